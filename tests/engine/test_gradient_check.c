@@ -12,6 +12,8 @@
 #include "src/verify/gradient_check.h"
 #include "src/verify/update_check.h"
 
+RELEASER(sm_session, sm_session_close)
+
 enum { VOCAB = 37 };
 
 static const sm_model_config gpt2 = {MODEL(gpt2, 2, 2, 16, 32, VOCAB, 16)};
@@ -280,7 +282,7 @@ static sm_status run_steps(sm_session *session, const variant *v) {
 // A number that a fault changes if it changes anything that a step leaves: gradients, weights, state, results.
 static double fingerprint(sm_device *device, const variant *v) {
     static const sm_role roles[] = {SM_ROLE_PARAMETER, SM_ROLE_GRADIENT, SM_ROLE_OPTIMIZER, SM_ROLE_RESULT};
-    sm_session *session = open_session(device, v);
+    RELEASED_BY(sm_session_close_at) sm_session *session = open_session(device, v);
     const sm_plan *plan = session->plan;
     const sm_step_settings settings = settings_of(v->optimizer);
     double sum = 0;
@@ -304,7 +306,6 @@ static double fingerprint(sm_device *device, const variant *v) {
             }
         }
     }
-    sm_session_close(session);
     return sum;
 }
 
@@ -319,7 +320,7 @@ TEST(nothing_is_found_where_nothing_is_wrong) {
     sm_device *device = *state;
     mutant.fault = NO_FAULT;
     for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
-        sm_session *session = open_session(device, &variants[i]);
+        RELEASED_BY(sm_session_close_at) sm_session *session = open_session(device, &variants[i]);
         sm_status status = run_steps(session, &variants[i]);
         if (status != SM_OK) {
             print_error("variant %zu: %s\n", i, sm_error_message());
@@ -327,7 +328,6 @@ TEST(nothing_is_found_where_nothing_is_wrong) {
         assert_int_equal(status, SM_OK);
         assert_true(checks.gradients.tells);
         assert_true(checks.gradients.error <= 2e-3);
-        sm_session_close(session);
     }
 }
 
@@ -397,7 +397,7 @@ static void try_kind(sm_device *device, const variant *v, const sm_plan *plan, d
 static void try_all(sm_device *device, const variant *v, tally *all) {
     mutant.fault = NO_FAULT;
     const double sound = fingerprint(device, v);
-    sm_session *session = open_session(device, v);
+    RELEASED_BY(sm_session_close_at) sm_session *session = open_session(device, v);
     for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
         tally of_kind = {0};
         mutant.kind = (sm_op_kind)kind;
@@ -409,7 +409,6 @@ static void try_all(sm_device *device, const variant *v, tally *all) {
         all->n_missed += of_kind.n_missed;
         all->n_harmless += of_kind.n_harmless;
     }
-    sm_session_close(session);
 }
 
 TEST(every_fault_is_found) {
@@ -449,7 +448,7 @@ static sm_status turn_signs(sm_device *device, float left) {
     sm_update_check *check = NULL;
     sm_update_result result;
     mutant.fault = NO_FAULT;
-    sm_session *session = open_session(device, &v);
+    RELEASED_BY(sm_session_close_at) sm_session *session = open_session(device, &v);
     const int p = sm_plan_find_tensor(session->plan, "params.matrices.0");
     const int g = sm_plan_find_tensor(session->plan, "grads.matrices.0");
     const int m = sm_plan_find_tensor(session->plan, "m.matrices.0");
@@ -474,7 +473,6 @@ static sm_status turn_signs(sm_device *device, float left) {
     }
     assert_int_equal(sm_session_write(session, p, n, after), SM_OK);
     sm_status status = sm_update_check_end(check, session, 0, &result);
-    sm_session_close(session);
     return status;
 }
 

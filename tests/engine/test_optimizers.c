@@ -11,6 +11,11 @@
 #include "src/session/session.h"
 #include "src/weights/weights.h"
 
+RELEASER(sm_session, sm_session_close)
+RELEASER(sm_safetensors, sm_safetensors_close)
+RELEASER(sm_tokens, sm_tokens_close)
+RELEASER(sm_plan, sm_plan_free)
+
 enum { MOST_ELEMS = 640, RUN_B = 2, RUN_T = 9 };
 
 static const sm_param_spec specs[] = {
@@ -140,7 +145,7 @@ static double run_golden(sm_device *device, const json_t *golden, const sm_safet
     char prefix[SM_NAME_SIZE];
     assert_non_null(optimizer);
     const sm_step_settings settings = read_settings(optimizer, golden);
-    sm_session *session = open_update(optimizer, device, SM_F32, NULL);
+    RELEASED_BY(sm_session_close_at) sm_session *session = open_update(optimizer, device, SM_F32, NULL);
     write_params(session, file, "", 0);
     for (int64_t step = 0; step < n_steps; step++) {
         snprintf(prefix, sizeof prefix, "grad.%lld.", (long long)step);
@@ -151,7 +156,6 @@ static double run_golden(sm_device *device, const json_t *golden, const sm_safet
     ok(sm_session_synchronize(session));
     snprintf(prefix, sizeof prefix, "%s.", name);
     const double error = largest_error(session, file, prefix);
-    sm_session_close(session);
     return error;
 }
 
@@ -163,7 +167,7 @@ static double tolerance_of(const char *name) {
 
 static void check_goldens(const char *backend) {
     json_error_t error;
-    sm_safetensors *file = NULL;
+    RELEASED_BY(sm_safetensors_close_at) sm_safetensors *file = NULL;
     json_auto_t *goldens = json_load_file(SM_TEST_GOLDEN_DIR "/optimizers.json", 0, &error);
     ok(sm_safetensors_open(SM_TEST_GOLDEN_DIR "/optimizers.safetensors", &file));
     assert_non_null(goldens);
@@ -188,7 +192,6 @@ static void check_goldens(const char *backend) {
         }
     }
     device->backend->close(device);
-    sm_safetensors_close(file);
 }
 
 // --- trainings --------------------------------------------------------------------------------
@@ -243,12 +246,13 @@ static double run_training(sm_device *device, const json_t *golden) {
     const json_t *losses = json_object_get(golden, "losses");
     int32_t inputs[RUN_B * RUN_T];
     int32_t targets[RUN_B * RUN_T];
-    sm_tokens *stream;
+    RELEASED_BY(sm_tokens_close_at) sm_tokens *stream = NULL;
     int64_t vocab;
     double worst = 0;
     assert_non_null(optimizer);
     assert_int_equal(json_array_size(losses), 20);
     const sm_step_settings settings = read_settings(optimizer, golden);
+    RELEASED_BY(sm_session_close_at)
     sm_session *session = open_model(device, json_string_value(json_object_get(golden, "model")), optimizer, &vocab);
     ok(sm_tokens_open(SM_TEST_GOLDEN_DIR "/stream.bin", SM_TOKENS_UINT16, vocab, &stream));
     for (size_t i = 0; i < json_array_size(losses); i++) {
@@ -262,8 +266,6 @@ static double run_training(sm_device *device, const json_t *golden) {
         worst = fmax(worst, isnan(loss) ? INFINITY : fabs(loss - want) / want);
     }
     check_padding(session);
-    sm_tokens_close(stream);
-    sm_session_close(session);
     return worst;
 }
 
@@ -350,8 +352,8 @@ static void compare_scaler(sm_session *session, const json_t *golden, int64_t n_
 // The scale after every step is GradScaler's, and so are the weights after the last: skipped steps do not count.
 static void check_scaler(const char *backend) {
     json_error_t error;
-    sm_safetensors *inputs = NULL;
-    sm_safetensors *results = NULL;
+    RELEASED_BY(sm_safetensors_close_at) sm_safetensors *inputs = NULL;
+    RELEASED_BY(sm_safetensors_close_at) sm_safetensors *results = NULL;
     json_auto_t *golden = json_load_file(SM_TEST_GOLDEN_DIR "/scaler.json", 0, &error);
     assert_non_null(golden);
     ok(sm_safetensors_open(SM_TEST_GOLDEN_DIR "/optimizers.safetensors", &inputs));
@@ -381,8 +383,6 @@ static void check_scaler(const char *backend) {
     }
     sm_session_close(session);
     device->backend->close(device);
-    sm_safetensors_close(inputs);
-    sm_safetensors_close(results);
 }
 
 // Every tensor that outlives a step, one after the other.
@@ -405,12 +405,13 @@ static float *read_lasting(sm_session *session, int64_t *n) {
 // Weights, their copies in f16 and the state are bit by bit as before a step that is skipped, and the next step moves
 // them.
 static void check_skips(const char *backend) {
-    sm_safetensors *file = NULL;
+    RELEASED_BY(sm_safetensors_close_at) sm_safetensors *file = NULL;
     ok(sm_safetensors_open(SM_TEST_GOLDEN_DIR "/optimizers.safetensors", &file));
     sm_device *device = open_device(backend);
     for (int k = 0; k < sm_optimizer_count(); k++) {
         const sm_optimizer *optimizer = sm_optimizer_at(k);
         const char *const spoilt[] = {NULL, "inf", "nan", "-inf", NULL};
+        RELEASED_BY(sm_session_close_at)
         sm_session *session = open_update(optimizer, device, SM_F16, &sm_dynamic_scaling);
         write_params(session, file, "", 0);
         for (int step = 0; step < 5; step++) {
@@ -424,10 +425,8 @@ static void check_skips(const char *backend) {
                          same ? "leaves" : "changes");
             }
         }
-        sm_session_close(session);
     }
     device->backend->close(device);
-    sm_safetensors_close(file);
 }
 
 TEST(test_scaler_reference) {
@@ -457,11 +456,10 @@ static double state_bytes(const char *name) {
                                           {.name = "h.%d.b", .rows = 0, .cols = 3072}};
     size_t by_role[SM_ROLE_COUNT];
     sm_status status;
-    sm_plan *plan = build_update(sm_optimizer_find(name), large, 2, SM_F32, NULL, &status);
+    RELEASED_BY(sm_plan_free_at) sm_plan *plan = build_update(sm_optimizer_find(name), large, 2, SM_F32, NULL, &status);
     ok(status);
     ok(sm_plan_assign_memory(plan, 0));
     sm_plan_memory(plan, by_role);
-    sm_plan_free(plan);
     return (double)by_role[SM_ROLE_OPTIMIZER] / (768.0 * 3072 + 3072);
 }
 
@@ -477,10 +475,9 @@ TEST(test_state) {
 
 TEST(test_muon_needs_hidden_matrices) {
     sm_status status;
-    sm_plan *plan = build_update(&sm_optimizer_muon, specs, 1, SM_F32, NULL, &status);
+    RELEASED_BY(sm_plan_free_at) sm_plan *plan = build_update(&sm_optimizer_muon, specs, 1, SM_F32, NULL, &status);
     assert_int_equal(status, SM_ERR_INVALID);
     assert_string_equal(sm_error_message(), "optimizer muon: the model has no hidden matrices; use adamw");
-    sm_plan_free(plan);
 }
 
 // --- 8 bits -----------------------------------------------------------------------------------
@@ -511,7 +508,7 @@ TEST(test_dynamic_map) {
 static double descend(sm_device *device, const sm_optimizer *optimizer, int n_steps) {
     float p[MOST_ELEMS] = {0};
     float g[MOST_ELEMS];
-    sm_session *session = open_update(optimizer, device, SM_F32, NULL);
+    RELEASED_BY(sm_session_close_at) sm_session *session = open_update(optimizer, device, SM_F32, NULL);
     const int value = sm_plan_find_tensor(session->plan, "h.0.wide");
     const int gradient = sm_plan_find_tensor(session->plan, "d.h.0.wide");
     sm_step_settings settings = optimizer->defaults;
@@ -532,7 +529,6 @@ static double descend(sm_device *device, const sm_optimizer *optimizer, int n_st
         ok(sm_session_run(session, SM_RUN_OPTIMIZER, NULL));
         ok(sm_session_read(session, value, MOST_ELEMS, p));
     }
-    sm_session_close(session);
     return loss / first;
 }
 

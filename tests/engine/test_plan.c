@@ -3,6 +3,8 @@
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
 
+RELEASER(sm_plan, sm_plan_free)
+
 static sm_plan *build(const char *size, int64_t B, int64_t T, double dropout_p, size_t max_tensor_bytes) {
     const sm_plan_options options = {.B = B,
                                      .T = T,
@@ -42,14 +44,13 @@ TEST(test_parameter_counts) {
         assert_int_equal(sm_model_n_params(&config), counts[i].n_params);
         // The plan's tensors hold exactly these, padding and what is a part of another aside.
         const sm_plan_options options = {.B = 1, .T = 1, .dtype = SM_F32};
-        sm_plan *plan = NULL;
+        RELEASED_BY(sm_plan_free_at) sm_plan *plan = NULL;
         int64_t n_elems = 0;
         assert_int_equal(sm_model_build(&config, &options, &plan), SM_OK);
         for (int t = 0; t < plan->n_tensors; t++) {
             n_elems += sm_plan_is_param(plan, t) ? plan->tensors[t].real_elems : 0;
         }
         assert_int_equal(n_elems, counts[i].n_params);
-        sm_plan_free(plan);
     }
     assert_ptr_equal(sm_model_size_find(&sm_model_gpt2, "124M"), sm_model_size_find(&sm_model_gpt2, "small"));
     assert_null(sm_model_size_find(&sm_model_gpt2, "huge"));
@@ -119,7 +120,7 @@ static void assert_no_overlap(const sm_plan *plan) {
 TEST(test_memory) {
     for (int mode = SM_MODE_NAIVE; mode <= SM_MODE_FUSED; mode++) {
         for (int with_dropout = 0; with_dropout < 2; with_dropout++) {
-            sm_plan *plan = build("tiny", 3, 17, with_dropout ? 0.1 : 0, 0);
+            RELEASED_BY(sm_plan_free_at) sm_plan *plan = build("tiny", 3, 17, with_dropout ? 0.1 : 0, 0);
             assert_int_equal(sm_plan_rewrite(plan, (sm_mode)mode, 0), SM_OK);
             assert_int_equal(sm_plan_assign_memory(plan, 0), SM_OK);
             assert_no_overlap(plan);
@@ -131,14 +132,13 @@ TEST(test_memory) {
             }
             assert_int_equal(sum, total);
             assert_true(by_role[SM_ROLE_OPTIMIZER] == 2 * by_role[SM_ROLE_PARAMETER]);
-            sm_plan_free(plan);
         }
     }
 }
 
 TEST(test_memory_limit) {
     const size_t limit = 64 << 10;
-    sm_plan *plan = build("tiny", 2, 16, 0, limit);
+    RELEASED_BY(sm_plan_free_at) sm_plan *plan = build("tiny", 2, 16, 0, limit);
     assert_int_equal(sm_plan_assign_memory(plan, limit), SM_OK);
     assert_no_overlap(plan);
     for (int i = 0; i < plan->n_arenas; i++) {
@@ -146,7 +146,6 @@ TEST(test_memory_limit) {
     }
     assert_int_equal(sm_plan_assign_memory(plan, 4096), SM_ERR_OOM);
     assert_non_null(strstr(sm_error_message(), "params.matrices"));
-    sm_plan_free(plan);
 }
 
 static double flops_of_phase(const sm_plan *plan, sm_phase phase) {
@@ -184,11 +183,10 @@ TEST(test_every_op_counts) {
                                                  .dropout_p = 0,
                                                  .backward = true,
                                                  .optimizer = sm_optimizer_at(o)};
-                sm_plan *plan = NULL;
+                RELEASED_BY(sm_plan_free_at) sm_plan *plan = NULL;
                 assert_int_equal(sm_model_build(&sm_model_size_find(model, "tiny")->config, &options, &plan), SM_OK);
                 assert_int_equal(sm_plan_rewrite(plan, (sm_mode)mode, 0), SM_OK);
                 expect_work(plan);
-                sm_plan_free(plan);
             }
         }
     }
@@ -196,10 +194,10 @@ TEST(test_every_op_counts) {
 
 // A rewrite changes how, not how much: FLOPs a phase stay, ops and memory shrink.
 TEST(test_rewrites_keep_the_work) {
-    sm_plan *naive = build("small", 2, 512, 0, 0);
+    RELEASED_BY(sm_plan_free_at) sm_plan *naive = build("small", 2, 512, 0, 0);
     assert_int_equal(sm_plan_assign_memory(naive, 0), SM_OK);
     for (int i = -1; i < sm_rewrite_count(); i++) {
-        sm_plan *plan = build("small", 2, 512, 0, 0);
+        RELEASED_BY(sm_plan_free_at) sm_plan *plan = build("small", 2, 512, 0, 0);
         unsigned without = i < 0 ? 0 : ~(1u << i); // all of them, then each alone
         assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, without), SM_OK);
         assert_int_equal(sm_plan_assign_memory(plan, 0), SM_OK);
@@ -211,9 +209,7 @@ TEST(test_rewrites_keep_the_work) {
             }
         }
         assert_true(sm_plan_memory(plan, NULL) <= sm_plan_memory(naive, NULL));
-        sm_plan_free(plan);
     }
-    sm_plan_free(naive);
 }
 
 static int count_kind(const sm_plan *plan, sm_op_kind kind) {
@@ -225,7 +221,7 @@ static int count_kind(const sm_plan *plan, sm_op_kind kind) {
 }
 
 TEST(test_fused_has_no_leftovers) {
-    sm_plan *plan = build("small", 4, 256, 0, 0);
+    RELEASED_BY(sm_plan_free_at) sm_plan *plan = build("small", 4, 256, 0, 0);
     assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, 0), SM_OK);
     const sm_op_kind gone[] = {SM_OP_ATTENTION_FORWARD, SM_OP_ATTENTION_BACKWARD, SM_OP_BIAS_FORWARD,
                                SM_OP_GELU_FORWARD,      SM_OP_GELU_BACKWARD,      SM_OP_RESIDUAL};
@@ -241,12 +237,10 @@ TEST(test_fused_has_no_leftovers) {
         }
     }
     assert_false(plan->tuned);
-    sm_plan *tuned = build("small", 4, 256, 0, 0);
+    RELEASED_BY(sm_plan_free_at) sm_plan *tuned = build("small", 4, 256, 0, 0);
     assert_int_equal(sm_plan_rewrite(tuned, SM_MODE_TUNED, 0), SM_OK);
     assert_true(tuned->tuned);
     assert_int_equal(tuned->n_ops, plan->n_ops);
-    sm_plan_free(tuned);
-    sm_plan_free(plan);
 }
 
 // Each bias's gradient is summed by the op next to it, and written as its weight's is: by the first micro-batch alone.
@@ -254,7 +248,7 @@ TEST(test_bias_gradients_join) {
     const unsigned first_write = 1u << sm_rewrite_find("first_write");
     const int n_layer = sm_model_size_find(&sm_model_gpt2, "small")->config.n_layer;
     for (int with = 0; with < 2; with++) {
-        sm_plan *plan = build("small", 2, 64, 0, 0);
+        RELEASED_BY(sm_plan_free_at) sm_plan *plan = build("small", 2, 64, 0, 0);
         int n_joined = 0;
         assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, with ? 0 : first_write), SM_OK);
         for (int i = 0; i < plan->n_ops; i++) {
@@ -270,7 +264,6 @@ TEST(test_bias_gradients_join) {
         }
         assert_int_equal(count_kind(plan, SM_OP_BIAS_BACKWARD), 0);
         assert_int_equal(n_joined, 2 * n_layer); // of qkv and fc; layernorms sum the others
-        sm_plan_free(plan);
     }
 }
 
@@ -279,7 +272,7 @@ TEST(test_bias_gradients_join) {
 TEST(test_recompute_keeps_less) {
     size_t bytes[2][SM_ROLE_COUNT];
     for (int without = 0; without < 2; without++) {
-        sm_plan *plan = build("small", 4, 256, 0, 0);
+        RELEASED_BY(sm_plan_free_at) sm_plan *plan = build("small", 4, 256, 0, 0);
         plan->recompute = SM_RECOMPUTE_LIGHT;
         assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, without ? 1u << sm_rewrite_find("recompute") : 0), SM_OK);
         assert_int_equal(sm_plan_assign_memory(plan, 0), SM_OK);
@@ -290,7 +283,6 @@ TEST(test_recompute_keeps_less) {
             n_recomputed += plan->ops[i].attr.recomputed;
         }
         assert_int_equal(n_recomputed, without ? 0 : 3 * 12);
-        sm_plan_free(plan);
     }
     assert_true((double)bytes[0][SM_ROLE_ACTIVATION] <= 0.65 * (double)bytes[1][SM_ROLE_ACTIVATION]);
     assert_true(bytes[0][SM_ROLE_SCRATCH] == bytes[1][SM_ROLE_SCRATCH]); // it fits where the logits were
@@ -304,14 +296,13 @@ TEST(test_fused_memory_is_linear_in_T) {
         config.context = 8192;
         const sm_plan_options options = {
             .B = 1, .T = i == 0 ? 4096 : 8192, .dtype = SM_F32, .backward = true, .optimizer = &sm_optimizer_adamw};
-        sm_plan *plan = NULL;
+        RELEASED_BY(sm_plan_free_at) sm_plan *plan = NULL;
         assert_int_equal(sm_model_build(&config, &options, &plan), SM_OK);
         assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, 0), SM_OK);
         assert_int_equal(sm_plan_assign_memory(plan, 0), SM_OK);
         size_t by_role[SM_ROLE_COUNT];
         sm_plan_memory(plan, by_role);
         bytes[i] = by_role[SM_ROLE_ACTIVATION];
-        sm_plan_free(plan);
     }
     assert_true(bytes[1] <= 2 * bytes[0] + 4096);
 }
@@ -363,7 +354,7 @@ TEST(test_refusals) {
 }
 
 TEST(test_op_check) {
-    sm_plan *plan = sm_plan_new(SM_F32);
+    RELEASED_BY(sm_plan_free_at) sm_plan *plan = sm_plan_new(SM_F32);
     int a = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 2, (const int64_t[]){4, 8}, "a");
     int w = sm_plan_add_tensor(plan, SM_ROLE_PARAMETER, SM_F32, 2, (const int64_t[]){8, 3}, "w");
     int y = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 2, (const int64_t[]){4, 3}, "y");
@@ -382,7 +373,6 @@ TEST(test_op_check) {
     assert_int_equal(sm_op_check(plan, &op), SM_ERR_INTERNAL);
     assert_non_null(strstr(sm_error_message(), "operand x is missing"));
     assert_int_equal(sm_plan_add_view(plan, a, 30, 1, (const int64_t[]){3}, "beyond"), SM_NO_TENSOR);
-    sm_plan_free(plan);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -6,6 +6,9 @@
 #include "src/rewrites/rewrite.h"
 #include "src/session/session.h"
 
+RELEASER(sm_session, sm_session_close)
+RELEASER(sm_plan, sm_plan_free)
+
 enum { BATCH = 3, SEQUENCE = 17, N_STEPS = 3 };
 
 typedef struct {
@@ -101,16 +104,14 @@ static void compare_sessions(sm_session *one, sm_session *other) {
 static void check_bits(sm_device *device, const sm_model_config *config, variant v) {
     const sm_recompute recompute = v.recompute;
     v.recompute = SM_RECOMPUTE_NONE;
-    sm_session *kept = open_session(device, config, &v);
+    RELEASED_BY(sm_session_close_at) sm_session *kept = open_session(device, config, &v);
     v.recompute = recompute;
-    sm_session *again = open_session(device, config, &v);
+    RELEASED_BY(sm_session_close_at) sm_session *again = open_session(device, config, &v);
     for (int step = 1; step <= N_STEPS; step++) {
         run_step(kept, step, v.n_accum);
         run_step(again, step, v.n_accum);
         compare_sessions(kept, again);
     }
-    sm_session_close(kept);
-    sm_session_close(again);
 }
 
 static void check_device(const char *backend_name, int n_threads, sm_dtype dtype) {
@@ -164,10 +165,10 @@ static void check_memory(const sm_model_config *config, sm_dtype dtype, sm_mode 
     size_t bytes[SM_RECOMPUTE_BLOCK + 1];
     double flops[SM_RECOMPUTE_BLOCK + 1];
     for (int r = SM_RECOMPUTE_NONE; r <= SM_RECOMPUTE_BLOCK; r++) {
+        RELEASED_BY(sm_plan_free_at)
         sm_plan *plan = build(config, &(variant){dtype, mode, 0, (sm_recompute)r, 1}, 8, 1024);
         bytes[r] = transient_bytes(plan);
         flops[r] = flops_of(plan);
-        sm_plan_free(plan);
     }
     assert_true(flops[SM_RECOMPUTE_LIGHT] == flops[SM_RECOMPUTE_NONE]);
     assert_true(flops[SM_RECOMPUTE_BLOCK] == flops[SM_RECOMPUTE_NONE]);
@@ -188,12 +189,12 @@ TEST(test_memory) {
 static size_t bytes_between(const sm_model_config *config, sm_mode mode, sm_recompute recompute, int64_t n_layer) {
     sm_model_config model = *config;
     model.n_layer = n_layer;
+    RELEASED_BY(sm_plan_free_at)
     sm_plan *plan = build(&model, &(variant){SM_F32, mode, 0, recompute, 1}, BATCH, SEQUENCE);
     AUTO_FREE size_t *alive_bytes = malloc((size_t)plan->n_ops * sizeof *alive_bytes);
     assert_non_null(alive_bytes);
     sm_plan_alive_bytes(plan, SM_ROLE_ACTIVATION, alive_bytes);
     const size_t bytes = alive_bytes[sm_plan_range(plan, SM_PHASE_FORWARD).end - 1]; // the mean of the losses
-    sm_plan_free(plan);
     return bytes;
 }
 
@@ -212,6 +213,7 @@ TEST(test_one_input_a_block) {
 // --- what is chosen -------------------------------------------------------------------------
 
 static int n_recomputed(sm_mode mode, unsigned without, sm_recompute recompute) {
+    RELEASED_BY(sm_plan_free_at)
     sm_plan *plan = build(&sm_model_at(0)->odd, &(variant){SM_F32, mode, without, recompute, 1}, BATCH, SEQUENCE);
     int n = 0;
     for (int i = 0; i < plan->n_ops; i++) {
@@ -220,7 +222,6 @@ static int n_recomputed(sm_mode mode, unsigned without, sm_recompute recompute) 
         assert_true(!op->attr.recomputed || op->range == SM_PHASE_BACKWARD);
     }
     assert_true((n > 0) == (plan->recompute != SM_RECOMPUTE_NONE));
-    sm_plan_free(plan);
     return n;
 }
 

@@ -10,6 +10,9 @@
 #include "src/io/safetensors.h"
 #include "src/weights/weights.h"
 
+RELEASER(sm_safetensors, sm_safetensors_close)
+RELEASER(sm_session, sm_session_close)
+
 // A GPT-2 of these dimensions.
 #define CONFIG(L, NH, C, F, V, P, eps)                                                                          \
     {                                                                                                           \
@@ -49,7 +52,7 @@ static sm_session *open_session(sm_dtype dtype, bool optimizer, double dropout_p
 
 // The tensor of a name, read whole into `values`; its number of elements.
 static int64_t read_tensor(const char *path, const char *name, float values[MAX_ELEMS]) {
-    sm_safetensors *file;
+    RELEASED_BY(sm_safetensors_close_at) sm_safetensors *file = NULL;
     int64_t n_elems = -1;
     expect_ok(path, sm_safetensors_open(path, &file));
     for (int i = 0; i < sm_safetensors_count(file); i++) {
@@ -60,7 +63,6 @@ static int64_t read_tensor(const char *path, const char *name, float values[MAX_
             n_elems = entry->n_elems;
         }
     }
-    sm_safetensors_close(file);
     return n_elems;
 }
 
@@ -105,7 +107,7 @@ TEST(a_fresh_model_is_the_golden_one) {
 
     json_auto_t *golden = json_load_file(SM_TEST_GOLDEN_DIR "/tiny_container.json", 0, NULL);
     const json_t *tensors = json_object_get(golden, "tensors");
-    sm_safetensors *file;
+    RELEASED_BY(sm_safetensors_close_at) sm_safetensors *file = NULL;
     expect_ok("open", sm_safetensors_open(path, &file));
     assert_int_equal(json_array_size(tensors), N_TINY_PARAMS);
     assert_int_equal(sm_safetensors_count(file), N_TINY_PARAMS);
@@ -113,7 +115,6 @@ TEST(a_fresh_model_is_the_golden_one) {
     for (int i = 0; i < N_TINY_PARAMS; i++) {
         expect_golden_entry(file, sm_safetensors_at(file, i), json_array_get(tensors, (size_t)i));
     }
-    sm_safetensors_close(file);
 
     sm_model_config config;
     expect_ok("config", sm_weights_read_config(dir, &config));
@@ -146,13 +147,12 @@ TEST(a_session_saves_what_it_loaded) {
     expect_ok("init", sm_weights_init(from, &tiny, 7));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         size_t size_bytes;
-        sm_session *session = open_session(cases[i].dtype, false, cases[i].dropout_p);
+        RELEASED_BY(sm_session_close_at) sm_session *session = open_session(cases[i].dtype, false, cases[i].dropout_p);
         expect_ok("load", sm_weights_load(from, &tiny, session, NULL));
         expect_ok("save", sm_weights_save(to, &tiny, session, 0));
         expect_same_file(from_file, to_file);
         AUTO_FREE char *config = temp_read(to_config, &size_bytes);
         assert_non_null(strstr(config, cases[i].line));
-        sm_session_close(session);
     }
 }
 
@@ -170,7 +170,7 @@ TEST(only_the_same_config_loads) {
         {"context", CONFIG(2, 2, 8, 20, 11, 5, 1e-5), "config.json|context is 5|with 4"},
         {"epsilon", CONFIG(2, 2, 8, 20, 11, 4, 1e-6), "config.json|norm_eps is 1e-06|with 1e-05"},
     };
-    sm_session *session = open_session(SM_F32, false, 0);
+    RELEASED_BY(sm_session_close_at) sm_session *session = open_session(SM_F32, false, 0);
     AUTO_FREE char *dir = temp_path("other");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         expect_ok("init", sm_weights_init(dir, &cases[i].config, 1));
@@ -179,7 +179,6 @@ TEST(only_the_same_config_loads) {
     AUTO_FREE char *missing = temp_path("missing");
     expect_failure("missing", sm_weights_load(missing, &tiny, session, NULL), SM_ERR_IO,
                    "missing/config.json|No such file");
-    sm_session_close(session);
 }
 
 // ---- files as others write them ----
@@ -197,7 +196,7 @@ typedef struct {
 // Copies `from` to `to`, changed. Added tensors are zeros; a head that loads is a copy of its tied embedding.
 static void write_variant(const char *from, const char *to, const variant *v) {
     static const float zeros[MAX_ELEMS] = {0};
-    sm_safetensors *file;
+    RELEASED_BY(sm_safetensors_close_at) sm_safetensors *file = NULL;
     sm_safetensors_writer *writer;
     sm_safetensors_spec specs[N_TINY_PARAMS + 2];
     float values[MAX_ELEMS];
@@ -232,7 +231,6 @@ static void write_variant(const char *from, const char *to, const variant *v) {
         expect_ok("append", sm_safetensors_append(writer, is_tied ? tied : zeros, n_elems));
     }
     expect_ok("finish", sm_safetensors_finish(writer));
-    sm_safetensors_close(file);
 }
 
 TEST(variants_load_or_are_refused_by_name) {
@@ -286,7 +284,7 @@ TEST(variants_load_or_are_refused_by_name) {
     int64_t n_elems = read_tensor(fresh, wte, expected);
     assert_int_equal(n_elems, 11 * 8);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        sm_session *session = open_session(SM_F32, false, 0);
+        RELEASED_BY(sm_session_close_at) sm_session *session = open_session(SM_F32, false, 0);
         write_variant(fresh, path, &cases[i]);
         expect_failure(cases[i].label, sm_weights_load(dir, &tiny, session, NULL), cases[i].status, cases[i].message);
         // All of the model is in the session, or nothing.
@@ -295,7 +293,6 @@ TEST(variants_load_or_are_refused_by_name) {
         for (int64_t e = 0; e < n_elems; e++) {
             assert_true(values[e] == (cases[i].status == SM_OK ? expected[e] : 0));
         }
-        sm_session_close(session);
     }
 }
 
@@ -305,7 +302,7 @@ TEST(variants_load_or_are_refused_by_name) {
 // several. Names lose `prefix`.
 static void write_parts(const char *of, const char *folder, int n_parts, const char *prefix) {
     char path[PATH_MAX];
-    sm_safetensors *file;
+    RELEASED_BY(sm_safetensors_close_at) sm_safetensors *file = NULL;
     size_t size_bytes;
     json_t *map = json_object();
     snprintf(path, sizeof path, "%s/config.json", of);
@@ -347,7 +344,6 @@ static void write_parts(const char *of, const char *folder, int n_parts, const c
     } else {
         json_decref(map);
     }
-    sm_safetensors_close(file);
 }
 
 static sm_session *open_model(const sm_model_config *config) {
@@ -361,8 +357,8 @@ static sm_session *open_model(const sm_model_config *config) {
 
 // Both folders load into the same bits.
 static void expect_same_model(const char *label, const sm_model_config *config, const char *one, const char *other) {
-    sm_session *a = open_model(config);
-    sm_session *b = open_model(config);
+    RELEASED_BY(sm_session_close_at) sm_session *a = open_model(config);
+    RELEASED_BY(sm_session_close_at) sm_session *b = open_model(config);
     expect_ok(label, sm_weights_load(one, config, a, NULL));
     expect_ok(label, sm_weights_load(other, config, b, NULL));
     for (int i = 0; i < a->plan->n_tensors; i++) {
@@ -376,8 +372,6 @@ static void expect_same_model(const char *label, const sm_model_config *config, 
             assert_memory_equal(left, right, (size_t)t->real_elems * sizeof(float));
         }
     }
-    sm_session_close(a);
-    sm_session_close(b);
 }
 
 #define DECODER(name, has_head)                                                                                      \
@@ -456,7 +450,7 @@ TEST(bad_indices_and_other_files_are_refused_by_name) {
     expect_ok("init", sm_weights_init(whole, &tiny, 3));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char path[PATH_MAX];
-        sm_session *session = open_model(&tiny);
+        RELEASED_BY(sm_session_close_at) sm_session *session = open_model(&tiny);
         write_parts(whole, folder, 3, "");
         snprintf(path, sizeof path, "%s/model.safetensors.index.json", folder);
         if (cases[i].index != NULL) {
@@ -478,7 +472,6 @@ TEST(bad_indices_and_other_files_are_refused_by_name) {
         if (cases[i].other != NULL) {
             assert_int_equal(unlink(path), 0);
         }
-        sm_session_close(session);
     }
     AUTO_FREE char *file = temp_path("whole/model.safetensors");
     sm_model_config config;
@@ -497,10 +490,9 @@ TEST(whole_numbers_are_no_weights) {
     assert_non_null(dtype);
     memcpy(dtype, "\"I32\"", 5);
     temp_write(path, bytes, size_bytes);
-    sm_session *session = open_session(SM_F32, false, 0);
+    RELEASED_BY(sm_session_close_at) sm_session *session = open_session(SM_F32, false, 0);
     expect_failure("I32", sm_weights_load(dir, &tiny, session, NULL), SM_ERR_UNSUPPORTED,
                    "'transformer.wte.weight' is I32");
-    sm_session_close(session);
 }
 
 // ---- optimizer state ----
@@ -632,7 +624,7 @@ TEST(an_optimizer_state_of_other_weights_is_refused) {
     AUTO_FREE char *other = temp_path("other_weights");
     AUTO_FREE char *path = temp_path("ours/optimizer.safetensors");
     int64_t step = -1;
-    sm_session *session = open_session(SM_F32, true, 0);
+    RELEASED_BY(sm_session_close_at) sm_session *session = open_session(SM_F32, true, 0);
     expect_ok("init", sm_weights_init(dir, &tiny, 1));
     expect_ok("load", sm_weights_load(dir, &tiny, session, NULL));
     expect_ok("save", sm_weights_save(dir, &tiny, session, 5));
@@ -656,11 +648,10 @@ TEST(an_optimizer_state_of_other_weights_is_refused) {
     temp_write(path, data, size_bytes);
     expect_ok("no digest", sm_weights_load(dir, &tiny, session, &step));
     assert_int_equal(step, 5);
-    sm_session_close(session);
 }
 
 TEST(a_part_beyond_the_tensor_is_refused) {
-    sm_session *session = open_session(SM_F32, false, 0);
+    RELEASED_BY(sm_session_close_at) sm_session *session = open_session(SM_F32, false, 0);
     int tensor = 0;
     while (!sm_plan_is_param(session->plan, tensor)) {
         tensor++;
@@ -675,14 +666,13 @@ TEST(a_part_beyond_the_tensor_is_refused) {
     expect_failure("late", sm_session_write_part(session, tensor, n + 1, 0, values), SM_ERR_INTERNAL, "asked for");
     expect_failure("early", sm_session_write_part(session, tensor, -1, 1, values), SM_ERR_INTERNAL, "asked for");
     expect_failure("less", sm_session_write_part(session, tensor, 0, -1, values), SM_ERR_INTERNAL, "asked for");
-    sm_session_close(session);
 }
 
 static void expect_refused_optimizer(const char *label, const char *dir, const sm_safetensors_spec *spec,
                                      const sm_safetensors_pair *pairs, int n_pairs, sm_status status,
                                      const char *message) {
     char path[PATH_MAX];
-    sm_session *session = open_session(SM_F32, true, 0);
+    RELEASED_BY(sm_session_close_at) sm_session *session = open_session(SM_F32, true, 0);
     sm_safetensors_writer *writer;
     int64_t step = -1;
     snprintf(path, sizeof path, "%s/optimizer.safetensors", dir);
@@ -690,7 +680,6 @@ static void expect_refused_optimizer(const char *label, const char *dir, const s
     expect_ok("finish", sm_safetensors_finish(writer));
     expect_failure(label, sm_weights_load(dir, &tiny, session, &step), status, message);
     assert_int_equal(step, 0);
-    sm_session_close(session);
 }
 
 TEST(bad_optimizer_files_are_refused) {

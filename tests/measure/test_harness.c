@@ -273,54 +273,43 @@ TEST_WITH(test_pass_types, fake_reset, NULL) {
     }
 }
 
-TEST_WITH(test_wrong_loss_has_no_speed, fake_reset, NULL) {
-    RELEASED_BY(sm_row_free) sm_row row;
-    sm_protocol p = protocol_of(SM_PASS_STEP);
-    fake.check_result = SM_ERR_MISMATCH;
-    fake.loss = 3;
-    assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
-    assert_string_equal(row.status, "error");
-    assert_string_equal(row.reason, "loss 3, reference 2.5");
-    assert_near(row.loss, 3);
-    assert_int_equal(fake.n_steps, 2);
-    assert_no_speed(&row);
-}
-
-TEST_WITH(test_check_must_say_what_it_did, fake_reset, NULL) {
-    RELEASED_BY(sm_row_free) sm_row row;
-    sm_protocol p = protocol_of(SM_PASS_STEP);
-    fake.check_is_mute = true;
-    assert_int_equal(measure(&p, &row), SM_ERR_INTERNAL);
-    assert_string_equal(row.status, "error");
-    assert_no_speed(&row);
-}
-
-TEST_WITH(test_wrong_gradient_has_no_speed, fake_reset, NULL) {
-    RELEASED_BY(sm_row_free) sm_row row;
-    sm_protocol p = protocol_of(SM_PASS_FORWARD_BACKWARD);
-    fake.gradient_result = SM_ERR_MISMATCH;
-    assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
-    assert_string_equal(row.status, "error");
-    assert_string_equal(row.reason, "fake: wrong gradient");
-    assert_int_equal(fake.n_steps, 1);
-    assert_no_speed(&row);
-}
-
-TEST_WITH(test_wrong_update_has_no_speed, fake_reset, NULL) {
-    RELEASED_BY(sm_row_free) sm_row row;
-    sm_protocol p = protocol_of(SM_PASS_STEP);
-    fake.update_result = SM_ERR_MISMATCH;
-    assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
-    assert_string_equal(row.reason, "fake: wrong update");
-    assert_no_speed(&row);
-}
-
-TEST_WITH(test_gradient_check_must_say_what_it_did, fake_reset, NULL) {
-    RELEASED_BY(sm_row_free) sm_row row;
-    sm_protocol p = protocol_of(SM_PASS_STEP);
-    fake.gradient_check_is_mute = true;
-    assert_int_equal(measure(&p, &row), SM_ERR_INTERNAL);
-    assert_no_speed(&row);
+// What is wrong, is not checked or fails has no speed.
+TEST_WITH(test_what_is_wrong_has_no_speed, fake_reset, NULL) {
+    static const struct {
+        sm_pass_type pass;
+        sm_status result;
+        const char *status, *reason;
+        int n_steps;
+        sm_status check, gradient, update, failure; // of these four calls
+        bool check_is_mute, gradient_check_is_mute;
+    } cases[] = {
+        {SM_PASS_STEP, SM_ERR_MISMATCH, "error", "loss 3, reference 2.5", 2, .check = SM_ERR_MISMATCH},
+        {SM_PASS_FORWARD_BACKWARD, SM_ERR_MISMATCH, "error", "wrong gradient", 1, .gradient = SM_ERR_MISMATCH},
+        {SM_PASS_STEP, SM_ERR_MISMATCH, "error", "fake: wrong update", 1, .update = SM_ERR_MISMATCH},
+        {SM_PASS_STEP, SM_ERR_INTERNAL, "error", "", 2, .check_is_mute = true},
+        {SM_PASS_STEP, SM_ERR_INTERNAL, "error", "", 1, .gradient_check_is_mute = true},
+        {SM_PASS_STEP, SM_ERR_OOM, "oom", "fake: step 5 fails", 5, .failure = SM_ERR_OOM},
+        {SM_PASS_STEP, SM_ERR_DEVICE, "error", "fake: step 5 fails", 5, .failure = SM_ERR_DEVICE},
+        {SM_PASS_STEP, SM_ERR_UNSUPPORTED, "skipped", "fake: step 5 fails", 5, .failure = SM_ERR_UNSUPPORTED},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        RELEASED_BY(sm_row_free) sm_row row;
+        sm_protocol p = protocol_of(cases[i].pass);
+        fake_reset(state);
+        fake.loss = cases[i].check != SM_OK ? 3 : 2.5;
+        fake.check_result = cases[i].check;
+        fake.gradient_result = cases[i].gradient;
+        fake.update_result = cases[i].update;
+        fake.check_is_mute = cases[i].check_is_mute;
+        fake.gradient_check_is_mute = cases[i].gradient_check_is_mute;
+        fake.fail_at_step = cases[i].failure != SM_OK ? 5 : -1;
+        fake.failure = cases[i].failure;
+        assert_int_equal(measure(&p, &row), cases[i].result);
+        assert_string_equal(row.status, cases[i].status);
+        assert_non_null(strstr(row.reason, cases[i].reason));
+        assert_int_equal(fake.n_steps, cases[i].n_steps);
+        assert_no_speed(&row);
+    }
 }
 
 // Gradients: once, before the first update. Updates: the first two, the last, that of a repeated sample and that of the
@@ -514,24 +503,6 @@ TEST_WITH(test_loss_that_is_no_number, fake_reset, NULL) {
         assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
         assert_string_equal(row.status, "error");
         assert_non_null(strstr(row.reason, "nan"));
-        assert_no_speed(&row);
-    }
-}
-
-TEST_WITH(test_failures, fake_reset, NULL) {
-    static const struct {
-        sm_status failure;
-        const char *status;
-    } cases[] = {{SM_ERR_OOM, "oom"}, {SM_ERR_DEVICE, "error"}, {SM_ERR_UNSUPPORTED, "skipped"}};
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        RELEASED_BY(sm_row_free) sm_row row;
-        sm_protocol p = protocol_of(SM_PASS_STEP);
-        fake_reset(state);
-        fake.fail_at_step = 5;
-        fake.failure = cases[i].failure;
-        assert_int_equal(measure(&p, &row), cases[i].failure);
-        assert_string_equal(row.status, cases[i].status);
-        assert_string_equal(row.reason, "fake: step 5 fails");
         assert_no_speed(&row);
     }
 }

@@ -8,6 +8,11 @@
 #include "bench/profile/utilisation.h"
 #include "os/os.h"
 
+RELEASER(sm_plan, sm_plan_free)
+RELEASER(sm_tokens, sm_tokens_close)
+RELEASER(sm_session, sm_session_close)
+RELEASER(sm_loader, sm_loader_close)
+
 // --- the recorder --------------------------------------------------------------------------------------
 
 typedef struct {
@@ -18,7 +23,7 @@ typedef struct {
 
 TEST(phases_add_up) {
     static recorder r;
-    sm_plan *plan = make_plan();
+    RELEASED_BY(sm_plan_free_at) sm_plan *plan = make_plan();
     r = (recorder){.op_ns = {99}, .phases = {.op_ns = r.op_ns, .lapped_ns = r.lapped_ns}};
     sm_step_phases *p = &r.phases;
     sm_phases_begin(p, plan);
@@ -47,7 +52,6 @@ TEST(phases_add_up) {
     assert_int_equal(sum_ns, p->wall_ns);
     assert_int_equal(p->spans[0].begin_ns, p->begin_ns);
     assert_int_equal(p->spans[p->n_spans - 1].end_ns, p->begin_ns + p->wall_ns);
-    sm_plan_free(plan);
 }
 
 TEST(no_recorder_is_fine) {
@@ -127,9 +131,9 @@ static void look_at_steps(const sm_loop *loop) {
 // cost.
 static void measure_loop(const sm_loader_settings *loader, int step_ms, sm_row *row) {
     static unsigned char text[N_TOKENS];
-    sm_tokens *tokens;
-    sm_session *session = NULL;
-    sm_loader *opened;
+    RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = NULL;
+    RELEASED_BY(sm_session_close_at) sm_session *session = NULL;
+    RELEASED_BY(sm_loader_close_at) sm_loader *opened = NULL;
     sm_loop *loop;
     fake.ms_of_step = step_ms;
     assert_int_equal(sm_tokens_from_bytes(text, N_TOKENS, 16, &tokens), SM_OK);
@@ -164,9 +168,6 @@ static void measure_loop(const sm_loader_settings *loader, int step_ms, sm_row *
     assert_int_equal(sm_loop_report(loop, row), SM_OK);
     look_at_steps(loop);
     sm_loop_close(loop);
-    sm_loader_close(opened);
-    sm_session_close(session);
-    sm_tokens_close(tokens);
 }
 
 static int reset_fake(void **state) {
@@ -283,9 +284,8 @@ TEST_WITH(shares_are_of_the_headline, reset_fake, NULL) {
     assert_true(row.loop.ceiling_ts >= row.median_ts);
     row.loop.transfer_ns = 1000 * row.median_ns;
     json_decref(row.loop.ceilings);
-    sm_plan *plan = make_plan();
+    RELEASED_BY(sm_plan_free_at) sm_plan *plan = make_plan();
     assert_int_equal(sm_loop_verdict(plan, (double)row.median_ns, &row), SM_OK);
-    sm_plan_free(plan);
     assert_string_equal(row.loop.bound, "input");
     assert_true(row.loop.bound_share > 0.9 && row.loop.bound_share <= 1);
 }
@@ -295,7 +295,7 @@ TEST_WITH(ops_gain_what_bounds_them, reset_fake, NULL) {
     RELEASED_BY(sm_row_free) sm_row row;
     const sm_loader_settings loader = {.kind = SM_LOADER_THREADS, .n_threads = 1};
     measure_loop(&loader, 0, &row);
-    sm_plan *plan = make_plan();
+    RELEASED_BY(sm_plan_free_at) sm_plan *plan = make_plan();
     for (int i = 0; i < 2; i++) {
         const char *bound = i == 0 ? "memory" : "compute";
         int64_t sum_ns = 0;
@@ -313,7 +313,6 @@ TEST_WITH(ops_gain_what_bounds_them, reset_fake, NULL) {
         assert_string_equal(row.loop.bound, bound);
         assert_true(row.loop.ceiling_ts > 100 * row.median_ts);
     }
-    sm_plan_free(plan);
 }
 
 // --- against a baseline --------------------------------------------------------------------------------

@@ -6,6 +6,8 @@
 #include "src/rewrites/rewrite.h"
 #include "src/session/session.h"
 
+RELEASER(sm_plan, sm_plan_free)
+
 enum { N_PROCESSES = 3 };
 
 static sm_status build_of(const sm_model_config *config, int64_t T, int rank, bool is_sharded,
@@ -162,16 +164,16 @@ TEST(test_rows_are_added_to_the_sum) {
     for (int i = 0; i < sm_model_count() * 4; i++) {
         const bool is_sharded = i / 2 % 2 == 1;
         const bool one_micro_batch = i % 2 == 1;
+        RELEASED_BY(sm_plan_free_at)
         sm_plan *plan = build_with_rows(sm_model_at(i / 4), 1, is_sharded, SM_MODE_FUSED, one_micro_batch);
         check_rows(plan, is_sharded ? SM_OP_REDUCE_SCATTER_START : SM_OP_ALL_REDUCE_START);
-        sm_plan_free(plan);
     }
 }
 
 // Each process writes its rows where they are gathered, at its own place.
 TEST(test_rows_have_their_places) {
     for (int rank = 0; rank < N_PROCESSES; rank++) {
-        sm_plan *plan = build_with_rows(sm_model_at(0), rank, false, SM_MODE_NAIVE, false);
+        RELEASED_BY(sm_plan_free_at) sm_plan *plan = build_with_rows(sm_model_at(0), rank, false, SM_MODE_NAIVE, false);
         const sm_op *own = &plan->ops[find_when(plan, SM_OP_EMBEDDING_BACKWARD, SM_WHEN_MORE)];
         const sm_op *all = &plan->ops[find_when(plan, SM_OP_EMBEDDING_BACKWARD, SM_WHEN_LAST)];
         const sm_tensor *rows = &plan->tensors[own->in[SM_IN(embedding_backward, dx)]];
@@ -179,13 +181,12 @@ TEST(test_rows_have_their_places) {
         assert_int_equal(rows->view_offset_elems, rank * sm_tensor_elems(rows));
         assert_int_equal(all->in[SM_IN(embedding_backward, token)], plan->gathered_tokens);
         assert_int_equal(sm_tensor_elems(&plan->tensors[plan->gathered_tokens]), N_PROCESSES * plan->B * plan->T);
-        sm_plan_free(plan);
     }
 }
 
 // Weights that were gathered are waited for before their first reader of the step after.
 TEST(test_weights_are_waited_for) {
-    sm_plan *plan = build_with_rows(sm_model_at(0), 0, true, SM_MODE_FUSED, true);
+    RELEASED_BY(sm_plan_free_at) sm_plan *plan = build_with_rows(sm_model_at(0), 0, true, SM_MODE_FUSED, true);
     for (int k = 0; k < plan->n_buckets; k++) {
         const sm_bucket *b = &plan->buckets[k];
         const int start = find(plan, SM_OP_ALL_GATHER_START, b->value);
@@ -199,7 +200,6 @@ TEST(test_weights_are_waited_for) {
             }
         }
     }
-    sm_plan_free(plan);
 }
 
 static int64_t state_elems(const sm_plan *plan) {
@@ -223,11 +223,11 @@ static int64_t most_padding(const sm_plan *plan) {
 
 // The slices' states make up the whole; each is saved under the names that the whole has.
 static void check_shards(const sm_optimizer *optimizer) {
-    sm_plan *whole = NULL;
+    RELEASED_BY(sm_plan_free_at) sm_plan *whole = NULL;
     int64_t n_elems = 0;
     assert_int_equal(build(sm_model_at(0), 0, false, optimizer, SM_MODE_FUSED, &whole), SM_OK);
     for (int rank = 0; rank < N_PROCESSES; rank++) {
-        sm_plan *plan = NULL;
+        RELEASED_BY(sm_plan_free_at) sm_plan *plan = NULL;
         assert_int_equal(build(sm_model_at(0), rank, true, optimizer, SM_MODE_FUSED, &plan), SM_OK);
         n_elems += state_elems(plan);
         for (int i = 0; i < whole->n_tensors; i++) {
@@ -239,11 +239,9 @@ static void check_shards(const sm_optimizer *optimizer) {
                 assert_true(plan->tensors[same].is_saved);
             }
         }
-        sm_plan_free(plan);
     }
     assert_true(n_elems >= state_elems(whole));
     assert_true(n_elems <= state_elems(whole) + (optimizer == &sm_optimizer_adamw8bit ? most_padding(whole) : 0));
-    sm_plan_free(whole);
 }
 
 TEST(test_shards_make_up_the_state) {
@@ -253,7 +251,7 @@ TEST(test_shards_make_up_the_state) {
 
 // Each element of a matrix is updated once, with the scale of its own block.
 TEST(test_blocks_are_not_cut) {
-    sm_plan *whole = NULL;
+    RELEASED_BY(sm_plan_free_at) sm_plan *whole = NULL;
     int64_t n_elems = 0;
     int64_t n_matrices = 0;
     assert_int_equal(build(sm_model_at(0), 0, false, &sm_optimizer_adamw8bit, SM_MODE_FUSED, &whole), SM_OK);
@@ -262,7 +260,7 @@ TEST(test_blocks_are_not_cut) {
         n_matrices += op->kind == SM_OP_ADAMW8BIT ? sm_tensor_elems(&whole->tensors[op->out[SM_OUT(adamw8bit, p)]]) : 0;
     }
     for (int rank = 0; rank < N_PROCESSES; rank++) {
-        sm_plan *plan = NULL;
+        RELEASED_BY(sm_plan_free_at) sm_plan *plan = NULL;
         assert_int_equal(build(sm_model_at(0), rank, true, &sm_optimizer_adamw8bit, SM_MODE_FUSED, &plan), SM_OK);
         for (int i = 0; i < plan->n_ops; i++) {
             const sm_op *op = &plan->ops[i];
@@ -277,10 +275,8 @@ TEST(test_blocks_are_not_cut) {
             assert_int_equal(m->view_offset_elems, m_max->view_offset_elems * SM_SLICE_BLOCK);
             assert_int_equal((sm_tensor_elems(m) + SM_SLICE_BLOCK - 1) / SM_SLICE_BLOCK, sm_tensor_elems(m_max));
         }
-        sm_plan_free(plan);
     }
     assert_int_equal(n_elems, n_matrices);
-    sm_plan_free(whole);
 }
 
 TEST(test_what_cannot_be_sharded_says_why) {

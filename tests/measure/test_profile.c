@@ -4,6 +4,9 @@
 #include "bench/measure/harness.h"
 #include "bench/profile/profile.h"
 
+RELEASER(sm_plan, sm_plan_free)
+RELEASER(sm_session, sm_session_close)
+
 enum { N_OPS = 6, WALL_NS = 13200 };
 
 // zero | residual, residual, loss_mean | gelu_backward | adamw
@@ -40,7 +43,7 @@ static const sm_profile_line *find(const sm_profile *profile, const char *name) 
 TEST(lines_add_up) {
     static const int n_lines[SM_PROFILE_BY_COUNT] = {
         [SM_PROFILE_BY_OP] = N_OPS, [SM_PROFILE_BY_LAYER] = 1, [SM_PROFILE_BY_KIND] = N_OPS - 1};
-    sm_plan *plan = make_plan();
+    RELEASED_BY(sm_plan_free_at) sm_plan *plan = make_plan();
     const sm_profile_input input = make_input(plan);
     for (int by = 0; by < SM_PROFILE_BY_COUNT; by++) {
         RELEASED_BY(sm_profile_free) sm_profile profile;
@@ -51,11 +54,10 @@ TEST(lines_add_up) {
         assert_int_equal(profile.total.n_calls, N_OPS);
         assert_true(profile.total.flops == FORWARD_FLOPS + BACKWARD_FLOPS + ADAMW_FLOPS);
     }
-    sm_plan_free(plan);
 }
 
 TEST(bounds_and_verdict) {
-    sm_plan *plan = make_plan();
+    RELEASED_BY(sm_plan_free_at) sm_plan *plan = make_plan();
     const sm_profile_input input = make_input(plan);
     RELEASED_BY(sm_profile_free) sm_profile profile;
     assert_int_equal(sm_profile_make(&input, SM_PROFILE_BY_KIND, &profile), SM_OK);
@@ -75,12 +77,11 @@ TEST(bounds_and_verdict) {
     assert_int_equal(profile.bound, SM_BOUND_MEMORY);
     assert_non_null(strstr(profile.verdict, "bound by memory"));
     assert_non_null(strstr(profile.verdict, "look first at gelu_backward"));
-    sm_plan_free(plan);
 }
 
 // An op that was preempted in the step that is shown is not what to look at.
 TEST(a_preempted_op_is_not_named) {
-    sm_plan *plan = make_plan();
+    RELEASED_BY(sm_plan_free_at) sm_plan *plan = make_plan();
     sm_profile_input input = make_input(plan);
     sm_profile profile;
     AUTO_FREE int64_t *least = calloc((size_t)plan->n_ops, sizeof(*least));
@@ -102,11 +103,10 @@ TEST(a_preempted_op_is_not_named) {
     assert_string_equal(profile.verdict, "No verdict: busy machine.");
     assert_int_equal(profile.bound, SM_BOUND_UNKNOWN);
     sm_profile_free(&profile);
-    sm_plan_free(plan);
 }
 
 TEST(time_outside_of_ops_is_overhead) {
-    sm_plan *plan = make_plan();
+    RELEASED_BY(sm_plan_free_at) sm_plan *plan = make_plan();
     sm_profile_input input = make_input(plan);
     RELEASED_BY(sm_profile_free) sm_profile profile;
     input.wall_ns = 100000;
@@ -114,11 +114,10 @@ TEST(time_outside_of_ops_is_overhead) {
     assert_int_equal(sum_of_lines(&profile), 100000);
     assert_int_equal(profile.bound, SM_BOUND_OVERHEAD);
     assert_non_null(strstr(profile.verdict, "outside of the ops"));
-    sm_plan_free(plan);
 }
 
 TEST(without_ceilings) {
-    sm_plan *plan = make_plan();
+    RELEASED_BY(sm_plan_free_at) sm_plan *plan = make_plan();
     sm_profile_input input = make_input(plan);
     RELEASED_BY(sm_profile_free) sm_profile profile;
     input.peak_flops = NAN;
@@ -129,25 +128,23 @@ TEST(without_ceilings) {
     json_auto_t *records = sm_profile_records(&profile, context);
     assert_int_equal(json_array_size(records), profile.n_lines + 2);
     assert_true(json_is_null(sm_json_get(json_array_get(records, 0), "roofline_ns")));
-    sm_plan_free(plan);
 }
 
 TEST(ops_must_have_run) {
     static const int64_t nothing[N_OPS] = {0};
     static const int64_t negative[N_OPS] = {5, -1, 0, 0, 0, 0};
-    sm_plan *plan = make_plan();
+    RELEASED_BY(sm_plan_free_at) sm_plan *plan = make_plan();
     sm_profile_input input = make_input(plan);
     sm_profile profile;
     input.op_ns = nothing;
     assert_int_equal(sm_profile_make(&input, SM_PROFILE_BY_OP, &profile), SM_ERR_INVALID);
     input.op_ns = negative;
     assert_int_equal(sm_profile_make(&input, SM_PROFILE_BY_OP, &profile), SM_ERR_INTERNAL);
-    sm_plan_free(plan);
 }
 
 // Through text and back, as a viewer reads it.
 TEST(trace_can_be_read) {
-    sm_plan *plan = make_plan();
+    RELEASED_BY(sm_plan_free_at) sm_plan *plan = make_plan();
     const sm_profile_input input = make_input(plan);
     json_t *trace = sm_profile_trace(&input, "cpu_op", "a \"device\" \xFF");
     AUTO_FREE char *text = json_dumps(trace, JSON_COMPACT);
@@ -177,12 +174,11 @@ TEST(trace_can_be_read) {
     assert_int_equal(n_counters, N_OPS);
     assert_true(fabs(end_us - 13.1) < 1e-6);
     json_decref(trace);
-    sm_plan_free(plan);
 }
 
 // x and y live from the first residual to gelu_backward; parameters always.
 TEST(memory_alive) {
-    sm_plan *plan = make_plan();
+    RELEASED_BY(sm_plan_free_at) sm_plan *plan = make_plan();
     size_t alive[N_OPS];
     sm_plan_alive_bytes(plan, SM_ROLE_ACTIVATION, alive);
     assert_int_equal(alive[0], 0);
@@ -193,7 +189,6 @@ TEST(memory_alive) {
     sm_plan_alive_bytes(plan, SM_ROLE_PARAMETER, alive);
     assert_int_equal(alive[0], 256);
     assert_int_equal(alive[5], 256);
-    sm_plan_free(plan);
 }
 
 // --- with a backend -------------------------------------------------------------------------
@@ -201,7 +196,7 @@ TEST(memory_alive) {
 TEST(measured_step_adds_up) {
     const sm_workload workload = {.next_batch = fake_next_batch, .check = fake_check, FAKE_CHECKS};
     sm_protocol protocol = sm_protocol_default();
-    sm_session *session;
+    RELEASED_BY(sm_session_close_at) sm_session *session = NULL;
     RELEASED_BY(sm_row_free) sm_row row;
     RELEASED_BY(sm_profile_free) sm_profile profile;
     memset(&fake, 0, sizeof(fake));
@@ -220,7 +215,6 @@ TEST(measured_step_adds_up) {
     assert_true(profile.unaccounted_ns >= 0);
     assert_int_equal(sum_of_lines(&profile), row.attribution_ns);
     assert_int_equal(profile.unaccounted_ns, row.phases.unaccounted_ns);
-    sm_session_close(session);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -11,6 +11,8 @@
 #include "src/session/session.h"
 #include "src/train/validation.h"
 
+RELEASER(sm_tokens, sm_tokens_close)
+
 static sm_tokens *open_bytes(const char *text, size_t size_bytes) {
     sm_tokens *tokens;
     ok(sm_tokens_from_bytes((const uint8_t *)text, size_bytes, 256, &tokens));
@@ -20,7 +22,7 @@ static sm_tokens *open_bytes(const char *text, size_t size_bytes) {
 // --- documents --------------------------------------------------------------------------------------
 
 static void check_split(const char *text, const char *const *wanted, int64_t n_empty) {
-    sm_tokens *tokens = open_bytes(text, strlen(text));
+    RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = open_bytes(text, strlen(text));
     RELEASED_BY(sm_documents_free) sm_documents documents;
     int64_t n = 0;
     ok(sm_documents_split(tokens, '|', INT64_MAX, &documents));
@@ -31,7 +33,6 @@ static void check_split(const char *text, const char *const *wanted, int64_t n_e
     }
     assert_int_equal(documents.n, n);
     assert_int_equal(documents.n_empty, n_empty);
-    sm_tokens_close(tokens);
 }
 
 TEST(separators_split_documents) {
@@ -41,25 +42,23 @@ TEST(separators_split_documents) {
     check_split("ab|c", (const char *const[]){"ab", NULL}, 0);
     const char *const without[] = {"|||", "|", "a"};
     for (size_t i = 0; i < sizeof without / sizeof without[0]; i++) {
-        sm_tokens *tokens = open_bytes(without[i], strlen(without[i]));
+        RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = open_bytes(without[i], strlen(without[i]));
         sm_documents documents;
         expect_failure("no documents", sm_documents_split(tokens, '|', INT64_MAX, &documents), SM_ERR_INVALID,
                        "no documents");
-        sm_tokens_close(tokens);
     }
 }
 
 TEST(splitting_ends_when_there_are_enough) {
-    sm_tokens *tokens = open_bytes("abc|de|fgh|ij|", 14);
+    RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = open_bytes("abc|de|fgh|ij|", 14);
     RELEASED_BY(sm_documents_free) sm_documents documents;
     ok(sm_documents_split(tokens, '|', 5, &documents));
     assert_int_equal(documents.n, 2);
-    sm_tokens_close(tokens);
 }
 
 TEST(lengths_are_drawn) {
     static char text[4000];
-    sm_tokens *tokens = open_bytes(text, sizeof text);
+    RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = open_bytes(text, sizeof text);
     sm_documents documents, again;
     ok(sm_documents_draw(tokens, 20, 512, 1, 1000000, &documents));
     ok(sm_documents_draw(tokens, 20, 512, 1, 1000000, &again));
@@ -78,7 +77,6 @@ TEST(lengths_are_drawn) {
     expect_failure("9 to 8", sm_documents_draw(tokens, 9, 8, 1, 10, &documents), SM_ERR_INVALID, "9 to 8");
     expect_failure("0 to 8", sm_documents_draw(tokens, 0, 8, 1, 10, &documents), SM_ERR_INVALID, "0 to 8");
     expect_failure("from 4000", sm_documents_draw(tokens, 1, 4000, 1, 10, &documents), SM_ERR_INVALID, "from 4000");
-    sm_tokens_close(tokens);
 }
 
 // Documents of 3, 10 and 4 positions.
@@ -169,7 +167,7 @@ static double check_padding(sm_padding padding, int64_t B, int64_t T, int64_t le
     for (int i = 0; i < N_BYTES; i++) {
         stream[i] = (char)(1 + i * 7 % 250);
     }
-    sm_tokens *tokens = open_bytes(stream, N_BYTES);
+    RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = open_bytes(stream, N_BYTES);
     sm_documents documents;
     sm_collation c;
     int64_t n_real = 0;
@@ -182,7 +180,6 @@ static double check_padding(sm_padding padding, int64_t B, int64_t T, int64_t le
     const double share = (double)n_real / (double)(c.n_batches * B * T);
     sm_collation_free(&c);
     sm_documents_free(&documents);
-    sm_tokens_close(tokens);
     return share;
 }
 
@@ -375,7 +372,7 @@ TEST(a_validation_is_a_mean_over_tokens) {
     const sm_model_config *config = &sm_model_at(0)->odd;
     const sm_plan_options options = {.B = 1, .T = T, .dtype = SM_F32, .documents = true};
     const sm_backend *backend = sm_backend_find("reference");
-    sm_tokens *tokens = NULL;
+    RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = NULL;
     RELEASED_BY(sm_collation_free) sm_collation collation;
     sm_device *device;
     sm_plan *plan;
@@ -409,7 +406,6 @@ TEST(a_validation_is_a_mean_over_tokens) {
     assert_near(mean, (3 * losses[0] + 17 * losses[1]) / 20);
     sm_session_close(s);
     backend->close(device);
-    sm_tokens_close(tokens);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -10,6 +10,8 @@
 #include "src/io/atomic_file.h"
 #include "src/io/safetensors.h"
 
+RELEASER(sm_safetensors, sm_safetensors_close)
+
 // ---- atomic files ----
 
 static void expect_content(const char *path, const char *text) {
@@ -247,7 +249,7 @@ TEST(floats_of_every_width_are_read) {
     AUTO_FREE char *path = temp_path("widths.safetensors");
     temp_write(path, bytes, n);
 
-    sm_safetensors *file;
+    RELEASED_BY(sm_safetensors_close_at) sm_safetensors *file = NULL;
     expect_ok("open", sm_safetensors_open(path, &file));
     assert_int_equal(sm_safetensors_count(file), 6);
     assert_string_equal(sm_safetensors_metadata(file, "format"), "np");
@@ -265,7 +267,6 @@ TEST(floats_of_every_width_are_read) {
                    "'mask' is BOOL");
     assert_int_equal(truncate(path, (off_t)n - 1), 0);
     expect_failure("cut", sm_safetensors_read(file, sm_safetensors_at(file, 4), &value), SM_ERR_IO, "too early");
-    sm_safetensors_close(file);
 }
 
 // What files of other programs have, and no model here uses: elements of a few bits, and null as metadata.
@@ -288,7 +289,7 @@ TEST(elements_of_a_few_bits_have_their_size) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char bytes[256];
         float value;
-        sm_safetensors *file;
+        RELEASED_BY(sm_safetensors_close_at) sm_safetensors *file = NULL;
         temp_write(path, bytes, make_safetensors(cases[i].header, 0, (int)cases[i].data_bytes, bytes, sizeof bytes));
         if (!cases[i].is_fine) {
             expect_failure(cases[i].header, sm_safetensors_open(path, &file), SM_ERR_FORMAT, "'a': its shape needs");
@@ -297,7 +298,6 @@ TEST(elements_of_a_few_bits_have_their_size) {
         expect_ok(cases[i].header, sm_safetensors_open(path, &file));
         expect_failure("read", sm_safetensors_read(file, sm_safetensors_at(file, 0), &value), SM_ERR_UNSUPPORTED,
                        "'a'");
-        sm_safetensors_close(file);
     }
 }
 
@@ -324,7 +324,7 @@ TEST(what_is_written_is_read) {
     AUTO_FREE char *path = temp_path("written.safetensors");
     write_safetensors(path);
 
-    sm_safetensors *file;
+    RELEASED_BY(sm_safetensors_close_at) sm_safetensors *file = NULL;
     int64_t n_elems = 0;
     expect_ok("open", sm_safetensors_open(path, &file));
     assert_int_equal(sm_safetensors_count(file), N_WRITTEN);
@@ -342,7 +342,6 @@ TEST(what_is_written_is_read) {
         n_elems += entry->n_elems;
     }
     assert_int_equal(n_elems, N_WRITTEN_ELEMS);
-    sm_safetensors_close(file);
 
     size_t size_bytes;
     AUTO_FREE char *bytes = temp_read(path, &size_bytes);

@@ -10,6 +10,9 @@
 #include "src/text/text_tokens.h"
 #include "src/train/loader.h"
 
+RELEASER(sm_tokens, sm_tokens_close)
+RELEASER(sm_loader, sm_loader_close)
+
 enum { VOCAB = 600, N_READERS = 4 };
 
 static char text_path[256], tokenizer_path[256], stored_path[256];
@@ -59,8 +62,8 @@ static void *read_anywhere(void *ctx) {
 
 // The stream of `tokenize`, from any place of it, whoever else is reading.
 TEST(text_has_the_tokens_that_tokenize_writes) {
-    sm_tokens *text = open_text();
-    sm_tokens *stored = open_stored();
+    RELEASED_BY(sm_tokens_close_at) sm_tokens *text = open_text();
+    RELEASED_BY(sm_tokens_close_at) sm_tokens *stored = open_stored();
     const int64_t count = sm_tokens_count(stored);
     assert_int_equal(sm_tokens_count(text), count);
     AUTO_FREE int32_t *wanted = malloc((size_t)count * sizeof *wanted);
@@ -82,15 +85,13 @@ TEST(text_has_the_tokens_that_tokenize_writes) {
         assert_int_equal(readings[i].n_wrong, 0);
     }
     fails(sm_tokens_read(text, count, 1, ids), "tokens from");
-    sm_tokens_close(text);
-    sm_tokens_close(stored);
 }
 
 // Of many files, in the order of their names, one of them empty, whoever else is reading.
 TEST(a_folder_has_the_tokens_that_tokenize_writes) {
     char digest[SM_TOKENIZER_DIGEST_SIZE];
-    sm_tokens *text;
-    sm_tokens *stored;
+    RELEASED_BY(sm_tokens_close_at) sm_tokens *text = NULL;
+    RELEASED_BY(sm_tokens_close_at) sm_tokens *stored = NULL;
     shell("cd $T && mkdir -p many/b && head -c 90000 text >many/b/1 && tail -c 60000 text >many/a && : >many/c && "
           "cp val many/d && cd - >/dev/null && " SM_TEST_BINARY
           " tokenize --tokenizer $T/tok --output $T/many_ids $T/many >/dev/null");
@@ -107,8 +108,6 @@ TEST(a_folder_has_the_tokens_that_tokenize_writes) {
     reading r = {.text = text, .wanted = wanted, .seed = 7};
     read_anywhere(&r);
     assert_int_equal(r.n_wrong, 0);
-    sm_tokens_close(text);
-    sm_tokens_close(stored);
 }
 
 TEST(text_that_does_not_fit_is_refused) {
@@ -133,7 +132,7 @@ TEST(text_that_changes_is_noticed) {
     char digest[SM_TOKENIZER_DIGEST_SIZE];
     char path[300];
     int32_t ids[64];
-    sm_tokens *tokens;
+    RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = NULL;
     snprintf(path, sizeof path, "%s/changing", folder);
     shell("head -c 30000 $T/text >$T/changing");
     ok(sm_text_tokens_open(path, SM_TOKENS_AUTO, tokenizer_path, VOCAB, digest, &tokens));
@@ -143,7 +142,6 @@ TEST(text_that_changes_is_noticed) {
     fails(sm_tokens_read(tokens, 0, 64, ids), "has changed since it was opened");
     shell("truncate -s 20000 $T/changing");
     fails(sm_tokens_read(tokens, count / 2 + count / 4, 64, ids), "changing");
-    sm_tokens_close(tokens);
 }
 
 // --- loaders ---------------------------------------------------------------------------------------
@@ -218,8 +216,8 @@ static void expect_same_everywhere(const sm_load_share *share) {
         {.kind = SM_LOADER_THREADS, .n_threads = 2, .delay = {.read_ns = 30000}},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        sm_loader *plain;
-        sm_loader *other;
+        RELEASED_BY(sm_loader_close_at) sm_loader *plain = NULL;
+        RELEASED_BY(sm_loader_close_at) sm_loader *other = NULL;
         const int64_t first = i % 2 == 0 ? 1 : 17;
         ok(sm_loader_open(&kinds[0], share, first, &plain));
         ok(sm_loader_open(&kinds[i], share, first, &other));
@@ -231,8 +229,6 @@ static void expect_same_everywhere(const sm_load_share *share) {
             expect_same_loads(&found, &wanted);
             check_load(&found, &kinds[i]);
         }
-        sm_loader_close(plain);
-        sm_loader_close(other);
     }
 }
 
@@ -253,7 +249,7 @@ TEST(every_loader_makes_the_same_batches) {
 
 // Steps of two processes take what one alone takes, and each says how many tokens the whole step has.
 TEST(processes_share_a_step) {
-    sm_tokens *tokens = open_stored();
+    RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = open_stored();
     RELEASED_BY(sm_documents_free) sm_documents documents;
     RELEASED_BY(sm_collation_free) sm_collation collation;
     ok(sm_documents_draw(tokens, 2, T, 3, 20000, &documents));
@@ -287,17 +283,16 @@ TEST(processes_share_a_step) {
     for (int i = 0; i < 3; i++) {
         sm_loader_close(loaders[i]);
     }
-    sm_tokens_close(tokens);
 }
 
 // Where nothing is slower than the loader, one waits as long as a load takes; where it is ahead, not at all.
 TEST(a_slow_loader_is_waited_for) {
     enum { DELAY_NS = 4000000, N = 6 };
     static const sm_load_cost parts[] = {{.read_ns = DELAY_NS}, {.tokenise_ns = DELAY_NS}, {.collate_ns = DELAY_NS}};
-    sm_tokens *tokens = open_stored();
+    RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = open_stored();
     const sm_load_share share = rows_of(tokens);
     for (size_t k = 0; k < 3; k++) {
-        sm_loader *loader;
+        RELEASED_BY(sm_loader_close_at) sm_loader *loader = NULL;
         int64_t waited_ns = 0;
         int64_t called_ns = 0;
         const int64_t open_ns = sm_now_ns();
@@ -320,9 +315,7 @@ TEST(a_slow_loader_is_waited_for) {
             ok(sm_loader_next(loader, &load));
         }
         assert_int_equal(load.n_ready, 2);
-        sm_loader_close(loader);
     }
-    sm_tokens_close(tokens);
 }
 
 // A load that fails is told when it is asked for, not before.
@@ -332,8 +325,8 @@ TEST(a_load_that_fails_is_told_in_its_turn) {
     char path[300];
     snprintf(path, sizeof path, "%s/shrinking", folder);
     for (size_t i = 0; i < 2; i++) {
-        sm_tokens *tokens;
-        sm_loader *loader;
+        RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = NULL;
+        RELEASED_BY(sm_loader_close_at) sm_loader *loader = NULL;
         sm_load load;
         shell("cp $T/ids/train.bin $T/shrinking");
         ok(sm_tokens_open(path, SM_TOKENS_LLMC, VOCAB, &tokens));
@@ -345,8 +338,6 @@ TEST(a_load_that_fails_is_told_in_its_turn) {
             ok(sm_loader_next(loader, &load));
         }
         fails(sm_loader_next(loader, &load), "shrinking");
-        sm_loader_close(loader);
-        sm_tokens_close(tokens);
     }
 }
 

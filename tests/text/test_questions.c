@@ -3,6 +3,8 @@
 #include "tests/support/temp_folder.h"
 #include "src/text/questions.h"
 
+RELEASER(sm_questions, sm_questions_close)
+
 #define QUESTION(label) "{\"ctx\": \"a\", \"endings\": [\"b\", \"c\", \"d\"], \"label\": " label "}"
 
 static char *write_questions(const char *text) {
@@ -30,7 +32,7 @@ TEST(only_whole_numbers_in_range_are_labels) {
         {QUESTION("4294967296"), -1}, {QUESTION("-18446744073709551615"), -1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        sm_questions *questions;
+        RELEASED_BY(sm_questions_close_at) sm_questions *questions = NULL;
         const sm_question *question;
         AUTO_FREE char *path = write_questions(cases[i].text);
         expect_ok("open", sm_questions_open(path, &questions));
@@ -42,7 +44,6 @@ TEST(only_whole_numbers_in_range_are_labels) {
             assert_int_equal(question->label, cases[i].label);
             assert_string_equal(question->endings[2], "d");
         }
-        sm_questions_close(questions);
     }
 }
 
@@ -50,7 +51,7 @@ TEST(blank_lines_and_a_mark_are_passed_over) {
     static const char text[] = "\xef\xbb\xbf\n \t\r\n" QUESTION("1") "\r\n\n" QUESTION("2") "\n\n  " QUESTION("0");
     static const size_t lines[] = {3, 5, 7};
     static const size_t labels[] = {1, 2, 0};
-    sm_questions *questions;
+    RELEASED_BY(sm_questions_close_at) sm_questions *questions = NULL;
     const sm_question *question;
     AUTO_FREE char *path = write_questions(text);
     expect_ok("open", sm_questions_open(path, &questions));
@@ -61,7 +62,6 @@ TEST(blank_lines_and_a_mark_are_passed_over) {
     }
     expect_ok("end", sm_questions_next(questions, &question));
     assert_null(question);
-    sm_questions_close(questions);
 }
 
 TEST(what_is_no_question_is_refused_by_its_line) {
@@ -78,7 +78,7 @@ TEST(what_is_no_question_is_refused_by_its_line) {
                                         "\xef\xbb\xbf" QUESTION("0")};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[400];
-        sm_questions *questions;
+        RELEASED_BY(sm_questions_close_at) sm_questions *questions = NULL;
         const sm_question *question;
         snprintf(text, sizeof text, QUESTION("1") "\n\n%s\n", cases[i]);
         AUTO_FREE char *path = write_questions(text);
@@ -86,7 +86,6 @@ TEST(what_is_no_question_is_refused_by_its_line) {
         expect_ok("first", sm_questions_next(questions, &question));
         expect_failure(text, sm_questions_next(questions, &question), SM_ERR_FORMAT, "q.jsonl: line 3: no {|label");
         assert_null(question);
-        sm_questions_close(questions);
     }
 }
 

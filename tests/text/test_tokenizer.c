@@ -10,6 +10,10 @@
 #include "src/tokenizer/encoder.h"
 #include "src/tokenizer/pretokens.h"
 
+RELEASER(sm_pretokens, sm_pretokens_free)
+RELEASER(sm_tokenizer, sm_tokenizer_free)
+RELEASER(sm_encoder, sm_encoder_free)
+
 enum { CORPUS_BYTES = 200000, N_MERGES = 200 };
 
 // --- alphabet ------------------------------------------------------------------------------
@@ -76,7 +80,7 @@ TEST(text_is_cut_as_gpt2_cuts_it) {
         "'re|'re",
         "a|\xc2\x85|b",
     };
-    sm_pretokens *pretokens;
+    RELEASED_BY(sm_pretokens_free_at) sm_pretokens *pretokens = NULL;
     expect_ok("new", sm_pretokens_new(&pretokens));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[128];
@@ -93,7 +97,6 @@ TEST(text_is_cut_as_gpt2_cuts_it) {
             fail_msg("'%s' is cut as '%s'", cases[i], cuts);
         }
     }
-    sm_pretokens_free(pretokens);
 }
 
 // --- the definition, slowly ----------------------------------------------------------------
@@ -128,7 +131,7 @@ static size_t slow_merge(const sm_tokenizer *t, const uint8_t *bytes, size_t n, 
 }
 
 static void slow_encode(const sm_tokenizer *t, const uint8_t *text, size_t n, sm_ids *ids) {
-    sm_pretokens *pretokens;
+    RELEASED_BY(sm_pretokens_free_at) sm_pretokens *pretokens = NULL;
     size_t begin = 0;
     size_t end;
     expect_ok("new", sm_pretokens_new(&pretokens));
@@ -138,14 +141,13 @@ static void slow_encode(const sm_tokenizer *t, const uint8_t *text, size_t n, sm
         ids->n += slow_merge(t, text + begin, end - begin, ids->ids + ids->n);
         begin = end;
     }
-    sm_pretokens_free(pretokens);
 }
 
 // --- vocabularies --------------------------------------------------------------------------
 
 static sm_word_counts count_corpus(size_t n_bytes) {
     sm_word_counts words = {0};
-    sm_pretokens *pretokens;
+    RELEASED_BY(sm_pretokens_free_at) sm_pretokens *pretokens = NULL;
     size_t begin = 0;
     size_t end;
     expect_ok("new", sm_pretokens_new(&pretokens));
@@ -154,7 +156,6 @@ static sm_word_counts count_corpus(size_t n_bytes) {
         expect_ok("add", sm_word_counts_add(&words, source_text() + begin, end - begin, 1));
         begin = end;
     }
-    sm_pretokens_free(pretokens);
     return words;
 }
 
@@ -191,18 +192,17 @@ TEST(vocabularies_are_learned_as_defined) {
     enum { N = 30000 };
     static int32_t ids[N];
     static uint8_t ends_word[N];
-    sm_tokenizer *t = learn(N, 257 + N_MERGES);
+    RELEASED_BY(sm_tokenizer_free_at) sm_tokenizer *t = learn(N, 257 + N_MERGES);
     assert_int_equal(t->n_tokens, 257 + N_MERGES);
     assert_int_equal(t->n_merges, N_MERGES);
     assert_int_equal(t->end_of_text, 0);
-    sm_pretokens *pretokens;
+    RELEASED_BY(sm_pretokens_free_at) sm_pretokens *pretokens = NULL;
     size_t end;
     expect_ok("new", sm_pretokens_new(&pretokens));
     expect_ok("begin", sm_pretokens_begin(pretokens, source_text(), N));
     while (sm_pretokens_next(pretokens, &end)) {
         ends_word[end - 1] = 1;
     }
-    sm_pretokens_free(pretokens);
     size_t n = N;
     for (size_t i = 0; i < n; i++) {
         ids[i] = t->byte_ids[source_text()[i]];
@@ -225,7 +225,6 @@ TEST(vocabularies_are_learned_as_defined) {
         }
         n = kept;
     }
-    sm_tokenizer_free(t);
 }
 
 TEST(few_words_make_few_tokens) {
@@ -255,7 +254,7 @@ static void expect_ids(const char *label, const sm_tokenizer *t, const uint8_t *
     sm_ids ids = {0};
     sm_ids parts = {0};
     sm_text back = {0};
-    sm_encoder *encoder;
+    RELEASED_BY(sm_encoder_free_at) sm_encoder *encoder = NULL;
     slow_encode(t, text, n, &expected);
     expect_ok(label, sm_encoder_new(t, &encoder));
     expect_ok(label, sm_encoder_encode(encoder, text, n, &ids));
@@ -275,7 +274,6 @@ static void expect_ids(const char *label, const sm_tokenizer *t, const uint8_t *
     expect_ok(label, sm_decode(t, ids.ids, ids.n, &back));
     assert_int_equal(back.n, n);
     assert_true(n == 0 || memcmp(back.bytes, text, n) == 0);
-    sm_encoder_free(encoder);
     free(expected.ids);
     free(ids.ids);
     free(parts.ids);
@@ -298,7 +296,7 @@ static size_t put_character(uint8_t *text, uint32_t c) {
 TEST(ids_are_those_of_the_definition) {
     enum { N = 60000 };
     static uint8_t text[N + 8];
-    sm_tokenizer *t = learn(CORPUS_BYTES, 257 + N_MERGES);
+    RELEASED_BY(sm_tokenizer_free_at) sm_tokenizer *t = learn(CORPUS_BYTES, 257 + N_MERGES);
     expect_ids("sources", t, source_text(), CORPUS_BYTES / 4);
     for (size_t i = 0; i < N; i++) {
         text[i] = (uint8_t)sm_philox4x32(1, i, 0).word[0];
@@ -315,14 +313,13 @@ TEST(ids_are_those_of_the_definition) {
         memset(text, 'e', length);
         expect_ids("e", t, text, length);
     }
-    sm_tokenizer_free(t);
 }
 
 TEST(a_megabyte_without_a_space_ends_soon) {
     enum { N = 1 << 20, LONGEST_S = 20 };
     AUTO_FREE uint8_t *text = malloc(N);
-    sm_tokenizer *t = learn(CORPUS_BYTES, 600);
-    sm_encoder *encoder;
+    RELEASED_BY(sm_tokenizer_free_at) sm_tokenizer *t = learn(CORPUS_BYTES, 600);
+    RELEASED_BY(sm_encoder_free_at) sm_encoder *encoder = NULL;
     sm_ids ids = {0};
     sm_text back = {0};
     assert_non_null(text);
@@ -336,16 +333,14 @@ TEST(a_megabyte_without_a_space_ends_soon) {
     expect_ok("decode", sm_decode(t, ids.ids, ids.n, &back));
     assert_int_equal(back.n, N);
     assert_memory_equal(back.bytes, text, N);
-    sm_encoder_free(encoder);
-    sm_tokenizer_free(t);
     free(ids.ids);
     free(back.bytes);
 }
 
 TEST(added_tokens_come_first) {
     static const char text[] = "a<|endoftext|>b<|endoftext|<|endoftext|>";
-    sm_tokenizer *t = learn(1000, 257);
-    sm_encoder *encoder;
+    RELEASED_BY(sm_tokenizer_free_at) sm_tokenizer *t = learn(1000, 257);
+    RELEASED_BY(sm_encoder_free_at) sm_encoder *encoder = NULL;
     sm_ids ids = {0};
     expect_ok("new", sm_encoder_new(t, &encoder));
     expect_ok("encode", sm_encoder_encode(encoder, (const uint8_t *)text, strlen(text), &ids));
@@ -353,8 +348,6 @@ TEST(added_tokens_come_first) {
     assert_int_equal(ids.ids[1], 0);
     assert_int_equal(ids.ids[2], t->byte_ids['b']);
     assert_int_equal(ids.ids[ids.n - 1], 0);
-    sm_encoder_free(encoder);
-    sm_tokenizer_free(t);
     free(ids.ids);
 }
 
@@ -494,8 +487,8 @@ TEST(malformed_tokenizers_are_refused) {
 }
 
 static void expect_text_ids(const char *label, const char *folder, const char *text, const char *expected) {
-    sm_tokenizer *t;
-    sm_encoder *encoder;
+    RELEASED_BY(sm_tokenizer_free_at) sm_tokenizer *t = NULL;
+    RELEASED_BY(sm_encoder_free_at) sm_encoder *encoder = NULL;
     sm_ids ids = {.n = 0};
     sm_ids parts = {.n = 0};
     char found[400] = "";
@@ -521,8 +514,6 @@ static void expect_text_ids(const char *label, const char *folder, const char *t
     }
     free(parts.ids);
     free(ids.ids);
-    sm_encoder_free(encoder);
-    sm_tokenizer_free(t);
 }
 
 // Ids of `tokenizers`: those that are not normalized come first, then the leftmost, then the longest. A byte has its id

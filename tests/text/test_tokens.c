@@ -8,6 +8,8 @@
 #include "src/data/data_files.h"
 #include "src/data/tokens.h"
 
+RELEASER(sm_tokens, sm_tokens_close)
+
 enum { HEADER_WORDS = 256, MAGIC = 20240520 };
 
 // llm.c's header, then n ids 0, 1, 2, ...; returns the size in bytes.
@@ -96,7 +98,7 @@ TEST(formats_are_detected_or_forced) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         AUTO_FREE char *path = temp_path(cases[i].name);
-        sm_tokens *tokens;
+        RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = NULL;
         int32_t inputs[1];
         int32_t targets[1];
         temp_write(path, cases[i].data, cases[i].size_bytes);
@@ -106,7 +108,6 @@ TEST(formats_are_detected_or_forced) {
         expect_ok(cases[i].name, sm_tokens_batch(tokens, 0, 1, 1, inputs, targets));
         assert_int_equal(inputs[0], cases[i].first);
         assert_int_equal(targets[0], cases[i].second);
-        sm_tokens_close(tokens);
     }
 }
 
@@ -220,7 +221,7 @@ TEST(arrays_of_numpy_are_read) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint8_t bytes[256];
         int32_t ids[2];
-        sm_tokens *tokens;
+        RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = NULL;
         AUTO_FREE char *path = temp_path(i % 2 == 0 ? "array.npy" : "array.bin");
         temp_write(path, bytes, make_npy(bytes, cases[i].version, cases[i].dict, cases[i].data, cases[i].n_bytes));
         expect_ok(cases[i].dict, sm_tokens_open(path, SM_TOKENS_AUTO, 200000, &tokens));
@@ -229,7 +230,6 @@ TEST(arrays_of_numpy_are_read) {
         expect_ok(cases[i].dict, sm_tokens_read(tokens, 0, 2, ids));
         assert_int_equal(ids[0], cases[i].first);
         assert_int_equal(ids[1], cases[i].second);
-        sm_tokens_close(tokens);
     }
 }
 
@@ -436,7 +436,7 @@ TEST(shards_are_one_stream) {
     temp_put_text("shards/.hidden", "no");
     static const char *const paths[] = {"shards", "shards/*.bin", "shards/s[0-9]?.bin"};
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
-        sm_tokens *tokens;
+        RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = NULL;
         AUTO_FREE char *path = temp_path(paths[i]);
         expect_ok(path, sm_tokens_open(path, SM_TOKENS_AUTO, 65536, &tokens));
         assert_int_equal(sm_tokens_count(tokens), 2 * N_SHARDS);
@@ -446,7 +446,6 @@ TEST(shards_are_one_stream) {
                 assert_int_equal(ids[k - first], 256 + k);
             }
         }
-        sm_tokens_close(tokens);
     }
     static const struct {
         const char *path, *message;
@@ -478,14 +477,13 @@ TEST(sides_of_a_folder_are_found) {
         snprintf(name, sizeof name, i == 0 ? "%s/web_val_0.bin" : "%s/val.bin", folders[i]);
         temp_put(name, "\x06\1", 2);
         for (int side = 0; side < 2; side++) {
-            sm_tokens *tokens;
+            RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = NULL;
             int32_t id;
             assert_true(sm_data_files_side(folder, side == 0 ? "train" : "val", path));
             expect_ok(path, sm_tokens_open(path, SM_TOKENS_AUTO, 65536, &tokens));
             assert_int_equal(sm_tokens_count(tokens), 1);
             expect_ok(path, sm_tokens_read(tokens, 0, 1, &id));
             assert_int_equal(id, 261 + side);
-            sm_tokens_close(tokens);
         }
     }
 }
@@ -496,7 +494,7 @@ TEST(a_file_that_changes_is_an_error) {
     static int32_t inputs[20000];
     static int32_t targets[20000];
     AUTO_FREE char *path = temp_path("changing.bin");
-    sm_tokens *tokens;
+    RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = NULL;
     temp_write(path, ids, sizeof ids);
     expect_ok("open", sm_tokens_open(path, SM_TOKENS_AUTO, 256, &tokens));
     expect_ok("whole", sm_tokens_batch(tokens, 0, 1, 20000, inputs, targets));
@@ -508,7 +506,6 @@ TEST(a_file_that_changes_is_an_error) {
     assert_int_equal(truncate(path, 2 * 19000), 0);
     status = sm_tokens_batch(tokens, 0, 1, 19998, inputs, targets);
     expect_failure("truncated", status, SM_ERR_IO, "changing.bin: ends at byte 38000");
-    sm_tokens_close(tokens);
 }
 
 TEST(bytes_in_memory_are_tokens) {
@@ -549,7 +546,7 @@ TEST(batches_walk_the_file_in_order) {
         text[i] = (uint8_t)i;
     }
     for (int count = 2; count < 40; count++) {
-        sm_tokens *tokens;
+        RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = NULL;
         expect_ok("open", sm_tokens_from_bytes(text, (size_t)count, 256, &tokens));
         for (int B = 1; B <= 3; B++) {
             for (int T = 1; T <= 4 && B * T + 1 <= count; T++) {
@@ -567,7 +564,6 @@ TEST(batches_walk_the_file_in_order) {
                 }
             }
         }
-        sm_tokens_close(tokens);
     }
 }
 
