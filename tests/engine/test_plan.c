@@ -1,6 +1,7 @@
 // test_plan.c: plans as data: sizes, memory, rewrites, and refusals.
 #include "tests/support/test.h"
 #include "src/models/model.h"
+#include "src/rewrites/passes.h"
 #include "src/rewrites/rewrite.h"
 
 RELEASER(sm_plan, sm_plan_free)
@@ -264,6 +265,40 @@ TEST(test_bias_gradients_join) {
         }
         assert_int_equal(count_kind(plan, SM_OP_BIAS_BACKWARD), 0);
         assert_int_equal(n_joined, 2 * n_layer); // of qkv and fc; layernorms sum the others
+    }
+}
+
+// A product that something else reads, too, keeps its memory: xw = x W; y = xw + b; z = y + xw.
+TEST(test_a_product_that_others_read_stays) {
+    static const int64_t dims[] = {1, 4, 8};
+    const int none = SM_NO_TENSOR;
+    for (int n_readers = 1; n_readers <= 2; n_readers++) {
+        RELEASED_BY(sm_plan_free_at) sm_plan *plan = sm_plan_new(SM_F32);
+        int t[6]; // x, xw, y, z, W, b
+        for (int i = 0; i < 6; i++) {
+            t[i] = sm_plan_add_tensor(plan, i < 4 ? SM_ROLE_ACTIVATION : SM_ROLE_PARAMETER, SM_F32,
+                                      i < 4    ? 3
+                                      : i == 4 ? 2
+                                               : 1,
+                                      i == 4   ? (int64_t[]){8, 8}
+                                      : i == 5 ? dims + 2
+                                               : dims,
+                                      "t%d", i);
+        }
+        const struct {
+            sm_op_kind kind;
+            int in[3], out;
+        } ops[] = {{SM_OP_MATMUL_FORWARD, {t[0], t[4], none}, t[1]},
+                   {SM_OP_BIAS_FORWARD, {t[1], t[5], none}, t[2]},
+                   {SM_OP_RESIDUAL, {t[2], t[n_readers == 2 ? 1 : 0], none}, t[3]}};
+        for (int i = 0; i < 3; i++) {
+            sm_op op = sm_op_make(ops[i].kind, SM_PHASE_FORWARD, -1);
+            memcpy(op.in, ops[i].in, sizeof ops[i].in);
+            op.out[0] = ops[i].out;
+            ok(sm_plan_add_op(plan, &op));
+        }
+        ok(sm_rewrite_matmul_epilogue(plan));
+        assert_int_equal(plan->n_ops, n_readers == 1 ? 2 : 3);
     }
 }
 

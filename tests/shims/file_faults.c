@@ -4,6 +4,8 @@
 //     FILE_FAULTS_AT=N            the N-th of them is hit, before it has done anything; a write, half done
 //     FILE_FAULTS_ERROR=NUMBER    it fails with this errno; without it the process is killed
 //     FILE_FAULTS_HIT=FILE        is made when that happens
+//
+// A file there whose last bytes are not synced gets no new name: rename fails with EIO.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -23,6 +25,7 @@
 enum { MAX_FILES = 1024 };
 
 static bool is_counted[MAX_FILES]; // by descriptor
+static bool is_unsynced[MAX_FILES];
 static atomic_int n_calls;
 
 static bool is_under(const char *path) {
@@ -58,6 +61,7 @@ int open(const char *path, int flags, ...) {
     int fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
     if (fd >= 0 && fd < MAX_FILES) {
         is_counted[fd] = is_under(path);
+        is_unsynced[fd] = false;
     }
     return fd;
 }
@@ -72,6 +76,9 @@ ssize_t write(int fd, const void *data, size_t size) {
     const char *at = getenv("FILE_FAULTS_AT");
     if (is_open(fd) && at != NULL && n_calls + 1 == atoi(at)) {
         syscall(SYS_write, fd, data, size / 2);
+    }
+    if (is_open(fd)) {
+        is_unsynced[fd] = true;
     }
     return is_hit(is_open(fd)) ? -1 : syscall(SYS_write, fd, data, size);
 }
@@ -93,7 +100,24 @@ int close(int fd) {
     return hit ? -1 : result;
 }
 
-int fsync(int fd) { return is_hit(is_open(fd)) ? -1 : (int)syscall(SYS_fsync, fd); }
+int fsync(int fd) {
+    if (is_open(fd)) {
+        is_unsynced[fd] = false;
+    }
+    return is_hit(is_open(fd)) ? -1 : (int)syscall(SYS_fsync, fd);
+}
+
+static bool is_synced(const char *path) {
+    struct stat named;
+    struct stat opened;
+    for (int fd = 0; fd < MAX_FILES && stat(path, &named) == 0; fd++) {
+        if (is_counted[fd] && is_unsynced[fd] && fstat(fd, &opened) == 0 && opened.st_ino == named.st_ino) {
+            errno = EIO;
+            return false;
+        }
+    }
+    return true;
+}
 
 int ftruncate(int fd, off_t size) { return is_hit(is_open(fd)) ? -1 : (int)syscall(SYS_ftruncate, fd, size); }
 
@@ -110,7 +134,7 @@ int mkdir(const char *path, mode_t mode) {
 }
 
 int rename(const char *from, const char *to) {
-    return is_hit(is_under(to)) ? -1 : (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+    return is_hit(is_under(to)) || !is_synced(from) ? -1 : (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 
 int unlinkat(int fd, const char *name, int flags) {
