@@ -19,11 +19,15 @@ step() {
 
 # Programs of make print too much where all is well.
 quiet() { "$@" >/dev/null; }
-builds() { quiet $make tests && quiet $make pages && quiet $make CONFIG=mpi build && quiet $make CONFIG=asan tests; }
-clang_builds() { if [ -n "$all" ]; then quiet $make CONFIG=clang tests; else quiet tools/clang_syntax.sh; fi; }
+builds() { quiet $make tests && quiet $make pages && quiet $make CONFIG=mpi build; }
+clang_builds() { quiet $make CONFIG=clang tests; }
+# Many tests wait for clocks, pipes and other processes. These use the processor meanwhile.
+sanitized_build="env -u MAKEFLAGS $make -j1 SAY=@: CONFIG=asan tests"
+clang_warnings=$([ -n "$all" ] || echo tools/clang_syntax.sh)
 tests() {
     release=build/release/stepmark
-    $make run-tests RUN_FIRST="tools/tests/readme.sh tools/tests/mpi.sh 'tools/tests/step_page.py $release' \
+    AT_A_TIME=4 $make run-tests RUN_FIRST="'$sanitized_build' $clang_warnings \
+            tools/tests/readme.sh tools/tests/mpi.sh 'tools/tests/step_page.py $release' \
             'tools/tests/report_page.py $release' tools/check_cl.sh" \
         RUN_LAST="tools/check_attention.sh 'tests/program/test_python.py $release' \
             'tools/tests/scaling_page.py build/mpi/stepmark' \
@@ -34,9 +38,9 @@ tests_sanitized() { $make CONFIG=asan run-tests RUN_FIRST="'tools/tests/small_ru
 
 step "layers" tools/check_deps.sh
 step "lines" tools/check_lines.sh
-step "builds by gcc, and for sanitizers" builds
-step "clang compiles all without a warning" clang_builds
-step "kernels, tests, the README's commands, pages in Chromium, several processes, manual pages, the scripts for Slurm" tests
+step "builds by gcc" builds
+[ -z "$all" ] || step "clang compiles all without a warning" clang_builds
+step "the build for sanitizers, warnings of clang, kernels, tests, the README's commands, pages in Chromium, several processes, manual pages, the scripts for Slurm" tests
 step "tests under AddressSanitizer and UndefinedBehaviorSanitizer" tests_sanitized
 printf '\n== %s\n' "left out: the long tests (make torture), PyTorch and transformers (make test-peers), a real Slurm (make test-slurm)"
 [ -z "$failed" ] || printf 'failed:%s\n' "$failed"

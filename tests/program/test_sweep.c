@@ -9,46 +9,20 @@
 #include <time.h>
 
 #include "tests/support/test.h"
+#include "tests/support/run_program.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/whole.h"
 
-enum { COMMAND_SIZE = 2048, MAX_ROWS = 256 };
+enum { MAX_ROWS = 256 };
 
 #define TINY "run -m tiny --backend reference -w 0 "
 
-// --- running it --------------------------------------------------------------------------------
-
-static char *out; // of the last command
-static char *err;
+// --- its rows ----------------------------------------------------------------------------------
 
 static char *read_text(const char *name) {
     size_t n;
     AUTO_FREE char *path = temp_path(name);
-    char *text = temp_read(path, &n);
-    return text;
-}
-
-// Runs `arguments` through the shell, with $T the temporary folder.
-static int run(const char *arguments) {
-    char command[COMMAND_SIZE];
-    snprintf(command, sizeof(command), "T=%s; (%s %s) >$T/out 2>$T/err </dev/null", temp_folder, SM_TEST_BINARY,
-             arguments);
-    int status = system(command);
-    free(out);
-    free(err);
-    out = read_text("out");
-    err = read_text("err");
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
-}
-
-static void expect(const char *arguments, int code, const char *in_out, const char *in_err) {
-    int found = run(arguments);
-    bool said = (in_out == NULL || strstr(out, in_out) != NULL) && (in_err == NULL || strstr(err, in_err) != NULL);
-    if (found != code || !said) {
-        fail_msg("stepmark %s: exit code %d, not %d, or not said: %s %s\n%s\n%s", arguments, found, code,
-                 in_out != NULL ? in_out : "", in_err != NULL ? in_err : "", out, err);
-    }
+    return temp_read(path, &n);
 }
 
 // The rows of a JSONL file.
@@ -120,15 +94,15 @@ TEST(products_filters_and_lines) {
                         "-b 1,2 --seq-len 8,16\n\n"
                         "-b 2-4*2 --seq-len 16 # and a comment\n";
     temp_put_text("lines", lines);
-    expect(TINY "-b 1-4*2 --seq-len 8,16 --mode naive,fused --dropout 0,0.1 --dry-run -o jsonl", 0, NULL, NULL);
+    expect_run(TINY "-b 1-4*2 --seq-len 8,16 --mode naive,fused --dropout 0,0.1 --dry-run -o jsonl", 0, NULL, NULL);
     assert_int_equal(count_lines(out), 3 * 2 * 2 * 2);
-    expect(TINY "-b 1-4*2 --seq-len 8 --dry-run --filter 'batch-size=[12] ' -o jsonl", 0, NULL, NULL);
+    expect_run(TINY "-b 1-4*2 --seq-len 8 --dry-run --filter 'batch-size=[12] ' -o jsonl", 0, NULL, NULL);
     assert_int_equal(count_lines(out), 2);
-    expect(TINY "--file $T/lines --dry-run -o jsonl", 0, NULL, NULL);
+    expect_run(TINY "--file $T/lines --dry-run -o jsonl", 0, NULL, NULL);
     assert_int_equal(count_lines(out), 5);
-    expect(TINY "--file $T/lines --seq-len 8 --dry-run -o jsonl", 0, NULL, NULL);
+    expect_run(TINY "--file $T/lines --seq-len 8 --dry-run -o jsonl", 0, NULL, NULL);
     assert_int_equal(count_lines(out), 3);
-    expect(TINY "-b 1,2 --seq-len 8 --rounds 3 --dry-run -o jsonl", 0, "round=3", NULL);
+    expect_run(TINY "-b 1,2 --seq-len 8 --rounds 3 --dry-run -o jsonl", 0, "round=3", NULL);
     assert_int_equal(count_lines(out), 6);
 }
 
@@ -145,7 +119,7 @@ TEST(lines_hold_configurations_alone) {
         snprintf(lines, sizeof(lines), "-b 1 --seq-len 8\n\n-b 2 --seq-len 8 %s\n", flags[i]);
         snprintf(said, sizeof(said), "lines:3: %.*s holds for all", (int)strcspn(name, " "), name);
         temp_put_text("lines", lines);
-        expect(TINY "--file $T/lines", 2, NULL, said);
+        expect_run(TINY "--file $T/lines", 2, NULL, said);
         assert_string_equal(out, "");
     }
 }
@@ -155,11 +129,11 @@ TEST(a_dry_run_says_what_will_be) {
 #define MIXED                                                                                              \
     "run -m tiny --backend cpu,reference -w 0 -r 1 -b 1 --seq-len 8,65 --precision fp32,bf16,tf32 --mode " \
     "fused,tuned --no-peaks "
-    expect(MIXED "--output-file $T/foretold --dry-run -o jsonl", 0, NULL, "24 configurations: ");
+    expect_run(MIXED "--output-file $T/foretold --dry-run -o jsonl", 0, NULL, "24 configurations: ");
     AUTO_FREE char *copy = strdup(out);
     AUTO_FREE char *path = temp_path("foretold");
     assert_int_equal(access(path, F_OK), -1); // nothing is made
-    expect(MIXED "--output-file $T/foretold", 0, NULL, NULL);
+    expect_run(MIXED "--output-file $T/foretold", 0, NULL, NULL);
     json_t *rows = read_rows("foretold");
     assert_int_equal(json_array_size(rows), count_lines(copy));
     for (char *line = strtok(copy, "\n"); line != NULL; line = strtok(NULL, "\n")) {
@@ -173,15 +147,15 @@ TEST(a_dry_run_says_what_will_be) {
         assert_string_equal(verdict, came);
     }
     json_decref(rows);
-    expect(MIXED "--output-file $T/foretold --dry-run --resume", 0,
-           "24 configurations: 0 to run, 0 skipped, 0 too large, 24 done", NULL);
-    expect(MIXED "-r 1,2 --output-file $T/foretold --dry-run --resume", 0, "at the speed of the rows in", NULL);
-    expect(TINY "-b 1 --seq-len 8 --isa foo --backend cpu --dry-run", 2, NULL, "instruction set foo");
+    expect_run(MIXED "--output-file $T/foretold --dry-run --resume", 0,
+               "24 configurations: 0 to run, 0 skipped, 0 too large, 24 done", NULL);
+    expect_run(MIXED "-r 1,2 --output-file $T/foretold --dry-run --resume", 0, "at the speed of the rows in", NULL);
+    expect_run(TINY "-b 1 --seq-len 8 --isa foo --backend cpu --dry-run", 2, NULL, "instruction set foo");
 }
 
 // Measured in random order, told in the order asked for, and each row once.
 TEST(tables_come_in_the_order_asked_for) {
-    expect(TINY "-b 3,1,2 --seq-len 8 -r 1 --rounds 2 -o jsonl", 0, NULL, NULL);
+    expect_run(TINY "-b 3,1,2 --seq-len 8 -r 1 --rounds 2 -o jsonl", 0, NULL, NULL);
     static const int asked[] = {3, 3, 1, 1, 2, 2};
     int n = 0;
     for (char *line = strtok(out, "\n"); line != NULL; line = strtok(NULL, "\n")) {
@@ -193,27 +167,27 @@ TEST(tables_come_in_the_order_asked_for) {
     }
     assert_int_equal(n, 6);
     if (repeats_paths()) { // those of finds_the_largest_batch
-        expect(TINY "-b 100000,200000 --seq-len 8 -r 1 --max-memory 0.003 --find-batch -o jsonl", 0, NULL, NULL);
+        expect_run(TINY "-b 100000,200000 --seq-len 8 -r 1 --max-memory 0.003 --find-batch -o jsonl", 0, NULL, NULL);
         assert_int_equal(count_lines(out), 3); // both lead to the same largest batch
     }
 }
 
 // Where nothing can be measured, one line says why.
 TEST(what_cannot_be_measured_is_told_in_a_line) {
-    expect("run --preset modes -m tiny --backend reference", 1, NULL,
-           "nothing could be measured: --seq-len: 256 is longer than the model's context of 64");
-    expect("run --preset modes -m tiny --backend reference --precision bf16,fp32 --dropout 0 --isa x", 1, NULL,
-           "nothing could be measured: ");
+    expect_run("run --preset modes -m tiny --backend reference", 1, NULL,
+               "nothing could be measured: --seq-len: 256 is longer than the model's context of 64");
+    expect_run("run --preset modes -m tiny --backend reference --precision bf16,fp32 --dropout 0 --isa x", 1, NULL,
+               "nothing could be measured: ");
 }
 
 TEST(order_follows_its_seed) {
-    expect(TINY "-b 1-8 --seq-len 8 --dry-run --order given", 0, NULL, NULL);
+    expect_run(TINY "-b 1-8 --seq-len 8 --dry-run --order given", 0, NULL, NULL);
     assert_true(strstr(out, "batch-size=1 ") < strstr(out, "batch-size=2 "));
-    expect(TINY "-b 1-8 --seq-len 8 --dry-run --order random --order-seed 5 -o jsonl", 0, NULL, NULL);
+    expect_run(TINY "-b 1-8 --seq-len 8 --dry-run --order random --order-seed 5 -o jsonl", 0, NULL, NULL);
     AUTO_FREE char *first = strdup(out);
-    expect(TINY "-b 1-8 --seq-len 8 --dry-run --order random --order-seed 5 -o jsonl", 0, NULL, NULL);
+    expect_run(TINY "-b 1-8 --seq-len 8 --dry-run --order random --order-seed 5 -o jsonl", 0, NULL, NULL);
     assert_string_equal(first, out);
-    expect(TINY "-b 1-8 --seq-len 8 --dry-run --order random --order-seed 6 -o jsonl", 0, NULL, NULL);
+    expect_run(TINY "-b 1-8 --seq-len 8 --dry-run --order random --order-seed 6 -o jsonl", 0, NULL, NULL);
     assert_string_not_equal(first, out);
 }
 
@@ -224,7 +198,7 @@ TEST(presets_are_whole) {
         char command[COMMAND_SIZE];
         snprintf(command, sizeof(command), "run --preset %s -m tiny --backend cpu -b 2 --seq-len 8 --dry-run -o jsonl",
                  names[i]);
-        expect(command, 0, "\"run\"", NULL);
+        expect_run(command, 0, "\"run\"", NULL);
     }
 }
 
@@ -250,18 +224,18 @@ TEST(bad_usage) {
         {"report --best", "give files"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        expect(cases[i].arguments, 2, NULL, cases[i].message);
+        expect_run(cases[i].arguments, 2, NULL, cases[i].message);
     }
-    expect("run --file $T/none", 1, NULL, "none");
-    expect("report --best $T/none", 1, NULL, "none");
-    expect("run -m tiny --backend-library $T/none", 1, NULL, "none");
+    expect_run("run --file $T/none", 1, NULL, "none");
+    expect_run("report --best $T/none", 1, NULL, "none");
+    expect_run("run -m tiny --backend-library $T/none", 1, NULL, "none");
 }
 
 // --- what becomes of each ------------------------------------------------------------------------
 
 TEST(every_configuration_is_a_row) {
-    expect(TINY "-r 6 -b 1,100000 --seq-len 8,65 --mode naive,fused --max-memory 1 --output-file $T/rows", 0, "fastest",
-           "[8/8]");
+    expect_run(TINY "-r 6 -b 1,100000 --seq-len 8,65 --mode naive,fused --max-memory 1 --output-file $T/rows", 0,
+               "fastest", "[8/8]");
     json_t *rows = read_rows("rows");
     assert_int_equal(json_array_size(rows), 8);
     const json_t *row = row_with(rows, "batch-size=1 seq-len=8 ");
@@ -278,11 +252,11 @@ TEST(every_configuration_is_a_row) {
     assert_true(json_integer_value(json_object_get(row, "estimated_bytes")) > 1 << 30);
     assert_int_equal(json_integer_value(json_object_get(row, "n_batch")), 100000);
     json_decref(rows);
-    expect("report --best $T/rows -o jsonl", 0, "did not fit", NULL);
-    expect("run -m tiny --backend reference -b 1 --seq-len 8 --mode naive --without loss_head --dry-run", 0,
-           "skipped: --without", NULL);
-    expect("run -m tiny --backend reference -b 1 --seq-len 8 --accum 2 --pass-type forward --dry-run", 0,
-           "skipped: --accum", NULL);
+    expect_run("report --best $T/rows -o jsonl", 0, "did not fit", NULL);
+    expect_run("run -m tiny --backend reference -b 1 --seq-len 8 --mode naive --without loss_head --dry-run", 0,
+               "skipped: --without", NULL);
+    expect_run("run -m tiny --backend reference -b 1 --seq-len 8 --accum 2 --pass-type forward --dry-run", 0,
+               "skipped: --accum", NULL);
 }
 
 // The limit holds for all of a configuration; where a busy machine has not come to measure by then, it gets a longer
@@ -294,7 +268,7 @@ TEST(late_configurations_are_ended) {
         char expected[128];
         snprintf(command, sizeof(command), TINY "-b 1 --seq-len 64 -r 1000000 --timeout %d -o jsonl", limits_s[i]);
         snprintf(expected, sizeof(expected), "the limit of %d s ran out at measuring", limits_s[i]);
-        expect(command, 0, "\"timeout\"", NULL);
+        expect_run(command, 0, "\"timeout\"", NULL);
         json_auto_t *row = json_loads(out, 0, NULL);
         const bool is_measured = strstr(field(row, "reason"), expected) != NULL;
         if (is_measured) {
@@ -309,8 +283,8 @@ TEST(late_configurations_are_ended) {
 }
 
 TEST(finds_the_largest_batch) {
-    expect(TINY "-b 100000 --seq-len 8 -r 1 --max-memory 0.003 --find-batch --output-file $T/found", 0, NULL,
-           "the largest batch is");
+    expect_run(TINY "-b 100000 --seq-len 8 -r 1 --max-memory 0.003 --find-batch --output-file $T/found", 0, NULL,
+               "the largest batch is");
     json_t *rows = read_rows("found");
     size_t n = json_array_size(rows);
     const json_t *last = json_array_get(rows, n - 1);
@@ -318,8 +292,8 @@ TEST(finds_the_largest_batch) {
     assert_string_equal(field(last, "status"), "ok");
     assert_non_null(strstr(field(last, "sweep_note"), "largest"));
     json_decref(rows);
-    expect(TINY "-b 100000 --seq-len 8 -r 1 --max-memory 0.003 --find-batch --output-file $T/found --resume", 0, NULL,
-           "the largest batch is");
+    expect_run(TINY "-b 100000 --seq-len 8 -r 1 --max-memory 0.003 --find-batch --output-file $T/found --resume", 0,
+               NULL, "the largest batch is");
     rows = read_rows("found");
     assert_int_equal(json_array_size(rows), n); // what was proven is believed
     json_decref(rows);
@@ -332,7 +306,7 @@ TEST(recomputation_lets_a_larger_batch_in) {
     if (!repeats_paths()) {
         skip();
     }
-    expect(
+    expect_run(
         "run -m tiny --n-layer 6 --backend cpu -t 1 -w 0 -r 1 --seq-len 64 --recompute none,light,block --max-memory "
         "0.012 --find-batch --no-peaks --output-file $T/recomputed",
         0, NULL, "the largest batch is");
@@ -392,7 +366,7 @@ static void wait_for_row(const char *name, pid_t child) {
 }
 
 TEST(killed_sweeps_are_completed) {
-    expect(WORK "--output-file $T/whole", 0, NULL, NULL);
+    expect_run(WORK "--output-file $T/whole", 0, NULL, NULL);
     AUTO_FREE char *whole = keys_of("whole");
     assert_int_equal(count_lines(whole), 12);
     int n_killed = 0;
@@ -402,7 +376,7 @@ TEST(killed_sweeps_are_completed) {
         n_killed += WIFSIGNALED(end_by(child, SIGKILL));
     }
     assert_true(n_killed > 0);
-    expect(WORK "--output-file $T/killed --resume", 0, NULL, NULL);
+    expect_run(WORK "--output-file $T/killed --resume", 0, NULL, NULL);
     AUTO_FREE char *killed = keys_of("killed");
     assert_string_equal(killed, whole);
 }
@@ -413,18 +387,18 @@ TEST(ctrl_c_keeps_rows) {
     int status = end_by(child, SIGINT);
     assert_true(WIFEXITED(status));
     assert_true(WEXITSTATUS(status) == 130 || WEXITSTATUS(status) == 0); // 0: it was done by then
-    expect(WORK "--output-file $T/interrupted --resume", 0, NULL, NULL);
+    expect_run(WORK "--output-file $T/interrupted --resume", 0, NULL, NULL);
     AUTO_FREE char *keys = keys_of("interrupted");
     assert_int_equal(count_lines(keys), 12);
 }
 
 TEST(a_damaged_end_is_set_aside) {
-    expect(TINY "-b 1,2 --seq-len 8 -r 1 --output-file $T/cut", 0, NULL, NULL);
+    expect_run(TINY "-b 1,2 --seq-len 8 -r 1 --output-file $T/cut", 0, NULL, NULL);
     AUTO_FREE char *before = keys_of("cut");
     AUTO_FREE char *text = read_text("cut");
     AUTO_FREE char *path = temp_path("cut");
     temp_write(path, text, strlen(text) - 100); // a power cut in the second row
-    expect(TINY "-b 1,2 --seq-len 8 -r 1 --output-file $T/cut --resume", 0, NULL, "damaged");
+    expect_run(TINY "-b 1,2 --seq-len 8 -r 1 --output-file $T/cut --resume", 0, NULL, "damaged");
     AUTO_FREE char *after = keys_of("cut");
     assert_string_equal(before, after);
     AUTO_FREE char *aside = read_text("cut.damaged");
@@ -432,22 +406,21 @@ TEST(a_damaged_end_is_set_aside) {
 }
 
 TEST(files_are_guarded) {
-    expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine", 0, NULL, NULL);
-    expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine", 0, "| 2 |", NULL); // appends
-    expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine --resume", 0, NULL, "1 of 1 rows are there already");
-    expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/none/mine", 1, NULL, "none/mine");
-    expect(TINY "-b 1 --seq-len 8 -r 1 --output-file /dev/null", 1, NULL, "not a regular file");
+    expect_run(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine", 0, NULL, NULL);
+    expect_run(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine", 0, "| 2 |", NULL); // appends
+    expect_run(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine --resume", 0, NULL, "1 of 1 rows are there already");
+    expect_run(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/none/mine", 1, NULL, "none/mine");
+    expect_run(TINY "-b 1 --seq-len 8 -r 1 --output-file /dev/null", 1, NULL, "not a regular file");
     AUTO_FREE char *path = temp_path("mine");
     int file = open(path, O_RDWR | O_CLOEXEC);
     assert_int_equal(flock(file, LOCK_EX), 0);
-    expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine --resume", 1, NULL, "another run");
+    expect_run(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine --resume", 1, NULL, "another run");
     close(file);
 }
 
-static int tear_down(void **state) {
-    free(out);
-    free(err);
-    return temp_folder_remove(state);
+// One folder, by both names.
+static int set_up(void **state) {
+    return temp_folder_make(state) == 0 && setenv("T", strcpy(folder, temp_folder), 1) == 0 ? 0 : -1;
 }
 
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, tear_down); }
+int main(void) { return cmocka_run_group_tests(tests, set_up, temp_folder_remove); }

@@ -74,6 +74,10 @@ static inline void check_all(const expectation *cases, size_t n) {
     }
 }
 
+static inline void expect_run(const char *arguments, int code, const char *in_out, const char *in_err) {
+    check_all(&(expectation){arguments, code, in_out, in_err}, 1);
+}
+
 // A command of the shell's that must succeed.
 static inline void shell(const char *command) {
     if (system(command) != 0) {
