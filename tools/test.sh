@@ -20,7 +20,6 @@ step() {
 # Programs of make print too much where all is well.
 quiet() { "$@" >/dev/null; }
 builds() { quiet $make tests && quiet $make pages && quiet $make CONFIG=mpi build; }
-clang_builds() { quiet $make CONFIG=clang tests; }
 # Many tests wait for clocks, pipes and other processes. These use the processor meanwhile.
 sanitized_build="env -u MAKEFLAGS $make -j1 SAY=@: CONFIG=asan tests"
 clang_warnings=$([ -n "$all" ] || echo tools/clang_syntax.sh)
@@ -39,7 +38,7 @@ tests_sanitized() { $make CONFIG=asan run-tests RUN_FIRST="'tools/tests/small_ru
 step "layers" tools/check_deps.sh
 step "lines" tools/check_lines.sh
 step "builds by gcc" builds
-[ -z "$all" ] || step "clang compiles all without a warning" clang_builds
+[ -z "$all" ] || step "clang compiles all without a warning" quiet $make CONFIG=clang tests
 step "the build for sanitizers, warnings of clang, kernels, tests, the README's commands, pages in Chromium, several processes, manual pages, the scripts for Slurm" tests
 step "tests under AddressSanitizer and UndefinedBehaviorSanitizer" tests_sanitized
 printf '\n== %s\n' "left out: the long tests (make torture), PyTorch and transformers (make test-peers), a real Slurm (make test-slurm)"

@@ -70,7 +70,8 @@ static bool is_named(const json_t *honest, const char *name, double factor) {
     if (json_is_array(value)) {
         json_array_set_new(value, 0, json_real(factor * json_number_value(json_array_get(value, 0))));
     } else {
-        const double forged = json_number_value(value) != 0 ? factor * json_number_value(value) : factor;
+        const bool is_time = strcmp(name + strlen(name) - 3, "_ns") == 0; // 100 ns more are rounding in a long step
+        const double forged = factor * (json_number_value(value) != 0 ? json_number_value(value) : is_time ? 1e7 : 1);
         sm_json_set_new(row, name, json_is_integer(value) ? json_integer((json_int_t)forged) : json_real(forged));
     }
     const bool named = sm_row_contradicts(row, text);
