@@ -20,6 +20,18 @@ TEST(test_ten_samples) {
     assert_int_equal(samples[0], 9);   // in their own order still
 }
 
+// Quartiles 2 and 4: the fences are at -1 and 7, and a sample on one is none of those outside.
+TEST(test_outliers_are_outside_of_the_fences) {
+    static const struct {
+        int64_t first, last;
+        int n_outliers;
+    } cases[] = {{-1, 7, 0}, {-2, 7, 1}, {-1, 8, 1}, {-2, 8, 2}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const int64_t samples[] = {cases[i].first, 2, 3, 4, cases[i].last};
+        assert_int_equal(sm_stats_of(samples, 5).n_outliers, cases[i].n_outliers);
+    }
+}
+
 TEST(test_one_sample) {
     const int64_t sample = 42;
     const sm_stats s = sm_stats_of(&sample, 1);

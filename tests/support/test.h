@@ -24,7 +24,7 @@
 
 // RELEASED_BY(sm_row_free) sm_row row; releases it at the end of its block; AUTO_FREE char *text; frees it there; after
 // RELEASER(sm_plan, sm_plan_free), RELEASED_BY(sm_plan_free_at) sm_plan *plan; does so, too.
-#define RELEASED_BY(release) __attribute__((cleanup(release)))
+#define RELEASED_BY(release) __attribute__((cleanup(release), unused))
 #define AUTO_FREE            RELEASED_BY(free_at)
 #define RELEASER(type, release) \
     static inline void release##_at(type **variable) { release(*variable); }
