@@ -1,23 +1,17 @@
 // units.c: see units.h. Functions that tests/emulation/units.cl declares are what kernels call.
+#include "fibers.h"
 #include "units.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "bf16.h"
 #include "f16.h"
 
-enum { MOST_ITEMS = 1024, MOST_WAVE = 64, STACK_BYTES = 1 << 18, OPERAND_BYTES = 32, MOST_C = 16 };
-
-typedef struct {
-    void *stack;
-    void *sp;
-    int is_done;
-} item;
+enum { MOST_WAVE = 64, OPERAND_BYTES = 32, MOST_C = 16 };
 
 // The operands that the items of a wave bring to an instruction.
 typedef struct {
@@ -29,67 +23,12 @@ typedef struct {
 } wave;
 
 int units_spoilt;
-static item items[MOST_ITEMS];
 static wave waves[MOST_ITEMS];
-static void *scheduler;
-static void (*kernel)(void);
-static int n_items, current, n_at_barrier;
-static uint64_t n_barriers, n_events; // events: something that others may wait for
 static size_t group[2], groups[2];
 
 static void stop(const char *what) {
     fprintf(stderr, "emulation: item %d of group (%zu, %zu): %s\n", current, group[0], group[1], what);
     _exit(1);
-}
-
-// --- fibers -----------------------------------------------------------------------------------------
-
-void units_switch(void **from, void *to);
-__asm__(".text\n.globl units_switch\n.type units_switch, @function\nunits_switch:\n"
-        "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
-        "mov %rsp, (%rdi)\nmov %rsi, %rsp\n"
-        "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n");
-
-static void let_others(void) { units_switch(&items[current].sp, scheduler); }
-
-static void start(void) {
-    kernel();
-    items[current].is_done = 1;
-    n_events++;
-    let_others();
-    abort();
-}
-
-static void make_item(item *x) {
-    if (x->stack == NULL) {
-        x->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    }
-    void **top = (void **)((char *)x->stack + STACK_BYTES) - 1; // a call leaves the stack 8 beyond a multiple of 16
-    top[0] = NULL;
-    top[-1] = (void *)(uintptr_t)start;
-    x->sp = top - 7; // and six registers
-    x->is_done = 0;
-}
-
-static void run_group(void) {
-    int n_left = n_items;
-    for (int i = 0; i < n_items; i++) {
-        make_item(&items[i]);
-    }
-    while (n_left > 0) {
-        const uint64_t before = n_events;
-        n_left = 0;
-        for (current = 0; current < n_items; current++) {
-            if (!items[current].is_done) {
-                units_switch(&scheduler, items[current].sp);
-                n_left += !items[current].is_done;
-            }
-        }
-        if (n_left > 0 && n_events == before) {
-            current = 0;
-            stop("items wait for one another: a barrier or an instruction that not all reach");
-        }
-    }
 }
 
 void units_run(const size_t n_groups[2], int items_a_group, void (*item_kernel)(void)) {
@@ -101,7 +40,9 @@ void units_run(const size_t n_groups[2], int items_a_group, void (*item_kernel)(
     }
     for (group[1] = 0; group[1] < groups[1]; group[1]++) {
         for (group[0] = 0; group[0] < groups[0]; group[0]++) {
-            run_group();
+            if (!run_fibers()) {
+                stop("items wait for one another: a barrier or an instruction that not all reach");
+            }
         }
     }
 }
@@ -133,17 +74,7 @@ float emulated_fma(float a, float b, float c) { return fmaf(a, b, c); }
 float emulated_widen(uint16_t x) { return sm_f16_widen(x); }
 uint16_t emulated_narrow(float x) { return sm_f16_round(x); }
 
-void emulated_barrier(void) {
-    const uint64_t before = n_barriers;
-    n_events++;
-    if (++n_at_barrier == n_items) {
-        n_at_barrier = 0;
-        n_barriers++;
-    }
-    while (n_barriers == before) {
-        let_others();
-    }
-}
+void emulated_barrier(void) { await_barrier(); }
 
 // --- waves ------------------------------------------------------------------------------------------
 

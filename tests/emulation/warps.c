@@ -1,17 +1,17 @@
 // warps.c: see warps.h. Functions named as OpenCL's compilers name theirs ("_Z7barrierj") are what kernels call.
 #define _GNU_SOURCE
+#include "fibers.h"
 #include "warps.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ucontext.h>
 
 #include "bf16.h"
 #include "f16.h"
 
-enum { WARP = 32, MOST_ITEMS = 512, MOST_COPIES = 256, STACK_BYTES = 1 << 18, MOST_COLS = 128 };
+enum { WARP = 32, MOST_COPIES = 256, MOST_COLS = 128 };
 
 typedef struct {
     uint32_t to, n_bytes, size_bytes;
@@ -20,9 +20,6 @@ typedef struct {
 } copy;
 
 typedef struct {
-    ucontext_t context;
-    char *stack;
-    int is_done;
     copy copies[MOST_COPIES];
     int n_copies;
     int group; // of the next copy
@@ -40,10 +37,6 @@ typedef struct {
 
 static item items[MOST_ITEMS];
 static warp warps[MOST_ITEMS / WARP];
-static ucontext_t scheduler;
-static void (*kernel)(void);
-static int n_items, current, n_at_barrier;
-static uint64_t n_barriers;
 static uint32_t group_id, near_local; // near_local: an address in local memory
 
 static void stop(const char *what) {
@@ -51,46 +44,16 @@ static void stop(const char *what) {
     exit(1);
 }
 
-// --- fibers -----------------------------------------------------------------------------------------
-
-static void let_others(void) { swapcontext(&items[current].context, &scheduler); }
-
-static void start(void) {
-    kernel();
-    items[current].is_done = 1;
-    let_others();
-}
-
-static void make_item(item *x) {
-    x->stack = x->stack != NULL ? x->stack : malloc(STACK_BYTES);
-    x->is_done = x->n_copies = x->group = 0;
-    getcontext(&x->context);
-    x->context.uc_stack.ss_sp = x->stack;
-    x->context.uc_stack.ss_size = STACK_BYTES;
-    makecontext(&x->context, start, 0);
-}
-
-static void run_group(void) {
-    int n_left = n_items;
-    for (int i = 0; i < n_items; i++) {
-        make_item(&items[i]);
-    }
-    while (n_left > 0) {
-        n_left = 0;
-        for (current = 0; current < n_items; current++) {
-            if (!items[current].is_done) {
-                swapcontext(&scheduler, &items[current].context);
-                n_left += !items[current].is_done;
-            }
-        }
-    }
-}
-
 void warps_run(uint32_t n_groups, int items_a_group, void (*item_kernel)(void)) {
     kernel = item_kernel;
     n_items = items_a_group;
     for (group_id = 0; group_id < n_groups; group_id++) {
-        run_group();
+        for (int i = 0; i < n_items; i++) {
+            items[i].n_copies = items[i].group = 0;
+        }
+        if (!run_fibers()) {
+            stop("items wait for one another");
+        }
     }
 }
 
@@ -117,14 +80,7 @@ uint32_t cl_mul_hi(uint32_t a, uint32_t b) { return (uint32_t)((uint64_t)a * b >
 
 void cl_barrier(uint32_t flags) {
     (void)flags;
-    const uint64_t before = n_barriers;
-    if (++n_at_barrier == n_items) {
-        n_at_barrier = 0;
-        n_barriers++;
-    }
-    while (n_barriers == before) {
-        let_others();
-    }
+    await_barrier();
 }
 
 // --- copies -----------------------------------------------------------------------------------------
@@ -197,6 +153,7 @@ static void settle_barrier(barrier *b) {
     if (b->n_left == 0 && b->n_boxes == 0) {
         b->n_left = b->n_arrivals;
         b->phase++;
+        n_events++;
     }
 }
 
@@ -207,6 +164,7 @@ void warp_arrive(uint32_t address, uint32_t n_bytes, uint32_t n_arrivals) {
     }
     b->n_boxes = (int16_t)(b->n_boxes + (int)(n_bytes / BOX_UNIT));
     b->n_left = (uint16_t)(b->n_left - n_arrivals);
+    n_events++;
     settle_barrier(b);
 }
 
@@ -263,6 +221,7 @@ void warp_wait_for_four(void) {
     static uint64_t n_over[MOST_ITEMS / FOUR];
     const int i = current / FOUR;
     const uint64_t before = n_over[i];
+    n_events++;
     if (++n_at[i] == FOUR) {
         n_at[i] = 0;
         n_over[i]++;
@@ -283,6 +242,7 @@ static int arrive(warp **w, int what) {
         stop("the items of a warp execute different instructions");
     }
     (*w)->what = what;
+    n_events++;
     return ++(*w)->n_arrived == WARP;
 }
 

@@ -388,6 +388,20 @@ TEST_WITH(test_op_that_goes_wrong, fake_reset, NULL) {
     }
 }
 
+// Of several micro-batches the last is always looked at, and another that is drawn.
+TEST_WITH(test_last_micro_batch_is_looked_at, fake_reset, NULL) {
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        RELEASED_BY(sm_row_free) sm_row row;
+        sm_protocol p = protocol_of(SM_PASS_STEP);
+        fake_reset(state);
+        p.n_accum = fake.wrong_in_last_of = N_ACCUM;
+        p.check_seed = seed;
+        fake.wrong_from_step = 2; // the first that is checked
+        assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
+        assert_int_equal(fake.n_steps, 2);
+    }
+}
+
 TEST_WITH(test_loss_off_the_course, fake_reset, NULL) {
     for (int step = 3; step < N_STEPS; step++) { // warm-up, headline, attribution
         RELEASED_BY(sm_row_free) sm_row row;

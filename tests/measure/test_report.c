@@ -298,6 +298,24 @@ TEST(the_answer_comes_first) {
                         "It is bound by memory: 35% of its measured bandwidth (and 33% of its peak arithmetic).");
 }
 
+// Two devices whose intervals overlap.
+TEST(no_answer_of_devices_alike) {
+    RELEASED_BY(sm_rows_free) sm_rows rows;
+    size_t size_bytes;
+    make_rows(&rows, 4);
+    for (size_t i = 2; i < 4; i++) {
+        const double median_ns = i == 2 ? 1.5e8 : 1.52e8;
+        set(row_at(&rows, i), "median_ns", json_real(median_ns));
+        set(row_at(&rows, i), "median_ts", json_real(64e9 / median_ns));
+        set(row_at(&rows, i), "ci95_lo_ns", json_real(0.97 * median_ns));
+        set(row_at(&rows, i), "ci95_hi_ns", json_real(1.03 * median_ns));
+    }
+    AUTO_FREE char *text = write_report(&rows, NULL, &size_bytes);
+    json_auto_t *data = data_of(text);
+    expect_in(json_string_value(json_array_get(json_object_get(data, "answer"), 0)),
+              "For small, 64 tokens, step, no device is the fastest: cpu (427 tokens/s, ");
+}
+
 // A page without them is blank: they are found by name.
 TEST(a_page_has_its_styles_and_scripts) {
     static const char *const files[] = {"bench/pages/page.css",  "bench/pages/page.js",   "bench/pages/chart.js",

@@ -80,8 +80,9 @@ static struct {
     int bad_loss_at_step; // the loss of this step (1, 2, ...) is NaN; 0 = never
     int odd_loss_at_step; // the loss of this step is odd_loss; 0 = never
     double odd_loss;
-    fake_change change;  // of a step that is made again
-    int wrong_from_step; // gelu_backward has 1 for a gradient of 0 from this step on; 0 = never
+    fake_change change;   // of a step that is made again
+    int wrong_from_step;  // gelu_backward has 1 for a gradient of 0 from this step on; 0 = never
+    int wrong_in_last_of; // but only in the last of so many micro-batches; 0 = in all
     sm_status keep_result;
     bool keeps_nothing; // the backend has no keep_weights
     int fail_at_step;   // execute fails at this step; 0 = never
@@ -175,7 +176,8 @@ static sm_status fake_execute(sm_executable *executable, sm_range range, int64_t
         int64_t begin_ns = clock_ns();
         fake.n_executed[i]++;
         if (i == 0 || i == 4) { // zeroed, and added to
-            fake.gradient = i == 4 && fake.wrong_from_step > 0 && fake.n_steps >= fake.wrong_from_step;
+            fake.gradient = i == 4 && fake.wrong_from_step > 0 && fake.n_steps >= fake.wrong_from_step &&
+                            (fake.wrong_in_last_of == 0 || fake.n_batches % fake.wrong_in_last_of == 0);
         }
         fake.is_changed = false;
         fake.n_waits = i == 4 ? 0 : NO_WAITS;

@@ -12,7 +12,7 @@ behind=$(cc -print-file-name=libOpenCL.so.1)
 behind=$(realpath "$behind")
 mkdir -p "$folder/built"
 library=$folder/libOpenCL.so.1
-newest=$(ls -t tests/emulation/device.c tests/emulation/units.c tests/emulation/units.h "$library" 2>/dev/null | head -1)
+newest=$(ls -t tests/emulation/device.c tests/emulation/units.c tests/emulation/*.h "$library" 2>/dev/null | head -1)
 if [ "$newest" != "$library" ]; then
     # The loader finds what the device lacks in the real library: by its path, as both have one name.
     echo | cc -shared -Wl,-soname,"$behind" -o "$folder/behind.$$.so" -xc -
