@@ -1,6 +1,7 @@
 #!/bin/sh
 # check_attention.sh: tests the kernels of cl/nvidia/attention_tensor.cl on the CPU, with emulated instructions of
 # matrix units (tests/emulation). clang compiles the kernels; no GPU is needed.
+# shellcheck disable=SC2086 # lists of flags
 set -eu
 cd "$(dirname "$0")/.."
 [ "$(uname -m)" = x86_64 ] || { echo "check-attention: left out: not an x86-64 processor"; exit 0; }
@@ -11,17 +12,14 @@ check() {
     options="$1 -DHS=$2 -DWARPS=$3 -DFRAGMENTS=$4 -DTILE=$5 -DSTEP=$6 -DIN_REGISTERS=$7"
     options="$options -DSCALE=$(awk "BEGIN { printf \"%.9gf\", 1 / sqrt($2) }")"
     for part in 0 1 2; do
-        # shellcheck disable=SC2086 # lists of options
         clang -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -target x86_64-pc-linux-gnu -O1 -fno-pic \
             -DVECTOR=1 $options -DPART=$part -include cl/philox.cl -include cl/prelude.cl -include tests/emulation/tensor.cl \
             -include cl/heads.cl -include cl/nvidia/attention_tiles.cl \
             -c -o "$folder/part$part.o" cl/nvidia/attention_tensor.cl
     done
     # Local memory below 4 GiB, at the beginning of a window of 256 KiB.
-    # shellcheck disable=SC2086
     clang -O2 -Iinclude -Itests/emulation -fno-pic -static -DSPLIT=0 $options -o "$folder/attention" \
         tests/emulation/attention.c tests/emulation/warps.c "$folder"/part?.o -lm -Wno-macro-redefined
-    # shellcheck disable=SC2086
     "$folder/attention" $8
 }
 check "-DDATA_BF16 -DDOCUMENTS=1"                      64 4 2 64 32 1 "2 300 2 1 0"

@@ -76,6 +76,10 @@ for folder in src/models/*/; do
     fi
 done
 
+# One kind of regular expression: src/io/pattern.h's.
+wrong=$(files '*.[ch]' | xargs grep -l '^ *#include <regex[.]h>' || true)
+[ -z "$wrong" ] || fail "$wrong includes <regex.h>: patterns are PCRE2's (src/io/pattern.h)"
+
 # A folder is read at a glance.
 crowds=$(files '*.c' '*.h' '*.cl' '*.inc' '*.sh' '*.sbatch' '*.py' '*.js' '*.css' | sed 's#/[^/]*$##' | sort | uniq -c |
     while read -r n folder; do

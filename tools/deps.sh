@@ -4,6 +4,7 @@
 # be installed); says nothing when all are there. If it cannot install, one line on stdout says what to do. One at a time,
 # as several builds may install side by side; and while another program installs packages it waits.
 # ONE|OTHER: the names of the same package in Debian 12 and in later releases.
+# shellcheck disable=SC2086 # lists of flags
 set -eu
 run="gcc make libc6-dev libjansson-dev libhwloc-dev libpcre2-dev zlib1g-dev libxxhash-dev opencl-headers libopenblas0-openmp ocl-icd-libopencl1"
 check="git libcmocka-dev clang pocl-opencl-icd"
@@ -72,7 +73,6 @@ for set in "$@"; do
     slurm) packages="$packages $slurm" ;;
     esac
 done
-# shellcheck disable=SC2086 # a list of packages
 command -v apt-get >/dev/null 2>&1 ||
     lacks ", and this system has no apt-get: install what they are called here, then 'make build'; on Debian" $packages
 native=$(dpkg --print-architecture)
@@ -97,7 +97,6 @@ install_by() {
         esac
         if [ "$waited_s" -ge "$longest_wait_s" ]; then
             echo "$said" >&2
-            # shellcheck disable=SC2086 # likewise
             lacks ", and apt-get failed" $missing
         fi
         [ "$waited_s" -gt 0 ] || echo "waiting for another program that installs packages: ${said%%
@@ -118,7 +117,6 @@ if [ -z "$missing" ] || [ "$(id -u)" = 0 ]; then
 elif command -v sudo >/dev/null 2>&1 && sudo true; then
     as_root="sudo"
 else
-    # shellcheck disable=SC2086 # a list of packages
     lacks "; run as root" $missing
 fi
 if [ -n "$missing" ]; then
@@ -126,10 +124,8 @@ if [ -n "$missing" ]; then
         $as_root dpkg --add-architecture "$arch"
     done
     install_by update
-    # shellcheck disable=SC2086 # likewise
     missing=$(names $missing)
     echo "installing:$missing" >&2
-    # shellcheck disable=SC2086 # likewise
     install_by install $missing
 fi
 exec 9<&- # these lock it themselves

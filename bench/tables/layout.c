@@ -80,8 +80,7 @@ static const json_t *first_told(const sm_layout *l, const sm_column *column, boo
             *varied = true;
         }
     }
-    *varied = *varied || (first != NULL && has_silent &&
-                          (column->view == SM_SHOWN_WHEN_SOME || column->view == SM_SHOWN_IF_VARIED));
+    *varied = *varied || (first != NULL && has_silent && column->view != SM_SHOWN_WHEN_VARIED);
     return first;
 }
 
@@ -107,8 +106,8 @@ static void choose_column(sm_layout *l, int i, bool ranked) {
     if (!varied && column->view == SM_SHOWN_IF_VARIED) {
         return;
     }
-    const bool once = ranked && !varied && column->type == SM_COLUMN_TEXT && column->rank < SM_RANK_ALWAYS &&
-                      json_array_size(l->records) > 1;
+    const bool once = l->is_text && !l->is_page && !varied && column->type == SM_COLUMN_TEXT &&
+                      column->rank < SM_RANK_ALWAYS && json_array_size(l->records) > 1;
     if (ranked && column->rank == 0 && column->view == SM_SHOWN) {
         l->n_hidden++;
     } else if (!varied && (once || column->view == SM_SHOWN_WHEN_VARIED || column->view == SM_SHOWN_WHEN_SOME)) {
@@ -183,18 +182,18 @@ static bool has_note(const json_t *record, const sm_note *n) {
     size_t k;
     json_t *text;
     json_array_foreach(sm_json_get(record, n->column->name), k, text) {
-        if (json_is_string(text) && sm_same_but_figures(json_string_value(text), n->text)) {
+        const char *other = json_is_string(text) ? json_string_value(text) : "";
+        if (n->has_variants ? sm_same_but_figures(other, n->text) : strcmp(other, n->text) == 0) {
             return true;
         }
     }
     return false;
 }
 
+// A note for each different text.
 static void add_note(sm_layout *l, const sm_column *column, const char *text) {
     for (int i = 0; i < l->n_notes; i++) {
-        sm_note *known = &l->notes[i];
-        if (known->column == column && sm_same_but_figures(known->text, text)) {
-            known->has_variants = known->has_variants || strcmp(known->text, text) != 0;
+        if (l->notes[i].column == column && strcmp(l->notes[i].text, text) == 0) {
             return;
         }
     }
@@ -214,6 +213,28 @@ static void collect_column(sm_layout *l, const sm_column *column) {
     }
 }
 
+// Of more notes than a reader compares, which differ only in their figures, the first stands for all.
+static void join_notes(sm_layout *l) {
+    enum { MOST_VARIANTS = 3 };
+    for (int i = 0; i < l->n_notes; i++) {
+        sm_note *first = &l->notes[i];
+        int n = 0;
+        int n_kept = i + 1;
+        for (int k = i; k < l->n_notes; k++) {
+            n += l->notes[k].column == first->column && sm_same_but_figures(l->notes[k].text, first->text);
+        }
+        first->has_variants = n > MOST_VARIANTS;
+        for (int k = i + 1; k < l->n_notes; k++) {
+            const sm_note *other = &l->notes[k];
+            if (!first->has_variants || other->column != first->column ||
+                !sm_same_but_figures(other->text, first->text)) {
+                l->notes[n_kept++] = *other;
+            }
+        }
+        l->n_notes = n_kept;
+    }
+}
+
 static void collect_notes(sm_layout *l) {
     const size_t n_records = json_array_size(l->records);
     int n_marks = 0;
@@ -223,6 +244,7 @@ static void collect_notes(sm_layout *l) {
             collect_column(l, column);
         }
     }
+    join_notes(l);
     for (int i = 0; i < l->n_notes; i++) {
         sm_note *n = &l->notes[i];
         for (size_t r = 0; r < n_records; r++) {

@@ -5,7 +5,7 @@
 
 #include "bench/tables/table.h"
 
-// A note under the table. Those that differ in their figures alone are one.
+// A note under the table. Of many that differ in their figures alone the first stands for all.
 typedef struct {
     const sm_column *column;
     const char *text; // of the first record that has it; the record's

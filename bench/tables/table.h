@@ -45,7 +45,7 @@ typedef enum {
     SM_SHOWN_WHEN_SOME,   // likewise, where a record without it differs from one with it
     SM_SHOWN_IF_VARIED,   // likewise, otherwise not at all
     SM_SHOWN_AS_NOTES,    // an array of texts: each becomes a line below the table, and a mark in the lines of its
-                          // records unless all have it; texts that differ only in figures are joined
+                          // records unless all have it; many that differ only in figures are joined
     SM_SHOWN_BELOW,       // likewise, but for the whole table: no marks
 } sm_column_view;
 
@@ -93,6 +93,19 @@ struct sm_column {
 // A text shown once above the table if all records share it.
 #define SM_SHARED_COLUMN(its_name, its_text, its_heading) \
     SM_TEXT(its_name, its_text, .heading = its_heading, .view = SM_SHOWN_WHEN_VARIED)
+
+// A list of columns that also gives their values, #define COLUMN_LIST(X) X(name, type, unit, description, value, further
+// members), makes the columns of a table, {COLUMN_LIST(SM_LISTED_COLUMN)}, and sets the fields of a json_t *record,
+// COLUMN_LIST(SM_LISTED_VALUE). A type is INTEGER, REAL, BOOLEAN, TEXT, or JSON, a value that the record takes over.
+#define SM_LISTED_COLUMN(its_name, its_type, its_unit, text, value, ...) \
+    {.name = its_name, .type = SM_COLUMN_##its_type, .unit = its_unit, .description = text, __VA_ARGS__},
+#define SM_LISTED_VALUE(its_name, its_type, its_unit, text, value, ...) \
+    sm_json_set_new(record, its_name, SM_VALUE_##its_type(value));
+#define SM_VALUE_INTEGER     sm_json_integer
+#define SM_VALUE_REAL        sm_json_real
+#define SM_VALUE_BOOLEAN     json_boolean
+#define SM_VALUE_TEXT        sm_json_text
+#define SM_VALUE_JSON(value) (value)
 
 typedef struct {
     const char *name;

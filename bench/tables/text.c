@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GAP = 2, LEAST_TEXT = 24, WIDTH_ELSEWHERE = 80 };
+enum { GAP = 2, LEAST_TEXT = 24, LEAST_CELL = 10, WIDTH_ELSEWHERE = 80 };
 
 static void put_spaces(FILE *out, int n) {
     for (int i = 0; i < n; i++) {
@@ -60,23 +60,92 @@ static void leave_out(sm_layout *l, int j) {
     memmove(&l->widths[j], &l->widths[j + 1], (size_t)(l->n_shown - j) * sizeof(*l->widths));
 }
 
-static void write_line(const sm_layout *l, size_t row, int width, FILE *out) {
-    int column = 0;
-    for (int j = 0; j < l->n_shown; j++) {
-        const char *cell = sm_layout_cell(l, row, j);
-        const int padding = l->widths[j] - sm_text_width(cell);
-        const bool right = sm_layout_is_number(l, j);
-        if (j + 1 == l->n_shown) {
-            put_spaces(out, right ? padding : 0);
-            sm_screen_put_within(out, width, column + (right ? padding : 0), 0, cell);
-        } else {
-            put_spaces(out, right ? padding : 0);
-            fputs(cell, out);
-            put_spaces(out, (right ? 0 : padding) + GAP);
-            column += l->widths[j] + GAP;
-        }
+// Characters of a text's longest word.
+static int longest_word(const char *text) {
+    int longest = 0;
+    int n = 0;
+    for (; *text != '\0'; text++) {
+        n = *text == ' ' ? 0 : n + (((unsigned char)*text & 0xC0) != 0x80);
+        longest = n > longest ? n : longest;
     }
-    fputc('\n', out);
+    return longest;
+}
+
+// The least width of a column whose cells continue below: of its longest word; numbers are not broken.
+static int least_wrapped(const sm_layout *l, int j) {
+    int least = 0;
+    for (size_t row = 0; row < sm_layout_rows(l); row++) {
+        const char *cell = sm_layout_cell(l, row, j);
+        const bool is_whole = row > 0 && sm_layout_is_number(l, j);
+        const int word = is_whole ? sm_text_width(cell) : longest_word(cell);
+        least = word > least ? word : least;
+    }
+    least = sm_layout_is_number(l, j) || least > LEAST_CELL ? least : LEAST_CELL;
+    return least < l->widths[j] ? least : l->widths[j];
+}
+
+// Narrows the widest columns until the table fits, and has their cells continue below; false: it cannot.
+static bool wrap_columns(sm_layout *l, int width) {
+    while (total_width(l) > width) {
+        int widest = -1;
+        for (int j = 0; j < l->n_shown; j++) {
+            if (l->widths[j] > least_wrapped(l, j) && (widest < 0 || l->widths[j] > l->widths[widest])) {
+                widest = j;
+            }
+        }
+        if (widest < 0) {
+            return false;
+        }
+        l->widths[widest]--;
+    }
+    return true;
+}
+
+// Bytes of the part of a text that fits into `width`, up to the end of a word.
+static int part_of(const char *text, int width) {
+    int end = 0;
+    int n = 0;
+    for (int i = 0; text[i] != '\0'; i++) {
+        n += ((unsigned char)text[i] & 0xC0) != 0x80;
+        if (n > width) {
+            return end > 0 ? end : i;
+        }
+        end = text[i + 1] == ' ' || text[i + 1] == '\0' ? i + 1 : end;
+    }
+    return end;
+}
+
+// A row, on as many lines as its longest cell needs; the last column may be wider than the table.
+static void write_row(const sm_layout *l, size_t row, int width, FILE *out) {
+    const char **rest = sm_malloc((size_t)l->n_shown * sizeof(*rest));
+    bool is_whole = false;
+    for (int j = 0; j < l->n_shown; j++) {
+        rest[j] = sm_layout_cell(l, row, j);
+    }
+    while (!is_whole) {
+        int column = 0;
+        int before = 0; // spaces before the next cell
+        is_whole = true;
+        for (int j = 0; j < l->n_shown; j++) {
+            const bool is_last = j + 1 == l->n_shown && total_width(l) > width;
+            const int n_bytes = is_last ? (int)strlen(rest[j]) : part_of(rest[j], l->widths[j]);
+            char *part = sm_strndup(rest[j], (size_t)n_bytes);
+            const int padding = is_last ? 0 : l->widths[j] - sm_text_width(part);
+            const bool right = sm_layout_is_number(l, j);
+            if (part[0] != '\0') {
+                put_spaces(out, before + (right ? padding : 0));
+                sm_screen_put_within(out, width, column + (right ? padding : 0), 0, part);
+                before = 0;
+            }
+            before += GAP + (part[0] == '\0' ? l->widths[j] : right ? 0 : padding);
+            column += l->widths[j] + GAP;
+            rest[j] += n_bytes + (rest[j][n_bytes] == ' ');
+            is_whole = is_whole && rest[j][0] == '\0';
+            free(part);
+        }
+        fputc('\n', out);
+    }
+    free(rest);
 }
 
 // A record with one line for each column that has a value.
@@ -105,13 +174,10 @@ static void write_records(sm_layout *l, int width, FILE *out) {
     for (int j = least_missed(l); !is_one && least_width(l) > width && j >= 0; j = least_missed(l)) {
         leave_out(l, j);
     }
-    const bool is_table = !is_one && least_width(l) <= width;
-    if (is_table) {
-        write_line(l, 0, width, out);
-    }
-    for (size_t row = 1; row < n_rows; row++) {
+    const bool is_table = !is_one && (least_width(l) <= width || wrap_columns(l, width));
+    for (size_t row = is_table ? 0 : 1; row < n_rows; row++) {
         if (is_table) {
-            write_line(l, row, width, out);
+            write_row(l, row, width, out);
         } else {
             fputs(row > 1 ? "\n" : "", out);
             write_upright(l, row, width, out);

@@ -1,5 +1,4 @@
 // commands.c: the table of subcommands, and looking one up by its name.
-#include "cli/flags/commands.h"
 
 #include <string.h>
 

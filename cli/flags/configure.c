@@ -1,31 +1,26 @@
-// configure.c: see flags/configure.h.
-#include "cli/flags/configure.h"
+// configure.c: see flags/options.h.
+#include "cli/flags/options.h"
 
 #include <float.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 // --- a model -------------------------------------------------------------------------------------
 
-static sm_status unknown_size(const sm_model *model, const char *name) {
-    const char *names[2 * CLI_MAX_TEXTS];
-    int n = 0;
-    for (int i = 0; i < model->n_sizes && n + 2 <= 2 * CLI_MAX_TEXTS; i++) {
-        names[n++] = model->sizes[i].name;
-        if (model->sizes[i].alias != NULL) {
-            names[n++] = model->sizes[i].alias;
-        }
-    }
-    return cli_no_such_name("--model-size", "size", name, names, n);
-}
-
 sm_status cli_model_config(const cli_options *options, const char *size_name, sm_model_config *config) {
     const sm_model *model = sm_model_at(options->model.arch > 0 ? options->model.arch - 1 : 0);
     const sm_model_size *size = sm_model_size_find(model, size_name);
     if (size == NULL) {
-        return unknown_size(model, size_name);
+        const char *names[2 * CLI_MAX_TEXTS];
+        int n = 0;
+        for (int i = 0; i < model->n_sizes && n + 2 <= 2 * CLI_MAX_TEXTS; i++) {
+            names[n++] = model->sizes[i].name;
+            if (model->sizes[i].alias != NULL) {
+                names[n++] = model->sizes[i].alias;
+            }
+        }
+        return cli_no_such_name("--model-size", "size", size_name, names, n);
     }
     *config = size->config;
     config->d_ff = options->model.d_model != 0 ? 4 * options->model.d_model : config->d_ff;
@@ -51,10 +46,6 @@ sm_status cli_check_seq_len(const sm_model_config *config, int64_t T) {
             (long long)T, (long long)config->context);
     }
     return SM_OK;
-}
-
-sm_status cli_check_single(const char *flag, int n) {
-    return n <= 1 ? SM_OK : sm_fail(SM_ERR_USAGE, "%s: takes one value here, not a list of %d", flag, n);
 }
 
 // --- a precision ---------------------------------------------------------------------------------

@@ -10,7 +10,6 @@
 #include "src/comm/comm.h"
 #include "src/documents/collate.h"
 #include "src/data/tokens.h"
-#include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
 #include "src/runs/data_order.h"
 #include "src/runs/run_folder.h"
@@ -202,7 +201,7 @@ static const cli_flag flags[] = {
             {WALK, .argument = "T", .initial = "8", .help = "tokens a sequence"},
             {PAGE, .argument = "T",
              .help = "tokens a sequence; not given: those of --text, or 32, if the page has room for them"},
-            {ESTIMATE | EVAL, .argument = "T", .help = "tokens a sequence; not given: the model's context"})},
+            {EVAL, .argument = "T"}, {ESTIMATE | EVAL, .help = "tokens a sequence; not given: the model's context"})},
     {"Work", "fit", 0, CLI_REAL, "SECONDS", "60",
      "without -b: choose the largest batch that fits in memory and lets all devices together finish within this time; "
      "the length, too, without --seq-len",
@@ -218,8 +217,8 @@ static const cli_flag flags[] = {
      UNLIKE({VERIFY, .help = RECOMPUTE_HELP "; not given: each of them (in mode naive none and block)"},
             {ADVISE, .initial = "none,light,block", .help = RECOMPUTE_HELP})},
     {"Work", "attention", 0, CLI_CHOICE, NULL, NULL,
-     "attention weights kept for the backward: the whole square (naive) or none (flash); not "
-     "given: flash, but naive in mode naive",
+     "attention weights kept for the backward: the whole square (naive) or none (flash); not given: flash, but naive "
+     "in mode naive",
      SWEPT | PROFILE | LOOP | TRAIN | WALKED | ESTIMATE, AT(work.attention), ONE_OF(attentions),
      UNLIKE({ADVISE, .initial = "flash,naive",
              .help = "attention weights kept for the backward: none (flash), or the whole square (naive)"})},
@@ -269,9 +268,9 @@ static const cli_flag flags[] = {
      "text or tokens to train on: a file, a pattern in quotes ('shards/*.bin'), or a folder (its train.bin, or all of "
      "it); not given: the embedded text, read as bytes",
      FED | WALKED | EVAL, AT(work.data),
-     UNLIKE({TRAIN | LOOP, .help = "text or tokens to train on: a file, a pattern in quotes ('shards/*.bin'), or a "
-                                   "folder (its train.bin and val.bin, or all of it); not given: the embedded text, "
-                                   "read as bytes"},
+     UNLIKE({TRAIN | LOOP,
+             .help = "text or tokens to train on: a file, a pattern in quotes ('shards/*.bin'), or a folder (its "
+                     "train.bin and val.bin, or all of it); not given: the embedded text, read as bytes"},
             {EVAL, .help = "text, tokens, a folder with val.bin, or questions (.jsonl: ctx, endings, label)"},
             {WALK, .help = "text or tokens; the first batch is shown; not given: random tokens, by --seed"},
             {PAGE, .help = "text or tokens; the first batch is shown instead of --text"})},
@@ -281,12 +280,12 @@ static const cli_flag flags[] = {
                            "sentence, or random tokens if the model has no tokenizer"})},
     {"Work", "data-format", 0, CLI_CHOICE, NULL, "auto",
      "what --data is; auto: text, lines of JSON, llm.c's or NumPy's ids as the file itself shows, and raw 16-bit ids "
-     "in "
-     "a .bin; bytes: each byte of any file is a token",
+     "in a .bin; bytes: each byte of any file is a token",
      FED | WALKED | EVAL | TOKENIZE | TOKENIZER, AT(work.data_format), ONE_OF(data_formats),
-     UNLIKE({TOKENIZE | TOKENIZER, .help =
-                                       "what FILE is; auto: text or lines of JSON, as the file itself shows; bytes: "
-                                       "text, whatever its bytes"})},
+     UNLIKE(
+         {TOKENIZE | TOKENIZER,
+          .help =
+              "what FILE is; auto: text or lines of JSON, as the file itself shows; bytes: text, whatever its bytes"})},
     {"Work", "seed", 0, CLI_INT, "N", "42", "seed of fresh weights and of dropout masks",
      FED | INIT | WALKED | VERIFY | GENERATE, AT(work.seed), WITHIN(0, MAX_SEED),
      UNLIKE({GENERATE, .help = "seed of the draws"})},
@@ -303,8 +302,7 @@ static const cli_flag flags[] = {
      WITHIN(1, 1e12)},
     {"Work", "val-percent", 0, CLI_REAL, "P", "0",
      "percentage of the text for validation: whole documents, chosen by their content, or where these have another "
-     "share "
-     "the end of each; 0: train on all",
+     "share the end of each; 0: train on all",
      TOKENIZE, AT(tokens.val_percent), WITHIN(0, 100)},
     {"Exercise", "init", 0, CLI_NEW_FOLDER, "DIR", NULL,
      "write DIR/NAME.c with the arguments, the equation, and an empty body", EXERCISE, AT(learn.init)},
@@ -326,8 +324,9 @@ static const cli_flag flags[] = {
     {"Device", "backend", 0, CLI_TEXTS, "NAME[,NAME]", "all",
      "backends or devices (see `stepmark devices`); all: every one that is not the reference",
      FED | SCORE | VERIFY | PEAKS | ASKED | LADDER | PAGE | ESTIMATE | CHECKED, AT(device.backends),
-     UNLIKE({ADVISE | PROFILE | LOOP | ABLATE | PEAKS | TRAIN | ASKED | LADDER, .argument = "NAME", .initial = "cpu",
+     UNLIKE({ADVISE | PROFILE | LOOP | ABLATE | TRAIN | ASKED | LADDER, .argument = "NAME",
              .help = "backend or device (see `stepmark devices`)"},
+            {ADVISE | PROFILE | LOOP | ABLATE | PEAKS | TRAIN | ASKED | LADDER, .initial = "cpu"},
             {PAGE, .initial = "reference,all",
              .help = "backends or devices to time the step on (see `stepmark devices`); none: no times"},
             {ESTIMATE, .argument = "NAME", .initial = "cpu", .help = "device whose memory must suffice"},
@@ -345,14 +344,13 @@ static const cli_flag flags[] = {
      "keep OPENBLAS_CORETYPE as it is, even if it makes OpenBLAS use kernels for an older processor", OPENED,
      AT(device.keep_env)},
     {"Device", "isa", 0, CLI_TEXT, "NAME", NULL,
-     "instruction set of the cpu kernels (baseline, avx2, avx512, avx512_bf16, amx; on Arm neon, neon_bf16, "
-     "sme; on RISC-V scalar, rvv128, rvv256, rvv512) or family of the opencl kernels "
-     "(tensor, local, registers); not given: the best for the device",
+     "instruction set of the cpu kernels (baseline, avx2, avx512, avx512_bf16, amx; on Arm neon, neon_bf16, sme; on "
+     "RISC-V scalar, rvv128, rvv256, rvv512) or family of the opencl kernels (tensor, local, registers); not given: "
+     "the best for the device",
      OPENED, AT(device.isa)},
     {"Device", "products", 0, CLI_CHOICE, NULL, "own",
      "what multiplies matrices on the cpu backend, in fp32: its own kernels, or OpenBLAS's sgemm; --attention naive "
-     "also "
-     "multiplies by it",
+     "also multiplies by it",
      OPENED & ~LADDER, AT(device.openblas), ONE_OF(products)},
     {"Device", "backend-library", 0, CLI_CODE, "FILE.so", NULL,
      "load your own backend, compiled against include/ (docs/adding.md); --backend then takes its name",
@@ -719,22 +717,18 @@ int cli_flag_count(void) { return (int)(sizeof(flags) / sizeof(flags[0])); }
 
 const cli_flag *cli_flag_at(int index) { return &flags[index]; }
 
-static void apply(const cli_flag_variant *v, cli_flag *flag) {
-    flag->group = v->group != NULL ? v->group : flag->group;
-    flag->type = v->type != 0 ? v->type : flag->type;
-    flag->argument = v->argument != NULL ? v->argument : flag->argument;
-    flag->initial = v->initial != NULL ? v->initial : flag->initial;
-    flag->help = v->help != NULL ? v->help : flag->help;
-    flag->min = v->max > 0 ? v->min : flag->min;
-    flag->max = v->max > 0 ? v->max : flag->max;
-}
-
 bool cli_flag_of(cli_command command, int index, cli_flag *flag) {
     *flag = flags[index];
     flag->row = index;
     for (const cli_flag_variant *v = flag->unlike; v != NULL && v->commands != 0; v++) {
         if ((v->commands & (1u << command)) != 0) {
-            apply(v, flag);
+            flag->group = v->group != NULL ? v->group : flag->group;
+            flag->type = v->type != 0 ? v->type : flag->type;
+            flag->argument = v->argument != NULL ? v->argument : flag->argument;
+            flag->initial = v->initial != NULL ? v->initial : flag->initial;
+            flag->help = v->help != NULL ? v->help : flag->help;
+            flag->min = v->max > 0 ? v->min : flag->min;
+            flag->max = v->max > 0 ? v->max : flag->max;
         }
     }
     return (flag->commands & (1u << command)) != 0;
@@ -818,10 +812,9 @@ bool cli_takes_list(const cli_flag *flag, cli_command command) {
 }
 
 void cli_choice_words(const cli_choice *choices, char *text, size_t size_bytes) {
-    size_t used = 0;
     text[0] = '\0';
-    for (const cli_choice *c = choices; c->word != NULL && used < size_bytes; c++) {
-        used += (size_t)snprintf(text + used, size_bytes - used, "%s%s", c != choices ? "|" : "", c->word);
+    for (const cli_choice *c = choices; c->word != NULL; c++) {
+        cli_append_word(text, size_bytes, "|", c->word);
     }
 }
 

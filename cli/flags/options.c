@@ -1,6 +1,5 @@
 // options.c: reads a command line with getopt_long, whose tables, like the defaults, come from the table of flags
 // (flags/flags.c).
-#include "cli/flags/options.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -8,9 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/tables/record.h"
 #include "bench/tables/screen.h"
-#include "cli/flags/configure.h"
 #include "cli/flags/flag.h"
 #include "src/runs/run_folder.h"
 #include "src/documents/collate.h"
@@ -76,8 +73,7 @@ static sm_status append_int(const char *what, cli_ints *list, int64_t value) {
 // One entry: "a", "a-b", "a-b+step" or "a-b*mult".
 static sm_status parse_range(const char *what, const char *entry, int64_t min, int64_t max, cli_ints *list) {
     char part[CLI_TEXT_SIZE];
-    int64_t first;
-    int64_t last;
+    int64_t first, last;
     int64_t by = 1;
     const char *rest = entry;
     SM_TRY(next_entry(what, &rest, "-", part));
@@ -177,16 +173,16 @@ static sm_status parse_format(const char *what, const char *words, const char *t
     return SM_OK;
 }
 
-static sm_status parse_count(const char *what, const char *text, int64_t max, int64_t *value) {
-    if (strcmp(text, "auto") == 0) {
-        *value = -1;
-        return SM_OK;
-    }
-    return parse_int(what, text, 0, max, value);
+// Refuses a list for a flag that takes one value here.
+static sm_status check_one(const cli_flag *flag, cli_command command, int n) {
+    return n <= 1 || cli_takes_list(flag, command)
+               ? SM_OK
+               : sm_fail(SM_ERR_USAGE, "--%s: takes one value here, not a list of %d", flag->name, n);
 }
 
 static sm_status store(const cli_flag *flag, const char *text, cli_options *options) {
     void *target = (char *)options + flag->target;
+    const int64_t min = (int64_t)flag->min, max = (int64_t)flag->max;
     char what[CLI_TEXT_SIZE];
     snprintf(what, sizeof(what), "--%s", flag->name);
     switch (flag->type) {
@@ -196,26 +192,27 @@ static sm_status store(const cli_flag *flag, const char *text, cli_options *opti
     case CLI_NEW_FOLDER:
     case CLI_CODE:
     case CLI_TEXT: *(const char **)target = text; return SM_OK;
-    case CLI_INT: return parse_int(what, text, (int64_t)flag->min, (int64_t)flag->max, target);
+    case CLI_INT: return parse_int(what, text, min, max, target);
     case CLI_REAL: return parse_real(what, text, flag->min, flag->max, target);
-    case CLI_COUNT: return parse_count(what, text, (int64_t)flag->max, target);
-    case CLI_INTS: return cli_parse_ints(what, text, (int64_t)flag->min, (int64_t)flag->max, target);
-    case CLI_TEXTS: return parse_texts(what, text, target);
+    case CLI_COUNT:
+        *(int64_t *)target = -1;
+        return strcmp(text, "auto") == 0 ? SM_OK : parse_int(what, text, 0, max, target);
+    case CLI_INTS: SM_TRY(cli_parse_ints(what, text, min, max, target)); break;
+    case CLI_TEXTS:
+        SM_TRY(parse_texts(what, text, target));
+        return check_one(flag, options->command, ((cli_texts *)target)->n);
     case CLI_CHOICE: return parse_choice(what, flag->choices, text, target);
-    case CLI_CHOICES: return parse_choices(what, flag->choices, text, target);
+    case CLI_CHOICES: SM_TRY(parse_choices(what, flag->choices, text, target)); break;
     case CLI_FORMAT: return parse_format(what, flag->argument, text, target);
     }
-    return sm_fail(SM_ERR_INTERNAL, "%s: a flag of no type", what);
+    return check_one(flag, options->command, ((cli_ints *)target)->n);
 }
 
-sm_status cli_filter_compile(const char *text, regex_t *pattern) {
-    int code = regcomp(pattern, text, REG_EXTENDED | REG_NOSUB);
-    if (code != 0) {
-        char why[128];
-        regerror(code, pattern, why, sizeof(why));
-        return sm_fail(SM_ERR_USAGE, "--filter: '%s': %s", text, why);
-    }
-    return SM_OK;
+sm_status cli_filter_compile(const char *text, sm_pattern **pattern) {
+    *pattern = NULL;
+    return text == NULL || sm_pattern_new(text, pattern) == SM_OK
+               ? SM_OK
+               : sm_fail(SM_ERR_USAGE, "--filter: %s", sm_error_message());
 }
 
 // --- the whole line ----------------------------------------------------------------------
@@ -268,15 +265,14 @@ static const cli_flag *find_flag(const getopt_tables *tables, int value) {
 static bool who_takes(const char *name, char letter, char *text, size_t size_bytes) {
     unsigned commands = 0;
     for (int i = 0; i < cli_flag_count(); i++) {
-        if (strcmp(cli_flag_at(i)->name, name) == 0 && (letter == 0 || cli_flag_at(i)->letter == letter)) {
-            commands |= cli_flag_at(i)->commands;
-        }
+        const cli_flag *flag = cli_flag_at(i);
+        const bool is_it = strcmp(flag->name, name) == 0 && (letter == 0 || flag->letter == letter);
+        commands |= is_it ? flag->commands : 0;
     }
     text[0] = '\0';
     for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
         if ((commands & (1u << i)) && strstr(text, cli_commands[i].name) == NULL) { // its forms have its name
-            size_t used = strlen(text);
-            snprintf(text + used, size_bytes - used, "%s%s", used > 0 ? ", " : "", cli_commands[i].name);
+            cli_append_word(text, size_bytes, ", ", cli_commands[i].name);
         }
     }
     return commands != 0;
@@ -287,20 +283,8 @@ static void name_of(const char *argument, char name[CLI_TEXT_SIZE]) {
     snprintf(name, CLI_TEXT_SIZE, "%.*s", (int)strcspn(argument + 2, "="), argument + 2);
 }
 
-// The subcommand's flags that begin with `name`, as "--min-samples, --min-time"; "" if there is none.
-static void who_begins_with(const getopt_tables *tables, const char *name, char *text, size_t size_bytes) {
-    size_t used = 0;
-    text[0] = '\0';
-    for (int i = 0; i < tables->n && used < size_bytes; i++) {
-        if (strncmp(tables->names[i], name, strlen(name)) == 0) {
-            used += (size_t)snprintf(text + used, size_bytes - used, "%s--%s", used > 0 ? ", " : "", tables->names[i]);
-        }
-    }
-}
-
 static sm_status unknown_flag(const getopt_tables *tables, const char *argument) {
-    char name[CLI_TEXT_SIZE];
-    char others[4 * CLI_TEXT_SIZE];
+    char name[CLI_TEXT_SIZE], others[4 * CLI_TEXT_SIZE];
     name_of(argument, name);
     if (who_takes(name, 0, others, sizeof(others))) {
         const char *own = cli_commands[tables->command].name;
@@ -309,9 +293,14 @@ static sm_status unknown_flag(const getopt_tables *tables, const char *argument)
                              name, own)
                    : sm_fail(SM_ERR_USAGE, "--%s is a flag of %s, not of %s", name, others, own);
     }
-    who_begins_with(tables, name, others, sizeof(others));
+    others[0] = '\0';
+    for (int i = 0; i < tables->n; i++) {
+        if (strncmp(tables->names[i], name, strlen(name)) == 0) {
+            cli_append_word(others, sizeof(others), ", --", tables->names[i]);
+        }
+    }
     if (others[0] != '\0') {
-        return sm_fail(SM_ERR_USAGE, "--%s is the beginning of %s; write it out", name, others);
+        return sm_fail(SM_ERR_USAGE, "--%s is the beginning of --%s; write it out", name, others);
     }
     const char *nearest = cli_nearest(name, tables->names, tables->n);
     if (nearest == NULL) {
@@ -323,8 +312,7 @@ static sm_status unknown_flag(const getopt_tables *tables, const char *argument)
 // getopt_long accepts the beginning of a name. If it is the whole name of another subcommand's flag (--mode, in a
 // subcommand that has only --model-size), the user meant that one.
 static sm_status check_name(const getopt_tables *tables, const cli_flag *flag, const char *argument) {
-    char name[CLI_TEXT_SIZE];
-    char takers[4 * CLI_TEXT_SIZE];
+    char name[CLI_TEXT_SIZE], takers[4 * CLI_TEXT_SIZE];
     name_of(argument, name);
     return strcmp(name, flag->name) != 0 && who_takes(name, 0, takers, sizeof(takers)) ? unknown_flag(tables, argument)
                                                                                        : SM_OK;
@@ -361,10 +349,7 @@ static sm_status refused(const getopt_tables *tables, int found, const char *arg
     if (flag != NULL) {
         return sm_fail(SM_ERR_USAGE, "--%s takes no argument", flag->name);
     }
-    if (optopt != 0) {
-        return unknown_letter(tables, (char)optopt);
-    }
-    return unknown_flag(tables, argument);
+    return optopt != 0 ? unknown_letter(tables, (char)optopt) : unknown_flag(tables, argument);
 }
 
 // Keeps the text of a flag that takes a list of configurations.
@@ -467,16 +452,6 @@ static sm_status find_rewrites(cli_options *options) {
     return SM_OK;
 }
 
-// Output for a person is fitted to the terminal, if there is one.
-static void choose_format(cli_options *options) {
-    const bool is_asked = options->out.format >= 0;
-    if (options->out.wide && (!is_asked || options->out.format == SM_FORMAT_TEXT)) {
-        options->out.format = SM_FORMAT_MARKDOWN;
-    } else if (!is_asked && options->command != CLI_REPORT) {
-        options->out.format = sm_screen_width(stdout) > 0 ? SM_FORMAT_TEXT : SM_FORMAT_MARKDOWN;
-    }
-}
-
 static sm_status set_defaults(const getopt_tables *tables, cli_options *options) {
     memset(options, 0, sizeof(*options));
     options->command = tables->command;
@@ -549,7 +524,13 @@ static sm_status parse(cli_command command, bool is_row, int argc, char **argv, 
     make_getopt_tables(command, &tables);
     tables.is_row = is_row;
     SM_TRY(read_with_saved(&tables, argc, argv, options));
-    choose_format(options);
+    // Output for a person is fitted to the terminal, if there is one.
+    const bool is_asked = options->out.format >= 0;
+    if (options->out.wide && (!is_asked || options->out.format == SM_FORMAT_TEXT)) {
+        options->out.format = SM_FORMAT_MARKDOWN;
+    } else if (!is_asked && options->command != CLI_REPORT) {
+        options->out.format = sm_screen_width(stdout) > 0 ? SM_FORMAT_TEXT : SM_FORMAT_MARKDOWN;
+    }
     sm_loss_scaling scaling;
     SM_TRY(cli_loss_scaling(options, CLI_FP32, &scaling)); // checks it
     SM_TRY(check_documents(options));

@@ -3,14 +3,16 @@
 #ifndef STEPMARK_CLI_FLAGS_OPTIONS_H
 #define STEPMARK_CLI_FLAGS_OPTIONS_H
 
-#include <regex.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
+#include "backend.h"
 #include "cli/flags/commands.h"
 #include "src/models/fields.h"
+#include "src/models/model.h"
 #include "src/optim/optimizer.h"
+#include "src/io/pattern.h"
 
 // Values of a comma list; none if the flag was not given.
 enum { CLI_MAX_VALUES = 256, CLI_MAX_TEXTS = 32, CLI_TEXT_SIZE = 64 };
@@ -18,7 +20,7 @@ enum { CLI_MAX_VALUES = 256, CLI_MAX_TEXTS = 32, CLI_TEXT_SIZE = 64 };
 typedef enum { CLI_ORDER_UNSAID, CLI_ORDER_RANDOM, CLI_ORDER_GIVEN } cli_order; // of configurations
 
 typedef struct {
-    int64_t values[CLI_MAX_VALUES];
+    int64_t values[CLI_MAX_VALUES]; // the first is 0 if there is none
     int n;
 } cli_ints;
 
@@ -289,14 +291,53 @@ void cli_options_help(FILE *stream, cli_command command);
 // the flag in messages.
 sm_status cli_parse_ints(const char *what, const char *text, int64_t min, int64_t max, cli_ints *list);
 
+// Appends a word to a text, after `between` unless the text is empty.
+void cli_append_word(char *text, size_t size_bytes, const char *between, const char *word);
+
 // The entry of `names` (n of them) that `text` probably meant; NULL if none is near enough.
 const char *cli_nearest(const char *text, const char *const *names, int n);
 
 // SM_ERR_USAGE: `flag` has no `noun` named `text`; suggests one of `names`, or lists them.
 sm_status cli_no_such_name(const char *flag, const char *noun, const char *text, const char *const *names, int n);
 
-// Compiles --filter, a POSIX extended regular expression, for regexec without submatches; the caller frees it with
-// regfree. SM_ERR_USAGE has the error.
-sm_status cli_filter_compile(const char *text, regex_t *pattern);
+// The pattern of --filter, which the caller frees; NULL without a text. SM_ERR_USAGE has the error.
+sm_status cli_filter_compile(const char *text, sm_pattern **pattern);
+
+// --- a model -------------------------------------------------------------------------------------
+
+// The config of a size of --arch, with the dimensions that the command line sets. SM_ERR_USAGE names what is wrong.
+sm_status cli_model_config(const cli_options *options, const char *size_name, sm_model_config *config);
+
+// SM_ERR_USAGE if sequences of T tokens are longer than the model's context.
+sm_status cli_check_seq_len(const sm_model_config *config, int64_t T);
+
+// --- a precision ---------------------------------------------------------------------------------
+
+const char *cli_precision_name(cli_precision precision);
+
+// The data type and products of plans in that precision.
+sm_precision cli_plan_precision(cli_precision precision);
+
+// Whether the device lacks instructions for that precision and widens its data.
+bool cli_is_emulated(const sm_device *device, cli_precision precision);
+
+// The loss scale's text in a row: "dynamic".
+const char *cli_loss_scale(const cli_options *options, cli_precision precision);
+
+// The loss scaling of --loss-scale, or the precision's default. SM_ERR_USAGE if it is not a scale.
+sm_status cli_loss_scaling(const cli_options *options, cli_precision precision, sm_loss_scaling *scaling);
+
+// sm_backend.measure_peaks for the arithmetic of that precision (fp32's if it is emulated), with operands of
+// working_set_bytes, which may fit in a cache; 0: operands in memory.
+sm_status cli_measure_peaks(sm_device *device, cli_precision precision, size_t working_set_bytes, double seconds,
+                            sm_peaks *peaks);
+
+// --- an optimizer --------------------------------------------------------------------------------
+
+// The defaults of --optimizer, overridden by flags. SM_ERR_USAGE names a flag that the optimizer does not have.
+sm_status cli_settings(const cli_options *options, sm_step_settings *settings);
+
+// "weight decay" for "weight_decay".
+void cli_setting_words(const sm_setting *setting, char words[CLI_TEXT_SIZE]);
 
 #endif

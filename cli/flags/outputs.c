@@ -1,20 +1,11 @@
 // outputs.c: checks the files that a command line will write, before any work begins.
 #include <errno.h>
 #include <libgen.h>
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "bench/tables/record.h"
 #include "cli/flags/flag.h"
-
-// The folder of `path`, in the caller's `parent`.
-static const char *parent_of(const char *path, char parent[PATH_MAX]) {
-    snprintf(parent, PATH_MAX, "%s", path);
-    return dirname(parent);
-}
 
 static sm_status cannot_write(const cli_flag *flag, const char *path, const char *what) {
     return what == path
@@ -34,7 +25,8 @@ static sm_status check_writable(const cli_flag *flag, const char *path, const ch
 
 static sm_status check_parent(const cli_flag *flag, const char *path) {
     char parent[PATH_MAX];
-    return check_writable(flag, path, parent_of(path, parent));
+    snprintf(parent, sizeof(parent), "%s", path);
+    return check_writable(flag, path, dirname(parent));
 }
 
 static sm_status check_folder(const cli_flag *flag, const char *path) {
@@ -74,16 +66,6 @@ static sm_status check_file(const cli_flag *flag, const char *path) {
                                  : sm_fail(SM_ERR_IO, "--%s: %s is not a regular file", flag->name, path);
 }
 
-static sm_status check_output(const cli_flag *flag, const char *path) {
-    if (path[0] == '\0') {
-        return sm_fail(SM_ERR_USAGE, "--%s: empty; give a name", flag->name);
-    }
-    if (strlen(path) >= PATH_MAX) {
-        return sm_fail(SM_ERR_USAGE, "--%s: '%.40s...' is too long", flag->name, path);
-    }
-    return flag->type == CLI_NEW_FOLDER ? check_folder(flag, path) : check_file(flag, path);
-}
-
 sm_status cli_check_outputs(const cli_options *options) {
     for (int i = 0; i < cli_flag_count(); i++) {
         const cli_flag *flag = cli_flag_at(i);
@@ -93,7 +75,13 @@ sm_status cli_check_outputs(const cli_options *options) {
         }
         const char *path = *(const char *const *)((const char *)options + flag->target);
         if (path != NULL) {
-            SM_TRY(check_output(flag, path));
+            if (path[0] == '\0') {
+                return sm_fail(SM_ERR_USAGE, "--%s: empty; give a name", flag->name);
+            }
+            if (strlen(path) >= PATH_MAX) {
+                return sm_fail(SM_ERR_USAGE, "--%s: '%.40s...' is too long", flag->name, path);
+            }
+            SM_TRY(flag->type == CLI_NEW_FOLDER ? check_folder(flag, path) : check_file(flag, path));
         }
     }
     return SM_OK;

@@ -20,16 +20,16 @@ static const preset presets[] = {
               "-m small --seq-len 512 -b 4 --n-head 6,12,24 --mode naive,fused -w auto -r 10\n"
               "-m small --seq-len 128-1024*2 -b 4 --mode naive,fused -w auto -r 10\n"},
     // Model sizes at batch 4, context 512, by pass, precision and mode.
-    {"sizes", "-m small,medium,large,xl,2.7B --seq-len 512 -b 4 -w 5 -r 10 "
-              "--pass-type forward,backward,forward-backward,separate,step\n"
+    {"sizes", "-m small,medium,large,xl,2.7B --seq-len 512 -b 4 -w 5 -r 10 --pass-type "
+              "forward,backward,forward-backward,separate,step\n"
               "-m small,medium,large,xl,2.7B --seq-len 512 -b 4 -w 5 -r 10 --precision fp32,tf32,bf16\n"
               "-m small,medium,large,xl,2.7B --seq-len 512 -b 4 -w 5 -r 10 --mode naive,fused\n"},
     // Forward and backward separately, vocabulary 10,000, context 128; memory by context; no warm-up.
-    {"fwdbwd", "-m small,medium,large,xl,2.7B --vocab 10000 --seq-len 128 -b 4 -w 5 -r 10 "
-               "--pass-type forward,separate,forward-backward,step\n"
-               "-m small,medium,large,xl,2.7B --vocab 10000 --seq-len 128-512*2 -b 4 -w 5 -r 10 "
-               "--pass-type forward,step\n"
-               "-m small,medium,large,xl,2.7B --vocab 10000 --seq-len 128 -b 4 -w 0 -r 10 --pass-type separate\n"},
+    {"fwdbwd",
+     "-m small,medium,large,xl,2.7B --vocab 10000 --seq-len 128 -b 4 -w 5 -r 10 --pass-type "
+     "forward,separate,forward-backward,step\n"
+     "-m small,medium,large,xl,2.7B --vocab 10000 --seq-len 128-512*2 -b 4 -w 5 -r 10 --pass-type forward,step\n"
+     "-m small,medium,large,xl,2.7B --vocab 10000 --seq-len 128 -b 4 -w 0 -r 10 --pass-type separate\n"},
     {"warmup", "-m small --seq-len 512 -b 4 -w 0,1,2,5,10,auto -r 10\n"},
     {"threads", "-m small --seq-len 256 -b 4 -t 1-CORES*2,CORES -w auto -r 10\n"},
     {"seq-len", "-m small --seq-len 64-1024*2 -b 4 --mode naive,fused -w auto -r 10\n"},
@@ -63,9 +63,8 @@ const char *cli_preset_find(const char *name) {
 }
 
 void cli_preset_names(char *text, size_t size_bytes) {
-    size_t used = 0;
     text[0] = '\0';
-    for (int i = 0; i < N_PRESETS && used < size_bytes; i++) {
-        used += (size_t)snprintf(text + used, size_bytes - used, "%s%s", i > 0 ? ", " : "", presets[i].name);
+    for (int i = 0; i < N_PRESETS; i++) {
+        cli_append_word(text, size_bytes, ", ", presets[i].name);
     }
 }

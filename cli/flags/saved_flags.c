@@ -1,6 +1,5 @@
 // saved_flags.c: flags from a file: --config FILE, and those with which a run began, for `train --run DIR --resume
 // auto`.
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,8 +7,6 @@
 #include "cli/flags/flag.h"
 #include "src/io/json_text.h"
 #include "src/runs/run_folder.h"
-
-static sm_status no_memory(const char *path) { return sm_fail(SM_ERR_OOM, "%s: no memory for its flags", path); }
 
 void cli_saved_free(cli_saved *saved) {
     for (int i = 0; i < saved->n; i++) {
@@ -19,17 +16,11 @@ void cli_saved_free(cli_saved *saved) {
     *saved = (cli_saved){.n = 0};
 }
 
-// Owns `text`; NULL: no memory.
-static sm_status add(const char *path, char *text, cli_saved *saved) {
-    char **args = text != NULL ? reallocarray(saved->args, (size_t)saved->n + 2, sizeof *args) : NULL;
-    if (args == NULL) {
-        free(text);
-        return no_memory(path);
-    }
-    saved->args = args;
-    args[saved->n++] = text;
-    args[saved->n] = NULL; // as argv ends
-    return SM_OK;
+// Takes `text` over. The list ends as argv does.
+static void add(char *text, cli_saved *saved) {
+    saved->args = sm_realloc(saved->args, ((size_t)saved->n + 2) * sizeof *saved->args);
+    saved->args[saved->n++] = text;
+    saved->args[saved->n] = NULL;
 }
 
 // The arguments of a program's line, after the program and `train`.
@@ -40,8 +31,10 @@ static sm_status take_arguments(const char *path, const json_t *argv, cli_saved 
     }
     for (size_t i = 1; i < json_array_size(argv); i++) {
         const char *text = json_string_value(json_array_get(argv, i));
-        SM_TRY(text != NULL ? add(path, strdup(text), saved)
-                            : sm_fail(SM_ERR_FORMAT, "%s: argument %zu of its command line is no text", path, i));
+        if (text == NULL) {
+            return sm_fail(SM_ERR_FORMAT, "%s: argument %zu of its command line is no text", path, i);
+        }
+        add(sm_strdup(text), saved);
     }
     return SM_OK;
 }
@@ -49,28 +42,23 @@ static sm_status take_arguments(const char *path, const json_t *argv, cli_saved 
 // {"model-size": "tiny", "lr": 3e-3, "profile": true}: a flag each; of a switch, false leaves it out.
 static sm_status take_flag(const char *path, const char *name, const json_t *value, cli_saved *saved) {
     char flag[CLI_TEXT_SIZE + 2];
-    char *text = NULL;
-    char *written = json_is_string(value) || json_is_boolean(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY);
-    const char *shown = json_is_string(value) ? json_string_value(value) : written;
     if (json_is_object(value) || json_is_array(value) || json_is_null(value) || strlen(name) >= CLI_TEXT_SIZE) {
-        free(written);
         return sm_fail(SM_ERR_FORMAT, "%s: \"%.60s\": give a text, a number, true or false", path, name);
     }
     snprintf(flag, sizeof flag, "--%s", name);
     for (char *c = flag; *c != '\0'; c++) {
         *c = *c == '_' ? '-' : *c;
     }
-    if (shown == NULL && json_is_boolean(value)) {
-        text = strdup(flag);
-    } else if (shown != NULL && asprintf(&text, "%s=%s", flag, shown) < 0) {
-        text = NULL;
-    }
-    free(written);
-    if (json_is_false(value)) {
-        free(text);
+    if (json_is_boolean(value)) {
+        if (json_is_true(value)) {
+            add(sm_strdup(flag), saved);
+        }
         return SM_OK;
     }
-    return add(path, text, saved);
+    char *written = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY);
+    add(sm_text_of("%s=%s", flag, written != NULL ? written : json_string_value(value)), saved);
+    free(written);
+    return SM_OK;
 }
 
 static sm_status take_file(const char *path, const json_t *root, cli_saved *saved) {
@@ -80,7 +68,7 @@ static sm_status take_file(const char *path, const json_t *root, cli_saved *save
     if (argv != NULL) {
         return take_arguments(path, argv, saved);
     }
-    SM_TRY(add(path, strdup("train"), saved)); // where argv has the subcommand
+    add(sm_strdup("train"), saved); // where argv has the subcommand
     json_object_foreach((json_t *)root, name, value) { SM_TRY(take_flag(path, name, value, saved)); }
     return SM_OK;
 }

@@ -1,11 +1,75 @@
 // words.c: the possible words of a flag's argument.
 #include <string.h>
 
-#include "backend.h"
-#include "bench/tables/record.h"
 #include "cli/flags/flag.h"
-#include "src/models/model.h"
+#include "cli/flags/options.h"
 #include "src/rewrites/rewrite.h"
+
+// --- what a misspelt name probably meant ---------------------------------------------------------
+
+static int min_int(int a, int b) { return a < b ? a : b; }
+
+// Number of typing errors (a letter too many, missing, wrong, or two swapped) between two texts of less than
+// CLI_TEXT_SIZE characters: distance[i][j] is that of the first i and the first j letters.
+static int edit_distance(const char *a, const char *b) {
+    int distance[CLI_TEXT_SIZE][CLI_TEXT_SIZE];
+    int n_a = (int)strlen(a);
+    int n_b = (int)strlen(b);
+    for (int i = 0; i <= n_a; i++) {
+        for (int j = 0; j <= n_b; j++) {
+            if (i == 0 || j == 0) {
+                distance[i][j] = i + j;
+                continue;
+            }
+            int best = distance[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            best = min_int(best, min_int(distance[i - 1][j], distance[i][j - 1]) + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+                best = min_int(best, distance[i - 2][j - 2] + 1);
+            }
+            distance[i][j] = best;
+        }
+    }
+    return distance[n_a][n_b];
+}
+
+// Errors seldom hit the first letter, and short words that differ in it are often different words: gpu, cpu.
+static bool begins_alike(const char *a, const char *b) {
+    return a[0] == b[0] || (a[0] != '\0' && a[0] == b[1] && a[1] == b[0]);
+}
+
+const char *cli_nearest(const char *text, const char *const *names, int n) {
+    size_t length = strlen(text);
+    if (length >= CLI_TEXT_SIZE) {
+        return NULL;
+    }
+    int best_distance = 2 + (int)length / 4; // more errors make another word
+    const char *best = NULL;
+    for (int i = 0; i < n; i++) {
+        int distance = strlen(names[i]) < CLI_TEXT_SIZE ? edit_distance(text, names[i]) : CLI_TEXT_SIZE;
+        if (begins_alike(text, names[i]) && distance < best_distance && distance < (int)length) {
+            best_distance = distance;
+            best = names[i];
+        }
+    }
+    return best;
+}
+
+void cli_append_word(char *text, size_t size_bytes, const char *between, const char *word) {
+    const size_t used = strlen(text);
+    snprintf(text + used, size_bytes - used, "%s%s", used > 0 ? between : "", word);
+}
+
+sm_status cli_no_such_name(const char *flag, const char *noun, const char *text, const char *const *names, int n) {
+    char list[512] = "";
+    const char *nearest = cli_nearest(text, names, n);
+    if (nearest != NULL) {
+        return sm_fail(SM_ERR_USAGE, "%s: no %s '%s'; did you mean %s?", flag, noun, text, nearest);
+    }
+    for (int i = 0; i < n; i++) {
+        cli_append_word(list, sizeof(list), ", ", names[i]);
+    }
+    return sm_fail(SM_ERR_USAGE, "%s: no %s '%s'; there are %s", flag, noun, text, list);
+}
 
 typedef struct {
     const char **words;
@@ -23,56 +87,28 @@ static void add(word_list *list, const char *word) {
     }
 }
 
-static void add_sizes(word_list *list) {
-    for (int m = 0; m < sm_model_count(); m++) {
-        for (int i = 0; i < sm_model_at(m)->n_sizes; i++) {
-            add(list, sm_model_at(m)->sizes[i].name);
-        }
-    }
-}
-
-static void add_backends(word_list *list) {
-    for (int i = 0; i < sm_backend_count(); i++) {
-        add(list, sm_backend_at(i)->name);
-    }
-}
-
-static void add_rewrites(word_list *list) {
-    for (int i = 0; i < sm_rewrite_count(); i++) {
-        add(list, sm_rewrite_at(i)->name);
-    }
-}
-
-static void add_presets(word_list *list) {
-    for (int i = 0; cli_preset_at(i) != NULL; i++) {
-        add(list, cli_preset_at(i));
-    }
-}
-
-static void add_formats(word_list *list) {
-    for (int i = 0; i < SM_FORMAT_COUNT; i++) {
-        add(list, sm_format_name((sm_format)i));
-    }
-}
-
-// Texts that must be one of a few names.
-static const struct {
-    const char *flag;
-    void (*add)(word_list *list);
-} named[] = {{"model-size", add_sizes}, {"backend", add_backends}, {"without", add_rewrites}, {"preset", add_presets}};
-
 int cli_flag_words(const cli_flag *flag, const char *words[CLI_MAX_WORDS]) {
     word_list list = {.words = words};
+    const bool is_sizes = strcmp(flag->name, "model-size") == 0;
     for (const cli_choice *c = flag->choices; c != NULL && c->word != NULL; c++) {
         add(&list, c->word);
     }
-    if (flag->type == CLI_FORMAT) {
-        add_formats(&list);
+    for (int i = 0; i < SM_FORMAT_COUNT && flag->type == CLI_FORMAT; i++) {
+        add(&list, sm_format_name((sm_format)i));
     }
-    for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++) {
-        if (strcmp(flag->name, named[i].flag) == 0) {
-            named[i].add(&list);
+    for (int m = 0; m < sm_model_count() && is_sizes; m++) {
+        for (int i = 0; i < sm_model_at(m)->n_sizes; i++) {
+            add(&list, sm_model_at(m)->sizes[i].name);
         }
+    }
+    for (int i = 0; i < sm_backend_count() && strcmp(flag->name, "backend") == 0; i++) {
+        add(&list, sm_backend_at(i)->name);
+    }
+    for (int i = 0; i < sm_rewrite_count() && strcmp(flag->name, "without") == 0; i++) {
+        add(&list, sm_rewrite_at(i)->name);
+    }
+    for (int i = 0; cli_preset_at(i) != NULL && strcmp(flag->name, "preset") == 0; i++) {
+        add(&list, cli_preset_at(i));
     }
     return list.n;
 }

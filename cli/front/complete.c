@@ -16,14 +16,6 @@ static void offer(const typed *t, const char *candidate, const char *help) {
     }
 }
 
-static void offer_commands(const typed *t) {
-    for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
-        if (!cli_command_is_form((cli_command)i)) {
-            offer(t, cli_commands[i].name, cli_commands[i].purpose);
-        }
-    }
-}
-
 // The flags of a subcommand and of its forms.
 enum { MAX_FORM_FLAGS = 4 * CLI_MAX_FLAGS };
 static int flags_of(cli_command command, cli_flag flags[MAX_FORM_FLAGS]) {
@@ -40,8 +32,7 @@ static void offer_flags(cli_command command, const typed *t) {
     cli_flag flags[MAX_FORM_FLAGS];
     const int n = flags_of(command, flags);
     for (int i = 0; i < n; i++) {
-        char name[CLI_ARGUMENT_SIZE];
-        char help[CLI_HELP_SIZE];
+        char name[CLI_ARGUMENT_SIZE], help[CLI_HELP_SIZE];
         snprintf(name, sizeof(name), "--%s", flags[i].name);
         cli_flag_text(&flags[i], help);
         offer(t, name, help);
@@ -121,7 +112,11 @@ void cli_complete(int n, char **words) {
     }
     puts("words");
     if (n <= 1 || strcmp(words[0], "--manual") == 0) {
-        offer_commands(&t);
+        for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
+            if (!cli_command_is_form((cli_command)i)) {
+                offer(&t, cli_commands[i].name, cli_commands[i].purpose);
+            }
+        }
     }
     if (n > 1 && strcmp(words[0], "--completion") == 0) {
         offer(&t, "bash", "");

@@ -2,10 +2,7 @@
 #ifndef STEPMARK_CLI_FRONT_FRONT_H
 #define STEPMARK_CLI_FRONT_FRONT_H
 
-#include <stdio.h>
-
 #include "cli/flags/flag.h"
-#include "cli/flags/options.h"
 
 // --- the program without a subcommand ------------------------------------------------------------
 

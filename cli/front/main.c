@@ -1,23 +1,13 @@
 // main.c: the program stepmark: finds the subcommand, prints its error, sets the exit code.
-#include <jansson.h>
 #include <pthread.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "backend.h"
 #include "bench/tables/screen.h"
-#include "cli/flags/flag.h"
-#include "cli/flags/options.h"
 #include "cli/front/front.h"
-#include "cli/output/notes.h"
-#include "cli/setup/processes.h"
-#include "cli/setup/session.h"
-#include "cli/setup/worker.h"
+#include "cli/setup/setup.h"
 #include "learn/own_kernels/process.h"
 #include "os/os.h"
 
@@ -32,14 +22,6 @@ enum {
 
 static volatile sig_atomic_t first_signal; // that was counted; 0: none
 
-// Fits output for a person to the terminal; data and a model's text are not changed.
-static void fit_terminal(const cli_options *options) {
-    const bool is_read = sm_format_is_read((sm_format)options->out.format) && options->command != CLI_GENERATE;
-    if (!options->generate.raw) {
-        stdout = sm_screen_open(stdout, options->help || is_read || options->train.profile);
-    }
-}
-
 static void on_signal(int number) {
     if (first_signal == 0) {
         first_signal = number;
@@ -47,13 +29,6 @@ static void on_signal(int number) {
     if (cli_interrupted < SIG_ATOMIC_MAX) {
         cli_interrupted++;
     }
-}
-
-static void catch_signals(void) {
-    struct sigaction action = {.sa_handler = on_signal};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
 }
 
 // Threads get the stack limit of this process, and drivers need some of it. With less, the program would crash in
@@ -108,15 +83,11 @@ static sm_status call(const cli_options *options) {
     return cli_commands[options->list_devices ? CLI_DEVICES : options->command].run(options);
 }
 
-// Output that could not be written is an error even if all else succeeded.
-static sm_status close_stdout(void) {
-    return fflush(stdout) == 0 && !ferror(stdout) ? SM_OK : sm_fail(SM_ERR_IO, "stdout: could not be written");
-}
-
 static int conclude(cli_command command, sm_status status) {
     cli_live_clear();
     if (status == SM_OK) {
-        status = close_stdout();
+        // Output that could not be written is an error even if all else succeeded.
+        status = fflush(stdout) == 0 && !ferror(stdout) ? SM_OK : sm_fail(SM_ERR_IO, "stdout: could not be written");
     }
     switch (status) {
     case SM_OK: return EXIT_OK;
@@ -146,7 +117,11 @@ static int run_command(cli_command called, int argc, char **argv) {
     if (cli_options_parse(command, argc, argv, &options) != SM_OK) {
         return usage_error(cli_commands[command].name);
     }
-    fit_terminal(&options);
+    // Fits output for a person to the terminal; data and a model's text are not changed.
+    const bool is_read = sm_format_is_read((sm_format)options.out.format) && options.command != CLI_GENERATE;
+    if (!options.generate.raw) {
+        stdout = sm_screen_open(stdout, options.help || is_read || options.train.profile);
+    }
     cli_is_quiet = options.out.quiet;
     if (options.help) {
         cli_options_help(stdout, called);
@@ -157,7 +132,10 @@ static int run_command(cli_command called, int argc, char **argv) {
     }
     options.argc = argc + 1; // includes the program's name before the subcommand
     options.argv = argv - 1;
-    catch_signals();
+    struct sigaction action = {.sa_handler = on_signal};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
     if ((cli_commands[command].sweeps || command == CLI_AGAIN) && !options.list_devices) { // starts a process a row
         return conclude(command, call(&options));
     }
@@ -166,29 +144,7 @@ static int run_command(cli_command called, int argc, char **argv) {
     return code_of_run(&options, status == SM_OK ? code : conclude(command, status));
 }
 
-static int first_words(void) {
-    if (isatty(STDERR_FILENO)) {
-        cli_front_hello(stderr);
-    } else {
-        cli_front_help(stderr);
-    }
-    return EXIT_USAGE;
-}
-
 static int printed(void) { return conclude(CLI_COMMAND_COUNT, SM_OK); }
-
-static int print_manual(const char *name) {
-    const cli_command command = name != NULL ? cli_command_find(name) : CLI_COMMAND_COUNT;
-    if (name != NULL && command == CLI_COMMAND_COUNT) {
-        return usage_error("");
-    }
-    cli_manual_print(stdout, command);
-    return printed();
-}
-
-static int print_completion(const char *shell) {
-    return cli_completion_print(stdout, shell) == SM_OK ? printed() : usage_error("");
-}
 
 // Not for users: this program started itself, to do some of a backend's work, or to run own kernels. It ends with its
 // parent.
@@ -214,14 +170,19 @@ static int front_option(int argc, char **argv) {
         return help(argc - 2, argv + 2);
     }
     if (strcmp(name, "--manual") == 0) {
-        return print_manual(argv[2]);
+        const cli_command command = argv[2] != NULL ? cli_command_find(argv[2]) : CLI_COMMAND_COUNT;
+        if (argv[2] != NULL && command == CLI_COMMAND_COUNT) {
+            return usage_error("");
+        }
+        cli_manual_print(stdout, command);
+        return printed();
     }
     if (strcmp(name, "--complete") == 0) {
         cli_complete(argc - 2, argv + 2);
         return printed();
     }
     if (strcmp(name, "--completion") == 0) {
-        return print_completion(argv[2]);
+        return cli_completion_print(stdout, argv[2]) == SM_OK ? printed() : usage_error("");
     }
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
         stdout = sm_screen_open(stdout, true);
@@ -246,14 +207,16 @@ int main(int argc, char **argv) {
         return EXIT_ERROR;
     }
     if (argc < 2) {
-        return first_words();
+        if (isatty(STDERR_FILENO)) {
+            cli_front_hello(stderr);
+        } else {
+            cli_front_help(stderr);
+        }
+        return EXIT_USAGE;
     }
     if (argv[1][0] == '-') {
         return front_option(argc, argv);
     }
     cli_command command = cli_command_find(argv[1]);
-    if (command == CLI_COMMAND_COUNT) {
-        return usage_error("");
-    }
-    return run_command(command, argc - 1, argv + 1);
+    return command == CLI_COMMAND_COUNT ? usage_error("") : run_command(command, argc - 1, argv + 1);
 }

@@ -1,12 +1,11 @@
 // manual.c: manual pages in mdoc(7), from the tables of --help.
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "bench/rows/machine.h"
 #include "bench/rows/row_json_schema.h"
-#include "bench/tables/record.h"
 #include "cli/front/front.h"
+#include "cli/output/output.h"
 
 enum { PAGE_WIDTH = 78 };
 
@@ -38,8 +37,6 @@ static void put_word(FILE *out, const char *text) {
     }
 }
 
-static bool ends_sentence(const char *text, size_t length) { return length > 0 && strchr(".!?", text[length - 1]); }
-
 // Prints text in short lines; each sentence begins on a new line.
 static void put_text(FILE *out, const char *text) {
     size_t column = 0;
@@ -52,7 +49,7 @@ static void put_text(FILE *out, const char *text) {
         fputs(column > 0 ? " " : "\\&", out);
         put_characters(out, text, length);
         column += 1 + length;
-        column = ends_sentence(text, length) ? PAGE_WIDTH : column;
+        column = length > 0 && strchr(".!?", text[length - 1]) ? PAGE_WIDTH : column;
         text += length;
         text += strspn(text, " ");
     }
@@ -91,23 +88,28 @@ static void put_title(FILE *out, const char *command) {
     fputs(" 1\n.Os\n", out);
 }
 
-static void put_flag(FILE *out, cli_command command, const cli_flag *flag) {
-    char argument[CLI_ARGUMENT_SIZE];
-    char help[CLI_HELP_SIZE];
-    fputs(".It", out);
-    if (flag->letter != 0) {
-        fprintf(out, " Fl %c ,", flag->letter);
-    }
+// " Fl \\-seq\\-len Ar \\&T[,T]", then its meaning.
+static void put_entry(FILE *out, const char *name, const char *argument, const char *help) {
     fputs(" Fl \\-", out);
-    put_characters(out, flag->name, strlen(flag->name));
-    cli_flag_argument(flag, command, argument);
+    put_characters(out, name, strlen(name));
     if (argument[0] != '\0') {
         fputs(" Ar", out);
         put_word(out, argument);
     }
     fputc('\n', out);
-    cli_flag_text(flag, help);
     put_text(out, help);
+}
+
+static void put_flag(FILE *out, cli_command command, const cli_flag *flag) {
+    char argument[CLI_ARGUMENT_SIZE];
+    char help[CLI_HELP_SIZE];
+    cli_flag_argument(flag, command, argument);
+    cli_flag_text(flag, help);
+    fputs(".It", out);
+    if (flag->letter != 0) {
+        fprintf(out, " Fl %c ,", flag->letter);
+    }
+    put_entry(out, flag->name, argument, help);
 }
 
 static void put_flags(FILE *out, cli_command command, cli_command form) {
@@ -168,41 +170,6 @@ static void print_subcommand(FILE *out, cli_command command) {
     fputs(".Sh SEE ALSO\n.Xr stepmark 1\n", out);
 }
 
-static void put_front(FILE *out, const char *name, const char *argument, const char *help) {
-    fputs(".It Fl \\-", out);
-    put_characters(out, name + 2, strlen(name + 2));
-    if (argument[0] != '\0') {
-        fputs(" Ar", out);
-        put_word(out, argument);
-    }
-    fputc('\n', out);
-    put_text(out, help);
-}
-
-static void put_commands(FILE *out) {
-    fputs(".Bl -tag -width Ds\n", out);
-    for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
-        if (!cli_command_is_form((cli_command)i)) {
-            fprintf(out, ".It Xr stepmark-%s 1\n", cli_commands[i].name);
-            put_text(out, cli_commands[i].purpose);
-        }
-    }
-    fputs(".El\n.Pp\nIn place of a subcommand:\n.Bl -tag -width Ds\n", out);
-#define X(name, argument, help) put_front(out, name, argument, help);
-    CLI_FRONT_LIST(X)
-#undef X
-    fputs(".El\n", out);
-}
-
-// Environment and files. X(macro, name, meaning)
-#define ENVIRONMENT_LIST(X)                                                                            \
-    X("Ev", "XDG_CACHE_HOME", "folder of the kernels chosen by measurement and of compiled programs.") \
-    X("Ev", "XDG_DATA_HOME", "folder of the baselines saved by compare.")                              \
-    X("Ev", "OPENBLAS_CORETYPE", "kernels for OpenBLAS; replaced if they are for an older processor.")
-#define FILES_LIST(X)                                                                            \
-    X("Pa", "~/.cache/stepmark", "kernels chosen by measurement, and compiled OpenCL programs.") \
-    X("Pa", "~/.local/share/stepmark", "baselines.")
-
 static void put_item(FILE *out, const char *macro, const char *name, const char *text) {
     fprintf(out, ".It %s %s\n", macro, name);
     put_text(out, text);
@@ -216,13 +183,27 @@ static void print_program(FILE *out) {
     put_text(out,
              "Runs the whole training step on a processor or on an OpenCL device, checks that losses, gradients and "
              "updates are right, and only then prints the speed, relative to the measured peak of the machine.");
-    put_commands(out);
-    fputs(".Sh ENVIRONMENT\n.Bl -tag -width Ds\n", out);
-#define X(macro, name, text) put_item(out, macro, name, text);
-    ENVIRONMENT_LIST(X)
-    fputs(".El\n.Sh FILES\n.Bl -tag -width Ds\n", out);
-    FILES_LIST(X)
+    fputs(".Bl -tag -width Ds\n", out);
+    for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
+        if (!cli_command_is_form((cli_command)i)) {
+            fprintf(out, ".It Xr stepmark-%s 1\n", cli_commands[i].name);
+            put_text(out, cli_commands[i].purpose);
+        }
+    }
+    fputs(".El\n.Pp\nIn place of a subcommand:\n.Bl -tag -width Ds\n", out);
+#define X(name, argument, help) \
+    fputs(".It", out);          \
+    put_entry(out, &(name)[2], argument, help);
+    CLI_FRONT_LIST(X)
 #undef X
+    fputs(".El\n", out);
+    fputs(".Sh ENVIRONMENT\n.Bl -tag -width Ds\n", out);
+    put_item(out, "Ev", "XDG_CACHE_HOME", "folder of the kernels chosen by measurement and of compiled programs.");
+    put_item(out, "Ev", "XDG_DATA_HOME", "folder of the baselines saved by compare.");
+    put_item(out, "Ev", "OPENBLAS_CORETYPE", "kernels for OpenBLAS; replaced if they are for an older processor.");
+    fputs(".El\n.Sh FILES\n.Bl -tag -width Ds\n", out);
+    put_item(out, "Pa", "~/.cache/stepmark", "kernels chosen by measurement, and compiled OpenCL programs.");
+    put_item(out, "Pa", "~/.local/share/stepmark", "baselines.");
     fputs(".El\n", out);
     put_exit_status(out, CLI_COMMAND_COUNT);
     fputs(".Sh EXAMPLES\n", out);
@@ -247,8 +228,5 @@ sm_status cli_print_schema(cli_command command) {
     snprintf(title, sizeof(title), "record of stepmark %s", c->name);
     json_t *schema =
         c->table == &sm_row_table ? sm_row_json_schema() : sm_table_json_schema(c->table, title, c->purpose);
-    bool written = json_dumpf(schema, stdout, JSON_INDENT(2)) == 0;
-    json_decref(schema);
-    putchar('\n');
-    return written ? SM_OK : sm_fail(SM_ERR_IO, "stdout: could not be written");
+    return cli_print_object(schema, "the schema");
 }

@@ -5,10 +5,7 @@
 #include <string.h>
 
 #include "bench/tables/show.h"
-#include "cli/flags/options.h"
-#include "cli/learn/exercise_folder.h"
-#include "cli/learn/judge.h"
-#include "learn/exercise/exercise.h"
+#include "cli/learn/learn.h"
 #include "src/io/shell_word.h"
 
 #define TEXT(field, text, head) SM_TEXT(field, text, .heading = head)
@@ -23,35 +20,7 @@ static const sm_column list_columns[] = {
 
 static const sm_table list_table = {"exercises", list_columns, (int)(sizeof(list_columns) / sizeof(list_columns[0]))};
 
-static sm_status list_exercises(const cli_options *options) {
-    json_t *records = json_array();
-    for (int i = 0; i < sm_exercise_count(); i++) {
-        const sm_exercise *e = sm_exercise_at(i);
-        json_array_append_new(records, json_pack("{s:s, s:s, s:s}", "exercise", sm_op_name(e->kind), "task", e->task,
-                                                 "lesson", e->lesson));
-    }
-    sm_status status = sm_record_write_all(&list_table, (sm_format)options->out.format, stdout, records);
-    json_decref(records);
-    return status;
-}
-
 // --- a check ---------------------------------------------------------------------------------------
-
-// The next exercise, in the folder of this one.
-static void print_next(const sm_exercise *exercise, const char *file) {
-    const char *slash = strrchr(file, '/');
-    char folder[PATH_MAX] = ".";
-    char word[SM_SHELL_PATH_SIZE];
-    if (slash != NULL) {
-        snprintf(folder, sizeof(folder), "%.*s", (int)(slash - file), file);
-    }
-    for (int i = 0; i + 1 < sm_exercise_count(); i++) {
-        if (sm_exercise_at(i) == exercise) {
-            printf("next:  stepmark exercise %s --init %s\n", sm_op_name(sm_exercise_at(i + 1)->kind),
-                   sm_shell_path(folder, word));
-        }
-    }
-}
 
 // --- the subcommand --------------------------------------------------------------------------------
 
@@ -68,15 +37,26 @@ static sm_status check(const cli_options *options, const sm_exercise *exercise) 
         if (!right) {
             printf("hint:  stepmark exercise %s --hint 1\n", sm_op_name(exercise->kind));
         } else {
-            print_next(exercise, file);
+            // The next exercise, in the folder of this one.
+            const char *slash = strrchr(file, '/');
+            char folder[PATH_MAX] = ".";
+            char word[SM_SHELL_PATH_SIZE];
+            if (slash != NULL) {
+                snprintf(folder, sizeof(folder), "%.*s", (int)(slash - file), file);
+            }
+            for (int i = 0; i + 1 < sm_exercise_count(); i++) {
+                if (sm_exercise_at(i) == exercise) {
+                    printf("next:  stepmark exercise %s --init %s\n", sm_op_name(sm_exercise_at(i + 1)->kind),
+                           sm_shell_path(folder, word));
+                }
+            }
         }
     }
     return right ? SM_OK : sm_fail(SM_ERR_MISMATCH, "%s is not right yet", file);
 }
 
 static sm_status init(const cli_options *options, const sm_exercise *exercise) {
-    char path[PATH_MAX];
-    char word[SM_SHELL_PATH_SIZE];
+    char path[PATH_MAX], word[SM_SHELL_PATH_SIZE];
     SM_TRY(
         sm_exercise_write(exercise, (sm_own_language)options->learn.language, options->learn.init, path, sizeof(path)));
     printf("%s: write its body, then run\n    stepmark exercise %s --check %s\n", path, sm_op_name(exercise->kind),
@@ -84,37 +64,30 @@ static sm_status init(const cli_options *options, const sm_exercise *exercise) {
     return SM_OK;
 }
 
-static sm_status find(const char *name, const sm_exercise **exercise) {
-    const char *names[SM_OP_KIND_COUNT];
-    int n = 0;
-    *exercise = sm_exercise_find(name);
-    for (int i = 0; i < sm_exercise_count() && n < SM_OP_KIND_COUNT; i++) {
-        names[n++] = sm_op_name(sm_exercise_at(i)->kind);
-    }
-    return *exercise != NULL ? SM_OK : cli_no_such_name("exercise", "exercise", name, names, n);
-}
-
-// The first of them, up to a level.
-static void print_hints(const sm_exercise *exercise, int64_t level) {
-    for (int i = 0; i < level; i++) {
-        printf("%d. %s\n", i + 1, exercise->hints[i]);
-    }
-    if (level < SM_EXERCISE_HINTS) {
-        printf("   more: stepmark exercise %s --hint %lld\n", sm_op_name(exercise->kind), (long long)level + 1);
-    }
-}
-
 static sm_status one(const cli_options *options) {
     const sm_exercise *exercise = NULL;
     const int n_given = (options->learn.init != NULL) + (options->learn.check != NULL) + (options->learn.hint > 0);
-    SM_TRY(find(options->operands[0], &exercise));
+    const char *names[SM_OP_KIND_COUNT];
+    int n = 0;
+    exercise = sm_exercise_find(options->operands[0]);
+    for (int i = 0; i < sm_exercise_count() && n < SM_OP_KIND_COUNT; i++) {
+        names[n++] = sm_op_name(sm_exercise_at(i)->kind);
+    }
+    SM_TRY(exercise != NULL ? SM_OK : cli_no_such_name("exercise", "exercise", options->operands[0], names, n));
     if (n_given != 1) {
         return sm_fail(SM_ERR_USAGE,
                        "exercise %s: give one of --init DIR to begin, --hint 1 for an idea, --check FILE to check",
                        options->operands[0]);
     }
     if (options->learn.hint > 0) {
-        print_hints(exercise, options->learn.hint);
+        // The first of them, up to a level.
+        for (int i = 0; i < options->learn.hint; i++) {
+            printf("%d. %s\n", i + 1, exercise->hints[i]);
+        }
+        if (options->learn.hint < SM_EXERCISE_HINTS) {
+            printf("   more: stepmark exercise %s --hint %lld\n", sm_op_name(exercise->kind),
+                   (long long)options->learn.hint + 1);
+        }
         return SM_OK;
     }
     return options->learn.init != NULL ? init(options, exercise) : check(options, exercise);
@@ -128,7 +101,15 @@ sm_status cli_exercise(const cli_options *options) {
                    : sm_fail(SM_ERR_USAGE, "exercise: --progress DIR stands alone: it checks all exercises");
     }
     if (options->n_operands == 0 && !has_one) {
-        return list_exercises(options);
+        json_t *records = json_array();
+        for (int i = 0; i < sm_exercise_count(); i++) {
+            const sm_exercise *e = sm_exercise_at(i);
+            json_array_append_new(records, json_pack("{s:s, s:s, s:s}", "exercise", sm_op_name(e->kind), "task",
+                                                     e->task, "lesson", e->lesson));
+        }
+        sm_status status = sm_record_write_all(&list_table, (sm_format)options->out.format, stdout, records);
+        json_decref(records);
+        return status;
     }
     if (options->n_operands != 1) {
         return sm_fail(SM_ERR_USAGE, "exercise: name one; `stepmark exercise` lists them");

@@ -1,5 +1,5 @@
 // exercise_folder.c: `stepmark exercise --progress DIR`.
-#include "cli/learn/exercise_folder.h"
+#include "cli/learn/learn.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -10,9 +10,6 @@
 #include <sys/stat.h>
 
 #include "bench/tables/show.h"
-#include "cli/learn/judge.h"
-#include "cli/output/notes.h"
-#include "learn/exercise/exercise.h"
 #include "src/io/shell_word.h"
 
 #define TEXT(field, text, head) SM_TEXT(field, text, .heading = head)
@@ -76,16 +73,6 @@ static sm_status check_one(const cli_options *options, const sm_exercise *exerci
     return SM_OK;
 }
 
-static sm_status check_folder(const cli_options *options, const char *folder, json_t *records) {
-    for (int i = 0; i < sm_exercise_count(); i++) {
-        json_t *record = NULL;
-        cli_live_show(folder, i, sm_exercise_count());
-        SM_TRY(check_one(options, sm_exercise_at(i), folder, &record));
-        json_array_append_new(records, record);
-    }
-    return SM_OK;
-}
-
 static bool is_in_state(const json_t *record, const char *state) {
     return strcmp(json_string_value(json_object_get(record, "state")), state) == 0;
 }
@@ -130,7 +117,12 @@ sm_status cli_exercise_progress(const cli_options *options) {
     json_t *records = json_array();
     sm_status status = check_is_folder("--progress", options->learn.solutions);
     SM_TRY_GOTO(status);
-    SM_TRY_GOTO(check_folder(options, options->learn.solutions, records));
+    for (int i = 0; i < sm_exercise_count(); i++) {
+        json_t *record = NULL;
+        cli_live_show(options->learn.solutions, i, sm_exercise_count());
+        SM_TRY_GOTO(check_one(options, sm_exercise_at(i), options->learn.solutions, &record));
+        json_array_append_new(records, record);
+    }
     SM_TRY_GOTO(sm_record_write_all(&progress_table, (sm_format)options->out.format, stdout, records));
     if (sm_format_is_read((sm_format)options->out.format)) {
         printf("\n");

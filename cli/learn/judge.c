@@ -1,5 +1,5 @@
 // judge.c: `stepmark judge`: which of many kernels are right, and how fast; one record for each.
-#include "cli/learn/judge.h"
+#include "cli/learn/learn.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,7 +15,6 @@
 #include "bench/stats/stats.h"
 #include "bench/tables/screen.h"
 #include "bench/tables/show.h"
-#include "cli/output/notes.h"
 #include "ends_with.h"
 #include "learn/own_kernels/kernel_library.h"
 #include "os/os.h"
@@ -161,8 +160,7 @@ static void print_row(const sm_exercise_report *report, const sm_exercise_time *
 }
 
 static void print_times(const sm_exercise_report *report, const sm_exercise_time *against) {
-    char flops[32];
-    char bytes[32];
+    char flops[32], bytes[32];
     sm_text_scaled(report->flops, "FLOP", flops, sizeof(flops));
     sm_text_bytes(report->bytes, bytes, sizeof(bytes));
     printf("\ntime of one call, %s: %s, %s, %s\n", report->timed_on, report->timed_case, flops, bytes);

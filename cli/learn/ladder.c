@@ -1,17 +1,12 @@
 // ladder.c: `stepmark ladder`: lists ladders, prints the source of a rung, measures all rungs of one in turn.
 #include <ctype.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "bench/tables/show.h"
-#include "cli/flags/options.h"
-#include "cli/output/notes.h"
-#include "cli/setup/session.h"
+#include "cli/setup/setup.h"
 #include "learn/ladder/ladder.h"
 #include "learn/ladder/texts.h"
-#include "os/os.h"
 
 // --- the list --------------------------------------------------------------------------------------
 
@@ -24,21 +19,17 @@ static const sm_column list_columns[] = {
 
 static const sm_table list_table = {"ladders", list_columns, (int)(sizeof(list_columns) / sizeof(list_columns[0]))};
 
-// "local (cards)": a device shows the rungs that are for it.
-static void append_rung(char *rungs, size_t size_bytes, const sm_rung *rung) {
-    static const char *const places[] = {
-        [SM_RUNG_ANYWHERE] = "", [SM_RUNG_ON_CARDS] = " (cards)", [SM_RUNG_ON_PROCESSORS] = " (processors)"};
-    const size_t used = strlen(rungs);
-    snprintf(rungs + used, size_bytes - used, "%s%s%s", used > 0 ? ", " : "", rung->name, places[rung->place]);
-}
-
 static sm_status list_ladders(const cli_options *options) {
     json_t *records = json_array();
     for (int i = 0; i < sm_ladder_count(); i++) {
         const sm_ladder *ladder = sm_ladder_at(i);
         char rungs[SM_CELL_SIZE] = "";
         for (const sm_rung *rung = ladder->rungs; rung->name != NULL; rung++) {
-            append_rung(rungs, sizeof(rungs), rung);
+            // "local (cards)": a device shows the rungs that are for it.
+            static const char *const places[] = {
+                [SM_RUNG_ANYWHERE] = "", [SM_RUNG_ON_CARDS] = " (cards)", [SM_RUNG_ON_PROCESSORS] = " (processors)"};
+            cli_append_word(rungs, sizeof(rungs), ", ", rung->name);
+            cli_append_word(rungs, sizeof(rungs), "", places[rung->place]);
         }
         json_array_append_new(records, json_pack("{s:s, s:s, s:s, s:s}", "ladder", ladder->name, "backend",
                                                  ladder->backend, "kind", sm_op_name(ladder->kind), "rungs", rungs));
@@ -79,45 +70,50 @@ static void show_times(const json_t *record, const sm_column *column, char *text
     }
 }
 
-static const sm_column columns[] = {
-    SM_SHARED_COLUMN("ladder", "the op by its short name", "ladder"),
-    SM_SHARED_COLUMN("kind", "kind of op", "op"),
-    SM_SHARED_COLUMN("shape", "its dimensions", "shape"),
-    SM_SHARED_COLUMN("device", "device that ran", "device"),
-    SM_SHARED_COLUMN("name", "of the processor or card", "on"),
-    SM_SHARED_COLUMN("isa", "instruction set of the kernels", "isa"),
-    SM_INTEGER("n_threads", "", "threads of the device", .heading = "threads", .view = SM_SHOWN_WHEN_VARIED),
-    SM_SHARED_COLUMN("ceiling", "the bound of the op here, and the least time that it allows", "ceiling"),
-    SM_TEXT("rung", "name of the step", .heading = "rung", .rank = SM_RANK_ALWAYS),
-    SM_REAL("ns", "ns", "median of one call; ± the 95% interval of the median", .heading = "ms", .show = show_time,
-            .rank = SM_RANK_ALWAYS),
-    SM_REAL("flops_per_s", "FLOP/s", "its work, or where memory bounds it its bytes, by that time", .heading = "rate",
-            .show = show_rate, .rank = SM_RANK_ALWAYS),
-    SM_REAL("ceiling_share", "", "part of the ceiling that it reaches", .heading = "of ceiling",
-            .show = sm_show_percent, .rank = 8),
-    SM_REAL("times_before", "", "times as fast as the rung before; null where one of the two is too noisy to use",
-            .heading = "step", .show = show_times, .rank = SM_RANK_ALWAYS),
-    SM_TEXT("what", "what changed", .heading = "what changed", .rank = 7),
-    SM_TEXT("wrong", "where it differs from the reference: then it has no speed", .heading = "wrong",
-            .rank = SM_RANK_ALWAYS),
-    SM_TEXT("file", "source of the rung; null: the backend's own kernel"),
-    SM_INTEGER("n_cases", "", "cases of verify that it was compared in"),
-    SM_INTEGER("n_samples", "", "timed calls"),
-    SM_REAL("ns_ci95_lo", "ns", "95% interval of the median"),
-    SM_REAL("ns_ci95_hi", "ns", ""),
-    SM_REAL("ns_min", "ns", "the fastest call"),
-    SM_REAL("bytes_per_s", "bytes/s", "its traffic by that time"),
-    SM_REAL("flops", "FLOP", "work of one call"),
-    SM_REAL("bytes", "bytes", "traffic of one call: each operand once"),
-    SM_REAL("ceiling_ns", "ns", "the least time that measured ceilings allow"),
-    SM_TEXT("bound", "which of them that is: compute or memory"),
-};
+// X(name, type, unit, description, value, further members of the column)
+#define SHARED(head) .heading = head, .view = SM_SHOWN_WHEN_VARIED
+#define COLUMN_LIST(X)                                                                                                 \
+    X("ladder", TEXT, "", "the op by its short name", ladder->name, SHARED("ladder"))                                  \
+    X("kind", TEXT, "", "kind of op", sm_op_name(ladder->kind), SHARED("op"))                                          \
+    X("shape", TEXT, "", "its dimensions", r->shape, SHARED("shape"))                                                  \
+    X("device", TEXT, "", "device that ran", r->info.id, SHARED("device"))                                             \
+    X("name", TEXT, "", "of the processor or card", r->info.name, SHARED("on"))                                        \
+    X("isa", TEXT, "", "instruction set of the kernels", r->info.isa[0] != '\0' ? r->info.isa : r->info.tier,          \
+      SHARED("isa"))                                                                                                   \
+    X("n_threads", INTEGER, "", "threads of the device", r->info.n_threads > 0 ? r->info.n_threads : SM_ABSENT,        \
+      SHARED("threads"))                                                                                               \
+    X("ceiling", TEXT, "", "the bound of the op here, and the least time that it allows", ceiling, SHARED("ceiling"))  \
+    X("rung", TEXT, "", "name of the step", rung->rung->name, .heading = "rung", .rank = SM_RANK_ALWAYS)               \
+    X("ns", REAL, "ns", "median of one call; ± the 95% interval of the median", ns, .heading = "ms",                   \
+      .show = show_time, .rank = SM_RANK_ALWAYS)                                                                       \
+    X("flops_per_s", REAL, "FLOP/s", "its work, or where memory bounds it its bytes, by that time",                    \
+      r->flops / ns * 1e9, .heading = "rate", .show = show_rate, .rank = SM_RANK_ALWAYS)                               \
+    X("ceiling_share", REAL, "", "part of the ceiling that it reaches", r->ceiling.ns / ns, .heading = "of ceiling",   \
+      .show = sm_show_percent, .rank = 8)                                                                              \
+    X("times_before", REAL, "", "times as fast as the rung before; null where one of the two is too noisy to use",     \
+      is_told ? rung->times_before : NAN, .heading = "step", .show = show_times, .rank = SM_RANK_ALWAYS)               \
+    X("what", TEXT, "", "what changed", rung->rung->what, .heading = "what changed", .rank = 7)                        \
+    X("wrong", TEXT, "", "where it differs from the reference: then it has no speed", rung->wrong, .heading = "wrong", \
+      .rank = SM_RANK_ALWAYS)                                                                                          \
+    X("file", TEXT, "", "source of the rung; null: the backend's own kernel", rung->rung->file, .heading = NULL)       \
+    X("n_cases", INTEGER, "", "cases of verify that it was compared in", rung->n_cases, .heading = NULL)               \
+    X("n_samples", INTEGER, "", "timed calls", rung->ns.n, .heading = NULL)                                            \
+    X("ns_ci95_lo", REAL, "ns", "95% interval of the median", rung->ns.n > 0 ? rung->ns.ci95_lo : NAN,                 \
+      .heading = NULL)                                                                                                 \
+    X("ns_ci95_hi", REAL, "ns", "", rung->ns.n > 0 ? rung->ns.ci95_hi : NAN, .heading = NULL)                          \
+    X("ns_min", REAL, "ns", "the fastest call", rung->ns.n > 0 ? rung->ns.min : NAN, .heading = NULL)                  \
+    X("bytes_per_s", REAL, "bytes/s", "its traffic by that time", r->bytes / ns * 1e9, .heading = NULL)                \
+    X("flops", REAL, "FLOP", "work of one call", r->flops, .heading = NULL)                                            \
+    X("bytes", REAL, "bytes", "traffic of one call: each operand once", r->bytes, .heading = NULL)                     \
+    X("ceiling_ns", REAL, "ns", "the least time that measured ceilings allow", r->ceiling.ns, .heading = NULL)         \
+    X("bound", TEXT, "", "which of them that is: compute or memory", bound, .heading = NULL)
+
+static const sm_column columns[] = {COLUMN_LIST(SM_LISTED_COLUMN)};
 
 const sm_table cli_ladder_table = {"ladder", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
 static void describe_ceiling(const sm_ladder_result *r, char text[SM_CELL_SIZE]) {
-    char rate[32];
-    char least[32];
+    char rate[32], least[32];
     text[0] = '\0';
     if (isfinite(r->ceiling.ns)) {
         sm_text_scaled(r->ceiling.is_memory_bound ? r->ceiling.peaks.bandwidth_bytes_per_s : r->ceiling.peaks.flops,
@@ -134,37 +130,10 @@ static json_t *make_record(const sm_ladder *ladder, const sm_ladder_result *r, c
     const bool is_told = before != NULL && sm_rung_is_usable(rung) && sm_rung_is_usable(before);
     char ceiling[SM_CELL_SIZE];
     const double ns = rung->ns.n > 0 ? rung->ns.median : NAN;
+    const char *bound = !isfinite(r->ceiling.ns) ? "" : r->ceiling.is_memory_bound ? "memory" : "compute";
     json_t *record = json_object();
     describe_ceiling(r, ceiling);
-    sm_json_set_new(record, "ladder", sm_json_text(ladder->name));
-    sm_json_set_new(record, "kind", sm_json_text(sm_op_name(ladder->kind)));
-    sm_json_set_new(record, "shape", sm_json_text(r->shape));
-    sm_json_set_new(record, "device", sm_json_text(r->info.id));
-    sm_json_set_new(record, "name", sm_json_text(r->info.name));
-    sm_json_set_new(record, "isa", sm_json_text(r->info.isa[0] != '\0' ? r->info.isa : r->info.tier));
-    sm_json_set_new(record, "n_threads", sm_json_integer(r->info.n_threads > 0 ? r->info.n_threads : SM_ABSENT));
-    sm_json_set_new(record, "ceiling", sm_json_text(ceiling));
-    sm_json_set_new(record, "rung", sm_json_text(rung->rung->name));
-    sm_json_set_new(record, "ns", sm_json_real(ns));
-    sm_json_set_new(record, "flops_per_s", sm_json_real(r->flops / ns * 1e9));
-    sm_json_set_new(record, "ceiling_share", sm_json_real(r->ceiling.ns / ns));
-    sm_json_set_new(record, "times_before", sm_json_real(is_told ? rung->times_before : NAN));
-    sm_json_set_new(record, "what", sm_json_text(rung->rung->what));
-    sm_json_set_new(record, "wrong", sm_json_text(rung->wrong));
-    sm_json_set_new(record, "file", sm_json_text(rung->rung->file));
-    sm_json_set_new(record, "n_cases", sm_json_integer(rung->n_cases));
-    sm_json_set_new(record, "n_samples", sm_json_integer(rung->ns.n));
-    sm_json_set_new(record, "ns_ci95_lo", sm_json_real(rung->ns.n > 0 ? rung->ns.ci95_lo : NAN));
-    sm_json_set_new(record, "ns_ci95_hi", sm_json_real(rung->ns.n > 0 ? rung->ns.ci95_hi : NAN));
-    sm_json_set_new(record, "ns_min", sm_json_real(rung->ns.n > 0 ? rung->ns.min : NAN));
-    sm_json_set_new(record, "bytes_per_s", sm_json_real(r->bytes / ns * 1e9));
-    sm_json_set_new(record, "flops", sm_json_real(r->flops));
-    sm_json_set_new(record, "bytes", sm_json_real(r->bytes));
-    sm_json_set_new(record, "ceiling_ns", sm_json_real(r->ceiling.ns));
-    sm_json_set_new(record, "bound",
-                    sm_json_text(!isfinite(r->ceiling.ns)     ? ""
-                                 : r->ceiling.is_memory_bound ? "memory"
-                                                              : "compute"));
+    COLUMN_LIST(SM_LISTED_VALUE)
     return record;
 }
 
@@ -182,17 +151,6 @@ static sm_status write_result(const cli_options *options, const sm_ladder *ladde
     return status;
 }
 
-// Says if a rung is slower on this machine than the one below it.
-static void tell_of_slower(const sm_ladder_result *result) {
-    for (int i = 1; i < result->n_rungs; i++) {
-        const sm_rung_result *rung = &result->rungs[i];
-        if (sm_rung_is_usable(rung) && sm_rung_is_usable(&result->rungs[i - 1]) && rung->times_before < 1 &&
-            rung->ns.ci95_lo > result->rungs[i - 1].ns.ci95_hi) {
-            cli_note("%s is slower than %s here", rung->rung->name, result->rungs[i - 1].rung->name);
-        }
-    }
-}
-
 // The kernel is the same; only the caches' contents at its start differ.
 static void tell_of_step(const sm_ladder_result *result) {
     const sm_rung_result *last = &result->rungs[result->n_rungs - 1];
@@ -202,13 +160,6 @@ static void tell_of_step(const sm_ladder_result *result) {
          step->ns.ci95_hi < (1 - STEP_TOLERANCE) * last->ns.ci95_lo)) {
         cli_note("in a step %s takes %.2f times as long as in turn with the rungs: other ops use the caches, too",
                  last->rung->name, 1 / step->times_before);
-    }
-}
-
-static void tell_of_noise(const sm_ladder_result *result) {
-    char noise[SM_CELL_SIZE];
-    if (sm_ladder_noise(result, noise, sizeof(noise))) {
-        cli_note("warning: %s; give more time (--min-time), or look for other load", noise);
     }
 }
 
@@ -271,21 +222,6 @@ static sm_status check_shape(const char *shape) {
 
 // --- the subcommand --------------------------------------------------------------------------------
 
-static sm_status find(const char *name, const char *backend, const sm_ladder **ladder) {
-    const char *names[SM_OP_KIND_COUNT];
-    int n = 0;
-    *ladder = sm_ladder_find(name, backend);
-    for (int i = 0; i < sm_ladder_count(); i++) {
-        if (strcmp(sm_ladder_at(i)->backend, backend) == 0) {
-            names[n++] = sm_ladder_at(i)->name;
-        }
-    }
-    if (n == 0) {
-        return sm_fail(SM_ERR_USAGE, "ladder: there are none for --backend %s; give cpu or opencl", backend);
-    }
-    return *ladder != NULL ? SM_OK : cli_no_such_name("ladder", "ladder", name, names, n);
-}
-
 static sm_status print_source(const cli_options *options, const sm_ladder *ladder) {
     const char *names[SM_MOST_RUNGS];
     int n = 0;
@@ -296,11 +232,11 @@ static sm_status print_source(const cli_options *options, const sm_ladder *ladde
     if (rung == NULL) {
         return cli_no_such_name("--source", "rung", options->learn.source, names, n);
     }
-    if (rung->file == NULL) {
-        return sm_fail(SM_ERR_USAGE, "--source: %s is a library's kernel, or the backend's own kernel: see backends/%s",
-                       rung->name, ladder->backend);
-    }
-    return sm_ladder_print_text(rung->file, stdout);
+    return rung->file == NULL
+               ? sm_fail(SM_ERR_USAGE,
+                         "--source: %s is a library's kernel, or the backend's own kernel: see backends/%s", rung->name,
+                         ladder->backend)
+               : sm_ladder_print_text(rung->file, stdout);
 }
 
 static void say(const char *text) { cli_say("%s", text); }
@@ -309,12 +245,7 @@ static sm_status measure(const cli_options *options, cli_device device, const sm
     char shape[SM_CASE_TEXT_SIZE] = "";
     sm_ladder_result result;
     sm_device_info info;
-    const sm_open_options how = {.n_threads =
-                                     options->device.threads.n > 0 ? (int)options->device.threads.values[0] : 0,
-                                 .isa = options->device.isa,
-                                 .cpu_mask = options->device.cpu_mask,
-                                 .keep_env = options->device.keep_env,
-                                 .helper = os_program()};
+    const sm_open_options how = cli_open_options(options, options->device.threads.values[0]);
     sm_ladder_options ladder_options = {.backend = device.backend,
                                         .index = device.index,
                                         .how = &how,
@@ -331,8 +262,18 @@ static sm_status measure(const cli_options *options, cli_device device, const sm
     SM_TRY(check_shape(shape));
     SM_TRY(sm_ladder_measure(ladder, &ladder_options, &result));
     SM_TRY(write_result(options, ladder, &result));
-    tell_of_noise(&result);
-    tell_of_slower(&result);
+    char noise[SM_CELL_SIZE];
+    if (sm_ladder_noise(&result, noise, sizeof(noise))) {
+        cli_note("warning: %s; give more time (--min-time), or look for other load", noise);
+    }
+    // Says if a rung is slower on this machine than the one below it.
+    for (int i = 1; i < result.n_rungs; i++) {
+        const sm_rung_result *rung = &result.rungs[i];
+        if (sm_rung_is_usable(rung) && sm_rung_is_usable(&result.rungs[i - 1]) && rung->times_before < 1 &&
+            rung->ns.ci95_lo > result.rungs[i - 1].ns.ci95_hi) {
+            cli_note("%s is slower than %s here", rung->rung->name, result.rungs[i - 1].rung->name);
+        }
+    }
     tell_of_step(&result);
     return refuse_wrong(&result);
 }
@@ -350,6 +291,18 @@ sm_status cli_ladder(const cli_options *options) {
     if (devices.n != 1) {
         return sm_fail(SM_ERR_USAGE, "--backend: give one device (see `stepmark devices`)");
     }
-    SM_TRY(find(options->operands[0], devices.devices[0].backend->name, &ladder));
+    const char *names[SM_OP_KIND_COUNT];
+    int n = 0;
+    ladder = sm_ladder_find(options->operands[0], devices.devices[0].backend->name);
+    for (int i = 0; i < sm_ladder_count(); i++) {
+        if (strcmp(sm_ladder_at(i)->backend, devices.devices[0].backend->name) == 0) {
+            names[n++] = sm_ladder_at(i)->name;
+        }
+    }
+    if (n == 0) {
+        return sm_fail(SM_ERR_USAGE, "ladder: there are none for --backend %s; give cpu or opencl",
+                       devices.devices[0].backend->name);
+    }
+    SM_TRY(ladder != NULL ? SM_OK : cli_no_such_name("ladder", "ladder", options->operands[0], names, n));
     return options->learn.source != NULL ? print_source(options, ladder) : measure(options, devices.devices[0], ladder);
 }

@@ -1,20 +1,12 @@
 // page.c: a training step as a page: the walk of `walk --full`, the plan of the other mode, the kinds of ops, and the
 // step's time on devices.
-#include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/flags/configure.h"
-#include "cli/flags/options.h"
-#include "cli/learn/page.h"
+#include "cli/learn/learn.h"
 #include "cli/measure/measure.h"
-#include "cli/measure/run.h"
-#include "cli/output/files.h"
-#include "cli/setup/data.h"
-#include "cli/setup/processes.h"
 #include "learn/page/memory_changes.h"
 #include "learn/page/step_page.h"
 #include "os/os.h"
@@ -25,9 +17,9 @@ static const double MOST_VALUES = 1700e3;
 enum { USUAL_LENGTH = 32, LEAST_LENGTH = 8 };
 
 // Its first 33 bytes are a sentence: a batch of one, with the flags' defaults.
-static const char usual_text[] = "The cat sat on the mat and slept. The dog lay by the door and slept, too. Who sat on "
-                                 "the mat? The cat; and who lay "
-                                 "by the door? The dog, who barked at the cat until she woke and left the mat.";
+static const char usual_text[] =
+    "The cat sat on the mat and slept. The dog lay by the door and slept, too. Who sat on the mat? The cat; and who "
+    "lay by the door? The dog, who barked at the cat until she woke and left the mat.";
 
 typedef struct {
     cli_options options; // in the form that the walk takes
@@ -73,16 +65,12 @@ static double job_elems(const page *p, const cli_job *job) {
 static int64_t choose_length(const page *p) {
     const cli_options *o = &p->options;
     cli_job job = p->job;
-    sm_tokenizer *tokenizer = NULL;
     sm_ids ids = {.ids = NULL};
     job.T = USUAL_LENGTH;
-    if (o->walk.text != NULL &&
-        cli_find_tokenizer(o->work.tokenizer, o->train.run, o->model.weights, job.config.vocab, &tokenizer) == SM_OK &&
-        cli_encode_text("--text", tokenizer, o->walk.text, job.config.vocab, &ids) == SM_OK) {
+    if (o->walk.text != NULL && cli_model_ids(o, o->walk.text, job.config.vocab, &ids) == SM_OK) {
         job.T = ((int64_t)ids.n - 1) / job.B; // the last one is a target alone
     }
     free(ids.ids);
-    sm_tokenizer_free(tokenizer);
     job.T = job.T < job.config.context ? job.T : job.config.context;
     job.T = job.T > 1 ? job.T : 1;
     while (job.T > LEAST_LENGTH && job_elems(p, &job) > MOST_VALUES) { // less than that is shown in slices
@@ -93,23 +81,13 @@ static int64_t choose_length(const page *p) {
 
 static sm_status make_job(page *p) {
     cli_options *o = &p->options;
-    SM_TRY(cli_check_single("--model-size", o->model.models.n));
-    SM_TRY(cli_check_single("--batch-size", o->work.batch_sizes.n));
-    SM_TRY(cli_check_single("--seq-len", o->work.seq_lens.n));
-    SM_TRY(cli_check_single("--mode", o->device.modes.n));
-    SM_TRY(cli_check_single("--precision", o->device.precisions.n));
     SM_TRY(check_backends(&o->device.backends));
-    p->job = (cli_job){.precision = (cli_precision)o->device.precisions.values[0],
-                       .mode = (sm_mode)o->device.modes.values[0],
-                       .pass = SM_PASS_STEP,
-                       .B = o->work.batch_sizes.values[0],
-                       .processes = cli_plan_processes(o, NULL)};
-    SM_TRY(cli_config(o, o->model.models.texts[0], &p->job.config));
+    SM_TRY(cli_job_of(o, NULL, &p->job));
     if (o->work.seq_lens.n == 0) {
-        o->work.seq_lens = (cli_ints){.values = {choose_length(p)}, .n = 1};
+        p->job.T = choose_length(p);
+        o->work.seq_lens = (cli_ints){.values = {p->job.T}, .n = 1};
     }
-    p->job.T = o->work.seq_lens.values[0];
-    return cli_check_seq_len(&p->job.config, p->job.T);
+    return SM_OK;
 }
 
 static sm_status make_plan(const page *p, sm_mode mode, sm_plan **plan) {
@@ -131,8 +109,8 @@ static sm_status choose_slices(page *p, const sm_plan *plan) {
     p->options.walk.slice_elems = sizes[i];
     if (sm_film_elems(plan, sizes[i]) > MOST_VALUES) {
         return sm_fail(SM_ERR_USAGE,
-                       "page: even in slices of %lld values this step of %d ops is too large for a page; "
-                       "give less of --n-layer, or an optimizer with fewer ops",
+                       "page: even in slices of %lld values this step of %d ops is too large for a page; give less of "
+                       "--n-layer, or an optimizer with fewer ops",
                        (long long)sizes[i], plan->n_ops);
     }
     for (int k = 0; k < plan->n_arenas; k++) {
@@ -140,28 +118,12 @@ static sm_status choose_slices(page *p, const sm_plan *plan) {
     }
     os_memory_allowed("", &total_bytes, &available_bytes);
     if (available_bytes > 0 && needed_bytes > (double)available_bytes) {
-        return sm_fail(SM_ERR_USAGE,
-                       "page: this step needs %.1f GiB of memory, and %.1f are available; give a smaller "
-                       "-m, --n-layer or --vocab",
-                       needed_bytes / (1 << 30), (double)available_bytes / (1 << 30));
+        return sm_fail(
+            SM_ERR_USAGE,
+            "page: this step needs %.1f GiB of memory, and %.1f are available; give a smaller -m, --n-layer or --vocab",
+            needed_bytes / (1 << 30), (double)available_bytes / (1 << 30));
     }
     return SM_OK;
-}
-
-// Chooses a text if none is given and the model has words for one that is long enough.
-static void choose_text(page *p) {
-    cli_options *o = &p->options;
-    sm_tokenizer *tokenizer = NULL;
-    sm_ids ids = {.ids = NULL};
-    const int64_t vocab = p->job.config.vocab;
-    if (o->walk.text == NULL && o->work.data == NULL &&
-        cli_find_tokenizer(o->work.tokenizer, o->train.run, o->model.weights, vocab, &tokenizer) == SM_OK &&
-        cli_encode_text("--text", tokenizer, usual_text, vocab, &ids) == SM_OK &&
-        (int64_t)ids.n > p->job.B * p->job.T) {
-        o->walk.text = usual_text;
-    }
-    free(ids.ids);
-    sm_tokenizer_free(tokenizer);
 }
 
 // --- data ------------------------------------------------------------------------------------------
@@ -243,14 +205,6 @@ static void set_command(page *p) {
     free(text);
 }
 
-static void set_title(page *p) {
-    char title[256];
-    const sm_model_config *c = &p->job.config;
-    snprintf(title, sizeof(title), "One training step of %s %s, op by op", c->model->name,
-             p->options.model.weights != NULL ? p->options.model.weights : p->options.model.models.texts[0]);
-    set(p, "title", sm_json_bytes(title));
-}
-
 static sm_status gather(page *p, const sm_plan *plan) {
     const sm_mode other_mode = p->job.mode == SM_MODE_NAIVE ? SM_MODE_FUSED : SM_MODE_NAIVE;
     sm_plan *other = NULL;
@@ -258,7 +212,11 @@ static sm_status gather(page *p, const sm_plan *plan) {
     json_t *files = json_object();
     const char *tier;
     sm_status status = SM_OK;
-    set_title(p);
+    char title[256];
+    const sm_model_config *c = &p->job.config;
+    snprintf(title, sizeof(title), "One training step of %s %s, op by op", c->model->name,
+             p->options.model.weights != NULL ? p->options.model.weights : p->options.model.models.texts[0]);
+    set(p, "title", sm_json_bytes(title));
     set_command(p);
     SM_TRY_GOTO(walk(p));
     set_vocabulary(p);
@@ -297,7 +255,14 @@ sm_status cli_page(const cli_options *options) {
     SM_TRY_GOTO(make_plan(&p, p.job.mode, &plan));
     SM_TRY_GOTO(sm_plan_assign_memory(plan, 0));
     SM_TRY_GOTO(choose_slices(&p, plan));
-    choose_text(&p);
+    // Chooses a text if none is given and the model has words for one that is long enough.
+    cli_options *o = &p.options;
+    sm_ids ids = {.ids = NULL};
+    if (o->walk.text == NULL && o->work.data == NULL &&
+        cli_model_ids(o, usual_text, p.job.config.vocab, &ids) == SM_OK && (int64_t)ids.n > p.job.B * p.job.T) {
+        o->walk.text = usual_text;
+    }
+    free(ids.ids);
     SM_TRY_GOTO(gather(&p, plan));
     status = cli_write_page(p.options.out.report_file, write_page, p.data, "");
 cleanup:

@@ -1,10 +1,10 @@
 // page_kinds.c: a page's text for a kind of op: its equations, from docs/equations.md, and the embedded files that
 // compute it.
-#include <stdio.h>
 #include <string.h>
 
 #include "embedded.h"
-#include "cli/learn/page.h"
+#include "ends_with.h"
+#include "cli/learn/learn.h"
 
 enum { NAME_SIZE = 96 };
 
@@ -15,44 +15,34 @@ typedef struct {
     const char *after; // NULL: `before` alone
 } source_rule;
 
-static const source_rule rules[] = {
-    {"reference", "backends/reference/", "", "void REF(", ")("},
-    {"cpu", "backends/cpu/kernels/", "", "\nCPU_KERNEL(", ") {"},
-    {"cpu", "backends/cpu/kernels/", "", "\nvoid ISA(cpu_", ")("},
-    {"cpu", "backends/cpu/kernels/", "matmul_", "\nCPU_MATMUL(", ") {"},
-    {"cpu", "backends/cpu/kernels/", "matmul_", "\nvoid ISA(cpu_multiply)(", NULL},
-    {"opencl", "cl/", "", " void ", "("},
-    {"opencl", "cl/", "", " void ", "_"},
-#define X(CODE, name, f, slope)                                               \
-    {"reference", "backends/reference/", #name "_", "void REF(name##_", ")("}, \
-    {"cpu", "backends/cpu/kernels/", #name "_", "CPU_KERNEL(name##_", ")"},    \
-    {"opencl", "cl/", #name "_", " void name##_", "("},
-    SM_ACTIVATION_PAIRS(X)
+static const source_rule rules[] = {{"reference", "backends/reference/", "", "void REF(", ")("},
+                                    {"cpu", "backends/cpu/kernels/", "", "\nCPU_KERNEL(", ") {"},
+                                    {"cpu", "backends/cpu/kernels/", "", "\nvoid ISA(cpu_", ")("},
+                                    {"cpu", "backends/cpu/kernels/", "matmul_", "\nCPU_MATMUL(", ") {"},
+                                    {"cpu", "backends/cpu/kernels/", "matmul_", "\nvoid ISA(cpu_multiply)(", NULL},
+                                    {"opencl", "cl/", "", " void ", "("},
+                                    {"opencl", "cl/", "", " void ", "_"},
+#define X(CODE, name, f, slope)                                                 \
+    {"reference", "backends/reference/", #name "_", "void REF(name##_", ")("},  \
+        {"cpu", "backends/cpu/kernels/", #name "_", "CPU_KERNEL(name##_", ")"}, \
+        {"opencl", "cl/", #name "_", " void name##_", "("},
+                                    SM_ACTIVATION_PAIRS(X)
 #undef X
 };
 
 // Kinds computed by functions with another name: fused kinds, or the same function with other operands.
 static const char *named_as(const char *backend, const char *kind) {
-    static const char *const prefixes[] = {"flash_"};
     const bool is_opencl = strcmp(backend, "opencl") == 0;
-    const bool is_reference = strcmp(backend, "reference") == 0;
     if (is_opencl && strncmp(kind, "matmul_", strlen("matmul_")) == 0) {
         return "matmul";
     }
-    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
-        if (strncmp(kind, prefixes[i], strlen(prefixes[i])) == 0 &&
-            (is_opencl || (is_reference && strcmp(prefixes[i], "flash_") != 0))) {
-            return strchr(kind, '_') + 1;
-        }
-    }
-    return kind;
+    return is_opencl && strncmp(kind, "flash_", strlen("flash_")) == 0 ? kind + strlen("flash_") : kind;
 }
 
-static bool ends_with(const char *path, const char *tier) {
+static bool is_of_family(const char *path, const char *tier) {
     char end[NAME_SIZE];
-    const size_t n = (size_t)snprintf(end, sizeof(end), "_%s.cl", tier);
-    const size_t n_path = strlen(path);
-    return n_path > n && strcmp(path + n_path - n, end) == 0;
+    snprintf(end, sizeof(end), "_%s.cl", tier);
+    return sm_ends_with(path, end);
 }
 
 // Whether a file belongs to one family of kernels: its name ends with the family's. Those of matrix units that are no
@@ -61,12 +51,12 @@ static bool is_of_tier(const char *path, const char *tier) {
     static const char *const tiers[] = {"registers", "local", "tensor", "wgmma"};
     bool is_level = true;
     for (size_t i = 0; i < sizeof(tiers) / sizeof(tiers[0]); i++) {
-        if (ends_with(path, tiers[i])) {
+        if (is_of_family(path, tiers[i])) {
             return strcmp(tiers[i], tier) == 0;
         }
         is_level = is_level && strcmp(tiers[i], tier) != 0;
     }
-    return is_level || !ends_with(path, "units");
+    return is_level || !is_of_family(path, "units");
 }
 
 static bool has_kind(const sm_embedded *file, const source_rule *rule, const char *kind) {

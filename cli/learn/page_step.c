@@ -1,7 +1,7 @@
 // page_step.c: a walk as data for a page.
 #include <stdlib.h>
 
-#include "cli/learn/page.h"
+#include "cli/learn/learn.h"
 #include "learn/page/memory_changes.h"
 #include "learn/page/step_page.h"
 
@@ -29,27 +29,6 @@ static sm_status see(sm_film *film, int moment, int tensor, const cli_walk_data 
     return data->full != NULL ? sm_film_see(film, moment, tensor, data->full) : SM_OK;
 }
 
-// Values go into the film; only their summaries stay.
-static void leave_out_values(cli_walk_data *data, int n) {
-    for (int i = 0; i < n; i++) {
-        data[i].full = NULL;
-    }
-}
-
-// Tensors that are shown apart say which part of them.
-static void set_slices(const sm_plan *plan, int64_t slice_elems, json_t *tensors) {
-    for (int i = 0; i < plan->n_tensors; i++) {
-        int64_t dims[SM_MAX_DIMS];
-        if (sm_page_slice(plan, i, slice_elems, dims)) {
-            json_t *slice = json_array();
-            for (int d = 0; d < plan->tensors[i].n_dims; d++) {
-                json_array_append_new(slice, json_integer(dims[d]));
-            }
-            set(json_array_get(tensors, (size_t)i), "slice", slice);
-        }
-    }
-}
-
 static sm_status begin(cli_walk_writer *writer, const cli_walk_head *head) {
     cli_page_step *step = writer->page;
     const sm_plan *plan = head->plan;
@@ -61,37 +40,37 @@ static sm_status begin(cli_walk_writer *writer, const cli_walk_head *head) {
     shown.initial = NULL;
     json_t *walk = cli_walk_head_json(&shown);
     set(step->data, "walk", walk);
-    set_slices(plan, head->options->walk.slice_elems, json_object_get(walk, "tensors"));
+    // Tensors that are shown apart say which part of them.
+    for (int i = 0; i < plan->n_tensors; i++) {
+        int64_t dims[SM_MAX_DIMS];
+        if (sm_page_slice(plan, i, head->options->walk.slice_elems, dims)) {
+            json_t *slice = json_array();
+            for (int d = 0; d < plan->tensors[i].n_dims; d++) {
+                json_array_append_new(slice, json_integer(dims[d]));
+            }
+            set(json_array_get(json_object_get(walk, "tensors"), (size_t)i), "slice", slice);
+        }
+    }
     step->ops = json_array();
     set(walk, "ops", step->ops);
     set(step->data, "plan", sm_step_page_plan(plan));
     return SM_OK;
 }
 
+// Values go into the film; only their summaries stay.
 static sm_status take_op(cli_walk_writer *writer, const cli_walk_op *event) {
     cli_page_step *step = writer->page;
-    const sm_op *op = &event->plan->ops[event->index];
     cli_walk_op shown = *event;
-    for (int i = 0; i < SM_MAX_IN; i++) {
-        SM_TRY(see(step->film, 2 * event->index, op->in[i], &event->in[i]));
+    for (int k = 0; k < event->n_operands; k++) {
+        const cli_walk_operand *o = &event->operands[k];
+        SM_TRY(see(step->film, 2 * event->index, o->tensor, k < event->n_inputs ? &o->data : &o->before));
+        shown.operands[k].data.full = NULL;
+        shown.operands[k].before.full = NULL;
     }
-    for (int i = 0; i < SM_MAX_OUT; i++) {
-        SM_TRY(see(step->film, 2 * event->index, op->out[i], &event->before[i]));
+    for (int k = event->n_inputs; k < event->n_operands; k++) {
+        SM_TRY(see(step->film, 2 * event->index + 1, event->operands[k].tensor, &event->operands[k].data));
     }
-    for (int i = 0; i < SM_MAX_OUT; i++) {
-        SM_TRY(see(step->film, 2 * event->index + 1, op->out[i], &event->out[i]));
-    }
-    leave_out_values(shown.in, SM_MAX_IN);
-    leave_out_values(shown.before, SM_MAX_OUT);
-    leave_out_values(shown.out, SM_MAX_OUT);
     json_array_append_new(step->ops, cli_walk_op_json(&shown));
-    return SM_OK;
-}
-
-static sm_status skip(cli_walk_writer *writer, const sm_plan *plan, sm_range ops) {
-    (void)writer;
-    (void)plan;
-    (void)ops; // the page's walk omits no ops
     return SM_OK;
 }
 
@@ -102,6 +81,5 @@ static sm_status end(cli_walk_writer *writer, const sm_plan *plan) {
 }
 
 cli_walk_writer cli_page_writer(cli_page_step *step) {
-    return (cli_walk_writer){
-        .begin = begin, .op = take_op, .skip = skip, .end = end, .ends_only_whole = true, .page = step};
+    return (cli_walk_writer){.begin = begin, .op = take_op, .end = end, .ends_only_whole = true, .page = step};
 }

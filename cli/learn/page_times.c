@@ -1,10 +1,8 @@
 // page_times.c: times a page's step on every device as `profile` does, but briefly.
-#include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "bench/rows/machine.h"
-#include "cli/learn/page.h"
+#include "cli/learn/learn.h"
 #include "cli/measure/measure.h"
 
 // Enough to compare ops; `stepmark profile` measures longer.
@@ -39,17 +37,6 @@ cleanup:
     return status;
 }
 
-static json_t *row_json(const sm_row *row) {
-    const char *name = row->gpu_info[0] != '\0' ? row->gpu_info : row->cpu_info;
-    return json_pack("{s:s, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "device", row->device, "name",
-                     sm_json_text(name), "isa", sm_json_text(row->isa), "threads", sm_json_integer(row->n_threads),
-                     "status", row->status, "reason", sm_json_text(row->reason), "peak_flops",
-                     sm_json_real(row->peak_flops), "peak_bandwidth", sm_json_real(row->peak_bandwidth), "peak_source",
-                     sm_json_text(row->peak_source), "loss_check", sm_json_text(row->loss_check), "gradient_check",
-                     sm_json_text(row->gradient_check), "median_ns", sm_json_integer(row->median_ns), "wall_ns",
-                     sm_json_integer(row->attribution_ns));
-}
-
 static sm_status time_device(cli_bench *bench, const cli_job *job, json_t *times) {
     sm_row row = {.schema_version = 0};
     sm_status status = SM_OK;
@@ -58,7 +45,14 @@ static sm_status time_device(cli_bench *bench, const cli_job *job, json_t *times
     if (status == SM_ERR_INTERRUPTED || status == SM_ERR_OOM) {
         goto cleanup;
     }
-    json_t *entry = row_json(&row);
+    const char *name = row.gpu_info[0] != '\0' ? row.gpu_info : row.cpu_info;
+    json_t *entry =
+        json_pack("{s:s, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "device", row.device, "name",
+                  sm_json_text(name), "isa", sm_json_text(row.isa), "threads", sm_json_integer(row.n_threads), "status",
+                  row.status, "reason", sm_json_text(row.reason), "peak_flops", sm_json_real(row.peak_flops),
+                  "peak_bandwidth", sm_json_real(row.peak_bandwidth), "peak_source", sm_json_text(row.peak_source),
+                  "loss_check", sm_json_text(row.loss_check), "gradient_check", sm_json_text(row.gradient_check),
+                  "median_ns", sm_json_integer(row.median_ns), "wall_ns", sm_json_integer(row.attribution_ns));
     json_array_append_new(times, entry);
     status = status == SM_OK ? add_ops(bench->options, job, &row, entry) : SM_OK; // the entry has the failure
 cleanup:
@@ -95,12 +89,12 @@ sm_status cli_page_times(const cli_options *options, const sm_plan *plan, json_t
     sm_machine_facts(options->argc, options->argv, &bench.machine);
     for (int i = 0; i < devices.n; i++) {
         const cli_texts of_all = single.device.backends;
-        cli_job job = {.comm = NULL};
+        cli_job job;
         sm_device_info info;
         SM_TRY_GOTO(devices.devices[i].backend->describe(devices.devices[i].index, &info));
         single.device.backends.n = 1;
         snprintf(single.device.backends.texts[0], sizeof(single.device.backends.texts[0]), "%s", info.id);
-        SM_TRY_GOTO(cli_single_job(&single, (sm_mode)single.device.modes.values[0], &job));
+        SM_TRY_GOTO(cli_single_job(&single, NULL, &job));
         find_tier(&devices.devices[i], tier);
         SM_TRY_GOTO(time_device(&bench, &job, *times));
         single.device.backends = of_all;

@@ -1,50 +1,36 @@
 // verify.c: compares every op, then the whole step, with the reference. Markdown has one line for all cases of a kind
 // of op; the other formats have a record for each comparison.
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "bench/tables/show.h"
-#include "cli/flags/configure.h"
-#include "cli/flags/options.h"
-#include "cli/output/notes.h"
-#include "cli/setup/session.h"
+#include "cli/setup/setup.h"
 #include "src/verify/verify.h"
 
-#define TEXT(field, text, head) \
-    { .name = field, .type = SM_COLUMN_TEXT, .unit = "", .description = text, .heading = head }
-#define VARIED(field, kind, text, head) \
-    { .name = field, .type = kind, .unit = "", .description = text, .heading = head, .view = SM_SHOWN_WHEN_VARIED }
-#define COUNT(field, text, head) \
-    { .name = field, .type = SM_COLUMN_INTEGER, .unit = "", .description = text, .heading = head }
+// X(name, type, unit, description, value, further members of the column)
+#define SHARED(head) .heading = head, .view = SM_SHOWN_WHEN_VARIED
+#define COLUMN_LIST(X)                                                                                            \
+    X("device", TEXT, "", "device that is compared with the reference", v->device->info.id, SHARED("device"))     \
+    X("n_threads", INTEGER, "", "threads", v->device->info.n_threads, SHARED("threads"))                          \
+    X("own_kernels", TEXT, "", "the user's own kernels that were run", v->device->info.own_kernels,               \
+      SHARED("own kernels"))                                                                                      \
+    X("precision", TEXT, "", "fp32, tf32, tf32x3, bf16x6, bf16 or fp16", cli_precision_name(v->precision),        \
+      SHARED("precision"), .show = sm_show_precision)                                                             \
+    X("emulated", BOOLEAN, "", "the device widens the data, for lack of instructions of its own",                 \
+      cli_is_emulated(v->device, v->precision), .heading = NULL)                                                  \
+    X("mode", TEXT, "", "of the whole step; null for single ops", v->mode, .heading = "mode")                     \
+    X("recompute", TEXT, "", "of the whole step; null for single ops", v->recompute, .heading = "recompute")      \
+    X("check", TEXT, "", "kind of op, or step", l->check, .heading = "check")                                     \
+    X("subject", TEXT, "", "sizes of the case, or part of the step", l->subject, .heading = "subject")            \
+    X("n_cases", INTEGER, "", "comparisons in this line", l->n_cases, .heading = "cases")                         \
+    X("n_values", INTEGER, "", "numbers compared", l->n_values, .heading = "values")                              \
+    X("error", REAL, "", "max|a-b| / max|b|; null: not a number", l->error, .heading = "worst error",             \
+      .format = "%.1e")                                                                                           \
+    X("tolerance", REAL, "", "largest error that passes", l->tolerance, .heading = "tolerance", .format = "%.1e") \
+    X("status", TEXT, "", "passed, failed or skipped", l->status, .heading = "status")                            \
+    X("reason", TEXT, "", "why it failed or was skipped", l->reason, .heading = "reason")
 
-static void show_error(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    double value = sm_json_number(record, column->name);
-    text[0] = '\0';
-    if (isfinite(value)) {
-        snprintf(text, size_bytes, "%.1e", value);
-    }
-}
-
-static const sm_column columns[] = {
-    VARIED("device", SM_COLUMN_TEXT, "device that is compared with the reference", "device"),
-    VARIED("n_threads", SM_COLUMN_INTEGER, "threads", "threads"),
-    VARIED("own_kernels", SM_COLUMN_TEXT, "the user's own kernels that were run", "own kernels"),
-    SM_TEXT("precision", "fp32, tf32, tf32x3, bf16x6, bf16 or fp16", .heading = "precision",
-            .view = SM_SHOWN_WHEN_VARIED, .show = sm_show_precision),
-    SM_BOOLEAN("emulated", "the device widens the data, for lack of instructions of its own"),
-    TEXT("mode", "of the whole step; null for single ops", "mode"),
-    TEXT("recompute", "of the whole step; null for single ops", "recompute"),
-    TEXT("check", "kind of op, or step", "check"),
-    TEXT("subject", "sizes of the case, or part of the step", "subject"),
-    COUNT("n_cases", "comparisons in this line", "cases"),
-    COUNT("n_values", "numbers compared", "values"),
-    SM_REAL("error", "", "max|a-b| / max|b|; null: not a number", .heading = "worst error", .show = show_error),
-    SM_REAL("tolerance", "", "largest error that passes", .heading = "tolerance", .show = show_error),
-    TEXT("status", "passed, failed or skipped", "status"),
-    TEXT("reason", "why it failed or was skipped", "reason"),
-};
+static const sm_column columns[] = {COLUMN_LIST(SM_LISTED_COLUMN)};
 
 const sm_table cli_verify_table = {"verifications", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
@@ -52,13 +38,9 @@ enum { SUBJECT_SIZE = 128 };
 
 // One comparison, or the worst of a check's comparisons.
 typedef struct {
-    char check[SUBJECT_SIZE];
-    char subject[SUBJECT_SIZE];
-    char reason[2 * SUBJECT_SIZE];
-    int64_t n_cases;
-    int64_t n_values;
-    double error;
-    double tolerance;
+    char check[SUBJECT_SIZE], subject[SUBJECT_SIZE], reason[2 * SUBJECT_SIZE];
+    int64_t n_cases, n_values;
+    double error, tolerance;
     const char *status;
 } line;
 
@@ -71,30 +53,14 @@ typedef struct {
     const char *mode;        // "" for single ops
     const char *recompute;   // likewise
     line sum;                // the summary of the current check; n_cases = 0: none
-    int n_passed;
-    int n_failed;
-    int n_skipped;
+    int n_passed, n_failed, n_skipped;
     sm_status status; // of the writer, since a report cannot return one
 } verification;
 
 static void write_line(verification *v, const line *l) {
     json_t *record = json_object();
-    sm_json_set_new(record, "device", sm_json_text(v->device->info.id));
-    sm_json_set_new(record, "n_threads", sm_json_integer(v->device->info.n_threads));
-    sm_json_set_new(record, "own_kernels", sm_json_text(v->device->info.own_kernels));
-    sm_json_set_new(record, "precision", sm_json_text(cli_precision_name(v->precision)));
-    sm_json_set_new(record, "emulated", json_boolean(cli_is_emulated(v->device, v->precision)));
-    sm_json_set_new(record, "mode", sm_json_text(v->mode));
-    sm_json_set_new(record, "recompute", sm_json_text(v->recompute));
-    sm_json_set_new(record, "check", sm_json_text(l->check));
-    sm_json_set_new(record, "subject", sm_json_text(l->subject));
-    sm_json_set_new(record, "n_cases", sm_json_integer(l->n_cases));
-    sm_json_set_new(record, "n_values", sm_json_integer(l->n_values));
-    sm_json_set_new(record, "error", sm_json_real(l->error));
-    sm_json_set_new(record, "tolerance", sm_json_real(l->tolerance));
-    sm_json_set_new(record, "status", sm_json_text(l->status));
-    sm_json_set_new(record, "reason", sm_json_text(l->reason));
-    sm_status written = sm_record_write(v->writer, record);
+    COLUMN_LIST(SM_LISTED_VALUE)
+    const sm_status written = sm_record_write(v->writer, record);
     v->status = v->status != SM_OK ? v->status : written;
 }
 
@@ -126,20 +92,6 @@ static double badness(const line *l) {
     return l->status[0] == 's' ? -1 : isfinite(l->error) ? l->error / l->tolerance : INFINITY;
 }
 
-// A check's line shows its worst case and counts the others.
-static void add_to_sum(verification *v, const line *l) {
-    if (v->sum.n_cases > 0 && strcmp(v->sum.check, l->check) != 0) {
-        flush_sum(v);
-    }
-    int64_t n_cases = v->sum.n_cases;
-    int64_t n_values = v->sum.n_values;
-    if (n_cases == 0 || badness(l) > badness(&v->sum)) {
-        v->sum = *l;
-    }
-    v->sum.n_cases = n_cases + 1;
-    v->sum.n_values = (n_cases > 0 ? n_values : 0) + l->n_values;
-}
-
 static void report(const sm_verify_row *row, void *context) {
     verification *v = context;
     line l = make_line(row);
@@ -154,7 +106,17 @@ static void report(const sm_verify_row *row, void *context) {
     }
     if (sm_format_is_read((sm_format)v->options->out.format)) {
         cli_live_show(row->check, 0, 0);
-        add_to_sum(v, &l);
+        // A check's line shows its worst case and counts the others.
+        if (v->sum.n_cases > 0 && strcmp(v->sum.check, l.check) != 0) {
+            flush_sum(v);
+        }
+        int64_t n_cases = v->sum.n_cases;
+        int64_t n_values = v->sum.n_values;
+        if (n_cases == 0 || badness(&l) > badness(&v->sum)) {
+            v->sum = l;
+        }
+        v->sum.n_cases = n_cases + 1;
+        v->sum.n_values = (n_cases > 0 ? n_values : 0) + l.n_values;
     } else {
         write_line(v, &l);
     }
@@ -171,11 +133,8 @@ static sm_status go_on(const verification *v, sm_status status) {
     return status == SM_ERR_MISMATCH ? SM_OK : status;
 }
 
-static sm_status verify_plan(verification *v, sm_device *device, sm_mode mode, sm_recompute recompute) {
-    const unsigned without = v->options->device.without_bits;
-    v->mode = sm_mode_name(mode);
-    v->recompute = sm_recompute_name(sm_recompute_resolve(recompute, without));
-    sm_status status = sm_verify_step(device, cli_plan_precision(v->precision), mode, recompute, without, report, v);
+// Continues after steps that were compared in a mode. A step that cannot run is skipped, with the reason.
+static sm_status end_steps(verification *v, sm_status status) {
     if (status == SM_ERR_UNSUPPORTED) {
         const sm_verify_row skipped = {
             .check = "step", .subject = "", .ok = true, .skipped = true, .reason = sm_error_message()};
@@ -186,27 +145,21 @@ static sm_status verify_plan(verification *v, sm_device *device, sm_mode mode, s
     return go_on(v, status);
 }
 
-static sm_status verify_updates(verification *v, sm_device *device, sm_mode mode) {
-    v->mode = sm_mode_name(mode);
-    v->recompute = "";
-    sm_status status = sm_verify_updates(device, cli_plan_precision(v->precision), mode, report, v);
-    flush_sum(v);
-    return go_on(v, status);
-}
-
-static sm_status verify_documents(verification *v, sm_device *device, sm_mode mode) {
-    v->mode = sm_mode_name(mode);
-    v->recompute = sm_recompute_name(sm_recompute_resolve(SM_RECOMPUTE_AUTO, 0));
-    sm_status status = sm_verify_documents(device, cli_plan_precision(v->precision), mode, report, v);
-    flush_sum(v);
-    return go_on(v, status);
+static sm_status verify_plan(verification *v, sm_device *device, sm_mode mode, sm_recompute recompute) {
+    const unsigned without = v->options->device.without_bits;
+    v->recompute = sm_recompute_name(sm_recompute_resolve(recompute, without));
+    return end_steps(v, sm_verify_step(device, cli_plan_precision(v->precision), mode, recompute, without, report, v));
 }
 
 static sm_status verify_mode(verification *v, sm_device *device, sm_mode mode) {
     const sm_recompute asked = (sm_recompute)v->options->work.recompute;
-    SM_TRY(verify_updates(v, device, mode));
+    const sm_precision precision = cli_plan_precision(v->precision);
+    v->mode = sm_mode_name(mode);
+    v->recompute = "";
+    SM_TRY(end_steps(v, sm_verify_updates(device, precision, mode, report, v)));
     SM_TRY(verify_plan(v, device, mode, asked));
-    SM_TRY(verify_documents(v, device, mode));
+    v->recompute = sm_recompute_name(sm_recompute_resolve(SM_RECOMPUTE_AUTO, 0));
+    SM_TRY(end_steps(v, sm_verify_documents(device, precision, mode, report, v)));
     const bool has_others =
         asked == SM_RECOMPUTE_AUTO &&
         sm_recompute_resolve(SM_RECOMPUTE_BLOCK, v->options->device.without_bits) == SM_RECOMPUTE_BLOCK;
@@ -215,7 +168,7 @@ static sm_status verify_mode(verification *v, sm_device *device, sm_mode mode) {
 }
 
 static bool wants_steps(const verification *v) {
-    return v->filter.pattern == NULL || regexec(v->filter.pattern, "step", 0, NULL, 0) == 0;
+    return v->filter.pattern == NULL || sm_pattern_matches(v->filter.pattern, "step");
 }
 
 static sm_status verify_device(verification *v, sm_device *device) {
@@ -250,25 +203,11 @@ static sm_status verify_all(verification *v, const cli_device_list *devices) {
             sm_device *device;
             SM_TRY(cli_open_device(devices->devices[d], threads->n > 0 ? threads->values[t] : 0, v->options, &device));
             sm_status status = verify_precisions(v, device);
-            device->backend->close(device);
+            cli_close_device(device);
             SM_TRY(status);
         }
     }
     return SM_OK;
-}
-
-// The final status.
-static sm_status conclude(const verification *v) {
-    if (v->n_passed + v->n_failed + v->n_skipped == 0) {
-        return sm_fail(SM_ERR_USAGE, "--filter and --max-elems leave no comparison");
-    }
-    if (v->n_passed + v->n_failed == 0) {
-        return sm_fail(SM_ERR_UNSUPPORTED,
-                       "nothing was compared: all %d comparisons were skipped, and the table says why", v->n_skipped);
-    }
-    return v->n_failed == 0 ? SM_OK
-                            : sm_fail(SM_ERR_MISMATCH, "%d of %d comparisons with the reference failed", v->n_failed,
-                                      v->n_passed + v->n_failed);
 }
 
 static sm_status write_all(verification *v) {
@@ -283,18 +222,25 @@ static sm_status write_all(verification *v) {
     }
     SM_TRY(status);
     SM_TRY(closed);
-    return conclude(v);
+    // The final status.
+    if (v->n_passed + v->n_failed + v->n_skipped == 0) {
+        return sm_fail(SM_ERR_USAGE, "--filter and --max-elems leave no comparison");
+    }
+    if (v->n_passed + v->n_failed == 0) {
+        return sm_fail(SM_ERR_UNSUPPORTED,
+                       "nothing was compared: all %d comparisons were skipped, and the table says why", v->n_skipped);
+    }
+    return v->n_failed == 0 ? SM_OK
+                            : sm_fail(SM_ERR_MISMATCH, "%d of %d comparisons with the reference failed", v->n_failed,
+                                      v->n_passed + v->n_failed);
 }
 
 sm_status cli_verify(const cli_options *options) {
     verification v = {.options = options, .filter = {.max_elems = options->learn.max_elems}};
-    regex_t pattern;
-    if (options->learn.filter == NULL) {
-        return write_all(&v);
-    }
+    sm_pattern *pattern;
     SM_TRY(cli_filter_compile(options->learn.filter, &pattern));
-    v.filter.pattern = &pattern;
-    sm_status status = write_all(&v);
-    regfree(&pattern);
+    v.filter.pattern = pattern;
+    const sm_status status = write_all(&v);
+    sm_pattern_free(pattern);
     return status;
 }

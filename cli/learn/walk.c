@@ -1,23 +1,15 @@
 // walk.c: shows the step op by op. This file chooses the plan's ops, runs them if values are requested, and passes them
-// to a writer (learn/walk.h).
+// to a writer (learn/learn.h).
 #include <ctype.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/tables/record.h"
-#include "cli/flags/configure.h"
-#include "cli/flags/options.h"
-#include "cli/learn/walk.h"
+#include "cli/learn/learn.h"
 #include "cli/measure/measure.h"
-#include "cli/output/notes.h"
-#include "cli/setup/processes.h"
 
 typedef struct {
     const cli_options *options;
-    sm_model_config config;
-    sm_mode mode;
+    cli_job job;
     const sm_plan *plan;     // owned by this struct or by `values`
     int32_t *batch;          // B*T tokens, then as many targets
     cli_walk_values *values; // NULL without --values
@@ -85,12 +77,12 @@ static void describe_weights(walk *w) {
         return;
     }
     snprintf(w->weights, sizeof(w->weights), "stepmark train --init%s%s -m %s", o->model.arch > 0 ? " --arch " : "",
-             o->model.arch > 0 ? w->config.model->name : "", o->model.models.texts[0]);
+             o->model.arch > 0 ? w->job.config.model->name : "", o->model.models.texts[0]);
     size_t used = strlen(w->weights);
     char text[SM_FIELD_TEXT_SIZE];
 #define X(type, member, column, view, heading, meaning, most, flag, ...)                                \
     if (o->model.member != 0) {                                                                         \
-        sm_model_field_text(&w->config, SM_MODEL_##member, text);                                       \
+        sm_model_field_text(&w->job.config, SM_MODEL_##member, text);                                   \
         used += (size_t)snprintf(w->weights + used, sizeof(w->weights) - used, " --" flag " %s", text); \
     }
 #define KEPT(...)
@@ -100,27 +92,26 @@ static void describe_weights(walk *w) {
     snprintf(w->weights + used, sizeof(w->weights) - used, " --seed %lld --save DIR", (long long)o->work.seed);
 }
 
-static void describe_data(walk *w) {
-    const cli_options *o = w->options;
-    if (o->walk.text != NULL) {
-        snprintf(w->data, sizeof(w->data), "the text: %s", o->walk.text);
-    } else if (o->work.data != NULL) {
-        snprintf(w->data, sizeof(w->data), "%s", o->work.data);
-    } else {
-        snprintf(w->data, sizeof(w->data), "random, seed %lld", (long long)o->work.seed);
-    }
-}
-
 // --- walking ---------------------------------------------------------------------------------------
 
-// The omitted ops from `first`, within one range.
-static sm_range run_left_out(const walk *w, int first) {
-    const sm_op *ops = w->plan->ops;
-    int end = first;
-    while (end < w->plan->n_ops && ops[end].range == ops[first].range && !is_shown(w, end)) {
-        end++;
+static cli_walk_op make_event(const sm_plan *plan, int index) {
+    static const char *const accesses[] = {[SM_WRITES] = "writes", [SM_ADDS] = "adds to", [SM_UPDATES] = "updates"};
+    const sm_op *op = &plan->ops[index];
+    const sm_op_info *info = sm_op_get_info(op->kind);
+    cli_walk_op e = {.plan = plan, .index = index};
+    for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
+        if (op->in[i] != SM_NO_TENSOR) {
+            e.operands[e.n_operands++] = (cli_walk_operand){&info->in[i], "reads", op->in[i], {0}, {0}};
+        }
     }
-    return (sm_range){first, end};
+    e.n_inputs = e.n_operands;
+    for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
+        if (op->out[i] != SM_NO_TENSOR) {
+            const char *access = accesses[op->attr.overwrites ? SM_WRITES : info->out[i].mode];
+            e.operands[e.n_operands++] = (cli_walk_operand){&info->out[i], access, op->out[i], {0}, {0}};
+        }
+    }
+    return e;
 }
 
 static sm_status walk_ops(const walk *w, cli_walk_writer *writer) {
@@ -128,7 +119,7 @@ static sm_status walk_ops(const walk *w, cli_walk_writer *writer) {
     int skipped_until = 0;
     for (int i = 0; i < w->plan->n_ops; i++) {
         const bool shown = is_shown(w, i);
-        cli_walk_op event = {.plan = w->plan, .index = i};
+        cli_walk_op event = make_event(w->plan, i);
         if (cli_interrupted) {
             return SM_ERR_INTERRUPTED;
         }
@@ -138,9 +129,15 @@ static sm_status walk_ops(const walk *w, cli_walk_writer *writer) {
         if (shown) {
             SM_TRY(writer->op(writer, &event));
         } else if (tells_skips && i >= skipped_until) {
-            const sm_range left_out = run_left_out(w, i);
+            // The omitted ops from `first`, within one range.
+            const sm_op *ops = w->plan->ops;
+            int end = i;
+            while (end < w->plan->n_ops && ops[end].range == ops[i].range && !is_shown(w, end)) {
+                end++;
+            }
+            const sm_range left_out = {i, end};
             skipped_until = left_out.end;
-            SM_TRY(writer->skip(writer, w->plan, left_out));
+            SM_TRY(writer->skip != NULL ? writer->skip(writer, w->plan, left_out) : SM_OK);
         }
     }
     return SM_OK;
@@ -148,9 +145,9 @@ static sm_status walk_ops(const walk *w, cli_walk_writer *writer) {
 
 static sm_status write_walk(walk *w, cli_walk_writer *writer) {
     cli_walk_head head = {.options = w->options,
-                          .config = &w->config,
+                          .config = &w->job.config,
                           .plan = w->plan,
-                          .mode = w->mode,
+                          .mode = w->job.mode,
                           .batch = w->batch,
                           .weights = w->weights,
                           .data = w->data,
@@ -167,27 +164,21 @@ static sm_status write_walk(walk *w, cli_walk_writer *writer) {
 
 static sm_status check_options(walk *w) {
     const cli_options *options = w->options;
-    SM_TRY(cli_check_single("--model-size", options->model.models.n));
-    SM_TRY(cli_check_single("--batch-size", options->work.batch_sizes.n));
-    SM_TRY(cli_check_single("--seq-len", options->work.seq_lens.n));
-    SM_TRY(cli_check_single("--mode", options->device.modes.n));
-    SM_TRY(cli_config(options, options->model.models.texts[0], &w->config));
-    SM_TRY(cli_check_seq_len(&w->config, options->work.seq_lens.values[0]));
+    SM_TRY(cli_job_of(options, NULL, &w->job));
     if (options->walk.text != NULL && options->work.data != NULL) {
         return sm_fail(SM_ERR_USAGE, "--text: --data has the tokens; leave one of them out");
     }
-    if (options->walk.layer >= w->config.n_layer) {
+    if (options->walk.layer >= w->job.config.n_layer) {
         return sm_fail(SM_ERR_USAGE, "--layer: %lld; the blocks are 0 to %lld", (long long)options->walk.layer,
-                       (long long)w->config.n_layer - 1);
+                       (long long)w->job.config.n_layer - 1);
     }
     if (options->processes.n_processes > 1 && (options->walk.values || options->walk.full)) {
-        return sm_fail(SM_ERR_USAGE,
-                       "--processes: %lld processes have no numbers here, where there is one; leave out "
-                       "--values and --full",
-                       (long long)options->processes.n_processes);
+        return sm_fail(
+            SM_ERR_USAGE,
+            "--processes: %lld processes have no numbers here, where there is one; leave out --values and --full",
+            (long long)options->processes.n_processes);
     }
-    w->mode = (sm_mode)options->device.modes.values[0];
-    return cli_check_single("--precision", options->device.precisions.n);
+    return SM_OK;
 }
 
 sm_status cli_walk_with(const cli_options *options, cli_walk_writer *writer) {
@@ -195,23 +186,20 @@ sm_status cli_walk_with(const cli_options *options, cli_walk_writer *writer) {
     walk w = {.options = options};
     sm_plan *plan = NULL;
     SM_TRY(check_options(&w));
-    const cli_job job = {
-        .config = w.config,
-        .precision = (cli_precision)options->device.precisions.values[0],
-        .mode = w.mode,
-        .pass = SM_PASS_STEP,
-        .B = options->work.batch_sizes.values[0],
-        .T = options->work.seq_lens.values[0],
-        .processes = cli_plan_processes(options, NULL),
-    };
-    SM_TRY(cli_job_plan(options, &job, 0, &plan));
+    SM_TRY(cli_job_plan(options, &w.job, 0, &plan));
     w.plan = plan;
     SM_TRY_GOTO(check_at(&w));
     describe_weights(&w);
-    describe_data(&w);
+    if (options->walk.text != NULL) {
+        snprintf(w.data, sizeof(w.data), "the text: %s", options->walk.text);
+    } else if (options->work.data != NULL) {
+        snprintf(w.data, sizeof(w.data), "%s", options->work.data);
+    } else {
+        snprintf(w.data, sizeof(w.data), "random, seed %lld", (long long)options->work.seed);
+    }
     SM_TRY_GOTO(cli_walk_read_batch(options, plan, &w.batch));
     if (options->walk.values || options->walk.full) {
-        status = cli_walk_values_open(options, plan, &w.config, w.batch, &w.values);
+        status = cli_walk_values_open(options, plan, &w.job.config, w.batch, &w.values);
         plan = NULL; // `values` owns it
         if (status != SM_OK) {
             goto cleanup;

@@ -1,12 +1,9 @@
 // walk_json.c: a walk as JSON (docs/walk.schema.json describes it) and as records of ops.
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 
-#include "bench/tables/record.h"
-#include "cli/flags/configure.h"
-#include "cli/flags/options.h"
-#include "cli/learn/walk.h"
+#include "bench/tables/show.h"
+#include "cli/learn/learn.h"
 
 // --- values ----------------------------------------------------------------------------------------
 
@@ -64,11 +61,18 @@ static const sm_column columns[] = {
 
 const sm_table cli_walk_table = {"ops", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
-static json_t *operand_json(const sm_plan *plan, const char *verb, const sm_operand_info *operand, int tensor) {
-    const sm_tensor *t = &plan->tensors[tensor];
-    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:s}", "operand", operand->name, "access", verb, "shape",
-                     operand->shape, "tensor", t->name, "dims", dims_json(t), "dtype", sm_dtype_name(t->dtype), "role",
-                     sm_role_name(t->role));
+static json_t *operand_json(const sm_plan *plan, const cli_walk_operand *o) {
+    const sm_tensor *t = &plan->tensors[o->tensor];
+    json_t *operand = json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:s}", "operand", o->info->name, "access", o->access,
+                                "shape", o->info->shape, "tensor", t->name, "dims", dims_json(t), "dtype",
+                                sm_dtype_name(t->dtype), "role", sm_role_name(t->role));
+    if (o->before.has) {
+        json_t *before = json_object();
+        add_data(before, &o->before);
+        json_object_set_new(operand, "before", before);
+    }
+    add_data(operand, &o->data);
+    return operand;
 }
 
 static json_t *attribute_json(const sm_attrs *a, sm_attr attr) {
@@ -94,34 +98,6 @@ static json_t *attributes_json(const sm_attrs *a) {
     return object;
 }
 
-static void append_inputs(json_t *operands, const cli_walk_op *event, const sm_op_info *info) {
-    const sm_op *op = &event->plan->ops[event->index];
-    for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
-        if (op->in[i] != SM_NO_TENSOR) {
-            json_t *operand = operand_json(event->plan, "reads", &info->in[i], op->in[i]);
-            add_data(operand, &event->in[i]);
-            json_array_append_new(operands, operand);
-        }
-    }
-}
-
-static void append_outputs(json_t *operands, const cli_walk_op *event, const sm_op_info *info) {
-    const sm_op *op = &event->plan->ops[event->index];
-    for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
-        if (op->out[i] == SM_NO_TENSOR) {
-            continue;
-        }
-        json_t *operand = operand_json(event->plan, cli_walk_access(op, i), &info->out[i], op->out[i]);
-        if (event->before[i].has) {
-            json_t *before = json_object();
-            add_data(before, &event->before[i]);
-            json_object_set_new(operand, "before", before);
-        }
-        add_data(operand, &event->out[i]);
-        json_array_append_new(operands, operand);
-    }
-}
-
 json_t *cli_walk_op_json(const cli_walk_op *event) {
     const sm_plan *plan = event->plan;
     const sm_op *op = &plan->ops[event->index];
@@ -129,8 +105,9 @@ json_t *cli_walk_op_json(const cli_walk_op *event) {
     json_t *operands = json_array();
     char equation[SM_EQUATION_SIZE];
     sm_op_equation(op, equation);
-    append_inputs(operands, event, info);
-    append_outputs(operands, event, info);
+    for (int k = 0; k < event->n_operands; k++) {
+        json_array_append_new(operands, operand_json(plan, &event->operands[k]));
+    }
     return json_pack("{s:i, s:s, s:s, s:i, s:s, s:s, s:s, s:o, s:f, s:f, s:o}", "index", event->index, "range",
                      sm_phase_name(op->range), "phase", sm_phase_name(op->phase), "layer", op->layer, "kind",
                      info->name, "equation", equation, "source", info->source, "attributes", attributes_json(&op->attr),
@@ -139,13 +116,6 @@ json_t *cli_walk_op_json(const cli_walk_op *event) {
 
 static sm_status write_op(cli_walk_writer *writer, const cli_walk_op *event) {
     return sm_record_write(writer->records, cli_walk_op_json(event));
-}
-
-static sm_status skip(cli_walk_writer *writer, const sm_plan *plan, sm_range ops) {
-    (void)writer;
-    (void)plan;
-    (void)ops; // each op has its index
-    return SM_OK;
 }
 
 // --- the head --------------------------------------------------------------------------------------
@@ -233,7 +203,7 @@ static sm_status end_json(cli_walk_writer *writer, const sm_plan *plan) {
 }
 
 cli_walk_writer cli_walk_json_writer(void) {
-    return (cli_walk_writer){.begin = begin_json, .op = write_op, .skip = skip, .end = end_json};
+    return (cli_walk_writer){.begin = begin_json, .op = write_op, .end = end_json};
 }
 
 static sm_status begin_records(cli_walk_writer *writer, const cli_walk_head *head) {
@@ -246,5 +216,5 @@ static sm_status end_records(cli_walk_writer *writer, const sm_plan *plan) {
 }
 
 cli_walk_writer cli_walk_record_writer(void) {
-    return (cli_walk_writer){.begin = begin_records, .op = write_op, .skip = skip, .end = end_records};
+    return (cli_walk_writer){.begin = begin_records, .op = write_op, .end = end_records};
 }

@@ -1,21 +1,10 @@
 // walk_text.c: a walk as text: headings, ops, totals. All facts come from the table of op kinds and the plan.
 #include <math.h>
-#include <stdio.h>
 
 #include "bench/tables/show.h"
-#include "cli/flags/configure.h"
-#include "cli/learn/walk.h"
+#include "cli/learn/learn.h"
 
 enum { TEXT_SIZE = 160, NO_OP_BEFORE = -2 };
-
-const char *cli_walk_access(const sm_op *op, int output) {
-    switch (op->attr.overwrites ? SM_WRITES : sm_op_get_info(op->kind)->out[output].mode) {
-    case SM_WRITES: return "writes";
-    case SM_ADDS: return "adds to";
-    case SM_UPDATES: return "updates";
-    }
-    return "";
-}
 
 // --- the head --------------------------------------------------------------------------------------
 
@@ -38,17 +27,6 @@ static void print_title(const cli_walk_head *head) {
            cli_precision_name((cli_precision)o->device.precisions.values[0]), plan->n_ops);
 }
 
-static void print_shown(const cli_walk_head *head) {
-    const int n_left_out = head->plan->n_ops - head->n_shown;
-    if (head->options->walk.at != NULL) {
-        printf("Shown: %d %s of --at %s\n", head->n_shown, head->n_shown == 1 ? "op, that" : "ops, those",
-               head->options->walk.at);
-    } else if (n_left_out > 0) {
-        printf("Shown: %d ops, outside of blocks and of block %lld; the other %d are left out (--all shows them)\n",
-               head->n_shown, head->options->walk.layer < 0 ? 0LL : (long long)head->options->walk.layer, n_left_out);
-    }
-}
-
 static void print_ids(const char *name, const int32_t *ids, int64_t n) {
     const int64_t most = 16;
     printf("%-8s", name);
@@ -58,30 +36,33 @@ static void print_ids(const char *name, const int32_t *ids, int64_t n) {
     printf("%s\n", n > most ? " ..." : "");
 }
 
-static void print_settings(const sm_plan *plan) {
-    sm_step_settings settings = sm_plan_settings(plan);
-    printf("%-8s step %d", "hyper", CLI_WALK_STEP);
-    for (int i = 0; i < sm_setting_count(); i++) {
-        char words[CLI_TEXT_SIZE];
-        const double value = *sm_setting_of(&settings, sm_setting_at(i));
-        cli_setting_words(sm_setting_at(i), words);
-        if (!isnan(value)) {
-            printf(", %s %g", words, value);
-        }
-    }
-    putchar('\n');
-}
-
 static sm_status begin(cli_walk_writer *writer, const cli_walk_head *head) {
     print_title(head);
-    print_shown(head);
+    const int n_left_out = head->plan->n_ops - head->n_shown;
+    if (head->options->walk.at != NULL) {
+        printf("Shown: %d %s of --at %s\n", head->n_shown, head->n_shown == 1 ? "op, that" : "ops, those",
+               head->options->walk.at);
+    } else if (n_left_out > 0) {
+        printf("Shown: %d ops, outside of blocks and of block %lld; the other %d are left out (--all shows them)\n",
+               head->n_shown, head->options->walk.layer < 0 ? 0LL : (long long)head->options->walk.layer, n_left_out);
+    }
     writer->shows_values = head->has_values;
     if (head->has_values) {
         const int64_t n = head->plan->B * head->plan->T;
         printf("%-8s %s\n", "weights", head->weights);
         print_ids("tokens", head->batch, n);
         print_ids("targets", head->batch + n, n);
-        print_settings(head->plan);
+        sm_step_settings settings = sm_plan_settings(head->plan);
+        printf("%-8s step %d", "hyper", CLI_WALK_STEP);
+        for (int i = 0; i < sm_setting_count(); i++) {
+            char words[CLI_TEXT_SIZE];
+            const double value = *sm_setting_of(&settings, sm_setting_at(i));
+            cli_setting_words(sm_setting_at(i), words);
+            if (!isnan(value)) {
+                printf(", %s %g", words, value);
+            }
+        }
+        putchar('\n');
     }
     return SM_OK;
 }
@@ -97,21 +78,6 @@ static const char *dims_text(const sm_tensor *t, char text[TEXT_SIZE]) {
     return text;
 }
 
-static void print_operand(const sm_plan *plan, const char *verb, const sm_operand_info *operand, int tensor) {
-    const sm_tensor *t = &plan->tensors[tensor];
-    char dims[TEXT_SIZE];
-    printf("       %-8s %-7s %-11s %-30s %-16s %s\n", verb, operand->name, operand->shape, t->name, dims_text(t, dims),
-           sm_role_name(t->role));
-}
-
-// One line for each row of the tensor.
-static void print_full(const sm_tensor *t, const cli_walk_data *data) {
-    const int64_t n_cols = sm_tensor_cols(t);
-    for (int64_t i = 0; i < data->n_elems; i++) {
-        printf("%s%.6g%s", i % n_cols == 0 ? "         [" : "", data->full[i], i % n_cols == n_cols - 1 ? "]\n" : ", ");
-    }
-}
-
 // `when`: "before", or "" after the op.
 static void print_data(const sm_plan *plan, int tensor, const char *when, const cli_walk_data *data) {
     if (!data->has) {
@@ -123,7 +89,12 @@ static void print_data(const sm_plan *plan, int tensor, const char *when, const 
     }
     printf("%s]\n", data->n_elems > data->n_first ? ", ..." : "");
     if (data->full != NULL) {
-        print_full(&plan->tensors[tensor], data);
+        // One line for each row of the tensor.
+        const int64_t n_cols = sm_tensor_cols(&plan->tensors[tensor]);
+        for (int64_t i = 0; i < data->n_elems; i++) {
+            printf("%s%.6g%s", i % n_cols == 0 ? "         [" : "", data->full[i],
+                   i % n_cols == n_cols - 1 ? "]\n" : ", ");
+        }
     }
 }
 
@@ -150,8 +121,12 @@ static void print_attributes(const sm_op *op) {
     }
 }
 
-// A heading at the start of a range or block.
-static void print_headings(cli_walk_writer *writer, const sm_op *op) {
+static sm_status print_op(cli_walk_writer *writer, const cli_walk_op *event) {
+    const sm_plan *plan = event->plan;
+    const sm_op *op = &plan->ops[event->index];
+    const sm_op_info *info = sm_op_get_info(op->kind);
+    char flops[TEXT_SIZE], bytes[TEXT_SIZE], equation[SM_EQUATION_SIZE];
+    // A heading at the start of a range or block.
     const bool new_range = writer->last_range != (int)op->range;
     if (new_range) {
         printf("\n=== %s ===\n\n", sm_phase_name(op->range));
@@ -161,33 +136,19 @@ static void print_headings(cli_walk_writer *writer, const sm_op *op) {
     }
     writer->last_range = (int)op->range;
     writer->last_layer = op->layer;
-}
-
-static sm_status print_op(cli_walk_writer *writer, const cli_walk_op *event) {
-    const sm_plan *plan = event->plan;
-    const sm_op *op = &plan->ops[event->index];
-    const sm_op_info *info = sm_op_get_info(op->kind);
-    char flops[TEXT_SIZE];
-    char bytes[TEXT_SIZE];
-    char equation[SM_EQUATION_SIZE];
-    print_headings(writer, op);
     sm_op_equation(op, equation);
     sm_text_scaled(sm_op_flops(plan, op), "FLOP", flops, sizeof(flops));
     sm_text_bytes(sm_op_bytes(plan, op), bytes, sizeof(bytes));
     printf("%5d  %s   %s, %s\n       %s\n", event->index, info->name, flops, bytes, equation);
     print_attributes(op);
-    for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
-        if (op->in[i] != SM_NO_TENSOR) {
-            print_operand(plan, "reads", &info->in[i], op->in[i]);
-            print_data(plan, op->in[i], "", &event->in[i]);
-        }
-    }
-    for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
-        if (op->out[i] != SM_NO_TENSOR) {
-            print_operand(plan, cli_walk_access(op, i), &info->out[i], op->out[i]);
-            print_data(plan, op->out[i], "  before", &event->before[i]);
-            print_data(plan, op->out[i], event->before[i].has ? "  after" : "", &event->out[i]);
-        }
+    for (int k = 0; k < event->n_operands; k++) {
+        const cli_walk_operand *o = &event->operands[k];
+        const sm_tensor *t = &plan->tensors[o->tensor];
+        char dims[TEXT_SIZE];
+        printf("       %-8s %-7s %-11s %-30s %-16s %s\n", o->access, o->info->name, o->info->shape, t->name,
+               dims_text(t, dims), sm_role_name(t->role));
+        print_data(plan, o->tensor, "  before", &o->before);
+        print_data(plan, o->tensor, o->before.has ? "  after" : "", &o->data);
     }
     putchar('\n');
     return SM_OK;
@@ -209,8 +170,7 @@ static sm_status skip(cli_walk_writer *writer, const sm_plan *plan, sm_range ops
 // --- totals ----------------------------------------------------------------------------------------
 
 static void print_total(const char *name, int n_ops, double flops, double bytes) {
-    char flops_text[32];
-    char bytes_text[32];
+    char flops_text[32], bytes_text[32];
     sm_text_scaled(flops, "FLOP", flops_text, sizeof(flops_text));
     sm_text_bytes(bytes, bytes_text, sizeof(bytes_text));
     printf("%-10s %5d %12s %12s %12.2f\n", name, n_ops, flops_text, bytes_text, bytes > 0 ? flops / bytes : 0);

@@ -1,15 +1,14 @@
 // walk_values.c: runs a plan op by op on the reference backend, for its values.
-#include "cli/learn/walk.h"
+#include "cli/learn/learn.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "philox.h"
-#include "cli/setup/data.h"
 #include "learn/page/memory_changes.h"
 
-enum { N_ROOMS = SM_MAX_IN + 2 * SM_MAX_OUT, MAX_FULL_ELEMS = 1 << 22 };
+enum { N_ROOMS = 2 * CLI_WALK_OPERANDS, MAX_FULL_ELEMS = 1 << 22 };
 
 struct cli_walk_values {
     sm_device *device;
@@ -40,12 +39,9 @@ static void draw_batch(const sm_plan *plan, uint64_t seed, int32_t *tokens, int3
 // The first tokens of --text, by the model's tokenizer.
 static sm_status encode_batch(const cli_options *options, const sm_plan *plan, int32_t *tokens, int32_t *targets) {
     const int64_t n = plan->B * plan->T;
-    sm_tokenizer *tokenizer = NULL;
     sm_ids ids = {.ids = NULL};
     sm_status status = SM_OK;
-    SM_TRY_GOTO(
-        cli_find_tokenizer(options->work.tokenizer, options->train.run, options->model.weights, plan->V, &tokenizer));
-    SM_TRY_GOTO(cli_encode_text("--text", tokenizer, options->walk.text, plan->V, &ids));
+    SM_TRY_GOTO(cli_model_ids(options, options->walk.text, plan->V, &ids));
     if ((int64_t)ids.n <= n) {
         SM_TRY_GOTO(sm_fail(SM_ERR_USAGE,
                             "--text: %zu tokens, and a batch of %lld x %lld, with a target for each, has %lld; give a "
@@ -56,7 +52,6 @@ static sm_status encode_batch(const cli_options *options, const sm_plan *plan, i
     memcpy(targets, ids.ids + 1, (size_t)n * sizeof(*targets));
 cleanup:
     free(ids.ids);
-    sm_tokenizer_free(tokenizer);
     return status;
 }
 
@@ -88,10 +83,10 @@ static sm_status make_buffer(cli_walk_values *values) {
         int64_t n_elems = sm_tensor_elems(t);
         largest = n_elems > largest ? n_elems : largest;
         if (values->is_full && values->slice_elems == 0 && n_elems > MAX_FULL_ELEMS) {
-            return sm_fail(SM_ERR_USAGE,
-                           "--full: %s has %lld elements, but only tensors of up to %d can be shown; give a "
-                           "smaller model",
-                           t->name, (long long)n_elems, MAX_FULL_ELEMS);
+            return sm_fail(
+                SM_ERR_USAGE,
+                "--full: %s has %lld elements, but only tensors of up to %d can be shown; give a smaller model",
+                t->name, (long long)n_elems, MAX_FULL_ELEMS);
         }
     }
     values->buffer = malloc((size_t)largest * sizeof(*values->buffer));
@@ -149,9 +144,7 @@ void cli_walk_values_free(cli_walk_values *values) {
         free(values->rooms[i]);
     }
     sm_session_close(values->session);
-    if (values->device != NULL) {
-        values->device->backend->close(values->device);
-    }
+    cli_close_device(values->device);
     free(values->buffer);
     free(values);
 }
@@ -237,39 +230,22 @@ sm_status cli_walk_values_initial(cli_walk_values *values, const cli_walk_data *
     return SM_OK;
 }
 
-static sm_status read_before(cli_walk_values *values, cli_walk_op *event) {
-    const sm_op *op = &event->plan->ops[event->index];
-    for (int i = 0; i < SM_MAX_IN; i++) {
-        if (op->in[i] != SM_NO_TENSOR) {
-            SM_TRY(read_operand(values, i, op->in[i], &event->in[i]));
-        }
-    }
-    for (int i = 0; i < SM_MAX_OUT; i++) {
-        const bool is_read = sm_op_get_info(op->kind)->out[i].mode != SM_WRITES && !op->attr.overwrites;
-        if (op->out[i] != SM_NO_TENSOR && is_read) {
-            SM_TRY(read_operand(values, SM_MAX_IN + i, op->out[i], &event->before[i]));
-        }
-    }
-    return SM_OK;
-}
-
-static sm_status read_behind(cli_walk_values *values, cli_walk_op *event) {
-    const sm_op *op = &event->plan->ops[event->index];
-    for (int i = 0; i < SM_MAX_OUT; i++) {
-        if (op->out[i] != SM_NO_TENSOR) {
-            SM_TRY(read_operand(values, SM_MAX_IN + SM_MAX_OUT + i, op->out[i], &event->out[i]));
-        }
-    }
-    return SM_OK;
-}
-
+// Outputs before the op have the second half of the rooms.
 sm_status cli_walk_values_execute(cli_walk_values *values, bool shown, cli_walk_op *event) {
     const sm_backend *backend = values->device->backend;
     sm_executable *executable = values->session->executable;
-    if (shown) {
-        SM_TRY(read_before(values, event));
+    for (int k = 0; k < event->n_operands && shown; k++) {
+        cli_walk_operand *o = &event->operands[k];
+        const bool is_input = k < event->n_inputs;
+        if (is_input || strcmp(o->access, "writes") != 0) {
+            SM_TRY(read_operand(values, is_input ? k : CLI_WALK_OPERANDS + k, o->tensor,
+                                is_input ? &o->data : &o->before));
+        }
     }
     SM_TRY(backend->execute(executable, (sm_range){event->index, event->index + 1}, NULL));
     SM_TRY(backend->synchronize(executable));
-    return shown ? read_behind(values, event) : SM_OK;
+    for (int k = event->n_inputs; k < event->n_operands && shown; k++) {
+        SM_TRY(read_operand(values, k, event->operands[k].tensor, &event->operands[k].data));
+    }
+    return SM_OK;
 }

@@ -4,11 +4,7 @@
 
 #include "bench/measure/paired.h"
 #include "bench/tables/show.h"
-#include "cli/flags/configure.h"
-#include "cli/flags/options.h"
 #include "cli/measure/measure.h"
-#include "cli/output/notes.h"
-#include "cli/setup/workload.h"
 
 // "1.12 (1.10-1.15)"
 static void show_ratio(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
@@ -97,64 +93,31 @@ static const char *verdict_of(const sm_stats *ratio) {
     return ratio->ci95_lo > 1 ? "faster" : ratio->ci95_hi < 1 ? "slower" : "no difference";
 }
 
-static json_t *start_record(const ablation *a, const char *name, const char *summary) {
-    json_t *record = json_object();
-    json_t *warnings = json_array();
-    char test[64];
-    const sm_device_info *info = &a->device->info;
-    for (int i = 0; i < info->n_warnings; i++) {
-        json_array_append_new(warnings, sm_json_text(info->warnings[i]));
-    }
-    snprintf(test, sizeof(test), "step b%llds%lld", (long long)a->job.B, (long long)a->job.T);
-    sm_json_set_new(record, "model", sm_json_text(a->job.model));
-    sm_json_set_new(record, "test", sm_json_text(test));
-    const bool emulated = cli_is_emulated(a->device, a->job.precision);
-    sm_json_set_new(record, "precision", sm_json_text(cli_precision_name(a->job.precision)));
-    sm_json_set_new(record, "emulated", json_boolean(emulated));
-    sm_json_set_new(record, "device", sm_json_text(info->id));
-    sm_json_set_new(record, "name", sm_json_text(info->name));
-    sm_json_set_new(record, "isa", sm_json_text(info->isa));
-    sm_json_set_new(record, "n_threads", sm_json_integer(info->n_threads > 0 ? info->n_threads : SM_ABSENT));
-    sm_json_set_new(record, "binding", sm_json_text(info->binding));
-    sm_json_set_new(record, "without", sm_json_text(name));
-    sm_json_set_new(record, "summary", sm_json_text(summary));
-    sm_json_set_new(record, "warnings", warnings);
-    return record;
-}
-
-static void add_memory(json_t *record, const sm_session *with, const sm_session *without) {
-    int64_t with_bytes = (int64_t)with->executable->memory_bytes;
-    int64_t without_bytes = (int64_t)without->executable->memory_bytes;
-    sm_json_set_new(record, "with_bytes", sm_json_integer(with_bytes));
-    sm_json_set_new(record, "without_bytes", sm_json_integer(without_bytes));
-    sm_json_set_new(record, "saved_bytes", sm_json_integer(without_bytes - with_bytes));
-    sm_json_set_new(record, "n_ops_with", sm_json_integer(with->plan->n_ops));
-    sm_json_set_new(record, "n_ops_without", sm_json_integer(without->plan->n_ops));
-}
-
-static void add_times(json_t *record, const sm_paired_result *result) {
-    sm_json_set_new(record, "with_ns", sm_json_integer(llround(result->a_ns.median)));
-    sm_json_set_new(record, "without_ns", sm_json_integer(llround(result->b_ns.median)));
-    sm_json_set_new(record, "ratio", sm_json_real(result->ratio.median));
-    sm_json_set_new(record, "ratio_ci95_lo", sm_json_real(result->ratio.ci95_lo));
-    sm_json_set_new(record, "ratio_ci95_hi", sm_json_real(result->ratio.ci95_hi));
-    sm_json_set_new(record, "n_rounds", sm_json_integer(result->ratio.n));
-    sm_json_set_new(record, "verdict", sm_json_text(verdict_of(&result->ratio)));
-}
-
 // --- rows ---------------------------------------------------------------------------------
 
 static sm_status measure_pair(ablation *a, sm_mode mode, unsigned without, json_t *record) {
     sm_stepper other;
     sm_paired_result result = {.ratio = {.n = 0}};
     SM_TRY(open_side(a, mode, without, &other));
-    add_memory(record, a->with.session, other.session);
+    int64_t with_bytes = (int64_t)a->with.session->executable->memory_bytes;
+    int64_t without_bytes = (int64_t)other.session->executable->memory_bytes;
+    sm_json_set_new(record, "with_bytes", sm_json_integer(with_bytes));
+    sm_json_set_new(record, "without_bytes", sm_json_integer(without_bytes));
+    sm_json_set_new(record, "saved_bytes", sm_json_integer(without_bytes - with_bytes));
+    sm_json_set_new(record, "n_ops_with", sm_json_integer(a->with.session->plan->n_ops));
+    sm_json_set_new(record, "n_ops_without", sm_json_integer(other.session->plan->n_ops));
     sm_status status = sm_paired_measure(&a->with, &other, (int)a->options->measure.warmup,
                                          (int)a->options->measure.repetitions, &cli_interrupted, &result);
     sm_stepper_close(&other);
     sm_session_close(other.session);
     if (result.ratio.n > 0) { // all rounds, or those before Ctrl-C
-        add_times(record, &result);
+        sm_json_set_new(record, "with_ns", sm_json_integer(llround(result.a_ns.median)));
+        sm_json_set_new(record, "without_ns", sm_json_integer(llround(result.b_ns.median)));
+        sm_json_set_new(record, "ratio", sm_json_real(result.ratio.median));
+        sm_json_set_new(record, "ratio_ci95_lo", sm_json_real(result.ratio.ci95_lo));
+        sm_json_set_new(record, "ratio_ci95_hi", sm_json_real(result.ratio.ci95_hi));
+        sm_json_set_new(record, "n_rounds", sm_json_integer(result.ratio.n));
+        sm_json_set_new(record, "verdict", sm_json_text(verdict_of(&result.ratio)));
     }
     return status;
 }
@@ -164,7 +127,16 @@ static sm_status run_row(ablation *a, sm_mode mode, unsigned without, const char
     cli_say("%s: with and without %s ...", a->job.model, name);
     cli_live_parts("rewrite", a->n_done++, sm_rewrite_count() + 1);
     cli_live_show(name, 0, 0);
-    json_t *record = start_record(a, name, summary);
+    const sm_device_info *info = &a->device->info;
+    char test[64];
+    snprintf(test, sizeof(test), "step b%llds%lld", (long long)a->job.B, (long long)a->job.T);
+    json_t *record = json_pack(
+        "{s:o, s:s, s:s, s:b, s:s, s:o, s:o, s:o, s:o, s:s, s:s, s:o}", "model", sm_json_text(a->job.model), "test",
+        test, "precision", cli_precision_name(a->job.precision), "emulated",
+        cli_is_emulated(a->device, a->job.precision), "device", info->id, "name", sm_json_text(info->name), "isa",
+        sm_json_text(info->isa), "n_threads", sm_json_integer(info->n_threads > 0 ? info->n_threads : SM_ABSENT),
+        "binding", sm_json_text(info->binding), "without", name, "summary", summary, "warnings",
+        cli_device_warnings(info));
     sm_status status = measure_pair(a, mode, without, record);
     cli_live_clear();
     bool interrupted = status == SM_ERR_INTERRUPTED;
@@ -207,7 +179,7 @@ sm_status cli_ablate(const cli_options *given) {
     ablation a = {.options = &options, .asked = given->device.without_bits};
     options = *given;
     options.device.without_bits = 0;
-    SM_TRY(cli_single_job(&options, SM_MODE_FUSED, &a.job));
+    SM_TRY(cli_single_job(&options, NULL, &a.job));
     SM_TRY_GOTO(cli_workload_open(&options, &a.job.config, a.job.B, a.job.T, &a.workload));
     a.interface = cli_workload_interface(&a.workload);
     SM_TRY_GOTO(cli_open_device(a.job.device, a.job.n_threads, &options, &a.device));
@@ -221,9 +193,7 @@ sm_status cli_ablate(const cli_options *given) {
 cleanup:
     sm_stepper_close(&a.with);
     sm_session_close(a.with.session);
-    if (a.device != NULL) {
-        a.job.device.backend->close(a.device);
-    }
+    cli_close_device(a.device);
     cli_workload_close(&a.workload);
     return status;
 }

@@ -1,15 +1,10 @@
 // estimate.c: the cost of a step, without running it. FLOPs and bytes come from the plan's ops, memory from the
 // planner, so estimate and execution cannot differ.
-#include <stdio.h>
 #include <string.h>
 
 #include "bench/rows/machine.h"
 #include "bench/tables/show.h"
-#include "cli/flags/configure.h"
-#include "cli/flags/options.h"
 #include "cli/measure/measure.h"
-#include "cli/output/notes.h"
-#include "cli/setup/processes.h"
 
 typedef struct {
     const cli_options *options;
@@ -29,8 +24,7 @@ static void show_state(const json_t *record, const sm_column *column, char *text
     sm_text_bytes(bytes, text, size_bytes);
 }
 
-#define INTEGER(field, unit_name, text, head, ...) \
-    { .name = field, .type = SM_COLUMN_INTEGER, .unit = unit_name, .description = text, .heading = head, __VA_ARGS__ }
+#define INTEGER(field, unit_name, text, head, ...) SM_INTEGER(field, unit_name, text, .heading = head, __VA_ARGS__)
 #define WORK(field, text, head)                                                                      \
     {                                                                                                \
         .name = field, .type = SM_COLUMN_REAL, .unit = "FLOP", .description = text, .heading = head, \
@@ -104,77 +98,46 @@ static void set(json_t *record, const char *group, const char *name, const char 
     sm_json_set_new(record, field, value);
 }
 
-// The same program will run: libraries and drivers will take what they take now.
-static int64_t process_bytes(const cli_forecast *f, const sm_device_info *info) {
-    int64_t own_bytes = sm_machine_rss_bytes();
-    return info->free_bytes > 0 && own_bytes != SM_ABSENT ? own_bytes + f->memory_bytes : SM_ABSENT;
-}
-
 static void set_costs(json_t *record, const cli_forecast *f, const sm_device_info *info) {
+    const int64_t own_bytes = sm_machine_rss_bytes(); // libraries and drivers will take what they take now
+    const bool is_own = info->free_bytes > 0 && own_bytes != SM_ABSENT;
     double flops = 0;
     double bytes = 0;
-    for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
+    for (sm_phase phase = 0; phase < SM_PHASE_COUNT; phase++) {
         flops += f->phase_flops[phase];
         bytes += f->phase_bytes[phase];
         if (phase != SM_PHASE_ZERO_GRAD && phase != SM_PHASE_COMMUNICATION) { // these have none
-            set(record, "flops", sm_phase_name((sm_phase)phase), "", sm_json_real(f->phase_flops[phase]));
+            set(record, "flops", sm_phase_name(phase), "", sm_json_real(f->phase_flops[phase]));
         }
-        set(record, "traffic", sm_phase_name((sm_phase)phase), "_bytes",
-            sm_json_integer((int64_t)f->phase_bytes[phase]));
+        set(record, "traffic", sm_phase_name(phase), "_bytes", sm_json_integer((int64_t)f->phase_bytes[phase]));
     }
     set(record, "flops", "step", "", sm_json_real(flops));
     set(record, "traffic", "step", "_bytes", sm_json_integer((int64_t)bytes));
-    for (int role = 0; role < SM_ROLE_COUNT; role++) {
-        set(record, "memory", sm_role_name((sm_role)role), "_bytes", sm_json_integer((int64_t)f->role_bytes[role]));
+    for (sm_role role = 0; role < SM_ROLE_COUNT; role++) {
+        set(record, "memory", sm_role_name(role), "_bytes", sm_json_integer((int64_t)f->role_bytes[role]));
     }
     set(record, "memory", "working", "_bytes", sm_json_integer((int64_t)f->working_bytes));
     set(record, "memory", "peak", "_bytes", sm_json_integer(f->memory_bytes));
-    set(record, "memory", "process", "_bytes", sm_json_integer(process_bytes(f, info)));
+    set(record, "memory", "process", "_bytes", sm_json_integer(is_own ? own_bytes + f->memory_bytes : SM_ABSENT));
 }
 
 static json_t *make_record(const estimator *e, const cli_job *job, const cli_forecast *f) {
-    const sm_model_config *config = &job->config;
+    const cli_options *o = e->options;
     const int64_t free_bytes = (int64_t)e->info.free_bytes;
-    json_t *record = json_object();
-    const struct {
-        const char *name;
-        int64_t value;
-    } integers[] = {
-        {"model_n_params", f->n_params},
-        {"n_batch", job->B},
-        {"n_seq", job->T},
-        {"n_processes", e->options->processes.n_processes},
-        {"max_batch", free_bytes > 0 ? cli_largest_batch(e->options, job, target_of(e), free_bytes) : SM_ABSENT},
-        {"device_free_bytes", free_bytes > 0 ? free_bytes : SM_ABSENT},
-    };
-    sm_json_set_new(record, "model_arch", sm_json_text(config->model->name));
-    sm_json_set_new(record, "optimizer", sm_json_text(sm_optimizer_at(e->options->work.optimizer)->name));
-    sm_json_set_new(record, "model_type", sm_json_text(job->model));
-    for (size_t i = 0; i < sizeof(integers) / sizeof(integers[0]); i++) {
-        sm_json_set_new(record, integers[i].name, sm_json_integer(integers[i].value));
-    }
-    (void)sm_model_fields_to_json(config, record);
-    sm_json_set_new(record, "mode", sm_json_text(sm_mode_name(job->mode)));
-    sm_json_set_new(record, "recompute", sm_json_text(sm_recompute_name(cli_recompute(e->options))));
-    sm_json_set_new(record, "attention", sm_json_text(sm_attention_name(cli_attention(e->options, job->mode))));
-    sm_json_set_new(record, "precision", sm_json_text(cli_precision_name(job->precision)));
-    sm_json_set_new(record, "shard", sm_json_text(e->options->processes.shard != 0 ? "optimizer" : "none"));
-    sm_json_set_new(record, "device", sm_json_text(e->info.id));
+    const int64_t max_batch = free_bytes > 0 ? cli_largest_batch(o, job, target_of(e), free_bytes) : SM_ABSENT;
+    json_t *record = json_pack(
+        "{s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "model_arch",
+        job->config.model->name, "optimizer", sm_optimizer_at(o->work.optimizer)->name, "model_type",
+        sm_json_text(job->model), "model_n_params", (json_int_t)f->n_params, "n_batch", (json_int_t)job->B, "n_seq",
+        (json_int_t)job->T, "n_processes", (json_int_t)o->processes.n_processes, "max_batch",
+        sm_json_integer(max_batch), "device_free_bytes", sm_json_integer(free_bytes > 0 ? free_bytes : SM_ABSENT),
+        "mode", sm_mode_name(job->mode), "recompute", sm_recompute_name(cli_recompute(o)), "attention",
+        sm_attention_name(cli_attention(o, job->mode)), "precision", cli_precision_name(job->precision), "shard",
+        o->processes.shard != 0 ? "optimizer" : "none", "device", e->info.id, "fits",
+        free_bytes > 0 ? json_boolean(f->memory_bytes <= free_bytes) : json_null());
+    (void)sm_model_fields_to_json(&job->config, record);
     set_costs(record, f, &e->info);
-    sm_json_set_new(record, "fits", free_bytes > 0 ? json_boolean(f->memory_bytes <= free_bytes) : json_null());
     return record;
-}
-
-// For a single configuration: one line for each field.
-static void print_fields(const json_t *record) {
-    for (int i = 0; i < cli_estimate_table.n_columns; i++) {
-        const sm_column *column = &columns[i];
-        char text[SM_CELL_SIZE];
-        bool is_bytes = strcmp(column->unit, "bytes") == 0;
-        sm_show show = is_bytes ? sm_show_bytes : column->show != NULL ? column->show : sm_show_by_type(column->type);
-        show(record, column, text, sizeof(text));
-        printf("%-27s %14s   %s\n", column->name, text[0] != '\0' ? text : "-", column->description);
-    }
 }
 
 // For new users.
@@ -199,7 +162,15 @@ static sm_status estimate_one(const estimator *e, const cli_job *job) {
     if (e->writer != NULL) {
         return sm_record_write(e->writer, record);
     }
-    print_fields(record);
+    // For a single configuration: one line for each field.
+    for (int i = 0; i < cli_estimate_table.n_columns; i++) {
+        const sm_column *column = &columns[i];
+        char text[SM_CELL_SIZE];
+        bool is_bytes = strcmp(column->unit, "bytes") == 0;
+        sm_show show = is_bytes ? sm_show_bytes : column->show != NULL ? column->show : sm_show_by_type(column->type);
+        show(record, column, text, sizeof(text));
+        printf("%-27s %14s   %s\n", column->name, text[0] != '\0' ? text : "-", column->description);
+    }
     json_decref(record);
     return SM_OK;
 }
@@ -211,18 +182,20 @@ static bool is_single(const cli_options *options) {
 
 static sm_status estimate_all(const estimator *e) {
     const cli_options *o = e->options;
+    const cli_ints *lengths = &o->work.seq_lens;
+    const int n_lengths = lengths->n > 0 ? lengths->n : 1;
+    const int n_batches = o->work.batch_sizes.n;
+    const int n_modes = o->device.modes.n;
+    const int n_precisions = o->device.precisions.n;
     for (int m = 0; m < o->model.models.n; m++) {
         cli_job job = {
             .model = o->model.models.texts[m], .pass = SM_PASS_STEP, .processes = cli_plan_processes(o, NULL)};
         SM_TRY(cli_model_config(o, job.model, &job.config));
-        int n_seq_lens = o->work.seq_lens.n > 0 ? o->work.seq_lens.n : 1;
-        const int n_modes = o->device.modes.n * o->device.precisions.n;
-        for (int i = 0; i < n_seq_lens * o->work.batch_sizes.n * n_modes; i++) {
-            int t = i / (o->work.batch_sizes.n * n_modes);
-            job.T = o->work.seq_lens.n > 0 ? o->work.seq_lens.values[t] : job.config.context;
-            job.B = o->work.batch_sizes.values[i / n_modes % o->work.batch_sizes.n];
-            job.mode = (sm_mode)o->device.modes.values[i / o->device.precisions.n % o->device.modes.n];
-            job.precision = (cli_precision)o->device.precisions.values[i % o->device.precisions.n];
+        for (int i = 0; i < n_lengths * n_batches * n_modes * n_precisions; i++) { // the last list varies fastest
+            job.precision = (cli_precision)o->device.precisions.values[i % n_precisions];
+            job.mode = (sm_mode)o->device.modes.values[i / n_precisions % n_modes];
+            job.B = o->work.batch_sizes.values[i / (n_modes * n_precisions) % n_batches];
+            job.T = lengths->n > 0 ? lengths->values[i / (n_batches * n_modes * n_precisions)] : job.config.context;
             SM_TRY(cli_check_seq_len(&job.config, job.T));
             SM_TRY(estimate_one(e, &job));
         }
@@ -232,17 +205,13 @@ static sm_status estimate_all(const estimator *e) {
 
 sm_status cli_estimate(const cli_options *options) {
     cli_device_list devices;
+    cli_device device;
     estimator e = {.options = options};
     sm_status status = SM_OK;
     SM_TRY(cli_select_devices(&options->device.backends, &devices));
-    if (devices.n > 1) {
-        return sm_fail(SM_ERR_USAGE, "--backend: names %d devices; name one by its id (see `stepmark devices`)",
-                       devices.n);
-    }
-    SM_TRY(devices.devices[0].backend->describe(devices.devices[0].index, &e.info));
-    if (e.info.available) {
-        SM_TRY(cli_open_device(devices.devices[0], 0, options, &e.device));
-    }
+    SM_TRY(cli_choose_device(NULL, &devices, &device));
+    SM_TRY(device.backend->describe(device.index, &e.info));
+    SM_TRY(e.info.available ? cli_open_device(device, 0, options, &e.device) : SM_OK);
     if (!sm_format_is_read((sm_format)options->out.format) || !is_single(options)) {
         SM_TRY_GOTO(sm_record_writer_open(&cli_estimate_table, (sm_format)options->out.format, stdout, &e.writer));
     }
@@ -253,8 +222,6 @@ sm_status cli_estimate(const cli_options *options) {
     sm_status closed = sm_record_writer_close(e.writer);
     status = status != SM_OK ? status : closed;
 cleanup:
-    if (e.device != NULL) {
-        e.device->backend->close(e.device);
-    }
+    cli_close_device(e.device);
     return status;
 }

@@ -1,14 +1,11 @@
 // fit.c: chooses B and T by the planner's memory and a roofline's time.
-#include "cli/measure/run.h"
-#include "cli/output/notes.h"
+#include "cli/measure/measure.h"
 
 #include "bench/tables/show.h"
-#include "cli/flags/options.h"
 
 // Largest first; each has about half the work of the one before.
 static const struct {
-    int64_t B;
-    int64_t T;
+    int64_t B, T;
 } candidates[] = {
     {32, 1024}, {16, 1024}, {8, 1024}, {4, 1024}, {4, 512}, {4, 256},
     {4, 128},   {4, 64},    {2, 64},   {1, 64},   {1, 32},  {1, 16},
@@ -39,8 +36,7 @@ enum {
 
 typedef struct {
     size_t memory_bytes;
-    double step_seconds;
-    double total_seconds;
+    double step_seconds, total_seconds;
 } prediction;
 
 static sm_status predict(const cli_options *options, const cli_job *job, const sm_device_info *info,
@@ -64,8 +60,7 @@ cleanup:
 }
 
 static void announce(const cli_job *job, const sm_device_info *info, const prediction *p, double fit_s, bool fits) {
-    char memory[32];
-    char available[32];
+    char memory[32], available[32];
     sm_text_bytes((double)p->memory_bytes, memory, sizeof(memory));
     sm_text_bytes((double)info->free_bytes, available, sizeof(available));
     cli_say("%s: %s: %s B=%lld T=%lld: %s of %s available, at most about %.2g s a step%s %.0f s (--fit; -b and "

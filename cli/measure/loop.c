@@ -1,15 +1,220 @@
 // loop.c: `stepmark loop`: measures a training loop, its phases, and its bottleneck.
-#include "bench/loop/loop.h"
+#include <math.h>
+
 #include "bench/rows/machine.h"
-#include "bench/rows/row.h"
-#include "cli/flags/configure.h"
-#include "cli/flags/options.h"
-#include "cli/measure/loop.h"
+#include "bench/tables/show.h"
 #include "cli/measure/measure.h"
-#include "cli/output/files.h"
-#include "cli/output/notes.h"
 #include "cli/rows/rows.h"
-#include "cli/setup/processes.h"
+
+// --- its steps -----------------------------------------------------------------------------------
+
+enum { LEAST_ATTRIBUTION = 6, MOST_ATTRIBUTION = 10 }; // the fewest that give an interval
+
+bool cli_is_loop(const cli_options *options) { return options->command == CLI_LOOP; }
+
+int cli_loop_attribution(const cli_options *options) {
+    const int64_t n = options->measure.repetitions;
+    if (options->measure.no_phases) {
+        return 0;
+    }
+    return n < LEAST_ATTRIBUTION ? LEAST_ATTRIBUTION : n > MOST_ATTRIBUTION ? MOST_ATTRIBUTION : (int)n;
+}
+
+static sm_status log_step(void *ctx, const sm_train_step *step) { return sm_train_log_step(ctx, step); }
+
+sm_status cli_open_data(const cli_options *options, const cli_job *job, cli_loop_steps *loop, cli_workload *w) {
+    if (loop == NULL) {
+        return cli_workload_open(options, &job->config, job->B, job->T, w);
+    }
+    // Opens data and log, so that errors appear before anything is measured. The loader's threads may use the calling
+    // thread's current processors. Everything not opened is zero.
+    *loop = (cli_loop_steps){.options = *options};
+    loop->settings = (sm_train_settings){.config = &job->config,
+                                         .comm = job->comm,
+                                         .global_batch = options->work.accum * job->B * sm_comm_size(job->comm),
+                                         .order = (sm_order_kind)options->train.data_order,
+                                         .seed = (uint64_t)options->work.seed,
+                                         .background = sm_background_here()};
+    loop->settings.loader.background = loop->settings.background;
+    SM_TRY(cli_train_data_open(&loop->options, &job->config, job->B, job->T, &loop->data, &loop->settings));
+    SM_TRY(options->train.log != NULL && sm_comm_rank(job->comm) == 0
+               ? sm_train_log_append(options->train.log, &loop->log)
+               : SM_OK);
+    return cli_workload_open_of(options, &job->config, job->B, job->T, loop->data.data.tokens, w);
+}
+
+void cli_loader_name(const sm_loader_settings *loader, char name[CLI_LOADER_NAME_SIZE]) {
+    if (loader->kind == SM_LOADER_INLINE) {
+        snprintf(name, CLI_LOADER_NAME_SIZE, "%s", sm_loader_name(loader->kind));
+    } else {
+        snprintf(name, CLI_LOADER_NAME_SIZE, "%s:%d", sm_loader_name(loader->kind), loader->n_threads);
+    }
+}
+
+sm_status cli_loop_steps_start(cli_loop_steps *s, sm_session *session, const sm_workload *checks, const sm_row *row) {
+    sm_train_stepper stepper;
+    s->settings.session = session;
+    s->settings.optimizer = sm_plan_settings(session->plan);
+    SM_TRY(sm_train_prepare(&s->settings, &s->share, &stepper));
+    stepper.schedule =
+        (sm_schedule){.kind = SM_SCHEDULE_CONSTANT, .lr = s->settings.optimizer.lr, .n_steps = INT64_MAX};
+    SM_TRY(sm_loader_open(&s->settings.loader, &s->share, SM_CHECKED_STEPS + 1, &s->loader));
+    stepper.loader = s->loader;
+    char name[CLI_LOADER_NAME_SIZE];
+    const sm_loader_settings *loader = &s->settings.loader;
+    const bool is_inline = loader->kind == SM_LOADER_INLINE;
+    cli_loader_name(loader, name);
+    s->loop = sm_loop_open(&(sm_loop_settings){.workload = checks,
+                                               .stepper = stepper,
+                                               .loader = name,
+                                               .n_loader_threads = is_inline ? 0 : loader->n_threads,
+                                               .n_attribution = cli_loop_attribution(&s->options),
+                                               .log = s->log != NULL ? log_step : NULL,
+                                               .log_ctx = s->log});
+    return sm_utilisation_start("", row->gpu_info, &s->settings.background, sm_utilisation_interval_ns,
+                                &s->utilisation);
+}
+
+void cli_loop_steps_enter(cli_loop_steps *steps, sm_stage stage) {
+    if (steps != NULL && stage >= SM_STAGE_HEADLINE) {
+        sm_utilisation_enter(steps->utilisation,
+                             stage == SM_STAGE_HEADLINE ? SM_UTILISATION_HEADLINE : SM_UTILISATION_AFTER);
+    }
+}
+
+sm_status cli_loop_steps_report(cli_loop_steps *steps, sm_row *row) {
+    sm_utilisation_stop(steps->utilisation, &row->utilisation);
+    SM_TRY(sm_loop_report(steps->loop, row));
+    sm_loop_withhold_verdict(row);
+    const bool own_device = row->gpu_info[0] != '\0';
+    if (steps->options.out.trace == NULL || sm_comm_rank(steps->settings.comm) != 0) {
+        return SM_OK;
+    }
+    json_t *trace =
+        sm_loop_trace(steps->loop, steps->settings.session->plan, own_device ? "kernel" : "cpu_op", row->device);
+    sm_status status = cli_write_trace(trace, steps->options.out.trace);
+    json_decref(trace);
+    return status;
+}
+
+void cli_loop_steps_close(cli_loop_steps *steps) {
+    sm_utilisation_close(steps->utilisation);
+    sm_loop_close(steps->loop);
+    (void)sm_train_log_close(steps->log);
+    sm_loader_close(steps->loader);
+    cli_train_data_close(&steps->data);
+}
+
+// --- what a person sees of it --------------------------------------------------------------------
+
+static const double unaccounted_limit = 0.01; // of an instrumented step
+
+static void print_ceilings(const sm_row *row) {
+    const char *name;
+    json_t *value;
+    const char *before = "Without, tokens/s:";
+    if (row->loop.ceilings == NULL) {
+        return;
+    }
+    json_object_foreach(row->loop.ceilings, name, value) {
+        char rate[32];
+        sm_text_count(round(json_number_value(value)), rate, sizeof(rate));
+        if (json_is_number(value)) {
+            printf("%s %s %s", before, name, rate);
+            before = ",";
+        }
+    }
+    puts(before[0] == ',' ? "." : "");
+}
+
+// Means of a series over warm-up and headline; NaN if there is none.
+static void mean_of(const json_t *seen, const char *name, double *warmup, double *headline) {
+    const json_t *values = json_object_get(seen, name);
+    const size_t n_warmup = (size_t)json_integer_value(json_object_get(seen, "n_warmup"));
+    const size_t n_headline = (size_t)json_integer_value(json_object_get(seen, "n_headline"));
+    double sums[2] = {0, 0};
+    double n[2] = {0, 0};
+    for (size_t i = 0; i < json_array_size(values) && i < n_warmup + n_headline; i++) {
+        const json_t *value = json_array_get(values, i);
+        if (json_is_number(value)) {
+            sums[i >= n_warmup] += json_number_value(value);
+            n[i >= n_warmup]++;
+        }
+    }
+    *warmup = n[0] > 0 ? sums[0] / n[0] : NAN;
+    *headline = n[1] > 0 ? sums[1] / n[1] : NAN;
+}
+
+// One observation, after a full stop or a comma.
+static void print_share(const json_t *seen, const char *name, const char *words, int *n_told) {
+    double warmup, headline;
+    mean_of(seen, name, &warmup, &headline);
+    if (isfinite(headline)) {
+        printf("%s%s busy %.0f%%", (*n_told)++ > 0 ? "; " : " ", words, 100 * headline);
+        if (isfinite(warmup)) {
+            printf(" (in warm-up %.0f%%)", 100 * warmup);
+        }
+    }
+}
+
+static void print_machine(const sm_row *row) {
+    double warmup, power_w;
+    char host[32], device[32];
+    int n_told = 0;
+    sm_text_bytes((double)row->peak_rss_bytes, host, sizeof(host));
+    sm_text_bytes((double)row->device_peak_bytes, device, sizeof(device));
+    printf("Peak memory: process %s, device %s.", host, device);
+    print_share(row->utilisation, "cpu", "Processors", &n_told);
+    print_share(row->utilisation, "gpu", "GPU", &n_told);
+    mean_of(row->utilisation, "power_w", &warmup, &power_w);
+    if (isfinite(power_w)) {
+        printf("%s%.0f W", n_told++ > 0 ? "; " : " ", power_w);
+    }
+    puts(n_told > 0 ? "." : "");
+}
+
+// Only with several processes.
+static void print_communication(const sm_row *row) {
+    char exposed[32], hidden[32], moved[32];
+    if (row->loop.comm_bytes == SM_ABSENT) {
+        return;
+    }
+    sm_text_ms((double)row->loop.headline_comm_ns, exposed, sizeof(exposed));
+    sm_text_ms((double)row->loop.headline_hidden_ns, hidden, sizeof(hidden));
+    sm_text_bytes((double)row->loop.comm_bytes, moved, sizeof(moved));
+    printf("Communication, a step: %s ms waited for, %s ms hidden; %s sent and received, by %s.\n", exposed, hidden,
+           moved, row->loop.transport);
+}
+
+sm_status cli_loop_show(const sm_row *row, const json_t *baseline, sm_format format) {
+    json_t *record = sm_row_to_json(row);
+    json_t *records = sm_loop_records(record, baseline);
+    const sm_status status = sm_record_write_all(&sm_loop_table, format, stdout, records);
+    json_decref(records);
+    json_decref(record);
+    char rate[32], step[32], step_and_spread[96];
+    sm_text_count(round(row->median_ts), rate, sizeof(rate));
+    sm_text_ms((double)row->median_ns, step, sizeof(step));
+    snprintf(step_and_spread, sizeof(step_and_spread), "%s ms a step", step);
+    sm_append_spread(row->noise_percent, step_and_spread, sizeof(step_and_spread));
+    printf("\n%s tokens/s, undisturbed: %s", rate, step_and_spread);
+    if (isfinite(row->attribution_percent)) {
+        printf("; timing its ops makes it %.1f%% %s", fabs(row->attribution_percent),
+               row->attribution_percent >= 0 ? "longer" : "shorter");
+    }
+    puts(".");
+    if (row->loop.wall_ns != SM_ABSENT) {
+        printf("%s\n", row->loop.verdict);
+        print_ceilings(row);
+        const double share = (double)row->loop.unaccounted_ns / (double)row->loop.wall_ns;
+        if (!(fabs(share) <= unaccounted_limit)) {
+            cli_note("%.1f%% of the step is in none of its phases: the step is too small to judge them", 100 * share);
+        }
+    }
+    print_communication(row);
+    print_machine(row);
+    return status;
+}
 
 // --- output ------------------------------------------------------------------------------------------
 
@@ -52,12 +257,11 @@ static sm_status read_baseline(const cli_options *options, sm_rows *rows) {
 static sm_status loop(const cli_options *options, sm_comm *comm) {
     static cli_bench bench; // static because of its ceilings
     sm_status status = SM_OK;
-    cli_job job = {.comm = comm};
+    cli_job job;
     sm_row row = {.schema_version = 0};
     sm_rows baselines = {.rows = NULL};
     bench = (cli_bench){.options = options};
-    SM_TRY(cli_check_single("--mode", options->device.modes.n));
-    SM_TRY(cli_single_job(options, (sm_mode)options->device.modes.values[0], &job));
+    SM_TRY(cli_single_job(options, comm, &job));
     SM_TRY_GOTO(read_baseline(options, &baselines));
     sm_machine_facts(options->argc, options->argv, &bench.machine);
     sm_row_init(&row);
@@ -74,9 +278,4 @@ cleanup:
 }
 
 // With several processes, all run the loop, and rank 0 shows its own.
-sm_status cli_loop(const cli_options *options) {
-    sm_comm *comm = NULL;
-    sm_status status = cli_join(options, &comm);
-    status = status == SM_OK ? loop(options, comm) : status;
-    return cli_leave(comm, status);
-}
+sm_status cli_loop(const cli_options *options) { return cli_together(options, loop); }

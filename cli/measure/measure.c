@@ -4,22 +4,12 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "clock.h"
 #include "bench/compare/noise_verdict.h"
 #include "bench/rows/machine.h"
 #include "bench/score/datasheet.h"
-#include "cli/flags/configure.h"
-#include "cli/flags/options.h"
-#include "cli/measure/loop.h"
-#include "cli/measure/run.h"
-#include "cli/output/notes.h"
-#include "cli/setup/processes.h"
-#include "cli/setup/worker.h"
-#include "cli/setup/workload.h"
 #include "os/os.h"
 
 static const double usual_peak_seconds = 1.0;
@@ -44,14 +34,10 @@ sm_status cli_get_peaks(cli_bench *bench, const cli_job *job, sm_device *opened,
     }
     const double seconds = bench->peak_seconds > 0 ? bench->peak_seconds : usual_peak_seconds;
     sm_device *own = NULL;
-    if (opened == NULL) {
-        SM_TRY(cli_open_device(device, job->n_threads, bench->options, &own));
-    }
+    SM_TRY(opened == NULL ? cli_open_device(device, job->n_threads, bench->options, &own) : SM_OK);
     sm_status status =
         cli_measure_peaks(opened != NULL ? opened : own, job->precision, bench->peak_bytes, seconds, peaks);
-    if (own != NULL) {
-        device.backend->close(own);
-    }
+    cli_close_device(own);
     if (status == SM_ERR_UNSUPPORTED) { // a device without ceilings can still be timed
         *peaks = (sm_peaks){.flops = 0};
         snprintf(peaks->source, sizeof(peaks->source), "not measured: %s", sm_error_message());
@@ -63,32 +49,28 @@ sm_status cli_get_peaks(cli_bench *bench, const cli_job *job, sm_device *opened,
     return status;
 }
 
-sm_status cli_single_job(const cli_options *options, sm_mode mode, cli_job *job) {
+sm_status cli_job_of(const cli_options *o, sm_comm *comm, cli_job *job) {
+    *job = (cli_job){
+        .model = o->model.weights != NULL ? o->model.weights : o->model.models.texts[0],
+        .comm = comm,
+        .processes = cli_plan_processes(o, comm),
+        .n_threads = o->device.threads.values[0],
+        .precision = (cli_precision)o->device.precisions.values[0],
+        .mode = (sm_mode)o->device.modes.values[0],
+        .pass = o->work.passes.n > 0 ? (sm_pass_type)o->work.passes.values[0] : SM_PASS_STEP,
+        .B = o->work.batch_sizes.values[0],
+        .T = o->work.seq_lens.values[0],
+    };
+    SM_TRY(cli_config(o, o->model.models.texts[0], &job->config));
+    return cli_check_seq_len(&job->config, job->T);
+}
+
+sm_status cli_single_job(const cli_options *options, sm_comm *comm, cli_job *job) {
     static cli_device_list devices;
-    SM_TRY(cli_check_single("--model-size", options->model.models.n));
-    SM_TRY(cli_check_single("--batch-size", options->work.batch_sizes.n));
-    SM_TRY(cli_check_single("--seq-len", options->work.seq_lens.n));
-    SM_TRY(cli_check_single("--threads", options->device.threads.n));
-    SM_TRY(cli_check_single("--precision", options->device.precisions.n));
     cli_foresee();
     SM_TRY(cli_select_devices(&options->device.backends, &devices));
-    sm_comm *comm = job->comm;
-    cli_device device = devices.devices[0];
-    SM_TRY(comm == NULL ? cli_check_single("--backend", devices.n) : cli_choose_device(comm, &devices, &device));
-    *job = (cli_job){
-        .model = options->model.weights != NULL ? options->model.weights : options->model.models.texts[0],
-        .comm = comm,
-        .processes = comm == NULL ? (sm_processes){.n = 1} : cli_plan_processes(options, comm),
-        .device = device,
-        .n_threads = options->device.threads.n > 0 ? options->device.threads.values[0] : 0,
-        .precision = (cli_precision)options->device.precisions.values[0],
-        .mode = mode,
-        .pass = SM_PASS_STEP,
-        .B = options->work.batch_sizes.values[0],
-        .T = options->work.seq_lens.values[0],
-    };
-    SM_TRY(cli_config(options, options->model.models.texts[0], &job->config));
-    return cli_check_seq_len(&job->config, job->T);
+    SM_TRY(cli_job_of(options, comm, job));
+    return cli_choose_device(comm, &devices, &job->device);
 }
 
 sm_recompute cli_recompute(const cli_options *options) {
@@ -150,11 +132,8 @@ sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_r
     }
     SM_ROW_TEXT(row->attention, sm_attention_name(cli_attention(options, job->mode)));
     SM_ROW_TEXT(row->precision, cli_precision_name(job->precision));
-    char *backends = row->backends;
-    size_t used = 0;
-    for (int i = 0; i < sm_backend_count() && used < sizeof(row->backends); i++) {
-        used += (size_t)snprintf(backends + used, sizeof(row->backends) - used, "%s%s", i > 0 ? "," : "",
-                                 sm_backend_at(i)->name);
+    for (int i = 0; i < sm_backend_count(); i++) {
+        cli_append_word(row->backends, sizeof(row->backends), ",", sm_backend_at(i)->name);
     }
     row->model_n_params = sm_model_n_params(c);
     sm_row_set_model(row, c);
@@ -251,14 +230,12 @@ static sm_status open_session(const cli_options *options, const cli_job *job, sm
     if (executable->tune_ns > 0) {
         row->tune_ns = executable->tune_ns;
     }
-    if (executable->tune_warning[0] != '\0') {
-        sm_row_warn(row, "%s", executable->tune_warning);
-    }
-    if (sm_exchange_advice((*session)->exchange)[0] != '\0') {
-        sm_row_warn(row, "%s", sm_exchange_advice((*session)->exchange));
-    }
-    if (executable->note[0] != '\0') {
-        sm_row_warn(row, "%s", executable->note);
+    const char *const warnings[] = {executable->tune_warning, sm_exchange_advice((*session)->exchange),
+                                    executable->note};
+    for (size_t i = 0; i < sizeof(warnings) / sizeof(warnings[0]); i++) {
+        if (warnings[i][0] != '\0') {
+            sm_row_warn(row, "%s", warnings[i]);
+        }
     }
     set_estimated_rss(*session, before_bytes, row);
     cli_stage("copying the weights", row);
@@ -395,7 +372,7 @@ sm_status cli_measure(cli_bench *bench, const cli_job *asked, sm_row *row) {
     if (device != NULL) {
         cli_describe_own_code(&device->info); // a backend may have written to it
         SM_ROW_TEXT(row->own_kernels, device->info.own_kernels);
-        job->device.backend->close(device);
+        cli_close_device(device);
     }
     cli_workload_close(&w);
     return status;

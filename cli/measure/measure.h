@@ -1,12 +1,13 @@
-// measure.h: measures one configuration and makes a row of `stepmark run`.
+// measure.h: measures one configuration, a step or a loop, and makes its row.
 #ifndef STEPMARK_CLI_MEASURE_MEASURE_H
 #define STEPMARK_CLI_MEASURE_MEASURE_H
 
-#include "bench/measure/harness.h"
+#include "bench/loop/loop.h"
 #include "bench/profile/profile.h"
-#include "cli/flags/configure.h"
-#include "cli/setup/session.h"
+#include "bench/profile/utilisation.h"
+#include "cli/setup/setup.h"
 #include "src/rewrites/rewrite.h"
+#include "src/train/train_log.h"
 
 // Sizes of `run` if they are not given and --fit cannot choose.
 enum { CLI_DEFAULT_BATCH = 4, CLI_DEFAULT_SEQ_LEN = 64 };
@@ -47,9 +48,10 @@ typedef struct {
     size_t peak_bytes;   // of their operands, which may fit in a cache; 0: operands in memory
 } cli_bench;
 
-// The one configuration of the flags of profile and ablate, for the processes of job->comm (NULL: one); SM_ERR_USAGE if
-// there are several.
-sm_status cli_single_job(const cli_options *options, sm_mode mode, cli_job *job);
+// The configuration of the flags, of each list the first value, for the processes of comm (NULL: one); without a device,
+// or with the only one of --backend. SM_ERR_USAGE.
+sm_status cli_job_of(const cli_options *options, sm_comm *comm, cli_job *job);
+sm_status cli_single_job(const cli_options *options, sm_comm *comm, cli_job *job);
 
 // How the job's attention keeps its weights, and how its documents fill rows.
 sm_attention cli_attention(const cli_options *options, sm_mode mode);
@@ -105,5 +107,75 @@ sm_status cli_forecast_job(const cli_options *options, const cli_job *job, cli_t
 // The largest B up to CLI_MAX_BATCH whose memory is within the limit; the rest is as in the job. 0: none.
 enum { CLI_MAX_BATCH = 65536 };
 int64_t cli_largest_batch(const cli_options *options, const cli_job *job, cli_target target, int64_t limit_bytes);
+
+// --- flags of a row ------------------------------------------------------------------------------
+
+// A row's field run_args: the flags of `run` (or `loop`) that measure exactly this row, "--batch-size=4", including
+// defaults, as a later version may have others.
+
+// For a job of the command with these options. The caller owns *args.
+sm_status cli_run_args_make(const cli_options *options, const cli_job *job, json_t **args);
+
+// The subcommand of these flags: CLI_RUN or CLI_LOOP.
+cli_command cli_run_args_command(const json_t *args);
+
+// A flag's value; NULL: absent.
+const char *cli_run_args_value(const json_t *args, const char *name);
+
+// For a row of unknown origin: SM_ERR_FORMAT names the first flag that cli_run_args_make does not write, or that is
+// repeated.
+sm_status cli_run_args_check(const json_t *args);
+
+// "stepmark run --batch-size=4 ...", quoted for a shell. The caller frees it.
+char *cli_run_args_line(const json_t *args);
+
+// --- sizes -------------------------------------------------------------------------------------
+
+// Sets job->B, and job->T if it is 0: the largest work of a fixed list that fits the device's free memory and, at 60% of the
+// measured ceilings, this device's share of the seconds of --fit for warm-up, samples and attribution; the smallest of
+// the list if none fits. Prints its choice and the reason on stderr.
+sm_status cli_fit(cli_bench *bench, cli_job *job);
+
+// --- the steps of a training loop -----------------------------------------------------------------------------------
+
+// The parts of a training loop that a measured step does not have: data read by a loader, a log, and the machine's
+// activity.
+
+typedef struct {
+    cli_options options; // with the files of a data folder filled in
+    cli_train_data data;
+    sm_train_settings settings;
+    sm_load_share share;
+    sm_loader *loader;
+    sm_train_log *log;
+    sm_loop *loop;
+    sm_utilisation *utilisation;
+} cli_loop_steps;
+
+// As in a row: "inline", "threads:2".
+enum { CLI_LOADER_NAME_SIZE = 32 };
+void cli_loader_name(const sm_loader_settings *loader, char name[CLI_LOADER_NAME_SIZE]);
+
+// Whether the options ask for a loop.
+bool cli_is_loop(const cli_options *options);
+
+// Number of attribution steps for that many samples: enough for an interval.
+int cli_loop_attribution(const cli_options *options);
+
+// Opens the data of a row's measurement: the batches of the checks, and, for a loop (otherwise NULL), all that it
+// reads, and its log.
+sm_status cli_open_data(const cli_options *options, const cli_job *job, cli_loop_steps *loop, cli_workload *w);
+
+// Opens the rest for a session; `checks` are those of the first steps.
+sm_status cli_loop_steps_start(cli_loop_steps *steps, sm_session *session, const sm_workload *checks,
+                               const sm_row *row);
+void cli_loop_steps_enter(cli_loop_steps *steps, sm_stage stage); // NULL is fine
+sm_status cli_loop_steps_report(cli_loop_steps *steps, sm_row *row);
+void cli_loop_steps_close(cli_loop_steps *steps); // an all-zero one is fine
+
+// --- what a person sees of it --------------------------------------------------------------------
+
+// Prints its phases, speed and bottleneck on stdout; `baseline` is the row of an earlier loop, or NULL.
+sm_status cli_loop_show(const sm_row *row, const json_t *baseline, sm_format format);
 
 #endif

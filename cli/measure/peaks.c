@@ -1,12 +1,9 @@
 // peaks.c: the ceilings of a device, for each number of threads.
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "bench/tables/show.h"
-#include "cli/flags/options.h"
-#include "cli/output/notes.h"
-#include "cli/setup/session.h"
+#include "cli/setup/setup.h"
 
 // "565 GFLOP/s": the record has the unit.
 static void show_rate(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
@@ -36,31 +33,47 @@ static void show_clock(const json_t *record, const sm_column *column, char *text
     }
 }
 
-static const sm_column columns[] = {
-    SM_TEXT("device", "device measured", .heading = "device", .view = SM_SHOWN_WHEN_VARIED),
-    SM_TEXT("name", "of the processor or card", .heading = "name", .view = SM_SHOWN_WHEN_VARIED),
-    SM_TEXT("isa", "instruction set of the kernels", .heading = "isa", .view = SM_SHOWN_WHEN_VARIED),
-    SM_INTEGER("n_threads", "", "threads used", .heading = "threads", .rank = SM_RANK_ALWAYS),
-    SM_TEXT("binding", "where they run", .heading = "binding", .view = SM_SHOWN_WHEN_VARIED, .rank = 2),
-    SM_TEXT("ceiling", "what is done", .heading = "ceiling", .rank = SM_RANK_ALWAYS),
-    SM_TEXT("where", "where the operands lie", .heading = "where", .rank = SM_RANK_ALWAYS),
-    SM_INTEGER("working_set_bytes", "bytes", "operands of all threads together", .heading = "operands",
-               .show = sm_show_bytes, .rank = 6),
-    SM_TEXT("unit", "of best and median"),
-    SM_REAL("best", "unit", "best trial, all threads together", .heading = "best", .show = show_rate,
-            .rank = SM_RANK_ALWAYS),
-    SM_REAL("median", "unit", "median trial", .heading = "median trial", .show = show_shortfall, .rank = 7),
-    SM_INTEGER("n_trials", "", "trials of some milliseconds each"),
-    SM_REAL("clock_hz", "Hz", "processor clock right after the trials, median", .heading = "clock GHz",
-            .show = show_clock, .rank = 4),
-    SM_REAL("clock_low_hz", "Hz", "lowest clock of any trial and thread"),
-    SM_REAL("clock_high_hz", "Hz", "highest clock"),
-    SM_REAL("per_cycle", "", "best / (n_threads x clock_hz): FLOP or bytes a cycle and thread",
-            .heading = "a cycle and thread", .show = sm_show_real, .rank = 5),
-    SM_TEXT("reason", "why there is no figure", .heading = "reason", .rank = SM_RANK_ALWAYS),
-    SM_TEXT("meaning", "what is done, and what counts"),
-    SM_JSON("warnings", "causes of slowness on this machine", .heading = "warning", .view = SM_SHOWN_AS_NOTES),
-};
+static double positive(double value) { return value > 0 ? value : NAN; }
+
+static double per_cycle(const sm_device_info *info, const sm_ceiling *c) {
+    return positive(c->clock_hz) * info->n_threads > 0 ? positive(c->best / (info->n_threads * c->clock_hz)) : NAN;
+}
+
+// X(name, type, unit, description, value, further members of the column)
+#define COLUMN_LIST(X)                                                                                                \
+    X("device", TEXT, "", "device measured", info->id, .heading = "device", .view = SM_SHOWN_WHEN_VARIED)             \
+    X("name", TEXT, "", "of the processor or card", info->name, .heading = "name", .view = SM_SHOWN_WHEN_VARIED)      \
+    X("isa", TEXT, "", "instruction set of the kernels", info->isa, .heading = "isa", .view = SM_SHOWN_WHEN_VARIED)   \
+    X("n_threads", INTEGER, "", "threads used", info->n_threads > 0 ? info->n_threads : SM_ABSENT,                    \
+      .heading = "threads", .rank = SM_RANK_ALWAYS)                                                                   \
+    X("binding", TEXT, "", "where they run", info->binding, .heading = "binding", .view = SM_SHOWN_WHEN_VARIED,       \
+      .rank = 2)                                                                                                      \
+    X("ceiling", TEXT, "", "what is done", c->name, .heading = "ceiling", .rank = SM_RANK_ALWAYS)                     \
+    X("where", TEXT, "", "where the operands lie", c->where, .heading = "where", .rank = SM_RANK_ALWAYS)              \
+    X("working_set_bytes", INTEGER, "bytes", "operands of all threads together",                                      \
+      c->working_set_bytes > 0 ? (int64_t)c->working_set_bytes : SM_ABSENT, .heading = "operands",                    \
+      .show = sm_show_bytes, .rank = 6)                                                                               \
+    X("unit", TEXT, "", "of best and median", c->unit, .heading = NULL)                                               \
+    X("best", REAL, "unit", "best trial, all threads together", positive(c->best), .heading = "best",                 \
+      .show = show_rate, .rank = SM_RANK_ALWAYS)                                                                      \
+    X("median", REAL, "unit", "median trial", positive(c->median), .heading = "median trial", .show = show_shortfall, \
+      .rank = 7)                                                                                                      \
+    X("n_trials", INTEGER, "", "trials of some milliseconds each", c->n_trials > 0 ? c->n_trials : SM_ABSENT,         \
+      .heading = NULL)                                                                                                \
+    X("clock_hz", REAL, "Hz", "processor clock right after the trials, median", positive(c->clock_hz),                \
+      .heading = "clock GHz", .show = show_clock, .rank = 4)                                                          \
+    X("clock_low_hz", REAL, "Hz", "lowest clock of any trial and thread",                                             \
+      c->clock_hz > 0 ? positive(c->clock_low_hz) : NAN, .heading = NULL)                                             \
+    X("clock_high_hz", REAL, "Hz", "highest clock", c->clock_hz > 0 ? positive(c->clock_high_hz) : NAN,               \
+      .heading = NULL)                                                                                                \
+    X("per_cycle", REAL, "", "best / (n_threads x clock_hz): FLOP or bytes a cycle and thread", per_cycle(info, c),   \
+      .heading = "a cycle and thread", .show = sm_show_real, .rank = 5)                                               \
+    X("reason", TEXT, "", "why there is no figure", c->reason, .heading = "reason", .rank = SM_RANK_ALWAYS)           \
+    X("meaning", TEXT, "", "what is done, and what counts", c->meaning, .heading = NULL)                              \
+    X("warnings", JSON, "", "causes of slowness on this machine", cli_device_warnings(info), .heading = "warning",    \
+      .view = SM_SHOWN_AS_NOTES)
+
+static const sm_column columns[] = {COLUMN_LIST(SM_LISTED_COLUMN)};
 
 const sm_table cli_peaks_table = {"peaks", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
@@ -71,47 +84,10 @@ typedef struct {
     int n_done;
 } peaks_output;
 
-static json_t *positive(double value) { return sm_json_real(value > 0 ? value : NAN); }
-
-static json_t *make_record(const sm_device_info *info, const sm_ceiling *ceiling) {
+static json_t *make_record(const sm_device_info *info, const sm_ceiling *c) {
     json_t *record = json_object();
-    json_t *warnings = json_array();
-    for (int i = 0; i < info->n_warnings; i++) {
-        json_array_append_new(warnings, sm_json_text(info->warnings[i]));
-    }
-    sm_json_set_new(record, "device", sm_json_text(info->id));
-    sm_json_set_new(record, "name", sm_json_text(info->name));
-    sm_json_set_new(record, "isa", sm_json_text(info->isa));
-    sm_json_set_new(record, "n_threads", sm_json_integer(info->n_threads > 0 ? info->n_threads : SM_ABSENT));
-    sm_json_set_new(record, "binding", sm_json_text(info->binding));
-    sm_json_set_new(record, "ceiling", sm_json_text(ceiling->name));
-    sm_json_set_new(record, "where", sm_json_text(ceiling->where));
-    sm_json_set_new(record, "working_set_bytes",
-                    sm_json_integer(ceiling->working_set_bytes > 0 ? (int64_t)ceiling->working_set_bytes : SM_ABSENT));
-    sm_json_set_new(record, "unit", sm_json_text(ceiling->unit));
-    sm_json_set_new(record, "best", positive(ceiling->best));
-    sm_json_set_new(record, "median", positive(ceiling->median));
-    sm_json_set_new(record, "n_trials", sm_json_integer(ceiling->n_trials > 0 ? ceiling->n_trials : SM_ABSENT));
-    sm_json_set_new(record, "clock_hz", positive(ceiling->clock_hz));
-    sm_json_set_new(record, "clock_low_hz", positive(ceiling->clock_hz > 0 ? ceiling->clock_low_hz : 0));
-    sm_json_set_new(record, "clock_high_hz", positive(ceiling->clock_hz > 0 ? ceiling->clock_high_hz : 0));
-    bool has_clock = ceiling->clock_hz > 0 && info->n_threads > 0;
-    sm_json_set_new(record, "per_cycle",
-                    positive(has_clock ? ceiling->best / (info->n_threads * ceiling->clock_hz) : 0));
-    sm_json_set_new(record, "reason", sm_json_text(ceiling->reason));
-    sm_json_set_new(record, "meaning", sm_json_text(ceiling->meaning));
-    sm_json_set_new(record, "warnings", warnings);
+    COLUMN_LIST(SM_LISTED_VALUE)
     return record;
-}
-
-// Adds a line for each kind of ceiling, once.
-static void add_to_legend(peaks_output *output, const sm_ceiling *ceiling) {
-    char line[256];
-    snprintf(line, sizeof(line), "- %s: %s.\n", ceiling->name, ceiling->meaning);
-    size_t used = strlen(output->legend);
-    if (strstr(output->legend, line) == NULL && used + strlen(line) < sizeof(output->legend)) {
-        memcpy(output->legend + used, line, strlen(line) + 1);
-    }
 }
 
 static sm_status on_ceiling(void *ctx, const sm_ceiling *ceiling) {
@@ -119,7 +95,13 @@ static sm_status on_ceiling(void *ctx, const sm_ceiling *ceiling) {
     if (cli_interrupted) {
         return SM_ERR_INTERRUPTED;
     }
-    add_to_legend(output, ceiling);
+    // Adds a line for each kind of ceiling, once.
+    char line[256];
+    snprintf(line, sizeof(line), "- %s: %s.\n", ceiling->name, ceiling->meaning);
+    size_t used = strlen(output->legend);
+    if (strstr(output->legend, line) == NULL && used + strlen(line) < sizeof(output->legend)) {
+        memcpy(output->legend + used, line, strlen(line) + 1);
+    }
     cli_live_clear();
     SM_TRY(sm_record_write(output->writer, make_record(&output->device->info, ceiling)));
     cli_live_show("ceilings", ++output->n_done, 0);
@@ -146,7 +128,7 @@ static sm_status measure_threads(const cli_options *options, cli_device device, 
     sm_status status = device.backend->measure_ceilings != NULL
                            ? device.backend->measure_ceilings(opened, options->measure.min_time_s, on_ceiling, output)
                            : measure_two(opened, options->measure.min_time_s, output);
-    device.backend->close(opened);
+    cli_close_device(opened);
     return status;
 }
 
@@ -155,7 +137,7 @@ static sm_status default_threads(const cli_options *options, cli_device device, 
     sm_device *opened;
     SM_TRY(cli_open_device(device, 0, options, &opened));
     int64_t most = opened->info.n_threads;
-    device.backend->close(opened);
+    cli_close_device(opened);
     threads->n = 0;
     if (device.backend->measure_ceilings == NULL) {
         most = 0;

@@ -1,40 +1,12 @@
 // profile.c: where the step's time goes: measures a row as `stepmark run` does, and joins the op times of its
 // attribution pass with the plan.
 #include <stdlib.h>
-#include <string.h>
 
 #include "bench/rows/machine.h"
 #include "bench/tables/show.h"
-#include "cli/flags/configure.h"
-#include "cli/flags/options.h"
 #include "cli/measure/measure.h"
-#include "cli/output/files.h"
-#include "cli/output/notes.h"
-#include "cli/setup/processes.h"
 
 static const double unaccounted_limit = 0.01; // of the wall clock
-
-// The fields that all records share.
-static json_t *make_context(const sm_row *row) {
-    json_t *context = json_object();
-    const char *name = row->gpu_info[0] != '\0' ? row->gpu_info : row->cpu_info;
-    sm_json_set_new(context, "model", sm_json_text(row->model_type));
-    sm_json_set_new(context, "test", sm_json_text(row->test));
-    sm_json_set_new(context, "mode", sm_json_text(row->mode));
-    sm_json_set_new(context, "precision", sm_json_text(row->precision));
-    sm_json_set_new(context, "emulated", json_boolean(row->emulated));
-    sm_json_set_new(context, "device", sm_json_text(row->device));
-    sm_json_set_new(context, "name", sm_json_text(name));
-    sm_json_set_new(context, "isa", sm_json_text(row->isa));
-    sm_json_set_new(context, "n_threads", sm_json_integer(row->n_threads));
-    sm_json_set_new(context, "binding", sm_json_text(row->binding));
-    sm_json_set_new(context, "own_kernels", sm_json_text(row->own_kernels));
-    sm_json_set_new(context, "peak_flops", sm_json_real(row->peak_flops));
-    sm_json_set_new(context, "peak_bandwidth", sm_json_real(row->peak_bandwidth));
-    sm_json_set_new(context, "peak_source", sm_json_text(row->peak_source));
-    json_object_set(context, "warnings", row->warnings);
-    return context;
-}
 
 // --- --sort and --top ----------------------------------------------------------------------
 
@@ -84,9 +56,8 @@ static const sm_legend_line legend[] = {
     {"flops", "work: FLOPs; traffic: the bytes of a machine that moves each operand once."},
     {"flops_per_s", "speed, rate: work and traffic over self."},
     {"bound", "bound: what limits most of it: compute, memory, or overhead, the cost of a call itself."},
-    {"roofline_share",
-     "of roofline: shortest possible time at the measured peaks, from memory, over self. Above 100% the "
-     "operands lay in a cache, which is faster than memory."},
+    {"roofline_share", "of roofline: shortest possible time at the measured peaks, from memory, over self. Above 100% "
+                       "the operands lay in a cache, which is faster than memory."},
     {"above_ns", "above: self less that shortest time: what could be won; below 0 where a cache helped."},
     {NULL, NULL},
 };
@@ -94,7 +65,15 @@ static const sm_legend_line legend[] = {
 static sm_status print_records(const cli_options *options, const sm_profile *profile, const sm_row *row) {
     sm_status status = SM_OK;
     sm_record_writer *writer = NULL;
-    json_t *context = make_context(row);
+    // The fields that all records share.
+    const char *name = row->gpu_info[0] != '\0' ? row->gpu_info : row->cpu_info;
+    json_t *context = json_pack(
+        "{s:o, s:s, s:s, s:s, s:b, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:O}", "model",
+        sm_json_text(row->model_type), "test", row->test, "mode", row->mode, "precision", row->precision, "emulated",
+        row->emulated, "device", row->device, "name", sm_json_text(name), "isa", sm_json_text(row->isa), "n_threads",
+        sm_json_integer(row->n_threads), "binding", sm_json_text(row->binding), "own_kernels",
+        sm_json_text(row->own_kernels), "peak_flops", sm_json_real(row->peak_flops), "peak_bandwidth",
+        sm_json_real(row->peak_bandwidth), "peak_source", sm_json_text(row->peak_source), "warnings", row->warnings);
     json_t *records = sm_profile_records(profile, context);
     arrange(options, &records);
     SM_TRY_GOTO(sm_record_writer_open(&sm_profile_table, (sm_format)options->out.format, stdout, &writer));
@@ -118,13 +97,6 @@ static sm_status write_trace(const sm_profile_input *input, const sm_row *row, c
     return status;
 }
 
-static void note_reconciliation(const sm_profile *profile) {
-    double share = (double)profile->unaccounted_ns / (double)profile->wall_ns;
-    if (!(share <= unaccounted_limit)) {
-        cli_note("%.1f%% of the step lies outside of its ops: too small a step for its parts to be told", 100 * share);
-    }
-}
-
 static sm_status join(const cli_options *options, const cli_job *job, const sm_row *row) {
     sm_status status = SM_OK;
     sm_plan *plan = NULL;
@@ -133,7 +105,10 @@ static sm_status join(const cli_options *options, const cli_job *job, const sm_r
     SM_TRY_GOTO(cli_row_profile_input(options, job, row, &plan, &input));
     SM_TRY_GOTO(sm_profile_make(&input, (sm_profile_by)options->out.by, &profile));
     SM_TRY_GOTO(print_records(options, &profile, row));
-    note_reconciliation(&profile);
+    double share = (double)profile.unaccounted_ns / (double)profile.wall_ns;
+    if (!(share <= unaccounted_limit)) {
+        cli_note("%.1f%% of the step lies outside of its ops: too small a step for its parts to be told", 100 * share);
+    }
     if (options->out.trace != NULL) {
         SM_TRY_GOTO(write_trace(&input, row, options->out.trace));
     }
@@ -147,13 +122,12 @@ static sm_status profile(const cli_options *options, sm_comm *comm) {
     static cli_options single;
     static cli_bench bench;
     sm_status status = SM_OK;
-    cli_job job = {.comm = comm};
+    cli_job job;
     sm_row row = {.schema_version = 0};
     single = *options;
     single.work.accum = 1; // an op of several micro-batches has several times, but one place in a trace
     bench = (cli_bench){.options = &single};
-    SM_TRY(cli_check_single("--mode", single.device.modes.n));
-    SM_TRY(cli_single_job(&single, (sm_mode)single.device.modes.values[0], &job));
+    SM_TRY(cli_single_job(&single, comm, &job));
     sm_machine_facts(options->argc, options->argv, &bench.machine);
     sm_row_init(&row);
     SM_TRY_GOTO(cli_measure(&bench, &job, &row));
@@ -165,9 +139,4 @@ cleanup:
 }
 
 // With several processes, all measure the same steps, and rank 0 shows its own.
-sm_status cli_profile(const cli_options *options) {
-    sm_comm *comm = NULL;
-    sm_status status = cli_join(options, &comm);
-    status = status == SM_OK ? profile(options, comm) : status;
-    return cli_leave(comm, status);
-}
+sm_status cli_profile(const cli_options *options) { return cli_together(options, profile); }

@@ -1,108 +1,89 @@
 // run_args.c: turns options back into flags, with the table that reads them.
-#include "cli/measure/run.h"
+#include "cli/measure/measure.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/flags/flag.h"
 #include "src/io/shell_word.h"
 
-enum { REAL_TEXT_SIZE = 32 };
-
 static const char loader_prefix[] = "--loader="; // which only loops have
 
 // --- one flag ------------------------------------------------------------------------------------
 
 // The fewest digits that read back as the same number.
-static void real_text(double value, char text[REAL_TEXT_SIZE]) {
+static void put_real(FILE *out, double value) {
+    char text[32];
     for (int digits = 6; digits <= 17; digits++) {
-        snprintf(text, REAL_TEXT_SIZE, "%.*g", digits, value);
+        snprintf(text, sizeof(text), "%.*g", digits, value);
         if (strtod(text, NULL) == value) {
             break;
         }
     }
-}
-
-static void put_real(FILE *out, double value) {
-    char text[REAL_TEXT_SIZE];
-    real_text(value, text);
     fputs(text, out);
 }
 
-// The word of a choice, from its value.
-static void put_word(FILE *out, const cli_choice *choices, int64_t value) {
-    for (const cli_choice *c = choices; c->word != NULL; c++) {
+// A number, or a choice's word.
+static void put_integer(FILE *out, const cli_flag *flag, int64_t value) {
+    for (const cli_choice *c = flag->choices; c != NULL && c->word != NULL; c++) {
         if (c->value == value) {
             fputs(c->word, out);
             return;
         }
     }
+    fprintf(out, "%lld", (long long)value);
 }
 
-static void put_list(FILE *out, const cli_flag *flag, const cli_ints *list) {
-    for (int i = 0; i < list->n; i++) {
-        fputs(i > 0 ? "," : "", out);
-        if (flag->type == CLI_CHOICES) {
-            put_word(out, flag->choices, list->values[i]);
-        } else {
-            fprintf(out, "%lld", (long long)list->values[i]);
-        }
-    }
-}
-
-static void put_texts(FILE *out, const cli_texts *list) {
-    for (int i = 0; i < list->n; i++) {
-        fprintf(out, "%s%s", i > 0 ? "," : "", list->texts[i]);
-    }
-}
-
-static bool is_given(const cli_flag *flag, const cli_options *options) {
-    const void *value = (const char *)options + flag->target;
-    switch (flag->type) {
-    case CLI_SWITCH: return *(const bool *)value;
-    case CLI_CODE:
-    case CLI_TEXT: return *(const char *const *)value != NULL;
-    case CLI_INT: return flag->initial != NULL || *(const int64_t *)value != 0;
-    case CLI_INTS:
-    case CLI_CHOICES: return ((const cli_ints *)value)->n > 0;
-    case CLI_TEXTS: return ((const cli_texts *)value)->n > 0;
-    case CLI_CHOICE: return flag->initial != NULL || *(const int *)value != 0;
-    case CLI_COUNT:
-    case CLI_REAL: return true;
-    case CLI_FORMAT:
-    case CLI_NEW_FILE:
-    case CLI_LOG_FILE:
-    case CLI_NEW_FOLDER: break;
-    }
-    return false;
-}
-
+// Writes "--name=value" as the options have it, if the flag was given or has a default; else nothing.
 static void put_flag(FILE *out, const cli_flag *flag, const cli_options *options) {
     const void *value = (const char *)options + flag->target;
-    const int64_t *integer = value;
-    fprintf(out, "--%s%s", flag->name, flag->type != CLI_SWITCH ? "=" : "");
+    const cli_ints *integers = value;
+    const cli_texts *texts = value;
+    const bool has_default = flag->initial != NULL;
+    const int64_t integer = flag->type == CLI_CHOICE                           ? *(const int *)value
+                            : flag->type == CLI_INT || flag->type == CLI_COUNT ? *(const int64_t *)value
+                                                                               : 0;
     switch (flag->type) {
     case CLI_SWITCH:
+        fprintf(out, "%s%s", *(const bool *)value ? "--" : "", *(const bool *)value ? flag->name : "");
+        break;
+    case CLI_CODE:
+    case CLI_TEXT:
+        if (*(const char *const *)value != NULL) {
+            fprintf(out, "--%s=%s", flag->name, *(const char *const *)value);
+        }
+        break;
+    case CLI_COUNT:
+    case CLI_INT:
+    case CLI_CHOICE:
+        if (flag->type == CLI_COUNT && integer < 0) {
+            fprintf(out, "--%s=auto", flag->name);
+        } else if (has_default || integer != 0) {
+            fprintf(out, "--%s=", flag->name);
+            put_integer(out, flag, integer);
+        }
+        break;
+    case CLI_REAL:
+        fprintf(out, "--%s=", flag->name);
+        put_real(out, *(const double *)value);
+        break;
+    case CLI_INTS:
+    case CLI_CHOICES:
+        for (int i = 0; i < integers->n; i++) {
+            fprintf(out, i == 0 ? "--%s=" : ",", flag->name);
+            put_integer(out, flag, integers->values[i]);
+        }
+        break;
+    case CLI_TEXTS:
+        for (int i = 0; i < texts->n; i++) {
+            fprintf(out, i == 0 ? "--%s=" : ",", flag->name);
+            fputs(texts->texts[i], out);
+        }
+        break;
     case CLI_FORMAT:
     case CLI_NEW_FILE:
     case CLI_LOG_FILE:
     case CLI_NEW_FOLDER: break;
-    case CLI_CODE:
-    case CLI_TEXT: fputs(*(const char *const *)value, out); break;
-    case CLI_COUNT:
-    case CLI_INT:
-        if (flag->type == CLI_COUNT && *integer < 0) {
-            fputs("auto", out);
-        } else {
-            fprintf(out, "%lld", (long long)*integer);
-        }
-        break;
-    case CLI_REAL: put_real(out, *(const double *)value); break;
-    case CLI_INTS:
-    case CLI_CHOICES: put_list(out, flag, value); break;
-    case CLI_TEXTS: put_texts(out, value); break;
-    case CLI_CHOICE: put_word(out, flag->choices, *(const int *)value); break;
     }
 }
 
@@ -162,21 +143,6 @@ static bool decides(const cli_flag *flag, cli_command command) {
            (command == CLI_LOOP ? !is_beside : cli_is_axis(flag) || is_limit || is_check);
 }
 
-// --fit, once B and T are known.
-static bool is_done(const cli_flag *flag, const cli_job *job) {
-    return flag->target == offsetof(cli_options, work.fit_s) && (job->B > 0 || job->T > 0);
-}
-
-static void append_flag(const cli_flag *flag, const cli_options *options, json_t *args) {
-    char *text = NULL;
-    size_t size;
-    FILE *out = sm_memstream(&text, &size);
-    put_flag(out, flag, options);
-    sm_memstream_close(out);
-    json_array_append_new(args, sm_json_bytes(text));
-    free(text);
-}
-
 sm_status cli_run_args_make(const cli_options *options, const cli_job *job, json_t **args) {
     sm_status status = SM_OK;
     cli_options *single = sm_malloc(sizeof(*single));
@@ -185,9 +151,18 @@ sm_status cli_run_args_make(const cli_options *options, const cli_job *job, json
     SM_TRY_GOTO(set_job(job, single));
     for (int i = 0; i < cli_flag_count(); i++) {
         cli_flag flag;
-        if (cli_flag_of(options->command, i, &flag) && decides(&flag, options->command) && !is_done(&flag, job) &&
-            is_given(&flag, single)) {
-            append_flag(&flag, single, *args);
+        // --fit, once B and T are known.
+        if (cli_flag_of(options->command, i, &flag) && decides(&flag, options->command) &&
+            !(flag.target == offsetof(cli_options, work.fit_s) && (job->B > 0 || job->T > 0))) {
+            char *text = NULL;
+            size_t size;
+            FILE *out = sm_memstream(&text, &size);
+            put_flag(out, &flag, single);
+            sm_memstream_close(out);
+            if (size > 0) {
+                json_array_append_new(*args, sm_json_bytes(text));
+            }
+            free(text);
         }
     }
 cleanup:

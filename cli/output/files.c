@@ -1,14 +1,12 @@
-// files.c: see output/files.h.
-#include "cli/output/files.h"
+// files.c: see output/output.h.
+#include "cli/output/output.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench/rows/row.h"
 #include "bench/rows/sweep_log.h"
 #include "cli/flags/options.h"
-#include "cli/output/notes.h"
 #include "src/io/atomic_file.h"
 #include "src/io/shell_word.h"
 
@@ -46,9 +44,7 @@ static sm_status write_rows(const cli_second *second) {
     FILE *out = sm_memstream(&text, &size_bytes);
     sm_status status = sm_record_write_all(&sm_row_table, second->format, out, second->rows);
     sm_memstream_close(out);
-    if (status == SM_OK) {
-        status = sm_atomic_write_all(second->path, text, size_bytes);
-    }
+    status = status == SM_OK ? sm_atomic_write_all(second->path, text, size_bytes) : status;
     free(text);
     return status;
 }
@@ -94,6 +90,13 @@ sm_status cli_write_page(const char *path, cli_page_function write, void *what, 
     }
     free(text);
     return status;
+}
+
+sm_status cli_print_object(json_t *object, const char *what) {
+    const bool is_written = json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) == 0;
+    json_decref(object);
+    putchar('\n');
+    return is_written ? SM_OK : sm_fail(SM_ERR_IO, "cannot write %s", what);
 }
 
 // --- traces --------------------------------------------------------------------------------------

@@ -1,15 +1,14 @@
-// notes.c: see output/notes.h.
-#include "cli/output/notes.h"
-
+// notes.c: see output/output.h.
+#include <pthread.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
-#include "bench/tables/json_values.h"
 #include "bench/tables/screen.h"
+#include "cli/output/output.h"
 
 static const double least_pause_s = 0.5; // between two updates
 static const double told_after_s = 2;    // an estimate earlier than this would be a guess
@@ -23,8 +22,7 @@ static struct {
     int n_done, n_parts;
     int64_t parts_begin_ns;
     char what[64]; // the current work
-    int64_t begin_ns;
-    int64_t shown_ns;
+    int64_t begin_ns, shown_ns;
     int n_lines; // above the cursor
     int width;   // of the terminal when they were shown
 } live;
@@ -65,8 +63,7 @@ static double seconds_left(int done, int total) {
 }
 
 static void put_line(const char *what, int done, int total) {
-    char line[256];
-    char left[32];
+    char line[256], left[32];
     int used = 0;
     if (live.n_parts > 1) {
         used = snprintf(line, sizeof(line), "%s %d of %d: ", live.part, live.n_done + 1, live.n_parts);
@@ -178,3 +175,65 @@ void cli_say(const char *format, ...) {
     }
     va_end(arguments);
 }
+
+// --- last words ----------------------------------------------------------------------------------
+
+// Polls rarely, so that a measurement is not disturbed; then waits for a normal end. Both together take less than a
+// second.
+enum { LOOK_MS = 200, IN_ORDER_MS = 600, EXIT_INTERRUPTED = 130 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
+static pthread_t thread;
+static bool has_thread;
+static bool has_ended;
+static sm_status (*print_rest)(void *ctx);
+static void *print_ctx;
+
+// Waits with the lock released; returns whether the end came.
+static bool wait_for_end(int ms) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += ms * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    while (!has_ended && pthread_cond_timedwait(&ended, &lock, &until) == 0) {
+    }
+    return has_ended;
+}
+
+static void *watch(void *unused) {
+    (void)unused;
+    pthread_mutex_lock(&lock);
+    while (!wait_for_end(LOOK_MS)) {
+        if (cli_interrupted && !wait_for_end(IN_ORDER_MS)) {
+            (void)print_rest(print_ctx);
+            fflush(stdout);
+            cli_note("interrupted");
+            _exit(EXIT_INTERRUPTED); // no waiting for other threads, which may hang
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+void cli_last_words_begin(sm_status (*print)(void *ctx), void *ctx) {
+    print_rest = print;
+    print_ctx = ctx;
+    has_ended = false;
+    has_thread = pthread_create(&thread, NULL, watch, NULL) == 0;
+}
+
+void cli_last_words_end(void) {
+    if (has_thread) {
+        pthread_mutex_lock(&lock);
+        has_ended = true;
+        pthread_cond_signal(&ended);
+        pthread_mutex_unlock(&lock);
+        pthread_join(thread, NULL);
+        has_thread = false;
+    }
+}
+
+void cli_last_words_lock(void) { pthread_mutex_lock(&lock); }
+void cli_last_words_unlock(void) { pthread_mutex_unlock(&lock); }

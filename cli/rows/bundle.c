@@ -6,49 +6,32 @@
 #include "bench/report/report.h"
 #include "bench/rows/bundle.h"
 #include "bench/rows/machine.h"
-#include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
-#include "cli/flags/options.h"
-#include "cli/output/files.h"
-#include "cli/output/notes.h"
+#include "cli/output/output.h"
 #include "cli/rows/rows.h"
 #include "src/io/atomic_file.h"
 
-static sm_status write_bundle(const cli_options *options, const sm_rows *rows) {
+sm_status cli_bundle(const cli_options *options) {
+    sm_rows rows;
     json_t *machine = NULL;
     char *text = NULL;
     size_t size_bytes = 0;
-    sm_machine_facts(options->argc, options->argv, &machine);
-    sm_bundle_make(rows->rows, machine, &text, &size_bytes);
-    sm_status status = SM_OK;
-    if (status == SM_OK) {
-        status = sm_atomic_write_all(options->out.report_file, text, size_bytes);
-    }
-    if (status == SM_OK) {
-        cli_note("%s: %zu row%s, %zu kB", options->out.report_file, json_array_size(rows->rows),
-                 sm_plural(json_array_size(rows->rows)), size_bytes / 1000);
-    }
-    free(text);
-    json_decref(machine);
-    return status;
-}
-
-sm_status cli_bundle(const cli_options *options) {
-    sm_rows rows;
-    sm_status status = SM_OK;
-    size_t i;
-    json_t *warning;
     if (options->n_operands == 0 || options->out.report_file == NULL) {
         return sm_fail(SM_ERR_USAGE, "give result files, and a name: stepmark report ROWS... --bundle FILE");
     }
     sm_rows_init(&rows);
-    rows.interrupted = &cli_interrupted;
-    for (int file = 0; file < options->n_operands; file++) {
-        SM_TRY_GOTO(sm_rows_read(options->operands[file], &rows));
+    sm_status status = cli_rows_read(options, NULL, &rows);
+    if (status == SM_OK) {
+        sm_machine_facts(options->argc, options->argv, &machine);
+        sm_bundle_make(rows.rows, machine, &text, &size_bytes);
+        status = sm_atomic_write_all(options->out.report_file, text, size_bytes);
     }
-    json_array_foreach(rows.warnings, i, warning) { cli_note("%s", json_string_value(warning)); }
-    status = write_bundle(options, &rows);
-cleanup:
+    if (status == SM_OK) {
+        cli_note("%s: %zu row%s, %zu kB", options->out.report_file, json_array_size(rows.rows),
+                 sm_plural(json_array_size(rows.rows)), size_bytes / 1000);
+    }
+    free(text);
+    json_decref(machine);
     sm_rows_free(&rows);
     return status;
 }
@@ -60,11 +43,8 @@ static sm_status read_bundles(const cli_options *options, json_t *rows) {
             return SM_ERR_INTERRUPTED;
         }
         SM_TRY(sm_bundle_read(options->operands[i], &more));
-        const int failed = json_array_extend(rows, more);
+        json_array_extend(rows, more);
         json_decref(more);
-        if (failed != 0) {
-            return sm_fail(SM_ERR_OOM, "no memory for the rows of %s", options->operands[i]);
-        }
     }
     return SM_OK;
 }
@@ -92,20 +72,6 @@ static const char *why_refused(const json_t *refused) {
     return "they failed";
 }
 
-// Whether references are among the records, or why not, for a person.
-static void tell_references(const json_t *records, const json_t *references) {
-    size_t n = 0;
-    for (size_t i = 0; i < json_array_size(records); i++) {
-        n += sm_leaderboard_is_reference(json_array_get(records, i));
-    }
-    if (n > 0) {
-        cli_note("%zu row%s marked ref (reference) came with stepmark (--no-reference leaves them out)", n,
-                 sm_plural(n));
-    } else if (json_array_size(references) > 0) {
-        cli_note("no reference row did this work; `stepmark report --rank` alone shows which did what");
-    }
-}
-
 static sm_status show_board(const cli_options *options, board *b, size_t n_rows) {
     const size_t n_refused = json_array_size(b->refused);
     SM_TRY(sm_record_write_all(&sm_leaderboard_table, (sm_format)options->out.format, stdout, b->records));
@@ -127,11 +93,20 @@ sm_status cli_leaderboard(const cli_options *options) {
         SM_TRY_GOTO(sm_fail(SM_ERR_USAGE, "give bundles: stepmark report --rank FILE..."));
     }
     SM_TRY_GOTO(options->measure.no_reference ? SM_OK : sm_bundle_references(&references));
-    SM_TRY_GOTO(rows != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for a leaderboard"));
     SM_TRY_GOTO(read_bundles(options, rows));
     sm_leaderboard_make(rows, references, &costs, &b.records, &b.refused);
     status = show_board(options, &b, json_array_size(rows));
-    tell_references(b.records, references);
+    // Whether references are among the records, or why not, for a person.
+    size_t n = 0;
+    for (size_t i = 0; i < json_array_size(b.records); i++) {
+        n += sm_leaderboard_is_reference(json_array_get(b.records, i));
+    }
+    if (n > 0) {
+        cli_note("%zu row%s marked ref (reference) came with stepmark (--no-reference leaves them out)", n,
+                 sm_plural(n));
+    } else if (json_array_size(references) > 0) {
+        cli_note("no reference row did this work; `stepmark report --rank` alone shows which did what");
+    }
 cleanup:
     json_decref(b.records);
     json_decref(b.refused);

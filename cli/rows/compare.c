@@ -1,13 +1,9 @@
 // compare.c: compares two sets of rows.
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
-#include "bench/compare/compare.h"
 #include "bench/tables/layout.h"
 #include "bench/tables/show.h"
-#include "cli/flags/options.h"
-#include "cli/output/notes.h"
+#include "cli/output/output.h"
 #include "cli/rows/rows.h"
 
 // --- the two sides -----------------------------------------------------------------------------
@@ -47,16 +43,6 @@ static sm_status read_sides(const cli_options *options, const sm_compare_options
 
 // --- output --------------------------------------------------------------------------------------
 
-// One object, so that a script can ask for `.verdict`.
-static sm_status write_json(const sm_comparison *c) {
-    json_t *whole = json_pack("{s:s, s:O, s:O, s:O}", "verdict", sm_verdict_name(c->verdict), "comparisons",
-                              c->compared, "not_compared", c->apart, "notes", c->notes);
-    bool written = whole != NULL && json_dumpf(whole, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) == 0;
-    json_decref(whole);
-    putchar('\n');
-    return written ? SM_OK : sm_fail(SM_ERR_IO, "cannot write the comparison");
-}
-
 static sm_status write_read(const sm_comparison *c, sm_format format) {
     SM_TRY(sm_record_write_all(&sm_compare_table, format, stdout, c->compared));
     if (json_array_size(c->apart) > 0) {
@@ -76,7 +62,9 @@ static sm_status write_read(const sm_comparison *c, sm_format format) {
 
 static sm_status write_comparison(const sm_comparison *c, sm_format format) {
     if (format == SM_FORMAT_JSON) {
-        return write_json(c);
+        return cli_print_object(json_pack("{s:s, s:O, s:O, s:O}", "verdict", sm_verdict_name(c->verdict), "comparisons",
+                                          c->compared, "not_compared", c->apart, "notes", c->notes),
+                                "the comparison");
     }
     if (sm_format_is_read(format)) {
         return write_read(c, format);
@@ -97,10 +85,9 @@ static sm_status conclude(const sm_comparison *c) {
         return sm_fail(SM_ERR_DEVICE, "%d configuration%s that ran in A failed in B", c->n_failed,
                        sm_plural((size_t)c->n_failed));
     }
-    if (json_array_size(c->compared) == 0) {
-        return sm_fail(SM_ERR_INVALID, "nothing could be compared: no configuration has figures on both sides");
-    }
-    return SM_OK;
+    return json_array_size(c->compared) != 0
+               ? SM_OK
+               : sm_fail(SM_ERR_INVALID, "nothing could be compared: no configuration has figures on both sides");
 }
 
 // --- the subcommand ------------------------------------------------------------------------------
@@ -109,28 +96,23 @@ static sm_status compare(const cli_options *options, sm_rows *a, sm_rows *b) {
     sm_comparison c = {NULL, NULL, NULL, SM_VERDICT_SAME, 0};
     sm_compare_options how = {.threshold = options->compare.threshold_percent / 100,
                               .any_factor = options->compare.interleaved};
-    sm_status status = SM_OK;
+    const char *baseline = options->compare.save_baseline;
     SM_TRY(find_factors(options, &how.across));
-    sm_status ended = read_sides(options, &how, a, b);
+    const sm_status ended = read_sides(options, &how, a, b);
     if (ended != SM_OK && !(ended == SM_ERR_INTERRUPTED && json_array_size(b->rows) > 0)) {
-        status = ended;
-        goto cleanup;
+        return ended;
     }
     cli_note_warnings(a);
     cli_note_warnings(b);
-    SM_TRY_GOTO(sm_compare(a->rows, b->rows, &how, &c));
-    SM_TRY_GOTO(write_comparison(&c, (sm_format)options->out.format));
-    if (ended != SM_OK) { // incomplete: printed, but not judged
+    sm_status status = sm_compare(a->rows, b->rows, &how, &c);
+    status = status == SM_OK ? write_comparison(&c, (sm_format)options->out.format) : status;
+    if (status == SM_OK && ended != SM_OK) { // incomplete: printed, but not judged
         cli_note("compared: the pairs that were whole when Ctrl-C came%s",
-                 options->compare.save_baseline != NULL ? "; no baseline is saved" : "");
+                 baseline != NULL ? "; no baseline is saved" : "");
         status = ended;
-        goto cleanup;
     }
-    if (options->compare.save_baseline != NULL) {
-        SM_TRY_GOTO(cli_baseline_save(options->compare.save_baseline, b->rows));
-    }
-    status = conclude(&c);
-cleanup:
+    status = status == SM_OK && baseline != NULL ? cli_baseline_save(baseline, b->rows) : status;
+    status = status == SM_OK ? conclude(&c) : status;
     sm_comparison_free(&c);
     return status;
 }

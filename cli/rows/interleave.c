@@ -1,7 +1,5 @@
 // interleave.c: see rows/rows.h.
 #include <math.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <wordexp.h>
@@ -9,8 +7,7 @@
 #include "clock.h"
 #include "philox.h"
 #include "bench/tables/show.h"
-#include "cli/flags/options.h"
-#include "cli/output/notes.h"
+#include "cli/output/output.h"
 #include "cli/rows/rows.h"
 #include "os/os.h"
 #include "src/processes/process.h"
@@ -67,10 +64,7 @@ static sm_status split(const char *name, const char *line, command *c) {
                        line);
     }
     c->says_samples = says_samples(&c->words);
-    c->argv = calloc(n + 6, sizeof(*c->argv));
-    if (c->argv == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for a command line");
-    }
+    c->argv = sm_calloc(n + 6, sizeof(*c->argv));
     size_t used = 0;
     if (is_own) {
         c->argv[used++] = (char *)(uintptr_t)os_program();
@@ -116,9 +110,7 @@ static sm_status run_once(const command *c, int64_t pair, sm_rows *rows, double 
     for (size_t i = n_before; status == SM_OK && i < json_array_size(rows->rows); i++) {
         json_t *row = json_array_get(rows->rows, i);
         *median_ns = sm_json_number(row, "median_ns");
-        if (json_object_set_new(row, "compare_pair", json_integer(pair)) != 0) {
-            status = sm_fail(SM_ERR_OOM, "no memory for a row");
-        }
+        json_object_set_new(row, "compare_pair", json_integer(pair));
     }
     sm_process_free(&process);
     return status;
@@ -126,30 +118,23 @@ static sm_status run_once(const command *c, int64_t pair, sm_rows *rows, double 
 
 // --- how many samples a run takes ----------------------------------------------------------------
 
-// Divides elapsed_ns into time outside of steps, and the time of one sample of every row.
-static void share_time(const json_t *rows, double elapsed_ns, double *start_ns, double *samples_ns) {
-    *start_ns = elapsed_ns;
-    *samples_ns = 0;
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        const json_t *row = json_array_get(rows, i);
-        double median_ns = sm_json_number(row, "median_ns");
-        if (isfinite(median_ns)) {
-            *start_ns -= median_ns * (double)json_array_size(json_object_get(row, "losses")); // one for each step
-            *samples_ns += median_ns;
-        }
-    }
-}
-
 // Sampling should take about as long as starting the process. Computes that number of samples.
 static sm_status rehearse(const command *c, double *n_samples) {
     sm_rows rows = {.rows = NULL};
     double ignored;
-    double start_ns;
-    double samples_ns;
+    double samples_ns = 0; // of one sample of every row
     sm_rows_init(&rows);
     int64_t begin_ns = sm_now_ns();
     sm_status status = run_once(c, 0, &rows, &ignored);
-    share_time(rows.rows, (double)(sm_now_ns() - begin_ns), &start_ns, &samples_ns);
+    double start_ns = (double)(sm_now_ns() - begin_ns); // outside of steps
+    for (size_t i = 0; i < json_array_size(rows.rows); i++) {
+        const json_t *row = json_array_get(rows.rows, i);
+        double median_ns = sm_json_number(row, "median_ns");
+        if (isfinite(median_ns)) {
+            start_ns -= median_ns * (double)json_array_size(json_object_get(row, "losses")); // one for each step
+            samples_ns += median_ns;
+        }
+    }
     *n_samples = samples_ns > 0 ? start_ns / samples_ns : 0;
     sm_rows_free(&rows);
     return status;
@@ -158,8 +143,7 @@ static sm_status rehearse(const command *c, double *n_samples) {
 // Runs both once, unmeasured, so that caches of files and compiled programs are equal. Gives both the same number of
 // samples.
 static sm_status prepare(command *a, command *b) {
-    double n_a;
-    double n_b;
+    double n_a, n_b;
     SM_TRY(rehearse(a, &n_a));
     SM_TRY(rehearse(b, &n_b));
     double n = fmin(fmax(fmax(n_a, n_b), LEAST_SAMPLES), MOST_SAMPLES);
@@ -198,11 +182,8 @@ static const char *text_left(const pair_place *pair, char *text, size_t size_byt
 
 static sm_status run_pair(const command *a, const command *b, const pair_place *pair, sm_rows *rows_a,
                           sm_rows *rows_b) {
-    char text_a[32];
-    char text_b[32];
-    char left[64];
-    double a_ns;
-    double b_ns;
+    char text_a[32], text_b[32], left[64];
+    double a_ns, b_ns;
     if (pair->b_first) {
         SM_TRY(run_once(b, pair->number, rows_b, &b_ns));
     }

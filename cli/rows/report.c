@@ -2,7 +2,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,12 +14,9 @@
 #include "bench/rows/row.h"
 #include "bench/score/board.h"
 #include "bench/score/score.h"
-#include "bench/tables/layout.h"
 #include "bench/tables/screen.h"
 #include "bench/tables/show.h"
-#include "cli/flags/options.h"
-#include "cli/output/files.h"
-#include "cli/output/notes.h"
+#include "cli/output/output.h"
 #include "cli/rows/rows.h"
 #include "src/io/atomic_file.h"
 #include "src/io/shell_word.h"
@@ -55,18 +51,10 @@ typedef struct {
 
 // Below the table, for people.
 static sm_status write_sentences(const report *r, FILE *out) {
-    char text[SM_ANSWER_SIZE];
-    char reason[SM_ANSWER_SIZE];
     size_t i;
     json_t *warning;
     if (r->curves == NULL) {
-        sm_report_rows rows;
-        sm_report_rows_make(r->rows->rows, &rows);
-        sm_report_answer(&rows, &r->costs, text, reason);
-        if (text[0] != '\0') {
-            fprintf(out, "\n%s%s%s\n", text, reason[0] != '\0' ? " " : "", reason);
-        }
-        sm_report_rows_free(&rows);
+        (void)cli_answer_print(r->rows->rows, &r->costs, out);
         return SM_OK;
     }
     json_t *answer = sm_curves_answer(r->curves);
@@ -147,14 +135,9 @@ static sm_status write_event_file(const char *folder, const sm_curve *curve) {
     }
     SM_TRY(sm_make_folder(folder));
     SM_TRY(sm_make_folder(path));
-    FILE *out = open_memstream(&bytes, &size_bytes);
-    if (out == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for its events", path);
-    }
+    FILE *out = sm_memstream(&bytes, &size_bytes);
     sm_status status = sm_curve_events(curve, out);
-    if (fclose(out) != 0 && status == SM_OK) {
-        status = sm_fail(SM_ERR_OOM, "%s: no memory for its events", path);
-    }
+    sm_memstream_close(out);
     strcat(path, "/events.out.tfevents.0.stepmark");
     status = status == SM_OK ? sm_atomic_write_all(path, bytes, size_bytes) : status;
     free(bytes);
@@ -213,15 +196,13 @@ static sm_status report_rows(report *r) {
     const cli_options *options = r->options;
     char n_rows[64];
     sm_rows rows;
-    size_t i;
-    json_t *warning;
     json_t *references = NULL;
     sm_status status = SM_OK;
     SM_TRY(cli_costs(options, &r->costs));
     sm_rows_init(&rows);
     sm_rows_take_rungs(&rows);
-    rows.interrupted = &cli_interrupted;
     r->rows = &rows;
+    rows.interrupted = &cli_interrupted;
     for (int k = 0; k < options->n_operands; k++) {
         SM_TRY_GOTO(sm_rows_read(options->operands[k], &rows));
     }
@@ -230,9 +211,9 @@ static sm_status report_rows(report *r) {
         SM_TRY_GOTO(sm_bundle_references(&references));
         sm_score_hold(rows.rows, references);
     }
+    cli_note_warnings(&rows);
     const size_t n = json_array_size(rows.rows) + json_array_size(rows.rungs);
     snprintf(n_rows, sizeof(n_rows), "%zu row%s, ", n, sm_plural(n));
-    json_array_foreach(rows.warnings, i, warning) { cli_note("warning: %s", json_string_value(warning)); }
     status = cli_write_page(options->out.report_file, write_report, r, n_rows);
 cleanup:
     json_decref(references);
@@ -259,13 +240,6 @@ static sm_status count_trainings(const cli_options *options, int *n) {
     return SM_OK;
 }
 
-static sm_status check_watch(const cli_options *options) {
-    sm_format format;
-    return !options->out.watch || (options->out.report_file != NULL && !is_table(options, &format))
-               ? SM_OK
-               : sm_fail(SM_ERR_USAGE, "--watch: give --output FILE.html, a page that is written again");
-}
-
 // The newest change of the files that are read, in ns.
 static int64_t last_change(const cli_options *options) {
     static const char *const names[] = {"", "/log.jsonl", "/run.json"};
@@ -290,7 +264,10 @@ sm_status cli_report(const cli_options *options) {
         return sm_fail(SM_ERR_USAGE, "give result files, or run folders: stepmark report FILE... --output report.html");
     }
     SM_TRY(count_trainings(options, &n_trainings));
-    SM_TRY(check_watch(options));
+    sm_format format;
+    SM_TRY(!options->out.watch || (options->out.report_file != NULL && !is_table(options, &format))
+               ? SM_OK
+               : sm_fail(SM_ERR_USAGE, "--watch: give --output FILE.html, a page that is written again"));
     for (;;) {
         const int64_t changed_ns = last_change(options);
         SM_TRY((n_trainings > 0 ? report_trainings : report_rows)(&r));

@@ -3,13 +3,11 @@
 #define STEPMARK_CLI_ROWS_ROWS_H
 
 #include <jansson.h>
-#include <stdint.h>
 
 #include "status.h"
 #include "bench/compare/compare.h"
 #include "bench/compare/costs.h"
 #include "bench/rows/read_rows.h"
-#include "bench/tables/record.h"
 #include "cli/flags/options.h"
 
 // --- baselines -----------------------------------------------------------------------------------
@@ -28,6 +26,10 @@ sm_status cli_baseline_read(const char *path_or_name, sm_rows *rows);
 
 // Prints the warnings of reading rows, one line each, on stderr.
 void cli_note_warnings(const sm_rows *rows);
+
+// Reads all result files of the command line into initialised rows, and prints the warnings. first[i]: where the rows of
+// file i begin; NULL: not asked for.
+sm_status cli_rows_read(const cli_options *options, size_t *first, sm_rows *rows);
 
 // --- two command lines in turn -------------------------------------------------------------------
 
@@ -59,9 +61,9 @@ sm_status cli_costs(const cli_options *options, sm_costs *costs);
 // Prints the recommendations from rows, for `report --best` and for the end of `run`; *n is their number.
 sm_status cli_recommend_print(const json_t *rows, sm_format format, size_t *n);
 
-// One sentence: the fastest, by how much, why, its cost (`costs` may be NULL); *best is its index, -1: there is no
-// verdict. And the command that runs a row of a file again.
-sm_status cli_answer_print(const json_t *rows, const sm_costs *costs, int *best);
+// One sentence: the fastest, by how much, why, its cost (`costs` may be NULL). Returns its index; -1: there is no verdict.
+// And the command that runs a row of a file again.
+int cli_answer_print(const json_t *rows, const sm_costs *costs, FILE *out);
 void cli_again_print(const char *path, size_t row);
 
 #endif

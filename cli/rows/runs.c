@@ -1,12 +1,11 @@
 // runs.c: checks trainings by their run folders, and compares them over numbers of processes.
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "bench/runs/run_check.h"
 #include "bench/runs/scaling.h"
 #include "bench/tables/layout.h"
 #include "cli/flags/options.h"
-#include "cli/output/files.h"
+#include "cli/output/output.h"
 
 // --- check-run -----------------------------------------------------------------------------------
 
@@ -42,16 +41,6 @@ cleanup:
 }
 
 // --- scaling -------------------------------------------------------------------------------------
-
-// One object, so that a script can ask for `.model`.
-static sm_status write_json(const sm_scaling *scaling, const json_t *records) {
-    json_t *whole =
-        json_pack("{s:O, s:o, s:O}", "rows", records, "model", sm_scaling_model(scaling), "notes", scaling->notes);
-    bool written = whole != NULL && json_dumpf(whole, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) == 0;
-    json_decref(whole);
-    putchar('\n');
-    return written ? SM_OK : sm_fail(SM_ERR_IO, "cannot write the scaling tables");
-}
 
 static sm_status write_table(const sm_scaling *scaling, sm_format format, sm_work work, size_t least,
                              const char *title) {
@@ -92,8 +81,11 @@ static sm_status write_scaling(const sm_scaling *scaling, sm_format format) {
         return write_tables(scaling, format);
     }
     SM_TRY(sm_scaling_records(scaling, NULL, &records));
-    sm_status status = format == SM_FORMAT_JSON ? write_json(scaling, records)
-                                                : sm_record_write_all(&sm_scaling_table, format, stdout, records);
+    sm_status status = format == SM_FORMAT_JSON
+                           ? cli_print_object(json_pack("{s:O, s:o, s:O}", "rows", records, "model",
+                                                        sm_scaling_model(scaling), "notes", scaling->notes),
+                                              "the scaling tables")
+                           : sm_record_write_all(&sm_scaling_table, format, stdout, records);
     json_decref(records);
     return status;
 }
@@ -102,16 +94,12 @@ static sm_status write_page(void *scaling, FILE *out) { return sm_scaling_page(s
 
 sm_status cli_scaling(const cli_options *options) {
     sm_training_runs runs = {.runs = NULL};
-    sm_scaling *scaling = calloc(1, sizeof(*scaling));
     sm_status status = SM_OK;
     if (options->n_operands == 0) {
-        free(scaling);
         return sm_fail(SM_ERR_USAGE,
                        "give run folders, or their training_metrics.json: stepmark report --scaling RUN...");
     }
-    if (scaling == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for scaling tables");
-    }
+    sm_scaling *scaling = sm_calloc(1, sizeof(*scaling));
     SM_TRY_GOTO(sm_training_runs_read(options->operands, options->n_operands, &runs));
     SM_TRY_GOTO(sm_scaling_make(&runs, options->compare.predict.values, options->compare.predict.n, scaling));
     SM_TRY_GOTO(write_scaling(scaling, (sm_format)options->out.format));

@@ -1,15 +1,14 @@
 // find_tokenizer.c: finds the weights and tokenizer in a model's folder or a run of `train`.
-#include "cli/setup/data.h"
+#include "cli/setup/setup.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/output/notes.h"
 #include "src/runs/checkpoint.h"
 #include "src/tokenizer/encoder.h"
 #include "src/weights/model_folder.h"
+#include "src/weights/weights.h"
 
 // The last checkpoint of a training that has not ended.
 static sm_status take_checkpoint(const char *run, char weights[PATH_MAX]) {
@@ -20,8 +19,7 @@ static sm_status take_checkpoint(const char *run, char weights[PATH_MAX]) {
     free(steps);
     if (n == 0) {
         return sm_fail(SM_ERR_IO,
-                       "%s: a training that has not ended, and has no checkpoint yet; train --save-every N "
-                       "writes them",
+                       "%s: a training that has not ended, and has no checkpoint yet; train --save-every N writes them",
                        run);
     }
     if (snprintf(weights, PATH_MAX, "%s/checkpoints/step-%lld", run, (long long)step) >= PATH_MAX) {
@@ -43,8 +41,7 @@ static bool find_beside(const char *weights, char path[PATH_MAX]) {
 }
 
 sm_status cli_find_weights(const char *folder, char weights[PATH_MAX]) {
-    char inner[PATH_MAX];
-    char path[PATH_MAX];
+    char inner[PATH_MAX], path[PATH_MAX];
     bool found = false;
     SM_TRY(sm_model_folder_find(folder, SM_FILE_CONFIG, path, &found));
     if (!found && snprintf(inner, sizeof(inner), "%s/model", folder) < (int)sizeof(inner)) {
@@ -78,42 +75,52 @@ sm_status cli_find_tokenizer(const char *given, const char *folder, const char *
                    : sm_fail(SM_ERR_INVALID, "%s: %d tokens, but the model in %s knows only %lld", given,
                              (*tokenizer)->n_tokens, weights, (long long)vocab);
     }
-    return given != NULL || vocab == SM_N_BYTES
-               ? SM_OK
-               : sm_fail(SM_ERR_USAGE,
-                         "--tokenizer: the model knows %lld tokens; say which folder holds its vocabulary (%s: ids are "
-                         "bytes)",
-                         (long long)vocab, CLI_BYTES_TOKENIZER);
+    return given != NULL || vocab == SM_N_BYTES ? SM_OK
+                                                : sm_fail(SM_ERR_USAGE,
+                                                          "--tokenizer: the model knows %lld tokens; say which folder "
+                                                          "holds its vocabulary (%s: ids are bytes)",
+                                                          (long long)vocab, CLI_BYTES_TOKENIZER);
 }
 
 sm_status cli_check_vocabulary(const char *given) {
     return given == NULL || strcmp(given, CLI_BYTES_TOKENIZER) != 0 || access(given, F_OK) == 0
                ? SM_OK
                : sm_fail(SM_ERR_USAGE,
-                         "--tokenizer %s: bytes need no vocabulary; train on the text as it is: stepmark "
-                         "train --data FILE --data-format bytes",
+                         "--tokenizer %s: bytes need no vocabulary; train on the text as it is: stepmark train --data "
+                         "FILE --data-format bytes",
                          given);
-}
-
-static sm_status append_bytes(const char *flag, const char *text, int64_t vocab, sm_ids *ids) {
-    for (; *text != '\0'; text++) {
-        if ((uint8_t)*text >= vocab) {
-            return sm_fail(SM_ERR_INVALID, "%s: a byte 0x%02x, but the model knows only %lld tokens", flag,
-                           (uint8_t)*text, (long long)vocab);
-        }
-        SM_TRY(sm_ids_append(ids, (uint8_t)*text));
-    }
-    return SM_OK;
 }
 
 sm_status cli_encode_text(const char *flag, const sm_tokenizer *tokenizer, const char *text, int64_t vocab,
                           sm_ids *ids) {
     sm_encoder *encoder;
     if (tokenizer == NULL) {
-        return append_bytes(flag, text, vocab, ids);
+        for (; *text != '\0'; text++) {
+            if ((uint8_t)*text >= vocab) {
+                return sm_fail(SM_ERR_INVALID, "%s: a byte 0x%02x, but the model knows only %lld tokens", flag,
+                               (uint8_t)*text, (long long)vocab);
+            }
+            SM_TRY(sm_ids_append(ids, (uint8_t)*text));
+        }
+        return SM_OK;
     }
     SM_TRY(sm_encoder_new(tokenizer, &encoder));
     sm_status status = sm_encoder_encode(encoder, (const uint8_t *)text, strlen(text), ids);
     sm_encoder_free(encoder);
+    return status;
+}
+
+sm_status cli_find_trained(const cli_options *options, cli_trained *model) {
+    const char *folder = options->model.weights;
+    SM_TRY(cli_find_weights(folder, model->weights));
+    SM_TRY(sm_weights_read_config(model->weights, &model->config));
+    return cli_find_tokenizer(options->work.tokenizer, folder, model->weights, model->config.vocab, &model->tokenizer);
+}
+
+sm_status cli_model_ids(const cli_options *o, const char *text, int64_t vocab, sm_ids *ids) {
+    sm_tokenizer *tokenizer = NULL;
+    sm_status status = cli_find_tokenizer(o->work.tokenizer, o->train.run, o->model.weights, vocab, &tokenizer);
+    status = status == SM_OK ? cli_encode_text("--text", tokenizer, text, vocab, ids) : status;
+    sm_tokenizer_free(tokenizer);
     return status;
 }

@@ -1,15 +1,11 @@
 // own_kernels.c: OP=FILE[,OP=FILE]: finds the kinds, compiles and loads the files.
-#include "cli/setup/session.h"
+#include "cli/setup/setup.h"
 
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench/tables/digest.h"
 #include "cli/flags/flag.h"
-#include "cli/flags/options.h"
-#include "cli/output/notes.h"
 #include "learn/own_kernels/backend_file.h"
 #include "learn/own_kernels/kernel_library.h"
 #include "os/file_access.h"
@@ -32,15 +28,6 @@ static struct {
     char text[SM_TEXT_SIZE * 4];
 } brought;
 
-static sm_status find_kind(const char *name, sm_op_kind *kind) {
-    const char *names[SM_OP_KIND_COUNT];
-    *kind = sm_op_kind_find(name);
-    for (int i = 0; i < SM_OP_KIND_COUNT; i++) {
-        names[i] = sm_op_name((sm_op_kind)i);
-    }
-    return *kind < SM_OP_KIND_COUNT ? SM_OK : cli_no_such_name("--kernel", "op", name, names, SM_OP_KIND_COUNT);
-}
-
 // Compiles C; what OpenCL C says is for a driver.
 static sm_status prepare(sm_op_kind kind, const char *path, double timeout_s) {
     sm_kernel_file *file = &own.files[own.n];
@@ -48,15 +35,12 @@ static sm_status prepare(sm_op_kind kind, const char *path, double timeout_s) {
     const sm_kernel_limits limits = {.timeout_s = timeout_s, .interrupted = &cli_interrupted};
     sm_status status = sm_kernel_file_open(path, &limits, file);
     *kernel = (sm_own_kernel){.kind = kind};
-    own.paths[own.n] = strdup(path);
+    own.paths[own.n] = sm_strdup(path);
     own.n++; // to be closed
     if (file->said != NULL && file->said[0] != '\0') {
         cli_note("the compiler says of %s:\n%s", path, file->said);
     }
     SM_TRY(status);
-    if (own.paths[own.n - 1] == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for its name", path);
-    }
     return file->language == SM_OWN_OPENCL ? sm_kernel_load(path, file, kind, kernel) : SM_OK;
 }
 
@@ -80,15 +64,19 @@ static sm_status load_apart(int n_threads) {
 // One OP=FILE.
 static sm_status add(const char *entry, const void *ctx) {
     const cli_options *options = ctx;
-    char name[CLI_TEXT_SIZE];
-    char digest[SM_DIGEST_SIZE];
+    char name[CLI_TEXT_SIZE], digest[SM_DIGEST_SIZE];
     sm_op_kind kind;
     const char *equals = strchr(entry, '=');
     if (equals == NULL || equals == entry || equals[1] == '\0' || equals - entry >= CLI_TEXT_SIZE) {
         return sm_fail(SM_ERR_USAGE, "--kernel: '%s' is not OP=FILE, as in gelu_forward=gelu_forward.c", entry);
     }
     snprintf(name, sizeof(name), "%.*s", (int)(equals - entry), entry);
-    SM_TRY(find_kind(name, &kind));
+    const char *names[SM_OP_KIND_COUNT];
+    kind = sm_op_kind_find(name);
+    for (int i = 0; i < SM_OP_KIND_COUNT; i++) {
+        names[i] = sm_op_name((sm_op_kind)i);
+    }
+    SM_TRY(kind < SM_OP_KIND_COUNT ? SM_OK : cli_no_such_name("--kernel", "op", name, names, SM_OP_KIND_COUNT));
     for (int i = 0; i < own.n; i++) {
         if (own.list[i].kind == kind) {
             return sm_fail(SM_ERR_USAGE, "--kernel: %s is given twice", name);
@@ -130,20 +118,16 @@ static sm_status check_languages(const sm_backend *backend) {
     return SM_OK;
 }
 
-static sm_status load(const cli_options *options, int n_threads) {
-    sm_status status = for_each(options->device.kernel, add, options);
-    status = status == SM_OK ? load_apart(n_threads) : status;
-    for (int i = 0; i < own.n; i++) {
-        sm_kernel_file_close(&own.files[i]);
-        free((char *)own.paths[i]);
-    }
-    return status;
-}
-
 sm_status cli_own_kernels(const cli_options *options, const sm_backend *backend, int n_threads,
                           const sm_own_kernel **list, int *n) {
     if (!own.is_loaded && options->device.kernel != NULL) {
-        SM_TRY(load(options, n_threads));
+        sm_status status = for_each(options->device.kernel, add, options);
+        status = status == SM_OK ? load_apart(n_threads) : status;
+        for (int i = 0; i < own.n; i++) {
+            sm_kernel_file_close(&own.files[i]);
+            free((char *)own.paths[i]);
+        }
+        SM_TRY(status);
         cli_note("kernels of your own: %s", own.text);
         if (own.process != NULL) {
             cli_note("they run in a process apart: a call that does nothing takes %.2f us", own.call_ns / 1e3);
@@ -207,16 +191,14 @@ sm_status cli_load_backend_file(const char *path) {
 
 // `entry`, with the digest of its file, must be among those recorded.
 static sm_status expect_recorded(const char *what, const char *entry, const char *path, const char *recorded) {
-    char digest[SM_DIGEST_SIZE];
-    char text[PATH_MAX + CLI_TEXT_SIZE + SM_DIGEST_SIZE];
+    char digest[SM_DIGEST_SIZE], text[PATH_MAX + CLI_TEXT_SIZE + SM_DIGEST_SIZE];
     SM_TRY(sm_digest_file(path, digest));
     snprintf(text, sizeof(text), "%s (%s)", entry, digest);
-    return strstr(recorded, text) != NULL
-               ? SM_OK
-               : sm_fail(SM_ERR_INVALID,
-                         "%s: %s is not the file that was measured: the row records no such digest in own_kernels; "
-                         "it is not run",
-                         what, path);
+    return strstr(recorded, text) != NULL ? SM_OK
+                                          : sm_fail(SM_ERR_INVALID,
+                                                    "%s: %s is not the file that was measured: the row records no such "
+                                                    "digest in own_kernels; it is not run",
+                                                    what, path);
 }
 
 static sm_status expect_kernel(const char *entry, const void *recorded) {

@@ -1,18 +1,13 @@
-// processes.c: see setup/processes.h.
-#include "cli/setup/processes.h"
+// processes.c: see setup/setup.h.
+#include "cli/setup/setup.h"
 
-#include <limits.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "bench/rows/machine.h"
-#include "cli/flags/options.h"
-#include "cli/output/notes.h"
 #include "os/os.h"
-#include "src/train/trainer.h"
 #include "src/weights/weights.h"
 
 // --- joining ---------------------------------------------------------------------------------------
@@ -38,14 +33,6 @@ static int list_arguments(const cli_options *options, sm_comm_fact *facts) {
     return n;
 }
 
-static sm_status compare_arguments(const cli_options *options, sm_comm *comm) {
-    sm_comm_fact *facts = sm_calloc((size_t)options->argc + 1, sizeof *facts);
-    const int n = list_arguments(options, facts);
-    const sm_status status = sm_comm_compare(comm, SM_OK, facts, n, "start all with the same arguments");
-    free(facts);
-    return status;
-}
-
 sm_status cli_join(const cli_options *options, sm_comm **comm) {
     const sm_comm_options how = {.timeout_s = options->processes.comm_timeout_s,
                                  .transport = (sm_transport)options->processes.transport,
@@ -53,7 +40,11 @@ sm_status cli_join(const cli_options *options, sm_comm **comm) {
     int n_cores = 0;
     SM_TRY(sm_comm_open(&how, comm));
     cli_mute(sm_comm_rank(*comm) > 0);
-    SM_TRY(compare_arguments(options, *comm));
+    sm_comm_fact *facts = sm_calloc((size_t)options->argc + 1, sizeof *facts);
+    const int n = list_arguments(options, facts);
+    const sm_status status = sm_comm_compare(*comm, SM_OK, facts, n, "start all with the same arguments");
+    free(facts);
+    SM_TRY(status);
     return options->device.cpu_mask == NULL ? sm_comm_bind(*comm, &n_cores) : SM_OK;
 }
 
@@ -84,20 +75,6 @@ static sm_status add_files(fact_list *list, const char *name, const char *before
     return SM_OK;
 }
 
-static sm_status add_file(fact_list *list, const char *name, const char *before, const char *path) {
-    return add_files(list, name, before, (char *const *)&path, 1);
-}
-
-static sm_status add_model(fact_list *list, const char *name, const char *folder) {
-    sm_safetensors *file;
-    int n;
-    SM_TRY(sm_weights_open(folder, &file));
-    char *const *paths = sm_safetensors_paths(file, &n);
-    const sm_status status = add_files(list, name, "", paths, n);
-    sm_safetensors_close(file);
-    return status;
-}
-
 // The embedded text depends only on the build.
 static sm_status add_source(fact_list *list, const char *name, sm_train_source *source) {
     if (source == NULL || source->path == NULL) {
@@ -116,13 +93,23 @@ static sm_status add_weights(fact_list *list, const char *folder) {
     };
     for (int i = 0; i < SM_MODEL_FILE_COUNT && folder != NULL; i++) {
         char path[PATH_MAX];
+        char *const only[] = {path};
+        char *const *paths = only;
+        int n = 1;
+        sm_safetensors *parts = NULL; // a model may have several files
         bool found = false;
         SM_TRY(sm_model_folder_find(folder, (sm_model_file)i, path, &found));
-        if (found) {
-            SM_TRY(i == SM_FILE_MODEL ? add_model(list, names[i], folder) : add_file(list, names[i], "", path));
-        } else {
+        if (!found) {
             add_fact(list, names[i], "not there");
+            continue;
         }
+        if (i == SM_FILE_MODEL) {
+            SM_TRY(sm_weights_open(folder, &parts));
+            paths = sm_safetensors_paths(parts, &n);
+        }
+        const sm_status status = add_files(list, names[i], "", paths, n);
+        sm_safetensors_close(parts);
+        SM_TRY(status);
     }
     return SM_OK;
 }
@@ -131,7 +118,7 @@ static sm_status list_files(const cli_options *options, sm_train_source *data, s
                             const sm_device *device, fact_list *list) {
     char build[64];
     snprintf(build, sizeof build, "commit %.32s, ", sm_build_commit());
-    SM_TRY(add_file(list, "the build", build, os_program()));
+    SM_TRY(add_files(list, "the build", build, (char *const[]){(char *)os_program()}, 1));
     SM_TRY(add_source(list, "--data", data));
     SM_TRY(add_source(list, "--val-data", validation));
     if (data->tokenizer != NULL) {
@@ -196,8 +183,8 @@ sm_status cli_choose_device(const sm_comm *comm, const cli_device_list *devices,
                        devices->n);
     }
     return sm_fail(SM_ERR_USAGE,
-                   "--backend: stands for %d devices, and this host has %d processes; name one device for "
-                   "all of them, or one for each",
+                   "--backend: stands for %d devices, and this host has %d processes; name one device for all of them, "
+                   "or one for each",
                    devices->n, n_here);
 }
 
@@ -251,4 +238,11 @@ sm_status cli_leave(sm_comm *comm, sm_status status) {
         cli_wait_for_others(); // the launcher ends all when the first ends, and rank 0 may have to report something
     }
     return status;
+}
+
+sm_status cli_together(const cli_options *options, sm_status (*work)(const cli_options *options, sm_comm *comm)) {
+    sm_comm *comm = NULL;
+    sm_status status = cli_join(options, &comm);
+    status = status == SM_OK ? work(options, comm) : status;
+    return cli_leave(comm, status);
 }

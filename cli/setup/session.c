@@ -1,43 +1,16 @@
 // session.c: devices by name, weights and data.
-#include "cli/setup/session.h"
+#include "cli/setup/setup.h"
 
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "cli/flags/configure.h"
-#include "cli/flags/options.h"
-#include "cli/output/notes.h"
-#include "cli/setup/processes.h"
-#include "cli/setup/worker.h"
 #include "clock.h"
 #include "os/os.h"
-#include "src/data/data_files.h"
 #include "src/weights/weights.h"
 
 enum { CLI_MAX_BACKENDS = 16 };
 
 // --- devices -------------------------------------------------------------------------------
-
-static const sm_backend *lost[CLI_MAX_LOST];
-static int n_lost;
-
-void cli_lose_backend(const sm_backend *backend) {
-    if (n_lost < CLI_MAX_LOST) {
-        lost[n_lost++] = backend;
-    }
-}
-
-bool cli_is_lost(const sm_backend *backend) {
-    for (int i = 0; i < n_lost; i++) {
-        if (lost[i] == backend) {
-            return true;
-        }
-    }
-    return false;
-}
 
 // The devices of a backend, as another process listed them into shared memory.
 typedef struct {
@@ -49,8 +22,8 @@ static struct {
     bool is_asked_for; // this process loads no driver
     double timeout_s;
     struct {
-        census *found; // NULL: not listed yet
-        sm_status status;
+        census *found;    // NULL: not listed yet
+        sm_status status; // SM_OK, or why its devices are not known
         char reason[SM_ROW_REASON_SIZE];
     } of[CLI_MAX_BACKENDS];
 } censuses;
@@ -87,40 +60,20 @@ static int list_devices(void *ctx) {
     return 0;
 }
 
-static sm_status ignore(void *ctx, const json_t *message, int64_t *deadline_ns) {
-    (void)ctx;
-    (void)message;
-    (void)deadline_ns;
-    return SM_OK;
-}
-
 static sm_status take_census(const sm_backend *backend, census *found) {
     char stage[SM_TEXT_SIZE];
     listing l = {backend, found};
     sm_process_result end;
     const double timeout_s = censuses.timeout_s;
-    const sm_worker_job job = {.work = list_devices,
-                               .receive = ignore,
-                               .ctx = &l,
-                               .deadline_ns = timeout_s > 0 ? sm_now_ns() + (int64_t)(timeout_s * 1e9) : INT64_MAX,
-                               .stop_s = CLI_RUN_STOP_S,
-                               .interrupted = &cli_interrupted};
-    SM_TRY(sm_worker_run(&job, &end));
+    SM_TRY(cli_work_apart(list_devices, NULL, &l, timeout_s, 0, &end));
     snprintf(stage, sizeof(stage), "looking for %s devices", backend->name);
     return end.signal == 0 && end.exit_code == 0 ? SM_OK : cli_worker_failure(&end, stage, timeout_s);
 }
 
-static const census *census_of(const sm_backend *backend) {
-    static census none;
+void cli_lose_backend(const sm_backend *backend) {
     const int i = index_of(backend);
-    if (censuses.of[i].found == NULL) {
-        census *found = mmap(NULL, sizeof(*found), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        censuses.of[i].found = found != MAP_FAILED ? found : &none;
-        censuses.of[i].status = found != MAP_FAILED ? take_census(backend, found) : SM_ERR_OOM;
-        SM_ROW_TEXT(censuses.of[i].reason, sm_error_message());
-        none.n = 0;
-    }
-    return censuses.of[i].status == SM_OK ? censuses.of[i].found : &none;
+    censuses.of[i].status = SM_ERR_DEVICE;
+    SM_ROW_TEXT(censuses.of[i].reason, "a driver ended the process that asked for its devices");
 }
 
 sm_status cli_backend_failure(const sm_backend *backend) {
@@ -128,39 +81,49 @@ sm_status cli_backend_failure(const sm_backend *backend) {
     return censuses.of[i].status == SM_OK ? SM_OK : sm_fail(censuses.of[i].status, "%s", censuses.of[i].reason);
 }
 
+int cli_count_devices(const sm_backend *backend) {
+    const int i = index_of(backend);
+    if (censuses.of[i].status != SM_OK) {
+        return 0;
+    }
+    if (!censuses.is_asked_for) {
+        cli_stage_search(backend->name);
+        const int n = backend->device_count();
+        cli_stage_search("");
+        return n;
+    }
+    if (censuses.of[i].found == NULL) {
+        census *found = mmap(NULL, sizeof(*found), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        censuses.of[i].status = found != MAP_FAILED ? take_census(backend, found)
+                                                    : sm_fail(SM_ERR_OOM, "no memory for the list of its devices");
+        censuses.of[i].found = found;
+        SM_ROW_TEXT(censuses.of[i].reason, sm_error_message());
+    }
+    return censuses.of[i].status == SM_OK ? censuses.of[i].found->n : 0;
+}
+
 sm_status cli_describe(cli_device device, sm_device_info *info) {
+    const int i = index_of(device.backend);
     if (device.index < 0) { // of a backend that could not list its devices
         *info = (sm_device_info){.available = false};
         SM_ROW_TEXT(info->id, device.backend->name);
-        SM_ROW_TEXT(info->reason, censuses.of[index_of(device.backend)].reason);
+        SM_ROW_TEXT(info->reason, censuses.of[i].reason);
         return SM_OK;
     }
     if (!censuses.is_asked_for) {
         return device.backend->describe(device.index, info);
     }
-    *info = census_of(device.backend)->infos[device.index];
+    (void)cli_count_devices(device.backend); // lists them, once
+    *info = censuses.of[i].found->infos[device.index];
     return SM_OK;
 }
 
-int cli_count_devices(const sm_backend *backend) {
-    if (cli_is_lost(backend)) {
-        return 0;
+json_t *cli_device_warnings(const sm_device_info *info) {
+    json_t *warnings = json_array();
+    for (int i = 0; i < info->n_warnings; i++) {
+        json_array_append_new(warnings, sm_json_text(info->warnings[i]));
     }
-    if (censuses.is_asked_for) {
-        return census_of(backend)->n;
-    }
-    cli_stage_search(backend->name);
-    int n = backend->device_count();
-    cli_stage_search("");
-    return n;
-}
-
-static bool is_any_lost(void) {
-    bool found = n_lost > 0;
-    for (int i = 0; i < CLI_MAX_BACKENDS; i++) {
-        found = found || censuses.of[i].status != SM_OK;
-    }
-    return found;
+    return warnings;
 }
 
 static sm_status append(cli_device_list *list, const sm_backend *backend, int index) {
@@ -176,24 +139,6 @@ static sm_status append(cli_device_list *list, const sm_backend *backend, int in
     return SM_OK;
 }
 
-// Appends the devices whose name, platform or driver contains `part`, in any case.
-static sm_status append_similar(const char *part, cli_device_list *list, bool *found) {
-    for (int b = 0; b < sm_backend_count(); b++) {
-        const sm_backend *backend = sm_backend_at(b);
-        const int n = backend->benchmarked ? cli_count_devices(backend) : 0;
-        for (int i = 0; i < n; i++) {
-            sm_device_info info;
-            SM_TRY(cli_describe((cli_device){backend, i}, &info));
-            if (strcasestr(info.name, part) != NULL || strcasestr(info.platform, part) != NULL ||
-                strcasestr(info.driver, part) != NULL) {
-                *found = true;
-                SM_TRY(append(list, backend, i));
-            }
-        }
-    }
-    return SM_OK;
-}
-
 // Whether `name` may be the backend's name or the id of one of its devices, such as "opencl:0.1". Listing a backend's
 // devices loads drivers, which takes time and memory.
 static bool may_be_of(const char *name, const sm_backend *backend) {
@@ -201,18 +146,23 @@ static bool may_be_of(const char *name, const sm_backend *backend) {
     return strncmp(name, backend->name, length) == 0 && (name[length] == '\0' || name[length] == ':');
 }
 
-// Appends the devices with that name; *found tells whether there are any.
-static sm_status append_named(const char *name, cli_device_list *list, bool *found) {
-    bool all = strcmp(name, "all") == 0;
+// Appends the devices with that name or id, or, with is_part, the benchmarked ones whose name, platform or driver contains
+// it, in any case; *found tells whether there are any.
+static sm_status append_named(const char *name, bool is_part, cli_device_list *list, bool *found) {
+    const bool all = strcmp(name, "all") == 0;
     *found = false;
     for (int b = 0; b < sm_backend_count(); b++) {
         const sm_backend *backend = sm_backend_at(b);
-        const int n = all || may_be_of(name, backend) ? cli_count_devices(backend) : 0;
+        const bool is_asked = is_part ? backend->benchmarked : all || may_be_of(name, backend);
+        const int n = is_asked ? cli_count_devices(backend) : 0;
         for (int i = 0; i < n; i++) {
             sm_device_info info;
             SM_TRY(cli_describe((cli_device){backend, i}, &info));
-            bool named = strcmp(name, backend->name) == 0 || strcmp(name, info.id) == 0;
-            if (named || (all && backend->benchmarked && info.available)) {
+            const bool has_part = strcasestr(info.name, name) != NULL || strcasestr(info.platform, name) != NULL ||
+                                  strcasestr(info.driver, name) != NULL;
+            const bool is_named = strcmp(name, backend->name) == 0 || strcmp(name, info.id) == 0 ||
+                                  (all && backend->benchmarked && info.available);
+            if (is_part ? has_part : is_named) {
                 *found = true;
                 SM_TRY(append(list, backend, i));
             }
@@ -222,22 +172,23 @@ static sm_status append_named(const char *name, cli_device_list *list, bool *fou
 }
 
 sm_status cli_select_devices(const cli_texts *names, cli_device_list *list) {
+    const char *backends[CLI_MAX_BACKENDS + 1] = {"all"};
+    int n = 1;
+    bool is_any_lost = false;
     list->n = 0;
     for (int i = 0; i < names->n; i++) {
         bool found;
-        SM_TRY(append_named(names->texts[i], list, &found));
+        SM_TRY(append_named(names->texts[i], false, list, &found));
         if (!found && strlen(names->texts[i]) >= CLI_LEAST_PART) {
-            SM_TRY(append_similar(names->texts[i], list, &found));
+            SM_TRY(append_named(names->texts[i], true, list, &found));
         }
-        if (found || is_any_lost()) { // the name may belong to a lost backend
-            continue;
-        }
-        const char *backends[CLI_MAX_TEXTS] = {"all"};
-        int n = 1;
-        for (int b = 0; b < sm_backend_count() && n < CLI_MAX_TEXTS; b++) {
+        for (int b = 0; !found && b < sm_backend_count() && n <= CLI_MAX_BACKENDS; b++) {
             backends[n++] = sm_backend_at(b)->name;
+            is_any_lost = is_any_lost || cli_backend_failure(sm_backend_at(b)) != SM_OK;
         }
-        return cli_no_such_name("--backend", "backend or device", names->texts[i], backends, n);
+        if (!found && !is_any_lost) { // else the name may belong to a lost backend
+            return cli_no_such_name("--backend", "backend or device", names->texts[i], backends, n);
+        }
     }
     return SM_OK;
 }
@@ -266,15 +217,19 @@ void cli_try_units(void) {
 
 static void note_progress(const char *text) { cli_note("%s", text); }
 
+sm_open_options cli_open_options(const cli_options *options, int64_t n_threads) {
+    return (sm_open_options){.n_threads = (int)n_threads,
+                             .isa = options->device.isa,
+                             .cpu_mask = options->device.cpu_mask,
+                             .keep_env = options->device.keep_env,
+                             .openblas = options->device.openblas,
+                             .progress = options->out.progress ? note_progress : NULL,
+                             .helper = os_program()};
+}
+
 sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_options *options, sm_device **opened) {
     sm_device_info info;
-    sm_open_options open_options = {.n_threads = (int)n_threads,
-                                    .isa = options->device.isa,
-                                    .cpu_mask = options->device.cpu_mask,
-                                    .keep_env = options->device.keep_env,
-                                    .openblas = options->device.openblas,
-                                    .progress = options->out.progress ? note_progress : NULL,
-                                    .helper = os_program()};
+    sm_open_options open_options = cli_open_options(options, n_threads);
     *opened = NULL;
     SM_TRY(device.backend->describe(device.index, &info));
     if (!info.available) {
@@ -296,8 +251,13 @@ sm_status cli_open_only_device(const cli_options *options, sm_device **opened) {
     cli_device device;
     SM_TRY(cli_select_devices(&options->device.backends, &devices));
     SM_TRY(cli_choose_device(NULL, &devices, &device));
-    return cli_open_device(device, options->device.threads.n > 0 ? options->device.threads.values[0] : 0, options,
-                           opened);
+    return cli_open_device(device, options->device.threads.values[0], options, opened);
+}
+
+void cli_close_device(sm_device *device) {
+    if (device != NULL) {
+        device->backend->close(device);
+    }
 }
 
 // --- model and weights ---------------------------------------------------------------------

@@ -1,33 +1,21 @@
-// worker.c: see setup/worker.h.
-#include "cli/setup/worker.h"
+// worker.c: see setup/setup.h.
+#include "cli/setup/setup.h"
 
 #include <string.h>
 #include <unistd.h>
 
 #include "clock.h"
-#include "cli/flags/options.h"
-#include "cli/output/notes.h"
-#include "cli/setup/processes.h"
-#include "cli/setup/session.h"
 #include "os/os.h"
 
 void cli_stage(const char *what, const sm_row *row) {
-    json_t *message = json_object();
-    sm_json_set_new(message, "stage", json_string(what));
-    if (row != NULL) {
-        sm_json_set_new(message, "draft", sm_row_to_json(row));
-    }
-    (void)sm_worker_send(message); // only used for messages
+    (void)sm_worker_send(json_pack("{s:s, s:o*}", "stage", what, "draft",
+                                   row != NULL ? sm_row_to_json(row) : NULL)); // for messages only
 }
 
 void cli_stage_search(const char *backend) {
-    char what[SM_TEXT_SIZE];
-    json_t *message = json_object();
-    snprintf(what, sizeof(what), "looking for %s devices", backend);
-    sm_json_set_new(message, "search", json_string(backend));
-    if (backend[0] != '\0') {
-        sm_json_set_new(message, "stage", json_string(what));
-    }
+    const bool begins = backend[0] != '\0';
+    json_t *message = json_pack("{s:s, s:o*}", "search", backend, "stage",
+                                begins ? json_sprintf("looking for %s devices", backend) : NULL);
     (void)sm_worker_send(message);
 }
 
@@ -38,8 +26,7 @@ sm_status cli_worker_failure(const sm_process_result *end, const char *stage, do
     if (end->late) {
         return sm_fail(
             SM_ERR_TIMEOUT,
-            "the limit of %g s ran out during: %s, which did not return; --timeout is too short, or a driver "
-            "hangs",
+            "the limit of %g s ran out during: %s, which did not return; --timeout is too short, or a driver hangs",
             timeout_s, stage);
     }
     if (end->no_memory) {
@@ -54,6 +41,31 @@ sm_status cli_worker_failure(const sm_process_result *end, const char *stage, do
                        strsignal(end->signal));
     }
     return sm_fail(SM_ERR_DEVICE, "the process ended during: %s, with exit code %d", stage, end->exit_code);
+}
+
+static sm_status ignore(void *ctx, const json_t *message, int64_t *deadline_ns) {
+    (void)ctx;
+    (void)message;
+    (void)deadline_ns;
+    return SM_OK;
+}
+
+// Now and timeout_s; 0, or more than a clock has: none.
+static int64_t deadline_after(double timeout_s) {
+    const bool has_limit = timeout_s > 0 && timeout_s * 1e9 < 9e18 - (double)sm_now_ns();
+    return has_limit ? sm_now_ns() + (int64_t)(timeout_s * 1e9) : INT64_MAX;
+}
+
+sm_status cli_work_apart(int (*work)(void *ctx), cli_receive receive, void *ctx, double timeout_s, rlim_t most_bytes,
+                         sm_process_result *end) {
+    const sm_worker_job job = {.work = work,
+                               .receive = receive != NULL ? receive : ignore,
+                               .ctx = ctx,
+                               .deadline_ns = deadline_after(timeout_s),
+                               .stop_s = CLI_RUN_STOP_S,
+                               .memory = {.resource = RLIMIT_DATA, .most = most_bytes},
+                               .interrupted = &cli_interrupted};
+    return sm_worker_run(&job, end);
 }
 
 // --- a subcommand ------------------------------------------------------------------------------------
@@ -86,23 +98,15 @@ static sm_status receive(void *ctx, const json_t *message, int64_t *deadline_ns)
     return SM_OK;
 }
 
-// Passes a crash on to our parent.
-static void end_likewise(int number) {
-    os_leave_no_core(); // the worker has a core file already
-    signal(number, SIG_DFL);
-    kill(getpid(), number);
-}
-
 sm_status cli_perform_in_worker(const cli_options *options, int (*work)(void *ctx), int *exit_code) {
     performance p = {.work = work, .options = (cli_options *)options};
     sm_process_result end;
     const bool is_one_row = options->command == CLI_PROFILE || options->command == CLI_LOOP;
-    const bool has_limit = is_one_row && options->measure.timeout_s > 0;
     const sm_worker_job job = {
         .work = perform,
         .receive = receive,
         .ctx = &p,
-        .deadline_ns = has_limit ? sm_now_ns() + (int64_t)(options->measure.timeout_s * 1e9) : INT64_MAX,
+        .deadline_ns = deadline_after(is_one_row ? options->measure.timeout_s : 0),
         .stop_s = CLI_STOP_S,
         .interrupted = &cli_interrupted,
     };
@@ -125,7 +129,10 @@ sm_status cli_perform_in_worker(const cli_options *options, int (*work)(void *ct
         if (end.signal != SIGPIPE) { // not a crash: nobody reads the results any more
             cli_note("%s", sm_error_message());
         }
-        end_likewise(end.signal);
+        // Passes a crash on to our parent.
+        os_leave_no_core(); // the worker has a core file already
+        signal(end.signal, SIG_DFL);
+        kill(getpid(), end.signal);
     }
     return status;
 }

@@ -1,8 +1,7 @@
 // workload.c: the batches and checks of a measurement.
-#include "cli/setup/workload.h"
+#include "cli/setup/setup.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -9,9 +9,141 @@
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
 #include "cli/flags/flag.h"
-#include "cli/flags/options.h"
-#include "cli/output/notes.h"
 #include "cli/sweep/sweep.h"
+#include "src/io/shell_word.h"
+
+// --- the flags with several values ---------------------------------------------------------------
+
+// Configuration i of the plan is configuration i of the choices.
+typedef struct {
+    sm_choices choices;
+    int args[SM_ADVISOR_MAX_AXES]; // index of the axis's flag in a configuration's arguments
+} advise_axes;
+
+// Length of the flag's name in "--name=value", without its dashes.
+static size_t name_length(const char *arg) { return strcspn(arg + 2, "="); }
+
+// --- axes ----------------------------------------------------------------------------------------
+
+// Number of different values of argument `arg` in the plan; 0: too many.
+static int count_levels(const cli_sweep_plan *plan, int arg) {
+    const char *seen[SM_ADVISOR_MAX_LEVELS];
+    int n = 0;
+    for (int i = 0; i < plan->n; i++) {
+        const char *value = plan->items[i].args[arg];
+        int k = 0;
+        while (k < n && strcmp(seen[k], value) != 0) {
+            k++;
+        }
+        if (k == SM_ADVISOR_MAX_LEVELS) {
+            return 0;
+        }
+        seen[k] = value;
+        n += k == n;
+    }
+    return n;
+}
+
+static sm_status add_axis(const cli_sweep_plan *plan, int arg, int n_levels, advise_axes *axes) {
+    const char *text = plan->items[0].args[arg];
+    const int n = axes->choices.n_axes;
+    if (cli_choosable_find(text + 2, name_length(text)) < 0) {
+        return sm_fail(SM_ERR_USAGE, "%.*s: give one value: rows with different values do not do the same work",
+                       (int)name_length(text) + 2, text);
+    }
+    if (n_levels == 0 || n == SM_ADVISOR_MAX_AXES) {
+        return sm_fail(SM_ERR_USAGE, "%.*s: too much to choose between; shorten a list", (int)name_length(text) + 2,
+                       text);
+    }
+    axes->args[n] = arg;
+    axes->choices.n_levels[n] = n_levels;
+    axes->choices.n_axes++;
+    return SM_OK;
+}
+
+static int rank_of(const cli_sweep_plan *plan, const advise_axes *axes, int axis) {
+    const char *text = plan->items[0].args[axes->args[axis]];
+    return cli_choosable_find(text + 2, name_length(text));
+}
+
+// SM_ERR_USAGE if a flag has several values that do not compare: two models do not do the same work.
+static sm_status find_axes(const cli_sweep_plan *plan, advise_axes *axes) {
+    *axes = (advise_axes){.choices = {.n_axes = 0}};
+    for (int arg = 1; arg < plan->items[0].n_args; arg++) {
+        const int n_levels = count_levels(plan, arg);
+        if (n_levels != 1) {
+            SM_TRY(add_axis(plan, arg, n_levels, axes));
+        }
+    }
+    for (int axis = 0; axis < axes->choices.n_axes; axis++) {
+        int place = 0;
+        for (int other = 0; other < axes->choices.n_axes; other++) {
+            place += rank_of(plan, axes, other) < rank_of(plan, axes, axis);
+        }
+        axes->choices.order[place] = axis;
+    }
+    return sm_choices_count(&axes->choices) == plan->n
+               ? SM_OK
+               : sm_fail(SM_ERR_INTERNAL, "advise: %d configurations are no product of %d lists", plan->n,
+                         axes->choices.n_axes);
+}
+
+// --- words of a configuration ------------------------------------------------------------------------
+
+// The flags in which a configuration differs from the default, "--batch-size=8 --precision=bf16". The caller frees it.
+static char *flags_of(const cli_sweep_plan *plan, const advise_axes *axes, int64_t configuration) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = sm_memstream(&text, &size);
+    for (int axis = 0; axis < axes->choices.n_axes; axis++) {
+        if (sm_choices_level(&axes->choices, configuration, axis) != 0) {
+            fprintf(out, "%s%s", ftell(out) > 0 ? " " : "", plan->items[configuration].args[axes->args[axis]]);
+        }
+    }
+    sm_memstream_close(out);
+    return text;
+}
+
+// The number in argument `flag`; 1 if absent.
+static long long number_of(const cli_configuration *c, const char *flag) {
+    for (int arg = 1; arg < c->n_args; arg++) {
+        const size_t length = name_length(c->args[arg]);
+        if (length == strlen(flag) && strncmp(c->args[arg] + 2, flag, length) == 0) {
+            return strtoll(c->args[arg] + 2 + length + 1, NULL, 10);
+        }
+    }
+    return 1;
+}
+
+static long long sequences_of(const cli_configuration *c) { return number_of(c, "batch-size") * number_of(c, "accum"); }
+
+// Its changes of the training, "batch, rounding"; "" for none: the same sums, perhaps in another order.
+static char *changes_of(const cli_sweep_plan *plan, const advise_axes *axes, int64_t configuration) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = sm_memstream(&text, &size);
+    if (sequences_of(&plan->items[configuration]) != sequences_of(&plan->items[0])) {
+        fputs("batch", out);
+    }
+    for (int axis = 0; axis < axes->choices.n_axes; axis++) {
+        const char *changes = cli_choosable_at(rank_of(plan, axes, axis))->changes;
+        const bool is_changed = sm_choices_level(&axes->choices, configuration, axis) != 0;
+        if (is_changed && changes != NULL && strcmp(changes, "batch") != 0) {
+            fprintf(out, "%s%s", ftell(out) > 0 ? ", " : "", changes);
+        }
+    }
+    sm_memstream_close(out);
+    return text;
+}
+
+// "stepmark run ..." that measures it; "stepmark loop ..." with --loader.
+static char *command_of(const cli_sweep_plan *plan, int64_t configuration) {
+    const cli_configuration *c = &plan->items[configuration];
+    char *flags = sm_shell_line(c->args, c->n_args);
+    char *line = sm_text_of("stepmark %s", flags);
+    free(flags);
+    return line;
+}
 
 // The first step and its check take about as much work again as the timed steps and warm-up.
 enum { N_OTHER_STEPS = 2 };
@@ -25,7 +157,7 @@ typedef struct {
 typedef struct {
     const cli_options *options;
     cli_sweep sweep; // its plan begins with all configurations, in the order of the choices
-    cli_advise_axes axes;
+    advise_axes axes;
     sm_advisor *advisor;
     int64_t n_configurations;
     tried *tried;
@@ -114,21 +246,13 @@ static tried *find_tried(advice *a, int64_t configuration) {
     return &a->tried[a->n_tried++];
 }
 
-static void keep(advice *a, const sm_trial *trial, json_t *row) {
-    const tried *its = find_tried(a, trial->configuration);
-    while (json_array_size(its->rows) < (size_t)trial->round) {
-        json_array_append_new(its->rows, json_null());
-    }
-    json_array_append(its->rows, row);
-}
-
 // --- a run -----------------------------------------------------------------------------------------------
 
 static void say_progress(const advice *a, const sm_trial *trial, const json_t *row, bool is_known) {
     char left[32];
     char when[64] = "";
     char rate[32];
-    char *flags = cli_advise_flags(&a->sweep.plan, &a->axes, trial->configuration);
+    char *flags = flags_of(&a->sweep.plan, &a->axes, trial->configuration);
     const int n_left = sm_advisor_most_left(a->advisor);
     const double speed = sm_advice_speed(row);
     const bool ok = isfinite(speed);
@@ -149,25 +273,6 @@ static double foreseen_s(const advice *a, const cli_candidate *c) {
     const double n_steps =
         (double)(c->run.measure.repetitions + (c->run.measure.warmup > 0 ? c->run.measure.warmup : 0) + N_OTHER_STEPS);
     return c->is_forecast ? n_steps * a->default_ns * 1e-9 * c->forecast.flops / a->default_flops : NAN;
-}
-
-// Does not start what would not end in time.
-static void look_at_time(const advice *a, cli_candidate *c) {
-    char reason[SM_ROW_REASON_SIZE];
-    const double limit_s = a->options->measure.timeout_s;
-    const double run_s = foreseen_s(a, c);
-    if (limit_s > 0 && run_s > limit_s) {
-        snprintf(reason, sizeof(reason), "about %.0f s by the default's speed, and --timeout is %g s; not started",
-                 run_s, limit_s);
-        cli_candidate_skip(c, reason);
-    }
-}
-
-static void learn_default(advice *a, const json_t *row, const cli_candidate *c) {
-    if (isfinite(sm_advice_speed(row)) && c->is_forecast) {
-        a->default_ns = sm_json_number(row, "median_ns");
-        a->default_flops = c->forecast.flops;
-    }
 }
 
 static sm_trial_outcome outcome_of(const json_t *row) {
@@ -193,7 +298,15 @@ static sm_status measure(advice *a, const cli_configuration *c, json_t **row) {
         SM_TRY(cli_candidate_ask(candidate));
     }
     if (candidate->status[0] == '\0') {
-        look_at_time(a, candidate);
+        // Does not start what would not end in time.
+        char reason[SM_ROW_REASON_SIZE];
+        const double limit_s = a->options->measure.timeout_s;
+        const double run_s = foreseen_s(a, candidate);
+        if (limit_s > 0 && run_s > limit_s) {
+            snprintf(reason, sizeof(reason), "about %.0f s by the default's speed, and --timeout is %g s; not started",
+                     run_s, limit_s);
+            cli_candidate_skip(candidate, reason);
+        }
     }
     a->n_timed += candidate->status[0] == '\0';
     return cli_sweep_measure(&a->sweep, c, candidate, row);
@@ -217,9 +330,16 @@ static sm_status run_trial(advice *a, const sm_trial *trial) {
         SM_TRY(measure(a, c, &row));
     }
     if (trial->configuration == 0) {
-        learn_default(a, row, candidate);
+        if (isfinite(sm_advice_speed(row)) && candidate->is_forecast) {
+            a->default_ns = sm_json_number(row, "median_ns");
+            a->default_flops = candidate->forecast.flops;
+        }
     }
-    keep(a, trial, row);
+    const tried *its = find_tried(a, trial->configuration);
+    while (json_array_size(its->rows) < (size_t)trial->round) {
+        json_array_append_new(its->rows, json_null());
+    }
+    json_array_append(its->rows, row);
     a->n_runs += isfinite(sm_advice_speed(row));
     sm_advisor_take(a->advisor, outcome_of(row), sm_advice_speed(row));
     say_progress(a, trial, row, is_known);
@@ -272,20 +392,6 @@ static void print_winner(const char *what, const json_t *winner) {
            changes[0] != '\0' ? "; it changes the training: " : "", changes, sm_rows_text(winner, "command"));
 }
 
-static void print_counts(const advice *a) {
-    char too_large[64] = "";
-    const int64_t n_left = a->n_configurations - (int64_t)a->n_tried - a->n_too_large;
-    if (a->n_too_large > 0) {
-        snprintf(too_large, sizeof(too_large), " %lld more do not fit by estimate.", (long long)a->n_too_large);
-    }
-    printf("\n%zu of %lld configurations were tried, in %d runs.%s", a->n_tried, (long long)a->n_configurations,
-           a->n_runs, too_large);
-    if (n_left > 0) {
-        printf(" Nothing is known of the other %lld.", (long long)n_left);
-    }
-    puts(" The default has the first value of each list.");
-}
-
 static void print_doubt(const json_t *records) {
     size_t i;
     json_t *record;
@@ -302,7 +408,17 @@ static void conclude_in_words(const advice *a, const json_t *records) {
     const json_t *winner = find_advised(records);
     const json_t *same =
         winner != NULL && sm_rows_text(winner, "changes")[0] == '\0' ? winner : find_same_training(records);
-    print_counts(a);
+    char too_large[64] = "";
+    const int64_t n_left = a->n_configurations - (int64_t)a->n_tried - a->n_too_large;
+    if (a->n_too_large > 0) {
+        snprintf(too_large, sizeof(too_large), " %lld more do not fit by estimate.", (long long)a->n_too_large);
+    }
+    printf("\n%zu of %lld configurations were tried, in %d runs.%s", a->n_tried, (long long)a->n_configurations,
+           a->n_runs, too_large);
+    if (n_left > 0) {
+        printf(" Nothing is known of the other %lld.", (long long)n_left);
+    }
+    puts(" The default has the first value of each list.");
     print_doubt(records);
     if (winner == NULL) {
         puts("\nNothing that was measured often is faster than the default beyond doubt.");
@@ -316,17 +432,14 @@ static void conclude_in_words(const advice *a, const json_t *records) {
     }
 }
 
-static void fill_case(const advice *a, const tried *its, sm_advice_case *one) {
-    char *flags = cli_advise_flags(&a->sweep.plan, &a->axes, its->configuration);
-    char *changes = cli_advise_changes(&a->sweep.plan, &a->axes, its->configuration);
-    char *command = cli_advise_command(&a->sweep.plan, its->configuration);
-    *one = (sm_advice_case){flags, changes, command, its->rows, its->configuration == sm_advisor_best(a->advisor)};
-}
-
 static json_t *make_records(const advice *a) {
     sm_advice_case *cases = sm_calloc(a->n_tried + 1, sizeof(*cases));
     for (size_t i = 0; i < a->n_tried; i++) {
-        fill_case(a, &a->tried[i], &cases[i]);
+        char *flags = flags_of(&a->sweep.plan, &a->axes, a->tried[i].configuration);
+        char *changes = changes_of(&a->sweep.plan, &a->axes, a->tried[i].configuration);
+        char *command = command_of(&a->sweep.plan, a->tried[i].configuration);
+        cases[i] = (sm_advice_case){flags, changes, command, a->tried[i].rows,
+                                    a->tried[i].configuration == sm_advisor_best(a->advisor)};
     }
     json_t *records = sm_advice(cases, a->n_tried);
     for (size_t i = 0; i < a->n_tried; i++) {
@@ -339,12 +452,11 @@ static json_t *make_records(const advice *a) {
 }
 
 static sm_status print(const advice *a) {
-    json_t *records = NULL;
     const sm_format format = (sm_format)a->options->out.format;
     if (a->n_tried == 0) {
         return SM_OK; // interrupted before the first run was complete
     }
-    records = make_records(a);
+    json_t *records = make_records(a);
     sm_status status = sm_record_write_all(&sm_advice_table, format, stdout, records);
     if (status == SM_OK && sm_format_is_read(format)) {
         conclude_in_words(a, records);
@@ -408,17 +520,8 @@ static sm_status open_advice(const cli_options *options, advice *a) {
     *a = (advice){.options = options, .default_ns = NAN};
     SM_TRY(cli_sweep_open(options, &a->sweep));
     a->n_configurations = a->sweep.plan.n;
-    SM_TRY(cli_advise_axes_find(&a->sweep.plan, &a->axes));
+    SM_TRY(find_axes(&a->sweep.plan, &a->axes));
     return sm_advisor_open(&a->axes.choices, (int)options->compare.pairs, &a->advisor);
-}
-
-static void close_advice(advice *a) {
-    for (size_t i = 0; i < a->n_tried; i++) {
-        json_decref(a->tried[i].rows);
-    }
-    free(a->tried);
-    sm_advisor_close(a->advisor);
-    cli_sweep_close(&a->sweep);
 }
 
 sm_status cli_advise(const cli_options *given) {
@@ -431,6 +534,11 @@ sm_status cli_advise(const cli_options *given) {
     if (status == SM_OK) {
         status = options.sweep.dry_run ? dry_run(&a) : run_and_print(&a);
     }
-    close_advice(&a);
+    for (size_t i = 0; i < a.n_tried; i++) {
+        json_decref(a.tried[i].rows);
+    }
+    free(a.tried);
+    sm_advisor_close(a.advisor);
+    cli_sweep_close(&a.sweep);
     return status;
 }

@@ -1,23 +1,14 @@
 // again.c: runs a row of a result file again with its own flags, and compares the result.
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "bench/compare/again.h"
-#include "bench/rows/machine.h"
 #include "bench/score/board.h"
 #include "bench/tables/show.h"
-#include "cli/flags/configure.h"
 #include "cli/flags/flag.h"
-#include "cli/flags/options.h"
-#include "cli/measure/loop.h"
-#include "cli/measure/run.h"
-#include "cli/output/notes.h"
 #include "cli/rows/rows.h"
-#include "cli/setup/session.h"
 #include "cli/sweep/sweep.h"
-#include "os/os.h"
 
 typedef struct {
     const cli_options *options; // of this command
@@ -56,15 +47,6 @@ static sm_status choose_row(repetition *r, const sm_rows *rows) {
     return SM_OK;
 }
 
-static bool is_own_backend(const char *name) {
-    for (int i = 0; i < sm_backend_count(); i++) {
-        if (strcmp(sm_backend_at(i)->name, name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static sm_status take_flags(repetition *r, const json_t *args) {
     const size_t n = json_array_size(args);
     SM_TRY(cli_run_args_check(args));
@@ -85,7 +67,7 @@ static sm_status find_flags(repetition *r) {
     if (json_array_size(args) > 0 && (!was_loop || cli_run_args_command(args) == CLI_LOOP)) {
         return take_flags(r, args);
     }
-    if (backend[0] != '\0' && !is_own_backend(backend)) {
+    if (backend[0] != '\0' && sm_backend_find(backend) == NULL) {
         return sm_fail(SM_ERR_INVALID, "measured by %s, not by stepmark; run it again with that program", backend);
     }
     return sm_fail(SM_ERR_INVALID,
@@ -166,12 +148,6 @@ static sm_status look(repetition *r) {
     return SM_OK;
 }
 
-static void say_command(const repetition *r) {
-    char *line = cli_run_args_line(json_object_get(r->row, "run_args"));
-    cli_note("%s", line);
-    free(line);
-}
-
 // Does not print a digest that the row has none to compare with.
 static void forget_digest(const repetition *r, json_t *again, const char *field) {
     if (sm_rows_text(r->row, field)[0] == '\0') {
@@ -184,7 +160,9 @@ static sm_status run_again(repetition *r, json_t **again) {
     SM_TRY(take_own_code(r));
     SM_TRY(look(r));
     SM_TRY(check_sources(r));
-    say_command(r);
+    char *line = cli_run_args_line(json_object_get(r->row, "run_args"));
+    cli_note("%s", line);
+    free(line);
     SM_TRY(cli_candidate_run(&r->sweeper, &r->flags, &r->candidate, again));
     forget_digest(r, *again, "data_digest");
     forget_digest(r, *again, "weights_digest");
@@ -193,41 +171,30 @@ static sm_status run_again(repetition *r, json_t **again) {
 
 // --- output --------------------------------------------------------------------------------------------
 
-static void write_read(const sm_again *result) {
-    printf("\n- losses: %s\n- speed: %s\n", result->losses, result->speed);
-    if (result->conditions[0] != '\0') {
-        printf("- conditions that differ: %s\n", result->conditions);
-    }
-    static const char *const of_speed[] = {
-        [SM_VERDICT_SAME] = "",
-        [SM_VERDICT_INCONCLUSIVE] = "; of its speed nothing can be told",
-        [SM_VERDICT_FASTER] = "; the speed differs, which a reproduction may",
-        [SM_VERDICT_SLOWER] = "; the speed differs, which a reproduction may",
-    };
-    printf("\nverdict: %s%s\n", result->is_reproduced ? "reproduced" : "not reproduced",
-           result->is_reproduced ? of_speed[result->comparison.verdict] : "");
-}
-
-// One object, so that a script can ask for `.is_reproduced`.
-static sm_status write_json(const repetition *r, const sm_again *result, const json_t *again) {
-    json_t *whole = json_pack("{s:b, s:s, s:s, s:s, s:s, s:O, s:O, s:O, s:O}", "is_reproduced", result->is_reproduced,
-                              "reason", result->reason, "losses", result->losses, "speed", result->speed, "conditions",
-                              result->conditions, "fields", result->fields, "comparisons", result->comparison.compared,
-                              "recorded", r->row, "again", again);
-    bool written = whole != NULL && json_dumpf(whole, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) == 0;
-    json_decref(whole);
-    putchar('\n');
-    return written ? SM_OK : sm_fail(SM_ERR_IO, "cannot write the rows");
-}
-
 static sm_status write_result(const repetition *r, const sm_again *result, const json_t *again) {
     const sm_format format = (sm_format)r->options->out.format;
     if (format == SM_FORMAT_JSON) {
-        return write_json(r, result, again);
+        return cli_print_object(json_pack("{s:b, s:s, s:s, s:s, s:s, s:O, s:O, s:O, s:O}", "is_reproduced",
+                                          result->is_reproduced, "reason", result->reason, "losses", result->losses,
+                                          "speed", result->speed, "conditions", result->conditions, "fields",
+                                          result->fields, "comparisons", result->comparison.compared, "recorded",
+                                          r->row, "again", again),
+                                "the rows");
     }
     SM_TRY(sm_record_write_all(&sm_again_table, format, stdout, result->fields));
     if (sm_format_is_read(format)) {
-        write_read(result);
+        printf("\n- losses: %s\n- speed: %s\n", result->losses, result->speed);
+        if (result->conditions[0] != '\0') {
+            printf("- conditions that differ: %s\n", result->conditions);
+        }
+        static const char *const of_speed[] = {
+            [SM_VERDICT_SAME] = "",
+            [SM_VERDICT_INCONCLUSIVE] = "; of its speed nothing can be told",
+            [SM_VERDICT_FASTER] = "; the speed differs, which a reproduction may",
+            [SM_VERDICT_SLOWER] = "; the speed differs, which a reproduction may",
+        };
+        printf("\nverdict: %s%s\n", result->is_reproduced ? "reproduced" : "not reproduced",
+               result->is_reproduced ? of_speed[result->comparison.verdict] : "");
     } else {
         cli_note("losses: %s; speed: %s", result->losses, result->speed);
     }
@@ -244,9 +211,7 @@ static sm_status compare_and_write(const repetition *r, const json_t *again) {
     sm_again result;
     sm_again_compare(r->row, again, r->options->compare.threshold_percent / 100, &result);
     sm_status status = write_result(r, &result, again);
-    if (status == SM_OK) {
-        status = conclude(r, &result);
-    }
+    status = status == SM_OK ? conclude(r, &result) : status;
     sm_again_free(&result);
     return status;
 }

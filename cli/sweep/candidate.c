@@ -1,8 +1,6 @@
 // candidate.c: see sweep/sweep.h.
 #include "cli/sweep/sweep.h"
 
-#include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -12,12 +10,6 @@
 #include "bench/rows/row_json_schema.h"
 #include "bench/score/score.h"
 #include "bench/tables/show.h"
-#include "cli/flags/configure.h"
-#include "cli/flags/options.h"
-#include "cli/measure/run.h"
-#include "cli/output/notes.h"
-#include "cli/setup/data.h"
-#include "cli/setup/worker.h"
 
 // Memory of libraries and drivers, not counted in the user's limit (some spin or crash without it).
 static const int64_t library_bytes = INT64_C(1) << 30;
@@ -45,23 +37,6 @@ static sm_status choose_device(cli_candidate *c, cli_device *device) {
                     sm_error_message());
     }
     return cli_describe(*device, &c->info);
-}
-
-static sm_status make_job(cli_candidate *c) {
-    const cli_options *o = &c->run;
-    cli_device device;
-    SM_TRY(choose_device(c, &device));
-    c->job = (cli_job){
-        .model = o->model.weights != NULL ? o->model.weights : o->model.models.texts[0],
-        .device = device,
-        .n_threads = o->device.threads.n > 0 ? o->device.threads.values[0] : 0,
-        .precision = (cli_precision)o->device.precisions.values[0],
-        .mode = (sm_mode)o->device.modes.values[0],
-        .pass = o->work.passes.n > 0 ? (sm_pass_type)o->work.passes.values[0] : SM_PASS_STEP,
-        .B = o->work.batch_sizes.n > 0 ? o->work.batch_sizes.values[0] : 0,
-        .T = o->work.seq_lens.n > 0 ? o->work.seq_lens.values[0] : 0,
-    };
-    return SM_OK;
 }
 
 static void name_place(const cli_candidate *c, char place[2 * SM_TEXT_SIZE]) {
@@ -109,9 +84,7 @@ static const char *why_meaningless(const cli_candidate *c) {
 }
 
 static void foretell(const cli_sweeper *s, cli_candidate *c) {
-    char needed[32];
-    char limit[32];
-    char reason[SM_ROW_REASON_SIZE];
+    char needed[32], limit[32], reason[SM_ROW_REASON_SIZE];
     int64_t free_bytes = (int64_t)c->info.free_bytes;
     c->limit_bytes = s->memory_limit_bytes;
     if (free_bytes > 0 && (c->limit_bytes == 0 || free_bytes < c->limit_bytes)) {
@@ -138,30 +111,25 @@ static void foretell(const cli_sweeper *s, cli_candidate *c) {
     }
 }
 
-// Flags that hold for all configurations. Pauses are made between them.
-static void take_common_flags(const cli_options *whole, cli_options *run) {
-    run->measure.timeout_s = whole->measure.timeout_s;
-    run->measure.check_seed = whole->measure.check_seed;
-    run->out.progress = whole->out.progress;
-    run->argc = whole->argc;
-    run->argv = whole->argv;
-}
-
 sm_status cli_candidate_look(const cli_sweeper *s, const cli_configuration *configuration, cli_candidate *c) {
+    cli_device device;
     memset(c, 0, sizeof(*c));
     const cli_command command = cli_command_find(configuration->args[0]);
     SM_TRY(cli_options_parse_row(command, configuration->n_args, configuration->args, &c->run));
     if (cli_commands[s->options->command].sweeps) {
-        take_common_flags(s->options, &c->run);
+        // Flags that hold for all configurations. Pauses are made between them.
+        c->run.measure.timeout_s = s->options->measure.timeout_s;
+        c->run.measure.check_seed = s->options->measure.check_seed;
+        c->run.out.progress = s->options->out.progress;
+        c->run.argc = s->options->argc;
+        c->run.argv = s->options->argv;
     }
-    SM_TRY(make_job(c));
+    SM_TRY(choose_device(c, &device));
     SM_TRY(command == CLI_LOOP ? cli_check_loader(&c->run) : SM_OK);
-    sm_status status = cli_config(&c->run, c->run.model.models.texts[0], &c->job.config);
+    const sm_status status = cli_job_of(&c->run, NULL, &c->job);
+    c->job.device = device;
     if (c->job.config.model == NULL) {
         return status; // an unknown model name: a typing error, or the shell's
-    }
-    if (status == SM_OK) {
-        status = cli_check_seq_len(&c->job.config, c->job.T);
     }
     c->is_usage = status != SM_OK;
     const char *meaningless = why_meaningless(c);
@@ -190,9 +158,7 @@ static sm_status ask(const cli_candidate *c) {
     SM_TRY_GOTO(sm_session_supports(device, plan));
 cleanup:
     sm_plan_free(plan);
-    if (device != NULL) {
-        job.device.backend->close(device);
-    }
+    cli_close_device(device);
     return status;
 }
 
@@ -215,33 +181,12 @@ static sm_status take_answer(void *ctx, const json_t *message, int64_t *deadline
 }
 
 sm_status cli_candidate_ask(cli_candidate *c) {
-    const sm_worker_job job = {.work = answer,
-                               .receive = take_answer,
-                               .ctx = c,
-                               .deadline_ns = INT64_MAX,
-                               .stop_s = CLI_RUN_STOP_S,
-                               .interrupted = &cli_interrupted};
     sm_process_result end;
-    SM_TRY(sm_worker_run(&job, &end));
+    SM_TRY(cli_work_apart(answer, take_answer, c, 0, 0, &end));
     return end.exit_code == 0 ? SM_OK : cli_worker_failure(&end, "asking the device", 0);
 }
 
 // --- rows --------------------------------------------------------------------------------------
-
-// Sets the fields that only the sweep knows.
-static void set_sweep_fields(const cli_sweeper *s, const cli_configuration *configuration, const cli_candidate *c,
-                             json_t *row) {
-    sm_json_set_new(row, "sweep_key", sm_json_text(configuration->key));
-    sm_json_set_new(row, "score", sm_json_text(sm_score_is_work(row) ? SM_SCORE_NAME : ""));
-    sm_json_set_new(row, "memory_limit_bytes",
-                    sm_json_integer(s->memory_limit_bytes > 0 ? s->memory_limit_bytes : SM_ABSENT));
-    if (configuration->is_search) {
-        sm_json_set_new(row, "sweep_note", json_string("search for the largest batch that fits"));
-    }
-    if (c->is_forecast && !json_is_integer(json_object_get(row, "estimated_bytes"))) { // it was not started
-        sm_json_set_new(row, "estimated_bytes", sm_json_integer(c->forecast.memory_bytes));
-    }
-}
 
 // A row without figures.
 static sm_status make_row(const cli_sweeper *s, const cli_candidate *c, const char *status, const char *reason,
@@ -310,8 +255,7 @@ static int measure(void *ctx) {
     bench.options = &c->run;
     bench.machine = m->sweeper->machine;
     sm_row_init(&row);
-    sm_status status = SM_OK;
-    status = status == SM_OK && c->job.B == 0 ? choose_sizes(m, &bench) : status;
+    sm_status status = c->job.B == 0 ? choose_sizes(m, &bench) : SM_OK;
     if (status == SM_OK) {
         cli_say("%s: %s, %s, %s, B=%lld T=%lld ...", c->job.device.backend->name, c->job.model,
                 sm_mode_name(c->job.mode), sm_pass_name(c->job.pass), (long long)c->job.B, (long long)c->job.T);
@@ -397,20 +341,10 @@ static int64_t allowed_bytes(const cli_sweeper *s, const cli_candidate *c) {
 }
 
 static sm_status run_process(measuring *m) {
-    const double timeout_s = m->sweeper->options->measure.timeout_s;
-    const bool has_limit = timeout_s > 0 && timeout_s * 1e9 < 9e18 - (double)sm_now_ns();
-    const sm_worker_job job = {
-        .work = measure,
-        .receive = receive,
-        .ctx = m,
-        .deadline_ns = has_limit ? sm_now_ns() + (int64_t)(timeout_s * 1e9) : INT64_MAX,
-        .stop_s = CLI_RUN_STOP_S,
-        .memory = {.resource = RLIMIT_DATA, .most = (rlim_t)allowed_bytes(m->sweeper, m->candidate)},
-        .interrupted = &cli_interrupted,
-    };
     sm_process_result end;
     SM_ROW_TEXT(m->stage, "starting");
-    SM_TRY(sm_worker_run(&job, &end));
+    SM_TRY(cli_work_apart(measure, receive, m, m->sweeper->options->measure.timeout_s,
+                          (rlim_t)allowed_bytes(m->sweeper, m->candidate), &end));
     sm_status status = m->refused != SM_OK ? sm_fail(m->refused, "%s", m->message)
                        : m->row == NULL    ? give_up(m, &end)
                                            : SM_OK;
@@ -429,7 +363,17 @@ sm_status cli_candidate_run(const cli_sweeper *s, const cli_configuration *confi
     json_decref(m.draft);
     if (m.row != NULL) {
         char contradiction[SM_CONTRADICTION_SIZE];
-        set_sweep_fields(s, configuration, c, m.row);
+        // Sets the fields that only the sweep knows.
+        sm_json_set_new(m.row, "sweep_key", sm_json_text(configuration->key));
+        sm_json_set_new(m.row, "score", sm_json_text(sm_score_is_work(m.row) ? SM_SCORE_NAME : ""));
+        sm_json_set_new(m.row, "memory_limit_bytes",
+                        sm_json_integer(s->memory_limit_bytes > 0 ? s->memory_limit_bytes : SM_ABSENT));
+        if (configuration->is_search) {
+            sm_json_set_new(m.row, "sweep_note", json_string("search for the largest batch that fits"));
+        }
+        if (c->is_forecast && !json_is_integer(json_object_get(m.row, "estimated_bytes"))) { // it was not started
+            sm_json_set_new(m.row, "estimated_bytes", sm_json_integer(c->forecast.memory_bytes));
+        }
         sm_row_hold_to_itself(m.row, contradiction);
     }
     *row = m.row;

@@ -1,16 +1,108 @@
 // plan.c: from lines of flags to configurations: reads the lines, forms products, removes duplicates and filtered ones,
 // and orders them.
-#include "cli/sweep/sweep.h"
-
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/flags/flag.h"
-#include "cli/flags/options.h"
-#include "cli/setup/session.h"
+#include "cli/sweep/sweep.h"
 #include "src/io/input_file.h"
+
+// --- configurations ------------------------------------------------------------------------------
+
+static void configuration_free(cli_configuration *c) {
+    for (int i = 0; i < c->n_args; i++) {
+        free(c->args[i]);
+    }
+    free(c->args);
+    free(c->key);
+}
+
+void cli_sweep_plan_free(cli_sweep_plan *plan) {
+    for (int i = 0; i < plan->n; i++) {
+        configuration_free(&plan->items[i]);
+    }
+    free(plan->items);
+    *plan = (cli_sweep_plan){NULL, 0};
+}
+
+// Appends an empty configuration of n_args arguments.
+sm_status cli_sweep_plan_add(cli_sweep_plan *plan, int n_args, cli_configuration **added) {
+    if (plan->n >= CLI_MAX_CONFIGURATIONS) {
+        return sm_fail(SM_ERR_USAGE, "sweep: more than %d configurations; shorten a list", CLI_MAX_CONFIGURATIONS);
+    }
+    if ((plan->n & (plan->n - 1)) == 0) { // at 0 and each power of two: there is room up to the next
+        plan->items = sm_realloc(plan->items, (plan->n > 0 ? 2 * (size_t)plan->n : 1) * sizeof(*plan->items));
+    }
+    *added = &plan->items[plan->n++];
+    **added = (cli_configuration){.args = sm_calloc((size_t)n_args + 1, sizeof(char *)), .n_args = n_args};
+    return SM_OK;
+}
+
+// Makes the key: the arguments without their dashes.
+void cli_configuration_set_key(cli_configuration *c, const char *mark) {
+    size_t size = strlen(mark) + 2;
+    for (int i = 1; i < c->n_args; i++) {
+        size += strlen(c->args[i]) + 1;
+    }
+    char *key = sm_malloc(size);
+    size_t used = 0;
+    key[0] = '\0';
+    for (int i = 1; i < c->n_args; i++) {
+        used += (size_t)snprintf(key + used, size - used, "%s%s", used > 0 ? " " : "", c->args[i] + 2);
+    }
+    snprintf(key + used, size - used, "%s%s", mark[0] != '\0' ? " " : "", mark);
+    free(c->key);
+    c->key = key;
+}
+
+void cli_configuration_copy_args(const cli_configuration *from, cli_configuration *to) {
+    for (int i = 0; i < from->n_args; i++) {
+        to->args[i] = sm_strdup(from->args[i]);
+    }
+}
+
+// Replaces a flag's argument, or adds it.
+static void set_arg(cli_configuration *c, const char *flag, int64_t value) {
+    char prefix[CLI_TEXT_SIZE];
+    int at = 1;
+    int n = snprintf(prefix, sizeof(prefix), "--%s=", flag);
+    while (at < c->n_args && strncmp(c->args[at], prefix, (size_t)n) != 0) {
+        at++;
+    }
+    if (at == c->n_args) {
+        c->args = sm_realloc(c->args, ((size_t)at + 2) * sizeof(*c->args));
+        c->args[at] = NULL;
+        c->args[at + 1] = NULL;
+        c->n_args++;
+    }
+    free(c->args[at]);
+    c->args[at] = sm_text_of("%s%lld", prefix, (long long)value);
+}
+
+sm_status cli_sweep_plan_repeat(cli_sweep_plan *plan, int index, int64_t round) {
+    char mark[32];
+    cli_configuration *c = NULL;
+    SM_TRY(cli_sweep_plan_add(plan, plan->items[index].n_args, &c)); // the array may have moved
+    cli_configuration_copy_args(&plan->items[index], c);
+    c->place = plan->items[index].place + round;
+    snprintf(mark, sizeof(mark), "round=%lld", (long long)round + 1);
+    cli_configuration_set_key(c, mark);
+    return SM_OK;
+}
+
+sm_status cli_sweep_plan_derive(cli_sweep_plan *plan, const cli_configuration *of, int64_t B, int64_t T) {
+    const cli_configuration original = *of; // `of` may be in the array that grows
+    cli_configuration *c = NULL;
+    SM_TRY(cli_sweep_plan_add(plan, original.n_args, &c));
+    cli_configuration_copy_args(&original, c);
+    set_arg(c, "batch-size", B);
+    set_arg(c, "seq-len", T);
+    c->is_search = true;
+    c->place = original.place;
+    cli_configuration_set_key(c, "largest");
+    return SM_OK;
+}
 
 enum { MAX_WORDS = 64, MAX_LINE = 4096, MAX_FLAGS = 256, MAX_VALUE = 512, MAX_FILE = 1 << 26 };
 
@@ -252,12 +344,8 @@ static sm_status add_text_line(const char *name, int number, const char *begin, 
     if (status == SM_OK && options->sweep.of_sweep != NULL) {
         status = sm_fail(SM_ERR_USAGE, "--%s holds for all; give it on the command line", options->sweep.of_sweep);
     }
-    if (status == SM_OK) {
-        status = check_code(&options->sweep.axes, override);
-    }
-    if (status == SM_OK) {
-        status = add_line(CLI_RUN, &options->sweep.axes, override, plan);
-    }
+    status = status == SM_OK ? check_code(&options->sweep.axes, override) : status;
+    status = status == SM_OK ? add_line(CLI_RUN, &options->sweep.axes, override, plan) : status;
     free(options);
     if (status == SM_ERR_USAGE) {
         snprintf(message, sizeof(message), "%s", sm_error_message());
@@ -305,12 +393,12 @@ static int compare_keys(const void *a, const void *b) {
 }
 
 // Keeps the first configuration of each key, and of these the ones that match the filter.
-static void leave_out(cli_sweep_plan *plan, const regex_t *filter) {
+static void leave_out(cli_sweep_plan *plan, const sm_pattern *filter) {
     const cli_configuration **sorted = sm_malloc(((size_t)plan->n + 1) * sizeof(*sorted));
     bool *drop = sm_calloc((size_t)plan->n + 1, sizeof(*drop));
     for (int i = 0; i < plan->n; i++) {
         sorted[i] = &plan->items[i];
-        drop[i] = filter != NULL && regexec(filter, plan->items[i].key, 0, NULL, 0) != 0;
+        drop[i] = filter != NULL && !sm_pattern_matches(filter, plan->items[i].key);
     }
     qsort(sorted, (size_t)plan->n, sizeof(*sorted), compare_keys);
     for (int i = 1; i < plan->n; i++) {
@@ -321,7 +409,7 @@ static void leave_out(cli_sweep_plan *plan, const regex_t *filter) {
     int n = 0;
     for (int i = 0; i < plan->n; i++) {
         if (drop[i]) {
-            cli_configuration_free(&plan->items[i]);
+            configuration_free(&plan->items[i]);
         } else {
             plan->items[n++] = plan->items[i];
         }
@@ -331,16 +419,12 @@ static void leave_out(cli_sweep_plan *plan, const regex_t *filter) {
     free(drop);
 }
 
-static sm_status apply_filter(const char *pattern, cli_sweep_plan *plan) {
-    regex_t filter;
-    if (pattern == NULL) {
-        leave_out(plan, NULL);
-        return SM_OK;
-    }
-    SM_TRY(cli_filter_compile(pattern, &filter));
-    leave_out(plan, &filter);
-    regfree(&filter);
-    return plan->n > 0 ? SM_OK : sm_fail(SM_ERR_USAGE, "--filter: '%s' matches no configuration", pattern);
+static sm_status apply_filter(const char *text, cli_sweep_plan *plan) {
+    sm_pattern *filter;
+    SM_TRY(cli_filter_compile(text, &filter));
+    leave_out(plan, filter);
+    sm_pattern_free(filter);
+    return text == NULL || plan->n > 0 ? SM_OK : sm_fail(SM_ERR_USAGE, "--filter: '%s' matches no configuration", text);
 }
 
 // SplitMix64 (Steele, Lea and Flood 2014); a good shuffle is enough.
@@ -395,12 +479,8 @@ sm_status cli_sweep_plan_make(const cli_options *options, cli_sweep_plan *plan) 
                        : options->sweep.sweep_file != NULL
                            ? add_file(options->sweep.sweep_file, &options->sweep.axes, plan)
                            : add_line(options->command, NULL, &options->sweep.axes, plan);
-    if (status == SM_OK) {
-        status = apply_filter(options->learn.filter, plan);
-    }
-    if (status == SM_OK) {
-        status = make_rounds(options, plan);
-    }
+    status = status == SM_OK ? apply_filter(options->learn.filter, plan) : status;
+    status = status == SM_OK ? make_rounds(options, plan) : status;
     if (status != SM_OK) {
         cli_sweep_plan_free(plan);
     }

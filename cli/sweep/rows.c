@@ -1,27 +1,20 @@
 // rows.c: the rows of a running sweep: the known ones, and measuring one more.
 #include <errno.h>
-#include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "bench/rows/sweep_log.h"
+#include "clock.h"
 #include "bench/tables/show.h"
 #include "cli/flags/flag.h"
-#include "cli/measure/run.h"
-#include "cli/output/notes.h"
+#include "cli/rows/rows.h"
 #include "cli/sweep/sweep.h"
 
 // Work besides a configuration's steps (start, ceilings, weights, loss check), in FLOPs.
 static const double fixed_work = 1e11;
 
 enum { N_INSTRUMENTED_STEPS = 4, N_AUTO_WARMUP = 6 };
-
-static double now_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 double cli_sweep_work(const cli_candidate *c) {
     if (c->status[0] != '\0') {
@@ -88,7 +81,7 @@ sm_status cli_sweep_measure(cli_sweep *s, const cli_configuration *c, cli_candid
     if (s->n_started++ > 0 && candidate->status[0] == '\0') {
         SM_TRY(rest(s->sweeper.options->measure.delay_s));
     }
-    double begin_s = now_s();
+    const int64_t begin_ns = sm_now_ns();
     const double work = cli_sweep_work(candidate);
     const sm_status measured = cli_candidate_run(&s->sweeper, c, candidate, &made);
     if (made == NULL) {
@@ -98,7 +91,7 @@ sm_status cli_sweep_measure(cli_sweep *s, const cli_configuration *c, cli_candid
     json_decref(made);
     SM_TRY(kept);
     if (work > 0) {
-        s->seconds += now_s() - begin_s;
+        s->seconds += (double)(sm_now_ns() - begin_ns) * 1e-9;
         s->work_done += work;
     }
     *row = cli_sweep_known(s, c->key);
@@ -109,29 +102,26 @@ sm_status cli_sweep_measure(cli_sweep *s, const cli_configuration *c, cli_candid
 
 static sm_status open_log(cli_sweep *s) {
     const cli_options *o = s->sweeper.options;
+    const char *path = o->out.output_file;
     size_t i;
-    json_t *warning;
     json_t *row;
-    if (o->out.output_file == NULL) {
-        return o->sweep.resume ? sm_fail(SM_ERR_USAGE, "--resume: needs --output-file, the file to continue") : SM_OK;
+    if (o->sweep.resume && (path == NULL || !cli_is_log(path))) {
+        return path == NULL
+                   ? sm_fail(SM_ERR_USAGE, "--resume: needs --output-file, the file to continue")
+                   : sm_fail(SM_ERR_USAGE, "--resume: continues a file of lines, such as rows.jsonl, not %s", path);
     }
-    if (!cli_is_log(o->out.output_file)) {
-        if (o->sweep.resume) {
-            return sm_fail(SM_ERR_USAGE, "--resume: continues a file of lines, such as rows.jsonl, not %s",
-                           o->out.output_file);
-        }
-        if (!o->sweep.dry_run) {
-            cli_second_open(o->out.output_file, &s->second);
-        }
+    if (path != NULL && !cli_is_log(path) && !o->sweep.dry_run) {
+        cli_second_open(path, &s->second);
+    }
+    if (path == NULL || !cli_is_log(path)) {
         return SM_OK;
     }
-    SM_TRY(o->sweep.dry_run ? sm_sweep_log_look(o->out.output_file, &s->log)
-                            : sm_sweep_log_open(o->out.output_file, &s->log));
-    json_array_foreach(sm_sweep_log_rows(s->log)->warnings, i, warning) { cli_note("%s", json_string_value(warning)); }
+    SM_TRY(o->sweep.dry_run ? sm_sweep_log_look(path, &s->log) : sm_sweep_log_open(path, &s->log));
+    cli_note_warnings(sm_sweep_log_rows(s->log));
     json_array_foreach(sm_sweep_log_rows(s->log)->rows, i, row) {
         if (o->sweep.resume && !names_its_code(row)) {
             cli_note("warning: %s: row %zu ran code of its own, which its sweep_key does not name; it is not taken",
-                     o->out.output_file, i + 1);
+                     path, i + 1);
         }
     }
     return SM_OK;
@@ -174,4 +164,82 @@ void cli_sweep_close(cli_sweep *s) {
     json_decref(s->rows);
     cli_sweeper_close(&s->sweeper);
     free(s->candidate);
+}
+
+// --- --dry-run -----------------------------------------------------------------------------------
+
+static const sm_column columns[] = {
+    SM_TEXT("configuration", "flags of `run`", .heading = "configuration"),
+    SM_INTEGER("estimated_bytes", "bytes", "memory by the planner", .heading = "memory", .show = sm_show_bytes),
+    SM_TEXT("verdict", "planned outcome: run, done, skipped or oom, with the reason", .heading = "verdict"),
+};
+
+static const sm_table table = {"configurations", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+
+typedef struct {
+    int n_done, n_run, n_skipped, n_oom;
+    double work_done; // of measured rows, and their time
+    double seconds, work_left;
+} totals;
+
+static json_t *make_record(const cli_configuration *configuration, const cli_candidate *c, const json_t *row) {
+    char verdict[SM_ROW_REASON_SIZE + 32];
+    const char *status = row != NULL ? "done" : c->status[0] != '\0' ? c->status : "run";
+    const char *reason = row != NULL ? "" : c->reason;
+    json_t *record = json_object();
+    snprintf(verdict, sizeof(verdict), "%s%s%s", status, reason[0] != '\0' ? ": " : "", reason);
+    sm_json_set_new(record, "configuration", sm_json_text(configuration->key));
+    sm_json_set_new(record, "estimated_bytes", sm_json_integer(c->is_forecast ? c->forecast.memory_bytes : SM_ABSENT));
+    sm_json_set_new(record, "verdict", sm_json_text(verdict));
+    return record;
+}
+
+static sm_status list(cli_sweep *s, sm_record_writer *writer, totals *t) {
+    for (int i = 0; i < s->plan.n; i++) {
+        const cli_configuration *configuration = &s->plan.items[i];
+        cli_candidate *c = s->candidate;
+        const json_t *row = cli_sweep_known(s, configuration->key);
+        if (cli_interrupted) {
+            return SM_ERR_INTERRUPTED;
+        }
+        SM_TRY(cli_candidate_look(&s->sweeper, configuration, c));
+        if (row == NULL && c->status[0] == '\0') {
+            SM_TRY(cli_candidate_ask(c));
+        }
+        double work = cli_sweep_work(c);
+        double process_ns = row != NULL ? sm_json_number(row, "process_ns") : NAN;
+        t->n_done += row != NULL;
+        if (row == NULL) {
+            t->n_skipped += c->status[0] == 's';
+            t->n_oom += c->status[0] == 'o';
+            t->n_run += c->status[0] == '\0';
+            t->work_left += work;
+        } else if (isfinite(process_ns)) {
+            t->work_done += work;
+            t->seconds += process_ns / 1e9;
+        }
+        SM_TRY(sm_record_write(writer, make_record(configuration, c, row)));
+    }
+    return SM_OK;
+}
+
+sm_status cli_sweep_dry_run(cli_sweep *s) {
+    sm_record_writer *writer = NULL;
+    totals t = {0};
+    SM_TRY(sm_record_writer_open(&table, (sm_format)s->sweeper.options->out.format, stdout, &writer));
+    sm_status status = list(s, writer, &t);
+    sm_status closed = sm_record_writer_close(writer);
+    SM_TRY(status);
+    SM_TRY(closed);
+    // The estimate assumes the speed of the existing rows.
+    char left[32];
+    FILE *stream = sm_format_is_read((sm_format)s->sweeper.options->out.format) ? stdout : stderr;
+    fprintf(stream, "%s%d configurations: %d to run, %d skipped, %d too large, %d done",
+            stream == stdout ? "\n" : "stepmark: ", s->plan.n, t.n_run, t.n_skipped, t.n_oom, t.n_done);
+    if (t.work_done > 0 && t.n_run > 0) {
+        cli_text_duration(t.seconds * t.work_left / t.work_done, left, sizeof(left));
+        fprintf(stream, "; about %s, at the speed of the rows in %s", left, s->sweeper.options->out.output_file);
+    }
+    fputc('\n', stream);
+    return SM_OK;
 }

@@ -11,7 +11,7 @@
 #include "bench/tables/show.h"
 #include "cli/flags/flag.h"
 #include "cli/flags/options.h"
-#include "cli/output/notes.h"
+#include "cli/output/output.h"
 #include "cli/rows/rows.h"
 #include "cli/sweep/sweep.h"
 

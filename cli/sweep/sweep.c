@@ -4,21 +4,87 @@
 #include <string.h>
 
 #include "bench/compare/compare.h"
-#include "bench/rows/row.h"
-#include "bench/rows/sweep_log.h"
 #include "bench/tables/show.h"
-#include "cli/flags/options.h"
-#include "cli/output/files.h"
-#include "cli/output/notes.h"
-#include "cli/measure/loop.h"
 #include "cli/rows/rows.h"
 #include "cli/sweep/sweep.h"
+
+// --- the largest batch ---------------------------------------------------------------------------
+
+// After a batch that did not run, the next is this share of it.
+static const double next_share = 0.9;
+
+// B and T of the largest work that fits by estimate, with B below `most` (0: any). Halves T until one sequence fits. *B
+// is 0 if nothing fits.
+static void largest_by_estimate(const cli_candidate *c, int64_t most, int64_t *B, int64_t *T) {
+    cli_job job = c->job;
+    *B = 0;
+    for (; job.T > 0 && *B == 0; job.T /= 2) {
+        *T = job.T;
+        *B = cli_largest_batch(&c->run, &job, (cli_target){c->info.max_alloc_bytes, NULL}, c->limit_bytes);
+    }
+    if (most > 0 && *T == c->job.T && *B >= most) {
+        *B = most - 1;
+    }
+}
+
+// Runs the configuration with other B and T, or finds its row.
+static sm_status probe(cli_sweep *s, int index, int64_t B, int64_t T, json_t **row) {
+    SM_TRY(cli_sweep_plan_derive(&s->plan, &s->plan.items[index], B, T));
+    const cli_configuration *c = &s->plan.items[s->plan.n - 1];
+    *row = cli_sweep_known(s, c->key);
+    if (*row != NULL) {
+        return SM_OK;
+    }
+    SM_TRY(cli_candidate_look(&s->sweeper, c, s->candidate));
+    SM_TRY(cli_sweep_measure(s, c, s->candidate, row));
+    cli_note("%s: %s %s", c->key, sm_rows_text(*row, "status"), sm_rows_text(*row, "reason"));
+    return SM_OK;
+}
+
+// `row` is that of the last probe; NULL if there was none.
+static void announce(const cli_sweep *s, int index, const json_t *row, int64_t B, int64_t T, int64_t failed_B) {
+    const char *key = s->plan.items[index].key;
+    if (B == 0) {
+        cli_note("%s: not even one token fits", key);
+    } else if (json_array_size(json_object_get(row, "samples_ns")) == 0) { // a late one with samples did run
+        cli_note("%s: a batch of %lld of %lld tokens should fit, but it is not proven: %s", key, (long long)B,
+                 (long long)T, sm_rows_text(row, "reason"));
+    } else if (failed_B > 0) {
+        cli_note("%s: the largest batch is %lld of %lld tokens: it ran, and %lld did not", key, (long long)B,
+                 (long long)T, (long long)failed_B);
+    } else {
+        cli_note("%s: the largest batch is %lld of %lld tokens: it ran, and %lld does not fit by estimate", key,
+                 (long long)B, (long long)T, (long long)B + 1);
+    }
+}
+
+// For configuration `index` of the plan, which has no batch size or does not fit: runs the largest batch that fits by
+// estimate, and smaller ones until one runs. Halves T if not even one sequence fits. Appends its runs to the plan, and
+// reuses existing rows. The row's sweep_note tells how its batch was found.
+static sm_status sweep_find(cli_sweep *s, int index) {
+    int64_t B = 0;
+    int64_t T = 0;
+    int64_t failed_B = 0;
+    json_t *row = NULL;
+    SM_TRY(cli_candidate_look(&s->sweeper, &s->plan.items[index], s->candidate));
+    const json_t *known = cli_sweep_known(s, s->plan.items[index].key);
+    largest_by_estimate(s->candidate, known != NULL ? s->candidate->job.B : 0, &B, &T);
+    while (B > 0) {
+        SM_TRY(probe(s, index, B, T, &row));
+        if (strcmp(sm_rows_text(row, "status"), "oom") != 0) {
+            break;
+        }
+        failed_B = B;
+        B = (int64_t)((double)B * next_share);
+    }
+    announce(s, index, row, B, T, failed_B);
+    return SM_OK;
+}
 
 // --- progress ------------------------------------------------------------------------------------
 
 static void say_progress(const cli_sweep *s, const cli_configuration *c, const json_t *row) {
-    char step[32];
-    char left[32];
+    char step[32], left[32];
     char when[64] = "";
     const char *status = sm_rows_text(row, "status");
     bool ok = strcmp(status, "ok") == 0;
@@ -86,7 +152,7 @@ static sm_status run_one(cli_sweep *s, int index) {
     }
     SM_TRY(status);
     bool is_oom = row != NULL && strcmp(sm_rows_text(row, "status"), "oom") == 0;
-    return search || (is_oom && o->sweep.find_batch) ? cli_sweep_find(s, index) : SM_OK;
+    return search || (is_oom && o->sweep.find_batch) ? sweep_find(s, index) : SM_OK;
 }
 
 // --- the whole -------------------------------------------------------------------------------------
@@ -138,15 +204,6 @@ static sm_status run_all(cli_sweep *s) {
     return SM_OK;
 }
 
-// Below a table for people: the row to measure again, of those in the file.
-static void print_again(const cli_sweep *s, const json_t *rows, int best) {
-    const json_t *logged = best >= 0 && s->log != NULL ? sm_sweep_log_rows(s->log)->rows : NULL;
-    const size_t place = logged != NULL ? sm_json_place(logged, json_array_get(rows, (size_t)best)) : 0;
-    if (place > 0) {
-        cli_again_print(s->sweeper.options->out.output_file, place - 1);
-    }
-}
-
 // How much faster the fastest of a few rows is than each other; of more, what is best.
 static sm_status print_advice(const cli_sweep *s, const json_t *rows) {
     enum { FEW = 4 };
@@ -168,15 +225,19 @@ static sm_status print_advice(const cli_sweep *s, const json_t *rows) {
     }
     puts("");
     SM_TRY(cli_recommend_print(rows, format, &n));
-    SM_TRY(n > 0 ? cli_answer_print(rows, NULL, &best) : SM_OK);
-    print_again(s, rows, best);
+    best = n > 0 ? cli_answer_print(rows, NULL, stdout) : -1;
+    // Below a table for people: the row to measure again, of those in the file.
+    const json_t *logged = best >= 0 && s->log != NULL ? sm_sweep_log_rows(s->log)->rows : NULL;
+    const size_t place = logged != NULL ? sm_json_place(logged, json_array_get(rows, (size_t)best)) : 0;
+    if (place > 0) {
+        cli_again_print(s->sweeper.options->out.output_file, place - 1);
+    }
     return SM_OK;
 }
 
 // The outcomes of the rows.
 typedef struct {
-    int n_ok;
-    int n_failed;
+    int n_ok, n_failed;
     const char *reason; // of the first row without figures
     bool one_reason;    // all others have the same
 } outcome;
@@ -201,31 +262,24 @@ static int compare_places(const void *a, const void *b) {
     return by_place != 0 ? by_place : (*x > *y) - (*x < *y);
 }
 
-// Rows of this plan, in the requested order, including searches, each once; also rows of an earlier run. An array, or
-// NULL when out of memory.
+// Rows of this plan, in the requested order, including searches, each once; also rows of an earlier run.
 static json_t *collect_rows(const cli_sweep *s) {
     const cli_configuration **sorted = sm_malloc(((size_t)s->plan.n + 1) * sizeof(*sorted));
     json_t *taken = json_object();
     json_t *rows = json_array();
-    bool whole = sorted != NULL;
-    for (int i = 0; whole && i < s->plan.n; i++) {
+    for (int i = 0; i < s->plan.n; i++) {
         sorted[i] = &s->plan.items[i];
     }
-    if (whole) {
-        qsort(sorted, (size_t)s->plan.n, sizeof(*sorted), compare_places);
-    }
-    for (int i = 0; whole && i < s->plan.n; i++) {
+    qsort(sorted, (size_t)s->plan.n, sizeof(*sorted), compare_places);
+    for (int i = 0; i < s->plan.n; i++) {
         json_t *row = cli_sweep_known(s, sorted[i]->key);
         if (row != NULL && json_object_get(taken, sorted[i]->key) == NULL) { // two searches may have found the same row
-            whole = json_object_set_new(taken, sorted[i]->key, json_true()) == 0 && json_array_append(rows, row) == 0;
+            json_object_set_new(taken, sorted[i]->key, json_true());
+            json_array_append(rows, row);
         }
     }
     free(sorted);
     json_decref(taken);
-    if (!whole) {
-        json_decref(rows);
-        return NULL;
-    }
     return rows;
 }
 

@@ -2,13 +2,9 @@
 #ifndef STEPMARK_CLI_SWEEP_SWEEP_H
 #define STEPMARK_CLI_SWEEP_SWEEP_H
 
-#include <limits.h>
-
 #include "bench/compare/configuration_search.h"
 #include "bench/rows/sweep_log.h"
-#include "cli/flags/options.h"
 #include "cli/measure/measure.h"
-#include "cli/output/files.h"
 
 // --- a configuration -----------------------------------------------------------------------------
 
@@ -45,8 +41,6 @@ void cli_configuration_set_key(cli_configuration *c, const char *mark);
 
 // Fills the arguments of a new configuration with copies.
 void cli_configuration_copy_args(const cli_configuration *from, cli_configuration *to);
-
-void cli_configuration_free(cli_configuration *c); // frees its contents
 
 // --- all configurations --------------------------------------------------------------------------
 
@@ -122,7 +116,7 @@ sm_status cli_candidate_run(const cli_sweeper *sweeper, const cli_configuration 
 
 // --- a sweep under way ---------------------------------------------------------------------------
 
-// sweep/rows.c has its rows, sweep/sweep.c runs it, sweep/find_limits.c searches for the largest batch that fits.
+// sweep/rows.c has its rows, sweep/sweep.c runs it.
 
 typedef struct {
     cli_sweeper sweeper;
@@ -159,32 +153,5 @@ json_t *cli_sweep_known(const cli_sweep *s, const char *key);
 
 // Runs a configuration and keeps its row, which the caller borrows.
 sm_status cli_sweep_measure(cli_sweep *s, const cli_configuration *c, cli_candidate *candidate, json_t **row);
-
-// For configuration `index` of the plan, which has no batch size or does not fit: runs the largest batch that fits by
-// estimate, and smaller ones until one runs. Halves T if not even one sequence fits. Appends its runs to the plan, and
-// reuses existing rows. The row's sweep_note tells how its batch was found.
-sm_status cli_sweep_find(cli_sweep *s, int index);
-
-// --- what advise chooses between -----------------------------------------------------------------
-
-// The flags of the plan with more than one value.
-
-// Configuration i of the plan is configuration i of the choices.
-typedef struct {
-    sm_choices choices;
-    int args[SM_ADVISOR_MAX_AXES]; // index of the axis's flag in a configuration's arguments
-} cli_advise_axes;
-
-// SM_ERR_USAGE if a flag has several values that do not compare: two models do not do the same work.
-sm_status cli_advise_axes_find(const cli_sweep_plan *plan, cli_advise_axes *axes);
-
-// The flags in which a configuration differs from the default, "--batch-size=8 --precision=bf16". The caller frees it.
-char *cli_advise_flags(const cli_sweep_plan *plan, const cli_advise_axes *axes, int64_t configuration);
-
-// Its changes of the training, "batch, rounding"; "" for none: the same sums, perhaps in another order.
-char *cli_advise_changes(const cli_sweep_plan *plan, const cli_advise_axes *axes, int64_t configuration);
-
-// "stepmark run ..." that measures it; "stepmark loop ..." with --loader.
-char *cli_advise_command(const cli_sweep_plan *plan, int64_t configuration);
 
 #endif

@@ -1,18 +1,12 @@
 // choose.c: `train -m auto`: chooses what the command line leaves open. Of a text it learns a vocabulary and takes a part
 // for validation; then it chooses a model, a batch and a length that fit the data and the machine. What was chosen joins
 // the command line that run.json keeps, so that a resumed run chooses the same.
-#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "embedded.h"
-#include "cli/flags/configure.h"
-#include "cli/output/notes.h"
-#include "cli/setup/data.h"
 #include "cli/train/train.h"
 #include "src/io/json_text.h"
 #include "src/plan/host_threads.h"
@@ -113,11 +107,6 @@ static int64_t vocabulary_for(int64_t size_bytes) {
     return vocab;
 }
 
-static void note(void *ctx, const char *line) {
-    (void)ctx;
-    cli_note("%s", line);
-}
-
 // Makes tokens of the text, which the training then reads.
 static sm_status make_tokens(chooser *c, int64_t size_bytes) {
     static cli_options of_text; // static because of its lists
@@ -146,7 +135,7 @@ static sm_status make_tokens(chooser *c, int64_t size_bytes) {
                                  .val_percent = val_percent,
                                  .n_threads = cli_token_threads(o),
                                  .stop = cli_token_stop,
-                                 .note = note};
+                                 .note = cli_token_note};
     const sm_status status = sm_tokenize(&job, &result);
     sm_tokenizer_free(learned);
     SM_TRY(status);
@@ -162,8 +151,7 @@ static sm_status make_tokens(chooser *c, int64_t size_bytes) {
 
 // The vocabulary of ids, from tokens.json or the tokenizer in their folder.
 static sm_status find_vocabulary(const char *data, int64_t *vocab) {
-    char folder[PATH_MAX];
-    char path[PATH_MAX + 16];
+    char folder[PATH_MAX], path[PATH_MAX + 16];
     json_t *root = NULL;
     sm_tokenizer *tokenizer = NULL;
     snprintf(folder, sizeof folder, "%s", data);
@@ -198,8 +186,7 @@ static sm_status count(const cli_options *o, const char *path, int64_t *n) {
 
 static sm_status look_at_data(chooser *c) {
     cli_options *o = c->options;
-    char train[SM_DATA_PATH_BYTES];
-    char val[SM_DATA_PATH_BYTES];
+    char train[SM_DATA_PATH_BYTES], val[SM_DATA_PATH_BYTES];
     sm_data_files files;
     if (o->work.data == NULL) {
         choose(c, "vocab", &o->model.vocab, SM_N_BYTES);
@@ -254,8 +241,8 @@ static sm_status choose_batch(chooser *c) {
     return B * T < c->n_train && (c->n_val == 0 || B * T < c->n_val)
                ? SM_OK
                : sm_fail(SM_ERR_INVALID,
-                         "--data: %lld tokens for training and %lld for validation are fewer than a "
-                         "batch of %lld x %lld; give more text",
+                         "--data: %lld tokens for training and %lld for validation are fewer than a batch of %lld x "
+                         "%lld; give more text",
                          (long long)c->n_train, (long long)c->n_val, (long long)B, (long long)T);
 }
 
@@ -309,13 +296,12 @@ static void tell(const chooser *c, const sm_model_config *config, int64_t n_para
         snprintf(length, sizeof length, "; %lld steps, %.3g epochs", (long long)o->train.steps,
                  (double)o->train.steps * step_tokens(o) / (double)c->n_train);
     }
-    cli_note(
-        "%s of %.1f M parameters (layers %lld, width %lld), vocabulary %lld, context %lld, batch %lld; %lld tokens "
-        "to train on, %lld to validate%s%s%s",
-        config->model->title, (double)n_params / 1e6, (long long)config->n_layer, (long long)config->d_model,
-        (long long)config->vocab, (long long)config->context, (long long)o->work.batch_sizes.values[0],
-        (long long)c->n_train, (long long)c->n_val, length, o->train.run != NULL ? "; run in " : "",
-        o->train.run != NULL ? o->train.run : "");
+    cli_note("%s of %.1f M parameters (layers %lld, width %lld), vocabulary %lld, context %lld, batch %lld; %lld "
+             "tokens to train on, %lld to validate%s%s%s",
+             config->model->title, (double)n_params / 1e6, (long long)config->n_layer, (long long)config->d_model,
+             (long long)config->vocab, (long long)config->context, (long long)o->work.batch_sizes.values[0],
+             (long long)c->n_train, (long long)c->n_val, length, o->train.run != NULL ? "; run in " : "",
+             o->train.run != NULL ? o->train.run : "");
 }
 
 // The command line, with what was chosen.

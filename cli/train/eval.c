@@ -2,21 +2,12 @@
 // HellaSwag's form, {"ctx": ..., "endings": [...], "label": N}, answered by the most probable ending.
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "ends_with.h"
 #include "bench/tables/json_values.h"
-#include "bench/tables/record.h"
 #include "bench/tables/show.h"
-#include "cli/flags/configure.h"
-#include "cli/measure/measure.h"
-#include "cli/output/notes.h"
-#include "cli/setup/data.h"
-#include "cli/setup/session.h"
+#include "cli/setup/setup.h"
 #include "src/io/atomic_file.h"
-#include "src/data/data_files.h"
-#include "src/io/input_file.h"
-#include "src/data/tokens.h"
 #include "src/rewrites/rewrite.h"
 #include "src/text/questions.h"
 #include "src/tokenizer/encoder.h"
@@ -41,9 +32,7 @@ const sm_table cli_eval_table = {"eval", columns, sizeof(columns) / sizeof(colum
 
 typedef struct {
     const cli_options *options;
-    char weights[PATH_MAX];
-    sm_model_config config;
-    sm_tokenizer *tokenizer; // NULL: an id is a byte
+    cli_trained model;
     sm_encoder *encoder;
     sm_device *device;
     sm_session *session; // of one row
@@ -69,33 +58,27 @@ static sm_status open_session(evaluation *e) {
                                           .dtype = precision.dtype,
                                           .products = precision.products,
                                           .max_tensor_bytes = e->device->info.max_alloc_bytes};
-    SM_TRY(sm_model_build(&e->config, &plan_options, &plan));
+    SM_TRY(sm_model_build(&e->model.config, &plan_options, &plan));
     const sm_status status = sm_plan_rewrite(plan, (sm_mode)o->device.modes.values[0], 0);
     if (status != SM_OK) {
         sm_plan_free(plan);
         return status;
     }
     SM_TRY(sm_session_open(e->device, plan, &e->session)); // takes ownership of the plan
-    return sm_weights_load(e->weights, &e->config, e->session, NULL);
+    return sm_weights_load(e->model.weights, &e->model.config, e->session, NULL);
 }
 
 static sm_status set_up(evaluation *e) {
     const cli_options *o = e->options;
-    SM_TRY(cli_check_single("--threads", o->device.threads.n));
-    SM_TRY(cli_check_single("--mode", o->device.modes.n));
-    SM_TRY(cli_check_single("--precision", o->device.precisions.n));
-    SM_TRY(cli_check_single("--seq-len", o->work.seq_lens.n));
     if (o->model.weights == NULL || o->work.data == NULL) {
         return sm_fail(SM_ERR_USAGE,
                        "--%s: missing; give the folder of the model, and a file of text, tokens or questions",
                        o->model.weights == NULL ? "weights" : "data");
     }
-    SM_TRY(cli_find_weights(o->model.weights, e->weights));
-    SM_TRY(sm_weights_read_config(e->weights, &e->config));
-    e->T = o->work.seq_lens.n > 0 ? o->work.seq_lens.values[0] : e->config.context;
-    SM_TRY(cli_check_seq_len(&e->config, e->T));
-    SM_TRY(cli_find_tokenizer(o->work.tokenizer, o->model.weights, e->weights, e->config.vocab, &e->tokenizer));
-    SM_TRY(e->tokenizer != NULL ? sm_encoder_new(e->tokenizer, &e->encoder) : SM_OK);
+    SM_TRY(cli_find_trained(o, &e->model));
+    e->T = o->work.seq_lens.n > 0 ? o->work.seq_lens.values[0] : e->model.config.context;
+    SM_TRY(cli_check_seq_len(&e->model.config, e->T));
+    SM_TRY(e->model.tokenizer != NULL ? sm_encoder_new(e->model.tokenizer, &e->encoder) : SM_OK);
     e->ids = calloc(2 * (size_t)e->T, sizeof *e->ids);
     SM_TRY(e->ids != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for %lld tokens", (long long)e->T));
     return open_session(e);
@@ -124,10 +107,10 @@ static sm_status score(evaluation *e, const int32_t *ids, int64_t n, int64_t fir
 static double bytes_of(const evaluation *e, const int32_t *ids, int64_t n) {
     double n_bytes = 0;
     for (int64_t i = 0; i < n; i++) {
-        n_bytes += e->tokenizer == NULL                      ? 1
-                   : ids[i] >= e->tokenizer->n_tokens        ? NAN
-                   : e->tokenizer->tokens[ids[i]].is_special ? 0
-                                                             : (double)e->tokenizer->tokens[ids[i]].n_bytes;
+        n_bytes += e->model.tokenizer == NULL                      ? 1
+                   : ids[i] >= e->model.tokenizer->n_tokens        ? NAN
+                   : e->model.tokenizer->tokens[ids[i]].is_special ? 0
+                                                                   : (double)e->model.tokenizer->tokens[ids[i]].n_bytes;
     }
     return n_bytes;
 }
@@ -149,7 +132,7 @@ static sm_status take_tokens(evaluation *e, const char *path) {
     sm_status status = SM_OK;
     int32_t *row = calloc((size_t)e->T + 1, sizeof *row);
     SM_TRY(row != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for %lld tokens", (long long)e->T));
-    SM_TRY_GOTO(sm_tokens_open(path, (sm_tokens_format)e->options->work.data_format, e->config.vocab, &tokens));
+    SM_TRY_GOTO(sm_tokens_open(path, (sm_tokens_format)e->options->work.data_format, e->model.config.vocab, &tokens));
     const int64_t count = sm_tokens_count(tokens);
     for (int64_t first = 0; first + 1 < count; first += e->T) {
         const int64_t n = count - first < e->T + 1 ? count - first : e->T + 1;
@@ -164,7 +147,7 @@ cleanup:
 
 // The ids of a text, as `tokenize` would write them, but for the last <|endoftext|>.
 static sm_status encode(const evaluation *e, sm_text_source *source, sm_text_block *block, sm_ids *ids) {
-    const int32_t separator = e->tokenizer->end_of_text;
+    const int32_t separator = e->model.tokenizer->end_of_text;
     do {
         SM_TRY(sm_text_source_next(source, block));
         for (size_t i = 0; i < block->n_parts; i++) {
@@ -181,7 +164,7 @@ static sm_status take_text(evaluation *e, const sm_data_files *files) {
     sm_ids ids = {.n = 0};
     sm_text_block block = {.n_parts = 0};
     sm_text_source *source = NULL;
-    sm_text_source_open(files, e->tokenizer, NULL, NULL, &source);
+    sm_text_source_open(files, e->model.tokenizer, NULL, NULL, &source);
     sm_status status = SM_OK;
     status = status == SM_OK ? encode(e, source, &block, &ids) : status;
     for (size_t first = 0; first + 1 < ids.n && status == SM_OK; first += (size_t)e->T) {
@@ -200,9 +183,10 @@ static sm_status take_text(evaluation *e, const sm_data_files *files) {
 static sm_status score_ending(evaluation *e, const char *ctx, const char *ending, double *sum, int64_t *n_tokens) {
     sm_ids ids = {.n = 0};
     char *text = sm_text_of(" %s", ending);
-    sm_status status = cli_encode_text("ctx", e->tokenizer, ctx, e->config.vocab, &ids);
+    sm_status status = cli_encode_text("ctx", e->model.tokenizer, ctx, e->model.config.vocab, &ids);
     const int64_t n_context = (int64_t)ids.n;
-    status = status == SM_OK ? cli_encode_text("endings", e->tokenizer, text, e->config.vocab, &ids) : status;
+    status =
+        status == SM_OK ? cli_encode_text("endings", e->model.tokenizer, text, e->model.config.vocab, &ids) : status;
     const int64_t n = (int64_t)ids.n;
     if (status == SM_OK && (n_context == 0 || n - n_context > e->T)) {
         status = sm_fail(SM_ERR_INVALID, "an ending of %lld tokens after a context of %lld does not fit %lld",
@@ -216,19 +200,6 @@ static sm_status score_ending(evaluation *e, const char *ctx, const char *ending
     free(text);
     free(ids.ids);
     return status;
-}
-
-// The scores of a question's endings as a line: sums of log-probabilities, and of how many tokens.
-static void write_scores(FILE *out, const sm_question *question, const double *sums, const int64_t *n_tokens) {
-    json_t *scores = json_pack("{s:I, s:I, s:[], s:[]}", "line", (json_int_t)question->line, "label",
-                               (json_int_t)question->label, "log_probability", "n_tokens");
-    for (size_t i = 0; i < question->n_endings; i++) {
-        json_array_append_new(json_object_get(scores, "log_probability"), sm_json_real(-sums[i]));
-        json_array_append_new(json_object_get(scores, "n_tokens"), json_integer(n_tokens[i]));
-    }
-    json_dumpf(scores, out, JSON_COMPACT);
-    fputc('\n', out);
-    json_decref(scores);
 }
 
 static sm_status take_question(evaluation *e, const sm_question *question) {
@@ -245,7 +216,16 @@ static sm_status take_question(evaluation *e, const sm_question *question) {
     e->n_right += best == question->label;
     e->n_right_norm += best_norm == question->label;
     if (e->scores != NULL) {
-        write_scores(e->scores, question, sums, n_tokens);
+        // The scores of a question's endings as a line: sums of log-probabilities, and of how many tokens.
+        json_t *scores = json_pack("{s:I, s:I, s:[], s:[]}", "line", (json_int_t)question->line, "label",
+                                   (json_int_t)question->label, "log_probability", "n_tokens");
+        for (size_t i = 0; i < question->n_endings; i++) {
+            json_array_append_new(json_object_get(scores, "log_probability"), sm_json_real(-sums[i]));
+            json_array_append_new(json_object_get(scores, "n_tokens"), json_integer(n_tokens[i]));
+        }
+        json_dumpf(scores, e->scores, JSON_COMPACT);
+        fputc('\n', e->scores);
+        json_decref(scores);
     }
     return SM_OK;
 }
@@ -294,13 +274,12 @@ static sm_status take_data(evaluation *e, char path[SM_DATA_PATH_BYTES]) {
         return take_questions(e, path);
     }
     SM_TRY(status);
-    const bool is_text = !sm_tokens_format_has_ids(files.format) && e->tokenizer != NULL;
-    status = e->scores != NULL ? sm_fail(SM_ERR_USAGE,
-                                         "--output-file: holds the scores of endings; '%.300s' is no "
-                                         ".jsonl of questions",
-                                         path)
-             : is_text         ? take_text(e, &files)
-                               : take_tokens(e, path);
+    const bool is_text = !sm_tokens_format_has_ids(files.format) && e->model.tokenizer != NULL;
+    status = e->scores != NULL
+                 ? sm_fail(SM_ERR_USAGE,
+                           "--output-file: holds the scores of endings; '%.300s' is no .jsonl of questions", path)
+             : is_text ? take_text(e, &files)
+                       : take_tokens(e, path);
     sm_data_files_free(&files);
     return status;
 }
@@ -309,7 +288,7 @@ static sm_status print(const evaluation *e, const char *path) {
     const double loss = e->n_tokens > 0 ? e->nats / (double)e->n_tokens : NAN;
     const double n_questions = e->n_questions > 0 ? (double)e->n_questions : NAN;
     json_t *records =
-        json_pack("[{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}]", "model", sm_json_bytes(e->weights), "data",
+        json_pack("[{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}]", "model", sm_json_bytes(e->model.weights), "data",
                   sm_json_bytes(path), "n_tokens", e->n_tokens > 0 ? json_integer(e->n_tokens) : json_null(), "loss",
                   sm_json_real(loss), "perplexity", sm_json_real(exp(loss)), "bits_per_byte",
                   sm_json_real(e->nats / log(2) / e->n_bytes), "n_questions",
@@ -347,11 +326,9 @@ cleanup:
     }
     free(scores);
     sm_session_close(e.session);
-    if (e.device != NULL) {
-        e.device->backend->close(e.device);
-    }
+    cli_close_device(e.device);
     sm_encoder_free(e.encoder);
-    sm_tokenizer_free(e.tokenizer);
+    sm_tokenizer_free(e.model.tokenizer);
     free(e.ids);
     return status;
 }

@@ -1,110 +1,95 @@
-// generate.c: a trained model continues a text.
+// generate.c: a model continues a text: `generate`, and the samples of a training (train/train.h).
+#include "cli/train/train.h"
+
 #include <errno.h>
-#include <limits.h>
 #include <signal.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "clock.h"
-#include "cli/flags/configure.h"
-#include "cli/flags/options.h"
-#include "cli/measure/measure.h"
-#include "cli/output/notes.h"
-#include "cli/setup/data.h"
-#include "cli/setup/session.h"
-#include "src/train/generate.h"
+#include "bench/tables/json_values.h"
+#include "src/train/validation.h"
 #include "src/weights/weights.h"
 
+enum { SAMPLE_TOKENS = 64 };
+
+static const double sample_temperature = 0.8;
+
+// --- continuing ----------------------------------------------------------------------------------
+
+// A model that continues `ids`, and where the text goes.
 typedef struct {
-    const cli_options *options;
-    char weights[PATH_MAX];
-    sm_model_config config;
-    sm_tokenizer *tokenizer; // NULL: an id is a byte
-    sm_device *device;
     sm_generator *generator;
-    sm_ids ids;
-} generation;
+    const sm_tokenizer *tokenizer; // NULL: an id is a byte
+    sm_ids *ids;
+    FILE *out;
+    bool is_numbers; // the new ids, one a line, instead of the whole text
+} continuation;
 
-// --- setting up ----------------------------------------------------------------------------
+static sm_status open_generator(const sm_model_config *config, sm_mode mode, cli_precision precision, int64_t length,
+                                sm_device *device, sm_generator **generator) {
+    const sm_generator_settings settings = {.config = config,
+                                            .mode = mode,
+                                            .precision = cli_plan_precision(precision),
+                                            .window = length < config->context ? length : config->context};
+    return sm_generator_open(device, &settings, generator);
+}
 
-static sm_status check_options(const cli_options *options) {
-    SM_TRY(cli_check_single("--threads", options->device.threads.n));
-    SM_TRY(cli_check_single("--mode", options->device.modes.n));
-    SM_TRY(cli_check_single("--precision", options->device.precisions.n));
-    if (options->model.weights == NULL) {
-        return sm_fail(SM_ERR_USAGE, "--weights: missing; give the folder of the model or the training run");
+static sm_status put_id(const continuation *c, int32_t id) {
+    if (c->is_numbers) {
+        fprintf(c->out, "%d\n", id);
+    } else if (c->tokenizer == NULL) {
+        fputc(id, c->out);
+    } else if (!c->tokenizer->tokens[id].is_special) {
+        fwrite(sm_token_bytes(c->tokenizer, id), 1, c->tokenizer->tokens[id].n_bytes, c->out);
     }
-    return options->generate.prompt != NULL ? SM_OK
-                                            : sm_fail(SM_ERR_USAGE, "--prompt: missing; give a text to continue");
+    return fflush(c->out) == 0 ? SM_OK : sm_fail(SM_ERR_IO, "stdout: cannot be written: %s", strerror(errno));
 }
 
-static sm_status find_weights(generation *g) {
-    SM_TRY(cli_find_weights(g->options->model.weights, g->weights));
-    return sm_weights_read_config(g->weights, &g->config);
-}
-
-// An empty prompt is the beginning of a document, if there is a token for that.
-static sm_status encode_prompt(generation *g) {
-    SM_TRY(cli_encode_text("--prompt", g->tokenizer, g->options->generate.prompt, g->config.vocab, &g->ids));
-    if (g->tokenizer != NULL && g->ids.n == 0 && g->tokenizer->end_of_text != SM_NO_ID) {
-        SM_TRY(sm_ids_append(&g->ids, g->tokenizer->end_of_text));
+// Appends up to `most` tokens, until the document ends; *n: how many were generated.
+static sm_status continue_text(const continuation *c, const cli_options *o, double temperature, int64_t most,
+                               int64_t *n) {
+    const sm_sampling sampling = {.temperature = temperature,
+                                  .top_k = o->generate.top_k,
+                                  .seed = (uint64_t)o->work.seed,
+                                  .n_ids = c->tokenizer != NULL ? c->tokenizer->n_tokens : SM_N_BYTES};
+    for (size_t i = 0; i < c->ids->n && !c->is_numbers; i++) {
+        SM_TRY(put_id(c, c->ids->ids[i]));
     }
-    return g->ids.n > 0 ? SM_OK : sm_fail(SM_ERR_USAGE, "--prompt: empty; give a text to continue");
-}
-
-static sm_status open_model(generation *g) {
-    const cli_options *options = g->options;
-    const int64_t length = (int64_t)g->ids.n + options->generate.n_tokens;
-    const sm_generator_settings settings = {.config = &g->config,
-                                            .mode = (sm_mode)options->device.modes.values[0],
-                                            .precision =
-                                                cli_plan_precision((cli_precision)options->device.precisions.values[0]),
-                                            .window = length < g->config.context ? length : g->config.context};
-    SM_TRY(cli_open_only_device(options, &g->device));
-    SM_TRY(sm_generator_open(g->device, &settings, &g->generator));
-    return sm_weights_load(g->weights, &g->config, sm_generator_session(g->generator), NULL);
-}
-
-// --- the text ------------------------------------------------------------------------------
-
-static sm_status print_id(const generation *g, int32_t id) {
-    if (g->options->generate.ids) {
-        printf("%d\n", id);
-    } else if (g->tokenizer == NULL) {
-        putchar(id);
-    } else if (!g->tokenizer->tokens[id].is_special) {
-        fwrite(sm_token_bytes(g->tokenizer, id), 1, g->tokenizer->tokens[id].n_bytes, stdout);
-    }
-    return fflush(stdout) == 0 ? SM_OK : sm_fail(SM_ERR_IO, "stdout: cannot be written: %s", strerror(errno));
-}
-
-static sm_status print_prompt(const generation *g) {
-    for (size_t i = 0; i < g->ids.n && !g->options->generate.ids; i++) {
-        SM_TRY(print_id(g, g->ids.ids[i]));
+    for (*n = 0; *n < most && !cli_interrupted;) {
+        int32_t id;
+        SM_TRY(sm_generator_next(c->generator, c->ids->ids, (int64_t)c->ids->n, &sampling, &id));
+        ++*n;
+        if (c->tokenizer != NULL && id == c->tokenizer->end_of_text) {
+            break;
+        }
+        SM_TRY(sm_ids_append(c->ids, id));
+        SM_TRY(put_id(c, id));
     }
     return SM_OK;
 }
 
-static sm_status generate(generation *g) {
-    const cli_options *options = g->options;
-    const sm_sampling sampling = {.temperature = options->generate.temperature,
-                                  .top_k = options->generate.top_k,
-                                  .seed = (uint64_t)options->work.seed,
-                                  .n_ids = g->tokenizer != NULL ? g->tokenizer->n_tokens : SM_N_BYTES};
+// --- generate ------------------------------------------------------------------------------------
+
+static sm_status generate(const cli_options *o, const cli_trained *model, sm_ids *ids, sm_device **device,
+                          sm_generator **generator) {
     const int64_t start_ns = sm_now_ns();
-    int64_t n = 0;
-    int32_t id = SM_NO_ID;
-    SM_TRY(print_prompt(g));
-    while (n < options->generate.n_tokens && !cli_interrupted) {
-        SM_TRY(sm_generator_next(g->generator, g->ids.ids, (int64_t)g->ids.n, &sampling, &id));
-        n++;
-        if (g->tokenizer != NULL && id == g->tokenizer->end_of_text) {
-            break; // the document ends
-        }
-        SM_TRY(sm_ids_append(&g->ids, id));
-        SM_TRY(print_id(g, id));
+    int64_t n;
+    SM_TRY(cli_encode_text("--prompt", model->tokenizer, o->generate.prompt, model->config.vocab, ids));
+    if (model->tokenizer != NULL && ids->n == 0 && model->tokenizer->end_of_text != SM_NO_ID) {
+        SM_TRY(sm_ids_append(ids, model->tokenizer->end_of_text)); // the beginning of a document
     }
-    if (!options->generate.ids) {
+    if (ids->n == 0) {
+        return sm_fail(SM_ERR_USAGE, "--prompt: empty; give a text to continue");
+    }
+    SM_TRY(cli_open_only_device(o, device));
+    SM_TRY(open_generator(&model->config, (sm_mode)o->device.modes.values[0],
+                          (cli_precision)o->device.precisions.values[0], (int64_t)ids->n + o->generate.n_tokens,
+                          *device, generator));
+    SM_TRY(sm_weights_load(model->weights, &model->config, sm_generator_session(*generator), NULL));
+    SM_TRY(continue_text(&(continuation){*generator, model->tokenizer, ids, stdout, o->generate.ids}, o,
+                         o->generate.temperature, o->generate.n_tokens, &n));
+    if (!o->generate.ids) {
         putchar('\n');
     }
     cli_note("%lld tokens, %.1f a second", (long long)n, (double)n * 1e9 / (double)(sm_now_ns() - start_ns));
@@ -112,23 +97,74 @@ static sm_status generate(generation *g) {
 }
 
 sm_status cli_generate(const cli_options *options) {
-    sm_status status;
-    generation g = {.options = options};
+    cli_trained model = {.tokenizer = NULL};
+    sm_ids ids = {.n = 0};
+    sm_device *device = NULL;
+    sm_generator *generator = NULL;
     signal(SIGPIPE, SIG_IGN);
-    SM_TRY_GOTO(check_options(options));
-    SM_TRY_GOTO(find_weights(&g));
-    SM_TRY_GOTO(
-        cli_find_tokenizer(options->work.tokenizer, options->model.weights, g.weights, g.config.vocab, &g.tokenizer));
-    SM_TRY_GOTO(encode_prompt(&g));
-    SM_TRY_GOTO(open_model(&g));
-    SM_TRY_GOTO(generate(&g));
-
-cleanup:
-    sm_generator_close(g.generator);
-    if (g.device != NULL) {
-        g.device->backend->close(g.device);
+    if (options->model.weights == NULL) {
+        return sm_fail(SM_ERR_USAGE, "--weights: missing; give the folder of the model or the training run");
     }
-    sm_tokenizer_free(g.tokenizer);
-    free(g.ids.ids);
+    if (options->generate.prompt == NULL) {
+        return sm_fail(SM_ERR_USAGE, "--prompt: missing; give a text to continue");
+    }
+    sm_status status = cli_find_trained(options, &model);
+    status = status == SM_OK ? generate(options, &model, &ids, &device, &generator) : status;
+    sm_generator_close(generator);
+    cli_close_device(device);
+    sm_tokenizer_free(model.tokenizer);
+    free(ids.ids);
     return status;
+}
+
+// --- samples -------------------------------------------------------------------------------------
+
+sm_status cli_train_sampler_open(const cli_options *o, const cli_job *job, const char *tokenizer, sm_device *device,
+                                 cli_train_sampler *s) {
+    const int64_t vocab = job->config.vocab;
+    s->options = o;
+    SM_TRY(cli_find_tokenizer(tokenizer, NULL, NULL, vocab, &s->tokenizer));
+    SM_TRY(cli_encode_text("--prompt", s->tokenizer, o->generate.prompt, vocab, &s->prompt));
+    if (s->prompt.n == 0) {
+        return sm_fail(SM_ERR_USAGE, "--prompt: empty; give a text to continue");
+    }
+    return open_generator(&job->config, job->mode, job->precision, (int64_t)s->prompt.n + SAMPLE_TOKENS, device,
+                          &s->generator);
+}
+
+// A model may end amid a character, or write none at all: the log and the terminal get valid text.
+static char *show(const char *bytes) {
+    json_t *valid = sm_json_bytes(bytes);
+    char *quoted = json_dumps(valid, JSON_ENCODE_ANY);
+    char *text = sm_strdup(json_string_value(valid));
+    cli_live_clear();
+    printf("sample | %s\n", quoted); // control characters are escaped
+    free(quoted);
+    json_decref(valid);
+    return text;
+}
+
+sm_status cli_train_sampler_run(cli_train_sampler *s, sm_session *trained, char **text) {
+    char *bytes = NULL;
+    size_t size_bytes;
+    int64_t n;
+    const size_t n_prompt = s->prompt.n;
+    SM_TRY(sm_session_copy_params(trained, sm_generator_session(s->generator)));
+    FILE *out = sm_memstream(&bytes, &size_bytes);
+    const continuation c = {s->generator, s->tokenizer, &s->prompt, out, false};
+    const sm_status status = continue_text(&c, s->options, sample_temperature, SAMPLE_TOKENS, &n);
+    s->prompt.n = n_prompt;
+    sm_memstream_close(out);
+    if (status == SM_OK) {
+        *text = show(bytes);
+    }
+    free(bytes);
+    return status;
+}
+
+void cli_train_sampler_close(cli_train_sampler *s) {
+    sm_generator_close(s->generator);
+    sm_tokenizer_free(s->tokenizer);
+    free(s->prompt.ids);
+    *s = (cli_train_sampler){.generator = NULL};
 }

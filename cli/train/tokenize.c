@@ -1,15 +1,14 @@
 // tokenize.c: converts text files to files of token ids.
-#include <stdio.h>
+#include <string.h>
 
 #include "clock.h"
 #include "bench/tables/show.h"
-#include "cli/flags/configure.h"
-#include "cli/flags/options.h"
-#include "cli/output/notes.h"
-#include "cli/setup/data.h"
 #include "cli/train/train.h"
 #include "src/plan/host_threads.h"
 #include "src/text/tokenize.h"
+#include "src/tokenizer/bpe_train.h"
+#include "src/tokenizer/encoder.h"
+#include "src/tokenizer/text_source.h"
 
 // --- shared --------------------------------------------------------------------------------
 
@@ -22,7 +21,7 @@ bool cli_token_stop(void *ctx) {
     return cli_interrupted != 0;
 }
 
-static void note(void *ctx, const char *line) {
+void cli_token_note(void *ctx, const char *line) {
     (void)ctx;
     cli_note("%s", line);
 }
@@ -30,8 +29,7 @@ static void note(void *ctx, const char *line) {
 void cli_token_progress_note(void *ctx, int64_t done, int64_t of) {
     enum { NOTE_NS = 1000000000 };
     cli_token_progress *progress = ctx;
-    char done_text[32];
-    char of_text[32];
+    char done_text[32], of_text[32];
     const int64_t now_ns = sm_now_ns();
     if (!progress->is_wanted || now_ns - progress->last_note_ns < NOTE_NS) {
         return;
@@ -42,10 +40,164 @@ void cli_token_progress_note(void *ctx, int64_t done, int64_t of) {
     cli_note("%s %s of %s %s", progress->what, done_text, of_text, progress->unit);
 }
 
+// --- learn ---------------------------------------------------------------------------------
+
+static void print_tokenizer(const char *where, const sm_tokenizer *t) {
+    char tokens[32], merges[32], digest[SM_TOKENIZER_DIGEST_SIZE];
+    sm_text_count(t->n_tokens, tokens, sizeof(tokens));
+    sm_text_count(t->n_merges, merges, sizeof(merges));
+    sm_tokenizer_digest(t, digest);
+    printf("%s: %s tokens, %s merges, %s\n", where, tokens, merges, digest);
+}
+
+static sm_status count_words(const cli_options *options, sm_word_counts *words) {
+    sm_data_files files;
+    sm_text_source *source = NULL;
+    SM_TRY(sm_data_files_open_text(options->operands, options->n_operands, (sm_tokens_format)options->work.data_format,
+                                   &files));
+    sm_text_source_open(&files, NULL, NULL, NULL, &source);
+    sm_status status = sm_word_counts_of(source, cli_token_threads(options), cli_token_stop, NULL, words);
+    if (status == SM_OK && words->n_words == 0) {
+        status = sm_fail(SM_ERR_INVALID, "the input holds no text");
+    }
+    sm_text_source_close(source);
+    sm_data_files_free(&files);
+    return status;
+}
+
+sm_status cli_learn_words(const cli_options *options, sm_tokenizer **tokenizer) {
+    sm_word_counts words = {0};
+    cli_token_progress progress = {.what = "learned", .unit = "tokens", .is_wanted = options->out.progress};
+    const sm_bpe_settings settings = {.vocab_size = options->tokens.vocab_size,
+                                      .min_frequency = options->tokens.min_frequency,
+                                      .stop = cli_token_stop,
+                                      .progress = cli_token_progress_note,
+                                      .ctx = &progress};
+    sm_status status = count_words(options, &words);
+    status = status == SM_OK ? sm_bpe_train(&words, &settings, tokenizer) : status;
+    sm_word_counts_free(&words);
+    return status;
+}
+
+// Writes a vocabulary to --output, and says what it is.
+static sm_status write_tokenizer(const cli_options *options, const sm_tokenizer *tokenizer) {
+    SM_TRY(sm_tokenizer_write(tokenizer, options->tokens.output_folder));
+    print_tokenizer(options->tokens.output_folder, tokenizer);
+    return SM_OK;
+}
+
+static sm_status learn(const cli_options *options) {
+    sm_tokenizer *tokenizer = NULL;
+    if (options->tokens.vocab_size == 0) {
+        return sm_fail(SM_ERR_USAGE, "--vocab-size: missing; give the number of tokens for the vocabulary");
+    }
+    if (options->work.tokenizer != NULL) {
+        return sm_fail(SM_ERR_USAGE,
+                       "--tokenizer goes with --show and --convert; --vocab-size learns a new one, in --output");
+    }
+    if (options->n_operands < 1) {
+        return sm_fail(SM_ERR_USAGE, "FILE: missing; give files or folders with text to learn from; - is stdin");
+    }
+    SM_TRY(cli_learn_words(options, &tokenizer));
+    if (tokenizer->n_tokens < options->tokens.vocab_size) {
+        cli_note("the text has no more than %d tokens with --min-frequency %lld", tokenizer->n_tokens,
+                 (long long)options->tokens.min_frequency);
+    }
+    const sm_status status = write_tokenizer(options, tokenizer);
+    sm_tokenizer_free(tokenizer);
+    return status;
+}
+
+// --- show and convert ----------------------------------------------------------------------
+
+// In quotes; all but printable ASCII as \xHH, since even valid UTF-8 may be half a character.
+static void print_bytes(const uint8_t *bytes, size_t n) {
+    putchar('"');
+    for (size_t i = 0; i < n; i++) {
+        if (bytes[i] == '"' || bytes[i] == '\\') {
+            printf("\\%c", bytes[i]);
+        } else if (bytes[i] == '\n') {
+            printf("\\n");
+        } else if (bytes[i] >= 0x20 && bytes[i] < 0x7f) {
+            putchar(bytes[i]);
+        } else {
+            printf("\\x%02x", bytes[i]);
+        }
+    }
+    putchar('"');
+}
+
+static void print_token(const sm_tokenizer *t, int32_t id) {
+    printf("%8d  ", id);
+    print_bytes(sm_token_bytes(t, id), t->tokens[id].n_bytes);
+    printf("%s\n", t->tokens[id].is_added ? "  added" : "");
+}
+
+static sm_status show_text(const sm_tokenizer *t, sm_encoder *encoder, const char *text) {
+    sm_ids ids = {0};
+    sm_status status = sm_encoder_encode(encoder, (const uint8_t *)text, strlen(text), &ids);
+    if (status == SM_OK) {
+        print_bytes((const uint8_t *)text, strlen(text));
+        printf(": %zu tokens of %zu bytes\n", ids.n, strlen(text));
+    }
+    for (size_t i = 0; i < ids.n && status == SM_OK; i++) {
+        print_token(t, ids.ids[i]);
+    }
+    free(ids.ids);
+    return status;
+}
+
+static sm_status show(const cli_options *options, const sm_tokenizer *tokenizer) {
+    sm_encoder *encoder;
+    int32_t longest = 0;
+    print_tokenizer(options->work.tokenizer, tokenizer);
+    for (int32_t id = 0; id < tokenizer->n_tokens && options->n_operands == 0; id++) {
+        longest = tokenizer->tokens[id].n_bytes > tokenizer->tokens[longest].n_bytes ? id : longest;
+        if (tokenizer->tokens[id].is_added) {
+            print_token(tokenizer, id);
+        }
+    }
+    if (options->n_operands == 0) {
+        printf("longest, of %u bytes:\n", tokenizer->tokens[longest].n_bytes);
+        print_token(tokenizer, longest);
+    }
+    SM_TRY(sm_encoder_new(tokenizer, &encoder));
+    sm_status status = SM_OK;
+    for (int i = 0; i < options->n_operands && status == SM_OK; i++) {
+        status = show_text(tokenizer, encoder, options->operands[i]);
+    }
+    sm_encoder_free(encoder);
+    return status;
+}
+
+static sm_status show_or_convert(const cli_options *options) {
+    sm_tokenizer *tokenizer;
+    if (options->tokens.convert && options->n_operands > 0) {
+        return sm_fail(SM_ERR_USAGE, "unexpected argument '%s' with --convert", options->operands[0]);
+    }
+    SM_TRY(cli_check_vocabulary(options->work.tokenizer));
+    if (options->work.tokenizer == NULL) {
+        return sm_fail(SM_ERR_USAGE, "--tokenizer: missing; give the folder of the vocabulary");
+    }
+    SM_TRY(sm_tokenizer_read(options->work.tokenizer, &tokenizer));
+    const sm_status status = options->tokens.convert ? write_tokenizer(options, tokenizer) : show(options, tokenizer);
+    sm_tokenizer_free(tokenizer);
+    return status;
+}
+
+sm_status cli_tokenizer(const cli_options *options) {
+    if (options->tokens.show + options->tokens.convert + (options->tokens.vocab_size > 0) > 1) {
+        return sm_fail(SM_ERR_USAGE, "--vocab-size, --show and --convert exclude each other; give one");
+    }
+    if (!options->tokens.show && options->tokens.output_folder == NULL) {
+        return sm_fail(SM_ERR_USAGE, "--output: missing; give the folder to write the tokenizer to");
+    }
+    return options->tokens.show || options->tokens.convert ? show_or_convert(options) : learn(options);
+}
+
 // --- tokenize ------------------------------------------------------------------------------
 
 static sm_status check_options(const cli_options *options) {
-    SM_TRY(cli_check_single("--threads", options->device.threads.n));
     if (options->work.tokenizer == NULL) {
         return sm_fail(SM_ERR_USAGE, "--tokenizer: missing; give the folder of the vocabulary");
     }
@@ -60,9 +212,7 @@ static sm_status check_options(const cli_options *options) {
 }
 
 static void print_side(const cli_options *options, const sm_tokenize_result *result, int side) {
-    char tokens[32];
-    char documents[32];
-    char bytes[32];
+    char tokens[32], documents[32], bytes[32];
     sm_text_count((double)result->n_tokens[side], tokens, sizeof(tokens));
     sm_text_count((double)result->n_documents[side], documents, sizeof(documents));
     sm_text_count((double)result->text_bytes[side], bytes, sizeof(bytes));
@@ -85,7 +235,7 @@ sm_status cli_tokenize(const cli_options *options) {
                                  .val_percent = options->tokens.val_percent,
                                  .n_threads = cli_token_threads(options),
                                  .stop = cli_token_stop,
-                                 .note = note,
+                                 .note = cli_token_note,
                                  .progress = cli_token_progress_note,
                                  .ctx = &progress};
     sm_status status = sm_tokenize(&job, &result);

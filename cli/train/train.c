@@ -2,7 +2,6 @@
 #include "cli/train/train.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,16 +9,8 @@
 #include "os/os.h"
 #include "bench/rows/machine.h"
 #include "bench/tables/show.h"
-#include "cli/flags/configure.h"
-#include "cli/flags/options.h"
-#include "cli/output/notes.h"
-#include "cli/setup/data.h"
-#include "cli/setup/processes.h"
-#include "cli/setup/session.h"
-#include "cli/setup/worker.h"
 #include "src/io/shell_word.h"
 #include "src/runs/run_folder.h"
-#include "src/train/trainer.h"
 #include "src/weights/weights.h"
 
 enum { DEFAULT_STEPS = 10 };
@@ -123,47 +114,6 @@ static sm_status draw_checks(training *t) {
                : sm_fail(SM_ERR_IO, "no random number for the checks; give --no-checks");
 }
 
-static sm_status check_options(training *t) {
-    const cli_options *options = &t->options;
-    SM_TRY(cli_check_single("--model-size", options->model.models.n));
-    SM_TRY(cli_check_single("--batch-size", options->work.batch_sizes.n));
-    SM_TRY(cli_check_single("--seq-len", options->work.seq_lens.n));
-    SM_TRY(cli_check_single("--threads", options->device.threads.n));
-    SM_TRY(cli_check_single("--mode", options->device.modes.n));
-    SM_TRY(cli_check_single("--precision", options->device.precisions.n));
-    SM_TRY(check_folder_flags(options));
-    if (options->model.weights != NULL) {
-        SM_TRY(cli_find_weights(options->model.weights, t->weights));
-        t->options.model.weights = t->weights;
-    }
-    t->job.precision = (cli_precision)options->device.precisions.values[0];
-    t->job.mode = (sm_mode)options->device.modes.values[0];
-    t->job.pass = SM_PASS_STEP;
-    t->job.model = options->model.weights != NULL ? options->model.weights : options->model.models.texts[0];
-    t->job.B = options->work.batch_sizes.values[0];
-    t->job.T = options->work.seq_lens.values[0];
-    SM_TRY(cli_config(options, options->model.models.texts[0], &t->job.config));
-    SM_TRY(cli_check_seq_len(&t->job.config, t->job.T));
-    SM_TRY(cli_settings(options, &t->settings.optimizer));
-    return set_recipe(t);
-}
-
-// --accum from --global-batch.
-static sm_status set_accum(training *t) {
-    cli_options *o = &t->options;
-    const int64_t round = t->job.B * sm_comm_size(t->comm); // sequences of all processes' micro-batches
-    if (o->train.global_batch == 0) {
-        o->train.global_batch = o->work.accum * round;
-    }
-    if (o->train.global_batch % round != 0 || (o->work.accum > 1 && o->work.accum * round != o->train.global_batch)) {
-        return sm_fail(SM_ERR_USAGE, "--global-batch: %lld is not %s%lld, --batch-size %lld times %d processes",
-                       (long long)o->train.global_batch, o->work.accum > 1 ? "--accum times " : "a multiple of ",
-                       (long long)round, (long long)t->job.B, sm_comm_size(t->comm));
-    }
-    o->work.accum = o->train.global_batch / round;
-    return SM_OK;
-}
-
 static sm_status open_device(training *t) {
     const cli_options *options = &t->options;
     cli_device_list devices;
@@ -171,8 +121,7 @@ static sm_status open_device(training *t) {
     SM_TRY(cli_select_devices(&options->device.backends, &devices));
     SM_TRY(cli_choose_device(t->comm, &devices, &t->job.device));
     cli_stage("opening the device", NULL);
-    return cli_open_device(t->job.device, options->device.threads.n > 0 ? options->device.threads.values[0] : 0,
-                           options, &t->device);
+    return cli_open_device(t->job.device, t->job.n_threads, options, &t->device);
 }
 
 static double range_flops(const sm_plan *plan, sm_phase range) {
@@ -186,7 +135,6 @@ static double range_flops(const sm_plan *plan, sm_phase range) {
 
 static sm_status open_session(training *t) {
     sm_plan *plan;
-    t->job.processes = cli_plan_processes(&t->options, t->comm);
     SM_TRY(cli_job_plan(&t->options, &t->job, t->device->info.max_alloc_bytes, &plan));
     cli_train_data_count(&t->data, plan);
     t->show.step_flops =
@@ -196,14 +144,12 @@ static sm_status open_session(training *t) {
     if (sm_comm_size(t->comm) > 1) {
         cli_note("gradients travel by %s", sm_exchange_transport(t->session->exchange));
     }
-    if (sm_exchange_advice(t->session->exchange)[0] != '\0') {
-        cli_note("%s", sm_exchange_advice(t->session->exchange));
-    }
-    if (t->session->executable->tune_warning[0] != '\0') {
-        cli_note("%s", t->session->executable->tune_warning);
-    }
-    if (t->session->executable->note[0] != '\0') {
-        cli_note("%s", t->session->executable->note);
+    const char *const warnings[] = {sm_exchange_advice(t->session->exchange), t->session->executable->tune_warning,
+                                    t->session->executable->note};
+    for (size_t i = 0; i < sizeof(warnings) / sizeof(warnings[0]); i++) {
+        if (warnings[i][0] != '\0') {
+            cli_note("%s", warnings[i]);
+        }
     }
     return SM_OK;
 }
@@ -284,24 +230,29 @@ static sm_status set_run(training *t) {
     return cli_train_facts(o, t->session, t->comm, &s->facts);
 }
 
-static sm_status open_profile(training *t) {
-    if (t->options.train.profile) {
-        cli_train_profile_open(&t->settings, &t->loop);
-    }
-    return SM_OK;
-}
-
-// One process may write tokens, which the others then find.
-static sm_status choose(training *t) {
-    const bool is_first = sm_comm_rank(t->comm) == 0;
-    SM_TRY(sm_comm_agree(t->comm, is_first ? cli_train_choose(&t->options) : SM_OK));
-    return is_first ? SM_OK : cli_train_choose(&t->options);
-}
-
 // The part that each process does alone, and in which it may fail alone.
 static sm_status open_files(training *t) {
-    SM_TRY(check_options(t));
-    SM_TRY(set_accum(t));
+    const cli_options *options = &t->options;
+    SM_TRY(check_folder_flags(options));
+    if (options->model.weights != NULL) {
+        SM_TRY(cli_find_weights(options->model.weights, t->weights));
+        t->options.model.weights = t->weights;
+    }
+    SM_TRY(cli_job_of(options, t->comm, &t->job));
+    SM_TRY(cli_settings(options, &t->settings.optimizer));
+    SM_TRY(set_recipe(t));
+    // --accum from --global-batch.
+    cli_options *o = &t->options;
+    const int64_t round = t->job.B * sm_comm_size(t->comm); // sequences of all processes' micro-batches
+    if (o->train.global_batch == 0) {
+        o->train.global_batch = o->work.accum * round;
+    }
+    if (o->train.global_batch % round != 0 || (o->work.accum > 1 && o->work.accum * round != o->train.global_batch)) {
+        return sm_fail(SM_ERR_USAGE, "--global-batch: %lld is not %s%lld, --batch-size %lld times %d processes",
+                       (long long)o->train.global_batch, o->work.accum > 1 ? "--accum times " : "a multiple of ",
+                       (long long)round, (long long)t->job.B, sm_comm_size(t->comm));
+    }
+    o->work.accum = o->train.global_batch / round;
     cli_stage("opening the data", NULL);
     SM_TRY(cli_train_data_open(&t->options, &t->job.config, t->job.B, t->job.T, &t->data, &t->settings));
     return open_device(t);
@@ -309,7 +260,10 @@ static sm_status open_files(training *t) {
 
 static sm_status set_up(training *t) {
     cli_stage("looking at the data", NULL);
-    SM_TRY(choose(t));
+    // One process may write tokens, which the others then find.
+    const bool is_first = sm_comm_rank(t->comm) == 0;
+    SM_TRY(sm_comm_agree(t->comm, is_first ? cli_train_choose(&t->options) : SM_OK));
+    SM_TRY(is_first ? SM_OK : cli_train_choose(&t->options));
     const sm_status opened = open_files(t);
     SM_TRY(cli_compare_files(&t->options, opened, &t->settings.data, &t->settings.validation, t->device, t->comm));
     cli_stage("building the step", NULL);
@@ -317,7 +271,9 @@ static sm_status set_up(training *t) {
     SM_TRY(open_val_session(t));
     set_work(t);
     SM_TRY(draw_checks(t));
-    SM_TRY(open_profile(t));
+    if (t->options.train.profile) {
+        cli_train_profile_open(&t->settings, &t->loop);
+    }
     return set_run(t);
 }
 
@@ -390,11 +346,6 @@ static sm_status show_profile(training *t) {
                : SM_OK;
 }
 
-static void note(void *ctx, const char *text) {
-    (void)ctx;
-    cli_note("%s", text);
-}
-
 // A training in a run folder is never killed while it saves: its step and its checkpoint may take long.
 static void set_saving(void *ctx, bool saving) {
     const training *t = ctx;
@@ -428,9 +379,7 @@ static void close_all(training *t) {
     sm_sensors_close(t->sensors);
     sm_session_close(t->val_session);
     sm_session_close(t->session);
-    if (t->device != NULL) {
-        t->device->backend->close(t->device);
-    }
+    cli_close_device(t->device);
     cli_train_data_close(&t->data);
 }
 
@@ -447,7 +396,7 @@ sm_status cli_train(const cli_options *options) {
                                           .stepped = stepped,
                                           .time_apart = time_apart,
                                           .timed = timed,
-                                          .note = note,
+                                          .note = cli_token_note,
                                           .saving = set_saving,
                                           .end_facts = end_facts,
                                           .completed = completed};
@@ -473,7 +422,6 @@ sm_status cli_train(const cli_options *options) {
 sm_status cli_init(const cli_options *options) {
     sm_model_config config;
     char n_params[32];
-    SM_TRY(cli_check_single("--model-size", options->model.models.n));
     SM_TRY(cli_model_config(options, options->model.models.texts[0], &config));
     if (options->train.save == NULL) {
         return sm_fail(SM_ERR_USAGE, "--save: missing; give the folder to write the model to");

@@ -2,16 +2,10 @@
 #ifndef STEPMARK_CLI_TRAIN_TRAIN_H
 #define STEPMARK_CLI_TRAIN_TRAIN_H
 
-#include "status.h"
-#include "bench/loop/loop.h"
 #include "bench/curves/watch.h"
 #include "bench/sensors/sensors.h"
-#include "cli/flags/options.h"
 #include "cli/measure/measure.h"
-#include "src/comm/comm.h"
-#include "src/tokenizer/tokenizer.h"
 #include "src/train/generate.h"
-#include "src/train/trainer.h"
 
 // --- facts ---------------------------------------------------------------------------------------
 
@@ -157,6 +151,7 @@ typedef struct {
 } cli_token_progress;
 
 bool cli_token_stop(void *ctx);
+void cli_token_note(void *ctx, const char *line);
 void cli_token_progress_note(void *ctx, int64_t done, int64_t of);
 
 #endif

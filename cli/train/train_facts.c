@@ -1,9 +1,7 @@
 // train_facts.c: see train/train.h.
 #include "cli/train/train.h"
 
-#include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,22 +9,19 @@
 #include "bench/rows/machine.h"
 #include "bench/runs/metrics.h"
 #include "bench/tables/json_values.h"
-#include "cli/setup/data.h"
 #include "src/io/atomic_file.h"
-#include "src/io/json_text.h"
 
 static json_t *describe_model(const cli_options *options, const sm_model_config *c) {
     const char *size = options->model.weights != NULL ? options->model.weights : options->model.models.texts[0];
-    json_t *model = sm_model_fields_to_json(
-        c, json_pack("{s: s, s: o}", "arch", c->model->name, "size", sm_json_bytes(size)));
+    json_t *model =
+        sm_model_fields_to_json(c, json_pack("{s: s, s: o}", "arch", c->model->name, "size", sm_json_bytes(size)));
     (void)json_object_set_new(model, "n_params", json_integer(sm_model_n_params(c)));
     return model;
 }
 
 json_t *cli_train_configuration(const cli_options *options, const cli_job *job, const sm_device *device) {
     return json_pack(
-        "{s: {s: s, s: s, s: s, s: s, s: s, s: s}, s: o, s: i, s: s, s: s, s: f, s: s, s: s, s: s, s: o, s: o*, s: "
-        "s*, "
+        "{s: {s: s, s: s, s: s, s: s, s: s, s: s}, s: o, s: i, s: s, s: s, s: f, s: s, s: s, s: s, s: o, s: o*, s: s*, "
         "s: s*, s: s*}",
         "engine", "name", "stepmark", "build_commit", sm_build_commit(), "mode", sm_mode_name(job->mode), "backend",
         device->backend->name, "isa", device->info.isa, "tier", device->info.tier, "model",
@@ -51,22 +46,18 @@ static json_t *list_hosts(const char *names, int n) {
     return hosts;
 }
 
-static sm_status gather_hosts(sm_comm *comm, json_t **hosts) {
+sm_status cli_train_facts(const cli_options *options, const sm_session *session, sm_comm *comm, json_t **facts) {
+    json_t *hosts = NULL;
+    const char *transport = sm_exchange_transport(session->exchange);
+    sm_training_facts(options->argc, options->argv, &session->device->info, facts);
     const int n = sm_comm_size(comm);
     char mine[HOST_BYTES] = "";
     char *all = sm_calloc((size_t)n, HOST_BYTES);
     (void)gethostname(mine, sizeof(mine) - 1);
     const sm_status status = sm_comm_gather(comm, mine, sizeof(mine), all);
-    *hosts = status == SM_OK ? list_hosts(all, n) : NULL;
+    hosts = status == SM_OK ? list_hosts(all, n) : NULL;
     free(all);
-    return status;
-}
-
-sm_status cli_train_facts(const cli_options *options, const sm_session *session, sm_comm *comm, json_t **facts) {
-    json_t *hosts = NULL;
-    const char *transport = sm_exchange_transport(session->exchange);
-    sm_training_facts(options->argc, options->argv, &session->device->info, facts);
-    SM_TRY(gather_hosts(comm, &hosts));
+    SM_TRY(status);
     if (transport[0] != '\0') {
         json_object_set_new(*facts, "transport", json_string(transport));
     }
@@ -75,8 +66,13 @@ sm_status cli_train_facts(const cli_options *options, const sm_session *session,
     return SM_OK;
 }
 
-// Absent if they cannot be read.
-static void add_sensors(const sm_sensors *sensors, const sm_reading *before, json_t *facts) {
+json_t *cli_train_end_facts(const sm_session *session, const sm_sensors *sensors, const sm_reading *before) {
+    const int64_t resident_bytes = sm_machine_peak_rss_bytes();
+    json_t *facts = json_pack("{s: I}", "max_memory_bytes",
+                              session->device->info.is_host_processor && resident_bytes > 0
+                                  ? (json_int_t)resident_bytes
+                                  : (json_int_t)session->executable->memory_bytes);
+    // Absent if they cannot be read.
     sm_reading after;
     sm_row row;
     sm_sensors_read(sensors, &after);
@@ -88,15 +84,6 @@ static void add_sensors(const sm_sensors *sensors, const sm_reading *before, jso
     json_object_set_new(facts, "steal_share", sm_json_real(s->steal_share));
     json_object_set_new(facts, "involuntary_switches", json_integer(s->involuntary_switches));
     sm_row_free(&row);
-}
-
-json_t *cli_train_end_facts(const sm_session *session, const sm_sensors *sensors, const sm_reading *before) {
-    const int64_t resident_bytes = sm_machine_peak_rss_bytes();
-    json_t *facts = json_pack("{s: I}", "max_memory_bytes",
-                              session->device->info.is_host_processor && resident_bytes > 0
-                                  ? (json_int_t)resident_bytes
-                                  : (json_int_t)session->executable->memory_bytes);
-    add_sensors(sensors, before, facts);
     return facts;
 }
 
@@ -111,8 +98,7 @@ static sm_status write_file(const char *folder, const char *name, const char *te
 
 sm_status cli_run_complete(const char *folder) {
     json_t *metrics = NULL;
-    char complete[SM_RUN_COMPLETE_SIZE];
-    char digest[SM_DIGEST_SIZE];
+    char complete[SM_RUN_COMPLETE_SIZE], digest[SM_DIGEST_SIZE];
     SM_TRY(sm_training_metrics_make(folder, &metrics));
     char *text = json_dumps(metrics, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     sm_status status = write_file(folder, SM_TRAINING_METRICS_FILE, text);
@@ -123,5 +109,20 @@ sm_status cli_run_complete(const char *folder) {
     }
     free(text);
     json_decref(metrics);
+    return status;
+}
+
+sm_status cli_train_keep_tokenizer(const char *tokenizer, const char *run, const char *name) {
+    char folder[PATH_MAX];
+    sm_tokenizer *t = NULL;
+    if (tokenizer == NULL) {
+        return SM_OK;
+    }
+    if (snprintf(folder, sizeof folder, "%s/%s", run, name) >= (int)sizeof folder) {
+        return sm_fail(SM_ERR_IO, "%.100s...: the path is too long", run);
+    }
+    SM_TRY(sm_tokenizer_read(tokenizer, &t));
+    const sm_status status = sm_tokenizer_write(t, folder);
+    sm_tokenizer_free(t);
     return status;
 }

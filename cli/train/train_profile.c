@@ -5,9 +5,6 @@
 
 #include "bench/rows/machine.h"
 #include "bench/tables/screen.h"
-#include "cli/flags/options.h"
-#include "cli/measure/loop.h"
-#include "cli/output/notes.h"
 
 enum { PERIOD = 4, N_UNTYPICAL = 2, MOST_APART = 64 };
 
@@ -40,19 +37,6 @@ void cli_train_profile_keep(sm_loop *loop, const sm_train_progress *progress, co
     }
 }
 
-static sm_status fill(const cli_options *options, const cli_job *job, const sm_session *session, const sm_peaks *peaks,
-                      const sm_loop *loop, const json_t *machine, sm_row *row) {
-    const cli_bench bench = {.options = options, .machine = (json_t *)machine};
-    SM_TRY(cli_set_configuration(&bench, job, row));
-    sm_row_set_device(row, session->device->backend->name, &session->device->info);
-    SM_ROW_TEXT(row->status, "ok");
-    row->peak_flops = peaks->flops > 0 ? peaks->flops : NAN;
-    row->peak_bandwidth = peaks->bandwidth_bytes_per_s > 0 ? peaks->bandwidth_bytes_per_s : NAN;
-    row->peak_rss_bytes = sm_machine_peak_rss_bytes();
-    row->device_peak_bytes = (int64_t)session->executable->memory_bytes;
-    return sm_loop_conclude(loop, row);
-}
-
 sm_status cli_train_profile_show(const cli_options *options, const cli_job *job, const sm_session *session,
                                  const sm_peaks *peaks, const sm_loop *loop) {
     sm_status status = SM_OK;
@@ -66,7 +50,15 @@ sm_status cli_train_profile_show(const cli_options *options, const cli_job *job,
     }
     sm_machine_facts(options->argc, options->argv, &machine);
     sm_row_init(&row);
-    SM_TRY_GOTO(fill(options, job, session, peaks, loop, machine, &row));
+    const cli_bench bench = {.options = options, .machine = (json_t *)machine};
+    SM_TRY_GOTO(cli_set_configuration(&bench, job, &row));
+    sm_row_set_device(&row, session->device->backend->name, &session->device->info);
+    SM_ROW_TEXT(row.status, "ok");
+    row.peak_flops = peaks->flops > 0 ? peaks->flops : NAN;
+    row.peak_bandwidth = peaks->bandwidth_bytes_per_s > 0 ? peaks->bandwidth_bytes_per_s : NAN;
+    row.peak_rss_bytes = sm_machine_peak_rss_bytes();
+    row.device_peak_bytes = (int64_t)session->executable->memory_bytes;
+    SM_TRY_GOTO(sm_loop_conclude(loop, &row));
     putchar('\n');
     SM_TRY_GOTO(cli_loop_show(&row, NULL, sm_screen_width(stdout) > 0 ? SM_FORMAT_TEXT : SM_FORMAT_MARKDOWN));
 cleanup:

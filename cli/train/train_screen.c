@@ -14,10 +14,8 @@
 #include <string.h>
 
 #include "clock.h"
-#include "bench/tables/json_values.h"
 #include "bench/tables/screen.h"
 #include "bench/tables/show.h"
-#include "cli/output/notes.h"
 
 enum {
     LEAST_WIDTH = 60,
@@ -127,8 +125,7 @@ static void draw(plot *p, const cli_train_curve *loss, const cli_train_curve *va
 }
 
 static void put_plot(const plot *p, FILE *out) {
-    char first[32];
-    char last[32];
+    char first[32], last[32];
     for (int row = 0; row < p->n_rows; row++) {
         if (row == 0 || row == p->n_rows - 1) {
             fprintf(out, "%*.4f ", LABEL_WIDTH - 1, row == 0 ? p->high : p->low);
@@ -154,11 +151,7 @@ static void put_plot(const plot *p, FILE *out) {
 // --- the lines around it -----------------------------------------------------------------------------
 
 static void put_bar(const cli_train_show *show, const sm_train_progress *p, int width, FILE *out) {
-    char head[96];
-    char tail[96];
-    char left[32];
-    char step[32];
-    char n_steps[32];
+    char head[96], tail[96], left[32], step[32], n_steps[32];
     sm_text_count((double)p->step, step, sizeof(step));
     sm_text_count((double)p->n_steps, n_steps, sizeof(n_steps));
     cli_train_time_left(show, p, left, sizeof(left));
@@ -172,17 +165,6 @@ static void put_bar(const cli_train_show *show, const sm_train_progress *p, int 
         fputs(i < (int)(share * n) ? "█" : "░", out);
     }
     fprintf(out, "%s\n", tail);
-}
-
-static void put_losses(const cli_train_show *show, const sm_train_progress *p, FILE *out) {
-    fprintf(out, "loss %.4f", show->last.loss);
-    if (!isnan(p->val_loss)) {
-        fprintf(out, ", validation %c %.4f", validation_mark, p->val_loss);
-        if (p->best_val_loss < p->val_loss) {
-            fprintf(out, " (lowest %.4f at step %lld)", p->best_val_loss, (long long)p->best_val_step);
-        }
-    }
-    fputc('\n', out);
 }
 
 static void put_figures(const cli_train_show *show, FILE *out) {
@@ -223,7 +205,14 @@ void cli_train_screen_show(const cli_train_show *show, const sm_train_progress *
     widen(&p, &show->screen.validation);
     draw(&p, &show->screen.loss, &show->screen.validation);
     put_bar(show, progress, width, out);
-    put_losses(show, progress, out);
+    fprintf(out, "loss %.4f", show->last.loss);
+    if (!isnan(progress->val_loss)) {
+        fprintf(out, ", validation %c %.4f", validation_mark, progress->val_loss);
+        if (progress->best_val_loss < progress->val_loss) {
+            fprintf(out, " (lowest %.4f at step %lld)", progress->best_val_loss, (long long)progress->best_val_step);
+        }
+    }
+    fputc('\n', out);
     put_plot(&p, out);
     put_figures(show, out);
     fflush(stdout); // keeps the order of both streams

@@ -8,9 +8,6 @@
 #include "clock.h"
 #include "bench/tables/screen.h"
 #include "bench/tables/show.h"
-#include "cli/flags/configure.h"
-#include "cli/flags/options.h"
-#include "cli/output/notes.h"
 #include "src/io/shell_word.h"
 
 static const int64_t progress_pause_ns = 10000000000;
@@ -43,19 +40,6 @@ static int format_step(const cli_train_show *show, int64_t n_steps, const sm_tra
                     show->is_unchecked ? " unchecked" : "", skipped);
 }
 
-static sm_status print_step(cli_train_show *show, int64_t n_steps, const sm_train_step *s) {
-    const int width = sm_screen_width(stdout);
-    char line[512];
-    int n = format_step(show, n_steps, s, line, sizeof(line));
-    while (width > 0 && n > width && show->form + 1 < N_LINES) {
-        show->form++;
-        n = format_step(show, n_steps, s, line, sizeof(line));
-    }
-    const int written = printf("%s\n", line);
-    return written > 0 && fflush(stdout) == 0 ? SM_OK
-                                              : sm_fail(SM_ERR_IO, "stdout: cannot be written: %s", strerror(errno));
-}
-
 static void tell_progress(cli_train_show *show, const sm_train_progress *p) {
     char left[32];
     cli_train_time_left(show, p, left, sizeof(left));
@@ -67,22 +51,28 @@ static void tell_progress(cli_train_show *show, const sm_train_progress *p) {
             100 * (double)p->step / (double)p->n_steps, left);
 }
 
-static void keep_for_screen(cli_train_show *show, const sm_train_step *s) {
-    static const double newest = 0.1; // its weight in the mean
-    const double rate = (double)s->n_tokens / ((double)s->elapsed_ns / 1e9);
-    show->screen.rate += (show->screen.rate == 0 ? 1 : newest) * (rate - show->screen.rate);
-    show->last = *s;
-    cli_train_curve_add(&show->screen.loss, (double)s->step, s->loss);
-}
-
 sm_status cli_train_show_step(cli_train_show *show, const sm_train_progress *progress, const sm_train_step *step) {
     char warning[SM_WATCH_TEXT_SIZE];
     const bool is_edge = progress->step == progress->first_step + 1 || progress->step == progress->n_steps;
-    keep_for_screen(show, step);
+    static const double newest = 0.1; // its weight in the mean
+    const double rate = (double)step->n_tokens / ((double)step->elapsed_ns / 1e9);
+    show->screen.rate += (show->screen.rate == 0 ? 1 : newest) * (rate - show->screen.rate);
+    show->last = *step;
+    cli_train_curve_add(&show->screen.loss, (double)step->step, step->loss);
     if (show->is_live) {
         cli_train_screen_show(show, progress, is_edge);
     } else if (is_edge || show->every == 0 || progress->step % show->every == 0) {
-        SM_TRY(print_step(show, progress->n_steps, step));
+        const int width = sm_screen_width(stdout);
+        char line[512];
+        int n = format_step(show, progress->n_steps, step, line, sizeof(line));
+        while (width > 0 && n > width && show->form + 1 < N_LINES) {
+            show->form++;
+            n = format_step(show, progress->n_steps, step, line, sizeof(line));
+        }
+        const int written = printf("%s\n", line);
+        SM_TRY(written > 0 && fflush(stdout) == 0
+                   ? SM_OK
+                   : sm_fail(SM_ERR_IO, "stdout: cannot be written: %s", strerror(errno)));
     }
     show->n_tokens += (double)step->n_tokens;
     show->checked_ops += step->checked_ops;
@@ -151,8 +141,7 @@ static void text_settings(const sm_train_settings *s, char *text, size_t size_by
 }
 
 void cli_train_show_begin(cli_train_show *show, const sm_train_settings *s, const sm_schedule *schedule) {
-    char rate[128];
-    char settings[256];
+    char rate[128], settings[256];
     text_schedule(schedule, rate, sizeof(rate));
     text_settings(s, settings, sizeof(settings));
     show->first_ns = sm_now_ns();
@@ -171,9 +160,7 @@ void cli_train_show_leave(const cli_train_show *show, const sm_train_progress *p
 void cli_train_show_end(const cli_train_show *show, const sm_train_settings *s, const sm_train_progress *p) {
     const double seconds = (double)(sm_now_ns() - show->first_ns) / 1e9;
     char validation[128] = "";
-    char n_tokens[32];
-    char rate[32];
-    char time[32];
+    char n_tokens[32], rate[32], time[32];
     char checks[96] = "unchecked";
     if (!isnan(p->best_val_loss)) {
         snprintf(validation, sizeof(validation), "best validation loss %.4f (step %lld), last %.4f; ", p->best_val_loss,

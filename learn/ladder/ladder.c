@@ -59,15 +59,13 @@ static void note_case(const sm_verify_row *row, void *context) {
 
 static sm_status verify_rung(const climb *c, climber *one, sm_rung_result *rung) {
     sm_verify_filter filter = {.naive_only = true, .max_elems = c->options->max_elems};
-    regex_t pattern;
+    sm_pattern *pattern;
     char text[SM_NAME_SIZE];
     snprintf(text, sizeof text, "^%s ", sm_op_name(c->ladder->kind));
-    if (regcomp(&pattern, text, REG_EXTENDED | REG_NOSUB) != 0) {
-        return sm_fail(SM_ERR_INTERNAL, "ladder: '%s' is no pattern", text);
-    }
-    filter.pattern = &pattern;
+    SM_TRY(sm_pattern_new(text, &pattern));
+    filter.pattern = pattern;
     sm_status status = sm_verify_ops(one->device, precision, &filter, note_case, rung);
-    regfree(&pattern);
+    sm_pattern_free(pattern);
     return status == SM_ERR_MISMATCH ? SM_OK : status;
 }
 

@@ -349,12 +349,12 @@ cleanup:
 
 // --- all cases ------------------------------------------------------------------------
 
-static bool matches(const regex_t *pattern, sm_op_kind kind, int index) {
+static bool matches(const sm_pattern *pattern, sm_op_kind kind, int index) {
     char text[SM_CASE_TEXT_SIZE];
     char name[2 * SM_CASE_TEXT_SIZE];
     sm_op_case_text(kind, index, text);
     snprintf(name, sizeof name, "%s %s", sm_op_name(kind), text);
-    return regexec(pattern, name, 0, NULL, 0) == 0;
+    return sm_pattern_matches(pattern, name);
 }
 
 static sm_status is_wanted(const sm_verify_filter *filter, sm_op_kind kind, int index, sm_precision precision,
@@ -372,7 +372,7 @@ static sm_status is_wanted(const sm_verify_filter *filter, sm_op_kind kind, int 
 
 static void check_has_cases(checker *check, const sm_verify_filter *filter, sm_op_kind kind) {
     const bool is_named =
-        filter == NULL || filter->pattern == NULL || regexec(filter->pattern, sm_op_name(kind), 0, NULL, 0) == 0;
+        filter == NULL || filter->pattern == NULL || sm_pattern_matches(filter->pattern, sm_op_name(kind));
     if (is_named && !sm_op_is_communication(kind) && sm_op_case_count(kind) == 0) {
         const sm_verify_row row = {.check = sm_op_name(kind), .subject = "", .reason = "it has no cases"};
         check->report(&row, check->context);

@@ -5,10 +5,9 @@
 #ifndef STEPMARK_VERIFY_H
 #define STEPMARK_VERIFY_H
 
-#include <regex.h>
-
 #include "backend.h"
 #include "src/rewrites/rewrite.h"
+#include "src/io/pattern.h"
 
 // One comparison. The texts are valid only during the report.
 typedef struct {
@@ -26,7 +25,7 @@ typedef void (*sm_verify_report)(const sm_verify_row *row, void *context);
 
 // Which cases of ops to run.
 typedef struct {
-    const regex_t *pattern; // matched against check and subject, "bias_forward N=3 C=5"; NULL: all
+    const sm_pattern *pattern; // matched against check and subject, "bias_forward N=3 C=5"; NULL: all
     int64_t max_elems;      // limit on the case's largest tensor; 0: none
     bool naive_only;        // only cases of a plan of mode naive (sm_op_case_is_naive)
 } sm_verify_filter;

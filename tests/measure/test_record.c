@@ -72,7 +72,8 @@ TEST(test_other_tables) {
     }
 }
 
-// A note is marked in the lines that it is of, unless it is of all; notes that differ in figures alone are one.
+// A note is marked in the lines that it is of, unless it is of all; of many that differ in figures alone the first stands
+// for all.
 TEST(test_notes_name_their_rows) {
     static const sm_column columns[] = {
         {.name = "name", .type = SM_COLUMN_TEXT, .heading = "name"},
@@ -89,10 +90,11 @@ TEST(test_notes_name_their_rows) {
     sm_record_write(writer, json_pack("{s:s, s:[s, s]}", "name", "c", "notes", "3% lost (p = 1.5e-05)", "all of 3"));
     assert_int_equal(sm_record_writer_close(writer), SM_OK);
     fclose(out);
-    assert_string_equal(text, "| name |\n|------|\n| a [1] |\n| b [2] |\n| c [1] |\n\n"
+    assert_string_equal(text, "| name |\n|------|\n| a [1] |\n| b [2] |\n| c [3] |\n\n"
                               "- warning: all of 3\n"
-                              "- [1] warning: 12.5% lost (p = 0.002) (figures of the first of 2 rows)\n"
-                              "- [2] warning: only here\n");
+                              "- [1] warning: 12.5% lost (p = 0.002)\n"
+                              "- [2] warning: only here\n"
+                              "- [3] warning: 3% lost (p = 1.5e-05)\n");
 }
 
 TEST(test_full_disk) {

@@ -2,8 +2,6 @@
 #ifndef STEPMARK_TESTS_OPENCL_OPS_H
 #define STEPMARK_TESTS_OPENCL_OPS_H
 
-#include <regex.h>
-
 #include "src/verify/verify.h"
 #include "tests/support/opencl_device.h"
 #include "tests/support/whole.h"
@@ -35,14 +33,14 @@ static int check_ops(sm_precision precision, const char *family, int64_t max_ele
                     "|^flash.*C=15 NH=3 [pd]|^attention.*C=15 NH=3 p=";
     const char *few = precision.dtype == SM_F32 && family == NULL ? own : other;
     tally t = {0};
-    regex_t pattern;
-    assert_int_equal(regcomp(&pattern, few, REG_EXTENDED | REG_NOSUB), 0);
+    sm_pattern *pattern;
+    check(sm_pattern_new(few, &pattern));
     sm_device *device = open_device(family);
-    const sm_verify_filter filter = {.pattern = runs_all() ? NULL : &pattern, .max_elems = max_elems};
+    const sm_verify_filter filter = {.pattern = runs_all() ? NULL : pattern, .max_elems = max_elems};
     check(sm_verify_ops(device, precision, &filter, show_row, &t));
     assert_int_equal(t.n_skipped, 0);
     backend->close(device);
-    regfree(&pattern);
+    sm_pattern_free(pattern);
     return t.n_rows;
 }
 

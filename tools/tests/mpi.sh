@@ -11,6 +11,7 @@
 # The losses of N processes are those of one within 1e-5, those of a run again are the same bits; a process that dies or
 # stops ends all, and arguments, files and builds that differ are refused, each with one line that names the rank or the
 # flag. Fresh weights are rank 0's for all, whatever another machine computes.
+# shellcheck disable=SC2086 # lists of flags
 set -eu
 stepmark=${1:-build/mpi/stepmark}
 processes=${PROCESSES:-3}
@@ -76,7 +77,6 @@ train() {
     count=$2
     shift 2
     rm -f "$log"
-    # shellcheck disable=SC2086 # a list of flags
     start timeout 120 mpirun -n "$count" "$stepmark" train $common --log "$log" "$@"
     finish || fail "$count processes, $*: exit code $?"
 }
@@ -101,32 +101,26 @@ compare_with_one() {
     n=$2
     work_of_all="$sizes --backend $1 --steps $steps -b 2"
     [ "$1" = cpu ] && work_of_all="$work_of_all --threads 1"
-    # shellcheck disable=SC2086 # lists of flags
-    {
-        train one 1 $work_of_all --accum $((2 * n))
-        for way in $ways; do
-            train many "$n" $work_of_all --accum 2 $(echo "$way" | tr , ' ')
-            agree one many 1e-5
-        done
-        train again "$n" $work_of_all --accum 2 $(echo "$way" | tr , ' ')
-        agree many again 0
-        train half "$n" $work_of_all --accum 2 --gradient-format bf16
-        agree one half 1e-2
-    }
+    train one 1 $work_of_all --accum $((2 * n))
+    for way in $ways; do
+        train many "$n" $work_of_all --accum 2 $(echo "$way" | tr , ' ')
+        agree one many 1e-5
+    done
+    train again "$n" $work_of_all --accum 2 $(echo "$way" | tr , ' ')
+    agree many again 0
+    train half "$n" $work_of_all --accum 2 --gradient-format bf16
+    agree one half 1e-2
 }
 
 # The loss scale, which halves for all where one process's gradients are not finite; narrow copies of sharded weights.
 compare_narrow() {
     for precision in fp16 bf16; do
         work_of_all="$sizes --threads 1 --precision $precision --steps $steps -b 2"
-        # shellcheck disable=SC2086 # a list of flags
-        {
-            train one 1 $work_of_all --accum 2
-            train many 2 $work_of_all
-            agree one many 2e-3
-            train shards 2 $work_of_all --shard optimizer
-            agree many shards 1e-4
-        }
+        train one 1 $work_of_all --accum 2
+        train many 2 $work_of_all
+        agree one many 2e-3
+        train shards 2 $work_of_all --shard optimizer
+        agree many shards 1e-4
     done
 }
 
@@ -136,11 +130,8 @@ compare_pair() {
         for way in "" "--shard optimizer" "--gradient-format bf16"; do
             work_of_all="$sizes --backend $backend --steps $steps -b 2 --accum 2 $way"
             [ "$backend" = cpu ] && work_of_all="$work_of_all --threads 1"
-            # shellcheck disable=SC2086 # a list of flags
-            {
-                train shared 2 $work_of_all
-                train messages 2 $work_of_all --transport messages
-            }
+            train shared 2 $work_of_all
+            train messages 2 $work_of_all --transport messages
             agree shared messages 0
         done
     done
@@ -152,12 +143,9 @@ compare_blocks() {
         for n in $processes; do
             work_of_all="$sizes --backend $backend --optimizer adamw8bit --steps $steps -b 2"
             [ "$backend" = cpu ] && work_of_all="$work_of_all --threads 1"
-            # shellcheck disable=SC2086 # a list of flags
-            {
-                train one 1 $work_of_all --accum "$n"
-                train many "$n" $work_of_all --shard optimizer
-                train again "$n" $work_of_all --shard optimizer
-            }
+            train one 1 $work_of_all --accum "$n"
+            train many "$n" $work_of_all --shard optimizer
+            train again "$n" $work_of_all --shard optimizer
             agree one many 1e-4
             agree many again 0
         done
@@ -168,35 +156,24 @@ compare_blocks() {
 compare_documents() {
     for padding in max bucket; do
         work_of_all="$sizes --threads 1 --steps $steps -b 2 --documents 3-32 --padding $padding"
-        # shellcheck disable=SC2086 # a list of flags
-        {
-            train one 1 $work_of_all --accum 4
-            train many 2 $work_of_all --accum 2 --loader inline
-        }
+        train one 1 $work_of_all --accum 4
+        train many 2 $work_of_all --accum 2 --loader inline
         agree one many 1e-5
     done
-    # shellcheck disable=SC2086 # a list of flags
     train wide 1 $sizes --threads 1 --steps $steps -b 4 --documents 3-32 --padding max --accum 2
-    # shellcheck disable=SC2086
     train many 2 $sizes --threads 1 --steps $steps -b 1 --documents 3-32 --padding max --accum 4
     agree wide many 1e-5
 }
 
 # A sharded state is saved as any other is: any number of processes resumes from it.
 compare_resumed() {
-    # shellcheck disable=SC2086 # a list of flags
-    {
-        train first 2 $sizes --threads 1 --steps 3 -b 3 --shard optimizer --save "$work/state"
-        train three 3 --threads 1 --steps "$steps" -b 2 --shard optimizer --weights "$work/state"
-        train two 2 --threads 1 --steps "$steps" -b 3 --weights "$work/state"
-    }
+    train first 2 $sizes --threads 1 --steps 3 -b 3 --shard optimizer --save "$work/state"
+    train three 3 --threads 1 --steps "$steps" -b 2 --shard optimizer --weights "$work/state"
+    train two 2 --threads 1 --steps "$steps" -b 3 --weights "$work/state"
     agree two three 1e-5
-    # shellcheck disable=SC2086 # a list of flags
-    {
-        train first 2 $sizes --threads 1 --steps 3 -b 3 --shard optimizer --optimizer adamw8bit --save "$work/blocks"
-        train three 3 --threads 1 --steps "$steps" -b 2 --shard optimizer --optimizer adamw8bit --weights "$work/blocks"
-        train one 1 --threads 1 --steps "$steps" -b 2 --accum 3 --optimizer adamw8bit --weights "$work/blocks"
-    }
+    train first 2 $sizes --threads 1 --steps 3 -b 3 --shard optimizer --optimizer adamw8bit --save "$work/blocks"
+    train three 3 --threads 1 --steps "$steps" -b 2 --shard optimizer --optimizer adamw8bit --weights "$work/blocks"
+    train one 1 --threads 1 --steps "$steps" -b 2 --accum 3 --optimizer adamw8bit --weights "$work/blocks"
     agree one three 1e-4 # where rounding moves a number into the next bin, its code is another
 }
 
@@ -220,7 +197,6 @@ lose() {
     said=$2
     shift 2
     [ $# -gt 0 ] || set -- $sizes --threads 1
-    # shellcheck disable=SC2086 # a list of flags
     start timeout 120 mpirun -n 3 "$stepmark" train $common "$@" --steps 100000000 --comm-timeout 3
     for _ in $(seq 600); do
         [ "$(grep -c '^step' "$work/out")" -gt 5 ] && break
@@ -260,7 +236,6 @@ prepare_hosts() {
     head -c 30000 docs/measurement.md >"$work/host0/text"
     head -c 9000 docs/training.md >"$work/host0/val"
     prepare "$program" tokenize --vocab-size 280 --output "$work/host0/words" README.md
-    # shellcheck disable=SC2086 # a list of flags
     prepare "$program" train $sizes $common --threads 1 --steps 2 --save "$work/host0/weights"
 }
 
@@ -281,19 +256,16 @@ differ() {
 
 compare_files() {
     data="--data text --data-format bytes"
-    # shellcheck disable=SC2086 # lists of flags
-    {
-        differ --data "echo >>text" $sizes $common $data
-        differ --val-data "tr e E <val >v; mv v val" $sizes $common $data --val-data val
-        differ --tokenizer "\"$program\" tokenize --vocab-size 279 --output words text" -m tiny --vocab 300 $common --data text --tokenizer words
-        differ "--weights: model.safetensors" "\"$program\" train --init $sizes --seed 8 --save weights" $common $data --weights weights
-        differ "--weights: optimizer.safetensors" "rm weights/optimizer.safetensors" $common $data --weights weights --shard optimizer
-        cp "$program" "$work/stepmark"
-        echo >>"$work/stepmark"
-        refuse "the build: is commit .* for rank 1 and .* for rank 0" -n 1 "$program" train $sizes $common : -n 1 "$work/stepmark" train $sizes $common
-        rm "$work/host1/text"
-        refuse "rank 1: text: cannot open" -n 2 "$work/host" "$program" train $sizes $common $data
-    }
+    differ --data "echo >>text" $sizes $common $data
+    differ --val-data "tr e E <val >v; mv v val" $sizes $common $data --val-data val
+    differ --tokenizer "\"$program\" tokenize --vocab-size 279 --output words text" -m tiny --vocab 300 $common --data text --tokenizer words
+    differ "--weights: model.safetensors" "\"$program\" train --init $sizes --seed 8 --save weights" $common $data --weights weights
+    differ "--weights: optimizer.safetensors" "rm weights/optimizer.safetensors" $common $data --weights weights --shard optimizer
+    cp "$program" "$work/stepmark"
+    echo >>"$work/stepmark"
+    refuse "the build: is commit .* for rank 1 and .* for rank 0" -n 1 "$program" train $sizes $common : -n 1 "$work/stepmark" train $sizes $common
+    rm "$work/host1/text"
+    refuse "rank 1: text: cannot open" -n 2 "$work/host" "$program" train $sizes $common $data
 }
 
 # have_cards: from here on OpenCL's processor is a card with NCCL in the host's memory (tests/shims).
@@ -311,7 +283,7 @@ have_none() { unset STEPMARK_OPENCL STEPMARK_CARD STEPMARK_CARD_LACKS LD_LIBRARY
 
 # A /dev/shm without room, where this user may mount one.
 few_shared() {
-    # shellcheck disable=SC2016,SC2086 # the inner shell expands it; a list of flags
+    # shellcheck disable=SC2016 # the inner shell expands it; a list of flags
     prepare unshare -m sh -c 'mount -t tmpfs -o size=64k none /dev/shm && exec timeout 60 mpirun --mca btl self,tcp -n 2 "$@"' - \
         "$stepmark" train $sizes $common --steps 3 -b 2
     grep -q "shared memory would be faster: /dev/shm has 0.1 MiB left" "$work/err" || fail "a small /dev/shm is not told"
@@ -320,26 +292,22 @@ few_shared() {
 # What kernels of linked cards and NCCL's streams exchange is what the host would: for two processes, to the bit.
 compare_few_cards() {
     have_cards
-    # shellcheck disable=SC2086 # lists of flags
-    {
-        train host 2 $cards --steps "$steps" --transport memory --shard optimizer
-        train linked 2 $cards --steps "$steps" --shard optimizer --save "$work/shards"
-        grep -q "gradients travel by the cards' own links" "$work/err" || fail "auto: no links"
-        agree host linked 0
-        lose KILL "rank 1 has died" $cards
-        export STEPMARK_CARD_LACKS=link
-        train nccl 2 $cards --steps "$steps" --shard optimizer
-        grep -q "gradients travel by NCCL .*, Ring, Simple; ordered by a flag" "$work/err" || fail "auto: no NCCL"
-        agree host nccl 0
-        # Each process reads what its own checks of the last step draw, amid exchanges that all hand over together.
-        for _ in 1 2 3; do train nccl 2 $cards --steps 1 --shard optimizer; done
-    }
+    train host 2 $cards --steps "$steps" --transport memory --shard optimizer
+    train linked 2 $cards --steps "$steps" --shard optimizer --save "$work/shards"
+    grep -q "gradients travel by the cards' own links" "$work/err" || fail "auto: no links"
+    agree host linked 0
+    lose KILL "rank 1 has died" $cards
+    export STEPMARK_CARD_LACKS=link
+    train nccl 2 $cards --steps "$steps" --shard optimizer
+    grep -q "gradients travel by NCCL .*, Ring, Simple; ordered by a flag" "$work/err" || fail "auto: no NCCL"
+    agree host nccl 0
+    # Each process reads what its own checks of the last step draw, amid exchanges that all hand over together.
+    for _ in 1 2 3; do train nccl 2 $cards --steps 1 --shard optimizer; done
     have_none
 }
 
 compare_cards() {
     have_cards
-    # shellcheck disable=SC2086 # lists of flags
     for lacks in "" flag; do
         export STEPMARK_CARD_LACKS=$lacks
         for way in "" "--shard optimizer" "--gradient-format bf16" "--shard optimizer --gradient-format bf16 --precision bf16"; do
@@ -381,7 +349,6 @@ compare_cards() {
 # after step 4.
 begin_run() {
     cd "$work/$1"
-    # shellcheck disable=SC2086 # a list of flags
     prepare timeout 60 mpirun -n 2 "$program" train $going_on
     rm -r run/model run/RUN_COMPLETE.txt run/training_metrics.json run/checkpoints/step-6
     cd "$here"
@@ -394,14 +361,12 @@ compare_checkpoints() {
     begin_run host0
     cp -r "$work/host0" "$work/other"
     rm -r "$work/other/run/checkpoints/step-4"
-    # shellcheck disable=SC2086 # a list of flags
     prepare "$program" train --init $sizes --seed 8 --save "$work/other/weights"
     begin_run other
     rm -r "$work/host1"
     cp -r "$work/host0" "$work/host1"
     rm -r "$work/host1/run"
     cp -r "$work/other/run" "$work/host1"
-    # shellcheck disable=SC2086 # a list of flags
     refuse "the checkpoint of step 4: is .* for rank 1 and .* for rank 0; give all processes the same run folder" \
         -n 2 "$work/host" "$program" train $going_on
     [ "$code" = 2 ] || fail "another checkpoint: exit code $code"
@@ -412,14 +377,11 @@ compare_fresh() {
     ${CC:-cc} -shared -fPIC -o "$work/trigonometry.so" tests/shims/trigonometry.c -lm
     for way in "" "--shard optimizer"; do
         work_of_all="$sizes $common --threads 1 --steps 3 -b 2 $way"
-        # shellcheck disable=SC2086 # lists of flags
-        {
-            train alike 2 $work_of_all
-            rm -f "$work/mixed.jsonl"
-            prepare timeout 60 mpirun -n 1 "$stepmark" train $work_of_all --log "$work/mixed.jsonl" : \
-                -n 1 env LD_PRELOAD="$work/trigonometry.so" "$stepmark" train $work_of_all --log "$work/mixed.jsonl"
-            agree alike mixed 0
-        }
+        train alike 2 $work_of_all
+        rm -f "$work/mixed.jsonl"
+        prepare timeout 60 mpirun -n 1 "$stepmark" train $work_of_all --log "$work/mixed.jsonl" : \
+            -n 1 env LD_PRELOAD="$work/trigonometry.so" "$stepmark" train $work_of_all --log "$work/mixed.jsonl"
+        agree alike mixed 0
     done
 }
 
@@ -438,17 +400,13 @@ compare_files
 compare_checkpoints
 compare_fresh
 # Its checks repeat a step, for which the tokens of all are gathered again, and times decide how many steps there are.
-# shellcheck disable=SC2086 # a list of flags
 for way in memory messages; do prepare timeout 60 mpirun -n 2 "$stepmark" loop $sizes --seq-len 32 -b 2 -t 1 --no-peaks --transport $way; done
 compare_few_cards
 ! unshare -m true 2>/dev/null || few_shared
 lose KILL "rank 1 has died"
 lose STOP "rank 1 did not answer for 3 s"
-# shellcheck disable=SC2086 # a list of flags
-{
-    refuse "lr: is 0.1 for rank 1 and 3e-4 for rank 0" -n 1 "$stepmark" train $sizes $common : -n 1 "$stepmark" train $sizes $common --lr 0.1
-    refuse "muon cannot be" -n 2 "$stepmark" train $sizes $common --shard optimizer --optimizer muon
-    refuse "run measures with one process" -n 2 "$stepmark" run -m tiny --no-peaks
-    refuse "cannot open" -n 2 "$stepmark" train $sizes $common --data "$work/missing"
-}
+refuse "lr: is 0.1 for rank 1 and 3e-4 for rank 0" -n 1 "$stepmark" train $sizes $common : -n 1 "$stepmark" train $sizes $common --lr 0.1
+refuse "muon cannot be" -n 2 "$stepmark" train $sizes $common --shard optimizer --optimizer muon
+refuse "run measures with one process" -n 2 "$stepmark" run -m tiny --no-peaks
+refuse "cannot open" -n 2 "$stepmark" train $sizes $common --data "$work/missing"
 echo "test-mpi: $n_checks comparisons and failures of $processes processes hold"

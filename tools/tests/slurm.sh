@@ -3,6 +3,7 @@
 # submits the scripts of tools/slurm, waits, and checks the runs: their metrics, the scheduler's facts in them, and that
 # warned, preempted or killed jobs resumed correctly. Needs root, for munge and slurmd; removes everything afterwards.
 # slurm.sh PART... runs some parts: fixed_work, warned, preempted, killed.
+# shellcheck disable=SC2086 # lists of flags
 set -eu
 cd "$(dirname "$0")/../.."
 unset OMPI_MCA_btl
@@ -124,7 +125,6 @@ submit() {
         shift
     done
     shift
-    # shellcheck disable=SC2086 # flags
     RUN_DIR="$work/$name" STEPMARK=$stepmark OMP_NUM_THREADS=1 XDG_CACHE_HOME="$work" sbatch --parsable \
         --output="$work/$name.out" $of_sbatch "tools/slurm/$script" -m tiny --seq-len 32 -b 1 --global-batch 4 \
         --data README.md --backend cpu -t 1 "$@"
@@ -185,7 +185,6 @@ fixed_work() {
         runs="$runs $work/n$n"
     done
     expect n2_nodes scheduler.n_nodes 2
-    # shellcheck disable=SC2086 # a list of folders
     $stepmark report --scaling $runs >"$work/scaling" 2>&1 || fail "scaling" "$work/scaling"
     cat "$work/scaling"
 }

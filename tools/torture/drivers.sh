@@ -5,6 +5,7 @@
 #
 # DRIVERS_CALLS: which calls ("1 7 40"). DRIVERS_ACTIONS: what they do ("hang crash -5 -6"). DRIVERS_FUNCTIONS: of which
 # functions; all. DRIVERS_TIMEOUT: --timeout, in seconds (2).
+# shellcheck disable=SC2086 # lists of flags
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 stepmark=${1:-build/release/stepmark}
@@ -18,7 +19,6 @@ export OMP_WAIT_POLICY=passive # for a busy machine
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 work="run -m tiny -b 1 --seq-len 16 -w 1 -r 3 --no-peaks -o json"
-# shellcheck disable=SC2086 # words
 "$stepmark" $work >"$folder/rows" 2>/dev/null # the driver's own cache is warm then
 grep -q '"device": "opencl:' "$folder/rows" || { echo "drivers: skipped: no OpenCL device"; exit 0; }
 
@@ -47,7 +47,6 @@ for function in $functions; do
     for action in ${DRIVERS_ACTIONS:-hang crash -5 -6}; do
         for call in ${DRIVERS_CALLS:-1 7 40}; do
             begin=$(date +%s%N)
-            # shellcheck disable=SC2086
             STEPMARK_FAULT="$function $action $call" STEPMARK_OPENCL=$loader LD_LIBRARY_PATH=$shims \
                 timeout -k 1 60 "$stepmark" $work --timeout "$timeout_s" >"$folder/rows" 2>"$folder/err"
             code=$?

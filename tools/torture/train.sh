@@ -6,6 +6,7 @@
 #     STEPMARK_KILLS=N         kill that often (50)
 #     STEPMARK_DISK_STRIDE=N   every N-th size of the disk only, in steps of 64 KiB (1)
 #     STEPMARK_SEED=N          of the moments (from the clock)
+# shellcheck disable=SC2086 # lists of flags
 set -eu
 cd "$(dirname "$0")/../.."
 make build/release/stepmark >/dev/null
@@ -24,7 +25,6 @@ seq 5000 9999 | head -c 2000 >"$work/val"
 flags="train -m tiny --backend reference -b 2 --seq-len 16 --global-batch 4 --steps 600 --save-every 20 --dropout 0.1
     --order shuffled --schedule cosine --data $work/text --data-format bytes --val-data $work/val --val-every 30"
 
-# shellcheck disable=SC2086 # a list of flags
 train() { "$stepmark" $flags --run "$1" --resume auto >"$work/out" 2>"$work/err"; }
 
 timeless() { sed 's/, "checked_ops": [0-9]*, "checks_ms": [^,}]*//; s/"[a-z_]*ms": *[^,}]*//g' "$1/log.jsonl"; }
@@ -42,7 +42,6 @@ moment() { awk -v seed="$seed" -v i="$1" 'BEGIN { srand(seed); while (i-- > 0) x
 # The number of different steps from which the run resumed.
 places() { grep -o '"from_step": [0-9]*' "$work/killed/run.json" | sort -u | wc -l; }
 
-# shellcheck disable=SC2086 # a list of flags
 kill_at_random() {
     n_kills=0
     n_starts=0

@@ -7,6 +7,7 @@
 # product and attention for three of them: a few seconds.
 #   TARGETS="gfx942 bmg"   which devices; not given: all
 #   ONLY=DATA_BF16         compile of the programs those whose options match this expression
+# shellcheck disable=SC2086 # lists of flags
 set -eu
 cd "$(dirname "$0")/../.."
 stepmark=${STEPMARK:-build/release/stepmark}
@@ -33,7 +34,6 @@ fail() {
 }
 
 # compile TARGET SOURCE "OPTIONS": prints what count_instructions.py does.
-# shellcheck disable=SC2086 # options are a list
 compile() {
     case $1:$first in
     gfx*:?*)
@@ -71,7 +71,6 @@ for target in ${TARGETS:-gfx90a gfx942 gfx950 gfx1100 gfx1151 gfx1201 dg2 arl-h 
     [ -s "$work/programs" ] || fail "$target: no programs"
     while read -r stem options; do
         heads=$([ "$stem" != attention_units ] || echo cl/heads.cl)
-        # shellcheck disable=SC2086 # a list of files
         cat cl/philox.cl cl/prelude.cl cl/units/units.cl $heads "cl/units/$stem.cl" >"$work/source.cl"
         counts=$folder/$({ echo "$vendors $options" && cat "$work/source.cl" tools/vendors/count_instructions.py; } | sha256sum | cut -c1-16)
         if [ ! -e "$counts" ]; then

@@ -1,12 +1,9 @@
-// walk.h: a walk through the step: its events, and the values in them.
-#ifndef STEPMARK_CLI_LEARN_WALK_H
-#define STEPMARK_CLI_LEARN_WALK_H
+// learn.h: a walk through the step: its events, and the values in them; pages; exercises.
+#ifndef STEPMARK_CLI_LEARN_LEARN_H
+#define STEPMARK_CLI_LEARN_LEARN_H
 
-#include <jansson.h>
-
-#include "cli/flags/options.h"
-#include "cli/setup/session.h"
-#include "src/models/model.h"
+#include "cli/setup/setup.h"
+#include "learn/exercise/exercise.h"
 #include "src/rewrites/rewrite.h"
 
 // --- events --------------------------------------------------------------------------------------
@@ -46,20 +43,28 @@ typedef struct {
     const cli_walk_data *initial; // plan->n_tensors of them; NULL: none
 } cli_walk_head;
 
-// One op, and the values of its operands: inputs before it, outputs after it, and also before it if it adds to or
-// updates them.
+// An operand of an op, and its values: of an input before the op, of an output after it, and also `before` it if the op
+// adds to or updates it.
+typedef struct {
+    const sm_operand_info *info;
+    const char *access; // "reads", "writes", "adds to" or "updates"
+    int tensor;
+    cli_walk_data before, data;
+} cli_walk_operand;
+
+enum { CLI_WALK_OPERANDS = SM_MAX_IN + SM_MAX_OUT };
+
 typedef struct {
     const sm_plan *plan;
     int index;
-    cli_walk_data in[SM_MAX_IN];
-    cli_walk_data before[SM_MAX_OUT];
-    cli_walk_data out[SM_MAX_OUT];
+    cli_walk_operand operands[CLI_WALK_OPERANDS]; // inputs, then outputs
+    int n_operands, n_inputs;
 } cli_walk_op;
 
 typedef struct cli_walk_writer {
     sm_status (*begin)(struct cli_walk_writer *writer, const cli_walk_head *head);
     sm_status (*op)(struct cli_walk_writer *writer, const cli_walk_op *op);
-    sm_status (*skip)(struct cli_walk_writer *writer, const sm_plan *plan, sm_range ops);
+    sm_status (*skip)(struct cli_walk_writer *writer, const sm_plan *plan, sm_range ops); // NULL: says nothing
     sm_status (*end)(struct cli_walk_writer *writer, const sm_plan *plan); // also called after an op that failed,
     bool ends_only_whole;                                                  // unless this is set
     struct sm_record_writer *records;                                      // learn/walk_json.c
@@ -79,9 +84,6 @@ json_t *cli_walk_op_json(const cli_walk_op *event);
 cli_walk_writer cli_walk_text_writer(void);
 cli_walk_writer cli_walk_json_writer(void);
 cli_walk_writer cli_walk_record_writer(void); // csv, jsonl: only ops
-
-// "writes", "adds to" or "updates".
-const char *cli_walk_access(const sm_op *op, int output);
 
 // --- values --------------------------------------------------------------------------------------
 
@@ -104,5 +106,37 @@ sm_status cli_walk_values_initial(cli_walk_values *values, const cli_walk_data *
 
 // Executes one op and fills an event's data. Call it for all ops in order. `shown` false: the data are not needed.
 sm_status cli_walk_values_execute(cli_walk_values *values, bool shown, cli_walk_op *event);
+
+// --- the parts of a step's page: the walk as data, its kinds of ops, its time on devices ---------
+
+// A walk's writer that collects data; after a walk `data` has "walk" (`walk -o json` without values), "film" (the
+// values, memory_changes.h) and "plan" (step_page.h).
+typedef struct cli_page_step cli_page_step;
+void cli_page_step_new(json_t *data, cli_page_step **step);
+void cli_page_step_free(cli_page_step *step); // NULL is fine
+cli_walk_writer cli_page_writer(cli_page_step *step);
+
+// For each kind of op in the plans (ending with NULL): {"text", "sources": [{"backend", "file"}]}: its section of
+// docs/equations.md, and the files that compute it, whose texts it adds to `files`. `tier` is the family of OpenCL
+// kernels to show.
+json_t *cli_page_kinds(const sm_plan *const *plans, const char *tier, json_t *files);
+
+// The step on each device of --backend: [{"device", "name", ..., "status", "ops": [{"self_ns", "roofline_ns",
+// "bound"}]}]; a device that could not be timed has a status and a reason. *tier is that of the first OpenCL device, or
+// of a processor. Ceilings are for operands as large as all tensors of `plan`.
+sm_status cli_page_times(const cli_options *options, const sm_plan *plan, json_t **times, const char **tier);
+
+// --- exercises and kernels that others wrote -----------------------------------------------------
+
+// Writes a row for each exercise: which of the files DIR/NAME.c and DIR/NAME.cl are right, and which exercise is next.
+sm_status cli_exercise_progress(const cli_options *options);
+
+// What a check of own kernels found, as text and as records: for `stepmark judge`, and exercises.
+
+sm_exercise_options cli_judge_options(const cli_options *options);
+
+// Prints a report; `next`: the exercise that comes after it (NULL: none). Or writes its record.
+sm_status cli_judge_write(const cli_options *options, sm_op_kind kind, const char *file,
+                          const sm_exercise_report *report);
 
 #endif

@@ -1,0 +1,286 @@
+// setup.h: what a subcommand that runs something opens: devices, weights, data, batches, processes, a worker.
+#ifndef STEPMARK_CLI_SETUP_SETUP_H
+#define STEPMARK_CLI_SETUP_SETUP_H
+
+#include <limits.h>
+
+#include "bench/measure/harness.h"
+#include "bench/tables/digest.h"
+#include "bench/rows/row.h"
+#include "cli/flags/options.h"
+#include "cli/output/output.h"
+#include "src/comm/comm.h"
+#include "src/data/data_files.h"
+#include "src/data/tokens.h"
+#include "src/documents/collate.h"
+#include "src/processes/worker.h"
+#include "src/session/session.h"
+#include "src/tokenizer/tokenizer.h"
+#include "src/train/trainer.h"
+#include "src/verify/update_check.h"
+
+// --- devices, weights and data -------------------------------------------------------------------
+
+// A device named by --backend: number `index` of a backend.
+typedef struct {
+    const sm_backend *backend;
+    int index;
+} cli_device;
+
+enum {
+    CLI_MAX_DEVICES = 64,
+    CLI_LEAST_PART = 3, // letters of a part of a name
+};
+
+typedef struct {
+    cli_device devices[CLI_MAX_DEVICES];
+    int n;
+} cli_device_list;
+
+// The devices of `names`: a backend's name (all its devices), a device's id, "all" (every available device of a
+// benchmarked backend), or a part of the name, platform or driver of such a backend's devices. SM_ERR_USAGE for an
+// unknown name. An unavailable device that is named exactly is in the list.
+sm_status cli_select_devices(const cli_texts *names, cli_device_list *list);
+
+// Call it first in a process that opens one of them and trains: starts slow work early.
+void cli_foresee(void);
+
+// Tests every device's matrix units again that a compiler or driver could fail at.
+void cli_try_units(void);
+
+// Removes a backend whose drivers did not list their devices from later selections.
+void cli_lose_backend(const sm_backend *backend);
+
+// None of one whose devices are not known. The first call loads its drivers, which may hang or crash.
+int cli_count_devices(const sm_backend *backend);
+
+// From now on this process loads no driver, so that it can start processes that do: it lists devices by a process for
+// each backend, which has `timeout_s` (0: no limit). In such a process: it may load drivers.
+void cli_load_no_drivers(double timeout_s);
+void cli_may_load_drivers(void);
+
+// Facts of a device; without drivers, those of when it was listed. Index -1: none, as its backend could not list any.
+sm_status cli_describe(cli_device device, sm_device_info *info);
+
+// A device's warnings, an array; the caller owns it.
+json_t *cli_device_warnings(const sm_device_info *info);
+
+// The failure of a backend whose devices are not known, with its message; SM_OK: they are, or were not asked for.
+sm_status cli_backend_failure(const sm_backend *backend);
+
+// The config of --weights, or of the size with the command line's dimensions.
+sm_status cli_config(const cli_options *options, const char *size_name, sm_model_config *config);
+
+// Loads the weights of --weights, or initial ones of --seed, into a session.
+sm_status cli_load_weights(sm_session *session, const sm_model_config *config, uint64_t seed, const char *folder);
+
+// The digest of --weights' model.safetensors, or of its parts; "" without --weights.
+sm_status cli_weights_digest(const cli_options *options, char digest[SM_DIGEST_SIZE]);
+
+// The tokens of --data, or the embedded text as bytes. The caller closes them.
+sm_status cli_open_tokens(const cli_options *options, int64_t vocab, sm_tokens **tokens);
+
+// How the flags say that devices are opened, with that many threads (0: their default).
+sm_open_options cli_open_options(const cli_options *options, int64_t n_threads);
+
+// Opens a device with that many threads (0: its default), --isa and --cpu-mask. A failure's message names the device.
+sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_options *options, sm_device **opened);
+
+// The same for a subcommand of one process, by its --backend and --threads, of which each stands for one. SM_ERR_USAGE.
+sm_status cli_open_only_device(const cli_options *options, sm_device **opened);
+void cli_close_device(sm_device *device); // NULL is fine
+
+// --- code of the user's own ----------------------------------------------------------------------
+
+// Compiles the kernels of --kernel, once in a process; *list lives as long as the process. A process apart, with
+// n_threads threads, loads those in C. SM_ERR_UNSUPPORTED: the backend takes none in their language.
+sm_status cli_own_kernels(const cli_options *options, const sm_backend *backend, int n_threads,
+                          const sm_own_kernel **list, int *n);
+
+// Adds the backend of --backend-library, once in a process, before devices are selected.
+sm_status cli_load_backend(const cli_options *options);
+
+sm_status cli_load_backend_file(const char *path);
+
+// Fills in what code of the user's own this process has, whatever a device says: "gelu_forward=my.c (fnv1a64:...)" of
+// --kernel, "backend FILE.so (fnv1a64:...)" if one was loaded, even if another is used; and warnings.
+void cli_describe_own_code(sm_device_info *info);
+
+// Checks the files that a row's --kernel or --backend-library names against the digests in its own_kernels.
+sm_status cli_own_code_check(const char *flag, const char *code, const char *recorded);
+
+// --- tokenizers ----------------------------------------------------------------------------------
+
+// Weights and tokenizer in a model's folder, or in a run of `train` with a model.
+
+#define CLI_BYTES_TOKENIZER "bytes" // for models of text read as bytes
+
+// The folder with the weights: `folder` itself, or a run's model.
+sm_status cli_find_weights(const char *folder, char weights[PATH_MAX]);
+
+// The tokenizer of --tokenizer (`given`), or else of the folder with the weights, or of the run. NULL: an id is a byte.
+// SM_ERR_USAGE if the vocabulary's tokenizer is unknown.
+sm_status cli_find_tokenizer(const char *given, const char *folder, const char *weights, int64_t vocab,
+                             sm_tokenizer **tokenizer);
+
+// A trained model: of --weights, which may be a run, with its tokenizer, which the caller frees, also after a failure.
+typedef struct {
+    char weights[PATH_MAX];
+    sm_model_config config;
+    sm_tokenizer *tokenizer; // NULL: an id is a byte
+} cli_trained;
+
+sm_status cli_find_trained(const cli_options *options, cli_trained *model);
+
+// The ids of a text by the tokenizer of --tokenizer, --run or --weights. The caller frees ids->ids, also after a failure.
+sm_status cli_model_ids(const cli_options *options, const char *text, int64_t vocab, sm_ids *ids);
+
+// SM_ERR_USAGE if a vocabulary is needed but `given` says that ids are bytes.
+sm_status cli_check_vocabulary(const char *given);
+
+// Appends the ids of a text; messages name `flag`. SM_ERR_INVALID if the model does not know a byte.
+sm_status cli_encode_text(const char *flag, const sm_tokenizer *tokenizer, const char *text, int64_t vocab,
+                          sm_ids *ids);
+
+// --- documents -----------------------------------------------------------------------------------
+
+// The placement of documents in rows: none without --documents.
+sm_padding cli_padding(const cli_options *options);
+
+// The documents of the stream, at least n_positions in all if it has that many, made to fit rows of T. Free `documents`
+// also after a failure.
+sm_status cli_documents(const cli_options *options, const sm_model_config *config, const sm_tokens *tokens, int64_t T,
+                        int64_t n_positions, sm_documents *documents);
+
+// --- a training's data ---------------------------------------------------------------------------
+
+// The data of a training, from flags: files of tokens or text, documents, and the loader.
+
+// A file and its documents.
+typedef struct {
+    sm_tokens *tokens;
+    char tokenizer[SM_TOKENIZER_DIGEST_SIZE];
+    sm_documents documents;
+    sm_collation collation;
+} cli_train_file;
+
+typedef struct {
+    char data_path[SM_DATA_PATH_BYTES];
+    char val_path[SM_DATA_PATH_BYTES];
+    const char *tokenizer_folder; // of the data's tokenizer; NULL: unknown
+    cli_train_file data;
+    cli_train_file validation;
+} cli_train_data;
+
+// SM_ERR_USAGE for an invalid --loader.
+sm_status cli_check_loader(const cli_options *options);
+
+// Sets the settings' sources and loader. If --data is a folder, sets the options to the files in it. A zeroed `data` is
+// an empty one.
+sm_status cli_train_data_open(cli_options *options, const sm_model_config *config, int64_t B, int64_t T,
+                              cli_train_data *data, sm_train_settings *settings);
+void cli_train_data_close(cli_train_data *data);
+
+// Sets the plan's mean number of real tokens in a micro-batch, for its work and speed.
+void cli_train_data_count(const cli_train_data *data, sm_plan *plan);
+
+// --- the batches of a measurement, and the checks of its loss, gradients and updates -------------
+
+typedef struct {
+    const cli_options *options; // not owned, like the config
+    const sm_model_config *config;
+    int64_t B;
+    int64_t T;
+    int32_t *ids; // n_batches times B*T inputs, B*T targets and B*T starts of documents
+    int64_t n_batches;
+    double real_tokens; // of a mean batch; 0: all, likewise for the pairs
+    double attended_pairs;
+    double grad_norm;              // of the first step, from the gradient check; 0 = unknown
+    int64_t first_checked;         // batch of the step whose gradients are checked
+    int64_t n_loss_checks;         // so far
+    sm_update_check *update_check; // of the current step; otherwise NULL
+} cli_workload;
+
+// Reads the first batches of --data, or of the embedded text, or of its --documents. A longer run repeats them.
+sm_status cli_workload_open(const cli_options *options, const sm_model_config *config, int64_t B, int64_t T,
+                            cli_workload *workload);
+sm_status cli_workload_open_of(const cli_options *options, const sm_model_config *config, int64_t B, int64_t T,
+                               sm_tokens *tokens, cli_workload *workload); // from open tokens
+void cli_workload_close(cli_workload *workload);                           // one whose ids are NULL is fine
+
+// Sets the plan's real tokens and pairs from its batches, for its work and speed.
+void cli_workload_count(const cli_workload *workload, sm_plan *plan);
+
+// Of all its batches.
+void cli_workload_digest(const cli_workload *workload, char digest[SM_DIGEST_SIZE]);
+
+// The workload as the harness's interface; the workload must outlive it.
+sm_workload cli_workload_interface(cli_workload *workload);
+
+// --- several processes: joining them, the share of each, and their end ---------------------------
+
+// Joins the processes that mpirun or srun started; SM_ERR_USAGE if their arguments differ. Binds each to its share of
+// the host's cores, unless it is bound. Afterwards only rank 0 prints notes (cli_note).
+sm_status cli_join(const cli_options *options, sm_comm **comm);
+
+// Joins, works, and leaves.
+sm_status cli_together(const cli_options *options, sm_status (*work)(const cli_options *options, sm_comm *comm));
+
+// Refuses to measure next to other processes that the same launcher started on this host.
+sm_status cli_require_alone(const cli_options *options);
+
+// Checks that all processes have the same build, files and kernels. cli_join compares names; this compares sizes and
+// digests, as hosts may have different files with the same names. `status`: this process's outcome of opening them; a
+// failure of any is returned to all. `validation` and `device` may be NULL.
+sm_status cli_compare_files(const cli_options *options, sm_status status, sm_train_source *data,
+                            sm_train_source *validation, const sm_device *device, sm_comm *comm);
+
+// The device of this process: its own if there are as many devices as processes on the host; a single device is for
+// all, and must be the cpu if there are several.
+sm_status cli_choose_device(const sm_comm *comm, const cli_device_list *devices, cli_device *device);
+
+// The processes in the form of a plan.
+sm_processes cli_plan_processes(const cli_options *options, const sm_comm *comm);
+
+// Call it before a process ends after a failure: the launcher then ends all processes at once, and another may have
+// something to report first: rank 0 what all agreed on, or the process that misses a crashed one. Waits a few seconds
+// at most; returns at once without other processes.
+void cli_wait_for_others(void);
+
+// Leaves. Reports a failure of this process alone, with its rank, and ends all processes. Rank 0 reports a failure that
+// all agreed on: it gets that failure, the others SM_OK.
+sm_status cli_leave(sm_comm *comm, sm_status status);
+
+// --- the worker ----------------------------------------------------------------------------------
+
+// Subcommands work in a separate process (src/processes/worker.h), so that the program ends in time even if a driver
+// hangs, and names the call that it waited for.
+
+// The time for a subcommand to end by itself after Ctrl-C; `run` has less, as it may be part of a sweep or a
+// comparison.
+#define CLI_STOP_S     1.6
+#define CLI_RUN_STOP_S 1.1
+
+// Runs work(options) in a worker; *exit_code is the worker's. Fails with SM_ERR_INTERRUPTED if it had to be ended after
+// a signal, with SM_ERR_TIMEOUT if the subcommand has --timeout and it was exceeded. If a worker crashed, this process
+// ends by the same signal.
+sm_status cli_perform_in_worker(const cli_options *options, int (*work)(void *ctx), int *exit_code);
+
+// Runs work(ctx) in a worker that has timeout_s (0: no limit) and, after Ctrl-C, a sweep's time to end; receive takes its
+// messages (NULL: none).
+typedef sm_status (*cli_receive)(void *ctx, const json_t *message, int64_t *deadline_ns);
+sm_status cli_work_apart(int (*work)(void *ctx), cli_receive receive, void *ctx, double timeout_s, rlim_t most_bytes,
+                         sm_process_result *end);
+
+// In a worker: reports the current work ("building"), for the message if it does not end, and what its row knows so far
+// (NULL: nothing new).
+void cli_stage(const char *what, const sm_row *row);
+
+// In a worker: a backend lists its devices; "": finished.
+void cli_stage_search(const char *backend);
+
+// The failure, with a message, of a worker that did not end by itself: during `stage`, with a limit of `timeout_s` (0:
+// none).
+sm_status cli_worker_failure(const sm_process_result *end, const char *stage, double timeout_s);
+
+#endif
