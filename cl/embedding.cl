@@ -16,7 +16,7 @@
 // Without `positions`, wpe is not looked at; without `documents`, nor are starts (N), and positions count from the row's
 // beginning. With them, dwpe is made as dwte is, of positions in the place of ids.
 kernel void embedding_forward(uint positions, uint documents, ulong N, ulong T, ulong C, IN(int, token),
-                              IN(int, starts), IN(float, wte), IN(float, wpe), OUT(data, x)) {
+                              IN(float, wte), IN(float, wpe), IN(int, starts), OUT(data, x)) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     const ulong n = get_global_id(1);
     if (c < C && n < N) {

@@ -110,17 +110,6 @@ cleanup:
     return status;
 }
 
-static sm_status supports_products(const cpu_device *cpu, const sm_plan *plan) {
-    if (plan->products != SM_PRODUCTS_BF16X6) {
-        return sm_plan_supports_plain_products(plan, "cpu");
-    }
-    if (cpu->isa->kernels_x6 == NULL) {
-        return sm_fail(SM_ERR_UNSUPPORTED,
-                       "cpu: no bf16x6 products: they need AMX, and the kernels here are %s; use fp32", cpu->isa->name);
-    }
-    return SM_OK;
-}
-
 // OpenBLAS's sbgemm, of bf16, is left out of most builds.
 static sm_status supports_openblas(const sm_plan *plan) {
     if (plan->dtype != SM_F32 || plan->products != SM_PRODUCTS_PLAIN) {
@@ -140,7 +129,12 @@ static sm_status supports(const sm_device *device, const sm_plan *plan, const sm
         return sm_fail(SM_ERR_UNSUPPORTED, "cpu: no %s kernels: it computes in fp32, bf16 and fp16",
                        sm_dtype_name(plan->dtype));
     }
-    SM_TRY(supports_products(cpu, plan));
+    if (plan->products != SM_PRODUCTS_BF16X6) {
+        SM_TRY(sm_plan_supports_plain_products(plan, "cpu"));
+    } else if (cpu->isa->kernels_x6 == NULL) {
+        return sm_fail(SM_ERR_UNSUPPORTED,
+                       "cpu: no bf16x6 products: they need AMX, and the kernels here are %s; use fp32", cpu->isa->name);
+    }
     SM_TRY(cpu->openblas ? supports_openblas(plan) : SM_OK);
     if (cpu->own[op->kind] != NULL && plan->dtype != SM_F32) {
         return sm_fail(SM_ERR_UNSUPPORTED, "cpu: --kernel %s: your own kernels compute in fp32, and the plan is %s",

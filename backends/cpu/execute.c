@@ -33,18 +33,6 @@ static size_t largest_shared(const cpu_device *cpu, const sm_plan *plan) {
     return most_bytes;
 }
 
-static sm_status prepare_own(const cpu_device *cpu, cpu_executable *e, const sm_plan *plan) {
-    e->own = cpu->own;
-    for (int i = 0; i < plan->n_ops; i++) {
-        const sm_own_kernel *own = cpu->own[plan->ops[i].kind];
-        if (own != NULL && own->process != NULL) {
-            e->own_process = own->process;
-            SM_TRY(sm_own_process_fits(own->process, plan, &plan->ops[i], e->n_threads));
-        }
-    }
-    return SM_OK;
-}
-
 size_t cpu_working_bytes(const sm_device *device, const sm_plan *plan) {
     const cpu_device *cpu = (const cpu_device *)device;
     const int n_threads = device->info.n_threads;
@@ -109,7 +97,14 @@ sm_status cpu_prepare(sm_device *device, const sm_plan *plan, sm_executable **ex
     e->kernels = cpu_kernels_for(cpu->isa, plan);
     e->pool = cpu->pool;
     e->n_threads = device->info.n_threads;
-    SM_TRY_GOTO(prepare_own(cpu, e, plan));
+    e->own = cpu->own;
+    for (int i = 0; i < plan->n_ops; i++) {
+        const sm_own_kernel *own = cpu->own[plan->ops[i].kind];
+        if (own != NULL && own->process != NULL) {
+            e->own_process = own->process;
+            SM_TRY_GOTO(sm_own_process_fits(own->process, plan, &plan->ops[i], e->n_threads));
+        }
+    }
     SM_TRY_GOTO(cpu_blas_prepare(cpu, plan));
     SM_TRY_GOTO(host_memory_allocate(plan, &e->memory));
     SM_TRY_GOTO(host_bind(&e->memory, plan, &e->ops));
@@ -182,33 +177,18 @@ typedef struct {
     int64_t begin_ns;
 } execution;
 
-static void keep_time(execution *x) {
-    if (x->op_ns != NULL) {
-        const int64_t now_ns = host_now_ns();
-        if (x->i >= 0) {
-            x->op_ns[x->i] += now_ns - x->begin_ns;
-        }
-        x->begin_ns = now_ns;
-    }
-}
-
-static const cpu_choice *find_choice(const cpu_executable *e, int i, bool differs) {
-    static const cpu_choice by_openblas = {.method = CPU_BY_OPENBLAS};
-    if (((const cpu_device *)e->base.device)->openblas) {
-        return &by_openblas;
-    }
-    return e->choices == NULL ? NULL : &e->choices[i + (differs ? e->base.plan->n_ops : 0)];
-}
-
 // The next op that is not skipped; false: none is left.
 static bool next_op(execution *x) {
+    static const cpu_choice by_openblas = {.method = CPU_BY_OPENBLAS};
     const cpu_executable *e = x->e;
     while (x->left.first < x->left.end) {
         const host_op *op = &e->ops[x->left.first];
         x->i = x->left.first++;
         x->op = e->base.is_later ? host_find_later(e->base.plan, op, &x->later) : op;
         if (!host_is_skipped(x->op)) {
-            x->choice = find_choice(e, x->i, x->op != op);
+            x->choice = ((const cpu_device *)e->base.device)->openblas ? &by_openblas
+                        : e->choices == NULL                           ? NULL
+                                             : &e->choices[x->i + (x->op != op ? e->base.plan->n_ops : 0)];
             return true;
         }
     }
@@ -228,7 +208,13 @@ static cpu_piece next_piece(void *ctx) {
         x->own_stage++;
         return CPU_PIECE_APART;
     }
-    keep_time(x);
+    if (x->op_ns != NULL) {
+        const int64_t now_ns = host_now_ns();
+        if (x->i >= 0) {
+            x->op_ns[x->i] += now_ns - x->begin_ns;
+        }
+        x->begin_ns = now_ns;
+    }
     x->finishes = false;
     x->own_stage = OWN_GIVES;
     if (!next_op(x)) {

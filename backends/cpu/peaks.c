@@ -81,19 +81,6 @@ static const cpu_kernel_table *arithmetic_kernels(const cpu_device *cpu, int i, 
     return arithmetics[i].of_bf16 ? isa->kernels_bf16 : isa->kernels;
 }
 
-static sm_status measure_arithmetic(const cpu_device *cpu, double seconds, sm_ceiling_sink sink, void *ctx) {
-    for (int i = 0; i < N_ARITHMETICS; i++) {
-        sm_ceiling ceiling = make_ceiling(arithmetics[i].name, "registers", "FLOP/s", arithmetics[i].meaning);
-        const cpu_trial trial = {.kind = CPU_TRIAL_FLOPS,
-                                 .kernels = arithmetic_kernels(cpu, i, ceiling.reason, sizeof ceiling.reason)};
-        if (trial.kernels != NULL) {
-            fill_in(cpu, &trial, seconds, &ceiling);
-        }
-        SM_TRY(sink(ctx, &ceiling));
-    }
-    return SM_OK;
-}
-
 // --- bandwidth ------------------------------------------------------------------------------
 
 // Bytes of a thread's arrays that fit in a level of cache but not in the one below; 0, with the reason, if there are
@@ -145,7 +132,15 @@ sm_status cpu_measure_ceilings(sm_device *device, double seconds, sm_ceiling_sin
     sm_status status = SM_OK;
     const cpu_device *cpu = (const cpu_device *)device;
     cpu_stream_memory memory;
-    SM_TRY(measure_arithmetic(cpu, seconds, sink, ctx));
+    for (int i = 0; i < N_ARITHMETICS; i++) {
+        sm_ceiling ceiling = make_ceiling(arithmetics[i].name, "registers", "FLOP/s", arithmetics[i].meaning);
+        const cpu_trial trial = {.kind = CPU_TRIAL_FLOPS,
+                                 .kernels = arithmetic_kernels(cpu, i, ceiling.reason, sizeof ceiling.reason)};
+        if (trial.kernels != NULL) {
+            fill_in(cpu, &trial, seconds, &ceiling);
+        }
+        SM_TRY(sink(ctx, &ceiling));
+    }
     SM_TRY(cpu_stream_memory_allocate(cpu, cpu_memory_block_bytes(cpu), &memory));
     for (int level = 1; level <= CPU_CACHE_LEVELS; level++) {
         SM_TRY_GOTO(measure_level(cpu, level, &memory, seconds, sink, ctx));

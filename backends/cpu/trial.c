@@ -164,19 +164,6 @@ static void run_thread(void *ctx, int thread) {
     pthread_mutex_unlock(&all->lock);
 }
 
-// From the first thread's start to the last one's end, by each thread's own clock: a thread that is held up must not
-// make the others look fast.
-static one_trial run_once(const cpu_device *cpu, const cpu_trial *trial, int64_t n_rounds) {
-    one_trial all = {.cpu = cpu,
-                     .trial = trial,
-                     .n_rounds = n_rounds,
-                     .lock = PTHREAD_MUTEX_INITIALIZER,
-                     .begin_ns = INT64_MAX,
-                     .clock_low_hz = 1e30};
-    cpu_pool_run_once(cpu->pool, run_thread, &all);
-    return all;
-}
-
 // Rounds that keep a thread busy for LEAST_NS of its processor time, so that other load does not count.
 static int64_t calibrate(const cpu_trial *trial) {
     int64_t n_rounds = 1;
@@ -217,7 +204,15 @@ void cpu_run_trials(const cpu_device *cpu, const cpu_trial *trial, double second
         if (result->n_trials >= MIN_TRIALS && now_ns >= end_ns && reached) {
             break;
         }
-        one_trial once = run_once(cpu, trial, n_rounds);
+        // From the first thread's start to the last one's end, by each thread's own clock: a thread that is held up must
+        // not make the others look fast.
+        one_trial once = {.cpu = cpu,
+                          .trial = trial,
+                          .n_rounds = n_rounds,
+                          .lock = PTHREAD_MUTEX_INITIALIZER,
+                          .begin_ns = INT64_MAX,
+                          .clock_low_hz = 1e30};
+        cpu_pool_run_once(cpu->pool, run_thread, &once);
         rates[result->n_trials] = once.amount * 1e9 / (double)(once.end_ns - once.begin_ns + 1);
         clocks[result->n_trials] = once.sum_hz / cpu->base.info.n_threads;
         result->clock_low_hz = once.clock_low_hz < result->clock_low_hz ? once.clock_low_hz : result->clock_low_hz;

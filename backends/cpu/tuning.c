@@ -104,11 +104,6 @@ static int find_candidate(const tuner *t, const char *wanted) {
 
 // --- one product --------------------------------------------------------------------------------
 
-static bool is_product(const sm_op *op) {
-    return op->kind == SM_OP_MATMUL_FORWARD || op->kind == SM_OP_MATMUL_BACKWARD_INPUT ||
-           op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT;
-}
-
 // "matmul_forward 256x768 768x3072 -> 256x3072, bf16, transposed, 3 in, 2 out": equal texts are equal work.
 static void product_name(const host_op *op, sm_products products, char name[TEXT_SIZE]) {
     const sm_tensor *a = op->in_tensor[0];
@@ -349,7 +344,7 @@ sm_status cpu_tune(cpu_device *device, cpu_executable *e) {
     for (int i = 0; t.n_candidates > 1 && i < plan->n_ops; i++) {
         host_later later;
         const host_op *differing = host_find_later(plan, &e->ops[i], &later);
-        if (is_product(&plan->ops[i])) {
+        if (sm_op_is_matmul(plan->ops[i].kind)) {
             choose(&t, &e->ops[i], &e->choices[i]);
         }
         if (differing != &e->ops[i]) {

@@ -103,11 +103,6 @@ sm_status host_memory_allocate(const sm_plan *plan, host_memory *memory) {
 
 // --- a copy of the weights ---------------------------------------------------------------------
 
-static bool is_made_by_step(const sm_arena *arena) {
-    return arena->role == SM_ROLE_ACTIVATION || arena->role == SM_ROLE_GRADIENT || arena->role == SM_ROLE_RESULT ||
-           arena->role == SM_ROLE_SCRATCH;
-}
-
 static void drop_weights(const host_memory *memory, host_weights *weights) {
     for (int i = 0; i < memory->n_arenas && weights->arenas != NULL; i++) {
         host_unmap(weights->arenas[i], memory->sizes_bytes[i]);
@@ -175,7 +170,10 @@ sm_status host_keep_weights(const host_memory *memory, sm_weights_action action,
     }
     SM_TRY(weights->arenas == NULL ? map_weights(memory, weights) : SM_OK);
     for (int i = 0; i < memory->n_arenas; i++) {
-        const bool is_spoilt = action == SM_WEIGHTS_RESTORE && is_made_by_step(&memory->plan->arenas[i]);
+        const sm_role role = memory->plan->arenas[i].role;
+        const bool is_made_by_step =
+            role == SM_ROLE_ACTIVATION || role == SM_ROLE_GRADIENT || role == SM_ROLE_RESULT || role == SM_ROLE_SCRATCH;
+        const bool is_spoilt = action == SM_WEIGHTS_RESTORE && is_made_by_step;
         if (weights->arenas[i] != NULL || is_spoilt) {
             treat(memory->arenas[i], weights->arenas[i], memory->sizes_bytes[i], action);
         }
@@ -254,16 +252,6 @@ sm_status host_download(const host_memory *memory, const sm_plan *plan, int tens
     return SM_OK;
 }
 
-static int find_skip_in(sm_op_kind kind) {
-    const sm_op_info *info = sm_op_get_info(kind);
-    for (int k = 0; kind != SM_OP_SCALER_UPDATE && k < SM_MAX_IN && info->in[k].name != NULL; k++) {
-        if (strcmp(info->in[k].name, "clip") == 0) {
-            return k;
-        }
-    }
-    return SM_NO_OPERAND;
-}
-
 bool host_is_skipped(const host_op *op) {
     if (op->skip_in == SM_NO_OPERAND) {
         return false;
@@ -273,8 +261,12 @@ bool host_is_skipped(const host_op *op) {
 }
 
 host_op host_describe_op(const sm_plan *plan, const sm_op *op) {
-    host_op described = {.op = op, .skip_in = find_skip_in(op->kind)};
+    const sm_op_info *info = sm_op_get_info(op->kind);
+    host_op described = {.op = op, .skip_in = SM_NO_OPERAND};
     for (int k = 0; k < SM_MAX_IN; k++) {
+        if (info->in[k].name != NULL && strcmp(info->in[k].name, "clip") == 0 && op->kind != SM_OP_SCALER_UPDATE) {
+            described.skip_in = k;
+        }
         described.in_tensor[k] = op->in[k] != SM_NO_TENSOR ? &plan->tensors[op->in[k]] : NULL;
     }
     for (int k = 0; k < SM_MAX_OUT; k++) {

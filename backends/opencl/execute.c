@@ -26,35 +26,24 @@ size_t opencl_working_bytes(const sm_device *device, const sm_plan *plan) {
                                 : opencl_copy_bytes(plan));
 }
 
-static void note_units(opencl_executable *e) {
-    if (e->n_beside_units > 0) {
-        snprintf(e->base.note, sizeof e->base.note,
-                 "family %s: %d of %d products and attentions run as in family local: rows that do not begin at "
-                 "multiples of 16 bytes, attention that stores its weights or has heads of other sizes",
-                 e->device->family->name, e->n_beside_units, e->n_beside_units + e->n_on_units);
-    }
-}
-
-static sm_status bind_at(opencl_executable *e, int i) {
-    sm_op op;
-    const int first = e->n_launches;
-    if (!opencl_op_at(e->base.plan, i, &op)) {
-        e->launches_of[i] = e->launches_of[i - e->base.plan->n_ops];
-        return SM_OK;
-    }
-    SM_TRY(opencl_bind_op(e, &op));
-    e->launches_of[i] = (sm_range){first, e->n_launches};
-    return SM_OK;
-}
-
 static sm_status bind_all(opencl_executable *e) {
     const sm_plan *plan = e->base.plan;
     e->launches_of = sm_calloc(2 * (size_t)plan->n_ops + 1, sizeof *e->launches_of);
     for (int i = 0; i < 2 * plan->n_ops; i++) {
-        if (i == plan->n_ops) {
-            note_units(e);
+        sm_op op;
+        const int first = e->n_launches;
+        if (i == plan->n_ops && e->n_beside_units > 0) {
+            snprintf(e->base.note, sizeof e->base.note,
+                     "family %s: %d of %d products and attentions run as in family local: rows that do not begin at "
+                     "multiples of 16 bytes, attention that stores its weights or has heads of other sizes",
+                     e->device->family->name, e->n_beside_units, e->n_beside_units + e->n_on_units);
         }
-        SM_TRY(bind_at(e, i));
+        if (opencl_op_at(plan, i, &op)) {
+            SM_TRY(opencl_bind_op(e, &op));
+            e->launches_of[i] = (sm_range){first, e->n_launches};
+        } else {
+            e->launches_of[i] = e->launches_of[i - plan->n_ops];
+        }
     }
     e->events = sm_calloc((size_t)e->n_launches + 1, sizeof *e->events);
     return SM_OK;
@@ -112,13 +101,6 @@ void opencl_release(sm_executable *executable) {
     free(e);
 }
 
-static sm_status enqueue(opencl_executable *e, cl_command_queue queue, int i, cl_event *event) {
-    const opencl_launch *l = &e->launches[i];
-    e->n_enqueued++;
-    cl_int code = opencl.clEnqueueNDRangeKernel(queue, l->kernel, l->n_dims, NULL, l->global, l->local, 0, NULL, event);
-    return opencl_check(id_of(e->device), "clEnqueueNDRangeKernel", code);
-}
-
 // The launches of an op in this micro-batch.
 static sm_range launches_of(const opencl_executable *e, int op) {
     return e->launches_of[op + (e->base.is_later ? e->base.plan->n_ops : 0)];
@@ -129,7 +111,11 @@ static sm_status enqueue_range(opencl_executable *e, cl_command_queue queue, sm_
     for (int op = range.first; op < range.end; op++) {
         const sm_range launches = launches_of(e, op);
         for (int i = launches.first; i < launches.end; i++) {
-            SM_TRY(enqueue(e, queue, i, keeps_events ? &e->events[i] : NULL));
+            const opencl_launch *l = &e->launches[i];
+            e->n_enqueued++;
+            SM_TRY(opencl_check(id_of(e->device), "clEnqueueNDRangeKernel",
+                                opencl.clEnqueueNDRangeKernel(queue, l->kernel, l->n_dims, NULL, l->global, l->local, 0,
+                                                              NULL, keeps_events ? &e->events[i] : NULL)));
         }
     }
     return SM_OK;

@@ -13,23 +13,6 @@ static const opencl_family *const families[] = {&opencl_family_tensor,   &opencl
 
 enum { N_FAMILIES = sizeof families / sizeof families[0] };
 
-static sm_status fail_unknown(const char *name, const char *device_id) {
-    char names[128] = "";
-    for (int i = 0; i < N_FAMILIES; i++) {
-        size_t length = strlen(names);
-        snprintf(names + length, sizeof names - length, "%s%s", i > 0 ? ", " : "", families[i]->name);
-    }
-    return sm_fail(SM_ERR_UNSUPPORTED, "%s: no family of kernels is called '%s'; there are: %s", device_id, name,
-                   names);
-}
-
-static sm_status check_lacks(const opencl_family *family, const opencl_facts *facts, const char *device_id) {
-    const char *lacks = family->lacks != NULL ? family->lacks(facts) : "";
-    return lacks[0] == '\0' ? SM_OK
-                            : sm_fail(SM_ERR_UNSUPPORTED, "%s: family '%s' does not run here: %s; leave --isa out",
-                                      device_id, family->name, lacks);
-}
-
 static bool is_of_level(const opencl_family *family, const opencl_facts *facts) {
     return family->doubts != NULL && (family->suits(facts) || family->doubts(facts)[0] != '\0');
 }
@@ -48,13 +31,20 @@ static bool is_named(const opencl_family *family, const opencl_facts *facts, con
 
 sm_status opencl_choose_family(const opencl_facts *facts, const char *name, const char *device_id,
                                const opencl_family **family) {
+    char names[128] = "";
     for (int i = 0; i < N_FAMILIES; i++) {
         if (name == NULL ? families[i]->suits(facts) : is_named(families[i], facts, name)) {
+            const char *lacks = families[i]->lacks != NULL ? families[i]->lacks(facts) : "";
             *family = families[i];
-            return check_lacks(families[i], facts, device_id);
+            return lacks[0] == '\0'
+                       ? SM_OK
+                       : sm_fail(SM_ERR_UNSUPPORTED, "%s: family '%s' does not run here: %s; leave --isa out",
+                                 device_id, families[i]->name, lacks);
         }
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i > 0 ? ", " : "", families[i]->name);
     }
-    return fail_unknown(name == NULL ? "" : name, device_id);
+    return sm_fail(SM_ERR_UNSUPPORTED, "%s: no family of kernels is called '%s'; there are: %s", device_id,
+                   name == NULL ? "" : name, names);
 }
 
 size_t opencl_shown_local_bytes(const opencl_facts *facts) {

@@ -48,11 +48,21 @@ static void list_programs(opencl_executable *e, opencl_wanted *wanted) {
     e->n_beside_units = 0;
 }
 
-static void drop_built(const opencl_device *device, opencl_wanted *wanted) {
+static bool is_of_family(const opencl_device *device, const char *name) {
+    const opencl_recipe *r = device->sizes.recipes;
+    while (r != NULL && r->name != NULL && strcmp(r->name, name) != 0) {
+        r++;
+    }
+    return r != NULL && r->name != NULL;
+}
+
+// `own_only`: drops programs that are not the family's own, too.
+static void drop_built(const opencl_device *device, opencl_wanted *wanted, bool own_only) {
     int n = 0;
     for (int i = 0; i < wanted->n; i++) {
-        if (!opencl_is_built(device, wanted->programs[i].name, wanted->programs[i].options)) {
-            wanted->programs[n++] = wanted->programs[i];
+        const opencl_named_program *p = &wanted->programs[i];
+        if (!opencl_is_built(device, p->name, p->options) && (!own_only || is_of_family(device, p->name))) {
+            wanted->programs[n++] = *p;
         }
     }
     wanted->n = n;
@@ -160,17 +170,6 @@ void opencl_end_helpers(const opencl_device *device) {
 
 // --- building -----------------------------------------------------------------------------------------
 
-// Builds this process's share; a program that does not build is reported when it is needed. Returns their number.
-static int build_share(opencl_device *device) {
-    opencl_named_program p;
-    int n = 0;
-    for (; host_take(team.work.take, &p, sizeof p); n++) {
-        cl_program program;
-        (void)opencl_get_program(device, p.name, p.options, &program);
-    }
-    return n;
-}
-
 // Waits until n are done, or no helper is left.
 static void await_others(int n, double limit_s) {
     const int64_t deadline_ns = host_now_ns() + (int64_t)(limit_s * 1e9);
@@ -192,95 +191,52 @@ static void build_together(opencl_device *device, opencl_wanted *wanted) {
             host_close_end(&team.work.take); // a helper that ends must not be waited for
             await_others(wanted->n, APART_LIMIT_SECONDS);
         } else {
-            await_others(wanted->n - build_share(device), LIMIT_SECONDS);
+            opencl_named_program p;
+            int n_here = 0; // this process's share; a program that does not build is reported when it is needed
+            for (; host_take(team.work.take, &p, sizeof p); n_here++) {
+                cl_program program;
+                (void)opencl_get_program(device, p.name, p.options, &program);
+            }
+            await_others(wanted->n - n_here, LIMIT_SECONDS);
         }
     }
-}
-
-// Dismisses helpers of another device, and those of another plan.
-static void dismiss_others(const opencl_device *device) {
-    if (team.n > 0 && (team.device != device->index || team.work.put < 0)) {
-        end_team();
-    }
-}
-
-// Whether helpers that are about to end still hold memory that is needed.
-static bool needs_most_memory(const opencl_executable *e) {
-    const sm_plan *plan = e->base.plan;
-    const size_t n_bytes = sm_plan_memory(plan, NULL) + e->base.device->backend->working_bytes(e->base.device, plan);
-    return n_bytes > e->device->facts.memory_bytes / 2;
-}
-
-static bool is_of_family(const opencl_device *device, const char *name) {
-    const opencl_recipe *r = device->sizes.recipes;
-    while (r != NULL && r->name != NULL && strcmp(r->name, name) != 0) {
-        r++;
-    }
-    return r != NULL && r->name != NULL;
-}
-
-// The family's own programs alone.
-static void drop_shared(const opencl_device *device, opencl_wanted *wanted) {
-    int n = 0;
-    for (int i = 0; i < wanted->n; i++) {
-        if (is_of_family(device, wanted->programs[i].name)) {
-            wanted->programs[n++] = wanted->programs[i];
-        }
-    }
-    wanted->n = n;
-}
-
-// A program that may end the compiler's process is not built in this process.
-static sm_status fail_apart(const opencl_device *device, const opencl_named_program *p, int n) {
-    return sm_fail(
-        SM_ERR_DEVICE,
-        "%s: %d programs, first '%s %s', were not built by another process: the driver's compiler ended it or "
-        "reports an error, or built programs cannot be kept; --isa local does without them",
-        id_of(device), n, p->name, p->options);
 }
 
 sm_status opencl_build_ahead(opencl_executable *e) {
     opencl_device *device = e->device;
+    const sm_plan *plan = e->base.plan;
     const bool apart = device->family->builds_apart;
     if (device->helper == NULL || device->facts.keeps_builds || device->part != NULL) {
         return SM_OK;
     }
-    opencl_wanted *wanted = calloc(1, sizeof *wanted);
-    if (wanted == NULL) {
-        return SM_OK;
-    }
+    opencl_wanted *wanted = sm_calloc(1, sizeof *wanted);
     wanted->family = device->family->name;
     list_programs(e, wanted);
-    drop_built(device, wanted);
+    drop_built(device, wanted, false);
     if (wanted->n >= (apart ? 1 : LEAST_PROGRAMS)) {
-        dismiss_others(device);
+        if (team.n > 0 && (team.device != device->index || team.work.put < 0)) {
+            end_team(); // of another device, or another plan
+        }
         build_together(device, wanted);
     }
     host_close_end(&team.work.put);
-    if (needs_most_memory(e)) {
-        end_team();
+    const size_t n_bytes = sm_plan_memory(plan, NULL) + e->base.device->backend->working_bytes(&device->base, plan);
+    if (n_bytes > device->facts.memory_bytes / 2) {
+        end_team(); // helpers that are about to end still hold memory
     }
     sm_status status = SM_OK;
     if (apart) {
-        drop_shared(device, wanted);
-        drop_built(device, wanted);
-        status = wanted->n > 0 ? fail_apart(device, &wanted->programs[0], wanted->n) : SM_OK;
+        drop_built(device, wanted, true);
+        if (wanted->n > 0) { // a program that may end the compiler's process is not built in this process
+            status = sm_fail(
+                SM_ERR_DEVICE,
+                "%s: %d programs, first '%s %s', were not built by another process: the driver's compiler ended it or "
+                "reports an error, or built programs cannot be kept; --isa local does without them",
+                id_of(device), wanted->n, wanted->programs[0].name, wanted->programs[0].options);
+        }
     }
     free(wanted);
     return status;
-}
-
-static void build_all(opencl_device *device) {
-    opencl_named_program p;
-    while (host_take(STDIN_FILENO, &p, sizeof p)) {
-        cl_program program;
-        const opencl_family *family = NULL;
-        if (opencl_choose_family(&device->facts, p.family, id_of(device), &family) == SM_OK) {
-            opencl_set_family(device, family);
-            (void)opencl_get_program(device, p.name, p.options, &program);
-        }
-        (void)host_put(STDOUT_FILENO, "", 1);
-    }
 }
 
 // The word is the device's index; program names come from standard input. The end of a process delays others that call
@@ -299,7 +255,16 @@ sm_status opencl_help(int n_words, char *const *words) {
         return opencl_help_units(opencl_device_facts(index), index, n_words - 1, words + 1);
     }
     SM_TRY(opencl_open_to_build(opencl_device_facts(index), &device));
-    build_all(&device);
+    opencl_named_program p;
+    while (host_take(STDIN_FILENO, &p, sizeof p)) {
+        cl_program program;
+        const opencl_family *family = NULL;
+        if (opencl_choose_family(&device.facts, p.family, id_of(&device), &family) == SM_OK) {
+            opencl_set_family(&device, family);
+            (void)opencl_get_program(&device, p.name, p.options, &program);
+        }
+        (void)host_put(STDOUT_FILENO, "", 1);
+    }
     host_await_no_reader(STDOUT_FILENO, host_now_ns() + (int64_t)(LIMIT_SECONDS * 1e9));
     opencl_free_programs(&device);
     opencl.clReleaseContext(device.context);

@@ -15,25 +15,14 @@ static int device_count(void) {
     return n > 0 ? n : 1; // one device with the reason
 }
 
-static sm_status describe_missing(const char *reason, sm_device_info *info) {
-    snprintf(info->id, sizeof info->id, "opencl");
-    snprintf(info->reason, sizeof info->reason, "%s", reason);
-    return SM_OK;
-}
-
-// "sub-groups, fp16, local memory of its own"
-static void list_features(const opencl_facts *f, char *text, size_t size_bytes) {
-    snprintf(text, size_bytes, "%s, %s, %s", f->has_subgroups ? "sub-groups" : "no sub-groups",
-             f->has_fp16 ? "fp16" : "no fp16",
-             f->has_local_memory ? "local memory of its own" : "local memory in global memory");
-}
-
 static void describe_found(const opencl_facts *f, sm_device_info *info) {
     snprintf(info->id, sizeof info->id, "opencl:%d.%d", f->platform_index, f->device_index);
     snprintf(info->name, sizeof info->name, "%s", f->name);
     snprintf(info->platform, sizeof info->platform, "%s", f->platform_name);
     snprintf(info->driver, sizeof info->driver, "%.40s, %.80s", f->driver, f->version);
-    list_features(f, info->features, sizeof info->features);
+    snprintf(info->features, sizeof info->features, "%s, %s, %s", f->has_subgroups ? "sub-groups" : "no sub-groups",
+             f->has_fp16 ? "fp16" : "no fp16",
+             f->has_local_memory ? "local memory of its own" : "local memory in global memory");
     info->is_host_processor = f->is_cpu;
     info->n_units = f->n_units;
     info->n_threads = f->is_cpu ? f->n_units : 0; // a card has no choice
@@ -57,7 +46,9 @@ static sm_status describe(int index, sm_device_info *info) {
     const opencl_family *family = NULL;
     *info = (sm_device_info){0};
     if (n == 0 && index == 0) {
-        return describe_missing(reason, info);
+        snprintf(info->id, sizeof info->id, "opencl");
+        snprintf(info->reason, sizeof info->reason, "%s", reason);
+        return SM_OK;
     }
     if (index < 0 || index >= n) {
         return sm_fail(SM_ERR_USAGE, "opencl: device %d: there are %d", index, n);

@@ -54,19 +54,7 @@ cleanup:
 
 enum { BLOCK = 65521 };
 
-// Fills an input with the numbers, repeated, in the tensor's format.
-static sm_status fill_input(sm_executable *e, int tensor, const float numbers[BLOCK], void *stored) {
-    const sm_tensor *t = &e->plan->tensors[tensor];
-    const int64_t n = sm_tensor_elems(t);
-    sm_status status = SM_OK;
-    sm_dtype_format(t->dtype)->round(BLOCK, numbers, stored);
-    for (int64_t at = 0; at < n && status == SM_OK; at += BLOCK) {
-        status = opencl_upload(e, tensor, at, n - at < BLOCK ? n - at : BLOCK, stored);
-    }
-    return status;
-}
-
-// Numbers in [-1, 1), repeated, but shifted from row to row.
+// Numbers in [-1, 1), repeated, but shifted from row to row, in each input's format.
 static sm_status fill_inputs(sm_executable *e) {
     const sm_op *op = &e->plan->ops[0];
     sm_status status = SM_OK;
@@ -79,7 +67,12 @@ static sm_status fill_inputs(sm_executable *e) {
     }
     for (int i = 0; i < SM_MAX_IN && status == SM_OK; i++) {
         if (op->in[i] != SM_NO_TENSOR) {
-            status = fill_input(e, op->in[i], numbers, stored);
+            const sm_tensor *t = &e->plan->tensors[op->in[i]];
+            const int64_t n = sm_tensor_elems(t);
+            sm_dtype_format(t->dtype)->round(BLOCK, numbers, stored);
+            for (int64_t at = 0; at < n && status == SM_OK; at += BLOCK) {
+                status = opencl_upload(e, op->in[i], at, n - at < BLOCK ? n - at : BLOCK, stored);
+            }
         }
     }
     free(numbers);

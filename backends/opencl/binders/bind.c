@@ -160,11 +160,8 @@ static void bind_embedding_forward(opencl_binder *b) {
     arg_count(b, N);
     arg_count(b, in(b, SM_IN(embedding_forward, token))->dims[1]);
     arg_count(b, C);
-    arg_in(b, SM_IN(embedding_forward, token));
-    arg_in(b, SM_IN(embedding_forward, starts));
-    arg_in(b, SM_IN(embedding_forward, wte));
-    arg_in(b, SM_IN(embedding_forward, wpe));
-    arg_out(b, SM_OUT(embedding_forward, x));
+    opencl_arg_inputs(b);
+    opencl_arg_outputs(b);
     opencl_launch_grid(b, C, N);
 }
 
@@ -384,12 +381,6 @@ static void bind_by_rule(opencl_binder *b) {
     }
 }
 
-static bool has_kernel(sm_op_kind kind) {
-    char stem[STEM_SIZE];
-    find_stem(kind, stem);
-    return binders[kind] != NULL || opencl_find_source(stem) != NULL;
-}
-
 size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan, const sm_op *op) {
     if (device->own[op->kind] != NULL) {
         return 0;
@@ -452,6 +443,7 @@ sm_status opencl_bind_op(opencl_executable *e, const sm_op *op) {
 
 sm_status opencl_op_supported(const opencl_device *device, const sm_plan *plan, const sm_op *op) {
     const char *id = id_of(device);
+    char stem[STEM_SIZE];
     if (plan->dtype != SM_F32 && !sm_dtype_is_narrow(plan->dtype)) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: there are no %s kernels", id, sm_dtype_name(plan->dtype));
     }
@@ -464,7 +456,8 @@ sm_status opencl_op_supported(const opencl_device *device, const sm_plan *plan, 
     if (!opencl_family_multiplies(device, plan->products)) {
         SM_TRY(sm_plan_supports_plain_products(plan, id));
     }
-    if (!has_kernel(op->kind)) {
+    find_stem(op->kind, stem);
+    if (binders[op->kind] == NULL && opencl_find_source(stem) == NULL) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s: there is no kernel", id, sm_op_name(op->kind));
     }
     if (sm_op_is_attention(op->kind)) {

@@ -116,10 +116,29 @@ const char *opencl_result_option(const opencl_product *product, bool to_scratch)
 // The product's epilogue as these flags.
 uint32_t opencl_epilogue(const opencl_product *product);
 
-// Arguments: T, NH, NKV; key, threshold, scale of dropout; the first operands of backward kernels.
+// Arguments of a product's kernel, up to C: C is in scratch if K is cut into parts; and of the kernel that adds the parts
+// from scratch_at on.
+void opencl_arg_product(opencl_binder *b, const opencl_product *p, uint32_t beside, int64_t part_cols, int n_parts);
+void opencl_arg_parts(opencl_binder *b, const opencl_product *p, uint32_t beside, int n_parts, int64_t scratch_at);
+
+// Flash attention has three kernels, with the same arguments in nearly all families.
+enum { OPENCL_ATTENTION_FORWARD, OPENCL_ATTENTION_ROWS, OPENCL_ATTENTION_KEYS, OPENCL_ATTENTION_PARTS };
+extern const char *const opencl_attention_kernels[OPENCL_ATTENTION_PARTS];
+
+// The kernels of an op: parts from `first` to `last`.
+static inline int opencl_first_part(const opencl_attention *a) {
+    return a->forward ? OPENCL_ATTENTION_FORWARD : OPENCL_ATTENTION_ROWS;
+}
+static inline int opencl_last_part(const opencl_attention *a) {
+    return a->forward ? OPENCL_ATTENTION_FORWARD : OPENCL_ATTENTION_KEYS;
+}
+
+// Arguments: T, NH, NKV; key, threshold, scale of dropout; the first operands of backward kernels; all operands of a
+// part. dq comes first: its kernel leaves D in scratch for dk and dv.
 void opencl_arg_heads(opencl_binder *b, const opencl_attention *a);
 void opencl_arg_mask(opencl_binder *b, const opencl_attention *a);
 void opencl_arg_gradient(opencl_binder *b, const opencl_attention *a);
+void opencl_arg_attention(opencl_binder *b, const opencl_attention *a, int part);
 // The program option for rows of documents; "" without documents.
 static inline const char *opencl_documents_option(const opencl_attention *a) {
     return a->starts == SM_NO_TENSOR ? "" : " -DDOCUMENTS=1";

@@ -153,3 +153,49 @@ void opencl_arg_gradient(opencl_binder *b, const opencl_attention *a) {
     opencl_arg_tensor(b, a->weights);
     opencl_arg_tensor(b, a->rng_step);
 }
+
+const char *const opencl_attention_kernels[OPENCL_ATTENTION_PARTS] = {
+    [OPENCL_ATTENTION_FORWARD] = "attention_forward",
+    [OPENCL_ATTENTION_ROWS] = "attention_backward_rows",
+    [OPENCL_ATTENTION_KEYS] = "attention_backward_keys",
+};
+
+void opencl_arg_attention(opencl_binder *b, const opencl_attention *a, int part) {
+    if (part == OPENCL_ATTENTION_FORWARD) {
+        opencl_arg_tensor(b, a->qkv);
+        opencl_arg_tensor(b, a->rng_step);
+        opencl_arg_tensor(b, a->y);
+        opencl_arg_tensor(b, a->weights);
+        return;
+    }
+    opencl_arg_gradient(b, a);
+    if (part == OPENCL_ATTENTION_ROWS) {
+        opencl_arg_tensor(b, a->y);
+    }
+    opencl_arg_scratch(b, 0);
+    opencl_arg_tensor(b, a->dqkv);
+}
+
+void opencl_arg_product(opencl_binder *b, const opencl_product *p, uint32_t beside, int64_t part_cols, int n_parts) {
+    opencl_arg_uint(b, n_parts > 1 ? 0 : beside);
+    arg_count(b, p->M);
+    arg_count(b, p->N);
+    arg_count(b, p->K);
+    arg_count(b, part_cols);
+    opencl_arg_tensor(b, p->a);
+    opencl_arg_tensor(b, p->b);
+    if (n_parts > 1) {
+        opencl_arg_scratch(b, 0);
+    } else {
+        opencl_arg_tensor(b, p->c);
+    }
+}
+
+void opencl_arg_parts(opencl_binder *b, const opencl_product *p, uint32_t beside, int n_parts, int64_t scratch_at) {
+    opencl_arg_uint(b, beside);
+    arg_count(b, p->M);
+    arg_count(b, p->N);
+    arg_count(b, n_parts);
+    opencl_arg_scratch(b, (size_t)scratch_at);
+    opencl_arg_tensor(b, p->c);
+}

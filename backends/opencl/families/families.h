@@ -15,11 +15,7 @@ extern const opencl_family opencl_family_registers;
 
 // --- try_attention.c -----------------------------------------------------------------------------
 
-// Flash attention on matrix units has three kernels, with the same arguments for all vendors.
-enum { OPENCL_ATTENTION_FORWARD, OPENCL_ATTENTION_ROWS, OPENCL_ATTENTION_KEYS, OPENCL_ATTENTION_PARTS };
-extern const char *const opencl_attention_kernels[OPENCL_ATTENTION_PARTS];
-
-// One of them: a work-group's items, and its rows or keys. The caller releases the kernel.
+// A kernel of attention on matrix units: a work-group's items, and its rows or keys. The caller releases the kernel.
 typedef struct {
     cl_kernel kernel;
     size_t items;

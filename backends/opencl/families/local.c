@@ -138,12 +138,7 @@ static void begin_matmul(opencl_binder *b, const opencl_product *p, const tiles 
 static void add_parts(opencl_binder *b, const opencl_product *p, const tiles *t, uint32_t beside) {
     enum { ITEMS = 64, ITEM_COLS = 4 };
     begin_matmul(b, p, t, "matmul_sum", false);
-    opencl_arg_uint(b, beside);
-    opencl_arg_ulong(b, (uint64_t)p->M);
-    opencl_arg_ulong(b, (uint64_t)p->N);
-    opencl_arg_ulong(b, (uint64_t)t->n_parts);
-    opencl_arg_scratch(b, 0);
-    opencl_arg_tensor(b, p->c);
+    opencl_arg_parts(b, p, beside, t->n_parts, 0);
     opencl_arg_tensor(b, p->side);
     opencl_arg_tensor(b, p->act);
     opencl_launch_groups(b, opencl_count_up(p->N, ITEMS * ITEM_COLS), p->M, ITEMS);
@@ -153,18 +148,7 @@ static void matmul(opencl_binder *b, const opencl_product *p, int way) {
     const tiles t = choose_tiles(&b->e->device->facts, p, way);
     const uint32_t beside = (p->add ? OPENCL_ADD : 0) | opencl_epilogue(p);
     begin_matmul(b, p, &t, "matmul", t.n_parts > 1);
-    opencl_arg_uint(b, t.n_parts > 1 ? 0 : beside);
-    opencl_arg_ulong(b, (uint64_t)p->M);
-    opencl_arg_ulong(b, (uint64_t)p->N);
-    opencl_arg_ulong(b, (uint64_t)p->K);
-    opencl_arg_ulong(b, (uint64_t)t.part_cols);
-    opencl_arg_tensor(b, p->a);
-    opencl_arg_tensor(b, p->b);
-    if (t.n_parts > 1) {
-        opencl_arg_scratch(b, 0);
-    } else {
-        opencl_arg_tensor(b, p->c);
-    }
+    opencl_arg_product(b, p, beside, t.part_cols, t.n_parts);
     opencl_arg_tensor(b, p->side);
     opencl_arg_tensor(b, p->act);
     opencl_launch_groups(b, opencl_count_up(p->N, t.tile_n), opencl_count_up(p->M, t.tile_m) * t.n_parts,
@@ -193,21 +177,17 @@ static int64_t tile_elems(const score_tile *t, const opencl_attention *a) {
                       : 2 * (t->rows + t->keys) * ld + weights * (a->threshold > 0 ? 2 : 1);
 }
 
-// The part that a group can have: cards with matrix units have more than their drivers report.
-static int64_t local_elems(const opencl_facts *facts) {
-    const size_t told = facts->local_bytes;
-    const size_t shown = facts->shown_local_bytes;
-    return (int64_t)((told > shown ? told : shown) / sizeof(float));
-}
-
 // The largest tile of scores that fits and is not much larger than all scores; the last ones are for wide heads.
 static score_tile choose_score_tile(const opencl_facts *facts, const opencl_attention *a) {
     static const score_tile forward[] = {{64, 32, 16, 8}, {32, 32, 8, 8}, {16, 16, 4, 8}, {8, 8, 2, 8}};
     static const score_tile backward[] = {{64, 64, 8, 16}, {32, 32, 8, 8}, {16, 16, 4, 8}, {8, 8, 2, 8}};
     enum { N = sizeof forward / sizeof forward[0] };
     const score_tile *tile = a->forward ? forward : backward;
+    // Cards with matrix units have more local memory than their drivers report.
+    const size_t local_bytes =
+        facts->local_bytes > facts->shown_local_bytes ? facts->local_bytes : facts->shown_local_bytes;
     for (int left = N; left > 1; left--, tile++) {
-        if (tile_elems(tile, a) <= local_elems(facts) && tile->keys < 2 * a->T) {
+        if (tile_elems(tile, a) <= (int64_t)(local_bytes / sizeof(float)) && tile->keys < 2 * a->T) {
             break;
         }
     }
@@ -234,21 +214,18 @@ static size_t attention_scratch_elems(const opencl_facts *facts, const sm_plan *
     return a->forward ? (size_t)rows : parts_at(a) + (size_t)(count_parts(facts, a) * rows * padded_channels(a));
 }
 
-// Whether every head of every token is aligned to 4 elements.
-static bool heads_are_aligned(const sm_plan *plan, const opencl_attention *a) {
-    return opencl_is_aligned(plan, a->qkv, a->HS, 0) && opencl_is_aligned(plan, a->y, a->HS, 0) &&
-           opencl_is_aligned(plan, a->dy, a->HS, 0) && opencl_is_aligned(plan, a->dqkv, a->HS, 0);
-}
-
 static void begin_attention(opencl_binder *b, const opencl_attention *a, const char *kernel) {
+    const sm_plan *plan = b->e->base.plan;
+    const bool is_aligned = // every head of every token, to 4 elements
+        opencl_is_aligned(plan, a->qkv, a->HS, 0) && opencl_is_aligned(plan, a->y, a->HS, 0) &&
+        opencl_is_aligned(plan, a->dy, a->HS, 0) && opencl_is_aligned(plan, a->dqkv, a->HS, 0);
     const score_tile t = choose_score_tile(&b->e->device->facts, a);
     char options[OPTIONS_SIZE];
     snprintf(options, sizeof options,
              "-DFORWARD=%d -DHS=%lld -DROWS=%d -DKEYS=%d -DITEMS_Y=%d -DITEMS_X=%d -DLOAD=%d -DDROPOUT=%d "
              "-DSTORED=%d%s",
-             a->forward, (long long)a->HS, t.rows, t.keys, t.items_y, t.items_x,
-             heads_are_aligned(b->e->base.plan, a) ? 4 : 1, a->threshold > 0, a->stores_weights,
-             opencl_documents_option(a));
+             a->forward, (long long)a->HS, t.rows, t.keys, t.items_y, t.items_x, is_aligned ? 4 : 1, a->threshold > 0,
+             a->stores_weights, opencl_documents_option(a));
     opencl_begin(b, "attention_local", options, kernel);
     opencl_arg_heads(b, a);
     opencl_arg_tensor(b, a->starts);
@@ -260,13 +237,8 @@ static void launch_rows(opencl_binder *b, const opencl_attention *a) {
     opencl_launch_groups(b, a->B * a->NH, opencl_count_up(a->T, t.rows), (size_t)(t.items_y * t.items_x));
 }
 
-// An item for each token and head.
-static void launch_tokens(opencl_binder *b, const opencl_attention *a) {
-    enum { ITEMS = 64 };
-    opencl_launch_groups(b, opencl_count_up(a->T, ITEMS), a->B * a->NH, ITEMS);
-}
-
 static void attention_forward(opencl_binder *b, const opencl_attention *a) {
+    enum { ITEMS = 64 };
     begin_attention(b, a, "attention_forward");
     opencl_arg_mask(b, a);
     opencl_arg_tensor(b, a->qkv);
@@ -283,29 +255,24 @@ static void attention_forward(opencl_binder *b, const opencl_attention *a) {
     opencl_arg_tensor(b, a->qkv);
     opencl_arg_scratch(b, 0);
     opencl_arg_tensor(b, a->weights);
-    launch_tokens(b, a);
+    opencl_launch_groups(b, opencl_count_up(a->T, ITEMS), a->B * a->NH, ITEMS); // an item for each token and head
 }
 
-// The first arguments of the kernels of D and of the products.
+// The first arguments of the kernels of D, and of dk and dv.
 static void begin_backward(opencl_binder *b, const opencl_attention *a, const char *kernel) {
     begin_attention(b, a, kernel);
     opencl_arg_mask(b, a);
     opencl_arg_gradient(b, a);
 }
 
-static void sum_rows(opencl_binder *b, const opencl_attention *a) {
-    enum { ITEMS = 64, ROWS = 8 };
+static void attention_backward(opencl_binder *b, const opencl_attention *a) {
+    enum { ITEMS = 64, SUM_ROWS = 8 };
+    const score_tile t = choose_score_tile(&b->e->device->facts, a);
+    const int64_t n_parts = count_parts(&b->e->device->facts, a);
     begin_backward(b, a, "attention_backward_sums");
     opencl_arg_tensor(b, a->y);
     opencl_arg_scratch(b, 0);
-    opencl_launch_groups(b, opencl_count_up(a->T, ROWS), a->B * a->NH, ITEMS);
-}
-
-static void attention_backward(opencl_binder *b, const opencl_attention *a) {
-    enum { ITEMS = 64 };
-    const score_tile t = choose_score_tile(&b->e->device->facts, a);
-    const int64_t n_parts = count_parts(&b->e->device->facts, a);
-    sum_rows(b, a);
+    opencl_launch_groups(b, opencl_count_up(a->T, SUM_ROWS), a->B * a->NH, ITEMS);
     begin_backward(b, a, "attention_backward_keys");
     opencl_arg_scratch(b, 0);
     opencl_arg_scratch(b, parts_at(a));

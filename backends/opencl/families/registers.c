@@ -125,18 +125,7 @@ static void pack_piece(opencl_binder *b, const opencl_product *p, const tiles *t
     opencl_launch_groups(b, p->a_transposed ? n_panels : n_chunks, p->a_transposed ? n_chunks : n_panels, 1);
 }
 
-// The place of sums before the rest of K: in C, or in scratch from sums_at.
-static void arg_sums(opencl_binder *b, const opencl_product *p, const tiles *t, const span *s, int64_t sums_at) {
-    const bool apart = keeps_sums(p, t);
-    opencl_arg_ulong(b, (uint64_t)(apart ? s->N : p->N));
-    if (apart) {
-        opencl_arg_scratch(b, (size_t)sums_at);
-    } else {
-        opencl_arg_tensor_at(b, p->c, s->m * p->N + s->n);
-    }
-}
-
-// Epilogue: cl/products/matmul_registers.cl.
+// Epilogue: cl/products/matmul_registers.cl. Sums before the rest of K are in C, or in scratch from sums_at.
 static void multiply_piece(opencl_binder *b, const opencl_product *p, const tiles *t, const char *options,
                            const span *s, int64_t sums_at) {
     const opencl_facts *facts = &b->e->device->facts;
@@ -156,7 +145,13 @@ static void multiply_piece(opencl_binder *b, const opencl_product *p, const tile
     opencl_arg_scratch(b, 0);
     opencl_arg_ulong(b, (uint64_t)(p->b_transposed ? p->K : p->N));
     opencl_arg_tensor_at(b, p->b, p->b_transposed ? s->n * p->K + s->k : s->k * p->N + s->n);
-    arg_sums(b, p, t, s, sums_at);
+    if (keeps_sums(p, t)) {
+        opencl_arg_ulong(b, (uint64_t)s->N);
+        opencl_arg_scratch(b, (size_t)sums_at);
+    } else {
+        opencl_arg_ulong(b, (uint64_t)p->N);
+        opencl_arg_tensor_at(b, p->c, at);
+    }
     opencl_arg_ulong(b, (uint64_t)p->N);
     opencl_arg_tensor_at(b, p->c, at);
     opencl_arg_tensor_at(b, p->side, side_is_matrix ? at : s->n);
@@ -202,42 +197,20 @@ static size_t attention_scratch_elems(const opencl_facts *facts, const sm_plan *
     return a->forward ? 0 : (size_t)(a->B * a->NH * a->T); // D
 }
 
-static void begin_attention(opencl_binder *b, const opencl_attention *a, const char *kernel) {
+static void attention(opencl_binder *b, const opencl_attention *a) {
     char options[OPTIONS_SIZE];
     snprintf(options, sizeof options, "-DHS=%lld -DLANE_VECS=%d%s", (long long)a->HS, LANE_VECS,
              opencl_documents_option(a));
-    opencl_begin(b, "attention_registers", options, kernel);
-    opencl_arg_uint(b, a->stores_weights);
-    opencl_arg_heads(b, a);
-    opencl_arg_tensor(b, a->starts);
-    opencl_arg_mask(b, a);
-}
-
-// An item for some tokens of each of n_heads in a sequence: one in each lane of LANE_VECS vecs.
-static void launch_attention(opencl_binder *b, const opencl_attention *a, int64_t n_heads) {
-    opencl_launch_groups(b, divide_up(a->T, (int64_t)LANE_VECS * vector(&b->e->device->facts)), a->B * n_heads, 1);
-}
-
-static void attention(opencl_binder *b, const opencl_attention *a) {
-    if (a->forward) {
-        begin_attention(b, a, "attention_forward");
-        opencl_arg_tensor(b, a->qkv);
-        opencl_arg_tensor(b, a->rng_step);
-        opencl_arg_tensor(b, a->y);
-        opencl_arg_tensor(b, a->weights);
-        launch_attention(b, a, a->NH);
-        return;
-    }
-    static const char *const kernels[] = {"attention_backward_rows", "attention_backward_keys"};
-    for (int i = 0; i < 2; i++) {
-        begin_attention(b, a, kernels[i]);
-        opencl_arg_gradient(b, a);
-        if (i == 0) {
-            opencl_arg_tensor(b, a->y);
-        }
-        opencl_arg_scratch(b, 0);
-        opencl_arg_tensor(b, a->dqkv);
-        launch_attention(b, a, i == 0 ? a->NH : a->NKV);
+    // An item for some tokens of each head in a sequence: one in each lane of LANE_VECS vecs.
+    const int64_t n_items = divide_up(a->T, (int64_t)LANE_VECS * vector(&b->e->device->facts));
+    for (int part = opencl_first_part(a); part <= opencl_last_part(a); part++) {
+        opencl_begin(b, "attention_registers", options, opencl_attention_kernels[part]);
+        opencl_arg_uint(b, a->stores_weights);
+        opencl_arg_heads(b, a);
+        opencl_arg_tensor(b, a->starts);
+        opencl_arg_mask(b, a);
+        opencl_arg_attention(b, a, part);
+        opencl_launch_groups(b, n_items, a->B * (part == OPENCL_ATTENTION_KEYS ? a->NKV : a->NH), 1);
     }
 }
 

@@ -220,12 +220,6 @@ static double find_error(opencl_device *d, sm_dtype dtype, cl_mem buffer, const 
     return error;
 }
 
-const char *const opencl_attention_kernels[OPENCL_ATTENTION_PARTS] = {
-    [OPENCL_ATTENTION_FORWARD] = "attention_forward",
-    [OPENCL_ATTENTION_ROWS] = "attention_backward_rows",
-    [OPENCL_ATTENTION_KEYS] = "attention_backward_keys",
-};
-
 void opencl_try_attention(opencl_device *d, sm_dtype dtype, int HS, opencl_find_attention find, const void *of,
                           char *trouble, size_t size_bytes) {
     example x;

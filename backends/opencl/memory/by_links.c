@@ -120,13 +120,6 @@ static sm_status tell_by(const opencl_executable *e, cuda_stream stream, int ran
     return cuda_check(id_of(e->device), "cuStreamWriteValue32", cuda.stream_write_value(stream, word, number, 0));
 }
 
-static sm_status tell_all_by(const opencl_executable *e, cuda_stream stream, opencl_matter matter, uint32_t number) {
-    for (int rank = 0; rank < e->device->peers->n_processes; rank++) {
-        SM_TRY(tell_by(e, stream, rank, matter, number));
-    }
-    return SM_OK;
-}
-
 // --- events of the queue -------------------------------------------------------------------------
 
 // An event of all that was enqueued so far, once that is flushed.
@@ -239,7 +232,10 @@ static sm_status push(opencl_executable *e, opencl_collective *c) {
                 copy(e, place_in(e, c, rank) + s.at_bytes, place_in(e, c, p->rank) + s.at_bytes, s.size_bytes, stream));
         }
     }
-    return tell_all_by(e, stream, OPENCL_TAKEN, c->number);
+    for (int rank = 0; rank < p->n_processes; rank++) {
+        SM_TRY(tell_by(e, stream, rank, OPENCL_TAKEN, c->number));
+    }
+    return SM_OK;
 }
 
 // One step of an exchange, if it may be done now. Words of one kind are written in the order of the begins.
@@ -299,10 +295,6 @@ static sm_status go_on(opencl_executable *e) {
     return SM_OK;
 }
 
-static bool is_to_add(const opencl_executable *e, const opencl_collective *c) {
-    return c->stage == OPENCL_STAGE_LANDED && has_told(e, e->device->peers->rank, OPENCL_LANDED, c->number);
-}
-
 // Whether the queue is still where the last exchange began: that one's event then serves this one, too.
 static bool is_at_last_begin(const opencl_executable *e, const opencl_collective *begun) {
     const opencl_collective *last = e->landing->last;
@@ -318,7 +310,7 @@ static sm_status add_landed(opencl_executable *e, opencl_collective *begun) {
     int n_sums = 0;
     cl_event here = NULL;
     for (opencl_collective *c = l->first; c != NULL; c = c->after) {
-        if (is_to_add(e, c)) {
+        if (c->stage == OPENCL_STAGE_LANDED && has_told(e, e->device->peers->rank, OPENCL_LANDED, c->number)) {
             const own_slice s = slice_of(e, c);
             SM_TRY(s.n_elems > 0 ? enqueue_sum(e, c, &s) : SM_OK);
             c->stage = OPENCL_STAGE_LEAVES;
@@ -339,28 +331,21 @@ static sm_status add_landed(opencl_executable *e, opencl_collective *begun) {
     return SM_OK;
 }
 
-static void append(opencl_landing *l, opencl_collective *c) {
-    c->stage = OPENCL_STAGE_COMPUTED;
-    c->after = NULL;
-    if (l->first == NULL) {
-        l->first = c;
-    } else {
-        l->last->after = c;
-    }
-    l->last = c;
-}
-
 // All that may be done now, and the begin of an exchange, unless that is NULL. In the computing thread, or while it
 // waits.
 static sm_status advance(opencl_executable *e, opencl_collective *begun) {
-    pthread_mutex_lock(&e->landing->lock);
+    opencl_landing *l = e->landing;
+    pthread_mutex_lock(&l->lock);
     sm_status status = go_on(e);
     status = status == SM_OK ? add_landed(e, begun) : status;
     if (begun != NULL) {
-        append(e->landing, begun);
+        begun->stage = OPENCL_STAGE_COMPUTED;
+        begun->after = NULL;
+        *(l->first == NULL ? &l->first : &l->last->after) = begun;
+        l->last = begun;
     }
     status = status == SM_OK ? flush(e) : status;
-    pthread_mutex_unlock(&e->landing->lock);
+    pthread_mutex_unlock(&l->lock);
     return status;
 }
 

@@ -3,11 +3,6 @@
 
 #include "backends/opencl/memory/collective.h"
 
-static sm_status make_events(const opencl_executable *e, opencl_collective *c) {
-    SM_TRY(cuda_check(id_of(e->device), "cuEventCreate", cuda.event_create(&c->started, 0)));
-    return cuda_check(id_of(e->device), "cuEventCreate", cuda.event_create(&c->ended, 0));
-}
-
 static bool are_all_ended(const opencl_executable *e) {
     for (const opencl_collective *c = e->collectives; c != NULL; c = c->next) {
         if (c->is_in_stream && cuda.event_query(c->ended) == CUDA_NOT_READY) {
@@ -15,16 +10,6 @@ static bool are_all_ended(const opencl_executable *e) {
         }
     }
     return true;
-}
-
-static void free_events(opencl_collective *c) {
-    cuda_event events[] = {c->started, c->ended};
-    for (int i = 0; i < 2; i++) {
-        if (events[i] != NULL) {
-            (void)cuda.event_destroy(events[i]);
-        }
-    }
-    opencl_release_event(c->begun.event);
 }
 
 static bool end(opencl_executable *e) {
@@ -42,7 +27,13 @@ static bool end(opencl_executable *e) {
         nanosleep(&look, NULL);
     }
     for (opencl_collective *c = e->collectives; c != NULL; c = c->next) {
-        free_events(c);
+        cuda_event events[] = {c->started, c->ended};
+        for (int i = 0; i < 2; i++) {
+            if (events[i] != NULL) {
+                (void)cuda.event_destroy(events[i]);
+            }
+        }
+        opencl_release_event(c->begun.event);
     }
     return true;
 }
@@ -53,7 +44,10 @@ static sm_status begin(sm_executable *executable, const sm_collective *what, voi
     opencl_collective *c;
     e->end_collectives = end;
     SM_TRY(opencl_begin_collective(e, what, ticket, &c));
-    SM_TRY(c->started == NULL ? make_events(e, c) : SM_OK);
+    if (c->started == NULL) {
+        SM_TRY(cuda_check(id_of(e->device), "cuEventCreate", cuda.event_create(&c->started, 0)));
+        SM_TRY(cuda_check(id_of(e->device), "cuEventCreate", cuda.event_create(&c->ended, 0)));
+    }
     c->address = c->bucket >= 0 ? e->rounded[c->bucket].address : e->shared[t->arena].address + t->offset_bytes;
     atomic_store(&c->is_handed_over, false);
     return opencl_mark(e->device, &c->begun);
@@ -74,27 +68,17 @@ static bool are_even(const opencl_peers *p, const opencl_collective *c) {
     return true;
 }
 
-static int reduce_slices(const opencl_peers *p, const opencl_collective *c, int type, size_t elem_bytes) {
+// Reduces each slice to its rank, or broadcasts it from there.
+static int exchange_slices(const opencl_peers *p, const opencl_collective *c, bool reduces, int type,
+                           size_t elem_bytes) {
     int code = nccl.begin_group();
     for (int rank = 0; rank < p->n_processes && code == NCCL_SUCCESS; rank++) {
         const sm_slice s = slice_of(p, c, rank);
+        const size_t n = (size_t)(s.end - s.first);
         const cuda_address at = c->address + (cuda_address)s.first * elem_bytes;
-        code = s.end > s.first
-                   ? nccl.reduce(at, at, (size_t)(s.end - s.first), type, NCCL_SUM, rank, p->comm, p->stream)
-                   : NCCL_SUCCESS;
-    }
-    const int ended = nccl.end_group();
-    return code != NCCL_SUCCESS ? code : ended;
-}
-
-static int gather_slices(const opencl_peers *p, const opencl_collective *c, size_t elem_bytes) {
-    int code = nccl.begin_group();
-    for (int rank = 0; rank < p->n_processes && code == NCCL_SUCCESS; rank++) {
-        const sm_slice s = slice_of(p, c, rank);
-        const cuda_address at = c->address + (cuda_address)s.first * elem_bytes;
-        code = s.end > s.first ? nccl.broadcast(at, at, (size_t)(s.end - s.first) * elem_bytes, NCCL_BYTES, rank,
-                                                p->comm, p->stream)
-                               : NCCL_SUCCESS;
+        code = n == 0    ? NCCL_SUCCESS
+               : reduces ? nccl.reduce(at, at, n, type, NCCL_SUM, rank, p->comm, p->stream)
+                         : nccl.broadcast(at, at, n * elem_bytes, NCCL_BYTES, rank, p->comm, p->stream);
     }
     const int ended = nccl.end_group();
     return code != NCCL_SUCCESS ? code : ended;
@@ -107,10 +91,10 @@ static int exchange(const opencl_peers *p, const opencl_collective *c, size_t el
     switch (c->what.kind) {
     case SM_COLLECTIVE_REDUCE_SCATTER:
         return are_even(p, c) ? nccl.reduce_scatter(c->address, own, n_each, type, NCCL_SUM, p->comm, p->stream)
-                              : reduce_slices(p, c, type, elem_bytes);
+                              : exchange_slices(p, c, true, type, elem_bytes);
     case SM_COLLECTIVE_ALL_GATHER:
         return are_even(p, c) ? nccl.all_gather(own, c->address, n_each * elem_bytes, NCCL_BYTES, p->comm, p->stream)
-                              : gather_slices(p, c, elem_bytes);
+                              : exchange_slices(p, c, false, type, elem_bytes);
     default: return nccl.all_reduce(c->address, c->address, (size_t)c->n_elems, type, NCCL_SUM, p->comm, p->stream);
     }
 }

@@ -37,14 +37,6 @@ sm_status opencl_reserve_exchange(opencl_executable *e) {
                : SM_OK;
 }
 
-static int bucket_of(const sm_plan *plan, int tensor) {
-    int k = plan->n_buckets - 1;
-    while (k >= 0 && plan->buckets[k].gradient != tensor) {
-        k--;
-    }
-    return k;
-}
-
 // Between the tensor and the rounded copy.
 static sm_status convert(opencl_executable *e, const opencl_collective *c, bool rounds) {
     const cl_ulong n = (cl_ulong)c->n_elems;
@@ -67,14 +59,6 @@ static sm_status convert(opencl_executable *e, const opencl_collective *c, bool 
 }
 
 // --- tickets -------------------------------------------------------------------------------------
-
-static sm_status make_ticket(opencl_executable *e, opencl_collective **ticket) {
-    opencl_collective *c = sm_calloc(1, sizeof *c);
-    c->next = e->collectives;
-    e->collectives = c;
-    *ticket = c;
-    return SM_OK;
-}
 
 bool opencl_free_collectives(opencl_executable *e) {
     if (e->collectives != NULL && !e->end_collectives(e)) {
@@ -101,11 +85,18 @@ sm_status opencl_begin_collective(opencl_executable *e, const sm_collective *wha
     opencl_collective *c = *ticket;
     SM_TRY(opencl_check_lost(e));
     SM_TRY(cuda_check(id_of(e->device), "cuCtxSetCurrent", cuda.context_set(e->device->peers->context)));
-    SM_TRY(c == NULL ? make_ticket(e, &c) : SM_OK);
+    if (c == NULL) {
+        c = sm_calloc(1, sizeof *c);
+        c->next = e->collectives;
+        e->collectives = c;
+    }
     *ticket = *begun = c;
     c->what = *what;
     c->n_elems = sm_tensor_elems(t);
-    c->bucket = what->is_bf16 ? bucket_of(e->base.plan, what->tensor) : -1;
+    c->bucket = what->is_bf16 ? e->base.plan->n_buckets - 1 : -1;
+    while (c->bucket >= 0 && e->base.plan->buckets[c->bucket].gradient != what->tensor) {
+        c->bucket--;
+    }
     return c->bucket >= 0 ? convert(e, c, true) : SM_OK;
 }
 

@@ -8,16 +8,6 @@
 
 enum { OUT, IN };
 
-static int way_of(const sm_copy *copy) { return copy->kind == SM_COPY_OUT ? OUT : IN; }
-
-static sm_status open_queue(opencl_device *device, cl_command_queue *queue) {
-    cl_int code = CL_SUCCESS;
-    if (*queue == NULL) {
-        *queue = opencl.clCreateCommandQueue(device->context, opencl_target(device), 0, &code);
-    }
-    return opencl_check(id_of(device), "clCreateCommandQueue, for copies", code);
-}
-
 // --- kernels of a way ----------------------------------------------------------------------------------
 
 // Not during a step: a program may have to be built, and only one thread may use the list of programs.
@@ -61,16 +51,6 @@ size_t opencl_copy_bytes(const sm_plan *plan) {
     return most_bytes;
 }
 
-// When memory is allocated, not during a step.
-static sm_status reserve_landings(opencl_executable *e) {
-    const size_t size_bytes = opencl_copy_bytes(e->base.plan);
-    if (!e->base.plan->processes.is_bf16) {
-        return reserve_landing(e, &e->ways[IN], size_bytes);
-    }
-    SM_TRY(reserve_landing(e, &e->ways[OUT], size_bytes / 2));
-    return reserve_landing(e, &e->ways[IN], size_bytes / 2);
-}
-
 // Runs a kernel between the landing buffer and the tensor, after `computed` unless that is NULL.
 static sm_status run(opencl_executable *e, int way, cl_kernel kernel, const sm_copy *copy, const opencl_span *s,
                      cl_event computed, cl_event *done) {
@@ -101,8 +81,8 @@ static sm_status mark(opencl_executable *e, cl_event *event) {
     return opencl_check(id_of(e->device), "clFlush", opencl.clFlush(queue));
 }
 
-static sm_status read_behind(opencl_executable *e, const opencl_span *s, void *host, cl_event computed,
-                             cl_event *copied) {
+static sm_status read_after(opencl_executable *e, const opencl_span *s, void *host, cl_event computed,
+                            cl_event *copied) {
     return opencl_check(id_of(e->device), "clEnqueueReadBuffer",
                         opencl.clEnqueueReadBuffer(e->device->copies[OUT], s->buffer, CL_FALSE, s->offset_bytes,
                                                    s->size_bytes, host, computed != NULL ? 1 : 0,
@@ -117,9 +97,9 @@ static sm_status begin_out(opencl_executable *e, const sm_copy *copy, const open
     if (copy->is_bf16) {
         const opencl_span half = {way->landing, 0, s->size_bytes / 2};
         status = run(e, OUT, way->rounded, copy, s, computed, NULL);
-        status = status == SM_OK ? read_behind(e, &half, copy->host, NULL, copied) : status;
+        status = status == SM_OK ? read_after(e, &half, copy->host, NULL, copied) : status;
     } else {
-        status = read_behind(e, s, copy->host, computed, copied);
+        status = read_after(e, s, copy->host, computed, copied);
     }
     opencl.clReleaseEvent(computed);
     return status;
@@ -140,12 +120,17 @@ static sm_status begin_add(opencl_executable *e, const sm_copy *copy, const open
 
 sm_status opencl_begin_copy(sm_executable *executable, const sm_copy *copy, void **ticket) {
     opencl_executable *e = (opencl_executable *)executable;
-    const int way = way_of(copy);
+    const int way = copy->kind == SM_COPY_OUT ? OUT : IN;
+    cl_command_queue *queue = &e->device->copies[way];
+    cl_int code = CL_SUCCESS;
     cl_event copied = NULL;
     opencl_span s;
     SM_TRY(opencl_find_span(e, copy->tensor, copy->offset_elems, copy->n_elems, &s));
     SM_TRY(opencl_check_lost(e));
-    SM_TRY(open_queue(e->device, &e->device->copies[way]));
+    if (*queue == NULL) {
+        *queue = opencl.clCreateCommandQueue(e->device->context, opencl_target(e->device), 0, &code);
+    }
+    SM_TRY(opencl_check(id_of(e->device), "clCreateCommandQueue, for copies", code));
     if (copy->is_bf16 || copy->kind == SM_COPY_ADD) {
         SM_TRY(reserve_landing(e, &e->ways[way], copy->is_bf16 ? s.size_bytes / 2 : s.size_bytes));
     }
@@ -155,7 +140,7 @@ sm_status opencl_begin_copy(sm_executable *executable, const sm_copy *copy, void
     case SM_COPY_ADD: SM_TRY(begin_add(e, copy, &s, &copied)); break;
     }
     *ticket = copied;
-    return opencl_check(id_of(e->device), "clFlush", opencl.clFlush(e->device->copies[way]));
+    return opencl_check(id_of(e->device), "clFlush", opencl.clFlush(*queue));
 }
 
 sm_status opencl_wait_copy(sm_executable *executable, void *ticket) {
@@ -178,7 +163,10 @@ sm_status opencl_pin(sm_executable *executable, void *memory, size_t size_bytes)
     opencl_executable *e = (opencl_executable *)executable;
     cl_int code = CL_SUCCESS;
     SM_TRY(get_kernels(e));
-    SM_TRY(reserve_landings(e));
+    const bool is_bf16 = e->base.plan->processes.is_bf16;
+    const size_t landing_bytes = opencl_copy_bytes(e->base.plan) / (is_bf16 ? 2 : 1);
+    SM_TRY(is_bf16 ? reserve_landing(e, &e->ways[OUT], landing_bytes) : SM_OK); // now, not during a step
+    SM_TRY(reserve_landing(e, &e->ways[IN], landing_bytes));
     if (e->device->facts.is_cpu || e->n_pinned == OPENCL_MAX_PINNED) {
         return SM_OK;
     }

@@ -58,12 +58,7 @@ static void add_parts(opencl_binder *b, const opencl_product *p, int n_parts, in
     char options[OPTIONS_SIZE];
     snprintf(options, sizeof options, "-DSUM_ONLY=1%s", opencl_result_option(p, false));
     opencl_begin(b, "matmul_tensor", options, "matmul_sum");
-    opencl_arg_uint(b, what_is_beside(p));
-    opencl_arg_ulong(b, (uint64_t)p->M);
-    opencl_arg_ulong(b, (uint64_t)p->N);
-    opencl_arg_ulong(b, (uint64_t)n_parts);
-    opencl_arg_scratch(b, (size_t)at);
-    opencl_arg_tensor(b, p->c);
+    opencl_arg_parts(b, p, what_is_beside(p), n_parts, at);
     arg_side(b, p);
     opencl_arg_tensor(b, p->act);
     opencl_launch_groups(b, opencl_count_up(p->N, ITEMS * ITEM_COLS), p->M, ITEMS);
@@ -171,18 +166,7 @@ static void multiply_by_mma(opencl_binder *b, const opencl_product *p, const til
              p->a_transposed ? " -DA_TRANSPOSED" : "", p->b_transposed ? " -DB_TRANSPOSED" : "",
              opencl_result_option(p, is_parted));
     opencl_begin(b, "matmul_tensor", options, "matmul");
-    opencl_arg_uint(b, is_parted ? 0 : what_is_beside(p));
-    opencl_arg_ulong(b, (uint64_t)p->M);
-    opencl_arg_ulong(b, (uint64_t)p->N);
-    opencl_arg_ulong(b, (uint64_t)p->K);
-    opencl_arg_ulong(b, (uint64_t)t->part_cols);
-    opencl_arg_tensor(b, p->a);
-    opencl_arg_tensor(b, p->b);
-    if (is_parted) {
-        opencl_arg_scratch(b, 0);
-    } else {
-        opencl_arg_tensor(b, p->c);
-    }
+    opencl_arg_product(b, p, what_is_beside(p), t->part_cols, t->n_parts);
     arg_side(b, p);
     opencl_arg_tensor(b, p->act);
     opencl_launch_groups(b, opencl_count_up(p->N, t->tile_n), opencl_count_up(p->M, t->tile_m) * t->n_parts,
@@ -216,8 +200,6 @@ static int count_wide(const opencl_product *p) {
     return (int)(is_split(p) ? sizeof wide_split_list / sizeof wide_split_list[0]
                              : sizeof wide_list / sizeof wide_list[0]);
 }
-
-static int count_wide_ways(const opencl_product *p) { return 1 + count_wide(p) * N_CUTS; }
 
 static bool is_float(const opencl_product *p) { return !sm_dtype_is_narrow(p->plan->tensors[p->a].dtype); }
 
@@ -270,18 +252,14 @@ static int64_t cost_of_wide(const opencl_facts *facts, const opencl_product *p, 
     return opencl_count_up(n_tiles, n_units) * n_steps * (t->tile_n + A_COLS) + sums;
 }
 
-static void cut_wide(const opencl_facts *facts, const opencl_product *p, wide_tiles *t) {
-    t->n_parts = 1;
-    for (int n = 2; can_cut_wide(p, n); n++) {
-        if (cost_of_wide(facts, p, t, n) < cost_of_wide(facts, p, t, t->n_parts)) {
-            t->n_parts = n;
-        }
-    }
-}
-
 static wide_tiles wide_of(const opencl_facts *facts, const opencl_product *p, int index) {
     wide_tiles t = (is_split(p) ? wide_split_list : wide_list)[index];
-    cut_wide(facts, p, &t);
+    t.n_parts = 1;
+    for (int n = 2; can_cut_wide(p, n); n++) {
+        if (cost_of_wide(facts, p, &t, n) < cost_of_wide(facts, p, &t, t.n_parts)) {
+            t.n_parts = n;
+        }
+    }
     return t;
 }
 
@@ -391,16 +369,6 @@ static opencl_tensor_map map_result(const opencl_product *p, int tensor, int n_r
                                .box = {WIDE_ROW_BYTES / (int)sm_dtype_size(dtype), n_rows, 1}};
 }
 
-// Sums of parts in scratch.
-static opencl_tensor_map map_sums(const opencl_product *p, int n_parts, int64_t at) {
-    return (opencl_tensor_map){.tensor = SM_NO_TENSOR,
-                               .scratch_offset = at,
-                               .dtype = SM_F32,
-                               .n_dims = 3,
-                               .dims = {p->N, p->M, n_parts},
-                               .box = {WIDE_ROW_BYTES / (int)sizeof(float), WIDE_TILE_M / N_CONSUMERS, 1}};
-}
-
 static void arg_wide_maps(opencl_binder *b, const opencl_product *p, const wide_tiles *t) {
     const scratch_places at = place_in_scratch(p, t->n_parts);
     const int rows = WIDE_TILE_M / N_CONSUMERS;
@@ -410,7 +378,15 @@ static void arg_wide_maps(opencl_binder *b, const opencl_product *p, const wide_
                                           : map_operand(p, p->a, !p->a_transposed, p->M, WIDE_TILE_M);
     maps[1] =
         is_float(p) ? map_prepared(p, p->N, t->tile_n, at.b) : map_operand(p, p->b, p->b_transposed, p->N, t->tile_n);
-    maps[2] = t->n_parts > 1 ? map_sums(p, t->n_parts, at.sums) : map_result(p, p->c, rows, 3);
+    maps[2] = map_result(p, p->c, rows, 3);
+    if (t->n_parts > 1) {
+        maps[2] = (opencl_tensor_map){.tensor = SM_NO_TENSOR, // sums of parts, in scratch
+                                      .scratch_offset = at.sums,
+                                      .dtype = SM_F32,
+                                      .n_dims = 3,
+                                      .dims = {p->N, p->M, t->n_parts},
+                                      .box = {WIDE_ROW_BYTES / (int)sizeof(float), rows, 1}};
+    }
     maps[3] = has_pre ? map_result(p, p->side, WIDE_TILE_M, 2)
                       : map_result(p, p->act != SM_NO_TENSOR ? p->act : p->c, rows, 3);
     maps[4] = is_split(p) ? map_prepared(p, p->N, t->tile_n, at.small_b) : maps[1];
@@ -474,7 +450,7 @@ static bool matmul_way(const opencl_facts *facts, const opencl_product *p, int w
     if (!is_wide_product(facts, p)) {
         return mma_way(facts, p, way, text, size_bytes);
     }
-    return way < count_wide_ways(p) && wide_way(facts, p, way, text, size_bytes);
+    return way < 1 + count_wide(p) * N_CUTS && wide_way(facts, p, way, text, size_bytes);
 }
 
 static size_t matmul_scratch_elems(const opencl_facts *facts, const opencl_product *p, int way) {

@@ -22,12 +22,10 @@ static bool may_round(const sm_plan *plan, const opencl_attention *a) {
 
 // Where wgmma has kernels for its heads, it has them for mma.sync, too.
 bool opencl_tensor_attends(const opencl_facts *facts, const sm_plan *plan, const opencl_attention *a) {
-    const int first = a->forward ? OPENCL_ATTENTION_FORWARD : OPENCL_ATTENTION_ROWS;
-    const int last = a->forward ? OPENCL_ATTENTION_FORWARD : OPENCL_ATTENTION_KEYS;
     bool attends = !a->stores_weights && may_round(plan, a) && a->HS % 8 == 0 && a->HS <= MOST_HEAD_CHANNELS &&
                    begins_aligned(plan, a->qkv) && begins_aligned(plan, a->y) && begins_aligned(plan, a->dy) &&
                    begins_aligned(plan, a->dqkv);
-    for (int part = first; attends && part <= last; part++) {
+    for (int part = opencl_first_part(a); attends && part <= opencl_last_part(a); part++) {
         opencl_score_sizes sizes;
         attends = opencl_mma_score_sizes(facts, part, a->HS, elem_bytes(plan, a), &sizes);
     }
@@ -65,7 +63,7 @@ static void begin(opencl_binder *b, const opencl_attention *a, int part, opencl_
     opencl_begin(b, s->stages > 0 ? "attention_wgmma" : "attention_tensor", options, opencl_attention_kernels[part]);
 }
 
-// Of qkv and, backward, dy.
+// Maps of qkv and, backward, dy.
 static void arg_maps(opencl_binder *b, const opencl_attention *a) {
     const sm_dtype dtype = b->e->base.plan->tensors[a->qkv].dtype;
     opencl_tensor_map maps[] = {opencl_map_rows(dtype, a->B, a->T, (a->NH + 2 * a->NKV) * a->HS),
@@ -75,48 +73,20 @@ static void arg_maps(opencl_binder *b, const opencl_attention *a) {
     opencl_arg_maps(b, maps, a->forward ? 1 : 2);
 }
 
-// The first arguments of all three kernels.
-static void arg_shape(opencl_binder *b, const opencl_attention *a, int64_t n_heads, const opencl_score_sizes *s) {
+static void launch(opencl_binder *b, const opencl_attention *a, int part) {
+    const int64_t n_heads = part == OPENCL_ATTENTION_KEYS ? a->NKV : a->NH;
+    opencl_score_sizes s = {0};
+    begin(b, a, part, &s);
     opencl_arg_heads(b, a);
     opencl_arg_ulong(b, (uint64_t)(a->B * n_heads));
     opencl_arg_tensor(b, a->starts);
     opencl_arg_mask(b, a);
-    if (s->stages > 0) {
+    if (s.stages > 0) {
         arg_maps(b, a);
     }
-}
-
-static void launch(opencl_binder *b, const opencl_attention *a, int64_t n_heads, const opencl_score_sizes *s) {
-    const int64_t n_tiles = (a->T + opencl_own_rows(s) - 1) / opencl_own_rows(s);
-    opencl_launch_groups(b, a->B * n_heads * n_tiles, 1, (size_t)(s->warps * WARP_ITEMS));
-}
-
-static void attend(opencl_binder *b, const opencl_attention *a) {
-    opencl_score_sizes s = {0};
-    begin(b, a, OPENCL_ATTENTION_FORWARD, &s);
-    arg_shape(b, a, a->NH, &s);
-    opencl_arg_tensor(b, a->qkv);
-    opencl_arg_tensor(b, a->rng_step);
-    opencl_arg_tensor(b, a->y);
-    opencl_arg_tensor(b, a->weights);
-    launch(b, a, a->NH, &s);
-}
-
-// dq first: its kernel leaves D in scratch for dk and dv.
-static void attend_backward(opencl_binder *b, const opencl_attention *a) {
-    for (int part = OPENCL_ATTENTION_ROWS; part <= OPENCL_ATTENTION_KEYS; part++) {
-        const int64_t n_heads = part == OPENCL_ATTENTION_ROWS ? a->NH : a->NKV;
-        opencl_score_sizes s = {0};
-        begin(b, a, part, &s);
-        arg_shape(b, a, n_heads, &s);
-        opencl_arg_gradient(b, a);
-        if (part == OPENCL_ATTENTION_ROWS) {
-            opencl_arg_tensor(b, a->y);
-        }
-        opencl_arg_scratch(b, 0);
-        opencl_arg_tensor(b, a->dqkv);
-        launch(b, a, n_heads, &s);
-    }
+    opencl_arg_attention(b, a, part);
+    opencl_launch_groups(b, a->B * n_heads * opencl_count_up(a->T, opencl_own_rows(&s)), 1,
+                         (size_t)(s.warps * WARP_ITEMS));
 }
 
 // The place for a warning in the rows; NULL: it is there already, or there is no room.
@@ -168,10 +138,8 @@ void opencl_tensor_attention(opencl_binder *b, const opencl_attention *a) {
     }
     b->e->n_on_units++;
     warn_of_mma(b, a);
-    if (a->forward) {
-        attend(b, a);
-    } else {
-        attend_backward(b, a);
+    for (int part = opencl_first_part(a); part <= opencl_last_part(a); part++) {
+        launch(b, a, part);
     }
 }
 

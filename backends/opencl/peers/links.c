@@ -93,17 +93,6 @@ static sm_status share_words(const opencl_device *device) {
     return mapped != SM_OK ? mapped : status;
 }
 
-static void free_words(const opencl_peers *p) {
-    const opencl_links *l = p->links;
-    for (int rank = 0; l->told != NULL && rank < p->n_processes; rank++) {
-        if (l->told[rank].words != NULL) {
-            (void)cuda.host_unregister((void *)l->told[rank].words);
-            munmap((void *)l->told[rank].words, l->told_bytes);
-        }
-    }
-    free(l->told);
-}
-
 static void leave(opencl_peers *p) {
     opencl_links *l = p->links;
     if (l->connections != NULL) {
@@ -112,7 +101,13 @@ static void leave(opencl_peers *p) {
     if (l->pushing != NULL) {
         (void)cuda.stream_destroy(l->pushing);
     }
-    free_words(p);
+    for (int rank = 0; l->told != NULL && rank < p->n_processes; rank++) {
+        if (l->told[rank].words != NULL) {
+            (void)cuda.host_unregister((void *)l->told[rank].words);
+            munmap((void *)l->told[rank].words, l->told_bytes);
+        }
+    }
+    free(l->told);
     free(l->connections);
     free(l);
     p->links = NULL;

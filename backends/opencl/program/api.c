@@ -8,23 +8,18 @@ opencl_functions opencl;
 
 static void *library;
 
-static bool load(void) {
-    library = host_library_open("libOpenCL.so.1", "libOpenCL.so");
-    bool complete = library != NULL;
-#define X(name) complete = complete && host_library_find(library, #name, &opencl.name, sizeof opencl.name);
-    OPENCL_FUNCTION_LIST(X)
-#undef X
-    return complete;
-}
-
 bool opencl_load(void) {
     static bool tried = false;
-    static bool loaded = false;
+    static bool is_complete = false;
     if (!tried) {
-        loaded = load();
+        library = host_library_open("libOpenCL.so.1", "libOpenCL.so");
+        is_complete = library != NULL;
+#define X(name) is_complete = is_complete && host_library_find(library, #name, &opencl.name, sizeof opencl.name);
+        OPENCL_FUNCTION_LIST(X)
+#undef X
         tried = true;
     }
-    return loaded;
+    return is_complete;
 }
 
 bool opencl_find_function(const char *name, void *function, size_t size_bytes) {

@@ -67,15 +67,8 @@ bool opencl_has_extension(cl_device_id id, const char *name) {
     return found;
 }
 
-// By its extension, for any vendor.
-static int find_compute_capability(cl_device_id id) {
-    enum { COMPUTE_CAPABILITY_MAJOR_NV = 0x4000, COMPUTE_CAPABILITY_MINOR_NV = 0x4001 };
-    return opencl_has_extension(id, "cl_nv_device_attribute_query")
-               ? (int)(10 * get_amount(id, COMPUTE_CAPABILITY_MAJOR_NV) + get_amount(id, COMPUTE_CAPABILITY_MINOR_NV))
-               : 0;
-}
-
 static void find_facts(cl_platform_id platform, cl_device_id id, opencl_facts *f) {
+    enum { COMPUTE_CAPABILITY_MAJOR_NV = 0x4000, COMPUTE_CAPABILITY_MINOR_NV = 0x4001 };
     f->platform = platform;
     f->id = id;
     opencl.clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof f->platform_name - 1, f->platform_name, NULL);
@@ -87,7 +80,10 @@ static void find_facts(cl_platform_id platform, cl_device_id id, opencl_facts *f
     f->shares_host_memory = get_number(id, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
     f->has_subgroups = opencl_has_extension(id, "cl_khr_subgroups") || opencl_has_extension(id, "cl_intel_subgroups");
     f->has_fp16 = opencl_has_extension(id, "cl_khr_fp16");
-    f->compute_capability = find_compute_capability(id);
+    if (opencl_has_extension(id, "cl_nv_device_attribute_query")) { // any vendor's
+        f->compute_capability =
+            (int)(10 * get_amount(id, COMPUTE_CAPABILITY_MAJOR_NV) + get_amount(id, COMPUTE_CAPABILITY_MINOR_NV));
+    }
     // PoCL compiles a kernel for a work-group size when it is first enqueued, and caches that on disk. Asking for a
     // program's binary compiles every kernel again, for any size, which takes as long again.
     f->keeps_builds = strcmp(f->platform_name, "Portable Computing Language") == 0;
@@ -100,20 +96,6 @@ static void find_facts(cl_platform_id platform, cl_device_id id, opencl_facts *f
     f->local_bytes = (size_t)get_amount(id, CL_DEVICE_LOCAL_MEM_SIZE);
     snprintf(f->trouble, sizeof f->trouble, "%s", find_trouble(f));
     f->is_usable = f->trouble[0] == '\0';
-}
-
-static void list_platform(cl_platform_id platform, int platform_index) {
-    cl_device_id ids[MAX_DEVICES];
-    cl_uint n = 0;
-    if (opencl.clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, MAX_DEVICES, ids, &n) != CL_SUCCESS) {
-        return; // a platform without devices
-    }
-    for (cl_uint i = 0; i < n && i < MAX_DEVICES && n_devices < MAX_DEVICES; i++) {
-        opencl_facts *f = &devices[n_devices++];
-        find_facts(platform, ids[i], f);
-        f->platform_index = platform_index;
-        f->device_index = (int)i;
-    }
 }
 
 static void list_all(void) {
@@ -129,7 +111,17 @@ static void list_all(void) {
         return;
     }
     for (cl_uint i = 0; i < n && i < MAX_PLATFORMS; i++) {
-        list_platform(platforms[i], (int)i);
+        cl_device_id ids[MAX_DEVICES];
+        cl_uint n_ids = 0;
+        if (opencl.clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_ALL, MAX_DEVICES, ids, &n_ids) != CL_SUCCESS) {
+            continue; // a platform without devices
+        }
+        for (cl_uint k = 0; k < n_ids && k < MAX_DEVICES && n_devices < MAX_DEVICES; k++) {
+            opencl_facts *f = &devices[n_devices++];
+            find_facts(platforms[i], ids[k], f);
+            f->platform_index = (int)i;
+            f->device_index = (int)k;
+        }
     }
     if (n_devices == 0) {
         missing = "no device on any OpenCL platform; check the driver, or install pocl-opencl-icd for processors";

@@ -175,51 +175,24 @@ static bool attends(const opencl_facts *facts, const sm_plan *plan, const opencl
 
 // --- launches ---------------------------------------------------------------------------------------
 
-// What all three begin with; and where the launch ends.
-static void begin(opencl_binder *b, const opencl_attention *a, int part, int64_t n_heads, sizes *s) {
+static void launch(opencl_binder *b, const opencl_attention *a, int part) {
     const sm_plan *plan = b->e->base.plan;
     const opencl_facts *facts = &b->e->device->facts;
+    const opencl_unit *unit = units_of(facts);
+    const int64_t n_heads = part == OPENCL_ATTENTION_KEYS ? a->NKV : a->NH;
     char options[OPTIONS_SIZE];
-    find_sizes(facts, format_of(plan, a), part, a->HS, s);
-    write_options(units_of(facts), format_of(plan, a), s, part, a->HS, a->threshold > 0, options, sizeof options);
+    sizes s;
+    find_sizes(facts, format_of(plan, a), part, a->HS, &s);
+    write_options(unit, format_of(plan, a), &s, part, a->HS, a->threshold > 0, options, sizeof options);
     strncat(options, opencl_documents_option(a), sizeof options - strlen(options) - 1);
     opencl_begin(b, "attention_units", options, opencl_attention_kernels[part]);
     opencl_arg_heads(b, a);
     opencl_arg_ulong(b, (uint64_t)(a->B * n_heads));
     opencl_arg_tensor(b, a->starts);
     opencl_arg_mask(b, a);
-}
-
-static void launch(opencl_binder *b, const opencl_attention *a, int64_t n_heads, const sizes *s) {
-    const opencl_unit *unit = units_of(&b->e->device->facts);
-    opencl_launch_groups(b, a->B * n_heads * opencl_count_up(a->T, s->waves * unit->tn), s->is_apart ? 2 : 1,
-                         (size_t)(s->waves * unit->wave));
-}
-
-static void attend(opencl_binder *b, const opencl_attention *a) {
-    sizes s;
-    begin(b, a, OPENCL_ATTENTION_FORWARD, a->NH, &s);
-    opencl_arg_tensor(b, a->qkv);
-    opencl_arg_tensor(b, a->rng_step);
-    opencl_arg_tensor(b, a->y);
-    opencl_arg_tensor(b, a->weights);
-    launch(b, a, a->NH, &s);
-}
-
-// dq first: its kernel leaves D in scratch, for that of dk and dv.
-static void attend_backward(opencl_binder *b, const opencl_attention *a) {
-    for (int part = OPENCL_ATTENTION_ROWS; part <= OPENCL_ATTENTION_KEYS; part++) {
-        const int64_t n_heads = part == OPENCL_ATTENTION_ROWS ? a->NH : a->NKV;
-        sizes s;
-        begin(b, a, part, n_heads, &s);
-        opencl_arg_gradient(b, a);
-        if (part == OPENCL_ATTENTION_ROWS) {
-            opencl_arg_tensor(b, a->y);
-        }
-        opencl_arg_scratch(b, 0);
-        opencl_arg_tensor(b, a->dqkv);
-        launch(b, a, n_heads, &s);
-    }
+    opencl_arg_attention(b, a, part);
+    opencl_launch_groups(b, a->B * n_heads * opencl_count_up(a->T, s.waves * unit->tn), s.is_apart ? 2 : 1,
+                         (size_t)(s.waves * unit->wave));
 }
 
 void units_attention(opencl_binder *b, const opencl_attention *a) {
@@ -230,10 +203,8 @@ void units_attention(opencl_binder *b, const opencl_attention *a) {
         return;
     }
     b->e->n_on_units++;
-    if (a->forward) {
-        attend(b, a);
-    } else {
-        attend_backward(b, a);
+    for (int part = opencl_first_part(a); part <= opencl_last_part(a); part++) {
+        launch(b, a, part);
     }
 }
 

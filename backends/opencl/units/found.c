@@ -36,22 +36,18 @@ static void make_key(const opencl_facts *f, char *key, size_t size_bytes) {
              f->version, f->driver, (unsigned long long)hash);
 }
 
-static void recall(const opencl_facts *facts, findings *found) {
-    char key[1024];
-    unsigned char *kept = NULL;
-    size_t n_bytes = 0;
-    make_key(facts, key, sizeof key);
-    if (opencl_cache_load(key, &kept, &n_bytes) == SM_OK && kept != NULL && n_bytes == sizeof *found) {
-        memcpy(found, kept, sizeof *found);
-    }
-    free(kept);
-}
-
 static findings *find(const opencl_facts *facts) {
     for (int i = 0; i < MOST_DEVICES; i++) {
         if (known[i].id == NULL) {
             known[i].id = facts->id;
-            recall(facts, &known[i].found);
+            char key[1024];
+            unsigned char *kept = NULL;
+            size_t n_bytes = 0;
+            make_key(facts, key, sizeof key);
+            if (opencl_cache_load(key, &kept, &n_bytes) == SM_OK && kept != NULL && n_bytes == sizeof known[i].found) {
+                memcpy(&known[i].found, kept, n_bytes);
+            }
+            free(kept);
         }
         if (known[i].id == facts->id) {
             return &known[i].found;

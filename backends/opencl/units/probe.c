@@ -179,17 +179,6 @@ static void try_attention(opencl_device *d, units_format format, void (*tell)(vo
     }
 }
 
-// So that it is in the cache: it is not built by the process that measures.
-static void build_peak(opencl_device *d, units_format format) {
-    char which[64];
-    char options[128];
-    cl_program program;
-    units_options(units_of(&d->facts), format, which, sizeof which);
-    snprintf(options, sizeof options, "-DN_CHAINS=%d %s%s", OPENCL_PEAK_CHAINS, which,
-             opencl_data_option(dtype_of(format)));
-    (void)opencl_get_program(d, "peaks_units", options, &program);
-}
-
 void units_probe(const opencl_facts *facts, void (*tell)(void *ctx, const units_tried *tried), void *ctx) {
     const opencl_unit *unit = units_of(facts);
     opencl_device d;
@@ -207,7 +196,13 @@ void units_probe(const opencl_facts *facts, void (*tell)(void *ctx, const units_
             try_format(&d, (units_format)format, true, tell, ctx);
         }
         if (unit->formats[format]) {
-            build_peak(&d, (units_format)format);
+            char which[64];
+            char options[128];
+            cl_program program; // in the cache: it is not built by the process that measures
+            units_options(unit, (units_format)format, which, sizeof which);
+            snprintf(options, sizeof options, "-DN_CHAINS=%d %s%s", OPENCL_PEAK_CHAINS, which,
+                     opencl_data_option(dtype_of((units_format)format)));
+            (void)opencl_get_program(&d, "peaks_units", options, &program);
             try_attention(&d, (units_format)format, tell, ctx);
         }
     }

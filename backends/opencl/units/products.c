@@ -139,12 +139,7 @@ static void add_parts(opencl_binder *b, const opencl_product *p, const choice *c
     strncat(options, " -DSUM_ONLY=1", sizeof options - strlen(options) - 1);
     strncat(options, opencl_result_option(p, false), sizeof options - strlen(options) - 1);
     opencl_begin(b, "matmul_units", options, "matmul_sum");
-    opencl_arg_uint(b, beside);
-    opencl_arg_ulong(b, (uint64_t)p->M);
-    opencl_arg_ulong(b, (uint64_t)p->N);
-    opencl_arg_ulong(b, (uint64_t)c->n_parts);
-    opencl_arg_scratch(b, 0);
-    opencl_arg_tensor(b, p->c);
+    opencl_arg_parts(b, p, beside, c->n_parts, 0);
     arg_sides(b, p);
     opencl_launch_groups(b, opencl_count_up(p->N, ITEMS), opencl_count_up(p->M, ITEM_ROWS), ITEMS);
 }
@@ -161,18 +156,7 @@ static void multiply(opencl_binder *b, const opencl_product *p, const choice *c)
                           is_parted ? 0 : (epilogue | (p->a_transposed ? 0 : OPENCL_BIAS)), options, sizeof options);
     strncat(options, opencl_result_option(p, is_parted), sizeof options - strlen(options) - 1);
     opencl_begin(b, "matmul_units", options, "matmul");
-    opencl_arg_uint(b, is_parted ? 0 : beside);
-    opencl_arg_ulong(b, (uint64_t)p->M);
-    opencl_arg_ulong(b, (uint64_t)p->N);
-    opencl_arg_ulong(b, (uint64_t)p->K);
-    opencl_arg_ulong(b, (uint64_t)c->part_cols);
-    opencl_arg_tensor(b, p->a);
-    opencl_arg_tensor(b, p->b);
-    if (is_parted) {
-        opencl_arg_scratch(b, 0);
-    } else {
-        opencl_arg_tensor(b, p->c);
-    }
+    opencl_arg_product(b, p, beside, c->part_cols, c->n_parts);
     arg_sides(b, p);
     opencl_launch_groups(b, opencl_count_up(p->N, c->tile_n), opencl_count_up(p->M, c->tile_m) * c->n_parts,
                          (size_t)units_items(unit, &c->t));
