@@ -12,76 +12,35 @@ enum { TEXT_SIZE = 160, LINE_SIZE = 8192, MAX_KINDS = 8 };
 
 // --- 64-bit Arm ------------------------------------------------------------------------------------
 
-// Implementers and their parts, by the register's numbers (the technical reference manuals, and Linux's own table).
+// Implementers and their parts ("d03 Cortex-A53, ..."), by the register's numbers (the technical reference manuals, and
+// Linux's own table).
 static const struct {
     int implementer;
-    const char *name;
+    const char *name, *parts;
 } implementers[] = {
-    {0x41, "Arm"},    {0x42, "Broadcom"}, {0x43, "Cavium"},    {0x46, "Fujitsu"}, {0x48, "HiSilicon"},
-    {0x4e, "NVIDIA"}, {0x50, "APM"},      {0x51, "Qualcomm"},  {0x53, "Samsung"}, {0x56, "Marvell"},
-    {0x61, "Apple"},  {0x69, "Intel"},    {0x6d, "Microsoft"}, {0x70, "Phytium"}, {0xc0, "Ampere"},
-};
-
-static const struct {
-    int implementer, part;
-    const char *name;
-} parts[] = {
-    {0x41, 0xd03, "Cortex-A53"},
-    {0x41, 0xd04, "Cortex-A35"},
-    {0x41, 0xd05, "Cortex-A55"},
-    {0x41, 0xd07, "Cortex-A57"},
-    {0x41, 0xd08, "Cortex-A72"},
-    {0x41, 0xd09, "Cortex-A73"},
-    {0x41, 0xd0a, "Cortex-A75"},
-    {0x41, 0xd0b, "Cortex-A76"},
-    {0x41, 0xd0c, "Neoverse-N1"},
-    {0x41, 0xd0d, "Cortex-A77"},
-    {0x41, 0xd0e, "Cortex-A76AE"},
-    {0x41, 0xd40, "Neoverse-V1"},
-    {0x41, 0xd41, "Cortex-A78"},
-    {0x41, 0xd42, "Cortex-A78AE"},
-    {0x41, 0xd44, "Cortex-X1"},
-    {0x41, 0xd46, "Cortex-A510"},
-    {0x41, 0xd47, "Cortex-A710"},
-    {0x41, 0xd48, "Cortex-X2"},
-    {0x41, 0xd49, "Neoverse-N2"},
-    {0x41, 0xd4a, "Neoverse-E1"},
-    {0x41, 0xd4b, "Cortex-A78C"},
-    {0x41, 0xd4c, "Cortex-X1C"},
-    {0x41, 0xd4d, "Cortex-A715"},
-    {0x41, 0xd4e, "Cortex-X3"},
-    {0x41, 0xd4f, "Neoverse-V2"},
-    {0x41, 0xd80, "Cortex-A520"},
-    {0x41, 0xd81, "Cortex-A720"},
-    {0x41, 0xd82, "Cortex-X4"},
-    {0x41, 0xd83, "Neoverse-V3AE"},
-    {0x41, 0xd84, "Neoverse-V3"},
-    {0x41, 0xd85, "Cortex-X925"},
-    {0x41, 0xd87, "Cortex-A725"},
-    {0x41, 0xd8e, "Neoverse-N3"},
-    {0x42, 0x516, "Vulcan"},
-    {0x43, 0x0a1, "ThunderX"},
-    {0x43, 0x0af, "ThunderX2"},
-    {0x46, 0x001, "A64FX"},
-    {0x48, 0xd01, "TaiShan-v110"},
-    {0x4e, 0x004, "Carmel"},
-    {0x50, 0x000, "X-Gene"},
-    {0x51, 0x001, "Oryon"},
-    {0x51, 0xc00, "Falkor"},
-    {0x51, 0x802, "Kryo-3XX-Gold"},
-    {0x51, 0x804, "Kryo-4XX-Gold"},
-    {0x51, 0x805, "Kryo-4XX-Silver"},
-    {0x61, 0x022, "M1 Icestorm"},
-    {0x61, 0x023, "M1 Firestorm"},
-    {0x61, 0x024, "M1 Pro Icestorm"},
-    {0x61, 0x025, "M1 Pro Firestorm"},
-    {0x61, 0x028, "M1 Max Icestorm"},
-    {0x61, 0x029, "M1 Max Firestorm"},
-    {0x61, 0x032, "M2 Blizzard"},
-    {0x61, 0x033, "M2 Avalanche"},
-    {0x6d, 0xd49, "Cobalt-100"},
-    {0xc0, 0xac3, "Ampere-1"},
-    {0xc0, 0xac4, "Ampere-1A"},
+    {0x41, "Arm",
+     "d03 Cortex-A53, d04 Cortex-A35, d05 Cortex-A55, d07 Cortex-A57, d08 Cortex-A72, d09 Cortex-A73, d0a "
+     "Cortex-A75, d0b Cortex-A76, d0c Neoverse-N1, d0d Cortex-A77, d0e Cortex-A76AE, d40 Neoverse-V1, d41 "
+     "Cortex-A78, d42 Cortex-A78AE, d44 Cortex-X1, d46 Cortex-A510, d47 Cortex-A710, d48 Cortex-X2, d49 "
+     "Neoverse-N2, d4a Neoverse-E1, d4b Cortex-A78C, d4c Cortex-X1C, d4d Cortex-A715, d4e Cortex-X3, d4f "
+     "Neoverse-V2, d80 Cortex-A520, d81 Cortex-A720, d82 Cortex-X4, d83 Neoverse-V3AE, d84 Neoverse-V3, "
+     "d85 Cortex-X925, d87 Cortex-A725, d8e Neoverse-N3"},
+    {0x42, "Broadcom", "516 Vulcan"},
+    {0x43, "Cavium", "0a1 ThunderX, 0af ThunderX2"},
+    {0x46, "Fujitsu", "001 A64FX"},
+    {0x48, "HiSilicon", "d01 TaiShan-v110"},
+    {0x4e, "NVIDIA", "004 Carmel"},
+    {0x50, "APM", "000 X-Gene"},
+    {0x51, "Qualcomm", "001 Oryon, c00 Falkor, 802 Kryo-3XX-Gold, 804 Kryo-4XX-Gold, 805 Kryo-4XX-Silver"},
+    {0x53, "Samsung", ""},
+    {0x56, "Marvell", ""},
+    {0x61, "Apple",
+     "022 M1 Icestorm, 023 M1 Firestorm, 024 M1 Pro Icestorm, 025 M1 Pro Firestorm, 028 M1 Max Icestorm, "
+     "029 M1 Max Firestorm, 032 M2 Blizzard, 033 M2 Avalanche"},
+    {0x69, "Intel", ""},
+    {0x6d, "Microsoft", "d49 Cobalt-100"},
+    {0x70, "Phytium", ""},
+    {0xc0, "Ampere", "ac3 Ampere-1, ac4 Ampere-1A"},
 };
 
 // Fields of one processor, one from each line; "" if absent.
@@ -113,21 +72,26 @@ static const struct {
 };
 
 static void describe_arm(const facts *f, char text[TEXT_SIZE]) {
-    const int implementer = (int)strtol(f->implementer, NULL, 0);
-    const int part = (int)strtol(f->part, NULL, 0);
-    const char *maker = NULL;
-    const char *name = NULL;
-    char number[32];
+    const long implementer = strtol(f->implementer, NULL, 0);
+    char maker[32];
+    char name[32];
+    snprintf(maker, sizeof maker, "implementer %s", f->implementer);
+    snprintf(name, sizeof name, "part %s", f->part);
     for (size_t i = 0; i < sizeof implementers / sizeof implementers[0]; i++) {
-        maker = implementers[i].implementer == implementer ? implementers[i].name : maker;
+        if (implementers[i].implementer == implementer) {
+            snprintf(maker, sizeof maker, "%s", implementers[i].name);
+            for (const char *part = implementers[i].parts; *part != '\0'; part += strspn(part, ", ")) {
+                char *rest;
+                const bool is_it = strtol(part, &rest, 16) == strtol(f->part, NULL, 0);
+                const int length = (int)strcspn(rest, ",");
+                if (is_it) {
+                    snprintf(name, sizeof name, "%.*s", length - 1, rest + 1);
+                }
+                part = rest + length;
+            }
+        }
     }
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        name = parts[i].implementer == implementer && parts[i].part == part ? parts[i].name : name;
-    }
-    snprintf(number, sizeof number, "part %s", f->part);
-    snprintf(text, TEXT_SIZE, "%s%s %s r%ldp%ld", maker != NULL ? "" : "implementer ",
-             maker != NULL ? maker : f->implementer, name != NULL ? name : number, strtol(f->variant, NULL, 0),
-             strtol(f->revision, NULL, 0));
+    snprintf(text, TEXT_SIZE, "%s %s r%ldp%ld", maker, name, strtol(f->variant, NULL, 0), strtol(f->revision, NULL, 0));
 }
 
 static bool is_nonzero(const char *number) { return number[0] != '\0' && strtoull(number, NULL, 0) != 0; }
@@ -273,16 +237,6 @@ void os_processor_name(const char *root, char *name, size_t size_bytes) {
     snprintf(name, size_bytes, "%s", text);
 }
 
-// Each extension separately: "rv64imafdcv_zicsr" has V.
-static void split_isa(const char *isa, char *words, size_t size_bytes) {
-    const size_t base = strcspn(isa, "_ ");
-    const bool has_v = base > 4 && memchr(isa + 4, 'v', base - 4) != NULL;
-    snprintf(words, size_bytes, "%.*s%s%s", (int)base, isa, has_v ? " v" : "", isa + base);
-    for (char *p = words; *p != '\0'; p++) {
-        *p = (char)(*p == '_' ? ' ' : *p);
-    }
-}
-
 bool os_processor_features(const char *root, char *words, size_t size_bytes) {
     static const char path[] = "/proc/cpuinfo";
     char isa[LINE_SIZE];
@@ -293,6 +247,11 @@ bool os_processor_features(const char *root, char *words, size_t size_bytes) {
     if (!os_read_fact(root, path, "isa", isa, sizeof isa)) {
         return false;
     }
-    split_isa(isa, words, size_bytes);
+    const size_t base = strcspn(isa, "_ "); // then each extension separately: "rv64imafdcv_zicsr" has V
+    const bool has_v = base > 4 && memchr(isa + 4, 'v', base - 4) != NULL;
+    snprintf(words, size_bytes, "%.*s%s%s", (int)base, isa, has_v ? " v" : "", isa + base);
+    for (char *p = words; *p != '\0'; p++) {
+        *p = (char)(*p == '_' ? ' ' : *p);
+    }
     return true;
 }
