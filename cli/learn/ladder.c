@@ -6,7 +6,6 @@
 #include "bench/tables/show.h"
 #include "cli/setup/setup.h"
 #include "learn/ladder/ladder.h"
-#include "learn/ladder/texts.h"
 
 // --- the list --------------------------------------------------------------------------------------
 

@@ -198,11 +198,6 @@ static sm_status take_turn(climber *one) {
     return SM_OK;
 }
 
-// Wrong rungs are not timed, nor is a step that no model has.
-static bool is_timed(const climb *c, int i) {
-    return i < c->result->n_rungs ? c->result->rungs[i].wrong[0] == '\0' : c->climbers[i].session != NULL;
-}
-
 // Round after round, so that drift affects all rungs alike.
 static sm_status take_turns(const climb *c) {
     const int64_t end_ns = sm_now_ns() + (int64_t)(c->options->seconds * 1e9);
@@ -211,7 +206,8 @@ static sm_status take_turns(const climb *c) {
             if (c->options->interrupted != NULL && *c->options->interrupted) {
                 return sm_fail(SM_ERR_INTERRUPTED, "interrupted");
             }
-            if (is_timed(c, i)) {
+            // Wrong rungs are not timed, nor is a step that no model has.
+            if (i < c->result->n_rungs ? c->result->rungs[i].wrong[0] == '\0' : c->climbers[i].session != NULL) {
                 SM_TRY(take_turn(&c->climbers[i]));
             }
         }
@@ -219,7 +215,7 @@ static sm_status take_turns(const climb *c) {
     return SM_OK;
 }
 
-static sm_status summarise_one(const climber *one, const sm_rung_result **before, sm_rung_result *rung) {
+static sm_status summarise(const climber *one, const sm_rung_result **before, sm_rung_result *rung) {
     rung->times_before = NAN;
     if (one->n_samples > 0) {
         rung->ns = sm_stats_of(one->samples, one->n_samples);
@@ -227,14 +223,6 @@ static sm_status summarise_one(const climber *one, const sm_rung_result **before
         *before = rung;
     }
     return SM_OK;
-}
-
-static sm_status summarise(const climb *c) {
-    const sm_rung_result *before = NULL;
-    for (int i = 0; i < c->result->n_rungs; i++) {
-        SM_TRY(summarise_one(&c->climbers[i], &before, &c->result->rungs[i]));
-    }
-    return summarise_one(&c->climbers[c->result->n_rungs], &before, &c->result->step);
 }
 
 // --- all of it -------------------------------------------------------------------------------------
@@ -311,22 +299,19 @@ static bool is_there(const climb *c, const sm_rung *rung) {
     return status == SM_OK;
 }
 
-static void choose_rungs(const climb *c, bool on_card) {
-    const sm_rung *rungs[SM_MOST_RUNGS];
-    const int n = sm_ladder_rungs(c->ladder, on_card, rungs);
-    for (int i = 0; i < n; i++) {
-        if (is_there(c, rungs[i])) {
-            c->result->rungs[c->result->n_rungs++].rung = rungs[i];
-        }
-    }
-}
-
 sm_status sm_ladder_measure(const sm_ladder *ladder, const sm_ladder_options *options, sm_ladder_result *result) {
     sm_status status = SM_OK;
+    const sm_rung *rungs[SM_MOST_RUNGS];
+    const sm_rung_result *before = NULL;
     climb c = {.ladder = ladder, .options = options, .result = result};
     *result = (sm_ladder_result){.ceiling.ns = NAN};
     snprintf(result->shape, sizeof result->shape, "%s", options->shape);
-    choose_rungs(&c, options->on_card);
+    const int n = sm_ladder_rungs(ladder, options->on_card, rungs);
+    for (int i = 0; i < n; i++) {
+        if (is_there(&c, rungs[i])) {
+            result->rungs[result->n_rungs++].rung = rungs[i];
+        }
+    }
     c.climbers = sm_calloc((size_t)result->n_rungs + 1, sizeof *c.climbers);
     SM_TRY_GOTO(compute_expected(&c));
     say(&c, "comparing each rung with the reference ...");
@@ -334,7 +319,10 @@ sm_status sm_ladder_measure(const sm_ladder *ladder, const sm_ladder_options *op
     SM_TRY_GOTO(open_step(&c));
     say(&c, "measuring the rungs in turn ...");
     SM_TRY_GOTO(take_turns(&c));
-    SM_TRY_GOTO(summarise(&c));
+    for (int i = 0; i <= result->n_rungs; i++) {
+        sm_rung_result *rung = i < result->n_rungs ? &result->rungs[i] : &result->step;
+        SM_TRY_GOTO(summarise(&c.climbers[i], &before, rung));
+    }
     const climber *last = &c.climbers[result->n_rungs - 1];
     result->info = last->device->info;
     if (!options->without_peaks) {
@@ -350,10 +338,6 @@ cleanup:
 
 static double spread_percent(const sm_rung_result *rung) { return 100 * rung->ns.mad / rung->ns.median; }
 
-static bool is_steady(const sm_rung_result *rung) {
-    return sm_judge_noise(sm_steady_noise_percent(&rung->ns), spread_percent(rung)) == SM_NOISE_STEADY;
-}
-
 bool sm_rung_is_usable(const sm_rung_result *rung) {
     return rung->ns.n > 0 && sm_steady_noise_percent(&rung->ns) <= SM_USABLE_LIMIT;
 }
@@ -367,7 +351,8 @@ bool sm_ladder_noise(const sm_ladder_result *result, char *text, size_t size_byt
         if (rung->ns.n == 0) {
             continue;
         }
-        const bool is_noisy[2] = {!sm_rung_is_usable(rung), !is_steady(rung)};
+        const bool is_noisy[2] = {!sm_rung_is_usable(rung), sm_judge_noise(sm_steady_noise_percent(&rung->ns),
+                                                                           spread_percent(rung)) != SM_NOISE_STEADY};
         n++;
         for (int k = 0; k < 2; k++) {
             first[k] = is_noisy[k] && first[k] == NULL ? rung : first[k];

@@ -1,10 +1,12 @@
 // rungs.h: the ladders: for each op, its rungs from three loops up to the kernel that a step runs.
 //
 // A rung is a user's kernel (own_kernel.h): a short source in learn/ladder/rungs or cl/ladder, which the backend runs
-// instead of its own. The last rung has no source: it is the backend's own kernel. So has
-// OpenBLAS's product, which is left out where the library is not installed.
+// instead of its own. The last rung has no source: it is the backend's own kernel. OpenBLAS's product has none either;
+// it is left out if the library is not installed.
 #ifndef STEPMARK_LEARN_LADDER_RUNGS_H
 #define STEPMARK_LEARN_LADDER_RUNGS_H
+
+#include <stdio.h>
 
 #include "own_kernel.h"
 
@@ -37,12 +39,17 @@ typedef struct {
 
 int sm_ladder_count(void);
 const sm_ladder *sm_ladder_at(int index);
-const sm_ladder *sm_ladder_find(const char *name, const char *backend);                          // NULL: none
-int sm_ladder_rungs(const sm_ladder *ladder, bool on_card, const sm_rung *rungs[SM_MOST_RUNGS]); // the rungs for a
-                                                                                                 // device
-const sm_rung *sm_ladder_find_rung(const sm_ladder *ladder, const char *name);                   // NULL: none
+const sm_ladder *sm_ladder_find(const char *name, const char *backend); // NULL: none
+// The rungs for a device; their number.
+int sm_ladder_rungs(const sm_ladder *ladder, bool on_card, const sm_rung *rungs[SM_MOST_RUNGS]);
+const sm_rung *sm_ladder_find_rung(const sm_ladder *ladder, const char *name); // NULL: none
 
 // The kernel of a rung with a source, for a device with that instruction set.
 sm_status sm_rung_kernel(const sm_ladder *ladder, const sm_rung *rung, const char *isa, sm_own_kernel *kernel);
+
+// The source with that file name, embedded in the program. sm_ladder_print_text expands the ladder's includes: it writes a
+// complete source. sm_ladder_text is for a file without includes, such as a .cl; NULL: no such file.
+sm_status sm_ladder_print_text(const char *file, FILE *out);
+const char *sm_ladder_text(const char *file);
 
 #endif

@@ -55,29 +55,6 @@ static bool is_alike(const sm_plan *plan, const sm_op *op, const sm_plan *own) {
     return alike;
 }
 
-static int find_op(const sm_plan *plan, sm_range range, const sm_plan *own) {
-    for (int i = range.first; i < range.end; i++) {
-        if (is_alike(plan, &plan->ops[i], own)) {
-            return i;
-        }
-    }
-    return -1;
-}
-
-static sm_status draw_batch(sm_session *session) {
-    const int64_t n = session->plan->B * session->plan->T;
-    int32_t *ids = calloc((size_t)n, 2 * sizeof *ids);
-    if (ids == NULL) {
-        return sm_fail(SM_ERR_OOM, "ladder: no memory for %lld tokens", (long long)n);
-    }
-    for (int64_t i = 0; i < 2 * n; i++) {
-        ids[i] = (int32_t)(sm_philox4x32(SEED, (uint64_t)i, 0).word[0] % (uint64_t)session->plan->V);
-    }
-    sm_status status = sm_session_set_batch(session, ids, ids + n);
-    free(ids);
-    return status;
-}
-
 static sm_status build(sm_device *device, const sm_plan *own, const char *shape, sm_plan **plan) {
     sm_model_config config = {.model = sm_model_at(0), .n_layer = 1, .norm_eps = 1e-5};
     sm_plan_options options = {.dtype = SM_F32, .max_tensor_bytes = device->info.max_alloc_bytes};
@@ -93,7 +70,9 @@ sm_status sm_ladder_step_open(sm_device *device, const sm_plan *own, const char 
     sm_status status = build(device, own, shape, &plan);
     if (status == SM_OK) {
         step->forward = sm_plan_range(plan, SM_PHASE_FORWARD);
-        step->op = find_op(plan, step->forward, own);
+        for (int i = step->forward.end - 1; i >= step->forward.first; i--) {
+            step->op = is_alike(plan, &plan->ops[i], own) ? i : step->op;
+        }
     }
     if (status != SM_OK || step->op < 0 || sm_session_supports(device, plan) != SM_OK) {
         sm_plan_free(plan);
@@ -101,5 +80,12 @@ sm_status sm_ladder_step_open(sm_device *device, const sm_plan *own, const char 
     }
     SM_TRY(sm_session_open(device, plan, &step->session));
     SM_TRY(sm_session_draw(step->session, SEED));
-    return draw_batch(step->session);
+    const int64_t n = plan->B * plan->T; // random tokens and targets
+    int32_t *ids = sm_malloc((size_t)n * 2 * sizeof *ids);
+    for (int64_t i = 0; i < 2 * n; i++) {
+        ids[i] = (int32_t)(sm_philox4x32(SEED, (uint64_t)i, 0).word[0] % (uint64_t)plan->V);
+    }
+    status = sm_session_set_batch(step->session, ids, ids + n);
+    free(ids);
+    return status;
 }

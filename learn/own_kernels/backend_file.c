@@ -24,14 +24,6 @@ static sm_status check_contract(const char *path, const sm_backend_library *libr
     return SM_OK;
 }
 
-// The functions that every backend needs.
-static bool is_whole(const sm_backend *b) {
-    return b != NULL && b->name != NULL && b->name[0] != '\0' && b->summary != NULL && b->device_count != NULL &&
-           b->describe != NULL && b->open != NULL && b->close != NULL && b->supports != NULL &&
-           b->measure_peaks != NULL && b->working_bytes != NULL && b->prepare != NULL && b->release != NULL &&
-           b->execute != NULL && b->synchronize != NULL && b->upload != NULL && b->download != NULL;
-}
-
 sm_status sm_backend_file_load(const char *path, const sm_backend **backend) {
     char resolved[PATH_MAX];
     if (realpath(path, resolved) == NULL) { // dlopen would search for a name without a slash
@@ -46,8 +38,11 @@ sm_status sm_backend_file_load(const char *path, const sm_backend **backend) {
         return sm_fail(SM_ERR_FORMAT, "%s: has no %s: see docs/adding.md", path, SM_BACKEND_SYMBOL);
     }
     SM_TRY(check_contract(path, library));
-    *backend = library->get();
-    if (!is_whole(*backend)) {
+    const sm_backend *b = *backend = library->get();
+    if (b == NULL || b->name == NULL || b->name[0] == '\0' || b->summary == NULL || b->device_count == NULL ||
+        b->describe == NULL || b->open == NULL || b->close == NULL || b->supports == NULL || b->measure_peaks == NULL ||
+        b->working_bytes == NULL || b->prepare == NULL || b->release == NULL || b->execute == NULL ||
+        b->synchronize == NULL || b->upload == NULL || b->download == NULL) {
         return sm_fail(SM_ERR_FORMAT, "%s: its backend lacks a name or a required function: see include/backend.h",
                        path);
     }

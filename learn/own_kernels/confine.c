@@ -12,21 +12,16 @@
 #include "os/call_filter.h"
 #include "os/file_access.h"
 
-// Allows what loading a library needs.
-static void limit_reading(char *const *libraries, int n) {
+// Allows reading files, and writing to stdout and stderr. False: this system has no such filter.
+bool sm_confine_kernel(char *const *libraries, int n) {
     char folder[PATH_MAX];
     const int rules = os_file_access_open(true);
     os_file_access_allow_system(rules);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++) { // loading a library needs its folder
         snprintf(folder, sizeof folder, "%s", libraries[i]);
         os_file_access_allow(rules, dirname(folder), OS_MAY_READ);
     }
     os_file_access_limit(rules);
-}
-
-// Allows reading files, and writing to stdout and stderr. False: this system has no such filter.
-bool sm_confine_kernel(char *const *libraries, int n) {
-    limit_reading(libraries, n);
     return os_filter_to_compute();
 }
 
@@ -55,20 +50,16 @@ static void allow_devices(int rules) {
     }
 }
 
-// Moves the caches and temporary files of drivers and of this program into empty folders.
-static void move_caches(const char *folder) {
+bool sm_confine_driver(const char *folder) {
+    // Variables with folders for the caches and temporary files of drivers and of this program.
     static const char *const variables[] = {"POCL_CACHE_DIR", "CUDA_CACHE_PATH", "XDG_CACHE_HOME", "TMPDIR"};
-    char path[PATH_MAX];
+    const int rules = os_file_access_open(false);
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        char path[PATH_MAX];
         snprintf(path, sizeof path, "%s/%s", folder, variables[i]);
         mkdir(path, 0700);
         setenv(variables[i], path, 1);
     }
-}
-
-bool sm_confine_driver(const char *folder) {
-    const int rules = os_file_access_open(false);
-    move_caches(folder);
     allow_devices(rules);
     os_file_access_allow(rules, folder, OS_MAY_READ | OS_MAY_WRITE);
     os_file_access_limit(rules);

@@ -79,18 +79,6 @@ static void allow_compiler(int rules, const char *name) {
     }
 }
 
-// Opens the rules here, since little is safe after a fork.
-static int make_rules(const char *compiler, const char *path, const sm_kernel_file *file) {
-    char folder[PATH_MAX];
-    const int rules = os_file_access_open(true);
-    snprintf(folder, sizeof folder, "%s", path);
-    os_file_access_allow_system(rules);
-    allow_compiler(rules, compiler);
-    os_file_access_allow(rules, dirname(folder), OS_MAY_READ);
-    os_file_access_allow(rules, file->folder, OS_MAY_READ | OS_MAY_WRITE);
-    return rules;
-}
-
 // Compiles like the build compiles its own kernels, for this processor.
 static sm_status compile(const char *path, const sm_kernel_limits *limits, sm_kernel_file *file) {
     const char *compiler = getenv("CC");
@@ -113,7 +101,16 @@ static sm_status compile(const char *path, const sm_kernel_limits *limits, sm_ke
                           "-lm",
                           NULL};
     sm_process_result process;
-    confinement c = {limits, file->folder, limits->is_confined ? make_rules(argv[0], path, file) : -1};
+    confinement c = {limits, file->folder, -1};
+    if (limits->is_confined) { // opens the rules here, since little is safe after a fork
+        char folder[PATH_MAX];
+        snprintf(folder, sizeof folder, "%s", path);
+        c.rules = os_file_access_open(true);
+        os_file_access_allow_system(c.rules);
+        allow_compiler(c.rules, argv[0]);
+        os_file_access_allow(c.rules, dirname(folder), OS_MAY_READ);
+        os_file_access_allow(c.rules, file->folder, OS_MAY_READ | OS_MAY_WRITE);
+    }
     const sm_process_limit of_confined[] = {{RLIMIT_CORE, 0, false},
                                             {RLIMIT_CPU, (rlim_t)limits->timeout_s + 2, false},
                                             {RLIMIT_AS, most_compiler_bytes, true},

@@ -97,41 +97,28 @@ static bool is_same(float held, double value) {
     return memcmp(&held, &seen, sizeof(seen)) == 0;
 }
 
-// Makes room for a change of n values.
-static sm_status make_room(sm_film *film, size_t n) {
-    if (film->n_changes == film->cap_changes) {
-        const size_t capacity = 2 * film->cap_changes + 256;
-        change *grown = realloc(film->changes, capacity * sizeof(*grown));
+// Makes room for n elements after n_used; more than it needs, as more will come.
+static sm_status grow(void **list, size_t *capacity, size_t n_used, size_t n, size_t elem_bytes) {
+    if (n_used + n > *capacity) {
+        const size_t wanted = 2 * *capacity + n;
+        void *grown = realloc(*list, wanted * elem_bytes);
         if (grown == NULL) {
-            return sm_fail(SM_ERR_OOM, "page: no memory for %zu changes", capacity);
+            return sm_fail(SM_ERR_OOM, "page: no memory for %zu changes or values", wanted);
         }
-        film->changes = grown;
-        film->cap_changes = capacity;
-    }
-    if (film->n_values + n > film->cap_values) {
-        const size_t capacity = 2 * film->cap_values + n;
-        float *grown = realloc(film->values, capacity * sizeof(*grown));
-        if (grown == NULL) {
-            return sm_fail(SM_ERR_OOM, "page: no memory for %zu values", capacity);
-        }
-        film->values = grown;
-        film->cap_values = capacity;
+        *list = grown;
+        *capacity = wanted;
     }
     return SM_OK;
 }
 
-static bool is_constant(const float *values, int64_t n) {
-    for (int64_t i = 1; i < n; i++) {
-        if (memcmp(&values[i], &values[0], sizeof(values[0])) != 0) {
-            return false;
-        }
-    }
-    return isfinite(values[0]);
-}
-
 static sm_status keep(sm_film *film, change made, const float *values) {
-    SM_TRY(make_room(film, (size_t)made.n));
-    if (is_constant(values, made.n)) {
+    bool is_constant = isfinite(values[0]);
+    for (int64_t i = 1; i < made.n && is_constant; i++) {
+        is_constant = memcmp(&values[i], &values[0], sizeof(values[0])) == 0;
+    }
+    SM_TRY(grow((void **)&film->changes, &film->cap_changes, film->n_changes, 1, sizeof(*film->changes)));
+    SM_TRY(grow((void **)&film->values, &film->cap_values, film->n_values, (size_t)made.n, sizeof(*film->values)));
+    if (is_constant) {
         made.place = -1;
         made.constant = values[0];
     } else {
@@ -143,19 +130,14 @@ static sm_status keep(sm_film *film, change made, const float *values) {
     return SM_OK;
 }
 
-// Chunks of a loss head use one part of memory in turn, each through a view of its own with the same name.
-static int last_of_name(const sm_plan *plan, int tensor) {
-    int i = plan->n_tensors - 1;
-    while (i > tensor && strcmp(plan->tensors[i].name, plan->tensors[tensor].name) != 0) {
-        i--;
-    }
-    return i;
-}
-
 sm_status sm_film_see(sm_film *film, int moment, int tensor, const double *values) {
     const sm_tensor *t = &film->plan->tensors[tensor];
     const bool apart = is_apart(film->plan, tensor, film->slice_elems);
-    const int root = apart ? last_of_name(film->plan, tensor) : sm_plan_root(film->plan, tensor);
+    int root = apart ? film->plan->n_tensors - 1 : sm_plan_root(film->plan, tensor);
+    // Chunks of a loss head use one part of memory in turn, each through a view of its own with the same name.
+    while (apart && root > tensor && strcmp(film->plan->tensors[root].name, t->name) != 0) {
+        root--;
+    }
     const int64_t offset = apart || t->view_of == SM_NO_TENSOR ? 0 : t->view_offset_elems;
     int64_t first = 0;
     int64_t end = sm_page_slice_elems(film->plan, tensor, film->slice_elems);
@@ -211,17 +193,16 @@ static json_t *values_json(const sm_film *film) {
     return json;
 }
 
-static json_t *change_json(const change *c) {
-    return c->place >= 0 ? json_pack("[i, i, I, I, I]", c->moment, c->root, (json_int_t)c->offset, (json_int_t)c->n,
-                                     (json_int_t)c->place)
-                         : json_pack("[i, i, I, I, i, f]", c->moment, c->root, (json_int_t)c->offset, (json_int_t)c->n,
-                                     -1, (double)c->constant);
-}
-
 json_t *sm_film_json(const sm_film *film) {
     json_t *changes = json_array();
     for (size_t i = 0; i < film->n_changes; i++) {
-        json_array_append_new(changes, change_json(&film->changes[i]));
+        const change *c = &film->changes[i];
+        json_t *made = json_pack("[i, i, I, I, I]", c->moment, c->root, (json_int_t)c->offset, (json_int_t)c->n,
+                                 (json_int_t)c->place);
+        if (c->place < 0) {
+            json_array_append_new(made, json_real((double)c->constant));
+        }
+        json_array_append_new(changes, made);
     }
     return json_pack("{s:o, s:o}", "changes", changes, "values", values_json(film));
 }
@@ -229,9 +210,6 @@ json_t *sm_film_json(const sm_film *film) {
 // The part of a large tensor that a page shows.
 
 enum { MOST_LOGITS = 600000 };
-
-// "logits", or "logits.chunk[0:12]".
-static bool is_logits(const sm_tensor *t) { return strncmp(t->name, "logits", strlen("logits")) == 0; }
 
 bool sm_page_slice(const sm_plan *plan, int tensor, int64_t most_elems, int64_t dims[SM_MAX_DIMS]) {
     const sm_tensor *t = &plan->tensors[tensor];
@@ -242,7 +220,8 @@ bool sm_page_slice(const sm_plan *plan, int tensor, int64_t most_elems, int64_t 
     for (int d = 0; d < t->n_dims; d++) {
         dims[d] = t->dims[d];
     }
-    while (n > most_elems && !(n <= MOST_LOGITS && is_logits(t))) { // halves the longest side
+    const bool is_logits = strncmp(t->name, "logits", strlen("logits")) == 0; // or "logits.chunk[0:12]"
+    while (n > most_elems && !(n <= MOST_LOGITS && is_logits)) {              // halves the longest side
         int longest = 0;
         n = 1;
         for (int d = 1; d < t->n_dims; d++) {

@@ -17,23 +17,6 @@ static json_t *indices_json(const int *indices, int n) {
     return array;
 }
 
-static json_t *op_json(const sm_op *op) {
-    return json_pack("{s:s, s:s, s:i, s:o, s:o}", "kind", sm_op_name(op->kind), "phase", sm_phase_name(op->phase),
-                     "layer", op->layer, "in", indices_json(op->in, SM_MAX_IN), "out",
-                     indices_json(op->out, SM_MAX_OUT));
-}
-
-static json_t *tensor_json(const sm_plan *plan, int tensor, sm_range life) {
-    const sm_tensor *t = &plan->tensors[tensor];
-    return json_pack("{s:s, s:s, s:I, s:i, s:i, s:I, s:i, s:i}", "name", t->name, "role", sm_role_name(t->role),
-                     "bytes", (json_int_t)sm_tensor_bytes(t), "root", sm_plan_root(plan, tensor), "arena", t->arena,
-                     "offset", (json_int_t)t->offset_bytes, "first", life.first, "end", life.end);
-}
-
-static json_t *arena_json(const sm_arena *arena) {
-    return json_pack("{s:s, s:I}", "role", sm_role_name(arena->role), "bytes", (json_int_t)arena->size_bytes);
-}
-
 json_t *sm_step_page_plan(const sm_plan *plan) {
     json_t *ops = json_array();
     json_t *tensors = json_array();
@@ -41,13 +24,24 @@ json_t *sm_step_page_plan(const sm_plan *plan) {
     sm_range *lives = sm_calloc((size_t)plan->n_tensors + 1, sizeof(*lives));
     sm_plan_lifetimes(plan, lives);
     for (int i = 0; i < plan->n_ops; i++) {
-        json_array_append_new(ops, op_json(&plan->ops[i]));
+        const sm_op *op = &plan->ops[i];
+        json_array_append_new(ops,
+                              json_pack("{s:s, s:s, s:i, s:o, s:o}", "kind", sm_op_name(op->kind), "phase",
+                                        sm_phase_name(op->phase), "layer", op->layer, "in",
+                                        indices_json(op->in, SM_MAX_IN), "out", indices_json(op->out, SM_MAX_OUT)));
     }
     for (int i = 0; i < plan->n_tensors; i++) {
-        json_array_append_new(tensors, tensor_json(plan, i, lives[i]));
+        const sm_tensor *t = &plan->tensors[i];
+        json_array_append_new(tensors,
+                              json_pack("{s:s, s:s, s:I, s:i, s:i, s:I, s:i, s:i}", "name", t->name, "role",
+                                        sm_role_name(t->role), "bytes", (json_int_t)sm_tensor_bytes(t), "root",
+                                        sm_plan_root(plan, i), "arena", t->arena, "offset", (json_int_t)t->offset_bytes,
+                                        "first", lives[i].first, "end", lives[i].end));
     }
     for (int i = 0; i < plan->n_arenas; i++) {
-        json_array_append_new(arenas, arena_json(&plan->arenas[i]));
+        const sm_arena *a = &plan->arenas[i];
+        json_array_append_new(
+            arenas, json_pack("{s:s, s:I}", "role", sm_role_name(a->role), "bytes", (json_int_t)a->size_bytes));
     }
     free(lives);
     return json_pack("{s:o, s:o, s:o}", "ops", ops, "tensors", tensors, "arenas", arenas);

@@ -2,7 +2,6 @@
 #include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "learn/ladder/ladder.h"
-#include "learn/ladder/texts.h"
 
 enum { TEXT_SIZE = 1 << 15 };
 
