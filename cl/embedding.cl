@@ -7,14 +7,14 @@
 // token (B,T) = (N); wte, dwte (V,C); wpe, dwpe (at least T,C); x, dx (B,T,C). A work-item handles one vec
 // of a row. dwte without atomics, so that its sums have one order: tokens are sorted by id, those of one id in
 // ascending order, and rows are added up in that order, ROWS_OF_IDS to an item; what it has of a run of one id that
-// is not its own alone, others add up. They are sorted in blocks of SORT_BLOCK; then each counts how many of every other
-// block come before it.
+// is not its own alone, others add up. They are sorted in blocks of SORT_BLOCK; then each counts how many of every
+// other block come before it.
 //
 //   token                 7   3   7 | 5   3   7       (blocks of 3)
 //   sorted in blocks      3   7   7 | 3   5   7       at   1   0   2 | 4   3   5
 //   order                 3   3   5   7   7   7       at   1   4   3   0   2   5
-// Without `positions`, wpe is not looked at; without `documents`, nor are starts (N), and positions count from the row's
-// beginning. With them, dwpe is made as dwte is, of positions in the place of ids.
+// Without `positions`, wpe is not looked at; without `documents`, nor are starts (N), and positions count from the
+// row's beginning. With them, dwpe is made as dwte is, of positions in the place of ids.
 kernel void embedding_forward(uint positions, uint documents, ulong N, ulong T, ulong C, IN(int, token),
                               IN(float, wte), IN(float, wpe), IN(int, starts), OUT(data, x)) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
@@ -61,7 +61,7 @@ kernel void embedding_backward_sort(ulong N, IN(int, token), OUT(int, sorted)) {
     }
 }
 
-// How many of the n ids in ascending order are below `bound`, n up to SORT_BLOCK.
+// Counts the ids below `bound` among n ids in ascending order, n up to SORT_BLOCK.
 static inline uint count_below(const global int *ids, uint n, int bound) {
     uint count = 0;
     for (uint step = SORT_BLOCK; step > 0; step /= 2) {
@@ -140,8 +140,8 @@ kernel void embedding_backward_rows(ulong N, ulong C, IN(int, order), IN(data, d
     }
 }
 
-// How many windows, from the second of a run on, begin with its id. Where the id begins the window that is some windows
-// on, it is in all between.
+// Counts the windows, from the second of a run on, that begin with its id. If a later window begins with the id, all
+// windows between have it.
 static inline ulong count_windows_of_run(const global int *ids, ulong N, ulong second) {
     const int id = ids[second];
     ulong n = 1;

@@ -3,9 +3,9 @@
 //   rstd = 1/sqrt(sum_i x^2 / HS + eps);  y = x rstd w
 //   xh = x rstd;  g = dy w;  dx = rstd (g - xh sum_i g xh / HS);  dw += sum dy xh
 //
-// x, y, dy, dx (N,(NH+2NKV)HS): N (NH + 2 NKV) rows of HS, a head each; wq, wk, dwq, dwk (HS); rstd (N,NH+NKV). A row is
-// shared out to ROW_ITEMS work-items, and a work-group has GROUP_ROWS of them at a time. All items of a group go the same
-// way: where there are no more rows, the first is read once more and nothing is stored.
+// x, y, dy, dx (N,(NH+2NKV)HS): N (NH + 2 NKV) rows of HS, a head each; wq, wk, dwq, dwk (HS); rstd (N,NH+NKV). A row
+// is shared out to ROW_ITEMS work-items, and a work-group has GROUP_ROWS of them at a time. All items of a group go the
+// same way: where there are no more rows, the first is read once more and nothing is stored.
 
 kernel void head_rmsnorm_forward(ulong N, ulong HS, uint n_head, uint n_kv_head, float eps, IN(data, x), IN(float, wq),
                                  IN(float, wk), OUT(data, y), OUT(float, rstd)) {
@@ -56,8 +56,8 @@ static inline vec group_sum(vec mine, local vec *shared) {
 #define group_sum(mine, shared) (mine)
 #endif
 
-// Of n_strips strips each has every n_strips-th row. Sums for dwq and dwk are in registers or, where a row is not, in
-// partial (2,n_strips/GROUP_ROWS,HS), which has the groups' sums in the end.
+// A strip has every n_strips-th row. Sums for dwq and dwk are in registers or, if a row is not, in partial
+// (2,n_strips/GROUP_ROWS,HS), which holds the groups' sums in the end.
 kernel void head_rmsnorm_backward_rows(ulong N, ulong HS, uint n_head, uint n_kv_head, ulong n_strips, IN(data, dy),
                                        IN(data, x), IN(float, wq), IN(float, wk), IN(float, rstd), OUT(data, dx),
                                        OUT(float, partial)) {

@@ -1,5 +1,5 @@
-// heads.cl: what the kernels of attention on matrix units share (attention_tensor.cl, attention_units.cl), before which the host
-// puts this text: where a head's rows lie, and which of them are a work-group's.
+// heads.cl: what the kernels of attention on matrix units share (attention_tensor.cl, attention_units.cl), before which
+// the host puts this text: where a head's rows lie, and which of them are a work-group's.
 
 #ifndef HS
 #define HS 64 // channels of a head: a multiple of 8
@@ -47,7 +47,7 @@ inlined place find_place(uint head, ulong T, ulong NH, ulong NKV) {
 inlined ulong qkv_start(const place *p, uint t) { return (p->first_token + t) * p->ld; }
 inlined ulong y_start(const place *p, uint t) { return (p->first_token + t) * p->C + p->q; }
 
-// Which head and tile are this work-group's: HEADS_TOGETHER heads' tiles lie side by side, tile 0 of each first.
+// Maps this work-group to a head and a tile: tiles of HEADS_TOGETHER heads lie side by side, tile 0 of each first.
 inlined void find_tile(uint n_heads, uint n_tiles, uint *head, uint *tile) {
     const uint group = (uint)get_group_id(0);
     const uint first = group / (HEADS_TOGETHER * n_tiles) * HEADS_TOGETHER;

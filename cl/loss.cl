@@ -8,8 +8,8 @@
 //
 // logits, dlogits (N,Vp), dlogits may be logits; target, losses, lse (N); loss, scale (1).
 // ROW_ITEMS work-items share a row of logits, each every ROW_ITEMS-th vec of it, some at a time. Forward reads it once:
-// an item has the largest logit so far, which keeps exp in range, and the sum next to it; when the largest grows, the sum
-// so far shrinks (Milakov and Gimelshein 2018, algorithm 3).
+// an item has the largest logit so far, which keeps exp in range, and the sum next to it; when the largest grows, the
+// sum so far shrinks (Milakov and Gimelshein 2018, algorithm 3).
 //
 //   row n  |item 0|item 1| .. |item 0|item 1| .. |part|....padding....|
 //          |<--- ROW_ITEMS -->|                       V               Vp
@@ -86,7 +86,7 @@ kernel void crossentropy_forward(ulong N, ulong V, ulong Vp, IN(data, logits), I
     }
 }
 
-// Of the vec at column v of a row, whose target is t.
+// The gradient of the vec at column v of a row, whose target is t.
 static inline vec logits_gradient(vec x, ulong v, ulong V, ulong t, float factor, float log_sum) {
     vec d = factor * exp_from(keep_first(x, v < V ? V - v : 0, -INFINITY), to_vec(log_sum));
     if (t >= v && t < v + VECTOR) {
@@ -159,7 +159,7 @@ kernel BY_ROWS void crossentropy_with_gradient(ulong N, ulong V, ulong Vp, IN(da
     store_gradient(row, V, Vp, t, scale[scale_at], log_sum, dlogits + dlogits_at + row_start(n, Vp));
 }
 
-// Which of a vec of targets count, as ones; n of them are there.
+// A vec of ones where targets count; n of them are there.
 static inline vec counted(const global int *target, ulong n) {
 #ifdef WHOLE
     (void)n;

@@ -99,7 +99,7 @@ typedef float4 data4;
 #endif
 
 #if defined(DATA_F16)
-// By way of memory: numbers of type half are an option of OpenCL, loads and stores of them are not.
+// Through memory: numbers of type half are optional in OpenCL, their loads and stores are not.
 #define CONVERSIONS(n)                                                                                 \
     static inline JOIN(float, n) JOIN(widen, n)(JOIN(ushort, n) x) {                                   \
         return JOIN(vload_half, n)(0, (const half *)&x);                                               \
@@ -135,7 +135,7 @@ static inline ushort narrow(float x) { return (ushort)pack_bf16(x, 0.0f); }
 static inline float4 widen4(ushort4 x) { return as_float4(convert_uint4(x) << 16); }
 static inline ushort4 narrow4(float4 x) { return as_ushort4((uint2)(pack_bf16(x.x, x.y), pack_bf16(x.z, x.w))); }
 #if VECTOR == 8
-// Of a word the lower half comes first.
+// The lower half of a word comes first.
 static inline float8 widen8(ushort8 x) {
     const uint4 words = as_uint4(x);
     const uint4 low = words << 16;
@@ -195,8 +195,8 @@ typedef float4 result4;
 #endif
 
 // load_part: the first n elements at p, where a whole vec may not be there; the rest is `fill`. store_part: likewise.
-// load_data_part and store_data_part: the same of data; store_result_part: of results. With WHOLE, as a program is built
-// for ops whose rows are of whole vecs that begin at multiples of their size, all are there, and move at once.
+// load_data_part and store_data_part: the same of data; store_result_part: of results. With WHOLE, as a program is
+// built for ops whose rows are of whole vecs that begin at multiples of their size, all are there, and move at once.
 #if defined(WHOLE) && VECTOR > 1
 #define PARTS(load_part, store_part, element, load_all, store_all, widen, narrow)                                    \
     static inline vec load_part(const global element *p, ulong n, float fill) {                                      \
@@ -520,12 +520,12 @@ ROW_REDUCTION(row_largest, float, fmax)
 #endif
 
 // --- columns of a group's lanes --------------------------------------------------------------------
-// Where rows are summed up, a work-group's items stand in lanes, each a vec of columns: lane by lane, every
-// N_LANES-th row. lanes_sum, which all items call, gives lane 0 the lanes' sums, in a fixed order.
+// To sum rows, a work-group's items stand in lanes: an item has a vec of columns, and a lane every N_LANES-th row. All
+// items call lanes_sum, which gives lane 0 the lanes' sums, in a fixed order.
 
 #define MY_LANE get_local_id(1)
 #define N_LANES get_local_size(1)
-// How many of n rows are this lane's.
+// The number of this lane's rows among n.
 #define LANE_ROWS(n) ((n) > MY_LANE ? ((n) - MY_LANE - 1) / N_LANES + 1 : 0)
 
 #if ROW_ITEMS == 1
@@ -580,16 +580,16 @@ static inline vec lanes_sum(vec x, local vec *shared) {
          k++, c += ROW_ITEMS * VECTOR)                                                             \
         if (c < (C))
 
-// Of rows that a group walks one after the other, the ROWS_AHEAD that come next are on their way while one is computed:
-// this item's vecs of their dy, their x and, with `residual`, their dskip, one after the other. Each has a place of its
-// own in registers, which the row ROWS_AHEAD further on takes: loops over rows have as many of them written out.
+// A group walks rows one after the other. While it computes one, it loads the next ROWS_AHEAD: this item's vecs of dy,
+// of x and, with `residual`, of dskip. Each of these rows has its own registers, which the row ROWS_AHEAD later takes
+// over, so loops over rows are unrolled ROWS_AHEAD times.
 #if ROW_VECS > 0
 #ifndef ROWS_AHEAD
 #define ROWS_AHEAD (ROW_VECS > 1 ? 2 : 3) // registers for more are few
 #endif
 enum { ROW_PARTS = 3 };
 
-// Of a row beyond the last, that one.
+// A row beyond the last repeats the last.
 static inline void ask_for_row(uint residual, ulong n, ulong N, ulong C, const global data *dy, const global data *x,
                                const global data *dskip, raw_vec row[ROW_PARTS * ROW_VECS]) {
     const ulong first = row_start(min(n, N - 1), C);
@@ -608,8 +608,8 @@ typedef struct {
     ulong m, n, part;
 } product_tile;
 
-// C has M rows, tiles have tile_m x tile_n. A band of band_rows rows of tiles is walked column by column, so that groups
-// at work share operands.
+// C has M rows, tiles have tile_m x tile_n. A band of band_rows rows of tiles is walked column by column, so that
+// groups at work share operands.
 static inline product_tile find_product_tile(ulong M, uint tile_m, uint tile_n, uint band_rows) {
     const uint n_cols = (uint)get_num_groups(0);
     const uint n_rows = (uint)((M + tile_m - 1) / tile_m);

@@ -50,7 +50,7 @@ void os_keep_from_children(void *memory, size_t size_bytes);
 bool os_sleep_while(_Atomic uint32_t *word, uint32_t value, const struct timespec *most, bool is_shared);
 void os_wake(_Atomic uint32_t *word, bool is_shared);
 
-// How often the calling thread has lost its processor to others; 0: never, or unknown.
+// The number of times that the calling thread has lost its processor to others; 0: never, or unknown.
 long os_n_preemptions(void);
 
 // --- files -----------------------------------------------------------------------------------------

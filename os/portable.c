@@ -1,8 +1,8 @@
 // portable.c: linked into the program of tools/packages/tarball.sh alone, before libraries' archives.
 #include <stdio.h>
 
-// Where archives say stdin, stdout and stderr they mean these: their code takes the variables' addresses for its own
-// program's, which a program linked with an older C library cannot give them.
+// Archives that say stdin, stdout and stderr get these: their code expects the addresses of the program's own
+// variables, which a program linked with an older C library cannot give them.
 FILE *portable_stdin;
 FILE *portable_stdout;
 FILE *portable_stderr;

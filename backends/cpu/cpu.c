@@ -14,15 +14,9 @@ extern const sm_backend sm_backend_cpu; // declared again by src/session/registr
 
 static int device_count(void) { return 1; }
 
-// As many threads as the cgroup's quota keeps running; 0: it stops none.
-static int quota_threads(int n_cores, double *quota_cpus) {
-    int64_t throttled_ns;
-    os_cpu_allowed("", quota_cpus, &throttled_ns);
-    return *quota_cpus > 0 && *quota_cpus < n_cores ? (int)fmax(1, floor(*quota_cpus)) : 0;
-}
-
 static sm_status describe(int index, sm_device_info *info) {
     double quota_cpus;
+    int64_t throttled_ns;
     if (index != 0) {
         return sm_fail(SM_ERR_USAGE, "cpu: device %d: there is one device, 0", index);
     }
@@ -36,8 +30,9 @@ static sm_status describe(int index, sm_device_info *info) {
     cpu_isa_reason(info->tier_reason);
     info->n_units = cpu_topology_n_cores();
     cpu_binding *binding;
-    info->n_threads = quota_threads(info->n_units, &quota_cpus);
-    if (info->n_threads > 0) {
+    os_cpu_allowed("", &quota_cpus, &throttled_ns);
+    if (quota_cpus > 0 && quota_cpus < info->n_units) { // as many threads as the cgroup's quota keeps running
+        info->n_threads = (int)fmax(1, floor(quota_cpus));
         info->n_warnings = snprintf(info->warnings[0], sizeof info->warnings[0],
                                     "the cgroup's quota is %.3g of %d processors: %d thread%s by default; "
                                     "--threads sets another number",

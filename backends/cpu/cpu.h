@@ -91,4 +91,10 @@ sm_status cpu_measure_peaks_within(sm_device *device, sm_precision precision, si
                                    sm_peaks *peaks);
 sm_status cpu_measure_ceilings(sm_device *device, double seconds, sm_ceiling_sink sink, void *ctx);
 
+// --- tuning.c: mode tuned chooses the implementation and blocking of each matmul by measurement -------
+
+// Fills e->choices for the executable's plan, whose memory and scratch exist: from the cache (host/tuning.h), otherwise
+// by measuring. Sets e->base.tune_ns and e->base.tune_warning. SM_ERR_OOM only.
+sm_status cpu_tune(cpu_device *device, cpu_executable *e);
+
 #endif

@@ -6,7 +6,6 @@
 
 #include "backends/cpu/blas.h"
 #include "backends/cpu/cpu.h"
-#include "backends/cpu/tuning.h"
 
 enum { PAGE_BYTES = 4096 };
 

@@ -137,7 +137,7 @@ static const cpu_isa isas[] = {
 
 enum { N_ISAS = sizeof isas / sizeof isas[0] };
 
-// Of those that are built: "amx, avx512_bf16".
+// The names of those that are built: "amx, avx512_bf16".
 static void list_built(char text[SM_TEXT_SIZE]) {
     size_t used = 0;
     text[0] = '\0';

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "backends/cpu/blas.h"
-#include "backends/cpu/tuning.h"
 #include "backends/host/tuning.h"
 
 enum { MAX_CANDIDATES = 16, TEXT_SIZE = 128, ROUNDS = 5 };

@@ -18,7 +18,7 @@ static const int64_t limit_ns = 60000000000;
 
 // --- connections ---------------------------------------------------------------------------------
 
-// In Linux's abstract namespace: a name that begins with 0 is no file, and ends with its last socket.
+// The address is in Linux's abstract namespace: a name that begins with 0 is no file, and ends with its last socket.
 static socklen_t address_of(const char *name, int rank, struct sockaddr_un *address) {
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
     const int n = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "%s-%d", name, rank);

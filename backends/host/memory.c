@@ -27,8 +27,7 @@ static size_t whole_pages(size_t size_bytes) {
     return size_bytes == 0 ? 4096 : (size_bytes + 4095) / 4096 * 4096;
 }
 
-// Where a huge page can help, maps one more than needed and gives back what lies outside the
-// aligned part.
+// If a huge page can help, maps one more than needed and unmaps the parts outside of the aligned one.
 void *host_map(size_t size_bytes) {
     size_t mapped_bytes = whole_pages(size_bytes);
     size_t slack_bytes = mapped_bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : 0;

@@ -1,6 +1,6 @@
-// attention_tiles.cl: sizes of attention on matrix units (attention_tensor.cl), and how its operands come: by tiles through
-// local memory, STAGES of them. While one is used, the next AHEAD are on their way: brought by TMA (tma.cl), which one
-// item asks for, for products by four warps together; otherwise copied by all items (cp.async).
+// attention_tiles.cl: sizes of attention on matrix units (attention_tensor.cl), and how its operands come: by tiles
+// through local memory, STAGES of them. While one is used, the next AHEAD are on their way: brought by TMA (tma.cl),
+// which one item asks for, for products by four warps together; otherwise copied by all items (cp.async).
 
 #ifndef WARPS
 #define WARPS 4 // of a work-group
@@ -94,8 +94,8 @@ inlined void advance(uint *stage, uint *parity) {
 inlined uint next_stage(const ring *r) { return r->tiles + r->next * STAGE_BYTES; }
 
 #if WGMMA
-// A tensor (B,T,channels), of which one item brings boxes of 64 rows and 64 channels. Each stage has two barriers: full,
-// by the bytes that came, and empty, by the warps that left it.
+// A tensor (B,T,channels), of which one item brings boxes of 64 rows and 64 channels. Each stage has two barriers:
+// full, by the bytes that came, and empty, by the warps that left it.
 typedef struct {
     const global uchar *map;
     uint sequence;
@@ -227,7 +227,7 @@ inlined void await_stage(const ring *r) {
 inlined void leave_stage(ring *r) { advance(&r->now, &r->now_parity); }
 #endif
 
-// How products name a tile, and what is in it n_bytes on: wgmma by what it calls a descriptor.
+// The name of a tile for products, and of its part n_bytes further on: wgmma takes a descriptor.
 #if WGMMA
 typedef ulong tile_name;
 #define FURTHER(n_bytes) ((n_bytes) / 16)

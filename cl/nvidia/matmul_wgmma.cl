@@ -4,22 +4,22 @@
 //
 //   C = A' B', or C += A' B'      as in matmul_tensor.cl
 //
-// The numbers are bf16 (DATA_BF16), fp16 (DATA_F16), or tf32. B' of tf32 lies along K, rounded, which a launch before this
-// one sees to (cl/nvidia/operand_tensor.cl). So does A', or with A_RAW it is floats as they are, which pass through registers on
-// their way to the units and are rounded there. With SPLIT (tf32x3) A' is cut in registers in large and small parts, B'
-// comes as two, and sums of 32 of K at a time are added in fp32, as in matmul_tensor.cl.
+// The numbers are bf16 (DATA_BF16), fp16 (DATA_F16), or tf32. B' of tf32 lies along K, rounded, which a launch before
+// this one sees to (cl/nvidia/operand_tensor.cl). So does A', or with A_RAW it is floats as they are, which pass
+// through registers on their way to the units and are rounded there. With SPLIT (tf32x3) A' is cut in registers in
+// large and small parts, B' comes as two, and sums of 32 of K at a time are added in fp32, as in matmul_tensor.cl.
 //
 //   one work-group a unit, which walks tiles of C (128 x TILE_N):
 //
-//     producer   one item of four warps asks for tiles of A' and B', 128 bytes of K at a time, STAGES of them ahead; the
-//                registers of these warps go to the consumers
+//     producer   one item of four warps asks for tiles of A' and B', 128 bytes of K at a time, STAGES of them ahead;
+//                the registers of these warps go to the consumers
 //     consumers  two groups of four warps: each multiplies 64 rows of a tile, and stores them by way of local memory
 //     sums       with COLUMN_SUMS, the producer's other three warps add up the columns of B', of 16-bit numbers along C
 //
-// Barriers in local memory tell that a stage is full, by the bytes that came, or empty, by the consumers' warps. A tensor
-// map (128 bytes, backends/opencl/nvidia/tensor_map.c) says where a matrix is and how tiles of it lie in local memory:
-// rows of 128 bytes, whose chunks of 16 bytes are exchanged by the row's number. Numbers outside of a matrix are read as
-// zeros and not written.
+// Barriers in local memory tell that a stage is full, by the bytes that came, or empty, by the consumers' warps. A
+// tensor map (128 bytes, backends/opencl/nvidia/tensor_map.c) says where a matrix is and how tiles of it lie in local
+// memory: rows of 128 bytes, whose chunks of 16 bytes are exchanged by the row's number. Numbers outside of a matrix
+// are read as zeros and not written.
 //
 // The sums are registers of PTX by name (cl/nvidia/wgmma.cl). With SPLIT, t00 to t3f are what is added up of them.
 
@@ -87,7 +87,8 @@ enum { MAP_A, MAP_B, MAP_C, MAP_SIDE, MAP_SMALL_B }; // MAP_SIDE: act, or pre
 
 // --- tiles ----------------------------------------------------------------------------------------------
 
-// A tile of an operand, 64 of K: one box where K lies along rows, else a box for every 128 bytes of rows or columns of C.
+// A tile of an operand, 64 of K: one box where K lies along rows, else a box for every 128 bytes of rows or columns of
+// C.
 static inline void bring_tile(uint to, const global uchar *map, uint k, uint outer, uint n_outer, int along_c,
                               uint barrier) {
     if (!along_c) {
@@ -220,7 +221,7 @@ INLINE void produce(const tile_grid *g, uint tiles, const global uchar *maps) {
     }
 }
 
-// --- what is done beside the product ------------------------------------------------------------------------
+// --- the epilogue -------------------------------------------------------------------------------------------
 
 // Address of a chunk of 16 bytes of a row in a box.
 static inline uint place_chunk(uint box, uint row, uint chunk) { return box + row * 128 + ((chunk ^ row % 8) << 4); }
@@ -393,7 +394,7 @@ INLINE void round_numbers(uint a[16]) {
 }
 #endif
 
-// The products of A's last fragments, which are left of a stage when the next one begins.
+// The products of A's last fragments of a stage, which run when the next stage begins.
 #define STEP_OF_FRAGMENTS(a, k)                                         \
     {                                                                   \
         const uint at = tiles + stage * STAGE_BYTES;                    \
@@ -529,8 +530,8 @@ INLINE void consume(const tile_grid *g, uint tiles, uint N, const global float *
 // --- sums of columns ------------------------------------------------------------------------------------------
 
 #if COLUMN_SUMS
-// The tiles of a column share out its steps of K, so that together they add each row of B' once. Of a step, each warp
-// adds every third row; an item has two columns of each box. A tile's sums are three of the strips (part, row of tiles,
+// The tiles of a column share its steps of K, so that together they add each row of B' once. Each warp adds every third
+// row of a step; an item has two columns of each box. A tile's sums are three of the strips (part, row of tiles,
 // warp), each with N columns.
 INLINE void sum_columns(const tile_grid *g, uint tiles, uint N, global float *strips) {
     const uint full = tiles + BARRIERS_AT;
@@ -579,8 +580,8 @@ INLINE void sum_columns(const tile_grid *g, uint tiles, uint N, global float *st
 }
 #endif
 
-// beside: the flags of BESIDE that are meant, and ADD. bias (N). With several parts, C is scratch (parts,M,N) of floats, and there is nothing beside the product.
-// strips (3 x rows of tiles x parts, N).
+// beside: the flags of BESIDE that apply, and ADD. bias (N). With several parts, C is scratch (parts,M,N) of floats,
+// and there is no epilogue. strips (3 x rows of tiles x parts, N).
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 matmul(uint beside, uint M, uint N, uint K, uint n_parts, uint band, IN(uchar, maps), IN(float, bias)
 #if COLUMN_SUMS

@@ -2,9 +2,9 @@
 // barriers in local memory that count their bytes (PTX ISA, "cp.async.bulk.tensor" and "mbarrier"), for matmul_wgmma.cl
 // and attention_tiles.cl, before which the host puts this text.
 //
-// A tensor map (128 bytes, backends/opencl/nvidia/tensor_map.c) says where a tensor is, and how boxes of it lie in local
-// memory: rows of 128 bytes, whose chunks of 16 bytes are exchanged by the row's number. Numbers outside of a tensor are
-// read as zeros and not written.
+// A tensor map (128 bytes, backends/opencl/nvidia/tensor_map.c) says where a tensor is, and how boxes of it lie in
+// local memory: rows of 128 bytes, whose chunks of 16 bytes are exchanged by the row's number. Numbers outside of a
+// tensor are read as zeros and not written.
 
 enum { MAP_BYTES = 128 };
 
@@ -14,7 +14,7 @@ static inline void make_barrier(uint barrier, uint n_arrivals) {
     __asm__ volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(n_arrivals) : "memory");
 }
 
-// After all of them, by the item that made them; the others then wait for it.
+// Called by the item that made the barriers, after all are made; the other items then wait for it.
 static inline void show_barriers(void) {
     __asm__ volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async.shared::cta;" ::: "memory");
 }

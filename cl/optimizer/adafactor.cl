@@ -8,7 +8,8 @@
 //
 //   partial (n_strips,C) | u's squares (R) | p's squares (R) | mean | step
 //
-// Where clip is negative the step is skipped: row, col, v and p stay. With `copied`, w = p. A vector keeps v (n) itself, and is one row's work.
+// A negative clip skips the step: row, col, v and p stay. With `copied`, w = p. A vector keeps v (n) itself, and is the
+// work of one row.
 enum { LR_F = 0, BETA2_F = 2, EPS_F = 3, WEIGHT_DECAY_F = 4, RELATIVE_STEP_F = 11, EPS2_F, UPDATE_RMS_F };
 
 static inline vec factored_update(vec g, vec v, float eps) { return g / sqrt(fmax(v, to_vec(eps * eps))); }

@@ -4,8 +4,8 @@
 //   sqnorm = sum_i g[i]^2                                  g (n): one group of gradients
 //   norm = sqrt(sum_k sqnorm[k]);  clip = min(1, limit / (norm + 1e-6)), or 1 when limit is 0
 //
-// In two kernels: ROW_ITEMS work-items sum a part of g, in runs of RUN vecs each, so that no float gathers very many
-// terms; then the parts' sums are added up, in order.
+// Two kernels: ROW_ITEMS work-items sum a part of g, in runs of RUN vecs each, so that no float sums very many terms;
+// then one work-group adds the parts' sums, in order.
 //
 //   g  |part 0: item 0|item 1| .. |item 0|item 1| .. |part 1: item 0|item 1| ..
 //                 <----- ROW_ITEMS ----->

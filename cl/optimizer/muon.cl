@@ -1,11 +1,12 @@
-// muon.cl: the steps of Muon (Jordan et al. 2024) except its matrix products. A tall matrix goes through them transposed.
+// muon.cl: the steps of Muon (Jordan et al. 2024) except its matrix products. A tall matrix goes through them
+// transposed.
 //
 //   muon_momentum   m = momentum m + (1 - momentum) g;  u = (1 - momentum) g + momentum m, or m      g, m, u (n)
 //   normalize       x = u / max(sqrt(sqnorm), 1e-7)               u (R,C); x (R,C), or (C,R) transposed
 //   combine         y = a x + b z                                 x, y, z (n); y may be x
 //   muon_update     p = (1 - lr wd) p - lr sqrt(max(1, R/C)) x    p (R,C); x as normalize's; with `copied`, w = p
 //
-// Where clip is negative the step is skipped: m and p stay.
+// A negative clip skips the step: m and p stay.
 //
 // A work-item computes one vec; of a transposed matrix, one element after the other:
 //

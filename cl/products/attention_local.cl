@@ -8,9 +8,9 @@
 //
 // A row of qkv (B,T,(NH+2NKV)HS) holds NH heads of q, NKV of k and NKV of v, of one token; NH/NKV heads of q, side by
 // side, share one of k and v.
-// y, dy (B,T,C); lse, D (B,NH,T); att (B,NH,T,T), or blocks of rows of it. HS is fixed when the kernel is compiled. With
-// documents (starts (B,T)) row t's keys begin with starts[t]: tiles of keys that no row sees, and of rows that see no
-// key, are left out.
+// y, dy (B,T,C); lse, D (B,NH,T); att (B,NH,T,T), or blocks of rows of it. HS is fixed when the kernel is compiled.
+// With documents (starts (B,T)) row t's keys begin with starts[t]: tiles of keys that no row sees, and of rows that see
+// no key, are left out.
 //
 //     keys |<-KEYS->|<-KEYS->|        forward: a group owns ROWS rows and walks the tiles of keys left to right, to
 //   rows   +--------+                 the diagonal. backward: a group owns tiles of keys, and walks the tiles of
@@ -101,7 +101,7 @@ static inline place find_place(ulong head, ulong T, ulong NH, ulong NKV, const g
     return p;
 }
 
-// Where token t's channels begin: its row in qkv, to which q, k or v is added; and in y.
+// The first channel of token t: of its row in qkv, to which q, k or v is added; and in y.
 static inline ulong qkv_start(const place *p, ulong t) { return row_start(p->first_token + t, p->ld); }
 static inline ulong y_start(const place *p, ulong t) { return row_start(p->first_token + t, p->C) + p->q; }
 
@@ -495,8 +495,8 @@ static inline row_facts read_row_facts(const global kept_value *lse, const globa
     return facts;
 }
 
-// To `weights` goes dropout(att). Where weights are dropped, `kept` has draw_tile's factors, and gets att, less than
-// zero for those dropped. Rows beyond T have zeros for q and dy, and add nothing.
+// Stores dropout(att) in `weights`. With dropout, `kept` holds draw_tile's factors, and gets att, negative for dropped
+// weights. Rows beyond T have zeros for q and dy, and add nothing.
 static inline void put_weights(const global kept_value *lse, const place *p, const row_facts *facts, ulong first_row,
                                ulong first_key, float score[ROWS_EACH][KEYS_EACH], local float *kept,
                                local float *weights) {
@@ -600,8 +600,8 @@ static inline ulong tile_of(ulong part, ulong n_parts, ulong n) {
     return n * n_parts + (n % 2 == 0 ? part : n_parts - 1 - part);
 }
 
-// dk and dv of a part of the tiles of keys of a head of k and v, of each head of q that shares it, and their share of dq:
-// `dq` (n_parts,B,NH,T,4 CHUNKS). The part's tile n = 0 is the leftmost: below it, all of its dq is written.
+// dk and dv of a part of the tiles of keys of a head of k and v, of each head of q that shares it, and their share of
+// dq: `dq` (n_parts,B,NH,T,4 CHUNKS). The part's tile n = 0 is the leftmost: below it, all of its dq is written.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 attention_backward_keys(ulong T, ulong NH, ulong NKV, IN(int, starts), ulong key, uint threshold, float drop_scale,
                         IN(data, dy), IN(data, qkv), IN(kept_value, lse), IN(uint, rng_step), IN(float, D),

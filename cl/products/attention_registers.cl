@@ -405,7 +405,7 @@ kernel void attention_backward_rows(uint stored, ulong T, ulong NH, ulong NKV, I
     clear(dq);
     const ulong start = first_key_of(p.starts, t);
     const ulong end = t + n_rows;
-    // Where the weights are stored and y is not at hand, a first turn adds up D = sum_s att da.
+    // If the weights are stored, there is no y: a first turn adds up D = sum_s att da.
     for (uint turn = stored ? 0 : 1; turn < 2; turn++) {
         for (ulong s = start; s < end; s += BLOCK) {
             const uint n = (uint)min((ulong)BLOCK, end - s);

@@ -99,8 +99,8 @@ static inline uint place_k(uint item, uint i, uint outer, int along_k) {
     return along_k ? e % (TILE_K / LOAD) * LOAD : e / (outer / LOAD);
 }
 
-// Where load i begins for the first tile. Rows (or columns) beyond the last are the last once more: what comes
-// of them is not stored.
+// The address of load i for the first tile. Rows (or columns) beyond the last repeat the last: their results are not
+// stored.
 static inline const global data *find(const global data *from, ulong ld, ulong n_outer, uint item, uint i, uint outer,
                                        int along_k) {
     const ulong last = n_outer - (along_k ? 1 : LOAD);

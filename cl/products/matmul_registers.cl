@@ -205,8 +205,8 @@ static inline void multiply_tile(uint K, const global float *a, const local floa
     }
 }
 
-// Where the results go: columns [0, N) of rows of ld elements of C and act, of sums_ld of the sums so far. The sums are C
-// itself unless it is narrow.
+// The destination of results: columns [0, N) of rows of ld elements of C and act, and of sums_ld of the sums so far.
+// The sums are C itself unless it is narrow.
 typedef struct {
     ulong M, N, ld, sums_ld;
     global float *sums;
@@ -235,9 +235,9 @@ static inline void add_tile(uint now, const target *to, ulong m, ulong n, vec su
     }
 }
 
-// What becomes of a tile's sums: `now` says what is done beside. m, n: where the tile begins in C; is_whole: whether all
-// of it is in C. The sums come in memory, a row of C after the other: this loop unrolled over registers would be most of
-// the kernel, and of the time to build it.
+// Finishes and stores a tile's sums: `now` has the flags of the epilogue. The tile begins at (m, n) of C; is_whole: all
+// of it is in C. The sums come in memory, a row of C after the other: this loop unrolled over registers would be most
+// of the kernel, and of the time to build it.
 static inline __attribute__((always_inline)) void finish_tile(bool is_whole, uint now, const target *to, ulong m,
                                                               ulong n, const vec sums[TILE_M * TILE_V]) {
     const ulong n_rows = is_whole ? TILE_M : min((ulong)TILE_M, to->M - m);

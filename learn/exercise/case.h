@@ -88,7 +88,7 @@ sm_status sm_case_time(const sm_exercise_case *c, sm_device *device, bool keeps,
 // Whether to keep the results of this call (numbered from 0). The last call for which it is true was drawn from all.
 bool sm_case_draws(int64_t call);
 
-// Where a call's outputs are kept: the last one's, or the drawn one's.
+// The place of a timed call's outputs: the last call's, or the drawn one's.
 enum { SM_TIMED_LAST, SM_TIMED_DRAWN, SM_N_TIMED };
 static inline char *sm_case_timed(const sm_case_operand *o, int which) {
     return o->timed + (size_t)which * o->size_bytes;

@@ -189,7 +189,7 @@ sm_status sm_exercise_meter_run(const sm_exercise_cases *cases, const sm_exercis
     return status == SM_OK && process.interrupted ? SM_ERR_INTERRUPTED : status;
 }
 
-// For a driver's process: its threads compute concurrently, and it maps memory that it does not use.
+// A driver's process gets more: its threads compute concurrently, and it maps memory that it does not use.
 static sm_status run_limited(check *c, sm_process_result *process) {
     const bool is_driver = c->file->language == SM_OWN_OPENCL;
     const long n_processors = is_driver ? sysconf(_SC_NPROCESSORS_ONLN) : 1;

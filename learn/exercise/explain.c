@@ -214,8 +214,8 @@ typedef struct {
     mistakes *known;
 } suspect;
 
-// What a mistake makes of the right result and of what the output held: the latter, their difference, their sum, or the
-// transpose of the former.
+// A mistake that makes another result of the right one and of the output's old contents: it leaves the latter, or takes
+// their difference, their sum, or the transpose of the right result.
 typedef enum { LEFT_ALONE, NOT_ADDED, ADDED, EXCHANGED } slip;
 
 // Whether the kernel's results are these in all cases.

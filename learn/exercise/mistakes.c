@@ -10,7 +10,7 @@
 
 // --- the right kernels -----------------------------------------------------------------------------
 
-// Of a product the reference is in blocks: this is as a student writes it.
+// The reference computes a product in blocks; a student writes it like this.
 #define PRODUCT(a, A, b, B, k, K, factors, store)                                       \
     "    const int64_t c_step = w_transposed ? 1 : F, f_step = w_transposed ? C : 1;\n" \
     "    double sum = 0.0;\n"                                                           \
@@ -66,7 +66,7 @@ static const struct {
 };
 enum { N_KERNELS = sizeof kernels / sizeof kernels[0] };
 
-// What the reference's files take from its headers, with names of its own in each mistake, K.
+// Replaces the reference's headers for its files; each mistake, K, has names of its own.
 static const char prelude[] = "#pragma GCC optimize 1\n"
                               "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <stdlib.h>\n"
                               "typedef float real;\n"

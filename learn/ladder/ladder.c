@@ -183,7 +183,7 @@ static sm_status compare_shape(const climb *c, climber *one, sm_rung_result *run
 
 // --- times -----------------------------------------------------------------------------------------
 
-// In a turn of many calls, an untimed one first loads the operands into the caches.
+// A turn of many calls begins with an untimed one, which loads the operands into the caches.
 static sm_status take_turn(climber *one) {
     if (one->op_ns[one->op] < turn_ns) {
         SM_TRY(run_once(one));

@@ -4,8 +4,8 @@
 
 #include "status.h"
 
-// Of sm_own_process_start: its standard input is the shared memory. Confines this process, loads the libraries, and
-// runs kernels until it is ended. SM_ERR_USAGE: it was not started so.
+// The process of sm_own_process_start: its standard input is the shared memory. Confines this process, loads the
+// libraries, and runs kernels until it is ended. SM_ERR_USAGE: it was not started so.
 sm_status sm_own_process_serve(int n_words, char *const *words);
 
 #endif

@@ -43,7 +43,7 @@ void os_memory(const char *root, uint64_t *total_bytes, uint64_t *available_byte
 
 enum { CGROUP_PATH_SIZE = 1024, FILE_PATH_SIZE = 1280 };
 
-// What is looked for in a group, whose folder it is given.
+// Looks at a group, whose folder it is given.
 typedef struct cgroup_visitor {
     const char *controller; // of version 1
     void (*visit)(const struct cgroup_visitor *of, const char *root, const char *folder, bool is_v1);

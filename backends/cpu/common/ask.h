@@ -47,7 +47,7 @@ static inline void cpu_step_line(cpu_lines *lines) {
     }
 }
 
-// For reading later: into the L2 cache.
+// Prefetches for a later read, into L2.
 static inline void cpu_ask_to_read(cpu_lines *lines) {
     for (int64_t i = 0; i < lines->each && lines->left > 0; i++) {
         __builtin_prefetch(lines->next, 0, 2);
@@ -55,7 +55,7 @@ static inline void cpu_ask_to_read(cpu_lines *lines) {
     }
 }
 
-// For writing, or reading soon.
+// Prefetches for a write, or for a read that comes soon.
 static inline void cpu_ask_to_write(cpu_lines *lines) {
     for (int64_t i = 0; i < lines->each && lines->left > 0; i++) {
         __builtin_prefetch(lines->next, 1);

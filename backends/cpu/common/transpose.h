@@ -31,7 +31,7 @@
 #define EACH_LANE(words) words(0)
 #endif
 
-// Of four vectors, the 4x4 squares in each lane: r[j] becomes, in each lane, word j of the four.
+// Transposes the 4x4 squares in each lane of four vectors: r[j] becomes, in each lane, word j of the four.
 static inline void cpu_transpose_words(cpu_vector r[4]) {
     const cpu_vector low01 = __builtin_shufflevector(r[0], r[1], EACH_LANE(LOW_WORDS));
     const cpu_vector high01 = __builtin_shufflevector(r[0], r[1], EACH_LANE(HIGH_WORDS));
@@ -43,7 +43,7 @@ static inline void cpu_transpose_words(cpu_vector r[4]) {
     r[3] = __builtin_shufflevector(high01, high23, EACH_LANE(HIGH_PAIRS));
 }
 
-// Of the vectors r[0], r[4], ..., one a lane, the square of lanes.
+// Transposes the square of lanes of the vectors r[0], r[4], ..., one a lane.
 static inline void cpu_transpose_lanes(cpu_vector *r) {
 #if CPU_VECTOR_BYTES == 64
     const cpu_vector low01 =

@@ -26,7 +26,7 @@ typedef struct {
 // 128 work-items with 8 x 8 sums each: several such groups fit in a unit, so that some compute while others wait.
 static const tiles usual_tiles = {.tile_m = 64, .tile_n = 128, .tile_k = 8, .work_m = 8, .work_n = 8};
 
-// For products with many tiles: each load serves twice as many sums.
+// Tiles for large products: each load serves twice as many sums.
 static const tiles large_tiles = {.tile_m = 256, .tile_n = 128, .tile_k = 8, .work_m = 16, .work_n = 8};
 
 // Others that are faster for some products on some devices.

@@ -10,11 +10,12 @@
 //
 // After TAKEN of all a process has what it needs, and the others have read what they need: its memory may change.
 //
-// Copies run next to the kernels that compute; on an H100 (driver 580) little else of CUDA does. A stream that waits for
-// a word takes turns with the queue: each 2.4 ms the card looks at it, once the groups at work have ended, and the queue
-// loses a tenth of its speed. So the launching thread looks at words in the host's memory, and streams only copy and
-// write such words. A sum in a queue of its own keeps units from a product whose groups would fill all of them, which then takes
-// twice as long. So sums are enqueued between kernels that compute, and the launching thread stays close to the device.
+// Copies run next to the kernels that compute; on an H100 (driver 580) little else of CUDA does. A stream that waits
+// for a word takes turns with the queue: each 2.4 ms the card looks at it, once the groups at work have ended, and the
+// queue loses a tenth of its speed. So the launching thread looks at words in the host's memory, and streams only copy
+// and write such words. A sum in a queue of its own keeps units from a product whose groups would fill all of them,
+// which then takes twice as long. So sums are enqueued between kernels that compute, and the launching thread stays
+// close to the device.
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -169,7 +170,7 @@ static own_slice slice_of(const opencl_executable *e, const opencl_collective *c
     return (own_slice){s.end - s.first, (size_t)s.first * elem_bytes, (size_t)(s.end - s.first) * elem_bytes};
 }
 
-// In rank `rank`'s memory.
+// The exchanged data's address in the memory of rank `rank`.
 static cuda_address place_in(const opencl_executable *e, const opencl_collective *c, int rank) {
     const sm_tensor *t = &e->base.plan->tensors[c->what.tensor];
     return c->bucket >= 0 ? e->rounded[c->bucket].linked[rank].address
@@ -349,7 +350,7 @@ static sm_status advance(opencl_executable *e, opencl_collective *begun) {
     return status;
 }
 
-// How many places in the queue exchanges were begun at that the device has not come to.
+// The number of places in the queue at which exchanges begin and that the device has not reached.
 static int n_ahead(opencl_executable *e) {
     cl_event last = NULL;
     int n = 0;

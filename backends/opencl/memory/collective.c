@@ -2,7 +2,7 @@
 // (by_links.c): the gradients' arenas, and with a sharded optimizer the weights', lie in memory that both OpenCL and
 // CUDA reach, so that nothing is copied to the host.
 //
-// In bf16 a bucket is rounded to a buffer of its own by the computing queue, exchanged there, and widened back.
+// In bf16 the computing queue rounds a bucket to a buffer of its own, which is exchanged, and widens it back.
 #include <stdlib.h>
 
 #include "backends/opencl/memory/collective.h"

@@ -27,7 +27,7 @@ typedef struct {
     size_t size_bytes;
 } opencl_pages;
 
-// For data rounded or added between the device and the host, in one direction: each has its own thread.
+// Rounds or adds data between the device and the host, in one direction: each has its own thread.
 typedef struct {
     cl_kernel plain; // NULL: copied unchanged
     cl_kernel rounded;

@@ -64,8 +64,8 @@ static const opencl_score_sizes float_sizes[OPENCL_ATTENTION_PARTS][N_SIZES] = {
                                {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
 };
 
-// By wgmma, for 16-bit numbers. A tile that more warps share is read less often; smaller groups leave no unit idle for
-// long at the end of few. The registers of a unit are those of `groups`.
+// Sizes for wgmma, for 16-bit numbers. A tile that more warps share is read less often; smaller groups leave no unit
+// idle for long at the end, if there are few. A unit has registers for `groups` of them.
 static const opencl_score_sizes wgmma_sizes[OPENCL_ATTENTION_PARTS][OPENCL_HEADS_KINDS] = {
     [OPENCL_ATTENTION_FORWARD] = {[OPENCL_HEADS_64] = {.warps = 8, .stages = 4, .groups = 2},
                                   [OPENCL_FEW_HEADS_64] = {.warps = 4, .stages = 2, .groups = 4},

@@ -241,8 +241,8 @@ static bool can_cut_wide(const opencl_product *p, int n_parts) {
     return has_room_for_parts(p, n_parts) && opencl_count_up(p->K, wide_tile_k(p)) / n_parts >= LEAST_STEPS;
 }
 
-// In 128 bytes of K of a column of C: the tiles of the busiest unit, each with its beginning and end. A's tile is
-// loaded again for each tile of B's, which counts as 32 columns. All units write and read the parts' sums once more.
+// The cost in 128 bytes of K of a column of C: the tiles of the busiest unit, each with its beginning and end. A's tile
+// is loaded again for each tile of B's, which counts as 32 columns. All units write and read the parts' sums once more.
 static int64_t cost_of_wide(const opencl_facts *facts, const opencl_product *p, const wide_tiles *t, int n_parts) {
     enum { TILE_STEPS = 2, A_COLS = 32, LAUNCH_STEPS = 1000, SUMS_A_STEP = 8 }; // sums that a unit writes and reads
     const int64_t n_units = facts->n_units > 0 ? facts->n_units : 1;
@@ -293,7 +293,7 @@ static bool wide_way(const opencl_facts *facts, const opencl_product *p, int way
     return cut_way == 0 || (cut_way == 1 ? choose_wide(facts, p, way - 1).n_parts > 1 : can_cut_wide(p, t.n_parts));
 }
 
-// As many stages as fit in local memory next to the boxes of results.
+// The number of stages that fit in local memory next to the boxes of results.
 static int count_stages(const opencl_product *p, int tile_n, uint32_t beside) {
     enum { LOCAL_BYTES = 231424, BARRIER_BYTES = 128, BOX_BYTES = 8192, MOST_STAGES = 6 };
     const int n_outputs = beside & OPENCL_ACT ? 2 : 1;
@@ -495,7 +495,7 @@ static size_t local_bytes(const opencl_facts *facts) {
     return opencl_find_matrix_units(facts)->has_mma ? (size_t)opencl_tensor_local_bytes(facts) : 0;
 }
 
-// By a warp (cl/nvidia/peaks_tensor.cl) or by four (cl/nvidia/peaks_wgmma.cl), as in products.
+// Products by a warp (cl/nvidia/peaks_tensor.cl) or by four (cl/nvidia/peaks_wgmma.cl), as in matmuls.
 static opencl_arithmetic peak(const opencl_device *device, sm_precision precision) {
     enum { WARPS = 4, GROUPS_A_UNIT = 8, WGMMA_ITEMS = 256 };
     static const char *const options[] = {[SM_F32] = "", [SM_BF16] = "-DDATA_BF16", [SM_F16] = "-DDATA_F16"};

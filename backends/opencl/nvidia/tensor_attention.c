@@ -20,7 +20,7 @@ static bool may_round(const sm_plan *plan, const opencl_attention *a) {
     return sm_dtype_is_narrow(plan->tensors[a->qkv].dtype) || plan->products != SM_PRODUCTS_PLAIN;
 }
 
-// Where wgmma has kernels for its heads, it has them for mma.sync, too.
+// Heads that wgmma has kernels for have kernels for mma.sync, too.
 bool opencl_tensor_attends(const opencl_facts *facts, const sm_plan *plan, const opencl_attention *a) {
     bool attends = !a->stores_weights && may_round(plan, a) && a->HS % 8 == 0 && a->HS <= MOST_HEAD_CHANNELS &&
                    begins_aligned(plan, a->qkv) && begins_aligned(plan, a->y) && begins_aligned(plan, a->dy) &&
@@ -39,7 +39,7 @@ static opencl_heads heads_of(const opencl_binder *b, const opencl_attention *a) 
                                 a->B * a->NH * a->T);
 }
 
-// By wgmma only if that was tested, or if programs are only listed.
+// Uses wgmma only if it was tested, or if programs are only listed.
 static bool uses_wgmma(const opencl_binder *b, const opencl_attention *a) {
     const opencl_facts *facts = &b->e->device->facts;
     const opencl_heads heads = heads_of(b, a);

@@ -77,7 +77,7 @@ typedef struct {
     X(event_elapsed, "cuEventElapsedTime", (float *elapsed_ms, cuda_event start, cuda_event end))                     \
     X(event_destroy, "cuEventDestroy_v2", (cuda_event event))
 
-// Those that order streams by numbers in memory.
+// The functions that order streams by numbers in memory.
 #define CUDA_ORDER_FUNCTION_LIST(X)                                               \
     X(stream_wait_value, "cuStreamWaitValue32_v2",                                \
       (cuda_stream stream, cuda_address address, uint32_t value, unsigned flags)) \

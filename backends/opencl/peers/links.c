@@ -115,7 +115,7 @@ static void leave(opencl_peers *p) {
 
 // --- joining -------------------------------------------------------------------------------------
 
-// In rank `whose`'s card.
+// The address in the card of rank `whose`.
 static cuda_address trial_word(const opencl_peers *p, int whose, int writer) {
     return p->words.linked[whose].address + opencl_word_at(OPENCL_TRIED + writer);
 }

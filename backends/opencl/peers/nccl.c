@@ -12,7 +12,7 @@ nccl_functions nccl;
 
 // --- where it is ---------------------------------------------------------------------------------
 
-// What the patterns name, the first that can be loaded.
+// Opens the first library among the pattern's files that can be loaded.
 static void *open_matching(const char *pattern) {
     glob_t found = {0};
     void *library = NULL;
@@ -25,7 +25,7 @@ static void *open_matching(const char *pattern) {
     return library;
 }
 
-// In the Python environment that is active, or whose interpreter is the first in PATH.
+// Opens the library of the active Python environment, or of the first interpreter in PATH.
 static void *open_of_python(void) {
     static const char place[] = "lib/python3*/site-packages/nvidia/nccl/lib/libnccl.so.2";
     char pattern[4096];

@@ -36,18 +36,18 @@ typedef struct {
         *linked; // by rank, once all have linked theirs; the own rank's address is `address`. NULL: not linked
 } opencl_shared;
 
-// How a stream waits for what was enqueued in OpenCL.
+// The way in which a stream waits for work enqueued in OpenCL.
 typedef enum {
     OPENCL_ORDER_FLAG, // a number that the queue writes to shared memory, and the stream waits for
     OPENCL_ORDER_HOST, // the host waits for an event
 } opencl_order;
 
-// Words, each in a line of its own. Those of opencl_peers.words are in the card's memory: the flag of the queue (order.c),
-// and one that each rank writes to try the links.
+// Words, each in a line of its own. Those of opencl_peers.words are in the card's memory: the flag of the queue
+// (order.c), and one that each rank writes to try the links.
 enum { OPENCL_WORD_BYTES = 64, OPENCL_FLAG = 0, OPENCL_TRIED = 1 };
 
-// Those of opencl_told are in the host's memory: what a process is told by its own streams, other processes, and their
-// streams.
+// The words of opencl_told are in the host's memory: a process's own streams, other processes and their streams write
+// them.
 typedef enum {
     OPENCL_READY,  // has computed its part, which others may read, and change where they sum
     OPENCL_LANDED, // the own streams: has copied what a sum needs
@@ -94,7 +94,7 @@ bool opencl_peers_suit(const sm_device *device);
 // The card; and NCCL, too.
 sm_status opencl_peers_find_card(sm_device *device);
 sm_status opencl_peers_find(sm_device *device, const char *library);
-// What both ways to join begin with: CUDA's context, and words.
+// Makes CUDA's context and words: both ways to join begin with it.
 sm_status opencl_peers_begin(opencl_device *device, int rank, int n_processes);
 sm_status opencl_peers_make_id(sm_device *device, unsigned char id[SM_COLLECTIVES_ID_BYTES]);
 sm_status opencl_peers_join(sm_device *device, const unsigned char id[SM_COLLECTIVES_ID_BYTES], int rank,
@@ -118,7 +118,7 @@ void opencl_links_describe(const sm_device *device, char text[SM_COLLECTIVES_TEX
 void opencl_links_abort(sm_device *device);
 
 static inline size_t opencl_word_at(int word) { return (size_t)word * OPENCL_WORD_BYTES; }
-// What rank `writer` tells: where it is among a process's words.
+// The place of rank `writer`'s word among a process's words.
 static inline size_t opencl_told_at(opencl_matter matter, int writer) {
     return opencl_word_at(writer * OPENCL_MATTERS + (int)matter);
 }
@@ -133,7 +133,7 @@ sm_status opencl_share(opencl_device *device, size_t size_bytes, opencl_shared *
 void opencl_unshare(const opencl_device *device, opencl_shared *shared);
 // All processes link a piece of memory of the same size: each then has the others' addresses.
 sm_status opencl_link(opencl_device *device, opencl_shared *shared);
-// By CUDA, for trials.
+// Runs by CUDA, for trials.
 sm_status opencl_write_shared(const opencl_device *device, const opencl_shared *shared, size_t at, uint32_t number);
 
 // --- order.c ---------------------------------------------------------------------------------------

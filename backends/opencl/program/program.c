@@ -98,7 +98,7 @@ static sm_status build(const opencl_device *device, const char *name, const char
     return code == CL_SUCCESS ? SM_OK : fail_build(device, name, program, code);
 }
 
-// For each of its files a program has a line with the file's name, in three pieces, and the text.
+// A program has for each file a line with its name, in three pieces, and its text.
 enum { MOST_TEXTS = 4 * (3 + OPENCL_MOST_STEMS) };
 
 typedef struct {

@@ -126,8 +126,8 @@ cl_device_id opencl_target(const opencl_device *device); // the device, or its p
 sm_status opencl_get_kernel(opencl_device *device, const char *stem, const char *options, const char *name,
                             cl_kernel *kernel);
 
-// By a program's name: a hash of its texts; whether it is built or cached; and the program itself, also by a stem of
-// its files.
+// Take a program's name and give a hash of its texts, whether it is built or cached, and the program itself (also by a
+// stem of its files).
 uint64_t opencl_hash_program(const opencl_device *device, const char *name);
 bool opencl_is_built(const opencl_device *device, const char *name, const char *options);
 sm_status opencl_get_program(opencl_device *device, const char *name, const char *options, cl_program *program);

@@ -75,7 +75,7 @@ static sizes wish(const opencl_unit *unit, units_format format, int part, int64_
     return s;
 }
 
-// What fits into local memory.
+// The largest tile that fits into local memory.
 static bool find_sizes(const opencl_facts *facts, units_format format, int part, int64_t HS, sizes *s) {
     const opencl_unit *unit = units_of(facts);
     const int elem_bytes = number_bytes(format);
@@ -129,7 +129,7 @@ sm_status units_find_attention(opencl_device *device, const void *format, const 
     return opencl_get_kernel(device, "attention_units", options, opencl_attention_kernels[part], &k->kernel);
 }
 
-// Of heads as GPT-2's, with everything else that there may be, and of the widest.
+// Lists the kernels for heads like GPT-2's, in all variants, and for the widest heads.
 void units_list_attention(const opencl_facts *facts, units_format format) {
     static const struct {
         int HS;

@@ -36,7 +36,7 @@ static void put_operands(const product *p, unsigned char *a, unsigned char *b) {
     }
 }
 
-// How many numbers are not exactly right.
+// The number of results that are not exactly right.
 static int count_wrong(const float *c) {
     int n_wrong = 0;
     for (int m = 0; m < M; m++) {

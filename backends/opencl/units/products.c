@@ -11,7 +11,7 @@ static units_format format_of(const opencl_product *p) {
     return units_format_of(p->plan->tensors[p->a].dtype, p->plan->products);
 }
 
-// What is multiplied where one would expect the units.
+// Whether one would expect the units to multiply this.
 static bool may_be_of_units(const opencl_facts *facts, const opencl_product *p) {
     const opencl_unit *unit = units_of(facts);
     return unit != NULL && unit->formats[format_of(p)];
@@ -58,8 +58,8 @@ static bool can_cut(const opencl_product *p, int n_parts) {
            p->K / n_parts >= LEAST_STEPS * tile_k(p);
 }
 
-// In bytes of K times numbers that are fetched for them: units walk their share of the tiles in rounds, the last of
-// which may leave many idle; a tile costs some of K to begin and to end, and its sums of a part as much as some more.
+// The cost in bytes of K times the numbers fetched for them: units walk their share of the tiles in rounds, and the
+// last round may leave many idle. Beginning and ending a tile costs as much as some of K, and so do the sums of a part.
 static int64_t cost_of(const opencl_facts *facts, const opencl_product *p, const choice *c) {
     enum { TILE_BYTES = 512, SUM_BYTES = 1024, FETCHED = 48 };
     const opencl_unit *unit = units_of(facts);
@@ -117,7 +117,7 @@ void units_product_options(const opencl_unit *unit, units_format format, const u
                            bool b_transposed, bool blocks, uint32_t beside, char *options, size_t size_bytes) {
     char which[64];
     units_options(unit, format, which, sizeof which);
-    // What goes through local memory spills in sub-groups of 16 that have 128 registers.
+    // Operands that go through local memory spill in sub-groups of 16 that have 128 registers.
     const char *registers = unit->block_reads && !(blocks && b_transposed) ? units_registers_option(unit) : "";
     snprintf(options, size_bytes, "%s -DFM=%d -DFN=%d -DWAVES_M=%d -DWAVES_N=%d -DBESIDE=%u%s%s%s%s", which, tile->fm,
              tile->fn, tile->waves_m, tile->waves_n, beside, blocks ? " -DBLOCK_READS=1" : "",

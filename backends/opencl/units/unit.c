@@ -50,7 +50,7 @@ static const opencl_unit dpas16 = {.level = "dpas16",
                                    .floats = {{2, 2, 8, 4}, {2, 2, 4, 4}, {2, 2, 4, 2}},
                                    .split = {{2, 1, 8, 4}, {2, 1, 4, 4}, {2, 1, 4, 2}}};
 
-// What stands before ':' in the name that ROCm gives: the target that kernels are compiled for.
+// The target that kernels are compiled for: the part of ROCm's device name before ':'.
 static const struct {
     const char *target;
     const opencl_unit *unit;
@@ -60,7 +60,7 @@ static const struct {
     {"gfx1153", &wmma}, {"gfx1200", &wmma_half}, {"gfx1201", &wmma_half},
 };
 
-// Of AMD's extension: where ROCm was told to compile for waves of 64, gfx11 and gfx12 have not the builtins used here.
+// Asks AMD's extension: if ROCm compiles for waves of 64, gfx11 and gfx12 lack the builtins used here.
 static bool has_waves_of(const opencl_facts *facts, int wave) {
     enum { WAVEFRONT_WIDTH_AMD = 0x4043 };
     cl_uint width = 0;

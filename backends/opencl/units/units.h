@@ -12,7 +12,7 @@
 
 // --- unit.c --------------------------------------------------------------------------------------
 
-// What is multiplied, and how.
+// The factors of products, and how they are multiplied.
 typedef enum { UNITS_BF16, UNITS_F16, UNITS_FP32, UNITS_TF32, UNITS_TF32X3, N_UNITS_FORMATS } units_format;
 
 // Fragments of C that a wave has, and waves of a work-group: down and along.
@@ -31,7 +31,7 @@ typedef struct {
     bool block_reads;              // where a device can read blocks, products of 16 bits do
     int waves_a_unit;              // that a compute unit, as OpenCL counts them, has at a time
 
-    // Of products of numbers of 16 bits, of floats and of tf32x3: the best for large ones first.
+    // Tiles for products of numbers of 16 bits, of floats and of tf32x3: the best for large products first.
     units_tile narrow[UNITS_TILES];
     units_tile floats[UNITS_TILES];
     units_tile split[UNITS_TILES];
@@ -49,7 +49,7 @@ units_format units_format_of(sm_dtype dtype, sm_products products);
 // Program options that say which unit, and what it multiplies, but for the data type.
 void units_options(const opencl_unit *unit, units_format format, char *options, size_t size_bytes);
 
-// That a work-item of Intel's may have twice as many registers, of half as many threads; "" for AMD's.
+// The option that gives Intel's work-items twice as many registers, and half as many threads; "" for AMD's.
 const char *units_registers_option(const opencl_unit *unit);
 
 // --- found.c -------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ enum {
 static const float LOG2_E = 1.44269504f;
 static const float LN_2 = 0.693147182f;
 
-// How a head is cut.
+// The tiles of a head.
 typedef struct {
     int64_t blocks;   // of rows, and of keys
     int64_t steps;    // of HS, in a panel of that depth: CPU_AMX_K each
