@@ -36,6 +36,10 @@ static const char *named_as(const char *backend, const char *kind) {
     if (is_opencl && strncmp(kind, "matmul_", strlen("matmul_")) == 0) {
         return "matmul";
     }
+    if (is_opencl && (strncmp(kind, "layernorm_", strlen("layernorm_")) == 0 ||
+                      strncmp(kind, "rmsnorm_", strlen("rmsnorm_")) == 0)) {
+        return strstr(kind, "norm_"); // cl/norm.cl
+    }
     return is_opencl && strncmp(kind, "flash_", strlen("flash_")) == 0 ? kind + strlen("flash_") : kind;
 }
 

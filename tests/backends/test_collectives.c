@@ -245,7 +245,6 @@ static void sum_parts(const opencl_device *d, int n_ranks, int own_rank, bool ro
     opencl_release_kernel(kernel);
     opencl_release_buffer(theirs_buffer);
     opencl_release_buffer(sum);
-    free(own);
 }
 
 TEST(test_sums_of_links) {

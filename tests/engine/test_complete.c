@@ -37,6 +37,10 @@ static const struct {
     {"matmul_backward_weight", "matmul", "likewise"},
     {"flash_attention_backward", "attention_backward", "one kernel, with and without stored weights"},
     {"normalize", "normalize_update", "OpenCL C has a function normalize"},
+    {"layernorm_forward", "norm_forward", "both norms are made from one source"},
+    {"layernorm_backward", "norm_backward", "likewise"},
+    {"rmsnorm_forward", "norm_forward", "likewise"},
+    {"rmsnorm_backward", "norm_backward", "likewise"},
 #define X(CODE, name, f, slope)                                                \
     {#name "_forward", "name##_forward", "made from its pair of expressions"}, \
         {#name "_backward", "name##_backward", "likewise"},
