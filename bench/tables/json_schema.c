@@ -19,13 +19,6 @@ static json_t *type_of(const sm_column *column) {
     return NULL;
 }
 
-static int describe(json_t *property, const sm_column *column) {
-    const char *unit = column->unit != NULL ? column->unit : "";
-    json_t *text =
-        json_sprintf("%s%s%s%s", column->description, unit[0] != '\0' ? " [" : "", unit, unit[0] != '\0' ? "]" : "");
-    return json_object_set_new(property, "description", text);
-}
-
 // The object that holds the property of a dotted name, made on the way.
 static json_t *properties_for(json_t *properties, const char **name) {
     const char *dot = strchr(*name, '.');
@@ -39,14 +32,6 @@ static json_t *properties_for(json_t *properties, const char **name) {
     }
     *name = dot + 1;
     return properties_for(json_object_get(inner, "properties"), name);
-}
-
-static void add_column(json_t *properties, const sm_column *column) {
-    const char *name = column->name;
-    json_t *property = type_of(column);
-    json_t *place = properties_for(properties, &name);
-    describe(property, column);
-    json_object_set_new(place, name, property);
 }
 
 // Every record has every column: all properties are required, also those of the objects that dotted names lie in.
@@ -67,7 +52,15 @@ static void require_all(json_t *object) {
 json_t *sm_table_json_schema(const sm_table *table, const char *title, const char *description) {
     json_t *properties = json_object();
     for (int i = 0; i < table->n_columns; i++) {
-        add_column(properties, &table->columns[i]);
+        const sm_column *column = &table->columns[i];
+        const char *unit = column->unit;
+        const char *name = column->name;
+        json_t *place = properties_for(properties, &name);
+        json_t *property = type_of(column);
+        json_object_set_new(property, "description",
+                            json_sprintf("%s%s%s%s", column->description, unit[0] != '\0' ? " [" : "", unit,
+                                         unit[0] != '\0' ? "]" : ""));
+        json_object_set_new(place, name, property);
     }
     json_t *schema =
         json_pack("{s:s, s:s, s:s, s:s, s:n, s:o}", "$schema", "https://json-schema.org/draft/2020-12/schema", "title",

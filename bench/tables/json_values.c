@@ -3,15 +3,16 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "status.h"
 
 static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
 
 json_t *sm_json_integer(int64_t value) { return value == SM_ABSENT ? json_null() : json_integer(value); }
 
 json_t *sm_json_real(double value) { return isfinite(value) ? json_real(value) : json_null(); }
-
-static bool is_continuation(char c) { return ((unsigned char)c & 0xC0) == 0x80; }
 
 // Unicode 15, table 3-7: the first byte says the length and how far the second may go, which
 // shuts out overlong forms, surrogates and what lies above U+10FFFF.
@@ -34,7 +35,7 @@ int sm_utf8_length(const char *text) {
         return 0;
     }
     for (int i = 2; i < length; i++) {
-        if (!is_continuation(text[i])) {
+        if (((unsigned char)text[i] & 0xC0) != 0x80) {
             return 0;
         }
     }
@@ -60,17 +61,7 @@ int sm_control_length(const char *text) {
 }
 
 json_t *sm_json_bytes(const char *bytes) {
-    size_t n_bytes = strlen(bytes);
-    if (n_bytes > SIZE_MAX / sizeof(replacement)) {
-        return NULL;
-    }
-    json_malloc_t allocate; // the library's, so that all of a value is made by one rule
-    json_free_t release;
-    json_get_alloc_funcs(&allocate, &release);
-    char *clean = allocate(n_bytes * (sizeof(replacement) - 1) + 1);
-    if (clean == NULL) {
-        return NULL;
-    }
+    char *clean = sm_malloc(strlen(bytes) * (sizeof(replacement) - 1) + 1);
     char *end = clean;
     while (*bytes != '\0') {
         int length = sm_utf8_length(bytes);
@@ -82,7 +73,7 @@ json_t *sm_json_bytes(const char *bytes) {
     }
     *end = '\0';
     json_t *value = json_string(clean);
-    release(clean);
+    free(clean);
     return value;
 }
 

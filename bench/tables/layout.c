@@ -88,15 +88,6 @@ static bool is_note(const sm_column *column) {
     return column->heading != NULL && (column->view == SM_SHOWN_AS_NOTES || column->view == SM_SHOWN_BELOW);
 }
 
-// Does a reader at a terminal ask for some columns first?
-static bool has_ranks(const sm_layout *l) {
-    bool has = false;
-    for (int i = 0; l->is_text && !l->is_page && i < l->table->n_columns; i++) {
-        has = has || l->table->columns[i].rank > 0;
-    }
-    return has;
-}
-
 static void choose_column(sm_layout *l, int i, bool ranked) {
     const sm_column *column = &l->table->columns[i];
     bool varied = false;
@@ -114,13 +105,6 @@ static void choose_column(sm_layout *l, int i, bool ranked) {
         l->common[l->n_common++] = i;
     } else {
         l->shown[l->n_shown++] = i;
-    }
-}
-
-static void choose_columns(sm_layout *l) {
-    const bool ranked = has_ranks(l);
-    for (int i = 0; i < l->table->n_columns; i++) {
-        choose_column(l, i, ranked);
     }
 }
 
@@ -201,18 +185,6 @@ static void add_note(sm_layout *l, const sm_column *column, const char *text) {
     l->notes[l->n_notes++] = (sm_note){.column = column, .text = text};
 }
 
-static void collect_column(sm_layout *l, const sm_column *column) {
-    for (size_t i = 0; i < json_array_size(l->records); i++) {
-        size_t k;
-        json_t *text;
-        json_array_foreach(sm_json_get(json_array_get(l->records, i), column->name), k, text) {
-            if (json_is_string(text)) {
-                add_note(l, column, json_string_value(text));
-            }
-        }
-    }
-}
-
 // Of more notes than a reader compares, which differ only in their figures, the first stands for all.
 static void join_notes(sm_layout *l) {
     enum { MOST_VARIANTS = 3 };
@@ -240,8 +212,14 @@ static void collect_notes(sm_layout *l) {
     int n_marks = 0;
     for (int i = 0; i < l->table->n_columns; i++) {
         const sm_column *column = &l->table->columns[i];
-        if (is_note(column)) {
-            collect_column(l, column);
+        for (size_t r = 0; r < n_records && is_note(column); r++) {
+            size_t k;
+            json_t *text;
+            json_array_foreach(sm_json_get(json_array_get(l->records, r), column->name), k, text) {
+                if (json_is_string(text)) {
+                    add_note(l, column, json_string_value(text));
+                }
+            }
         }
     }
     join_notes(l);
@@ -252,17 +230,6 @@ static void collect_notes(sm_layout *l) {
         }
         bool of_some = (size_t)n->n_records < n_records && n->column->view == SM_SHOWN_AS_NOTES;
         n->mark = of_some ? ++n_marks : 0;
-    }
-}
-
-// Appends the marks of a record's notes to a text: "ok [1] [3]".
-static void append_marks(const sm_layout *l, const json_t *record, char text[SM_CELL_SIZE]) {
-    for (int i = 0; i < l->n_notes; i++) {
-        const sm_note *n = &l->notes[i];
-        size_t used = strlen(text);
-        if (n->mark > 0 && has_note(record, n)) {
-            snprintf(text + used, SM_CELL_SIZE - used, "%s[%d]", used > 0 ? " " : "- ", n->mark);
-        }
     }
 }
 
@@ -283,9 +250,12 @@ static void fill_cells(sm_layout *l) {
         const sm_column *column = &l->table->columns[l->shown[j]];
         fill_cell(l, 0, j, sm_layout_heading(l, column));
         for (size_t i = 0; i < json_array_size(l->records); i++) {
-            sm_layout_show(l, column, json_array_get(l->records, i), text);
-            if (j + 1 == l->n_shown) {
-                append_marks(l, json_array_get(l->records, i), text);
+            const json_t *record = json_array_get(l->records, i);
+            sm_layout_show(l, column, record, text);
+            for (int n = 0; n < l->n_notes && j + 1 == l->n_shown; n++) { // "ok [1] [3]"
+                if (l->notes[n].mark > 0 && has_note(record, &l->notes[n])) {
+                    sm_append(text, sizeof(text), "%s[%d]", text[0] != '\0' ? " " : "- ", l->notes[n].mark);
+                }
             }
             fill_cell(l, i + 1, j, text);
         }
@@ -327,7 +297,13 @@ void sm_layout_choose(sm_layout *l) {
     l->shown = sm_calloc(n_columns, sizeof(*l->shown));
     l->common = sm_calloc(n_columns, sizeof(*l->common));
     l->widths = sm_calloc(n_columns, sizeof(*l->widths));
-    choose_columns(l);
+    bool ranked = false; // a reader at a terminal asks for some columns first
+    for (size_t i = 0; l->is_text && !l->is_page && i < n_columns; i++) {
+        ranked = ranked || l->table->columns[i].rank > 0;
+    }
+    for (size_t i = 0; i < n_columns; i++) {
+        choose_column(l, (int)i, ranked);
+    }
 }
 
 void sm_layout_make(sm_layout *l) {
@@ -340,18 +316,14 @@ void sm_layout_make(sm_layout *l) {
     fill_cells(l);
 }
 
-static bool shows(const sm_layout *l, const char *column) {
-    int j = 0;
-    while (j < l->n_shown && strcmp(l->table->columns[l->shown[j]].name, column) != 0) {
-        j++;
-    }
-    return j < l->n_shown;
-}
-
 void sm_layout_explain(const sm_layout *l, const sm_legend_line *legend, FILE *out) {
     fputs(legend != NULL ? "\n" : "", out);
     for (const sm_legend_line *line = legend; line != NULL && line->text != NULL; line++) {
-        if (line->column == NULL || shows(l, line->column)) {
+        bool is_shown = line->column == NULL;
+        for (int j = 0; j < l->n_shown && !is_shown; j++) {
+            is_shown = strcmp(l->table->columns[l->shown[j]].name, line->column) == 0;
+        }
+        if (is_shown) {
             fprintf(out, "- %s\n", line->text);
         }
     }

@@ -1,5 +1,6 @@
 // markdown.c: a laid-out table as Markdown.
 #include "bench/tables/layout.h"
+#include "bench/tables/screen.h"
 
 #include <stdlib.h>
 
@@ -9,12 +10,6 @@ void sm_markdown_text(const char *text, FILE *out) {
     free(clean);
 }
 
-static void put_repeated(FILE *out, char c, int n) {
-    for (int i = 0; i < n; i++) {
-        fputc(c, out);
-    }
-}
-
 static void write_line(const sm_layout *l, size_t row, FILE *out) {
     for (int j = 0; j < l->n_shown; j++) {
         const char *cell = sm_layout_cell(l, row, j);
@@ -22,9 +17,9 @@ static void write_line(const sm_layout *l, size_t row, FILE *out) {
         bool right = sm_layout_is_number(l, j);
         bool last = j + 1 == l->n_shown;
         fputs("| ", out);
-        put_repeated(out, ' ', right ? padding : 0);
+        sm_put_repeated(out, ' ', right ? padding : 0);
         fputs(cell, out);
-        put_repeated(out, ' ', right || last ? 0 : padding);
+        sm_put_repeated(out, ' ', right || last ? 0 : padding);
         fputs(" ", out);
     }
     fputs("|\n", out);
@@ -36,7 +31,7 @@ static void write_rule(const sm_layout *l, FILE *out) {
         bool last = j + 1 == l->n_shown;
         int width = last && !right ? sm_text_width(sm_layout_cell(l, 0, j)) : l->widths[j];
         fputs("|", out);
-        put_repeated(out, '-', right ? width + 1 : width + 2);
+        sm_put_repeated(out, '-', right ? width + 1 : width + 2);
         fputs(right ? ":" : "", out);
     }
     fputs("|\n", out);

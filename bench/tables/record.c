@@ -130,38 +130,30 @@ json_t *sm_records_chosen(const sm_table *chosen, const json_t *records) {
 
 // --- struct -> record ------------------------------------------------------------------
 
-static json_t *integers_to_json(const sm_integers *array) {
-    json_t *json = json_array();
-    for (int64_t i = 0; i < array->n; i++) {
-        json_array_append_new(json, sm_json_integer(array->values[i]));
-    }
-    return json;
-}
-
-static json_t *reals_to_json(const sm_reals *array) {
-    json_t *json = json_array();
-    for (int64_t i = 0; i < array->n; i++) {
-        json_array_append_new(json, sm_json_real(array->values[i]));
-    }
-    return json;
-}
-
 static json_t *field_to_json(const sm_column *column, const void *base) {
     const void *field = (const char *)base + column->offset;
+    json_t *json = NULL;
     switch (column->type) {
     case SM_COLUMN_INTEGER: return sm_json_integer(*(const int64_t *)field);
     case SM_COLUMN_REAL: return sm_json_real(*(const double *)field);
     case SM_COLUMN_BOOLEAN: return json_boolean(*(const bool *)field);
     case SM_COLUMN_TEXT: return sm_json_text(field);
-    case SM_COLUMN_INTEGERS: return integers_to_json(field);
-    case SM_COLUMN_REALS: return reals_to_json(field);
-    case SM_COLUMN_JSON: {
-        json_t *value = *(json_t *const *)field;
-        return value != NULL ? json_incref(value) : json_null();
-    }
+    case SM_COLUMN_INTEGERS:
+        json = json_array();
+        for (int64_t i = 0; i < ((const sm_integers *)field)->n; i++) {
+            json_array_append_new(json, sm_json_integer(((const sm_integers *)field)->values[i]));
+        }
+        break;
+    case SM_COLUMN_REALS:
+        json = json_array();
+        for (int64_t i = 0; i < ((const sm_reals *)field)->n; i++) {
+            json_array_append_new(json, sm_json_real(((const sm_reals *)field)->values[i]));
+        }
+        break;
+    case SM_COLUMN_JSON: json = *(json_t *const *)field; return json != NULL ? json_incref(json) : json_null();
     case SM_COLUMN_TYPE_COUNT: break;
     }
-    return NULL;
+    return json;
 }
 
 json_t *sm_record_from_struct(const sm_table *table, const void *base) {
@@ -178,12 +170,7 @@ json_t *sm_record_from_struct(const sm_table *table, const void *base) {
 // check_stream detects a failed write.
 static void dump(const sm_record_writer *w, const json_t *value) { json_dumpf(value, w->out, SM_JSON_DUMP_FLAGS); }
 
-static sm_status json_begin(sm_record_writer *w) {
-    fputs("[", w->out);
-    return SM_OK;
-}
-
-static sm_status json_record(sm_record_writer *w, json_t *record) {
+static void json_record(const sm_record_writer *w, json_t *record) {
     const char *key = NULL;
     json_t *value = NULL;
     fputs(w->n_records > 0 ? ",\n  {" : "\n  {", w->out);
@@ -198,27 +185,9 @@ static sm_status json_record(sm_record_writer *w, json_t *record) {
         separator = ",\n    ";
     }
     fputs("\n  }", w->out);
-    return SM_OK;
-}
-
-static sm_status json_end(sm_record_writer *w) {
-    fputs(w->n_records > 0 ? "\n]\n" : "]\n", w->out);
-    return SM_OK;
-}
-
-static sm_status jsonl_record(sm_record_writer *w, json_t *record) {
-    dump(w, record);
-    fputs("\n", w->out);
-    return SM_OK;
 }
 
 // --- csv ----------------------------------------------------------------------------
-
-static void put_flat_name(FILE *out, const char *name) {
-    for (; *name != '\0'; name++) {
-        fputc(*name == '.' ? '_' : *name, out);
-    }
-}
 
 static bool is_number(const char *text) {
     char *end;
@@ -260,91 +229,42 @@ static void put_csv_text(FILE *out, const char *text) {
 
 void sm_csv_quoted(FILE *out, const char *text) { put_csv(out, text, true); }
 
-// Arrays and objects are written as texts of their JSON.
-static void put_value(FILE *out, const json_t *value) {
-    if (json_is_string(value)) {
-        put_csv_text(out, json_string_value(value));
-        return;
-    }
-    char *text = sm_json_dump(value);
-    if (json_is_number(value)) {
-        fputs(text, out);
-    } else {
-        put_csv_text(out, text);
-    }
-    free(text);
-}
-
-static sm_status csv_begin(sm_record_writer *w) {
+static void csv_header(const sm_record_writer *w) {
     for (int i = 0; i < w->table->n_columns; i++) {
         fputs(i > 0 ? "," : "", w->out);
-        put_flat_name(w->out, w->table->columns[i].name);
+        for (const char *c = w->table->columns[i].name; *c != '\0'; c++) {
+            fputc(*c == '.' ? '_' : *c, w->out);
+        }
     }
     fputs("\n", w->out);
-    return SM_OK;
 }
 
-static sm_status csv_record(sm_record_writer *w, json_t *record) {
+// Arrays and objects are written as texts of their JSON.
+static void csv_record(const sm_record_writer *w, const json_t *record) {
     for (int i = 0; i < w->table->n_columns; i++) {
         const json_t *value = sm_json_get(record, w->table->columns[i].name);
         fputs(i > 0 ? "," : "", w->out);
         if (json_is_boolean(value)) {
             fputs(json_is_true(value) ? "true" : "false", w->out);
+        } else if (json_is_string(value)) {
+            put_csv_text(w->out, json_string_value(value));
+        } else if (json_is_number(value)) {
+            dump(w, value);
         } else if (value != NULL && !json_is_null(value)) {
-            put_value(w->out, value);
+            char *text = sm_json_dump(value);
+            put_csv_text(w->out, text);
+            free(text);
         }
     }
     fputs("\n", w->out);
-    return SM_OK;
-}
-
-// --- md, text ----------------------------------------------------------------------------------
-
-static sm_status keep_begin(sm_record_writer *w) {
-    w->kept = json_array();
-    return SM_OK;
-}
-
-static sm_status keep_record(sm_record_writer *w, json_t *record) {
-    json_array_append(w->kept, record);
-    return SM_OK;
-}
-
-static sm_status markdown_end(sm_record_writer *w) {
-    sm_markdown_write(w->table, w->kept, w->legend, w->out);
-    return SM_OK;
-}
-
-static sm_status text_end(sm_record_writer *w) {
-    sm_text_write(w->table, w->kept, w->legend, w->out);
-    return SM_OK;
-}
-
-static sm_status typeset_end(sm_record_writer *w) {
-    sm_typeset_write(w->table, w->kept, w->format, w->out);
-    return SM_OK;
 }
 
 // --- writer --------------------------------------------------------------------------------
 
-static sm_status nothing(sm_record_writer *w) {
-    (void)w;
-    return SM_OK;
+// md, text, latex and typst are laid out when all records are there.
+static bool is_kept(const sm_record_writer *w) {
+    return w->format != SM_FORMAT_JSON && w->format != SM_FORMAT_JSONL && w->format != SM_FORMAT_CSV;
 }
-
-static const struct {
-    sm_status (*begin)(sm_record_writer *w);
-    sm_status (*record)(sm_record_writer *w, json_t *record);
-    sm_status (*end)(sm_record_writer *w);
-} formats[] = {
-    [SM_FORMAT_JSON] = {json_begin, json_record, json_end},
-    [SM_FORMAT_JSONL] = {nothing, jsonl_record, nothing},
-    [SM_FORMAT_CSV] = {csv_begin, csv_record, nothing},
-    [SM_FORMAT_MARKDOWN] = {keep_begin, keep_record, markdown_end},
-    [SM_FORMAT_TEXT] = {keep_begin, keep_record, text_end},
-    [SM_FORMAT_LATEX] = {keep_begin, keep_record, typeset_end},
-    [SM_FORMAT_TYPST] = {keep_begin, keep_record, typeset_end},
-};
 
 static sm_status check_stream(sm_record_writer *w) {
     if (fflush(w->out) != 0 || ferror(w->out)) {
@@ -354,54 +274,66 @@ static sm_status check_stream(sm_record_writer *w) {
 }
 
 sm_status sm_record_writer_open(const sm_table *table, sm_format format, FILE *out, sm_record_writer **writer) {
-    *writer = NULL;
     sm_record_writer *w = sm_calloc(1, sizeof(*w));
-    w->table = table;
-    w->format = format;
-    w->out = out;
-    sm_status status = SM_OK;
-    SM_TRY_GOTO(formats[format].begin(w));
-    SM_TRY_GOTO(check_stream(w));
+    *w = (sm_record_writer){.table = table, .format = format, .out = out};
+    *writer = NULL;
+    if (is_kept(w)) {
+        w->kept = json_array();
+    } else if (format == SM_FORMAT_JSON) {
+        fputs("[", out);
+    } else if (format == SM_FORMAT_CSV) {
+        csv_header(w);
+    }
+    const sm_status status = check_stream(w);
+    if (status != SM_OK) {
+        json_decref(w->kept);
+        free(w);
+        return status;
+    }
     *writer = w;
     return SM_OK;
-cleanup:
-    json_decref(w->kept);
-    free(w);
-    return status;
 }
 
-static void complete(const sm_table *table, json_t *record) {
-    for (int i = 0; i < table->n_columns; i++) {
-        const char *name = table->columns[i].name;
+sm_status sm_record_write(sm_record_writer *w, json_t *record) {
+    for (int i = 0; i < w->table->n_columns; i++) {
+        const char *name = w->table->columns[i].name;
         if (sm_json_get(record, name) == NULL) {
             sm_json_set_new(record, name, json_null());
         }
     }
-}
-
-sm_status sm_record_write(sm_record_writer *writer, json_t *record) {
-    sm_status status = SM_OK;
-    complete(writer->table, record);
-    SM_TRY_GOTO(formats[writer->format].record(writer, record));
-    writer->n_records++;
-    SM_TRY_GOTO(check_stream(writer));
-cleanup:
+    if (is_kept(w)) {
+        json_array_append(w->kept, record);
+    } else if (w->format == SM_FORMAT_JSON) {
+        json_record(w, record);
+    } else if (w->format == SM_FORMAT_JSONL) {
+        dump(w, record);
+        fputs("\n", w->out);
+    } else {
+        csv_record(w, record);
+    }
+    w->n_records++;
     json_decref(record);
-    return status;
+    return check_stream(w);
 }
 
 void sm_record_writer_explain(sm_record_writer *writer, const sm_legend_line *legend) { writer->legend = legend; }
 
-sm_status sm_record_writer_close(sm_record_writer *writer) {
-    if (writer == NULL) {
+sm_status sm_record_writer_close(sm_record_writer *w) {
+    if (w == NULL) {
         return SM_OK;
     }
-    sm_status status = SM_OK;
-    SM_TRY_GOTO(formats[writer->format].end(writer));
-    SM_TRY_GOTO(check_stream(writer));
-cleanup:
-    json_decref(writer->kept);
-    free(writer);
+    if (w->format == SM_FORMAT_JSON) {
+        fputs(w->n_records > 0 ? "\n]\n" : "]\n", w->out);
+    } else if (w->format == SM_FORMAT_MARKDOWN) {
+        sm_markdown_write(w->table, w->kept, w->legend, w->out);
+    } else if (w->format == SM_FORMAT_TEXT) {
+        sm_text_write(w->table, w->kept, w->legend, w->out);
+    } else if (is_kept(w)) {
+        sm_typeset_write(w->table, w->kept, w->format, w->out);
+    }
+    const sm_status status = check_stream(w);
+    json_decref(w->kept);
+    free(w);
     return status;
 }
 

@@ -24,8 +24,12 @@ typedef struct {
 
 static screen opened;
 
-static int terminal_width(int descriptor) {
+int sm_screen_width(FILE *out) {
     struct winsize size;
+    if (out == opened.stream && out != NULL) {
+        return opened.width;
+    }
+    const int descriptor = fileno(out);
     if (descriptor < 0 || !isatty(descriptor)) {
         return 0;
     }
@@ -35,19 +39,15 @@ static int terminal_width(int descriptor) {
     return size.ws_col > LEAST_WIDTH ? size.ws_col : LEAST_WIDTH;
 }
 
-int sm_screen_width(FILE *out) {
-    return out == opened.stream && out != NULL ? opened.width : terminal_width(fileno(out));
-}
-
 int sm_screen_height(FILE *out) {
     struct winsize size;
     const int descriptor = out == opened.stream && out != NULL ? opened.descriptor : fileno(out);
     return descriptor >= 0 && isatty(descriptor) && ioctl(descriptor, TIOCGWINSZ, &size) == 0 ? size.ws_row : 0;
 }
 
-static void put_spaces(FILE *out, int n) {
+void sm_put_repeated(FILE *out, char c, int n) {
     for (int i = 0; i < n; i++) {
-        fputc(' ', out);
+        fputc(c, out);
     }
 }
 
@@ -78,7 +78,7 @@ static int put_word(FILE *out, int width, int indent, int column, const char *wo
     while (column + width_of(word, length) > width && width > indent) {
         const size_t n_bytes = bytes_of(word, length, width - column);
         fprintf(out, "%.*s\n", (int)n_bytes, word);
-        put_spaces(out, indent);
+        sm_put_repeated(out, ' ', indent);
         column = indent;
         word += n_bytes;
         length -= n_bytes;
@@ -106,7 +106,7 @@ static void put_line(FILE *out, int width, int column, int indent, const char *l
     indent += column + (int)n_leading;
     indent = own > indent ? own : indent;
     indent = indent < width * 6 / 10 ? indent : width / 2;
-    put_spaces(out, (int)n_leading);
+    sm_put_repeated(out, ' ', (int)n_leading);
     column += (int)n_leading;
     line += n_leading;
     for (bool first = true; line < end; first = false) {
@@ -116,10 +116,10 @@ static void put_line(FILE *out, int width, int column, int indent, const char *l
         const int taken = (int)n_spaces + width_of(word, n_bytes);
         if (!first && column + taken > width && n_bytes > 0) {
             fputc('\n', out);
-            put_spaces(out, indent);
+            sm_put_repeated(out, ' ', indent);
             column = indent;
         } else {
-            put_spaces(out, (int)n_spaces);
+            sm_put_repeated(out, ' ', (int)n_spaces);
             column += (int)n_spaces;
         }
         column = put_word(out, width, indent, column, word, n_bytes);
@@ -148,9 +148,9 @@ void sm_screen_put_within(FILE *out, int width, int column, int indent, const ch
 
 char *sm_escape_controls(const char *text, size_t size_bytes) {
     enum { MOST_BYTES = 6 }; // for an escaped byte
-    char *escaped = malloc(MOST_BYTES * size_bytes + 1);
+    char *escaped = sm_malloc(MOST_BYTES * size_bytes + 1);
     char *end = escaped;
-    for (size_t i = 0; escaped != NULL && i < size_bytes;) {
+    for (size_t i = 0; i < size_bytes;) {
         const int length = sm_utf8_length(text + i);
         const bool is_control = sm_control_length(text + i) > 0 && text[i] != '\n' && text[i] != '\t';
         if (length == 0) {
@@ -162,9 +162,7 @@ char *sm_escape_controls(const char *text, size_t size_bytes) {
         }
         i += length > 0 ? (size_t)length : 1;
     }
-    if (escaped != NULL) {
-        *end = '\0';
-    }
+    *end = '\0';
     return escaped;
 }
 
@@ -196,30 +194,9 @@ static bool write_all(int descriptor, const char *text, size_t size_bytes) {
     return true;
 }
 
-// The column after the last line of a text that starts at `column`.
-static int column_behind(const char *text, int column) {
-    const char *last = strrchr(text, '\n');
-    return last != NULL ? width_of(last + 1, strlen(last + 1)) : column + width_of(text, strlen(text));
-}
-
-// Printed text arrives here line by line, or as far as it is when the program flushes.
-static void lay_out(const screen *s, const char *text, FILE *out) {
-    if (s->column > 0) {
-        const size_t length = strcspn(text, "\n");
-        put_line(out, s->width, s->column, HANGING - s->column, text, length);
-        text += length;
-        fputs(*text == '\n' ? "\n" : "", out);
-        text += *text == '\n';
-    }
-    sm_screen_put_within(out, s->width, 0, HANGING, text);
-}
-
 // Escapes the bytes held back and the complete characters of the text; holds back incomplete ones.
 static char *take_whole(screen *s, const char *text, size_t size_bytes) {
-    char *all = malloc(s->n_held + size_bytes + 1);
-    if (all == NULL) {
-        return NULL;
-    }
+    char *all = sm_malloc(s->n_held + size_bytes + 1);
     *(char *)mempcpy(mempcpy(all, s->held, s->n_held), text, size_bytes) = '\0';
     size_bytes += s->n_held;
     s->n_held = unfinished(all, size_bytes);
@@ -230,22 +207,32 @@ static char *take_whole(screen *s, const char *text, size_t size_bytes) {
     return escaped;
 }
 
+// Printed text arrives here line by line, or as far as it is when the program flushes.
 static ssize_t take(void *cookie, const char *text, size_t size_bytes) {
     screen *s = cookie;
     char *within = NULL;
     size_t within_bytes = 0;
     char *escaped = take_whole(s, text, size_bytes);
-    FILE *out = escaped != NULL && s->fits ? open_memstream(&within, &within_bytes) : NULL;
-    if (out != NULL) {
-        lay_out(s, escaped, out);
+    if (s->fits) {
+        const char *rest = escaped;
+        FILE *out = sm_memstream(&within, &within_bytes);
+        if (s->column > 0) {
+            const size_t length = strcspn(rest, "\n");
+            put_line(out, s->width, s->column, HANGING - s->column, rest, length);
+            rest += length;
+            fputs(*rest == '\n' ? "\n" : "", out);
+            rest += *rest == '\n';
+        }
+        sm_screen_put_within(out, s->width, 0, HANGING, rest);
+        sm_memstream_close(out);
+        const char *last = strrchr(within, '\n');
+        s->column = last != NULL ? sm_text_width(last + 1) : s->column + sm_text_width(within);
     }
-    const bool is_laid_out = out != NULL && fclose(out) == 0;
-    const bool written = is_laid_out ? write_all(s->descriptor, within, within_bytes)
-                                     : escaped != NULL && write_all(s->descriptor, escaped, strlen(escaped));
-    s->column = is_laid_out ? column_behind(within, s->column) : 0;
+    const char *written = s->fits ? within : escaped;
+    const bool is_written = write_all(s->descriptor, written, strlen(written));
     free(within);
     free(escaped);
-    return written ? (ssize_t)size_bytes : 0;
+    return is_written ? (ssize_t)size_bytes : 0;
 }
 
 FILE *sm_screen_open(FILE *out, bool fits) {

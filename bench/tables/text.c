@@ -7,12 +7,6 @@
 
 enum { GAP = 2, LEAST_TEXT = 24, LEAST_CELL = 10, WIDTH_ELSEWHERE = 80 };
 
-static void put_spaces(FILE *out, int n) {
-    for (int i = 0; i < n; i++) {
-        fputc(' ', out);
-    }
-}
-
 static int total_width(const sm_layout *l) {
     int width = GAP * (l->n_shown - 1);
     for (int j = 0; j < l->n_shown; j++) {
@@ -133,7 +127,7 @@ static void write_row(const sm_layout *l, size_t row, int width, FILE *out) {
             const int padding = is_last ? 0 : l->widths[j] - sm_text_width(part);
             const bool right = sm_layout_is_number(l, j);
             if (part[0] != '\0') {
-                put_spaces(out, before + (right ? padding : 0));
+                sm_put_repeated(out, ' ', before + (right ? padding : 0));
                 sm_screen_put_within(out, width, column + (right ? padding : 0), 0, part);
                 before = 0;
             }
@@ -162,7 +156,7 @@ static void write_upright(const sm_layout *l, size_t row, int width, FILE *out) 
             continue;
         }
         fputs(heading, out);
-        put_spaces(out, widest + GAP - sm_text_width(heading));
+        sm_put_repeated(out, ' ', widest + GAP - sm_text_width(heading));
         sm_screen_put_within(out, width, widest + GAP, 0, cell);
         fputc('\n', out);
     }
