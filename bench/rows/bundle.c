@@ -35,31 +35,25 @@ static void put_line(FILE *out, const json_t *value) {
     free(line);
 }
 
-static void put_facts(FILE *out, const json_t *machine) {
-    char created[32];
-    const time_t now = time(NULL);
-    struct tm utc;
-    strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    json_t *facts = json_pack("{s:O, s:s, s:s}", "machine", machine, "created", created, "program", sm_build_version());
-    put_line(out, facts);
-    json_decref(facts);
-}
-
 void sm_bundle_make(const json_t *rows, const json_t *machine, char **text, size_t *size_bytes) {
     char *body = NULL;
     size_t body_bytes = 0;
     char header[HEADER_SIZE];
+    char created[32];
+    const time_t now = time(NULL);
+    struct tm utc;
     FILE *out = sm_memstream(&body, &body_bytes);
-    put_facts(out, machine);
+    strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    json_t *facts = json_pack("{s:O, s:s, s:s}", "machine", machine, "created", created, "program", sm_build_version());
+    put_line(out, facts);
+    json_decref(facts);
     for (size_t i = 0; i < json_array_size(rows); i++) {
         put_line(out, json_array_get(rows, i));
     }
     sm_memstream_close(out);
     write_header(body, body_bytes, header);
     *size_bytes = strlen(header) + body_bytes;
-    *text = sm_malloc(*size_bytes + 1);
-    memcpy(*text, header, strlen(header));
-    memcpy(*text + strlen(header), body, body_bytes + 1);
+    *text = sm_text_of("%s%s", header, body);
     free(body);
 }
 
@@ -81,7 +75,10 @@ static sm_status check_header(const char *path, const char *text, size_t size_by
     return SM_OK;
 }
 
-static sm_status parse_rows(const char *path, const char *body, json_t *rows) {
+// Appends the rows of a bundle's text.
+static sm_status parse(const char *path, const char *text, size_t size_bytes, json_t *rows) {
+    const char *body = NULL;
+    SM_TRY(check_header(path, text, size_bytes, &body));
     const char *line = strchr(body, '\n'); // after the facts
     for (line = line != NULL ? line + 1 : ""; *line != '\0';) {
         const size_t length = strcspn(line, "\n");
@@ -95,13 +92,6 @@ static sm_status parse_rows(const char *path, const char *body, json_t *rows) {
         line += length + (line[length] == '\n');
     }
     return SM_OK;
-}
-
-// Appends the rows of a bundle's text.
-static sm_status parse(const char *path, const char *text, size_t size_bytes, json_t *rows) {
-    const char *body = NULL;
-    SM_TRY(check_header(path, text, size_bytes, &body));
-    return parse_rows(path, body, rows);
 }
 
 // Of one file of bench/results/, or of all others.

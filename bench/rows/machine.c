@@ -87,11 +87,6 @@ static int64_t read_kilobytes(const char *path, const char *key) {
     return os_read_fact("", path, key, value, sizeof(value)) ? (int64_t)strtoll(value, NULL, 10) * 1024 : SM_ABSENT;
 }
 
-static json_t *file_text(const char *path) {
-    char line[LINE_SIZE];
-    return sm_json_text(read_line(path, line, sizeof(line)) ? line : NULL);
-}
-
 // --- processor -----------------------------------------------------------------------------
 
 // The extensions that decide which kernels can run; of RISC-V all that there are.
@@ -132,30 +127,9 @@ static json_t *isa_list(void) {
     return list;
 }
 
-// Processors of x86 alone tell.
-static json_t *hypervisor(void) {
-    char flags[LINE_SIZE];
-    return os_read_fact("", "/proc/cpuinfo", "flags", flags, sizeof(flags))
-               ? json_boolean(has_word(flags, "hypervisor"))
-               : json_null();
-}
-
-static json_t *cpu_quota(void) {
-    double quota_cpus;
-    int64_t throttled_ns;
-    os_cpu_allowed("", &quota_cpus, &throttled_ns);
-    return quota_cpus > 0 ? sm_json_real(quota_cpus) : json_null();
-}
-
 static json_t *count_of(hwloc_topology_t topology, hwloc_obj_type_t type) {
     int n = topology != NULL ? hwloc_get_nbobjs_by_type(topology, type) : 0;
     return n > 0 ? json_integer(n) : json_null();
-}
-
-static json_t *cpu_name(void) {
-    char name[SM_TEXT_SIZE];
-    os_processor_name("", name, sizeof(name));
-    return sm_json_text(name);
 }
 
 static json_t *cache_list(hwloc_topology_t topology) {
@@ -197,13 +171,24 @@ static hwloc_topology_t load_topology(void) {
 
 static json_t *cpu_facts(void) {
     hwloc_topology_t topology = load_topology();
-    json_t *cpu = json_object();
-    sm_json_put(cpu, {"name", cpu_name()}, {"sockets", count_of(topology, HWLOC_OBJ_PACKAGE)},
-                {"cores", count_of(topology, HWLOC_OBJ_CORE)}, {"threads", count_of(topology, HWLOC_OBJ_PU)},
-                {"threads_allowed", json_integer(os_n_processors())}, {"quota", cpu_quota()},
-                {"numa_nodes", count_of(topology, HWLOC_OBJ_NUMANODE)}, {"isa", isa_list()},
-                {"governor", file_text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")},
-                {"hypervisor", hypervisor()}, {"caches", cache_list(topology)});
+    char name[SM_TEXT_SIZE];
+    char governor[LINE_SIZE] = "";
+    char flags[LINE_SIZE];
+    double quota_cpus;
+    int64_t throttled_ns;
+    os_processor_name("", name, sizeof(name));
+    os_cpu_allowed("", &quota_cpus, &throttled_ns);
+    read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", governor, sizeof(governor));
+    const bool has_flags = os_read_fact("", "/proc/cpuinfo", "flags", flags, sizeof(flags)); // of x86 alone
+    json_t *cpu =
+        sm_json_put(json_object(), {"name", sm_json_text(name)}, {"sockets", count_of(topology, HWLOC_OBJ_PACKAGE)},
+                    {"cores", count_of(topology, HWLOC_OBJ_CORE)}, {"threads", count_of(topology, HWLOC_OBJ_PU)},
+                    {"threads_allowed", json_integer(os_n_processors())},
+                    {"quota", quota_cpus > 0 ? sm_json_real(quota_cpus) : json_null()},
+                    {"numa_nodes", count_of(topology, HWLOC_OBJ_NUMANODE)}, {"isa", isa_list()},
+                    {"governor", sm_json_text(governor)},
+                    {"hypervisor", has_flags ? json_boolean(has_word(flags, "hypervisor")) : json_null()},
+                    {"caches", cache_list(topology)});
     if (topology != NULL) {
         hwloc_topology_destroy(topology);
     }
@@ -211,12 +196,6 @@ static json_t *cpu_facts(void) {
 }
 
 // --- system and build -----------------------------------------------------------------------
-
-static json_t *load_averages(void) {
-    double load[3];
-    int n = getloadavg(load, 3);
-    return n == 3 ? json_pack("[f, f, f]", load[0], load[1], load[2]) : json_null();
-}
 
 // The choice in brackets of "always [madvise] never".
 static json_t *transparent_huge_pages(void) {
@@ -268,51 +247,44 @@ static json_t *environment(void) {
     return found;
 }
 
-static json_t *argument_list(int argc, char *const argv[]) {
-    json_t *list = json_array();
-    for (int i = 0; i < argc; i++) {
-        json_array_append_new(list, sm_json_bytes(argv[i]));
-    }
-    return list;
-}
-
-static json_t *build_dirty(void) {
-#ifdef SM_BUILD_DIRTY
-    return json_boolean(SM_BUILD_DIRTY);
-#else
-    return json_null();
-#endif
-}
-
 static json_t *unless_zero(int64_t value) { return sm_json_integer(value != 0 ? value : SM_ABSENT); }
 
-void sm_machine_facts(int argc, char *const argv[], json_t **facts) {
+json_t *sm_machine_facts(int argc, char *const argv[]) {
     struct utsname system;
-    bool named = uname(&system) == 0;
-    json_t *f = json_object();
+    const bool named = uname(&system) == 0;
+    double load[3];
+    const bool has_load = getloadavg(load, 3) == 3;
+    json_t *arguments = json_array();
     uint64_t total_bytes;
     uint64_t available_bytes;
     os_memory("", &total_bytes, &available_bytes);
-    sm_json_put(
-        f, {"host", sm_json_text(named ? system.nodename : NULL)}, {"os", operating_system()},
+    for (int i = 0; i < argc; i++) {
+        json_array_append_new(arguments, sm_json_bytes(argv[i]));
+    }
+#ifdef SM_BUILD_DIRTY
+    json_t *dirty = json_boolean(SM_BUILD_DIRTY);
+#else
+    json_t *dirty = json_null();
+#endif
+    return sm_json_put(
+        json_object(), {"host", sm_json_text(named ? system.nodename : NULL)}, {"os", operating_system()},
         {"kernel", named ? json_sprintf("%s %s %s", system.sysname, system.release, system.machine) : json_null()},
-        {"cpu", cpu_facts()}, {"load", load_averages()}, {"memory_bytes", unless_zero((int64_t)total_bytes)},
+        {"cpu", cpu_facts()}, {"load", has_load ? json_pack("[f, f, f]", load[0], load[1], load[2]) : json_null()},
+        {"memory_bytes", unless_zero((int64_t)total_bytes)},
         {"memory_available_bytes", unless_zero((int64_t)available_bytes)},
         {"transparent_huge_pages", transparent_huge_pages()}, {"compiler", sm_json_text(sm_build_compiler())},
         {"compiler_flags", sm_json_text(sm_build_flags())}, {"build_commit", sm_json_text(sm_build_commit())},
-        {"build_dirty", build_dirty()}, {"environment", environment()}, {"argv", argument_list(argc, argv)});
-    *facts = f;
+        {"build_dirty", dirty}, {"environment", environment()}, {"argv", arguments});
 }
 
 json_t *sm_machine_device(const sm_device_info *info) {
-    json_t *d = json_object();
-    sm_json_put(d, {"id", sm_json_text(info->id)}, {"name", sm_json_text(info->name)},
-                {"driver", sm_json_text(info->driver)}, {"isa", sm_json_text(info->isa)},
-                {"blas_core", sm_json_text(info->blas_core)}, {"tier", sm_json_text(info->tier)},
-                {"n_units", unless_zero(info->n_units)}, {"n_threads", unless_zero(info->n_threads)},
-                {"binding", sm_json_text(info->binding)}, {"memory_bytes", unless_zero((int64_t)info->memory_bytes)},
-                {"max_alloc_bytes", unless_zero((int64_t)info->max_alloc_bytes)});
-    return d;
+    return sm_json_put(json_object(), {"id", sm_json_text(info->id)}, {"name", sm_json_text(info->name)},
+                       {"driver", sm_json_text(info->driver)}, {"isa", sm_json_text(info->isa)},
+                       {"blas_core", sm_json_text(info->blas_core)}, {"tier", sm_json_text(info->tier)},
+                       {"n_units", unless_zero(info->n_units)}, {"n_threads", unless_zero(info->n_threads)},
+                       {"binding", sm_json_text(info->binding)},
+                       {"memory_bytes", unless_zero((int64_t)info->memory_bytes)},
+                       {"max_alloc_bytes", unless_zero((int64_t)info->max_alloc_bytes)});
 }
 
 // --- memory of this process -------------------------------------------------------------------

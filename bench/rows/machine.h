@@ -25,8 +25,8 @@ bool sm_build_has_mpi(void);
 //  load [1, 5, 15 minutes], memory_bytes, memory_available_bytes, transparent_huge_pages,
 //  compiler, compiler_flags, build_commit, build_dirty,
 //  environment {OMP_*, OPENBLAS_*, ...}, argv []}
-// The caller owns *facts.
-void sm_machine_facts(int argc, char *const argv[], json_t **facts);
+// The caller owns them.
+json_t *sm_machine_facts(int argc, char *const argv[]);
 
 // A device's part of the context: {id, name, driver, isa, blas_core, tier, n_units, n_threads, binding,
 // memory_bytes, max_alloc_bytes}.

@@ -212,11 +212,6 @@ static void skip_between(reader *r) {
     }
 }
 
-static bool is_last_line(const reader *r) {
-    const char *end = memchr(r->text + r->at, '\n', r->size_bytes - r->at);
-    return end == NULL || end + 1 == r->text + r->size_bytes;
-}
-
 // Moves to the next line, and on to the next that can begin a row.
 static void skip_line(reader *r) {
     do {
@@ -226,26 +221,15 @@ static void skip_line(reader *r) {
     } while (r->at < r->size_bytes && r->text[r->at] != '{');
 }
 
-static void check_version(reader *r, const json_t *row) {
-    double version = sm_json_number(row, "schema_version");
-    if (!r->warned_of_version && version > SM_ROW_SCHEMA_VERSION) {
-        r->warned_of_version = true;
-        warn(r, "%s: written by a newer stepmark (schema version %.0f, this one knows %d); fields may mean more",
-             r->name, version, SM_ROW_SCHEMA_VERSION);
-        return;
-    }
-}
-
 // A stretch of damage is one place, however many lines it has.
 static void note_damage(reader *r, const char *what) {
-    bool is_new = !r->in_damage;
-    r->in_damage = true;
-    r->n_damaged += is_new;
-    if (!is_new || r->n_damaged > WARNINGS_OF_A_KIND) {
-        return;
+    const char *end = memchr(r->text + r->at, '\n', r->size_bytes - r->at);
+    const bool is_last = end == NULL || end + 1 == r->text + r->size_bytes;
+    if (!r->in_damage && ++r->n_damaged <= WARNINGS_OF_A_KIND) {
+        warn(r, "%s: line %zu%s is damaged and was set aside: %s", r->name, line_of(r, r->at),
+             is_last ? ", the last," : "", what);
     }
-    warn(r, "%s: line %zu%s is damaged and was set aside: %s", r->name, line_of(r, r->at),
-         is_last_line(r) ? ", the last," : "", what);
+    r->in_damage = true;
 }
 
 // `stop`: how far the parser went. Each line after the damage may begin a row, even one that the parser took for a
@@ -258,23 +242,20 @@ static void skip_damage(reader *r, size_t stop) {
     skip_line(r);
 }
 
-static void skip_foreign(reader *r, json_t *object, size_t line) {
-    r->first_foreign = r->first_foreign != NULL ? r->first_foreign : json_incref(object);
-    if (r->n_skipped++ < WARNINGS_OF_A_KIND) {
-        warn(r, "%s: line %zu is no result row and was skipped: %s", r->name, line, sm_error_message());
-    }
-}
-
-static sm_status take_row(reader *r, json_t *row, size_t line) {
+static void take_row(reader *r, json_t *row, size_t line) {
     char contradiction[SM_CONTRADICTION_SIZE];
-    check_version(r, row);
+    const double version = sm_json_number(row, "schema_version");
+    if (!r->warned_of_version && version > SM_ROW_SCHEMA_VERSION) {
+        r->warned_of_version = true;
+        warn(r, "%s: written by a newer stepmark (schema version %.0f, this one knows %d); fields may mean more",
+             r->name, version, SM_ROW_SCHEMA_VERSION);
+    }
     sm_row_hold_to_itself(row, contradiction);
     if (contradiction[0] != '\0' && r->n_contradictory++ < WARNINGS_OF_A_KIND) {
         warn(r, "%s: line %zu contradicts itself, and its figures do not count: %s", r->name, line, contradiction);
     }
     complete(row);
     json_array_append(r->rows, row);
-    return SM_OK;
 }
 
 // With a device and a time, as `stepmark ladder` writes it. One that is wrong has no time.
@@ -287,43 +268,32 @@ static bool is_rung(const json_t *object) {
     return all;
 }
 
-static void take_rung(reader *r, json_t *object) { json_array_append(r->rungs, object); }
-
-static sm_status take_object(reader *r, json_t *object, size_t line) {
+static void take_object(reader *r, json_t *object, size_t line) {
     if (r->rungs != NULL && is_rung(object)) {
-        take_rung(r, object);
-        return SM_OK;
+        json_array_append(r->rungs, object);
+    } else if (sm_row_recognise(object) == SM_OK) {
+        take_row(r, object, line);
+    } else {
+        r->first_foreign = r->first_foreign != NULL ? r->first_foreign : json_incref(object);
+        if (r->n_skipped++ < WARNINGS_OF_A_KIND) {
+            warn(r, "%s: line %zu is no result row and was skipped: %s", r->name, line, sm_error_message());
+        }
     }
-    if (sm_row_recognise(object) == SM_OK) {
-        return take_row(r, object, line);
-    }
-    skip_foreign(r, object, line);
-    return SM_OK;
 }
 
-static sm_status read_object(reader *r) {
+static void read_object(reader *r) {
     json_error_t error;
     const size_t begin = r->at;
     json_t *object = json_loadb(r->text + begin, r->size_bytes - begin, JSON_DISABLE_EOF_CHECK, &error);
     if (object == NULL) {
         note_damage(r, error.text);
         skip_damage(r, begin + (size_t)(error.position > 0 ? error.position : 0));
-        return SM_OK;
+        return;
     }
     r->in_damage = false;
     r->at += (size_t)error.position;
-    sm_status status = take_object(r, object, line_of(r, begin));
+    take_object(r, object, line_of(r, begin));
     json_decref(object);
-    return status;
-}
-
-static sm_status read_next(reader *r) {
-    if (r->text[r->at] == '{') {
-        return read_object(r);
-    }
-    note_damage(r, "no JSON object");
-    skip_line(r);
-    return SM_OK;
 }
 
 // How many more there were than have a warning each.
@@ -331,13 +301,6 @@ static void count_rest(reader *r, size_t n, const char *what) {
     if (n > WARNINGS_OF_A_KIND) {
         warn(r, "%s: %zu %s in all", r->name, n, what);
     }
-}
-
-static sm_status no_rows(const reader *r) {
-    char what[WARNING_SIZE];
-    sm_foreign_text(r->text, r->size_bytes, r->first_foreign, what, sizeof(what));
-    return sm_fail(SM_ERR_FORMAT, "%s: holds no result row%s%s; give a file made by `stepmark run -o json` or -o jsonl",
-                   r->name, what[0] != '\0' ? "; it seems to be " : "", what);
 }
 
 // A block that cannot be read, or says two things, becomes a row without figures.
@@ -357,38 +320,45 @@ static void take_block_rows(reader *r, json_t *rows, const char *why, size_t lin
 }
 
 // Blocks within any text: what stands between them is not read.
-static sm_status read_blocks(reader *r, bool *has_any) {
+static bool read_blocks(reader *r) {
     char why[SM_BLOCK_WHY_SIZE];
     json_t *rows = NULL;
     size_t begin = 0;
-    *has_any = false;
+    bool has_any = false;
     while (sm_block_next(r->text, r->size_bytes, &r->at, &begin, &rows, why)) {
         const size_t line = line_of(r, begin);
-        *has_any = true;
+        has_any = true;
         if (why[0] != '\0') {
             take_block_rows(r, rows, why, line);
         }
         for (size_t i = 0; i < json_array_size(rows); i++) {
             sm_json_set_new(json_array_get(rows, i), "block", sm_json_integer((int64_t)line));
-            SM_TRY(take_object(r, json_array_get(rows, i), line));
+            take_object(r, json_array_get(rows, i), line);
         }
         json_decref(rows);
     }
-    return SM_OK;
+    return has_any;
 }
 
 static sm_status read_all(reader *r) {
-    bool has_blocks;
-    SM_TRY(read_blocks(r, &has_blocks));
-    r->at = has_blocks ? r->size_bytes : 0;
+    r->at = read_blocks(r) ? r->size_bytes : 0;
     for (skip_between(r); r->at < r->size_bytes; skip_between(r)) {
         if (r->interrupted != NULL && *r->interrupted) {
             return sm_fail(SM_ERR_INTERRUPTED, "%s: interrupted at line %zu", r->name, line_of(r, r->at));
         }
-        SM_TRY(read_next(r));
+        if (r->text[r->at] == '{') {
+            read_object(r);
+        } else {
+            note_damage(r, "no JSON object");
+            skip_line(r);
+        }
     }
     if (json_array_size(r->rows) + json_array_size(r->rungs) == 0) {
-        return no_rows(r);
+        char what[WARNING_SIZE];
+        sm_foreign_text(r->text, r->size_bytes, r->first_foreign, what, sizeof(what));
+        return sm_fail(SM_ERR_FORMAT,
+                       "%s: holds no result row%s%s; give a file made by `stepmark run -o json` or -o jsonl", r->name,
+                       what[0] != '\0' ? "; it seems to be " : "", what);
     }
     count_rest(r, r->n_damaged, "damaged places were set aside");
     count_rest(r, r->n_contradictory, "rows contradict themselves");

@@ -2,6 +2,7 @@
 #include "bench/rows/row.h"
 
 #include "bench/rows/machine.h"
+#include "bench/rows/row_json_schema.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -114,28 +115,15 @@ void sm_row_warn(sm_row *row, const char *format, ...) {
     json_array_append_new(row->warnings, sm_json_bytes(text));
 }
 
-static const char *status_name(sm_status status) {
-    switch (status) {
-    case SM_OK: return "ok";
-    case SM_ERR_OOM: return "oom";
-    case SM_ERR_TIMEOUT: return "timeout";
-    case SM_ERR_UNSUPPORTED:
-    case SM_ERR_INTERRUPTED: return "skipped";
-    case SM_ERR_USAGE:
-    case SM_ERR_INVALID:
-    case SM_ERR_IO:
-    case SM_ERR_FORMAT:
-    case SM_ERR_DEVICE:
-    case SM_ERR_MISMATCH:
-    case SM_ERR_REGRESSION:
-    case SM_ERR_INTERNAL: break;
-    }
-    return "error";
-}
-
 void sm_row_fail(sm_row *row, sm_status status) {
     const char *message = sm_error_message();
-    SM_ROW_TEXT(row->status, status_name(status));
+    const char *name = "error";
+    if (status == SM_OK || status == SM_ERR_OOM || status == SM_ERR_TIMEOUT) {
+        name = status == SM_OK ? "ok" : status == SM_ERR_OOM ? "oom" : "timeout";
+    } else if (status == SM_ERR_UNSUPPORTED || status == SM_ERR_INTERRUPTED) {
+        name = "skipped";
+    }
+    SM_ROW_TEXT(row->status, name);
     SM_ROW_TEXT(row->reason, message[0] != '\0' ? message : sm_status_text(status));
 }
 
@@ -175,32 +163,19 @@ sm_status sm_row_writer_open(sm_format format, FILE *out, sm_row_writer **writer
 }
 
 json_t *sm_row_numbered(json_t *row, size_t number) {
-    json_t *copy = number > 0 ? json_copy(row) : json_incref(row);
-    json_decref(row);
-    if (number > 0 && json_object_set_new(copy, ROW_NUMBER, json_integer((json_int_t)number)) != 0) {
-        json_decref(copy);
-        return NULL;
+    if (number == 0) {
+        return row;
     }
+    json_t *copy = json_copy(row);
+    json_decref(row);
+    json_object_set_new(copy, ROW_NUMBER, json_integer((json_int_t)number));
     return copy;
 }
 
-static bool has_status(const json_t *row) {
-    static const char *const known[] = {"ok", "oom", "timeout", "skipped", "error"};
-    const char *status = json_string_value(json_object_get(row, "status"));
-    for (size_t i = 0; status != NULL && i < sizeof(known) / sizeof(known[0]); i++) {
-        if (strcmp(status, known[i]) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 sm_status sm_row_write_record(sm_row_writer *writer, json_t *row) {
-    if (row != NULL && !has_status(row)) {
-        json_t *status = json_string("error");
-        json_t *reason = json_string("internal error: the row says neither that it was measured nor why not");
-        json_object_set_new(row, "status", status);
-        json_object_set_new(row, "reason", reason);
+    if (!sm_row_is_status(json_object_get(row, "status"))) {
+        const char *reason = "internal error: the row says neither that it was measured nor why not";
+        sm_json_put(row, {"status", json_string("error")}, {"reason", json_string(reason)});
     }
     return sm_record_write(writer, row);
 }

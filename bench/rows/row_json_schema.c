@@ -54,7 +54,7 @@ static bool allows(const sm_column *column, const json_t *value) {
     return false;
 }
 
-static bool is_status(const json_t *value) {
+bool sm_row_is_status(const json_t *value) {
     for (int i = 0; i < N_STATUSES; i++) {
         if (json_is_string(value) && strcmp(json_string_value(value), statuses[i]) == 0) {
             return true;
@@ -70,7 +70,7 @@ sm_status sm_row_validate(const json_t *row) {
     if (!json_is_integer(json_object_get(row, "schema_version"))) {
         return sm_fail(SM_ERR_FORMAT, "field schema_version: missing, or not a whole number");
     }
-    if (!is_status(json_object_get(row, "status"))) {
+    if (!sm_row_is_status(json_object_get(row, "status"))) {
         return sm_fail(SM_ERR_FORMAT, "field status: missing, or not one of ok, oom, timeout, skipped, error");
     }
     for (int i = 0; i < sm_row_table.n_columns; i++) {
@@ -86,21 +86,6 @@ sm_status sm_row_validate(const json_t *row) {
 
 static bool is_null(const json_t *value) { return value == NULL || json_is_null(value); }
 
-static bool has_time(const json_t *object) {
-    return json_is_number(json_object_get(object, "median_ns")) || json_is_number(json_object_get(object, "avg_ns")) ||
-           json_array_size(json_object_get(object, "samples_ns")) > 0;
-}
-
-static bool is_readable(const sm_column *column, const json_t *value) {
-    if (column->type == SM_COLUMN_INTEGER && json_is_number(value)) {
-        return true;
-    }
-    if (column->type == SM_COLUMN_INTEGERS && json_is_array(value)) {
-        return all_numbers(value, false);
-    }
-    return allows(column, value);
-}
-
 // `group`: "phases", for the members of that object; "" for those of the row.
 static sm_status check_members(const json_t *object, const char *group) {
     const char *key = NULL;
@@ -108,11 +93,15 @@ static sm_status check_members(const json_t *object, const char *group) {
     json_object_foreach((json_t *)object, key, value) {
         char name[128];
         snprintf(name, sizeof(name), "%s%s%.60s", group, group[0] != '\0' ? "." : "", key);
-        int column = sm_table_find(&sm_row_table, name);
-        if (column >= 0 && !is_readable(&sm_row_table.columns[column], value)) {
+        const int at = sm_table_find(&sm_row_table, name);
+        const sm_column *column = at >= 0 ? &sm_row_table.columns[at] : NULL;
+        const bool is_whole = column != NULL && column->type == SM_COLUMN_INTEGER && json_is_number(value);
+        const bool are_whole =
+            column != NULL && column->type == SM_COLUMN_INTEGERS && json_is_array(value) && all_numbers(value, false);
+        if (column != NULL && !is_whole && !are_whole && !allows(column, value)) {
             return sm_fail(SM_ERR_FORMAT, "field %s: a value of the wrong type", name);
         }
-        bool is_group = group[0] == '\0' && (strcmp(key, "phases") == 0 || strcmp(key, "sensors") == 0);
+        const bool is_group = group[0] == '\0' && (strcmp(key, "phases") == 0 || strcmp(key, "sensors") == 0);
         if (is_group) {
             SM_TRY(check_members(value, key));
         }
@@ -122,11 +111,13 @@ static sm_status check_members(const json_t *object, const char *group) {
 
 sm_status sm_row_recognise(const json_t *object) {
     const json_t *status = json_object_get(object, "status");
-    const bool timed = has_time(object);
+    const bool timed = json_is_number(json_object_get(object, "median_ns")) ||
+                       json_is_number(json_object_get(object, "avg_ns")) ||
+                       json_array_size(json_object_get(object, "samples_ns")) > 0;
     if (is_null(status) && !timed) {
         return sm_fail(SM_ERR_FORMAT, "it has neither a status nor a time");
     }
-    if (!is_null(status) && !is_status(status)) {
+    if (!is_null(status) && !sm_row_is_status(status)) {
         return sm_fail(SM_ERR_FORMAT, "its status is not one of ok, oom, timeout, skipped, error");
     }
     if (!timed && !json_is_integer(json_object_get(object, "schema_version"))) {

@@ -9,6 +9,8 @@
 // JSON Schema, draft 2020-12. Every field may be null; other fields are allowed. The caller owns it.
 json_t *sm_row_json_schema(void);
 
+bool sm_row_is_status(const json_t *value); // ok, oom, timeout, skipped or error
+
 // SM_ERR_FORMAT names the first field with an invalid value.
 sm_status sm_row_validate(const json_t *row);
 

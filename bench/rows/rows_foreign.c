@@ -1,7 +1,7 @@
 // rows_foreign.c: see read_rows.h.
 #include "bench/rows/read_rows.h"
 
-#include "bench/tables/json_values.h"
+#include "bench/tables/show.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -45,57 +45,36 @@ static const struct {
 
 enum { MOST_FIELDS = 4 };
 
-static void put(char *text, size_t size_bytes, const char *more) {
-    size_t used = strlen(text);
-    snprintf(text + used, size_bytes - used, "%s", more);
-}
-
-// "JSON of another kind, with the fields step, loss". Omits names that are not plain words, as the text goes to a
-// terminal.
+// "JSON of another kind, with step, loss". Omits names that are not plain words, as the text goes to a terminal.
 static void name_fields(const json_t *object, char *text, size_t size_bytes) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
     const char *key = NULL;
     json_t *value = NULL;
     int n = 0;
-    put(text, size_bytes, "JSON of another kind");
+    snprintf(text, size_bytes, "JSON of another kind");
     json_object_foreach((json_t *)object, key, value) {
         bool is_plain = key[0] != '\0' && key[strspn(key, letters)] == '\0' && strlen(key) < 32;
         if (is_plain && n < MOST_FIELDS) {
-            put(text, size_bytes, n++ == 0 ? ", with " : ", ");
-            put(text, size_bytes, key);
-        }
-    }
-}
-
-static void describe_object(const json_t *object, char *text, size_t size_bytes) {
-    for (size_t i = 0; i < sizeof(objects) / sizeof(objects[0]); i++) {
-        if (json_object_get(object, objects[i].fields[0]) != NULL &&
-            json_object_get(object, objects[i].fields[1]) != NULL) {
-            put(text, size_bytes, objects[i].kind);
-            return;
-        }
-    }
-    name_fields(object, text, size_bytes);
-}
-
-static void describe_text(const char *file_text, size_t file_bytes, char *text, size_t size_bytes) {
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        size_t length = strlen(texts[i].begin);
-        if (file_bytes >= length && memcmp(file_text, texts[i].begin, length) == 0) {
-            put(text, size_bytes, texts[i].kind);
-            return;
+            sm_append(text, size_bytes, "%s%s", n++ == 0 ? ", with " : ", ", key);
         }
     }
 }
 
 void sm_foreign_text(const char *file_text, size_t file_bytes, const json_t *first_object, char *text,
                      size_t size_bytes) {
-    text[0] = '\0';
-    if (first_object != NULL) {
-        describe_object(first_object, text, size_bytes);
-    } else if (file_bytes == 0) {
-        put(text, size_bytes, "empty");
+    const char *kind = NULL;
+    for (size_t i = 0; i < sizeof(objects) / sizeof(objects[0]) && kind == NULL && first_object != NULL; i++) {
+        const bool is_it = json_object_get(first_object, objects[i].fields[0]) != NULL &&
+                           json_object_get(first_object, objects[i].fields[1]) != NULL;
+        kind = is_it ? objects[i].kind : NULL;
+    }
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]) && kind == NULL && first_object == NULL; i++) {
+        const size_t length = strlen(texts[i].begin);
+        kind = file_bytes >= length && memcmp(file_text, texts[i].begin, length) == 0 ? texts[i].kind : NULL;
+    }
+    if (first_object != NULL && kind == NULL) {
+        name_fields(first_object, text, size_bytes);
     } else {
-        describe_text(file_text, file_bytes, text, size_bytes);
+        snprintf(text, size_bytes, "%s", kind != NULL ? kind : file_bytes == 0 ? "empty" : "");
     }
 }

@@ -2,6 +2,7 @@
 #include "bench/rows/sweep_log.h"
 
 #include "bench/tables/record.h"
+#include "src/io/input_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +22,8 @@ struct sm_sweep_log {
     sm_rows rows;
     json_t *by_key; // sweep_key -> row
 };
+
+static const size_t most_bytes = (size_t)1 << 40;
 
 static sm_status io_failure(const char *path, const char *what) {
     return sm_fail(SM_ERR_IO, "%s: %s: %s", path, what, strerror(errno));
@@ -42,41 +45,6 @@ static sm_status write_all(int file, const char *path, const char *bytes, size_t
 
 // --- what is there ---------------------------------------------------------------------------------
 
-static sm_status read_all(const sm_sweep_log *log, char **text, size_t *n) {
-    struct stat info;
-    if (fstat(log->file, &info) != 0 || !S_ISREG(info.st_mode)) {
-        return sm_fail(SM_ERR_IO, "%s: not a regular file; rows are appended to one", log->path);
-    }
-    *n = 0;
-    *text = malloc((size_t)info.st_size + 1);
-    if (*text == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for its %lld bytes", log->path, (long long)info.st_size);
-    }
-    while (*n < (size_t)info.st_size) {
-        ssize_t got = pread(log->file, *text + *n, (size_t)info.st_size - *n, (off_t)*n);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            free(*text);
-            return io_failure(log->path, "cannot be read");
-        }
-        *n += (size_t)got;
-    }
-    (*text)[*n] = '\0';
-    return SM_OK;
-}
-
-// Length of the complete lines at the beginning.
-static size_t whole_lines(const char *text, size_t n) {
-    while (n > 0 && text[n - 1] != '\n') {
-        n--;
-    }
-    return n;
-}
-
-static void warn(sm_sweep_log *log, json_t *text) { json_array_append_new(log->rows.warnings, text); }
-
 // Moves the text after the complete lines to PATH.damaged.
 static sm_status set_aside(sm_sweep_log *log, const char *tail, size_t n) {
     char path[PATH_MAX + 16];
@@ -94,27 +62,26 @@ static sm_status set_aside(sm_sweep_log *log, const char *tail, size_t n) {
     if (ftruncate(log->file, log->size_bytes) != 0) {
         return io_failure(log->path, "its damaged end cannot be cut off");
     }
-    warn(log, json_sprintf("%s: its last %d bytes are a damaged row; set aside in %s", log->path, (int)n, path));
+    json_array_append_new(log->rows.warnings, json_sprintf("%s: its last %d bytes are a damaged row; set aside in %s",
+                                                           log->path, (int)n, path));
     return SM_OK;
-}
-
-static void index_rows(sm_sweep_log *log) {
-    size_t i;
-    json_t *row;
-    json_array_foreach(log->rows.rows, i, row) {
-        const char *key = sm_rows_text(row, "sweep_key");
-        if (key[0] != '\0') {
-            json_object_set(log->by_key, key, row);
-        }
-    }
 }
 
 static sm_status read_rows(sm_sweep_log *log) {
     sm_status status = SM_OK;
     char *text = NULL;
     size_t n = 0;
-    SM_TRY(read_all(log, &text, &n));
-    size_t whole = whole_lines(text, n);
+    struct stat info;
+    size_t i;
+    json_t *row;
+    if (fstat(log->file, &info) != 0 || !S_ISREG(info.st_mode)) {
+        return sm_fail(SM_ERR_IO, "%s: not a regular file; rows are appended to one", log->path);
+    }
+    SM_TRY(sm_input_text(log->path, most_bytes, &text, &n));
+    size_t whole = n; // bytes of the complete lines at the beginning
+    while (whole > 0 && text[whole - 1] != '\n') {
+        whole--;
+    }
     log->size_bytes = (off_t)whole;
     if (whole > 0) { // checked first: a file without rows is not changed
         SM_TRY_GOTO(sm_rows_parse(log->path, text, whole, &log->rows));
@@ -122,7 +89,12 @@ static sm_status read_rows(sm_sweep_log *log) {
     if (whole < n && !log->only_reads) {
         SM_TRY_GOTO(set_aside(log, text + whole, n - whole));
     }
-    index_rows(log);
+    json_array_foreach(log->rows.rows, i, row) {
+        const char *key = sm_rows_text(row, "sweep_key");
+        if (key[0] != '\0') {
+            json_object_set(log->by_key, key, row);
+        }
+    }
 cleanup:
     free(text);
     return status;
@@ -197,26 +169,21 @@ json_t *sm_sweep_log_find(const sm_sweep_log *log, const char *key) { return jso
 
 const sm_rows *sm_sweep_log_rows(const sm_sweep_log *log) { return &log->rows; }
 
-static sm_status append_line(sm_sweep_log *log, const char *line, size_t n) {
+sm_status sm_sweep_log_append(sm_sweep_log *log, json_t *row) {
+    char *text = sm_json_dump(row);
+    char *line = sm_text_of("%s\n", text);
+    const size_t n = strlen(line);
     sm_status status = write_all(log->file, log->path, line, n);
     if (status == SM_OK && fdatasync(log->file) != 0) {
         status = io_failure(log->path, "cannot be made durable");
     }
+    free(text);
+    free(line);
     if (status != SM_OK) {
         (void)!ftruncate(log->file, log->size_bytes); // otherwise the next resume would move the rest, too
         return status;
     }
     log->size_bytes += (off_t)n;
-    return SM_OK;
-}
-
-sm_status sm_sweep_log_append(sm_sweep_log *log, json_t *row) {
-    char *text = sm_json_dump(row);
-    char *line = sm_text_of("%s\n", text);
-    sm_status status = append_line(log, line, strlen(line));
-    free(text);
-    free(line);
-    SM_TRY(status);
     json_array_append(log->rows.rows, row);
     json_object_set(log->by_key, sm_rows_text(row, "sweep_key"), row);
     return SM_OK;

@@ -75,7 +75,7 @@ void sm_training_facts(int argc, char *const argv[], const sm_device_info *devic
     static const char *const of_build[] = {"commit",   "build_commit", "dirty",          "build_dirty", "compiler",
                                            "compiler", "flags",        "compiler_flags", NULL};
     json_t *machine = NULL;
-    sm_machine_facts(argc, argv, &machine);
+    machine = sm_machine_facts(argc, argv);
     json_t *f = json_object();
     json_t *hardware = gather(machine, of_hardware);
     json_object_set_new(hardware, "device", device_facts(device));

@@ -86,7 +86,7 @@ sm_status cli_page_times(const cli_options *options, const sm_plan *plan, json_t
         return SM_OK;
     }
     SM_TRY(cli_select_devices(&options->device.backends, &devices));
-    sm_machine_facts(options->argc, options->argv, &bench.machine);
+    bench.machine = sm_machine_facts(options->argc, options->argv);
     for (int i = 0; i < devices.n; i++) {
         const cli_texts of_all = single.device.backends;
         cli_job job;

@@ -263,7 +263,7 @@ static sm_status loop(const cli_options *options, sm_comm *comm) {
     bench = (cli_bench){.options = options};
     SM_TRY(cli_single_job(options, comm, &job));
     SM_TRY_GOTO(read_baseline(options, &baselines));
-    sm_machine_facts(options->argc, options->argv, &bench.machine);
+    bench.machine = sm_machine_facts(options->argc, options->argv);
     sm_row_init(&row);
     status = cli_measure(&bench, &job, &row);
     if (sm_comm_rank(comm) == 0 && (status == SM_OK || cli_is_cut_short(status, &row))) {

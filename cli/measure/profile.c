@@ -128,7 +128,7 @@ static sm_status profile(const cli_options *options, sm_comm *comm) {
     single.work.accum = 1; // an op of several micro-batches has several times, but one place in a trace
     bench = (cli_bench){.options = &single};
     SM_TRY(cli_single_job(&single, comm, &job));
-    sm_machine_facts(options->argc, options->argv, &bench.machine);
+    bench.machine = sm_machine_facts(options->argc, options->argv);
     sm_row_init(&row);
     SM_TRY_GOTO(cli_measure(&bench, &job, &row));
     SM_TRY_GOTO(sm_comm_rank(comm) == 0 ? join(&single, &job, &row) : SM_OK);

@@ -22,7 +22,7 @@ sm_status cli_bundle(const cli_options *options) {
     sm_rows_init(&rows);
     sm_status status = cli_rows_read(options, NULL, &rows);
     if (status == SM_OK) {
-        sm_machine_facts(options->argc, options->argv, &machine);
+        machine = sm_machine_facts(options->argc, options->argv);
         sm_bundle_make(rows.rows, machine, &text, &size_bytes);
         status = sm_atomic_write_all(options->out.report_file, text, size_bytes);
     }

@@ -394,7 +394,7 @@ sm_status cli_sweeper_open(const cli_options *options, cli_sweeper *s) {
         return sm_fail(SM_ERR_OOM, "no memory to share with the processes that measure");
     }
     s->handed_on->bench.n_devices = 1;
-    sm_machine_facts(options->argc, options->argv, &s->machine);
+    s->machine = sm_machine_facts(options->argc, options->argv);
     const double available = sm_json_number(s->machine, "memory_available_bytes");
     s->memory_limit_bytes = options->measure.max_memory_gib > 0
                                 ? (int64_t)(options->measure.max_memory_gib * 1024 * 1024 * 1024)

@@ -48,7 +48,7 @@ sm_status cli_train_profile_show(const cli_options *options, const cli_job *job,
         cli_note("--profile: a training of fewer than %d steps has no step whose ops are timed", N_UNTYPICAL + PERIOD);
         return SM_OK;
     }
-    sm_machine_facts(options->argc, options->argv, &machine);
+    machine = sm_machine_facts(options->argc, options->argv);
     sm_row_init(&row);
     const cli_bench bench = {.options = options, .machine = (json_t *)machine};
     SM_TRY_GOTO(cli_set_configuration(&bench, job, &row));
