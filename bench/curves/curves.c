@@ -42,23 +42,6 @@ bool sm_curves_is_training(const char *path) {
 
 // --- reading -----------------------------------------------------------------------------------
 
-static sm_status read_run(const char *folder, sm_curve *c) {
-    char path[PATH_MAX];
-    return is_there(folder, SM_RUN_FILE) && join(folder, SM_RUN_FILE, path)
-               ? sm_json_read(path, SM_RUN_MOST_BYTES, &c->run)
-               : SM_OK;
-}
-
-// The first step is 1, or follows on the weights that the run began with.
-static sm_status read_log(const char *path, sm_curve *c) {
-    const json_t *from = json_object_get(json_array_get(json_object_get(c->run, "starts"), 0), "from_step");
-    char inner[PATH_MAX];
-    if (is_there(path, SM_RUN_LOG_FILE) && join(path, SM_RUN_LOG_FILE, inner)) {
-        path = inner;
-    }
-    return sm_training_log_read(path, from != NULL ? json_integer_value(from) + 1 : 1, &c->log);
-}
-
 static double pauses_at(const sm_logged_pause *pauses, size_t n, size_t *next, int64_t step) {
     double sum_s = 0;
     for (; *next < n && pauses[*next].step <= step; (*next)++) {
@@ -104,10 +87,18 @@ static void name_it(const sm_curves *all, const char *path, sm_curve *c) {
     }
 }
 
+// The first step is 1, or follows on the weights that the run began with.
 static sm_status read_curve(const char *path, const sm_curves *all, sm_curve *c) {
+    char inner[PATH_MAX];
     name_it(all, path, c);
-    SM_TRY(read_run(path, c));
-    SM_TRY(read_log(path, c));
+    if (is_there(path, SM_RUN_FILE) && join(path, SM_RUN_FILE, inner)) {
+        SM_TRY(sm_json_read(inner, SM_RUN_MOST_BYTES, &c->run));
+    }
+    const json_t *from = json_object_get(json_array_get(json_object_get(c->run, "starts"), 0), "from_step");
+    if (is_there(path, SM_RUN_LOG_FILE) && join(path, SM_RUN_LOG_FILE, inner)) {
+        path = inner;
+    }
+    SM_TRY(sm_training_log_read(path, from != NULL ? json_integer_value(from) + 1 : 1, &c->log));
     add_up(c);
     return SM_OK;
 }

@@ -50,13 +50,6 @@ static void put_double(message *m, unsigned field, double value) {
     put_fixed(m, bits, 8);
 }
 
-static void put_float(message *m, unsigned field, float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    put_key(m, field, FIXED32);
-    put_fixed(m, bits, 4);
-}
-
 static void put_bytes(message *m, unsigned field, const void *bytes, size_t n) {
     put_key(m, field, BYTES);
     put_varint(m, n);
@@ -95,19 +88,14 @@ static void write_record(const message *m, FILE *out) {
 static void add_value(message *summary, const char *tag, double value) {
     message one = {.n = 0};
     if (isfinite(value)) {
+        const float narrow = (float)value;
+        uint32_t bits;
+        memcpy(&bits, &narrow, sizeof bits);
         put_bytes(&one, 1, tag, strlen(tag));
-        put_float(&one, 2, (float)value);
+        put_key(&one, 2, FIXED32);
+        put_fixed(&one, bits, 4);
         put_bytes(summary, 1, one.bytes, one.n);
     }
-}
-
-static void write_event(double wall_time, int64_t step, const message *summary, FILE *out) {
-    message event = {.n = 0};
-    put_double(&event, 1, wall_time);
-    put_key(&event, 2, VARINT);
-    put_varint(&event, (uint64_t)step);
-    put_bytes(&event, 5, summary->bytes, summary->n);
-    write_record(&event, out);
 }
 
 // --- the training ------------------------------------------------------------------------------
@@ -144,7 +132,12 @@ sm_status sm_curve_events(const sm_curve *c, FILE *out) {
         for (; next < c->log.n_validations && c->log.validations[next].step <= s->step; next++) {
             add_value(&summary, "validation/loss", c->log.validations[next].loss);
         }
-        write_event(begin_s + c->time_s[i], s->step, &summary, out);
+        message event = {.n = 0};
+        put_double(&event, 1, begin_s + c->time_s[i]);
+        put_key(&event, 2, VARINT);
+        put_varint(&event, (uint64_t)s->step);
+        put_bytes(&event, 5, summary.bytes, summary.n);
+        write_record(&event, out);
     }
     return ferror(out) == 0 ? SM_OK : sm_fail(SM_ERR_IO, "cannot write events");
 }

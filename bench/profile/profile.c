@@ -1,6 +1,8 @@
 // profile.c: the lines of a profile, and its verdict.
 #include "bench/profile/profile.h"
 
+#include "bench/tables/show.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,17 +34,6 @@ static double roofline_ns(const sm_profile_input *in, const sm_op *op) {
 
 // Ops that did not run (their range is not part of the pass) took no time.
 static bool has_run(const sm_profile_input *in, int op) { return in->op_ns[op] > 0; }
-
-static double call_overhead_ns(const sm_profile_input *in) {
-    double least = NAN;
-    for (int i = 0; i < in->plan->n_ops; i++) {
-        double above = (double)in->op_ns[i] - roofline_ns(in, &in->plan->ops[i]);
-        if (has_run(in, i) && !(above >= least)) { // also while `least` is NaN
-            least = above;
-        }
-    }
-    return least < 0 ? 0 : least;
-}
 
 static sm_bound bound_of(const sm_profile_input *in, const sm_op *op, double overhead_ns) {
     double roofline = roofline_ns(in, op);
@@ -147,28 +138,24 @@ static void write_verdict(sm_profile *profile, const sm_profile_line *step, cons
                  "Without the device's ceilings the bound of this step is unknown.");
         return;
     }
-    int64_t bound_ns = step->bound_ns[step->bound];
-    int used = snprintf(profile->verdict, sizeof(profile->verdict),
-                        "This step is bound by %s: %.0f%% of its time, and all of it runs at %.0f%% of its roofline",
-                        sm_bound_name(step->bound), 100 * (double)bound_ns / wall_ns,
-                        100 * profile->total.roofline_ns / wall_ns);
-    if (worst == NULL || used < 0 || used >= (int)sizeof(profile->verdict)) {
+    char *text = profile->verdict;
+    const size_t size = sizeof(profile->verdict);
+    snprintf(text, size, "This step is bound by %s: %.0f%% of its time, and all of it runs at %.0f%% of its roofline",
+             sm_bound_name(step->bound), 100 * (double)step->bound_ns[step->bound] / wall_ns,
+             100 * profile->total.roofline_ns / wall_ns);
+    if (worst == NULL) {
         return;
     }
-    char *rest = profile->verdict + used;
-    size_t left = sizeof(profile->verdict) - (size_t)used;
     if ((double)profile->unaccounted_ns > worst->above_ns) {
-        snprintf(rest, left, "; look first at the time outside of the ops, %.3g ms (%.0f%%).",
-                 (double)profile->unaccounted_ns / 1e6, 100 * (double)profile->unaccounted_ns / wall_ns);
+        sm_append(text, size, "; look first at the time outside of the ops, %.3g ms (%.0f%%).",
+                  (double)profile->unaccounted_ns / 1e6, 100 * (double)profile->unaccounted_ns / wall_ns);
     } else {
-        snprintf(rest, left, "; look first at %s, which takes %.3g ms (%.0f%%) at least, %.3g ms above its roofline.",
-                 worst->name, (double)worst->self_ns / 1e6, 100 * (double)worst->self_ns / wall_ns,
-                 worst->above_ns / 1e6);
+        sm_append(text, size, "; look first at %s, which takes %.3g ms (%.0f%%) at least, %.3g ms above its roofline.",
+                  worst->name, (double)worst->self_ns / 1e6, 100 * (double)worst->self_ns / wall_ns,
+                  worst->above_ns / 1e6);
     }
     if (input->is_noisy) {
-        size_t end = strlen(profile->verdict);
-        snprintf(profile->verdict + end, sizeof(profile->verdict) - end,
-                 " The plain steps were noisy: measure again on a quieter machine before acting on it.");
+        sm_append(text, size, " The plain steps were noisy: measure again on a quieter machine before acting on it.");
     }
 }
 
@@ -188,7 +175,14 @@ static sm_status check_input(const sm_profile_input *in) {
 static void make_lines(const sm_profile_input *in, sm_profile_by by, sm_profile *profile) {
     const sm_plan *plan = in->plan;
     *profile = (sm_profile){.wall_ns = in->wall_ns, .headline_ns = in->headline_ns, .unaccounted_ns = in->wall_ns};
-    profile->overhead_ns = call_overhead_ns(in);
+    profile->overhead_ns = NAN; // the least that any op took above its roofline
+    for (int i = 0; i < plan->n_ops; i++) {
+        const double above_ns = (double)in->op_ns[i] - roofline_ns(in, &plan->ops[i]);
+        if (has_run(in, i) && !(above_ns >= profile->overhead_ns)) { // also while there is none
+            profile->overhead_ns = above_ns;
+        }
+    }
+    profile->overhead_ns = profile->overhead_ns < 0 ? 0 : profile->overhead_ns;
     profile->lines = sm_calloc((size_t)plan->n_ops + 1, sizeof(*profile->lines));
     for (int i = 0; i < plan->n_ops; i++) {
         if (has_run(in, i)) {

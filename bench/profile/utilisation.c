@@ -79,10 +79,6 @@ static ticks read_ticks(const char *line) {
     return (ticks){.busy = busy, .total = busy + t[3] + t[4] + t[7]};
 }
 
-static ticks all_ticks(const sm_utilisation *u) {
-    return strncmp(u->text, "cpu ", 4) == 0 ? read_ticks(u->text + 4) : (ticks){0, 0};
-}
-
 // For each processor, in the order of the file.
 static int each_ticks(const sm_utilisation *u, ticks each[MAX_PROCESSORS]) {
     int n = 0;
@@ -101,22 +97,18 @@ static double share_of(ticks before, ticks after) {
     return total > 0 ? (double)(after.busy - before.busy) / (double)total : NAN;
 }
 
-static double resident_bytes(const sm_utilisation *u) {
-    char text[128];
-    long long pages;
-    const bool found = read_whole(u->memory_file, text, sizeof(text)) && sscanf(text, "%*d %lld", &pages) == 1;
-    return found ? (double)pages * (double)sysconf(_SC_PAGESIZE) : NAN;
-}
-
 static sample look(sm_utilisation *u) {
     sample s;
+    char text[128];
+    long long pages;
     const ticks before = u->before;
     (void)read_whole(u->stat_file, u->text, STAT_BYTES);
-    u->before = all_ticks(u);
-    s.values[AT_cpu] = share_of(before, u->before);
-    s.values[AT_rss_bytes] = resident_bytes(u);
-    s.values[AT_gpu] = u->nvml != NULL ? sm_nvml_busy_share(u->nvml) : NAN;
+    u->before = strncmp(u->text, "cpu ", 4) == 0 ? read_ticks(u->text + 4) : (ticks){0, 0};
+    const bool is_told = read_whole(u->memory_file, text, sizeof(text)) && sscanf(text, "%*d %lld", &pages) == 1;
     const int64_t gpu_bytes = u->nvml != NULL ? sm_nvml_memory_bytes(u->nvml) : SM_ABSENT;
+    s.values[AT_cpu] = share_of(before, u->before);
+    s.values[AT_rss_bytes] = is_told ? (double)pages * (double)sysconf(_SC_PAGESIZE) : NAN;
+    s.values[AT_gpu] = u->nvml != NULL ? sm_nvml_busy_share(u->nvml) : NAN;
     s.values[AT_gpu_memory_bytes] = gpu_bytes != SM_ABSENT ? (double)gpu_bytes : NAN;
     s.values[AT_power_w] = u->nvml != NULL ? sm_nvml_power_w(u->nvml) : NAN;
     return s;
@@ -124,12 +116,12 @@ static sample look(sm_utilisation *u) {
 
 // --- keeping ----------------------------------------------------------------------------------------------
 
-static double mean_of(double a, double b) { return isnan(a) ? b : isnan(b) ? a : (a + b) / 2; }
-
 static void halve(sm_utilisation *u) {
     for (int i = 0; i < u->n / 2; i++) {
         for (int k = 0; k < N_SERIES; k++) {
-            u->samples[i].values[k] = mean_of(u->samples[2 * i].values[k], u->samples[2 * i + 1].values[k]);
+            const double a = u->samples[2 * i].values[k];
+            const double b = u->samples[2 * i + 1].values[k];
+            u->samples[i].values[k] = isnan(a) ? b : isnan(b) ? a : (a + b) / 2;
         }
     }
     u->n /= 2;
@@ -139,32 +131,23 @@ static void halve(sm_utilisation *u) {
     u->interval_ns *= 2;
 }
 
-static void keep(sm_utilisation *u, const sample *s) {
-    if (u->n == N_PLACES) {
-        halve(u);
-    }
-    u->samples[u->n++] = *s;
-}
-
-static void wait_until(sm_utilisation *u, int64_t when_ns) {
-    const struct timespec when = {.tv_sec = when_ns / 1000000000, .tv_nsec = when_ns % 1000000000};
-    while (!u->is_ended && sm_now_ns() < when_ns) {
-        (void)pthread_cond_timedwait(&u->changed, &u->lock, &when);
-    }
-}
-
 static void *watch(void *ctx) {
     sm_utilisation *u = ctx;
     int64_t next_ns = sm_now_ns();
     pthread_mutex_lock(&u->lock);
     for (;;) {
         next_ns += u->interval_ns;
-        wait_until(u, next_ns);
+        const struct timespec when = {.tv_sec = next_ns / 1000000000, .tv_nsec = next_ns % 1000000000};
+        while (!u->is_ended && sm_now_ns() < next_ns) {
+            (void)pthread_cond_timedwait(&u->changed, &u->lock, &when);
+        }
         if (u->is_ended) {
             break;
         }
-        const sample s = look(u);
-        keep(u, &s);
+        if (u->n == N_PLACES) {
+            halve(u);
+        }
+        u->samples[u->n++] = look(u);
         next_ns = next_ns < sm_now_ns() ? sm_now_ns() : next_ns; // missed looks are not made up for
     }
     pthread_mutex_unlock(&u->lock);
@@ -268,14 +251,6 @@ static json_t *values_of(const sm_utilisation *u, int which) {
     return values;
 }
 
-static json_t *processors_of(const sm_utilisation *u) {
-    json_t *values = json_array();
-    for (int i = 0; i < u->n_processors; i++) {
-        json_array_append_new(values, sm_json_real(rounded(share_of(u->at_begin[i], u->at_end[i]), AT_cpu)));
-    }
-    return values;
-}
-
 static json_t *make_series(const sm_utilisation *u) {
     static const char *const counts[] = {
 #define X(code, name) name,
@@ -300,7 +275,12 @@ static json_t *make_series(const sm_utilisation *u) {
         }
     }
     if (u->first[SM_UTILISATION_AFTER] > u->first[SM_UTILISATION_HEADLINE]) {
-        sm_json_set_new(series, "processors", processors_of(u));
+        json_t *processors = json_array();
+        for (int i = 0; i < u->n_processors; i++) {
+            const double share = share_of(u->at_begin[i], u->at_end[i]);
+            json_array_append_new(processors, sm_json_real(rounded(share, AT_cpu)));
+        }
+        sm_json_set_new(series, "processors", processors);
     }
     return series;
 }

@@ -71,9 +71,9 @@ static void text_setting(const sm_report_row *row, char *text, size_t size_bytes
     sm_text_precision(row->json, precision, sizeof(precision));
     const double n_batch = sm_json_number(row->json, "n_batch");
     snprintf(batch, sizeof(batch), isfinite(n_batch) ? "batch %.0f" : "batch not named", n_batch);
-    const int used = snprintf(text, size_bytes, "%s %s, %s", mode, precision, batch);
-    if (n_threads > 0 && !is_card && used < (int)size_bytes) {
-        snprintf(text + used, size_bytes - (size_t)used, ", %.0f thread%s", n_threads, sm_plural((size_t)n_threads));
+    snprintf(text, size_bytes, "%s %s, %s", mode, precision, batch);
+    if (n_threads > 0 && !is_card) {
+        sm_append(text, size_bytes, ", %.0f thread%s", n_threads, sm_plural((size_t)n_threads));
     }
 }
 
@@ -106,15 +106,6 @@ static void text_sentence(const char *work, const sm_report_row *const *entries,
     }
 }
 
-static void text_reason(const sm_report_row *row, const sm_costs *costs, char *text, size_t size_bytes) {
-    char why[WHY_SIZE];
-    char cost[SM_COST_TEXT_SIZE];
-    sm_rows_bound(row->json, why, sizeof(why));
-    sm_costs_text(costs, row->json, row->tokens_per_s, cost);
-    snprintf(text, size_bytes, "%s%s%s%s%s%s", why[0] != '\0' ? "It is " : "", why, why[0] != '\0' ? "." : "",
-             why[0] != '\0' && cost[0] != '\0' ? " " : "", cost, cost[0] != '\0' ? "." : "");
-}
-
 const sm_report_row *sm_report_answer(const sm_report_rows *report, const sm_costs *costs, char text[SM_ANSWER_SIZE],
                                       char reason[SM_ANSWER_SIZE]) {
     const sm_report_row *entries[MOST_DEVICES];
@@ -129,6 +120,11 @@ const sm_report_row *sm_report_answer(const sm_report_rows *report, const sm_cos
     if (!is_ranked(entries[0])) {
         return NULL;
     }
-    text_reason(entries[0], costs, reason, SM_ANSWER_SIZE);
+    char why[WHY_SIZE];
+    char cost[SM_COST_TEXT_SIZE];
+    sm_rows_bound(entries[0]->json, why, sizeof(why));
+    sm_costs_text(costs, entries[0]->json, entries[0]->tokens_per_s, cost);
+    snprintf(reason, SM_ANSWER_SIZE, "%s%s%s%s%s%s", why[0] != '\0' ? "It is " : "", why, why[0] != '\0' ? "." : "",
+             why[0] != '\0' && cost[0] != '\0' ? " " : "", cost, cost[0] != '\0' ? "." : "");
     return entries[0];
 }

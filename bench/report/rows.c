@@ -21,15 +21,9 @@ static const char *device_of(const json_t *row) {
     return device[0] != '\0' ? device : backend[0] != '\0' ? backend : sm_rows_text(row, "backend");
 }
 
+// Nothing where there is no part.
 static void append(char *text, size_t size_bytes, const char *separator, const char *part) {
-    const char *const pieces[] = {text[0] != '\0' ? separator : "", part};
-    for (int i = 0; i < 2 && part[0] != '\0'; i++) {
-        size_t used = strlen(text);
-        size_t n = strlen(pieces[i]);
-        n = n < size_bytes - used ? n : size_bytes - used - 1;
-        memcpy(text + used, pieces[i], n);
-        text[used + n] = '\0';
-    }
+    sm_append(text, size_bytes, "%s%s", text[0] != '\0' && part[0] != '\0' ? separator : "", part);
 }
 
 // Two hosts with the same chip get their host names.
@@ -48,14 +42,13 @@ static void name_machines(sm_report_rows *report) {
     }
 }
 
-static bool same_machine(const sm_report_row *a, const sm_report_row *b) { return strcmp(a->machine, b->machine) == 0; }
-
 // The device: its machine, and which of its devices if the rows name several.
 static void name_device(const sm_report_rows *report, sm_report_row *r) {
     const char *device = device_of(r->json);
     bool has_several = false;
     for (size_t i = 0; i < report->n && !has_several; i++) {
-        has_several = same_machine(&report->rows[i], r) && strcmp(device_of(report->rows[i].json), device) != 0;
+        has_several =
+            strcmp(report->rows[i].machine, r->machine) == 0 && strcmp(device_of(report->rows[i].json), device) != 0;
     }
     snprintf(r->device, sizeof(r->device), "%s", r->machine);
     append(r->device, sizeof(r->device), ", ", has_several || r->machine[0] == '\0' ? device : "");
@@ -73,14 +66,10 @@ typedef struct {
     int n;
 } models;
 
-static bool is_same_model(const json_t *a, const json_t *b) {
-    return strcmp(sm_rows_text(a, "model_type"), sm_rows_text(b, "model_type")) == 0 &&
-           strcmp(sm_rows_other_arch(a), sm_rows_other_arch(b)) == 0;
-}
-
 static int find_model(const models *m, const json_t *row) {
     int i = 0;
-    while (i < m->n && !is_same_model(m->first[i], row)) {
+    while (i < m->n && (strcmp(sm_rows_text(m->first[i], "model_type"), sm_rows_text(row, "model_type")) != 0 ||
+                        strcmp(sm_rows_other_arch(m->first[i]), sm_rows_other_arch(row)) != 0)) {
         i++;
     }
     return i;
@@ -112,9 +101,13 @@ static void find_models(const json_t *rows, models *m) {
     }
 }
 
-static void append_fields(const models *m, sm_report_row *r) {
-    char part[SM_IDENTITY_VALUE_SIZE];
-    int k = find_model(m, r->json);
+static void name_work(const models *m, sm_report_row *r) {
+    char part[SM_REPORT_NAME_SIZE];
+    const double n_accum = sm_json_number(r->json, "n_accum");
+    const double n_seq = sm_json_number(r->json, "n_seq");
+    sm_rows_model(r->json, part, sizeof(part));
+    snprintf(r->work, sizeof(r->work), "%.60s", part[0] != '\0' ? part : "model not named");
+    const int k = find_model(m, r->json);
     for (int d = 0; d < SM_MODEL_FIELD_COUNT && k < m->n; d++) {
         field_text(r->json, d, part);
         if ((m->varied[k] & (1u << d)) != 0 && part[0] != '\0') {
@@ -122,15 +115,6 @@ static void append_fields(const models *m, sm_report_row *r) {
             append(r->work, sizeof(r->work), " ", part);
         }
     }
-}
-
-static void name_work(const models *m, sm_report_row *r) {
-    char part[SM_REPORT_NAME_SIZE];
-    const double n_accum = sm_json_number(r->json, "n_accum");
-    const double n_seq = sm_json_number(r->json, "n_seq");
-    sm_rows_model(r->json, part, sizeof(part));
-    snprintf(r->work, sizeof(r->work), "%.60s", part[0] != '\0' ? part : "model not named");
-    append_fields(m, r);
     part[0] = '\0';
     if (isfinite(n_seq)) {
         snprintf(part, sizeof(part), "%.0f tokens", n_seq);

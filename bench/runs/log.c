@@ -46,16 +46,6 @@ static bool time_of(const json_t *line, const char *name, double absent, double 
     return field == NULL || json_is_null(field) ? !isnan(absent) : json_is_number(field) && *seconds >= 0;
 }
 
-static sm_status check_order(const reader *r, int64_t step) {
-    const sm_training_log *log = r->log;
-    int64_t expected = log->n_steps > 0 ? log->steps[log->n_steps - 1].step + 1 : r->first_step;
-    if (step == expected) {
-        return SM_OK;
-    }
-    return sm_fail(SM_ERR_FORMAT, "%s: line %zu: step %lld stands where step %lld belongs: %s", r->path, log->n_lines,
-                   (long long)step, (long long)expected, step < expected ? "it is repeated" : "steps are missing");
-}
-
 static sm_status take_step(reader *r, const json_t *line) {
     sm_training_log *log = r->log;
     sm_logged_step step = {.loss = sm_json_number(line, "loss"),
@@ -76,7 +66,12 @@ static sm_status take_step(reader *r, const json_t *line) {
     if (log->n_steps > 0 && step.epoch < log->steps[log->n_steps - 1].epoch) {
         return malformed(r, "an earlier epoch follows a later one");
     }
-    SM_TRY(check_order(r, step.step));
+    const int64_t expected = log->n_steps > 0 ? log->steps[log->n_steps - 1].step + 1 : r->first_step;
+    if (step.step != expected) {
+        return sm_fail(SM_ERR_FORMAT, "%s: line %zu: step %lld stands where step %lld belongs: %s", r->path,
+                       log->n_lines, (long long)step.step, (long long)expected,
+                       step.step < expected ? "it is repeated" : "steps are missing");
+    }
     (void)whole(line, "checked_ops", 0, &step.checked_ops);
     step.skipped = json_is_true(json_object_get(line, "skipped"));
     grow((void **)&log->steps, log->n_steps, sizeof(step));

@@ -26,7 +26,7 @@ typedef struct {
     double hidden_s;   // and that which did
     double comm_bytes; // sent and received by a process
     int64_t checked_ops;
-    bool skipped;      // no update, because a gradient was not finite
+    bool skipped; // no update, because a gradient was not finite
 } sm_logged_step;
 
 // Work outside of steps, and how long the training waited for it.

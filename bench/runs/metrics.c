@@ -50,13 +50,6 @@ static const json_t *last_start(const maker *m) { return json_array_get(m->start
 
 static int64_t whole(const json_t *object, const char *name) { return json_integer_value(sm_json_get(object, name)); }
 
-static sm_status read_log(maker *m) {
-    snprintf(m->log_path, sizeof(m->log_path), "%s/%s", m->folder, SM_RUN_LOG_FILE);
-    SM_TRY(sm_training_log_read(m->log_path, whole(json_array_get(m->starts, 0), "from_step") + 1, &m->log));
-    m->series = sm_calloc(m->log.n_steps, sizeof(*m->series));
-    return SM_OK;
-}
-
 // --- sums --------------------------------------------------------------------------------------
 
 // Steps [begin, end) of the log, and the pauses after them.
@@ -132,32 +125,23 @@ static double mean_half_width(const maker *m, const part *p, double (*value_of)(
     return sm_stats_mean_ci95_half(m->series, (int64_t)(p->end - p->begin));
 }
 
-static int set_real(json_t *object, const char *name, double value) {
-    return json_object_set_new(object, name, sm_json_real(value));
-}
-
-static int set_whole(json_t *object, const char *name, int64_t value) {
-    return json_object_set_new(object, name, json_integer(value));
-}
-
 // The distribution of step times.
-static sm_status set_step_times(const maker *m, const part *p, json_t *object) {
+static void set_step_times(const maker *m, const part *p, json_t *object) {
     const double n = (double)(p->end - p->begin);
-    set_real(object, "step_time_mean_sec", p->timed_s / n);
-    set_real(object, "step_time_mean_ci95_half_sec", mean_half_width(m, p, step_time));
+    const double comm_half_s = mean_half_width(m, p, comm_time);
+    const double step_half_s = mean_half_width(m, p, step_time);
     const sm_stats stats = sm_stats_of_reals(m->series, (int64_t)n);
-    set_real(object, "step_time_min_sec", stats.min);
-    set_real(object, "step_time_p50_sec", stats.median);
-    set_real(object, "step_time_p95_sec", stats.p95);
-    set_real(object, "step_time_max_sec", stats.max);
-    set_real(object, "dataload_time_mean_sec", p->data_s / n);
-    set_real(object, "comm_exposed_time_mean_sec", p->comm_s / n);
-    set_real(object, "comm_exposed_time_mean_ci95_half_sec", mean_half_width(m, p, comm_time));
+    sm_json_put(object, {"step_time_mean_sec", sm_json_real(p->timed_s / n)},
+                {"step_time_mean_ci95_half_sec", sm_json_real(step_half_s)},
+                {"step_time_min_sec", sm_json_real(stats.min)}, {"step_time_p50_sec", sm_json_real(stats.median)},
+                {"step_time_p95_sec", sm_json_real(stats.p95)}, {"step_time_max_sec", sm_json_real(stats.max)},
+                {"dataload_time_mean_sec", sm_json_real(p->data_s / n)},
+                {"comm_exposed_time_mean_sec", sm_json_real(p->comm_s / n)},
+                {"comm_exposed_time_mean_ci95_half_sec", sm_json_real(comm_half_s)});
     if (isfinite(p->hidden_s) && isfinite(p->comm_bytes)) {
-        set_real(object, "comm_hidden_time_mean_sec", p->hidden_s / n);
-        set_real(object, "comm_bytes_per_step", p->comm_bytes / n);
+        sm_json_put(object, {"comm_hidden_time_mean_sec", sm_json_real(p->hidden_s / n)},
+                    {"comm_bytes_per_step", sm_json_real(p->comm_bytes / n)});
     }
-    return SM_OK;
 }
 
 // The largest memory recorded by starts that began before `step`; NaN: none.
@@ -174,38 +158,33 @@ static double max_memory(const maker *m, int64_t step) {
 
 // --- epochs ------------------------------------------------------------------------------------
 
-static sm_status add_epoch(const maker *m, size_t begin, size_t end, json_t *epochs) {
+static json_t *epoch_of(const maker *m, size_t begin, size_t end) {
     const part p = sum_up(m, begin, end);
     const int64_t n = (int64_t)(end - begin);
-    json_t *epoch = json_object();
-    json_array_append_new(epochs, epoch);
-    set_whole(epoch, "epoch_idx", m->log.steps[begin].epoch);
-    set_real(epoch, "epoch_wall_time_sec", p.timed_s + p.validation_s + p.checkpoint_s);
-    set_real(epoch, "timed_steps_sec", p.timed_s);
-    set_real(epoch, "validation_sec", p.validation_s);
-    set_real(epoch, "checkpoint_sec", p.checkpoint_s);
-    set_whole(epoch, "steps", n);
-    set_whole(epoch, "micro_steps", n * whole(m->configuration, "grad_accum"));
-    set_whole(epoch, "optimizer_steps", n - p.n_skipped);
-    set_whole(epoch, "tokens_processed_global", p.tokens);
-    set_real(epoch, "tokens_per_sec_global", (double)p.tokens / p.timed_s);
-    set_real(epoch, "train_loss_avg_global", p.loss);
-    set_real(epoch, "val_loss_avg_global", p.val_loss);
-    set_real(epoch, "max_memory_bytes", max_memory(m, m->log.steps[end - 1].step));
-    return set_step_times(m, &p, epoch);
+    json_t *epoch = sm_json_put(
+        json_object(), {"epoch_idx", json_integer(m->log.steps[begin].epoch)},
+        {"epoch_wall_time_sec", sm_json_real(p.timed_s + p.validation_s + p.checkpoint_s)},
+        {"timed_steps_sec", sm_json_real(p.timed_s)}, {"validation_sec", sm_json_real(p.validation_s)},
+        {"checkpoint_sec", sm_json_real(p.checkpoint_s)}, {"steps", json_integer(n)},
+        {"micro_steps", json_integer(n * whole(m->configuration, "grad_accum"))},
+        {"optimizer_steps", json_integer(n - p.n_skipped)}, {"tokens_processed_global", json_integer(p.tokens)},
+        {"tokens_per_sec_global", sm_json_real((double)p.tokens / p.timed_s)},
+        {"train_loss_avg_global", sm_json_real(p.loss)}, {"val_loss_avg_global", sm_json_real(p.val_loss)},
+        {"max_memory_bytes", sm_json_real(max_memory(m, m->log.steps[end - 1].step))});
+    set_step_times(m, &p, epoch);
+    return epoch;
 }
 
-static sm_status make_epochs(const maker *m, json_t *metrics) {
+static json_t *epochs_of(const maker *m) {
     json_t *epochs = json_array();
-    json_object_set_new(metrics, "epochs", epochs);
     size_t begin = 0;
     for (size_t end = 1; end <= m->log.n_steps; end++) {
         if (end == m->log.n_steps || m->log.steps[end].epoch != m->log.steps[begin].epoch) {
-            SM_TRY(add_epoch(m, begin, end, epochs));
+            json_array_append_new(epochs, epoch_of(m, begin, end));
             begin = end;
         }
     }
-    return SM_OK;
+    return epochs;
 }
 
 // --- starts ------------------------------------------------------------------------------------
@@ -232,103 +211,78 @@ static double other_time(const maker *m, size_t index) {
     return isfinite(wall_s) ? wall_s - known_s : 0;
 }
 
-static double startup_time(const maker *m) {
-    double sum_s = 0;
-    for (size_t i = 0; i < json_array_size(m->starts); i++) {
-        double startup_ms = sm_json_number(json_array_get(m->starts, i), "startup_ms");
-        sum_s += isfinite(startup_ms) ? startup_ms / 1e3 : 0;
-    }
-    return sum_s;
-}
-
-static void make_starts(const maker *m, json_t *metrics) {
-    static const char *const names[] = {"time_utc",  "from_step", "startup_ms", "processes",
-                                        "transport", "hosts",     "scheduler",  "end"};
+static json_t *starts_of(const maker *m) {
     json_t *starts = json_array();
-    json_object_set_new(metrics, "starts", starts);
     for (size_t i = 0; i < json_array_size(m->starts); i++) {
-        json_t *start = json_object();
-        json_array_append_new(starts, start);
-        for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
-            json_object_set_new(start, names[k], sm_json_of(json_array_get(m->starts, i), names[k]));
-        }
+        const json_t *s = json_array_get(m->starts, i);
+        json_array_append_new(
+            starts, sm_json_put(json_object(), {"time_utc", sm_json_of(s, "time_utc")},
+                                {"from_step", sm_json_of(s, "from_step")}, {"startup_ms", sm_json_of(s, "startup_ms")},
+                                {"processes", sm_json_of(s, "processes")}, {"transport", sm_json_of(s, "transport")},
+                                {"hosts", sm_json_of(s, "hosts")}, {"scheduler", sm_json_of(s, "scheduler")},
+                                {"end", sm_json_of(s, "end")}));
     }
+    return starts;
 }
 
 // --- the whole ---------------------------------------------------------------------------------
 
-static void make_head(const maker *m, json_t *metrics) {
-    const json_t *last = last_start(m);
-    sm_json_put(metrics, {"schema_version", json_string(SM_TRAINING_SCHEMA_VERSION)},
-                {"run_id", sm_json_of(m->run, "run_id")},
-                {"timestamp_utc", sm_json_of(json_array_get(m->starts, 0), "time_utc")},
-                {"git_commit", sm_json_of(m->configuration, "engine.build_commit")},
-                {"command_line", sm_json_of(m->run, "command_line")}, {"env", sm_json_of(last, "environment")},
-                {"host", sm_json_of(last, "host")}, {"hardware", sm_json_of(last, "hardware")},
-                {"scheduler", sm_json_of(last, "scheduler")});
-    json_object_set(metrics, "training_config", (json_t *)m->configuration);
-    make_starts(m, metrics);
-}
-
-static sm_status make_summary(const maker *m, json_t *metrics) {
+static json_t *summary_of(const maker *m) {
     const part p = sum_up(m, 0, m->log.n_steps);
-    const double startup_s = startup_time(m);
+    const int64_t n = (int64_t)m->log.n_steps;
+    double startup_s = 0;
     double other_s = 0;
     for (size_t i = 0; i < json_array_size(m->starts); i++) {
+        const double startup_ms = sm_json_number(json_array_get(m->starts, i), "startup_ms");
+        startup_s += isfinite(startup_ms) ? startup_ms / 1e3 : 0;
         other_s += other_time(m, i);
     }
     const double untimed_s = startup_s + p.validation_s + p.checkpoint_s + other_s;
-    const int64_t n = (int64_t)m->log.n_steps;
-    json_t *s = json_object();
-    json_object_set_new(metrics, "summary", s);
-    set_real(s, "total_wall_time_sec", p.timed_s + untimed_s);
-    set_real(s, "timed_steps_sec", p.timed_s);
-    set_real(s, "untimed_sec", untimed_s);
-    set_real(s, "startup_sec", startup_s);
-    set_real(s, "validation_sec", p.validation_s);
-    set_real(s, "checkpoint_sec", p.checkpoint_s);
-    set_real(s, "other_sec", other_s);
-    set_whole(s, "steps", n);
-    set_whole(s, "micro_steps", n * whole(m->configuration, "grad_accum"));
-    set_whole(s, "optimizer_steps", n - p.n_skipped);
-    set_whole(s, "tokens_processed_global", p.tokens);
-    set_real(s, "mean_tokens_per_sec_global", (double)p.tokens / p.timed_s);
-    set_whole(s, "checked_steps", p.checked_steps);
-    set_whole(s, "checked_ops", p.checked_ops);
-    set_real(s, "final_train_loss", m->log.steps[n - 1].loss);
-    set_real(s, "final_val_loss", p.val_loss);
-    set_real(s, "best_val_loss", p.best_val_loss);
-    set_real(s, "max_memory_bytes", max_memory(m, INT64_MAX));
-    return set_step_times(m, &p, s);
+    json_t *summary = sm_json_put(
+        json_object(), {"total_wall_time_sec", sm_json_real(p.timed_s + untimed_s)},
+        {"timed_steps_sec", sm_json_real(p.timed_s)}, {"untimed_sec", sm_json_real(untimed_s)},
+        {"startup_sec", sm_json_real(startup_s)}, {"validation_sec", sm_json_real(p.validation_s)},
+        {"checkpoint_sec", sm_json_real(p.checkpoint_s)}, {"other_sec", sm_json_real(other_s)},
+        {"steps", json_integer(n)}, {"micro_steps", json_integer(n * whole(m->configuration, "grad_accum"))},
+        {"optimizer_steps", json_integer(n - p.n_skipped)}, {"tokens_processed_global", json_integer(p.tokens)},
+        {"mean_tokens_per_sec_global", sm_json_real((double)p.tokens / p.timed_s)},
+        {"checked_steps", json_integer(p.checked_steps)}, {"checked_ops", json_integer(p.checked_ops)},
+        {"final_train_loss", sm_json_real(m->log.steps[n - 1].loss)}, {"final_val_loss", sm_json_real(p.val_loss)},
+        {"best_val_loss", sm_json_real(p.best_val_loss)}, {"max_memory_bytes", sm_json_real(max_memory(m, INT64_MAX))});
+    set_step_times(m, &p, summary);
+    return summary;
 }
 
-static sm_status make_completion(const maker *m, json_t *metrics) {
-    char digest[SM_DIGEST_SIZE];
-    SM_TRY(sm_digest_file(m->log_path, digest));
+// `digest`: of the log.
+static json_t *completion_of(const maker *m, const char *digest) {
     const char *reason = json_string_value(sm_json_get(last_start(m), "end.reason"));
-    json_t *completion =
-        json_pack("{s:b, s:s?, s:I, s:I, s:s, s:I, s:s}", "completed",
-                  reason != NULL && strcmp(reason, "complete") == 0, "reason", reason, "first_step",
-                  (json_int_t)m->log.steps[0].step, "last_step", (json_int_t)m->log.steps[m->log.n_steps - 1].step,
-                  "log_file", SM_RUN_LOG_FILE, "log_lines", (json_int_t)m->log.n_lines, "log_digest", digest);
-    json_object_set_new(metrics, "completion", completion);
-    return SM_OK;
+    return json_pack("{s:b, s:s?, s:I, s:I, s:s, s:I, s:s}", "completed",
+                     reason != NULL && strcmp(reason, "complete") == 0, "reason", reason, "first_step",
+                     (json_int_t)m->log.steps[0].step, "last_step", (json_int_t)m->log.steps[m->log.n_steps - 1].step,
+                     "log_file", SM_RUN_LOG_FILE, "log_lines", (json_int_t)m->log.n_lines, "log_digest", digest);
 }
 
 sm_status sm_training_metrics_make(const char *folder, json_t **metrics) {
     maker m = {.folder = folder};
+    char digest[SM_DIGEST_SIZE];
     sm_status status = SM_OK;
-    json_t *made = json_object();
     *metrics = NULL;
     SM_TRY_GOTO(read_run(&m));
-    SM_TRY_GOTO(read_log(&m));
-    make_head(&m, made);
-    SM_TRY_GOTO(make_epochs(&m, made));
-    SM_TRY_GOTO(make_summary(&m, made));
-    SM_TRY_GOTO(make_completion(&m, made));
-    *metrics = json_incref(made);
+    snprintf(m.log_path, sizeof(m.log_path), "%s/%s", folder, SM_RUN_LOG_FILE);
+    SM_TRY_GOTO(sm_training_log_read(m.log_path, whole(json_array_get(m.starts, 0), "from_step") + 1, &m.log));
+    m.series = sm_calloc(m.log.n_steps, sizeof(*m.series));
+    SM_TRY_GOTO(sm_digest_file(m.log_path, digest));
+    const json_t *last = last_start(&m);
+    *metrics = sm_json_put(
+        json_object(), {"schema_version", json_string(SM_TRAINING_SCHEMA_VERSION)},
+        {"run_id", sm_json_of(m.run, "run_id")}, {"timestamp_utc", sm_json_of(json_array_get(m.starts, 0), "time_utc")},
+        {"git_commit", sm_json_of(m.configuration, "engine.build_commit")},
+        {"command_line", sm_json_of(m.run, "command_line")}, {"env", sm_json_of(last, "environment")},
+        {"host", sm_json_of(last, "host")}, {"hardware", sm_json_of(last, "hardware")},
+        {"scheduler", sm_json_of(last, "scheduler")}, {"training_config", sm_json_of(m.run, "configuration")},
+        {"starts", starts_of(&m)}, {"epochs", epochs_of(&m)}, {"summary", summary_of(&m)},
+        {"completion", completion_of(&m, digest)});
 cleanup:
-    json_decref(made);
     json_decref(m.run);
     sm_training_log_free(&m.log);
     free(m.series);

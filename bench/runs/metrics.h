@@ -39,7 +39,7 @@ bool sm_run_complete_digest(const char *text, char digest[SM_DIGEST_SIZE]);
 
 // {environment {OMP_*, ...}, host {name, os, kernel}, hardware {cpu {...}, memory_bytes, device {...}},
 //  build {commit, dirty, compiler, flags}, scheduler {name, job_id, nodes, n_tasks, variables {SLURM_*}} or null}
-// `device` may be NULL. SM_ERR_OOM is its only failure. The caller owns *facts.
-void sm_training_facts(int argc, char *const argv[], const sm_device_info *device, json_t **facts);
+// `device` may be NULL. The caller owns them.
+json_t *sm_training_facts(int argc, char *const argv[], const sm_device_info *device);
 
 #endif

@@ -1,6 +1,7 @@
 // run_check.c: a problem is a text that names the field and both values.
 #include "bench/runs/run_check.h"
 
+#include "bench/rows/read_rows.h"
 #include "bench/runs/metrics.h"
 #include "bench/tables/show.h"
 #include "src/io/input_file.h"
@@ -49,63 +50,50 @@ static bool is_null(const json_t *value) { return value == NULL || json_is_null(
 
 static bool close_to(double a, double b) { return fabs(a - b) <= same_within * fmax(fabs(a), fabs(b)); }
 
-static bool same_value(const json_t *a, const json_t *b) {
-    if (is_null(a) || is_null(b)) {
-        return is_null(a) && is_null(b);
-    }
-    if (json_is_number(a) && json_is_number(b)) {
-        return close_to(json_number_value(a), json_number_value(b));
-    }
-    return json_equal(a, b) == 1;
-}
-
-static sm_status compare_values(const comparison *c, const char *name, const json_t *a, const json_t *b);
+static void compare_values(const comparison *c, const char *name, const json_t *a, const json_t *b);
 
 // Compares members of both. The path of a file does not matter.
-static sm_status compare_members(const comparison *c, const char *name, const json_t *a, const json_t *b) {
+static void compare_members(const comparison *c, const char *name, const json_t *a, const json_t *b) {
     const char *key;
     json_t *value;
     char member[NAME_SIZE];
     json_object_foreach((json_t *)a, key, value) {
         snprintf(member, sizeof(member), "%.90s.%.60s", name, key);
         if (strcmp(key, "path") != 0) {
-            SM_TRY(compare_values(c, member, value, json_object_get(b, key)));
+            compare_values(c, member, value, json_object_get(b, key));
         }
     }
     json_object_foreach((json_t *)b, key, value) {
         snprintf(member, sizeof(member), "%.90s.%.60s", name, key);
         if (strcmp(key, "path") != 0 && json_object_get(a, key) == NULL) {
-            SM_TRY(compare_values(c, member, NULL, value));
+            compare_values(c, member, NULL, value);
         }
     }
-    return SM_OK;
 }
 
-static sm_status compare_items(const comparison *c, const char *name, const json_t *a, const json_t *b) {
-    char item[NAME_SIZE];
-    for (size_t i = 0; i < json_array_size(a); i++) {
-        snprintf(item, sizeof(item), "%.120s[%zu]", name, i);
-        SM_TRY(compare_values(c, item, json_array_get(a, i), json_array_get(b, i)));
-    }
-    return SM_OK;
-}
-
-static sm_status compare_values(const comparison *c, const char *name, const json_t *a, const json_t *b) {
+static void compare_values(const comparison *c, const char *name, const json_t *a, const json_t *b) {
     char here[VALUE_SIZE];
     char there[VALUE_SIZE];
+    char item[NAME_SIZE];
     if (json_is_object(a) && json_is_object(b)) {
-        return compare_members(c, name, a, b);
+        compare_members(c, name, a, b);
+        return;
     }
     if (json_is_array(a) && json_is_array(b) && json_array_size(a) == json_array_size(b)) {
-        return compare_items(c, name, a, b);
+        for (size_t i = 0; i < json_array_size(a); i++) {
+            snprintf(item, sizeof(item), "%.120s[%zu]", name, i);
+            compare_values(c, item, json_array_get(a, i), json_array_get(b, i));
+        }
+        return;
     }
-    if (same_value(a, b)) {
-        return SM_OK;
+    const bool is_same = is_null(a) || is_null(b)                 ? is_null(a) && is_null(b)
+                         : json_is_number(a) && json_is_number(b) ? close_to(json_number_value(a), json_number_value(b))
+                                                                  : json_equal(a, b);
+    if (!is_same) {
+        value_text(a, here);
+        value_text(b, there);
+        add_problem(c->run, "%s is %s, and %s in %s", name, here, there, c->where);
     }
-    value_text(a, here);
-    value_text(b, there);
-    add_problem(c->run, "%s is %s, and %s in %s", name, here, there, c->where);
-    return SM_OK;
 }
 
 // --- a run by itself ---------------------------------------------------------------------------
@@ -118,14 +106,6 @@ static void expect_equal(sm_training_run *run, const char *name, double b, const
     if (!(!isfinite(b) || close_to(a, b))) {
         add_problem(run, "%s is %.12g, and %s is %.12g", name, a, why, b);
     }
-}
-
-static double sum_of_epochs(const sm_training_run *run, const char *name) {
-    double sum = 0;
-    size_t i;
-    json_t *epoch;
-    json_array_foreach(json_object_get(run->metrics, "epochs"), i, epoch) { sum += sm_json_number(epoch, name); }
-    return sum;
 }
 
 // Fields required for a comparison.
@@ -166,33 +146,33 @@ static void check_sums(sm_training_run *run) {
     static const char *const summed[] = {
         "steps",           "micro_steps",    "optimizer_steps", "tokens_processed_global",
         "timed_steps_sec", "validation_sec", "checkpoint_sec"};
-    char name[NAME_SIZE];
     for (size_t i = 0; i < sizeof(summed) / sizeof(summed[0]); i++) {
+        char name[NAME_SIZE];
+        double sum = 0;
+        size_t k;
+        json_t *epoch;
+        json_array_foreach(json_object_get(run->metrics, "epochs"), k, epoch) {
+            sum += sm_json_number(epoch, summed[i]);
+        }
         snprintf(name, sizeof(name), "summary.%s", summed[i]);
         if (!is_null(sm_json_get(run->metrics, name))) {
-            expect_equal(run, name, sum_of_epochs(run, summed[i]), "the epochs' sum");
+            expect_equal(run, name, sum, "the epochs' sum");
         }
     }
 }
 
-// With documents, padding does not count as tokens.
-static void check_tokens(sm_training_run *run, double positions) {
+static void check_work(sm_training_run *run) {
+    const double global_batch = number(run, "training_config.global_batch");
+    const double positions = number(run, "summary.steps") * global_batch * number(run, "training_config.seq_len");
     const double tokens = number(run, "summary.tokens_processed_global");
     if (is_null(sm_json_get(run->metrics, "training_config.documents"))) {
         expect_equal(run, "summary.tokens_processed_global", positions, "steps x global batch x sequence length");
-        return;
-    }
-    if (!(tokens > 0 && tokens <= positions)) {
+    } else if (!(tokens > 0 && tokens <= positions)) { // padding does not count as tokens
         add_problem(run,
                     "summary.tokens_processed_global is %.15g, and steps x global batch x sequence length, the "
                     "most that documents can fill, is %.15g",
                     tokens, positions);
     }
-}
-
-static void check_work(sm_training_run *run) {
-    double global_batch = number(run, "training_config.global_batch");
-    check_tokens(run, number(run, "summary.steps") * global_batch * number(run, "training_config.seq_len"));
     double batch = number(run, "training_config.micro_batch") * number(run, "training_config.grad_accum") *
                    number(run, "training_config.n_processes");
     expect_equal(run, "training_config.global_batch", batch, "micro-batch x accumulation x processes");
@@ -226,14 +206,6 @@ static void check_completion(sm_training_run *run) {
     }
 }
 
-static void check_metrics(sm_training_run *run) {
-    check_fields(run);
-    check_sums(run);
-    check_work(run);
-    check_times(run);
-    check_completion(run);
-}
-
 // --- a folder ----------------------------------------------------------------------------------
 
 // The metrics must be those for which RUN_COMPLETE.txt was written.
@@ -262,61 +234,58 @@ static void check_complete(sm_training_run *run, const char *metrics_path) {
 }
 
 // Metrics computed again from the log must be the same.
-static sm_status check_against_log(sm_training_run *run) {
+static void check_against_log(sm_training_run *run) {
     static const char *const parts[] = {"run_id", "training_config", "epochs", "summary", "completion"};
     const comparison with_log = {run, "the log"};
     json_t *again = NULL;
-    sm_status status = sm_training_metrics_make(run->path, &again);
-    if (status != SM_OK) {
-        SM_TRY(status == SM_ERR_OOM ? status : SM_OK);
+    if (sm_training_metrics_make(run->path, &again) != SM_OK) {
         add_problem(run, "%s", sm_error_message());
-        return SM_OK;
+        return;
     }
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && status == SM_OK; i++) {
-        const json_t *written = json_object_get(run->metrics, parts[i]);
-        status = compare_values(&with_log, parts[i], written, json_object_get(again, parts[i]));
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        compare_values(&with_log, parts[i], json_object_get(run->metrics, parts[i]), json_object_get(again, parts[i]));
     }
     json_decref(again);
-    return status;
 }
 
 // --- reading -----------------------------------------------------------------------------------
 
-static sm_status read_metrics(sm_training_run *run, const char *path) {
+static bool read_metrics(sm_training_run *run, const char *path) {
     const sm_status status = sm_json_read(path, SM_RUN_MOST_BYTES, &run->metrics);
     if (status != SM_OK) {
-        SM_TRY(status == SM_ERR_OOM ? status : SM_OK);
         add_problem(run, "%s%s", sm_error_message(),
                     run->is_folder && status == SM_ERR_IO ? "; the training has not ended" : "");
-        return SM_OK;
+        return false;
     }
     if (!json_is_object(json_object_get(run->metrics, "summary")) ||
         !json_is_object(json_object_get(run->metrics, "training_config"))) {
         json_decref(run->metrics);
         run->metrics = NULL;
         add_problem(run, "%s: holds no metrics of a training: training_config and summary are not there", path);
-        return SM_OK;
+        return false;
     }
-    return SM_OK;
+    return true;
 }
 
-static sm_status read_run(sm_training_run *run) {
+static void read_run(sm_training_run *run) {
     char path[PATH_MAX];
     struct stat info;
     run->problems = json_array();
     run->is_folder = stat(run->path, &info) == 0 && S_ISDIR(info.st_mode);
     snprintf(path, sizeof(path), "%s%s%s", run->path, run->is_folder ? "/" : "",
              run->is_folder ? SM_TRAINING_METRICS_FILE : "");
-    SM_TRY(read_metrics(run, path));
-    if (run->metrics == NULL) {
-        return SM_OK;
+    if (!read_metrics(run, path)) {
+        return;
     }
     if (run->is_folder) {
         check_complete(run, path);
-        SM_TRY(check_against_log(run));
+        check_against_log(run);
     }
-    check_metrics(run);
-    return SM_OK;
+    check_fields(run);
+    check_sums(run);
+    check_work(run);
+    check_times(run);
+    check_completion(run);
 }
 
 void sm_training_runs_free(sm_training_runs *runs) {
@@ -328,17 +297,12 @@ void sm_training_runs_free(sm_training_runs *runs) {
     *runs = (sm_training_runs){.runs = NULL};
 }
 
-sm_status sm_training_runs_read(char *const *paths, int n, sm_training_runs *runs) {
-    sm_status status = SM_OK;
-    *runs = (sm_training_runs){.runs = sm_calloc((size_t)n + 1, sizeof(*runs->runs))};
-    for (; runs->n < (size_t)n && status == SM_OK; runs->n++) {
-        runs->runs[runs->n].path = paths[runs->n];
-        status = read_run(&runs->runs[runs->n]);
+void sm_training_runs_read(char *const *paths, int n, sm_training_runs *runs) {
+    *runs = (sm_training_runs){.runs = sm_calloc((size_t)n + 1, sizeof(*runs->runs)), .n = (size_t)n};
+    for (size_t i = 0; i < runs->n; i++) {
+        runs->runs[i].path = paths[i];
+        read_run(&runs->runs[i]);
     }
-    if (status != SM_OK) {
-        sm_training_runs_free(runs);
-    }
-    return status;
 }
 
 // --- runs together -----------------------------------------------------------------------------
@@ -367,42 +331,34 @@ static const char *const invariants[] = {
     "hardware.device.name",
 };
 
-static sm_status compare_work(const comparison *c, const sm_training_run *first, sm_work work) {
+static void compare_work(const comparison *c, const sm_training_run *first, sm_work work) {
     static const char *const fixed[] = {"training_config.global_batch", "summary.tokens_processed_global"};
     sm_training_run *run = c->run;
     for (size_t i = 0; i < 2 && work == SM_WORK_FIXED; i++) {
-        SM_TRY(compare_values(c, fixed[i], sm_json_get(run->metrics, fixed[i]), sm_json_get(first->metrics, fixed[i])));
-    }
-    if (work == SM_WORK_FIXED) {
-        return SM_OK;
+        compare_values(c, fixed[i], sm_json_get(run->metrics, fixed[i]), sm_json_get(first->metrics, fixed[i]));
     }
     double here = number(run, "training_config.global_batch") / number(run, "training_config.n_processes");
     double there = number(first, "training_config.global_batch") / number(first, "training_config.n_processes");
-    if (!close_to(here, there)) {
+    if (work == SM_WORK_FIXED_A_PROCESS && !close_to(here, there)) {
         add_problem(run, "training_config.global_batch / n_processes is %.6g, and %.6g in %s", here, there, c->where);
     }
-    return SM_OK;
 }
 
-sm_status sm_training_runs_compare(sm_training_runs *runs, sm_work work) {
+void sm_training_runs_compare(sm_training_runs *runs, sm_work work) {
     const sm_training_run *first = NULL;
     for (size_t i = 0; i < runs->n; i++) {
         sm_training_run *run = &runs->runs[i];
-        if (run->metrics == NULL) {
-            continue;
-        }
-        if (first == NULL) {
-            first = run;
+        if (run->metrics == NULL || first == NULL) {
+            first = run->metrics != NULL ? run : first;
             continue;
         }
         const comparison with_first = {run, first->path};
         for (size_t k = 0; k < sizeof(invariants) / sizeof(invariants[0]); k++) {
-            SM_TRY(compare_values(&with_first, invariants[k], sm_json_get(run->metrics, invariants[k]),
-                                  sm_json_get(first->metrics, invariants[k])));
+            compare_values(&with_first, invariants[k], sm_json_get(run->metrics, invariants[k]),
+                           sm_json_get(first->metrics, invariants[k]));
         }
-        SM_TRY(compare_work(&with_first, first, work));
+        compare_work(&with_first, first, work);
     }
-    return SM_OK;
 }
 
 sm_status sm_training_runs_verdict(const sm_training_runs *runs) {
@@ -460,52 +416,37 @@ static json_t *engine_of(const json_t *metrics) {
         return sm_json_text(json_string_value(engine));
     }
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        const char *part = json_string_value(json_object_get(engine, names[i]));
-        size_t used = strlen(text);
-        if (part != NULL && part[0] != '\0') {
-            snprintf(text + used, sizeof(text) - used, "%s%.40s", used > 0 ? " " : "", part);
-        }
+        const char *part = sm_rows_text(engine, names[i]);
+        sm_append(text, sizeof(text), "%s%.40s", text[0] != '\0' && part[0] != '\0' ? " " : "", part);
     }
     return sm_json_text(text);
 }
 
-// Of the last start.
-static json_t *transport_of(const json_t *metrics) {
-    const json_t *starts = json_object_get(metrics, "starts");
-    const size_t n = json_array_size(starts);
-    const json_t *last = n > 0 ? json_array_get(starts, n - 1) : NULL;
-    const char *text = json_string_value(json_object_get(last, "transport"));
-    return text != NULL ? sm_json_text(text) : json_null();
-}
-
-static void add_record(const sm_training_run *run, json_t *records) {
-    const json_t *m = run->metrics;
-    const bool ok = json_array_size(run->problems) == 0;
-    json_t *r = json_object();
-    json_array_append_new(records, r);
-    sm_json_put(r, {"run", sm_json_text(run->path)}, {"run_id", sm_json_of(m, "run_id")}, {"engine", engine_of(m)},
-                {"precision", sm_json_of(m, "training_config.precision")},
-                {"n_processes", sm_json_of(m, "training_config.n_processes")}, {"transport", transport_of(m)},
-                {"global_batch", sm_json_of(m, "training_config.global_batch")},
-                {"steps", sm_json_of(m, "summary.steps")}, {"tokens", sm_json_of(m, "summary.tokens_processed_global")},
-                {"timed_s", sm_json_of(m, "summary.timed_steps_sec")},
-                {"untimed_s", sm_json_of(m, "summary.untimed_sec")},
-                {"tokens_per_s", sm_json_of(m, "summary.mean_tokens_per_sec_global")},
-                {"computation", json_string(sm_json_number(m, "summary.checked_ops") > 0 ? "checked" : "unchecked")},
-                {"checked", json_string(run->is_folder ? "with its log" : "metrics alone")},
-                {"status", json_string(ok ? "ok" : "rejected")});
-    json_object_set(r, "problems", run->problems);
-}
-
-sm_status sm_training_runs_records(const sm_training_runs *runs, json_t **records) {
-    sm_status status = SM_OK;
-    *records = json_array();
-    for (size_t i = 0; i < runs->n && status == SM_OK; i++) {
-        add_record(&runs->runs[i], *records);
+json_t *sm_training_runs_records(const sm_training_runs *runs) {
+    json_t *records = json_array();
+    for (size_t i = 0; i < runs->n; i++) {
+        const sm_training_run *run = &runs->runs[i];
+        const json_t *m = run->metrics;
+        const json_t *starts = json_object_get(m, "starts");
+        const size_t n_starts = json_array_size(starts);
+        const json_t *last = json_array_get(starts, n_starts > 0 ? n_starts - 1 : 0);
+        const bool is_checked = sm_json_number(m, "summary.checked_ops") > 0;
+        const bool is_ok = json_array_size(run->problems) == 0;
+        json_array_append_new(
+            records,
+            sm_json_put(json_object(), {"run", sm_json_text(run->path)}, {"run_id", sm_json_of(m, "run_id")},
+                        {"engine", engine_of(m)}, {"precision", sm_json_of(m, "training_config.precision")},
+                        {"n_processes", sm_json_of(m, "training_config.n_processes")},
+                        {"transport", sm_json_text(sm_rows_text(last, "transport"))},
+                        {"global_batch", sm_json_of(m, "training_config.global_batch")},
+                        {"steps", sm_json_of(m, "summary.steps")},
+                        {"tokens", sm_json_of(m, "summary.tokens_processed_global")},
+                        {"timed_s", sm_json_of(m, "summary.timed_steps_sec")},
+                        {"untimed_s", sm_json_of(m, "summary.untimed_sec")},
+                        {"tokens_per_s", sm_json_of(m, "summary.mean_tokens_per_sec_global")},
+                        {"computation", json_string(is_checked ? "checked" : "unchecked")},
+                        {"checked", json_string(run->is_folder ? "with its log" : "metrics alone")},
+                        {"status", json_string(is_ok ? "ok" : "rejected")}, {"problems", json_incref(run->problems)}));
     }
-    if (status != SM_OK) {
-        json_decref(*records);
-        *records = NULL;
-    }
-    return status;
+    return records;
 }

@@ -30,18 +30,18 @@ typedef enum {
 } sm_work;
 
 // Reads run folders, or files like training_metrics.json, and checks each. A run that cannot be read has that as its
-// problem: SM_ERR_OOM is the only failure. The paths must outlive `runs`.
-sm_status sm_training_runs_read(char *const *paths, int n, sm_training_runs *runs);
+// problem. The paths must outlive `runs`.
+void sm_training_runs_read(char *const *paths, int n, sm_training_runs *runs);
 void sm_training_runs_free(sm_training_runs *runs);
 
 // Adds differences from the first run to each run's problems.
-sm_status sm_training_runs_compare(sm_training_runs *runs, sm_work work);
+void sm_training_runs_compare(sm_training_runs *runs, sm_work work);
 
 // SM_ERR_INVALID with the first problem, if any, naming run, field and both values.
 sm_status sm_training_runs_verdict(const sm_training_runs *runs);
 
 // One record for each run.
 extern const sm_table sm_run_check_table;
-sm_status sm_training_runs_records(const sm_training_runs *runs, json_t **records);
+json_t *sm_training_runs_records(const sm_training_runs *runs);
 
 #endif

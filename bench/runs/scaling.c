@@ -31,26 +31,23 @@ static double processes_of(const sm_training_run *run) { return number(run, "tra
 
 // --- whether there is a verdict ---------------------------------------------------------------------
 
-static double last_end(const sm_training_run *run, const char *name) {
+static const json_t *last_start(const sm_training_run *run) {
     const json_t *starts = json_object_get(run->metrics, "starts");
-    const json_t *start = json_array_get(starts, json_array_size(starts) - 1);
-    return sm_json_number(json_object_get(start, "end"), name);
+    return json_array_get(starts, json_array_size(starts) - 1);
 }
 
-// The run's processes on the host of its first.
-static double processes_beside(const sm_training_run *run) {
-    const json_t *starts = json_object_get(run->metrics, "starts");
-    const json_t *hosts = json_object_get(json_array_get(starts, json_array_size(starts) - 1), "hosts");
-    double n = 0;
-    for (size_t i = 0; i < json_array_size(hosts); i++) {
-        n += json_equal(json_array_get(hosts, i), json_array_get(hosts, 0));
-    }
-    return n > 0 ? n : 1;
+static double last_end(const sm_training_run *run, const char *name) {
+    return sm_json_number(json_object_get(last_start(run), "end"), name);
 }
 
 // The run's own other processes do not count as others; they are assumed to work as much as the measured one.
 static bool is_doubted(const sm_training_run *run, char doubt[SM_DOUBT_SIZE]) {
-    const double n_beside = processes_beside(run);
+    const json_t *hosts = json_object_get(last_start(run), "hosts");
+    double n_beside = 0; // processes on the host of its first
+    for (size_t i = 0; i < json_array_size(hosts); i++) {
+        n_beside += json_equal(json_array_get(hosts, i), json_array_get(hosts, 0));
+    }
+    n_beside = fmax(n_beside, 1);
     const double half_s = number(run, "summary.step_time_mean_ci95_half_sec");
     const double n_threads = number(run, "training_config.n_threads");
     const double siblings = n_beside > 1 ? (n_beside - 1) * last_end(run, "own_cpus") : 0;
@@ -99,49 +96,40 @@ static const sm_training_run *fewest_processes(const sm_training_runs *runs) {
     return base;
 }
 
-static bool belongs(const sm_training_run *run, const sm_training_run *base, sm_work work) {
-    bool strong = global_batch_of(run) == global_batch_of(base);
-    bool weak = sequences_of(run) == sequences_of(base);
-    return work == SM_WORK_FIXED ? strong || !weak : weak; // runs that are neither are refused as strong
-}
-
-// The runs of one kind, the base first; `runs` still owns them.
+// The runs of one kind, the base first; `runs` still owns them. Runs that are of neither kind are refused as strong.
 static void select_runs(const sm_training_runs *runs, sm_work work, sm_training_runs *selected) {
     const sm_training_run *base = fewest_processes(runs);
     *selected = (sm_training_runs){.runs = sm_calloc(runs->n, sizeof(*selected->runs))};
     selected->runs[selected->n++] = *base;
     for (size_t i = 0; i < runs->n; i++) {
-        if (&runs->runs[i] != base && belongs(&runs->runs[i], base, work)) {
-            selected->runs[selected->n++] = runs->runs[i];
+        const sm_training_run *run = &runs->runs[i];
+        const bool is_strong = global_batch_of(run) == global_batch_of(base);
+        const bool is_weak = sequences_of(run) == sequences_of(base);
+        if (run != base && (work == SM_WORK_FIXED ? is_strong || !is_weak : is_weak)) {
+            selected->runs[selected->n++] = *run;
         }
     }
 }
 
 // --- measured rows -----------------------------------------------------------------------------
 
-// Number of hosts, from the processes' names or the scheduler.
-static double nodes_of(const sm_training_run *run) {
-    const json_t *starts = json_object_get(run->metrics, "starts");
-    const json_t *hosts = json_object_get(json_array_get(starts, json_array_size(starts) - 1), "hosts");
-    double n = 0;
-    for (size_t i = 0; i < json_array_size(hosts); i++) {
-        bool again = false;
-        for (size_t k = 0; k < i; k++) {
-            again = again || json_equal(json_array_get(hosts, i), json_array_get(hosts, k));
-        }
-        n += !again;
-    }
-    return fmax(n > 0 ? n : NAN, number(run, "scheduler.n_nodes"));
-}
-
 // The layout of a row.
 typedef struct {
     double n_processes, n_nodes; // n_nodes: 0 if unknown
 } layout;
 
+// The number of hosts from the processes' names or the scheduler.
 static layout layout_of(const sm_training_run *run) {
-    double n_nodes = nodes_of(run);
-    return (layout){processes_of(run), isfinite(n_nodes) ? n_nodes : 0};
+    const json_t *hosts = json_object_get(last_start(run), "hosts");
+    double n_nodes = 0;
+    for (size_t i = 0; i < json_array_size(hosts); i++) {
+        size_t k = 0;
+        while (k < i && !json_equal(json_array_get(hosts, i), json_array_get(hosts, k))) {
+            k++;
+        }
+        n_nodes += k == i;
+    }
+    return (layout){processes_of(run), fmax(n_nodes, number(run, "scheduler.n_nodes"))}; // fmax ignores NaN
 }
 
 static int by_layout(const void *a, const void *b) {
@@ -229,15 +217,6 @@ static sm_status add_measured(sm_scaling *s, const sm_training_runs *runs, sm_wo
 
 // --- predicted rows ----------------------------------------------------------------------------
 
-static bool is_measured(const sm_scaling *s, size_t begin, double n_processes) {
-    for (size_t i = begin; i < s->n; i++) {
-        if (s->rows[i].n_processes == n_processes) {
-            return true;
-        }
-    }
-    return false;
-}
-
 // The slowest process sets the pace: it has one more sequence if they do not divide evenly.
 static sm_scaling_row predict_row(const sm_scaling *s, const sm_scaling_row *base, double n) {
     sm_scaling_row r = *base;
@@ -261,8 +240,12 @@ static sm_status add_predicted(sm_scaling *s, size_t begin, const int64_t *predi
     int n_too_many = 0;
     int n_too_wide = 0;
     for (int i = 0; i < n_predict; i++) {
-        double n = (double)predict[i];
-        if (is_measured(s, begin, n)) {
+        const double n = (double)predict[i];
+        bool is_there = false;
+        for (size_t k = begin; k < s->n; k++) {
+            is_there = is_there || s->rows[k].n_processes == n;
+        }
+        if (is_there) {
             continue;
         }
         if (base.work == SM_WORK_FIXED && n > base.global_batch) {
@@ -431,7 +414,7 @@ static sm_status add_table(sm_scaling *s, const sm_training_runs *all, sm_work w
     sm_training_runs runs;
     sm_status status = SM_OK;
     select_runs(all, work, &runs);
-    SM_TRY_GOTO(sm_training_runs_compare(&runs, work));
+    sm_training_runs_compare(&runs, work);
     SM_TRY_GOTO(sm_training_runs_verdict(&runs));
     SM_TRY_GOTO(add_measured(s, &runs, work));
     if (s->has_verdict) {

@@ -9,23 +9,14 @@
 #include <stdio.h>
 #include <string.h>
 
-// "1.94 ± 0.02"; `scale` digits after the point.
-static void show_with_half(const json_t *record, const char *value, const char *half, int decimals, char *text,
-                           size_t size_bytes) {
-    double v = sm_json_number(record, value);
-    double h = sm_json_number(record, half);
-    text[0] = '\0';
-    if (isfinite(v)) {
-        int used = snprintf(text, size_bytes, "%.*f", decimals, v);
-        if (isfinite(h) && h > 0) {
-            snprintf(text + used, size_bytes - (size_t)used, " ± %.*f", decimals, h);
-        }
-    }
-}
-
+// "1.94 ± 0.02"
 static void show_speedup(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    (void)column;
-    show_with_half(record, "speedup", "speedup_half", 2, text, size_bytes);
+    const double speedup = sm_json_number(record, column->name);
+    const double half = sm_json_number(record, "speedup_half");
+    text[0] = '\0';
+    if (isfinite(speedup)) {
+        snprintf(text, size_bytes, half > 0 ? "%.2f ± %.2f" : "%.2f", speedup, half);
+    }
 }
 
 static void show_rate(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
@@ -97,40 +88,19 @@ const sm_table sm_scaling_table = {"scaling", columns, (int)(sizeof(columns) / s
 
 static json_t *whole(double value) { return isfinite(value) ? json_integer((json_int_t)llround(value)) : json_null(); }
 
-static void set_reals(json_t *record, const sm_scaling_row *r) {
-    const struct {
-        const char *name;
-        double value;
-    } reals[] = {
-        {"step_s", r->step_s},
-        {"step_half_s", r->step_half_s},
-        {"tokens_per_s", r->tokens_per_s},
-        {"tokens_half_per_s", r->tokens_half_per_s},
-        {"timed_s", r->timed_s},
-        {"wall_s", r->wall_s},
-        {"speedup", r->speedup},
-        {"speedup_half", r->speedup_half},
-        {"efficiency", r->efficiency},
-        {"comm_s", r->comm_s},
-        {"comm_share", r->comm_s / r->step_s},
-        {"model_s", r->model.step_s},
-        {"model_serial_s", r->model.serial_s},
-        {"model_compute_s", r->model.compute_s},
-        {"model_comm_s", r->model.comm_s},
-    };
-    for (size_t i = 0; i < sizeof(reals) / sizeof(reals[0]); i++) {
-        json_object_set_new(record, reals[i].name, sm_json_real(reals[i].value));
-    }
-}
-
-static void add_record(const sm_scaling_row *r, json_t *records) {
-    json_t *record = json_object();
-    json_array_append_new(records, record);
-    sm_json_put(record, {"scaling", json_string(r->work == SM_WORK_FIXED ? "strong" : "weak")},
-                {"kind", json_string(r->is_predicted ? "predicted" : "measured")},
-                {"n_processes", whole(r->n_processes)}, {"n_nodes", whole(r->n_nodes)}, {"n_runs", whole(r->n_runs)},
-                {"global_batch", whole(r->global_batch)}, {"steps", whole(r->steps)}, {"tokens", whole(r->tokens)});
-    set_reals(record, r);
+static json_t *record_of(const sm_scaling_row *r) {
+    return sm_json_put(
+        json_object(), {"scaling", json_string(r->work == SM_WORK_FIXED ? "strong" : "weak")},
+        {"kind", json_string(r->is_predicted ? "predicted" : "measured")}, {"n_processes", whole(r->n_processes)},
+        {"n_nodes", whole(r->n_nodes)}, {"n_runs", whole(r->n_runs)}, {"global_batch", whole(r->global_batch)},
+        {"steps", whole(r->steps)}, {"tokens", whole(r->tokens)}, {"step_s", sm_json_real(r->step_s)},
+        {"step_half_s", sm_json_real(r->step_half_s)}, {"tokens_per_s", sm_json_real(r->tokens_per_s)},
+        {"tokens_half_per_s", sm_json_real(r->tokens_half_per_s)}, {"timed_s", sm_json_real(r->timed_s)},
+        {"wall_s", sm_json_real(r->wall_s)}, {"speedup", sm_json_real(r->speedup)},
+        {"speedup_half", sm_json_real(r->speedup_half)}, {"efficiency", sm_json_real(r->efficiency)},
+        {"comm_s", sm_json_real(r->comm_s)}, {"comm_share", sm_json_real(r->comm_s / r->step_s)},
+        {"model_s", sm_json_real(r->model.step_s)}, {"model_serial_s", sm_json_real(r->model.serial_s)},
+        {"model_compute_s", sm_json_real(r->model.compute_s)}, {"model_comm_s", sm_json_real(r->model.comm_s)});
 }
 
 // Speed-ups by tokens/s over the run of one process.
@@ -164,7 +134,7 @@ sm_status sm_scaling_records(const sm_scaling *scaling, const sm_work *work, jso
     *records = json_array();
     for (size_t i = 0; i < scaling->n && status == SM_OK; i++) {
         if (work == NULL || scaling->rows[i].work == *work) {
-            add_record(&scaling->rows[i], *records);
+            json_array_append_new(*records, record_of(&scaling->rows[i]));
         }
     }
     if (status == SM_OK && scaling->has_verdict && (work == NULL || *work == SM_WORK_FIXED)) {

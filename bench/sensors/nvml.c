@@ -43,11 +43,6 @@ static void find(void *library, const char *name, void *function) {
     memcpy(function, &symbol, sizeof(symbol));
 }
 
-// An OpenCL driver and NVML may differ in a prefix such as "NVIDIA ".
-static bool is_named(const char *theirs, const char *asked) {
-    return strstr(theirs, asked) != NULL || strstr(asked, theirs) != NULL;
-}
-
 static sm_status find_device(void *library, const char *name, nvml_device *device) {
     int (*count)(unsigned *);
     int (*at)(unsigned, nvml_device *);
@@ -62,9 +57,9 @@ static sm_status find_device(void *library, const char *name, nvml_device *devic
     }
     for (unsigned i = 0; i < n; i++) {
         nvml_device candidate;
-        char text[NAME_SIZE] = "";
+        char text[NAME_SIZE] = ""; // an OpenCL driver and NVML may differ in a prefix such as "NVIDIA "
         if (at(i, &candidate) == NVML_SUCCESS && name_of(candidate, text, sizeof(text)) == NVML_SUCCESS &&
-            text[0] != '\0' && is_named(text, name)) {
+            text[0] != '\0' && (strstr(text, name) != NULL || strstr(name, text) != NULL)) {
             *device = candidate;
             n_found++;
         }
@@ -115,47 +110,42 @@ void sm_nvml_close(sm_nvml *nvml) {
     }
 }
 
+// Calls an entry point that fills `value`; false where it is not there, or the device does not say.
+#define TELLS(nvml, entry, ...) ((nvml)->entry != NULL && (nvml)->entry((nvml)->device, __VA_ARGS__) == NVML_SUCCESS)
+
 int64_t sm_nvml_energy_mj(const sm_nvml *nvml) {
-    unsigned long long mj = 0;
-    bool known = nvml->energy != NULL && nvml->energy(nvml->device, &mj) == NVML_SUCCESS;
-    return known ? (int64_t)mj : SM_ABSENT;
+    unsigned long long mj;
+    return TELLS(nvml, energy, &mj) ? (int64_t)mj : SM_ABSENT;
 }
 
 double sm_nvml_temperature_c(const sm_nvml *nvml) {
-    unsigned celsius = 0;
-    bool known =
-        nvml->temperature != NULL && nvml->temperature(nvml->device, NVML_TEMPERATURE_GPU, &celsius) == NVML_SUCCESS;
-    return known ? (double)celsius : NAN;
+    unsigned celsius;
+    return TELLS(nvml, temperature, NVML_TEMPERATURE_GPU, &celsius) ? (double)celsius : NAN;
 }
 
 double sm_nvml_frequency_mhz(const sm_nvml *nvml) {
-    unsigned mhz = 0;
-    bool known = nvml->clock != NULL && nvml->clock(nvml->device, NVML_CLOCK_SM, &mhz) == NVML_SUCCESS;
-    return known ? (double)mhz : NAN;
+    unsigned mhz;
+    return TELLS(nvml, clock, NVML_CLOCK_SM, &mhz) ? (double)mhz : NAN;
 }
 
 uint64_t sm_nvml_throttle_reasons(const sm_nvml *nvml) {
-    unsigned long long reasons = 0;
-    bool known = nvml->throttle != NULL && nvml->throttle(nvml->device, &reasons) == NVML_SUCCESS;
-    return known ? (uint64_t)reasons : 0;
+    unsigned long long reasons;
+    return TELLS(nvml, throttle, &reasons) ? (uint64_t)reasons : 0;
 }
 
 double sm_nvml_busy_share(const sm_nvml *nvml) {
-    nvml_utilization rates = {0};
-    bool known = nvml->utilization != NULL && nvml->utilization(nvml->device, &rates) == NVML_SUCCESS;
-    return known ? (double)rates.gpu / 100 : NAN;
+    nvml_utilization rates;
+    return TELLS(nvml, utilization, &rates) ? (double)rates.gpu / 100 : NAN;
 }
 
 int64_t sm_nvml_memory_bytes(const sm_nvml *nvml) {
-    nvml_memory memory = {0};
-    bool known = nvml->memory != NULL && nvml->memory(nvml->device, &memory) == NVML_SUCCESS;
-    return known ? (int64_t)memory.used : SM_ABSENT;
+    nvml_memory memory;
+    return TELLS(nvml, memory, &memory) ? (int64_t)memory.used : SM_ABSENT;
 }
 
 double sm_nvml_power_w(const sm_nvml *nvml) {
-    unsigned mw = 0;
-    bool known = nvml->power != NULL && nvml->power(nvml->device, &mw) == NVML_SUCCESS;
-    return known ? (double)mw / 1000 : NAN;
+    unsigned mw;
+    return TELLS(nvml, power, &mw) ? (double)mw / 1000 : NAN;
 }
 
 void sm_nvml_throttle_text(uint64_t reasons, char *text, size_t size_bytes) {

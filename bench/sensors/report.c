@@ -206,18 +206,13 @@ static void set_energy(const sm_sensors *found, const sm_reading *a, const sm_re
     }
 }
 
-// The context is shared between rows: this row gets one of its own to write to.
-static void set_reasons(const sm_sensors *found, sm_row *row) {
-    json_t *context = row->context != NULL ? json_copy(row->context) : json_object();
-    json_object_set_new(context, "sensors_absent", json_copy(found->absent));
-    json_decref(row->context);
-    row->context = context;
-}
-
 void sm_sensors_report(const sm_sensors *found, const sm_reading *before, const sm_reading *after, int64_t n_samples,
                        double n_tokens, sm_row *row) {
     double seconds = (double)(after->time_ns - before->time_ns) / 1e9;
-    set_reasons(found, row);
+    json_t *context = row->context != NULL ? json_copy(row->context) : json_object(); // rows share the machine's
+    json_object_set_new(context, "sensors_absent", json_copy(found->absent));
+    json_decref(row->context);
+    row->context = context;
     set_load(before, after, seconds, row);
     set_memory(before, after, row);
     set_clock(found, before, after, row);

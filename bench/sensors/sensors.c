@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
+#include "clock.h"
 #include "os/os.h"
 #include "own_kernel.h"
 
@@ -251,10 +251,8 @@ static int64_t quota_throttled_ns(const sm_sensors *s) {
 }
 
 void sm_sensors_read(const sm_sensors *s, sm_reading *r) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
     memset(r, 0, sizeof(*r));
-    r->time_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    r->time_ns = sm_now_ns();
     read_usage(r);
     read_stat(s, r);
     for (int i = 0; i < s->n_energy; i++) {
@@ -273,7 +271,10 @@ void sm_sensors_read(const sm_sensors *s, sm_reading *r) {
     r->gpu_throttle_reasons = s->nvml != NULL ? sm_nvml_throttle_reasons(s->nvml) : 0;
 }
 
-static void find_all(sm_sensors *s, const char *gpu) {
+void sm_sensors_open(const char *root, const char *gpu, sm_sensors **sensors) {
+    sm_sensors *s = sm_calloc(1, sizeof(*s));
+    s->absent = json_object();
+    snprintf(s->root, sizeof(s->root), "%s", root);
     find_energy(s);
     find_temperature(s);
     find_clock(s);
@@ -285,13 +286,6 @@ static void find_all(sm_sensors *s, const char *gpu) {
     } else if (sm_nvml_open(gpu, &s->nvml) != SM_OK) {
         absent(s, "gpu", sm_error_message());
     }
-}
-
-void sm_sensors_open(const char *root, const char *gpu, sm_sensors **sensors) {
-    sm_sensors *s = sm_calloc(1, sizeof(*s));
-    s->absent = json_object();
-    snprintf(s->root, sizeof(s->root), "%s", root);
-    find_all(s, gpu);
     *sensors = s;
 }
 

@@ -23,18 +23,16 @@ static sm_status verdict(const cli_options *options, const sm_training_runs *run
 
 sm_status cli_check_run(const cli_options *options) {
     sm_training_runs runs;
-    json_t *records = NULL;
     sm_status status = SM_OK;
     if (options->n_operands == 0) {
         return sm_fail(SM_ERR_USAGE,
                        "give run folders, or their training_metrics.json: stepmark report --check RUN...");
     }
-    SM_TRY(sm_training_runs_read(options->operands, options->n_operands, &runs));
-    SM_TRY_GOTO(sm_training_runs_compare(&runs, options->compare.weak ? SM_WORK_FIXED_A_PROCESS : SM_WORK_FIXED));
-    SM_TRY_GOTO(sm_training_runs_records(&runs, &records));
-    SM_TRY_GOTO(sm_record_write_all(&sm_run_check_table, (sm_format)options->out.format, stdout, records));
-    status = verdict(options, &runs);
-cleanup:
+    sm_training_runs_read(options->operands, options->n_operands, &runs);
+    sm_training_runs_compare(&runs, options->compare.weak ? SM_WORK_FIXED_A_PROCESS : SM_WORK_FIXED);
+    json_t *records = sm_training_runs_records(&runs);
+    status = sm_record_write_all(&sm_run_check_table, (sm_format)options->out.format, stdout, records);
+    status = status == SM_OK ? verdict(options, &runs) : status;
     json_decref(records);
     sm_training_runs_free(&runs);
     return status;
@@ -100,7 +98,7 @@ sm_status cli_scaling(const cli_options *options) {
                        "give run folders, or their training_metrics.json: stepmark report --scaling RUN...");
     }
     sm_scaling *scaling = sm_calloc(1, sizeof(*scaling));
-    SM_TRY_GOTO(sm_training_runs_read(options->operands, options->n_operands, &runs));
+    sm_training_runs_read(options->operands, options->n_operands, &runs);
     SM_TRY_GOTO(sm_scaling_make(&runs, options->compare.predict.values, options->compare.predict.n, scaling));
     SM_TRY_GOTO(write_scaling(scaling, (sm_format)options->out.format));
     if (options->out.page != NULL) {

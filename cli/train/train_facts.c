@@ -49,7 +49,7 @@ static json_t *list_hosts(const char *names, int n) {
 sm_status cli_train_facts(const cli_options *options, const sm_session *session, sm_comm *comm, json_t **facts) {
     json_t *hosts = NULL;
     const char *transport = sm_exchange_transport(session->exchange);
-    sm_training_facts(options->argc, options->argv, &session->device->info, facts);
+    *facts = sm_training_facts(options->argc, options->argv, &session->device->info);
     const int n = sm_comm_size(comm);
     char mine[HOST_BYTES] = "";
     char *all = sm_calloc((size_t)n, HOST_BYTES);

@@ -225,7 +225,7 @@ TEST(facts) {
     char *argv[] = {program, NULL};
     json_t *f = NULL;
     unsetenv("SLURM_JOB_ID");
-    sm_training_facts(1, argv, NULL, &f);
+    f = sm_training_facts(1, argv, NULL);
     assert_true(json_is_null(json_object_get(f, "scheduler")));
     assert_true(json_is_object(sm_json_get(f, "hardware.cpu")));
     json_decref(f);
@@ -233,7 +233,7 @@ TEST(facts) {
     setenv("SLURM_JOB_NUM_NODES", "2", 1);
     setenv("SLURM_RESTART_COUNT", "1", 1);
     setenv("SLURM_JOB_USER", "somebody", 1);
-    sm_training_facts(1, argv, NULL, &f);
+    f = sm_training_facts(1, argv, NULL);
     expect_number(f, "scheduler.job_id", 77);
     expect_number(f, "scheduler.n_nodes", 2);
     expect_number(f, "scheduler.restart_count", 1);
@@ -248,8 +248,8 @@ TEST(facts) {
 // Runs check-run's work on folders or files; the verdict, its message kept.
 static sm_status check(char *const *paths, int n, sm_work work) {
     sm_training_runs runs;
-    expect_ok("read", sm_training_runs_read(paths, n, &runs));
-    expect_ok("compare", sm_training_runs_compare(&runs, work));
+    sm_training_runs_read(paths, n, &runs);
+    sm_training_runs_compare(&runs, work);
     sm_status status = sm_training_runs_verdict(&runs);
     sm_training_runs_free(&runs);
     return status;
