@@ -101,28 +101,6 @@ static const result *find(const sm_advisor *a, int64_t configuration, int round)
     return NULL;
 }
 
-static bool is_tried(const sm_advisor *a, int64_t configuration) {
-    for (int i = 0; i < a->n_results; i++) {
-        if (a->results[i].trial.configuration == configuration) {
-            return true;
-        }
-    }
-    return false;
-}
-
-// The reference if the default has no speed: the mean of round 0.
-static double mean_of_screen(const sm_advisor *a) {
-    double sum = 0;
-    int n = 0;
-    for (int i = 0; i < a->n_results; i++) {
-        if (a->results[i].trial.round == 0 && isfinite(a->results[i].log_speed)) {
-            sum += a->results[i].log_speed;
-            n++;
-        }
-    }
-    return n > 0 ? sum / n : 0;
-}
-
 static double default_in(const sm_advisor *a, int round) {
     const result *r = find(a, 0, round);
     return r != NULL ? r->log_speed : NAN;
@@ -130,15 +108,23 @@ static double default_in(const sm_advisor *a, int round) {
 
 // The speed that a round's speeds are relative to: the default's in that round, or its last one before. All of round 0
 // depends on it, so the default runs again at the end of the round and the faster run counts, as disturbances only
-// slow.
+// slow. If the default has no speed, the mean of round 0.
 static double base_of(const sm_advisor *a, int round) {
+    double sum = 0;
+    int n = 0;
     for (; round > 0; round--) {
         if (isfinite(default_in(a, round))) {
             return default_in(a, round);
         }
     }
     const double base = fmax(default_in(a, 0), default_in(a, 1)); // fmax ignores NaN
-    return isfinite(base) ? base : mean_of_screen(a);
+    for (int i = 0; i < a->n_results && !isfinite(base); i++) {
+        if (a->results[i].trial.round == 0 && isfinite(a->results[i].log_speed)) {
+            sum += a->results[i].log_speed;
+            n++;
+        }
+    }
+    return isfinite(base) ? base : n > 0 ? sum / n : 0;
 }
 
 // Mean gain over the default in all rounds, as a logarithm; with three or more rounds without the smallest and the
@@ -195,13 +181,10 @@ static double gain_of_first_run(const sm_advisor *a, int axis, int level) {
 // as much as the best of its axis.
 static double first_gain(const sm_advisor *a, int axis, int level) {
     double best = 0;
-    if (!is_large(a, axis, level)) {
-        return gain_of_first_run(a, axis, level);
-    }
-    for (int other = 1; other < a->choices.n_levels[axis]; other++) {
+    for (int other = 1; other < a->choices.n_levels[axis] && is_large(a, axis, level); other++) {
         best = fmax(best, gain_of_first_run(a, axis, other)); // fmax ignores NaN
     }
-    return best;
+    return is_large(a, axis, level) ? best : gain_of_first_run(a, axis, level);
 }
 
 // A level's gain over that of `from`, as measured next to the configuration nearest to `from` that ran with both, since
@@ -234,39 +217,34 @@ static void learn(sm_advisor *a, int64_t from) {
     }
 }
 
-// Relative to `from`: the product of the gains of all changed levels.
-static double expected_gain(const sm_advisor *a, int64_t configuration) {
-    double sum = 0;
-    for (int axis = 0; axis < a->choices.n_axes; axis++) {
-        sum += a->effects[axis][sm_choices_level(&a->choices, configuration, axis)];
-    }
-    return sum;
-}
-
 // --- rounds ------------------------------------------------------------------------------------------
 
 static bool is_queued(const sm_advisor *a, int64_t configuration) {
-    for (int i = 0; i < a->n_queue; i++) {
-        if (a->queue[i] == configuration) {
-            return true;
-        }
+    bool found = false;
+    for (int i = 0; i < a->n_queue && !found; i++) {
+        found = a->queue[i] == configuration;
     }
-    return false;
+    return found;
 }
 
 // The configuration with the highest expected speed among those that were not tried and differ from `from` on at most
-// so many axes, if it gains more than `least`; -1: none. `large` is an axis, or ANY_AXIS: then only those with one of
-// its levels that do not fit alone.
+// so many axes, if it gains more than `least`: the product of the gains of all changed levels. -1: none. `large` is an
+// axis, or ANY_AXIS: then only those with one of its levels that do not fit alone.
 static int64_t most_promising(const sm_advisor *a, int large, int most_distance, double least) {
-    const int64_t n = sm_choices_count(&a->choices);
     int64_t best = -1;
     double best_gain = least;
-    for (int64_t i = 0; i < n; i++) {
-        const bool counts = (large == ANY_AXIS || is_large(a, large, sm_choices_level(&a->choices, i, large))) &&
-                            distance(&a->choices, i, a->from) <= most_distance && !is_tried(a, i) && !is_queued(a, i);
-        const double gain = counts ? expected_gain(a, i) : NAN;
+    for (int64_t one = 0; one < sm_choices_count(&a->choices); one++) {
+        bool counts = (large == ANY_AXIS || is_large(a, large, sm_choices_level(&a->choices, one, large))) &&
+                      distance(&a->choices, one, a->from) <= most_distance && !is_queued(a, one);
+        for (int i = 0; i < a->n_results && counts; i++) {
+            counts = a->results[i].trial.configuration != one;
+        }
+        double gain = counts ? 0 : NAN;
+        for (int axis = 0; axis < a->choices.n_axes && counts; axis++) {
+            gain += a->effects[axis][sm_choices_level(&a->choices, one, axis)];
+        }
         if (gain > best_gain) {
-            best = i;
+            best = one;
             best_gain = gain;
         }
     }
@@ -288,14 +266,6 @@ static int64_t most_promising_large(const sm_advisor *a) {
     return promising;
 }
 
-static int count_runs(const sm_advisor *a, int64_t configuration) {
-    int n = 0;
-    for (int i = 0; i < a->n_results; i++) {
-        n += a->results[i].trial.configuration == configuration && a->results[i].trial.round > 0;
-    }
-    return n;
-}
-
 // A configuration about as fast as `from` that has not run often; -1: none.
 static int64_t nearest_tie(const sm_advisor *a) {
     int64_t best = -1;
@@ -303,22 +273,16 @@ static int64_t nearest_tie(const sm_advisor *a) {
     for (int i = 0; i < a->n_results; i++) {
         const int64_t one = a->results[i].trial.configuration;
         const double gain = measured_gain(a, one);
-        if (gain > best_gain && one != 0 && !is_queued(a, one) && count_runs(a, one) < MOST_RUNS_OF_TIE) {
+        int n_runs = 0; // after round 0
+        for (int k = 0; k < a->n_results; k++) {
+            n_runs += a->results[k].trial.configuration == one && a->results[k].trial.round > 0;
+        }
+        if (gain > best_gain && one != 0 && !is_queued(a, one) && n_runs < MOST_RUNS_OF_TIE) {
             best = one;
             best_gain = gain;
         }
     }
     return best;
-}
-
-// The next one to try next to `from`: those expected to be faster, levels that were too large alone, then each other
-// level of `from`, which may gain here what it did not gain elsewhere, and ties. -1: nothing left.
-static int64_t next_challenger(const sm_advisor *a) {
-    int64_t next = most_promising(a, ANY_AXIS, SM_ADVISOR_MAX_AXES, 0);
-    next = next >= 0 ? next : most_promising_large(a);
-    next = next >= 0 ? next : most_promising(a, ANY_AXIS, 1, -most_cost);
-    next = next >= 0 ? next : nearest_tie(a);
-    return next >= 0 ? next : most_promising(a, ANY_AXIS, 2, -most_cost_of_two);
 }
 
 static void enqueue(sm_advisor *a, int64_t configuration) { a->queue[a->n_queue++] = configuration; }
@@ -345,44 +309,22 @@ static void begin_with_default(sm_advisor *a, stage next, int64_t other) {
     }
 }
 
-// Screens every other level of the next axis next to the fastest so far if that is significant, otherwise next to the
-// configuration of the last axis, so that chance does not accumulate.
-static void screen(sm_advisor *a) {
-    const int axis = a->choices.order[a->n_screened++];
-    const int64_t best = sm_advisor_best(a);
-    if (best >= 0 && !(measured_gain(a, best) < measured_gain(a, a->from) + clear_gain)) {
-        a->from = best;
-    }
-    a->screened[axis][0] = a->from;
-    for (int level = 1; level < a->choices.n_levels[axis]; level++) {
-        a->screened[axis][level] = neighbour(&a->choices, a->from, axis, level);
-        enqueue(a, a->screened[axis][level]);
-    }
-}
-
-static int count_meetings(const sm_advisor *a, int64_t configuration) {
+// How often a configuration and the default still have to meet in a round.
+static int count_left_to_meet(const sm_advisor *a, int64_t configuration) {
     int n = 0;
     for (int i = 0; i < a->n_results; i++) {
         const result *r = &a->results[i];
         const result *other = r->trial.configuration == configuration ? find(a, 0, r->trial.round) : NULL;
         n += other != NULL && isfinite(r->log_speed) && isfinite(other->log_speed);
     }
-    return n;
-}
-
-static int least_runs(const sm_advisor *a) {
-    return count_screened(&a->choices) + 1 + 2 * a->n_meetings + LEAST_CHALLENGERS;
+    return n < a->n_meetings ? a->n_meetings - n : 0;
 }
 
 // With very many configurations, twice the minimum is enough.
 static int most_runs(const sm_advisor *a) {
+    const int least = count_screened(&a->choices) + 1 + 2 * a->n_meetings + LEAST_CHALLENGERS;
     const double share = (double)sm_choices_count(&a->choices) / one_run_in;
-    return (int)fmin(fmax(share, least_runs(a)), 2 * least_runs(a));
-}
-
-static int count_left_to_meet(const sm_advisor *a, int64_t best) {
-    const int n_met = count_meetings(a, best);
-    return n_met < a->n_meetings ? a->n_meetings - n_met : 0;
+    return (int)fmin(fmax(share, least), 2 * least);
 }
 
 // Number of runs started.
@@ -394,42 +336,38 @@ static int count_runs_done(const sm_advisor *a) {
     return n;
 }
 
-// Whether another run leaves enough for the final rounds of the default and the fastest.
-static bool is_time_left(const sm_advisor *a) {
-    return count_runs_done(a) + 2 * count_left_to_meet(a, sm_advisor_best(a)) < most_runs(a);
+// Whether `best` is clearly faster than the configuration from which the search continues.
+static bool is_clearly_faster(const sm_advisor *a, int64_t best) {
+    return !(measured_gain(a, best) < measured_gain(a, a->from) + clear_gain);
 }
 
-// Runs the default and the fastest again, or ends.
-static void confirm(sm_advisor *a) {
+// Screens every other level of the next axis next to the fastest so far if that is significant, otherwise next to the
+// configuration of the last axis, so that chance does not accumulate.
+static void screen(sm_advisor *a) {
+    const int axis = a->choices.order[a->n_screened++];
     const int64_t best = sm_advisor_best(a);
-    const bool is_over = best <= 0 || !isfinite(measured_gain(a, 0)) || count_left_to_meet(a, best) == 0 ||
-                         a->n_confirmed++ == a->n_meetings; // two that are equally fast may alternate
-    if (is_over) {
-        begin_round(a, STAGE_OVER);
-    } else {
-        begin_with_default(a, STAGE_CONFIRM, best);
+    a->from = best >= 0 && is_clearly_faster(a, best) ? best : a->from;
+    a->screened[axis][0] = a->from;
+    for (int level = 1; level < a->choices.n_levels[axis]; level++) {
+        a->screened[axis][level] = neighbour(&a->choices, a->from, axis, level);
+        enqueue(a, a->screened[axis][level]);
     }
-}
-
-// After round 0: combines the levels that gained.
-static void begin_climb(sm_advisor *a) {
-    const int64_t best = sm_advisor_best(a);
-    if (best < 0) {
-        begin_round(a, STAGE_OVER);
-        return;
-    }
-    learn(a, best);
-    const int64_t guess = most_promising(a, ANY_AXIS, SM_ADVISOR_MAX_AXES, 0);
-    begin_with_default(a, STAGE_CLIMB, guess >= 0 ? guess : best);
 }
 
 // Tries one more next to the fastest, from which the search continues; in a new round if this one is long, as machines
-// drift.
+// drift: those expected to be faster, levels that were too large alone, then each other level of `from`, which may gain
+// here what it did not gain elsewhere, and ties. Another run must leave enough for the final rounds.
 static void climb(sm_advisor *a) {
     const int64_t best = sm_advisor_best(a);
-    const bool is_clear = !(measured_gain(a, best) < measured_gain(a, a->from) + clear_gain);
-    learn(a, is_clear ? best : a->from);
-    const int64_t next = is_time_left(a) ? next_challenger(a) : -1;
+    int64_t next = -1;
+    learn(a, is_clearly_faster(a, best) ? best : a->from);
+    if (count_runs_done(a) + 2 * count_left_to_meet(a, best) < most_runs(a)) {
+        next = most_promising(a, ANY_AXIS, SM_ADVISOR_MAX_AXES, 0);
+        next = next >= 0 ? next : most_promising_large(a);
+        next = next >= 0 ? next : most_promising(a, ANY_AXIS, 1, -most_cost);
+        next = next >= 0 ? next : nearest_tie(a);
+        next = next >= 0 ? next : most_promising(a, ANY_AXIS, 2, -most_cost_of_two);
+    }
     if (next < 0) {
         a->stage = STAGE_CONFIRM;
     } else if (a->next < MOST_IN_ROUND + 2) {
@@ -440,30 +378,24 @@ static void climb(sm_advisor *a) {
 }
 
 static void plan_round(sm_advisor *a) {
+    const int64_t best = sm_advisor_best(a);
     if (a->stage == STAGE_SCREEN && a->n_screened < a->choices.n_axes) {
         screen(a);
-    } else if (a->stage == STAGE_SCREEN) {
-        begin_climb(a);
+    } else if (a->stage == STAGE_SCREEN && best >= 0) { // combines the levels that gained
+        learn(a, best);
+        const int64_t guess = most_promising(a, ANY_AXIS, SM_ADVISOR_MAX_AXES, 0);
+        begin_with_default(a, STAGE_CLIMB, guess >= 0 ? guess : best);
     } else if (a->stage == STAGE_CLIMB) {
         climb(a);
-    } else if (a->stage == STAGE_CONFIRM) {
-        confirm(a);
+    } else if (a->stage == STAGE_SCREEN || best <= 0 || !isfinite(measured_gain(a, 0)) ||
+               count_left_to_meet(a, best) == 0 || a->n_confirmed++ == a->n_meetings) { // two equals may alternate
+        begin_round(a, STAGE_OVER);
+    } else {
+        begin_with_default(a, STAGE_CONFIRM, best);
     }
 }
 
 // --- the interface -----------------------------------------------------------------------------------
-
-// Whether it has each axis once.
-static bool is_order(const int *order, int n_axes) {
-    bool seen[SM_ADVISOR_MAX_AXES] = {false};
-    for (int i = 0; i < n_axes; i++) {
-        if (order[i] < 0 || order[i] >= n_axes || seen[order[i]]) {
-            return false;
-        }
-        seen[order[i]] = true;
-    }
-    return true;
-}
 
 sm_status sm_advisor_open(const sm_choices *choices, int n_meetings, sm_advisor **made) {
     *made = NULL;
@@ -471,7 +403,11 @@ sm_status sm_advisor_open(const sm_choices *choices, int n_meetings, sm_advisor 
         return sm_fail(SM_ERR_INVALID, "%d choices at once, and at most %d may be made", choices->n_axes,
                        SM_ADVISOR_MAX_AXES);
     }
-    if (!is_order(choices->order, choices->n_axes)) {
+    unsigned seen = 0; // axes of the order, bits
+    for (int i = 0; i < choices->n_axes; i++) {
+        seen |= choices->order[i] >= 0 && choices->order[i] < choices->n_axes ? 1u << choices->order[i] : 0;
+    }
+    if (seen != (1u << choices->n_axes) - 1) {
         return sm_fail(SM_ERR_INVALID, "the order of the choices names one twice, or one that is not there");
     }
     for (int axis = 0; axis < choices->n_axes; axis++) {
@@ -511,10 +447,8 @@ bool sm_advisor_next(sm_advisor *a, sm_trial *trial) {
 
 void sm_advisor_take(sm_advisor *a, sm_trial_outcome outcome, double speed) {
     if (a->n_results == a->room) {
-        const int room = a->room > 0 ? 2 * a->room : 64;
-        result *results = sm_realloc(a->results, (size_t)room * sizeof(*results));
-        a->results = results;
-        a->room = room;
+        a->room = a->room > 0 ? 2 * a->room : 64;
+        a->results = sm_realloc(a->results, (size_t)a->room * sizeof(*a->results));
     }
     const bool has_speed = outcome == SM_TRIAL_MEASURED && speed > 0 && isfinite(speed);
     a->results[a->n_results++] =

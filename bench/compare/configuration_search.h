@@ -15,6 +15,9 @@
 // A configuration that was not measured is expected to gain the product of what its levels gain over the fastest's,
 // each as measured next to the configuration nearest to the fastest that ran with both.
 //
+// So it is a pattern search along the axes (Hooke and Jeeves 1961) on a model of main effects in the logarithm of speed;
+// its rounds are blocks with a control (Fisher 1935).
+//
 // It measures nothing itself, and the same speeds lead to the same requests.
 #ifndef STEPMARK_BENCH_COMPARE_CONFIGURATION_SEARCH_H
 #define STEPMARK_BENCH_COMPARE_CONFIGURATION_SEARCH_H
