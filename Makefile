@@ -11,6 +11,7 @@ $(call installs,deps bench results prove,run)
 $(call installs,mpi,run mpi)
 $(call installs,deps-dev test fuzz test-peers peers bench-peers opencl-with test-pages,run dev mpi browser?)
 $(call installs,deps-torture torture,run dev mpi torture cross-arm64?)
+$(call installs,wasm,run wasm)
 $(call installs,test-slurm,run dev slurm)
 $(call installs,deps-package,package)
 $(call installs,deb test-deb tarball wheel test-reproducible,run package)
@@ -148,7 +149,7 @@ tree = $(wildcard $(1)/$(2) $(1)/*/$(2) $(1)/*/*/$(2))
 OS_SRC := os/processor.c $(if $(filter linux,$(OS)),$(wildcard os/linux/*.c),os/posix.c)
 ENGINE_SRC := $(OS_SRC) $(filter-out $(if $(filter-out mpi,$(CONFIG)),src/comm/comm_mpi.c),$(call tree,src,*.c))
 BENCH_SRC := $(call tree,bench,*.c)
-LEARN_SRC := $(call tree,learn/page,*.c) $(call tree,learn/exercise,*.c) $(call tree,learn/own_kernels,*.c) $(wildcard learn/ladder/*.c)
+LEARN_SRC := learn/live/live.c learn/live/edits.c $(call tree,learn/page,*.c) $(call tree,learn/exercise,*.c) $(call tree,learn/own_kernels,*.c) $(wildcard learn/ladder/*.c)
 CLI_SRC := $(call tree,cli,*.c)
 HOST_SRC := $(wildcard backends/host/*.c)
 REF_KERNEL_SRC := $(call tree,backends/reference/kernels,*.c) backends/reference/run.c backends/reference/rounded.c
@@ -172,11 +173,16 @@ CPU_SRC := $(wildcard backends/cpu/*.c backends/cpu/threads/*.c)
 OPENCL_SRC := $(if $(filter-out 0,$(OPENCL)),$(call tree,backends/opencl,*.c))
 # The rungs of `stepmark ladder`: kernels as a user would bring them, for each instruction set.
 RUNG_SRC := $(call tree,learn/ladder/rungs,*.c)
+# The engine with the reference backend, as pages compute a step again; it is the same for every configuration.
+WASM := build/wasm/live.wasm
+WASM_SRC := $(wildcard learn/live/*.c os/none/*.c backends/reference/*.c src/optim/*.c src/rewrites/*.c) \
+            backends/host/memory.c src/session/session.c src/session/exchange.c $(call tree,backends/reference/kernels,*.c) $(call tree,src/models,*.c) \
+            $(filter-out src/plan/own_%,$(wildcard src/plan/*.c))
 # Files embedded in the program: the default training text, equations and sources for pages, OpenCL kernels, styles and
 # scripts of pages, the ladder's sources, reference results.
 EMBEDDED := $(sort src/io/text.txt docs/equations.md include/activation.h $(REF_KERNEL_SRC) $(CPU_KERNEL_SRC) $(call tree,cl,*.cl) \
             $(foreach kind,*.css *.js,$(call tree,bench,$(kind)) $(call tree,learn,$(kind))) \
-            $(wildcard bench/results/*.bundle) learn/ladder/vector.h learn/ladder/vector_exp.h $(call tree,learn/ladder/rungs,*.[ch]))
+            $(WASM) $(wildcard bench/results/*.bundle) learn/ladder/vector.h learn/ladder/vector_exp.h $(call tree,learn/ladder/rungs,*.[ch]))
 TEST_SRC := $(filter-out $(LEFT_OUT_$(CONFIG)) $(if $(filter 0,$(OPENCL)),tests/backends/test_opencl.c tests/backends/test_collectives.c tests/backends/test_drivers.c tests/backends/test_tensor_attention.c),$(wildcard tests/*/test_*.c))
 
 PLAIN_SRC := $(ENGINE_SRC) $(BENCH_SRC) $(LEARN_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPENCL_SRC)
@@ -214,7 +220,7 @@ TEST_LIBRARIES := $(B)/tests/shims/openblas/libopenblas.so.0 \
 
 # --- targets for users --------------------------------------------------------------------------
 
-.PHONY: help bench test check build mpi deps deps-dev deps-torture deps-package torture fuzz test-peers test-slurm \
+.PHONY: help bench test check build wasm mpi deps deps-dev deps-torture deps-package torture fuzz test-peers test-slurm \
         peers bench-peers results prove check-deps check-cl check-attention check-vendors check-emulated opencl-with \
         schema format tidy pages install uninstall deb tarball wheel test-deb test-reproducible test-pages clean \
         tests run-tests objects
@@ -259,6 +265,10 @@ check: ## run the checks for a change: about a minute, less with CONFIG=dev (T="
 	@$(TEST_SURROUNDINGS) BRIEF=1 tools/run_tests.sh $(CHECK_COMMANDS) $(CHECK_TESTS:%=$(B)/tests/test_%)
 
 build: $(B)/stepmark ## build build/release/stepmark
+
+wasm: ## install clang for wasm32, and build the module by which pages compute a step again
+	@rm -f $(WASM)
+	@WANTED=1 $(MAKE) $(WASM)
 
 mpi: ## install Open MPI, and build build/mpi/stepmark, for several processes under mpirun or srun
 	@$(MAKE) CONFIG=mpi build
@@ -539,6 +549,10 @@ $(B)/build_info: FORCE
 	@echo "$(subst ",,$(BUILD_INFO_FLAGS))" | cmp -s - $@ || echo "$(subst ",,$(BUILD_INFO_FLAGS))" > $@
 .PHONY: FORCE
 FORCE:
+
+$(WASM): tools/wasm.sh $(WASM_SRC) $(wildcard include/*.h os/*.h learn/live/*.h backends/host/*.h backends/reference/*.h src/*/*.h)
+	@echo "  WASM $@"
+	@tools/wasm.sh $@ $(WASM_SRC)
 
 # The embedded files, and a list of them that the assembler includes.
 $(B)/embedded.list: $(EMBEDDED) FORCE

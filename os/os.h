@@ -4,7 +4,6 @@
 #ifndef STEPMARK_OS_OS_H
 #define STEPMARK_OS_OS_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,9 +26,6 @@ static inline bool os_processors_has(const os_processors *set, int i) { return (
 
 // The number of these; if unknown, the number of the machine's processors. At least 1.
 int os_n_processors(void);
-
-// Makes threads with these attributes run on those processors; no effect if binding is impossible.
-void os_bind_thread(pthread_attr_t *attributes, const os_processors *processors);
 
 // The machine's memory, and the part available without swapping; 0: unknown. `root`: as of os_open_facts.
 void os_memory(const char *root, uint64_t *total_bytes, uint64_t *available_bytes);

@@ -1,6 +1,6 @@
 // posix.c: see os.h. Functions beyond POSIX report that they are unavailable, and callers work without them: threads
 // are not bound, /proc and /sys are not read, ended children are polled for, system calls and files are not filtered.
-#include "os/os.h"
+#include "os/threads.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 #!/bin/sh
-# deps.sh SET...: installs the Debian packages of these sets (run, check, mpi, dev, browser, torture, elsewhere, slurm,
+# deps.sh SET...: installs the Debian packages of these sets (run, check, mpi, dev, wasm, browser, torture, elsewhere, slurm,
 # package; cross-arm64: for `make CC=aarch64-linux-gnu-gcc check`, likewise others; SET?: a line says so if this one cannot
 # be installed); says nothing when all are there. If it cannot install, one line on stdout says what to do. One at a time,
 # as several builds may install side by side; and while another program installs packages it waits.
@@ -8,7 +8,8 @@
 set -eu
 run="gcc make libc6-dev libjansson-dev libhwloc-dev libpcre2-dev zlib1g-dev libxxhash-dev opencl-headers libopenblas0-openmp ocl-icd-libopencl1"
 check="git libcmocka-dev clang pocl-opencl-icd"
-dev="$check python3 python3-venv python3-numpy python3-jsonschema clang-format clang-tidy libomp-dev libclang-rt-14-dev|libclang-rt-19-dev mandoc zsh fish nodejs"
+wasm="clang lld wasi-libc libclang-rt-dev-wasm32"
+dev="$check python3 python3-venv python3-numpy python3-jsonschema clang-format clang-tidy libomp-dev libclang-rt-14-dev|libclang-rt-19-dev mandoc zsh fish nodejs $wasm"
 mpi="libopenmpi-dev openmpi-bin pkgconf"
 browser="chromium chromium-driver python3-selenium"
 torture="valgrind qemu-user-static|qemu-user oclgrind libllvmspirvlib15|libllvmspirvlib19.1 libclc-15|libclc-19"
@@ -65,6 +66,7 @@ for set in "$@"; do
     mpi) packages="$packages $mpi" ;;
     check) packages="$packages $check" ;;
     dev) packages="$packages $dev" ;;
+    wasm) packages="$packages $wasm" ;;
     elsewhere) packages="$packages $elsewhere" ;;
     cross-*) add_cross "${set#cross-}" ;;
     browser) packages="$packages $browser" ;;

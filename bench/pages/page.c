@@ -51,7 +51,7 @@ void sm_page_text(FILE *out, const char *text) {
 void sm_page_begin(FILE *out, const char *title, const char *const *styles) {
     fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
           "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
-          "script-src 'unsafe-inline'; img-src data:\">\n"
+          "script-src 'unsafe-inline' 'wasm-unsafe-eval'; img-src data:\">\n"
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
           "<link rel=\"icon\" href=\"data:,\">\n<title>",
           out);

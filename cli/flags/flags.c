@@ -634,6 +634,10 @@ static const cli_flag flags[] = {
      AT(walk.values)},
     {"Output", "full", 0, CLI_SWITCH, NULL, NULL,
      "print all entries, not only the first; with -o json the weights, too", WALK, AT(walk.full)},
+    {"Work", "set", 0, CLI_TEXT, "NAME[PLACES]=X", NULL,
+     "hold numbers at other values, each time an op has written them: wte.weight[3,5]=0, h.0.attproj[*,0:16]=0, "
+     "h.1.fc[0:32]*2; several with semicolons; with --values or --full",
+     WALK, AT(walk.held)},
     {"Output", "at", 0, CLI_TEXT, "OP", NULL,
      "only this op, by its number as printed, or the ops of a kind (attention_forward)", WALK, AT(walk.at)},
     {"Output", "by", 0, CLI_CHOICE, NULL, "kind", "unit of a line: an op, a layer, or all ops of a kind", PROFILE,

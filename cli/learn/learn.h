@@ -126,6 +126,11 @@ json_t *cli_page_kinds(const sm_plan *const *plans, const char *tier, json_t *fi
 // of a processor. Ceilings are for operands as large as all tensors of `plan`.
 sm_status cli_page_times(const cli_options *options, const sm_plan *plan, json_t **times, const char **tier);
 
+// What the page computes its step again with: {"module" (base64), "numbers" (live.h), "dtype_at" and "optimizer_at" (of
+// these, what a training in the page may change), "bf16" (a data type), "optimizers" (their names), "losses" (of the first
+// steps on the page's batch)}; {"lacks"}: why it cannot.
+sm_status cli_page_live(const cli_options *options, const cli_job *job, json_t **json);
+
 // --- exercises and kernels that others wrote -----------------------------------------------------
 
 // Writes a row for each exercise: which of the files DIR/NAME.c and DIR/NAME.cl are right, and which exercise is next.

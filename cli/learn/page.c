@@ -209,6 +209,7 @@ static sm_status gather(page *p, const sm_plan *plan) {
     const sm_mode other_mode = p->job.mode == SM_MODE_NAIVE ? SM_MODE_FUSED : SM_MODE_NAIVE;
     sm_plan *other = NULL;
     json_t *times = NULL;
+    json_t *live = NULL;
     json_t *files = json_object();
     const char *tier;
     sm_status status = SM_OK;
@@ -224,12 +225,15 @@ static sm_status gather(page *p, const sm_plan *plan) {
     SM_TRY_GOTO(sm_plan_assign_memory(other, 0));
     set(p, "other", sm_step_page_plan(other));
     set(p, "other_mode", json_string(sm_mode_name(other_mode)));
+    SM_TRY_GOTO(cli_page_live(&p->options, &p->job, &live));
+    set(p, "live", json_incref(live));
     SM_TRY_GOTO(cli_page_times(&p->options, plan, &times, &tier));
     set(p, "times", json_incref(times));
     set(p, "kinds", cli_page_kinds((const sm_plan *const[]){plan, other, NULL}, tier, files));
     set(p, "files", json_incref(files));
 cleanup:
     json_decref(files);
+    json_decref(live);
     json_decref(times);
     sm_plan_free(other);
     return status;

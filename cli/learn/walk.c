@@ -168,6 +168,9 @@ static sm_status check_options(walk *w) {
     if (options->walk.text != NULL && options->work.data != NULL) {
         return sm_fail(SM_ERR_USAGE, "--text: --data has the tokens; leave one of them out");
     }
+    if (options->walk.held != NULL && !options->walk.values && !options->walk.full) {
+        return sm_fail(SM_ERR_USAGE, "--set: changes numbers, and none are computed; add --values or --full");
+    }
     if (options->walk.layer >= w->job.config.n_layer) {
         return sm_fail(SM_ERR_USAGE, "--layer: %lld; the blocks are 0 to %lld", (long long)options->walk.layer,
                        (long long)w->job.config.n_layer - 1);

@@ -6,16 +6,15 @@
 #include <string.h>
 
 #include "philox.h"
+#include "learn/live/live.h"
 #include "learn/page/memory_changes.h"
 
 enum { N_ROOMS = 2 * CLI_WALK_OPERANDS, MAX_FULL_ELEMS = 1 << 22 };
 
 struct cli_walk_values {
-    sm_device *device;
-    sm_session *session;
+    sm_live *live;
     bool is_full;
     int64_t slice_elems;    // 0: whole tensors
-    float *buffer;          // as large as the plan's largest tensor
     double *rooms[N_ROOMS]; // with --full: one for each operand of an op; allocated when needed
     cli_walk_data *initial; // with --full, for each tensor
 };
@@ -75,59 +74,44 @@ sm_status cli_walk_read_batch(const cli_options *options, const sm_plan *plan, i
 
 // --- opening ---------------------------------------------------------------------------------------
 
-static sm_status make_buffer(cli_walk_values *values) {
-    const sm_plan *plan = values->session->plan;
-    int64_t largest = 1;
-    for (int i = 0; i < plan->n_tensors; i++) {
+static const sm_plan *plan_of(const cli_walk_values *values) { return values->live->session->plan; }
+
+static sm_status check_sizes(const cli_walk_values *values) {
+    const sm_plan *plan = plan_of(values);
+    for (int i = 0; i < plan->n_tensors && values->is_full && values->slice_elems == 0; i++) {
         const sm_tensor *t = &plan->tensors[i];
-        int64_t n_elems = sm_tensor_elems(t);
-        largest = n_elems > largest ? n_elems : largest;
-        if (values->is_full && values->slice_elems == 0 && n_elems > MAX_FULL_ELEMS) {
-            return sm_fail(
-                SM_ERR_USAGE,
-                "--full: %s has %lld elements, but only tensors of up to %d can be shown; give a smaller model",
-                t->name, (long long)n_elems, MAX_FULL_ELEMS);
+        if (sm_tensor_elems(t) > MAX_FULL_ELEMS) {
+            return sm_fail(SM_ERR_USAGE,
+                           "--full: %s has %lld elements, but only tensors of up to %d can be shown; give a "
+                           "smaller model",
+                           t->name, (long long)sm_tensor_elems(t), MAX_FULL_ELEMS);
         }
     }
-    values->buffer = malloc((size_t)largest * sizeof(*values->buffer));
-    return values->buffer != NULL
-               ? SM_OK
-               : sm_fail(SM_ERR_OOM, "walk: no memory to read a tensor of %lld elements", (long long)largest);
+    return SM_OK;
 }
 
-static sm_status fill(const cli_options *options, cli_walk_values *values, const sm_model_config *config,
+static sm_status fill(const cli_options *options, const cli_walk_values *values, const sm_model_config *config,
                       const int32_t *batch) {
-    sm_session *session = values->session;
-    const sm_plan *plan = session->plan;
-    SM_TRY(make_buffer(values));
-    SM_TRY(cli_load_weights(session, config, (uint64_t)options->work.seed, options->model.weights));
-    SM_TRY(sm_session_set_batch(session, batch, batch + plan->B * plan->T));
-    const sm_step_settings settings = sm_plan_settings(plan);
-    return sm_session_set_hyper(session, &settings, CLI_WALK_STEP, 1);
+    const sm_plan *plan = plan_of(values);
+    SM_TRY(check_sizes(values));
+    SM_TRY(cli_load_weights(values->live->session, config, (uint64_t)options->work.seed, options->model.weights));
+    if (options->walk.held != NULL && sm_live_hold(values->live, options->walk.held) != SM_OK) {
+        return sm_fail(SM_ERR_USAGE, "--set: %s", sm_error_message());
+    }
+    return sm_live_begin(values->live, batch, batch + plan->B * plan->T, NULL, CLI_WALK_STEP);
 }
 
 sm_status cli_walk_values_open(const cli_options *options, sm_plan *plan, const sm_model_config *config,
                                const int32_t *batch, cli_walk_values **values) {
     sm_status status = SM_OK;
-    const sm_backend *backend = sm_backend_find("reference");
     cli_walk_values *made = sm_calloc(1, sizeof(*made));
-    if (backend == NULL) {
-        status = sm_fail(SM_ERR_INTERNAL, "walk: no backend reference");
-        goto cleanup;
-    }
     made->is_full = options->walk.full;
     made->slice_elems = options->walk.slice_elems;
-    SM_TRY_GOTO(backend->open(0, &(sm_open_options){.n_threads = 0}, &made->device));
-    status = sm_session_open(made->device, plan, &made->session);
-    plan = NULL; // the session owns it, even after a failure
-    if (status != SM_OK) {
-        goto cleanup;
-    }
+    SM_TRY_GOTO(sm_live_open(plan, &made->live));
     SM_TRY_GOTO(fill(options, made, config, batch));
     *values = made;
     made = NULL;
 cleanup:
-    sm_plan_free(plan);
     cli_walk_values_free(made);
     return status;
 }
@@ -136,60 +120,44 @@ void cli_walk_values_free(cli_walk_values *values) {
     if (values == NULL) {
         return;
     }
-    for (int i = 0; values->initial != NULL && i < values->session->plan->n_tensors; i++) {
+    for (int i = 0; values->initial != NULL && i < plan_of(values)->n_tensors; i++) {
         free((double *)values->initial[i].full);
     }
     free(values->initial);
     for (int i = 0; i < N_ROOMS; i++) {
         free(values->rooms[i]);
     }
-    sm_session_close(values->session);
-    cli_close_device(values->device);
-    free(values->buffer);
+    sm_live_close(values->live);
     free(values);
 }
 
 // --- reading ---------------------------------------------------------------------------------------
 
-// Reads a tensor of any type into `buffer`. Ids and counters are small: f32 holds them.
-static sm_status read_tensor(cli_walk_values *values, int tensor, int64_t n_elems) {
-    const sm_dtype dtype = values->session->plan->tensors[tensor].dtype;
-    if (dtype != SM_I32 && dtype != SM_U32) {
-        return sm_session_read(values->session, tensor, n_elems, values->buffer);
-    }
-    SM_TRY(values->device->backend->download(values->session->executable, tensor, 0, n_elems, values->buffer));
-    for (int64_t i = 0; i < n_elems; i++) {
-        int32_t id;
-        memcpy(&id, values->buffer + i, sizeof(id));
-        values->buffer[i] = (float)id;
-    }
-    return SM_OK;
-}
-
 // `full`: room for all elements; NULL: only the first are kept.
 static sm_status read_data(cli_walk_values *values, int tensor, double *full, cli_walk_data *data) {
-    const int64_t n_elems = sm_tensor_elems(&values->session->plan->tensors[tensor]);
+    const int64_t n_elems = sm_tensor_elems(&plan_of(values)->tensors[tensor]);
     int64_t dims[SM_MAX_DIMS];
-    SM_TRY(read_tensor(values, tensor, n_elems));
+    SM_TRY(sm_live_read(values->live, tensor));
+    const double *read = values->live->values;
     double sum = 0;
     for (int64_t i = 0; i < n_elems; i++) {
-        sum += (double)values->buffer[i] * values->buffer[i];
+        sum += read[i] * read[i];
     }
     *data = (cli_walk_data){.has = true, .n_elems = n_elems, .norm = sqrt(sum), .full = full};
     data->n_first = n_elems < CLI_WALK_FIRST ? (int)n_elems : CLI_WALK_FIRST;
     for (int i = 0; i < data->n_first; i++) {
-        data->first[i] = values->buffer[i];
+        data->first[i] = read[i];
     }
-    const int64_t n_shown = sm_page_slice_elems(values->session->plan, tensor, values->slice_elems);
-    const bool is_sliced = sm_page_slice(values->session->plan, tensor, values->slice_elems, dims);
+    const int64_t n_shown = sm_page_slice_elems(plan_of(values), tensor, values->slice_elems);
+    const bool is_sliced = sm_page_slice(plan_of(values), tensor, values->slice_elems, dims);
     for (int64_t i = 0; full != NULL && i < n_shown; i++) {
-        full[i] = values->buffer[is_sliced ? sm_page_slice_place(&values->session->plan->tensors[tensor], dims, i) : i];
+        full[i] = read[is_sliced ? sm_page_slice_place(&plan_of(values)->tensors[tensor], dims, i) : i];
     }
     return SM_OK;
 }
 
 static sm_status make_room(const cli_walk_values *values, int tensor, double **room) {
-    const int64_t n_elems = sm_page_slice_elems(values->session->plan, tensor, values->slice_elems);
+    const int64_t n_elems = sm_page_slice_elems(plan_of(values), tensor, values->slice_elems);
     double *made = realloc(*room, (size_t)n_elems * sizeof(**room));
     if (made == NULL) {
         return sm_fail(SM_ERR_OOM, "walk: no memory for %lld elements", (long long)n_elems);
@@ -206,13 +174,8 @@ static sm_status read_operand(cli_walk_values *values, int place, int tensor, cl
     return read_data(values, tensor, values->is_full ? values->rooms[place] : NULL, data);
 }
 
-// Whether it holds data before the step begins.
-static bool is_initial(const sm_tensor *t) {
-    return t->role == SM_ROLE_PARAMETER || t->role == SM_ROLE_OPTIMIZER || t->role == SM_ROLE_BATCH;
-}
-
 sm_status cli_walk_values_initial(cli_walk_values *values, const cli_walk_data **initial) {
-    const sm_plan *plan = values->session->plan;
+    const sm_plan *plan = plan_of(values);
     *initial = NULL;
     if (!values->is_full) {
         return SM_OK;
@@ -220,7 +183,7 @@ sm_status cli_walk_values_initial(cli_walk_values *values, const cli_walk_data *
     values->initial = sm_calloc((size_t)plan->n_tensors, sizeof(*values->initial));
     for (int i = 0; i < plan->n_tensors; i++) {
         double *room = NULL;
-        if (is_initial(&plan->tensors[i])) {
+        if (sm_live_is_initial(&plan->tensors[i])) {
             SM_TRY(make_room(values, i, &room));
             values->initial[i].full = room; // the initial entry frees it
             SM_TRY(read_data(values, i, room, &values->initial[i]));
@@ -232,8 +195,6 @@ sm_status cli_walk_values_initial(cli_walk_values *values, const cli_walk_data *
 
 // Outputs before the op have the second half of the rooms.
 sm_status cli_walk_values_execute(cli_walk_values *values, bool shown, cli_walk_op *event) {
-    const sm_backend *backend = values->device->backend;
-    sm_executable *executable = values->session->executable;
     for (int k = 0; k < event->n_operands && shown; k++) {
         cli_walk_operand *o = &event->operands[k];
         const bool is_input = k < event->n_inputs;
@@ -242,8 +203,7 @@ sm_status cli_walk_values_execute(cli_walk_values *values, bool shown, cli_walk_
                                 is_input ? &o->data : &o->before));
         }
     }
-    SM_TRY(backend->execute(executable, (sm_range){event->index, event->index + 1}, NULL));
-    SM_TRY(backend->synchronize(executable));
+    SM_TRY(sm_live_run(values->live, event->index));
     for (int k = event->n_inputs; k < event->n_operands && shown; k++) {
         SM_TRY(read_operand(values, k, event->operands[k].tensor, &event->operands[k].data));
     }

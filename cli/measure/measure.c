@@ -81,11 +81,10 @@ sm_attention cli_attention(const cli_options *options, sm_mode mode) {
     return sm_attention_resolve((sm_attention)options->work.attention, mode, options->device.without_bits);
 }
 
-sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t max_tensor_bytes, sm_plan **plan) {
+sm_status cli_plan_options(const cli_options *options, const cli_job *job, size_t max_tensor_bytes,
+                           sm_plan_options *plan_options) {
     const unsigned phases = sm_pass_phases(job->pass);
-    sm_status status = SM_OK;
-    sm_plan *built = NULL;
-    sm_plan_options plan_options = {
+    *plan_options = (sm_plan_options){
         .B = job->B,
         .T = job->T,
         .dtype = cli_plan_precision(job->precision).dtype,
@@ -101,8 +100,15 @@ sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t ma
         .attention = (sm_attention)options->work.attention,
         .max_tensor_bytes = max_tensor_bytes,
     };
+    return cli_loss_scaling(options, job->precision, &plan_options->scaling);
+}
+
+sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t max_tensor_bytes, sm_plan **plan) {
+    sm_status status = SM_OK;
+    sm_plan *built = NULL;
+    sm_plan_options plan_options;
     *plan = NULL;
-    SM_TRY_GOTO(cli_loss_scaling(options, job->precision, &plan_options.scaling));
+    SM_TRY(cli_plan_options(options, job, max_tensor_bytes, &plan_options));
     SM_TRY_GOTO(sm_model_build(&job->config, &plan_options, &built));
     SM_TRY_GOTO(sm_plan_rewrite(built, job->mode, options->device.without_bits));
     *plan = built;

@@ -59,6 +59,10 @@ sm_attention cli_attention(const cli_options *options, sm_mode mode);
 // --recompute, or its default.
 sm_recompute cli_recompute(const cli_options *options);
 
+// The options of a job's plan. max_tensor_bytes as in sm_plan_options.
+sm_status cli_plan_options(const cli_options *options, const cli_job *job, size_t max_tensor_bytes,
+                           sm_plan_options *plan_options);
+
 // The plan of a job, without memory assigned; the caller frees it. max_tensor_bytes as in sm_plan_options.
 sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t max_tensor_bytes, sm_plan **plan);
 

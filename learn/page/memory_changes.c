@@ -161,7 +161,9 @@ sm_status sm_film_see(sm_film *film, int moment, int tensor, const double *value
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-static char *to_base64(const unsigned char *bytes, size_t n) {
+json_t *sm_base64_json(const char *given, size_t size_bytes) {
+    const unsigned char *bytes = (const unsigned char *)given;
+    const size_t n = size_bytes;
     char *text = sm_malloc((n + 2) / 3 * 4 + 1);
     char *out = text;
     for (size_t i = 0; i < n; i += 3) {
@@ -174,22 +176,22 @@ static char *to_base64(const unsigned char *bytes, size_t n) {
         *out++ = i + 2 < n ? digits[three & 63] : '=';
     }
     *out = '\0';
-    return text;
+    json_t *json = json_string_nocheck(text);
+    free(text);
+    return json;
 }
 
 static json_t *values_json(const sm_film *film) {
-    unsigned char *bytes = sm_malloc(film->n_values * 4 + 1);
+    char *bytes = sm_malloc(film->n_values * 4 + 1);
     for (size_t i = 0; i < film->n_values; i++) {
         uint32_t bits;
         memcpy(&bits, &film->values[i], sizeof(bits));
         for (int k = 0; k < 4; k++) {
-            bytes[4 * i + (size_t)k] = (unsigned char)(bits >> 8 * k);
+            bytes[4 * i + (size_t)k] = (char)(bits >> 8 * k);
         }
     }
-    char *text = to_base64(bytes, film->n_values * 4);
-    json_t *json = json_string_nocheck(text);
+    json_t *json = sm_base64_json(bytes, film->n_values * 4);
     free(bytes);
-    free(text);
     return json;
 }
 

@@ -29,6 +29,9 @@ sm_status sm_film_see(sm_film *film, int moment, int tensor, const double *value
 // byte first.
 json_t *sm_film_json(const sm_film *film);
 
+// A text of these bytes in base64.
+json_t *sm_base64_json(const char *bytes, size_t size_bytes);
+
 // The part of a large tensor that a page shows: its first rows and columns.
 
 // Whether a tensor is shown apart from the memory that it is a part of, because this has more than `most_elems`; then

@@ -1,5 +1,5 @@
 // linux.c: see os/os.h. Calls newer than glibc 2.28, or than the running kernel, are made by number and may fail.
-#include "os/os.h"
+#include "os/threads.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
 #include <pthread.h>
 
 #include "status.h"
-#include "os/os.h"
+#include "os/threads.h"
 
 // The processors of background threads. The training thread may be bound to one processor, which they should not share.
 typedef struct {

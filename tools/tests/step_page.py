@@ -24,12 +24,13 @@ models = {
     "llama": "--arch llama --n-kv-head 1 --backend reference --seq-len 12 --vocab 250",
     "dropout": "--dropout 0.2 --mode fused -b 2 --seq-len 6 --backend none",
 }
+odd = {"qwen3": "--arch qwen3 --mode fused --seq-len 7 --d-model 24 --backend none"}  # for what is computed again
 
 
 def make(name):
     path = pathlib.Path(folder.name, name + ".html")
     if not path.exists():
-        subprocess.run([stepmark, "page", *models[name].split(), "--output", path], check=True, stderr=subprocess.DEVNULL)
+        subprocess.run([stepmark, "page", *{**models, **odd}[name].split(), "--output", path], check=True, stderr=subprocess.DEVNULL)
     return path
 
 
@@ -38,9 +39,9 @@ def printed(command):
     return subprocess.run([stepmark, *shlex.split(command)[1:]], check=True, capture_output=True).stdout
 
 
-def walk_of(browser):
-    """What the walk that the page names prints."""
-    return json.loads(printed(browser.js("step.data.command")))
+def walk_of(browser, more=""):
+    """What the walk that the page names prints, with more flags."""
+    return json.loads(printed(browser.js("step.data.command") + more))
 
 
 def is_same(a, b):
@@ -240,6 +241,62 @@ def the_text_says_its_loss(browser):
     assert browser.count("#loss-text .token") == 33
 
 
+def live(browser, script, *arguments):
+    """Runs a script that awaits what the page computes."""
+    failed = browser.driver.execute_async_script(
+        "const done = arguments[arguments.length - 1], given = [...arguments]; (async () => {" + script + "})().then(() => done(''), (e) => done(String(e)))", *arguments)
+    assert not failed, failed
+
+
+def the_page_computes_again(browser):
+    """Every number of a step that the page computed is walk's: of the same text, of another, and of changed numbers."""
+    for name, edits in (("gpt2", ""), ("gpt2", "h.0.attproj[*,0:32]=0;wte.weight[3,5]=0.25"), ("llama", "h.1.act[0:40]*2"), ("qwen3", "h.1.act[0:7]=0.5")):
+        browser.open(make(name))
+        if browser.count("#live-lacks"):
+            assert "clang for wasm32" in browser.text("#live-lacks")
+            return
+        live(browser, "live.state.edits = given[0] ? given[0].split(';') : []; await live.update();", edits)
+        assert browser.text("#live-says").startswith("computed in"), browser.text("#live-says")
+        got = json.loads(browser.js("JSON.stringify(step.whole())"))
+        wanted = walk_of(browser, " --set " + shlex.quote(edits) if edits else "")
+        rounded = lambda key, value: float(f"{value:.12g}") if key == "norm" else value
+        for op in got["ops"]:
+            for operand in op["operands"]:
+                for of in (operand, operand.get("before", {})):
+                    of.update({key: rounded(key, value) for key, value in of.items()})
+        wrong = differences(without_tensors_seen(got), without_tensors_seen(wanted))
+        assert not wrong, f"{name} {edits}: {len(wrong)} differ: {wrong[:5]}"
+        noticed = browser.text("#live-noticed")
+        assert ("First to notice" in noticed) == bool(edits), f"{name} {edits}: {noticed}"
+    browser.driver.get("about:blank")
+    browser.driver.get(make("gpt2").as_uri() + "#text=another%20text&set=h.1.fc%5B0%5D%3D1&op=gelu_forward")
+    browser.until("document.getElementById('live-says').textContent.startsWith('computed')")
+    assert browser.js("step.walk.data") == "the text: another text" and "gelu_forward" in browser.text("#now")
+    assert browser.js("step.walk.targets.filter((id) => id >= 0).length") == len("another text") - 1
+    assert browser.text("#live-edits").startswith("h.1.fc[0]=1")
+    browser.click("#live-edits button")
+    browser.until("document.querySelectorAll('#live-edits li').length === 0")
+    browser.js("document.getElementById('live-edit').value = 'h.9[0]=1'; document.getElementById('live-change').click(); return 0")
+    browser.until("document.getElementById('live-says').textContent.includes('h.9: no tensor')")
+
+
+def the_page_trains(browser):
+    """As the program does, to the bit; and a gradient by hand is the backward's."""
+    for name in ("gpt2", "llama"):
+        browser.open(make(name))
+        if browser.count("#live-lacks"):
+            return
+        browser.js("document.getElementById('live-train-10').click(); return 0")
+        browser.until("document.getElementById('live-equal')")
+        browser.js("document.getElementById('live-train-10').click(); return 0")
+        browser.until("document.getElementById('live-training').innerText.includes('step 20')")
+        assert browser.text("#live-equal") == "Equal to the program’s losses, 12 of 12."
+        browser.js("document.getElementById('live-nudge').click(); return 0")
+        browser.until("document.getElementById('live-slopes')")
+        errors = browser.js("[...document.querySelectorAll('#live-slopes tbody tr')].map((r) => Number(r.cells[2].textContent.replace(/[%,]/g, '')))")
+        assert len(errors) == 8 and min(errors) < 5, errors
+
+
 def parts_are_there(browser):
     for name, heads, hinted in (("gpt2", 4, 0), ("llama", 4, 0), ("dropout", 8, 2)):
         browser.open(make(name))
@@ -296,5 +353,5 @@ def is_small(browser):
         assert size <= 3e6, f"{name}: {size} bytes"
 
 
-main("the page of a step", [numbers_are_walks, every_op_opens, player_plays, a_cell_says_its_value, a_number_is_followed, large_models_show_slices, the_text_says_its_loss,
+main("the page of a step", [numbers_are_walks, every_op_opens, player_plays, a_cell_says_its_value, a_number_is_followed, large_models_show_slices, the_text_says_its_loss, the_page_computes_again, the_page_trains,
                             parts_are_there, fits_phone_dark_and_paper, every_kind_is_explained, is_small])

@@ -17,6 +17,7 @@ const follow = (() => {
     const show = (point, trail) => {
         const writer = trace.writerOf(point.tensor, point.flat, point.moment);
         Object.assign(state, {now: writer ? {...point, tensor: writer.operand.tensor, flat: writer.flat, writer} : {...point, writer}, trail});
+        live.pick(state.now, valueOf(state.now));
         stepPage.choose(writer ? writer.i : stepPage.state.op);
         document.getElementById('follow').scrollIntoView({block: 'nearest'});
     };

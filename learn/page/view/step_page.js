@@ -107,16 +107,24 @@ const stepPage = (() => {
     const devices = () => (data.times.length ? [make('div', {class: 'wide'}, make('table', {id: 'devices'}, make('thead', {}, make('tr', {}, ...['device', 'is', 'a step', 'GFLOP/s', 'GB/s', 'what it is bound by'].map((text, k) => make('th', {class: k > 1 && k < 5 ? 'n' : null}, text)))),
         make('tbody', {}, ...data.times.map(deviceRow)))), make('p', {class: 'soft'}, 'A short measurement of the same plan on batches of the embedded text; the loss and the gradients were checked first. GFLOP/s and GB/s: ceilings measured here, each for a tenth of a second. stepmark profile takes its time.')]
         : [make('p', {class: 'soft'}, 'No device was timed (--backend none).')]);
-    const links = [['step', 'the step'], ['op-panel', 'the op'], ['text', 'the text'], ['attention', 'attention'], ['histograms', 'layers'], ['memory', 'memory'], ['fusion', 'naive and fused'], ['devices-part', 'devices']];
+    const links = [['step', 'the step'], ['op-panel', 'the op'], ['live', 'change it'], ['text', 'the text'], ['attention', 'attention'], ['histograms', 'layers'], ['memory', 'memory'], ['fusion', 'naive and fused'], ['devices-part', 'devices']];
 
     document.querySelector('h1').after(head(), make('nav', {'aria-label': 'parts'}, ...links.map(([id, text]) => make('a', {href: '#' + id}, text))));
     document.body.append(section('step', 'The step', player(), make('div', {class: 'stage'}, make('div', {class: 'model'}, picture.legend(), map), panel)));
 
     // Parts further down are drawn when the first part is there.
-    const parts = () => [section('text', 'The text', textPart.drawLosses(), make('h3', {}, 'What the model expects'), textPart.drawLogits()),
-        section('attention', 'Attention', layers.drawAttention()), section('histograms', 'Layer by layer', ...layers.drawHistograms()),
+    const ofValues = () => [section('text', 'The text', textPart.drawLosses(), make('h3', {}, 'What the model expects'), textPart.drawLogits()),
+        section('attention', 'Attention', layers.drawAttention()), section('histograms', 'Layer by layer', ...layers.drawHistograms())];
+    const parts = () => [section('live', 'Change it', ...live.draw()), ...ofValues(),
         section('memory', 'Memory', ...memory.draw()), section('fusion', 'Naive next to fused', ...memory.drawFusion().filter(Boolean)), section('devices-part', 'Devices', ...devices())];
     document.body.append(...parts());
     go(first());
-    return {go, choose, play, pause, state};
+    // After the values have changed.
+    const refresh = () => {
+        for (const part of ofValues()) document.getElementById(part.id).replaceWith(part);
+        document.getElementById('about').replaceWith(head());
+        go(state.op);
+    };
+    return {go, choose, play, pause, state, refresh};
 })();
+live.begin();

@@ -27,8 +27,8 @@ const textPart = (() => {
         return e.map((x) => x / sum);
     };
     const topOf = (p) => [...p.keys()].sort((a, b) => p[b] - p[a]).slice(0, TOP);
-    const logits = readLogits();
-    const losses = readLosses();
+    let logits, losses;
+    const read = () => { logits = readLogits(); losses = readLosses(); };
     const loss = () => {
         const at = walk.ops.findIndex((op) => op.kind === 'loss_mean');
         return at < 0 ? NaN : step.valuesOf(at, step.operandOf(walk.ops[at], 'loss'))[0];
@@ -44,6 +44,7 @@ const textPart = (() => {
         return element;
     };
     const drawLosses = () => {
+        read();
         const most = Math.max(...losses);
         const {n_seq: T} = walk;
         const lines = Array.from({length: walk.n_batch}, (_, b) => make('p', {class: 'text'},

@@ -39,44 +39,46 @@ const step = (() => {
         for (let i = 0; i < letters.length; i++) bytes[i] = letters.charCodeAt(i);
         return new Float32Array(bytes.buffer);
     };
-    const stored = decode(film.values);
-    film.values = null;
-
-    const changesOf = new Map();
-    for (const change of film.changes) {
-        const root = change[1];
-        if (!changesOf.has(root)) changesOf.set(root, []);
-        changesOf.get(root).push(change);
-    }
-
     const count = (dims) => dims.reduce((product, n) => product * n, 1);
 
-    const apply = (memory, [, , offset, n, place, constant]) => {
-        if (place < 0) memory.fill(constant, offset, offset + n);
-        else memory.set(stored.subarray(place, place + n), offset);
-    };
-
-    // The contents of a tensor with memory of its own; the last answer of each is kept, since readers go forward.
-    const kept = new Map();
-    const memoryAt = (root, moment) => {
-        const changes = changesOf.get(root) || [];
-        let now = kept.get(root);
-        if (!now || now.moment > moment) {
-            now = {memory: new Float32Array(count(walk.tensors[root].dims)), next: 0, moment: -1};
-            kept.set(root, now);
+    // Of a film, the contents of a tensor with memory of its own; the last answer of each is kept, since readers go forward.
+    const filmOf = (changes, stored) => {
+        const changesOf = new Map();
+        for (const change of changes) {
+            const root = change[1];
+            if (!changesOf.has(root)) changesOf.set(root, []);
+            changesOf.get(root).push(change);
         }
-        while (now.next < changes.length && changes[now.next][0] <= moment) apply(now.memory, changes[now.next++]);
-        now.moment = moment;
-        return now.memory;
+        const apply = (memory, [, , offset, n, place, constant]) => {
+            if (place < 0) memory.fill(constant, offset, offset + n);
+            else memory.set(stored.subarray(place, place + n), offset);
+        };
+        const kept = new Map();
+        return (root, moment) => {
+            const own = changesOf.get(root) || [];
+            let now = kept.get(root);
+            if (!now || now.moment > moment) {
+                now = {memory: new Float32Array(count(walk.tensors[root].dims)), next: 0, moment: -1};
+                kept.set(root, now);
+            }
+            while (now.next < own.length && own[now.next][0] <= moment) apply(now.memory, own[now.next++]);
+            now.moment = moment;
+            return now.memory;
+        };
     };
+    const first = filmOf(film.changes, decode(film.values)); // the program's
+    let shown = first; // the page's own, after its first
+    film.values = null;
 
     // A tensor's values at a moment, row by row. Valid until the next question.
-    const valuesAt = (name, moment) => {
+    const valuesIn = (memoryAt, name, moment) => {
         const i = indexOf.get(name);
         const {dims, offset = 0, slice} = walk.tensors[i];
         if (slice) return memoryAt(i, moment).subarray(0, count(dims));
         return memoryAt(plan.tensors[i].root, moment).subarray(offset, offset + count(dims));
     };
+    const valuesAt = (name, moment) => valuesIn(shown, name, moment);
+    const firstAt = (name, moment) => valuesIn(first, name, moment); // of the step that the program computed
     // An element by its place in the whole tensor; NaN: it is not on the page.
     const valueAt = (name, flat, moment) => valuesAt(name, moment)[slicePlace(name, flat)] ?? NaN;
     const tensor = (name) => walk.tensors[indexOf.get(name)];
@@ -86,6 +88,20 @@ const step = (() => {
     const valuesOf = (i, operand) => valuesAt(operand.tensor, momentOf(i, operand));
     const operandOf = (op, name) => op.operands.find((operand) => operand.operand === name);
     const isOutput = (operand) => operand.access !== 'reads';
+
+    // Shows another step of the same plan; summaries follow its values, as walk computes them.
+    const summarize = (summary, values) => {
+        summary.norm = Math.sqrt(values.reduce((sum, x) => sum + x * x, 0));
+        summary.first = Array.from(values.subarray(0, summary.first.length));
+    };
+    const replace = (changes, stored, tokens, targets, data) => {
+        shown = filmOf(changes, stored);
+        Object.assign(walk, {tokens, targets, data});
+        walk.ops.forEach((op, i) => op.operands.forEach((operand) => {
+            if (operand.before) summarize(operand.before, valuesAt(operand.tensor, 2 * i));
+            summarize(operand, valuesOf(i, operand));
+        }));
+    };
 
     // --- the walk as JSON has it, every value in its place ---
     // Nine digits are those of one float alone.
@@ -113,5 +129,5 @@ const step = (() => {
     const isBackward = (op) => op.phase === 'backward';
     const place = (op) => (op.layer < 0 ? op.phase : `${op.phase}, block ${op.layer}`);
 
-    return {data, walk, plan, count, sidesOf, isCut, fullPlace, slicePlace, partText, valueAt, valuesAt, valuesOf, momentOf, operandOf, isOutput, tensor, whole, tokenText, isBackward, place};
+    return {data, walk, plan, count, sidesOf, isCut, fullPlace, slicePlace, partText, valueAt, valuesAt, firstAt, replace, decode, valuesOf, momentOf, operandOf, isOutput, tensor, whole, tokenText, isBackward, place};
 })();

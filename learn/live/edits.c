@@ -1,0 +1,166 @@
+// edits.c: numbers of a live step that are held at other values.
+#include "learn/live/live.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_EDITS = 64 };
+
+struct sm_live_edit {
+    int tensor;
+    int n_sides;
+    int64_t sides[SM_MAX_DIMS]; // of the tensor as the text has it: flat, rows by columns, or its own
+    sm_range places[SM_MAX_DIMS];
+    bool is_factor;
+    float value;
+};
+
+// "*", "12" or "0:32", of a side of n; moves *text past it. False: it is none of these, or outside.
+static bool read_places(const char **text, int64_t n, sm_range *places) {
+    char *end;
+    if (**text == '*') {
+        *places = (sm_range){0, (int)n};
+        ++*text;
+        return true;
+    }
+    errno = 0;
+    const long first = strtol(*text, &end, 10);
+    long last = first + 1;
+    bool is_read = end != *text;
+    if (*end == ':') {
+        *text = end + 1;
+        last = strtol(*text, &end, 10);
+        is_read = is_read && end != *text;
+    }
+    *text = end;
+    *places = (sm_range){(int)first, (int)last};
+    return is_read && errno == 0 && first >= 0 && first < last && last <= n;
+}
+
+// The sides by which a text of `n` indices between commas names elements.
+static bool choose_sides(const sm_tensor *t, int n, sm_live_edit *edit) {
+    const int64_t n_elems = sm_tensor_elems(t);
+    edit->n_sides = n;
+    if (n == 1) {
+        edit->sides[0] = n_elems;
+    } else if (n == 2) {
+        edit->sides[1] = t->dims[t->n_dims - 1];
+        edit->sides[0] = n_elems / edit->sides[1];
+    } else {
+        memcpy(edit->sides, t->dims, sizeof edit->sides);
+    }
+    return n <= 2 || n == t->n_dims;
+}
+
+static sm_status refuse(const char *text) {
+    return sm_fail(SM_ERR_USAGE,
+                   "%s: give NAME[12]=0.5, NAME[3,5]=0.5, NAME[0:32]*2 or NAME[*,0:16]=0, with places "
+                   "within the tensor NAME, one for all elements, two for rows and columns, or one a side",
+                   text);
+}
+
+static sm_status read_value(const char *text, const char *at, sm_live_edit *edit) {
+    char *end;
+    edit->is_factor = *at == '*';
+    if (*at != '=' && *at != '*') {
+        return refuse(text);
+    }
+    const double value = strtod(at + 1, &end);
+    edit->value = (float)value;
+    return end != at + 1 && *end == '\0' && isfinite(value) ? SM_OK : refuse(text);
+}
+
+static bool is_changed(const sm_plan *plan, int tensor) {
+    bool is_written = sm_live_is_initial(&plan->tensors[tensor]);
+    for (int i = 0; i < plan->n_ops * SM_MAX_OUT; i++) {
+        is_written = is_written || plan->ops[i / SM_MAX_OUT].out[i % SM_MAX_OUT] == tensor;
+    }
+    return is_written;
+}
+
+static sm_status hold(sm_live *live, const char *text) {
+    const sm_plan *plan = live->session->plan;
+    sm_live_edit edit = {.tensor = SM_NO_TENSOR};
+    const char *at = strchr(text, '[');
+    const size_t length = at == NULL ? 0 : (size_t)(at - text);
+    int n = 1;
+    for (int i = 0; i < plan->n_tensors && length > 0; i++) {
+        const char *name = plan->tensors[i].name;
+        edit.tensor = strlen(name) == length && strncmp(name, text, length) == 0 ? i : edit.tensor;
+    }
+    if (length > 0 && edit.tensor == SM_NO_TENSOR) {
+        return sm_fail(SM_ERR_USAGE, "%.*s: no tensor of this step has this name; `walk -o json` lists them",
+                       (int)length, text);
+    }
+    for (const char *c = at; c != NULL && *c != '\0' && *c != ']'; c++) {
+        n += *c == ',';
+    }
+    if (length == 0 || n > SM_MAX_DIMS || !choose_sides(&plan->tensors[edit.tensor], n, &edit)) {
+        return refuse(text);
+    }
+    if (!is_changed(plan, edit.tensor)) {
+        return sm_fail(SM_ERR_USAGE, "%.*s: no op writes it under this name; give the name that an op of `walk` writes",
+                       (int)length, text);
+    }
+    if (plan->tensors[edit.tensor].dtype == SM_I32 || plan->tensors[edit.tensor].dtype == SM_U32) {
+        return sm_fail(SM_ERR_USAGE, "%.*s: holds ids or counters, which stay as they are; give a tensor of floats",
+                       (int)length, text);
+    }
+    for (int side = 0; side < n; side++) {
+        at++; // past the bracket or the comma
+        if (!read_places(&at, edit.sides[side], &edit.places[side]) || *at != (side + 1 < n ? ',' : ']')) {
+            return refuse(text);
+        }
+    }
+    SM_TRY(read_value(text, at + 1, &edit));
+    if (live->n_edits == MOST_EDITS) {
+        return sm_fail(SM_ERR_USAGE, "%s: %d numbers are held already; take one of them back", text, MOST_EDITS);
+    }
+    live->edits = sm_realloc(live->edits, (size_t)(live->n_edits + 1) * sizeof *live->edits);
+    live->edits[live->n_edits++] = edit;
+    return SM_OK;
+}
+
+sm_status sm_live_hold(sm_live *live, const char *texts) {
+    char text[256];
+    for (const char *at = texts; at != NULL; at = strchr(at, ';')) {
+        at += at != texts;
+        const size_t length = strcspn(at, ";");
+        if (length >= sizeof text) {
+            return sm_fail(SM_ERR_USAGE, "%.40s...: is too long for a change of numbers", at);
+        }
+        memcpy(text, at, length);
+        text[length] = '\0';
+        SM_TRY(hold(live, text));
+    }
+    return SM_OK;
+}
+
+void sm_live_release(sm_live *live) { live->n_edits = 0; }
+
+// Changes the elements of these places in live->narrow, from side `side` on.
+static void change(const sm_live_edit *edit, int side, int64_t at, float *values) {
+    for (int64_t x = edit->places[side].first; x < edit->places[side].end; x++) {
+        const int64_t place = at * edit->sides[side] + x;
+        if (side + 1 < edit->n_sides) {
+            change(edit, side + 1, place, values);
+        } else {
+            values[place] = edit->is_factor ? values[place] * edit->value : edit->value;
+        }
+    }
+}
+
+sm_status sm_live_apply(sm_live *live, int tensor) {
+    const int64_t n = sm_tensor_elems(&live->session->plan->tensors[tensor]);
+    bool is_held = false;
+    for (int i = 0; i < live->n_edits; i++) {
+        if (live->edits[i].tensor == tensor) {
+            SM_TRY(is_held ? SM_OK : sm_session_read(live->session, tensor, n, live->narrow));
+            change(&live->edits[i], 0, 0, live->narrow);
+            is_held = true;
+        }
+    }
+    return is_held ? sm_session_write(live->session, tensor, n, live->narrow) : SM_OK;
+}

@@ -1,0 +1,180 @@
+// live.c: see live.h.
+#include "learn/live/live.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// --- a plan as numbers -----------------------------------------------------------------------------
+
+static int optimizer_index(const sm_optimizer *optimizer) {
+    int i = 0;
+    while (i < sm_optimizer_count() && sm_optimizer_at(i) != optimizer) {
+        i++;
+    }
+    return i;
+}
+
+static int model_index(const sm_model *model) {
+    int i = 0;
+    while (sm_model_at(i) != model) {
+        i++;
+    }
+    return i;
+}
+
+void sm_live_numbers(const sm_model_config *config, const sm_plan_options *options, sm_mode mode, unsigned without,
+                     double numbers[SM_LIVE_COUNT]) {
+    const double of_plan[] = {model_index(config->model),
+                              (double)options->B,
+                              (double)options->T,
+                              options->dtype,
+                              options->products,
+                              options->dropout_p,
+                              (double)options->seed,
+                              options->scaling.scale,
+                              options->scaling.growth,
+                              options->scaling.backoff,
+                              options->scaling.interval,
+                              optimizer_index(options->optimizer),
+                              options->documents,
+                              options->recompute,
+                              options->attention,
+                              mode,
+                              without};
+    _Static_assert(sizeof of_plan / sizeof of_plan[0] == SM_LIVE_without + 1, "a number for each name");
+    memcpy(numbers, of_plan, sizeof of_plan);
+#define X(type, member, ...) numbers[SM_LIVE_FIELD_##member] = (double)config->member;
+    SM_MODEL_FIELDS(X, X)
+#undef X
+}
+
+sm_status sm_live_plan(const double numbers[SM_LIVE_COUNT], sm_plan **plan) {
+    sm_status status = SM_OK;
+    sm_plan *built = NULL;
+#define NUMBER(name) numbers[SM_LIVE_##name]
+    if (!(NUMBER(model) >= 0 && NUMBER(model) < sm_model_count() && NUMBER(optimizer) >= 0 &&
+          NUMBER(optimizer) < sm_optimizer_count())) {
+        return sm_fail(SM_ERR_INVALID, "a plan of model %g and optimizer %g is unknown", NUMBER(model),
+                       NUMBER(optimizer));
+    }
+    sm_model_config config = {.model = sm_model_at((int)NUMBER(model))};
+#define X(type, member, ...) config.member = (SM_FIELD_##type)NUMBER(FIELD_##member);
+    SM_MODEL_FIELDS(X, X)
+#undef X
+    const sm_plan_options options = {
+        .B = (int64_t)NUMBER(B),
+        .T = (int64_t)NUMBER(T),
+        .dtype = (sm_dtype)NUMBER(dtype),
+        .products = (sm_products)NUMBER(products),
+        .dropout_p = NUMBER(dropout_p),
+        .seed = (uint64_t)NUMBER(seed),
+        .backward = true,
+        .scaling = {NUMBER(scale), NUMBER(growth), NUMBER(backoff), NUMBER(interval)},
+        .optimizer = sm_optimizer_at((int)NUMBER(optimizer)),
+        .one_micro_batch = true,
+        .documents = NUMBER(documents) != 0,
+        .recompute = (sm_recompute)NUMBER(recompute),
+        .attention = (sm_attention)NUMBER(attention),
+    };
+    SM_TRY_GOTO(sm_model_build(&config, &options, &built));
+    SM_TRY_GOTO(sm_plan_rewrite(built, (sm_mode)NUMBER(mode), (unsigned)NUMBER(without)));
+#undef NUMBER
+    *plan = built;
+    built = NULL;
+cleanup:
+    sm_plan_free(built);
+    return status;
+}
+
+// --- a step ------------------------------------------------------------------------------------------
+
+extern const sm_backend sm_backend_reference;
+
+sm_status sm_live_open(sm_plan *plan, sm_live **live) {
+    sm_status status = SM_OK;
+    int64_t largest = 1;
+    sm_live *made = sm_calloc(1, sizeof *made);
+    for (int i = 0; i < plan->n_tensors; i++) {
+        largest = sm_tensor_elems(&plan->tensors[i]) > largest ? sm_tensor_elems(&plan->tensors[i]) : largest;
+    }
+    made->values = malloc((size_t)largest * sizeof *made->values);
+    made->narrow = malloc((size_t)largest * sizeof *made->narrow);
+    if (made->values == NULL || made->narrow == NULL) {
+        SM_TRY_GOTO(sm_fail(SM_ERR_OOM, "no memory to read a tensor of %lld elements", (long long)largest));
+    }
+    SM_TRY_GOTO(sm_backend_reference.open(0, &(sm_open_options){.n_threads = 0}, &made->device));
+    status = sm_session_open(made->device, plan, &made->session);
+    plan = NULL; // the session owns it, even after a failure
+    SM_TRY_GOTO(status);
+    *live = made;
+    made = NULL;
+cleanup:
+    sm_plan_free(plan);
+    sm_live_close(made);
+    return status;
+}
+
+void sm_live_close(sm_live *live) {
+    if (live != NULL) {
+        sm_session_close(live->session);
+        if (live->device != NULL) {
+            live->device->backend->close(live->device);
+        }
+        free(live->values);
+        free(live->narrow);
+        free(live->edits);
+        free(live);
+    }
+}
+
+bool sm_live_is_initial(const sm_tensor *t) {
+    return t->role == SM_ROLE_PARAMETER || t->role == SM_ROLE_OPTIMIZER || t->role == SM_ROLE_BATCH;
+}
+
+sm_status sm_live_begin(sm_live *live, const int32_t *tokens, const int32_t *targets, const sm_step_settings *settings,
+                        int64_t step) {
+    const sm_plan *plan = live->session->plan;
+    const sm_step_settings usual = sm_plan_settings(plan);
+    SM_TRY(sm_session_set_batch(live->session, tokens, targets));
+    SM_TRY(sm_session_set_hyper(live->session, settings != NULL ? settings : &usual, step, 1));
+    for (int i = 0; i < plan->n_tensors; i++) {
+        if (sm_live_is_initial(&plan->tensors[i])) {
+            SM_TRY(sm_live_apply(live, i));
+        }
+    }
+    return SM_OK;
+}
+
+sm_status sm_live_run(sm_live *live, int op) {
+    const sm_backend *backend = live->device->backend;
+    const sm_op *o = &live->session->plan->ops[op];
+    SM_TRY(backend->execute(live->session->executable, (sm_range){op, op + 1}, NULL));
+    SM_TRY(backend->synchronize(live->session->executable));
+    for (int i = 0; i < SM_MAX_OUT; i++) {
+        if (o->out[i] != SM_NO_TENSOR) {
+            SM_TRY(sm_live_apply(live, o->out[i]));
+        }
+    }
+    return SM_OK;
+}
+
+sm_status sm_live_read(sm_live *live, int tensor) {
+    const sm_tensor *t = &live->session->plan->tensors[tensor];
+    const int64_t n = sm_tensor_elems(t);
+    float *narrow = live->narrow;
+    if (t->dtype == SM_I32 || t->dtype == SM_U32) {
+        SM_TRY(live->device->backend->download(live->session->executable, tensor, 0, n, narrow));
+        for (int64_t i = 0; i < n; i++) {
+            int32_t id;
+            memcpy(&id, narrow + i, sizeof id);
+            live->values[i] = id;
+        }
+        return SM_OK;
+    }
+    SM_TRY(sm_session_read(live->session, tensor, n, narrow));
+    for (int64_t i = 0; i < n; i++) {
+        live->values[i] = (double)narrow[i];
+    }
+    return SM_OK;
+}

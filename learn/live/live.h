@@ -1,0 +1,71 @@
+// live.h: a training step op by op on the reference backend, for whoever looks at its numbers or changes them: walk, the
+// page of a step, and the module inside that page (module.c), which is this file compiled for browsers.
+#ifndef STEPMARK_LEARN_LIVE_LIVE_H
+#define STEPMARK_LEARN_LIVE_LIVE_H
+
+#include "src/models/model.h"
+#include "src/rewrites/rewrite.h"
+#include "src/session/session.h"
+
+// A plan as numbers, which a page hands to its module: everything that a plan depends on, besides one process and one
+// micro-batch. X(name)
+#define SM_LIVE_PLAN(X)                                                                                           \
+    X(model)                                                                                                      \
+    X(B)                                                                                                          \
+    X(T)                                                                                                          \
+    X(dtype) X(products) X(dropout_p) X(seed) X(scale) X(growth) X(backoff) X(interval) X(optimizer) X(documents) \
+        X(recompute) X(attention) X(mode) X(without)
+
+typedef enum {
+#define X(name) SM_LIVE_##name,
+    SM_LIVE_PLAN(X)
+#undef X
+#define X(type, member, ...) SM_LIVE_FIELD_##member,
+        SM_MODEL_FIELDS(X, X)
+#undef X
+            SM_LIVE_COUNT
+} sm_live_number;
+
+void sm_live_numbers(const sm_model_config *config, const sm_plan_options *options, sm_mode mode, unsigned without,
+                     double numbers[SM_LIVE_COUNT]);
+
+// The plan of these numbers, without memory. SM_ERR_INVALID: a number is out of range.
+sm_status sm_live_plan(const double numbers[SM_LIVE_COUNT], sm_plan **plan);
+
+typedef struct sm_live_edit sm_live_edit;
+
+typedef struct {
+    sm_device *device;
+    sm_session *session;
+    double *values; // room for the values of the largest tensor
+    float *narrow;  // likewise
+    sm_live_edit *edits;
+    int n_edits;
+} sm_live;
+
+// Takes ownership of the plan, also after a failure. Parameters are undefined until written.
+sm_status sm_live_open(sm_plan *plan, sm_live **live);
+void sm_live_close(sm_live *live); // NULL is fine
+
+// Whether a tensor holds data before the step begins.
+bool sm_live_is_initial(const sm_tensor *t);
+
+// Before the ops of step `step` (1, 2, ...): its batch, and the optimizer's settings (NULL: its defaults).
+sm_status sm_live_begin(sm_live *live, const int32_t *tokens, const int32_t *targets, const sm_step_settings *settings,
+                        int64_t step);
+
+// One op; all of them in ascending order are the step.
+sm_status sm_live_run(sm_live *live, int op);
+
+// The elements of a tensor of any type as doubles, in live->values until the next call.
+sm_status sm_live_read(sm_live *live, int tensor);
+
+// Holds numbers at other values: NAME[12]=0.5 and NAME[0:32]*2 of all elements in order, NAME[3,5]=0.5 and
+// NAME[*,0:16]=0 of rows and columns, or an index for each side; several with semicolons between them. What the step has before its first op is changed when it
+// begins, everything else each time an op has written it; the ops after that compute with it. SM_ERR_USAGE: no such tensor
+// or element. sm_live_release: all are as computed again.
+sm_status sm_live_hold(sm_live *live, const char *texts);
+void sm_live_release(sm_live *live);
+sm_status sm_live_apply(sm_live *live, int tensor); // for sm_live_begin and sm_live_run
+
+#endif

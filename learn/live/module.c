@@ -1,0 +1,83 @@
+// module.c: live.c as a page's module: one live step, whose numbers the page's scripts read and write in this memory.
+// Functions return 0, or 1 after a failure that live_message tells.
+#include "learn/live/live.h"
+
+#include <stdlib.h>
+
+#define EXPORT(name) __attribute__((export_name(#name))) name
+
+static sm_live *live;
+static double numbers[SM_LIVE_COUNT];
+static sm_step_settings settings;
+static int32_t *batch; // B*T tokens, then as many targets
+
+double *EXPORT(live_numbers)(void);
+int EXPORT(live_open)(void);
+const char *EXPORT(live_message)(void);
+int EXPORT(live_n_tensors)(void);
+int EXPORT(live_n_ops)(void);
+const char *EXPORT(live_tensor_name)(int tensor);
+int EXPORT(live_elems)(int tensor);
+int32_t *EXPORT(live_batch)(void);
+double *EXPORT(live_settings)(void);
+int EXPORT(live_begin)(int step);
+int EXPORT(live_run)(int first, int end);
+double *EXPORT(live_read)(int tensor);
+int EXPORT(live_write)(int tensor, int first, int n, const float *values);
+int EXPORT(live_hold)(const char *text);
+void EXPORT(live_release)(void);
+float *EXPORT(live_room)(int n);
+
+double *live_numbers(void) { return numbers; }
+
+const char *live_message(void) { return sm_error_message(); }
+
+int live_open(void) {
+    sm_plan *plan;
+    if (sm_live_plan(numbers, &plan) != SM_OK || sm_live_open(plan, &live) != SM_OK) {
+        return 1;
+    }
+    plan = live->session->plan;
+    settings = sm_plan_settings(plan);
+    batch = sm_calloc((size_t)(plan->B * plan->T), 2 * sizeof *batch);
+    return 0;
+}
+
+int live_n_tensors(void) { return live->session->plan->n_tensors; }
+int live_n_ops(void) { return live->session->plan->n_ops; }
+const char *live_tensor_name(int tensor) { return live->session->plan->tensors[tensor].name; }
+int live_elems(int tensor) { return (int)sm_tensor_elems(&live->session->plan->tensors[tensor]); }
+int32_t *live_batch(void) { return batch; }
+
+// The optimizer's settings, in the order of SM_SETTING_LIST.
+double *live_settings(void) { return (double *)&settings; }
+
+int live_begin(int step) {
+    const sm_plan *plan = live->session->plan;
+    return sm_live_begin(live, batch, batch + plan->B * plan->T, &settings, step) != SM_OK;
+}
+
+int live_run(int first, int end) {
+    for (int op = first; op < end; op++) {
+        if (sm_live_run(live, op) != SM_OK) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+double *live_read(int tensor) { return sm_live_read(live, tensor) == SM_OK ? live->values : NULL; }
+
+int live_hold(const char *text) { return sm_live_hold(live, text) != SM_OK; }
+void live_release(void) { sm_live_release(live); }
+
+int live_write(int tensor, int first, int n, const float *values) {
+    return sm_session_write_part(live->session, tensor, first, n, values) != SM_OK;
+}
+
+// Room for n floats, until the next call.
+float *live_room(int n) {
+    static float *room;
+    free(room);
+    return room = sm_calloc((size_t)n, sizeof *room);
+}
