@@ -23,7 +23,7 @@ floors='include os
     backends/opencl/families backends/opencl/nvidia backends/opencl/units backends/opencl
     bench/stats bench/tables bench/rows bench/compare bench/score bench/sensors bench/measure bench/profile bench/loop
     bench/pages bench/report bench/runs bench/curves
-    learn/smallest learn/own_kernels learn/exercise learn/ladder learn/page
+    learn/smallest learn/live learn/own_kernels learn/exercise learn/ladder learn/page
     cli/flags cli/output cli/setup cli/rows cli/measure cli/sweep cli/learn cli/train cli/front'
 
 # files PATTERN...: those of the tree that are there.
