@@ -8,7 +8,7 @@
 set -eu
 run="gcc make libc6-dev libjansson-dev libhwloc-dev libpcre2-dev zlib1g-dev libxxhash-dev opencl-headers libopenblas0-openmp ocl-icd-libopencl1"
 check="git libcmocka-dev clang pocl-opencl-icd"
-wasm="clang lld wasi-libc libclang-rt-dev-wasm32"
+wasm="lld wasi-libc libclang-rt-dev-wasm32"
 dev="$check python3 python3-venv python3-numpy python3-jsonschema clang-format clang-tidy libomp-dev libclang-rt-14-dev|libclang-rt-19-dev mandoc zsh fish nodejs $wasm"
 mpi="libopenmpi-dev openmpi-bin pkgconf"
 browser="chromium chromium-driver python3-selenium"
@@ -66,7 +66,7 @@ for set in "$@"; do
     mpi) packages="$packages $mpi" ;;
     check) packages="$packages $check" ;;
     dev) packages="$packages $dev" ;;
-    wasm) packages="$packages $wasm" ;;
+    wasm) packages="$packages clang $wasm" ;;
     elsewhere) packages="$packages $elsewhere" ;;
     cross-*) add_cross "${set#cross-}" ;;
     browser) packages="$packages $browser" ;;
