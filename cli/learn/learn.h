@@ -2,6 +2,7 @@
 #ifndef STEPMARK_CLI_LEARN_LEARN_H
 #define STEPMARK_CLI_LEARN_LEARN_H
 
+#include "cli/measure/measure.h"
 #include "cli/setup/setup.h"
 #include "learn/exercise/exercise.h"
 #include "src/rewrites/rewrite.h"
