@@ -5,6 +5,7 @@
 #include "embedded.h"
 #include "tests/support/run_program.h"
 #include "learn/page/memory_changes.h"
+#include "learn/page/step_page.h"
 #include "src/models/model.h"
 
 // Their trees, as the page's own code builds them.
@@ -66,6 +67,36 @@ TEST(a_film_keeps_slices) {
     AUTO_FREE char *changes = json_dumps(json_object_get(json, "changes"), JSON_COMPACT);
     assert_string_equal(changes, "[[0,1,0,6,0],[3,1,4,1,-1,5.0]]");
     sm_film_free(film);
+    sm_plan_free(plan);
+}
+
+// An activation lives from the op that writes it to the last that reads it.
+TEST(a_page_says_how_long_tensors_live) {
+    const sm_plan_options options = {
+        .B = 1, .T = 8, .dtype = SM_F32, .backward = true, .optimizer = &sm_optimizer_adamw};
+    sm_plan *plan;
+    ok(sm_model_build(&sm_model_size_find(&sm_model_gpt2, "tiny")->config, &options, &plan));
+    json_auto_t *json = sm_step_page_plan(plan);
+    int n_alive = 0;
+    for (int t = 0; t < plan->n_tensors; t++) {
+        const json_t *tensor = json_array_get(json_object_get(json, "tensors"), (size_t)t);
+        int first = plan->n_ops;
+        int end = 0;
+        for (int i = 0; i < plan->n_ops; i++) {
+            for (int k = 0; k < SM_MAX_IN; k++) {
+                end = plan->ops[i].in[k] == t ? i + 1 : end;
+            }
+            for (int k = 0; k < SM_MAX_OUT; k++) {
+                first = plan->ops[i].out[k] == t && i < first ? i : first;
+            }
+        }
+        if (plan->tensors[t].role == SM_ROLE_ACTIVATION && plan->tensors[t].view_of == SM_NO_TENSOR && first < end) {
+            assert_int_equal(json_integer_value(json_object_get(tensor, "first")), first);
+            assert_int_equal(json_integer_value(json_object_get(tensor, "end")), end);
+            n_alive++;
+        }
+    }
+    assert_true(n_alive > 20);
     sm_plan_free(plan);
 }
 
