@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { SM_BLOCK_MOST_BYTES = 2500, SM_BLOCK_LINE_SIZE = 192, SM_BLOCK_WHY_SIZE = 256 };
+enum { SM_BLOCK_MOST_BYTES = 2500, SM_BLOCK_LINE_SIZE = 256, SM_BLOCK_WHY_SIZE = 256 };
 
 // A row as a line of 80 columns. Its fields `score` and `busy` (true: others had the processors, too) are its first and
 // last words.

@@ -41,9 +41,10 @@ TEST(test_memory_within_control_groups) {
     uint64_t available_bytes = 0;
     temp_put_text("proc/meminfo", "MemTotal:        1000 kB\nMemFree:           50 kB\nMemAvailable:     900 kB\n");
     os_memory(temp_folder, &total_bytes, &available_bytes);
-    if (total_bytes != 1024000) {
+    if (total_bytes == 0 || total_bytes > 1 << 27) {
         skip(); // this system has other files
     }
+    assert_int_equal(total_bytes, 1024000);
     assert_int_equal(available_bytes, 921600);
     temp_put_text("proc/self/cgroup", "0::/job/step\n");
     temp_put_text("sys/fs/cgroup/job/memory.max", "600000\n");
