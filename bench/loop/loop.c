@@ -226,19 +226,6 @@ static void set_means_of(const sm_loop_step *const *steps, int n, sm_row *row) {
 #undef X
 }
 
-// Uses the steps with work in the middle half: a preempted step would distort the result.
-static void set_means(const sm_loop *l, sm_row *row) {
-    const int n = l->n_apart;
-    const sm_loop_step **steps = sm_malloc((size_t)n * sizeof(const sm_loop_step *));
-    for (int i = 0; i < n; i++) {
-        steps[i] = &l->apart[i];
-    }
-    qsort(steps, (size_t)n, sizeof(*steps), by_work);
-    row->loop.n_steps = n - 2 * (n / 4);
-    set_means_of(steps + n / 4, (int)row->loop.n_steps, row);
-    free(steps);
-}
-
 // Of the wall clock, and of each phase that took time.
 static json_t *samples_of(const sm_loop *l) {
     static const char *const members[] = {
@@ -287,7 +274,16 @@ sm_status sm_loop_report(const sm_loop *loop, sm_row *row) {
     if (loop->n_apart == 0) {
         return SM_OK;
     }
-    set_means(loop, row);
+    // Uses the steps with work in the middle half: a preempted step would distort the result.
+    const int n = loop->n_apart;
+    const sm_loop_step **steps = sm_malloc((size_t)n * sizeof(const sm_loop_step *));
+    for (int i = 0; i < n; i++) {
+        steps[i] = &loop->apart[i];
+    }
+    qsort(steps, (size_t)n, sizeof(*steps), by_work);
+    row->loop.n_steps = n - 2 * (n / 4);
+    set_means_of(steps + n / 4, (int)row->loop.n_steps, row);
+    free(steps);
     row->loop.samples = samples_of(loop);
     row->loop.memory = sm_loop_memory(loop->stepper.session->plan, loop->op_ns, loop->n_apart);
     return sm_loop_verdict(loop->stepper.session->plan, median_work(loop, row), row);

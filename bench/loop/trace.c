@@ -27,13 +27,6 @@ static int64_t time_of_op(const sm_loop_step *step, const sm_plan *plan, int op,
     return plan->ops[op].range == SM_PHASE_ZERO_GRAD ? (is_first ? ns : 0) : ns / n_micro;
 }
 
-static void add_op(json_t *events, const sm_plan *plan, int op, const char *category, int64_t start_ns,
-                   int64_t elapsed_ns) {
-    const sm_step_phase phase = sm_step_phase_of(plan, &plan->ops[op]);
-    sm_trace_span(events, sm_op_name(plan->ops[op].kind), category, DEVICE_TRACK, start_ns, elapsed_ns,
-                  json_pack("{s:i, s:s}", "op", op, "phase", sm_step_phase_name(phase)));
-}
-
 // The ops of a stretch: the last is the optimizer's, each of the n_micro before it a micro-batch. They lie end to end
 // from its beginning: their lengths are measured, their places follow.
 static void add_stretch(json_t *events, const sm_plan *plan, const sm_loop_step *step, const char *category,
@@ -45,7 +38,9 @@ static void add_stretch(json_t *events, const sm_plan *plan, const sm_loop_step 
         const int64_t mean_ns = time_of_op(step, plan, i, is_update ? 1 : n_micro, index == 0);
         const int64_t elapsed_ns = mean_ns < span->end_ns - start_ns ? mean_ns : span->end_ns - start_ns;
         if (elapsed_ns > 0) {
-            add_op(events, plan, i, category, start_ns, elapsed_ns);
+            const sm_step_phase phase = sm_step_phase_of(plan, &plan->ops[i]);
+            sm_trace_span(events, sm_op_name(plan->ops[i].kind), category, DEVICE_TRACK, start_ns, elapsed_ns,
+                          json_pack("{s:i, s:s}", "op", i, "phase", sm_step_phase_name(phase)));
             start_ns += elapsed_ns;
         }
     }
@@ -142,21 +137,6 @@ static void add_loads(json_t *events, const sm_loop_step *steps, int n, int64_t 
 
 // --- the whole -------------------------------------------------------------------------------------------
 
-static void add_names(json_t *events, const char *device, const sm_loop_step *steps, int n) {
-    int last_thread = -1;
-    sm_trace_name(events, "process_name", MAIN_TRACK, "training loop");
-    sm_trace_name(events, "thread_name", MAIN_TRACK, "main line");
-    sm_trace_name(events, "thread_name", DEVICE_TRACK, device);
-    for (int i = 0; i < n; i++) {
-        last_thread = steps[i].step.load.thread > last_thread ? steps[i].step.load.thread : last_thread;
-    }
-    for (int thread = 0; thread <= last_thread; thread++) {
-        char name[32];
-        snprintf(name, sizeof(name), "loader %d", thread);
-        sm_trace_name(events, "thread_name", LOADER_TRACK + thread, name);
-    }
-}
-
 // Loads that were made before the first step are shown as far as a step's length before it.
 static int64_t origin_of(const sm_loop_step *steps, int n) {
     const int64_t first_ns = n > 0 ? steps[0].phases.begin_ns : 0;
@@ -173,7 +153,18 @@ json_t *sm_loop_trace(const sm_loop *loop, const sm_plan *plan, const char *cate
     const sm_loop_step *steps = sm_loop_steps(loop, &n);
     const int64_t origin_ns = origin_of(steps, n);
     json_t *events = json_array();
-    add_names(events, device, steps, n);
+    int last_thread = -1;
+    sm_trace_name(events, "process_name", MAIN_TRACK, "training loop");
+    sm_trace_name(events, "thread_name", MAIN_TRACK, "main line");
+    sm_trace_name(events, "thread_name", DEVICE_TRACK, device);
+    for (int i = 0; i < n; i++) {
+        last_thread = steps[i].step.load.thread > last_thread ? steps[i].step.load.thread : last_thread;
+    }
+    for (int thread = 0; thread <= last_thread; thread++) {
+        char name[32];
+        snprintf(name, sizeof(name), "loader %d", thread);
+        sm_trace_name(events, "thread_name", LOADER_TRACK + thread, name);
+    }
     for (int i = 0; i < n; i++) {
         add_step(events, plan, &steps[i], category, origin_ns);
     }

@@ -106,15 +106,6 @@ static double ops_ns(const sm_loop_division *d) {
     return d->taken_ns[SM_LOOP_COMPUTE] + d->taken_ns[SM_LOOP_MEMORY] + d->taken_ns[SM_LOOP_LAUNCHES];
 }
 
-// Timing ops separately slows them: scales them to fit in a headline step.
-static void fit_ops(double work_ns, sm_loop_division *d) {
-    const double factor = ops_ns(d) > work_ns ? work_ns / ops_ns(d) : 1;
-    for (int bound = SM_LOOP_COMPUTE; bound <= SM_LOOP_LAUNCHES; bound++) {
-        d->taken_ns[bound] *= factor;
-        d->gained_ns[bound] *= factor;
-    }
-}
-
 // In the attribution step of the op times.
 static double communication_ns(const sm_plan *plan, const sm_row *row) {
     double sum_ns = 0;
@@ -139,7 +130,12 @@ static sm_status divide(const sm_plan *plan, double work_ns, const sm_row *row, 
                             communication_ns(plan, row);
     d->taken_ns[SM_LOOP_LAUNCHES] += fmax(work_ns - other_ns, 0);
     d->gained_ns[SM_LOOP_LAUNCHES] += fmax(work_ns - other_ns, 0);
-    fit_ops(work_ns, d);
+    // Timing ops separately slows them: scales them to fit in a headline step.
+    const double factor = ops_ns(d) > work_ns ? work_ns / ops_ns(d) : 1;
+    for (int bound = SM_LOOP_COMPUTE; bound <= SM_LOOP_LAUNCHES; bound++) {
+        d->taken_ns[bound] *= factor;
+        d->gained_ns[bound] *= factor;
+    }
     // Copies were timed in other steps, which may have been slower.
     set_whole(d, SM_LOOP_INPUT, (double)l->headline_wait_ns + fmin((double)l->transfer_ns, work_ns));
     set_whole(d, SM_LOOP_COMMUNICATION, (double)l->headline_comm_ns);
@@ -184,14 +180,6 @@ static void write_verdict(const sm_loop_division *d, sm_loop_bound bound, sm_row
              l->bound, 100 * l->bound_share, what_it_is(bound, l), rate, d->step_ns / sm_loop_without_ns(d, bound));
 }
 
-static void set_ceilings(const sm_loop_division *d, sm_row *row) {
-    row->loop.ceilings = json_object();
-    for (int i = 0; i < SM_LOOP_BOUND_COUNT; i++) {
-        const double its = is_known(d, (sm_loop_bound)i) ? ceiling(d, (sm_loop_bound)i, row) : NAN;
-        json_object_set_new(row->loop.ceilings, name_of((sm_loop_bound)i), sm_json_real(its));
-    }
-}
-
 sm_status sm_loop_verdict(const sm_plan *plan, double work_ns, sm_row *row) {
     sm_loop_division d;
     if (row->op_ns.n != plan->n_ops) {
@@ -200,7 +188,11 @@ sm_status sm_loop_verdict(const sm_plan *plan, double work_ns, sm_row *row) {
     }
     SM_TRY(divide(plan, work_ns, row, &d));
     write_verdict(&d, sm_loop_judge(&d), row);
-    set_ceilings(&d, row);
+    row->loop.ceilings = json_object();
+    for (int i = 0; i < SM_LOOP_BOUND_COUNT; i++) {
+        const double its = is_known(&d, (sm_loop_bound)i) ? ceiling(&d, (sm_loop_bound)i, row) : NAN;
+        json_object_set_new(row->loop.ceilings, name_of((sm_loop_bound)i), sm_json_real(its));
+    }
     return SM_OK;
 }
 

@@ -147,20 +147,6 @@ static void count_checks(measurement *m, int64_t elapsed_ns) {
     m->row->checks_ns = (m->row->checks_ns == SM_ABSENT ? 0 : m->row->checks_ns) + elapsed_ns;
 }
 
-// The first step, and the first that is checked in pieces, which is a warm-up step if there are any.
-static sm_status first_steps(measurement *m) {
-    sm_row *row = m->row;
-    SM_TRY(may_continue(m, SM_STAGE_FIRST_STEP, 0, 1));
-    SM_TRY(run_step(m, NULL, &row->first_step_ns));
-    row->loss = row->losses.values[0];
-    SM_TRY(may_continue(m, SM_STAGE_CHECK, 0, 1));
-    SM_TRY(run_step(m, NULL, &row->warmup_samples_ns.values[1]));
-    if (m->protocol->n_warmup == 0) {
-        count_checks(m, row->warmup_samples_ns.values[1]);
-    }
-    return SM_OK;
-}
-
 static int max_warmup(const sm_protocol *p, const sm_workload *w) {
     const bool is_open = p->n_warmup == SM_WARMUP_AUTO || (w->is_settled != NULL && p->n_warmup < MAX_AUTO_WARMUP);
     return is_open ? MAX_AUTO_WARMUP : p->n_warmup;
@@ -429,10 +415,10 @@ static sm_status watched_headline(measurement *m) {
                : status;
 }
 
-// One more checked step after the last sample, with other sequences and other ops. It comes an odd number of steps after
-// the last repeated sample: a kernel may compute in every second step alone, and leave in the others what the step
-// before left. A repeated step then differs from its sample only where the kernel left out the sample; this check finds
-// the other half.
+// One more checked step after the last sample, with other sequences and other ops. It comes an odd number of steps
+// after the last repeated sample: a kernel may compute in every second step alone, and leave in the others what the
+// step before left. A repeated step then differs from its sample only where the kernel left out the sample; this check
+// finds the other half.
 static sm_status last_check(measurement *m, int64_t *op_ns, int64_t *elapsed_ns) {
     double loss = NAN;
     const int64_t n_losses = m->row->losses.n;
@@ -544,7 +530,16 @@ static sm_status take_samples(measurement *m) {
         m->session->executable->deadline_ns = m->deadline_ns + m->grace_ns;
     }
     warn_of_slowdown(m->row);
-    SM_TRY(first_steps(m));
+    // The first step, and the first that is checked in pieces, which is a warm-up step if there are any.
+    sm_row *row = m->row;
+    SM_TRY(may_continue(m, SM_STAGE_FIRST_STEP, 0, 1));
+    SM_TRY(run_step(m, NULL, &row->first_step_ns));
+    row->loss = row->losses.values[0];
+    SM_TRY(may_continue(m, SM_STAGE_CHECK, 0, 1));
+    SM_TRY(run_step(m, NULL, &row->warmup_samples_ns.values[1]));
+    if (m->protocol->n_warmup == 0) {
+        count_checks(m, row->warmup_samples_ns.values[1]);
+    }
     sm_machine_reset_peak_rss();
     SM_TRY(warm_up(m));
     return watched_headline(m);

@@ -327,18 +327,6 @@ static sm_status read_record(sm_stepper *s, sm_step_record *r) {
     return SM_OK;
 }
 
-// Repeats the step up to its update, in pieces, with the same batches. For a single micro-batch, batch and settings are
-// still in place.
-static sm_status run_again(sm_stepper *s) {
-    for (int i = 0; i < s->n_accum; i++) {
-        if (s->n_accum > 1) {
-            SM_TRY(s->workload->next_batch(s->workload->ctx, s->session, s->record->n_batches + i));
-        }
-        SM_TRY(run_piece(s, is_looked_at(s, i), micro_phases(s, i) | SM_RUN_NO_UPDATES, NULL));
-    }
-    return sm_session_synchronize(s->session);
-}
-
 // The largest difference, as a share of the largest value.
 static double worst_share(const float *a, const float *b, int64_t n) {
     double largest = 0;
@@ -401,7 +389,15 @@ static sm_status repeat(sm_stepper *s, sm_step_record *again) {
     SM_TRY(backend->keep_weights(s->session->executable, SM_WEIGHTS_RESTORE));
     SM_TRY(write_own_tokens(s->session));
     s->session->n_micro_steps = s->record->n_micro_steps;
-    SM_TRY(run_again(s));
+    // The step again up to its update, in pieces, with the same batches. A single micro-batch and its settings are still
+    // in place.
+    for (int i = 0; i < s->n_accum; i++) {
+        if (s->n_accum > 1) {
+            SM_TRY(s->workload->next_batch(s->workload->ctx, s->session, s->record->n_batches + i));
+        }
+        SM_TRY(run_piece(s, is_looked_at(s, i), micro_phases(s, i) | SM_RUN_NO_UPDATES, NULL));
+    }
+    SM_TRY(sm_session_synchronize(s->session));
     SM_TRY(read_record(s, again));
     SM_TRY(compare_records(s, s->record, again));
     SM_TRY(write_scaler(s, again->scaler));

@@ -116,21 +116,6 @@ static sample look(sm_utilisation *u) {
 
 // --- keeping ----------------------------------------------------------------------------------------------
 
-static void halve(sm_utilisation *u) {
-    for (int i = 0; i < u->n / 2; i++) {
-        for (int k = 0; k < N_SERIES; k++) {
-            const double a = u->samples[2 * i].values[k];
-            const double b = u->samples[2 * i + 1].values[k];
-            u->samples[i].values[k] = isnan(a) ? b : isnan(b) ? a : (a + b) / 2;
-        }
-    }
-    u->n /= 2;
-    for (int stage = 0; stage < SM_UTILISATION_COUNT; stage++) {
-        u->first[stage] /= 2;
-    }
-    u->interval_ns *= 2;
-}
-
 static void *watch(void *ctx) {
     sm_utilisation *u = ctx;
     int64_t next_ns = sm_now_ns();
@@ -145,7 +130,18 @@ static void *watch(void *ctx) {
             break;
         }
         if (u->n == N_PLACES) {
-            halve(u);
+            for (int i = 0; i < u->n / 2; i++) {
+                for (int k = 0; k < N_SERIES; k++) {
+                    const double a = u->samples[2 * i].values[k];
+                    const double b = u->samples[2 * i + 1].values[k];
+                    u->samples[i].values[k] = isnan(a) ? b : isnan(b) ? a : (a + b) / 2;
+                }
+            }
+            u->n /= 2;
+            for (int stage = 0; stage < SM_UTILISATION_COUNT; stage++) {
+                u->first[stage] /= 2;
+            }
+            u->interval_ns *= 2;
         }
         u->samples[u->n++] = look(u);
         next_ns = next_ns < sm_now_ns() ? sm_now_ns() : next_ns; // missed looks are not made up for

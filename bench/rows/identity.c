@@ -91,20 +91,16 @@ int sm_identity_order(const json_t *a, const json_t *b, unsigned parts) {
 static const sm_column *keyed[SM_IDENTITY_COLUMNS];
 static int n_keyed;
 
-static void list_keyed(void) {
-    for (int i = 0; i < sm_row_table.n_columns; i++) {
-        const sm_column *column = &sm_row_table.columns[i];
-        if ((column->identity != SM_IDENTITY_NONE || strcmp(column->name, "model_type") == 0) &&
-            n_keyed < SM_IDENTITY_COLUMNS) {
-            keyed[n_keyed++] = column;
-        }
-    }
-}
-
 void sm_identity_key_of(const json_t *row, sm_identity_key *key) {
     char text[SM_IDENTITY_VALUE_SIZE];
     if (n_keyed == 0) {
-        list_keyed();
+        for (int i = 0; i < sm_row_table.n_columns; i++) {
+            const sm_column *column = &sm_row_table.columns[i];
+            if ((column->identity != SM_IDENTITY_NONE || strcmp(column->name, "model_type") == 0) &&
+                n_keyed < SM_IDENTITY_COLUMNS) {
+                keyed[n_keyed++] = column;
+            }
+        }
     }
     key->is_named = model_name(row)[0] != '\0';
     for (int i = 0; i < n_keyed; i++) {

@@ -102,17 +102,6 @@ cleanup:
 
 // --- the file ----------------------------------------------------------------------------------------
 
-// The new name must survive a power failure, as the rows do.
-static void sync_folder(const char *path) {
-    char copy[PATH_MAX];
-    snprintf(copy, sizeof(copy), "%s", path);
-    int folder = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder >= 0) {
-        (void)fsync(folder);
-        close(folder);
-    }
-}
-
 static sm_status open_file(sm_sweep_log *log) {
     if (log->only_reads) {
         log->file = open(log->path, O_RDONLY | O_CLOEXEC);
@@ -126,7 +115,14 @@ static sm_status open_file(sm_sweep_log *log) {
         return errno == EWOULDBLOCK ? sm_fail(SM_ERR_IO, "%s: another run is writing to it", log->path)
                                     : io_failure(log->path, "cannot be locked");
     }
-    sync_folder(log->path);
+    // The new name must survive a power failure, as the rows do.
+    char copy[PATH_MAX];
+    snprintf(copy, sizeof(copy), "%s", log->path);
+    int folder = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder >= 0) {
+        (void)fsync(folder);
+        close(folder);
+    }
     return SM_OK;
 }
 

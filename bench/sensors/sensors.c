@@ -221,28 +221,6 @@ static void find_clock(sm_sensors *s) {
 
 // --- the whole -----------------------------------------------------------------------------------
 
-static void read_stat(const sm_sensors *s, sm_reading *r) {
-    char line[LINE_SIZE];
-    long long t[8] = {0}; // user nice system idle iowait irq softirq steal
-    bool found = read_line(s, line, sizeof(line), "/proc/stat") &&
-                 sscanf(line, "cpu %lld %lld %lld %lld %lld %lld %lld %lld", &t[0], &t[1], &t[2], &t[3], &t[4], &t[5],
-                        &t[6], &t[7]) == 8;
-    r->busy_ticks = found ? t[0] + t[1] + t[2] + t[5] + t[6] : SM_ABSENT;
-    r->steal_ticks = found ? t[7] : SM_ABSENT;
-    r->total_ticks = found ? r->busy_ticks + t[3] + t[4] + t[7] : SM_ABSENT;
-}
-
-static void read_usage(sm_reading *r) {
-    struct rusage u;
-    getrusage(RUSAGE_SELF, &u); // fails only for a bad first argument
-    r->own_cpu_ns = (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * INT64_C(1000000000) +
-                    (u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1000 + sm_own_process_busy_ns(&r->waiting_ns);
-    r->minor_faults = u.ru_minflt;
-    r->major_faults = u.ru_majflt;
-    r->voluntary_switches = u.ru_nvcsw;
-    r->involuntary_switches = u.ru_nivcsw;
-}
-
 static int64_t quota_throttled_ns(const sm_sensors *s) {
     double quota_cpus;
     int64_t throttled_ns;
@@ -253,8 +231,22 @@ static int64_t quota_throttled_ns(const sm_sensors *s) {
 void sm_sensors_read(const sm_sensors *s, sm_reading *r) {
     memset(r, 0, sizeof(*r));
     r->time_ns = sm_now_ns();
-    read_usage(r);
-    read_stat(s, r);
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u); // fails only for a bad first argument
+    r->own_cpu_ns = (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * INT64_C(1000000000) +
+                    (u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1000 + sm_own_process_busy_ns(&r->waiting_ns);
+    r->minor_faults = u.ru_minflt;
+    r->major_faults = u.ru_majflt;
+    r->voluntary_switches = u.ru_nvcsw;
+    r->involuntary_switches = u.ru_nivcsw;
+    char line[LINE_SIZE];
+    long long t[8] = {0}; // user nice system idle iowait irq softirq steal
+    bool found = read_line(s, line, sizeof(line), "/proc/stat") &&
+                 sscanf(line, "cpu %lld %lld %lld %lld %lld %lld %lld %lld", &t[0], &t[1], &t[2], &t[3], &t[4], &t[5],
+                        &t[6], &t[7]) == 8;
+    r->busy_ticks = found ? t[0] + t[1] + t[2] + t[5] + t[6] : SM_ABSENT;
+    r->steal_ticks = found ? t[7] : SM_ABSENT;
+    r->total_ticks = found ? r->busy_ticks + t[3] + t[4] + t[7] : SM_ABSENT;
     for (int i = 0; i < s->n_energy; i++) {
         r->energy_uj[i] = read_integer(s, s->energy[i].path);
     }

@@ -25,7 +25,14 @@ static void write_line(const sm_layout *l, size_t row, FILE *out) {
     fputs("|\n", out);
 }
 
-static void write_rule(const sm_layout *l, FILE *out) {
+static void write_table(const sm_layout *l, FILE *out) {
+    if (l->n_shown == 0) {
+        return;
+    }
+    char *common = sm_layout_common_text(l);
+    fprintf(out, common[0] != '\0' ? "%s\n\n" : "%s", common);
+    free(common);
+    write_line(l, 0, out);
     for (int j = 0; j < l->n_shown; j++) {
         bool right = sm_layout_is_number(l, j);
         bool last = j + 1 == l->n_shown;
@@ -35,17 +42,6 @@ static void write_rule(const sm_layout *l, FILE *out) {
         fputs(right ? ":" : "", out);
     }
     fputs("|\n", out);
-}
-
-static void write_table(const sm_layout *l, FILE *out) {
-    if (l->n_shown == 0) {
-        return;
-    }
-    char *common = sm_layout_common_text(l);
-    fprintf(out, common[0] != '\0' ? "%s\n\n" : "%s", common);
-    free(common);
-    write_line(l, 0, out);
-    write_rule(l, out);
     for (size_t row = 1; row < sm_layout_rows(l); row++) {
         write_line(l, row, out);
     }

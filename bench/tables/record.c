@@ -229,16 +229,6 @@ static void put_csv_text(FILE *out, const char *text) {
 
 void sm_csv_quoted(FILE *out, const char *text) { put_csv(out, text, true); }
 
-static void csv_header(const sm_record_writer *w) {
-    for (int i = 0; i < w->table->n_columns; i++) {
-        fputs(i > 0 ? "," : "", w->out);
-        for (const char *c = w->table->columns[i].name; *c != '\0'; c++) {
-            fputc(*c == '.' ? '_' : *c, w->out);
-        }
-    }
-    fputs("\n", w->out);
-}
-
 // Arrays and objects are written as texts of their JSON.
 static void csv_record(const sm_record_writer *w, const json_t *record) {
     for (int i = 0; i < w->table->n_columns; i++) {
@@ -282,7 +272,13 @@ sm_status sm_record_writer_open(const sm_table *table, sm_format format, FILE *o
     } else if (format == SM_FORMAT_JSON) {
         fputs("[", out);
     } else if (format == SM_FORMAT_CSV) {
-        csv_header(w);
+        for (int i = 0; i < w->table->n_columns; i++) {
+            fputs(i > 0 ? "," : "", w->out);
+            for (const char *c = w->table->columns[i].name; *c != '\0'; c++) {
+                fputc(*c == '.' ? '_' : *c, w->out);
+            }
+        }
+        fputs("\n", w->out);
     }
     const sm_status status = check_stream(w);
     if (status != SM_OK) {
