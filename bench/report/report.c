@@ -31,20 +31,20 @@ static const sm_report_row *baseline_of(const sm_report_rows *report, const sm_r
 }
 
 // [{row, baseline, phases: a table}, ...]
-static sm_status make_loops(const sm_report_rows *report, json_t *loops) {
+static json_t *make_loops(const sm_report_rows *report) {
+    json_t *loops = json_array();
     for (size_t i = 0; i < report->n && json_array_size(loops) < MOST_LOOPS; i++) {
         const sm_report_row *row = &report->rows[i];
-        json_t *records = NULL;
         if (is_loop(row)) {
             const sm_report_row *baseline = baseline_of(report, row);
-            records = sm_loop_records(row->json, baseline != NULL ? baseline->json : NULL);
+            json_t *records = sm_loop_records(row->json, baseline != NULL ? baseline->json : NULL);
             json_array_append_new(loops, json_pack("{s:i, s:o, s:o}", "row", row->index, "baseline",
                                                    baseline != NULL ? json_integer(baseline->index) : json_null(),
                                                    "phases", sm_page_table(&sm_loop_table, records)));
             json_decref(records);
         }
     }
-    return SM_OK;
+    return loops;
 }
 
 // Of the recommendations those with a winner, and why nothing is the fastest; `report --best` prints all.
@@ -65,33 +65,28 @@ static json_t *best_of(const json_t *records) {
 sm_status sm_report_write(const sm_rows *rows, const sm_costs *costs, unsigned how, FILE *out) {
     char text[SM_ANSWER_SIZE];
     char reason[SM_ANSWER_SIZE];
-    sm_report_rows report = {.rows = NULL};
-    json_t *recommended = NULL;
+    sm_report_rows report;
     json_t *published = NULL;
-    json_t *best = NULL;
-    json_t *loops = json_array();
-    json_t *contexts = json_array();
-    sm_status status = SM_OK;
+    SM_TRY(sm_bundle_published(&published));
     sm_report_rows_make(rows->rows, &report);
-    recommended = sm_recommend(rows->rows);
-    SM_TRY_GOTO(sm_bundle_published(&published));
-    SM_TRY_GOTO(make_loops(&report, loops));
     sm_report_answer(&report, costs, text, reason);
-    best = best_of(recommended);
+    json_t *recommended = sm_recommend(rows->rows);
+    json_t *best = best_of(recommended);
+    json_t *loops = make_loops(&report);
+    json_t *contexts = json_array();
     json_t *page = json_pack("{s:[o, o], s:o, s:o, s:o, s:O, s:O, s:O, s:O, s:O*}", "answer", sm_json_bytes(text),
                              sm_json_bytes(reason), "best", sm_page_table(&sm_recommend_table, best), "table",
                              sm_page_table(&sm_row_table, rows->rows), "rows", sm_report_data(&report, costs, contexts),
                              "contexts", contexts, "loops", loops, "published", published, "warnings", rows->warnings,
                              "rungs", rows->rungs);
     sm_page_write(out, "stepmark: GPT-2 training steps", (const char *const[2]){"group.js", "report.js"}, how, page);
-cleanup:
     sm_report_rows_free(&report);
     json_decref(recommended);
     json_decref(published);
     json_decref(best);
     json_decref(loops);
     json_decref(contexts);
-    return status;
+    return SM_OK;
 }
 
 void sm_leaderboard_page(const json_t *records, const json_t *refused, FILE *out) {
