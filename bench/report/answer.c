@@ -7,7 +7,7 @@
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
 
-enum { SETTING_SIZE = SM_REPORT_NAME_SIZE + 64, WHY_SIZE = 256, MOST_DEVICES = 32 };
+enum { SETTING_SIZE = SM_REPORT_NAME_SIZE + 160, WHY_SIZE = 256, MOST_DEVICES = 32 };
 
 // --- the fastest of each device ----------------------------------------------------------------
 
