@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "cli/flags/flag.h"
-#include "cli/flags/options.h"
 #include "src/rewrites/rewrite.h"
 
 // --- what a misspelt name probably meant ---------------------------------------------------------

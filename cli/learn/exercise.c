@@ -1,6 +1,4 @@
 // exercise.c: `stepmark exercise`: lists kernels to write, writes a first file, checks one.
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,14 +3,11 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "bench/tables/digest.h"
 #include "bench/stats/compare_stats.h"
 #include "bench/stats/stats.h"
 #include "bench/tables/screen.h"

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/tables/digest.h"
 #include "cli/flags/flag.h"
 #include "learn/own_kernels/backend_file.h"
 #include "learn/own_kernels/kernel_library.h"

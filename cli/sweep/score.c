@@ -6,12 +6,9 @@
 #include "bench/compare/noise_verdict.h"
 #include "bench/rows/block.h"
 #include "bench/rows/bundle.h"
-#include "bench/rows/read_rows.h"
 #include "bench/score/score.h"
 #include "bench/tables/show.h"
 #include "cli/flags/flag.h"
-#include "cli/flags/options.h"
-#include "cli/output/output.h"
 #include "cli/rows/rows.h"
 #include "cli/sweep/sweep.h"
 

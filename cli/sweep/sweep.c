@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/compare/compare.h"
 #include "bench/tables/show.h"
 #include "cli/rows/rows.h"
 #include "cli/sweep/sweep.h"

@@ -2,7 +2,6 @@
 #include "cli/train/train.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -26,7 +26,7 @@ void cli_token_note(void *ctx, const char *line) {
     cli_note("%s", line);
 }
 
-void cli_token_progress_note(void *ctx, int64_t done, int64_t of) {
+static void token_progress_note(void *ctx, int64_t done, int64_t of) {
     enum { NOTE_NS = 1000000000 };
     cli_token_progress *progress = ctx;
     char done_text[32], of_text[32];
@@ -71,7 +71,7 @@ sm_status cli_learn_words(const cli_options *options, sm_tokenizer **tokenizer) 
     const sm_bpe_settings settings = {.vocab_size = options->tokens.vocab_size,
                                       .min_frequency = options->tokens.min_frequency,
                                       .stop = cli_token_stop,
-                                      .progress = cli_token_progress_note,
+                                      .progress = token_progress_note,
                                       .ctx = &progress};
     sm_status status = count_words(options, &words);
     status = status == SM_OK ? sm_bpe_train(&words, &settings, tokenizer) : status;
@@ -236,7 +236,7 @@ sm_status cli_tokenize(const cli_options *options) {
                                  .n_threads = cli_token_threads(options),
                                  .stop = cli_token_stop,
                                  .note = cli_token_note,
-                                 .progress = cli_token_progress_note,
+                                 .progress = token_progress_note,
                                  .ctx = &progress};
     sm_status status = sm_tokenize(&job, &result);
     if (status == SM_ERR_INTERRUPTED) {

@@ -152,6 +152,5 @@ typedef struct {
 
 bool cli_token_stop(void *ctx);
 void cli_token_note(void *ctx, const char *line);
-void cli_token_progress_note(void *ctx, int64_t done, int64_t of);
 
 #endif
