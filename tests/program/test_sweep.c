@@ -207,7 +207,7 @@ TEST(bad_usage) {
         const char *arguments;
         const char *message;
     } cases[] = {
-        {"run --preset macros", "give one of macro, sizes"},
+        {"run --preset macros", "macro, sizes"},
         {"run -b 1,x", "'x' is not a whole number"},
         {"run -b 1,,2", "empty"},
         {"run --mode fast", "naive|fused|tuned"},
