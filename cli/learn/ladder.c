@@ -25,8 +25,10 @@ static sm_status list_ladders(const cli_options *options) {
         char rungs[SM_CELL_SIZE] = "";
         for (const sm_rung *rung = ladder->rungs; rung->name != NULL; rung++) {
             // "local (cards)": a device shows the rungs that are for it.
-            static const char *const places[] = {
-                [SM_RUNG_ANYWHERE] = "", [SM_RUNG_ON_CARDS] = " (cards)", [SM_RUNG_ON_PROCESSORS] = " (processors)"};
+            static const char *const places[] = {[SM_RUNG_ANYWHERE] = "",
+                                                 [SM_RUNG_ON_CARDS] = " (cards)",
+                                                 [SM_RUNG_ON_PROCESSORS] = " (processors)",
+                                                 [SM_RUNG_BY_OPENBLAS] = ""};
             cli_append_word(rungs, sizeof(rungs), ", ", rung->name);
             cli_append_word(rungs, sizeof(rungs), "", places[rung->place]);
         }
