@@ -193,6 +193,7 @@ typedef struct {
     int64_t T;
     int32_t *ids; // n_batches times B*T inputs, B*T targets and B*T starts of documents
     int64_t n_batches;
+    int32_t *moved;     // inputs and targets of a batch whose tokens were moved on; NULL: none yet
     double real_tokens; // of a mean batch; 0: all, likewise for the pairs
     double attended_pairs;
     double grad_norm;              // of the first step, from the gradient check; 0 = unknown

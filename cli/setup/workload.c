@@ -17,9 +17,27 @@ static const int32_t *starts_of(const cli_workload *w, int64_t index) {
     return cli_padding(w->options) == SM_PADDING_NONE ? NULL : batch(w, index) + 2 * w->B * w->T;
 }
 
+// Own code may remember what it computed from a batch, so it never gets one again: once all were used their tokens are
+// moved on by one, then by two, and so on. Documents stay as they are.
+static const int32_t *fresh_batch(cli_workload *w, int64_t index) {
+    const int64_t n_ids = w->B * w->T;
+    const int64_t by = index / w->n_batches % n_ids;
+    const bool is_own = w->options->device.kernel != NULL || w->options->device.backend_library != NULL;
+    const int32_t *given = batch(w, index);
+    if (!is_own || by == 0 || starts_of(w, index) != NULL) {
+        return given;
+    }
+    w->moved = w->moved != NULL ? w->moved : sm_malloc(2 * (size_t)n_ids * sizeof(*w->moved));
+    for (int i = 0; i < 2; i++) {
+        memcpy(w->moved + i * n_ids, given + i * n_ids + by, (size_t)(n_ids - by) * sizeof(*given));
+        memcpy(w->moved + (i + 1) * n_ids - by, given + i * n_ids, (size_t)by * sizeof(*given));
+    }
+    return w->moved;
+}
+
 static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
-    const cli_workload *w = ctx;
-    const int32_t *inputs = batch(w, index);
+    cli_workload *w = ctx;
+    const int32_t *inputs = fresh_batch(w, index);
     const int32_t *starts = starts_of(w, index);
     SM_TRY(starts == NULL ? SM_OK : sm_session_set_documents(session, starts));
     return sm_session_set_batch(session, inputs, inputs + w->B * w->T);
@@ -27,7 +45,7 @@ static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
 
 static sm_status check(void *ctx, sm_session *session, int64_t index, uint64_t seed, sm_row *row) {
     cli_workload *w = ctx;
-    const int32_t *inputs = batch(w, index);
+    const int32_t *inputs = fresh_batch(w, index);
     const sm_loss_draw draw = {seed, w->n_loss_checks++};
     sm_loss_check result;
     sm_status status = sm_check_loss(session, w->config, w->options->work.dropout, (uint64_t)w->options->work.seed,
@@ -198,5 +216,6 @@ void cli_workload_close(cli_workload *workload) {
     sm_update_check_free(workload->update_check);
     workload->update_check = NULL;
     free(workload->ids);
+    free(workload->moved);
     workload->ids = NULL;
 }

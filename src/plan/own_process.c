@@ -52,26 +52,34 @@ static inline void relax(void) {
 bool sm_own_may_spin(int n_threads) { return os_n_processors() >= 2 * n_threads; }
 
 uint32_t sm_own_await(sm_own_count *count, uint32_t before, bool spins, bool is_limited, _Atomic int64_t *spun_ns) {
+    enum { SHORT_NS = 5000, LONG_NS = 1000000 };
     static const struct timespec most = {.tv_nsec = 20000000};
-    const int n_spins = spins ? 100000 : 100;
-    const int64_t begin_ns = spun_ns != NULL ? sm_now_ns() : 0;
+    static _Thread_local bool was_long; // the wait before: to spin is of no use then
+    const int64_t begin_ns = sm_now_ns();
+    const int64_t most_ns = spins && !was_long ? LONG_NS : SHORT_NS;
     uint32_t n = before;
-    for (int i = 0; i < n_spins && n == before; i++) {
-        n = atomic_load_explicit(&count->n, memory_order_acquire);
-        relax();
+    int64_t waited_ns = 0;
+    while (n == before && waited_ns < most_ns) {
+        for (int i = 0; i < 20 && n == before; i++) {
+            relax();
+            n = atomic_load_explicit(&count->n, memory_order_acquire);
+        }
+        waited_ns = sm_now_ns() - begin_ns;
     }
     if (spun_ns != NULL) {
-        *spun_ns += sm_now_ns() - begin_ns;
+        *spun_ns += waited_ns;
     }
-    if (n != before) {
-        return n;
+    if (n == before) {
+        atomic_store(&count->is_awaited, 1);
+        if (atomic_load(&count->n) == before) {
+            (void)os_sleep_while(&count->n, before, is_limited ? &most : NULL, true);
+        }
+        atomic_store(&count->is_awaited, 0);
+        n = atomic_load(&count->n);
+        waited_ns = sm_now_ns() - begin_ns;
     }
-    atomic_store(&count->is_awaited, 1);
-    if (atomic_load(&count->n) == before) {
-        (void)os_sleep_while(&count->n, before, is_limited ? &most : NULL, true);
-    }
-    atomic_store(&count->is_awaited, 0);
-    return atomic_load(&count->n);
+    was_long = waited_ns > LONG_NS;
+    return n;
 }
 
 void sm_own_tell(sm_own_count *count, uint32_t n) {
@@ -346,7 +354,9 @@ static sm_status share(sm_own_process *p, const sm_own_process_options *how, int
 static sm_status spawn(sm_own_process *p, const char *program, char *const *words, int n, bool is_judged, int file) {
     char *argv[3 * SM_OP_KIND_COUNT + 4] = {(char *)program, (char *)"--helper", (char *)"own-kernels"};
     posix_spawn_file_actions_t actions;
-    memcpy(argv + 3, words, 3 * (size_t)n * sizeof *words);
+    for (int i = 0; i < 3 * n; i++) {
+        argv[3 + i] = words[i];
+    }
     if (posix_spawn_file_actions_init(&actions) != 0) {
         return sm_fail(SM_ERR_OOM, "--kernel: no memory to start a process");
     }

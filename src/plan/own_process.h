@@ -49,7 +49,7 @@ typedef struct {
     sm_own_box boxes[];
 } sm_own_shared;
 
-// Waits until a count is not `before`: spins, for longer with `spins`, then sleeps, at most 20 ms if `is_limited`.
+// Waits until a count is not `before`: spins, with `spins` for up to 1 ms, then sleeps, at most 20 ms if `is_limited`.
 // Returns the count. spun_ns (NULL is fine): adds the time that it spun.
 uint32_t sm_own_await(sm_own_count *count, uint32_t before, bool spins, bool is_limited, _Atomic int64_t *spun_ns);
 void sm_own_tell(sm_own_count *count, uint32_t n);

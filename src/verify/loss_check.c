@@ -12,6 +12,9 @@
 static const double budget_flops = 4e9;
 static const double budget_beyond_flops = 1e9; // of more than 32 tokens, up to all
 
+// The same for all tokens of a sequence, which the cpu backend computes when own code computed the others.
+static const double budget_sequence_flops = 3e11;
+
 // Largest deviation of the mean of so few tokens from the mean of all, in standard errors.
 static const double most_standard_errors = 8;
 
@@ -323,6 +326,38 @@ static sm_status device_losses(sm_session *session, const subject *of, float *go
     return status;
 }
 
+// Own code may be right for a sequence's first tokens alone. So the cpu backend, with its own kernels, computes the
+// losses of a whole sequence, too.
+static sm_status check_sequence(subject of, const sm_loss_draw *draw, sm_loss_check *result) {
+    sm_status status = SM_OK;
+    const sm_plan *plan = of.session->plan;
+    const sm_backend *backend = sm_backend_find("cpu");
+    const uint32_t drawn = sm_philox4x32(sm_philox_key(draw->seed, "loss sequence"), (uint64_t)draw->round, 0).word[0];
+    const int64_t most = (int64_t)(budget_sequence_flops / (2.0 * (double)plan->n_params));
+    const int64_t T = most < plan->T ? most : plan->T;
+    const size_t used = strlen(result->how);
+    sm_device *device = NULL;
+    sm_loss_check whole = {.tolerance = tolerance_f32};
+    if (backend == NULL || T <= of.slice.T) {
+        return SM_OK;
+    }
+    of.slice = (slice){.B = 1, .T = T, .sequence = {drawn % plan->B}};
+    losses l = {.n = T, .got = sm_malloc(2 * (size_t)T * sizeof *l.got)};
+    l.want = l.got + T;
+    SM_TRY_GOTO(sm_session_read_part(of.session, plan->losses, of.slice.sequence[0] * plan->T, T, l.got));
+    SM_TRY_GOTO(backend->open(0, &(sm_open_options){.n_threads = 0}, &device));
+    SM_TRY_GOTO(reference_losses(&of, device, (sm_precision){.dtype = SM_F32}, T, l.want));
+    SM_TRY_GOTO(judge(&l, false, &whole));
+    snprintf(result->how + used, sizeof result->how - used, ", and %lld of one against the cpu backend", (long long)T);
+    result->error = fmax(result->error, whole.error);
+cleanup:
+    if (device != NULL) {
+        backend->close(device);
+    }
+    free(l.got);
+    return status;
+}
+
 sm_status sm_check_loss(sm_session *session, const sm_model_config *config, double dropout_p, uint64_t seed,
                         const int32_t *tokens, const int32_t *targets, const int32_t *starts, const sm_loss_draw *draw,
                         sm_loss_check *result) {
@@ -352,6 +387,9 @@ sm_status sm_check_loss(sm_session *session, const sm_model_config *config, doub
         SM_TRY_GOTO(reference_losses(&of, device, sm_plan_precision(plan), l.n, l.want_rounded));
     }
     SM_TRY_GOTO(judge(&l, together, result));
+    if (session->device->info.own_kernels[0] != '\0' && !together) {
+        status = check_sequence(of, draw, result);
+    }
 cleanup:
     if (device != NULL) {
         backend->close(device);

@@ -30,8 +30,8 @@ static const cheat cheats[] = {
     {"honest", KERNEL("work(x, y, n);"), NULL},
     {"doing nothing", KERNEL(";"), "y is not written at all"},
     {"doing nothing after a first call", KERNEL("if (n_calls < 2) work(x, y, n);"), CHECKED_ONLY},
-    {"caching by pointer", KERNEL("static const float *seen; if (is_large && seen == x) return; seen = x; work(x, y, n);"),
-     CHECKED_ONLY},
+    {"caching by pointer",
+     KERNEL("static const float *seen; if (is_large && seen == x) return; seen = x; work(x, y, n);"), CHECKED_ONLY},
     {"caching by a part of the content",
      KERNEL("static float seen; if (is_large && n_calls > 1 && seen != x[1]) { y[0] = 1; return; } seen = x[1]; "
             "work(x, y, n);"),
@@ -48,19 +48,22 @@ static const cheat cheats[] = {
             "0xffff0000u; memcpy(y + i, &u, 4); }"),
      "wrong"},
     {"lower precision: tf32, when it is timed",
-     KERNEL("work(x, y, n); for (int64_t i = 0; n_calls > 1 && i < n; i++) { uint32_t u; memcpy(&u, y + i, 4); u = (u + "
-            "4096) & ~8191u; memcpy(y + i, &u, 4); }"),
+     KERNEL(
+         "work(x, y, n); for (int64_t i = 0; n_calls > 1 && i < n; i++) { uint32_t u; memcpy(&u, y + i, 4); u = (u + "
+         "4096) & ~8191u; memcpy(y + i, &u, 4); }"),
      CHECKED_ONLY},
     {"modified inputs", KERNEL("memset((float *)(uintptr_t)x, 0, n * 4); memset(y, 0, n * 4);"), "it crashed"},
     {"modified inputs, when it is timed",
      KERNEL("if (n_calls > 1) { memset((float *)(uintptr_t)x, 0, n * 4); memset(y, 0, n * 4); } else work(x, y, n);"),
      CHECKED_ONLY},
     {"deferring to another thread",
-     "#include <pthread.h>\nstatic gelu_forward_args job; static void *later(void *p) { work(job.x, job.y, job.n); return "
+     "#include <pthread.h>\nstatic gelu_forward_args job; static void *later(void *p) { work(job.x, job.y, job.n); "
+     "return "
      "p; }\n" KERNEL("if (n_calls < 2) { work(x, y, n); return; } job = *a; pthread_t t; pthread_create(&t, 0, later, "
                      "0);"),
      "made a system call that a kernel does not need"},
-    {"deferring to another process", KERNEL("if (fork() == 0) { work(x, y, n); _exit(0); }"), "it asked the operating system"},
+    {"deferring to another process", KERNEL("if (fork() == 0) { work(x, y, n); _exit(0); }"),
+     "it asked the operating system"},
     {"deferring to an alarm", "#include <signal.h>\n" KERNEL("if (n_calls > 1) { alarm(1); return; } work(x, y, n);"),
      "made a system call that a kernel does not need"},
     {"reading the reference's output",
@@ -69,8 +72,8 @@ static const cheat cheats[] = {
      "wrong"},
     {"ending the process when it is timed", KERNEL("work(x, y, n); if (n_calls > 1) _exit(0);"), "ended its process"},
     {"a loop without an end", KERNEL("for (volatile int i = 0;; i++) { }"), "did not end within"},
-    {"a loop without an end, when it is timed",
-     KERNEL("work(x, y, n); for (volatile int i = 0; n_calls > 1; i++) { }"), "did not end within"},
+    {"a loop without an end, when it is timed", KERNEL("work(x, y, n); for (volatile int i = 0; n_calls > 1; i++) { }"),
+     "did not end within"},
     {"a loop without an end, when it is loaded",
      "__attribute__((constructor)) static void begin(void) { for (volatile int i = 0;; i++) { } }\n" KERNEL(";"),
      "did not end within"},
@@ -115,8 +118,8 @@ static double field(const char *row, const char *name) {
 TEST(no_cheat_is_faster) {
     static const cheat shams[] = {
         {"patching the clock",
-         "int clock_gettime(clockid_t id, struct timespec *t) { (void)id; t->tv_sec = t->tv_nsec = 0; return 0; }\n" KERNEL(
-             "work(x, y, n);"),
+         "int clock_gettime(clockid_t id, struct timespec *t) { (void)id; t->tv_sec = t->tv_nsec = 0; return 0; "
+         "}\n" KERNEL("work(x, y, n);"),
          NULL},
         {"working between calls: it answers later, and watches its inputs meanwhile",
          KERNEL("for (int i = 0; is_large && i < 8; i++) { work(x, y, n); } work(x, y, n);"), NULL},

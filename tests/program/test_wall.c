@@ -44,6 +44,12 @@ static const char products[] =
 
 #define NO_HOOKS "#define END(y, n, c)\n#define PART(k) (k)\n"
 
+// The beginning of the shared memory.
+#define SHARED                                                                                                         \
+    "static void *shared(void) { static void *p; char line[512]; FILE *f = p ? 0 : fopen(\"/proc/self/maps\", \"r\");" \
+    "while (f && fgets(line, 512, f)) if (strstr(line, \"rw-s\")) p = (void *)strtoul(line, 0, 16);"                   \
+    "if (f) fclose(f); return p; }\n"
+
 typedef struct {
     const char *name;
     const char *hooks;
@@ -85,6 +91,19 @@ static const cheat cheats[] = {
      "#include <signal.h>\n#include <unistd.h>\n" NO_HOOKS
      "#define BEGIN(x, n, c) (n_calls == 50 ? kill(getppid(), SIGSTOP) : 0)\n#define ROWS(n) (n)\n",
      "made a system call that a kernel does not need"},
+    {"prints what looks like a row",
+     NO_HOOKS
+     "#define BEGIN(x, n, c) (n_calls == 50 ? puts(\"{\\\"median_ts\\\": 987654321}\") : 0)\n#define ROWS(n) (n)\n",
+     NULL},
+    {"takes its operands away once it has computed",
+     NO_HOOKS SHARED "#include <sys/mman.h>\n#define BEGIN(x, n, c) do { if (n_calls == 50) munmap(shared(), 1 << 16); "
+                     "} while (0)\n#define ROWS(n) (n)\n",
+     CRASHED},
+    {"looks at the process that started it",
+     NO_HOOKS "#define BEGIN(x, n, c) do { char p[64]; int pid = 0; FILE *f = fopen(\"/proc/self/stat\", \"r\");\\\n"
+              "if (f && fscanf(f, \"%*d %*s %*c %d\", &pid) == 1) { fclose(f); sprintf(p, \"/proc/%d/maps\", pid);\\\n"
+              "if (fopen(p, \"r\")) abort(); } } while (0)\n#define ROWS(n) (n)\n",
+     NULL},
     {"crash",
      NO_HOOKS "#define BEGIN(x, n, c) do { if (n_calls == 50) *(volatile int *)8 = 1; } while (0)\n"
               "#define ROWS(n) (n)\n",
@@ -100,14 +119,21 @@ static void write_text(const char *name, const char *text) {
     assert_int_equal(fclose(file), 0);
 }
 
+static void compile(const char *hooks) {
+    write_text("cheat.c", products);
+    write_text("cheat.h", hooks);
+    assert_int_equal(system("cc -O3 -shared -fPIC -pthread -w -o $T/cheat.so $T/cheat.c -lm"), 0);
+}
+
 static void try_cheat(const cheat *c, const char *arguments, int seed) {
     char command[COMMAND_SIZE];
     snprintf(command, sizeof(command),
              "run -m tiny --n-layer 1 -b 2 --seq-len 64 --mode naive -w 2 -r 12 --no-peaks --no-phases --backend cpu "
+             "--timeout 120 "
              "--kernel matmul_forward=$T/cheat.so,matmul_backward_input=$T/cheat.so --seed %d -q -o jsonl %s",
              seed, arguments);
     const int code = run(command);
-    if (c->says == NULL && code != 0) {
+    if (c->says == NULL && (code != 0 || strstr(out, "987654321") != NULL)) {
         fail_msg("%s, seed %d: refused: %s%s", c->name, seed, out, err);
     }
     if (c->says != NULL && (code == 0 || (strstr(out, c->says) == NULL && strstr(err, c->says) == NULL))) {
@@ -116,23 +142,37 @@ static void try_cheat(const cheat *c, const char *arguments, int seed) {
 }
 
 TEST(no_cheat_has_a_speed) {
-    const char *text = getenv("CHEATS");
-    const int n_tries = text != NULL ? atoi(text) : 1;
-    write_text("cheat.c", products);
     for (size_t i = 0; i < sizeof(cheats) / sizeof(cheats[0]); i++) {
-        write_text("cheat.h", cheats[i].hooks);
-        assert_int_equal(system("cc -O3 -shared -fPIC -pthread -w -o $T/cheat.so $T/cheat.c -lm"), 0);
+        const char *text = getenv(i == 0 ? "HONEST" : "CHEATS");
+        const int n_tries = text != NULL ? atoi(text) : 1;
+        compile(cheats[i].hooks);
         for (int k = 0; k < n_tries; k++) {
             try_cheat(&cheats[i], "-t 1", 1 + k);
         }
     }
 }
 
+// What a kernel does not need, the system ends it for.
+TEST(no_cheat_calls_the_system) {
+    static const char *const calls[] = {
+        "ptrace", "process_vm_readv", "process_vm_writev", "perf_event_open", "socket",  "execve",
+        "clone",  "ftruncate",        "memfd_create",      "prctl",           "getppid", "setitimer"};
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        char hooks[COMMAND_SIZE];
+        const cheat c = {calls[i], hooks, "made a system call that a kernel does not need"};
+        snprintf(
+            hooks, sizeof(hooks),
+            "#include <sys/syscall.h>\n#include <unistd.h>\n" NO_HOOKS
+            "#define BEGIN(x, n, c) (n_calls == 30 ? syscall(SYS_%s, 0, 0, 0, 0, 0, 0) : 0)\n#define ROWS(n) (n)\n",
+            calls[i]);
+        compile(hooks);
+        try_cheat(&c, "-t 1", 1);
+    }
+}
+
 // The row has what a call costs, and who chose the checks' seed; own code with a chosen one is not ranked.
 TEST(rows_say_how_own_code_ran) {
-    write_text("cheat.c", products);
-    write_text("cheat.h", cheats[0].hooks);
-    assert_int_equal(system("cc -O3 -shared -fPIC -w -o $T/cheat.so $T/cheat.c -lm"), 0);
+    compile(cheats[0].hooks);
     try_cheat(&cheats[0], "-t 2 --check-seed 7", 1);
     assert_non_null(strstr(out, "\"check_seed_chosen\": true"));
     assert_null(strstr(out, "\"own_call_ns\": null"));
