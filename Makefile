@@ -133,7 +133,7 @@ ISAS_clang := $(if $(filter x86_64-%,$(TARGET)),amx)
 # Tests of arithmetic and results run without sanitizers, which get small runs instead (tools/tests/small_runs.sh).
 LEFT_OUT_asan := $(addprefix %/test_,$(addsuffix .c,advise again bf16 bf16_training cheats cli cpu_math cpu_product cpu_split cpu_stream \
                  exercise golden gradient gradient_check opencl opencl_narrow optimizers recompute run_outputs same_bits spot_check \
-                 tensor_attention verify course ladder walk))
+                 judge tensor_attention verify course ladder walk))
 endif
 ISAS_dev = $(shell tools/best_isa.sh $(CC))
 ISAS := $(or $(ISAS_$(CONFIG)),$(ALL_ISAS))

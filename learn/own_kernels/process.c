@@ -18,6 +18,7 @@
 #include "learn/own_kernels/kernel_library.h"
 #include "os/os.h"
 #include "src/plan/own_process.h"
+#include "src/processes/process.h"
 #include "src/verify/op_cases.h"
 
 static struct {
@@ -173,7 +174,7 @@ sm_status sm_own_process_serve(int n_words, char *const *words) {
     own.n = n_words / 3;
     own.spins = !own.shared->is_judged && sm_own_may_spin(own.shared->n_threads);
     if (own.shared->is_judged) {
-        setrlimit(RLIMIT_DATA, &(struct rlimit){MOST_JUDGED_BYTES, MOST_JUDGED_BYTES});
+        sm_process_limit_this(&(sm_process_limit){RLIMIT_DATA, MOST_JUDGED_BYTES, true});
     }
     own.shared->base = (char *)own.shared;
     for (int i = 0; i < own.n && i < SM_OP_KIND_COUNT; i++) {

@@ -92,14 +92,19 @@ enum { CAN_LIMIT_MEMORY = 1 };
 enum { CAN_LIMIT_MEMORY = 1 };
 #endif
 
+static void set_limit(const sm_process_limit *l, rlim_t mapped) {
+    const bool is_memory = l->resource == RLIMIT_AS || l->resource == RLIMIT_DATA;
+    const rlim_t most = l->most + (l->beyond_ours ? mapped : 0);
+    if (l->beyond_ours ? mapped > 0 : CAN_LIMIT_MEMORY || !is_memory) {
+        (void)setrlimit(l->resource, &(struct rlimit){most, most}); // on failure the machine's own limits remain
+    }
+}
+
+void sm_process_limit_this(const sm_process_limit *limit) { set_limit(limit, mapped_bytes()); }
+
 static void set_limits(const sm_process_job *job, rlim_t mapped) {
     for (int i = 0; i < job->n_limits; i++) {
-        const sm_process_limit *l = &job->limits[i];
-        const bool is_memory = l->resource == RLIMIT_AS || l->resource == RLIMIT_DATA;
-        const rlim_t most = l->most + (l->beyond_ours ? mapped : 0);
-        if (l->beyond_ours ? mapped > 0 : CAN_LIMIT_MEMORY || !is_memory) {
-            (void)setrlimit(l->resource, &(struct rlimit){most, most}); // on failure the machine's own limits remain
-        }
+        set_limit(&job->limits[i], mapped);
     }
     if (job->dies_first) {
         os_die_first();

@@ -26,6 +26,9 @@ typedef struct {
     bool beyond_ours; // for memory: in addition to what this process has mapped now
 } sm_process_limit;
 
+// Limits the calling process, for good.
+void sm_process_limit_this(const sm_process_limit *limit);
+
 typedef struct {
     // A program, searched for in PATH if its name has no slash; NULL: a function, whose result is the exit code.
     char *const *argv;
