@@ -635,6 +635,10 @@ static const cli_flag flags[] = {
      AT(walk.values)},
     {"Output", "full", 0, CLI_SWITCH, NULL, NULL,
      "print all entries, not only the first; with -o json the weights, too", WALK, AT(walk.full)},
+    {"Work", "train-steps", 0, CLI_INT, "N", NULL,
+     "steps of training on --data, or the embedded text, before the step that is shown; not given: 0, and 300 for a small "
+     "fresh model of bytes on a page",
+     WALKED, AT(walk.train_steps), WITHIN(0, 100000)},
     {"Work", "set", 0, CLI_TEXT, "NAME[PLACES]=X", NULL,
      "hold numbers at other values, each time an op has written them: wte.weight[3,5]=0, h.0.attproj[*,0:16]=0, "
      "h.1.fc[0:32]*2; several with semicolons; with --values or --full",

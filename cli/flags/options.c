@@ -456,6 +456,7 @@ static sm_status set_defaults(const getopt_tables *tables, cli_options *options)
     memset(options, 0, sizeof(*options));
     options->command = tables->command;
     options->walk.layer = -1;
+    options->walk.train_steps = -1;
     options->out.format = -1;
     options->train.warmup_steps = -1;
     options->train.schedule = -1;

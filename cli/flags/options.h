@@ -214,6 +214,7 @@ typedef struct cli_options {
         bool full;
         const char *at;      // an op's number, or a kind
         const char *held;    // numbers at other values (learn/live/live.h)
+        int64_t train_steps; // before the step that is shown; -1: not given
         int64_t slice_elems; // page: of tensors in memory with more, slices are read; 0: no limit
     } walk;
 

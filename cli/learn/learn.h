@@ -5,6 +5,7 @@
 #include "cli/measure/measure.h"
 #include "cli/setup/setup.h"
 #include "learn/exercise/exercise.h"
+#include "learn/live/live.h"
 #include "src/rewrites/rewrite.h"
 
 // --- events --------------------------------------------------------------------------------------
@@ -13,8 +14,13 @@
 // A writer turns them into text (learn/walk_text.c), or JSON and records (learn/walk_json.c), all with the same
 // numbers.
 
-// The optimizer step that is walked; its settings are the optimizer's defaults.
-enum { CLI_WALK_STEP = 1 };
+// The optimizer step that is walked, 1, 2, ...; its settings are the optimizer's defaults.
+static inline int64_t cli_walk_step(const cli_options *options) {
+    return 1 + (options->walk.train_steps > 0 ? options->walk.train_steps : 0);
+}
+
+// The model's weights, after --train-steps, for that step.
+sm_status cli_walk_load(const cli_options *options, const sm_model_config *config, sm_live *live);
 
 // The values of a tensor.
 enum { CLI_WALK_FIRST = 4 };

@@ -14,7 +14,7 @@
 
 // The page must stay below 11 MB: values take 5.4 bytes each, and the rest of a small model less than 1 MB.
 static const double MOST_VALUES = 1700e3;
-enum { USUAL_LENGTH = 32, LEAST_LENGTH = 8 };
+enum { USUAL_LENGTH = 32, LEAST_LENGTH = 8, MOST_TRAINED = 100000, USUAL_STEPS = 300 };
 
 // Its first 33 bytes are a sentence: a batch of one, with the flags' defaults.
 static const char usual_text[] =
@@ -162,7 +162,7 @@ static void set_vocabulary(page *p) {
 
 // Words of the command line that `walk` does not take, or that are rewritten.
 static bool is_own(const char *word) {
-    static const char *const own[] = {"--output", "-o", "--backend", "--run", "--text", "--seq-len"};
+    static const char *const own[] = {"--output", "-o", "--backend", "--run", "--text", "--seq-len", "--train-steps"};
     const size_t n = strcspn(word, "=");
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
         if (strlen(own[i]) == n && strncmp(word, own[i], n) == 0) {
@@ -191,6 +191,9 @@ static void set_command(page *p) {
         } else if (strchr(o->argv[i], '=') == NULL) {
             i++; // skips its value
         }
+    }
+    if (o->walk.train_steps > 0) {
+        fprintf(out, " --train-steps %lld", (long long)o->walk.train_steps);
     }
     if (o->train.run != NULL) {
         fputs(" --weights", out);
@@ -267,6 +270,10 @@ sm_status cli_page(const cli_options *options) {
         o->walk.text = usual_text;
     }
     free(ids.ids);
+    if (o->walk.train_steps < 0) {
+        const bool learns = o->walk.text == usual_text && o->model.weights == NULL && plan->n_params <= MOST_TRAINED;
+        o->walk.train_steps = learns && o->walk.slice_elems == 0 ? USUAL_STEPS : 0;
+    }
     SM_TRY_GOTO(gather(&p, plan));
     status = cli_write_page(p.options.out.report_file, write_page, p.data, "");
 cleanup:

@@ -22,9 +22,9 @@ static sm_status train(const cli_options *options, const cli_job *job, sm_live *
     int32_t *batch = NULL;
     sm_status status = SM_OK;
     SM_TRY_GOTO(cli_walk_read_batch(options, plan, &batch));
-    SM_TRY_GOTO(cli_load_weights(live->session, &job->config, (uint64_t)options->work.seed, options->model.weights));
-    for (int step = 1; step <= N_STEPS; step++) {
-        SM_TRY_GOTO(sm_live_begin(live, batch, batch + plan->B * plan->T, NULL, step));
+    SM_TRY_GOTO(cli_walk_load(options, &job->config, live));
+    for (int step = 0; step < N_STEPS; step++) {
+        SM_TRY_GOTO(sm_live_begin(live, batch, batch + plan->B * plan->T, NULL, cli_walk_step(options) + step));
         for (int i = 0; i < plan->n_ops; i++) {
             SM_TRY_GOTO(sm_live_run(live, i));
         }

@@ -89,7 +89,12 @@ static void describe_weights(walk *w) {
     SM_MODEL_FIELDS(X, KEPT)
 #undef X
 #undef KEPT
-    snprintf(w->weights + used, sizeof(w->weights) - used, " --seed %lld --save DIR", (long long)o->work.seed);
+    used += (size_t)snprintf(w->weights + used, sizeof(w->weights) - used, " --seed %lld --save DIR",
+                             (long long)o->work.seed);
+    if (cli_walk_step(o) > 1) {
+        snprintf(w->weights + used, sizeof(w->weights) - used, ", and %lld steps of training",
+                 (long long)o->walk.train_steps);
+    }
 }
 
 // --- walking ---------------------------------------------------------------------------------------
@@ -170,6 +175,9 @@ static sm_status check_options(walk *w) {
     }
     if (options->walk.held != NULL && !options->walk.values && !options->walk.full) {
         return sm_fail(SM_ERR_USAGE, "--set: changes numbers, and none are computed; add --values or --full");
+    }
+    if (cli_walk_step(options) > 1 && !options->walk.values && !options->walk.full) {
+        return sm_fail(SM_ERR_USAGE, "--train-steps: no numbers are shown; add --values or --full");
     }
     if (options->walk.layer >= w->job.config.n_layer) {
         return sm_fail(SM_ERR_USAGE, "--layer: %lld; the blocks are 0 to %lld", (long long)options->walk.layer,

@@ -120,7 +120,7 @@ static sm_status write_op(cli_walk_writer *writer, const cli_walk_op *event) {
 
 // --- the head --------------------------------------------------------------------------------------
 
-static json_t *settings_json(const sm_plan *plan) {
+static json_t *settings_json(const sm_plan *plan, int64_t step) {
     sm_step_settings settings = sm_plan_settings(plan);
     json_t *hyper = json_object();
     for (int i = 0; i < sm_setting_count(); i++) {
@@ -129,7 +129,7 @@ static json_t *settings_json(const sm_plan *plan) {
             json_object_set_new(hyper, sm_setting_at(i)->name, json_real(value));
         }
     }
-    json_object_set_new(hyper, "step", json_integer(CLI_WALK_STEP));
+    json_object_set_new(hyper, "step", json_integer(step));
     json_object_set_new(hyper, "n_accum", json_integer(1));
     return hyper;
 }
@@ -176,7 +176,8 @@ json_t *cli_walk_head_json(const cli_walk_head *head) {
         cli_precision_name((cli_precision)o->device.precisions.values[0]), "n_batch", (json_int_t)plan->B, "n_seq",
         (json_int_t)plan->T, "seed", (json_int_t)o->work.seed, "dropout", o->work.dropout, "weights", head->weights,
         "data", head->data, "tokens", ids_json(head->batch, n), "targets", ids_json(head->batch + n, n), "hyper",
-        settings_json(plan), "n_ops", plan->n_ops, "n_ops_shown", head->n_shown, "tensors", tensors_json(head));
+        settings_json(plan, cli_walk_step(head->options)), "n_ops", plan->n_ops, "n_ops_shown", head->n_shown,
+        "tensors", tensors_json(head));
 }
 
 // Writes '{ ..., "ops": '; the array and "}" follow.

@@ -53,7 +53,7 @@ static sm_status begin(cli_walk_writer *writer, const cli_walk_head *head) {
         print_ids("tokens", head->batch, n);
         print_ids("targets", head->batch + n, n);
         sm_step_settings settings = sm_plan_settings(head->plan);
-        printf("%-8s step %d", "hyper", CLI_WALK_STEP);
+        printf("%-8s step %lld", "hyper", (long long)cli_walk_step(head->options));
         for (int i = 0; i < sm_setting_count(); i++) {
             char words[CLI_TEXT_SIZE];
             const double value = *sm_setting_of(&settings, sm_setting_at(i));

@@ -90,15 +90,41 @@ static sm_status check_sizes(const cli_walk_values *values) {
     return SM_OK;
 }
 
+// Batches of the text in order, as `train` would take them without shuffling.
+static sm_status train_first(const cli_options *options, sm_live *live) {
+    const sm_plan *plan = live->session->plan;
+    const int64_t n = plan->B * plan->T;
+    sm_tokens *data = NULL;
+    sm_status status = SM_OK;
+    int32_t *batch = sm_malloc((size_t)n * 2 * sizeof(*batch));
+    SM_TRY_GOTO(cli_open_tokens(options, plan->V, &data));
+    for (int64_t step = 1; step < cli_walk_step(options); step++) {
+        SM_TRY_GOTO(sm_tokens_batch(data, step - 1, plan->B, plan->T, batch, batch + n));
+        SM_TRY_GOTO(sm_live_begin(live, batch, batch + n, NULL, step));
+        for (int i = 0; i < plan->n_ops; i++) {
+            SM_TRY_GOTO(cli_interrupted ? SM_ERR_INTERRUPTED : sm_live_run(live, i));
+        }
+    }
+cleanup:
+    sm_tokens_close(data);
+    free(batch);
+    return status;
+}
+
+sm_status cli_walk_load(const cli_options *options, const sm_model_config *config, sm_live *live) {
+    SM_TRY(cli_load_weights(live->session, config, (uint64_t)options->work.seed, options->model.weights));
+    return cli_walk_step(options) > 1 ? train_first(options, live) : SM_OK;
+}
+
 static sm_status fill(const cli_options *options, const cli_walk_values *values, const sm_model_config *config,
                       const int32_t *batch) {
     const sm_plan *plan = plan_of(values);
     SM_TRY(check_sizes(values));
-    SM_TRY(cli_load_weights(values->live->session, config, (uint64_t)options->work.seed, options->model.weights));
+    SM_TRY(cli_walk_load(options, config, values->live));
     if (options->walk.held != NULL && sm_live_hold(values->live, options->walk.held) != SM_OK) {
         return sm_fail(SM_ERR_USAGE, "--set: %s", sm_error_message());
     }
-    return sm_live_begin(values->live, batch, batch + plan->B * plan->T, NULL, CLI_WALK_STEP);
+    return sm_live_begin(values->live, batch, batch + plan->B * plan->T, NULL, cli_walk_step(options));
 }
 
 sm_status cli_walk_values_open(const cli_options *options, sm_plan *plan, const sm_model_config *config,

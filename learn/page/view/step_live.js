@@ -63,7 +63,7 @@ const live = (() => {
         engine.release();
         state.edits.forEach(engine.hold);
         reset(engine);
-        engine.begin(state.tokens, state.targets, 1);
+        engine.begin(state.tokens, state.targets, walk.hyper.step);
         walk.tensors.forEach((t, i) => { if (!t.view_of && !['activations', 'gradients'].includes(t.role)) see(0, i); });
         walk.ops.forEach((op, i) => {
             engine.run(i, i + 1);
@@ -203,6 +203,7 @@ const live = (() => {
             const changes = {[given.optimizer_at]: optimizer.selectedIndex};
             if (precision.value === 'bf16') changes[given.dtype_at] = given.bf16;
             training.engine = await open(changes);
+            training.t = walk.hyper.step - 1;
             training.usual = training.engine.settings()[0];
             reset(training.engine);
         }
@@ -222,7 +223,7 @@ const live = (() => {
         const {losses} = training;
         const same = given.losses.filter((loss, i) => i < losses.length && Math.fround(loss) === losses[i]).length;
         trainBox.replaceChildren(curve('live-losses', [{class: 'line', points: losses.map((loss, i) => [i + 1, loss])}], {label: 'loss of each step'}),
-            make('p', {}, `step ${training.t}: loss ${heat.exact(losses.at(-1))}. `, training.isUsual ? make('span', {id: 'live-equal'}, `Equal to the program’s losses, ${same} of ${Math.min(losses.length, given.losses.length)}.`) : ''));
+            make('p', {}, `step ${losses.length}: loss ${heat.exact(losses.at(-1))}. `, training.isUsual ? make('span', {id: 'live-equal'}, `Equal to the program’s losses, ${same} of ${Math.min(losses.length, given.losses.length)}.`) : ''));
         return '';
     });
     const again = () => { Object.assign(training, {engine: null, losses: [], t: 0, isUsual: true}); trainBox.replaceChildren(); };
@@ -242,7 +243,7 @@ const live = (() => {
         const held = step.valuesAt(t.name, 0)[at];
         const lossAt = (value) => {
             engine.write(tensor, at, [value]);
-            engine.begin(state.tokens, state.targets, 1);
+            engine.begin(state.tokens, state.targets, walk.hyper.step);
             engine.run(0, forward < 0 ? engine.n_ops : forward);
             return lossOf(engine);
         };

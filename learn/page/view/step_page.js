@@ -81,7 +81,7 @@ const stepPage = (() => {
     const tour = make('select', {id: 'tour', 'aria-label': 'tour', onchange: () => { if (tour.value !== '') choose(Number(tour.value)); }},
         make('option', {value: ''}, 'tour'), ...stops.map(({text, at}, k) => make('option', {value: at}, `${k + 1}. ${text}`)));
     // The first sight: where a trained model looks, or how wrong a fresh one is.
-    const first = () => stops[/ --weights /.test(data.command) ? 3 : 5]?.at ?? 0;
+    const first = () => stops[/ --(weights|train-steps) /.test(data.command) ? 3 : 5]?.at ?? 0;
 
     const player = () => make('div', {class: 'player on-screen'}, make('div', {class: 'buttons'}, button('first', 'first op', '|◀', () => choose(0)), button('back', 'one op back', '◀', () => choose(state.op - 1)),
         playButton, button('on', 'one op on', '▶', () => choose(state.op + 1)), button('last', 'last op', '▶|', () => choose(last)), speed, tour, now), slider, pieces, phases());
