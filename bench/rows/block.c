@@ -163,12 +163,16 @@ static char *make(const json_t *rows, size_t n_rows) {
     FILE *out = sm_memstream(&text, &size_bytes);
     json_t *facts = json_array();
     for (size_t i = 0; i < n_rows; i++) {
-        char line[SM_BLOCK_LINE_SIZE];
         json_array_append_new(facts, facts_of(json_array_get(rows, i)));
-        sm_block_line(json_array_get(rows, i), line);
-        fprintf(out, "    %s\n", line);
     }
     char *json = json_dumps(facts, JSON_COMPACT | JSON_REAL_PRECISION(7));
+    json_t *read = json_loads(json, 0, NULL); // the lines are of the rounded figures, as a reader has them
+    for (size_t i = 0; i < n_rows; i++) {
+        char line[SM_BLOCK_LINE_SIZE];
+        sm_block_line(json_array_get(read, i), line);
+        fprintf(out, "    %s\n", line);
+    }
+    json_decref(read);
     unsigned char *bytes = compress_text(json, &size_bytes);
     sm_digest_bytes(json, strlen(json), digest);
     fprintf(out, "    %s%s]", header, digest);

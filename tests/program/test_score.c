@@ -238,7 +238,7 @@ TEST(a_changed_block_is_no_score) {
 TEST(the_line_above_a_block_is_held_to_it) {
     json_t *row = make_row("bf16");
     char *text = make_block(row);
-    memcpy(strstr(text, "560,397"), "960,397", 7);
+    memcpy(strstr(text, "560,398"), "960,398", 7);
     json_t *read = read_one(text);
     assert_non_null(strstr(sm_rows_text(read, "reason"), "the line above it is not what its facts say"));
     assert_true(isnan(sm_json_number(read, "median_ts")));
@@ -407,7 +407,7 @@ TEST(the_program_shares_and_gathers) {
     json_decref(row);
     expect_exit("score --share --output-file $T/score.jsonl", 0);
     expect_text("score --share", out,
-                "    stepmark-124M-v1  H100 80GB HBM3    560,397 tok/s ± 5.7% bf16 47% peak verified\n");
+                "    stepmark-124M-v1  H100 80GB HBM3    560,398 tok/s ± 5.7% bf16 47% peak verified\n");
     expect_text("score --share", out, "[end of stepmark block]");
     shell("mkdir -p $T/posts && cp $T/out $T/posts/one && sed 's/^/> /' $T/out >$T/posts/two && echo none "
           ">$T/posts/three");
