@@ -251,7 +251,7 @@ static void csv_record(const sm_record_writer *w, const json_t *record) {
 
 // --- writer --------------------------------------------------------------------------------
 
-// md, text, latex and typst are laid out when all records are there.
+// All others are laid out when all records are there.
 static bool is_kept(const sm_record_writer *w) {
     return w->format != SM_FORMAT_JSON && w->format != SM_FORMAT_JSONL && w->format != SM_FORMAT_CSV;
 }
@@ -324,6 +324,8 @@ sm_status sm_record_writer_close(sm_record_writer *w) {
         sm_markdown_write(w->table, w->kept, w->legend, w->out);
     } else if (w->format == SM_FORMAT_TEXT) {
         sm_text_write(w->table, w->kept, w->legend, w->out);
+    } else if (w->format == SM_FORMAT_GBENCH || w->format == SM_FORMAT_BMF) {
+        sm_ci_write(w->kept, w->format, w->out);
     } else if (is_kept(w)) {
         sm_typeset_write(w->table, w->kept, w->format, w->out);
     }

@@ -8,6 +8,7 @@
 //          would run as a formula gets an apostrophe in front; control characters become spaces
 //   md     an aligned Markdown table of the columns that have a place in it; markup in texts is escaped
 //   latex  a tabular with the lines of booktabs; typst: a table. Columns as in text, without omissions
+//   gbench Google Benchmark's JSON; bmf: Bencher's. Of rows: the median step and tokens/s (ci.c)
 //   text   the columns that a reader asks for first, within the width of the terminal (screen.h)
 //
 // In csv a dotted name becomes one column ("phases.forward_ns" -> phases_forward_ns),
@@ -23,16 +24,18 @@
 #include <stdio.h>
 
 // X(code, name)
-#define SM_FORMAT_LIST(X)       \
-    X(SM_FORMAT_JSON, "json")   \
-    X(SM_FORMAT_JSONL, "jsonl") \
-    X(SM_FORMAT_CSV, "csv")     \
-    X(SM_FORMAT_MARKDOWN, "md") \
-    X(SM_FORMAT_TEXT, "text")   \
-    X(SM_FORMAT_LATEX, "latex") \
-    X(SM_FORMAT_TYPST, "typst")
+#define SM_FORMAT_LIST(X)         \
+    X(SM_FORMAT_JSON, "json")     \
+    X(SM_FORMAT_JSONL, "jsonl")   \
+    X(SM_FORMAT_CSV, "csv")       \
+    X(SM_FORMAT_MARKDOWN, "md")   \
+    X(SM_FORMAT_TEXT, "text")     \
+    X(SM_FORMAT_LATEX, "latex")   \
+    X(SM_FORMAT_TYPST, "typst")   \
+    X(SM_FORMAT_GBENCH, "gbench") \
+    X(SM_FORMAT_BMF, "bmf")
 
-#define SM_FORMAT_NAMES "text|md|csv|json|jsonl|latex|typst"
+#define SM_FORMAT_NAMES "text|md|csv|json|jsonl|latex|typst|gbench|bmf"
 
 typedef enum {
 #define X(code, name) code,
@@ -66,6 +69,9 @@ sm_status sm_record_writer_open(const sm_table *table, sm_format format, FILE *o
 
 // latex and typst, whole (typeset.c).
 void sm_typeset_write(const sm_table *table, const json_t *records, sm_format format, FILE *out);
+
+// gbench and bmf, whole (ci.c).
+void sm_ci_write(const json_t *records, sm_format format, FILE *out);
 
 // Writes one record and takes ownership of it, also after a failure. Missing columns become null; fields without a
 // column are kept in json and jsonl.

@@ -71,8 +71,12 @@ static void print_row(json_t *row, const json_t *references) {
     if (datasheet > 0) {
         printf("    %.1f%% of datasheet (%s)\n", 100 * datasheet, sm_rows_text(row, "datasheet_source"));
     }
-    if (is_busy) {
-        printf("    busy: not to be quoted: %s\n", doubt);
+    if (is_busy) { // the fact, and below it what to do
+        const char *what = strncmp(doubt, "busy machine: ", 14) == 0 ? doubt + 14 : doubt;
+        const size_t length = strcspn(what, ";");
+        printf("    busy: not to be quoted: %.*s\n", (int)length, what);
+        printf("%s%s%s", what[length] != '\0' ? "   " : "", what[length] != '\0' ? what + length + 1 : "",
+               what[length] != '\0' ? "\n" : "");
     } else if (strcmp(sm_rows_text(row, "noise_verdict"), "steady") != 0) {
         printf("    %.0f samples, and they are %s: measure again on a quiet machine\n", n_samples,
                sm_rows_text(row, "noise_verdict"));

@@ -1,0 +1,73 @@
+// ci.c: rows for services that follow a speed over commits: Google Benchmark's JSON, and Bencher's own, with the interval.
+#include "bench/tables/record.h"
+#include "bench/tables/show.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { NAME_SIZE = 256 };
+
+// "gpt2 small step b1s1024 cpu fused fp32": what tells a row from others of its file.
+static void name_of(const json_t *record, char name[NAME_SIZE]) {
+    static const char *const fields[] = {"model_arch", "model_type", "test", "device", "mode", "precision"};
+    size_t used = 0;
+    name[0] = '\0';
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]) && used < NAME_SIZE; i++) {
+        const char *text = json_string_value(sm_json_get(record, fields[i]));
+        used += text != NULL ? (size_t)snprintf(name + used, NAME_SIZE - used, "%s%s", used > 0 ? " " : "", text) : 0;
+    }
+}
+
+static json_t *google_record(const json_t *record, const char *name) {
+    const double ns = sm_json_number(record, "median_ns");
+    return json_pack("{s:s, s:s, s:s, s:I, s:f, s:f, s:s, s:f}", "name", name, "run_name", name, "run_type",
+                     "iteration", "iterations", (json_int_t)json_array_size(sm_json_get(record, "samples_ns")),
+                     "real_time", ns, "cpu_time", ns, "time_unit", "ns", "items_per_second",
+                     sm_json_number(record, "median_ts"));
+}
+
+// A value; its bounds where there is an interval.
+static json_t *measure(double value, double lower, double upper) {
+    json_t *all = json_pack("{s:f}", "value", value);
+    if (isfinite(lower) && isfinite(upper)) {
+        json_object_set_new(all, "lower_value", json_real(lower));
+        json_object_set_new(all, "upper_value", json_real(upper));
+    }
+    return all;
+}
+
+static json_t *bencher_record(const json_t *record) {
+    const double ns = sm_json_number(record, "median_ns");
+    const double lo = sm_json_number(record, "ci95_lo_ns");
+    const double hi = sm_json_number(record, "ci95_hi_ns");
+    const double rate = sm_json_number(record, "median_ts");
+    return json_pack("{s:o, s:o}", "latency", measure(ns, lo, hi), "throughput",
+                     measure(rate, rate * ns / hi, rate * ns / lo));
+}
+
+void sm_ci_write(const json_t *records, sm_format format, FILE *out) {
+    const bool is_google = format == SM_FORMAT_GBENCH;
+    json_t *list = json_array();
+    json_t *by_name = json_object();
+    for (size_t i = 0; i < json_array_size(records); i++) {
+        const json_t *record = json_array_get(records, i);
+        char name[NAME_SIZE];
+        const double ns = sm_json_number(record, "median_ns");
+        const double rate = sm_json_number(record, "median_ts");
+        if (ns > 0 && rate > 0) { // what failed has no figure, and no place
+            name_of(record, name);
+            json_array_append_new(list, google_record(record, name));
+            json_object_set_new(by_name, name, bencher_record(record));
+        }
+    }
+    const json_t *first = json_array_get(records, 0);
+    const char *date = json_string_value(sm_json_get(first, "test_time"));
+    json_t *google =
+        json_pack("{s:{s:s, s:s, s:i, s:b, s:s}, s:o}", "context", "date", date != NULL ? date : "", "executable",
+                  "stepmark", "num_cpus", (int)json_integer_value(sm_json_get(first, "context.cpu.threads")),
+                  "cpu_scaling_enabled", 0, "library_build_type", "release", "benchmarks", list);
+    json_dumpf(is_google ? google : by_name, out, SM_JSON_DUMP_FLAGS | JSON_INDENT(2));
+    fputc('\n', out);
+    json_decref(google);
+    json_decref(by_name);
+}
