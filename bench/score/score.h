@@ -16,7 +16,7 @@
 
 enum { SM_SCORE_SEQ_LEN = 1024, SM_SCORE_N_LOSSES = 5, SM_SCORE_TEXT_SIZE = 512 };
 
-// A micro-batch of the work: its batches' digest, and the losses of the first steps by the serial reference's rules.
+// A micro-batch of the work: its batches' digest, and the losses of the first steps in fp32; 0: not known yet.
 typedef struct {
     int64_t B;
     const char *data_digest;
