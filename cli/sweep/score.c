@@ -198,6 +198,7 @@ static json_t *last_scores(const json_t *rows, const json_t *references, size_t 
         const bool is_busy = sm_doubt_row(row, text);
         *n_busy += is_busy;
         sm_json_set_new(row, "busy", json_boolean(is_busy));
+        sm_json_set_new(row, "score", json_string(SM_SCORE_NAME)); // rows of other programs do not say so themselves
         json_array_append(last, row);
     }
     return last;
