@@ -20,8 +20,9 @@ struct sm_sensors {
     char temperature_path[SM_SENSOR_PATH]; // millidegrees; "" where there is none
     sm_energy_counter energy[SM_MAX_ENERGY_COUNTERS];
     int n_energy;
-    sm_nvml *nvml;  // NULL where there is none
-    json_t *absent; // sensor -> why
+    char card_energy_path[SM_SENSOR_PATH]; // microjoules of AMD's or Intel's card; "" where there is none
+    sm_nvml *nvml;                         // NULL where there is none
+    json_t *absent;                        // sensor -> why
 };
 
 #endif

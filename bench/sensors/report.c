@@ -196,7 +196,9 @@ static void set_energy(const sm_sensors *found, const sm_reading *a, const sm_re
     row->energy_j = joules / (double)n_samples;
     row->energy_per_token_j = n_tokens > 0 ? row->energy_j / n_tokens : NAN;
     if (is_gpu) {
-        SM_ROW_TEXT(row->energy_source, "NVML, the whole device");
+        SM_ROW_TEXT(row->energy_source, found->nvml == NULL && found->card_energy_path[0] != '\0'
+                                            ? "hwmon, the whole card"
+                                            : "NVML, the whole device");
         return;
     }
     size_t used = (size_t)snprintf(row->energy_source, sizeof(row->energy_source), "RAPL, with others' work:");

@@ -111,36 +111,49 @@ static void find_energy(sm_sensors *s) {
 
 // --- temperature -----------------------------------------------------------------------------------
 
-// Looks for `file` in the folders of `parent` whose `kind` file holds one of the names (NULL: any).
-static bool find_temperature_in(sm_sensors *s, const char *parent, const char *kind, const char *file,
-                                const char *const *names) {
+// Looks for `file` in the folders of `parent` whose `kind` file holds one of the names; sets `path` to the first that
+// has it, and returns their number.
+static int find_in(sm_sensors *s, const char *parent, const char *kind, const char *file, const char *const *names,
+                   char found_path[SM_SENSOR_PATH]) {
     char path[SM_SENSOR_PATH];
     char line[LINE_SIZE];
-    bool found = false;
+    int n_found = 0;
     snprintf(path, sizeof(path), "%s%s", s->root, parent);
     DIR *folder = opendir(path);
-    for (struct dirent *e = folder != NULL ? readdir(folder) : NULL; e != NULL && !found; e = readdir(folder)) {
+    for (struct dirent *e = folder != NULL ? readdir(folder) : NULL; e != NULL; e = readdir(folder)) {
+        bool found = false;
         bool wanted = e->d_name[0] != '.' && strlen(e->d_name) < 32 &&
                       read_line(s, line, sizeof(line), "%s/%s/%s", parent, e->d_name, kind);
         for (const char *const *name = names; wanted && *name != NULL && !found; name++) {
             found = strcmp(line, *name) == 0;
         }
         if (found) {
-            snprintf(s->temperature_path, sizeof(s->temperature_path), "%s/%.32s/%s", parent, e->d_name, file);
-            found = read_integer(s, s->temperature_path) != SM_ABSENT;
+            snprintf(path, sizeof(path), "%s/%.32s/%s", parent, e->d_name, file);
+            found = read_integer(s, path) != SM_ABSENT;
+        }
+        if (found && n_found++ == 0) {
+            snprintf(found_path, SM_SENSOR_PATH, "%s", path);
         }
     }
     if (folder != NULL) {
         closedir(folder);
     }
-    return found;
+    return n_found;
+}
+
+// The counter of AMD's and Intel's drivers, in microjoules. Of several cards nobody knows which is measured.
+static bool find_card_energy(sm_sensors *s) {
+    static const char *const drivers[] = {"amdgpu", "xe", NULL};
+    const int n = find_in(s, "/sys/class/hwmon", "name", "energy1_input", drivers, s->card_energy_path);
+    s->card_energy_path[0] = n == 1 ? s->card_energy_path[0] : '\0';
+    return n == 1;
 }
 
 static void find_temperature(sm_sensors *s) {
     static const char *const chips[] = {"coretemp", "k10temp", "zenpower", "cpu_thermal", NULL};
     static const char *const zones[] = {"x86_pkg_temp", "cpu-thermal", "cpu_thermal", "acpitz", NULL};
-    if (!find_temperature_in(s, "/sys/class/hwmon", "name", "temp1_input", chips) &&
-        !find_temperature_in(s, "/sys/class/thermal", "type", "temp", zones)) {
+    if (find_in(s, "/sys/class/hwmon", "name", "temp1_input", chips, s->temperature_path) == 0 &&
+        find_in(s, "/sys/class/thermal", "type", "temp", zones, s->temperature_path) == 0) {
         s->temperature_path[0] = '\0';
         absent(s, "temperature", "no sensor of the processor in /sys/class/hwmon or /sys/class/thermal");
     }
@@ -257,7 +270,8 @@ void sm_sensors_read(const sm_sensors *s, sm_reading *r) {
     r->frequency_mhz = frequency_mhz(s);
     int64_t millidegrees = s->temperature_path[0] != '\0' ? read_integer(s, s->temperature_path) : SM_ABSENT;
     r->temperature_c = millidegrees != SM_ABSENT ? (double)millidegrees / 1000 : NAN;
-    r->gpu_energy_mj = s->nvml != NULL ? sm_nvml_energy_mj(s->nvml) : SM_ABSENT;
+    const int64_t card_uj = s->card_energy_path[0] != '\0' ? read_integer(s, s->card_energy_path) : SM_ABSENT;
+    r->gpu_energy_mj = s->nvml != NULL ? sm_nvml_energy_mj(s->nvml) : card_uj != SM_ABSENT ? card_uj / 1000 : SM_ABSENT;
     r->gpu_frequency_mhz = s->nvml != NULL ? sm_nvml_frequency_mhz(s->nvml) : NAN;
     r->gpu_temperature_c = s->nvml != NULL ? sm_nvml_temperature_c(s->nvml) : NAN;
     r->gpu_throttle_reasons = s->nvml != NULL ? sm_nvml_throttle_reasons(s->nvml) : 0;
@@ -275,7 +289,7 @@ void sm_sensors_open(const char *root, const char *gpu, sm_sensors **sensors) {
     }
     if (gpu[0] == '\0') {
         absent(s, "gpu", "the host's processor is measured");
-    } else if (sm_nvml_open(gpu, &s->nvml) != SM_OK) {
+    } else if (sm_nvml_open(gpu, &s->nvml) != SM_OK && !find_card_energy(s)) {
         absent(s, "gpu", sm_error_message());
     }
     *sensors = s;

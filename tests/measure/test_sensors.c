@@ -187,6 +187,34 @@ TEST_WITH(host_energy_is_not_a_devices, temp_folder_make, temp_folder_remove) {
     sm_sensors_close(sensors);
 }
 
+// AMD's and Intel's drivers count microjoules in hwmon; of two cards nobody knows which is measured.
+TEST_WITH(energy_of_a_card_by_its_driver, temp_folder_make, temp_folder_remove) {
+    static const char *const drivers[] = {"amdgpu", "xe"};
+    for (int i = 0; i < 3; i++) {
+        sm_sensors *sensors = NULL;
+        sm_reading before, after;
+        RELEASED_BY(sm_row_free) sm_row row;
+        make_machine();
+        temp_put_text("sys/class/hwmon/hwmon7/name", i == 1 ? "xe\n" : "amdgpu\n");
+        temp_put_text("sys/class/hwmon/hwmon7/energy1_input", "5000000\n");
+        if (i == 2) {
+            temp_put_text("sys/class/hwmon/hwmon8/name", "xe\n");
+            temp_put_text("sys/class/hwmon/hwmon8/energy1_input", "5000000\n");
+        }
+        sm_sensors_open(temp_folder, drivers[i % 2], &sensors);
+        sm_sensors_read(sensors, &before);
+        temp_put_text("sys/class/hwmon/hwmon7/energy1_input", "205000000\n");
+        sm_sensors_read(sensors, &after);
+        after.time_ns = before.time_ns + 2000000000;
+        sm_row_init(&row);
+        SM_ROW_TEXT(row.gpu_info, drivers[i % 2]);
+        sm_sensors_report(sensors, &before, &after, 10, 100, &row);
+        assert_true(i < 2 ? fabs(row.energy_j - 20) < 1e-12 : isnan(row.energy_j));
+        assert_string_equal(row.energy_source, i < 2 ? "hwmon, the whole card" : "");
+        sm_sensors_close(sensors);
+    }
+}
+
 // A card's counter moves so seldom that of a short time it tells nothing, and of parts left out less.
 TEST_WITH(energy_of_a_card_needs_time, temp_folder_make, temp_folder_remove) {
     sm_sensors *sensors = NULL;
