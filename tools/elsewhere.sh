@@ -58,7 +58,7 @@ unpack() {
         apt-get -qq update && apt-get -qq -y install make git opencl-headers "gcc-$0-linux-gnu" >/dev/null &&
         rm -rf /tmp/unpacked && mkdir /tmp/unpacked && cd /tmp/unpacked &&
         for name in libc6 libc6-dev libgcc-s1 libgomp1 libjansson4 libjansson-dev libhwloc15 libhwloc-dev libudev1 libcap2 \
-            libpcre2-8-0 libpcre2-dev libxxhash0 libxxhash-dev libcmocka0 libcmocka-dev; do
+            libpcre2-8-0 libpcre2-dev zlib1g zlib1g-dev libxxhash0 libxxhash-dev libcmocka0 libcmocka-dev; do
             apt-get -qq download "$name:$0" || exit 1
         done
         for package in *.deb; do dpkg -x "$package" / || exit 1; done' "$arch"
