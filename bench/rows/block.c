@@ -338,11 +338,12 @@ bool sm_block_next(const char *text, size_t size_bytes, size_t *at, size_t *begi
         return false;
     }
     const char *digest = block + strlen(header);
-    const char *body = memchr(digest, ']', (size_t)(end - digest));
-    const char *last = body != NULL ? find(body, end, footer) : NULL;
     const char *next = find(digest, end, header);
+    const char *limit = next != NULL ? next : end; // nothing is looked for beyond: a text is read once
+    const char *body = memchr(digest, ']', (size_t)(limit - digest));
+    const char *last = body != NULL ? find(body, limit, footer) : NULL;
     *begin = (size_t)(block - text);
-    if (last == NULL || (next != NULL && next < last)) {
+    if (last == NULL) {
         snprintf(why, SM_BLOCK_WHY_SIZE, "damaged: its last line, %s, is missing; ask for it again", footer);
         *at = (size_t)(digest - text);
         return true;

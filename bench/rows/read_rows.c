@@ -307,7 +307,9 @@ static void count_rest(reader *r, size_t n, const char *what) {
 static void take_block_rows(reader *r, json_t *rows, const char *why, size_t line) {
     char reason[SM_BLOCK_WHY_SIZE + 64];
     snprintf(reason, sizeof(reason), "the block of line %zu is %s%s", line, rows != NULL ? "contradicted: " : "", why);
-    warn(r, "%s: %s", r->name, reason);
+    if (r->n_contradictory++ < WARNINGS_OF_A_KIND) {
+        warn(r, "%s: %s", r->name, reason);
+    }
     if (rows == NULL) {
         json_array_append_new(
             r->rows, json_pack("{s:s, s:s, s:I}", "status", "error", "reason", reason, "block", (json_int_t)line));
