@@ -350,7 +350,7 @@ TEST(exit_codes) {
         {"compare release-1 $T/slow.jsonl -o csv", 3, "verdict,"},
         {"compare $T/a.jsonl --save-baseline ../x", 2, "not a valid name of a baseline"},
         {"compare never-saved $T/a.jsonl", 1, "neither a file nor a saved baseline"},
-        {"compare $T/a.jsonl", 2, "two result files"},
+        {"compare $T/a.jsonl", 2, "holds 10 rows: give two files to compare them, or one row to run it again"},
         {"compare $T/a.jsonl $T/a.jsonl --across speed", 2, "no factor"},
         {"compare --interleaved 'run -m tiny' 'walk'", 2, "not a `run`"},
         {"compare --interleaved 'run -m $(x)' 'run'", 2, "cannot be split"},
