@@ -64,6 +64,13 @@ typedef struct {
     sm_device_info info; // as opened: n_threads is the number in use
 } sm_device;
 
+// How the threads of a device shared an op, ADDED up over its timed runs (execute's op_ns).
+typedef struct {
+    int64_t timed_ns;   // of the op
+    int64_t busy_ns;    // mean time in which a thread's part worked, without waiting for others
+    int64_t slowest_ns; // the same of the part that took longest
+} sm_op_parts;
+
 typedef struct {
     sm_device *device;
     const sm_plan *plan; // not owned; outlives the executable, unchanged
@@ -78,6 +85,8 @@ typedef struct {
     char tune_warning[SM_TEXT_SIZE * 2];
 
     char note[SM_TEXT_SIZE * 2]; // a note for the reader on the chosen kernels, one line; "" if none
+
+    sm_op_parts *parts; // plan->n_ops entries, which the caller may set to 0; NULL: unknown
 } sm_executable;
 
 // Measured ceilings. 0 = not measured.

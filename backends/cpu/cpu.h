@@ -55,6 +55,11 @@ typedef struct {
     const sm_own_kernel *own[SM_OP_KIND_COUNT]; // the user's, instead of the table's; NULL: none
 } cpu_device;
 
+// In its own cache line: for how long a part of the current op has worked, if ops are timed.
+typedef struct {
+    _Alignas(64) int64_t ns;
+} cpu_busy;
+
 typedef struct {
     sm_executable base;
     const cpu_kernel_table *kernels;
@@ -67,6 +72,7 @@ typedef struct {
     int n_threads;
     void **scratch;       // n_threads blocks
     size_t scratch_bytes; // of each block
+    cpu_busy *busy;       // by part
     cpu_choice *choices;  // one for each op, then one for each op of later micro-batches that differs; NULL: all
                           // defaults
 } cpu_executable;

@@ -3,6 +3,7 @@
 // An op is one or two pieces of work (threads/pool.h). Ops do not fork or join, and BLAS is only called serially, on
 // one part.
 #include <stdlib.h>
+#include <string.h>
 
 #include "backends/cpu/blas.h"
 #include "backends/cpu/cpu.h"
@@ -96,6 +97,13 @@ sm_status cpu_prepare(sm_device *device, const sm_plan *plan, sm_executable **ex
     e->kernels = cpu_kernels_for(cpu->isa, plan);
     e->pool = cpu->pool;
     e->n_threads = device->info.n_threads;
+    e->base.parts = calloc((size_t)plan->n_ops + 1, sizeof *e->base.parts);
+    e->busy = aligned_alloc(sizeof *e->busy, (size_t)e->n_threads * sizeof *e->busy);
+    if (e->base.parts == NULL || e->busy == NULL) {
+        status = sm_fail(SM_ERR_OOM, "cpu: no memory for the times of %d threads", e->n_threads);
+        goto cleanup;
+    }
+    memset(e->busy, 0, (size_t)e->n_threads * sizeof *e->busy);
     e->own = cpu->own;
     for (int i = 0; i < plan->n_ops; i++) {
         const sm_own_kernel *own = cpu->own[plan->ops[i].kind];
@@ -130,6 +138,8 @@ void cpu_release(sm_executable *executable) {
         host_unmap(e->scratch[i], e->scratch_bytes);
     }
     free(e->scratch);
+    free(e->busy);
+    free(e->base.parts);
     free(e->choices);
     free(e->ops);
     host_keep_weights(&e->memory, SM_WEIGHTS_DROP, &e->weights);
@@ -176,6 +186,19 @@ typedef struct {
     int64_t begin_ns;
 } execution;
 
+// All parts of the op are done.
+static void keep_parts(const cpu_executable *e, sm_op_parts *parts, int64_t elapsed_ns) {
+    int64_t sum_ns = 0, most_ns = 0;
+    for (int i = 0; i < e->n_threads; i++) {
+        sum_ns += e->busy[i].ns;
+        most_ns = e->busy[i].ns > most_ns ? e->busy[i].ns : most_ns;
+        e->busy[i].ns = 0;
+    }
+    parts->timed_ns += elapsed_ns;
+    parts->busy_ns += sum_ns / e->n_threads;
+    parts->slowest_ns += most_ns;
+}
+
 // The next op that is not skipped; false: none is left.
 static bool next_op(execution *x) {
     static const cpu_choice by_openblas = {.method = CPU_BY_OPENBLAS};
@@ -211,6 +234,7 @@ static cpu_piece next_piece(void *ctx) {
         const int64_t now_ns = host_now_ns();
         if (x->i >= 0) {
             x->op_ns[x->i] += now_ns - x->begin_ns;
+            keep_parts(e, &e->base.parts[x->i], now_ns - x->begin_ns);
         }
         x->begin_ns = now_ns;
     }
@@ -228,12 +252,16 @@ static void run_part(void *ctx, int part) {
     const cpu_executable *e = x->e;
     const sm_op_kind kind = x->op->op->kind;
     const cpu_team team = {part, e->n_threads, e->scratch, x->choice, e->pool};
+    const int64_t begin_ns = x->op_ns != NULL ? host_now_ns() - cpu_pool_met_ns() : 0;
     if (e->own[kind] != NULL) {
         run_own(e, x->op, &team, x->own_stage);
     } else if (x->finishes) {
         e->kernels->finish[kind](x->op, &team);
     } else {
         e->kernels->run[kind](x->op, &team);
+    }
+    if (x->op_ns != NULL) {
+        e->busy[part].ns += host_now_ns() - cpu_pool_met_ns() - begin_ns;
     }
 }
 

@@ -442,6 +442,10 @@ static sm_status last_check(measurement *m, int64_t *op_ns, int64_t *elapsed_ns)
 static sm_status attribute(measurement *m) {
     const sm_plan *plan = m->session->plan;
     const int total = m->protocol->n_attribution;
+    sm_op_parts *parts = m->session->executable->parts;
+    if (parts != NULL) {
+        memset(parts, 0, (size_t)plan->n_ops * sizeof *parts);
+    }
     for (int i = 0; i < total; i++) {
         int64_t *op_ns = m->op_ns + (size_t)i * (size_t)plan->n_ops;
         const bool checks = i + 1 == total && m->stepper.workload->run_step == NULL;
@@ -545,6 +549,16 @@ static sm_status take_samples(measurement *m) {
     return watched_headline(m);
 }
 
+static void take_parts(measurement *m) {
+    const sm_op_parts *parts = m->session->executable->parts;
+    const size_t size_bytes = (size_t)m->session->plan->n_ops * sizeof *parts;
+    if (parts != NULL && m->n_walls > 0) {
+        free(m->row->op_parts);
+        m->row->op_parts = sm_malloc(size_bytes + 1);
+        memcpy(m->row->op_parts, parts, size_bytes);
+    }
+}
+
 // The samples are complete; the attribution pass can only add to them, or find a fault.
 static sm_status take_phases(measurement *m) {
     sm_status status = attribute(m);
@@ -554,6 +568,7 @@ static sm_status take_phases(measurement *m) {
         SM_TRY(status);
     }
     sm_pass_attribute(m->row, m->session->plan, m->walls_ns, m->op_ns, m->n_walls);
+    take_parts(m);
     return status == SM_ERR_INTERRUPTED ? status : SM_OK;
 }
 

@@ -69,6 +69,11 @@ static void add_op(sm_profile_line *line, const sm_profile_input *in, int index,
     line->one_layer &= line->layer == op->layer;
     line->one_phase &= line->phase == op->phase;
     line->self_ns += in->op_ns[index];
+    if (in->op_parts != NULL) {
+        line->parts.timed_ns += in->op_parts[index].timed_ns;
+        line->parts.busy_ns += in->op_parts[index].busy_ns;
+        line->parts.slowest_ns += in->op_parts[index].slowest_ns;
+    }
     line->flops += sm_op_flops(in->plan, op);
     line->bytes += sm_op_mean_bytes(in->plan, op, in->n_accum);
     line->roofline_ns += roofline_ns(in, op);

@@ -8,6 +8,9 @@
 //   above        self time less roofline: what could be won
 //   overhead     of one call: the least that any op of the step took above its roofline. A call costs
 //                no more than that by itself (a launch, a barrier, the clock)
+//   waiting      the share of the threads' time in an op in which they have nothing to do: at meetings, for the
+//                slowest part, and between ops
+//   imbalance    work of the slowest part, less the mean, over the mean: what an even division would win
 //   bound        compute or memory, whichever roofline is longer; overhead where the cost of a
 //                call is longer than both
 // An op whose operands lie in a cache can be faster than memory allows: then its share of the roofline
@@ -47,13 +50,14 @@ typedef struct {
     int n_accum;          // the ops' times are means over this many micro-batches; 0: one
     const int64_t *op_ns; // plan->n_ops entries: an attribution step
     const int64_t
-        *op_least_ns;          // likewise, the least of several such steps, by which the verdict names ops; NULL: op_ns
-    bool is_noisy;             // of the plain steps (noise_verdict.h)
-    char doubt[SM_DOUBT_SIZE]; // the reason why they support no verdict; "" if they do
-    int64_t wall_ns;           // the step's wall-clock time
-    int64_t headline_ns;       // median of the plain steps; SM_ABSENT
-    double peak_flops;         // NaN: unknown
-    double peak_bandwidth;     // bytes/s; NaN
+        *op_least_ns; // likewise, the least of several such steps, by which the verdict names ops; NULL: op_ns
+    const sm_op_parts *op_parts; // likewise, how threads shared them in all such steps; NULL: unknown
+    bool is_noisy;               // of the plain steps (noise_verdict.h)
+    char doubt[SM_DOUBT_SIZE];   // the reason why they support no verdict; "" if they do
+    int64_t wall_ns;             // the step's wall-clock time
+    int64_t headline_ns;         // median of the plain steps; SM_ABSENT
+    double peak_flops;           // NaN: unknown
+    double peak_bandwidth;       // bytes/s; NaN
 } sm_profile_input;
 
 // A line: one op, or several that belong together.
@@ -67,6 +71,7 @@ typedef struct {
     bool one_phase;
     int n_calls; // ops
     int64_t self_ns;
+    sm_op_parts parts; // sums; 0: unknown
     double flops;
     double bytes;
     double roofline_ns;               // sum over its ops; NaN without peaks

@@ -31,6 +31,10 @@ static const sm_column columns[] = {
     SM_REAL("roofline_share", "", "roofline_ns / self_ns; more than 1: operands in a cache", .heading = "of roofline",
             .show = sm_show_percent, .rank = 7),
     SM_REAL("above_ns", "ns", "self_ns - roofline_ns", .heading = "above ms", .show = sm_show_ms, .rank = 6),
+    SM_REAL("waiting", "", "share of the threads' time in these ops in which they wait for others", .heading = "waiting",
+            .show = sm_show_percent, .rank = 5),
+    SM_REAL("imbalance", "", "time of the slowest thread's part, above the mean, over the mean", .heading = "imbalance",
+            .show = sm_show_percent, .rank = 5),
     SM_INTEGER("wall_ns", "ns", "total: wall clock of the step with every op timed"),
     SM_INTEGER("headline_ns", "ns", "total: median of the plain steps, without these clocks"),
     SM_REAL("peak_flops", "FLOP/s", "peak of the roofline"),
@@ -58,6 +62,11 @@ static void add_work(json_t *record, const sm_profile_line *line, int64_t self_n
                 {"roofline_share", sm_json_real(line->roofline_ns / (double)self_ns)},
                 {"above_ns", sm_json_real((double)self_ns - line->roofline_ns)},
                 {"bound", sm_json_text(sm_bound_name(bound))});
+    const sm_op_parts *p = &line->parts;
+    if (p->busy_ns > 0 && p->timed_ns > 0) {
+        sm_json_put(record, {"waiting", sm_json_real(1 - (double)p->busy_ns / (double)p->timed_ns)},
+                    {"imbalance", sm_json_real((double)p->slowest_ns / (double)p->busy_ns - 1)});
+    }
 }
 
 json_t *sm_profile_records(const sm_profile *profile, json_t *context) {

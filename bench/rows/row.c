@@ -54,6 +54,7 @@ void sm_row_free(sm_row *row) {
     }
     free(row->op_ns.values);
     free(row->op_least_ns.values);
+    free(row->op_parts);
     memset(row, 0, sizeof(*row));
 }
 

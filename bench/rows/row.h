@@ -45,6 +45,7 @@ typedef struct {
     // if there was none.
     sm_integers op_ns;
     sm_integers op_least_ns; // likewise, the least of all attribution steps for each op
+    sm_op_parts *op_parts;   // likewise, of all attribution steps together; NULL: unknown
 } sm_row;
 
 typedef struct sm_row_phases sm_row_phases;

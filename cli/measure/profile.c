@@ -58,6 +58,8 @@ static const sm_legend_line legend[] = {
     {"bound", "bound: what limits most of it: compute, memory, or overhead, the cost of a call itself."},
     {"roofline_share", "of roofline: shortest possible time at the measured peaks, from memory, over self. Above 100% "
                        "the operands lay in a cache, which is faster than memory."},
+    {"waiting", "waiting: share of the threads' time in these ops in which they wait for each other."},
+    {"imbalance", "imbalance: how much longer the slowest thread's part takes than the mean."},
     {"above_ns", "above: self less that shortest time: what could be won; below 0 where a cache helped."},
     {NULL, NULL},
 };

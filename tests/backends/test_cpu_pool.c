@@ -10,7 +10,7 @@
 #include "tests/support/training_curve.h"
 #include "backends/cpu/threads/pool.h"
 
-enum { MOST_THREADS = 64, N_PIECES = 600, N_MEETINGS = 3 };
+enum { MOST_THREADS = 64, N_PIECES = 600, N_MEETINGS = 3, N_UNITS = 3 };
 
 // "5": the first processor that this process may use.
 static const char *one_processor(void) {
@@ -36,11 +36,14 @@ typedef struct {
     bool meets;
     long written[2][MOST_THREADS]; // by each part of a piece, and of the one before
     long met[MOST_THREADS];
+    int n_units; // taken in this piece
     int n_wrong;
 } pieces;
 
 static cpu_piece next(void *ctx) {
     pieces *p = ctx;
+    p->n_wrong += p->n_units != (p->piece == 0 ? 0 : N_UNITS * p->n_threads * (p->meets ? 2 : 1));
+    p->n_units = 0;
     if (p->piece == p->n_pieces) {
         return CPU_PIECE_NONE;
     }
@@ -57,6 +60,15 @@ static void count_wrong(pieces *p, int n) {
     }
 }
 
+// Takes units of its own list, and then of the others'.
+static void take_units(pieces *p, int part, int64_t round) {
+    for (int turn = 0; turn < p->n_threads; turn++) {
+        while (cpu_pool_take(p->pool, (part + turn) % p->n_threads, round, N_UNITS, 0) >= 0) {
+            __atomic_fetch_add(&p->n_units, 1, __ATOMIC_RELAXED);
+        }
+    }
+}
+
 // Reads what all parts of the piece before wrote, and writes its own number, which must be unwritten.
 static void run(void *ctx, int part) {
     pieces *p = ctx;
@@ -66,6 +78,7 @@ static void run(void *ctx, int part) {
         n_wrong += p->written[(p->piece + 1) % 2][i] != value_of(p, p->piece - 1, i);
     }
     *own = value_of(p, p->piece, part);
+    take_units(p, part, 0);
     for (int k = 0; p->meets && k < N_MEETINGS; k++) {
         p->met[part] = p->piece * N_MEETINGS + k;
         cpu_pool_meet(p->pool);
@@ -73,6 +86,9 @@ static void run(void *ctx, int part) {
             n_wrong += p->met[i] != p->piece * N_MEETINGS + k;
         }
         cpu_pool_meet(p->pool);
+    }
+    if (p->meets) {
+        take_units(p, part, 1);
     }
     count_wrong(p, n_wrong);
 }
@@ -85,6 +101,7 @@ static void run_pieces(const char *mask, int n_threads) {
     ok(cpu_pool_make(n_threads, binding, &p.pool));
     for (int round = 0; round < 20; round++) { // threads fall asleep between some, and not between others
         p.n_pieces += N_PIECES / 20;
+        p.n_units = p.piece == 0 ? 0 : N_UNITS * n_threads * (p.meets ? 2 : 1); // as the last piece left it
         cpu_pool_run(p.pool, &(cpu_work){next, run, &p});
         assert_int_equal(p.piece, p.n_pieces);
         if (round % 5 == 4) {

@@ -3,6 +3,7 @@
 #include "tests/support/fake_backend.h"
 #include "bench/measure/harness.h"
 #include "bench/profile/profile.h"
+#include "bench/tables/show.h"
 
 RELEASER(sm_plan, sm_plan_free)
 RELEASER(sm_session, sm_session_close)
@@ -114,6 +115,32 @@ TEST(time_outside_of_ops_is_overhead) {
     assert_int_equal(sum_of_lines(&profile), 100000);
     assert_int_equal(profile.bound, SM_BOUND_OVERHEAD);
     assert_non_null(strstr(profile.verdict, "outside of the ops"));
+}
+
+// Two ops of a kind in two steps: threads waited 40% of their time, and the slowest part took half as long again as the
+// mean. Of others nothing is known.
+TEST(shares_of_threads) {
+    sm_plan *plan = make_plan();
+    sm_profile_input input = make_input(plan);
+    const sm_op_parts parts[N_OPS] = {[1] = {4000, 2000, 4000}, [2] = {4000, 2800, 3200}};
+    sm_profile profile;
+    input.op_parts = parts;
+    assert_int_equal(sm_profile_make(&input, SM_PROFILE_BY_KIND, &profile), SM_OK);
+    json_t *context = json_object();
+    json_t *records = sm_profile_records(&profile, context);
+    for (int i = 0; i < profile.n_lines; i++) {
+        const json_t *record = json_array_get(records, (size_t)i);
+        if (strcmp(profile.lines[i].name, "residual") == 0) {
+            assert_true(fabs(sm_json_number(record, "waiting") - 0.4) < 1e-9);
+            assert_true(fabs(sm_json_number(record, "imbalance") - 0.5) < 1e-9);
+        } else {
+            assert_null(sm_json_get(record, "waiting"));
+        }
+    }
+    json_decref(records);
+    json_decref(context);
+    sm_profile_free(&profile);
+    sm_plan_free(plan);
 }
 
 TEST(without_ceilings) {

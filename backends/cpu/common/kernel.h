@@ -210,6 +210,28 @@ static inline cpu_range cpu_my_elems(const cpu_team *team, int64_t n_elems) {
     return cpu_split(n_elems, 16, team->thread, team->n_threads);
 }
 
+// The next of an op's n_units, or -1: of this part's share, and then, as others may be slower, of theirs. *turn is 0 at
+// first. What a unit computes does not depend on who takes it.
+static inline int64_t cpu_next_unit(const cpu_team *team, int64_t n_units, int *turn) {
+    for (; *turn < team->n_threads; ++*turn) {
+        const int part = (team->thread + *turn) % team->n_threads;
+        const cpu_range share = cpu_split(n_units, 1, part, team->n_threads);
+        const int64_t taken = cpu_pool_take(team->pool, part, 0, share.end - share.first, 0);
+        if (taken >= 0) {
+            return share.first + taken;
+        }
+    }
+    return -1;
+}
+
+// The units that each of n_heads is cut into, of up to n_blocks of rows. Two threads are equally fast; of more, one that
+// is slower than others would else hold up all.
+static inline int64_t cpu_head_parts(const cpu_team *team, int64_t n_heads, int64_t n_blocks) {
+    enum { UNITS_OF_A_THREAD = 4 };
+    const int64_t n_units = team->n_threads <= 2 ? team->n_threads : UNITS_OF_A_THREAD * team->n_threads;
+    return cpu_min64(cpu_divide_up(n_units, n_heads), n_blocks);
+}
+
 // Adds to sum[0..n_cols) the arrays of n_cols floats at offset_elems of each part's scratch, in the order of the parts;
 // each part adds a range of columns. For `finish`.
 static inline void cpu_add_partials(const cpu_team *team, int64_t offset_elems, int64_t n_cols, float *sum) {

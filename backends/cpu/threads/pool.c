@@ -24,6 +24,7 @@ static const int64_t STAYS_BUSY_NS = 50000000; // after a thread lost its proces
 typedef struct {
     _Alignas(LINE_BYTES) _Atomic uint64_t taken; // the serial of the last piece in which this part was taken
     _Alignas(LINE_BYTES) atomic_bool is_away;    // others read it after each piece; it seldom changes
+    _Alignas(LINE_BYTES) _Atomic uint64_t units; // taken of this list; above them the piece and round that they are of
     long n_preemptions;                          // of this thread, at its last check; private
     cpu_pool *pool;
     pthread_t thread;
@@ -47,7 +48,8 @@ struct cpu_pool {
     member members[];
 };
 
-static _Thread_local int self; // this thread's number in its pool
+static _Thread_local int self;       // this thread's number in its pool
+static _Thread_local int64_t met_ns; // waited at meetings
 
 static cpu_piece kind_of(uint64_t piece) { return (cpu_piece)(piece & 3); }
 
@@ -192,6 +194,7 @@ void cpu_pool_run(cpu_pool *pool, const cpu_work *work) {
     cpu_piece first = work->next(work->ctx);
     if (pool->n_threads == 1) {
         for (; first != CPU_PIECE_NONE; first = work->next(work->ctx)) {
+            atomic_fetch_add(&pool->piece, 1 << 2); // units of the one before do not count
             work->run(work->ctx, 0);
         }
     } else if (first != CPU_PIECE_NONE) {
@@ -241,11 +244,34 @@ void cpu_pool_meet(cpu_pool *pool) {
         atomic_store_explicit(&pool->n_met, 0, memory_order_relaxed);
         atomic_store(&pool->n_meetings, seen + 1);
         tell(pool);
+        return;
     }
+    const int64_t begin_ns = host_now_ns();
     while (atomic_load_explicit(&pool->n_meetings, memory_order_acquire) == seen) {
         wait_past(pool, &pool->n_meetings, seen);
     }
+    met_ns += host_now_ns() - begin_ns;
 }
+
+int64_t cpu_pool_take(cpu_pool *pool, int list, int64_t round, int64_t n_units, int64_t kept) {
+    enum { UNIT_BITS = 24, ROUND_BITS = 12 };
+    const uint64_t piece = atomic_load_explicit(&pool->piece, memory_order_relaxed) >> 2;
+    const uint64_t epoch = (piece << ROUND_BITS | ((uint64_t)round & ((1u << ROUND_BITS) - 1))) << UNIT_BITS;
+    _Atomic uint64_t *units = &pool->members[list].units;
+    uint64_t seen = atomic_load_explicit(units, memory_order_relaxed);
+    for (;;) {
+        const uint64_t n_taken = (seen ^ epoch) >> UNIT_BITS == 0 ? seen - epoch : 0;
+        if ((int64_t)n_taken + kept >= n_units) {
+            return -1;
+        }
+        if (atomic_compare_exchange_weak_explicit(units, &seen, epoch + n_taken + 1, memory_order_relaxed,
+                                                  memory_order_relaxed)) {
+            return (int64_t)n_taken;
+        }
+    }
+}
+
+int64_t cpu_pool_met_ns(void) { return met_ns; }
 
 // --- threads ------------------------------------------------------------------------------
 

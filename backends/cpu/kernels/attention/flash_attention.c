@@ -278,16 +278,17 @@ static cpu_fetching forward_fetching(const host_op *op, const head *h, int64_t r
     return f;
 }
 
-// A unit of work is every n_parts-th row tile of a head: the whole head, unless there are
-// fewer heads than threads.
+// A unit of work is every n_parts-th row tile of a head: the whole head, if there are enough of them.
 CPU_KERNEL(flash_attention_forward) {
     const sm_tensor *y = op->out_tensor[SM_OUT(flash_attention_forward, y)];
     const int64_t n_heads = y->dims[0] * op->op->attr.n_head;
-    const int64_t n_parts = cpu_divide_up(team->n_threads, n_heads);
+    const int64_t n_parts = cpu_head_parts(team, n_heads, cpu_divide_up(y->dims[1], TILE));
+    const int64_t n_units = n_heads * n_parts;
     const uint32_t *rng_step = op->in[SM_IN(flash_attention_forward, rng_step)];
     const int32_t *starts = op->in[SM_IN(flash_attention_forward, starts)];
-    const cpu_range units = cpu_my_rows(team, n_heads * n_parts);
-    for (int64_t unit = units.first; unit < units.end; unit++) {
+    int turn = 0;
+    int64_t unit;
+    while ((unit = cpu_next_unit(team, n_units, &turn)) >= 0) {
         const head h = find_head(op, y, rng_step, starts, unit / n_parts);
         const head next = find_head(op, y, rng_step, starts, (unit + 1) / n_parts);
         const forward_scratch s = forward_carve(&h, team->scratch[team->thread]);
@@ -300,7 +301,7 @@ CPU_KERNEL(flash_attention_forward) {
             }
             const bool last = row_tile + n_parts >= h.n_tiles;
             cpu_fetching f =
-                last ? forward_fetching(op, &h, row_tile, unit + 1 < units.end ? &next : NULL, (unit + 1) % n_parts)
+                last ? forward_fetching(op, &h, row_tile, unit + 1 < n_units ? &next : NULL, (unit + 1) % n_parts)
                      : forward_fetching(op, &h, row_tile, &h, row_tile + n_parts);
             forward_tile(op, &h, &s, row_tile, &f);
         }
@@ -467,25 +468,28 @@ static void write_key_gradients(const host_op *op, const head *h, const backward
 CPU_KERNEL(flash_attention_backward) {
     const sm_tensor *dy = op->in_tensor[SM_IN(flash_attention_backward, dy)];
     const int64_t group = op->op->attr.n_head / op->op->attr.n_kv_head;
-    const cpu_range units = cpu_my_rows(team, dy->dims[0] * op->op->attr.n_kv_head);
-    const cpu_range mine = {units.first * group, units.end * group};
+    const int64_t n_units = dy->dims[0] * op->op->attr.n_kv_head;
     const uint32_t *rng_step = op->in[SM_IN(flash_attention_backward, rng_step)];
     const int32_t *starts = op->in[SM_IN(flash_attention_backward, starts)];
-    for (int64_t index = mine.first; index < mine.end; index++) {
-        const head h = find_head(op, dy, rng_step, starts, index);
-        const head next = find_head(op, dy, rng_step, starts, index + 1);
-        const backward_scratch s = backward_carve(&h, team->scratch[team->thread]);
-        cpu_data *dq = (cpu_data *)op->out[SM_OUT(flash_attention_backward, dqkv)] + h.q_offset_elems;
-        for (int64_t tile = 0; tile < h.n_tiles; tile++) {
-            const bool last = tile + 1 == h.n_tiles;
-            cpu_fetching f = last ? backward_fetching(op, &h, tile, index + 1 < mine.end ? &next : NULL, 0)
-                                  : backward_fetching(op, &h, tile, &h, tile + 1);
-            pack_backward(op, &h, &s, tile);
-            backward_tile(&h, &s, tile, index % group == 0, &f);
-            unpack_rows(&h, tile, s.dq, h.scale, dq, h.ld_qkv);
-        }
-        if (index % group == group - 1) {
-            write_key_gradients(op, &h, &s);
+    int turn = 0;
+    int64_t unit;
+    while ((unit = cpu_next_unit(team, n_units, &turn)) >= 0) {
+        for (int64_t index = unit * group; index < (unit + 1) * group; index++) {
+            const head h = find_head(op, dy, rng_step, starts, index);
+            const head next = find_head(op, dy, rng_step, starts, index + 1);
+            const backward_scratch s = backward_carve(&h, team->scratch[team->thread]);
+            cpu_data *dq = (cpu_data *)op->out[SM_OUT(flash_attention_backward, dqkv)] + h.q_offset_elems;
+            for (int64_t tile = 0; tile < h.n_tiles; tile++) {
+                const bool last = tile + 1 == h.n_tiles;
+                cpu_fetching f = last ? backward_fetching(op, &h, tile, index + 1 < n_units * group ? &next : NULL, 0)
+                                      : backward_fetching(op, &h, tile, &h, tile + 1);
+                pack_backward(op, &h, &s, tile);
+                backward_tile(&h, &s, tile, index % group == 0, &f);
+                unpack_rows(&h, tile, s.dq, h.scale, dq, h.ld_qkv);
+            }
+            if (index % group == group - 1) {
+                write_key_gradients(op, &h, &s);
+            }
         }
     }
 }

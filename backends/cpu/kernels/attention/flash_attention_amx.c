@@ -395,18 +395,19 @@ static cpu_fetching forward_fetching(const host_op *op, const head *h, division 
     return f;
 }
 
-// A unit of work is every n_parts-th block of rows of a head: the whole head, unless there are fewer heads than
-// threads.
+// A unit of work is every n_parts-th block of rows of a head: the whole head, if there are enough of them.
 void ISA(cpu_flash_attention_forward)(const host_op *op, const cpu_team *team) {
     const sm_tensor *y = op->out_tensor[SM_OUT(flash_attention_forward, y)];
     const int64_t n_heads = y->dims[0] * op->op->attr.n_head;
-    const int64_t n_parts = cpu_divide_up(team->n_threads, n_heads);
+    const int64_t n_parts = cpu_head_parts(team, n_heads, divide(y->dims[1], y->dims[2] / op->op->attr.n_head).blocks);
+    const int64_t n_units = n_heads * n_parts;
     const uint32_t *rng_step = op->in[SM_IN(flash_attention_forward, rng_step)];
     const int32_t *starts = op->in[SM_IN(flash_attention_forward, starts)];
     const cpu_data *qkv = op->in[SM_IN(flash_attention_forward, qkv)];
-    const cpu_range units = cpu_my_rows(team, n_heads * n_parts);
+    int turn = 0;
+    int64_t unit;
     cpu_product_begin();
-    for (int64_t unit = units.first; unit < units.end; unit++) {
+    while ((unit = cpu_next_unit(team, n_units, &turn)) >= 0) {
         const head h = find_head(op, y, rng_step, starts, unit / n_parts);
         const head next = find_head(op, y, rng_step, starts, (unit + 1) / n_parts);
         division d = divide(h.T, h.HS);
@@ -422,7 +423,7 @@ void ISA(cpu_flash_attention_forward)(const host_op *op, const cpu_team *team) {
             }
             const bool last = row_block + n_parts >= d.blocks;
             cpu_fetching f =
-                last ? forward_fetching(op, &h, d, row_block, unit + 1 < units.end ? &next : NULL, (unit + 1) % n_parts)
+                last ? forward_fetching(op, &h, d, row_block, unit + 1 < n_units ? &next : NULL, (unit + 1) % n_parts)
                      : forward_fetching(op, &h, d, row_block, &h, row_block + n_parts);
             forward_block(op, &h, d, &s, row_block, &f);
         }
@@ -733,19 +734,22 @@ static void backward_head(const host_op *op, const head *h, division d, const ba
 void ISA(cpu_flash_attention_backward)(const host_op *op, const cpu_team *team) {
     const sm_tensor *dy = op->in_tensor[SM_IN(flash_attention_backward, dy)];
     const int64_t group = group_of(op);
-    const cpu_range units = cpu_my_rows(team, dy->dims[0] * op->op->attr.n_kv_head);
-    const cpu_range mine = {units.first * group, units.end * group};
+    const int64_t n_units = dy->dims[0] * op->op->attr.n_kv_head;
     const uint32_t *rng_step = op->in[SM_IN(flash_attention_backward, rng_step)];
     const int32_t *starts = op->in[SM_IN(flash_attention_backward, starts)];
     cpu_product_begin();
-    for (int64_t index = mine.first; index < mine.end; index++) {
-        const head h = find_head(op, dy, rng_step, starts, index);
-        const head next = find_head(op, dy, rng_step, starts, index + 1);
-        division d = divide(h.T, h.HS);
-        d.streams = leaves_caches(dy->dims[0] * h.T * h.ld_qkv, team->n_threads);
-        const backward_scratch s = backward_carve(d, group, team->scratch[team->thread]);
-        cpu_fetching f = backward_fetching(op, &h, d, index + 1 < mine.end ? &next : NULL);
-        backward_head(op, &h, d, &s, index % group == 0, index % group == group - 1, &f);
+    int turn = 0;
+    int64_t unit;
+    while ((unit = cpu_next_unit(team, n_units, &turn)) >= 0) {
+        for (int64_t index = unit * group; index < (unit + 1) * group; index++) {
+            const head h = find_head(op, dy, rng_step, starts, index);
+            const head next = find_head(op, dy, rng_step, starts, index + 1);
+            division d = divide(h.T, h.HS);
+            d.streams = leaves_caches(dy->dims[0] * h.T * h.ld_qkv, team->n_threads);
+            const backward_scratch s = backward_carve(d, group, team->scratch[team->thread]);
+            cpu_fetching f = backward_fetching(op, &h, d, index + 1 < n_units * group ? &next : NULL);
+            backward_head(op, &h, d, &s, index % group == 0, index % group == group - 1, &f);
+        }
     }
     cpu_product_end();
     _mm_sfence(); // what was stored past the caches is seen by who passes the next barrier

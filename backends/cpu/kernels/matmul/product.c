@@ -123,8 +123,7 @@ size_t ISA(cpu_product_scratch)(int64_t m, int64_t n, int64_t k, int n_threads) 
     (void)k;
     (void)n_threads;
     const cpu_blocking d = cpu_default_blocking();
-    return CPU_HELP_BYTES +
-           (size_t)(d.block_cols + d.block_tiles * CPU_PRODUCT_ROWS) * (size_t)d.slice_k * sizeof(float);
+    return (size_t)(d.block_cols + d.block_tiles * CPU_PRODUCT_ROWS) * (size_t)d.slice_k * sizeof(float);
 }
 
 // A block of rows, over a block of columns.
@@ -391,15 +390,15 @@ static void take_panels(job *j, const cpu_team *team, int thread, int64_t slice)
 }
 
 static void multiply_together(job *j, const cpu_team *team, int64_t n_slices) {
-    cpu_help_begin(team);
-    cpu_meet(team);
     for (int64_t slice = 0; slice < n_slices; slice++) {
+        if (slice > 0) {
+            cpu_meet(team); // it adds to the sums of the one before
+        }
         enter_slice(j, slice, n_slices);
         j->packed_rows = (cpu_range){0, 0};
         for (int turn = 0; turn < team->n_threads; turn++) {
             take_panels(j, team, cpu_helped(team, j->grid_rows, turn), slice);
         }
-        cpu_help_end(team, slice);
     }
 }
 
@@ -416,7 +415,7 @@ static void multiply_own(job *j, const cpu_team *team, int64_t n_slices) {
 }
 
 void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team) {
-    float *scratch = (float *)team->scratch[team->thread] + CPU_HELP_BYTES / sizeof(float);
+    float *scratch = team->scratch[team->thread];
     job j = {.p = p, .b_panels = scratch, .blocking = cpu_default_blocking()};
     if (team->choice != NULL && team->choice->method == CPU_BY_PACKED) {
         j.blocking = team->choice->blocking;

@@ -33,7 +33,6 @@ enum {
     A_STEP = CPU_PRODUCT_A * CPU_AMX_WORDS, // packed, of a panel and step
     B_STEP = CPU_PRODUCT_B * CPU_AMX_WORDS,
     TILE_SUMS = ROWS * COLS,
-    COUNTERS = CPU_HELP_BYTES / (int)sizeof(float),
     PART_STEPS = 16,        // most steps of k whose panel of b stays in the first-level cache: 32 KiB
     DEEPEST = 1536,         // k that is not cut into slices
     SLICE_STEPS = 32,       // most steps of a slice of what is deeper
@@ -144,7 +143,7 @@ static int64_t sum_elems(const division *of) {
            (of->n_slices > 1 ? panels_of(of->block_cols) : 1) * TILE_SUMS;
 }
 static size_t scratch_elems(const division *of) {
-    return (size_t)(COUNTERS + b_elems(of) + a_elems(of) + sum_elems(of) + 2 * TILE_SUMS);
+    return (size_t)(b_elems(of) + a_elems(of) + sum_elems(of) + 2 * TILE_SUMS);
 }
 
 size_t ISA(cpu_product_scratch)(int64_t m, int64_t n, int64_t k, int n_threads) {
@@ -344,6 +343,7 @@ typedef struct {
     cpu_range slices;    // of the group
     cpu_range steps;     // of the slice
     int64_t slice;
+    int64_t round;   // of taking
     int64_t n_parts; // of the slice
     int64_t n_tiles; // of the block's rows
     bool streams;
@@ -369,11 +369,11 @@ static cpu_range part_steps(const job *j, int64_t part) {
 // part of them each.
 static cpu_packed *b_panel(const job *j, int64_t index) {
     if (!j->of.shares_b) {
-        return (cpu_packed *)j->team->scratch[j->team->thread] + COUNTERS + index % 2 * panel_elems(&j->of);
+        return (cpu_packed *)j->team->scratch[j->team->thread] + index % 2 * panel_elems(&j->of);
     }
     const int grid_cols = j->team->n_threads / j->of.grid_rows;
     const int64_t owner = index % j->of.grid_rows * grid_cols + j->cell % grid_cols;
-    return (cpu_packed *)j->team->scratch[owner] + COUNTERS + index / j->of.grid_rows * panel_elems(&j->of);
+    return (cpu_packed *)j->team->scratch[owner] + index / j->of.grid_rows * panel_elems(&j->of);
 }
 
 // The memory that it is packed from; none beyond the last.
@@ -437,34 +437,37 @@ static void pack_b_rows(const job *j, int64_t slice, int64_t step) {
     }
 }
 
-// Packs the panels of the group's slices that this thread keeps, from a b with contiguous columns, and prefetches the
-// source of the next.
-static void pack_b_panels(const job *j, int member) {
-    const int64_t n = length(j->slices) * panels_of(length(j->cols));
-    for (int64_t index = member; index < n; index += j->of.grid_rows) {
-        int64_t n_steps;
-        const cpu_packing next = packing_of_b(j, index + j->of.grid_rows, &n_steps);
-        cpu_lines asked = cpu_packing_lines(&next, n_steps, max64(n_steps * CPU_PRODUCT_B, 1));
-        cpu_packing packing = packing_of_b(j, index, &n_steps);
-        for (packing.left = n_steps * CPU_PRODUCT_B; packing.left > 0;) {
-            cpu_pack_register(&packing);
-            cpu_ask_to_read(&asked);
-        }
+// Packs a panel, and prefetches the source of another.
+static void pack_b_panel(const job *j, int64_t index, int64_t other) {
+    int64_t n_steps;
+    const cpu_packing next = packing_of_b(j, other, &n_steps);
+    cpu_lines asked = cpu_packing_lines(&next, n_steps, max64(n_steps * CPU_PRODUCT_B, 1));
+    cpu_packing packing = packing_of_b(j, index, &n_steps);
+    for (packing.left = n_steps * CPU_PRODUCT_B; packing.left > 0;) {
+        cpu_pack_register(&packing);
+        cpu_ask_to_read(&asked);
     }
 }
 
-// This thread's share of a group of slices, of the columns that it shares.
+// The group's slices of the columns that this thread shares, part by part: a panel, or where columns are contiguous a
+// step.
 static void pack_shared_b(const job *j) {
-    const int member = j->team->thread / (j->team->n_threads / j->of.grid_rows);
-    if (j->p->b_col != 1) {
-        pack_b_panels(j, member);
-        return;
-    }
-    for (int64_t slice = j->slices.first; slice < j->slices.end; slice++) {
-        const cpu_range share = cpu_split(length(slice_steps(j, slice)), 1, member, j->of.grid_rows);
-        for (int64_t step = share.first; step < share.end; step++) {
-            pack_b_rows(j, slice, step);
+    const int grid_cols = j->team->n_threads / j->of.grid_rows;
+    const bool by_rows = j->p->b_col == 1;
+    const int64_t first_step = slice_steps(j, j->slices.first).first;
+    const int64_t n_steps = slice_steps(j, j->slices.end).first - first_step;
+    const int64_t n_parts = by_rows ? n_steps : length(j->slices) * panels_of(length(j->cols));
+    int64_t slice = j->slices.first;
+    int64_t part;
+    while ((part = cpu_take_packing(j->team, j->team->thread % grid_cols, j->round, n_parts)) >= 0) {
+        if (!by_rows) {
+            pack_b_panel(j, part, part + j->of.grid_rows);
+            continue;
         }
+        while (first_step + part >= slice_steps(j, slice).end) {
+            slice++;
+        }
+        pack_b_rows(j, slice, first_step + part - slice_steps(j, slice).first);
     }
 }
 
@@ -620,7 +623,7 @@ static void enter_cell(job *j, int thread) {
                           cpu_min64(cols.first + j->first_col + j->of.block_cols, cols.end)};
     // Sums of a slice lie with the cell, as the next slice may be another thread's.
     const int keeper = j->of.n_slices > 1 ? thread : j->team->thread;
-    j->sums = (float *)j->team->scratch[keeper] + COUNTERS + b_elems(&j->of) + a_elems(&j->of);
+    j->sums = (float *)j->team->scratch[keeper] + b_elems(&j->of) + a_elems(&j->of);
 }
 
 // Takes panels of a thread's cell until none is left.
@@ -630,7 +633,7 @@ static void take_panels(job *j, int thread) {
     j->n_tiles = tiles_of(length(j->rows));
     const int64_t n_panels = j->n_tiles > 0 ? panels_of(length(j->cols)) : 0;
     int64_t panel;
-    while ((panel = cpu_take_panel(j->team, thread, j->of.grid_rows, j->slice, n_panels)) >= 0) {
+    while ((panel = cpu_take_panel(j->team, thread, j->of.grid_rows, j->round, n_panels)) >= 0) {
         j->packs_a = j->packed_rows.first != j->rows.first || j->packed_rows.end != j->rows.end;
         if (j->packs_a) {
             begin_a(j, 0, 0, 1);
@@ -642,15 +645,17 @@ static void take_panels(job *j, int thread) {
 }
 
 static void multiply_together(job *j) {
-    for (j->slice = j->slices.first; j->slice < j->slices.end; j->slice++) {
+    for (j->slice = j->slices.first; j->slice < j->slices.end; j->slice++, j->round++) {
+        if (j->slice > j->slices.first) {
+            finish_rows(&j->w.last, ROWS);
+            cpu_meet(j->team); // it adds to the sums of the one before
+        }
         j->steps = slice_steps(j, j->slice);
         j->n_parts = cpu_divide_up(length(j->steps), PART_STEPS);
         j->packed_rows = (cpu_range){0, 0};
         for (int turn = 0; turn < j->team->n_threads; turn++) {
             take_panels(j, cpu_helped(j->team, j->of.grid_rows, turn));
         }
-        finish_rows(&j->w.last, ROWS);
-        cpu_help_end(j->team, j->slice);
     }
     enter_cell(j, j->team->thread);
 }
@@ -658,12 +663,17 @@ static void multiply_together(job *j) {
 // Whether threads help each other: where each has one block of rows.
 static bool helps(const job *j) { return cpu_helps(j->team) && j->of.shares_b && j->of.cell_rows <= j->of.block_rows; }
 
-// A block of this thread's columns over a group of slices. Threads meet before and after b is packed for all.
+// A block of this thread's columns over a group of slices. Threads meet when b is packed for all, and before its memory
+// is packed again.
 static void multiply_group(job *j, int64_t group) {
     const division *of = &j->of;
     j->slices = (cpu_range){of->n_slices * group / of->n_groups, of->n_slices * (group + 1) / of->n_groups};
+    j->round++;
     if (of->shares_b) {
-        cpu_meet(j->team);
+        if (group > 0 || j->first_col > 0) {
+            finish_rows(&j->w.last, ROWS); // whose sums may be another's next
+            cpu_meet(j->team);
+        }
         pack_shared_b(j);
         cpu_meet(j->team);
     }
@@ -679,10 +689,9 @@ static void multiply_group(job *j, int64_t group) {
 
 // Lays out this thread's scratch, after b.
 static void place_scratch(job *j) {
-    j->a = (cpu_packed *)j->team->scratch[j->team->thread] + COUNTERS + b_elems(&j->of);
+    j->a = (cpu_packed *)j->team->scratch[j->team->thread] + b_elems(&j->of);
     j->tile[0] = (float *)(j->a + a_elems(&j->of)) + sum_elems(&j->of);
     j->tile[1] = j->tile[0] + TILE_SUMS;
-    cpu_help_begin(j->team);
 }
 
 void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team) {

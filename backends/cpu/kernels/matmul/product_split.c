@@ -21,7 +21,6 @@ enum {
     ROWS = CPU_SPLIT_PANEL,
     COLS = CPU_SPLIT_PANEL,
     TILE_SUMS = ROWS * COLS,
-    COUNTERS = CPU_HELP_BYTES / (int)sizeof(cpu_split_word),
     SLICE_STEPS = 24,       // most steps of a slice of k
     PACKED_BYTES = 8 << 20, // most of b that is packed at a time
     COL_COST = 64,          // to fetch and pack a column of b takes as long as so many rows of c,
@@ -93,7 +92,7 @@ static int64_t a_words(const division *of) { return of->block_rows / ROWS * pane
 
 size_t ISA(cpu_product_scratch)(int64_t m, int64_t n, int64_t k, int n_threads) {
     const division of = choose_cells(m, n, k, n_threads);
-    return (size_t)(COUNTERS + b_words(&of) + a_words(&of)) * sizeof(cpu_split_word) + 2 * TILE_SUMS * sizeof(float);
+    return (size_t)(b_words(&of) + a_words(&of)) * sizeof(cpu_split_word) + 2 * TILE_SUMS * sizeof(float);
 }
 
 // --- results ------------------------------------------------------------------------------------
@@ -220,7 +219,7 @@ static cpu_range share_of(const job *j, int member) {
 
 static cpu_split_word *scratch_of(const job *j, int member) {
     const int grid_cols = j->team->n_threads / j->of.grid_rows;
-    return (cpu_split_word *)j->team->scratch[member * grid_cols + j->cell % grid_cols] + COUNTERS;
+    return (cpu_split_word *)j->team->scratch[member * grid_cols + j->cell % grid_cols];
 }
 
 // A packed panel of the block.
@@ -326,23 +325,23 @@ static void multiply_together(job *j) {
         take_panels(j, cpu_helped(j->team, j->of.grid_rows, turn));
     }
     finish_rows(&j->w.last, j->w.last.left);
-    cpu_help_end(j->team, j->round);
 }
 
 // Lays out this thread's scratch, after b.
 static void place_scratch(job *j) {
-    j->a = (cpu_split_word *)j->team->scratch[j->team->thread] + COUNTERS + b_words(&j->of);
+    j->a = (cpu_split_word *)j->team->scratch[j->team->thread] + b_words(&j->of);
     j->tile[0] = (float *)(j->a + a_words(&j->of));
     j->tile[1] = j->tile[0] + TILE_SUMS;
-    cpu_help_begin(j->team);
 }
 
-// A slice. Threads meet before and after b is packed for all.
+// A slice. Threads meet when b is packed for all, and before its memory is packed again.
 static void multiply_slice(job *j) {
     const bool helps = cpu_helps(j->team) && j->of.cell_rows <= j->of.block_rows;
     for (j->first_panel = 0; j->first_panel < j->of.cell_panels; j->first_panel += j->of.block_panels) {
         enter_cell(j, j->team->thread);
-        cpu_meet(j->team);
+        if (j->round > 0) {
+            cpu_meet(j->team);
+        }
         pack_b(j);
         cpu_meet(j->team);
         if (helps) {
