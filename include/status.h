@@ -72,6 +72,14 @@ extern void (*sm_no_memory_note)(const char *line); // prints that line; NULL: t
         }                                        \
     } while (0)
 
+// Fails with a message where the condition holds: SM_FAIL_IF(n < 1, SM_ERR_INVALID, "%d sequences; give 1 or more", n);
+#define SM_FAIL_IF(condition, code, ...)         \
+    do {                                         \
+        if (condition) {                         \
+            return sm_fail((code), __VA_ARGS__); \
+        }                                        \
+    } while (0)
+
 // Forwards a failure to the function's cleanup path: sets `status`, jumps to `cleanup`.
 #define SM_TRY_GOTO(expression) \
     do {                        \
@@ -79,6 +87,29 @@ extern void (*sm_no_memory_note)(const char *line); // prints that line; NULL: t
         if (status != SM_OK) {  \
             goto cleanup;       \
         }                       \
+    } while (0)
+
+// What a variable owns is released at the end of its scope, also where SM_TRY leaves it:
+//
+//     SM_FREED float *values = malloc(size_bytes);
+//     SM_CLOSED int fd = -1;
+//     SM_OWN(sm_plan) *plan = NULL;     // of a type that is SM_OWNABLE; set it to NULL to give the plan away
+#define SM_AT_END(function) __attribute__((cleanup(function))) // calls it with the variable's address
+#define SM_FREED            SM_AT_END(sm_free_at)
+#define SM_CLOSED           SM_AT_END(sm_close_at)
+#define SM_OWN(type)        SM_AT_END(type##_at) type
+#define SM_OWNABLE(type, release) \
+    static inline void type##_at(type **variable) { release(*variable); }
+void sm_free_at(void *variable); // the address of a pointer
+void sm_close_at(int *variable); // of a descriptor; -1: none
+
+// Room for one more element of an array that doubles.
+#define SM_GROW(array, n, capacity)                                              \
+    do {                                                                         \
+        if ((n) == (capacity)) {                                                 \
+            (capacity) = (n) > 0 ? 2 * (n) : 16;                                 \
+            (array) = sm_realloc((array), (size_t)(capacity) * sizeof *(array)); \
+        }                                                                        \
     } while (0)
 
 #endif

@@ -17,12 +17,10 @@ static sm_status refuse_many(void) {
     static const char *const counts[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         const char *text = getenv(counts[i]);
-        if (text != NULL && atoi(text) > 1) {
-            return sm_fail(SM_ERR_USAGE,
-                           "this is one of %s processes (%s), and this build is without MPI; `make mpi` makes "
-                           "build/mpi/stepmark",
-                           text, counts[i]);
-        }
+        SM_FAIL_IF(text != NULL && atoi(text) > 1, SM_ERR_USAGE,
+                   "this is one of %s processes (%s), and this build is without MPI; `make mpi` makes "
+                   "build/mpi/stepmark",
+                   text, counts[i]);
     }
     return SM_OK;
 }

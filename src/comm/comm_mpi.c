@@ -75,9 +75,7 @@ enum { TAG = 1, MOST_BYTES = 1 << 30 };
 
 static sm_status send_on(mpi_comm *m, MPI_Comm on, int rank, const void *data, size_t size_bytes,
                          MPI_Request *request) {
-    if (size_bytes > MOST_BYTES) {
-        return sm_fail(SM_ERR_INTERNAL, "MPI: a message of %zu bytes", size_bytes);
-    }
+    SM_FAIL_IF(size_bytes > MOST_BYTES, SM_ERR_INTERNAL, "MPI: a message of %zu bytes", size_bytes);
     pthread_mutex_lock(&m->lock);
     const int code = MPI_Isend(data, (int)size_bytes, MPI_BYTE, rank, TAG, on, request);
     pthread_mutex_unlock(&m->lock);
@@ -85,9 +83,7 @@ static sm_status send_on(mpi_comm *m, MPI_Comm on, int rank, const void *data, s
 }
 
 static sm_status receive_on(mpi_comm *m, MPI_Comm on, int rank, void *data, size_t size_bytes, MPI_Request *request) {
-    if (size_bytes > MOST_BYTES) {
-        return sm_fail(SM_ERR_INTERNAL, "MPI: a message of %zu bytes", size_bytes);
-    }
+    SM_FAIL_IF(size_bytes > MOST_BYTES, SM_ERR_INTERNAL, "MPI: a message of %zu bytes", size_bytes);
     pthread_mutex_lock(&m->lock);
     const int code = MPI_Irecv(data, (int)size_bytes, MPI_BYTE, rank, TAG, on, request);
     pthread_mutex_unlock(&m->lock);
@@ -176,12 +172,10 @@ static sm_status share(sm_comm *comm, size_t size_bytes, void **parts) {
     MPI_Info_set(info, "alloc_shared_noncontig", "true");
     const int code = MPI_Win_allocate_shared((MPI_Aint)size_bytes, 1, info, m->host, &mine, &m->windows[m->n_windows]);
     MPI_Info_free(&info);
-    if (code != MPI_SUCCESS) {
-        return sm_fail(SM_ERR_OOM,
-                       "MPI: no shared memory of %.2f GiB for each of %d processes: make /dev/shm larger, or use "
-                       "--transport messages",
-                       (double)size_bytes / (1 << 30), comm->n_members);
-    }
+    SM_FAIL_IF(code != MPI_SUCCESS, SM_ERR_OOM,
+               "MPI: no shared memory of %.2f GiB for each of %d processes: make /dev/shm larger, or use "
+               "--transport messages",
+               (double)size_bytes / (1 << 30), comm->n_members);
     MPI_Win_set_errhandler(m->windows[m->n_windows], MPI_ERRORS_RETURN);
     MPI_Win_lock_all(MPI_MODE_NOCHECK, m->windows[m->n_windows]);
     for (int i = 0; i < comm->n_members; i++) {

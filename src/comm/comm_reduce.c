@@ -29,14 +29,10 @@ static bool is_gone(const sm_comm *comm, int rank) {
 }
 
 sm_status sm_comm_check_wait(const sm_comm *comm, int rank, int64_t until_ns) {
-    if (is_gone(comm, rank)) {
-        return sm_fail(SM_ERR_DEVICE, "rank %d has died; the training ends", rank);
-    }
-    if (sm_now_ns() > until_ns) {
-        return sm_fail(SM_ERR_TIMEOUT,
-                       "rank %d did not answer for %g s; the training ends (--comm-timeout sets how long to wait)",
-                       rank, comm->options.timeout_s);
-    }
+    SM_FAIL_IF(is_gone(comm, rank), SM_ERR_DEVICE, "rank %d has died; the training ends", rank);
+    SM_FAIL_IF(sm_now_ns() > until_ns, SM_ERR_TIMEOUT,
+               "rank %d did not answer for %g s; the training ends (--comm-timeout sets how long to wait)", rank,
+               comm->options.timeout_s);
     return SM_OK;
 }
 
@@ -211,12 +207,10 @@ static sm_status watch_thread(const sm_comm *comm, const wait_beside *w) {
         for (int i = 0; i < comm->n_members; i++) {
             SM_TRY(sm_comm_check_wait(comm, comm->members[i], INT64_MAX));
         }
-        if (sm_now_ns() > until_ns) {
-            return sm_fail(SM_ERR_TIMEOUT,
-                           "another process did not answer for %g s while all join; the training ends (--comm-timeout "
-                           "sets how long to wait)",
-                           comm->options.timeout_s);
-        }
+        SM_FAIL_IF(sm_now_ns() > until_ns, SM_ERR_TIMEOUT,
+                   "another process did not answer for %g s while all join; the training ends (--comm-timeout "
+                   "sets how long to wait)",
+                   comm->options.timeout_s);
     }
     return w->status == SM_OK ? SM_OK : sm_fail(w->status, "%s", w->message);
 }
@@ -258,9 +252,7 @@ static sm_status make_reducer(sm_comm *comm) {
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->changed, NULL);
     SM_TRY(share_progress(r));
-    if (pthread_create(&r->thread, NULL, serve, r) != 0) {
-        return sm_fail(SM_ERR_OOM, "comm: no thread to sum in");
-    }
+    SM_FAIL_IF(pthread_create(&r->thread, NULL, serve, r) != 0, SM_ERR_OOM, "comm: no thread to sum in");
     r->is_running = true;
     return SM_OK;
 }
@@ -292,9 +284,8 @@ void sm_reducer_free(sm_reducer *reducer) {
 sm_status sm_comm_share(sm_comm *comm, size_t size_bytes, int *number, void **mine) {
     SM_TRY(sm_comm_serve(comm));
     sm_reducer *r = comm->reducer;
-    if (r->n_segments == MAX_SEGMENTS) {
-        return sm_fail(SM_ERR_INTERNAL, "comm: more than %d pieces of shared memory", MAX_SEGMENTS);
-    }
+    SM_FAIL_IF(r->n_segments == MAX_SEGMENTS, SM_ERR_INTERNAL, "comm: more than %d pieces of shared memory",
+               MAX_SEGMENTS);
     segment *s = &r->segments[r->n_segments];
     s->parts = sm_calloc((size_t)comm->n_members, sizeof *s->parts);
     s->size_bytes = size_bytes;

@@ -53,12 +53,10 @@ static sm_status append_entry(sm_data_files *files, const char *folder, const ch
     char path[PATH_MAX];
     struct stat info;
     struct stat target;
-    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path) {
-        return sm_fail(SM_ERR_IO, "%s/%s: too long a path", folder, name);
-    }
-    if (lstat(path, &info) != 0 || stat(path, &target) != 0) {
-        return sm_fail(SM_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
-    }
+    SM_FAIL_IF(snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path, SM_ERR_IO,
+               "%s/%s: too long a path", folder, name);
+    SM_FAIL_IF(lstat(path, &info) != 0 || stat(path, &target) != 0, SM_ERR_IO, "%s: cannot open: %s", path,
+               strerror(errno));
     if (S_ISDIR(info.st_mode)) {
         return append_folder(files, path);
     }
@@ -72,9 +70,7 @@ static sm_status append_folder(sm_data_files *files, const char *folder) {
     struct dirent **entries;
     sm_status status = SM_OK;
     const int n = scandir(folder, &entries, is_listed, by_bytes);
-    if (n < 0) {
-        return sm_fail(SM_ERR_IO, "%s: cannot read the folder: %s", folder, strerror(errno));
-    }
+    SM_FAIL_IF(n < 0, SM_ERR_IO, "%s: cannot read the folder: %s", folder, strerror(errno));
     for (int i = 0; i < n; i++) {
         status = status == SM_OK ? append_entry(files, folder, entries[i]->d_name) : status;
         free(entries[i]);
@@ -85,15 +81,11 @@ static sm_status append_folder(sm_data_files *files, const char *folder) {
 
 static sm_status append_named(sm_data_files *files, const char *path) {
     struct stat info;
-    if (stat(path, &info) != 0) {
-        return sm_fail(SM_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
-    }
+    SM_FAIL_IF(stat(path, &info) != 0, SM_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
     if (S_ISDIR(info.st_mode)) {
         return append_folder(files, path);
     }
-    if (!S_ISREG(info.st_mode)) {
-        return sm_fail(SM_ERR_IO, "%s: not a regular file, nor a folder; - is stdin", path);
-    }
+    SM_FAIL_IF(!S_ISREG(info.st_mode), SM_ERR_IO, "%s: not a regular file, nor a folder; - is stdin", path);
     append_file(files, path, &info);
     return SM_OK;
 }
@@ -117,9 +109,7 @@ static sm_status append_pattern(sm_data_files *files, const char *pattern) {
 }
 
 static sm_status append_input(sm_data_files *files, const char *input) {
-    if (strcmp(input, "-") == 0 && files->has_stdin) {
-        return sm_fail(SM_ERR_USAGE, "-: stdin is given twice");
-    }
+    SM_FAIL_IF(strcmp(input, "-") == 0 && files->has_stdin, SM_ERR_USAGE, "-: stdin is given twice");
     if (strcmp(input, "-") == 0) {
         files->has_stdin = true;
         append_path(files, NULL, -1);
@@ -171,10 +161,9 @@ static sm_status find_format(sm_data_files *files, int64_t i, uint8_t *head) {
         return status;
     }
     SM_TRY(sm_data_format_find(path, head, n, size_bytes, files->asked, &format));
-    if (files->format != SM_TOKENS_AUTO && files->format != format) {
-        return sm_fail(SM_ERR_FORMAT, "%s: its format is %s, that of files before it %s; give files of one format",
-                       path, sm_tokens_format_name(format), sm_tokens_format_name(files->format));
-    }
+    SM_FAIL_IF(files->format != SM_TOKENS_AUTO && files->format != format, SM_ERR_FORMAT,
+               "%s: its format is %s, that of files before it %s; give files of one format", path,
+               sm_tokens_format_name(format), sm_tokens_format_name(files->format));
     files->format = format;
     return format == SM_TOKENS_JSONL ? sm_jsonl_open(path, &files->jsonl[i]) : SM_OK;
 }

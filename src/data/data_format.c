@@ -50,22 +50,18 @@ static int llmc_variant(const uint8_t *head, size_t n) {
 
 sm_status sm_llmc_parse(const char *path, const uint8_t *head, size_t n, int64_t size_bytes, sm_id_layout *layout) {
     const int variant = llmc_variant(head, n);
-    if (n < SM_LLMC_HEADER_BYTES || variant < 0) {
-        return sm_fail(SM_ERR_FORMAT, "%s: does not begin with llm.c's header of %d bytes, magic number %u or %u", path,
-                       SM_LLMC_HEADER_BYTES, llmc_variants[0].magic, llmc_variants[1].magic);
-    }
-    if (word_at(head, 1) != llmc_variants[variant].version) {
-        return sm_fail(SM_ERR_UNSUPPORTED,
-                       "%s: version %u of llm.c's format; with magic number %u only %u is supported", path,
-                       word_at(head, 1), llmc_variants[variant].magic, llmc_variants[variant].version);
-    }
+    SM_FAIL_IF(n < SM_LLMC_HEADER_BYTES || variant < 0, SM_ERR_FORMAT,
+               "%s: does not begin with llm.c's header of %d bytes, magic number %u or %u", path, SM_LLMC_HEADER_BYTES,
+               llmc_variants[0].magic, llmc_variants[1].magic);
+    SM_FAIL_IF(word_at(head, 1) != llmc_variants[variant].version, SM_ERR_UNSUPPORTED,
+               "%s: version %u of llm.c's format; with magic number %u only %u is supported", path, word_at(head, 1),
+               llmc_variants[variant].magic, llmc_variants[variant].version);
     const int64_t told = (int64_t)number_at(head + 8, 8);
     const int64_t found_bytes = size_bytes - SM_LLMC_HEADER_BYTES;
     const int64_t id_bytes = llmc_variants[variant].id_bytes;
-    if (told != found_bytes / id_bytes || found_bytes % id_bytes != 0) {
-        return sm_fail(SM_ERR_FORMAT, "%s: its header tells of %lld tokens, but %lld bytes follow it", path,
-                       (long long)told, (long long)found_bytes);
-    }
+    SM_FAIL_IF(told != found_bytes / id_bytes || found_bytes % id_bytes != 0, SM_ERR_FORMAT,
+               "%s: its header tells of %lld tokens, but %lld bytes follow it", path, (long long)told,
+               (long long)found_bytes);
     *layout = (sm_id_layout){.offset_bytes = SM_LLMC_HEADER_BYTES, .count = told, .id_bytes = id_bytes};
     return SM_OK;
 }

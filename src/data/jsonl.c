@@ -48,9 +48,7 @@ static sm_status add_mark(sm_jsonl *j, mark m) {
     if (j->n == j->capacity) {
         const size_t capacity = j->capacity > 0 ? 2 * j->capacity : 64;
         mark *grown = realloc(j->marks, capacity * sizeof *grown);
-        if (grown == NULL) {
-            return sm_fail(SM_ERR_OOM, "no memory for an index of %zu places", capacity);
-        }
+        SM_FAIL_IF(grown == NULL, SM_ERR_OOM, "no memory for an index of %zu places", capacity);
         j->marks = grown;
         j->capacity = capacity;
     }

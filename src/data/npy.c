@@ -125,12 +125,10 @@ static sm_status read_type(const reader *r, const char *type, sm_id_layout *layo
         return SM_OK;
     }
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        if (type[1] == others[i].letter) {
-            return sm_fail(SM_ERR_UNSUPPORTED,
-                           "%s: a NumPy array of %s, not of token ids; save whole numbers: np.save(FILE, "
-                           "ids.astype('uint16'))",
-                           r->path, others[i].name);
-        }
+        SM_FAIL_IF(type[1] == others[i].letter, SM_ERR_UNSUPPORTED,
+                   "%s: a NumPy array of %s, not of token ids; save whole numbers: np.save(FILE, "
+                   "ids.astype('uint16'))",
+                   r->path, others[i].name);
     }
     return sm_fail(SM_ERR_UNSUPPORTED, "%s: a NumPy array of another type than whole numbers of 8 to 64 bits", r->path);
 }
@@ -138,9 +136,7 @@ static sm_status read_type(const reader *r, const char *type, sm_id_layout *layo
 sm_status sm_npy_parse(const char *path, const uint8_t *head, size_t n, int64_t size_bytes, sm_id_layout *layout) {
     array a = {.n_dims = -1};
     reader r = {.path = path};
-    if (!sm_npy_begins(head, n)) {
-        return sm_fail(SM_ERR_FORMAT, "%s: no NumPy .npy: it does not begin with \\x93NUMPY", path);
-    }
+    SM_FAIL_IF(!sm_npy_begins(head, n), SM_ERR_FORMAT, "%s: no NumPy .npy: it does not begin with \\x93NUMPY", path);
     const size_t before = n > MAGIC_BYTES && head[MAGIC_BYTES] == 1 ? 10 : 12;
     if (n < before || head[MAGIC_BYTES] < 1 || head[MAGIC_BYTES] > 3) {
         return malformed(&r);
@@ -155,12 +151,10 @@ sm_status sm_npy_parse(const char *path, const uint8_t *head, size_t n, int64_t 
     SM_TRY(read_header(&r, &a));
     *layout = (sm_id_layout){.offset_bytes = (int64_t)(before + n_header), .count = a.count};
     SM_TRY(read_type(&r, a.type, layout));
-    if (a.is_fortran && a.n_dims > 1) {
-        return sm_fail(SM_ERR_UNSUPPORTED,
-                       "%s: a NumPy array of %d dimensions in Fortran's order; save it in C's: "
-                       "np.save(FILE, np.ascontiguousarray(ids))",
-                       path, a.n_dims);
-    }
+    SM_FAIL_IF(a.is_fortran && a.n_dims > 1, SM_ERR_UNSUPPORTED,
+               "%s: a NumPy array of %d dimensions in Fortran's order; save it in C's: "
+               "np.save(FILE, np.ascontiguousarray(ids))",
+               path, a.n_dims);
     const int64_t found_bytes = size_bytes - layout->offset_bytes;
     return a.count == found_bytes / layout->id_bytes && found_bytes % layout->id_bytes == 0
                ? SM_OK

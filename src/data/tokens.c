@@ -314,10 +314,9 @@ sm_status sm_tokens_read(const sm_tokens *tokens, int64_t first, int64_t n, int3
 }
 
 sm_status sm_tokens_read_timed(const sm_tokens *tokens, int64_t first, int64_t n, int32_t *ids, sm_tokens_cost *cost) {
-    if (first < 0 || n < 0 || first > tokens->count || n > tokens->count - first) {
-        return sm_fail(SM_ERR_INVALID, "%s: %lld tokens from %lld on: it has %lld", tokens->path, (long long)n,
-                       (long long)first, (long long)tokens->count);
-    }
+    SM_FAIL_IF(first < 0 || n < 0 || first > tokens->count || n > tokens->count - first, SM_ERR_INVALID,
+               "%s: %lld tokens from %lld on: it has %lld", tokens->path, (long long)n, (long long)first,
+               (long long)tokens->count);
     for (int64_t done = 0; done < n; done += PIECE_IDS) {
         SM_TRY(read_ids(tokens, first + done, n - done < PIECE_IDS ? n - done : PIECE_IDS, ids + done, cost));
     }
@@ -326,15 +325,12 @@ sm_status sm_tokens_read_timed(const sm_tokens *tokens, int64_t first, int64_t n
 
 sm_status sm_tokens_batch(const sm_tokens *tokens, int64_t i, int64_t B, int64_t T, int32_t *inputs, int32_t *targets) {
     int64_t n;
-    if (i < 0 || B < 1 || T < 1 || __builtin_mul_overflow(B, T, &n)) {
-        return sm_fail(SM_ERR_INVALID, "batch %lld of %lld x %lld tokens: out of range", (long long)i, (long long)B,
-                       (long long)T);
-    }
+    SM_FAIL_IF(i < 0 || B < 1 || T < 1 || __builtin_mul_overflow(B, T, &n), SM_ERR_INVALID,
+               "batch %lld of %lld x %lld tokens: out of range", (long long)i, (long long)B, (long long)T);
     int64_t n_batches = (tokens->count - 1) / n;
-    if (n_batches == 0) {
-        return sm_fail(SM_ERR_INVALID, "%s: %lld tokens are too few for one batch of %lld x %lld, which needs %lld + 1",
-                       tokens->path, (long long)tokens->count, (long long)B, (long long)T, (long long)n);
-    }
+    SM_FAIL_IF(n_batches == 0, SM_ERR_INVALID,
+               "%s: %lld tokens are too few for one batch of %lld x %lld, which needs %lld + 1", tokens->path,
+               (long long)tokens->count, (long long)B, (long long)T, (long long)n);
     int64_t start = i % n_batches * n;
     for (int64_t first = 0; first <= n; first += PIECE_IDS) {
         int32_t ids[PIECE_IDS];

@@ -19,9 +19,7 @@ static sm_status place(sm_collation *c, int64_t batch, int64_t row, int64_t colu
     if (c->n == c->cap) {
         const int64_t cap = c->cap == 0 ? 256 : 2 * c->cap;
         sm_placement *grown = realloc(c->placements, (size_t)cap * sizeof *grown);
-        if (grown == NULL) {
-            return sm_fail(SM_ERR_OOM, "no memory for the places of %lld documents", (long long)cap);
-        }
+        SM_FAIL_IF(grown == NULL, SM_ERR_OOM, "no memory for the places of %lld documents", (long long)cap);
         c->placements = grown;
         c->cap = cap;
     }
@@ -108,9 +106,7 @@ static sm_status collate_into(const sm_documents *documents, int64_t max_batches
 static sm_status collate_buckets(const sm_documents *documents, int64_t max_batches, sm_collation *c) {
     bucket buckets[MOST_SLOTS] = {{NULL, 0}};
     sm_document *room = malloc((size_t)(c->B * MOST_SLOTS * (MOST_SLOTS + 1) / 2) * sizeof *room);
-    if (room == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for buckets of documents");
-    }
+    SM_FAIL_IF(room == NULL, SM_ERR_OOM, "no memory for buckets of documents");
     for (int64_t m = 1; m <= MOST_SLOTS; m++) {
         buckets[m - 1].documents = room + c->B * (m * (m - 1) / 2);
     }
@@ -206,9 +202,7 @@ static sm_status pack(const sm_documents *documents, int64_t max_batches, packin
 static sm_status collate_packed(const sm_documents *documents, int64_t max_batches, sm_collation *c) {
     packing p = {.n = 0};
     p.closed = malloc(2 * (size_t)documents->n * sizeof *p.closed); // every row has at least one document
-    if (p.closed == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for rows of documents");
-    }
+    SM_FAIL_IF(p.closed == NULL, SM_ERR_OOM, "no memory for rows of documents");
     sm_status status = pack(documents, max_batches, &p, c);
     if (status == SM_OK) {
         order_rows(&p, max_batches, p.closed + documents->n, c);
@@ -233,9 +227,7 @@ static sm_status collate(const sm_documents *documents, sm_padding padding, int6
 // Placements are ordered by batch: finds the first of each batch.
 static sm_status index_batches(sm_collation *c) {
     c->first_of = malloc((size_t)(c->n_batches + 1) * sizeof *c->first_of);
-    if (c->first_of == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for %lld batches of documents", (long long)c->n_batches);
-    }
+    SM_FAIL_IF(c->first_of == NULL, SM_ERR_OOM, "no memory for %lld batches of documents", (long long)c->n_batches);
     int64_t i = 0;
     for (int64_t batch = 0; batch <= c->n_batches; batch++) {
         while (i < c->n && c->placements[i].batch < batch) {
@@ -249,15 +241,12 @@ static sm_status index_batches(sm_collation *c) {
 sm_status sm_collate(const sm_documents *documents, int64_t B, int64_t T, sm_padding padding, int64_t max_batches,
                      sm_collation *collation) {
     *collation = (sm_collation){.B = B, .T = T, .padding = padding};
-    if (documents->n < 1) {
-        return sm_fail(SM_ERR_INVALID, "a batch without documents has no real token");
-    }
+    SM_FAIL_IF(documents->n < 1, SM_ERR_INVALID, "a batch without documents has no real token");
     for (int64_t i = 0; i < documents->n; i++) {
         const int64_t n = documents->all[i].n;
-        if (n < 1 || n > T || (padding == SM_PADDING_NONE && n != T)) {
-            return sm_fail(SM_ERR_INTERNAL, "a document of %lld tokens does not fit rows of %lld, padding %s",
-                           (long long)n, (long long)T, sm_padding_name(padding));
-        }
+        SM_FAIL_IF(n < 1 || n > T || (padding == SM_PADDING_NONE && n != T), SM_ERR_INTERNAL,
+                   "a document of %lld tokens does not fit rows of %lld, padding %s", (long long)n, (long long)T,
+                   sm_padding_name(padding));
     }
     sm_status status = collate(documents, padding, max_batches, collation);
     status = status == SM_OK ? index_batches(collation) : status;

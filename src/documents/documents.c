@@ -20,9 +20,7 @@ static sm_status append(sm_documents *documents, int64_t first, int64_t n) {
     if (documents->n == documents->cap) {
         const int64_t cap = documents->cap == 0 ? 256 : 2 * documents->cap;
         sm_document *grown = realloc(documents->all, (size_t)cap * sizeof *grown);
-        if (grown == NULL) {
-            return sm_fail(SM_ERR_OOM, "no memory for %lld documents", (long long)cap);
-        }
+        SM_FAIL_IF(grown == NULL, SM_ERR_OOM, "no memory for %lld documents", (long long)cap);
         documents->all = grown;
         documents->cap = cap;
     }
@@ -96,13 +94,10 @@ sm_status sm_documents_draw(const sm_tokens *tokens, int64_t least, int64_t most
     const int64_t count = sm_tokens_count(tokens);
     int64_t first = 0;
     *documents = (sm_documents){.all = NULL};
-    if (least < 1 || most < least || most >= count) {
-        return sm_fail(
-            SM_ERR_INVALID,
-            "--documents: of %lld to %lld tokens cannot be taken from %lld; give MIN-MAX with MIN at least 1, "
-            "and MAX at least MIN and below that number",
-            (long long)least, (long long)most, (long long)count);
-    }
+    SM_FAIL_IF(least < 1 || most < least || most >= count, SM_ERR_INVALID,
+               "--documents: of %lld to %lld tokens cannot be taken from %lld; give MIN-MAX with MIN at least 1, "
+               "and MAX at least MIN and below that number",
+               (long long)least, (long long)most, (long long)count);
     for (int64_t n = 0; n < n_positions; n += documents->all[documents->n - 1].n) {
         const int64_t length = draw_length(least, most, seed, documents->n);
         first = first + length + 1 > count ? 0 : first;
@@ -144,24 +139,20 @@ static sm_status take_parts(sm_documents *documents, int64_t T, bool first_alone
 
 sm_status sm_documents_shorten(sm_documents *documents, int64_t T, sm_long_document how) {
     for (int64_t i = 0; i < documents->n && how == SM_LONG_REFUSE; i++) {
-        if (documents->all[i].n > T) {
-            return sm_fail(SM_ERR_INVALID,
-                           "document %lld has %lld tokens and a row %lld; give --long-documents cut or split, or a "
-                           "longer --seq-len",
-                           (long long)i + 1, (long long)documents->all[i].n, (long long)T);
-        }
+        SM_FAIL_IF(documents->all[i].n > T, SM_ERR_INVALID,
+                   "document %lld has %lld tokens and a row %lld; give --long-documents cut or split, or a "
+                   "longer --seq-len",
+                   (long long)i + 1, (long long)documents->all[i].n, (long long)T);
     }
     return how == SM_LONG_REFUSE ? SM_OK : take_parts(documents, T, how == SM_LONG_CUT, false);
 }
 
 sm_status sm_documents_fill_rows(sm_documents *documents, int64_t T, sm_long_document how) {
     for (int64_t i = 0; i < documents->n && how == SM_LONG_REFUSE; i++) {
-        if (documents->all[i].n != T) {
-            return sm_fail(SM_ERR_INVALID,
-                           "document %lld has %lld tokens and a row %lld: without padding all must be equal; give "
-                           "--long-documents cut or split, or another --padding",
-                           (long long)i + 1, (long long)documents->all[i].n, (long long)T);
-        }
+        SM_FAIL_IF(documents->all[i].n != T, SM_ERR_INVALID,
+                   "document %lld has %lld tokens and a row %lld: without padding all must be equal; give "
+                   "--long-documents cut or split, or another --padding",
+                   (long long)i + 1, (long long)documents->all[i].n, (long long)T);
     }
     SM_TRY(how == SM_LONG_REFUSE ? SM_OK : take_parts(documents, T, how == SM_LONG_CUT, true));
     return documents->n > 0 ? SM_OK

@@ -30,15 +30,12 @@ static sm_status fail_errno(const char *action, const char *path, int error) {
 sm_status sm_atomic_check(const char *path, mode_t *permissions) {
     struct stat info;
     *permissions = 0;
-    if (path[0] == '\0' || path[strlen(path) - 1] == '/') {
-        return sm_fail(SM_ERR_IO, "%s: cannot write: not the name of a file", path);
-    }
+    SM_FAIL_IF(path[0] == '\0' || path[strlen(path) - 1] == '/', SM_ERR_IO, "%s: cannot write: not the name of a file",
+               path);
     if (stat(path, &info) != 0) {
         return SM_OK; // making the temporary reports any other problem
     }
-    if (!S_ISREG(info.st_mode)) {
-        return sm_fail(SM_ERR_IO, "%s: cannot write: exists and is not a regular file", path);
-    }
+    SM_FAIL_IF(!S_ISREG(info.st_mode), SM_ERR_IO, "%s: cannot write: exists and is not a regular file", path);
     *permissions = info.st_mode & 0777;
     return SM_OK;
 }
@@ -184,12 +181,10 @@ sm_status sm_make_folder(const char *path) {
 
 sm_status sm_append_open(const char *path, int how, int *fd) {
     *fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | how, 0666);
-    if (*fd < 0) {
-        return sm_fail(SM_ERR_IO, "%s: cannot be written: %s", path,
-                       errno == ENXIO   ? "a pipe that nobody reads; start its reader first"
-                       : errno == ELOOP ? "a link; put the file itself there"
-                                        : strerror(errno));
-    }
+    SM_FAIL_IF(*fd < 0, SM_ERR_IO, "%s: cannot be written: %s", path,
+               errno == ENXIO   ? "a pipe that nobody reads; start its reader first"
+               : errno == ELOOP ? "a link; put the file itself there"
+                                : strerror(errno));
     if (fcntl(*fd, F_SETFL, fcntl(*fd, F_GETFL) & ~O_NONBLOCK) != 0) {
         const int error = errno;
         close(*fd);

@@ -18,9 +18,7 @@ static bool is_lfs_pointer(int fd) {
 sm_status sm_input_open(const char *path, int *fd, int64_t *size_bytes) {
     // Without O_NONBLOCK, opening a pipe without a writer would block before fstat can detect it.
     int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (opened < 0) {
-        return sm_fail(SM_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
-    }
+    SM_FAIL_IF(opened < 0, SM_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
     struct stat info;
     sm_status status = SM_OK;
     if (fstat(opened, &info) != 0) {
@@ -46,13 +44,9 @@ sm_status sm_input_read(int fd, const char *path, int64_t offset_bytes, void *da
         if (n < 0 && errno == EINTR) {
             continue;
         }
-        if (n < 0) {
-            return sm_fail(SM_ERR_IO, "%s: cannot read: %s", path, strerror(errno));
-        }
-        if (n == 0) {
-            return sm_fail(SM_ERR_IO, "%s: ends at byte %lld, %zu bytes too early", path, (long long)offset_bytes,
-                           size_bytes);
-        }
+        SM_FAIL_IF(n < 0, SM_ERR_IO, "%s: cannot read: %s", path, strerror(errno));
+        SM_FAIL_IF(n == 0, SM_ERR_IO, "%s: ends at byte %lld, %zu bytes too early", path, (long long)offset_bytes,
+                   size_bytes);
         bytes += n;
         offset_bytes += n;
         size_bytes -= (size_t)n;
@@ -77,13 +71,9 @@ sm_status sm_input_file(const char *path, FILE **file) {
 static sm_status check_pipe(const char *path, FILE *file) {
     char first;
     const ssize_t n = read(fileno(file), &first, 1);
-    if (n == 0) {
-        return sm_fail(SM_ERR_IO, "%s: an empty pipe without a writer; start the program that writes to it first",
-                       path);
-    }
-    if (n < 0 && errno != EAGAIN) {
-        return sm_fail(SM_ERR_IO, "%s: cannot read: %s", path, strerror(errno));
-    }
+    SM_FAIL_IF(n == 0, SM_ERR_IO, "%s: an empty pipe without a writer; start the program that writes to it first",
+               path);
+    SM_FAIL_IF(n < 0 && errno != EAGAIN, SM_ERR_IO, "%s: cannot read: %s", path, strerror(errno));
     return n < 0 || ungetc((unsigned char)first, file) != EOF ? SM_OK : sm_fail(SM_ERR_OOM, "%s: no memory", path);
 }
 
@@ -117,19 +107,14 @@ static sm_status read_whole(const char *path, FILE *file, size_t most_bytes, cha
     struct stat info;
     const bool is_known = fstat(fileno(file), &info) == 0 && S_ISREG(info.st_mode); // of a pipe the size is not
     for (size_t capacity = 1 << 16;; capacity = 2 * capacity < most_bytes + 2 ? 2 * capacity : most_bytes + 2) {
-        if (*size_bytes > most_bytes || (is_known && info.st_size > (int64_t)most_bytes)) {
-            return sm_fail(SM_ERR_FORMAT, "%s: larger than %zu MiB; such files are not", path, most_bytes >> 20);
-        }
+        SM_FAIL_IF(*size_bytes > most_bytes || (is_known && info.st_size > (int64_t)most_bytes), SM_ERR_FORMAT,
+                   "%s: larger than %zu MiB; such files are not", path, most_bytes >> 20);
         char *larger = realloc(*text, capacity);
-        if (larger == NULL) {
-            return sm_fail(SM_ERR_OOM, "%s: no memory to read it", path);
-        }
+        SM_FAIL_IF(larger == NULL, SM_ERR_OOM, "%s: no memory to read it", path);
         *text = larger;
         *size_bytes += fread(*text + *size_bytes, 1, capacity - 1 - *size_bytes, file);
         larger[*size_bytes] = '\0';
-        if (ferror(file)) {
-            return sm_fail(SM_ERR_IO, "%s: cannot read: %s", path, strerror(errno));
-        }
+        SM_FAIL_IF(ferror(file), SM_ERR_IO, "%s: cannot read: %s", path, strerror(errno));
         if (*size_bytes < capacity - 1) {
             return SM_OK;
         }

@@ -54,9 +54,7 @@ struct sm_safetensors {
 
 static sm_status parse_dtype(const char *path, const json_t *info, sm_safetensors_entry *entry) {
     const char *name = json_string_value(json_object_get(info, "dtype"));
-    if (name == NULL) {
-        return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' has no dtype, a string", path, entry->name);
-    }
+    SM_FAIL_IF(name == NULL, SM_ERR_FORMAT, "%s: tensor '%s' has no dtype, a string", path, entry->name);
     for (int i = 0; i < SM_ST_DTYPE_COUNT; i++) {
         if (strcmp(name, dtypes[i].name) == 0) {
             entry->dtype = (sm_safetensors_dtype)i;
@@ -69,25 +67,20 @@ static sm_status parse_dtype(const char *path, const json_t *info, sm_safetensor
 
 static sm_status parse_shape(const char *path, const json_t *info, sm_safetensors_entry *entry) {
     const json_t *shape = json_object_get(info, "shape");
-    if (!json_is_array(shape)) {
-        return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' has no shape, a list of whole numbers", path, entry->name);
-    }
-    if (json_array_size(shape) > SM_SAFETENSORS_MAX_DIMS) {
-        return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' has %zu dims, more than the %d that are handled", path,
-                       entry->name, json_array_size(shape), SM_SAFETENSORS_MAX_DIMS);
-    }
+    SM_FAIL_IF(!json_is_array(shape), SM_ERR_FORMAT, "%s: tensor '%s' has no shape, a list of whole numbers", path,
+               entry->name);
+    SM_FAIL_IF(json_array_size(shape) > SM_SAFETENSORS_MAX_DIMS, SM_ERR_FORMAT,
+               "%s: tensor '%s' has %zu dims, more than the %d that are handled", path, entry->name,
+               json_array_size(shape), SM_SAFETENSORS_MAX_DIMS);
     entry->n_dims = (int)json_array_size(shape);
     entry->n_elems = 1;
     for (int i = 0; i < entry->n_dims; i++) {
         const json_t *dim = json_array_get(shape, (size_t)i);
-        if (!json_is_integer(dim) || json_integer_value(dim) < 0) {
-            return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s': dim %d of its shape is not a whole number >= 0", path,
-                           entry->name, i);
-        }
+        SM_FAIL_IF(!json_is_integer(dim) || json_integer_value(dim) < 0, SM_ERR_FORMAT,
+                   "%s: tensor '%s': dim %d of its shape is not a whole number >= 0", path, entry->name, i);
         entry->dims[i] = json_integer_value(dim);
-        if (__builtin_mul_overflow(entry->n_elems, entry->dims[i], &entry->n_elems)) {
-            return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s': the size of its shape overflows", path, entry->name);
-        }
+        SM_FAIL_IF(__builtin_mul_overflow(entry->n_elems, entry->dims[i], &entry->n_elems), SM_ERR_FORMAT,
+                   "%s: tensor '%s': the size of its shape overflows", path, entry->name);
     }
     return SM_OK;
 }
@@ -97,37 +90,29 @@ static sm_status parse_offsets(const sm_safetensors *file, const json_t *info, s
     const json_t *offsets = json_object_get(info, "data_offsets");
     const json_t *begin = json_array_get(offsets, 0);
     const json_t *end = json_array_get(offsets, 1);
-    if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end)) {
-        return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' has no data_offsets, two whole numbers", path, entry->name);
-    }
+    SM_FAIL_IF(json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end), SM_ERR_FORMAT,
+               "%s: tensor '%s' has no data_offsets, two whole numbers", path, entry->name);
     entry->begin_bytes = json_integer_value(begin);
     entry->end_bytes = json_integer_value(end);
-    if (entry->begin_bytes < 0 || entry->end_bytes < entry->begin_bytes || entry->end_bytes > file->data_bytes) {
-        return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s': data_offsets [%lld, %lld] are not within %lld bytes of data",
-                       path, entry->name, (long long)entry->begin_bytes, (long long)entry->end_bytes,
-                       (long long)file->data_bytes);
-    }
+    SM_FAIL_IF(entry->begin_bytes < 0 || entry->end_bytes < entry->begin_bytes || entry->end_bytes > file->data_bytes,
+               SM_ERR_FORMAT, "%s: tensor '%s': data_offsets [%lld, %lld] are not within %lld bytes of data", path,
+               entry->name, (long long)entry->begin_bytes, (long long)entry->end_bytes, (long long)file->data_bytes);
     int64_t size_bits;
-    if (__builtin_mul_overflow(entry->n_elems, dtypes[entry->dtype].bits, &size_bits)) {
-        return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s': the size of its shape overflows", path, entry->name);
-    }
+    SM_FAIL_IF(__builtin_mul_overflow(entry->n_elems, dtypes[entry->dtype].bits, &size_bits), SM_ERR_FORMAT,
+               "%s: tensor '%s': the size of its shape overflows", path, entry->name);
     const int64_t size_bytes = size_bits / 8;
-    if (size_bits % 8 != 0 || size_bytes != entry->end_bytes - entry->begin_bytes) {
-        return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s': its shape needs %lld bytes, its data_offsets hold %lld", path,
-                       entry->name, (long long)size_bytes, (long long)(entry->end_bytes - entry->begin_bytes));
-    }
+    SM_FAIL_IF(size_bits % 8 != 0 || size_bytes != entry->end_bytes - entry->begin_bytes, SM_ERR_FORMAT,
+               "%s: tensor '%s': its shape needs %lld bytes, its data_offsets hold %lld", path, entry->name,
+               (long long)size_bytes, (long long)(entry->end_bytes - entry->begin_bytes));
     return SM_OK;
 }
 
 static sm_status parse_entry(const sm_safetensors *file, const char *name, const json_t *info,
                              sm_safetensors_entry *entry) {
-    if (name[0] == '\0' || strlen(name) > SM_SAFETENSORS_MAX_NAME || !sm_is_printable(name)) {
-        return sm_fail(SM_ERR_FORMAT, "%s: a tensor's name is empty, unprintable or longer than %d bytes", file->path,
-                       SM_SAFETENSORS_MAX_NAME);
-    }
-    if (!json_is_object(info)) {
-        return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' is not described by an object", file->path, name);
-    }
+    SM_FAIL_IF(name[0] == '\0' || strlen(name) > SM_SAFETENSORS_MAX_NAME || !sm_is_printable(name), SM_ERR_FORMAT,
+               "%s: a tensor's name is empty, unprintable or longer than %d bytes", file->path,
+               SM_SAFETENSORS_MAX_NAME);
+    SM_FAIL_IF(!json_is_object(info), SM_ERR_FORMAT, "%s: tensor '%s' is not described by an object", file->path, name);
     entry->name = name;
     SM_TRY(parse_dtype(file->path, info, entry));
     SM_TRY(parse_shape(file->path, info, entry));
@@ -139,9 +124,7 @@ static sm_status check_metadata(const char *path, json_t *metadata) {
     const char *key;
     json_t *value;
     json_object_foreach(metadata, key, value) { well_formed = well_formed && json_is_string(value); }
-    if (!well_formed) {
-        return sm_fail(SM_ERR_FORMAT, "%s: %s is not an object of strings", path, METADATA_KEY);
-    }
+    SM_FAIL_IF(!well_formed, SM_ERR_FORMAT, "%s: %s is not an object of strings", path, METADATA_KEY);
     return SM_OK;
 }
 
@@ -175,20 +158,15 @@ static sm_status check_sorted(const sm_safetensors *file, const sm_safetensors_e
     int64_t covered_bytes = 0;
     for (int i = 0; i < file->n_entries; i++) {
         const sm_safetensors_entry *entry = sorted[i];
-        if (entry->begin_bytes < covered_bytes) {
-            return sm_fail(SM_ERR_FORMAT, "%s: the data of tensors '%s' and '%s' overlap", file->path,
-                           sorted[i - 1]->name, entry->name);
-        }
-        if (entry->begin_bytes > covered_bytes) {
-            return sm_fail(SM_ERR_FORMAT, "%s: a hole of %lld bytes in the data before tensor '%s'", file->path,
-                           (long long)(entry->begin_bytes - covered_bytes), entry->name);
-        }
+        SM_FAIL_IF(entry->begin_bytes < covered_bytes, SM_ERR_FORMAT, "%s: the data of tensors '%s' and '%s' overlap",
+                   file->path, sorted[i - 1]->name, entry->name);
+        SM_FAIL_IF(entry->begin_bytes > covered_bytes, SM_ERR_FORMAT,
+                   "%s: a hole of %lld bytes in the data before tensor '%s'", file->path,
+                   (long long)(entry->begin_bytes - covered_bytes), entry->name);
         covered_bytes = entry->end_bytes;
     }
-    if (covered_bytes != file->data_bytes) {
-        return sm_fail(SM_ERR_FORMAT, "%s: the tensors cover %lld of %lld bytes of data", file->path,
-                       (long long)covered_bytes, (long long)file->data_bytes);
-    }
+    SM_FAIL_IF(covered_bytes != file->data_bytes, SM_ERR_FORMAT, "%s: the tensors cover %lld of %lld bytes of data",
+               file->path, (long long)covered_bytes, (long long)file->data_bytes);
     return SM_OK;
 }
 
@@ -205,37 +183,29 @@ static sm_status check_cover(const sm_safetensors *file) {
 
 static sm_status parse_header(sm_safetensors *file, const char *text, int64_t size_bytes) {
     json_error_t error;
-    if (text[0] != '{') {
-        return sm_fail(SM_ERR_FORMAT, "%s: the header does not begin with '{': not a safetensors file", file->path);
-    }
+    SM_FAIL_IF(text[0] != '{', SM_ERR_FORMAT, "%s: the header does not begin with '{': not a safetensors file",
+               file->path);
     file->header = json_loadb(text, (size_t)size_bytes, JSON_REJECT_DUPLICATES, &error);
-    if (file->header == NULL) {
-        return sm_fail(SM_ERR_FORMAT, "%s: the header is not JSON: %s, byte %d", file->path,
-                       sm_is_printable(error.text) ? error.text : "control character", error.position);
-    }
+    SM_FAIL_IF(file->header == NULL, SM_ERR_FORMAT, "%s: the header is not JSON: %s, byte %d", file->path,
+               sm_is_printable(error.text) ? error.text : "control character", error.position);
     SM_TRY(parse_entries(file));
     return check_cover(file);
 }
 
 static sm_status read_header(sm_safetensors *file, int64_t file_bytes) {
     uint64_t length;
-    if (file_bytes < LENGTH_BYTES) {
-        return sm_fail(SM_ERR_FORMAT, "%s: %lld bytes are too short for a safetensors file", file->path,
-                       (long long)file_bytes);
-    }
+    SM_FAIL_IF(file_bytes < LENGTH_BYTES, SM_ERR_FORMAT, "%s: %lld bytes are too short for a safetensors file",
+               file->path, (long long)file_bytes);
     SM_TRY(sm_input_read(file->fd, file->path, 0, &length, sizeof length));
-    if (length == 0 || length > (uint64_t)(file_bytes - LENGTH_BYTES)) {
-        return sm_fail(SM_ERR_FORMAT, "%s: a header of %llu bytes does not fit the file's %lld bytes", file->path,
-                       (unsigned long long)length, (long long)file_bytes);
-    }
-    if (length > (uint64_t)MAX_HEADER_BYTES) {
-        return sm_fail(SM_ERR_FORMAT, "%s: a header of %llu bytes is longer than the %lld that are allowed", file->path,
-                       (unsigned long long)length, (long long)MAX_HEADER_BYTES);
-    }
+    SM_FAIL_IF(length == 0 || length > (uint64_t)(file_bytes - LENGTH_BYTES), SM_ERR_FORMAT,
+               "%s: a header of %llu bytes does not fit the file's %lld bytes", file->path, (unsigned long long)length,
+               (long long)file_bytes);
+    SM_FAIL_IF(length > (uint64_t)MAX_HEADER_BYTES, SM_ERR_FORMAT,
+               "%s: a header of %llu bytes is longer than the %lld that are allowed", file->path,
+               (unsigned long long)length, (long long)MAX_HEADER_BYTES);
     char *text = malloc(length);
-    if (text == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for a header of %llu bytes", file->path, (unsigned long long)length);
-    }
+    SM_FAIL_IF(text == NULL, SM_ERR_OOM, "%s: no memory for a header of %llu bytes", file->path,
+               (unsigned long long)length);
     file->data_offset = LENGTH_BYTES + (int64_t)length;
     file->data_bytes = file_bytes - file->data_offset;
     sm_status status = sm_input_read(file->fd, file->path, LENGTH_BYTES, text, length);
@@ -293,14 +263,12 @@ static bool is_plain_name(const char *name) {
 static sm_status list_parts(const char *path, const json_t *map, json_t *names) {
     const char *tensor;
     json_t *name;
-    if (json_object_size(map) == 0) {
-        return sm_fail(SM_ERR_FORMAT, "%s: has no weight_map, an object with the file of each tensor", path);
-    }
+    SM_FAIL_IF(json_object_size(map) == 0, SM_ERR_FORMAT,
+               "%s: has no weight_map, an object with the file of each tensor", path);
     json_object_foreach((json_t *)map, tensor, name) {
-        if (!is_plain_name(json_string_value(name))) {
-            return sm_fail(SM_ERR_FORMAT, "%s: tensor '%.100s': its file is not the name of one in the same folder",
-                           path, sm_is_printable(tensor) ? tensor : "?");
-        }
+        SM_FAIL_IF(!is_plain_name(json_string_value(name)), SM_ERR_FORMAT,
+                   "%s: tensor '%.100s': its file is not the name of one in the same folder", path,
+                   sm_is_printable(tensor) ? tensor : "?");
         json_object_set(names, json_string_value(name), json_null());
     }
     return SM_OK;
@@ -310,13 +278,11 @@ static sm_status open_part(sm_safetensors *file, const char *name) {
     char path[PATH_MAX];
     const char *slash = strrchr(file->path, '/');
     const int n_folder = slash != NULL ? (int)(slash + 1 - file->path) : 0;
-    if (snprintf(path, sizeof path, "%.*s%s", n_folder, file->path, name) >= (int)sizeof path) {
-        return sm_fail(SM_ERR_IO, "%.100s...: the path is too long", file->path);
-    }
+    SM_FAIL_IF(snprintf(path, sizeof path, "%.*s%s", n_folder, file->path, name) >= (int)sizeof path, SM_ERR_IO,
+               "%.100s...: the path is too long", file->path);
     const sm_status status = sm_safetensors_open(path, &file->parts[file->n_parts]);
-    if (status == SM_ERR_IO) {
-        return sm_fail(status, "%s; it is a part of the model that %s lists", sm_error_message(), file->path);
-    }
+    SM_FAIL_IF(status == SM_ERR_IO, status, "%s; it is a part of the model that %s lists", sm_error_message(),
+               file->path);
     SM_TRY(status);
     const sm_safetensors *part = file->parts[file->n_parts];
     file->part_paths[file->n_parts++] = part->path;
@@ -427,10 +393,9 @@ sm_status sm_safetensors_read(const sm_safetensors *file, const sm_safetensors_e
     }
     int64_t offset = file->data_offset + entry->begin_bytes;
     sm_safetensors_dtype dtype = entry->dtype;
-    if (!sm_safetensors_is_float(dtype) && dtype != SM_ST_U8) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%s: tensor '%s' is %s; only F32, F64, F16, BF16 and U8 can be read",
-                       file->path, entry->name, dtypes[dtype].name);
-    }
+    SM_FAIL_IF(!sm_safetensors_is_float(dtype) && dtype != SM_ST_U8, SM_ERR_UNSUPPORTED,
+               "%s: tensor '%s' is %s; only F32, F64, F16, BF16 and U8 can be read", file->path, entry->name,
+               dtypes[dtype].name);
     if (dtype == SM_ST_F32) {
         return sm_input_read(file->fd, file->path, offset, values, (size_t)entry->n_elems * sizeof *values);
     }
@@ -478,9 +443,7 @@ static sm_status describe(const char *path, json_t *header, const sm_safetensors
         fits = fits && !__builtin_mul_overflow(size, spec->dims[i], &size);
     }
     fits = fits && !__builtin_add_overflow(begin, size, at_bytes);
-    if (!fits) {
-        return sm_fail(SM_ERR_INVALID, "%s: tensor '%s': its size overflows", path, spec->name);
-    }
+    SM_FAIL_IF(!fits, SM_ERR_INVALID, "%s: tensor '%s': its size overflows", path, spec->name);
     json_t *info = json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtypes[dtype].name, "shape", shape_to_json(spec),
                              "data_offsets", (json_int_t)begin, (json_int_t)*at_bytes);
     json_object_set_new(header, spec->name, info);
@@ -548,9 +511,8 @@ cleanup:
 }
 
 sm_status sm_safetensors_append_bytes(sm_safetensors_writer *writer, const void *bytes, int64_t size_bytes) {
-    if (size_bytes < 0 || size_bytes > writer->size_bytes - writer->written_bytes) {
-        return sm_fail(SM_ERR_INTERNAL, "%s: more data than its header tells of", writer->path);
-    }
+    SM_FAIL_IF(size_bytes < 0 || size_bytes > writer->size_bytes - writer->written_bytes, SM_ERR_INTERNAL,
+               "%s: more data than its header tells of", writer->path);
     writer->written_bytes += size_bytes;
     return sm_atomic_write(writer->file, bytes, (size_t)size_bytes);
 }

@@ -116,9 +116,8 @@ static sm_status make(const char *path, int (*create)(const char *name), char **
     remove_abandoned(path);
     for (int attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
         char *name;
-        if (asprintf(&name, "%s%s%ld-%d", path, infix, (long)getpid(), attempt) < 0) {
-            return sm_fail(SM_ERR_OOM, "%s: no memory to write it", path);
-        }
+        SM_FAIL_IF(asprintf(&name, "%s%s%ld-%d", path, infix, (long)getpid(), attempt) < 0, SM_ERR_OOM,
+                   "%s: no memory to write it", path);
         int fd = create(name);
         if (fd >= 0 && is_ours(fd)) {
             *made = name;
@@ -130,9 +129,7 @@ static sm_status make(const char *path, int (*create)(const char *name), char **
             close(fd);
         }
         free(name);
-        if (fd < 0 && error != EEXIST) {
-            return sm_fail(SM_ERR_IO, "%s: cannot write: %s", path, strerror(error));
-        }
+        SM_FAIL_IF(fd < 0 && error != EEXIST, SM_ERR_IO, "%s: cannot write: %s", path, strerror(error));
     }
     return sm_fail(SM_ERR_IO, "%s: cannot write: %d temporary names are taken; remove %s%s*", path, MAX_ATTEMPTS, path,
                    infix);

@@ -481,20 +481,15 @@ static void build_step(sm_builder *b) {
 
 static sm_status check_options(const sm_model_config *config, const sm_plan_options *options) {
     SM_TRY(sm_model_check(config));
-    if (options->B < 1 || options->B > INT32_MAX) {
-        return sm_fail(SM_ERR_INVALID, "batch size %lld is out of range; use 1 or more", (long long)options->B);
-    }
-    if (options->T < 1 || options->T > config->context) {
-        return sm_fail(SM_ERR_INVALID,
-                       "sequence length %lld does not fit the context of %lld; use a shorter one or a larger --context",
-                       (long long)options->T, (long long)config->context);
-    }
-    if (!(options->dropout_p >= 0 && options->dropout_p < 1)) {
-        return sm_fail(SM_ERR_INVALID, "dropout %g is out of range; use 0 or more, below 1", options->dropout_p);
-    }
-    if (options->optimizer != NULL && !options->backward) {
-        return sm_fail(SM_ERR_INTERNAL, "a plan with an optimizer needs its backward");
-    }
+    SM_FAIL_IF(options->B < 1 || options->B > INT32_MAX, SM_ERR_INVALID,
+               "batch size %lld is out of range; use 1 or more", (long long)options->B);
+    SM_FAIL_IF(options->T < 1 || options->T > config->context, SM_ERR_INVALID,
+               "sequence length %lld does not fit the context of %lld; use a shorter one or a larger --context",
+               (long long)options->T, (long long)config->context);
+    SM_FAIL_IF(!(options->dropout_p >= 0 && options->dropout_p < 1), SM_ERR_INVALID,
+               "dropout %g is out of range; use 0 or more, below 1", options->dropout_p);
+    SM_FAIL_IF(options->optimizer != NULL && !options->backward, SM_ERR_INTERNAL,
+               "a plan with an optimizer needs its backward");
     return SM_OK;
 }
 

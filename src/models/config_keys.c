@@ -12,16 +12,11 @@ bool sm_config_has(const json_t *root, const char *key) {
 
 sm_status sm_config_size(const char *path, const json_t *root, const char *key, int64_t *value) {
     const json_t *item = json_object_get(root, key);
-    if (item == NULL) {
-        return sm_fail(SM_ERR_FORMAT, "%s: has no %s", path, key);
-    }
-    if (!json_is_integer(item)) {
-        return sm_fail(SM_ERR_FORMAT, "%s: %s is not a whole number", path, key);
-    }
+    SM_FAIL_IF(item == NULL, SM_ERR_FORMAT, "%s: has no %s", path, key);
+    SM_FAIL_IF(!json_is_integer(item), SM_ERR_FORMAT, "%s: %s is not a whole number", path, key);
     *value = json_integer_value(item);
-    if (*value < 1 || *value > INT32_MAX) {
-        return sm_fail(SM_ERR_INVALID, "%s: %s is %lld; it must be 1 to %d", path, key, (long long)*value, INT32_MAX);
-    }
+    SM_FAIL_IF(*value < 1 || *value > INT32_MAX, SM_ERR_INVALID, "%s: %s is %lld; it must be 1 to %d", path, key,
+               (long long)*value, INT32_MAX);
     return SM_OK;
 }
 
@@ -32,23 +27,17 @@ sm_status sm_config_real(const char *path, const json_t *root, const char *key, 
     if (item == NULL) {
         return SM_OK;
     }
-    if (!json_is_number(item)) {
-        return sm_fail(SM_ERR_FORMAT, "%s: %s is not a number", path, key);
-    }
+    SM_FAIL_IF(!json_is_number(item), SM_ERR_FORMAT, "%s: %s is not a number", path, key);
     *value = json_number_value(item);
-    if (!(*value >= least && *value < most)) {
-        return sm_fail(SM_ERR_INVALID, "%s: %s is %g; it must be at least %g and below %g", path, key, *value, least,
-                       most);
-    }
+    SM_FAIL_IF(!(*value >= least && *value < most), SM_ERR_INVALID, "%s: %s is %g; it must be at least %g and below %g",
+               path, key, *value, least, most);
     return SM_OK;
 }
 
 sm_status sm_config_switch(const char *path, const json_t *root, const char *key, bool fallback, bool *value) {
     const json_t *item = json_object_get(root, key);
     *value = item == NULL ? fallback : json_is_true(item);
-    if (item != NULL && !json_is_boolean(item)) {
-        return sm_fail(SM_ERR_FORMAT, "%s: %s is neither true nor false", path, key);
-    }
+    SM_FAIL_IF(item != NULL && !json_is_boolean(item), SM_ERR_FORMAT, "%s: %s is neither true nor false", path, key);
     return SM_OK;
 }
 

@@ -26,10 +26,8 @@ static sm_status check_layers(const char *path, const json_t *root) {
     const json_t *types = json_object_get(root, "layer_types");
     for (size_t i = 0; i < json_array_size(types); i++) {
         const char *type = json_string_value(json_array_get(types, i));
-        if (type == NULL || strcmp(type, "full_attention") != 0) {
-            return sm_fail(SM_ERR_UNSUPPORTED, "%s: layer_types has another word than 'full_attention', for layer %zu",
-                           path, i);
-        }
+        SM_FAIL_IF(type == NULL || strcmp(type, "full_attention") != 0, SM_ERR_UNSUPPORTED,
+                   "%s: layer_types has another word than 'full_attention', for layer %zu", path, i);
     }
     return SM_OK;
 }
@@ -41,19 +39,16 @@ static sm_status check_rope(const char *path, const json_t *root, const char *na
     json_t *value;
     char place[32];
     snprintf(place, sizeof place, "%s.", name);
-    if (rope != NULL && !json_is_null(rope) && !json_is_object(rope)) {
-        return sm_fail(SM_ERR_FORMAT, "%s: %s is not an object", path, name);
-    }
+    SM_FAIL_IF(rope != NULL && !json_is_null(rope) && !json_is_object(rope), SM_ERR_FORMAT, "%s: %s is not an object",
+               path, name);
     SM_TRY(sm_config_check(path, place, rope, rope_rules));
     json_object_foreach((json_t *)rope, key, value) {
         bool is_known = json_is_null(value) || strcmp(key, "rope_theta") == 0;
         for (const sm_config_rule *rule = rope_rules; rule->key != NULL; rule++) {
             is_known |= strcmp(key, rule->key) == 0;
         }
-        if (!is_known) {
-            return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s%.64s is set; only plain rotary positions are supported", path,
-                           place, sm_is_printable(key) ? key : "?");
-        }
+        SM_FAIL_IF(!is_known, SM_ERR_UNSUPPORTED, "%s: %s%.64s is set; only plain rotary positions are supported", path,
+                   place, sm_is_printable(key) ? key : "?");
     }
     return SM_OK;
 }
@@ -74,21 +69,18 @@ static sm_status read_heads(const char *path, const json_t *root, sm_model_confi
     if (sm_config_has(root, "num_key_value_heads")) {
         SM_TRY(sm_config_size(path, root, "num_key_value_heads", &config->n_kv_head));
     }
-    if (config->n_head % config->n_kv_head != 0) {
-        return sm_fail(SM_ERR_INVALID, "%s: num_key_value_heads %lld does not divide num_attention_heads %lld", path,
-                       (long long)config->n_kv_head, (long long)config->n_head);
-    }
+    SM_FAIL_IF(config->n_head % config->n_kv_head != 0, SM_ERR_INVALID,
+               "%s: num_key_value_heads %lld does not divide num_attention_heads %lld", path,
+               (long long)config->n_kv_head, (long long)config->n_head);
     config->head_dim = 0;
     if (sm_config_has(root, "head_dim")) {
         SM_TRY(sm_config_size(path, root, "head_dim", &config->head_dim));
         config->head_dim = config->head_dim * config->n_head == config->d_model ? 0 : config->head_dim;
         return SM_OK;
     }
-    if (config->d_model % config->n_head != 0) {
-        return sm_fail(SM_ERR_INVALID,
-                       "%s: num_attention_heads %lld does not divide hidden_size %lld, and no head_dim is given", path,
-                       (long long)config->n_head, (long long)config->d_model);
-    }
+    SM_FAIL_IF(config->d_model % config->n_head != 0, SM_ERR_INVALID,
+               "%s: num_attention_heads %lld does not divide hidden_size %lld, and no head_dim is given", path,
+               (long long)config->n_head, (long long)config->d_model);
     return SM_OK;
 }
 

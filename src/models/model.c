@@ -129,14 +129,11 @@ static sm_status check_fields(const sm_model_config *config) {
         if (fields[i].type == REAL) {
             continue;
         }
-        if (value < (fields[i].type == SIZE) || value > fields[i].most) {
-            return sm_fail(SM_ERR_INVALID, "%s is %lld; it must be 1 to %lld", fields[i].info.name, (long long)value,
-                           (long long)fields[i].most);
-        }
-        if (fields[i].type != SIZE && !is_usual && !has(config->model, i)) {
-            return sm_fail(SM_ERR_INVALID, "%s: is no part of %s's config; leave it out", fields[i].info.name,
-                           config->model->title);
-        }
+        SM_FAIL_IF(value < (fields[i].type == SIZE) || value > fields[i].most, SM_ERR_INVALID,
+                   "%s is %lld; it must be 1 to %lld", fields[i].info.name, (long long)value,
+                   (long long)fields[i].most);
+        SM_FAIL_IF(fields[i].type != SIZE && !is_usual && !has(config->model, i), SM_ERR_INVALID,
+                   "%s: is no part of %s's config; leave it out", fields[i].info.name, config->model->title);
     }
     return SM_OK;
 }
@@ -145,29 +142,22 @@ static sm_status check_fields(const sm_model_config *config) {
 
 sm_status sm_model_check(const sm_model_config *config) {
     SM_TRY(check_fields(config));
-    if (config->head_dim == 0 && config->d_model % config->n_head != 0) {
-        return sm_fail(SM_ERR_INVALID, "d_model %lld does not divide into %lld heads; choose n_head so that it does",
-                       (long long)config->d_model, (long long)config->n_head);
-    }
-    if (config->n_head % sm_model_n_kv_head(config) != 0) {
-        return sm_fail(SM_ERR_INVALID,
-                       "n_kv_head %lld does not divide n_head %lld; choose it so that as many heads share each",
-                       (long long)config->n_kv_head, (long long)config->n_head);
-    }
-    if (!(config->norm_eps >= 0 && config->norm_eps < 1)) {
-        return sm_fail(SM_ERR_INVALID, "norm_eps is %g; it must be at least 0 and below 1", config->norm_eps);
-    }
+    SM_FAIL_IF(config->head_dim == 0 && config->d_model % config->n_head != 0, SM_ERR_INVALID,
+               "d_model %lld does not divide into %lld heads; choose n_head so that it does",
+               (long long)config->d_model, (long long)config->n_head);
+    SM_FAIL_IF(config->n_head % sm_model_n_kv_head(config) != 0, SM_ERR_INVALID,
+               "n_kv_head %lld does not divide n_head %lld; choose it so that as many heads share each",
+               (long long)config->n_kv_head, (long long)config->n_head);
+    SM_FAIL_IF(!(config->norm_eps >= 0 && config->norm_eps < 1), SM_ERR_INVALID,
+               "norm_eps is %g; it must be at least 0 and below 1", config->norm_eps);
     return config->model->check != NULL ? config->model->check(config) : SM_OK;
 }
 
 sm_status sm_model_check_rope(const sm_model_config *config) {
-    if (sm_model_head_dim(config) % 2 != 0) {
-        return sm_fail(SM_ERR_INVALID,
-                       "heads of %lld channels have no halves to turn; choose n_head so that d_model / n_head is even",
-                       (long long)sm_model_head_dim(config));
-    }
-    if (!(config->rope_theta >= 1 && config->rope_theta <= 1e12)) {
-        return sm_fail(SM_ERR_INVALID, "rope_theta is %g; it must be 1 to 1e12", config->rope_theta);
-    }
+    SM_FAIL_IF(sm_model_head_dim(config) % 2 != 0, SM_ERR_INVALID,
+               "heads of %lld channels have no halves to turn; choose n_head so that d_model / n_head is even",
+               (long long)sm_model_head_dim(config));
+    SM_FAIL_IF(!(config->rope_theta >= 1 && config->rope_theta <= 1e12), SM_ERR_INVALID,
+               "rope_theta is %g; it must be 1 to 1e12", config->rope_theta);
     return SM_OK;
 }

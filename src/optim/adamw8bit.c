@@ -91,12 +91,10 @@ static sm_status build_slice(sm_plan *plan, const sm_params *params, int bucket,
 static sm_status check_blocks(const sm_params *params) {
     for (int i = 0; i < params->n_params; i++) {
         const sm_param *param = &params->params[i];
-        if (param->is_matrix && param->offset_elems % SM_QUANT_BLOCK != 0) {
-            return sm_fail(SM_ERR_UNSUPPORTED,
-                           "--shard optimizer: adamw8bit cannot be: %s of this model begins inside a block of %d "
-                           "elements; use adamw, or widths that are multiples of 16",
-                           param->name, SM_QUANT_BLOCK);
-        }
+        SM_FAIL_IF(param->is_matrix && param->offset_elems % SM_QUANT_BLOCK != 0, SM_ERR_UNSUPPORTED,
+                   "--shard optimizer: adamw8bit cannot be: %s of this model begins inside a block of %d "
+                   "elements; use adamw, or widths that are multiples of 16",
+                   param->name, SM_QUANT_BLOCK);
     }
     return SM_OK;
 }

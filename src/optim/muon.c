@@ -132,9 +132,7 @@ static sm_status build(sm_plan *plan, const sm_params *params, int clip) {
             SM_TRY(sm_build_param_update(plan, param, SM_OP_ADAMW, clip));
         }
     }
-    if (n_hidden == 0) {
-        return sm_fail(SM_ERR_INVALID, "optimizer muon: the model has no hidden matrices; use adamw");
-    }
+    SM_FAIL_IF(n_hidden == 0, SM_ERR_INVALID, "optimizer muon: the model has no hidden matrices; use adamw");
     for (int g = 0; g < params->n_groups; g++) {
         if (!params->groups[g].is_matrix) {
             SM_TRY(sm_build_group_update(plan, params, g, SM_OP_ADAMW, clip));

@@ -77,11 +77,9 @@ static sm_status update_scaler(sm_plan *plan, int clip) {
 
 sm_status sm_optimizer_build(const sm_optimizer *optimizer, sm_plan *plan, const sm_params *params) {
     int clip;
-    if (sm_plan_is_sharded(plan) && optimizer->not_sharded != NULL) {
-        return sm_fail(SM_ERR_UNSUPPORTED,
-                       "--shard optimizer: %s cannot be: %s; use adamw, adamw8bit, adam, lion or sgd", optimizer->name,
-                       optimizer->not_sharded);
-    }
+    SM_FAIL_IF(sm_plan_is_sharded(plan) && optimizer->not_sharded != NULL, SM_ERR_UNSUPPORTED,
+               "--shard optimizer: %s cannot be: %s; use adamw, adamw8bit, adam, lion or sgd", optimizer->name,
+               optimizer->not_sharded);
     SM_TRY(clip_gradients(plan, params, &clip));
     SM_TRY(optimizer->build(plan, params, clip));
     plan->optimizer = optimizer;

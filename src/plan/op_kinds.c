@@ -278,19 +278,14 @@ static sm_status check_operand(const sm_plan *plan, const sm_op *op, const sm_op
                    ? SM_OK
                    : sm_fail(SM_ERR_INTERNAL, "%s: operand %s is missing", kind, operand->name);
     }
-    if (tensor < 0 || tensor >= plan->n_tensors) {
-        return sm_fail(SM_ERR_INTERNAL, "%s: operand %s: no tensor %d", kind, operand->name, tensor);
-    }
+    SM_FAIL_IF(tensor < 0 || tensor >= plan->n_tensors, SM_ERR_INTERNAL, "%s: operand %s: no tensor %d", kind,
+               operand->name, tensor);
     const sm_tensor *t = &plan->tensors[tensor];
     sm_dtype dtype = sm_plan_operand_dtype(plan, operand->type);
-    if (t->dtype != dtype) {
-        return sm_fail(SM_ERR_INTERNAL, "%s: operand %s: %s is %s, not %s", kind, operand->name, t->name,
-                       sm_dtype_name(t->dtype), sm_dtype_name(dtype));
-    }
-    if (!bind_shape(bound, operand->shape, t, sm_operand_is_transposed(operand, &op->attr))) {
-        return sm_fail(SM_ERR_INTERNAL, "%s: operand %s: the shape of %s does not fit %s", kind, operand->name, t->name,
-                       operand->shape);
-    }
+    SM_FAIL_IF(t->dtype != dtype, SM_ERR_INTERNAL, "%s: operand %s: %s is %s, not %s", kind, operand->name, t->name,
+               sm_dtype_name(t->dtype), sm_dtype_name(dtype));
+    SM_FAIL_IF(!bind_shape(bound, operand->shape, t, sm_operand_is_transposed(operand, &op->attr)), SM_ERR_INTERNAL,
+               "%s: operand %s: the shape of %s does not fit %s", kind, operand->name, t->name, operand->shape);
     return SM_OK;
 }
 
@@ -310,28 +305,21 @@ static sm_status check_heads(const char *kind, const binding *bound, const sm_at
     const int64_t NH = value_of(bound, "NH");
     const int64_t QKV = value_of(bound, "QKV");
     const int64_t n_heads = (int64_t)attr->n_head + 2 * (int64_t)attr->n_kv_head;
-    if (attr->n_head > 0 && C % attr->n_head != 0) {
-        return sm_fail(SM_ERR_INVALID, "%s: %lld channels do not divide into %d heads", kind, (long long)C,
-                       attr->n_head);
-    }
-    if (NH > 0 && NH != attr->n_head) {
-        return sm_fail(SM_ERR_INTERNAL, "%s: %lld heads in the shape, %d in the attributes", kind, (long long)NH,
-                       attr->n_head);
-    }
-    if (QKV > 0 && (attr->n_head < 1 || attr->n_kv_head < 1 || attr->n_head % attr->n_kv_head != 0 ||
-                    QKV % n_heads != 0 || (C > 0 && QKV / n_heads != C / attr->n_head))) {
-        return sm_fail(SM_ERR_INTERNAL, "%s: %lld channels of q, k and v are not those of %d heads with %d of k and v",
-                       kind, (long long)QKV, attr->n_head, attr->n_kv_head);
-    }
+    SM_FAIL_IF(attr->n_head > 0 && C % attr->n_head != 0, SM_ERR_INVALID,
+               "%s: %lld channels do not divide into %d heads", kind, (long long)C, attr->n_head);
+    SM_FAIL_IF(NH > 0 && NH != attr->n_head, SM_ERR_INTERNAL, "%s: %lld heads in the shape, %d in the attributes", kind,
+               (long long)NH, attr->n_head);
+    SM_FAIL_IF(QKV > 0 && (attr->n_head < 1 || attr->n_kv_head < 1 || attr->n_head % attr->n_kv_head != 0 ||
+                           QKV % n_heads != 0 || (C > 0 && QKV / n_heads != C / attr->n_head)),
+               SM_ERR_INTERNAL, "%s: %lld channels of q, k and v are not those of %d heads with %d of k and v", kind,
+               (long long)QKV, attr->n_head, attr->n_kv_head);
     const int64_t HS = value_of(bound, "HS");
     const int64_t NQK = value_of(bound, "NQK");
-    if ((HS > 0 && HS != QKV / n_heads) || (NQK > 0 && NQK != (int64_t)attr->n_head + attr->n_kv_head)) {
-        return sm_fail(SM_ERR_INTERNAL, "%s: %lld channels a head and %lld heads of q and k do not make %lld of all",
-                       kind, (long long)HS, (long long)NQK, (long long)QKV);
-    }
-    if (attr->rope_theta > 0 && QKV / n_heads % 2 != 0) {
-        return sm_fail(SM_ERR_INTERNAL, "%s: heads of %lld channels have no halves", kind, (long long)(QKV / n_heads));
-    }
+    SM_FAIL_IF((HS > 0 && HS != QKV / n_heads) || (NQK > 0 && NQK != (int64_t)attr->n_head + attr->n_kv_head),
+               SM_ERR_INTERNAL, "%s: %lld channels a head and %lld heads of q and k do not make %lld of all", kind,
+               (long long)HS, (long long)NQK, (long long)QKV);
+    SM_FAIL_IF(attr->rope_theta > 0 && QKV / n_heads % 2 != 0, SM_ERR_INTERNAL,
+               "%s: heads of %lld channels have no halves", kind, (long long)(QKV / n_heads));
     return SM_OK;
 }
 
@@ -339,10 +327,9 @@ static sm_status check_heads(const char *kind, const binding *bound, const sm_at
 static sm_status check_attributes(const sm_op *op) {
     for (sm_attr attr = 0; attr < SM_ATTR_COUNT; attr++) {
         const bool is_of_any = attr == SM_ATTR_recomputed;
-        if (!is_of_any && !sm_op_has_attr(op->kind, attr) && sm_attr_get(&op->attr, attr) != 0) {
-            return sm_fail(SM_ERR_INTERNAL, "%s: attribute %s is set, and its row of op_table.h has none",
-                           sm_op_name(op->kind), sm_attr_get_info(attr)->name);
-        }
+        SM_FAIL_IF(!is_of_any && !sm_op_has_attr(op->kind, attr) && sm_attr_get(&op->attr, attr) != 0, SM_ERR_INTERNAL,
+                   "%s: attribute %s is set, and its row of op_table.h has none", sm_op_name(op->kind),
+                   sm_attr_get_info(attr)->name);
     }
     return SM_OK;
 }

@@ -46,10 +46,9 @@ void sm_plan_free(sm_plan *plan) {
 sm_precision sm_plan_precision(const sm_plan *plan) { return (sm_precision){plan->dtype, plan->products}; }
 
 sm_status sm_plan_supports_plain_products(const sm_plan *plan, const char *device_id) {
-    if (plan->products != SM_PRODUCTS_PLAIN) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%s: no %s products: it has no instructions for them; use fp32", device_id,
-                       sm_products_name(plan->products));
-    }
+    SM_FAIL_IF(plan->products != SM_PRODUCTS_PLAIN, SM_ERR_UNSUPPORTED,
+               "%s: no %s products: it has no instructions for them; use fp32", device_id,
+               sm_products_name(plan->products));
     return SM_OK;
 }
 
@@ -64,17 +63,14 @@ static void reserve(void **array, int n, int *cap, size_t element_bytes) {
 // Fills name and shape; checks that the size in bytes fits comfortably in 63 bits.
 static sm_status shape_tensor(sm_tensor *t, int n_dims, const int64_t *dims, const char *format, va_list arguments) {
     vsnprintf(t->name, sizeof t->name, format, arguments);
-    if (n_dims < 1 || n_dims > SM_MAX_DIMS) {
-        return sm_fail(SM_ERR_INTERNAL, "tensor %s: %d dimensions; 1 to %d are possible", t->name, n_dims, SM_MAX_DIMS);
-    }
+    SM_FAIL_IF(n_dims < 1 || n_dims > SM_MAX_DIMS, SM_ERR_INTERNAL, "tensor %s: %d dimensions; 1 to %d are possible",
+               t->name, n_dims, SM_MAX_DIMS);
     const int64_t most = INT64_MAX / 16; // leaves room for bytes and for sums of a few sizes
     int64_t n_elems = 1;
     t->n_dims = n_dims;
     for (int i = 0; i < n_dims; i++) {
-        if (dims[i] < 1 || dims[i] > most / n_elems) {
-            return sm_fail(SM_ERR_INVALID, "tensor %s: dimension %d is %lld, which makes its size impossible", t->name,
-                           i, (long long)dims[i]);
-        }
+        SM_FAIL_IF(dims[i] < 1 || dims[i] > most / n_elems, SM_ERR_INVALID,
+                   "tensor %s: dimension %d is %lld, which makes its size impossible", t->name, i, (long long)dims[i]);
         n_elems *= dims[i];
         t->dims[i] = dims[i];
     }
@@ -150,9 +146,8 @@ sm_op sm_op_make(sm_op_kind kind, sm_phase phase, int layer) {
 
 sm_status sm_plan_add_op(sm_plan *plan, const sm_op *op) {
     SM_TRY(sm_op_check(plan, op));
-    if (plan->n_ops > 0 && plan->ops[plan->n_ops - 1].range > op->range) {
-        return sm_fail(SM_ERR_INTERNAL, "%s: added to a range that is already over", sm_op_name(op->kind));
-    }
+    SM_FAIL_IF(plan->n_ops > 0 && plan->ops[plan->n_ops - 1].range > op->range, SM_ERR_INTERNAL,
+               "%s: added to a range that is already over", sm_op_name(op->kind));
     reserve((void **)&plan->ops, plan->n_ops, &plan->cap_ops, sizeof *plan->ops);
     plan->ops[plan->n_ops++] = *op;
     return SM_OK;

@@ -133,12 +133,10 @@ static void add_arena(sm_plan *plan, sm_role role, int *arena) {
 }
 
 static sm_status check_largest(const sm_tensor *t, size_t max_arena_bytes) {
-    if (align_up(sm_tensor_bytes(t)) > max_arena_bytes) {
-        return sm_fail(SM_ERR_OOM,
-                       "tensor %s needs %.2f GiB in one piece and the device allocates at most %.2f GiB; use a smaller "
-                       "batch or model",
-                       t->name, (double)sm_tensor_bytes(t) / (1 << 30), (double)max_arena_bytes / (1 << 30));
-    }
+    SM_FAIL_IF(align_up(sm_tensor_bytes(t)) > max_arena_bytes, SM_ERR_OOM,
+               "tensor %s needs %.2f GiB in one piece and the device allocates at most %.2f GiB; use a smaller "
+               "batch or model",
+               t->name, (double)sm_tensor_bytes(t) / (1 << 30), (double)max_arena_bytes / (1 << 30));
     return SM_OK;
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "status.h"
 
@@ -64,6 +65,18 @@ static void *checked(void *memory, size_t size_bytes) {
         no_memory(size_bytes);
     }
     return memory;
+}
+
+void sm_free_at(void *variable) {
+    void *memory;
+    memcpy(&memory, variable, sizeof memory);
+    free(memory);
+}
+
+void sm_close_at(int *variable) {
+    if (*variable >= 0) {
+        close(*variable);
+    }
 }
 
 void *sm_malloc(size_t size_bytes) { return sm_realloc(NULL, size_bytes); }

@@ -173,9 +173,8 @@ static sm_status open_streams(process *p, int ends[N_STREAMS][2]) {
     const bool is_kept = p->job->output == SM_OUTPUT_KEPT;
     const bool wanted[N_STREAMS] = {is_kept, is_kept, p->job->messages != NULL, p->job->argv != NULL};
     for (int i = 0; i < N_STREAMS; i++) {
-        if (wanted[i] && !os_open_pipe(ends[i])) {
-            return sm_fail(SM_ERR_IO, "%s: no pipe to start it: %s", name_of(p->job), strerror(errno));
-        }
+        SM_FAIL_IF(wanted[i] && !os_open_pipe(ends[i]), SM_ERR_IO, "%s: no pipe to start it: %s", name_of(p->job),
+                   strerror(errno));
         p->streams[i].fd = ends[i][0];
     }
     p->file = p->job->output == SM_OUTPUT_FILE ? os_open_nameless() : -1;
@@ -254,9 +253,7 @@ static sm_status make_room(stream *s, size_t size_bytes) {
     }
     const size_t room = 2 * (s->n + size_bytes);
     char *grown = s->n < MOST_OUT_BYTES ? realloc(s->text, room) : NULL;
-    if (grown == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for what a process says: %zu bytes so far", s->n);
-    }
+    SM_FAIL_IF(grown == NULL, SM_ERR_OOM, "no memory for what a process says: %zu bytes so far", s->n);
     s->text = grown;
     s->room = room;
     return SM_OK;
@@ -314,9 +311,8 @@ static sm_status read_file(process *p) {
     const off_t end = lseek(p->file, 0, SEEK_END);
     const size_t n = end > 0 ? (size_t)end : 0;
     SM_TRY(make_room(s, n + 1));
-    if (pread(p->file, s->text, n, 0) != (ssize_t)n) {
-        return sm_fail(SM_ERR_IO, "cannot read a process's output: %s", strerror(errno));
-    }
+    SM_FAIL_IF(pread(p->file, s->text, n, 0) != (ssize_t)n, SM_ERR_IO, "cannot read a process's output: %s",
+               strerror(errno));
     s->n = n;
     return SM_OK;
 }
@@ -466,9 +462,7 @@ static sm_status wait_for(process *p) {
     pid_t done;
     while ((done = wait4(p->pid, &state, hangs ? WNOHANG : 0, &usage)) < 0 && errno == EINTR) {
     }
-    if (done < 0) {
-        return sm_fail(SM_ERR_IO, "waiting for a process: %s", strerror(errno));
-    }
+    SM_FAIL_IF(done < 0, SM_ERR_IO, "waiting for a process: %s", strerror(errno));
     if (p->job->in_files) {
         wait_for_session(p);
     }

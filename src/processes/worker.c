@@ -30,9 +30,7 @@ typedef struct {
 static sm_status write_all(const char *text, size_t size_bytes) {
     while (size_bytes > 0) {
         ssize_t n = write(send_to, text, size_bytes);
-        if (n < 0 && errno != EINTR) {
-            return sm_fail(SM_ERR_IO, "cannot tell the parent process: %s", strerror(errno));
-        }
+        SM_FAIL_IF(n < 0 && errno != EINTR, SM_ERR_IO, "cannot tell the parent process: %s", strerror(errno));
         text += n > 0 ? n : 0;
         size_bytes -= n > 0 ? (size_t)n : 0;
     }
@@ -46,9 +44,7 @@ sm_status sm_worker_send(json_t *message) {
     if (send_to < 0) {
         return SM_OK;
     }
-    if (line == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for a message to the parent process");
-    }
+    SM_FAIL_IF(line == NULL, SM_ERR_OOM, "no memory for a message to the parent process");
     sm_status status = write_all(line, strlen(line));
     free(line);
     return status == SM_OK ? write_all("\n", 1) : status;
@@ -115,9 +111,7 @@ sm_status sm_worker_run(const sm_worker_job *job, sm_process_result *end) {
                                     .may_hang = true};
     shared_state *outer = shared;
     shared_state *made = mmap(NULL, sizeof(*made), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (made == MAP_FAILED) {
-        return sm_fail(SM_ERR_OOM, "no memory to share with a worker");
-    }
+    SM_FAIL_IF(made == MAP_FAILED, SM_ERR_OOM, "no memory to share with a worker");
     shared = made;
     sm_status status = sm_process_run(&process, end);
     munmap(made, sizeof(*made));

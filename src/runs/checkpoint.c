@@ -138,9 +138,7 @@ static sm_status add_file(json_t *files, const char *dir, sm_model_file file, co
     char path[PATH_MAX];
     struct stat info;
     SM_TRY(sm_model_file_path(dir, file, path));
-    if (stat(path, &info) != 0) {
-        return sm_fail(SM_ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
-    }
+    SM_FAIL_IF(stat(path, &info) != 0, SM_ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
     json_t *entry = json_pack("{s: I, s: s}", "bytes", (json_int_t)info.st_size, "digest", digest);
     json_object_set_new(files, strrchr(path, '/') + 1, entry);
     return SM_OK;
@@ -273,10 +271,8 @@ static sm_status check_file(const char *dir, const char *name, const json_t *tol
     const char *told_digest = json_string_value(json_object_get(told, "digest"));
     SM_TRY(set_path(path, "%s/%s", dir, name));
     SM_TRY(sm_file_digest(path, digest, &size_bytes));
-    if (size_bytes != told_bytes) {
-        return sm_fail(SM_ERR_FORMAT, "%s: has %lld bytes; the checkpoint was written with %lld", path,
-                       (long long)size_bytes, (long long)told_bytes);
-    }
+    SM_FAIL_IF(size_bytes != told_bytes, SM_ERR_FORMAT, "%s: has %lld bytes; the checkpoint was written with %lld",
+               path, (long long)size_bytes, (long long)told_bytes);
     return told_digest != NULL && strcmp(told_digest, digest) == 0
                ? SM_OK
                : damaged(
@@ -300,9 +296,7 @@ static sm_status check_files(const char *dir, const json_t *manifest, bool has_o
 }
 
 static sm_status check_identity(const char *dir, const sm_checkpoint *c, int64_t step, const char *run_id) {
-    if (strcmp(c->run_id, run_id) != 0) {
-        return sm_fail(SM_ERR_FORMAT, "%s: is a checkpoint of another run, %s", dir, c->run_id);
-    }
+    SM_FAIL_IF(strcmp(c->run_id, run_id) != 0, SM_ERR_FORMAT, "%s: is a checkpoint of another run, %s", dir, c->run_id);
     return c->step == step ? SM_OK
                            : sm_fail(SM_ERR_FORMAT, "%s: holds the state after step %lld", dir, (long long)c->step);
 }

@@ -63,16 +63,13 @@ static void draw_id(char *text, size_t size_bytes) {
 static sm_status take_lock(sm_run_folder *folder) {
     const struct timespec pause = {.tv_nsec = LOCK_PAUSE_MS * 1000000L};
     folder->lock = open(folder->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder->lock < 0) {
-        return sm_fail(SM_ERR_IO, "--run: %s: cannot be opened: %s", folder->dir, strerror(errno));
-    }
+    SM_FAIL_IF(folder->lock < 0, SM_ERR_IO, "--run: %s: cannot be opened: %s", folder->dir, strerror(errno));
     for (int i = 0; flock(folder->lock, LOCK_EX | LOCK_NB) != 0; i++) {
         if (errno != EWOULDBLOCK && errno != EINTR) {
             return SM_OK; // the file system has no locks
         }
-        if (i == LOCK_TRIES) {
-            return sm_fail(SM_ERR_USAGE, "--run: %s: another process trains there; wait for its end", folder->dir);
-        }
+        SM_FAIL_IF(i == LOCK_TRIES, SM_ERR_USAGE, "--run: %s: another process trains there; wait for its end",
+                   folder->dir);
         nanosleep(&pause, NULL);
     }
     return SM_OK;
@@ -106,9 +103,8 @@ static sm_status check_is_free(const char *dir) {
     static const char *const ours[] = {"log.jsonl", "checkpoints", "model", "training_metrics.json",
                                        "RUN_COMPLETE.txt"};
     for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
-        if (has(dir, ours[i])) {
-            return sm_fail(SM_ERR_USAGE, "--run: %s: has %s and no run.json; choose another folder", dir, ours[i]);
-        }
+        SM_FAIL_IF(has(dir, ours[i]), SM_ERR_USAGE, "--run: %s: has %s and no run.json; choose another folder", dir,
+                   ours[i]);
     }
     return SM_OK;
 }
@@ -130,11 +126,9 @@ static sm_status look(sm_run_folder *folder, sm_resume resume) {
                        "--weights %s",
                        dir, sm_shell_path(model, word));
     }
-    if (resume == SM_RESUME_NONE) {
-        return sm_fail(
-            SM_ERR_USAGE,
-            "--run: %s: holds a run that is not complete; resume it with --resume auto, or choose another folder", dir);
-    }
+    SM_FAIL_IF(resume == SM_RESUME_NONE, SM_ERR_USAGE,
+               "--run: %s: holds a run that is not complete; resume it with --resume auto, or choose another folder",
+               dir);
     return read_run(folder);
 }
 

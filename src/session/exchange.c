@@ -101,19 +101,15 @@ static int threads_beside_device(void) {
 // --- the devices' own links ----------------------------------------------------------------------------
 
 static sm_status find_library(const sm_exchange *x, const sm_collectives *library, const sm_comm_options *options) {
-    if (library == NULL) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%s is not a card of NVIDIA's OpenCL", x->device->info.id);
-    }
+    SM_FAIL_IF(library == NULL, SM_ERR_UNSUPPORTED, "%s is not a card of NVIDIA's OpenCL", x->device->info.id);
     for (int i = 0; i < x->plan->n_arenas; i++) {
         const sm_arena *a = &x->plan->arenas[i];
-        if (sm_plan_is_exchanged(x->plan, a->role) && a->size_bytes > SM_EXCHANGED_BYTES) {
-            return sm_fail(SM_ERR_UNSUPPORTED, "a tensor of %.2f GiB is larger than the %.2f GiB that it can reach",
-                           (double)a->size_bytes / (1 << 30), (double)SM_EXCHANGED_BYTES / (1 << 30));
-        }
+        SM_FAIL_IF(sm_plan_is_exchanged(x->plan, a->role) && a->size_bytes > SM_EXCHANGED_BYTES, SM_ERR_UNSUPPORTED,
+                   "a tensor of %.2f GiB is larger than the %.2f GiB that it can reach",
+                   (double)a->size_bytes / (1 << 30), (double)SM_EXCHANGED_BYTES / (1 << 30));
     }
-    if (library->is_of_host && sm_comm_local_size(x->comm) < sm_comm_size(x->comm)) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "the processes are on several hosts");
-    }
+    SM_FAIL_IF(library->is_of_host && sm_comm_local_size(x->comm) < sm_comm_size(x->comm), SM_ERR_UNSUPPORTED,
+               "the processes are on several hosts");
     return library->find(x->device, options->nccl);
 }
 
@@ -231,10 +227,9 @@ sm_status sm_exchange_open(sm_comm *comm, sm_device *device, sm_plan *plan, sm_e
     if (comm == NULL || sm_comm_size(comm) == 1 || plan->processes.n <= 1) {
         return SM_OK;
     }
-    if (plan->processes.n != sm_comm_size(comm) || plan->processes.rank != sm_comm_rank(comm)) {
-        return sm_fail(SM_ERR_INTERNAL, "a plan for process %d of %d, run by process %d of %d", plan->processes.rank,
-                       plan->processes.n, sm_comm_rank(comm), sm_comm_size(comm));
-    }
+    SM_FAIL_IF(plan->processes.n != sm_comm_size(comm) || plan->processes.rank != sm_comm_rank(comm), SM_ERR_INTERNAL,
+               "a plan for process %d of %d, run by process %d of %d", plan->processes.rank, plan->processes.n,
+               sm_comm_rank(comm), sm_comm_size(comm));
     sm_exchange *x = sm_calloc(1, sizeof *x);
     *x = (sm_exchange){
         .comm = comm,
@@ -694,9 +689,7 @@ static sm_status upload(const sm_exchange *x, sm_executable *executable, int ten
         return x->backend->upload(executable, tensor, s->within, s->n, values);
     }
     void *narrow = malloc((size_t)s->n * sm_dtype_size(dtype));
-    if (narrow == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory to convert %lld elements", (long long)s->n);
-    }
+    SM_FAIL_IF(narrow == NULL, SM_ERR_OOM, "no memory to convert %lld elements", (long long)s->n);
     sm_dtype_format(dtype)->round(s->n, values, narrow);
     const sm_status status = x->backend->upload(executable, tensor, s->within, s->n, narrow);
     free(narrow);

@@ -28,10 +28,8 @@ int sm_backend_count(void) { return N_BUILT_IN + (added != NULL); }
 const sm_backend *sm_backend_at(int index) { return index < N_BUILT_IN ? backends[index] : added; }
 
 sm_status sm_backend_add(const sm_backend *backend) {
-    if (sm_backend_find(backend->name) != NULL) {
-        return sm_fail(SM_ERR_FORMAT, "a backend named %s exists already; give the library's backend another name",
-                       backend->name);
-    }
+    SM_FAIL_IF(sm_backend_find(backend->name) != NULL, SM_ERR_FORMAT,
+               "a backend named %s exists already; give the library's backend another name", backend->name);
     added = backend;
     return SM_OK;
 }

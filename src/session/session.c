@@ -11,10 +11,8 @@
 
 sm_status sm_session_supports(const sm_device *device, const sm_plan *plan) {
     const sm_backend *backend = device->backend;
-    if (plan->tuned && !backend->tunes) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "mode tuned: backend %s has no kernels to choose among; use fused",
-                       backend->name);
-    }
+    SM_FAIL_IF(plan->tuned && !backend->tunes, SM_ERR_UNSUPPORTED,
+               "mode tuned: backend %s has no kernels to choose among; use fused", backend->name);
     for (int i = 0; i < plan->n_ops; i++) {
         if (!sm_op_is_communication(plan->ops[i].kind)) {
             SM_TRY(backend->supports(device, plan, &plan->ops[i]));
@@ -72,9 +70,7 @@ static sm_status reserve_staging(sm_session *session, int64_t n_elems, sm_dtype 
     size_t size_bytes = (size_t)n_elems * sm_dtype_size(dtype);
     if (size_bytes > session->staging_bytes) {
         void *grown = realloc(session->staging, size_bytes);
-        if (grown == NULL) {
-            return sm_fail(SM_ERR_OOM, "no memory to convert %lld elements", (long long)n_elems);
-        }
+        SM_FAIL_IF(grown == NULL, SM_ERR_OOM, "no memory to convert %lld elements", (long long)n_elems);
         session->staging = grown;
         session->staging_bytes = size_bytes;
     }
@@ -84,13 +80,11 @@ static sm_status reserve_staging(sm_session *session, int64_t n_elems, sm_dtype 
 static sm_status check_transfer(const sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems) {
     const sm_tensor *t = &session->plan->tensors[tensor];
     const int64_t total = sm_tensor_elems(t);
-    if (n_elems < 0 || offset_elems < 0 || offset_elems > total || n_elems > total - offset_elems) {
-        return sm_fail(SM_ERR_INTERNAL, "%s: %lld elements from %lld on asked for, it has %lld", t->name,
-                       (long long)n_elems, (long long)offset_elems, (long long)total);
-    }
-    if (sm_dtype_format(t->dtype)->widen == NULL) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%s: no conversion between f32 and %s", t->name, sm_dtype_name(t->dtype));
-    }
+    SM_FAIL_IF(n_elems < 0 || offset_elems < 0 || offset_elems > total || n_elems > total - offset_elems,
+               SM_ERR_INTERNAL, "%s: %lld elements from %lld on asked for, it has %lld", t->name, (long long)n_elems,
+               (long long)offset_elems, (long long)total);
+    SM_FAIL_IF(sm_dtype_format(t->dtype)->widen == NULL, SM_ERR_UNSUPPORTED, "%s: no conversion between f32 and %s",
+               t->name, sm_dtype_name(t->dtype));
     return SM_OK;
 }
 
@@ -180,9 +174,7 @@ sm_status sm_session_find(sm_session *session, int tensor, const float **values)
 
 sm_status sm_session_set_documents(sm_session *session, const int32_t *starts) {
     const sm_plan *plan = session->plan;
-    if (plan->starts == SM_NO_TENSOR) {
-        return sm_fail(SM_ERR_INTERNAL, "a plan without documents was given where they begin");
-    }
+    SM_FAIL_IF(plan->starts == SM_NO_TENSOR, SM_ERR_INTERNAL, "a plan without documents was given where they begin");
     return session->device->backend->upload(session->executable, plan->starts, 0, plan->B * plan->T, starts);
 }
 
@@ -301,9 +293,8 @@ static sm_status check_gradients(sm_session *session, unsigned phases) {
     session->zeroed |= (phases & SM_RUN_ZERO_GRAD) != 0;
     session->executable->is_later = !session->zeroed && !session->plan->one_micro_batch;
     if (phases & SM_RUN_BACKWARD) {
-        if (session->plan->one_micro_batch && !session->zeroed) {
-            return sm_fail(SM_ERR_INTERNAL, "a plan of one micro-batch a step was asked to add up gradients");
-        }
+        SM_FAIL_IF(session->plan->one_micro_batch && !session->zeroed, SM_ERR_INTERNAL,
+                   "a plan of one micro-batch a step was asked to add up gradients");
         session->zeroed = false;
     }
     return SM_OK;

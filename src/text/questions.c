@@ -64,11 +64,9 @@ static sm_status read_question(const sm_questions *q, sm_question *question) {
         question->endings[i] = json_string_value(json_array_get(endings, i));
         is_complete = question->endings[i] != NULL;
     }
-    if (!is_complete) {
-        return sm_fail(SM_ERR_FORMAT,
-                       "%s: line %zu: no {\"ctx\": text, \"endings\": [2 to %d texts], \"label\": number}", q->path,
-                       question->line, SM_MOST_ENDINGS);
-    }
+    SM_FAIL_IF(!is_complete, SM_ERR_FORMAT,
+               "%s: line %zu: no {\"ctx\": text, \"endings\": [2 to %d texts], \"label\": number}", q->path,
+               question->line, SM_MOST_ENDINGS);
     return read_label(label, question->n_endings, &question->label)
                ? SM_OK
                : sm_fail(SM_ERR_FORMAT, "%s: line %zu: its label is no whole number from 0 to %zu", q->path,

@@ -131,12 +131,10 @@ static sm_status read_piece(const text_tokens *t, reader *r, int64_t number, sm_
     SM_TRY(encode(t, r, r->text, p));
     cost->read_ns += read_ns - start_ns;
     cost->tokenise_ns += sm_now_ns() - read_ns;
-    if ((int64_t)r->ids.n != p[1].first_token - p->first_token) {
-        return sm_fail(SM_ERR_INVALID,
-                       "%s: the text at byte %lld has changed since it was opened; do not change "
-                       "files during training",
-                       t->files.paths[p->file], (long long)p->at_bytes);
-    }
+    SM_FAIL_IF((int64_t)r->ids.n != p[1].first_token - p->first_token, SM_ERR_INVALID,
+               "%s: the text at byte %lld has changed since it was opened; do not change "
+               "files during training",
+               t->files.paths[p->file], (long long)p->at_bytes);
     r->piece = number;
     return SM_OK;
 }

@@ -238,15 +238,12 @@ static sm_status check_result(const pipeline *p, const sm_data_files *files) {
     const sm_side_counts *train = sm_token_output_counts(p->out, SM_TRAIN_SIDE);
     const sm_side_counts *val = sm_token_output_counts(p->out, SM_VAL_SIDE);
     const double share = (double)val->text_bytes / (double)(train->text_bytes + val->text_bytes);
-    if (train->n_tokens == 0 && val->n_tokens == 0) {
-        return sm_fail(SM_ERR_INVALID, "the input holds no text; give files with text");
-    }
-    if (train->n_tokens == 0) {
-        return sm_fail(SM_ERR_INVALID,
-                       "no document is left for training: %lld fell to validation; give more documents, or a smaller "
-                       "--val-percent",
-                       (long long)val->n_documents);
-    }
+    SM_FAIL_IF(train->n_tokens == 0 && val->n_tokens == 0, SM_ERR_INVALID,
+               "the input holds no text; give files with text");
+    SM_FAIL_IF(train->n_tokens == 0, SM_ERR_INVALID,
+               "no document is left for training: %lld fell to validation; give more documents, or a smaller "
+               "--val-percent",
+               (long long)val->n_documents);
     if (p->job->val_percent > 0 && !sm_text_split_fits(p->job->val_percent, share)) {
         char line[256];
         snprintf(line, sizeof line, "%.3g%% of the text are for validation, not %g%%: %s", 100 * share,

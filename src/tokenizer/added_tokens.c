@@ -32,10 +32,8 @@ static bool is_off(const json_t *object, const char *key) {
 
 sm_status sm_tokenizer_check_off(const char *path, const json_t *object, const char *what, const char *const *keys) {
     for (; *keys != NULL; keys++) {
-        if (!is_off(object, *keys)) {
-            return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s%s is set; only tokenizers like GPT-2's are supported", path,
-                           what, *keys);
-        }
+        SM_FAIL_IF(!is_off(object, *keys), SM_ERR_UNSUPPORTED,
+                   "%s: %s%s is set; only tokenizers like GPT-2's are supported", path, what, *keys);
     }
     return SM_OK;
 }
@@ -46,10 +44,9 @@ static sm_status add(collection *c, const json_t *token, const json_t *id, bool 
     const json_t *content = json_is_object(token) ? json_object_get(token, "content") : token;
     const json_t *special = json_object_get(token, "special");
     const json_t *normalized = json_object_get(token, "normalized");
-    if (!json_is_string(content) || (id != NULL && !json_is_integer(id))) {
-        return sm_fail(SM_ERR_FORMAT, "%s: added token %zu lacks a text 'content', or its id is not a whole number",
-                       c->path, json_array_size(c->list));
-    }
+    SM_FAIL_IF(!json_is_string(content) || (id != NULL && !json_is_integer(id)), SM_ERR_FORMAT,
+               "%s: added token %zu lacks a text 'content', or its id is not a whole number", c->path,
+               json_array_size(c->list));
     SM_TRY(sm_tokenizer_check_off(c->path, token, "an added token's ", off));
     if (id == NULL && json_object_get(c->contents, json_string_value(content)) != NULL) {
         return SM_OK;

@@ -352,10 +352,9 @@ sm_status sm_bpe_train(const sm_word_counts *words, const sm_bpe_settings *setti
     int32_t byte_ids[SM_N_BYTES];
     training t = {.settings = settings};
     *tokenizer = NULL;
-    if (settings->vocab_size < SM_LEAST_VOCABULARY) {
-        return sm_fail(SM_ERR_INVALID, "a vocabulary of %lld tokens; it has %d at least: the bytes and %s",
-                       (long long)settings->vocab_size, SM_LEAST_VOCABULARY, SM_END_OF_TEXT);
-    }
+    SM_FAIL_IF(settings->vocab_size < SM_LEAST_VOCABULARY, SM_ERR_INVALID,
+               "a vocabulary of %lld tokens; it has %d at least: the bytes and %s", (long long)settings->vocab_size,
+               SM_LEAST_VOCABULARY, SM_END_OF_TEXT);
     SM_TRY_GOTO(sm_tokenizer_new(settings->vocab_size, &t.tokenizer));
     SM_TRY_GOTO(set_first_tokens(&t, byte_ids));
     SM_TRY_GOTO(take_words(&t, words, byte_ids));

@@ -180,9 +180,7 @@ static sm_status compile_added(sm_encoder *e, int kind) {
     }
     const bool is_complete = pattern != NULL && (pattern[0] == '\0' || e->match[kind] != NULL);
     free(pattern);
-    if (!is_complete) {
-        return sm_fail(SM_ERR_OOM, "no memory for a pattern of %zu added tokens", e->tokenizer->added_ids.n);
-    }
+    SM_FAIL_IF(!is_complete, SM_ERR_OOM, "no memory for a pattern of %zu added tokens", e->tokenizer->added_ids.n);
     if (e->added[kind] != NULL) {
         (void)pcre2_jit_compile(e->added[kind], PCRE2_JIT_COMPLETE); // without it, matching is only slower
     }
@@ -230,16 +228,13 @@ void sm_encoder_free(sm_encoder *e) {
 
 sm_status sm_decode(const sm_tokenizer *t, const int32_t *ids, size_t n, sm_text *text) {
     for (size_t i = 0; i < n; i++) {
-        if (ids[i] < 0 || ids[i] >= t->n_tokens) {
-            return sm_fail(SM_ERR_INVALID, "token %zu is %d, outside the vocabulary of %d", i, ids[i], t->n_tokens);
-        }
+        SM_FAIL_IF(ids[i] < 0 || ids[i] >= t->n_tokens, SM_ERR_INVALID, "token %zu is %d, outside the vocabulary of %d",
+                   i, ids[i], t->n_tokens);
         const size_t n_bytes = t->tokens[ids[i]].n_bytes;
         if (n_bytes > text->capacity - text->n) {
             const size_t capacity = 2 * text->capacity + n_bytes;
             uint8_t *grown = realloc(text->bytes, capacity);
-            if (grown == NULL) {
-                return sm_fail(SM_ERR_OOM, "no memory for %zu bytes of text", capacity);
-            }
+            SM_FAIL_IF(grown == NULL, SM_ERR_OOM, "no memory for %zu bytes of text", capacity);
             text->bytes = grown;
             text->capacity = capacity;
         }

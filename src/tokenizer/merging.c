@@ -132,9 +132,8 @@ static sm_status reserve(sm_merging *m, size_t n) {
     m->capacity = 0;
     m->links = malloc(n * sizeof(*m->links));
     m->heap = malloc(3 * n * sizeof(*m->heap)); // n - 1 pairs at first, and two more for each of n - 1 merges
-    if (m->links == NULL || m->heap == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for a piece of %zu bytes without a space", n);
-    }
+    SM_FAIL_IF(m->links == NULL || m->heap == NULL, SM_ERR_OOM, "no memory for a piece of %zu bytes without a space",
+               n);
     m->capacity = n;
     return SM_OK;
 }
@@ -164,12 +163,10 @@ sm_status sm_merging_merge(sm_merging *m, const uint8_t *bytes, size_t n, sm_ids
     if (n <= MAX_SHORT) {
         return merge_short(m->tokenizer, bytes, (int)n, ids);
     }
-    if (n > INT32_MAX) {
-        return sm_fail(SM_ERR_UNSUPPORTED,
-                       "the text has %zu bytes without a space; at most %d are supported, "
-                       "insert spaces or newlines",
-                       n, INT32_MAX);
-    }
+    SM_FAIL_IF(n > INT32_MAX, SM_ERR_UNSUPPORTED,
+               "the text has %zu bytes without a space; at most %d are supported, "
+               "insert spaces or newlines",
+               n, INT32_MAX);
     return merge_long(m, bytes, (int32_t)n, ids);
 }
 

@@ -103,9 +103,7 @@ static sm_status copy_text(sm_pretokens *p, const uint8_t *text) {
         free(p->copy);
         p->capacity = 0;
         p->copy = malloc(p->n);
-        if (p->copy == NULL) {
-            return sm_fail(SM_ERR_OOM, "no memory for a copy of %zu bytes of text", p->n);
-        }
+        SM_FAIL_IF(p->copy == NULL, SM_ERR_OOM, "no memory for a copy of %zu bytes of text", p->n);
         p->capacity = p->n;
     }
     memcpy(p->copy, text, p->n);

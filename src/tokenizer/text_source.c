@@ -57,9 +57,7 @@ static sm_status grow_block(sm_text_block *block, size_t capacity) {
         return SM_OK;
     }
     uint8_t *grown = realloc(block->text, capacity);
-    if (grown == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for %zu bytes of text", capacity);
-    }
+    SM_FAIL_IF(grown == NULL, SM_ERR_OOM, "no memory for %zu bytes of text", capacity);
     block->text = grown;
     block->capacity = capacity;
     return SM_OK;
@@ -85,9 +83,7 @@ static sm_status fill_from_stdin(sm_text_source *s, sm_text_block *block) {
         if (n < 0 && errno == EINTR) {
             continue;
         }
-        if (n < 0) {
-            return sm_fail(SM_ERR_IO, "stdin: cannot read: %s", strerror(errno));
-        }
+        SM_FAIL_IF(n < 0, SM_ERR_IO, "stdin: cannot read: %s", strerror(errno));
         s->at_end = n == 0;
         block->n_bytes += (size_t)n;
     }
@@ -117,9 +113,7 @@ static sm_status put_ahead(sm_text_source *s, sm_text_block *block, size_t cut) 
         free(s->ahead);
         s->ahead_capacity = 0;
         s->ahead = malloc(n);
-        if (s->ahead == NULL) {
-            return sm_fail(SM_ERR_OOM, "no memory for %zu bytes of text", n);
-        }
+        SM_FAIL_IF(s->ahead == NULL, SM_ERR_OOM, "no memory for %zu bytes of text", n);
         s->ahead_capacity = n;
     }
     if (n > 0) {
@@ -146,9 +140,7 @@ static sm_status append_part(sm_text_block *block, sm_text_part part) {
     if (block->n_parts == block->parts_capacity) {
         const size_t capacity = block->parts_capacity > 0 ? 2 * block->parts_capacity : 16;
         sm_text_part *grown = realloc(block->parts, capacity * sizeof(*grown));
-        if (grown == NULL) {
-            return sm_fail(SM_ERR_OOM, "no memory for %zu documents", capacity);
-        }
+        SM_FAIL_IF(grown == NULL, SM_ERR_OOM, "no memory for %zu documents", capacity);
         block->parts = grown;
         block->parts_capacity = capacity;
     }
@@ -355,9 +347,7 @@ static sm_status append_end(sm_text_split *split, sm_text_end end) {
     if (split->n_ends == split->capacity) {
         const int64_t capacity = split->capacity > 0 ? 2 * split->capacity : 256;
         sm_text_end *grown = realloc(split->ends, (size_t)capacity * sizeof *grown);
-        if (grown == NULL) {
-            return sm_fail(SM_ERR_OOM, "no memory for %lld documents", (long long)capacity);
-        }
+        SM_FAIL_IF(grown == NULL, SM_ERR_OOM, "no memory for %lld documents", (long long)capacity);
         split->ends = grown;
         split->capacity = capacity;
     }

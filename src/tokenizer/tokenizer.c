@@ -11,10 +11,8 @@
 
 sm_status sm_tokenizer_new(int64_t n_tokens, sm_tokenizer **tokenizer) {
     *tokenizer = NULL;
-    if (n_tokens < 1 || n_tokens > SM_MAX_TOKEN_IDS) {
-        return sm_fail(SM_ERR_FORMAT, "a vocabulary of %lld tokens; it must have 1 to %d", (long long)n_tokens,
-                       SM_MAX_TOKEN_IDS);
-    }
+    SM_FAIL_IF(n_tokens < 1 || n_tokens > SM_MAX_TOKEN_IDS, SM_ERR_FORMAT,
+               "a vocabulary of %lld tokens; it must have 1 to %d", (long long)n_tokens, SM_MAX_TOKEN_IDS);
     sm_tokenizer *t = sm_calloc(1, sizeof *t);
     t->tokens = sm_calloc((size_t)n_tokens, sizeof(*t->tokens));
     t->n_tokens = (int32_t)n_tokens;
@@ -47,10 +45,8 @@ static void keep_bytes(sm_tokenizer *t, const uint8_t *bytes, size_t n_bytes, si
 }
 
 static sm_status check_new(const sm_tokenizer *t, int64_t id, size_t n_bytes) {
-    if (id < 0 || id >= t->n_tokens) {
-        return sm_fail(SM_ERR_FORMAT, "id %lld, but there are %d tokens: ids must be 0 to %d", (long long)id,
-                       t->n_tokens, t->n_tokens - 1);
-    }
+    SM_FAIL_IF(id < 0 || id >= t->n_tokens, SM_ERR_FORMAT, "id %lld, but there are %d tokens: ids must be 0 to %d",
+               (long long)id, t->n_tokens, t->n_tokens - 1);
     return n_bytes > 0 && n_bytes <= UINT32_MAX ? SM_OK
                                                 : sm_fail(SM_ERR_FORMAT, "id %lld: an empty token", (long long)id);
 }
@@ -63,9 +59,7 @@ sm_status sm_tokenizer_set(sm_tokenizer *t, int64_t id, const uint8_t *bytes, si
         old->is_learned = true;
         return SM_OK;
     }
-    if (old->is_set) {
-        return sm_fail(SM_ERR_FORMAT, "id %lld belongs to two tokens", (long long)id);
-    }
+    SM_FAIL_IF(old->is_set, SM_ERR_FORMAT, "id %lld belongs to two tokens", (long long)id);
     sm_token token = {.n_bytes = (uint32_t)n_bytes, .is_set = true, .is_learned = true};
     keep_bytes(t, bytes, n_bytes, &token.offset);
     t->tokens[id] = token;
@@ -75,9 +69,7 @@ sm_status sm_tokenizer_set(sm_tokenizer *t, int64_t id, const uint8_t *bytes, si
 sm_status sm_tokenizer_set_added(sm_tokenizer *t, int64_t id, const uint8_t *bytes, size_t n_bytes, bool is_special,
                                  bool is_normalized) {
     SM_TRY(check_new(t, id, n_bytes));
-    if (t->tokens[id].is_added) {
-        return sm_fail(SM_ERR_FORMAT, "id %lld belongs to two added tokens", (long long)id);
-    }
+    SM_FAIL_IF(t->tokens[id].is_added, SM_ERR_FORMAT, "id %lld belongs to two added tokens", (long long)id);
     sm_token token = {.n_bytes = (uint32_t)n_bytes,
                       .is_set = true,
                       .is_added = true,
@@ -89,9 +81,7 @@ sm_status sm_tokenizer_set_added(sm_tokenizer *t, int64_t id, const uint8_t *byt
 }
 
 sm_status sm_tokenizer_add_merge(sm_tokenizer *t, int32_t left, int32_t right, int32_t result) {
-    if (t->n_merges == SM_MAX_TOKEN_IDS) {
-        return sm_fail(SM_ERR_FORMAT, "more than %d merges", SM_MAX_TOKEN_IDS);
-    }
+    SM_FAIL_IF(t->n_merges == SM_MAX_TOKEN_IDS, SM_ERR_FORMAT, "more than %d merges", SM_MAX_TOKEN_IDS);
     if (t->n_merges == t->merges_capacity) {
         const int32_t capacity = t->merges_capacity > 0 ? 2 * t->merges_capacity : 1024;
         t->merges = sm_realloc(t->merges, (size_t)capacity * sizeof(*t->merges));
@@ -132,17 +122,15 @@ static sm_status find_bytes(sm_tokenizer *t) {
         t->byte_ids[byte] = SM_NO_ID;
     }
     for (int32_t id = 0; id < t->n_tokens; id++) {
-        if (!t->tokens[id].is_set) {
-            return sm_fail(SM_ERR_FORMAT, "id %d has no token: ids must be 0 to %d, each once", id, t->n_tokens - 1);
-        }
+        SM_FAIL_IF(!t->tokens[id].is_set, SM_ERR_FORMAT, "id %d has no token: ids must be 0 to %d, each once", id,
+                   t->n_tokens - 1);
         if (t->tokens[id].n_bytes == 1 && t->tokens[id].is_learned) {
             t->byte_ids[*sm_token_bytes(t, id)] = id;
         }
     }
     for (int byte = 0; byte < SM_N_BYTES; byte++) {
-        if (t->byte_ids[byte] == SM_NO_ID) {
-            return sm_fail(SM_ERR_UNSUPPORTED, "no token for the byte 0x%02x: not a byte-level vocabulary", byte);
-        }
+        SM_FAIL_IF(t->byte_ids[byte] == SM_NO_ID, SM_ERR_UNSUPPORTED,
+                   "no token for the byte 0x%02x: not a byte-level vocabulary", byte);
     }
     return SM_OK;
 }

@@ -34,9 +34,7 @@ static inline sm_status sm_ids_reserve(sm_ids *list, size_t n) {
     }
     const size_t capacity = 2 * list->capacity > list->n + n ? 2 * list->capacity : list->n + n;
     int32_t *grown = realloc(list->ids, capacity * sizeof(*grown));
-    if (grown == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for %zu token ids", capacity);
-    }
+    SM_FAIL_IF(grown == NULL, SM_ERR_OOM, "no memory for %zu token ids", capacity);
     list->ids = grown;
     list->capacity = capacity;
     return SM_OK;

@@ -113,10 +113,8 @@ static sm_status split_merge(const reading *r, const char *text, size_t length, 
     const char *space = memchr(text, ' ', length);
     const size_t left_length = space != NULL ? (size_t)(space - text) : 0;
     const size_t right_length = space != NULL ? length - left_length - 1 : 0;
-    if (left_length == 0 || right_length == 0 || memchr(space + 1, ' ', right_length) != NULL) {
-        return sm_fail(SM_ERR_FORMAT, "%s: %s %lld is not two tokens with a space between them", r->path, m->unit,
-                       m->number);
-    }
+    SM_FAIL_IF(left_length == 0 || right_length == 0 || memchr(space + 1, ' ', right_length) != NULL, SM_ERR_FORMAT,
+               "%s: %s %lld is not two tokens with a space between them", r->path, m->unit, m->number);
     m->left = text;
     m->left_length = left_length;
     m->right = space + 1;
@@ -128,9 +126,7 @@ static sm_status split_merge(const reading *r, const char *text, size_t length, 
 static sm_status read_json_merges(const reading *r, const json_t *merges) {
     size_t i;
     json_t *value;
-    if (!json_is_array(merges)) {
-        return sm_fail(SM_ERR_FORMAT, "%s: model.merges is not an array", r->path);
-    }
+    SM_FAIL_IF(!json_is_array(merges), SM_ERR_FORMAT, "%s: model.merges is not an array", r->path);
     json_array_foreach(merges, i, value) {
         merge_text m = {.unit = "merge", .number = (long long)i};
         const json_t *left = json_array_get(value, 0);
@@ -204,11 +200,9 @@ static sm_status check_post_processor(const reading *r, const json_t *post) {
     if (post == NULL || json_is_null(post) || (type != NULL && strcmp(type, "ByteLevel") == 0) || is_plain_template) {
         return SM_OK;
     }
-    if (type == NULL || strcmp(type, "Sequence") != 0 || !json_is_array(steps)) {
-        return sm_fail(SM_ERR_UNSUPPORTED,
-                       "%s: post_processor is %.*s, which adds tokens; only tokenizers like GPT-2's are supported",
-                       r->path, MAX_SHOWN, type != NULL ? shown(type) : "of no type");
-    }
+    SM_FAIL_IF(type == NULL || strcmp(type, "Sequence") != 0 || !json_is_array(steps), SM_ERR_UNSUPPORTED,
+               "%s: post_processor is %.*s, which adds tokens; only tokenizers like GPT-2's are supported", r->path,
+               MAX_SHOWN, type != NULL ? shown(type) : "of no type");
     size_t i;
     json_t *step;
     json_array_foreach(steps, i, step) { SM_TRY(check_post_processor(r, step)); }
@@ -225,16 +219,12 @@ static sm_status check_kind(const reading *r, const json_t *root) {
     const json_t *model = json_object_get(root, "model");
     const char *cut_type = json_string_value(json_object_get(cuts, "type"));
     const char *model_type = json_string_value(json_object_get(model, "type"));
-    if (!json_is_object(model)) {
-        return sm_fail(SM_ERR_FORMAT, "%s: has no object 'model'", r->path);
-    }
-    if (model_type != NULL && strcmp(model_type, "BPE") != 0) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%s: a model of type '%.*s'; only BPE is supported", r->path, MAX_SHOWN,
-                       shown(model_type));
-    }
-    if (cut_type == NULL || strcmp(cut_type, "ByteLevel") != 0 || json_is_false(json_object_get(cuts, "use_regex"))) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%s: pre_tokenizer is not ByteLevel; only GPT-2's is supported", r->path);
-    }
+    SM_FAIL_IF(!json_is_object(model), SM_ERR_FORMAT, "%s: has no object 'model'", r->path);
+    SM_FAIL_IF(model_type != NULL && strcmp(model_type, "BPE") != 0, SM_ERR_UNSUPPORTED,
+               "%s: a model of type '%.*s'; only BPE is supported", r->path, MAX_SHOWN, shown(model_type));
+    SM_FAIL_IF(cut_type == NULL || strcmp(cut_type, "ByteLevel") != 0 ||
+                   json_is_false(json_object_get(cuts, "use_regex")),
+               SM_ERR_UNSUPPORTED, "%s: pre_tokenizer is not ByteLevel; only GPT-2's is supported", r->path);
     SM_TRY(sm_tokenizer_check_off(r->path, root, "", of_root));
     SM_TRY(sm_tokenizer_check_off(r->path, cuts, "pre_tokenizer.", of_cuts));
     SM_TRY(check_post_processor(r, json_object_get(root, "post_processor")));
@@ -261,10 +251,9 @@ static sm_status read_added_token(const reading *r, const json_t *token, const j
     const json_t *of_vocab = json_object_get(r->vocab, content);
     const json_int_t id = json_integer_value(of_vocab != NULL ? of_vocab : json_object_get(beyond, content));
     const json_t *listed = json_object_get(token, "id");
-    if (listed != NULL && json_integer_value(listed) != id) {
-        return sm_fail(SM_ERR_FORMAT, "%s: added token '%.*s' is listed with the id %lld, and would get %lld", r->path,
-                       MAX_SHOWN, shown(content), (long long)json_integer_value(listed), (long long)id);
-    }
+    SM_FAIL_IF(listed != NULL && json_integer_value(listed) != id, SM_ERR_FORMAT,
+               "%s: added token '%.*s' is listed with the id %lld, and would get %lld", r->path, MAX_SHOWN,
+               shown(content), (long long)json_integer_value(listed), (long long)id);
     if (is_added_as(r->tokenizer, id, content)) {
         return SM_OK;
     }
@@ -291,9 +280,7 @@ static sm_status read_root(reading *r, const json_t *root, const char *folder, c
     json_t *added;
     r->vocab = is_pair ? root : json_object_get(model, "vocab");
     SM_TRY(is_pair ? SM_OK : check_kind(r, root));
-    if (!json_is_object(r->vocab)) {
-        return sm_fail(SM_ERR_FORMAT, "%s: model.vocab is not an object", r->path);
-    }
+    SM_FAIL_IF(!json_is_object(r->vocab), SM_ERR_FORMAT, "%s: model.vocab is not an object", r->path);
     SM_TRY(sm_added_tokens_list(folder, r->path, is_pair ? NULL : root, &added));
     if (is_pair && json_object_get(root, SM_END_OF_TEXT) != NULL) { // GPT2Tokenizer's own
         json_array_append_new(added,
@@ -357,9 +344,8 @@ sm_status sm_tokenizer_read(const char *path, sm_tokenizer **tokenizer) {
     struct stat info;
     *tokenizer = NULL;
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
-        if (!find_files(path, first, second)) {
-            return sm_fail(SM_ERR_IO, "%s: holds no tokenizer.json, and no vocab.json with merges.txt", path);
-        }
+        SM_FAIL_IF(!find_files(path, first, second), SM_ERR_IO,
+                   "%s: holds no tokenizer.json, and no vocab.json with merges.txt", path);
         return read_files(path, first, second, tokenizer);
     }
     return read_files(NULL, path, "", tokenizer);

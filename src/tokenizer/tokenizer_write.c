@@ -139,9 +139,7 @@ static char *merges_text(const sm_tokenizer *t) {
 static sm_status begin(const char *folder, const char *name, char *text, sm_atomic_file **file) {
     char path[PATH_MAX];
     sm_status status = SM_OK;
-    if (text == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s/%s: no memory to write it", folder, name);
-    }
+    SM_FAIL_IF(text == NULL, SM_ERR_OOM, "%s/%s: no memory to write it", folder, name);
     if (snprintf(path, PATH_MAX, "%s/%s", folder, name) >= PATH_MAX) {
         status = sm_fail(SM_ERR_IO, "%s/%s: too long a path", folder, name);
     }

@@ -35,9 +35,7 @@ static sm_status grow_entries(sm_word_counts *w) {
     sm_word_counts grown = *w;
     grown.n_entries = w->n_entries > 0 ? 2 * w->n_entries : 1024;
     grown.entries = calloc(grown.n_entries, sizeof(*grown.entries));
-    if (grown.entries == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for %zu words", grown.n_entries);
-    }
+    SM_FAIL_IF(grown.entries == NULL, SM_ERR_OOM, "no memory for %zu words", grown.n_entries);
     for (size_t i = 0; i < w->n_entries; i++) {
         const sm_word *entry = &w->entries[i];
         if (entry->count > 0) {
@@ -55,9 +53,7 @@ static sm_status reserve_bytes(sm_word_counts *w, size_t n) {
     }
     const size_t capacity = 2 * w->capacity + n;
     uint8_t *grown = realloc(w->bytes, capacity);
-    if (grown == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for %zu bytes of words", capacity);
-    }
+    SM_FAIL_IF(grown == NULL, SM_ERR_OOM, "no memory for %zu bytes of words", capacity);
     w->bytes = grown;
     w->capacity = capacity;
     return SM_OK;
@@ -73,9 +69,7 @@ sm_status sm_word_counts_add(sm_word_counts *w, const uint8_t *bytes, size_t n_b
         entry->count += count;
         return SM_OK;
     }
-    if (n_bytes > UINT32_MAX) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%zu bytes without a space", n_bytes);
-    }
+    SM_FAIL_IF(n_bytes > UINT32_MAX, SM_ERR_UNSUPPORTED, "%zu bytes without a space", n_bytes);
     SM_TRY(reserve_bytes(w, n_bytes));
     memcpy(w->bytes + w->n_bytes, bytes, n_bytes);
     *entry = (sm_word){w->n_bytes, (uint32_t)n_bytes, hash, count};

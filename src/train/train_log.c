@@ -51,9 +51,8 @@ static sm_status append(const sm_train_log *log, const char *text, size_t n) {
         return cannot_write(log, errno);
     }
     sm_status status = write_all(log, text, n);
-    if (status != SM_OK && log->is_regular && ftruncate(log->file, before.st_size) != 0) {
-        return sm_fail(status, "%s; its last line is cut off", sm_error_message());
-    }
+    SM_FAIL_IF(status != SM_OK && log->is_regular && ftruncate(log->file, before.st_size) != 0, status,
+               "%s; its last line is cut off", sm_error_message());
     return status;
 }
 
@@ -79,9 +78,7 @@ static sm_status open_log(const char *flag, const char *path, int how, sm_train_
     *log = l;
     *l = (sm_train_log){.flag = flag, .path = path};
     sm_status status = sm_append_open(path, how, &l->file);
-    if (status != SM_OK) {
-        return sm_fail(status, "%s%s", flag, sm_error_message());
-    }
+    SM_FAIL_IF(status != SM_OK, status, "%s%s", flag, sm_error_message());
     if (fstat(l->file, &info) != 0) {
         return cannot_write(l, errno);
     }

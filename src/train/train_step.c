@@ -39,10 +39,8 @@ static sm_status next_load(sm_train_stepper *s, sm_train_step *result) {
     result->n_tokens = load->n_real_of_all;
     result->n_padding = s->global_batch * s->session->plan->T - load->n_real_of_all;
     for (int64_t i = 0; i < load->n_micro; i++) {
-        if (load->n_real[i] < 1) {
-            return sm_fail(SM_ERR_INVALID, "step %lld: micro-batch %lld of %s has no real token",
-                           (long long)result->step, (long long)i + 1, s->data_name);
-        }
+        SM_FAIL_IF(load->n_real[i] < 1, SM_ERR_INVALID, "step %lld: micro-batch %lld of %s has no real token",
+                   (long long)result->step, (long long)i + 1, s->data_name);
     }
     return SM_OK;
 }

@@ -55,11 +55,9 @@ sm_status sm_train_prepare(const sm_train_settings *s, sm_load_share *share, sm_
     const int64_t n_processes = sm_comm_size(s->comm);
     int64_t piece_rows;
     const int64_t n_pieces = count_pieces(&s->data, B, T, &piece_rows);
-    if (s->global_batch < 1 || s->global_batch % (B * n_processes) != 0) {
-        return sm_fail(SM_ERR_USAGE,
-                       "--global-batch: %lld sequences a step are no multiple of %lld processes with --batch-size %lld",
-                       (long long)s->global_batch, (long long)n_processes, (long long)B);
-    }
+    SM_FAIL_IF(s->global_batch < 1 || s->global_batch % (B * n_processes) != 0, SM_ERR_USAGE,
+               "--global-batch: %lld sequences a step are no multiple of %lld processes with --batch-size %lld",
+               (long long)s->global_batch, (long long)n_processes, (long long)B);
     SM_TRY(check_length(s, n_pieces * piece_rows));
     const int64_t stride = s->global_batch / piece_rows;
     *share = (sm_load_share){.tokens = s->data.tokens,
@@ -88,13 +86,11 @@ static sm_status set_validation(trainer *t) {
     }
     const int64_t n =
         sm_validation_batches(s->validation.tokens, s->validation.collation, s->session->plan->B, s->session->plan->T);
-    if (n == 0) {
-        return sm_fail(SM_ERR_INVALID,
-                       "--val-data: its %lld tokens are too few for one batch of %lld x %lld; make it of more text, or "
-                       "give a smaller --batch-size or --seq-len",
-                       (long long)sm_tokens_count(s->validation.tokens), (long long)s->session->plan->B,
-                       (long long)s->session->plan->T);
-    }
+    SM_FAIL_IF(n == 0, SM_ERR_INVALID,
+               "--val-data: its %lld tokens are too few for one batch of %lld x %lld; make it of more text, or "
+               "give a smaller --batch-size or --seq-len",
+               (long long)sm_tokens_count(s->validation.tokens), (long long)s->session->plan->B,
+               (long long)s->session->plan->T);
     t->validation = (sm_validation){.tokens = s->validation.tokens,
                                     .collation = s->validation.collation,
                                     .n_batches = s->val_batches > 0 && s->val_batches < n ? s->val_batches : n,
@@ -130,23 +126,17 @@ static sm_status set_steps(trainer *t, int64_t initial_step) {
     if (s->max_tokens > 0 && (double)s->max_tokens / step_tokens < (double)n_steps) {
         n_steps = (int64_t)((double)s->max_tokens / step_tokens);
     }
-    if (n_steps < 1 && s->max_tokens > 0 && (double)s->max_tokens < step_tokens) {
-        return sm_fail(SM_ERR_USAGE, "--tokens: %lld are fewer than one step's %.0f", (long long)s->max_tokens,
-                       step_tokens);
-    }
-    if (n_steps < 1) {
-        return sm_fail(
-            SM_ERR_USAGE,
-            "--epochs %lld: the data have %lld %s, and a step takes %lld (by -b, --accum and --global-batch); "
-            "give more epochs or data, or smaller steps",
-            (long long)s->max_epochs, (long long)t->share.order.n_sequences,
-            t->share.collation != NULL ? "batches of documents" : "sequences", (long long)t->share.stride);
-    }
+    SM_FAIL_IF(n_steps < 1 && s->max_tokens > 0 && (double)s->max_tokens < step_tokens, SM_ERR_USAGE,
+               "--tokens: %lld are fewer than one step's %.0f", (long long)s->max_tokens, step_tokens);
+    SM_FAIL_IF(n_steps < 1, SM_ERR_USAGE,
+               "--epochs %lld: the data have %lld %s, and a step takes %lld (by -b, --accum and --global-batch); "
+               "give more epochs or data, or smaller steps",
+               (long long)s->max_epochs, (long long)t->share.order.n_sequences,
+               t->share.collation != NULL ? "batches of documents" : "sequences", (long long)t->share.stride);
     int64_t last_token;
-    if (__builtin_add_overflow(initial_step, n_steps, &n_steps) ||
-        __builtin_mul_overflow(n_steps, step_positions, &last_token)) {
-        return sm_fail(SM_ERR_INVALID, "continues after step %lld; too many to count", (long long)initial_step);
-    }
+    SM_FAIL_IF(__builtin_add_overflow(initial_step, n_steps, &n_steps) ||
+                   __builtin_mul_overflow(n_steps, step_positions, &last_token),
+               SM_ERR_INVALID, "continues after step %lld; too many to count", (long long)initial_step);
     t->progress = (sm_train_progress){
         .first_step = initial_step, .step = initial_step, .n_steps = n_steps, .val_loss = NAN, .best_val_loss = NAN};
     t->stepper.schedule = sm_train_schedule(s, n_steps);

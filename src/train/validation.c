@@ -27,9 +27,7 @@ sm_status sm_session_copy_params(sm_session *from, sm_session *to) {
         most_elems = n_elems > most_elems ? n_elems : most_elems;
     }
     float *values = malloc((size_t)most_elems * sizeof *values + 1);
-    if (values == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for %lld weights", (long long)most_elems);
-    }
+    SM_FAIL_IF(values == NULL, SM_ERR_OOM, "no memory for %lld weights", (long long)most_elems);
     sm_status status = copy_params(from, to, values);
     free(values);
     return status;

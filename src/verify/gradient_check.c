@@ -174,9 +174,7 @@ static sm_status allocate(checker *c) {
     c->n_tokens = plan->B * plan->T;
     c->pieces = sm_calloc((size_t)count_pieces(plan) + 1, sizeof *c->pieces);
     c->targets = malloc((size_t)c->n_tokens * (sizeof *c->targets + 3 * sizeof *c->here));
-    if (c->targets == NULL) {
-        return sm_fail(SM_ERR_OOM, "gradient check: no memory for %lld tokens", (long long)c->n_tokens);
-    }
+    SM_FAIL_IF(c->targets == NULL, SM_ERR_OOM, "gradient check: no memory for %lld tokens", (long long)c->n_tokens);
     c->above = (float *)(c->targets + c->n_tokens);
     c->here = c->above + c->n_tokens;
     c->below = c->here + c->n_tokens;
@@ -349,10 +347,9 @@ static sm_status move_forth(checker *c, piece *p) {
         sum = add(sum, p->moves ? move_block(c, p, b) : look_at_block(c, p, b));
     }
     c->sqnorm += sum.sqnorm;
-    if (!isfinite(sum.sqnorm) || (p->is_last && c->sqnorm == 0)) {
-        return sm_fail(SM_ERR_MISMATCH, "wrong gradient: %s is %s; no speed is reported",
-                       c->session->plan->tensors[p->gradient].name, isfinite(sum.sqnorm) ? "zero" : "not finite");
-    }
+    SM_FAIL_IF(!isfinite(sum.sqnorm) || (p->is_last && c->sqnorm == 0), SM_ERR_MISMATCH,
+               "wrong gradient: %s is %s; no speed is reported", c->session->plan->tensors[p->gradient].name,
+               isfinite(sum.sqnorm) ? "zero" : "not finite");
     c->sqnorm = p->is_last ? 0 : c->sqnorm;
     c->sum = add(c->sum, sum);
     return p->moves ? sm_session_write_part(c->session, p->value, p->first_elem, n, c->moved) : SM_OK;
@@ -468,12 +465,10 @@ static sm_status try_sizes(checker *c, double loss, sm_gradient_check *best) {
         }
         agrees |= this_agrees;
     }
-    if (!agrees) {
-        return sm_fail(SM_ERR_MISMATCH,
-                       "wrong gradient: the loss changes by %.6g along the gradient, and the gradient predicts %.6g "
-                       "(relative difference %.2g, allowed %.2g); no speed is reported",
-                       best->found, best->predicted, best->error, best->tolerance);
-    }
+    SM_FAIL_IF(!agrees, SM_ERR_MISMATCH,
+               "wrong gradient: the loss changes by %.6g along the gradient, and the gradient predicts %.6g "
+               "(relative difference %.2g, allowed %.2g); no speed is reported",
+               best->found, best->predicted, best->error, best->tolerance);
     return SM_OK;
 }
 

@@ -158,9 +158,7 @@ static sm_status open_reference(const subject *of, sm_precision precision, sm_de
     const sm_step_settings none = {0};
     sm_plan *plan = NULL;
     int32_t *ids = malloc(3 * (size_t)(s.B * s.T) * sizeof *ids);
-    if (ids == NULL) {
-        return sm_fail(SM_ERR_OOM, "loss check: no memory for %lld tokens", (long long)(s.B * s.T));
-    }
+    SM_FAIL_IF(ids == NULL, SM_ERR_OOM, "loss check: no memory for %lld tokens", (long long)(s.B * s.T));
     for (int64_t b = 0; b < s.B; b++) {
         const int64_t first = first_token(whole, &s, b);
         memcpy(ids + b * s.T, of->tokens + first, (size_t)s.T * sizeof *ids);
@@ -188,9 +186,7 @@ static sm_status copy_params(sm_session *from, sm_session *to) {
     sm_status status = SM_OK;
     const sm_plan *plan = to->plan;
     float *part = malloc(PART_ELEMS * sizeof *part);
-    if (part == NULL) {
-        return sm_fail(SM_ERR_OOM, "loss check: no memory for a copy of %d elements", PART_ELEMS);
-    }
+    SM_FAIL_IF(part == NULL, SM_ERR_OOM, "loss check: no memory for a copy of %d elements", PART_ELEMS);
     for (int i = 0; i < plan->n_tensors; i++) {
         const sm_tensor *t = &plan->tensors[i];
         const bool is_whole = t->memory == NULL;
@@ -261,13 +257,11 @@ static sm_status judge(const losses *l, bool together, sm_loss_check *result) {
         result->error = largest_difference(l->n, l->got, l->want);
         result->tolerance = tolerance_f32;
     }
-    if (!(result->error <= result->tolerance) || !isfinite(result->tolerance)) {
-        return sm_fail(SM_ERR_MISMATCH,
-                       "wrong loss: %.6f where the reference has %.6f (%s %.2g, allowed is %.2g); no speed is reported",
-                       result->loss, result->loss_reference,
-                       together ? "tokens' differ by, in the root mean square," : "one token's differs by",
-                       result->error, result->tolerance);
-    }
+    SM_FAIL_IF(!(result->error <= result->tolerance) || !isfinite(result->tolerance), SM_ERR_MISMATCH,
+               "wrong loss: %.6f where the reference has %.6f (%s %.2g, allowed is %.2g); no speed is reported",
+               result->loss, result->loss_reference,
+               together ? "tokens' differ by, in the root mean square," : "one token's differs by", result->error,
+               result->tolerance);
     return SM_OK;
 }
 
@@ -298,12 +292,10 @@ static sm_status compare_with_batch(const sm_plan *plan, const slice *s, const f
     const double mean_of_drawn = sums[1] / n[1];
     const double spread = sqrt(fmax(0, squares / n[0] - mean_of_all * mean_of_all));
     const double allowed = most_standard_errors * spread / sqrt(n[1]) + tolerance_f32 * fmax(1, fabs(mean_of_all));
-    if (!(fabs(mean_of_all - mean_of_drawn) <= allowed)) {
-        return sm_fail(SM_ERR_MISMATCH,
-                       "wrong loss: its mean over the first %lld tokens of all %lld sequences is %.6f, of those that "
-                       "the reference agrees with %.6f (chance allows %.2g); no speed is reported",
-                       (long long)s->T, (long long)plan->B, mean_of_all, mean_of_drawn, allowed);
-    }
+    SM_FAIL_IF(!(fabs(mean_of_all - mean_of_drawn) <= allowed), SM_ERR_MISMATCH,
+               "wrong loss: its mean over the first %lld tokens of all %lld sequences is %.6f, of those that "
+               "the reference agrees with %.6f (chance allows %.2g); no speed is reported",
+               (long long)s->T, (long long)plan->B, mean_of_all, mean_of_drawn, allowed);
     return SM_OK;
 }
 
@@ -312,9 +304,7 @@ static sm_status device_losses(sm_session *session, const subject *of, float *go
     const sm_plan *plan = session->plan;
     const slice s = of->slice;
     float *all = malloc((size_t)(plan->B * plan->T) * sizeof *all);
-    if (all == NULL) {
-        return sm_fail(SM_ERR_OOM, "loss check: no memory for %lld losses", (long long)(plan->B * plan->T));
-    }
+    SM_FAIL_IF(all == NULL, SM_ERR_OOM, "loss check: no memory for %lld losses", (long long)(plan->B * plan->T));
     sm_status status = sm_session_read(session, plan->losses, plan->B * plan->T, all);
     for (int64_t b = 0; b < s.B && status == SM_OK; b++) {
         memcpy(got + b * s.T, all + first_token(plan, &s, b), (size_t)s.T * sizeof *got);
@@ -374,9 +364,7 @@ sm_status sm_check_loss(sm_session *session, const sm_model_config *config, doub
              together ? "together" : "each");
     losses l = {.n = s.B * s.T};
     l.got = malloc(3 * (size_t)l.n * sizeof *l.got);
-    if (l.got == NULL) {
-        return sm_fail(SM_ERR_OOM, "loss check: no memory for %lld losses", (long long)l.n);
-    }
+    SM_FAIL_IF(l.got == NULL, SM_ERR_OOM, "loss check: no memory for %lld losses", (long long)l.n);
     l.want = l.got + l.n;
     l.want_rounded = l.want + l.n;
     SM_TRY_GOTO(sm_session_synchronize(session));

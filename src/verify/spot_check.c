@@ -131,10 +131,9 @@ static sm_status compare_inputs(spot *s, int op) {
     for (int k = 0; k < SM_MAX_IN; k++) {
         uint64_t digest;
         SM_TRY(digest_input(s, k, &digest));
-        if (digest != s->inputs[k]) {
-            return sm_fail(SM_ERR_MISMATCH, "wrong result: %s (op %d) wrote to its input %s; no speed is reported",
-                           sm_op_name(s->op.kind), op, sm_op_get_info(s->op.kind)->in[k].name);
-        }
+        SM_FAIL_IF(digest != s->inputs[k], SM_ERR_MISMATCH,
+                   "wrong result: %s (op %d) wrote to its input %s; no speed is reported", sm_op_name(s->op.kind), op,
+                   sm_op_get_info(s->op.kind)->in[k].name);
     }
     return SM_OK;
 }
@@ -171,12 +170,10 @@ static sm_status look_after(sm_spot_check *c, sm_session *session, int op) {
         c->result.error = s->error;
         snprintf(c->result.error_at, sizeof c->result.error_at, "%s %s, op %d", sm_op_name(kind), s->operand, op);
     }
-    if (!(s->error <= 1)) {
-        return sm_fail(SM_ERR_MISMATCH,
-                       "wrong result: %s of %s (op %d) differs from the expected result of its inputs by %.3g "
-                       "times the allowed rounding; no speed is reported",
-                       s->operand, sm_op_name(kind), op, s->error);
-    }
+    SM_FAIL_IF(!(s->error <= 1), SM_ERR_MISMATCH,
+               "wrong result: %s of %s (op %d) differs from the expected result of its inputs by %.3g "
+               "times the allowed rounding; no speed is reported",
+               s->operand, sm_op_name(kind), op, s->error);
     end_look(s);
     return SM_OK;
 }
@@ -201,11 +198,9 @@ static sm_status after(void *ctx, sm_session *session, int op) {
 static sm_status require_skipped(sm_spot_check *c, sm_session *session, unsigned phases) {
     int64_t n_skipped = 0;
     SM_TRY(sm_session_skipped(session, &n_skipped));
-    if (c->is_infinite && (phases & SM_RUN_NO_UPDATES) == 0 && n_skipped == c->n_skipped) {
-        return sm_fail(SM_ERR_MISMATCH,
-                       "wrong result: a gradient is not finite, and the step was not skipped; no speed "
-                       "is reported");
-    }
+    SM_FAIL_IF(c->is_infinite && (phases & SM_RUN_NO_UPDATES) == 0 && n_skipped == c->n_skipped, SM_ERR_MISMATCH,
+               "wrong result: a gradient is not finite, and the step was not skipped; no speed "
+               "is reported");
     c->is_infinite = false;
     return SM_OK;
 }

@@ -244,9 +244,7 @@ static sm_status add_part(sm_update_check *c, const sm_plan *plan, int tensor, i
     *p = (part){.tensor = tensor, .seed = c->seed, .run_elems = run_elems};
     p->n = n_sampled(p, n_elems);
     p->before = calloc((size_t)p->n * 2, sizeof *p->before);
-    if (p->before == NULL) {
-        return sm_fail(SM_ERR_OOM, "update check: no memory for %lld elements", (long long)p->n);
-    }
+    SM_FAIL_IF(p->before == NULL, SM_ERR_OOM, "update check: no memory for %lld elements", (long long)p->n);
     p->after = p->before + p->n;
     c->part_of[tensor] = c->n_parts++;
     return SM_OK;
@@ -519,10 +517,9 @@ static sm_status compare_copies(const sm_update_check *c, sm_session *session, f
         SM_TRY(read_part(session, p, copy, copied));
         sm_dtype_round_trip(session->plan->dtype, p->n, p->after);
         for (int64_t k = 0; k < p->n; k++) {
-            if (!(copied[k] == p->after[k])) {
-                return sm_fail(SM_ERR_MISMATCH, "wrong update: %s is not its weights, rounded; no speed is reported",
-                               session->plan->tensors[copy].name);
-            }
+            SM_FAIL_IF(!(copied[k] == p->after[k]), SM_ERR_MISMATCH,
+                       "wrong update: %s is not its weights, rounded; no speed is reported",
+                       session->plan->tensors[copy].name);
         }
     }
     return SM_OK;
@@ -581,9 +578,8 @@ static sm_status compare_skipped(const sm_update_check *c, const sm_plan *plan, 
     for (int i = 0; i < c->n_parts; i++) {
         const part *p = &c->parts[i];
         const sm_tensor *t = &plan->tensors[p->tensor];
-        if (is_lasting(t) && memcmp(p->before, p->after, (size_t)p->n * sizeof *p->before) != 0) {
-            return sm_fail(SM_ERR_MISMATCH, "wrong update: the step is skipped, and %s is not as it was", t->name);
-        }
+        SM_FAIL_IF(is_lasting(t) && memcmp(p->before, p->after, (size_t)p->n * sizeof *p->before) != 0, SM_ERR_MISMATCH,
+                   "wrong update: the step is skipped, and %s is not as it was", t->name);
     }
     snprintf(result->how, sizeof result->how, "the step was skipped, and left weights and state as they were");
     return SM_OK;
@@ -621,9 +617,7 @@ static sm_status check_update(sm_update_check *c, sm_session *session, double gr
     }
     describe(c, session->plan, result);
     float *room = malloc((size_t)largest * sizeof *room);
-    if (room == NULL) {
-        return sm_fail(SM_ERR_OOM, "update check: no memory for %lld elements", (long long)largest);
-    }
+    SM_FAIL_IF(room == NULL, SM_ERR_OOM, "update check: no memory for %lld elements", (long long)largest);
     sm_status status =
         was_skipped ? compare_skipped(c, session->plan, result) : run_reference(c, session, norm, room, result);
     status = status == SM_OK ? compare_copies(c, session, room) : status;

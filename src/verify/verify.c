@@ -123,9 +123,8 @@ static sm_status allocate_buffers(op_case *c) {
     c->values[DEVICE] = malloc((size_t)largest * sizeof(double));
     c->values[REFERENCE] = malloc((size_t)largest * sizeof(double));
     c->raw = malloc((size_t)largest * sizeof(double));
-    if (c->values[DEVICE] == NULL || c->values[REFERENCE] == NULL || c->raw == NULL) {
-        return sm_fail(SM_ERR_OOM, "verify %s %s: no memory for its values", sm_op_name(c->kind), c->text);
-    }
+    SM_FAIL_IF(c->values[DEVICE] == NULL || c->values[REFERENCE] == NULL || c->raw == NULL, SM_ERR_OOM,
+               "verify %s %s: no memory for its values", sm_op_name(c->kind), c->text);
     return SM_OK;
 }
 

@@ -248,9 +248,7 @@ static sm_status compare_tensors(checker *check, const char *what, const char *p
         for (int side = 0; side < N_SIDES; side++) {
             sm_session *session = check->session[side];
             int tensor = sm_plan_find_tensor(session->plan, name);
-            if (tensor == SM_NO_TENSOR) {
-                return sm_fail(SM_ERR_INTERNAL, "verify: the plan has no tensor %s", name);
-            }
+            SM_FAIL_IF(tensor == SM_NO_TENSOR, SM_ERR_INTERNAL, "verify: the plan has no tensor %s", name);
             SM_TRY(sm_session_synchronize(session));
             SM_TRY(sm_session_read(session, tensor, n_values, check->values[side]));
             SM_TRY(prefix[0] != '\0' ? unscale(session, n_values, check->values[side]) : SM_OK);
@@ -303,9 +301,8 @@ static sm_status allocate_values(checker *check) {
     size_t size_bytes = (size_t)largest_param(check->session[DEVICE]->plan) * sizeof(float);
     check->values[DEVICE] = malloc(size_bytes);
     check->values[REFERENCE] = malloc(size_bytes);
-    if (check->values[DEVICE] == NULL || check->values[REFERENCE] == NULL) {
-        return sm_fail(SM_ERR_OOM, "verify: no memory for %zu bytes of weights", size_bytes);
-    }
+    SM_FAIL_IF(check->values[DEVICE] == NULL || check->values[REFERENCE] == NULL, SM_ERR_OOM,
+               "verify: no memory for %zu bytes of weights", size_bytes);
     return SM_OK;
 }
 

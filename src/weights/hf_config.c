@@ -27,12 +27,8 @@ static sm_status find_model(const char *path, const json_t *root, const sm_model
     const json_t *type = json_object_get(root, "model_type");
     const char *name = json_string_value(type);
     char known[256];
-    if (type == NULL) {
-        return sm_fail(SM_ERR_FORMAT, "%s: has no model_type", path);
-    }
-    if (name == NULL) {
-        return sm_fail(SM_ERR_FORMAT, "%s: model_type is not a string", path);
-    }
+    SM_FAIL_IF(type == NULL, SM_ERR_FORMAT, "%s: has no model_type", path);
+    SM_FAIL_IF(name == NULL, SM_ERR_FORMAT, "%s: model_type is not a string", path);
     for (int i = 0; i < sm_model_count(); i++) {
         if (strcmp(name, sm_model_at(i)->hf_model_type) == 0) {
             *model = sm_model_at(i);
@@ -53,11 +49,9 @@ static sm_status check_architectures(const char *path, const json_t *root, const
         for (int k = 0; name != NULL && k < 2 && model->hf_architectures[k] != NULL; k++) {
             is_known |= strcmp(name, model->hf_architectures[k]) == 0;
         }
-        if (!is_known) {
-            return sm_fail(
-                SM_ERR_UNSUPPORTED, "%s: architectures has '%.64s'; of model_type '%s' only '%s' is supported", path,
-                name != NULL && sm_is_printable(name) ? name : "?", model->hf_model_type, model->hf_architectures[0]);
-        }
+        SM_FAIL_IF(
+            !is_known, SM_ERR_UNSUPPORTED, "%s: architectures has '%.64s'; of model_type '%s' only '%s' is supported",
+            path, name != NULL && sm_is_printable(name) ? name : "?", model->hf_model_type, model->hf_architectures[0]);
     }
     return SM_OK;
 }

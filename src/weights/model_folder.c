@@ -31,9 +31,7 @@ struct sm_model_folder {
 
 static sm_status join(const char *dir, const char *name, char path[PATH_MAX]) {
     int length = snprintf(path, PATH_MAX, "%s/%s", dir, name);
-    if (length < 0 || length >= PATH_MAX) {
-        return sm_fail(SM_ERR_IO, "%.100s...: the path is too long", dir);
-    }
+    SM_FAIL_IF(length < 0 || length >= PATH_MAX, SM_ERR_IO, "%.100s...: the path is too long", dir);
     return SM_OK;
 }
 
@@ -81,9 +79,8 @@ static sm_status find(const char *dir, sm_model_file file, char path[PATH_MAX], 
 
 sm_status sm_model_folder_find(const char *dir, sm_model_file file, char path[PATH_MAX], bool *found) {
     struct stat info;
-    if (stat(dir, &info) == 0 && !S_ISDIR(info.st_mode)) {
-        return sm_fail(SM_ERR_INVALID, "%s: is a file; give the folder that holds it, with its config.json", dir);
-    }
+    SM_FAIL_IF(stat(dir, &info) == 0 && !S_ISDIR(info.st_mode), SM_ERR_INVALID,
+               "%s: is a file; give the folder that holds it, with its config.json", dir);
     int lock = lock_folder(dir, LOCK_SH);
     sm_status status = find(dir, file, path, found);
     unlock_folder(lock);
@@ -159,9 +156,7 @@ static sm_status set_paths(const char *dir, sm_model_folder *folder) {
     while (length > 1 && dir[length - 1] == '/') {
         length--;
     }
-    if (length == 0 || length >= PATH_MAX) {
-        return sm_fail(SM_ERR_IO, "'%.100s' is not the name of a folder; give another", dir);
-    }
+    SM_FAIL_IF(length == 0 || length >= PATH_MAX, SM_ERR_IO, "'%.100s' is not the name of a folder; give another", dir);
     memcpy(folder->dir, dir, length);
     folder->is_new = stat(folder->dir, &info) != 0 && errno == ENOENT;
     if (folder->is_new) {
@@ -197,19 +192,16 @@ static sm_status take_permissions(const sm_model_folder *folder) {
         SM_TRY(join(folder->temporary, file_names[i], from));
         SM_TRY(join(folder->dir, file_names[i], to));
         SM_TRY(sm_atomic_check(to, &permissions));
-        if (permissions != 0 && chmod(from, permissions) != 0 && errno != ENOENT) {
-            return sm_fail(SM_ERR_IO, "%s: cannot set permissions: %s", to, strerror(errno));
-        }
+        SM_FAIL_IF(permissions != 0 && chmod(from, permissions) != 0 && errno != ENOENT, SM_ERR_IO,
+                   "%s: cannot set permissions: %s", to, strerror(errno));
     }
     return SM_OK;
 }
 
 // The rename that makes the new state current.
 static sm_status switch_state(sm_model_folder *folder) {
-    if (rename(folder->temporary, folder->saved) != 0) {
-        return sm_fail(SM_ERR_IO, "%s: cannot rename the temporary folder to %s: %s", folder->dir, folder->saved,
-                       strerror(errno));
-    }
+    SM_FAIL_IF(rename(folder->temporary, folder->saved) != 0, SM_ERR_IO,
+               "%s: cannot rename the temporary folder to %s: %s", folder->dir, folder->saved, strerror(errno));
     free(folder->temporary);
     folder->temporary = NULL;
     return sync_names(folder->dir, folder->saved);

@@ -79,10 +79,8 @@ static void optimizer_slots(const sm_plan *plan, slot_list *list) { slots_of(pla
 // A buffer for the largest slot.
 static sm_status allocate_values(const char *path, const slot_list *list, float **values) {
     *values = malloc((size_t)list->max_elems * sizeof **values);
-    if (*values == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for its largest tensor, %lld elements", path,
-                       (long long)list->max_elems);
-    }
+    SM_FAIL_IF(*values == NULL, SM_ERR_OOM, "%s: no memory for its largest tensor, %lld elements", path,
+               (long long)list->max_elems);
     return SM_OK;
 }
 
@@ -172,15 +170,12 @@ static sm_status match_entry(const char *path, const sm_safetensors_entry *entry
     if (!has_shape(entry, s)) {
         return fail_shape(path, entry, s);
     }
-    if (s->is_bytes ? entry->dtype != SM_ST_U8 : !sm_safetensors_is_float(entry->dtype)) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%s: tensor '%s' is %s, not %s", path, entry->name,
-                       sm_safetensors_dtype_name(entry->dtype), s->is_bytes ? "U8" : "a floating type");
-    }
+    SM_FAIL_IF(s->is_bytes ? entry->dtype != SM_ST_U8 : !sm_safetensors_is_float(entry->dtype), SM_ERR_UNSUPPORTED,
+               "%s: tensor '%s' is %s, not %s", path, entry->name, sm_safetensors_dtype_name(entry->dtype),
+               s->is_bytes ? "U8" : "a floating type");
     const sm_safetensors_entry **place = is_tied_head ? &list->head : &s->entry;
-    if (*place != NULL) {
-        return sm_fail(SM_ERR_FORMAT, "%s: tensors '%s' and '%s' are the same parameter", path, (*place)->name,
-                       entry->name);
-    }
+    SM_FAIL_IF(*place != NULL, SM_ERR_FORMAT, "%s: tensors '%s' and '%s' are the same parameter", path, (*place)->name,
+               entry->name);
     *place = entry;
     return SM_OK;
 }
@@ -207,10 +202,8 @@ static sm_status check_tied_head(const char *path, const sm_safetensors *file, c
         const sm_safetensors_entry there = piece_of(s->entry, first, n);
         SM_TRY(sm_safetensors_read(file, &here, mine));
         SM_TRY(sm_safetensors_read(file, &there, tied));
-        if (memcmp(mine, tied, (size_t)n * sizeof *mine) != 0) {
-            return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' is not '%s', to which config.json says it is tied", path,
-                           head->name, s->name);
-        }
+        SM_FAIL_IF(memcmp(mine, tied, (size_t)n * sizeof *mine) != 0, SM_ERR_FORMAT,
+                   "%s: tensor '%s' is not '%s', to which config.json says it is tied", path, head->name, s->name);
     }
     return SM_OK;
 }
@@ -225,9 +218,8 @@ static sm_status match_file(const char *path, const sm_safetensors *file, const 
         tied->entry = list->head;
     }
     for (int i = 0; i < list->n_slots; i++) {
-        if (list->slots[i].entry == NULL && !list->slots[i].may_be_missing) {
-            return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' is missing", path, list->slots[i].name);
-        }
+        SM_FAIL_IF(list->slots[i].entry == NULL && !list->slots[i].may_be_missing, SM_ERR_FORMAT,
+                   "%s: tensor '%s' is missing", path, list->slots[i].name);
     }
     return has_both ? check_tied_head(path, file, list->head, tied) : SM_OK;
 }
@@ -264,10 +256,9 @@ sm_status sm_weights_read_config(const char *dir, sm_model_config *config) {
 static sm_status check_same_config(const char *dir, const sm_model_config *config) {
     sm_model_config on_disk;
     SM_TRY(sm_weights_read_config(dir, &on_disk));
-    if (on_disk.model != config->model) {
-        return sm_fail(SM_ERR_INVALID, "%s/config.json: is of a %s, but the model is built as %s", dir,
-                       on_disk.model->title, config->model->title);
-    }
+    SM_FAIL_IF(on_disk.model != config->model, SM_ERR_INVALID,
+               "%s/config.json: is of a %s, but the model is built as %s", dir, on_disk.model->title,
+               config->model->title);
     on_disk = sm_model_told(&on_disk);
     const sm_model_config built = sm_model_told(config);
 #define X(type, member, ...)                                                                                           \
@@ -286,12 +277,11 @@ static sm_status fail_missing(const char *dir) {
                                          "flax_model.msgpack"};
     char path[PATH_MAX];
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        if (snprintf(path, sizeof path, "%s/%s", dir, others[i]) < (int)sizeof path && access(path, F_OK) == 0) {
-            return sm_fail(SM_ERR_UNSUPPORTED,
-                           "%s: is not read, and there is no model.safetensors; let transformers write one: "
-                           "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)",
-                           path);
-        }
+        SM_FAIL_IF(snprintf(path, sizeof path, "%s/%s", dir, others[i]) < (int)sizeof path && access(path, F_OK) == 0,
+                   SM_ERR_UNSUPPORTED,
+                   "%s: is not read, and there is no model.safetensors; let transformers write one: "
+                   "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)",
+                   path);
     }
     return sm_fail(SM_ERR_IO, "%s: has no model.safetensors, and no model.safetensors.index.json with its parts", dir);
 }
@@ -325,10 +315,9 @@ static sm_status read_step(const char *path, const sm_safetensors *file, int64_t
     char *end = NULL;
     errno = 0;
     *step = text != NULL ? strtoll(text, &end, 10) : 0;
-    if (text == NULL || text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || *step > MAX_STEP) {
-        return sm_fail(SM_ERR_FORMAT, "%s: its metadata has no 'step', a whole number from 0 to %lld", path,
-                       (long long)MAX_STEP);
-    }
+    SM_FAIL_IF(text == NULL || text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || *step > MAX_STEP,
+               SM_ERR_FORMAT, "%s: its metadata has no 'step', a whole number from 0 to %lld", path,
+               (long long)MAX_STEP);
     return SM_OK;
 }
 
@@ -351,12 +340,10 @@ static sm_status check_scaler(const char *path, sm_session *session, int64_t ste
     }
     const float scale = state[SM_SCALER_SCALE];
     const float skipped = state[SM_SCALER_SKIPPED];
-    if (!(scale > 0 && isfinite(scale) && state[SM_SCALER_GOOD] >= 0 && skipped >= 0 &&
-          skipped <= (float)steps_taken)) {
-        return sm_fail(SM_ERR_FORMAT,
-                       "%s: tensor '" SM_SCALER_NAME "': a scale of %g, %g good steps and %g skipped cannot be", path,
-                       (double)scale, (double)state[SM_SCALER_GOOD], (double)skipped);
-    }
+    SM_FAIL_IF(
+        !(scale > 0 && isfinite(scale) && state[SM_SCALER_GOOD] >= 0 && skipped >= 0 && skipped <= (float)steps_taken),
+        SM_ERR_FORMAT, "%s: tensor '" SM_SCALER_NAME "': a scale of %g, %g good steps and %g skipped cannot be", path,
+        (double)scale, (double)state[SM_SCALER_GOOD], (double)skipped);
     return SM_OK;
 }
 
@@ -386,9 +373,8 @@ static sm_status load_optimizer(const char *dir, const sm_model *model, const ch
     if (!found) {
         return SM_OK;
     }
-    if (session->plan->optimizer == NULL) {
-        return sm_fail(SM_ERR_INVALID, "%s: is an optimizer's state, but the plan has no optimizer", path);
-    }
+    SM_FAIL_IF(session->plan->optimizer == NULL, SM_ERR_INVALID,
+               "%s: is an optimizer's state, but the plan has no optimizer", path);
     SM_TRY_GOTO(sm_safetensors_open(path, &file));
     SM_TRY_GOTO(read_step(path, file, &steps_taken));
     SM_TRY_GOTO(check_digest(path, file, model_digest));

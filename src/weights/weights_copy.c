@@ -75,9 +75,7 @@ sm_status sm_weights_copy_help(sm_session *session) {
         most_elems = n_elems > most_elems ? n_elems : most_elems;
     }
     float *values = malloc((size_t)most_elems * sizeof *values + 1);
-    if (values == NULL) {
-        return sm_fail(SM_ERR_OOM, "checkpoints: no memory to send %lld elements", (long long)most_elems);
-    }
+    SM_FAIL_IF(values == NULL, SM_ERR_OOM, "checkpoints: no memory to send %lld elements", (long long)most_elems);
     for (int i = 0; i < plan->n_tensors && status == SM_OK; i++) {
         if (is_copied(&plan->tensors[i]) && plan->tensors[i].is_sharded) {
             status = sm_session_read(session, i, plan->tensors[i].real_elems, values);

@@ -10,9 +10,8 @@ enum { GPT2_VOCAB = 50257 };
 static const sm_config_rule rules[] = {
 // GELU has five names
 #define X(CODE, name, f, slope) ", \"" #name "\""
-    {"activation_function",
-     "[\"gelu_new\", \"gelu_pytorch_tanh\", \"gelu_python_tanh\", \"gelu_fast\", "
-     "\"gelu_accurate\"" SM_ACTIVATION_PAIRS(X) "]"},
+    {"activation_function", "[\"gelu_new\", \"gelu_pytorch_tanh\", \"gelu_python_tanh\", \"gelu_fast\", "
+                            "\"gelu_accurate\"" SM_ACTIVATION_PAIRS(X) "]"},
 #undef X
     {"add_cross_attention", "[false]"},
     {"scale_attn_by_inverse_layer_idx", "[false]"},
@@ -34,10 +33,9 @@ sm_status gpt2_read_config(const char *path, const json_t *root, sm_model_config
     SM_TRY(read_size(path, root, "hidden_size", "n_embd", &config->d_model));
     SM_TRY(read_size(path, root, "num_hidden_layers", "n_layer", &config->n_layer));
     SM_TRY(read_size(path, root, "num_attention_heads", "n_head", &config->n_head));
-    if (config->d_model % config->n_head != 0) {
-        return sm_fail(SM_ERR_INVALID, "%s: n_embd %lld does not divide into n_head %lld heads", path,
-                       (long long)config->d_model, (long long)config->n_head);
-    }
+    SM_FAIL_IF(config->d_model % config->n_head != 0, SM_ERR_INVALID,
+               "%s: n_embd %lld does not divide into n_head %lld heads", path, (long long)config->d_model,
+               (long long)config->n_head);
     const char *activation = json_string_value(json_object_get(root, "activation_function"));
     config->activation = SM_ACTIVATION_GELU;
     for (int a = 0; a < SM_ACTIVATION_COUNT && activation != NULL; a++) {
