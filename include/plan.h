@@ -156,6 +156,7 @@ typedef struct {
 
 sm_plan *sm_plan_new(sm_dtype data_type);
 void sm_plan_free(sm_plan *plan); // NULL is fine
+SM_OWNABLE(sm_plan, sm_plan_free)
 
 // The dtype in this plan of an operand of that type in the table of op kinds.
 sm_dtype sm_plan_operand_dtype(const sm_plan *plan, sm_operand_type type);

@@ -97,9 +97,9 @@ extern void (*sm_no_memory_note)(const char *line); // prints that line; NULL: t
 #define SM_AT_END(function) __attribute__((cleanup(function))) // calls it with the variable's address
 #define SM_FREED            SM_AT_END(sm_free_at)
 #define SM_CLOSED           SM_AT_END(sm_close_at)
-#define SM_OWN(type)        SM_AT_END(type##_at) type
+#define SM_OWN(type)        SM_AT_END(release_##type) type
 #define SM_OWNABLE(type, release) \
-    static inline void type##_at(type **variable) { release(*variable); }
+    static inline void release_##type(type **variable) { release(*variable); }
 void sm_free_at(void *variable); // the address of a pointer
 void sm_close_at(int *variable); // of a descriptor; -1: none
 

@@ -100,7 +100,7 @@ sm_status cli_encode_text(const char *flag, const sm_tokenizer *tokenizer, const
                 return sm_fail(SM_ERR_INVALID, "%s: a byte 0x%02x, but the model knows only %lld tokens", flag,
                                (uint8_t)*text, (long long)vocab);
             }
-            SM_TRY(sm_ids_append(ids, (uint8_t)*text));
+            sm_ids_append(ids, (uint8_t)*text);
         }
         return SM_OK;
     }

@@ -153,7 +153,9 @@ static sm_status encode(const evaluation *e, sm_text_source *source, sm_text_blo
         for (size_t i = 0; i < block->n_parts; i++) {
             const sm_text_part *part = &block->parts[i];
             SM_TRY(sm_encoder_encode(e->encoder, block->text + part->offset, part->n_bytes, ids));
-            SM_TRY(part->ends_document && separator != SM_NO_ID ? sm_ids_append(ids, separator) : SM_OK);
+            if (part->ends_document && separator != SM_NO_ID) {
+                sm_ids_append(ids, separator);
+            }
         }
     } while (block->n_parts > 0);
     ids->n -= ids->n > 0 && separator != SM_NO_ID;

@@ -62,7 +62,7 @@ static sm_status continue_text(const continuation *c, const cli_options *o, doub
         if (c->tokenizer != NULL && id == c->tokenizer->end_of_text) {
             break;
         }
-        SM_TRY(sm_ids_append(c->ids, id));
+        sm_ids_append(c->ids, id);
         SM_TRY(put_id(c, id));
     }
     return SM_OK;
@@ -76,7 +76,7 @@ static sm_status generate(const cli_options *o, const cli_trained *model, sm_ids
     int64_t n;
     SM_TRY(cli_encode_text("--prompt", model->tokenizer, o->generate.prompt, model->config.vocab, ids));
     if (model->tokenizer != NULL && ids->n == 0 && model->tokenizer->end_of_text != SM_NO_ID) {
-        SM_TRY(sm_ids_append(ids, model->tokenizer->end_of_text)); // the beginning of a document
+        sm_ids_append(ids, model->tokenizer->end_of_text); // the beginning of a document
     }
     if (ids->n == 0) {
         return sm_fail(SM_ERR_USAGE, "--prompt: empty; give a text to continue");

@@ -1,6 +1,8 @@
 // atomic_file.c: temporary name, fsync, rename, fsync of the folder.
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,8 +42,14 @@ sm_status sm_atomic_check(const char *path, mode_t *permissions) {
     return SM_OK;
 }
 
-// Frees the struct; its temporary and descriptor are closed or were never made.
-static void release(sm_atomic_file *file) {
+void sm_atomic_close(sm_atomic_file *file) {
+    if (file == NULL) {
+        return;
+    }
+    if (file->temporary != NULL) { // which a commit renames
+        sm_temporary_remove(file->temporary);
+    }
+    sm_close_at(&file->fd); // then: closing releases the lock on the temporary
     sm_digester_close(file->digester);
     free(file->temporary);
     free(file->path);
@@ -49,27 +57,19 @@ static void release(sm_atomic_file *file) {
 }
 
 sm_status sm_atomic_open(const char *path, sm_atomic_file **file) {
-    sm_status status = SM_OK;
     mode_t permissions;
     *file = NULL;
     SM_TRY(sm_atomic_check(path, &permissions));
-
-    sm_atomic_file *f = sm_calloc(1, sizeof *f);
+    SM_OWN(sm_atomic_file) *f = sm_calloc(1, sizeof *f);
+    f->fd = -1;
     f->path = sm_strdup(path);
-    SM_TRY_GOTO(sm_temporary_file(path, &f->temporary, &f->fd));
+    SM_TRY(sm_temporary_file(path, &f->temporary, &f->fd));
     if (permissions != 0 && fchmod(f->fd, permissions) != 0) {
-        status = fail_errno("set permissions", path, errno);
-        sm_atomic_abandon(f);
-        return status;
+        return fail_errno("set permissions", path, errno);
     }
     *file = f;
+    f = NULL;
     return SM_OK;
-
-cleanup:
-    if (f != NULL) {
-        release(f);
-    }
-    return status;
 }
 
 // Starts writing to disk early, so that the final fsync is short.
@@ -108,75 +108,63 @@ void sm_atomic_take_digest(sm_atomic_file *file, char digest[SM_FILE_DIGEST_SIZE
 }
 
 sm_status sm_sync_folder_of(const char *path) {
-    char *folder = sm_strdup(path);
+    SM_FREED char *folder = sm_strdup(path);
     char *slash = strrchr(folder, '/');
     if (slash != NULL) {
         slash[slash == folder ? 1 : 0] = '\0';
     }
-    int fd = open(slash != NULL ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    free(folder);
+    SM_CLOSED int fd = open(slash != NULL ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) {
         return fail_errno("open the folder of", path, errno);
     }
-    bool failed = fsync(fd) != 0 && errno != EINVAL; // EINVAL: the file system cannot
-    int error = errno;
-    close(fd);
-    return failed ? fail_errno("sync the folder of", path, error) : SM_OK;
+    if (fsync(fd) != 0 && errno != EINVAL) { // EINVAL: the file system cannot
+        return fail_errno("sync the folder of", path, errno);
+    }
+    return SM_OK;
 }
 
 sm_status sm_atomic_commit(sm_atomic_file *file) {
-    sm_status status = SM_OK;
     if (fsync(file->fd) != 0) {
-        status = fail_errno("write", file->path, errno);
-    } else if (rename(file->temporary, file->path) != 0) {
-        status = fail_errno("rename the temporary file to it", file->path, errno);
+        return fail_errno("write", file->path, errno);
     }
-    if (status != SM_OK) {
-        sm_atomic_abandon(file);
-        return status;
+    if (rename(file->temporary, file->path) != 0) {
+        return fail_errno("rename the temporary file to it", file->path, errno);
     }
+    free(file->temporary);
+    file->temporary = NULL;
     if (file->digester != NULL) {
         sm_digester_text(file->digester, file->digest);
     }
-    status = sm_sync_folder_of(file->path);
-    close(file->fd); // last: closing releases the lock on the temporary
-    release(file);
-    return status;
-}
-
-void sm_atomic_abandon(sm_atomic_file *file) {
-    if (file == NULL) {
-        return;
-    }
-    sm_temporary_remove(file->temporary);
-    close(file->fd);
-    release(file);
+    return sm_sync_folder_of(file->path);
 }
 
 sm_status sm_atomic_write_all(const char *path, const void *data, size_t size_bytes) {
-    sm_atomic_file *file;
+    SM_OWN(sm_atomic_file) *file = NULL;
     SM_TRY(sm_atomic_open(path, &file));
-    sm_status status = sm_atomic_write(file, data, size_bytes);
-    if (status != SM_OK) {
-        sm_atomic_abandon(file);
-        return status;
-    }
+    SM_TRY(sm_atomic_write(file, data, size_bytes));
     return sm_atomic_commit(file);
 }
 
+sm_status sm_make_path(char *path, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(path, PATH_MAX, format, arguments);
+    va_end(arguments);
+    SM_FAIL_IF(length < 0 || length >= PATH_MAX, SM_ERR_IO, "%.100s...: the path is too long", path);
+    return SM_OK;
+}
+
 sm_status sm_make_folder(const char *path) {
+    struct stat info;
     if (mkdir(path, 0777) == 0) {
         return SM_OK;
     }
-    int error = errno;
-    struct stat info;
-    if (error == EEXIST && stat(path, &info) == 0) {
-        if (S_ISDIR(info.st_mode)) {
-            return SM_OK;
-        }
-        return sm_fail(SM_ERR_IO, "%s: cannot make the folder: a file has that name", path);
+    const int error = errno;
+    if (error != EEXIST || stat(path, &info) != 0) {
+        return fail_errno("make the folder", path, error);
     }
-    return fail_errno("make the folder", path, error);
+    SM_FAIL_IF(!S_ISDIR(info.st_mode), SM_ERR_IO, "%s: cannot make the folder: a file has that name", path);
+    return SM_OK;
 }
 
 sm_status sm_append_open(const char *path, int how, int *fd) {

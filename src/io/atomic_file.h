@@ -23,20 +23,24 @@ sm_status sm_atomic_check(const char *path, mode_t *permissions);
 // a folder, a device or a pipe is refused. SM_ERR_IO names the path and the reason.
 sm_status sm_atomic_open(const char *path, sm_atomic_file **file);
 
-// Appends. After a failure (such as a full disk) only abandon is valid.
+// Appends. After a failure (such as a full disk) only close is valid.
 sm_status sm_atomic_write(sm_atomic_file *file, const void *data, size_t size_bytes);
 
 // Computes the digest of all bytes written after this call; commit stores it in *digest.
 void sm_atomic_take_digest(sm_atomic_file *file, char digest[SM_FILE_DIGEST_SIZE]);
 
-// Completes the file. `file` and the temporary are gone afterwards, also after a failure.
+// Completes the file.
 sm_status sm_atomic_commit(sm_atomic_file *file);
 
-// Removes the temporary; `path` is unchanged. NULL is fine.
-void sm_atomic_abandon(sm_atomic_file *file);
+// Without a commit, `path` is unchanged. The temporary is gone. NULL is fine.
+void sm_atomic_close(sm_atomic_file *file);
+SM_OWNABLE(sm_atomic_file, sm_atomic_close)
 
 // Opens, writes and commits a whole file.
 sm_status sm_atomic_write_all(const char *path, const void *data, size_t size_bytes);
+
+// The path that a format makes, at most PATH_MAX - 1 bytes. SM_ERR_IO: longer.
+sm_status sm_make_path(char *path, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 // Makes the name durable after a rename to `path`.
 sm_status sm_sync_folder_of(const char *path);

@@ -48,43 +48,29 @@ void sm_bytes_digest(const void *data, size_t size_bytes, char text[SM_FILE_DIGE
     set_text(XXH3_64bits(data, size_bytes), text);
 }
 
-static sm_status add_bytes(sm_digester *digester, int fd, const char *path, int64_t size_bytes) {
-    enum { PART_BYTES = 1 << 18 };
-    char *part = sm_malloc(PART_BYTES);
-    sm_status status = SM_OK;
-    for (int64_t at = 0; at < size_bytes && status == SM_OK; at += PART_BYTES) {
-        const size_t n = size_bytes - at < PART_BYTES ? (size_t)(size_bytes - at) : PART_BYTES;
-        status = sm_input_read(fd, path, at, part, n);
-        if (status == SM_OK) {
-            sm_digester_add(digester, part, n);
-        }
-    }
-    free(part);
-    return status;
-}
-
 static sm_status add_file(sm_digester *digester, const char *path, int64_t *size_bytes) {
-    int fd;
+    enum { PART_BYTES = 1 << 18 };
+    SM_FREED char *part = sm_malloc(PART_BYTES);
+    SM_CLOSED int fd = -1;
     SM_TRY(sm_input_open(path, &fd, size_bytes));
-    const sm_status status = add_bytes(digester, fd, path, *size_bytes);
-    close(fd);
-    return status;
+    for (int64_t at = 0; at < *size_bytes; at += PART_BYTES) {
+        const size_t n = *size_bytes - at < PART_BYTES ? (size_t)(*size_bytes - at) : PART_BYTES;
+        SM_TRY(sm_input_read(fd, path, at, part, n));
+        sm_digester_add(digester, part, n);
+    }
+    return SM_OK;
 }
 
 sm_status sm_files_digest(char *const *paths, int64_t n_paths, char text[SM_FILE_DIGEST_SIZE], int64_t *size_bytes) {
-    sm_digester *digester = sm_digester_open();
-    sm_status status = SM_OK;
+    SM_OWN(sm_digester) *digester = sm_digester_open();
     *size_bytes = 0;
-    for (int64_t i = 0; i < n_paths && status == SM_OK; i++) {
-        int64_t file_bytes = 0;
-        status = add_file(digester, paths[i], &file_bytes);
+    for (int64_t i = 0; i < n_paths; i++) {
+        int64_t file_bytes;
+        SM_TRY(add_file(digester, paths[i], &file_bytes));
         *size_bytes += file_bytes;
     }
-    if (status == SM_OK) {
-        sm_digester_text(digester, text);
-    }
-    sm_digester_close(digester);
-    return status;
+    sm_digester_text(digester, text);
+    return SM_OK;
 }
 
 sm_status sm_file_digest(const char *path, char text[SM_FILE_DIGEST_SIZE], int64_t *size_bytes) {

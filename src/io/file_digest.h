@@ -18,6 +18,7 @@ sm_digester *sm_digester_open(void);
 void sm_digester_add(sm_digester *digester, const void *data, size_t size_bytes);
 void sm_digester_text(const sm_digester *digester, char text[SM_FILE_DIGEST_SIZE]); // of the bytes so far
 void sm_digester_close(sm_digester *digester);                                      // NULL is fine
+SM_OWNABLE(sm_digester, sm_digester_close)
 
 void sm_bytes_digest(const void *data, size_t size_bytes, char text[SM_FILE_DIGEST_SIZE]);
 

@@ -17,23 +17,15 @@ static bool is_lfs_pointer(int fd) {
 
 sm_status sm_input_open(const char *path, int *fd, int64_t *size_bytes) {
     // Without O_NONBLOCK, opening a pipe without a writer would block before fstat can detect it.
-    int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    SM_CLOSED int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     SM_FAIL_IF(opened < 0, SM_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
     struct stat info;
-    sm_status status = SM_OK;
-    if (fstat(opened, &info) != 0) {
-        status = sm_fail(SM_ERR_IO, "%s: cannot read: %s", path, strerror(errno));
-    } else if (!S_ISREG(info.st_mode)) {
-        status = sm_fail(SM_ERR_IO, "%s: not a regular file", path);
-    } else if (is_lfs_pointer(opened)) {
-        status = sm_fail(SM_ERR_FORMAT, "%s: a Git LFS pointer: fetch the file (git lfs pull)", path);
-    }
-    if (status != SM_OK) {
-        close(opened);
-        return status;
-    }
+    SM_FAIL_IF(fstat(opened, &info) != 0, SM_ERR_IO, "%s: cannot read: %s", path, strerror(errno));
+    SM_FAIL_IF(!S_ISREG(info.st_mode), SM_ERR_IO, "%s: not a regular file", path);
+    SM_FAIL_IF(is_lfs_pointer(opened), SM_ERR_FORMAT, "%s: a Git LFS pointer: fetch the file (git lfs pull)", path);
     *fd = opened;
     *size_bytes = info.st_size;
+    opened = -1;
     return SM_OK;
 }
 
@@ -54,16 +46,31 @@ sm_status sm_input_read(int fd, const char *path, int64_t offset_bytes, void *da
     return SM_OK;
 }
 
+sm_status sm_input_whole(const char *path, int64_t most_bytes, char **text, size_t *size_bytes) {
+    SM_CLOSED int fd = -1;
+    int64_t n = 0;
+    *text = NULL;
+    SM_TRY(sm_input_open(path, &fd, &n));
+    SM_FAIL_IF(n > most_bytes, SM_ERR_FORMAT, "%s: %lld bytes are too long; such a file has at most %lld", path,
+               (long long)n, (long long)most_bytes);
+    SM_FREED char *whole = malloc((size_t)n + 1);
+    SM_FAIL_IF(whole == NULL, SM_ERR_OOM, "%s: no memory for its %lld bytes", path, (long long)n);
+    SM_TRY(sm_input_read(fd, path, 0, whole, (size_t)n));
+    whole[n] = '\0';
+    *size_bytes = (size_t)n;
+    *text = whole;
+    whole = NULL;
+    return SM_OK;
+}
+
 sm_status sm_input_file(const char *path, FILE **file) {
-    int fd;
+    SM_CLOSED int fd = -1;
     int64_t size_bytes;
     *file = NULL;
     SM_TRY(sm_input_open(path, &fd, &size_bytes));
     *file = fdopen(fd, "r");
-    if (*file == NULL) {
-        close(fd);
-        return sm_fail(SM_ERR_OOM, "%s: no memory to read it", path);
-    }
+    SM_FAIL_IF(*file == NULL, SM_ERR_OOM, "%s: no memory to read it", path);
+    fd = -1;
     return SM_OK;
 }
 
@@ -74,36 +81,35 @@ static sm_status check_pipe(const char *path, FILE *file) {
     SM_FAIL_IF(n == 0, SM_ERR_IO, "%s: an empty pipe without a writer; start the program that writes to it first",
                path);
     SM_FAIL_IF(n < 0 && errno != EAGAIN, SM_ERR_IO, "%s: cannot read: %s", path, strerror(errno));
-    return n < 0 || ungetc((unsigned char)first, file) != EOF ? SM_OK : sm_fail(SM_ERR_OOM, "%s: no memory", path);
+    SM_FAIL_IF(n > 0 && ungetc((unsigned char)first, file) == EOF, SM_ERR_OOM, "%s: no memory", path);
+    return SM_OK;
+}
+
+static void close_stream(FILE **file) {
+    if (*file != NULL) {
+        fclose(*file);
+    }
 }
 
 sm_status sm_input_stream(const char *path, FILE **file) {
     struct stat info;
-    sm_status status = SM_OK;
     *file = NULL;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &info) != 0 || (*file = fdopen(fd, "r")) == NULL) {
-        status = sm_fail(SM_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
-    } else if (S_ISDIR(info.st_mode)) {
-        status = sm_fail(SM_ERR_IO, "%s: cannot read: %s", path, strerror(EISDIR));
-    } else if (S_ISCHR(info.st_mode) || S_ISBLK(info.st_mode)) {
-        status = sm_fail(SM_ERR_IO, "%s: a device; give a file or a pipe", path);
-    } else if (S_ISFIFO(info.st_mode)) {
-        status = check_pipe(path, *file);
-    }
-    if (status == SM_OK && fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK) != 0) {
-        status = sm_fail(SM_ERR_IO, "%s: cannot read: %s", path, strerror(errno));
-    }
-    if (status != SM_OK && *file != NULL) {
-        fclose(*file);
-        *file = NULL;
-    } else if (status != SM_OK && fd >= 0) {
-        close(fd);
-    }
-    return status;
+    SM_CLOSED int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    SM_AT_END(close_stream) FILE *stream = NULL;
+    SM_FAIL_IF(fd < 0 || fstat(fd, &info) != 0 || (stream = fdopen(fd, "r")) == NULL, SM_ERR_IO, "%s: cannot open: %s",
+               path, strerror(errno));
+    fd = -1; // the stream's
+    SM_FAIL_IF(S_ISDIR(info.st_mode), SM_ERR_IO, "%s: cannot read: %s", path, strerror(EISDIR));
+    SM_FAIL_IF(S_ISCHR(info.st_mode) || S_ISBLK(info.st_mode), SM_ERR_IO, "%s: a device; give a file or a pipe", path);
+    SM_TRY(S_ISFIFO(info.st_mode) ? check_pipe(path, stream) : SM_OK);
+    SM_FAIL_IF(fcntl(fileno(stream), F_SETFL, fcntl(fileno(stream), F_GETFL) & ~O_NONBLOCK) != 0, SM_ERR_IO,
+               "%s: cannot read: %s", path, strerror(errno));
+    *file = stream;
+    stream = NULL;
+    return SM_OK;
 }
 
-static sm_status read_whole(const char *path, FILE *file, size_t most_bytes, char **text, size_t *size_bytes) {
+static sm_status read_stream(const char *path, FILE *file, size_t most_bytes, char **text, size_t *size_bytes) {
     struct stat info;
     const bool is_known = fstat(fileno(file), &info) == 0 && S_ISREG(info.st_mode); // of a pipe the size is not
     for (size_t capacity = 1 << 16;; capacity = 2 * capacity < most_bytes + 2 ? 2 * capacity : most_bytes + 2) {
@@ -122,17 +128,15 @@ static sm_status read_whole(const char *path, FILE *file, size_t most_bytes, cha
 }
 
 sm_status sm_input_text(const char *path, size_t most_bytes, char **text, size_t *size_bytes) {
-    FILE *file;
+    SM_AT_END(close_stream) FILE *file = NULL;
+    SM_FREED char *whole = NULL;
     *text = NULL;
     *size_bytes = 0;
     SM_TRY(sm_input_stream(path, &file));
-    const sm_status status = read_whole(path, file, most_bytes, text, size_bytes);
-    fclose(file);
-    if (status != SM_OK) {
-        free(*text);
-        *text = NULL;
-    }
-    return status;
+    SM_TRY(read_stream(path, file, most_bytes, &whole, size_bytes));
+    *text = whole;
+    whole = NULL;
+    return SM_OK;
 }
 
 bool sm_is_printable(const char *text) {

@@ -1,4 +1,4 @@
-// json_text.c: measures the text, or the file, first, and then allocates one buffer.
+// json_text.c: see json_text.h.
 #include "src/io/json_text.h"
 
 #include <errno.h>
@@ -53,39 +53,17 @@ static void keep_odd_numbers(char *text, size_t size_bytes) {
 }
 
 sm_status sm_json_read(const char *path, int64_t max_bytes, json_t **root) {
-    *root = NULL;
-    int fd;
-    int64_t size_bytes;
-    SM_TRY(sm_input_open(path, &fd, &size_bytes));
-    sm_status status = SM_OK;
-    char *text = NULL;
+    SM_FREED char *text = NULL;
+    size_t size_bytes;
     json_error_t error;
-    if (size_bytes > max_bytes) {
-        status = sm_fail(SM_ERR_FORMAT, "%s: %lld bytes are too long; such a file has at most %lld", path,
-                         (long long)size_bytes, (long long)max_bytes);
-        goto cleanup;
-    }
-    text = malloc((size_t)size_bytes + 1);
-    if (text == NULL) {
-        status = sm_fail(SM_ERR_OOM, "%s: no memory for its %lld bytes", path, (long long)size_bytes);
-        goto cleanup;
-    }
-    SM_TRY_GOTO(sm_input_read(fd, path, 0, text, (size_t)size_bytes));
-    text[size_bytes] = '\0';
-    const size_t mark_bytes = sm_mark_bytes(text, (size_t)size_bytes);
-    keep_odd_numbers(text, (size_t)size_bytes);
-    *root = json_loadb(text + mark_bytes, (size_t)size_bytes - mark_bytes, JSON_REJECT_DUPLICATES, &error);
-    if (*root == NULL) {
-        status = sm_fail(SM_ERR_FORMAT, "%s: not JSON: %s, line %d", path,
-                         sm_is_printable(error.text) ? error.text : "control character", error.line);
-    } else if (!json_is_object(*root)) {
-        json_decref(*root);
-        *root = NULL;
-        status = sm_fail(SM_ERR_FORMAT, "%s: not a JSON object", path);
-    }
-
-cleanup:
-    free(text);
-    close(fd);
-    return status;
+    *root = NULL;
+    SM_TRY(sm_input_whole(path, max_bytes, &text, &size_bytes));
+    const size_t mark_bytes = sm_mark_bytes(text, size_bytes);
+    keep_odd_numbers(text, size_bytes);
+    json_auto_t *read = json_loadb(text + mark_bytes, size_bytes - mark_bytes, JSON_REJECT_DUPLICATES, &error);
+    SM_FAIL_IF(read == NULL, SM_ERR_FORMAT, "%s: not JSON: %s, line %d", path,
+               sm_is_printable(error.text) ? error.text : "control character", error.line);
+    SM_FAIL_IF(!json_is_object(read), SM_ERR_FORMAT, "%s: not a JSON object", path);
+    *root = json_incref(read);
+    return SM_OK;
 }

@@ -153,10 +153,14 @@ static int compare_extents(const void *left, const void *right) {
     return a->end_bytes < b->end_bytes ? -1 : a->end_bytes > b->end_bytes;
 }
 
-// Each tensor must begin where the one before it ends.
-static sm_status check_sorted(const sm_safetensors *file, const sm_safetensors_entry *const *sorted) {
-    int64_t covered_bytes = 0;
+static sm_status check_cover(const sm_safetensors *file) {
+    SM_FREED const sm_safetensors_entry **sorted = sm_malloc(((size_t)file->n_entries + 1) * sizeof(*sorted));
     for (int i = 0; i < file->n_entries; i++) {
+        sorted[i] = &file->entries[i];
+    }
+    qsort(sorted, (size_t)file->n_entries, sizeof(*sorted), compare_extents);
+    int64_t covered_bytes = 0;
+    for (int i = 0; i < file->n_entries; i++) { // each must begin where the one before it ends
         const sm_safetensors_entry *entry = sorted[i];
         SM_FAIL_IF(entry->begin_bytes < covered_bytes, SM_ERR_FORMAT, "%s: the data of tensors '%s' and '%s' overlap",
                    file->path, sorted[i - 1]->name, entry->name);
@@ -168,17 +172,6 @@ static sm_status check_sorted(const sm_safetensors *file, const sm_safetensors_e
     SM_FAIL_IF(covered_bytes != file->data_bytes, SM_ERR_FORMAT, "%s: the tensors cover %lld of %lld bytes of data",
                file->path, (long long)covered_bytes, (long long)file->data_bytes);
     return SM_OK;
-}
-
-static sm_status check_cover(const sm_safetensors *file) {
-    const sm_safetensors_entry **sorted = sm_malloc(((size_t)file->n_entries + 1) * sizeof(*sorted));
-    for (int i = 0; i < file->n_entries; i++) {
-        sorted[i] = &file->entries[i];
-    }
-    qsort(sorted, (size_t)file->n_entries, sizeof(*sorted), compare_extents);
-    sm_status status = check_sorted(file, sorted);
-    free(sorted);
-    return status;
 }
 
 static sm_status parse_header(sm_safetensors *file, const char *text, int64_t size_bytes) {
@@ -203,43 +196,38 @@ static sm_status read_header(sm_safetensors *file, int64_t file_bytes) {
     SM_FAIL_IF(length > (uint64_t)MAX_HEADER_BYTES, SM_ERR_FORMAT,
                "%s: a header of %llu bytes is longer than the %lld that are allowed", file->path,
                (unsigned long long)length, (long long)MAX_HEADER_BYTES);
-    char *text = malloc(length);
+    SM_FREED char *text = malloc(length);
     SM_FAIL_IF(text == NULL, SM_ERR_OOM, "%s: no memory for a header of %llu bytes", file->path,
                (unsigned long long)length);
     file->data_offset = LENGTH_BYTES + (int64_t)length;
     file->data_bytes = file_bytes - file->data_offset;
-    sm_status status = sm_input_read(file->fd, file->path, LENGTH_BYTES, text, length);
-    if (status == SM_OK) {
-        status = parse_header(file, text, (int64_t)length);
-    }
-    free(text);
-    return status;
+    SM_TRY(sm_input_read(file->fd, file->path, LENGTH_BYTES, text, length));
+    return parse_header(file, text, (int64_t)length);
+}
+
+static sm_safetensors *new_file(const char *path) {
+    sm_safetensors *file = sm_calloc(1, sizeof *file);
+    file->path = sm_strdup(path);
+    file->fd = -1;
+    return file;
 }
 
 sm_status sm_safetensors_open(const char *path, sm_safetensors **file) {
-    sm_status status = SM_OK;
     int64_t file_bytes;
     *file = NULL;
-    sm_safetensors *f = sm_calloc(1, sizeof *f);
-    f->path = sm_strdup(path);
-    f->fd = -1;
-    SM_TRY_GOTO(sm_input_open(path, &f->fd, &file_bytes));
-    SM_TRY_GOTO(read_header(f, file_bytes));
+    SM_OWN(sm_safetensors) *f = new_file(path);
+    SM_TRY(sm_input_open(path, &f->fd, &file_bytes));
+    SM_TRY(read_header(f, file_bytes));
     *file = f;
+    f = NULL;
     return SM_OK;
-
-cleanup:
-    sm_safetensors_close(f);
-    return status;
 }
 
 void sm_safetensors_close(sm_safetensors *file) {
     if (file == NULL) {
         return;
     }
-    if (file->fd >= 0) {
-        close(file->fd);
-    }
+    sm_close_at(&file->fd);
     for (int i = 0; i < file->n_parts; i++) {
         sm_safetensors_close(file->parts[i]);
     }
@@ -278,8 +266,7 @@ static sm_status open_part(sm_safetensors *file, const char *name) {
     char path[PATH_MAX];
     const char *slash = strrchr(file->path, '/');
     const int n_folder = slash != NULL ? (int)(slash + 1 - file->path) : 0;
-    SM_FAIL_IF(snprintf(path, sizeof path, "%.*s%s", n_folder, file->path, name) >= (int)sizeof path, SM_ERR_IO,
-               "%.100s...: the path is too long", file->path);
+    SM_TRY(sm_make_path(path, "%.*s%s", n_folder, file->path, name));
     const sm_status status = sm_safetensors_open(path, &file->parts[file->n_parts]);
     SM_FAIL_IF(status == SM_ERR_IO, status, "%s; it is a part of the model that %s lists", sm_error_message(),
                file->path);
@@ -302,55 +289,41 @@ static int compare_names(const void *left, const void *right) {
 
 static sm_status open_parts(sm_safetensors *file, json_t *names) {
     const size_t n = json_object_size(names);
-    const char **sorted = sm_calloc(n, sizeof(*sorted));
+    SM_FREED const char **sorted = sm_calloc(n, sizeof(*sorted));
     size_t i = 0;
     const char *name;
     json_t *part;
-    sm_status status = SM_OK;
     file->parts = sm_calloc(n, sizeof(*file->parts));
     file->part_paths = sm_calloc(n, sizeof(*file->part_paths));
     json_object_foreach(names, name, part) { sorted[i++] = name; }
     qsort(sorted, n, sizeof(*sorted), compare_names);
-    for (i = 0; i < n && status == SM_OK; i++) {
-        status = open_part(file, sorted[i]);
-        if (status == SM_OK) {
-            json_object_set(names, sorted[i], file->parts[i]->header);
-        }
+    for (i = 0; i < n; i++) {
+        SM_TRY(open_part(file, sorted[i]));
+        json_object_set(names, sorted[i], file->parts[i]->header);
     }
-    free(sorted);
-    return status;
+    return SM_OK;
 }
 
 sm_status sm_safetensors_open_index(const char *path, sm_safetensors **file) {
     enum { MAX_INDEX_BYTES = 1 << 26 };
-    sm_status status = SM_OK;
-    json_t *index = NULL;
-    json_t *parts = json_object(); // headers by name
+    json_auto_t *index = NULL;
+    json_auto_t *parts = json_object(); // headers by name
     const char *tensor;
     json_t *name;
-    sm_safetensors *f = sm_calloc(1, sizeof *f);
     *file = NULL;
-    f->path = sm_strdup(path);
-    f->fd = -1;
-    SM_TRY_GOTO(sm_json_read(path, MAX_INDEX_BYTES, &index));
+    SM_OWN(sm_safetensors) *f = new_file(path);
+    SM_TRY(sm_json_read(path, MAX_INDEX_BYTES, &index));
     json_t *map = json_object_get(index, "weight_map");
-    SM_TRY_GOTO(list_parts(path, map, parts));
-    SM_TRY_GOTO(open_parts(f, parts));
+    SM_TRY(list_parts(path, map, parts));
+    SM_TRY(open_parts(f, parts));
     json_object_foreach(map, tensor, name) {
-        if (json_object_get(json_object_get(parts, json_string_value(name)), tensor) == NULL) {
-            status = sm_fail(SM_ERR_FORMAT, "%s: tensor '%.100s' is not in %s, as it says", path,
-                             sm_is_printable(tensor) ? tensor : "?", json_string_value(name));
-            goto cleanup;
-        }
+        SM_FAIL_IF(json_object_get(json_object_get(parts, json_string_value(name)), tensor) == NULL, SM_ERR_FORMAT,
+                   "%s: tensor '%.100s' is not in %s, as it says", path, sm_is_printable(tensor) ? tensor : "?",
+                   json_string_value(name));
     }
     *file = f;
     f = NULL;
-
-cleanup:
-    sm_safetensors_close(f);
-    json_decref(parts);
-    json_decref(index);
-    return status;
+    return SM_OK;
 }
 
 const char *sm_safetensors_name(const sm_safetensors *file) { return file->path; }
@@ -420,33 +393,22 @@ struct sm_safetensors_writer {
     int64_t written_bytes;
 };
 
-static json_t *shape_to_json(const sm_safetensors_spec *spec) {
-    json_t *shape = json_array();
-    bool complete = shape != NULL;
-    for (int i = 0; i < spec->n_dims; i++) {
-        complete = json_array_append_new(shape, json_integer(spec->dims[i])) == 0 && complete;
-    }
-    if (!complete) {
-        json_decref(shape);
-        return NULL;
-    }
-    return shape;
-}
-
 // Adds the description of one tensor at *at_bytes of the data, and advances *at_bytes.
 static sm_status describe(const char *path, json_t *header, const sm_safetensors_spec *spec, sm_safetensors_dtype dtype,
                           int64_t *at_bytes) {
     int64_t begin = *at_bytes;
     int64_t size = dtypes[dtype].bits / 8;
     bool fits = true;
+    json_t *shape = json_array();
+    json_t *info = json_pack("{s:s, s:o}", "dtype", dtypes[dtype].name, "shape", shape);
+    json_object_set_new(header, spec->name, info);
     for (int i = 0; i < spec->n_dims; i++) {
+        json_array_append_new(shape, json_integer(spec->dims[i]));
         fits = fits && !__builtin_mul_overflow(size, spec->dims[i], &size);
     }
     fits = fits && !__builtin_add_overflow(begin, size, at_bytes);
     SM_FAIL_IF(!fits, SM_ERR_INVALID, "%s: tensor '%s': its size overflows", path, spec->name);
-    json_t *info = json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtypes[dtype].name, "shape", shape_to_json(spec),
-                             "data_offsets", (json_int_t)begin, (json_int_t)*at_bytes);
-    json_object_set_new(header, spec->name, info);
+    json_object_set_new(info, "data_offsets", json_pack("[I, I]", (json_int_t)begin, (json_int_t)*at_bytes));
     return SM_OK;
 }
 
@@ -467,18 +429,13 @@ static sm_status build_header(const char *path, const sm_safetensors_spec *specs
 
 // Writes length and header; trailing spaces align the data to 8 bytes.
 static sm_status write_header(sm_safetensors_writer *writer, const json_t *header) {
-    char *text = json_dumps(header, JSON_COMPACT);
+    SM_FREED char *text = json_dumps(header, JSON_COMPACT);
     size_t size_bytes = strlen(text);
     size_t padding = (8 - size_bytes % 8) % 8;
     uint64_t length = size_bytes + padding;
-    sm_status status;
-    SM_TRY_GOTO(sm_atomic_write(writer->file, &length, sizeof length));
-    SM_TRY_GOTO(sm_atomic_write(writer->file, text, size_bytes));
-    SM_TRY_GOTO(sm_atomic_write(writer->file, "        ", padding));
-
-cleanup:
-    free(text);
-    return status;
+    SM_TRY(sm_atomic_write(writer->file, &length, sizeof length));
+    SM_TRY(sm_atomic_write(writer->file, text, size_bytes));
+    return sm_atomic_write(writer->file, "        ", padding);
 }
 
 sm_status sm_safetensors_create(const char *path, const sm_safetensors_spec *specs, int n_specs,
@@ -489,25 +446,19 @@ sm_status sm_safetensors_create(const char *path, const sm_safetensors_spec *spe
 sm_status sm_safetensors_create_mixed(const char *path, const sm_safetensors_spec *specs, int n_specs, int n_floats,
                                       const sm_safetensors_pair *metadata, int n_metadata, char *digest,
                                       sm_safetensors_writer **writer) {
-    sm_status status = SM_OK;
     *writer = NULL;
-    json_t *header = json_object();
-    sm_safetensors_writer *w = sm_calloc(1, sizeof *w);
+    json_auto_t *header = json_object();
+    SM_OWN(sm_safetensors_writer) *w = sm_calloc(1, sizeof *w);
     w->path = sm_strdup(path);
-    SM_TRY_GOTO(build_header(path, specs, n_specs, n_floats, metadata, n_metadata, header, &w->size_bytes));
-    SM_TRY_GOTO(sm_atomic_open(path, &w->file));
+    SM_TRY(build_header(path, specs, n_specs, n_floats, metadata, n_metadata, header, &w->size_bytes));
+    SM_TRY(sm_atomic_open(path, &w->file));
     if (digest != NULL) {
         sm_atomic_take_digest(w->file, digest);
     }
-    SM_TRY_GOTO(write_header(w, header));
+    SM_TRY(write_header(w, header));
     *writer = w;
-
-cleanup:
-    json_decref(header);
-    if (status != SM_OK) {
-        sm_safetensors_abandon(w);
-    }
-    return status;
+    w = NULL;
+    return SM_OK;
 }
 
 sm_status sm_safetensors_append_bytes(sm_safetensors_writer *writer, const void *bytes, int64_t size_bytes) {
@@ -525,27 +476,16 @@ sm_status sm_safetensors_append(sm_safetensors_writer *writer, const float *valu
     return sm_safetensors_append_bytes(writer, values, size_bytes);
 }
 
-static void free_writer(sm_safetensors_writer *writer) {
-    free(writer->path);
-    free(writer);
-}
-
 sm_status sm_safetensors_finish(sm_safetensors_writer *writer) {
-    if (writer->written_bytes != writer->size_bytes) {
-        sm_status status = sm_fail(SM_ERR_INTERNAL, "%s: %lld of %lld bytes were written", writer->path,
-                                   (long long)writer->written_bytes, (long long)writer->size_bytes);
-        sm_safetensors_abandon(writer);
-        return status;
-    }
-    sm_status status = sm_atomic_commit(writer->file);
-    free_writer(writer);
-    return status;
+    SM_FAIL_IF(writer->written_bytes != writer->size_bytes, SM_ERR_INTERNAL, "%s: %lld of %lld bytes were written",
+               writer->path, (long long)writer->written_bytes, (long long)writer->size_bytes);
+    return sm_atomic_commit(writer->file);
 }
 
-void sm_safetensors_abandon(sm_safetensors_writer *writer) {
-    if (writer == NULL) {
-        return;
+void sm_safetensors_end(sm_safetensors_writer *writer) {
+    if (writer != NULL) {
+        sm_atomic_close(writer->file);
+        free(writer->path);
+        free(writer);
     }
-    sm_atomic_abandon(writer->file);
-    free_writer(writer);
 }

@@ -71,6 +71,7 @@ typedef struct sm_safetensors sm_safetensors;
 // Opens and checks a file. SM_ERR_IO, or SM_ERR_FORMAT with the tensor and its error.
 sm_status sm_safetensors_open(const char *path, sm_safetensors **file);
 void sm_safetensors_close(sm_safetensors *file); // NULL is fine
+SM_OWNABLE(sm_safetensors, sm_safetensors_close)
 
 // Opens the files that an index, model.safetensors.index.json, lists as its "weight_map": {"NAME": "FILE", ...}, as one;
 // they are in its folder. SM_ERR_FORMAT also names a file elsewhere, and a tensor that a file lacks.
@@ -118,9 +119,10 @@ sm_status sm_safetensors_create_mixed(const char *path, const sm_safetensors_spe
 sm_status sm_safetensors_append(sm_safetensors_writer *writer, const float *values, int64_t n_elems);
 sm_status sm_safetensors_append_bytes(sm_safetensors_writer *writer, const void *bytes, int64_t size_bytes);
 
-// Completes the file; every element must have been written. The writer is gone afterwards, also after a failure.
+// Completes the file; every element must have been written.
 sm_status sm_safetensors_finish(sm_safetensors_writer *writer);
 
-void sm_safetensors_abandon(sm_safetensors_writer *writer); // leaves nothing; NULL is fine
+void sm_safetensors_end(sm_safetensors_writer *writer); // an unfinished file leaves nothing; NULL is fine
+SM_OWNABLE(sm_safetensors_writer, sm_safetensors_end)
 
 #endif

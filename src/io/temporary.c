@@ -54,14 +54,10 @@ static bool is_temporary_of(const char *name, const char *base, size_t base_leng
 }
 
 static void remove_if_abandoned(const char *name) {
-    int fd = open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0) {
-        return;
-    }
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+    SM_CLOSED int fd = open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
         sm_temporary_remove(name);
     }
-    close(fd);
 }
 
 // Removes the temporaries of `path` whose processes have ended.
@@ -69,17 +65,12 @@ static void remove_abandoned(const char *path) {
     const char *slash = strrchr(path, '/');
     const char *base = slash != NULL ? slash + 1 : path;
     int folder_length = (int)(base - path);
-    char *name = NULL;
-    if (asprintf(&name, "%.*s.", folder_length, path) < 0) {
-        return;
-    }
-    DIR *dir = opendir(name);
-    free(name);
+    SM_FREED char *folder = sm_text_of("%.*s.", folder_length, path);
+    DIR *dir = opendir(folder);
     for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
-        if (is_temporary_of(entry->d_name, base, strlen(base)) &&
-            asprintf(&name, "%.*s%s", folder_length, path, entry->d_name) >= 0) {
+        if (is_temporary_of(entry->d_name, base, strlen(base))) {
+            SM_FREED char *name = sm_text_of("%.*s%s", folder_length, path, entry->d_name);
             remove_if_abandoned(name);
-            free(name);
         }
     }
     if (dir != NULL) {
@@ -115,21 +106,16 @@ static bool is_ours(int fd) {
 static sm_status make(const char *path, int (*create)(const char *name), char **made, int *made_fd) {
     remove_abandoned(path);
     for (int attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-        char *name;
-        SM_FAIL_IF(asprintf(&name, "%s%s%ld-%d", path, infix, (long)getpid(), attempt) < 0, SM_ERR_OOM,
-                   "%s: no memory to write it", path);
-        int fd = create(name);
+        SM_FREED char *name = sm_text_of("%s%s%ld-%d", path, infix, (long)getpid(), attempt);
+        SM_CLOSED int fd = create(name);
+        SM_FAIL_IF(fd < 0 && errno != EEXIST, SM_ERR_IO, "%s: cannot write: %s", path, strerror(errno));
         if (fd >= 0 && is_ours(fd)) {
             *made = name;
             *made_fd = fd;
+            name = NULL;
+            fd = -1;
             return SM_OK;
         }
-        int error = errno;
-        if (fd >= 0) {
-            close(fd);
-        }
-        free(name);
-        SM_FAIL_IF(fd < 0 && error != EEXIST, SM_ERR_IO, "%s: cannot write: %s", path, strerror(error));
     }
     return sm_fail(SM_ERR_IO, "%s: cannot write: %d temporary names are taken; remove %s%s*", path, MAX_ATTEMPTS, path,
                    infix);

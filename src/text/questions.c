@@ -19,15 +19,12 @@ struct sm_questions {
 };
 
 sm_status sm_questions_open(const char *path, sm_questions **questions) {
-    sm_questions *q = sm_calloc(1, sizeof *q);
+    SM_OWN(sm_questions) *q = sm_calloc(1, sizeof *q);
     *questions = NULL;
     q->path = sm_strdup(path);
-    const sm_status status = sm_input_stream(path, &q->file);
-    if (status != SM_OK) {
-        sm_questions_close(q);
-        return status;
-    }
+    SM_TRY(sm_input_stream(path, &q->file));
     *questions = q;
+    q = NULL;
     return SM_OK;
 }
 
@@ -67,10 +64,10 @@ static sm_status read_question(const sm_questions *q, sm_question *question) {
     SM_FAIL_IF(!is_complete, SM_ERR_FORMAT,
                "%s: line %zu: no {\"ctx\": text, \"endings\": [2 to %d texts], \"label\": number}", q->path,
                question->line, SM_MOST_ENDINGS);
-    return read_label(label, question->n_endings, &question->label)
-               ? SM_OK
-               : sm_fail(SM_ERR_FORMAT, "%s: line %zu: its label is no whole number from 0 to %zu", q->path,
-                         question->line, question->n_endings - 1);
+    SM_FAIL_IF(!read_label(label, question->n_endings, &question->label), SM_ERR_FORMAT,
+               "%s: line %zu: its label is no whole number from 0 to %zu", q->path, question->line,
+               question->n_endings - 1);
+    return SM_OK;
 }
 
 sm_status sm_questions_next(sm_questions *q, const sm_question **question) {

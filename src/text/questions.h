@@ -22,6 +22,7 @@ typedef struct sm_questions sm_questions;
 
 sm_status sm_questions_open(const char *path, sm_questions **questions);
 void sm_questions_close(sm_questions *questions); // NULL is fine
+SM_OWNABLE(sm_questions, sm_questions_close)
 
 // The next question, valid until the next call; NULL: there are no more. SM_ERR_FORMAT names the line and its fault.
 sm_status sm_questions_next(sm_questions *questions, const sm_question **question);

@@ -46,32 +46,12 @@ typedef struct {
 
 // --- readers -------------------------------------------------------------------------------
 
-static void close_file(reader *r) {
-    if (r->fd >= 0) {
-        close(r->fd);
-    }
-    r->fd = -1;
-}
-
 static void free_reader(reader *r) {
-    close_file(r);
+    sm_close_at(&r->fd);
     sm_encoder_free(r->encoder);
     free(r->text);
     free(r->ids.ids);
     free(r);
-}
-
-static sm_status new_reader(const text_tokens *t, reader **taken) {
-    reader *r = sm_calloc(1, sizeof *r);
-    r->piece = -1;
-    r->fd = -1;
-    const sm_status status = sm_encoder_new(t->tokenizer, &r->encoder);
-    if (status != SM_OK) {
-        free_reader(r);
-        return status;
-    }
-    *taken = r;
-    return SM_OK;
 }
 
 static sm_status take_reader(text_tokens *t, reader **taken) {
@@ -79,8 +59,14 @@ static sm_status take_reader(text_tokens *t, reader **taken) {
     reader *r = t->idle;
     t->idle = r != NULL ? r->next : NULL;
     pthread_mutex_unlock(&t->lock);
+    if (r == NULL) {
+        sm_encoder *encoder;
+        SM_TRY(sm_encoder_new(t->tokenizer, &encoder));
+        r = sm_calloc(1, sizeof *r);
+        *r = (reader){.encoder = encoder, .piece = -1, .fd = -1};
+    }
     *taken = r;
-    return r != NULL ? SM_OK : new_reader(t, taken);
+    return SM_OK;
 }
 
 static void give_back(text_tokens *t, reader *r) {
@@ -95,45 +81,38 @@ static void give_back(text_tokens *t, reader *r) {
 static sm_status encode(const text_tokens *t, reader *r, const uint8_t *text, const piece *p) {
     r->ids.n = 0;
     SM_TRY(sm_encoder_encode(r->encoder, text, (size_t)p->n_bytes, &r->ids));
-    return p->ends_document && t->tokenizer->end_of_text != SM_NO_ID ? sm_ids_append(&r->ids, t->tokenizer->end_of_text)
-                                                                     : SM_OK;
-}
-
-static void reserve_text(reader *r, size_t n_bytes) {
-    if (n_bytes <= r->capacity) {
-        return;
+    if (p->ends_document && t->tokenizer->end_of_text != SM_NO_ID) {
+        sm_ids_append(&r->ids, t->tokenizer->end_of_text);
     }
-    r->text = sm_realloc(r->text, n_bytes);
-    r->capacity = n_bytes;
-}
-
-static sm_status read_text(const text_tokens *t, reader *r, const piece *p) {
-    int64_t size_bytes;
-    const char *path = t->files.paths[p->file];
-    reserve_text(r, (size_t)p->n_bytes);
-    if (r->fd < 0 || r->file != p->file) {
-        close_file(r);
-        SM_TRY(sm_input_open(path, &r->fd, &size_bytes));
-        r->file = p->file;
-    }
-    return sm_data_files_read(&t->files, p->file, r->fd, p->at_bytes, r->text, (size_t)p->n_bytes);
+    return SM_OK;
 }
 
 static sm_status read_piece(const text_tokens *t, reader *r, int64_t number, sm_tokens_cost *cost) {
     const piece *p = &t->pieces[number];
+    const size_t n_bytes = (size_t)p->n_bytes;
     if (r->piece == number) {
         return SM_OK;
     }
     r->piece = -1;
     const int64_t start_ns = sm_now_ns();
-    SM_TRY(read_text(t, r, p));
+    if (n_bytes > r->capacity) {
+        r->text = sm_realloc(r->text, n_bytes);
+        r->capacity = n_bytes;
+    }
+    if (r->fd < 0 || r->file != p->file) {
+        int64_t size_bytes;
+        sm_close_at(&r->fd);
+        r->fd = -1;
+        SM_TRY(sm_input_open(t->files.paths[p->file], &r->fd, &size_bytes));
+        r->file = p->file;
+    }
+    SM_TRY(sm_data_files_read(&t->files, p->file, r->fd, p->at_bytes, r->text, n_bytes));
     const int64_t read_ns = sm_now_ns();
     SM_TRY(encode(t, r, r->text, p));
     cost->read_ns += read_ns - start_ns;
     cost->tokenise_ns += sm_now_ns() - read_ns;
     SM_FAIL_IF((int64_t)r->ids.n != p[1].first_token - p->first_token, SM_ERR_INVALID,
-               "%s: the text at byte %lld has changed since it was opened; do not change "
-               "files during training",
+               "%s: the text at byte %lld has changed since it was opened; do not change files during training",
                t->files.paths[p->file], (long long)p->at_bytes);
     r->piece = number;
     return SM_OK;
@@ -180,15 +159,6 @@ static sm_status read_tokens(void *ctx, int64_t first, int64_t n, int32_t *ids, 
 
 // --- the index -----------------------------------------------------------------------------
 
-static void append(text_tokens *t, piece p) {
-    if (t->n + 1 >= t->capacity) {
-        const int64_t capacity = t->capacity > 0 ? 2 * t->capacity : 256;
-        t->pieces = sm_realloc(t->pieces, (size_t)capacity * sizeof *t->pieces);
-        t->capacity = capacity;
-    }
-    t->pieces[t->n++] = p;
-}
-
 // The length of the first piece of a text: up to the last place to cut within PIECE_BYTES, or within twice as many
 // bytes, and so on.
 static size_t cut(const sm_tokenizer *tokenizer, const uint8_t *text, size_t n) {
@@ -213,47 +183,39 @@ static sm_status index_part(text_tokens *t, reader *r, const uint8_t *text, cons
         SM_TRY(encode(t, r, text + done, &p));
         *n_tokens += (int64_t)r->ids.n;
         if (r->ids.n > 0) {
-            append(t, p);
+            SM_GROW(t->pieces, t->n, t->capacity);
+            t->pieces[t->n++] = p;
         }
         done += n;
     } while (done < part->n_bytes);
     return SM_OK;
 }
 
-static sm_status index_blocks(text_tokens *t, sm_text_source *source, reader *r, sm_text_block *block,
-                              int64_t *n_tokens) {
+static sm_status index_blocks(text_tokens *t, reader *r, int64_t *n_tokens) {
+    SM_OWN(sm_text_source) *source = NULL;
+    SM_AT_END(sm_text_block_free) sm_text_block block = {0};
+    sm_text_source_open(&t->files, t->tokenizer, NULL, NULL, &source);
     for (;;) {
-        SM_TRY(sm_text_source_next(source, block));
-        if (block->n_parts == 0) {
+        SM_TRY(sm_text_source_next(source, &block));
+        if (block.n_parts == 0) {
             return SM_OK;
         }
-        for (size_t i = 0; i < block->n_parts; i++) {
-            const sm_text_part *part = &block->parts[i];
-            SM_TRY(index_part(t, r, block->text + part->offset, part, n_tokens));
+        for (size_t i = 0; i < block.n_parts; i++) {
+            SM_TRY(index_part(t, r, block.text + block.parts[i].offset, &block.parts[i], n_tokens));
         }
     }
 }
 
 static sm_status make_index(text_tokens *t, int64_t *n_tokens) {
-    sm_status status = SM_OK;
-    sm_text_source *source = NULL;
-    sm_text_block block = {0};
-    reader *r = NULL;
-    sm_text_source_open(&t->files, t->tokenizer, NULL, NULL, &source);
-    SM_TRY_GOTO(take_reader(t, &r));
-    SM_TRY_GOTO(index_blocks(t, source, r, &block, n_tokens));
-    if (*n_tokens == 0) {
-        status = sm_fail(SM_ERR_INVALID, "%s: has no text", t->path);
-        goto cleanup;
-    }
+    reader *r;
+    SM_TRY(take_reader(t, &r));
+    const sm_status status = index_blocks(t, r, n_tokens);
+    give_back(t, r);
+    SM_TRY(status);
+    SM_FAIL_IF(*n_tokens == 0, SM_ERR_INVALID, "%s: has no text", t->path);
+    SM_GROW(t->pieces, t->n, t->capacity);
     t->pieces[t->n].first_token = *n_tokens;
-cleanup:
-    if (r != NULL) {
-        give_back(t, r);
-    }
-    sm_text_block_free(&block);
-    sm_text_source_close(source);
-    return status;
+    return SM_OK;
 }
 
 // --- beginning and end ---------------------------------------------------------------------
@@ -273,40 +235,26 @@ static void close_text(void *ctx) {
     free(t);
 }
 
-static sm_status open_tokenizer(text_tokens *t, const char *path, int64_t vocab) {
-    SM_TRY(sm_tokenizer_read(path, &t->tokenizer));
-    return t->tokenizer->n_tokens <= vocab
-               ? SM_OK
-               : sm_fail(SM_ERR_INVALID,
-                         "%s: the tokenizer has %d tokens, but the model's vocabulary has %lld; give the model's "
-                         "tokenizer, or --vocab %d",
-                         path, t->tokenizer->n_tokens, (long long)vocab, t->tokenizer->n_tokens);
-}
-
-static sm_status open_files(text_tokens *t, sm_tokens_format format) {
-    SM_TRY(sm_data_files_open_text((char *const *)&t->path, 1, format, &t->files));
-    return !t->files.has_stdin
-               ? SM_OK
-               : sm_fail(SM_ERR_USAGE, "-: training reads text repeatedly, which stdin does not allow; give a file "
-                                       "or a folder");
-}
+SM_OWNABLE(text_tokens, close_text)
 
 sm_status sm_text_tokens_open(const char *path, sm_tokens_format format, const char *tokenizer, int64_t vocab,
                               char digest[SM_TOKENIZER_DIGEST_SIZE], sm_tokens **tokens) {
-    sm_status status = SM_OK;
     int64_t n_tokens = 0;
     *tokens = NULL;
-    text_tokens *t = sm_calloc(1, sizeof *t);
+    SM_OWN(text_tokens) *t = sm_calloc(1, sizeof *t);
     t->path = sm_strdup(path);
     pthread_mutex_init(&t->lock, NULL);
-    SM_TRY_GOTO(open_tokenizer(t, tokenizer, vocab));
+    SM_TRY(sm_tokenizer_read(tokenizer, &t->tokenizer));
+    SM_FAIL_IF(t->tokenizer->n_tokens > vocab, SM_ERR_INVALID,
+               "%s: the tokenizer has %d tokens, but the model's vocabulary has %lld; give the model's tokenizer, or "
+               "--vocab %d",
+               tokenizer, t->tokenizer->n_tokens, (long long)vocab, t->tokenizer->n_tokens);
     sm_tokenizer_digest(t->tokenizer, digest);
-    SM_TRY_GOTO(open_files(t, format));
-    SM_TRY_GOTO(make_index(t, &n_tokens));
+    SM_TRY(sm_data_files_open_text((char *const *)&t->path, 1, format, &t->files));
+    SM_FAIL_IF(t->files.has_stdin, SM_ERR_USAGE,
+               "-: training reads text repeatedly, which stdin does not allow; give a file or a folder");
+    SM_TRY(make_index(t, &n_tokens));
     sm_tokens_made(path, n_tokens, &(sm_tokens_maker){.ctx = t, .read = read_tokens, .close = close_text}, tokens);
+    t = NULL;
     return SM_OK;
-
-cleanup:
-    close_text(t);
-    return status;
 }

@@ -35,18 +35,7 @@ static sm_status fail_errno(const char *path, const char *name, const char *acti
     return sm_fail(SM_ERR_IO, "%s%s%s: cannot %s: %s", path, name[0] != '\0' ? "/" : "", name, action, strerror(errno));
 }
 
-static sm_status path_in(const char *folder, const char *name, char path[PATH_MAX]) {
-    return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX
-               ? SM_OK
-               : sm_fail(SM_ERR_IO, "%s/%s: too long a path", folder, name);
-}
-
 // --- records -------------------------------------------------------------------------------
-
-static json_t *counts_to_json(const sm_side_counts *c, const char *name) {
-    return json_pack("{s:s, s:I, s:I, s:I}", "file", name, "tokens", (json_int_t)c->n_tokens, "documents",
-                     (json_int_t)c->n_documents, "bytes", (json_int_t)c->text_bytes);
-}
 
 static int64_t number(const json_t *object, const char *key) {
     const json_int_t value = json_integer_value(json_object_get(object, key));
@@ -58,17 +47,17 @@ static sm_side_counts counts_of(const json_t *record, int side) {
     return (sm_side_counts){number(object, "tokens"), number(object, "documents"), number(object, "bytes")};
 }
 
-// The work and the counts so far; val is null if there is none. NULL: out of memory.
+// The work and the counts so far; val is null if there is none.
 static json_t *make_record(const sm_token_output *out) {
     json_t *record = json_deep_copy(out->work);
     for (int side = 0; side < SM_N_SIDES; side++) {
-        json_t *counts = side == SM_VAL_SIDE && out->counts[side].n_tokens == 0
-                             ? json_null()
-                             : counts_to_json(&out->counts[side], bin_names[side]);
-        if (counts == NULL || json_object_set_new(record, side_names[side], counts) != 0) {
-            json_decref(record);
-            record = NULL;
-        }
+        const sm_side_counts *c = &out->counts[side];
+        const bool is_none = side == SM_VAL_SIDE && c->n_tokens == 0;
+        json_object_set_new(record, side_names[side],
+                            is_none ? json_null()
+                                    : json_pack("{s:s, s:I, s:I, s:I}", "file", bin_names[side], "tokens",
+                                                (json_int_t)c->n_tokens, "documents", (json_int_t)c->n_documents,
+                                                "bytes", (json_int_t)c->text_bytes));
     }
     return record;
 }
@@ -85,17 +74,13 @@ static bool is_of(const json_t *record, const json_t *work) {
     return true;
 }
 
-// Frees `record`.
+// Takes `record`.
 static sm_status write_record(const sm_token_output *out, const char *name, json_t *record) {
     char path[PATH_MAX];
-    char *text = json_dumps(record, JSON_INDENT(2));
-    json_decref(record);
-    sm_status status = path_in(out->partial, name, path);
-    if (status == SM_OK) {
-        status = sm_atomic_write_all(path, text, strlen(text));
-    }
-    free(text);
-    return status;
+    json_auto_t *owned = record;
+    SM_FREED char *text = json_dumps(owned, JSON_INDENT(2));
+    SM_TRY(sm_make_path(path, "%s/%s", out->partial, name));
+    return sm_atomic_write_all(path, text, strlen(text));
 }
 
 // --- what is there -------------------------------------------------------------------------
@@ -116,22 +101,20 @@ static bool is_empty_folder(const char *path) {
 static sm_status look_at_folder(sm_token_output *out, bool may_resume) {
     char path[PATH_MAX];
     struct stat info;
-    json_t *record = NULL;
+    json_auto_t *record = NULL;
     if (lstat(out->folder, &info) != 0 || is_empty_folder(out->folder)) {
         return SM_OK;
     }
-    SM_TRY(path_in(out->folder, "tokens.json", path));
+    SM_TRY(sm_make_path(path, "%s/tokens.json", out->folder));
     if (may_resume && sm_json_read(path, MAX_RECORD_BYTES, &record) == SM_OK) {
         out->is_complete = is_of(record, out->work);
         for (int side = 0; side < SM_N_SIDES; side++) {
             out->counts[side] = counts_of(record, side);
         }
-        json_decref(record);
     }
-    return out->is_complete
-               ? SM_OK
-               : sm_fail(SM_ERR_IO, "%s: exists and is not from this work; remove it or choose another name",
-                         out->folder);
+    SM_FAIL_IF(!out->is_complete, SM_ERR_IO, "%s: exists and is not from this work; remove it or choose another name",
+               out->folder);
+    return SM_OK;
 }
 
 static sm_status lock_partial(sm_token_output *out) {
@@ -140,10 +123,9 @@ static sm_status lock_partial(sm_token_output *out) {
     if (out->lock < 0) {
         return fail_errno(out->partial, "", "open");
     }
-    return flock(out->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK
-               ? sm_fail(SM_ERR_IO, "%s: another process is writing it; wait for it or choose another name",
-                         out->partial)
-               : SM_OK;
+    SM_FAIL_IF(flock(out->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK, SM_ERR_IO,
+               "%s: another process is writing it; wait for it or choose another name", out->partial);
+    return SM_OK;
 }
 
 static int64_t size_for(const sm_token_output *out, int side) {
@@ -153,27 +135,26 @@ static int64_t size_for(const sm_token_output *out, int side) {
 // Resumes from the recorded progress, if it is of this work and the files are long enough.
 static sm_status take_up(sm_token_output *out) {
     char path[PATH_MAX];
-    json_t *record = NULL;
+    json_auto_t *record = NULL;
     struct stat info;
-    SM_TRY(path_in(out->partial, "progress.json", path));
+    SM_TRY(sm_make_path(path, "%s/progress.json", out->partial));
     if (access(path, F_OK) != 0 || sm_json_read(path, MAX_RECORD_BYTES, &record) != SM_OK) {
         return SM_OK;
     }
     out->is_resumed = is_of(record, out->work);
     for (int side = 0; side < SM_N_SIDES && out->is_resumed; side++) {
         out->counts[side] = counts_of(record, side);
-        SM_TRY(path_in(out->partial, bin_names[side], path));
+        SM_TRY(sm_make_path(path, "%s/%s", out->partial, bin_names[side]));
         out->is_resumed = stat(path, &info) == 0 && info.st_size >= size_for(out, side);
     }
-    const json_t *position = json_object_get(record, "position");
-    if (out->is_resumed) {
-        out->position = (sm_text_position){number(position, "file"), number(position, "offset"),
-                                           json_is_true(json_object_get(position, "in_document")),
-                                           json_is_true(json_object_get(position, "is_validation"))};
-    } else {
+    if (!out->is_resumed) {
         memset(out->counts, 0, sizeof out->counts);
+        return SM_OK;
     }
-    json_decref(record);
+    const json_t *position = json_object_get(record, "position");
+    out->position = (sm_text_position){number(position, "file"), number(position, "offset"),
+                                       json_is_true(json_object_get(position, "in_document")),
+                                       json_is_true(json_object_get(position, "is_validation"))};
     return SM_OK;
 }
 
@@ -192,9 +173,8 @@ static sm_status open_bins(sm_token_output *out) {
 
 sm_status sm_token_output_open(const char *output, const json_t *work, int id_bytes, bool may_resume,
                                sm_token_output **opened) {
-    sm_status status = SM_OK;
     size_t length = strlen(output);
-    sm_token_output *out = sm_calloc(1, sizeof *out);
+    SM_OWN(sm_token_output) *out = sm_calloc(1, sizeof *out);
     *opened = NULL;
     out->work = json_deep_copy(work);
     out->id_bytes = id_bytes;
@@ -202,39 +182,27 @@ sm_status sm_token_output_open(const char *output, const json_t *work, int id_by
     while (length > 1 && output[length - 1] == '/') {
         length--;
     }
-    if (snprintf(out->folder, PATH_MAX, "%.*s", (int)length, output) >= PATH_MAX ||
-        snprintf(out->partial, PATH_MAX, "%.*s.partial", (int)length, output) >= PATH_MAX) {
-        status = sm_fail(SM_ERR_IO, "%s: too long a path", output);
-        goto cleanup;
-    }
-    SM_TRY_GOTO(look_at_folder(out, may_resume));
+    SM_TRY(sm_make_path(out->folder, "%.*s", (int)length, output));
+    SM_TRY(sm_make_path(out->partial, "%.*s.partial", (int)length, output));
+    SM_TRY(look_at_folder(out, may_resume));
     if (!out->is_complete) {
-        SM_TRY_GOTO(lock_partial(out));
-        SM_TRY_GOTO(may_resume ? take_up(out) : SM_OK);
-        SM_TRY_GOTO(open_bins(out));
+        SM_TRY(lock_partial(out));
+        SM_TRY(may_resume ? take_up(out) : SM_OK);
+        SM_TRY(open_bins(out));
     }
     *opened = out;
+    out = NULL;
     return SM_OK;
-
-cleanup:
-    sm_token_output_close(out);
-    return status;
 }
 
 void sm_token_output_close(sm_token_output *out) {
-    if (out == NULL) {
-        return;
+    if (out != NULL) {
+        sm_close_at(&out->fds[SM_TRAIN_SIDE]);
+        sm_close_at(&out->fds[SM_VAL_SIDE]);
+        sm_close_at(&out->lock);
+        json_decref(out->work);
+        free(out);
     }
-    for (int side = 0; side < SM_N_SIDES; side++) {
-        if (out->fds[side] >= 0) {
-            close(out->fds[side]);
-        }
-    }
-    if (out->lock >= 0) {
-        close(out->lock);
-    }
-    json_decref(out->work);
-    free(out);
 }
 
 bool sm_token_output_is_complete(const sm_token_output *out) { return out->is_complete; }
@@ -266,22 +234,17 @@ sm_status sm_token_output_append(sm_token_output *out, int side, const void *ids
     return SM_OK;
 }
 
-static sm_status sync_bins(const sm_token_output *out) {
+sm_status sm_token_output_save(sm_token_output *out, const sm_text_position *at) {
     for (int side = 0; side < SM_N_SIDES; side++) {
         if (fdatasync(out->fds[side]) != 0) {
             return fail_errno(out->partial, bin_names[side], "write");
         }
     }
-    return SM_OK;
-}
-
-sm_status sm_token_output_save(sm_token_output *out, const sm_text_position *at) {
-    SM_TRY(sync_bins(out));
     json_t *record = make_record(out);
-    json_t *position =
-        json_pack("{s:I, s:I, s:b, s:b}", "file", (json_int_t)at->file, "offset", (json_int_t)at->offset_bytes,
-                  "in_document", (int)at->in_document, "is_validation", (int)at->is_validation);
-    json_object_set_new(record, "position", position);
+    json_object_set_new(record, "position",
+                        json_pack("{s:I, s:I, s:b, s:b}", "file", (json_int_t)at->file, "offset",
+                                  (json_int_t)at->offset_bytes, "in_document", (int)at->in_document, "is_validation",
+                                  (int)at->is_validation));
     return write_record(out, "progress.json", record);
 }
 
@@ -289,39 +252,28 @@ static sm_status write_headers(const sm_token_output *out) {
     for (int side = 0; side < SM_N_SIDES; side++) {
         uint8_t header[SM_LLMC_HEADER_BYTES];
         sm_llmc_header(out->id_bytes, out->counts[side].n_tokens, header);
-        if (pwrite(out->fds[side], header, sizeof header, 0) != (ssize_t)sizeof header) {
+        if (pwrite(out->fds[side], header, sizeof header, 0) != (ssize_t)sizeof header ||
+            fdatasync(out->fds[side]) != 0) {
             return fail_errno(out->partial, bin_names[side], "write");
         }
     }
-    return sync_bins(out);
+    return SM_OK;
 }
 
-static json_t *list_files(const sm_data_files *files) {
+sm_status sm_token_output_finish(sm_token_output *out, const sm_tokenizer *tokenizer, const sm_data_files *files) {
+    SM_TRY(write_headers(out));
+    if (out->counts[SM_VAL_SIDE].n_tokens == 0 && unlinkat(out->lock, bin_names[SM_VAL_SIDE], 0) != 0) {
+        return fail_errno(out->partial, bin_names[SM_VAL_SIDE], "remove");
+    }
+    SM_TRY(sm_tokenizer_write(tokenizer, out->partial));
     json_t *list = json_array();
     for (int64_t i = 0; i < files->n_files; i++) {
         json_t *name = sm_json_name(files->paths[i] != NULL ? files->paths[i] : "-");
         json_t *bytes = files->file_bytes[i] >= 0 ? json_integer(files->file_bytes[i]) : json_null();
-        json_t *file = json_pack("{s:o, s:o}", "name", name, "bytes", bytes);
-        json_array_append_new(list, file);
+        json_array_append_new(list, json_pack("{s:o, s:o}", "name", name, "bytes", bytes));
     }
-    return list;
-}
-
-sm_status sm_token_output_finish(sm_token_output *out, const sm_tokenizer *tokenizer, const sm_data_files *files) {
     json_t *record = make_record(out);
-    json_object_set_new(record, "file_list", list_files(files));
-    sm_status status = write_headers(out);
-    if (status == SM_OK && out->counts[SM_VAL_SIDE].n_tokens == 0 &&
-        unlinkat(out->lock, bin_names[SM_VAL_SIDE], 0) != 0) {
-        status = fail_errno(out->partial, bin_names[SM_VAL_SIDE], "remove");
-    }
-    if (status == SM_OK) {
-        status = sm_tokenizer_write(tokenizer, out->partial);
-    }
-    if (status != SM_OK) {
-        json_decref(record);
-        return status;
-    }
+    json_object_set_new(record, "file_list", list);
     SM_TRY(write_record(out, "tokens.json", record));
     if (rename(out->partial, out->folder) != 0) {
         return fail_errno(out->partial, "", "rename");

@@ -23,6 +23,7 @@ typedef struct sm_token_output sm_token_output;
 sm_status sm_token_output_open(const char *output, const json_t *work, int id_bytes, bool may_resume,
                                sm_token_output **out);
 void sm_token_output_close(sm_token_output *out); // keeps unfinished work; NULL is fine
+SM_OWNABLE(sm_token_output, sm_token_output_close)
 
 bool sm_token_output_is_complete(const sm_token_output *out);
 bool sm_token_output_is_resumed(const sm_token_output *out);

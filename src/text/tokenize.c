@@ -4,6 +4,7 @@
 //     read (one at a time, in order) -> encode (all at once) -> write (one at a time, in order)
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -56,19 +57,11 @@ static sm_status encode_part(const pipeline *p, sm_encoder *encoder, work_block 
     sm_ids *ids = &block->ids[side];
     SM_TRY(sm_encoder_encode(encoder, block->text.text + part->offset, part->n_bytes, ids));
     if (part->ends_document && p->tokenizer->end_of_text != SM_NO_ID) {
-        SM_TRY(sm_ids_append(ids, p->tokenizer->end_of_text));
+        sm_ids_append(ids, p->tokenizer->end_of_text);
     }
     block->counts[side].n_documents += part->ends_document;
     block->counts[side].text_bytes += (int64_t)part->n_bytes;
     return SM_OK;
-}
-
-static void narrow(sm_ids *ids) {
-    uint16_t *narrow_ids = (uint16_t *)ids->ids;
-    for (size_t i = 0; i < ids->n; i++) {
-        const uint16_t id = (uint16_t)ids->ids[i];
-        memcpy(&narrow_ids[i], &id, sizeof id); // the write position never passes the read position
-    }
 }
 
 static sm_status encode_block(const pipeline *p, sm_encoder *encoder, work_block *block) {
@@ -80,9 +73,12 @@ static sm_status encode_block(const pipeline *p, sm_encoder *encoder, work_block
         SM_TRY(encode_part(p, encoder, block, &block->text.parts[i]));
     }
     for (int side = 0; side < SM_N_SIDES; side++) {
-        block->counts[side].n_tokens = (int64_t)block->ids[side].n;
-        if (p->id_bytes == 2) {
-            narrow(&block->ids[side]);
+        sm_ids *ids = &block->ids[side];
+        uint16_t *narrow = (uint16_t *)ids->ids;
+        block->counts[side].n_tokens = (int64_t)ids->n;
+        for (size_t i = 0; i < ids->n && p->id_bytes == 2; i++) {
+            const uint16_t id = (uint16_t)ids->ids[i];
+            memcpy(&narrow[i], &id, sizeof id); // the write position never passes the read position
         }
     }
     return SM_OK;
@@ -171,7 +167,7 @@ static void write_blocks(pipeline *p) {
 }
 
 static void work(pipeline *p) {
-    sm_encoder *encoder;
+    SM_OWN(sm_encoder) *encoder = NULL;
     int64_t number;
     work_block *block;
     sm_status status = sm_encoder_new(p->tokenizer, &encoder);
@@ -191,7 +187,6 @@ static void work(pipeline *p) {
         write_blocks(p);
     }
     pthread_mutex_unlock(&p->mutex);
-    sm_encoder_free(encoder);
 }
 
 static sm_status run_threads(pipeline *p) {
@@ -228,7 +223,12 @@ static json_t *describe_work(const sm_tokenize_job *job, const sm_tokenizer *t, 
                      (json_int_t)files->size_bytes, "files_digest", hash);
 }
 
-static void note(const sm_tokenize_job *job, const char *line) {
+__attribute__((format(printf, 2, 3))) static void note(const sm_tokenize_job *job, const char *format, ...) {
+    char line[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
     if (job->note != NULL) {
         job->note(job->ctx, line);
     }
@@ -245,22 +245,12 @@ static sm_status check_result(const pipeline *p, const sm_data_files *files) {
                "--val-percent",
                (long long)val->n_documents);
     if (p->job->val_percent > 0 && !sm_text_split_fits(p->job->val_percent, share)) {
-        char line[256];
-        snprintf(line, sizeof line, "%.3g%% of the text are for validation, not %g%%: %s", 100 * share,
-                 p->job->val_percent,
-                 files->has_stdin        ? "stdin is read once, so only whole documents are chosen; give files"
-                 : p->split.ends == NULL ? "a few of its many documents are most of it"
-                                         : "it is too short");
-        note(p->job, line);
+        note(p->job, "%.3g%% of the text are for validation, not %g%%: %s", 100 * share, p->job->val_percent,
+             files->has_stdin        ? "stdin is read once, so only whole documents are chosen; give files"
+             : p->split.ends == NULL ? "a few of its many documents are most of it"
+                                     : "it is too short");
     }
     return SM_OK;
-}
-
-static void note_ends(const pipeline *p) {
-    char line[256];
-    snprintf(line, sizeof line, "%lld document%s: the last %g%% of each are for validation", (long long)p->split.n_ends,
-             p->split.n_ends == 1 ? "" : "s", p->job->val_percent);
-    note(p->job, line);
 }
 
 static sm_status encode_all(pipeline *p, const sm_data_files *files) {
@@ -268,17 +258,16 @@ static sm_status encode_all(pipeline *p, const sm_data_files *files) {
     p->written = *begin;
     p->all_bytes = files->size_bytes;
     if (sm_token_output_is_resumed(p->out)) {
-        char line[256];
-        snprintf(line, sizeof line, "resumes in file %lld of %lld, byte %lld", (long long)begin->file + 1,
-                 (long long)files->n_files, (long long)begin->offset_bytes);
-        note(p->job, line);
+        note(p->job, "resumes in file %lld of %lld, byte %lld", (long long)begin->file + 1, (long long)files->n_files,
+             (long long)begin->offset_bytes);
     }
     for (int side = 0; side < SM_N_SIDES; side++) {
         p->n_bytes += sm_token_output_counts(p->out, side)->text_bytes;
     }
     SM_TRY(sm_text_split_find(files, p->job->val_percent, &p->split));
     if (p->split.ends != NULL) {
-        note_ends(p);
+        note(p->job, "%lld document%s: the last %g%% of each are for validation", (long long)p->split.n_ends,
+             p->split.n_ends == 1 ? "" : "s", p->job->val_percent);
     }
     sm_text_source_open(files, p->tokenizer, p->job->val_percent > 0 ? &p->split : NULL, begin, &p->source);
     sm_status status = run_threads(p);
@@ -294,19 +283,7 @@ static sm_status encode_all(pipeline *p, const sm_data_files *files) {
     return sm_token_output_finish(p->out, p->tokenizer, files);
 }
 
-static void tell_result(const pipeline *p, const sm_data_files *files, sm_tokenize_result *result) {
-    *result = (sm_tokenize_result){.n_files = files->n_files,
-                                   .vocab = p->tokenizer->n_tokens,
-                                   .was_complete = sm_token_output_is_complete(p->out)};
-    for (int side = 0; side < SM_N_SIDES; side++) {
-        const sm_side_counts *counts = sm_token_output_counts(p->out, side);
-        result->n_tokens[side] = counts->n_tokens;
-        result->n_documents[side] = counts->n_documents;
-        result->text_bytes[side] = counts->text_bytes;
-    }
-}
-
-static void release(pipeline *p) {
+static void free_pipeline(pipeline *p) {
     for (int i = 0; p->blocks != NULL && i < p->n_blocks; i++) {
         sm_text_block_free(&p->blocks[i].text);
         free(p->blocks[i].ids[SM_TRAIN_SIDE].ids);
@@ -321,26 +298,26 @@ static void release(pipeline *p) {
 }
 
 sm_status sm_tokenize(const sm_tokenize_job *job, sm_tokenize_result *result) {
-    sm_status status = SM_OK;
-    sm_tokenizer *tokenizer = NULL;
-    sm_data_files files = {0};
-    json_t *description = NULL;
+    SM_OWN(sm_tokenizer) *tokenizer = NULL;
+    SM_AT_END(sm_data_files_free) sm_data_files files = {0};
+    SM_AT_END(free_pipeline)
     pipeline p = {.job = job, .mutex = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER};
-    SM_TRY_GOTO(job->learned != NULL ? SM_OK : sm_tokenizer_read(job->tokenizer, &tokenizer));
-    SM_TRY_GOTO(sm_data_files_open_text(job->inputs, job->n_inputs, job->format, &files));
+    SM_TRY(job->learned != NULL ? SM_OK : sm_tokenizer_read(job->tokenizer, &tokenizer));
+    SM_TRY(sm_data_files_open_text(job->inputs, job->n_inputs, job->format, &files));
     p.tokenizer = job->learned != NULL ? job->learned : tokenizer;
     p.id_bytes = p.tokenizer->n_tokens <= NARROW_IDS ? 2 : 4;
-    description = describe_work(job, p.tokenizer, &files, p.id_bytes);
-    SM_TRY_GOTO(sm_token_output_open(job->output, description, p.id_bytes, !files.has_stdin, &p.out));
+    json_auto_t *description = describe_work(job, p.tokenizer, &files, p.id_bytes);
+    SM_TRY(sm_token_output_open(job->output, description, p.id_bytes, !files.has_stdin, &p.out));
     if (!sm_token_output_is_complete(p.out)) {
-        SM_TRY_GOTO(encode_all(&p, &files));
+        SM_TRY(encode_all(&p, &files));
     }
-    tell_result(&p, &files, result);
-
-cleanup:
-    release(&p);
-    json_decref(description);
-    sm_data_files_free(&files);
-    sm_tokenizer_free(tokenizer);
-    return status;
+    *result = (sm_tokenize_result){
+        .n_files = files.n_files, .vocab = p.tokenizer->n_tokens, .was_complete = sm_token_output_is_complete(p.out)};
+    for (int side = 0; side < SM_N_SIDES; side++) {
+        const sm_side_counts *counts = sm_token_output_counts(p.out, side);
+        result->n_tokens[side] = counts->n_tokens;
+        result->n_documents[side] = counts->n_documents;
+        result->text_bytes[side] = counts->text_bytes;
+    }
+    return SM_OK;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ends_with.h"
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"
 
@@ -62,8 +63,7 @@ static sm_status add(collection *c, const json_t *token, const json_t *id, bool 
 
 // An id and what to add for it.
 typedef struct {
-    json_t *id;
-    const json_t *token;
+    const json_t *id, *token;
 } listed;
 
 static int by_id(const void *left, const void *right) {
@@ -83,33 +83,22 @@ static json_t *id_of_key(const char *key) {
 // Adds those of {"ID": token, ...}, or of {"content": id, ...}, in the order of ids. `special`: contents as keys.
 static sm_status add_listed(collection *c, const json_t *object, bool by_content, const json_t *special) {
     const size_t n = json_object_size(object);
-    listed *all = sm_calloc(n + 1, sizeof *all);
-    json_t *contents = json_array();
+    SM_FREED listed *all = sm_calloc(n + 1, sizeof *all);
+    json_auto_t *made = json_array(); // keys as contents or ids
     const char *key;
     json_t *value;
     size_t i = 0;
-    sm_status status = SM_OK;
     json_object_foreach((json_t *)object, key, value) {
-        json_array_append_new(contents, json_string(key));
-        all[i].id = by_content ? json_incref(value) : id_of_key(key);
-        all[i].token = by_content ? json_array_get(contents, i) : value;
-        i++;
+        json_t *of_key = by_content ? json_string(key) : id_of_key(key);
+        json_array_append_new(made, of_key);
+        all[i++] = by_content ? (listed){value, of_key} : (listed){of_key, value};
     }
     qsort(all, n, sizeof *all, by_id);
-    for (i = 0; i < n && status == SM_OK; i++) {
-        status = add(c, all[i].token, all[i].id, json_object_get(special, json_string_value(all[i].token)) != NULL);
-    }
     for (i = 0; i < n; i++) {
-        json_decref(all[i].id);
+        const bool is_special = json_object_get(special, json_string_value(all[i].token)) != NULL;
+        SM_TRY(add(c, all[i].token, all[i].id, is_special));
     }
-    free(all);
-    json_decref(contents);
-    return status;
-}
-
-static bool is_token_name(const char *key) {
-    const size_t n = strlen(key);
-    return n > 6 && strcmp(key + n - 6, "_token") == 0;
+    return SM_OK;
 }
 
 // Adds the tokens that `config` names: transformers' names, other names, a list. `is_all` false: without those that
@@ -125,7 +114,8 @@ static sm_status add_named(collection *c, const json_t *config, bool is_all) {
     }
     json_object_foreach((json_t *)config, key, value) {
         const bool is_token = json_is_string(value) || json_is_object(value);
-        SM_TRY(is_all && is_token_name(key) && is_token ? add(c, value, NULL, true) : SM_OK);
+        SM_TRY(is_all && strlen(key) > 6 && sm_ends_with(key, "_token") && is_token ? add(c, value, NULL, true)
+                                                                                    : SM_OK);
     }
     if (is_all) {
         json_object_foreach(extra, key, value) { SM_TRY(add(c, value, NULL, true)); }
@@ -151,11 +141,15 @@ static sm_status check_class(const char *path, const json_t *config) {
     for (int i = 0; class != NULL && known[i] != NULL; i++) {
         class = strcmp(class, known[i]) == 0 ? NULL : class;
     }
-    return class == NULL
-               ? SM_OK
-               : sm_fail(SM_ERR_UNSUPPORTED,
-                         "%s: tokenizer_class is '%.64s'; only GPT2Tokenizer is supported, or a tokenizer.json", path,
-                         sm_is_printable(class) ? class : "?");
+    SM_FAIL_IF(class != NULL, SM_ERR_UNSUPPORTED,
+               "%s: tokenizer_class is '%.64s'; only GPT2Tokenizer is supported, or a tokenizer.json", path,
+               sm_is_printable(class) ? class : "?");
+    return SM_OK;
+}
+
+static void free_collection(collection *c) {
+    json_decref(c->contents);
+    json_decref(c->list);
 }
 
 static sm_status collect(collection *c, const char *folder, const json_t *tokenizer) {
@@ -164,54 +158,41 @@ static sm_status collect(collection *c, const char *folder, const json_t *tokeni
     char config_path[PATH_MAX];
     char map_path[PATH_MAX];
     char added_path[PATH_MAX];
-    json_t *config = NULL;
-    json_t *map = NULL;
-    json_t *added = NULL;
+    json_auto_t *config = NULL;
+    json_auto_t *map = NULL;
+    json_auto_t *added = NULL;
     json_t *token;
     size_t i;
-    collection names = {.path = config_path, .list = json_array(), .contents = json_object()};
-    sm_status status = SM_OK;
+    SM_AT_END(free_collection) collection names = {config_path, json_array(), json_object()};
     json_array_foreach(json_object_get(tokenizer, "added_tokens"), i, token) {
         json_t *id = json_object_get(token, "id");
-        SM_TRY_GOTO(add(c, token, id != NULL ? id : json_null(), false));
+        SM_TRY(add(c, token, id != NULL ? id : json_null(), false));
     }
-    SM_TRY_GOTO(read_other(folder, "tokenizer_config.json", config_path, &config));
+    SM_TRY(read_other(folder, "tokenizer_config.json", config_path, &config));
     c->path = config_path;
-    SM_TRY_GOTO(sm_tokenizer_check_off(config_path, config, "", off));
-    SM_TRY_GOTO(tokenizer == NULL ? check_class(config_path, config) : SM_OK);
+    SM_TRY(sm_tokenizer_check_off(config_path, config, "", off));
+    SM_TRY(tokenizer == NULL ? check_class(config_path, config) : SM_OK);
     const json_t *decoder = json_object_get(config, "added_tokens_decoder");
     if (decoder == NULL) {
-        SM_TRY_GOTO(read_other(folder, "special_tokens_map.json", map_path, &map));
-        SM_TRY_GOTO(read_other(folder, "added_tokens.json", added_path, &added));
+        SM_TRY(read_other(folder, "special_tokens_map.json", map_path, &map));
+        SM_TRY(read_other(folder, "added_tokens.json", added_path, &added));
     }
     config = config != NULL ? config : json_object();
     if (map != NULL) {
         json_object_update(config, map); // its names win
     }
-    SM_TRY_GOTO(add_named(&names, config, false));
-    SM_TRY_GOTO(add_listed(c, decoder, false, NULL));
+    SM_TRY(add_named(&names, config, false));
+    SM_TRY(add_listed(c, decoder, false, NULL));
     c->path = added != NULL ? added_path : config_path;
-    SM_TRY_GOTO(add_listed(c, added, true, names.contents));
+    SM_TRY(add_listed(c, added, true, names.contents));
     c->path = config_path;
-    status = add_named(c, config, true);
-
-cleanup:
-    json_decref(names.contents);
-    json_decref(names.list);
-    json_decref(added);
-    json_decref(map);
-    json_decref(config);
-    return status;
+    return add_named(c, config, true);
 }
 
 sm_status sm_added_tokens_list(const char *folder, const char *path, const json_t *tokenizer, json_t **list) {
-    collection c = {.path = path, .list = json_array(), .contents = json_object()};
-    const sm_status status = collect(&c, folder, tokenizer);
-    json_decref(c.contents);
-    if (status != SM_OK) {
-        json_decref(c.list);
-        c.list = NULL;
-    }
-    *list = c.list;
-    return status;
+    SM_AT_END(free_collection) collection c = {path, json_array(), json_object()};
+    *list = NULL;
+    SM_TRY(collect(&c, folder, tokenizer));
+    *list = json_incref(c.list);
+    return SM_OK;
 }

@@ -40,8 +40,6 @@ typedef struct {
     size_t n_touched, touched_capacity;
 } training;
 
-static sm_status no_memory(const char *what, size_t n) { return sm_fail(SM_ERR_OOM, "no memory for %zu %s", n, what); }
-
 // --- pairs ---------------------------------------------------------------------------------
 
 static pair_entry *find_pair(const training *t, uint64_t pair) {
@@ -52,67 +50,25 @@ static pair_entry *find_pair(const training *t, uint64_t pair) {
     return &t->pairs[i];
 }
 
-static sm_status grow_pairs(training *t) {
+static void grow_pairs(training *t) {
     const size_t before = t->pairs_capacity;
-    pair_entry *old = t->pairs;
-    const size_t capacity = before > 0 ? 2 * before : 4096;
-    pair_entry *grown = malloc(capacity * sizeof(*grown));
-    if (grown == NULL) {
-        return no_memory("pairs", capacity);
+    SM_FREED pair_entry *old = t->pairs;
+    t->pairs_capacity = before > 0 ? 2 * before : 4096;
+    t->pairs = sm_malloc(t->pairs_capacity * sizeof(*t->pairs));
+    for (size_t i = 0; i < t->pairs_capacity; i++) {
+        t->pairs[i] = (pair_entry){.pair = SM_NO_PAIR};
     }
-    for (size_t i = 0; i < capacity; i++) {
-        grown[i] = (pair_entry){.pair = SM_NO_PAIR};
-    }
-    t->pairs = grown;
-    t->pairs_capacity = capacity;
     for (size_t i = 0; i < before; i++) {
         if (old[i].pair != SM_NO_PAIR) {
             *find_pair(t, old[i].pair) = old[i];
         }
     }
-    free(old);
-    return SM_OK;
-}
-
-static sm_status append_word(pair_entry *entry, uint32_t word) {
-    if (entry->n_words > 0 && entry->words[entry->n_words - 1] == word) {
-        return SM_OK;
-    }
-    if (entry->n_words == entry->capacity) {
-        const uint32_t capacity = entry->capacity > 0 ? 2 * entry->capacity : 2;
-        uint32_t *grown = realloc(entry->words, capacity * sizeof(*grown));
-        if (grown == NULL) {
-            return no_memory("places of a pair", capacity);
-        }
-        entry->words = grown;
-        entry->capacity = capacity;
-    }
-    entry->words[entry->n_words++] = word;
-    return SM_OK;
-}
-
-static sm_status touch(training *t, pair_entry *entry) {
-    if (entry->is_touched) {
-        return SM_OK;
-    }
-    if (t->n_touched == t->touched_capacity) {
-        const size_t capacity = t->touched_capacity > 0 ? 2 * t->touched_capacity : 256;
-        uint64_t *grown = realloc(t->touched, capacity * sizeof(*grown));
-        if (grown == NULL) {
-            return no_memory("pairs", capacity);
-        }
-        t->touched = grown;
-        t->touched_capacity = capacity;
-    }
-    entry->is_touched = true;
-    t->touched[t->n_touched++] = entry->pair;
-    return SM_OK;
 }
 
 // Counts one more place of a pair, in a word that occurs `count` times.
-static sm_status add_pair(training *t, int32_t left, int32_t right, uint32_t word, int64_t count) {
+static void add_pair(training *t, int32_t left, int32_t right, uint32_t word, int64_t count) {
     if (2 * t->n_pairs >= t->pairs_capacity) {
-        SM_TRY(grow_pairs(t));
+        grow_pairs(t);
     }
     pair_entry *entry = find_pair(t, sm_pair(left, right));
     if (entry->pair == SM_NO_PAIR) {
@@ -120,8 +76,18 @@ static sm_status add_pair(training *t, int32_t left, int32_t right, uint32_t wor
         t->n_pairs++;
     }
     entry->count += count;
-    SM_TRY(append_word(entry, word));
-    return touch(t, entry);
+    if (entry->n_words == 0 || entry->words[entry->n_words - 1] != word) {
+        if (entry->n_words == entry->capacity) { // most pairs are in few words
+            entry->capacity = 2 * entry->capacity + 2;
+            entry->words = sm_realloc(entry->words, entry->capacity * sizeof *entry->words);
+        }
+        entry->words[entry->n_words++] = word;
+    }
+    if (!entry->is_touched) {
+        SM_GROW(t->touched, t->n_touched, t->touched_capacity);
+        t->touched[t->n_touched++] = entry->pair;
+        entry->is_touched = true;
+    }
 }
 
 static void remove_pair(training *t, int32_t left, int32_t right, int64_t count) {
@@ -133,27 +99,16 @@ static void remove_pair(training *t, int32_t left, int32_t right, int64_t count)
 
 // --- heap ----------------------------------------------------------------------------------
 
-static bool is_before(candidate a, candidate b) {
-    return a.count != b.count ? a.count > b.count : a.pair < b.pair; // a pair's number is its left id, then its right
-                                                                     // id
-}
+// A pair's number is its left id, then its right id.
+static bool is_before(candidate a, candidate b) { return a.count != b.count ? a.count > b.count : a.pair < b.pair; }
 
-static sm_status heap_push(training *t, candidate c) {
-    if (t->n_heap == t->heap_capacity) {
-        const size_t capacity = t->heap_capacity > 0 ? 2 * t->heap_capacity : 4096;
-        candidate *grown = realloc(t->heap, capacity * sizeof(*grown));
-        if (grown == NULL) {
-            return no_memory("pairs", capacity);
-        }
-        t->heap = grown;
-        t->heap_capacity = capacity;
-    }
+static void heap_push(training *t, candidate c) {
+    SM_GROW(t->heap, t->n_heap, t->heap_capacity);
     size_t i = t->n_heap++;
     for (; i > 0 && is_before(c, t->heap[(i - 1) / 2]); i = (i - 1) / 2) {
         t->heap[i] = t->heap[(i - 1) / 2];
     }
     t->heap[i] = c;
-    return SM_OK;
 }
 
 static candidate heap_pop(training *t) {
@@ -172,16 +127,15 @@ static candidate heap_pop(training *t) {
 }
 
 // Pairs whose counts grew become candidates with their new counts.
-static sm_status push_touched(training *t) {
+static void push_touched(training *t) {
     for (size_t i = 0; i < t->n_touched; i++) {
         pair_entry *entry = find_pair(t, t->touched[i]);
         entry->is_touched = false;
         if (entry->count > 0) {
-            SM_TRY(heap_push(t, (candidate){entry->pair, entry->count}));
+            heap_push(t, (candidate){entry->pair, entry->count});
         }
     }
     t->n_touched = 0;
-    return SM_OK;
 }
 
 // The most frequent pair; NULL: none is left.
@@ -194,7 +148,7 @@ static pair_entry *pop_best(training *t) {
         }
         if (entry->count > 0 && entry->count < best.count) { // grew since: a newer entry is in the heap
             best.count = entry->count;
-            (void)heap_push(t, best); // room was freed by the pop
+            heap_push(t, best);
         }
     }
     return NULL;
@@ -202,7 +156,7 @@ static pair_entry *pop_best(training *t) {
 
 // --- merging -------------------------------------------------------------------------------
 
-static sm_status merge_in_word(training *t, uint32_t index, int32_t left, int32_t right, int32_t result) {
+static void merge_in_word(training *t, uint32_t index, int32_t left, int32_t right, int32_t result) {
     word_ids *word = &t->words[index];
     int32_t *ids = t->ids + word->offset;
     uint32_t n = 0; // ids after merging
@@ -213,17 +167,16 @@ static sm_status merge_in_word(training *t, uint32_t index, int32_t left, int32_
         }
         if (n > 0) {
             remove_pair(t, ids[n - 1], left, word->count);
-            SM_TRY(add_pair(t, ids[n - 1], result, index, word->count));
+            add_pair(t, ids[n - 1], result, index, word->count);
         }
         if (i + 2 < word->n) {
             remove_pair(t, right, ids[i + 2], word->count);
-            SM_TRY(add_pair(t, result, ids[i + 2], index, word->count));
+            add_pair(t, result, ids[i + 2], index, word->count);
         }
         ids[n++] = result;
         i++;
     }
     word->n = n;
-    return SM_OK;
 }
 
 // The id of the joined token; a token with the same bytes may exist already, from other halves.
@@ -231,45 +184,36 @@ static sm_status make_token(training *t, int32_t left, int32_t right, int32_t *i
     const sm_tokenizer *k = t->tokenizer;
     const size_t n_left = k->tokens[left].n_bytes;
     const size_t n = n_left + k->tokens[right].n_bytes;
-    uint8_t *bytes = malloc(n);
-    if (bytes == NULL) {
-        return no_memory("bytes of a token", n);
-    }
+    SM_FREED uint8_t *bytes = sm_malloc(n);
     memcpy(bytes, sm_token_bytes(k, left), n_left);
     memcpy(bytes + n_left, sm_token_bytes(k, right), n - n_left);
-    sm_status status = SM_OK;
     const sm_word *known = sm_word_counts_find(&t->known, bytes, n);
+    *id = known != NULL ? (int32_t)known->count : t->n_tokens++;
     if (known != NULL) {
-        *id = (int32_t)known->count;
-    } else {
-        *id = t->n_tokens++;
-        status = sm_tokenizer_set(t->tokenizer, *id, bytes, n);
-        status = status == SM_OK ? sm_word_counts_add(&t->known, bytes, n, *id) : status;
+        return SM_OK;
     }
-    free(bytes);
-    return status;
+    SM_TRY(sm_tokenizer_set(t->tokenizer, *id, bytes, n));
+    return sm_word_counts_add(&t->known, bytes, n, *id);
 }
 
 static sm_status merge_pair(training *t, pair_entry *best) {
     const int32_t left = (int32_t)(best->pair >> 32);
     const int32_t right = (int32_t)(uint32_t)best->pair;
-    uint32_t *words = best->words; // the entry may move
+    SM_FREED uint32_t *words = best->words; // the entry may move
     const uint32_t n_words = best->n_words;
     int32_t result;
-    SM_TRY(make_token(t, left, right, &result));
-    SM_TRY(sm_tokenizer_add_merge(t->tokenizer, left, right, result));
     best->words = NULL;
     best->n_words = best->capacity = 0;
     best->count = 0;
-    sm_status status = SM_OK;
-    for (uint32_t i = 0; i < n_words && status == SM_OK; i++) {
-        status = merge_in_word(t, words[i], left, right, result);
+    SM_TRY(make_token(t, left, right, &result));
+    SM_TRY(sm_tokenizer_add_merge(t->tokenizer, left, right, result));
+    for (uint32_t i = 0; i < n_words; i++) {
+        merge_in_word(t, words[i], left, right, result);
     }
-    free(words);
     pair_entry *merged = find_pair(t, sm_pair(left, right));
     merged->count = merged->count < 0 ? 0 : merged->count; // neighbours in "aaa" were counted twice
-    SM_TRY(status);
-    return push_touched(t);
+    push_touched(t);
+    return SM_OK;
 }
 
 static sm_status learn(training *t) {
@@ -307,34 +251,28 @@ static sm_status take_words(training *t, const sm_word_counts *words, const int3
     size_t offset = 0;
     t->ids = malloc((words->n_bytes + 1) * sizeof(*t->ids));
     t->words = malloc((words->n_words + 1) * sizeof(*t->words));
-    if (t->ids == NULL || t->words == NULL || words->n_words > UINT32_MAX) {
-        return no_memory("words", words->n_words);
-    }
+    SM_FAIL_IF(t->ids == NULL || t->words == NULL || words->n_words > UINT32_MAX, SM_ERR_OOM, "no memory for %zu words",
+               words->n_words);
     for (size_t i = 0; i < words->n_entries; i++) {
         const sm_word *entry = &words->entries[i];
         if (entry->count == 0) {
             continue;
         }
-        t->words[t->n_words++] = (word_ids){offset, entry->n_bytes, entry->count};
+        int32_t *ids = t->ids + offset;
         for (uint32_t k = 0; k < entry->n_bytes; k++) {
-            t->ids[offset++] = byte_ids[words->bytes[entry->offset + k]];
+            ids[k] = byte_ids[words->bytes[entry->offset + k]];
         }
+        for (uint32_t k = 0; k + 1 < entry->n_bytes; k++) {
+            add_pair(t, ids[k], ids[k + 1], (uint32_t)t->n_words, entry->count);
+        }
+        t->words[t->n_words++] = (word_ids){offset, entry->n_bytes, entry->count};
+        offset += entry->n_bytes;
     }
+    push_touched(t);
     return SM_OK;
 }
 
-static sm_status count_pairs(training *t) {
-    for (size_t i = 0; i < t->n_words; i++) {
-        const word_ids *word = &t->words[i];
-        const int32_t *ids = t->ids + word->offset;
-        for (uint32_t k = 0; k + 1 < word->n; k++) {
-            SM_TRY(add_pair(t, ids[k], ids[k + 1], (uint32_t)i, word->count));
-        }
-    }
-    return push_touched(t);
-}
-
-static void release(training *t) {
+static void free_training(training *t) {
     for (size_t i = 0; i < t->pairs_capacity; i++) {
         free(t->pairs[i].words);
     }
@@ -348,24 +286,19 @@ static void release(training *t) {
 }
 
 sm_status sm_bpe_train(const sm_word_counts *words, const sm_bpe_settings *settings, sm_tokenizer **tokenizer) {
-    sm_status status = SM_OK;
     int32_t byte_ids[SM_N_BYTES];
-    training t = {.settings = settings};
+    SM_AT_END(free_training) training t = {.settings = settings};
     *tokenizer = NULL;
     SM_FAIL_IF(settings->vocab_size < SM_LEAST_VOCABULARY, SM_ERR_INVALID,
                "a vocabulary of %lld tokens; it has %d at least: the bytes and %s", (long long)settings->vocab_size,
                SM_LEAST_VOCABULARY, SM_END_OF_TEXT);
-    SM_TRY_GOTO(sm_tokenizer_new(settings->vocab_size, &t.tokenizer));
-    SM_TRY_GOTO(set_first_tokens(&t, byte_ids));
-    SM_TRY_GOTO(take_words(&t, words, byte_ids));
-    SM_TRY_GOTO(count_pairs(&t));
-    SM_TRY_GOTO(learn(&t));
+    SM_TRY(sm_tokenizer_new(settings->vocab_size, &t.tokenizer));
+    SM_TRY(set_first_tokens(&t, byte_ids));
+    SM_TRY(take_words(&t, words, byte_ids));
+    SM_TRY(learn(&t));
     t.tokenizer->n_tokens = t.n_tokens; // fewer if the text has too few pairs
-    SM_TRY_GOTO(sm_tokenizer_finish(t.tokenizer));
+    SM_TRY(sm_tokenizer_finish(t.tokenizer));
     *tokenizer = t.tokenizer;
     t.tokenizer = NULL;
-
-cleanup:
-    release(&t);
-    return status;
+    return SM_OK;
 }

@@ -1,5 +1,5 @@
 // byte_alphabet.c: by counting; there are only 256.
-#include "src/tokenizer/byte_alphabet.h"
+#include "src/tokenizer/tokenizer.h"
 
 enum { FIRST_STAND_IN = 0x100, LAST_CHARACTER = 0x143 };
 

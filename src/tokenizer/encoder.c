@@ -8,8 +8,164 @@
 #include <string.h>
 
 #include "src/tokenizer/encoder.h"
-#include "src/tokenizer/merging.h"
 #include "src/tokenizer/pretokens.h"
+
+enum { MAX_SHORT = 48, NO_RANK = INT32_MAX };
+
+// A token of a long piece, in a linked list.
+typedef struct {
+    int32_t id;       // SM_NO_ID: merged into another
+    int32_t previous; // -1: none
+    int32_t next;     // n: none
+} link;
+
+// Working memory for merging the tokens of a piece, reused for every piece. Of all neighbours that can be merged, those of
+// the earliest merge come first, and of these the leftmost. A short piece is searched each time; a long one has a heap, by
+// merge and place. An entry of the heap is valid only if the two tokens at its place are still those of the merge.
+typedef struct {
+    const sm_tokenizer *tokenizer;
+    link *links;
+    uint64_t *heap; // merge << 32 | place; the smallest first
+    size_t n_heap;
+    size_t capacity; // room for tokens of a piece; the heap has room for three times as many
+} merging;
+
+// --- short ---------------------------------------------------------------------------------
+
+static int32_t rank_of(const sm_tokenizer *t, int32_t left, int32_t right) {
+    const sm_pair_entry *merge = sm_tokenizer_merge(t, left, right);
+    return merge != NULL ? merge->rank : NO_RANK;
+}
+
+static void merge_short(const sm_tokenizer *t, const uint8_t *bytes, int n, sm_ids *ids) {
+    int32_t ranks[MAX_SHORT]; // of each token with the next
+    sm_ids_reserve(ids, (size_t)n);
+    int32_t *at = ids->ids + ids->n;
+    for (int i = 0; i < n; i++) {
+        at[i] = t->byte_ids[bytes[i]];
+    }
+    for (int i = 0; i + 1 < n; i++) {
+        ranks[i] = rank_of(t, at[i], at[i + 1]);
+    }
+    for (;;) {
+        int best = 0;
+        int32_t least = NO_RANK;
+        for (int i = 0; i + 1 < n; i++) {
+            if (ranks[i] < least) {
+                least = ranks[i];
+                best = i;
+            }
+        }
+        if (least == NO_RANK) {
+            break;
+        }
+        at[best] = t->merges[least].result;
+        memmove(at + best + 1, at + best + 2, (size_t)(n - best - 2) * sizeof(*at));
+        memmove(ranks + best, ranks + best + 1, (size_t)(n - best - 2) * sizeof(*ranks));
+        n--;
+        if (best > 0) {
+            ranks[best - 1] = rank_of(t, at[best - 1], at[best]);
+        }
+        if (best + 1 < n) {
+            ranks[best] = rank_of(t, at[best], at[best + 1]);
+        }
+    }
+    ids->n += (size_t)n;
+}
+
+// --- long ----------------------------------------------------------------------------------
+
+static void heap_push(merging *m, uint64_t value) {
+    size_t i = m->n_heap++;
+    while (i > 0 && m->heap[(i - 1) / 2] > value) {
+        m->heap[i] = m->heap[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    m->heap[i] = value;
+}
+
+static uint64_t heap_pop(merging *m) {
+    const uint64_t least = m->heap[0];
+    const uint64_t last = m->heap[--m->n_heap];
+    size_t i = 0;
+    for (size_t child; (child = 2 * i + 1) < m->n_heap; i = child) {
+        child += child + 1 < m->n_heap && m->heap[child + 1] < m->heap[child];
+        if (m->heap[child] >= last) {
+            break;
+        }
+        m->heap[i] = m->heap[child];
+    }
+    m->heap[i] = last;
+    return least;
+}
+
+// Adds the pair that begins at `place` to the heap, if it can be merged.
+static void push_pair(merging *m, int32_t place, int32_t n) {
+    const link *left = &m->links[place];
+    if (left->next < n) {
+        const int32_t rank = rank_of(m->tokenizer, left->id, m->links[left->next].id);
+        if (rank != NO_RANK) {
+            heap_push(m, (uint64_t)(uint32_t)rank << 32 | (uint32_t)place);
+        }
+    }
+}
+
+static void merge_at(merging *m, int32_t place, int32_t rank, int32_t n) {
+    link *left = &m->links[place];
+    if (left->id == SM_NO_ID || left->next >= n || rank_of(m->tokenizer, left->id, m->links[left->next].id) != rank) {
+        return; // no longer that pair
+    }
+    link *right = &m->links[left->next];
+    left->id = m->tokenizer->merges[rank].result;
+    left->next = right->next;
+    right->id = SM_NO_ID;
+    if (left->next < n) {
+        m->links[left->next].previous = place;
+    }
+    if (left->previous >= 0) {
+        push_pair(m, left->previous, n);
+    }
+    push_pair(m, place, n);
+}
+
+static void reserve(merging *m, size_t n) {
+    if (n > m->capacity) {
+        m->capacity = n;
+        m->links = sm_realloc(m->links, n * sizeof(*m->links));
+        m->heap = sm_realloc(m->heap, 3 * n * sizeof(*m->heap)); // n - 1 pairs at first, and two more for each merge
+    }
+}
+
+static void merge_long(merging *m, const uint8_t *bytes, int32_t n, sm_ids *ids) {
+    reserve(m, (size_t)n);
+    m->n_heap = 0;
+    for (int32_t i = 0; i < n; i++) {
+        m->links[i] = (link){m->tokenizer->byte_ids[bytes[i]], i - 1, i + 1};
+    }
+    for (int32_t i = 0; i < n; i++) {
+        push_pair(m, i, n);
+    }
+    while (m->n_heap > 0) {
+        const uint64_t least = heap_pop(m);
+        merge_at(m, (int32_t)(uint32_t)least, (int32_t)(least >> 32), n);
+    }
+    for (int32_t i = 0; i < n; i = m->links[i].next) {
+        sm_ids_append(ids, m->links[i].id);
+    }
+}
+
+// Appends the ids of a piece of n bytes, in time O(n log n). SM_ERR_UNSUPPORTED: 2 GiB or more.
+static sm_status merge_piece(merging *m, const uint8_t *bytes, size_t n, sm_ids *ids) {
+    SM_FAIL_IF(n > INT32_MAX, SM_ERR_UNSUPPORTED,
+               "the text has %zu bytes without a space; at most %d are supported, insert spaces or newlines", n,
+               INT32_MAX);
+    if (n <= MAX_SHORT) {
+        merge_short(m->tokenizer, bytes, (int)n, ids);
+    } else {
+        merge_long(m, bytes, (int32_t)n, ids);
+    }
+    return SM_OK;
+}
 
 #ifndef ENCODER_KEPT
 #define ENCODER_KEPT (1 << 16) // pieces whose ids are kept; a fuzzer makes an encoder for each input, and takes fewer
@@ -27,7 +183,7 @@ typedef struct {
 struct sm_encoder {
     const sm_tokenizer *tokenizer;
     sm_pretokens *pretokens;
-    sm_merging *merging;
+    merging merging;
     kept *table;
     pcre2_code *added[N_KINDS]; // match any added token that is not normalized, or that is; NULL: there are none
     pcre2_match_data *match[N_KINDS];
@@ -70,18 +226,18 @@ static void keep(kept *place, const uint64_t key[2], size_t n_bytes, const int32
 
 static sm_status encode_piece(sm_encoder *e, const uint8_t *bytes, size_t n, size_t readable, sm_ids *ids) {
     if (n > MAX_KEY_BYTES) {
-        return sm_merging_merge(e->merging, bytes, n, ids);
+        return merge_piece(&e->merging, bytes, n, ids);
     }
     uint64_t key[2];
     load_key(bytes, n, readable, key);
     kept *place = &e->table[place_of(key, n)];
     if (place->key[0] != key[0] || place->key[1] != key[1] || place->n_bytes != n) {
         const size_t first = ids->n;
-        SM_TRY(sm_merging_merge(e->merging, bytes, n, ids));
+        SM_TRY(merge_piece(&e->merging, bytes, n, ids));
         keep(place, key, n, ids->ids + first, ids->n - first);
         return SM_OK;
     }
-    SM_TRY(sm_ids_reserve(ids, MAX_KEPT_IDS));
+    sm_ids_reserve(ids, MAX_KEPT_IDS);
     memcpy(ids->ids + ids->n, place->ids, sizeof place->ids); // a copy of constant length is fastest
     ids->n += place->n_ids;
     return SM_OK;
@@ -111,7 +267,7 @@ static sm_status encode_around(sm_encoder *e, int kind, const uint8_t *text, siz
         const PCRE2_SIZE *found = pcre2_get_ovector_pointer(e->match[kind]);
         const int32_t id = sm_tokenizer_find_added(e->tokenizer, text + found[0], found[1] - found[0]);
         SM_TRY(encode_around(e, kind + 1, text + begin, found[0] - begin, ids));
-        SM_TRY(sm_ids_append(ids, id));
+        sm_ids_append(ids, id);
         begin = found[1];
     }
     return encode_around(e, kind + 1, text + begin, n - begin, ids);
@@ -151,64 +307,55 @@ size_t sm_encoder_part(const sm_tokenizer *t, const uint8_t *text, size_t n, siz
 // "\x3c\x7c|\x3c": matches any added token of a kind, byte by byte, the longest first. Empty: there are none. The
 // caller frees it.
 static char *pattern_of(const sm_tokenizer *t, bool is_normalized) {
-    size_t length = 0;
+    char *pattern = NULL;
+    size_t size_bytes;
+    FILE *out = sm_memstream(&pattern, &size_bytes);
+    const char *between = "";
     for (size_t i = 0; i < t->added_ids.n; i++) {
-        length += 4 * (size_t)t->tokens[t->added_ids.ids[i]].n_bytes + 1;
-    }
-    char *pattern = calloc(length + 1, 1);
-    char *at = pattern;
-    for (size_t i = 0; pattern != NULL && i < t->added_ids.n; i++) {
         const int32_t id = t->added_ids.ids[i];
         if (t->tokens[id].is_normalized != is_normalized) {
             continue;
         }
-        at += at > pattern ? sprintf(at, "|") : 0;
+        fputs(between, out);
+        between = "|";
         for (uint32_t k = 0; k < t->tokens[id].n_bytes; k++) {
-            at += sprintf(at, "\\x%02x", sm_token_bytes(t, id)[k]);
+            fprintf(out, "\\x%02x", sm_token_bytes(t, id)[k]);
         }
     }
+    sm_memstream_close(out);
     return pattern;
 }
 
 static sm_status compile_added(sm_encoder *e, int kind) {
     int error;
     PCRE2_SIZE where;
-    char *pattern = pattern_of(e->tokenizer, kind == 1);
-    if (pattern != NULL && pattern[0] != '\0') {
-        e->added[kind] = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, 0, &error, &where, NULL);
-        e->match[kind] = e->added[kind] != NULL ? pcre2_match_data_create_from_pattern(e->added[kind], NULL) : NULL;
+    SM_FREED char *pattern = pattern_of(e->tokenizer, kind == 1);
+    if (pattern[0] == '\0') {
+        return SM_OK;
     }
-    const bool is_complete = pattern != NULL && (pattern[0] == '\0' || e->match[kind] != NULL);
-    free(pattern);
-    SM_FAIL_IF(!is_complete, SM_ERR_OOM, "no memory for a pattern of %zu added tokens", e->tokenizer->added_ids.n);
-    if (e->added[kind] != NULL) {
-        (void)pcre2_jit_compile(e->added[kind], PCRE2_JIT_COMPLETE); // without it, matching is only slower
-    }
+    e->added[kind] = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, 0, &error, &where, NULL);
+    e->match[kind] = e->added[kind] != NULL ? pcre2_match_data_create_from_pattern(e->added[kind], NULL) : NULL;
+    SM_FAIL_IF(e->match[kind] == NULL, SM_ERR_OOM, "no memory for a pattern of %zu added tokens",
+               e->tokenizer->added_ids.n);
+    (void)pcre2_jit_compile(e->added[kind], PCRE2_JIT_COMPLETE); // without it, matching is only slower
     return SM_OK;
 }
 
 sm_status sm_encoder_new(const sm_tokenizer *tokenizer, sm_encoder **encoder) {
-    sm_status status = SM_OK;
-    sm_encoder *e = sm_calloc(1, sizeof *e);
+    SM_OWN(sm_encoder) *e = sm_calloc(1, sizeof *e);
     *encoder = NULL;
     e->tokenizer = tokenizer;
+    e->merging.tokenizer = tokenizer;
     e->table = aligned_alloc(sizeof(*e->table), N_KEPT * sizeof(*e->table));
-    if (e->table == NULL) {
-        status = sm_fail(SM_ERR_OOM, "no memory for an encoder");
-        goto cleanup;
-    }
+    SM_FAIL_IF(e->table == NULL, SM_ERR_OOM, "no memory for an encoder");
     memset(e->table, 0, N_KEPT * sizeof(*e->table));
-    SM_TRY_GOTO(sm_pretokens_new(&e->pretokens));
-    sm_merging_new(tokenizer, &e->merging);
+    SM_TRY(sm_pretokens_new(&e->pretokens));
     for (int kind = 0; kind < N_KINDS; kind++) {
-        SM_TRY_GOTO(compile_added(e, kind));
+        SM_TRY(compile_added(e, kind));
     }
     *encoder = e;
+    e = NULL;
     return SM_OK;
-
-cleanup:
-    sm_encoder_free(e);
-    return status;
 }
 
 void sm_encoder_free(sm_encoder *e) {
@@ -217,7 +364,8 @@ void sm_encoder_free(sm_encoder *e) {
             pcre2_match_data_free(e->match[kind]);
             pcre2_code_free(e->added[kind]);
         }
-        sm_merging_free(e->merging);
+        free(e->merging.links);
+        free(e->merging.heap);
         sm_pretokens_free(e->pretokens);
         free(e->table);
         free(e);
@@ -232,11 +380,8 @@ sm_status sm_decode(const sm_tokenizer *t, const int32_t *ids, size_t n, sm_text
                    i, ids[i], t->n_tokens);
         const size_t n_bytes = t->tokens[ids[i]].n_bytes;
         if (n_bytes > text->capacity - text->n) {
-            const size_t capacity = 2 * text->capacity + n_bytes;
-            uint8_t *grown = realloc(text->bytes, capacity);
-            SM_FAIL_IF(grown == NULL, SM_ERR_OOM, "no memory for %zu bytes of text", capacity);
-            text->bytes = grown;
-            text->capacity = capacity;
+            text->capacity = 2 * text->capacity + n_bytes;
+            text->bytes = sm_realloc(text->bytes, text->capacity);
         }
         memcpy(text->bytes + text->n, sm_token_bytes(t, ids[i]), n_bytes);
         text->n += n_bytes;

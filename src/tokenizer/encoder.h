@@ -12,6 +12,7 @@ typedef struct sm_encoder sm_encoder;
 // The tokenizer must outlive it.
 sm_status sm_encoder_new(const sm_tokenizer *tokenizer, sm_encoder **encoder);
 void sm_encoder_free(sm_encoder *encoder); // NULL is fine
+SM_OWNABLE(sm_encoder, sm_encoder_free)
 
 // Appends the ids of a text.
 sm_status sm_encoder_encode(sm_encoder *encoder, const uint8_t *text, size_t n, sm_ids *ids);

@@ -174,20 +174,16 @@ sm_status sm_pretokens_new(sm_pretokens **pretokens) {
     int error;
     PCRE2_SIZE where;
     uint32_t jit = 0;
-    sm_pretokens *p = sm_calloc(1, sizeof *p);
     *pretokens = NULL;
-    if (p != NULL) {
-        p->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED,
-                                &error, &where, NULL);
-        p->match = p->code != NULL ? pcre2_match_data_create_from_pattern(p->code, NULL) : NULL;
-    }
-    if (p->match == NULL) {
-        sm_pretokens_free(p);
-        return sm_fail(SM_ERR_OOM, "no memory for the pattern of pre-tokenisation");
-    }
+    SM_OWN(sm_pretokens) *p = sm_calloc(1, sizeof *p);
+    p->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED, &error,
+                            &where, NULL);
+    p->match = p->code != NULL ? pcre2_match_data_create_from_pattern(p->code, NULL) : NULL;
+    SM_FAIL_IF(p->match == NULL, SM_ERR_OOM, "no memory for the pattern of pre-tokenisation");
     p->has_jit =
         pcre2_config(PCRE2_CONFIG_JIT, &jit) == 0 && jit == 1 && pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE) == 0;
     *pretokens = p;
+    p = NULL;
     return SM_OK;
 }
 

@@ -18,6 +18,7 @@ typedef struct sm_pretokens sm_pretokens;
 
 sm_status sm_pretokens_new(sm_pretokens **pretokens);
 void sm_pretokens_free(sm_pretokens *pretokens); // NULL is fine
+SM_OWNABLE(sm_pretokens, sm_pretokens_free)
 
 // Starts a text, which must not change until its end. SM_ERR_OOM.
 sm_status sm_pretokens_begin(sm_pretokens *pretokens, const uint8_t *text, size_t n);

@@ -39,10 +39,9 @@ static sm_status open_file(sm_text_source *s) {
     }
     SM_TRY(sm_input_open(path, &s->fd, &size_bytes));
     s->file_bytes = s->files->jsonl[s->at.file] != NULL ? sm_data_files_bytes(s->files, s->at.file) : size_bytes;
-    return s->file_bytes >= s->at.offset_bytes
-               ? SM_OK
-               : sm_fail(SM_ERR_IO, "%s: has become shorter than the %lld bytes that were read of it", path,
-                         (long long)s->at.offset_bytes);
+    SM_FAIL_IF(s->file_bytes < s->at.offset_bytes, SM_ERR_IO,
+               "%s: has become shorter than the %lld bytes that were read of it", path, (long long)s->at.offset_bytes);
+    return SM_OK;
 }
 
 static void close_file(sm_text_source *s) {
@@ -69,10 +68,9 @@ static sm_status check_stdin(const sm_text_source *s, const sm_text_block *block
     const size_t n = block->n_bytes < SM_DATA_HEAD_BYTES ? block->n_bytes : SM_DATA_HEAD_BYTES;
     SM_TRY(sm_data_format_find("stdin", block->text, n, s->at_end ? (int64_t)block->n_bytes : INT64_MAX,
                                s->files->asked, &format));
-    return format == SM_TOKENS_TEXT || format == SM_TOKENS_BYTES
-               ? SM_OK
-               : sm_fail(SM_ERR_UNSUPPORTED, "stdin: its format is %s, which is read from files only; give the file",
-                         sm_tokens_format_name(format));
+    SM_FAIL_IF(format != SM_TOKENS_TEXT && format != SM_TOKENS_BYTES, SM_ERR_UNSUPPORTED,
+               "stdin: its format is %s, which is read from files only; give the file", sm_tokens_format_name(format));
+    return SM_OK;
 }
 
 static sm_status fill_from_stdin(sm_text_source *s, sm_text_block *block) {
@@ -107,21 +105,16 @@ static sm_status fill(sm_text_source *s, sm_text_block *block) {
 }
 
 // Keeps the text after the cut for the next block.
-static sm_status put_ahead(sm_text_source *s, sm_text_block *block, size_t cut) {
-    const size_t n = block->n_bytes - cut;
-    if (n > s->ahead_capacity) {
-        free(s->ahead);
-        s->ahead_capacity = 0;
-        s->ahead = malloc(n);
-        SM_FAIL_IF(s->ahead == NULL, SM_ERR_OOM, "no memory for %zu bytes of text", n);
-        s->ahead_capacity = n;
+static void put_ahead(sm_text_source *s, sm_text_block *block, size_t cut) {
+    s->n_ahead = block->n_bytes - cut;
+    if (s->n_ahead > s->ahead_capacity) {
+        s->ahead_capacity = s->n_ahead;
+        s->ahead = sm_realloc(s->ahead, s->n_ahead);
     }
-    if (n > 0) {
-        memcpy(s->ahead, block->text + cut, n);
+    if (s->n_ahead > 0) {
+        memcpy(s->ahead, block->text + cut, s->n_ahead);
     }
-    s->n_ahead = n;
     block->n_bytes = cut;
-    return SM_OK;
 }
 
 static sm_status take_ahead(sm_text_source *s, sm_text_block *block) {
@@ -136,33 +129,18 @@ static sm_status take_ahead(sm_text_source *s, sm_text_block *block) {
 
 // --- documents -----------------------------------------------------------------------------
 
-static sm_status append_part(sm_text_block *block, sm_text_part part) {
-    if (block->n_parts == block->parts_capacity) {
-        const size_t capacity = block->parts_capacity > 0 ? 2 * block->parts_capacity : 16;
-        sm_text_part *grown = realloc(block->parts, capacity * sizeof(*grown));
-        SM_FAIL_IF(grown == NULL, SM_ERR_OOM, "no memory for %zu documents", capacity);
-        block->parts = grown;
-        block->parts_capacity = capacity;
-    }
+static void append_part(sm_text_block *block, sm_text_part part) {
+    SM_GROW(block->parts, block->n_parts, block->parts_capacity);
     block->parts[block->n_parts++] = part;
-    return SM_OK;
 }
 
-// Of a document's first bytes, eight at a time.
-static uint64_t hash_of(const uint8_t *text, size_t n) {
-    uint64_t hash = n;
-    for (size_t at = 0; at < n; at += 8) {
-        uint64_t word = 0;
-        memcpy(&word, text + at, n - at < 8 ? n - at : 8);
-        hash = (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15);
-        hash ^= hash >> 32;
-    }
-    return hash * UINT64_C(0xD6E8FEB86659FD93);
-}
-
+// By a hash of the document's first bytes.
 static bool is_for_validation(const sm_text_source *s, const uint8_t *text, size_t n) {
-    return s->split != NULL &&
-           (double)(hash_of(text, n < HASHED_BYTES ? n : HASHED_BYTES) >> 11) * 0x1p-53 < s->split->val_percent / 100;
+    if (s->split == NULL) {
+        return false;
+    }
+    const uint64_t hash = sm_bytes_hash(text, n < HASHED_BYTES ? n : HASHED_BYTES) * UINT64_C(0xD6E8FEB86659FD93);
+    return (double)(hash >> 11) * 0x1p-53 < s->split->val_percent / 100;
 }
 
 // ---- documents whose ends are for validation ----
@@ -192,7 +170,7 @@ static size_t cut_near(const sm_tokenizer *tokenizer, const uint8_t *text, size_
     return place > 0 ? place : at;
 }
 
-static sm_status add_divided(sm_text_source *s, sm_text_block *block, sm_text_part part) {
+static void add_divided(sm_text_source *s, sm_text_block *block, sm_text_part part) {
     const int64_t at = part.at_bytes;
     const int64_t end = at + (int64_t)part.n_bytes;
     const sm_text_end *e = find_end(s, end);
@@ -201,23 +179,26 @@ static sm_status add_divided(sm_text_source *s, sm_text_block *block, sm_text_pa
                            : from <= at ? 0
                                         : cut_near(s->tokenizer, block->text + part.offset, (size_t)(from - at));
     if (n_train > 0) {
-        const sm_text_part train = {
-            .offset = part.offset, .n_bytes = n_train, .file = part.file, .at_bytes = at, .ends_document = from <= end};
-        SM_TRY(append_part(block, train));
+        append_part(block, (sm_text_part){.offset = part.offset,
+                                          .n_bytes = n_train,
+                                          .file = part.file,
+                                          .at_bytes = at,
+                                          .ends_document = from <= end});
     }
     s->at.is_validation = from < end;
     part.offset += n_train;
     part.at_bytes += (int64_t)n_train;
     part.n_bytes -= n_train;
     part.is_validation = true;
-    return from < end ? append_part(block, part) : SM_OK;
+    if (from < end) {
+        append_part(block, part);
+    }
 }
 
 // Adds the block's n_bytes from `begin` to the current document; its first `n_known` bytes are in the block.
-static sm_status add_text(sm_text_source *s, sm_text_block *block, size_t begin, size_t n_bytes, size_t n_known,
-                          bool ends) {
+static void add_text(sm_text_source *s, sm_text_block *block, size_t begin, size_t n_bytes, size_t n_known, bool ends) {
     if (!s->at.in_document && n_bytes == 0) {
-        return SM_OK;
+        return;
     }
     if (!s->at.in_document) {
         s->at.is_validation = is_for_validation(s, block->text + begin, n_known);
@@ -229,19 +210,22 @@ static sm_status add_text(sm_text_source *s, sm_text_block *block, size_t begin,
                                .at_bytes = s->at.offset_bytes + (int64_t)(begin - s->block_begin),
                                .is_validation = s->at.is_validation,
                                .ends_document = ends};
-    return s->split != NULL && s->split->ends != NULL ? add_divided(s, block, part) : append_part(block, part);
+    if (s->split != NULL && s->split->ends != NULL) {
+        add_divided(s, block, part);
+    } else {
+        append_part(block, part);
+    }
 }
 
 // Adds documents that end with a separator; advances *begin past the last one.
-static sm_status add_separated(sm_text_source *s, sm_text_block *block, size_t *begin) {
+static void add_separated(sm_text_source *s, sm_text_block *block, size_t *begin) {
     const size_t n = strlen(SM_END_OF_TEXT);
     for (const uint8_t *separator;
          (separator = memmem(block->text + *begin, block->n_bytes - *begin, SM_END_OF_TEXT, n)) != NULL;) {
         const size_t n_bytes = (size_t)(separator - block->text) - *begin;
-        SM_TRY(add_text(s, block, *begin, n_bytes, n_bytes, true));
+        add_text(s, block, *begin, n_bytes, n_bytes, true);
         *begin += n_bytes + n;
     }
-    return SM_OK;
 }
 
 // The last place to cut text, of which more will follow, without changing ids; 0: none. A document that begins here
@@ -257,12 +241,12 @@ static sm_status add_text_of_file(sm_text_source *s, sm_text_block *block, size_
     s->block_begin = from;
     SM_TRY(take_ahead(s, block));
     SM_TRY(fill(s, block));
-    SM_TRY(add_separated(s, block, &begin));
+    add_separated(s, block, &begin);
     *cut = 0;
     while (!s->at_end && begin == from && (*cut = find_cut(s, block->text + begin, block->n_bytes - begin)) == 0) {
         SM_TRY(grow_block(block, 2 * block->capacity));
         SM_TRY(fill(s, block));
-        SM_TRY(add_separated(s, block, &begin));
+        add_separated(s, block, &begin);
     }
     const size_t n_known = block->n_bytes - begin;
     if (!s->at_end && begin > from) {
@@ -270,14 +254,17 @@ static sm_status add_text_of_file(sm_text_source *s, sm_text_block *block, size_
     }
     const size_t n_bytes = s->at_end ? n_known : *cut;
     *cut = begin + n_bytes;
-    return n_bytes > 0 || s->at_end ? add_text(s, block, begin, n_bytes, n_known, s->at_end) : SM_OK;
+    if (n_bytes > 0 || s->at_end) {
+        add_text(s, block, begin, n_bytes, n_known, s->at_end);
+    }
+    return SM_OK;
 }
 
 static sm_status add_file(sm_text_source *s, sm_text_block *block) {
     size_t cut;
     const size_t from = block->n_bytes;
     SM_TRY(add_text_of_file(s, block, &cut));
-    SM_TRY(put_ahead(s, block, cut));
+    put_ahead(s, block, cut);
     s->at.offset_bytes += (int64_t)(cut - from);
     block->n_read_bytes += (int64_t)(cut - from);
     if (s->at_end) {
@@ -343,18 +330,6 @@ void sm_text_block_free(sm_text_block *block) {
 
 enum { MOST_ENDS = 1 << 16 };
 
-static sm_status append_end(sm_text_split *split, sm_text_end end) {
-    if (split->n_ends == split->capacity) {
-        const int64_t capacity = split->capacity > 0 ? 2 * split->capacity : 256;
-        sm_text_end *grown = realloc(split->ends, (size_t)capacity * sizeof *grown);
-        SM_FAIL_IF(grown == NULL, SM_ERR_OOM, "no memory for %lld documents", (long long)capacity);
-        split->ends = grown;
-        split->capacity = capacity;
-    }
-    split->ends[split->n_ends++] = end;
-    return SM_OK;
-}
-
 // Notes all documents, and the share of the text that the hash chooses.
 static sm_status survey(sm_text_source *source, double val_percent, sm_text_block *block, sm_text_split *split,
                         double *share) {
@@ -370,7 +345,8 @@ static sm_status survey(sm_text_source *source, double val_percent, sm_text_bloc
             document = (sm_text_end){.file = part->file, .from = begin, .end = end};
             if (part->ends_document) {
                 document.from = end - (int64_t)((double)(end - begin) * val_percent / 100);
-                SM_TRY(append_end(split, document));
+                SM_GROW(split->ends, split->n_ends, split->capacity);
+                split->ends[split->n_ends++] = document;
                 document.end = -1;
             }
         }
@@ -381,25 +357,21 @@ static sm_status survey(sm_text_source *source, double val_percent, sm_text_bloc
 
 sm_status sm_text_split_find(const sm_data_files *files, double val_percent, sm_text_split *split) {
     const sm_text_split whole = {.val_percent = val_percent};
-    sm_text_split ends = whole;
-    sm_text_source *source = NULL;
-    sm_text_block block = {0};
+    SM_AT_END(sm_text_split_free) sm_text_split ends = whole;
+    SM_AT_END(sm_text_block_free) sm_text_block block = {0};
+    SM_OWN(sm_text_source) *source = NULL;
     double share = 0;
     *split = whole;
     if (val_percent <= 0 || files->has_stdin) {
         return SM_OK;
     }
     sm_text_source_open(files, NULL, &whole, NULL, &source);
-    sm_status status = SM_OK;
-    status = status == SM_OK ? survey(source, val_percent, &block, &ends, &share) : status;
-    sm_text_block_free(&block);
-    sm_text_source_close(source);
-    if (status == SM_OK && !sm_text_split_fits(val_percent, share) && ends.n_ends <= MOST_ENDS) {
+    SM_TRY(survey(source, val_percent, &block, &ends, &share));
+    if (!sm_text_split_fits(val_percent, share) && ends.n_ends <= MOST_ENDS) {
         *split = ends;
-    } else {
-        sm_text_split_free(&ends);
+        ends.ends = NULL;
     }
-    return status;
+    return SM_OK;
 }
 
 bool sm_text_split_fits(double val_percent, double share) {

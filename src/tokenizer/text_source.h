@@ -68,6 +68,7 @@ typedef struct sm_text_source sm_text_source;
 void sm_text_source_open(const sm_data_files *files, const sm_tokenizer *tokenizer, const sm_text_split *split,
                          const sm_text_position *at, sm_text_source **source);
 void sm_text_source_close(sm_text_source *source); // NULL is fine
+SM_OWNABLE(sm_text_source, sm_text_source_close)
 
 // Fills a block of about a MiB; a block without parts is the end. A zeroed block is an empty one; it grows.
 sm_status sm_text_source_next(sm_text_source *source, sm_text_block *block);

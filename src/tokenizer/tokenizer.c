@@ -33,22 +33,21 @@ void sm_tokenizer_free(sm_tokenizer *t) {
     }
 }
 
-static void keep_bytes(sm_tokenizer *t, const uint8_t *bytes, size_t n_bytes, size_t *offset) {
+static size_t keep_bytes(sm_tokenizer *t, const uint8_t *bytes, size_t n_bytes) {
     if (n_bytes > t->bytes_capacity - t->n_bytes) {
-        const size_t capacity = 2 * t->bytes_capacity + n_bytes;
-        t->bytes = sm_realloc(t->bytes, capacity);
-        t->bytes_capacity = capacity;
+        t->bytes_capacity = 2 * t->bytes_capacity + n_bytes;
+        t->bytes = sm_realloc(t->bytes, t->bytes_capacity);
     }
     memcpy(t->bytes + t->n_bytes, bytes, n_bytes);
-    *offset = t->n_bytes;
     t->n_bytes += n_bytes;
+    return t->n_bytes - n_bytes;
 }
 
 static sm_status check_new(const sm_tokenizer *t, int64_t id, size_t n_bytes) {
     SM_FAIL_IF(id < 0 || id >= t->n_tokens, SM_ERR_FORMAT, "id %lld, but there are %d tokens: ids must be 0 to %d",
                (long long)id, t->n_tokens, t->n_tokens - 1);
-    return n_bytes > 0 && n_bytes <= UINT32_MAX ? SM_OK
-                                                : sm_fail(SM_ERR_FORMAT, "id %lld: an empty token", (long long)id);
+    SM_FAIL_IF(n_bytes == 0 || n_bytes > UINT32_MAX, SM_ERR_FORMAT, "id %lld: an empty token", (long long)id);
+    return SM_OK;
 }
 
 sm_status sm_tokenizer_set(sm_tokenizer *t, int64_t id, const uint8_t *bytes, size_t n_bytes) {
@@ -60,9 +59,8 @@ sm_status sm_tokenizer_set(sm_tokenizer *t, int64_t id, const uint8_t *bytes, si
         return SM_OK;
     }
     SM_FAIL_IF(old->is_set, SM_ERR_FORMAT, "id %lld belongs to two tokens", (long long)id);
-    sm_token token = {.n_bytes = (uint32_t)n_bytes, .is_set = true, .is_learned = true};
-    keep_bytes(t, bytes, n_bytes, &token.offset);
-    t->tokens[id] = token;
+    *old = (sm_token){
+        .offset = keep_bytes(t, bytes, n_bytes), .n_bytes = (uint32_t)n_bytes, .is_set = true, .is_learned = true};
     return SM_OK;
 }
 
@@ -70,39 +68,23 @@ sm_status sm_tokenizer_set_added(sm_tokenizer *t, int64_t id, const uint8_t *byt
                                  bool is_normalized) {
     SM_TRY(check_new(t, id, n_bytes));
     SM_FAIL_IF(t->tokens[id].is_added, SM_ERR_FORMAT, "id %lld belongs to two added tokens", (long long)id);
-    sm_token token = {.n_bytes = (uint32_t)n_bytes,
-                      .is_set = true,
-                      .is_added = true,
-                      .is_special = is_special,
-                      .is_normalized = is_normalized};
-    keep_bytes(t, bytes, n_bytes, &token.offset);
-    t->tokens[id] = token;
+    t->tokens[id] = (sm_token){.offset = keep_bytes(t, bytes, n_bytes),
+                               .n_bytes = (uint32_t)n_bytes,
+                               .is_set = true,
+                               .is_added = true,
+                               .is_special = is_special,
+                               .is_normalized = is_normalized};
     return SM_OK;
 }
 
 sm_status sm_tokenizer_add_merge(sm_tokenizer *t, int32_t left, int32_t right, int32_t result) {
     SM_FAIL_IF(t->n_merges == SM_MAX_TOKEN_IDS, SM_ERR_FORMAT, "more than %d merges", SM_MAX_TOKEN_IDS);
-    if (t->n_merges == t->merges_capacity) {
-        const int32_t capacity = t->merges_capacity > 0 ? 2 * t->merges_capacity : 1024;
-        t->merges = sm_realloc(t->merges, (size_t)capacity * sizeof(*t->merges));
-        t->merges_capacity = capacity;
-    }
+    SM_GROW(t->merges, t->n_merges, t->merges_capacity);
     t->merges[t->n_merges++] = (sm_merge){left, right, result};
     return SM_OK;
 }
 
 // --- ready for use -------------------------------------------------------------------------
-
-// If a pair is listed twice, the later place counts, as in Hugging Face's tokenizers.
-static void enter_pair(sm_tokenizer *t, int32_t rank) {
-    const sm_merge *merge = &t->merges[rank];
-    const uint64_t pair = sm_pair(merge->left, merge->right);
-    uint64_t i = sm_pair_hash(pair) & t->pair_mask;
-    while (t->pairs[i].pair != SM_NO_PAIR && t->pairs[i].pair != pair) {
-        i = (i + 1) & t->pair_mask;
-    }
-    t->pairs[i] = (sm_pair_entry){pair, rank, merge->result};
-}
 
 static void make_pairs(sm_tokenizer *t) {
     uint64_t n = 16;
@@ -113,7 +95,14 @@ static void make_pairs(sm_tokenizer *t) {
     memset(t->pairs, 0xff, n * sizeof(*t->pairs));
     t->pair_mask = n - 1;
     for (int32_t rank = 0; rank < t->n_merges; rank++) {
-        enter_pair(t, rank);
+        const sm_merge *merge = &t->merges[rank];
+        const uint64_t pair = sm_pair(merge->left, merge->right);
+        uint64_t i = sm_pair_hash(pair) & t->pair_mask;
+        while (t->pairs[i].pair != SM_NO_PAIR && t->pairs[i].pair != pair) {
+            i = (i + 1) & t->pair_mask;
+        }
+        // If a pair is listed twice, the later place counts, as in Hugging Face's tokenizers.
+        t->pairs[i] = (sm_pair_entry){pair, rank, merge->result};
     }
 }
 
@@ -135,10 +124,6 @@ static sm_status find_bytes(sm_tokenizer *t) {
     return SM_OK;
 }
 
-static bool is_longer(const sm_tokenizer *t, int32_t left, int32_t right) {
-    return t->tokens[left].n_bytes > t->tokens[right].n_bytes;
-}
-
 static bool is_wide(const sm_tokenizer *t, int32_t id) {
     bool found = false;
     for (size_t at = 1; at < t->tokens[id].n_bytes && !found; at++) {
@@ -147,23 +132,24 @@ static bool is_wide(const sm_tokenizer *t, int32_t id) {
     return found;
 }
 
-static sm_status list_added(sm_tokenizer *t) {
+static void list_added(sm_tokenizer *t) {
     t->added_ids.n = 0;
     t->wide_ids.n = 0;
     for (int32_t id = 0; id < t->n_tokens; id++) {
         if (!t->tokens[id].is_added) {
             continue;
         }
-        SM_TRY(sm_ids_append(&t->added_ids, id));
-        SM_TRY(is_wide(t, id) ? sm_ids_append(&t->wide_ids, id) : SM_OK);
-        int32_t *ids = t->added_ids.ids;
-        for (size_t i = t->added_ids.n - 1; i > 0 && is_longer(t, ids[i], ids[i - 1]); i--) {
-            const int32_t longer = ids[i];
-            ids[i] = ids[i - 1];
-            ids[i - 1] = longer;
+        if (is_wide(t, id)) {
+            sm_ids_append(&t->wide_ids, id);
         }
+        sm_ids_append(&t->added_ids, id);
+        int32_t *ids = t->added_ids.ids;
+        size_t place = t->added_ids.n - 1;
+        for (; place > 0 && t->tokens[id].n_bytes > t->tokens[ids[place - 1]].n_bytes; place--) {
+            ids[place] = ids[place - 1];
+        }
+        ids[place] = id;
     }
-    return SM_OK;
 }
 
 int32_t sm_tokenizer_find_added(const sm_tokenizer *t, const uint8_t *bytes, size_t n_bytes) {
@@ -178,7 +164,7 @@ int32_t sm_tokenizer_find_added(const sm_tokenizer *t, const uint8_t *bytes, siz
 
 sm_status sm_tokenizer_finish(sm_tokenizer *t) {
     SM_TRY(find_bytes(t));
-    SM_TRY(list_added(t));
+    list_added(t);
     t->end_of_text = sm_tokenizer_find_added(t, (const uint8_t *)SM_END_OF_TEXT, strlen(SM_END_OF_TEXT));
     make_pairs(t);
     return SM_OK;

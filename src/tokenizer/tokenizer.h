@@ -13,10 +13,26 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "status.h"
 #include "src/data/data_format.h" // SM_END_OF_TEXT
-#include "src/tokenizer/byte_alphabet.h"
+
+// --- bytes as text ---------------------------------------------------------------------------
+
+// GPT-2's alphabet of bytes. Its files are text, so each of the 256 bytes has a visible character: printable ones of
+// Latin-1 stand for themselves, the other 68 are U+0100, U+0101, ... in order of the bytes. A space is "Ġ" (U+0120), a
+// newline "Ċ" (U+010A).
+enum { SM_N_BYTES = 256, SM_ALPHABET_CHAR_BYTES = 2 /* the longest character, in UTF-8 */ };
+
+// All bytes in the order of their characters: '!' first. GPT-2's ids 0 to 255 are in this order.
+void sm_byte_alphabet_order(uint8_t order[SM_N_BYTES]);
+
+// Writes the characters of n bytes; `text` has room for SM_ALPHABET_CHAR_BYTES * n. Returns their length in UTF-8.
+size_t sm_byte_alphabet_write(const uint8_t *bytes, size_t n, char *text);
+
+// The bytes of `text`, at most `length` of them; false if a character is not in the alphabet.
+bool sm_byte_alphabet_read(const char *text, size_t length, uint8_t *bytes, size_t *n);
 
 enum { SM_MAX_TOKEN_IDS = 1 << 24, SM_NO_ID = -1 };
 
@@ -28,22 +44,16 @@ typedef struct {
 } sm_ids;
 
 // Room for n more.
-static inline sm_status sm_ids_reserve(sm_ids *list, size_t n) {
-    if (n <= list->capacity - list->n) {
-        return SM_OK;
+static inline void sm_ids_reserve(sm_ids *list, size_t n) {
+    if (n > list->capacity - list->n) {
+        list->capacity = 2 * list->capacity > list->n + n ? 2 * list->capacity : list->n + n;
+        list->ids = sm_realloc(list->ids, list->capacity * sizeof *list->ids);
     }
-    const size_t capacity = 2 * list->capacity > list->n + n ? 2 * list->capacity : list->n + n;
-    int32_t *grown = realloc(list->ids, capacity * sizeof(*grown));
-    SM_FAIL_IF(grown == NULL, SM_ERR_OOM, "no memory for %zu token ids", capacity);
-    list->ids = grown;
-    list->capacity = capacity;
-    return SM_OK;
 }
 
-static inline sm_status sm_ids_append(sm_ids *list, int32_t id) {
-    SM_TRY(sm_ids_reserve(list, 1));
+static inline void sm_ids_append(sm_ids *list, int32_t id) {
+    sm_ids_reserve(list, 1);
     list->ids[list->n++] = id;
-    return SM_OK;
 }
 
 // --- a vocabulary ----------------------------------------------------------------------------
@@ -91,6 +101,7 @@ typedef struct {
 // A tokenizer with n_tokens ids, none of which has bytes yet.
 sm_status sm_tokenizer_new(int64_t n_tokens, sm_tokenizer **tokenizer);
 void sm_tokenizer_free(sm_tokenizer *tokenizer); // NULL is fine
+SM_OWNABLE(sm_tokenizer, sm_tokenizer_free)
 
 // Sets the bytes of an id. Added tokens come first; the vocabulary may then set the same bytes for their ids.
 // SM_ERR_FORMAT if an id is outside the vocabulary or taken.
@@ -114,6 +125,18 @@ static inline uint64_t sm_pair(int32_t left, int32_t right) { return (uint64_t)(
 static inline uint64_t sm_pair_hash(uint64_t pair) {
     pair *= UINT64_C(0x9E3779B97F4A7C15);
     return pair ^ pair >> 32;
+}
+
+// Of bytes, eight at a time.
+static inline uint64_t sm_bytes_hash(const uint8_t *bytes, size_t n) {
+    uint64_t hash = n;
+    for (size_t at = 0; at < n; at += 8) {
+        uint64_t word = 0;
+        memcpy(&word, bytes + at, n - at < 8 ? n - at : 8);
+        hash = (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15);
+        hash ^= hash >> 32;
+    }
+    return hash;
 }
 
 // The id of an added token with these bytes, or SM_NO_ID.

@@ -1,5 +1,5 @@
 // tokenizer_read.c: Hugging Face's tokenizer.json, and GPT-2's own vocab.json with merges.txt. In both, the vocabulary
-// is an object from text (byte_alphabet.h) to id, and merges are pairs of such texts.
+// is an object from text (sm_byte_alphabet_write) to id, and merges are pairs of such texts.
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
@@ -41,32 +41,17 @@ static sm_status read_token(const reading *r, const char *text, const json_t *va
     const json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
     const bool is_added = is_added_as(r->tokenizer, id, text);
     size_t n_bytes;
-    uint8_t *bytes = sm_malloc(length + 1);
-    sm_status status = SM_OK;
+    SM_FREED uint8_t *bytes = sm_malloc(length + 1);
     const bool is_bytes = sm_byte_alphabet_read(text, length, bytes, &n_bytes);
-    if (!json_is_integer(value)) {
-        status =
-            sm_fail(SM_ERR_FORMAT, "%s: token '%.*s': its id is not a whole number", r->path, MAX_SHOWN, shown(text));
-    } else if (!is_bytes && !is_added) {
-        status = sm_fail(SM_ERR_UNSUPPORTED,
-                         "%s: token '%.*s' is not of GPT-2's alphabet of bytes: not a byte-level vocabulary", r->path,
-                         MAX_SHOWN, shown(text));
-    } else if (is_bytes && is_added && (n_bytes != length || memcmp(bytes, text, length) != 0)) {
-        status = sm_fail(SM_ERR_UNSUPPORTED,
-                         "%s: token '%.*s' is an added token as text, and stands for other bytes in the vocabulary",
-                         r->path, MAX_SHOWN, shown(text));
-    } else if (is_bytes) {
-        status = in_file(r, sm_tokenizer_set(r->tokenizer, id, bytes, n_bytes));
-    }
-    free(bytes);
-    return status;
-}
-
-static sm_status read_vocab(const reading *r) {
-    const char *text;
-    json_t *value;
-    json_object_foreach((json_t *)r->vocab, text, value) { SM_TRY(read_token(r, text, value)); }
-    return SM_OK;
+    SM_FAIL_IF(!json_is_integer(value), SM_ERR_FORMAT, "%s: token '%.*s': its id is not a whole number", r->path,
+               MAX_SHOWN, shown(text));
+    SM_FAIL_IF(!is_bytes && !is_added, SM_ERR_UNSUPPORTED,
+               "%s: token '%.*s' is not of GPT-2's alphabet of bytes: not a byte-level vocabulary", r->path, MAX_SHOWN,
+               shown(text));
+    SM_FAIL_IF(is_bytes && is_added && (n_bytes != length || memcmp(bytes, text, length) != 0), SM_ERR_UNSUPPORTED,
+               "%s: token '%.*s' is an added token as text, and stands for other bytes in the vocabulary", r->path,
+               MAX_SHOWN, shown(text));
+    return is_bytes ? in_file(r, sm_tokenizer_set(r->tokenizer, id, bytes, n_bytes)) : SM_OK;
 }
 
 // The id of a text in the vocabulary, or SM_NO_ID.
@@ -99,14 +84,12 @@ static sm_status read_merge(const reading *r, const merge_text *m) {
     if (left == SM_NO_ID || right == SM_NO_ID) {
         return left == SM_NO_ID ? unknown(r, m, m->left, m->left_length) : unknown(r, m, m->right, m->right_length);
     }
-    char *both = sm_malloc(length + 1);
+    SM_FREED char *both = sm_malloc(length + 1);
     memcpy(both, m->left, m->left_length);
     memcpy(both + m->left_length, m->right, m->right_length);
     const int32_t result = find(r, both, length);
-    sm_status status = result == SM_NO_ID ? unknown(r, m, both, length)
-                                          : in_file(r, sm_tokenizer_add_merge(r->tokenizer, left, right, result));
-    free(both);
-    return status;
+    return result == SM_NO_ID ? unknown(r, m, both, length)
+                              : in_file(r, sm_tokenizer_add_merge(r->tokenizer, left, right, result));
 }
 
 static sm_status split_merge(const reading *r, const char *text, size_t length, merge_text *m) {
@@ -167,23 +150,11 @@ static sm_status read_merge_lines(const reading *r, const char *text, size_t n) 
 }
 
 static sm_status read_merge_file(reading *r, const char *path) {
-    sm_status status = SM_OK;
-    int fd;
-    int64_t size_bytes;
-    char *text = NULL;
+    SM_FREED char *text = NULL;
+    size_t size_bytes;
     r->path = path;
-    SM_TRY(sm_input_open(path, &fd, &size_bytes));
-    if (size_bytes > MAX_FILE_BYTES || (text = malloc((size_t)size_bytes + 1)) == NULL) {
-        status = sm_fail(SM_ERR_OOM, "%s: no memory for its %lld bytes", path, (long long)size_bytes);
-        goto cleanup;
-    }
-    SM_TRY_GOTO(sm_input_read(fd, path, 0, text, (size_t)size_bytes));
-    status = read_merge_lines(r, text, (size_t)size_bytes);
-
-cleanup:
-    free(text);
-    close(fd);
-    return status;
+    SM_TRY(sm_input_whole(path, MAX_FILE_BYTES, &text, &size_bytes));
+    return read_merge_lines(r, text, size_bytes);
 }
 
 // --- tokenizer.json ------------------------------------------------------------------------
@@ -263,21 +234,22 @@ static sm_status read_added_token(const reading *r, const json_t *token, const j
 }
 
 static sm_status read_tokens(reading *r, const json_t *added) {
-    json_t *beyond = number_beyond(r->vocab, added);
+    json_auto_t *beyond = number_beyond(r->vocab, added);
     const int64_t n_tokens = (int64_t)(json_object_size(r->vocab) + json_object_size(beyond));
     size_t i;
+    const char *text;
     json_t *token;
-    sm_status status = in_file(r, sm_tokenizer_new(n_tokens, &r->tokenizer));
-    json_array_foreach(added, i, token) { status = status == SM_OK ? read_added_token(r, token, beyond) : status; }
-    json_decref(beyond);
-    return status == SM_OK ? read_vocab(r) : status;
+    SM_TRY(in_file(r, sm_tokenizer_new(n_tokens, &r->tokenizer)));
+    json_array_foreach(added, i, token) { SM_TRY(read_added_token(r, token, beyond)); }
+    json_object_foreach((json_t *)r->vocab, text, token) { SM_TRY(read_token(r, text, token)); }
+    return SM_OK;
 }
 
 // Reads `root`: tokenizer.json, or a vocabulary whose merges are in another file.
 static sm_status read_root(reading *r, const json_t *root, const char *folder, const char *merges_path) {
     const bool is_pair = merges_path[0] != '\0';
     const json_t *model = json_object_get(root, "model");
-    json_t *added;
+    json_auto_t *added = NULL;
     r->vocab = is_pair ? root : json_object_get(model, "vocab");
     SM_TRY(is_pair ? SM_OK : check_kind(r, root));
     SM_FAIL_IF(!json_is_object(r->vocab), SM_ERR_FORMAT, "%s: model.vocab is not an object", r->path);
@@ -286,26 +258,21 @@ static sm_status read_root(reading *r, const json_t *root, const char *folder, c
         json_array_append_new(added,
                               json_pack("{s:s, s:b, s:b}", "content", SM_END_OF_TEXT, "special", 1, "normalized", 0));
     }
-    const sm_status status = read_tokens(r, added);
-    json_decref(added);
-    SM_TRY(status);
+    SM_TRY(read_tokens(r, added));
     return is_pair ? read_merge_file(r, merges_path) : read_json_merges(r, json_object_get(model, "merges"));
 }
 
 // --- which files ---------------------------------------------------------------------------
 
-static const char *const file_pairs[][2] = {
-    {"tokenizer.json", NULL}, {"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}};
-
-enum { N_FILE_PAIRS = sizeof file_pairs / sizeof file_pairs[0] };
-
 static bool path_in(const char *folder, const char *name, char path[PATH_MAX]) {
     return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX && access(path, F_OK) == 0;
 }
 
-// The first of file_pairs that a folder has.
+// The first pair of files that a folder has.
 static bool find_files(const char *folder, char first[PATH_MAX], char second[PATH_MAX]) {
-    for (int i = 0; i < N_FILE_PAIRS; i++) {
+    static const char *const file_pairs[][2] = {
+        {"tokenizer.json", NULL}, {"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}};
+    for (size_t i = 0; i < sizeof file_pairs / sizeof file_pairs[0]; i++) {
         second[0] = '\0';
         if (path_in(folder, file_pairs[i][0], first) &&
             (file_pairs[i][1] == NULL || path_in(folder, file_pairs[i][1], second))) {
@@ -322,19 +289,17 @@ bool sm_tokenizer_is_in(const char *folder) {
 }
 
 static sm_status read_files(const char *folder, const char *first, const char *second, sm_tokenizer **tokenizer) {
-    sm_status status = SM_OK;
-    json_t *root;
+    json_auto_t *root = NULL;
     reading r = {.path = first};
     SM_TRY(sm_json_read(first, MAX_FILE_BYTES, &root));
-    SM_TRY_GOTO(read_root(&r, root, folder, second));
+    sm_status status = read_root(&r, root, folder, second);
     r.path = first;
-    SM_TRY_GOTO(in_file(&r, sm_tokenizer_finish(r.tokenizer)));
-    *tokenizer = r.tokenizer;
-    r.tokenizer = NULL;
-
-cleanup:
-    sm_tokenizer_free(r.tokenizer);
-    json_decref(root);
+    status = status == SM_OK ? in_file(&r, sm_tokenizer_finish(r.tokenizer)) : status;
+    if (status == SM_OK) {
+        *tokenizer = r.tokenizer;
+    } else {
+        sm_tokenizer_free(r.tokenizer);
+    }
     return status;
 }
 

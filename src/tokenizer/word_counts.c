@@ -5,20 +5,9 @@
 #include <string.h>
 
 #include "src/tokenizer/pretokens.h"
-#include "src/tokenizer/word_counts.h"
+#include "src/tokenizer/bpe_train.h"
 
 // --- a table -------------------------------------------------------------------------------
-
-static uint64_t hash_of(const uint8_t *bytes, size_t n) {
-    uint64_t hash = n;
-    for (size_t at = 0; at < n; at += 8) {
-        uint64_t word = 0;
-        memcpy(&word, bytes + at, n - at < 8 ? n - at : 8);
-        hash = (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15);
-        hash ^= hash >> 32;
-    }
-    return hash;
-}
 
 // The entry of a word, or the empty entry for it.
 static sm_word *find(const sm_word_counts *w, uint64_t hash, const uint8_t *bytes, size_t n_bytes) {
@@ -31,11 +20,10 @@ static sm_word *find(const sm_word_counts *w, uint64_t hash, const uint8_t *byte
     }
 }
 
-static sm_status grow_entries(sm_word_counts *w) {
+static void grow_entries(sm_word_counts *w) {
     sm_word_counts grown = *w;
     grown.n_entries = w->n_entries > 0 ? 2 * w->n_entries : 1024;
-    grown.entries = calloc(grown.n_entries, sizeof(*grown.entries));
-    SM_FAIL_IF(grown.entries == NULL, SM_ERR_OOM, "no memory for %zu words", grown.n_entries);
+    grown.entries = sm_calloc(grown.n_entries, sizeof(*grown.entries));
     for (size_t i = 0; i < w->n_entries; i++) {
         const sm_word *entry = &w->entries[i];
         if (entry->count > 0) {
@@ -44,33 +32,23 @@ static sm_status grow_entries(sm_word_counts *w) {
     }
     free(w->entries);
     *w = grown;
-    return SM_OK;
-}
-
-static sm_status reserve_bytes(sm_word_counts *w, size_t n) {
-    if (n <= w->capacity - w->n_bytes) {
-        return SM_OK;
-    }
-    const size_t capacity = 2 * w->capacity + n;
-    uint8_t *grown = realloc(w->bytes, capacity);
-    SM_FAIL_IF(grown == NULL, SM_ERR_OOM, "no memory for %zu bytes of words", capacity);
-    w->bytes = grown;
-    w->capacity = capacity;
-    return SM_OK;
 }
 
 sm_status sm_word_counts_add(sm_word_counts *w, const uint8_t *bytes, size_t n_bytes, int64_t count) {
     if (2 * w->n_words >= w->n_entries) {
-        SM_TRY(grow_entries(w));
+        grow_entries(w);
     }
-    const uint64_t hash = hash_of(bytes, n_bytes);
+    const uint64_t hash = sm_bytes_hash(bytes, n_bytes);
     sm_word *entry = find(w, hash, bytes, n_bytes);
     if (entry->count > 0) {
         entry->count += count;
         return SM_OK;
     }
     SM_FAIL_IF(n_bytes > UINT32_MAX, SM_ERR_UNSUPPORTED, "%zu bytes without a space", n_bytes);
-    SM_TRY(reserve_bytes(w, n_bytes));
+    if (n_bytes > w->capacity - w->n_bytes) {
+        w->capacity = 2 * w->capacity + n_bytes;
+        w->bytes = sm_realloc(w->bytes, w->capacity);
+    }
     memcpy(w->bytes + w->n_bytes, bytes, n_bytes);
     *entry = (sm_word){w->n_bytes, (uint32_t)n_bytes, hash, count};
     w->n_bytes += n_bytes;
@@ -79,7 +57,7 @@ sm_status sm_word_counts_add(sm_word_counts *w, const uint8_t *bytes, size_t n_b
 }
 
 const sm_word *sm_word_counts_find(const sm_word_counts *w, const uint8_t *bytes, size_t n_bytes) {
-    const sm_word *entry = w->n_entries > 0 ? find(w, hash_of(bytes, n_bytes), bytes, n_bytes) : NULL;
+    const sm_word *entry = w->n_entries > 0 ? find(w, sm_bytes_hash(bytes, n_bytes), bytes, n_bytes) : NULL;
     return entry != NULL && entry->count > 0 ? entry : NULL;
 }
 
@@ -99,17 +77,6 @@ typedef struct {
     sm_status status;
     char message[512];
 } counting;
-
-static sm_status count_part(sm_pretokens *pretokens, const uint8_t *text, size_t n, sm_word_counts *words) {
-    size_t begin = 0;
-    size_t end;
-    SM_TRY(sm_pretokens_begin(pretokens, text, n));
-    while (sm_pretokens_next(pretokens, &end)) {
-        SM_TRY(sm_word_counts_add(words, text + begin, end - begin, 1));
-        begin = end;
-    }
-    return SM_OK;
-}
 
 // The next block; *is_last: none is left.
 static sm_status take_block(counting *c, sm_text_block *block, bool *is_last) {
@@ -136,40 +103,36 @@ static sm_status count_blocks(counting *c, sm_pretokens *pretokens, sm_text_bloc
             return SM_OK;
         }
         for (size_t i = 0; i < block->n_parts; i++) {
-            const sm_text_part *part = &block->parts[i];
-            SM_TRY(count_part(pretokens, block->text + part->offset, part->n_bytes, words));
+            const uint8_t *text = block->text + block->parts[i].offset;
+            size_t begin = 0;
+            SM_TRY(sm_pretokens_begin(pretokens, text, block->parts[i].n_bytes));
+            for (size_t end; sm_pretokens_next(pretokens, &end); begin = end) {
+                SM_TRY(sm_word_counts_add(words, text + begin, end - begin, 1));
+            }
         }
     }
-}
-
-static sm_status add_up(sm_word_counts *sum, const sm_word_counts *words) {
-    for (size_t i = 0; i < words->n_entries; i++) {
-        const sm_word *entry = &words->entries[i];
-        if (entry->count > 0) {
-            SM_TRY(sm_word_counts_add(sum, words->bytes + entry->offset, entry->n_bytes, entry->count));
-        }
-    }
-    return SM_OK;
 }
 
 static void count_in_thread(counting *c) {
-    sm_pretokens *pretokens;
-    sm_text_block block = {0};
-    sm_word_counts words = {0};
+    SM_OWN(sm_pretokens) *pretokens = NULL;
+    SM_AT_END(sm_text_block_free) sm_text_block block = {0};
+    SM_AT_END(sm_word_counts_free) sm_word_counts words = {0};
     sm_status status = sm_pretokens_new(&pretokens);
     if (status == SM_OK) {
         status = count_blocks(c, pretokens, &block, &words);
     }
 #pragma omp critical(sm_word_counts_add)
-    { status = status == SM_OK ? add_up(c->words, &words) : status; }
+    for (size_t i = 0; i < words.n_entries && status == SM_OK; i++) {
+        const sm_word *entry = &words.entries[i];
+        if (entry->count > 0) {
+            status = sm_word_counts_add(c->words, words.bytes + entry->offset, entry->n_bytes, entry->count);
+        }
+    }
 #pragma omp critical(sm_word_counts_read)
     if (status != SM_OK && c->status == SM_OK) {
         c->status = status;
         snprintf(c->message, sizeof c->message, "%s", sm_error_message());
     }
-    sm_word_counts_free(&words);
-    sm_text_block_free(&block);
-    sm_pretokens_free(pretokens);
 }
 
 sm_status sm_word_counts_of(sm_text_source *source, int n_threads, bool (*stop)(void *ctx), void *ctx,

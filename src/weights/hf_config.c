@@ -14,28 +14,21 @@ enum { MAX_CONFIG_BYTES = 1 << 20 };
 
 // ---- reading ----
 
-// "'gpt2'" or "'gpt2', 'llama'".
-static void list_types(char *text, size_t size_bytes) {
-    size_t used = 0;
-    for (int i = 0; i < sm_model_count() && used < size_bytes; i++) {
-        used += (size_t)snprintf(text + used, size_bytes - used, "%s'%s'", i > 0 ? ", " : "",
-                                 sm_model_at(i)->hf_model_type);
-    }
-}
-
 static sm_status find_model(const char *path, const json_t *root, const sm_model **model) {
     const json_t *type = json_object_get(root, "model_type");
     const char *name = json_string_value(type);
-    char known[256];
+    char known[256]; // "'gpt2', 'llama'"
+    size_t used = 0;
     SM_FAIL_IF(type == NULL, SM_ERR_FORMAT, "%s: has no model_type", path);
     SM_FAIL_IF(name == NULL, SM_ERR_FORMAT, "%s: model_type is not a string", path);
-    for (int i = 0; i < sm_model_count(); i++) {
-        if (strcmp(name, sm_model_at(i)->hf_model_type) == 0) {
-            *model = sm_model_at(i);
+    for (int i = 0; i < sm_model_count() && used < sizeof known; i++) {
+        *model = sm_model_at(i);
+        if (strcmp(name, (*model)->hf_model_type) == 0) {
             return SM_OK;
         }
+        used +=
+            (size_t)snprintf(known + used, sizeof known - used, "%s'%s'", i > 0 ? ", " : "", (*model)->hf_model_type);
     }
-    list_types(known, sizeof known);
     return sm_fail(SM_ERR_UNSUPPORTED, "%s: model_type is '%.64s'; supported: %s", path,
                    sm_is_printable(name) ? name : "?", known);
 }
@@ -57,24 +50,17 @@ static sm_status check_architectures(const char *path, const json_t *root, const
 }
 
 sm_status sm_hf_config_read(const char *path, sm_model_config *config) {
-    sm_status status = SM_OK;
-    json_t *root = NULL;
+    json_auto_t *root = NULL;
     sm_model_config read = {0};
     SM_TRY(sm_json_read(path, MAX_CONFIG_BYTES, &root));
-    SM_TRY_GOTO(find_model(path, root, &read.model));
-    SM_TRY_GOTO(check_architectures(path, root, read.model));
-    SM_TRY_GOTO(sm_config_check(path, "", root, sm_config_common));
-    SM_TRY_GOTO(read.model->read_config(path, root, &read));
-    status = sm_model_check(&read);
-    if (status != SM_OK) {
-        status = sm_fail(status, "%s: %s", path, sm_error_message());
-        goto cleanup;
-    }
+    SM_TRY(find_model(path, root, &read.model));
+    SM_TRY(check_architectures(path, root, read.model));
+    SM_TRY(sm_config_check(path, "", root, sm_config_common));
+    SM_TRY(read.model->read_config(path, root, &read));
+    const sm_status status = sm_model_check(&read);
+    SM_FAIL_IF(status != SM_OK, status, "%s: %s", path, sm_error_message());
     *config = read;
-
-cleanup:
-    json_decref(root);
-    return status;
+    return SM_OK;
 }
 
 // ---- writing ----
@@ -104,13 +90,8 @@ static int digits_of_reals(json_t *root) {
 }
 
 sm_status sm_hf_config_write(const char *path, const sm_model_config *config, double dropout_p) {
-    json_t *root = config->model->write_config(config, dropout_p);
-    char *text = NULL;
-    if (root != NULL) {
-        text = json_dumps(root, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION((size_t)digits_of_reals(root)));
-    }
-    json_decref(root);
-    sm_status status = sm_atomic_write_all(path, text, strlen(text));
-    free(text);
-    return status;
+    json_auto_t *root = config->model->write_config(config, dropout_p);
+    const size_t digits = (size_t)digits_of_reals(root);
+    SM_FREED char *text = json_dumps(root, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(digits));
+    return sm_atomic_write_all(path, text, strlen(text));
 }

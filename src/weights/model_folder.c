@@ -29,14 +29,8 @@ struct sm_model_folder {
     bool is_new;
 };
 
-static sm_status join(const char *dir, const char *name, char path[PATH_MAX]) {
-    int length = snprintf(path, PATH_MAX, "%s/%s", dir, name);
-    SM_FAIL_IF(length < 0 || length >= PATH_MAX, SM_ERR_IO, "%.100s...: the path is too long", dir);
-    return SM_OK;
-}
-
 sm_status sm_model_file_path(const char *dir, sm_model_file file, char path[PATH_MAX]) {
-    return join(dir, file_names[file], path);
+    return sm_make_path(path, "%s/%s", dir, file_names[file]);
 }
 
 static bool exists(const char *path) { return access(path, F_OK) == 0 || errno != ENOENT; }
@@ -50,26 +44,20 @@ static int lock_folder(const char *dir, int operation) {
     return fd;
 }
 
-static void unlock_folder(int lock) {
-    if (lock >= 0) {
-        close(lock);
-    }
-}
-
 // ---- reading ----
 
 static sm_status find(const char *dir, sm_model_file file, char path[PATH_MAX], bool *found) {
     char saved[PATH_MAX];
     char key[PATH_MAX];
-    SM_TRY(join(dir, saved_name, saved));
-    SM_TRY(join(saved, file_names[SM_FILE_MODEL], key));
-    SM_TRY(join(saved, file_names[file], path));
+    SM_TRY(sm_make_path(saved, "%s/%s", dir, saved_name));
+    SM_TRY(sm_make_path(key, "%s/%s", saved, file_names[SM_FILE_MODEL]));
+    SM_TRY(sm_make_path(path, "%s/%s", saved, file_names[file]));
     *found = exists(path);
     if (!*found && !exists(key)) {
-        SM_TRY(join(dir, file_names[file], path));
+        SM_TRY(sm_make_path(path, "%s/%s", dir, file_names[file]));
         *found = exists(path);
     }
-    SM_TRY(join(dir, index_name, key));
+    SM_TRY(sm_make_path(key, "%s/%s", dir, index_name));
     if (!*found && file == SM_FILE_MODEL && exists(key)) {
         memcpy(path, key, sizeof key);
         *found = true;
@@ -81,10 +69,8 @@ sm_status sm_model_folder_find(const char *dir, sm_model_file file, char path[PA
     struct stat info;
     SM_FAIL_IF(stat(dir, &info) == 0 && !S_ISDIR(info.st_mode), SM_ERR_INVALID,
                "%s: is a file; give the folder that holds it, with its config.json", dir);
-    int lock = lock_folder(dir, LOCK_SH);
-    sm_status status = find(dir, file, path, found);
-    unlock_folder(lock);
-    return status;
+    SM_CLOSED int lock = lock_folder(dir, LOCK_SH);
+    return find(dir, file, path, found);
 }
 
 // ---- moving files to their places ----
@@ -102,27 +88,18 @@ static sm_status sync_names(const char *dir, const char *path) {
                : sm_fail(SM_ERR_IO, "%s: saved, but lost if the machine stops now: %s", dir, sm_error_message());
 }
 
-// Removes the files that the new state does not have.
-static sm_status remove_stale(const char *dir, const char *saved) {
-    for (int i = 0; i < SM_MODEL_FILE_COUNT; i++) {
+// Moves the new state's files to their places, and removes those that it does not have if is_whole.
+static sm_status move_files(const char *dir, const char *saved, bool is_whole) {
+    for (int i = 0; i < 2 * SM_MODEL_FILE_COUNT; i++) {
+        const bool is_removal = i < SM_MODEL_FILE_COUNT; // all of them first
         char from[PATH_MAX];
         char to[PATH_MAX];
-        SM_TRY(join(saved, file_names[i], from));
-        SM_TRY(join(dir, file_names[i], to));
-        if (!exists(from) && unlink(to) != 0 && errno != ENOENT) {
-            return fail_finish(dir);
+        SM_TRY(sm_model_file_path(saved, i % SM_MODEL_FILE_COUNT, from));
+        SM_TRY(sm_model_file_path(dir, i % SM_MODEL_FILE_COUNT, to));
+        if (is_removal && (!is_whole || exists(from))) {
+            continue;
         }
-    }
-    return SM_OK;
-}
-
-static sm_status move_files(const char *dir, const char *saved) {
-    for (int i = 0; i < SM_MODEL_FILE_COUNT; i++) {
-        char from[PATH_MAX];
-        char to[PATH_MAX];
-        SM_TRY(join(saved, file_names[i], from));
-        SM_TRY(join(dir, file_names[i], to));
-        if (rename(from, to) != 0 && errno != ENOENT) {
+        if ((is_removal ? unlink(to) : rename(from, to)) != 0 && errno != ENOENT) {
             return fail_finish(dir);
         }
     }
@@ -133,15 +110,12 @@ static sm_status move_files(const char *dir, const char *saved) {
 static sm_status finish(const char *dir) {
     char saved[PATH_MAX];
     char key[PATH_MAX];
-    SM_TRY(join(dir, saved_name, saved));
-    SM_TRY(join(saved, file_names[SM_FILE_MODEL], key));
+    SM_TRY(sm_make_path(saved, "%s/%s", dir, saved_name));
+    SM_TRY(sm_make_path(key, "%s/%s", saved, file_names[SM_FILE_MODEL]));
     if (!exists(saved)) {
         return SM_OK;
     }
-    if (exists(key)) {
-        SM_TRY(remove_stale(dir, saved));
-    }
-    SM_TRY(move_files(dir, saved));
+    SM_TRY(move_files(dir, saved, exists(key)));
     if (!sm_temporary_remove(saved)) {
         return fail_finish(dir);
     }
@@ -159,25 +133,17 @@ static sm_status set_paths(const char *dir, sm_model_folder *folder) {
     SM_FAIL_IF(length == 0 || length >= PATH_MAX, SM_ERR_IO, "'%.100s' is not the name of a folder; give another", dir);
     memcpy(folder->dir, dir, length);
     folder->is_new = stat(folder->dir, &info) != 0 && errno == ENOENT;
-    if (folder->is_new) {
-        memcpy(folder->saved, folder->dir, length);
-        return SM_OK;
-    }
-    return join(folder->dir, saved_name, folder->saved);
+    return folder->is_new ? sm_make_path(folder->saved, "%s", folder->dir)
+                          : sm_make_path(folder->saved, "%s/%s", folder->dir, saved_name);
 }
 
 sm_status sm_model_folder_begin(const char *dir, sm_model_folder **folder) {
-    *folder = NULL;
-    sm_model_folder *f = sm_calloc(1, sizeof *f);
-    sm_status status = set_paths(dir, f);
-    if (status == SM_OK) {
-        status = sm_temporary_folder(f->saved, &f->temporary, &f->fd);
-    }
-    if (status != SM_OK) {
-        free(f);
-        return status;
-    }
+    SM_OWN(sm_model_folder) *f = sm_calloc(1, sizeof *f);
+    f->fd = -1;
+    SM_TRY(set_paths(dir, f));
+    SM_TRY(sm_temporary_folder(f->saved, &f->temporary, &f->fd));
     *folder = f;
+    f = NULL;
     return SM_OK;
 }
 
@@ -189,8 +155,8 @@ static sm_status take_permissions(const sm_model_folder *folder) {
         char from[PATH_MAX];
         char to[PATH_MAX];
         mode_t permissions;
-        SM_TRY(join(folder->temporary, file_names[i], from));
-        SM_TRY(join(folder->dir, file_names[i], to));
+        SM_TRY(sm_model_file_path(folder->temporary, i, from));
+        SM_TRY(sm_model_file_path(folder->dir, i, to));
         SM_TRY(sm_atomic_check(to, &permissions));
         SM_FAIL_IF(permissions != 0 && chmod(from, permissions) != 0 && errno != ENOENT, SM_ERR_IO,
                    "%s: cannot set permissions: %s", to, strerror(errno));
@@ -198,34 +164,19 @@ static sm_status take_permissions(const sm_model_folder *folder) {
     return SM_OK;
 }
 
-// The rename that makes the new state current.
-static sm_status switch_state(sm_model_folder *folder) {
+sm_status sm_model_folder_commit(sm_model_folder *folder) {
+    SM_CLOSED int lock = folder->is_new ? -1 : lock_folder(folder->dir, LOCK_EX);
+    SM_TRY(folder->is_new ? SM_OK : finish(folder->dir));
+    SM_TRY(take_permissions(folder));
     SM_FAIL_IF(rename(folder->temporary, folder->saved) != 0, SM_ERR_IO,
                "%s: cannot rename the temporary folder to %s: %s", folder->dir, folder->saved, strerror(errno));
     free(folder->temporary);
     folder->temporary = NULL;
-    return sync_names(folder->dir, folder->saved);
+    SM_TRY(sync_names(folder->dir, folder->saved)); // the new state is current
+    return folder->is_new ? SM_OK : finish(folder->dir);
 }
 
-sm_status sm_model_folder_commit(sm_model_folder *folder) {
-    sm_status status;
-    int lock = folder->is_new ? -1 : lock_folder(folder->dir, LOCK_EX);
-    if (!folder->is_new) {
-        SM_TRY_GOTO(finish(folder->dir));
-    }
-    SM_TRY_GOTO(take_permissions(folder));
-    SM_TRY_GOTO(switch_state(folder));
-    if (!folder->is_new) {
-        SM_TRY_GOTO(finish(folder->dir));
-    }
-
-cleanup:
-    unlock_folder(lock);
-    sm_model_folder_abandon(folder);
-    return status;
-}
-
-void sm_model_folder_abandon(sm_model_folder *folder) {
+void sm_model_folder_close(sm_model_folder *folder) {
     if (folder == NULL) {
         return;
     }
@@ -233,6 +184,6 @@ void sm_model_folder_abandon(sm_model_folder *folder) {
         sm_temporary_remove(folder->temporary);
         free(folder->temporary);
     }
-    close(folder->fd);
+    sm_close_at(&folder->fd);
     free(folder);
 }

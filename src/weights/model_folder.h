@@ -36,11 +36,11 @@ sm_status sm_model_folder_begin(const char *dir, sm_model_folder **folder);
 // The folder for the new state's files. A file that is not written is not part of the new state.
 const char *sm_model_folder_new(const sm_model_folder *folder);
 
-// Makes the new state current, durably. `folder` is gone afterwards, also after a failure: `dir` then has the old
-// state, or the new one if the message says so.
+// Makes the new state current, durably. After a failure `dir` has the old state, or the new one if the message says so.
 sm_status sm_model_folder_commit(sm_model_folder *folder);
 
-void sm_model_folder_abandon(sm_model_folder *folder); // keeps the old state; NULL is fine
+void sm_model_folder_close(sm_model_folder *folder); // without a commit, the old state stays; NULL is fine
+SM_OWNABLE(sm_model_folder, sm_model_folder_close)
 
 // Reads and writes config.json, the description of a model in Hugging Face's transformers, as
 // sm_model_config. model_type names the architecture, which reads and writes the other keys, and refuses every feature

@@ -70,19 +70,16 @@ static void slots_of(const sm_plan *plan, sm_role role, const char *prefix, slot
     }
 }
 
-static void param_slots(const sm_plan *plan, const sm_model *model, slot_list *list) {
-    slots_of(plan, SM_ROLE_PARAMETER, model->disk_prefix, list);
+// A buffer for the largest slot; NULL with a message.
+static float *allocate_values(const char *path, const slot_list *list) {
+    float *values = malloc((size_t)list->max_elems * sizeof *values);
+    if (values == NULL) {
+        sm_keep_message("%s: no memory for its largest tensor, %lld elements", path, (long long)list->max_elems);
+    }
+    return values;
 }
 
-static void optimizer_slots(const sm_plan *plan, slot_list *list) { slots_of(plan, SM_ROLE_OPTIMIZER, "", list); }
-
-// A buffer for the largest slot.
-static sm_status allocate_values(const char *path, const slot_list *list, float **values) {
-    *values = malloc((size_t)list->max_elems * sizeof **values);
-    SM_FAIL_IF(*values == NULL, SM_ERR_OOM, "%s: no memory for its largest tensor, %lld elements", path,
-               (long long)list->max_elems);
-    return SM_OK;
-}
+static void free_slots(slot_list *list) { free(list->slots); }
 
 // Adds a tensor's values to the digest, which ties an optimizer state to its weights. It is a sum, so that the order of
 // tensors does not matter. The multiplication carries each bit of a value to all higher bits, the shift to lower ones.
@@ -226,23 +223,19 @@ static sm_status match_file(const char *path, const sm_safetensors *file, const 
 
 static sm_status load_slots(const char *path, const sm_safetensors *file, const sm_model *model, slot_list *list,
                             sm_session *session) {
-    float *values = NULL;
-    sm_status status;
-    SM_TRY_GOTO(match_file(path, file, model, list));
-    SM_TRY_GOTO(allocate_values(path, list, &values));
+    SM_TRY(match_file(path, file, model, list));
+    SM_FREED float *values = allocate_values(path, list);
+    SM_TRY(values != NULL ? SM_OK : SM_ERR_OOM);
     for (int i = 0; i < list->n_slots; i++) {
         const slot *s = &list->slots[i];
         if (s->entry == NULL) {
             continue; // keeps its initial value
         }
-        SM_TRY_GOTO(sm_safetensors_read(file, s->entry, values));
+        SM_TRY(sm_safetensors_read(file, s->entry, values));
         digest_add(list, s, values);
-        SM_TRY_GOTO(sm_session_write(session, s->tensor, s->n_elems, values));
+        SM_TRY(sm_session_write(session, s->tensor, s->n_elems, values));
     }
-
-cleanup:
-    free(values);
-    return status;
+    return SM_OK;
 }
 
 sm_status sm_weights_read_config(const char *dir, sm_model_config *config) {
@@ -296,18 +289,13 @@ sm_status sm_weights_open(const char *dir, sm_safetensors **file) {
 }
 
 static sm_status load_model(const char *dir, const sm_model *model, sm_session *session, char digest[DIGEST_SIZE]) {
-    sm_status status;
-    slot_list list = {0};
-    sm_safetensors *file;
-    SM_TRY_GOTO(sm_weights_open(dir, &file));
-    param_slots(session->plan, model, &list);
-    SM_TRY_GOTO(load_slots(sm_safetensors_name(file), file, model, &list, session));
+    SM_OWN(sm_safetensors) *file = NULL;
+    SM_TRY(sm_weights_open(dir, &file));
+    SM_AT_END(free_slots) slot_list list;
+    slots_of(session->plan, SM_ROLE_PARAMETER, model->disk_prefix, &list);
+    SM_TRY(load_slots(sm_safetensors_name(file), file, model, &list, session));
     format_digest(&list, digest);
-
-cleanup:
-    free(list.slots);
-    sm_safetensors_close(file);
-    return status;
+    return SM_OK;
 }
 
 static sm_status read_step(const char *path, const sm_safetensors *file, int64_t *step) {
@@ -324,13 +312,11 @@ static sm_status read_step(const char *path, const sm_safetensors *file, int64_t
 // Older files have no digest.
 static sm_status check_digest(const char *path, const sm_safetensors *file, const char *model_digest) {
     const char *digest = sm_safetensors_metadata(file, "model");
-    if (digest == NULL || strcmp(digest, model_digest) == 0) {
-        return SM_OK;
-    }
-    return sm_fail(SM_ERR_FORMAT,
-                   "%s: belongs to other weights than the model.safetensors next to it; take both from one save, or "
-                   "remove it to start with a new optimizer state",
-                   path);
+    SM_FAIL_IF(digest != NULL && strcmp(digest, model_digest) != 0, SM_ERR_FORMAT,
+               "%s: belongs to other weights than the model.safetensors next to it; take both from one save, or "
+               "remove it to start with a new optimizer state",
+               path);
+    return SM_OK;
 }
 
 static sm_status check_scaler(const char *path, sm_session *session, int64_t steps_taken) {
@@ -350,44 +336,36 @@ static sm_status check_scaler(const char *path, sm_session *session, int64_t ste
 // Files without an optimizer's name are AdamW's.
 static sm_status check_optimizer(const char *path, const sm_safetensors *file, const sm_plan *plan) {
     const char *saved = sm_safetensors_metadata(file, "optimizer");
-    saved = saved != NULL ? saved : "adamw";
-    if (strcmp(saved, plan->optimizer->name) == 0) {
-        return SM_OK;
-    }
-    return sm_fail(SM_ERR_INVALID,
-                   "%s: is the state of %.64s, not of %s; resume with --optimizer %.64s, or remove the file to "
-                   "start with a new state",
-                   path, sm_is_printable(saved) ? saved : "?", plan->optimizer->name,
-                   sm_is_printable(saved) ? saved : "?");
+    saved = saved == NULL ? "adamw" : sm_is_printable(saved) ? saved : "?";
+    SM_FAIL_IF(strcmp(saved, plan->optimizer->name) != 0, SM_ERR_INVALID,
+               "%s: is the state of %.64s, not of %s; resume with --optimizer %.64s, or remove the file to start with "
+               "a new state",
+               path, saved, plan->optimizer->name, saved);
+    return SM_OK;
 }
 
 static sm_status load_optimizer(const char *dir, const sm_model *model, const char *model_digest, sm_session *session,
                                 int64_t *step) {
-    sm_status status;
     char path[PATH_MAX];
     bool found;
     int64_t steps_taken = 0;
-    slot_list list = {0};
-    sm_safetensors *file = NULL;
+    SM_OWN(sm_safetensors) *file = NULL;
     SM_TRY(sm_model_folder_find(dir, SM_FILE_OPTIMIZER, path, &found));
     if (!found) {
         return SM_OK;
     }
     SM_FAIL_IF(session->plan->optimizer == NULL, SM_ERR_INVALID,
                "%s: is an optimizer's state, but the plan has no optimizer", path);
-    SM_TRY_GOTO(sm_safetensors_open(path, &file));
-    SM_TRY_GOTO(read_step(path, file, &steps_taken));
-    SM_TRY_GOTO(check_digest(path, file, model_digest));
-    SM_TRY_GOTO(check_optimizer(path, file, session->plan));
-    optimizer_slots(session->plan, &list);
-    SM_TRY_GOTO(load_slots(path, file, model, &list, session));
-    SM_TRY_GOTO(check_scaler(path, session, steps_taken));
+    SM_TRY(sm_safetensors_open(path, &file));
+    SM_TRY(read_step(path, file, &steps_taken));
+    SM_TRY(check_digest(path, file, model_digest));
+    SM_TRY(check_optimizer(path, file, session->plan));
+    SM_AT_END(free_slots) slot_list list;
+    slots_of(session->plan, SM_ROLE_OPTIMIZER, "", &list);
+    SM_TRY(load_slots(path, file, model, &list, session));
+    SM_TRY(check_scaler(path, session, steps_taken));
     *step = steps_taken;
-
-cleanup:
-    free(list.slots);
-    sm_safetensors_close(file);
-    return status;
+    return SM_OK;
 }
 
 sm_status sm_weights_load(const char *dir, const sm_model_config *config, sm_session *session, int64_t *step) {
@@ -428,17 +406,14 @@ static sm_status fetch(const source *from, const slot *s, float *room, const flo
 static sm_status create_file(const char *path, const slot_list *list, const sm_safetensors_pair *metadata,
                              int n_metadata, char *digest, sm_safetensors_writer **writer) {
     int n_floats = 0;
-    sm_safetensors_spec *specs = sm_calloc((size_t)list->n_slots + 1, sizeof *specs);
+    SM_FREED sm_safetensors_spec *specs = sm_calloc((size_t)list->n_slots + 1, sizeof *specs);
     for (int i = 0; i < list->n_slots; i++) {
         const slot *s = &list->slots[i];
         specs[i] = (sm_safetensors_spec){.name = s->name, .n_dims = s->n_dims};
         memcpy(specs[i].dims, s->dims, sizeof s->dims);
         n_floats += !s->is_bytes; // which come first
     }
-    sm_status status =
-        sm_safetensors_create_mixed(path, specs, list->n_slots, n_floats, metadata, n_metadata, digest, writer);
-    free(specs);
-    return status;
+    return sm_safetensors_create_mixed(path, specs, list->n_slots, n_floats, metadata, n_metadata, digest, writer);
 }
 
 // Appends the slot's values as they are stored. Bytes are made in `room`, which may hold the values.
@@ -484,69 +459,46 @@ static sm_status append_and_digest(sm_safetensors_writer *writer, slot_list *lis
 
 static sm_status save_slots(const char *path, slot_list *list, const source *from, const sm_safetensors_pair *metadata,
                             int n_metadata, char *digest) {
-    sm_status status;
-    sm_safetensors_writer *writer = NULL;
-    float *room = NULL;
-    SM_TRY_GOTO(allocate_values(path, list, &room));
-    SM_TRY_GOTO(create_file(path, list, metadata, n_metadata, digest, &writer));
+    SM_OWN(sm_safetensors_writer) *writer = NULL;
+    SM_FREED float *room = allocate_values(path, list);
+    SM_TRY(room != NULL ? SM_OK : SM_ERR_OOM);
+    SM_TRY(create_file(path, list, metadata, n_metadata, digest, &writer));
     for (int i = 0; i < list->n_slots; i++) {
-        const slot *s = &list->slots[i];
         const float *values;
-        SM_TRY_GOTO(fetch(from, s, room, &values));
-        SM_TRY_GOTO(append_and_digest(writer, list, s, values, room));
+        SM_TRY(fetch(from, &list->slots[i], room, &values));
+        SM_TRY(append_and_digest(writer, list, &list->slots[i], values, room));
     }
-    status = sm_safetensors_finish(writer);
-    writer = NULL;
-
-cleanup:
-    sm_safetensors_abandon(writer);
-    free(room);
-    return status;
-}
-
-// The plan's dropout probability: all its dropout ops have the same.
-static double plan_dropout(const sm_plan *plan) {
-    for (int i = 0; i < plan->n_ops; i++) {
-        if (plan->ops[i].kind == SM_OP_DROPOUT) {
-            return plan->ops[i].attr.dropout_p;
-        }
-    }
-    return 0;
+    return sm_safetensors_finish(writer);
 }
 
 // file_digest: of model.safetensors; may be NULL.
 static sm_status write_model(const char *dir, const source *from, char digest[DIGEST_SIZE], char *file_digest) {
-    sm_status status;
-    slot_list list = {0};
     char path[PATH_MAX];
-    param_slots(from->plan, from->config->model, &list);
-    SM_TRY_GOTO(sm_model_file_path(dir, SM_FILE_MODEL, path));
-    SM_TRY_GOTO(save_slots(path, &list, from, NULL, 0, file_digest));
+    double dropout_p = 0; // all dropout ops of a plan have the same
+    for (int i = 0; i < from->plan->n_ops; i++) {
+        const sm_op *op = &from->plan->ops[i];
+        dropout_p = op->kind == SM_OP_DROPOUT ? op->attr.dropout_p : dropout_p;
+    }
+    SM_AT_END(free_slots) slot_list list;
+    slots_of(from->plan, SM_ROLE_PARAMETER, from->config->model->disk_prefix, &list);
+    SM_TRY(sm_model_file_path(dir, SM_FILE_MODEL, path));
+    SM_TRY(save_slots(path, &list, from, NULL, 0, file_digest));
     format_digest(&list, digest);
-    SM_TRY_GOTO(sm_model_file_path(dir, SM_FILE_CONFIG, path));
-    SM_TRY_GOTO(sm_hf_config_write(path, from->config, plan_dropout(from->plan)));
-
-cleanup:
-    free(list.slots);
-    return status;
+    SM_TRY(sm_model_file_path(dir, SM_FILE_CONFIG, path));
+    return sm_hf_config_write(path, from->config, dropout_p);
 }
 
 static sm_status write_optimizer(const char *dir, const source *from, const char *digest, int64_t step,
                                  char *file_digest) {
-    sm_status status;
-    slot_list list = {0};
     char path[PATH_MAX];
     char step_text[32];
     snprintf(step_text, sizeof step_text, "%lld", (long long)step);
     const sm_safetensors_pair metadata[] = {
         {"step", step_text}, {"model", digest}, {"optimizer", from->plan->optimizer->name}};
-    optimizer_slots(from->plan, &list);
-    SM_TRY_GOTO(sm_model_file_path(dir, SM_FILE_OPTIMIZER, path));
-    SM_TRY_GOTO(save_slots(path, &list, from, metadata, 3, file_digest));
-
-cleanup:
-    free(list.slots);
-    return status;
+    SM_AT_END(free_slots) slot_list list;
+    slots_of(from->plan, SM_ROLE_OPTIMIZER, "", &list);
+    SM_TRY(sm_model_file_path(dir, SM_FILE_OPTIMIZER, path));
+    return save_slots(path, &list, from, metadata, 3, file_digest);
 }
 
 static bool has_optimizer(const sm_plan *plan) {
@@ -556,16 +508,10 @@ static bool has_optimizer(const sm_plan *plan) {
 
 static sm_status save(const char *dir, const source *from, bool with_optimizer, int64_t step) {
     char digest[DIGEST_SIZE];
-    sm_model_folder *folder;
+    SM_OWN(sm_model_folder) *folder = NULL;
     SM_TRY(sm_model_folder_begin(dir, &folder));
-    sm_status status = write_model(sm_model_folder_new(folder), from, digest, NULL);
-    if (status == SM_OK && with_optimizer) {
-        status = write_optimizer(sm_model_folder_new(folder), from, digest, step, NULL);
-    }
-    if (status != SM_OK) {
-        sm_model_folder_abandon(folder);
-        return status;
-    }
+    SM_TRY(write_model(sm_model_folder_new(folder), from, digest, NULL));
+    SM_TRY(with_optimizer ? write_optimizer(sm_model_folder_new(folder), from, digest, step, NULL) : SM_OK);
     return sm_model_folder_commit(folder);
 }
 
@@ -600,9 +546,7 @@ sm_status sm_weights_write(const char *dir, const sm_model_config *config, const
 sm_status sm_weights_init(const char *dir, const sm_model_config *config, uint64_t seed) {
     // The smallest plan with all parameters.
     const sm_plan_options options = {.B = 1, .T = 1, .dtype = SM_F32};
-    sm_plan *plan;
+    SM_OWN(sm_plan) *plan = NULL;
     SM_TRY(sm_model_build(config, &options, &plan));
-    sm_status status = save(dir, &(source){.config = config, .plan = plan, .seed = seed}, false, 0);
-    sm_plan_free(plan);
-    return status;
+    return save(dir, &(source){.config = config, .plan = plan, .seed = seed}, false, 0);
 }

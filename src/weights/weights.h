@@ -59,6 +59,7 @@ sm_status sm_weights_init(const char *dir, const sm_model_config *config, uint64
 // Allocates a copy of everything that sm_weights_save would write for a plan; the plan must outlive it.
 sm_status sm_weights_copy_open(const sm_plan *plan, sm_weights_copy **copy);
 void sm_weights_copy_close(sm_weights_copy *copy); // NULL is fine
+SM_OWNABLE(sm_weights_copy, sm_weights_copy_close)
 
 // Waits for the session, whose plan must be that of the copy, and copies everything.
 sm_status sm_weights_copy_take(sm_weights_copy *copy, sm_session *session);

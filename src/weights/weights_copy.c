@@ -30,21 +30,19 @@ static float *allocate(size_t size_bytes) {
 
 sm_status sm_weights_copy_open(const sm_plan *plan, sm_weights_copy **copy) {
     *copy = NULL;
-    sm_weights_copy *c = sm_calloc(1, sizeof *c);
+    SM_OWN(sm_weights_copy) *c = sm_calloc(1, sizeof *c);
     c->offsets = sm_malloc(((size_t)plan->n_tensors + 1) * sizeof *c->offsets);
     c->plan = plan;
     for (int i = 0; i < plan->n_tensors; i++) {
         c->offsets[i] = is_copied(&plan->tensors[i]) ? c->n_elems : -1;
         c->n_elems += is_copied(&plan->tensors[i]) ? plan->tensors[i].real_elems : 0;
     }
-    const size_t size_bytes = (size_t)c->n_elems * sizeof *c->values;
-    c->values = allocate(size_bytes);
-    if (c->values == NULL) {
-        const double mib = (double)size_bytes / 1048576;
-        sm_weights_copy_close(c);
-        return sm_fail(SM_ERR_OOM, "checkpoints: no memory for a copy of weights and optimizer state, %.1f MiB", mib);
-    }
+    c->values = allocate((size_t)c->n_elems * sizeof *c->values);
+    SM_FAIL_IF(c->values == NULL, SM_ERR_OOM,
+               "checkpoints: no memory for a copy of weights and optimizer state, %.1f MiB",
+               (double)c->n_elems * sizeof *c->values / 1048576);
     *copy = c;
+    c = NULL;
     return SM_OK;
 }
 
@@ -68,21 +66,19 @@ sm_status sm_weights_copy_take(sm_weights_copy *copy, sm_session *session) {
 
 sm_status sm_weights_copy_help(sm_session *session) {
     const sm_plan *plan = session->plan;
-    sm_status status = SM_OK;
     int64_t most_elems = 0;
     for (int i = 0; i < plan->n_tensors; i++) {
         const int64_t n_elems = is_copied(&plan->tensors[i]) ? plan->tensors[i].real_elems : 0;
         most_elems = n_elems > most_elems ? n_elems : most_elems;
     }
-    float *values = malloc((size_t)most_elems * sizeof *values + 1);
+    SM_FREED float *values = malloc((size_t)most_elems * sizeof *values + 1);
     SM_FAIL_IF(values == NULL, SM_ERR_OOM, "checkpoints: no memory to send %lld elements", (long long)most_elems);
-    for (int i = 0; i < plan->n_tensors && status == SM_OK; i++) {
+    for (int i = 0; i < plan->n_tensors; i++) {
         if (is_copied(&plan->tensors[i]) && plan->tensors[i].is_sharded) {
-            status = sm_session_read(session, i, plan->tensors[i].real_elems, values);
+            SM_TRY(sm_session_read(session, i, plan->tensors[i].real_elems, values));
         }
     }
-    free(values);
-    return status;
+    return SM_OK;
 }
 
 const sm_plan *sm_weights_copy_plan(const sm_weights_copy *copy) { return copy->plan; }

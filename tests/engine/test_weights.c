@@ -231,6 +231,7 @@ static void write_variant(const char *from, const char *to, const variant *v) {
         expect_ok("append", sm_safetensors_append(writer, is_tied ? tied : zeros, n_elems));
     }
     expect_ok("finish", sm_safetensors_finish(writer));
+    sm_safetensors_end(writer);
 }
 
 TEST(variants_load_or_are_refused_by_name) {
@@ -336,6 +337,7 @@ static void write_parts(const char *of, const char *folder, int n_parts, const c
             expect_ok("append", sm_safetensors_append(writer, values, sm_safetensors_at(file, i)->n_elems));
         }
         expect_ok("finish", sm_safetensors_finish(writer));
+        sm_safetensors_end(writer);
     }
     if (n_parts > 1) {
         json_auto_t *index = json_pack("{s:{}, s:o}", "metadata", "weight_map", map);
@@ -678,6 +680,7 @@ static void expect_refused_optimizer(const char *label, const char *dir, const s
     snprintf(path, sizeof path, "%s/optimizer.safetensors", dir);
     expect_ok("create", sm_safetensors_create(path, spec, spec != NULL, pairs, n_pairs, &writer));
     expect_ok("finish", sm_safetensors_finish(writer));
+    sm_safetensors_end(writer);
     expect_failure(label, sm_weights_load(dir, &tiny, session, &step), status, message);
     assert_int_equal(step, 0);
 }

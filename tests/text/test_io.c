@@ -35,6 +35,7 @@ TEST(a_file_is_replaced_at_commit) {
     expect_ok("write", sm_atomic_write(file, "text", 4));
     expect_content(path, "old");
     expect_ok("commit", sm_atomic_commit(file));
+    sm_atomic_close(file);
     expect_content(path, "new text");
     assert_int_equal(temp_count(folder), 1);
     assert_int_equal(stat(path, &info), 0);
@@ -42,7 +43,7 @@ TEST(a_file_is_replaced_at_commit) {
 
     expect_ok("open", sm_atomic_open(path, &file));
     expect_ok("write", sm_atomic_write(file, "never", 5));
-    sm_atomic_abandon(file);
+    sm_atomic_close(file);
     expect_content(path, "new text");
     assert_int_equal(temp_count(folder), 1);
 }
@@ -117,6 +118,7 @@ TEST(temporaries_of_the_dead_go) {
     assert_int_equal(temp_count(folder), 3);
     expect_ok("write", sm_atomic_write(file, "first", 5));
     expect_ok("commit", sm_atomic_commit(file));
+    sm_atomic_close(file);
     expect_content(path, "first");
     assert_int_equal(temp_count(folder), 2);
 }
@@ -317,6 +319,7 @@ static void write_safetensors(const char *path) {
     expect_ok("append", sm_safetensors_append(writer, values, 3));
     expect_ok("append", sm_safetensors_append(writer, values + 3, N_WRITTEN_ELEMS - 3));
     expect_ok("finish", sm_safetensors_finish(writer));
+    sm_safetensors_end(writer);
 }
 
 TEST(what_is_written_is_read) {
@@ -359,8 +362,9 @@ TEST(an_unfinished_file_leaves_nothing) {
     expect_failure("too much", status, SM_ERR_INTERNAL, "more data");
     expect_ok("append", sm_safetensors_append(writer, values, N_WRITTEN_ELEMS - 1));
     expect_failure("too little", sm_safetensors_finish(writer), SM_ERR_INTERNAL, "28 of 32 bytes");
+    sm_safetensors_end(writer);
     expect_ok("create", sm_safetensors_create(path, written, N_WRITTEN, NULL, 0, &writer));
-    sm_safetensors_abandon(writer);
+    sm_safetensors_end(writer);
     const sm_safetensors_spec huge = {"huge", 2, {INT64_MAX, 2}};
     expect_failure("huge", sm_safetensors_create(path, &huge, 1, NULL, 0, &writer), SM_ERR_INVALID, "'huge'|overflows");
     assert_int_equal(temp_count(folder), 0);
