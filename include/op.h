@@ -25,6 +25,7 @@ typedef enum {
 #define OUT(operand, shape, type, mode, flags) int operand;
 #define END                                    int n_operands; };
 #include "op_table.h"
+#include "words.h"
 // clang-format on
 
 // op->in[SM_IN(adamw, g)], op->out[SM_OUT(adamw, p)]; SM_IN(adamw, n_operands) is how many inputs there are.
@@ -43,8 +44,8 @@ typedef enum {
 // SM_EPILOGUE_GELU_BACKWARD: matmul_backward_input: dx = (dy W^T) * gelu'(pre).
 enum {
     SM_EPILOGUE_BIAS = 1, // matmul_forward: y = x W + b
-#define X(CODE, name, f, slope)                                 \
-    SM_EPILOGUE_##CODE = 2 << (2 * SM_ACTIVATION_##CODE),       \
+#define X(CODE, name, f, slope)                           \
+    SM_EPILOGUE_##CODE = 2 << (2 * SM_ACTIVATION_##CODE), \
     SM_EPILOGUE_##CODE##_BACKWARD = 4 << (2 * SM_ACTIVATION_##CODE),
     SM_ACTIVATION_LIST(X)
 #undef X
@@ -66,16 +67,11 @@ enum {
     X(SM_PHASE_SCALER, "scaler")               /* of the loss; runs in the optimizer's range */ \
     X(SM_PHASE_COMMUNICATION, "communication") /* among processes; runs in the others' ranges */
 
-typedef enum {
-#define X(code, name) code,
-    SM_PHASE_LIST(X)
-#undef X
-        SM_PHASE_COUNT
-} sm_phase;
+typedef enum { SM_PHASE_LIST(SM_CODE) SM_PHASE_COUNT } sm_phase;
 
 const char *sm_phase_name(sm_phase phase);
 
-enum { SM_MAX_IN = 8, SM_MAX_OUT = 6 };
+enum { SM_MAX_IN = 8, SM_MAX_OUT = 6, SM_MAX_OPERANDS = SM_MAX_IN + SM_MAX_OUT };
 
 // The micro-batches of a step in which an op runs.
 typedef enum {
@@ -157,11 +153,16 @@ void sm_attr_set(sm_attrs *attrs, sm_attr attr, double value);
 
 typedef struct {
     sm_op_kind kind;
-    sm_phase range;    // the part of the program that executes it
-    sm_phase phase;    // the part of the step that its cost is reported under
-    int layer;         // 0..L-1, or -1 outside the blocks
-    int in[SM_MAX_IN]; // tensor indices; SM_NO_TENSOR for an optional operand left out
-    int out[SM_MAX_OUT];
+    sm_phase range; // the part of the program that executes it
+    sm_phase phase; // the part of the step that its cost is reported under
+    int layer;      // 0..L-1, or -1 outside the blocks
+    union {         // tensor indices; SM_NO_TENSOR for an optional operand left out
+        struct {
+            int in[SM_MAX_IN];
+            int out[SM_MAX_OUT];
+        };
+        int operands[SM_MAX_OPERANDS]; // inputs, then outputs from SM_MAX_IN on
+    };
     sm_attrs attr;
 } sm_op;
 
@@ -199,11 +200,16 @@ typedef struct {
 enum { SM_NO_OPERAND = -1 };
 
 typedef struct {
-    const char *name;              // "layernorm_forward"
-    const char *equation;          // one line, in the operands' names
-    const char *source;            // where the definition comes from (paper, section)
-    sm_operand_info in[SM_MAX_IN]; // ends at the first with a null name
-    sm_operand_info out[SM_MAX_OUT];
+    const char *name;     // "layernorm_forward"
+    const char *equation; // one line, in the operands' names
+    const char *source;   // where the definition comes from (paper, section)
+    union {               // without a name where the kind has no such operand
+        struct {
+            sm_operand_info in[SM_MAX_IN];
+            sm_operand_info out[SM_MAX_OUT];
+        };
+        sm_operand_info operands[SM_MAX_OPERANDS];
+    };
     int inplace_in;      // index of the input that out[sm_op_inplace_out()] may overwrite, or SM_NO_OPERAND
     unsigned attributes; // bits: 1u << SM_ATTR_*
     bool is_cheap;       // a forward op that is computed again instead of kept

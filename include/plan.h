@@ -7,6 +7,7 @@
 
 #include "op.h"
 #include "status.h"
+#include "words.h"
 
 // Scalars that change from step to step are elements of the tensor `hyper` (real type), so that an executable's
 // arguments never change. Kernels in cl/ use the same indices.
@@ -65,11 +66,7 @@ typedef enum {
     X(SM_ATTENTION_NAIVE, "naive") /* the whole square, T x T a head */ \
     X(SM_ATTENTION_FLASH, "flash") /* none, but one number for each row; computed again */
 
-typedef enum {
-#define X(code, name) code,
-    SM_ATTENTION_LIST(X)
-#undef X
-} sm_attention;
+typedef enum { SM_ATTENTION_LIST(SM_CODE) } sm_attention;
 
 // A contiguous piece of device memory that tensors are packed into.
 typedef struct {

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "words.h"
+
 // X(code, text)
 #define SM_STATUS_LIST(X)                                        \
     X(SM_OK, "ok")                                               \
@@ -25,11 +27,7 @@
     X(SM_ERR_INTERRUPTED, "interrupted")                         \
     X(SM_ERR_INTERNAL, "internal error")
 
-typedef enum {
-#define X(code, text) code,
-    SM_STATUS_LIST(X)
-#undef X
-} sm_status;
+typedef enum { SM_STATUS_LIST(SM_CODE) } sm_status;
 
 // The fixed text of a code, for example "out of memory".
 const char *sm_status_text(sm_status status);
@@ -93,15 +91,21 @@ extern void (*sm_no_memory_note)(const char *line); // prints that line; NULL: t
 //
 //     SM_FREED float *values = malloc(size_bytes);
 //     SM_CLOSED int fd = -1;
-//     SM_OWN(sm_plan) *plan = NULL;     // of a type that is SM_OWNABLE; set it to NULL to give the plan away
+//     SM_OWN(sm_plan) *plan = NULL;     // of a type that is SM_OWNABLE
 #define SM_AT_END(function) __attribute__((cleanup(function))) // calls it with the variable's address
 #define SM_FREED            SM_AT_END(sm_free_at)
 #define SM_CLOSED           SM_AT_END(sm_close_at)
 #define SM_OWN(type)        SM_AT_END(release_##type) type
-#define SM_OWNABLE(type, release) \
-    static inline void release_##type(type **variable) { release(*variable); }
+#define SM_OWNABLE(type, release)                        \
+    static inline void release_##type(type **variable) { \
+        if (*variable != NULL) {                         \
+            release(*variable);                          \
+        }                                                \
+    }
+SM_OWNABLE(FILE, fclose)
 void sm_free_at(void *variable); // the address of a pointer
 void sm_close_at(int *variable); // of a descriptor; -1: none
+void *sm_give(void *variable);   // of a pointer: gives what it owns away, *made = sm_give(&m)
 
 // Room for one more element of an array that doubles.
 #define SM_GROW(array, n, capacity)                                              \

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "number_format.h"
+#include "words.h"
 
 // The role of a tensor; memory is reported by role. X(code, name)
 #define SM_ROLE_LIST(X)                                                                      \
@@ -24,12 +25,7 @@
     X(SM_ROLE_BATCH, "batch")            /* uploaded by the host: tokens, targets, hyper */  \
     X(SM_ROLE_RESULT, "results")         /* small, read by the host: loss, grad norm */
 
-typedef enum {
-#define X(code, name) code,
-    SM_ROLE_LIST(X)
-#undef X
-        SM_ROLE_COUNT
-} sm_role;
+typedef enum { SM_ROLE_LIST(SM_CODE) SM_ROLE_COUNT } sm_role;
 
 const char *sm_role_name(sm_role role);
 

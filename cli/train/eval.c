@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "ends_with.h"
+#include "words.h"
 #include "bench/tables/json_values.h"
 #include "bench/tables/show.h"
 #include "cli/setup/setup.h"

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "words.h"
 #include "bench/stats/stats.h"
-#include "ends_with.h"
 #include "learn/exercise/explain.h"
 #include "learn/exercise/times.h"
 #include "learn/own_kernels/kernel_library.h"

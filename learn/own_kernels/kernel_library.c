@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ends_with.h"
+#include "words.h"
 #include "os/file_access.h"
 #include "src/processes/process.h"
 #include "src/io/input_file.h"

@@ -12,34 +12,29 @@
 #include <unistd.h>
 
 #include "fnv1a.h"
+#include "src/io/atomic_file.h"
 #include "src/io/input_file.h"
 
 // --- listing -------------------------------------------------------------------------------
 
-static void reserve_file(sm_data_files *files) {
-    if ((files->n_files & (files->n_files - 1)) != 0) {
-        return; // not a power of two: the list has room
-    }
-    const size_t capacity = files->n_files > 0 ? 2 * (size_t)files->n_files : 1;
-    files->paths = sm_realloc(files->paths, capacity * sizeof(*files->paths));
-    files->file_bytes = sm_realloc(files->file_bytes, capacity * sizeof(*files->file_bytes));
-    files->jsonl = sm_realloc(files->jsonl, capacity * sizeof(sm_jsonl *));
-}
-
-static void append_path(sm_data_files *files, const char *path, int64_t size_bytes) {
-    reserve_file(files);
-    char *copy = path != NULL ? sm_strdup(path) : NULL;
-    files->file_bytes[files->n_files] = size_bytes;
-    files->jsonl[files->n_files] = NULL;
-    files->paths[files->n_files++] = copy;
-}
-
+// `info` NULL: stdin.
 static void append_file(sm_data_files *files, const char *path, const struct stat *info) {
-    const int64_t facts[3] = {info->st_size, info->st_mtim.tv_sec, info->st_mtim.tv_nsec};
-    files->hash = sm_fnv1a(files->hash, path, strlen(path) + 1);
-    files->hash = sm_fnv1a(files->hash, facts, sizeof facts);
-    files->size_bytes += info->st_size;
-    append_path(files, path, info->st_size);
+    const int64_t i = files->n_files++;
+    if ((i & (i - 1)) == 0) { // the list is full
+        const size_t capacity = i > 0 ? 2 * (size_t)i : 1;
+        files->paths = sm_realloc(files->paths, capacity * sizeof(*files->paths));
+        files->file_bytes = sm_realloc(files->file_bytes, capacity * sizeof(*files->file_bytes));
+        files->jsonl = sm_realloc(files->jsonl, capacity * sizeof(sm_jsonl *));
+    }
+    files->paths[i] = info != NULL ? sm_strdup(path) : NULL;
+    files->file_bytes[i] = info != NULL ? info->st_size : -1;
+    files->jsonl[i] = NULL;
+    if (info != NULL) {
+        const int64_t facts[3] = {info->st_size, info->st_mtim.tv_sec, info->st_mtim.tv_nsec};
+        files->hash = sm_fnv1a(files->hash, path, strlen(path) + 1);
+        files->hash = sm_fnv1a(files->hash, facts, sizeof facts);
+        files->size_bytes += info->st_size;
+    }
 }
 
 static int is_listed(const struct dirent *entry) { return entry->d_name[0] != '.'; }
@@ -53,8 +48,7 @@ static sm_status append_entry(sm_data_files *files, const char *folder, const ch
     char path[PATH_MAX];
     struct stat info;
     struct stat target;
-    SM_FAIL_IF(snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path, SM_ERR_IO,
-               "%s/%s: too long a path", folder, name);
+    SM_TRY(sm_make_path(path, "%s/%s", folder, name));
     SM_FAIL_IF(lstat(path, &info) != 0 || stat(path, &target) != 0, SM_ERR_IO, "%s: cannot open: %s", path,
                strerror(errno));
     if (S_ISDIR(info.st_mode)) {
@@ -93,26 +87,22 @@ static sm_status append_named(sm_data_files *files, const char *path) {
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 static sm_status append_pattern(sm_data_files *files, const char *pattern) {
-    glob_t found = {.gl_pathc = 0};
+    SM_AT_END(globfree) glob_t found = {.gl_pathc = 0};
     const int result = glob(pattern, GLOB_NOSORT, NULL, &found);
-    sm_status status = result == 0              ? SM_OK
-                       : result == GLOB_NOMATCH ? sm_fail(SM_ERR_IO, "%s: no file has such a name", pattern)
-                                                : sm_fail(SM_ERR_IO, "%s: cannot list these files", pattern);
-    if (status == SM_OK) {
-        qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_name);
+    SM_FAIL_IF(result != 0, SM_ERR_IO, "%s: %s", pattern,
+               result == GLOB_NOMATCH ? "no file has such a name" : "cannot list these files");
+    qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_name);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        SM_TRY(append_named(files, found.gl_pathv[i]));
     }
-    for (size_t i = 0; i < found.gl_pathc && status == SM_OK; i++) {
-        status = append_named(files, found.gl_pathv[i]);
-    }
-    globfree(&found);
-    return status;
+    return SM_OK;
 }
 
 static sm_status append_input(sm_data_files *files, const char *input) {
     SM_FAIL_IF(strcmp(input, "-") == 0 && files->has_stdin, SM_ERR_USAGE, "-: stdin is given twice");
     if (strcmp(input, "-") == 0) {
         files->has_stdin = true;
-        append_path(files, NULL, -1);
+        append_file(files, NULL, NULL);
         return SM_OK;
     }
     return access(input, F_OK) != 0 && strpbrk(input, "*?[") != NULL ? append_pattern(files, input)
@@ -146,7 +136,7 @@ void sm_data_files_free(sm_data_files *files) {
 
 // Empty files tell nothing; stdin is looked at when it is read.
 static sm_status find_format(sm_data_files *files, int64_t i, uint8_t *head) {
-    int fd;
+    SM_CLOSED int fd = -1;
     int64_t size_bytes;
     sm_tokens_format format;
     const char *path = files->paths[i];
@@ -155,10 +145,9 @@ static sm_status find_format(sm_data_files *files, int64_t i, uint8_t *head) {
     }
     SM_TRY(sm_input_open(path, &fd, &size_bytes));
     const size_t n = size_bytes < SM_DATA_HEAD_BYTES ? (size_t)size_bytes : SM_DATA_HEAD_BYTES;
-    sm_status status = sm_input_read(fd, path, 0, head, n);
-    close(fd);
-    if (status != SM_OK || n == 0) {
-        return status;
+    SM_TRY(sm_input_read(fd, path, 0, head, n));
+    if (n == 0) {
+        return SM_OK;
     }
     SM_TRY(sm_data_format_find(path, head, n, size_bytes, files->asked, &format));
     SM_FAIL_IF(files->format != SM_TOKENS_AUTO && files->format != format, SM_ERR_FORMAT,
@@ -170,13 +159,12 @@ static sm_status find_format(sm_data_files *files, int64_t i, uint8_t *head) {
 
 sm_status sm_data_files_open(char *const *inputs, int n_inputs, sm_tokens_format asked, sm_data_files *files) {
     SM_TRY(sm_data_files_list(inputs, n_inputs, files));
-    uint8_t *head = sm_malloc(SM_DATA_HEAD_BYTES);
+    SM_FREED uint8_t *head = sm_malloc(SM_DATA_HEAD_BYTES);
     sm_status status = SM_OK;
     files->asked = asked;
     for (int64_t i = 0; i < files->n_files && status == SM_OK; i++) {
         status = find_format(files, i, head);
     }
-    free(head);
     if (status != SM_OK) {
         sm_data_files_free(files);
     } else if (files->format == SM_TOKENS_AUTO) {
@@ -238,11 +226,9 @@ bool sm_data_files_side(const char *folder, const char *side, char path[SM_DATA_
     }
     escaped[n] = '\0';
     for (size_t i = 0; i < 2; i++) {
-        glob_t found = {.gl_pathc = 0};
+        SM_AT_END(globfree) glob_t found = {.gl_pathc = 0};
         const int length = snprintf(path, SM_DATA_PATH_BYTES, "%s/*%s*.%s", escaped, side, i == 0 ? "bin" : "npy");
-        const bool is_there = length < SM_DATA_PATH_BYTES && glob(path, GLOB_NOSORT, NULL, &found) == 0;
-        globfree(&found);
-        if (is_there) {
+        if (length < SM_DATA_PATH_BYTES && glob(path, GLOB_NOSORT, NULL, &found) == 0) {
             return true;
         }
     }

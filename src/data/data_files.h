@@ -55,6 +55,7 @@ bool sm_data_files_side(const char *folder, const char *side, char path[SM_DATA_
 // SM_ERR_INVALID names a line that is no such object.
 sm_status sm_jsonl_open(const char *path, sm_jsonl **jsonl);
 void sm_jsonl_close(sm_jsonl *jsonl); // NULL is fine
+SM_OWNABLE(sm_jsonl, sm_jsonl_close)
 
 int64_t sm_jsonl_bytes(const sm_jsonl *jsonl); // of the text
 

@@ -5,18 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ends_with.h"
+#include "words.h"
 #include "src/data/npy.h"
 #include "src/io/input_file.h"
 
-const char *sm_tokens_format_name(sm_tokens_format format) {
-    static const char *const names[] = {
-#define X(code, name) [code] = name,
-        SM_TOKENS_FORMAT_LIST(X)
-#undef X
-    };
-    return names[format];
-}
+SM_WORDS(sm_tokens_format_name, sm_tokens_format, SM_TOKENS_FORMAT_LIST)
 
 static uint64_t number_at(const uint8_t *bytes, int n) {
     uint64_t number = 0;
@@ -387,14 +380,6 @@ static sm_status check_width(const char *path, const uint8_t *head, size_t n) {
                    path, is_64 ? 64 : 32, is_64 ? "int64" : "uint32");
 }
 
-static sm_status check_raw(const char *path, const uint8_t *head, size_t n) {
-    return n == 0 || count_not_text(head, n) > 0
-               ? check_width(path, head, n)
-               : sm_fail(SM_ERR_FORMAT,
-                         "%s: named as token ids, but all of its bytes are text; give --data-format text or uint16",
-                         path);
-}
-
 // ---- all ------------------------------------------------------------------------------------
 
 sm_status sm_data_format_find(const char *path, const uint8_t *head, size_t n, int64_t size_bytes,
@@ -420,7 +405,9 @@ sm_status sm_data_format_find(const char *path, const uint8_t *head, size_t n, i
     SM_TRY(check_tfrecord(path, head, n, size_bytes));
     if (sm_ends_with(path, ".bin")) {
         *format = SM_TOKENS_UINT16;
-        return check_raw(path, head, n);
+        SM_FAIL_IF(n > 0 && count_not_text(head, n) == 0, SM_ERR_FORMAT,
+                   "%s: named as token ids, but all of its bytes are text; give --data-format text or uint16", path);
+        return check_width(path, head, n);
     }
     SM_TRY(check_wide(path, head, n));
     SM_TRY(check_json(path, head, n, size_bytes, &is_jsonl));

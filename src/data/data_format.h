@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "status.h"
+#include "words.h"
 
 #define SM_END_OF_TEXT "<|endoftext|>" // the separator of documents, if the vocabulary has it
 
@@ -31,11 +32,7 @@
     X(SM_TOKENS_LLMC, "llmc")     \
     X(SM_TOKENS_NPY, "npy")
 
-typedef enum {
-#define X(code, name) code,
-    SM_TOKENS_FORMAT_LIST(X)
-#undef X
-} sm_tokens_format;
+typedef enum { SM_TOKENS_FORMAT_LIST(SM_CODE) } sm_tokens_format;
 
 const char *sm_tokens_format_name(sm_tokens_format format);
 

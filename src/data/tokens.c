@@ -57,15 +57,11 @@ static void copy_memory(const sm_tokens *tokens, int64_t offset, int64_t n, uint
 }
 
 static sm_status read_file(const sm_tokens *tokens, int64_t number, int64_t offset, uint8_t *bytes, size_t n) {
+    SM_CLOSED int opened = -1;
     int64_t size_bytes;
-    int fd = tokens->shards[number].fd;
-    if (fd >= 0) {
-        return sm_data_files_read(&tokens->files, number, fd, offset, bytes, n);
-    }
-    SM_TRY(sm_input_open(tokens->files.paths[number], &fd, &size_bytes));
-    const sm_status status = sm_data_files_read(&tokens->files, number, fd, offset, bytes, n);
-    close(fd);
-    return status;
+    const int fd = tokens->shards[number].fd;
+    SM_TRY(fd < 0 ? sm_input_open(tokens->files.paths[number], &opened, &size_bytes) : SM_OK);
+    return sm_data_files_read(&tokens->files, number, fd < 0 ? opened : fd, offset, bytes, n);
 }
 
 static const char *name_of(const sm_tokens *tokens, int64_t number) {
@@ -159,10 +155,9 @@ static sm_status read_ids(const sm_tokens *tokens, int64_t first, int64_t n, int
 
 static sm_status set_raw(const char *path, int64_t size_bytes, int64_t id_bytes, sm_id_layout *layout) {
     *layout = (sm_id_layout){.count = size_bytes / id_bytes, .id_bytes = id_bytes, .is_signed = id_bytes == 8};
-    return size_bytes % id_bytes == 0
-               ? SM_OK
-               : sm_fail(SM_ERR_FORMAT, "%s: %lld bytes%s cannot be %lld-bit tokens", path, (long long)size_bytes,
-                         id_bytes == 2 ? ", an odd number," : "", (long long)(8 * id_bytes));
+    SM_FAIL_IF(size_bytes % id_bytes != 0, SM_ERR_FORMAT, "%s: %lld bytes%s cannot be %lld-bit tokens", path,
+               (long long)size_bytes, id_bytes == 2 ? ", an odd number," : "", (long long)(8 * id_bytes));
+    return SM_OK;
 }
 
 // Finds the ids' place and count.
@@ -189,15 +184,13 @@ static sm_status open_shard(sm_tokens *tokens, int64_t number) {
     int64_t size_bytes;
     s->fd = -1;
     s->first = tokens->count;
-    SM_TRY(tokens->files.paths[number] != NULL
-               ? SM_OK
-               : sm_fail(SM_ERR_USAGE, "-: data are read repeatedly, which stdin does not allow; give a file"));
+    SM_FAIL_IF(tokens->files.paths[number] == NULL, SM_ERR_USAGE,
+               "-: data are read repeatedly, which stdin does not allow; give a file");
     SM_TRY(sm_input_open(tokens->files.paths[number], &s->fd, &size_bytes));
     SM_TRY(size_bytes > 0 ? parse(tokens, number, s->fd, size_bytes, &s->layout) : SM_OK);
     tokens->count += s->layout.count;
     if (number >= MOST_OPEN) {
-        close(s->fd);
-        s->fd = -1;
+        sm_close_at(&s->fd);
     }
     return SM_OK;
 }
@@ -205,6 +198,7 @@ static sm_status open_shard(sm_tokens *tokens, int64_t number) {
 // Reads all ids, unless their width keeps them within the vocabulary.
 static sm_status check_ids(const sm_tokens *tokens) {
     survey s = {0};
+    SM_FAIL_IF(tokens->count == 0, SM_ERR_FORMAT, "%s: empty, no tokens", tokens->path);
     for (int64_t number = 0; number < tokens->n_shards; number++) {
         const sm_id_layout *layout = &tokens->shards[number].layout;
         const bool may_differ =
@@ -217,61 +211,40 @@ static sm_status check_ids(const sm_tokens *tokens) {
     return s.n_outside == 0 ? SM_OK : refuse_id(tokens, s.number, s.at, s.id, s.largest);
 }
 
-static void tokens_new(const char *path, sm_tokens_format format, int64_t vocab, sm_tokens **tokens) {
+static sm_tokens *tokens_new(const char *path, sm_tokens_format format, int64_t vocab) {
     sm_tokens *t = sm_calloc(1, sizeof *t);
     t->path = sm_strdup(path);
     t->format = format;
     t->vocab = vocab;
-    *tokens = t;
-}
-
-static void allocate_shards(sm_tokens *t, int64_t n) { t->shards = sm_calloc((size_t)n + 1, sizeof *t->shards); }
-
-static sm_status check(const sm_tokens *t) {
-    return t->count > 0 ? check_ids(t) : sm_fail(SM_ERR_FORMAT, "%s: empty, no tokens", t->path);
+    return t;
 }
 
 sm_status sm_tokens_open(const char *path, sm_tokens_format format, int64_t vocab, sm_tokens **tokens) {
-    sm_status status;
-    sm_tokens *t;
+    SM_OWN(sm_tokens) *t = tokens_new(path, format, vocab);
     *tokens = NULL;
-    tokens_new(path, format, vocab, &t);
-    SM_TRY_GOTO(sm_data_files_open((char *const *)&path, 1, format, &t->files));
+    SM_TRY(sm_data_files_open((char *const *)&path, 1, format, &t->files));
     t->format = t->files.format;
-    SM_TRY_GOTO(t->files.n_files > 0 ? SM_OK
-                                     : sm_fail(SM_ERR_IO,
-                                               "%s: no file is in it; give one with text, or with tokens "
-                                               "(train.bin)",
-                                               path));
-    allocate_shards(t, t->files.n_files);
+    SM_FAIL_IF(t->files.n_files == 0, SM_ERR_IO, "%s: no file is in it; give one with text, or with tokens (train.bin)",
+               path);
+    t->shards = sm_calloc((size_t)t->files.n_files, sizeof *t->shards);
     for (int64_t i = 0; i < t->files.n_files; i++) {
-        SM_TRY_GOTO(open_shard(t, i));
+        SM_TRY(open_shard(t, i));
     }
-    SM_TRY_GOTO(check(t));
-    *tokens = t;
+    SM_TRY(check_ids(t));
+    *tokens = sm_give(&t);
     return SM_OK;
-
-cleanup:
-    sm_tokens_close(t);
-    return status;
 }
 
 sm_status sm_tokens_from_bytes(const uint8_t *data, size_t size_bytes, int64_t vocab, sm_tokens **tokens) {
-    sm_status status;
-    sm_tokens *t;
+    SM_OWN(sm_tokens) *t = tokens_new("built-in text", SM_TOKENS_BYTES, vocab);
     *tokens = NULL;
-    tokens_new("built-in text", SM_TOKENS_BYTES, vocab, &t);
     t->memory = data;
     t->memory_bytes = t->count = (int64_t)size_bytes;
-    allocate_shards(t, 1);
+    t->shards = sm_calloc(1, sizeof *t->shards);
     t->shards[t->n_shards++] = (shard){.fd = -1, .layout = {.count = t->count, .id_bytes = 1}};
-    SM_TRY_GOTO(check(t));
-    *tokens = t;
+    SM_TRY(check_ids(t));
+    *tokens = sm_give(&t);
     return SM_OK;
-
-cleanup:
-    sm_tokens_close(t);
-    return status;
 }
 
 sm_status sm_tokens_embedded(int64_t vocab, sm_tokens **tokens) {
@@ -282,7 +255,7 @@ sm_status sm_tokens_embedded(int64_t vocab, sm_tokens **tokens) {
 }
 
 void sm_tokens_made(const char *name, int64_t count, const sm_tokens_maker *maker, sm_tokens **tokens) {
-    tokens_new(name, SM_TOKENS_BYTES, INT32_MAX, tokens);
+    *tokens = tokens_new(name, SM_TOKENS_BYTES, INT32_MAX);
     (*tokens)->maker = *maker;
     (*tokens)->count = count;
 }
@@ -295,9 +268,7 @@ void sm_tokens_close(sm_tokens *tokens) {
         tokens->maker.close(tokens->maker.ctx);
     }
     for (int64_t i = 0; i < tokens->n_shards; i++) {
-        if (tokens->shards[i].fd >= 0) {
-            close(tokens->shards[i].fd);
-        }
+        sm_close_at(&tokens->shards[i].fd);
     }
     free(tokens->shards);
     sm_data_files_free(&tokens->files);

@@ -45,6 +45,7 @@ typedef struct {
 void sm_tokens_made(const char *name, int64_t count, const sm_tokens_maker *maker, sm_tokens **tokens);
 
 void sm_tokens_close(sm_tokens *tokens); // NULL is fine
+SM_OWNABLE(sm_tokens, sm_tokens_close)
 int64_t sm_tokens_count(const sm_tokens *tokens);
 sm_tokens_format sm_tokens_format_of(const sm_tokens *tokens); // never auto
 

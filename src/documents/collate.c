@@ -6,25 +6,11 @@
 
 enum { MOST_SLOTS = 16, MOST_OPEN_ROWS = 64 };
 
-const char *sm_padding_name(sm_padding padding) {
-    static const char *const names[] = {
-#define X(code, name) [code] = name,
-        SM_PADDING_LIST(X)
-#undef X
-    };
-    return names[padding];
-}
+SM_WORDS(sm_padding_name, sm_padding, SM_PADDING_LIST)
 
-static sm_status place(sm_collation *c, int64_t batch, int64_t row, int64_t column, sm_document document) {
-    if (c->n == c->cap) {
-        const int64_t cap = c->cap == 0 ? 256 : 2 * c->cap;
-        sm_placement *grown = realloc(c->placements, (size_t)cap * sizeof *grown);
-        SM_FAIL_IF(grown == NULL, SM_ERR_OOM, "no memory for the places of %lld documents", (long long)cap);
-        c->placements = grown;
-        c->cap = cap;
-    }
+static void place(sm_collation *c, int64_t batch, int64_t row, int64_t column, sm_document document) {
+    SM_GROW(c->placements, c->n, c->cap);
     c->placements[c->n++] = (sm_placement){batch, row, column, document};
-    return SM_OK;
 }
 
 void sm_collation_free(sm_collation *collation) {
@@ -34,29 +20,27 @@ void sm_collation_free(sm_collation *collation) {
 }
 
 // Places documents in the slots of the next batch, which is then full or the last.
-static sm_status add_batch(sm_collation *c, const sm_document *documents, int64_t n, int64_t slots_a_row,
-                           int64_t slot_length) {
+static void add_batch(sm_collation *c, const sm_document *documents, int64_t n, int64_t slots_a_row,
+                      int64_t slot_length) {
     for (int64_t i = 0; i < n; i++) {
-        SM_TRY(place(c, c->n_batches, i / slots_a_row, i % slots_a_row * slot_length, documents[i]));
+        place(c, c->n_batches, i / slots_a_row, i % slots_a_row * slot_length, documents[i]);
     }
     c->n_batches++;
-    return SM_OK;
 }
 
 // --- slots ------------------------------------------------------------------------------------------
 
 // Padding max and none.
-static sm_status collate_rows(const sm_documents *documents, int64_t max_batches, sm_collation *c) {
+static void collate_rows(const sm_documents *documents, int64_t max_batches, sm_collation *c) {
     for (int64_t i = 0; i < documents->n && c->n_batches < max_batches; i += c->B) {
         const int64_t left = documents->n - i;
         if (left >= c->B || c->n_batches == 0) {
-            SM_TRY(add_batch(c, documents->all + i, left < c->B ? left : c->B, 1, c->T));
+            add_batch(c, documents->all + i, left < c->B ? left : c->B, 1, c->T);
         }
     }
-    return SM_OK;
 }
 
-static sm_status collate_batches(const sm_documents *documents, int64_t max_batches, sm_collation *c) {
+static void collate_batches(const sm_documents *documents, int64_t max_batches, sm_collation *c) {
     for (int64_t i = 0; i < documents->n && c->n_batches < max_batches;) {
         int64_t longest = documents->all[i].n;
         int64_t n = 1;
@@ -69,11 +53,10 @@ static sm_status collate_batches(const sm_documents *documents, int64_t max_batc
             n += is_full ? 0 : 1;
         }
         if (is_full || c->n_batches == 0) {
-            SM_TRY(add_batch(c, documents->all + i, n, c->T / longest, longest));
+            add_batch(c, documents->all + i, n, c->T / longest, longest);
         }
         i += n;
     }
-    return SM_OK;
 }
 
 // A bucket's next batch, as far as it is filled.
@@ -83,36 +66,29 @@ typedef struct {
 } bucket;
 
 // Bucket m - 1 has m slots a row.
-static sm_status collate_into(const sm_documents *documents, int64_t max_batches, bucket buckets[MOST_SLOTS],
-                              sm_collation *c) {
-    int64_t fullest = 0;
+static void collate_buckets(const sm_documents *documents, int64_t max_batches, sm_collation *c) {
+    bucket buckets[MOST_SLOTS] = {{NULL, 0}};
+    SM_FREED sm_document *room = sm_malloc((size_t)(c->B * MOST_SLOTS * (MOST_SLOTS + 1) / 2) * sizeof *room);
+    for (int64_t m = 1; m <= MOST_SLOTS; m++) {
+        buckets[m - 1].documents = room + c->B * (m * (m - 1) / 2);
+    }
     for (int64_t i = 0; i < documents->n && c->n_batches < max_batches; i++) {
         const int64_t fit = c->T / documents->all[i].n;
         const int64_t m = fit < MOST_SLOTS ? fit : MOST_SLOTS;
         bucket *b = &buckets[m - 1];
         b->documents[b->n++] = documents->all[i];
         if (b->n == c->B * m) {
-            SM_TRY(add_batch(c, b->documents, b->n, m, c->T / m));
+            add_batch(c, b->documents, b->n, m, c->T / m);
             b->n = 0;
         }
     }
+    int64_t fullest = 0;
     for (int64_t m = 0; m < MOST_SLOTS; m++) {
         fullest = buckets[m].n > buckets[fullest].n ? m : fullest;
     }
-    const bucket *b = &buckets[fullest];
-    return c->n_batches > 0 ? SM_OK : add_batch(c, b->documents, b->n, fullest + 1, c->T / (fullest + 1));
-}
-
-static sm_status collate_buckets(const sm_documents *documents, int64_t max_batches, sm_collation *c) {
-    bucket buckets[MOST_SLOTS] = {{NULL, 0}};
-    sm_document *room = malloc((size_t)(c->B * MOST_SLOTS * (MOST_SLOTS + 1) / 2) * sizeof *room);
-    SM_FAIL_IF(room == NULL, SM_ERR_OOM, "no memory for buckets of documents");
-    for (int64_t m = 1; m <= MOST_SLOTS; m++) {
-        buckets[m - 1].documents = room + c->B * (m * (m - 1) / 2);
+    if (c->n_batches == 0) {
+        add_batch(c, buckets[fullest].documents, buckets[fullest].n, fullest + 1, c->T / (fullest + 1));
     }
-    sm_status status = collate_into(documents, max_batches, buckets, c);
-    free(room);
-    return status;
 }
 
 // --- first fit --------------------------------------------------------------------------------------
@@ -186,48 +162,26 @@ static void order_rows(const packing *p, int64_t max_batches, int64_t *place_of,
     qsort(c->placements, (size_t)c->n, sizeof *c->placements, by_place);
 }
 
-static sm_status pack(const sm_documents *documents, int64_t max_batches, packing *p, sm_collation *c) {
-    for (int64_t i = 0; i < documents->n && p->n_closed < max_batches * c->B; i++) {
+static void collate_packed(const sm_documents *documents, int64_t max_batches, sm_collation *c) {
+    SM_FREED int64_t *room = sm_malloc(2 * (size_t)documents->n * sizeof *room); // every row has at least one document
+    packing p = {.closed = room};
+    for (int64_t i = 0; i < documents->n && p.n_closed < max_batches * c->B; i++) {
         const sm_document d = documents->all[i];
-        open_row *row = find_room(p, c->T, d.n);
-        SM_TRY(place(c, 0, row->number, row->used, d));
+        open_row *row = find_room(&p, c->T, d.n);
+        place(c, 0, row->number, row->used, d);
         row->used += d.n;
     }
-    while (p->n > 0) {
-        close_fullest(p);
+    while (p.n > 0) {
+        close_fullest(&p);
     }
-    return SM_OK;
-}
-
-static sm_status collate_packed(const sm_documents *documents, int64_t max_batches, sm_collation *c) {
-    packing p = {.n = 0};
-    p.closed = malloc(2 * (size_t)documents->n * sizeof *p.closed); // every row has at least one document
-    SM_FAIL_IF(p.closed == NULL, SM_ERR_OOM, "no memory for rows of documents");
-    sm_status status = pack(documents, max_batches, &p, c);
-    if (status == SM_OK) {
-        order_rows(&p, max_batches, p.closed + documents->n, c);
-    }
-    free(p.closed);
-    return status;
+    order_rows(&p, max_batches, room + documents->n, c);
 }
 
 // --- all --------------------------------------------------------------------------------------------
 
-static sm_status collate(const sm_documents *documents, sm_padding padding, int64_t max_batches, sm_collation *c) {
-    switch (padding) {
-    case SM_PADDING_NONE:
-    case SM_PADDING_MAX: return collate_rows(documents, max_batches, c);
-    case SM_PADDING_BATCH: return collate_batches(documents, max_batches, c);
-    case SM_PADDING_BUCKET: return collate_buckets(documents, max_batches, c);
-    case SM_PADDING_PACKED: return collate_packed(documents, max_batches, c);
-    }
-    return sm_fail(SM_ERR_INTERNAL, "no such padding");
-}
-
 // Placements are ordered by batch: finds the first of each batch.
-static sm_status index_batches(sm_collation *c) {
-    c->first_of = malloc((size_t)(c->n_batches + 1) * sizeof *c->first_of);
-    SM_FAIL_IF(c->first_of == NULL, SM_ERR_OOM, "no memory for %lld batches of documents", (long long)c->n_batches);
+static void index_batches(sm_collation *c) {
+    c->first_of = sm_malloc((size_t)(c->n_batches + 1) * sizeof *c->first_of);
     int64_t i = 0;
     for (int64_t batch = 0; batch <= c->n_batches; batch++) {
         while (i < c->n && c->placements[i].batch < batch) {
@@ -235,7 +189,6 @@ static sm_status index_batches(sm_collation *c) {
         }
         c->first_of[batch] = i;
     }
-    return SM_OK;
 }
 
 sm_status sm_collate(const sm_documents *documents, int64_t B, int64_t T, sm_padding padding, int64_t max_batches,
@@ -248,12 +201,15 @@ sm_status sm_collate(const sm_documents *documents, int64_t B, int64_t T, sm_pad
                    "a document of %lld tokens does not fit rows of %lld, padding %s", (long long)n, (long long)T,
                    sm_padding_name(padding));
     }
-    sm_status status = collate(documents, padding, max_batches, collation);
-    status = status == SM_OK ? index_batches(collation) : status;
-    if (status != SM_OK) {
-        sm_collation_free(collation);
+    switch (padding) {
+    case SM_PADDING_NONE:
+    case SM_PADDING_MAX: collate_rows(documents, max_batches, collation); break;
+    case SM_PADDING_BATCH: collate_batches(documents, max_batches, collation); break;
+    case SM_PADDING_BUCKET: collate_buckets(documents, max_batches, collation); break;
+    case SM_PADDING_PACKED: collate_packed(documents, max_batches, collation); break;
     }
-    return status;
+    index_batches(collation);
+    return SM_OK;
 }
 
 static sm_status fill_document(const sm_placement *p, int64_t T, const sm_tokens *tokens, int32_t *inputs,

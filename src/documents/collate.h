@@ -16,6 +16,7 @@
 #ifndef STEPMARK_SRC_DOCUMENTS_COLLATE_H
 #define STEPMARK_SRC_DOCUMENTS_COLLATE_H
 
+#include "words.h"
 #include "src/documents/documents.h"
 
 // X(code, name)
@@ -26,11 +27,7 @@
     X(SM_PADDING_BUCKET, "bucket") \
     X(SM_PADDING_PACKED, "packed")
 
-typedef enum {
-#define X(code, name) code,
-    SM_PADDING_LIST(X)
-#undef X
-} sm_padding;
+typedef enum { SM_PADDING_LIST(SM_CODE) } sm_padding;
 
 const char *sm_padding_name(sm_padding padding);
 

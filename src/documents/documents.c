@@ -7,25 +7,11 @@
 
 #include "philox.h"
 
-const char *sm_long_document_name(sm_long_document how) {
-    static const char *const names[] = {
-#define X(code, name) [code] = name,
-        SM_LONG_LIST(X)
-#undef X
-    };
-    return names[how];
-}
+SM_WORDS(sm_long_document_name, sm_long_document, SM_LONG_LIST)
 
-static sm_status append(sm_documents *documents, int64_t first, int64_t n) {
-    if (documents->n == documents->cap) {
-        const int64_t cap = documents->cap == 0 ? 256 : 2 * documents->cap;
-        sm_document *grown = realloc(documents->all, (size_t)cap * sizeof *grown);
-        SM_FAIL_IF(grown == NULL, SM_ERR_OOM, "no memory for %lld documents", (long long)cap);
-        documents->all = grown;
-        documents->cap = cap;
-    }
+static void append(sm_documents *documents, int64_t first, int64_t n) {
+    SM_GROW(documents->all, documents->n, documents->cap);
     documents->all[documents->n++] = (sm_document){first, n};
-    return SM_OK;
 }
 
 void sm_documents_free(sm_documents *documents) {
@@ -35,40 +21,33 @@ void sm_documents_free(sm_documents *documents) {
 
 // --- splitting --------------------------------------------------------------------------------------
 
-// The documents found in the stream so far.
-typedef struct {
-    int64_t first; // of the current document
-    int64_t n_positions;
-} splitting;
-
-static sm_status end_document(sm_documents *documents, splitting *s, int64_t end) {
-    const int64_t n = end - s->first;
-    s->first = end + 1;
-    s->n_positions += n;
-    documents->n_empty += n == 0;
-    return n == 0 ? SM_OK : append(documents, end - n, n);
-}
-
 static sm_status split(const sm_tokens *tokens, int32_t separator, int64_t n_positions, sm_documents *documents) {
     enum { PIECE = 4096 };
     const int64_t count = sm_tokens_count(tokens);
-    splitting s = {.first = 0};
-    for (int64_t at = 0; at < count && s.n_positions < n_positions; at += PIECE) {
+    int64_t first = 0; // of the current document
+    int64_t n_found = 0;
+    for (int64_t at = 0; at < count && n_found < n_positions; at += PIECE) {
         int32_t ids[PIECE];
         const int64_t n = count - at < PIECE ? count - at : PIECE;
         SM_TRY(sm_tokens_read(tokens, at, n, ids));
-        for (int64_t i = 0; i < n && s.n_positions < n_positions; i++) {
-            SM_TRY(ids[i] == separator ? end_document(documents, &s, at + i) : SM_OK);
+        for (int64_t i = 0; i < n && n_found < n_positions; i++) {
+            if (ids[i] == separator) {
+                const int64_t length = at + i - first;
+                if (length > 0) {
+                    append(documents, first, length);
+                }
+                documents->n_empty += length == 0;
+                n_found += length;
+                first = at + i + 1;
+            }
         }
     }
-    const int64_t left = count - 1 - s.first; // the last token is only a target
-    if (s.n_positions < n_positions && left > 0) {
-        SM_TRY(append(documents, s.first, left));
+    if (n_found < n_positions && count - 1 - first > 0) { // the last token is only a target
+        append(documents, first, count - 1 - first);
     }
-    return documents->n > 0
-               ? SM_OK
-               : sm_fail(SM_ERR_INVALID, "no documents: all of the %lld tokens are separators (%d), or all but one",
-                         (long long)count, separator);
+    SM_FAIL_IF(documents->n == 0, SM_ERR_INVALID,
+               "no documents: all of the %lld tokens are separators (%d), or all but one", (long long)count, separator);
+    return SM_OK;
 }
 
 sm_status sm_documents_split(const sm_tokens *tokens, int32_t separator, int64_t n_positions, sm_documents *documents) {
@@ -101,11 +80,7 @@ sm_status sm_documents_draw(const sm_tokens *tokens, int64_t least, int64_t most
     for (int64_t n = 0; n < n_positions; n += documents->all[documents->n - 1].n) {
         const int64_t length = draw_length(least, most, seed, documents->n);
         first = first + length + 1 > count ? 0 : first;
-        sm_status status = append(documents, first, length);
-        if (status != SM_OK) {
-            sm_documents_free(documents);
-            return status;
-        }
+        append(documents, first, length);
         first += length;
     }
     return SM_OK;
@@ -115,26 +90,22 @@ sm_status sm_documents_draw(const sm_tokens *tokens, int64_t least, int64_t most
 
 // Replaces the documents by their parts of at most T positions; first_alone: by the first part only; whole: by parts of
 // exactly T.
-static sm_status take_parts(sm_documents *documents, int64_t T, bool first_alone, bool whole) {
+static void take_parts(sm_documents *documents, int64_t T, bool first_alone, bool whole) {
     sm_documents made = {.n_empty = documents->n_empty};
-    sm_status status = SM_OK;
-    for (int64_t i = 0; i < documents->n && status == SM_OK; i++) {
+    for (int64_t i = 0; i < documents->n; i++) {
         const sm_document d = documents->all[i];
         int64_t used = 0;
         made.n_long += d.n > T;
         made.n_short += whole && d.n < T;
-        while (used < d.n && (used == 0 || !first_alone) && (!whole || d.n - used >= T) && status == SM_OK) {
+        while (used < d.n && (used == 0 || !first_alone) && (!whole || d.n - used >= T)) {
             const int64_t n = d.n - used < T ? d.n - used : T;
-            status = append(&made, d.first + used, n);
+            append(&made, d.first + used, n);
             used += n;
         }
         made.n_tokens_unused += d.n - used;
     }
-    sm_documents_free(status == SM_OK ? documents : &made);
-    if (status == SM_OK) {
-        *documents = made;
-    }
-    return status;
+    sm_documents_free(documents);
+    *documents = made;
 }
 
 sm_status sm_documents_shorten(sm_documents *documents, int64_t T, sm_long_document how) {
@@ -144,7 +115,10 @@ sm_status sm_documents_shorten(sm_documents *documents, int64_t T, sm_long_docum
                    "longer --seq-len",
                    (long long)i + 1, (long long)documents->all[i].n, (long long)T);
     }
-    return how == SM_LONG_REFUSE ? SM_OK : take_parts(documents, T, how == SM_LONG_CUT, false);
+    if (how != SM_LONG_REFUSE) {
+        take_parts(documents, T, how == SM_LONG_CUT, false);
+    }
+    return SM_OK;
 }
 
 sm_status sm_documents_fill_rows(sm_documents *documents, int64_t T, sm_long_document how) {
@@ -154,8 +128,10 @@ sm_status sm_documents_fill_rows(sm_documents *documents, int64_t T, sm_long_doc
                    "--long-documents cut or split, or another --padding",
                    (long long)i + 1, (long long)documents->all[i].n, (long long)T);
     }
-    SM_TRY(how == SM_LONG_REFUSE ? SM_OK : take_parts(documents, T, how == SM_LONG_CUT, true));
-    return documents->n > 0 ? SM_OK
-                            : sm_fail(SM_ERR_INVALID, "no document fills a row of %lld tokens; give another --padding",
-                                      (long long)T);
+    if (how != SM_LONG_REFUSE) {
+        take_parts(documents, T, how == SM_LONG_CUT, true);
+    }
+    SM_FAIL_IF(documents->n == 0, SM_ERR_INVALID, "no document fills a row of %lld tokens; give another --padding",
+               (long long)T);
+    return SM_OK;
 }

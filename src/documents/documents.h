@@ -7,6 +7,7 @@
 #ifndef STEPMARK_SRC_DOCUMENTS_DOCUMENTS_H
 #define STEPMARK_SRC_DOCUMENTS_DOCUMENTS_H
 
+#include "words.h"
 #include "src/data/tokens.h"
 
 typedef struct {
@@ -30,11 +31,7 @@ typedef struct {
     X(SM_LONG_CUT, "cut")       \
     X(SM_LONG_SPLIT, "split")
 
-typedef enum {
-#define X(code, name) code,
-    SM_LONG_LIST(X)
-#undef X
-} sm_long_document;
+typedef enum { SM_LONG_LIST(SM_CODE) } sm_long_document;
 
 const char *sm_long_document_name(sm_long_document how);
 

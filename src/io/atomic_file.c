@@ -67,8 +67,7 @@ sm_status sm_atomic_open(const char *path, sm_atomic_file **file) {
     if (permissions != 0 && fchmod(f->fd, permissions) != 0) {
         return fail_errno("set permissions", path, errno);
     }
-    *file = f;
-    f = NULL;
+    *file = sm_give(&f);
     return SM_OK;
 }
 

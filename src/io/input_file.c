@@ -58,8 +58,7 @@ sm_status sm_input_whole(const char *path, int64_t most_bytes, char **text, size
     SM_TRY(sm_input_read(fd, path, 0, whole, (size_t)n));
     whole[n] = '\0';
     *size_bytes = (size_t)n;
-    *text = whole;
-    whole = NULL;
+    *text = sm_give(&whole);
     return SM_OK;
 }
 
@@ -85,17 +84,11 @@ static sm_status check_pipe(const char *path, FILE *file) {
     return SM_OK;
 }
 
-static void close_stream(FILE **file) {
-    if (*file != NULL) {
-        fclose(*file);
-    }
-}
-
 sm_status sm_input_stream(const char *path, FILE **file) {
     struct stat info;
     *file = NULL;
     SM_CLOSED int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    SM_AT_END(close_stream) FILE *stream = NULL;
+    SM_OWN(FILE) *stream = NULL;
     SM_FAIL_IF(fd < 0 || fstat(fd, &info) != 0 || (stream = fdopen(fd, "r")) == NULL, SM_ERR_IO, "%s: cannot open: %s",
                path, strerror(errno));
     fd = -1; // the stream's
@@ -104,8 +97,7 @@ sm_status sm_input_stream(const char *path, FILE **file) {
     SM_TRY(S_ISFIFO(info.st_mode) ? check_pipe(path, stream) : SM_OK);
     SM_FAIL_IF(fcntl(fileno(stream), F_SETFL, fcntl(fileno(stream), F_GETFL) & ~O_NONBLOCK) != 0, SM_ERR_IO,
                "%s: cannot read: %s", path, strerror(errno));
-    *file = stream;
-    stream = NULL;
+    *file = sm_give(&stream);
     return SM_OK;
 }
 
@@ -128,14 +120,13 @@ static sm_status read_stream(const char *path, FILE *file, size_t most_bytes, ch
 }
 
 sm_status sm_input_text(const char *path, size_t most_bytes, char **text, size_t *size_bytes) {
-    SM_AT_END(close_stream) FILE *file = NULL;
+    SM_OWN(FILE) *file = NULL;
     SM_FREED char *whole = NULL;
     *text = NULL;
     *size_bytes = 0;
     SM_TRY(sm_input_stream(path, &file));
     SM_TRY(read_stream(path, file, most_bytes, &whole, size_bytes));
-    *text = whole;
-    whole = NULL;
+    *text = sm_give(&whole);
     return SM_OK;
 }
 

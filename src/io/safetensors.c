@@ -218,8 +218,7 @@ sm_status sm_safetensors_open(const char *path, sm_safetensors **file) {
     SM_OWN(sm_safetensors) *f = new_file(path);
     SM_TRY(sm_input_open(path, &f->fd, &file_bytes));
     SM_TRY(read_header(f, file_bytes));
-    *file = f;
-    f = NULL;
+    *file = sm_give(&f);
     return SM_OK;
 }
 
@@ -321,8 +320,7 @@ sm_status sm_safetensors_open_index(const char *path, sm_safetensors **file) {
                    "%s: tensor '%.100s' is not in %s, as it says", path, sm_is_printable(tensor) ? tensor : "?",
                    json_string_value(name));
     }
-    *file = f;
-    f = NULL;
+    *file = sm_give(&f);
     return SM_OK;
 }
 
@@ -456,8 +454,7 @@ sm_status sm_safetensors_create_mixed(const char *path, const sm_safetensors_spe
         sm_atomic_take_digest(w->file, digest);
     }
     SM_TRY(write_header(w, header));
-    *writer = w;
-    w = NULL;
+    *writer = sm_give(&w);
     return SM_OK;
 }
 

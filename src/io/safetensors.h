@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "status.h"
+#include "words.h"
 #include "src/io/file_digest.h"
 
 // The dtypes of the format. X(code, name, bits)
@@ -41,12 +42,7 @@
     X(SM_ST_F64, "F64", 64)                \
     X(SM_ST_C64, "C64", 64)
 
-typedef enum {
-#define X(code, name, bits) code,
-    SM_SAFETENSORS_DTYPE_LIST(X)
-#undef X
-        SM_ST_DTYPE_COUNT
-} sm_safetensors_dtype;
+typedef enum { SM_SAFETENSORS_DTYPE_LIST(SM_CODE) SM_ST_DTYPE_COUNT } sm_safetensors_dtype;
 
 const char *sm_safetensors_dtype_name(sm_safetensors_dtype dtype);
 

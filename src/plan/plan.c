@@ -6,23 +6,9 @@
 
 #include "plan.h"
 
-const char *sm_role_name(sm_role role) {
-    static const char *const names[SM_ROLE_COUNT] = {
-#define X(code, name) [code] = name,
-        SM_ROLE_LIST(X)
-#undef X
-    };
-    return names[role];
-}
+SM_WORDS(sm_role_name, sm_role, SM_ROLE_LIST)
 
-const char *sm_phase_name(sm_phase phase) {
-    static const char *const names[SM_PHASE_COUNT] = {
-#define X(code, name) [code] = name,
-        SM_PHASE_LIST(X)
-#undef X
-    };
-    return names[phase];
-}
+SM_WORDS(sm_phase_name, sm_phase, SM_PHASE_LIST)
 
 sm_plan *sm_plan_new(sm_dtype data_type) {
     sm_plan *plan = sm_calloc(1, sizeof *plan);

@@ -77,6 +77,14 @@ void sm_close_at(int *variable) {
     if (*variable >= 0) {
         close(*variable);
     }
+    *variable = -1;
+}
+
+void *sm_give(void *variable) {
+    void *memory;
+    memcpy(&memory, variable, sizeof memory);
+    memset(variable, 0, sizeof memory);
+    return memory;
 }
 
 void *sm_malloc(size_t size_bytes) { return sm_realloc(NULL, size_bytes); }

@@ -43,14 +43,7 @@ sm_recompute sm_recompute_resolve(sm_recompute asked, unsigned without) {
     return asked != SM_RECOMPUTE_AUTO ? asked : SM_RECOMPUTE_NONE;
 }
 
-const char *sm_attention_name(sm_attention attention) {
-    static const char *const names[] = {
-#define X(code, name) [code] = name,
-        SM_ATTENTION_LIST(X)
-#undef X
-    };
-    return names[attention];
-}
+SM_WORDS(sm_attention_name, sm_attention, SM_ATTENTION_LIST)
 
 sm_attention sm_attention_resolve(sm_attention asked, sm_mode mode, unsigned without) {
     const bool has_flash = !(without & 1u << sm_rewrite_find("flash_attention"));

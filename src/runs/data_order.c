@@ -7,13 +7,7 @@
 
 enum { N_ROUNDS = 8 };
 
-static const char *const names[] = {
-#define X(code, name) [code] = name,
-    SM_ORDER_LIST(X)
-#undef X
-};
-
-const char *sm_order_name(sm_order_kind kind) { return names[kind]; }
+SM_WORDS(sm_order_name, sm_order_kind, SM_ORDER_LIST)
 
 // A permutation of the numbers with 2 half_bits bits.
 static uint64_t encipher(uint64_t key, uint64_t epoch, int half_bits, uint64_t value) {

@@ -11,16 +11,14 @@
 
 #include <stdint.h>
 
+#include "words.h"
+
 // X(code, name)
 #define SM_ORDER_LIST(X)                 \
     X(SM_ORDER_SEQUENTIAL, "sequential") \
     X(SM_ORDER_SHUFFLED, "shuffled")
 
-typedef enum {
-#define X(code, name) code,
-    SM_ORDER_LIST(X)
-#undef X
-} sm_order_kind;
+typedef enum { SM_ORDER_LIST(SM_CODE) } sm_order_kind;
 
 typedef struct {
     sm_order_kind kind;

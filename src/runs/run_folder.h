@@ -21,17 +21,14 @@
 #include <stdint.h>
 
 #include "status.h"
+#include "words.h"
 
 // The treatment of a folder that holds an incomplete run. X(code, name)
 #define SM_RESUME_LIST(X)     \
     X(SM_RESUME_NONE, "none") \
     X(SM_RESUME_AUTO, "auto")
 
-typedef enum {
-#define X(code, name) code,
-    SM_RESUME_LIST(X)
-#undef X
-} sm_resume;
+typedef enum { SM_RESUME_LIST(SM_CODE) } sm_resume;
 
 enum { SM_RUN_MOST_BYTES = 1 << 26 }; // of run.json and training_metrics.json, which may be a stranger's
 

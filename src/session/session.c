@@ -26,26 +26,21 @@ sm_status sm_session_open(sm_device *device, sm_plan *plan, sm_session **session
 }
 
 sm_status sm_session_open_among(sm_comm *comm, sm_device *device, sm_plan *plan, sm_session **session) {
-    sm_status status = SM_OK;
     const sm_backend *backend = device->backend;
-    sm_session *s = sm_calloc(1, sizeof *s);
+    SM_OWN(sm_session) *s = sm_calloc(1, sizeof *s);
     *session = NULL;
     s->device = device;
     s->plan = plan;
-    SM_TRY_GOTO(sm_session_supports(device, plan));
-    SM_TRY_GOTO(sm_plan_assign_memory(plan, device->info.max_alloc_bytes));
-    SM_TRY_GOTO(sm_exchange_open(comm, device, plan, &s->exchange));
-    SM_TRY_GOTO(backend->prepare(device, plan, &s->executable));
-    SM_TRY_GOTO(sm_exchange_pin(s->exchange, s->executable));
+    SM_TRY(sm_session_supports(device, plan));
+    SM_TRY(sm_plan_assign_memory(plan, device->info.max_alloc_bytes));
+    SM_TRY(sm_exchange_open(comm, device, plan, &s->exchange));
+    SM_TRY(backend->prepare(device, plan, &s->executable));
+    SM_TRY(sm_exchange_pin(s->exchange, s->executable));
     if (plan->scaler != SM_NO_TENSOR) {
-        SM_TRY_GOTO(sm_session_write_part(s, plan->scaler, SM_SCALER_SCALE, 1, &(float){(float)plan->scaling.scale}));
+        SM_TRY(sm_session_write_part(s, plan->scaler, SM_SCALER_SCALE, 1, &(float){(float)plan->scaling.scale}));
     }
-    *session = s;
-cleanup:
-    if (status != SM_OK) {
-        sm_session_close(s);
-    }
-    return status;
+    *session = sm_give(&s);
+    return SM_OK;
 }
 
 size_t sm_session_memory(const sm_device *device, const sm_plan *plan) {
@@ -181,9 +176,8 @@ sm_status sm_session_set_documents(sm_session *session, const int32_t *starts) {
 // Draws all parameters, or with `is_sent` takes process 0's. Adds them to a digest, unless that is NULL.
 static sm_status draw_params(sm_session *session, uint64_t seed, bool is_sent, sm_digester *digester) {
     enum { PART_ELEMS = 1 << 19 }; // fits in cache between drawing and copying
-    sm_status status = SM_OK;
     const sm_plan *plan = session->plan;
-    float *values = sm_malloc(PART_ELEMS * sizeof(*values));
+    SM_FREED float *values = sm_malloc(PART_ELEMS * sizeof(*values));
     for (int i = 0; i < plan->n_tensors; i++) {
         const int64_t n_elems = sm_plan_is_param(plan, i) ? plan->tensors[i].real_elems : 0;
         for (int64_t first = 0; first < n_elems; first += PART_ELEMS) {
@@ -192,17 +186,15 @@ static sm_status draw_params(sm_session *session, uint64_t seed, bool is_sent, s
                 sm_param_init(plan, i, seed, first, n, values);
             }
             if (is_sent) {
-                SM_TRY_GOTO(sm_exchange_broadcast(session->exchange, values, (size_t)n * sizeof(*values)));
+                SM_TRY(sm_exchange_broadcast(session->exchange, values, (size_t)n * sizeof(*values)));
             }
             if (digester != NULL) {
                 sm_digester_add(digester, values, (size_t)n * sizeof(*values));
             }
-            SM_TRY_GOTO(sm_session_write_part(session, i, first, n, values));
+            SM_TRY(sm_session_write_part(session, i, first, n, values));
         }
     }
-cleanup:
-    free(values);
-    return status;
+    return SM_OK;
 }
 
 // All processes draw the same numbers, unless their math libraries differ in a last digit: then they take process 0's.
@@ -212,11 +204,9 @@ sm_status sm_session_draw(sm_session *session, uint64_t seed) {
     }
     char drawn[SM_FILE_DIGEST_SIZE] = "";
     bool is_same = true;
-    sm_digester *digester = sm_digester_open();
-    sm_status status = draw_params(session, seed, false, digester);
+    SM_OWN(sm_digester) *digester = sm_digester_open();
+    SM_TRY(draw_params(session, seed, false, digester));
     sm_digester_text(digester, drawn);
-    sm_digester_close(digester);
-    SM_TRY(status);
     SM_TRY(sm_exchange_is_same(session->exchange, drawn, sizeof drawn, &is_same));
     return is_same ? SM_OK : draw_params(session, seed, true, NULL);
 }
@@ -418,13 +408,7 @@ sm_status sm_session_grad_norm(sm_session *session, double *norm) {
 static const double pi = 3.14159265358979323846;
 static const double wsd_decay_fraction = 0.2; // of all steps
 
-static const char *const names[] = {
-#define X(code, name) [code] = name,
-    SM_SCHEDULE_LIST(X)
-#undef X
-};
-
-const char *sm_schedule_name(sm_schedule_kind kind) { return names[kind]; }
+SM_WORDS(sm_schedule_name, sm_schedule_kind, SM_SCHEDULE_LIST)
 
 double sm_schedule_lr(const sm_schedule *schedule, int64_t step) {
     if (step <= schedule->warmup_steps) {

@@ -4,6 +4,7 @@
 #define STEPMARK_SESSION_H
 
 #include "backend.h"
+#include "words.h"
 #include "src/optim/optimizer.h"
 #include "src/session/exchange.h"
 
@@ -30,6 +31,14 @@ sm_status sm_session_open(sm_device *device, sm_plan *plan, sm_session **session
 // The same for one of several processes (plan->processes), all of which must call it. NULL: a single process.
 sm_status sm_session_open_among(sm_comm *comm, sm_device *device, sm_plan *plan, sm_session **session);
 void sm_session_close(sm_session *session); // NULL is fine
+SM_OWNABLE(sm_session, sm_session_close)
+
+static inline void sm_device_close(sm_device *device) {
+    if (device != NULL) {
+        device->backend->close(device);
+    }
+}
+SM_OWNABLE(sm_device, sm_device_close)
 
 // Bytes that a session of this plan, with memory assigned, takes on the device: tensors and the kernels' own memory.
 size_t sm_session_memory(const sm_device *device, const sm_plan *plan);
@@ -115,11 +124,7 @@ sm_status sm_session_grad_norm(sm_session *session, double *norm);
     X(SM_SCHEDULE_LINEAR, "linear")     \
     X(SM_SCHEDULE_WSD, "wsd")
 
-typedef enum {
-#define X(code, name) code,
-    SM_SCHEDULE_LIST(X)
-#undef X
-} sm_schedule_kind;
+typedef enum { SM_SCHEDULE_LIST(SM_CODE) } sm_schedule_kind;
 
 const char *sm_schedule_name(sm_schedule_kind kind);
 

@@ -23,16 +23,13 @@ sm_status sm_questions_open(const char *path, sm_questions **questions) {
     *questions = NULL;
     q->path = sm_strdup(path);
     SM_TRY(sm_input_stream(path, &q->file));
-    *questions = q;
-    q = NULL;
+    *questions = sm_give(&q);
     return SM_OK;
 }
 
 void sm_questions_close(sm_questions *q) {
     if (q != NULL) {
-        if (q->file != NULL) {
-            fclose(q->file);
-        }
+        release_FILE(&q->file);
         json_decref(q->root);
         free(q->text);
         free(q->path);

@@ -102,7 +102,6 @@ static sm_status read_piece(const text_tokens *t, reader *r, int64_t number, sm_
     if (r->fd < 0 || r->file != p->file) {
         int64_t size_bytes;
         sm_close_at(&r->fd);
-        r->fd = -1;
         SM_TRY(sm_input_open(t->files.paths[p->file], &r->fd, &size_bytes));
         r->file = p->file;
     }

@@ -190,8 +190,7 @@ sm_status sm_token_output_open(const char *output, const json_t *work, int id_by
         SM_TRY(may_resume ? take_up(out) : SM_OK);
         SM_TRY(open_bins(out));
     }
-    *opened = out;
-    out = NULL;
+    *opened = sm_give(&out);
     return SM_OK;
 }
 

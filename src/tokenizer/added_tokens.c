@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ends_with.h"
+#include "words.h"
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"
 

@@ -353,8 +353,7 @@ sm_status sm_encoder_new(const sm_tokenizer *tokenizer, sm_encoder **encoder) {
     for (int kind = 0; kind < N_KINDS; kind++) {
         SM_TRY(compile_added(e, kind));
     }
-    *encoder = e;
-    e = NULL;
+    *encoder = sm_give(&e);
     return SM_OK;
 }
 

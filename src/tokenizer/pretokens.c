@@ -182,8 +182,7 @@ sm_status sm_pretokens_new(sm_pretokens **pretokens) {
     SM_FAIL_IF(p->match == NULL, SM_ERR_OOM, "no memory for the pattern of pre-tokenisation");
     p->has_jit =
         pcre2_config(PCRE2_CONFIG_JIT, &jit) == 0 && jit == 1 && pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE) == 0;
-    *pretokens = p;
-    p = NULL;
+    *pretokens = sm_give(&p);
     return SM_OK;
 }
 

@@ -46,14 +46,7 @@ struct sm_loader {
     bool is_ended;
 };
 
-const char *sm_loader_name(sm_loader_kind kind) {
-    static const char *const names[] = {
-#define X(code, name) [code] = name,
-        SM_LOADER_LIST(X)
-#undef X
-    };
-    return names[kind];
-}
+SM_WORDS(sm_loader_name, sm_loader_kind, SM_LOADER_LIST)
 
 int64_t sm_load_epoch(const sm_load_share *share, int64_t step) {
     return 1 + (step - 1) * share->stride / share->order.n_sequences;

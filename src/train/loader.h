@@ -6,6 +6,8 @@
 #ifndef STEPMARK_LOADER_H
 #define STEPMARK_LOADER_H
 
+#include "words.h"
+
 #include "src/documents/collate.h"
 #include "src/data/tokens.h"
 #include "src/runs/background.h"
@@ -16,11 +18,7 @@
     X(SM_LOADER_INLINE, "inline") \
     X(SM_LOADER_THREADS, "threads")
 
-typedef enum {
-#define X(code, name) code,
-    SM_LOADER_LIST(X)
-#undef X
-} sm_loader_kind;
+typedef enum { SM_LOADER_LIST(SM_CODE) } sm_loader_kind;
 
 const char *sm_loader_name(sm_loader_kind kind);
 

@@ -17,6 +17,7 @@
 #define STEPMARK_PHASES_H
 
 #include "plan.h"
+#include "words.h"
 
 // X(code, member, name, meaning)
 #define SM_STEP_PHASE_LIST(X)                                                                                       \
@@ -36,12 +37,7 @@
     X(SM_STEP_LOG, log, "log", "reporting the step, on screen and in the log")                                      \
     X(SM_STEP_UNACCOUNTED, unaccounted, "unaccounted", "the wall clock less all other phases")
 
-typedef enum {
-#define X(code, member, name, text) code,
-    SM_STEP_PHASE_LIST(X)
-#undef X
-        SM_STEP_PHASE_COUNT
-} sm_step_phase;
+typedef enum { SM_STEP_PHASE_LIST(SM_CODE) SM_STEP_PHASE_COUNT } sm_step_phase;
 
 const char *sm_step_phase_name(sm_step_phase phase);
 sm_step_phase sm_step_phase_of(const sm_plan *plan, const sm_op *op); // the phase of an op's time

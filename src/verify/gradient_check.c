@@ -514,9 +514,9 @@ static sm_status settle_scale(checker *c) {
         SM_TRY(repeat_backward(c));
         SM_TRY(are_finite(c, &finite));
     }
-    return finite ? SM_OK
-                  : sm_fail(SM_ERR_MISMATCH, "wrong gradient: not finite at a loss scale of %g; no speed is reported%s",
-                            c->scale, plan->scaling.backoff < 1 ? "" : "; use --loss-scale dynamic, or a smaller one");
+    SM_FAIL_IF(!finite, SM_ERR_MISMATCH, "wrong gradient: not finite at a loss scale of %g; no speed is reported%s",
+               c->scale, plan->scaling.backoff < 1 ? "" : "; use --loss-scale dynamic, or a smaller one");
+    return SM_OK;
 }
 
 static int n_directions(const checker *c) {
@@ -550,7 +550,7 @@ static sm_status try_directions(checker *c, sm_gradient_check *worst) {
 }
 
 sm_status sm_check_gradients(sm_session *session, int n_accum, sm_feed feed, void *ctx, sm_gradient_check *result) {
-    checker c = {.session = session, .n_accum = n_accum, .feed = feed, .ctx = ctx};
+    SM_AT_END(release) checker c = {.session = session, .n_accum = n_accum, .feed = feed, .ctx = ctx};
     c.limit = sm_precision_is_rounded(sm_plan_precision(session->plan)) ? &limits_rounded : &limits_f32;
     *result = (sm_gradient_check){.tolerance = c.limit->tolerance};
     sm_status status = allocate(&c);
@@ -560,22 +560,18 @@ sm_status sm_check_gradients(sm_session *session, int n_accum, sm_feed feed, voi
     snprintf(result->how, sizeof result->how, "%s%lld columns of %d parameters moved in %d direction%s, %d forwards",
              result->tells || status != SM_OK ? "" : "nothing shown, as rounding drowns the difference: ",
              (long long)c.n_columns, c.n_parameters, c.direction, c.direction == 1 ? "" : "s", c.n_forwards);
-    release(&c);
     return status;
 }
 
 sm_status sm_poison_gradients(sm_session *session) {
-    checker c = {.session = session, .n_accum = 1};
-    sm_status status = allocate(&c);
-    if (status == SM_OK) {
-        for (int64_t i = 0; i < c.n_largest; i++) {
-            c.moved[i] = NAN;
-        }
-        for (int i = 0; i < c.n_pieces && status == SM_OK; i++) {
-            const piece *p = &c.pieces[i];
-            status = sm_session_write_part(session, p->gradient, p->first_elem, p->rows * p->cols, c.moved);
-        }
+    SM_AT_END(release) checker c = {.session = session, .n_accum = 1};
+    SM_TRY(allocate(&c));
+    for (int64_t i = 0; i < c.n_largest; i++) {
+        c.moved[i] = NAN;
     }
-    release(&c);
-    return status;
+    for (int i = 0; i < c.n_pieces; i++) {
+        const piece *p = &c.pieces[i];
+        SM_TRY(sm_session_write_part(session, p->gradient, p->first_elem, p->rows * p->cols, c.moved));
+    }
+    return SM_OK;
 }

@@ -145,7 +145,6 @@ typedef struct {
 
 // The reference's session on the slice, with its batch set.
 static sm_status open_reference(const subject *of, sm_precision precision, sm_device *device, sm_session **reference) {
-    sm_status status = SM_OK;
     const slice s = of->slice;
     const sm_plan *whole = of->session->plan;
     const sm_plan_options options = {.B = s.B,
@@ -156,8 +155,8 @@ static sm_status open_reference(const subject *of, sm_precision precision, sm_de
                                      .dropout_p = of->dropout_p,
                                      .seed = of->seed};
     const sm_step_settings none = {0};
-    sm_plan *plan = NULL;
-    int32_t *ids = malloc(3 * (size_t)(s.B * s.T) * sizeof *ids);
+    SM_OWN(sm_plan) *plan = NULL;
+    SM_FREED int32_t *ids = malloc(3 * (size_t)(s.B * s.T) * sizeof *ids);
     SM_FAIL_IF(ids == NULL, SM_ERR_OOM, "loss check: no memory for %lld tokens", (long long)(s.B * s.T));
     for (int64_t b = 0; b < s.B; b++) {
         const int64_t first = first_token(whole, &s, b);
@@ -167,25 +166,19 @@ static sm_status open_reference(const subject *of, sm_precision precision, sm_de
             ids[(2 * s.B + b) * s.T + t] = of->starts[first + t] - (int32_t)s.first[b];
         }
     }
-    SM_TRY_GOTO(sm_model_build(of->config, &options, &plan));
-    SM_TRY_GOTO(share_params(of->session, plan));
-    SM_TRY_GOTO(sm_session_open(device, plan, reference));
-    SM_TRY_GOTO(sm_session_set_hyper(*reference, &none, 1, 1));
-    SM_TRY_GOTO(sm_session_set_batch(*reference, ids, ids + s.B * s.T));
-    if (of->starts != NULL) {
-        SM_TRY_GOTO(sm_session_set_documents(*reference, ids + 2 * s.B * s.T));
-    }
-cleanup:
-    free(ids);
-    return status;
+    SM_TRY(sm_model_build(of->config, &options, &plan));
+    SM_TRY(share_params(of->session, plan));
+    SM_TRY(sm_session_open(device, sm_give(&plan), reference));
+    SM_TRY(sm_session_set_hyper(*reference, &none, 1, 1));
+    SM_TRY(sm_session_set_batch(*reference, ids, ids + s.B * s.T));
+    return of->starts != NULL ? sm_session_set_documents(*reference, ids + 2 * s.B * s.T) : SM_OK;
 }
 
 // Copies parameters that the reference does not read in place, a part at a time.
 static sm_status copy_params(sm_session *from, sm_session *to) {
     enum { PART_ELEMS = 1 << 20 };
-    sm_status status = SM_OK;
     const sm_plan *plan = to->plan;
-    float *part = malloc(PART_ELEMS * sizeof *part);
+    SM_FREED float *part = malloc(PART_ELEMS * sizeof *part);
     SM_FAIL_IF(part == NULL, SM_ERR_OOM, "loss check: no memory for a copy of %d elements", PART_ELEMS);
     for (int i = 0; i < plan->n_tensors; i++) {
         const sm_tensor *t = &plan->tensors[i];
@@ -194,28 +187,22 @@ static sm_status copy_params(sm_session *from, sm_session *to) {
         const int64_t n_elems = sm_plan_is_param(plan, i) && written != SM_NO_TENSOR ? t->real_elems : 0;
         for (int64_t first = 0; first < n_elems; first += PART_ELEMS) {
             const int64_t n = n_elems - first < PART_ELEMS ? n_elems - first : PART_ELEMS;
-            SM_TRY_GOTO(sm_session_read_part(from, same_tensor(plan, from->plan, i), first, n, part));
-            SM_TRY_GOTO(sm_session_write_part(to, written, first, n, part));
+            SM_TRY(sm_session_read_part(from, same_tensor(plan, from->plan, i), first, n, part));
+            SM_TRY(sm_session_write_part(to, written, first, n, part));
         }
     }
-cleanup:
-    free(part);
-    return status;
+    return SM_OK;
 }
 
 // Token losses of the slice by a reference, with the device's parameters.
 static sm_status reference_losses(const subject *of, sm_device *device, sm_precision precision, int64_t n,
                                   float *want) {
-    sm_status status = SM_OK;
-    sm_session *reference = NULL;
-    SM_TRY_GOTO(open_reference(of, precision, device, &reference));
-    SM_TRY_GOTO(copy_params(of->session, reference));
+    SM_OWN(sm_session) *reference = NULL;
+    SM_TRY(open_reference(of, precision, device, &reference));
+    SM_TRY(copy_params(of->session, reference));
     reference->n_micro_steps = of->session->n_micro_steps - 1; // the masks that the device drew
-    SM_TRY_GOTO(sm_session_run(reference, SM_RUN_FORWARD, NULL));
-    SM_TRY_GOTO(sm_session_read(reference, reference->plan->losses, n, want));
-cleanup:
-    sm_session_close(reference);
-    return status;
+    SM_TRY(sm_session_run(reference, SM_RUN_FORWARD, NULL));
+    return sm_session_read(reference, reference->plan->losses, n, want);
 }
 
 // Root mean square of a - b.
@@ -303,17 +290,14 @@ static sm_status compare_with_batch(const sm_plan *plan, const slice *s, const f
 static sm_status device_losses(sm_session *session, const subject *of, float *got) {
     const sm_plan *plan = session->plan;
     const slice s = of->slice;
-    float *all = malloc((size_t)(plan->B * plan->T) * sizeof *all);
+    SM_FREED float *all = malloc((size_t)(plan->B * plan->T) * sizeof *all);
     SM_FAIL_IF(all == NULL, SM_ERR_OOM, "loss check: no memory for %lld losses", (long long)(plan->B * plan->T));
-    sm_status status = sm_session_read(session, plan->losses, plan->B * plan->T, all);
-    for (int64_t b = 0; b < s.B && status == SM_OK; b++) {
+    SM_TRY(sm_session_read(session, plan->losses, plan->B * plan->T, all));
+    for (int64_t b = 0; b < s.B; b++) {
         memcpy(got + b * s.T, all + first_token(plan, &s, b), (size_t)s.T * sizeof *got);
     }
-    if (status == SM_OK && of->starts == NULL) { // otherwise the drawn sequences begin at different positions
-        status = compare_with_batch(plan, &s, all, of->targets);
-    }
-    free(all);
-    return status;
+    // Of documents, the drawn sequences begin at different positions.
+    return of->starts == NULL ? compare_with_batch(plan, &s, all, of->targets) : SM_OK;
 }
 
 // Own code may be right for a sequence's first tokens alone. So the cpu backend, with its own kernels, computes the
@@ -351,37 +335,28 @@ cleanup:
 sm_status sm_check_loss(sm_session *session, const sm_model_config *config, double dropout_p, uint64_t seed,
                         const int32_t *tokens, const int32_t *targets, const int32_t *starts, const sm_loss_draw *draw,
                         sm_loss_check *result) {
-    sm_status status = SM_OK;
     const sm_plan *plan = session->plan;
     const bool together = sm_precision_is_rounded(sm_plan_precision(plan));
     const slice s = choose_slice(plan, dropout_p, starts, draw);
     const subject of = {session, config, dropout_p, seed, tokens, targets, starts, s};
-    const sm_backend *backend = sm_backend_find("reference");
-    sm_device *device = NULL;
+    SM_OWN(sm_device) *device = NULL;
     *result = (sm_loss_check){.tolerance = tolerance_f32};
     snprintf(result->how, sizeof result->how, "%s%lld tokens of %lld of %lld sequences, %s against the reference",
              starts == NULL ? "first " : "", (long long)s.T, (long long)s.B, (long long)plan->B,
              together ? "together" : "each");
     losses l = {.n = s.B * s.T};
-    l.got = malloc(3 * (size_t)l.n * sizeof *l.got);
-    SM_FAIL_IF(l.got == NULL, SM_ERR_OOM, "loss check: no memory for %lld losses", (long long)l.n);
+    SM_FREED float *room = malloc(3 * (size_t)l.n * sizeof *room);
+    SM_FAIL_IF(room == NULL, SM_ERR_OOM, "loss check: no memory for %lld losses", (long long)l.n);
+    l.got = room;
     l.want = l.got + l.n;
     l.want_rounded = l.want + l.n;
-    SM_TRY_GOTO(sm_session_synchronize(session));
-    SM_TRY_GOTO(device_losses(session, &of, l.got));
-    SM_TRY_GOTO(backend->open(0, &(sm_open_options){.n_threads = 1}, &device));
-    SM_TRY_GOTO(reference_losses(&of, device, (sm_precision){.dtype = SM_F32}, l.n, l.want));
+    SM_TRY(sm_session_synchronize(session));
+    SM_TRY(device_losses(session, &of, l.got));
+    SM_TRY(sm_backend_find("reference")->open(0, &(sm_open_options){.n_threads = 1}, &device));
+    SM_TRY(reference_losses(&of, device, (sm_precision){.dtype = SM_F32}, l.n, l.want));
     if (together) {
-        SM_TRY_GOTO(reference_losses(&of, device, sm_plan_precision(plan), l.n, l.want_rounded));
+        SM_TRY(reference_losses(&of, device, sm_plan_precision(plan), l.n, l.want_rounded));
     }
-    SM_TRY_GOTO(judge(&l, together, result));
-    if (session->device->info.own_kernels[0] != '\0' && !together) {
-        status = check_sequence(of, draw, result);
-    }
-cleanup:
-    if (device != NULL) {
-        backend->close(device);
-    }
-    free(l.got);
-    return status;
+    SM_TRY(judge(&l, together, result));
+    return session->device->info.own_kernels[0] != '\0' && !together ? check_sequence(of, draw, result) : SM_OK;
 }

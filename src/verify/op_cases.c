@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "src/verify/op_cases.h"
-#include "ends_with.h"
+#include "words.h"
 #include "philox.h"
 
 // --- texts ----------------------------------------------------------------------------
@@ -33,7 +33,7 @@ typedef struct {
 // The gradient of a layernorm with one or two channels is zero except for rounding.
 #define NORM_ROWS LIST("N=1 C=3", "N=3 C=5", "N=2 C=64", "N=17 C=48", "N=5 C=257", "N=33 C=768", "N=130 C=33")
 // Numbers next to which epsilon counts.
-#define SMALL_ROWS                                                                                             \
+#define SMALL_ROWS                                                                                                  \
     LIST("N=17 C=48 small=1", "N=3 C=257 small=1", "N=17 C=48 small=1 add=1", "N=3 C=257 small=1 add=1", "N=3 C=1", \
          HARD_ROWS)
 // What breaks kernels in practice.
@@ -59,15 +59,15 @@ typedef struct {
     "B=1 T=1 C=2 NH=2 NKV=1", "B=2 T=17 C=15 NH=3 NKV=1", "B=1 T=33 C=24 NH=6 NKV=2", "B=2 T=65 C=64 NH=4 NKV=2", \
         "B=1 T=130 C=96 NH=6 NKV=3 p=0.2", "B=2 T=70 C=40 NH=4 NKV=1 p=0.2"
 // Documents that share a row; with `padded`, sequence 0 is all padding.
-#define DOCUMENTS                                                                                        \
-    "B=2 T=17 C=15 NH=3 docs=5", "B=1 T=65 C=64 NH=1 docs=1", "B=2 T=130 C=48 NH=2 docs=40",             \
-        "B=2 T=200 C=64 NH=2 docs=150", "B=1 T=330 C=64 NH=1 docs=20", "B=1 T=330 C=128 NH=2 docs=300",  \
+#define DOCUMENTS                                                                                       \
+    "B=2 T=17 C=15 NH=3 docs=5", "B=1 T=65 C=64 NH=1 docs=1", "B=2 T=130 C=48 NH=2 docs=40",            \
+        "B=2 T=200 C=64 NH=2 docs=150", "B=1 T=330 C=64 NH=1 docs=20", "B=1 T=330 C=128 NH=2 docs=300", \
         "B=2 T=100 C=128 NH=1 docs=100 padded=1", "B=3 T=70 C=40 NH=4 NKV=1 docs=30 p=0.2 padded=1", SHARED_HEADS
 // Flash attention's backward takes the difference of two sums, of which little remains among such scores.
 #define FAR_SCORES "B=2 T=33 C=32 NH=2 far=12"
 #define EMBEDDED_DOCUMENTS                                                                                    \
     LIST("B=3 T=17 C=48 V=20", "B=1 T=5 C=7 V=2", "B=3 T=17 C=48 V=20 docs=5", "B=2 T=5 C=7 V=11 P=5 docs=3", \
-         "B=4 T=33 C=130 V=3 P=33 docs=20 padded=1", "B=2 T=700 C=9 V=4 P=700 docs=300",  \
+         "B=4 T=33 C=130 V=3 P=33 docs=20 padded=1", "B=2 T=700 C=9 V=4 P=700 docs=300",                      \
          "B=3 T=17 C=48 V=20 P=32 same=1")
 #define ROPES                                                                          \
     LIST("B=1 T=1 NH=1 NKV=1 HS=2 theta=1e4", "B=2 T=17 NH=3 NKV=1 HS=10 theta=1e4",   \
@@ -101,8 +101,7 @@ static const family families[SM_OP_KIND_COUNT] = {
     [SM_OP_LAYERNORM_FORWARD] = {NORM_ROWS, ADDED, SMALL_ROWS, "C,"},
     [SM_OP_LAYERNORM_BACKWARD] = {NORM_ROWS,
                                   LIST("", "dbias=1", SKIPPED, "dskip=1 dbias=1", "dskip=1 inplace=1 dbias=1"),
-                                  LIST(HARD_ROWS),
-                                  "N,C,"},
+                                  LIST(HARD_ROWS), "N,C,"},
     [SM_OP_MATMUL_FORWARD] = {MATMULS,
                               LIST("", "w_transposed=1", "bias=1", "w_transposed=1 bias=1", "gelu=1",
                                    SM_ACTIVATION_LIST(BENT) "w_transposed=1 bias=1 gelu=1"),
@@ -138,8 +137,8 @@ static const family families[SM_OP_KIND_COUNT] = {
     [SM_OP_GRAD_CLIP] = {LIST("G=1", "G=2", "G=5", "G=300"), LIST("clip=0", "clip=0.5", "clip=1e6"),
                          LIST("G=3 clip=1 zero=1", "G=5 clip=0 scaled=1", "G=300 clip=0.5 scaled=1"), "G,"},
     [SM_OP_SCALER_UPDATE] = {LIST("interval=2000", "interval=1", "interval=2000 skip=1"), PLAIN, NULL, ""},
-    [SM_OP_ADAMW] = {ELEMENTS, DECAYED,
-                     LIST("n=5 decay=1 zero=1", "n=1000 decay=1 skip=1", "n=1000 decay=1 tiny=1"), ""},
+    [SM_OP_ADAMW] = {ELEMENTS, DECAYED, LIST("n=5 decay=1 zero=1", "n=1000 decay=1 skip=1", "n=1000 decay=1 tiny=1"),
+                     ""},
     [SM_OP_ADAM] = {ELEMENTS, DECAYED, LIST("n=5 decay=1 zero=1", "n=1000 decay=1 skip=1"), ""},
     [SM_OP_SGD] = {ELEMENTS, LIST("", "decay=1", "decay=1 nesterov=1"), LIST("n=1000 decay=1 skip=1"), ""},
     [SM_OP_LION] = {ELEMENTS, DECAYED, LIST("n=5 decay=1 zero=1", "n=1000 decay=1 skip=1"), ""},
@@ -321,9 +320,17 @@ static bool has_optional(const sm_plan *plan, const char *text, const char *name
     if (strcmp(name, "w") == 0) { // an optimizer's working copy
         return plan->dtype != plan->real && value_of(text, "skip") == 0;
     }
-    const char *const needs[][2] = {SM_ACTIVATION_LIST(OPERANDS) {"b", "bias"},  {"rng_step", "p"},    {"wpe", "P"},
-                                    {"dwpe", "P"},   {"scaler", "scaled"}, {"dbias", "dbias"}, {"starts", "docs"},
-                                    {"db", "db"},    {"add", "add"},       {"r", "add"},       {"dskip", "dskip"}};
+    const char *const needs[][2] = {SM_ACTIVATION_LIST(OPERANDS){"b", "bias"},
+                                    {"rng_step", "p"},
+                                    {"wpe", "P"},
+                                    {"dwpe", "P"},
+                                    {"scaler", "scaled"},
+                                    {"dbias", "dbias"},
+                                    {"starts", "docs"},
+                                    {"db", "db"},
+                                    {"add", "add"},
+                                    {"r", "add"},
+                                    {"dskip", "dskip"}};
     for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
         if (strcmp(name, needs[i][0]) == 0 && value_of(text, needs[i][1]) > 0) {
             return true;
@@ -378,16 +385,17 @@ static sm_status add_op(sm_plan *plan, sm_op_kind kind, const char *text, const 
     const sm_op_info *info = sm_op_get_info(kind);
     sm_op op = sm_op_make(kind, SM_PHASE_FORWARD, -1);
     op.attr = make_attrs(kind, text);
-    for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
-        bool shared = strcmp(info->in[i].name, overwritten) == 0;
-        SM_TRY(
-            bind_operand(plan, text, &info->in[i], &op.attr, shared ? SM_ROLE_ACTIVATION : SM_ROLE_BATCH, &op.in[i]));
-    }
-    for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
-        bool shared = i == sm_op_inplace_out(info) && info->inplace_in != SM_NO_OPERAND &&
-                      strcmp(info->in[info->inplace_in].name, overwritten) == 0;
-        SM_TRY(bind_operand(plan, text, &info->out[i], &op.attr, shared ? SM_ROLE_ACTIVATION : SM_ROLE_RESULT,
-                            &op.out[i]));
+    const int inplace_out = SM_MAX_IN + sm_op_inplace_out(info);
+    for (int i = 0; i < SM_MAX_OPERANDS; i++) {
+        const int overwrites = i == inplace_out ? info->inplace_in : i < SM_MAX_IN ? i : SM_NO_OPERAND;
+        if (info->operands[i].name != NULL) {
+            const bool shared = overwrites != SM_NO_OPERAND && strcmp(info->in[overwrites].name, overwritten) == 0;
+            SM_TRY(bind_operand(plan, text, &info->operands[i], &op.attr,
+                                shared          ? SM_ROLE_ACTIVATION
+                                : i < SM_MAX_IN ? SM_ROLE_BATCH
+                                                : SM_ROLE_RESULT,
+                                &op.operands[i]));
+        }
     }
     return sm_plan_add_op(plan, &op);
 }
@@ -399,21 +407,17 @@ sm_status sm_op_case_plan(sm_op_kind kind, int index, sm_precision precision, sm
 }
 
 sm_status sm_op_text_plan(sm_op_kind kind, const char *text, sm_precision precision, sm_plan **plan) {
-    sm_status status = SM_OK;
     *plan = NULL;
-    sm_plan *built = sm_plan_new(precision.dtype);
+    SM_OWN(sm_plan) *built = sm_plan_new(precision.dtype);
     built->products = precision.products;
     const sm_op_info *info = sm_op_get_info(kind);
     const char *overwritten = value_of(text, "inplace") > 0 ? info->in[info->inplace_in].name : "";
     if (forward_of(kind) != kind) {
-        SM_TRY_GOTO(add_op(built, forward_of(kind), text, overwritten));
+        SM_TRY(add_op(built, forward_of(kind), text, overwritten));
     }
-    SM_TRY_GOTO(add_op(built, kind, text, overwritten));
-    *plan = built;
+    SM_TRY(add_op(built, kind, text, overwritten));
+    *plan = sm_give(&built);
     return SM_OK;
-cleanup:
-    sm_plan_free(built);
-    return status;
 }
 
 // --- inputs ---------------------------------------------------------------------------
@@ -450,7 +454,7 @@ typedef struct {
     bool pads_columns;
     bool pads_rows;
     bool is_token;
-    bool ignored; // all targets are -1
+    bool ignored;                       // all targets are -1
     double mean, far, flat, tiny, same; // as in the text; 0: not so
     double hyper[SM_HYPER_COUNT];
     bool is_hyper;
@@ -577,7 +581,7 @@ static double draw(const source *from, int64_t i) {
         return -1e30;
     }
     // Sums of these are exact in float, so that a right kernel has the error that it has elsewhere.
-    return from->far > 0                        ? rint(value / from->high * from->far)
+    return from->far > 0                       ? rint(value / from->high * from->far)
            : from->mean != 0 || from->flat > 0 ? from->mean + rint(64 * value) / 16
            : from->tiny > 0 && i % 2 == 1      ? value * 1e-38
                                                : value;

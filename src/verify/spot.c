@@ -6,14 +6,9 @@
 
 #include "philox.h"
 
-void *spot_memory(spot *s, size_t n, size_t size_bytes) {
-    void *memory = s->n_kept < SPOT_MAX_KEPT ? calloc(n > 0 ? n : 1, size_bytes) : NULL;
-    if (memory == NULL) {
-        sm_fail(SM_ERR_OOM, "spot check: no memory for %zu elements of %zu bytes", n, size_bytes);
-        return NULL;
-    }
-    s->kept[s->n_kept++] = memory;
-    return memory;
+void *spot_memory(spot *s, int64_t n, size_t size_bytes) {
+    SM_GROW(s->kept, s->n_kept, s->kept_capacity);
+    return s->kept[s->n_kept++] = sm_calloc(n > 0 ? (size_t)n : 1, size_bytes);
 }
 
 int64_t spot_draw(spot *s, int64_t n) {
@@ -45,12 +40,12 @@ int64_t spot_n_rows(const spot *s, int64_t total) {
     return n < total ? n : total;
 }
 
-static const sm_tensor *tensor_of(const spot *s, int tensor) {
-    return tensor == SM_NO_TENSOR ? NULL : &s->plan->tensors[tensor];
+const sm_tensor *spot_operand(const spot *s, int k) {
+    return s->op.operands[k] == SM_NO_TENSOR ? NULL : &s->plan->tensors[s->op.operands[k]];
 }
 
-const sm_tensor *spot_in(const spot *s, int k) { return tensor_of(s, s->op.in[k]); }
-const sm_tensor *spot_out(const spot *s, int k) { return tensor_of(s, s->op.out[k]); }
+const sm_tensor *spot_in(const spot *s, int k) { return spot_operand(s, k); }
+const sm_tensor *spot_out(const spot *s, int k) { return spot_operand(s, SM_MAX_IN + k); }
 int64_t spot_elems(const sm_tensor *t) { return t == NULL ? 0 : sm_tensor_elems(t); }
 
 sm_status spot_read(spot *s, int tensor, int64_t first, int64_t n, float *values) {
@@ -70,8 +65,7 @@ sm_status spot_read_ids(spot *s, int tensor, int64_t first, int64_t n, int32_t *
 
 sm_status spot_read_all_ids(spot *s, int tensor, int32_t **ids) {
     const int64_t n = sm_tensor_elems(&s->plan->tensors[tensor]);
-    *ids = spot_memory(s, (size_t)n, sizeof **ids);
-    return *ids != NULL ? spot_read_ids(s, tensor, 0, n, *ids) : SM_ERR_OOM;
+    return spot_read_ids(s, tensor, 0, n, SPOT_NEW(s, *ids, n));
 }
 
 double spot_roundoff(const sm_tensor *t) { return sm_dtype_format(t->dtype)->unit_roundoff; }

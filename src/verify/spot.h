@@ -4,7 +4,6 @@
 
 #include "src/session/session.h"
 
-enum { SPOT_MAX_KEPT = 48 };
 enum { SPOT_FEW_ELEMS = 1 << 17 }; // below this, waking other threads costs more than it saves
 
 // One check of one op.
@@ -14,8 +13,8 @@ typedef struct {
     sm_op op;     // as executed: sm_op_later if this is not the step's first micro-batch
     uint64_t key; // of this check's draws
     uint64_t n_drawn;
-    void *kept[SPOT_MAX_KEPT]; // memory, freed after the check
-    int n_kept;
+    void **kept; // memory, freed after the check
+    int n_kept, kept_capacity;
     void *state;                // from `before`, for `after`
     uint64_t inputs[SM_MAX_IN]; // digests of inputs that the op must not write to; 0: none
 
@@ -36,8 +35,11 @@ extern const spot_look spot_zero, spot_sqnorm, spot_dropout, spot_column_sums, s
     spot_embedding_backward;                                    // spot_sums.c
 extern const spot_look spot_attention, spot_attention_backward; // spot_attention.c
 
-// Zeroed memory until the end of the check; NULL, with the message set, if there is none.
-void *spot_memory(spot *s, size_t n, size_t size_bytes);
+// Zeroed memory until the end of the check: room for n elements at *variable.
+#define SPOT_NEW(s, variable, n) ((variable) = spot_memory((s), (n), sizeof *(variable)))
+void *spot_memory(spot *s, int64_t n, size_t size_bytes);
+
+static inline int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
 // A random number in [0, n).
 int64_t spot_draw(spot *s, int64_t n);
@@ -49,7 +51,8 @@ int64_t spot_strata(spot *s, int64_t total, int64_t n, int64_t *places);
 // The number of rows to draw for an op.
 int64_t spot_n_rows(const spot *s, int64_t total);
 
-const sm_tensor *spot_in(const spot *s, int k); // NULL if left out
+const sm_tensor *spot_operand(const spot *s, int k); // of sm_op.operands; NULL if left out
+const sm_tensor *spot_in(const spot *s, int k);
 const sm_tensor *spot_out(const spot *s, int k);
 int64_t spot_elems(const sm_tensor *t); // 0 for NULL
 

@@ -93,11 +93,11 @@ static sm_status open_sequences(spot *s, int qkv, int rng_step, int starts, int 
     q->scale = 1 / sqrt((double)q->HS);
     q->least_normal = sm_dtype_format(t->dtype)->least_normal;
     q->key = attr->rng_key;
-    q->qkv = spot_memory(s, (size_t)(q->T * q->QKV), sizeof *q->qkv);
-    q->out = spot_memory(s, (size_t)(q->T * q->QKV), sizeof *q->out);
-    q->weights = spot_memory(s, 3 * (size_t)q->T, sizeof *q->weights);
-    SM_TRY(q->qkv != NULL && q->out != NULL && q->weights != NULL ? SM_OK : SM_ERR_OOM);
-    q->D = q->weights + q->T;
+    SM_FAIL_IF(q->HS > MOST_CHANNELS, SM_ERR_UNSUPPORTED, "spot check: heads of %lld channels; it checks up to %d",
+               (long long)q->HS, MOST_CHANNELS);
+    SPOT_NEW(s, q->qkv, q->T * q->QKV);
+    SPOT_NEW(s, q->out, q->T * q->QKV);
+    q->D = SPOT_NEW(s, q->weights, 3 * q->T) + q->T;
     q->D_size = q->D + q->T;
     if (rng_step != SM_NO_TENSOR && attr->dropout_p > 0) {
         int32_t words[2];
@@ -117,12 +117,8 @@ static sm_status read_sequence(spot *s, int tensor, int64_t row_elems, const seq
     return spot_read(s, tensor, q->b * q->T * row_elems, q->T * row_elems, values);
 }
 
-// Chooses sequences, and the number of rows of each.
-static int64_t choose_sequences(spot *s, const sequence *q, int64_t *sequences, int64_t *n_rows) {
-    const int64_t n = spot_strata(s, q->B, MOST_SEQUENCES, sequences);
-    *n_rows = n < LEAST_ROWS ? (LEAST_ROWS + n - 1) / n : 1;
-    return n;
-}
+// Of n sequences.
+static int64_t rows_of_each(int64_t n) { return n < LEAST_ROWS ? (LEAST_ROWS + n - 1) / n : 1; }
 
 // A row in quarter `i` of T.
 static int64_t draw_row(spot *s, const sequence *q, int64_t i) {
@@ -234,25 +230,16 @@ static sm_status look_at_row(spot *s, sequence *q, int64_t h, int64_t t) {
     return SM_OK;
 }
 
-static sm_status require_head_size(const sequence *q) {
-    return q->HS <= MOST_CHANNELS
-               ? SM_OK
-               : sm_fail(SM_ERR_UNSUPPORTED, "spot check: heads of %lld channels; it checks up to %d", (long long)q->HS,
-                         MOST_CHANNELS);
-}
-
 static sm_status end_forward(spot *s) {
     sequence q = {.is_flash = s->op.kind == SM_OP_FLASH_ATTENTION_FORWARD};
     int64_t sequences[MOST_SEQUENCES];
-    int64_t n_rows = 0;
     const int qkv = s->op.in[SM_IN(attention_forward, qkv)];
     const int y = s->op.out[SM_OUT(attention_forward, y)];
     SM_TRY(open_sequences(s, qkv, s->op.in[SM_IN(attention_forward, rng_step)],
                           s->op.in[SM_IN(attention_forward, starts)], y, &q));
-    SM_TRY(require_head_size(&q));
-    q.rows = spot_memory(s, (size_t)q.T, sizeof *q.rows);
-    SM_TRY(q.rows != NULL ? SM_OK : SM_ERR_OOM);
-    const int64_t n = choose_sequences(s, &q, sequences, &n_rows);
+    SPOT_NEW(s, q.rows, q.T);
+    const int64_t n = spot_strata(s, q.B, MOST_SEQUENCES, sequences);
+    const int64_t n_rows = rows_of_each(n);
     for (int64_t i = 0; i < n * n_rows; i++) {
         if (i % n_rows == 0) {
             q.b = sequences[i / n_rows];
@@ -371,20 +358,18 @@ static sm_status read_backward(spot *s, sequence *q, int64_t b) {
 static sm_status end_backward(spot *s) {
     sequence q = {.is_flash = s->op.kind == SM_OP_FLASH_ATTENTION_BACKWARD};
     int64_t sequences[MOST_SEQUENCES];
-    int64_t n_rows = 0;
     const int rng_step =
         s->op.in[q.is_flash ? SM_IN(flash_attention_backward, rng_step) : SM_IN(attention_backward, rng_step)];
     const int starts =
         s->op.in[q.is_flash ? SM_IN(flash_attention_backward, starts) : SM_IN(attention_backward, starts)];
     SM_TRY(open_sequences(s, s->op.in[SM_IN(attention_backward, qkv)], rng_step, starts,
                           s->op.in[SM_IN(attention_backward, dy)], &q));
-    SM_TRY(require_head_size(&q));
-    q.dy = spot_memory(s, (size_t)(q.T * q.C), sizeof *q.dy);
-    q.y = spot_memory(s, (size_t)(q.T * q.C), sizeof *q.y);
-    q.rows = spot_memory(s, (size_t)(q.T * q.NH), sizeof *q.rows);
-    q.att = spot_memory(s, q.is_flash ? 1 : (size_t)(q.T * q.T), sizeof *q.att);
-    SM_TRY(q.dy != NULL && q.y != NULL && q.rows != NULL && q.att != NULL ? SM_OK : SM_ERR_OOM);
-    const int64_t n = choose_sequences(s, &q, sequences, &n_rows);
+    SPOT_NEW(s, q.dy, q.T * q.C);
+    SPOT_NEW(s, q.y, q.T * q.C);
+    SPOT_NEW(s, q.rows, q.T * q.NH);
+    SPOT_NEW(s, q.att, q.is_flash ? 1 : q.T * q.T);
+    const int64_t n = spot_strata(s, q.B, MOST_SEQUENCES, sequences);
+    const int64_t n_rows = rows_of_each(n);
     for (int64_t i = 0; i < n * n_rows; i++) {
         SM_TRY(i % n_rows == 0 ? read_backward(s, &q, sequences[i / n_rows]) : SM_OK);
         SM_TRY(look_at_query(s, &q, spot_draw(s, q.NH), draw_row(s, &q, i)));

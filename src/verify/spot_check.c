@@ -36,13 +36,8 @@ static const spot_look *const looks[SM_OP_KIND_COUNT] = {
 // --- drawing ---------------------------------------------------------------------------------
 
 sm_status sm_spot_check_new(const sm_plan *plan, uint64_t seed, sm_spot_check **check) {
-    sm_spot_check *c = calloc(1, sizeof *c);
-    *check = c;
-    if (c == NULL || (c->is_drawn = calloc((size_t)plan->n_ops + 1, sizeof *c->is_drawn)) == NULL) {
-        sm_spot_check_free(c);
-        *check = NULL;
-        return sm_fail(SM_ERR_OOM, "spot check: no memory for %d ops", plan->n_ops);
-    }
+    sm_spot_check *c = *check = sm_calloc(1, sizeof *c);
+    c->is_drawn = sm_calloc((size_t)plan->n_ops + 1, sizeof *c->is_drawn);
     c->key = sm_philox_key(seed, "spot check");
     return SM_OK;
 }
@@ -83,12 +78,9 @@ static void end_look(spot *s) {
     for (int i = 0; i < s->n_kept; i++) {
         free(s->kept[i]);
     }
-    s->n_kept = 0;
-}
-
-// Own code in this process, or in a driver's, may write to an op's inputs so that less work is right for them.
-static bool may_write_inputs(const sm_device_info *info) {
-    return info->own_kernels[0] != '\0' && !(info->own_call_ns > 0);
+    free(s->kept);
+    s->kept = NULL;
+    s->n_kept = s->kept_capacity = 0;
 }
 
 static bool is_written(const spot *s, const sm_tensor *in) {
@@ -106,7 +98,10 @@ static sm_status digest_input(spot *s, int k, uint64_t *digest) {
     char part[PART_BYTES];
     const sm_tensor *t = spot_in(s, k);
     *digest = 0;
-    if (!may_write_inputs(&s->session->device->info) || t == NULL || t->is_sharded || is_written(s, t)) {
+    // Own code in this process, or in a driver's, may write to an op's inputs so that less work is right for them.
+    const sm_device_info *info = &s->session->device->info;
+    const bool may_write = info->own_kernels[0] != '\0' && !(info->own_call_ns > 0);
+    if (!may_write || t == NULL || t->is_sharded || is_written(s, t)) {
         return SM_OK;
     }
     const int64_t n_elems = sm_tensor_elems(t);
@@ -116,13 +111,6 @@ static sm_status digest_input(spot *s, int k, uint64_t *digest) {
         const int64_t n = n_elems - first < part_elems ? n_elems - first : part_elems;
         SM_TRY(s->session->device->backend->download(s->session->executable, s->op.in[k], first, n, part));
         *digest = sm_fnv1a(*digest, part, (size_t)n * sm_dtype_size(t->dtype));
-    }
-    return SM_OK;
-}
-
-static sm_status digest_inputs(spot *s) {
-    for (int k = 0; k < SM_MAX_IN; k++) {
-        SM_TRY(digest_input(s, k, &s->inputs[k]));
     }
     return SM_OK;
 }
@@ -148,7 +136,9 @@ static sm_status look_before(sm_spot_check *c, sm_session *session, int op) {
         c->look.op = later;
     }
     const spot_look *look = looks[plan->ops[op].kind];
-    SM_TRY(digest_inputs(&c->look));
+    for (int k = 0; k < SM_MAX_IN; k++) {
+        SM_TRY(digest_input(&c->look, k, &c->look.inputs[k]));
+    }
     return look->before != NULL ? look->before(&c->look) : SM_OK;
 }
 

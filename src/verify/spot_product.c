@@ -24,6 +24,7 @@ typedef struct {
     int64_t columns[N_COLUMNS];
     int64_t n_columns;
     float *pre;  // for the drawn elements (rows x columns), with the epilogue gelu'
+    float *act;  // room for a row of the forward's second output; NULL: it has none
     float *room; // for a block of rows of x, z or m
     float *room_z;
     float *signs;      // (F): r
@@ -52,8 +53,6 @@ static double activate(unsigned epilogue, double x, bool is_slope) {
 }
 
 static int64_t block_rows(int64_t cols) { return cols < BLOCK_ELEMS ? BLOCK_ELEMS / cols : 1; }
-
-static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
 // --- sums ------------------------------------------------------------------------------------
 
@@ -112,20 +111,17 @@ static void name_operands(const spot *s, product *p) {
 }
 
 static sm_status begin(spot *s) {
-    product *p = spot_memory(s, 1, sizeof *p);
-    SM_TRY(p != NULL ? SM_OK : SM_ERR_OOM);
-    s->state = p;
+    product *p = s->state = spot_memory(s, 1, sizeof *p);
     name_operands(s, p);
-    p->rows = spot_memory(s, (size_t)spot_n_rows(s, p->N), sizeof *p->rows);
-    SM_TRY(p->rows != NULL ? SM_OK : SM_ERR_OOM);
-    p->n_rows = spot_strata(s, p->N, spot_n_rows(s, p->N), p->rows);
+    const int64_t n_rows = spot_n_rows(s, p->N);
+    p->n_rows = spot_strata(s, p->N, n_rows, SPOT_NEW(s, p->rows, n_rows));
     p->n_columns = spot_strata(s, p->F, N_COLUMNS, p->columns);
     if ((s->op.attr.epilogue & SM_EPILOGUE_ACT_BACKWARD) == 0) {
         return SM_OK;
     }
-    p->pre = spot_memory(s, (size_t)(p->n_rows * p->n_columns), sizeof *p->pre);
-    float *row = spot_memory(s, (size_t)p->F, sizeof *row);
-    SM_TRY(p->pre != NULL && row != NULL ? SM_OK : SM_ERR_OOM);
+    float *row;
+    SPOT_NEW(s, p->pre, p->n_rows * p->n_columns);
+    SPOT_NEW(s, row, p->F);
     for (int64_t i = 0; i < p->n_rows; i++) { // dx may overwrite pre
         SM_TRY(spot_read(s, s->op.in[SM_IN(matmul_backward_input, pre)], p->rows[i] * p->F, p->F, row));
         for (int64_t j = 0; j < p->n_columns; j++) {
@@ -137,19 +133,18 @@ static sm_status begin(spot *s) {
 
 // --- after -----------------------------------------------------------------------------------
 
-static sm_status find_room(spot *s, product *p) {
+static void find_room(spot *s, product *p) {
     const int64_t widest = p->K > p->F ? p->K : p->F;
-    const size_t block = (size_t)(widest > BLOCK_ELEMS ? widest : BLOCK_ELEMS); // of rows of any of the three
-    p->room = spot_memory(s, block, sizeof *p->room);
-    p->room_z = spot_memory(s, block, sizeof *p->room_z);
-    p->signs = spot_memory(s, (size_t)p->F, sizeof *p->signs);
-    p->m_signs = spot_memory(s, (size_t)p->K, sizeof *p->m_signs);
-    p->m_squares = spot_memory(s, (size_t)p->K, sizeof *p->m_squares);
-    p->m_columns = spot_memory(s, (size_t)(p->K * p->n_columns), sizeof *p->m_columns);
-    return p->room != NULL && p->room_z != NULL && p->signs != NULL && p->m_signs != NULL && p->m_squares != NULL &&
-                   p->m_columns != NULL
-               ? SM_OK
-               : SM_ERR_OOM;
+    const int64_t block = widest > BLOCK_ELEMS ? widest : BLOCK_ELEMS; // of rows of any of the three
+    SPOT_NEW(s, p->room, block);
+    SPOT_NEW(s, p->room_z, block);
+    SPOT_NEW(s, p->signs, p->F);
+    SPOT_NEW(s, p->m_signs, p->K);
+    SPOT_NEW(s, p->m_squares, p->K);
+    SPOT_NEW(s, p->m_columns, p->K * p->n_columns);
+    if (s->op.kind == SM_OP_MATMUL_FORWARD && s->op.out[SM_OUT(matmul_forward, act)] != SM_NO_TENSOR) {
+        SPOT_NEW(s, p->act, p->F);
+    }
 }
 
 // Rows f .. f + n of M stored as (F,K): each adds to every k.
@@ -192,7 +187,6 @@ typedef struct {
 } row_sums;
 
 static row_sums sum_row(const product *p, const float *x, const float *z) {
-    row_sums sums = {0};
     double got = 0;
     double want = 0;
     double products = 0;
@@ -207,16 +201,12 @@ static row_sums sum_row(const product *p, const float *x, const float *z) {
         want += (double)x[k] * p->m_signs[k];
         products += (double)x[k] * x[k] * p->m_squares[k];
     }
-    sums.got = got;
-    sums.want = want;
-    sums.products = sqrt(products);
-    sums.size = sqrt(size);
-    return sums;
+    return (row_sums){got, want, sqrt(products), sqrt(size)};
 }
 
-// Checks elements of a drawn row directly; `bias` and `act` may be NULL.
+// Checks elements of a drawn row directly; `bias` may be NULL.
 static void compare_elements(spot *s, const product *p, int64_t drawn, const float *x, const float *z,
-                             const float *bias, const float *act) {
+                             const float *bias) {
     const sm_tensor *stored = &s->plan->tensors[p->z];
     const double roundoff = spot_sum_roundoff(s, p->K);
     const char *name = sm_op_get_info(s->op.kind)->out[0].name;
@@ -237,29 +227,21 @@ static void compare_elements(spot *s, const product *p, int64_t drawn, const flo
             continue;
         }
         spot_compare(s, name, z[f], want, allowed + 2 * spot_store_error(stored, want));
-        if (act != NULL) {
-            spot_compare(s, "act", act[f], activate(s->op.attr.epilogue, want, false),
+        if (p->act != NULL) {
+            spot_compare(s, "act", p->act[f], activate(s->op.attr.epilogue, want, false),
                          1.2 * allowed + 1e-5 * fabs(want) + 4 * spot_store_error(stored, want));
         }
     }
 }
 
 static sm_status compare_drawn(spot *s, const product *p, int64_t first, int64_t n, const float *bias) {
-    const bool has_act = s->op.kind == SM_OP_MATMUL_FORWARD && s->op.out[SM_OUT(matmul_forward, act)] != SM_NO_TENSOR;
-    float *act = NULL;
-    if (has_act && (act = spot_memory(s, (size_t)p->F, sizeof *act)) == NULL) {
-        return SM_ERR_OOM;
-    }
     for (int64_t i = 0; i < p->n_rows; i++) {
         const int64_t row = p->rows[i];
         if (row >= first && row < first + n) {
-            SM_TRY(has_act ? spot_read(s, s->op.out[SM_OUT(matmul_forward, act)], row * p->F, p->F, act) : SM_OK);
-            compare_elements(s, p, i, p->room + (row - first) * p->K, p->room_z + (row - first) * p->F, bias, act);
+            SM_TRY(p->act != NULL ? spot_read(s, s->op.out[SM_OUT(matmul_forward, act)], row * p->F, p->F, p->act)
+                                  : SM_OK);
+            compare_elements(s, p, i, p->room + (row - first) * p->K, p->room_z + (row - first) * p->F, bias);
         }
-    }
-    if (has_act) {
-        s->n_kept--; // the last allocation
-        free(act);
     }
     return SM_OK;
 }
@@ -284,23 +266,16 @@ static void compare_whole(spot *s, const product *p, int64_t n, const float *bia
     }
 }
 
-static sm_status read_bias(spot *s, const product *p, float **bias) {
-    *bias = NULL;
-    if (s->op.kind != SM_OP_MATMUL_FORWARD || s->op.in[SM_IN(matmul_forward, b)] == SM_NO_TENSOR) {
-        return SM_OK;
-    }
-    *bias = spot_memory(s, (size_t)p->F, sizeof **bias);
-    return *bias != NULL ? spot_read(s, s->op.in[SM_IN(matmul_forward, b)], 0, p->F, *bias) : SM_ERR_OOM;
-}
-
 static sm_status end(spot *s) {
     product *p = s->state;
-    float *bias;
+    float *bias = NULL;
+    row_sums *sums;
     const int64_t block = block_rows(p->K > p->F ? p->K : p->F);
-    SM_TRY(find_room(s, p));
-    row_sums *sums = spot_memory(s, (size_t)block, sizeof *sums);
-    SM_TRY(sums != NULL ? SM_OK : SM_ERR_OOM);
-    SM_TRY(read_bias(s, p, &bias));
+    find_room(s, p);
+    SPOT_NEW(s, sums, block);
+    if (s->op.kind == SM_OP_MATMUL_FORWARD && s->op.in[SM_IN(matmul_forward, b)] != SM_NO_TENSOR) {
+        SM_TRY(spot_read(s, s->op.in[SM_IN(matmul_forward, b)], 0, p->F, SPOT_NEW(s, bias, p->F)));
+    }
     spot_signs(s, p->F, p->signs);
     SM_TRY(read_m(s, p));
     for (int64_t first = 0; first < p->N; first += block) {
@@ -335,8 +310,8 @@ static sm_status sum_weight(spot *s, const weight *w, double *sums) {
     const int64_t rows = is_transposed ? F : C;
     const int64_t cols = is_transposed ? C : F;
     const int64_t block = block_rows(cols);
-    float *room = spot_memory(s, (size_t)(least_of(block, rows) * cols), sizeof *room);
-    SM_TRY(room != NULL ? SM_OK : SM_ERR_OOM);
+    float *room;
+    SPOT_NEW(s, room, least_of(block, rows) * cols);
     for (int64_t first = 0; first < rows; first += block) {
         const int64_t n = least_of(block, rows - first);
         const float *values;
@@ -354,16 +329,14 @@ static sm_status begin_weight(spot *s) {
     const int64_t C = sm_tensor_cols(spot_in(s, SM_IN(matmul_backward_weight, x)));
     const int64_t F = sm_tensor_cols(spot_in(s, SM_IN(matmul_backward_weight, dy)));
     weight *w = spot_memory(s, 1, sizeof *w);
-    SM_TRY(w != NULL ? SM_OK : SM_ERR_OOM);
     if (spot_out(s, SM_OUT(matmul_backward_weight, db)) != NULL) {
         SM_TRY(spot_column_sums.before(s));
         w->bias = s->state;
     }
     s->state = w;
-    w->signs = spot_memory(s, (size_t)F, sizeof *w->signs);
-    w->before = spot_memory(s, (size_t)C, sizeof *w->before);
-    w->squares = spot_memory(s, (size_t)C, sizeof *w->squares);
-    SM_TRY(w->signs != NULL && w->before != NULL && w->squares != NULL ? SM_OK : SM_ERR_OOM);
+    SPOT_NEW(s, w->signs, F);
+    SPOT_NEW(s, w->before, C);
+    SPOT_NEW(s, w->squares, C);
     spot_signs(s, F, w->signs);
     return s->op.attr.overwrites ? SM_OK : sum_weight(s, w, w->before);
 }
@@ -376,10 +349,9 @@ static sm_status sum_products(spot *s, const weight *w, double *want, double *sq
     const int64_t F = sm_tensor_cols(&s->plan->tensors[dy]);
     const int64_t N = sm_tensor_rows(&s->plan->tensors[x]);
     const int64_t block = least_of(N, block_rows(C > F ? C : F));
-    float *room_x = spot_memory(s, (size_t)(block * C), sizeof *room_x);
-    float *room_dy = spot_memory(s, (size_t)(block * F), sizeof *room_dy);
-    double *sums = spot_memory(s, (size_t)(2 * block), sizeof *sums);
-    SM_TRY(room_x != NULL && room_dy != NULL && sums != NULL ? SM_OK : SM_ERR_OOM);
+    float *room_x = spot_memory(s, block * C, sizeof *room_x);
+    float *room_dy = spot_memory(s, block * F, sizeof *room_dy);
+    double *sums = spot_memory(s, 2 * block, sizeof *sums);
     for (int64_t first = 0; first < N; first += block) {
         const int64_t n = least_of(block, N - first);
         SM_TRY(spot_read(s, x, first * C, n * C, room_x));
@@ -415,10 +387,9 @@ static sm_status end_weight(spot *s) {
     weight *w = s->state;
     const int64_t C = sm_tensor_cols(spot_in(s, SM_IN(matmul_backward_weight, x)));
     const int64_t N = sm_tensor_rows(spot_in(s, SM_IN(matmul_backward_weight, x)));
-    double *got = spot_memory(s, (size_t)C, sizeof *got);
-    double *want = spot_memory(s, (size_t)C, sizeof *want);
-    double *squares = spot_memory(s, (size_t)C, sizeof *squares);
-    SM_TRY(got != NULL && want != NULL && squares != NULL ? SM_OK : SM_ERR_OOM);
+    double *got = spot_memory(s, C, sizeof *got);
+    double *want = spot_memory(s, C, sizeof *want);
+    double *squares = spot_memory(s, C, sizeof *squares);
     SM_TRY(sum_weight(s, w, got));
     SM_TRY(sum_products(s, w, want, squares));
     for (int64_t c = 0; c < C; c++) {

@@ -29,8 +29,13 @@ typedef struct {
     int64_t n_rows; // drawn; 0: all rows
     int64_t *rows;
     int64_t row_elems; // length of a run, for an op without rows; else 0
-    operand in[SM_MAX_IN];
-    operand out[SM_MAX_OUT];
+    union {            // as in sm_op
+        struct {
+            operand in[SM_MAX_IN];
+            operand out[SM_MAX_OUT];
+        };
+        operand operands[SM_MAX_OPERANDS];
+    };
 } sample;
 
 static bool is_ids(const sm_tensor *t) { return t->dtype == SM_I32 || t->dtype == SM_U32; }
@@ -41,8 +46,9 @@ static bool is_led_by(const char *shape, char letter) {
     return shape[1] == letter && (shape[2] == ',' || shape[2] == ')');
 }
 
-static sm_status draw(spot *s, sample *p) {
-    const char *shape = sm_op_get_info(s->op.kind)->out[0].shape;
+static void draw(spot *s, sample *p) {
+    const sm_op_info *info = sm_op_get_info(s->op.kind);
+    const char *shape = info->out[0].shape;
     const sm_tensor *t = spot_out(s, 0);
     const int64_t elems = sm_tensor_elems(t);
     int64_t total = strncmp(shape, "(B,T", 4) == 0 ? t->dims[0] * t->dims[1]
@@ -54,28 +60,18 @@ static sm_status draw(spot *s, sample *p) {
         total = elems / RUN_ELEMS; // a shorter last run is drawn only if it is the only one
     }
     if (total == 0) {
-        return SM_OK;
+        return;
     }
-    p->rows = spot_memory(s, (size_t)spot_n_rows(s, total), sizeof *p->rows);
-    if (p->rows == NULL) {
-        return SM_ERR_OOM;
+    const int64_t n = spot_n_rows(s, total);
+    p->n_rows = spot_strata(s, total, n, SPOT_NEW(s, p->rows, n));
+    for (int k = 0; k < SM_MAX_OPERANDS; k++) {
+        if (info->operands[k].name != NULL) {
+            p->operands[k].by_rows = is_led_by(info->operands[k].shape, shape[1]);
+            p->operands[k].per_row = s->op.operands[k] == SM_NO_TENSOR ? 0
+                                     : p->row_elems > 0                ? p->row_elems
+                                                                       : sm_tensor_elems(spot_operand(s, k)) / total;
+        }
     }
-    p->n_rows = spot_strata(s, total, spot_n_rows(s, total), p->rows);
-    const char letter = shape[1];
-    const sm_op_info *info = sm_op_get_info(s->op.kind);
-    for (int k = 0; k < SM_MAX_IN && info->in[k].name != NULL; k++) {
-        p->in[k].by_rows = is_led_by(info->in[k].shape, letter);
-        p->in[k].per_row = s->op.in[k] == SM_NO_TENSOR ? 0
-                           : p->row_elems > 0          ? p->row_elems
-                                                       : sm_tensor_elems(spot_in(s, k)) / total;
-    }
-    for (int k = 0; k < SM_MAX_OUT && info->out[k].name != NULL; k++) {
-        p->out[k].by_rows = is_led_by(info->out[k].shape, letter);
-        p->out[k].per_row = s->op.out[k] == SM_NO_TENSOR ? 0
-                            : p->row_elems > 0           ? p->row_elems
-                                                         : sm_tensor_elems(spot_out(s, k)) / total;
-    }
-    return SM_OK;
 }
 
 // --- reading ---------------------------------------------------------------------------------
@@ -92,39 +88,23 @@ static sm_status read_operand(spot *s, const sample *p, const operand *o, int te
     return SM_OK;
 }
 
-static sm_status keep(spot *s, const sample *p, operand *o, int tensor, bool is_read) {
-    const sm_tensor *t = &s->plan->tensors[tensor];
-    o->n = o->by_rows ? p->n_rows * o->per_row : sm_tensor_elems(t);
-    o->values = spot_memory(s, (size_t)o->n, sizeof(float));
-    if (o->values == NULL) {
-        return SM_ERR_OOM;
-    }
-    return is_read ? read_operand(s, p, o, tensor, o->values) : SM_OK;
-}
-
 static sm_status read_before(spot *s, sample *p) {
     const sm_op_info *info = sm_op_get_info(s->op.kind);
-    for (int k = 0; k < SM_MAX_IN && info->in[k].name != NULL; k++) {
-        if (s->op.in[k] != SM_NO_TENSOR) {
-            SM_TRY(keep(s, p, &p->in[k], s->op.in[k], true));
-        }
-    }
-    for (int k = 0; k < SM_MAX_OUT && info->out[k].name != NULL; k++) {
-        if (s->op.out[k] != SM_NO_TENSOR) { // another check covers sums over all rows
-            SM_TRY(keep(s, p, &p->out[k], s->op.out[k], info->out[k].mode == SM_UPDATES));
+    for (int k = 0; k < SM_MAX_OPERANDS; k++) {
+        operand *o = &p->operands[k];
+        const int tensor = s->op.operands[k];
+        if (tensor != SM_NO_TENSOR) {
+            o->n = o->by_rows ? p->n_rows * o->per_row : sm_tensor_elems(spot_operand(s, k));
+            o->values = spot_memory(s, o->n, sizeof(float));
+            if (k < SM_MAX_IN || info->operands[k].mode == SM_UPDATES) { // another check covers sums over all rows
+                SM_TRY(read_operand(s, p, o, tensor, o->values));
+            }
         }
     }
     return SM_OK;
 }
 
 // --- the reference ---------------------------------------------------------------------------
-
-// A row of (B,T,...) becomes a sequence of one token; `starts` gives it its original position.
-static void place_rows(const spot *s, const sample *p, int32_t *starts) {
-    for (int64_t i = 0; i < p->n_rows; i++) {
-        starts[i] -= (int32_t)(p->rows[i] % s->plan->T);
-    }
-}
 
 // The operand's tensor in the small plan.
 static int add_tensor(sm_plan *plan, const sample *p, const operand *o, const sm_tensor *t, const char *name,
@@ -148,20 +128,17 @@ static sm_status build(const spot *s, const sample *p, sm_plan *plan) {
     const sm_op_info *info = sm_op_get_info(s->op.kind);
     sm_op op = s->op;
     op.range = SM_PHASE_FORWARD;
-    for (int k = 0; k < SM_MAX_IN && info->in[k].name != NULL; k++) {
-        if (op.in[k] != SM_NO_TENSOR) {
-            op.in[k] = add_tensor(plan, p, &p->in[k], spot_in(s, k), info->in[k].name, info->in[k].shape);
-            SM_TRY(op.in[k] != SM_NO_TENSOR ? SM_OK : SM_ERR_INVALID);
+    for (int k = 0; k < SM_MAX_OPERANDS; k++) {
+        int *tensor = &op.operands[k];
+        if (*tensor != SM_NO_TENSOR) {
+            *tensor = add_tensor(plan, p, &p->operands[k], spot_operand(s, k), info->operands[k].name,
+                                 info->operands[k].shape);
         } else if (op.kind == SM_OP_ROPE && k == SM_IN(rope, starts)) { // gives the rows their positions
-            op.in[k] = sm_plan_add_tensor(plan, SM_ROLE_OPTIMIZER, SM_I32, 2, (int64_t[]){p->n_rows, 1}, "starts");
-            SM_TRY(op.in[k] != SM_NO_TENSOR ? SM_OK : SM_ERR_INVALID);
+            *tensor = sm_plan_add_tensor(plan, SM_ROLE_OPTIMIZER, SM_I32, 2, (int64_t[]){p->n_rows, 1}, "starts");
+        } else {
+            continue;
         }
-    }
-    for (int k = 0; k < SM_MAX_OUT && info->out[k].name != NULL; k++) {
-        if (op.out[k] != SM_NO_TENSOR) {
-            op.out[k] = add_tensor(plan, p, &p->out[k], spot_out(s, k), info->out[k].name, info->out[k].shape);
-            SM_TRY(op.out[k] != SM_NO_TENSOR ? SM_OK : SM_ERR_INVALID);
-        }
+        SM_TRY(*tensor != SM_NO_TENSOR ? SM_OK : SM_ERR_INVALID);
     }
     return sm_plan_add_op(plan, &op);
 }
@@ -171,21 +148,6 @@ static sm_status write(sm_session *reference, int tensor, const operand *o) {
     return is_ids(t)
                ? reference->device->backend->upload(reference->executable, tensor, 0, sm_tensor_elems(t), o->values)
                : sm_session_write(reference, tensor, sm_tensor_elems(t), o->values);
-}
-
-static sm_status feed(const spot *s, const sample *p, sm_session *reference) {
-    const sm_op *op = &reference->plan->ops[0];
-    for (int k = 0; k < SM_MAX_IN; k++) {
-        if (op->in[k] != SM_NO_TENSOR) {
-            SM_TRY(write(reference, op->in[k], &p->in[k]));
-        }
-    }
-    for (int k = 0; k < SM_MAX_OUT; k++) {
-        if (op->out[k] != SM_NO_TENSOR && s->op.out[k] != SM_NO_TENSOR) {
-            SM_TRY(write(reference, op->out[k], &p->out[k]));
-        }
-    }
-    return SM_OK;
 }
 
 // --- comparing -------------------------------------------------------------------------------
@@ -245,28 +207,25 @@ static sm_status compare(spot *s, const sample *p, int k, const float *want) {
     return SM_OK;
 }
 
-static bool is_compared(const spot *s, const sample *p, int k) {
-    const sm_op_info *info = sm_op_get_info(s->op.kind);
-    return info->out[k].name != NULL && s->op.out[k] != SM_NO_TENSOR && (p->n_rows == 0 || p->out[k].by_rows);
-}
-
 // --- the looks -------------------------------------------------------------------------------
 
 static sm_status begin(spot *s, bool is_whole) {
-    sample *p = spot_memory(s, 1, sizeof *p);
-    s->state = p;
-    SM_TRY(p != NULL ? SM_OK : SM_ERR_OOM);
-    SM_TRY(is_whole ? SM_OK : draw(s, p));
+    sample *p = s->state = spot_memory(s, 1, sizeof *p);
+    if (!is_whole) {
+        draw(s, p);
+    }
     SM_TRY(read_before(s, p));
-    if (s->op.kind == SM_OP_ROPE) {
-        operand *starts = &p->in[SM_IN(rope, starts)];
+    if (s->op.kind == SM_OP_ROPE) { // a row becomes a sequence of one token; `starts` gives it its original position
+        operand *o = &p->in[SM_IN(rope, starts)];
         if (s->op.in[SM_IN(rope, starts)] == SM_NO_TENSOR) {
-            starts->values = spot_memory(s, (size_t)p->n_rows, sizeof(int32_t));
-            SM_TRY(starts->values != NULL ? SM_OK : SM_ERR_OOM);
-            starts->n = p->n_rows;
-            starts->per_row = 1;
+            o->values = spot_memory(s, p->n_rows, sizeof(int32_t));
+            o->n = p->n_rows;
+            o->per_row = 1;
         }
-        place_rows(s, p, starts->values);
+        int32_t *starts = o->values;
+        for (int64_t i = 0; i < p->n_rows; i++) {
+            starts[i] -= (int32_t)(p->rows[i] % s->plan->T);
+        }
     }
     return SM_OK;
 }
@@ -276,41 +235,28 @@ static sm_status begin_whole(spot *s) { return begin(s, true); }
 
 // A step with gradients that are not finite is skipped: ops do nothing if clip is negative.
 static bool is_skipped(const spot *s, const sample *p) {
-    const sm_op_info *info = sm_op_get_info(s->op.kind);
-    for (int k = 0; k < SM_MAX_IN && info->in[k].name != NULL; k++) {
-        if (strcmp(info->in[k].name, "clip") == 0 && s->op.kind != SM_OP_SCALER_UPDATE) {
-            return *(const float *)p->in[k].values < 0;
-        }
-    }
-    return false;
+    const int clip = sm_op_find_in(s->op.kind, "clip");
+    return clip != SM_NO_OPERAND && s->op.kind != SM_OP_SCALER_UPDATE && *(const float *)p->in[clip].values < 0;
 }
 
 // The reference's result for the sample, or for a part of its rows.
 static sm_status compute(const spot *s, const sample *p, float *const want[SM_MAX_OUT]) {
-    sm_status status = SM_OK;
-    const sm_backend *backend = sm_backend_find("reference");
-    sm_device *device = NULL;
-    sm_session *reference = NULL;
-    sm_plan *plan = sm_plan_new(SM_F32);
+    SM_OWN(sm_device) *device = NULL;
+    SM_OWN(sm_session) *reference = NULL;
+    SM_OWN(sm_plan) *plan = sm_plan_new(SM_F32);
     plan->V = s->plan->V;
-    status = build(s, p, plan);
-    status = status == SM_OK ? backend->open(0, &(sm_open_options){.n_threads = 1}, &device) : status;
-    if (status != SM_OK) {
-        sm_plan_free(plan);
-        return status;
+    SM_TRY(build(s, p, plan));
+    SM_TRY(sm_backend_find("reference")->open(0, &(sm_open_options){.n_threads = 1}, &device));
+    SM_TRY(sm_session_open(device, sm_give(&plan), &reference));
+    const sm_op *op = &reference->plan->ops[0];
+    for (int k = 0; k < SM_MAX_OPERANDS; k++) {
+        SM_TRY(op->operands[k] != SM_NO_TENSOR ? write(reference, op->operands[k], &p->operands[k]) : SM_OK);
     }
-    SM_TRY_GOTO(sm_session_open(device, plan, &reference)); // takes ownership of the plan
-    SM_TRY_GOTO(feed(s, p, reference));
-    SM_TRY_GOTO(sm_session_run(reference, SM_RUN_FORWARD, NULL));
+    SM_TRY(sm_session_run(reference, SM_RUN_FORWARD, NULL));
     for (int k = 0; k < SM_MAX_OUT; k++) {
-        if (want[k] != NULL) {
-            SM_TRY_GOTO(sm_session_read(reference, plan->ops[0].out[k], p->out[k].n, want[k]));
-        }
+        SM_TRY(want[k] != NULL ? sm_session_read(reference, op->out[k], p->out[k].n, want[k]) : SM_OK);
     }
-cleanup:
-    sm_session_close(reference);
-    backend->close(device);
-    return status;
+    return SM_OK;
 }
 
 static void take_part(operand *o, int64_t first_row, int64_t n_rows) {
@@ -331,11 +277,10 @@ static sm_status compute_in_parts(const spot *s, const sample *p, float *const w
         const int64_t first = p->n_rows * i / n_parts;
         part.n_rows = p->n_rows * (i + 1) / n_parts - first;
         part.rows += first;
-        for (int k = 0; k < SM_MAX_IN; k++) {
-            take_part(&part.in[k], first, part.n_rows);
+        for (int k = 0; k < SM_MAX_OPERANDS; k++) {
+            take_part(&part.operands[k], first, part.n_rows);
         }
         for (int k = 0; k < SM_MAX_OUT; k++) {
-            take_part(&part.out[k], first, part.n_rows);
             its_want[k] = want[k] != NULL ? want[k] + first * p->out[k].per_row : NULL;
         }
         const sm_status its_status = compute(s, &part, its_want);
@@ -355,9 +300,8 @@ static sm_status end(spot *s) {
         return SM_OK;
     }
     for (int k = 0; k < SM_MAX_OUT; k++) {
-        if (is_compared(s, p, k)) {
-            want[k] = spot_memory(s, (size_t)p->out[k].n, sizeof **want);
-            SM_TRY(want[k] != NULL ? SM_OK : SM_ERR_OOM);
+        if (s->op.out[k] != SM_NO_TENSOR && (p->n_rows == 0 || p->out[k].by_rows)) {
+            SPOT_NEW(s, want[k], p->out[k].n);
         }
     }
     for (int k = 0; k < SM_MAX_IN; k++) {

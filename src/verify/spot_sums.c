@@ -10,8 +10,6 @@
 
 enum { BLOCK_ELEMS = 1 << 21, RUN_ELEMS = 64, N_RUNS = 64 };
 
-static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
-
 // --- zero ------------------------------------------------------------------------------------
 
 static sm_status end_zero(spot *s) {
@@ -35,8 +33,7 @@ const spot_look spot_zero = {NULL, end_zero};
 
 static sm_status end_sqnorm(spot *s) {
     const int64_t n = spot_elems(spot_in(s, 0));
-    float *room = spot_memory(s, (size_t)least_of(n, BLOCK_ELEMS), sizeof *room);
-    SM_TRY(room != NULL ? SM_OK : SM_ERR_OOM);
+    float *room = spot_memory(s, least_of(n, BLOCK_ELEMS), sizeof *room);
     double sum = 0;
     float got = 0;
     for (int64_t first = 0; first < n; first += BLOCK_ELEMS) {
@@ -66,9 +63,7 @@ typedef struct {
 } dropped;
 
 static sm_status begin_dropout(spot *s) {
-    dropped *d = spot_memory(s, 1, sizeof *d);
-    SM_TRY(d != NULL ? SM_OK : SM_ERR_OOM);
-    s->state = d;
+    dropped *d = s->state = spot_memory(s, 1, sizeof *d);
     const int64_t n = spot_elems(spot_out(s, 0));
     d->length = least_of(n, RUN_ELEMS);
     d->n_runs = spot_strata(s, n / d->length, N_RUNS, d->runs);
@@ -135,7 +130,6 @@ static int tensor_at(const int *tensors, int place) { return place == SM_NO_OPER
 
 static sm_status begin_columns(spot *s) {
     column_sums *c = spot_memory(s, 1, sizeof *c);
-    SM_TRY(c != NULL ? SM_OK : SM_ERR_OOM);
     c->at = places_of(s->op.kind);
     const sm_tensor *dy = spot_in(s, c->at.dy);
     c->N = sm_tensor_rows(dy);
@@ -144,10 +138,8 @@ static sm_status begin_columns(spot *s) {
     for (int k = 0; k < N_SUMS; k++) {
         c->out[k] = tensor_at(s->op.out, outs[k]);
         if (c->out[k] != SM_NO_TENSOR) {
-            c->before[k] = spot_memory(s, (size_t)c->C, sizeof **c->before);
-            c->sums[k] = spot_memory(s, 2 * (size_t)c->C, sizeof **c->sums);
-            SM_TRY(c->before[k] != NULL && c->sums[k] != NULL ? SM_OK : SM_ERR_OOM);
-            c->squares[k] = c->sums[k] + c->C;
+            SPOT_NEW(s, c->before[k], c->C);
+            c->squares[k] = SPOT_NEW(s, c->sums[k], 2 * c->C) + c->C;
             SM_TRY(s->op.attr.overwrites ? SM_OK : spot_read(s, c->out[k], 0, c->C, c->before[k]));
         }
     }
@@ -193,8 +185,7 @@ static sm_status read_columns(spot *s, const column_sums *c) {
     const int dx = tensor_at(s->op.out, c->at.dx);
     const int mean = tensor_at(s->op.in, c->at.mean);
     const int rstd = tensor_at(s->op.in, c->at.rstd);
-    float *room = spot_memory(s, (size_t)(block * (3 * c->C + 2)), sizeof *room);
-    SM_TRY(room != NULL ? SM_OK : SM_ERR_OOM);
+    float *room = spot_memory(s, block * (3 * c->C + 2), sizeof *room);
     float *of_x = room + block * c->C;
     float *of_dx = of_x + block * c->C;
     float *of_mean = of_dx + block * c->C;
@@ -215,8 +206,7 @@ static sm_status end_columns(spot *s) {
     const column_sums *c = s->state;
     static const char *const names[N_SUMS] = {"dw", "db", "dbias"};
     SM_TRY(read_columns(s, c));
-    float *got = spot_memory(s, (size_t)c->C, sizeof *got);
-    SM_TRY(got != NULL ? SM_OK : SM_ERR_OOM);
+    float *got = spot_memory(s, c->C, sizeof *got);
     for (int k = 0; k < N_SUMS; k++) {
         if (c->out[k] == SM_NO_TENSOR) {
             continue;
@@ -255,8 +245,7 @@ typedef struct {
 static sm_status sum_heads(spot *s, const head_sums *h, int64_t QKV) {
     const int64_t n_normed = h->n_heads[0] + h->n_heads[1];
     const int64_t block = least_of(h->N, 1 + BLOCK_ELEMS / QKV);
-    float *room = spot_memory(s, (size_t)(block * (2 * QKV + n_normed)), sizeof *room);
-    SM_TRY(room != NULL ? SM_OK : SM_ERR_OOM);
+    float *room = spot_memory(s, block * (2 * QKV + n_normed), sizeof *room);
     float *x = room + block * QKV;
     float *rstd = x + block * QKV;
     for (int64_t first = 0; first < h->N; first += block) {
@@ -281,16 +270,13 @@ static sm_status sum_heads(spot *s, const head_sums *h, int64_t QKV) {
 static sm_status begin_heads(spot *s) {
     const sm_tensor *x = spot_in(s, SM_IN(head_rmsnorm_backward, x));
     head_sums *h = spot_memory(s, 1, sizeof *h);
-    SM_TRY(h != NULL ? SM_OK : SM_ERR_OOM);
     h->N = sm_tensor_rows(x);
     h->HS = spot_elems(spot_in(s, SM_IN(head_rmsnorm_backward, wq)));
     h->n_heads[0] = s->op.attr.n_head;
     h->n_heads[1] = s->op.attr.n_kv_head;
     for (int k = 0; k < 2; k++) {
-        h->before[k] = spot_memory(s, (size_t)h->HS, sizeof **h->before);
-        h->sums[k] = spot_memory(s, 2 * (size_t)h->HS, sizeof **h->sums);
-        SM_TRY(h->before[k] != NULL && h->sums[k] != NULL ? SM_OK : SM_ERR_OOM);
-        h->squares[k] = h->sums[k] + h->HS;
+        SPOT_NEW(s, h->before[k], h->HS);
+        h->squares[k] = SPOT_NEW(s, h->sums[k], 2 * h->HS) + h->HS;
         SM_TRY(spot_read(s, s->op.out[SM_OUT(head_rmsnorm_backward, dwq) + k], 0, h->HS, h->before[k]));
     }
     SM_TRY(sum_heads(s, h, sm_tensor_cols(x)));
@@ -302,8 +288,7 @@ static sm_status begin_heads(spot *s) {
 
 static sm_status end_heads(spot *s) {
     const head_sums *h = s->state;
-    float *got = spot_memory(s, (size_t)h->HS, sizeof *got);
-    SM_TRY(got != NULL ? SM_OK : SM_ERR_OOM);
+    float *got = spot_memory(s, h->HS, sizeof *got);
     for (int k = 0; k < 2; k++) {
         const double roundoff = spot_plain_roundoff(h->N * h->n_heads[k]);
         SM_TRY(spot_read(s, s->op.out[SM_OUT(head_rmsnorm_backward, dwq) + k], 0, h->HS, got));
@@ -339,9 +324,8 @@ static sm_status end_embedding(spot *s) {
     const int wpe = s->op.in[SM_IN(embedding_forward, wpe)];
     int32_t *tokens;
     int32_t *starts;
-    int64_t *rows = spot_memory(s, (size_t)spot_n_rows(s, N), sizeof *rows);
-    float *row = spot_memory(s, 3 * (size_t)C, sizeof *row);
-    SM_TRY(rows != NULL && row != NULL ? SM_OK : SM_ERR_OOM);
+    int64_t *rows = spot_memory(s, spot_n_rows(s, N), sizeof *rows);
+    float *row = spot_memory(s, 3 * C, sizeof *row);
     SM_TRY(read_ids(s, SM_IN(embedding_forward, token), SM_IN(embedding_forward, starts), &tokens, &starts));
     const int64_t n = spot_strata(s, N, spot_n_rows(s, N), rows);
     for (int64_t i = 0; i < n; i++) {
@@ -379,10 +363,8 @@ static int64_t row_of(const tables *t, int table, int64_t n) {
 }
 
 static sm_status begin_embedding(spot *s) {
-    tables *t = spot_memory(s, 1, sizeof *t);
+    tables *t = s->state = spot_memory(s, 1, sizeof *t);
     int64_t rows[N_TABLE_ROWS];
-    SM_TRY(t != NULL ? SM_OK : SM_ERR_OOM);
-    s->state = t;
     const sm_tensor *dx = spot_in(s, SM_IN(embedding_backward, dx));
     t->T = dx->dims[1];
     t->C = dx->dims[2];
@@ -397,8 +379,7 @@ static sm_status begin_embedding(spot *s) {
             t->ids[table][i] = row_of(t, table, rows[i]);
         }
         t->ids[table][t->n] = spot_draw(s, sm_tensor_rows(spot_out(s, table))); // probably one that no token has
-        t->before[table] = spot_memory(s, (size_t)((t->n + 1) * t->C), sizeof **t->before);
-        SM_TRY(t->before[table] != NULL ? SM_OK : SM_ERR_OOM);
+        SPOT_NEW(s, t->before[table], (t->n + 1) * t->C);
         for (int64_t i = 0; i <= t->n; i++) {
             SM_TRY(spot_read(s, s->op.out[table], t->ids[table][i] * t->C, t->C, t->before[table] + i * t->C));
         }
@@ -411,8 +392,7 @@ static sm_status begin_embedding(spot *s) {
 static sm_status sum_table(spot *s, const tables *t, int table, int64_t n_summed[N_TABLE_ROWS], double *sums) {
     enum { ROWS = 32 };
     const int64_t C = t->C;
-    float *dx = spot_memory(s, (size_t)(ROWS * C), sizeof *dx);
-    SM_TRY(dx != NULL ? SM_OK : SM_ERR_OOM);
+    float *dx = spot_memory(s, ROWS * C, sizeof *dx);
     for (int64_t first = 0; first < t->N; first += ROWS) {
         const int64_t n_rows = t->N - first < ROWS ? t->N - first : ROWS;
         bool is_read = false;
@@ -439,9 +419,8 @@ static sm_status sum_table(spot *s, const tables *t, int table, int64_t n_summed
 static sm_status compare_table(spot *s, const tables *t, int table) {
     const int64_t C = t->C;
     int64_t n_summed[N_TABLE_ROWS] = {0};
-    float *row = spot_memory(s, (size_t)C, sizeof *row);
-    double *all_sums = spot_memory(s, (size_t)(2 * (t->n + 1) * C), sizeof *all_sums); // zeros
-    SM_TRY(row != NULL && all_sums != NULL ? SM_OK : SM_ERR_OOM);
+    float *row = spot_memory(s, C, sizeof *row);
+    double *all_sums = spot_memory(s, 2 * (t->n + 1) * C, sizeof *all_sums); // zeros
     SM_TRY(sum_table(s, t, table, n_summed, all_sums));
     for (int64_t i = 0; i <= t->n; i++) {
         const double *sums = all_sums + 2 * i * C;

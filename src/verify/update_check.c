@@ -71,25 +71,19 @@ static bool is_lasting(const sm_tensor *t) { return t->role == SM_ROLE_PARAMETER
 
 // --- operands -------------------------------------------------------------------------------------
 
-enum { MOST_OPERANDS = SM_MAX_IN + SM_MAX_OUT };
-
 // The operands of an op except settings, the clipping factor, and the copies that matmuls read, which have their own
 // comparison. Returns their number.
-static int operands_of(const sm_update_check *c, const sm_plan *plan, const sm_op *op, int tensors[MOST_OPERANDS],
-                       const sm_operand_info *infos[MOST_OPERANDS]) {
-    const sm_op_info *info = sm_op_get_info(op->kind);
+static int operands_of(const sm_update_check *c, const sm_plan *plan, const sm_op *op, int tensors[SM_MAX_OPERANDS],
+                       const sm_operand_info *infos[SM_MAX_OPERANDS]) {
     int n = 0;
-    for (int k = 0; k < SM_MAX_IN && info->in[k].name != NULL; k++) {
-        if (op->in[k] != SM_NO_TENSOR && op->in[k] != plan->hyper && op->in[k] != c->clip) {
-            infos[n] = &info->in[k];
-            tensors[n++] = op->in[k];
-        }
-    }
-    for (int k = 0; k < SM_MAX_OUT && info->out[k].name != NULL; k++) {
-        const bool is_copy = info->out[k].type == SM_OPERAND_DATA && info->out[k].flags & SM_OPTIONAL;
-        if (op->out[k] != SM_NO_TENSOR && !is_copy) {
-            infos[n] = &info->out[k];
-            tensors[n++] = op->out[k];
+    for (int k = 0; k < SM_MAX_OPERANDS; k++) {
+        const int t = op->operands[k];
+        const sm_operand_info *info = &sm_op_get_info(op->kind)->operands[k];
+        const bool is_left_out = k < SM_MAX_IN ? t == plan->hyper || t == c->clip
+                                               : info->type == SM_OPERAND_DATA && info->flags & SM_OPTIONAL;
+        if (t != SM_NO_TENSOR && !is_left_out) {
+            infos[n] = info;
+            tensors[n++] = t;
         }
     }
     return n;
@@ -100,8 +94,8 @@ static bool is_blocks(const sm_operand_info *operand) { return strcmp(operand->s
 // --- islands --------------------------------------------------------------------------------------
 
 static bool works_by_elements(const sm_update_check *c, const sm_plan *plan, const sm_op *op) {
-    const sm_operand_info *infos[MOST_OPERANDS];
-    int tensors[MOST_OPERANDS];
+    const sm_operand_info *infos[SM_MAX_OPERANDS];
+    int tensors[SM_MAX_OPERANDS];
     const int n = operands_of(c, plan, op, tensors, infos);
     for (int i = 0; i < n; i++) {
         if (strcmp(infos[i]->shape, "(n)") != 0 && !is_blocks(infos[i])) {
@@ -121,8 +115,8 @@ static void merge_islands(sm_update_check *c, int a, int b) {
 
 // Finds islands. first_user[t]: the first op with tensor t, or -1.
 static void find_islands(sm_update_check *c, const sm_plan *plan, int *first_user) {
-    const sm_operand_info *infos[MOST_OPERANDS];
-    int tensors[MOST_OPERANDS];
+    const sm_operand_info *infos[SM_MAX_OPERANDS];
+    int tensors[SM_MAX_OPERANDS];
     for (int i = 0; i < c->n_updates; i++) {
         const int n = operands_of(c, plan, c->updates[i].op, tensors, infos);
         c->updates[i].island = i;
@@ -144,8 +138,8 @@ static void find_islands(sm_update_check *c, const sm_plan *plan, int *first_use
 
 // Of an island: FLOPs, and elements of its tensors, counted once for each operand.
 static void cost_of(const sm_update_check *c, const sm_plan *plan, int island, double *flops, double *elems) {
-    const sm_operand_info *infos[MOST_OPERANDS];
-    int tensors[MOST_OPERANDS];
+    const sm_operand_info *infos[SM_MAX_OPERANDS];
+    int tensors[SM_MAX_OPERANDS];
     *flops = *elems = 0;
     for (int i = island; i < c->n_updates; i++) {
         if (c->updates[i].island != island) {
@@ -251,8 +245,8 @@ static sm_status add_part(sm_update_check *c, const sm_plan *plan, int tensor, i
 }
 
 static sm_status add_parts(sm_update_check *c, const sm_plan *plan) {
-    const sm_operand_info *infos[MOST_OPERANDS];
-    int tensors[MOST_OPERANDS];
+    const sm_operand_info *infos[SM_MAX_OPERANDS];
+    int tensors[SM_MAX_OPERANDS];
     for (int i = 0; i < c->n_updates; i++) {
         const update *u = &c->updates[i];
         const int n = operands_of(c, plan, u->op, tensors, infos);
@@ -283,27 +277,20 @@ static void list_updates(sm_update_check *c, const sm_plan *plan) {
     }
 }
 
-static sm_status new_check(const sm_plan *plan, uint64_t seed, sm_update_check **check) {
-    sm_status status = SM_OK;
+static sm_status new_check(const sm_plan *plan, uint64_t seed, sm_update_check *c) {
     const size_t n_tensors = (size_t)plan->n_tensors + 1;
-    sm_update_check *c = sm_calloc(1, sizeof *c);
-    int *first_user = sm_malloc(n_tensors * sizeof *first_user);
-    *check = c;
-    if (c != NULL) {
-        c->seed = seed;
-        c->updates = sm_calloc((size_t)plan->n_ops + 1, sizeof *c->updates);
-        c->parts = sm_calloc(n_tensors, sizeof *c->parts);
-        c->part_of = sm_malloc(n_tensors * sizeof *c->part_of);
-    }
+    SM_FREED int *first_user = sm_malloc(n_tensors * sizeof *first_user);
+    c->seed = seed;
+    c->updates = sm_calloc((size_t)plan->n_ops + 1, sizeof *c->updates);
+    c->parts = sm_calloc(n_tensors, sizeof *c->parts);
+    c->part_of = sm_malloc(n_tensors * sizeof *c->part_of);
     for (int i = 0; i < plan->n_tensors; i++) {
         c->part_of[i] = first_user[i] = -1;
     }
     list_updates(c, plan);
     find_islands(c, plan, first_user);
     choose_islands(c, plan);
-    status = add_parts(c, plan);
-    free(first_user);
-    return status;
+    return add_parts(c, plan);
 }
 
 void sm_update_check_free(sm_update_check *check) {
@@ -319,19 +306,18 @@ void sm_update_check_free(sm_update_check *check) {
 }
 
 sm_status sm_update_check_begin(sm_session *session, uint64_t seed, sm_update_check **check) {
-    sm_status status = new_check(session->plan, seed, check);
-    status = status == SM_OK ? sm_session_skipped(session, &(*check)->n_skipped) : status;
-    for (int i = 0; status == SM_OK && i < (*check)->n_parts; i++) {
-        const part *p = &(*check)->parts[i];
+    SM_OWN(sm_update_check) *c = sm_calloc(1, sizeof *c);
+    *check = NULL;
+    SM_TRY(new_check(session->plan, seed, c));
+    SM_TRY(sm_session_skipped(session, &c->n_skipped));
+    for (int i = 0; i < c->n_parts; i++) {
+        const part *p = &c->parts[i];
         if (is_lasting(&session->plan->tensors[p->tensor])) {
-            status = read_part(session, p, p->tensor, p->before);
+            SM_TRY(read_part(session, p, p->tensor, p->before));
         }
     }
-    if (status != SM_OK) {
-        sm_update_check_free(*check);
-        *check = NULL;
-    }
-    return status;
+    *check = sm_give(&c);
+    return SM_OK;
 }
 
 // --- the reference's update ----------------------------------------------------------------
@@ -359,12 +345,9 @@ static sm_status add_copies(const sm_update_check *c, const sm_plan *of, sm_plan
 // The same op on the parts.
 static sm_op copy_op(const sm_update_check *c, const sm_plan *of, const sm_op *op, const sm_plan *plan, int clip) {
     sm_op copy = *op;
-    for (int k = 0; k < SM_MAX_IN; k++) {
-        const int t = op->in[k];
-        copy.in[k] = t == SM_NO_TENSOR ? t : t == of->hyper ? plan->hyper : t == c->clip ? clip : c->part_of[t];
-    }
-    for (int k = 0; k < SM_MAX_OUT; k++) { // SM_NO_TENSOR for a copy that matmuls read
-        copy.out[k] = op->out[k] == SM_NO_TENSOR ? SM_NO_TENSOR : c->part_of[op->out[k]];
+    for (int k = 0; k < SM_MAX_OPERANDS; k++) { // SM_NO_TENSOR for a copy that matmuls read
+        const int t = op->operands[k];
+        copy.operands[k] = t == SM_NO_TENSOR ? t : t == of->hyper ? plan->hyper : t == c->clip ? clip : c->part_of[t];
     }
     return copy;
 }
@@ -526,40 +509,24 @@ static sm_status compare_copies(const sm_update_check *c, sm_session *session, f
 }
 
 static sm_status compare_norm(double found, double expected) {
-    if (expected == 0 || fabs(found - expected) <= norm_tolerance * expected) {
-        return SM_OK;
-    }
-    return sm_fail(SM_ERR_MISMATCH,
-                   "wrong update: the gradient's norm is %.7g, and the step has %.7g; no speed is reported", expected,
-                   found);
+    SM_FAIL_IF(expected != 0 && !(fabs(found - expected) <= norm_tolerance * expected), SM_ERR_MISMATCH,
+               "wrong update: the gradient's norm is %.7g, and the step has %.7g; no speed is reported", expected,
+               found);
+    return SM_OK;
 }
 
 // The reference's update on the samples.
 static sm_status run_reference(sm_update_check *c, sm_session *session, double norm, float *want,
                                sm_update_result *result) {
-    sm_status status = SM_OK;
-    const sm_backend *backend = sm_backend_find("reference");
-    sm_device *device = NULL;
-    sm_session *reference = NULL;
-    sm_plan *plan = sm_plan_new(SM_F32);
-    status = build_update(c, session->plan, plan);
-    if (status != SM_OK) {
-        sm_plan_free(plan);
-        return status;
-    }
-    status = backend->open(0, &(sm_open_options){.n_threads = 1}, &device);
-    if (status != SM_OK) {
-        sm_plan_free(plan);
-        return status;
-    }
-    SM_TRY_GOTO(sm_session_open(device, plan, &reference)); // takes ownership of the plan
-    SM_TRY_GOTO(feed_update(c, session, norm, reference));
-    SM_TRY_GOTO(sm_session_run(reference, SM_RUN_OPTIMIZER, NULL));
-    SM_TRY_GOTO(compare(c, session, reference, want, result));
-cleanup:
-    sm_session_close(reference);
-    backend->close(device);
-    return status;
+    SM_OWN(sm_device) *device = NULL;
+    SM_OWN(sm_session) *reference = NULL;
+    SM_OWN(sm_plan) *plan = sm_plan_new(SM_F32);
+    SM_TRY(build_update(c, session->plan, plan));
+    SM_TRY(sm_backend_find("reference")->open(0, &(sm_open_options){.n_threads = 1}, &device));
+    SM_TRY(sm_session_open(device, sm_give(&plan), &reference));
+    SM_TRY(feed_update(c, session, norm, reference));
+    SM_TRY(sm_session_run(reference, SM_RUN_OPTIMIZER, NULL));
+    return compare(c, session, reference, want, result);
 }
 
 // The loss scale of a step that was not skipped: the scaler may have raised it since.
@@ -616,13 +583,10 @@ static sm_status check_update(sm_update_check *c, sm_session *session, double gr
         largest = p->n > largest ? p->n : largest;
     }
     describe(c, session->plan, result);
-    float *room = malloc((size_t)largest * sizeof *room);
+    SM_FREED float *room = malloc((size_t)largest * sizeof *room);
     SM_FAIL_IF(room == NULL, SM_ERR_OOM, "update check: no memory for %lld elements", (long long)largest);
-    sm_status status =
-        was_skipped ? compare_skipped(c, session->plan, result) : run_reference(c, session, norm, room, result);
-    status = status == SM_OK ? compare_copies(c, session, room) : status;
-    free(room);
-    return status;
+    SM_TRY(was_skipped ? compare_skipped(c, session->plan, result) : run_reference(c, session, norm, room, result));
+    return compare_copies(c, session, room);
 }
 
 sm_status sm_update_check_end(sm_update_check *check, sm_session *session, double grad_norm, sm_update_result *result) {

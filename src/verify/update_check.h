@@ -24,6 +24,7 @@ sm_status sm_update_check_begin(sm_session *session, uint64_t seed, sm_update_ch
 // that differs. Always frees the check.
 sm_status sm_update_check_end(sm_update_check *check, sm_session *session, double grad_norm, sm_update_result *result);
 
-void sm_update_check_free(sm_update_check *check); // NULL is fine
+void sm_update_check_free(sm_update_check *check);
+SM_OWNABLE(sm_update_check, sm_update_check_free) // NULL is fine
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/session/session.h"
 #include "src/verify/op_cases.h"
 #include "src/verify/verify.h"
 
@@ -91,6 +92,7 @@ typedef struct {
 } checker;
 
 typedef struct {
+    checker *check;
     sm_op_kind kind;
     int index;
     sm_plan *plan[N_SIDES]; // the same ops on the same tensors, except for dtypes
@@ -100,9 +102,9 @@ typedef struct {
     char text[SM_CASE_TEXT_SIZE];
 } op_case;
 
-static void close_case(op_case *c, const checker *check) {
+static void close_case(op_case *c) {
     for (int side = 0; side < N_SIDES; side++) {
-        check->device[side]->backend->release(c->executable[side]);
+        c->check->device[side]->backend->release(c->executable[side]);
         sm_plan_free(c->plan[side]);
         free(c->values[side]);
     }
@@ -118,16 +120,6 @@ static int64_t largest_tensor(const sm_plan *plan) {
     return largest;
 }
 
-static sm_status allocate_buffers(op_case *c) {
-    const int64_t largest = largest_tensor(c->plan[DEVICE]);
-    c->values[DEVICE] = malloc((size_t)largest * sizeof(double));
-    c->values[REFERENCE] = malloc((size_t)largest * sizeof(double));
-    c->raw = malloc((size_t)largest * sizeof(double));
-    SM_FAIL_IF(c->values[DEVICE] == NULL || c->values[REFERENCE] == NULL || c->raw == NULL, SM_ERR_OOM,
-               "verify %s %s: no memory for its values", sm_op_name(c->kind), c->text);
-    return SM_OK;
-}
-
 // SM_ERR_UNSUPPORTED if the device cannot run the case.
 static sm_status open_case(op_case *c, const checker *check) {
     for (int side = 0; side < N_SIDES; side++) {
@@ -139,7 +131,13 @@ static sm_status open_case(op_case *c, const checker *check) {
         SM_TRY(sm_plan_assign_memory(c->plan[side], d->info.max_alloc_bytes));
         SM_TRY(d->backend->prepare(d, c->plan[side], &c->executable[side]));
     }
-    return allocate_buffers(c);
+    const size_t size_bytes = (size_t)largest_tensor(c->plan[DEVICE]) * sizeof(double);
+    c->values[DEVICE] = malloc(size_bytes);
+    c->values[REFERENCE] = malloc(size_bytes);
+    c->raw = malloc(size_bytes);
+    SM_FAIL_IF(c->values[DEVICE] == NULL || c->values[REFERENCE] == NULL || c->raw == NULL, SM_ERR_OOM,
+               "verify %s %s: no memory for its values", sm_op_name(c->kind), c->text);
+    return SM_OK;
 }
 
 // --- its values -----------------------------------------------------------------------
@@ -321,29 +319,25 @@ static sm_status compare_inputs(const op_case *c, const checker *check, sm_verif
 }
 
 static sm_status check_case(checker *check, sm_op_kind kind, int index) {
-    sm_status status = SM_OK;
-    op_case c = {.kind = kind, .index = index};
+    SM_AT_END(close_case) op_case c = {.check = check, .kind = kind, .index = index};
     sm_op_case_text(kind, index, c.text);
     sm_verify_row row = {.check = sm_op_name(kind), .subject = c.text, .reason = ""};
-    status = open_case(&c, check);
+    const sm_status status = open_case(&c, check);
     if (status == SM_ERR_UNSUPPORTED) {
         row.ok = row.skipped = true;
         row.reason = sm_error_message();
-        status = SM_OK;
     } else {
-        SM_TRY_GOTO(status);
-        SM_TRY_GOTO(feed(&c, check));
-        SM_TRY_GOTO(run(&c, check));
-        SM_TRY_GOTO(compare_outputs(&c, check, &row));
-        SM_TRY_GOTO(compare_inputs(&c, check, &row));
+        SM_TRY(status);
+        SM_TRY(feed(&c, check));
+        SM_TRY(run(&c, check));
+        SM_TRY(compare_outputs(&c, check, &row));
+        SM_TRY(compare_inputs(&c, check, &row));
         row.ok = row.error <= row.tolerance;
         row.reason = row.ok ? "" : row.reason;
         check->n_failed += !row.ok;
     }
     check->report(&row, check->context);
-cleanup:
-    close_case(&c, check);
-    return status;
+    return SM_OK;
 }
 
 // --- all cases ------------------------------------------------------------------------
@@ -361,10 +355,9 @@ static sm_status is_wanted(const sm_verify_filter *filter, sm_op_kind kind, int 
     *wanted = filter == NULL || filter->pattern == NULL || matches(filter->pattern, kind, index);
     *wanted = *wanted && (filter == NULL || !filter->naive_only || sm_op_case_is_naive(kind, index));
     if (*wanted && filter != NULL && filter->max_elems > 0) {
-        sm_plan *plan = NULL;
+        SM_OWN(sm_plan) *plan = NULL;
         SM_TRY(sm_op_case_plan(kind, index, precision, &plan));
         *wanted = largest_tensor(plan) <= filter->max_elems;
-        sm_plan_free(plan);
     }
     return SM_OK;
 }
@@ -381,30 +374,23 @@ static void check_has_cases(checker *check, const sm_verify_filter *filter, sm_o
 
 sm_status sm_verify_ops(sm_device *device, sm_precision precision, const sm_verify_filter *filter,
                         sm_verify_report report, void *context) {
-    sm_status status = SM_OK;
-    checker check = {.device = {device, NULL},
+    SM_OWN(sm_device) *reference = NULL;
+    SM_TRY(sm_backend_find("reference")->open(0, &(sm_open_options){0}, &reference));
+    checker check = {.device = {device, reference},
                      .precision = {precision, {.dtype = wide(precision.dtype)}},
                      .report = report,
                      .context = context};
-    const sm_backend *reference = sm_backend_find("reference");
-    SM_TRY(reference->open(0, &(sm_open_options){0}, &check.device[REFERENCE]));
     int n_cases = 0;
     for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
         check_has_cases(&check, filter, (sm_op_kind)kind);
         for (int i = 0; i < sm_op_case_count((sm_op_kind)kind); i++) {
             bool wanted = false;
-            SM_TRY_GOTO(is_wanted(filter, (sm_op_kind)kind, i, precision, &wanted));
-            if (wanted) {
-                SM_TRY_GOTO(check_case(&check, (sm_op_kind)kind, i));
-                n_cases++;
-            }
+            SM_TRY(is_wanted(filter, (sm_op_kind)kind, i, precision, &wanted));
+            SM_TRY(wanted ? check_case(&check, (sm_op_kind)kind, i) : SM_OK);
+            n_cases += wanted;
         }
     }
-    if (check.n_failed > 0) {
-        status = sm_fail(SM_ERR_MISMATCH, "%s: %d of %d op cases differ from the reference", device->info.id,
-                         check.n_failed, n_cases);
-    }
-cleanup:
-    reference->close(check.device[REFERENCE]);
-    return status;
+    SM_FAIL_IF(check.n_failed > 0, SM_ERR_MISMATCH, "%s: %d of %d op cases differ from the reference", device->info.id,
+               check.n_failed, n_cases);
+    return SM_OK;
 }

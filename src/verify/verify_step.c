@@ -104,14 +104,10 @@ static sm_status open_side(const checker *check, sm_device *device, sm_precision
                                      .recompute = v->recompute,
                                      .attention = v->attention,
                                      .max_tensor_bytes = device->info.max_alloc_bytes};
-    sm_plan *plan = NULL;
+    SM_OWN(sm_plan) *plan = NULL;
     SM_TRY(sm_model_build(&check->model->odd, &options, &plan));
-    sm_status status = sm_plan_rewrite(plan, v->mode, v->without);
-    if (status != SM_OK) {
-        sm_plan_free(plan);
-        return status;
-    }
-    return sm_session_open(device, plan, session);
+    SM_TRY(sm_plan_rewrite(plan, v->mode, v->without));
+    return sm_session_open(device, sm_give(&plan), session);
 }
 
 static double uniform(uint64_t key, int64_t i) {
@@ -202,13 +198,6 @@ static sm_status run_gradients(checker *check, int step) {
     return SM_OK;
 }
 
-static sm_status run_update(checker *check) {
-    for (int side = 0; side < N_SIDES; side++) {
-        SM_TRY(sm_session_run(check->session[side], SM_RUN_OPTIMIZER, NULL));
-    }
-    return SM_OK;
-}
-
 // --- comparing -------------------------------------------------------------------------
 
 // Compares "loss" or "gradient norm" of a step.
@@ -288,7 +277,8 @@ static sm_status compare_steps(checker *check) {
         if (step == 1) {
             SM_TRY(compare_tensors(check, "gradient", "d.", 0, check->tolerance.gradient));
         }
-        SM_TRY(run_update(check));
+        SM_TRY(sm_session_run(check->session[DEVICE], SM_RUN_OPTIMIZER, NULL));
+        SM_TRY(sm_session_run(check->session[REFERENCE], SM_RUN_OPTIMIZER, NULL));
         SM_TRY(compare_scalar(check, "gradient norm", sm_session_grad_norm, step));
     }
     SM_TRY(compare_tensors(check, "weight", "", settings.lr, check->tolerance.weight));
@@ -306,61 +296,55 @@ static sm_status allocate_values(checker *check) {
     return SM_OK;
 }
 
+static void close_checker(checker *check) {
+    for (int side = 0; side < N_SIDES; side++) {
+        sm_session_close(check->session[side]);
+        free(check->values[side]);
+    }
+}
+
 static void report_skipped(const checker *check, sm_mode mode) {
     const sm_verify_row row = {
         .check = check->name, .subject = sm_mode_name(mode), .ok = true, .skipped = true, .reason = sm_error_message()};
     check->report(&row, check->context);
 }
 
-// Enough rows for several chunks of the loss head.
-static int batch_of(sm_precision precision, const variant *v) {
-    const bool is_narrow = sm_dtype_size(precision.dtype) < sizeof(float);
-    return is_narrow && v->mode != SM_MODE_NAIVE && !v->documents ? NARROW_BATCH : BATCH;
-}
-
 static sm_status verify_step(const sm_model *model, sm_device *device, sm_precision precision, const variant *v,
                              sm_verify_report report_row, void *context) {
-    sm_status status = SM_OK;
     const variant reference_variant = {.mode = SM_MODE_NAIVE,
                                        .recompute = SM_RECOMPUTE_NONE,
                                        .attention = SM_ATTENTION_NAIVE,
                                        .documents = v->documents};
+    const bool is_narrow = sm_dtype_size(precision.dtype) < sizeof(float);
+    SM_OWN(sm_device) *reference = NULL;
+    SM_TRY(sm_backend_find("reference")->open(0, &(sm_open_options){0}, &reference));
+    SM_AT_END(close_checker)
     checker check = {.name = v->documents      ? "step of documents"
                              : v->n_accum == 1 ? "step of one batch"
                                                : "step",
                      .model = model,
                      .optimizer = sm_optimizer_at(0),
-                     .batch = batch_of(precision, v),
+                     // enough rows for several chunks of the loss head
+                     .batch = is_narrow && v->mode != SM_MODE_NAIVE && !v->documents ? NARROW_BATCH : BATCH,
                      .tolerance = tolerances_of(precision),
                      .n_accum = v->n_accum,
                      .report = report_row,
                      .context = context};
-    const sm_backend *backend = sm_backend_find("reference");
-    sm_device *reference = NULL;
-    SM_TRY(backend->open(0, &(sm_open_options){0}, &reference));
-    status = open_side(&check, device, precision, v, &check.session[DEVICE]);
+    const sm_status status = open_side(&check, device, precision, v, &check.session[DEVICE]);
     if (status == SM_ERR_UNSUPPORTED) {
         report_skipped(&check, v->mode);
-        status = SM_OK;
-        goto cleanup;
+        return SM_OK;
     }
-    SM_TRY_GOTO(status);
-    SM_TRY_GOTO(
+    SM_TRY(status);
+    SM_TRY(
         open_side(&check, reference, (sm_precision){.dtype = SM_F32}, &reference_variant, &check.session[REFERENCE]));
-    SM_TRY_GOTO(allocate_values(&check));
-    SM_TRY_GOTO(write_weights(&check));
-    SM_TRY_GOTO(compare_steps(&check));
-    if (check.n_failed > 0) {
-        status = sm_fail(SM_ERR_MISMATCH, "%s, mode %s: %d of %d results of a step of %s differ from the reference",
-                         device->info.id, sm_mode_name(v->mode), check.n_failed, check.n_compared, model->title);
-    }
-cleanup:
-    sm_session_close(check.session[DEVICE]);
-    sm_session_close(check.session[REFERENCE]);
-    backend->close(reference);
-    free(check.values[DEVICE]);
-    free(check.values[REFERENCE]);
-    return status;
+    SM_TRY(allocate_values(&check));
+    SM_TRY(write_weights(&check));
+    SM_TRY(compare_steps(&check));
+    SM_FAIL_IF(check.n_failed > 0, SM_ERR_MISMATCH,
+               "%s, mode %s: %d of %d results of a step of %s differ from the reference", device->info.id,
+               sm_mode_name(v->mode), check.n_failed, check.n_compared, model->title);
+    return SM_OK;
 }
 
 // --- every optimizer --------------------------------------------------------------------
@@ -368,18 +352,14 @@ cleanup:
 // Checks the update of step 1, 2, ...: the reference makes it from the device's own gradients.
 static sm_status check_update(checker *check, const sm_step_settings *with, int step) {
     sm_session *session = check->session[DEVICE];
-    sm_update_check *update = NULL;
+    SM_OWN(sm_update_check) *update = NULL;
     sm_update_result result;
     char subject[2 * SM_NAME_SIZE];
     SM_TRY(sm_session_set_hyper(session, with, step, check->n_accum));
     SM_TRY(run_micro_batch(session, step, SM_RUN_ZERO_GRAD));
     SM_TRY(sm_update_check_begin(session, 1, &update));
-    sm_status status = sm_session_run(session, SM_RUN_OPTIMIZER, NULL);
-    if (status != SM_OK) {
-        sm_update_check_free(update);
-        return status;
-    }
-    status = sm_update_check_end(update, session, 0, &result);
+    SM_TRY(sm_session_run(session, SM_RUN_OPTIMIZER, NULL));
+    const sm_status status = sm_update_check_end(sm_give(&update), session, 0, &result);
     if (status != SM_OK && status != SM_ERR_MISMATCH) {
         return status;
     }
@@ -389,19 +369,9 @@ static sm_status check_update(checker *check, const sm_step_settings *with, int 
     return SM_OK;
 }
 
-static sm_status check_updates(checker *check) {
-    sm_step_settings with = check->optimizer->defaults;
-    with.grad_clip = settings.grad_clip;
-    SM_TRY(allocate_values(check));
-    SM_TRY(write_weights(check));
-    for (int step = 1; step <= N_UPDATES; step++) {
-        SM_TRY(check_update(check, &with, step));
-    }
-    return SM_OK;
-}
-
 static sm_status verify_optimizer(const sm_model *model, const sm_optimizer *optimizer, sm_device *device,
                                   sm_precision precision, sm_mode mode, sm_verify_report report_row, void *context) {
+    SM_AT_END(close_checker)
     checker check = {.name = "step by optimizer",
                      .model = model,
                      .optimizer = optimizer,
@@ -409,20 +379,28 @@ static sm_status verify_optimizer(const sm_model *model, const sm_optimizer *opt
                      .n_accum = 1,
                      .report = report_row,
                      .context = context};
-    sm_status status = open_side(&check, device, precision, &(variant){.mode = mode}, &check.session[DEVICE]);
+    sm_step_settings with = optimizer->defaults;
+    with.grad_clip = settings.grad_clip;
+    const sm_status status = open_side(&check, device, precision, &(variant){.mode = mode}, &check.session[DEVICE]);
     if (status == SM_ERR_UNSUPPORTED) {
         report_skipped(&check, mode);
         return SM_OK;
     }
-    status = status == SM_OK ? check_updates(&check) : status;
-    if (status == SM_OK && check.n_failed > 0) {
-        status = sm_fail(SM_ERR_MISMATCH, "%s: %d of %d updates of %s by %s differ from the reference", device->info.id,
-                         check.n_failed, check.n_compared, model->title, optimizer->title);
+    SM_TRY(status);
+    SM_TRY(allocate_values(&check));
+    SM_TRY(write_weights(&check));
+    for (int step = 1; step <= N_UPDATES; step++) {
+        SM_TRY(check_update(&check, &with, step));
     }
-    sm_session_close(check.session[DEVICE]);
-    free(check.values[DEVICE]);
-    free(check.values[REFERENCE]);
-    return status;
+    SM_FAIL_IF(check.n_failed > 0, SM_ERR_MISMATCH, "%s: %d of %d updates of %s by %s differ from the reference",
+               device->info.id, check.n_failed, check.n_compared, model->title, optimizer->title);
+    return SM_OK;
+}
+
+// After a mismatch the other checks go on; *first keeps it.
+static sm_status go_on(sm_status status, sm_status *first) {
+    *first = *first == SM_OK ? status : *first;
+    return status == SM_ERR_MISMATCH ? SM_OK : status;
 }
 
 sm_status sm_verify_updates(sm_device *device, sm_precision precision, sm_mode mode, sm_verify_report report_row,
@@ -431,40 +409,20 @@ sm_status sm_verify_updates(sm_device *device, sm_precision precision, sm_mode m
     for (int i = 0; i < sm_model_count() * sm_optimizer_count(); i++) {
         const sm_model *model = sm_model_at(i / sm_optimizer_count());
         const sm_optimizer *optimizer = sm_optimizer_at(i % sm_optimizer_count());
-        sm_status status = verify_optimizer(model, optimizer, device, precision, mode, report_row, context);
-        if (status != SM_OK && status != SM_ERR_MISMATCH) {
-            return status;
-        }
-        first = first == SM_OK ? status : first;
+        SM_TRY(go_on(verify_optimizer(model, optimizer, device, precision, mode, report_row, context), &first));
     }
     return first;
 }
 
-// --- every model ------------------------------------------------------------------------
-
-static sm_status verify_model(const sm_model *model, sm_device *device, sm_precision precision, variant v,
-                              sm_verify_report report_row, void *context) {
-    const bool same_plan = v.mode == SM_MODE_NAIVE || v.without & 1u << sm_rewrite_find("first_write");
-    v.n_accum = 2;
-    sm_status accumulated = verify_step(model, device, precision, &v, report_row, context);
-    if (same_plan || (accumulated != SM_OK && accumulated != SM_ERR_MISMATCH)) {
-        return accumulated;
-    }
-    v.n_accum = 1;
-    sm_status alone = verify_step(model, device, precision, &v, report_row, context);
-    return alone != SM_OK ? alone : accumulated;
-}
-
 sm_status sm_verify_step(sm_device *device, sm_precision precision, sm_mode mode, sm_recompute recompute,
                          unsigned without, sm_verify_report report_row, void *context) {
+    const bool same_plan = mode == SM_MODE_NAIVE || without & 1u << sm_rewrite_find("first_write");
     sm_status first = SM_OK;
     for (int i = 0; i < sm_model_count(); i++) {
-        const variant v = {.mode = mode, .recompute = recompute, .without = without};
-        sm_status status = verify_model(sm_model_at(i), device, precision, v, report_row, context);
-        if (status != SM_OK && status != SM_ERR_MISMATCH) {
-            return status;
+        variant v = {.mode = mode, .recompute = recompute, .without = without};
+        for (v.n_accum = 2; v.n_accum >= (same_plan ? 2 : 1); v.n_accum--) {
+            SM_TRY(go_on(verify_step(sm_model_at(i), device, precision, &v, report_row, context), &first));
         }
-        first = first == SM_OK ? status : first;
     }
     return first;
 }
@@ -476,11 +434,7 @@ sm_status sm_verify_documents(sm_device *device, sm_precision precision, sm_mode
     sm_status first = SM_OK;
     for (int i = 0; i < sm_model_count() * N_KINDS; i++) {
         const variant v = {.mode = mode, .attention = kinds[i % N_KINDS], .documents = true, .n_accum = 1};
-        sm_status status = verify_step(sm_model_at(i / N_KINDS), device, precision, &v, report_row, context);
-        if (status != SM_OK && status != SM_ERR_MISMATCH) {
-            return status;
-        }
-        first = first == SM_OK ? status : first;
+        SM_TRY(go_on(verify_step(sm_model_at(i / N_KINDS), device, precision, &v, report_row, context), &first));
     }
     return first;
 }

@@ -142,8 +142,7 @@ sm_status sm_model_folder_begin(const char *dir, sm_model_folder **folder) {
     f->fd = -1;
     SM_TRY(set_paths(dir, f));
     SM_TRY(sm_temporary_folder(f->saved, &f->temporary, &f->fd));
-    *folder = f;
-    f = NULL;
+    *folder = sm_give(&f);
     return SM_OK;
 }
 

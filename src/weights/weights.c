@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ends_with.h"
+#include "words.h"
 #include "philox.h"
 #include "src/io/input_file.h"
 #include "src/weights/model_folder.h"

@@ -41,8 +41,7 @@ sm_status sm_weights_copy_open(const sm_plan *plan, sm_weights_copy **copy) {
     SM_FAIL_IF(c->values == NULL, SM_ERR_OOM,
                "checkpoints: no memory for a copy of weights and optimizer state, %.1f MiB",
                (double)c->n_elems * sizeof *c->values / 1048576);
-    *copy = c;
-    c = NULL;
+    *copy = sm_give(&c);
     return SM_OK;
 }
 
