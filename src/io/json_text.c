@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "src/io/atomic_file.h"
 #include "src/io/input_file.h"
 
 json_t *sm_json_name(const char *name) {
@@ -66,4 +67,9 @@ sm_status sm_json_read(const char *path, int64_t max_bytes, json_t **root) {
     SM_FAIL_IF(!json_is_object(read), SM_ERR_FORMAT, "%s: not a JSON object", path);
     *root = json_incref(read);
     return SM_OK;
+}
+
+sm_status sm_json_write(const char *path, const json_t *root, size_t flags) {
+    SM_FREED char *text = json_dumps(root, flags);
+    return sm_atomic_write_all(path, text, strlen(text));
 }

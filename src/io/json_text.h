@@ -14,4 +14,7 @@ json_t *sm_json_name(const char *name);
 // path.
 sm_status sm_json_read(const char *path, int64_t max_bytes, json_t **root);
 
+// Replaces a file (atomic_file.h) by the text that json_dumps makes with those flags.
+sm_status sm_json_write(const char *path, const json_t *root, size_t flags);
+
 #endif

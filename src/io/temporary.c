@@ -20,14 +20,11 @@ static const char infix[] = ".tmp-";
 // ---- removing ----
 
 static void remove_files_of(const char *folder) {
-    DIR *dir = opendir(folder);
+    SM_OWN(DIR) *dir = opendir(folder);
     for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
             unlinkat(dirfd(dir), entry->d_name, 0);
         }
-    }
-    if (dir != NULL) {
-        closedir(dir);
     }
 }
 
@@ -66,15 +63,12 @@ static void remove_abandoned(const char *path) {
     const char *base = slash != NULL ? slash + 1 : path;
     int folder_length = (int)(base - path);
     SM_FREED char *folder = sm_text_of("%.*s.", folder_length, path);
-    DIR *dir = opendir(folder);
+    SM_OWN(DIR) *dir = opendir(folder);
     for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
         if (is_temporary_of(entry->d_name, base, strlen(base))) {
             SM_FREED char *name = sm_text_of("%.*s%s", folder_length, path, entry->d_name);
             remove_if_abandoned(name);
         }
-    }
-    if (dir != NULL) {
-        closedir(dir);
     }
 }
 

@@ -1,7 +1,6 @@
 // checkpoint.c: see checkpoint.h.
 #include "src/runs/checkpoint.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -20,18 +19,8 @@ static const char step_prefix[] = "step-";
 
 // ---- names ----
 
-static sm_status set_path(char path[PATH_MAX], const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static sm_status set_path(char path[PATH_MAX], const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    const int length = vsnprintf(path, PATH_MAX, format, arguments);
-    va_end(arguments);
-    return length >= 0 && length < PATH_MAX ? SM_OK : sm_fail(SM_ERR_IO, "%.100s...: the path is too long", path);
-}
-
 static sm_status folder_of(const char *run_dir, int64_t step, char path[PATH_MAX]) {
-    return set_path(path, "%s/checkpoints/%s%lld", run_dir, step_prefix, (long long)step);
+    return sm_make_path(path, "%s/checkpoints/%s%lld", run_dir, step_prefix, (long long)step);
 }
 
 // The step of a checkpoint from its folder's name; -1: not a checkpoint.
@@ -54,32 +43,20 @@ static int later_first(const void *left, const void *right) {
     return (a < b) - (a > b);
 }
 
-static void add_step(int64_t step, int64_t **steps, int *n) {
-    int64_t *grown = sm_realloc(*steps, ((size_t)*n + 1) * sizeof **steps);
-    grown[(*n)++] = step;
-    *steps = grown;
-}
-
 sm_status sm_checkpoint_list(const char *run_dir, int64_t **steps, int *n) {
     char path[PATH_MAX];
-    sm_status status = SM_OK;
+    int capacity = 0;
     *steps = NULL;
     *n = 0;
-    SM_TRY(set_path(path, "%s/checkpoints", run_dir));
-    DIR *dir = opendir(path);
-    if (dir == NULL) {
-        return errno == ENOENT ? SM_OK : sm_fail(SM_ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
-    }
-    for (struct dirent *entry; status == SM_OK && (entry = readdir(dir)) != NULL;) {
+    SM_TRY(sm_make_path(path, "%s/checkpoints", run_dir));
+    SM_OWN(DIR) *dir = opendir(path);
+    SM_FAIL_IF(dir == NULL && errno != ENOENT, SM_ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
+    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
         const int64_t step = step_of(entry->d_name);
         if (step >= 0) {
-            add_step(step, steps, n);
+            SM_GROW(*steps, *n, capacity);
+            (*steps)[(*n)++] = step;
         }
-    }
-    closedir(dir);
-    if (status != SM_OK) {
-        free(*steps);
-        return status;
     }
     if (*n > 0) {
         qsort(*steps, (size_t)*n, sizeof **steps, later_first);
@@ -89,17 +66,14 @@ sm_status sm_checkpoint_list(const char *run_dir, int64_t **steps, int *n) {
 
 sm_status sm_checkpoint_prepare(const char *run_dir) {
     char path[PATH_MAX];
-    SM_TRY(set_path(path, "%s/checkpoints", run_dir));
+    SM_TRY(sm_make_path(path, "%s/checkpoints", run_dir));
     SM_TRY(sm_make_folder(path));
-    DIR *dir = opendir(path);
+    SM_OWN(DIR) *dir = opendir(path);
     for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
         if (strncmp(entry->d_name, step_prefix, strlen(step_prefix)) == 0 && strstr(entry->d_name, ".tmp-") != NULL) {
-            SM_TRY(set_path(path, "%s/checkpoints/%s", run_dir, entry->d_name));
+            SM_TRY(sm_make_path(path, "%s/checkpoints/%s", run_dir, entry->d_name));
             (void)sm_temporary_remove(path); // it only takes space
         }
-    }
-    if (dir != NULL) {
-        closedir(dir);
     }
     return SM_OK;
 }
@@ -107,14 +81,14 @@ sm_status sm_checkpoint_prepare(const char *run_dir) {
 // Renames the folder first, so that no reader finds a checkpoint with a part missing.
 static void remove_folder(const char *path) {
     char aside[PATH_MAX];
-    if (set_path(aside, "%s.tmp-%ld-0", path, (long)getpid()) == SM_OK && rename(path, aside) == 0) {
+    if (sm_make_path(aside, "%s.tmp-%ld-0", path, (long)getpid()) == SM_OK && rename(path, aside) == 0) {
         (void)sm_temporary_remove(aside);
     }
 }
 
 static void remove_old(const char *run_dir, int64_t step, int64_t keep) {
     char path[PATH_MAX];
-    int64_t *steps;
+    SM_FREED int64_t *steps = NULL;
     int n;
     int64_t n_kept = 0;
     if (keep <= 0 || sm_checkpoint_list(run_dir, &steps, &n) != SM_OK) {
@@ -126,13 +100,17 @@ static void remove_old(const char *run_dir, int64_t step, int64_t keep) {
             remove_folder(path);
         }
     }
-    free(steps);
 }
 
 // ---- the manifest ----
 
-// The manifest's text without its digest. The caller frees it.
-static char *text_of(const json_t *manifest) { return json_dumps(manifest, JSON_INDENT(2) | JSON_SORT_KEYS); }
+static const size_t manifest_flags = JSON_INDENT(2) | JSON_SORT_KEYS;
+
+// Of the manifest's text without its digest.
+static void digest_manifest(const json_t *manifest, char digest[SM_FILE_DIGEST_SIZE]) {
+    SM_FREED char *text = json_dumps(manifest, manifest_flags);
+    sm_bytes_digest(text, strlen(text), digest);
+}
 
 static sm_status add_file(json_t *files, const char *dir, sm_model_file file, const char *digest) {
     char path[PATH_MAX];
@@ -144,96 +122,70 @@ static sm_status add_file(json_t *files, const char *dir, sm_model_file file, co
     return SM_OK;
 }
 
-static void add_own_digest(json_t *manifest) {
-    char digest[SM_FILE_DIGEST_SIZE];
-    char *text = text_of(manifest);
-    sm_bytes_digest(text, strlen(text), digest);
-    free(text);
-    json_object_set_new(manifest, "digest", json_string(digest));
-}
-
 static sm_status write_manifest(const char *dir, const sm_checkpoint *c,
                                 char digests[SM_MODEL_FILE_COUNT][SM_FILE_DIGEST_SIZE]) {
-    sm_status status = SM_OK;
     char path[PATH_MAX];
-    char *text = NULL;
-    json_t *files = json_object();
-    json_t *manifest = json_pack("{s: i, s: s, s: I, s: I, s: I, s: I, s: b, s: O?}", "schema_version", SCHEMA_VERSION,
-                                 "run_id", c->run_id, "step", (json_int_t)c->step, "sequences",
-                                 (json_int_t)c->n_sequences, "micro_steps", (json_int_t)c->n_micro_steps, "log_bytes",
-                                 (json_int_t)c->log_bytes, "pending", c->is_pending, "files", files);
-    SM_TRY_GOTO(set_path(path, "%s/%s", dir, manifest_name));
+    char digest[SM_FILE_DIGEST_SIZE];
+    json_auto_t *files = json_object();
+    json_auto_t *manifest = json_pack("{s: i, s: s, s: I, s: I, s: I, s: I, s: b, s: O?}", "schema_version",
+                                      SCHEMA_VERSION, "run_id", c->run_id, "step", (json_int_t)c->step, "sequences",
+                                      (json_int_t)c->n_sequences, "micro_steps", (json_int_t)c->n_micro_steps,
+                                      "log_bytes", (json_int_t)c->log_bytes, "pending", c->is_pending, "files", files);
     for (int i = 0; i < SM_MODEL_FILE_COUNT; i++) {
-        if (digests[i][0] != '\0') {
-            SM_TRY_GOTO(add_file(files, dir, (sm_model_file)i, digests[i]));
-        }
+        SM_TRY(digests[i][0] != '\0' ? add_file(files, dir, (sm_model_file)i, digests[i]) : SM_OK);
     }
-    add_own_digest(manifest);
-    text = text_of(manifest);
-    SM_TRY_GOTO(sm_atomic_write_all(path, text, strlen(text)));
-
-cleanup:
-    free(text);
-    json_decref(manifest);
-    json_decref(files);
-    return status;
+    digest_manifest(manifest, digest);
+    json_object_set_new(manifest, "digest", json_string(digest));
+    SM_TRY(sm_make_path(path, "%s/%s", dir, manifest_name));
+    return sm_json_write(path, manifest, manifest_flags);
 }
 
 // ---- writing ----
 
 // Renames the new folder; replaces a damaged checkpoint of the same step.
 static sm_status rename_folder(const char *from, const char *to) {
-    if (rename(from, to) == 0) {
-        return SM_OK;
-    }
-    if (errno == ENOTEMPTY || errno == EEXIST) {
+    int failed = rename(from, to);
+    if (failed != 0 && (errno == ENOTEMPTY || errno == EEXIST)) {
         remove_folder(to);
-        if (rename(from, to) == 0) {
-            return SM_OK;
-        }
+        failed = rename(from, to);
     }
-    return sm_fail(SM_ERR_IO, "%s: cannot be given its name: %s", to, strerror(errno));
+    SM_FAIL_IF(failed != 0, SM_ERR_IO, "%s: cannot be given its name: %s", to, strerror(errno));
+    return SM_OK;
+}
+
+static void remove_temporary(char **temporary) {
+    if (*temporary != NULL) {
+        sm_temporary_remove(*temporary);
+        free(*temporary);
+    }
 }
 
 sm_status sm_checkpoint_write(const char *run_dir, const sm_checkpoint *checkpoint, const sm_model_config *config,
                               const sm_weights_copy *copy, int64_t keep) {
     char path[PATH_MAX];
     char digests[SM_MODEL_FILE_COUNT][SM_FILE_DIGEST_SIZE];
-    char *temporary = NULL;
-    int lock = -1;
-    sm_status status = SM_OK;
+    SM_CLOSED int lock = -1; // after the removal
+    SM_AT_END(remove_temporary) char *temporary = NULL;
     SM_TRY(folder_of(run_dir, checkpoint->step, path));
     SM_TRY(sm_temporary_folder(path, &temporary, &lock));
-    SM_TRY_GOTO(sm_weights_write(temporary, config, copy, checkpoint->step, digests));
-    SM_TRY_GOTO(write_manifest(temporary, checkpoint, digests));
-    SM_TRY_GOTO(rename_folder(temporary, path));
-    free(temporary);
-    temporary = NULL;
-    SM_TRY_GOTO(sm_sync_folder_of(path));
+    SM_TRY(sm_weights_write(temporary, config, copy, checkpoint->step, digests));
+    SM_TRY(write_manifest(temporary, checkpoint, digests));
+    SM_TRY(rename_folder(temporary, path));
+    free(sm_give(&temporary));
+    SM_TRY(sm_sync_folder_of(path));
     remove_old(run_dir, checkpoint->step, keep);
-
-cleanup:
-    if (temporary != NULL) {
-        sm_temporary_remove(temporary);
-        free(temporary);
-    }
-    close(lock);
-    return status;
+    return SM_OK;
 }
 
 // ---- loading ----
 
-static sm_status damaged(const char *path, const char *what) { return sm_fail(SM_ERR_FORMAT, "%s: %s", path, what); }
-
 static sm_status check_own_digest(json_t *manifest, const char *path, char digest[SM_FILE_DIGEST_SIZE]) {
-    char told[SM_FILE_DIGEST_SIZE];
-    const char *text_told = json_string_value(json_object_get(manifest, "digest"));
-    snprintf(told, sizeof told, "%s", text_told != NULL ? text_told : "");
+    json_auto_t *told = json_incref(json_object_get(manifest, "digest"));
     json_object_del(manifest, "digest");
-    char *text = text_of(manifest);
-    sm_bytes_digest(text, strlen(text), digest);
-    free(text);
-    return strcmp(told, digest) == 0 ? SM_OK : damaged(path, "is damaged: its digest is that of another text");
+    digest_manifest(manifest, digest);
+    SM_FAIL_IF(told == NULL || !json_is_string(told) || strcmp(json_string_value(told), digest) != 0, SM_ERR_FORMAT,
+               "%s: is damaged: its digest is that of another text", path);
+    return SM_OK;
 }
 
 static sm_status read_manifest(const char *path, json_t **manifest, sm_checkpoint *c) {
@@ -247,12 +199,11 @@ static sm_status read_manifest(const char *path, json_t **manifest, sm_checkpoin
     json_int_t log_bytes = 0;
     SM_TRY(sm_json_read(path, MOST_MANIFEST_BYTES, manifest));
     SM_TRY(check_own_digest(*manifest, path, digest));
-    if (json_unpack(*manifest, "{s: i, s: s, s: I, s: I, s: I, s: I, s: b}", "schema_version", &version, "run_id",
-                    &run_id, "step", &step, "sequences", &n_sequences, "micro_steps", &n_micro_steps, "log_bytes",
-                    &log_bytes, "pending", &is_pending) != 0 ||
-        version != SCHEMA_VERSION) {
-        return damaged(path, "is not a checkpoint of this version of stepmark");
-    }
+    const int failed = json_unpack(*manifest, "{s: i, s: s, s: I, s: I, s: I, s: I, s: b}", "schema_version", &version,
+                                   "run_id", &run_id, "step", &step, "sequences", &n_sequences, "micro_steps",
+                                   &n_micro_steps, "log_bytes", &log_bytes, "pending", &is_pending);
+    SM_FAIL_IF(failed != 0 || version != SCHEMA_VERSION, SM_ERR_FORMAT,
+               "%s: is not a checkpoint of this version of stepmark", path);
     *c = (sm_checkpoint){.step = step,
                          .n_sequences = n_sequences,
                          .n_micro_steps = n_micro_steps,
@@ -269,15 +220,14 @@ static sm_status check_file(const char *dir, const char *name, const json_t *tol
     int64_t size_bytes;
     const json_int_t told_bytes = json_integer_value(json_object_get(told, "bytes"));
     const char *told_digest = json_string_value(json_object_get(told, "digest"));
-    SM_TRY(set_path(path, "%s/%s", dir, name));
+    SM_TRY(sm_make_path(path, "%s/%s", dir, name));
     SM_TRY(sm_file_digest(path, digest, &size_bytes));
     SM_FAIL_IF(size_bytes != told_bytes, SM_ERR_FORMAT, "%s: has %lld bytes; the checkpoint was written with %lld",
                path, (long long)size_bytes, (long long)told_bytes);
-    return told_digest != NULL && strcmp(told_digest, digest) == 0
-               ? SM_OK
-               : damaged(
-                     path,
-                     "is damaged, or belongs to another checkpoint: its digest differs from that in checkpoint.json");
+    SM_FAIL_IF(told_digest == NULL || strcmp(told_digest, digest) != 0, SM_ERR_FORMAT,
+               "%s: is damaged, or belongs to another checkpoint: its digest differs from that in checkpoint.json",
+               path);
+    return SM_OK;
 }
 
 static sm_status check_files(const char *dir, const json_t *manifest, bool has_optimizer) {
@@ -287,39 +237,29 @@ static sm_status check_files(const char *dir, const json_t *manifest, bool has_o
     for (int i = 0; i < SM_MODEL_FILE_COUNT; i++) {
         char path[PATH_MAX];
         SM_TRY(sm_model_file_path(dir, (sm_model_file)i, path));
-        if (json_object_get(files, strrchr(path, '/') + 1) == NULL && (i != SM_FILE_OPTIMIZER || has_optimizer)) {
-            return damaged(path, "is not part of the checkpoint");
-        }
+        SM_FAIL_IF(json_object_get(files, strrchr(path, '/') + 1) == NULL && (i != SM_FILE_OPTIMIZER || has_optimizer),
+                   SM_ERR_FORMAT, "%s: is not part of the checkpoint", path);
     }
     json_object_foreach(files, name, told) { SM_TRY(check_file(dir, name, told)); }
     return SM_OK;
 }
 
-static sm_status check_identity(const char *dir, const sm_checkpoint *c, int64_t step, const char *run_id) {
-    SM_FAIL_IF(strcmp(c->run_id, run_id) != 0, SM_ERR_FORMAT, "%s: is a checkpoint of another run, %s", dir, c->run_id);
-    return c->step == step ? SM_OK
-                           : sm_fail(SM_ERR_FORMAT, "%s: holds the state after step %lld", dir, (long long)c->step);
-}
-
 sm_status sm_checkpoint_load(const char *run_dir, int64_t step, const char *run_id, const sm_model_config *config,
                              sm_session *session, sm_checkpoint *checkpoint) {
-    sm_status status;
     char dir[PATH_MAX];
     char path[PATH_MAX];
-    json_t *manifest = NULL;
+    json_auto_t *manifest = NULL;
     int64_t loaded_step = 0;
     SM_TRY(folder_of(run_dir, step, dir));
-    SM_TRY(set_path(path, "%s/%s", dir, manifest_name));
-    SM_TRY_GOTO(read_manifest(path, &manifest, checkpoint));
-    SM_TRY_GOTO(check_identity(dir, checkpoint, step, run_id));
-    SM_TRY_GOTO(check_files(dir, manifest, session->plan->optimizer != NULL));
-    SM_TRY_GOTO(sm_weights_load(dir, config, session, &loaded_step));
-    if (loaded_step != step) {
-        status =
-            sm_fail(SM_ERR_FORMAT, "%s: its optimizer's state is that after step %lld", dir, (long long)loaded_step);
-    }
-
-cleanup:
-    json_decref(manifest);
-    return status;
+    SM_TRY(sm_make_path(path, "%s/%s", dir, manifest_name));
+    SM_TRY(read_manifest(path, &manifest, checkpoint));
+    SM_FAIL_IF(strcmp(checkpoint->run_id, run_id) != 0, SM_ERR_FORMAT, "%s: is a checkpoint of another run, %s", dir,
+               checkpoint->run_id);
+    SM_FAIL_IF(checkpoint->step != step, SM_ERR_FORMAT, "%s: holds the state after step %lld", dir,
+               (long long)checkpoint->step);
+    SM_TRY(check_files(dir, manifest, session->plan->optimizer != NULL));
+    SM_TRY(sm_weights_load(dir, config, session, &loaded_step));
+    SM_FAIL_IF(loaded_step != step, SM_ERR_FORMAT, "%s: its optimizer's state is that after step %lld", dir,
+               (long long)loaded_step);
+    return SM_OK;
 }

@@ -29,14 +29,9 @@ struct sm_run_folder {
 
 // ---- names and times ----
 
-static sm_status path_in(const char *dir, const char *name, char path[PATH_MAX]) {
-    const int length = snprintf(path, PATH_MAX, "%s/%s", dir, name);
-    return length < PATH_MAX ? SM_OK : sm_fail(SM_ERR_IO, "%.100s...: the path is too long", dir);
-}
-
 static bool has(const char *dir, const char *name) {
     char path[PATH_MAX];
-    return path_in(dir, name, path) == SM_OK && access(path, F_OK) == 0;
+    return sm_make_path(path, "%s/%s", dir, name) == SM_OK && access(path, F_OK) == 0;
 }
 
 static void format_time(const char *format, char *text, size_t size_bytes) {
@@ -44,17 +39,6 @@ static void format_time(const char *format, char *text, size_t size_bytes) {
     struct tm parts;
     gmtime_r(&now, &parts);
     strftime(text, size_bytes, format, &parts);
-}
-
-// The time, and a random number, since several runs may begin in the same second.
-static void draw_id(char *text, size_t size_bytes) {
-    char now[32];
-    uint32_t drawn = (uint32_t)getpid();
-    if (!os_draw(&drawn, sizeof drawn)) {
-        drawn ^= (uint32_t)clock();
-    }
-    format_time("%Y%m%dT%H%M%SZ", now, sizeof now);
-    snprintf(text, size_bytes, "%s-%08x", now, drawn);
 }
 
 // ---- opening ----
@@ -77,7 +61,7 @@ static sm_status take_lock(sm_run_folder *folder) {
 
 static sm_status read_run(sm_run_folder *folder) {
     char path[PATH_MAX];
-    SM_TRY(path_in(folder->dir, "run.json", path));
+    SM_TRY(sm_make_path(path, "%s/run.json", folder->dir));
     const sm_status status = sm_json_read(path, SM_RUN_MOST_BYTES, &folder->run);
     if (status != SM_OK && status != SM_ERR_FORMAT) {
         return status;
@@ -86,26 +70,30 @@ static sm_status read_run(sm_run_folder *folder) {
                           json_is_object(json_object_get(folder->run, "configuration")) &&
                           json_array_size(json_object_get(folder->run, "starts")) > 0 &&
                           json_integer_value(json_object_get(folder->run, "schema_version")) == SCHEMA_VERSION;
-    return is_whole ? SM_OK
-                    : sm_fail(SM_ERR_FORMAT, "%s: is damaged, or of another version of stepmark; choose another --run",
-                              path);
+    SM_FAIL_IF(!is_whole, SM_ERR_FORMAT, "%s: is damaged, or of another version of stepmark; choose another --run",
+               path);
+    return SM_OK;
 }
 
-static void make_run(sm_run_folder *folder) {
-    char id[48];
-    draw_id(id, sizeof id);
-    folder->run = json_pack("{s: i, s: s, s: {}, s: s, s: []}", "schema_version", SCHEMA_VERSION, "run_id", id,
-                            "configuration", "command_line", "", "starts");
-}
-
-// Refuses a folder with files of a run but without run.json.
-static sm_status check_is_free(const char *dir) {
+// Begins a run in a folder without files of one. Its id is the time, and a random number, since several runs may begin
+// in the same second.
+static sm_status make_run(sm_run_folder *folder) {
     static const char *const ours[] = {"log.jsonl", "checkpoints", "model", "training_metrics.json",
                                        "RUN_COMPLETE.txt"};
     for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
-        SM_FAIL_IF(has(dir, ours[i]), SM_ERR_USAGE, "--run: %s: has %s and no run.json; choose another folder", dir,
-                   ours[i]);
+        SM_FAIL_IF(has(folder->dir, ours[i]), SM_ERR_USAGE, "--run: %s: has %s and no run.json; choose another folder",
+                   folder->dir, ours[i]);
     }
+    char id[48];
+    char now[32];
+    uint32_t drawn = (uint32_t)getpid();
+    if (!os_draw(&drawn, sizeof drawn)) {
+        drawn ^= (uint32_t)clock();
+    }
+    format_time("%Y%m%dT%H%M%SZ", now, sizeof now);
+    snprintf(id, sizeof id, "%s-%08x", now, drawn);
+    folder->run = json_pack("{s: i, s: s, s: {}, s: s, s: []}", "schema_version", SCHEMA_VERSION, "run_id", id,
+                            "configuration", "command_line", "", "starts");
     return SM_OK;
 }
 
@@ -113,14 +101,12 @@ static sm_status look(sm_run_folder *folder, sm_resume resume) {
     const char *dir = folder->dir;
     folder->is_new = !has(dir, "run.json");
     if (folder->is_new) {
-        SM_TRY(check_is_free(dir));
-        make_run(folder);
-        return SM_OK;
+        return make_run(folder);
     }
     if (has(dir, "RUN_COMPLETE.txt")) {
         char model[PATH_MAX];
         char word[SM_SHELL_PATH_SIZE];
-        SM_TRY(path_in(dir, "model", model));
+        SM_TRY(sm_make_path(model, "%s/model", dir));
         return sm_fail(SM_ERR_USAGE,
                        "--run: %s: holds a run that is complete; choose another folder, or train on from its weights: "
                        "--weights %s",
@@ -140,28 +126,21 @@ sm_status sm_run_folder_check(const char *dir, sm_resume resume) {
 }
 
 sm_status sm_run_folder_open(const char *dir, sm_resume resume, sm_run_folder **folder, bool *is_new) {
-    sm_status status = SM_OK;
     *folder = NULL;
-    sm_run_folder *f = sm_calloc(1, sizeof *f);
+    SM_OWN(sm_run_folder) *f = sm_calloc(1, sizeof *f);
     f->dir = dir;
     f->lock = -1;
-    SM_TRY_GOTO(sm_make_folder(dir));
-    SM_TRY_GOTO(take_lock(f));
-    SM_TRY_GOTO(look(f, resume));
+    SM_TRY(sm_make_folder(dir));
+    SM_TRY(take_lock(f));
+    SM_TRY(look(f, resume));
     *is_new = f->is_new;
-    *folder = f;
+    *folder = sm_give(&f);
     return SM_OK;
-
-cleanup:
-    sm_run_folder_close(f);
-    return status;
 }
 
 void sm_run_folder_close(sm_run_folder *folder) {
     if (folder != NULL) {
-        if (folder->lock >= 0) {
-            close(folder->lock);
-        }
+        sm_close_at(&folder->lock);
         json_decref(folder->run);
         free(folder);
     }
@@ -192,9 +171,8 @@ static bool is_among(const char *name, const char *const *names, size_t n) {
 }
 
 static void format_value(const json_t *value, char text[VALUE_BYTES]) {
-    char *written = value != NULL ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    SM_FREED char *written = value != NULL ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
     snprintf(text, VALUE_BYTES, "%s", written != NULL ? written : "not set");
-    free(written);
 }
 
 typedef struct {
@@ -248,36 +226,25 @@ static sm_status compare(const comparison *c, const char *prefix, const json_t *
     return SM_OK;
 }
 
-// As it is read back from a file: numbers are compared as they are written.
-static json_t *as_written(const json_t *value) {
-    char *text = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(REAL_DIGITS));
-    json_t *again = json_loads(text, 0, NULL);
-    free(text);
-    return again;
-}
-
 sm_status sm_run_folder_configure(sm_run_folder *folder, const json_t *configuration, char *note, size_t note_bytes) {
     note[0] = '\0';
-    json_t *now = as_written(configuration);
+    // As it is read back from a file: numbers are compared as they are written.
+    SM_FREED char *text = json_dumps(configuration, JSON_COMPACT | JSON_REAL_PRECISION(REAL_DIGITS));
+    json_auto_t *now = json_loads(text, 0, NULL);
     if (folder->is_new) {
-        json_object_set_new(folder->run, "configuration", now);
+        json_object_set(folder->run, "configuration", now);
         return SM_OK;
     }
     const comparison c = {.folder = folder, .note = note, .note_bytes = note_bytes};
-    sm_status status = compare(&c, "", json_object_get(folder->run, "configuration"), now);
-    json_decref(now);
-    return status;
+    return compare(&c, "", json_object_get(folder->run, "configuration"), now);
 }
 
 // ---- run.json ----
 
 static sm_status write_run(const sm_run_folder *folder) {
     char path[PATH_MAX];
-    SM_TRY(path_in(folder->dir, "run.json", path));
-    char *text = json_dumps(folder->run, JSON_INDENT(2) | JSON_REAL_PRECISION(REAL_DIGITS));
-    sm_status status = sm_atomic_write_all(path, text, strlen(text));
-    free(text);
-    return status;
+    SM_TRY(sm_make_path(path, "%s/run.json", folder->dir));
+    return sm_json_write(path, folder->run, JSON_INDENT(2) | JSON_REAL_PRECISION(REAL_DIGITS));
 }
 
 sm_status sm_run_folder_begin(sm_run_folder *folder, const char *command_line, int64_t from_step, double startup_ms,

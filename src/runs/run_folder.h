@@ -41,6 +41,7 @@ sm_status sm_run_folder_check(const char *dir, sm_resume resume);
 // with advice if it holds a complete run, an incomplete one without SM_RESUME_AUTO, or one of another process.
 sm_status sm_run_folder_open(const char *dir, sm_resume resume, sm_run_folder **folder, bool *is_new);
 void sm_run_folder_close(sm_run_folder *folder); // NULL is fine
+SM_OWNABLE(sm_run_folder, sm_run_folder_close)
 
 const char *sm_run_folder_id(const sm_run_folder *folder);     // a new id for a new folder
 int64_t sm_run_folder_first_step(const sm_run_folder *folder); // steps done before the run began; only for a folder

@@ -167,6 +167,24 @@ sm_status sm_session_find(sm_session *session, int tensor, const float **values)
     return SM_OK;
 }
 
+sm_status sm_session_copy_params(sm_session *from, sm_session *to) {
+    enum { PART_ELEMS = 1 << 20 };
+    const sm_plan *plan = to->plan;
+    SM_FREED float *part = sm_malloc(PART_ELEMS * sizeof *part);
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const sm_tensor *t = &plan->tensors[i];
+        const int source = sm_plan_is_param(plan, i) ? sm_plan_find_tensor(from->plan, t->name) : SM_NO_TENSOR;
+        const int written = t->memory == NULL ? i : t->working_copy;
+        const int64_t n_elems = source != SM_NO_TENSOR && written != SM_NO_TENSOR ? t->real_elems : 0;
+        for (int64_t first = 0; first < n_elems; first += PART_ELEMS) {
+            const int64_t n = n_elems - first < PART_ELEMS ? n_elems - first : PART_ELEMS;
+            SM_TRY(sm_session_read_part(from, source, first, n, part));
+            SM_TRY(sm_session_write_part(to, written, first, n, part));
+        }
+    }
+    return SM_OK;
+}
+
 sm_status sm_session_set_documents(sm_session *session, const int32_t *starts) {
     const sm_plan *plan = session->plan;
     SM_FAIL_IF(plan->starts == SM_NO_TENSOR, SM_ERR_INTERNAL, "a plan without documents was given where they begin");

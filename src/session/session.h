@@ -22,6 +22,10 @@ typedef struct {
     size_t staging_bytes;
 } sm_session;
 
+// Copies the model's parameters, a part at a time; of those that `to` reads in place (sm_tensor.memory) the working
+// copies.
+sm_status sm_session_copy_params(sm_session *from, sm_session *to);
+
 // Whether the device supports the plan's mode and every op. SM_ERR_UNSUPPORTED names the unsupported part.
 sm_status sm_session_supports(const sm_device *device, const sm_plan *plan);
 

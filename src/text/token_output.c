@@ -78,21 +78,17 @@ static bool is_of(const json_t *record, const json_t *work) {
 static sm_status write_record(const sm_token_output *out, const char *name, json_t *record) {
     char path[PATH_MAX];
     json_auto_t *owned = record;
-    SM_FREED char *text = json_dumps(owned, JSON_INDENT(2));
     SM_TRY(sm_make_path(path, "%s/%s", out->partial, name));
-    return sm_atomic_write_all(path, text, strlen(text));
+    return sm_json_write(path, owned, JSON_INDENT(2));
 }
 
 // --- what is there -------------------------------------------------------------------------
 
 static bool is_empty_folder(const char *path) {
-    DIR *dir = opendir(path);
+    SM_OWN(DIR) *dir = opendir(path);
     int n = 0;
     for (const struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
         n += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
-    }
-    if (dir != NULL) {
-        closedir(dir);
     }
     return dir != NULL && n == 0;
 }

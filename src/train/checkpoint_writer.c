@@ -43,20 +43,17 @@ static writer_state wait_while(sm_checkpoint_writer *w, writer_state state) {
     return now;
 }
 
-static void write_one(sm_checkpoint_writer *w) {
-    const int64_t start_ns = sm_now_ns();
-    sm_status status = sm_train_log_sync(w->log);
-    if (status == SM_OK) {
-        status = sm_checkpoint_write(w->run_dir, &w->checkpoint, w->config, w->copy, w->keep);
-    }
-    w->end = (sm_checkpoint_end){.step = w->checkpoint.step, .status = status, .elapsed_ns = sm_now_ns() - start_ns};
-    snprintf(w->end.message, sizeof w->end.message, "%s", status != SM_OK ? sm_error_message() : "");
-}
-
 static void *work(void *ctx) {
     sm_checkpoint_writer *w = ctx;
     while (wait_while(w, IDLE) == BUSY) {
-        write_one(w);
+        const int64_t start_ns = sm_now_ns();
+        sm_status status = sm_train_log_sync(w->log);
+        if (status == SM_OK) {
+            status = sm_checkpoint_write(w->run_dir, &w->checkpoint, w->config, w->copy, w->keep);
+        }
+        w->end =
+            (sm_checkpoint_end){.step = w->checkpoint.step, .status = status, .elapsed_ns = sm_now_ns() - start_ns};
+        snprintf(w->end.message, sizeof w->end.message, "%s", status != SM_OK ? sm_error_message() : "");
         set_state(w, ENDED);
     }
     return NULL;
@@ -65,24 +62,19 @@ static void *work(void *ctx) {
 sm_status sm_checkpoint_writer_open(const char *run_dir, const sm_model_config *config, const sm_plan *plan,
                                     sm_train_log *log, int64_t keep, const sm_background *background,
                                     sm_checkpoint_writer **writer) {
-    sm_status status = SM_OK;
     *writer = NULL;
-    sm_checkpoint_writer *w = sm_calloc(1, sizeof *w);
+    SM_OWN(sm_checkpoint_writer) *w = sm_calloc(1, sizeof *w);
     w->run_dir = run_dir;
     w->config = config;
     w->log = log;
     w->keep = keep;
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->changed, NULL);
-    SM_TRY_GOTO(sm_weights_copy_open(plan, &w->copy));
-    SM_TRY_GOTO(sm_background_start(background, work, w, &w->thread));
+    SM_TRY(sm_weights_copy_open(plan, &w->copy));
+    SM_TRY(sm_background_start(background, work, w, &w->thread));
     w->has_thread = true;
-    *writer = w;
+    *writer = sm_give(&w);
     return SM_OK;
-
-cleanup:
-    sm_checkpoint_writer_close(w);
-    return status;
 }
 
 void sm_checkpoint_writer_wait(sm_checkpoint_writer *writer) { (void)wait_while(writer, BUSY); }

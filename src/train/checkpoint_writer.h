@@ -36,5 +36,6 @@ void sm_checkpoint_writer_start(sm_checkpoint_writer *writer, const sm_checkpoin
 bool sm_checkpoint_writer_ended(sm_checkpoint_writer *writer, sm_checkpoint_end *end);
 
 void sm_checkpoint_writer_close(sm_checkpoint_writer *writer); // waits; NULL is fine
+SM_OWNABLE(sm_checkpoint_writer, sm_checkpoint_writer_close)
 
 #endif

@@ -17,43 +17,27 @@ struct sm_generator {
 
 // --- the forward pass ----------------------------------------------------------------------
 
-static sm_status make_plan(const sm_device *device, const sm_generator_settings *s, sm_plan **plan) {
+sm_status sm_generator_open(sm_device *device, const sm_generator_settings *s, sm_generator **generator) {
     const sm_plan_options options = {.B = 1,
                                      .T = s->window,
                                      .dtype = s->precision.dtype,
                                      .products = s->precision.products,
                                      .max_tensor_bytes = device->info.max_alloc_bytes};
     const int loss_head = sm_rewrite_find("loss_head"); // it keeps only a few rows of logits
-    SM_TRY(sm_model_build(s->config, &options, plan));
-    sm_status status = sm_plan_rewrite(*plan, s->mode, loss_head >= 0 ? 1u << loss_head : 0);
-    if (status != SM_OK) {
-        sm_plan_free(*plan);
-    }
-    return status;
-}
-
-sm_status sm_generator_open(sm_device *device, const sm_generator_settings *s, sm_generator **generator) {
-    sm_status status = SM_OK;
-    sm_plan *plan;
-    sm_generator *g = sm_calloc(1, sizeof *g);
+    SM_OWN(sm_plan) *plan = NULL;
+    SM_OWN(sm_generator) *g = sm_calloc(1, sizeof *g);
     *generator = NULL;
     g->window = s->window;
     g->vocab = s->config->vocab;
     g->batch = sm_calloc(2 * (size_t)s->window, sizeof(*g->batch));
     g->row = sm_malloc((size_t)g->vocab * sizeof(*g->row));
-    SM_TRY_GOTO(make_plan(device, s, &plan));
-    SM_TRY_GOTO(sm_session_open(device, plan, &g->session)); // takes ownership of the plan
+    SM_TRY(sm_model_build(s->config, &options, &plan));
+    SM_TRY(sm_plan_rewrite(plan, s->mode, loss_head >= 0 ? 1u << loss_head : 0));
+    SM_TRY(sm_session_open(device, sm_give(&plan), &g->session));
     g->logits = sm_plan_find_tensor(g->session->plan, "logits");
-    if (g->logits == SM_NO_TENSOR) {
-        status = sm_fail(SM_ERR_INTERNAL, "the plan has no logits");
-        goto cleanup;
-    }
-    *generator = g;
+    SM_FAIL_IF(g->logits == SM_NO_TENSOR, SM_ERR_INTERNAL, "the plan has no logits");
+    *generator = sm_give(&g);
     return SM_OK;
-
-cleanup:
-    sm_generator_close(g);
-    return status;
 }
 
 void sm_generator_close(sm_generator *g) {

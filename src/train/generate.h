@@ -20,6 +20,7 @@ typedef struct sm_generator sm_generator;
 // Prepares the forward pass on a device; the caller then loads weights into its session.
 sm_status sm_generator_open(sm_device *device, const sm_generator_settings *settings, sm_generator **generator);
 void sm_generator_close(sm_generator *generator); // NULL is fine
+SM_OWNABLE(sm_generator, sm_generator_close)
 sm_session *sm_generator_session(sm_generator *generator);
 
 // How to choose a token.

@@ -126,15 +126,12 @@ static void make_load(const sm_loader *l, int64_t step, int thread, room *r) {
 
 // ---- threads ------------------------------------------------------------------------------
 
-// One slot is in use; the others are the queue.
-static bool may_make(const sm_loader *l) { return l->made_step < l->next_step + l->n_rooms - 1; }
-
 static void *make_loads(void *ctx) {
     const maker *m = ctx;
     sm_loader *l = m->loader;
     pthread_mutex_lock(&l->lock);
     for (;;) {
-        while (!l->is_ended && !may_make(l)) {
+        while (!l->is_ended && l->made_step >= l->next_step + l->n_rooms - 1) { // one is in use, the others the queue
             pthread_cond_wait(&l->changed, &l->lock);
         }
         if (l->is_ended) {
@@ -164,21 +161,7 @@ static sm_status start_threads(sm_loader *l) {
     return SM_OK;
 }
 
-static void end_threads(sm_loader *l) {
-    pthread_mutex_lock(&l->lock);
-    l->is_ended = true;
-    pthread_cond_broadcast(&l->changed);
-    pthread_mutex_unlock(&l->lock);
-    for (int i = 0; i < l->n_makers; i++) {
-        pthread_join(l->makers[i].thread, NULL);
-    }
-}
-
 // ---- beginning and end --------------------------------------------------------------------
-
-static bool has_starts(const sm_load_share *s) {
-    return s->collation != NULL && s->collation->padding != SM_PADDING_NONE;
-}
 
 static bool allocate_room(const sm_loader *l, room *r) {
     const sm_load_share *s = &l->share;
@@ -202,7 +185,7 @@ static bool allocate_room(const sm_loader *l, room *r) {
     }
     r->load = (sm_load){.inputs = r->inputs,
                         .targets = r->targets,
-                        .starts = has_starts(s) ? r->starts : NULL,
+                        .starts = s->collation != NULL && s->collation->padding != SM_PADDING_NONE ? r->starts : NULL,
                         .n_micro = l->n_micro,
                         .n_real = r->n_real};
     return true;
@@ -210,51 +193,46 @@ static bool allocate_room(const sm_loader *l, room *r) {
 
 static sm_status allocate(sm_loader *l) {
     l->rooms = sm_calloc((size_t)l->n_rooms, sizeof *l->rooms);
-    bool fits = l->rooms != NULL;
-    for (int64_t i = 0; i < l->n_rooms && fits; i++) {
-        fits = allocate_room(l, &l->rooms[i]);
+    for (int64_t i = 0; i < l->n_rooms; i++) {
+        SM_FAIL_IF(!allocate_room(l, &l->rooms[i]), SM_ERR_OOM,
+                   "loader: no memory for %lld times a step's %lld micro-batches of %lld x %lld tokens",
+                   (long long)l->n_rooms, (long long)l->n_micro, (long long)l->share.B, (long long)l->share.T);
     }
-    return fits ? SM_OK
-                : sm_fail(SM_ERR_OOM,
-                          "loader: no memory for %lld times a step's %lld micro-batches of %lld x %lld tokens",
-                          (long long)l->n_rooms, (long long)l->n_micro, (long long)l->share.B, (long long)l->share.T);
-}
-
-static void set_sizes(sm_loader *l) {
-    sm_loader_settings *s = &l->settings;
-    s->n_threads = s->n_threads > 1 ? s->n_threads : 1;
-    s->queue_depth = s->queue_depth > 0 ? s->queue_depth : DEPTH_PER_THREAD * s->n_threads;
-    l->n_micro = l->share.collation != NULL ? l->share.n : l->share.n / l->share.B;
-    l->n_rooms = s->kind == SM_LOADER_THREADS ? s->queue_depth + 1 : 1;
+    return SM_OK;
 }
 
 sm_status sm_loader_open(const sm_loader_settings *settings, const sm_load_share *share, int64_t step,
                          sm_loader **loader) {
-    sm_status status = SM_OK;
     *loader = NULL;
-    sm_loader *l = sm_calloc(1, sizeof *l);
-    l->settings = *settings;
+    SM_OWN(sm_loader) *l = sm_calloc(1, sizeof *l);
+    sm_loader_settings *s = &l->settings;
+    *s = *settings;
+    s->n_threads = s->n_threads > 1 ? s->n_threads : 1;
+    s->queue_depth = s->queue_depth > 0 ? s->queue_depth : DEPTH_PER_THREAD * s->n_threads;
     l->share = *share;
+    l->n_micro = share->collation != NULL ? share->n : share->n / share->B;
+    l->n_rooms = s->kind == SM_LOADER_THREADS ? s->queue_depth + 1 : 1;
     l->next_step = step;
     l->made_step = step;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, NULL);
-    set_sizes(l);
-    SM_TRY_GOTO(allocate(l));
-    SM_TRY_GOTO(settings->kind == SM_LOADER_THREADS ? start_threads(l) : SM_OK);
-    *loader = l;
+    SM_TRY(allocate(l));
+    SM_TRY(s->kind == SM_LOADER_THREADS ? start_threads(l) : SM_OK);
+    *loader = sm_give(&l);
     return SM_OK;
-
-cleanup:
-    sm_loader_close(l);
-    return status;
 }
 
 void sm_loader_close(sm_loader *l) {
     if (l == NULL) {
         return;
     }
-    end_threads(l);
+    pthread_mutex_lock(&l->lock);
+    l->is_ended = true;
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+    for (int i = 0; i < l->n_makers; i++) {
+        pthread_join(l->makers[i].thread, NULL);
+    }
     pthread_cond_destroy(&l->changed);
     pthread_mutex_destroy(&l->lock);
     for (int64_t i = 0; i < l->n_rooms && l->rooms != NULL; i++) {
@@ -268,17 +246,12 @@ void sm_loader_close(sm_loader *l) {
 
 // ---- handing out --------------------------------------------------------------------------
 
-static int64_t count_ready(const sm_loader *l) {
-    int64_t n = 0;
-    for (int64_t i = 0; i < l->n_rooms; i++) {
-        n += l->rooms[i].step >= l->next_step;
-    }
-    return n;
-}
-
 static void wait_for(sm_loader *l, int64_t step, room *r) {
     pthread_mutex_lock(&l->lock);
-    r->load.n_ready = count_ready(l);
+    r->load.n_ready = 0;
+    for (int64_t i = 0; i < l->n_rooms; i++) {
+        r->load.n_ready += l->rooms[i].step >= l->next_step;
+    }
     while (r->step != step) {
         pthread_cond_wait(&l->changed, &l->lock);
     }

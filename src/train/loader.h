@@ -82,6 +82,7 @@ typedef struct sm_loader sm_loader;
 sm_status sm_loader_open(const sm_loader_settings *settings, const sm_load_share *share, int64_t step,
                          sm_loader **loader);
 void sm_loader_close(sm_loader *loader); // NULL is fine
+SM_OWNABLE(sm_loader, sm_loader_close)
 
 // The load of the next step. Its arrays are valid until the next call.
 sm_status sm_loader_next(sm_loader *loader, sm_load *load);

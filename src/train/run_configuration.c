@@ -15,11 +15,9 @@ sm_status sm_train_source_digest(sm_train_source *source) {
         return SM_OK;
     }
     if (source->path != NULL) {
-        sm_data_files files;
+        SM_AT_END(sm_data_files_free) sm_data_files files = {0};
         SM_TRY(sm_data_files_list((char *const *)&source->path, 1, &files));
-        const sm_status status = sm_files_digest(files.paths, files.n_files, source->digest, &source->size_bytes);
-        sm_data_files_free(&files);
-        return status;
+        return sm_files_digest(files.paths, files.n_files, source->digest, &source->size_bytes);
     }
     const sm_embedded *text = sm_embedded_find(SM_EMBEDDED_TEXT);
     source->size_bytes = (int64_t)text->size_bytes;
@@ -27,22 +25,15 @@ sm_status sm_train_source_digest(sm_train_source *source) {
     return SM_OK;
 }
 
-static sm_status describe_source(sm_train_source source, json_t **described) {
-    *described = json_null();
-    if (source.tokens == NULL) {
-        return SM_OK;
+static sm_status set_source(json_t *configuration, const char *name, sm_train_source source) {
+    json_t *described = json_null();
+    if (source.tokens != NULL) {
+        SM_TRY(sm_train_source_digest(&source));
+        described = json_pack(
+            "{s: o, s: I, s: I, s: s, s: o*}", "path", source.path != NULL ? sm_json_name(source.path) : json_null(),
+            "bytes", (json_int_t)source.size_bytes, "tokens", (json_int_t)sm_tokens_count(source.tokens), "digest",
+            source.digest, "tokenizer", source.tokenizer != NULL ? sm_json_name(source.tokenizer) : NULL);
     }
-    SM_TRY(sm_train_source_digest(&source));
-    *described = json_pack(
-        "{s: o, s: I, s: I, s: s, s: o*}", "path", source.path != NULL ? sm_json_name(source.path) : json_null(),
-        "bytes", (json_int_t)source.size_bytes, "tokens", (json_int_t)sm_tokens_count(source.tokens), "digest",
-        source.digest, "tokenizer", source.tokenizer != NULL ? sm_json_name(source.tokenizer) : NULL);
-    return SM_OK;
-}
-
-static sm_status set_source(json_t *configuration, const char *name, const sm_train_source *source) {
-    json_t *described;
-    SM_TRY(describe_source(*source, &described));
     json_object_set_new(configuration, name, described);
     return SM_OK;
 }
@@ -103,21 +94,15 @@ sm_schedule sm_train_schedule(const sm_train_settings *s, int64_t n_steps) {
                          .n_steps = n_steps};
 }
 
-static sm_status fill(const sm_train_settings *s, int64_t n_steps, json_t *configuration) {
-    json_object_update(configuration, (json_t *)s->configuration);
-    set_work(s, n_steps, configuration);
-    set_optimizer(s, configuration);
-    set_schedule(sm_train_schedule(s, n_steps), configuration);
-    SM_TRY(set_source(configuration, "data", &s->data));
-    return set_source(configuration, "val_data", &s->validation);
-}
-
-sm_status sm_run_configuration(const sm_train_settings *settings, int64_t n_steps, json_t **configuration) {
-    *configuration = json_object();
-    sm_status status = fill(settings, n_steps, *configuration);
-    if (status != SM_OK) {
-        json_decref(*configuration);
-        *configuration = NULL;
-    }
-    return status;
+sm_status sm_run_configuration(const sm_train_settings *s, int64_t n_steps, json_t **configuration) {
+    json_auto_t *made = json_object();
+    *configuration = NULL;
+    json_object_update(made, (json_t *)s->configuration);
+    set_work(s, n_steps, made);
+    set_optimizer(s, made);
+    set_schedule(sm_train_schedule(s, n_steps), made);
+    SM_TRY(set_source(made, "data", s->data));
+    SM_TRY(set_source(made, "val_data", s->validation));
+    *configuration = json_incref(made);
+    return SM_OK;
 }

@@ -58,85 +58,65 @@ static sm_status append(const sm_train_log *log, const char *text, size_t n) {
 
 // ---- opening ----
 
-static sm_status end_last_line(const sm_train_log *log, int64_t size_bytes) {
-    int file;
-    int64_t read_bytes;
-    char last = '\n';
-    if (size_bytes == 0) {
-        return SM_OK;
-    }
-    SM_TRY(sm_input_open(log->path, &file, &read_bytes));
-    sm_status status = sm_input_read(file, log->path, size_bytes - 1, &last, 1);
-    close(file);
-    SM_TRY(status);
-    return last == '\n' ? SM_OK : append(log, "\n", 1);
-}
-
-static sm_status open_log(const char *flag, const char *path, int how, sm_train_log **log) {
-    struct stat info;
-    sm_train_log *l = sm_calloc(1, sizeof *l);
-    *log = l;
-    *l = (sm_train_log){.flag = flag, .path = path};
-    sm_status status = sm_append_open(path, how, &l->file);
-    SM_FAIL_IF(status != SM_OK, status, "%s%s", flag, sm_error_message());
-    if (fstat(l->file, &info) != 0) {
-        return cannot_write(l, errno);
-    }
-    l->is_regular = S_ISREG(info.st_mode);
-    return SM_OK;
-}
-
-// Closes a log that could not be opened completely.
-static sm_status opened(sm_train_log **log, sm_status status) {
-    if (status != SM_OK && *log != NULL) {
-        if ((*log)->file >= 0) {
-            close((*log)->file);
-        }
-        free(*log);
-        *log = NULL;
-    }
-    return status;
-}
-
-sm_status sm_train_log_append(const char *path, sm_train_log **log) {
-    struct stat info;
-    sm_status status = open_log("--log: ", path, O_APPEND, log);
-    if (status == SM_OK && (*log)->is_regular) {
-        status = fstat((*log)->file, &info) == 0 ? end_last_line(*log, info.st_size) : cannot_write(*log, errno);
-    }
-    return opened(log, status);
-}
-
-// The last kept line must be complete.
-static sm_status check_cut(const sm_train_log *log, int64_t size_bytes) {
-    int file;
+// Whether a line ends at that byte.
+static sm_status ends_line(const sm_train_log *log, int64_t size_bytes, bool *ends) {
+    SM_CLOSED int file = -1;
     int64_t file_bytes;
     char last = '\n';
     SM_TRY(sm_input_open(log->path, &file, &file_bytes));
-    sm_status status = SM_OK;
-    if (file_bytes < size_bytes) {
-        status = sm_fail(SM_ERR_FORMAT, "%s: has %lld bytes, but had %lld when the checkpoint was written", log->path,
-                         (long long)file_bytes, (long long)size_bytes);
-    } else if (size_bytes > 0) {
-        status = sm_input_read(file, log->path, size_bytes - 1, &last, 1);
+    SM_FAIL_IF(file_bytes < size_bytes, SM_ERR_FORMAT,
+               "%s: has %lld bytes, but had %lld when the checkpoint was written", log->path, (long long)file_bytes,
+               (long long)size_bytes);
+    SM_TRY(size_bytes > 0 ? sm_input_read(file, log->path, size_bytes - 1, &last, 1) : SM_OK);
+    *ends = last == '\n';
+    return SM_OK;
+}
+
+static void free_log(sm_train_log *log) {
+    sm_close_at(&log->file);
+    free(log);
+}
+SM_OWNABLE(sm_train_log, free_log)
+
+static sm_status open_log(const char *flag, const char *path, int how, sm_train_log *log) {
+    struct stat info;
+    *log = (sm_train_log){.flag = flag, .path = path, .file = -1};
+    const sm_status status = sm_append_open(path, how, &log->file);
+    SM_FAIL_IF(status != SM_OK, status, "%s%s", flag, sm_error_message());
+    if (fstat(log->file, &info) != 0) {
+        return cannot_write(log, errno);
     }
-    close(file);
-    SM_TRY(status);
-    return last == '\n' ? SM_OK
-                        : sm_fail(SM_ERR_FORMAT,
-                                  "%s: is not the log that the checkpoint was written with: no line ends at byte %lld",
-                                  log->path, (long long)size_bytes);
+    log->is_regular = S_ISREG(info.st_mode);
+    return SM_OK;
+}
+
+sm_status sm_train_log_append(const char *path, sm_train_log **log) {
+    bool ends;
+    SM_OWN(sm_train_log) *l = sm_malloc(sizeof *l);
+    *log = NULL;
+    SM_TRY(open_log("--log: ", path, O_APPEND, l));
+    if (l->is_regular && sm_train_log_size(l) > 0) {
+        SM_TRY(ends_line(l, sm_train_log_size(l), &ends));
+        SM_TRY(ends ? SM_OK : append(l, "\n", 1));
+    }
+    *log = sm_give(&l);
+    return SM_OK;
 }
 
 sm_status sm_train_log_continue(const char *path, int64_t size_bytes, sm_train_log **log) {
-    sm_status status = open_log("", path, O_NOFOLLOW, log); // a stranger's run must not name a file of the user's
-    if (status == SM_OK) {
-        status = check_cut(*log, size_bytes);
+    bool ends;
+    SM_OWN(sm_train_log) *l = sm_malloc(sizeof *l);
+    *log = NULL;
+    SM_TRY(open_log("", path, O_NOFOLLOW, l)); // a stranger's run must not name a file of the user's
+    SM_TRY(ends_line(l, size_bytes, &ends));
+    SM_FAIL_IF(!ends, SM_ERR_FORMAT,
+               "%s: is not the log that the checkpoint was written with: no line ends at byte %lld", path,
+               (long long)size_bytes);
+    if (ftruncate(l->file, size_bytes) != 0 || lseek(l->file, 0, SEEK_END) < 0) {
+        return cannot_write(l, errno);
     }
-    if (status == SM_OK && (ftruncate((*log)->file, size_bytes) != 0 || lseek((*log)->file, 0, SEEK_END) < 0)) {
-        status = cannot_write(*log, errno);
-    }
-    return opened(log, status);
+    *log = sm_give(&l);
+    return SM_OK;
 }
 
 int64_t sm_train_log_size(const sm_train_log *log) { return lseek(log->file, 0, SEEK_END); }
@@ -210,18 +190,14 @@ sm_status sm_train_log_sample(sm_train_log *log, int64_t step, const char *text)
     if (log == NULL) {
         return SM_OK;
     }
-    json_t *line = json_pack("{s: s, s: I, s: s}", "kind", "sample", "step", (json_int_t)step, "text", text);
-    char *written = json_dumps(line, 0);
-    char *whole = sm_text_of("%s\n", written);
-    const sm_status status = append(log, whole, strlen(whole));
-    json_decref(line);
-    free(written);
-    free(whole);
-    return status;
+    json_auto_t *line = json_pack("{s: s, s: I, s: s}", "kind", "sample", "step", (json_int_t)step, "text", text);
+    SM_FREED char *written = json_dumps(line, 0);
+    SM_FREED char *whole = sm_text_of("%s\n", written);
+    return append(log, whole, strlen(whole));
 }
 
 sm_status sm_train_log_best(const char *path, int64_t size_bytes, double *loss, int64_t *step) {
-    FILE *file;
+    SM_OWN(FILE) *file = NULL;
     char text[LINE_BYTES]; // a longer line holds a sample
     *loss = NAN;
     SM_TRY(sm_input_file(path, &file));
@@ -235,7 +211,6 @@ sm_status sm_train_log_best(const char *path, int64_t size_bytes, double *loss, 
             *step = at;
         }
     }
-    fclose(file);
     return SM_OK;
 }
 
@@ -265,11 +240,6 @@ sm_status sm_train_log_sync(sm_train_log *log) {
 }
 
 sm_status sm_train_log_close(sm_train_log *log) {
-    if (log == NULL) {
-        return SM_OK;
-    }
-    sm_status status = sm_train_log_sync(log);
-    close(log->file);
-    free(log);
-    return status;
+    SM_OWN(sm_train_log) *closed = log;
+    return log != NULL ? sm_train_log_sync(log) : SM_OK;
 }

@@ -2,13 +2,21 @@
 #include "src/train/trainer_record.h"
 
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "clock.h"
+#include "src/io/atomic_file.h"
 #include "src/train/trainer.h"
 
-static void note(const sm_train_record *r, const char *text) {
+__attribute__((format(printf, 2, 3))) static void note(const sm_train_record *r, const char *format, ...) {
+    char text[PATH_MAX + 1400];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
     if (r->is_writer && text[0] != '\0') {
         r->callbacks->note(r->callbacks->ctx, text);
     }
@@ -30,14 +38,12 @@ sm_status sm_train_record_open(sm_train_record *r, const sm_train_settings *sett
                            .is_new = true,
                            .saved_step = -1,
                            .log_place = -1};
-    sm_status status = SM_OK;
     if (settings->run_dir == NULL) {
         return SM_OK;
     }
-    if (r->is_writer) {
-        status = sm_run_folder_open(settings->run_dir, settings->resume, &r->folder, &r->is_new);
-    }
-    SM_TRY(sm_comm_agree(settings->comm, status));
+    SM_TRY(sm_comm_agree(settings->comm,
+                         r->is_writer ? sm_run_folder_open(settings->run_dir, settings->resume, &r->folder, &r->is_new)
+                                      : SM_OK));
     if (r->is_writer) {
         snprintf(r->run_id, sizeof r->run_id, "%s", sm_run_folder_id(r->folder));
     }
@@ -47,17 +53,16 @@ sm_status sm_train_record_open(sm_train_record *r, const sm_train_settings *sett
 
 sm_status sm_train_record_configure(sm_train_record *r, int64_t n_steps) {
     char differs[256] = "";
-    json_t *configuration = NULL;
+    json_auto_t *configuration = NULL;
     sm_status status = SM_OK;
     if (r->folder != NULL) {
         status = sm_run_configuration(r->settings, n_steps, &configuration);
         if (status == SM_OK) {
             status = sm_run_folder_configure(r->folder, configuration, differs, sizeof differs);
         }
-        json_decref(configuration);
     }
     SM_TRY(sm_comm_agree(r->settings->comm, status));
-    note(r, differs);
+    note(r, "%s", differs);
     return SM_OK;
 }
 
@@ -92,10 +97,7 @@ static sm_status load_first_whole(sm_train_record *r, const int64_t *steps, int 
             return status;
         }
         if (i + 1 < n) {
-            char text[1400];
-            snprintf(text, sizeof text, "%s; trying the checkpoint before it, of step %lld", sm_error_message(),
-                     (long long)steps[i + 1]);
-            note(r, text);
+            note(r, "%s; trying the checkpoint before it, of step %lld", sm_error_message(), (long long)steps[i + 1]);
         }
     }
     return sm_fail(status, "%s; no checkpoint of the run is whole: choose another --run to begin again",
@@ -103,24 +105,16 @@ static sm_status load_first_whole(sm_train_record *r, const int64_t *steps, int 
 }
 
 sm_status sm_train_record_load(sm_train_record *r, sm_checkpoint *checkpoint, bool *found) {
-    int64_t *steps = NULL;
+    SM_FREED int64_t *steps = NULL;
     int n = 0;
     *found = false;
     if (r->is_new) {
         return SM_OK;
     }
-    sm_status status = list_checkpoints(r, &steps, &n);
-    if (status == SM_OK && n > 0) {
-        status = load_first_whole(r, steps, n, checkpoint);
-        *found = status == SM_OK;
-    }
-    free(steps);
-    return status;
-}
-
-static sm_status path_in(const sm_train_record *r, const char *name, char path[PATH_MAX]) {
-    const int length = snprintf(path, PATH_MAX, "%s/%s", r->settings->run_dir, name);
-    return length < PATH_MAX ? SM_OK : sm_fail(SM_ERR_IO, "%.100s...: the path is too long", r->settings->run_dir);
+    SM_TRY(list_checkpoints(r, &steps, &n));
+    SM_TRY(n > 0 ? load_first_whole(r, steps, n, checkpoint) : SM_OK);
+    *found = n > 0;
+    return SM_OK;
 }
 
 sm_status sm_train_record_best(sm_train_record *r, int64_t log_bytes, double *loss, int64_t *step) {
@@ -129,7 +123,7 @@ sm_status sm_train_record_best(sm_train_record *r, int64_t log_bytes, double *lo
         int64_t step;
     } best = {.loss = NAN};
     char path[PATH_MAX];
-    sm_status status = r->folder != NULL ? path_in(r, "log.jsonl", path) : SM_OK;
+    sm_status status = r->folder != NULL ? sm_make_path(path, "%s/log.jsonl", r->settings->run_dir) : SM_OK;
     if (status == SM_OK && r->folder != NULL) {
         status = sm_train_log_best(path, log_bytes, &best.loss, &best.step);
     }
@@ -143,7 +137,7 @@ sm_status sm_train_record_best(sm_train_record *r, int64_t log_bytes, double *lo
 static sm_status begin_run(sm_train_record *r, int64_t step, int64_t log_bytes) {
     const sm_train_settings *s = r->settings;
     const double startup_ms = (double)(sm_now_ns() - s->process_start_ns) / 1e6;
-    SM_TRY(path_in(r, "log.jsonl", r->log_path));
+    SM_TRY(sm_make_path(r->log_path, "%s/log.jsonl", s->run_dir));
     SM_TRY(sm_run_folder_begin(r->folder, s->command_line, step, startup_ms, s->facts));
     SM_TRY(sm_train_log_continue(r->log_path, log_bytes, &r->log));
     SM_TRY(sm_checkpoint_prepare(s->run_dir));
@@ -178,7 +172,7 @@ sm_status sm_train_record_look(sm_train_record *r) {
     }
     const sm_status status = take_end(r, &end);
     if (end.status != SM_OK) {
-        note(r, sm_error_message());
+        note(r, "%s", sm_error_message());
         return SM_OK;
     }
     return status;
@@ -187,13 +181,6 @@ sm_status sm_train_record_look(sm_train_record *r) {
 static sm_status wait_for_writer(sm_train_record *r) {
     sm_checkpoint_writer_wait(r->writer);
     return sm_train_record_look(r);
-}
-
-// Logs a checkpoint that exists already: it was written when the training was interrupted, at a step that is due for
-// one anyway.
-static sm_status tell_saved(const sm_train_record *r, int64_t step) {
-    int64_t place;
-    return sm_train_log_checkpoint(r->log, step, 0, &place);
 }
 
 static sm_checkpoint state_after(const sm_train_record *r, int64_t step) {
@@ -233,8 +220,9 @@ sm_status sm_train_record_checkpoint(sm_train_record *r, int64_t step) {
         return SM_OK;
     }
     SM_TRY(copy_state(r, step, &is_copied, &waited_ns));
-    if (!is_copied) {
-        return r->is_writer ? tell_saved(r, step) : SM_OK;
+    if (!is_copied) { // it was written when the training was interrupted, at a step that is due for one anyway
+        int64_t place;
+        return r->is_writer ? sm_train_log_checkpoint(r->log, step, 0, &place) : SM_OK;
     }
     SM_TRY(sm_train_log_checkpoint(r->log, step, waited_ns, &r->log_place));
     checkpoint.log_bytes = sm_train_log_size(r->log);
@@ -255,47 +243,33 @@ static sm_status write_now(sm_train_record *r, sm_checkpoint *checkpoint, int64_
     return sm_checkpoint_writer_ended(r->writer, &end) ? take_end(r, &end) : SM_OK;
 }
 
-static sm_status leave(sm_train_record *r, sm_checkpoint *checkpoint) {
+sm_status sm_train_record_leave(sm_train_record *r, int64_t step, bool is_pending) {
     int64_t waited_ns;
     bool is_copied;
-    SM_TRY(copy_state(r, checkpoint->step, &is_copied, &waited_ns));
-    return is_copied ? write_now(r, checkpoint, waited_ns) : SM_OK;
-}
-
-sm_status sm_train_record_leave(sm_train_record *r, int64_t step, bool is_pending) {
-    char text[PATH_MAX + 64];
     sm_checkpoint checkpoint = state_after(r, step);
     checkpoint.is_pending = is_pending;
     set_saving(r, true);
-    const sm_status status = leave(r, &checkpoint);
+    sm_status status = copy_state(r, step, &is_copied, &waited_ns);
+    status = status == SM_OK && is_copied ? write_now(r, &checkpoint, waited_ns) : status;
     set_saving(r, false);
     SM_TRY(status);
-    snprintf(text, sizeof text, "%s: checkpoint after step %lld; --resume auto continues from it", r->settings->run_dir,
-             (long long)step);
-    note(r, text);
+    note(r, "%s: checkpoint after step %lld; --resume auto continues from it", r->settings->run_dir, (long long)step);
     return SM_OK;
 }
 
 // ---- ending ----
 
-// Saves a sharded state; all processes must call it.
-static sm_status save_sharded(const sm_train_record *r, const char *dir, int64_t step) {
-    const sm_train_settings *s = r->settings;
-    sm_weights_copy *copy = NULL;
-    if (!r->is_writer) {
-        return sm_weights_copy_help(s->session);
-    }
-    sm_status status = sm_weights_copy_open(s->session->plan, &copy);
-    status = status == SM_OK ? sm_weights_copy_take(copy, s->session) : status;
-    status = status == SM_OK ? sm_weights_save_copy(dir, s->config, copy, step) : status;
-    sm_weights_copy_close(copy);
-    return status;
-}
-
+// With a sharded state all processes must call it.
 static sm_status save_state(const sm_train_record *r, const char *dir, int64_t step) {
     const sm_train_settings *s = r->settings;
     if (r->folder == NULL && is_sharded(r)) {
-        return save_sharded(r, dir, step);
+        SM_OWN(sm_weights_copy) *copy = NULL;
+        if (!r->is_writer) {
+            return sm_weights_copy_help(s->session);
+        }
+        SM_TRY(sm_weights_copy_open(s->session->plan, &copy));
+        SM_TRY(sm_weights_copy_take(copy, s->session));
+        return sm_weights_save_copy(dir, s->config, copy, step);
     }
     if (!r->is_writer) {
         return SM_OK;
@@ -305,13 +279,11 @@ static sm_status save_state(const sm_train_record *r, const char *dir, int64_t s
 }
 
 static sm_status save_to(const sm_train_record *r, const char *dir, int64_t step) {
-    char text[PATH_MAX + 64];
     set_saving(r, true); // must complete, also after Ctrl-C
     sm_status status = save_state(r, dir, step);
     set_saving(r, false);
     SM_TRY(status);
-    snprintf(text, sizeof text, "%s: saved after step %lld", dir, (long long)step);
-    note(r, text);
+    note(r, "%s: saved after step %lld", dir, (long long)step);
     return SM_OK;
 }
 
@@ -323,7 +295,7 @@ sm_status sm_train_record_save(sm_train_record *r, int64_t step) {
     if (!r->is_writer) {
         return SM_OK;
     }
-    SM_TRY(path_in(r, "model", dir));
+    SM_TRY(sm_make_path(dir, "%s/model", r->settings->run_dir));
     SM_TRY(wait_for_writer(r));
     SM_TRY(save_to(r, dir, step));
     return sm_train_log_sync(r->log);
@@ -334,7 +306,7 @@ sm_status sm_train_record_keep_best(sm_train_record *r) {
     if (r->folder == NULL) {
         return SM_OK;
     }
-    SM_TRY(path_in(r, "best", dir));
+    SM_TRY(sm_make_path(dir, "%s/best", r->settings->run_dir));
     set_saving(r, true);
     const sm_status status = sm_weights_save_model(dir, r->settings->config, r->settings->session);
     set_saving(r, false);
@@ -345,16 +317,10 @@ static sm_status end_run(sm_train_record *r, int64_t step, sm_status status) {
     const sm_train_callbacks *c = r->callbacks;
     const char *reason = status == SM_OK ? "complete" : status == SM_ERR_INTERRUPTED ? "signal" : "failed";
     const double wall_ms = (double)(sm_now_ns() - r->settings->process_start_ns) / 1e6;
-    json_t *facts = c->end_facts != NULL ? c->end_facts(c->ctx) : NULL;
-    sm_status ended = wait_for_writer(r);
-    if (ended == SM_OK) {
-        ended = sm_run_folder_end(r->folder, step, reason, wall_ms, facts);
-    }
-    json_decref(facts);
-    if (ended == SM_OK && status == SM_OK && c->completed != NULL) {
-        ended = c->completed(c->ctx, r->settings->run_dir);
-    }
-    return ended;
+    json_auto_t *facts = c->end_facts != NULL ? c->end_facts(c->ctx) : NULL;
+    SM_TRY(wait_for_writer(r));
+    SM_TRY(sm_run_folder_end(r->folder, step, reason, wall_ms, facts));
+    return status == SM_OK && c->completed != NULL ? c->completed(c->ctx, r->settings->run_dir) : SM_OK;
 }
 
 sm_status sm_train_record_close(sm_train_record *r, int64_t step, sm_status status) {

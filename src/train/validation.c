@@ -7,32 +7,6 @@ int64_t sm_validation_batches(const sm_tokens *tokens, const sm_collation *colla
     return collation != NULL ? collation->n_batches : (sm_tokens_count(tokens) - 1) / (B * T);
 }
 
-static sm_status copy_params(sm_session *from, sm_session *to, float *values) {
-    const sm_plan *plan = to->plan;
-    for (int i = 0; i < plan->n_tensors; i++) {
-        const int tensor = sm_plan_is_param(plan, i) ? sm_plan_find_tensor(from->plan, plan->tensors[i].name) : -1;
-        if (tensor >= 0) {
-            SM_TRY(sm_session_read(from, tensor, plan->tensors[i].real_elems, values));
-            SM_TRY(sm_session_write(to, i, plan->tensors[i].real_elems, values));
-        }
-    }
-    return SM_OK;
-}
-
-sm_status sm_session_copy_params(sm_session *from, sm_session *to) {
-    int64_t most_elems = 0;
-    const sm_plan *plan = to->plan;
-    for (int i = 0; i < plan->n_tensors; i++) {
-        const int64_t n_elems = sm_plan_is_param(plan, i) ? plan->tensors[i].real_elems : 0;
-        most_elems = n_elems > most_elems ? n_elems : most_elems;
-    }
-    float *values = malloc((size_t)most_elems * sizeof *values + 1);
-    SM_FAIL_IF(values == NULL, SM_ERR_OOM, "no memory for %lld weights", (long long)most_elems);
-    sm_status status = copy_params(from, to, values);
-    free(values);
-    return status;
-}
-
 // `ids`: inputs, targets and starts.
 static sm_status feed(const sm_validation *v, int64_t batch, int32_t *ids) {
     const int64_t B = v->session->plan->B;
@@ -78,23 +52,18 @@ static double mean_of(const sm_validation *v, const double *losses, int64_t *n_t
 
 sm_status sm_validation_run(const sm_validation *v, double *loss, int64_t *n_tokens) {
     const int64_t n_ids = 3 * v->session->plan->B * v->session->plan->T;
-    int32_t *ids = malloc((size_t)n_ids * sizeof *ids);
-    double *losses = calloc((size_t)v->n_batches, sizeof *losses);
+    SM_FREED int32_t *ids = malloc((size_t)n_ids * sizeof *ids);
+    SM_FREED double *losses = calloc((size_t)v->n_batches, sizeof *losses);
     sm_status status = ids != NULL && losses != NULL
                            ? SM_OK
                            : sm_fail(SM_ERR_OOM, "validation: no memory for %lld batches", (long long)v->n_batches);
     if (status == SM_OK && v->session != v->trained) {
         status = sm_session_copy_params(v->trained, v->session);
     }
-    if (status == SM_OK) {
-        status = run_share(v, ids, losses);
-    }
-    status = sm_comm_agree(v->comm, status);
-    if (status == SM_OK) {
-        status = sm_comm_sum(v->comm, losses, (int)v->n_batches); // each process has zeros for the others' batches
-    }
-    *loss = status == SM_OK ? mean_of(v, losses, n_tokens) : 0;
-    free(losses);
-    free(ids);
-    return status;
+    status = status == SM_OK ? run_share(v, ids, losses) : status;
+    *loss = 0;
+    SM_TRY(sm_comm_agree(v->comm, status));
+    SM_TRY(sm_comm_sum(v->comm, losses, (int)v->n_batches)); // each process has zeros for the others' batches
+    *loss = mean_of(v, losses, n_tokens);
+    return SM_OK;
 }

@@ -24,7 +24,4 @@ int64_t sm_validation_batches(const sm_tokens *tokens, const sm_collation *colla
 // processes: batches' losses are added in order. It may be not finite.
 sm_status sm_validation_run(const sm_validation *validation, double *loss, int64_t *n_tokens);
 
-// Gives the parameters of one session to another of the same model.
-sm_status sm_session_copy_params(sm_session *from, sm_session *to);
-
 #endif

@@ -174,32 +174,12 @@ static sm_status open_reference(const subject *of, sm_precision precision, sm_de
     return of->starts != NULL ? sm_session_set_documents(*reference, ids + 2 * s.B * s.T) : SM_OK;
 }
 
-// Copies parameters that the reference does not read in place, a part at a time.
-static sm_status copy_params(sm_session *from, sm_session *to) {
-    enum { PART_ELEMS = 1 << 20 };
-    const sm_plan *plan = to->plan;
-    SM_FREED float *part = malloc(PART_ELEMS * sizeof *part);
-    SM_FAIL_IF(part == NULL, SM_ERR_OOM, "loss check: no memory for a copy of %d elements", PART_ELEMS);
-    for (int i = 0; i < plan->n_tensors; i++) {
-        const sm_tensor *t = &plan->tensors[i];
-        const bool is_whole = t->memory == NULL;
-        const int written = is_whole ? i : t->working_copy;
-        const int64_t n_elems = sm_plan_is_param(plan, i) && written != SM_NO_TENSOR ? t->real_elems : 0;
-        for (int64_t first = 0; first < n_elems; first += PART_ELEMS) {
-            const int64_t n = n_elems - first < PART_ELEMS ? n_elems - first : PART_ELEMS;
-            SM_TRY(sm_session_read_part(from, same_tensor(plan, from->plan, i), first, n, part));
-            SM_TRY(sm_session_write_part(to, written, first, n, part));
-        }
-    }
-    return SM_OK;
-}
-
 // Token losses of the slice by a reference, with the device's parameters.
 static sm_status reference_losses(const subject *of, sm_device *device, sm_precision precision, int64_t n,
                                   float *want) {
     SM_OWN(sm_session) *reference = NULL;
     SM_TRY(open_reference(of, precision, device, &reference));
-    SM_TRY(copy_params(of->session, reference));
+    SM_TRY(sm_session_copy_params(of->session, reference));
     reference->n_micro_steps = of->session->n_micro_steps - 1; // the masks that the device drew
     SM_TRY(sm_session_run(reference, SM_RUN_FORWARD, NULL));
     return sm_session_read(reference, reference->plan->losses, n, want);

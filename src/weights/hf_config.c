@@ -92,6 +92,5 @@ static int digits_of_reals(json_t *root) {
 sm_status sm_hf_config_write(const char *path, const sm_model_config *config, double dropout_p) {
     json_auto_t *root = config->model->write_config(config, dropout_p);
     const size_t digits = (size_t)digits_of_reals(root);
-    SM_FREED char *text = json_dumps(root, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(digits));
-    return sm_atomic_write_all(path, text, strlen(text));
+    return sm_json_write(path, root, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(digits));
 }
