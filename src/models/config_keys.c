@@ -67,39 +67,26 @@ static bool is_computed(const json_t *value, const json_t *computed) {
 static sm_status refuse(const char *path, const char *place, const char *key, const json_t *value,
                         const json_t *computed) {
     enum { SHOWN = JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_COMPACT };
-    char *given = json_dumps(value, SHOWN);
-    char *only = json_dumps(json_array_get(computed, 0), SHOWN);
-    const sm_status status =
-        given == NULL || only == NULL
-            ? sm_fail(SM_ERR_OOM, "%s: no memory to read it", path)
-            : sm_fail(SM_ERR_UNSUPPORTED, "%s: %s%s is %.64s; only %s is supported", path, place, key, given, only);
-    free(given);
-    free(only);
-    return status;
+    SM_FREED char *given = json_dumps(value, SHOWN);
+    SM_FREED char *only = json_dumps(json_array_get(computed, 0), SHOWN);
+    return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s%s is %.64s; only %s is supported", path, place, key, given, only);
 }
 
 sm_status sm_config_check(const char *path, const char *place, const json_t *root, const sm_config_rule *rules) {
-    sm_status status = SM_OK;
-    for (; rules->key != NULL && status == SM_OK; rules++) {
+    for (; rules->key != NULL; rules++) {
         const json_t *value = json_object_get(root, rules->key);
-        json_t *computed = value != NULL ? json_loads(rules->computed, 0, NULL) : NULL;
+        json_auto_t *computed = value != NULL ? json_loads(rules->computed, 0, NULL) : NULL;
         if (value != NULL && !is_computed(value, computed)) {
-            status = refuse(path, place, rules->key, value, computed);
+            return refuse(path, place, rules->key, value, computed);
         }
-        json_decref(computed);
     }
-    return status;
+    return SM_OK;
 }
 
 json_t *sm_config_pack(const sm_config_field *fields, size_t n_fields) {
     json_t *root = json_object();
-    bool complete = root != NULL;
     for (size_t i = 0; i < n_fields; i++) {
-        complete = json_object_set_new(root, fields[i].key, fields[i].value) == 0 && complete;
-    }
-    if (!complete) {
-        json_decref(root);
-        return NULL;
+        json_object_set_new(root, fields[i].key, fields[i].value);
     }
     return root;
 }

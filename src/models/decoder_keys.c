@@ -126,11 +126,7 @@ json_t *sm_decoder_write(const sm_model_config *config, double dropout_p, const 
         {"vocab_size", json_integer(config->vocab)},
     };
     json_t *root = sm_config_pack(fields, sizeof fields / sizeof fields[0]);
-    json_t *of_model = sm_config_pack(own, n_own);
-    if (root == NULL || of_model == NULL || json_object_update(root, of_model) != 0) {
-        json_decref(root);
-        root = NULL;
-    }
-    json_decref(of_model);
+    json_auto_t *of_model = sm_config_pack(own, n_own);
+    json_object_update(root, of_model);
     return root;
 }

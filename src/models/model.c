@@ -161,3 +161,13 @@ sm_status sm_model_check_rope(const sm_model_config *config) {
                "rope_theta is %g; it must be 1 to 1e12", config->rope_theta);
     return SM_OK;
 }
+
+static const sm_model *const models[] = {
+#define X(name) &sm_model_##name,
+    SM_MODEL_LIST(X)
+#undef X
+};
+
+int sm_model_count(void) { return (int)(sizeof models / sizeof models[0]); }
+
+const sm_model *sm_model_at(int index) { return models[index]; }

@@ -4,10 +4,6 @@
 
 #include "src/optim/optimizer.h"
 
-static sm_status build(sm_plan *plan, const sm_params *params, int clip) {
-    return sm_build_updates(plan, params, SM_OP_ADAM, clip);
-}
-
 // The defaults are PyTorch's.
 const sm_optimizer sm_optimizer_adam = {
     .name = "adam",
@@ -20,6 +16,6 @@ const sm_optimizer sm_optimizer_adam = {
                  .momentum = NAN,
                  .nesterov = NAN,
                  .grad_clip = 0},
-    .build = build,
+    .update = SM_OP_ADAM,
     .fill_hyper = sm_fill_adam,
 };

@@ -81,7 +81,8 @@ sm_status sm_optimizer_build(const sm_optimizer *optimizer, sm_plan *plan, const
                "--shard optimizer: %s cannot be: %s; use adamw, adamw8bit, adam, lion or sgd", optimizer->name,
                optimizer->not_sharded);
     SM_TRY(clip_gradients(plan, params, &clip));
-    SM_TRY(optimizer->build(plan, params, clip));
+    SM_TRY(optimizer->build != NULL ? optimizer->build(plan, params, clip)
+                                    : sm_build_updates(plan, params, optimizer->update, clip));
     plan->optimizer = optimizer;
     return plan->scaler == SM_NO_TENSOR ? SM_OK : update_scaler(plan, clip);
 }

@@ -37,6 +37,8 @@ struct sm_optimizer {
     const char *title;         // "AdamW"
     sm_step_settings defaults; // NaN: no such setting
 
+    sm_op_kind update; // without `build`: of every group, for sm_build_updates
+
     // Adds the state to a plan with gradients (sm_params_add_state), and the update's ops, in the optimizer range after
     // those of the norm. `clip` is the tensor with the factor on the gradients.
     sm_status (*build)(sm_plan *plan, const sm_params *params, int clip);

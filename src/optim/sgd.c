@@ -3,10 +3,6 @@
 
 #include "src/optim/optimizer.h"
 
-static sm_status build(sm_plan *plan, const sm_params *params, int clip) {
-    return sm_build_updates(plan, params, SM_OP_SGD, clip);
-}
-
 static void fill_hyper(const sm_step_settings *settings, int64_t step, double hyper[SM_HYPER_COUNT]) {
     (void)step;
     hyper[SM_HYPER_LR] = settings->lr;
@@ -27,6 +23,6 @@ const sm_optimizer sm_optimizer_sgd = {
                  .momentum = 0.9,
                  .nesterov = 0,
                  .grad_clip = 0},
-    .build = build,
+    .update = SM_OP_SGD,
     .fill_hyper = fill_hyper,
 };

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "src/models/builder.h"
-#include "src/models/llama/llama_disk.h"
+#include "src/models/decoder_keys.h"
 
 // GPT-2's sizes, for comparison: the same dimensions; d_ff is the inner width of SwiGLU.
 #define SIZE(size_name, L, NH, C, F, V, P)                                                                           \
@@ -128,6 +128,19 @@ static void build(sm_builder *b) {
     }
 }
 
+// --- config.json, as LlamaConfig has it (decoder_keys.h) -----------------------------------------
+
+static sm_status read_config(const char *path, const json_t *root, sm_model_config *config) {
+    static const sm_config_rule rules[] = {{"sliding_window", "[null]"}, {NULL, NULL}};
+    SM_TRY(sm_config_check(path, "", root, rules));
+    return sm_decoder_read(path, root, config);
+}
+
+static json_t *write_config(const sm_model_config *config, double dropout_p) {
+    const sm_config_field own[] = {{"mlp_bias", json_false()}};
+    return sm_decoder_write(config, dropout_p, own, sizeof own / sizeof own[0]);
+}
+
 // Tensors that older versions of transformers stored with each layer.
 static const char *const buffers[] = {".rotary_emb.inv_freq", NULL};
 
@@ -164,6 +177,6 @@ const sm_model sm_model_llama = {
     .ignored_endings = buffers,
     .hf_model_type = "llama",
     .hf_architectures = {"LlamaForCausalLM", "LlamaModel"},
-    .read_config = llama_read_config,
-    .write_config = llama_write_config,
+    .read_config = read_config,
+    .write_config = write_config,
 };

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "src/models/builder.h"
-#include "src/models/qwen3/qwen3_disk.h"
+#include "src/models/decoder_keys.h"
 
 // GPT-2's sizes, for comparison, except for heads of keys and values and, in tiny, the head size; and the sizes of Yang
 // et al. 2025, table 1, by their own names. The smaller ones have a tied head.
@@ -140,6 +140,27 @@ static void build(sm_builder *b) {
     }
 }
 
+// --- config.json, as Qwen3Config has it (decoder_keys.h) -----------------------------------------
+
+// Accepts only what stepmark computes: attention over all positions in every layer. head_dim and num_key_value_heads are
+// required, since Qwen3Config's defaults for them do not follow from other keys.
+static sm_status read_config(const char *path, const json_t *root, sm_model_config *config) {
+    static const sm_config_rule rules[] = {{"use_sliding_window", "[false]"}, {NULL, NULL}};
+    SM_TRY(sm_config_check(path, "", root, rules));
+    SM_TRY(sm_config_size(path, root, "head_dim", &config->head_dim));
+    SM_TRY(sm_config_size(path, root, "num_key_value_heads", &config->n_kv_head));
+    return sm_decoder_read(path, root, config);
+}
+
+static json_t *write_config(const sm_model_config *config, double dropout_p) {
+    const sm_config_field own[] = {
+        {"max_window_layers", json_integer(config->n_layer)},
+        {"sliding_window", json_null()},
+        {"use_sliding_window", json_false()},
+    };
+    return sm_decoder_write(config, dropout_p, own, sizeof own / sizeof own[0]);
+}
+
 static const char *const none[] = {NULL};
 
 const sm_model sm_model_qwen3 = {
@@ -172,6 +193,6 @@ const sm_model sm_model_qwen3 = {
     .ignored_endings = none,
     .hf_model_type = "qwen3",
     .hf_architectures = {"Qwen3ForCausalLM", "Qwen3Model"},
-    .read_config = qwen3_read_config,
-    .write_config = qwen3_write_config,
+    .read_config = read_config,
+    .write_config = write_config,
 };
