@@ -100,23 +100,21 @@ static void reduce_own_slice(const sm_reducer *r, const sm_comm_job *job) {
     }
 }
 
-static void copy_by_threads(char *to, const char *from, size_t size_bytes, int n_threads) {
-    enum { PIECE_BYTES = 1 << 18 };
-#pragma omp parallel for schedule(static) num_threads(n_threads) if (n_threads > 1 && size_bytes > PIECE_BYTES)
-    for (size_t first = 0; first < size_bytes; first += PIECE_BYTES) {
-        const size_t left_bytes = size_bytes - first;
-        memcpy(to + first, from + first, left_bytes < PIECE_BYTES ? left_bytes : PIECE_BYTES);
-    }
-}
-
 static void copy_slice_to_members(const sm_reducer *r, const sm_comm_job *job, int rank) {
     const sm_slice slice = slice_of(job, rank, r->comm->size);
     const size_t offset_bytes = (size_t)slice.first * job->elem_bytes;
     const size_t size_bytes = (size_t)(slice.end - slice.first) * job->elem_bytes;
     for (int i = 0; i < r->comm->n_members && size_bytes > 0; i++) {
         if (i != r->me) {
-            copy_by_threads((char *)part_of(r, job, i) + offset_bytes,
-                            (const char *)part_of(r, job, r->me) + offset_bytes, size_bytes, threads_for(r, job));
+            const int n_threads = threads_for(r, job);
+            enum { PIECE_BYTES = 1 << 18 };
+#pragma omp parallel for schedule(static) num_threads(n_threads) if (n_threads > 1 && size_bytes > PIECE_BYTES)
+            for (size_t first = 0; first < size_bytes; first += PIECE_BYTES) {
+                const size_t left_bytes = size_bytes - first;
+                memcpy(((char *)part_of(r, job, i) + offset_bytes) + first,
+                       ((const char *)part_of(r, job, r->me) + offset_bytes) + first,
+                       left_bytes < PIECE_BYTES ? left_bytes : PIECE_BYTES);
+            }
         }
     }
 }
@@ -327,18 +325,15 @@ static sm_status gather_over_groups(sm_reducer *r, const sm_comm_job *job, messa
     return wait_for_messages(comm, sent, n_sent);
 }
 
-static sm_status do_over_groups(sm_reducer *r, const sm_comm_job *job) {
-    const size_t n = (size_t)(r->comm->size + r->comm->n_groups);
-    message *messages = sm_calloc(2 * n, sizeof *messages);
-    const sm_status status = job->pattern == SM_COMM_ALL_GATHER ? gather_over_groups(r, job, messages)
-                                                                : reduce_over_groups(r, job, messages, messages + n);
-    free(messages);
-    return status;
-}
-
 sm_status sm_reducer_move(sm_reducer *r, const sm_comm_job *job) {
     if (r->comm->n_groups > 1) {
-        return do_over_groups(r, job);
+        const size_t n = (size_t)(r->comm->size + r->comm->n_groups);
+        message *messages = sm_calloc(2 * n, sizeof *messages);
+        const sm_status status = job->pattern == SM_COMM_ALL_GATHER
+                                     ? gather_over_groups(r, job, messages)
+                                     : reduce_over_groups(r, job, messages, messages + n);
+        free(messages);
+        return status;
     }
     if (job->pattern == SM_COMM_ALL_GATHER) {
         copy_slice_to_members(r, job, r->comm->rank);

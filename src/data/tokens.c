@@ -56,18 +56,6 @@ static void copy_memory(const sm_tokens *tokens, int64_t offset, int64_t n, uint
     }
 }
 
-static sm_status read_file(const sm_tokens *tokens, int64_t number, int64_t offset, uint8_t *bytes, size_t n) {
-    SM_CLOSED int opened = -1;
-    int64_t size_bytes;
-    const int fd = tokens->shards[number].fd;
-    SM_TRY(fd < 0 ? sm_input_open(tokens->files.paths[number], &opened, &size_bytes) : SM_OK);
-    return sm_data_files_read(&tokens->files, number, fd < 0 ? opened : fd, offset, bytes, n);
-}
-
-static const char *name_of(const sm_tokens *tokens, int64_t number) {
-    return tokens->memory == NULL ? tokens->files.paths[number] : tokens->path;
-}
-
 // An id outside of the vocabulary. A text's vocabulary is that of all bytes.
 static sm_status refuse_id(const sm_tokens *tokens, int64_t number, int64_t at, int64_t id, int64_t largest) {
     char advice[64] = "";
@@ -76,8 +64,9 @@ static sm_status refuse_id(const sm_tokens *tokens, int64_t number, int64_t at, 
         snprintf(advice, sizeof advice, "; --vocab %lld would fit", (long long)last + 1);
     }
     return sm_fail(SM_ERR_INVALID, "%s: token %lld (%s) is %lld, outside the vocabulary of %lld%s",
-                   name_of(tokens, number), (long long)at, sm_tokens_format_name(tokens->format), (long long)id,
-                   (long long)tokens->vocab, id >= 0 ? advice : "");
+                   tokens->memory == NULL ? tokens->files.paths[number] : tokens->path, (long long)at,
+                   sm_tokens_format_name(tokens->format), (long long)id, (long long)tokens->vocab,
+                   id >= 0 ? advice : "");
 }
 
 // What a look at all ids finds.
@@ -96,7 +85,12 @@ static sm_status read_shard(const sm_tokens *tokens, int64_t number, int64_t fir
     if (tokens->memory != NULL) {
         copy_memory(tokens, offset, n * layout->id_bytes, bytes);
     } else {
-        SM_TRY(read_file(tokens, number, offset, bytes, (size_t)(n * layout->id_bytes)));
+        SM_CLOSED int opened = -1;
+        int64_t size_bytes;
+        const int fd = tokens->shards[number].fd;
+        SM_TRY(fd < 0 ? sm_input_open(tokens->files.paths[number], &opened, &size_bytes) : SM_OK);
+        SM_TRY(sm_data_files_read(&tokens->files, number, fd < 0 ? opened : fd, offset, bytes,
+                                  (size_t)(n * layout->id_bytes)));
     }
     for (int64_t i = 0; i < n; i++) {
         const int64_t id = id_at(bytes + i * layout->id_bytes, layout);

@@ -179,18 +179,6 @@ static void collate_packed(const sm_documents *documents, int64_t max_batches, s
 
 // --- all --------------------------------------------------------------------------------------------
 
-// Placements are ordered by batch: finds the first of each batch.
-static void index_batches(sm_collation *c) {
-    c->first_of = sm_malloc((size_t)(c->n_batches + 1) * sizeof *c->first_of);
-    int64_t i = 0;
-    for (int64_t batch = 0; batch <= c->n_batches; batch++) {
-        while (i < c->n && c->placements[i].batch < batch) {
-            i++;
-        }
-        c->first_of[batch] = i;
-    }
-}
-
 sm_status sm_collate(const sm_documents *documents, int64_t B, int64_t T, sm_padding padding, int64_t max_batches,
                      sm_collation *collation) {
     *collation = (sm_collation){.B = B, .T = T, .padding = padding};
@@ -208,7 +196,15 @@ sm_status sm_collate(const sm_documents *documents, int64_t B, int64_t T, sm_pad
     case SM_PADDING_BUCKET: collate_buckets(documents, max_batches, collation); break;
     case SM_PADDING_PACKED: collate_packed(documents, max_batches, collation); break;
     }
-    index_batches(collation);
+    // Placements are ordered by batch: finds the first of each batch.
+    collation->first_of = sm_malloc((size_t)(collation->n_batches + 1) * sizeof *collation->first_of);
+    int64_t i = 0;
+    for (int64_t batch = 0; batch <= collation->n_batches; batch++) {
+        while (i < collation->n && collation->placements[i].batch < batch) {
+            i++;
+        }
+        collation->first_of[batch] = i;
+    }
     return SM_OK;
 }
 

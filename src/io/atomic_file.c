@@ -71,16 +71,6 @@ sm_status sm_atomic_open(const char *path, sm_atomic_file **file) {
     return SM_OK;
 }
 
-// Starts writing to disk early, so that the final fsync is short.
-static void begin_to_sync(sm_atomic_file *file, size_t written_bytes) {
-    file->unsynced_bytes += (off_t)written_bytes;
-    if (file->unsynced_bytes >= SYNC_BYTES) {
-        (void)sync_file_range(file->fd, file->synced_bytes, file->unsynced_bytes, SYNC_FILE_RANGE_WRITE);
-        file->synced_bytes += file->unsynced_bytes;
-        file->unsynced_bytes = 0;
-    }
-}
-
 sm_status sm_atomic_write(sm_atomic_file *file, const void *data, size_t size_bytes) {
     const char *bytes = data;
     while (size_bytes > 0) {
@@ -94,7 +84,13 @@ sm_status sm_atomic_write(sm_atomic_file *file, const void *data, size_t size_by
         if (file->digester != NULL) {
             sm_digester_add(file->digester, bytes, (size_t)n);
         }
-        begin_to_sync(file, (size_t)n);
+        // Starts writing to disk early, so that the final fsync is short.
+        file->unsynced_bytes += n;
+        if (file->unsynced_bytes >= SYNC_BYTES) {
+            (void)sync_file_range(file->fd, file->synced_bytes, file->unsynced_bytes, SYNC_FILE_RANGE_WRITE);
+            file->synced_bytes += file->unsynced_bytes;
+            file->unsynced_bytes = 0;
+        }
         bytes += n;
         size_bytes -= (size_t)n;
     }

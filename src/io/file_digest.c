@@ -48,25 +48,20 @@ void sm_bytes_digest(const void *data, size_t size_bytes, char text[SM_FILE_DIGE
     set_text(XXH3_64bits(data, size_bytes), text);
 }
 
-static sm_status add_file(sm_digester *digester, const char *path, int64_t *size_bytes) {
-    enum { PART_BYTES = 1 << 18 };
-    SM_FREED char *part = sm_malloc(PART_BYTES);
-    SM_CLOSED int fd = -1;
-    SM_TRY(sm_input_open(path, &fd, size_bytes));
-    for (int64_t at = 0; at < *size_bytes; at += PART_BYTES) {
-        const size_t n = *size_bytes - at < PART_BYTES ? (size_t)(*size_bytes - at) : PART_BYTES;
-        SM_TRY(sm_input_read(fd, path, at, part, n));
-        sm_digester_add(digester, part, n);
-    }
-    return SM_OK;
-}
-
 sm_status sm_files_digest(char *const *paths, int64_t n_paths, char text[SM_FILE_DIGEST_SIZE], int64_t *size_bytes) {
     SM_OWN(sm_digester) *digester = sm_digester_open();
     *size_bytes = 0;
     for (int64_t i = 0; i < n_paths; i++) {
         int64_t file_bytes;
-        SM_TRY(add_file(digester, paths[i], &file_bytes));
+        enum { PART_BYTES = 1 << 18 };
+        SM_FREED char *part = sm_malloc(PART_BYTES);
+        SM_CLOSED int fd = -1;
+        SM_TRY(sm_input_open(paths[i], &fd, &file_bytes));
+        for (int64_t at = 0; at < file_bytes; at += PART_BYTES) {
+            const size_t n = file_bytes - at < PART_BYTES ? (size_t)(file_bytes - at) : PART_BYTES;
+            SM_TRY(sm_input_read(fd, paths[i], at, part, n));
+            sm_digester_add(digester, part, n);
+        }
         *size_bytes += file_bytes;
     }
     sm_digester_text(digester, text);

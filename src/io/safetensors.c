@@ -119,22 +119,17 @@ static sm_status parse_entry(const sm_safetensors *file, const char *name, const
     return parse_offsets(file, info, entry);
 }
 
-static sm_status check_metadata(const char *path, json_t *metadata) {
-    bool well_formed = json_is_object(metadata) || json_is_null(metadata);
-    const char *key;
-    json_t *value;
-    json_object_foreach(metadata, key, value) { well_formed = well_formed && json_is_string(value); }
-    SM_FAIL_IF(!well_formed, SM_ERR_FORMAT, "%s: %s is not an object of strings", path, METADATA_KEY);
-    return SM_OK;
-}
-
 static sm_status parse_entries(sm_safetensors *file) {
     file->entries = sm_calloc(json_object_size(file->header) + 1, sizeof *file->entries);
     const char *name;
     json_t *info;
     json_object_foreach(file->header, name, info) {
         if (strcmp(name, METADATA_KEY) == 0) {
-            SM_TRY(check_metadata(file->path, info));
+            bool well_formed = json_is_object(info) || json_is_null(info);
+            const char *key;
+            json_t *value;
+            json_object_foreach(info, key, value) { well_formed = well_formed && json_is_string(value); }
+            SM_FAIL_IF(!well_formed, SM_ERR_FORMAT, "%s: %s is not an object of strings", file->path, METADATA_KEY);
         } else {
             SM_TRY(parse_entry(file, name, info, &file->entries[file->n_entries]));
             file->n_entries++;
@@ -174,17 +169,6 @@ static sm_status check_cover(const sm_safetensors *file) {
     return SM_OK;
 }
 
-static sm_status parse_header(sm_safetensors *file, const char *text, int64_t size_bytes) {
-    json_error_t error;
-    SM_FAIL_IF(text[0] != '{', SM_ERR_FORMAT, "%s: the header does not begin with '{': not a safetensors file",
-               file->path);
-    file->header = json_loadb(text, (size_t)size_bytes, JSON_REJECT_DUPLICATES, &error);
-    SM_FAIL_IF(file->header == NULL, SM_ERR_FORMAT, "%s: the header is not JSON: %s, byte %d", file->path,
-               sm_is_printable(error.text) ? error.text : "control character", error.position);
-    SM_TRY(parse_entries(file));
-    return check_cover(file);
-}
-
 static sm_status read_header(sm_safetensors *file, int64_t file_bytes) {
     uint64_t length;
     SM_FAIL_IF(file_bytes < LENGTH_BYTES, SM_ERR_FORMAT, "%s: %lld bytes are too short for a safetensors file",
@@ -202,7 +186,14 @@ static sm_status read_header(sm_safetensors *file, int64_t file_bytes) {
     file->data_offset = LENGTH_BYTES + (int64_t)length;
     file->data_bytes = file_bytes - file->data_offset;
     SM_TRY(sm_input_read(file->fd, file->path, LENGTH_BYTES, text, length));
-    return parse_header(file, text, (int64_t)length);
+    json_error_t error;
+    SM_FAIL_IF(text[0] != '{', SM_ERR_FORMAT, "%s: the header does not begin with '{': not a safetensors file",
+               file->path);
+    file->header = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
+    SM_FAIL_IF(file->header == NULL, SM_ERR_FORMAT, "%s: the header is not JSON: %s, byte %d", file->path,
+               sm_is_printable(error.text) ? error.text : "control character", error.position);
+    SM_TRY(parse_entries(file));
+    return check_cover(file);
 }
 
 static sm_safetensors *new_file(const char *path) {
@@ -425,17 +416,6 @@ static sm_status build_header(const char *path, const sm_safetensors_spec *specs
     return SM_OK;
 }
 
-// Writes length and header; trailing spaces align the data to 8 bytes.
-static sm_status write_header(sm_safetensors_writer *writer, const json_t *header) {
-    SM_FREED char *text = json_dumps(header, JSON_COMPACT);
-    size_t size_bytes = strlen(text);
-    size_t padding = (8 - size_bytes % 8) % 8;
-    uint64_t length = size_bytes + padding;
-    SM_TRY(sm_atomic_write(writer->file, &length, sizeof length));
-    SM_TRY(sm_atomic_write(writer->file, text, size_bytes));
-    return sm_atomic_write(writer->file, "        ", padding);
-}
-
 sm_status sm_safetensors_create(const char *path, const sm_safetensors_spec *specs, int n_specs,
                                 const sm_safetensors_pair *metadata, int n_metadata, sm_safetensors_writer **writer) {
     return sm_safetensors_create_mixed(path, specs, n_specs, n_specs, metadata, n_metadata, NULL, writer);
@@ -453,7 +433,14 @@ sm_status sm_safetensors_create_mixed(const char *path, const sm_safetensors_spe
     if (digest != NULL) {
         sm_atomic_take_digest(w->file, digest);
     }
-    SM_TRY(write_header(w, header));
+    // Writes length and header; trailing spaces align the data to 8 bytes.
+    SM_FREED char *text = json_dumps(header, JSON_COMPACT);
+    size_t size_bytes = strlen(text);
+    size_t padding = (8 - size_bytes % 8) % 8;
+    uint64_t length = size_bytes + padding;
+    SM_TRY(sm_atomic_write(w->file, &length, sizeof length));
+    SM_TRY(sm_atomic_write(w->file, text, size_bytes));
+    SM_TRY(sm_atomic_write(w->file, "        ", padding));
     *writer = sm_give(&w);
     return SM_OK;
 }

@@ -19,15 +19,6 @@ static const char infix[] = ".tmp-";
 
 // ---- removing ----
 
-static void remove_files_of(const char *folder) {
-    SM_OWN(DIR) *dir = opendir(folder);
-    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
-            unlinkat(dirfd(dir), entry->d_name, 0);
-        }
-    }
-}
-
 bool sm_temporary_remove(const char *name) {
     if (unlink(name) == 0) {
         return true;
@@ -35,7 +26,12 @@ bool sm_temporary_remove(const char *name) {
     if (errno != EISDIR && errno != EPERM) { // EPERM: what POSIX says for a folder
         return false;
     }
-    remove_files_of(name);
+    SM_OWN(DIR) *dir = opendir(name);
+    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            unlinkat(dirfd(dir), entry->d_name, 0);
+        }
+    }
     return rmdir(name) == 0;
 }
 
@@ -50,13 +46,6 @@ static bool is_temporary_of(const char *name, const char *base, size_t base_leng
            digits[n + 1 + strspn(digits + n + 1, "0123456789")] == '\0';
 }
 
-static void remove_if_abandoned(const char *name) {
-    SM_CLOSED int fd = open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
-        sm_temporary_remove(name);
-    }
-}
-
 // Removes the temporaries of `path` whose processes have ended.
 static void remove_abandoned(const char *path) {
     const char *slash = strrchr(path, '/');
@@ -67,7 +56,10 @@ static void remove_abandoned(const char *path) {
     for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
         if (is_temporary_of(entry->d_name, base, strlen(base))) {
             SM_FREED char *name = sm_text_of("%.*s%s", folder_length, path, entry->d_name);
-            remove_if_abandoned(name);
+            SM_CLOSED int fd = open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+            if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+                sm_temporary_remove(name);
+            }
         }
     }
 }

@@ -407,15 +407,6 @@ int sm_build_loss_backward(sm_builder *b, const char *dx_name, const sm_head *he
 
 // --- around the model -------------------------------------------------------------------------------
 
-static void add_params(sm_builder *b) {
-    const int n_kinds = b->config->model->params(b->config, b->specs);
-    b->status = sm_params_add(b->plan, b->specs, n_kinds, (int)b->config->n_layer, b->options->backward,
-                              sm_plan_exchanged_bytes(b->plan, b->options->max_tensor_bytes), &b->params);
-    if (b->status == SM_OK && b->options->backward && b->plan->processes.n > 1) {
-        b->status = sm_params_cut(b->plan, &b->params);
-    }
-}
-
 static void add_batch_and_results(sm_builder *b) {
     sm_plan *plan = b->plan;
     plan->tokens = lasting(b, SM_ROLE_BATCH, SM_I32, "tokens", DIMS(b->B, b->T));
@@ -441,14 +432,6 @@ static void add_batch_and_results(sm_builder *b) {
     }
 }
 
-static void zero_grad(sm_builder *b) {
-    for (int g = 0; g < b->params.n_groups; g++) {
-        sm_op op = sm_op_make(SM_OP_ZERO, SM_PHASE_ZERO_GRAD, -1);
-        op.out[SM_OUT(zero, x)] = b->params.groups[g].gradient;
-        add(b, &op);
-    }
-}
-
 static void loss_scale(sm_builder *b) {
     sm_op op = sm_op_make(SM_OP_LOSS_SCALE, SM_PHASE_FORWARD, -1);
     op.in[SM_IN(loss_scale, targets)] = b->plan->targets;
@@ -464,13 +447,22 @@ static void build_step(sm_builder *b) {
         b->status = sm_fail(SM_ERR_OOM, "plan: no memory for %lld layers", (long long)b->config->n_layer);
         return;
     }
-    add_params(b);
+    const int n_kinds = b->config->model->params(b->config, b->specs);
+    b->status = sm_params_add(b->plan, b->specs, n_kinds, (int)b->config->n_layer, b->options->backward,
+                              sm_plan_exchanged_bytes(b->plan, b->options->max_tensor_bytes), &b->params);
+    if (b->status == SM_OK && b->options->backward && b->plan->processes.n > 1) {
+        b->status = sm_params_cut(b->plan, &b->params);
+    }
     if (b->status != SM_OK) {
         return; // names need the batch's dimensions
     }
     add_batch_and_results(b);
     if (b->options->backward) {
-        zero_grad(b);
+        for (int g = 0; g < b->params.n_groups; g++) {
+            sm_op op = sm_op_make(SM_OP_ZERO, SM_PHASE_ZERO_GRAD, -1);
+            op.out[SM_OUT(zero, x)] = b->params.groups[g].gradient;
+            add(b, &op);
+        }
         loss_scale(b);
     }
     b->config->model->build(b);

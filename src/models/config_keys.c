@@ -64,20 +64,16 @@ static bool is_computed(const json_t *value, const json_t *computed) {
     return false;
 }
 
-static sm_status refuse(const char *path, const char *place, const char *key, const json_t *value,
-                        const json_t *computed) {
-    enum { SHOWN = JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_COMPACT };
-    SM_FREED char *given = json_dumps(value, SHOWN);
-    SM_FREED char *only = json_dumps(json_array_get(computed, 0), SHOWN);
-    return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s%s is %.64s; only %s is supported", path, place, key, given, only);
-}
-
 sm_status sm_config_check(const char *path, const char *place, const json_t *root, const sm_config_rule *rules) {
     for (; rules->key != NULL; rules++) {
         const json_t *value = json_object_get(root, rules->key);
         json_auto_t *computed = value != NULL ? json_loads(rules->computed, 0, NULL) : NULL;
         if (value != NULL && !is_computed(value, computed)) {
-            return refuse(path, place, rules->key, value, computed);
+            enum { SHOWN = JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_COMPACT };
+            SM_FREED char *given = json_dumps(value, SHOWN);
+            SM_FREED char *only = json_dumps(json_array_get(computed, 0), SHOWN);
+            return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s%s is %.64s; only %s is supported", path, place, rules->key,
+                           given, only);
         }
     }
     return SM_OK;

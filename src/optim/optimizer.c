@@ -24,12 +24,6 @@ double *sm_setting_of(sm_step_settings *settings, const sm_setting *setting) {
 
 bool sm_plan_is_sharded(const sm_plan *plan) { return plan->processes.n > 1 && plan->processes.is_sharded; }
 
-// Part i of the gradients whose norm this process computes: a group or, with a sharded optimizer, its slice of a
-// bucket. SM_NO_TENSOR: that slice is empty.
-static int part_of_gradients(const sm_plan *plan, const sm_params *params, int i) {
-    return sm_plan_is_sharded(plan) ? plan->buckets[i].own_gradient : params->groups[i].gradient;
-}
-
 // Sums the slices' squared norms over the processes.
 static sm_status sum_over_processes(sm_plan *plan, int tensor) {
     sm_op op = sm_op_make(SM_OP_PROCESS_SUM, SM_PHASE_OPTIMIZER, -1);
@@ -44,7 +38,9 @@ static sm_status clip_gradients(sm_plan *plan, const sm_params *params, int *cli
     const int64_t one = 1;
     int sqnorms = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, plan->real, 1, &n_parts, "sqnorms");
     for (int i = 0; i < n_parts && sqnorms != SM_NO_TENSOR; i++) {
-        const int gradient = part_of_gradients(plan, params, i);
+        // Part i of the gradients whose norm this process computes: a group or, with a sharded optimizer, its slice of a
+        // bucket. SM_NO_TENSOR: that slice is empty.
+        const int gradient = sm_plan_is_sharded(plan) ? plan->buckets[i].own_gradient : params->groups[i].gradient;
         const bool is_empty = gradient == SM_NO_TENSOR;
         sm_op op = sm_op_make(is_empty ? SM_OP_ZERO : SM_OP_GRAD_SQNORM, SM_PHASE_OPTIMIZER, -1);
         op.in[SM_IN(grad_sqnorm, g)] = gradient;

@@ -323,21 +323,16 @@ static sm_status check_heads(const char *kind, const binding *bound, const sm_at
     return SM_OK;
 }
 
-// An op may set only attributes of its kind: walk, the cases of verify and users' kernels know no others.
-static sm_status check_attributes(const sm_op *op) {
+sm_status sm_op_check(const sm_plan *plan, const sm_op *op) {
+    const sm_op_info *info = sm_op_get_info(op->kind);
+    binding bound = {.n = 0};
+    // An op may set only attributes of its kind: walk, the cases of verify and users' kernels know no others.
     for (sm_attr attr = 0; attr < SM_ATTR_COUNT; attr++) {
         const bool is_of_any = attr == SM_ATTR_recomputed;
         SM_FAIL_IF(!is_of_any && !sm_op_has_attr(op->kind, attr) && sm_attr_get(&op->attr, attr) != 0, SM_ERR_INTERNAL,
                    "%s: attribute %s is set, and its row of op_table.h has none", sm_op_name(op->kind),
                    sm_attr_get_info(attr)->name);
     }
-    return SM_OK;
-}
-
-sm_status sm_op_check(const sm_plan *plan, const sm_op *op) {
-    const sm_op_info *info = sm_op_get_info(op->kind);
-    binding bound = {.n = 0};
-    SM_TRY(check_attributes(op));
     for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
         SM_TRY(check_operand(plan, op, &info->in[i], op->in[i], &bound));
     }

@@ -110,11 +110,10 @@ static float keep(const void *rng, int64_t element) {
     return kept ? (float)(1 / (1 - r->p)) : 0;
 }
 
-static int64_t head_size(const sm_plan *plan, const sm_op *op) {
-    return sm_op_dimension(plan, op, "QKV") / (op->attr.n_head + 2 * (int64_t)op->attr.n_kv_head);
-}
-
-static sm_own_rng rng_of(const sm_op *op, void *const in[SM_MAX_IN]) {
+void sm_own_args_fill(const sm_plan *plan, const sm_op *op, void *const in[SM_MAX_IN], void *const out[SM_MAX_OUT],
+                      sm_own_args *args) {
+    const own_members m = own_members_of(op->kind);
+    args->n_members = m.n;
     const sm_op_info *info = sm_op_get_info(op->kind);
     sm_own_rng rng = {.key = op->attr.rng_key};
     for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
@@ -124,20 +123,15 @@ static sm_own_rng rng_of(const sm_op *op, void *const in[SM_MAX_IN]) {
             rng.step = step[0] | (uint64_t)step[1] << 32;
         }
     }
-    return rng;
-}
-
-void sm_own_args_fill(const sm_plan *plan, const sm_op *op, void *const in[SM_MAX_IN], void *const out[SM_MAX_OUT],
-                      sm_own_args *args) {
-    const own_members m = own_members_of(op->kind);
-    args->n_members = m.n;
-    args->rng = rng_of(op, in);
+    args->rng = rng;
     for (int i = 0; i < m.n; i++) {
         const own_member *from = &m.list[i];
         sm_own_member *to = &args->members[i];
         switch (from->type) {
         case OWN_DIMENSION: to->integer = sm_op_dimension(plan, op, from->name); break;
-        case OWN_HEAD_SIZE: to->integer = head_size(plan, op); break;
+        case OWN_HEAD_SIZE:
+            to->integer = sm_op_dimension(plan, op, "QKV") / (op->attr.n_head + 2 * (int64_t)op->attr.n_kv_head);
+            break;
         case OWN_INTEGER: to->integer = (int64_t)sm_attr_get(&op->attr, (sm_attr)from->index); break;
         case OWN_REAL: to->real = sm_attr_get(&op->attr, (sm_attr)from->index); break;
         case OWN_INPUT: to->in = in[from->index]; break;

@@ -258,14 +258,12 @@ static void print_parameter(const sm_op_info *info, const own_member *m, const c
     own_print_meaning(info, m, out);
 }
 
-static bool is_parameter(const own_member *m) { return m->type != OWN_KEEP && m->type != OWN_THREAD; }
-
 void sm_own_opencl_skeleton(sm_op_kind kind, FILE *out) {
     const sm_op_info *info = sm_op_get_info(kind);
     const own_members m = own_members_of(kind);
     char signature[SM_OWN_SIGNATURE_SIZE];
     int last = m.n - 1;
-    while (!is_parameter(&m.list[last])) {
+    while (m.list[last].type == OWN_KEEP || m.list[last].type == OWN_THREAD) {
         last--;
     }
     write_signature(kind, signature);

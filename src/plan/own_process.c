@@ -43,12 +43,6 @@ struct sm_own_process {
 
 // --- waiting -----------------------------------------------------------------------------------------
 
-static inline void relax(void) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-}
-
 bool sm_own_may_spin(int n_threads) { return os_n_processors() >= 2 * n_threads; }
 
 uint32_t sm_own_await(sm_own_count *count, uint32_t before, bool spins, bool is_limited, _Atomic int64_t *spun_ns) {
@@ -61,7 +55,9 @@ uint32_t sm_own_await(sm_own_count *count, uint32_t before, bool spins, bool is_
     int64_t waited_ns = 0;
     while (n == before && waited_ns < most_ns) {
         for (int i = 0; i < 20 && n == before; i++) {
-            relax();
+#if defined(__x86_64__)
+            __builtin_ia32_pause();
+#endif
             n = atomic_load_explicit(&count->n, memory_order_acquire);
         }
         waited_ns = sm_now_ns() - begin_ns;

@@ -56,21 +56,6 @@ static int count_layered(const sm_params *all, int first) {
     return n;
 }
 
-static void describe_all(sm_params *all) {
-    for (int kind = 0; kind < all->n_kinds;) {
-        const int n_layered = count_layered(all, kind);
-        for (int layer = 0; layer < all->n_layer; layer++) {
-            for (int i = 0; i < n_layered; i++) {
-                describe(all, &all->specs[kind + i], layer);
-            }
-        }
-        if (n_layered == 0) {
-            describe(all, &all->specs[kind], -1);
-        }
-        kind += n_layered > 0 ? n_layered : 1;
-    }
-}
-
 const sm_param *sm_params_get(const sm_params *params, int kind, int layer) {
     int at = 0;
     for (int first = 0; first < params->n_kinds;) {
@@ -86,12 +71,6 @@ const sm_param *sm_params_get(const sm_params *params, int kind, int layer) {
 }
 
 // --- groups ---------------------------------------------------------------------------------------
-
-// Aligns a parameter to a cache line and any vector; a matrix to a slice's line (shard.h).
-static int64_t align_elems(int64_t n, bool is_matrix) {
-    const int64_t line = is_matrix ? SM_SLICE_BLOCK : SM_SLICE_LINE;
-    return (n + line - 1) / line * line;
-}
 
 // Number of consecutive parameters, from `first`, that are parts of one matrix: 1 if it has no parts.
 static int count_parts(const sm_params *all, int first) {
@@ -111,7 +90,9 @@ static void assign_group(sm_params *all, sm_param *p, int n_parts, size_t limit_
         p[i].offset_elems = n_elems;
         n_elems += p[i].rows * p[i].cols;
     }
-    n_elems = align_elems(n_elems, p->is_matrix);
+    // Aligns a parameter to a cache line and any vector; a matrix to a slice's line (shard.h).
+    const int64_t line = p->is_matrix ? SM_SLICE_BLOCK : SM_SLICE_LINE;
+    n_elems = (n_elems + line - 1) / line * line;
     int g = all->n_groups - 1;
     while (g >= 0 && all->groups[g].is_matrix != p->is_matrix) {
         g--;
@@ -208,7 +189,18 @@ sm_status sm_params_add(sm_plan *plan, const sm_param_spec *specs, int n_kinds, 
         .n_kinds = n_kinds,
         .n_layer = n_layer,
     };
-    describe_all(params);
+    for (int kind = 0; kind < params->n_kinds;) {
+        const int n_layered = count_layered(params, kind);
+        for (int layer = 0; layer < params->n_layer; layer++) {
+            for (int i = 0; i < n_layered; i++) {
+                describe(params, &params->specs[kind + i], layer);
+            }
+        }
+        if (n_layered == 0) {
+            describe(params, &params->specs[kind], -1);
+        }
+        kind += n_layered > 0 ? n_layered : 1;
+    }
     for (int i = 0; i < params->n_params; i += count_parts(params, i)) {
         assign_group(params, &params->params[i], count_parts(params, i), max_group_bytes, sm_dtype_size(plan->real));
     }
@@ -298,12 +290,6 @@ int sm_param_add_state(sm_plan *plan, const sm_param *param, const char *state, 
 // Initial weights, drawn element by element from counter-based random numbers, so the model does not
 // depend on the number of threads.
 
-static void fill(float *values, int64_t n_elems, float value) {
-    for (int64_t i = 0; i < n_elems; i++) {
-        values[i] = value;
-    }
-}
-
 // Random words are drawn in groups of blocks, so that their chains of multiplications overlap.
 enum { GROUP_BLOCKS = 64, GROUP_ELEMS = 4 * GROUP_BLOCKS };
 
@@ -341,6 +327,9 @@ void sm_param_init(const sm_plan *plan, int tensor, uint64_t seed, int64_t first
     if (t->init_std > 0) {
         fill_normal(values, first, n_elems, (float)t->init_std, sm_philox_key(seed, t->name));
     } else {
-        fill(values, n_elems, (float)t->init_value);
+        const float value = (float)t->init_value;
+        for (int64_t i = 0; i < n_elems; i++) {
+            values[i] = value;
+        }
     }
 }

@@ -102,15 +102,6 @@ static void set_limit(const sm_process_limit *l, rlim_t mapped) {
 
 void sm_process_limit_this(const sm_process_limit *limit) { set_limit(limit, mapped_bytes()); }
 
-static void set_limits(const sm_process_job *job, rlim_t mapped) {
-    for (int i = 0; i < job->n_limits; i++) {
-        set_limit(&job->limits[i], mapped);
-    }
-    if (job->dies_first) {
-        os_die_first();
-    }
-}
-
 static void connect_streams(const process *p, int ends[N_STREAMS][2]) {
     const sm_process_job *job = p->job;
     if (job->has_no_input) {
@@ -147,7 +138,12 @@ static _Noreturn void become(const process *p, pid_t parent, rlim_t mapped, int 
         setsid();
     }
     connect_streams(p, ends);
-    set_limits(job, mapped);
+    for (int i = 0; i < job->n_limits; i++) {
+        set_limit(&job->limits[i], mapped);
+    }
+    if (job->dies_first) {
+        os_die_first();
+    }
     if (job->argv != NULL) { // the program must not inherit our handlers
         signal(SIGINT, SIG_DFL);
         signal(SIGTERM, SIG_DFL);
@@ -168,20 +164,6 @@ static _Noreturn void become(const process *p, pid_t parent, rlim_t mapped, int 
 // --- starting it ---------------------------------------------------------------------------------
 
 static const char *name_of(const sm_process_job *job) { return job->argv != NULL ? job->argv[0] : "a process"; }
-
-static sm_status open_streams(process *p, int ends[N_STREAMS][2]) {
-    const bool is_kept = p->job->output == SM_OUTPUT_KEPT;
-    const bool wanted[N_STREAMS] = {is_kept, is_kept, p->job->messages != NULL, p->job->argv != NULL};
-    for (int i = 0; i < N_STREAMS; i++) {
-        SM_FAIL_IF(wanted[i] && !os_open_pipe(ends[i]), SM_ERR_IO, "%s: no pipe to start it: %s", name_of(p->job),
-                   strerror(errno));
-        p->streams[i].fd = ends[i][0];
-    }
-    p->file = p->job->output == SM_OUTPUT_FILE ? os_open_nameless() : -1;
-    return p->file >= 0 || p->job->output != SM_OUTPUT_FILE
-               ? SM_OK
-               : sm_fail(SM_ERR_IO, "%s: cannot keep its output: %s", name_of(p->job), strerror(errno));
-}
 
 // Blocks signals that we or programs handle; *before: those that were blocked.
 static void hold_signals(sigset_t *before) {
@@ -234,7 +216,17 @@ static void close_end(int *end) {
 
 static sm_status start(process *p) {
     int ends[N_STREAMS][2] = {{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}};
-    sm_status status = open_streams(p, ends);
+    const bool is_kept = p->job->output == SM_OUTPUT_KEPT;
+    const bool wanted[N_STREAMS] = {is_kept, is_kept, p->job->messages != NULL, p->job->argv != NULL};
+    for (int i = 0; i < N_STREAMS; i++) {
+        SM_FAIL_IF(wanted[i] && !os_open_pipe(ends[i]), SM_ERR_IO, "%s: no pipe to start it: %s", name_of(p->job),
+                   strerror(errno));
+        p->streams[i].fd = ends[i][0];
+    }
+    p->file = p->job->output == SM_OUTPUT_FILE ? os_open_nameless() : -1;
+    sm_status status = p->file >= 0 || p->job->output != SM_OUTPUT_FILE
+                           ? SM_OK
+                           : sm_fail(SM_ERR_IO, "%s: cannot keep its output: %s", name_of(p->job), strerror(errno));
     status = status == SM_OK ? fork_it(p, ends) : status;
     for (int i = 0; i < N_STREAMS; i++) {
         close_end(&ends[i][1]);
@@ -259,29 +251,6 @@ static sm_status make_room(stream *s, size_t size_bytes) {
     return SM_OK;
 }
 
-// Passes on complete lines.
-static sm_status take_lines(process *p, stream *s) {
-    char *line = s->text;
-    char *newline;
-    sm_status status = SM_OK;
-    while (status == SM_OK && (newline = memchr(line, '\n', (size_t)(s->text + s->n - line))) != NULL) {
-        status = p->job->receive(p->job->ctx, line, (size_t)(newline - line));
-        line = newline + 1;
-    }
-    s->n -= (size_t)(line - s->text);
-    memmove(s->text, line, s->n);
-    return status;
-}
-
-static void forget_much(stream *s, size_t most_bytes) {
-    if (most_bytes > 0 && s->n > most_bytes) {
-        s->n = most_bytes;
-    } else if (most_bytes == 0 && s->n > MOST_ERR_BYTES) {
-        memmove(s->text, s->text + s->n - MOST_ERR_BYTES / 2, MOST_ERR_BYTES / 2);
-        s->n = MOST_ERR_BYTES / 2;
-    }
-}
-
 static sm_status read_stream(process *p, int which) {
     stream *s = &p->streams[which];
     SM_TRY(make_room(s, PART_BYTES));
@@ -298,10 +267,24 @@ static sm_status read_stream(process *p, int which) {
     }
     s->n += (size_t)n;
     if (which == MESSAGES) {
-        return take_lines(p, s);
+        char *line = s->text;
+        char *newline;
+        sm_status status = SM_OK;
+        while (status == SM_OK && (newline = memchr(line, '\n', (size_t)(s->text + s->n - line))) != NULL) {
+            status = p->job->receive(p->job->ctx, line, (size_t)(newline - line));
+            line = newline + 1;
+        }
+        s->n -= (size_t)(line - s->text);
+        memmove(s->text, line, s->n);
+        return status;
     }
     if (which == ERR || p->job->most_bytes > 0) {
-        forget_much(s, p->job->most_bytes);
+        if (p->job->most_bytes > 0 && s->n > p->job->most_bytes) {
+            s->n = p->job->most_bytes;
+        } else if (p->job->most_bytes == 0 && s->n > MOST_ERR_BYTES) {
+            memmove(s->text, s->text + s->n - MOST_ERR_BYTES / 2, MOST_ERR_BYTES / 2);
+            s->n = MOST_ERR_BYTES / 2;
+        }
     }
     return SM_OK;
 }
@@ -446,14 +429,6 @@ static sm_status watch(process *p) {
 
 // --- its end -------------------------------------------------------------------------------------
 
-// Processes that it started, and that end with it, may still use its files.
-static void wait_for_session(const process *p) {
-    enum { LOOKS = 200, LOOK_NS = 5000000 };
-    for (int i = 0; i < LOOKS && kill(-p->pid, 0) == 0; i++) {
-        nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
-    }
-}
-
 static sm_status wait_for(process *p) {
     sm_process_result *r = p->result;
     struct rusage usage = {0};
@@ -464,7 +439,11 @@ static sm_status wait_for(process *p) {
     }
     SM_FAIL_IF(done < 0, SM_ERR_IO, "waiting for a process: %s", strerror(errno));
     if (p->job->in_files) {
-        wait_for_session(p);
+        // Processes that it started, and that end with it, may still use its files.
+        enum { LOOKS = 200, LOOK_NS = 5000000 };
+        for (int i = 0; i < LOOKS && kill(-p->pid, 0) == 0; i++) {
+            nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+        }
     }
     r->exit_code = done > 0 && WIFEXITED(state) ? WEXITSTATUS(state) : -1;
     r->signal = done == 0 ? SIGKILL : WIFSIGNALED(state) ? WTERMSIG(state) : 0;
@@ -472,14 +451,6 @@ static sm_status wait_for(process *p) {
     r->peak_rss_bytes = (int64_t)usage.ru_maxrss * 1024;
     r->interrupted |= interruptions(p) > 0;
     return SM_OK;
-}
-
-static void end_unheard(process *p) {
-    end_at_once(p);
-    for (int i = 0; i < N_STREAMS; i++) {
-        close_end(&p->streams[i].fd);
-    }
-    (void)watch(p);
 }
 
 static sm_status keep(process *p) {
@@ -517,7 +488,11 @@ sm_status sm_process_run(const sm_process_job *job, sm_process_result *result) {
     status = status == SM_OK ? watch(&p) : status;
     if (p.pid > 0) {
         if (status != SM_OK) {
-            end_unheard(&p);
+            end_at_once(&p);
+            for (int i = 0; i < N_STREAMS; i++) {
+                close_end(&p.streams[i].fd);
+            }
+            (void)watch(&p);
         }
         const sm_status waited = wait_for(&p);
         status = status != SM_OK ? status : waited;

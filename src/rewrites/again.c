@@ -29,17 +29,6 @@ static sm_status refuse_part(const sm_tensor *t) {
     return sm_fail(SM_ERR_INTERNAL, "recompute: '%s' is a part of another tensor", t->name);
 }
 
-// A new tensor in place of `tensor`.
-static sm_status renew(sm_again *a, int tensor, sm_role role) {
-    const sm_tensor kept = a->plan->tensors[tensor];
-    if (kept.view_of != SM_NO_TENSOR) {
-        return refuse_part(&kept);
-    }
-    a->current[tensor] = sm_plan_add_tensor(a->plan, role, kept.dtype, kept.n_dims, kept.dims, "%.*s.again",
-                                            SM_NAME_SIZE - 7, kept.name);
-    return a->current[tensor] != SM_NO_TENSOR ? SM_OK : SM_ERR_OOM;
-}
-
 // Lets an op read the recomputed tensors.
 static sm_status read_current(const sm_again *a, sm_op *op) {
     for (int k = 0; k < SM_MAX_IN; k++) {
@@ -71,7 +60,14 @@ sm_status sm_again_emit(sm_again *a, sm_op op, sm_role role) {
     SM_TRY(read_current(a, &op));
     for (int k = 0; k < SM_MAX_OUT; k++) {
         if (sm_again_is_kept(a, op.out[k])) {
-            SM_TRY(renew(a, op.out[k], role));
+            // A new tensor in place of `tensor`.
+            const sm_tensor kept = a->plan->tensors[op.out[k]];
+            if (kept.view_of != SM_NO_TENSOR) {
+                return refuse_part(&kept);
+            }
+            a->current[op.out[k]] = sm_plan_add_tensor(a->plan, role, kept.dtype, kept.n_dims, kept.dims, "%.*s.again",
+                                                       SM_NAME_SIZE - 7, kept.name);
+            SM_TRY(a->current[op.out[k]] != SM_NO_TENSOR ? SM_OK : SM_ERR_OOM);
         }
         if (op.out[k] != SM_NO_TENSOR) {
             op.out[k] = a->current[op.out[k]];

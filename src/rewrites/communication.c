@@ -84,19 +84,6 @@ static void append(list *l, sm_op op) {
     l->ops[l->n++] = op;
 }
 
-static void begin_sum(list *l, const sm_bucket *bucket, sm_phase range) {
-    const bool is_sharded = l->plan->processes.is_sharded;
-    sm_op op = make(l->plan, is_sharded ? SM_OP_REDUCE_SCATTER_START : SM_OP_ALL_REDUCE_START, range, bucket->gradient);
-    op.attr.is_bf16 = l->plan->processes.is_bf16;
-    append(l, op);
-}
-
-static void begin_gather(list *l, const sm_bucket *bucket) {
-    sm_op op = make(l->plan, SM_OP_ALL_GATHER_START, SM_PHASE_OPTIMIZER, bucket->value);
-    op.out[SM_OUT(all_gather_start, w)] = bucket->working_copy;
-    append(l, op);
-}
-
 static void finish(list *l, sm_phase range, int tensor) {
     append(l, make(l->plan, SM_OP_COMMUNICATION_FINISH, range, tensor));
 }
@@ -141,16 +128,6 @@ static void find_milestones(const sm_plan *plan, milestones *m) {
     qsort(m, (size_t)plan->n_buckets, sizeof *m, first_needed_first);
 }
 
-// Begins the sums of buckets that op i completes.
-static void begin_sums_behind(list *l, const milestones *m, int i) {
-    const bool is_last = i + 1 == sm_plan_range(l->plan, SM_PHASE_BACKWARD).first;
-    for (int k = 0; k < l->plan->n_buckets; k++) {
-        if (m[k].completed_by == i) {
-            begin_sum(l, &l->plan->buckets[m[k].bucket], is_last ? SM_PHASE_BACKWARD : l->plan->ops[i].range);
-        }
-    }
-}
-
 static bool is_finished(const list *l, int tensor) {
     for (int i = 0; i < l->n; i++) {
         if (l->ops[i].kind == SM_OP_COMMUNICATION_FINISH && l->ops[i].out[0] == tensor) {
@@ -172,15 +149,6 @@ static void finish_sums(list *l, sm_phase range, const sm_op *op) {
     }
 }
 
-// Waits for the weights, gathered by the step before, that op i of the plan is the first to need.
-static void finish_gathers(list *l, const milestones *m, int i) {
-    for (int k = 0; k < l->plan->n_buckets && l->plan->processes.is_sharded; k++) {
-        if (m[k].needed_by == i) {
-            finish(l, l->plan->ops[i].range, l->plan->buckets[m[k].bucket].value);
-        }
-    }
-}
-
 static bool is_of_shard(const sm_plan *plan, const sm_op *op) {
     return plan->processes.is_sharded && sm_op_is_update(plan, op);
 }
@@ -196,7 +164,9 @@ static void update_and_gather(list *l, const milestones *m) {
                 append(l, plan->ops[i]);
             }
         }
-        begin_gather(l, bucket);
+        sm_op op = make(l->plan, SM_OP_ALL_GATHER_START, SM_PHASE_OPTIMIZER, bucket->value);
+        op.out[SM_OUT(all_gather_start, w)] = bucket->working_copy;
+        append(l, op);
     }
 }
 
@@ -205,7 +175,12 @@ static void rebuild(list *l, const milestones *m) {
     const sm_plan *plan = l->plan;
     const sm_range optimizer = sm_plan_range(plan, SM_PHASE_OPTIMIZER);
     for (int i = 0; i < plan->n_ops; i++) {
-        finish_gathers(l, m, i);
+        // Waits for the weights, gathered by the step before, that op i of the plan is the first to need.
+        for (int k = 0; k < l->plan->n_buckets && l->plan->processes.is_sharded; k++) {
+            if (m[k].needed_by == i) {
+                finish(l, l->plan->ops[i].range, l->plan->buckets[m[k].bucket].value);
+            }
+        }
         if (i == optimizer.first) {
             finish_sums(l, SM_PHASE_OPTIMIZER, NULL);
         }
@@ -215,7 +190,18 @@ static void rebuild(list *l, const milestones *m) {
         if (!is_of_shard(plan, &plan->ops[i])) {
             append(l, plan->ops[i]);
         }
-        begin_sums_behind(l, m, i);
+        // Begins the sums of buckets that op i completes.
+        const bool is_last = i + 1 == sm_plan_range(l->plan, SM_PHASE_BACKWARD).first;
+        for (int k = 0; k < l->plan->n_buckets; k++) {
+            if (m[k].completed_by == i) {
+                const bool is_sharded = l->plan->processes.is_sharded;
+                sm_op op =
+                    make(l->plan, is_sharded ? SM_OP_REDUCE_SCATTER_START : SM_OP_ALL_REDUCE_START,
+                         is_last ? SM_PHASE_BACKWARD : l->plan->ops[i].range, l->plan->buckets[m[k].bucket].gradient);
+                op.attr.is_bf16 = l->plan->processes.is_bf16;
+                append(l, op);
+            }
+        }
     }
     if (plan->processes.is_sharded) {
         update_and_gather(l, m);

@@ -55,15 +55,6 @@ static bool writes_needed(const pass *p, const sm_op *op) {
     return false;
 }
 
-static void need_inputs(pass *p, const sm_op *op) {
-    for (int k = 0; k < SM_MAX_IN; k++) {
-        const int root = op->in[k] != SM_NO_TENSOR ? sm_plan_root(p->again.plan, op->in[k]) : SM_NO_TENSOR;
-        if (root != SM_NO_TENSOR && p->block_of[root] != NO_BLOCK) {
-            p->needed[root] = true;
-        }
-    }
-}
-
 static void find_needed(pass *p, int block) {
     const sm_plan *plan = p->again.plan;
     for (int i = 0; i < p->again.n_tensors; i++) {
@@ -72,7 +63,12 @@ static void find_needed(pass *p, int block) {
     for (int i = plan->n_ops - 1; i >= 0; i--) { // in reverse: the readers in the backward before the forward
         const sm_op *op = &plan->ops[i];
         if (is_in(op, SM_PHASE_BACKWARD, block) || (is_in(op, SM_PHASE_FORWARD, block) && writes_needed(p, op))) {
-            need_inputs(p, op);
+            for (int k = 0; k < SM_MAX_IN; k++) {
+                const int root = op->in[k] != SM_NO_TENSOR ? sm_plan_root(p->again.plan, op->in[k]) : SM_NO_TENSOR;
+                if (root != SM_NO_TENSOR && p->block_of[root] != NO_BLOCK) {
+                    p->needed[root] = true;
+                }
+            }
         }
     }
 }

@@ -113,17 +113,6 @@ static sm_status look_at_folder(sm_token_output *out, bool may_resume) {
     return SM_OK;
 }
 
-static sm_status lock_partial(sm_token_output *out) {
-    SM_TRY(sm_make_folder(out->partial));
-    out->lock = open(out->partial, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (out->lock < 0) {
-        return fail_errno(out->partial, "", "open");
-    }
-    SM_FAIL_IF(flock(out->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK, SM_ERR_IO,
-               "%s: another process is writing it; wait for it or choose another name", out->partial);
-    return SM_OK;
-}
-
 static int64_t size_for(const sm_token_output *out, int side) {
     return SM_LLMC_HEADER_BYTES + out->counts[side].n_tokens * out->id_bytes;
 }
@@ -154,19 +143,6 @@ static sm_status take_up(sm_token_output *out) {
     return SM_OK;
 }
 
-// Cuts off everything after the recorded progress.
-static sm_status open_bins(sm_token_output *out) {
-    for (int side = 0; side < SM_N_SIDES; side++) {
-        out->fds[side] =
-            openat(out->lock, bin_names[side], O_RDWR | O_CREAT | O_CLOEXEC | (out->is_resumed ? 0 : O_TRUNC), 0666);
-        if (out->fds[side] < 0 || ftruncate(out->fds[side], size_for(out, side)) != 0 ||
-            lseek(out->fds[side], 0, SEEK_END) < 0) {
-            return fail_errno(out->partial, bin_names[side], "write");
-        }
-    }
-    return SM_OK;
-}
-
 sm_status sm_token_output_open(const char *output, const json_t *work, int id_bytes, bool may_resume,
                                sm_token_output **opened) {
     size_t length = strlen(output);
@@ -182,9 +158,23 @@ sm_status sm_token_output_open(const char *output, const json_t *work, int id_by
     SM_TRY(sm_make_path(out->partial, "%.*s.partial", (int)length, output));
     SM_TRY(look_at_folder(out, may_resume));
     if (!out->is_complete) {
-        SM_TRY(lock_partial(out));
+        SM_TRY(sm_make_folder(out->partial));
+        out->lock = open(out->partial, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (out->lock < 0) {
+            return fail_errno(out->partial, "", "open");
+        }
+        SM_FAIL_IF(flock(out->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK, SM_ERR_IO,
+                   "%s: another process is writing it; wait for it or choose another name", out->partial);
         SM_TRY(may_resume ? take_up(out) : SM_OK);
-        SM_TRY(open_bins(out));
+        // Cuts off everything after the recorded progress.
+        for (int side = 0; side < SM_N_SIDES; side++) {
+            out->fds[side] = openat(out->lock, bin_names[side],
+                                    O_RDWR | O_CREAT | O_CLOEXEC | (out->is_resumed ? 0 : O_TRUNC), 0666);
+            if (out->fds[side] < 0 || ftruncate(out->fds[side], size_for(out, side)) != 0 ||
+                lseek(out->fds[side], 0, SEEK_END) < 0) {
+                return fail_errno(out->partial, bin_names[side], "write");
+            }
+        }
     }
     *opened = sm_give(&out);
     return SM_OK;

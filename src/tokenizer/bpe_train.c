@@ -235,18 +235,6 @@ static sm_status learn(training *t) {
 }
 // --- beginning and end ---------------------------------------------------------------------
 
-static sm_status set_first_tokens(training *t, int32_t byte_ids[SM_N_BYTES]) {
-    uint8_t order[SM_N_BYTES];
-    const char *end = SM_END_OF_TEXT;
-    SM_TRY(sm_tokenizer_set_added(t->tokenizer, t->n_tokens++, (const uint8_t *)end, strlen(end), true, false));
-    sm_byte_alphabet_order(order);
-    for (int i = 0; i < SM_N_BYTES; i++) {
-        byte_ids[order[i]] = t->n_tokens;
-        SM_TRY(sm_tokenizer_set(t->tokenizer, t->n_tokens++, &order[i], 1));
-    }
-    return SM_OK;
-}
-
 static sm_status take_words(training *t, const sm_word_counts *words, const int32_t byte_ids[SM_N_BYTES]) {
     size_t offset = 0;
     t->ids = malloc((words->n_bytes + 1) * sizeof(*t->ids));
@@ -293,7 +281,14 @@ sm_status sm_bpe_train(const sm_word_counts *words, const sm_bpe_settings *setti
                "a vocabulary of %lld tokens; it has %d at least: the bytes and %s", (long long)settings->vocab_size,
                SM_LEAST_VOCABULARY, SM_END_OF_TEXT);
     SM_TRY(sm_tokenizer_new(settings->vocab_size, &t.tokenizer));
-    SM_TRY(set_first_tokens(&t, byte_ids));
+    uint8_t order[SM_N_BYTES];
+    const char *end = SM_END_OF_TEXT;
+    SM_TRY(sm_tokenizer_set_added(t.tokenizer, t.n_tokens++, (const uint8_t *)end, strlen(end), true, false));
+    sm_byte_alphabet_order(order);
+    for (int i = 0; i < SM_N_BYTES; i++) {
+        byte_ids[order[i]] = t.n_tokens;
+        SM_TRY(sm_tokenizer_set(t.tokenizer, t.n_tokens++, &order[i], 1));
+    }
     SM_TRY(take_words(&t, words, byte_ids));
     SM_TRY(learn(&t));
     t.tokenizer->n_tokens = t.n_tokens; // fewer if the text has too few pairs

@@ -117,16 +117,6 @@ static void put_ahead(sm_text_source *s, sm_text_block *block, size_t cut) {
     block->n_bytes = cut;
 }
 
-static sm_status take_ahead(sm_text_source *s, sm_text_block *block) {
-    SM_TRY(grow_block(block, block->n_bytes + s->n_ahead));
-    if (s->n_ahead > 0) {
-        memcpy(block->text + block->n_bytes, s->ahead, s->n_ahead);
-    }
-    block->n_bytes += s->n_ahead;
-    s->n_ahead = 0;
-    return SM_OK;
-}
-
 // --- documents -----------------------------------------------------------------------------
 
 static void append_part(sm_text_block *block, sm_text_part part) {
@@ -239,7 +229,12 @@ static sm_status add_text_of_file(sm_text_source *s, sm_text_block *block, size_
     const size_t from = block->n_bytes;
     size_t begin = from;
     s->block_begin = from;
-    SM_TRY(take_ahead(s, block));
+    SM_TRY(grow_block(block, block->n_bytes + s->n_ahead));
+    if (s->n_ahead > 0) {
+        memcpy(block->text + block->n_bytes, s->ahead, s->n_ahead);
+    }
+    block->n_bytes += s->n_ahead;
+    s->n_ahead = 0;
     SM_TRY(fill(s, block));
     add_separated(s, block, &begin);
     *cut = 0;

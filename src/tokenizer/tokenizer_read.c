@@ -233,18 +233,6 @@ static sm_status read_added_token(const reading *r, const json_t *token, const j
                                              json_is_true(json_object_get(token, "normalized"))));
 }
 
-static sm_status read_tokens(reading *r, const json_t *added) {
-    json_auto_t *beyond = number_beyond(r->vocab, added);
-    const int64_t n_tokens = (int64_t)(json_object_size(r->vocab) + json_object_size(beyond));
-    size_t i;
-    const char *text;
-    json_t *token;
-    SM_TRY(in_file(r, sm_tokenizer_new(n_tokens, &r->tokenizer)));
-    json_array_foreach(added, i, token) { SM_TRY(read_added_token(r, token, beyond)); }
-    json_object_foreach((json_t *)r->vocab, text, token) { SM_TRY(read_token(r, text, token)); }
-    return SM_OK;
-}
-
 // Reads `root`: tokenizer.json, or a vocabulary whose merges are in another file.
 static sm_status read_root(reading *r, const json_t *root, const char *folder, const char *merges_path) {
     const bool is_pair = merges_path[0] != '\0';
@@ -258,7 +246,14 @@ static sm_status read_root(reading *r, const json_t *root, const char *folder, c
         json_array_append_new(added,
                               json_pack("{s:s, s:b, s:b}", "content", SM_END_OF_TEXT, "special", 1, "normalized", 0));
     }
-    SM_TRY(read_tokens(r, added));
+    json_auto_t *beyond = number_beyond(r->vocab, added);
+    const int64_t n_tokens = (int64_t)(json_object_size(r->vocab) + json_object_size(beyond));
+    size_t i;
+    const char *text;
+    json_t *token;
+    SM_TRY(in_file(r, sm_tokenizer_new(n_tokens, &r->tokenizer)));
+    json_array_foreach(added, i, token) { SM_TRY(read_added_token(r, token, beyond)); }
+    json_object_foreach((json_t *)r->vocab, text, token) { SM_TRY(read_token(r, text, token)); }
     return is_pair ? read_merge_file(r, merges_path) : read_json_merges(r, json_object_get(model, "merges"));
 }
 

@@ -191,16 +191,6 @@ static bool allocate_room(const sm_loader *l, room *r) {
     return true;
 }
 
-static sm_status allocate(sm_loader *l) {
-    l->rooms = sm_calloc((size_t)l->n_rooms, sizeof *l->rooms);
-    for (int64_t i = 0; i < l->n_rooms; i++) {
-        SM_FAIL_IF(!allocate_room(l, &l->rooms[i]), SM_ERR_OOM,
-                   "loader: no memory for %lld times a step's %lld micro-batches of %lld x %lld tokens",
-                   (long long)l->n_rooms, (long long)l->n_micro, (long long)l->share.B, (long long)l->share.T);
-    }
-    return SM_OK;
-}
-
 sm_status sm_loader_open(const sm_loader_settings *settings, const sm_load_share *share, int64_t step,
                          sm_loader **loader) {
     *loader = NULL;
@@ -216,7 +206,12 @@ sm_status sm_loader_open(const sm_loader_settings *settings, const sm_load_share
     l->made_step = step;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, NULL);
-    SM_TRY(allocate(l));
+    l->rooms = sm_calloc((size_t)l->n_rooms, sizeof *l->rooms);
+    for (int64_t i = 0; i < l->n_rooms; i++) {
+        SM_FAIL_IF(!allocate_room(l, &l->rooms[i]), SM_ERR_OOM,
+                   "loader: no memory for %lld times a step's %lld micro-batches of %lld x %lld tokens",
+                   (long long)l->n_rooms, (long long)l->n_micro, (long long)l->share.B, (long long)l->share.T);
+    }
     SM_TRY(s->kind == SM_LOADER_THREADS ? start_threads(l) : SM_OK);
     *loader = sm_give(&l);
     return SM_OK;
@@ -246,20 +241,6 @@ void sm_loader_close(sm_loader *l) {
 
 // ---- handing out --------------------------------------------------------------------------
 
-static void wait_for(sm_loader *l, int64_t step, room *r) {
-    pthread_mutex_lock(&l->lock);
-    r->load.n_ready = 0;
-    for (int64_t i = 0; i < l->n_rooms; i++) {
-        r->load.n_ready += l->rooms[i].step >= l->next_step;
-    }
-    while (r->step != step) {
-        pthread_cond_wait(&l->changed, &l->lock);
-    }
-    l->next_step = step + 1;
-    pthread_cond_broadcast(&l->changed);
-    pthread_mutex_unlock(&l->lock);
-}
-
 sm_status sm_loader_next(sm_loader *l, sm_load *load) {
     const int64_t step = l->next_step;
     room *r = &l->rooms[step % l->n_rooms];
@@ -268,7 +249,17 @@ sm_status sm_loader_next(sm_loader *l, sm_load *load) {
         make_load(l, step, -1, r);
         l->next_step++;
     } else {
-        wait_for(l, step, r);
+        pthread_mutex_lock(&l->lock);
+        r->load.n_ready = 0;
+        for (int64_t i = 0; i < l->n_rooms; i++) {
+            r->load.n_ready += l->rooms[i].step >= l->next_step;
+        }
+        while (r->step != step) {
+            pthread_cond_wait(&l->changed, &l->lock);
+        }
+        l->next_step = step + 1;
+        pthread_cond_broadcast(&l->changed);
+        pthread_mutex_unlock(&l->lock);
         r->load.waited_ns = sm_now_ns() - start_ns;
     }
     *load = r->load;

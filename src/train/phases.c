@@ -42,17 +42,13 @@ void sm_phases_begin(sm_step_phases *p, const sm_plan *plan) {
     p->mark_ns = p->begin_ns;
 }
 
-static void keep_span(sm_step_phases *p, sm_step_phase phase, int64_t end_ns) {
-    if (p->n_spans < SM_STEP_MOST_SPANS) {
-        p->spans[p->n_spans++] = (sm_step_span){.phase = phase, .begin_ns = p->mark_ns, .end_ns = end_ns};
-    }
-}
-
 // Ends the current stretch and gives the rest of its time to `phase`.
 static void lap(sm_step_phases *p, sm_step_phase phase) {
     const int64_t now_ns = sm_now_ns();
     p->ns[phase] += now_ns - p->mark_ns - p->taken_ns;
-    keep_span(p, phase, now_ns);
+    if (p->n_spans < SM_STEP_MOST_SPANS) {
+        p->spans[p->n_spans++] = (sm_step_span){.phase = phase, .begin_ns = p->mark_ns, .end_ns = now_ns};
+    }
     p->mark_ns = now_ns;
     p->taken_ns = 0;
 }

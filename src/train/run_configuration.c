@@ -38,29 +38,6 @@ static sm_status set_source(json_t *configuration, const char *name, sm_train_so
     return SM_OK;
 }
 
-static void set_optimizer(const sm_train_settings *s, json_t *configuration) {
-    sm_step_settings settings = s->optimizer;
-    json_t *optimizer = json_object();
-    json_object_set_new(configuration, "optimizer", optimizer);
-    json_object_set_new(optimizer, "name", json_string(s->session->plan->optimizer->name));
-    for (int i = 0; i < sm_setting_count(); i++) {
-        const double value = *sm_setting_of(&settings, sm_setting_at(i));
-        if (!isnan(value)) {
-            json_object_set_new(optimizer, sm_setting_at(i)->name, json_real(value));
-        }
-    }
-}
-
-// A constant rate has no lowest one.
-static void set_schedule(sm_schedule schedule, json_t *configuration) {
-    json_t *described = json_pack("{s: s, s: I, s: I}", "kind", sm_schedule_name(schedule.kind), "warmup_steps",
-                                  (json_int_t)schedule.warmup_steps, "n_steps", (json_int_t)schedule.n_steps);
-    json_object_set_new(configuration, "schedule", described);
-    if (schedule.kind != SM_SCHEDULE_CONSTANT) {
-        json_object_set_new(described, "final_fraction", json_real(schedule.final_fraction));
-    }
-}
-
 static void set_work(const sm_train_settings *s, int64_t n_steps, json_t *configuration) {
     const sm_plan *plan = s->session->plan;
     const int64_t n_processes = sm_comm_size(s->comm);
@@ -99,8 +76,24 @@ sm_status sm_run_configuration(const sm_train_settings *s, int64_t n_steps, json
     *configuration = NULL;
     json_object_update(made, (json_t *)s->configuration);
     set_work(s, n_steps, made);
-    set_optimizer(s, made);
-    set_schedule(sm_train_schedule(s, n_steps), made);
+    sm_step_settings settings = s->optimizer;
+    json_t *optimizer = json_object();
+    json_object_set_new(made, "optimizer", optimizer);
+    json_object_set_new(optimizer, "name", json_string(s->session->plan->optimizer->name));
+    for (int i = 0; i < sm_setting_count(); i++) {
+        const double value = *sm_setting_of(&settings, sm_setting_at(i));
+        if (!isnan(value)) {
+            json_object_set_new(optimizer, sm_setting_at(i)->name, json_real(value));
+        }
+    }
+    // A constant rate has no lowest one.
+    const sm_schedule schedule = sm_train_schedule(s, n_steps);
+    json_t *described = json_pack("{s: s, s: I, s: I}", "kind", sm_schedule_name(schedule.kind), "warmup_steps",
+                                  (json_int_t)schedule.warmup_steps, "n_steps", (json_int_t)schedule.n_steps);
+    json_object_set_new(made, "schedule", described);
+    if (schedule.kind != SM_SCHEDULE_CONSTANT) {
+        json_object_set_new(described, "final_fraction", json_real(schedule.final_fraction));
+    }
     SM_TRY(set_source(made, "data", s->data));
     SM_TRY(set_source(made, "val_data", s->validation));
     *configuration = json_incref(made);

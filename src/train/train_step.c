@@ -20,21 +20,17 @@ static void lap_others(const sm_train_stepper *s) {
     }
 }
 
-// Inline, a load's parts are the main thread's time; otherwise it waits for threads.
-static void record_load(sm_step_phases *phases, const sm_load *load) {
-    if (load->thread < 0) {
-        sm_phases_add(phases, SM_STEP_READ, load->cost.read_ns);
-        sm_phases_add(phases, SM_STEP_TOKENISE, load->cost.tokenise_ns);
-        sm_phases_lap(phases, SM_STEP_COLLATE);
-    } else {
-        sm_phases_lap(phases, SM_STEP_WAIT);
-    }
-}
-
 static sm_status next_load(sm_train_stepper *s, sm_train_step *result) {
     const sm_load *load = &result->load;
     SM_TRY(sm_loader_next(s->loader, &result->load));
-    record_load(s->phases, load);
+    // Inline, a load's parts are the main thread's time; otherwise it waits for threads.
+    if (load->thread < 0) {
+        sm_phases_add(s->phases, SM_STEP_READ, load->cost.read_ns);
+        sm_phases_add(s->phases, SM_STEP_TOKENISE, load->cost.tokenise_ns);
+        sm_phases_lap(s->phases, SM_STEP_COLLATE);
+    } else {
+        sm_phases_lap(s->phases, SM_STEP_WAIT);
+    }
     result->data_ns = sm_load_main_ns(load);
     result->n_tokens = load->n_real_of_all;
     result->n_padding = s->global_batch * s->session->plan->T - load->n_real_of_all;
@@ -115,19 +111,16 @@ static sm_status feed(sm_train_stepper *s, const sm_load *load, int64_t micro) {
     return sm_session_set_batch(s->session, load->inputs + at, load->targets + at);
 }
 
-// The contribution of a micro-batch's mean loss to the step's mean.
-static double part_of_loss(const sm_load *load, int64_t micro, int64_t n_micro, double loss) {
-    return load->n_real[micro] * n_micro == load->n_real_of_all
-               ? loss / (double)n_micro
-               : loss * (double)load->n_real[micro] / (double)load->n_real_of_all;
-}
-
 // Waits for the last micro-batch's loss, and adds its contribution to the step's.
 static sm_status read_loss(const sm_train_stepper *s, const sm_load *load, int64_t micro, double *loss) {
     double micro_loss;
     SM_TRY(sm_session_loss(s->session, &micro_loss));
     sm_phases_lap(s->phases, SM_STEP_TRANSFER);
-    *loss += part_of_loss(load, micro, s->n_accum * sm_comm_size(s->comm), micro_loss);
+    // The contribution of a micro-batch's mean loss to the step's mean.
+    const int64_t n_micro = s->n_accum * sm_comm_size(s->comm);
+    *loss += load->n_real[micro] * n_micro == load->n_real_of_all
+                 ? micro_loss / (double)n_micro
+                 : micro_loss * (double)load->n_real[micro] / (double)load->n_real_of_all;
     return SM_OK;
 }
 
@@ -156,15 +149,6 @@ static sm_status run_batches(sm_train_stepper *s, int64_t step, const sm_load *l
     return SM_OK;
 }
 
-// Reads the outcome of loss scaling, if there is any.
-static sm_status tell_scaler(sm_train_stepper *s, sm_train_step *result) {
-    const int64_t before = s->n_skipped;
-    result->is_scaled = s->session->plan->scaler != SM_NO_TENSOR;
-    SM_TRY(sm_session_skipped(s->session, &s->n_skipped));
-    result->is_skipped = s->n_skipped > before;
-    return sm_session_loss_scale(s->session, &result->loss_scale);
-}
-
 static sm_status fail_not_finite(const sm_train_stepper *s, const sm_train_step *result, const char *what, double value,
                                  const char *advice) {
     return sm_fail(SM_ERR_INVALID,
@@ -177,7 +161,11 @@ static sm_status fail_not_finite(const sm_train_stepper *s, const sm_train_step 
 static sm_status read_norm(sm_train_stepper *s, sm_train_step *result) {
     SM_TRY(sm_session_grad_norm(s->session, &result->grad_norm));
     sm_phases_lap(s->phases, SM_STEP_TRANSFER);
-    SM_TRY(tell_scaler(s, result));
+    const int64_t before = s->n_skipped;
+    result->is_scaled = s->session->plan->scaler != SM_NO_TENSOR;
+    SM_TRY(sm_session_skipped(s->session, &s->n_skipped));
+    result->is_skipped = s->n_skipped > before;
+    SM_TRY(sm_session_loss_scale(s->session, &result->loss_scale));
     sm_phases_lap(s->phases, result->is_scaled ? SM_STEP_LOSS_SCALER : SM_STEP_TRANSFER);
     return SM_OK;
 }
@@ -193,29 +181,20 @@ static sm_status check_finite(const sm_train_stepper *s, const sm_train_step *re
     return SM_OK;
 }
 
-static int64_t communication_bytes(const sm_plan *plan) {
-    double bytes = 0;
-    for (int i = 0; i < plan->n_ops; i++) {
-        bytes += plan->ops[i].phase == SM_PHASE_COMMUNICATION ? sm_op_bytes(plan, &plan->ops[i]) : 0;
-    }
-    return (int64_t)bytes;
-}
-
 // The cost of other processes in this step. Communication time that nobody waited for was hidden.
 static void record_communication(const sm_train_stepper *s, int64_t waited_ns, int64_t under_way_ns,
                                  sm_train_step *result) {
     if (sm_comm_size(s->comm) > 1) {
         result->comm_ns = waited_ns;
         result->hidden_ns = under_way_ns > waited_ns ? under_way_ns - waited_ns : 0;
-        result->comm_bytes = communication_bytes(s->session->plan);
+        double bytes = 0;
+        for (int i = 0; i < s->session->plan->n_ops; i++) {
+            bytes += s->session->plan->ops[i].phase == SM_PHASE_COMMUNICATION
+                         ? sm_op_bytes(s->session->plan, &s->session->plan->ops[i])
+                         : 0;
+        }
+        result->comm_bytes = (int64_t)bytes;
     }
-}
-
-// The weights may be wrong since an earlier step.
-static sm_status fail_check(int64_t step) {
-    char reason[1024];
-    snprintf(reason, sizeof reason, "%s", sm_error_message());
-    return sm_fail(SM_ERR_MISMATCH, "step %lld: %s; nothing is saved", (long long)step, reason);
 }
 
 sm_status sm_train_step_run(sm_train_stepper *s, int64_t step, bool *is_whole, sm_train_step *result) {
@@ -234,7 +213,10 @@ sm_status sm_train_step_run(sm_train_stepper *s, int64_t step, bool *is_whole, s
     sm_status status = run_batches(s, step, &result->load, &result->loss);
     *is_whole = status == SM_ERR_INTERRUPTED;
     if (status == SM_ERR_MISMATCH) {
-        return fail_check(step);
+        // The weights may be wrong since an earlier step.
+        char reason[1024];
+        snprintf(reason, sizeof reason, "%s", sm_error_message());
+        return sm_fail(SM_ERR_MISMATCH, "step %lld: %s; nothing is saved", (long long)step, reason);
     }
     SM_TRY(status);
     const int64_t sum_start_ns = sm_now_ns();

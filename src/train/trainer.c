@@ -22,8 +22,6 @@ typedef struct {
 
 // ---- setting up ----
 
-static bool is_interrupted(const trainer *t) { return t->settings->interrupted != NULL && *t->settings->interrupted; }
-
 static const char *data_name(const sm_train_settings *s) {
     return s->data.path != NULL ? s->data.path : "built-in text";
 }
@@ -235,12 +233,6 @@ static bool is_due(const trainer *t, int64_t every) {
     return (every > 0 && step % every == 0) || step == t->progress.n_steps;
 }
 
-// The same in all processes, also if only one of them has the work.
-static bool is_anything_due(const trainer *t) {
-    const sm_train_settings *s = t->settings;
-    return is_due(t, s->val_every) || is_due(t, s->sample_every) || is_due(t, s->save_every);
-}
-
 static sm_status do_due(trainer *t) {
     const sm_train_settings *s = t->settings;
     if (t->validation.tokens != NULL && is_due(t, s->val_every)) {
@@ -283,12 +275,14 @@ static sm_status next_step(trainer *t) {
     sm_phases_begin(phases, t->settings->session->plan);
     SM_TRY(sm_train_step_run(&t->stepper, t->progress.step + 1, &t->is_whole, &step));
     t->progress.step++;
-    t->is_pending = is_anything_due(t);
+    // The same in all processes, also if only one of them has the work.
+    const sm_train_settings *s = t->settings;
+    t->is_pending = is_due(t, s->val_every) || is_due(t, s->sample_every) || is_due(t, s->save_every);
     sm_status status = tell_step(t, &step);
     sm_phases_lap(phases, SM_STEP_LOG);
     sm_phases_end(phases);
     status = status == SM_OK && c->timed != NULL ? c->timed(c->ctx, &step, phases) : status;
-    if (status == SM_OK && is_interrupted(t)) {
+    if (status == SM_OK && (t->settings->interrupted != NULL && *t->settings->interrupted)) {
         status = SM_ERR_INTERRUPTED;
     }
     if (!t->is_pending) {
@@ -342,17 +336,13 @@ static sm_status finish(trainer *t, sm_status status) {
     return SM_OK;
 }
 
-static sm_status begin(trainer *t) {
-    const sm_train_callbacks *c = t->callbacks;
-    const bool is_told = t->record.is_writer && c->begun != NULL;
-    return sm_comm_agree(t->settings->comm, is_told ? c->begun(c->ctx, &t->progress, &t->stepper.schedule) : SM_OK);
-}
-
 sm_status sm_train(const sm_train_settings *settings, const sm_train_callbacks *callbacks) {
     trainer t = {.settings = settings, .callbacks = callbacks};
     sm_status status = set_up(&t);
     if (status == SM_OK) {
-        status = begin(&t);
+        const sm_train_callbacks *c = t.callbacks;
+        const bool is_told = t.record.is_writer && c->begun != NULL;
+        status = sm_comm_agree(t.settings->comm, is_told ? c->begun(c->ctx, &t.progress, &t.stepper.schedule) : SM_OK);
     }
     if (status == SM_OK) {
         status = finish(&t, train(&t));

@@ -134,20 +134,16 @@ sm_status sm_train_record_best(sm_train_record *r, int64_t log_bytes, double *lo
     return SM_OK;
 }
 
-static sm_status begin_run(sm_train_record *r, int64_t step, int64_t log_bytes) {
-    const sm_train_settings *s = r->settings;
-    const double startup_ms = (double)(sm_now_ns() - s->process_start_ns) / 1e6;
-    SM_TRY(sm_make_path(r->log_path, "%s/log.jsonl", s->run_dir));
-    SM_TRY(sm_run_folder_begin(r->folder, s->command_line, step, startup_ms, s->facts));
-    SM_TRY(sm_train_log_continue(r->log_path, log_bytes, &r->log));
-    SM_TRY(sm_checkpoint_prepare(s->run_dir));
-    return sm_checkpoint_writer_open(s->run_dir, s->config, s->session->plan, r->log, s->keep, &s->background,
-                                     &r->writer);
-}
-
 sm_status sm_train_record_begin(sm_train_record *r, int64_t step, int64_t log_bytes) {
     if (r->folder != NULL) {
-        return begin_run(r, step, log_bytes);
+        const sm_train_settings *s = r->settings;
+        const double startup_ms = (double)(sm_now_ns() - s->process_start_ns) / 1e6;
+        SM_TRY(sm_make_path(r->log_path, "%s/log.jsonl", s->run_dir));
+        SM_TRY(sm_run_folder_begin(r->folder, s->command_line, step, startup_ms, s->facts));
+        SM_TRY(sm_train_log_continue(r->log_path, log_bytes, &r->log));
+        SM_TRY(sm_checkpoint_prepare(s->run_dir));
+        return sm_checkpoint_writer_open(s->run_dir, s->config, s->session->plan, r->log, s->keep, &s->background,
+                                         &r->writer);
     }
     return r->is_writer && r->settings->log != NULL ? sm_train_log_append(r->settings->log, &r->log) : SM_OK;
 }

@@ -7,25 +7,20 @@ int64_t sm_validation_batches(const sm_tokens *tokens, const sm_collation *colla
     return collation != NULL ? collation->n_batches : (sm_tokens_count(tokens) - 1) / (B * T);
 }
 
-// `ids`: inputs, targets and starts.
-static sm_status feed(const sm_validation *v, int64_t batch, int32_t *ids) {
-    const int64_t B = v->session->plan->B;
-    const int64_t T = v->session->plan->T;
-    int32_t *targets = ids + B * T;
-    int32_t *starts = ids + 2 * B * T;
-    if (v->collation != NULL) {
-        SM_TRY(sm_collation_fill(v->collation, v->tokens, batch, ids, targets, starts, NULL));
-        SM_TRY(v->collation->padding != SM_PADDING_NONE ? sm_session_set_documents(v->session, starts) : SM_OK);
-    } else {
-        SM_TRY(sm_tokens_batch(v->tokens, batch, B, T, ids, targets));
-    }
-    return sm_session_set_batch(v->session, ids, targets);
-}
-
 // Runs this process's batches; `losses` has room for those of all processes.
 static sm_status run_share(const sm_validation *v, int32_t *ids, double *losses) {
     for (int64_t i = sm_comm_rank(v->comm); i < v->n_batches; i += sm_comm_size(v->comm)) {
-        SM_TRY(feed(v, i, ids));
+        const int64_t B = v->session->plan->B;
+        const int64_t T = v->session->plan->T;
+        int32_t *targets = ids + B * T;
+        int32_t *starts = ids + 2 * B * T;
+        if (v->collation != NULL) {
+            SM_TRY(sm_collation_fill(v->collation, v->tokens, i, ids, targets, starts, NULL));
+            SM_TRY(v->collation->padding != SM_PADDING_NONE ? sm_session_set_documents(v->session, starts) : SM_OK);
+        } else {
+            SM_TRY(sm_tokens_batch(v->tokens, i, B, T, ids, targets));
+        }
+        SM_TRY(sm_session_set_batch(v->session, ids, targets));
         SM_TRY(sm_session_run(v->session, SM_RUN_FORWARD, NULL));
         SM_TRY(sm_session_loss(v->session, &losses[i]));
     }

@@ -201,19 +201,10 @@ static void release(checker *c) {
 
 // --- moving the parameters -----------------------------------------------------------------
 
-static int64_t n_blocks(const piece *p) { return (p->cols + BLOCK_COLUMNS - 1) / BLOCK_COLUMNS; }
-
 // Signs for the elements of a block's row, from a random place in a list of random signs.
 static const float *signs_of(const checker *c, uint64_t number) {
     const uint64_t hash = (number + 1) * 0x9E3779B97F4A7C15u;
     return c->signs + ((hash ^ hash >> 32) * 0xD6E8FEB86659FD93u >> 52);
-}
-
-static void draw_signs(checker *c) {
-    const uint64_t key = sm_philox_key((uint64_t)c->direction, "gradient check");
-    for (int i = 0; i < N_SIGNS + BLOCK_COLUMNS; i++) {
-        c->signs[i] = sm_philox4x32(key, (uint64_t)i, 0).word[0] % 2 == 0 ? 1 : -1;
-    }
 }
 
 // The motion of a block's columns.
@@ -342,8 +333,9 @@ static sm_status move_forth(checker *c, piece *p) {
     if (p->moves) {
         SM_TRY(sm_session_read_part(c->session, p->value, p->first_elem, n, p->values));
     }
+    const int64_t n_blocks = (p->cols + BLOCK_COLUMNS - 1) / BLOCK_COLUMNS;
 #pragma omp parallel for schedule(static) reduction(sum : sum) if (n > FEW_ELEMS) num_threads(sm_host_threads())
-    for (int64_t b = 0; b < n_blocks(p); b++) {
+    for (int64_t b = 0; b < n_blocks; b++) {
         sum = add(sum, p->moves ? move_block(c, p, b) : look_at_block(c, p, b));
     }
     c->sqnorm += sum.sqnorm;
@@ -367,10 +359,6 @@ static sm_status move_back(checker *c, const piece *p) {
         c->moved[i] = (float)(2 * (double)p->values[i] - c->moved[i]);
     }
     return sm_session_write_part(c->session, p->value, p->first_elem, n, c->moved);
-}
-
-static sm_status restore(checker *c, const piece *p) {
-    return p->moves ? sm_session_write_part(c->session, p->value, p->first_elem, p->rows * p->cols, p->values) : SM_OK;
 }
 
 // --- the loss ------------------------------------------------------------------------------
@@ -441,7 +429,9 @@ static sm_status try_steps(checker *c, double loss, double size, sm_gradient_che
     }
     SM_TRY(step_loss(c, c->below, &below));
     for (int i = 0; i < c->n_pieces; i++) {
-        SM_TRY(restore(c, &c->pieces[i]));
+        SM_TRY(c->pieces[i].moves ? sm_session_write_part(c->session, c->pieces[i].value, c->pieces[i].first_elem,
+                                                          c->pieces[i].rows * c->pieces[i].cols, c->pieces[i].values)
+                                  : SM_OK);
     }
     result->predicted = 2 * c->sum.predicted;
     result->found = above - below;
@@ -488,16 +478,6 @@ static sm_status are_finite(checker *c, bool *finite) {
     return SM_OK;
 }
 
-static sm_status repeat_backward(checker *c) {
-    c->session->n_micro_steps -= (uint64_t)c->n_accum;
-    for (int i = 0; i < c->n_accum; i++) {
-        const unsigned zero = i == 0 ? SM_RUN_ZERO_GRAD : 0;
-        SM_TRY(c->feed(c->ctx, c->session, i));
-        SM_TRY(sm_session_run(c->session, zero | SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL));
-    }
-    return SM_OK;
-}
-
 // The scaler's initial scale may be too large, so that the step would be skipped. Then the scale is lowered, as the
 // scaler would do, and the gradients are computed again.
 static sm_status settle_scale(checker *c) {
@@ -511,7 +491,12 @@ static sm_status settle_scale(checker *c) {
     while (!finite && plan->scaling.backoff < 1 && c->scale > 1) {
         c->scale *= plan->scaling.backoff;
         SM_TRY(sm_session_write_part(c->session, plan->scaler, SM_SCALER_SCALE, 1, &(float){(float)c->scale}));
-        SM_TRY(repeat_backward(c));
+        c->session->n_micro_steps -= (uint64_t)c->n_accum;
+        for (int i = 0; i < c->n_accum; i++) {
+            const unsigned zero = i == 0 ? SM_RUN_ZERO_GRAD : 0;
+            SM_TRY(c->feed(c->ctx, c->session, i));
+            SM_TRY(sm_session_run(c->session, zero | SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL));
+        }
         SM_TRY(are_finite(c, &finite));
     }
     SM_FAIL_IF(!finite, SM_ERR_MISMATCH, "wrong gradient: not finite at a loss scale of %g; no speed is reported%s",
@@ -538,7 +523,10 @@ static sm_status try_directions(checker *c, sm_gradient_check *worst) {
     SM_TRY(read_losses(c, c->here, &loss));
     do {
         sm_gradient_check tried = {.tolerance = c->limit->tolerance};
-        draw_signs(c);
+        const uint64_t key = sm_philox_key((uint64_t)c->direction, "gradient check");
+        for (int i = 0; i < N_SIGNS + BLOCK_COLUMNS; i++) {
+            c->signs[i] = sm_philox4x32(key, (uint64_t)i, 0).word[0] % 2 == 0 ? 1 : -1;
+        }
         sm_status status = try_sizes(c, loss, &tried);
         const bool worse = !(tried.error / tried.tolerance <= worst->error / worst->tolerance);
         if (c->direction++ == 0 || worse || status != SM_OK) {

@@ -232,18 +232,6 @@ static int64_t run_elems_of(const update *u, const sm_operand_info *const *infos
     return u->is_whole ? 0 : is_blocks(infos[k]) ? 1 : has_blocks ? BLOCK_ELEMS : RUN_ELEMS;
 }
 
-static sm_status add_part(sm_update_check *c, const sm_plan *plan, int tensor, int64_t run_elems) {
-    const int64_t n_elems = sm_tensor_elems(&plan->tensors[tensor]);
-    part *p = &c->parts[c->n_parts];
-    *p = (part){.tensor = tensor, .seed = c->seed, .run_elems = run_elems};
-    p->n = n_sampled(p, n_elems);
-    p->before = calloc((size_t)p->n * 2, sizeof *p->before);
-    SM_FAIL_IF(p->before == NULL, SM_ERR_OOM, "update check: no memory for %lld elements", (long long)p->n);
-    p->after = p->before + p->n;
-    c->part_of[tensor] = c->n_parts++;
-    return SM_OK;
-}
-
 static sm_status add_parts(sm_update_check *c, const sm_plan *plan) {
     const sm_operand_info *infos[SM_MAX_OPERANDS];
     int tensors[SM_MAX_OPERANDS];
@@ -252,7 +240,14 @@ static sm_status add_parts(sm_update_check *c, const sm_plan *plan) {
         const int n = operands_of(c, plan, u->op, tensors, infos);
         for (int k = 0; k < n && u->is_checked; k++) {
             if (c->part_of[tensors[k]] < 0) {
-                SM_TRY(add_part(c, plan, tensors[k], run_elems_of(u, infos, n, k)));
+                const int64_t n_elems = sm_tensor_elems(&plan->tensors[tensors[k]]);
+                part *p = &c->parts[c->n_parts];
+                *p = (part){.tensor = tensors[k], .seed = c->seed, .run_elems = run_elems_of(u, infos, n, k)};
+                p->n = n_sampled(p, n_elems);
+                p->before = calloc((size_t)p->n * 2, sizeof *p->before);
+                SM_FAIL_IF(p->before == NULL, SM_ERR_OOM, "update check: no memory for %lld elements", (long long)p->n);
+                p->after = p->before + p->n;
+                c->part_of[tensors[k]] = c->n_parts++;
                 c->parts[c->n_parts - 1].is_product = u->op->kind == SM_OP_MUON_UPDATE;
                 c->parts[c->n_parts - 1].sign = u->op->kind == SM_OP_LION ? u->op : NULL;
             }
@@ -262,20 +257,6 @@ static sm_status add_parts(sm_update_check *c, const sm_plan *plan) {
 }
 
 // --- the check ------------------------------------------------------------------------------------
-
-// Lists the update's ops, and finds the clipping factor.
-static void list_updates(sm_update_check *c, const sm_plan *plan) {
-    c->clip = SM_NO_TENSOR;
-    for (int i = 0; i < plan->n_ops; i++) {
-        const sm_op *op = &plan->ops[i];
-        if (op->kind == SM_OP_GRAD_CLIP) {
-            c->clip = op->out[SM_OUT(grad_clip, clip)];
-        }
-        if (sm_op_is_update(plan, op)) {
-            c->updates[c->n_updates++].op = op;
-        }
-    }
-}
 
 static sm_status new_check(const sm_plan *plan, uint64_t seed, sm_update_check *c) {
     const size_t n_tensors = (size_t)plan->n_tensors + 1;
@@ -287,7 +268,17 @@ static sm_status new_check(const sm_plan *plan, uint64_t seed, sm_update_check *
     for (int i = 0; i < plan->n_tensors; i++) {
         c->part_of[i] = first_user[i] = -1;
     }
-    list_updates(c, plan);
+    // Lists the update's ops, and finds the clipping factor.
+    c->clip = SM_NO_TENSOR;
+    for (int i = 0; i < plan->n_ops; i++) {
+        const sm_op *op = &plan->ops[i];
+        if (op->kind == SM_OP_GRAD_CLIP) {
+            c->clip = op->out[SM_OUT(grad_clip, clip)];
+        }
+        if (sm_op_is_update(plan, op)) {
+            c->updates[c->n_updates++].op = op;
+        }
+    }
     find_islands(c, plan, first_user);
     choose_islands(c, plan);
     return add_parts(c, plan);
@@ -552,19 +543,6 @@ static sm_status compare_skipped(const sm_update_check *c, const sm_plan *plan, 
     return SM_OK;
 }
 
-// Describes the check, for the row.
-static void describe(const sm_update_check *c, const sm_plan *plan, sm_update_result *result) {
-    char left_out[48] = "";
-    for (int i = 0; i < c->n_parts; i++) {
-        result->n_weights += plan->tensors[c->parts[i].tensor].role == SM_ROLE_PARAMETER ? c->parts[i].n : 0;
-    }
-    if (c->n_checked < c->n_islands) {
-        snprintf(left_out, sizeof left_out, ", of %d of %d updates", c->n_checked, c->n_islands);
-    }
-    snprintf(result->how, sizeof result->how, "%lld weights and their state against the reference's rule%s",
-             (long long)result->n_weights, left_out);
-}
-
 static sm_status check_update(sm_update_check *c, sm_session *session, double grad_norm, sm_update_result *result) {
     double norm = 0;
     int64_t largest = 1;
@@ -582,7 +560,16 @@ static sm_status check_update(sm_update_check *c, sm_session *session, double gr
         }
         largest = p->n > largest ? p->n : largest;
     }
-    describe(c, session->plan, result);
+    // Describes the check, for the row.
+    char left_out[48] = "";
+    for (int i = 0; i < c->n_parts; i++) {
+        result->n_weights += session->plan->tensors[c->parts[i].tensor].role == SM_ROLE_PARAMETER ? c->parts[i].n : 0;
+    }
+    if (c->n_checked < c->n_islands) {
+        snprintf(left_out, sizeof left_out, ", of %d of %d updates", c->n_checked, c->n_islands);
+    }
+    snprintf(result->how, sizeof result->how, "%lld weights and their state against the reference's rule%s",
+             (long long)result->n_weights, left_out);
     SM_FREED float *room = malloc((size_t)largest * sizeof *room);
     SM_FAIL_IF(room == NULL, SM_ERR_OOM, "update check: no memory for %lld elements", (long long)largest);
     SM_TRY(was_skipped ? compare_skipped(c, session->plan, result) : run_reference(c, session, norm, room, result));

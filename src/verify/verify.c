@@ -45,13 +45,6 @@ static double sum_tolerance(sm_dtype dtype, int64_t sum_length) {
     return 32 * eps + 4 * eps * sqrt((double)sum_length);
 }
 
-// Whether the op may round a result and continue from the rounded value: the residual's sum, attention's weights and
-// their gradients, GELU's argument. Its other outputs, even in f32, are then no more exact; and cancellation, in the
-// mean and in dy v - D, makes results smaller than the rounded values.
-static bool goes_on_from_rounded(const sm_op *op) {
-    return sm_op_tensor(op, "add") != SM_NO_TENSOR || op->attr.epilogue != 0 || sm_op_is_attention(op->kind);
-}
-
 // Products of operands rounded to tf32: each is off by up to two unit roundoffs, their sum by less. In attention the
 // error of a score, here up to 8, becomes a relative error of its weight.
 static double product_tolerance(const sm_plan *plan, sm_op_kind kind) {
@@ -73,7 +66,10 @@ double sm_verify_tolerance(const sm_plan *plan, const sm_op *op, int output, int
     if (dtype == plan->dtype) {
         tolerance += rounding;
     }
-    if (goes_on_from_rounded(op)) {
+    // Whether the op may round a result and continue from the rounded value: the residual's sum, attention's weights and
+    // their gradients, GELU's argument. Its other outputs, even in f32, are then no more exact; and cancellation, in the
+    // mean and in dy v - D, makes results smaller than the rounded values.
+    if (sm_op_tensor(op, "add") != SM_NO_TENSOR || op->attr.epilogue != 0 || sm_op_is_attention(op->kind)) {
         tolerance += 2 * rounding;
     }
     return tolerance + product_tolerance(plan, op->kind);

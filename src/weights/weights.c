@@ -120,10 +120,6 @@ static slot *find_slot(const slot_list *list, const sm_model *model, const char 
     return NULL;
 }
 
-static bool has_shape(const sm_safetensors_entry *entry, const slot *s) {
-    return entry->n_dims == s->n_dims && memcmp(entry->dims, s->dims, (size_t)s->n_dims * sizeof s->dims[0]) == 0;
-}
-
 // Writes "[2, 3]", truncated if `text` is full.
 static void format_shape(int n_dims, const int64_t *dims, char *text, size_t size_bytes) {
     size_t used = (size_t)snprintf(text, size_bytes, "[");
@@ -133,14 +129,6 @@ static void format_shape(int n_dims, const int64_t *dims, char *text, size_t siz
     if (used < size_bytes) {
         snprintf(text + used, size_bytes - used, "]");
     }
-}
-
-static sm_status fail_shape(const char *path, const sm_safetensors_entry *entry, const slot *s) {
-    char has[96];
-    char needs[96];
-    format_shape(entry->n_dims, entry->dims, has, sizeof has);
-    format_shape(s->n_dims, s->dims, needs, sizeof needs);
-    return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' has shape %s; the model needs %s", path, entry->name, has, needs);
 }
 
 static bool is_ignored(const sm_model *model, const char *name) {
@@ -164,8 +152,13 @@ static sm_status match_entry(const char *path, const sm_safetensors_entry *entry
                    ? SM_OK
                    : sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' is not part of the model", path, entry->name);
     }
-    if (!has_shape(entry, s)) {
-        return fail_shape(path, entry, s);
+    if (entry->n_dims != s->n_dims || memcmp(entry->dims, s->dims, (size_t)s->n_dims * sizeof s->dims[0]) != 0) {
+        char has[96];
+        char needs[96];
+        format_shape(entry->n_dims, entry->dims, has, sizeof has);
+        format_shape(s->n_dims, s->dims, needs, sizeof needs);
+        return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' has shape %s; the model needs %s", path, entry->name, has,
+                       needs);
     }
     SM_FAIL_IF(s->is_bytes ? entry->dtype != SM_ST_U8 : !sm_safetensors_is_float(entry->dtype), SM_ERR_UNSUPPORTED,
                "%s: tensor '%s' is %s, not %s", path, entry->name, sm_safetensors_dtype_name(entry->dtype),
@@ -288,16 +281,6 @@ sm_status sm_weights_open(const char *dir, sm_safetensors **file) {
     return sm_ends_with(path, ".json") ? sm_safetensors_open_index(path, file) : sm_safetensors_open(path, file);
 }
 
-static sm_status load_model(const char *dir, const sm_model *model, sm_session *session, char digest[DIGEST_SIZE]) {
-    SM_OWN(sm_safetensors) *file = NULL;
-    SM_TRY(sm_weights_open(dir, &file));
-    SM_AT_END(free_slots) slot_list list;
-    slots_of(session->plan, SM_ROLE_PARAMETER, model->disk_prefix, &list);
-    SM_TRY(load_slots(sm_safetensors_name(file), file, model, &list, session));
-    format_digest(&list, digest);
-    return SM_OK;
-}
-
 static sm_status read_step(const char *path, const sm_safetensors *file, int64_t *step) {
     const char *text = sm_safetensors_metadata(file, "step");
     char *end = NULL;
@@ -306,16 +289,6 @@ static sm_status read_step(const char *path, const sm_safetensors *file, int64_t
     SM_FAIL_IF(text == NULL || text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || *step > MAX_STEP,
                SM_ERR_FORMAT, "%s: its metadata has no 'step', a whole number from 0 to %lld", path,
                (long long)MAX_STEP);
-    return SM_OK;
-}
-
-// Older files have no digest.
-static sm_status check_digest(const char *path, const sm_safetensors *file, const char *model_digest) {
-    const char *digest = sm_safetensors_metadata(file, "model");
-    SM_FAIL_IF(digest != NULL && strcmp(digest, model_digest) != 0, SM_ERR_FORMAT,
-               "%s: belongs to other weights than the model.safetensors next to it; take both from one save, or "
-               "remove it to start with a new optimizer state",
-               path);
     return SM_OK;
 }
 
@@ -358,7 +331,12 @@ static sm_status load_optimizer(const char *dir, const sm_model *model, const ch
                "%s: is an optimizer's state, but the plan has no optimizer", path);
     SM_TRY(sm_safetensors_open(path, &file));
     SM_TRY(read_step(path, file, &steps_taken));
-    SM_TRY(check_digest(path, file, model_digest));
+    // Older files have no digest.
+    const char *digest = sm_safetensors_metadata(file, "model");
+    SM_FAIL_IF(digest != NULL && strcmp(digest, model_digest) != 0, SM_ERR_FORMAT,
+               "%s: belongs to other weights than the model.safetensors next to it; take both from one save, or "
+               "remove it to start with a new optimizer state",
+               path);
     SM_TRY(check_optimizer(path, file, session->plan));
     SM_AT_END(free_slots) slot_list list;
     slots_of(session->plan, SM_ROLE_OPTIMIZER, "", &list);
@@ -374,7 +352,12 @@ sm_status sm_weights_load(const char *dir, const sm_model_config *config, sm_ses
         *step = 0;
     }
     SM_TRY(check_same_config(dir, config));
-    SM_TRY(load_model(dir, config->model, session, digest));
+    SM_OWN(sm_safetensors) *file = NULL;
+    SM_TRY(sm_weights_open(dir, &file));
+    SM_AT_END(free_slots) slot_list list;
+    slots_of(session->plan, SM_ROLE_PARAMETER, config->model->disk_prefix, &list);
+    SM_TRY(load_slots(sm_safetensors_name(file), file, config->model, &list, session));
+    format_digest(&list, digest);
     return step != NULL ? load_optimizer(dir, config->model, digest, session, step) : SM_OK;
 }
 
@@ -401,19 +384,6 @@ static sm_status fetch(const source *from, const slot *s, float *room, const flo
     }
     sm_param_init(from->plan, s->tensor, from->seed, 0, s->n_elems, room);
     return SM_OK;
-}
-
-static sm_status create_file(const char *path, const slot_list *list, const sm_safetensors_pair *metadata,
-                             int n_metadata, char *digest, sm_safetensors_writer **writer) {
-    int n_floats = 0;
-    SM_FREED sm_safetensors_spec *specs = sm_calloc((size_t)list->n_slots + 1, sizeof *specs);
-    for (int i = 0; i < list->n_slots; i++) {
-        const slot *s = &list->slots[i];
-        specs[i] = (sm_safetensors_spec){.name = s->name, .n_dims = s->n_dims};
-        memcpy(specs[i].dims, s->dims, sizeof s->dims);
-        n_floats += !s->is_bytes; // which come first
-    }
-    return sm_safetensors_create_mixed(path, specs, list->n_slots, n_floats, metadata, n_metadata, digest, writer);
 }
 
 // Appends the slot's values as they are stored. Bytes are made in `room`, which may hold the values.
@@ -462,7 +432,15 @@ static sm_status save_slots(const char *path, slot_list *list, const source *fro
     SM_OWN(sm_safetensors_writer) *writer = NULL;
     SM_FREED float *room = allocate_values(path, list);
     SM_TRY(room != NULL ? SM_OK : SM_ERR_OOM);
-    SM_TRY(create_file(path, list, metadata, n_metadata, digest, &writer));
+    int n_floats = 0;
+    SM_FREED sm_safetensors_spec *specs = sm_calloc((size_t)list->n_slots + 1, sizeof *specs);
+    for (int i = 0; i < list->n_slots; i++) {
+        const slot *s = &list->slots[i];
+        specs[i] = (sm_safetensors_spec){.name = s->name, .n_dims = s->n_dims};
+        memcpy(specs[i].dims, s->dims, sizeof s->dims);
+        n_floats += !s->is_bytes; // which come first
+    }
+    SM_TRY(sm_safetensors_create_mixed(path, specs, list->n_slots, n_floats, metadata, n_metadata, digest, &writer));
     for (int i = 0; i < list->n_slots; i++) {
         const float *values;
         SM_TRY(fetch(from, &list->slots[i], room, &values));
