@@ -333,11 +333,10 @@ sm_status sm_op_check(const sm_plan *plan, const sm_op *op) {
                    "%s: attribute %s is set, and its row of op_table.h has none", sm_op_name(op->kind),
                    sm_attr_get_info(attr)->name);
     }
-    for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
-        SM_TRY(check_operand(plan, op, &info->in[i], op->in[i], &bound));
-    }
-    for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
-        SM_TRY(check_operand(plan, op, &info->out[i], op->out[i], &bound));
+    for (int k = 0; k < SM_MAX_OPERANDS; k++) {
+        if (info->operands[k].name != NULL) {
+            SM_TRY(check_operand(plan, op, &info->operands[k], op->operands[k], &bound));
+        }
     }
     return check_heads(info->name, &bound, &op->attr);
 }
@@ -345,12 +344,11 @@ sm_status sm_op_check(const sm_plan *plan, const sm_op *op) {
 int64_t sm_op_dimension(const sm_plan *plan, const sm_op *op, const char *name) {
     const sm_op_info *info = sm_op_get_info(op->kind);
     binding bound = {.n = 0};
-    for (int i = 0; i < SM_MAX_IN + SM_MAX_OUT; i++) {
-        const bool is_input = i < SM_MAX_IN;
-        const sm_operand_info *operand = is_input ? &info->in[i] : &info->out[i - SM_MAX_IN];
-        const int tensor = is_input ? op->in[i] : op->out[i - SM_MAX_IN];
-        if (operand->name != NULL && tensor != SM_NO_TENSOR) {
-            bind_shape(&bound, operand->shape, &plan->tensors[tensor], sm_operand_is_transposed(operand, &op->attr));
+    for (int k = 0; k < SM_MAX_OPERANDS; k++) {
+        const sm_operand_info *operand = &info->operands[k];
+        if (operand->name != NULL && op->operands[k] != SM_NO_TENSOR) {
+            bind_shape(&bound, operand->shape, &plan->tensors[op->operands[k]],
+                       sm_operand_is_transposed(operand, &op->attr));
         }
     }
     return value_of(&bound, name);
@@ -510,15 +508,10 @@ double sm_op_bytes(const sm_plan *plan, const sm_op *op) {
     if (sm_op_is_communication(op->kind)) {
         return communication_bytes(plan, op);
     }
-    for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
-        if (op->in[i] != SM_NO_TENSOR) {
-            bytes += (double)sm_tensor_bytes(input(plan, op, i));
-        }
-    }
-    for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
-        if (op->out[i] != SM_NO_TENSOR) {
-            bytes += (double)sm_tensor_bytes(output(plan, op, i)) *
-                     (info->out[i].mode == SM_WRITES || op->attr.overwrites ? 1 : 2);
+    for (int k = 0; k < SM_MAX_OPERANDS; k++) {
+        if (op->operands[k] != SM_NO_TENSOR) {
+            const bool is_once = k < SM_MAX_IN || info->operands[k].mode == SM_WRITES || op->attr.overwrites;
+            bytes += (double)sm_tensor_bytes(&plan->tensors[op->operands[k]]) * (is_once ? 1 : 2);
         }
     }
     if (op->kind == SM_OP_ROPE) { // v does not move

@@ -73,26 +73,22 @@ static bool is_hidden(const sm_operand_info *operand) { return strcmp(operand->n
 own_members own_members_of(sm_op_kind kind) {
     const sm_op_info *info = sm_op_get_info(kind);
     own_members m = {.n = 0};
-    for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
-        if (!is_hidden(&info->in[i])) {
-            add_letters(&m, info->in[i].shape);
+    for (int k = 0; k < SM_MAX_OPERANDS; k++) {
+        if (info->operands[k].name != NULL && !is_hidden(&info->operands[k])) {
+            add_letters(&m, info->operands[k].shape);
         }
-    }
-    for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
-        add_letters(&m, info->out[i].shape);
     }
     for (sm_attr attr = 0; attr < SM_ATTR_COUNT; attr++) {
         if (sm_op_has_attr(kind, attr)) {
             add_attribute(&m, kind, attr);
         }
     }
-    for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
-        if (!is_hidden(&info->in[i])) {
-            add(&m, info->in[i].name, strlen(info->in[i].name), OWN_INPUT, i);
+    for (int k = 0; k < SM_MAX_OPERANDS; k++) {
+        const char *name = info->operands[k].name;
+        const bool is_input = k < SM_MAX_IN;
+        if (name != NULL && !is_hidden(&info->operands[k])) {
+            add(&m, name, strlen(name), is_input ? OWN_INPUT : OWN_OUTPUT, is_input ? k : k - SM_MAX_IN);
         }
-    }
-    for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
-        add(&m, info->out[i].name, strlen(info->out[i].name), OWN_OUTPUT, i);
     }
     add(&m, "thread", 6, OWN_THREAD, 0);
     add(&m, "n_threads", 9, OWN_THREAD, 0);

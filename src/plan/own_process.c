@@ -149,10 +149,8 @@ typedef struct {
     bool is_taken;
 } operand;
 
-enum { N_OPERANDS = SM_MAX_IN + SM_MAX_OUT };
-
 typedef struct {
-    operand list[N_OPERANDS]; // inputs, then outputs
+    operand list[SM_MAX_OPERANDS]; // inputs, then outputs
     size_t size_bytes;
 } operands;
 
@@ -174,17 +172,14 @@ static void place(operands *all, int k) {
 
 static operands operands_of(const sm_plan *plan, const sm_op *op, void *const in[SM_MAX_IN],
                             void *const out[SM_MAX_OUT]) {
-    const sm_op_info *info = sm_op_get_info(op->kind);
     operands all = {.size_bytes = 0};
-    for (int k = 0; k < N_OPERANDS; k++) {
+    for (int k = 0; k < SM_MAX_OPERANDS; k++) {
         const bool is_out = k >= SM_MAX_IN;
-        const int i = is_out ? k - SM_MAX_IN : k;
-        const int tensor = is_out ? op->out[i] : op->in[i];
-        char *memory = is_out ? out[i] : in[i];
-        if (tensor != SM_NO_TENSOR && memory != NULL) {
+        char *memory = is_out ? out[k - SM_MAX_IN] : in[k];
+        if (op->operands[k] != SM_NO_TENSOR && memory != NULL) {
             all.list[k] = (operand){.memory = memory,
-                                    .size_bytes = sm_tensor_bytes(&plan->tensors[tensor]),
-                                    .is_given = !is_out || info->out[i].mode != SM_WRITES,
+                                    .size_bytes = sm_tensor_bytes(&plan->tensors[op->operands[k]]),
+                                    .is_given = !is_out || sm_op_get_info(op->kind)->operands[k].mode != SM_WRITES,
                                     .is_taken = is_out};
             place(&all, k);
         }
@@ -194,11 +189,9 @@ static operands operands_of(const sm_plan *plan, const sm_op *op, void *const in
 
 size_t sm_own_process_bytes(const sm_plan *plan, const sm_op *op) {
     size_t size_bytes = 0;
-    for (int i = 0; i < SM_MAX_IN; i++) {
-        size_bytes += op->in[i] != SM_NO_TENSOR ? sm_tensor_bytes(&plan->tensors[op->in[i]]) + ALIGNED_BYTES : 0;
-    }
-    for (int i = 0; i < SM_MAX_OUT; i++) {
-        size_bytes += op->out[i] != SM_NO_TENSOR ? sm_tensor_bytes(&plan->tensors[op->out[i]]) + ALIGNED_BYTES : 0;
+    for (int k = 0; k < SM_MAX_OPERANDS; k++) {
+        const int tensor = op->operands[k];
+        size_bytes += tensor != SM_NO_TENSOR ? sm_tensor_bytes(&plan->tensors[tensor]) + ALIGNED_BYTES : 0;
     }
     return size_bytes;
 }
@@ -255,7 +248,7 @@ static void copy_part(char *to, const char *from, size_t size_bytes, int part, i
 
 static void copy_all(const sm_own_process *p, const operands *all, bool gives, int part, int n_parts) {
     char *first = (char *)p->shared + p->operands_at;
-    for (int k = 0; k < N_OPERANDS; k++) {
+    for (int k = 0; k < SM_MAX_OPERANDS; k++) {
         const operand *o = &all->list[k];
         if (gives ? o->is_given : o->is_taken) {
             copy_part(gives ? first + o->at : o->memory, gives ? o->memory : first + o->at, o->size_bytes, part,

@@ -121,11 +121,8 @@ bool sm_plan_is_param(const sm_plan *plan, int tensor) {
 
 sm_op sm_op_make(sm_op_kind kind, sm_phase phase, int layer) {
     sm_op op = {.kind = kind, .range = phase, .phase = phase, .layer = layer};
-    for (int i = 0; i < SM_MAX_IN; i++) {
-        op.in[i] = SM_NO_TENSOR;
-    }
-    for (int i = 0; i < SM_MAX_OUT; i++) {
-        op.out[i] = SM_NO_TENSOR;
+    for (int k = 0; k < SM_MAX_OPERANDS; k++) {
+        op.operands[k] = SM_NO_TENSOR;
     }
     return op;
 }

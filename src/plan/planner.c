@@ -46,15 +46,10 @@ static void find_lifetimes(const sm_plan *plan, lifetime *lives) {
         lives[i] = (lifetime){plan->n_ops, -1};
     }
     for (int i = 0; i < plan->n_ops; i++) {
-        const sm_op *op = &plan->ops[i];
-        for (int k = 0; k < SM_MAX_IN; k++) {
-            if (op->in[k] != SM_NO_TENSOR) {
-                extend(&lives[sm_plan_root(plan, op->in[k])], i);
-            }
-        }
-        for (int k = 0; k < SM_MAX_OUT; k++) {
-            if (op->out[k] != SM_NO_TENSOR) {
-                extend(&lives[sm_plan_root(plan, op->out[k])], i);
+        for (int k = 0; k < SM_MAX_OPERANDS; k++) {
+            const int tensor = plan->ops[i].operands[k];
+            if (tensor != SM_NO_TENSOR) {
+                extend(&lives[sm_plan_root(plan, tensor)], i);
             }
         }
     }

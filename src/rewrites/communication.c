@@ -71,21 +71,8 @@ static sm_op make(const sm_plan *plan, sm_op_kind kind, sm_phase range, int tens
     return op;
 }
 
-// Ops in their new order.
-typedef struct {
-    const sm_plan *plan;
-    sm_op *ops;
-    int n;
-    sm_status status;
-} list;
-
-static void append(list *l, sm_op op) {
-    l->status = l->status == SM_OK ? sm_op_check(l->plan, &op) : l->status;
-    l->ops[l->n++] = op;
-}
-
-static void finish(list *l, sm_phase range, int tensor) {
-    append(l, make(l->plan, SM_OP_COMMUNICATION_FINISH, range, tensor));
+static void finish(sm_op_list *l, sm_phase range, int tensor) {
+    sm_ops_append(l, make(l->plan, SM_OP_COMMUNICATION_FINISH, range, tensor));
 }
 
 // By bucket: the op that completes its gradients, and the first that needs its weights.
@@ -128,7 +115,7 @@ static void find_milestones(const sm_plan *plan, milestones *m) {
     qsort(m, (size_t)plan->n_buckets, sizeof *m, first_needed_first);
 }
 
-static bool is_finished(const list *l, int tensor) {
+static bool is_finished(const sm_op_list *l, int tensor) {
     for (int i = 0; i < l->n; i++) {
         if (l->ops[i].kind == SM_OP_COMMUNICATION_FINISH && l->ops[i].out[0] == tensor) {
             return true;
@@ -138,7 +125,7 @@ static bool is_finished(const list *l, int tensor) {
 }
 
 // Waits for the sums, in the order of their start: for all buckets, or for those that `op` adds to.
-static void finish_sums(list *l, sm_phase range, const sm_op *op) {
+static void finish_sums(sm_op_list *l, sm_phase range, const sm_op *op) {
     const int n = l->n;
     for (int i = 0; i < n; i++) {
         const int tensor = l->ops[i].out[0];
@@ -154,24 +141,24 @@ static bool is_of_shard(const sm_plan *plan, const sm_op *op) {
 }
 
 // The updates of all buckets, and gathers. A process with an empty slice of a bucket has no update, and still gathers.
-static void update_and_gather(list *l, const milestones *m) {
+static void update_and_gather(sm_op_list *l, const milestones *m) {
     const sm_plan *plan = l->plan;
     const sm_range optimizer = sm_plan_range(plan, SM_PHASE_OPTIMIZER);
     for (int k = 0; k < plan->n_buckets; k++) {
         const sm_bucket *bucket = &plan->buckets[m[k].bucket];
         for (int i = optimizer.first; i < optimizer.end; i++) {
             if (is_of_shard(plan, &plan->ops[i]) && writes(plan, &plan->ops[i], bucket->value)) {
-                append(l, plan->ops[i]);
+                sm_ops_append(l, plan->ops[i]);
             }
         }
         sm_op op = make(l->plan, SM_OP_ALL_GATHER_START, SM_PHASE_OPTIMIZER, bucket->value);
         op.out[SM_OUT(all_gather_start, w)] = bucket->working_copy;
-        append(l, op);
+        sm_ops_append(l, op);
     }
 }
 
 // All ops of a plan with an optimizer, with those of communication between them.
-static void rebuild(list *l, const milestones *m) {
+static void rebuild(sm_op_list *l, const milestones *m) {
     const sm_plan *plan = l->plan;
     const sm_range optimizer = sm_plan_range(plan, SM_PHASE_OPTIMIZER);
     for (int i = 0; i < plan->n_ops; i++) {
@@ -188,7 +175,7 @@ static void rebuild(list *l, const milestones *m) {
             finish_sums(l, plan->ops[i].range, &plan->ops[i]);
         }
         if (!is_of_shard(plan, &plan->ops[i])) {
-            append(l, plan->ops[i]);
+            sm_ops_append(l, plan->ops[i]);
         }
         // Begins the sums of buckets that op i completes.
         const bool is_last = i + 1 == sm_plan_range(l->plan, SM_PHASE_BACKWARD).first;
@@ -199,7 +186,7 @@ static void rebuild(list *l, const milestones *m) {
                     make(l->plan, is_sharded ? SM_OP_REDUCE_SCATTER_START : SM_OP_ALL_REDUCE_START,
                          is_last ? SM_PHASE_BACKWARD : l->plan->ops[i].range, l->plan->buckets[m[k].bucket].gradient);
                 op.attr.is_bf16 = l->plan->processes.is_bf16;
-                append(l, op);
+                sm_ops_append(l, op);
             }
         }
     }
@@ -214,16 +201,9 @@ sm_status sm_rewrite_communication(sm_plan *plan) {
         return SM_OK;
     }
     SM_TRY(sm_rewrite_gather_rows(plan));
-    const size_t cap = (size_t)plan->n_ops + 4 * (size_t)plan->n_buckets;
-    milestones *m = sm_malloc((size_t)(plan->n_buckets + 1) * sizeof *m);
-    list l = {.plan = plan, .ops = sm_malloc(cap * sizeof *l.ops), .status = SM_OK};
+    SM_FREED milestones *m = sm_malloc((size_t)(plan->n_buckets + 1) * sizeof *m);
+    sm_op_list list = {.plan = plan};
     find_milestones(plan, m);
-    rebuild(&l, m);
-    free(m);
-    if (l.status != SM_OK) {
-        free(l.ops);
-        return l.status;
-    }
-    sm_rewrite_take_ops(plan, l.ops, l.n, cap);
-    return SM_OK;
+    rebuild(&list, m);
+    return sm_ops_take(&list);
 }

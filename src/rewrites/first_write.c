@@ -7,7 +7,6 @@
 // Equal because 0 + x = x. Only the first of several micro-batches overwrites; later ones add (sm_op_later). Gradients
 // that other kinds of op write first are still zeroed, each by an op of its own; so is the group of vectors, which is
 // small. Memory that no op writes (gaps between parameters) stays zero, as after prepare.
-#include <stdlib.h>
 
 #include "src/rewrites/passes.h"
 
@@ -50,38 +49,26 @@ static int overwrite(sm_plan *plan, int group) {
 }
 
 // Appends an op that zeroes each gradient of a group whose first writer adds.
-static sm_status zero_rest(const sm_plan *plan, const sm_op *zero, sm_op *ops, int *n_ops) {
+static void zero_rest(const sm_plan *plan, const sm_op *zero, sm_op_list *list) {
     for (int i = 0; i < plan->n_tensors; i++) {
         const sm_op *writer = is_gradient_of(plan, i, zero->out[SM_OUT(zero, x)]) ? first_writer(plan, i) : NULL;
         if (writer != NULL && !writer->attr.overwrites) {
             sm_op rest = *zero;
             rest.out[SM_OUT(zero, x)] = i;
-            SM_TRY(sm_op_check(plan, &rest));
-            ops[(*n_ops)++] = rest;
+            sm_ops_append(list, rest);
         }
     }
-    return SM_OK;
 }
 
 sm_status sm_rewrite_first_write(sm_plan *plan) {
-    sm_status status = SM_OK;
-    const size_t cap = (size_t)plan->n_ops + (size_t)plan->n_tensors;
-    int n = 0;
-    sm_op *ops = sm_malloc(cap * sizeof *ops);
+    sm_op_list list = {.plan = plan};
     const sm_range zeros = sm_plan_range(plan, SM_PHASE_ZERO_GRAD);
-    for (int i = zeros.first; i < zeros.end; i++) {
-        if (overwrite(plan, plan->ops[i].out[SM_OUT(zero, x)]) > 0) {
-            SM_TRY_GOTO(zero_rest(plan, &plan->ops[i], ops, &n));
+    for (int i = zeros.first; i < plan->n_ops; i++) {
+        if (i < zeros.end && overwrite(plan, plan->ops[i].out[SM_OUT(zero, x)]) > 0) {
+            zero_rest(plan, &plan->ops[i], &list);
         } else {
-            ops[n++] = plan->ops[i];
+            sm_ops_append(&list, plan->ops[i]);
         }
     }
-    for (int i = zeros.end; i < plan->n_ops; i++) {
-        ops[n++] = plan->ops[i];
-    }
-    sm_rewrite_take_ops(plan, ops, n, cap);
-    return SM_OK;
-cleanup:
-    free(ops);
-    return status;
+    return sm_ops_take(&list);
 }

@@ -10,8 +10,6 @@
 // The table is the largest parameter, and its gradient is complete only when the backward ends, with no computation
 // left to overlap with the sum. A batch has few of its rows. Micro-batches before a step's last add only their own
 // rows.
-#include <stdlib.h>
-#include <string.h>
 
 #include "shard.h"
 #include "src/rewrites/passes.h"
@@ -76,20 +74,19 @@ static sm_status replace(sm_plan *plan, int at, int rows, int tokens) {
     gather.attr.n_processes = plan->processes.n;
     gather.out[SM_OUT(gather_rows, x)] = rows;
     gather.out[SM_OUT(gather_rows, token)] = tokens;
-    const int n_tail = plan->n_ops - at - 1;
-    const size_t cap = (size_t)plan->n_ops + 2;
-    sm_op *ops = sm_malloc(cap * sizeof *ops);
-    memcpy(ops, plan->ops, (size_t)at * sizeof *ops);
-    int n = at;
-    if (!plan->one_micro_batch) {
-        ops[n++] = own;
+    sm_op_list list = {.plan = plan};
+    for (int i = 0; i < plan->n_ops; i++) {
+        if (i != at) {
+            sm_ops_append(&list, plan->ops[i]);
+            continue;
+        }
+        if (!plan->one_micro_batch) {
+            sm_ops_append(&list, own);
+        }
+        sm_ops_append(&list, gather);
+        sm_ops_append(&list, all);
     }
-    ops[n++] = gather;
-    ops[n++] = all;
-    memcpy(&ops[n], &plan->ops[at + 1], (size_t)n_tail * sizeof *ops);
-    sm_rewrite_take_ops(plan, ops, n + n_tail, cap);
-    SM_TRY(sm_op_check(plan, &gather));
-    return sm_op_check(plan, &all);
+    return sm_ops_take(&list);
 }
 
 sm_status sm_rewrite_gather_rows(sm_plan *plan) {

@@ -10,7 +10,6 @@
 // Equal because rows of the head do not depend on one another, and dwte is a sum over rows. The ops work on views of
 // their operands. Those of the backward keep their phase in reports, but run in the forward range, while their chunk of
 // logits exists. Memory falls from two (N,Vp) tensors to one chunk. Without backward, a chunk has logits and losses alone.
-#include <stdlib.h>
 
 #include "src/rewrites/passes.h"
 
@@ -134,29 +133,25 @@ static int bind_chunk(const sm_op head_ops[5], bool backward, const chunk_views 
     return 4;
 }
 
-// Appends the ops of every chunk to `out`.
-static sm_status emit_chunks(sm_plan *plan, const sm_op head_ops[5], bool backward, int64_t n_rows, sm_op *out,
-                             int *n_out) {
+// Appends the ops of every chunk.
+static void emit_chunks(sm_op_list *list, const sm_op head_ops[5], bool backward, int64_t n_rows) {
+    sm_plan *plan = list->plan;
     const sm_tensor whole = plan->tensors[head_ops[0].out[SM_OUT(matmul_forward, y)]];
     const int64_t chunk_rows = choose_rows(n_rows, &whole);
     const int64_t dims[2] = {chunk_rows, sm_tensor_cols(&whole)};
     int logits = sm_plan_add_tensor(plan, SM_ROLE_SCRATCH, whole.dtype, 2, dims, "logits.chunk");
-    if (logits == SM_NO_TENSOR) {
-        return SM_ERR_OOM;
-    }
-    for (int64_t first = 0; first < n_rows; first += chunk_rows) {
+    for (int64_t first = 0; first < n_rows && list->status == SM_OK; first += chunk_rows) {
         int64_t n = n_rows - first < chunk_rows ? n_rows - first : chunk_rows;
         chunk_views views;
-        SM_TRY(make_views(plan, head_ops, backward, logits, first, n, &views));
         sm_op ops[4];
-        const int n_ops = bind_chunk(head_ops, backward, &views, ops);
+        list->status =
+            logits == SM_NO_TENSOR ? SM_ERR_OOM : make_views(plan, head_ops, backward, logits, first, n, &views);
+        const int n_ops = list->status == SM_OK ? bind_chunk(head_ops, backward, &views, ops) : 0;
         for (int i = 0; i < n_ops; i++) {
             ops[i].range = SM_PHASE_FORWARD;
-            SM_TRY(sm_op_check(plan, &ops[i]));
-            out[(*n_out)++] = ops[i];
+            sm_ops_append(list, ops[i]);
         }
     }
-    return SM_OK;
 }
 
 sm_status sm_rewrite_loss_head(sm_plan *plan) {
@@ -171,21 +166,14 @@ sm_status sm_rewrite_loss_head(sm_plan *plan) {
         head_ops[i] = plan->ops[at[i] >= 0 ? at[i] : 0];
     }
     const int64_t n_rows = sm_tensor_rows(&plan->tensors[head_ops[0].in[SM_IN(matmul_forward, x)]]);
-    const size_t cap = (size_t)plan->n_ops + 4 * ((size_t)n_rows / LEAST_ROWS + 2);
-    sm_op *ops = sm_malloc(cap * sizeof *ops);
-    sm_status status = SM_OK;
-    int n = 0;
+    sm_op_list list = {.plan = plan};
     for (int i = 0; i < plan->n_ops; i++) {
         if (i == h.logits) {
-            SM_TRY_GOTO(emit_chunks(plan, head_ops, backward, n_rows, ops, &n));
+            emit_chunks(&list, head_ops, backward, n_rows);
         }
         if (!belongs(&h, i)) {
-            ops[n++] = plan->ops[i];
+            sm_ops_append(&list, plan->ops[i]);
         }
     }
-    sm_rewrite_take_ops(plan, ops, n, cap);
-    return SM_OK;
-cleanup:
-    free(ops);
-    return status;
+    return sm_ops_take(&list);
 }

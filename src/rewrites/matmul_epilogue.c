@@ -28,8 +28,7 @@ static int fuse_forward(const sm_plan *plan, int i, sm_op *matmul) {
     for (sm_activation a = 0; a < SM_ACTIVATION_COUNT && i + 2 < plan->n_ops; a++) {
         const sm_op *next = &plan->ops[i + 2];
         const sm_activation_info *info = sm_activation_get_info(a);
-        if (next->kind == info->forward &&
-            next->in[SM_IN(gelu_forward, x)] == matmul->out[SM_OUT(matmul_forward, y)]) {
+        if (next->kind == info->forward && next->in[SM_IN(gelu_forward, x)] == matmul->out[SM_OUT(matmul_forward, y)]) {
             matmul->attr.epilogue |= info->epilogue;
             matmul->out[SM_OUT(matmul_forward, act)] = next->out[SM_OUT(gelu_forward, y)];
             return 2;
@@ -52,18 +51,11 @@ static int fuse_backward(const sm_plan *plan, int i, sm_op *matmul) {
     return 0;
 }
 
-sm_status sm_rewrite_matmul_epilogue(sm_plan *plan) {
-    int n = 0;
-    for (int i = 0; i < plan->n_ops; i++) {
-        sm_op op = plan->ops[i];
-        if (op.kind == SM_OP_MATMUL_FORWARD && op.attr.epilogue == 0) {
-            i += fuse_forward(plan, i, &op);
-        } else if (op.kind == SM_OP_MATMUL_BACKWARD_INPUT && op.attr.epilogue == 0) {
-            i += fuse_backward(plan, i, &op);
-        }
-        SM_TRY(sm_op_check(plan, &op));
-        plan->ops[n++] = op;
-    }
-    plan->n_ops = n;
-    return SM_OK;
+static int fuse(const sm_plan *plan, int i, sm_op *op) {
+    return op->attr.epilogue != 0                    ? 0
+           : op->kind == SM_OP_MATMUL_FORWARD        ? fuse_forward(plan, i, op)
+           : op->kind == SM_OP_MATMUL_BACKWARD_INPUT ? fuse_backward(plan, i, op)
+                                                     : 0;
 }
+
+sm_status sm_rewrite_matmul_epilogue(sm_plan *plan) { return sm_rewrite_fuse(plan, fuse); }

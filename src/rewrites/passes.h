@@ -14,8 +14,19 @@ sm_status sm_rewrite_recompute(sm_plan *plan);
 sm_status sm_rewrite_recompute_block(sm_plan *plan);
 sm_status sm_rewrite_first_write(sm_plan *plan);
 
-// Replaces the plan's ops, which are freed, by `ops` (n_ops of them, room for cap_ops, from malloc).
-void sm_rewrite_take_ops(sm_plan *plan, sm_op *ops, int n_ops, size_t cap_ops);
+// Replaces each op by what `fuse` makes of it and of those after it; it returns the number of these.
+sm_status sm_rewrite_fuse(sm_plan *plan, int (*fuse)(const sm_plan *plan, int i, sm_op *op));
+
+// The ops of a plan in the making.
+typedef struct {
+    sm_plan *plan;
+    sm_op *ops;
+    int n, cap;
+    sm_status status; // the first failure
+} sm_op_list;
+
+void sm_ops_append(sm_op_list *list, sm_op op); // a copy, which is checked
+sm_status sm_ops_take(sm_op_list *list);        // replaces the plan's ops; after a failure they stay
 
 // Number of ops that read a tensor. A fused op may drop a value only if no other op reads it.
 int sm_rewrite_n_readers(const sm_plan *plan, int tensor);
@@ -25,5 +36,25 @@ sm_status sm_rewrite_gather_rows(sm_plan *plan);
 
 // Adds the ops of communication to a plan of several processes: in every mode, after all other passes.
 sm_status sm_rewrite_communication(sm_plan *plan);
+
+// --- again.c: a list of ops in which the backward executes forward ops again, with new outputs, which later ops read
+
+typedef struct {
+    int *current; // by tensor of the original plan: itself, or its recomputed copy
+    int n_tensors;
+    sm_op_list list;
+} sm_again;
+
+void sm_again_open(sm_plan *plan, sm_again *again);
+sm_status sm_again_close(sm_again *again); // as sm_ops_take
+
+// Whether a tensor of the original plan has not been computed again.
+bool sm_again_is_kept(const sm_again *again, int tensor);
+
+// Appends an op of the plan; it reads recomputed tensors if they exist.
+void sm_again_append(sm_again *again, sm_op op);
+
+// Appends a copy of a forward op to the backward, with new outputs of that role, and no FLOPs.
+void sm_again_emit(sm_again *again, sm_op op, sm_role role);
 
 #endif

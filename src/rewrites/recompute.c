@@ -9,7 +9,6 @@
 // same and its inputs are kept for other readers (Chen et al. 2016, "Training deep nets with sublinear memory cost",
 // section 4.2). y then lives for two ops in forward and two in backward, as y' in scratch memory that all layers share.
 // A block of GPT-2 then keeps 10 (N,C) instead of 16: it drops ln1, ln2 and the four of gelu.
-#include "src/rewrites/again.h"
 #include "src/rewrites/passes.h"
 
 // The op that recomputes a forward op's cheap output, as its out[0]. False: there is none.
@@ -46,30 +45,18 @@ static bool find_recipe(const sm_plan *plan, int tensor, sm_op *part) {
     return false;
 }
 
-static sm_status rewrite_backward_op(sm_again *a, const sm_op *op) {
-    for (int k = 0; k < SM_MAX_IN; k++) {
-        const int tensor = op->in[k];
-        sm_op part;
-        if (sm_again_is_kept(a, tensor) && find_recipe(a->plan, tensor, &part)) {
-            SM_TRY(sm_again_emit(a, part, SM_ROLE_SCRATCH));
-        }
-    }
-    return sm_again_append(a, *op);
-}
-
 sm_status sm_rewrite_recompute(sm_plan *plan) {
-    sm_status status = SM_OK;
     sm_again a;
     sm_again_open(plan, &a);
     for (int i = 0; i < plan->n_ops; i++) {
-        if (plan->ops[i].range == SM_PHASE_BACKWARD) {
-            SM_TRY_GOTO(rewrite_backward_op(&a, &plan->ops[i]));
-        } else {
-            SM_TRY_GOTO(sm_again_append(&a, plan->ops[i]));
+        for (int k = 0; k < SM_MAX_IN && plan->ops[i].range == SM_PHASE_BACKWARD; k++) {
+            const int tensor = plan->ops[i].in[k];
+            sm_op part;
+            if (sm_again_is_kept(&a, tensor) && find_recipe(plan, tensor, &part)) {
+                sm_again_emit(&a, part, SM_ROLE_SCRATCH);
+            }
         }
+        sm_again_append(&a, plan->ops[i]);
     }
-    sm_again_finish(&a);
-cleanup:
-    sm_again_close(&a);
-    return status;
+    return sm_again_close(&a);
 }

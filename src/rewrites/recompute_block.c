@@ -10,7 +10,6 @@
 // section 4). Memory holds the inputs of all blocks and one block's activations.
 #include <stdlib.h>
 
-#include "src/rewrites/again.h"
 #include "src/rewrites/passes.h"
 
 enum { NO_BLOCK = -1 };
@@ -48,7 +47,7 @@ static void find_inner_tensors(const sm_plan *plan, int *block_of) {
 
 static bool writes_needed(const pass *p, const sm_op *op) {
     for (int k = 0; k < SM_MAX_OUT; k++) {
-        if (op->out[k] != SM_NO_TENSOR && p->needed[sm_plan_root(p->again.plan, op->out[k])]) {
+        if (op->out[k] != SM_NO_TENSOR && p->needed[sm_plan_root(p->again.list.plan, op->out[k])]) {
             return true;
         }
     }
@@ -56,7 +55,7 @@ static bool writes_needed(const pass *p, const sm_op *op) {
 }
 
 static void find_needed(pass *p, int block) {
-    const sm_plan *plan = p->again.plan;
+    const sm_plan *plan = p->again.list.plan;
     for (int i = 0; i < p->again.n_tensors; i++) {
         p->needed[i] = false;
     }
@@ -64,7 +63,7 @@ static void find_needed(pass *p, int block) {
         const sm_op *op = &plan->ops[i];
         if (is_in(op, SM_PHASE_BACKWARD, block) || (is_in(op, SM_PHASE_FORWARD, block) && writes_needed(p, op))) {
             for (int k = 0; k < SM_MAX_IN; k++) {
-                const int root = op->in[k] != SM_NO_TENSOR ? sm_plan_root(p->again.plan, op->in[k]) : SM_NO_TENSOR;
+                const int root = op->in[k] != SM_NO_TENSOR ? sm_plan_root(p->again.list.plan, op->in[k]) : SM_NO_TENSOR;
                 if (root != SM_NO_TENSOR && p->block_of[root] != NO_BLOCK) {
                     p->needed[root] = true;
                 }
@@ -73,40 +72,33 @@ static void find_needed(pass *p, int block) {
     }
 }
 
-static sm_status emit_block(pass *p, int block) {
-    const sm_plan *plan = p->again.plan;
+static void emit_block(pass *p, int block) {
+    const sm_plan *plan = p->again.list.plan;
     find_needed(p, block);
     for (int i = 0; i < plan->n_ops; i++) {
         if (is_in(&plan->ops[i], SM_PHASE_FORWARD, block) && writes_needed(p, &plan->ops[i])) {
-            SM_TRY(sm_again_emit(&p->again, plan->ops[i], SM_ROLE_ACTIVATION));
+            sm_again_emit(&p->again, plan->ops[i], SM_ROLE_ACTIVATION);
         }
     }
-    return SM_OK;
-}
-
-static sm_status rewrite_ops(pass *p) {
-    const sm_plan *plan = p->again.plan;
-    int block = NO_BLOCK; // whose backward is being built
-    for (int i = 0; i < plan->n_ops; i++) {
-        const sm_op *op = &plan->ops[i];
-        if (op->range == SM_PHASE_BACKWARD && op->layer != block) {
-            block = op->layer;
-            SM_TRY(block != NO_BLOCK ? emit_block(p, block) : SM_OK);
-        }
-        SM_TRY(sm_again_append(&p->again, *op));
-    }
-    sm_again_finish(&p->again);
-    return SM_OK;
 }
 
 sm_status sm_rewrite_recompute_block(sm_plan *plan) {
     const size_t n_tensors = (size_t)plan->n_tensors + 1; // never zero bytes
-    pass p = {.block_of = sm_malloc(n_tensors * sizeof *p.block_of), .needed = sm_malloc(n_tensors * sizeof *p.needed)};
+    SM_FREED int *block_of = sm_malloc(n_tensors * sizeof *block_of);
+    SM_FREED bool *needed = sm_malloc(n_tensors * sizeof *needed);
+    pass p = {.block_of = block_of, .needed = needed};
+    int block = NO_BLOCK; // whose backward is being built
     sm_again_open(plan, &p.again);
     find_inner_tensors(plan, p.block_of);
-    const sm_status status = rewrite_ops(&p);
-    sm_again_close(&p.again);
-    free(p.block_of);
-    free(p.needed);
-    return status;
+    for (int i = 0; i < plan->n_ops; i++) {
+        const sm_op *op = &plan->ops[i];
+        if (op->range == SM_PHASE_BACKWARD && op->layer != block) {
+            block = op->layer;
+            if (block != NO_BLOCK) {
+                emit_block(&p, block);
+            }
+        }
+        sm_again_append(&p.again, *op);
+    }
+    return sm_again_close(&p.again);
 }

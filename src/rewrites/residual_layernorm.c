@@ -37,17 +37,9 @@ static bool fuse_backward(const sm_plan *plan, const sm_op *norm, const sm_op *r
     return true;
 }
 
-sm_status sm_rewrite_residual_layernorm(sm_plan *plan) {
-    int n = 0;
-    for (int i = 0; i < plan->n_ops; i++) {
-        const sm_op *op = &plan->ops[i];
-        sm_op fused = *op;
-        if (i + 1 < plan->n_ops && (fuse_forward(op, op + 1, &fused) || fuse_backward(plan, op, op + 1, &fused))) {
-            i++;
-        }
-        SM_TRY(sm_op_check(plan, &fused));
-        plan->ops[n++] = fused;
-    }
-    plan->n_ops = n;
-    return SM_OK;
+static int fuse(const sm_plan *plan, int i, sm_op *op) {
+    const sm_op *one = &plan->ops[i];
+    return i + 1 < plan->n_ops && (fuse_forward(one, one + 1, op) || fuse_backward(plan, one, one + 1, op));
 }
+
+sm_status sm_rewrite_residual_layernorm(sm_plan *plan) { return sm_rewrite_fuse(plan, fuse); }

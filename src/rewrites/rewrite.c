@@ -90,26 +90,44 @@ sm_status sm_plan_rewrite(sm_plan *plan, sm_mode mode, unsigned without) {
 
 // What passes share.
 
-void sm_rewrite_take_ops(sm_plan *plan, sm_op *ops, int n_ops, size_t cap_ops) {
-    free(plan->ops);
-    plan->ops = ops;
-    plan->n_ops = n_ops;
-    plan->cap_ops = (int)cap_ops;
+sm_status sm_rewrite_fuse(sm_plan *plan, int (*fuse)(const sm_plan *plan, int i, sm_op *op)) {
+    int n = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        sm_op op = plan->ops[i];
+        i += fuse(plan, i, &op);
+        SM_TRY(sm_op_check(plan, &op));
+        plan->ops[n++] = op;
+    }
+    plan->n_ops = n;
+    return SM_OK;
 }
 
-static bool reads(const sm_op *op, int tensor) {
-    for (int i = 0; i < SM_MAX_IN; i++) {
-        if (op->in[i] == tensor) {
-            return true;
-        }
+void sm_ops_append(sm_op_list *list, sm_op op) {
+    list->status = list->status == SM_OK ? sm_op_check(list->plan, &op) : list->status;
+    SM_GROW(list->ops, list->n, list->cap);
+    list->ops[list->n++] = op;
+}
+
+sm_status sm_ops_take(sm_op_list *list) {
+    if (list->status == SM_OK) {
+        free(list->plan->ops);
+        list->plan->ops = list->ops;
+        list->plan->n_ops = list->n;
+        list->plan->cap_ops = list->cap;
+    } else {
+        free(list->ops);
     }
-    return false;
+    return list->status;
 }
 
 int sm_rewrite_n_readers(const sm_plan *plan, int tensor) {
     int n = 0;
     for (int i = 0; i < plan->n_ops; i++) {
-        n += reads(&plan->ops[i], tensor);
+        bool reads = false;
+        for (int k = 0; k < SM_MAX_IN; k++) {
+            reads |= plan->ops[i].in[k] == tensor;
+        }
+        n += reads;
     }
     return n;
 }
