@@ -111,26 +111,23 @@ sm_status sm_comm_gather(sm_comm *comm, const void *mine, size_t size_bytes, voi
 
 sm_status sm_comm_barrier(sm_comm *comm) {
     char none = 0;
-    char *all = sm_malloc((size_t)sm_comm_size(comm));
-    const sm_status status = sm_comm_gather(comm, &none, sizeof none, all);
-    free(all);
-    return status;
+    SM_FREED char *all = sm_malloc((size_t)sm_comm_size(comm));
+    return sm_comm_gather(comm, &none, sizeof none, all);
 }
 
 sm_status sm_comm_sum(sm_comm *comm, double *values, int n) {
     if (is_alone(comm)) {
         return SM_OK;
     }
-    double *all = sm_malloc((size_t)comm->size * (size_t)n * sizeof *all);
-    const sm_status status = sm_comm_gather(comm, values, (size_t)n * sizeof *values, all);
-    for (int i = 0; i < n && status == SM_OK; i++) {
+    SM_FREED double *all = sm_malloc((size_t)comm->size * (size_t)n * sizeof *all);
+    SM_TRY(sm_comm_gather(comm, values, (size_t)n * sizeof *values, all));
+    for (int i = 0; i < n; i++) {
         values[i] = all[i];
         for (int rank = 1; rank < comm->size; rank++) {
             values[i] += all[rank * n + i];
         }
     }
-    free(all);
-    return status;
+    return SM_OK;
 }
 
 // --- how they are ----------------------------------------------------------------------------------
@@ -144,42 +141,28 @@ typedef struct {
 
 static int badness(sm_status status) { return status == SM_OK ? 0 : status == SM_ERR_INTERRUPTED ? 1 : 2; }
 
-// The worst status of all, and the first rank that has it.
-static int worst_of(const sm_status *all, int n) {
-    int worst = 0;
-    for (int rank = 1; rank < n; rank++) {
-        if (badness(all[rank]) > badness(all[worst])) {
-            worst = rank;
-        }
-    }
-    return worst;
-}
-
 // A message is exchanged only if there is one.
 static sm_status tell_message(sm_comm *comm, int from, sm_status status) {
     char message[MESSAGE_BYTES];
-    char *all = sm_malloc((size_t)comm->size * MESSAGE_BYTES);
+    SM_FREED char *all = sm_malloc((size_t)comm->size * MESSAGE_BYTES);
     snprintf(message, sizeof message, "%s", sm_error_message());
-    const sm_status told = sm_comm_gather(comm, message, sizeof message, all);
-    if (told == SM_OK) {
-        snprintf(message, sizeof message, "%s", &all[from * MESSAGE_BYTES]);
-    }
-    free(all);
-    SM_TRY(told);
-    return sm_fail(status, "rank %d: %s", from, message);
+    SM_TRY(sm_comm_gather(comm, message, sizeof message, all));
+    return sm_fail(status, "rank %d: %.*s", from, MESSAGE_BYTES - 1, &all[from * MESSAGE_BYTES]);
 }
 
 sm_status sm_comm_agree(sm_comm *comm, sm_status status) {
     if (is_alone(comm)) {
         return status;
     }
-    sm_status *all = sm_malloc((size_t)comm->size * sizeof *all);
-    const sm_status told = sm_comm_gather(comm, &status, sizeof status, all);
-    const int worst = told == SM_OK ? worst_of(all, comm->size) : 0;
-    const sm_status result = told == SM_OK ? all[worst] : told;
-    free(all);
-    comm->has_agreed = told == SM_OK && result != SM_OK;
-    return told != SM_OK || badness(result) < 2 ? result : tell_message(comm, worst, result);
+    SM_FREED sm_status *all = sm_malloc((size_t)comm->size * sizeof *all);
+    comm->has_agreed = false;
+    SM_TRY(sm_comm_gather(comm, &status, sizeof status, all));
+    int worst = 0; // the first rank that has the worst status
+    for (int rank = 1; rank < comm->size; rank++) {
+        worst = badness(all[rank]) > badness(all[worst]) ? rank : worst;
+    }
+    comm->has_agreed = all[worst] != SM_OK;
+    return badness(all[worst]) < 2 ? all[worst] : tell_message(comm, worst, all[worst]);
 }
 
 // --- whether they are alike --------------------------------------------------------------------------
@@ -261,16 +244,11 @@ sm_status sm_comm_compare(sm_comm *comm, sm_status status, const sm_comm_fact *f
         return status;
     }
     size_t mine_bytes, first_bytes = 0;
-    char *first = NULL;
-    char *mine = join_facts(facts, n_facts, &mine_bytes);
-    const sm_status told = tell_first(comm, mine, mine_bytes, &first, &first_bytes);
-    if (told == SM_OK && status == SM_OK) {
-        status = compare_to_first(comm, facts, n_facts, first, first_bytes, advice);
-    }
-    status = told == SM_OK ? sm_comm_agree(comm, status) : told;
-    free(first);
-    free(mine);
-    return status;
+    SM_FREED char *first = NULL;
+    SM_FREED char *mine = join_facts(facts, n_facts, &mine_bytes);
+    SM_TRY(tell_first(comm, mine, mine_bytes, &first, &first_bytes));
+    return sm_comm_agree(comm,
+                         status == SM_OK ? compare_to_first(comm, facts, n_facts, first, first_bytes, advice) : status);
 }
 
 bool sm_comm_has_agreed(const sm_comm *comm) { return is_alone(comm) || comm->has_agreed; }

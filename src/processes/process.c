@@ -54,12 +54,9 @@ typedef struct {
 static int64_t count_oom_kills(void) {
     char line[128];
     int64_t n = -1;
-    FILE *file = os_open_facts("", "/proc/vmstat");
+    SM_OWN(FILE) *file = os_open_facts("", "/proc/vmstat");
     while (file != NULL && n < 0 && fgets(line, sizeof(line), file) != NULL) {
         (void)sscanf(line, "oom_kill %" SCNd64, &n);
-    }
-    if (file != NULL) {
-        fclose(file);
     }
     return n;
 }
@@ -67,14 +64,9 @@ static int64_t count_oom_kills(void) {
 // This process's mapped memory; 0: unknown.
 static rlim_t mapped_bytes(void) {
     unsigned long long pages = 0;
-    FILE *file = os_open_facts("", "/proc/self/statm");
-    if (file != NULL && fscanf(file, "%llu", &pages) != 1) {
-        pages = 0;
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+    SM_OWN(FILE) *file = os_open_facts("", "/proc/self/statm");
+    const bool is_known = file != NULL && fscanf(file, "%llu", &pages) == 1;
+    return is_known ? (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
 // --- in the new process --------------------------------------------------------------------------
@@ -112,17 +104,13 @@ static void connect_streams(const process *p, int ends[N_STREAMS][2]) {
         dup2(job->output == SM_OUTPUT_FILE ? p->file : ends[ERR][1], STDERR_FILENO);
     }
     if (job->messages != NULL) {
-        if (*job->messages >= 0) {
-            close(*job->messages);
-        }
+        sm_close_at(job->messages);
         *job->messages = ends[MESSAGES][1];
     }
     for (int i = 0; i < N_STREAMS; i++) {
-        if (ends[i][0] >= 0) {
-            close(ends[i][0]);
-        }
-        if (ends[i][1] >= 0 && i <= ERR) {
-            close(ends[i][1]);
+        sm_close_at(&ends[i][0]);
+        if (i <= ERR) {
+            sm_close_at(&ends[i][1]);
         }
     }
 }
@@ -207,13 +195,6 @@ static sm_status await_program(process *p) {
                : sm_fail(SM_ERR_UNSUPPORTED, "%s: cannot be started: %s", name_of(p->job), strerror(reason));
 }
 
-static void close_end(int *end) {
-    if (*end >= 0) {
-        close(*end);
-    }
-    *end = -1;
-}
-
 static sm_status start(process *p) {
     int ends[N_STREAMS][2] = {{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}};
     const bool is_kept = p->job->output == SM_OUTPUT_KEPT;
@@ -229,11 +210,11 @@ static sm_status start(process *p) {
                            : sm_fail(SM_ERR_IO, "%s: cannot keep its output: %s", name_of(p->job), strerror(errno));
     status = status == SM_OK ? fork_it(p, ends) : status;
     for (int i = 0; i < N_STREAMS; i++) {
-        close_end(&ends[i][1]);
+        sm_close_at(&ends[i][1]);
     }
     p->watched = p->pid > 0 ? os_watch(p->pid) : -1;
     status = status == SM_OK && p->job->argv != NULL ? await_program(p) : status;
-    close_end(&p->streams[STARTING].fd);
+    sm_close_at(&p->streams[STARTING].fd);
     return status;
 }
 
@@ -259,7 +240,7 @@ static sm_status read_stream(process *p, int which) {
         return SM_OK;
     }
     if (n <= 0) {
-        close_end(&s->fd);
+        sm_close_at(&s->fd);
         return SM_OK;
     }
     if (which == ERR && p->job->shows_stderr) {
@@ -278,13 +259,11 @@ static sm_status read_stream(process *p, int which) {
         memmove(s->text, line, s->n);
         return status;
     }
-    if (which == ERR || p->job->most_bytes > 0) {
-        if (p->job->most_bytes > 0 && s->n > p->job->most_bytes) {
-            s->n = p->job->most_bytes;
-        } else if (p->job->most_bytes == 0 && s->n > MOST_ERR_BYTES) {
-            memmove(s->text, s->text + s->n - MOST_ERR_BYTES / 2, MOST_ERR_BYTES / 2);
-            s->n = MOST_ERR_BYTES / 2;
-        }
+    if (p->job->most_bytes > 0 && s->n > p->job->most_bytes) {
+        s->n = p->job->most_bytes;
+    } else if (which == ERR && p->job->most_bytes == 0 && s->n > MOST_ERR_BYTES) {
+        memmove(s->text, s->text + s->n - MOST_ERR_BYTES / 2, MOST_ERR_BYTES / 2);
+        s->n = MOST_ERR_BYTES / 2;
     }
     return SM_OK;
 }
@@ -468,17 +447,17 @@ static sm_status keep(process *p) {
     return SM_OK;
 }
 
-static void release(process *p) {
+static void free_process(process *p) {
     for (int i = 0; i < N_STREAMS; i++) {
-        close_end(&p->streams[i].fd);
+        sm_close_at(&p->streams[i].fd);
         free(p->streams[i].text);
     }
-    close_end(&p->watched);
-    close_end(&p->file);
+    sm_close_at(&p->watched);
+    sm_close_at(&p->file);
 }
 
 sm_status sm_process_run(const sm_process_job *job, sm_process_result *result) {
-    process p = {.job = job, .result = result, .watched = -1, .file = -1};
+    SM_AT_END(free_process) process p = {.job = job, .result = result, .watched = -1, .file = -1};
     const int64_t n_oom_kills = count_oom_kills();
     for (int i = 0; i < N_STREAMS; i++) {
         p.streams[i].fd = -1;
@@ -490,7 +469,7 @@ sm_status sm_process_run(const sm_process_job *job, sm_process_result *result) {
         if (status != SM_OK) {
             end_at_once(&p);
             for (int i = 0; i < N_STREAMS; i++) {
-                close_end(&p.streams[i].fd);
+                sm_close_at(&p.streams[i].fd);
             }
             (void)watch(&p);
         }
@@ -499,7 +478,6 @@ sm_status sm_process_run(const sm_process_job *job, sm_process_result *result) {
     }
     result->no_memory = result->signal == SIGKILL && !result->killed && count_oom_kills() > n_oom_kills;
     status = status == SM_OK && job->output != SM_OUTPUT_OURS ? keep(&p) : status;
-    release(&p);
     if (status != SM_OK) {
         sm_process_free(result);
     }

@@ -39,15 +39,14 @@ static sm_status write_all(const char *text, size_t size_bytes) {
 
 sm_status sm_worker_send(json_t *message) {
     // All digits: the printing process decides how many to show.
-    char *line = send_to >= 0 ? json_dumps(message, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    SM_FREED char *line = send_to >= 0 ? json_dumps(message, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(message);
     if (send_to < 0) {
         return SM_OK;
     }
     SM_FAIL_IF(line == NULL, SM_ERR_OOM, "no memory for a message to the parent process");
-    sm_status status = write_all(line, strlen(line));
-    free(line);
-    return status == SM_OK ? write_all("\n", 1) : status;
+    SM_TRY(write_all(line, strlen(line)));
+    return write_all("\n", 1);
 }
 
 void sm_worker_set_step_ns(int64_t longest_step_ns) {
@@ -73,18 +72,14 @@ static sm_status receive(void *ctx, const char *line, size_t length) {
     enum { SHOWN_BYTES = 40 };
     worker *w = ctx;
     json_error_t error;
-    json_t *message = json_loadb(line, length, 0, &error);
-    sm_status status =
-        message == NULL && json_error_code(&error) == json_error_out_of_memory
-            ? sm_fail(SM_ERR_OOM, "no memory for a message of the worker")
-        : !json_is_object(message)
-            ? sm_fail(SM_ERR_FORMAT,
-                      "the worker process sent %zu bytes that are no message of stepmark, \"%.*s\"; code in it (a "
-                      "kernel, a driver) writes where it must not",
-                      length, length < SHOWN_BYTES ? (int)length : SHOWN_BYTES, line)
-            : w->job->receive(w->job->ctx, message, &w->deadline_ns);
-    json_decref(message);
-    return status;
+    json_auto_t *message = json_loadb(line, length, 0, &error);
+    SM_FAIL_IF(message == NULL && json_error_code(&error) == json_error_out_of_memory, SM_ERR_OOM,
+               "no memory for a message of the worker");
+    SM_FAIL_IF(!json_is_object(message), SM_ERR_FORMAT,
+               "the worker process sent %zu bytes that are no message of stepmark, \"%.*s\"; code in it (a kernel, a "
+               "driver) writes where it must not",
+               length, length < SHOWN_BYTES ? (int)length : SHOWN_BYTES, line);
+    return w->job->receive(w->job->ctx, message, &w->deadline_ns);
 }
 
 static int64_t end_ns(void *ctx, int64_t asked_ns) {

@@ -230,7 +230,7 @@ sm_status sm_exchange_open(sm_comm *comm, sm_device *device, sm_plan *plan, sm_e
     SM_FAIL_IF(plan->processes.n != sm_comm_size(comm) || plan->processes.rank != sm_comm_rank(comm), SM_ERR_INTERNAL,
                "a plan for process %d of %d, run by process %d of %d", plan->processes.rank, plan->processes.n,
                sm_comm_rank(comm), sm_comm_size(comm));
-    sm_exchange *x = sm_calloc(1, sizeof *x);
+    SM_OWN(sm_exchange) *x = sm_calloc(1, sizeof *x);
     *x = (sm_exchange){
         .comm = comm,
         .plan = plan,
@@ -243,15 +243,11 @@ sm_status sm_exchange_open(sm_comm *comm, sm_device *device, sm_plan *plan, sm_e
         .collectives = sm_calloc(2 * (size_t)plan->n_ops + 1, sizeof *x->collectives),
         .begun = sm_calloc(2 * (size_t)plan->n_ops + 1, sizeof *x->begun),
     };
-    sm_status status = choose_transport(x);
-    status = status == SM_OK && x->library == NULL ? make_room(x) : status;
-    status = status == SM_OK && x->library == NULL ? find_pair(x) : status;
-    status = status == SM_OK ? share_arenas(x, plan) : status;
-    if (status != SM_OK) {
-        sm_exchange_close(x);
-        return status;
-    }
-    *exchange = x;
+    SM_TRY(choose_transport(x));
+    SM_TRY(x->library == NULL ? make_room(x) : SM_OK);
+    SM_TRY(x->library == NULL ? find_pair(x) : SM_OK);
+    SM_TRY(share_arenas(x, plan));
+    *exchange = sm_give(&x);
     return SM_OK;
 }
 
@@ -276,13 +272,12 @@ sm_status sm_exchange_is_same(sm_exchange *exchange, const void *data, size_t si
         return SM_OK;
     }
     const int n = sm_comm_size(exchange->comm);
-    char *all = sm_malloc((size_t)n * size_bytes);
-    sm_status status = sm_comm_gather(exchange->comm, data, size_bytes, all);
-    for (int i = 0; i < n && status == SM_OK; i++) {
+    SM_FREED char *all = sm_malloc((size_t)n * size_bytes);
+    SM_TRY(sm_comm_gather(exchange->comm, data, size_bytes, all));
+    for (int i = 0; i < n; i++) {
         *is_same &= memcmp(all, all + (size_t)i * size_bytes, size_bytes) == 0;
     }
-    free(all);
-    return status;
+    return SM_OK;
 }
 
 static char *their_memory(const sm_exchange *x, int arena) {
@@ -470,27 +465,25 @@ static sm_status begin_by_library(sm_exchange *x, transfer *t, const sm_op *op) 
     return SM_OK;
 }
 
-static sm_status finish_by_library(sm_exchange *x, transfer *t) {
-    SM_TRY(hand_over_begun(x));
-    SM_TRY(finish_handing(x));
-    SM_TRY(wait_for_library(x, is_carried, collective_of(t)));
-    sm_comm_add_busy(x->comm, x->library->elapsed_ns(t->executable, collective_of(t)->ticket));
-    t->ticket = 0;
-    x->n_under_way--;
-    return x->library->finish(t->executable, collective_of(t)->ticket);
-}
-
 static sm_status finish(sm_exchange *x, transfer *t) {
     if (t->ticket == 0) {
         return SM_OK;
     }
+    const collective *c = collective_of(t);
     if (x->library != NULL) {
-        return finish_by_library(x, t);
+        SM_TRY(hand_over_begun(x));
+        SM_TRY(finish_handing(x));
+        SM_TRY(wait_for_library(x, is_carried, collective_of(t)));
+        sm_comm_add_busy(x->comm, x->library->elapsed_ns(t->executable, c->ticket));
+    } else {
+        SM_TRY(sm_comm_finish(x->comm, t->ticket));
+        SM_TRY(t->copy_in == NULL ? SM_OK : x->backend->wait_copy(t->executable, t->copy_in));
     }
-    SM_TRY(sm_comm_finish(x->comm, t->ticket));
-    SM_TRY(t->copy_in == NULL ? SM_OK : x->backend->wait_copy(t->executable, t->copy_in));
     t->ticket = 0;
     x->n_under_way--;
+    if (x->library != NULL) {
+        return x->library->finish(t->executable, c->ticket);
+    }
     if (x->is_pair && x->n_under_way == 0) { // finishes come in another order than starts
         sm_comm_release(x->comm, x->last_ticket);
     }
@@ -585,23 +578,20 @@ static sm_status gather_now(sm_exchange *x, sm_executable *executable, transfer 
 // Sums a few numbers through the host.
 static sm_status sum_now(sm_exchange *x, sm_executable *executable, int tensor, int64_t *waited_ns) {
     const int n = (int)sm_tensor_elems(&x->plan->tensors[tensor]);
-    float *values = sm_malloc((size_t)n * sizeof *values);
-    double *sums = sm_malloc((size_t)n * sizeof *sums);
-    sm_status status = x->backend->synchronize(executable);
-    status = status == SM_OK ? x->backend->download(executable, tensor, 0, n, values) : status;
-    for (int i = 0; i < n && status == SM_OK; i++) {
+    SM_FREED float *values = sm_malloc((size_t)n * sizeof *values);
+    SM_FREED double *sums = sm_malloc((size_t)n * sizeof *sums);
+    SM_TRY(x->backend->synchronize(executable));
+    SM_TRY(x->backend->download(executable, tensor, 0, n, values));
+    for (int i = 0; i < n; i++) {
         sums[i] = values[i];
     }
     const int64_t start_ns = sm_now_ns();
-    status = status == SM_OK ? sm_comm_sum(x->comm, sums, n) : status;
+    SM_TRY(sm_comm_sum(x->comm, sums, n));
     *waited_ns += sm_now_ns() - start_ns;
-    for (int i = 0; i < n && status == SM_OK; i++) {
+    for (int i = 0; i < n; i++) {
         values[i] = (float)sums[i];
     }
-    status = status == SM_OK ? x->backend->upload(executable, tensor, 0, n, values) : status;
-    free(values);
-    free(sums);
-    return status;
+    return x->backend->upload(executable, tensor, 0, n, values);
 }
 
 // A start costs its caller only the time to start it. Where devices exchange by themselves, it may also wait until its
@@ -672,14 +662,11 @@ static sm_status download(const sm_exchange *x, sm_executable *executable, int t
     if (dtype == SM_F32) {
         return x->backend->download(executable, tensor, s->within, s->n, values);
     }
-    void *narrow = malloc((size_t)s->n * sm_dtype_size(dtype));
-    sm_status status = narrow != NULL ? x->backend->download(executable, tensor, s->within, s->n, narrow)
-                                      : sm_fail(SM_ERR_OOM, "no memory to convert %lld elements", (long long)s->n);
-    if (status == SM_OK) {
-        sm_dtype_format(dtype)->widen(s->n, narrow, values);
-    }
-    free(narrow);
-    return status;
+    SM_FREED void *narrow = malloc((size_t)s->n * sm_dtype_size(dtype));
+    SM_FAIL_IF(narrow == NULL, SM_ERR_OOM, "no memory to convert %lld elements", (long long)s->n);
+    SM_TRY(x->backend->download(executable, tensor, s->within, s->n, narrow));
+    sm_dtype_format(dtype)->widen(s->n, narrow, values);
+    return SM_OK;
 }
 
 static sm_status upload(const sm_exchange *x, sm_executable *executable, int tensor, const share *s,
@@ -688,12 +675,10 @@ static sm_status upload(const sm_exchange *x, sm_executable *executable, int ten
     if (dtype == SM_F32) {
         return x->backend->upload(executable, tensor, s->within, s->n, values);
     }
-    void *narrow = malloc((size_t)s->n * sm_dtype_size(dtype));
+    SM_FREED void *narrow = malloc((size_t)s->n * sm_dtype_size(dtype));
     SM_FAIL_IF(narrow == NULL, SM_ERR_OOM, "no memory to convert %lld elements", (long long)s->n);
     sm_dtype_format(dtype)->round(s->n, values, narrow);
-    const sm_status status = x->backend->upload(executable, tensor, s->within, s->n, narrow);
-    free(narrow);
-    return status;
+    return x->backend->upload(executable, tensor, s->within, s->n, narrow);
 }
 
 sm_status sm_exchange_read(sm_exchange *x, sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems,

@@ -19,6 +19,7 @@ sm_status sm_exchange_pin(sm_exchange *exchange, sm_executable *executable);
 const char *sm_exchange_transport(const sm_exchange *exchange);
 const char *sm_exchange_advice(const sm_exchange *exchange);
 void sm_exchange_close(sm_exchange *exchange); // NULL is fine; call it after the executable is released
+SM_OWNABLE(sm_exchange, sm_exchange_close)
 
 // Runs op `op` of the plan. A start returns at once. Adds to *waited_ns the time that the caller waited for other
 // processes and for copies, without the time that the device still computed.
