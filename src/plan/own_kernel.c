@@ -110,16 +110,11 @@ void sm_own_args_fill(const sm_plan *plan, const sm_op *op, void *const in[SM_MA
                       sm_own_args *args) {
     const own_members m = own_members_of(op->kind);
     args->n_members = m.n;
-    const sm_op_info *info = sm_op_get_info(op->kind);
-    sm_own_rng rng = {.key = op->attr.rng_key};
-    for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
-        const uint32_t *step = in[i];
-        if (is_hidden(&info->in[i]) && step != NULL) {
-            rng.p = op->attr.dropout_p;
-            rng.step = step[0] | (uint64_t)step[1] << 32;
-        }
-    }
-    args->rng = rng;
+    const int rng_step = sm_op_find_in(op->kind, "rng_step");
+    const uint32_t *step = rng_step != SM_NO_OPERAND ? in[rng_step] : NULL;
+    args->rng = (sm_own_rng){.key = op->attr.rng_key,
+                             .p = step != NULL ? op->attr.dropout_p : 0,
+                             .step = step != NULL ? step[0] | (uint64_t)step[1] << 32 : 0};
     for (int i = 0; i < m.n; i++) {
         const own_member *from = &m.list[i];
         sm_own_member *to = &args->members[i];
@@ -172,25 +167,15 @@ void sm_own_kernel_signature(sm_op_kind kind, char text[SM_OWN_SIGNATURE_SIZE]) 
     }
 }
 
-static const char *c_type(sm_operand_type type) {
-    switch (type) {
-    case SM_OPERAND_DATA:
-    case SM_OPERAND_REAL: return "float";
-    case SM_OPERAND_I32: return "int32_t";
-    case SM_OPERAND_U32: return "uint32_t";
-    case SM_OPERAND_U8: return "uint8_t";
-    }
-    return "";
-}
+static const char *const c_types[] = {[SM_OPERAND_DATA] = "float",
+                                      [SM_OPERAND_REAL] = "float",
+                                      [SM_OPERAND_I32] = "int32_t",
+                                      [SM_OPERAND_U32] = "uint32_t",
+                                      [SM_OPERAND_U8] = "uint8_t"};
 
-static const char *output_meaning(const sm_operand_info *operand) {
-    switch (operand->mode) {
-    case SM_WRITES: return "written: what it held does not count";
-    case SM_ADDS: return "added to: it holds a sum already";
-    case SM_UPDATES: return "read and written";
-    }
-    return "";
-}
+static const char *const output_meanings[] = {[SM_WRITES] = "  written: what it held does not count",
+                                              [SM_ADDS] = "  added to: it holds a sum already",
+                                              [SM_UPDATES] = "  read and written"};
 
 const sm_operand_info *own_operand_of(const sm_op_info *info, const own_member *m) {
     return m->type == OWN_INPUT ? &info->in[m->index] : m->type == OWN_OUTPUT ? &info->out[m->index] : NULL;
@@ -207,8 +192,8 @@ void own_print_meaning(const sm_op_info *info, const own_member *m, FILE *out) {
         fprintf(out, "%s%s\n", attr->type == SM_ATTR_SWITCH ? "1: " : "", attr->text);
         return;
     }
-    fprintf(out, "%s%s%s%s%s", operand->shape, operand->flags & SM_TRANSPOSABLE ? ", exchanged where w_transposed" : "",
-            m->type == OWN_OUTPUT ? "  " : "", m->type == OWN_OUTPUT ? output_meaning(operand) : "",
+    fprintf(out, "%s%s%s%s", operand->shape, operand->flags & SM_TRANSPOSABLE ? ", exchanged where w_transposed" : "",
+            m->type == OWN_OUTPUT ? output_meanings[operand->mode] : "",
             operand->flags & SM_OPTIONAL ? "; NULL where it is left out" : "");
     if (m->type == OWN_OUTPUT && m->index == sm_op_inplace_out(info) && info->inplace_in != SM_NO_OPERAND) {
         fprintf(out, "; may lie where %s lies", info->in[info->inplace_in].name);
@@ -230,24 +215,17 @@ static void print_member(const sm_op_info *info, const own_member *m, FILE *out)
               out);
         return;
     case OWN_RNG: fputs("    const void *rng;\n", out); return;
-    case OWN_INPUT: snprintf(left, sizeof left, "const %s *%s;", c_type(operand->type), m->name); break;
-    case OWN_OUTPUT: snprintf(left, sizeof left, "%s *%s;", c_type(operand->type), m->name); break;
+    case OWN_INPUT:
+    case OWN_OUTPUT:
+        snprintf(left, sizeof left, "%s%s *%s;", m->type == OWN_INPUT ? "const " : "", c_types[operand->type], m->name);
+        break;
     }
     fprintf(out, "    %-24s // ", left);
     own_print_meaning(info, m, out);
 }
 
-static bool reads_hyper(const sm_op_info *info) {
-    for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
-        if (strcmp(info->in[i].name, "hyper") == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-void own_print_places(const sm_op_info *info, FILE *out) {
-    if (reads_hyper(info)) { // in the order of sm_hyper (plan.h)
+void own_print_places(sm_op_kind kind, FILE *out) {
+    if (sm_op_find_in(kind, "hyper") != SM_NO_OPERAND) { // in the order of sm_hyper (plan.h)
         fputs("// Places in hyper.\n"
               "enum { LR, BETA1, BETA2, EPS, WEIGHT_DECAY, BIAS_CORRECTION1, BIAS_CORRECTION2, GRAD_CLIP, LOSS_SCALE,\n"
               "       MOMENTUM, NESTEROV, RELATIVE_STEP, EPS2, UPDATE_RMS, SCALE_GROWTH, SCALE_BACKOFF, "
@@ -266,7 +244,7 @@ void sm_own_kernel_header(sm_op_kind kind, FILE *out) {
         print_member(info, &m.list[i], out);
     }
     fprintf(out, "} %s_args;\n\n", info->name);
-    own_print_places(info, out);
+    own_print_places(kind, out);
     fprintf(out, "const char %s_signature[] = \"%s\";\n", info->name, signature);
 }
 
@@ -282,10 +260,9 @@ void sm_own_kernel_unpack(sm_op_kind kind, FILE *out) {
         case OWN_INTEGER: fprintf(out, "    const int64_t %s = args->%s;\n", name, name); break;
         case OWN_REAL: fprintf(out, "    const double %s = args->%s;\n", name, name); break;
         case OWN_INPUT:
-            fprintf(out, "    const %s *%s = args->%s;\n", c_type(info->in[from->index].type), name, name);
-            break;
         case OWN_OUTPUT:
-            fprintf(out, "    %s *%s = args->%s;\n", c_type(info->out[from->index].type), name, name);
+            fprintf(out, "    %s%s *%s = args->%s;\n", from->type == OWN_INPUT ? "const " : "",
+                    c_types[own_operand_of(info, from)->type], name, name);
             break;
         case OWN_KEEP:
         case OWN_RNG:

@@ -34,6 +34,6 @@ own_members own_members_of(sm_op_kind kind);
 // reads it.
 const sm_operand_info *own_operand_of(const sm_op_info *info, const own_member *m);
 void own_print_meaning(const sm_op_info *info, const own_member *m, FILE *out);
-void own_print_places(const sm_op_info *info, FILE *out);
+void own_print_places(sm_op_kind kind, FILE *out);
 
 #endif

@@ -9,16 +9,6 @@ enum { LINE_SIZE = 128 };
 
 // --- parameters ------------------------------------------------------------------------------------
 
-static int dropout_counter(const sm_op *op) {
-    const sm_op_info *info = sm_op_get_info(op->kind);
-    for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
-        if (strcmp(info->in[i].name, "rng_step") == 0) {
-            return op->in[i];
-        }
-    }
-    return SM_NO_TENSOR;
-}
-
 static void fill_args(const sm_plan *plan, const sm_op *op, sm_own_args *args) {
     void *const in[SM_MAX_IN] = {NULL};
     void *const out[SM_MAX_OUT] = {NULL};
@@ -38,7 +28,9 @@ int sm_own_opencl_parameters(const sm_plan *plan, const sm_op *op, sm_own_parame
         case OWN_HEAD_SIZE:
         case OWN_INTEGER: list[n++] = (sm_own_parameter){.type = SM_OWN_LONG, .integer = value->integer}; break;
         case OWN_REAL: list[n++] = (sm_own_parameter){.type = SM_OWN_FLOAT, .real = value->real}; break;
-        case OWN_RNG: list[n++] = (sm_own_parameter){.type = SM_OWN_DROPOUT, .tensor = dropout_counter(op)}; break;
+        case OWN_RNG:
+            list[n++] = (sm_own_parameter){.type = SM_OWN_DROPOUT, .tensor = sm_op_tensor(op, "rng_step")};
+            break;
         case OWN_INPUT: list[n++] = (sm_own_parameter){.type = SM_OWN_TENSOR, .tensor = op->in[from->index]}; break;
         case OWN_OUTPUT: list[n++] = (sm_own_parameter){.type = SM_OWN_TENSOR, .tensor = op->out[from->index]}; break;
         case OWN_KEEP:
@@ -224,16 +216,11 @@ sm_status sm_own_opencl_work(const sm_plan *plan, const sm_op *op, const sm_own_
 
 // --- text ------------------------------------------------------------------------------------------
 
-static const char *cl_type(sm_operand_type type) {
-    switch (type) {
-    case SM_OPERAND_DATA:
-    case SM_OPERAND_REAL: return "float";
-    case SM_OPERAND_I32: return "int";
-    case SM_OPERAND_U32: return "uint";
-    case SM_OPERAND_U8: return "uchar";
-    }
-    return "";
-}
+static const char *const cl_types[] = {[SM_OPERAND_DATA] = "float",
+                                       [SM_OPERAND_REAL] = "float",
+                                       [SM_OPERAND_I32] = "int",
+                                       [SM_OPERAND_U32] = "uint",
+                                       [SM_OPERAND_U8] = "uchar"};
 
 static void print_parameter(const sm_op_info *info, const own_member *m, const char *end, FILE *out) {
     const sm_operand_info *operand = own_operand_of(info, m);
@@ -249,7 +236,7 @@ static void print_parameter(const sm_op_info *info, const own_member *m, const c
     case OWN_INPUT:
     case OWN_OUTPUT:
         snprintf(left, sizeof left, "global %s%s *%s, const ulong %s_at%s", m->type == OWN_INPUT ? "const " : "",
-                 cl_type(operand->type), m->name, m->name, end);
+                 cl_types[operand->type], m->name, m->name, end);
         break;
     case OWN_KEEP:
     case OWN_THREAD: return;
@@ -267,7 +254,7 @@ void sm_own_opencl_skeleton(sm_op_kind kind, FILE *out) {
         last--;
     }
     write_signature(kind, signature);
-    own_print_places(info, out);
+    own_print_places(kind, out);
     fprintf(out, "#define %s_signature \"%s\"\n\n", info->name, signature);
     fprintf(
         out,

@@ -126,17 +126,14 @@ sm_status sm_own_process_state(sm_own_process *p) {
     if (!p->has_ended || !has_ended(p, &how)) {
         return SM_OK;
     }
-    if (p->is_late) {
-        return sm_fail(SM_ERR_TIMEOUT, "it did not end within %g s", p->timeout_s);
-    }
-    if (how.si_code == CLD_EXITED) {
-        return sm_fail(SM_ERR_DEVICE, "own code (--kernel) ended its process, with exit code %d", how.si_status);
-    }
-    return how.si_status == SIGSYS
-               ? sm_fail(SM_ERR_DEVICE, "own code (--kernel) made a system call that a kernel does not need, and was "
-                                        "ended: it starts no threads or processes, writes no files and uses no network")
-               : sm_fail(SM_ERR_DEVICE, "own code (--kernel) crashed: signal %d (%s)", how.si_status,
-                         strsignal(how.si_status));
+    SM_FAIL_IF(p->is_late, SM_ERR_TIMEOUT, "it did not end within %g s", p->timeout_s);
+    SM_FAIL_IF(how.si_code == CLD_EXITED, SM_ERR_DEVICE, "own code (--kernel) ended its process, with exit code %d",
+               how.si_status);
+    SM_FAIL_IF(how.si_status == SIGSYS, SM_ERR_DEVICE,
+               "own code (--kernel) made a system call that a kernel does not need, and was ended: it starts no "
+               "threads or processes, writes no files and uses no network");
+    return sm_fail(SM_ERR_DEVICE, "own code (--kernel) crashed: signal %d (%s)", how.si_status,
+                   strsignal(how.si_status));
 }
 
 // --- operands ----------------------------------------------------------------------------------------
@@ -212,9 +209,9 @@ sm_status sm_own_process_fits(const sm_own_process *p, const sm_plan *plan, cons
 
 void sm_own_process_place(sm_plan *plan, char *memory) {
     const sm_op *op = &plan->ops[0];
-    void *addresses[N_OPERANDS] = {NULL}; // of arenas in a row
-    for (int k = 0; k < N_OPERANDS; k++) {
-        const int tensor = k < SM_MAX_IN ? op->in[k] : op->out[k - SM_MAX_IN];
+    void *addresses[SM_MAX_OPERANDS] = {NULL}; // of arenas in a row
+    for (int k = 0; k < SM_MAX_OPERANDS; k++) {
+        const int tensor = op->operands[k];
         const sm_tensor *t = tensor != SM_NO_TENSOR ? &plan->tensors[tensor] : NULL;
         size_t at = t != NULL ? t->offset_bytes : 0;
         for (int i = 0; t != NULL && i < t->arena; i++) {
@@ -226,8 +223,8 @@ void sm_own_process_place(sm_plan *plan, char *memory) {
     for (int i = 0; i < plan->n_tensors; i++) {
         plan->tensors[i].arena = -1;
     }
-    for (int k = 0; k < N_OPERANDS; k++) {
-        const int tensor = k < SM_MAX_IN ? op->in[k] : op->out[k - SM_MAX_IN];
+    for (int k = 0; k < SM_MAX_OPERANDS; k++) {
+        const int tensor = op->operands[k];
         if (tensor != SM_NO_TENSOR) {
             plan->tensors[tensor].arena = 0;
             plan->tensors[tensor].offset_bytes = all.list[k].at;
@@ -357,9 +354,9 @@ static sm_status spawn(sm_own_process *p, const char *program, char *const *word
     failed = failed != 0 ? failed : posix_spawn(&p->pid, argv[0], &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     started.pid = failed == 0 ? p->pid : 0;
-    return failed == 0 ? SM_OK
-                       : sm_fail(SM_ERR_DEVICE, "--kernel: the process of your own code cannot be started: %s",
-                                 strerror(failed));
+    SM_FAIL_IF(failed != 0, SM_ERR_DEVICE, "--kernel: the process of your own code cannot be started: %s",
+               strerror(failed));
+    return SM_OK;
 }
 
 static sm_status load(sm_own_process *p, sm_own_kernel *kernels, int n) {
@@ -385,22 +382,15 @@ static sm_status load(sm_own_process *p, sm_own_kernel *kernels, int n) {
 
 sm_status sm_own_process_start(const char *program, char *const *words, const sm_own_process_options *how,
                                sm_own_kernel *kernels, int n, sm_own_process **process) {
-    int file = -1;
-    sm_own_process *p = calloc(1, sizeof *p);
-    *process = p;
-    if (p == NULL) {
-        return sm_fail(SM_ERR_OOM, "--kernel: no memory to start a process");
-    }
+    SM_CLOSED int file = -1;
+    sm_own_process *p = *process = sm_calloc(1, sizeof *p);
     p->n_threads = how->n_threads;
     p->spins = !how->is_judged && sm_own_may_spin(how->n_threads);
     p->timeout_s = how->timeout_s;
     p->deadline_ns = how->timeout_s > 0 ? sm_now_ns() + (int64_t)(how->timeout_s * 1e9) : 0;
-    sm_status status = share(p, how, &file);
-    status = status == SM_OK ? spawn(p, program, words, n, how->is_judged, file) : status;
-    if (file >= 0) {
-        close(file);
-    }
-    return status == SM_OK ? load(p, kernels, n) : status;
+    SM_TRY(share(p, how, &file));
+    SM_TRY(spawn(p, program, words, n, how->is_judged, file));
+    return load(p, kernels, n);
 }
 
 void sm_own_process_end(sm_own_process *p) {
