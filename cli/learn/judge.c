@@ -12,7 +12,7 @@
 #include "bench/stats/stats.h"
 #include "bench/tables/screen.h"
 #include "bench/tables/show.h"
-#include "ends_with.h"
+#include "words.h"
 #include "learn/own_kernels/kernel_library.h"
 #include "os/os.h"
 

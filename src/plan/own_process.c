@@ -195,10 +195,8 @@ size_t sm_own_process_bytes(const sm_plan *plan, const sm_op *op) {
 
 sm_status sm_own_process_fits(const sm_own_process *p, const sm_plan *plan, const sm_op *op, int n_threads) {
     const size_t size_bytes = sm_own_process_bytes(plan, op);
-    if (n_threads > p->n_threads) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "cpu: the process of your own kernels has %d threads, and the device %d",
-                       p->n_threads, n_threads);
-    }
+    SM_FAIL_IF(n_threads > p->n_threads, SM_ERR_UNSUPPORTED,
+               "cpu: the process of your own kernels has %d threads, and the device %d", p->n_threads, n_threads);
     return size_bytes <= p->size_bytes - p->operands_at
                ? SM_OK
                : sm_fail(SM_ERR_OOM,
@@ -325,10 +323,8 @@ static sm_status share(sm_own_process *p, const sm_own_process_options *how, int
         }
         p->size_bytes = p->shared != NULL ? p->size_bytes : p->size_bytes / 2 / page_bytes * page_bytes;
     }
-    if (p->shared == NULL) {
-        return sm_fail(SM_ERR_OOM, "--kernel: no memory to share with the process of your own code: %s",
-                       strerror(errno));
-    }
+    SM_FAIL_IF(p->shared == NULL, SM_ERR_OOM, "--kernel: no memory to share with the process of your own code: %s",
+               strerror(errno));
     p->shared->size_bytes = p->size_bytes;
     p->shared->operands_at = p->operands_at;
     p->shared->n_threads = p->n_threads;
@@ -343,9 +339,7 @@ static sm_status spawn(sm_own_process *p, const char *program, char *const *word
     for (int i = 0; i < 3 * n; i++) {
         argv[3 + i] = words[i];
     }
-    if (posix_spawn_file_actions_init(&actions) != 0) {
-        return sm_fail(SM_ERR_OOM, "--kernel: no memory to start a process");
-    }
+    SM_FAIL_IF(posix_spawn_file_actions_init(&actions) != 0, SM_ERR_OOM, "--kernel: no memory to start a process");
     int failed = posix_spawn_file_actions_adddup2(&actions, file, STDIN_FILENO);
     if (failed == 0 && is_judged) {
         failed = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
