@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "embedded.h"
-#include "ends_with.h"
+#include "words.h"
 #include "cli/learn/learn.h"
 
 enum { NAME_SIZE = 96 };
