@@ -97,7 +97,7 @@ static sm_status begin(const char *folder, const char *name, char *text, sm_atom
     char path[PATH_MAX];
     SM_TRY(sm_make_path(path, "%s/%s", folder, name));
     SM_TRY(sm_atomic_open(path, file));
-    return sm_atomic_write(*file, text, strlen(text));
+    return sm_atomic_write(*file, owned, strlen(owned));
 }
 
 static sm_status begin_json(const char *folder, const char *name, json_t *root, size_t flags, sm_atomic_file **file) {

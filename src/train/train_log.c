@@ -241,5 +241,5 @@ sm_status sm_train_log_sync(sm_train_log *log) {
 
 sm_status sm_train_log_close(sm_train_log *log) {
     SM_OWN(sm_train_log) *closed = log;
-    return log != NULL ? sm_train_log_sync(log) : SM_OK;
+    return closed != NULL ? sm_train_log_sync(closed) : SM_OK;
 }

@@ -70,6 +70,7 @@ sm_status sm_model_folder_find(const char *dir, sm_model_file file, char path[PA
     SM_FAIL_IF(stat(dir, &info) == 0 && !S_ISDIR(info.st_mode), SM_ERR_INVALID,
                "%s: is a file; give the folder that holds it, with its config.json", dir);
     SM_CLOSED int lock = lock_folder(dir, LOCK_SH);
+    (void)lock; // until the end
     return find(dir, file, path, found);
 }
 
@@ -165,6 +166,7 @@ static sm_status take_permissions(const sm_model_folder *folder) {
 
 sm_status sm_model_folder_commit(sm_model_folder *folder) {
     SM_CLOSED int lock = folder->is_new ? -1 : lock_folder(folder->dir, LOCK_EX);
+    (void)lock; // until the end
     SM_TRY(folder->is_new ? SM_OK : finish(folder->dir));
     SM_TRY(take_permissions(folder));
     SM_FAIL_IF(rename(folder->temporary, folder->saved) != 0, SM_ERR_IO,
