@@ -21,10 +21,10 @@ folder = tempfile.TemporaryDirectory()
 # Three models, and what a page of each is asked for.
 models = {
     "gpt2": "--backend cpu,reference --train-steps 0",
-    "llama": "--arch llama --n-kv-head 1 --backend reference --seq-len 12 --vocab 250",
-    "dropout": "--dropout 0.2 --mode fused -b 2 --seq-len 6 --backend none",
+    "llama": "--arch llama --n-kv-head 1 --backend reference --seq-len 12 --vocab 250 --train-steps 0",
+    "dropout": "--dropout 0.2 --mode fused -b 2 --seq-len 6 --backend none --train-steps 0",
 }
-odd = {"trained": "--backend none", "qwen3": "--arch qwen3 --mode fused --seq-len 7 --d-model 24 --backend none"}  # for what is computed again
+odd = {"trained": "--backend none", "qwen3": "--arch qwen3 --mode fused --seq-len 7 --d-model 24 --backend none --train-steps 0"}  # for what is computed again
 
 
 def make(name):
@@ -336,7 +336,7 @@ def every_kind_is_explained(browser):
                   "--optimizer adamw8bit --attention naive", "--optimizer lion --recompute block", "--optimizer sgd", "--arch qwen3 --optimizer adam"):
         path = pathlib.Path(folder.name, "kinds.html")
         with open(path, "w") as out:
-            subprocess.run([stepmark, "page", "--backend", "none", "--seq-len", "12", *flags.split()], check=True, stdout=out)
+            subprocess.run([stepmark, "page", "--backend", "none", "--seq-len", "12", "--train-steps", "0", *flags.split()], check=True, stdout=out)
         data = json.loads(re.search(r'id="step-data">(.*?)</script>', path.read_text(), re.S)[1])
         browser.open(path)
         wrong, _ = browser.js(FOLLOW, 2e-3 if "fp16" in flags else 2e-5)
