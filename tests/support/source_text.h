@@ -14,6 +14,9 @@ static inline const uint8_t *source_text(void) {
     static size_t n;
     for (int i = 0; n < sizeof text; i++) {
         const sm_embedded *file = sm_embedded_at(i % sm_embedded_count());
+        if (strlen(file->text) < file->size_bytes) {
+            continue; // not text: the module of pages
+        }
         const size_t left = sizeof text - n;
         const size_t n_bytes = file->size_bytes < left ? file->size_bytes : left;
         memcpy(text + n, file->text, n_bytes);
