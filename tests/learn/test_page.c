@@ -104,18 +104,21 @@ TEST(a_page_says_how_long_tensors_live) {
 
 TEST(pages_are_written) {
     static const expectation cases[] = {
-        {"page --backend none --output $T/step.html", 0, NULL, "open it in a browser"},
-        {"page --backend none", 0, "<!DOCTYPE html>", NULL},
-        {"page --backend none --optimizer sgd --mode fused --recompute block", 0, "m = momentum m + g", NULL},
-        {"page --backend none --optimizer muon --n-layer 1 --d-model 16 | grep -o 'Newton and Schulz'", 0,
-         "Newton and Schulz", NULL},
-        {"page --backend none --data README.md --data-format bytes --vocab 300", 0, "README.md", NULL},
-        {"page --backend none --d-model 256 --n-layer 1 --vocab 2000 | grep -c '\"slice\":.256,192.'", 0, "1", NULL},
-        {"page --backend none --vocab 50 | grep -o 'random, seed 42'", 0, "random", NULL},
-        {"page --backend none --run $T/run --text 'static int x; // and so on'  --seq-len 8 | grep -o -- '--weights [^ "
+        {"page --train-steps 3 --backend none --output $T/step.html", 0, NULL, "open it in a browser"},
+        {"page --train-steps 0 --backend none", 0, "<!DOCTYPE html>", NULL},
+        {"page --train-steps 0 --backend none --optimizer sgd --mode fused --recompute block", 0, "m = momentum m + g",
+         NULL},
+        {"page --train-steps 0 --backend none --optimizer muon --n-layer 1 --d-model 16 | grep -o 'Newton and Schulz'",
+         0, "Newton and Schulz", NULL},
+        {"page --train-steps 0 --backend none --data README.md --data-format bytes --vocab 300", 0, "README.md", NULL},
+        {"page --train-steps 0 --backend none --d-model 256 --n-layer 1 --vocab 2000 | grep -c '\"slice\":.256,192.'",
+         0, "1", NULL},
+        {"page --train-steps 0 --backend none --vocab 50 | grep -o 'random, seed 42'", 0, "random", NULL},
+        {"page --train-steps 0 --backend none --run $T/run --text 'static int x; // and so on'  --seq-len 8 | grep -o "
+         "-- '--weights [^ "
          "]*/run/model'",
          0, "--weights", NULL},
-        {"page --backend none --weights $T/run/model | tail -1", 0, "</html>", NULL},
+        {"page --train-steps 0 --backend none --weights $T/run/model | tail -1", 0, "</html>", NULL},
     };
     CHECK_ALL(cases);
 }
@@ -124,17 +127,23 @@ TEST(what_cannot_be_shown_is_refused) {
     static const expectation cases[] = {
         {"page -m xl --n-layer 400", 2, NULL, "even in slices of 256 values this step of"},
         {"page --backend none,cpu", 2, NULL, "--backend: none stands alone"},
-        {"page --optimizer muon --n-layer 1 --backend none --output $T/muon.html", 0, NULL, NULL},
+        {"page --train-steps 0 --optimizer muon --n-layer 1 --backend none --output $T/muon.html", 0, NULL, NULL},
         {"page --text a", 2, NULL, "--text: 1 token"},
         {"page --text ab --data README.md", 2, NULL, "leave one of them out"},
         {"page --run $T/run --weights $T/run/model", 2, NULL, "leave one of them out"},
         {"page --run $T/missing", 1, NULL, "missing"},
-        {"page --backend none --vocab 50 --text hello", 2, NULL, "--tokenizer"},
+        {"page --train-steps 0 --backend none --vocab 50 --text hello", 2, NULL, "--tokenizer"},
         {"page --backend cpx", 2, NULL, "cpx"},
         {"page --output $T/missing/step.html", 1, NULL, "missing"},
         {"page --output html", 2, NULL, "is a format"},
         {"walk --text 'some text to walk' --seq-len 4", 0, "Shown", NULL},
         {"walk --text ab", 2, NULL, "--text: 2 tokens"},
+        {"walk --set 'wte.weight[0]=1'", 2, NULL, "--set: changes numbers, and none are computed"},
+        {"walk --train-steps 2", 2, NULL, "--train-steps: no numbers are shown"},
+        {"walk --values --set 'wte.weight[0:9]=1;wte.weigh[0]=1'", 2, NULL, "wte.weigh: no tensor of this step"},
+        {"walk --values --set 'tokens[0]=1'", 2, NULL, "holds ids or counters"},
+        {"walk --values --set 'h.0.attproj[*,0:33]=0'", 2, NULL, "NAME[*,0:16]=0"},
+        {"walk --values --train-steps 2 --set 'h.0.attproj[*,0:32]=0;ln_f.bias[3]*2'", 0, "step 3", NULL},
     };
     CHECK_ALL(cases);
 }
