@@ -65,7 +65,7 @@ static void announce(const cli_job *job, const sm_device_info *info, const predi
     sm_text_bytes((double)info->free_bytes, available, sizeof(available));
     cli_say("%s: %s: %s B=%lld T=%lld: %s of %s available, at most about %.2g s a step%s %.0f s (--fit; -b and "
             "--seq-len choose otherwise)",
-            info->id, job->model, fits ? "chose" : "nothing fits; takes", (long long)job->B, (long long)job->T, memory,
+            info->id, job->model, fits ? "chose" : "takes the smallest,", (long long)job->B, (long long)job->T, memory,
             available, p->step_seconds, fits ? ", to end within" : ", more than", fit_s);
 }
 

@@ -120,7 +120,7 @@ static void print_end(const cli_options *o, const json_t *rows, const json_t *re
     char text[SM_SCORE_TEXT_SIZE];
     sm_score_standing(rows, references, text);
     if (text[0] != '\0') {
-        printf("\nThe fastest is %s.\n\n", text);
+        printf("\nThis machine: %s.\n\n", text);
         printf("next: `stepmark score --share --output-file %s` prints it as text to send\n"
                "      `stepmark profile -m small -b 1 --seq-len 1024` shows where the time goes\n",
                o->out.output_file);
