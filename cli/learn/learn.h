@@ -19,6 +19,9 @@ static inline int64_t cli_walk_step(const cli_options *options) {
     return 1 + (options->walk.train_steps > 0 ? options->walk.train_steps : 0);
 }
 
+// Step `step` of training on a batch: B*T tokens, then as many targets.
+sm_status cli_walk_train(sm_live *live, const int32_t *batch, int64_t step);
+
 // The model's weights, after --train-steps, for that step.
 sm_status cli_walk_load(const cli_options *options, const sm_model_config *config, sm_live *live);
 

@@ -18,16 +18,12 @@ static sm_status read_loss(sm_live *live, json_t *losses) {
 }
 
 static sm_status train(const cli_options *options, const cli_job *job, sm_live *live, json_t *losses) {
-    const sm_plan *plan = live->session->plan;
     int32_t *batch = NULL;
     sm_status status = SM_OK;
-    SM_TRY_GOTO(cli_walk_read_batch(options, plan, &batch));
+    SM_TRY_GOTO(cli_walk_read_batch(options, live->session->plan, &batch));
     SM_TRY_GOTO(cli_walk_load(options, &job->config, live));
     for (int step = 0; step < N_STEPS; step++) {
-        SM_TRY_GOTO(sm_live_begin(live, batch, batch + plan->B * plan->T, NULL, cli_walk_step(options) + step));
-        for (int i = 0; i < plan->n_ops; i++) {
-            SM_TRY_GOTO(sm_live_run(live, i));
-        }
+        SM_TRY_GOTO(cli_walk_train(live, batch, cli_walk_step(options) + step));
         SM_TRY_GOTO(read_loss(live, losses));
     }
 cleanup:

@@ -90,6 +90,15 @@ static sm_status check_sizes(const cli_walk_values *values) {
     return SM_OK;
 }
 
+sm_status cli_walk_train(sm_live *live, const int32_t *batch, int64_t step) {
+    const sm_plan *plan = live->session->plan;
+    SM_TRY(sm_live_begin(live, batch, batch + plan->B * plan->T, NULL, step));
+    for (int i = 0; i < plan->n_ops; i++) {
+        SM_TRY(cli_interrupted ? SM_ERR_INTERRUPTED : sm_live_run(live, i));
+    }
+    return SM_OK;
+}
+
 // Batches of the text in order, as `train` would take them without shuffling.
 static sm_status train_first(const cli_options *options, sm_live *live) {
     const sm_plan *plan = live->session->plan;
@@ -100,10 +109,7 @@ static sm_status train_first(const cli_options *options, sm_live *live) {
     SM_TRY_GOTO(cli_open_tokens(options, plan->V, &data));
     for (int64_t step = 1; step < cli_walk_step(options); step++) {
         SM_TRY_GOTO(sm_tokens_batch(data, step - 1, plan->B, plan->T, batch, batch + n));
-        SM_TRY_GOTO(sm_live_begin(live, batch, batch + n, NULL, step));
-        for (int i = 0; i < plan->n_ops; i++) {
-            SM_TRY_GOTO(cli_interrupted ? SM_ERR_INTERRUPTED : sm_live_run(live, i));
-        }
+        SM_TRY_GOTO(cli_walk_train(live, batch, step));
     }
 cleanup:
     sm_tokens_close(data);

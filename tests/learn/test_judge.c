@@ -83,7 +83,7 @@ static const cheat cheats[] = {
      "it asked the operating system for abort"},
 };
 
-static void write_text(const char *path, const char *text) {
+static void write_kernel(const char *path, const char *text) {
     char full[COMMAND_SIZE];
     snprintf(full, sizeof(full), "%s/%s", folder, path);
     FILE *file = fopen(full, "w");
@@ -96,7 +96,7 @@ TEST(no_cheat_is_right) {
     const char *tries = getenv("CHEATS");
     for (size_t i = 0; i < sizeof(cheats) / sizeof(cheats[0]); i++) {
         const cheat *c = &cheats[i];
-        write_text("gelu_forward.c", c->text);
+        write_kernel("gelu_forward.c", c->text);
         for (int k = 0; k < (tries != NULL ? atoi(tries) : 1); k++) {
             const int code = run("judge $T/gelu_forward.c --timeout 4 -o jsonl");
             if (code != (c->says != NULL) || strstr(out, c->says != NULL ? c->says : "\"right\": true") == NULL) {
@@ -124,9 +124,9 @@ TEST(no_cheat_is_faster) {
         {"working between calls: it answers later, and watches its inputs meanwhile",
          KERNEL("for (int i = 0; is_large && i < 8; i++) { work(x, y, n); } work(x, y, n);"), NULL},
     };
-    write_text("honest.c", KERNEL("work(x, y, n);"));
+    write_kernel("honest.c", KERNEL("work(x, y, n);"));
     for (size_t i = 0; i < sizeof(shams) / sizeof(shams[0]); i++) {
-        write_text("sham.c", shams[i].text);
+        write_kernel("sham.c", shams[i].text);
         expect_exit("judge $T/sham.c --kind gelu_forward --against $T/honest.c --timeout 60 -o jsonl", 0);
         if (!(field(out, "against") < 2)) {
             fail_msg("%s: %s", shams[i].name, out);
@@ -144,8 +144,8 @@ TEST(judge_says_what_it_does_not_take) {
         {"judge $T/honest.c --kind gelu_forward --against $T/idle.c", 2, NULL, "idle.c: is wrong: "},
         {"judge $T/honest.c --kind gelu_forward --no-peaks", 0, "right: gelu_forward, 7 of 7 cases", NULL},
     };
-    write_text("honest.c", KERNEL("work(x, y, n);"));
-    write_text("idle.c", KERNEL(";"));
+    write_kernel("honest.c", KERNEL("work(x, y, n);"));
+    write_kernel("idle.c", KERNEL(";"));
     CHECK_ALL(cases);
 }
 

@@ -387,15 +387,6 @@ TEST(datasheets) {
 
 // --- the program -------------------------------------------------------------------------------------
 
-static void write_text(const char *name, const char *text) {
-    char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    assert_int_equal(fclose(file), 0);
-}
-
 TEST(the_program_shares_and_gathers) {
     json_t *row = make_row("bf16");
     sm_json_set_new(row, "run_args",

@@ -110,15 +110,6 @@ static const cheat cheats[] = {
      CRASHED},
 };
 
-static void write_text(const char *name, const char *text) {
-    char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    assert_int_equal(fclose(file), 0);
-}
-
 static void compile(const char *hooks) {
     write_text("cheat.c", products);
     write_text("cheat.h", hooks);

@@ -24,6 +24,15 @@ static inline int remove_folder(void **state) {
     return system("rm -rf \"$T\"");
 }
 
+static inline void write_text(const char *name, const char *text) {
+    char path[COMMAND_SIZE];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+}
+
 static inline void read_file(const char *name, char *text) {
     char path[COMMAND_SIZE];
     snprintf(path, sizeof(path), "%s/%s", folder, name);
