@@ -87,7 +87,7 @@ extern void (*sm_no_memory_note)(const char *line); // prints that line; NULL: t
         }                       \
     } while (0)
 
-// What a variable owns is released at the end of its scope, also where SM_TRY leaves it:
+// These release what a variable owns at the end of its scope, also where SM_TRY returns from it:
 //
 //     SM_FREED float *values = malloc(size_bytes);
 //     SM_CLOSED int fd = -1;
