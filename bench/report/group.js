@@ -133,6 +133,29 @@ const group = (data) => {
         'Each point against the row of the same batch, length and model that differs in one thing only: mode naive; in a picture without it precision fp32, else one thread, else the cpu. Bars: from the 95% intervals of both.',
         {label: 'times the baseline\'s tokens per second', level: 1}, speedup);
 
+    // --- against the threads: lines of rows that differ in nothing else ---
+    const againstThreads = (id, title, caption, label, valueOf) => {
+        const figure = make('lines', id, title, caption, {x: {label: 'threads', scale: 'log2'}, y: {label, scale: 'auto', from_zero: true}});
+        const rest = (entry) => words([devices.length > 1 ? entry.device : '', ...isVaried.get(entry.device).filter(({name}) => name !== 'n_threads').map((column) => cell(entry, column)), batchText(entry)]);
+        for (const work of shown) {
+            const its = work.entries.map((entry) => ({entry, name: rest(entry), n: field(entry.row, 'n_threads')})).filter(({n}) => n > 0).sort((a, b) => a.n - b.n || a.entry.index - b.entry.index);
+            const names = [...new Set(its.map(({name}) => name))].filter((name) => new Set(its.filter((one) => one.name === name).map(({n}) => n)).size > 1).slice(0, MOST_SERIES);
+            if (names.length === 0) continue;
+            const made = panel(figure, work.name);
+            names.forEach((name, k) => {
+                const line = its.filter((one) => one.name === name), [{n: fewest, entry: {rate: base}}] = line;
+                for (const {entry, n} of line) {
+                    point(made, seriesOf(figure, name, 1 + k % 12), [n, ...[entry.rate, entry.lo, entry.hi].map((rate) => valueOf(rate, base / fewest, n)), entry.index, !entry.isRanked]);
+                }
+                const ends = [fewest, line.at(-1).n].map((n) => [n, valueOf(n * base / fewest, base / fewest, n)]);
+                if (!made.ideal || ends[1][1] > made.ideal[1][1]) made.ideal = ends;
+            });
+        }
+        return figure;
+    };
+    const threads = () => againstThreads('threads', 'Do more threads help?', 'Each line differs in threads alone. Dashed: as many times as fast as its fewest threads. Grey: no verdict.', 'tokens per second', (rate) => rate);
+    const threadEfficiency = () => againstThreads('thread-efficiency', 'What is a thread worth?', 'Tokens per second of a thread, against a thread where they are fewest: 1 is ideal.', 'share', (rate, ofOne, n) => rate / n / ofOne);
+
     // --- where time goes ---
     const stacks = (id, title, caption, unit, perNs, parts, more, textOf) => {
         const figure = make('stacks', id, title, caption, {x: {label: unit, scale: 'linear', unit}, ...more});
@@ -283,5 +306,5 @@ const group = (data) => {
     };
 
     return {entries, devices, works, bySpeed, best, field, list, at, withText, scaled, loops, ladders, PHASES,
-        figures: {answer, sideBySide, throughput, memory, gain, phases, warmup, spread, distribution, roofline, loopFigures, ladderFigure}};
+        figures: {answer, sideBySide, throughput, memory, gain, threads, threadEfficiency, phases, warmup, spread, distribution, roofline, loopFigures, ladderFigure}};
 };

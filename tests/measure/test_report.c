@@ -194,6 +194,18 @@ TEST(a_varied_flag_is_a_column) {
     expect_figures(&rows, "warmup");
 }
 
+// Rows that differ in threads alone are a line over them, next to what as many threads would give at best.
+TEST(threads) {
+    RELEASED_BY(sm_rows_free) sm_rows rows;
+    make_rows(&rows, 16);
+    for (size_t i = 0; i < 16; i++) {
+        set(row_at(&rows, i), "n_batch", json_integer(4));
+        set(row_at(&rows, i), "n_threads", json_integer(1 << (i / 4)));
+        set(row_at(&rows, i), "median_ts", json_real(1000.0 * (1 + (double)(i / 4))));
+    }
+    expect_figures(&rows, "threads");
+}
+
 // A loop's phases are held against the first loop of the same work.
 TEST(loops) {
     RELEASED_BY(sm_rows_free) sm_rows rows;

@@ -23,6 +23,7 @@ const CASES = {
         for (const name of Object.keys(figures)) made(name); // none of them throws
     },
     one() {
+        assert.equal(made('threads').panels.length, 0);
         assert.deepEqual(xs(made('throughput')), [[1]]); // chart.js draws no panel of one point
         assert.equal(made('answer').panels[0].points.length, 1);
         assert.equal(bars(made('phases')).length, 1);
@@ -51,6 +52,15 @@ const CASES = {
     warmup() {
         assert.deepEqual(data.table.columns.filter(({varied}) => varied).map(({name}) => name), ['n_warmup']);
         assert.deepEqual(entries.map(({series}) => series), ['warm-up 0', 'warm-up 5', 'warm-up 10', 'warm-up 15']);
+    },
+    threads() {
+        const lines = made('threads'), names = lines.series.map(({name}) => name), panel = lines.panels[0];
+        assert.deepEqual(names.sort(), ['cpu fused batch 4', 'cpu naive batch 4', 'opencl:0.0 fused batch 4', 'opencl:0.0 naive batch 4']);
+        panel.series.forEach((s) => assert.deepEqual(s.points.map(([n, rate]) => [n, rate]), [[1, 1000], [2, 2000], [4, 3000], [8, 4000]]));
+        assert.deepEqual(panel.ideal, [[1, 1000], [8, 8000]]);
+        const worth = made('threadEfficiency').panels[0];
+        worth.series.forEach((s) => assert.deepEqual(s.points.map(([, share]) => share), [1, 1, 0.75, 0.5]));
+        assert.deepEqual(worth.ideal, [[1, 1], [8, 1]]);
     },
     loops() {
         assert.deepEqual(loops.map(({row, baseline}) => [row, baseline]), [[0, null], [2, 0]]);
