@@ -110,6 +110,7 @@ typedef enum {
     FIELD(int, n_processes, "N", "processes")                                                                    \
     FIELD(bool, is_bf16, "is_bf16", "summands and sums are rounded to bf16 on their way")                        \
     FIELD(sm_when, when, "when", "1: in all micro-batches of a step but the last; 2: in the last alone")         \
+    FIELD(bool, cut, "cut", "without its mask, or its residual line") /* learn/live alone sets it */             \
     FIELD(bool, recomputed, "recomputed", "computed again, not kept from forward") /* any kind; counts no FLOPs */
 
 #define NO_EPILOGUE(code, name, letter, text)

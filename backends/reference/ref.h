@@ -95,6 +95,7 @@ typedef struct {
     int64_t B, T, NH, NKV, HS;
     const int32_t *starts; // (B,T): the first token of each token's document; NULL: 0
     ref_mask mask;         // on the attention weights
+    bool unmasked;         // tokens see those after them, too
 } ref_attention;
 
 void REF(attention_forward)(const ref_attention *a, const real *qkv, real *y, real *att, double *scratch);

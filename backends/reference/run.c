@@ -36,7 +36,8 @@ static ref_attention attention(const host_op *op, const sm_tensor *qkv, const ui
                            .NKV = attr->n_kv_head,
                            .HS = qkv->dims[2] / (attr->n_head + 2 * attr->n_kv_head),
                            .starts = starts,
-                           .mask = mask(attr, rng_step)};
+                           .mask = mask(attr, rng_step),
+                           .unmasked = attr->cut};
 }
 
 // The optional gradient of a bias. dy is that of the rows to which the bias was added.

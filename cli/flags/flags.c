@@ -641,7 +641,8 @@ static const cli_flag flags[] = {
      WALKED, AT(walk.train_steps), WITHIN(0, 100000)},
     {"Work", "set", 0, CLI_TEXT, "NAME[PLACES]=X", NULL,
      "hold numbers at other values, each time an op has written them: wte.weight[3,5]=0, h.0.attproj[*,0:16]=0, "
-     "h.1.fc[0:32]*2; several with semicolons; with --values or --full",
+     "h.1.fc[0:32]*2; mask[1]=0 and line[2]=0: without the mask, the residual line around attention, of block 1; several "
+     "with semicolons; with --values or --full",
      WALK, AT(walk.held)},
     {"Output", "at", 0, CLI_TEXT, "OP", NULL,
      "only this op, by its number as printed, or the ops of a kind (attention_forward)", WALK, AT(walk.at)},

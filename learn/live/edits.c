@@ -80,9 +80,56 @@ static bool is_changed(const sm_plan *plan, int tensor) {
     return is_written;
 }
 
+static bool begins(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
+
+// The place of an op in mask[...]: the block of an attention; -1: none.
+static int mask_place(const sm_plan *plan, const sm_op *op) {
+    (void)plan;
+    return sm_op_is_attention(op->kind) ? op->layer : -1;
+}
+
+// In line[...], of an op that adds to the stream or to its gradient: 2 k around attention of block k, 2 k + 1 its MLP.
+static int line_place(const sm_plan *plan, const sm_op *op) {
+    int block;
+    char end;
+    for (int i = 0; i < SM_MAX_OUT && sm_live_stream(op) != SM_NO_TENSOR; i++) {
+        const char *name = op->out[i] == SM_NO_TENSOR ? "" : plan->tensors[op->out[i]].name;
+        if (sscanf(name, "h.%d.res%c", &block, &end) == 2) { // the stream after a sum
+            return 2 * block + (end == '2');
+        }
+        if (sscanf(name, "h.%d.d.%c", &block, &end) == 2 && (end == 'r' || end == 'x')) { // d.res1, d.x: before it
+            return 2 * block + (end == 'r');
+        }
+    }
+    return -1;
+}
+
+// "mask[0:2]=0": attention in these blocks, forward and backward, without its mask; "line[0]=0": no residual line there.
+static sm_status cut(sm_plan *plan, const char *text, int (*place_of)(const sm_plan *plan, const sm_op *op)) {
+    const char *at = strchr(text, '[') + 1;
+    int n = 0;
+    sm_range places;
+    for (int i = 0; i < plan->n_ops; i++) {
+        n = place_of(plan, &plan->ops[i]) >= n ? place_of(plan, &plan->ops[i]) + 1 : n;
+    }
+    if (!read_places(&at, n, &places) || strcmp(at, "]=0") != 0) {
+        return sm_fail(SM_ERR_USAGE,
+                       "%s: give mask[*]=0 or mask[BLOCK]=0, line[*]=0 or line[2 BLOCK]=0; places are 0 to %d", text,
+                       n - 1);
+    }
+    for (int i = 0; i < plan->n_ops; i++) {
+        const int place = place_of(plan, &plan->ops[i]);
+        plan->ops[i].attr.cut |= place >= places.first && place < places.end;
+    }
+    return SM_OK;
+}
+
 static sm_status hold(sm_live *live, const char *text) {
     const sm_plan *plan = live->session->plan;
     sm_live_edit edit = {.tensor = SM_NO_TENSOR};
+    if (begins(text, "mask[") || begins(text, "line[")) {
+        return cut(live->session->plan, text, *text == 'm' ? mask_place : line_place);
+    }
     const char *at = strchr(text, '[');
     const size_t length = at == NULL ? 0 : (size_t)(at - text);
     int n = 1;
@@ -138,7 +185,13 @@ sm_status sm_live_hold(sm_live *live, const char *texts) {
     return SM_OK;
 }
 
-void sm_live_release(sm_live *live) { live->n_edits = 0; }
+void sm_live_release(sm_live *live) {
+    const sm_plan *plan = live->session->plan;
+    live->n_edits = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        plan->ops[i].attr.cut = false;
+    }
+}
 
 // Changes the elements of these places in live->narrow, from side `side` on.
 static void change(const sm_live_edit *edit, int side, int64_t at, float *values) {

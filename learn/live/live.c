@@ -146,11 +146,52 @@ sm_status sm_live_begin(sm_live *live, const int32_t *tokens, const int32_t *tar
     return SM_OK;
 }
 
-sm_status sm_live_run(sm_live *live, int op) {
+static int input(const sm_op *op, const char *name) {
+    const int place = sm_op_find_in(op->kind, name);
+    return place == SM_NO_OPERAND ? SM_NO_TENSOR : op->in[place];
+}
+
+int sm_live_stream(const sm_op *op) {
+    return op->kind == SM_OP_RESIDUAL           ? input(op, "a")
+           : input(op, "dskip") != SM_NO_TENSOR ? input(op, "dskip")
+           : input(op, "add") != SM_NO_TENSOR   ? input(op, "x")
+                                                : SM_NO_TENSOR;
+}
+
+// Whether an op's result lies where this input lay.
+static bool is_overwritten(const sm_plan *plan, const sm_op *op, int tensor) {
+    const sm_tensor *in = &plan->tensors[sm_plan_root(plan, tensor)];
+    bool is_there = false;
+    for (int i = 0; i < SM_MAX_OUT; i++) {
+        const sm_tensor *out = op->out[i] == SM_NO_TENSOR ? NULL : &plan->tensors[sm_plan_root(plan, op->out[i])];
+        is_there = is_there || (out != NULL && out->arena == in->arena && out->offset_bytes == in->offset_bytes);
+    }
+    return is_there;
+}
+
+static sm_status execute(sm_live *live, int op) {
     const sm_backend *backend = live->device->backend;
-    const sm_op *o = &live->session->plan->ops[op];
     SM_TRY(backend->execute(live->session->executable, (sm_range){op, op + 1}, NULL));
-    SM_TRY(backend->synchronize(live->session->executable));
+    return backend->synchronize(live->session->executable);
+}
+
+// As if the stream that the op adds to were 0; afterwards it is as it was.
+static sm_status execute_without(sm_live *live, int op, int stream) {
+    const sm_plan *plan = live->session->plan;
+    const int64_t n = sm_tensor_elems(&plan->tensors[stream]);
+    float *zeros = (float *)live->values;
+    memset(zeros, 0, (size_t)n * sizeof *zeros);
+    SM_TRY(sm_session_read(live->session, stream, n, live->narrow));
+    SM_TRY(sm_session_write(live->session, stream, n, zeros));
+    SM_TRY(execute(live, op));
+    return is_overwritten(plan, &plan->ops[op], stream) ? SM_OK
+                                                        : sm_session_write(live->session, stream, n, live->narrow);
+}
+
+sm_status sm_live_run(sm_live *live, int op) {
+    const sm_op *o = &live->session->plan->ops[op];
+    const int stream = o->attr.cut ? sm_live_stream(o) : SM_NO_TENSOR;
+    SM_TRY(stream == SM_NO_TENSOR ? execute(live, op) : execute_without(live, op, stream));
     for (int i = 0; i < SM_MAX_OUT; i++) {
         if (o->out[i] != SM_NO_TENSOR) {
             SM_TRY(sm_live_apply(live, o->out[i]));

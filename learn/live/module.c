@@ -26,6 +26,7 @@ double *EXPORT(live_read)(int tensor);
 int EXPORT(live_write)(int tensor, int first, int n, const float *values);
 int EXPORT(live_hold)(const char *text);
 void EXPORT(live_release)(void);
+int EXPORT(live_is_cut)(int op);
 float *EXPORT(live_room)(int n);
 
 double *live_numbers(void) { return numbers; }
@@ -70,6 +71,7 @@ double *live_read(int tensor) { return sm_live_read(live, tensor) == SM_OK ? liv
 
 int live_hold(const char *text) { return sm_live_hold(live, text) != SM_OK; }
 void live_release(void) { sm_live_release(live); }
+int live_is_cut(int op) { return live->session->plan->ops[op].attr.cut; }
 
 int live_write(int tensor, int first, int n, const float *values) {
     return sm_session_write_part(live->session, tensor, first, n, values) != SM_OK;

@@ -250,7 +250,8 @@ def live(browser, script, *arguments):
 
 def the_page_computes_again(browser):
     """Every number of a step that the page computed is walk's: of the same text, of another, and of changed numbers."""
-    for name, edits in (("gpt2", ""), ("trained", ""), ("gpt2", "h.0.attproj[*,0:32]=0;wte.weight[3,5]=0.25"), ("llama", "h.1.act[0:40]*2"), ("qwen3", "h.1.act[0:7]=0.5")):
+    for name, edits in (("gpt2", ""), ("trained", ""), ("gpt2", "h.0.attproj[*,0:32]=0;wte.weight[3,5]=0.25"), ("llama", "h.1.act[0:40]*2"), ("qwen3", "h.1.act[0:7]=0.5"),
+                        ("trained", "mask[*]=0"), ("llama", "mask[1]=0;line[0]=0"), ("qwen3", "line[*]=0;mask[0]=0"), ("trained", "line[3]=0")):
         browser.open(make(name))
         if browser.count("#live-lacks"):
             assert "clang for wasm32" in browser.text("#live-lacks")
@@ -266,6 +267,8 @@ def the_page_computes_again(browser):
                     of.update({key: rounded(key, value) for key, value in of.items()})
         wrong = differences(without_tensors_seen(got), without_tensors_seen(wanted))
         assert not wrong, f"{name} {edits}: {len(wrong)} differ: {wrong[:5]}"
+        wrong, _ = browser.js(FOLLOW, 2e-5)  # the equations say what was taken
+        assert not wrong or not edits.startswith(("mask", "line")), f"{name} {edits}: {wrong}"
         noticed = browser.text("#live-noticed")
         assert ("First to notice" in noticed) == bool(edits), f"{name} {edits}: {noticed}"
     browser.driver.get("about:blank")

@@ -18,6 +18,7 @@ typedef struct {
     int64_t first_y, first_row;        // of [b,0,h] in y, and of row [b,h,0] of lse
     const int32_t *starts;             // (T), or NULL
     bool first_of_group;               // the first of the heads that share keys and values
+    bool unmasked;
     const real *q, *k, *v;
     const ref_mask *mask;
 } head;
@@ -26,6 +27,7 @@ static head head_at(const ref_attention *a, const real *qkv, int64_t b, int64_t 
     int64_t C = a->NH * a->HS;
     int64_t group = a->NH / a->NKV;
     head d = {.T = a->T, .HS = a->HS, .qkv_row = C + 2 * a->NKV * a->HS, .y_row = C, .mask = &a->mask};
+    d.unmasked = a->unmasked;
     d.first_q = b * a->T * d.qkv_row + h * a->HS;
     d.first_k = b * a->T * d.qkv_row + (a->NH + h / group) * a->HS;
     d.first_v = d.first_k + a->NKV * a->HS;
@@ -41,6 +43,9 @@ static head head_at(const ref_attention *a, const real *qkv, int64_t b, int64_t 
 
 // The first token that token t attends to.
 static int64_t first_key(const head *d, int64_t t) { return d->starts == NULL ? 0 : d->starts[t]; }
+
+// The last: itself, unless what follows is to be seen, too.
+static int64_t last_key(const head *d, int64_t t) { return d->unmasked ? d->T - 1 : t; }
 
 // Dropout's factor on the weight att[b,h,t,s].
 static double keep(const head *d, int64_t t, int64_t s) {
@@ -58,12 +63,12 @@ static double dot(int64_t n, const real *x, const real *y) {
 // score[s] = q_t . k_s / sqrt(HS) for starts[t] <= s <= t;  returns lse = log sum_s exp(score[s])
 static double scores(const head *d, int64_t t, double *score) {
     double largest = -INFINITY; // subtracted so that exp does not overflow
-    for (int64_t s = first_key(d, t); s <= t; s++) {
+    for (int64_t s = first_key(d, t); s <= last_key(d, t); s++) {
         score[s] = dot(d->HS, d->q + t * d->qkv_row, d->k + s * d->qkv_row) / sqrt((double)d->HS);
         largest = fmax(largest, score[s]);
     }
     double sum = 0;
-    for (int64_t s = first_key(d, t); s <= t; s++) {
+    for (int64_t s = first_key(d, t); s <= last_key(d, t); s++) {
         sum += exp(score[s] - largest);
     }
     return largest + log(sum);
@@ -76,18 +81,18 @@ static void forward_row(const head *d, int64_t t, real *y, real *att, real *lse,
     if (lse != NULL) {
         lse[d->first_row + t] = (real)log_sum;
     }
-    for (int64_t s = first_key(d, t); s <= t; s++) {
+    for (int64_t s = first_key(d, t); s <= last_key(d, t); s++) {
         weight[s] = exp(weight[s] - log_sum);
     }
     for (int64_t s = 0; s < d->T && att != NULL; s++) {
-        att[(d->first_row + t) * d->T + s] = first_key(d, t) <= s && s <= t ? (real)weight[s] : 0; // before dropout
+        att[(d->first_row + t) * d->T + s] = first_key(d, t) <= s && s <= last_key(d, t) ? (real)weight[s] : 0; // before dropout
     }
-    for (int64_t s = first_key(d, t); s <= t; s++) {
+    for (int64_t s = first_key(d, t); s <= last_key(d, t); s++) {
         weight[s] *= keep(d, t, s);
     }
     for (int64_t i = 0; i < d->HS; i++) {
         double sum = 0;
-        for (int64_t s = first_key(d, t); s <= t; s++) {
+        for (int64_t s = first_key(d, t); s <= last_key(d, t); s++) {
             sum += weight[s] * (double)d->v[s * d->qkv_row + i];
         }
         y[d->first_y + t * d->y_row + i] = (real)sum;
@@ -121,7 +126,7 @@ static void weights_row(const head *d, int64_t t, const real *att, const real *l
     if (att == NULL) {
         scores(d, t, weight);
     }
-    for (int64_t s = first_key(d, t); s <= t; s++) {
+    for (int64_t s = first_key(d, t); s <= last_key(d, t); s++) {
         weight[s] = att == NULL ? exp(weight[s] - (double)lse[row]) : (double)att[(d->first_row + t) * d->T + s];
     }
 }
@@ -130,11 +135,11 @@ static void weights_row(const head *d, int64_t t, const real *att, const real *l
 // att (T), a row of weights, becomes dropout(att), which dv needs.
 static void backward_row(const head *d, int64_t t, const real *dy, double *att, double *ds) {
     double sum = 0;
-    for (int64_t s = first_key(d, t); s <= t; s++) {
+    for (int64_t s = first_key(d, t); s <= last_key(d, t); s++) {
         ds[s] = keep(d, t, s) * dot(d->HS, dy + d->first_y + t * d->y_row, d->v + s * d->qkv_row);
         sum += att[s] * ds[s];
     }
-    for (int64_t s = first_key(d, t); s <= t; s++) {
+    for (int64_t s = first_key(d, t); s <= last_key(d, t); s++) {
         ds[s] = att[s] * (ds[s] - sum);
         att[s] *= keep(d, t, s);
     }
@@ -150,10 +155,10 @@ static void backward_qkv(const head *d, const real *dy, const double *att, const
             double dq = 0;
             double dk = 0;
             double dv = 0;
-            for (int64_t s = first_key(d, r); s <= r; s++) {
+            for (int64_t s = first_key(d, r); s <= last_key(d, r); s++) {
                 dq += ds[r * d->T + s] * (double)d->k[s * d->qkv_row + i];
             }
-            for (int64_t t = r; t < d->T && first_key(d, t) <= r; t++) {
+            for (int64_t t = d->unmasked ? 0 : r; t < d->T && first_key(d, t) <= r; t++) {
                 dk += ds[t * d->T + r] * (double)d->q[t * d->qkv_row + i];
                 dv += att[t * d->T + r] * (double)dy[d->first_y + t * d->y_row + i];
             }

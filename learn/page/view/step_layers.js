@@ -16,7 +16,7 @@ const layers = (() => {
     const scoreRow = (qkv, at, h, t) => {
         const {width, HS, NH, group} = at;
         const q = (at.first + t) * width + h * HS;
-        return Array.from({length: t + 1}, (_, s) => {
+        return Array.from({length: at.cut ? T : t + 1}, (_, s) => {
             const k = (at.first + s) * width + (NH + Math.floor(h / group)) * HS;
             let sum = 0;
             for (let c = 0; c < HS; c++) sum += qkv[q + c] * qkv[k + c];
@@ -30,7 +30,7 @@ const layers = (() => {
         const width = operand.dims[2];
         const weights = new Float32Array(B * NH * T * T);
         for (let b = 0; b < B; b++) for (let h = 0; h < NH; h++) for (let t = 0; t < T; t++) {
-            const at = {first: b * T, width, NH, HS: width / (NH + 2 * NKV), group: NH / NKV};
+            const at = {first: b * T, width, NH, HS: width / (NH + 2 * NKV), group: NH / NKV, cut: op.attributes.cut};
             weights.set(textPart.softmax(scoreRow(qkv, at, h, t)), ((b * NH + h) * T + t) * T);
         }
         return weights;
@@ -48,7 +48,7 @@ const layers = (() => {
         const weights = kept || computedWeights(op, i);
         const heads = Array.from({length: B * op.attributes.n_head}, (_, n) => headMap(op, weights, Math.floor(n / op.attributes.n_head), n % op.attributes.n_head));
         return make('figure', {}, make('h3', {}, `block ${op.layer}`), make('div', {class: 'heads'}, ...heads),
-            make('figcaption', {}, kept ? `What op ${i} stores: row t is how token t shares its attention among tokens s ≤ t.`
+            make('figcaption', {}, kept ? `What op ${i} stores: row t is how token t shares its attention among ${op.attributes.cut ? 'all tokens, also those after it' : 'tokens s ≤ t'}.`
                 : `Op ${i} (${op.kind}) stores no whole square of weights: these are softmax(q kᵀ/√HS), computed here from the q and k that it reads.`));
     };
     const drawAttention = () => make('div', {class: 'charts'}, ...walk.ops.flatMap((op, i) => (isAttention(op) ? [layerFigure(op, i)] : [])));

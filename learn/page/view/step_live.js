@@ -38,6 +38,7 @@ const live = (() => {
             write: (i, from, values) => { const at = c.live_room(values.length); floats(at, values.length).set(values); must(c.live_write(i, from, values.length, at)); },
             hold: (change) => { const all = new TextEncoder().encode(change + '\0'); const at = c.live_room(all.length); new Uint8Array(c.memory.buffer, at, all.length).set(all); must(c.live_hold(at)); },
             release: () => c.live_release(),
+            isCutOp: (op) => c.live_is_cut(op) === 1,
         };
     };
     const isParameter = (t) => t.role === 'parameters' && t.view_of && !/^(bf16|f16|rows)\./.test(t.name);
@@ -62,6 +63,7 @@ const live = (() => {
         };
         engine.release();
         state.edits.forEach(engine.hold);
+        walk.ops.forEach(({attributes}, i) => (engine.isCutOp(i) ? attributes.cut = true : delete attributes.cut));
         reset(engine);
         engine.begin(state.tokens, state.targets, walk.hyper.step);
         walk.tensors.forEach((t, i) => { if (!t.view_of && !['activations', 'gradients'].includes(t.role)) see(0, i); });
@@ -156,21 +158,24 @@ const live = (() => {
     const removals = () => Array.from({length: walk.config.n_layer}, (_, block) => [
         ...Array.from({length: walk.config.n_head}, (__, h) => [`head ${h} of block ${block}`, [`h.${block}.atty[*,${h * width}:${(h + 1) * width}]=0`]]),
         ...streams(block).map((name) => [`${/attproj/.test(name) ? 'attention' : 'the MLP'} of block ${block}`, [`${name}[*,0:${C}]=0`]]),
-        [`all of block ${block}`, streams(block).map((name) => `${name}[*,0:${C}]=0`)]]).flat()
-        .filter(([, texts]) => texts.length && texts.every((text) => has(text.split('[')[0])));
+        [`all of block ${block}`, streams(block).map((name) => `${name}[*,0:${C}]=0`)],
+        [`the residual line around attention of block ${block}`, [`line[${2 * block}]=0`]], [`the residual line around the MLP of block ${block}`, [`line[${2 * block + 1}]=0`]],
+        [`the causal mask of block ${block}`, [`mask[${block}]=0`]]]).concat([[['the causal mask', ['mask[*]=0']]]]).flat()
+        .filter(([, texts]) => texts.length && texts.every((text) => /^(mask|line)\[/.test(text) || has(text.split('[')[0])));
     const remover = () => {
         const all = removals();
         const choice = make('select', {id: 'live-remove', 'aria-label': 'remove', onchange: () => { if (choice.value !== '') addEdits(all[choice.value][1]); choice.value = ''; }},
             make('option', {value: ''}, 'remove …'), ...all.map(([text], k) => make('option', {value: k}, text)));
         return choice;
     };
-    const doubleRow = () => {
+    const ofMark = (change) => () => {
         const {tensor, flat} = state.mark || {};
         if (!tensor) { says.textContent = 'choose a number first: click a cell of a map'; return; }
         const cols = step.tensor(tensor).dims.at(-1);
-        const row = Math.floor(flat / cols);
-        addEdits([`${tensor}[${row * cols}:${(row + 1) * cols}]*2`]);
+        addEdits([change(tensor, flat, flat - flat % cols, cols)]);
     };
+    const doubleRow = ofMark((tensor, flat, row, cols) => `${tensor}[${row}:${row + cols}]*2`);
+    const makeZero = ofMark((tensor, flat) => `${tensor}[${flat}]=0`);
 
     // --- a picture of points: [{x, y}], each axis linear or logarithmic ---
     const curve = (id, lines, {xLog = false, yLog = false, label}) => {
@@ -267,7 +272,7 @@ const live = (() => {
         const read = () => trying(async () => { const note = setText(textBox.value); await update(note); return says.textContent; });
         return [make('p', {}, 'The program’s own C runs in this page: change something, and forward, backward and update are computed again.'),
             data.has_bytes ? make('div', {class: 'tools'}, textBox, button('compute', read, 'live-compute')) : make('p', {class: 'soft'}, 'The tokenizer of this model is not in the page, so its text stays.'),
-            make('div', {class: 'tools'}, editBox, button('change', () => addEdits(editBox.value.split(';')), 'live-change'), button('double its row', doubleRow, 'live-double'), remover(), button('as it was', back, 'live-back')),
+            make('div', {class: 'tools'}, editBox, button('change', () => addEdits(editBox.value.split(';')), 'live-change'), button('make it 0', makeZero, 'live-zero'), button('double its row', doubleRow, 'live-double'), remover(), button('as it was', back, 'live-back')),
             make('p', {}, 'loss ', make('b', {}, lossOut), ', grad norm ', make('b', {}, normOut), '. ', says), editList, noticed,
             make('h3', {}, 'Train on this text'), make('div', {class: 'tools'}, optimizer, ' learning rate ', lr, ' clip ', clip, ' ', precision, ' ', ...[1, 10, 100].map((n) => button(`${n} step${n > 1 ? 's' : ''}`, () => train(n), `live-train-${n}`)), button('from the start', again, 'live-again')), trainBox,
             make('h3', {}, 'A gradient by hand'), make('div', {class: 'tools'}, weightBox, button('nudge it', nudge, 'live-nudge')), checkBox];

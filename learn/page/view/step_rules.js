@@ -10,27 +10,27 @@ const rules = (() => {
         score[b,h,t,s] = sum_i qkv[b,t,h,i] qkv[b,s,NH + group(h),i] / sqrt(HS)`;
     const weights = `
         ${softmax}
-        W[b,h,t,s] = [s <= t] {starts? [starts[b,t] <= s] }exp(score[b,h,t,s]) / sum_r [r <= t] {starts? [starts[b,t] <= r] }exp(score[b,h,t,r])`;
+        W[b,h,t,s] = {!cut? [s <= t] }{starts? [starts[b,t] <= s] }exp(score[b,h,t,s]) / sum_r {!cut? [r <= t] }{starts? [starts[b,t] <= r] }exp(score[b,h,t,r])`;
     const kept = '{rate? keep[b,h,t,s]/(1 - rate) }';
-    const mixed = (att) => `y[b,t,h,i] = sum_s [s <= t] {starts? [starts[b,t] <= s] }${kept}${att} qkv[b,s,NH + NKV + group(h),i]`;
+    const mixed = (att) => `y[b,t,h,i] = sum_s {!cut? [s <= t] }{starts? [starts[b,t] <= s] }${kept}${att} qkv[b,s,NH + NKV + group(h),i]`;
     const attentionBackward = (att) => `
         da[b,h,t,s] = ${kept}sum_i dy[b,t,h,i] qkv[b,s,NH + NKV + group(h),i]
-        ds[b,h,t,s] = ${att('s')} (da[b,h,t,s] - sum_r [r <= t] {starts? [starts[b,t] <= r] }${att('r')} da[b,h,t,r])
-        dqkv[b,t,h,i] = sum_s [s <= t] {starts? [starts[b,t] <= s] }ds[b,h,t,s] qkv[b,s,NH + group(h),i] / sqrt(HS)
-        dqkv[b,s,NH + g,i] = sum_t [s <= t] {starts? [starts[b,t] <= s] }sum_h [group(h) = g] ds[b,h,t,s] qkv[b,t,h,i] / sqrt(HS)
-        dqkv[b,s,NH + NKV + g,i] = sum_t [s <= t] {starts? [starts[b,t] <= s] }sum_h [group(h) = g] ${kept}${att('s')} dy[b,t,h,i]`;
+        ds[b,h,t,s] = ${att('s')} (da[b,h,t,s] - sum_r {!cut? [r <= t] }{starts? [starts[b,t] <= r] }${att('r')} da[b,h,t,r])
+        dqkv[b,t,h,i] = sum_s {!cut? [s <= t] }{starts? [starts[b,t] <= s] }ds[b,h,t,s] qkv[b,s,NH + group(h),i] / sqrt(HS)
+        dqkv[b,s,NH + g,i] = sum_t {!cut? [s <= t] }{starts? [starts[b,t] <= s] }sum_h [group(h) = g] ds[b,h,t,s] qkv[b,t,h,i] / sqrt(HS)
+        dqkv[b,s,NH + NKV + g,i] = sum_t {!cut? [s <= t] }{starts? [starts[b,t] <= s] }sum_h [group(h) = g] ${kept}${att('s')} dy[b,t,h,i]`;
     const normed = '{r? r[n,c]}{!r? x[n,c]}';
     const layernormBackward = `
         xh[n,c] = (x[n,c] - mean[n]) rstd[n]
         gx[n,c] = dy[n,c] w[c]
-        dx[n,c] = {dskip? dskip[n,c] + }rstd[n] (gx[n,c] - sum_j gx[n,j] / C - xh[n,c] sum_j gx[n,j] xh[n,j] / C)
+        dx[n,c] = {dskip&!cut? dskip[n,c] + }rstd[n] (gx[n,c] - sum_j gx[n,j] / C - xh[n,c] sum_j gx[n,j] xh[n,j] / C)
         dw[c] += sum_n dy[n,c] xh[n,c]
         db[c] += sum_n dy[n,c]
         dbias[c] += sum_n dx[n,c]`;
     const rmsnormBackward = `
         xh[n,c] = x[n,c] rstd[n]
         gx[n,c] = dy[n,c] w[c]
-        dx[n,c] = {dskip? dskip[n,c] + }rstd[n] (gx[n,c] - xh[n,c] sum_j gx[n,j] xh[n,j] / C)
+        dx[n,c] = {dskip&!cut? dskip[n,c] + }rstd[n] (gx[n,c] - xh[n,c] sum_j gx[n,j] xh[n,j] / C)
         dw[c] += sum_n dy[n,c] xh[n,c]`;
     const copy = 'w[i] = p\'[i]';
     const moments = (gradient) => `
@@ -47,13 +47,13 @@ const rules = (() => {
             dwpe[p,c] += sum_b sum_t [t{starts? - starts[b,t]} = p] dx[b,t,c]`,
         dropout: 'y[i] = keep[i] x[i] / (1 - rate)',
         layernorm_forward: `
-            r[n,c] = x[n,c] + add[n,c]
+            r[n,c] = {!cut? x[n,c] + }add[n,c]
             mean[n] = sum_c ${normed} / C
             rstd[n] = 1/sqrt(sum_c (${normed} - mean[n])^2 / C + eps)
             y[n,c] = (${normed} - mean[n]) rstd[n] w[c] + b[c]`,
         layernorm_backward: layernormBackward,
         rmsnorm_forward: `
-            r[n,c] = x[n,c] + add[n,c]
+            r[n,c] = {!cut? x[n,c] + }add[n,c]
             rstd[n] = 1/sqrt(sum_c ${normed}^2 / C + eps)
             y[n,c] = ${normed} rstd[n] w[c]`,
         rmsnorm_backward: rmsnormBackward,
@@ -85,12 +85,12 @@ const rules = (() => {
         bias_backward: 'db[c] += sum_n dy[n,c]',
         attention_forward: `
             ${softmax}
-            att[b,h,t,s] = [s <= t] {starts? [starts[b,t] <= s] }exp(score[b,h,t,s]) / sum_r [r <= t] {starts? [starts[b,t] <= r] }exp(score[b,h,t,r])
+            att[b,h,t,s] = {!cut? [s <= t] }{starts? [starts[b,t] <= s] }exp(score[b,h,t,s]) / sum_r {!cut? [r <= t] }{starts? [starts[b,t] <= r] }exp(score[b,h,t,r])
             ${mixed('att[b,h,t,s]')}`,
         attention_backward: attentionBackward((s) => `att[b,h,t,${s}]`),
         flash_attention_forward: `
             ${weights}
-            lse[b,h,t] = log(sum_r [r <= t] {starts? [starts[b,t] <= r] }exp(score[b,h,t,r]))
+            lse[b,h,t] = log(sum_r {!cut? [r <= t] }{starts? [starts[b,t] <= r] }exp(score[b,h,t,r]))
             ${mixed('W[b,h,t,s]')}`,
         flash_attention_backward: `
             ${softmax}
@@ -112,7 +112,7 @@ const rules = (() => {
             y[b,t,k,e] = x[b,t,k,e] cos(angle[b,t,e]) - x[b,t,k,e + HS/2] sin(angle[b,t,e])
             y[b,t,k,e + HS/2] = x[b,t,k,e] sin(angle[b,t,e]) + x[b,t,k,e + HS/2] cos(angle[b,t,e])
             y[b,t,NH + NKV + g,i] = x[b,t,NH + NKV + g,i]`,
-        residual: 'y[i] = a[i] + b[i]',
+        residual: 'y[i] = {!cut? a[i] + }b[i]',
         crossentropy_forward: `
             lse[n] = log(sum_v [v < V] exp(logits[n,v]))
             losses[n] = [target[n] >= 0] (lse[n] - logits[n,target[n]])`,

@@ -113,14 +113,14 @@ const trace = (() => {
     };
     const made = new Map();
     const equationsOf = (i) => {
-        if (!made.has(i)) {
-            const op = walk.ops[i];
+        const op = walk.ops[i];
+        if (made.get(i)?.cut !== Boolean(op.attributes.cut)) {
             const lines = (rules[op.kind] || '').split('\n').map((line) => chosen(line, op).replace(/ +/g, ' ').trim()).filter(Boolean).map(parse);
             for (const line of lines) {
                 const operand = step.operandOf(op, line.name);
                 if (line.adds && operand && !reads(operand)) Object.assign(line, {adds: false, text: line.text.replace('+=', '=')});
             }
-            made.set(i, {i, op, lines, facts: factsOf(op), extents: new Map()});
+            made.set(i, {i, op, lines, facts: factsOf(op), extents: new Map(), cut: Boolean(op.attributes.cut)});
         }
         return made.get(i);
     };
