@@ -19,11 +19,6 @@ static inline int64_t cli_walk_step(const cli_options *options) {
     return 1 + (options->walk.train_steps > 0 ? options->walk.train_steps : 0);
 }
 
-// Step `step` of training on a batch: B*T tokens, then as many targets.
-sm_status cli_walk_train(sm_live *live, const int32_t *batch, int64_t step);
-
-// The model's weights, after --train-steps, for that step.
-sm_status cli_walk_load(const cli_options *options, const sm_model_config *config, sm_live *live);
 
 // The values of a tensor.
 enum { CLI_WALK_FIRST = 4 };
@@ -79,6 +74,7 @@ typedef struct cli_walk_writer {
     bool ends_only_whole;                                                  // unless this is set
     struct sm_record_writer *records;                                      // learn/walk_json.c
     struct cli_page_step *page;                                            // learn/page_step.c
+    json_t *losses; // gets the loss of this step and of a few after it on the same batch; NULL: not asked
     bool shows_values;
     int last_layer; // learn/walk_text.c: layer and range of the op before; -2: none
     int last_range;
@@ -111,6 +107,9 @@ sm_status cli_walk_values_open(const cli_options *options, sm_plan *plan, const 
                                const int32_t *batch, cli_walk_values **values);
 void cli_walk_values_free(cli_walk_values *values); // NULL is fine
 
+// After all ops: appends the loss, and those of a few steps that follow on the same batch.
+sm_status cli_walk_values_losses(cli_walk_values *values, int64_t step, const int32_t *batch, json_t *losses);
+
 // With --full: the memory before the first op, one cli_walk_data for each tensor; valid until the values are freed.
 sm_status cli_walk_values_initial(cli_walk_values *values, const cli_walk_data **initial);
 
@@ -137,9 +136,9 @@ json_t *cli_page_kinds(const sm_plan *const *plans, const char *tier, json_t *fi
 sm_status cli_page_times(const cli_options *options, const sm_plan *plan, json_t **times, const char **tier);
 
 // What the page computes its step again with: {"module" (base64), "numbers" (live.h), "dtype_at" and "optimizer_at" (of
-// these, what a training in the page may change), "bf16" (a data type), "optimizers" (their names), "losses" (of the first
-// steps on the page's batch)}; {"lacks"}: why it cannot.
-sm_status cli_page_live(const cli_options *options, const cli_job *job, json_t **json);
+// these, what a training in the page may change), "bf16" (a data type), "optimizers" (their names), "losses"}; {"lacks"}:
+// why it cannot.
+sm_status cli_page_live(const cli_options *options, const cli_job *job, json_t *losses, json_t **json);
 
 // --- exercises and kernels that others wrote -----------------------------------------------------
 

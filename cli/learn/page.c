@@ -130,10 +130,12 @@ static sm_status choose_slices(page *p, const sm_plan *plan) {
 
 static void set(page *p, const char *key, json_t *value) { json_object_set_new(p->data, key, value); }
 
-static sm_status walk(page *p) {
+// The losses of a few steps, too, which those of the page must equal; of slices it computes none.
+static sm_status walk(page *p, json_t *losses) {
     cli_page_step *step = NULL;
     cli_page_step_new(p->data, &step);
     cli_walk_writer writer = cli_page_writer(step);
+    writer.losses = p->options.walk.slice_elems == 0 ? losses : NULL;
     sm_status status = cli_walk_with(&p->options, &writer);
     cli_page_step_free(step);
     return status;
@@ -213,6 +215,7 @@ static sm_status gather(page *p, const sm_plan *plan) {
     sm_plan *other = NULL;
     json_t *times = NULL;
     json_t *live = NULL;
+    json_t *losses = json_array();
     json_t *files = json_object();
     const char *tier;
     sm_status status = SM_OK;
@@ -222,13 +225,13 @@ static sm_status gather(page *p, const sm_plan *plan) {
              p->options.model.weights != NULL ? p->options.model.weights : p->options.model.models.texts[0]);
     set(p, "title", sm_json_bytes(title));
     set_command(p);
-    SM_TRY_GOTO(walk(p));
+    SM_TRY_GOTO(walk(p, losses));
     set_vocabulary(p);
     SM_TRY_GOTO(make_plan(p, other_mode, &other));
     SM_TRY_GOTO(sm_plan_assign_memory(other, 0));
     set(p, "other", sm_step_page_plan(other));
     set(p, "other_mode", json_string(sm_mode_name(other_mode)));
-    SM_TRY_GOTO(cli_page_live(&p->options, &p->job, &live));
+    SM_TRY_GOTO(cli_page_live(&p->options, &p->job, losses, &live));
     set(p, "live", json_incref(live));
     SM_TRY_GOTO(cli_page_times(&p->options, plan, &times, &tier));
     set(p, "times", json_incref(times));
@@ -237,6 +240,7 @@ static sm_status gather(page *p, const sm_plan *plan) {
 cleanup:
     json_decref(files);
     json_decref(live);
+    json_decref(losses);
     json_decref(times);
     sm_plan_free(other);
     return status;

@@ -7,29 +7,7 @@
 #include "learn/live/live.h"
 #include "learn/page/memory_changes.h"
 
-enum { N_STEPS = 12 };
 static const double MOST_EXACT = 9007199254740992; // whole numbers as JavaScript has them
-
-static sm_status read_loss(sm_live *live, json_t *losses) {
-    double loss;
-    SM_TRY(sm_session_loss(live->session, &loss));
-    json_array_append_new(losses, json_real(loss));
-    return SM_OK;
-}
-
-static sm_status train(const cli_options *options, const cli_job *job, sm_live *live, json_t *losses) {
-    int32_t *batch = NULL;
-    sm_status status = SM_OK;
-    SM_TRY_GOTO(cli_walk_read_batch(options, live->session->plan, &batch));
-    SM_TRY_GOTO(cli_walk_load(options, &job->config, live));
-    for (int step = 0; step < N_STEPS; step++) {
-        SM_TRY_GOTO(cli_walk_train(live, batch, cli_walk_step(options) + step));
-        SM_TRY_GOTO(read_loss(live, losses));
-    }
-cleanup:
-    free(batch);
-    return status;
-}
 
 // Why a page cannot compute its step again; NULL: it can.
 static const char *lack(const cli_options *options, const sm_plan_options *plan_options, const sm_embedded *module) {
@@ -42,14 +20,11 @@ static const char *lack(const cli_options *options, const sm_plan_options *plan_
                                                        : NULL;
 }
 
-sm_status cli_page_live(const cli_options *options, const cli_job *job, json_t **json) {
+sm_status cli_page_live(const cli_options *options, const cli_job *job, json_t *losses, json_t **json) {
     sm_status status = SM_OK;
-    sm_plan *plan = NULL;
-    sm_live *live = NULL;
     sm_plan_options plan_options;
     double numbers[SM_LIVE_COUNT];
     const sm_embedded *module = sm_embedded_find_below("", "live.wasm");
-    json_t *losses = json_array();
     json_t *list = json_array();
     json_t *optimizers = json_array();
     SM_TRY_GOTO(cli_plan_options(options, job, 0, &plan_options));
@@ -62,11 +37,6 @@ sm_status cli_page_live(const cli_options *options, const cli_job *job, json_t *
     for (int i = 0; i < SM_LIVE_COUNT; i++) {
         json_array_append_new(list, json_real(numbers[i]));
     }
-    SM_TRY_GOTO(sm_live_plan(numbers, &plan));
-    status = sm_live_open(plan, &live);
-    plan = NULL; // the live step owns it, even after a failure
-    SM_TRY_GOTO(status);
-    SM_TRY_GOTO(train(options, job, live, losses));
     for (int i = 0; i < sm_optimizer_count(); i++) {
         json_array_append_new(optimizers, json_string(sm_optimizer_at(i)->name));
     }
@@ -74,9 +44,6 @@ sm_status cli_page_live(const cli_options *options, const cli_job *job, json_t *
                       SM_BF16, "optimizer_at", SM_LIVE_optimizer, "optimizers", optimizers, "losses", losses, "module",
                       sm_base64_json(module->text, module->size_bytes));
 cleanup:
-    sm_plan_free(plan);
-    sm_live_close(live);
-    json_decref(losses);
     json_decref(list);
     json_decref(optimizers);
     return status;

@@ -163,6 +163,9 @@ static sm_status write_walk(walk *w, cli_walk_writer *writer) {
     }
     SM_TRY(writer->begin(writer, &head));
     sm_status status = walk_ops(w, writer);
+    if (status == SM_OK && writer->losses != NULL) {
+        status = cli_walk_values_losses(w->values, cli_walk_step(w->options), w->batch, writer->losses);
+    }
     sm_status ended = writer->ends_only_whole && status != SM_OK ? SM_OK : writer->end(writer, w->plan);
     return status != SM_OK ? status : ended;
 }

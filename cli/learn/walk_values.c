@@ -9,7 +9,7 @@
 #include "learn/live/live.h"
 #include "learn/page/memory_changes.h"
 
-enum { N_ROOMS = 2 * CLI_WALK_OPERANDS, MAX_FULL_ELEMS = 1 << 22 };
+enum { LOSSES = 12, N_ROOMS = 2 * CLI_WALK_OPERANDS, MAX_FULL_ELEMS = 1 << 22 };
 
 struct cli_walk_values {
     sm_live *live;
@@ -90,7 +90,8 @@ static sm_status check_sizes(const cli_walk_values *values) {
     return SM_OK;
 }
 
-sm_status cli_walk_train(sm_live *live, const int32_t *batch, int64_t step) {
+// Step `step` of training on a batch: B*T tokens, then as many targets.
+static sm_status train(sm_live *live, const int32_t *batch, int64_t step) {
     const sm_plan *plan = live->session->plan;
     SM_TRY(sm_live_begin(live, batch, batch + plan->B * plan->T, NULL, step));
     for (int i = 0; i < plan->n_ops; i++) {
@@ -109,7 +110,7 @@ static sm_status train_first(const cli_options *options, sm_live *live) {
     SM_TRY_GOTO(cli_open_tokens(options, plan->V, &data));
     for (int64_t step = 1; step < cli_walk_step(options); step++) {
         SM_TRY_GOTO(sm_tokens_batch(data, step - 1, plan->B, plan->T, batch, batch + n));
-        SM_TRY_GOTO(cli_walk_train(live, batch, step));
+        SM_TRY_GOTO(train(live, batch, step));
     }
 cleanup:
     sm_tokens_close(data);
@@ -117,16 +118,12 @@ cleanup:
     return status;
 }
 
-sm_status cli_walk_load(const cli_options *options, const sm_model_config *config, sm_live *live) {
-    SM_TRY(cli_load_weights(live->session, config, (uint64_t)options->work.seed, options->model.weights));
-    return cli_walk_step(options) > 1 ? train_first(options, live) : SM_OK;
-}
-
 static sm_status fill(const cli_options *options, const cli_walk_values *values, const sm_model_config *config,
                       const int32_t *batch) {
     const sm_plan *plan = plan_of(values);
     SM_TRY(check_sizes(values));
-    SM_TRY(cli_walk_load(options, config, values->live));
+    SM_TRY(cli_load_weights(values->live->session, config, (uint64_t)options->work.seed, options->model.weights));
+    SM_TRY(cli_walk_step(options) > 1 ? train_first(options, values->live) : SM_OK);
     if (options->walk.held != NULL && sm_live_hold(values->live, options->walk.held) != SM_OK) {
         return sm_fail(SM_ERR_USAGE, "--set: %s", sm_error_message());
     }
@@ -222,6 +219,16 @@ sm_status cli_walk_values_initial(cli_walk_values *values, const cli_walk_data *
         }
     }
     *initial = values->initial;
+    return SM_OK;
+}
+
+sm_status cli_walk_values_losses(cli_walk_values *values, int64_t step, const int32_t *batch, json_t *losses) {
+    double loss;
+    for (int i = 0; i < LOSSES; i++) {
+        SM_TRY(i == 0 ? SM_OK : train(values->live, batch, step + i));
+        SM_TRY(sm_session_loss(values->live->session, &loss));
+        json_array_append_new(losses, json_real(loss));
+    }
     return SM_OK;
 }
 
