@@ -43,9 +43,34 @@ static const struct {
     {0xc0, "Ampere", "ac3 Ampere-1, ac4 Ampere-1A"},
 };
 
+// --- x86-64 ----------------------------------------------------------------------------------------
+
+// Cores by vendor, family and model (the makers' processor programming references, and Linux's own tables).
+static const struct {
+    const char *vendor;
+    int family, first, last;
+    const char *name;
+} generations[] = {
+    {"AuthenticAMD", 23, 0x00, 0x2f, "Zen"},
+    {"AuthenticAMD", 23, 0x30, 0xff, "Zen 2"},
+    {"AuthenticAMD", 25, 0x00, 0x0f, "Zen 3"},
+    {"AuthenticAMD", 25, 0x10, 0x1f, "Zen 4"},
+    {"AuthenticAMD", 25, 0x20, 0x5f, "Zen 3"},
+    {"AuthenticAMD", 25, 0x60, 0xaf, "Zen 4"},
+    {"AuthenticAMD", 26, 0x00, 0x1f, "Zen 5"},
+    {"AuthenticAMD", 26, 0x20, 0x3f, "Zen 5 mobile"},
+    {"AuthenticAMD", 26, 0x40, 0x4f, "Zen 5"},
+    {"GenuineIntel", 6, 85, 85, "Skylake or Cascade Lake"},
+    {"GenuineIntel", 6, 106, 106, "Ice Lake"},
+    {"GenuineIntel", 6, 143, 143, "Sapphire Rapids"},
+    {"GenuineIntel", 6, 173, 173, "Granite Rapids"},
+    {"GenuineIntel", 6, 207, 207, "Emerald Rapids"},
+};
+
 // Fields of one processor, one from each line; "" if absent.
 typedef struct {
     char model[TEXT_SIZE];
+    char maker[32], family[16], number[16];
     char implementer[16], part[16], variant[16], revision[16];
     char isa[LINE_SIZE], core[TEXT_SIZE], vendor[32], architecture[32], implementation[32];
 } facts;
@@ -59,6 +84,9 @@ static const struct {
     KEY("model name", model),
     KEY("Model Name", model), // for LoongArch
     KEY("cpu", model),        // for POWER
+    KEY("vendor_id", maker),
+    KEY("cpu family", family),
+    KEY("model", number),
     KEY("CPU implementer", implementer),
     KEY("CPU part", part),
     KEY("CPU variant", variant),
@@ -70,6 +98,27 @@ static const struct {
     KEY("mimpid", implementation),
 #undef KEY
 };
+
+static const char *generation_of(const facts *f) {
+    const long family = strtol(f->family, NULL, 10);
+    const long number = strtol(f->number, NULL, 10);
+    for (size_t i = 0; i < sizeof generations / sizeof generations[0]; i++) {
+        if (strcmp(generations[i].vendor, f->maker) == 0 && generations[i].family == family &&
+            generations[i].first <= number && number <= generations[i].last) {
+            return generations[i].name;
+        }
+    }
+    return "";
+}
+
+// Hypervisors hide a processor's model, "AMD EPYC": then its generation is told.
+static void describe_x86(const facts *f, char text[TEXT_SIZE]) {
+    const char *generation = generation_of(f);
+    const bool is_hidden = strcspn(f->model, "0123456789") >= strcspn(f->model, "@");
+    const bool is_told = is_hidden && generation[0] != '\0';
+    snprintf(text, TEXT_SIZE, "%.120s%s%s%s", f->model, is_told ? " (" : "", is_told ? generation : "",
+             is_told ? ")" : "");
+}
 
 static void describe_arm(const facts *f, char text[TEXT_SIZE]) {
     const long implementer = strtol(f->implementer, NULL, 0);
@@ -128,7 +177,7 @@ static void add(kinds *all, const facts *f) {
     } else if (f->isa[0] != '\0') {
         describe_riscv(f, text);
     } else {
-        snprintf(text, sizeof text, "%s", f->model);
+        describe_x86(f, text);
     }
     int i = 0;
     while (i < all->n && strcmp(all->list[i].text, text) != 0) {
@@ -235,6 +284,15 @@ void os_processor_name(const char *root, char *name, size_t size_bytes) {
         snprintf(text, sizeof text, "unknown %s processor", uname(&system) == 0 ? system.machine : "");
     }
     snprintf(name, size_bytes, "%s", text);
+}
+
+void os_processor_generation(const char *root, char *text, size_t size_bytes) {
+    static const char path[] = "/proc/cpuinfo";
+    facts f = {0};
+    os_read_fact(root, path, "vendor_id", f.maker, sizeof f.maker);
+    os_read_fact(root, path, "cpu family", f.family, sizeof f.family);
+    os_read_fact(root, path, "model", f.number, sizeof f.number);
+    snprintf(text, size_bytes, "%s", generation_of(&f));
 }
 
 bool os_processor_features(const char *root, char *words, size_t size_bytes) {

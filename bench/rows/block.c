@@ -46,49 +46,90 @@ static const char dictionary[] = SHARED
 
 // --- the line for people ---------------------------------------------------------------------------
 
-// "AMD EPYC, 2 cores", "H100 80GB HBM3", "EPYC x2 opencl"; a long name is cut to `width` characters.
+// Removes from the beginning of `from` up to the end of `to`, which may be a part of it.
+static bool leave_out(char *name, const char *from, const char *to) {
+    char *begin = strstr(name, from);
+    char *end = begin != NULL ? strstr(begin, to) : NULL;
+    if (end != NULL) {
+        memmove(begin, end + strlen(to), strlen(end + strlen(to)) + 1);
+    }
+    return end != NULL;
+}
+
+// Without what says nothing of a chip: "EPYC 9654 96-Core Processor", "Xeon (Ice Lake)", "Xeon Processor".
+static void name_chip(const json_t *row, char *chip, size_t size_bytes) {
+    sm_rows_chip(row, chip, size_bytes);
+    char *cores = strstr(chip, "-Core");
+    while (cores != NULL && cores > chip && *cores != ' ') {
+        cores--;
+    }
+    if (cores != NULL && cores > chip) {
+        *cores = '\0';
+    }
+    while (leave_out(chip, " (", ")") || leave_out(chip, " Processor", "sor") || leave_out(chip, " CPU", "U")) {
+    }
+}
+
+// Leaves out what tells least, until the name fits; then the last words.
+static void shorten(char *chip, int width) {
+    static const char *const words[] = {"NVIDIA ", "Intel ",    "AMD ",  "GeForce ", "Radeon ",  "Arm ",
+                                        "Core ",   "Platinum ", "Gold ", "Silver ",  "Instinct "};
+    char *generation = strstr(chip, " Gen ");
+    if (generation != NULL && (int)strlen(chip) > width) { // "13th Gen Intel Core i7-13700K"
+        memmove(chip, generation + 5, strlen(generation + 5) + 1);
+    }
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]) && (int)strlen(chip) > width; i++) {
+        leave_out(chip, words[i], " ");
+    }
+    while ((int)strlen(chip) > width) {
+        char *blank = strrchr(chip, ' ');
+        *(blank != NULL ? blank : chip + width) = '\0';
+    }
+}
+
+// "AMD EPYC, 2 cores", "EPYC 9654 x96", "AMD EPYC, OpenCL", "H100 80GB HBM3".
 static void name_device(const json_t *row, int width, char *name, size_t size_bytes) {
-    static const char *const makers[] = {"NVIDIA ", "Intel ", "AMD ", "GeForce "};
     char chip[128];
-    char cores[48] = "";
-    const char *at = chip;
+    char more[48] = "";
     const double n = sm_json_number(row, "n_threads");
     const bool is_card = sm_rows_text(row, "gpu_info")[0] != '\0';
     const char *program = sm_rows_text(row, "backend_used");
-    const bool is_usual = strcmp(program, is_card ? "opencl" : "cpu") == 0;
-    sm_rows_chip(row, chip, sizeof(chip));
-    if (!is_card && n > 0 && is_usual) {
-        snprintf(cores, sizeof(cores), ", %.0f core%s", n, sm_plural((size_t)n));
+    if (strcmp(program, is_card ? "opencl" : "cpu") != 0) {
+        const bool is_opencl = strcmp(program, "opencl") == 0;
+        const bool is_pytorch = strncmp(program, "pytorch", 7) == 0;
+        snprintf(more, sizeof(more), ", %.8s", is_opencl ? "OpenCL" : is_pytorch ? "PyTorch" : program);
+    } else if (!is_card && n > 0) {
+        snprintf(more, sizeof(more), ", %.0f core%s", n, sm_plural((size_t)n));
     }
-    if (!is_usual || (cores[0] != '\0' && strlen(chip) + strlen(cores) > (size_t)width)) {
-        const int used = !is_card && n > 0 ? snprintf(cores, sizeof(cores), " x%.0f", n) : 0;
-        snprintf(cores + used, sizeof(cores) - (size_t)used, "%s%.8s", is_usual ? "" : " ", is_usual ? "" : program);
+    name_chip(row, chip, sizeof(chip));
+    if ((int)(strlen(chip) + strlen(more)) > width && strstr(more, " core") != NULL) {
+        snprintf(more, sizeof(more), " x%.0f", n);
     }
-    for (size_t i = 0; i < sizeof(makers) / sizeof(makers[0]); i++) {
-        const bool is_long = strlen(at) + strlen(cores) > (size_t)width;
-        at += is_long && strncmp(at, makers[i], strlen(makers[i])) == 0 ? strlen(makers[i]) : 0;
-    }
-    snprintf(name, size_bytes, "%.*s%s", width - (int)strlen(cores), at, cores);
+    shorten(chip, width - (int)strlen(more));
+    snprintf(name, size_bytes, "%s%s", chip, more);
 }
 
 void sm_block_line(const json_t *row, char line[SM_BLOCK_LINE_SIZE]) {
-    enum { NAME_WIDTH = 17 };
-    char name[64];
+    enum { COLUMNS = 80, MOST_RATE = 7 };
+    char name[192];
     char rate[32];
     char peak[16] = "";
     char spread[32] = "";
+    const char *score = sm_rows_text(row, "score");
+    const char *precision = sm_rows_text(row, "precision");
     const double mfu = sm_json_number(row, "mfu");
     const double median = sm_json_number(row, "median_ns");
-    name_device(row, NAME_WIDTH, name, sizeof(name));
+    const double far =
+        fmax(sm_json_number(row, "ci95_hi_ns") / median - 1, 1 - sm_json_number(row, "ci95_lo_ns") / median);
+    const int width = COLUMNS - 62 - (strlen(precision) > 4 ? (int)strlen(precision) - 4 : 0);
+    name_device(row, width, name, sizeof(name));
     sm_text_count(sm_json_number(row, "median_ts"), rate, sizeof(rate));
-    sm_text_spread(
-        100 * fmax(sm_json_number(row, "ci95_hi_ns") / median - 1, 1 - sm_json_number(row, "ci95_lo_ns") / median),
-        spread);
+    sm_text_spread(100 * far, spread);
     if (isfinite(mfu)) {
         snprintf(peak, sizeof(peak), "%.0f%% peak", fmin(100 * mfu, 999));
     }
-    snprintf(line, SM_BLOCK_LINE_SIZE, "%.20s  %-*s %7s tok/s %s%-4s %-4.8s %8s %s", sm_rows_text(row, "score"),
-             NAME_WIDTH, name, rate, spread[0] != '\0' ? "± " : "  ", spread, sm_rows_text(row, "precision"), peak,
+    snprintf(line, SM_BLOCK_LINE_SIZE, "%.16s  %-*.40s %*s tok/s %s%-4.8s %-4.8s %8s %s", score, width, name, MOST_RATE,
+             rate, spread[0] != '\0' ? "± " : "  ", far > 0.5 ? ">50%" : spread, precision, peak,
              json_is_true(sm_json_get(row, "busy")) ? "busy" : "verified");
 }
 

@@ -2,7 +2,7 @@
 // below them the facts that a reader may know, compressed, with a digest. Each line is indented by four spaces, which
 // Markdown shows as it is.
 //
-//   stepmark-124M-v1  AMD EPYC, 2 cores     262 tok/s ± 0.6% fp32  84% peak verified
+//   stepmark-124M-v1  AMD EPYC, 2 cores      262 tok/s ± 0.6% fp32  84% peak verified
 //   [stepmark block 1, fnv1a64:0123456789abcdef]
 //   eNrtV01v4zYQ...
 //   [end of stepmark block]

@@ -8,8 +8,8 @@
 
 // A line of the table: dense rates (without sparsity) in TFLOP/s, sums in fp32; 0: the maker gives none.
 typedef struct {
-    const char *name;   // words of the device's name
-    const char *unlike; // a word that other devices have; NULL: none
+    const char *name; // words of the device's name
+    bool ends;        // and nothing follows: "RTX 4080" is neither a "RTX 4080 SUPER" nor a laptop's
     double fp32, tf32, bf16;
     const char *source; // of all three, with its date
 } sm_datasheet;
@@ -21,8 +21,8 @@ enum { SM_DATASHEET_SOURCE_SIZE = 128 };
 // FLOP/s of a card in a number format (fp16 as bf16); 0: not known. `source` says where the figure is from.
 double sm_datasheet_card(const char *name, const char *precision, char source[SM_DATASHEET_SOURCE_SIZE]);
 
-// Of a processor, from its cores, its highest clock and the width of its units, where all are known: `isa` is that of
-// the kernels, clock_hz 0 if the system does not say.
+// Of a processor, from its cores, its highest clock and the width of its units, where all are known: `name` ends in the
+// generation, "(Zen 4)", `isa` is that of the kernels, clock_hz 0 if the system does not say.
 double sm_datasheet_processor(const char *name, const char *isa, const char *precision, int n_cores, double clock_hz,
                               char source[SM_DATASHEET_SOURCE_SIZE]);
 

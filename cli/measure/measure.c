@@ -11,6 +11,7 @@
 #include "bench/rows/machine.h"
 #include "bench/score/datasheet.h"
 #include "os/os.h"
+#include "os/processor.h"
 
 static const double usual_peak_seconds = 1.0;
 
@@ -282,8 +283,12 @@ static void count_tokens(const cli_workload *w, const cli_loop_steps *loop, sm_p
 // The maker's own figure, beside the measured one; a ceiling above it is one of the two that is wrong.
 static void set_datasheet(const cli_job *job, const sm_device_info *info, sm_row *row) {
     const char *precision = row->emulated ? "fp32" : cli_precision_name(job->precision);
+    char chip[2 * SM_TEXT_SIZE];
+    char cores[64];
+    os_processor_generation("", cores, sizeof(cores));
+    snprintf(chip, sizeof(chip), "%s (%s)", info->name, cores);
     const double flops = info->is_host_processor && info->isa[0] != '\0'
-                             ? sm_datasheet_processor(info->name, info->isa, precision, info->n_threads,
+                             ? sm_datasheet_processor(chip, info->isa, precision, info->n_threads,
                                                       sm_datasheet_clock_hz(""), row->datasheet_source)
                              : sm_datasheet_card(info->name, precision, row->datasheet_source);
     row->datasheet_flops = flops > 0 ? flops : NAN;

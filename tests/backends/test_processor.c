@@ -47,6 +47,29 @@ TEST(test_x86_says_its_name) {
     expect_features(cpuinfo, "fpu sse4_2 avx2 fma hypervisor");
 }
 
+// Hypervisors give names without a model; a clock is none.
+TEST(test_x86_without_a_model_has_a_generation) {
+    static const char *const machines[][4] = {{"AuthenticAMD", "26", "2", "AMD EPYC"},
+                                              {"AuthenticAMD", "25", "17", "AMD EPYC"},
+                                              {"GenuineIntel", "6", "143", "Intel(R) Xeon(R) CPU @ 2.20GHz"},
+                                              {"GenuineIntel", "6", "9", "Intel(R) Xeon(R) Processor"}};
+    static const char *const generations[] = {"Zen 5", "Zen 4", "Sapphire Rapids", ""};
+    for (int i = 0; i < 4; i++) {
+        char cpuinfo[256];
+        char expected[128];
+        char found[32];
+        const char *const *m = machines[i];
+        snprintf(cpuinfo, sizeof cpuinfo,
+                 "processor\t: 0\nvendor_id\t: %s\ncpu family\t: %s\nmodel\t\t: %s\nmodel name\t: %s\n", m[0], m[1],
+                 m[2], m[3]);
+        snprintf(expected, sizeof expected, generations[i][0] != '\0' ? "%s (%s)" : "%s", m[3], generations[i]);
+        expect_name(cpuinfo, NULL, expected);
+        AUTO_FREE char *root = make_machine(cpuinfo, NULL);
+        os_processor_generation(root, found, sizeof found);
+        assert_string_equal(found, generations[i]);
+    }
+}
+
 TEST(test_arm_by_implementer_and_part) {
     static const char one[] = ARM(0, "0x41", "0x1", "0xd40", "1") ARM(1, "0x41", "0x1", "0xd40", "1");
     expect_name(one, NULL, "Arm Neoverse-V1 r1p1");

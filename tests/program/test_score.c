@@ -337,6 +337,55 @@ TEST(other_data_and_batches) {
     json_decref(row);
 }
 
+// --- lines -----------------------------------------------------------------------------------------
+
+// Columns of a terminal: "±" is one.
+static size_t columns_of(const char *text) {
+    size_t n = 0;
+    for (; *text != '\0'; text++) {
+        n += ((unsigned char)*text & 0xc0) != 0x80;
+    }
+    return n;
+}
+
+TEST(a_line_has_80_columns) {
+    static const struct {
+        const char *processor, *backend;
+        int n_threads;
+        const char *expected;
+    } cases[] = {
+        {"AMD EPYC (Zen 5)", "cpu", 2, "AMD EPYC, 2 cores "},
+        {"AMD EPYC (Zen 5)", "opencl", 2, "AMD EPYC, OpenCL "},
+        {"AMD EPYC (Zen 5)", "pytorch-compile", 2, "AMD EPYC, PyTorch "},
+        {"AMD EPYC 9654 96-Core Processor", "cpu", 192, "AMD EPYC 9654 x192"},
+        {"AMD Ryzen 9 7950X 16-Core Processor", "cpu", 16, "Ryzen 9 7950X x16 "},
+        {"Intel(R) Xeon(R) Platinum 8480+", "cpu", 112, "Xeon 8480+ x112 "},
+        {"Intel(R) Xeon(R) Processor", "cpu", 16, "Intel Xeon x16 "},
+        {"Intel(R) Xeon(R) CPU @ 2.20GHz (Ice Lake)", "cpu", 1, "Intel Xeon, 1 core "},
+        {"13th Gen Intel(R) Core(TM) i7-13700K", "cpu", 8, "Core i7-13700K x8 "},
+        {"Radxa ROCK 5B: 4 Arm Cortex-A55 r2p0, 4 Arm Cortex-A76 r4p0", "cpu", 8, "Radxa ROCK 5B: x8 "},
+    };
+    char line[SM_BLOCK_LINE_SIZE];
+    json_t *row = make_row("fp32");
+    sm_json_set_new(row, "gpu_info", json_null());
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        sm_json_set_new(row, "cpu_info", json_string(cases[i].processor));
+        sm_json_set_new(row, "backend_used", json_string(cases[i].backend));
+        sm_json_set_new(row, "n_threads", json_integer(cases[i].n_threads));
+        sm_block_line(row, line);
+        if (strncmp(line, SM_SCORE_NAME "  ", 18) != 0 ||
+            strncmp(line + 18, cases[i].expected, strlen(cases[i].expected)) != 0 || columns_of(line) > 80) {
+            fail_msg("%s: \"%s\", %zu columns", cases[i].processor, line, columns_of(line));
+        }
+    }
+    sm_json_set_new(row, "precision", json_string("bf16x6"));
+    sm_json_set_new(row, "ci95_hi_ns", json_real(9e9));
+    sm_block_line(row, line);
+    assert_non_null(strstr(line, "± >50% bf16x6 "));
+    assert_true(columns_of(line) <= 80);
+    json_decref(row);
+}
+
 // --- tables ----------------------------------------------------------------------------------------
 
 TEST(the_board_ranks_and_lists_apart) {
@@ -368,20 +417,38 @@ TEST(where_a_score_stands) {
 
 TEST(datasheets) {
     char source[SM_DATASHEET_SOURCE_SIZE];
-    assert_true(sm_datasheet_card("NVIDIA H100 80GB HBM3", "bf16", source) == 989.4e12);
-    assert_non_null(strstr(source, "H100 datasheet, 2023"));
-    assert_true(sm_datasheet_card("NVIDIA H100 PCIe", "fp16", source) == 756e12);
-    assert_true(sm_datasheet_card("NVIDIA GeForce RTX 4090 Laptop GPU", "fp32", source) == 0);
-    assert_true(sm_datasheet_card("NVIDIA RTX A1000", "fp32", source) == 0);
-    assert_true(sm_datasheet_card("Intel(R) Arc(TM) A770 Graphics", "fp32", source) == 19.7e12);
-    assert_true(sm_datasheet_card("AMD Radeon RX 7900 XTX", "tf32", source) == 0);
-    assert_true(sm_datasheet_processor("AMD EPYC 9654", "avx512_bf16", "fp32", 2, 3.7e9, source) == 2 * 3.7e9 * 32);
+    static const struct {
+        const char *name, *precision;
+        double teraflops;
+    } cards[] = {
+        {"NVIDIA H100 80GB HBM3", "bf16", 989.4},
+        {"NVIDIA H100 PCIe", "fp16", 756.5},
+        {"NVIDIA H100 NVL", "bf16", 0}, // its sources disagree
+        {"NVIDIA GeForce RTX 3080", "fp32", 29.8},
+        {"NVIDIA GeForce RTX 3080 Ti", "fp32", 0},
+        {"NVIDIA GeForce RTX 4080 SUPER", "bf16", 0},
+        {"NVIDIA GeForce RTX 4090 D", "bf16", 0},
+        {"NVIDIA GeForce RTX 4090 Laptop GPU", "fp32", 0},
+        {"NVIDIA RTX A1000", "fp32", 0},
+        {"NVIDIA A100-SXM4-40GB", "tf32", 156},
+        {"Intel(R) Arc(TM) A770 Graphics", "fp32", 17.2},
+        {"AMD Radeon RX 7900 XTX", "tf32", 0},
+        {"AMD Radeon RX 7900 XTX", "fp32", 61.4},
+    };
+    for (size_t i = 0; i < sizeof(cards) / sizeof(cards[0]); i++) {
+        assert_true(sm_datasheet_card(cards[i].name, cards[i].precision, source) == 1e12 * cards[i].teraflops);
+        assert_int_equal(source[0] != '\0', cards[i].teraflops > 0);
+    }
+    assert_true(sm_datasheet_processor("AMD EPYC 9654 (Zen 4)", "avx512_bf16", "fp32", 2, 3.7e9, source) ==
+                2 * 3.7e9 * 32);
     assert_string_equal(source, "2 cores x 3.70 GHz, the highest clock, x 32 FLOP a cycle");
-    assert_true(sm_datasheet_processor("AMD EPYC 9654", "avx512_bf16", "fp32", 2, 0, source) == 0);
+    assert_true(sm_datasheet_processor("AMD EPYC (Zen 5)", "avx512_bf16", "bf16", 1, 4e9, source) == 4e9 * 128);
+    assert_true(sm_datasheet_processor("AMD EPYC 9654 (Zen 4)", "avx512_bf16", "fp32", 2, 0, source) == 0);
+    assert_true(sm_datasheet_processor("AMD EPYC 9654 ()", "avx512_bf16", "fp32", 2, 3.7e9, source) == 0);
     for (int i = 0; sm_datasheet_at(i) != NULL; i++) { // each line has a year, and rates in order
         const sm_datasheet *line = sm_datasheet_at(i);
         assert_non_null(strstr(line->source, ", 20"));
-        assert_true(line->fp32 > 0 && line->bf16 >= line->fp32 && (line->tf32 == 0 || line->tf32 <= line->bf16));
+        assert_true(line->bf16 > 0 && line->bf16 >= line->fp32 && (line->tf32 == 0 || line->tf32 <= line->bf16));
     }
 }
 
@@ -398,7 +465,7 @@ TEST(the_program_shares_and_gathers) {
     json_decref(row);
     expect_exit("score --share --output-file $T/score.jsonl", 0);
     expect_text("score --share", out,
-                "    stepmark-124M-v1  H100 80GB HBM3    560,398 tok/s ± 5.7% bf16 47% peak verified\n");
+                "    stepmark-124M-v1  H100 80GB HBM3     560,398 tok/s ± 5.7% bf16 47% peak verified\n");
     expect_text("score --share", out, "[end of stepmark block]");
     shell("mkdir -p $T/posts && cp $T/out $T/posts/one && sed 's/^/> /' $T/out >$T/posts/two && echo none "
           ">$T/posts/three");
