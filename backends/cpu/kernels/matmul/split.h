@@ -3,8 +3,12 @@
 // x = large + medium + small: the bf16 nearest to x, the one nearest to what is left, and what is left then, which is a
 // bf16 itself: 24 significant bits are three times eight (Henry, Tang and Heinecke 2019, "Leveraging the bfloat16
 // artificial intelligence datatype for higher-precision computations"). Sizes beyond bf16's largest number are left
-// to the medium part. Of numbers that are not finite the small part is NaN, and so is every sum that it is part of. A part below
-// 2^-126 counts as zero.
+// to the medium part. A part below 2^-126 counts as zero.
+//
+// The parts of NaN make every sum NaN. An infinite number has the parts 1, 0 and infinity, with its sign: the small part
+// is multiplied by the large part of the other operand alone (matmul/tile_split.h), whose sign and zeros are that
+// operand's, so that sums are infinite or NaN exactly where fp32's are. In another part infinity would also meet the
+// medium and small parts of numbers, which may be zero or of the other sign: NaN.
 //
 // A register is 16 rows or columns by 32 k: its word j of a row of a, its row j of b, has k = j in the lower half and
 // k = j + 16 in the upper. So both operands are packed alike, of two squares of 16 k:
@@ -61,20 +65,41 @@ static inline __m512i cpu_split_weave(__m512 low, __m512 high) {
     return _mm512_or_si512(_mm512_srli_epi32(_mm512_castps_si512(low), 16), _mm512_castps_si512(high));
 }
 
+typedef struct {
+    __m512 large, medium, small;
+} cpu_split_parts;
+
+enum { CPU_SPLIT_LEAST_MAGNITUDE = 2 }; // of the two operands of _mm512_range_ps; the first's sign
+
+static inline cpu_split_parts cpu_split_parts_of(__m512 x) {
+    const __m512 large =
+        cpu_split_nearest(_mm512_range_ps(x, _mm512_set1_ps(0x1.FEp127f), CPU_SPLIT_LEAST_MAGNITUDE));
+    const __m512 left = _mm512_sub_ps(x, large);
+    const __m512 medium = cpu_split_nearest(left);
+    return (cpu_split_parts){large, medium, _mm512_sub_ps(left, medium)};
+}
+
+// Mends the parts of the infinite numbers of x.
+static inline void cpu_split_infinite(__m512 x, cpu_split_parts *of) {
+    enum { INFINITE = 0x18 };
+    const __mmask16 infinite = _mm512_fpclass_ps_mask(x, INFINITE);
+    of->large = _mm512_mask_range_ps(of->large, infinite, x, _mm512_set1_ps(1), CPU_SPLIT_LEAST_MAGNITUDE);
+    of->medium = _mm512_mask_mov_ps(of->medium, infinite, _mm512_setzero_ps());
+    of->small = _mm512_mask_mov_ps(of->small, infinite, x);
+}
+
 // A row of a register, in each of the parts: its 16 lower k, its 16 upper.
 static inline void cpu_split_row(__m512 low, __m512 high, cpu_split_word *to) {
-    enum { LEAST_MAGNITUDE = 2 }; // of two; the first's sign
-    const __m512 largest = _mm512_set1_ps(0x1.FEp127f);
-    const __m512 low1 = cpu_split_nearest(_mm512_range_ps(low, largest, LEAST_MAGNITUDE));
-    const __m512 high1 = cpu_split_nearest(_mm512_range_ps(high, largest, LEAST_MAGNITUDE));
-    const __m512 low_left = _mm512_sub_ps(low, low1);
-    const __m512 high_left = _mm512_sub_ps(high, high1);
-    const __m512 low2 = cpu_split_nearest(low_left);
-    const __m512 high2 = cpu_split_nearest(high_left);
-    _mm512_storeu_si512(to, cpu_split_weave(low1, high1));
-    _mm512_storeu_si512(to + CPU_SPLIT_PART, cpu_split_weave(low2, high2));
-    _mm512_storeu_si512(to + 2 * CPU_SPLIT_PART,
-                        cpu_split_weave(_mm512_sub_ps(low_left, low2), _mm512_sub_ps(high_left, high2)));
+    cpu_split_parts l = cpu_split_parts_of(low);
+    cpu_split_parts h = cpu_split_parts_of(high);
+    const __mmask16 not_finite = _mm512_cmp_ps_mask(l.small, h.small, _CMP_UNORD_Q);
+    if (__builtin_expect(not_finite != 0, 0)) {
+        cpu_split_infinite(low, &l);
+        cpu_split_infinite(high, &h);
+    }
+    _mm512_storeu_si512(to, cpu_split_weave(l.large, h.large));
+    _mm512_storeu_si512(to + CPU_SPLIT_PART, cpu_split_weave(l.medium, h.medium));
+    _mm512_storeu_si512(to + 2 * CPU_SPLIT_PART, cpu_split_weave(l.small, h.small));
 }
 
 // One whole register, of lines ld apart; the upper 16 k are `upper` elements further on.
