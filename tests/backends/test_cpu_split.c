@@ -286,8 +286,8 @@ TEST(test_numbers) {
     }
 }
 
-// Infinite where fp32's result is, with its sign, and NaN where that is: next to numbers of all 24 bits and of few, large
-// and small, zeros, and infinities in both operands.
+// Infinite where fp32's result is, with its sign, and NaN where that is: next to numbers of all 24 bits and of few,
+// large and small, zeros, and infinities in both operands.
 TEST(test_not_finite) {
     static const uint32_t bits[] = {0x7F800000, 0xFF800000, 0x7FC00000, 0xFFFFFFFF, 0x7FFFFFFF, 0x7F800001, 0xFF800001};
     enum { N_BITS = sizeof bits / sizeof bits[0] };

@@ -5,8 +5,8 @@
 // artificial intelligence datatype for higher-precision computations"). Sizes beyond bf16's largest number are left
 // to the medium part. A part below 2^-126 counts as zero.
 //
-// The parts of NaN make every sum NaN. An infinite number has the parts 1, 0 and infinity, with its sign: the small part
-// is multiplied by the large part of the other operand alone (matmul/tile_split.h), whose sign and zeros are that
+// The parts of NaN make every sum NaN. An infinite number has the parts 1, 0 and infinity, with its sign: the small
+// part is multiplied by the large part of the other operand alone (matmul/tile_split.h), whose sign and zeros are that
 // operand's, so that sums are infinite or NaN exactly where fp32's are. In another part infinity would also meet the
 // medium and small parts of numbers, which may be zero or of the other sign: NaN.
 //
@@ -72,8 +72,7 @@ typedef struct {
 enum { CPU_SPLIT_LEAST_MAGNITUDE = 2 }; // of the two operands of _mm512_range_ps; the first's sign
 
 static inline cpu_split_parts cpu_split_parts_of(__m512 x) {
-    const __m512 large =
-        cpu_split_nearest(_mm512_range_ps(x, _mm512_set1_ps(0x1.FEp127f), CPU_SPLIT_LEAST_MAGNITUDE));
+    const __m512 large = cpu_split_nearest(_mm512_range_ps(x, _mm512_set1_ps(0x1.FEp127f), CPU_SPLIT_LEAST_MAGNITUDE));
     const __m512 left = _mm512_sub_ps(x, large);
     const __m512 medium = cpu_split_nearest(left);
     return (cpu_split_parts){large, medium, _mm512_sub_ps(left, medium)};
