@@ -432,7 +432,7 @@ $(B)/tests/small_caches: tests/support/small_caches.c
 $(B)/tests/shims/%.so: tests/shims/%.c
 	@mkdir -p $(@D)
 	$(SAY) CC $@
-	@$(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) -O2 -g -fPIC -shared -o $@ $< -ldl
+	@$(CC) -std=c11 -D_GNU_SOURCE -Iinclude $(WARNINGS) -O2 -g -fPIC -shared -o $@ $< -ldl
 
 # Named as the libraries that backends look for.
 $(B)/tests/shims/openblas/libopenblas.so.0: $(B)/tests/shims/openblas.so

@@ -107,6 +107,9 @@ void sm_free_at(void *variable); // the address of a pointer
 void sm_close_at(int *variable); // of a descriptor; -1: none
 void *sm_give(void *variable);   // of a pointer: gives what it owns away, *made = sm_give(&m)
 
+// A parameter that its function does not need: of a table of functions, or in some builds.
+#define SM_UNUSED __attribute__((unused))
+
 // Room for one more element of an array that doubles.
 #define SM_GROW(array, n, capacity)                                              \
     do {                                                                         \

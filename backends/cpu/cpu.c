@@ -147,10 +147,7 @@ static bool emulates(const sm_device *device, sm_precision precision) {
 }
 
 // execute() returns when everything is done.
-static sm_status synchronize(sm_executable *executable) {
-    (void)executable;
-    return SM_OK;
-}
+static sm_status synchronize(SM_UNUSED sm_executable *executable) { return SM_OK; }
 
 static sm_status upload(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems,
                         const void *data) {

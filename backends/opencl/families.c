@@ -71,10 +71,7 @@ void opencl_try_units(const opencl_facts *facts, int index, const char *helper, 
     units_try(facts, index, helper, again, say, ctx);
 }
 
-static void print_line(void *ctx, const char *line) {
-    (void)ctx;
-    fprintf(stderr, "%s\n", line);
-}
+static void print_line(SM_UNUSED void *ctx, const char *line) { fprintf(stderr, "%s\n", line); }
 
 sm_status opencl_help_units(const opencl_facts *facts, int index, int n_words, char *const *words) {
     const bool tries = n_words == 2 && strcmp(words[0], "try") == 0;

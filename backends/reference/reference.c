@@ -17,8 +17,7 @@ typedef struct {
 
 static int ref_device_count(void) { return 1; }
 
-static sm_status ref_describe(int index, sm_device_info *info) {
-    (void)index;
+static sm_status ref_describe(SM_UNUSED int index, sm_device_info *info) {
     *info = (sm_device_info){.id = "reference",
                              .driver = "serial C, sums in double",
                              .is_host_processor = true,
@@ -55,23 +54,17 @@ static sm_status ref_open(int index, const sm_open_options *options, sm_device *
 
 static void ref_close(sm_device *device) { free(device); }
 
-static sm_status ref_supports(const sm_device *device, const sm_plan *plan, const sm_op *op) {
-    (void)device;
-    (void)plan;
-    (void)op;
+static sm_status ref_supports(SM_UNUSED const sm_device *device, SM_UNUSED const sm_plan *plan,
+                              SM_UNUSED const sm_op *op) {
     return SM_OK;
 }
 
-static bool ref_emulates(const sm_device *device, sm_precision precision) {
-    (void)device;
+static bool ref_emulates(SM_UNUSED const sm_device *device, sm_precision precision) {
     return sm_dtype_is_narrow(precision.dtype) || precision.products != SM_PRODUCTS_PLAIN;
 }
 
-static sm_status ref_measure_peaks(sm_device *device, sm_precision precision, double seconds, sm_peaks *peaks) {
-    (void)device;
-    (void)precision;
-    (void)seconds;
-    (void)peaks;
+static sm_status ref_measure_peaks(SM_UNUSED sm_device *device, SM_UNUSED sm_precision precision,
+                                   SM_UNUSED double seconds, SM_UNUSED sm_peaks *peaks) {
     return sm_fail(SM_ERR_UNSUPPORTED,
                    "reference: the reference has no peak, as it is written for reading; measure another backend");
 }
@@ -107,8 +100,7 @@ static working working_of(const sm_plan *plan) {
     return (working){(size_t)n_doubles * sizeof(double), (size_t)n_floats * sizeof(float)};
 }
 
-static size_t ref_working_bytes(const sm_device *device, const sm_plan *plan) {
-    (void)device;
+static size_t ref_working_bytes(SM_UNUSED const sm_device *device, const sm_plan *plan) {
     const working w = working_of(plan);
     return w.scratch_bytes + w.room_bytes;
 }

@@ -2,8 +2,6 @@
 #include "backends/reference/ref.h"
 #include "backends/reference/reference.h"
 
-#define UNUSED __attribute__((unused))
-
 static int64_t n_elems(const sm_tensor *t) { return sm_tensor_elems(t); }
 static int64_t n_rows(const sm_tensor *t) { return sm_tensor_rows(t); }
 static int64_t n_cols(const sm_tensor *t) { return sm_tensor_cols(t); }
@@ -13,7 +11,7 @@ static int64_t n_cols(const sm_tensor *t) { return sm_tensor_cols(t); }
 // own_NAME gets the op and its operands, in the table's order and of its types; few need scratch.
 #define OWN(name, ...)                 \
     static REF(own_##name) own_##name; \
-    static void own_##name(const host_op *op, UNUSED double *scratch, __VA_ARGS__)
+    static void own_##name(SM_UNUSED const host_op *op, SM_UNUSED double *scratch, __VA_ARGS__)
 
 // The shape of an operand.
 #define IN_SHAPE(kind, operand)  (op->in_tensor[SM_IN(kind, operand)])
@@ -122,7 +120,7 @@ OWN(flash_attention_forward, const real *qkv, const uint32_t *rng_step, const in
     REF(flash_attention_forward)(&a, qkv, y, lse, scratch);
 }
 
-OWN(flash_attention_backward, const real *dy, const real *qkv, UNUSED const real *y, const real *lse,
+OWN(flash_attention_backward, const real *dy, const real *qkv, SM_UNUSED const real *y, const real *lse,
     const uint32_t *rng_step, const int32_t *starts, real *dqkv) {
     const ref_attention a = attention(op, IN_SHAPE(flash_attention_backward, qkv), rng_step, starts);
     REF(flash_attention_backward)(&a, dy, qkv, lse, dqkv, scratch);
@@ -155,12 +153,9 @@ OWN(swiglu_forward, const real *x, real *y) {
     REF(swiglu_forward)(n_rows(rows), n_cols(rows), x, y);
 }
 
-OWN(scaler_update, const real *clip, const real *hyper, real *scaler) {
-    (void)op;
-    REF(scaler_update)(clip, hyper, scaler);
-}
+OWN(scaler_update, const real *clip, const real *hyper, real *scaler) { REF(scaler_update)(clip, hyper, scaler); }
 
-OWN(muon_update, const real *x, const real *hyper, UNUSED const real *clip, real *p) {
+OWN(muon_update, const real *x, const real *hyper, SM_UNUSED const real *clip, real *p) {
     const sm_tensor *rows = OUT_SHAPE(muon_update, p);
     REF(muon_update)(n_rows(rows), n_cols(rows), op->op->attr.w_transposed, op->op->attr.decay, x, hyper, p);
 }
@@ -180,8 +175,8 @@ static const sm_tensor *first(const host_op *op) {
 
 // clang-format off
 #define OP(code, name, inplace, work, again, call, look, attributes, ...)                 \
-    static void run_##name(const host_op *op, UNUSED double *scratch) {                   \
-        typedef struct sm_inputs_of_##name inputs UNUSED;                                   \
+    static void run_##name(const host_op *op, SM_UNUSED double *scratch) {                   \
+        typedef struct sm_inputs_of_##name inputs SM_UNUSED;                                   \
         typedef struct sm_outputs_of_##name outputs;                                      \
         call(name, attributes)
 #define NO_SHARED_OPS

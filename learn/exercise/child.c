@@ -38,8 +38,7 @@ static control *shared; // in the child, for its handlers
 
 // --- the child -------------------------------------------------------------------------------------
 
-static void on_signal(int number, siginfo_t *info, void *context) {
-    (void)context;
+static void on_signal(int number, siginfo_t *info, SM_UNUSED void *context) {
     sm_child_result *result = &shared->result;
     result->signal_number = number;
     result->syscall_number = number == SIGSYS ? os_filtered_call(info) : 0;

@@ -3,8 +3,7 @@
 
 #include "src/optim/optimizer.h"
 
-static void fill_hyper(const sm_step_settings *settings, int64_t step, double hyper[SM_HYPER_COUNT]) {
-    (void)step;
+static void fill_hyper(const sm_step_settings *settings, SM_UNUSED int64_t step, double hyper[SM_HYPER_COUNT]) {
     hyper[SM_HYPER_LR] = settings->lr;
     hyper[SM_HYPER_WEIGHT_DECAY] = settings->weight_decay;
     hyper[SM_HYPER_MOMENTUM] = settings->momentum;

@@ -43,13 +43,11 @@ const sm_backend *sm_backend_find(const char *name) {
     return NULL;
 }
 
-const sm_collectives *sm_collectives_of(const sm_backend *backend, int i) {
+const sm_collectives *sm_collectives_of(SM_UNUSED const sm_backend *backend, SM_UNUSED int i) {
 #ifdef SM_OPENCL
     static const sm_collectives *const of_opencl[] = {&sm_collectives_links, &sm_collectives_nccl};
     return backend == &sm_backend_opencl && i < (int)(sizeof of_opencl / sizeof of_opencl[0]) ? of_opencl[i] : NULL;
 #else
-    (void)backend;
-    (void)i;
     return NULL;
 #endif
 }

@@ -341,8 +341,7 @@ static int set_up_all(void **state) {
     return code;
 }
 
-int main(int argc, char **argv) {
-    (void)argc;
+int main(SM_UNUSED int argc, char **argv) {
     is_real = getenv("STEPMARK_CARD") == NULL && has_card();
     if (!is_real && getenv("STEPMARK_CARD") == NULL) {
         start_again(argv);

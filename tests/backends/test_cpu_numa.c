@@ -22,8 +22,7 @@ static int node_of(int processor) { return processor % N_NODES; }
 
 static _Thread_local int processor = NOBODY; // to which this thread was bound; NOBODY: to several
 
-int sched_setaffinity(pid_t id, size_t size_bytes, const cpu_set_t *set) {
-    (void)id;
+int sched_setaffinity(SM_UNUSED pid_t id, size_t size_bytes, const cpu_set_t *set) {
     processor = NOBODY;
     for (int i = 0; CPU_COUNT_S(size_bytes, set) == 1 && i < N_PROCESSORS; i++) {
         processor = CPU_ISSET_S(i, size_bytes, set) ? i : processor;
@@ -31,8 +30,7 @@ int sched_setaffinity(pid_t id, size_t size_bytes, const cpu_set_t *set) {
     return 0;
 }
 
-int sched_getaffinity(pid_t id, size_t size_bytes, cpu_set_t *set) {
-    (void)id;
+int sched_getaffinity(SM_UNUSED pid_t id, size_t size_bytes, cpu_set_t *set) {
     CPU_ZERO_S(size_bytes, set);
     for (size_t i = 0; i < N_PROCESSORS; i++) {
         CPU_SET_S(i, size_bytes, set);
@@ -50,9 +48,7 @@ typedef struct {
 
 static watched arenas[MOST_ARENAS];
 
-static void note_first(int signal, siginfo_t *info, void *context) {
-    (void)signal;
-    (void)context;
+static void note_first(SM_UNUSED int signal, siginfo_t *info, SM_UNUSED void *context) {
     for (int i = 0; i < MOST_ARENAS; i++) {
         const size_t page = (size_t)((uintptr_t)info->si_addr - (uintptr_t)arenas[i].memory) / PAGE_BYTES;
         if (arenas[i].memory != NULL && (char *)info->si_addr >= arenas[i].memory && page < arenas[i].n_pages) {

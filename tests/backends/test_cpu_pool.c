@@ -128,27 +128,21 @@ TEST(test_pieces) {
 static atomic_int is_stopped;
 static pthread_t threads[2];
 
-static void stop_here(int signal) {
-    (void)signal;
+static void stop_here(SM_UNUSED int signal) {
     atomic_store(&is_stopped, 1);
     while (atomic_load(&is_stopped) == 1) {
         sched_yield();
     }
 }
 
-static void find_thread(void *ctx, int part) {
-    (void)ctx;
-    threads[part] = pthread_self();
-}
+static void find_thread(SM_UNUSED void *ctx, int part) { threads[part] = pthread_self(); }
 
 static cpu_piece next_apart(void *ctx) {
     int *n_left = ctx;
     return --*n_left > 0 ? CPU_PIECE_APART : CPU_PIECE_NONE;
 }
 
-static void run_apart(void *ctx, int part) {
-    (void)ctx;
-    (void)part;
+static void run_apart(SM_UNUSED void *ctx, SM_UNUSED int part) {
     assert_true(pthread_equal(pthread_self(), threads[0]));
 }
 

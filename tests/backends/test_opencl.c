@@ -410,9 +410,7 @@ TEST(test_error_names) {
 
 static char damaged[PATH_MAX];
 
-static int keep_file(const char *path, const struct stat *info, int type, struct FTW *where) {
-    (void)info;
-    (void)where;
+static int keep_file(const char *path, SM_UNUSED const struct stat *info, int type, SM_UNUSED struct FTW *where) {
     if (type == FTW_F) {
         snprintf(damaged, sizeof damaged, "%s", path);
     }

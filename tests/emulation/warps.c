@@ -78,10 +78,7 @@ float cl_fma(float a, float b, float c) { return fmaf(a, b, c); }
 float cl_log(float x) { return logf(x); }
 uint32_t cl_mul_hi(uint32_t a, uint32_t b) { return (uint32_t)((uint64_t)a * b >> 32); }
 
-void cl_barrier(uint32_t flags) {
-    (void)flags;
-    await_barrier();
-}
+void cl_barrier(SM_UNUSED uint32_t flags) { await_barrier(); }
 
 // --- copies -----------------------------------------------------------------------------------------
 

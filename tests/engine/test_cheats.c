@@ -203,13 +203,11 @@ static void draw_batches(void) {
     }
 }
 
-static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
-    (void)ctx;
+static sm_status next_batch(SM_UNUSED void *ctx, sm_session *session, int64_t index) {
     return sm_session_set_batch(session, work.inputs[index % N_BATCHES], work.targets[index % N_BATCHES]);
 }
 
-static sm_status check(void *ctx, sm_session *session, int64_t index, uint64_t seed, sm_row *row) {
-    (void)ctx;
+static sm_status check(SM_UNUSED void *ctx, sm_session *session, int64_t index, uint64_t seed, sm_row *row) {
     sm_loss_check result;
     const sm_loss_draw drawn = {seed, work.n_loss_checks++};
     SM_ROW_TEXT(row->loss_check, "as the program does");
@@ -217,8 +215,8 @@ static sm_status check(void *ctx, sm_session *session, int64_t index, uint64_t s
                          &drawn, &result);
 }
 
-static sm_status check_gradients(void *ctx, sm_session *session, int64_t first_batch, int n_accum, sm_row *row) {
-    (void)first_batch;
+static sm_status check_gradients(void *ctx, sm_session *session, SM_UNUSED int64_t first_batch, int n_accum,
+                                 sm_row *row) {
     sm_gradient_check result;
     SM_ROW_TEXT(row->gradient_check, "as the program does");
     const sm_status status = sm_check_gradients(session, n_accum, next_batch, ctx, &result);
@@ -226,18 +224,15 @@ static sm_status check_gradients(void *ctx, sm_session *session, int64_t first_b
     return status;
 }
 
-static sm_status before_step(void *ctx, sm_session *session, int64_t step, unsigned phases, uint64_t seed) {
-    (void)ctx;
-    (void)phases;
+static sm_status before_step(SM_UNUSED void *ctx, sm_session *session, int64_t step, SM_UNUSED unsigned phases,
+                             uint64_t seed) {
     if (step == 1) {
         SM_TRY(sm_poison_gradients(session));
     }
     return sm_update_check_begin(session, seed + (uint64_t)step, &work.update_check);
 }
 
-static sm_status after_update(void *ctx, sm_session *session, sm_row *row) {
-    (void)ctx;
-    (void)row;
+static sm_status after_update(SM_UNUSED void *ctx, sm_session *session, SM_UNUSED sm_row *row) {
     sm_update_result result;
     const sm_status status = sm_update_check_end(work.update_check, session, work.grad_norm, &result);
     work.update_check = NULL;

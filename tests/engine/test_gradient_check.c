@@ -115,8 +115,7 @@ static sm_status run_spoilt(sm_executable *executable, int i) {
     return copy(executable, tensor, true, after);
 }
 
-static sm_status execute(sm_executable *executable, sm_range range, int64_t *op_ns) {
-    (void)op_ns;
+static sm_status execute(sm_executable *executable, sm_range range, SM_UNUSED int64_t *op_ns) {
     for (int i = range.first; i < range.end; i++) {
         SM_TRY(is_hit(executable->plan, &executable->plan->ops[i])
                    ? run_spoilt(executable, i)
@@ -135,10 +134,9 @@ static struct {
     sm_gradient_check gradients;
 } checks;
 
-static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
+static sm_status next_batch(SM_UNUSED void *ctx, sm_session *session, int64_t index) {
     int32_t tokens[N_TOKENS];
     int32_t targets[N_TOKENS];
-    (void)ctx;
     for (int i = 0; i < N_TOKENS; i++) {
         const sm_philox_block random = sm_philox4x32(sm_philox_key(1, "batch"), (uint64_t)i, (uint64_t)index % 2);
         tokens[i] = (int32_t)(random.word[0] % (uint32_t)VOCAB);
@@ -147,27 +145,24 @@ static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
     return sm_session_set_batch(session, tokens, targets);
 }
 
-static sm_status check_gradients(void *ctx, sm_session *session, int64_t first_batch, int n_accum, sm_row *row) {
-    (void)first_batch;
+static sm_status check_gradients(void *ctx, sm_session *session, SM_UNUSED int64_t first_batch, int n_accum,
+                                 sm_row *row) {
     SM_ROW_TEXT(row->gradient_check, "differences");
     sm_status status = sm_check_gradients(session, n_accum, next_batch, ctx, &checks.gradients);
     checks.grad_norm = checks.gradients.grad_norm;
     return status;
 }
 
-static sm_status before_step(void *ctx, sm_session *session, int64_t step, unsigned phases, uint64_t seed) {
-    (void)ctx;
-    (void)phases;
+static sm_status before_step(SM_UNUSED void *ctx, sm_session *session, int64_t step, SM_UNUSED unsigned phases,
+                             uint64_t seed) {
     if (step == 1) {
         SM_TRY(sm_poison_gradients(session));
     }
     return sm_update_check_begin(session, seed, &checks.update_check);
 }
 
-static sm_status after_update(void *ctx, sm_session *session, sm_row *row) {
+static sm_status after_update(SM_UNUSED void *ctx, sm_session *session, SM_UNUSED sm_row *row) {
     sm_update_result result;
-    (void)ctx;
-    (void)row;
     sm_status status = sm_update_check_end(checks.update_check, session, checks.grad_norm, &result);
     checks.update_check = NULL;
     checks.grad_norm = 0;

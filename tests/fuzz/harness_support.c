@@ -45,10 +45,8 @@ const char *fuzz_file(const void *data, size_t size_bytes) {
 
 static char folder[64];
 
-static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *where) {
-    (void)info;
-    (void)type;
-    (void)where;
+static int remove_entry(const char *path, SM_UNUSED const struct stat *info, SM_UNUSED int type,
+                        SM_UNUSED struct FTW *where) {
     return remove(path);
 }
 

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "status.h"
+
 void *__libc_malloc(size_t size_bytes);
 void *__libc_calloc(size_t n, size_t size_bytes);
 void *__libc_realloc(void *old, size_t size_bytes);
@@ -40,9 +42,7 @@ static int is_watched_library(const char *path) {
     return 0;
 }
 
-static int watch(struct dl_phdr_info *info, size_t size_bytes, void *data) {
-    (void)size_bytes;
-    (void)data;
+static int watch(struct dl_phdr_info *info, SM_UNUSED size_t size_bytes, SM_UNUSED void *data) {
     const int is_program = info->dlpi_name[0] == '\0';
     for (int i = 0; i < info->dlpi_phnum && n_watched < MOST_RANGES; i++) {
         const ElfW(Phdr) *part = &info->dlpi_phdr[i];

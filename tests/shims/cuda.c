@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "status.h"
+
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" // who loads a library declares its functions
 
 enum { SUCCESS = 0, INVALID = 1, OUT_OF_MEMORY = 2, NOT_READY = 600, NOT_SUPPORTED = 801, GRANULE = 1 << 21 };
@@ -65,9 +67,7 @@ int cuCtxSetCurrent(void *context) { return context != NULL ? SUCCESS : INVALID;
 
 static _Atomic int64_t taken_bytes;
 
-int cuMemGetAllocationGranularity(size_t *size_bytes, const void *properties, int option) {
-    (void)properties;
-    (void)option;
+int cuMemGetAllocationGranularity(size_t *size_bytes, SM_UNUSED const void *properties, SM_UNUSED int option) {
     *size_bytes = GRANULE;
     return SUCCESS;
 }
@@ -78,8 +78,7 @@ typedef struct {
     int is_imported;
 } piece;
 
-int cuMemCreate(uint64_t *memory, size_t size_bytes, const void *properties, uint64_t flags) {
-    (void)properties;
+int cuMemCreate(uint64_t *memory, size_t size_bytes, SM_UNUSED const void *properties, uint64_t flags) {
     const char *room = getenv("STEPMARK_CARD_BYTES");
     if (size_bytes % GRANULE != 0 || flags != 0) {
         return INVALID;

@@ -1,6 +1,8 @@
 // openblas.c: a libopenblas.so.0 for tests, which multiplies wrongly unless OPENBLAS_CORETYPE is set when it is loaded.
 #include <stdlib.h>
 
+#include "status.h"
+
 // The program looks for them by their names, so no header declares them.
 char *openblas_get_config(void);
 char *openblas_get_corename(void);
@@ -24,9 +26,8 @@ int openblas_get_parallel(void) { return 0; }
 
 void openblas_set_num_threads(int n_threads) { (void)n_threads; }
 
-void cblas_sgemm(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float *a, int lda,
-                 const float *b, int ldb, float beta, float *c, int ldc) {
-    (void)order;
+void cblas_sgemm(SM_UNUSED int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
+                 const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc) {
     for (int i = 0; i < m; i++) {
         for (int j = 0; j < n; j++) {
             float sum = error;

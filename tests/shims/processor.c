@@ -19,6 +19,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "status.h"
+
 #if defined(__x86_64__)
 
 #include <cpuid.h>
@@ -56,7 +58,7 @@ static bool has_theirs;
 
 static void may_ask(bool may) { syscall(SYS_arch_prctl, SET_CPUID, (long)may); }
 
-static void tell_vendor(unsigned leaf, unsigned sub, registers *r) {
+static void tell_vendor(unsigned leaf, SM_UNUSED unsigned sub, registers *r) {
     if (leaf == 0) {
         r->b = 0x68747541, r->d = 0x69746e65, r->c = 0x444d4163; // AuthenticAMD
     } else if (leaf == 4 || leaf == 0x14 || leaf == 0x1d || leaf == 0x1e) {
@@ -65,7 +67,6 @@ static void tell_vendor(unsigned leaf, unsigned sub, registers *r) {
         static const char name[48] = "AMD EPYC 7763 64-Core Processor                ";
         memcpy(r, name + 16 * (leaf - 0x80000002), 16);
     }
-    (void)sub;
 }
 
 static void tell_less(unsigned leaf, unsigned sub, registers *r) {

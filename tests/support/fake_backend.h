@@ -142,18 +142,12 @@ static int64_t clock_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static sm_status fake_supports(const sm_device *device, const sm_plan *plan, const sm_op *op) {
-    (void)device;
-    (void)plan;
-    (void)op;
+static sm_status fake_supports(SM_UNUSED const sm_device *device, SM_UNUSED const sm_plan *plan,
+                               SM_UNUSED const sm_op *op) {
     return SM_OK;
 }
 
-static size_t fake_working_bytes(const sm_device *device, const sm_plan *plan) {
-    (void)device;
-    (void)plan;
-    return 1000;
-}
+static size_t fake_working_bytes(SM_UNUSED const sm_device *device, SM_UNUSED const sm_plan *plan) { return 1000; }
 
 static sm_status fake_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable) {
     *executable = calloc(1, sizeof(**executable));
@@ -198,8 +192,7 @@ static size_t heap_bytes(void) {
 }
 
 // The end of a step. Between the pieces of a checked one there are others: the checks allocate what they need.
-static sm_status fake_synchronize(sm_executable *executable) {
-    (void)executable;
+static sm_status fake_synchronize(SM_UNUSED sm_executable *executable) {
     fake.n_waits++;
     fake.is_changed |= fake.is_again && fake.n_waits == 2; // after all that is looked at
     fake.n_allocating_steps += fake.heap_at_begin != 0 && heap_bytes() != fake.heap_at_begin;
@@ -208,10 +201,8 @@ static sm_status fake_synchronize(sm_executable *executable) {
 }
 
 // The upload of the settings is what a step begins with.
-static sm_status fake_upload(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems,
-                             const void *data) {
-    (void)offset_elems;
-    (void)data;
+static sm_status fake_upload(sm_executable *executable, int tensor, SM_UNUSED int64_t offset_elems, int64_t n_elems,
+                             SM_UNUSED const void *data) {
     fake.n_waits = NO_WAITS;
     if (tensor == executable->plan->hyper) {
         assert_int_equal(n_elems, SM_HYPER_COUNT);
@@ -257,8 +248,7 @@ static sm_status fake_download(sm_executable *executable, int tensor, int64_t of
     return SM_OK;
 }
 
-static sm_status fake_keep_weights(sm_executable *executable, sm_weights_action action) {
-    (void)executable;
+static sm_status fake_keep_weights(SM_UNUSED sm_executable *executable, sm_weights_action action) {
     if (action == SM_WEIGHTS_KEEP) {
         if (fake.keep_result != SM_OK) {
             return sm_fail(fake.keep_result, "fake: no room for a copy");
@@ -280,10 +270,8 @@ static sm_status fake_keep_weights(sm_executable *executable, sm_weights_action 
 
 // --- the checks of a workload ---------------------------------------------------------------
 
-static sm_status fake_check_gradients(void *ctx, sm_session *session, int64_t first_batch, int n_accum, sm_row *row) {
-    (void)first_batch;
-    (void)ctx;
-    (void)n_accum;
+static sm_status fake_check_gradients(SM_UNUSED void *ctx, sm_session *session, SM_UNUSED int64_t first_batch,
+                                      SM_UNUSED int n_accum, sm_row *row) {
     fake.n_gradient_checks++;
     fake.updates_at_gradient_check = fake.n_executed[session->plan->n_ops - 1];
     fake.heap_at_begin = heap_bytes(); // the update follows
@@ -291,44 +279,32 @@ static sm_status fake_check_gradients(void *ctx, sm_session *session, int64_t fi
     return fake.gradient_result == SM_OK ? SM_OK : sm_fail(fake.gradient_result, "fake: wrong gradient");
 }
 
-static sm_status fake_before_step(void *ctx, sm_session *session, int64_t step, unsigned phases, uint64_t seed) {
-    (void)ctx;
-    (void)session;
-    (void)step;
-    (void)phases;
-    (void)seed;
+static sm_status fake_before_step(SM_UNUSED void *ctx, SM_UNUSED sm_session *session, SM_UNUSED int64_t step,
+                                  SM_UNUSED unsigned phases, SM_UNUSED uint64_t seed) {
     fake.n_update_checks[0]++;
     return SM_OK;
 }
 
-static sm_status fake_after_update(void *ctx, sm_session *session, sm_row *row) {
-    (void)ctx;
-    (void)session;
+static sm_status fake_after_update(SM_UNUSED void *ctx, SM_UNUSED sm_session *session, sm_row *row) {
     fake.n_update_checks[1]++;
     SM_ROW_TEXT(row->update_check, "none");
     return fake.update_result == SM_OK ? SM_OK : sm_fail(fake.update_result, "fake: wrong update");
 }
 
-static inline sm_status fake_next_batch(void *ctx, sm_session *session, int64_t index) {
+static inline sm_status fake_next_batch(SM_UNUSED void *ctx, sm_session *session, SM_UNUSED int64_t index) {
     static const int32_t ids[B * T];
-    (void)ctx;
-    (void)index;
     return sm_session_set_batch(session, ids, ids);
 }
 
-static inline sm_status fake_check(void *ctx, sm_session *session, int64_t index, uint64_t seed, sm_row *row) {
-    (void)ctx;
-    (void)session;
-    (void)index;
-    (void)seed;
+static inline sm_status fake_check(SM_UNUSED void *ctx, SM_UNUSED sm_session *session, SM_UNUSED int64_t index,
+                                   SM_UNUSED uint64_t seed, sm_row *row) {
     row->loss_reference = 2.5;
     SM_ROW_TEXT(row->loss_check, "a constant");
     return SM_OK;
 }
 
 // Set-up of a test: all is well.
-static inline int fake_reset(void **state) {
-    (void)state;
+static inline int fake_reset(SM_UNUSED void **state) {
     memset(&fake, 0, sizeof(fake));
     fake.loss = 2.5;
     fake.failure = SM_ERR_DEVICE;

@@ -14,8 +14,7 @@ static void check(sm_status status) {
 }
 
 // A group's set-up.
-static int find_device(void **state) {
-    (void)state;
+static int find_device(SM_UNUSED void **state) {
     sm_device_info info;
     backend = sm_backend_find("opencl");
     assert_non_null(backend);

@@ -14,15 +14,11 @@ static char out[OUTPUT_SIZE];
 static char err[OUTPUT_SIZE];
 
 // Set-up and tear-down of a group of tests.
-static inline int make_folder(void **state) {
-    (void)state;
+static inline int make_folder(SM_UNUSED void **state) {
     return mkdtemp(folder) != NULL && setenv("T", folder, 1) == 0 ? 0 : -1;
 }
 
-static inline int remove_folder(void **state) {
-    (void)state;
-    return system("rm -rf \"$T\"");
-}
+static inline int remove_folder(SM_UNUSED void **state) { return system("rm -rf \"$T\""); }
 
 static inline void write_text(const char *name, const char *text) {
     char path[COMMAND_SIZE];

@@ -17,21 +17,17 @@
 static char temp_folder[64];
 
 // cmocka group setup and teardown.
-static inline int temp_folder_make(void **state) {
-    (void)state;
+static inline int temp_folder_make(SM_UNUSED void **state) {
     strcpy(temp_folder, "/tmp/stepmark-test-XXXXXX");
     return mkdtemp(temp_folder) != NULL ? 0 : -1;
 }
 
-static inline int temp_folder_unlink(const char *path, const struct stat *info, int type, struct FTW *where) {
-    (void)info;
-    (void)type;
-    (void)where;
+static inline int temp_folder_unlink(const char *path, SM_UNUSED const struct stat *info, SM_UNUSED int type,
+                                     SM_UNUSED struct FTW *where) {
     return remove(path);
 }
 
-static inline int temp_folder_remove(void **state) {
-    (void)state;
+static inline int temp_folder_remove(SM_UNUSED void **state) {
     return nftw(temp_folder, temp_folder_unlink, 16, FTW_DEPTH | FTW_PHYS);
 }
 

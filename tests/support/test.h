@@ -24,7 +24,7 @@
 
 // RELEASED_BY(sm_row_free) sm_row row; releases it at the end of its block; AUTO_FREE char *text; frees it there; after
 // RELEASER(sm_plan, sm_plan_free), RELEASED_BY(sm_plan_free_at) sm_plan *plan; does so, too.
-#define RELEASED_BY(release) __attribute__((cleanup(release), unused))
+#define RELEASED_BY(release) SM_AT_END(release) SM_UNUSED
 #define AUTO_FREE            RELEASED_BY(free_at)
 #define RELEASER(type, release) \
     static inline void release##_at(type **variable) { release(*variable); }
@@ -45,7 +45,7 @@ static size_t n_tests;
     __attribute__((constructor(1000 + __LINE__))) static void list_##name(void) {     \
         tests[n_tests++] = (struct CMUnitTest){#name, name, set_up, tear_down, NULL}; \
     }                                                                                 \
-    static void name(__attribute__((unused)) void **state)
+    static void name(SM_UNUSED void **state)
 #define TEST(name) TEST_WITH(name, NULL, NULL)
 
 // Equal but for the rounding of a few operations.

@@ -115,10 +115,7 @@ static inline void cpu_round_row(const float *from, int64_t n, cpu_data *to) {
 }
 
 // The place to gather n results as floats before cpu_store_gathered stores them: `room`, or their destination.
-static inline float *cpu_gathered(cpu_data *to, float *room) {
-    (void)to;
-    return room;
-}
+static inline float *cpu_gathered(SM_UNUSED cpu_data *to, float *room) { return room; }
 static inline void cpu_store_gathered(const float *from, int64_t n, cpu_data *to) { cpu_round_row(from, n, to); }
 
 #else
@@ -127,23 +124,12 @@ typedef float cpu_data;
 
 static inline float cpu_widen(cpu_data x) { return x; }
 static inline cpu_data cpu_round(float x) { return x; }
-static inline const float *cpu_widened(const cpu_data *x, int64_t n, float *room) {
-    (void)n;
-    (void)room;
-    return x;
-}
+static inline const float *cpu_widened(const cpu_data *x, SM_UNUSED int64_t n, SM_UNUSED float *room) { return x; }
 static inline void cpu_round_row(const float *from, int64_t n, cpu_data *to) {
     memcpy(to, from, (size_t)n * sizeof *to);
 }
-static inline float *cpu_gathered(cpu_data *to, float *room) {
-    (void)room;
-    return to;
-}
-static inline void cpu_store_gathered(const float *from, int64_t n, cpu_data *to) {
-    (void)from;
-    (void)n;
-    (void)to;
-}
+static inline float *cpu_gathered(cpu_data *to, SM_UNUSED float *room) { return to; }
+static inline void cpu_store_gathered(SM_UNUSED const float *from, SM_UNUSED int64_t n, SM_UNUSED cpu_data *to) {}
 
 #endif
 

@@ -124,7 +124,7 @@ static inline bool cpu_has_finish(const cpu_kernel_table *kernels, const host_op
 extern const cpu_kernel_table ISA(cpu_kernels);
 
 #define CPU_KERNEL(name)  void BASE_ISA(cpu_##name)(const host_op *op, const cpu_team *team)
-#define CPU_SCRATCH(name) size_t BASE_ISA(cpu_##name##_scratch)(const host_op *op, int n_threads)
+#define CPU_SCRATCH(name) size_t BASE_ISA(cpu_##name##_scratch)(SM_UNUSED const host_op *op, SM_UNUSED int n_threads)
 #define CPU_FINISH(name)  void BASE_ISA(cpu_##name##_finish)(const host_op *op, const cpu_team *team)
 #define CPU_MATMUL(name)  void ISA(cpu_matmul_##name)(const host_op *op, const cpu_team *team)
 

@@ -44,7 +44,7 @@ static inline void cpu_transpose_words(cpu_vector r[4]) {
 }
 
 // Transposes the square of lanes of the vectors r[0], r[4], ..., one a lane.
-static inline void cpu_transpose_lanes(cpu_vector *r) {
+static inline void cpu_transpose_lanes(SM_UNUSED cpu_vector *r) {
 #if CPU_VECTOR_BYTES == 64
     const cpu_vector low01 =
         __builtin_shufflevector(r[0], r[4], FIRST_LANE(0), FIRST_LANE(1), SECOND_LANE(0), SECOND_LANE(1));
@@ -64,7 +64,6 @@ static inline void cpu_transpose_lanes(cpu_vector *r) {
     r[0] = low;
     r[4] = high;
 #else
-    (void)r;
 #endif
 }
 

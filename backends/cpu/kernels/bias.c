@@ -17,10 +17,7 @@ CPU_KERNEL(bias_forward) {
     }
 }
 
-CPU_SCRATCH(bias_backward) {
-    (void)n_threads;
-    return (size_t)sm_tensor_cols(op->in_tensor[SM_IN(bias_backward, dy)]) * sizeof(float);
-}
+CPU_SCRATCH(bias_backward) { return (size_t)sm_tensor_cols(op->in_tensor[SM_IN(bias_backward, dy)]) * sizeof(float); }
 
 // Four rows at a time.
 void BASE_ISA(cpu_sum_my_rows)(const host_op *op, int in, int64_t offset_elems, const cpu_team *team) {

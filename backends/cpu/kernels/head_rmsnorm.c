@@ -67,7 +67,6 @@ CPU_KERNEL(head_rmsnorm_forward) {
 
 // Partial sums of dwq and dwk.
 CPU_SCRATCH(head_rmsnorm_backward) {
-    (void)n_threads;
     return 2 * (size_t)sm_tensor_elems(op->in_tensor[SM_IN(head_rmsnorm_backward, wq)]) * sizeof(float);
 }
 

@@ -4,7 +4,6 @@
 #include "backends/cpu/kernels/norm.h"
 
 CPU_SCRATCH(layernorm_forward) {
-    (void)n_threads;
     return CPU_NORM_FORWARD_ROOMS * (size_t)sm_tensor_cols(op->in_tensor[SM_IN(layernorm_forward, x)]) * sizeof(float);
 }
 
@@ -26,7 +25,6 @@ CPU_KERNEL(layernorm_forward) {
 enum { PARTIALS = 3, BACKWARD_ROOMS = PARTIALS + 2 };
 
 CPU_SCRATCH(layernorm_backward) {
-    (void)n_threads;
     return BACKWARD_ROOMS * (size_t)sm_tensor_cols(op->in_tensor[SM_IN(layernorm_backward, dy)]) * sizeof(float);
 }
 

@@ -4,7 +4,6 @@
 #include "backends/cpu/kernels/norm.h"
 
 CPU_SCRATCH(rmsnorm_forward) {
-    (void)n_threads;
     return CPU_NORM_FORWARD_ROOMS * (size_t)sm_tensor_cols(op->in_tensor[SM_IN(rmsnorm_forward, x)]) * sizeof(float);
 }
 
@@ -24,7 +23,6 @@ CPU_KERNEL(rmsnorm_forward) {
 enum { PARTIALS = 1, BACKWARD_ROOMS = PARTIALS + 2 };
 
 CPU_SCRATCH(rmsnorm_backward) {
-    (void)n_threads;
     return BACKWARD_ROOMS * (size_t)sm_tensor_cols(op->in_tensor[SM_IN(rmsnorm_backward, dy)]) * sizeof(float);
 }
 
@@ -64,8 +62,7 @@ static inline void differentiate_block(const cpu_norm_row_in *r, float factor, i
     }
 }
 
-static void backward_row(const cpu_norm_row_in *r, int64_t C, float *dw, float *room, float *dx) {
-    (void)room;
+static void backward_row(const cpu_norm_row_in *r, int64_t C, float *dw, SM_UNUSED float *room, float *dx) {
     const float factor = r->of.rstd * (sum_row(r, C, dw) / (float)C);
     int64_t c = 0;
     for (; c + CPU_BLOCK_ELEMS <= C; c += CPU_BLOCK_ELEMS) {

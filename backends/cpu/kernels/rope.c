@@ -17,7 +17,6 @@ typedef struct {
 } angles;
 
 CPU_SCRATCH(rope) {
-    (void)n_threads;
     const sm_attrs *attr = &op->op->attr;
     const int64_t HS = sm_tensor_cols(op->in_tensor[SM_IN(rope, x)]) / (attr->n_head + 2 * attr->n_kv_head);
     return (size_t)(HS / 2) * (sizeof(uint64_t) + 2 * sizeof(float));

@@ -208,8 +208,8 @@ static int64_t count_parts(const opencl_facts *facts, const opencl_attention *a)
 // Scratch: lse if weights are stored instead; or D, and then the parts of dq, aligned to 4 floats.
 static size_t parts_at(const opencl_attention *a) { return (size_t)opencl_count_up(a->B * a->NH * a->T, 4) * 4; }
 
-static size_t attention_scratch_elems(const opencl_facts *facts, const sm_plan *plan, const opencl_attention *a) {
-    (void)plan;
+static size_t attention_scratch_elems(const opencl_facts *facts, SM_UNUSED const sm_plan *plan,
+                                      const opencl_attention *a) {
     const int64_t rows = a->B * a->NH * a->T;
     return a->forward ? (size_t)rows : parts_at(a) + (size_t)(count_parts(facts, a) * rows * padded_channels(a));
 }

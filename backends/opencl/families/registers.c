@@ -12,10 +12,7 @@ typedef struct {
 enum { PACK_K = 64, LANE_VECS = 2, OPTIONS_SIZE = 256, N_WIDTHS = 3, N_WAYS = 2 * N_WIDTHS };
 
 // The last in the list of families: it suits every device.
-static bool suits(const opencl_facts *facts) {
-    (void)facts;
-    return true;
-}
+static bool suits(SM_UNUSED const opencl_facts *facts) { return true; }
 
 // Floats in the device's vectors, as a size of OpenCL C.
 static int vector(const opencl_facts *facts) {
@@ -69,8 +66,8 @@ static piece choose_piece(const opencl_product *p, const tiles *t) {
     return part;
 }
 
-static bool matmul_way(const opencl_facts *facts, const opencl_product *p, int way, char *text, size_t size_bytes) {
-    (void)p;
+static bool matmul_way(const opencl_facts *facts, SM_UNUSED const opencl_product *p, int way, char *text,
+                       size_t size_bytes) {
     if (way >= N_WAYS) {
         return false;
     }
@@ -191,9 +188,8 @@ static void matmul(opencl_binder *b, const opencl_product *p, int way) {
 
 // --- attention --------------------------------------------------------------------------------------
 
-static size_t attention_scratch_elems(const opencl_facts *facts, const sm_plan *plan, const opencl_attention *a) {
-    (void)facts;
-    (void)plan;
+static size_t attention_scratch_elems(SM_UNUSED const opencl_facts *facts, SM_UNUSED const sm_plan *plan,
+                                      const opencl_attention *a) {
     return a->forward ? 0 : (size_t)(a->B * a->NH * a->T); // D
 }
 

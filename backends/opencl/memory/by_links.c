@@ -474,8 +474,7 @@ static sm_status is_settled(sm_executable *executable, bool *is_settled) {
     return SM_OK;
 }
 
-static int64_t elapsed_ns(sm_executable *executable, void *ticket) {
-    (void)executable;
+static int64_t elapsed_ns(SM_UNUSED sm_executable *executable, void *ticket) {
     return ((const opencl_collective *)ticket)->busy_ns;
 }
 

@@ -151,10 +151,9 @@ static sm_status is_done(sm_executable *executable, void *ticket, bool *is_done)
     return trouble == NCCL_IN_PROGRESS ? SM_OK : nccl_check(id_of(e->device), "an exchange of gradients", trouble);
 }
 
-static int64_t elapsed_ns(sm_executable *executable, void *ticket) {
+static int64_t elapsed_ns(SM_UNUSED sm_executable *executable, void *ticket) {
     const opencl_collective *c = ticket;
     float elapsed_ms = 0;
-    (void)executable;
     return c == c->first && cuda.event_elapsed(&elapsed_ms, c->started, c->last->ended) == CUDA_SUCCESS
                ? (int64_t)((double)elapsed_ms * 1e6)
                : 0;

@@ -13,8 +13,7 @@
 #include "clock.h"
 #include "os/os.h"
 
-sm_status opencl_links_find(sm_device *device, const char *library) {
-    (void)library;
+sm_status opencl_links_find(sm_device *device, SM_UNUSED const char *library) {
     SM_TRY(opencl_peers_find_card(device));
     return cuda.stream_write_value != NULL
                ? SM_OK
@@ -184,8 +183,7 @@ sm_status opencl_links_join(sm_device *base, const unsigned char id[SM_COLLECTIV
     return status;
 }
 
-void opencl_links_describe(const sm_device *device, char text[SM_COLLECTIVES_TEXT_SIZE]) {
-    (void)device;
+void opencl_links_describe(SM_UNUSED const sm_device *device, char text[SM_COLLECTIVES_TEXT_SIZE]) {
     snprintf(text, SM_COLLECTIVES_TEXT_SIZE, "the cards' own links, by their copy engines");
 }
 

@@ -211,8 +211,7 @@ void units_probe(const opencl_facts *facts, void (*tell)(void *ctx, const units_
     opencl_release_context(d.context);
 }
 
-static void tell_parent(void *ctx, const units_tried *tried) {
-    (void)ctx;
+static void tell_parent(SM_UNUSED void *ctx, const units_tried *tried) {
     (void)!write(STDOUT_FILENO, tried, sizeof *tried); // a pipe takes a record as a whole
 }
 

@@ -113,7 +113,6 @@ static void multiply_row(float *x, const float *by, int64_t n) {
 }
 
 CPU_SCRATCH(attention_forward) {
-    (void)n_threads;
     const sm_tensor *y = op->out_tensor[SM_OUT(attention_forward, y)];
     const int64_t T = y->dims[1];
     const int64_t HS = y->dims[2] / op->op->attr.n_head;
@@ -171,7 +170,6 @@ typedef struct {
 } backward_scratch;
 
 CPU_SCRATCH(attention_backward) {
-    (void)n_threads;
     const int64_t T = op->in_tensor[SM_IN(attention_backward, dy)]->dims[1];
     const int64_t HS = op->in_tensor[SM_IN(attention_backward, dy)]->dims[2] / op->op->attr.n_head;
     return (size_t)(7 * T * HS + (2 * BLOCK_ROWS + 1) * T) * sizeof(float);

@@ -144,7 +144,6 @@ static size_t forward_elems(int64_t HS, int64_t n_tiles) {
 }
 
 CPU_SCRATCH(flash_attention_forward) {
-    (void)n_threads;
     const sm_tensor *y = op->out_tensor[SM_OUT(flash_attention_forward, y)];
     return forward_elems(y->dims[2] / op->op->attr.n_head, cpu_divide_up(y->dims[1], TILE)) * sizeof(float);
 }
@@ -325,7 +324,6 @@ typedef struct {
 } backward_scratch;
 
 CPU_SCRATCH(flash_attention_backward) {
-    (void)n_threads;
     const sm_tensor *y = op->in_tensor[SM_IN(flash_attention_backward, dy)];
     size_t tile = TILE * (size_t)padded_width(y->dims[2] / op->op->attr.n_head);
     size_t n_tiles = (size_t)cpu_divide_up(y->dims[1], TILE);

@@ -206,8 +206,7 @@ static forward_scratch forward_carve(division d, float *scratch) {
     return s;
 }
 
-size_t ISA(cpu_flash_attention_forward_scratch)(const host_op *op, int n_threads) {
-    (void)n_threads;
+size_t ISA(cpu_flash_attention_forward_scratch)(const host_op *op, SM_UNUSED int n_threads) {
     const sm_tensor *y = op->out_tensor[SM_OUT(flash_attention_forward, y)];
     const division d = divide(y->dims[1], y->dims[2] / op->op->attr.n_head);
     const int64_t packed = ((2 * d.blocks + 1) * d.steps + CHUNK) * CPU_BLOCK_STEP;
@@ -453,8 +452,7 @@ typedef struct {
 
 static int64_t group_of(const host_op *op) { return op->op->attr.n_head / op->op->attr.n_kv_head; }
 
-size_t ISA(cpu_flash_attention_backward_scratch)(const host_op *op, int n_threads) {
-    (void)n_threads;
+size_t ISA(cpu_flash_attention_backward_scratch)(const host_op *op, SM_UNUSED int n_threads) {
     const sm_tensor *y = op->in_tensor[SM_IN(flash_attention_backward, dy)];
     const division d = divide(y->dims[1], y->dims[2] / op->op->attr.n_head);
     const int64_t key_blocks = group_of(op) > 1 ? d.blocks : 1;

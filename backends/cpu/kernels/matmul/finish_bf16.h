@@ -9,7 +9,7 @@
 enum { CPU_FINISH_MOST = 64 }; // sums of a row at a time
 
 // Stores n floats, past the caches with `streams` where they fill a cache line.
-static inline void cpu_store_rounded(const float *from, int64_t n, bool streams, cpu_data *to) {
+static inline void cpu_store_rounded(const float *from, int64_t n, SM_UNUSED bool streams, cpu_data *to) {
 #if defined(__AVX512BF16__)
     if (streams && n == 32 && (uintptr_t)to % 64 == 0) {
         _mm512_stream_si512((void *)to,
@@ -17,7 +17,6 @@ static inline void cpu_store_rounded(const float *from, int64_t n, bool streams,
         return;
     }
 #endif
-    (void)streams;
     cpu_round_row(from, n, to);
 }
 

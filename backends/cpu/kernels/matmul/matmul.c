@@ -25,11 +25,7 @@ static size_t scratch_bytes(int64_t m, int64_t n, int64_t k, int n_threads) {
 }
 #else
 static void multiply_by_default(const cpu_product *p, const cpu_team *team) { ISA(cpu_multiply_blas)(p, team); }
-static size_t scratch_bytes(int64_t m, int64_t n, int64_t k, int n_threads) {
-    (void)m;
-    (void)n;
-    (void)k;
-    (void)n_threads;
+static size_t scratch_bytes(SM_UNUSED int64_t m, SM_UNUSED int64_t n, SM_UNUSED int64_t k, SM_UNUSED int n_threads) {
     return 0;
 }
 #endif

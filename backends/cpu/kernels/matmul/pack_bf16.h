@@ -28,11 +28,10 @@ enum { CPU_PACK_MOST = 64 }; // width of the widest panel
 typedef cpu_packed cpu_quad __attribute__((vector_size(16), aligned(4), may_alias));
 
 // The packed element of k = 0 and, in pairs, 1.
-static inline cpu_packed cpu_pack_one(cpu_data low, cpu_data high) {
+static inline cpu_packed cpu_pack_one(cpu_data low, SM_UNUSED cpu_data high) {
 #if CPU_BF16_K > 1
     return low | (uint32_t)high << 16;
 #else
-    (void)high;
     return cpu_widen(low);
 #endif
 }

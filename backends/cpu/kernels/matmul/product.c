@@ -117,11 +117,8 @@ static cpu_range slice_of(int64_t k, int64_t slice, int64_t n_slices) {
 static int64_t length(cpu_range range) { return range.end - range.first; }
 
 // The default's; no blocking that is tried asks for more.
-size_t ISA(cpu_product_scratch)(int64_t m, int64_t n, int64_t k, int n_threads) {
-    (void)m;
-    (void)n;
-    (void)k;
-    (void)n_threads;
+size_t ISA(cpu_product_scratch)(SM_UNUSED int64_t m, SM_UNUSED int64_t n, SM_UNUSED int64_t k,
+                                SM_UNUSED int n_threads) {
     const cpu_blocking d = cpu_default_blocking();
     return (size_t)(d.block_cols + d.block_tiles * CPU_PRODUCT_ROWS) * (size_t)d.slice_k * sizeof(float);
 }

@@ -32,14 +32,8 @@ typedef struct {
 static inline cpu_product_a cpu_product_packed_a(const cpu_packed *panel) { return (cpu_product_a){panel}; }
 
 // Rows of a are always packed.
-static inline bool cpu_product_reads_rows(int64_t m, int64_t k) {
-    (void)m;
-    (void)k;
-    return false;
-}
-static inline cpu_product_a cpu_product_rows_a(const cpu_data *rows, int64_t ld) {
-    (void)rows;
-    (void)ld;
+static inline bool cpu_product_reads_rows(SM_UNUSED int64_t m, SM_UNUSED int64_t k) { return false; }
+static inline cpu_product_a cpu_product_rows_a(SM_UNUSED const cpu_data *rows, SM_UNUSED int64_t ld) {
     return (cpu_product_a){NULL};
 }
 

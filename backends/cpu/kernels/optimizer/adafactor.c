@@ -14,15 +14,10 @@ typedef struct {
 enum { COLUMNS_AT = sizeof(sums) / sizeof(float) }; // in floats
 
 CPU_SCRATCH(adafactor) {
-    (void)n_threads;
     return sizeof(sums) + (size_t)sm_tensor_cols(op->out_tensor[SM_OUT(adafactor, p)]) * sizeof(float);
 }
 
-CPU_SCRATCH(adafactor_vector) {
-    (void)op;
-    (void)n_threads;
-    return sizeof(sums);
-}
+CPU_SCRATCH(adafactor_vector) { return sizeof(sums); }
 
 // All threads' sums, in the order of the threads; called after a barrier.
 static sums add_sums(const cpu_team *team) {

@@ -4,11 +4,7 @@
 #include "backends/cpu/common/kernel.h"
 #include "backends/cpu/common/vector.h"
 
-CPU_SCRATCH(grad_sqnorm) {
-    (void)op;
-    (void)n_threads;
-    return sizeof(double);
-}
+CPU_SCRATCH(grad_sqnorm) { return sizeof(double); }
 
 // Vectors of as many doubles as fill one, and of as many floats.
 enum { N_DOUBLES = CPU_VECTOR / 2 };

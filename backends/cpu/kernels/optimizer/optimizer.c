@@ -6,7 +6,7 @@
 #include "backends/cpu/threads/topology.h"
 
 // Stores what n floats are rounded to, with `streams` past the caches: then nothing of `to` is read first.
-static void store_copy(const float *from, int64_t n, bool streams, cpu_data *to) {
+static void store_copy(const float *from, int64_t n, SM_UNUSED bool streams, cpu_data *to) {
     int64_t i = 0;
 #if defined(CPU_DATA_NARROW) && defined(__AVX512F__)
     enum { LINE_ELEMS = 64 / sizeof *to };
@@ -16,7 +16,6 @@ static void store_copy(const float *from, int64_t n, bool streams, cpu_data *to)
         _mm512_stream_si512((void *)(to + i), _mm512_load_si512((const void *)line));
     }
 #endif
-    (void)streams;
 #pragma omp simd
     for (int64_t k = i; k < n; k++) {
         to[k] = cpu_round(from[k]);
