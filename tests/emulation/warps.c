@@ -10,6 +10,7 @@
 
 #include "bf16.h"
 #include "f16.h"
+#include "status.h"
 
 enum { WARP = 32, MOST_COPIES = 256, MOST_COLS = 128 };
 
