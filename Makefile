@@ -149,7 +149,7 @@ tree = $(wildcard $(1)/$(2) $(1)/*/$(2) $(1)/*/*/$(2))
 OS_SRC := os/processor.c $(if $(filter linux,$(OS)),$(wildcard os/linux/*.c),os/posix.c)
 ENGINE_SRC := $(OS_SRC) $(filter-out $(if $(filter-out mpi,$(CONFIG)),src/comm/comm_mpi.c),$(call tree,src,*.c))
 BENCH_SRC := $(call tree,bench,*.c)
-LEARN_SRC := learn/live/live.c learn/live/edits.c $(call tree,learn/page,*.c) $(call tree,learn/exercise,*.c) $(call tree,learn/own_kernels,*.c) $(wildcard learn/ladder/*.c)
+LEARN_SRC := $(addprefix learn/live/,live.c edits.c tokens.c) $(call tree,learn/page,*.c) $(call tree,learn/exercise,*.c) $(call tree,learn/own_kernels,*.c) $(wildcard learn/ladder/*.c)
 CLI_SRC := $(call tree,cli,*.c)
 HOST_SRC := $(wildcard backends/host/*.c)
 REF_KERNEL_SRC := $(call tree,backends/reference/kernels,*.c) backends/reference/run.c backends/reference/rounded.c
@@ -176,6 +176,7 @@ RUNG_SRC := $(call tree,learn/ladder/rungs,*.c)
 # The engine with the reference backend, as pages compute a step again; it is the same for every configuration.
 WASM := build/wasm/live.wasm
 WASM_SRC := $(wildcard learn/live/*.c os/none/*.c backends/reference/*.c src/optim/*.c src/rewrites/*.c) \
+            $(addprefix src/tokenizer/,encoder.c pretokens.c tokenizer.c byte_alphabet.c) \
             backends/host/memory.c src/session/session.c src/session/exchange.c $(call tree,backends/reference/kernels,*.c) $(call tree,src/models,*.c) \
             $(filter-out src/plan/own_%,$(wildcard src/plan/*.c))
 # Files embedded in the program: the default training text, equations and sources for pages, OpenCL kernels, styles and
@@ -550,7 +551,7 @@ $(B)/build_info: FORCE
 .PHONY: FORCE
 FORCE:
 
-$(WASM): tools/wasm.sh $(WASM_SRC) $(wildcard include/*.h os/*.h learn/live/*.h backends/host/*.h backends/reference/*.h src/*/*.h)
+$(WASM): tools/wasm.sh $(WASM_SRC) $(wildcard include/*.h os/*.h os/none/*.h learn/live/*.h backends/host/*.h backends/reference/*.h src/*/*.h)
 	@echo "  WASM $@"
 	@tools/wasm.sh $@ $(WASM_SRC)
 

@@ -19,7 +19,6 @@ static inline int64_t cli_walk_step(const cli_options *options) {
     return 1 + (options->walk.train_steps > 0 ? options->walk.train_steps : 0);
 }
 
-
 // The values of a tensor.
 enum { CLI_WALK_FIRST = 4 };
 

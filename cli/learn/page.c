@@ -7,6 +7,7 @@
 
 #include "cli/learn/learn.h"
 #include "cli/measure/measure.h"
+#include "learn/live/tokens.h"
 #include "learn/page/memory_changes.h"
 #include "learn/page/step_page.h"
 #include "os/os.h"
@@ -141,6 +142,17 @@ static sm_status walk(page *p, json_t *losses) {
     return status;
 }
 
+// A tokenizer, by which the page's module reads a text.
+static void set_tokenizer(page *p, const sm_tokenizer *tokenizer) {
+    char *bytes = NULL;
+    size_t size_bytes;
+    FILE *out = sm_memstream(&bytes, &size_bytes);
+    sm_live_write_tokenizer(tokenizer, out);
+    sm_memstream_close(out);
+    set(p, "tokenizer", sm_base64_json(bytes, size_bytes));
+    free(bytes);
+}
+
 // The texts of the ids, unless ids are bytes.
 static void set_vocabulary(page *p) {
     const int64_t vocab = p->job.config.vocab;
@@ -155,6 +167,9 @@ static void set_vocabulary(page *p) {
             snprintf(text, sizeof(text), "%.*s", (int)tokenizer->tokens[id].n_bytes,
                      (const char *)sm_token_bytes(tokenizer, id));
             json_array_append_new(pieces, sm_json_bytes(text));
+        }
+        if (p->options.walk.slice_elems == 0) { // else the page cannot compute
+            set_tokenizer(p, tokenizer);
         }
     }
     sm_tokenizer_free(tokenizer);

@@ -1,6 +1,8 @@
 // module.c: live.c as a page's module: one live step, whose numbers the page's scripts read and write in this memory.
 // Functions return 0, or 1 after a failure that live_message tells.
 #include "learn/live/live.h"
+#include "learn/live/tokens.h"
+#include "src/tokenizer/encoder.h"
 
 #include <stdlib.h>
 
@@ -10,6 +12,9 @@ static sm_live *live;
 static double numbers[SM_LIVE_COUNT];
 static sm_step_settings settings;
 static int32_t *batch; // B*T tokens, then as many targets
+static sm_tokenizer *tokenizer;
+static sm_encoder *encoder;
+static sm_ids ids;
 
 double *EXPORT(live_numbers)(void);
 int EXPORT(live_open)(void);
@@ -28,6 +33,10 @@ int EXPORT(live_hold)(const char *text);
 void EXPORT(live_release)(void);
 int EXPORT(live_is_cut)(int op);
 float *EXPORT(live_room)(int n);
+int EXPORT(live_tokenizer)(const uint8_t *bytes, int n);
+int EXPORT(live_encode)(const uint8_t *text, int n);
+int32_t *EXPORT(live_ids)(void);
+int EXPORT(live_n_ids)(void);
 
 double *live_numbers(void) { return numbers; }
 
@@ -76,6 +85,20 @@ int live_is_cut(int op) { return live->session->plan->ops[op].attr.cut; }
 int live_write(int tensor, int first, int n, const float *values) {
     return sm_session_write_part(live->session, tensor, first, n, values) != SM_OK;
 }
+
+// The tokenizer (tokens.h), then a text's ids.
+int live_tokenizer(const uint8_t *bytes, int n) {
+    return sm_live_read_tokenizer(bytes, (size_t)n, &tokenizer) != SM_OK ||
+           sm_encoder_new(tokenizer, &encoder) != SM_OK;
+}
+
+int live_encode(const uint8_t *text, int n) {
+    ids.n = 0;
+    return sm_encoder_encode(encoder, text, (size_t)n, &ids) != SM_OK;
+}
+
+int32_t *live_ids(void) { return ids.ids; }
+int live_n_ids(void) { return (int)ids.n; }
 
 // Room for n floats, until the next call.
 float *live_room(int n) {

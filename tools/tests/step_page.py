@@ -283,6 +283,26 @@ def the_page_computes_again(browser):
     browser.until("document.getElementById('live-says').textContent.includes('h.9: no tensor')")
 
 
+def the_page_reads_as_the_tokenizer_does(browser):
+    """Texts in all scripts, with an added token, cut and merged in the page as in the program."""
+    words = pathlib.Path(folder.name, "words")
+    page_file = pathlib.Path(folder.name, "words.html")
+    text = "It's the step's 42nd: na\u00efve caf\u00e9s \u4f60\u597d,  \u0928\u092e\u0938\u094d\u0924\u0947\n\t\ufeff\U0001f600 <|endoftext|>we'll see\u00a0it   !"
+    subprocess.run([stepmark, "tokenize", "--vocab-size", "400", "--output", words, "README.md"], check=True, capture_output=True)
+    flags = ["--tokenizer", words, "--vocab", "410", "--seq-len", "40", "--train-steps", "0"]
+    subprocess.run([stepmark, "page", *flags, "--backend", "none", "--text", "the step " * 30, "--output", page_file], check=True, stderr=subprocess.DEVNULL)
+    browser.open(page_file)
+    if browser.count("#live-lacks"):
+        return
+    wanted = json.loads(subprocess.run([stepmark, "walk", "--full", "-o", "json", *flags, "--text", text], check=True, capture_output=True).stdout)
+    browser.js("document.getElementById('live-text').value = arguments[0]; document.getElementById('live-compute').click(); return 0", text)
+    browser.until("document.getElementById('live-says').textContent.includes('computed in')")
+    got = json.loads(browser.js("JSON.stringify(step.whole())"))
+    assert got["tokens"] == wanted["tokens"] and got["targets"] == wanted["targets"], (got["tokens"], wanted["tokens"])
+    losses = [next(o["values"] for op in walk["ops"] for o in op["operands"] if o["operand"] == "losses") for walk in (got, wanted)]
+    assert not differences(*losses)
+
+
 def the_page_trains(browser):
     """As the program does, to the bit; and a gradient by hand is the backward's."""
     for name in ("gpt2", "trained"):
@@ -356,5 +376,5 @@ def is_small(browser):
         assert size <= 3e6, f"{name}: {size} bytes"
 
 
-main("the page of a step", [numbers_are_walks, every_op_opens, player_plays, a_cell_says_its_value, a_number_is_followed, large_models_show_slices, the_text_says_its_loss, the_page_computes_again, the_page_trains,
+main("the page of a step", [numbers_are_walks, every_op_opens, player_plays, a_cell_says_its_value, a_number_is_followed, large_models_show_slices, the_text_says_its_loss, the_page_computes_again, the_page_reads_as_the_tokenizer_does, the_page_trains,
                             parts_are_there, fits_phone_dark_and_paper, every_kind_is_explained, is_small])

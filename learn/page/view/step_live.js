@@ -10,21 +10,48 @@ const live = (() => {
     const settings = ['lr', 'beta1', 'beta2', 'eps', 'weight_decay', 'momentum', 'nesterov', 'grad_clip']; // in live.h's order
 
     // --- the module: it has memory and a clock, no files and no network ---
-    const bytes = given.module && Uint8Array.from(atob(given.module), (c) => c.charCodeAt(0));
+    const decoded = (text) => text && Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+    const bytes = decoded(given.module), tokenizer = decoded(data.tokenizer);
     const open = async (changes = {}) => {
         const nothing = () => 52; // "not there", as systems without files answer
         const clock = (id, precision, to) => { new DataView(c.memory.buffer).setBigUint64(to, BigInt(Math.round(performance.now() * 1e6)), true); return 0; };
         const system = new Proxy({clock_time_get: clock}, {get: (own, name) => own[name] || nothing});
+        // The regular expressions of the tokenizer (os/none/pcre2.h), on bytes or on their text.
+        const made = [];
+        const memory = (at, n) => new Uint8Array(c.memory.buffer, at, n);
+        const ofBytes = (all) => Array.from(all, (x) => String.fromCharCode(x)).join('');
+        const ofText = (all) => new TextDecoder('utf-8', {ignoreBOM: true}).decode(all);
+        const find = ({expression, isText}, all, from) => {
+            expression.lastIndex = isText ? 0 : from;
+            const found = expression.exec(isText ? ofText(all.subarray(from)) : ofBytes(all));
+            if (!found) return null;
+            const length = isText ? new TextEncoder().encode(found[0]).length : found[0].length;
+            return isText ? [from, from + length] : [found.index, found.index + length];
+        };
+        const patterns = {
+            page_pattern: (at, isText, isAnchored) => {
+                const source = text(at).replaceAll('++', '+').replaceAll('\\s', '\\p{White_Space}').replaceAll('\\S', '\\P{White_Space}');
+                return made.push({expression: new RegExp(source, (isText ? 'u' : 'g') + (isAnchored ? 'y' : '')), isText}) - 1;
+            },
+            page_match: (k, at, n, from, to) => {
+                const all = memory(at, n), some = all.subarray(0, from + 1000);
+                let found = find(made[k], made[k].isText ? some : all, from);
+                if (found && made[k].isText && found[1] >= some.length - 8) found = find(made[k], all, from);
+                if (found) new Uint32Array(c.memory.buffer, to, 2).set(found);
+                return found ? 1 : 0;
+            },
+        };
         const compiled = await WebAssembly.compile(bytes);
         const imports = {};
         for (const {module, name} of WebAssembly.Module.imports(compiled)) {
-            (imports[module] ||= {})[name] = module === 'env' ? () => { throw new Error(`${name} is not in a page`); } : system[name];
+            (imports[module] ||= {})[name] = module !== 'env' ? system[name] : patterns[name] || (() => { throw new Error(`${name} is not in a page`); });
         }
         const c = (await WebAssembly.instantiate(compiled, imports)).exports;
         const floats = (at, n) => new Float32Array(c.memory.buffer, at, n);
         const doubles = (at, n) => new Float64Array(c.memory.buffer, at, n);
         const text = (at) => { const all = new Uint8Array(c.memory.buffer); return new TextDecoder().decode(all.subarray(at, all.indexOf(0, at))); };
         const must = (failed) => { if (failed) throw new Error(text(c.live_message())); };
+        const put = (all) => { const at = c.live_room(all.length / 4 + 1); memory(at, all.length).set(all); return at; };
         c._initialize();
         doubles(c.live_numbers(), given.numbers.length).set(given.numbers.map((x, i) => changes[i] ?? x));
         must(c.live_open());
@@ -36,7 +63,9 @@ const live = (() => {
             run: (from, end) => must(c.live_run(from, end)),
             read: (i) => { const at = c.live_read(i); must(at === 0); return Float32Array.from(doubles(at, c.live_elems(i))); },
             write: (i, from, values) => { const at = c.live_room(values.length); floats(at, values.length).set(values); must(c.live_write(i, from, values.length, at)); },
-            hold: (change) => { const all = new TextEncoder().encode(change + '\0'); const at = c.live_room(all.length); new Uint8Array(c.memory.buffer, at, all.length).set(all); must(c.live_hold(at)); },
+            hold: (change) => must(c.live_hold(put(new TextEncoder().encode(change + '\0')))),
+            tokenizer: (all) => must(c.live_tokenizer(put(all), all.length)),
+            encode: (words) => { const all = new TextEncoder().encode(words); must(c.live_encode(put(all), all.length)); return [...new Int32Array(c.memory.buffer, c.live_ids(), c.live_n_ids())]; },
             release: () => c.live_release(),
             isCutOp: (op) => c.live_is_cut(op) === 1,
         };
@@ -96,15 +125,23 @@ const live = (() => {
     const editBox = make('input', {id: 'live-edit', size: 40, placeholder: 'h.0.attproj[*,0:32]=0', 'aria-label': 'a number to change'});
     const button = (text, act, id = null) => make('button', {type: 'button', id, onclick: act}, text);
 
-    const bytesOf = (text) => [...new TextEncoder().encode(text)];
-    // Ids of the text, as many as the step has; after its end targets of -1, which count for nothing.
-    const setText = (text) => {
-        const ids = bytesOf(text);
-        if (ids.length < 2) throw new Error('a text needs two bytes at least: one to read, one to guess');
+    // Ids by the model's tokenizer; without one they are bytes.
+    const idsOf = async (text) => {
+        if (!tokenizer) return [...new TextEncoder().encode(text)];
+        const engine = state.engine ||= await open();
+        if (!state.hasTokenizer) engine.tokenizer(tokenizer);
+        state.hasTokenizer = true;
+        return engine.encode(text);
+    };
+    // As many ids of the text as the step has; after its end targets of -1, which count for nothing.
+    const setText = async (text) => {
+        const ids = await idsOf(text);
+        const unit = tokenizer ? 'tokens' : 'bytes';
+        if (ids.length < 2) throw new Error(`a text needs two ${unit} at least: one to read, one to guess`);
         state.tokens = Array.from({length: N}, (_, n) => ids[n] ?? 0);
         state.targets = Array.from({length: N}, (_, n) => ids[n + 1] ?? -1);
         state.data = 'the text: ' + text;
-        return ids.length > N + 1 ? `the first ${N + 1} of ${ids.length} bytes are read; page --seq-len has room for more` : '';
+        return ids.length > N + 1 ? `the first ${N + 1} of ${ids.length} ${unit} are read; page --seq-len has room for more` : '';
     };
     const show = () => {
         const norm = step.tensor('grad_norm') ? step.valuesAt('grad_norm', 2 * walk.ops.length)[0] : NaN;
@@ -269,9 +306,9 @@ const live = (() => {
 
     const draw = () => {
         if (given.lacks) return [make('p', {id: 'live-lacks', class: 'soft'}, `This page cannot compute its step again: ${given.lacks}.`)];
-        const read = () => trying(async () => { const note = setText(textBox.value); await update(note); return says.textContent; });
+        const read = () => trying(async () => { const note = await setText(textBox.value); await update(note); return says.textContent; });
         return [make('p', {}, 'The program’s own C runs in this page: change something, and forward, backward and update are computed again.'),
-            data.has_bytes ? make('div', {class: 'tools'}, textBox, button('compute', read, 'live-compute')) : make('p', {class: 'soft'}, 'The tokenizer of this model is not in the page, so its text stays.'),
+            data.has_bytes || tokenizer ? make('div', {class: 'tools'}, textBox, button('compute', read, 'live-compute')) : make('p', {class: 'soft'}, 'This model has no tokenizer (page --tokenizer), so its text stays.'),
             make('div', {class: 'tools'}, editBox, button('change', () => addEdits(editBox.value.split(';')), 'live-change'), button('make it 0', makeZero, 'live-zero'), button('double its row', doubleRow, 'live-double'), remover(), button('as it was', back, 'live-back')),
             make('p', {}, 'loss ', make('b', {}, lossOut), ', grad norm ', make('b', {}, normOut), '. ', says), editList, noticed,
             make('h3', {}, 'Train on this text'), make('div', {class: 'tools'}, optimizer, ' learning rate ', lr, ' clip ', clip, ' ', precision, ' ', ...[1, 10, 100].map((n) => button(`${n} step${n > 1 ? 's' : ''}`, () => train(n), `live-train-${n}`)), button('from the start', again, 'live-again')), trainBox,
@@ -287,7 +324,7 @@ const live = (() => {
         if (!asked.has('text') && !asked.has('set')) return;
         trying(async () => {
             let note = '';
-            if (asked.has('text')) { textBox.value = asked.get('text'); note = setText(textBox.value); }
+            if (asked.has('text')) { textBox.value = asked.get('text'); note = await setText(textBox.value); }
             if (asked.has('set')) state.edits = asked.get('set').split(';');
             await update(note);
             return says.textContent;
