@@ -8,6 +8,7 @@
 #include "words.h"
 #include "src/data/npy.h"
 #include "src/io/input_file.h"
+#include "src/io/json_text.h"
 
 SM_WORDS(sm_tokens_format_name, sm_tokens_format, SM_TOKENS_FORMAT_LIST)
 
@@ -76,6 +77,7 @@ void sm_llmc_header(int64_t id_bytes, int64_t count, uint8_t header[SM_LLMC_HEAD
 #define NO_DATA       "it holds neither text nor token ids"
 #define AS_TEXT       "write its text as UTF-8, or as lines {\"text\": ...}"
 #define MODEL         "it holds a model, no data; give it as --weights"
+#define NO_PICKLE     "stepmark runs no pickle; save ids by np.save, or text"
 #define TO_UTF8(from) "convert it: iconv -f " from " -t UTF-8"
 #define AT(at, bytes) at, sizeof(bytes) - 1, bytes
 
@@ -89,8 +91,10 @@ static const struct {
      AT(0, "\xfd"
            "7zXZ\0")},
     {"zstd", UNPACK("unzstd"), AT(0, "\x28\xb5\x2f\xfd")},
+    {"zstd or lz4", UNPACK("unpack"), AT(1, "\x2a\x4d\x18")}, // its first frame is to be skipped
     {"bzip2", UNPACK("bunzip2"), AT(4, "1AY&SY")},
     {"lz4", UNPACK("unlz4"), AT(0, "\x04\x22\x4d\x18")},
+    {"lz4", UNPACK("unlz4"), AT(0, "\x02\x21\x4c\x18")}, // its older form
     {"lzip", UNPACK("lunzip"), AT(0, "LZIP\x01")},
     {"lzma", UNPACK("unlzma"), AT(0, "\x5d\0\0\x80\0")},
     {"compress (.Z)", UNPACK("uncompress"), AT(0, "\x1f\x9d\x90")},
@@ -98,6 +102,10 @@ static const struct {
     {"7z", UNPACK("unpack"), AT(0, "7z\xbc\xaf\x27\x1c")},
     {"RAR", UNPACK("unpack"), AT(0, "Rar!\x1a\x07")},
     {"tar", UNPACK("unpack"), AT(257, "ustar")},
+    {"cpio", UNPACK("unpack"), AT(0, "070701")},
+    {"cpio", UNPACK("unpack"), AT(0, "070707")},
+    {"a cabinet", UNPACK("unpack"), AT(0, "MSCF\0\0\0\0")},
+    {"RPM", UNPACK("unpack"), AT(0, "\xed\xab\xee\xdb")},
     {"zip", UNPACK("unzip"), AT(0, "PK\x05\x06")},
     {"an ar archive", UNPACK("unpack"), AT(0, "!<arch>\n")},
     {"Parquet", AS_TEXT, AT(0, "PAR1")},
@@ -108,6 +116,11 @@ static const struct {
     {"SQLite", AS_TEXT, AT(0, "SQLite format 3\0")},
     {"HDF5", AS_TEXT, AT(0, "\x89HDF\r\n\x1a\n")},
     {"LMDB", AS_TEXT, AT(16, "\xde\xc0\xef\xbe")},
+    {"MATLAB", AS_TEXT, AT(0, "MATLAB 5.0 MAT-file")},
+    {"pickle", NO_PICKLE, AT(0, "(lp0\n")}, // of the protocols before 2
+    {"pickle", NO_PICKLE, AT(0, "(dp0\n")},
+    {"pickle", NO_PICKLE, AT(0, "]q\0(")},
+    {"pickle", NO_PICKLE, AT(0, "}q\0(")},
     {"PDF", AS_TEXT, AT(0, "%PDF-")},
     {"PostScript", AS_TEXT, AT(0, "%!PS")},
     {"RTF", AS_TEXT, AT(0, "{\\rtf")},
@@ -123,6 +136,8 @@ static const struct {
     {"TIFF", NO_DATA, AT(0, "II*\0")},
     {"TIFF", NO_DATA, AT(0, "MM\0*")},
     {"WAV", NO_DATA, AT(8, "WAVEfmt ")},
+    {"WebP", NO_DATA, AT(8, "WEBPVP8")},
+    {"AVI", NO_DATA, AT(8, "AVI LIST")},
     {"Ogg", NO_DATA, AT(0, "OggS\0")},
     {"FLAC", NO_DATA, AT(0, "fLaC\0")},
     {"MP3", NO_DATA, AT(0, "ID3\x03\0")},
@@ -209,7 +224,7 @@ static sm_status check_arrow(const char *path, const uint8_t *head, size_t n, in
 }
 
 // Ids may have its first two bytes, too: so the frame of protocol 4 and later must fit, and earlier ones must begin with
-// a collection that is remembered, or with a name.
+// a collection that is remembered, with a name, or with a text that fits.
 static sm_status check_pickle(const char *path, const uint8_t *head, size_t n, int64_t size_bytes) {
     if (n < 12 || head[0] != 0x80 || head[1] < 2 || head[1] > 5) {
         return SM_OK;
@@ -217,9 +232,8 @@ static sm_status check_pickle(const char *path, const uint8_t *head, size_t n, i
     const bool is_framed = head[2] == 0x95 && number_at(head + 3, 8) <= (uint64_t)size_bytes - 11;
     const bool is_collection = memchr("}](", head[2], 3) != NULL && head[3] == 'q' && head[4] == 0;
     const bool is_name = head[2] == 'c' && memchr(head + 3, '\n', n - 3) != NULL && head[3] >= 'A' && head[3] <= 'z';
-    return is_framed || is_collection || is_name
-               ? refuse(path, "pickle", "stepmark runs no pickle; save ids by np.save, or text")
-               : SM_OK;
+    const bool is_text = (head[2] == 'X' || head[2] == 'T') && number_at(head + 3, 4) <= (uint64_t)size_bytes - 8;
+    return is_framed || is_collection || is_name || is_text ? refuse(path, "pickle", NO_PICKLE) : SM_OK;
 }
 
 // A record has its length, a checksum of that (CRC-32C, masked), data, and a checksum.
@@ -306,11 +320,11 @@ static sm_status check_wide(const char *path, const uint8_t *head, size_t n) {
     return SM_OK;
 }
 
-// A tenth may be of another encoding; a binary file has more.
+// A tenth may be of another encoding; a binary file has more, or zero bytes.
 static sm_status check_text(const char *path, const uint8_t *head, size_t n) {
     enum { A_FEW = 2 };
     const size_t n_not = count_not_text(head, n);
-    return n_not <= A_FEW + n / 10
+    return n_not <= A_FEW + n / 10 && memchr(head, '\0', n) == NULL
                ? SM_OK
                : sm_fail(SM_ERR_FORMAT,
                          "%s: no text: %zu of its first %zu bytes are not UTF-8, or are control characters; convert "
@@ -319,65 +333,141 @@ static sm_status check_text(const char *path, const uint8_t *head, size_t n) {
                          path, n_not, n);
 }
 
-// Whether the first line is a JSON object; a line that is longer than the head counts as one if it begins so.
-static sm_status check_json(const char *path, const uint8_t *head, size_t n, int64_t size_bytes, bool *is_jsonl) {
-    static const char advice[] = "give a line {\"text\": ...} for each document, or --data-format text";
-    const char *key;
-    size_t at = n >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-    while (at < n && strchr(" \t\r\n", head[at]) != NULL && head[at] != '\0') {
+static size_t skip_space(const char *text, size_t n, size_t at) {
+    while (at < n && strchr(" \t\r\n", text[at]) != NULL && text[at] != '\0') {
         at++;
     }
-    *is_jsonl = false;
-    const uint8_t *end = at < n ? memchr(head + at, '\n', n - at) : NULL;
+    return at;
+}
+
+// Whether a value and a comma follow a bracket; after a text or an array the end may, too. "[1] Who" is a text's.
+static bool is_json_array(const char *text, size_t n) {
+    size_t at = 0;
+    size_t depth = 0;
+    for (; at < n && text[at] == '['; depth++) {
+        at = skip_space(text, n, at + 1);
+    }
+    const size_t begin = at;
+    if (depth == 0 || at == n) {
+        return false;
+    }
+    if (text[at] == '{') {
+        at = skip_space(text, n, at + 1);
+        return at < n && text[at] == '"';
+    }
+    if (text[at] == '"') {
+        for (at++; at < n && text[at] != '"'; at++) {
+            at += text[at] == '\\';
+        }
+        at++;
+    } else {
+        while (at < n && strchr("+-.0123456789Ee", text[at]) != NULL && text[at] != '\0') {
+            at++;
+        }
+    }
+    const bool is_text = text[begin] == '"';
+    at = at > begin ? skip_space(text, n, at) : n;
+    return at < n && (text[at] == ',' || (text[at] == ']' && (is_text || depth > 1)));
+}
+
+// Whether it holds a JSON object a line: its first line has one with a text, or is longer than the head and begins so.
+// What is JSON otherwise, or is named so, is refused.
+static sm_status check_json(const char *path, const uint8_t *head, size_t n, int64_t size_bytes, bool *is_jsonl) {
+    static const char advice[] = "give a line {\"text\": ...} for each document, or --data-format text";
+    const size_t at = skip_space((const char *)head, n, sm_mark_bytes((const char *)head, n));
     const char *text = (const char *)head + at;
-    if (at < n && *text == '[' && memmem(text, n - at < 4096 ? n - at : 4096, "\"text\":", 7) != NULL) {
+    const size_t inner = skip_space(text, n - at, at < n);
+    const bool is_named = sm_ends_with(path, ".jsonl") || sm_ends_with(path, ".ndjson") || sm_ends_with(path, ".json");
+    const bool is_object = n - at > inner && text[0] == '{' && text[inner] == '"';
+    const char *end = memchr(text, '\n', n - at);
+    *is_jsonl = false;
+    if (is_json_array(text, n - at)) {
         return refuse(path, "a JSON array", advice);
     }
-    if (at == n || *text != '{') {
+    if (at == n || (!is_object && !is_named && text[0] != '{')) {
         return SM_OK;
     }
-    if (end == NULL && (int64_t)n < size_bytes) {
-        *is_jsonl = n - at > 1 && (text[1] == '"' || text[1] == ' ');
+    if (end == NULL && (int64_t)n < size_bytes && is_object) {
+        *is_jsonl = true;
         return SM_OK;
     }
-    json_t *line = json_loadb(text, end != NULL ? (size_t)((const char *)end - text) : n - at,
-                              JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
-    sm_status status = SM_OK;
-    json_t *value = json_object_get(line, "text");
+    json_auto_t *line = sm_json_line(text, end != NULL ? (size_t)(end - text) : n - at, NULL);
+    const json_t *value = json_object_get(line, "text");
     *is_jsonl = json_is_string(value);
-    if (line != NULL && !*is_jsonl) {
-        key = json_object_iter_key(json_object_iter(line));
-        key = key != NULL && sm_is_printable(key) ? key : "";
-        status = sm_fail(SM_ERR_FORMAT, "%s: JSON with \"%.60s\", and no \"text\": %s", path, key, advice);
+    if (*is_jsonl || (line == NULL && !is_object && !is_named)) {
+        return SM_OK;
     }
-    json_decref(line);
-    return status;
+    const char *key = json_object_iter_key(json_object_iter(line));
+    key = key != NULL && sm_is_printable(key) ? key : "";
+    return value != NULL  ? sm_fail(SM_ERR_FORMAT, "%s: JSON whose \"text\" is no text: %s", path, advice)
+           : line != NULL ? sm_fail(SM_ERR_FORMAT, "%s: JSON with \"%.60s\", and no \"text\": %s", path, key, advice)
+                          : sm_fail(SM_ERR_FORMAT, "%s: JSON whose first line is no object: %s", path, advice);
 }
 
 // ---- raw ids --------------------------------------------------------------------------------
 
+// Half-word i of ids whose bytes are in the opposite order, as if they were not.
+static uint64_t half_word(const uint8_t *head, size_t i, bool is_swapped) {
+    const uint8_t *at = head + 2 * (is_swapped ? i ^ 3 : i);
+    return number_at(at, 2) >> (is_swapped ? 8 : 0) | (is_swapped ? (uint64_t)at[0] << 8 : 0);
+}
+
 // Ids of 32 or 64 bits have small upper halves: as 16-bit ids every second one would be 0, or tiny among large ones.
-static sm_status check_width(const char *path, const uint8_t *head, size_t n) {
+// Returns their width, or 16.
+static int find_width(const uint8_t *head, size_t n, bool is_swapped) {
     enum { LEAST = 16, TINY = 16 };
-    const size_t n_ids = n / 2;
+    const size_t n_ids = n / 8 * 4;
     size_t zeros[4] = {0};
     size_t tiny[4] = {0};
     bool varies = false;
     for (size_t i = 0; i < n_ids; i++) {
-        const uint64_t id = number_at(head + 2 * i, 2);
+        const uint64_t id = half_word(head, i, is_swapped);
         zeros[i % 4] += id == 0;
         tiny[i % 4] += id < TINY;
-        varies |= i % 4 == 0 && id != number_at(head, 2);
+        varies |= i % 4 == 0 && id != half_word(head, 0, is_swapped);
     }
     const size_t n_second = zeros[1] + zeros[3];
     const bool has_upper = 100 * n_second >= 99 * (n_ids / 2) || (100 * (tiny[1] + tiny[3]) >= 99 * (n_ids / 2) &&
                                                                   10 * (tiny[0] + tiny[2]) <= 6 * (n_ids / 2));
     if (n_ids < LEAST || !has_upper || !varies) {
-        return SM_OK;
+        return 16;
     }
-    const bool is_64 = 100 * zeros[2] >= 99 * (n_ids / 4) && 100 * zeros[0] < 99 * (n_ids / 4);
-    return sm_fail(SM_ERR_FORMAT, "%s: these look like %d-bit ids: --data-format %s; if they are 16-bit ids, uint16",
-                   path, is_64 ? 64 : 32, is_64 ? "int64" : "uint32");
+    return 100 * zeros[2] >= 99 * (n_ids / 4) && 100 * zeros[0] < 99 * (n_ids / 4) ? 64 : 32;
+}
+
+// Lower bytes of many 16-bit ids reach far, and no less than upper ones: else the order of bytes is the other one, or
+// each byte is an id.
+static void look_at_bytes(const uint8_t *head, size_t n, bool *is_swapped, bool *is_bytes) {
+    enum { MANY = 256, VARIED = 16 };
+    uint8_t largest[2] = {0};
+    bool is_there[UINT8_MAX + 1] = {false};
+    int n_there = 0;
+    for (size_t i = 0; i + 1 < n; i += 2) {
+        largest[0] = head[i] > largest[0] ? head[i] : largest[0];
+        largest[1] = head[i + 1] > largest[1] ? head[i + 1] : largest[1];
+        n_there += !is_there[head[i + 1]];
+        is_there[head[i + 1]] = true;
+    }
+    const bool is_odd = n >= 2 * MANY && n_there >= VARIED;
+    *is_bytes = is_odd && largest[0] < 128 && largest[1] < 128 && largest[0] >= VARIED;
+    *is_swapped = is_odd && !*is_bytes && largest[0] < 250 && largest[1] > largest[0];
+}
+
+static sm_status check_width(const char *path, const uint8_t *head, size_t n) {
+    static const char other[] = "if they are 16-bit ids, uint16";
+    bool is_swapped;
+    bool is_bytes;
+    look_at_bytes(head, n, &is_swapped, &is_bytes);
+    const int width = find_width(head, n, false);
+    const int swapped_width = find_width(head, n, true);
+    SM_FAIL_IF(width > 16, SM_ERR_FORMAT, "%s: these look like %d-bit ids: --data-format %s; %s", path, width,
+               width == 64 ? "int64" : "uint32", other);
+    SM_FAIL_IF(swapped_width > 16 || is_swapped, SM_ERR_FORMAT,
+               "%s: these look like big-endian %d-bit ids: save them as .npy: np.save(NEW, np.fromfile(FILE, '>u%d')); "
+               "if they are little-endian, --data-format uint16",
+               path, swapped_width, swapped_width / 8);
+    return is_bytes ? sm_fail(SM_ERR_FORMAT, "%s: these look like 8-bit ids: --data-format bytes; %s", path, other)
+                    : SM_OK;
 }
 
 // ---- all ------------------------------------------------------------------------------------

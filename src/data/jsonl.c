@@ -10,6 +10,7 @@
 
 #include "src/data/data_format.h"
 #include "src/io/input_file.h"
+#include "src/io/json_text.h"
 
 enum { MARK_BYTES = 8192 };
 
@@ -29,7 +30,7 @@ static sm_status parse_line(const char *text, size_t n, json_t **line, const cha
     if (strspn(text, " \t\r\n") >= n) {
         return SM_OK;
     }
-    *line = json_loadb(text, n, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
+    *line = sm_json_line(text, n, &error);
     const json_t *value = json_object_get(*line, "text");
     SM_FAIL_IF(!json_is_string(value), SM_ERR_INVALID, "no object {\"text\": ...}%s%s",
                error.text[0] != '\0' ? ": " : "", sm_is_printable(error.text) ? error.text : "malformed");

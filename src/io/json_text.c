@@ -69,6 +69,18 @@ sm_status sm_json_read(const char *path, int64_t max_bytes, json_t **root) {
     return SM_OK;
 }
 
+json_t *sm_json_line(const char *text, size_t n, json_error_t *error) {
+    json_t *value = json_loadb(text, n, JSON_ALLOW_NUL, error);
+    if (value == NULL) {
+        SM_FREED char *copy = sm_malloc(n + 1);
+        memcpy(copy, text, n);
+        copy[n] = '\0';
+        keep_odd_numbers(copy, n);
+        value = json_loadb(copy, n, JSON_ALLOW_NUL, error);
+    }
+    return value;
+}
+
 sm_status sm_json_write(const char *path, const json_t *root, size_t flags) {
     SM_FREED char *text = json_dumps(root, flags);
     return sm_atomic_write_all(path, text, strlen(text));

@@ -14,6 +14,10 @@ json_t *sm_json_name(const char *name);
 // path.
 sm_status sm_json_read(const char *path, int64_t max_bytes, json_t **root);
 
+// A value of a line of data as Python's json reads it: with NUL, Infinity and numbers of any size, which are no numbers
+// here, and the last of duplicate keys. NULL: none; `error`, which may be NULL, says why.
+json_t *sm_json_line(const char *text, size_t n, json_error_t *error);
+
 // Replaces a file (atomic_file.h) by the text that json_dumps makes with those flags.
 sm_status sm_json_write(const char *path, const json_t *root, size_t flags);
 

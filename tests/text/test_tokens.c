@@ -294,6 +294,16 @@ TEST(known_beginnings_are_refused) {
         {BYTES("\x28\xb5\x2f\xfd\x24\0"), "zstd: unzstd it first"},
         {BYTES("BZh91AY&SY\x12\x34"), "bzip2: bunzip2 it first"},
         {BYTES("\x04\x22\x4d\x18\x64\x40"), "lz4: unlz4 it first"},
+        {BYTES("\x02\x21\x4c\x18\x64\x40"), "lz4: unlz4 it first"},
+        {BYTES("\x5e\x2a\x4d\x18\x01\0\0\0a"), "zstd or lz4: unpack it first"},
+        {BYTES("070701000000010000"), "cpio: unpack it first"},
+        {BYTES("(lp0\nI1\naI2\na."), "pickle: stepmark runs no pickle"},
+        {BYTES("]q\0(K\x01K\x02"
+               "e."),
+         "pickle: stepmark runs no pickle"},
+        {BYTES("\x80\x03X\x05\0\0\0helloq\0."), "pickle: stepmark runs no pickle"},
+        {BYTES("MATLAB 5.0 MAT-file, Platform"), "MATLAB: write its text"},
+        {BYTES("RIFF\x10\0\0\0WEBPVP8 "), "WebP: it holds neither"},
         {BYTES("7z\xbc\xaf\x27\x1c\0\x04"), "7z: unpack it first"},
         {BYTES("PK\x03\x04\x14\0\0\0\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x05\0\0\0a.txtabc"), "zip: unzip it first"},
         {BYTES("PK\x03\x04\x14\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x09\0\0\0arr_0.npyabc"),
@@ -379,6 +389,13 @@ TEST(what_is_no_text_is_refused) {
         {"32 bits, small", "ids.bin", 4, 0, 7, 65, "look like 32-bit ids: --data-format uint32"},
         {"64 bits", "ids.bin", 8, 300, 7919, 50257, "look like 64-bit ids: --data-format int64"},
         {"64 bits, large", "ids.bin", 8, 300, 79190, 151936, "look like 64-bit ids: --data-format int64"},
+        {"big-endian", "ids.bin", -2, 300, 7919, 50257, "big-endian 16-bit ids: save them as .npy"},
+        {"big-endian characters", "ids.bin", -2, 0, 7, 65, "big-endian 16-bit ids"},
+        {"big-endian, 32 bits", "ids.bin", -4, 300, 7919, 50257, "big-endian 32-bit ids"},
+        {"big-endian, 32 bits, large", "ids.bin", -4, 300, 79190, 151936, "big-endian 32-bit ids"},
+        {"big-endian, 32 bits, small", "ids.bin", -4, 0, 7, 65, "big-endian 32-bit ids"},
+        {"big-endian, 64 bits", "ids.bin", -8, 300, 7919, 50257, "big-endian 64-bit ids|'>u8'"},
+        {"8 bits", "ids.bin", 1, 0, 7, 65, "look like 8-bit ids: --data-format bytes"},
         {"UTF-16", "text.txt", 2, 'a', 1, 26 + 'a', "UTF-16 without a mark: convert it: iconv -f UTF-16LE"},
         {"UTF-32", "text.txt", 4, 'a', 1, 26 + 'a', "UTF-32 without a mark: convert it: iconv -f UTF-32LE"},
         {"text in .bin", "text.bin", 1, 'a', 1, 26 + 'a', "all of its bytes are text|--data-format text"},
@@ -388,11 +405,12 @@ TEST(what_is_no_text_is_refused) {
         AUTO_FREE char *path = temp_path(cases[i].name);
         for (int64_t k = 0, id = cases[i].first; k < N; k++, id = (id + cases[i].step) % cases[i].modulo) {
             id = id < cases[i].first && cases[i].modulo == 26 + 'a' ? 'a' : id;
-            for (int b = 0; b < cases[i].id_bytes; b++) {
-                bytes[k * cases[i].id_bytes + b] = (uint8_t)(id >> 8 * b);
+            const int n = abs(cases[i].id_bytes); // below 0: the high byte first
+            for (int b = 0; b < n; b++) {
+                bytes[k * n + (cases[i].id_bytes < 0 ? n - 1 - b : b)] = (uint8_t)(id >> 8 * b);
             }
         }
-        temp_write(path, bytes, (size_t)(N * cases[i].id_bytes));
+        temp_write(path, bytes, (size_t)(N * abs(cases[i].id_bytes)));
         const sm_status status = sm_tokens_open(path, SM_TOKENS_AUTO, 65536, &tokens);
         if (cases[i].message != NULL) {
             expect_failure(cases[i].label, status, SM_ERR_FORMAT, cases[i].message);
@@ -402,20 +420,62 @@ TEST(what_is_no_text_is_refused) {
             sm_tokens_close(tokens);
         }
     }
+    temp_put("zero.txt", "text\0text, and more of it", 25);
+    AUTO_FREE char *zero = temp_path("zero.txt");
+    sm_tokens *tokens;
+    expect_failure("zero byte", sm_tokens_open(zero, SM_TOKENS_AUTO, 65536, &tokens), SM_ERR_FORMAT,
+                   "1 of its first 25");
+}
+
+// What is JSON, or is named so, has a document on each line, or is refused; it is no text by a fallback.
+TEST(json_is_read_by_lines_or_refused) {
     static const struct {
-        const char *text, *message;
-    } json[] = {
-        {"{\"prompt\": \"a\", \"x\": 1}\n", "JSON with \"prompt\", and no \"text\""},
-        {"{\"text\": null}\n", "JSON with \"text\", and no \"text\""},
-        {"[{\"text\": \"a\"}]", "a JSON array: give a line"},
-        {"{\"text\": \"a\"}\n{\"words\": \"b\"}\n", "line 2: no object"},
+        const char *name, *text, *message; // NULL: read
+        sm_tokens_format format;
+    } cases[] = {
+        {"lines", "{\"prompt\": \"a\", \"x\": 1}\n", "JSON with \"prompt\", and no \"text\"", 0},
+        {"lines", "{\"text\": null}\n", "JSON whose \"text\" is no text", 0},
+        {"lines", "{\"text\": \"a\"}\n{\"words\": \"b\"}\n", "line 2: no object", 0},
+        {"lines", "{\"text\": \"a\"}\n{\"text\": \"\\ud83d\"}\n", "line 2: no object {\"text\": ...}: invalid Unicode",
+         0},
+        {"lines", "{\"text\": \"a\n{\"text\": \"b\"}\n", "first line is no object", 0},
+        {"lines", "{\"text\": \"a\"},\n{\"text\": \"b\"}\n", "first line is no object", 0},
+        {"lines", "{\n  \"text\": \"a\"\n}\n", "first line is no object", 0},
+        {"a.jsonl", "{'text': 'a'}\n", "first line is no object", 0},
+        {"a.jsonl", "\"a\"\n\"b\"\n", "first line is no object", 0},
+        {"a.ndjson", "# a\n{\"text\": \"a\"}\n", "first line is no object", 0},
+        {"lines", "[{\"text\": \"a\"}]", "a JSON array: give a line", 0},
+        {"lines", "[\n {\n  \"content\": \"a\"\n }\n]", "a JSON array", 0},
+        {"lines", "[\"a \\\" b\", \"c\"]", "a JSON array", 0},
+        {"lines", "[\"a\"]\n[\"b\"]\n", "a JSON array", 0},
+        {"lines", "[50256, 11, 12]\n", "a JSON array", 0},
+        {"lines", "[[1],\n[2]]", "a JSON array", 0},
+        {"poem", "[1] A. Author, [2, 3] and others", NULL, SM_TOKENS_TEXT},
+        {"poem", "[Music] \"Hello,\" she said", NULL, SM_TOKENS_TEXT},
+        {"poem", "[] or [ ] or [-]", NULL, SM_TOKENS_TEXT},
+        {"poem", "\"Hello,\" she said", NULL, SM_TOKENS_TEXT},
+        {"poem", "{ a set }", NULL, SM_TOKENS_TEXT},
+        {"lines", "\xef\xbb\xbf{\"text\": \"\\ud83d\\ude00\", \"a\": NaN, \"b\": [1e999]}\r\n\r\n{\"text\":\"\"}", NULL,
+         SM_TOKENS_JSONL},
+        {"lines", " {\"n\": 123456789012345678901234567890, \"text\": \"a\", \"text\": \"abcd\"}\n{\"text\":\"\"}",
+         NULL, SM_TOKENS_JSONL},
     };
-    for (size_t i = 0; i < sizeof json / sizeof json[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sm_tokens *tokens;
-        AUTO_FREE char *path = temp_path("lines");
-        temp_write(path, json[i].text, strlen(json[i].text));
-        expect_failure(json[i].text, sm_tokens_open(path, SM_TOKENS_AUTO, 65536, &tokens),
-                       i == 3 ? SM_ERR_INVALID : SM_ERR_FORMAT, json[i].message);
+        AUTO_FREE char *path = temp_path(cases[i].name);
+        temp_write(path, cases[i].text, strlen(cases[i].text));
+        const sm_status status = sm_tokens_open(path, SM_TOKENS_AUTO, 65536, &tokens);
+        if (cases[i].message != NULL) {
+            expect_failure(cases[i].text, status, strstr(cases[i].message, "line 2") ? SM_ERR_INVALID : SM_ERR_FORMAT,
+                           cases[i].message);
+            continue;
+        }
+        expect_ok(cases[i].text, status);
+        assert_int_equal(sm_tokens_format_of(tokens), cases[i].format);
+        if (cases[i].format == SM_TOKENS_JSONL) { // each has a document of 4 bytes and an empty one, and their ends
+            assert_int_equal(sm_tokens_count(tokens), 4 + 2 * (int)strlen(SM_END_OF_TEXT));
+        }
+        sm_tokens_close(tokens);
     }
 }
 
