@@ -22,8 +22,10 @@ static const sm_config_rule rope_rules[] = {
 };
 
 // layer_types has a word for each layer; it may be absent.
-static sm_status check_layers(const char *path, const json_t *root) {
+static sm_status check_layers(const char *path, const json_t *root, int64_t n_layer) {
     const json_t *types = json_object_get(root, "layer_types");
+    SM_FAIL_IF(types != NULL && !json_is_null(types) && json_array_size(types) != (size_t)n_layer, SM_ERR_FORMAT,
+               "%s: layer_types does not list %lld layers", path, (long long)n_layer);
     for (size_t i = 0; i < json_array_size(types); i++) {
         const char *type = json_string_value(json_array_get(types, i));
         SM_FAIL_IF(type == NULL || strcmp(type, "full_attention") != 0, SM_ERR_UNSUPPORTED,
@@ -87,12 +89,12 @@ static sm_status read_heads(const char *path, const json_t *root, sm_model_confi
 sm_status sm_decoder_read(const char *path, const json_t *root, sm_model_config *config) {
     bool tied = false;
     SM_TRY(sm_config_check(path, "", root, decoder_rules));
-    SM_TRY(check_layers(path, root));
     SM_TRY(sm_config_size(path, root, "vocab_size", &config->vocab));
     SM_TRY(sm_config_size(path, root, "max_position_embeddings", &config->context));
     SM_TRY(sm_config_size(path, root, "hidden_size", &config->d_model));
     SM_TRY(sm_config_size(path, root, "intermediate_size", &config->d_ff));
     SM_TRY(sm_config_size(path, root, "num_hidden_layers", &config->n_layer));
+    SM_TRY(check_layers(path, root, config->n_layer));
     SM_TRY(read_heads(path, root, config));
     SM_TRY(sm_config_real(path, root, "rms_norm_eps", 1e-6, 0, 1, &config->norm_eps));
     SM_TRY(read_theta(path, root, &config->rope_theta));

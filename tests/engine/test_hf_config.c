@@ -167,8 +167,7 @@ TEST(llama_configs_are_read) {
 static const char QWEN3_CONFIG[] =
     "{\"model_type\": \"qwen3\", \"vocab_size\": 100, \"max_position_embeddings\": 32, \"hidden_size\": 24, "
     "\"intermediate_size\": 50, \"num_hidden_layers\": 3, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
-    "\"head_dim\": 8, \"sliding_window\": null, \"use_sliding_window\": false, \"max_window_layers\": 3, "
-    "\"layer_types\": [\"full_attention\", \"full_attention\", \"full_attention\"]}";
+    "\"head_dim\": 8, \"sliding_window\": null, \"use_sliding_window\": false, \"max_window_layers\": 3}";
 
 #define QWEN3(NKV, HS, eps, has_head)                                                                         \
     {                                                                                                         \
@@ -183,7 +182,8 @@ TEST(qwen3_configs_are_read) {
     } cases[] = {
         {"{}", QWEN3(2, 8, 1e-6, true)},
         {"{\"head_dim\": 6, \"tie_word_embeddings\": true}", QWEN3(2, 0, 1e-6, false)}, // as of the other widths
-        {"{\"layer_types\": null, \"sliding_window\": 4096, \"rms_norm_eps\": 1e-5}", QWEN3(2, 8, 1e-5, true)},
+        {"{\"layer_types\": [\"full_attention\", \"full_attention\", \"full_attention\"]}", QWEN3(2, 8, 1e-6, true)},
+        {"{\"layer_types\": \"NULL\", \"sliding_window\": 4096, \"rms_norm_eps\": 1e-5}", QWEN3(2, 8, 1e-5, true)},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sm_model_config config;
@@ -202,8 +202,11 @@ TEST(bad_qwen3_configs_are_refused_by_key) {
         {"{\"num_key_value_heads\": null}", SM_ERR_FORMAT, "has no num_key_value_heads"},
         {"{\"head_dim\": 5}", SM_ERR_INVALID, "5 channels"},
         {"{\"use_sliding_window\": true}", SM_ERR_UNSUPPORTED, "use_sliding_window is true"},
-        {"{\"layer_types\": [\"full_attention\", \"sliding_attention\"]}", SM_ERR_UNSUPPORTED, "layer 1"},
-        {"{\"layer_types\": [1]}", SM_ERR_UNSUPPORTED, "layer_types|layer 0"},
+        {"{\"layer_types\": [\"full_attention\", \"sliding_attention\", \"full_attention\"]}", SM_ERR_UNSUPPORTED,
+         "layer 1"},
+        {"{\"layer_types\": [1, 2, 3]}", SM_ERR_UNSUPPORTED, "layer_types|layer 0"},
+        {"{\"layer_types\": [\"full_attention\"]}", SM_ERR_FORMAT, "layer_types does not list 3 layers"},
+        {"{\"layer_types\": \"full_attention\"}", SM_ERR_FORMAT, "layer_types does not list 3 layers"},
         {"{\"architectures\": [\"Qwen3MoeForCausalLM\"]}", SM_ERR_UNSUPPORTED, "Qwen3ForCausalLM"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
