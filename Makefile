@@ -46,6 +46,16 @@ ifeq ($(TARGET),)
 $(if $(filter-out $(NEED_NO_COMPILER),$(MAKECMDGOALS)),$(error $(CC) is not installed or does not run: "make deps" \
     installs what the program needs, "make deps-dev" also what tests and other configurations need))
 endif
+# Commands and headers without which other targets would fail in the middle.
+NEEDS_check := cmocka.h $(if $(T),,git clang)
+NEEDS_format := git clang-format
+NEEDS_tidy := clang-tidy
+NEEDS_check-deps := git
+NEEDS_check-cl := clang
+NEEDS := $(foreach goal,$(MAKECMDGOALS),$(NEEDS_$(goal)))
+ABSENT := $(if $(NEEDS),$(shell for need in $(NEEDS); do case $$need in (*.h) $(CC) -E -include $$need -x c /dev/null ;; \
+    (*) command -v $$need ;; esac >/dev/null 2>&1 || echo $$need; done))
+$(if $(ABSENT),$(error $(firstword $(ABSENT)) is not there: "make deps-dev" installs what tests and checks need))
 FOREIGN := $(filter-out $(shell uname -m),$(TARGET_ARCH))
 # OPENCL=0 builds without the opencl backend; it is the default if OpenCL's headers are missing. Building needs only the
 # headers: the program looks for the loader at run time.

@@ -130,6 +130,7 @@ cat >gcc <<'END'
 case $* in
 -dumpmachine) echo "$(uname -m)-linux-gnu" ;;
 *-print-prog-name*) echo true ;;
+*cmocka.h*) grep -qx libcmocka-dev "$folder/installed" ;;
 *-E*) cat >/dev/null && grep -qx opencl-headers "$folder/installed" ;;
 *)
     for word; do
@@ -145,5 +146,10 @@ chmod +x gcc
 make ISAS=baseline bench >out 2>&1 || fail "the first make bench failed"
 [ "$(tail -1 out)" = "build/release/stepmark score --output-file build/score.jsonl" ] || fail "the first make bench ran something else"
 [ "$(ls build | tr "\n" " ")" = "release wasm " ] || fail "the first make bench built something else"
+passed
+
+# What the program does not need, and tests do.
+! make check >out 2>&1 || fail "make check: passed without cmocka"
+grep -q 'cmocka.h is not there: "make deps-dev"' out && [ "$(wc -l <out)" = 1 ] || fail "make check does not say what is missing"
 passed
 echo "deps: $n_passed passed, 0 failed"

@@ -28,7 +28,7 @@ try() (
     inside chown -R "$2" /home/user
     if [ "$3" = lines ]; then
         # shellcheck disable=SC2016 # make's own
-        for target in $(sed -n 's/^$(call installs,\(.*\),.*/\1/p' Makefile) build check pages; do
+        for target in $(sed -n 's/^$(call installs,\(.*\),.*/\1/p' Makefile) build check pages format tidy check-deps check-cl; do
             ! as user "make $target" || fail "make $target passes without a compiler"
             [ "$(wc -l <"$root/out")" = 1 ] || fail "make $target says more or less than one line"
         done
