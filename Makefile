@@ -191,7 +191,7 @@ WASM_SRC := $(wildcard learn/live/*.c os/none/*.c backends/reference/*.c src/opt
             $(filter-out src/plan/own_%,$(wildcard src/plan/*.c))
 # Files embedded in the program: the default training text, equations and sources for pages, OpenCL kernels, styles and
 # scripts of pages, the ladder's sources, reference results.
-EMBEDDED := $(sort src/io/text.txt docs/equations.md include/activation.h $(REF_KERNEL_SRC) $(CPU_KERNEL_SRC) $(call tree,cl,*.cl) \
+EMBEDDED := $(sort src/io/text.txt docs/equations.md $(wildcard docs/course/[0-9]*.md) include/activation.h $(REF_KERNEL_SRC) $(CPU_KERNEL_SRC) $(call tree,cl,*.cl) \
             $(foreach kind,*.css *.js,$(call tree,bench,$(kind)) $(call tree,learn,$(kind))) \
             $(WASM) $(wildcard bench/results/*.bundle) learn/ladder/vector.h learn/ladder/vector_exp.h $(call tree,learn/ladder/rungs,*.[ch]))
 TEST_SRC := $(filter-out $(LEFT_OUT_$(CONFIG)) $(if $(filter 0,$(OPENCL)),tests/backends/test_opencl.c tests/backends/test_collectives.c tests/backends/test_drivers.c tests/backends/test_tensor_attention.c),$(wildcard tests/*/test_*.c))

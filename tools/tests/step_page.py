@@ -320,6 +320,28 @@ def the_page_trains(browser):
         assert len(errors) == 8 and min(errors) < 5, errors
 
 
+def lessons_ask(browser):
+    """Each lesson names its place on the page, and the page its file; a guess is answered by what is computed."""
+    for name in ("trained", "llama", "qwen3"):
+        browser.open(make(name))
+        if browser.count("#live-lacks"):
+            return
+        asked = []
+        for n in range(1, 13):
+            if browser.js("lessons.at(arguments[0])", n) < 0:
+                continue
+            asked.append(n)
+            browser.js("location.hash = 'lesson=' + arguments[0]; return 0", n)
+            browser.until(f"[...document.querySelectorAll('.lesson')].some((e) => e.getAttribute('aria-label') === 'lesson {n}')")
+            browser.js("document.querySelector(`.lesson[aria-label='lesson ${arguments[0]}'] button`).click(); return 0", n)
+            browser.until(f"document.querySelector('.lesson[aria-label=\"lesson {n}\"] .answer').textContent")
+            answer = browser.text(f".lesson[aria-label='lesson {n}'] .answer")
+            assert re.match("Yes|No: ", answer) and "NaN" not in answer and "undefined" not in answer, f"{name} {n}: {answer}"
+        assert asked == list(range(1, 13)) or name == "qwen3", asked
+    for path in pathlib.Path("docs/course").glob("[0-9]*.md"):
+        assert f"step.html#lesson={int(path.name[:2])}" in path.read_text(), path
+
+
 def parts_are_there(browser):
     for name, heads, hinted in (("gpt2", 4, 0), ("llama", 4, 0), ("dropout", 8, 2)):
         browser.open(make(name))
@@ -376,5 +398,5 @@ def is_small(browser):
         assert size <= 3e6, f"{name}: {size} bytes"
 
 
-main("the page of a step", [numbers_are_walks, every_op_opens, player_plays, a_cell_says_its_value, a_number_is_followed, large_models_show_slices, the_text_says_its_loss, the_page_computes_again, the_page_reads_as_the_tokenizer_does, the_page_trains,
+main("the page of a step", [numbers_are_walks, every_op_opens, player_plays, a_cell_says_its_value, a_number_is_followed, large_models_show_slices, the_text_says_its_loss, the_page_computes_again, the_page_reads_as_the_tokenizer_does, the_page_trains, lessons_ask,
                             parts_are_there, fits_phone_dark_and_paper, every_kind_is_explained, is_small])

@@ -152,7 +152,7 @@ const live = (() => {
         const largest = apart.map((d, i) => [d, i]).filter(([d]) => d > 0).sort((a, b) => b[0] - a[0]).slice(0, 6);
         noticed.replaceChildren(first < 0 ? make('p', {class: 'soft'}, 'Every number is the program’s.')
             : make('p', {}, 'First to notice: ', opChip(first), `; then ${apart.filter((d) => d > 0).length - 1} more of ${walk.ops.length} ops. Most changed: `, ...largest.map(([d, i]) => opChip(i, ` by ${number(100 * d, 3)}%`))));
-        editList.replaceChildren(...state.edits.map((edit, k) => make('li', {}, make('code', {}, edit), ' ', button('undo', () => { state.edits.splice(k, 1); update(); }))));
+        editList.replaceChildren(...state.edits.map((edit, k) => make('li', {}, make('code', {}, edit), ' ', button('undo', () => { state.edits.splice(k, 1); again(); update(); }))));
         stepPage.refresh();
     };
     const opChip = (i, more = '') => make('button', {type: 'button', class: 'chip', onclick: () => stepPage.choose(i)}, `op ${i} ${walk.ops[i].kind}${more}`);
@@ -164,7 +164,7 @@ const live = (() => {
         }
     };
     const link = () => {
-        const parts = [state.tokens === given_tokens ? null : 'text=' + encodeURIComponent(textBox.value), state.edits.length ? 'set=' + encodeURIComponent(state.edits.join(';')) : null];
+        const parts = [state.tokens === given_tokens ? null : 'text=' + encodeURIComponent(textBox.value), state.edits.length ? 'set=' + encodeURIComponent(state.edits.join(';')) : null, `op=${stepPage.state.op}`];
         history.replaceState(null, '', '#' + parts.filter(Boolean).join('&'));
     };
     const update = (note = '') => trying(async () => {
@@ -177,10 +177,19 @@ const live = (() => {
         const engine = state.engine ||= await open();
         texts.forEach(engine.hold); // refuses what is none
         state.edits.push(...texts);
+        again();
         await update();
         return says.textContent;
     });
-    const back = () => { state.edits = []; state.tokens = given_tokens; state.targets = given_targets; state.data = given_data; update(); };
+    const back = () => { state.edits = []; again(); state.tokens = given_tokens; state.targets = given_targets; state.data = given_data; update(); };
+    // A number before changes alone, and after them.
+    const ask = async (changes, measure) => {
+        state.edits = [];
+        await update();
+        const was = measure();
+        if (changes.length) await addEdits(changes);
+        return [was, measure()];
+    };
     // The number that is followed is the one to change.
     const pick = ({tensor, flat}, value) => {
         editBox.value = `${tensor}[${flat}]=${heat.exact(value)}`;
@@ -239,7 +248,7 @@ const live = (() => {
     const choice = (id, label, options, now) => make('select', {id, 'aria-label': label, onchange: () => { lr.value = ''; again(); }}, ...options.map((text) => make('option', {selected: text === now}, text)));
     const optimizer = choice('live-optimizer', 'optimizer', given.optimizers || [], walk.optimizer);
     const precision = choice('live-precision', 'precision', walk.precision === 'fp32' ? ['fp32', 'bf16'] : [walk.precision], walk.precision);
-    const isProgram = () => optimizer.value === walk.optimizer && precision.value === walk.precision && state.tokens === given_tokens;
+    const isProgram = () => optimizer.value === walk.optimizer && precision.value === walk.precision && state.tokens === given_tokens && state.edits.length === 0;
     const train = (n) => trying(async () => {
         if (!training.engine) {
             const changes = {[given.optimizer_at]: optimizer.selectedIndex};
@@ -248,6 +257,7 @@ const live = (() => {
             training.t = walk.hyper.step - 1;
             training.usual = training.engine.settings()[0];
             reset(training.engine);
+            state.edits.forEach(training.engine.hold);
         }
         lr.value ||= String(training.usual);
         const chosen = [Number(lr.value), Number(clip.value)];
@@ -311,7 +321,7 @@ const live = (() => {
             data.has_bytes || tokenizer ? make('div', {class: 'tools'}, textBox, button('compute', read, 'live-compute')) : make('p', {class: 'soft'}, 'This model has no tokenizer (page --tokenizer), so its text stays.'),
             make('div', {class: 'tools'}, editBox, button('change', () => addEdits(editBox.value.split(';')), 'live-change'), button('make it 0', makeZero, 'live-zero'), button('double its row', doubleRow, 'live-double'), remover(), button('as it was', back, 'live-back')),
             make('p', {}, 'loss ', make('b', {}, lossOut), ', grad norm ', make('b', {}, normOut), '. ', says), editList, noticed,
-            make('h3', {}, 'Train on this text'), make('div', {class: 'tools'}, optimizer, ' learning rate ', lr, ' clip ', clip, ' ', precision, ' ', ...[1, 10, 100].map((n) => button(`${n} step${n > 1 ? 's' : ''}`, () => train(n), `live-train-${n}`)), button('from the start', again, 'live-again')), trainBox,
+            make('h3', {}, 'Train on this text, with the changes'), make('div', {class: 'tools'}, optimizer, ' learning rate ', lr, ' clip ', clip, ' ', precision, ' ', ...[1, 10, 100].map((n) => button(`${n} step${n > 1 ? 's' : ''}`, () => train(n), `live-train-${n}`)), button('from the start', again, 'live-again')), trainBox,
             make('h3', {}, 'A gradient by hand'), make('div', {class: 'tools'}, weightBox, button('nudge it', nudge, 'live-nudge')), checkBox];
     };
     // #text=...&set=...&op=...
@@ -320,6 +330,7 @@ const live = (() => {
         if (given.lacks) return;
         if (step.tensor('grad_norm')) normOut.textContent = heat.exact(step.valuesAt('grad_norm', 2 * walk.ops.length)[0]);
         const asked = new URLSearchParams(location.hash.slice(1));
+        if (lessons.at(asked.get('lesson')) >= 0) stepPage.go(lessons.at(asked.get('lesson')));
         if (asked.has('op')) stepPage.go(Number(asked.get('op')) || Math.max(0, walk.ops.findIndex((op) => op.kind === asked.get('op'))));
         if (!asked.has('text') && !asked.has('set')) return;
         trying(async () => {
@@ -330,5 +341,5 @@ const live = (() => {
             return says.textContent;
         });
     };
-    return {draw, begin, pick, state, update, addEdits};
+    return {draw, begin, pick, state, update, addEdits, ask, link};
 })();

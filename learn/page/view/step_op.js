@@ -75,7 +75,7 @@ const opPanel = (() => {
         const op = walk.ops[i];
         const title = make('h2', {id: 'op'}, `Op ${i}: ${op.kind}`, make('span', {class: 'soft'}, '  ' + step.place(op)));
         const makes = op.operands.filter(step.isOutput).map(({tensor}) => names.of(tensor)).filter(Boolean);
-        return [title, make('p', {class: 'makes'}, 'It makes ', makes.join('; ') || op.kind, '.'), follow.draw(i), facts(op), describe(op), operands(i), make('h3', {}, 'Where its time stands'), times(i), make('h3', {}, 'How it is computed'), ...sources(op)];
+        return [title, make('p', {class: 'makes'}, 'It makes ', makes.join('; ') || op.kind, '.'), follow.draw(i), lessons.draw(i), facts(op), describe(op), operands(i), make('h3', {}, 'Where its time stands'), times(i), make('h3', {}, 'How it is computed'), ...sources(op)];
     };
     return {draw, microseconds, percent};
 })();

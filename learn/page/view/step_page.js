@@ -61,7 +61,7 @@ const stepPage = (() => {
         memory.show(state.op);
         panel.replaceChildren(...opPanel.draw(state.op).filter(Boolean));
     };
-    const choose = (i) => { pause(); go(i); };
+    const choose = (i) => { pause(); go(i); clearTimeout(state.link); state.link = setTimeout(live.link, 400); };
     const map = make('div', {class: 'map'}, picture.draw(choose));
 
     // Space plays, arrows step, Home and End go to the ends; not while a field or a map has the keys.
@@ -128,3 +128,4 @@ const stepPage = (() => {
     return {go, choose, play, pause, state, refresh};
 })();
 live.begin();
+addEventListener('hashchange', live.begin);
