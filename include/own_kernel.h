@@ -96,6 +96,9 @@ void sm_own_process_take(const sm_own_kernel *kernel, const sm_plan *plan, const
 // another.
 int64_t sm_own_process_busy_ns(int64_t *waiting_ns);
 
+// The number of that process; 0: none.
+int sm_own_process_id(void);
+
 // SM_ERR_DEVICE: the process has ended, and says how. Calls then do nothing.
 sm_status sm_own_process_state(sm_own_process *process);
 

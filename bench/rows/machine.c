@@ -2,6 +2,7 @@
 #include "bench/rows/machine.h"
 
 #include "bench/tables/json_values.h"
+#include "own_kernel.h"
 #include "os/os.h"
 #include "os/processor.h"
 
@@ -293,9 +294,12 @@ int64_t sm_machine_rss_bytes(void) { return read_kilobytes("/proc/self/status", 
 
 // VmHWM rather than getrusage: the latter survives exec and so starts at the parent's peak.
 int64_t sm_machine_peak_rss_bytes(void) {
-    int64_t peak_bytes = read_kilobytes("/proc/self/status", "VmHWM");
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/status", sm_own_process_id());
+    const int64_t apart_bytes = sm_own_process_id() > 0 ? read_kilobytes(path, "VmHWM") : 0;
+    const int64_t peak_bytes = read_kilobytes("/proc/self/status", "VmHWM");
     if (peak_bytes != SM_ABSENT) {
-        return peak_bytes;
+        return peak_bytes + (apart_bytes > 0 ? apart_bytes : 0);
     }
     struct rusage usage;
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (int64_t)usage.ru_maxrss * 1024 : SM_ABSENT;

@@ -35,8 +35,8 @@ json_t *sm_machine_device(const sm_device_info *info);
 // Resident memory of this process now; SM_ABSENT when /proc does not say.
 int64_t sm_machine_rss_bytes(void);
 
-// Largest resident memory of this process since the last reset; SM_ABSENT when /proc does not
-// say. The reset does nothing where the kernel refuses it; the peak is then since the start.
+// Largest resident memory of this process since the last reset, and of the process with own code since its start;
+// SM_ABSENT when /proc does not say. The reset does nothing where the kernel refuses it; the peak is then since the start.
 int64_t sm_machine_peak_rss_bytes(void);
 void sm_machine_reset_peak_rss(void);
 

@@ -380,11 +380,7 @@ sm_status cli_measure(cli_bench *bench, const cli_job *asked, sm_row *row) {
     cli_stage("closing the device", row);
     cli_loop_steps_close(&loop);
     sm_session_close(session);
-    if (device != NULL) {
-        cli_describe_own_code(&device->info); // a backend may have written to it
-        SM_ROW_TEXT(row->own_kernels, device->info.own_kernels);
-        cli_close_device(device);
-    }
+    cli_close_device(device);
     cli_workload_close(&w);
     return status;
 }

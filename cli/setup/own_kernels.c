@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/flags/flag.h"
-#include "learn/own_kernels/backend_file.h"
+#include "learn/own_kernels/backend_apart.h"
 #include "learn/own_kernels/kernel_library.h"
 #include "os/file_access.h"
 #include "os/os.h"
@@ -155,18 +155,16 @@ static void warn(sm_device_info *info, const char *text) {
     }
 }
 
-void cli_describe_own_code(sm_device_info *info) {
-    const char *between = own.text[0] != '\0' && brought.text[0] != '\0' ? ", " : "";
-    const size_t left = sizeof info->own_kernels - strlen(own.text); // both are no longer than it is
-    memcpy(info->own_kernels, own.text, sizeof own.text);
-    if (snprintf(info->own_kernels + strlen(own.text), left, "%s%s", between, brought.text) >= (int)left) {
-        warn(info, "own code: the list of its files is cut short");
-    }
-    info->own_call_ns = own.process != NULL ? own.call_ns : 0;
-    if (own.process != NULL && !sm_own_process_is_confined(own.process)) {
+void cli_describe_own_code(sm_device *device) {
+    sm_device_info *info = &device->info;
+    const bool is_brought = brought.backend != NULL && device->backend == brought.backend;
+    const sm_own_process *process = is_brought ? sm_backend_apart_process() : own.process;
+    memcpy(info->own_kernels, is_brought ? brought.text : own.text, sizeof info->own_kernels);
+    info->own_call_ns = is_brought ? info->own_call_ns : own.process != NULL ? own.call_ns : 0;
+    if (process != NULL && !sm_own_process_is_confined(process)) {
         warn(info,
              "own code ran in a process apart, which this system cannot confine: it has no filter of system calls");
-    } else if (own.process != NULL && !os_file_access_is_limited()) {
+    } else if (process != NULL && !os_file_access_is_limited()) {
         warn(info, "own code could read files, as this system has no Landlock: those of this program, too");
     }
 }
@@ -190,9 +188,9 @@ sm_status cli_load_backend_file(const char *path) {
         return SM_OK;
     }
     SM_TRY(sm_digest_file(path, digest)); // before its code runs
-    SM_TRY(sm_backend_file_load(path, &brought.backend));
-    snprintf(brought.text, sizeof(brought.text), "backend %s (%s)", path, digest);
-    cli_note("a backend of your own: %s, from %s", brought.backend->name, path);
+    SM_TRY(sm_backend_apart_load(path, &brought.backend));
+    snprintf(brought.text, sizeof(brought.text), "own backend %s (%s)", path, digest);
+    cli_note("a backend of your own: %s, from %s, in a process apart", brought.backend->name, path);
     return SM_OK;
 }
 

@@ -102,9 +102,9 @@ sm_status cli_load_backend(const cli_options *options);
 
 sm_status cli_load_backend_file(const char *path);
 
-// Fills in what code of the user's own this process has, whatever a device says: "gelu_forward=my.c (fnv1a64:...)" of
-// --kernel, "backend FILE.so (fnv1a64:...)" if one was loaded, even if another is used; and warnings.
-void cli_describe_own_code(sm_device_info *info);
+// Fills in what code of the user's own a device uses, whatever it says: "gelu_forward=my.c (fnv1a64:...)" of --kernel,
+// "own backend FILE.so (fnv1a64:...)" of --backend-library; and warnings.
+void cli_describe_own_code(sm_device *device);
 
 // Checks the files that a row's --kernel or --backend-library names against the digests in its own_kernels.
 sm_status cli_own_code_check(const char *flag, const char *code, const char *recorded);

@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #include "backend.h"
+#include "learn/own_kernels/backend_call.h"
+#include "learn/own_kernels/backend_file.h"
 #include "learn/own_kernels/confine.h"
 #include "learn/own_kernels/kernel_library.h"
 #include "os/os.h"
@@ -23,11 +25,13 @@
 
 static struct {
     sm_own_shared *shared;
+    size_t operands_at;
     char *libraries[SM_OP_KIND_COUNT];
     sm_own_kernel kernels[SM_OP_KIND_COUNT];
     int n;
     bool spins;
     _Atomic int n_confined; // threads
+    const char *folder;     // of a whole backend, --backend-library; NULL: these are kernels
 
     sm_device *device; // of a backend's kernel, which is then the only one; NULL: none
     sm_executable *executable;
@@ -70,7 +74,9 @@ static void run_backend(void) {
 // --- calls -------------------------------------------------------------------------------------------
 
 static void run(const sm_own_box *box) {
-    if (box->kernel >= 0 && own.device != NULL) {
+    if (box->kernel >= 0 && own.folder != NULL) {
+        sm_backend_answer((backend_call *)((char *)own.shared + own.operands_at));
+    } else if (box->kernel >= 0 && own.device != NULL) {
         run_backend();
     } else if (box->kernel >= 0 && box->kernel < own.n) {
         const sm_own_kernel *kernel = &own.kernels[box->kernel];
@@ -95,7 +101,8 @@ static _Noreturn void serve(sm_own_box *box) {
 // --- its life ----------------------------------------------------------------------------------------
 
 static bool confine(void) {
-    const bool is_confined = sm_confine_kernel(own.libraries, own.n);
+    const bool is_confined =
+        own.folder != NULL ? sm_confine_driver(own.folder) : sm_confine_kernel(own.libraries, own.n);
     atomic_fetch_add(&own.n_confined, 1);
     return is_confined;
 }
@@ -155,8 +162,8 @@ static sm_status confine_and_load(char *const *words) {
     sm_own_tell(&own.shared->stage, is_confined ? SM_OWN_CONFINED : SM_OWN_UNCONFINED);
     while (sm_own_await(&own.shared->may_load, 0, false, false, NULL) == 0) {
     }
-    if (is_ours) {
-        return open_backend(words);
+    if (is_ours || own.folder != NULL) {
+        return is_ours ? open_backend(words) : sm_backend_file_load(own.libraries[0]);
     }
     for (int i = 0; i < own.n; i++) {
         SM_TRY(load(i, words[3 * i], words[3 * i + 2]));
@@ -177,6 +184,8 @@ sm_status sm_own_process_serve(int n_words, char *const *words) {
         sm_process_limit_this(&(sm_process_limit){RLIMIT_DATA, MOST_JUDGED_BYTES, true});
     }
     own.shared->base = (char *)own.shared;
+    own.operands_at = own.shared->operands_at;
+    own.folder = own.n == 1 && strcmp(words[0], SM_OWN_BACKEND_LIBRARY) == 0 ? words[2] : NULL;
     for (int i = 0; i < own.n && i < SM_OP_KIND_COUNT; i++) {
         own.libraries[i] = words[3 * i + 1];
     }

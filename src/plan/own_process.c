@@ -121,18 +121,20 @@ int64_t sm_own_process_busy_ns(int64_t *waiting_ns) {
     return busy_ns;
 }
 
+int sm_own_process_id(void) { return (int)started.pid; }
+
 sm_status sm_own_process_state(sm_own_process *p) {
     siginfo_t how;
     if (!p->has_ended || !has_ended(p, &how)) {
         return SM_OK;
     }
     SM_FAIL_IF(p->is_late, SM_ERR_TIMEOUT, "it did not end within %g s", p->timeout_s);
-    SM_FAIL_IF(how.si_code == CLD_EXITED, SM_ERR_DEVICE, "own code (--kernel) ended its process, with exit code %d",
+    SM_FAIL_IF(how.si_code == CLD_EXITED, SM_ERR_DEVICE, "own code ended its process, with exit code %d",
                how.si_status);
     SM_FAIL_IF(how.si_status == SIGSYS, SM_ERR_DEVICE,
-               "own code (--kernel) made a system call that a kernel does not need, and was ended: it starts no "
+               "own code made a system call that a kernel does not need, and was ended: it starts no "
                "threads or processes, writes no files and uses no network");
-    return sm_fail(SM_ERR_DEVICE, "own code (--kernel) crashed: signal %d (%s)", how.si_status,
+    return sm_fail(SM_ERR_DEVICE, "own code crashed: signal %d (%s)", how.si_status,
                    strsignal(how.si_status));
 }
 
@@ -299,6 +301,20 @@ void sm_own_process_call(const sm_own_kernel *kernel, int thread, int n_threads)
     if (kernel->has_threads || thread == 0) {
         call(kernel->process, kernel->number, thread, kernel->has_threads ? n_threads : 1);
     }
+}
+
+void *sm_own_process_memory(const sm_own_process *p, size_t *size_bytes) {
+    if (size_bytes != NULL) {
+        *size_bytes = p->size_bytes - p->operands_at;
+    }
+    return (char *)p->shared + p->operands_at;
+}
+
+sm_status sm_own_process_ask(sm_own_process *p, int64_t deadline_ns) {
+    p->deadline_ns = deadline_ns;
+    p->timeout_s = deadline_ns > 0 ? (double)(deadline_ns - sm_now_ns()) * 1e-9 : 0;
+    call(p, 0, 0, 1);
+    return sm_own_process_state(p);
 }
 
 // --- its life ----------------------------------------------------------------------------------------

@@ -70,6 +70,9 @@ typedef struct {
 // computes.
 #define SM_OWN_BACKEND "backend:"
 
+// The three words of a whole backend in place of kernels: this, its library, and the only folder that it may write to.
+#define SM_OWN_BACKEND_LIBRARY "--backend-library"
+
 // Starts it: `program` is a path of this program, and three words for each kernel are its op, its library, and its file
 // for messages. Fills `process`, `number` and `has_threads`. SM_ERR_FORMAT: a library is refused. It ends with this
 // process, or by sm_own_process_end, which is needed after a failed start, too.
@@ -79,6 +82,11 @@ void sm_own_process_end(sm_own_process *process); // NULL is fine
 
 // Gives the operands of a plan's only op the memory that they have in a process, which begins at this address.
 void sm_own_process_place(sm_plan *plan, char *memory);
+
+// The shared memory after its beginning, and its size (NULL is fine); and a call of kernel 0 there, which whoever knows
+// what lies in it fills in before. deadline_ns: by sm_now_ns, after which the process is ended; 0: none.
+void *sm_own_process_memory(const sm_own_process *process, size_t *size_bytes);
+sm_status sm_own_process_ask(sm_own_process *process, int64_t deadline_ns);
 
 // False: this system has no filter of system calls.
 bool sm_own_process_is_confined(const sm_own_process *process);

@@ -98,9 +98,9 @@ static sm_status digest_input(spot *s, int k, uint64_t *digest) {
     char part[PART_BYTES];
     const sm_tensor *t = spot_in(s, k);
     *digest = 0;
-    // Own code in this process, or in a driver's, may write to an op's inputs so that less work is right for them.
-    const sm_device_info *info = &s->session->device->info;
-    const bool may_write = info->own_kernels[0] != '\0' && !(info->own_call_ns > 0);
+    // Own code that has more than copies of operands may write to an op's inputs, so that less work is right for them.
+    const sm_device *device = s->session->device;
+    const bool may_write = device->info.own_kernels[0] != '\0' && device->backend->own_kernels != SM_OWN_C;
     if (!may_write || t == NULL || t->is_sharded || is_written(s, t)) {
         return SM_OK;
     }

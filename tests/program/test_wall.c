@@ -6,9 +6,9 @@
 
 // AddressSanitizer's handler of signals makes system calls of its own.
 #ifdef __SANITIZE_ADDRESS__
-#define CRASHED "own code (--kernel) made a system call"
+#define CRASHED "own code made a system call"
 #else
-#define CRASHED "own code (--kernel) crashed: signal 11"
+#define CRASHED "own code crashed: signal 11"
 #endif
 
 // The products of a linear layer: plain loops, of which PART(k) terms are computed, with a hook at each call.
@@ -80,7 +80,7 @@ static const cheat cheats[] = {
      "#include <unistd.h>\n__attribute__((constructor)) static void go(void) { "
      "for (int fd = 3; fd < 30; fd++) dprintf(fd, \"{\\\"row\\\": {}}\\n\"); _exit(0); }\n" NO_HOOKS
      "#define BEGIN(x, n, c)\n#define ROWS(n) (n)\n",
-     "own code (--kernel) ended its process, with exit code 0"},
+     "own code ended its process, with exit code 0"},
     {"threads: starts one of its own",
      "#include <pthread.h>\nstatic void *work(void *x) { for (;;) { } return x; }\nstatic void start(void) { pthread_t "
      "t; "
