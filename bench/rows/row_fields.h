@@ -57,9 +57,9 @@ TEXT(loss_scale, 32, "factor on the loss, so that small gradients do not vanish:
      "number; null: the pass has no backward", IS(SM_FACTOR_PRECISION), VARIED("loss scale", NULL), ABSENT("none"),
      MAY_LACK)
 TEXT(own_kernels, SM_ROW_REASON_SIZE, "the user's own kernels that ran in place of the backend's: op=file (digest), "
-     "...; null: none", IS(SM_FACTOR_MODE), .heading = "own kernels", .view = SM_SHOWN_WHEN_SOME)
-INTEGER(own_call_ns, "ns", "median time of a call that does nothing into the process that runs own kernels in C; each "
-        "of their calls costs that and copies of its operands, which is part of all times; null: none runs apart",
+     "..., or own backend file (digest); null: none", IS(SM_FACTOR_MODE), .heading = "own kernels", .view = SM_SHOWN_WHEN_SOME)
+INTEGER(own_call_ns, "ns", "median time of a call that does nothing into the process that runs own code; each call costs "
+        "that, and kernels copies of operands, which is part of all times; null: none runs apart",
         VARIED("own call ms", sm_show_ms))
 INTEGER(n_threads, "", "threads used", IS(SM_FACTOR_THREADS), VARIED("threads", NULL))
 TEXT(binding, SM_ROW_TEXT_SIZE, "where they run: bound one a core, or free", IS(SM_FACTOR_THREADS), MAY_LACK)

@@ -353,8 +353,8 @@ static const cli_flag flags[] = {
      "also multiplies by it",
      OPENED & ~LADDER, AT(device.openblas), ONE_OF(products)},
     {"Device", "backend-library", 0, CLI_CODE, "FILE.so", NULL,
-     "load your own backend, compiled against include/ (docs/adding.md), into the measuring process: --backend then "
-     "takes its name, and its rows have no rank and no verdict",
+     "load your own backend, compiled against include/ (docs/adding.md), into a process of its own: --backend then "
+     "takes its name",
      OPENED | DEVICES, AT(device.backend_library)},
     {"Device", "kernel", 0, CLI_CODE, "OP=FILE[,OP=FILE]", NULL,
      "run your own fp32 kernel (the function that computes a kind of operation): on the cpu backend from a C file "

@@ -113,12 +113,12 @@ TEST(places_of_two_widths) {
 // Whoever brought the fastest kernel: it is marked, and is not held against this program's.
 TEST(code_of_ones_own_is_ranked_apart) {
     json_auto_t *rows = json_array();
-    json_t *own = with_members(make_row("A", "fused", 900), "'own_kernels': 'gelu_forward=my.c (fnv1a64:1)'");
+    json_t *own = with_members(make_row("A", "fused", 900), "'own_kernels': 'own backend my.so (fnv1a64:1)'");
     json_array_append_new(rows, own);
     json_array_append_new(rows, make_row("A", "fused", 100));
     json_array_append_new(
         rows, with_members(make_row("B", "fused", 200), "'own_kernels': 'gelu_forward=other.c (fnv1a64:2)'"));
-    json_t *library = make_row("C", "fused", 300); // a backend in the measuring process
+    json_t *library = make_row("C", "fused", 300); // of before backends ran apart
     json_object_set_new(library, "own_kernels", json_string("backend my.so (fnv1a64:3)"));
     json_array_append_new(rows, library);
     json_auto_t *records = NULL;
@@ -129,7 +129,7 @@ TEST(code_of_ones_own_is_ranked_apart) {
     assert_string_equal(text_at(refused, 0, "machine"), "C");
     for (size_t i = 0; i < 3; i++) {
         static const char *const machines[] = {"A", "A", "B"};
-        static const char *const codes[] = {NULL, "gelu_forward=my.c (fnv1a64:1)", "gelu_forward=other.c (fnv1a64:2)"};
+        static const char *const codes[] = {NULL, "own backend my.so (fnv1a64:1)", "gelu_forward=other.c (fnv1a64:2)"};
         static const int places[] = {1, 1, 2};
         const char *marks = text_at(records, i, "marks");
         assert_string_equal(text_at(records, i, "machine"), machines[i]);

@@ -6,9 +6,11 @@
 
 // AddressSanitizer's handler of signals makes system calls of its own.
 #ifdef __SANITIZE_ADDRESS__
-#define CRASHED "own code made a system call"
+#define CRASHED         "own code made a system call"
+#define CRASHED_BACKEND "own code "
 #else
-#define CRASHED "own code crashed: signal 11"
+#define CRASHED_BACKEND "own code crashed: signal 11"
+#define CRASHED         "own code crashed: signal 11"
 #endif
 
 // The products of a linear layer: plain loops, of which PART(k) terms are computed, with a hook at each call.
@@ -172,6 +174,85 @@ TEST(rows_say_how_own_code_ran) {
     expect_exit("report $T/row.jsonl --bundle $T/row.bundle", 0);
     run("report --rank $T/row.bundle --no-reference");
     expect_text("report", err, "own code with a chosen --check-seed: not ranked");
+}
+
+// --- whole backends ----------------------------------------------------------------------------------
+
+// The cpu backend, with the tricks that the variable SHAM names, and 30 ms of work in each call that computes.
+static const char sham[] =
+    "#define _GNU_SOURCE\n#include \"backend_library.h\"\n#include <signal.h>\n#include <stdio.h>\n#include "
+    "<stdlib.h>\n"
+    "#include <string.h>\n#include <time.h>\n#include <unistd.h>\n"
+    "static sm_backend own; static const sm_backend *base; static sm_executable *kept; static sm_range later[999]; "
+    "static int n;\n"
+    "static int is(const char *word) { return strstr(getenv(\"SHAM\"), word) != NULL; }\n"
+    "static sm_status work(sm_executable *e, sm_range r) {\n"
+    "    nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL); return base->execute(e, r, NULL); }\n"
+    "static sm_status flush(void) {\n"
+    "    const int k = n; n = 0; for (int i = 0; i < k; i++) SM_TRY(work(kept, later[i])); return SM_OK; }\n"
+    "static sm_status execute(sm_executable *e, sm_range r, int64_t *ns) {\n"
+    "    if (ns) ns[r.first] += 1;\n"
+    "    if (is(\"lazy\")) { kept = e; later[n++] = r; return SM_OK; }\n"
+    "    if (is(\"crash\")) raise(SIGSEGV), *(volatile int *)8 = 1;\n"
+    "    return work(e, r); }\n"
+    "static sm_status synchronize(sm_executable *e) { return is(\"lazy\") ? SM_OK : base->synchronize(e); }\n"
+    "static sm_status upload(sm_executable *e, int t, int64_t o, int64_t k, const void *d) {\n"
+    "    SM_TRY(flush()); return base->upload(e, t, o, k, d); }\n"
+    "static sm_status download(sm_executable *e, int t, int64_t o, int64_t k, void *d) {\n"
+    "    SM_TRY(flush()); return base->download(e, t, o, k, d); }\n"
+    "static sm_status keep(sm_executable *e, sm_weights_action a) { SM_TRY(flush()); return base->keep_weights(e, a); }\n"
+    "static sm_status peaks(sm_device *d, sm_precision p, double s, sm_peaks *to) {\n"
+    "    *to = (sm_peaks){.flops = 1, .bandwidth_bytes_per_s = 1}; return SM_OK; }\n"
+    "static sm_status open_it(int i, const sm_open_options *o, sm_device **d) {\n"
+    "    char path[64]; snprintf(path, 64, \"/proc/%d/mem\", (int)getppid());\n"
+    "    if (is(\"looks\") && (fopen(path, \"r+\") || fopen(path, \"r\") || kill(getppid(), SIGSTOP) == 0)) "
+    "_exit(9);\n"
+    "    SM_TRY(base->open(i, o, d)); (*d)->backend = &own; strcpy((*d)->info.own_kernels, \"none\");\n"
+    "    (*d)->info.n_warnings = 1 << 30; memset((*d)->info.name, 'x', 99999 % sizeof (*d)->info.name); return SM_OK; "
+    "}\n"
+    "static const sm_backend *get(void) {\n"
+    "    base = sm_backend_find(\"cpu\"); own = *base; own.name = \"sham\"; own.execute = execute; own.synchronize = "
+    "synchronize;\n"
+    "    own.upload = upload; own.download = download; own.keep_weights = keep; own.open = open_it; own.measure_peaks = "
+    "peaks;\n"
+    "    for (int fd = 3; is(\"forger\") && fd < 30; fd++) dprintf(fd, \"{\\\"row\\\": {}}\\n\");\n"
+    "    if (is(\"forger\")) _exit(0);\n"
+    "    return &own; }\n"
+    "const sm_backend_library stepmark_backend_library = SM_BACKEND_LIBRARY(get);\n";
+
+// What it says of times, ceilings, its name and its mark is in no row, and its work is in every time.
+TEST(no_backend_has_a_speed_that_it_did_not_earn) {
+    static const struct {
+        const char *name, *flags, *says;
+        double least_ns;
+    } cases[] = {
+        {"honest", "-r 3", "\"own_kernels\": \"own backend ", 30e6},
+        {"lazy", "-r 3", "\"own_kernels\": \"own backend ", 30e6},
+        {"liar", "-r 1 --pass-type separate", "\"device\": \"sham\"", 300e6},
+        {"lazy liar", "-r 1 --pass-type separate", "\"device\": \"sham\"", 300e6},
+        {"looks at the judge", "-r 1", "\"peak_flops\": null", 30e6},
+        {"crash", "-r 1", CRASHED_BACKEND, 0},
+        {"forger", "-r 1", "own code ended its process, with exit code 0", 0},
+    };
+    write_text("sham.c", sham);
+    assert_int_equal(system("cc -O1 -shared -fPIC -w -Iinclude -o $T/sham.so $T/sham.c"), 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char command[COMMAND_SIZE];
+        snprintf(command, sizeof(command),
+                 "run -m tiny --n-layer 1 -b 1 --seq-len 8 --mode naive -w 1 -t 1 --no-phases --timeout 120 %s -q -o "
+                 "jsonl --backend sham --backend-library $T/sham.so",
+                 cases[i].flags);
+        assert_int_equal(setenv("SHAM", cases[i].name, 1), 0);
+        const int code = run(command);
+        const char *median = strstr(out, "\"median_ns\": ");
+        if ((code == 0) != (cases[i].least_ns > 0) ||
+            (strstr(out, cases[i].says) == NULL && strstr(err, cases[i].says) == NULL)) {
+            fail_msg("%s: exit code %d: %s%s", cases[i].name, code, out, err);
+        }
+        if (code == 0 && !(median != NULL && strtod(median + strlen("\"median_ns\": "), NULL) >= cases[i].least_ns)) {
+            fail_msg("%s: %s", cases[i].name, out);
+        }
+    }
 }
 
 int main(void) { return cmocka_run_group_tests(tests, make_folder, remove_folder); }
