@@ -32,9 +32,9 @@ static struct {
     char folder[PATH_MAX]; // the only one that it may write to
     pid_t maker;           // of the folder
     sm_own_process *process;
-    pid_t owner;     // of the process: a worker starts its own
-    double call_ns;  // 0: not measured yet
-    sm_plan plan;    // the last that was sent
+    pid_t owner;    // of the process: a worker starts its own
+    double call_ns; // 0: not measured yet
+    sm_plan plan;   // the last that was sent
     bool knows_plan;
 } apart;
 
@@ -155,12 +155,11 @@ static void end_text(char *text, size_t size_bytes) {
 // What it says of a device, as far as it is text and numbers; its name for it begins with the backend's.
 static sm_device_info take_info(int index) {
     sm_device_info info = the_call()->info;
-    char *const texts[] = {info.name,   info.driver,      info.isa,      info.blas_core, info.tier,
-                           info.reason, info.tier_reason, info.platform, info.features,  info.binding,
-                           info.products};
-    const size_t sizes[] = {sizeof info.name,   sizeof info.driver,      sizeof info.isa,      sizeof info.blas_core,
-                            sizeof info.tier,   sizeof info.reason,      sizeof info.tier_reason, sizeof info.platform,
-                            sizeof info.features, sizeof info.binding,   sizeof info.products};
+    char *const texts[] = {info.name,        info.driver,   info.isa,      info.blas_core, info.tier,    info.reason,
+                           info.tier_reason, info.platform, info.features, info.binding,   info.products};
+    const size_t sizes[] = {sizeof info.name,     sizeof info.driver,  sizeof info.isa,         sizeof info.blas_core,
+                            sizeof info.tier,     sizeof info.reason,  sizeof info.tier_reason, sizeof info.platform,
+                            sizeof info.features, sizeof info.binding, sizeof info.products};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         end_text(texts[i], sizes[i]);
     }
@@ -220,9 +219,8 @@ static bool emulates(const sm_device *device, sm_precision precision) {
     return ask(BACKEND_EMULATES, 0) == SM_OK && the_call()->yes;
 }
 
-static sm_status measure_peaks(sm_device *device, sm_precision precision, double seconds, sm_peaks *peaks) {
-    (void)precision;
-    (void)seconds;
+static sm_status measure_peaks(sm_device *device, SM_UNUSED sm_precision precision, SM_UNUSED double seconds,
+                               sm_peaks *peaks) {
     *peaks = (sm_peaks){.flops = 0};
     return sm_fail(SM_ERR_UNSUPPORTED, "%s: the ceilings of a backend of your own would be its own word",
                    device->info.id);
