@@ -178,6 +178,9 @@ sm_status sm_plan_add_op(sm_plan *plan, const sm_op *op);
 // An op with no operands yet: all SM_NO_TENSOR.
 sm_op sm_op_make(sm_op_kind kind, sm_phase phase, int layer);
 
+// Whether the plan is of a training step; false: of ops by themselves, which have no loss.
+static inline bool sm_plan_is_step(const sm_plan *plan) { return plan->loss != SM_NO_TENSOR; }
+
 // Index of the tensor with that name, or SM_NO_TENSOR.
 int sm_plan_find_tensor(const sm_plan *plan, const char *name);
 

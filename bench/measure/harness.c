@@ -85,6 +85,9 @@ static void warn_of_slowdown(sm_row *row) { (void)row; }
 // Appends to the row's losses, whose capacity doubles when they are full at a power of two.
 static sm_status keep_loss(sm_row *row, double loss) {
     sm_reals *losses = &row->losses;
+    if (isnan(loss)) {
+        return SM_OK; // of ops by themselves
+    }
     if ((losses->n & (losses->n - 1)) == 0) {
         size_t room = losses->n > 0 ? 2 * (size_t)losses->n : 1;
         double *values = realloc(losses->values, room * sizeof(*values));
@@ -356,7 +359,8 @@ static sm_status take_sample(measurement *m, int64_t *sample_ns) {
     const uint32_t left_out = sm_philox4x32(m->protocol->check_seed, (uint64_t)(n / 3), 3).word[0] % 3;
     const bool looks_checked = has_own_code(m) && n % 3 != left_out;
     const bool repeats = n == m->next_repeat;
-    const bool has_update = repeats || looks_checked || n + 1 == m->next_repeat; // its update is checked
+    const bool has_update = // that is checked
+        sm_plan_is_step(m->session->plan) && (repeats || looks_checked || n + 1 == m->next_repeat);
     bool is_kept = false;
     sm_reading from;
     sm_reading to;
@@ -538,7 +542,7 @@ static sm_status take_samples(measurement *m) {
     sm_row *row = m->row;
     SM_TRY(may_continue(m, SM_STAGE_FIRST_STEP, 0, 1));
     SM_TRY(run_step(m, NULL, &row->first_step_ns));
-    row->loss = row->losses.values[0];
+    row->loss = row->losses.n > 0 ? row->losses.values[0] : NAN;
     SM_TRY(may_continue(m, SM_STAGE_CHECK, 0, 1));
     SM_TRY(run_step(m, NULL, &row->warmup_samples_ns.values[1]));
     if (m->protocol->n_warmup == 0) {
@@ -633,7 +637,7 @@ sm_status sm_harness_measure(sm_session *session, const sm_protocol *protocol, c
                              .n_accum = protocol->n_accum,
                              .check_seed = protocol->check_seed};
     sm_row_set_test(row, protocol->pass, session->plan->B, session->plan->T, protocol->n_accum);
-    row->model_n_params = session->plan->n_params;
+    row->model_n_params = sm_plan_is_step(session->plan) ? session->plan->n_params : SM_ABSENT;
     row->device_peak_bytes = (int64_t)session->executable->memory_bytes;
     row->estimated_bytes = (int64_t)sm_session_memory(session->device, session->plan);
     sm_row_set_device(row, session->device->backend->name, &session->device->info);

@@ -110,7 +110,7 @@ double sm_pass_flops(const sm_plan *plan, sm_pass_type pass, int n_accum);
 
 // Lower bound on the time of a sample: FLOPs / peak, plus, for the optimizer, the traffic of its update
 // (sm_op_is_update; the sum of sm_op_bytes) at peak bandwidth. NaN if a peak is unknown (NaN or 0). The optimizer has
-// its default settings.
+// its default settings. Of ops by themselves: the sum of what the longer of both ceilings allows each.
 double sm_pass_ideal_ns(const sm_plan *plan, sm_pass_type pass, int n_accum, double peak_flops, double peak_bandwidth);
 
 // Sets pass_type, test ("step b4s1024"), n_batch, n_seq and n_accum of a row, also for a session that could not be

@@ -35,9 +35,13 @@ bool sm_pass_is_op_time(sm_pass_type pass) { return pass == SM_PASS_BACKWARD || 
 
 void sm_row_set_test(sm_row *row, sm_pass_type pass, int64_t B, int64_t T, int n_accum) {
     SM_ROW_TEXT(row->pass_type, sm_pass_name(pass));
-    snprintf(row->test, sizeof(row->test), "%s b%llds%lld", passes[pass].short_name, (long long)B, (long long)T);
-    row->n_batch = B;
-    row->n_seq = T;
+    if (row->op[0] != '\0') {
+        snprintf(row->test, sizeof(row->test), "%s %s", passes[pass].short_name, row->shape);
+    } else {
+        snprintf(row->test, sizeof(row->test), "%s b%llds%lld", passes[pass].short_name, (long long)B, (long long)T);
+    }
+    row->n_batch = B > 0 ? B : SM_ABSENT;
+    row->n_seq = T > 0 ? T : SM_ABSENT;
     row->n_accum = n_accum;
 }
 
@@ -96,6 +100,16 @@ double sm_pass_flops(const sm_plan *plan, sm_pass_type pass, int n_accum) {
 double sm_pass_ideal_ns(const sm_plan *plan, sm_pass_type pass, int n_accum, double peak_flops, double peak_bandwidth) {
     const bool optimizer = pass == SM_PASS_STEP;
     double update_bytes = 0;
+    if (!sm_plan_is_step(plan)) {
+        double ideal_ns = 0;
+        for (int i = 0; i < plan->n_ops; i++) {
+            const sm_op *op = &plan->ops[i];
+            ideal_ns += is_covered(op, pass)
+                            ? 1e9 * fmax(sm_op_flops(plan, op) / peak_flops, sm_op_bytes(plan, op) / peak_bandwidth)
+                            : 0;
+        }
+        return peak_flops > 0 && peak_bandwidth > 0 ? ideal_ns : NAN;
+    }
     if (!(peak_flops > 0) || (optimizer && !(peak_bandwidth > 0))) {
         return NAN;
     }
@@ -201,6 +215,15 @@ static void set_rates(sm_row *row, double n_tokens, double median_ns) {
     row->median_ts = n_tokens * 1e9 / median_ns;
 }
 
+static void set_tokens(sm_row *row, const sm_plan *plan, int n_accum, double median_ns) {
+    set_rates(row, sm_pass_tokens(plan, n_accum), median_ns);
+    row->real_tokens = sm_pass_tokens(plan, n_accum);
+    row->padded_tokens = (double)plan->B * (double)plan->T * micro_batches(plan, n_accum) - row->real_tokens;
+    row->real_tokens_per_s = row->median_ts;
+    row->padded_tokens_per_s = row->median_ts * row->padded_tokens / row->real_tokens;
+    row->attended_pairs = plan->attended_pairs > 0 ? plan->attended_pairs : NAN;
+}
+
 void sm_pass_summarize(sm_row *row, const sm_plan *plan, sm_pass_type pass, int n_accum) {
     const double ideal_ns = sm_pass_ideal_ns(plan, pass, n_accum, row->peak_flops, row->peak_bandwidth);
     row->flops = sm_pass_flops(plan, pass, n_accum);
@@ -216,12 +239,12 @@ void sm_pass_summarize(sm_row *row, const sm_plan *plan, sm_pass_type pass, int 
         row->attribution_percent = 100 * ((double)row->attribution_ns / (double)row->median_ns - 1);
         row->overhead_ns = row->median_ns - (row->attribution_ns - row->phases.unaccounted_ns);
     }
-    set_rates(row, sm_pass_tokens(plan, n_accum), times.median);
-    row->real_tokens = sm_pass_tokens(plan, n_accum);
-    row->padded_tokens = (double)plan->B * (double)plan->T * micro_batches(plan, n_accum) - row->real_tokens;
-    row->real_tokens_per_s = row->median_ts;
-    row->padded_tokens_per_s = row->median_ts * row->padded_tokens / row->real_tokens;
-    row->attended_pairs = plan->attended_pairs > 0 ? plan->attended_pairs : NAN;
+    if (sm_plan_is_step(plan)) {
+        set_tokens(row, plan, n_accum, times.median);
+    } else {
+        row->flops_per_s = row->flops * 1e9 / (double)row->median_ns;
+        row->bytes_per_s = row->bytes * 1e9 / (double)row->median_ns;
+    }
     if (row->samples_forward_ns.n > 0) { // the two parts of pass type separate
         const sm_stats forward = sm_stats_of(row->samples_forward_ns.values, row->samples_forward_ns.n);
         const sm_stats backward = sm_stats_of(row->samples_backward_ns.values, row->samples_backward_ns.n);

@@ -21,6 +21,8 @@ static void wait_for_share(int64_t begin_ns) {
 static void wait_for_share(int64_t begin_ns) { (void)begin_ns; }
 #endif
 
+static bool is_step(const sm_stepper *s) { return sm_plan_is_step(s->session->plan); }
+
 // Phases that micro-batch `index` of a step executes: zero-grad before the first, the optimizer after the last.
 static unsigned micro_phases(const sm_stepper *s, int index) {
     unsigned phases = s->phases;
@@ -52,8 +54,10 @@ static sm_status run_batches(sm_stepper *s, unsigned without, int64_t *op_ns, in
     }
     SM_TRY(sm_session_synchronize(s->session));
     if (s->session->device->info.own_kernels[0] != '\0') { // own code may have left work for later
-        double loss;
-        SM_TRY(sm_session_loss(s->session, &loss));
+        float last;
+        const sm_plan *plan = s->session->plan;
+        const int read = is_step(s) ? plan->loss : plan->ops[plan->n_ops - 1].out[0];
+        SM_TRY(sm_session_read(s->session, read, 1, &last));
     }
     wait_for_share(begin_ns);
     *elapsed_ns = sm_now_ns() - begin_ns;
@@ -67,7 +71,12 @@ static sm_status require_finite(const sm_stepper *s, double loss) {
                          (long long)s->n_steps, loss);
 }
 
+// Ops by themselves have none.
 static sm_status read_loss(const sm_stepper *s, double *loss) {
+    *loss = NAN;
+    if (!is_step(s)) {
+        return SM_OK;
+    }
     SM_TRY(sm_session_loss(s->session, loss));
     return require_finite(s, *loss);
 }
@@ -91,7 +100,7 @@ static void count_checks(sm_row *row, int64_t elapsed_ns) {
 sm_status sm_step_before_update(sm_stepper *s, sm_row *row) {
     const sm_workload *w = s->workload;
     const int64_t begin_ns = sm_now_ns();
-    if (s->phases & SM_RUN_BACKWARD) {
+    if ((s->phases & SM_RUN_BACKWARD) || !is_step(s)) {
         SM_TRY(w->before_step(w->ctx, s->session, s->n_steps + 1, s->phases, s->check_seed));
     }
     count_checks(row, sm_now_ns() - begin_ns);
@@ -151,6 +160,10 @@ static sm_status run_piece(sm_stepper *s, bool is_watched, unsigned phases, int6
 
 static sm_status check_losses(sm_stepper *s, sm_row *row) {
     const sm_workload *w = s->workload;
+    if (!is_step(s)) {
+        return sm_spot_check_result(s->spot).n_values > 0 ? SM_OK
+                                                          : sm_fail(SM_ERR_INTERNAL, "no number of the op was checked");
+    }
     SM_TRY(w->check(w->ctx, s->session, s->n_batches - 1, s->check_seed, row));
     return row->loss_check[0] != '\0' ? SM_OK : sm_fail(SM_ERR_INTERNAL, "the loss check does not report its result");
 }
@@ -201,7 +214,7 @@ sm_status sm_step_run(sm_stepper *s, sm_row *row, int64_t *op_ns, int64_t *elaps
     if (s->n_steps + 1 == SM_CHECKED_STEPS) {
         return sm_step_check(s, row, op_ns, elapsed_ns, loss);
     }
-    if (s->n_steps == 0 && (s->phases & SM_RUN_BACKWARD) != 0) {
+    if (s->n_steps == 0 && (s->phases & SM_RUN_BACKWARD) != 0 && is_step(s)) {
         return sm_step_check_gradients(s, row, elapsed_ns, loss);
     }
     s->n_steps++;

@@ -7,6 +7,9 @@
 //                  norm and drawn runs of gradients must be the same, bit by bit. Its update, and that of the step
 //                  before it, are compared with their rule
 //
+// A plan of ops by themselves (sm_plan_is_step) has no loss, gradients of one, or update to repeat from: its drawn ops are
+// looked at. before_step is called before each such step.
+//
 // Nothing of the checks lies within a time: the clock stops before them. All that is drawn depends on a seed of the
 // run.
 #ifndef STEPMARK_STEP_H

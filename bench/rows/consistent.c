@@ -201,6 +201,15 @@ static bool array_differs(const audit *a, const char *array, const char *sum, co
     return differs(a, sum, s.mean * (double)n, 1) || differs(a, mean, s.mean, 1) || differs(a, deviation, s.stddev, 1);
 }
 
+static bool cold_differs(const audit *a) {
+    double *values = NULL;
+    size_t n = 0;
+    sm_rows_samples(a->row, "cold_samples_ns", &values, &n);
+    const sm_stats s = sm_stats_of_reals(values, (int64_t)n);
+    free(values);
+    return differs(a, "cold_ns", n > 0 ? s.median : NAN, 1);
+}
+
 static bool has_speed(const audit *a) { return a->median_ns > 0 || a->median_ts > 0 || number(a, "avg_ts") > 0; }
 
 // The figures of checked steps rest on samples and losses.
@@ -279,6 +288,9 @@ static bool shares_contradict(const audit *a) {
     const double slow_ns = a->ci95_hi_ns > 0 ? a->ci95_hi_ns : a->max_ns;
     const double least_ns = 1e9 * a->flops / a->peak_flops;
     const double update_ns = 1e9 * most_state_bytes * a->model_n_params / a->peak_bandwidth;
+    const bool is_op = text_of(a, "op")[0] != '\0';
+    MUST_BE("flops_per_s", 1e9 * a->flops / a->median_ns, a->flops / a->median_ns);
+    MUST_BE("bytes_per_s", 1e9 * a->bytes / a->median_ns, a->bytes / a->median_ns);
     MUST_BE("mfu", least_ns / a->median_ns, least_ns / a->median_ns / a->median_ns);
     MUST_BE("datasheet_mfu", 1e9 * a->flops / a->datasheet_flops / a->median_ns, 1 / a->median_ns);
     MUST_BE("step_efficiency", a->ideal_ns / a->median_ns, 2 / a->median_ns);
@@ -287,7 +299,12 @@ static bool shares_contradict(const audit *a) {
     REFUSE_IF(1e9 * a->bytes / a->peak_bandwidth > most_of_bandwidth * slow_ns, a,
               "its steps move more bytes than peak_bandwidth allows");
     REFUSE_IF(a->ideal_ns < (1 - rounding) * least_ns - 1, a, "ideal_ns is below flops / peak_flops");
-    AT_MOST("ideal_ns", (1 + rounding) * least_ns + 1 + (is_text(a, "pass_type", "step") ? update_ns : 0));
+    AT_MOST("operand_bytes", a->device_peak_bytes);
+    AT_MOST("kept_bytes", number(a, "operand_bytes"));
+    AT_MOST("ideal_ns", (1 + rounding) * least_ns + 1 +
+                            (is_op                              ? 1e9 * a->bytes / a->peak_bandwidth
+                             : is_text(a, "pass_type", "step") ? update_ns
+                                                                : 0));
     AT_MOST("peak_flops", is_text(a, "device", "cpu") ? most_flops_of_thread * a->n_threads : NAN);
     return false;
 }
@@ -444,7 +461,7 @@ bool sm_row_contradicts(const json_t *row, char text[SM_CONTRADICTION_SIZE]) {
     sm_rows_samples(row, "samples_ns", &a->samples, &a->n);
     const bool found = lacks_samples(a) || samples_differ(a) ||
                        array_differs(a, "warmup_samples_ns", "warmup_ns", "", "") ||
-                       array_differs(a, "samples_forward_ns", "", "forward_avg_ns", "forward_stddev_ns") ||
+                       cold_differs(a) || array_differs(a, "samples_forward_ns", "", "forward_avg_ns", "forward_stddev_ns") ||
                        array_differs(a, "samples_backward_ns", "", "backward_avg_ns", "backward_stddev_ns") ||
                        work_contradicts(a) || phases_contradict(a) || shares_contradict(a) || loop_contradicts(a) ||
                        machine_contradicts(a) || date_contradicts(a) || checks_contradict(a) || flags_contradict(a);

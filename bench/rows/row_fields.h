@@ -63,9 +63,15 @@ INTEGER(own_call_ns, "ns", "median time of a call that does nothing into the pro
         VARIED("own call ms", sm_show_ms))
 INTEGER(n_threads, "", "threads used", IS(SM_FACTOR_THREADS), VARIED("threads", NULL))
 TEXT(binding, SM_ROW_TEXT_SIZE, "where they run: bound one a core, or free", IS(SM_FACTOR_THREADS), MAY_LACK)
+TEXT(op, SM_ROW_TEXT_SIZE, "ops that a sample runs by themselves, in place of a step: a kind, or what the names of a "
+     "forward op and its backward have in common; null: a step", IS(SM_IDENTITY_WORK), .heading = "op",
+     .view = SM_SHOWN_WHEN_SOME, MAY_LACK)
+TEXT(shape, SM_ROW_TEXT_SIZE - 16, "their sizes by the letters of their shapes, \"B=8 T=256 NH=1 HS=16\"",
+     IS(SM_IDENTITY_WORK), MAY_LACK)
 TEXT(pass_type, 32, "part of the step that a sample times: forward, backward, forward-backward, step or separate",
      IS(SM_IDENTITY_WORK))
-TEXT(test, 64, "name of the test: part of the step, b = batch, s = sequence length", SHOWN("test", NULL), RANK(7))
+TEXT(test, SM_ROW_TEXT_SIZE, "name of the test: part of the step, b = batch, s = sequence length; of ops their sizes",
+     SHOWN("test", NULL), RANK(7))
 INTEGER(n_batch, "", "B: sequences in a micro-batch", IS(SM_IDENTITY_BATCH))
 INTEGER(n_seq, "", "T: tokens in a sequence", IS(SM_IDENTITY_WORK))
 INTEGER(n_accum, "", "micro-batches in a step", IS(SM_IDENTITY_WORK), VARIED("accumulation", show_accumulation),
@@ -172,6 +178,15 @@ INTEGER(backward_stddev_ns, "ns", "their standard deviation", SPEED)
 
 REAL(flops, "FLOP", "work of one sample: the sum over its ops, recomputation excluded")
 REAL(bytes, "bytes", "traffic of one sample if each op reads and writes its operands once")
+REAL(flops_per_s, "FLOP/s", "of ops: flops / median_ns", SHOWN("FLOP/s", sm_show_scaled), RANK(SM_RANK_ALWAYS), SPEED)
+REAL(bytes_per_s, "bytes/s", "of ops: bytes / median_ns", SHOWN("bytes/s", sm_show_scaled), RANK(5), SPEED)
+INTEGER(cold_ns, "ns", "of ops: median of cold_samples_ns", SHOWN("cold ms", sm_show_ms), RANK(7), SPEED)
+INTEGERS(cold_samples_ns, "ns", "of ops: runs like the samples, before each of which, and before its backward, "
+         "cold_bytes of other data were read, so that caches hold nothing of the operands", SPEED)
+INTEGER(cold_bytes, "bytes", "read before each of them", SPEED)
+INTEGER(operand_bytes, "bytes", "of ops: all operands", SHOWN("operands", sm_show_bytes))
+INTEGER(kept_bytes, "bytes", "of a forward op and its backward: results of the forward that the backward reads",
+        SHOWN("kept", sm_show_bytes))
 REAL(peak_flops, "FLOP/s", "the device's peak")
 REAL(peak_bandwidth, "bytes/s", "its memory's peak bandwidth")
 TEXT(peak_source, SM_ROW_TEXT_SIZE, "how the peaks were measured")

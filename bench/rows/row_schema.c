@@ -55,11 +55,16 @@ static void show_memory(const json_t *record, const sm_column *column, char *tex
     sm_text_bytes(sm_json_number(record, own_memory ? "device_peak_bytes" : column->name), text, size_bytes);
 }
 
+// Ops by themselves have no loss.
+static const char *check_of(const json_t *record, const sm_column *column) {
+    return text_of(record, text_of(record, "op")[0] != '\0' ? "spot_check" : column->name);
+}
+
 // "ok: reference, 1 of 4 sequences", "ok, noisy: ..." or "oom: 9.1 GiB needed, 6.0 GiB free"
 static void show_status(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     const char *status = text_of(record, "status");
     const char *reason = text_of(record, "reason");
-    const char *check = text_of(record, column->name);
+    const char *check = check_of(record, column);
     bool ok = strcmp(status, "ok") == 0;
     const char *noise = text_of(record, "noise_verdict");
     const char *judged = !ok                             ? ""
@@ -74,7 +79,7 @@ static void show_status(const json_t *record, const sm_column *column, char *tex
 // Short form: "ok", "ok, noisy"; otherwise with the reason.
 static void show_brief_status(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     show_status(record, column, text, size_bytes);
-    if (strncmp(text, "ok", 2) == 0 && text_of(record, column->name)[0] != '\0') {
+    if (strncmp(text, "ok", 2) == 0 && check_of(record, column)[0] != '\0') {
         text[strcspn(text, ":")] = '\0';
     }
 }

@@ -182,6 +182,13 @@ static const cli_flag flags[] = {
      AT(train.run)},
 
     {"Work", "prompt", 0, CLI_TEXT, "TEXT", NULL, "text to continue", GENERATE, AT(generate.prompt)},
+    {"Work", "op", 0, CLI_TEXT, "OP", NULL,
+     "measure an op by itself, in place of a step, in the sizes of the model, of -b and --seq-len: a kind, as walk "
+     "names "
+     "it (matmul_backward_input), or an op with its backward (matmul, flash_attention, gelu)",
+     NOT_ADVISE(SWEPT), AT(work.op)},
+    {"Work", "head-dim", 0, CLI_INT, "HS", NULL, "with --op: channels of an attention head", NOT_ADVISE(SWEPT),
+     AT(work.head_dim), WITHIN(1, 65536)},
     {"Work", "batch-size", 'b', CLI_INTS, "B[,B]", NULL, "sequences a batch; not given: chosen by --fit",
      STEPPED | SCORE, AT(work.batch_sizes), WITHIN(1, MAX_BATCH),
      UNLIKE(
@@ -414,7 +421,11 @@ static const cli_flag flags[] = {
      UNLIKE({PEAKS, .initial = "0.2", .help = "time to measure each ceiling", WITHIN(0, 3600)},
             {LADDER, .initial = "0.3", .help = "measure all rungs in turn for this long", WITHIN(0, 3600)})},
     {"Measurement", "shape", 0, CLI_TEXT, "N=64,F=3072", NULL,
-     "sizes of the op, by their letters; sizes not given are the ladder's own", LADDER, AT(learn.shape)},
+     "sizes of the op, by their letters; sizes not given are the ladder's own", LADDER | NOT_ADVISE(SWEPT),
+     AT(learn.shape),
+     UNLIKE({RUN, .group = "Work", .argument = "4096x4096x4096",
+             .help = "with --op: all of its sizes, in the order of rows and columns: NxCxF of a product, BxTxNHxHS of "
+                     "attention"})},
     {"Measurement", "max-time", 0, CLI_REAL, "SECONDS", "60", "with --max-noise: sample for at most; 0: no limit",
      NOT_ADVISE(SWEPT) | LOOP, AT(measure.max_time_s), WITHIN(0, 1e9)},
     {"Measurement", "no-peaks", 0, CLI_SWITCH, NULL, NULL,
@@ -636,7 +647,8 @@ static const cli_flag flags[] = {
     {"Output", "full", 0, CLI_SWITCH, NULL, NULL,
      "print all entries, not only the first; with -o json the weights, too", WALK, AT(walk.full)},
     {"Work", "train-steps", 0, CLI_INT, "N", NULL,
-     "steps of training on --data, or the embedded text, before the step that is shown; not given: 0, and 300 for a small "
+     "steps of training on --data, or the embedded text, before the step that is shown; not given: 0, and 300 for a "
+     "small "
      "fresh model of bytes on a page",
      WALKED, AT(walk.train_steps), WITHIN(0, 100000)},
     {"Work", "set", 0, CLI_TEXT, "NAME[PLACES]=X", NULL,

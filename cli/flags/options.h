@@ -88,6 +88,8 @@ typedef struct cli_options {
     } model;
 
     struct {
+        const char *op; // run: ops by themselves, in place of a step
+        int64_t head_dim;
         cli_ints batch_sizes;
         cli_ints seq_lens;
         double fit_s;

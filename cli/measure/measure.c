@@ -8,6 +8,7 @@
 
 #include "clock.h"
 #include "bench/compare/noise_verdict.h"
+#include "bench/measure/op.h"
 #include "bench/rows/machine.h"
 #include "bench/score/datasheet.h"
 #include "os/os.h"
@@ -62,6 +63,9 @@ sm_status cli_job_of(const cli_options *o, sm_comm *comm, cli_job *job) {
         .B = o->work.batch_sizes.values[0],
         .T = o->work.seq_lens.values[0],
     };
+    if (o->work.op != NULL) {
+        return cli_op_job(o, job);
+    }
     SM_TRY(cli_config(o, o->model.models.texts[0], &job->config));
     return cli_check_seq_len(&job->config, job->T);
 }
@@ -109,6 +113,9 @@ sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t ma
     sm_plan *built = NULL;
     sm_plan_options plan_options;
     *plan = NULL;
+    if (job->op[0] != '\0') {
+        return cli_op_plan(job, plan);
+    }
     SM_TRY(cli_plan_options(options, job, max_tensor_bytes, &plan_options));
     SM_TRY_GOTO(sm_model_build(&job->config, &plan_options, &built));
     SM_TRY_GOTO(sm_plan_rewrite(built, job->mode, options->device.without_bits));
@@ -125,27 +132,34 @@ sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_r
     const sm_model_config *c = &job->config;
     const cli_options *options = bench->options;
     sm_row_set_machine(row, bench->machine);
+    SM_ROW_TEXT(row->backend, job->device.backend->name);
+    SM_ROW_TEXT(row->mode, sm_mode_name(job->mode));
+    SM_ROW_TEXT(row->precision, cli_precision_name(job->precision));
+    for (int i = 0; i < sm_backend_count(); i++) {
+        cli_append_word(row->backends, sizeof(row->backends), ",", sm_backend_at(i)->name);
+    }
+    row->seed = options->work.seed;
+    if (job->op[0] != '\0') {
+        const bool has_rows = sm_op_set_has(&job->ops, "B");
+        SM_ROW_TEXT(row->op, job->op);
+        SM_ROW_TEXT(row->shape, job->shape);
+        sm_row_set_test(row, job->pass, has_rows ? job->B : 0, has_rows ? job->T : 0, 1);
+        return cli_run_args_make(options, job, &row->run_args);
+    }
     sm_row_set_test(row, job->pass, job->B, job->T, (int)options->work.accum);
     SM_ROW_TEXT(row->model_arch, c->model->name);
     SM_ROW_TEXT(row->model_type, job->model);
     if (sm_pass_phases(job->pass) & SM_RUN_OPTIMIZER) {
         SM_ROW_TEXT(row->optimizer, sm_optimizer_at(options->work.optimizer)->name);
     }
-    SM_ROW_TEXT(row->backend, job->device.backend->name);
-    SM_ROW_TEXT(row->mode, sm_mode_name(job->mode));
     if (sm_pass_phases(job->pass) & SM_RUN_BACKWARD) {
         SM_ROW_TEXT(row->recompute, sm_recompute_name(cli_recompute(options)));
         SM_ROW_TEXT(row->loss_scale, cli_loss_scale(options, job->precision));
     }
     SM_ROW_TEXT(row->attention, sm_attention_name(cli_attention(options, job->mode)));
-    SM_ROW_TEXT(row->precision, cli_precision_name(job->precision));
-    for (int i = 0; i < sm_backend_count(); i++) {
-        cli_append_word(row->backends, sizeof(row->backends), ",", sm_backend_at(i)->name);
-    }
     row->model_n_params = sm_model_n_params(c);
     sm_row_set_model(row, c);
     row->dropout = options->work.dropout;
-    row->seed = options->work.seed;
     if (job->n_threads > 0) {
         row->n_threads = job->n_threads;
     }
@@ -225,8 +239,8 @@ static void set_estimated_rss(const sm_session *session, int64_t before_bytes, s
 }
 
 // The session of a job, with weights; build_ns is the time of the plan and the backend.
-static sm_status open_session(const cli_options *options, const cli_job *job, sm_device *device, sm_session **session,
-                              sm_row *row) {
+static sm_status open_session(const cli_options *options, const cli_job *job, const sm_op_operands *operands,
+                              sm_device *device, sm_session **session, sm_row *row) {
     sm_plan *plan;
     int64_t before_bytes = sm_machine_rss_bytes();
     int64_t start_ns = sm_now_ns();
@@ -246,6 +260,9 @@ static sm_status open_session(const cli_options *options, const cli_job *job, sm
     }
     set_estimated_rss(*session, before_bytes, row);
     cli_stage("copying the weights", row);
+    if (job->op[0] != '\0') {
+        return sm_op_upload(*session, operands);
+    }
     return cli_load_weights(*session, &job->config, (uint64_t)options->work.seed, options->model.weights);
 }
 
@@ -301,15 +318,25 @@ static void set_datasheet(const cli_job *job, const sm_device_info *info, sm_row
 // The part that each process does alone, and in which it may fail alone.
 static sm_status open_files(const cli_options *options, const cli_job *job, cli_loop_steps *loop, cli_workload *w,
                             int64_t *begin_ns, sm_device **device, sm_row *row) {
-    SM_TRY(cli_open_data(options, job, loop, w));
-    cli_workload_digest(w, row->data_digest);
-    SM_TRY(cli_weights_digest(options, row->weights_digest));
+    if (job->op[0] == '\0') {
+        SM_TRY(cli_open_data(options, job, loop, w));
+        cli_workload_digest(w, row->data_digest);
+        SM_TRY(cli_weights_digest(options, row->weights_digest));
+    }
     *begin_ns = sm_now_ns();
     sm_worker_set_step_ns(0);
     cli_stage("opening the device", row);
     SM_TRY(cli_open_device(job->device, job->n_threads, options, device));
     row->open_ns = sm_now_ns() - *begin_ns;
     return SM_OK;
+}
+
+static sm_status measure_ops(sm_session *session, const sm_protocol *protocol, sm_op_operands *operands, sm_row *row) {
+    const sm_workload workload = sm_op_workload(operands);
+    sm_op_set_memory(session->plan, row);
+    SM_TRY(sm_harness_measure(session, protocol, &workload, row));
+    cli_stage("cold runs", row);
+    return sm_op_measure_cold(session, protocol, row);
 }
 
 static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_device **device, sm_session **session,
@@ -331,7 +358,11 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
     SM_ROW_TEXT(row->peak_source, peaks.source);
     set_datasheet(job, &(*device)->info, row);
     cli_stage("building the plan's kernels", row);
-    SM_TRY(open_session(options, job, *device, session, row));
+    sm_op_operands operands = {.text = job->shape, .seed = (uint64_t)job->check_seed};
+    SM_TRY(open_session(options, job, &operands, *device, session, row));
+    if (job->op[0] != '\0') {
+        return measure_ops(*session, &protocol, &operands, row);
+    }
     count_tokens(w, loop, (*session)->plan);
     return measure_steps(*session, &protocol, &workload, loop, row);
 }

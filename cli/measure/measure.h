@@ -7,6 +7,7 @@
 #include "bench/profile/utilisation.h"
 #include "cli/setup/setup.h"
 #include "src/rewrites/rewrite.h"
+#include "src/verify/op_cases.h"
 #include "src/train/train_log.h"
 
 // Sizes of `run` if they are not given and --fit cannot choose.
@@ -23,6 +24,9 @@ typedef struct {
     sm_pass_type pass;
     int64_t B;
     int64_t T;
+    char op[SM_ROW_TEXT_SIZE]; // --op: ops by themselves; "": a step
+    sm_op_set ops;
+    char shape[SM_CASE_TEXT_SIZE];
     int64_t check_seed;     // seed of the checks; 0: not drawn yet
     sm_processes processes; // that share the work; zero: a single process
     sm_comm *comm;          // which connects them; NULL: a single process
@@ -52,6 +56,10 @@ typedef struct {
 // or with the only one of --backend. SM_ERR_USAGE.
 sm_status cli_job_of(const cli_options *options, sm_comm *comm, cli_job *job);
 sm_status cli_single_job(const cli_options *options, sm_comm *comm, cli_job *job);
+
+// Of a job with --op: the ops, their sizes, and which of them are timed. And its plan, as cli_job_plan.
+sm_status cli_op_job(const cli_options *options, cli_job *job);
+sm_status cli_op_plan(const cli_job *job, sm_plan **plan);
 
 // How the job's attention keeps its weights, and how its documents fill rows.
 sm_attention cli_attention(const cli_options *options, sm_mode mode);

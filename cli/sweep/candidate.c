@@ -257,8 +257,11 @@ static int measure(void *ctx) {
     sm_row_init(&row);
     sm_status status = c->job.B == 0 ? choose_sizes(m, &bench) : SM_OK;
     if (status == SM_OK) {
-        cli_say("%s: %s, %s, %s, B=%lld T=%lld ...", c->job.device.backend->name, c->job.model,
-                sm_mode_name(c->job.mode), sm_pass_name(c->job.pass), (long long)c->job.B, (long long)c->job.T);
+        const bool is_op = c->job.op[0] != '\0';
+        is_op ? cli_say("%s: %s %s, %s ...", c->job.device.backend->name, c->job.op, sm_pass_name(c->job.pass),
+                        c->job.shape)
+              : cli_say("%s: %s, %s, %s, B=%lld T=%lld ...", c->job.device.backend->name, c->job.model,
+                        sm_mode_name(c->job.mode), sm_pass_name(c->job.pass), (long long)c->job.B, (long long)c->job.T);
         status = cli_measure(&bench, &c->job, &row);
     }
     memcpy(m->sweeper->handed_on->bench.peaks, bench.peaks, sizeof(bench.peaks));

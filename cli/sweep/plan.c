@@ -265,6 +265,25 @@ static sm_status multiply(const axis axes[MAX_FLAGS], cli_sweep_plan *plan) {
     return SM_OK;
 }
 
+// A kernel of one's own of an op by itself is measured next to the backend's: without it first.
+static sm_status multiply_without_kernel(axis axes[MAX_FLAGS], cli_sweep_plan *plan) {
+    axis *kernel = NULL;
+    bool has_op = false;
+    for (int i = 0; i < MAX_FLAGS; i++) {
+        const size_t target = axes[i].flag != NULL ? axes[i].flag->target : 0;
+        kernel = axes[i].flag != NULL && target == offsetof(cli_options, device.kernel) ? &axes[i] : kernel;
+        has_op |= axes[i].flag != NULL && target == offsetof(cli_options, work.op);
+    }
+    if (kernel == NULL || !has_op) {
+        return SM_OK;
+    }
+    const cli_flag *flag = kernel->flag;
+    kernel->flag = NULL;
+    const sm_status status = multiply(axes, plan);
+    kernel->flag = flag;
+    return status;
+}
+
 // A line's flags, overridden by the command line's.
 static sm_status add_line(cli_command command, const cli_axes *line, const cli_axes *override, cli_sweep_plan *plan) {
     sm_status status = SM_OK;
@@ -274,6 +293,7 @@ static sm_status add_line(cli_command command, const cli_axes *line, const cli_a
     }
     SM_TRY_GOTO(set_axes(override, axes));
     SM_TRY_GOTO(default_axes(command, axes));
+    SM_TRY_GOTO(multiply_without_kernel(axes, plan));
     SM_TRY_GOTO(multiply(axes, plan));
 cleanup:
     for (int i = 0; i < MAX_FLAGS; i++) {

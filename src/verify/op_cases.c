@@ -7,6 +7,7 @@
 #include "src/verify/op_cases.h"
 #include "words.h"
 #include "philox.h"
+#include "src/plan/host_threads.h"
 
 // --- texts ----------------------------------------------------------------------------
 
@@ -381,9 +382,9 @@ static sm_attrs make_attrs(sm_op_kind kind, const char *text) {
 // Adds an op and its tensors. Every tensor has its own memory (batch, result), except in an in-place case:
 // `overwritten`, the input that output 0 may overwrite, and that output are activations, which the planner puts at one
 // address.
-static sm_status add_op(sm_plan *plan, sm_op_kind kind, const char *text, const char *overwritten) {
+static sm_status add_op(sm_plan *plan, sm_op_kind kind, sm_phase phase, const char *text, const char *overwritten) {
     const sm_op_info *info = sm_op_get_info(kind);
-    sm_op op = sm_op_make(kind, SM_PHASE_FORWARD, -1);
+    sm_op op = sm_op_make(kind, phase, -1);
     op.attr = make_attrs(kind, text);
     const int inplace_out = SM_MAX_IN + sm_op_inplace_out(info);
     for (int i = 0; i < SM_MAX_OPERANDS; i++) {
@@ -413,9 +414,83 @@ sm_status sm_op_text_plan(sm_op_kind kind, const char *text, sm_precision precis
     const sm_op_info *info = sm_op_get_info(kind);
     const char *overwritten = value_of(text, "inplace") > 0 ? info->in[info->inplace_in].name : "";
     if (forward_of(kind) != kind) {
-        SM_TRY(add_op(built, forward_of(kind), text, overwritten));
+        SM_TRY(add_op(built, forward_of(kind), SM_PHASE_FORWARD, text, overwritten));
     }
-    SM_TRY(add_op(built, kind, text, overwritten));
+    SM_TRY(add_op(built, kind, SM_PHASE_FORWARD, text, overwritten));
+    *plan = sm_give(&built);
+    return SM_OK;
+}
+
+// --- the ops of a name --------------------------------------------------------------------------
+
+sm_status sm_op_set_find(const char *name, sm_op_set *set) {
+    const size_t length = strlen(name);
+    *set = (sm_op_set){.n = 0};
+    for (sm_op_kind kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
+        const char *own = sm_op_name(kind);
+        const char *rest = strncmp(own, name, length) == 0 ? own + length : "";
+        const bool is_backward = strncmp(rest, "_backward", strlen("_backward")) == 0;
+        if (strcmp(own, name) == 0 && !sm_op_is_communication(kind)) {
+            const bool reads = forward_of(kind) != kind;
+            *set = (sm_op_set){.kinds = {kind}, .n = 1, .has_forward = !reads, .has_backward = reads};
+            return SM_OK;
+        }
+        if (set->n < SM_MAX_OPS_OF_NAME && (is_backward || strcmp(rest, "_forward") == 0)) {
+            set->kinds[set->n++] = kind;
+            set->has_forward |= !is_backward;
+            set->has_backward |= is_backward;
+        }
+    }
+    SM_FAIL_IF(set->n == 0 || length == 0, SM_ERR_USAGE, "no op is called '%s'", name);
+    return SM_OK;
+}
+
+// Whether a shape, "(N,2F)", has the letter.
+static bool shape_has(const char *shape, const char *letter) {
+    for (const char *part = shape + 1; *part != '\0'; part += strcspn(part, ",)") + 1) {
+        const char *own = part + strspn(part, "0123456789");
+        const size_t length = strcspn(own, "/,)");
+        if (length == strlen(letter) && strncmp(own, letter, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool sm_op_set_has(const sm_op_set *set, const char *letter) {
+    bool has = false;
+    for (int i = 0; i < set->n; i++) {
+        const sm_op_info *info = sm_op_get_info(set->kinds[i]);
+        for (int k = 0; k < SM_MAX_OPERANDS; k++) {
+            const bool is_there = info->operands[k].name != NULL && (info->operands[k].flags & SM_OPTIONAL) == 0;
+            has |= is_there && shape_has(info->operands[k].shape, letter);
+        }
+        for (sm_attr attr = 0; attr < SM_ATTR_COUNT; attr++) {
+            has |= attr != SM_ATTR_vocab && sm_op_has_attr(set->kinds[i], attr) &&
+                   strcmp(sm_attr_get_info(attr)->letter, letter) == 0;
+        }
+    }
+    return has;
+}
+
+sm_status sm_op_set_plan(const sm_op_set *set, const char *text, bool backward, sm_precision precision,
+                         sm_plan **plan) {
+    char overwriting[2 * SM_CASE_TEXT_SIZE];
+    *plan = NULL;
+    SM_OWN(sm_plan) *built = sm_plan_new(precision.dtype);
+    built->products = precision.products;
+    built->one_micro_batch = true;
+    built->B = (int64_t)value_of(text, "B");
+    built->T = (int64_t)value_of(text, "T");
+    built->V = (int64_t)value_of(text, "V");
+    snprintf(overwriting, sizeof overwriting, "%s overwrites=1", text);
+    for (int i = 0; i < set->n; i++) {
+        const sm_op_kind kind = set->kinds[i];
+        const bool is_alone = set->n == 1 && set->has_backward;
+        SM_TRY(is_alone ? add_op(built, forward_of(kind), SM_PHASE_FORWARD, text, "") : SM_OK);
+        const sm_phase phase = i > 0 || is_alone ? SM_PHASE_BACKWARD : SM_PHASE_FORWARD;
+        SM_TRY(phase == SM_PHASE_FORWARD || backward ? add_op(built, kind, phase, overwriting, "") : SM_OK);
+    }
     *plan = sm_give(&built);
     return SM_OK;
 }
@@ -606,6 +681,8 @@ static void draw_starts(const source *from, const char *text, const sm_tensor *t
     }
 }
 
+enum { MANY_ELEMS = 1 << 20 }; // worth threads
+
 void sm_op_text_fill(const char *text, uint64_t seed, const sm_plan *plan, int tensor, void *values) {
     const sm_tensor *t = &plan->tensors[tensor];
     const sm_number_format *format = sm_dtype_format(t->dtype);
@@ -617,7 +694,9 @@ void sm_op_text_fill(const char *text, uint64_t seed, const sm_plan *plan, int t
         draw_starts(&from, text, t, values);
         return;
     }
-    for (int64_t i = 0; i < sm_tensor_elems(t); i++) {
+    const int64_t n_elems = sm_tensor_elems(t);
+#pragma omp parallel for schedule(static) if (n_elems > MANY_ELEMS) num_threads(sm_host_threads())
+    for (int64_t i = 0; i < n_elems; i++) {
         const double value = target != SM_NO_TENSOR && draw_id(&targets, i) == -1 ? 0 : draw(&from, i);
         const float drawn = (float)value;
         switch (t->dtype) {

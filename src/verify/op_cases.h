@@ -36,6 +36,26 @@ bool sm_op_case_is_naive(sm_op_kind kind, int index);
 // The plan of any other text, "N=64 C=768 F=768".
 sm_status sm_op_text_plan(sm_op_kind kind, const char *text, sm_precision precision, sm_plan **plan);
 
+// The ops that a name of the command line stands for: one kind, by its own name, or a pair, by what the names of a
+// forward op and of its backward have in common: "gelu", "matmul" (which has two backward ops).
+enum { SM_MAX_OPS_OF_NAME = 4 };
+
+typedef struct {
+    sm_op_kind kinds[SM_MAX_OPS_OF_NAME]; // of a pair, the forward first
+    int n;
+    bool has_forward, has_backward; // a kind alone is backward if it reads what its forward op leaves
+} sm_op_set;
+
+// SM_ERR_USAGE: no op, and no pair, has this name.
+sm_status sm_op_set_find(const char *name, sm_op_set *set);
+
+// Whether one of its ops has that letter, of a shape or an attribute, "NH".
+bool sm_op_set_has(const sm_op_set *set, const char *letter);
+
+// The plan of a set in the sizes of a text, "N=64 C=768 F=768": in the forward range the forward op, in the backward
+// range the others, unless `backward` is false. Gradients of matrices are overwritten, others added to.
+sm_status sm_op_set_plan(const sm_op_set *set, const char *text, bool backward, sm_precision precision, sm_plan **plan);
+
 // Whether the tensor must be uploaded before the plan runs: inputs of the plan, and outputs that an op adds to or
 // updates.
 bool sm_op_case_is_input(const sm_plan *plan, int tensor);

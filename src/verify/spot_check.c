@@ -33,6 +33,20 @@ static const spot_look *const looks[SM_OP_KIND_COUNT] = {
 #include "op_table.h"
 };
 
+// Updates have a check of their own in a step. Of an update by itself, one that works element by element is looked at in
+// parts.
+static const spot_look *look_at(const sm_plan *plan, sm_op_kind kind) {
+    const sm_op_info *info = sm_op_get_info(kind);
+    bool by_element = kind != SM_OP_ADAFACTOR_VECTOR; // which divides by a mean over all
+    if (looks[kind] != NULL || sm_plan_is_step(plan) || info->is_shared) {
+        return looks[kind];
+    }
+    for (int k = 0; k < SM_MAX_OUT && info->out[k].name != NULL; k++) {
+        by_element = by_element && strcmp(info->out[k].shape, "(n)") == 0;
+    }
+    return by_element ? &spot_rows : &spot_whole;
+}
+
 // --- drawing ---------------------------------------------------------------------------------
 
 sm_status sm_spot_check_new(const sm_plan *plan, uint64_t seed, sm_spot_check **check) {
@@ -58,7 +72,7 @@ static void draw_ops(sm_spot_check *c, const sm_plan *plan, unsigned phases) {
         n_ops[plan->ops[i].kind] += (phases >> plan->ops[i].range & 1) != 0;
     }
     for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
-        n_wanted[kind] = looks[kind] != NULL ? OPS_OF_A_KIND : 0;
+        n_wanted[kind] = look_at(plan, (sm_op_kind)kind) != NULL ? OPS_OF_A_KIND : 0;
     }
     for (int i = 0; i < plan->n_ops; i++) {
         const sm_op_kind kind = plan->ops[i].kind;
@@ -124,7 +138,7 @@ static sm_status look_before(sm_spot_check *c, sm_session *session, int op) {
     if (session->executable->is_later && sm_op_later(plan, &plan->ops[op], &later)) {
         c->look.op = later;
     }
-    const spot_look *look = looks[plan->ops[op].kind];
+    const spot_look *look = look_at(plan, plan->ops[op].kind);
     for (int k = 0; k < SM_MAX_IN; k++) {
         SM_TRY(digest_input(&c->look, k, &c->look.inputs[k]));
     }
@@ -134,7 +148,7 @@ static sm_status look_before(sm_spot_check *c, sm_session *session, int op) {
 static sm_status look_after(sm_spot_check *c, sm_session *session, int op) {
     spot *s = &c->look;
     const sm_op_kind kind = session->plan->ops[op].kind;
-    SM_TRY(looks[kind]->after(s));
+    SM_TRY(look_at(s->plan, kind)->after(s));
     for (int k = 0; k < SM_MAX_IN; k++) {
         uint64_t digest;
         SM_TRY(digest_input(s, k, &digest));

@@ -121,7 +121,8 @@ static int add_tensor(sm_plan *plan, const sample *p, const operand *o, const sm
         n_dims = t->n_dims;
         memcpy(dims, t->dims, sizeof dims);
     }
-    return sm_plan_add_tensor(plan, SM_ROLE_OPTIMIZER, is_ids(t) ? t->dtype : SM_F32, n_dims, dims, "%s", name);
+    return sm_plan_add_tensor(plan, SM_ROLE_OPTIMIZER, is_ids(t) || t->dtype == SM_U8 ? t->dtype : SM_F32, n_dims, dims,
+                              "%s", name);
 }
 
 static sm_status build(const spot *s, const sample *p, sm_plan *plan) {
@@ -195,13 +196,15 @@ static sm_status compare(spot *s, const sample *p, int k, const float *want) {
     const int64_t length = o->by_rows ? o->per_row : o->n;
     const int64_t sum_length = p->n_rows > 0 ? p->in[0].per_row : p->in[0].n;
     const double tolerance = tolerance_in_verify * sm_verify_tolerance(s->plan, &s->op, k, sum_length);
+    const bool is_code = spot_out(s, k)->dtype == SM_U8; // of which the next may be as right
     const double least = least_size(s, p, k, want);
     SM_TRY(read_operand(s, p, o, s->op.out[k], got));
     for (int64_t first = 0; first < o->n; first += length) {
         const double most = largest(length, want + first);
         for (int64_t i = first; i < first + length; i++) {
             spot_compare(s, info->out[k].name, (double)got[i], (double)want[i],
-                         tolerance * (most > least ? most : least) + 2 * spot_store_error(spot_out(s, k), 0));
+                         is_code ? 1
+                                 : tolerance * (most > least ? most : least) + 2 * spot_store_error(spot_out(s, k), 0));
         }
     }
     return SM_OK;

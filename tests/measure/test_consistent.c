@@ -23,6 +23,7 @@ static int measure_all(void **state) {
         "run " STEPS "--precision bf16 -r 7 --accum 2",
         "run -m tiny -b 2 --seq-len 16 --backend reference -q -o json -r 3",
         "loop " STEPS "-r 20 --accum 2",
+        "run " STEPS "--op attention -r 7",
     };
     sm_rows read;
     if (make_folder(state) != 0) {
@@ -57,7 +58,8 @@ static bool is_free(const char *name) {
         "sensors.voluntary_switches sensors.involuntary_switches sensors.frequency_before_mhz "
         "sensors.frequency_after_mhz sensors.temperature_before_c sensors.temperature_after_c sensors.throttle_count "
         "sensors.quota_throttled_ns own_call_ns sensors.gpu_frequency_mhz sensors.gpu_temperature_c estimated_bytes "
-        "estimated_rss_bytes process_ns process_peak_rss_bytes memory_limit_bytes checks_ns gradient_tolerance ";
+        "estimated_rss_bytes process_ns process_peak_rss_bytes memory_limit_bytes checks_ns gradient_tolerance "
+        "cold_bytes ";
     const char *at = strstr(names, name);
     return at != NULL && at[-1] == ' ' && at[strlen(name)] == ' ';
 }
@@ -109,7 +111,7 @@ TEST(honest_rows_do_not) {
     json_auto_t *references = NULL;
     size_t i;
     json_t *row;
-    assert_true(json_array_size(rows) == 9);
+    assert_true(json_array_size(rows) == 10);
     assert_int_equal(sm_bundle_references(&references), SM_OK);
     json_array_extend(rows, references);
     json_array_foreach(rows, i, row) {
@@ -132,7 +134,7 @@ TEST(each_forged_figure_is_named) {
             column->type != SM_COLUMN_TEXT && column->type != SM_COLUMN_JSON && column->type != SM_COLUMN_BOOLEAN;
         bool named = false;
         bool there = false;
-        for (size_t i = 0; i < 9; i++) {
+        for (size_t i = 0; i < 10; i++) {
             const json_t *row = json_array_get(rows, i);
             const bool has_it = is_there(row, column->name);
             there = there || has_it;
