@@ -246,6 +246,18 @@ static bool skip_markup(const char **at, const char *end) {
     return last != NULL;
 }
 
+// A character that a page has as a number: some programs write "+" as "&#43;". 0: another entity, or none.
+static char numbered(const char *at, const char *end) {
+    static const char *const numbers[] = {"&#43;", "&#x2b;", "&#x2B;", "&#46;", "&#x2e;", "&#x2E;"};
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        const size_t length = strlen(numbers[i]);
+        if ((size_t)(end - at) >= length && memcmp(at, numbers[i], length) == 0) {
+            return i < 3 ? '+' : '.';
+        }
+    }
+    return '\0';
+}
+
 // The bytes of the characters between two places; *n counts them. NULL: there are others.
 static unsigned char *read_characters(const char *at, const char *end, size_t *n) {
     unsigned char *bytes = sm_malloc((size_t)(end - at) + 1);
@@ -253,8 +265,9 @@ static unsigned char *read_characters(const char *at, const char *end, size_t *n
     int n_held = 0;
     *n = 0;
     while (at < end) {
-        const char *found = strchr(alphabet, *at);
-        if (found == NULL || *at == '\0') {
+        const char given = *at == '&' ? numbered(at, end) : *at;
+        const char *found = given != '\0' ? strchr(alphabet, given) : NULL;
+        if (found == NULL) {
             if (skip_markup(&at, end)) {
                 continue;
             }
@@ -271,7 +284,7 @@ static unsigned char *read_characters(const char *at, const char *end, size_t *n
             n_held -= 8;
             bytes[(*n)++] = (unsigned char)(held >> n_held);
         }
-        at++;
+        at = *at == '&' ? strchr(at, ';') + 1 : at + 1;
     }
     return bytes;
 }
@@ -320,12 +333,16 @@ static json_t *read_rows(const char *body, const char *end, const char *digest, 
     return rows;
 }
 
-// Letters and digits alone, without markup: what no mail program changes.
+// Letters and digits alone, without markup and the "=C2=B1" of mails: what no program changes.
 static char *plain(const char *at, const char *end) {
     char *text = sm_malloc((size_t)(end - at) + 1);
     size_t n = 0;
     while (at < end) {
         if (skip_markup(&at, end)) {
+            continue;
+        }
+        if (*at == '=' && end - at > 2 && isxdigit((unsigned char)at[1]) && isxdigit((unsigned char)at[2])) {
+            at += 3;
             continue;
         }
         if (isalnum((unsigned char)*at)) {
@@ -337,26 +354,44 @@ static char *plain(const char *at, const char *end) {
     return text;
 }
 
-// Whether each line for people between two places, found by the name of the work, is that of one of the rows.
+// Whether a plain text is a line for people: after the name of the work come a rate and a verdict. Others only speak of
+// the work.
+static bool is_line(const char *text, const char *name) {
+    enum { MOST_CHARACTERS = 72 };
+    char head[MOST_CHARACTERS + 1];
+    snprintf(head, sizeof(head), "%s", text + strlen(name));
+    char *next = strstr(head, name);
+    if (next != NULL) {
+        *next = '\0';
+    }
+    const char *rate = strstr(head, "toks");
+    return rate != NULL && (strstr(rate, "verified") != NULL || strstr(rate, "busy") != NULL);
+}
+
+// Whether the last lines for people between two places are those of rows: as many as there are rows, since lines further
+// above may be of others.
 static bool lines_agree(const char *at, const char *end, const json_t *rows) {
     char line[SM_BLOCK_LINE_SIZE];
     char *text = plain(at, end);
     const char *score = sm_rows_text(json_array_get(rows, 0), "score");
     char *name = plain(score, score + strlen(score));
-    bool agree = true;
-    for (const char *found = name[0] != '\0' ? strstr(text, name) : NULL; found != NULL && agree;
+    size_t last_wrong = 0; // counted from 1
+    size_t n = 0;
+    for (const char *found = name[0] != '\0' ? strstr(text, name) : NULL; found != NULL;
          found = strstr(found + 1, name)) {
-        agree = false;
-        for (size_t i = 0; i < json_array_size(rows) && !agree; i++) {
+        bool agrees = false;
+        for (size_t i = 0; i < json_array_size(rows) && !agrees; i++) {
             sm_block_line(json_array_get(rows, i), line);
             char *expected = plain(line, line + strlen(line));
-            agree = strncmp(found, expected, strlen(expected)) == 0;
+            agrees = strncmp(found, expected, strlen(expected)) == 0;
             free(expected);
         }
+        n += is_line(found, name);
+        last_wrong = is_line(found, name) && !agrees ? n : last_wrong;
     }
     free(name);
     free(text);
-    return agree;
+    return last_wrong == 0 || last_wrong + json_array_size(rows) <= n;
 }
 
 static const char *find(const char *at, const char *end, const char *word) {

@@ -4,6 +4,7 @@
 #include "bench/compare/noise_verdict.h"
 #include "bench/rows/read_rows.h"
 #include "bench/score/score.h"
+#include "bench/tables/digest.h"
 #include "bench/tables/show.h"
 
 #include <stdlib.h>
@@ -79,28 +80,28 @@ static int by_place(const void *a, const void *b) {
     return counts(x) != counts(y) ? counts(y) - counts(x) : by_class != 0 ? by_class : (x_ts < y_ts) - (x_ts > y_ts);
 }
 
-// A block that was quoted: the same row, in another line.
-static bool is_repeated(const json_t *rows, size_t i) {
-    json_t *row = json_copy(json_array_get(rows, i));
-    bool found = false;
-    json_object_del(row, "block");
-    for (size_t k = 0; k < i && !found; k++) {
-        json_t *other = json_copy(json_array_get(rows, k));
-        json_object_del(other, "block");
-        found = json_equal(row, other);
-        json_decref(other);
-    }
-    json_decref(row);
-    return found;
+// Whether a row is not among those seen so far: a block may be quoted, and then differs in its line alone.
+static bool is_new(const json_t *row, json_t *seen) {
+    char digest[SM_DIGEST_SIZE];
+    json_t *facts = json_copy((json_t *)(uintptr_t)row);
+    json_object_del(facts, "block");
+    char *text = json_dumps(facts, JSON_COMPACT | JSON_SORT_KEYS);
+    sm_digest_bytes(text, strlen(text), digest);
+    const bool is_first = json_object_get(seen, digest) == NULL;
+    sm_json_set_new(seen, digest, json_true());
+    free(text);
+    json_decref(facts);
+    return is_first;
 }
 
 json_t *sm_score_board(const json_t *rows, const json_t *references) {
     size_t n = 0;
     json_t **records = sm_malloc((json_array_size(rows) + 1) * sizeof(*records));
     json_t *board = json_array();
+    json_t *seen = json_object();
     int place = 0;
     for (size_t i = 0; i < json_array_size(rows); i++) {
-        if (!is_repeated(rows, i)) {
+        if (is_new(json_array_get(rows, i), seen)) {
             records[n++] = make_record(json_array_get(rows, i), references);
         }
     }
@@ -113,5 +114,6 @@ json_t *sm_score_board(const json_t *rows, const json_t *references) {
         json_array_append_new(board, records[i]);
     }
     free(records);
+    json_decref(seen);
     return board;
 }

@@ -58,7 +58,7 @@ bool sm_score_is_work(const json_t *row) {
 static const double exact_rounding = 1e-5;
 static const double narrow_rounding = 2.5e-3;
 static const double most_of_peak = 1.1;       // of its measured ceiling, at the slow end of the interval
-static const double most_of_datasheet = 1.15; // likewise: a ceiling that is measured may be a little above
+static const double most_of_datasheet = 1.3;  // cards have higher clocks than their makers say
 static const double least_of_datasheet = 0.2; // of a ceiling that a card with that name measures
 static const double most_of_reference = 1.3;  // as fast as the same device
 
@@ -106,7 +106,8 @@ static bool losses_differ(const json_t *row, char text[SM_SCORE_TEXT_SIZE]) {
 
 static double slow_ns(const json_t *row) {
     const double ci95 = sm_json_number(row, "ci95_hi_ns");
-    return ci95 > 0 ? ci95 : sm_json_number(row, "max_ns");
+    const double most = sm_json_number(row, "max_ns");
+    return ci95 > 0 ? ci95 : most > 0 ? most : sm_json_number(row, "median_ns");
 }
 
 static bool is_same_device(const json_t *a, const json_t *b) {
@@ -122,34 +123,78 @@ static bool is_same_format(const json_t *a, const json_t *b) {
     return strcmp(sm_rows_text(a, "precision"), sm_rows_text(b, "precision")) == 0;
 }
 
+static bool is_same_program(const json_t *a, const json_t *b) {
+    return strcmp(sm_rows_text(a, "backend_used"), sm_rows_text(b, "backend_used")) == 0;
+}
+
 static bool is_score(const json_t *row) {
     return strcmp(sm_rows_status(row), "ok") == 0 && sm_json_number(row, "median_ts") > 0 &&
            strcmp(sm_rows_text(row, "score"), SM_SCORE_NAME) == 0;
 }
 
+// Programs whose rows have what stepmark measures.
+static bool is_own(const json_t *row) {
+    const char *program = sm_rows_text(row, "backend_used");
+    return strcmp(program, "cpu") == 0 || strcmp(program, "opencl") == 0 || strcmp(program, "reference") == 0;
+}
+
+// What a figure rests on: without it the others would be free.
+static bool lacks_ground(const json_t *row, char text[SM_SCORE_TEXT_SIZE]) {
+    const double n_cpus = sm_json_number(row, "context.cpu.threads");
+    const char *lack = json_array_size(sm_json_get(row, "samples_ns")) == 0    ? "no samples"
+                       : sm_rows_text(row, "test_time")[0] == '\0'             ? "no date"
+                       : !is_own(row)                                          ? ""
+                       : !(sm_json_number(row, "peak_flops") > 0)              ? "no measured peak"
+                       : !(sm_json_number(row, "flops") > 0)                   ? "no count of FLOPs"
+                       : sm_rows_text(row, "loss_check")[0] == '\0'            ? "no check of its loss"
+                       : !(sm_json_number(row, "gradient_error") >= 0)         ? "no check of its gradients"
+                       : sm_rows_text(row, "context.device.driver")[0] == '\0' ? "no driver"
+                                                                               : "";
+    if (lack[0] != '\0') {
+        snprintf(text, SM_SCORE_TEXT_SIZE, "it has %s", lack);
+        return true;
+    }
+    if (strcmp(sm_rows_text(row, "device"), "cpu") == 0 && sm_json_number(row, "n_threads") > n_cpus) {
+        snprintf(text, SM_SCORE_TEXT_SIZE, "it has %.0f threads on %.0f processors", sm_json_number(row, "n_threads"),
+                 n_cpus);
+        return true;
+    }
+    return false;
+}
+
+// How much faster than a reference; a processor by its share of the peak, since those that share a name have other
+// clocks.
+static double factor_of(const json_t *row, const json_t *reference) {
+    const bool is_card = sm_rows_text(row, "gpu_info")[0] != '\0';
+    const char *measure = is_card ? "median_ts" : "mfu";
+    return sm_json_number(row, measure) / sm_json_number(reference, measure);
+}
+
 // A speed that a device with this name does not have.
 static bool is_too_fast(const json_t *row, const json_t *references, char text[SM_SCORE_TEXT_SIZE]) {
     const double share = sm_json_number(row, "flops") / sm_json_number(row, "peak_flops") * 1e9 / slow_ns(row);
-    const double rate = sm_json_number(row, "median_ts");
     char source[SM_DATASHEET_SOURCE_SIZE];
     char chip[128];
     const double datasheet = sm_datasheet_card(sm_rows_text(row, "gpu_info"), sm_rows_text(row, "precision"), source);
-    const double ceiling = datasheet > 0 ? sm_json_number(row, "peak_flops") / datasheet : 1;
+    const double peak = sm_json_number(row, "peak_flops");
+    const double ceiling = datasheet > 0 && peak > 0 ? peak / datasheet : 1;
+    const double computed = 1e9 * sm_json_number(row, "flops") / slow_ns(row);
     sm_rows_chip(row, chip, sizeof(chip));
     if (share > most_of_peak) {
         snprintf(text, SM_SCORE_TEXT_SIZE, "its rate is %.0f%% of the peak that it measured", 100 * share);
         return true;
     }
-    if (ceiling > most_of_datasheet || ceiling < least_of_datasheet) {
+    if (ceiling > most_of_datasheet || ceiling < least_of_datasheet ||
+        (datasheet > 0 && computed > most_of_datasheet * datasheet)) {
         snprintf(text, SM_SCORE_TEXT_SIZE, "its measured peak is %.3g of the datasheet of %s: it ran on another device",
-                 ceiling, chip);
+                 fmax(ceiling, datasheet > 0 ? computed / datasheet : 0), chip);
         return true;
     }
     for (size_t i = 0; i < json_array_size(references); i++) {
         const json_t *reference = json_array_get(references, i);
-        const double factor = rate / sm_json_number(reference, "median_ts");
-        if (is_same_device(row, reference) && is_same_format(row, reference) && is_score(reference) &&
-            (factor > most_of_reference || factor < 1 / (most_of_reference * 10))) {
+        const double factor = factor_of(row, reference);
+        if (is_same_device(row, reference) && is_same_format(row, reference) && is_same_program(row, reference) &&
+            is_score(reference) && factor > most_of_reference) {
             snprintf(text, SM_SCORE_TEXT_SIZE, "its rate is %.3g times the reference score of the same device, %s",
                      factor, chip);
             return true;
@@ -177,7 +222,7 @@ bool sm_score_lacks(const json_t *row, const json_t *references, char text[SM_SC
         snprintf(text, SM_SCORE_TEXT_SIZE, "it ran code of its own, %.100s", sm_rows_text(row, "own_kernels"));
         return true;
     }
-    return losses_differ(row, text) || is_too_fast(row, references, text);
+    return lacks_ground(row, text) || losses_differ(row, text) || is_too_fast(row, references, text);
 }
 
 void sm_score_hold(json_t *rows, const json_t *references) {
@@ -214,11 +259,11 @@ static const json_t *fastest(const json_t *rows) {
     return best;
 }
 
-// Whether a reference is the fastest of its device.
+// Whether a reference is the fastest of its device and program.
 static bool is_best_of_device(const json_t *row, const json_t *references) {
     for (size_t i = 0; i < json_array_size(references); i++) {
         const json_t *other = json_array_get(references, i);
-        if (is_score(other) && is_same_device(other, row) &&
+        if (is_score(other) && is_same_device(other, row) && is_same_program(other, row) &&
             sm_json_number(other, "median_ts") > sm_json_number(row, "median_ts")) {
             return false;
         }
@@ -230,6 +275,7 @@ static void append_share(const json_t *row, const json_t *reference, char *text)
     char chip[128];
     const double factor = sm_json_number(row, "median_ts") / sm_json_number(reference, "median_ts");
     const double n_threads = sm_json_number(reference, "n_threads");
+    const bool is_card = sm_rows_text(reference, "gpu_info")[0] != '\0';
     sm_rows_chip(reference, chip, sizeof(chip));
     append(text, "%s", text[0] != '\0' ? ", " : "");
     if (factor < 0.9) {
@@ -237,7 +283,10 @@ static void append_share(const json_t *row, const json_t *reference, char *text)
     } else {
         append(text, "%.*f times ", factor < 3 ? 1 : 0, factor);
     }
-    if (sm_rows_text(reference, "gpu_info")[0] == '\0' && n_threads > 0) {
+    if (!is_own(reference)) {
+        append(text, "%s on ", sm_rows_text(reference, "backend_used"));
+    }
+    if (!is_card && n_threads > 0) {
         append(text, "%.0f cores of ", n_threads);
     }
     append(text, "%s (%s)", chip, sm_rows_text(reference, "precision"));
@@ -251,7 +300,8 @@ void sm_score_standing(const json_t *rows, const json_t *references, char text[S
     text[0] = '\0';
     for (size_t i = 0; best != NULL && i < json_array_size(references) && n < MOST_SHARES; i++) {
         const json_t *reference = json_array_get(references, i);
-        if (is_score(reference) && !is_same_device(best, reference) && is_best_of_device(reference, references)) {
+        const bool is_itself = is_same_device(best, reference) && is_same_program(best, reference);
+        if (is_score(reference) && !is_itself && is_best_of_device(reference, references)) {
             append_share(best, reference, text);
             n++;
         }

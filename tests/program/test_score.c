@@ -191,6 +191,110 @@ TEST(a_block_is_found_in_any_text) {
     json_decref(row);
 }
 
+// As mail programs do: lines of at most 76 columns, each after a mark.
+static char *wrap(const char *text, const char *mark) {
+    enum { COLUMNS = 76 };
+    char *wrapped = sm_malloc(8 * strlen(text) + 64);
+    size_t n = 0;
+    while (*text != '\0') {
+        const size_t line = strcspn(text, "\n");
+        size_t length = line < COLUMNS ? line : COLUMNS;
+        for (size_t k = length; line > COLUMNS && k > 10; k--) {
+            if (text[k] == ' ') {
+                length = k;
+                break;
+            }
+        }
+        n += (size_t)sprintf(wrapped + n, "%s%.*s\n", mark, (int)length, text);
+        text += length + (text[length] == '\n' || text[length] == ' ');
+    }
+    return wrapped;
+}
+
+// Each `from` by `to`.
+static char *replace_all(const char *text, const char *from, const char *to) {
+    char *replaced = sm_malloc((strlen(to) + 1) * strlen(text) + 1);
+    size_t n = 0;
+    while (*text != '\0') {
+        const bool is_it = strncmp(text, from, strlen(from)) == 0;
+        n += (size_t)sprintf(replaced + n, "%.*s", is_it ? (int)strlen(to) : 1, is_it ? to : text);
+        text += is_it ? strlen(from) : 1;
+    }
+    replaced[n] = '\0';
+    return replaced;
+}
+
+// The rows of a text, all of which must count.
+static void expect_honest(const char *text, size_t n_rows) {
+    sm_rows rows;
+    sm_rows_init(&rows);
+    assert_int_equal(sm_rows_parse("post", text, strlen(text), &rows), SM_OK);
+    assert_int_equal(json_array_size(rows.rows), n_rows);
+    for (size_t i = 0; i < n_rows; i++) {
+        assert_string_equal(sm_rows_text(json_array_get(rows.rows, i), "reason"), "");
+        assert_counts(json_array_get(rows.rows, i));
+    }
+    sm_rows_free(&rows);
+}
+
+TEST(what_programs_do_to_a_block) {
+    json_t *row = make_row("bf16");
+    json_t *other = make_row("fp32");
+    AUTO_FREE char *text = make_block(row);
+    AUTO_FREE char *second = make_block(other);
+    AUTO_FREE char *two = sm_malloc(strlen(text) + strlen(second) + 1);
+    sprintf(two, "%s%s", text, second);
+    AUTO_FREE char *mail = wrap(two, "");
+    AUTO_FREE char *quoted = wrap(mail, "> > ");
+    AUTO_FREE char *again = wrap(quoted, "> ");
+    AUTO_FREE char *crlf = replace_all(again, "\n", "\r\n");
+    AUTO_FREE char *page = replace_all(two, "+", "&#43;");
+    AUTO_FREE char *paragraph = replace_all(page, "\n", " ");
+    AUTO_FREE char *printable = replace_all(two, "±", "=C2=B1");
+    AUTO_FREE char *latin = replace_all(two, "±", "\xb1");
+    AUTO_FREE char *speech = sm_malloc(strlen(two) + 512);
+    sprintf(speech,
+            "My stepmark-124M-v1 is 400 tok/s. Yours was:\n> stepmark-124M-v1  A card 1 tok/s fp32 verified\n\n%s",
+            two);
+    const char *const texts[] = {two, mail, quoted, again, crlf, page, paragraph, printable, latin, speech};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        expect_honest(texts[i], 2);
+    }
+    json_decref(other);
+    json_decref(row);
+}
+
+// Ten million bytes, of which some look like blocks, between two of them: read in a time that grows with their number
+// alone, and both are found.
+TEST(a_block_in_much_noise) {
+    enum { N_BYTES = 10000000 };
+    static const char *const noise[] = {
+        "[stepmark block 1, ", "stepmark-124M-v1 ", "&", "<", "[end of stepmark block]", "\n", "AAAA", ">"};
+    json_t *row = make_row("bf16");
+    AUTO_FREE char *text = make_block(row);
+    AUTO_FREE char *all = sm_malloc(N_BYTES + 3 * strlen(text));
+    size_t n = (size_t)sprintf(all, "%s", text);
+    unsigned drawn = 1;
+    while (n < N_BYTES) {
+        drawn = drawn * 1103515245 + 12345;
+        n += (size_t)sprintf(all + n, "%s", noise[drawn >> 16 & 7]);
+    }
+    sprintf(all + n, "\n%s", text);
+    sm_rows rows;
+    sm_rows_init(&rows);
+    assert_int_equal(sm_rows_parse("noise", all, strlen(all), &rows), SM_OK);
+    size_t n_honest = 0;
+    size_t i;
+    json_t *found;
+    json_array_foreach(rows.rows, i, found) { n_honest += sm_json_number(found, "median_ts") > 0; }
+    assert_int_equal(n_honest, 2);
+    json_t *board = sm_score_board(rows.rows, NULL);
+    assert_true(sm_json_number(json_array_get(board, 0), "place") == 1);
+    json_decref(board);
+    sm_rows_free(&rows);
+    json_decref(row);
+}
+
 TEST(a_block_has_no_names_of_hosts_users_and_paths) {
     json_t *row = make_row("bf16");
     sm_json_set_new(row, "context.host", json_string("secret-host"));
@@ -324,6 +428,91 @@ TEST(losses_of_other_weights) {
     sm_json_set_new(row, "loss", json_real(11.0084));
     assert_lacks(row, NULL, "step 1 has 11.008400");
     json_decref(row);
+}
+
+// The first row of a processor, which did this work in fp32 with four sequences.
+static json_t *make_processor_row(void) {
+    json_t *references;
+    json_t *found = NULL;
+    size_t i;
+    json_t *row;
+    assert_int_equal(sm_bundle_references(&references), SM_OK);
+    json_array_foreach(references, i, row) {
+        if (found == NULL && strcmp(sm_rows_text(row, "device"), "cpu") == 0 && sm_score_is_work(row)) {
+            found = json_deep_copy(row);
+        }
+    }
+    assert_non_null(found);
+    json_decref(references);
+    sm_json_set_new(found, "score", json_string(SM_SCORE_NAME));
+    return found;
+}
+
+// One field is changed; "" as its value: left out.
+TEST(one_field_is_forged) {
+    static const struct {
+        const char *of, *field, *value, *found;
+    } cases[] = {
+        {"bf16", "test_time", "\"2031-01-01T00:00:00Z\"", "in the future"},
+        {"bf16", "test_time", "\"yesterday\"", "is no date in UTC"},
+        {"bf16", "test_time", "", "it has no date"},
+        {"bf16", "precision", "\"fp32\"", "loss_checked is"},
+        {"fp32", "precision", "\"bf16\"", "its run_args have --precision=fp32, which precision is not"},
+        {"bf16", "n_batch", "64", "a step has 32768 tokens, where n_batch, n_seq and n_accum give 65536"},
+        {"bf16", "samples_ns", "", "no samples"},
+        {"bf16", "samples_ns", "[57]", "57"},
+        {"bf16", "peak_flops", "", "no measured peak"},
+        {"bf16", "peak_flops", "9e15", "mfu is"},
+        {"bf16", "flops", "1e12", "flops is 1e+12, too few"},
+        {"bf16", "loss_check", "", "no check of its loss"},
+        {"bf16", "gradient_error", "", "no check of its gradients"},
+        {"bf16", "losses", "[]", "losses are fewer than its steps"},
+        {"bf16", "own_kernels", "\"gelu_forward: k.c\"", ""}, // not in a block: its losses and its peak hold
+        {"cpu", "n_threads", "4096", "it has 4096 threads on"},
+        {"cpu", "cpu_info", "\"AMD EPYC 9654 96-Core Processor\"", "where its context has Intel(R) Xeon(R) Processor"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char why[SM_SCORE_TEXT_SIZE];
+        json_t *row = strcmp(cases[i].of, "cpu") == 0 ? make_processor_row() : make_row(cases[i].of);
+        if (cases[i].value[0] == '\0') {
+            json_object_del(row, cases[i].field);
+        } else {
+            sm_json_set_new(row, cases[i].field, json_loads(cases[i].value, JSON_DECODE_ANY, NULL));
+        }
+        row = through_block(row);
+        const bool is_named = sm_score_lacks(row, NULL, why) && strstr(why, cases[i].found) != NULL;
+        if (is_named != (cases[i].found[0] != '\0')) {
+            fail_msg("%s = %s: \"%s\"", cases[i].field, cases[i].value, why);
+        }
+        json_decref(row);
+    }
+    json_t *honest = through_block(make_processor_row());
+    assert_counts(honest);
+    json_decref(honest);
+}
+
+// Times in another unit, with all that follows from them.
+TEST(a_unit_is_swapped) {
+    json_t *row = scale(make_row("bf16"), 1e-2);
+    json_object_del(row, "noise_percent"); // which the rounded times would contradict
+    row = through_block(row);
+    assert_lacks(row, NULL, "its steps take 0.0");
+    json_decref(row);
+}
+
+// Processors that share a name have other clocks: held to their own peaks.
+TEST(a_faster_processor_of_the_same_name_is_honest) {
+    json_t *row = scale(make_processor_row(), 0.6);
+    json_t *references = json_pack("[o]", make_processor_row());
+    sm_json_set_new(row, "mfu", json_copy(json_object_get(json_array_get(references, 0), "mfu")));
+    sm_json_set_new(row, "peak_flops", json_real(sm_json_number(row, "peak_flops") / 0.6));
+    char why[SM_SCORE_TEXT_SIZE];
+    row = through_block(row);
+    if (sm_score_lacks(row, references, why)) {
+        fail_msg("%s", why);
+    }
+    json_decref(row);
+    json_decref(references);
 }
 
 TEST(other_data_and_batches) {
