@@ -59,14 +59,18 @@ cleanup:
     return status;
 }
 
+// `fit_s` 0: T was given, so that B alone was chosen.
 static void announce(const cli_job *job, const sm_device_info *info, const prediction *p, double fit_s, bool fits) {
     char memory[32], available[32];
+    char how[128] = "";
     sm_text_bytes((double)p->memory_bytes, memory, sizeof(memory));
     sm_text_bytes((double)info->free_bytes, available, sizeof(available));
-    cli_say("%s: %s: %s B=%lld T=%lld: %s of %s available, at most about %.2g s a step%s %.0f s (--fit; -b and "
-            "--seq-len choose otherwise)",
-            info->id, job->model, fits ? "chose" : "takes the smallest,", (long long)job->B, (long long)job->T, memory,
-            available, p->step_seconds, fits ? ", to end within" : ", more than", fit_s);
+    if (fit_s > 0) {
+        snprintf(how, sizeof(how), ", %s %.0f s (--fit; -b and --seq-len choose otherwise)",
+                 fits ? "to end within" : "more than", fit_s);
+    }
+    cli_say("%s: %s: B=%lld T=%lld: %s of %s available, at most about %.2g s a step%s", info->id, job->model,
+            (long long)job->B, (long long)job->T, memory, available, p->step_seconds, how);
 }
 
 sm_status cli_fit(cli_bench *bench, cli_job *job) {
@@ -90,10 +94,10 @@ sm_status cli_fit(cli_bench *bench, cli_job *job) {
         }
         bool in_memory = info.free_bytes == 0 || (double)p.memory_bytes <= memory_share * (double)info.free_bytes;
         if (in_memory && p.total_seconds <= share_s) {
-            announce(job, &info, &p, share_s, true);
+            announce(job, &info, &p, T > 0 ? 0 : share_s, true);
             return SM_OK;
         }
     }
-    announce(job, &info, &p, share_s, false);
+    announce(job, &info, &p, T > 0 ? 0 : share_s, false);
     return SM_OK;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "bench/compare/noise_verdict.h"
 #include "bench/rows/block.h"
 #include "bench/rows/bundle.h"
@@ -38,22 +39,27 @@ static bool is_asked_for(const cli_options *options, const cli_candidate *c) {
     return is_given(&options->sweep.axes, "precision") || c->job.precision == CLI_FP32 || has_narrow_units(&c->info);
 }
 
+// Replaces the value of a flag: "--fit=60" by "--recompute=block".
+static void replace(cli_configuration *c, const char *flag, const char *argument) {
+    for (int i = 1; i < c->n_args; i++) {
+        if (strncmp(c->args[i], flag, strlen(flag)) == 0) {
+            free(c->args[i]);
+            c->args[i] = sm_strdup(argument);
+        }
+    }
+}
+
 // Appends a configuration once more with the least memory: one sequence, and recomputation in place of --fit.
 static sm_status append_small(cli_sweep_plan *plan, int index) {
     SM_TRY(cli_sweep_plan_derive(plan, &plan->items[index], 1, SM_SCORE_SEQ_LEN));
-    cli_configuration *small = &plan->items[plan->n - 1];
-    for (int i = 1; i < small->n_args; i++) {
-        if (strncmp(small->args[i], "--fit=", strlen("--fit=")) == 0) {
-            free(small->args[i]);
-            small->args[i] = sm_strdup(recompute);
-        }
-    }
-    cli_configuration_set_key(small, "");
+    replace(&plan->items[plan->n - 1], "--fit=", recompute);
+    cli_configuration_set_key(&plan->items[plan->n - 1], "");
     return SM_OK;
 }
 
 // A row for people: the line, or why there is none; and what else there is to say of the figure.
-static void print_row(json_t *row, const json_t *references) {
+// `is_cut`: it had less time than a score of this row alone.
+static void print_row(json_t *row, bool is_cut, const json_t *references) {
     char text[SM_SCORE_TEXT_SIZE];
     char doubt[SM_DOUBT_SIZE];
     const double n_samples = (double)json_array_size(sm_json_get(row, "samples_ns"));
@@ -72,11 +78,17 @@ static void print_row(json_t *row, const json_t *references) {
         printf("    %.1f%% of datasheet (%s)\n", 100 * datasheet, sm_rows_text(row, "datasheet_source"));
     }
     if (is_busy) { // the fact, and below it what to do
-        const char *what = strncmp(doubt, "busy machine: ", 14) == 0 ? doubt + 14 : doubt;
-        const size_t length = strcspn(what, ";");
-        printf("    busy: not to be quoted: %.*s\n", (int)length, what);
-        printf("%s%s%s", what[length] != '\0' ? "   " : "", what[length] != '\0' ? what + length + 1 : "",
-               what[length] != '\0' ? "\n" : "");
+        const bool is_machine = strncmp(doubt, "busy machine: ", 14) == 0;
+        const char *what = is_machine ? doubt + 14 : doubt;
+        printf("    busy: not to be quoted: %.*s\n", (int)strcspn(what, ";"), what);
+        puts(is_machine ? "    end the other programs, then measure again" : "    measure again on an idle machine");
+    } else if (strcmp(sm_rows_text(row, "noise_verdict"), "too few") == 0) {
+        printf("    %.0f sample%s: too few for an interval%s", n_samples, sm_plural((size_t)n_samples),
+               is_cut ? ", to end within two minutes; for more:\n" : "\n");
+        if (is_cut) {
+            printf("    stepmark score --backend %s --precision %s\n", sm_rows_text(row, "device"),
+                   sm_rows_text(row, "precision"));
+        }
     } else if (strcmp(sm_rows_text(row, "noise_verdict"), "steady") != 0) {
         printf("    %.0f samples, and they are %s: measure again on a quiet machine\n", n_samples,
                sm_rows_text(row, "noise_verdict"));
@@ -87,18 +99,80 @@ static void print_row(json_t *row, const json_t *references) {
     fflush(stdout);
 }
 
-static sm_status measure_one(cli_sweep *s, int index, json_t **row) {
-    const cli_options *o = s->sweeper.options;
-    *row = NULL;
-    SM_TRY(cli_candidate_look(&s->sweeper, &s->plan.items[index], s->candidate));
-    if (!is_asked_for(o, s->candidate)) {
-        return SM_OK;
+// --- two minutes -------------------------------------------------------------------------------------
+
+// Rows take as many samples as the time allows; their checks stay. Of a row's time the samples are about half, so a
+// processor's later rows know from its first what is not samples. OpenCL on a processor, which the cpu backend measures
+// too, comes last, and is left out if it had no time for a sample: it is no other device.
+typedef enum { UNWANTED, OF_CARD, OF_PROCESSOR, OF_PROCESSOR_AGAIN } row_kind;
+
+typedef struct {
+    int64_t begin_ns;
+    double other_s; // of the slowest row of the processor so far: all but its samples; 0: none yet
+} schedule;
+
+static const double most_s = 115;
+static const double card_s = 20;       // its share, samples included
+static const double again_share = 1.5; // OpenCL compiles, and is slower
+static const double most_samples_s = 25;
+static const double least_samples_s = 4;
+
+static double other_of(const schedule *t, row_kind kind) {
+    return kind == UNWANTED  ? 0
+           : kind == OF_CARD ? card_s
+                             : t->other_s * (kind == OF_PROCESSOR_AGAIN ? again_share : 1);
+}
+
+// Time for the samples of row i, of the `n` rows that are left; negative: there is none.
+static double time_for_samples(const schedule *t, const row_kind *kinds, int i, int n) {
+    if (kinds[i] == OF_CARD || t->other_s == 0) {
+        return most_samples_s;
     }
+    const double left_s = most_s - (double)(sm_now_ns() - t->begin_ns) / 1e9;
+    double all_s = left_s;
+    int n_rows = 0;
+    for (int k = i; k < n; k++) {
+        all_s -= other_of(t, kinds[k]);
+        n_rows += kinds[k] == OF_PROCESSOR || kinds[k] == OF_PROCESSOR_AGAIN;
+    }
+    const double share_s = all_s / n_rows;
+    const double alone_s = left_s - other_of(t, kinds[i]); // where not all have room, the first have it
+    const double samples_s = share_s >= least_samples_s ? share_s : alone_s;
+    return samples_s < most_samples_s ? samples_s : most_samples_s;
+}
+
+static void learn(schedule *t, const json_t *row) {
+    const json_t *samples = sm_json_get(row, "samples_ns");
+    double other_s = sm_json_number(row, "process_ns") / 1e9;
+    for (size_t i = 0; i < json_array_size(samples); i++) {
+        other_s -= json_number_value(json_array_get(samples, i)) / 1e9;
+    }
+    if (other_s > t->other_s) {
+        t->other_s = other_s;
+    }
+}
+
+static sm_status kind_of(cli_sweep *s, int index, row_kind *kind) {
+    const sm_device_info *info = &s->candidate->info;
+    SM_TRY(cli_candidate_look(&s->sweeper, &s->plan.items[index], s->candidate));
+    *kind = !is_asked_for(s->sweeper.options, s->candidate)              ? UNWANTED
+            : !info->is_host_processor                                   ? OF_CARD
+            : strcmp(s->candidate->job.device.backend->name, "cpu") != 0 ? OF_PROCESSOR_AGAIN
+                                                                         : OF_PROCESSOR;
+    return SM_OK;
+}
+
+static sm_status measure_one(cli_sweep *s, int index, double samples_s, json_t **row) {
+    char argument[48];
+    *row = NULL;
+    snprintf(argument, sizeof(argument), "--max-time=%.0f", samples_s > least_samples_s ? samples_s : least_samples_s);
+    replace(&s->plan.items[index], "--max-time=", argument);
+    SM_TRY(cli_candidate_look(&s->sweeper, &s->plan.items[index], s->candidate));
     SM_TRY(cli_sweep_measure(s, &s->plan.items[index], s->candidate, row));
     if (*row != NULL && strcmp(sm_rows_text(*row, "status"), "oom") == 0 &&
         strstr(s->plan.items[index].key, recompute + 2) == NULL) {
         SM_TRY(append_small(&s->plan, index));
-        return measure_one(s, s->plan.n - 1, row);
+        return measure_one(s, s->plan.n - 1, samples_s, row);
     }
     return SM_OK;
 }
@@ -127,21 +201,52 @@ static void print_end(const cli_options *o, const json_t *rows, const json_t *re
     }
 }
 
-static sm_status measure_all(cli_sweep *s, const json_t *references) {
+static sm_status measure_row(cli_sweep *s, schedule *t, const row_kind *kinds, int i, int n, const json_t *references) {
     const bool is_read = sm_format_is_read((sm_format)s->sweeper.options->out.format);
-    const int n = s->plan.n; // rows with less memory are appended
-    for (int i = 0; i < n; i++) {
-        json_t *row = NULL;
-        cli_live_parts("row", i, n);
-        SM_TRY(measure_one(s, i, &row));
-        if (row != NULL) {
-            json_array_append(s->rows, row);
+    const double samples_s = time_for_samples(t, kinds, i, n);
+    json_t *row = NULL;
+    if (kinds[i] == OF_PROCESSOR_AGAIN && samples_s < 1) {
+        SM_TRY(cli_candidate_look(&s->sweeper, &s->plan.items[i], s->candidate));
+        if (is_read) {
+            printf("%s  %s: the processor again, not measured, to end within two minutes:\n"
+                   "    stepmark score --backend %s\n",
+                   SM_SCORE_NAME, s->candidate->info.id, s->candidate->info.id);
         }
-        if (row != NULL && is_read) {
-            print_row(row, references);
-        }
+        return SM_OK;
+    }
+    SM_TRY(measure_one(s, i, samples_s, &row));
+    if (row != NULL) {
+        json_array_append(s->rows, row);
+    }
+    if (row != NULL && kinds[i] != OF_CARD) {
+        learn(t, row);
+    }
+    if (row != NULL && is_read) {
+        print_row(row, samples_s < most_samples_s, references);
     }
     return SM_OK;
+}
+
+// First the cards and the processor, then OpenCL on the processor.
+static sm_status measure_all(cli_sweep *s, const json_t *references) {
+    const int n = s->plan.n; // rows with less memory are appended
+    schedule t = {.begin_ns = sm_now_ns()};
+    row_kind *kinds = sm_calloc((size_t)n + 1, sizeof(*kinds));
+    sm_status status = SM_OK;
+    for (int i = 0; i < n && status == SM_OK; i++) {
+        status = kind_of(s, i, &kinds[i]);
+    }
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < n && status == SM_OK; i++) {
+            if (kinds[i] != UNWANTED && (kinds[i] == OF_PROCESSOR_AGAIN) == (pass == 1)) {
+                cli_live_parts("row", i, n);
+                status = measure_row(s, &t, kinds, i, n, references);
+                kinds[i] = UNWANTED;
+            }
+        }
+    }
+    free(kinds);
+    return status;
 }
 
 static sm_status conclude(const json_t *rows, const json_t *references) {
