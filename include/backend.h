@@ -217,6 +217,13 @@ struct sm_backend {
     sm_status (*pin)(sm_executable *executable, void *memory, size_t size_bytes);
 };
 
+static inline void sm_device_close(sm_device *device) {
+    if (device != NULL) {
+        device->backend->close(device);
+    }
+}
+SM_OWNABLE(sm_device, sm_device_close)
+
 // src/session/registry.c
 int sm_backend_count(void);
 const sm_backend *sm_backend_at(int index);

@@ -9,6 +9,7 @@ typedef struct sm_pattern sm_pattern;
 // SM_ERR_USAGE has the text, the error and its place. The caller frees *pattern.
 sm_status sm_pattern_new(const char *text, sm_pattern **pattern);
 void sm_pattern_free(sm_pattern *pattern); // NULL is fine
+SM_OWNABLE(sm_pattern, sm_pattern_free)
 
 // Whether it matches anywhere in the subject. One thread at a time.
 bool sm_pattern_matches(const sm_pattern *pattern, const char *subject);

@@ -37,13 +37,6 @@ sm_status sm_session_open_among(sm_comm *comm, sm_device *device, sm_plan *plan,
 void sm_session_close(sm_session *session); // NULL is fine
 SM_OWNABLE(sm_session, sm_session_close)
 
-static inline void sm_device_close(sm_device *device) {
-    if (device != NULL) {
-        device->backend->close(device);
-    }
-}
-SM_OWNABLE(sm_device, sm_device_close)
-
 // Bytes that a session of this plan, with memory assigned, takes on the device: tensors and the kernels' own memory.
 size_t sm_session_memory(const sm_device *device, const sm_plan *plan);
 

@@ -216,7 +216,7 @@ static cl_mem make_buffer(const opencl_device *d, size_t size_bytes, void *all) 
 
 static void sum_parts(const opencl_device *d, int n_ranks, int own_rank, bool rounds, void *result) {
     const size_t theirs_bytes = (size_t)(n_ranks - 1) * EACH * sizeof(float);
-    AUTO_FREE void *theirs = calloc(1, theirs_bytes), *own = calloc(N, sizeof(float));
+    SM_FREED void *theirs = calloc(1, theirs_bytes), *own = calloc(N, sizeof(float));
     assert_true(theirs != NULL && own != NULL);
     for (int rank = 0; rank < n_ranks; rank++) {
         for (int i = 0; i < N; i++) {
@@ -248,7 +248,7 @@ static void sum_parts(const opencl_device *d, int n_ranks, int own_rank, bool ro
 }
 
 TEST(test_sums_of_links) {
-    sm_device *device = open_device("registers");
+    SM_OWN(sm_device) *device = open_device("registers");
     for (int k = 0; k < 8; k++) {
         const int n_ranks = k % 2 ? 2 : 5, own_rank = k / 2 % 2 ? n_ranks - 1 : n_ranks / 2 - 1;
         const bool rounds = k >= 4;
@@ -263,14 +263,13 @@ TEST(test_sums_of_links) {
             assert_true(got == (rounds ? rounded(wanted) : wanted));
         }
     }
-    backend->close(device);
 }
 
 // --- what fails -------------------------------------------------------------------------------------
 
 TEST(test_out_of_memory) {
     opencl_shared shared;
-    sm_device *device = open_device("registers");
+    SM_OWN(sm_device) *device = open_device("registers");
     join_alone(device);
     expect(opencl_share((opencl_device *)device, (size_t)512 << 20, &shared), SM_ERR_UNSUPPORTED,
            "OpenCL imports only pieces of less than 512 MiB");
@@ -278,7 +277,7 @@ TEST(test_out_of_memory) {
     if (!is_real) {
         sm_executable *executable = NULL;
         int tensor;
-        sm_plan *plan = make_plan(false, &tensor);
+        SM_OWN(sm_plan) *plan = make_plan(false, &tensor);
         setenv("STEPMARK_CARD_BYTES", "2097152", 1); // which the words have
         expect(opencl_share((opencl_device *)device, 1, &shared), SM_ERR_OOM,
                "cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY (2)");
@@ -286,9 +285,7 @@ TEST(test_out_of_memory) {
         check(sm_plan_assign_memory(plan, device->info.max_alloc_bytes));
         expect(backend->prepare(device, plan, &executable), SM_ERR_OOM, "use a smaller batch or model");
         setenv("STEPMARK_CARD_BYTES", "1073741824", 1);
-        sm_plan_free(plan);
     }
-    backend->close(device);
 }
 
 // NCCL's messages go through: a failed call, and one that failed since.

@@ -32,12 +32,11 @@ static void check_estimate(sm_device *device, sm_plan *plan, const char *what, c
 static void check_ops(sm_device *device, sm_dtype dtype) {
     for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
         for (int i = 0; i < sm_op_case_count((sm_op_kind)kind); i++) {
-            sm_plan *plan = NULL;
+            SM_OWN(sm_plan) *plan = NULL;
             char text[SM_CASE_TEXT_SIZE];
             sm_op_case_text((sm_op_kind)kind, i, text);
             assert_int_equal(sm_op_case_plan((sm_op_kind)kind, i, (sm_precision){.dtype = dtype}, &plan), SM_OK);
             check_estimate(device, plan, sm_op_name((sm_op_kind)kind), text);
-            sm_plan_free(plan);
         }
     }
 }
@@ -45,21 +44,19 @@ static void check_ops(sm_device *device, sm_dtype dtype) {
 static void check_step(sm_device *device, sm_dtype dtype) {
     const sm_plan_options options = {
         .B = 4, .T = 64, .dtype = dtype, .backward = true, .optimizer = &sm_optimizer_adamw};
-    sm_plan *plan = NULL;
+    SM_OWN(sm_plan) *plan = NULL;
     assert_int_equal(sm_model_build(&sm_model_size_find(&sm_model_gpt2, "tiny")->config, &options, &plan), SM_OK);
     assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, 0), SM_OK);
     check_estimate(device, plan, "tiny", "b4s64");
-    sm_plan_free(plan);
 }
 
 static void check(sm_dtype dtype) {
     const sm_backend *backend = sm_backend_find("cpu");
     for (int n_threads = 1; n_threads <= 3; n_threads += 2) {
-        sm_device *device = NULL;
+        SM_OWN(sm_device) *device = NULL;
         assert_int_equal(backend->open(0, &(sm_open_options){.n_threads = n_threads}, &device), SM_OK);
         check_ops(device, dtype);
         check_step(device, dtype);
-        backend->close(device);
     }
 }
 
@@ -75,10 +72,9 @@ TEST(test_kept_weights) {
     static const sm_dtype formats[] = {SM_F32, SM_BF16};
     for (int i = 0; i < 4; i++) {
         const sm_backend *backend = sm_backend_find(names[i / 2]);
-        sm_device *device = NULL;
+        SM_OWN(sm_device) *device = NULL;
         assert_int_equal(backend->open(0, &(sm_open_options){.n_threads = i < 2 ? 2 : 1}, &device), SM_OK);
         check_kept_weights(device, formats[i % 2]);
-        backend->close(device);
     }
 }
 

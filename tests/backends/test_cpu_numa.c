@@ -92,8 +92,8 @@ static void forget(void) {
 static void keep_processor(void *ctx, int part) { ((int *)ctx)[part] = processor; }
 
 static void check_binding(const char *mask, int n_threads, const int *expected) {
-    cpu_binding *binding;
-    cpu_pool *pool;
+    SM_OWN(cpu_binding) *binding = NULL;
+    SM_OWN(cpu_pool) *pool = NULL;
     int bound[N_PROCESSORS];
     int n = 0;
     assert_int_equal(cpu_binding_make(mask, &n, &binding), SM_OK);
@@ -103,8 +103,6 @@ static void check_binding(const char *mask, int n_threads, const int *expected) 
     for (int i = 0; i < n; i++) {
         assert_int_equal(bound[i], expected[i]);
     }
-    cpu_pool_free(pool);
-    cpu_binding_free(binding);
 }
 
 TEST(neighbours_share_a_node) {

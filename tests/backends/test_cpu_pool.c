@@ -95,7 +95,7 @@ static void run(void *ctx, int part) {
 
 static void run_pieces(const char *mask, int n_threads) {
     static pieces p;
-    cpu_binding *binding;
+    SM_OWN(cpu_binding) *binding = NULL;
     p = (pieces){.n_threads = n_threads};
     ok(cpu_binding_make(mask, &n_threads, &binding));
     ok(cpu_pool_make(n_threads, binding, &p.pool));
@@ -113,7 +113,6 @@ static void run_pieces(const char *mask, int n_threads) {
     }
     assert_int_equal(p.n_wrong, 0);
     cpu_pool_free(p.pool);
-    cpu_binding_free(binding);
 }
 
 TEST(test_pieces) {
@@ -149,8 +148,8 @@ static void run_apart(SM_UNUSED void *ctx, SM_UNUSED int part) {
 TEST(test_away) {
     int n_threads = 2;
     int n_left = 200;
-    cpu_binding *binding;
-    cpu_pool *pool;
+    SM_OWN(cpu_binding) *binding = NULL;
+    SM_OWN(cpu_pool) *pool = NULL;
     ok(cpu_binding_make(NULL, &n_threads, &binding));
     ok(cpu_pool_make(n_threads, binding, &pool));
     cpu_pool_run_once(pool, find_thread, NULL);
@@ -162,21 +161,18 @@ TEST(test_away) {
     cpu_pool_run(pool, &(cpu_work){next_apart, run_apart, &n_left});
     assert_int_equal(n_left, 0);
     atomic_store(&is_stopped, 2);
-    cpu_pool_free(pool);
-    cpu_binding_free(binding);
 }
 
 // --- steps ----------------------------------------------------------------------------------------
 
 static void losses_on(const char *mask, int n_threads, sm_dtype dtype, double losses[8]) {
     fixture f;
-    sm_device *device = NULL;
+    SM_OWN(sm_device) *device = NULL;
     const sm_open_options options = {.n_threads = n_threads, .cpu_mask = mask};
     ok(sm_backend_find("cpu")->open(0, &options, &device));
     set_up(&f, device, (sm_precision){.dtype = dtype}, SM_MODE_FUSED);
     take_steps(&f, 8, losses);
     tear_down(&f);
-    device->backend->close(device);
 }
 
 // Losses depend on the number of threads, but not on where they run.

@@ -161,7 +161,7 @@ static void expect_close(const operands *o, const char *what, int n_threads, int
 
 static void check_product(product of, int n_threads) {
     operands o = make_operands(of);
-    AUTO_FREE float *before = make(o.g.m * o.g.n);
+    SM_FREED float *before = make(o.g.m * o.g.n);
     fill(before, o.g.m * o.g.n, 3);
     run(&o, isa->kernels_x6, n_threads);
     for (int64_t i = 0; i < o.g.m * o.g.n; i++) {
@@ -305,7 +305,7 @@ TEST(test_not_finite) {
             memcpy(&o.a[96 * i + (i * 5 + 1) % 96], &bits[i / 2 % 2], sizeof *bits);
         }
         run(&o, isa->kernels, 1);
-        AUTO_FREE float *plain = make(96 * 96);
+        SM_FREED float *plain = make(96 * 96);
         memcpy(plain, o.c, 96 * 96 * sizeof *plain);
         run(&o, isa->kernels_x6, 1);
         int n_infinite = 0;
@@ -374,11 +374,10 @@ TEST(test_verify) {
     if (isa == NULL) {
         skip();
     }
-    sm_device *device = open_cpu(NULL);
+    SM_OWN(sm_device) *device = open_cpu(NULL);
     ok(sm_verify_ops(device, bf16x6, &(sm_verify_filter){.max_elems = 6000}, show_row, &n_rows));
     ok(sm_verify_step(device, bf16x6, SM_MODE_FUSED, SM_RECOMPUTE_LIGHT, 0, show_row, &n_rows));
     assert_true(n_rows > 100);
-    device->backend->close(device);
 }
 
 TEST(test_training) {
@@ -387,30 +386,27 @@ TEST(test_training) {
     if (isa == NULL) {
         skip();
     }
-    sm_device *device = open_cpu(NULL);
+    SM_OWN(sm_device) *device = open_cpu(NULL);
     train(device, (sm_precision){.dtype = SM_F32}, SM_MODE_FUSED, plain);
     train(device, bf16x6, SM_MODE_FUSED, split);
     compare_curves("bf16x6", plain, split);
     for (int i = 0; i < N_STEPS; i++) {
         assert_true(fabs(split[i] - plain[i]) <= 1e-4 * plain[i]);
     }
-    device->backend->close(device);
 }
 
 TEST(test_refused) {
-    sm_plan *plan = NULL;
+    SM_OWN(sm_plan) *plan = NULL;
     const cpu_isa *plain;
     if (isa != NULL && cpu_isa_find("baseline", &plain) != SM_OK) {
         skip(); // a build for AMX alone
     }
-    sm_device *device = open_cpu(isa != NULL ? "baseline" : NULL);
+    SM_OWN(sm_device) *device = open_cpu(isa != NULL ? "baseline" : NULL);
     ok(sm_op_case_plan(SM_OP_MATMUL_FORWARD, 0, bf16x6, &plan));
     assert_int_equal(device->backend->supports(device, plan, &plan->ops[plan->n_ops - 1]), SM_ERR_UNSUPPORTED);
     char reason[SM_TEXT_SIZE];
     snprintf(reason, sizeof reason, "they need AMX, and the kernels here are %s; use fp32", device->info.isa);
     assert_non_null(strstr(sm_error_message(), reason));
-    sm_plan_free(plan);
-    device->backend->close(device);
 }
 
 int main(void) {

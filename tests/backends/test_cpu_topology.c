@@ -47,7 +47,7 @@ TEST(one_processor) {
     }
     const char *const masks_of_it[] = {list, processor < 63 ? bits : list};
     for (int i = 0; i < 2; i++) {
-        cpu_binding *binding;
+        SM_OWN(cpu_binding) *binding = NULL;
         int n_threads = 0;
         assert_int_equal(cpu_binding_make(masks_of_it[i], &n_threads, &binding), SM_OK);
         assert_int_equal(n_threads, 1);
@@ -59,19 +59,17 @@ TEST(one_processor) {
         cpu_unbind_thread();
         cpu_set_t after = affinity();
         assert_true(CPU_EQUAL(&after, &before));
-        cpu_binding_free(binding);
     }
 }
 
 TEST(more_threads_than_cores) {
     const cpu_set_t before = affinity();
-    cpu_binding *binding;
+    SM_OWN(cpu_binding) *binding = NULL;
     assert_int_equal(make(NULL, cpu_topology_n_cores() + 1, &binding), SM_OK);
     assert_non_null(strstr(cpu_binding_text(binding), "free"));
     cpu_bind_thread(binding, 0);
     cpu_set_t after = affinity();
     assert_true(CPU_EQUAL(&after, &before));
-    cpu_binding_free(binding);
 }
 
 TEST(the_machine) {

@@ -46,7 +46,7 @@ static char *stream_path(const char *name) {
 }
 
 static void open_stream(int stream, const char *name) {
-    AUTO_FREE char *path = stream_path(name);
+    SM_FREED char *path = stream_path(name);
     int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (file < 0 || dup2(file, stream) < 0) {
         _exit(126);
@@ -102,7 +102,7 @@ static int wait_for_end(pid_t pid, double limit_s) {
 
 static char *read_stream(const char *name) {
     static char text[1 << 20];
-    AUTO_FREE char *path = stream_path(name);
+    SM_FREED char *path = stream_path(name);
     FILE *file = fopen(path, "r");
     assert_non_null(file);
     text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
@@ -282,7 +282,7 @@ static bool has_come(const conditions *c, const char *begun) {
 
 // Sends the signal once the program has come there, and a moment later; the seconds until it has ended.
 static double end_by_signal(const char *line, const conditions *c, int number, const char *begun) {
-    AUTO_FREE char *path = temp_path("hangs");
+    SM_FREED char *path = temp_path("hangs");
     unlink(path);
     setenv("STEPMARK_HANGS", path, 1);
     pid_t pid = start(line, c);
@@ -348,7 +348,7 @@ TEST(signals_end_hanging_drivers) {
 // --- limits ----------------------------------------------------------------------------------------
 
 TEST(every_object_is_released) {
-    AUTO_FREE char *path = temp_path("objects");
+    SM_FREED char *path = temp_path("objects");
     char type[32];
     int n_processes = 0;
     if (opencl_path[0] == '\0') {

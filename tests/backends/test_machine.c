@@ -15,7 +15,7 @@ TEST(test_machine_facts) {
     assert_string_equal(json_string_value(sm_json_get(facts, "environment.OMP_STEPMARK_TEST")), "a\xEF\xBF\xBD");
     assert_string_equal(json_string_value(json_array_get(sm_json_get(facts, "argv"), 1)), "\xEF\xBF\xBD(");
     // A row takes the facts, and the device's among its own copy of them.
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     const sm_device_info info = {.id = "fake:0", .name = "Fake 1"};
     sm_row_init(&row);
     sm_row_set_machine(&row, facts);
@@ -34,7 +34,7 @@ TEST(test_machine_facts) {
 TEST(test_peak_rss) {
     const size_t size_bytes = (size_t)64 << 20;
     int64_t before_bytes = sm_machine_peak_rss_bytes();
-    AUTO_FREE char *block = malloc(size_bytes);
+    SM_FREED char *block = malloc(size_bytes);
     assert_non_null(block);
     memset(block, 1, size_bytes);
     assert_int_equal(block[size_bytes / 2], 1);

@@ -59,17 +59,15 @@ TEST(test_retarget) {
     static const char ptx[] = ".version 8.5\n.target sm_90\n.entry k()\n.reqntid 384, 1, 1\n{\n //@wgmma.fence;\n add; "
                               "// a comment\n //@x;\n}";
     size_t n_bytes = 0;
-    char *text = opencl_retarget((const unsigned char *)ptx, sizeof ptx, &n_bytes);
+    SM_FREED char *text = opencl_retarget((const unsigned char *)ptx, sizeof ptx, &n_bytes);
     assert_non_null(text);
     assert_string_equal(text, ".version 8.5\n.target sm_90a\n.entry k()\n.minnctapersm 1\n.reqntid 384, 1, 1\n{\n "
                               "wgmma.fence;\n add; // a comment\n x;\n}");
     assert_int_equal(n_bytes, strlen(text));
-    free(text);
     static const char three[] = ".target sm_90\n.reqntid 128, 1, 1\n{\n //groups a unit: 3\n}";
-    text = opencl_retarget((const unsigned char *)three, sizeof three, &n_bytes);
-    assert_non_null(text);
-    assert_string_equal(text, ".target sm_90a\n.minnctapersm 3\n.reqntid 128, 1, 1\n{\n //groups a unit: 3\n}");
-    free(text);
+    SM_FREED char *other = opencl_retarget((const unsigned char *)three, sizeof three, &n_bytes);
+    assert_non_null(other);
+    assert_string_equal(other, ".target sm_90a\n.minnctapersm 3\n.reqntid 128, 1, 1\n{\n //groups a unit: 3\n}");
     assert_null(opencl_retarget((const unsigned char *)"\177ELF", 4, &n_bytes));
 }
 
@@ -104,7 +102,7 @@ static void check_way(const char *shape, sm_precision precision, const char *beg
     static const opencl_facts facts = {.n_units = 132, .max_group = 1024, .local_bytes = 48 * 1024};
     const sm_op_kind kind = SM_OP_MATMUL_FORWARD;
     char text[SM_CASE_TEXT_SIZE] = "";
-    sm_plan *plan = NULL;
+    SM_OWN(sm_plan) *plan = NULL;
     opencl_product product;
     int index = 0;
     while (strcmp(text, shape) != 0) {
@@ -116,7 +114,6 @@ static void check_way(const char *shape, sm_precision precision, const char *beg
     assert_true(opencl_is_product(plan, &plan->ops[plan->n_ops - 1], &product));
     assert_true(opencl_family_tensor.matmul_way(&facts, &product, 0, text, sizeof text));
     assert_memory_equal(text, begins, strlen(begins));
-    sm_plan_free(plan);
 }
 
 // What goes to the units: 16-bit numbers, and floats that may be rounded, in rows of a multiple of 16 bytes. All else
@@ -143,13 +140,12 @@ TEST(test_ops_local) { assert_true(check_ops((sm_precision){.dtype = SM_F32}, "l
 
 TEST(test_step) {
     tally t = {0};
-    sm_device *device = open_device(NULL);
+    SM_OWN(sm_device) *device = open_device(NULL);
     check(sm_verify_step(device, (sm_precision){.dtype = SM_F32}, SM_MODE_NAIVE, SM_RECOMPUTE_AUTO, 0, show_row, &t));
     check(sm_verify_step(device, (sm_precision){.dtype = SM_F32}, SM_MODE_FUSED, SM_RECOMPUTE_LIGHT, 0, show_row, &t));
     check(sm_verify_step(device, (sm_precision){.dtype = SM_F32}, SM_MODE_FUSED, SM_RECOMPUTE_BLOCK, 0, show_row, &t));
     check(sm_verify_documents(device, (sm_precision){.dtype = SM_F32}, SM_MODE_FUSED, show_row, &t));
     assert_int_equal(t.n_skipped, 0);
-    backend->close(device);
 }
 
 // --- training -------------------------------------------------------------------------------------
@@ -205,11 +201,11 @@ static double train_step(sm_session *session, int step) {
 }
 
 TEST(test_losses_as_cpu) {
-    sm_device *device = open_device(NULL);
-    sm_device *cpu = NULL;
+    SM_OWN(sm_device) *device = open_device(NULL);
+    SM_OWN(sm_device) *cpu = NULL;
     check(sm_backend_find("cpu")->open(0, &(sm_open_options){0}, &cpu));
-    sm_session *here = start_training(device, 0);
-    sm_session *there = start_training(cpu, 0);
+    SM_OWN(sm_session) *here = start_training(device, 0);
+    SM_OWN(sm_session) *there = start_training(cpu, 0);
     double first = 0;
     double last = 0;
     for (int step = 1; step <= N_STEPS; step++) {
@@ -221,14 +217,10 @@ TEST(test_losses_as_cpu) {
         }
     }
     assert_true(last < 0.9 * first);
-    sm_session_close(here);
-    sm_session_close(there);
-    backend->close(device);
-    cpu->backend->close(cpu);
 }
 
 TEST(test_same_bits_twice) {
-    sm_device *device = open_device(NULL);
+    SM_OWN(sm_device) *device = open_device(NULL);
     sm_session *runs[2] = {start_training(device, 0.1), start_training(device, 0.1)};
     float values[2][MOST_ELEMS];
     for (int run = 0; run < 2; run++) {
@@ -247,15 +239,14 @@ TEST(test_same_bits_twice) {
     }
     sm_session_close(runs[0]);
     sm_session_close(runs[1]);
-    backend->close(device);
 }
 
 // Timed op by op, each op takes time and the results stay the same.
 TEST(test_timed) {
-    sm_device *device = open_device(NULL);
-    sm_session *timed = start_training(device, 0);
-    sm_session *plain = start_training(device, 0);
-    AUTO_FREE int64_t *op_ns = calloc((size_t)timed->plan->n_ops, sizeof *op_ns);
+    SM_OWN(sm_device) *device = open_device(NULL);
+    SM_OWN(sm_session) *timed = start_training(device, 0);
+    SM_OWN(sm_session) *plain = start_training(device, 0);
+    SM_FREED int64_t *op_ns = calloc((size_t)timed->plan->n_ops, sizeof *op_ns);
     double losses[2];
     int n_timed = 0;
     assert_non_null(op_ns);
@@ -270,15 +261,12 @@ TEST(test_timed) {
     }
     assert_true(n_timed > timed->plan->n_ops / 2); // a clock may be coarse
     assert_true(losses[0] == losses[1]);
-    sm_session_close(timed);
-    sm_session_close(plain);
-    backend->close(device);
 }
 
 // --- what goes wrong -------------------------------------------------------------------------------
 
 TEST(test_out_of_memory) {
-    sm_device *device = open_device(NULL);
+    SM_OWN(sm_device) *device = open_device(NULL);
     sm_session *session = NULL;
     const int64_t B = (int64_t)(device->info.memory_bytes / SEQUENCE / 64);
     assert_int_equal(open_session(device, B, 0, &session), SM_ERR_OOM);
@@ -287,7 +275,6 @@ TEST(test_out_of_memory) {
     session = start_training(device, 0); // and the process continues
     assert_true(isfinite(train_step(session, 1)));
     sm_session_close(session);
-    backend->close(device);
 }
 
 // A kernel that runs for as long as go[0] is 0, put into the queue before a step.
@@ -371,7 +358,7 @@ TEST(test_large_indices) {
     cl_int code = CL_SUCCESS;
     const sm_embedded *prelude = opencl_find_source("prelude");
     assert_non_null(prelude);
-    AUTO_FREE char *source = NULL;
+    SM_FREED char *source = NULL;
     assert_true(asprintf(&source, "#define SM_ACTIVATION_PAIRS(X)\n%.*s%s", (int)prelude->size_bytes, prelude->text,
                          probe) > 0);
     check(opencl_build_source(device, "probe", source, "-cl-std=CL1.2", &program));
@@ -465,7 +452,7 @@ TEST(test_cache) {
     assert_null(load_entry("key", &size_bytes));
     for (int fault = 0; fault < 4; fault++) {
         opencl_cache_store("key", binary, sizeof binary);
-        AUTO_FREE unsigned char *loaded = load_entry("key", &size_bytes);
+        SM_FREED unsigned char *loaded = load_entry("key", &size_bytes);
         assert_non_null(loaded);
         assert_int_equal(size_bytes, sizeof binary);
         assert_memory_equal(loaded, binary, sizeof binary);
@@ -528,14 +515,12 @@ static sm_plan *make_four(const sm_device *device) {
 // As on a device whose driver does not keep what it builds.
 static void prepare_with(const char *helper) {
     sm_executable *e = NULL;
-    sm_device *device = NULL;
+    SM_OWN(sm_device) *device = NULL;
     check(backend->open(usable, &(sm_open_options){.isa = "registers", .helper = helper}, &device));
     ((opencl_device *)device)->facts.keeps_builds = false;
-    sm_plan *plan = make_four(device);
+    SM_OWN(sm_plan) *plan = make_four(device);
     check(backend->prepare(device, plan, &e));
     backend->release(e);
-    sm_plan_free(plan);
-    backend->close(device);
 }
 
 // Whether a helper builds its programs or none does, all are there in the end.
@@ -630,7 +615,7 @@ static void prepare_whole(sm_device *device, const sm_plan *plan, sm_executable 
 static void run_product(sm_device *device, bool tuned, float dw[TUNED_ELEMS]) {
     const sm_op_kind kind = SM_OP_MATMUL_BACKWARD_WEIGHT;
     char text[SM_CASE_TEXT_SIZE] = "";
-    sm_plan *plan = NULL;
+    SM_OWN(sm_plan) *plan = NULL;
     sm_executable *e = NULL;
     int index = 0;
     while (strcmp(text, "N=700 C=36 F=40") != 0) {
@@ -644,7 +629,7 @@ static void run_product(sm_device *device, bool tuned, float dw[TUNED_ELEMS]) {
     assert_int_equal(e->tune_ns > 0, tuned);
     for (int t = 0; t < plan->n_tensors; t++) {
         const int64_t n = sm_tensor_elems(&plan->tensors[t]);
-        AUTO_FREE float *values = calloc((size_t)n, sizeof *values);
+        SM_FREED float *values = calloc((size_t)n, sizeof *values);
         assert_non_null(values);
         if (sm_op_case_is_input(plan, t)) {
             sm_op_case_fill(kind, index, plan, t, values);
@@ -655,7 +640,6 @@ static void run_product(sm_device *device, bool tuned, float dw[TUNED_ELEMS]) {
     check(backend->execute(e, (sm_range){0, plan->n_ops}, NULL));
     check(backend->download(e, op->out[SM_OUT(matmul_backward_weight, dW)], 0, TUNED_ELEMS, dw));
     backend->release(e);
-    sm_plan_free(plan);
 }
 
 // A tuned plan computes what another does; what was measured is on disk, and is not measured again.

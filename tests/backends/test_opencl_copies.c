@@ -107,10 +107,9 @@ TEST(test_rounded) {
 }
 
 TEST(test_kept_weights) {
-    sm_device *device = open_device("registers");
+    SM_OWN(sm_device) *device = open_device("registers");
     check_kept_weights(device, SM_F32);
     check_kept_weights(device, SM_BF16);
-    backend->close(device);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, find_device, NULL); }

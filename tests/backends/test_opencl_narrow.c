@@ -15,8 +15,8 @@ static const sm_dtype formats[] = {SM_BF16, SM_F16};
 enum { N_CODES = 0x10000, N_VALUES = 4 * N_CODES + 3 };
 
 static void fill_values(sm_dtype dtype, float *values) {
-    AUTO_FREE uint16_t *codes = malloc(N_CODES * sizeof *codes);
-    AUTO_FREE float *numbers = malloc(N_CODES * sizeof *numbers);
+    SM_FREED uint16_t *codes = malloc(N_CODES * sizeof *codes);
+    SM_FREED float *numbers = malloc(N_CODES * sizeof *numbers);
     assert_non_null(codes);
     assert_non_null(numbers);
     for (uint32_t i = 0; i < N_CODES; i++) {
@@ -56,7 +56,7 @@ static void convert_on_device(opencl_device *device, sm_dtype dtype, int vector,
     char options[128];
     const sm_embedded *prelude = opencl_find_source("prelude");
     assert_non_null(prelude);
-    AUTO_FREE char *source = malloc(prelude->size_bytes + sizeof probe);
+    SM_FREED char *source = malloc(prelude->size_bytes + sizeof probe);
     assert_non_null(source);
     memcpy(source, prelude->text, prelude->size_bytes);
     memcpy(source + prelude->size_bytes, probe, sizeof probe);
@@ -86,11 +86,11 @@ static void convert_on_device(opencl_device *device, sm_dtype dtype, int vector,
 static bool is_same(float x, float y) { return (isnan(x) && isnan(y)) || (x == y && signbit(x) == signbit(y)); }
 
 static void check_conversions(opencl_device *device, sm_dtype dtype, int vector) {
-    AUTO_FREE float *values = malloc(N_VALUES * sizeof *values);
-    AUTO_FREE float *expected = malloc(N_VALUES * sizeof *expected);
-    AUTO_FREE float *wide = malloc(N_VALUES * sizeof *wide);
-    AUTO_FREE float *widened = malloc(N_VALUES * sizeof *widened);
-    AUTO_FREE uint16_t *codes = malloc(N_VALUES * sizeof *codes);
+    SM_FREED float *values = malloc(N_VALUES * sizeof *values);
+    SM_FREED float *expected = malloc(N_VALUES * sizeof *expected);
+    SM_FREED float *wide = malloc(N_VALUES * sizeof *wide);
+    SM_FREED float *widened = malloc(N_VALUES * sizeof *widened);
+    SM_FREED uint16_t *codes = malloc(N_VALUES * sizeof *codes);
     assert_true(values != NULL && expected != NULL && wide != NULL && widened != NULL && codes != NULL);
     fill_values(dtype, values);
     memcpy(expected, values, N_VALUES * sizeof *values);
@@ -109,13 +109,12 @@ static void check_conversions(opencl_device *device, sm_dtype dtype, int vector)
 
 TEST(test_conversions) {
     static const int vectors[] = {1, 4, 8, 16};
-    sm_device *device = open_device(NULL);
+    SM_OWN(sm_device) *device = open_device(NULL);
     for (size_t f = 0; f < sizeof formats / sizeof formats[0]; f++) {
         for (size_t v = 0; v < sizeof vectors / sizeof vectors[0]; v++) {
             check_conversions((opencl_device *)device, formats[f], vectors[v]);
         }
     }
-    backend->close(device);
 }
 
 // --- right results ------------------------------------------------------------------------------------
@@ -145,11 +144,10 @@ TEST(test_ops) {
 TEST(test_step) {
     for (int i = 0; i < N_PAIRS && runs_all(); i++) {
         tally t = {0};
-        sm_device *device = open_device(pairs[i].family);
+        SM_OWN(sm_device) *device = open_device(pairs[i].family);
         check(sm_verify_step(device, (sm_precision){.dtype = pairs[i].format}, SM_MODE_FUSED, SM_RECOMPUTE_LIGHT, 0,
                              show_row, &t));
         assert_int_equal(t.n_skipped, 0);
-        backend->close(device);
     }
     static const char *const models[] = {"gpt2", "llama"};
     backend->close(open_device("local"));
@@ -169,21 +167,19 @@ TEST(test_curves) {
     unsetenv("POCL_EXTRA_BUILD_FLAGS"); // hundreds of steps take longer to run than to compile
     static double wide[N_STEPS];
     static double narrow[N_STEPS];
-    sm_device *device = open_device(NULL);
+    SM_OWN(sm_device) *device = open_device(NULL);
     train(device, (sm_precision){.dtype = SM_F32}, SM_MODE_FUSED, wide);
     for (size_t f = 0; f < sizeof formats / sizeof formats[0]; f++) {
         train(device, (sm_precision){.dtype = formats[f]}, SM_MODE_FUSED, narrow);
         compare_curves(sm_dtype_name(formats[f]), wide, narrow);
     }
-    backend->close(device);
 }
 
 TEST(test_emulated) {
-    sm_device *device = open_device("registers");
+    SM_OWN(sm_device) *device = open_device("registers");
     assert_false(backend->emulates(device, (sm_precision){.dtype = SM_F32}));
     assert_true(backend->emulates(device, (sm_precision){.dtype = SM_BF16}));
     assert_true(backend->emulates(device, (sm_precision){.dtype = SM_F16}));
-    backend->close(device);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, find_device, NULL); }

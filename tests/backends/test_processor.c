@@ -19,7 +19,7 @@ static char *make_machine(const char *cpuinfo, const char *board) {
 
 static void expect_name(const char *cpuinfo, const char *board, const char *expected) {
     char name[256];
-    AUTO_FREE char *root = make_machine(cpuinfo, board);
+    SM_FREED char *root = make_machine(cpuinfo, board);
     os_processor_name(root, name, sizeof name);
     assert_string_equal(name, expected);
     os_processor_name(root, name, 8); // cut, not overrun
@@ -28,7 +28,7 @@ static void expect_name(const char *cpuinfo, const char *board, const char *expe
 
 static void expect_features(const char *cpuinfo, const char *expected) {
     char words[512];
-    AUTO_FREE char *root = make_machine(cpuinfo, NULL);
+    SM_FREED char *root = make_machine(cpuinfo, NULL);
     assert_int_equal(os_processor_features(root, words, sizeof words), expected != NULL);
     assert_string_equal(expected != NULL ? words : "", expected != NULL ? expected : "");
 }
@@ -64,7 +64,7 @@ TEST(test_x86_without_a_model_has_a_generation) {
                  m[2], m[3]);
         snprintf(expected, sizeof expected, generations[i][0] != '\0' ? "%s (%s)" : "%s", m[3], generations[i]);
         expect_name(cpuinfo, NULL, expected);
-        AUTO_FREE char *root = make_machine(cpuinfo, NULL);
+        SM_FREED char *root = make_machine(cpuinfo, NULL);
         os_processor_generation(root, found, sizeof found);
         assert_string_equal(found, generations[i]);
     }

@@ -78,7 +78,7 @@ TEST(test_broken_files) {
          "is of another device or build"},
     };
     glob_t found;
-    AUTO_FREE char *folder = temp_path("broken");
+    SM_FREED char *folder = temp_path("broken");
     char pattern[PATH_MAX];
     snprintf(pattern, sizeof pattern, "%.3000s/stepmark/tuning/*", folder);
     setenv("XDG_CACHE_HOME", folder, 1);
@@ -95,7 +95,7 @@ TEST(test_broken_files) {
 }
 
 TEST(test_no_folder) {
-    AUTO_FREE char *file = temp_path("file");
+    SM_FREED char *file = temp_path("file");
     temp_write(file, "", 0);
     setenv("XDG_CACHE_HOME", file, 1); // no folder can be made in a file, not even by root
     host_tuning *tuning = host_tuning_open("k");
@@ -130,7 +130,7 @@ static void find_entry(char path[PATH_MAX]) {
 TEST(test_untrusted_entries) {
     char path[PATH_MAX];
     char elsewhere[PATH_MAX + 8];
-    AUTO_FREE char *folder = temp_path("untrusted");
+    SM_FREED char *folder = temp_path("untrusted");
     setenv("XDG_CACHE_HOME", folder, 1);
     save_choice("t", "x", "1");
     find_entry(path);

@@ -4,8 +4,6 @@
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
 
-RELEASER(sm_plan, sm_plan_free)
-
 static float from_bits(uint32_t bits) {
     float value;
     memcpy(&value, &bits, sizeof value);
@@ -95,14 +93,14 @@ static void assert_ops_use_copies(const sm_plan *plan) {
 TEST(test_plan) {
     for (sm_mode mode = SM_MODE_NAIVE; mode <= SM_MODE_FUSED; mode++) {
         for (int optimizer = 0; optimizer < 2; optimizer++) {
-            RELEASED_BY(sm_plan_free_at) sm_plan *plan = build("tiny", SM_BF16, mode, optimizer);
+            SM_OWN(sm_plan) *plan = build("tiny", SM_BF16, mode, optimizer);
             assert_int_equal(plan->dtype, SM_BF16);
             assert_int_equal(plan->real, SM_F32);
             assert_working_copies(plan);
             assert_ops_use_copies(plan);
         }
     }
-    RELEASED_BY(sm_plan_free_at) sm_plan *plan = build("tiny", SM_F32, SM_MODE_FUSED, true);
+    SM_OWN(sm_plan) *plan = build("tiny", SM_F32, SM_MODE_FUSED, true);
     for (int i = 0; i < plan->n_tensors; i++) {
         assert_int_equal(plan->tensors[i].working_copy, SM_NO_TENSOR);
         assert_true(plan->tensors[i].dtype != SM_BF16);
@@ -132,8 +130,8 @@ TEST(test_memory) {
 
 // The same FLOPs; AdamW moves two bytes an element more, a matmul's bytes follow its operands.
 TEST(test_work) {
-    RELEASED_BY(sm_plan_free_at) sm_plan *wide = build("tiny", SM_F32, SM_MODE_NAIVE, true);
-    RELEASED_BY(sm_plan_free_at) sm_plan *narrow = build("tiny", SM_BF16, SM_MODE_NAIVE, true);
+    SM_OWN(sm_plan) *wide = build("tiny", SM_F32, SM_MODE_NAIVE, true);
+    SM_OWN(sm_plan) *narrow = build("tiny", SM_BF16, SM_MODE_NAIVE, true);
     assert_int_equal(wide->n_ops, narrow->n_ops);
     for (int i = 0; i < wide->n_ops; i++) {
         const sm_op *op = &wide->ops[i];

@@ -19,13 +19,12 @@ TEST(test_curves) {
     } cases[] = {{SM_BF16, SM_MODE_NAIVE}, {SM_BF16, SM_MODE_FUSED}, {SM_F16, SM_MODE_FUSED}};
     static double wide[N_STEPS];
     static double narrow[N_STEPS];
-    sm_device *device = open_cpu();
+    SM_OWN(sm_device) *device = open_cpu();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         train(device, (sm_precision){.dtype = SM_F32}, cases[i].mode, wide);
         train(device, (sm_precision){.dtype = cases[i].format}, cases[i].mode, narrow);
         compare_curves(sm_dtype_name(cases[i].format), wide, narrow);
     }
-    device->backend->close(device);
 }
 
 static int find_copy(const sm_plan *plan, const char *name) {
@@ -41,7 +40,7 @@ TEST(test_copies_follow_masters) {
     const char *name = "h.1.mlp.c_fc.weight";
     double losses[3];
     fixture f;
-    sm_device *device = open_cpu();
+    SM_OWN(sm_device) *device = open_cpu();
     set_up(&f, device, (sm_precision){.dtype = SM_BF16}, SM_MODE_FUSED);
     const int tensor = sm_plan_find_tensor(f.session->plan, name);
     const int64_t n = sm_tensor_elems(&f.session->plan->tensors[tensor]);
@@ -58,7 +57,6 @@ TEST(test_copies_follow_masters) {
         take_steps(&f, 3, losses);
     }
     tear_down(&f);
-    device->backend->close(device);
 }
 
 static sm_status check_loss(fixture *f, sm_loss_check *result) {
@@ -75,7 +73,7 @@ static void see_faults(sm_dtype dtype) {
     static double losses[100];
     fixture f;
     sm_loss_check result;
-    sm_device *device = open_cpu();
+    SM_OWN(sm_device) *device = open_cpu();
     set_up(&f, device, (sm_precision){.dtype = dtype}, SM_MODE_FUSED);
     for (int round = 0; round < 2; round++) {
         ok(check_loss(&f, &result));
@@ -99,7 +97,6 @@ static void see_faults(sm_dtype dtype) {
     assert_int_equal(check_loss(&f, &result), SM_ERR_MISMATCH); // not a number is a mismatch, too
     zeros[0] = 0;
     tear_down(&f);
-    device->backend->close(device);
 }
 
 TEST(test_loss_check) {
@@ -120,7 +117,7 @@ TEST(test_check_settles_the_scale) {
     sm_gradient_check result;
     double scale = 0;
     int64_t n_skipped = 1;
-    sm_device *device = open_cpu();
+    SM_OWN(sm_device) *device = open_cpu();
     set_up(&f, device, (sm_precision){.dtype = SM_F16}, SM_MODE_FUSED);
     ok(sm_session_write_part(f.session, f.session->plan->scaler, SM_SCALER_SCALE, 1, &too_large));
     ok(sm_session_set_hyper(f.session, &sm_optimizer_adamw.defaults, 1, 1));
@@ -134,7 +131,6 @@ TEST(test_check_settles_the_scale) {
     ok(sm_session_skipped(f.session, &n_skipped));
     assert_int_equal(n_skipped, 0);
     tear_down(&f);
-    device->backend->close(device);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

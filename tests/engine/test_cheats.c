@@ -142,7 +142,7 @@ static sm_status run_spoilt(sm_executable *e, int i) {
             continue;
         }
         const sm_tensor *t = &e->plan->tensors[op->out[k]];
-        AUTO_FREE float *after = new_values(t);
+        SM_FREED float *after = new_values(t);
         SM_TRY(copy(e, op->out[k], false, after));
         if (cheat.cache[i][k] == NULL) {
             cheat.cache[i][k] = new_values(t);
@@ -264,7 +264,7 @@ static int n_repetitions = 6;
 
 // What comes of it; `row` is to be freed.
 static sm_status measure(sm_device *device, const variant *v, sm_row *row) {
-    sm_session *session = NULL;
+    SM_OWN(sm_session) *session = NULL;
     sm_protocol protocol = sm_protocol_default();
     protocol.n_warmup = 1;
     protocol.n_repetitions = n_repetitions;
@@ -279,7 +279,6 @@ static sm_status measure(sm_device *device, const variant *v, sm_row *row) {
     const sm_status status = sm_harness_measure(session, &protocol, &workload, row);
     sm_update_check_free(work.update_check);
     work.update_check = NULL;
-    sm_session_close(session);
     return status;
 }
 
@@ -297,12 +296,11 @@ static sm_device *open_device(void) {
 // --- tests -----------------------------------------------------------------------------------
 
 static int count_ops(const variant *v, sm_op_kind kind) {
-    sm_plan *plan = build(v);
+    SM_OWN(sm_plan) *plan = build(v);
     int n = 0;
     for (int i = 0; i < plan->n_ops; i++) {
         n += plan->ops[i].kind == kind;
     }
-    sm_plan_free(plan);
     return n;
 }
 
@@ -358,7 +356,7 @@ TEST(test_honest) {
     const int n_tries = tries("HONEST", 12);
     memset(&cheat, 0, sizeof cheat);
     for (int k = 0; k < n_tries; k++) {
-        RELEASED_BY(sm_row_free) sm_row row;
+        SM_AT_END(sm_row_free) sm_row row;
         const variant *v = &variants[k % 4];
         if (measure(*state, v, &row) != SM_OK) {
             fail_msg("%s, honest run %d is refused: %s", v->name, k, row.reason);
@@ -371,7 +369,7 @@ TEST(test_honest) {
 
 // Until the model knows its batches by heart: losses are next to 0, as differences of logits that are not.
 TEST(test_honest_when_trained) {
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     memset(&cheat, 0, sizeof cheat);
     n_repetitions = 6000;
     if (measure(*state, &variants[1], &row) != SM_OK) {
@@ -383,11 +381,10 @@ TEST(test_honest_when_trained) {
 }
 
 int main(void) {
-    sm_device *device = open_device();
+    SM_OWN(sm_device) *device = open_device();
     for (size_t i = 0; i < n_tests; i++) {
         tests[i].initial_state = device;
     }
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    honest->close(device);
     return failed;
 }

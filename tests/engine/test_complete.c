@@ -11,10 +11,9 @@ static bool is_empty(const char *text) { return text == NULL || text[0] == '\0';
 static bool has_case_with(sm_op_kind kind, sm_attr attr) {
     bool found = false;
     for (int i = 0; i < sm_op_case_count(kind) && !found; i++) {
-        sm_plan *plan = NULL;
+        SM_OWN(sm_plan) *plan = NULL;
         assert_int_equal(sm_op_case_plan(kind, i, (sm_precision){.dtype = SM_F64}, &plan), SM_OK);
         found = sm_attr_get(&plan->ops[plan->n_ops - 1].attr, attr) != 0;
-        sm_plan_free(plan);
     }
     return found;
 }
@@ -103,12 +102,11 @@ static void check_kind(const sm_device *cpu, sm_op_kind kind) {
 }
 
 TEST(every_kind_is_complete) {
-    sm_device *cpu = NULL;
+    SM_OWN(sm_device) *cpu = NULL;
     assert_int_equal(sm_backend_find("cpu")->open(0, &(sm_open_options){.n_threads = 1}, &cpu), SM_OK);
     for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
         check_kind(cpu, (sm_op_kind)kind);
     }
-    cpu->backend->close(cpu);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

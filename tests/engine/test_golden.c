@@ -77,7 +77,7 @@ static float *read_array(const sm_safetensors *file, const char *name, int64_t n
 }
 
 static int32_t *read_ids(const sm_safetensors *file, const char *name, int64_t n_elems) {
-    AUTO_FREE float *values = read_array(file, name, n_elems);
+    SM_FREED float *values = read_array(file, name, n_elems);
     int32_t *ids = calloc((size_t)n_elems, sizeof *ids);
     assert_non_null(ids);
     for (int64_t i = 0; i < n_elems; i++) {
@@ -192,10 +192,10 @@ static void expect_params_near(const fixture *f, const char *plan_prefix, const 
         snprintf(name, sizeof name, "%s%s", plan_prefix, plan->tensors[i].name);
         int tensor = sm_plan_find_tensor(plan, name);
         assert_true(tensor != SM_NO_TENSOR);
-        AUTO_FREE float *values = new_floats(n);
+        SM_FREED float *values = new_floats(n);
         ok(sm_session_read(f->session, tensor, n, values));
         snprintf(name, sizeof name, "%s%s%s", golden_prefix, f->config.model->disk_prefix, plan->tensors[i].name);
-        AUTO_FREE float *truth = read_array(f->arrays, name, n);
+        SM_FREED float *truth = read_array(f->arrays, name, n);
         if (!with_keys && strstr(name, "attn.c_attn.bias") != NULL) {
             expect_array_near(name, values, truth, 0, n / 3, tolerance);
             expect_array_near(name, values, truth, 2 * n / 3, n, tolerance);
@@ -213,8 +213,8 @@ TEST(loss_and_gradients) {
     fixture f = open_fixture(*state, "steps");
     const sm_step_settings adamw = read_adamw(f.scalars);
     int64_t n_ids = (int64_t)(scalar(f.scalars, "n_steps") * scalar(f.scalars, "n_accum")) * batch_elems(&f);
-    AUTO_FREE int32_t *tokens = read_ids(f.arrays, "tokens", n_ids);
-    AUTO_FREE int32_t *targets = read_ids(f.arrays, "targets", n_ids);
+    SM_FREED int32_t *tokens = read_ids(f.arrays, "tokens", n_ids);
+    SM_FREED int32_t *targets = read_ids(f.arrays, "targets", n_ids);
     double loss;
 
     ok(sm_session_set_hyper(f.session, &adamw, 1, 1));
@@ -245,10 +245,10 @@ TEST(log_probabilities) {
     const int64_t N = batch_elems(&f);
     const int64_t V = f.config.vocab;
     int64_t n_ids = (int64_t)(scalar(f.scalars, "n_steps") * scalar(f.scalars, "n_accum")) * N;
-    AUTO_FREE int32_t *tokens = read_ids(f.arrays, "tokens", n_ids);
-    AUTO_FREE int32_t *targets = calloc((size_t)N, sizeof *targets);
-    AUTO_FREE float *logits = read_array(f.arrays, "logits", N * V);
-    AUTO_FREE float *losses = new_floats(N);
+    SM_FREED int32_t *tokens = read_ids(f.arrays, "tokens", n_ids);
+    SM_FREED int32_t *targets = calloc((size_t)N, sizeof *targets);
+    SM_FREED float *logits = read_array(f.arrays, "logits", N * V);
+    SM_FREED float *losses = new_floats(N);
     assert_non_null(targets);
 
     ok(sm_session_set_hyper(f.session, &adamw, 1, 1));
@@ -278,8 +278,8 @@ TEST(clipped_steps) {
     const int64_t n_steps = (int64_t)scalar(f.scalars, "n_steps");
     const int64_t n_accum = (int64_t)scalar(f.scalars, "n_accum");
     const int64_t N = batch_elems(&f);
-    AUTO_FREE int32_t *tokens = read_ids(f.arrays, "tokens", n_steps * n_accum * N);
-    AUTO_FREE int32_t *targets = read_ids(f.arrays, "targets", n_steps * n_accum * N);
+    SM_FREED int32_t *tokens = read_ids(f.arrays, "tokens", n_steps * n_accum * N);
+    SM_FREED int32_t *targets = read_ids(f.arrays, "targets", n_steps * n_accum * N);
 
     adamw.grad_clip = scalar(f.scalars, "grad_clip");
     for (int64_t step = 0; step < n_steps; step++) {
@@ -310,8 +310,8 @@ TEST(fifty_losses) {
     const int64_t n_steps = (int64_t)scalar(f.scalars, "n_steps");
     const sm_plan *plan = f.session->plan;
     sm_tokens *stream;
-    AUTO_FREE int32_t *inputs = calloc((size_t)batch_elems(&f), sizeof *inputs);
-    AUTO_FREE int32_t *targets = calloc((size_t)batch_elems(&f), sizeof *targets);
+    SM_FREED int32_t *inputs = calloc((size_t)batch_elems(&f), sizeof *inputs);
+    SM_FREED int32_t *targets = calloc((size_t)batch_elems(&f), sizeof *targets);
     assert_non_null(inputs);
     assert_non_null(targets);
 
@@ -339,8 +339,8 @@ static void expect_same_entry(const sm_safetensors *ours, const sm_safetensors *
     for (int i = 0; i < a->n_dims; i++) {
         assert_int_equal(a->dims[i], b->dims[i]);
     }
-    AUTO_FREE float *values = read_array(ours, name, a->n_elems);
-    AUTO_FREE float *truth = read_array(theirs, name, b->n_elems);
+    SM_FREED float *values = read_array(ours, name, a->n_elems);
+    SM_FREED float *truth = read_array(theirs, name, b->n_elems);
     assert_memory_equal(values, truth, (size_t)a->n_elems * sizeof *values);
 }
 

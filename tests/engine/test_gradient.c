@@ -153,9 +153,8 @@ static sm_session *open_session(const sm_model_config *model, sm_mode mode, doub
 }
 
 static void close_session(sm_session *s) {
-    sm_device *device = s->device;
+    SM_OWN(sm_device) *device = s->device;
     sm_session_close(s);
-    device->backend->close(device);
 }
 
 // The gradients of the plan's own backward, all of them, before the differences begin: in a

@@ -12,8 +12,6 @@
 #include "src/verify/gradient_check.h"
 #include "src/verify/update_check.h"
 
-RELEASER(sm_session, sm_session_close)
-
 enum { VOCAB = 37 };
 
 static const sm_model_config gpt2 = {MODEL(gpt2, 2, 2, 16, 32, VOCAB, 16)};
@@ -277,7 +275,7 @@ static sm_status run_steps(sm_session *session, const variant *v) {
 // A number that a fault changes if it changes anything that a step leaves: gradients, weights, state, results.
 static double fingerprint(sm_device *device, const variant *v) {
     static const sm_role roles[] = {SM_ROLE_PARAMETER, SM_ROLE_GRADIENT, SM_ROLE_OPTIMIZER, SM_ROLE_RESULT};
-    RELEASED_BY(sm_session_close_at) sm_session *session = open_session(device, v);
+    SM_OWN(sm_session) *session = open_session(device, v);
     const sm_plan *plan = session->plan;
     const sm_step_settings settings = settings_of(v->optimizer);
     double sum = 0;
@@ -315,7 +313,7 @@ TEST(nothing_is_found_where_nothing_is_wrong) {
     sm_device *device = *state;
     mutant.fault = NO_FAULT;
     for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
-        RELEASED_BY(sm_session_close_at) sm_session *session = open_session(device, &variants[i]);
+        SM_OWN(sm_session) *session = open_session(device, &variants[i]);
         sm_status status = run_steps(session, &variants[i]);
         if (status != SM_OK) {
             print_error("variant %zu: %s\n", i, sm_error_message());
@@ -392,7 +390,7 @@ static void try_kind(sm_device *device, const variant *v, const sm_plan *plan, d
 static void try_all(sm_device *device, const variant *v, tally *all) {
     mutant.fault = NO_FAULT;
     const double sound = fingerprint(device, v);
-    RELEASED_BY(sm_session_close_at) sm_session *session = open_session(device, v);
+    SM_OWN(sm_session) *session = open_session(device, v);
     for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
         tally of_kind = {0};
         mutant.kind = (sm_op_kind)kind;
@@ -443,7 +441,7 @@ static sm_status turn_signs(sm_device *device, float left) {
     sm_update_check *check = NULL;
     sm_update_result result;
     mutant.fault = NO_FAULT;
-    RELEASED_BY(sm_session_close_at) sm_session *session = open_session(device, &v);
+    SM_OWN(sm_session) *session = open_session(device, &v);
     const int p = sm_plan_find_tensor(session->plan, "params.matrices.0");
     const int g = sm_plan_find_tensor(session->plan, "grads.matrices.0");
     const int m = sm_plan_find_tensor(session->plan, "m.matrices.0");
@@ -483,8 +481,7 @@ static int set_up(void **state) {
 }
 
 static int tear_down(void **state) {
-    sm_device *device = *state;
-    reference->close(device);
+    SM_OWN(sm_device) *device = *state;
     return 0;
 }
 

@@ -35,7 +35,7 @@ static const char LLAMA_CONFIG[] =
 // Writes the base config with `changes` (a JSON object; null removes a key, "NULL" sets it to null)
 // and reads it.
 static sm_status read_changed(const char *base, const char *changes, sm_model_config *config) {
-    AUTO_FREE char *path = temp_path("config.json");
+    SM_FREED char *path = temp_path("config.json");
     json_auto_t *root = json_loads(base, 0, NULL);
     json_auto_t *changed = json_loads(changes, 0, NULL);
     const char *key;
@@ -307,7 +307,7 @@ static void check_key(const char *base, const char *key, const json_t *entry) {
     for (size_t i = 1; i < json_array_size(entry); i++) { // the value; of a refused key, one that is fine, too
         const json_t *value = json_array_get(entry, i);
         json_object_set_new(changes, key, json_is_null(value) ? json_string("NULL") : json_deep_copy(value));
-        AUTO_FREE char *text = json_dumps(changes, 0);
+        SM_FREED char *text = json_dumps(changes, 0);
         const sm_status status = read_changed(base, text, &after);
         if (strcmp(kind, "refused") == 0 && i == 1) {
             expect_failure(text, status, SM_ERR_UNSUPPORTED, key);
@@ -352,7 +352,7 @@ TEST(marks_and_odd_numbers_are_tolerated) {
         {"{%s, \"g\": Infinit}", "not JSON"},
         {"{%s, \"g\": nan}", "not JSON"},
     };
-    AUTO_FREE char *path = temp_path("odd.json");
+    SM_FREED char *path = temp_path("odd.json");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         static const char keys[] =
             "\"model_type\": \"gpt2\", \"vocab_size\": 100, \"n_positions\": 32, \"n_embd\": 24, "
@@ -374,7 +374,7 @@ TEST(marks_and_odd_numbers_are_tolerated) {
 
 TEST(files_that_are_no_config_are_refused) {
     sm_model_config config;
-    AUTO_FREE char *path = temp_path("no-config.json");
+    SM_FREED char *path = temp_path("no-config.json");
     static const struct {
         const char *text;
         const char *message;
@@ -409,14 +409,14 @@ TEST(written_configs_are_read) {
          {"\"eos_token_id\": null,", "\"n_inner\": 3,", "\"layer_norm_epsilon\": 1.25e-6,", "\"attn_pdrop\": 0.0,"}},
         {CONFIG(1, 1, 2, 8, 61, 5, 1.0 / 3), 0.2, {"\"model_type\": \"gpt2\",", "\"GPT2LMHeadModel\""}},
     };
-    AUTO_FREE char *path = temp_path("written.json");
+    SM_FREED char *path = temp_path("written.json");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sm_model_config config;
         size_t size_bytes;
         expect_ok("write", sm_hf_config_write(path, &cases[i].config, cases[i].dropout_p));
         expect_ok("read", sm_hf_config_read(path, &config));
         expect_config("written", &config, &cases[i].config);
-        AUTO_FREE char *text = temp_read(path, &size_bytes);
+        SM_FREED char *text = temp_read(path, &size_bytes);
         for (int k = 0; cases[i].has[k] != NULL; k++) {
             if (strstr(text, cases[i].has[k]) == NULL) {
                 fail_msg("no %s in %s", cases[i].has[k], text);

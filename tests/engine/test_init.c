@@ -77,28 +77,25 @@ TEST(test_initial_weights) {
     config.d_model = 256; // so that the fill is shared among threads
     config.vocab = 1201;
     const sm_plan_options options = {.B = 1, .T = 1, .dtype = SM_F32};
-    sm_plan *plan = NULL;
+    SM_OWN(sm_plan) *plan = NULL;
     assert_int_equal(sm_model_build(&config, &options, &plan), SM_OK);
     int64_t n = 0;
     int64_t n_again = 0;
 
-    AUTO_FREE float *wte = init(plan, "wte.weight", 3, &n);
+    SM_FREED float *wte = init(plan, "wte.weight", 3, &n);
     assert_int_equal(n, 1201 * 256); // without the padding rows
     assert_normal(wte, n, 0.02);
-    float *again = init_in_parts(plan, "wte.weight", 3);
+    SM_FREED float *again = init_in_parts(plan, "wte.weight", 3);
     assert_memory_equal(wte, again, (size_t)n * sizeof *wte);
-    free(again);
-    again = init(plan, "wte.weight", 4, &n_again);
-    assert_true(memcmp(wte, again, (size_t)n * sizeof *wte) != 0);
-    free(again);
+    SM_FREED float *other = init(plan, "wte.weight", 4, &n_again);
+    assert_true(memcmp(wte, other, (size_t)n * sizeof *wte) != 0);
 
-    AUTO_FREE float *proj = init(plan, "h.1.mlp.c_proj.weight", 3, &n);
+    SM_FREED float *proj = init(plan, "h.1.mlp.c_proj.weight", 3, &n);
     assert_normal(proj, n, 0.02 / sqrt(2.0 * 2));
-    AUTO_FREE float *ln = init(plan, "h.0.ln_1.weight", 3, &n);
+    SM_FREED float *ln = init(plan, "h.0.ln_1.weight", 3, &n);
     assert_true(ln[0] == 1.0f && ln[n - 1] == 1.0f);
-    AUTO_FREE float *bias = init(plan, "ln_f.bias", 3, &n);
+    SM_FREED float *bias = init(plan, "ln_f.bias", 3, &n);
     assert_true(bias[0] == 0.0f && bias[n - 1] == 0.0f);
-    sm_plan_free(plan);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -11,11 +11,6 @@
 #include "src/session/session.h"
 #include "src/weights/weights.h"
 
-RELEASER(sm_session, sm_session_close)
-RELEASER(sm_safetensors, sm_safetensors_close)
-RELEASER(sm_tokens, sm_tokens_close)
-RELEASER(sm_plan, sm_plan_free)
-
 enum { MOST_ELEMS = 640, RUN_B = 2, RUN_T = 9 };
 
 static const sm_param_spec specs[] = {
@@ -145,7 +140,7 @@ static double run_golden(sm_device *device, const json_t *golden, const sm_safet
     char prefix[SM_NAME_SIZE];
     assert_non_null(optimizer);
     const sm_step_settings settings = read_settings(optimizer, golden);
-    RELEASED_BY(sm_session_close_at) sm_session *session = open_update(optimizer, device, SM_F32, NULL);
+    SM_OWN(sm_session) *session = open_update(optimizer, device, SM_F32, NULL);
     write_params(session, file, "", 0);
     for (int64_t step = 0; step < n_steps; step++) {
         snprintf(prefix, sizeof prefix, "grad.%lld.", (long long)step);
@@ -167,11 +162,11 @@ static double tolerance_of(const char *name) {
 
 static void check_goldens(const char *backend) {
     json_error_t error;
-    RELEASED_BY(sm_safetensors_close_at) sm_safetensors *file = NULL;
+    SM_OWN(sm_safetensors) *file = NULL;
     json_auto_t *goldens = json_load_file(SM_TEST_GOLDEN_DIR "/optimizers.json", 0, &error);
     ok(sm_safetensors_open(SM_TEST_GOLDEN_DIR "/optimizers.safetensors", &file));
     assert_non_null(goldens);
-    sm_device *device = open_device(backend);
+    SM_OWN(sm_device) *device = open_device(backend);
     const int64_t n_steps = json_integer_value(json_object_get(goldens, "n_steps"));
     bool seen[64] = {false};
     size_t i;
@@ -191,7 +186,6 @@ static void check_goldens(const char *backend) {
             fail_msg("no golden of %s", sm_optimizer_at(k)->name);
         }
     }
-    device->backend->close(device);
 }
 
 // --- trainings --------------------------------------------------------------------------------
@@ -246,14 +240,14 @@ static double run_training(sm_device *device, const json_t *golden) {
     const json_t *losses = json_object_get(golden, "losses");
     int32_t inputs[RUN_B * RUN_T];
     int32_t targets[RUN_B * RUN_T];
-    RELEASED_BY(sm_tokens_close_at) sm_tokens *stream = NULL;
+    SM_OWN(sm_tokens) *stream = NULL;
     int64_t vocab;
     double worst = 0;
     assert_non_null(optimizer);
     assert_int_equal(json_array_size(losses), 20);
     const sm_step_settings settings = read_settings(optimizer, golden);
-    RELEASED_BY(sm_session_close_at)
-    sm_session *session = open_model(device, json_string_value(json_object_get(golden, "model")), optimizer, &vocab);
+    SM_OWN(sm_session) *session =
+        open_model(device, json_string_value(json_object_get(golden, "model")), optimizer, &vocab);
     ok(sm_tokens_open(SM_TEST_GOLDEN_DIR "/stream.bin", SM_TOKENS_UINT16, vocab, &stream));
     for (size_t i = 0; i < json_array_size(losses); i++) {
         const double want = json_number_value(json_array_get(losses, i));
@@ -276,7 +270,7 @@ static void check_trainings(const char *backend) {
     json_error_t error;
     json_auto_t *goldens = json_load_file(SM_TEST_GOLDEN_DIR "/optimizers.json", 0, &error);
     assert_non_null(goldens);
-    sm_device *device = open_device(backend);
+    SM_OWN(sm_device) *device = open_device(backend);
     size_t i;
     json_t *golden;
     json_array_foreach(json_object_get(goldens, "runs"), i, golden) {
@@ -288,7 +282,6 @@ static void check_trainings(const char *backend) {
         }
     }
     assert_int_equal(json_array_size(json_object_get(goldens, "runs")), 2 * sm_optimizer_count());
-    device->backend->close(device);
 }
 
 TEST(test_goldens_reference) {
@@ -352,8 +345,8 @@ static void compare_scaler(sm_session *session, const json_t *golden, int64_t n_
 // The scale after every step is GradScaler's, and so are the weights after the last: skipped steps do not count.
 static void check_scaler(const char *backend) {
     json_error_t error;
-    RELEASED_BY(sm_safetensors_close_at) sm_safetensors *inputs = NULL;
-    RELEASED_BY(sm_safetensors_close_at) sm_safetensors *results = NULL;
+    SM_OWN(sm_safetensors) *inputs = NULL;
+    SM_OWN(sm_safetensors) *results = NULL;
     json_auto_t *golden = json_load_file(SM_TEST_GOLDEN_DIR "/scaler.json", 0, &error);
     assert_non_null(golden);
     ok(sm_safetensors_open(SM_TEST_GOLDEN_DIR "/optimizers.safetensors", &inputs));
@@ -364,8 +357,8 @@ static void check_scaler(const char *backend) {
                                      .backoff = json_number_value(json_object_get(of, "backoff_factor")),
                                      .interval = json_number_value(json_object_get(of, "growth_interval"))};
     const sm_step_settings settings = read_settings(&sm_optimizer_adamw, json_object_get(golden, "settings"));
-    sm_device *device = open_device(backend);
-    sm_session *session = open_update(&sm_optimizer_adamw, device, SM_F32, &scaling);
+    SM_OWN(sm_device) *device = open_device(backend);
+    SM_OWN(sm_session) *session = open_update(&sm_optimizer_adamw, device, SM_F32, &scaling);
     write_params(session, inputs, "", 0);
     int64_t n_skipped = 0;
     size_t i;
@@ -381,8 +374,6 @@ static void check_scaler(const char *backend) {
     if (!(difference <= 2e-6)) {
         fail_msg("%s: weights differ by %.3g from those with PyTorch's GradScaler", backend, difference);
     }
-    sm_session_close(session);
-    device->backend->close(device);
 }
 
 // Every tensor that outlives a step, one after the other.
@@ -405,20 +396,19 @@ static float *read_lasting(sm_session *session, int64_t *n) {
 // Weights, their copies in f16 and the state are bit by bit as before a step that is skipped, and the next step moves
 // them.
 static void check_skips(const char *backend) {
-    RELEASED_BY(sm_safetensors_close_at) sm_safetensors *file = NULL;
+    SM_OWN(sm_safetensors) *file = NULL;
     ok(sm_safetensors_open(SM_TEST_GOLDEN_DIR "/optimizers.safetensors", &file));
-    sm_device *device = open_device(backend);
+    SM_OWN(sm_device) *device = open_device(backend);
     for (int k = 0; k < sm_optimizer_count(); k++) {
         const sm_optimizer *optimizer = sm_optimizer_at(k);
         const char *const spoilt[] = {NULL, "inf", "nan", "-inf", NULL};
-        RELEASED_BY(sm_session_close_at)
-        sm_session *session = open_update(optimizer, device, SM_F16, &sm_dynamic_scaling);
+        SM_OWN(sm_session) *session = open_update(optimizer, device, SM_F16, &sm_dynamic_scaling);
         write_params(session, file, "", 0);
         for (int step = 0; step < 5; step++) {
             int64_t n;
-            AUTO_FREE float *before = read_lasting(session, &n);
+            SM_FREED float *before = read_lasting(session, &n);
             scaled_step(session, file, &optimizer->defaults, step, spoilt[step]);
-            AUTO_FREE float *after = read_lasting(session, &n);
+            SM_FREED float *after = read_lasting(session, &n);
             const bool same = memcmp(before, after, (size_t)n * sizeof *before) == 0;
             if (same != (spoilt[step] != NULL)) {
                 fail_msg("%s on %s: step %d %s weights and state", optimizer->name, backend, step,
@@ -426,7 +416,6 @@ static void check_skips(const char *backend) {
             }
         }
     }
-    device->backend->close(device);
 }
 
 TEST(test_scaler_reference) {
@@ -456,7 +445,7 @@ static double state_bytes(const char *name) {
                                           {.name = "h.%d.b", .rows = 0, .cols = 3072}};
     size_t by_role[SM_ROLE_COUNT];
     sm_status status;
-    RELEASED_BY(sm_plan_free_at) sm_plan *plan = build_update(sm_optimizer_find(name), large, 2, SM_F32, NULL, &status);
+    SM_OWN(sm_plan) *plan = build_update(sm_optimizer_find(name), large, 2, SM_F32, NULL, &status);
     ok(status);
     ok(sm_plan_assign_memory(plan, 0));
     sm_plan_memory(plan, by_role);
@@ -475,7 +464,7 @@ TEST(test_state) {
 
 TEST(test_muon_needs_hidden_matrices) {
     sm_status status;
-    RELEASED_BY(sm_plan_free_at) sm_plan *plan = build_update(&sm_optimizer_muon, specs, 1, SM_F32, NULL, &status);
+    SM_OWN(sm_plan) *plan = build_update(&sm_optimizer_muon, specs, 1, SM_F32, NULL, &status);
     assert_int_equal(status, SM_ERR_INVALID);
     assert_string_equal(sm_error_message(), "optimizer muon: the model has no hidden matrices; use adamw");
 }
@@ -508,7 +497,7 @@ TEST(test_dynamic_map) {
 static double descend(sm_device *device, const sm_optimizer *optimizer, int n_steps) {
     float p[MOST_ELEMS] = {0};
     float g[MOST_ELEMS];
-    RELEASED_BY(sm_session_close_at) sm_session *session = open_update(optimizer, device, SM_F32, NULL);
+    SM_OWN(sm_session) *session = open_update(optimizer, device, SM_F32, NULL);
     const int value = sm_plan_find_tensor(session->plan, "h.0.wide");
     const int gradient = sm_plan_find_tensor(session->plan, "d.h.0.wide");
     sm_step_settings settings = optimizer->defaults;

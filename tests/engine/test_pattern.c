@@ -14,10 +14,9 @@ TEST(patterns_match_anywhere) {
         {"", "gelu_forward N=3", true},           {"[^abfm]$", "step", true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        sm_pattern *pattern;
+        SM_OWN(sm_pattern) *pattern = NULL;
         assert_int_equal(sm_pattern_new(cases[i].pattern, &pattern), SM_OK);
         assert_int_equal(sm_pattern_matches(pattern, cases[i].subject), cases[i].matches);
-        sm_pattern_free(pattern);
     }
 }
 

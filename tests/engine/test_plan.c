@@ -4,8 +4,6 @@
 #include "src/rewrites/passes.h"
 #include "src/rewrites/rewrite.h"
 
-RELEASER(sm_plan, sm_plan_free)
-
 static sm_plan *build(const char *size, int64_t B, int64_t T, double dropout_p, size_t max_tensor_bytes) {
     const sm_plan_options options = {.B = B,
                                      .T = T,
@@ -45,7 +43,7 @@ TEST(test_parameter_counts) {
         assert_int_equal(sm_model_n_params(&config), counts[i].n_params);
         // The plan's tensors hold exactly these, padding and what is a part of another aside.
         const sm_plan_options options = {.B = 1, .T = 1, .dtype = SM_F32};
-        RELEASED_BY(sm_plan_free_at) sm_plan *plan = NULL;
+        SM_OWN(sm_plan) *plan = NULL;
         int64_t n_elems = 0;
         assert_int_equal(sm_model_build(&config, &options, &plan), SM_OK);
         for (int t = 0; t < plan->n_tensors; t++) {
@@ -91,7 +89,7 @@ static bool is_transient(const sm_tensor *t) { return t->role == SM_ROLE_ACTIVAT
 
 // No two tensors that hold data at the same time may share a byte.
 static void assert_no_overlap(const sm_plan *plan) {
-    lifetime *lives = malloc((size_t)plan->n_tensors * sizeof *lives);
+    SM_FREED lifetime *lives = malloc((size_t)plan->n_tensors * sizeof *lives);
     assert_non_null(lives);
     for (int i = 0; i < plan->n_tensors; i++) {
         lives[i] = is_transient(&plan->tensors[i]) ? life_of(plan, i) : (lifetime){0, plan->n_ops};
@@ -115,13 +113,12 @@ static void assert_no_overlap(const sm_plan *plan) {
             }
         }
     }
-    free(lives);
 }
 
 TEST(test_memory) {
     for (int mode = SM_MODE_NAIVE; mode <= SM_MODE_FUSED; mode++) {
         for (int with_dropout = 0; with_dropout < 2; with_dropout++) {
-            RELEASED_BY(sm_plan_free_at) sm_plan *plan = build("tiny", 3, 17, with_dropout ? 0.1 : 0, 0);
+            SM_OWN(sm_plan) *plan = build("tiny", 3, 17, with_dropout ? 0.1 : 0, 0);
             assert_int_equal(sm_plan_rewrite(plan, (sm_mode)mode, 0), SM_OK);
             assert_int_equal(sm_plan_assign_memory(plan, 0), SM_OK);
             assert_no_overlap(plan);
@@ -139,7 +136,7 @@ TEST(test_memory) {
 
 TEST(test_memory_limit) {
     const size_t limit = 64 << 10;
-    RELEASED_BY(sm_plan_free_at) sm_plan *plan = build("tiny", 2, 16, 0, limit);
+    SM_OWN(sm_plan) *plan = build("tiny", 2, 16, 0, limit);
     assert_int_equal(sm_plan_assign_memory(plan, limit), SM_OK);
     assert_no_overlap(plan);
     for (int i = 0; i < plan->n_arenas; i++) {
@@ -184,7 +181,7 @@ TEST(test_every_op_counts) {
                                                  .dropout_p = 0,
                                                  .backward = true,
                                                  .optimizer = sm_optimizer_at(o)};
-                RELEASED_BY(sm_plan_free_at) sm_plan *plan = NULL;
+                SM_OWN(sm_plan) *plan = NULL;
                 assert_int_equal(sm_model_build(&sm_model_size_find(model, "tiny")->config, &options, &plan), SM_OK);
                 assert_int_equal(sm_plan_rewrite(plan, (sm_mode)mode, 0), SM_OK);
                 expect_work(plan);
@@ -195,10 +192,10 @@ TEST(test_every_op_counts) {
 
 // A rewrite changes how, not how much: FLOPs a phase stay, ops and memory shrink.
 TEST(test_rewrites_keep_the_work) {
-    RELEASED_BY(sm_plan_free_at) sm_plan *naive = build("small", 2, 512, 0, 0);
+    SM_OWN(sm_plan) *naive = build("small", 2, 512, 0, 0);
     assert_int_equal(sm_plan_assign_memory(naive, 0), SM_OK);
     for (int i = -1; i < sm_rewrite_count(); i++) {
-        RELEASED_BY(sm_plan_free_at) sm_plan *plan = build("small", 2, 512, 0, 0);
+        SM_OWN(sm_plan) *plan = build("small", 2, 512, 0, 0);
         unsigned without = i < 0 ? 0 : ~(1u << i); // all of them, then each alone
         assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, without), SM_OK);
         assert_int_equal(sm_plan_assign_memory(plan, 0), SM_OK);
@@ -222,7 +219,7 @@ static int count_kind(const sm_plan *plan, sm_op_kind kind) {
 }
 
 TEST(test_fused_has_no_leftovers) {
-    RELEASED_BY(sm_plan_free_at) sm_plan *plan = build("small", 4, 256, 0, 0);
+    SM_OWN(sm_plan) *plan = build("small", 4, 256, 0, 0);
     assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, 0), SM_OK);
     const sm_op_kind gone[] = {SM_OP_ATTENTION_FORWARD, SM_OP_ATTENTION_BACKWARD, SM_OP_BIAS_FORWARD,
                                SM_OP_GELU_FORWARD,      SM_OP_GELU_BACKWARD,      SM_OP_RESIDUAL};
@@ -238,7 +235,7 @@ TEST(test_fused_has_no_leftovers) {
         }
     }
     assert_false(plan->tuned);
-    RELEASED_BY(sm_plan_free_at) sm_plan *tuned = build("small", 4, 256, 0, 0);
+    SM_OWN(sm_plan) *tuned = build("small", 4, 256, 0, 0);
     assert_int_equal(sm_plan_rewrite(tuned, SM_MODE_TUNED, 0), SM_OK);
     assert_true(tuned->tuned);
     assert_int_equal(tuned->n_ops, plan->n_ops);
@@ -249,7 +246,7 @@ TEST(test_bias_gradients_join) {
     const unsigned first_write = 1u << sm_rewrite_find("first_write");
     const int n_layer = sm_model_size_find(&sm_model_gpt2, "small")->config.n_layer;
     for (int with = 0; with < 2; with++) {
-        RELEASED_BY(sm_plan_free_at) sm_plan *plan = build("small", 2, 64, 0, 0);
+        SM_OWN(sm_plan) *plan = build("small", 2, 64, 0, 0);
         int n_joined = 0;
         assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, with ? 0 : first_write), SM_OK);
         for (int i = 0; i < plan->n_ops; i++) {
@@ -273,7 +270,7 @@ TEST(test_a_product_that_others_read_stays) {
     static const int64_t dims[] = {1, 4, 8};
     const int none = SM_NO_TENSOR;
     for (int n_readers = 1; n_readers <= 2; n_readers++) {
-        RELEASED_BY(sm_plan_free_at) sm_plan *plan = sm_plan_new(SM_F32);
+        SM_OWN(sm_plan) *plan = sm_plan_new(SM_F32);
         int t[6]; // x, xw, y, z, W, b
         for (int i = 0; i < 6; i++) {
             t[i] = sm_plan_add_tensor(plan, i < 4 ? SM_ROLE_ACTIVATION : SM_ROLE_PARAMETER, SM_F32,
@@ -307,7 +304,7 @@ TEST(test_a_product_that_others_read_stays) {
 TEST(test_recompute_keeps_less) {
     size_t bytes[2][SM_ROLE_COUNT];
     for (int without = 0; without < 2; without++) {
-        RELEASED_BY(sm_plan_free_at) sm_plan *plan = build("small", 4, 256, 0, 0);
+        SM_OWN(sm_plan) *plan = build("small", 4, 256, 0, 0);
         plan->recompute = SM_RECOMPUTE_LIGHT;
         assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, without ? 1u << sm_rewrite_find("recompute") : 0), SM_OK);
         assert_int_equal(sm_plan_assign_memory(plan, 0), SM_OK);
@@ -331,7 +328,7 @@ TEST(test_fused_memory_is_linear_in_T) {
         config.context = 8192;
         const sm_plan_options options = {
             .B = 1, .T = i == 0 ? 4096 : 8192, .dtype = SM_F32, .backward = true, .optimizer = &sm_optimizer_adamw};
-        RELEASED_BY(sm_plan_free_at) sm_plan *plan = NULL;
+        SM_OWN(sm_plan) *plan = NULL;
         assert_int_equal(sm_model_build(&config, &options, &plan), SM_OK);
         assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, 0), SM_OK);
         assert_int_equal(sm_plan_assign_memory(plan, 0), SM_OK);
@@ -389,7 +386,7 @@ TEST(test_refusals) {
 }
 
 TEST(test_op_check) {
-    RELEASED_BY(sm_plan_free_at) sm_plan *plan = sm_plan_new(SM_F32);
+    SM_OWN(sm_plan) *plan = sm_plan_new(SM_F32);
     int a = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 2, (const int64_t[]){4, 8}, "a");
     int w = sm_plan_add_tensor(plan, SM_ROLE_PARAMETER, SM_F32, 2, (const int64_t[]){8, 3}, "w");
     int y = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 2, (const int64_t[]){4, 3}, "y");

@@ -6,9 +6,6 @@
 #include "src/rewrites/rewrite.h"
 #include "src/session/session.h"
 
-RELEASER(sm_session, sm_session_close)
-RELEASER(sm_plan, sm_plan_free)
-
 enum { BATCH = 3, SEQUENCE = 17, N_STEPS = 3 };
 
 typedef struct {
@@ -44,7 +41,7 @@ static sm_session *open_session(sm_device *device, const sm_model_config *config
     for (int i = 0; i < plan->n_tensors; i++) {
         if (sm_plan_is_param(plan, i)) {
             const int64_t n = plan->tensors[i].real_elems;
-            AUTO_FREE float *values = malloc((size_t)n * sizeof *values);
+            SM_FREED float *values = malloc((size_t)n * sizeof *values);
             assert_non_null(values);
             sm_param_init(plan, i, 1, 0, n, values);
             ok(sm_session_write(session, i, n, values));
@@ -75,8 +72,8 @@ static void run_step(sm_session *session, int step, int n_accum) {
 static void compare_tensor(sm_session *one, sm_session *other, int tensor) {
     const sm_tensor *t = &one->plan->tensors[tensor];
     const size_t size_bytes = (size_t)t->real_elems * sizeof(float);
-    AUTO_FREE float *a = malloc(size_bytes);
-    AUTO_FREE float *b = malloc(size_bytes);
+    SM_FREED float *a = malloc(size_bytes);
+    SM_FREED float *b = malloc(size_bytes);
     assert_true(a != NULL && b != NULL);
     ok(sm_session_read(one, tensor, t->real_elems, a));
     ok(sm_session_read(other, sm_plan_find_tensor(other->plan, t->name), t->real_elems, b));
@@ -104,9 +101,9 @@ static void compare_sessions(sm_session *one, sm_session *other) {
 static void check_bits(sm_device *device, const sm_model_config *config, variant v) {
     const sm_recompute recompute = v.recompute;
     v.recompute = SM_RECOMPUTE_NONE;
-    RELEASED_BY(sm_session_close_at) sm_session *kept = open_session(device, config, &v);
+    SM_OWN(sm_session) *kept = open_session(device, config, &v);
     v.recompute = recompute;
-    RELEASED_BY(sm_session_close_at) sm_session *again = open_session(device, config, &v);
+    SM_OWN(sm_session) *again = open_session(device, config, &v);
     for (int step = 1; step <= N_STEPS; step++) {
         run_step(kept, step, v.n_accum);
         run_step(again, step, v.n_accum);
@@ -116,7 +113,7 @@ static void check_bits(sm_device *device, const sm_model_config *config, variant
 
 static void check_device(const char *backend_name, int n_threads, sm_dtype dtype) {
     const sm_backend *backend = sm_backend_find(backend_name);
-    sm_device *device = NULL;
+    SM_OWN(sm_device) *device = NULL;
     ok(backend->open(0, &(sm_open_options){.n_threads = n_threads}, &device));
     for (int m = 0; m < sm_model_count(); m++) {
         for (int mode = SM_MODE_NAIVE; mode <= SM_MODE_FUSED; mode++) {
@@ -134,7 +131,6 @@ static void check_device(const char *backend_name, int n_threads, sm_dtype dtype
             check_bits(device, &sm_model_at(m)->odd, (variant){dtype, SM_MODE_FUSED, without, SM_RECOMPUTE_BLOCK, 1});
         }
     }
-    backend->close(device);
 }
 
 TEST(test_same_bits) {
@@ -165,8 +161,7 @@ static void check_memory(const sm_model_config *config, sm_dtype dtype, sm_mode 
     size_t bytes[SM_RECOMPUTE_BLOCK + 1];
     double flops[SM_RECOMPUTE_BLOCK + 1];
     for (int r = SM_RECOMPUTE_NONE; r <= SM_RECOMPUTE_BLOCK; r++) {
-        RELEASED_BY(sm_plan_free_at)
-        sm_plan *plan = build(config, &(variant){dtype, mode, 0, (sm_recompute)r, 1}, 8, 1024);
+        SM_OWN(sm_plan) *plan = build(config, &(variant){dtype, mode, 0, (sm_recompute)r, 1}, 8, 1024);
         bytes[r] = transient_bytes(plan);
         flops[r] = flops_of(plan);
     }
@@ -189,9 +184,8 @@ TEST(test_memory) {
 static size_t bytes_between(const sm_model_config *config, sm_mode mode, sm_recompute recompute, int64_t n_layer) {
     sm_model_config model = *config;
     model.n_layer = n_layer;
-    RELEASED_BY(sm_plan_free_at)
-    sm_plan *plan = build(&model, &(variant){SM_F32, mode, 0, recompute, 1}, BATCH, SEQUENCE);
-    AUTO_FREE size_t *alive_bytes = malloc((size_t)plan->n_ops * sizeof *alive_bytes);
+    SM_OWN(sm_plan) *plan = build(&model, &(variant){SM_F32, mode, 0, recompute, 1}, BATCH, SEQUENCE);
+    SM_FREED size_t *alive_bytes = malloc((size_t)plan->n_ops * sizeof *alive_bytes);
     assert_non_null(alive_bytes);
     sm_plan_alive_bytes(plan, SM_ROLE_ACTIVATION, alive_bytes);
     const size_t bytes = alive_bytes[sm_plan_range(plan, SM_PHASE_FORWARD).end - 1]; // the mean of the losses
@@ -213,8 +207,8 @@ TEST(test_one_input_a_block) {
 // --- what is chosen -------------------------------------------------------------------------
 
 static int n_recomputed(sm_mode mode, unsigned without, sm_recompute recompute) {
-    RELEASED_BY(sm_plan_free_at)
-    sm_plan *plan = build(&sm_model_at(0)->odd, &(variant){SM_F32, mode, without, recompute, 1}, BATCH, SEQUENCE);
+    SM_OWN(sm_plan) *plan =
+        build(&sm_model_at(0)->odd, &(variant){SM_F32, mode, without, recompute, 1}, BATCH, SEQUENCE);
     int n = 0;
     for (int i = 0; i < plan->n_ops; i++) {
         const sm_op *op = &plan->ops[i];

@@ -87,19 +87,16 @@ static double traffic_bytes(const sm_plan *plan) {
 static void check_rewrite_of(sm_dtype dtype, const char *backend_name, int n_threads, const char *rewrite,
                              unsigned without, int n_accum) {
     const sm_backend *backend = sm_backend_find(backend_name);
-    sm_device *device = NULL;
+    SM_OWN(sm_device) *device = NULL;
     ok(backend->open(0, &(sm_open_options){.n_threads = n_threads}, &device));
-    sm_session *with_it = open_session(device, dtype, without, n_accum);
-    sm_session *without_it = open_session(device, dtype, without | 1u << sm_rewrite_find(rewrite), n_accum);
+    SM_OWN(sm_session) *with_it = open_session(device, dtype, without, n_accum);
+    SM_OWN(sm_session) *without_it = open_session(device, dtype, without | 1u << sm_rewrite_find(rewrite), n_accum);
     assert_true(traffic_bytes(with_it->plan) != traffic_bytes(without_it->plan)); // it did something
     for (int step = 1; step <= N_STEPS; step++) {
         run_step(with_it, step, n_accum);
         run_step(without_it, step, n_accum);
     }
     compare_weights(with_it, without_it);
-    sm_session_close(with_it);
-    sm_session_close(without_it);
-    backend->close(device);
 }
 
 static void check_rewrite(const char *backend_name, int n_threads, const char *rewrite, unsigned without, int n_accum) {
@@ -137,8 +134,8 @@ static sm_device *open_reference(void) {
 
 // Plans are refused where the conditions do not hold that backends rely on.
 TEST(test_one_micro_batch_is_kept) {
-    sm_device *device = open_reference();
-    sm_session *s = open_session(device, SM_F32, 0, 1);
+    SM_OWN(sm_device) *device = open_reference();
+    SM_OWN(sm_session) *s = open_session(device, SM_F32, 0, 1);
     run_step(s, 1, 1);
     assert_int_equal(sm_session_run(s, SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL), SM_ERR_INTERNAL);
     assert_non_null(strstr(sm_error_message(), "one micro-batch"));
@@ -146,8 +143,6 @@ TEST(test_one_micro_batch_is_kept) {
     ok(sm_session_run(s, SM_RUN_FORWARD, NULL));
     ok(sm_session_run(s, SM_RUN_BACKWARD, NULL));
     assert_int_equal(sm_session_run(s, SM_RUN_BACKWARD, NULL), SM_ERR_INTERNAL);
-    sm_session_close(s);
-    device->backend->close(device);
 }
 
 // Bytes of the gradients that the plan's ops overwrite.
@@ -168,9 +163,9 @@ static double overwritten_bytes(const sm_plan *plan, int *n_ops) {
 
 // A weight's gradient is written once a step, and read and written by each micro-batch that follows.
 TEST(test_later_micro_batches_add) {
-    sm_device *device = open_reference();
+    SM_OWN(sm_device) *device = open_reference();
     for (int n_accum = 1; n_accum <= 3; n_accum++) {
-        sm_session *s = open_session(device, SM_F32, 0, n_accum);
+        SM_OWN(sm_session) *s = open_session(device, SM_F32, 0, n_accum);
         const sm_plan *plan = s->plan;
         int n_overwrite = 0;
         int n_later = 0;
@@ -186,9 +181,7 @@ TEST(test_later_micro_batches_add) {
         assert_int_equal(n_overwrite, 4 * model.n_layer + 1);
         assert_int_equal(n_later, n_accum == 1 ? 0 : n_overwrite);
         assert_true(fabs(more_bytes - (n_accum - 1) * bytes) < 1e-6 * bytes);
-        sm_session_close(s);
     }
-    device->backend->close(device);
 }
 
 static void run_micro_batch(sm_session *s, unsigned phases) {
@@ -210,8 +203,8 @@ static float first_of(sm_session *s, const char *name) {
 // The zero-grad says which is first, in whatever pieces a micro-batch is run; a forward alone is none.
 TEST(test_first_follows_zero_grad) {
     static const char name[] = "d.h.0.mlp.c_fc.weight";
-    sm_device *device = open_reference();
-    sm_session *s = open_session(device, SM_F32, 0, 2);
+    SM_OWN(sm_device) *device = open_reference();
+    SM_OWN(sm_session) *s = open_session(device, SM_F32, 0, 2);
     ok(sm_session_set_hyper(s, &sm_optimizer_adamw.defaults, 1, 2));
     run_micro_batch(s, SM_RUN_ZERO_GRAD | SM_RUN_FORWARD | SM_RUN_BACKWARD);
     const float once = first_of(s, name);
@@ -226,8 +219,6 @@ TEST(test_first_follows_zero_grad) {
     run_micro_batch(s, SM_RUN_FORWARD);
     run_micro_batch(s, SM_RUN_BACKWARD);
     assert_true(first_of(s, name) == 2 * once);
-    sm_session_close(s);
-    device->backend->close(device);
 }
 
 int main(void) { return cmocka_run_group_tests_name("same bits", tests, NULL, NULL); }

@@ -34,7 +34,7 @@ typedef struct {
 static void feed(sm_session *session, uint64_t number) {
     const sm_plan *plan = session->plan;
     const int64_t n = plan->B * plan->T;
-    AUTO_FREE int32_t *ids = malloc(3 * (size_t)n * sizeof *ids);
+    SM_FREED int32_t *ids = malloc(3 * (size_t)n * sizeof *ids);
     assert_non_null(ids);
     for (int64_t i = 0; i < n; i++) {
         const sm_philox_block block = sm_philox4x32(number, (uint64_t)i, 7);
@@ -119,7 +119,7 @@ static void honest_steps_pass(const char *name, size_t every) {
     const sm_backend *backend = sm_backend_find(name);
     assert_non_null(backend);
     sm_device_info info;
-    sm_device *device = NULL;
+    SM_OWN(sm_device) *device = NULL;
     assert_int_equal(backend->describe(0, &info), SM_OK);
     if (!info.available || backend->open(0, &(sm_open_options){.n_threads = 0}, &device) != SM_OK) {
         skip();
@@ -127,7 +127,7 @@ static void honest_steps_pass(const char *name, size_t every) {
     for (size_t i = 0; i < sizeof honest / sizeof honest[0]; i += every) {
         const variant *v = &honest[i];
         sm_spot_check *check = NULL;
-        sm_session *session = open_session(device, v);
+        SM_OWN(sm_session) *session = open_session(device, v);
         if (session == NULL) {
             continue;
         }
@@ -149,9 +149,7 @@ static void honest_steps_pass(const char *name, size_t every) {
                           result.error_at);
         }
         sm_spot_check_free(check);
-        sm_session_close(session);
     }
-    backend->close(device);
 }
 
 TEST(reference_passes) { honest_steps_pass("reference", 1); }

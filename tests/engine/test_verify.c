@@ -40,11 +40,10 @@ static sm_device *open_device(const char *name, int n_threads) {
 
 static void check_cpu_ops(int n_threads, sm_dtype dtype) {
     tally t = {0};
-    sm_device *device = open_device("cpu", n_threads);
+    SM_OWN(sm_device) *device = open_device("cpu", n_threads);
     assert_int_equal(sm_verify_ops(device, (sm_precision){.dtype = dtype}, NULL, show_row, &t), SM_OK);
     assert_true(t.n_rows > 300);
     assert_int_equal(t.n_skipped, 0);
-    device->backend->close(device);
 }
 
 TEST(test_cpu_ops_1_thread) { check_cpu_ops(1, SM_F32); }
@@ -77,14 +76,13 @@ static int rows_of_steps(bool has_copies) {
 
 static void check_step(const char *name, int n_threads, sm_dtype dtype, sm_mode mode, unsigned without) {
     tally t = {0};
-    sm_device *device = open_device(name, n_threads);
+    SM_OWN(sm_device) *device = open_device(name, n_threads);
     assert_int_equal(
         sm_verify_step(device, (sm_precision){.dtype = dtype}, mode, SM_RECOMPUTE_AUTO, without, show_row, &t), SM_OK);
     // Twice with first_write, which makes steps of one micro-batch others.
     const bool twice = mode != SM_MODE_NAIVE && !(without & 1u << sm_rewrite_find("first_write"));
     assert_int_equal(t.n_rows, rows_of_steps(sm_dtype_is_narrow(dtype)) * (twice ? 2 : 1));
     assert_int_equal(t.n_skipped, 0);
-    device->backend->close(device);
 }
 
 TEST(test_cpu_step) {
@@ -107,11 +105,10 @@ TEST(test_cpu_step_narrow) {
 // Each kind of attention.
 static void check_documents(const char *name, sm_dtype dtype, sm_mode mode) {
     tally t = {0};
-    sm_device *device = open_device(name, strcmp(name, "cpu") == 0 ? 3 : 0);
+    SM_OWN(sm_device) *device = open_device(name, strcmp(name, "cpu") == 0 ? 3 : 0);
     assert_int_equal(sm_verify_documents(device, (sm_precision){.dtype = dtype}, mode, show_row, &t), SM_OK);
     assert_int_equal(t.n_rows, 2 * rows_of_steps(sm_dtype_is_narrow(dtype)));
     assert_int_equal(t.n_skipped, 0);
-    device->backend->close(device);
 }
 
 TEST(test_documents) {
@@ -123,11 +120,10 @@ TEST(test_documents) {
 
 static void check_updates(const char *name, sm_dtype dtype, sm_mode mode) {
     tally t = {0};
-    sm_device *device = open_device(name, 3);
+    SM_OWN(sm_device) *device = open_device(name, 3);
     assert_int_equal(sm_verify_updates(device, (sm_precision){.dtype = dtype}, mode, show_row, &t), SM_OK);
     assert_int_equal(t.n_rows, 2 * sm_model_count() * sm_optimizer_count());
     assert_int_equal(t.n_skipped, 0);
-    device->backend->close(device);
 }
 
 TEST(test_cpu_updates) {
@@ -185,7 +181,7 @@ typedef enum { OPS, SMALL_OPS, STEP, UPDATES } subject;
 static sm_status verify_with(fault_kind kind, subject what, tally *t) {
     *t = (tally){0};
     fault = kind;
-    sm_device *device = open_device("reference", 0);
+    SM_OWN(sm_device) *device = open_device("reference", 0);
     sound = device->backend;
     sm_backend faulty = *sound;
     faulty.supports = faulty_supports;
@@ -198,7 +194,6 @@ static sm_status verify_with(fault_kind kind, subject what, tally *t) {
                        : what == UPDATES   ? sm_verify_updates(device, f32, SM_MODE_NAIVE, count_row, t)
                        : what == SMALL_OPS ? sm_verify_ops(device, f32, &small, count_row, t)
                                            : sm_verify_ops(device, f32, NULL, count_row, t);
-    sound->close(device);
     return status;
 }
 
@@ -243,10 +238,9 @@ TEST(test_error_measure) {
 TEST(test_cases_make_plans) {
     for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
         for (int i = 0; i < sm_op_case_count((sm_op_kind)kind); i++) {
-            sm_plan *plan = NULL;
+            SM_OWN(sm_plan) *plan = NULL;
             assert_int_equal(sm_op_case_plan((sm_op_kind)kind, i, (sm_precision){.dtype = SM_F64}, &plan), SM_OK);
             assert_int_equal(plan->ops[plan->n_ops - 1].kind, kind);
-            sm_plan_free(plan);
         }
     }
 }

@@ -10,9 +10,6 @@
 #include "src/io/safetensors.h"
 #include "src/weights/weights.h"
 
-RELEASER(sm_safetensors, sm_safetensors_close)
-RELEASER(sm_session, sm_session_close)
-
 // A GPT-2 of these dimensions.
 #define CONFIG(L, NH, C, F, V, P, eps)                                                                          \
     {                                                                                                           \
@@ -52,7 +49,7 @@ static sm_session *open_session(sm_dtype dtype, bool optimizer, double dropout_p
 
 // The tensor of a name, read whole into `values`; its number of elements.
 static int64_t read_tensor(const char *path, const char *name, float values[MAX_ELEMS]) {
-    RELEASED_BY(sm_safetensors_close_at) sm_safetensors *file = NULL;
+    SM_OWN(sm_safetensors) *file = NULL;
     int64_t n_elems = -1;
     expect_ok(path, sm_safetensors_open(path, &file));
     for (int i = 0; i < sm_safetensors_count(file); i++) {
@@ -69,8 +66,8 @@ static int64_t read_tensor(const char *path, const char *name, float values[MAX_
 static void expect_same_file(const char *left, const char *right) {
     size_t left_bytes;
     size_t right_bytes;
-    AUTO_FREE char *a = temp_read(left, &left_bytes);
-    AUTO_FREE char *b = temp_read(right, &right_bytes);
+    SM_FREED char *a = temp_read(left, &left_bytes);
+    SM_FREED char *b = temp_read(right, &right_bytes);
     assert_int_equal(left_bytes, right_bytes);
     assert_memory_equal(a, b, left_bytes);
 }
@@ -100,14 +97,14 @@ static void expect_golden_entry(const sm_safetensors *file, const sm_safetensors
 }
 
 TEST(a_fresh_model_is_the_golden_one) {
-    AUTO_FREE char *dir = temp_path("fresh");
-    AUTO_FREE char *path = temp_path("fresh/model.safetensors");
+    SM_FREED char *dir = temp_path("fresh");
+    SM_FREED char *path = temp_path("fresh/model.safetensors");
     expect_ok("init", sm_weights_init(dir, &tiny, TINY_SEED));
     assert_int_equal(temp_count(dir), 2);
 
     json_auto_t *golden = json_load_file(SM_TEST_GOLDEN_DIR "/tiny_container.json", 0, NULL);
     const json_t *tensors = json_object_get(golden, "tensors");
-    RELEASED_BY(sm_safetensors_close_at) sm_safetensors *file = NULL;
+    SM_OWN(sm_safetensors) *file = NULL;
     expect_ok("open", sm_safetensors_open(path, &file));
     assert_int_equal(json_array_size(tensors), N_TINY_PARAMS);
     assert_int_equal(sm_safetensors_count(file), N_TINY_PARAMS);
@@ -124,7 +121,7 @@ TEST(a_fresh_model_is_the_golden_one) {
 }
 
 TEST(a_model_that_cannot_be_written_is_refused) {
-    AUTO_FREE char *deep = temp_path("no/such");
+    SM_FREED char *deep = temp_path("no/such");
     sm_model_config wrong = tiny;
     wrong.n_head = 3;
     expect_failure("folder", sm_weights_init(deep, &tiny, 1), SM_ERR_IO, "no/such|No such file");
@@ -139,19 +136,19 @@ TEST(a_session_saves_what_it_loaded) {
         double dropout_p;
         const char *line; // of config.json
     } cases[] = {{SM_F32, 0, "\"embd_pdrop\": 0.0"}, {SM_F64, 0.25, "\"embd_pdrop\": 0.25"}};
-    AUTO_FREE char *from = temp_path("from");
-    AUTO_FREE char *to = temp_path("to");
-    AUTO_FREE char *from_file = temp_path("from/model.safetensors");
-    AUTO_FREE char *to_file = temp_path("to/model.safetensors");
-    AUTO_FREE char *to_config = temp_path("to/config.json");
+    SM_FREED char *from = temp_path("from");
+    SM_FREED char *to = temp_path("to");
+    SM_FREED char *from_file = temp_path("from/model.safetensors");
+    SM_FREED char *to_file = temp_path("to/model.safetensors");
+    SM_FREED char *to_config = temp_path("to/config.json");
     expect_ok("init", sm_weights_init(from, &tiny, 7));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         size_t size_bytes;
-        RELEASED_BY(sm_session_close_at) sm_session *session = open_session(cases[i].dtype, false, cases[i].dropout_p);
+        SM_OWN(sm_session) *session = open_session(cases[i].dtype, false, cases[i].dropout_p);
         expect_ok("load", sm_weights_load(from, &tiny, session, NULL));
         expect_ok("save", sm_weights_save(to, &tiny, session, 0));
         expect_same_file(from_file, to_file);
-        AUTO_FREE char *config = temp_read(to_config, &size_bytes);
+        SM_FREED char *config = temp_read(to_config, &size_bytes);
         assert_non_null(strstr(config, cases[i].line));
     }
 }
@@ -170,13 +167,13 @@ TEST(only_the_same_config_loads) {
         {"context", CONFIG(2, 2, 8, 20, 11, 5, 1e-5), "config.json|context is 5|with 4"},
         {"epsilon", CONFIG(2, 2, 8, 20, 11, 4, 1e-6), "config.json|norm_eps is 1e-06|with 1e-05"},
     };
-    RELEASED_BY(sm_session_close_at) sm_session *session = open_session(SM_F32, false, 0);
-    AUTO_FREE char *dir = temp_path("other");
+    SM_OWN(sm_session) *session = open_session(SM_F32, false, 0);
+    SM_FREED char *dir = temp_path("other");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         expect_ok("init", sm_weights_init(dir, &cases[i].config, 1));
         expect_failure(cases[i].label, sm_weights_load(dir, &tiny, session, NULL), SM_ERR_INVALID, cases[i].message);
     }
-    AUTO_FREE char *missing = temp_path("missing");
+    SM_FREED char *missing = temp_path("missing");
     expect_failure("missing", sm_weights_load(missing, &tiny, session, NULL), SM_ERR_IO,
                    "missing/config.json|No such file");
 }
@@ -196,7 +193,7 @@ typedef struct {
 // Copies `from` to `to`, changed. Added tensors are zeros; a head that loads is a copy of its tied embedding.
 static void write_variant(const char *from, const char *to, const variant *v) {
     static const float zeros[MAX_ELEMS] = {0};
-    RELEASED_BY(sm_safetensors_close_at) sm_safetensors *file = NULL;
+    SM_OWN(sm_safetensors) *file = NULL;
     sm_safetensors_writer *writer;
     sm_safetensors_spec specs[N_TINY_PARAMS + 2];
     float values[MAX_ELEMS];
@@ -275,9 +272,9 @@ TEST(variants_load_or_are_refused_by_name) {
         {"padded", false, wte, {{"wte.weight", 2, {16, 8}}}, SM_ERR_FORMAT, "'wte.weight' has shape [16, 8]|needs"},
         {"scalar", false, bias, {{"ln_f.bias", 0, {1}}}, SM_ERR_FORMAT, "'ln_f.bias' has shape []|needs [8]"},
     };
-    AUTO_FREE char *fresh = temp_path("variants/fresh.safetensors");
-    AUTO_FREE char *path = temp_path("variants/model.safetensors");
-    AUTO_FREE char *dir = temp_path("variants");
+    SM_FREED char *fresh = temp_path("variants/fresh.safetensors");
+    SM_FREED char *path = temp_path("variants/model.safetensors");
+    SM_FREED char *dir = temp_path("variants");
     float expected[MAX_ELEMS];
     float values[MAX_ELEMS];
     expect_ok("init", sm_weights_init(dir, &tiny, 3));
@@ -285,7 +282,7 @@ TEST(variants_load_or_are_refused_by_name) {
     int64_t n_elems = read_tensor(fresh, wte, expected);
     assert_int_equal(n_elems, 11 * 8);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        RELEASED_BY(sm_session_close_at) sm_session *session = open_session(SM_F32, false, 0);
+        SM_OWN(sm_session) *session = open_session(SM_F32, false, 0);
         write_variant(fresh, path, &cases[i]);
         expect_failure(cases[i].label, sm_weights_load(dir, &tiny, session, NULL), cases[i].status, cases[i].message);
         // All of the model is in the session, or nothing.
@@ -303,11 +300,11 @@ TEST(variants_load_or_are_refused_by_name) {
 // several. Names lose `prefix`.
 static void write_parts(const char *of, const char *folder, int n_parts, const char *prefix) {
     char path[PATH_MAX];
-    RELEASED_BY(sm_safetensors_close_at) sm_safetensors *file = NULL;
+    SM_OWN(sm_safetensors) *file = NULL;
     size_t size_bytes;
     json_t *map = json_object();
     snprintf(path, sizeof path, "%s/config.json", of);
-    AUTO_FREE char *config = temp_read(path, &size_bytes);
+    SM_FREED char *config = temp_read(path, &size_bytes);
     snprintf(path, sizeof path, "%s/config.json", folder);
     expect_ok(folder, sm_make_folder(folder));
     temp_write(path, config, size_bytes);
@@ -359,8 +356,8 @@ static sm_session *open_model(const sm_model_config *config) {
 
 // Both folders load into the same bits.
 static void expect_same_model(const char *label, const sm_model_config *config, const char *one, const char *other) {
-    RELEASED_BY(sm_session_close_at) sm_session *a = open_model(config);
-    RELEASED_BY(sm_session_close_at) sm_session *b = open_model(config);
+    SM_OWN(sm_session) *a = open_model(config);
+    SM_OWN(sm_session) *b = open_model(config);
     expect_ok(label, sm_weights_load(one, config, a, NULL));
     expect_ok(label, sm_weights_load(other, config, b, NULL));
     for (int i = 0; i < a->plan->n_tensors; i++) {
@@ -394,11 +391,11 @@ TEST(parts_and_names_without_prefix_are_the_same_model) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char name[32];
         snprintf(name, sizeof name, "whole%zu", i);
-        AUTO_FREE char *whole = temp_path(name);
+        SM_FREED char *whole = temp_path(name);
         expect_ok("init", sm_weights_init(whole, &cases[i].config, 3));
         for (int form = 0; form < 3; form++) {
             snprintf(name, sizeof name, "parts%zu.%d", i, form);
-            AUTO_FREE char *parts = temp_path(name);
+            SM_FREED char *parts = temp_path(name);
             write_parts(whole, parts, form > 0 ? 3 : 1, form != 1 ? cases[i].prefix : "");
             expect_same_model(name, &cases[i].config, whole, parts);
         }
@@ -407,13 +404,13 @@ TEST(parts_and_names_without_prefix_are_the_same_model) {
 
 TEST(the_head_of_a_tied_model_replaces_its_embedding) {
     static const sm_model_config tied = DECODER(llama, false);
-    AUTO_FREE char *whole = temp_path("tied");
-    AUTO_FREE char *only = temp_path("only");
-    AUTO_FREE char *path = temp_path("only/model.safetensors");
+    SM_FREED char *whole = temp_path("tied");
+    SM_FREED char *only = temp_path("only");
+    SM_FREED char *path = temp_path("only/model.safetensors");
     size_t size_bytes;
     expect_ok("init", sm_weights_init(whole, &tied, 3));
     write_parts(whole, only, 1, "");
-    AUTO_FREE char *bytes = temp_read(path, &size_bytes);
+    SM_FREED char *bytes = temp_read(path, &size_bytes);
     char *name = memmem(bytes, size_bytes, "\"model.embed_tokens.weight\":", 28);
     assert_non_null(name);
     memcpy(name, "        \"lm_head.weight\"   :", 28);
@@ -447,12 +444,12 @@ TEST(bad_indices_and_other_files_are_refused_by_name) {
         {"no JSON", "version", NULL, NULL, "index.json: not JSON"},
     };
     static const char pointer[] = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n";
-    AUTO_FREE char *whole = temp_path("whole");
-    AUTO_FREE char *folder = temp_path("bad");
+    SM_FREED char *whole = temp_path("whole");
+    SM_FREED char *folder = temp_path("bad");
     expect_ok("init", sm_weights_init(whole, &tiny, 3));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char path[PATH_MAX];
-        RELEASED_BY(sm_session_close_at) sm_session *session = open_model(&tiny);
+        SM_OWN(sm_session) *session = open_model(&tiny);
         write_parts(whole, folder, 3, "");
         snprintf(path, sizeof path, "%s/model.safetensors.index.json", folder);
         if (cases[i].index != NULL) {
@@ -475,7 +472,7 @@ TEST(bad_indices_and_other_files_are_refused_by_name) {
             assert_int_equal(unlink(path), 0);
         }
     }
-    AUTO_FREE char *file = temp_path("whole/model.safetensors");
+    SM_FREED char *file = temp_path("whole/model.safetensors");
     sm_model_config config;
     expect_failure("a file", sm_weights_read_config(file, &config), SM_ERR_INVALID,
                    "model.safetensors: is a file|folder");
@@ -483,16 +480,16 @@ TEST(bad_indices_and_other_files_are_refused_by_name) {
 
 // The same file with one tensor's dtype renamed to a type of the same size.
 TEST(whole_numbers_are_no_weights) {
-    AUTO_FREE char *dir = temp_path("integers");
-    AUTO_FREE char *path = temp_path("integers/model.safetensors");
+    SM_FREED char *dir = temp_path("integers");
+    SM_FREED char *path = temp_path("integers/model.safetensors");
     size_t size_bytes;
     expect_ok("init", sm_weights_init(dir, &tiny, 3));
-    AUTO_FREE char *bytes = temp_read(path, &size_bytes);
+    SM_FREED char *bytes = temp_read(path, &size_bytes);
     char *dtype = memmem(bytes, size_bytes, "\"F32\"", 5);
     assert_non_null(dtype);
     memcpy(dtype, "\"I32\"", 5);
     temp_write(path, bytes, size_bytes);
-    RELEASED_BY(sm_session_close_at) sm_session *session = open_session(SM_F32, false, 0);
+    SM_OWN(sm_session) *session = open_session(SM_F32, false, 0);
     expect_failure("I32", sm_weights_load(dir, &tiny, session, NULL), SM_ERR_UNSUPPORTED,
                    "'transformer.wte.weight' is I32");
 }
@@ -523,8 +520,8 @@ static void visit_moments(sm_session *session, bool check) {
 }
 
 TEST(optimizer_state_comes_back) {
-    AUTO_FREE char *dir = temp_path("optimizer");
-    AUTO_FREE char *path = temp_path("optimizer/optimizer.safetensors");
+    SM_FREED char *dir = temp_path("optimizer");
+    SM_FREED char *path = temp_path("optimizer/optimizer.safetensors");
     float values[MAX_ELEMS];
     int64_t step = -1;
     expect_ok("init", sm_weights_init(dir, &tiny, 1));
@@ -577,7 +574,7 @@ static int visit_state(sm_session *session, bool check) {
 
 // Of every optimizer, and no other takes it.
 TEST(the_state_of_every_optimizer_comes_back) {
-    AUTO_FREE char *dir = temp_path("every_optimizer");
+    SM_FREED char *dir = temp_path("every_optimizer");
     expect_ok("init", sm_weights_init(dir, &tiny, 1));
     for (int i = 0; i < sm_optimizer_count(); i++) {
         const sm_optimizer *optimizer = sm_optimizer_at(i);
@@ -604,14 +601,14 @@ TEST(the_state_of_every_optimizer_comes_back) {
 
 static void copy_file(const char *from, const char *to) {
     size_t size_bytes;
-    AUTO_FREE char *data = temp_read(from, &size_bytes);
+    SM_FREED char *data = temp_read(from, &size_bytes);
     temp_write(to, data, size_bytes);
 }
 
 // Gives the contents of two tensors of the same shape to each other; their names are as long as each other.
 static void exchange(const char *path, const char *one, const char *other) {
     size_t size_bytes;
-    AUTO_FREE char *data = temp_read(path, &size_bytes);
+    SM_FREED char *data = temp_read(path, &size_bytes);
     char *a = memmem(data, size_bytes, one, strlen(one));
     char *b = memmem(data, size_bytes, other, strlen(other));
     assert_true(a != NULL && b != NULL);
@@ -622,17 +619,17 @@ static void exchange(const char *path, const char *one, const char *other) {
 
 // A state with other weights, as after a copy of half a folder, is refused; one from before there were digests loads.
 TEST(an_optimizer_state_of_other_weights_is_refused) {
-    AUTO_FREE char *dir = temp_path("ours");
-    AUTO_FREE char *other = temp_path("other_weights");
-    AUTO_FREE char *path = temp_path("ours/optimizer.safetensors");
+    SM_FREED char *dir = temp_path("ours");
+    SM_FREED char *other = temp_path("other_weights");
+    SM_FREED char *path = temp_path("ours/optimizer.safetensors");
     int64_t step = -1;
-    RELEASED_BY(sm_session_close_at) sm_session *session = open_session(SM_F32, true, 0);
+    SM_OWN(sm_session) *session = open_session(SM_F32, true, 0);
     expect_ok("init", sm_weights_init(dir, &tiny, 1));
     expect_ok("load", sm_weights_load(dir, &tiny, session, NULL));
     expect_ok("save", sm_weights_save(dir, &tiny, session, 5));
     expect_ok("other", sm_weights_init(other, &tiny, 2));
-    AUTO_FREE char *from = temp_path("other_weights/model.safetensors");
-    AUTO_FREE char *to = temp_path("ours/model.safetensors");
+    SM_FREED char *from = temp_path("other_weights/model.safetensors");
+    SM_FREED char *to = temp_path("ours/model.safetensors");
     exchange(to, "h.0.mlp.c_fc.weight", "h.1.mlp.c_fc.weight");
     sm_status status = sm_weights_load(dir, &tiny, session, &step);
     expect_failure("exchanged", status, SM_ERR_FORMAT, "optimizer.safetensors|belongs to other weights");
@@ -643,7 +640,7 @@ TEST(an_optimizer_state_of_other_weights_is_refused) {
     expect_ok("weights alone", sm_weights_load(dir, &tiny, session, NULL));
 
     size_t size_bytes;
-    AUTO_FREE char *data = temp_read(path, &size_bytes); // the key of another name: no digest
+    SM_FREED char *data = temp_read(path, &size_bytes); // the key of another name: no digest
     char *key = memmem(data, size_bytes, "\"model\"", 7);
     assert_non_null(key);
     memcpy(key, "\"other\"", 7);
@@ -653,13 +650,13 @@ TEST(an_optimizer_state_of_other_weights_is_refused) {
 }
 
 TEST(a_part_beyond_the_tensor_is_refused) {
-    RELEASED_BY(sm_session_close_at) sm_session *session = open_session(SM_F32, false, 0);
+    SM_OWN(sm_session) *session = open_session(SM_F32, false, 0);
     int tensor = 0;
     while (!sm_plan_is_param(session->plan, tensor)) {
         tensor++;
     }
     const int64_t n = sm_tensor_elems(&session->plan->tensors[tensor]);
-    AUTO_FREE float *values = calloc((size_t)n, sizeof *values);
+    SM_FREED float *values = calloc((size_t)n, sizeof *values);
     assert_non_null(values);
     expect_ok("whole", sm_session_write_part(session, tensor, 0, n, values));
     expect_ok("end", sm_session_write_part(session, tensor, n - 1, 1, values));
@@ -674,7 +671,7 @@ static void expect_refused_optimizer(const char *label, const char *dir, const s
                                      const sm_safetensors_pair *pairs, int n_pairs, sm_status status,
                                      const char *message) {
     char path[PATH_MAX];
-    RELEASED_BY(sm_session_close_at) sm_session *session = open_session(SM_F32, true, 0);
+    SM_OWN(sm_session) *session = open_session(SM_F32, true, 0);
     sm_safetensors_writer *writer;
     int64_t step = -1;
     snprintf(path, sizeof path, "%s/optimizer.safetensors", dir);
@@ -701,7 +698,7 @@ TEST(bad_optimizer_files_are_refused) {
                                         "1000000000000001"};
     static const sm_safetensors_spec unknown = {"m.nothing", 1, {0}};
     static const sm_safetensors_pair good = {"step", "5"};
-    AUTO_FREE char *dir = temp_path("bad_optimizer");
+    SM_FREED char *dir = temp_path("bad_optimizer");
     expect_ok("init", sm_weights_init(dir, &tiny, 1));
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         const sm_safetensors_pair bad = {"step", steps[i]};

@@ -13,12 +13,12 @@ static void replay(const char *path) {
     FILE *file = fopen(path, "rb");
     fuzz_expect(file != NULL && fseek(file, 0, SEEK_END) == 0, path);
     size_t size_bytes = (size_t)ftell(file);
-    uint8_t *data = malloc(size_bytes > 0 ? size_bytes : 1); // no longer than the input, for AddressSanitizer's sake
+    SM_FREED uint8_t *data =
+        malloc(size_bytes > 0 ? size_bytes : 1); // no longer than the input, for AddressSanitizer's sake
     rewind(file);
     fuzz_expect(data != NULL && fread(data, 1, size_bytes, file) == size_bytes, path);
     fclose(file);
     LLVMFuzzerTestOneInput(data, size_bytes);
-    free(data);
 }
 
 static int replay_folder(const char *folder) {

@@ -39,7 +39,7 @@ static void write_vocabulary(void) {
 }
 
 static void encode(const sm_tokenizer *t, const uint8_t *text, size_t n) {
-    sm_encoder *encoder;
+    SM_OWN(sm_encoder) *encoder = NULL;
     sm_ids whole = {.n = 0};
     sm_ids parts = {.n = 0};
     sm_text back = {.n = 0};
@@ -59,7 +59,6 @@ static void encode(const sm_tokenizer *t, const uint8_t *text, size_t n) {
     free(whole.ids);
     free(parts.ids);
     free(back.bytes);
-    sm_encoder_free(encoder);
 }
 
 void fuzz_one(const uint8_t *data, size_t size_bytes) {

@@ -16,11 +16,10 @@ void fuzz_one(const uint8_t *data, size_t size_bytes) {
     if (size_bytes == 0) {
         return;
     }
-    char *text = fuzz_text(data + 1, size_bytes - 1);
+    SM_FREED char *text = fuzz_text(data + 1, size_bytes - 1);
     for (char *word = strtok(text, " \n"); word != NULL && n <= MAX_WORDS; word = strtok(NULL, " \n")) {
         words[n++] = word;
     }
     cli_options_parse((cli_command)(data[0] % CLI_COMMAND_COUNT), n, words, &options);
     cli_command_find(words[n - 1]);
-    free(text);
 }

@@ -22,13 +22,12 @@ void fuzz_one(const uint8_t *data, size_t size_bytes) {
         fuzz_expect(host_cache_path("opencl", key, path) == SM_OK, "a path");
         opencl_cache_store(key, (const unsigned char *)"binary", 6);
     }
-    char *entry = fuzz_text(data, size_bytes);
+    SM_FREED char *entry = fuzz_text(data, size_bytes);
     if (size_bytes > ENTRY_AT && entry[0] % 2 == 0) {
         uint64_t hash = host_hash(HOST_HASH_START, entry + 1 + ENTRY_AT, size_bytes - 1 - ENTRY_AT);
         memcpy(entry + 1 + HASH_AT, &hash, size_bytes - 1 - HASH_AT < 8 ? 0 : sizeof hash);
     }
     fuzz_write(path, entry + (size_bytes > 0), size_bytes - (size_bytes > 0));
-    free(entry);
     unsigned char *binary = NULL;
     (void)opencl_cache_load(key, &binary, &binary_bytes);
     fuzz_expect(binary == NULL || binary_bytes < size_bytes, "a binary is a part of its file");

@@ -26,7 +26,7 @@ void fuzz_one(const uint8_t *data, size_t size_bytes) {
     enum { MAX_BYTES = 1 << 16 };
     static bool ends[MAX_BYTES + 1];
     const size_t n = size_bytes < MAX_BYTES ? size_bytes : MAX_BYTES;
-    sm_pretokens *pretokens;
+    SM_OWN(sm_pretokens) *pretokens = NULL;
     size_t end;
     fuzz_expect(sm_pretokens_new(&pretokens) == SM_OK, "memory");
     for (size_t i = 0; i <= n; i++) {
@@ -45,5 +45,4 @@ void fuzz_one(const uint8_t *data, size_t size_bytes) {
             break;
         }
     }
-    sm_pretokens_free(pretokens);
 }

@@ -5,7 +5,7 @@
 const double fuzz_longest_us_per_byte = 5;
 
 void fuzz_one(const uint8_t *data, size_t size_bytes) {
-    sm_questions *questions;
+    SM_OWN(sm_questions) *questions = NULL;
     const sm_question *question;
     size_t line = 0;
     if (sm_questions_open(fuzz_file(data, size_bytes), &questions) != SM_OK) {
@@ -20,5 +20,4 @@ void fuzz_one(const uint8_t *data, size_t size_bytes) {
         }
         line = question->line;
     }
-    sm_questions_close(questions);
 }

@@ -11,16 +11,14 @@ void fuzz_one(const uint8_t *data, size_t size_bytes) {
     size_t i;
     json_t *row;
     sm_rows_init(&rows);
-    char *text = fuzz_text(data, size_bytes);
+    SM_FREED char *text = fuzz_text(data, size_bytes);
     if (sm_rows_parse("rows", text, size_bytes, &rows) == SM_OK) {
         json_array_foreach(rows.rows, i, row) {
-            double *values = NULL;
+            SM_FREED double *values = NULL;
             size_t n = 0;
             sm_rows_status(row);
             sm_rows_samples(row, "samples_ns", &values, &n);
-            free(values);
         }
     }
-    free(text);
     sm_rows_free(&rows);
 }

@@ -7,18 +7,16 @@
 const double fuzz_longest_us_per_byte = 5;
 
 void fuzz_one(const uint8_t *data, size_t size_bytes) {
-    sm_safetensors *file;
+    SM_OWN(sm_safetensors) *file = NULL;
     if (sm_safetensors_open(fuzz_file(data, size_bytes), &file) != SM_OK) {
         return;
     }
     for (int i = 0; i < sm_safetensors_count(file); i++) {
         const sm_safetensors_entry *entry = sm_safetensors_at(file, i);
         fuzz_expect(entry->n_elems <= (int64_t)size_bytes, "a tensor's data is in the file");
-        float *values = malloc((size_t)entry->n_elems * sizeof(float) + 1);
+        SM_FREED float *values = malloc((size_t)entry->n_elems * sizeof(float) + 1);
         sm_status status = sm_safetensors_read(file, entry, values);
         fuzz_expect(!sm_safetensors_is_float(entry->dtype) || status == SM_OK, "a tensor that was accepted is read");
-        free(values);
     }
     sm_safetensors_metadata(file, "step");
-    sm_safetensors_close(file);
 }

@@ -12,7 +12,7 @@ enum { MAX_TEXT_BYTES = 2000 };
 const double fuzz_longest_us_per_byte = 20;
 
 static void encode(const sm_tokenizer *tokenizer, const uint8_t *text, size_t n) {
-    sm_encoder *encoder;
+    SM_OWN(sm_encoder) *encoder = NULL;
     sm_ids ids = {0};
     sm_text back = {0};
     if (sm_encoder_new(tokenizer, &encoder) != SM_OK) {
@@ -26,7 +26,6 @@ static void encode(const sm_tokenizer *tokenizer, const uint8_t *text, size_t n)
     fuzz_expect(back.n == n && (n == 0 || memcmp(back.bytes, text, n) == 0), "the same text");
     free(ids.ids);
     free(back.bytes);
-    sm_encoder_free(encoder);
 }
 
 void fuzz_one(const uint8_t *data, size_t size_bytes) {

@@ -20,7 +20,7 @@ static void check_batch(const sm_tokens *tokens, int64_t i, int64_t vocab) {
 const double fuzz_longest_us_per_byte = 5;
 
 void fuzz_one(const uint8_t *data, size_t size_bytes) {
-    sm_tokens *tokens;
+    SM_OWN(sm_tokens) *tokens = NULL;
     if (size_bytes < HEAD_BYTES) {
         return;
     }
@@ -32,5 +32,4 @@ void fuzz_one(const uint8_t *data, size_t size_bytes) {
     for (int64_t i = 0; i < N_BATCHES; i++) {
         check_batch(tokens, i, vocab);
     }
-    sm_tokens_close(tokens);
 }

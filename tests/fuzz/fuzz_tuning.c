@@ -30,9 +30,8 @@ static void learn_name(void) {
         }
     }
     closedir(dir);
-    json_t *document = json_load_file(path, 0, NULL);
+    json_auto_t *document = json_load_file(path, 0, NULL);
     snprintf(key, sizeof key, "%s", json_string_value(json_object_get(document, "key")));
-    json_decref(document);
 }
 
 // The input with the first KEY replaced; the caller's to free.
@@ -59,9 +58,8 @@ void fuzz_one(const uint8_t *data, size_t size_bytes) {
     if (path[0] == '\0') {
         learn_name();
     }
-    char *text = expand(data, size_bytes, &expanded_bytes);
+    SM_FREED char *text = expand(data, size_bytes, &expanded_bytes);
     fuzz_write(path, text, expanded_bytes);
-    free(text);
     host_tuning *tuning = host_tuning_open("fuzz"); // a broken file counts as empty
     host_tuning_get(tuning, "a");
     host_tuning_warning(tuning);

@@ -17,7 +17,7 @@ static void write_in_folder(const char *name, const uint8_t *data, size_t size_b
 
 void fuzz_one(const uint8_t *data, size_t size_bytes) {
     char path[PATH_MAX];
-    sm_safetensors *file;
+    SM_OWN(sm_safetensors) *file = NULL;
     int n;
     const size_t n_part = size_bytes > 0 && data[0] < size_bytes ? data[0] : 0;
     if (size_bytes == 0) {
@@ -46,5 +46,4 @@ void fuzz_one(const uint8_t *data, size_t size_bytes) {
             (void)sm_safetensors_read(file, entry, values);
         }
     }
-    sm_safetensors_close(file);
 }

@@ -82,7 +82,7 @@ static double seconds(void) {
 
 // The shortest of some runs over an input that is the given one, over and over.
 static double time_repeated(const uint8_t *data, size_t size_bytes, size_t long_bytes, int n_tries) {
-    uint8_t *repeated = malloc(long_bytes);
+    SM_FREED uint8_t *repeated = malloc(long_bytes);
     double shortest = -1;
     fuzz_expect(repeated != NULL, "memory for a long input");
     for (size_t i = 0; i < long_bytes; i++) {
@@ -94,7 +94,6 @@ static double time_repeated(const uint8_t *data, size_t size_bytes, size_t long_
         double elapsed = seconds() - begin;
         shortest = shortest < 0 || elapsed < shortest ? elapsed : shortest;
     }
-    free(repeated);
     return shortest;
 }
 

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "status.h"
+
 // Of each fuzzer: gives the reader one input; and the time that a byte of a long input may take, under sanitizers on a
 // busy machine. 0: not bounded by its bytes.
 void fuzz_one(const uint8_t *data, size_t size_bytes);

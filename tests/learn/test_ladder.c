@@ -71,7 +71,7 @@ static char *squeezed(const char *text) {
 TEST(arguments_are_those_of_the_table) {
     for (int i = 0; i < N_SMALL; i++) {
         char name[64];
-        AUTO_FREE char *text = NULL;
+        SM_FREED char *text = NULL;
         size_t size_bytes = 0;
         const sm_ladder *ladder = sm_ladder_find(small[i].ladder, "cpu");
         FILE *file = open_memstream(&text, &size_bytes);
@@ -80,8 +80,8 @@ TEST(arguments_are_those_of_the_table) {
         fclose(file);
         snprintf(name, sizeof(name), "args_%s.h", ladder->name);
         assert_non_null(sm_ladder_text(name));
-        AUTO_FREE char *ours = squeezed(sm_ladder_text(name));
-        AUTO_FREE char *expected = squeezed(text);
+        SM_FREED char *ours = squeezed(sm_ladder_text(name));
+        SM_FREED char *expected = squeezed(text);
         assert_non_null(strstr(ours, expected));
     }
 }

@@ -31,7 +31,7 @@ TEST(a_film_keeps_changes_alone) {
     assert_int_equal(sm_film_see(film, 2, 1, (const double[]){1, 2, 3}), SM_OK);
     assert_int_equal(sm_film_see(film, 3, 0, (const double[]){1, 1, 1, 2, 3, 1}), SM_OK); // neither
     json_auto_t *json = sm_film_json(film);
-    AUTO_FREE char *changes = json_dumps(json_object_get(json, "changes"), JSON_COMPACT);
+    SM_FREED char *changes = json_dumps(json_object_get(json, "changes"), JSON_COMPACT);
     assert_string_equal(changes, "[[0,0,0,6,-1,1.0],[2,0,3,2,0]]");
     assert_string_equal(json_string_value(json_object_get(json, "values")), "AAAAQAAAQEA="); // 2 and 3
     sm_film_free(film);
@@ -64,7 +64,7 @@ TEST(a_film_keeps_slices) {
     values[4] = 5;
     assert_int_equal(sm_film_see(film, 3, 1, values), SM_OK);
     json_auto_t *json = sm_film_json(film);
-    AUTO_FREE char *changes = json_dumps(json_object_get(json, "changes"), JSON_COMPACT);
+    SM_FREED char *changes = json_dumps(json_object_get(json, "changes"), JSON_COMPACT);
     assert_string_equal(changes, "[[0,1,0,6,0],[3,1,4,1,-1,5.0]]");
     sm_film_free(film);
     sm_plan_free(plan);

@@ -26,8 +26,8 @@ static inline void cpu_kernel_finish_part(void *ctx, int part) {
 
 static inline void cpu_kernel_run_op(const cpu_kernel_table *kernels, const host_op *op, int n_threads,
                                      void *const *scratch) {
-    cpu_binding *binding;
-    cpu_pool *pool;
+    SM_OWN(cpu_binding) *binding = NULL;
+    SM_OWN(cpu_pool) *pool = NULL;
     assert_int_equal(cpu_binding_make(NULL, &n_threads, &binding), SM_OK);
     assert_int_equal(cpu_pool_make(n_threads, binding, &pool), SM_OK);
     cpu_kernel_run r = {kernels, op, {0, n_threads, scratch, NULL, pool}};
@@ -35,8 +35,6 @@ static inline void cpu_kernel_run_op(const cpu_kernel_table *kernels, const host
     if (cpu_has_finish(kernels, op)) {
         cpu_pool_run_once(pool, cpu_kernel_finish_part, &r);
     }
-    cpu_pool_free(pool);
-    cpu_binding_free(binding);
 }
 
 #endif

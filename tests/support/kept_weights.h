@@ -28,7 +28,7 @@ static inline sm_session *kept_open(sm_device *device, sm_dtype dtype) {
     for (int i = 0; i < plan->n_tensors; i++) {
         if (sm_plan_is_param(plan, i)) {
             const int64_t n = sm_tensor_elems(&plan->tensors[i]);
-            AUTO_FREE float *values = malloc((size_t)n * sizeof(*values));
+            SM_FREED float *values = malloc((size_t)n * sizeof(*values));
             assert_non_null(values);
             sm_param_init(plan, i, 1, 0, n, values);
             ok(sm_session_write(session, i, n, values));
@@ -85,10 +85,10 @@ static inline void check_kept_weights(sm_device *device, sm_dtype dtype) {
     sm_session *session = kept_open(device, dtype);
     int64_t n = 0;
     kept_step(session, 1);
-    AUTO_FREE float *before = kept_read(session, &n);
+    SM_FREED float *before = kept_read(session, &n);
     ok(of->keep_weights(session->executable, SM_WEIGHTS_KEEP));
     kept_step(session, 2);
-    AUTO_FREE float *after = kept_read(session, &n);
+    SM_FREED float *after = kept_read(session, &n);
     const float loss = kept_loss(session);
     assert_int_not_equal(memcmp(before, after, (size_t)n * sizeof(*after)), 0);
     for (int i = 0; i < 2; i++) { // as often as one likes

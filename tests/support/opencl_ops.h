@@ -33,14 +33,12 @@ static int check_ops(sm_precision precision, const char *family, int64_t max_ele
                     "|^flash.*C=15 NH=3 [pd]|^attention.*C=15 NH=3 p=";
     const char *few = precision.dtype == SM_F32 && family == NULL ? own : other;
     tally t = {0};
-    sm_pattern *pattern;
+    SM_OWN(sm_pattern) *pattern = NULL;
     check(sm_pattern_new(few, &pattern));
-    sm_device *device = open_device(family);
+    SM_OWN(sm_device) *device = open_device(family);
     const sm_verify_filter filter = {.pattern = runs_all() ? NULL : pattern, .max_elems = max_elems};
     check(sm_verify_ops(device, precision, &filter, show_row, &t));
     assert_int_equal(t.n_skipped, 0);
-    backend->close(device);
-    sm_pattern_free(pattern);
     return t.n_rows;
 }
 

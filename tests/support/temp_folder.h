@@ -60,7 +60,7 @@ static inline void temp_write(const char *path, const void *data, size_t size_by
 
 // Likewise, for a name in the folder, with the folders on the way.
 static inline void temp_put(const char *name, const void *data, size_t size_bytes) {
-    AUTO_FREE char *path = temp_path(name);
+    SM_FREED char *path = temp_path(name);
     for (char *slash = strchr(path + strlen(temp_folder) + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         mkdir(path, 0700);

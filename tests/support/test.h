@@ -22,18 +22,10 @@
 
 #include "status.h"
 
-// RELEASED_BY(sm_row_free) sm_row row; releases it at the end of its block; AUTO_FREE char *text; frees it there; after
-// RELEASER(sm_plan, sm_plan_free), RELEASED_BY(sm_plan_free_at) sm_plan *plan; does so, too.
 #define RELEASED_BY(release) SM_AT_END(release) SM_UNUSED
-#define AUTO_FREE            RELEASED_BY(free_at)
+#define AUTO_FREE            SM_FREED
 #define RELEASER(type, release) \
     static inline void release##_at(type **variable) { release(*variable); }
-
-static inline void free_at(void *variable) {
-    void *memory;
-    memcpy(&memory, variable, sizeof memory);
-    free(memory);
-}
 
 enum { MAX_TESTS = 64 };
 static struct CMUnitTest tests[MAX_TESTS]; // cmocka passes over the empty ones after the last

@@ -29,7 +29,7 @@ static inline void write_weights(const fixture *f) {
     for (int i = 0; i < plan->n_tensors; i++) {
         if (sm_plan_is_param(plan, i)) {
             int64_t n = plan->tensors[i].real_elems;
-            AUTO_FREE float *values = malloc((size_t)n * sizeof *values);
+            SM_FREED float *values = malloc((size_t)n * sizeof *values);
             assert_non_null(values);
             sm_param_init(plan, i, SEED, 0, n, values);
             ok(sm_session_write(f->session, i, n, values));

@@ -11,8 +11,6 @@
 #include "src/session/session.h"
 #include "src/train/validation.h"
 
-RELEASER(sm_tokens, sm_tokens_close)
-
 static sm_tokens *open_bytes(const char *text, size_t size_bytes) {
     sm_tokens *tokens;
     ok(sm_tokens_from_bytes((const uint8_t *)text, size_bytes, 256, &tokens));
@@ -22,8 +20,8 @@ static sm_tokens *open_bytes(const char *text, size_t size_bytes) {
 // --- documents --------------------------------------------------------------------------------------
 
 static void check_split(const char *text, const char *const *wanted, int64_t n_empty) {
-    RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = open_bytes(text, strlen(text));
-    RELEASED_BY(sm_documents_free) sm_documents documents;
+    SM_OWN(sm_tokens) *tokens = open_bytes(text, strlen(text));
+    SM_AT_END(sm_documents_free) sm_documents documents;
     int64_t n = 0;
     ok(sm_documents_split(tokens, '|', INT64_MAX, &documents));
     for (; wanted[n] != NULL; n++) {
@@ -42,7 +40,7 @@ TEST(separators_split_documents) {
     check_split("ab|c", (const char *const[]){"ab", NULL}, 0);
     const char *const without[] = {"|||", "|", "a"};
     for (size_t i = 0; i < sizeof without / sizeof without[0]; i++) {
-        RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = open_bytes(without[i], strlen(without[i]));
+        SM_OWN(sm_tokens) *tokens = open_bytes(without[i], strlen(without[i]));
         sm_documents documents;
         expect_failure("no documents", sm_documents_split(tokens, '|', INT64_MAX, &documents), SM_ERR_INVALID,
                        "no documents");
@@ -50,15 +48,15 @@ TEST(separators_split_documents) {
 }
 
 TEST(splitting_ends_when_there_are_enough) {
-    RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = open_bytes("abc|de|fgh|ij|", 14);
-    RELEASED_BY(sm_documents_free) sm_documents documents;
+    SM_OWN(sm_tokens) *tokens = open_bytes("abc|de|fgh|ij|", 14);
+    SM_AT_END(sm_documents_free) sm_documents documents;
     ok(sm_documents_split(tokens, '|', 5, &documents));
     assert_int_equal(documents.n, 2);
 }
 
 TEST(lengths_are_drawn) {
     static char text[4000];
-    RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = open_bytes(text, sizeof text);
+    SM_OWN(sm_tokens) *tokens = open_bytes(text, sizeof text);
     sm_documents documents, again;
     ok(sm_documents_draw(tokens, 20, 512, 1, 1000000, &documents));
     ok(sm_documents_draw(tokens, 20, 512, 1, 1000000, &again));
@@ -167,7 +165,7 @@ static double check_padding(sm_padding padding, int64_t B, int64_t T, int64_t le
     for (int i = 0; i < N_BYTES; i++) {
         stream[i] = (char)(1 + i * 7 % 250);
     }
-    RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = open_bytes(stream, N_BYTES);
+    SM_OWN(sm_tokens) *tokens = open_bytes(stream, N_BYTES);
     sm_documents documents;
     sm_collation c;
     int64_t n_real = 0;
@@ -228,9 +226,9 @@ static outcome run(const char *backend_name, const sm_model *model, sm_mode mode
                                      .documents = starts != NULL,
                                      .attention = attention,
                                      .one_micro_batch = true};
-    sm_device *device;
+    SM_OWN(sm_device) *device = NULL;
     sm_plan *plan;
-    sm_session *s;
+    SM_OWN(sm_session) *s = NULL;
     ok(backend->open(0, &(sm_open_options){0}, &device));
     ok(sm_model_build(&model->odd, &options, &plan));
     ok(sm_plan_rewrite(plan, mode, 0));
@@ -263,8 +261,6 @@ static outcome run(const char *backend_name, const sm_model *model, sm_mode mode
             o.n_gradients += plan->tensors[i].real_elems;
         }
     }
-    sm_session_close(s);
-    backend->close(device);
     return o;
 }
 
@@ -372,11 +368,11 @@ TEST(a_validation_is_a_mean_over_tokens) {
     const sm_model_config *config = &sm_model_at(0)->odd;
     const sm_plan_options options = {.B = 1, .T = T, .dtype = SM_F32, .documents = true};
     const sm_backend *backend = sm_backend_find("reference");
-    RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = NULL;
-    RELEASED_BY(sm_collation_free) sm_collation collation;
-    sm_device *device;
+    SM_OWN(sm_tokens) *tokens = NULL;
+    SM_AT_END(sm_collation_free) sm_collation collation;
+    SM_OWN(sm_device) *device = NULL;
     sm_plan *plan;
-    sm_session *s;
+    SM_OWN(sm_session) *s = NULL;
     uint8_t ids[sizeof text];
     for (size_t i = 0; i < sizeof text; i++) {
         ids[i] = (uint8_t)(text[i] % config->vocab);
@@ -404,8 +400,6 @@ TEST(a_validation_is_a_mean_over_tokens) {
     ok(sm_validation_run(&validation, &mean, &n_tokens));
     assert_int_equal(n_tokens, 20);
     assert_near(mean, (3 * losses[0] + 17 * losses[1]) / 20);
-    sm_session_close(s);
-    backend->close(device);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -72,7 +72,7 @@ static int32_t slow_next(sm_device *device, const sm_model_config *config, const
     float least = INFINITY;
     int32_t best = -1;
     sm_plan *plan;
-    sm_session *session;
+    SM_OWN(sm_session) *session = NULL;
     expect_ok("build", sm_model_build(config, &options, &plan));
     expect_ok("open", sm_session_open(device, plan, &session));
     expect_ok("load", sm_weights_load(weights, config, session, NULL));
@@ -87,7 +87,6 @@ static int32_t slow_next(sm_device *device, const sm_model_config *config, const
         best = losses[T - 1] < least ? id : best;
         least = losses[T - 1] < least ? losses[T - 1] : least;
     }
-    sm_session_close(session);
     return best;
 }
 
@@ -97,10 +96,10 @@ static void check_greedy(int model, const char *backend_name, sm_mode mode) {
         .config = &config, .mode = mode, .precision = {.dtype = SM_F32}, .window = CONTEXT};
     const sm_sampling sampling = {.n_ids = VOCAB};
     const sm_backend *backend = sm_backend_find(backend_name);
-    AUTO_FREE char *weights = temp_path(config.model->name);
+    SM_FREED char *weights = temp_path(config.model->name);
     int32_t ids[3 + N_TOKENS] = {5, 60, 17};
-    sm_device *device;
-    sm_generator *generator;
+    SM_OWN(sm_device) *device = NULL;
+    SM_OWN(sm_generator) *generator = NULL;
     expect_ok("init", sm_weights_init(weights, &config, 3));
     expect_ok("device", backend->open(0, &(sm_open_options){.n_threads = 1}, &device));
     expect_ok("generator", sm_generator_open(device, &settings, &generator));
@@ -113,8 +112,6 @@ static void check_greedy(int model, const char *backend_name, sm_mode mode) {
                      expected);
         }
     }
-    sm_generator_close(generator);
-    device->backend->close(device);
 }
 
 TEST(greedy_tokens_have_the_least_loss) {
@@ -144,7 +141,7 @@ static void expect(const char *format, int code, const char *on_stdout, const ch
 
 TEST(the_program_goes_on_with_a_text) {
     static char first[OUTPUT_SIZE];
-    AUTO_FREE char *run_folder = temp_path("run");
+    SM_FREED char *run_folder = temp_path("run");
     assert_int_equal(mkdir(run_folder, 0777), 0);
     memcpy(folder, temp_folder, sizeof folder);                                   // both are /tmp/stepmark?test?XXXXXX
     expect("train --init -m tiny --seed 5 --save $T/run/model", 0, "tiny", NULL); // 256 tokens: bytes

@@ -10,19 +10,17 @@
 #include "src/io/atomic_file.h"
 #include "src/io/safetensors.h"
 
-RELEASER(sm_safetensors, sm_safetensors_close)
-
 // ---- atomic files ----
 
 static void expect_content(const char *path, const char *text) {
     size_t size_bytes;
-    AUTO_FREE char *content = temp_read(path, &size_bytes);
+    SM_FREED char *content = temp_read(path, &size_bytes);
     assert_string_equal(content, text);
 }
 
 TEST(a_file_is_replaced_at_commit) {
-    AUTO_FREE char *folder = temp_path("atomic");
-    AUTO_FREE char *path = temp_path("atomic/file");
+    SM_FREED char *folder = temp_path("atomic");
+    SM_FREED char *path = temp_path("atomic/file");
     sm_atomic_file *file;
     struct stat info;
     expect_ok("folder", sm_make_folder(folder));
@@ -54,13 +52,13 @@ TEST(a_relative_path_is_in_the_working_folder) {
     assert_int_equal(chdir(temp_folder), 0);
     expect_ok("relative", sm_atomic_write_all("relative", "here", 4));
     assert_int_equal(chdir(back), 0);
-    AUTO_FREE char *path = temp_path("relative");
+    SM_FREED char *path = temp_path("relative");
     expect_content(path, "here");
 }
 
 TEST(a_path_that_cannot_be_written_is_named) {
-    AUTO_FREE char *folder = temp_path("unwritable");
-    AUTO_FREE char *file = temp_path("unwritable/file");
+    SM_FREED char *folder = temp_path("unwritable");
+    SM_FREED char *file = temp_path("unwritable/file");
     expect_ok("folder", sm_make_folder(folder));
     expect_ok("file", sm_atomic_write_all(file, "x", 1));
     const struct {
@@ -73,20 +71,20 @@ TEST(a_path_that_cannot_be_written_is_named) {
         {"unwritable/", "not the name of a file"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        AUTO_FREE char *path = temp_path(cases[i].name);
+        SM_FREED char *path = temp_path(cases[i].name);
         expect_failure(cases[i].name, sm_atomic_write_all(path, "x", 1), SM_ERR_IO, cases[i].message);
     }
     expect_failure("device", sm_atomic_write_all("/dev/null", "x", 1), SM_ERR_IO, "/dev/null|not a regular file");
     expect_failure("empty", sm_atomic_write_all("", "x", 1), SM_ERR_IO, "not the name of a file");
     expect_failure("folder", sm_make_folder(file), SM_ERR_IO, "unwritable/file|a file has that name");
-    AUTO_FREE char *deep = temp_path("no/such");
+    SM_FREED char *deep = temp_path("no/such");
     expect_failure("folder", sm_make_folder(deep), SM_ERR_IO, "no/such|No such file");
 }
 
 TEST(a_full_disk_leaves_the_old_file) {
     static const char data[8192] = {0};
-    AUTO_FREE char *folder = temp_path("full");
-    AUTO_FREE char *path = temp_path("full/file");
+    SM_FREED char *folder = temp_path("full");
+    SM_FREED char *path = temp_path("full/file");
     expect_ok("folder", sm_make_folder(folder));
     expect_ok("file", sm_atomic_write_all(path, "old", 3));
     limit_files(4096);
@@ -100,12 +98,12 @@ TEST(a_full_disk_leaves_the_old_file) {
 
 // What a killed process leaves goes with the next write; what a living one is writing stays.
 TEST(temporaries_of_the_dead_go) {
-    AUTO_FREE char *folder = temp_path("temporaries");
-    AUTO_FREE char *path = temp_path("temporaries/file");
-    AUTO_FREE char *dead_folder = temp_path("temporaries/file.tmp-77-1");
-    AUTO_FREE char *dead_file = temp_path("temporaries/file.tmp-77-2");
-    AUTO_FREE char *inner = temp_path("temporaries/file.tmp-77-1/inner");
-    AUTO_FREE char *other = temp_path("temporaries/file.tmp-77-x"); // not a temporary's name
+    SM_FREED char *folder = temp_path("temporaries");
+    SM_FREED char *path = temp_path("temporaries/file");
+    SM_FREED char *dead_folder = temp_path("temporaries/file.tmp-77-1");
+    SM_FREED char *dead_file = temp_path("temporaries/file.tmp-77-2");
+    SM_FREED char *inner = temp_path("temporaries/file.tmp-77-1/inner");
+    SM_FREED char *other = temp_path("temporaries/file.tmp-77-x"); // not a temporary's name
     sm_atomic_file *file;
     expect_ok("folder", sm_make_folder(folder));
     expect_ok("folder", sm_make_folder(dead_folder));
@@ -189,7 +187,7 @@ TEST(malformed_safetensors_are_refused) {
         {"hole at the end", "{" F32("a", "[1]", 0, 4) "}", 0, 5, "cover 4 of 5 bytes"},
         {"data without tensors", "{}", 0, 1, "cover 0 of 1 bytes"},
     };
-    AUTO_FREE char *path = temp_path("malformed.safetensors");
+    SM_FREED char *path = temp_path("malformed.safetensors");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char bytes[512];
         sm_safetensors *file;
@@ -203,7 +201,7 @@ TEST(malformed_safetensors_are_refused) {
 
 TEST(files_without_a_header_are_refused) {
     sm_safetensors *file;
-    AUTO_FREE char *path = temp_path("short.safetensors");
+    SM_FREED char *path = temp_path("short.safetensors");
     temp_write(path, "", 0);
     expect_failure("empty", sm_safetensors_open(path, &file), SM_ERR_FORMAT, "short.safetensors|0 bytes are too short");
     temp_write(path, "1234567", 7);
@@ -248,10 +246,10 @@ TEST(floats_of_every_width_are_read) {
     memcpy(bytes + n - 36, brain, sizeof brain);
     memcpy(bytes + n - 28, wide, sizeof wide);
     memcpy(bytes + n - 4, &single, sizeof single);
-    AUTO_FREE char *path = temp_path("widths.safetensors");
+    SM_FREED char *path = temp_path("widths.safetensors");
     temp_write(path, bytes, n);
 
-    RELEASED_BY(sm_safetensors_close_at) sm_safetensors *file = NULL;
+    SM_OWN(sm_safetensors) *file = NULL;
     expect_ok("open", sm_safetensors_open(path, &file));
     assert_int_equal(sm_safetensors_count(file), 6);
     assert_string_equal(sm_safetensors_metadata(file, "format"), "np");
@@ -287,11 +285,11 @@ TEST(elements_of_a_few_bits_have_their_size) {
         {"{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,1]}}", 1, false},
         {"{\"a\":{\"dtype\":\"F6_E2M3\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4, false},
     };
-    AUTO_FREE char *path = temp_path("bits.safetensors");
+    SM_FREED char *path = temp_path("bits.safetensors");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char bytes[256];
         float value;
-        RELEASED_BY(sm_safetensors_close_at) sm_safetensors *file = NULL;
+        SM_OWN(sm_safetensors) *file = NULL;
         temp_write(path, bytes, make_safetensors(cases[i].header, 0, (int)cases[i].data_bytes, bytes, sizeof bytes));
         if (!cases[i].is_fine) {
             expect_failure(cases[i].header, sm_safetensors_open(path, &file), SM_ERR_FORMAT, "'a': its shape needs");
@@ -324,10 +322,10 @@ static void write_safetensors(const char *path) {
 
 TEST(what_is_written_is_read) {
     static const float values[N_WRITTEN_ELEMS] = {1, -2, 3.5f, 1e-40f, INFINITY, -0.0f, 7, 8};
-    AUTO_FREE char *path = temp_path("written.safetensors");
+    SM_FREED char *path = temp_path("written.safetensors");
     write_safetensors(path);
 
-    RELEASED_BY(sm_safetensors_close_at) sm_safetensors *file = NULL;
+    SM_OWN(sm_safetensors) *file = NULL;
     int64_t n_elems = 0;
     expect_ok("open", sm_safetensors_open(path, &file));
     assert_int_equal(sm_safetensors_count(file), N_WRITTEN);
@@ -347,14 +345,14 @@ TEST(what_is_written_is_read) {
     assert_int_equal(n_elems, N_WRITTEN_ELEMS);
 
     size_t size_bytes;
-    AUTO_FREE char *bytes = temp_read(path, &size_bytes);
+    SM_FREED char *bytes = temp_read(path, &size_bytes);
     assert_int_equal((size_bytes - N_WRITTEN_ELEMS * sizeof(float)) % 8, 0); // the data is aligned
 }
 
 TEST(an_unfinished_file_leaves_nothing) {
     static const float values[N_WRITTEN_ELEMS + 1] = {0};
-    AUTO_FREE char *folder = temp_path("unfinished");
-    AUTO_FREE char *path = temp_path("unfinished/x.safetensors");
+    SM_FREED char *folder = temp_path("unfinished");
+    SM_FREED char *path = temp_path("unfinished/x.safetensors");
     sm_safetensors_writer *writer;
     expect_ok("folder", sm_make_folder(folder));
     expect_ok("create", sm_safetensors_create(path, written, N_WRITTEN, NULL, 0, &writer));
@@ -373,11 +371,11 @@ TEST(an_unfinished_file_leaves_nothing) {
 // Whatever a byte of the header becomes, and wherever the file ends: an answer, no crash.
 TEST(damaged_files_never_crash) {
     static const char replacements[] = {0, ' ', '"', '9', '-', '[', '}', (char)0xff};
-    AUTO_FREE char *path = temp_path("damaged.safetensors");
+    SM_FREED char *path = temp_path("damaged.safetensors");
     size_t size_bytes;
     sm_safetensors *file;
     write_safetensors(path);
-    AUTO_FREE char *bytes = temp_read(path, &size_bytes);
+    SM_FREED char *bytes = temp_read(path, &size_bytes);
     size_t n_head = size_bytes - N_WRITTEN_ELEMS * sizeof(float);
     for (size_t i = 0; i < n_head; i++) {
         char original = bytes[i];

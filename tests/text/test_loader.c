@@ -10,9 +10,6 @@
 #include "src/text/text_tokens.h"
 #include "src/train/loader.h"
 
-RELEASER(sm_tokens, sm_tokens_close)
-RELEASER(sm_loader, sm_loader_close)
-
 enum { VOCAB = 600, N_READERS = 4 };
 
 static char text_path[256], tokenizer_path[256], stored_path[256];
@@ -62,12 +59,12 @@ static void *read_anywhere(void *ctx) {
 
 // The stream of `tokenize`, from any place of it, whoever else is reading.
 TEST(text_has_the_tokens_that_tokenize_writes) {
-    RELEASED_BY(sm_tokens_close_at) sm_tokens *text = open_text();
-    RELEASED_BY(sm_tokens_close_at) sm_tokens *stored = open_stored();
+    SM_OWN(sm_tokens) *text = open_text();
+    SM_OWN(sm_tokens) *stored = open_stored();
     const int64_t count = sm_tokens_count(stored);
     assert_int_equal(sm_tokens_count(text), count);
-    AUTO_FREE int32_t *wanted = malloc((size_t)count * sizeof *wanted);
-    AUTO_FREE int32_t *ids = malloc((size_t)count * sizeof *ids);
+    SM_FREED int32_t *wanted = malloc((size_t)count * sizeof *wanted);
+    SM_FREED int32_t *ids = malloc((size_t)count * sizeof *ids);
     assert_true(wanted != NULL && ids != NULL);
     sm_tokens_cost cost = {0};
     ok(sm_tokens_read(stored, 0, count, wanted));
@@ -90,8 +87,8 @@ TEST(text_has_the_tokens_that_tokenize_writes) {
 // Of many files, in the order of their names, one of them empty, whoever else is reading.
 TEST(a_folder_has_the_tokens_that_tokenize_writes) {
     char digest[SM_TOKENIZER_DIGEST_SIZE];
-    RELEASED_BY(sm_tokens_close_at) sm_tokens *text = NULL;
-    RELEASED_BY(sm_tokens_close_at) sm_tokens *stored = NULL;
+    SM_OWN(sm_tokens) *text = NULL;
+    SM_OWN(sm_tokens) *stored = NULL;
     shell("cd $T && mkdir -p many/b && head -c 90000 text >many/b/1 && tail -c 60000 text >many/a && : >many/c && "
           "cp val many/d && cd - >/dev/null && " SM_TEST_BINARY
           " tokenize --tokenizer $T/tok --output $T/many_ids $T/many >/dev/null");
@@ -102,7 +99,7 @@ TEST(a_folder_has_the_tokens_that_tokenize_writes) {
     ok(sm_tokens_open(path, SM_TOKENS_LLMC, VOCAB, &stored));
     const int64_t count = sm_tokens_count(stored);
     assert_int_equal(sm_tokens_count(text), count);
-    AUTO_FREE int32_t *wanted = malloc((size_t)count * sizeof *wanted);
+    SM_FREED int32_t *wanted = malloc((size_t)count * sizeof *wanted);
     assert_non_null(wanted);
     ok(sm_tokens_read(stored, 0, count, wanted));
     reading r = {.text = text, .wanted = wanted, .seed = 7};
@@ -132,7 +129,7 @@ TEST(text_that_changes_is_noticed) {
     char digest[SM_TOKENIZER_DIGEST_SIZE];
     char path[300];
     int32_t ids[64];
-    RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = NULL;
+    SM_OWN(sm_tokens) *tokens = NULL;
     snprintf(path, sizeof path, "%s/changing", folder);
     shell("head -c 30000 $T/text >$T/changing");
     ok(sm_text_tokens_open(path, SM_TOKENS_AUTO, tokenizer_path, VOCAB, digest, &tokens));
@@ -216,8 +213,8 @@ static void expect_same_everywhere(const sm_load_share *share) {
         {.kind = SM_LOADER_THREADS, .n_threads = 2, .delay = {.read_ns = 30000}},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        RELEASED_BY(sm_loader_close_at) sm_loader *plain = NULL;
-        RELEASED_BY(sm_loader_close_at) sm_loader *other = NULL;
+        SM_OWN(sm_loader) *plain = NULL;
+        SM_OWN(sm_loader) *other = NULL;
         const int64_t first = i % 2 == 0 ? 1 : 17;
         ok(sm_loader_open(&kinds[0], share, first, &plain));
         ok(sm_loader_open(&kinds[i], share, first, &other));
@@ -237,8 +234,8 @@ TEST(every_loader_makes_the_same_batches) {
     for (size_t i = 0; i < 2; i++) {
         const sm_load_share rows = rows_of(sources[i]);
         expect_same_everywhere(&rows);
-        RELEASED_BY(sm_documents_free) sm_documents documents;
-        RELEASED_BY(sm_collation_free) sm_collation collation;
+        SM_AT_END(sm_documents_free) sm_documents documents;
+        SM_AT_END(sm_collation_free) sm_collation collation;
         ok(sm_documents_draw(sources[i], 2, T, 3, 20000, &documents));
         ok(sm_collate(&documents, B, T, SM_PADDING_BUCKET, documents.n, &collation));
         const sm_load_share placed = documents_of(sources[i], &collation);
@@ -249,9 +246,9 @@ TEST(every_loader_makes_the_same_batches) {
 
 // Steps of two processes take what one alone takes, and each says how many tokens the whole step has.
 TEST(processes_share_a_step) {
-    RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = open_stored();
-    RELEASED_BY(sm_documents_free) sm_documents documents;
-    RELEASED_BY(sm_collation_free) sm_collation collation;
+    SM_OWN(sm_tokens) *tokens = open_stored();
+    SM_AT_END(sm_documents_free) sm_documents documents;
+    SM_AT_END(sm_collation_free) sm_collation collation;
     ok(sm_documents_draw(tokens, 2, T, 3, 20000, &documents));
     ok(sm_collate(&documents, B, T, SM_PADDING_BATCH, documents.n, &collation));
     sm_load_share second = documents_of(tokens, &collation);
@@ -289,10 +286,10 @@ TEST(processes_share_a_step) {
 TEST(a_slow_loader_is_waited_for) {
     enum { DELAY_NS = 4000000, N = 6 };
     static const sm_load_cost parts[] = {{.read_ns = DELAY_NS}, {.tokenise_ns = DELAY_NS}, {.collate_ns = DELAY_NS}};
-    RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = open_stored();
+    SM_OWN(sm_tokens) *tokens = open_stored();
     const sm_load_share share = rows_of(tokens);
     for (size_t k = 0; k < 3; k++) {
-        RELEASED_BY(sm_loader_close_at) sm_loader *loader = NULL;
+        SM_OWN(sm_loader) *loader = NULL;
         int64_t waited_ns = 0;
         int64_t called_ns = 0;
         const int64_t open_ns = sm_now_ns();
@@ -325,8 +322,8 @@ TEST(a_load_that_fails_is_told_in_its_turn) {
     char path[300];
     snprintf(path, sizeof path, "%s/shrinking", folder);
     for (size_t i = 0; i < 2; i++) {
-        RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = NULL;
-        RELEASED_BY(sm_loader_close_at) sm_loader *loader = NULL;
+        SM_OWN(sm_tokens) *tokens = NULL;
+        SM_OWN(sm_loader) *loader = NULL;
         sm_load load;
         shell("cp $T/ids/train.bin $T/shrinking");
         ok(sm_tokens_open(path, SM_TOKENS_LLMC, VOCAB, &tokens));

@@ -3,8 +3,6 @@
 #include "tests/support/temp_folder.h"
 #include "src/text/questions.h"
 
-RELEASER(sm_questions, sm_questions_close)
-
 #define QUESTION(label) "{\"ctx\": \"a\", \"endings\": [\"b\", \"c\", \"d\"], \"label\": " label "}"
 
 static char *write_questions(const char *text) {
@@ -32,9 +30,9 @@ TEST(only_whole_numbers_in_range_are_labels) {
         {QUESTION("4294967296"), -1}, {QUESTION("-18446744073709551615"), -1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        RELEASED_BY(sm_questions_close_at) sm_questions *questions = NULL;
+        SM_OWN(sm_questions) *questions = NULL;
         const sm_question *question;
-        AUTO_FREE char *path = write_questions(cases[i].text);
+        SM_FREED char *path = write_questions(cases[i].text);
         expect_ok("open", sm_questions_open(path, &questions));
         const sm_status status = sm_questions_next(questions, &question);
         if (cases[i].label < 0) {
@@ -51,9 +49,9 @@ TEST(blank_lines_and_a_mark_are_passed_over) {
     static const char text[] = "\xef\xbb\xbf\n \t\r\n" QUESTION("1") "\r\n\n" QUESTION("2") "\n\n  " QUESTION("0");
     static const size_t lines[] = {3, 5, 7};
     static const size_t labels[] = {1, 2, 0};
-    RELEASED_BY(sm_questions_close_at) sm_questions *questions = NULL;
+    SM_OWN(sm_questions) *questions = NULL;
     const sm_question *question;
-    AUTO_FREE char *path = write_questions(text);
+    SM_FREED char *path = write_questions(text);
     expect_ok("open", sm_questions_open(path, &questions));
     for (size_t i = 0; i < 3; i++) {
         expect_ok("next", sm_questions_next(questions, &question));
@@ -78,10 +76,10 @@ TEST(what_is_no_question_is_refused_by_its_line) {
                                         "\xef\xbb\xbf" QUESTION("0")};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[400];
-        RELEASED_BY(sm_questions_close_at) sm_questions *questions = NULL;
+        SM_OWN(sm_questions) *questions = NULL;
         const sm_question *question;
         snprintf(text, sizeof text, QUESTION("1") "\n\n%s\n", cases[i]);
-        AUTO_FREE char *path = write_questions(text);
+        SM_FREED char *path = write_questions(text);
         expect_ok("open", sm_questions_open(path, &questions));
         expect_ok("first", sm_questions_next(questions, &question));
         expect_failure(text, sm_questions_next(questions, &question), SM_ERR_FORMAT, "q.jsonl: line 3: no {|label");

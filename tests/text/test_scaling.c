@@ -246,7 +246,7 @@ TEST(records) {
     json_auto_t *model = sm_scaling_model(&s);
     expect_within("model", sm_json_number(model, "message_s.value"), message_ms / 1e3, 0.05);
 
-    AUTO_FREE char *text = NULL;
+    SM_FREED char *text = NULL;
     size_t size_bytes = 0;
     FILE *out = open_memstream(&text, &size_bytes);
     expect_ok("page", sm_scaling_page(&s, out));

@@ -22,7 +22,7 @@ static char *vocabulary; // folder of one that the group learns
 
 // Documents of different length, some larger than a block, some with separators in them.
 static void write_many(const char *name) {
-    AUTO_FREE char *path = temp_path(name);
+    SM_FREED char *path = temp_path(name);
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     for (int i = 0; i < N_MEGABYTES; i++) {
@@ -67,7 +67,7 @@ static int tear_down(void **state) {
 static sm_status tokenize(const char *output, int n_inputs, char *const *inputs, double val_percent, int n_threads,
                           sm_tokenize_result *result) {
     sm_tokenize_result ignored;
-    AUTO_FREE char *path = temp_path(output);
+    SM_FREED char *path = temp_path(output);
     const sm_tokenize_job job = {.tokenizer = vocabulary,
                                  .output = path,
                                  .inputs = inputs,
@@ -81,21 +81,21 @@ static sm_status tokenize(const char *output, int n_inputs, char *const *inputs,
 
 static sm_status tokenize_one(const char *output, const char *input, double val_percent, int n_threads,
                               sm_tokenize_result *result) {
-    AUTO_FREE char *path = temp_path(input);
+    SM_FREED char *path = temp_path(input);
     sm_status status = tokenize(output, 1, (char *[]){path}, val_percent, n_threads, result);
     return status;
 }
 
 // The text of a .bin, decoded: separators stand in it.
 static char *text_of(const char *name, size_t *n_bytes) {
-    AUTO_FREE char *path = temp_path(name);
-    sm_tokenizer *tokenizer;
-    sm_tokens *tokens;
+    SM_FREED char *path = temp_path(name);
+    SM_OWN(sm_tokenizer) *tokenizer = NULL;
+    SM_OWN(sm_tokens) *tokens = NULL;
     sm_text text = {0};
     expect_ok("tokenizer", sm_tokenizer_read(vocabulary, &tokenizer));
     expect_ok(name, sm_tokens_open(path, SM_TOKENS_LLMC, tokenizer->n_tokens, &tokens));
     const int64_t n = sm_tokens_count(tokens);
-    AUTO_FREE int32_t *ids = calloc((size_t)(2 * n), sizeof(*ids));
+    SM_FREED int32_t *ids = calloc((size_t)(2 * n), sizeof(*ids));
     assert_non_null(ids);
     if (n > 1) {
         expect_ok(name, sm_tokens_batch(tokens, 0, 1, n - 1, ids + n, ids)); // the targets: ids 1 to n - 1
@@ -106,30 +106,28 @@ static char *text_of(const char *name, size_t *n_bytes) {
     expect_ok(name, sm_decode(tokenizer, ids, (size_t)n, &text));
     expect_ok(name, sm_decode(tokenizer, (int32_t[]){tokenizer->byte_ids[0]}, 1, &text)); // ends the string
     *n_bytes = text.n - 1;
-    sm_tokens_close(tokens);
-    sm_tokenizer_free(tokenizer);
     return (char *)text.bytes;
 }
 
 static void expect_contents(const char *name, const char *expected) {
     size_t n;
-    AUTO_FREE char *text = text_of(name, &n);
+    SM_FREED char *text = text_of(name, &n);
     assert_string_equal(text, expected);
 }
 
 static bool are_equal(const char *a, const char *b) {
     size_t n_a;
     size_t n_b;
-    AUTO_FREE char *path_a = temp_path(a);
-    AUTO_FREE char *path_b = temp_path(b);
-    AUTO_FREE char *text_a = temp_read(path_a, &n_a);
-    AUTO_FREE char *text_b = temp_read(path_b, &n_b);
+    SM_FREED char *path_a = temp_path(a);
+    SM_FREED char *path_b = temp_path(b);
+    SM_FREED char *text_a = temp_read(path_a, &n_a);
+    SM_FREED char *text_b = temp_read(path_b, &n_b);
     const bool equal = n_a == n_b && memcmp(text_a, text_b, n_a) == 0;
     return equal;
 }
 
 static bool exists(const char *name) {
-    AUTO_FREE char *path = temp_path(name);
+    SM_FREED char *path = temp_path(name);
     const bool found = access(path, F_OK) == 0;
     return found;
 }
@@ -138,9 +136,9 @@ static bool exists(const char *name) {
 static void expect_listed(const char *record, const char *name, int64_t n_bytes) {
     size_t n;
     char wanted[PATH_MAX + 64];
-    AUTO_FREE char *file = temp_path(name);
-    AUTO_FREE char *path = temp_path(record);
-    AUTO_FREE char *text = temp_read(path, &n);
+    SM_FREED char *file = temp_path(name);
+    SM_FREED char *path = temp_path(record);
+    SM_FREED char *text = temp_read(path, &n);
     snprintf(wanted, sizeof(wanted), "\"name\": \"%s\",\n      \"bytes\": %lld", file, (long long)n_bytes);
     if (strstr(text, wanted) == NULL) {
         fail_msg("%s does not list %s:\n%s", record, wanted, text);
@@ -153,8 +151,8 @@ static void expect_listed(const char *record, const char *name, int64_t n_bytes)
 
 TEST(documents_end_with_a_separator) {
     sm_tokenize_result result;
-    AUTO_FREE char *folder = temp_path("texts");
-    AUTO_FREE char *inner = temp_path("texts/b");
+    SM_FREED char *folder = temp_path("texts");
+    SM_FREED char *inner = temp_path("texts/b");
     assert_int_equal(mkdir(folder, 0777), 0);
     assert_int_equal(mkdir(inner, 0777), 0);
     temp_put_text("texts/c", "third");
@@ -180,9 +178,9 @@ TEST(any_number_of_threads_writes_the_same) {
     expect_ok("one", tokenize_one("one", "many.txt", 0, 1, NULL));
     expect_ok("five", tokenize_one("five", "many.txt", 0, 5, NULL));
     assert_true(are_equal("one/train.bin", "five/train.bin"));
-    AUTO_FREE char *text = text_of("one/train.bin", &n);
-    AUTO_FREE char *path = temp_path("many.txt");
-    AUTO_FREE char *read = temp_read(path, &n);
+    SM_FREED char *text = text_of("one/train.bin", &n);
+    SM_FREED char *path = temp_path("many.txt");
+    SM_FREED char *read = temp_read(path, &n);
     const char *at = text; // but for empty documents the text is the same
     for (char *document = strtok(read, ""); document != NULL; document = NULL) {
         for (char *end; (end = strstr(document, END)) != NULL; document = end + strlen(END)) {
@@ -206,18 +204,16 @@ TEST(content_alone_decides_what_is_for_validation) {
     temp_put_text("even.txt", text);
     expect_ok("whole", tokenize_one("whole", "even.txt", 30, 3, &result));
     assert_true(result.n_documents[1] > result.n_documents[0] / 6 && result.n_documents[1] < result.n_documents[0]);
-    char *many = temp_path("even.txt");
-    AUTO_FREE char *few = temp_path("texts/a");
+    SM_FREED char *many = temp_path("even.txt");
+    SM_FREED char *few = temp_path("texts/a");
     expect_ok("other order", tokenize("whole2", 3, (char *[]){few, many, few}, 30, 2, &again));
     size_t n;
     size_t n_again;
-    char *val = text_of("whole/val.bin", &n);
-    AUTO_FREE char *val_again = text_of("whole2/val.bin", &n_again);
+    SM_FREED char *val = text_of("whole/val.bin", &n);
+    SM_FREED char *val_again = text_of("whole2/val.bin", &n_again);
     assert_true(n_again >= n && strstr(val_again, val) != NULL);
     expect_ok("all", tokenize_one("whole3", "even.txt", 0, 1, &again));
     assert_int_equal(again.n_documents[0], result.n_documents[0] + result.n_documents[1]);
-    free(val);
-    free(many);
     expect_failure("nothing left", tokenize_one("whole4", "many.txt", 100, 1, NULL), SM_ERR_INVALID, "--val-percent");
     assert_false(exists("whole4"));
     assert_false(exists("whole4.partial"));
@@ -227,7 +223,7 @@ TEST(content_alone_decides_what_is_for_validation) {
 // larger than a block are among them.
 TEST(few_documents_are_divided_at_their_ends) {
     static const int n_lines[] = {60, 60, 61, 4000, 7, 1, 200000};
-    AUTO_FREE char *text = malloc(1 << 23);
+    SM_FREED char *text = malloc(1 << 23);
     char inputs[7][32];
     char *paths[7];
     int64_t n_all = 0;
@@ -255,13 +251,13 @@ TEST(few_documents_are_divided_at_their_ends) {
         }
     }
     size_t n;
-    AUTO_FREE char *train = text_of("few1-10/train.bin", &n);
-    AUTO_FREE char *val = text_of("few1-10/val.bin", &n);
+    SM_FREED char *train = text_of("few1-10/train.bin", &n);
+    SM_FREED char *val = text_of("few1-10/val.bin", &n);
     char *end = strstr(train, END);
     assert_non_null(end);
     assert_int_equal(end[strlen(END)], '\0');
     *end = '\0';
-    AUTO_FREE char *whole = temp_read(paths[0], &n);
+    SM_FREED char *whole = temp_read(paths[0], &n);
     assert_memory_equal(train, whole, strlen(train));
     assert_memory_equal(val, whole + strlen(train), n - strlen(train));
     assert_string_equal(val + n - strlen(train), END);
@@ -275,8 +271,8 @@ TEST(few_documents_are_divided_at_their_ends) {
 TEST(lines_of_json_are_documents) {
     sm_tokenize_result result;
     sm_tokenize_result plain_result;
-    AUTO_FREE char *plain_path = temp_path("plain.txt");
-    AUTO_FREE char *lines_path = temp_path("lines.jsonl");
+    SM_FREED char *plain_path = temp_path("plain.txt");
+    SM_FREED char *lines_path = temp_path("lines.jsonl");
     FILE *plain = fopen(plain_path, "w");
     FILE *lines = fopen(lines_path, "w");
     assert_true(plain != NULL && lines != NULL);
@@ -284,7 +280,7 @@ TEST(lines_of_json_are_documents) {
     for (int i = 0; i < 60000; i++) {
         fprintf(plain, "text %d \xc3\xa9 \xf0\x9f\x98\x80 \"%.*s\"" END, i, i % 60, source_text());
         json_auto_t *words = json_stringn((const char *)source_text(), (size_t)(i % 60));
-        AUTO_FREE char *escaped = json_dumps(words, JSON_ENCODE_ANY);
+        SM_FREED char *escaped = json_dumps(words, JSON_ENCODE_ANY);
         fprintf(lines, "{\"id\": 123456789012345678901234567890, \"text\": \"text %d \\u00e9 \\ud83d\\ude00 ", i);
         fprintf(lines, "\\\"%.*s\\\"\"}%s", (int)strlen(escaped) - 2, escaped + 1, i % 3 == 0 ? "\r\n\n" : "\n");
     }
@@ -331,8 +327,8 @@ static bool stop_now(void *ctx) { return --*(int *)ctx < 0; }
 
 // Stopped after a block, again and again, until it is done.
 TEST(interrupted_work_goes_on) {
-    AUTO_FREE char *input = temp_path("many.txt");
-    AUTO_FREE char *output = temp_path("stopped");
+    SM_FREED char *input = temp_path("many.txt");
+    SM_FREED char *output = temp_path("stopped");
     int n_stops = 0;
     expect_ok("split", tokenize_one("split", "many.txt", 30, 3, NULL));
     sm_status status = SM_ERR_INTERRUPTED;
@@ -375,13 +371,13 @@ TEST(killed_work_goes_on) {
 }
 
 TEST(other_work_begins_anew) {
-    AUTO_FREE char *partial = temp_path("anew.partial");
-    AUTO_FREE char *progress = temp_path("anew.partial/progress.json");
+    SM_FREED char *partial = temp_path("anew.partial");
+    SM_FREED char *progress = temp_path("anew.partial/progress.json");
     assert_int_equal(mkdir(partial, 0777), 0);
     static const char *const records[] = {"", "{", "[]", "{\"schema_version\": 1}",
                                           "{\"position\": {\"file\": -5, \"offset\": 1e300}}"};
     for (size_t i = 0; i < sizeof records / sizeof records[0]; i++) {
-        AUTO_FREE char *folder = temp_path("anew");
+        SM_FREED char *folder = temp_path("anew");
         temp_write(progress, records[i], strlen(records[i]));
         expect_ok(records[i], tokenize_one("anew", "texts", 0, 1, NULL));
         assert_true(are_equal("anew/train.bin", "documents/train.bin"));
@@ -402,7 +398,7 @@ TEST(nothing_is_overwritten) {
                    "many.txt|exists and is not from this work");
     expect_failure("a folder", tokenize_one("texts", "texts", 0, 1, NULL), SM_ERR_IO,
                    "texts|exists and is not from this work");
-    AUTO_FREE char *partial = temp_path("locked.partial");
+    SM_FREED char *partial = temp_path("locked.partial");
     assert_int_equal(mkdir(partial, 0777), 0);
     const int lock = open(partial, O_RDONLY | O_DIRECTORY);
     assert_int_equal(flock(lock, LOCK_EX), 0);
@@ -411,7 +407,7 @@ TEST(nothing_is_overwritten) {
 }
 
 TEST(unreadable_input_is_told) {
-    AUTO_FREE char *pipe = temp_path("pipe");
+    SM_FREED char *pipe = temp_path("pipe");
     assert_int_equal(mkfifo(pipe, 0600), 0);
     expect_failure("pipe", tokenize_one("none", "pipe", 0, 1, NULL), SM_ERR_IO, "pipe|regular");
     expect_failure("missing", tokenize_one("none", "missing", 0, 1, NULL), SM_ERR_IO, "missing|No such file");

@@ -10,10 +10,6 @@
 #include "src/tokenizer/encoder.h"
 #include "src/tokenizer/pretokens.h"
 
-RELEASER(sm_pretokens, sm_pretokens_free)
-RELEASER(sm_tokenizer, sm_tokenizer_free)
-RELEASER(sm_encoder, sm_encoder_free)
-
 enum { CORPUS_BYTES = 200000, N_MERGES = 200 };
 
 // --- alphabet ------------------------------------------------------------------------------
@@ -80,7 +76,7 @@ TEST(text_is_cut_as_gpt2_cuts_it) {
         "'re|'re",
         "a|\xc2\x85|b",
     };
-    RELEASED_BY(sm_pretokens_free_at) sm_pretokens *pretokens = NULL;
+    SM_OWN(sm_pretokens) *pretokens = NULL;
     expect_ok("new", sm_pretokens_new(&pretokens));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[128];
@@ -131,7 +127,7 @@ static size_t slow_merge(const sm_tokenizer *t, const uint8_t *bytes, size_t n, 
 }
 
 static void slow_encode(const sm_tokenizer *t, const uint8_t *text, size_t n, sm_ids *ids) {
-    RELEASED_BY(sm_pretokens_free_at) sm_pretokens *pretokens = NULL;
+    SM_OWN(sm_pretokens) *pretokens = NULL;
     size_t begin = 0;
     size_t end;
     expect_ok("new", sm_pretokens_new(&pretokens));
@@ -147,7 +143,7 @@ static void slow_encode(const sm_tokenizer *t, const uint8_t *text, size_t n, sm
 
 static sm_word_counts count_corpus(size_t n_bytes) {
     sm_word_counts words = {0};
-    RELEASED_BY(sm_pretokens_free_at) sm_pretokens *pretokens = NULL;
+    SM_OWN(sm_pretokens) *pretokens = NULL;
     size_t begin = 0;
     size_t end;
     expect_ok("new", sm_pretokens_new(&pretokens));
@@ -170,7 +166,7 @@ static sm_tokenizer *learn(size_t n_bytes, int64_t vocab_size) {
 
 // Counts all pairs of all words again.
 static pair slow_best(const int32_t *ids, const uint8_t *ends_word, size_t n, int32_t n_tokens, int64_t *count) {
-    AUTO_FREE int64_t *counts = calloc((size_t)n_tokens * (size_t)n_tokens, sizeof(*counts));
+    SM_FREED int64_t *counts = calloc((size_t)n_tokens * (size_t)n_tokens, sizeof(*counts));
     pair best = {0, 0};
     assert_non_null(counts);
     for (size_t i = 0; i + 1 < n; i++) {
@@ -192,11 +188,11 @@ TEST(vocabularies_are_learned_as_defined) {
     enum { N = 30000 };
     static int32_t ids[N];
     static uint8_t ends_word[N];
-    RELEASED_BY(sm_tokenizer_free_at) sm_tokenizer *t = learn(N, 257 + N_MERGES);
+    SM_OWN(sm_tokenizer) *t = learn(N, 257 + N_MERGES);
     assert_int_equal(t->n_tokens, 257 + N_MERGES);
     assert_int_equal(t->n_merges, N_MERGES);
     assert_int_equal(t->end_of_text, 0);
-    RELEASED_BY(sm_pretokens_free_at) sm_pretokens *pretokens = NULL;
+    SM_OWN(sm_pretokens) *pretokens = NULL;
     size_t end;
     expect_ok("new", sm_pretokens_new(&pretokens));
     expect_ok("begin", sm_pretokens_begin(pretokens, source_text(), N));
@@ -254,7 +250,7 @@ static void expect_ids(const char *label, const sm_tokenizer *t, const uint8_t *
     sm_ids ids = {0};
     sm_ids parts = {0};
     sm_text back = {0};
-    RELEASED_BY(sm_encoder_free_at) sm_encoder *encoder = NULL;
+    SM_OWN(sm_encoder) *encoder = NULL;
     slow_encode(t, text, n, &expected);
     expect_ok(label, sm_encoder_new(t, &encoder));
     expect_ok(label, sm_encoder_encode(encoder, text, n, &ids));
@@ -296,7 +292,7 @@ static size_t put_character(uint8_t *text, uint32_t c) {
 TEST(ids_are_those_of_the_definition) {
     enum { N = 60000 };
     static uint8_t text[N + 8];
-    RELEASED_BY(sm_tokenizer_free_at) sm_tokenizer *t = learn(CORPUS_BYTES, 257 + N_MERGES);
+    SM_OWN(sm_tokenizer) *t = learn(CORPUS_BYTES, 257 + N_MERGES);
     expect_ids("sources", t, source_text(), CORPUS_BYTES / 4);
     for (size_t i = 0; i < N; i++) {
         text[i] = (uint8_t)sm_philox4x32(1, i, 0).word[0];
@@ -317,9 +313,9 @@ TEST(ids_are_those_of_the_definition) {
 
 TEST(a_megabyte_without_a_space_ends_soon) {
     enum { N = 1 << 20, LONGEST_S = 20 };
-    AUTO_FREE uint8_t *text = malloc(N);
-    RELEASED_BY(sm_tokenizer_free_at) sm_tokenizer *t = learn(CORPUS_BYTES, 600);
-    RELEASED_BY(sm_encoder_free_at) sm_encoder *encoder = NULL;
+    SM_FREED uint8_t *text = malloc(N);
+    SM_OWN(sm_tokenizer) *t = learn(CORPUS_BYTES, 600);
+    SM_OWN(sm_encoder) *encoder = NULL;
     sm_ids ids = {0};
     sm_text back = {0};
     assert_non_null(text);
@@ -339,8 +335,8 @@ TEST(a_megabyte_without_a_space_ends_soon) {
 
 TEST(added_tokens_come_first) {
     static const char text[] = "a<|endoftext|>b<|endoftext|<|endoftext|>";
-    RELEASED_BY(sm_tokenizer_free_at) sm_tokenizer *t = learn(1000, 257);
-    RELEASED_BY(sm_encoder_free_at) sm_encoder *encoder = NULL;
+    SM_OWN(sm_tokenizer) *t = learn(1000, 257);
+    SM_OWN(sm_encoder) *encoder = NULL;
     sm_ids ids = {0};
     expect_ok("new", sm_encoder_new(t, &encoder));
     expect_ok("encode", sm_encoder_encode(encoder, (const uint8_t *)text, strlen(text), &ids));
@@ -355,8 +351,8 @@ TEST(added_tokens_come_first) {
 
 TEST(both_formats_are_read_as_they_were_written) {
     char digests[3][SM_TOKENIZER_DIGEST_SIZE];
-    AUTO_FREE char *folder = temp_path("tokenizer");
-    AUTO_FREE char *json = temp_path("tokenizer/tokenizer.json");
+    SM_FREED char *folder = temp_path("tokenizer");
+    SM_FREED char *json = temp_path("tokenizer/tokenizer.json");
     sm_tokenizer *t = learn(CORPUS_BYTES, 700);
     sm_tokenizer_digest(t, digests[0]);
     expect_ok("write", sm_tokenizer_write(t, folder));
@@ -380,8 +376,8 @@ TEST(both_formats_are_read_as_they_were_written) {
 TEST(a_full_disk_leaves_the_old_tokenizer) {
     char digest[SM_TOKENIZER_DIGEST_SIZE];
     char after[SM_TOKENIZER_DIGEST_SIZE];
-    AUTO_FREE char *folder = temp_path("kept");
-    AUTO_FREE char *json = temp_path("kept/tokenizer.json");
+    SM_FREED char *folder = temp_path("kept");
+    SM_FREED char *json = temp_path("kept/tokenizer.json");
     sm_tokenizer *t = learn(CORPUS_BYTES, 300);
     sm_tokenizer_digest(t, digest);
     expect_ok("write", sm_tokenizer_write(t, folder));
@@ -469,11 +465,11 @@ TEST(malformed_tokenizers_are_refused) {
          "\"TemplateProcessing\", \"single\": [{\"Sequence\": {\"id\": \"A\"}}]}]},",
          SM_OK, ""},
     };
-    AUTO_FREE char *path = temp_path("malformed.json");
+    SM_FREED char *path = temp_path("malformed.json");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char label[32];
         sm_tokenizer *t;
-        AUTO_FREE char *text = make_json(cases[i].tokens, cases[i].merges, cases[i].added, cases[i].more);
+        SM_FREED char *text = make_json(cases[i].tokens, cases[i].merges, cases[i].added, cases[i].more);
         snprintf(label, sizeof label, "case %zu", i);
         temp_write(path, text, strlen(text));
         sm_status status = sm_tokenizer_read(path, &t);
@@ -487,8 +483,8 @@ TEST(malformed_tokenizers_are_refused) {
 }
 
 static void expect_text_ids(const char *label, const char *folder, const char *text, const char *expected) {
-    RELEASED_BY(sm_tokenizer_free_at) sm_tokenizer *t = NULL;
-    RELEASED_BY(sm_encoder_free_at) sm_encoder *encoder = NULL;
+    SM_OWN(sm_tokenizer) *t = NULL;
+    SM_OWN(sm_encoder) *encoder = NULL;
     sm_ids ids = {.n = 0};
     sm_ids parts = {.n = 0};
     char found[400] = "";
@@ -533,9 +529,9 @@ TEST(added_tokens_overlap_as_in_tokenizers) {
         {TOKEN(257, "a b", false), "xa ba b a", "87 257 257 220 64"},
         {TOKEN(257, "\\n", true), "a\\nb\nc", "64 59 77 65 257 66"},
     };
-    AUTO_FREE char *path = temp_path("overlap.json");
+    SM_FREED char *path = temp_path("overlap.json");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        AUTO_FREE char *json = make_json(AB, "\"a b\"", cases[i].added, "");
+        SM_FREED char *json = make_json(AB, "\"a b\"", cases[i].added, "");
         temp_write(path, json, strlen(json));
         expect_text_ids(cases[i].added, path, cases[i].text, cases[i].ids);
     }
@@ -576,8 +572,8 @@ TEST(added_tokens_of_every_file_are_one_id) {
     };
     static const char *const names[] = {"pair/tokenizer_config.json", "pair/special_tokens_map.json",
                                         "pair/added_tokens.json"};
-    AUTO_FREE char *folder = temp_path("pair");
-    AUTO_FREE char *json = make_json(AB ", \"<|endoftext|>\": 257", "", "", "");
+    SM_FREED char *folder = temp_path("pair");
+    SM_FREED char *json = make_json(AB ", \"<|endoftext|>\": 257", "", "", "");
     char *vocab = strstr(json, "\"vocab\": ") + strlen("\"vocab\": ");
     *strstr(vocab, ", \"merges\"") = '\0';
     temp_put_text("pair/vocab.json", vocab);
@@ -588,7 +584,7 @@ TEST(added_tokens_of_every_file_are_one_id) {
         char label[32];
         snprintf(label, sizeof label, "case %zu", i);
         for (int k = 0; k < 3; k++) {
-            AUTO_FREE char *path = temp_path(names[k]);
+            SM_FREED char *path = temp_path(names[k]);
             (void)unlink(path);
             if (texts[k] != NULL) {
                 temp_put_text(names[k], texts[k]);
@@ -620,7 +616,7 @@ TEST(what_is_no_tokenizer_is_refused) {
         {metaspace, SM_ERR_UNSUPPORTED, "pre_tokenizer"},
         {byte_less, SM_ERR_UNSUPPORTED, "0x00|not a byte-level vocabulary"},
     };
-    AUTO_FREE char *path = temp_path("other.json");
+    SM_FREED char *path = temp_path("other.json");
     sm_tokenizer *t;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         temp_write(path, cases[i].text, strlen(cases[i].text));

@@ -28,7 +28,7 @@ static void expect_number(const json_t *metrics, const char *name, double expect
 // --- figures -------------------------------------------------------------------------------------
 
 TEST(figures) {
-    AUTO_FREE char *folder = make_run_files(&plain);
+    SM_FREED char *folder = make_run_files(&plain);
     json_auto_t *m = metrics_of(folder);
     double times[25];
     double sum_ms = 0;
@@ -70,8 +70,8 @@ TEST(resumed) {
     made_run run = plain;
     run.name = "resumed";
     run.interrupted_at = 12;
-    AUTO_FREE char *folder = make_run_files(&run);
-    AUTO_FREE char *whole_folder = make_run_files(&plain);
+    SM_FREED char *folder = make_run_files(&run);
+    SM_FREED char *whole_folder = make_run_files(&plain);
     json_auto_t *m = metrics_of(folder);
     json_auto_t *whole = metrics_of(whole_folder);
     assert_int_equal(json_array_size(json_object_get(m, "starts")), 2);
@@ -140,7 +140,7 @@ TEST(broken_logs) {
         {"sed -i 's/\"starts\"/\"ends\"/' run.json", SM_ERR_FORMAT, "\"starts\" is missing"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        AUTO_FREE char *folder = make_run_files(&plain);
+        SM_FREED char *folder = make_run_files(&plain);
         json_t *metrics = NULL;
         edit(folder, cases[i].edit);
         expect_failure(cases[i].edit, sm_training_metrics_make(folder, &metrics), cases[i].status, cases[i].says);
@@ -212,7 +212,7 @@ TEST(schema) {
     json_auto_t *document = json_load_file("docs/training_metrics.schema.json", 0, NULL);
     assert_non_null(document);
     for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
-        AUTO_FREE char *folder = make_run_files(&runs[i]);
+        SM_FREED char *folder = make_run_files(&runs[i]);
         json_auto_t *m = metrics_of(folder);
         check_schema(runs[i].name, m, document);
     }
@@ -272,7 +272,7 @@ TEST(one_run) {
         {"sed -i 's/\"seed\": 42/\"seed\": 43/' run.json", "training_config.seed is 42, and 43 in the log"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        AUTO_FREE char *folder = make_run(&plain);
+        SM_FREED char *folder = make_run(&plain);
         edit(folder, cases[i].edit);
         sm_status status = check(&folder, 1, SM_WORK_FIXED);
         if (cases[i].says == NULL) {
@@ -302,8 +302,8 @@ TEST(metrics_alone) {
         {"training_config.micro_batch", 2, "micro-batch x accumulation x processes is 8"},
         {"completion.last_step", 26, "from the first to the last is 26"},
     };
-    AUTO_FREE char *folder = make_run_files(&plain);
-    AUTO_FREE char *path = temp_path("metrics.json");
+    SM_FREED char *folder = make_run_files(&plain);
+    SM_FREED char *path = temp_path("metrics.json");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         json_auto_t *m = metrics_of(folder);
         assert_int_equal(sm_json_set_new(m, cases[i].name, json_real(cases[i].value)), 0);
@@ -375,9 +375,9 @@ static int system_with_output(const char *command, char *text, size_t size_bytes
 }
 
 TEST(published) {
-    AUTO_FREE char *one = published_run("gpu1.json", 1, "single-device trainer", 29600, 1017.6);
-    AUTO_FREE char *two = published_run("gpu2.json", 2, "distributed trainer", 57289, 522.0);
-    AUTO_FREE char *four = published_run("gpu4.json", 4, "distributed trainer", 100791, 296.1);
+    SM_FREED char *one = published_run("gpu1.json", 1, "single-device trainer", 29600, 1017.6);
+    SM_FREED char *two = published_run("gpu2.json", 2, "distributed trainer", 57289, 522.0);
+    SM_FREED char *four = published_run("gpu4.json", 4, "distributed trainer", 100791, 296.1);
     static char text[1 << 16];
     char command[4 * PATH_MAX];
     snprintf(command, sizeof(command), "%s report --check %s %s %s 2>&1", SM_TEST_BINARY, one, two, four);

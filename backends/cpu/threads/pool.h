@@ -32,6 +32,7 @@ typedef struct {
 // The caller is thread 0; the others wait for work until the pool is freed. `binding` places them; the caller owns it.
 sm_status cpu_pool_make(int n_threads, const cpu_binding *binding, cpu_pool **pool);
 void cpu_pool_free(cpu_pool *pool); // NULL is fine
+SM_OWNABLE(cpu_pool, cpu_pool_free)
 
 // Returns when all of it is done. Do not call it within a piece, nor from two threads at once.
 void cpu_pool_run(cpu_pool *pool, const cpu_work *work);

@@ -41,6 +41,7 @@ typedef struct cpu_binding cpu_binding;
 // may not use.
 sm_status cpu_binding_make(const char *mask, int *n_threads, cpu_binding **binding);
 void cpu_binding_free(cpu_binding *binding); // NULL is fine
+SM_OWNABLE(cpu_binding, cpu_binding_free)
 
 // "one a core: processors 0-1", "free: 4 threads on 2 cores"
 const char *cpu_binding_text(const cpu_binding *binding);
