@@ -18,8 +18,6 @@ static const sm_column list_columns[] = {
 
 static const sm_table list_table = {"exercises", list_columns, (int)(sizeof(list_columns) / sizeof(list_columns[0]))};
 
-// --- a check ---------------------------------------------------------------------------------------
-
 // --- the subcommand --------------------------------------------------------------------------------
 
 static sm_status check(const cli_options *options, const sm_exercise *exercise) {
@@ -31,6 +29,7 @@ static sm_status check(const cli_options *options, const sm_exercise *exercise) 
     const bool right = report.right;
     sm_exercise_report_free(&report);
     SM_TRY(status);
+    SM_TRY(options->out.page != NULL ? cli_page_of_kernel(options->out.page, file, exercise->kind) : SM_OK);
     if (sm_format_is_read((sm_format)options->out.format)) {
         if (!right) {
             printf("hint:  stepmark exercise %s --hint 1\n", sm_op_name(exercise->kind));
@@ -76,6 +75,9 @@ static sm_status one(const cli_options *options) {
         return sm_fail(SM_ERR_USAGE,
                        "exercise %s: give one of --init DIR to begin, --hint 1 for an idea, --check FILE to check",
                        options->operands[0]);
+    }
+    if (options->out.page != NULL && options->learn.check == NULL) {
+        return sm_fail(SM_ERR_USAGE, "--page: shows a kernel; give --check FILE, too");
     }
     if (options->learn.hint > 0) {
         // The first of them, up to a level.

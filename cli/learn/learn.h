@@ -139,6 +139,13 @@ sm_status cli_page_times(const cli_options *options, const sm_plan *plan, json_t
 // why it cannot.
 sm_status cli_page_live(const cli_options *options, const cli_job *job, json_t *losses, json_t **json);
 
+// A student's kernel for a page: {"kind", "file", "signature", "module" (base64), "ops": {"7": its arguments there}}.
+// SM_ERR_UNSUPPORTED: clang is missing, or cannot compile it for wasm32.
+sm_status cli_page_kernel(const char *file, sm_op_kind kind, const sm_plan *plan, json_t **json);
+
+// A page of a step of the smallest model in which this kernel runs, for `exercise --page`.
+sm_status cli_page_of_kernel(const char *path, const char *file, sm_op_kind kind);
+
 // --- exercises and kernels that others wrote -----------------------------------------------------
 
 // Writes a row for each exercise: which of the files DIR/NAME.c and DIR/NAME.cl are right, and which exercise is next.

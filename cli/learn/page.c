@@ -27,6 +27,8 @@ typedef struct {
     char weights[PATH_MAX];
     cli_job job;
     json_t *data;
+    const char *kernel; // a student's file; NULL: none
+    sm_op_kind kernel_kind;
 } page;
 
 // --- what is walked --------------------------------------------------------------------------------
@@ -248,6 +250,11 @@ static sm_status gather(page *p, const sm_plan *plan) {
     set(p, "other_mode", json_string(sm_mode_name(other_mode)));
     SM_TRY_GOTO(cli_page_live(&p->options, &p->job, losses, &live));
     set(p, "live", json_incref(live));
+    if (p->kernel != NULL) {
+        json_t *kernel;
+        SM_TRY_GOTO(cli_page_kernel(p->kernel, p->kernel_kind, plan, &kernel));
+        set(p, "kernel", kernel);
+    }
     SM_TRY_GOTO(cli_page_times(&p->options, plan, &times, &tier));
     set(p, "times", json_incref(times));
     set(p, "kinds", cli_page_kinds((const sm_plan *const[]){plan, other, NULL}, tier, files));
@@ -268,14 +275,14 @@ static sm_status write_page(void *data, FILE *out) {
     return SM_OK;
 }
 
-sm_status cli_page(const cli_options *options) {
+static sm_status make_page(const cli_options *options, const char *kernel, sm_op_kind kernel_kind) {
     static page p;
     sm_plan *plan = NULL;
     sm_status status = SM_OK;
     if (options->out.report_file == NULL && isatty(STDOUT_FILENO)) {
         return sm_fail(SM_ERR_USAGE, "page: is HTML, for a browser; give a file: --output step.html");
     }
-    p = (page){.data = json_object()};
+    p = (page){.data = json_object(), .kernel = kernel, .kernel_kind = kernel_kind};
     SM_TRY_GOTO(resolve_weights(options, &p));
     SM_TRY_GOTO(make_job(&p));
     SM_TRY_GOTO(make_plan(&p, p.job.mode, &plan));
@@ -299,4 +306,18 @@ cleanup:
     json_decref(p.data);
     sm_plan_free(plan);
     return status;
+}
+
+sm_status cli_page(const cli_options *options) { return make_page(options, NULL, SM_OP_KIND_COUNT); }
+
+sm_status cli_page_of_kernel(const char *path, const char *file, sm_op_kind kind) {
+    static cli_options options;
+    const bool is_flash = strncmp(sm_op_name(kind), "flash_", strlen("flash_")) == 0;
+    char *argv[] = {"stepmark", "page", "--backend", "none", "--attention", is_flash ? "flash" : "naive", "--output",
+                    (char *)path, NULL};
+    enum { N = sizeof(argv) / sizeof(argv[0]) - 1 };
+    SM_TRY(cli_options_parse(CLI_PAGE, N - 1, argv + 1, &options));
+    options.argc = N;
+    options.argv = argv;
+    return make_page(&options, file, kind);
 }

@@ -38,7 +38,9 @@ static void print_task(const sm_exercise *exercise, const char *end, FILE *out) 
         out,
         "//\n// Matrices lie row by row: element (n,c) of x (N,C) is x[n * C + c]. Inputs may not be written to.\n%s",
         exercise->advice);
-    fprintf(out, "//\n// Check it:   stepmark exercise %s --check %s.%s\n", info->name, info->name, end);
+    const bool is_c = strcmp(end, "c") == 0;
+    fprintf(out, "//\n// Check it:   stepmark exercise %s --check %s.%s%s\n", info->name, info->name, end,
+            is_c ? " --page step.html    # and see it in a step" : "");
     fprintf(out, "// Use it:     stepmark train -m tiny --steps 5 --mode naive %s--kernel %s=%s.%s\n",
             strcmp(end, "cl") == 0 ? "--backend opencl " : "", info->name, info->name, end);
 }

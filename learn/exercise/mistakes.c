@@ -67,22 +67,24 @@ static const struct {
 enum { N_KERNELS = sizeof kernels / sizeof kernels[0] };
 
 // Replaces the reference's headers for its files; each mistake, K, has names of its own.
-static const char prelude[] = "#pragma GCC optimize 1\n"
-                              "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <stdlib.h>\n"
-                              "typedef float real;\n"
-                              "typedef struct { float (*keep)(const void *rng, int64_t element); const void *rng; } "
-                              "ref_mask;\n"
-                              "typedef struct { int64_t B, T, NH, NKV, HS; const int32_t *starts; ref_mask mask; } "
-                              "ref_attention;\n"
-                              "static double ref_mask_factor(const ref_mask *mask, int64_t element) {\n"
-                              "    return (double)mask->keep(mask->rng, element);\n}\n"
-                              "#define JOINED(a, b) a##b\n#define OF(name, k) JOINED(name, k)\n"
-                              "#define REF(name) OF(ref_##name##_, K)\n"
-                              "#define keep(...) OF(keep_, K)(__VA_ARGS__)\n"; // not args->keep
+static const char prelude[] =
+    "#pragma GCC optimize 1\n"
+    "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <stdlib.h>\n"
+    "typedef float real;\n"
+    "typedef struct { float (*keep)(const void *rng, int64_t element); const void *rng; } "
+    "ref_mask;\n"
+    "typedef struct { int64_t B, T, NH, NKV, HS; const int32_t *starts; ref_mask mask; int unmasked; } "
+    "ref_attention;\n"
+    "static double ref_mask_factor(const ref_mask *mask, int64_t element) {\n"
+    "    return (double)mask->keep(mask->rng, element);\n}\n"
+    "#define JOINED(a, b) a##b\n#define OF(name, k) JOINED(name, k)\n"
+    "#define REF(name) OF(ref_##name##_, K)\n"
+    "#define keep(...) OF(keep_, K)(__VA_ARGS__)\n"; // not args->keep
 
 // Names that a file keeps to itself.
 static const char own_names[] =
-    "head head_at first_key dot scores forward_row forward weights_row backward backward_qkv backward_row position_of "
+    "head head_at first_key last_key dot scores forward_row forward weights_row backward backward_qkv backward_row "
+    "position_of "
     "embedding_backward_wte embedding_backward_wpe decay_of adam_step sqrt_2_over_pi count_targets "
     "layernorm_backward_weight";
 
@@ -233,7 +235,7 @@ static const sm_mistake mistakes[] = {
      {{"sum += ", "sum = "}, {"(double)db[c] + sum", "sum"}}},
     {SM_OP_BIAS_BACKWARD, "only the first row counts: db is a sum over all rows", {{"n < N", "n < 1"}}},
 
-    ATTENTIONS("the causal mask is missing: token t sees the tokens s <= t only", {{"s <= t", "s < d->T"}}),
+    ATTENTIONS("the causal mask is missing: token t sees the tokens s <= t only", {{"last_key(d, t)", "d->T - 1"}}),
     ATTENTIONS("1 / sqrt(HS) is missing: scores are q k / sqrt(HS)", {{" / sqrt((double)d->HS)", ""}}),
     ATTENTIONS("scores are divided by HS: divide by its square root", {{"sqrt((double)d->HS)", "(double)d->HS"}}),
     ATTENTIONS("scores are divided by sqrt(C): divide by sqrt(HS), the size of a head",

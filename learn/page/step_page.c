@@ -54,7 +54,7 @@ void sm_step_page_write(const json_t *data, FILE *out) {
     static const char *const scripts[] = {
         "step_values.js", "step_names.js",   "step_math.js", "step_heat.js", "step_rules.js",
         "step_trace.js",  "step_picture.js", "step_op.js",   "step_text.js", "step_layers.js",
-        "step_memory.js", "step_follow.js",  "step_live.js", "step_lessons.js", "step_page.js", NULL};
+        "step_memory.js", "step_follow.js",  "step_kernel.js", "step_live.js", "step_lessons.js", "step_page.js", NULL};
     sm_page_begin(out, json_string_value(json_object_get(data, "title")), styles);
     sm_page_json(out, "step-data", data);
     sm_page_end(out, scripts);

@@ -342,6 +342,38 @@ def lessons_ask(browser):
         assert f"step.html#lesson={int(path.name[:2])}" in path.read_text(), path
 
 
+def a_students_kernel_runs(browser):
+    """In place of the reference's: right everywhere, or the step shows its first wrong number."""
+    page_file = pathlib.Path(folder.name, "kernel.html")
+    for kind, line, wrong in (("gelu_forward", "for (int64_t i = 0; i < n; i++) y[i] = 0.5f * x[i] * (1 + tanhf(0.7978845608f * (x[i] + 0.044715f * x[i] * x[i] * x[i])));", None),
+                              ("gelu_forward", "for (int64_t i = 0; i < n; i++) y[i] = i == 70 ? 3 : 0.5f * x[i] * (1 + tanhf(0.7978845608f * (x[i] + 0.044715f * x[i] * x[i] * x[i])));", "op 14: h.0.gelu[0,0,70] is 3,"),
+                              ("residual", "for (int64_t i = 0; i < n; i++) y[i] = a[i] + b[i];", None),
+                              ("bias_backward", "for (int64_t r = 0; r < N; r++) for (int64_t c = 0; c < C; c++) db[c] += dy[r * C + c];", None),
+                              ("bias_backward", "for (int64_t r = 0; r < N; r++) for (int64_t c = 0; c < C; c++) db[c] = dy[r * C + c];", "is "),
+                              ("matmul_backward_weight", "", "is ")):
+        subprocess.run([stepmark, "exercise", kind, "--init", folder.name], check=True, capture_output=True)
+        source = pathlib.Path(folder.name, kind + ".c")
+        source.write_text(source.read_text().replace("// Your code.", line))
+        done = subprocess.run([stepmark, "exercise", kind, "--check", source, "--page", page_file], capture_output=True, text=True)
+        if "make wasm" in done.stderr:
+            return
+        assert (done.returncode == 0) == (wrong is None), done
+        source.unlink()
+        browser.open(page_file)
+        browser.until("document.getElementById('live-says').textContent.includes('computed in')")
+        said = browser.text("#kernel-says")
+        assert wrong in said if wrong else said.startswith("Your kernel is right in each of the"), f"{kind}: {said}"
+        if wrong:
+            browser.click("#kernel-first")
+            assert browser.text("#op").split()[2] == kind
+        else:
+            browser.js("document.getElementById('live-train-10').click(); return 0")
+            browser.until("document.getElementById('live-training').innerText.includes('step 10')")
+        browser.click("#kernel-on")
+        browser.until("document.getElementById('kernel-says').textContent.startsWith('The reference')")
+        browser.until("document.getElementById('live-noticed').textContent.startsWith('Every number is')")
+
+
 def parts_are_there(browser):
     for name, heads, hinted in (("gpt2", 4, 0), ("llama", 4, 0), ("dropout", 8, 2)):
         browser.open(make(name))
@@ -398,5 +430,5 @@ def is_small(browser):
         assert size <= 3e6, f"{name}: {size} bytes"
 
 
-main("the page of a step", [numbers_are_walks, every_op_opens, player_plays, a_cell_says_its_value, a_number_is_followed, large_models_show_slices, the_text_says_its_loss, the_page_computes_again, the_page_reads_as_the_tokenizer_does, the_page_trains, lessons_ask,
+main("the page of a step", [numbers_are_walks, every_op_opens, player_plays, a_cell_says_its_value, a_number_is_followed, large_models_show_slices, the_text_says_its_loss, the_page_computes_again, the_page_reads_as_the_tokenizer_does, the_page_trains, lessons_ask, a_students_kernel_runs,
                             parts_are_there, fits_phone_dark_and_paper, every_kind_is_explained, is_small])

@@ -94,10 +94,11 @@ const live = (() => {
         state.edits.forEach(engine.hold);
         walk.ops.forEach(({attributes}, i) => (engine.isCutOp(i) ? attributes.cut = true : delete attributes.cut));
         reset(engine);
+        await ownKernel.begin();
         engine.begin(state.tokens, state.targets, walk.hyper.step);
         walk.tensors.forEach((t, i) => { if (!t.view_of && !['activations', 'gradients'].includes(t.role)) see(0, i); });
         walk.ops.forEach((op, i) => {
-            engine.run(i, i + 1);
+            ownKernel.runAll(engine, i, i + 1);
             for (const o of op.operands.filter(step.isOutput)) {
                 see(2 * i + 1, walk.tensors.indexOf(step.tensor(o.tensor)));
             }
@@ -152,6 +153,7 @@ const live = (() => {
         const largest = apart.map((d, i) => [d, i]).filter(([d]) => d > 0).sort((a, b) => b[0] - a[0]).slice(0, 6);
         noticed.replaceChildren(first < 0 ? make('p', {class: 'soft'}, 'Every number is the program’s.')
             : make('p', {}, 'First to notice: ', opChip(first), `; then ${apart.filter((d) => d > 0).length - 1} more of ${walk.ops.length} ops. Most changed: `, ...largest.map(([d, i]) => opChip(i, ` by ${number(100 * d, 3)}%`))));
+        if (ownKernel.given) ownKernel.show();
         editList.replaceChildren(...state.edits.map((edit, k) => make('li', {}, make('code', {}, edit), ' ', button('undo', () => { state.edits.splice(k, 1); again(); update(); }))));
         stepPage.refresh();
     };
@@ -268,7 +270,7 @@ const live = (() => {
             engine.settings()[0] = chosen[0];
             engine.settings()[7] = chosen[1];
             engine.begin(state.tokens, state.targets, ++training.t);
-            engine.run(0, engine.n_ops);
+            ownKernel.runAll(engine, 0, engine.n_ops);
             training.losses.push(lossOf(engine));
             if (k % 10 === 9) await new Promise((go) => setTimeout(go));
         }
@@ -317,7 +319,7 @@ const live = (() => {
     const draw = () => {
         if (given.lacks) return [make('p', {id: 'live-lacks', class: 'soft'}, `This page cannot compute its step again: ${given.lacks}.`)];
         const read = () => trying(async () => { const note = await setText(textBox.value); await update(note); return says.textContent; });
-        return [make('p', {}, 'The program’s own C runs in this page: change something, and forward, backward and update are computed again.'),
+        return [ownKernel.draw() || '', make('p', {}, 'The program’s own C runs in this page: change something, and forward, backward and update are computed again.'),
             data.has_bytes || tokenizer ? make('div', {class: 'tools'}, textBox, button('compute', read, 'live-compute')) : make('p', {class: 'soft'}, 'This model has no tokenizer (page --tokenizer), so its text stays.'),
             make('div', {class: 'tools'}, editBox, button('change', () => addEdits(editBox.value.split(';')), 'live-change'), button('make it 0', makeZero, 'live-zero'), button('double its row', doubleRow, 'live-double'), remover(), button('as it was', back, 'live-back')),
             make('p', {}, 'loss ', make('b', {}, lossOut), ', grad norm ', make('b', {}, normOut), '. ', says), editList, noticed,
@@ -332,7 +334,7 @@ const live = (() => {
         const asked = new URLSearchParams(location.hash.slice(1));
         if (lessons.at(asked.get('lesson')) >= 0) stepPage.go(lessons.at(asked.get('lesson')));
         if (asked.has('op')) stepPage.go(Number(asked.get('op')) || Math.max(0, walk.ops.findIndex((op) => op.kind === asked.get('op'))));
-        if (!asked.has('text') && !asked.has('set')) return;
+        if (!asked.has('text') && !asked.has('set') && !ownKernel.given) return;
         trying(async () => {
             let note = '';
             if (asked.has('text')) { textBox.value = asked.get('text'); note = await setText(textBox.value); }
@@ -341,5 +343,6 @@ const live = (() => {
             return says.textContent;
         });
     };
-    return {draw, begin, pick, state, update, addEdits, ask, link};
+    const restart = () => { again(); return update(); };
+    return {draw, begin, restart, pick, state, update, addEdits, ask, link};
 })();
