@@ -41,10 +41,6 @@ size_t sm_curve_at(const sm_curve *curve, int64_t step);
 // A line a step: run, step, tokens, time_s, loss, grad_norm, lr, tokens_per_s, validation_loss.
 sm_status sm_curves_csv(const sm_curves *curves, FILE *out);
 
-// The same as TensorBoard reads it: records of events (TFRecord of Event messages), which are written to a file whose
-// name holds "tfevents".
-sm_status sm_curve_events(const sm_curve *curve, FILE *out);
-
 // What is said of all: a sentence (a JSON text), warnings (an array of texts), a record each.
 extern const sm_table sm_curves_table;
 json_t *sm_curves_answer(const sm_curves *curves);

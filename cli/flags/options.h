@@ -263,7 +263,6 @@ typedef struct cli_options {
         cli_texts columns;
         const char *collect; // folder
         const char *page;
-        const char *tensorboard; // folder
         bool watch;
         cli_texts prices;    // "H100=2.49/h"
         double train_tokens; // 0 = not given

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -18,8 +17,6 @@
 #include "bench/tables/show.h"
 #include "cli/output/output.h"
 #include "cli/rows/rows.h"
-#include "src/io/atomic_file.h"
-#include "src/io/shell_word.h"
 
 // Whether it is a table, and of which format; else it is a page.
 static bool is_table(const cli_options *options, sm_format *format) {
@@ -124,45 +121,14 @@ static sm_status write_report(void *what, FILE *out) {
 
 // --- trainings -----------------------------------------------------------------------------------
 
-static sm_status write_event_file(const char *folder, const sm_curve *curve) {
-    char path[PATH_MAX];
-    char *bytes = NULL;
-    size_t size_bytes = 0;
-    const char *slash = strrchr(curve->name, '/');
-    const char *name = slash != NULL ? slash + 1 : curve->name;
-    if (snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path) - 64) {
-        return sm_fail(SM_ERR_IO, "%.100s...: the path is too long", path);
-    }
-    SM_TRY(sm_make_folder(folder));
-    SM_TRY(sm_make_folder(path));
-    FILE *out = sm_memstream(&bytes, &size_bytes);
-    sm_status status = sm_curve_events(curve, out);
-    sm_memstream_close(out);
-    strcat(path, "/events.out.tfevents.0.stepmark");
-    status = status == SM_OK ? sm_atomic_write_all(path, bytes, size_bytes) : status;
-    free(bytes);
-    return status;
-}
-
 static sm_status report_trainings(report *r) {
     const cli_options *options = r->options;
     sm_curves curves;
     char n_runs[64];
-    sm_status status = SM_OK;
     SM_TRY(sm_curves_read(options->operands, options->n_operands, &curves));
     r->curves = &curves;
     snprintf(n_runs, sizeof(n_runs), "%zu training%s, ", curves.n, sm_plural(curves.n));
-    for (size_t i = 0; i < curves.n && options->out.tensorboard != NULL && status == SM_OK; i++) {
-        status = write_event_file(options->out.tensorboard, &curves.curves[i]);
-    }
-    if (status == SM_OK && options->out.tensorboard != NULL) {
-        char word[SM_SHELL_PATH_SIZE];
-        cli_note("%s: %stensorboard --logdir %s shows them", options->out.tensorboard, n_runs,
-                 sm_shell_path(options->out.tensorboard, word));
-    }
-    if (status == SM_OK && (options->out.tensorboard == NULL || options->out.report_file != NULL)) {
-        status = cli_write_page(options->out.report_file, write_report, r, n_runs);
-    }
+    const sm_status status = cli_write_page(options->out.report_file, write_report, r, n_runs);
     sm_curves_free(&curves);
     return status;
 }
@@ -232,10 +198,6 @@ static sm_status count_trainings(const cli_options *options, int *n) {
     if (*n > 0 && *n < options->n_operands) {
         return sm_fail(SM_ERR_USAGE, "%d of %d are trainings, the others result files; give either", *n,
                        options->n_operands);
-    }
-    if (*n == 0 && options->out.tensorboard != NULL) {
-        return sm_fail(SM_ERR_USAGE,
-                       "--tensorboard: of trainings only; give run folders (train --run) or logs (train --log)");
     }
     return SM_OK;
 }

@@ -1,4 +1,4 @@
-// test_curves.c: `report RUN...`: what a page, a CSV and TensorBoard's events say of trainings.
+// test_curves.c: `report RUN...`: what a page and a CSV say of trainings.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,73 +27,11 @@ TEST(a_page_answers_first) {
         {"report $T/a $T/b -o json --columns run,best_step", 0, "\"best_step\": 2", NULL},
         {"report $T/alone.jsonl -o md", 0, "a log: the loss went from 5.5000 to 4.5000 in 3 steps", NULL},
         {"report $T/a $T/rows.jsonl", 2, NULL, "1 of 2 are trainings, the others result files; give either"},
-        {"report $T/rows.jsonl --tensorboard $T/never", 2, NULL, "--tensorboard: of trainings only"},
         {"report $T/torn", 1, NULL, "torn/log.jsonl: line 2: step 3 stands where step 2 belongs"},
     };
     CHECK_ALL(cases);
     expect_exit("report $T/a --output $T/page.html", 0);
     shell("grep -qF '[2, \"a \\u003cb> text\"]' $T/page.html || grep -qF '[2,\"a \\u003cb> text\"]' $T/page.html");
-}
-
-// --- events ------------------------------------------------------------------------------------------
-
-static uint32_t crc_of(const uint8_t *bytes, size_t n) { // by a table, unlike the program's
-    uint32_t table[256];
-    uint32_t crc = UINT32_MAX;
-    for (uint32_t i = 0; i < 256; i++) {
-        table[i] = i;
-        for (int k = 0; k < 8; k++) {
-            table[i] = table[i] & 1 ? table[i] >> 1 ^ 0x82f63b78U : table[i] >> 1;
-        }
-    }
-    for (size_t i = 0; i < n; i++) {
-        crc = crc >> 8 ^ table[(crc ^ bytes[i]) & 255];
-    }
-    crc = ~crc;
-    return (crc >> 15 | crc << 17) + 0xa282ead8U;
-}
-
-TEST(events_are_whole_records) {
-    static uint8_t bytes[1 << 16];
-    char path[COMMAND_SIZE];
-    int n_records = 0;
-    assert_int_equal(crc_of((const uint8_t *)"123456789", 9),
-                     (uint32_t)((0xe3069283U >> 15 | 0xe3069283U << 17) + 0xa282ead8U));
-    expect_exit("report $T/a --tensorboard $T/tb", 0);
-    snprintf(path, sizeof(path), "%s/tb/a/events.out.tfevents.0.stepmark", folder);
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    const size_t n = fread(bytes, 1, sizeof(bytes), file);
-    fclose(file);
-    for (size_t at = 0; at < n; n_records++) {
-        uint64_t length;
-        uint32_t sums[2];
-        memcpy(&length, bytes + at, 8);
-        memcpy(&sums[0], bytes + at + 8, 4);
-        assert_int_equal(sums[0], crc_of(bytes + at, 8));
-        assert_true(length < n - at - 12);
-        memcpy(&sums[1], bytes + at + 12 + length, 4);
-        assert_int_equal(sums[1], crc_of(bytes + at + 12, length));
-        at += 16 + length;
-        assert_true(at <= n);
-    }
-    assert_int_equal(n_records, 4); // the version, and three steps
-}
-
-TEST(tensorboard_reads_them) {
-    if (system("python3 -c 'import tensorboard' 2>/dev/null") != 0) {
-        skip();
-    }
-    expect_exit("report $T/a --tensorboard $T/tb", 0);
-    shell("cd $T && python3 - <<'END'\n"
-          "from tensorboard.backend.event_processing.event_accumulator import EventAccumulator\n"
-          "events = EventAccumulator('tb/a')\n"
-          "events.Reload()\n"
-          "assert [(e.step, e.value) for e in events.Scalars('train/loss')] == [(1, 5.5), (2, 5.0), (3, 4.5)]\n"
-          "assert [e.step for e in events.Scalars('train/grad_norm')] == [1, 2]\n"
-          "assert [e.step for e in events.Scalars('validation/loss')] == [2, 3]\n"
-          "assert events.Scalars('train/loss')[0].wall_time == 1795341600.01\n"
-          "END");
 }
 
 // --- watching ----------------------------------------------------------------------------------------
