@@ -16,14 +16,11 @@ sm_status sm_costs_add(sm_costs *costs, const char *text) {
     const double per_hour = equals != NULL ? strtod(equals + 1, &end) : 0;
     const char *slash = end != NULL ? strchr(end, '/') : NULL;
     const size_t n_currency = slash != NULL ? (size_t)(slash - end) : sizeof costs->prices[0].currency;
-    if (length == 0 || length >= SM_PRICE_NAME_SIZE || end == equals + 1 || !(per_hour > 0) || !isfinite(per_hour) ||
-        slash == NULL || strcmp(slash, "/h") != 0 || n_currency >= sizeof costs->prices[0].currency) {
-        return sm_fail(SM_ERR_USAGE,
-                       "--price: '%s'; give NAME=PRICE/h, for instance \"H100=2.49/h\" or \"EPYC=0.40EUR/h\"", text);
-    }
-    if (costs->n == SM_MOST_PRICES) {
-        return sm_fail(SM_ERR_USAGE, "--price: more than %d prices", SM_MOST_PRICES);
-    }
+    SM_FAIL_IF(
+        length == 0 || length >= SM_PRICE_NAME_SIZE || end == equals + 1 || !(per_hour > 0) || !isfinite(per_hour) ||
+            slash == NULL || strcmp(slash, "/h") != 0 || n_currency >= sizeof costs->prices[0].currency,
+        SM_ERR_USAGE, "--price: '%s'; give NAME=PRICE/h, for instance \"H100=2.49/h\" or \"EPYC=0.40EUR/h\"", text);
+    SM_FAIL_IF(costs->n == SM_MOST_PRICES, SM_ERR_USAGE, "--price: more than %d prices", SM_MOST_PRICES);
     sm_price *price = &costs->prices[costs->n++];
     *price = (sm_price){.per_hour = per_hour};
     memcpy(price->name, text, length);

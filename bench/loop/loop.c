@@ -87,9 +87,7 @@ static sm_status run_apart(sm_loop *l, int64_t number, int64_t *op_ns, int64_t *
     const sm_plan *plan = l->stepper.session->plan;
     sm_train_step step;
     sm_step_phases *phases = sm_loop_time_apart(l);
-    if (phases == NULL) {
-        return sm_fail(SM_ERR_INTERNAL, "loop: more than %d instrumented steps", l->n_apart);
-    }
+    SM_FAIL_IF(phases == NULL, SM_ERR_INTERNAL, "loop: more than %d instrumented steps", l->n_apart);
     sm_phases_begin(phases, plan);
     SM_TRY(take_step(l, number, phases, &step));
     sm_phases_end(phases);

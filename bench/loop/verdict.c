@@ -182,10 +182,8 @@ static void write_verdict(const sm_loop_division *d, sm_loop_bound bound, sm_row
 
 sm_status sm_loop_verdict(const sm_plan *plan, double work_ns, sm_row *row) {
     sm_loop_division d;
-    if (row->op_ns.n != plan->n_ops) {
-        return sm_fail(SM_ERR_INTERNAL, "loop: %lld op times of a plan of %d ops", (long long)row->op_ns.n,
-                       plan->n_ops);
-    }
+    SM_FAIL_IF(row->op_ns.n != plan->n_ops, SM_ERR_INTERNAL, "loop: %lld op times of a plan of %d ops",
+               (long long)row->op_ns.n, plan->n_ops);
     SM_TRY(divide(plan, work_ns, row, &d));
     write_verdict(&d, sm_loop_judge(&d), row);
     row->loop.ceilings = json_object();

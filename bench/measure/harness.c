@@ -91,9 +91,7 @@ static sm_status keep_loss(sm_row *row, double loss) {
     if ((losses->n & (losses->n - 1)) == 0) {
         size_t room = losses->n > 0 ? 2 * (size_t)losses->n : 1;
         double *values = realloc(losses->values, room * sizeof(*values));
-        if (values == NULL) {
-            return sm_fail(SM_ERR_OOM, "no memory for %zu losses", room);
-        }
+        SM_FAIL_IF(values == NULL, SM_ERR_OOM, "no memory for %zu losses", room);
         losses->values = values;
     }
     losses->values[losses->n++] = loss;
@@ -121,13 +119,11 @@ static sm_status decide(const measurement *m, bool *decision) {
 
 static sm_status may_continue(const measurement *m, sm_stage stage, int done, int total) {
     const sm_protocol *p = m->protocol;
-    if (p->interrupted != NULL && *p->interrupted) {
-        return sm_fail(SM_ERR_INTERRUPTED, "interrupted at %s %d of %d", sm_stage_name(stage), done, total);
-    }
-    if (sm_now_ns() > m->deadline_ns) {
-        return sm_fail(SM_ERR_TIMEOUT, "the limit of %g s ran out at %s %d of %d; raise --timeout or ask for less",
-                       p->timeout_s, sm_stage_name(stage), done, total);
-    }
+    SM_FAIL_IF(p->interrupted != NULL && *p->interrupted, SM_ERR_INTERRUPTED, "interrupted at %s %d of %d",
+               sm_stage_name(stage), done, total);
+    SM_FAIL_IF(sm_now_ns() > m->deadline_ns, SM_ERR_TIMEOUT,
+               "the limit of %g s ran out at %s %d of %d; raise --timeout or ask for less", p->timeout_s,
+               sm_stage_name(stage), done, total);
     if (p->progress != NULL) {
         p->progress(p->progress_ctx, stage, done, total);
     }
@@ -466,33 +462,26 @@ static sm_status attribute(measurement *m) {
 static bool is_cut(sm_status status) { return status == SM_ERR_TIMEOUT || status == SM_ERR_INTERRUPTED; }
 
 static sm_status check_protocol(const sm_protocol *p, const sm_plan *plan) {
-    if (p->n_repetitions < 1 || p->n_warmup < SM_WARMUP_AUTO || p->n_attribution < 0 || p->n_accum < 1) {
-        return sm_fail(SM_ERR_INVALID,
-                       "protocol: %d repetitions, %d warm-up steps, %d attribution steps, %d micro-batches a step: at "
-                       "least 1, 0, 0 and 1 are needed",
-                       p->n_repetitions, p->n_warmup, p->n_attribution, p->n_accum);
-    }
-    if (!(p->timeout_s >= 0 && p->delay_s >= 0 && p->delay_s <= 86400)) {
-        return sm_fail(SM_ERR_INVALID,
-                       "protocol: timeout %g s, delay %g s: neither may be negative, and a delay is at most a day",
-                       p->timeout_s, p->delay_s);
-    }
-    if (!(p->max_noise_percent >= 0 && p->min_time_s >= 0 && p->max_time_s >= 0) ||
-        (p->max_noise_percent > 0 && (p->min_samples < 1 || p->max_samples < p->min_samples))) {
-        return sm_fail(
-            SM_ERR_INVALID,
-            "protocol: %g%% of noise by %d to %d samples in %g to %g s: a limit is negative, or the least is "
-            "more than the most",
-            p->max_noise_percent, p->min_samples, p->max_samples, p->min_time_s, p->max_time_s);
-    }
+    SM_FAIL_IF(p->n_repetitions < 1 || p->n_warmup < SM_WARMUP_AUTO || p->n_attribution < 0 || p->n_accum < 1,
+               SM_ERR_INVALID,
+               "protocol: %d repetitions, %d warm-up steps, %d attribution steps, %d micro-batches a step: at "
+               "least 1, 0, 0 and 1 are needed",
+               p->n_repetitions, p->n_warmup, p->n_attribution, p->n_accum);
+    SM_FAIL_IF(!(p->timeout_s >= 0 && p->delay_s >= 0 && p->delay_s <= 86400), SM_ERR_INVALID,
+               "protocol: timeout %g s, delay %g s: neither may be negative, and a delay is at most a day",
+               p->timeout_s, p->delay_s);
+    SM_FAIL_IF(!(p->max_noise_percent >= 0 && p->min_time_s >= 0 && p->max_time_s >= 0) ||
+                   (p->max_noise_percent > 0 && (p->min_samples < 1 || p->max_samples < p->min_samples)),
+               SM_ERR_INVALID,
+               "protocol: %g%% of noise by %d to %d samples in %g to %g s: a limit is negative, or the least is "
+               "more than the most",
+               p->max_noise_percent, p->min_samples, p->max_samples, p->min_time_s, p->max_time_s);
     for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
         bool wanted = sm_pass_phases(p->pass) & (1u << phase);
         sm_range range = sm_plan_range(plan, (sm_phase)phase);
         // Zeroing may have been rewritten away; the pass needs the others.
-        if (wanted && phase != SM_PHASE_ZERO_GRAD && range.first == range.end) {
-            return sm_fail(SM_ERR_INVALID, "pass type %s: the plan has no %s", sm_pass_name(p->pass),
-                           sm_phase_name((sm_phase)phase));
-        }
+        SM_FAIL_IF(wanted && phase != SM_PHASE_ZERO_GRAD && range.first == range.end, SM_ERR_INVALID,
+                   "pass type %s: the plan has no %s", sm_pass_name(p->pass), sm_phase_name((sm_phase)phase));
     }
     return SM_OK;
 }
@@ -508,9 +497,8 @@ static sm_status allocate(measurement *m) {
     sm_row *row = m->row;
     size_t n_ops = (size_t)m->session->plan->n_ops;
     size_t n_steps = p->n_attribution > 0 ? (size_t)p->n_attribution : 1;
-    if (n_ops > 0 && n_steps > SIZE_MAX / sizeof(int64_t) / n_ops) {
-        return sm_fail(SM_ERR_OOM, "protocol: %zu attribution steps of %zu ops are too many", n_steps, n_ops);
-    }
+    SM_FAIL_IF(n_ops > 0 && n_steps > SIZE_MAX / sizeof(int64_t) / n_ops, SM_ERR_OOM,
+               "protocol: %zu attribution steps of %zu ops are too many", n_steps, n_ops);
     SM_TRY(new_integers((size_t)max_samples(p), &row->samples_ns.values));
     SM_TRY(new_integers((size_t)max_warmup(p, m->stepper.workload) + 2, &row->warmup_samples_ns.values));
     SM_TRY(new_integers(n_steps, &m->walls_ns));

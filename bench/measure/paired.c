@@ -18,9 +18,8 @@ sm_stepper sm_paired_side(sm_session *session, const sm_workload *workload, uint
 
 static sm_status run_step(sm_stepper *side, const volatile sig_atomic_t *interrupted, sm_row *row,
                           int64_t *elapsed_ns) {
-    if (interrupted != NULL && *interrupted) {
-        return sm_fail(SM_ERR_INTERRUPTED, "interrupted at step %lld", (long long)side->n_steps + 1);
-    }
+    SM_FAIL_IF(interrupted != NULL && *interrupted, SM_ERR_INTERRUPTED, "interrupted at step %lld",
+               (long long)side->n_steps + 1);
     return sm_step_run(side, row, NULL, elapsed_ns, &row->loss);
 }
 
@@ -66,9 +65,8 @@ sm_status sm_paired_measure(sm_stepper *a, sm_stepper *b, int n_warmup, int n_ro
                             const volatile sig_atomic_t *interrupted, sm_paired_result *result) {
     sm_status status = SM_OK;
     memset(result, 0, sizeof(*result));
-    if (n_rounds < 1 || n_warmup < 0) {
-        return sm_fail(SM_ERR_INVALID, "%d rounds, %d warm-up steps: at least 1 and 0 are needed", n_rounds, n_warmup);
-    }
+    SM_FAIL_IF(n_rounds < 1 || n_warmup < 0, SM_ERR_INVALID, "%d rounds, %d warm-up steps: at least 1 and 0 are needed",
+               n_rounds, n_warmup);
     const size_t n = (size_t)n_rounds;
     sm_row row;
     sm_row_init(&row);

@@ -125,9 +125,7 @@ static sm_status run_halves(sm_stepper *s, sm_row *row, int64_t *elapsed_ns, dou
     SM_TRY(s->workload->check_gradients(s->workload->ctx, s->session, s->n_batches - s->n_accum, s->n_accum, row));
     row->gradient_check_ns = sm_now_ns() - begin_ns;
     count_checks(row, row->gradient_check_ns);
-    if (row->gradient_check[0] == '\0') {
-        return sm_fail(SM_ERR_INTERNAL, "the gradient check does not report its result");
-    }
+    SM_FAIL_IF(row->gradient_check[0] == '\0', SM_ERR_INTERNAL, "the gradient check does not report its result");
     begin_ns = sm_now_ns();
     SM_TRY(sm_session_run(s->session, s->phases & SM_RUN_OPTIMIZER, NULL));
     SM_TRY(sm_session_synchronize(s->session));
@@ -294,9 +292,7 @@ sm_status sm_step_keep(sm_stepper *s, sm_row *row, bool *is_kept) {
     }
     SM_TRY(open_spot(s));
     s->record = new_record(s->session->plan);
-    if (s->record == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory to record a step");
-    }
+    SM_FAIL_IF(s->record == NULL, SM_ERR_OOM, "no memory to record a step");
     s->record->n_batches = s->n_batches;
     s->record->n_micro_steps = s->session->n_micro_steps;
     SM_TRY(sm_session_synchronize(s->session));
@@ -364,13 +360,11 @@ static sm_status compare_records(const sm_stepper *s, const sm_step_record *a, c
     const double losses = worst_share(a->losses, b->losses, a->n_losses);
     const double heads = worst_share(a->values, b->values, n_heads);
     const double gradients = worst_share(a->values + n_heads, b->values + n_heads, a->n_values - n_heads);
-    if (losses <= most_rounding && heads <= most_rounding && gradients <= most_rounding) {
-        return sm_fail(SM_ERR_MISMATCH,
-                       "differs in the last bit between calls: step %lld, repeated from the same weights, has %s that "
-                       "are off by %.1e of the largest; a kernel must give equal bits each time, so that no speed is "
-                       "reported",
-                       (long long)s->n_steps, what, fmax(losses, fmax(heads, gradients)));
-    }
+    SM_FAIL_IF(losses <= most_rounding && heads <= most_rounding && gradients <= most_rounding, SM_ERR_MISMATCH,
+               "differs in the last bit between calls: step %lld, repeated from the same weights, has %s that "
+               "are off by %.1e of the largest; a kernel must give equal bits each time, so that no speed is "
+               "reported",
+               (long long)s->n_steps, what, fmax(losses, fmax(heads, gradients)));
     return sm_fail(SM_ERR_MISMATCH,
                    "wrong result: step %lld, repeated from the same weights, has other %s; no speed is reported",
                    (long long)s->n_steps, what);

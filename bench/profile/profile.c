@@ -169,9 +169,7 @@ static void write_verdict(sm_profile *profile, const sm_profile_line *step, cons
 static sm_status check_input(const sm_profile_input *in) {
     int64_t sum_ns = 0;
     for (int i = 0; i < in->plan->n_ops; i++) {
-        if (in->op_ns[i] < 0) {
-            return sm_fail(SM_ERR_INTERNAL, "profile: op %d took %lld ns", i, (long long)in->op_ns[i]);
-        }
+        SM_FAIL_IF(in->op_ns[i] < 0, SM_ERR_INTERNAL, "profile: op %d took %lld ns", i, (long long)in->op_ns[i]);
         sum_ns += in->op_ns[i];
     }
     return sum_ns > 0 ? SM_OK : sm_fail(SM_ERR_INVALID, "profile: no op took any time");

@@ -63,15 +63,13 @@ void sm_bundle_make(const json_t *rows, const json_t *machine, char **text, size
 static sm_status check_header(const char *path, const char *text, size_t size_bytes, const char **body) {
     static const char begin[] = "{\"stepmark_bundle\": ";
     char header[HEADER_SIZE];
-    if (strncmp(text, begin, strlen(begin)) != 0) {
-        return sm_fail(SM_ERR_FORMAT, "%s: no bundle; `stepmark report ROWS --bundle FILE` makes one", path);
-    }
+    SM_FAIL_IF(strncmp(text, begin, strlen(begin)) != 0, SM_ERR_FORMAT,
+               "%s: no bundle; `stepmark report ROWS --bundle FILE` makes one", path);
     const char *end = strchr(text, '\n');
     *body = end != NULL ? end + 1 : text + size_bytes;
     write_header(*body, size_bytes - (size_t)(*body - text), header);
-    if (strncmp(text, header, strlen(header)) != 0 || strlen(header) != (size_t)(*body - text)) {
-        return sm_fail(SM_ERR_FORMAT, "%s: was changed after it was made; ask for the original bundle", path);
-    }
+    SM_FAIL_IF(strncmp(text, header, strlen(header)) != 0 || strlen(header) != (size_t)(*body - text), SM_ERR_FORMAT,
+               "%s: was changed after it was made; ask for the original bundle", path);
     return SM_OK;
 }
 
@@ -84,9 +82,8 @@ static sm_status parse(const char *path, const char *text, size_t size_bytes, js
         const size_t length = strcspn(line, "\n");
         char contradiction[SM_CONTRADICTION_SIZE];
         json_t *row = json_loadb(line, length, 0, NULL);
-        if (!json_is_object(row)) {
-            return sm_fail(SM_ERR_FORMAT, "%s: row %zu is no JSON object", path, json_array_size(rows) + 1);
-        }
+        SM_FAIL_IF(!json_is_object(row), SM_ERR_FORMAT, "%s: row %zu is no JSON object", path,
+                   json_array_size(rows) + 1);
         json_array_append_new(rows, row);
         sm_row_hold_to_itself(row, contradiction); // its reason says where
         line += length + (line[length] == '\n');

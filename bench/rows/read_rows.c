@@ -345,9 +345,8 @@ static bool read_blocks(reader *r) {
 static sm_status read_all(reader *r) {
     r->at = read_blocks(r) ? r->size_bytes : 0;
     for (skip_between(r); r->at < r->size_bytes; skip_between(r)) {
-        if (r->interrupted != NULL && *r->interrupted) {
-            return sm_fail(SM_ERR_INTERRUPTED, "%s: interrupted at line %zu", r->name, line_of(r, r->at));
-        }
+        SM_FAIL_IF(r->interrupted != NULL && *r->interrupted, SM_ERR_INTERRUPTED, "%s: interrupted at line %zu",
+                   r->name, line_of(r, r->at));
         if (r->text[r->at] == '{') {
             read_object(r);
         } else {
@@ -392,9 +391,8 @@ sm_status sm_rows_read(const char *path, sm_rows *rows) {
     char *text;
     size_t size_bytes;
     sm_status status = sm_input_text(path, largest_file_bytes, &text, &size_bytes);
-    if (status == SM_ERR_IO && rows->interrupted != NULL && *rows->interrupted) {
-        return sm_fail(SM_ERR_INTERRUPTED, "%s: interrupted while it was read", path);
-    }
+    SM_FAIL_IF(status == SM_ERR_IO && rows->interrupted != NULL && *rows->interrupted, SM_ERR_INTERRUPTED,
+               "%s: interrupted while it was read", path);
     status = status == SM_OK ? sm_rows_parse(path, text, size_bytes, rows) : status;
     free(text);
     return status;

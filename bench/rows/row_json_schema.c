@@ -64,20 +64,15 @@ bool sm_row_is_status(const json_t *value) {
 }
 
 sm_status sm_row_validate(const json_t *row) {
-    if (!json_is_object(row)) {
-        return sm_fail(SM_ERR_FORMAT, "a result row is not a JSON object");
-    }
-    if (!json_is_integer(json_object_get(row, "schema_version"))) {
-        return sm_fail(SM_ERR_FORMAT, "field schema_version: missing, or not a whole number");
-    }
-    if (!sm_row_is_status(json_object_get(row, "status"))) {
-        return sm_fail(SM_ERR_FORMAT, "field status: missing, or not one of ok, oom, timeout, skipped, error");
-    }
+    SM_FAIL_IF(!json_is_object(row), SM_ERR_FORMAT, "a result row is not a JSON object");
+    SM_FAIL_IF(!json_is_integer(json_object_get(row, "schema_version")), SM_ERR_FORMAT,
+               "field schema_version: missing, or not a whole number");
+    SM_FAIL_IF(!sm_row_is_status(json_object_get(row, "status")), SM_ERR_FORMAT,
+               "field status: missing, or not one of ok, oom, timeout, skipped, error");
     for (int i = 0; i < sm_row_table.n_columns; i++) {
         const sm_column *column = &sm_row_table.columns[i];
-        if (!allows(column, sm_json_get(row, column->name))) {
-            return sm_fail(SM_ERR_FORMAT, "field %s: a value of the wrong type", column->name);
-        }
+        SM_FAIL_IF(!allows(column, sm_json_get(row, column->name)), SM_ERR_FORMAT,
+                   "field %s: a value of the wrong type", column->name);
     }
     return SM_OK;
 }
@@ -98,9 +93,8 @@ static sm_status check_members(const json_t *object, const char *group) {
         const bool is_whole = column != NULL && column->type == SM_COLUMN_INTEGER && json_is_number(value);
         const bool are_whole =
             column != NULL && column->type == SM_COLUMN_INTEGERS && json_is_array(value) && all_numbers(value, false);
-        if (column != NULL && !is_whole && !are_whole && !allows(column, value)) {
-            return sm_fail(SM_ERR_FORMAT, "field %s: a value of the wrong type", name);
-        }
+        SM_FAIL_IF(column != NULL && !is_whole && !are_whole && !allows(column, value), SM_ERR_FORMAT,
+                   "field %s: a value of the wrong type", name);
         const bool is_group = group[0] == '\0' && (strcmp(key, "phases") == 0 || strcmp(key, "sensors") == 0);
         if (is_group) {
             SM_TRY(check_members(value, key));
@@ -114,14 +108,10 @@ sm_status sm_row_recognise(const json_t *object) {
     const bool timed = json_is_number(json_object_get(object, "median_ns")) ||
                        json_is_number(json_object_get(object, "avg_ns")) ||
                        json_array_size(json_object_get(object, "samples_ns")) > 0;
-    if (is_null(status) && !timed) {
-        return sm_fail(SM_ERR_FORMAT, "it has neither a status nor a time");
-    }
-    if (!is_null(status) && !sm_row_is_status(status)) {
-        return sm_fail(SM_ERR_FORMAT, "its status is not one of ok, oom, timeout, skipped, error");
-    }
-    if (!timed && !json_is_integer(json_object_get(object, "schema_version"))) {
-        return sm_fail(SM_ERR_FORMAT, "it has neither a schema_version nor a time");
-    }
+    SM_FAIL_IF(is_null(status) && !timed, SM_ERR_FORMAT, "it has neither a status nor a time");
+    SM_FAIL_IF(!is_null(status) && !sm_row_is_status(status), SM_ERR_FORMAT,
+               "its status is not one of ok, oom, timeout, skipped, error");
+    SM_FAIL_IF(!timed && !json_is_integer(json_object_get(object, "schema_version")), SM_ERR_FORMAT,
+               "it has neither a schema_version nor a time");
     return check_members(object, "");
 }

@@ -74,9 +74,8 @@ static sm_status read_rows(sm_sweep_log *log) {
     struct stat info;
     size_t i;
     json_t *row;
-    if (fstat(log->file, &info) != 0 || !S_ISREG(info.st_mode)) {
-        return sm_fail(SM_ERR_IO, "%s: not a regular file; rows are appended to one", log->path);
-    }
+    SM_FAIL_IF(fstat(log->file, &info) != 0 || !S_ISREG(info.st_mode), SM_ERR_IO,
+               "%s: not a regular file; rows are appended to one", log->path);
     SM_TRY(sm_input_text(log->path, most_bytes, &text, &n));
     size_t whole = n; // bytes of the complete lines at the beginning
     while (whole > 0 && text[whole - 1] != '\n') {

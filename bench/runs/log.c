@@ -67,11 +67,9 @@ static sm_status take_step(reader *r, const json_t *line) {
         return malformed(r, "an earlier epoch follows a later one");
     }
     const int64_t expected = log->n_steps > 0 ? log->steps[log->n_steps - 1].step + 1 : r->first_step;
-    if (step.step != expected) {
-        return sm_fail(SM_ERR_FORMAT, "%s: line %zu: step %lld stands where step %lld belongs: %s", r->path,
-                       log->n_lines, (long long)step.step, (long long)expected,
-                       step.step < expected ? "it is repeated" : "steps are missing");
-    }
+    SM_FAIL_IF(step.step != expected, SM_ERR_FORMAT, "%s: line %zu: step %lld stands where step %lld belongs: %s",
+               r->path, log->n_lines, (long long)step.step, (long long)expected,
+               step.step < expected ? "it is repeated" : "steps are missing");
     (void)whole(line, "checked_ops", 0, &step.checked_ops);
     step.skipped = json_is_true(json_object_get(line, "skipped"));
     grow((void **)&log->steps, log->n_steps, sizeof(step));

@@ -31,18 +31,14 @@ static sm_status read_run(maker *m) {
     char path[PATH_MAX];
     snprintf(path, sizeof(path), "%s/%s", m->folder, SM_RUN_FILE);
     const sm_status status = sm_json_read(path, SM_RUN_MOST_BYTES, &m->run);
-    if (status == SM_ERR_IO) {
-        return sm_fail(status, "%s; is this the folder of a `train --run`?", sm_error_message());
-    }
+    SM_FAIL_IF(status == SM_ERR_IO, status, "%s; is this the folder of a `train --run`?", sm_error_message());
     SM_TRY(status);
     m->configuration = json_object_get(m->run, "configuration");
     m->starts = json_object_get(m->run, "starts");
-    if (json_integer_value(json_object_get(m->run, "schema_version")) != SUPPORTED_RUN_VERSION) {
-        return sm_fail(SM_ERR_FORMAT, "%s: its schema_version is not %d", path, SUPPORTED_RUN_VERSION);
-    }
-    if (!json_is_object(m->configuration) || json_array_size(m->starts) == 0) {
-        return sm_fail(SM_ERR_FORMAT, "%s: \"configuration\" or \"starts\" is missing", path);
-    }
+    SM_FAIL_IF(json_integer_value(json_object_get(m->run, "schema_version")) != SUPPORTED_RUN_VERSION, SM_ERR_FORMAT,
+               "%s: its schema_version is not %d", path, SUPPORTED_RUN_VERSION);
+    SM_FAIL_IF(!json_is_object(m->configuration) || json_array_size(m->starts) == 0, SM_ERR_FORMAT,
+               "%s: \"configuration\" or \"starts\" is missing", path);
     return SM_OK;
 }
 

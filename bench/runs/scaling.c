@@ -191,9 +191,8 @@ static void derive(const sm_scaling_fit *fit, const sm_scaling_row *base, sm_sca
 }
 
 static sm_status add_row(sm_scaling *s, const sm_scaling_row *row) {
-    if (s->n == SM_MOST_SCALING_ROWS) {
-        return sm_fail(SM_ERR_INVALID, "more than %d rows: give fewer runs or predictions", SM_MOST_SCALING_ROWS);
-    }
+    SM_FAIL_IF(s->n == SM_MOST_SCALING_ROWS, SM_ERR_INVALID, "more than %d rows: give fewer runs or predictions",
+               SM_MOST_SCALING_ROWS);
     s->rows[s->n++] = *row;
     return SM_OK;
 }

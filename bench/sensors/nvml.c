@@ -52,9 +52,8 @@ static sm_status find_device(void *library, const char *name, nvml_device *devic
     find(library, "nvmlDeviceGetCount_v2", &count);
     find(library, "nvmlDeviceGetHandleByIndex_v2", &at);
     find(library, "nvmlDeviceGetName", &name_of);
-    if (count == NULL || at == NULL || name_of == NULL || count(&n) != NVML_SUCCESS) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "NVML lists no devices");
-    }
+    SM_FAIL_IF(count == NULL || at == NULL || name_of == NULL || count(&n) != NVML_SUCCESS, SM_ERR_UNSUPPORTED,
+               "NVML lists no devices");
     for (unsigned i = 0; i < n; i++) {
         nvml_device candidate;
         char text[NAME_SIZE] = ""; // an OpenCL driver and NVML may differ in a prefix such as "NVIDIA "
@@ -64,18 +63,14 @@ static sm_status find_device(void *library, const char *name, nvml_device *devic
             n_found++;
         }
     }
-    if (n_found != 1) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "NVML knows %d devices named %s; one is needed", n_found, name);
-    }
+    SM_FAIL_IF(n_found != 1, SM_ERR_UNSUPPORTED, "NVML knows %d devices named %s; one is needed", n_found, name);
     return SM_OK;
 }
 
 sm_status sm_nvml_open(const char *name, sm_nvml **nvml) {
     *nvml = NULL;
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "no libnvidia-ml.so.1 here");
-    }
+    SM_FAIL_IF(library == NULL, SM_ERR_UNSUPPORTED, "no libnvidia-ml.so.1 here");
     int (*init)(void);
     sm_nvml found = {.library = library};
     find(library, "nvmlInit_v2", &init);

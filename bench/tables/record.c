@@ -107,9 +107,8 @@ sm_status sm_table_choose(const sm_table *table, const char *const *names, int n
         while (k < table->n_columns && !is_flat_name(names[i], table->columns[k].name)) {
             k++;
         }
-        if (k == table->n_columns) {
-            return sm_fail(SM_ERR_USAGE, "--columns: no column is named '%s'; -o csv shows the names of all", names[i]);
-        }
+        SM_FAIL_IF(k == table->n_columns, SM_ERR_USAGE,
+                   "--columns: no column is named '%s'; -o csv shows the names of all", names[i]);
         columns[chosen->n_columns++] = shown_alone(&table->columns[k], headings + (size_t)i * HEADING_SIZE);
     }
     return SM_OK;
@@ -257,9 +256,7 @@ static bool is_kept(const sm_record_writer *w) {
 }
 
 static sm_status check_stream(sm_record_writer *w) {
-    if (fflush(w->out) != 0 || ferror(w->out)) {
-        return sm_fail(SM_ERR_IO, "cannot write the results: %s", strerror(errno));
-    }
+    SM_FAIL_IF(fflush(w->out) != 0 || ferror(w->out), SM_ERR_IO, "cannot write the results: %s", strerror(errno));
     return SM_OK;
 }
 

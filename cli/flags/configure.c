@@ -39,12 +39,9 @@ sm_status cli_model_config(const cli_options *options, const char *size_name, sm
 }
 
 sm_status cli_check_seq_len(const sm_model_config *config, int64_t T) {
-    if (T > config->context) {
-        return sm_fail(
-            SM_ERR_USAGE,
-            "--seq-len: %lld is longer than the model's context of %lld; give a shorter one or a larger --context",
-            (long long)T, (long long)config->context);
-    }
+    SM_FAIL_IF(T > config->context, SM_ERR_USAGE,
+               "--seq-len: %lld is longer than the model's context of %lld; give a shorter one or a larger --context",
+               (long long)T, (long long)config->context);
     return SM_OK;
 }
 
@@ -85,9 +82,8 @@ sm_status cli_loss_scaling(const cli_options *options, cli_precision precision, 
     }
     char *end = NULL;
     const double scale = strtod(text, &end);
-    if (end == text || *end != '\0' || !(scale >= 1 && scale <= FLT_MAX)) {
-        return sm_fail(SM_ERR_USAGE, "--loss-scale: '%s'; give dynamic, none, or a number from 1 to 3.4e38", text);
-    }
+    SM_FAIL_IF(end == text || *end != '\0' || !(scale >= 1 && scale <= FLT_MAX), SM_ERR_USAGE,
+               "--loss-scale: '%s'; give dynamic, none, or a number from 1 to 3.4e38", text);
     *scaling = (sm_loss_scaling){.scale = scale, .growth = 1, .backoff = 1, .interval = 1};
     return SM_OK;
 }
@@ -131,8 +127,7 @@ sm_status cli_settings(const cli_options *options, sm_step_settings *settings) {
         }
         *used = value;
     }
-    if (!isnan(settings->nesterov) && settings->nesterov != 0 && settings->nesterov != 1) {
-        return sm_fail(SM_ERR_USAGE, "--nesterov: %g is neither 0 nor 1", settings->nesterov);
-    }
+    SM_FAIL_IF(!isnan(settings->nesterov) && settings->nesterov != 0 && settings->nesterov != 1, SM_ERR_USAGE,
+               "--nesterov: %g is neither 0 nor 1", settings->nesterov);
     return SM_OK;
 }

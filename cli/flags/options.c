@@ -22,12 +22,8 @@ enum {
 // Copies the list entry that ends before a character of `ends`, and moves *text past that character.
 static sm_status next_entry(const char *what, const char **text, const char *ends, char entry[CLI_TEXT_SIZE]) {
     size_t length = strcspn(*text, ends);
-    if (length == 0) {
-        return sm_fail(SM_ERR_USAGE, "%s: empty entry; give a value or a comma list of values", what);
-    }
-    if (length >= CLI_TEXT_SIZE) {
-        return sm_fail(SM_ERR_USAGE, "%s: '%.20s...' is too long", what, *text);
-    }
+    SM_FAIL_IF(length == 0, SM_ERR_USAGE, "%s: empty entry; give a value or a comma list of values", what);
+    SM_FAIL_IF(length >= CLI_TEXT_SIZE, SM_ERR_USAGE, "%s: '%.20s...' is too long", what, *text);
     memcpy(entry, *text, length);
     entry[length] = '\0';
     *text += length;
@@ -38,13 +34,10 @@ static sm_status parse_int(const char *what, const char *text, int64_t min, int6
     char *end = NULL;
     errno = 0;
     long long parsed = strtoll(text, &end, 10);
-    if (end == text || *end != '\0') {
-        return sm_fail(SM_ERR_USAGE, "%s: '%s' is not a whole number", what, text);
-    }
-    if (errno == ERANGE || parsed < min || parsed > max) {
-        return sm_fail(SM_ERR_USAGE, "%s: %s is out of range; give a whole number from %lld to %lld", what, text,
-                       (long long)min, (long long)max);
-    }
+    SM_FAIL_IF(end == text || *end != '\0', SM_ERR_USAGE, "%s: '%s' is not a whole number", what, text);
+    SM_FAIL_IF(errno == ERANGE || parsed < min || parsed > max, SM_ERR_USAGE,
+               "%s: %s is out of range; give a whole number from %lld to %lld", what, text, (long long)min,
+               (long long)max);
     *value = parsed;
     return SM_OK;
 }
@@ -52,20 +45,15 @@ static sm_status parse_int(const char *what, const char *text, int64_t min, int6
 static sm_status parse_real(const char *what, const char *text, double min, double max, double *value) {
     char *end = NULL;
     double parsed = strtod(text, &end);
-    if (end == text || *end != '\0') {
-        return sm_fail(SM_ERR_USAGE, "%s: '%s' is not a number", what, text);
-    }
-    if (!(parsed >= min && parsed <= max)) {
-        return sm_fail(SM_ERR_USAGE, "%s: %s is out of range; give a number from %.7g to %.7g", what, text, min, max);
-    }
+    SM_FAIL_IF(end == text || *end != '\0', SM_ERR_USAGE, "%s: '%s' is not a number", what, text);
+    SM_FAIL_IF(!(parsed >= min && parsed <= max), SM_ERR_USAGE,
+               "%s: %s is out of range; give a number from %.7g to %.7g", what, text, min, max);
     *value = parsed;
     return SM_OK;
 }
 
 static sm_status append_int(const char *what, cli_ints *list, int64_t value) {
-    if (list->n == CLI_MAX_VALUES) {
-        return sm_fail(SM_ERR_USAGE, "%s: more than %d values", what, CLI_MAX_VALUES);
-    }
+    SM_FAIL_IF(list->n == CLI_MAX_VALUES, SM_ERR_USAGE, "%s: more than %d values", what, CLI_MAX_VALUES);
     list->values[list->n++] = value;
     return SM_OK;
 }
@@ -88,9 +76,8 @@ static sm_status parse_range(const char *what, const char *entry, int64_t min, i
     if (*rest != '\0') {
         SM_TRY(parse_int(what, rest + 1, multiply ? 2 : 1, max, &by));
     }
-    if (last < first || (multiply && first == 0)) {
-        return sm_fail(SM_ERR_USAGE, "%s: the range %s never reaches its end", what, entry);
-    }
+    SM_FAIL_IF(last < first || (multiply && first == 0), SM_ERR_USAGE, "%s: the range %s never reaches its end", what,
+               entry);
     for (int64_t value = first; value <= last;) {
         SM_TRY(append_int(what, list, value));
         if (multiply ? value > last / by : value > last - by) {
@@ -124,9 +111,7 @@ sm_status cli_parse_ints(const char *what, const char *text, int64_t min, int64_
 static sm_status parse_texts(const char *what, const char *text, cli_texts *list) {
     list->n = 0;
     for (;;) {
-        if (list->n == CLI_MAX_TEXTS) {
-            return sm_fail(SM_ERR_USAGE, "%s: more than %d entries", what, CLI_MAX_TEXTS);
-        }
+        SM_FAIL_IF(list->n == CLI_MAX_TEXTS, SM_ERR_USAGE, "%s: more than %d entries", what, CLI_MAX_TEXTS);
         SM_TRY(next_entry(what, &text, ",", list->texts[list->n]));
         list->n++;
         if (*text == '\0') {
@@ -144,9 +129,8 @@ static sm_status parse_choice(const char *what, const cli_choice *choices, const
             return SM_OK;
         }
     }
-    if (strcmp(what, "--attention") == 0 && strcmp(text, "blocked") == 0) { // a word of earlier versions
-        return sm_fail(SM_ERR_USAGE, "%s blocked is gone: flash takes less memory and less time", what);
-    }
+    SM_FAIL_IF(strcmp(what, "--attention") == 0 && strcmp(text, "blocked") == 0, SM_ERR_USAGE,
+               "%s blocked is gone: flash takes less memory and less time", what); // a word of earlier versions
     cli_choice_words(choices, words, sizeof(words));
     return sm_fail(SM_ERR_USAGE, "%s: unknown value '%s'; give one of %s", what, text, words);
 }
@@ -165,10 +149,8 @@ static sm_status parse_choices(const char *what, const cli_choice *choices, cons
 
 static sm_status parse_format(const char *what, const char *words, const char *text, int *format) {
     sm_format found;
-    if (!sm_format_parse(text, &found)) {
-        return sm_fail(SM_ERR_USAGE, "%s: unknown value '%s'; give one of %s%s", what, text, words,
-                       strcmp(text, "sql") == 0 ? ": sqlite3 reads csv (.import --csv FILE TABLE)" : "");
-    }
+    SM_FAIL_IF(!sm_format_parse(text, &found), SM_ERR_USAGE, "%s: unknown value '%s'; give one of %s%s", what, text,
+               words, strcmp(text, "sql") == 0 ? ": sqlite3 reads csv (.import --csv FILE TABLE)" : "");
     *format = (int)found;
     return SM_OK;
 }
@@ -299,13 +281,9 @@ static sm_status unknown_flag(const getopt_tables *tables, const char *argument)
             cli_append_word(others, sizeof(others), ", --", tables->names[i]);
         }
     }
-    if (others[0] != '\0') {
-        return sm_fail(SM_ERR_USAGE, "--%s is the beginning of --%s; write it out", name, others);
-    }
+    SM_FAIL_IF(others[0] != '\0', SM_ERR_USAGE, "--%s is the beginning of --%s; write it out", name, others);
     const char *nearest = cli_nearest(name, tables->names, tables->n);
-    if (nearest == NULL) {
-        return sm_fail(SM_ERR_USAGE, "unknown flag --%s", name);
-    }
+    SM_FAIL_IF(nearest == NULL, SM_ERR_USAGE, "unknown flag --%s", name);
     return sm_fail(SM_ERR_USAGE, "unknown flag --%s; did you mean --%s?", name, nearest);
 }
 
@@ -326,14 +304,11 @@ static sm_status unknown_letter(const getopt_tables *tables, char letter) {
         flag = cli_flag_at(i)->letter == letter ? cli_flag_at(i) : NULL;
     }
     for (int i = 0; i < tables->n && flag != NULL; i++) {
-        if (strcmp(tables->names[i], flag->name) == 0) {
-            return sm_fail(SM_ERR_USAGE, "-%c is no flag of %s; write --%s", letter, cli_commands[tables->command].name,
-                           flag->name);
-        }
+        SM_FAIL_IF(strcmp(tables->names[i], flag->name) == 0, SM_ERR_USAGE, "-%c is no flag of %s; write --%s", letter,
+                   cli_commands[tables->command].name, flag->name);
     }
-    if (flag == NULL || !who_takes(flag->name, letter, takers, sizeof(takers))) {
-        return sm_fail(SM_ERR_USAGE, "unknown flag -%c", letter);
-    }
+    SM_FAIL_IF(flag == NULL || !who_takes(flag->name, letter, takers, sizeof(takers)), SM_ERR_USAGE, "unknown flag -%c",
+               letter);
     return sm_fail(SM_ERR_USAGE, "-%c (--%s) is a flag of %s, not of %s", letter, flag->name, takers,
                    cli_commands[tables->command].name);
 }
@@ -346,18 +321,15 @@ static sm_status refused(const getopt_tables *tables, int found, const char *arg
         cli_flag_argument(flag, tables->command, shown);
         return sm_fail(SM_ERR_USAGE, "--%s: needs an argument, %s", flag->name, shown);
     }
-    if (flag != NULL) {
-        return sm_fail(SM_ERR_USAGE, "--%s takes no argument", flag->name);
-    }
+    SM_FAIL_IF(flag != NULL, SM_ERR_USAGE, "--%s takes no argument", flag->name);
     return optopt != 0 ? unknown_letter(tables, (char)optopt) : unknown_flag(tables, argument);
 }
 
 // Keeps the text of a flag that takes a list of configurations.
 static sm_status keep_axis(const cli_flag *flag, const char *text, cli_options *options) {
     cli_axes *axes = &options->sweep.axes;
-    if (axes->n == CLI_MAX_AXES) {
-        return sm_fail(SM_ERR_USAGE, "--%s: more than %d flags to sweep over", flag->name, CLI_MAX_AXES);
-    }
+    SM_FAIL_IF(axes->n == CLI_MAX_AXES, SM_ERR_USAGE, "--%s: more than %d flags to sweep over", flag->name,
+               CLI_MAX_AXES);
     axes->axes[axes->n++] = (cli_axis){flag->row, text};
     return SM_OK;
 }
@@ -393,9 +365,8 @@ static sm_status read_arguments(getopt_tables *tables, bool of_file, int argc, c
     }
     options->n_operands = argc - optind;
     options->operands = argv + optind;
-    if (optind < argc && cli_commands[options->command].operands == NULL) {
-        return sm_fail(SM_ERR_USAGE, "unexpected argument '%s'; flags begin with - or --", argv[optind]);
-    }
+    SM_FAIL_IF(optind < argc && cli_commands[options->command].operands == NULL, SM_ERR_USAGE,
+               "unexpected argument '%s'; flags begin with - or --", argv[optind]);
     return SM_OK;
 }
 
@@ -405,14 +376,11 @@ static sm_status check_documents(cli_options *options) {
     if (options->work.documents == NULL && is_asked) {
         options->work.documents = options->work.tokenizer; // its <|endoftext|> separates the documents of a text
     }
-    if (options->work.documents == NULL && options->work.padding > SM_PADDING_NONE + 1) {
-        return sm_fail(SM_ERR_USAGE, "--padding %s applies to documents; also give --documents, for instance 20-512",
-                       sm_padding_name((sm_padding)(options->work.padding - 1)));
-    }
-    if (options->work.documents == NULL && options->work.long_documents != SM_LONG_REFUSE) {
-        return sm_fail(SM_ERR_USAGE,
-                       "--long-documents applies to documents; also give --documents, for instance 20-512");
-    }
+    SM_FAIL_IF(options->work.documents == NULL && options->work.padding > SM_PADDING_NONE + 1, SM_ERR_USAGE,
+               "--padding %s applies to documents; also give --documents, for instance 20-512",
+               sm_padding_name((sm_padding)(options->work.padding - 1)));
+    SM_FAIL_IF(options->work.documents == NULL && options->work.long_documents != SM_LONG_REFUSE, SM_ERR_USAGE,
+               "--long-documents applies to documents; also give --documents, for instance 20-512");
     return SM_OK;
 }
 
@@ -439,16 +407,13 @@ static sm_status find_rewrites(cli_options *options) {
         return SM_OK;
     }
     const sm_recompute asked = (sm_recompute)options->work.recompute;
-    if (asked > SM_RECOMPUTE_NONE && sm_recompute_resolve(asked, options->device.without_bits) != asked) {
-        return sm_fail(SM_ERR_USAGE, "--recompute %s and --without recompute contradict each other; leave one out",
-                       sm_recompute_name(asked));
-    }
+    SM_FAIL_IF(asked > SM_RECOMPUTE_NONE && sm_recompute_resolve(asked, options->device.without_bits) != asked,
+               SM_ERR_USAGE, "--recompute %s and --without recompute contradict each other; leave one out",
+               sm_recompute_name(asked));
     const sm_attention attention = (sm_attention)options->work.attention;
-    if (attention == SM_ATTENTION_FLASH &&
-        sm_attention_resolve(attention, SM_MODE_FUSED, options->device.without_bits) != attention) {
-        return sm_fail(SM_ERR_USAGE,
-                       "--attention flash and --without flash_attention contradict each other; leave one out");
-    }
+    SM_FAIL_IF(attention == SM_ATTENTION_FLASH &&
+                   sm_attention_resolve(attention, SM_MODE_FUSED, options->device.without_bits) != attention,
+               SM_ERR_USAGE, "--attention flash and --without flash_attention contradict each other; leave one out");
     return SM_OK;
 }
 

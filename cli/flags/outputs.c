@@ -33,9 +33,8 @@ static sm_status check_folder(const cli_flag *flag, const char *path) {
     struct stat info;
     const bool exists = stat(path, &info) == 0;
     const bool leads_nowhere = !exists && lstat(path, &info) == 0; // a symbolic link
-    if (leads_nowhere || (exists && !S_ISDIR(info.st_mode))) {
-        return sm_fail(SM_ERR_IO, "--%s: %s is not a folder; choose another name", flag->name, path);
-    }
+    SM_FAIL_IF(leads_nowhere || (exists && !S_ISDIR(info.st_mode)), SM_ERR_IO,
+               "--%s: %s is not a folder; choose another name", flag->name, path);
     return exists ? check_writable(flag, path, path) : check_parent(flag, path);
 }
 
@@ -56,9 +55,7 @@ static sm_status check_file(const cli_flag *flag, const char *path) {
     if (stat(path, &info) != 0) {
         return check_parent(flag, path);
     }
-    if (S_ISDIR(info.st_mode)) {
-        return sm_fail(SM_ERR_IO, "--%s: %s is a folder; give a file's name", flag->name, path);
-    }
+    SM_FAIL_IF(S_ISDIR(info.st_mode), SM_ERR_IO, "--%s: %s is a folder; give a file's name", flag->name, path);
     if (flag->type == CLI_LOG_FILE) {
         return access(path, W_OK) == 0 ? SM_OK : cannot_write(flag, path, path);
     }
@@ -75,12 +72,8 @@ sm_status cli_check_outputs(const cli_options *options) {
         }
         const char *path = *(const char *const *)((const char *)options + flag->target);
         if (path != NULL) {
-            if (path[0] == '\0') {
-                return sm_fail(SM_ERR_USAGE, "--%s: empty; give a name", flag->name);
-            }
-            if (strlen(path) >= PATH_MAX) {
-                return sm_fail(SM_ERR_USAGE, "--%s: '%.40s...' is too long", flag->name, path);
-            }
+            SM_FAIL_IF(path[0] == '\0', SM_ERR_USAGE, "--%s: empty; give a name", flag->name);
+            SM_FAIL_IF(strlen(path) >= PATH_MAX, SM_ERR_USAGE, "--%s: '%.40s...' is too long", flag->name, path);
             SM_TRY(flag->type == CLI_NEW_FOLDER ? check_folder(flag, path) : check_file(flag, path));
         }
     }

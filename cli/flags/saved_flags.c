@@ -26,14 +26,11 @@ static void add(char *text, cli_saved *saved) {
 // The arguments of a program's line, after the program and `train`.
 static sm_status take_arguments(const char *path, const json_t *argv, cli_saved *saved) {
     const char *command = json_string_value(json_array_get(argv, 1));
-    if (command == NULL || strcmp(command, "train") != 0) {
-        return sm_fail(SM_ERR_FORMAT, "%s: its starts hold no command line of train", path);
-    }
+    SM_FAIL_IF(command == NULL || strcmp(command, "train") != 0, SM_ERR_FORMAT,
+               "%s: its starts hold no command line of train", path);
     for (size_t i = 1; i < json_array_size(argv); i++) {
         const char *text = json_string_value(json_array_get(argv, i));
-        if (text == NULL) {
-            return sm_fail(SM_ERR_FORMAT, "%s: argument %zu of its command line is no text", path, i);
-        }
+        SM_FAIL_IF(text == NULL, SM_ERR_FORMAT, "%s: argument %zu of its command line is no text", path, i);
         add(sm_strdup(text), saved);
     }
     return SM_OK;
@@ -42,9 +39,8 @@ static sm_status take_arguments(const char *path, const json_t *argv, cli_saved 
 // {"model-size": "tiny", "lr": 3e-3, "profile": true}: a flag each; of a switch, false leaves it out.
 static sm_status take_flag(const char *path, const char *name, const json_t *value, cli_saved *saved) {
     char flag[CLI_TEXT_SIZE + 2];
-    if (json_is_object(value) || json_is_array(value) || json_is_null(value) || strlen(name) >= CLI_TEXT_SIZE) {
-        return sm_fail(SM_ERR_FORMAT, "%s: \"%.60s\": give a text, a number, true or false", path, name);
-    }
+    SM_FAIL_IF(json_is_object(value) || json_is_array(value) || json_is_null(value) || strlen(name) >= CLI_TEXT_SIZE,
+               SM_ERR_FORMAT, "%s: \"%.60s\": give a text, a number, true or false", path, name);
     snprintf(flag, sizeof flag, "--%s", name);
     for (char *c = flag; *c != '\0'; c++) {
         *c = *c == '_' ? '-' : *c;

@@ -62,9 +62,8 @@ static void note_no_memory(const char *line) { cli_note("%s", line); }
 static sm_status require_memory(void) {
     enum { LIBRARIES_BYTES = 16 << 20 }; // several times what hwloc needs on a machine with hundreds of processors
     void *volatile memory = malloc(LIBRARIES_BYTES);
-    if (memory == NULL) {
-        return sm_fail(SM_ERR_OOM, "out of memory: not even %d MiB to begin with (ulimit -v?)", LIBRARIES_BYTES >> 20);
-    }
+    SM_FAIL_IF(memory == NULL, SM_ERR_OOM, "out of memory: not even %d MiB to begin with (ulimit -v?)",
+               LIBRARIES_BYTES >> 20);
     free(memory);
     return SM_OK;
 }

@@ -71,14 +71,11 @@ static sm_status one(const cli_options *options) {
         names[n++] = sm_op_name(sm_exercise_at(i)->kind);
     }
     SM_TRY(exercise != NULL ? SM_OK : cli_no_such_name("exercise", "exercise", options->operands[0], names, n));
-    if (n_given != 1) {
-        return sm_fail(SM_ERR_USAGE,
-                       "exercise %s: give one of --init DIR to begin, --hint 1 for an idea, --check FILE to check",
-                       options->operands[0]);
-    }
-    if (options->out.page != NULL && options->learn.check == NULL) {
-        return sm_fail(SM_ERR_USAGE, "--page: shows a kernel; give --check FILE, too");
-    }
+    SM_FAIL_IF(n_given != 1, SM_ERR_USAGE,
+               "exercise %s: give one of --init DIR to begin, --hint 1 for an idea, --check FILE to check",
+               options->operands[0]);
+    SM_FAIL_IF(options->out.page != NULL && options->learn.check == NULL, SM_ERR_USAGE,
+               "--page: shows a kernel; give --check FILE, too");
     if (options->learn.hint > 0) {
         // The first of them, up to a level.
         for (int i = 0; i < options->learn.hint; i++) {
@@ -111,8 +108,6 @@ sm_status cli_exercise(const cli_options *options) {
         json_decref(records);
         return status;
     }
-    if (options->n_operands != 1) {
-        return sm_fail(SM_ERR_USAGE, "exercise: name one; `stepmark exercise` lists them");
-    }
+    SM_FAIL_IF(options->n_operands != 1, SM_ERR_USAGE, "exercise: name one; `stepmark exercise` lists them");
     return one(options);
 }

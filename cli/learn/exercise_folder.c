@@ -85,9 +85,7 @@ static int count_state(const json_t *records, const char *state) {
 
 static sm_status check_is_folder(const char *flag, const char *folder) {
     struct stat info;
-    if (stat(folder, &info) != 0) {
-        return sm_fail(SM_ERR_IO, "%s: %s: %s", flag, folder, strerror(errno));
-    }
+    SM_FAIL_IF(stat(folder, &info) != 0, SM_ERR_IO, "%s: %s: %s", flag, folder, strerror(errno));
     return S_ISDIR(info.st_mode) ? SM_OK : sm_fail(SM_ERR_USAGE, "%s: %s is no folder", flag, folder);
 }
 

@@ -230,9 +230,7 @@ static sm_op_kind kind_of(const cli_options *options, const char *path) {
 
 static sm_status add(const cli_options *options, const char *path) {
     submission *s = &all.list[all.n];
-    if (all.n == MOST_FILES) {
-        return sm_fail(SM_ERR_USAGE, "judge: more than %d files", MOST_FILES);
-    }
+    SM_FAIL_IF(all.n == MOST_FILES, SM_ERR_USAGE, "judge: more than %d files", MOST_FILES);
     *s = (submission){.path = sm_strdup(path), .kind = kind_of(options, path)};
     all.n++;
     if (s->kind == SM_OP_KIND_COUNT) {
@@ -251,9 +249,7 @@ static sm_status add_folder(const cli_options *options, const char *folder, bool
     struct dirent **entries = NULL;
     sm_status status = SM_OK;
     const int n = scandir(folder, &entries, is_listed, alphasort);
-    if (n < 0) {
-        return sm_fail(SM_ERR_IO, "%s: %s", folder, strerror(errno));
-    }
+    SM_FAIL_IF(n < 0, SM_ERR_IO, "%s: %s", folder, strerror(errno));
     for (int i = 0; i < n; i++) {
         char path[PATH_MAX];
         struct stat info;
@@ -274,18 +270,15 @@ static sm_status add_folder(const cli_options *options, const char *folder, bool
 
 static sm_status collect(const cli_options *options) {
     all.against = options->learn.against;
-    if (all.against != NULL && options->learn.kind == NULL) {
-        return sm_fail(SM_ERR_USAGE, "--against: give --kind OP: all files are of one kind of op then");
-    }
+    SM_FAIL_IF(all.against != NULL && options->learn.kind == NULL, SM_ERR_USAGE,
+               "--against: give --kind OP: all files are of one kind of op then");
     for (int i = 0; i < options->n_operands; i++) {
         struct stat info;
         const char *path = options->operands[i];
         SM_TRY(stat(path, &info) == 0 ? SM_OK : sm_fail(SM_ERR_IO, "%s: %s", path, strerror(errno)));
         SM_TRY(S_ISDIR(info.st_mode) ? add_folder(options, path, false) : add(options, path));
     }
-    if (all.n == 0) {
-        return sm_fail(SM_ERR_USAGE, "judge: name files such as gelu_forward.c, or folders with such files");
-    }
+    SM_FAIL_IF(all.n == 0, SM_ERR_USAGE, "judge: name files such as gelu_forward.c, or folders with such files");
     return all.against != NULL ? add(options, all.against) : SM_OK;
 }
 
@@ -362,9 +355,8 @@ static sm_status write_all(const cli_options *options, int n) {
 static sm_status conclude(const cli_options *options) {
     const int n = all.n - (all.against != NULL);
     int n_wrong = 0;
-    if (n < all.n && !all.list[n].report.right) {
-        return sm_fail(SM_ERR_USAGE, "--against %s: is wrong: %s", all.against, all.list[n].report.wrong);
-    }
+    SM_FAIL_IF(n < all.n && !all.list[n].report.right, SM_ERR_USAGE, "--against %s: is wrong: %s", all.against,
+               all.list[n].report.wrong);
     SM_TRY(write_all(options, n));
     for (int i = 0; i < n; i++) {
         n_wrong += !all.list[i].report.right;

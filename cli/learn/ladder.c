@@ -166,9 +166,8 @@ static void tell_of_step(const sm_ladder_result *result) {
 
 static sm_status refuse_wrong(const sm_ladder_result *result) {
     for (int i = 0; i < result->n_rungs; i++) {
-        if (result->rungs[i].wrong[0] != '\0') {
-            return sm_fail(SM_ERR_MISMATCH, "%s differs from the reference", result->rungs[i].rung->name);
-        }
+        SM_FAIL_IF(result->rungs[i].wrong[0] != '\0', SM_ERR_MISMATCH, "%s differs from the reference",
+                   result->rungs[i].rung->name);
     }
     return SM_OK;
 }
@@ -190,12 +189,11 @@ static sm_status make_shape(const char *given, const char *own, char shape[SM_CA
     size_t used = 0;
     for (const char *entry = given; *entry != '\0'; entry += strcspn(entry, ","), entry += *entry == ',') {
         const size_t length = strcspn(entry, "=");
-        if (!has_letter(own, entry, length) || !isdigit((unsigned char)entry[length + 1]) || entry[length + 1] == '0' ||
-            strspn(entry + length + 1, "0123456789") != strcspn(entry + length + 1, ",") ||
-            strcspn(entry + length + 1, ",") > 7) {
-            return sm_fail(SM_ERR_USAGE, "--shape: '%.*s': give sizes, as those of %s", (int)strcspn(entry, ","), entry,
-                           own);
-        }
+        SM_FAIL_IF(!has_letter(own, entry, length) || !isdigit((unsigned char)entry[length + 1]) ||
+                       entry[length + 1] == '0' ||
+                       strspn(entry + length + 1, "0123456789") != strcspn(entry + length + 1, ",") ||
+                       strcspn(entry + length + 1, ",") > 7,
+                   SM_ERR_USAGE, "--shape: '%.*s': give sizes, as those of %s", (int)strcspn(entry, ","), entry, own);
     }
     for (const char *word = own; *word != '\0'; word += strcspn(word, " "), word += strspn(word, " ")) {
         const size_t length = strcspn(word, "=");
@@ -212,12 +210,9 @@ static sm_status make_shape(const char *given, const char *own, char shape[SM_CA
 // Checks conditions between several letters.
 static sm_status check_shape(const char *shape) {
     const int64_t NH = sm_ladder_size(shape, "NH");
-    if (NH > 0 && sm_ladder_size(shape, "C") % NH != 0) {
-        return sm_fail(SM_ERR_USAGE, "--shape: %s: NH must divide C", shape);
-    }
-    if (sm_ladder_size(shape, "vocab") > 0 && sm_ladder_size(shape, "vocab") > sm_ladder_size(shape, "Vp")) {
-        return sm_fail(SM_ERR_USAGE, "--shape: %s: vocab must not be above Vp", shape);
-    }
+    SM_FAIL_IF(NH > 0 && sm_ladder_size(shape, "C") % NH != 0, SM_ERR_USAGE, "--shape: %s: NH must divide C", shape);
+    SM_FAIL_IF(sm_ladder_size(shape, "vocab") > 0 && sm_ladder_size(shape, "vocab") > sm_ladder_size(shape, "Vp"),
+               SM_ERR_USAGE, "--shape: %s: vocab must not be above Vp", shape);
     return SM_OK;
 }
 
@@ -285,13 +280,9 @@ sm_status cli_ladder(const cli_options *options) {
     if (options->n_operands == 0) {
         return list_ladders(options);
     }
-    if (options->n_operands > 1) {
-        return sm_fail(SM_ERR_USAGE, "ladder: give the name of one; `stepmark ladder` lists them");
-    }
+    SM_FAIL_IF(options->n_operands > 1, SM_ERR_USAGE, "ladder: give the name of one; `stepmark ladder` lists them");
     SM_TRY(cli_select_devices(&options->device.backends, &devices));
-    if (devices.n != 1) {
-        return sm_fail(SM_ERR_USAGE, "--backend: give one device (see `stepmark devices`)");
-    }
+    SM_FAIL_IF(devices.n != 1, SM_ERR_USAGE, "--backend: give one device (see `stepmark devices`)");
     const char *names[SM_OP_KIND_COUNT];
     int n = 0;
     ladder = sm_ladder_find(options->operands[0], devices.devices[0].backend->name);
@@ -300,10 +291,8 @@ sm_status cli_ladder(const cli_options *options) {
             names[n++] = sm_ladder_at(i)->name;
         }
     }
-    if (n == 0) {
-        return sm_fail(SM_ERR_USAGE, "ladder: there are none for --backend %s; give cpu or opencl",
-                       devices.devices[0].backend->name);
-    }
+    SM_FAIL_IF(n == 0, SM_ERR_USAGE, "ladder: there are none for --backend %s; give cpu or opencl",
+               devices.devices[0].backend->name);
     SM_TRY(ladder != NULL ? SM_OK : cli_no_such_name("ladder", "ladder", options->operands[0], names, n));
     return options->learn.source != NULL ? print_source(options, ladder) : measure(options, devices.devices[0], ladder);
 }

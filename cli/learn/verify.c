@@ -223,13 +223,10 @@ static sm_status write_all(verification *v) {
     SM_TRY(status);
     SM_TRY(closed);
     // The final status.
-    if (v->n_passed + v->n_failed + v->n_skipped == 0) {
-        return sm_fail(SM_ERR_USAGE, "--filter and --max-elems leave no comparison");
-    }
-    if (v->n_passed + v->n_failed == 0) {
-        return sm_fail(SM_ERR_UNSUPPORTED,
-                       "nothing was compared: all %d comparisons were skipped, and the table says why", v->n_skipped);
-    }
+    SM_FAIL_IF(v->n_passed + v->n_failed + v->n_skipped == 0, SM_ERR_USAGE,
+               "--filter and --max-elems leave no comparison");
+    SM_FAIL_IF(v->n_passed + v->n_failed == 0, SM_ERR_UNSUPPORTED,
+               "nothing was compared: all %d comparisons were skipped, and the table says why", v->n_skipped);
     return v->n_failed == 0 ? SM_OK
                             : sm_fail(SM_ERR_MISMATCH, "%d of %d comparisons with the reference failed", v->n_failed,
                                       v->n_passed + v->n_failed);

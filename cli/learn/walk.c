@@ -52,9 +52,8 @@ static sm_status check_at(const walk *w) {
     if (at == NULL || count_shown(w) > 0) {
         return SM_OK;
     }
-    if (isdigit((unsigned char)at[0])) {
-        return sm_fail(SM_ERR_USAGE, "--at: no op %s is shown; the step's ops are 0 to %d", at, w->plan->n_ops - 1);
-    }
+    SM_FAIL_IF(isdigit((unsigned char)at[0]), SM_ERR_USAGE, "--at: no op %s is shown; the step's ops are 0 to %d", at,
+               w->plan->n_ops - 1);
     for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
         bool is_there = false;
         for (int i = 0; i < w->plan->n_ops && !is_there; i++) {
@@ -173,25 +172,17 @@ static sm_status write_walk(walk *w, cli_walk_writer *writer) {
 static sm_status check_options(walk *w) {
     const cli_options *options = w->options;
     SM_TRY(cli_job_of(options, NULL, &w->job));
-    if (options->walk.text != NULL && options->work.data != NULL) {
-        return sm_fail(SM_ERR_USAGE, "--text: --data has the tokens; leave one of them out");
-    }
-    if (options->walk.held != NULL && !options->walk.values && !options->walk.full) {
-        return sm_fail(SM_ERR_USAGE, "--set: changes numbers, and none are computed; add --values or --full");
-    }
-    if (cli_walk_step(options) > 1 && !options->walk.values && !options->walk.full) {
-        return sm_fail(SM_ERR_USAGE, "--train-steps: no numbers are shown; add --values or --full");
-    }
-    if (options->walk.layer >= w->job.config.n_layer) {
-        return sm_fail(SM_ERR_USAGE, "--layer: %lld; the blocks are 0 to %lld", (long long)options->walk.layer,
-                       (long long)w->job.config.n_layer - 1);
-    }
-    if (options->processes.n_processes > 1 && (options->walk.values || options->walk.full)) {
-        return sm_fail(
-            SM_ERR_USAGE,
-            "--processes: %lld processes have no numbers here, where there is one; leave out --values and --full",
-            (long long)options->processes.n_processes);
-    }
+    SM_FAIL_IF(options->walk.text != NULL && options->work.data != NULL, SM_ERR_USAGE,
+               "--text: --data has the tokens; leave one of them out");
+    SM_FAIL_IF(options->walk.held != NULL && !options->walk.values && !options->walk.full, SM_ERR_USAGE,
+               "--set: changes numbers, and none are computed; add --values or --full");
+    SM_FAIL_IF(cli_walk_step(options) > 1 && !options->walk.values && !options->walk.full, SM_ERR_USAGE,
+               "--train-steps: no numbers are shown; add --values or --full");
+    SM_FAIL_IF(options->walk.layer >= w->job.config.n_layer, SM_ERR_USAGE, "--layer: %lld; the blocks are 0 to %lld",
+               (long long)options->walk.layer, (long long)w->job.config.n_layer - 1);
+    SM_FAIL_IF(options->processes.n_processes > 1 && (options->walk.values || options->walk.full), SM_ERR_USAGE,
+               "--processes: %lld processes have no numbers here, where there is one; leave out --values and --full",
+               (long long)options->processes.n_processes);
     return SM_OK;
 }
 

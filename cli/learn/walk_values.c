@@ -80,12 +80,10 @@ static sm_status check_sizes(const cli_walk_values *values) {
     const sm_plan *plan = plan_of(values);
     for (int i = 0; i < plan->n_tensors && values->is_full && values->slice_elems == 0; i++) {
         const sm_tensor *t = &plan->tensors[i];
-        if (sm_tensor_elems(t) > MAX_FULL_ELEMS) {
-            return sm_fail(SM_ERR_USAGE,
-                           "--full: %s has %lld elements, but only tensors of up to %d can be shown; give a "
-                           "smaller model",
-                           t->name, (long long)sm_tensor_elems(t), MAX_FULL_ELEMS);
-        }
+        SM_FAIL_IF(sm_tensor_elems(t) > MAX_FULL_ELEMS, SM_ERR_USAGE,
+                   "--full: %s has %lld elements, but only tensors of up to %d can be shown; give a "
+                   "smaller model",
+                   t->name, (long long)sm_tensor_elems(t), MAX_FULL_ELEMS);
     }
     return SM_OK;
 }
@@ -124,9 +122,8 @@ static sm_status fill(const cli_options *options, const cli_walk_values *values,
     SM_TRY(check_sizes(values));
     SM_TRY(cli_load_weights(values->live->session, config, (uint64_t)options->work.seed, options->model.weights));
     SM_TRY(cli_walk_step(options) > 1 ? train_first(options, values->live) : SM_OK);
-    if (options->walk.held != NULL && sm_live_hold(values->live, options->walk.held) != SM_OK) {
-        return sm_fail(SM_ERR_USAGE, "--set: %s", sm_error_message());
-    }
+    SM_FAIL_IF(options->walk.held != NULL && sm_live_hold(values->live, options->walk.held) != SM_OK, SM_ERR_USAGE,
+               "--set: %s", sm_error_message());
     return sm_live_begin(values->live, batch, batch + plan->B * plan->T, NULL, cli_walk_step(options));
 }
 
@@ -188,9 +185,7 @@ static sm_status read_data(cli_walk_values *values, int tensor, double *full, cl
 static sm_status make_room(const cli_walk_values *values, int tensor, double **room) {
     const int64_t n_elems = sm_page_slice_elems(plan_of(values), tensor, values->slice_elems);
     double *made = realloc(*room, (size_t)n_elems * sizeof(**room));
-    if (made == NULL) {
-        return sm_fail(SM_ERR_OOM, "walk: no memory for %lld elements", (long long)n_elems);
-    }
+    SM_FAIL_IF(made == NULL, SM_ERR_OOM, "walk: no memory for %lld elements", (long long)n_elems);
     *room = made;
     return SM_OK;
 }

@@ -376,9 +376,8 @@ sm_status cli_check_seed(const cli_options *options, sm_comm *comm, int64_t *see
     }
     if (drawn == 0) {
         uint32_t number;
-        if (!os_draw(&number, sizeof(number))) {
-            return sm_fail(SM_ERR_IO, "no random number for the checks: %s; give --check-seed", strerror(errno));
-        }
+        SM_FAIL_IF(!os_draw(&number, sizeof(number)), SM_ERR_IO,
+                   "no random number for the checks: %s; give --check-seed", strerror(errno));
         drawn = 1 + (number >> 1);
         SM_TRY(comm != NULL ? sm_comm_broadcast(comm, 0, &drawn, sizeof(drawn)) : SM_OK);
     }
@@ -422,9 +421,8 @@ sm_status cli_row_profile_input(const cli_options *options, const cli_job *job, 
     SM_TRY(job->device.backend->describe(job->device.index, &info));
     SM_TRY(cli_job_plan(options, job, info.max_alloc_bytes, plan));
     (*plan)->attended_pairs = isfinite(row->attended_pairs) ? row->attended_pairs : 0;
-    if (row->op_ns.n != (*plan)->n_ops) {
-        return sm_fail(SM_ERR_INTERNAL, "%lld op times of a plan of %d ops", (long long)row->op_ns.n, (*plan)->n_ops);
-    }
+    SM_FAIL_IF(row->op_ns.n != (*plan)->n_ops, SM_ERR_INTERNAL, "%lld op times of a plan of %d ops",
+               (long long)row->op_ns.n, (*plan)->n_ops);
     *input = (sm_profile_input){
         .plan = *plan,
         .op_ns = row->op_ns.values,

@@ -227,16 +227,13 @@ sm_status cli_run_args_check(const json_t *args) {
     const cli_command command = cli_run_args_command(args);
     for (size_t i = 0; i < json_array_size(args); i++) {
         const char *arg = json_string_value(json_array_get(args, i));
-        if (arg == NULL || strncmp(arg, "--", 2) != 0) {
-            return sm_fail(SM_ERR_FORMAT, "its run_args are not flags of `stepmark run` or `stepmark loop`");
-        }
-        if (!may_write(arg, command)) {
-            return sm_fail(SM_ERR_FORMAT, "its run_args have %.*s, which no row of `stepmark %s` has; it is not run",
-                           (int)strcspn(arg, "="), arg, cli_commands[command].name);
-        }
-        if (count_flag(args, arg) > 1) {
-            return sm_fail(SM_ERR_FORMAT, "its run_args have %.*s twice; it is not run", (int)strcspn(arg, "="), arg);
-        }
+        SM_FAIL_IF(arg == NULL || strncmp(arg, "--", 2) != 0, SM_ERR_FORMAT,
+                   "its run_args are not flags of `stepmark run` or `stepmark loop`");
+        SM_FAIL_IF(!may_write(arg, command), SM_ERR_FORMAT,
+                   "its run_args have %.*s, which no row of `stepmark %s` has; it is not run", (int)strcspn(arg, "="),
+                   arg, cli_commands[command].name);
+        SM_FAIL_IF(count_flag(args, arg) > 1, SM_ERR_FORMAT, "its run_args have %.*s twice; it is not run",
+                   (int)strcspn(arg, "="), arg);
     }
     return SM_OK;
 }

@@ -10,10 +10,8 @@
 
 sm_status cli_baseline_check(const char *name) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-    if (name[0] == '\0' || name[0] == '.' || name[strspn(name, letters)] != '\0' || strlen(name) > 100) {
-        return sm_fail(SM_ERR_USAGE, "'%s' is not a valid name of a baseline; use letters, digits, '.', '_' and '-'",
-                       name);
-    }
+    SM_FAIL_IF(name[0] == '\0' || name[0] == '.' || name[strspn(name, letters)] != '\0' || strlen(name) > 100,
+               SM_ERR_USAGE, "'%s' is not a valid name of a baseline; use letters, digits, '.', '_' and '-'", name);
     return SM_OK;
 }
 
@@ -23,14 +21,12 @@ static sm_status path_of(const char *name, bool make, char path[PATH_MAX]) {
     const char *home = getenv("HOME");
     const bool has_data = data != NULL && data[0] == '/';
     SM_TRY(cli_baseline_check(name));
-    if (!has_data && (home == NULL || home[0] == '\0')) {
-        return sm_fail(SM_ERR_IO, "no folder for baselines: neither XDG_DATA_HOME nor HOME is set");
-    }
+    SM_FAIL_IF(!has_data && (home == NULL || home[0] == '\0'), SM_ERR_IO,
+               "no folder for baselines: neither XDG_DATA_HOME nor HOME is set");
     const char *base = has_data ? data : home;
-    if (snprintf(path, PATH_MAX, "%s%s/stepmark/baselines/%s.jsonl", base, has_data ? "" : "/.local/share", name) >=
-        PATH_MAX) {
-        return sm_fail(SM_ERR_IO, "%.200s...: the path is too long", path);
-    }
+    SM_FAIL_IF(snprintf(path, PATH_MAX, "%s%s/stepmark/baselines/%s.jsonl", base, has_data ? "" : "/.local/share",
+                        name) >= PATH_MAX,
+               SM_ERR_IO, "%.200s...: the path is too long", path);
     for (char *slash = path + strlen(base) + !has_data; make && (slash = strchr(slash, '/')) != NULL; *slash++ = '/') {
         *slash = '\0';
         SM_TRY(sm_make_folder(path));
@@ -59,9 +55,8 @@ sm_status cli_baseline_read(const char *path_or_name, sm_rows *rows) {
     if (access(path_or_name, F_OK) == 0) {
         return sm_rows_read(path_or_name, rows);
     }
-    if (strchr(path_or_name, '/') != NULL || cli_baseline_check(path_or_name) != SM_OK) {
-        return sm_fail(SM_ERR_IO, "%s: no such file", path_or_name);
-    }
+    SM_FAIL_IF(strchr(path_or_name, '/') != NULL || cli_baseline_check(path_or_name) != SM_OK, SM_ERR_IO,
+               "%s: no such file", path_or_name);
     SM_TRY(path_of(path_or_name, false, path));
     return access(path, F_OK) != 0
                ? sm_fail(SM_ERR_IO, "%s: neither a file nor a saved baseline (%.200s)", path_or_name, path)

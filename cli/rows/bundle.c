@@ -16,9 +16,8 @@ sm_status cli_bundle(const cli_options *options) {
     json_t *machine = NULL;
     char *text = NULL;
     size_t size_bytes = 0;
-    if (options->n_operands == 0 || options->out.report_file == NULL) {
-        return sm_fail(SM_ERR_USAGE, "give result files, and a name: stepmark report ROWS... --bundle FILE");
-    }
+    SM_FAIL_IF(options->n_operands == 0 || options->out.report_file == NULL, SM_ERR_USAGE,
+               "give result files, and a name: stepmark report ROWS... --bundle FILE");
     sm_rows_init(&rows);
     sm_status status = cli_rows_read(options, NULL, &rows);
     if (status == SM_OK) {

@@ -78,13 +78,9 @@ static sm_status write_comparison(const sm_comparison *c, sm_format format) {
 }
 
 static sm_status conclude(const sm_comparison *c) {
-    if (c->verdict == SM_VERDICT_SLOWER) {
-        return sm_fail(SM_ERR_REGRESSION, "B is slower than A");
-    }
-    if (c->n_failed > 0) {
-        return sm_fail(SM_ERR_DEVICE, "%d configuration%s that ran in A failed in B", c->n_failed,
-                       sm_plural((size_t)c->n_failed));
-    }
+    SM_FAIL_IF(c->verdict == SM_VERDICT_SLOWER, SM_ERR_REGRESSION, "B is slower than A");
+    SM_FAIL_IF(c->n_failed > 0, SM_ERR_DEVICE, "%d configuration%s that ran in A failed in B", c->n_failed,
+               sm_plural((size_t)c->n_failed));
     return json_array_size(c->compared) != 0
                ? SM_OK
                : sm_fail(SM_ERR_INVALID, "nothing could be compared: no configuration has figures on both sides");
@@ -132,12 +128,10 @@ sm_status cli_compare(const cli_options *options) {
     sm_rows a = {.rows = NULL};
     sm_rows b = {.rows = NULL};
     sm_status status = SM_OK;
-    if (options->n_operands != 2 && !only_saves) {
-        return sm_fail(SM_ERR_USAGE,
-                       options->compare.interleaved
-                           ? "--interleaved needs two command lines, each in quotes: \"run ...\" \"run ...\""
-                           : "give two result files or baselines: stepmark compare A B");
-    }
+    SM_FAIL_IF(options->n_operands != 2 && !only_saves, SM_ERR_USAGE,
+               options->compare.interleaved
+                   ? "--interleaved needs two command lines, each in quotes: \"run ...\" \"run ...\""
+                   : "give two result files or baselines: stepmark compare A B");
     if (options->compare.save_baseline != NULL) {
         SM_TRY(cli_baseline_check(options->compare.save_baseline));
     }

@@ -52,17 +52,13 @@ static sm_status split(const char *name, const char *line, command *c) {
     c->name = name;
     c->line = line;
     // Variables and substitutions are refused: a line must do what it says and no more.
-    if (strpbrk(line, "$`") != NULL || wordexp(line, &c->words, WRDE_NOCMD | WRDE_UNDEF) != 0) {
-        return sm_fail(SM_ERR_USAGE, "%s: '%s' cannot be split into words; give plain words, quoted where they need it",
-                       name, line);
-    }
+    SM_FAIL_IF(strpbrk(line, "$`") != NULL || wordexp(line, &c->words, WRDE_NOCMD | WRDE_UNDEF) != 0, SM_ERR_USAGE,
+               "%s: '%s' cannot be split into words; give plain words, quoted where they need it", name, line);
     size_t n = c->words.we_wordc;
     bool is_own = n > 0 && strcmp(c->words.we_wordv[0], "run") == 0;
     bool is_other = n > 1 && strcmp(c->words.we_wordv[1], "run") == 0;
-    if (!is_own && !is_other) {
-        return sm_fail(SM_ERR_USAGE, "%s: '%s' is not a `run`; give \"run FLAGS\" or \"PROGRAM run FLAGS\"", name,
-                       line);
-    }
+    SM_FAIL_IF(!is_own && !is_other, SM_ERR_USAGE,
+               "%s: '%s' is not a `run`; give \"run FLAGS\" or \"PROGRAM run FLAGS\"", name, line);
     c->says_samples = says_samples(&c->words);
     c->argv = sm_calloc(n + 6, sizeof(*c->argv));
     size_t used = 0;

@@ -42,9 +42,8 @@ sm_status cli_recommend(const cli_options *options) {
     sm_costs costs;
     size_t n = 0;
     int file = options->n_operands - 1;
-    if (options->n_operands == 0) {
-        return sm_fail(SM_ERR_USAGE, "give files of rows (JSON or JSONL): stepmark report --best FILE...");
-    }
+    SM_FAIL_IF(options->n_operands == 0, SM_ERR_USAGE,
+               "give files of rows (JSON or JSONL): stepmark report --best FILE...");
     size_t *first = sm_calloc((size_t)options->n_operands, sizeof(*first));
     sm_rows_init(&rows);
     SM_TRY_GOTO(cli_rows_read(options, first, &rows));

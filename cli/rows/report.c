@@ -142,9 +142,7 @@ static sm_status collect(const char *folder, sm_rows *rows) {
     struct dirent **entries;
     char path[PATH_MAX];
     const int n = scandir(folder, &entries, is_file, alphasort);
-    if (n < 0) {
-        return sm_fail(SM_ERR_IO, "--collect: %s: %s; give a folder of texts with blocks", folder, strerror(errno));
-    }
+    SM_FAIL_IF(n < 0, SM_ERR_IO, "--collect: %s: %s; give a folder of texts with blocks", folder, strerror(errno));
     for (int i = 0; i < n; i++) {
         snprintf(path, sizeof(path), "%s/%s", folder, entries[i]->d_name);
         if (sm_rows_read(path, rows) != SM_OK) {
@@ -195,10 +193,8 @@ static sm_status count_trainings(const cli_options *options, int *n) {
     for (int i = 0; i < options->n_operands; i++) {
         *n += sm_curves_is_training(options->operands[i]);
     }
-    if (*n > 0 && *n < options->n_operands) {
-        return sm_fail(SM_ERR_USAGE, "%d of %d are trainings, the others result files; give either", *n,
-                       options->n_operands);
-    }
+    SM_FAIL_IF(*n > 0 && *n < options->n_operands, SM_ERR_USAGE,
+               "%d of %d are trainings, the others result files; give either", *n, options->n_operands);
     return SM_OK;
 }
 
@@ -222,9 +218,8 @@ static int64_t last_change(const cli_options *options) {
 sm_status cli_report(const cli_options *options) {
     report r = {.options = options, .follows = options->out.watch};
     int n_trainings;
-    if (options->n_operands == 0 && options->out.collect == NULL) {
-        return sm_fail(SM_ERR_USAGE, "give result files, or run folders: stepmark report FILE... --output report.html");
-    }
+    SM_FAIL_IF(options->n_operands == 0 && options->out.collect == NULL, SM_ERR_USAGE,
+               "give result files, or run folders: stepmark report FILE... --output report.html");
     SM_TRY(count_trainings(options, &n_trainings));
     sm_format format;
     SM_TRY(!options->out.watch || (options->out.report_file != NULL && !is_table(options, &format))

@@ -24,10 +24,8 @@ static sm_status verdict(const cli_options *options, const sm_training_runs *run
 sm_status cli_check_run(const cli_options *options) {
     sm_training_runs runs;
     sm_status status = SM_OK;
-    if (options->n_operands == 0) {
-        return sm_fail(SM_ERR_USAGE,
-                       "give run folders, or their training_metrics.json: stepmark report --check RUN...");
-    }
+    SM_FAIL_IF(options->n_operands == 0, SM_ERR_USAGE,
+               "give run folders, or their training_metrics.json: stepmark report --check RUN...");
     sm_training_runs_read(options->operands, options->n_operands, &runs);
     sm_training_runs_compare(&runs, options->compare.weak ? SM_WORK_FIXED_A_PROCESS : SM_WORK_FIXED);
     json_t *records = sm_training_runs_records(&runs);
@@ -93,10 +91,8 @@ static sm_status write_page(void *scaling, FILE *out) { return sm_scaling_page(s
 sm_status cli_scaling(const cli_options *options) {
     sm_training_runs runs = {.runs = NULL};
     sm_status status = SM_OK;
-    if (options->n_operands == 0) {
-        return sm_fail(SM_ERR_USAGE,
-                       "give run folders, or their training_metrics.json: stepmark report --scaling RUN...");
-    }
+    SM_FAIL_IF(options->n_operands == 0, SM_ERR_USAGE,
+               "give run folders, or their training_metrics.json: stepmark report --scaling RUN...");
     sm_scaling *scaling = sm_calloc(1, sizeof(*scaling));
     sm_training_runs_read(options->operands, options->n_operands, &runs);
     SM_TRY_GOTO(sm_scaling_make(&runs, options->compare.predict.values, options->compare.predict.n, scaling));

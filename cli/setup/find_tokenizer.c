@@ -17,14 +17,10 @@ static sm_status take_checkpoint(const char *run, char weights[PATH_MAX]) {
     SM_TRY(sm_checkpoint_list(run, &steps, &n));
     const int64_t step = n > 0 ? steps[0] : 0;
     free(steps);
-    if (n == 0) {
-        return sm_fail(SM_ERR_IO,
-                       "%s: a training that has not ended, and has no checkpoint yet; train --save-every N writes them",
-                       run);
-    }
-    if (snprintf(weights, PATH_MAX, "%s/checkpoints/step-%lld", run, (long long)step) >= PATH_MAX) {
-        return sm_fail(SM_ERR_IO, "%.100s...: the path is too long", run);
-    }
+    SM_FAIL_IF(n == 0, SM_ERR_IO,
+               "%s: a training that has not ended, and has no checkpoint yet; train --save-every N writes them", run);
+    SM_FAIL_IF(snprintf(weights, PATH_MAX, "%s/checkpoints/step-%lld", run, (long long)step) >= PATH_MAX, SM_ERR_IO,
+               "%.100s...: the path is too long", run);
     cli_note("%s: has not ended; its last checkpoint, of step %lld, is used", run, (long long)step);
     return SM_OK;
 }
@@ -96,10 +92,9 @@ sm_status cli_encode_text(const char *flag, const sm_tokenizer *tokenizer, const
     sm_encoder *encoder;
     if (tokenizer == NULL) {
         for (; *text != '\0'; text++) {
-            if ((uint8_t)*text >= vocab) {
-                return sm_fail(SM_ERR_INVALID, "%s: a byte 0x%02x, but the model knows only %lld tokens", flag,
-                               (uint8_t)*text, (long long)vocab);
-            }
+            SM_FAIL_IF((uint8_t)*text >= vocab, SM_ERR_INVALID,
+                       "%s: a byte 0x%02x, but the model knows only %lld tokens", flag, (uint8_t)*text,
+                       (long long)vocab);
             sm_ids_append(ids, (uint8_t)*text);
         }
         return SM_OK;

@@ -76,9 +76,8 @@ static sm_status add(const char *entry, const void *ctx) {
     char name[CLI_TEXT_SIZE], digest[SM_DIGEST_SIZE];
     sm_op_kind kind;
     const char *equals = strchr(entry, '=');
-    if (equals == NULL || equals == entry || equals[1] == '\0' || equals - entry >= CLI_TEXT_SIZE) {
-        return sm_fail(SM_ERR_USAGE, "--kernel: '%s' is not OP=FILE, as in gelu_forward=gelu_forward.c", entry);
-    }
+    SM_FAIL_IF(equals == NULL || equals == entry || equals[1] == '\0' || equals - entry >= CLI_TEXT_SIZE, SM_ERR_USAGE,
+               "--kernel: '%s' is not OP=FILE, as in gelu_forward=gelu_forward.c", entry);
     snprintf(name, sizeof(name), "%.*s", (int)(equals - entry), entry);
     const char *names[SM_OP_KIND_COUNT];
     kind = sm_op_kind_find(name);
@@ -87,9 +86,7 @@ static sm_status add(const char *entry, const void *ctx) {
     }
     SM_TRY(kind < SM_OP_KIND_COUNT ? SM_OK : cli_no_such_name("--kernel", "op", name, names, SM_OP_KIND_COUNT));
     for (int i = 0; i < own.n; i++) {
-        if (own.list[i].kind == kind) {
-            return sm_fail(SM_ERR_USAGE, "--kernel: %s is given twice", name);
-        }
+        SM_FAIL_IF(own.list[i].kind == kind, SM_ERR_USAGE, "--kernel: %s is given twice", name);
     }
     SM_TRY(sm_digest_file(equals + 1, digest)); // before its code runs
     SM_TRY(prepare(kind, equals + 1, options->measure.timeout_s));
@@ -114,15 +111,12 @@ static sm_status for_each(const char *text, sm_status (*take)(const char *entry,
 static sm_status check_languages(const sm_backend *backend) {
     for (int i = 0; i < own.n; i++) {
         const sm_own_language language = sm_own_kernel_language(&own.list[i]);
-        if (backend->own_kernels == SM_OWN_NONE) {
-            return sm_fail(SM_ERR_UNSUPPORTED,
-                           "%s: --kernel: it runs no kernels of your own; take --backend cpu or opencl", backend->name);
-        }
-        if (backend->own_kernels != language) {
-            return sm_fail(SM_ERR_UNSUPPORTED, "%s: --kernel %s: the file is %s, which --backend %s runs",
-                           backend->name, sm_op_name(own.list[i].kind), language == SM_OWN_C ? "C" : "OpenCL C",
-                           language == SM_OWN_C ? "cpu" : "opencl");
-        }
+        SM_FAIL_IF(backend->own_kernels == SM_OWN_NONE, SM_ERR_UNSUPPORTED,
+                   "%s: --kernel: it runs no kernels of your own; take --backend cpu or opencl", backend->name);
+        SM_FAIL_IF(backend->own_kernels != language, SM_ERR_UNSUPPORTED,
+                   "%s: --kernel %s: the file is %s, which --backend %s runs", backend->name,
+                   sm_op_name(own.list[i].kind), language == SM_OWN_C ? "C" : "OpenCL C",
+                   language == SM_OWN_C ? "cpu" : "opencl");
     }
     return SM_OK;
 }

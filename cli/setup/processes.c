@@ -178,10 +178,8 @@ sm_status cli_choose_device(const sm_comm *comm, const cli_device_list *devices,
         *device = devices->devices[devices->n == 1 ? 0 : sm_comm_local_rank(comm)];
         return SM_OK;
     }
-    if (n_here == 1) {
-        return sm_fail(SM_ERR_USAGE, "--backend: stands for %d devices; name one by its id (see `stepmark devices`)",
-                       devices->n);
-    }
+    SM_FAIL_IF(n_here == 1, SM_ERR_USAGE,
+               "--backend: stands for %d devices; name one by its id (see `stepmark devices`)", devices->n);
     return sm_fail(SM_ERR_USAGE,
                    "--backend: stands for %d devices, and this host has %d processes; name one device for all of them, "
                    "or one for each",

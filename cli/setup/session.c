@@ -132,9 +132,7 @@ static sm_status append(cli_device_list *list, const sm_backend *backend, int in
             return SM_OK; // named twice, for instance by "all,cpu"
         }
     }
-    if (list->n == CLI_MAX_DEVICES) {
-        return sm_fail(SM_ERR_USAGE, "--backend: more than %d devices", CLI_MAX_DEVICES);
-    }
+    SM_FAIL_IF(list->n == CLI_MAX_DEVICES, SM_ERR_USAGE, "--backend: more than %d devices", CLI_MAX_DEVICES);
     list->devices[list->n++] = (cli_device){backend, index};
     return SM_OK;
 }
@@ -232,13 +230,10 @@ sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_option
     sm_open_options open_options = cli_open_options(options, n_threads);
     *opened = NULL;
     SM_TRY(device.backend->describe(device.index, &info));
-    if (!info.available) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s", info.id, info.reason);
-    }
-    if (options->device.openblas && !device.backend->openblas) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%s: --products openblas: backend %s multiplies by its own kernels alone",
-                       info.id, device.backend->name);
-    }
+    SM_FAIL_IF(!info.available, SM_ERR_UNSUPPORTED, "%s: %s", info.id, info.reason);
+    SM_FAIL_IF(options->device.openblas && !device.backend->openblas, SM_ERR_UNSUPPORTED,
+               "%s: --products openblas: backend %s multiplies by its own kernels alone", info.id,
+               device.backend->name);
     SM_TRY(cli_own_kernels(options, device.backend, n_threads > 0 ? (int)n_threads : info.n_threads,
                            &open_options.own_kernels, &open_options.n_own_kernels));
     SM_TRY(device.backend->open(device.index, &open_options, opened));

@@ -26,18 +26,13 @@ static sm_status find(const cli_options *options, const sm_model_config *config,
         return sm_documents_draw(tokens, least, most, (uint64_t)options->work.seed, n_positions, documents);
     }
     if (sscanf(text, "%lld%n", &least, &end) == 1 && text[end] == '\0') {
-        if (least < 0 || least >= config->vocab) {
-            return sm_fail(SM_ERR_USAGE, "--documents: id %lld is outside the vocabulary of %lld", least,
-                           (long long)config->vocab);
-        }
+        SM_FAIL_IF(least < 0 || least >= config->vocab, SM_ERR_USAGE,
+                   "--documents: id %lld is outside the vocabulary of %lld", least, (long long)config->vocab);
         separator = (int32_t)least;
     } else {
         sm_tokenizer *tokenizer = NULL;
-        if (access(text, F_OK) != 0) {
-            return sm_fail(SM_ERR_IO,
-                           "--documents: '%s' is not MIN-MAX, an id, or an existing tokenizer; give one of these",
-                           text);
-        }
+        SM_FAIL_IF(access(text, F_OK) != 0, SM_ERR_IO,
+                   "--documents: '%s' is not MIN-MAX, an id, or an existing tokenizer; give one of these", text);
         SM_TRY(sm_tokenizer_read(text, &tokenizer));
         separator = tokenizer->end_of_text;
         sm_tokenizer_free(tokenizer);
@@ -127,18 +122,16 @@ static sm_status parse_loader(const cli_options *o, sm_loader_settings *loader) 
         return sm_fail(SM_ERR_USAGE, "--loader: unknown value '%s'; give inline, threads or, for instance, threads:4",
                        o->work.loader);
     }
-    if (n < 1 || n > SM_LOADER_MAX_THREADS) {
-        return sm_fail(SM_ERR_USAGE, "--loader: %d threads are out of range; give 1 to %d", n, SM_LOADER_MAX_THREADS);
-    }
+    SM_FAIL_IF(n < 1 || n > SM_LOADER_MAX_THREADS, SM_ERR_USAGE, "--loader: %d threads are out of range; give 1 to %d",
+               n, SM_LOADER_MAX_THREADS);
     loader->n_threads = n;
     return SM_OK;
 }
 
 static sm_status set_loader(const cli_options *o, sm_loader_settings *loader) {
     SM_TRY(parse_loader(o, loader));
-    if (loader->kind == SM_LOADER_INLINE && o->work.queue_depth > 0) {
-        return sm_fail(SM_ERR_USAGE, "--queue-depth: --loader inline makes nothing ahead; leave one out");
-    }
+    SM_FAIL_IF(loader->kind == SM_LOADER_INLINE && o->work.queue_depth > 0, SM_ERR_USAGE,
+               "--queue-depth: --loader inline makes nothing ahead; leave one out");
     loader->queue_depth = (int)o->work.queue_depth;
     return SM_OK;
 }

@@ -20,26 +20,16 @@ void cli_stage_search(const char *backend) {
 }
 
 sm_status cli_worker_failure(const sm_process_result *end, const char *stage, double timeout_s) {
-    if (end->killed && !end->late) {
-        return sm_fail(SM_ERR_INTERRUPTED, "interrupted during: %s, which did not end by itself", stage);
-    }
-    if (end->late) {
-        return sm_fail(
-            SM_ERR_TIMEOUT,
-            "the limit of %g s ran out during: %s, which did not return; --timeout is too short, or a driver hangs",
-            timeout_s, stage);
-    }
-    if (end->no_memory) {
-        return sm_fail(SM_ERR_OOM, "the process was killed during: %s, by the kernel for want of memory it seems",
-                       stage);
-    }
-    if (end->signal == SIGKILL) {
-        return sm_fail(SM_ERR_DEVICE, "the process was killed (SIGKILL) during: %s", stage);
-    }
-    if (end->signal != 0) {
-        return sm_fail(SM_ERR_DEVICE, "the process crashed during: %s, by signal %d (%s)", stage, end->signal,
-                       strsignal(end->signal));
-    }
+    SM_FAIL_IF(end->killed && !end->late, SM_ERR_INTERRUPTED, "interrupted during: %s, which did not end by itself",
+               stage);
+    SM_FAIL_IF(end->late, SM_ERR_TIMEOUT,
+               "the limit of %g s ran out during: %s, which did not return; --timeout is too short, or a driver hangs",
+               timeout_s, stage);
+    SM_FAIL_IF(end->no_memory, SM_ERR_OOM,
+               "the process was killed during: %s, by the kernel for want of memory it seems", stage);
+    SM_FAIL_IF(end->signal == SIGKILL, SM_ERR_DEVICE, "the process was killed (SIGKILL) during: %s", stage);
+    SM_FAIL_IF(end->signal != 0, SM_ERR_DEVICE, "the process crashed during: %s, by signal %d (%s)", stage, end->signal,
+               strsignal(end->signal));
     return sm_fail(SM_ERR_DEVICE, "the process ended during: %s, with exit code %d", stage, end->exit_code);
 }
 

@@ -125,12 +125,10 @@ static const char *data_name(const cli_options *options) {
 static sm_status read_batches(sm_tokens *tokens, cli_workload *w) {
     const int64_t n_ids = w->B * w->T;
     const int64_t n_whole = (sm_tokens_count(tokens) - 1) / n_ids;
-    if (n_whole < 1) {
-        return sm_fail(SM_ERR_INVALID,
-                       "%s: %lld tokens, and a batch of %lld x %lld needs %lld; give a longer file or a smaller batch",
-                       data_name(w->options), (long long)sm_tokens_count(tokens), (long long)w->B, (long long)w->T,
-                       (long long)(n_ids + 1));
-    }
+    SM_FAIL_IF(n_whole < 1, SM_ERR_INVALID,
+               "%s: %lld tokens, and a batch of %lld x %lld needs %lld; give a longer file or a smaller batch",
+               data_name(w->options), (long long)sm_tokens_count(tokens), (long long)w->B, (long long)w->T,
+               (long long)(n_ids + 1));
     SM_TRY(allocate(w, n_whole > MAX_BATCHES ? MAX_BATCHES : n_whole));
     for (int64_t i = 0; i < w->n_batches; i++) {
         int32_t *inputs = batch(w, i);
@@ -144,10 +142,9 @@ static sm_status read_batches(sm_tokens *tokens, cli_workload *w) {
 // Takes enough documents for all batches in any placement: rows of a packed batch are filled in parallel.
 static sm_status take_documents(const cli_workload *w, const sm_tokens *tokens, sm_documents *documents) {
     enum { ROWS_OPEN = 64, MOST_POSITIONS = 1 << 28 };
-    if (w->B > MOST_POSITIONS / w->T) {
-        return sm_fail(SM_ERR_INVALID, "a batch of documents has at most %d positions, not %lld x %lld", MOST_POSITIONS,
-                       (long long)w->B, (long long)w->T);
-    }
+    SM_FAIL_IF(w->B > MOST_POSITIONS / w->T, SM_ERR_INVALID,
+               "a batch of documents has at most %d positions, not %lld x %lld", MOST_POSITIONS, (long long)w->B,
+               (long long)w->T);
     return cli_documents(w->options, w->config, tokens, w->T, (MAX_BATCHES * w->B + ROWS_OPEN) * w->T, documents);
 }
 

@@ -47,14 +47,11 @@ static int count_levels(const cli_sweep_plan *plan, int arg) {
 static sm_status add_axis(const cli_sweep_plan *plan, int arg, int n_levels, advise_axes *axes) {
     const char *text = plan->items[0].args[arg];
     const int n = axes->choices.n_axes;
-    if (cli_choosable_find(text + 2, name_length(text)) < 0) {
-        return sm_fail(SM_ERR_USAGE, "%.*s: give one value: rows with different values do not do the same work",
-                       (int)name_length(text) + 2, text);
-    }
-    if (n_levels == 0 || n == SM_ADVISOR_MAX_AXES) {
-        return sm_fail(SM_ERR_USAGE, "%.*s: too much to choose between; shorten a list", (int)name_length(text) + 2,
-                       text);
-    }
+    SM_FAIL_IF(cli_choosable_find(text + 2, name_length(text)) < 0, SM_ERR_USAGE,
+               "%.*s: give one value: rows with different values do not do the same work", (int)name_length(text) + 2,
+               text);
+    SM_FAIL_IF(n_levels == 0 || n == SM_ADVISOR_MAX_AXES, SM_ERR_USAGE,
+               "%.*s: too much to choose between; shorten a list", (int)name_length(text) + 2, text);
     axes->args[n] = arg;
     axes->choices.n_levels[n] = n_levels;
     axes->choices.n_axes++;
@@ -191,9 +188,7 @@ static const char *text_of(const cli_axes *axes, const char *name) {
 
 // Replaces an existing flag. `text` must outlive the axes.
 static sm_status set_axis(cli_axes *axes, const char *name, const char *text) {
-    if (axes->n == CLI_MAX_AXES) {
-        return sm_fail(SM_ERR_USAGE, "advise: more than %d flags", CLI_MAX_AXES - 1);
-    }
+    SM_FAIL_IF(axes->n == CLI_MAX_AXES, SM_ERR_USAGE, "advise: more than %d flags", CLI_MAX_AXES - 1);
     axes->axes[axes->n++] = (cli_axis){find_flag(name), text};
     return SM_OK;
 }
@@ -208,9 +203,8 @@ static sm_status choose_threads(const cli_axes *axes, char *text, size_t size_by
     cli_flag backend;
     cli_flag_of(CLI_ADVISE, find_flag("backend"), &backend);
     snprintf(name.texts[0], sizeof(name.texts[0]), "%s", given != NULL ? given : backend.initial);
-    if (strchr(name.texts[0], ',') != NULL) {
-        return sm_fail(SM_ERR_USAGE, "--backend: give one device; each has an advice of its own");
-    }
+    SM_FAIL_IF(strchr(name.texts[0], ',') != NULL, SM_ERR_USAGE,
+               "--backend: give one device; each has an advice of its own");
     SM_TRY(cli_select_devices(&name, &devices));
     SM_TRY(cli_describe(devices.devices[0], &info));
     if (info.n_threads > 1) {
@@ -469,9 +463,8 @@ static sm_status print(const advice *a) {
 
 static sm_status verdict(const advice *a) {
     const json_t *row = json_array_get(a->tried[0].rows, 0);
-    if (sm_advisor_best(a->advisor) < 0) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "nothing could be measured; the default: %s", sm_rows_text(row, "reason"));
-    }
+    SM_FAIL_IF(sm_advisor_best(a->advisor) < 0, SM_ERR_UNSUPPORTED, "nothing could be measured; the default: %s",
+               sm_rows_text(row, "reason"));
     return SM_OK;
 }
 

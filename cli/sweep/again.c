@@ -33,16 +33,12 @@ static sm_status row_failure(const repetition *r, sm_status status) {
 
 static sm_status choose_row(repetition *r, const sm_rows *rows) {
     const size_t n = json_array_size(rows->rows);
-    if (r->number < 0 && n > 1 && !sm_score_has_blocks(rows->rows)) {
-        return sm_fail(SM_ERR_USAGE,
-                       "%s holds %zu rows: give two files to compare them, or one row to run it again, %s#1", r->file,
-                       n, r->file);
-    }
+    SM_FAIL_IF(r->number < 0 && n > 1 && !sm_score_has_blocks(rows->rows), SM_ERR_USAGE,
+               "%s holds %zu rows: give two files to compare them, or one row to run it again, %s#1", r->file, n,
+               r->file);
     r->number = r->number < 0 ? 1 : r->number;
-    if (r->number < 1 || (size_t)r->number > n) {
-        return sm_fail(SM_ERR_USAGE, "%s#%lld: %s holds %zu row%s, from 1", r->file, (long long)r->number, r->file, n,
-                       sm_plural(n));
-    }
+    SM_FAIL_IF(r->number < 1 || (size_t)r->number > n, SM_ERR_USAGE, "%s#%lld: %s holds %zu row%s, from 1", r->file,
+               (long long)r->number, r->file, n, sm_plural(n));
     r->row = json_array_get(rows->rows, (size_t)r->number - 1);
     return SM_OK;
 }
@@ -67,9 +63,8 @@ static sm_status find_flags(repetition *r) {
     if (json_array_size(args) > 0 && (!was_loop || cli_run_args_command(args) == CLI_LOOP)) {
         return take_flags(r, args);
     }
-    if (backend[0] != '\0' && sm_backend_find(backend) == NULL) {
-        return sm_fail(SM_ERR_INVALID, "measured by %s, not by stepmark; run it again with that program", backend);
-    }
+    SM_FAIL_IF(backend[0] != '\0' && sm_backend_find(backend) == NULL, SM_ERR_INVALID,
+               "measured by %s, not by stepmark; run it again with that program", backend);
     return sm_fail(SM_ERR_INVALID,
                    "does not say its flags (field run_args), as in rows of older versions; measure again");
 }
@@ -80,12 +75,9 @@ static sm_status take_own_code(const repetition *r) {
     for (int i = 0; i < cli_flag_count(); i++) {
         const cli_flag *flag = cli_flag_at(i);
         const char *code = flag->type == CLI_CODE ? cli_run_args_value(args, flag->name) : NULL;
-        if (code != NULL && !r->options->compare.allow_own_code) {
-            return sm_fail(
-                SM_ERR_INVALID,
-                "it runs code of its own, --%s %s; look at it, and give --allow-own-code to have it run here",
-                flag->name, code);
-        }
+        SM_FAIL_IF(code != NULL && !r->options->compare.allow_own_code, SM_ERR_INVALID,
+                   "it runs code of its own, --%s %s; look at it, and give --allow-own-code to have it run here",
+                   flag->name, code);
         SM_TRY(code != NULL ? cli_own_code_check(flag->name, code, sm_rows_text(r->row, "own_kernels")) : SM_OK);
     }
     return cli_load_backend_file(cli_run_args_value(args, "backend-library"));
@@ -232,9 +224,7 @@ static sm_status repeat(repetition *r) {
 sm_status cli_again(const cli_options *options) {
     sm_status status = SM_OK;
     sm_rows rows = {.rows = NULL};
-    if (options->n_operands != 1) {
-        return sm_fail(SM_ERR_USAGE, "give one row, as FILE#N, or a block");
-    }
+    SM_FAIL_IF(options->n_operands != 1, SM_ERR_USAGE, "give one row, as FILE#N, or a block");
     repetition *r = sm_calloc(1, sizeof(*r));
     r->options = options;
     const char *mark = strrchr(options->operands[0], '#');

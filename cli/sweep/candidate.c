@@ -280,9 +280,8 @@ static sm_status receive(void *ctx, const json_t *message, int64_t *deadline_ns)
     json_t *row = json_object_get(message, "row");
     const char *stage = json_string_value(json_object_get(message, "stage"));
     const char *refused = json_string_value(json_object_get(message, "refused"));
-    if ((row != NULL && !json_is_object(row)) || (draft != NULL && !json_is_object(draft))) {
-        return sm_fail(SM_ERR_FORMAT, "the worker process sent a row that is none");
-    }
+    SM_FAIL_IF((row != NULL && !json_is_object(row)) || (draft != NULL && !json_is_object(draft)), SM_ERR_FORMAT,
+               "the worker process sent a row that is none");
     if (stage != NULL) {
         SM_ROW_TEXT(m->stage, stage);
     }

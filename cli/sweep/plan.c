@@ -28,9 +28,8 @@ void cli_sweep_plan_free(cli_sweep_plan *plan) {
 
 // Appends an empty configuration of n_args arguments.
 sm_status cli_sweep_plan_add(cli_sweep_plan *plan, int n_args, cli_configuration **added) {
-    if (plan->n >= CLI_MAX_CONFIGURATIONS) {
-        return sm_fail(SM_ERR_USAGE, "sweep: more than %d configurations; shorten a list", CLI_MAX_CONFIGURATIONS);
-    }
+    SM_FAIL_IF(plan->n >= CLI_MAX_CONFIGURATIONS, SM_ERR_USAGE, "sweep: more than %d configurations; shorten a list",
+               CLI_MAX_CONFIGURATIONS);
     if ((plan->n & (plan->n - 1)) == 0) { // at 0 and each power of two: there is room up to the next
         plan->items = sm_realloc(plan->items, (plan->n > 0 ? 2 * (size_t)plan->n : 1) * sizeof(*plan->items));
     }
@@ -164,11 +163,9 @@ static sm_status add_devices(axis *a, const char *text, size_t length) {
 // One entry of the comma list.
 static sm_status add_entry(axis *a, const char *text, size_t length) {
     char entry[MAX_VALUE];
-    if (length == 0 || length >= sizeof(entry)) {
-        return sm_fail(SM_ERR_USAGE, "--%s: %s", a->flag->name,
-                       length == 0 ? "empty entry; give a value or a comma list of values"
-                                   : "an entry of the list is too long");
-    }
+    SM_FAIL_IF(length == 0 || length >= sizeof(entry), SM_ERR_USAGE, "--%s: %s", a->flag->name,
+               length == 0 ? "empty entry; give a value or a comma list of values"
+                           : "an entry of the list is too long");
     snprintf(entry, sizeof(entry), "%.*s", (int)length, text);
     if (strcmp(a->flag->name, "backend") == 0) {
         return add_devices(a, text, length);
@@ -205,9 +202,7 @@ static sm_status make_axis(const cli_axis *given, axis *a) {
 // One axis for each row of the table of flags.
 static sm_status set_axes(const cli_axes *given, axis axes[MAX_FLAGS]) {
     for (int i = 0; i < given->n; i++) {
-        if (given->axes[i].flag >= MAX_FLAGS) {
-            return sm_fail(SM_ERR_INTERNAL, "sweep: the table of flags has outgrown it");
-        }
+        SM_FAIL_IF(given->axes[i].flag >= MAX_FLAGS, SM_ERR_INTERNAL, "sweep: the table of flags has outgrown it");
         SM_TRY(make_axis(&given->axes[i], &axes[given->axes[i].flag]));
     }
     return SM_OK;
@@ -255,9 +250,8 @@ static sm_status multiply(const axis axes[MAX_FLAGS], cli_sweep_plan *plan) {
             n_axes++;
             total *= axes[i].n;
         }
-        if (total > CLI_MAX_CONFIGURATIONS) {
-            return sm_fail(SM_ERR_USAGE, "sweep: more than %d configurations; shorten a list", CLI_MAX_CONFIGURATIONS);
-        }
+        SM_FAIL_IF(total > CLI_MAX_CONFIGURATIONS, SM_ERR_USAGE, "sweep: more than %d configurations; shorten a list",
+                   CLI_MAX_CONFIGURATIONS);
     }
     for (int64_t i = 0; i < total; i++) {
         SM_TRY(add_product(axes, n_axes, i, plan));
@@ -492,9 +486,8 @@ cli_order cli_sweep_order(const cli_options *options) {
 
 sm_status cli_sweep_plan_make(const cli_options *options, cli_sweep_plan *plan) {
     *plan = (cli_sweep_plan){NULL, 0};
-    if (options->sweep.preset != NULL && options->sweep.sweep_file != NULL) {
-        return sm_fail(SM_ERR_USAGE, "--preset and --file: give one of them");
-    }
+    SM_FAIL_IF(options->sweep.preset != NULL && options->sweep.sweep_file != NULL, SM_ERR_USAGE,
+               "--preset and --file: give one of them");
     sm_status status = options->sweep.preset != NULL ? add_preset(options->sweep.preset, &options->sweep.axes, plan)
                        : options->sweep.sweep_file != NULL
                            ? add_file(options->sweep.sweep_file, &options->sweep.axes, plan)

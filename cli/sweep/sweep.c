@@ -186,9 +186,8 @@ static sm_status look_at_all(cli_sweep *s) {
         }
     }
     s->n_total = s->plan.n;
-    if (is_usage && s->sweeper.options->sweep.preset == NULL && s->sweeper.options->sweep.sweep_file == NULL) {
-        return sm_fail(SM_ERR_USAGE, "%s", s->candidate->reason);
-    }
+    SM_FAIL_IF(is_usage && s->sweeper.options->sweep.preset == NULL && s->sweeper.options->sweep.sweep_file == NULL,
+               SM_ERR_USAGE, "%s", s->candidate->reason);
     if (s->n_finished > 0) {
         cli_note("%s: %d of %d rows are there already", s->sweeper.options->out.output_file, s->n_finished, s->n_total);
     }
@@ -304,14 +303,11 @@ static sm_status close_output(cli_sweep *s, const outcome *o) {
 
 static sm_status conclude(const outcome *o, size_t n_rows) {
     const char *reason = o->reason != NULL && n_rows == 1 ? o->reason : ""; // with several rows, each was said
-    if (o->n_failed > 0) {
-        return sm_fail(SM_ERR_DEVICE, "%d of %zu rows failed%s%s", o->n_failed, n_rows, reason[0] != '\0' ? ": " : "",
-                       reason);
-    }
-    if (o->n_ok == 0) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "nothing could be measured: %s%s", o->reason != NULL ? o->reason : "no row",
-                       o->one_reason ? "" : " (and other reasons; each row has its own)");
-    }
+    SM_FAIL_IF(o->n_failed > 0, SM_ERR_DEVICE, "%d of %zu rows failed%s%s", o->n_failed, n_rows,
+               reason[0] != '\0' ? ": " : "", reason);
+    SM_FAIL_IF(o->n_ok == 0, SM_ERR_UNSUPPORTED, "nothing could be measured: %s%s",
+               o->reason != NULL ? o->reason : "no row",
+               o->one_reason ? "" : " (and other reasons; each row has its own)");
     return SM_OK;
 }
 

@@ -114,10 +114,9 @@ static sm_status make_tokens(chooser *c, int64_t size_bytes) {
     char *inputs[] = {(char *)o->work.data};
     sm_tokenizer *learned = NULL;
     sm_tokenize_result result;
-    if (o->train.val_data != NULL) {
-        return sm_fail(SM_ERR_USAGE, "--val-data: a tenth of the text of --data is for validation; leave it out, or "
-                                     "make tokens of both first: stepmark tokenize");
-    }
+    SM_FAIL_IF(o->train.val_data != NULL, SM_ERR_USAGE,
+               "--val-data: a tenth of the text of --data is for validation; leave it out, or "
+               "make tokens of both first: stepmark tokenize");
     if (o->work.tokenizer == NULL) {
         of_text = *o;
         of_text.operands = inputs;

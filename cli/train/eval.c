@@ -70,11 +70,9 @@ static sm_status open_session(evaluation *e) {
 
 static sm_status set_up(evaluation *e) {
     const cli_options *o = e->options;
-    if (o->model.weights == NULL || o->work.data == NULL) {
-        return sm_fail(SM_ERR_USAGE,
-                       "--%s: missing; give the folder of the model, and a file of text, tokens or questions",
-                       o->model.weights == NULL ? "weights" : "data");
-    }
+    SM_FAIL_IF(o->model.weights == NULL || o->work.data == NULL, SM_ERR_USAGE,
+               "--%s: missing; give the folder of the model, and a file of text, tokens or questions",
+               o->model.weights == NULL ? "weights" : "data");
     SM_TRY(cli_find_trained(o, &e->model));
     e->T = o->work.seq_lens.n > 0 ? o->work.seq_lens.values[0] : e->model.config.context;
     SM_TRY(cli_check_seq_len(&e->model.config, e->T));
@@ -97,9 +95,8 @@ static sm_status score(evaluation *e, const int32_t *ids, int64_t n, int64_t fir
     SM_TRY(sm_session_set_batch(e->session, e->ids, targets));
     SM_TRY(sm_session_run(e->session, SM_RUN_FORWARD, NULL));
     SM_TRY(sm_session_loss(e->session, &loss));
-    if (!isfinite(loss)) {
-        return sm_fail(SM_ERR_INVALID, "the loss is %g: the weights are damaged or overflow; use other weights", loss);
-    }
+    SM_FAIL_IF(!isfinite(loss), SM_ERR_INVALID,
+               "the loss is %g: the weights are damaged or overflow; use other weights", loss);
     *nats = loss * (double)(n - first);
     return cli_interrupted ? SM_ERR_INTERRUPTED : SM_OK;
 }
@@ -255,9 +252,8 @@ static sm_status find_path(const char *data, char path[SM_DATA_PATH_BYTES]) {
     if (sm_data_files_side(data, "val", path)) {
         return SM_OK;
     }
-    if (sm_data_files_side(data, "train", path)) {
-        return sm_fail(SM_ERR_INVALID, "%s: has no val.bin; give a file, or tokenize with --val-percent", data);
-    }
+    SM_FAIL_IF(sm_data_files_side(data, "train", path), SM_ERR_INVALID,
+               "%s: has no val.bin; give a file, or tokenize with --val-percent", data);
     return snprintf(path, SM_DATA_PATH_BYTES, "%s", data) < SM_DATA_PATH_BYTES
                ? SM_OK
                : sm_fail(SM_ERR_IO, "--data: '%.100s...' is too long", data);

@@ -78,9 +78,7 @@ static sm_status generate(const cli_options *o, const cli_trained *model, sm_ids
     if (model->tokenizer != NULL && ids->n == 0 && model->tokenizer->end_of_text != SM_NO_ID) {
         sm_ids_append(ids, model->tokenizer->end_of_text); // the beginning of a document
     }
-    if (ids->n == 0) {
-        return sm_fail(SM_ERR_USAGE, "--prompt: empty; give a text to continue");
-    }
+    SM_FAIL_IF(ids->n == 0, SM_ERR_USAGE, "--prompt: empty; give a text to continue");
     SM_TRY(cli_open_only_device(o, device));
     SM_TRY(open_generator(&model->config, (sm_mode)o->device.modes.values[0],
                           (cli_precision)o->device.precisions.values[0], (int64_t)ids->n + o->generate.n_tokens,
@@ -101,12 +99,9 @@ sm_status cli_generate(const cli_options *options) {
     sm_device *device = NULL;
     sm_generator *generator = NULL;
     signal(SIGPIPE, SIG_IGN);
-    if (options->model.weights == NULL) {
-        return sm_fail(SM_ERR_USAGE, "--weights: missing; give the folder of the model or the training run");
-    }
-    if (options->generate.prompt == NULL) {
-        return sm_fail(SM_ERR_USAGE, "--prompt: missing; give a text to continue");
-    }
+    SM_FAIL_IF(options->model.weights == NULL, SM_ERR_USAGE,
+               "--weights: missing; give the folder of the model or the training run");
+    SM_FAIL_IF(options->generate.prompt == NULL, SM_ERR_USAGE, "--prompt: missing; give a text to continue");
     sm_status status = cli_find_trained(options, &model);
     status = status == SM_OK ? generate(options, &model, &ids, &device, &generator) : status;
     sm_generator_close(generator);
@@ -124,9 +119,7 @@ sm_status cli_train_sampler_open(const cli_options *o, const cli_job *job, const
     s->options = o;
     SM_TRY(cli_find_tokenizer(tokenizer, NULL, NULL, vocab, &s->tokenizer));
     SM_TRY(cli_encode_text("--prompt", s->tokenizer, o->generate.prompt, vocab, &s->prompt));
-    if (s->prompt.n == 0) {
-        return sm_fail(SM_ERR_USAGE, "--prompt: empty; give a text to continue");
-    }
+    SM_FAIL_IF(s->prompt.n == 0, SM_ERR_USAGE, "--prompt: empty; give a text to continue");
     return open_generator(&job->config, job->mode, job->precision, (int64_t)s->prompt.n + SAMPLE_TOKENS, device,
                           &s->generator);
 }

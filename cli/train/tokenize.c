@@ -88,16 +88,12 @@ static sm_status write_tokenizer(const cli_options *options, const sm_tokenizer 
 
 static sm_status learn(const cli_options *options) {
     sm_tokenizer *tokenizer = NULL;
-    if (options->tokens.vocab_size == 0) {
-        return sm_fail(SM_ERR_USAGE, "--vocab-size: missing; give the number of tokens for the vocabulary");
-    }
-    if (options->work.tokenizer != NULL) {
-        return sm_fail(SM_ERR_USAGE,
-                       "--tokenizer goes with --show and --convert; --vocab-size learns a new one, in --output");
-    }
-    if (options->n_operands < 1) {
-        return sm_fail(SM_ERR_USAGE, "FILE: missing; give files or folders with text to learn from; - is stdin");
-    }
+    SM_FAIL_IF(options->tokens.vocab_size == 0, SM_ERR_USAGE,
+               "--vocab-size: missing; give the number of tokens for the vocabulary");
+    SM_FAIL_IF(options->work.tokenizer != NULL, SM_ERR_USAGE,
+               "--tokenizer goes with --show and --convert; --vocab-size learns a new one, in --output");
+    SM_FAIL_IF(options->n_operands < 1, SM_ERR_USAGE,
+               "FILE: missing; give files or folders with text to learn from; - is stdin");
     SM_TRY(cli_learn_words(options, &tokenizer));
     if (tokenizer->n_tokens < options->tokens.vocab_size) {
         cli_note("the text has no more than %d tokens with --min-frequency %lld", tokenizer->n_tokens,
@@ -172,13 +168,11 @@ static sm_status show(const cli_options *options, const sm_tokenizer *tokenizer)
 
 static sm_status show_or_convert(const cli_options *options) {
     sm_tokenizer *tokenizer;
-    if (options->tokens.convert && options->n_operands > 0) {
-        return sm_fail(SM_ERR_USAGE, "unexpected argument '%s' with --convert", options->operands[0]);
-    }
+    SM_FAIL_IF(options->tokens.convert && options->n_operands > 0, SM_ERR_USAGE,
+               "unexpected argument '%s' with --convert", options->operands[0]);
     SM_TRY(cli_check_vocabulary(options->work.tokenizer));
-    if (options->work.tokenizer == NULL) {
-        return sm_fail(SM_ERR_USAGE, "--tokenizer: missing; give the folder of the vocabulary");
-    }
+    SM_FAIL_IF(options->work.tokenizer == NULL, SM_ERR_USAGE,
+               "--tokenizer: missing; give the folder of the vocabulary");
     SM_TRY(sm_tokenizer_read(options->work.tokenizer, &tokenizer));
     const sm_status status = options->tokens.convert ? write_tokenizer(options, tokenizer) : show(options, tokenizer);
     sm_tokenizer_free(tokenizer);
@@ -186,28 +180,22 @@ static sm_status show_or_convert(const cli_options *options) {
 }
 
 sm_status cli_tokenizer(const cli_options *options) {
-    if (options->tokens.show + options->tokens.convert + (options->tokens.vocab_size > 0) > 1) {
-        return sm_fail(SM_ERR_USAGE, "--vocab-size, --show and --convert exclude each other; give one");
-    }
-    if (!options->tokens.show && options->tokens.output_folder == NULL) {
-        return sm_fail(SM_ERR_USAGE, "--output: missing; give the folder to write the tokenizer to");
-    }
+    SM_FAIL_IF(options->tokens.show + options->tokens.convert + (options->tokens.vocab_size > 0) > 1, SM_ERR_USAGE,
+               "--vocab-size, --show and --convert exclude each other; give one");
+    SM_FAIL_IF(!options->tokens.show && options->tokens.output_folder == NULL, SM_ERR_USAGE,
+               "--output: missing; give the folder to write the tokenizer to");
     return options->tokens.show || options->tokens.convert ? show_or_convert(options) : learn(options);
 }
 
 // --- tokenize ------------------------------------------------------------------------------
 
 static sm_status check_options(const cli_options *options) {
-    if (options->work.tokenizer == NULL) {
-        return sm_fail(SM_ERR_USAGE, "--tokenizer: missing; give the folder of the vocabulary");
-    }
+    SM_FAIL_IF(options->work.tokenizer == NULL, SM_ERR_USAGE,
+               "--tokenizer: missing; give the folder of the vocabulary");
     SM_TRY(cli_check_vocabulary(options->work.tokenizer));
-    if (options->tokens.output_folder == NULL) {
-        return sm_fail(SM_ERR_USAGE, "--output: missing; give the folder to write the tokens to");
-    }
-    if (options->n_operands == 0) {
-        return sm_fail(SM_ERR_USAGE, "FILE: missing; give files or folders with text; - is stdin");
-    }
+    SM_FAIL_IF(options->tokens.output_folder == NULL, SM_ERR_USAGE,
+               "--output: missing; give the folder to write the tokens to");
+    SM_FAIL_IF(options->n_operands == 0, SM_ERR_USAGE, "FILE: missing; give files or folders with text; - is stdin");
     return SM_OK;
 }
 

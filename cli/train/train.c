@@ -45,23 +45,16 @@ typedef struct {
 
 // Checks the flags that need a run folder, or that exclude one.
 static sm_status check_folder_flags(const cli_options *o) {
-    if (o->train.run != NULL && (o->train.log != NULL || o->train.save != NULL)) {
-        return sm_fail(SM_ERR_USAGE, "--%s: with --run the %s in its folder; leave it out",
-                       o->train.log != NULL ? "log" : "save",
-                       o->train.log != NULL ? "log is log.jsonl" : "weights are in model/");
-    }
-    if (o->train.run == NULL && (o->train.save_every > 0 || o->train.resume_run != SM_RESUME_NONE)) {
-        return sm_fail(SM_ERR_USAGE, "--%s: needs --run DIR, which has the checkpoints",
-                       o->train.save_every > 0 ? "save-every" : "resume");
-    }
-    if (o->train.run == NULL && (o->train.keep_best || o->train.sample_every > 0)) {
-        return sm_fail(SM_ERR_USAGE, "--%s: needs --run DIR, whose folder it goes into",
-                       o->train.keep_best ? "keep-best" : "sample-every");
-    }
-    if ((o->train.sample_every > 0) != (o->generate.prompt != NULL)) {
-        return sm_fail(SM_ERR_USAGE, "--%s: give --sample-every N and --prompt TEXT together",
-                       o->generate.prompt != NULL ? "prompt" : "sample-every");
-    }
+    SM_FAIL_IF(o->train.run != NULL && (o->train.log != NULL || o->train.save != NULL), SM_ERR_USAGE,
+               "--%s: with --run the %s in its folder; leave it out", o->train.log != NULL ? "log" : "save",
+               o->train.log != NULL ? "log is log.jsonl" : "weights are in model/");
+    SM_FAIL_IF(o->train.run == NULL && (o->train.save_every > 0 || o->train.resume_run != SM_RESUME_NONE), SM_ERR_USAGE,
+               "--%s: needs --run DIR, which has the checkpoints", o->train.save_every > 0 ? "save-every" : "resume");
+    SM_FAIL_IF(o->train.run == NULL && (o->train.keep_best || o->train.sample_every > 0), SM_ERR_USAGE,
+               "--%s: needs --run DIR, whose folder it goes into", o->train.keep_best ? "keep-best" : "sample-every");
+    SM_FAIL_IF((o->train.sample_every > 0) != (o->generate.prompt != NULL), SM_ERR_USAGE,
+               "--%s: give --sample-every N and --prompt TEXT together",
+               o->generate.prompt != NULL ? "prompt" : "sample-every");
     return o->train.run != NULL ? sm_run_folder_check(o->train.run, (sm_resume)o->train.resume_run) : SM_OK;
 }
 
@@ -247,11 +240,11 @@ static sm_status open_files(training *t) {
     if (o->train.global_batch == 0) {
         o->train.global_batch = o->work.accum * round;
     }
-    if (o->train.global_batch % round != 0 || (o->work.accum > 1 && o->work.accum * round != o->train.global_batch)) {
-        return sm_fail(SM_ERR_USAGE, "--global-batch: %lld is not %s%lld, --batch-size %lld times %d processes",
-                       (long long)o->train.global_batch, o->work.accum > 1 ? "--accum times " : "a multiple of ",
-                       (long long)round, (long long)t->job.B, sm_comm_size(t->comm));
-    }
+    SM_FAIL_IF(o->train.global_batch % round != 0 ||
+                   (o->work.accum > 1 && o->work.accum * round != o->train.global_batch),
+               SM_ERR_USAGE, "--global-batch: %lld is not %s%lld, --batch-size %lld times %d processes",
+               (long long)o->train.global_batch, o->work.accum > 1 ? "--accum times " : "a multiple of ",
+               (long long)round, (long long)t->job.B, sm_comm_size(t->comm));
     o->work.accum = o->train.global_batch / round;
     cli_stage("opening the data", NULL);
     SM_TRY(cli_train_data_open(&t->options, &t->job.config, t->job.B, t->job.T, &t->data, &t->settings));
@@ -423,9 +416,7 @@ sm_status cli_init(const cli_options *options) {
     sm_model_config config;
     char n_params[32];
     SM_TRY(cli_model_config(options, options->model.models.texts[0], &config));
-    if (options->train.save == NULL) {
-        return sm_fail(SM_ERR_USAGE, "--save: missing; give the folder to write the model to");
-    }
+    SM_FAIL_IF(options->train.save == NULL, SM_ERR_USAGE, "--save: missing; give the folder to write the model to");
     SM_TRY(sm_weights_init(options->train.save, &config, (uint64_t)options->work.seed));
     sm_text_count((double)sm_model_n_params(&config), n_params, sizeof(n_params));
     printf("%s: %s %s, %s parameters, seed %lld\n", options->train.save, config.model->title,

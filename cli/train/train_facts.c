@@ -118,9 +118,8 @@ sm_status cli_train_keep_tokenizer(const char *tokenizer, const char *run, const
     if (tokenizer == NULL) {
         return SM_OK;
     }
-    if (snprintf(folder, sizeof folder, "%s/%s", run, name) >= (int)sizeof folder) {
-        return sm_fail(SM_ERR_IO, "%.100s...: the path is too long", run);
-    }
+    SM_FAIL_IF(snprintf(folder, sizeof folder, "%s/%s", run, name) >= (int)sizeof folder, SM_ERR_IO,
+               "%.100s...: the path is too long", run);
     SM_TRY(sm_tokenizer_read(tokenizer, &t));
     const sm_status status = sm_tokenizer_write(t, folder);
     sm_tokenizer_free(t);
