@@ -3,8 +3,12 @@
 #ifndef STEPMARK_BENCH_TABLES_JSON_VALUES_H
 #define STEPMARK_BENCH_TABLES_JSON_VALUES_H
 
+#include "status.h"
+
 #include <jansson.h>
 #include <stdint.h>
+
+SM_OWNABLE(json_t, json_decref)
 
 // An integer that is not known.
 #define SM_ABSENT INT64_MIN

@@ -203,7 +203,7 @@ static sm_status verify_all(verification *v, const cli_device_list *devices) {
             sm_device *device;
             SM_TRY(cli_open_device(devices->devices[d], threads->n > 0 ? threads->values[t] : 0, v->options, &device));
             sm_status status = verify_precisions(v, device);
-            cli_close_device(device);
+            sm_device_close(device);
             SM_TRY(status);
         }
     }

@@ -193,7 +193,7 @@ sm_status cli_ablate(const cli_options *given) {
 cleanup:
     sm_stepper_close(&a.with);
     sm_session_close(a.with.session);
-    cli_close_device(a.device);
+    sm_device_close(a.device);
     cli_workload_close(&a.workload);
     return status;
 }

@@ -222,6 +222,6 @@ sm_status cli_estimate(const cli_options *options) {
     sm_status closed = sm_record_writer_close(e.writer);
     status = status != SM_OK ? status : closed;
 cleanup:
-    cli_close_device(e.device);
+    sm_device_close(e.device);
     return status;
 }

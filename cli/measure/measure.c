@@ -39,7 +39,7 @@ sm_status cli_get_peaks(cli_bench *bench, const cli_job *job, sm_device *opened,
     SM_TRY(opened == NULL ? cli_open_device(device, job->n_threads, bench->options, &own) : SM_OK);
     sm_status status =
         cli_measure_peaks(opened != NULL ? opened : own, job->precision, bench->peak_bytes, seconds, peaks);
-    cli_close_device(own);
+    sm_device_close(own);
     if (status == SM_ERR_UNSUPPORTED) { // a device without ceilings can still be timed
         *peaks = (sm_peaks){.flops = 0};
         snprintf(peaks->source, sizeof(peaks->source), "not measured: %s", sm_error_message());
@@ -410,7 +410,7 @@ sm_status cli_measure(cli_bench *bench, const cli_job *asked, sm_row *row) {
     cli_stage("closing the device", row);
     cli_loop_steps_close(&loop);
     sm_session_close(session);
-    cli_close_device(device);
+    sm_device_close(device);
     cli_workload_close(&w);
     return status;
 }

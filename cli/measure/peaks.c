@@ -128,7 +128,7 @@ static sm_status measure_threads(const cli_options *options, cli_device device, 
     sm_status status = device.backend->measure_ceilings != NULL
                            ? device.backend->measure_ceilings(opened, options->measure.min_time_s, on_ceiling, output)
                            : measure_two(opened, options->measure.min_time_s, output);
-    cli_close_device(opened);
+    sm_device_close(opened);
     return status;
 }
 
@@ -137,7 +137,7 @@ static sm_status default_threads(const cli_options *options, cli_device device, 
     sm_device *opened;
     SM_TRY(cli_open_device(device, 0, options, &opened));
     int64_t most = opened->info.n_threads;
-    cli_close_device(opened);
+    sm_device_close(opened);
     threads->n = 0;
     if (device.backend->measure_ceilings == NULL) {
         most = 0;

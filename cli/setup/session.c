@@ -249,12 +249,6 @@ sm_status cli_open_only_device(const cli_options *options, sm_device **opened) {
     return cli_open_device(device, options->device.threads.values[0], options, opened);
 }
 
-void cli_close_device(sm_device *device) {
-    if (device != NULL) {
-        device->backend->close(device);
-    }
-}
-
 // --- model and weights ---------------------------------------------------------------------
 
 static sm_status refuse_dimension(const char *flag, int64_t given) {

@@ -88,7 +88,6 @@ sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_option
 
 // The same for a subcommand of one process, by its --backend and --threads, of which each stands for one. SM_ERR_USAGE.
 sm_status cli_open_only_device(const cli_options *options, sm_device **opened);
-void cli_close_device(sm_device *device); // NULL is fine
 
 // --- code of the user's own ----------------------------------------------------------------------
 

@@ -158,7 +158,7 @@ static sm_status ask(const cli_candidate *c) {
     SM_TRY_GOTO(sm_session_supports(device, plan));
 cleanup:
     sm_plan_free(plan);
-    cli_close_device(device);
+    sm_device_close(device);
     return status;
 }
 

@@ -324,7 +324,7 @@ cleanup:
     }
     free(scores);
     sm_session_close(e.session);
-    cli_close_device(e.device);
+    sm_device_close(e.device);
     sm_encoder_free(e.encoder);
     sm_tokenizer_free(e.model.tokenizer);
     free(e.ids);

@@ -105,7 +105,7 @@ sm_status cli_generate(const cli_options *options) {
     sm_status status = cli_find_trained(options, &model);
     status = status == SM_OK ? generate(options, &model, &ids, &device, &generator) : status;
     sm_generator_close(generator);
-    cli_close_device(device);
+    sm_device_close(device);
     sm_tokenizer_free(model.tokenizer);
     free(ids.ids);
     return status;

@@ -372,7 +372,7 @@ static void close_all(training *t) {
     sm_sensors_close(t->sensors);
     sm_session_close(t->val_session);
     sm_session_close(t->session);
-    cli_close_device(t->device);
+    sm_device_close(t->device);
     cli_train_data_close(&t->data);
 }
 
