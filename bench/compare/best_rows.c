@@ -112,14 +112,13 @@ static estimate throughput_per_gib(const json_t *row) {
 // The median absolute deviation is a median, too: its interval is computed like that of times.
 static estimate spread(const json_t *row) {
     const double median = sm_json_number(row, "median_ns");
-    double *values = NULL;
+    SM_FREED double *values = NULL;
     size_t n = 0;
     sm_rows_samples(row, "samples_ns", &values, &n);
     for (size_t i = 0; i < n; i++) {
         values[i] = 100 * fabs(values[i] - median) / median;
     }
     const sm_stats s = sm_stats_of_reals(values, median > 0 ? (int64_t)n : 0);
-    free(values);
     return (estimate){s.median, s.ci95_lo, s.ci95_hi};
 }
 
@@ -150,7 +149,7 @@ static bool is_better(const contest *c, double a, double b) { return c->least_wi
 
 static outcome judge(const contest *c, const json_t *const *rows, size_t n) {
     outcome o = {.first = NULL};
-    estimate *figures = sm_calloc(n, sizeof(*figures));
+    SM_FREED estimate *figures = sm_calloc(n, sizeof(*figures));
     bool has_several = false;
     size_t n_others = 0;
     for (size_t i = 0; i < n; i++) {
@@ -179,7 +178,6 @@ static outcome judge(const contest *c, const json_t *const *rows, size_t n) {
         }
     }
     o.first = n_others > 0 ? o.first : NULL;
-    free(figures);
     return o;
 }
 
@@ -358,8 +356,8 @@ static void group_rows(const json_t *rows, json_t *groups) {
 
 json_t *sm_recommend(const json_t *rows) {
     json_t *records = json_array();
-    json_t *groups = json_array();
-    const json_t **of_group = sm_malloc((json_array_size(rows) + 1) * sizeof(*of_group));
+    SM_OWN(json_t) *groups = json_array();
+    SM_FREED const json_t **of_group = sm_malloc((json_array_size(rows) + 1) * sizeof(*of_group));
     size_t g;
     size_t i;
     json_t *group;
@@ -378,7 +376,5 @@ json_t *sm_recommend(const json_t *rows) {
             advise_smaller(rows, row, records);
         }
     }
-    json_decref(groups);
-    free(of_group);
     return records;
 }

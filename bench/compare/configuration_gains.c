@@ -270,7 +270,7 @@ static int compare_entries(const void *a, const void *b) {
 
 json_t *sm_advice(const sm_advice_case *cases, size_t n) {
     const char *by = has_figures(telling_row(cases[0].rows)) ? "gain" : "tokens_per_s";
-    entry *entries = sm_calloc(n + 1, sizeof(*entries));
+    SM_FREED entry *entries = sm_calloc(n + 1, sizeof(*entries));
     json_t *records = json_array();
     for (size_t i = 0; i < n; i++) {
         json_t *record = make_record(&cases[i], cases[0].rows);
@@ -281,6 +281,5 @@ json_t *sm_advice(const sm_advice_case *cases, size_t n) {
     for (size_t i = 0; i < n; i++) {
         json_array_append_new(records, entries[i].record);
     }
-    free(entries);
     return records;
 }

@@ -26,14 +26,12 @@ static bool is_there(const char *folder, const char *name) {
 }
 
 static bool begins_as_log(const char *path) {
-    FILE *file;
+    SM_OWN(FILE) *file = NULL;
     char line[32] = "";
     if (sm_input_file(path, &file) != SM_OK) {
         return false;
     }
-    const bool is_log = fgets(line, sizeof line, file) != NULL && strncmp(line, "{\"step\": ", 9) == 0;
-    fclose(file);
-    return is_log;
+    return fgets(line, sizeof line, file) != NULL && strncmp(line, "{\"step\": ", 9) == 0;
 }
 
 bool sm_curves_is_training(const char *path) {

@@ -254,13 +254,11 @@ static json_t *samples_of(const sm_loop *l) {
 static double median_work(const sm_loop *l, const sm_row *row) {
     int64_t n;
     const plain_step *steps = headline_of(l, row, &n);
-    int64_t *rest_ns = sm_malloc((size_t)n * sizeof(*rest_ns) + 1);
+    SM_FREED int64_t *rest_ns = sm_malloc((size_t)n * sizeof(*rest_ns) + 1);
     for (int64_t i = 0; i < n; i++) {
         rest_ns[i] = row->samples_ns.values[row->samples_ns.n - n + i] - steps[i].input_ns - steps[i].comm_ns;
     }
-    const double median_ns = sm_stats_of(rest_ns, n).median;
-    free(rest_ns);
-    return median_ns;
+    return sm_stats_of(rest_ns, n).median;
 }
 
 sm_status sm_loop_report(const sm_loop *loop, sm_row *row) {

@@ -87,7 +87,7 @@ static void add_line(const sm_profile_line *line, const sm_row *row, double call
 
 static sm_status divide_ops(const sm_plan *plan, const sm_row *row, sm_loop_division *d) {
     sm_profile profile;
-    int64_t *op_ns = sm_malloc((size_t)plan->n_ops * sizeof(*op_ns) + 1);
+    SM_FREED int64_t *op_ns = sm_malloc((size_t)plan->n_ops * sizeof(*op_ns) + 1);
     sm_status status = profile_ops(plan, row, op_ns, &profile);
     for (int i = 0, line = 0; status == SM_OK && i < plan->n_ops; i++) {
         if (op_ns[i] > 0 && plan->ops[i].phase != SM_PHASE_COMMUNICATION) {
@@ -98,7 +98,6 @@ static sm_status divide_ops(const sm_plan *plan, const sm_row *row, sm_loop_divi
     if (status == SM_OK) {
         sm_profile_free(&profile);
     }
-    free(op_ns);
     return status;
 }
 

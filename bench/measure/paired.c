@@ -68,14 +68,14 @@ sm_status sm_paired_measure(sm_stepper *a, sm_stepper *b, int n_warmup, int n_ro
     SM_FAIL_IF(n_rounds < 1 || n_warmup < 0, SM_ERR_INVALID, "%d rounds, %d warm-up steps: at least 1 and 0 are needed",
                n_rounds, n_warmup);
     const size_t n = (size_t)n_rounds;
-    sm_row row;
+    SM_AT_END(sm_row_free) sm_row row = {0};
     sm_row_init(&row);
     size_t n_whole = 0;
-    int64_t *a_ns = sm_calloc(2 * n, sizeof(*a_ns));
-    int64_t *b_ns = sm_calloc(2 * n, sizeof(*b_ns));
-    double *ratios = sm_calloc(n, sizeof(*ratios));
-    SM_TRY_GOTO(warm_up(a, n_warmup, interrupted, &row));
-    SM_TRY_GOTO(warm_up(b, n_warmup, interrupted, &row));
+    SM_FREED int64_t *a_ns = sm_calloc(2 * n, sizeof(*a_ns));
+    SM_FREED int64_t *b_ns = sm_calloc(2 * n, sizeof(*b_ns));
+    SM_FREED double *ratios = sm_calloc(n, sizeof(*ratios));
+    SM_TRY(warm_up(a, n_warmup, interrupted, &row));
+    SM_TRY(warm_up(b, n_warmup, interrupted, &row));
     const size_t repeated = sm_philox4x32(a->check_seed, (uint64_t)a->n_steps, 2).word[0] % n;
     for (size_t i = 0; i < n && status == SM_OK; i++) {
         status = run_round(a, b, i == repeated, interrupted, &row, &a_ns[2 * i], &b_ns[2 * i]);
@@ -86,17 +86,12 @@ sm_status sm_paired_measure(sm_stepper *a, sm_stepper *b, int n_warmup, int n_ro
         int64_t elapsed_ns;
         double loss;
         const sm_status ended = status;
-        SM_TRY_GOTO(sm_step_check(a, &row, NULL, &elapsed_ns, &loss));
-        SM_TRY_GOTO(sm_step_check(b, &row, NULL, &elapsed_ns, &loss));
+        SM_TRY(sm_step_check(a, &row, NULL, &elapsed_ns, &loss));
+        SM_TRY(sm_step_check(b, &row, NULL, &elapsed_ns, &loss));
         status = ended;
         *result = (sm_paired_result){.a_ns = sm_stats_of(a_ns, 2 * (int64_t)n_whole),
                                      .b_ns = sm_stats_of(b_ns, 2 * (int64_t)n_whole),
                                      .ratio = sm_stats_of_reals(ratios, (int64_t)n_whole)};
     }
-cleanup:
-    sm_row_free(&row);
-    free(a_ns);
-    free(b_ns);
-    free(ratios);
     return status;
 }

@@ -378,14 +378,10 @@ static sm_status write_own_tokens(const sm_session *session) {
     if (plan->gathered_tokens == SM_NO_TENSOR) {
         return SM_OK;
     }
-    int32_t *tokens = malloc((size_t)n * sizeof *tokens);
-    sm_status status = tokens != NULL ? backend->download(session->executable, plan->tokens, 0, n, tokens)
-                                      : sm_fail(SM_ERR_OOM, "no memory for %lld tokens", (long long)n);
-    status = status == SM_OK
-                 ? backend->upload(session->executable, plan->gathered_tokens, plan->processes.rank * n, n, tokens)
-                 : status;
-    free(tokens);
-    return status;
+    SM_FREED int32_t *tokens = malloc((size_t)n * sizeof *tokens);
+    SM_FAIL_IF(tokens == NULL, SM_ERR_OOM, "no memory for %lld tokens", (long long)n);
+    SM_TRY(backend->download(session->executable, plan->tokens, 0, n, tokens));
+    return backend->upload(session->executable, plan->gathered_tokens, plan->processes.rank * n, n, tokens);
 }
 
 static sm_status repeat(sm_stepper *s, sm_step_record *again) {

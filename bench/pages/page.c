@@ -120,9 +120,9 @@ static json_t *cell_json(const sm_layout *l, const sm_column *column, const json
 }
 
 json_t *sm_page_table(const sm_table *table, const json_t *records) {
-    sm_layout l = {.table = table, .records = records, .is_text = true, .is_page = true};
+    SM_AT_END(sm_layout_free) sm_layout l = {.table = table, .records = records, .is_text = true, .is_page = true};
     sm_layout_choose(&l);
-    char *shared = sm_layout_common_text(&l);
+    SM_FREED char *shared = sm_layout_common_text(&l);
     json_t *made = json_pack("{s:[], s:o, s:[]}", "columns", "shared", sm_json_bytes(shared), "rows");
     for (int j = 0; j < l.n_shown; j++) {
         json_array_append_new(json_object_get(made, "columns"), column_json(&l, &table->columns[l.shown[j]]));
@@ -134,7 +134,5 @@ json_t *sm_page_table(const sm_table *table, const json_t *records) {
         }
         json_array_append_new(json_object_get(made, "rows"), row);
     }
-    free(shared);
-    sm_layout_free(&l);
     return made;
 }

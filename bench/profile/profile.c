@@ -205,7 +205,7 @@ static void make_lines(const sm_profile_input *in, sm_profile_by by, sm_profile 
 }
 
 sm_status sm_profile_make(const sm_profile_input *input, sm_profile_by by, sm_profile *profile) {
-    sm_profile kinds;
+    SM_AT_END(sm_profile_free) sm_profile kinds = {0};
     sm_profile_input least = *input;
     least.op_ns = input->op_least_ns != NULL ? input->op_least_ns : input->op_ns;
     *profile = (sm_profile){.lines = NULL};
@@ -217,7 +217,6 @@ sm_status sm_profile_make(const sm_profile_input *input, sm_profile_by by, sm_pr
     step.bound = largest_bound(&step);
     profile->bound = input->doubt[0] != '\0' ? SM_BOUND_UNKNOWN : step.bound;
     write_verdict(profile, &step, kinds.lines, kinds.n_lines, input);
-    sm_profile_free(&kinds);
     return SM_OK;
 }
 

@@ -23,7 +23,7 @@ static json_t *op_args(const sm_profile_input *in, int index) {
 json_t *sm_profile_trace(const sm_profile_input *in, const char *category, const char *device) {
     const int n_ops = in->plan->n_ops;
     json_t *events = json_array();
-    size_t *alive_bytes = sm_calloc((size_t)n_ops * SM_ROLE_COUNT + 1, sizeof(*alive_bytes));
+    SM_FREED size_t *alive_bytes = sm_calloc((size_t)n_ops * SM_ROLE_COUNT + 1, sizeof(*alive_bytes));
     int64_t now_ns = 0;
     for (int role = 0; role < SM_ROLE_COUNT; role++) {
         sm_plan_alive_bytes(in->plan, (sm_role)role, alive_bytes + role * n_ops);
@@ -48,7 +48,6 @@ json_t *sm_profile_trace(const sm_profile_input *in, const char *category, const
         sm_trace_span(events, "unaccounted", category, OP_TRACK, now_ns, in->wall_ns - now_ns, json_object());
     }
     sm_trace_span(events, "step", category, STEP_TRACK, 0, in->wall_ns > now_ns ? in->wall_ns : now_ns, json_object());
-    free(alive_bytes);
     return sm_trace_make(events);
 }
 

@@ -51,7 +51,7 @@ static json_t *without_nulls(const json_t *object, size_t most_samples) {
 
 // The index of a machine's facts among those kept; NO_CONTEXT: none, or no room.
 static int context_index(const json_t *row, json_t *contexts) {
-    json_t *context = json_copy(json_object_get(row, "context"));
+    SM_OWN(json_t) *context = json_copy(json_object_get(row, "context"));
     int index = NO_CONTEXT;
     for (size_t i = 0; i < sizeof(left_out_of_context) / sizeof(left_out_of_context[0]); i++) {
         json_object_del(context, left_out_of_context[i]);
@@ -64,7 +64,6 @@ static int context_index(const json_t *row, json_t *contexts) {
         json_array_append(contexts, context) == 0) {
         index = n;
     }
-    json_decref(context);
     return index;
 }
 

@@ -65,27 +65,21 @@ static json_t *best_of(const json_t *records) {
 sm_status sm_report_write(const sm_rows *rows, const sm_costs *costs, unsigned how, FILE *out) {
     char text[SM_ANSWER_SIZE];
     char reason[SM_ANSWER_SIZE];
-    sm_report_rows report;
-    json_t *published = NULL;
+    SM_AT_END(sm_report_rows_free) sm_report_rows report = {0};
+    SM_OWN(json_t) *published = NULL;
     SM_TRY(sm_bundle_published(&published));
     sm_report_rows_make(rows->rows, &report);
     sm_report_answer(&report, costs, text, reason);
-    json_t *recommended = sm_recommend(rows->rows);
-    json_t *best = best_of(recommended);
-    json_t *loops = make_loops(&report);
-    json_t *contexts = json_array();
+    SM_OWN(json_t) *recommended = sm_recommend(rows->rows);
+    SM_OWN(json_t) *best = best_of(recommended);
+    SM_OWN(json_t) *loops = make_loops(&report);
+    SM_OWN(json_t) *contexts = json_array();
     json_t *page = json_pack("{s:[o, o], s:o, s:o, s:o, s:O, s:O, s:O, s:O, s:O*}", "answer", sm_json_bytes(text),
                              sm_json_bytes(reason), "best", sm_page_table(&sm_recommend_table, best), "table",
                              sm_page_table(&sm_row_table, rows->rows), "rows", sm_report_data(&report, costs, contexts),
                              "contexts", contexts, "loops", loops, "published", published, "warnings", rows->warnings,
                              "rungs", rows->rungs);
     sm_page_write(out, "stepmark: GPT-2 training steps", (const char *const[2]){"group.js", "report.js"}, how, page);
-    sm_report_rows_free(&report);
-    json_decref(recommended);
-    json_decref(published);
-    json_decref(best);
-    json_decref(loops);
-    json_decref(contexts);
     return SM_OK;
 }
 

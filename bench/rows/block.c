@@ -202,11 +202,11 @@ static char *make(const json_t *rows, size_t n_rows) {
     size_t size_bytes = 0;
     char digest[SM_DIGEST_SIZE];
     FILE *out = sm_memstream(&text, &size_bytes);
-    json_t *facts = json_array();
+    SM_OWN(json_t) *facts = json_array();
     for (size_t i = 0; i < n_rows; i++) {
         json_array_append_new(facts, facts_of(json_array_get(rows, i)));
     }
-    char *json = json_dumps(facts, JSON_COMPACT | JSON_REAL_PRECISION(7));
+    SM_FREED char *json = json_dumps(facts, JSON_COMPACT | JSON_REAL_PRECISION(7));
     json_t *read = json_loads(json, 0, NULL); // the lines are of the rounded figures, as a reader has them
     for (size_t i = 0; i < n_rows; i++) {
         char line[SM_BLOCK_LINE_SIZE];
@@ -214,15 +214,12 @@ static char *make(const json_t *rows, size_t n_rows) {
         fprintf(out, "    %s\n", line);
     }
     json_decref(read);
-    unsigned char *bytes = compress_text(json, &size_bytes);
+    SM_FREED unsigned char *bytes = compress_text(json, &size_bytes);
     sm_digest_bytes(json, strlen(json), digest);
     fprintf(out, "    %s%s]", header, digest);
     put_characters(out, bytes, size_bytes);
     fprintf(out, "\n    %s\n", footer);
     sm_memstream_close(out);
-    free(bytes);
-    free(json);
-    json_decref(facts);
     return text;
 }
 
@@ -313,8 +310,8 @@ static char *expand(const unsigned char *bytes, size_t n) {
 static json_t *read_rows(const char *body, const char *end, const char *digest, char why[SM_BLOCK_WHY_SIZE]) {
     char found[SM_DIGEST_SIZE];
     size_t n = 0;
-    unsigned char *bytes = read_characters(body, end, &n);
-    char *text = bytes != NULL ? expand(bytes, n) : NULL;
+    SM_FREED unsigned char *bytes = read_characters(body, end, &n);
+    SM_FREED char *text = bytes != NULL ? expand(bytes, n) : NULL;
     json_t *rows = NULL;
     if (text == NULL) {
         snprintf(why, SM_BLOCK_WHY_SIZE, "damaged: some of its characters are lost or changed; ask for it again");
@@ -328,8 +325,6 @@ static json_t *read_rows(const char *body, const char *end, const char *digest, 
         json_decref(rows);
         rows = NULL;
     }
-    free(text);
-    free(bytes);
     return rows;
 }
 
@@ -372,9 +367,9 @@ static bool is_line(const char *text, const char *name) {
 // above may be of others.
 static bool lines_agree(const char *at, const char *end, const json_t *rows) {
     char line[SM_BLOCK_LINE_SIZE];
-    char *text = plain(at, end);
+    SM_FREED char *text = plain(at, end);
     const char *score = sm_rows_text(json_array_get(rows, 0), "score");
-    char *name = plain(score, score + strlen(score));
+    SM_FREED char *name = plain(score, score + strlen(score));
     size_t last_wrong = 0; // counted from 1
     size_t n = 0;
     for (const char *found = name[0] != '\0' ? strstr(text, name) : NULL; found != NULL;
@@ -389,8 +384,6 @@ static bool lines_agree(const char *at, const char *end, const json_t *rows) {
         n += is_line(found, name);
         last_wrong = is_line(found, name) && !agrees ? n : last_wrong;
     }
-    free(name);
-    free(text);
     return last_wrong == 0 || last_wrong + json_array_size(rows) <= n;
 }
 

@@ -193,11 +193,10 @@ static bool samples_differ(audit *a) {
 
 // The sum, mean and deviation of an array of times.
 static bool array_differs(const audit *a, const char *array, const char *sum, const char *mean, const char *deviation) {
-    double *values = NULL;
+    SM_FREED double *values = NULL;
     size_t n = 0;
     sm_rows_samples(a->row, array, &values, &n);
     const sm_stats s = sm_stats_of_reals(values, (int64_t)n);
-    free(values);
     return differs(a, sum, s.mean * (double)n, 1) || differs(a, mean, s.mean, 1) || differs(a, deviation, s.stddev, 1);
 }
 

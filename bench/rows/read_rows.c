@@ -388,12 +388,10 @@ sm_status sm_rows_parse(const char *name, const char *text, size_t size_bytes, s
 // --- files -------------------------------------------------------------------------------
 
 sm_status sm_rows_read(const char *path, sm_rows *rows) {
-    char *text;
+    SM_FREED char *text = NULL;
     size_t size_bytes;
     sm_status status = sm_input_text(path, largest_file_bytes, &text, &size_bytes);
     SM_FAIL_IF(status == SM_ERR_IO && rows->interrupted != NULL && *rows->interrupted, SM_ERR_INTERRUPTED,
                "%s: interrupted while it was read", path);
-    status = status == SM_OK ? sm_rows_parse(path, text, size_bytes, rows) : status;
-    free(text);
-    return status;
+    return status == SM_OK ? sm_rows_parse(path, text, size_bytes, rows) : status;
 }

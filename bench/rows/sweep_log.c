@@ -68,8 +68,7 @@ static sm_status set_aside(sm_sweep_log *log, const char *tail, size_t n) {
 }
 
 static sm_status read_rows(sm_sweep_log *log) {
-    sm_status status = SM_OK;
-    char *text = NULL;
+    SM_FREED char *text = NULL;
     size_t n = 0;
     struct stat info;
     size_t i;
@@ -83,10 +82,10 @@ static sm_status read_rows(sm_sweep_log *log) {
     }
     log->size_bytes = (off_t)whole;
     if (whole > 0) { // checked first: a file without rows is not changed
-        SM_TRY_GOTO(sm_rows_parse(log->path, text, whole, &log->rows));
+        SM_TRY(sm_rows_parse(log->path, text, whole, &log->rows));
     }
     if (whole < n && !log->only_reads) {
-        SM_TRY_GOTO(set_aside(log, text + whole, n - whole));
+        SM_TRY(set_aside(log, text + whole, n - whole));
     }
     json_array_foreach(log->rows.rows, i, row) {
         const char *key = sm_rows_text(row, "sweep_key");
@@ -94,9 +93,7 @@ static sm_status read_rows(sm_sweep_log *log) {
             json_object_set(log->by_key, key, row);
         }
     }
-cleanup:
-    free(text);
-    return status;
+    return SM_OK;
 }
 
 // --- the file ----------------------------------------------------------------------------------------

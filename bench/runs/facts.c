@@ -49,7 +49,7 @@ static json_t *scheduler_facts(void) {
 }
 
 json_t *sm_training_facts(int argc, char *const argv[], const sm_device_info *device) {
-    json_t *m = sm_machine_facts(argc, argv);
+    SM_OWN(json_t) *m = sm_machine_facts(argc, argv);
     json_t *host = sm_json_put(json_object(), {"name", sm_json_of(m, "host")}, {"os", sm_json_of(m, "os")},
                                {"kernel", sm_json_of(m, "kernel")});
     json_t *hardware =
@@ -61,6 +61,5 @@ json_t *sm_training_facts(int argc, char *const argv[], const sm_device_info *de
     json_t *facts =
         sm_json_put(json_object(), {"environment", sm_json_of(m, "environment")}, {"argv", sm_json_of(m, "argv")},
                     {"host", host}, {"hardware", hardware}, {"build", build}, {"scheduler", scheduler_facts()});
-    json_decref(m);
     return facts;
 }

@@ -125,10 +125,8 @@ static sm_status parse_line(reader *r, const char *text, size_t size_bytes) {
     if (size_bytes == 0 || text[size_bytes - 1] != '\n') {
         return malformed(r, size_bytes + 1 == MOST_LINE_BYTES ? "it is too long" : "it is cut short");
     }
-    json_t *line = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, &error);
-    sm_status status = json_is_object(line) ? take_line(r, line) : malformed(r, "no JSON object");
-    json_decref(line);
-    return status;
+    SM_OWN(json_t) *line = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, &error);
+    return json_is_object(line) ? take_line(r, line) : malformed(r, "no JSON object");
 }
 
 // --- the file --------------------------------------------------------------------------------
@@ -147,7 +145,7 @@ void sm_training_log_free(sm_training_log *log) {
 // Of a file that may be a stranger's: a longer line or log than any training writes is refused, not read.
 static sm_status read_lines(reader *r, FILE *file) {
     int64_t size_bytes = 0;
-    char *text = sm_malloc(MOST_LINE_BYTES);
+    SM_FREED char *text = sm_malloc(MOST_LINE_BYTES);
     sm_status status = SM_OK;
     while (status == SM_OK && fgets(text, MOST_LINE_BYTES, file) != NULL) {
         size_bytes += (int64_t)strlen(text);
@@ -159,7 +157,6 @@ static sm_status read_lines(reader *r, FILE *file) {
     if (status == SM_OK && r->log->n_steps == 0) {
         status = sm_fail(SM_ERR_FORMAT, "%s: has no step", r->path);
     }
-    free(text);
     return status;
 }
 

@@ -199,7 +199,7 @@ static sm_status add_row(sm_scaling *s, const sm_scaling_row *row) {
 
 static sm_status add_measured(sm_scaling *s, const sm_training_runs *runs, sm_work work) {
     sm_status status = SM_OK;
-    layout *layouts = sm_calloc(runs->n, sizeof(*layouts));
+    SM_FREED layout *layouts = sm_calloc(runs->n, sizeof(*layouts));
     for (size_t i = 0; i < runs->n; i++) {
         layouts[i] = layout_of(&runs->runs[i]);
     }
@@ -210,7 +210,6 @@ static sm_status add_measured(sm_scaling *s, const sm_training_runs *runs, sm_wo
             status = add_row(s, &row);
         }
     }
-    free(layouts);
     return status;
 }
 
@@ -382,7 +381,7 @@ static sm_status note_published(sm_scaling *s, const sm_training_run *base) {
     static const char *const fields[][2] = {{"n_seq", "training_config.seq_len"},
                                             {"global_batch", "training_config.global_batch"},
                                             {"steps", "summary.steps"}};
-    json_t *rows = NULL;
+    SM_OWN(json_t) *rows = NULL;
     size_t i;
     json_t *row;
     SM_TRY(sm_bundle_published(&rows));
@@ -396,7 +395,6 @@ static sm_status note_published(sm_scaling *s, const sm_training_run *base) {
                      is_same ? "the work of the runs here" : "other work than the runs here");
         }
     }
-    json_decref(rows);
     return SM_OK;
 }
 

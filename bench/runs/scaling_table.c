@@ -105,7 +105,7 @@ static json_t *record_of(const sm_scaling_row *r) {
 
 // Speed-ups by tokens/s over the run of one process.
 static sm_status add_published(json_t *records) {
-    json_t *rows = NULL;
+    SM_OWN(json_t) *rows = NULL;
     size_t i;
     json_t *row;
     double first = NAN;
@@ -125,7 +125,6 @@ static sm_status add_published(json_t *records) {
                           "speedup", sm_json_real(rate / first), "efficiency", sm_json_real(rate / first / n)));
         }
     }
-    json_decref(rows);
     return SM_OK;
 }
 

@@ -61,7 +61,7 @@ int sm_control_length(const char *text) {
 }
 
 json_t *sm_json_bytes(const char *bytes) {
-    char *clean = sm_malloc(strlen(bytes) * (sizeof(replacement) - 1) + 1);
+    SM_FREED char *clean = sm_malloc(strlen(bytes) * (sizeof(replacement) - 1) + 1);
     char *end = clean;
     while (*bytes != '\0') {
         int length = sm_utf8_length(bytes);
@@ -72,9 +72,7 @@ json_t *sm_json_bytes(const char *bytes) {
         bytes += length > 0 ? length : 1;
     }
     *end = '\0';
-    json_t *value = json_string(clean);
-    free(clean);
-    return value;
+    return json_string(clean);
 }
 
 json_t *sm_json_text(const char *bytes) {

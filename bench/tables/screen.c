@@ -196,23 +196,21 @@ static bool write_all(int descriptor, const char *text, size_t size_bytes) {
 
 // Escapes the bytes held back and the complete characters of the text; holds back incomplete ones.
 static char *take_whole(screen *s, const char *text, size_t size_bytes) {
-    char *all = sm_malloc(s->n_held + size_bytes + 1);
+    SM_FREED char *all = sm_malloc(s->n_held + size_bytes + 1);
     *(char *)mempcpy(mempcpy(all, s->held, s->n_held), text, size_bytes) = '\0';
     size_bytes += s->n_held;
     s->n_held = unfinished(all, size_bytes);
     memcpy(s->held, all + size_bytes - s->n_held, s->n_held);
     all[size_bytes - s->n_held] = '\0';
-    char *escaped = sm_escape_controls(all, size_bytes - s->n_held);
-    free(all);
-    return escaped;
+    return sm_escape_controls(all, size_bytes - s->n_held);
 }
 
 // Printed text arrives here line by line, or as far as it is when the program flushes.
 static ssize_t take(void *cookie, const char *text, size_t size_bytes) {
     screen *s = cookie;
-    char *within = NULL;
+    SM_FREED char *within = NULL;
     size_t within_bytes = 0;
-    char *escaped = take_whole(s, text, size_bytes);
+    SM_FREED char *escaped = take_whole(s, text, size_bytes);
     if (s->fits) {
         const char *rest = escaped;
         FILE *out = sm_memstream(&within, &within_bytes);
@@ -230,8 +228,6 @@ static ssize_t take(void *cookie, const char *text, size_t size_bytes) {
     }
     const char *written = s->fits ? within : escaped;
     const bool is_written = write_all(s->descriptor, written, strlen(written));
-    free(within);
-    free(escaped);
     return is_written ? (ssize_t)size_bytes : 0;
 }
 

@@ -51,9 +51,8 @@ static sm_status take_flag(const char *path, const char *name, const json_t *val
         }
         return SM_OK;
     }
-    char *written = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY);
+    SM_FREED char *written = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY);
     add(sm_text_of("%s=%s", flag, written != NULL ? written : json_string_value(value)), saved);
-    free(written);
     return SM_OK;
 }
 

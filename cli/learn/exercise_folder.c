@@ -50,12 +50,11 @@ static sm_status check_one(const cli_options *options, const sm_exercise *exerci
     sm_exercise_options how = cli_judge_options(options);
     char path[PATH_MAX];
     const char *file = path;
-    sm_exercise_report report = {.n_cases = 0};
+    SM_AT_END(sm_exercise_report_free) sm_exercise_report report = {.n_cases = 0};
     const bool is_there = find_file(folder, exercise, path);
     how.without_times = true;
     const sm_status status = is_there ? sm_exercise_check(exercise->kind, &file, 1, &how, &report) : SM_OK;
     if (status == SM_ERR_OOM || status == SM_ERR_INTERRUPTED || status == SM_ERR_UNSUPPORTED) {
-        sm_exercise_report_free(&report);
         return status;
     }
     *record = json_pack("{s:s, s:s, s:s}", "exercise", sm_op_name(exercise->kind), "lesson", exercise->lesson, "state",
@@ -67,7 +66,6 @@ static sm_status check_one(const cli_options *options, const sm_exercise *exerci
     set_text(*record, "file", is_there ? path : "");
     set_text(*record, "wrong", status != SM_OK ? sm_error_message() : report.wrong);
     set_text(*record, "why", report.why);
-    sm_exercise_report_free(&report);
     return SM_OK;
 }
 
@@ -110,21 +108,18 @@ static void print_next(const char *folder, const json_t *records) {
 }
 
 sm_status cli_exercise_progress(const cli_options *options) {
-    json_t *records = json_array();
-    sm_status status = check_is_folder("--progress", options->learn.solutions);
-    SM_TRY_GOTO(status);
+    SM_OWN(json_t) *records = json_array();
+    SM_TRY(check_is_folder("--progress", options->learn.solutions));
     for (int i = 0; i < sm_exercise_count(); i++) {
         json_t *record = NULL;
         cli_live_show(options->learn.solutions, i, sm_exercise_count());
-        SM_TRY_GOTO(check_one(options, sm_exercise_at(i), options->learn.solutions, &record));
+        SM_TRY(check_one(options, sm_exercise_at(i), options->learn.solutions, &record));
         json_array_append_new(records, record);
     }
-    SM_TRY_GOTO(sm_record_write_all(&progress_table, (sm_format)options->out.format, stdout, records));
+    SM_TRY(sm_record_write_all(&progress_table, (sm_format)options->out.format, stdout, records));
     if (sm_format_is_read((sm_format)options->out.format)) {
         printf("\n");
         print_next(options->learn.solutions, records);
     }
-cleanup:
-    json_decref(records);
-    return status;
+    return SM_OK;
 }

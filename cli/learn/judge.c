@@ -246,7 +246,7 @@ static int is_listed(const struct dirent *entry) { return entry->d_name[0] != '.
 
 // A folder's files, which are no links, since these may lead out of it; and those of its folders.
 static sm_status add_folder(const cli_options *options, const char *folder, bool is_inner) {
-    struct dirent **entries = NULL;
+    SM_FREED struct dirent **entries = NULL;
     sm_status status = SM_OK;
     const int n = scandir(folder, &entries, is_listed, alphasort);
     SM_FAIL_IF(n < 0, SM_ERR_IO, "%s: %s", folder, strerror(errno));
@@ -264,7 +264,6 @@ static sm_status add_folder(const cli_options *options, const char *folder, bool
             status = add(options, path);
         }
     }
-    free(entries);
     return status;
 }
 
@@ -306,19 +305,18 @@ static sm_status judge_kind(const cli_options *options, sm_op_kind kind) {
     if (n == 0) {
         return SM_OK;
     }
-    sm_exercise_report *reports = sm_calloc((size_t)n, sizeof *reports);
+    SM_FREED sm_exercise_report *reports = sm_calloc((size_t)n, sizeof *reports);
     cli_live_show(sm_op_name(kind), index[0], all.n);
     const sm_status status = sm_exercise_check(kind, paths, n, &how, reports);
     for (int i = 0; i < n; i++) {
         all.list[index[i]].report = reports[i];
     }
-    free(reports);
     return status;
 }
 
 sm_status cli_judge_write(const cli_options *options, sm_op_kind kind, const char *file,
                           const sm_exercise_report *report) {
-    json_t *records = json_array();
+    SM_OWN(json_t) *records = json_array();
     sm_status status = SM_OK;
     if (!report->is_limited) {
         cli_note("warning: this system has no Landlock: compiler and kernel can read all files that you can, and a "
@@ -330,7 +328,6 @@ sm_status cli_judge_write(const cli_options *options, sm_op_kind kind, const cha
         json_array_append_new(records, record_of(kind, file, report, NULL));
         status = sm_record_write_all(&cli_judge_table, (sm_format)options->out.format, stdout, records);
     }
-    json_decref(records);
     return status;
 }
 
@@ -338,7 +335,7 @@ sm_status cli_judge_write(const cli_options *options, sm_op_kind kind, const cha
 static sm_status write_all(const cli_options *options, int n) {
     const sm_format format = (sm_format)options->out.format;
     const sm_exercise_time *against = n < all.n ? &all.list[n].report.times[0] : NULL;
-    json_t *records = json_array();
+    SM_OWN(json_t) *records = json_array();
     sm_status status = SM_OK;
     for (int i = 0; i < n; i++) {
         json_array_append_new(records, record_of(all.list[i].kind, all.list[i].path, &all.list[i].report, against));
@@ -348,7 +345,6 @@ static sm_status write_all(const cli_options *options, int n) {
     } else {
         status = sm_record_write_all(&cli_judge_table, format, stdout, records);
     }
-    json_decref(records);
     return status;
 }
 

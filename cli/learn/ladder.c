@@ -19,7 +19,7 @@ static const sm_column list_columns[] = {
 static const sm_table list_table = {"ladders", list_columns, (int)(sizeof(list_columns) / sizeof(list_columns[0]))};
 
 static sm_status list_ladders(const cli_options *options) {
-    json_t *records = json_array();
+    SM_OWN(json_t) *records = json_array();
     for (int i = 0; i < sm_ladder_count(); i++) {
         const sm_ladder *ladder = sm_ladder_at(i);
         char rungs[SM_CELL_SIZE] = "";
@@ -35,9 +35,7 @@ static sm_status list_ladders(const cli_options *options) {
         json_array_append_new(records, json_pack("{s:s, s:s, s:s, s:s}", "ladder", ladder->name, "backend",
                                                  ladder->backend, "kind", sm_op_name(ladder->kind), "rungs", rungs));
     }
-    sm_status status = sm_record_write_all(&list_table, (sm_format)options->out.format, stdout, records);
-    json_decref(records);
-    return status;
+    return sm_record_write_all(&list_table, (sm_format)options->out.format, stdout, records);
 }
 
 static const double STEP_TOLERANCE = 0.03;
@@ -139,7 +137,7 @@ static json_t *make_record(const sm_ladder *ladder, const sm_ladder_result *r, c
 }
 
 static sm_status write_result(const cli_options *options, const sm_ladder *ladder, const sm_ladder_result *result) {
-    json_t *records = json_array();
+    SM_OWN(json_t) *records = json_array();
     for (int i = 0; i < result->n_rungs; i++) {
         json_array_append_new(records,
                               make_record(ladder, result, &result->rungs[i], i > 0 ? &result->rungs[i - 1] : NULL));
@@ -147,9 +145,7 @@ static sm_status write_result(const cli_options *options, const sm_ladder *ladde
     if (result->step.ns.n > 0) {
         json_array_append_new(records, make_record(ladder, result, &result->step, &result->rungs[result->n_rungs - 1]));
     }
-    sm_status status = sm_record_write_all(&cli_ladder_table, (sm_format)options->out.format, stdout, records);
-    json_decref(records);
-    return status;
+    return sm_record_write_all(&cli_ladder_table, (sm_format)options->out.format, stdout, records);
 }
 
 // The kernel is the same; only the caches' contents at its start differ.

@@ -189,7 +189,7 @@ static sm_status check_options(walk *w) {
 sm_status cli_walk_with(const cli_options *options, cli_walk_writer *writer) {
     sm_status status = SM_OK;
     walk w = {.options = options};
-    sm_plan *plan = NULL;
+    SM_OWN(sm_plan) *plan = NULL;
     SM_TRY(check_options(&w));
     SM_TRY(cli_job_plan(options, &w.job, 0, &plan));
     w.plan = plan;
@@ -214,7 +214,6 @@ sm_status cli_walk_with(const cli_options *options, cli_walk_writer *writer) {
 cleanup:
     free(w.batch);
     cli_walk_values_free(w.values);
-    sm_plan_free(plan);
     return status;
 }
 

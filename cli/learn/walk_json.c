@@ -184,7 +184,7 @@ json_t *cli_walk_head_json(const cli_walk_head *head) {
 static sm_status begin_json(cli_walk_writer *writer, const cli_walk_head *head) {
     const char *key;
     json_t *value;
-    json_t *object = cli_walk_head_json(head);
+    SM_OWN(json_t) *object = cli_walk_head_json(head);
     putchar('{');
     json_object_foreach(object, key, value) {
         printf("\n\"%s\": ", key);
@@ -192,7 +192,6 @@ static sm_status begin_json(cli_walk_writer *writer, const cli_walk_head *head) 
         putchar(',');
     }
     printf("\n\"ops\": ");
-    json_decref(object);
     return sm_record_writer_open(&cli_walk_table, SM_FORMAT_JSON, stdout, &writer->records);
 }
 

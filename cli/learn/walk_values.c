@@ -56,7 +56,7 @@ cleanup:
 
 sm_status cli_walk_read_batch(const cli_options *options, const sm_plan *plan, int32_t **batch) {
     const int64_t n = plan->B * plan->T;
-    sm_tokens *data = NULL;
+    SM_OWN(sm_tokens) *data = NULL;
     int32_t *ids = sm_malloc((size_t)n * 2 * sizeof(*ids));
     *batch = ids;
     if (options->walk.text != NULL) {
@@ -67,9 +67,7 @@ sm_status cli_walk_read_batch(const cli_options *options, const sm_plan *plan, i
         return SM_OK;
     }
     SM_TRY(cli_open_tokens(options, plan->V, &data));
-    sm_status status = sm_tokens_batch(data, 0, plan->B, plan->T, ids, ids + n);
-    sm_tokens_close(data);
-    return status;
+    return sm_tokens_batch(data, 0, plan->B, plan->T, ids, ids + n);
 }
 
 // --- opening ---------------------------------------------------------------------------------------
@@ -102,18 +100,14 @@ static sm_status train(sm_live *live, const int32_t *batch, int64_t step) {
 static sm_status train_first(const cli_options *options, sm_live *live) {
     const sm_plan *plan = live->session->plan;
     const int64_t n = plan->B * plan->T;
-    sm_tokens *data = NULL;
-    sm_status status = SM_OK;
-    int32_t *batch = sm_malloc((size_t)n * 2 * sizeof(*batch));
-    SM_TRY_GOTO(cli_open_tokens(options, plan->V, &data));
+    SM_OWN(sm_tokens) *data = NULL;
+    SM_FREED int32_t *batch = sm_malloc((size_t)n * 2 * sizeof(*batch));
+    SM_TRY(cli_open_tokens(options, plan->V, &data));
     for (int64_t step = 1; step < cli_walk_step(options); step++) {
-        SM_TRY_GOTO(sm_tokens_batch(data, step - 1, plan->B, plan->T, batch, batch + n));
-        SM_TRY_GOTO(train(live, batch, step));
+        SM_TRY(sm_tokens_batch(data, step - 1, plan->B, plan->T, batch, batch + n));
+        SM_TRY(train(live, batch, step));
     }
-cleanup:
-    sm_tokens_close(data);
-    free(batch);
-    return status;
+    return SM_OK;
 }
 
 static sm_status fill(const cli_options *options, const cli_walk_values *values, const sm_model_config *config,

@@ -158,9 +158,9 @@ static sm_status estimate_one(const estimator *e, const cli_job *job) {
         return SM_ERR_INTERRUPTED;
     }
     SM_TRY(cli_forecast_job(e->options, job, target_of(e), &f));
-    json_t *record = make_record(e, job, &f);
+    SM_OWN(json_t) *record = make_record(e, job, &f);
     if (e->writer != NULL) {
-        return sm_record_write(e->writer, record);
+        return sm_record_write(e->writer, json_incref(record));
     }
     // For a single configuration: one line for each field.
     for (int i = 0; i < cli_estimate_table.n_columns; i++) {
@@ -171,7 +171,6 @@ static sm_status estimate_one(const estimator *e, const cli_job *job) {
         show(record, column, text, sizeof(text));
         printf("%-27s %14s   %s\n", column->name, text[0] != '\0' ? text : "-", column->description);
     }
-    json_decref(record);
     return SM_OK;
 }
 

@@ -41,10 +41,9 @@ typedef struct {
 
 static sm_status predict(const cli_options *options, const cli_job *job, const sm_device_info *info,
                          const sm_peaks *peaks, prediction *p) {
-    sm_status status = SM_OK;
-    sm_plan *plan = NULL;
-    SM_TRY_GOTO(cli_job_plan(options, job, info->max_alloc_bytes, &plan));
-    SM_TRY_GOTO(sm_plan_assign_memory(plan, info->max_alloc_bytes));
+    SM_OWN(sm_plan) *plan = NULL;
+    SM_TRY(cli_job_plan(options, job, info->max_alloc_bytes, &plan));
+    SM_TRY(sm_plan_assign_memory(plan, info->max_alloc_bytes));
     int n_accum = (int)options->work.accum;
     double flops = peaks->flops > 0 ? peaks->flops : unknown_flops;
     double bandwidth = peaks->bandwidth_bytes_per_s > 0 ? peaks->bandwidth_bytes_per_s : unknown_bandwidth;
@@ -54,9 +53,7 @@ static sm_status predict(const cli_options *options, const cli_job *job, const s
     int64_t n_warmup = options->measure.warmup >= 0 ? options->measure.warmup : N_AUTO_WARMUP;
     const double n_steps = (double)(n_warmup + options->measure.repetitions + N_INSTRUMENTED + N_CHECKED);
     p->total_seconds = overhead_seconds + check_seconds_a_param * (double)plan->n_params + p->step_seconds * n_steps;
-cleanup:
-    sm_plan_free(plan);
-    return status;
+    return SM_OK;
 }
 
 // `fit_s` 0: T was given, so that B alone was chosen.

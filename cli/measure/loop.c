@@ -227,7 +227,7 @@ static sm_status print_row(const cli_options *options, json_t *record) {
 }
 
 static sm_status print(const cli_options *options, const sm_row *row, const json_t *baselines) {
-    json_t *record = sm_row_to_json(row);
+    SM_OWN(json_t) *record = sm_row_to_json(row);
     const json_t *baseline = baselines != NULL ? sm_loop_baseline(baselines, record) : NULL;
     if (baselines != NULL && baseline == NULL) {
         cli_note("--baseline: %s: has no loop of the same work; nothing is compared", options->compare.baseline);
@@ -237,7 +237,6 @@ static sm_status print(const cli_options *options, const sm_row *row, const json
                            : print_row(options, record);
     status =
         status == SM_OK && options->out.output_file != NULL ? cli_write_row(options->out.output_file, record) : status;
-    json_decref(record);
     return status;
 }
 

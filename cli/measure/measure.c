@@ -109,21 +109,18 @@ sm_status cli_plan_options(const cli_options *options, const cli_job *job, size_
 }
 
 sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t max_tensor_bytes, sm_plan **plan) {
-    sm_status status = SM_OK;
-    sm_plan *built = NULL;
+    SM_OWN(sm_plan) *built = NULL;
     sm_plan_options plan_options;
     *plan = NULL;
     if (job->op[0] != '\0') {
         return cli_op_plan(job, plan);
     }
     SM_TRY(cli_plan_options(options, job, max_tensor_bytes, &plan_options));
-    SM_TRY_GOTO(sm_model_build(&job->config, &plan_options, &built));
-    SM_TRY_GOTO(sm_plan_rewrite(built, job->mode, options->device.without_bits));
+    SM_TRY(sm_model_build(&job->config, &plan_options, &built));
+    SM_TRY(sm_plan_rewrite(built, job->mode, options->device.without_bits));
     *plan = built;
     built = NULL;
-cleanup:
-    sm_plan_free(built);
-    return status;
+    return SM_OK;
 }
 
 // --- a row ---------------------------------------------------------------------------------
@@ -388,7 +385,7 @@ sm_status cli_check_seed(const cli_options *options, sm_comm *comm, int64_t *see
 sm_status cli_measure(cli_bench *bench, const cli_job *asked, sm_row *row) {
     sm_device *device = NULL;
     sm_session *session = NULL;
-    cli_workload w = {.ids = NULL};
+    SM_AT_END(cli_workload_close) cli_workload w = {.ids = NULL};
     static cli_loop_steps loop; // static because of its options
     loop = (cli_loop_steps){.loader = NULL};
     sm_device_info info;
@@ -411,7 +408,6 @@ sm_status cli_measure(cli_bench *bench, const cli_job *asked, sm_row *row) {
     cli_loop_steps_close(&loop);
     sm_session_close(session);
     sm_device_close(device);
-    cli_workload_close(&w);
     return status;
 }
 
@@ -434,18 +430,16 @@ sm_status cli_row_profile_input(const cli_options *options, const cli_job *job, 
         .peak_flops = row->peak_flops,
         .peak_bandwidth = row->peak_bandwidth,
     };
-    json_t *record = sm_row_to_json(row);
+    SM_OWN(json_t) *record = sm_row_to_json(row);
     sm_doubt_row(record, input->doubt);
-    json_decref(record);
     return SM_OK;
 }
 
 sm_status cli_forecast_job(const cli_options *options, const cli_job *job, cli_target target, cli_forecast *forecast) {
-    sm_status status = SM_OK;
-    sm_plan *plan = NULL;
+    SM_OWN(sm_plan) *plan = NULL;
     memset(forecast, 0, sizeof(*forecast));
-    SM_TRY_GOTO(cli_job_plan(options, job, target.max_alloc_bytes, &plan));
-    SM_TRY_GOTO(sm_plan_assign_memory(plan, target.max_alloc_bytes));
+    SM_TRY(cli_job_plan(options, job, target.max_alloc_bytes, &plan));
+    SM_TRY(sm_plan_assign_memory(plan, target.max_alloc_bytes));
     size_t tensor_bytes = sm_plan_memory(plan, forecast->role_bytes);
     if (target.opened != NULL) {
         forecast->working_bytes = target.opened->backend->working_bytes(target.opened, plan);
@@ -458,9 +452,7 @@ sm_status cli_forecast_job(const cli_options *options, const cli_job *job, cli_t
         forecast->phase_flops[op->phase] += sm_op_flops(plan, op);
         forecast->phase_bytes[op->phase] += sm_op_bytes(plan, op);
     }
-cleanup:
-    sm_plan_free(plan);
-    return status;
+    return SM_OK;
 }
 
 // Whether a batch of B fits. A plan that cannot be built does not fit.

@@ -122,14 +122,12 @@ static sm_status measure_two(sm_device *device, double seconds, peaks_output *ou
 
 static sm_status measure_threads(const cli_options *options, cli_device device, int64_t n_threads,
                                  peaks_output *output) {
-    sm_device *opened;
+    SM_OWN(sm_device) *opened = NULL;
     SM_TRY(cli_open_device(device, n_threads, options, &opened));
     output->device = opened;
-    sm_status status = device.backend->measure_ceilings != NULL
-                           ? device.backend->measure_ceilings(opened, options->measure.min_time_s, on_ceiling, output)
-                           : measure_two(opened, options->measure.min_time_s, output);
-    sm_device_close(opened);
-    return status;
+    return device.backend->measure_ceilings != NULL
+               ? device.backend->measure_ceilings(opened, options->measure.min_time_s, on_ceiling, output)
+               : measure_two(opened, options->measure.min_time_s, output);
 }
 
 // 1, 2, 4, ... and the device's default; only the default, as 0, if the backend has no ceilings for threads.

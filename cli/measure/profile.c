@@ -69,55 +69,45 @@ static sm_status print_records(const cli_options *options, const sm_profile *pro
     sm_record_writer *writer = NULL;
     // The fields that all records share.
     const char *name = row->gpu_info[0] != '\0' ? row->gpu_info : row->cpu_info;
-    json_t *context = json_pack(
+    SM_OWN(json_t) *context = json_pack(
         "{s:o, s:s, s:s, s:s, s:b, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:O}", "model",
         sm_json_text(row->model_type), "test", row->test, "mode", row->mode, "precision", row->precision, "emulated",
         row->emulated, "device", row->device, "name", sm_json_text(name), "isa", sm_json_text(row->isa), "n_threads",
         sm_json_integer(row->n_threads), "binding", sm_json_text(row->binding), "own_kernels",
         sm_json_text(row->own_kernels), "peak_flops", sm_json_real(row->peak_flops), "peak_bandwidth",
         sm_json_real(row->peak_bandwidth), "peak_source", sm_json_text(row->peak_source), "warnings", row->warnings);
-    json_t *records = sm_profile_records(profile, context);
+    SM_OWN(json_t) *records = sm_profile_records(profile, context);
     arrange(options, &records);
-    SM_TRY_GOTO(sm_record_writer_open(&sm_profile_table, (sm_format)options->out.format, stdout, &writer));
+    SM_TRY(sm_record_writer_open(&sm_profile_table, (sm_format)options->out.format, stdout, &writer));
     for (size_t i = 0; status == SM_OK && i < json_array_size(records); i++) {
         status = sm_record_write(writer, json_incref(json_array_get(records, i)));
     }
     sm_record_writer_explain(writer, legend);
     sm_status closed = sm_record_writer_close(writer);
-    status = status != SM_OK ? status : closed;
-cleanup:
-    json_decref(records);
-    json_decref(context);
-    return status;
+    return status != SM_OK ? status : closed;
 }
 
 static sm_status write_trace(const sm_profile_input *input, const sm_row *row, const char *path) {
     bool own_device = row->gpu_info[0] != '\0';
-    json_t *trace = sm_profile_trace(input, own_device ? "kernel" : "cpu_op", row->device);
-    sm_status status = cli_write_trace(trace, path);
-    json_decref(trace);
-    return status;
+    SM_OWN(json_t) *trace = sm_profile_trace(input, own_device ? "kernel" : "cpu_op", row->device);
+    return cli_write_trace(trace, path);
 }
 
 static sm_status join(const cli_options *options, const cli_job *job, const sm_row *row) {
-    sm_status status = SM_OK;
-    sm_plan *plan = NULL;
-    sm_profile profile = {.lines = NULL};
+    SM_OWN(sm_plan) *plan = NULL;
+    SM_AT_END(sm_profile_free) sm_profile profile = {.lines = NULL};
     sm_profile_input input;
-    SM_TRY_GOTO(cli_row_profile_input(options, job, row, &plan, &input));
-    SM_TRY_GOTO(sm_profile_make(&input, (sm_profile_by)options->out.by, &profile));
-    SM_TRY_GOTO(print_records(options, &profile, row));
+    SM_TRY(cli_row_profile_input(options, job, row, &plan, &input));
+    SM_TRY(sm_profile_make(&input, (sm_profile_by)options->out.by, &profile));
+    SM_TRY(print_records(options, &profile, row));
     double share = (double)profile.unaccounted_ns / (double)profile.wall_ns;
     if (!(share <= unaccounted_limit)) {
         cli_note("%.1f%% of the step lies outside of its ops: too small a step for its parts to be told", 100 * share);
     }
     if (options->out.trace != NULL) {
-        SM_TRY_GOTO(write_trace(&input, row, options->out.trace));
+        SM_TRY(write_trace(&input, row, options->out.trace));
     }
-cleanup:
-    sm_profile_free(&profile);
-    sm_plan_free(plan);
-    return status;
+    return SM_OK;
 }
 
 static sm_status profile(const cli_options *options, sm_comm *comm) {

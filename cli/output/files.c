@@ -39,14 +39,12 @@ void cli_second_add(cli_second *second, json_t *row) {
 }
 
 static sm_status write_rows(const cli_second *second) {
-    char *text = NULL;
+    SM_FREED char *text = NULL;
     size_t size_bytes = 0;
     FILE *out = sm_memstream(&text, &size_bytes);
     sm_status status = sm_record_write_all(&sm_row_table, second->format, out, second->rows);
     sm_memstream_close(out);
-    status = status == SM_OK ? sm_atomic_write_all(second->path, text, size_bytes) : status;
-    free(text);
-    return status;
+    return status == SM_OK ? sm_atomic_write_all(second->path, text, size_bytes) : status;
 }
 
 sm_status cli_second_close(cli_second *second) {
@@ -73,7 +71,7 @@ sm_status cli_write_row(const char *path, json_t *row) {
 // --- pages ---------------------------------------------------------------------------------------
 
 sm_status cli_write_page(const char *path, cli_page_function write, void *what, const char *before) {
-    char *text = NULL;
+    SM_FREED char *text = NULL;
     size_t size_bytes = 0;
     FILE *out = sm_memstream(&text, &size_bytes);
     sm_status status = write(what, out);
@@ -88,7 +86,6 @@ sm_status cli_write_page(const char *path, cli_page_function write, void *what, 
         cli_note("%s: %s%zu kB%s", path, before, size_bytes / 1000,
                  sm_format_of_file(path, &format) ? "" : "; open it in a browser");
     }
-    free(text);
     return status;
 }
 

@@ -36,7 +36,7 @@ static sm_status path_of(const char *name, bool make, char path[PATH_MAX]) {
 
 sm_status cli_baseline_save(const char *name, const json_t *rows) {
     char path[PATH_MAX];
-    char *text = NULL;
+    SM_FREED char *text = NULL;
     size_t size_bytes;
     SM_TRY(path_of(name, true, path));
     FILE *out = sm_memstream(&text, &size_bytes);
@@ -45,9 +45,7 @@ sm_status cli_baseline_save(const char *name, const json_t *rows) {
         fputc('\n', out);
     }
     sm_memstream_close(out);
-    const sm_status status = sm_atomic_write_all(path, text, size_bytes);
-    free(text);
-    return status;
+    return sm_atomic_write_all(path, text, size_bytes);
 }
 
 sm_status cli_baseline_read(const char *path_or_name, sm_rows *rows) {

@@ -12,27 +12,20 @@
 #include "src/io/atomic_file.h"
 
 sm_status cli_bundle(const cli_options *options) {
-    sm_rows rows;
-    json_t *machine = NULL;
-    char *text = NULL;
+    SM_AT_END(sm_rows_free) sm_rows rows = {0};
+    SM_OWN(json_t) *machine = NULL;
+    SM_FREED char *text = NULL;
     size_t size_bytes = 0;
     SM_FAIL_IF(options->n_operands == 0 || options->out.report_file == NULL, SM_ERR_USAGE,
                "give result files, and a name: stepmark report ROWS... --bundle FILE");
     sm_rows_init(&rows);
-    sm_status status = cli_rows_read(options, NULL, &rows);
-    if (status == SM_OK) {
-        machine = sm_machine_facts(options->argc, options->argv);
-        sm_bundle_make(rows.rows, machine, &text, &size_bytes);
-        status = sm_atomic_write_all(options->out.report_file, text, size_bytes);
-    }
-    if (status == SM_OK) {
-        cli_note("%s: %zu row%s, %zu kB", options->out.report_file, json_array_size(rows.rows),
-                 sm_plural(json_array_size(rows.rows)), size_bytes / 1000);
-    }
-    free(text);
-    json_decref(machine);
-    sm_rows_free(&rows);
-    return status;
+    SM_TRY(cli_rows_read(options, NULL, &rows));
+    machine = sm_machine_facts(options->argc, options->argv);
+    sm_bundle_make(rows.rows, machine, &text, &size_bytes);
+    SM_TRY(sm_atomic_write_all(options->out.report_file, text, size_bytes));
+    cli_note("%s: %zu row%s, %zu kB", options->out.report_file, json_array_size(rows.rows),
+             sm_plural(json_array_size(rows.rows)), size_bytes / 1000);
+    return SM_OK;
 }
 
 static sm_status read_bundles(const cli_options *options, json_t *rows) {
@@ -82,8 +75,8 @@ static sm_status show_board(const cli_options *options, board *b, size_t n_rows)
 }
 
 sm_status cli_leaderboard(const cli_options *options) {
-    json_t *rows = json_array();
-    json_t *references = NULL;
+    SM_OWN(json_t) *rows = json_array();
+    SM_OWN(json_t) *references = NULL;
     board b = {NULL, NULL};
     sm_costs costs;
     sm_status status = SM_OK;
@@ -109,7 +102,5 @@ sm_status cli_leaderboard(const cli_options *options) {
 cleanup:
     json_decref(b.records);
     json_decref(b.refused);
-    json_decref(references);
-    json_decref(rows);
     return status;
 }

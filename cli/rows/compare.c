@@ -89,7 +89,7 @@ static sm_status conclude(const sm_comparison *c) {
 // --- the subcommand ------------------------------------------------------------------------------
 
 static sm_status compare(const cli_options *options, sm_rows *a, sm_rows *b) {
-    sm_comparison c = {NULL, NULL, NULL, SM_VERDICT_SAME, 0};
+    SM_AT_END(sm_comparison_free) sm_comparison c = {NULL, NULL, NULL, SM_VERDICT_SAME, 0};
     sm_compare_options how = {.threshold = options->compare.threshold_percent / 100,
                               .any_factor = options->compare.interleaved};
     const char *baseline = options->compare.save_baseline;
@@ -108,9 +108,7 @@ static sm_status compare(const cli_options *options, sm_rows *a, sm_rows *b) {
         status = ended;
     }
     status = status == SM_OK && baseline != NULL ? cli_baseline_save(baseline, b->rows) : status;
-    status = status == SM_OK ? conclude(&c) : status;
-    sm_comparison_free(&c);
-    return status;
+    return status == SM_OK ? conclude(&c) : status;
 }
 
 static sm_status save_only(const cli_options *options, sm_rows *rows) {
@@ -125,9 +123,8 @@ static sm_status save_only(const cli_options *options, sm_rows *rows) {
 sm_status cli_compare(const cli_options *options) {
     bool only_saves =
         options->compare.save_baseline != NULL && options->n_operands == 1 && !options->compare.interleaved;
-    sm_rows a = {.rows = NULL};
-    sm_rows b = {.rows = NULL};
-    sm_status status = SM_OK;
+    SM_AT_END(sm_rows_free) sm_rows a = {.rows = NULL};
+    SM_AT_END(sm_rows_free) sm_rows b = {.rows = NULL};
     SM_FAIL_IF(options->n_operands != 2 && !only_saves, SM_ERR_USAGE,
                options->compare.interleaved
                    ? "--interleaved needs two command lines, each in quotes: \"run ...\" \"run ...\""
@@ -139,9 +136,5 @@ sm_status cli_compare(const cli_options *options) {
     sm_rows_init(&b);
     a.interrupted = &cli_interrupted;
     b.interrupted = &cli_interrupted;
-    SM_TRY_GOTO(only_saves ? save_only(options, &a) : compare(options, &a, &b));
-cleanup:
-    sm_rows_free(&a);
-    sm_rows_free(&b);
-    return status;
+    return only_saves ? save_only(options, &a) : compare(options, &a, &b);
 }

@@ -82,7 +82,7 @@ static void release(command *c) {
 }
 
 static sm_status run_once(const command *c, int64_t pair, sm_rows *rows, double *median_ns) {
-    sm_process_result process;
+    SM_AT_END(sm_process_free) sm_process_result process = {0};
     const sm_process_job job = {.argv = c->argv,
                                 .has_no_input = true,
                                 .output = SM_OUTPUT_KEPT,
@@ -91,7 +91,6 @@ static sm_status run_once(const command *c, int64_t pair, sm_rows *rows, double 
     size_t n_before = json_array_size(rows->rows);
     SM_TRY(sm_process_run(&job, &process));
     if (process.interrupted) {
-        sm_process_free(&process);
         return SM_ERR_INTERRUPTED;
     }
     sm_status status = sm_rows_parse(c->line, process.out, process.out_bytes, rows);
@@ -108,7 +107,6 @@ static sm_status run_once(const command *c, int64_t pair, sm_rows *rows, double 
         *median_ns = sm_json_number(row, "median_ns");
         json_object_set_new(row, "compare_pair", json_integer(pair));
     }
-    sm_process_free(&process);
     return status;
 }
 
@@ -116,7 +114,7 @@ static sm_status run_once(const command *c, int64_t pair, sm_rows *rows, double 
 
 // Sampling should take about as long as starting the process. Computes that number of samples.
 static sm_status rehearse(const command *c, double *n_samples) {
-    sm_rows rows = {.rows = NULL};
+    SM_AT_END(sm_rows_free) sm_rows rows = {.rows = NULL};
     double ignored;
     double samples_ns = 0; // of one sample of every row
     sm_rows_init(&rows);
@@ -132,7 +130,6 @@ static sm_status rehearse(const command *c, double *n_samples) {
         }
     }
     *n_samples = samples_ns > 0 ? start_ns / samples_ns : 0;
-    sm_rows_free(&rows);
     return status;
 }
 
@@ -205,14 +202,13 @@ static void forget_pair(sm_rows *rows, int64_t pair) {
 // Whether every comparison could have seen a change of twice the threshold. It uses the width of the intervals and not
 // their position, so that stopping on it favours no verdict.
 static sm_status is_sharp(const sm_rows *a, const sm_rows *b, const sm_compare_options *how, bool *sharp) {
-    sm_comparison c;
+    SM_AT_END(sm_comparison_free) sm_comparison c = {0};
     SM_TRY(sm_compare(a->rows, b->rows, how, &c));
     *sharp = true;
     for (size_t i = 0; i < json_array_size(c.compared); i++) {
         double detectable = sm_json_number(json_array_get(c.compared, i), "detectable_percent");
         *sharp = *sharp && detectable <= 2 * 100 * how->threshold;
     }
-    sm_comparison_free(&c);
     return SM_OK;
 }
 

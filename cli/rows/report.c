@@ -54,24 +54,19 @@ static sm_status write_sentences(const report *r, FILE *out) {
         (void)cli_answer_print(r->rows->rows, &r->costs, out);
         return SM_OK;
     }
-    json_t *answer = sm_curves_answer(r->curves);
-    json_t *warnings = sm_curves_warnings(r->curves);
+    SM_OWN(json_t) *answer = sm_curves_answer(r->curves);
+    SM_OWN(json_t) *warnings = sm_curves_warnings(r->curves);
     fprintf(out, "\n%s\n", json_string_value(answer));
     json_array_foreach(warnings, i, warning) { fprintf(out, "- %s\n", json_string_value(warning)); }
-    json_decref(answer);
-    json_decref(warnings);
     return SM_OK;
 }
 
 // Rows of blocks, and the user's own beside them, are a table of scores.
 static sm_status write_scores(const report *r, sm_format format, FILE *out) {
-    json_t *references = NULL;
+    SM_OWN(json_t) *references = NULL;
     SM_TRY(sm_bundle_references(&references));
-    json_t *board = sm_score_board(r->rows->rows, references);
-    const sm_status status = sm_record_write_all(&sm_score_table, format, out, board);
-    json_decref(board);
-    json_decref(references);
-    return status;
+    SM_OWN(json_t) *board = sm_score_board(r->rows->rows, references);
+    return sm_record_write_all(&sm_score_table, format, out, board);
 }
 
 static sm_status write_table(const report *r, sm_format format, FILE *out) {
@@ -79,13 +74,12 @@ static sm_status write_table(const report *r, sm_format format, FILE *out) {
     const char *names[sizeof(asked->texts) / sizeof(asked->texts[0])];
     const bool is_ladder = r->curves == NULL && json_array_size(r->rows->rows) == 0;
     sm_table table = r->curves != NULL ? sm_curves_table : is_ladder ? cli_ladder_table : sm_row_table;
-    json_t *records = r->curves != NULL ? sm_curves_records(r->curves)
-                      : is_ladder       ? json_incref(r->rows->rungs)
-                                        : json_incref(r->rows->rows);
+    SM_OWN(json_t) *records = r->curves != NULL ? sm_curves_records(r->curves)
+                              : is_ladder       ? json_incref(r->rows->rungs)
+                                                : json_incref(r->rows->rows);
     sm_table chosen = {.columns = NULL};
     sm_status status = SM_OK;
     if (asked->n == 0 && sm_score_has_blocks(records)) {
-        json_decref(records);
         return write_scores(r, format, out);
     }
     for (int i = 0; i < asked->n; i++) {
@@ -104,7 +98,6 @@ static sm_status write_table(const report *r, sm_format format, FILE *out) {
     status = sm_format_is_read(format) && asked->n == 0 ? write_sentences(r, out) : SM_OK;
 cleanup:
     free((void *)(uintptr_t)chosen.columns);
-    json_decref(records);
     return status;
 }
 
@@ -123,14 +116,12 @@ static sm_status write_report(void *what, FILE *out) {
 
 static sm_status report_trainings(report *r) {
     const cli_options *options = r->options;
-    sm_curves curves;
+    SM_AT_END(sm_curves_free) sm_curves curves = {0};
     char n_runs[64];
     SM_TRY(sm_curves_read(options->operands, options->n_operands, &curves));
     r->curves = &curves;
     snprintf(n_runs, sizeof(n_runs), "%zu training%s, ", curves.n, sm_plural(curves.n));
-    const sm_status status = cli_write_page(options->out.report_file, write_report, r, n_runs);
-    sm_curves_free(&curves);
-    return status;
+    return cli_write_page(options->out.report_file, write_report, r, n_runs);
 }
 
 // --- rows ----------------------------------------------------------------------------------------
@@ -159,30 +150,25 @@ static sm_status collect(const char *folder, sm_rows *rows) {
 static sm_status report_rows(report *r) {
     const cli_options *options = r->options;
     char n_rows[64];
-    sm_rows rows;
-    json_t *references = NULL;
-    sm_status status = SM_OK;
+    SM_AT_END(sm_rows_free) sm_rows rows = {0};
+    SM_OWN(json_t) *references = NULL;
     SM_TRY(cli_costs(options, &r->costs));
     sm_rows_init(&rows);
     sm_rows_take_rungs(&rows);
     r->rows = &rows;
     rows.interrupted = &cli_interrupted;
     for (int k = 0; k < options->n_operands; k++) {
-        SM_TRY_GOTO(sm_rows_read(options->operands[k], &rows));
+        SM_TRY(sm_rows_read(options->operands[k], &rows));
     }
-    SM_TRY_GOTO(options->out.collect != NULL ? collect(options->out.collect, &rows) : SM_OK);
+    SM_TRY(options->out.collect != NULL ? collect(options->out.collect, &rows) : SM_OK);
     if (sm_score_has_blocks(rows.rows)) {
-        SM_TRY_GOTO(sm_bundle_references(&references));
+        SM_TRY(sm_bundle_references(&references));
         sm_score_hold(rows.rows, references);
     }
     cli_note_warnings(&rows);
     const size_t n = json_array_size(rows.rows) + json_array_size(rows.rungs);
     snprintf(n_rows, sizeof(n_rows), "%zu row%s, ", n, sm_plural(n));
-    status = cli_write_page(options->out.report_file, write_report, r, n_rows);
-cleanup:
-    json_decref(references);
-    sm_rows_free(&rows);
-    return status;
+    return cli_write_page(options->out.report_file, write_report, r, n_rows);
 }
 
 // --- the subcommand ------------------------------------------------------------------------------

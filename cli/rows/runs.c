@@ -22,25 +22,22 @@ static sm_status verdict(const cli_options *options, const sm_training_runs *run
 }
 
 sm_status cli_check_run(const cli_options *options) {
-    sm_training_runs runs;
+    SM_AT_END(sm_training_runs_free) sm_training_runs runs = {0};
     sm_status status = SM_OK;
     SM_FAIL_IF(options->n_operands == 0, SM_ERR_USAGE,
                "give run folders, or their training_metrics.json: stepmark report --check RUN...");
     sm_training_runs_read(options->operands, options->n_operands, &runs);
     sm_training_runs_compare(&runs, options->compare.weak ? SM_WORK_FIXED_A_PROCESS : SM_WORK_FIXED);
-    json_t *records = sm_training_runs_records(&runs);
+    SM_OWN(json_t) *records = sm_training_runs_records(&runs);
     status = sm_record_write_all(&sm_run_check_table, (sm_format)options->out.format, stdout, records);
-    status = status == SM_OK ? verdict(options, &runs) : status;
-    json_decref(records);
-    sm_training_runs_free(&runs);
-    return status;
+    return status == SM_OK ? verdict(options, &runs) : status;
 }
 
 // --- scaling -------------------------------------------------------------------------------------
 
 static sm_status write_table(const sm_scaling *scaling, sm_format format, sm_work work, size_t least,
                              const char *title) {
-    json_t *records = NULL;
+    SM_OWN(json_t) *records = NULL;
     SM_TRY(sm_scaling_records(scaling, &work, &records));
     sm_status status = SM_OK;
     if (json_array_size(records) >= least) {
@@ -48,7 +45,6 @@ static sm_status write_table(const sm_scaling *scaling, sm_format format, sm_wor
         status = sm_record_write_all(&sm_scaling_table, format, stdout, records);
         putchar('\n');
     }
-    json_decref(records);
     return status;
 }
 
@@ -72,28 +68,25 @@ static sm_status write_tables(const sm_scaling *scaling, sm_format format) {
 }
 
 static sm_status write_scaling(const sm_scaling *scaling, sm_format format) {
-    json_t *records = NULL;
+    SM_OWN(json_t) *records = NULL;
     if (sm_format_is_read(format)) {
         return write_tables(scaling, format);
     }
     SM_TRY(sm_scaling_records(scaling, NULL, &records));
-    sm_status status = format == SM_FORMAT_JSON
-                           ? cli_print_object(json_pack("{s:O, s:o, s:O}", "rows", records, "model",
-                                                        sm_scaling_model(scaling), "notes", scaling->notes),
-                                              "the scaling tables")
-                           : sm_record_write_all(&sm_scaling_table, format, stdout, records);
-    json_decref(records);
-    return status;
+    return format == SM_FORMAT_JSON ? cli_print_object(json_pack("{s:O, s:o, s:O}", "rows", records, "model",
+                                                                 sm_scaling_model(scaling), "notes", scaling->notes),
+                                                       "the scaling tables")
+                                    : sm_record_write_all(&sm_scaling_table, format, stdout, records);
 }
 
 static sm_status write_page(void *scaling, FILE *out) { return sm_scaling_page(scaling, out); }
 
 sm_status cli_scaling(const cli_options *options) {
-    sm_training_runs runs = {.runs = NULL};
+    SM_AT_END(sm_training_runs_free) sm_training_runs runs = {.runs = NULL};
     sm_status status = SM_OK;
     SM_FAIL_IF(options->n_operands == 0, SM_ERR_USAGE,
                "give run folders, or their training_metrics.json: stepmark report --scaling RUN...");
-    sm_scaling *scaling = sm_calloc(1, sizeof(*scaling));
+    SM_FREED sm_scaling *scaling = sm_calloc(1, sizeof(*scaling));
     sm_training_runs_read(options->operands, options->n_operands, &runs);
     SM_TRY_GOTO(sm_scaling_make(&runs, options->compare.predict.values, options->compare.predict.n, scaling));
     SM_TRY_GOTO(write_scaling(scaling, (sm_format)options->out.format));
@@ -102,7 +95,5 @@ sm_status cli_scaling(const cli_options *options) {
     }
 cleanup:
     sm_scaling_free(scaling);
-    free(scaling);
-    sm_training_runs_free(&runs);
     return status;
 }

@@ -89,7 +89,7 @@ sm_status cli_check_vocabulary(const char *given) {
 
 sm_status cli_encode_text(const char *flag, const sm_tokenizer *tokenizer, const char *text, int64_t vocab,
                           sm_ids *ids) {
-    sm_encoder *encoder;
+    SM_OWN(sm_encoder) *encoder = NULL;
     if (tokenizer == NULL) {
         for (; *text != '\0'; text++) {
             SM_FAIL_IF((uint8_t)*text >= vocab, SM_ERR_INVALID,
@@ -100,9 +100,7 @@ sm_status cli_encode_text(const char *flag, const sm_tokenizer *tokenizer, const
         return SM_OK;
     }
     SM_TRY(sm_encoder_new(tokenizer, &encoder));
-    sm_status status = sm_encoder_encode(encoder, (const uint8_t *)text, strlen(text), ids);
-    sm_encoder_free(encoder);
-    return status;
+    return sm_encoder_encode(encoder, (const uint8_t *)text, strlen(text), ids);
 }
 
 sm_status cli_find_trained(const cli_options *options, cli_trained *model) {
@@ -113,9 +111,7 @@ sm_status cli_find_trained(const cli_options *options, cli_trained *model) {
 }
 
 sm_status cli_model_ids(const cli_options *o, const char *text, int64_t vocab, sm_ids *ids) {
-    sm_tokenizer *tokenizer = NULL;
+    SM_OWN(sm_tokenizer) *tokenizer = NULL;
     sm_status status = cli_find_tokenizer(o->work.tokenizer, o->train.run, o->model.weights, vocab, &tokenizer);
-    status = status == SM_OK ? cli_encode_text("--text", tokenizer, text, vocab, ids) : status;
-    sm_tokenizer_free(tokenizer);
-    return status;
+    return status == SM_OK ? cli_encode_text("--text", tokenizer, text, vocab, ids) : status;
 }

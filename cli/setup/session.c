@@ -275,7 +275,7 @@ sm_status cli_load_weights(sm_session *session, const sm_model_config *config, u
 }
 
 sm_status cli_weights_digest(const cli_options *options, char digest[SM_DIGEST_SIZE]) {
-    sm_safetensors *file;
+    SM_OWN(sm_safetensors) *file = NULL;
     int n;
     digest[0] = '\0';
     if (options->model.weights == NULL) {
@@ -283,9 +283,7 @@ sm_status cli_weights_digest(const cli_options *options, char digest[SM_DIGEST_S
     }
     SM_TRY(sm_weights_open(options->model.weights, &file));
     char *const *paths = sm_safetensors_paths(file, &n);
-    const sm_status status = sm_digest_files(paths, n, digest);
-    sm_safetensors_close(file);
-    return status;
+    return sm_digest_files(paths, n, digest);
 }
 
 // --- files ---------------------------------------------------------------------------------

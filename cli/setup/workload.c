@@ -161,16 +161,11 @@ static sm_status fill_batches(const sm_tokens *tokens, const sm_collation *c, cl
 }
 
 static sm_status read_documents(const sm_tokens *tokens, cli_workload *w) {
-    sm_status status = SM_OK;
-    sm_documents documents = {.all = NULL};
-    sm_collation collation = {.placements = NULL};
-    SM_TRY_GOTO(take_documents(w, tokens, &documents));
-    SM_TRY_GOTO(sm_collate(&documents, w->B, w->T, cli_padding(w->options), MAX_BATCHES, &collation));
-    SM_TRY_GOTO(fill_batches(tokens, &collation, w));
-cleanup:
-    sm_collation_free(&collation);
-    sm_documents_free(&documents);
-    return status;
+    SM_AT_END(sm_documents_free) sm_documents documents = {.all = NULL};
+    SM_AT_END(sm_collation_free) sm_collation collation = {.placements = NULL};
+    SM_TRY(take_documents(w, tokens, &documents));
+    SM_TRY(sm_collate(&documents, w->B, w->T, cli_padding(w->options), MAX_BATCHES, &collation));
+    return fill_batches(tokens, &collation, w);
 }
 
 void cli_workload_count(const cli_workload *workload, sm_plan *plan) {
@@ -186,12 +181,10 @@ sm_status cli_workload_open_of(const cli_options *options, const sm_model_config
 
 sm_status cli_workload_open(const cli_options *options, const sm_model_config *config, int64_t B, int64_t T,
                             cli_workload *workload) {
-    sm_tokens *tokens;
+    SM_OWN(sm_tokens) *tokens = NULL;
     *workload = (cli_workload){.ids = NULL};
     SM_TRY(cli_open_tokens(options, config->vocab, &tokens));
-    sm_status status = cli_workload_open_of(options, config, B, T, tokens, workload);
-    sm_tokens_close(tokens);
-    return status;
+    return cli_workload_open_of(options, config, B, T, tokens, workload);
 }
 
 // Starts are last, so that rows without documents keep their digest.

@@ -136,10 +136,8 @@ static char *changes_of(const cli_sweep_plan *plan, const advise_axes *axes, int
 // "stepmark run ..." that measures it; "stepmark loop ..." with --loader.
 static char *command_of(const cli_sweep_plan *plan, int64_t configuration) {
     const cli_configuration *c = &plan->items[configuration];
-    char *flags = sm_shell_line(c->args, c->n_args);
-    char *line = sm_text_of("stepmark %s", flags);
-    free(flags);
-    return line;
+    SM_FREED char *flags = sm_shell_line(c->args, c->n_args);
+    return sm_text_of("stepmark %s", flags);
 }
 
 // The first step and its check take about as much work again as the timed steps and warm-up.
@@ -427,7 +425,7 @@ static void conclude_in_words(const advice *a, const json_t *records) {
 }
 
 static json_t *make_records(const advice *a) {
-    sm_advice_case *cases = sm_calloc(a->n_tried + 1, sizeof(*cases));
+    SM_FREED sm_advice_case *cases = sm_calloc(a->n_tried + 1, sizeof(*cases));
     for (size_t i = 0; i < a->n_tried; i++) {
         char *flags = flags_of(&a->sweep.plan, &a->axes, a->tried[i].configuration);
         char *changes = changes_of(&a->sweep.plan, &a->axes, a->tried[i].configuration);
@@ -441,7 +439,6 @@ static json_t *make_records(const advice *a) {
         free((char *)cases[i].changes);
         free((char *)cases[i].command);
     }
-    free(cases);
     return records;
 }
 
@@ -450,12 +447,11 @@ static sm_status print(const advice *a) {
     if (a->n_tried == 0) {
         return SM_OK; // interrupted before the first run was complete
     }
-    json_t *records = make_records(a);
+    SM_OWN(json_t) *records = make_records(a);
     sm_status status = sm_record_write_all(&sm_advice_table, format, stdout, records);
     if (status == SM_OK && sm_format_is_read(format)) {
         conclude_in_words(a, records);
     }
-    json_decref(records);
     return status;
 }
 
@@ -474,12 +470,11 @@ static sm_status dry_run(advice *a) {
     int n = 0;
     const int n_most = sm_advisor_most_left(a->advisor);
     cli_sweep_plan *plan = &a->sweep.plan;
-    cli_sweep_plan first = {NULL, 0};
-    sm_status status = SM_OK;
+    SM_AT_END(cli_sweep_plan_free) cli_sweep_plan first = {NULL, 0};
     while (sm_advisor_next(a->advisor, &trial) && trial.round == 0) {
         cli_configuration *c = NULL;
         const cli_configuration *from = &plan->items[trial.configuration];
-        SM_TRY_GOTO(cli_sweep_plan_add(&first, from->n_args, &c));
+        SM_TRY(cli_sweep_plan_add(&first, from->n_args, &c));
         cli_configuration_copy_args(from, c);
         cli_configuration_set_key(c, "");
         sm_advisor_take(a->advisor, SM_TRIAL_MEASURED, 1);
@@ -488,13 +483,11 @@ static sm_status dry_run(advice *a) {
     cli_sweep_plan swapped = *plan;
     *plan = first;
     first = swapped;
-    SM_TRY_GOTO(cli_sweep_dry_run(&a->sweep));
+    SM_TRY(cli_sweep_dry_run(&a->sweep));
     cli_note(
         "of %lld configurations these %d are tried first, or next to a faster one found by then; at most about %d runs",
         (long long)a->n_configurations, n, n_most);
-cleanup:
-    cli_sweep_plan_free(&first);
-    return status;
+    return SM_OK;
 }
 
 static sm_status run_and_print(advice *a) {

@@ -200,32 +200,28 @@ static sm_status conclude(const repetition *r, const sm_again *result) {
 }
 
 static sm_status compare_and_write(const repetition *r, const json_t *again) {
-    sm_again result;
+    SM_AT_END(sm_again_free) sm_again result = {0};
     sm_again_compare(r->row, again, r->options->compare.threshold_percent / 100, &result);
     sm_status status = write_result(r, &result, again);
-    status = status == SM_OK ? conclude(r, &result) : status;
-    sm_again_free(&result);
-    return status;
+    return status == SM_OK ? conclude(r, &result) : status;
 }
 
 // --- the subcommand ------------------------------------------------------------------------------------
 
 static sm_status repeat(repetition *r) {
-    json_t *again = NULL;
+    SM_OWN(json_t) *again = NULL;
     sm_status status = run_again(r, &again);
     if (status != SM_OK) {
         return status == SM_ERR_INTERRUPTED ? status : row_failure(r, status);
     }
-    status = compare_and_write(r, again);
-    json_decref(again);
-    return status;
+    return compare_and_write(r, again);
 }
 
 sm_status cli_again(const cli_options *options) {
     sm_status status = SM_OK;
-    sm_rows rows = {.rows = NULL};
+    SM_AT_END(sm_rows_free) sm_rows rows = {.rows = NULL};
     SM_FAIL_IF(options->n_operands != 1, SM_ERR_USAGE, "give one row, as FILE#N, or a block");
-    repetition *r = sm_calloc(1, sizeof(*r));
+    SM_FREED repetition *r = sm_calloc(1, sizeof(*r));
     r->options = options;
     const char *mark = strrchr(options->operands[0], '#');
     const bool is_numbered = mark != NULL && mark[1 + strspn(mark + 1, "0123456789")] == '\0';
@@ -241,7 +237,5 @@ sm_status cli_again(const cli_options *options) {
 cleanup:
     cli_sweeper_close(&r->sweeper);
     free(r->flags.args);
-    free(r);
-    sm_rows_free(&rows);
     return status;
 }

@@ -147,19 +147,14 @@ sm_status cli_candidate_look(const cli_sweeper *s, const cli_configuration *conf
 
 // In a process that may load drivers.
 static sm_status ask(const cli_candidate *c) {
-    sm_status status = SM_OK;
-    sm_device *device = NULL;
-    sm_plan *plan = NULL;
+    SM_OWN(sm_device) *device = NULL;
+    SM_OWN(sm_plan) *plan = NULL;
     cli_job job = c->job;
     job.B = job.B > 0 ? job.B : 1;
     job.T = job.T > 0 ? job.T : 1;
-    SM_TRY_GOTO(cli_open_device(job.device, job.n_threads, &c->run, &device));
-    SM_TRY_GOTO(cli_job_plan(&c->run, &job, device->info.max_alloc_bytes, &plan));
-    SM_TRY_GOTO(sm_session_supports(device, plan));
-cleanup:
-    sm_plan_free(plan);
-    sm_device_close(device);
-    return status;
+    SM_TRY(cli_open_device(job.device, job.n_threads, &c->run, &device));
+    SM_TRY(cli_job_plan(&c->run, &job, device->info.max_alloc_bytes, &plan));
+    return sm_session_supports(device, plan);
 }
 
 static int answer(void *ctx) {
@@ -192,14 +187,13 @@ sm_status cli_candidate_ask(cli_candidate *c) {
 static sm_status make_row(const cli_sweeper *s, const cli_candidate *c, const char *status, const char *reason,
                           json_t **made) {
     const cli_bench bench = {.options = &c->run, .machine = s->machine};
-    sm_row row;
+    SM_AT_END(sm_row_free) sm_row row = {0};
     sm_row_init(&row);
     sm_status set = cli_set_configuration(&bench, &c->job, &row);
     SM_ROW_TEXT(row.device, c->info.id);
     SM_ROW_TEXT(row.status, status);
     SM_ROW_TEXT(row.reason, reason);
     *made = set == SM_OK ? sm_row_to_json(&row) : NULL;
-    sm_row_free(&row);
     return set;
 }
 
@@ -249,7 +243,7 @@ static int measure(void *ctx) {
     measuring *m = ctx;
     static cli_bench bench; // static because of its ceilings
     cli_candidate *c = m->candidate;
-    sm_row row;
+    SM_AT_END(sm_row_free) sm_row row = {0};
     cli_may_load_drivers();
     bench = m->sweeper->handed_on->bench;
     bench.options = &c->run;
@@ -270,7 +264,6 @@ static int measure(void *ctx) {
     if (status != SM_ERR_USAGE) { // a refused flag, such as an unknown --isa, is not a row
         sm_json_set_new(message, "row", sm_row_to_json(&row));
     }
-    sm_row_free(&row);
     return sm_worker_send(message) == SM_OK ? 0 : 1;
 }
 

@@ -378,13 +378,11 @@ static sm_status add_text(const char *name, const char *text, const cli_axes *ov
 }
 
 static sm_status add_file(const char *path, const cli_axes *override, cli_sweep_plan *plan) {
-    char *text;
+    SM_FREED char *text = NULL;
     size_t size_bytes;
     SM_TRY(sm_input_text(path, MAX_FILE, &text, &size_bytes));
-    const sm_status status =
-        size_bytes > 0 ? add_text(path, text, override, plan) : sm_fail(SM_ERR_USAGE, "--file: %s: empty", path);
-    free(text);
-    return status;
+    SM_FAIL_IF(size_bytes == 0, SM_ERR_USAGE, "--file: %s: empty", path);
+    return add_text(path, text, override, plan);
 }
 
 static sm_status add_preset(const char *name, const cli_axes *override, cli_sweep_plan *plan) {

@@ -158,7 +158,7 @@ static sm_status run_one(cli_sweep *s, int index) {
 
 // A file that cannot be read is reported before the first row.
 static sm_status check_data(const cli_candidate *c, cli_candidate *before) {
-    sm_tokens *tokens;
+    SM_OWN(sm_tokens) *tokens = NULL;
     const char *path = c->run.work.data;
     const bool is_checked = before->run.work.data == path && before->job.config.vocab == c->job.config.vocab;
     before->run.work.data = path;
@@ -166,9 +166,7 @@ static sm_status check_data(const cli_candidate *c, cli_candidate *before) {
     if (path == NULL || is_checked || c->status[0] != '\0' || cli_is_loop(&c->run)) {
         return SM_OK;
     }
-    SM_TRY(cli_open_tokens(&c->run, c->job.config.vocab, &tokens));
-    sm_tokens_close(tokens);
-    return SM_OK;
+    return cli_open_tokens(&c->run, c->job.config.vocab, &tokens);
 }
 
 // Examines all of them first, so that bad values are reported before anything runs, and the total work is known.
@@ -262,8 +260,8 @@ static int compare_places(const void *a, const void *b) {
 
 // Rows of this plan, in the requested order, including searches, each once; also rows of an earlier run.
 static json_t *collect_rows(const cli_sweep *s) {
-    const cli_configuration **sorted = sm_malloc(((size_t)s->plan.n + 1) * sizeof(*sorted));
-    json_t *taken = json_object();
+    SM_FREED const cli_configuration **sorted = sm_malloc(((size_t)s->plan.n + 1) * sizeof(*sorted));
+    SM_OWN(json_t) *taken = json_object();
     json_t *rows = json_array();
     for (int i = 0; i < s->plan.n; i++) {
         sorted[i] = &s->plan.items[i];
@@ -276,8 +274,6 @@ static json_t *collect_rows(const cli_sweep *s) {
             json_array_append(rows, row);
         }
     }
-    free(sorted);
-    json_decref(taken);
     return rows;
 }
 

@@ -176,10 +176,9 @@ static sm_status find_vocabulary(const char *data, int64_t *vocab) {
 }
 
 static sm_status count(const cli_options *o, const char *path, int64_t *n) {
-    sm_tokens *tokens;
+    SM_OWN(sm_tokens) *tokens = NULL;
     SM_TRY(sm_tokens_open(path, (sm_tokens_format)o->work.data_format, o->model.vocab, &tokens));
     *n = sm_tokens_count(tokens);
-    sm_tokens_close(tokens);
     return SM_OK;
 }
 

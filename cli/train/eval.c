@@ -125,21 +125,17 @@ static sm_status take_row(evaluation *e, const int32_t *ids, int64_t n) {
 
 // Every token but the first is predicted once, in rows of T.
 static sm_status take_tokens(evaluation *e, const char *path) {
-    sm_tokens *tokens = NULL;
-    sm_status status = SM_OK;
-    int32_t *row = calloc((size_t)e->T + 1, sizeof *row);
-    SM_TRY(row != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for %lld tokens", (long long)e->T));
-    SM_TRY_GOTO(sm_tokens_open(path, (sm_tokens_format)e->options->work.data_format, e->model.config.vocab, &tokens));
+    SM_OWN(sm_tokens) *tokens = NULL;
+    SM_FREED int32_t *row = calloc((size_t)e->T + 1, sizeof *row);
+    SM_FAIL_IF(row == NULL, SM_ERR_OOM, "no memory for %lld tokens", (long long)e->T);
+    SM_TRY(sm_tokens_open(path, (sm_tokens_format)e->options->work.data_format, e->model.config.vocab, &tokens));
     const int64_t count = sm_tokens_count(tokens);
     for (int64_t first = 0; first + 1 < count; first += e->T) {
         const int64_t n = count - first < e->T + 1 ? count - first : e->T + 1;
-        SM_TRY_GOTO(sm_tokens_read(tokens, first, n, row));
-        SM_TRY_GOTO(take_row(e, row, n));
+        SM_TRY(sm_tokens_read(tokens, first, n, row));
+        SM_TRY(take_row(e, row, n));
     }
-cleanup:
-    sm_tokens_close(tokens);
-    free(row);
-    return status;
+    return SM_OK;
 }
 
 // The ids of a text, as `tokenize` would write them, but for the last <|endoftext|>.

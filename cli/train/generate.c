@@ -126,18 +126,16 @@ sm_status cli_train_sampler_open(const cli_options *o, const cli_job *job, const
 
 // A model may end amid a character, or write none at all: the log and the terminal get valid text.
 static char *show(const char *bytes) {
-    json_t *valid = sm_json_bytes(bytes);
-    char *quoted = json_dumps(valid, JSON_ENCODE_ANY);
+    SM_OWN(json_t) *valid = sm_json_bytes(bytes);
+    SM_FREED char *quoted = json_dumps(valid, JSON_ENCODE_ANY);
     char *text = sm_strdup(json_string_value(valid));
     cli_live_clear();
     printf("sample | %s\n", quoted); // control characters are escaped
-    free(quoted);
-    json_decref(valid);
     return text;
 }
 
 sm_status cli_train_sampler_run(cli_train_sampler *s, sm_session *trained, char **text) {
-    char *bytes = NULL;
+    SM_FREED char *bytes = NULL;
     size_t size_bytes;
     int64_t n;
     const size_t n_prompt = s->prompt.n;
@@ -150,7 +148,6 @@ sm_status cli_train_sampler_run(cli_train_sampler *s, sm_session *trained, char 
     if (status == SM_OK) {
         *text = show(bytes);
     }
-    free(bytes);
     return status;
 }
 

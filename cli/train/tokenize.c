@@ -51,7 +51,7 @@ static void print_tokenizer(const char *where, const sm_tokenizer *t) {
 }
 
 static sm_status count_words(const cli_options *options, sm_word_counts *words) {
-    sm_data_files files;
+    SM_AT_END(sm_data_files_free) sm_data_files files = {0};
     sm_text_source *source = NULL;
     SM_TRY(sm_data_files_open_text(options->operands, options->n_operands, (sm_tokens_format)options->work.data_format,
                                    &files));
@@ -61,7 +61,6 @@ static sm_status count_words(const cli_options *options, sm_word_counts *words) 
         status = sm_fail(SM_ERR_INVALID, "the input holds no text");
     }
     sm_text_source_close(source);
-    sm_data_files_free(&files);
     return status;
 }
 
@@ -87,7 +86,7 @@ static sm_status write_tokenizer(const cli_options *options, const sm_tokenizer 
 }
 
 static sm_status learn(const cli_options *options) {
-    sm_tokenizer *tokenizer = NULL;
+    SM_OWN(sm_tokenizer) *tokenizer = NULL;
     SM_FAIL_IF(options->tokens.vocab_size == 0, SM_ERR_USAGE,
                "--vocab-size: missing; give the number of tokens for the vocabulary");
     SM_FAIL_IF(options->work.tokenizer != NULL, SM_ERR_USAGE,
@@ -99,9 +98,7 @@ static sm_status learn(const cli_options *options) {
         cli_note("the text has no more than %d tokens with --min-frequency %lld", tokenizer->n_tokens,
                  (long long)options->tokens.min_frequency);
     }
-    const sm_status status = write_tokenizer(options, tokenizer);
-    sm_tokenizer_free(tokenizer);
-    return status;
+    return write_tokenizer(options, tokenizer);
 }
 
 // --- show and convert ----------------------------------------------------------------------
@@ -144,7 +141,7 @@ static sm_status show_text(const sm_tokenizer *t, sm_encoder *encoder, const cha
 }
 
 static sm_status show(const cli_options *options, const sm_tokenizer *tokenizer) {
-    sm_encoder *encoder;
+    SM_OWN(sm_encoder) *encoder = NULL;
     int32_t longest = 0;
     print_tokenizer(options->work.tokenizer, tokenizer);
     for (int32_t id = 0; id < tokenizer->n_tokens && options->n_operands == 0; id++) {
@@ -162,21 +159,18 @@ static sm_status show(const cli_options *options, const sm_tokenizer *tokenizer)
     for (int i = 0; i < options->n_operands && status == SM_OK; i++) {
         status = show_text(tokenizer, encoder, options->operands[i]);
     }
-    sm_encoder_free(encoder);
     return status;
 }
 
 static sm_status show_or_convert(const cli_options *options) {
-    sm_tokenizer *tokenizer;
+    SM_OWN(sm_tokenizer) *tokenizer = NULL;
     SM_FAIL_IF(options->tokens.convert && options->n_operands > 0, SM_ERR_USAGE,
                "unexpected argument '%s' with --convert", options->operands[0]);
     SM_TRY(cli_check_vocabulary(options->work.tokenizer));
     SM_FAIL_IF(options->work.tokenizer == NULL, SM_ERR_USAGE,
                "--tokenizer: missing; give the folder of the vocabulary");
     SM_TRY(sm_tokenizer_read(options->work.tokenizer, &tokenizer));
-    const sm_status status = options->tokens.convert ? write_tokenizer(options, tokenizer) : show(options, tokenizer);
-    sm_tokenizer_free(tokenizer);
-    return status;
+    return options->tokens.convert ? write_tokenizer(options, tokenizer) : show(options, tokenizer);
 }
 
 sm_status cli_tokenizer(const cli_options *options) {

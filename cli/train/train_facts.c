@@ -74,7 +74,7 @@ json_t *cli_train_end_facts(const sm_session *session, const sm_sensors *sensors
                                   : (json_int_t)session->executable->memory_bytes);
     // Absent if they cannot be read.
     sm_reading after;
-    sm_row row;
+    SM_AT_END(sm_row_free) sm_row row = {0};
     sm_sensors_read(sensors, &after);
     sm_row_init(&row);
     const sm_row_sensors *s = &row.sensors;
@@ -83,7 +83,6 @@ json_t *cli_train_end_facts(const sm_session *session, const sm_sensors *sensors
     json_object_set_new(facts, "own_cpus", sm_json_real(s->own_cpus));
     json_object_set_new(facts, "steal_share", sm_json_real(s->steal_share));
     json_object_set_new(facts, "involuntary_switches", json_integer(s->involuntary_switches));
-    sm_row_free(&row);
     return facts;
 }
 
@@ -97,31 +96,27 @@ static sm_status write_file(const char *folder, const char *name, const char *te
 }
 
 sm_status cli_run_complete(const char *folder) {
-    json_t *metrics = NULL;
+    SM_OWN(json_t) *metrics = NULL;
     char complete[SM_RUN_COMPLETE_SIZE], digest[SM_DIGEST_SIZE];
     SM_TRY(sm_training_metrics_make(folder, &metrics));
-    char *text = json_dumps(metrics, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    SM_FREED char *text = json_dumps(metrics, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     sm_status status = write_file(folder, SM_TRAINING_METRICS_FILE, text);
     if (status == SM_OK) {
         sm_digest_bytes(text, strlen(text), digest);
         sm_run_complete_text(metrics, digest, complete);
         status = write_file(folder, SM_RUN_COMPLETE_FILE, complete);
     }
-    free(text);
-    json_decref(metrics);
     return status;
 }
 
 sm_status cli_train_keep_tokenizer(const char *tokenizer, const char *run, const char *name) {
     char folder[PATH_MAX];
-    sm_tokenizer *t = NULL;
+    SM_OWN(sm_tokenizer) *t = NULL;
     if (tokenizer == NULL) {
         return SM_OK;
     }
     SM_FAIL_IF(snprintf(folder, sizeof folder, "%s/%s", run, name) >= (int)sizeof folder, SM_ERR_IO,
                "%.100s...: the path is too long", run);
     SM_TRY(sm_tokenizer_read(tokenizer, &t));
-    const sm_status status = sm_tokenizer_write(t, folder);
-    sm_tokenizer_free(t);
-    return status;
+    return sm_tokenizer_write(t, folder);
 }

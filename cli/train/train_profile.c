@@ -39,9 +39,8 @@ void cli_train_profile_keep(sm_loop *loop, const sm_train_progress *progress, co
 
 sm_status cli_train_profile_show(const cli_options *options, const cli_job *job, const sm_session *session,
                                  const sm_peaks *peaks, const sm_loop *loop) {
-    sm_status status = SM_OK;
-    sm_row row = {.schema_version = 0};
-    json_t *machine = NULL;
+    SM_AT_END(sm_row_free) sm_row row = {.schema_version = 0};
+    SM_OWN(json_t) *machine = NULL;
     int n_apart;
     (void)sm_loop_steps(loop, &n_apart);
     if (n_apart == 0) {
@@ -51,18 +50,14 @@ sm_status cli_train_profile_show(const cli_options *options, const cli_job *job,
     machine = sm_machine_facts(options->argc, options->argv);
     sm_row_init(&row);
     const cli_bench bench = {.options = options, .machine = (json_t *)machine};
-    SM_TRY_GOTO(cli_set_configuration(&bench, job, &row));
+    SM_TRY(cli_set_configuration(&bench, job, &row));
     sm_row_set_device(&row, session->device->backend->name, &session->device->info);
     SM_ROW_TEXT(row.status, "ok");
     row.peak_flops = peaks->flops > 0 ? peaks->flops : NAN;
     row.peak_bandwidth = peaks->bandwidth_bytes_per_s > 0 ? peaks->bandwidth_bytes_per_s : NAN;
     row.peak_rss_bytes = sm_machine_peak_rss_bytes();
     row.device_peak_bytes = (int64_t)session->executable->memory_bytes;
-    SM_TRY_GOTO(sm_loop_conclude(loop, &row));
+    SM_TRY(sm_loop_conclude(loop, &row));
     putchar('\n');
-    SM_TRY_GOTO(cli_loop_show(&row, NULL, sm_screen_width(stdout) > 0 ? SM_FORMAT_TEXT : SM_FORMAT_MARKDOWN));
-cleanup:
-    sm_row_free(&row);
-    json_decref(machine);
-    return status;
+    return cli_loop_show(&row, NULL, sm_screen_width(stdout) > 0 ? SM_FORMAT_TEXT : SM_FORMAT_MARKDOWN);
 }
