@@ -30,11 +30,7 @@ enum { SM_COMPARE_MIN_RUNS = 5 };
     X(SM_VERDICT_FASTER, "faster")             \
     X(SM_VERDICT_SLOWER, "slower")
 
-typedef enum {
-#define X(code, name) code,
-    SM_VERDICT_LIST(X)
-#undef X
-} sm_verdict;
+typedef enum { SM_VERDICT_LIST(SM_CODE) } sm_verdict;
 
 const char *sm_verdict_name(sm_verdict verdict);
 

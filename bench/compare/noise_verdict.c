@@ -13,14 +13,7 @@
 
 // --- noise -----------------------------------------------------------------------------------------
 
-const char *sm_noise_name(sm_noise noise) {
-    static const char *const names[] = {
-#define X(code, name) name,
-        SM_NOISE_LIST(X)
-#undef X
-    };
-    return names[noise];
-}
+SM_WORDS(sm_noise_name, sm_noise, SM_NOISE_LIST)
 
 sm_noise sm_judge_noise(double noise_percent, double spread_percent) {
     if (isnan(noise_percent)) {

@@ -25,11 +25,7 @@
     X(SM_NOISE_NOISY, "noisy")   \
     X(SM_NOISE_TOO_FEW, "too few")
 
-typedef enum {
-#define X(code, name) code,
-    SM_NOISE_LIST(X)
-#undef X
-} sm_noise;
+typedef enum { SM_NOISE_LIST(SM_CODE) } sm_noise;
 
 const char *sm_noise_name(sm_noise noise);
 

@@ -103,12 +103,7 @@ json_t *sm_loop_records(const json_t *row, const json_t *baseline);
     X(SM_LOOP_INPUT, "input")       \
     X(SM_LOOP_COMMUNICATION, "communication")
 
-typedef enum {
-#define X(code, name) code,
-    SM_LOOP_BOUND_LIST(X)
-#undef X
-        SM_LOOP_BOUND_COUNT
-} sm_loop_bound;
+typedef enum { SM_LOOP_BOUND_LIST(SM_CODE) SM_LOOP_BOUND_COUNT } sm_loop_bound;
 
 // A mean step, in nanoseconds.
 typedef struct {

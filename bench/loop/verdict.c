@@ -7,16 +7,9 @@
 #include "bench/measure/harness.h"
 #include "bench/tables/show.h"
 
-static const char *name_of(sm_loop_bound bound) {
-    static const char *const names[] = {
-#define X(code, name) name,
-        SM_LOOP_BOUND_LIST(X)
-#undef X
-    };
-    return names[bound];
-}
+static SM_WORDS(name_of, sm_loop_bound, SM_LOOP_BOUND_LIST)
 
-double sm_loop_without_ns(const sm_loop_division *d, sm_loop_bound bound) {
+    double sm_loop_without_ns(const sm_loop_division *d, sm_loop_bound bound) {
     const double rest_ns = fmax(d->step_ns - d->gained_ns[bound], d->step_ns / 1000); // something always is left
     const double loader_ns = d->loader_ns < d->step_ns ? d->loader_ns : d->step_ns;
     return bound != SM_LOOP_INPUT && loader_ns > rest_ns ? loader_ns : rest_ns;

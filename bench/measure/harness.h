@@ -44,12 +44,7 @@
     X(SM_PASS_STEP, "step", "step")                            \
     X(SM_PASS_SEPARATE, "separate", "fwd,bwd")
 
-typedef enum {
-#define X(code, name, short_name) code,
-    SM_PASS_LIST(X)
-#undef X
-        SM_PASS_COUNT
-} sm_pass_type;
+typedef enum { SM_PASS_LIST(SM_CODE) SM_PASS_COUNT } sm_pass_type;
 
 const char *sm_pass_name(sm_pass_type pass);
 unsigned sm_pass_phases(sm_pass_type pass); // SM_RUN_* of that pass type

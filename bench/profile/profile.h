@@ -33,12 +33,7 @@
     X(SM_PROFILE_BY_LAYER, "layer") \
     X(SM_PROFILE_BY_KIND, "kind")
 
-typedef enum {
-#define X(code, name) code,
-    SM_PROFILE_BY_LIST(X)
-#undef X
-        SM_PROFILE_BY_COUNT
-} sm_profile_by;
+typedef enum { SM_PROFILE_BY_LIST(SM_CODE) SM_PROFILE_BY_COUNT } sm_profile_by;
 
 typedef enum { SM_BOUND_UNKNOWN, SM_BOUND_COMPUTE, SM_BOUND_MEMORY, SM_BOUND_OVERHEAD, SM_BOUND_COUNT } sm_bound;
 

@@ -15,20 +15,15 @@
 
 enum { N_PLACES = 1024, MAX_PROCESSORS = 1024, STAT_BYTES = 256 << 10 };
 
-// The values kept of each look. X(member, name in the series)
-#define SERIES_LIST(X)                      \
-    X(cpu, "cpu")                           \
-    X(rss_bytes, "rss_bytes")               \
-    X(gpu, "gpu")                           \
-    X(gpu_memory_bytes, "gpu_memory_bytes") \
-    X(power_w, "power_w")
+// The values kept of each look, by their names in the series.
+#define SERIES_LIST(X)                         \
+    X(AT_cpu, "cpu")                           \
+    X(AT_rss_bytes, "rss_bytes")               \
+    X(AT_gpu, "gpu")                           \
+    X(AT_gpu_memory_bytes, "gpu_memory_bytes") \
+    X(AT_power_w, "power_w")
 
-enum {
-#define X(member, name) AT_##member,
-    SERIES_LIST(X)
-#undef X
-        N_SERIES
-};
+enum { SERIES_LIST(SM_CODE) N_SERIES };
 
 typedef struct {
     int64_t busy;
@@ -153,12 +148,8 @@ static void *watch(void *ctx) {
 // --- begin and end -------------------------------------------------------------------------------------------
 
 static int open_below(const char *root, const char *name) {
-    FILE *opened = os_open_facts(root, name);
-    const int file = opened != NULL ? fcntl(fileno(opened), F_DUPFD_CLOEXEC, 0) : -1;
-    if (opened != NULL) {
-        fclose(opened);
-    }
-    return file;
+    SM_OWN(FILE) *opened = os_open_facts(root, name);
+    return opened != NULL ? fcntl(fileno(opened), F_DUPFD_CLOEXEC, 0) : -1;
 }
 
 static sm_status start(sm_utilisation *u, const char *gpu, const sm_background *background) {
@@ -248,16 +239,8 @@ static json_t *values_of(const sm_utilisation *u, int which) {
 }
 
 static json_t *make_series(const sm_utilisation *u) {
-    static const char *const counts[] = {
-#define X(code, name) name,
-        SM_UTILISATION_LIST(X)
-#undef X
-    };
-    static const char *const names[] = {
-#define X(member, name) name,
-        SERIES_LIST(X)
-#undef X
-    };
+    static const char *const counts[] = {SM_UTILISATION_LIST(SM_WORD)};
+    static const char *const names[] = {SERIES_LIST(SM_WORD)};
     json_t *series = json_object();
     sm_json_set_new(series, "interval_ms", sm_json_real((double)u->interval_ns / 1e6));
     for (int stage = 0; stage < SM_UTILISATION_COUNT; stage++) {

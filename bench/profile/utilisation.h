@@ -18,12 +18,7 @@
     X(SM_UTILISATION_HEADLINE, "n_headline") \
     X(SM_UTILISATION_AFTER, "n_after")
 
-typedef enum {
-#define X(code, name) code,
-    SM_UTILISATION_LIST(X)
-#undef X
-        SM_UTILISATION_COUNT
-} sm_utilisation_stage;
+typedef enum { SM_UTILISATION_LIST(SM_CODE) SM_UTILISATION_COUNT } sm_utilisation_stage;
 
 static const int64_t sm_utilisation_interval_ns = 100000000;
 

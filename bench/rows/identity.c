@@ -11,14 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *sm_identity_name(sm_identity part) {
-    static const char *const names[] = {
-#define X(code, name) name,
-        SM_IDENTITY_LIST(X)
-#undef X
-    };
-    return names[part];
-}
+SM_WORDS(sm_identity_name, sm_identity, SM_IDENTITY_LIST)
 
 bool sm_factor_parse(const char *name, sm_identity *factor) {
     for (int i = SM_FACTOR_MACHINE; i < SM_IDENTITY_COUNT; i++) {

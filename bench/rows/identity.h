@@ -32,12 +32,7 @@
     X(SM_FACTOR_THREADS, "threads")     \
     X(SM_FACTOR_LOADER, "loader")
 
-typedef enum {
-#define X(code, name) code,
-    SM_IDENTITY_LIST(X)
-#undef X
-        SM_IDENTITY_COUNT
-} sm_identity;
+typedef enum { SM_IDENTITY_LIST(SM_CODE) SM_IDENTITY_COUNT } sm_identity;
 
 #define SM_PART(part) (1u << (part))
 #define SM_SAME_WORK  (SM_PART(SM_IDENTITY_WORK) | SM_PART(SM_IDENTITY_BATCH))

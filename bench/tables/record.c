@@ -19,19 +19,13 @@ struct sm_record_writer {
     const sm_legend_line *legend; // likewise; NULL: none
 };
 
-static const char *const format_names[] = {
-#define X(code, name) name,
-    SM_FORMAT_LIST(X)
-#undef X
-};
-
-const char *sm_format_name(sm_format format) { return format_names[format]; }
+SM_WORDS(sm_format_name, sm_format, SM_FORMAT_LIST)
 
 bool sm_format_is_read(sm_format format) { return format == SM_FORMAT_MARKDOWN || format == SM_FORMAT_TEXT; }
 
 bool sm_format_parse(const char *name, sm_format *format) {
     for (int i = 0; i < SM_FORMAT_COUNT; i++) {
-        if (strcasecmp(name, format_names[i]) == 0) {
+        if (strcasecmp(name, sm_format_name((sm_format)i)) == 0) {
             *format = (sm_format)i;
             return true;
         }

@@ -37,12 +37,7 @@
 
 #define SM_FORMAT_NAMES "text|md|csv|json|jsonl|latex|typst|gbench|bmf"
 
-typedef enum {
-#define X(code, name) code,
-    SM_FORMAT_LIST(X)
-#undef X
-        SM_FORMAT_COUNT
-} sm_format;
+typedef enum { SM_FORMAT_LIST(SM_CODE) SM_FORMAT_COUNT } sm_format;
 
 const char *sm_format_name(sm_format format);
 bool sm_format_is_read(sm_format format);                    // for people: md or text

@@ -56,21 +56,19 @@ enum {
 
 // --- choices -----------------------------------------------------------------------------------
 
-enum {
-#define X(name) ARCH_##name,
-    SM_MODEL_LIST(X)
-#undef X
-};
+// Places in the lists of models and of optimizers.
+#define ARCH(name)           ARCH_##name,
+#define ARCH_WORD(name)      {#name, ARCH_##name + 1},
+#define OPTIMIZER(name)      OPTIMIZER_##name,
+#define OPTIMIZER_WORD(name) {#name, OPTIMIZER_##name},
+enum { SM_MODEL_LIST(ARCH) };
+enum { SM_OPTIMIZER_LIST(OPTIMIZER) };
 
-enum {
-#define X(name) OPTIMIZER_##name,
-    SM_OPTIMIZER_LIST(X)
-#undef X
-};
-
-// {name, code} from X(code, name, ...).
-#define FIRST(first, ...) first
-#define WORD(code, ...)   {FIRST(__VA_ARGS__, 0), code},
+// {name, code} from X(code, name, ...). After NEXT 0 stands for a flag that is not given.
+#define FIRST(first, ...)                first
+#define WORD(code, ...)                  {FIRST(__VA_ARGS__, 0), code},
+#define NEXT(code, name)                 {name, code + 1},
+#define ACTIVATION(CODE, name, f, slope) {#name, SM_ACTIVATION_##CODE + 1},
 
 static const cli_choice passes[] = {SM_PASS_LIST(WORD){NULL, 0}};
 static const cli_choice data_formats[] = {SM_TOKENS_FORMAT_LIST(WORD){NULL, 0}};
@@ -106,12 +104,7 @@ static const cli_choice attentions[] = {
 
 static const cli_choice products[] = {{"own", 0}, {"openblas", 1}, {NULL, 0}};
 
-static const cli_choice paddings[] = {
-#define X(code, name) {name, code + 1},
-    SM_PADDING_LIST(X)
-#undef X
-        {NULL, 0},
-};
+static const cli_choice paddings[] = {SM_PADDING_LIST(NEXT){NULL, 0}};
 
 static const cli_choice shards[] = {{"none", 0}, {"optimizer", 1}, {NULL, 0}};
 static const cli_choice gradient_formats[] = {{"fp32", 0}, {"bf16", 1}, {NULL, 0}};
@@ -121,27 +114,9 @@ static const cli_choice transports[] = {{"auto", SM_TRANSPORT_AUTO},         {"m
 
 static const cli_choice orders[] = {{"random", CLI_ORDER_RANDOM}, {"given", CLI_ORDER_GIVEN}, {NULL, 0}};
 
-// Index in the list, from 1; 0: not given.
-static const cli_choice activation_words[] = {
-#define X(CODE, name, f, slope) {#name, SM_ACTIVATION_##CODE + 1},
-    SM_ACTIVATION_LIST(X)
-#undef X
-        {NULL, 0},
-};
-
-static const cli_choice archs[] = {
-#define X(name) {#name, ARCH_##name + 1},
-    SM_MODEL_LIST(X)
-#undef X
-        {NULL, 0},
-};
-
-static const cli_choice optimizers[] = {
-#define X(name) {#name, OPTIMIZER_##name},
-    SM_OPTIMIZER_LIST(X)
-#undef X
-        {NULL, 0},
-};
+static const cli_choice activation_words[] = {SM_ACTIVATION_LIST(ACTIVATION){NULL, 0}};
+static const cli_choice archs[] = {SM_MODEL_LIST(ARCH_WORD){NULL, 0}};
+static const cli_choice optimizers[] = {SM_OPTIMIZER_LIST(OPTIMIZER_WORD){NULL, 0}};
 
 // --- the table ---------------------------------------------------------------------------------
 

@@ -51,11 +51,7 @@ typedef struct {
     X(CLI_BF16, "bf16", SM_BF16, SM_PRODUCTS_PLAIN)     \
     X(CLI_FP16, "fp16", SM_F16, SM_PRODUCTS_PLAIN)
 
-typedef enum {
-#define X(code, word, dtype, products) code,
-    CLI_PRECISION_LIST(X)
-#undef X
-} cli_precision;
+typedef enum { CLI_PRECISION_LIST(SM_CODE) } cli_precision;
 
 // `profile --sort`. X(code, word, field of a record)
 #define CLI_PROFILE_ORDER_LIST(X)           \
@@ -66,11 +62,7 @@ typedef enum {
     X(CLI_SORT_TRAFFIC, "traffic", "bytes") \
     X(CLI_SORT_ROOFLINE, "roofline", "roofline_share")
 
-typedef enum {
-#define X(code, word, field) code,
-    CLI_PROFILE_ORDER_LIST(X)
-#undef X
-} cli_profile_order;
+typedef enum { CLI_PROFILE_ORDER_LIST(SM_CODE) } cli_profile_order;
 
 // Every flag's value. Paths point into argv. NULL, 0 and empty mean: not given.
 typedef struct cli_options {
