@@ -18,13 +18,7 @@ enum { MIN_STRETCHED = 40, N_STRETCHES = 20, TEXT_SIZE = 512 };
 static const double alpha_each = 0.01;
 static const double alpha_all = 0.05;
 
-static const char *const verdict_names[] = {
-#define X(code, name) name,
-    SM_VERDICT_LIST(X)
-#undef X
-};
-
-const char *sm_verdict_name(sm_verdict verdict) { return verdict_names[verdict]; }
+SM_WORDS(sm_verdict_name, sm_verdict, SM_VERDICT_LIST)
 
 // --- the values of a side ------------------------------------------------------------------
 
@@ -312,17 +306,18 @@ static const sm_column apart_columns[] = {
 
 const sm_table sm_apart_table = {"not_compared", apart_columns, sizeof(apart_columns) / sizeof(apart_columns[0])};
 
+static void free_matches(sm_matches *m) { free(m->matches); }
+
 sm_status sm_compare(const json_t *rows_a, const json_t *rows_b, const sm_compare_options *options,
                      sm_comparison *comparison) {
     sm_comparison *c = comparison;
-    sm_run_groups a = {NULL, 0};
-    sm_run_groups b = {NULL, 0};
-    sm_matches m = {NULL, 0};
-    sm_status status = SM_OK;
+    SM_AT_END(sm_run_groups_free) sm_run_groups a = {NULL, 0};
+    SM_AT_END(sm_run_groups_free) sm_run_groups b = {NULL, 0};
+    SM_AT_END(free_matches) sm_matches m = {NULL, 0};
     *c = (sm_comparison){json_array(), json_array(), json_array(), SM_VERDICT_SAME, 0};
     sm_group_rows(rows_a, &a);
     sm_group_rows(rows_b, &b);
-    SM_TRY_GOTO(sm_find_matches(&a, &b, options->across, options->any_factor, &m));
+    SM_TRY(sm_find_matches(&a, &b, options->across, options->any_factor, &m));
     const double alpha = fmin(alpha_each, alpha_all / (double)(m.n > 0 ? m.n : 1));
     for (size_t i = 0; i < m.n; i++) {
         const sm_match *pair = &m.matches[i];
@@ -339,14 +334,7 @@ sm_status sm_compare(const json_t *rows_a, const json_t *rows_b, const sm_compar
     }
     list_unmatched(c, &a, &b, true);
     list_unmatched(c, &b, &a, false);
-cleanup:
-    free(m.matches);
-    sm_run_groups_free(&a);
-    sm_run_groups_free(&b);
-    if (status != SM_OK) {
-        sm_comparison_free(c);
-    }
-    return status;
+    return SM_OK;
 }
 
 void sm_comparison_free(sm_comparison *comparison) {

@@ -111,17 +111,12 @@ sm_status sm_bundle_references(json_t **rows) { return read_embedded(false, rows
 sm_status sm_bundle_published(json_t **rows) { return read_embedded(true, rows); }
 
 sm_status sm_bundle_read(const char *path, json_t **rows) {
-    char *text = NULL;
+    SM_FREED char *text = NULL;
+    SM_OWN(json_t) *read = json_array();
     size_t size_bytes = 0;
-    sm_status status = SM_OK;
-    *rows = json_array();
-    SM_TRY_GOTO(sm_input_text(path, most_bytes, &text, &size_bytes));
-    SM_TRY_GOTO(parse(path, text, size_bytes, *rows));
-cleanup:
-    free(text);
-    if (status != SM_OK) {
-        json_decref(*rows);
-        *rows = NULL;
-    }
-    return status;
+    *rows = NULL;
+    SM_TRY(sm_input_text(path, most_bytes, &text, &size_bytes));
+    SM_TRY(parse(path, text, size_bytes, read));
+    *rows = sm_give(&read);
+    return SM_OK;
 }

@@ -215,7 +215,7 @@ static json_t *transparent_huge_pages(void) {
 
 static json_t *operating_system(void) {
     char name[LINE_SIZE];
-    FILE *file = fopen("/etc/os-release", "re");
+    SM_OWN(FILE) *file = fopen("/etc/os-release", "re");
     json_t *os = NULL;
     while (file != NULL && os == NULL && fgets(name, sizeof(name), file) != NULL) {
         static const char key[] = "PRETTY_NAME=";
@@ -225,9 +225,6 @@ static json_t *operating_system(void) {
             value[strcspn(value, "\"\n")] = '\0';
             os = sm_json_text(value);
         }
-    }
-    if (file != NULL) {
-        fclose(file);
     }
     return os != NULL ? os : json_null();
 }

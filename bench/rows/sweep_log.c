@@ -123,23 +123,19 @@ static sm_status open_file(sm_sweep_log *log) {
 }
 
 static sm_status open_log(const char *path, bool only_reads, sm_sweep_log **log) {
-    sm_status status = SM_OK;
-    sm_sweep_log *l = sm_calloc(1, sizeof(*l));
+    SM_OWN(sm_sweep_log) *l = sm_calloc(1, sizeof(*l));
     *log = NULL;
     l->file = -1;
     l->only_reads = only_reads;
     l->by_key = json_object();
     snprintf(l->path, sizeof(l->path), "%s", path);
     sm_rows_init(&l->rows);
-    SM_TRY_GOTO(open_file(l));
+    SM_TRY(open_file(l));
     if (l->file >= 0) {
-        SM_TRY_GOTO(read_rows(l));
+        SM_TRY(read_rows(l));
     }
-    *log = l;
+    *log = sm_give(&l);
     return SM_OK;
-cleanup:
-    sm_sweep_log_close(l);
-    return status;
 }
 
 sm_status sm_sweep_log_open(const char *path, sm_sweep_log **log) { return open_log(path, false, log); }
@@ -162,15 +158,13 @@ json_t *sm_sweep_log_find(const sm_sweep_log *log, const char *key) { return jso
 const sm_rows *sm_sweep_log_rows(const sm_sweep_log *log) { return &log->rows; }
 
 sm_status sm_sweep_log_append(sm_sweep_log *log, json_t *row) {
-    char *text = sm_json_dump(row);
-    char *line = sm_text_of("%s\n", text);
+    SM_FREED char *text = sm_json_dump(row);
+    SM_FREED char *line = sm_text_of("%s\n", text);
     const size_t n = strlen(line);
     sm_status status = write_all(log->file, log->path, line, n);
     if (status == SM_OK && fdatasync(log->file) != 0) {
         status = io_failure(log->path, "cannot be made durable");
     }
-    free(text);
-    free(line);
     if (status != SM_OK) {
         (void)!ftruncate(log->file, log->size_bytes); // otherwise the next resume would move the rest, too
         return status;

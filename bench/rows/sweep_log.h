@@ -14,6 +14,7 @@ sm_status sm_sweep_log_open(const char *path, sm_sweep_log **log);
 // Only reads the file, if it exists: makes, locks and moves nothing; nothing may be appended.
 sm_status sm_sweep_log_look(const char *path, sm_sweep_log **log);
 void sm_sweep_log_close(sm_sweep_log *log); // NULL is fine
+SM_OWNABLE(sm_sweep_log, sm_sweep_log_close)
 
 // The row with this sweep_key; NULL if there is none. Borrowed.
 json_t *sm_sweep_log_find(const sm_sweep_log *log, const char *key);

@@ -163,10 +163,9 @@ static sm_status read_lines(reader *r, FILE *file) {
 sm_status sm_training_log_read(const char *path, int64_t first_step, sm_training_log *log) {
     *log = (sm_training_log){.steps = NULL};
     reader r = {path, first_step, log};
-    FILE *file;
+    SM_OWN(FILE) *file = NULL;
     SM_TRY(sm_input_file(path, &file));
-    sm_status status = read_lines(&r, file);
-    fclose(file);
+    const sm_status status = read_lines(&r, file);
     if (status != SM_OK) {
         sm_training_log_free(log);
     }

@@ -258,16 +258,21 @@ static json_t *completion_of(const maker *m, const char *digest) {
                      "log_file", SM_RUN_LOG_FILE, "log_lines", (json_int_t)m->log.n_lines, "log_digest", digest);
 }
 
+static void release(maker *m) {
+    json_decref(m->run);
+    sm_training_log_free(&m->log);
+    free(m->series);
+}
+
 sm_status sm_training_metrics_make(const char *folder, json_t **metrics) {
-    maker m = {.folder = folder};
+    SM_AT_END(release) maker m = {.folder = folder};
     char digest[SM_DIGEST_SIZE];
-    sm_status status = SM_OK;
     *metrics = NULL;
-    SM_TRY_GOTO(read_run(&m));
+    SM_TRY(read_run(&m));
     snprintf(m.log_path, sizeof(m.log_path), "%s/%s", folder, SM_RUN_LOG_FILE);
-    SM_TRY_GOTO(sm_training_log_read(m.log_path, whole(json_array_get(m.starts, 0), "from_step") + 1, &m.log));
+    SM_TRY(sm_training_log_read(m.log_path, whole(json_array_get(m.starts, 0), "from_step") + 1, &m.log));
     m.series = sm_calloc(m.log.n_steps, sizeof(*m.series));
-    SM_TRY_GOTO(sm_digest_file(m.log_path, digest));
+    SM_TRY(sm_digest_file(m.log_path, digest));
     const json_t *last = last_start(&m);
     *metrics = sm_json_put(
         json_object(), {"schema_version", json_string(SM_TRAINING_SCHEMA_VERSION)},
@@ -278,11 +283,7 @@ sm_status sm_training_metrics_make(const char *folder, json_t **metrics) {
         {"scheduler", sm_json_of(last, "scheduler")}, {"training_config", sm_json_of(m.run, "configuration")},
         {"starts", starts_of(&m)}, {"epochs", epochs_of(&m)}, {"summary", summary_of(&m)},
         {"completion", completion_of(&m, digest)});
-cleanup:
-    json_decref(m.run);
-    sm_training_log_free(&m.log);
-    free(m.series);
-    return status;
+    return SM_OK;
 }
 
 // --- RUN_COMPLETE.txt --------------------------------------------------------------------------

@@ -96,10 +96,9 @@ static const sm_training_run *fewest_processes(const sm_training_runs *runs) {
     return base;
 }
 
-// The runs of one kind, the base first; `runs` still owns them. Runs that are of neither kind are refused as strong.
+// Adds the runs of one kind, the base first; `runs` still owns them. Runs that are of neither kind are refused as strong.
 static void select_runs(const sm_training_runs *runs, sm_work work, sm_training_runs *selected) {
     const sm_training_run *base = fewest_processes(runs);
-    *selected = (sm_training_runs){.runs = sm_calloc(runs->n, sizeof(*selected->runs))};
     selected->runs[selected->n++] = *base;
     for (size_t i = 0; i < runs->n; i++) {
         const sm_training_run *run = &runs->runs[i];
@@ -408,42 +407,32 @@ void sm_scaling_free(sm_scaling *scaling) {
 static sm_status add_table(sm_scaling *s, const sm_training_runs *all, sm_work work, const int64_t *predict,
                            int n_predict) {
     const size_t begin = s->n;
-    sm_training_runs runs;
-    sm_status status = SM_OK;
+    SM_FREED sm_training_run *selected = sm_calloc(all->n, sizeof(*selected));
+    sm_training_runs runs = {.runs = selected};
     select_runs(all, work, &runs);
     sm_training_runs_compare(&runs, work);
-    SM_TRY_GOTO(sm_training_runs_verdict(&runs));
-    SM_TRY_GOTO(add_measured(s, &runs, work));
+    SM_TRY(sm_training_runs_verdict(&runs));
+    SM_TRY(add_measured(s, &runs, work));
     if (s->has_verdict) {
-        SM_TRY_GOTO(add_predicted(s, begin, predict, n_predict));
+        SM_TRY(add_predicted(s, begin, predict, n_predict));
     }
     for (size_t i = begin; i < s->n; i++) {
         derive(s->has_verdict ? &s->fit : NULL, &s->rows[begin], &s->rows[i]);
     }
-cleanup:
-    free(runs.runs);
-    return status;
+    return SM_OK;
 }
 
 sm_status sm_scaling_make(sm_training_runs *runs, const int64_t *predict, int n_predict, sm_scaling *scaling) {
-    sm_status status = SM_OK;
     *scaling = (sm_scaling){.notes = json_array()};
-    SM_TRY_GOTO(sm_training_runs_verdict(runs));
+    SM_TRY(sm_training_runs_verdict(runs));
     seek_verdict(scaling, runs);
     fit_runs(scaling, runs);
-    SM_TRY_GOTO(add_table(scaling, runs, SM_WORK_FIXED, predict, n_predict));
-    SM_TRY_GOTO(add_table(scaling, runs, SM_WORK_FIXED_A_PROCESS, predict, n_predict));
+    SM_TRY(add_table(scaling, runs, SM_WORK_FIXED, predict, n_predict));
+    SM_TRY(add_table(scaling, runs, SM_WORK_FIXED_A_PROCESS, predict, n_predict));
     if (scaling->has_verdict) {
         note_model(scaling);
         note_predictions(scaling);
     }
     note_differences(scaling, runs);
-    if (scaling->has_verdict) {
-        SM_TRY_GOTO(note_published(scaling, fewest_processes(runs)));
-    }
-cleanup:
-    if (status != SM_OK) {
-        sm_scaling_free(scaling);
-    }
-    return status;
+    return scaling->has_verdict ? note_published(scaling, fewest_processes(runs)) : SM_OK;
 }

@@ -129,39 +129,26 @@ static sm_status add_published(json_t *records) {
 }
 
 sm_status sm_scaling_records(const sm_scaling *scaling, const sm_work *work, json_t **records) {
-    sm_status status = SM_OK;
     *records = json_array();
-    for (size_t i = 0; i < scaling->n && status == SM_OK; i++) {
+    for (size_t i = 0; i < scaling->n; i++) {
         if (work == NULL || scaling->rows[i].work == *work) {
             json_array_append_new(*records, record_of(&scaling->rows[i]));
         }
     }
-    if (status == SM_OK && scaling->has_verdict && (work == NULL || *work == SM_WORK_FIXED)) {
-        status = add_published(*records);
-    }
-    if (status != SM_OK) {
-        json_decref(*records);
-        *records = NULL;
-    }
-    return status;
+    return scaling->has_verdict && (work == NULL || *work == SM_WORK_FIXED) ? add_published(*records) : SM_OK;
 }
 
 sm_status sm_scaling_page(const sm_scaling *scaling, FILE *out) {
     static const sm_work works[] = {SM_WORK_FIXED, SM_WORK_FIXED_A_PROCESS};
-    json_t *all = NULL;
+    SM_OWN(json_t) *all = NULL;
     SM_TRY(sm_scaling_records(scaling, NULL, &all));
-    json_t *page =
-        json_pack("{s:b, s:o, s:O}", "has_verdict", scaling->has_verdict, "records", all, "notes", scaling->notes);
+    SM_OWN(json_t) *page =
+        json_pack("{s:b, s:O, s:O}", "has_verdict", scaling->has_verdict, "records", all, "notes", scaling->notes);
     for (int k = 0; k < 2; k++) {
-        json_t *records = NULL;
-        const sm_status status = sm_scaling_records(scaling, &works[k], &records);
-        if (status != SM_OK) {
-            json_decref(page);
-            return status;
-        }
+        SM_OWN(json_t) *records = NULL;
+        SM_TRY(sm_scaling_records(scaling, &works[k], &records));
         json_object_set_new(page, k == 0 ? "strong" : "weak", sm_page_table(&sm_scaling_table, records));
-        json_decref(records);
     }
-    sm_page_write(out, "Scaling of a training", (const char *const[2]){"scaling.js"}, 0, page);
+    sm_page_write(out, "Scaling of a training", (const char *const[2]){"scaling.js"}, 0, json_incref(page));
     return SM_OK;
 }

@@ -11,6 +11,7 @@
 
 #include "clock.h"
 #include "os/os.h"
+#include "src/io/atomic_file.h"
 #include "own_kernel.h"
 
 enum { MAX_CPUS_READ = 64, LINE_SIZE = 512 };
@@ -47,15 +48,12 @@ static int64_t read_integer(const sm_sensors *s, const char *path) {
 static int64_t read_keyed(const sm_sensors *s, const char *path, const char *key) {
     char line[LINE_SIZE];
     int64_t value = SM_ABSENT;
-    FILE *file = os_open_facts(s->root, path);
+    SM_OWN(FILE) *file = os_open_facts(s->root, path);
     size_t length = strlen(key);
     while (file != NULL && value == SM_ABSENT && fgets(line, sizeof(line), file) != NULL) {
         if (strncmp(line, key, length) == 0 && line[length] == ' ') {
             value = (int64_t)strtoll(line + length, NULL, 10);
         }
-    }
-    if (file != NULL) {
-        fclose(file);
     }
     return value;
 }
@@ -92,7 +90,7 @@ static void find_energy(sm_sensors *s) {
     char path[SM_SENSOR_PATH];
     char reason[SM_SENSOR_PATH + 64] = "no RAPL zone of a package in /sys/class/powercap";
     snprintf(path, sizeof(path), "%s/sys/class/powercap", s->root);
-    DIR *folder = opendir(path);
+    SM_OWN(DIR) *folder = opendir(path);
     if (folder == NULL) {
         snprintf(reason, sizeof(reason), "/sys/class/powercap: %s", strerror(errno));
     }
@@ -100,9 +98,6 @@ static void find_energy(sm_sensors *s) {
         if (strncmp(e->d_name, "intel-rapl:", 11) == 0 && strlen(e->d_name) < 32) {
             try_energy_zone(s, e->d_name, reason, sizeof(reason));
         }
-    }
-    if (folder != NULL) {
-        closedir(folder);
     }
     if (s->n_energy == 0) {
         absent(s, "energy", reason);
@@ -119,7 +114,7 @@ static int find_in(sm_sensors *s, const char *parent, const char *kind, const ch
     char line[LINE_SIZE];
     int n_found = 0;
     snprintf(path, sizeof(path), "%s%s", s->root, parent);
-    DIR *folder = opendir(path);
+    SM_OWN(DIR) *folder = opendir(path);
     for (struct dirent *e = folder != NULL ? readdir(folder) : NULL; e != NULL; e = readdir(folder)) {
         bool found = false;
         bool wanted = e->d_name[0] != '.' && strlen(e->d_name) < 32 &&
@@ -134,9 +129,6 @@ static int find_in(sm_sensors *s, const char *parent, const char *kind, const ch
         if (found && n_found++ == 0) {
             snprintf(found_path, SM_SENSOR_PATH, "%s", path);
         }
-    }
-    if (folder != NULL) {
-        closedir(folder);
     }
     return n_found;
 }
@@ -165,16 +157,13 @@ static double cpuinfo_mhz(const sm_sensors *s) {
     char line[LINE_SIZE];
     double sum = 0;
     int n = 0;
-    FILE *file = os_open_facts(s->root, "/proc/cpuinfo");
+    SM_OWN(FILE) *file = os_open_facts(s->root, "/proc/cpuinfo");
     while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
         const char *colon = strncmp(line, "cpu MHz", 7) == 0 ? strchr(line, ':') : NULL;
         if (colon != NULL) {
             sum += strtod(colon + 1, NULL);
             n++;
         }
-    }
-    if (file != NULL) {
-        fclose(file);
     }
     return n > 0 && sum > 0 ? sum / n : NAN;
 }

@@ -139,10 +139,9 @@ static void best_cut(const double *x, int64_t n, sm_modes *modes) {
 sm_modes sm_steady_modes(const int64_t *samples, int64_t n) {
     sm_modes modes = {NAN, NAN, NAN, NAN};
     if (n >= SM_MODES_MIN_SAMPLES) {
-        double *values = sm_reals_of(samples, n);
+        SM_FREED double *values = sm_reals_of(samples, n);
         sm_sort(values, n);
         best_cut(values, n, &modes);
-        free(values);
     }
     return modes;
 }

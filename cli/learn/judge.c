@@ -274,7 +274,7 @@ static sm_status collect(const cli_options *options) {
     for (int i = 0; i < options->n_operands; i++) {
         struct stat info;
         const char *path = options->operands[i];
-        SM_TRY(stat(path, &info) == 0 ? SM_OK : sm_fail(SM_ERR_IO, "%s: %s", path, strerror(errno)));
+        SM_FAIL_IF(stat(path, &info) != 0, SM_ERR_IO, "%s: %s", path, strerror(errno));
         SM_TRY(S_ISDIR(info.st_mode) ? add_folder(options, path, false) : add(options, path));
     }
     SM_FAIL_IF(all.n == 0, SM_ERR_USAGE, "judge: name files such as gelu_forward.c, or folders with such files");

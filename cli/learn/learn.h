@@ -105,6 +105,7 @@ sm_status cli_walk_read_batch(const cli_options *options, const sm_plan *plan, i
 sm_status cli_walk_values_open(const cli_options *options, sm_plan *plan, const sm_model_config *config,
                                const int32_t *batch, cli_walk_values **values);
 void cli_walk_values_free(cli_walk_values *values); // NULL is fine
+SM_OWNABLE(cli_walk_values, cli_walk_values_free)
 
 // After all ops: appends the loss, and those of a few steps that follow on the same batch.
 sm_status cli_walk_values_losses(cli_walk_values *values, int64_t step, const int32_t *batch, json_t *losses);

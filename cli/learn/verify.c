@@ -234,10 +234,8 @@ static sm_status write_all(verification *v) {
 
 sm_status cli_verify(const cli_options *options) {
     verification v = {.options = options, .filter = {.max_elems = options->learn.max_elems}};
-    sm_pattern *pattern;
+    SM_OWN(sm_pattern) *pattern = NULL;
     SM_TRY(cli_filter_compile(options->learn.filter, &pattern));
     v.filter.pattern = pattern;
-    const sm_status status = write_all(&v);
-    sm_pattern_free(pattern);
-    return status;
+    return write_all(&v);
 }

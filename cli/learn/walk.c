@@ -186,14 +186,18 @@ static sm_status check_options(walk *w) {
     return SM_OK;
 }
 
+static void release(walk *w) {
+    free(w->batch);
+    cli_walk_values_free(w->values);
+}
+
 sm_status cli_walk_with(const cli_options *options, cli_walk_writer *writer) {
-    sm_status status = SM_OK;
-    walk w = {.options = options};
+    SM_AT_END(release) walk w = {.options = options};
     SM_OWN(sm_plan) *plan = NULL;
     SM_TRY(check_options(&w));
     SM_TRY(cli_job_plan(options, &w.job, 0, &plan));
     w.plan = plan;
-    SM_TRY_GOTO(check_at(&w));
+    SM_TRY(check_at(&w));
     describe_weights(&w);
     if (options->walk.text != NULL) {
         snprintf(w.data, sizeof(w.data), "the text: %s", options->walk.text);
@@ -202,19 +206,11 @@ sm_status cli_walk_with(const cli_options *options, cli_walk_writer *writer) {
     } else {
         snprintf(w.data, sizeof(w.data), "random, seed %lld", (long long)options->work.seed);
     }
-    SM_TRY_GOTO(cli_walk_read_batch(options, plan, &w.batch));
-    if (options->walk.values || options->walk.full) {
-        status = cli_walk_values_open(options, plan, &w.job.config, w.batch, &w.values);
-        plan = NULL; // `values` owns it
-        if (status != SM_OK) {
-            goto cleanup;
-        }
+    SM_TRY(cli_walk_read_batch(options, plan, &w.batch));
+    if (options->walk.values || options->walk.full) { // `values` owns the plan
+        SM_TRY(cli_walk_values_open(options, sm_give(&plan), &w.job.config, w.batch, &w.values));
     }
-    status = write_walk(&w, writer);
-cleanup:
-    free(w.batch);
-    cli_walk_values_free(w.values);
-    return status;
+    return write_walk(&w, writer);
 }
 
 sm_status cli_walk(const cli_options *options) {

@@ -38,20 +38,16 @@ static void draw_batch(const sm_plan *plan, uint64_t seed, int32_t *tokens, int3
 // The first tokens of --text, by the model's tokenizer.
 static sm_status encode_batch(const cli_options *options, const sm_plan *plan, int32_t *tokens, int32_t *targets) {
     const int64_t n = plan->B * plan->T;
-    sm_ids ids = {.ids = NULL};
-    sm_status status = SM_OK;
-    SM_TRY_GOTO(cli_model_ids(options, options->walk.text, plan->V, &ids));
-    if ((int64_t)ids.n <= n) {
-        SM_TRY_GOTO(sm_fail(SM_ERR_USAGE,
-                            "--text: %zu tokens, and a batch of %lld x %lld, with a target for each, has %lld; give a "
-                            "longer text or a smaller --seq-len",
-                            ids.n, (long long)plan->B, (long long)plan->T, (long long)n + 1));
-    }
+    SM_AT_END(sm_ids_free) sm_ids ids = {.ids = NULL};
+    SM_TRY(cli_model_ids(options, options->walk.text, plan->V, &ids));
+    SM_FAIL_IF(
+        (int64_t)ids.n <= n, SM_ERR_USAGE,
+        "--text: %zu tokens, and a batch of %lld x %lld, with a target for each, has %lld; give a longer text or "
+        "a smaller --seq-len",
+        ids.n, (long long)plan->B, (long long)plan->T, (long long)n + 1);
     memcpy(tokens, ids.ids, (size_t)n * sizeof(*tokens));
     memcpy(targets, ids.ids + 1, (size_t)n * sizeof(*targets));
-cleanup:
-    free(ids.ids);
-    return status;
+    return SM_OK;
 }
 
 sm_status cli_walk_read_batch(const cli_options *options, const sm_plan *plan, int32_t **batch) {
@@ -123,17 +119,13 @@ static sm_status fill(const cli_options *options, const cli_walk_values *values,
 
 sm_status cli_walk_values_open(const cli_options *options, sm_plan *plan, const sm_model_config *config,
                                const int32_t *batch, cli_walk_values **values) {
-    sm_status status = SM_OK;
-    cli_walk_values *made = sm_calloc(1, sizeof(*made));
+    SM_OWN(cli_walk_values) *made = sm_calloc(1, sizeof(*made));
     made->is_full = options->walk.full;
     made->slice_elems = options->walk.slice_elems;
-    SM_TRY_GOTO(sm_live_open(plan, &made->live));
-    SM_TRY_GOTO(fill(options, made, config, batch));
-    *values = made;
-    made = NULL;
-cleanup:
-    cli_walk_values_free(made);
-    return status;
+    SM_TRY(sm_live_open(plan, &made->live));
+    SM_TRY(fill(options, made, config, batch));
+    *values = sm_give(&made);
+    return SM_OK;
 }
 
 void cli_walk_values_free(cli_walk_values *values) {

@@ -65,6 +65,7 @@ typedef struct {
 
 static sm_status open_side(const ablation *a, sm_mode mode, unsigned without, sm_stepper *side) {
     static cli_options changed;
+    SM_OWN(sm_session) *session = NULL;
     sm_plan *plan;
     cli_job job = a->job;
     job.mode = mode;
@@ -74,14 +75,10 @@ static sm_status open_side(const ablation *a, sm_mode mode, unsigned without, sm
     SM_TRY(cli_check_seed(a->options, NULL, &seed));
     *side = sm_paired_side(NULL, &a->interface, (uint64_t)seed);
     SM_TRY(cli_job_plan(&changed, &job, a->device->info.max_alloc_bytes, &plan));
-    SM_TRY(sm_session_open(a->device, plan, &side->session));
-    sm_status status =
-        cli_load_weights(side->session, &job.config, (uint64_t)a->options->work.seed, a->options->model.weights);
-    if (status != SM_OK) {
-        sm_session_close(side->session);
-        side->session = NULL;
-    }
-    return status;
+    SM_TRY(sm_session_open(a->device, plan, &session));
+    SM_TRY(cli_load_weights(session, &job.config, (uint64_t)a->options->work.seed, a->options->model.weights));
+    side->session = sm_give(&session);
+    return SM_OK;
 }
 
 // --- records ------------------------------------------------------------------------------
@@ -173,27 +170,27 @@ static sm_status close_writer(void *ctx) {
     return sm_record_writer_close(writer);
 }
 
+static void release(ablation *a) {
+    sm_stepper_close(&a->with);
+    sm_session_close(a->with.session);
+    sm_device_close(a->device);
+    cli_workload_close(&a->workload);
+}
+
 sm_status cli_ablate(const cli_options *given) {
     static cli_options options; // static because of its lists
-    sm_status status = SM_OK;
-    ablation a = {.options = &options, .asked = given->device.without_bits};
+    SM_AT_END(release) ablation a = {.options = &options, .asked = given->device.without_bits};
     options = *given;
     options.device.without_bits = 0;
     SM_TRY(cli_single_job(&options, NULL, &a.job));
-    SM_TRY_GOTO(cli_workload_open(&options, &a.job.config, a.job.B, a.job.T, &a.workload));
+    SM_TRY(cli_workload_open(&options, &a.job.config, a.job.B, a.job.T, &a.workload));
     a.interface = cli_workload_interface(&a.workload);
-    SM_TRY_GOTO(cli_open_device(a.job.device, a.job.n_threads, &options, &a.device));
-    SM_TRY_GOTO(open_side(&a, SM_MODE_FUSED, 0, &a.with));
-    SM_TRY_GOTO(sm_record_writer_open(&cli_ablate_table, (sm_format)options.out.format, stdout, &a.writer));
+    SM_TRY(cli_open_device(a.job.device, a.job.n_threads, &options, &a.device));
+    SM_TRY(open_side(&a, SM_MODE_FUSED, 0, &a.with));
+    SM_TRY(sm_record_writer_open(&cli_ablate_table, (sm_format)options.out.format, stdout, &a.writer));
     cli_last_words_begin(close_writer, &a);
-    status = run_rows(&a);
+    const sm_status status = run_rows(&a);
     cli_last_words_end();
-    sm_status closed = close_writer(&a);
-    status = status != SM_OK ? status : closed;
-cleanup:
-    sm_stepper_close(&a.with);
-    sm_session_close(a.with.session);
-    sm_device_close(a.device);
-    cli_workload_close(&a.workload);
-    return status;
+    const sm_status closed = close_writer(&a);
+    return status != SM_OK ? status : closed;
 }

@@ -205,22 +205,20 @@ static sm_status estimate_all(const estimator *e) {
 sm_status cli_estimate(const cli_options *options) {
     cli_device_list devices;
     cli_device device;
+    SM_OWN(sm_device) *opened = NULL;
     estimator e = {.options = options};
-    sm_status status = SM_OK;
     SM_TRY(cli_select_devices(&options->device.backends, &devices));
     SM_TRY(cli_choose_device(NULL, &devices, &device));
     SM_TRY(device.backend->describe(device.index, &e.info));
-    SM_TRY(e.info.available ? cli_open_device(device, 0, options, &e.device) : SM_OK);
+    SM_TRY(e.info.available ? cli_open_device(device, 0, options, &opened) : SM_OK);
+    e.device = opened;
     if (!sm_format_is_read((sm_format)options->out.format) || !is_single(options)) {
-        SM_TRY_GOTO(sm_record_writer_open(&cli_estimate_table, (sm_format)options->out.format, stdout, &e.writer));
+        SM_TRY(sm_record_writer_open(&cli_estimate_table, (sm_format)options->out.format, stdout, &e.writer));
     }
-    status = estimate_all(&e);
+    const sm_status status = estimate_all(&e);
     if (status == SM_OK && e.writer != NULL) {
         sm_record_writer_explain(e.writer, legend);
     }
-    sm_status closed = sm_record_writer_close(e.writer);
-    status = status != SM_OK ? status : closed;
-cleanup:
-    sm_device_close(e.device);
-    return status;
+    const sm_status closed = sm_record_writer_close(e.writer);
+    return status != SM_OK ? status : closed;
 }

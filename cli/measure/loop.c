@@ -90,11 +90,9 @@ sm_status cli_loop_steps_report(cli_loop_steps *steps, sm_row *row) {
     if (steps->options.out.trace == NULL || sm_comm_rank(steps->settings.comm) != 0) {
         return SM_OK;
     }
-    json_t *trace =
+    SM_OWN(json_t) *trace =
         sm_loop_trace(steps->loop, steps->settings.session->plan, own_device ? "kernel" : "cpu_op", row->device);
-    sm_status status = cli_write_trace(trace, steps->options.out.trace);
-    json_decref(trace);
-    return status;
+    return cli_write_trace(trace, steps->options.out.trace);
 }
 
 void cli_loop_steps_close(cli_loop_steps *steps) {
@@ -255,24 +253,19 @@ static sm_status read_baseline(const cli_options *options, sm_rows *rows) {
 
 static sm_status loop(const cli_options *options, sm_comm *comm) {
     static cli_bench bench; // static because of its ceilings
-    sm_status status = SM_OK;
     cli_job job;
-    sm_row row = {.schema_version = 0};
-    sm_rows baselines = {.rows = NULL};
+    SM_AT_END(sm_row_free) sm_row row = {.schema_version = 0};
+    SM_AT_END(sm_rows_free) sm_rows baselines = {.rows = NULL};
     bench = (cli_bench){.options = options};
     SM_TRY(cli_single_job(options, comm, &job));
-    SM_TRY_GOTO(read_baseline(options, &baselines));
-    bench.machine = sm_machine_facts(options->argc, options->argv);
+    SM_TRY(read_baseline(options, &baselines));
+    SM_OWN(json_t) *machine = bench.machine = sm_machine_facts(options->argc, options->argv);
     sm_row_init(&row);
-    status = cli_measure(&bench, &job, &row);
+    sm_status status = cli_measure(&bench, &job, &row);
     if (sm_comm_rank(comm) == 0 && (status == SM_OK || cli_is_cut_short(status, &row))) {
         sm_status printed = print(options, &row, options->compare.baseline != NULL ? baselines.rows : NULL);
         status = status != SM_OK ? status : printed;
     }
-cleanup:
-    sm_row_free(&row);
-    sm_rows_free(&baselines);
-    json_decref(bench.machine);
     return status;
 }
 

@@ -113,21 +113,16 @@ static sm_status join(const cli_options *options, const cli_job *job, const sm_r
 static sm_status profile(const cli_options *options, sm_comm *comm) {
     static cli_options single;
     static cli_bench bench;
-    sm_status status = SM_OK;
     cli_job job;
-    sm_row row = {.schema_version = 0};
+    SM_AT_END(sm_row_free) sm_row row = {.schema_version = 0};
     single = *options;
     single.work.accum = 1; // an op of several micro-batches has several times, but one place in a trace
     bench = (cli_bench){.options = &single};
     SM_TRY(cli_single_job(&single, comm, &job));
-    bench.machine = sm_machine_facts(options->argc, options->argv);
+    SM_OWN(json_t) *machine = bench.machine = sm_machine_facts(options->argc, options->argv);
     sm_row_init(&row);
-    SM_TRY_GOTO(cli_measure(&bench, &job, &row));
-    SM_TRY_GOTO(sm_comm_rank(comm) == 0 ? join(&single, &job, &row) : SM_OK);
-cleanup:
-    sm_row_free(&row);
-    json_decref(bench.machine);
-    return status;
+    SM_TRY(cli_measure(&bench, &job, &row));
+    return sm_comm_rank(comm) == 0 ? join(&single, &job, &row) : SM_OK;
 }
 
 // With several processes, all measure the same steps, and rank 0 shows its own.

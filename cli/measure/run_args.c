@@ -144,34 +144,28 @@ static bool decides(const cli_flag *flag, cli_command command) {
 }
 
 sm_status cli_run_args_make(const cli_options *options, const cli_job *job, json_t **args) {
-    sm_status status = SM_OK;
-    cli_options *single = sm_malloc(sizeof(*single));
-    *args = json_array();
+    SM_FREED cli_options *single = sm_malloc(sizeof(*single));
+    SM_OWN(json_t) *made = json_array();
+    *args = NULL;
     *single = *options;
-    SM_TRY_GOTO(set_job(job, single));
+    SM_TRY(set_job(job, single));
     for (int i = 0; i < cli_flag_count(); i++) {
         cli_flag flag;
         // --fit, once B and T are known.
         if (cli_flag_of(options->command, i, &flag) && decides(&flag, options->command) &&
             !(flag.target == offsetof(cli_options, work.fit_s) && (job->B > 0 || job->T > 0))) {
-            char *text = NULL;
+            SM_FREED char *text = NULL;
             size_t size;
             FILE *out = sm_memstream(&text, &size);
             put_flag(out, &flag, single);
             sm_memstream_close(out);
             if (size > 0) {
-                json_array_append_new(*args, sm_json_bytes(text));
+                json_array_append_new(made, sm_json_bytes(text));
             }
-            free(text);
         }
     }
-cleanup:
-    free(single);
-    if (status != SM_OK) {
-        json_decref(*args);
-        *args = NULL;
-    }
-    return status;
+    *args = sm_give(&made);
+    return SM_OK;
 }
 
 // Index of the flag with that prefix; the number of flags if absent.

@@ -55,7 +55,7 @@ sm_status cli_second_close(cli_second *second) {
 }
 
 sm_status cli_write_row(const char *path, json_t *row) {
-    sm_sweep_log *log;
+    SM_OWN(sm_sweep_log) *log = NULL;
     cli_second second;
     if (!cli_is_log(path)) {
         cli_second_open(path, &second);
@@ -63,9 +63,7 @@ sm_status cli_write_row(const char *path, json_t *row) {
         return cli_second_close(&second);
     }
     SM_TRY(sm_sweep_log_open(path, &log));
-    const sm_status status = sm_sweep_log_append(log, row);
-    sm_sweep_log_close(log);
-    return status;
+    return sm_sweep_log_append(log, row);
 }
 
 // --- pages ---------------------------------------------------------------------------------------

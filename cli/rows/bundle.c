@@ -74,20 +74,23 @@ static sm_status show_board(const cli_options *options, board *b, size_t n_rows)
     return options->out.page != NULL ? cli_write_page(options->out.page, write_board, b, "") : SM_OK;
 }
 
+static void release(board *b) {
+    json_decref(b->records);
+    json_decref(b->refused);
+}
+
 sm_status cli_leaderboard(const cli_options *options) {
     SM_OWN(json_t) *rows = json_array();
     SM_OWN(json_t) *references = NULL;
-    board b = {NULL, NULL};
+    SM_AT_END(release) board b = {NULL, NULL};
     sm_costs costs;
-    sm_status status = SM_OK;
-    SM_TRY_GOTO(cli_costs(options, &costs));
-    if (options->n_operands == 0 && options->measure.no_reference) {
-        SM_TRY_GOTO(sm_fail(SM_ERR_USAGE, "give bundles: stepmark report --rank FILE..."));
-    }
-    SM_TRY_GOTO(options->measure.no_reference ? SM_OK : sm_bundle_references(&references));
-    SM_TRY_GOTO(read_bundles(options, rows));
+    SM_TRY(cli_costs(options, &costs));
+    SM_FAIL_IF(options->n_operands == 0 && options->measure.no_reference, SM_ERR_USAGE,
+               "give bundles: stepmark report --rank FILE...");
+    SM_TRY(options->measure.no_reference ? SM_OK : sm_bundle_references(&references));
+    SM_TRY(read_bundles(options, rows));
     sm_leaderboard_make(rows, references, &costs, &b.records, &b.refused);
-    status = show_board(options, &b, json_array_size(rows));
+    const sm_status status = show_board(options, &b, json_array_size(rows));
     // Whether references are among the records, or why not, for a person.
     size_t n = 0;
     for (size_t i = 0; i < json_array_size(b.records); i++) {
@@ -99,8 +102,5 @@ sm_status cli_leaderboard(const cli_options *options) {
     } else if (json_array_size(references) > 0) {
         cli_note("no reference row did this work; `stepmark report --rank` alone shows which did what");
     }
-cleanup:
-    json_decref(b.records);
-    json_decref(b.refused);
     return status;
 }

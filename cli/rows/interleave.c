@@ -44,21 +44,19 @@ static bool says_samples(const wordexp_t *words) {
     return false;
 }
 
-static sm_status split(const char *name, const char *line, command *c) {
+static sm_status split(command *c) {
     static char output_flag[] = "-o";
     static char output_format[] = "json";
     static char no_peaks[] = "--no-peaks"; // ceilings do not matter for a difference
-    memset(c, 0, sizeof(*c));
-    c->name = name;
-    c->line = line;
     // Variables and substitutions are refused: a line must do what it says and no more.
-    SM_FAIL_IF(strpbrk(line, "$`") != NULL || wordexp(line, &c->words, WRDE_NOCMD | WRDE_UNDEF) != 0, SM_ERR_USAGE,
-               "%s: '%s' cannot be split into words; give plain words, quoted where they need it", name, line);
+    SM_FAIL_IF(strpbrk(c->line, "$`") != NULL || wordexp(c->line, &c->words, WRDE_NOCMD | WRDE_UNDEF) != 0,
+               SM_ERR_USAGE, "%s: '%s' cannot be split into words; give plain words, quoted where they need it",
+               c->name, c->line);
     size_t n = c->words.we_wordc;
     bool is_own = n > 0 && strcmp(c->words.we_wordv[0], "run") == 0;
     bool is_other = n > 1 && strcmp(c->words.we_wordv[1], "run") == 0;
     SM_FAIL_IF(!is_own && !is_other, SM_ERR_USAGE,
-               "%s: '%s' is not a `run`; give \"run FLAGS\" or \"PROGRAM run FLAGS\"", name, line);
+               "%s: '%s' is not a `run`; give \"run FLAGS\" or \"PROGRAM run FLAGS\"", c->name, c->line);
     c->says_samples = says_samples(&c->words);
     c->argv = sm_calloc(n + 6, sizeof(*c->argv));
     size_t used = 0;
@@ -239,15 +237,10 @@ static sm_status run_pairs(const command *a, const command *b, const cli_interle
 
 sm_status cli_interleave(const char *line_a, const char *line_b, const cli_interleave_how *how, sm_rows *a,
                          sm_rows *b) {
-    command commands[2];
-    memset(commands, 0, sizeof(commands));
-    sm_status status = SM_OK;
-    SM_TRY_GOTO(split("A", line_a, &commands[0]));
-    SM_TRY_GOTO(split("B", line_b, &commands[1]));
-    SM_TRY_GOTO(prepare(&commands[0], &commands[1]));
-    SM_TRY_GOTO(run_pairs(&commands[0], &commands[1], how, a, b));
-cleanup:
-    release(&commands[0]);
-    release(&commands[1]);
-    return status;
+    SM_AT_END(release) command of_a = {.name = "A", .line = line_a};
+    SM_AT_END(release) command of_b = {.name = "B", .line = line_b};
+    SM_TRY(split(&of_a));
+    SM_TRY(split(&of_b));
+    SM_TRY(prepare(&of_a, &of_b));
+    return run_pairs(&of_a, &of_b, how, a, b);
 }

@@ -78,7 +78,6 @@ static sm_status write_table(const report *r, sm_format format, FILE *out) {
                               : is_ladder       ? json_incref(r->rows->rungs)
                                                 : json_incref(r->rows->rows);
     sm_table chosen = {.columns = NULL};
-    sm_status status = SM_OK;
     if (asked->n == 0 && sm_score_has_blocks(records)) {
         return write_scores(r, format, out);
     }
@@ -86,19 +85,17 @@ static sm_status write_table(const report *r, sm_format format, FILE *out) {
         names[i] = asked->texts[i];
     }
     if (asked->n > 0) {
-        SM_TRY_GOTO(sm_table_choose(&table, names, asked->n, &chosen));
+        SM_TRY(sm_table_choose(&table, names, asked->n, &chosen));
         table = chosen;
     }
+    SM_FREED const sm_column *columns = chosen.columns;
     if (asked->n > 0 && (format == SM_FORMAT_JSON || format == SM_FORMAT_JSONL)) {
         json_t *all = records;
         records = sm_records_chosen(&chosen, all);
         json_decref(all);
     }
-    SM_TRY_GOTO(sm_record_write_all(&table, format, out, records));
-    status = sm_format_is_read(format) && asked->n == 0 ? write_sentences(r, out) : SM_OK;
-cleanup:
-    free((void *)(uintptr_t)chosen.columns);
-    return status;
+    SM_TRY(sm_record_write_all(&table, format, out, records));
+    return sm_format_is_read(format) && asked->n == 0 ? write_sentences(r, out) : SM_OK;
 }
 
 static sm_status write_report(void *what, FILE *out) {

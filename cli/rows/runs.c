@@ -83,17 +83,11 @@ static sm_status write_page(void *scaling, FILE *out) { return sm_scaling_page(s
 
 sm_status cli_scaling(const cli_options *options) {
     SM_AT_END(sm_training_runs_free) sm_training_runs runs = {.runs = NULL};
-    sm_status status = SM_OK;
+    SM_AT_END(sm_scaling_free) sm_scaling scaling = {.n = 0};
     SM_FAIL_IF(options->n_operands == 0, SM_ERR_USAGE,
                "give run folders, or their training_metrics.json: stepmark report --scaling RUN...");
-    SM_FREED sm_scaling *scaling = sm_calloc(1, sizeof(*scaling));
     sm_training_runs_read(options->operands, options->n_operands, &runs);
-    SM_TRY_GOTO(sm_scaling_make(&runs, options->compare.predict.values, options->compare.predict.n, scaling));
-    SM_TRY_GOTO(write_scaling(scaling, (sm_format)options->out.format));
-    if (options->out.page != NULL) {
-        status = cli_write_page(options->out.page, write_page, scaling, "");
-    }
-cleanup:
-    sm_scaling_free(scaling);
-    return status;
+    SM_TRY(sm_scaling_make(&runs, options->compare.predict.values, options->compare.predict.n, &scaling));
+    SM_TRY(write_scaling(&scaling, (sm_format)options->out.format));
+    return options->out.page != NULL ? cli_write_page(options->out.page, write_page, &scaling, "") : SM_OK;
 }

@@ -36,7 +36,7 @@ static sm_status find(const cli_options *options, const sm_model_config *config,
         SM_TRY(sm_tokenizer_read(text, &tokenizer));
         separator = tokenizer->end_of_text;
         sm_tokenizer_free(tokenizer);
-        SM_TRY(separator != SM_NO_ID ? SM_OK : sm_fail(SM_ERR_INVALID, "%s: has no %s", text, SM_END_OF_TEXT));
+        SM_FAIL_IF(separator == SM_NO_ID, SM_ERR_INVALID, "%s: has no %s", text, SM_END_OF_TEXT);
     }
     return sm_documents_split(tokens, separator, n_positions, documents);
 }

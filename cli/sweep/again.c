@@ -21,12 +21,10 @@ typedef struct {
     cli_candidate candidate;
 } repetition;
 
-// A failure of the row, not of this command's flags, with the thread's message at the end.
-static sm_status row_failure(const repetition *r, sm_status status) {
-    char message[SM_ROW_REASON_SIZE];
-    snprintf(message, sizeof(message), "%s", sm_error_message());
-    return sm_fail(status == SM_ERR_USAGE ? SM_ERR_INVALID : status, "%s: row %lld: %s", r->file, (long long)r->number,
-                   message);
+static void release(repetition **r) {
+    cli_sweeper_close(&(*r)->sweeper);
+    free((*r)->flags.args);
+    free(*r);
 }
 
 // --- the row -----------------------------------------------------------------------------------------
@@ -193,35 +191,22 @@ static sm_status write_result(const repetition *r, const sm_again *result, const
     return SM_OK;
 }
 
-static sm_status conclude(const repetition *r, const sm_again *result) {
-    return result->is_reproduced ? SM_OK
-                                 : sm_fail(SM_ERR_MISMATCH, "%s: row %lld was not reproduced: %s", r->file,
-                                           (long long)r->number, result->reason);
-}
-
 static sm_status compare_and_write(const repetition *r, const json_t *again) {
     SM_AT_END(sm_again_free) sm_again result = {0};
     sm_again_compare(r->row, again, r->options->compare.threshold_percent / 100, &result);
-    sm_status status = write_result(r, &result, again);
-    return status == SM_OK ? conclude(r, &result) : status;
+    SM_TRY(write_result(r, &result, again));
+    SM_FAIL_IF(!result.is_reproduced, SM_ERR_MISMATCH, "%s: row %lld was not reproduced: %s", r->file,
+               (long long)r->number, result.reason);
+    return SM_OK;
 }
 
 // --- the subcommand ------------------------------------------------------------------------------------
 
-static sm_status repeat(repetition *r) {
-    SM_OWN(json_t) *again = NULL;
-    sm_status status = run_again(r, &again);
-    if (status != SM_OK) {
-        return status == SM_ERR_INTERRUPTED ? status : row_failure(r, status);
-    }
-    return compare_and_write(r, again);
-}
-
 sm_status cli_again(const cli_options *options) {
-    sm_status status = SM_OK;
     SM_AT_END(sm_rows_free) sm_rows rows = {.rows = NULL};
+    SM_OWN(json_t) *again = NULL;
     SM_FAIL_IF(options->n_operands != 1, SM_ERR_USAGE, "give one row, as FILE#N, or a block");
-    SM_FREED repetition *r = sm_calloc(1, sizeof(*r));
+    SM_AT_END(release) repetition *r = sm_calloc(1, sizeof(*r));
     r->options = options;
     const char *mark = strrchr(options->operands[0], '#');
     const bool is_numbered = mark != NULL && mark[1 + strspn(mark + 1, "0123456789")] == '\0';
@@ -229,13 +214,15 @@ sm_status cli_again(const cli_options *options) {
     snprintf(r->file, sizeof(r->file), "%.*s", (int)length, options->operands[0]);
     r->number = is_numbered ? strtoll(mark + 1, NULL, 10) : -1;
     sm_rows_init(&rows);
-    SM_TRY_GOTO(cli_baseline_read(r->file, &rows));
+    SM_TRY(cli_baseline_read(r->file, &rows));
     cli_note_warnings(&rows);
-    SM_TRY_GOTO(choose_row(r, &rows));
-    SM_TRY_GOTO(cli_sweeper_open(options, &r->sweeper));
-    status = repeat(r);
-cleanup:
-    cli_sweeper_close(&r->sweeper);
-    free(r->flags.args);
+    SM_TRY(choose_row(r, &rows));
+    SM_TRY(cli_sweeper_open(options, &r->sweeper));
+    const sm_status status = run_again(r, &again);
+    if (status == SM_OK) {
+        return compare_and_write(r, again);
+    }
+    SM_FAIL_IF(status != SM_ERR_INTERRUPTED, status == SM_ERR_USAGE ? SM_ERR_INVALID : status, // the row's flags
+               "%s: row %lld: %s", r->file, (long long)r->number, sm_error_message());
     return status;
 }

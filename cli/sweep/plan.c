@@ -122,6 +122,12 @@ static void free_axis(axis *a) {
     *a = (axis){NULL, NULL, 0};
 }
 
+static void free_axes(axis (*axes)[MAX_FLAGS]) {
+    for (int i = 0; i < MAX_FLAGS; i++) {
+        free_axis(&(*axes)[i]);
+    }
+}
+
 static void add_value(axis *a, const char *value, size_t length) {
     a->values = sm_realloc(a->values, ((size_t)a->n + 1) * sizeof(*a->values));
     a->values[a->n++] = value != NULL ? sm_strndup(value, length) : NULL;
@@ -280,20 +286,12 @@ static sm_status multiply_without_kernel(axis axes[MAX_FLAGS], cli_sweep_plan *p
 
 // A line's flags, overridden by the command line's.
 static sm_status add_line(cli_command command, const cli_axes *line, const cli_axes *override, cli_sweep_plan *plan) {
-    sm_status status = SM_OK;
-    axis axes[MAX_FLAGS] = {{NULL, NULL, 0}};
-    if (line != NULL) {
-        SM_TRY_GOTO(set_axes(line, axes));
-    }
-    SM_TRY_GOTO(set_axes(override, axes));
-    SM_TRY_GOTO(default_axes(command, axes));
-    SM_TRY_GOTO(multiply_without_kernel(axes, plan));
-    SM_TRY_GOTO(multiply(axes, plan));
-cleanup:
-    for (int i = 0; i < MAX_FLAGS; i++) {
-        free_axis(&axes[i]);
-    }
-    return status;
+    SM_AT_END(free_axes) axis axes[MAX_FLAGS] = {{NULL, NULL, 0}};
+    SM_TRY(line != NULL ? set_axes(line, axes) : SM_OK);
+    SM_TRY(set_axes(override, axes));
+    SM_TRY(default_axes(command, axes));
+    SM_TRY(multiply_without_kernel(axes, plan));
+    return multiply(axes, plan);
 }
 
 // --- lines of text -------------------------------------------------------------------------------
@@ -347,24 +345,19 @@ static sm_status add_text_line(const char *name, int number, const char *begin, 
                                cli_sweep_plan *plan) {
     char line[MAX_LINE];
     char *words[MAX_WORDS + 2] = {"run"};
-    cli_options *options = sm_calloc(1, sizeof(*options)); // on the heap because of its lists
+    SM_FREED cli_options *options = sm_calloc(1, sizeof(*options)); // on the heap because of its lists
     int n = expand_line(begin, length, line) ? split_words(line, words + 1) : -1;
-    if (n <= 0) {
-        free(options);
-        return n == 0 ? SM_OK : sm_fail(SM_ERR_USAGE, "%s:%d: too long a line", name, number);
+    SM_FAIL_IF(n < 0, SM_ERR_USAGE, "%s:%d: too long a line", name, number);
+    if (n == 0) {
+        return SM_OK;
     }
-    char message[512];
     sm_status status = cli_options_parse(CLI_RUN, n + 1, words, options);
     if (status == SM_OK && options->sweep.of_sweep != NULL) {
         status = sm_fail(SM_ERR_USAGE, "--%s holds for all; give it on the command line", options->sweep.of_sweep);
     }
     status = status == SM_OK ? check_code(&options->sweep.axes, override) : status;
     status = status == SM_OK ? add_line(CLI_RUN, &options->sweep.axes, override, plan) : status;
-    free(options);
-    if (status == SM_ERR_USAGE) {
-        snprintf(message, sizeof(message), "%s", sm_error_message());
-        return sm_fail(SM_ERR_USAGE, "%s:%d: %s", name, number, message);
-    }
+    SM_FAIL_IF(status == SM_ERR_USAGE, status, "%s:%d: %s", name, number, sm_error_message());
     return status;
 }
 

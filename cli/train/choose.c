@@ -151,8 +151,8 @@ static sm_status make_tokens(chooser *c, int64_t size_bytes) {
 // The vocabulary of ids, from tokens.json or the tokenizer in their folder.
 static sm_status find_vocabulary(const char *data, int64_t *vocab) {
     char folder[PATH_MAX], path[PATH_MAX + 16];
-    json_t *root = NULL;
-    sm_tokenizer *tokenizer = NULL;
+    SM_OWN(json_t) *root = NULL;
+    SM_OWN(sm_tokenizer) *tokenizer = NULL;
     snprintf(folder, sizeof folder, "%s", data);
     if (!sm_data_files_side(data, "train", path)) {
         char *slash = strrchr(folder, '/');
@@ -162,17 +162,15 @@ static sm_status find_vocabulary(const char *data, int64_t *vocab) {
     if (access(path, F_OK) == 0) {
         SM_TRY(sm_json_read(path, MOST_TOKENS_JSON, &root));
         *vocab = json_integer_value(json_object_get(root, "vocabulary"));
-        json_decref(root);
     } else if (sm_tokenizer_is_in(folder)) {
         SM_TRY(sm_tokenizer_read(folder, &tokenizer));
         *vocab = tokenizer->n_tokens;
-        sm_tokenizer_free(tokenizer);
     }
-    return *vocab > 0 ? SM_OK
-                      : sm_fail(SM_ERR_USAGE,
-                                "--data: %s holds ids, and no tokens.json or tokenizer next to it says of which "
-                                "vocabulary; give its size as --vocab (GPT-2's is 50257)",
-                                data);
+    SM_FAIL_IF(*vocab <= 0, SM_ERR_USAGE,
+               "--data: %s holds ids, and no tokens.json or tokenizer next to it says of which vocabulary; give its "
+               "size as --vocab (GPT-2's is 50257)",
+               data);
+    return SM_OK;
 }
 
 static sm_status count(const cli_options *o, const char *path, int64_t *n) {

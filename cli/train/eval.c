@@ -50,7 +50,7 @@ typedef struct {
 
 static sm_status open_session(evaluation *e) {
     const cli_options *o = e->options;
-    sm_plan *plan;
+    SM_OWN(sm_plan) *plan = NULL;
     const sm_precision precision = cli_plan_precision((cli_precision)o->device.precisions.values[0]);
     SM_TRY(cli_open_only_device(o, &e->device));
     const sm_plan_options plan_options = {.B = 1,
@@ -59,12 +59,8 @@ static sm_status open_session(evaluation *e) {
                                           .products = precision.products,
                                           .max_tensor_bytes = e->device->info.max_alloc_bytes};
     SM_TRY(sm_model_build(&e->model.config, &plan_options, &plan));
-    const sm_status status = sm_plan_rewrite(plan, (sm_mode)o->device.modes.values[0], 0);
-    if (status != SM_OK) {
-        sm_plan_free(plan);
-        return status;
-    }
-    SM_TRY(sm_session_open(e->device, plan, &e->session)); // takes ownership of the plan
+    SM_TRY(sm_plan_rewrite(plan, (sm_mode)o->device.modes.values[0], 0));
+    SM_TRY(sm_session_open(e->device, sm_give(&plan), &e->session));
     return sm_weights_load(e->model.weights, &e->model.config, e->session, NULL);
 }
 
@@ -78,7 +74,7 @@ static sm_status set_up(evaluation *e) {
     SM_TRY(cli_check_seq_len(&e->model.config, e->T));
     SM_TRY(e->model.tokenizer != NULL ? sm_encoder_new(e->model.tokenizer, &e->encoder) : SM_OK);
     e->ids = calloc(2 * (size_t)e->T, sizeof *e->ids);
-    SM_TRY(e->ids != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for %lld tokens", (long long)e->T));
+    SM_FAIL_IF(e->ids == NULL, SM_ERR_OOM, "no memory for %lld tokens", (long long)e->T);
     return open_session(e);
 }
 
@@ -156,45 +152,34 @@ static sm_status encode(const evaluation *e, sm_text_source *source, sm_text_blo
 }
 
 static sm_status take_text(evaluation *e, const sm_data_files *files) {
-    sm_ids ids = {.n = 0};
-    sm_text_block block = {.n_parts = 0};
-    sm_text_source *source = NULL;
+    SM_AT_END(sm_ids_free) sm_ids ids = {.n = 0};
+    SM_AT_END(sm_text_block_free) sm_text_block block = {.n_parts = 0};
+    SM_OWN(sm_text_source) *source = NULL;
     sm_text_source_open(files, e->model.tokenizer, NULL, NULL, &source);
-    sm_status status = SM_OK;
-    status = status == SM_OK ? encode(e, source, &block, &ids) : status;
-    for (size_t first = 0; first + 1 < ids.n && status == SM_OK; first += (size_t)e->T) {
+    SM_TRY(encode(e, source, &block, &ids));
+    for (size_t first = 0; first + 1 < ids.n; first += (size_t)e->T) {
         const size_t left = ids.n - first;
-        status = take_row(e, ids.ids + first, (int64_t)(left < (size_t)e->T + 1 ? left : (size_t)e->T + 1));
+        SM_TRY(take_row(e, ids.ids + first, (int64_t)(left < (size_t)e->T + 1 ? left : (size_t)e->T + 1)));
     }
-    free(ids.ids);
-    sm_text_block_free(&block);
-    sm_text_source_close(source);
-    return status;
+    return SM_OK;
 }
 
 // --- questions ---------------------------------------------------------------------------------
 
 // As llm.c has it: the ending's tokens follow the context's, after a space.
 static sm_status score_ending(evaluation *e, const char *ctx, const char *ending, double *sum, int64_t *n_tokens) {
-    sm_ids ids = {.n = 0};
-    char *text = sm_text_of(" %s", ending);
-    sm_status status = cli_encode_text("ctx", e->model.tokenizer, ctx, e->model.config.vocab, &ids);
+    SM_AT_END(sm_ids_free) sm_ids ids = {.n = 0};
+    SM_FREED char *text = sm_text_of(" %s", ending);
+    SM_TRY(cli_encode_text("ctx", e->model.tokenizer, ctx, e->model.config.vocab, &ids));
     const int64_t n_context = (int64_t)ids.n;
-    status =
-        status == SM_OK ? cli_encode_text("endings", e->model.tokenizer, text, e->model.config.vocab, &ids) : status;
+    SM_TRY(cli_encode_text("endings", e->model.tokenizer, text, e->model.config.vocab, &ids));
     const int64_t n = (int64_t)ids.n;
-    if (status == SM_OK && (n_context == 0 || n - n_context > e->T)) {
-        status = sm_fail(SM_ERR_INVALID, "an ending of %lld tokens after a context of %lld does not fit %lld",
-                         (long long)(n - n_context), (long long)n_context, (long long)e->T);
-    }
-    if (status == SM_OK) {
-        const int64_t skipped = n > e->T + 1 ? n - e->T - 1 : 0; // the beginning of a long context
-        status = score(e, ids.ids + skipped, n - skipped, n_context - skipped, sum);
-        *n_tokens = n - n_context;
-    }
-    free(text);
-    free(ids.ids);
-    return status;
+    SM_FAIL_IF(n_context == 0 || n - n_context > e->T, SM_ERR_INVALID,
+               "an ending of %lld tokens after a context of %lld does not fit %lld", (long long)(n - n_context),
+               (long long)n_context, (long long)e->T);
+    const int64_t skipped = n > e->T + 1 ? n - e->T - 1 : 0; // the beginning of a long context
+    *n_tokens = n - n_context;
+    return score(e, ids.ids + skipped, n - skipped, n_context - skipped, sum);
 }
 
 static sm_status take_question(evaluation *e, const sm_question *question) {
@@ -226,19 +211,17 @@ static sm_status take_question(evaluation *e, const sm_question *question) {
 }
 
 static sm_status take_questions(evaluation *e, const char *path) {
-    sm_questions *questions;
+    SM_OWN(sm_questions) *questions = NULL;
     const sm_question *question;
     SM_TRY(sm_questions_open(path, &questions));
-    sm_status status = sm_questions_next(questions, &question);
-    while (status == SM_OK && question != NULL) {
-        status = take_question(e, question);
-        status = status == SM_ERR_INVALID
-                     ? sm_fail(status, "%s: line %zu: %s", path, question->line, sm_error_message())
-                     : status;
-        status = status == SM_OK ? sm_questions_next(questions, &question) : status;
+    SM_TRY(sm_questions_next(questions, &question));
+    while (question != NULL) {
+        const sm_status status = take_question(e, question);
+        SM_FAIL_IF(status == SM_ERR_INVALID, status, "%s: line %zu: %s", path, question->line, sm_error_message());
+        SM_TRY(status);
+        SM_TRY(sm_questions_next(questions, &question));
     }
-    sm_questions_close(questions);
-    return status;
+    return SM_OK;
 }
 
 // --- the whole ---------------------------------------------------------------------------------
@@ -257,31 +240,24 @@ static sm_status find_path(const char *data, char path[SM_DATA_PATH_BYTES]) {
 
 static sm_status take_data(evaluation *e, char path[SM_DATA_PATH_BYTES]) {
     const sm_tokens_format format = (sm_tokens_format)e->options->work.data_format;
-    sm_data_files files;
+    SM_AT_END(sm_data_files_free) sm_data_files files = {0};
     SM_TRY(find_path(e->options->work.data, path));
-    sm_status status = sm_data_files_open(&path, 1, format, &files);
+    const sm_status status = sm_data_files_open(&path, 1, format, &files);
     if (sm_ends_with(path, ".jsonl") &&
         (status == SM_ERR_FORMAT || (status == SM_OK && format == SM_TOKENS_AUTO && files.format != SM_TOKENS_JSONL))) {
-        if (status == SM_OK) {
-            sm_data_files_free(&files);
-        }
         return take_questions(e, path);
     }
     SM_TRY(status);
+    SM_FAIL_IF(e->scores != NULL, SM_ERR_USAGE,
+               "--output-file: holds the scores of endings; '%.300s' is no .jsonl of questions", path);
     const bool is_text = !sm_tokens_format_has_ids(files.format) && e->model.tokenizer != NULL;
-    status = e->scores != NULL
-                 ? sm_fail(SM_ERR_USAGE,
-                           "--output-file: holds the scores of endings; '%.300s' is no .jsonl of questions", path)
-             : is_text ? take_text(e, &files)
-                       : take_tokens(e, path);
-    sm_data_files_free(&files);
-    return status;
+    return is_text ? take_text(e, &files) : take_tokens(e, path);
 }
 
 static sm_status print(const evaluation *e, const char *path) {
     const double loss = e->n_tokens > 0 ? e->nats / (double)e->n_tokens : NAN;
     const double n_questions = e->n_questions > 0 ? (double)e->n_questions : NAN;
-    json_t *records =
+    SM_OWN(json_t) *records =
         json_pack("[{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}]", "model", sm_json_bytes(e->model.weights), "data",
                   sm_json_bytes(path), "n_tokens", e->n_tokens > 0 ? json_integer(e->n_tokens) : json_null(), "loss",
                   sm_json_real(loss), "perplexity", sm_json_real(exp(loss)), "bits_per_byte",
@@ -289,40 +265,35 @@ static sm_status print(const evaluation *e, const char *path) {
                   e->n_questions > 0 ? json_integer(e->n_questions) : json_null(), "accuracy",
                   sm_json_real((double)e->n_right / n_questions), "accuracy_norm",
                   sm_json_real((double)e->n_right_norm / n_questions));
-    const sm_status status = sm_record_write_all(&cli_eval_table, (sm_format)e->options->out.format, stdout, records);
-    json_decref(records);
-    return status;
+    return sm_record_write_all(&cli_eval_table, (sm_format)e->options->out.format, stdout, records);
+}
+
+static void release(evaluation *e) {
+    if (e->scores != NULL) {
+        fclose(e->scores);
+    }
+    sm_session_close(e->session);
+    sm_device_close(e->device);
+    sm_encoder_free(e->encoder);
+    sm_tokenizer_free(e->model.tokenizer);
+    free(e->ids);
 }
 
 sm_status cli_eval(const cli_options *options) {
-    evaluation e = {.options = options};
     char path[SM_DATA_PATH_BYTES];
-    char *scores = NULL;
+    SM_FREED char *scores = NULL;
+    SM_AT_END(release) evaluation e = {.options = options};
     size_t size_bytes = 0;
-    sm_status status;
-    SM_TRY_GOTO(set_up(&e));
+    SM_TRY(set_up(&e));
     if (options->out.report_file != NULL) {
         e.scores = sm_memstream(&scores, &size_bytes);
     }
-    SM_TRY_GOTO(take_data(&e, path));
-    if (e.n_tokens == 0 && e.n_questions == 0) {
-        SM_TRY_GOTO(sm_fail(SM_ERR_INVALID, "%s: has nothing to predict", path));
-    }
+    SM_TRY(take_data(&e, path));
+    SM_FAIL_IF(e.n_tokens == 0 && e.n_questions == 0, SM_ERR_INVALID, "%s: has nothing to predict", path);
     if (e.scores != NULL) {
         sm_memstream_close(e.scores);
         e.scores = NULL;
-        SM_TRY_GOTO(sm_atomic_write_all(options->out.report_file, scores, size_bytes));
+        SM_TRY(sm_atomic_write_all(options->out.report_file, scores, size_bytes));
     }
-    status = print(&e, path);
-cleanup:
-    if (e.scores != NULL) {
-        fclose(e.scores);
-    }
-    free(scores);
-    sm_session_close(e.session);
-    sm_device_close(e.device);
-    sm_encoder_free(e.encoder);
-    sm_tokenizer_free(e.model.tokenizer);
-    free(e.ids);
-    return status;
+    return print(&e, path);
 }

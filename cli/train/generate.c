@@ -95,20 +95,16 @@ static sm_status generate(const cli_options *o, const cli_trained *model, sm_ids
 
 sm_status cli_generate(const cli_options *options) {
     cli_trained model = {.tokenizer = NULL};
-    sm_ids ids = {.n = 0};
-    sm_device *device = NULL;
-    sm_generator *generator = NULL;
+    SM_AT_END(sm_ids_free) sm_ids ids = {.n = 0};
+    SM_OWN(sm_device) *device = NULL;
+    SM_OWN(sm_generator) *generator = NULL;
     signal(SIGPIPE, SIG_IGN);
     SM_FAIL_IF(options->model.weights == NULL, SM_ERR_USAGE,
                "--weights: missing; give the folder of the model or the training run");
     SM_FAIL_IF(options->generate.prompt == NULL, SM_ERR_USAGE, "--prompt: missing; give a text to continue");
-    sm_status status = cli_find_trained(options, &model);
-    status = status == SM_OK ? generate(options, &model, &ids, &device, &generator) : status;
-    sm_generator_close(generator);
-    sm_device_close(device);
-    sm_tokenizer_free(model.tokenizer);
-    free(ids.ids);
-    return status;
+    SM_TRY(cli_find_trained(options, &model));
+    SM_OWN(sm_tokenizer) *tokenizer = model.tokenizer;
+    return generate(options, &model, &ids, &device, &generator);
 }
 
 // --- samples -------------------------------------------------------------------------------------

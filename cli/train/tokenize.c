@@ -52,30 +52,25 @@ static void print_tokenizer(const char *where, const sm_tokenizer *t) {
 
 static sm_status count_words(const cli_options *options, sm_word_counts *words) {
     SM_AT_END(sm_data_files_free) sm_data_files files = {0};
-    sm_text_source *source = NULL;
+    SM_OWN(sm_text_source) *source = NULL;
     SM_TRY(sm_data_files_open_text(options->operands, options->n_operands, (sm_tokens_format)options->work.data_format,
                                    &files));
     sm_text_source_open(&files, NULL, NULL, NULL, &source);
-    sm_status status = sm_word_counts_of(source, cli_token_threads(options), cli_token_stop, NULL, words);
-    if (status == SM_OK && words->n_words == 0) {
-        status = sm_fail(SM_ERR_INVALID, "the input holds no text");
-    }
-    sm_text_source_close(source);
-    return status;
+    SM_TRY(sm_word_counts_of(source, cli_token_threads(options), cli_token_stop, NULL, words));
+    SM_FAIL_IF(words->n_words == 0, SM_ERR_INVALID, "the input holds no text");
+    return SM_OK;
 }
 
 sm_status cli_learn_words(const cli_options *options, sm_tokenizer **tokenizer) {
-    sm_word_counts words = {0};
+    SM_AT_END(sm_word_counts_free) sm_word_counts words = {0};
     cli_token_progress progress = {.what = "learned", .unit = "tokens", .is_wanted = options->out.progress};
     const sm_bpe_settings settings = {.vocab_size = options->tokens.vocab_size,
                                       .min_frequency = options->tokens.min_frequency,
                                       .stop = cli_token_stop,
                                       .progress = token_progress_note,
                                       .ctx = &progress};
-    sm_status status = count_words(options, &words);
-    status = status == SM_OK ? sm_bpe_train(&words, &settings, tokenizer) : status;
-    sm_word_counts_free(&words);
-    return status;
+    SM_TRY(count_words(options, &words));
+    return sm_bpe_train(&words, &settings, tokenizer);
 }
 
 // Writes a vocabulary to --output, and says what it is.
@@ -127,17 +122,14 @@ static void print_token(const sm_tokenizer *t, int32_t id) {
 }
 
 static sm_status show_text(const sm_tokenizer *t, sm_encoder *encoder, const char *text) {
-    sm_ids ids = {0};
-    sm_status status = sm_encoder_encode(encoder, (const uint8_t *)text, strlen(text), &ids);
-    if (status == SM_OK) {
-        print_bytes((const uint8_t *)text, strlen(text));
-        printf(": %zu tokens of %zu bytes\n", ids.n, strlen(text));
-    }
-    for (size_t i = 0; i < ids.n && status == SM_OK; i++) {
+    SM_AT_END(sm_ids_free) sm_ids ids = {0};
+    SM_TRY(sm_encoder_encode(encoder, (const uint8_t *)text, strlen(text), &ids));
+    print_bytes((const uint8_t *)text, strlen(text));
+    printf(": %zu tokens of %zu bytes\n", ids.n, strlen(text));
+    for (size_t i = 0; i < ids.n; i++) {
         print_token(t, ids.ids[i]);
     }
-    free(ids.ids);
-    return status;
+    return SM_OK;
 }
 
 static sm_status show(const cli_options *options, const sm_tokenizer *tokenizer) {

@@ -43,6 +43,8 @@ typedef struct {
     size_t capacity;
 } sm_ids;
 
+static inline void sm_ids_free(sm_ids *list) { free(list->ids); }
+
 // Room for n more.
 static inline void sm_ids_reserve(sm_ids *list, size_t n) {
     if (n > list->capacity - list->n) {
