@@ -25,16 +25,13 @@ static sm_status find_factors(const cli_options *options, unsigned *across) {
     return SM_OK;
 }
 
-static uint64_t seed_of(const cli_options *options) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return options->work.seed > 0 ? (uint64_t)options->work.seed
-                                  : (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static sm_status read_sides(const cli_options *options, const sm_compare_options *compare, sm_rows *a, sm_rows *b) {
     if (options->compare.interleaved) {
-        const cli_interleave_how how = {options->compare.pairs, seed_of(options), compare};
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        const uint64_t seed = options->work.seed > 0 ? (uint64_t)options->work.seed
+                                                     : (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+        const cli_interleave_how how = {options->compare.pairs, seed, compare};
         return cli_interleave(options->operands[0], options->operands[1], &how, a, b);
     }
     SM_TRY(cli_baseline_read(options->operands[0], a));
@@ -77,15 +74,6 @@ static sm_status write_comparison(const sm_comparison *c, sm_format format) {
     return sm_record_write_all(&sm_compare_table, format, stdout, c->compared);
 }
 
-static sm_status conclude(const sm_comparison *c) {
-    SM_FAIL_IF(c->verdict == SM_VERDICT_SLOWER, SM_ERR_REGRESSION, "B is slower than A");
-    SM_FAIL_IF(c->n_failed > 0, SM_ERR_DEVICE, "%d configuration%s that ran in A failed in B", c->n_failed,
-               sm_plural((size_t)c->n_failed));
-    return json_array_size(c->compared) != 0
-               ? SM_OK
-               : sm_fail(SM_ERR_INVALID, "nothing could be compared: no configuration has figures on both sides");
-}
-
 // --- the subcommand ------------------------------------------------------------------------------
 
 static sm_status compare(const cli_options *options, sm_rows *a, sm_rows *b) {
@@ -100,15 +88,20 @@ static sm_status compare(const cli_options *options, sm_rows *a, sm_rows *b) {
     }
     cli_note_warnings(a);
     cli_note_warnings(b);
-    sm_status status = sm_compare(a->rows, b->rows, &how, &c);
-    status = status == SM_OK ? write_comparison(&c, (sm_format)options->out.format) : status;
-    if (status == SM_OK && ended != SM_OK) { // incomplete: printed, but not judged
+    SM_TRY(sm_compare(a->rows, b->rows, &how, &c));
+    SM_TRY(write_comparison(&c, (sm_format)options->out.format));
+    if (ended != SM_OK) { // incomplete: printed, but not judged
         cli_note("compared: the pairs that were whole when Ctrl-C came%s",
                  baseline != NULL ? "; no baseline is saved" : "");
-        status = ended;
+        return ended;
     }
-    status = status == SM_OK && baseline != NULL ? cli_baseline_save(baseline, b->rows) : status;
-    return status == SM_OK ? conclude(&c) : status;
+    SM_TRY(baseline != NULL ? cli_baseline_save(baseline, b->rows) : SM_OK);
+    SM_FAIL_IF(c.verdict == SM_VERDICT_SLOWER, SM_ERR_REGRESSION, "B is slower than A");
+    SM_FAIL_IF(c.n_failed > 0, SM_ERR_DEVICE, "%d configuration%s that ran in A failed in B", c.n_failed,
+               sm_plural((size_t)c.n_failed));
+    SM_FAIL_IF(json_array_size(c.compared) == 0, SM_ERR_INVALID,
+               "nothing could be compared: no configuration has figures on both sides");
+    return SM_OK;
 }
 
 static sm_status save_only(const cli_options *options, sm_rows *rows) {

@@ -112,6 +112,6 @@ sm_status cli_find_trained(const cli_options *options, cli_trained *model) {
 
 sm_status cli_model_ids(const cli_options *o, const char *text, int64_t vocab, sm_ids *ids) {
     SM_OWN(sm_tokenizer) *tokenizer = NULL;
-    sm_status status = cli_find_tokenizer(o->work.tokenizer, o->train.run, o->model.weights, vocab, &tokenizer);
-    return status == SM_OK ? cli_encode_text("--text", tokenizer, text, vocab, ids) : status;
+    SM_TRY(cli_find_tokenizer(o->work.tokenizer, o->train.run, o->model.weights, vocab, &tokenizer));
+    return cli_encode_text("--text", tokenizer, text, vocab, ids);
 }

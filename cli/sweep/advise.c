@@ -267,23 +267,6 @@ static double foreseen_s(const advice *a, const cli_candidate *c) {
     return c->is_forecast ? n_steps * a->default_ns * 1e-9 * c->forecast.flops / a->default_flops : NAN;
 }
 
-static sm_trial_outcome outcome_of(const json_t *row) {
-    if (strcmp(sm_rows_text(row, "status"), "oom") == 0) {
-        return SM_TRIAL_TOO_LARGE;
-    }
-    return isfinite(sm_advice_speed(row)) ? SM_TRIAL_MEASURED : SM_TRIAL_FAILED;
-}
-
-// Index in the plan of the configuration in that round.
-static sm_status place(advice *a, const sm_trial *trial, int *index) {
-    *index = (int)trial->configuration;
-    if (trial->round > 0) {
-        SM_TRY(cli_sweep_plan_repeat(&a->sweep.plan, *index, trial->round));
-        *index = a->sweep.plan.n - 1;
-    }
-    return SM_OK;
-}
-
 static sm_status measure(advice *a, const cli_configuration *c, json_t **row) {
     cli_candidate *candidate = a->sweep.candidate;
     if (candidate->status[0] == '\0') {
@@ -305,10 +288,10 @@ static sm_status measure(advice *a, const cli_configuration *c, json_t **row) {
 }
 
 static sm_status run_trial(advice *a, const sm_trial *trial) {
-    int index = 0;
     cli_candidate *candidate = a->sweep.candidate;
-    SM_TRY(place(a, trial, &index));
-    const cli_configuration *c = &a->sweep.plan.items[index];
+    cli_sweep_plan *plan = &a->sweep.plan;
+    SM_TRY(trial->round > 0 ? cli_sweep_plan_repeat(plan, (int)trial->configuration, trial->round) : SM_OK);
+    const cli_configuration *c = &plan->items[trial->round > 0 ? plan->n - 1 : trial->configuration];
     json_t *row = cli_sweep_known(&a->sweep, c->key);
     const bool is_known = row != NULL;
     SM_TRY(cli_candidate_look(&a->sweep.sweeper, c, candidate));
@@ -321,61 +304,27 @@ static sm_status run_trial(advice *a, const sm_trial *trial) {
     if (!is_known) {
         SM_TRY(measure(a, c, &row));
     }
-    if (trial->configuration == 0) {
-        if (isfinite(sm_advice_speed(row)) && candidate->is_forecast) {
-            a->default_ns = sm_json_number(row, "median_ns");
-            a->default_flops = candidate->forecast.flops;
-        }
+    const double speed = sm_advice_speed(row);
+    if (trial->configuration == 0 && isfinite(speed) && candidate->is_forecast) {
+        a->default_ns = sm_json_number(row, "median_ns");
+        a->default_flops = candidate->forecast.flops;
     }
     const tried *its = find_tried(a, trial->configuration);
     while (json_array_size(its->rows) < (size_t)trial->round) {
         json_array_append_new(its->rows, json_null());
     }
     json_array_append(its->rows, row);
-    a->n_runs += isfinite(sm_advice_speed(row));
-    sm_advisor_take(a->advisor, outcome_of(row), sm_advice_speed(row));
+    a->n_runs += isfinite(speed);
+    sm_advisor_take(a->advisor,
+                    isfinite(speed)                                   ? SM_TRIAL_MEASURED
+                    : strcmp(sm_rows_text(row, "status"), "oom") == 0 ? SM_TRIAL_TOO_LARGE
+                                                                      : SM_TRIAL_FAILED,
+                    speed);
     say_progress(a, trial, row, is_known);
     return SM_OK;
 }
 
-static sm_status run_trials(advice *a) {
-    sm_trial trial;
-    a->begin_ns = sm_now_ns();
-    while (sm_advisor_next(a->advisor, &trial)) {
-        SM_TRY(run_trial(a, &trial));
-    }
-    return SM_OK;
-}
-
 // --- what is said ------------------------------------------------------------------------------------------
-
-static const json_t *if_faster(const json_t *record) {
-    return strcmp(sm_rows_text(record, "verdict"), "faster") == 0 ? record : NULL;
-}
-
-// The advised record: the search's choice, measured most often, if it is significantly faster than the default.
-static const json_t *find_advised(const json_t *records) {
-    size_t i;
-    json_t *record;
-    json_array_foreach((json_t *)records, i, record) {
-        if (json_is_true(json_object_get(record, "advised"))) {
-            return if_faster(record);
-        }
-    }
-    return NULL;
-}
-
-// The fastest of those that do not change the training, if it is significantly faster than the default.
-static const json_t *find_same_training(const json_t *records) {
-    size_t i;
-    json_t *record;
-    json_array_foreach((json_t *)records, i, record) {
-        if (sm_rows_text(record, "changes")[0] == '\0' && if_faster(record) != NULL) {
-            return record;
-        }
-    }
-    return NULL;
-}
 
 static void print_winner(const char *what, const json_t *winner) {
     const char *changes = sm_rows_text(winner, "changes");
@@ -384,23 +333,22 @@ static void print_winner(const char *what, const json_t *winner) {
            changes[0] != '\0' ? "; it changes the training: " : "", changes, sm_rows_text(winner, "command"));
 }
 
-static void print_doubt(const json_t *records) {
+// Below the table, for people.
+static void conclude_in_words(const advice *a, const json_t *records) {
+    const json_t *winner = NULL; // the search's choice, measured most often, if it is faster beyond doubt
+    const json_t *same = NULL;   // the fastest that changes nothing in the training, likewise
+    const json_t *doubted = NULL;
+    char too_large[64] = "";
     size_t i;
     json_t *record;
     json_array_foreach((json_t *)records, i, record) {
-        if (strcmp(sm_rows_text(record, "verdict"), "no verdict") == 0) {
-            printf("\nNo verdict on some: %s.\n", sm_rows_text(record, "reason"));
-            return;
-        }
+        const char *verdict = sm_rows_text(record, "verdict");
+        const bool is_faster = strcmp(verdict, "faster") == 0;
+        winner = is_faster && json_is_true(json_object_get(record, "advised")) ? record : winner;
+        same = is_faster && same == NULL && sm_rows_text(record, "changes")[0] == '\0' ? record : same;
+        doubted = doubted == NULL && strcmp(verdict, "no verdict") == 0 ? record : doubted;
     }
-}
-
-// Below the table, for people.
-static void conclude_in_words(const advice *a, const json_t *records) {
-    const json_t *winner = find_advised(records);
-    const json_t *same =
-        winner != NULL && sm_rows_text(winner, "changes")[0] == '\0' ? winner : find_same_training(records);
-    char too_large[64] = "";
+    same = winner != NULL && sm_rows_text(winner, "changes")[0] == '\0' ? winner : same;
     const int64_t n_left = a->n_configurations - (int64_t)a->n_tried - a->n_too_large;
     if (a->n_too_large > 0) {
         snprintf(too_large, sizeof(too_large), " %lld more do not fit by estimate.", (long long)a->n_too_large);
@@ -411,7 +359,9 @@ static void conclude_in_words(const advice *a, const json_t *records) {
         printf(" Nothing is known of the other %lld.", (long long)n_left);
     }
     puts(" The default has the first value of each list.");
-    print_doubt(records);
+    if (doubted != NULL) {
+        printf("\nNo verdict on some: %s.\n", sm_rows_text(doubted, "reason"));
+    }
     if (winner == NULL) {
         puts("\nNothing that was measured often is faster than the default beyond doubt.");
     } else {
@@ -457,13 +407,6 @@ static sm_status print(const advice *a) {
 
 // --- the whole -----------------------------------------------------------------------------------------------
 
-static sm_status verdict(const advice *a) {
-    const json_t *row = json_array_get(a->tried[0].rows, 0);
-    SM_FAIL_IF(sm_advisor_best(a->advisor) < 0, SM_ERR_UNSUPPORTED, "nothing could be measured; the default: %s",
-               sm_rows_text(row, "reason"));
-    return SM_OK;
-}
-
 // --dry-run: lists round 0; later rounds depend on measurements.
 static sm_status dry_run(advice *a) {
     sm_trial trial;
@@ -491,7 +434,12 @@ static sm_status dry_run(advice *a) {
 }
 
 static sm_status run_and_print(advice *a) {
-    sm_status ended = run_trials(a);
+    sm_trial trial;
+    sm_status ended = SM_OK;
+    a->begin_ns = sm_now_ns();
+    while (ended == SM_OK && sm_advisor_next(a->advisor, &trial)) {
+        ended = run_trial(a, &trial);
+    }
     if (ended != SM_OK && ended != SM_ERR_INTERRUPTED) {
         return ended;
     }
@@ -499,32 +447,30 @@ static sm_status run_and_print(advice *a) {
         cli_note("the measured rows are in %s; the same command with --resume continues", a->options->out.output_file);
     }
     SM_TRY(print(a));
-    return ended != SM_OK ? ended : verdict(a);
+    SM_FAIL_IF(ended == SM_OK && sm_advisor_best(a->advisor) < 0, SM_ERR_UNSUPPORTED,
+               "nothing could be measured; the default: %s",
+               sm_rows_text(json_array_get(a->tried[0].rows, 0), "reason"));
+    return ended;
 }
 
-static sm_status open_advice(const cli_options *options, advice *a) {
-    *a = (advice){.options = options, .default_ns = NAN};
-    SM_TRY(cli_sweep_open(options, &a->sweep));
-    a->n_configurations = a->sweep.plan.n;
-    SM_TRY(find_axes(&a->sweep.plan, &a->axes));
-    return sm_advisor_open(&a->axes.choices, (int)options->compare.pairs, &a->advisor);
+static void release(advice *a) {
+    for (size_t i = 0; i < a->n_tried; i++) {
+        json_decref(a->tried[i].rows);
+    }
+    free(a->tried);
+    sm_advisor_close(a->advisor);
+    cli_sweep_close(&a->sweep);
 }
 
 sm_status cli_advise(const cli_options *given) {
     static cli_options options; // static because of its lists
     char threads[64] = "";
-    advice a;
     options = *given;
     SM_TRY(complete(&options, threads, sizeof(threads)));
-    sm_status status = open_advice(&options, &a);
-    if (status == SM_OK) {
-        status = options.sweep.dry_run ? dry_run(&a) : run_and_print(&a);
-    }
-    for (size_t i = 0; i < a.n_tried; i++) {
-        json_decref(a.tried[i].rows);
-    }
-    free(a.tried);
-    sm_advisor_close(a.advisor);
-    cli_sweep_close(&a.sweep);
-    return status;
+    SM_AT_END(release) advice a = {.options = &options, .default_ns = NAN};
+    SM_TRY(cli_sweep_open(&options, &a.sweep));
+    a.n_configurations = a.sweep.plan.n;
+    SM_TRY(find_axes(&a.sweep.plan, &a.axes));
+    SM_TRY(sm_advisor_open(&a.axes.choices, (int)options.compare.pairs, &a.advisor));
+    return options.sweep.dry_run ? dry_run(&a) : run_and_print(&a);
 }

@@ -82,18 +82,20 @@ static sm_status sweep_find(cli_sweep *s, int index) {
 
 // --- progress ------------------------------------------------------------------------------------
 
+// With several rows each failure is said; of a single one it is the program's last message.
 static void say_progress(const cli_sweep *s, const cli_configuration *c, const json_t *row) {
     char step[32], left[32];
     char when[64] = "";
     const char *status = sm_rows_text(row, "status");
     bool ok = strcmp(status, "ok") == 0;
+    if (!ok && json_array_size(json_object_get(row, "samples_ns")) == 0) {
+        cli_note("%s %s: %s: %s", sm_rows_text(row, "device"), sm_rows_text(row, "test"), status,
+                 sm_rows_text(row, "reason"));
+    }
     sm_text_ms(sm_json_number(row, "median_ns"), step, sizeof(step));
     if (s->work_done > 0) {
         cli_text_duration(s->seconds * s->work_left / s->work_done, left, sizeof(left));
         snprintf(when, sizeof(when), "; about %s left", left);
-    }
-    if (s->n_total == 1) {
-        return;
     }
     cli_say("[%d/%d] %s: %s%s%s%s%s%s%s", s->n_finished, s->n_total, c->key, status, step[0] != '\0' ? ", " : "", step,
             step[0] != '\0' ? " ms" : "", ok ? "" : ": ", ok ? "" : sm_rows_text(row, "reason"), when);
@@ -119,16 +121,6 @@ static sm_status print_row(cli_sweep *s, json_t *row) {
     return sm_row_write_record(s->writer, sm_row_numbered(json_incref(row), row_number(s, row)));
 }
 
-// With several rows each failure is said; of a single one it is the program's last message.
-static void note_failure(const cli_sweep *s, const json_t *row) {
-    const char *status = sm_rows_text(row, "status");
-    const bool has_figures = strcmp(status, "ok") == 0 || json_array_size(json_object_get(row, "samples_ns")) > 0;
-    if (!has_figures && s->n_total > 1) {
-        cli_note("%s %s: %s: %s", sm_rows_text(row, "device"), sm_rows_text(row, "test"), status,
-                 sm_rows_text(row, "reason"));
-    }
-}
-
 static sm_status run_one(cli_sweep *s, int index) {
     const cli_options *o = s->sweeper.options;
     const cli_configuration *c = &s->plan.items[index];
@@ -141,8 +133,7 @@ static sm_status run_one(cli_sweep *s, int index) {
         cli_live_parts("row", s->n_finished, s->n_total);
         status = cli_sweep_measure(s, c, s->candidate, &row);
         s->n_finished++;
-        if (row != NULL) {
-            note_failure(s, row);
+        if (row != NULL && s->n_total > 1) {
             say_progress(s, c, row);
         }
     }
@@ -188,14 +179,6 @@ static sm_status look_at_all(cli_sweep *s) {
                SM_ERR_USAGE, "%s", s->candidate->reason);
     if (s->n_finished > 0) {
         cli_note("%s: %d of %d rows are there already", s->sweeper.options->out.output_file, s->n_finished, s->n_total);
-    }
-    return SM_OK;
-}
-
-static sm_status run_all(cli_sweep *s) {
-    const int n = s->plan.n; // searches append to the plan
-    for (int i = 0; i < n; i++) {
-        SM_TRY(run_one(s, i));
     }
     return SM_OK;
 }
@@ -323,7 +306,10 @@ static sm_status run_and_print(cli_sweep *s) {
     outcome o = {0, 0, NULL, true};
     char message[SM_ROW_REASON_SIZE] = "";
     SM_TRY(look_at_all(s));
-    sm_status ended = run_all(s);
+    sm_status ended = SM_OK;
+    for (int i = 0, n = s->plan.n; i < n && ended == SM_OK; i++) { // searches append to the plan
+        ended = run_one(s, i);
+    }
     if (ended == SM_ERR_USAGE && json_array_size(s->rows) == 0) {
         return ended;
     }
@@ -339,11 +325,7 @@ static sm_status run_and_print(cli_sweep *s) {
 }
 
 sm_status cli_run(const cli_options *options) {
-    static cli_sweep s;
-    sm_status status = cli_sweep_open(options, &s);
-    if (status == SM_OK) {
-        status = options->sweep.dry_run ? cli_sweep_dry_run(&s) : run_and_print(&s);
-    }
-    cli_sweep_close(&s);
-    return status;
+    SM_AT_END(cli_sweep_close) cli_sweep s = {.n_total = 0};
+    SM_TRY(cli_sweep_open(options, &s));
+    return options->sweep.dry_run ? cli_sweep_dry_run(&s) : run_and_print(&s);
 }
