@@ -1,5 +1,5 @@
-// again.c: see again.h.
-#include "bench/compare/again.h"
+// again.c: see compare.h.
+#include "bench/compare/compare.h"
 
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"

@@ -1,5 +1,5 @@
-// best_rows.c: see best_rows.h.
-#include "bench/compare/best_rows.h"
+// best_rows.c: see compare.h.
+#include "bench/compare/compare.h"
 
 #include "bench/compare/noise_verdict.h"
 #include "bench/rows/identity.h"

@@ -19,6 +19,7 @@
 #define STEPMARK_COMPARE_H
 
 #include "bench/compare/compare_match.h"
+#include "bench/compare/costs.h"
 #include "bench/tables/record.h"
 
 enum { SM_COMPARE_MIN_RUNS = 5 };
@@ -62,5 +63,104 @@ void sm_comparison_free(sm_comparison *comparison);
 // (1.31-1.41) times faster than naive", with the 95% interval of the ratio; or that the two are not distinct, or have
 // too few samples. Rows without figures are left out. The caller owns it.
 json_t *sm_fastest_sentences(const json_t *rows);
+
+// --- recommendations ------------------------------------------------------------------------------
+
+// Recommendations from measured rows. Rows are compared within a group only: one machine and device, one
+// model, one sequence length, one pass type; rows that ran kernels or a backend of the user's own (own code) are groups
+// of their own.
+//
+//   fastest       most tokens/s at the median
+//   per GiB       most tokens/s for each GiB that it occupies: on a device with memory of its own what is
+//                 allocated there, else the process's peak
+//   steadiest     smallest median absolute deviation, in percent of the median
+//   break-even    for a pair of rows that differ in mode only, both steady: after how many steps the mode that
+//                 is faster a step has made good what it cost more to start (building, tuning, and the
+//                 first step beyond a usual one)
+//   did not fit   for a row oom: the largest work like it in the rows that did run
+//
+// Two figures are distinct where their 95% intervals do not overlap. Nothing is named the best that is not steady
+// (noise_verdict.h) and distinct from all others: the record then has no configuration, and `caution` says which are not
+// distinct, or why the first is not to be relied on.
+
+// Columns: topic, group, configuration, figure, value (the figure as a number), unit, caution.
+extern const sm_table sm_recommend_table;
+
+// Makes an array of records for that table; the caller owns it. `rows` as from read_rows.h.
+json_t *sm_recommend(const json_t *rows);
+
+// "cpu AMD EPYC, small, step s512": the group of a row.
+void sm_recommend_group(const json_t *row, char *text, size_t size_bytes);
+
+// --- a row again ----------------------------------------------------------------------------------
+
+// Compares a row with the row of a second run with the same flags: was it reproduced?
+//
+// It was if the status is the same and so is every loss that both runs have. Losses must be equal in every digit if the
+// same clean build ran on the same device with as many threads. If any of these differ, or mode tuned may have chosen
+// other kernels, tolerances apply: the loss check's for the first step and the checked loss, the one for other programs
+// for later steps. Steps that only one of the runs took (warm-up and sampling may end early) are not compared. Speed
+// does not decide: it is judged as in `compare` and reported.
+
+typedef struct {
+    json_t *fields;           // records of sm_again_table: outcome, losses, speed, and conditions
+    sm_comparison comparison; // of the speeds
+    bool is_reproduced;       // outcome and losses
+    char reason[1024];        // "" if it was
+    char conditions[512];     // those that differ: "build_commit, n_threads"; "" if none
+    char losses[256];         // "all 9 that both runs have are equal in every digit"
+    char speed[256];          // "not told apart: the step's time changed by +0.3% (-1.2% to +1.8%)"
+} sm_again;
+
+extern const sm_table sm_again_table;
+
+// `threshold` as in sm_compare_options.
+void sm_again_compare(const json_t *recorded, const json_t *again, double threshold, sm_again *result);
+void sm_again_free(sm_again *result);
+
+// --- gains of configurations ----------------------------------------------------------------------
+
+// Gains of measured configurations relative to a default: a record for each, with its gain and
+// interval.
+
+// A configuration and its rows.
+typedef struct {
+    const char *flags;   // different from the default's, "--batch-size=8 --precision=bf16"; "" for the default itself
+    const char *changes; // what they change in the training, "batch, rounding"; "" for nothing
+    const char *command; // to measure it again
+    json_t *rows;        // array of results as `run` writes them, by round; null for a round without it. Not owned
+    bool is_advised;     // the recommended one
+} sm_advice_case;
+
+// Makes a record for each case, the fastest first; those without a speed come last. cases[0] is the default. Gains are
+// in tokens a second; the 95% interval uses the rounds in which both were measured if there are six or more (Wilcoxon),
+// otherwise their samples in all rounds (Mann-Whitney). The caller owns what comes.
+json_t *sm_advice(const sm_advice_case *cases, size_t n);
+
+// Tokens a second of a row by its fastest sample, for decisions: in a short run a disturbance slows the median, but not
+// the fastest sample. NaN without figures.
+double sm_advice_speed(const json_t *row);
+
+extern const sm_table sm_advice_table;
+
+// --- many machines --------------------------------------------------------------------------------
+
+// Rows from many machines in one table: for each work (model, length, number format, pass, optimizer)
+// the fastest row of each device of each machine, best first, with the limits of the comparison. Work is compared by
+// tokens/s; batch and mode may differ between devices.
+
+extern const sm_table sm_leaderboard_table;
+extern const sm_table sm_leaderboard_refused_table; // machine, ..., status, reason
+
+// Makes two arrays of records. `references` (NULL: none) are rows that the program came with: those whose work `rows`
+// have, too, take part, marked as references; all of them where `rows` is empty. Rows without a checked figure, or with
+// one that supports no verdict (noise_verdict.h), are refused, with the reason; emulated, noisy and warned ones are
+// marked. The caller owns both.
+// Machines whose intervals overlap share a place. `costs` may be NULL.
+void sm_leaderboard_make(const json_t *rows, const json_t *references, const sm_costs *costs, json_t **records,
+                         json_t **refused);
+
+// Whether the record is a reference.
+bool sm_leaderboard_is_reference(const json_t *record);
 
 #endif

@@ -1,5 +1,5 @@
-// configuration_gains.c: see configuration_gains.h.
-#include "bench/compare/configuration_gains.h"
+// configuration_gains.c: see compare.h.
+#include "bench/compare/compare.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// leaderboard.c: see leaderboard.h.
-#include "bench/compare/leaderboard.h"
+// leaderboard.c: see compare.h.
+#include "bench/compare/compare.h"
 
 #include <math.h>
 #include <stdlib.h>

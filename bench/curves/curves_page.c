@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "bench/curves/curves.h"
-#include "bench/curves/watch.h"
 #include "bench/pages/page.h"
 #include "bench/tables/show.h"
 

@@ -1,5 +1,5 @@
-// watch.c: see watch.h.
-#include "bench/curves/watch.h"
+// watch.c: see curves.h.
+#include "bench/curves/curves.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // paired.c: measures steps of two sessions in turn.
 #include "clock.h"
 #include "philox.h"
-#include "bench/measure/paired.h"
+#include "bench/measure/harness.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,7 @@
 // report.c: gathers what a page of rows, and one of a leaderboard, is drawn from.
 #include "bench/report/report.h"
 
-#include "bench/compare/best_rows.h"
-#include "bench/compare/leaderboard.h"
+#include "bench/compare/compare.h"
 #include "bench/loop/loop.h"
 #include "bench/pages/page.h"
 #include "bench/rows/bundle.h"

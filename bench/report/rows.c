@@ -1,5 +1,5 @@
-// rows.c: see report/rows.h.
-#include "bench/report/rows.h"
+// rows.c: see report.h.
+#include "bench/report/report.h"
 
 #include "bench/compare/compare_match.h"
 #include "bench/compare/noise_verdict.h"

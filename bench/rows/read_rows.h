@@ -75,9 +75,4 @@ void sm_rows_samples(const json_t *row, const char *name, double **values, size_
 
 // Recognises files without result rows, for a better message.
 
-// "a training log (stepmark train --log)", "rows as CSV (-o csv)", ...; "" if unknown. `first_object`: the first JSON
-// object in it, or NULL.
-void sm_foreign_text(const char *file_text, size_t file_bytes, const json_t *first_object, char *text,
-                     size_t size_bytes);
-
 #endif

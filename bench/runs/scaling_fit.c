@@ -1,5 +1,5 @@
 // scaling_fit.c: two fits of two parts each: compute over (1, q), communication over (2 (N - 1) / N, 2 (N - 1)).
-#include "bench/runs/scaling_fit.h"
+#include "bench/runs/scaling.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "bench/measure/paired.h"
+#include "bench/measure/harness.h"
 #include "bench/tables/show.h"
 #include "cli/measure/measure.h"
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/compare/leaderboard.h"
+#include "bench/compare/compare.h"
 #include "bench/report/report.h"
 #include "bench/rows/bundle.h"
 #include "bench/rows/machine.h"

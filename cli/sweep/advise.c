@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "clock.h"
-#include "bench/compare/configuration_gains.h"
+#include "bench/compare/compare.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
 #include "cli/flags/flag.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench/compare/again.h"
+#include "bench/compare/compare.h"
 #include "bench/score/board.h"
 #include "bench/tables/show.h"
 #include "cli/flags/flag.h"

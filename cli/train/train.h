@@ -2,7 +2,7 @@
 #ifndef STEPMARK_CLI_TRAIN_TRAIN_H
 #define STEPMARK_CLI_TRAIN_TRAIN_H
 
-#include "bench/curves/watch.h"
+#include "bench/curves/curves.h"
 #include "bench/sensors/sensors.h"
 #include "cli/measure/measure.h"
 #include "src/train/generate.h"

@@ -6,7 +6,7 @@
 #include "tests/support/test.h"
 #include "tests/support/made_row.h"
 #include "tests/support/run_program.h"
-#include "bench/compare/leaderboard.h"
+#include "bench/compare/compare.h"
 #include "bench/rows/bundle.h"
 
 static json_t *make_row(const char *processor, const char *mode, double rate) {

@@ -3,7 +3,7 @@
 #include "tests/support/test.h"
 #include "tests/support/run_program.h"
 
-#include "bench/compare/leaderboard.h"
+#include "bench/compare/compare.h"
 #include "bench/rows/bundle.h"
 #include "bench/rows/row_json_schema.h"
 #include "bench/rows/read_rows.h"

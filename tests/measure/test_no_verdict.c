@@ -2,11 +2,8 @@
 // gives the reason. One rule decides (noise_verdict.h).
 #include "tests/support/test.h"
 #include "tests/support/run_program.h"
-#include "bench/compare/configuration_gains.h"
 #include "bench/compare/compare.h"
 #include "bench/compare/noise_verdict.h"
-#include "bench/compare/leaderboard.h"
-#include "bench/compare/best_rows.h"
 #include "bench/loop/loop.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"

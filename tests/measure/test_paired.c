@@ -1,7 +1,7 @@
 // test_paired.c: two sessions in turn, A B B A, each checked first.
 #include "tests/support/test.h"
 #include "tests/support/fake_backend.h"
-#include "bench/measure/paired.h"
+#include "bench/measure/harness.h"
 
 enum { MAX_BATCHES = 64 };
 

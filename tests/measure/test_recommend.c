@@ -1,7 +1,7 @@
 // test_recommend.c: recommendations from rows with a known answer.
 #include "tests/support/test.h"
 #include "tests/support/made_row.h"
-#include "bench/compare/best_rows.h"
+#include "bench/compare/compare.h"
 #include "bench/compare/noise_verdict.h"
 
 // A row of the batch and mode, of 8 samples; times in ms, the interval 1% around the median.

@@ -5,7 +5,7 @@
 
 #include "tests/support/test.h"
 #include "tests/support/run_program.h"
-#include "bench/compare/configuration_gains.h"
+#include "bench/compare/compare.h"
 
 #define TINY "advise -m tiny --seq-len 8 --backend cpu -t 1 --mode fused --attention flash -w 0 -r 2 --pairs 2 "
 

@@ -6,7 +6,7 @@
 
 #include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
-#include "bench/compare/again.h"
+#include "bench/compare/compare.h"
 #include "bench/tables/digest.h"
 
 enum { COMMAND_SIZE = 2 * PATH_MAX };

@@ -2,7 +2,7 @@
 // warnings.
 #include "tests/support/test.h"
 #include "tests/support/run_program.h"
-#include "bench/curves/watch.h"
+#include "bench/curves/curves.h"
 
 #define WORK "-m tiny --backend reference -b 2 --seq-len 16 "
 #define TEXT WORK "--data $T/text --data-format bytes "
@@ -58,7 +58,7 @@ TEST(a_choice_is_kept) {
 // A signal before the program can take it is lost, as a shell lets what runs next to it ignore interrupts: the line that is
 // waited for must be of this run.
 #define KEPT "--version; P=$PWD/" SM_TEST_BINARY "; cd $T/kept; rm -f a.out; $P train "
-#define STOPPED                                                                                                       \
+#define STOPPED                                                                                                        \
     " >a.out & p=$!; until grep -qs '^validation' a.out; do kill -0 $p || break; sleep 0.1; done; kill -INT $p; wait " \
     "$p"
     expect_exit(KEPT "--data a.txt --val-every 1" STOPPED, 130);
