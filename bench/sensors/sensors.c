@@ -11,10 +11,11 @@
 
 #include "clock.h"
 #include "os/os.h"
-#include "src/io/atomic_file.h"
 #include "own_kernel.h"
 
 enum { MAX_CPUS_READ = 64, LINE_SIZE = 512 };
+
+SM_OWNABLE(DIR, closedir)
 
 // --- small files -------------------------------------------------------------------------------
 
