@@ -13,12 +13,11 @@
 enum { TEXT_SIZE = 1 << 15, MAX_MISTAKES = 10, LEAST_MISTAKES = 3, SAID_SIZE = 3 * SM_EXERCISE_TEXT + 16 };
 
 static void read_text(const char *path, char *text, size_t size_bytes) {
-    FILE *file = fopen(path, "r");
+    SM_OWN(FILE) *file = fopen(path, "r");
     if (file == NULL) {
         fail_msg("%s: there is no such file", path);
     }
     text[fread(text, 1, size_bytes - 1, file)] = '\0';
-    fclose(file);
 }
 
 // Names that a body may use in both languages.
@@ -111,7 +110,7 @@ static void compile_body(const char *name, const char *body) {
 static bool is_explained_within(const sm_exercise *exercise, int mistake, const char *texts, double timeout_s,
                                 char said[SAID_SIZE]) {
     const sm_exercise_options options = {.timeout_s = timeout_s, .without_times = true};
-    sm_exercise_report report;
+    SM_AT_END(sm_exercise_report_free) sm_exercise_report report = {0};
     char path[COMMAND_SIZE];
     char number[16];
     char expected[COMMAND_SIZE];
@@ -125,7 +124,6 @@ static bool is_explained_within(const sm_exercise *exercise, int mistake, const 
     }
     snprintf(said, SAID_SIZE, "%s\n%s\n%s\n", report.wrong, report.where, report.why);
     const bool right = report.right;
-    sm_exercise_report_free(&report);
     return right == (mistake == 0) && (mistake == 0 || has_one_of(said, expected));
 }
 

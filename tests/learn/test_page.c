@@ -24,7 +24,7 @@ static sm_plan *make_plan(void) {
 }
 
 TEST(a_film_keeps_changes_alone) {
-    sm_plan *plan = make_plan();
+    SM_OWN(sm_plan) *plan = make_plan();
     sm_film *film = sm_film_new(plan, 0);
     assert_int_equal(sm_film_see(film, 0, 0, (const double[]){1, 1, 1, 1, 1, 1}), SM_OK);
     assert_int_equal(sm_film_see(film, 1, 1, (const double[]){1, 1, 1}), SM_OK); // nothing new
@@ -35,12 +35,11 @@ TEST(a_film_keeps_changes_alone) {
     assert_string_equal(changes, "[[0,0,0,6,-1,1.0],[2,0,3,2,0]]");
     assert_string_equal(json_string_value(json_object_get(json, "values")), "AAAAQAAAQEA="); // 2 and 3
     sm_film_free(film);
-    sm_plan_free(plan);
 }
 
 // A slice is the first rows and columns; memory of its own shows its changes, whatever wrote them.
 TEST(a_film_keeps_slices) {
-    sm_plan *plan = sm_plan_new(SM_F32);
+    SM_OWN(sm_plan) *plan = sm_plan_new(SM_F32);
     sm_film *film;
     const int64_t sides[] = {4, 6};
     const int64_t all[] = {24};
@@ -67,14 +66,13 @@ TEST(a_film_keeps_slices) {
     SM_FREED char *changes = json_dumps(json_object_get(json, "changes"), JSON_COMPACT);
     assert_string_equal(changes, "[[0,1,0,6,0],[3,1,4,1,-1,5.0]]");
     sm_film_free(film);
-    sm_plan_free(plan);
 }
 
 // An activation lives from the op that writes it to the last that reads it.
 TEST(a_page_says_how_long_tensors_live) {
     const sm_plan_options options = {
         .B = 1, .T = 8, .dtype = SM_F32, .backward = true, .optimizer = &sm_optimizer_adamw};
-    sm_plan *plan;
+    SM_OWN(sm_plan) *plan = NULL;
     ok(sm_model_build(&sm_model_size_find(&sm_model_gpt2, "tiny")->config, &options, &plan));
     json_auto_t *json = sm_step_page_plan(plan);
     int n_alive = 0;
@@ -97,7 +95,6 @@ TEST(a_page_says_how_long_tensors_live) {
         }
     }
     assert_true(n_alive > 20);
-    sm_plan_free(plan);
 }
 
 // --- the subcommand --------------------------------------------------------------------------------

@@ -124,12 +124,11 @@ static json_t *make_run(double factor, double width_of_runs, int n_samples) {
 }
 
 static sm_verdict verdict_of(json_t *a, json_t *b) {
-    sm_comparison c;
+    SM_AT_END(sm_comparison_free) sm_comparison c = {0};
     sm_compare_options options = {.threshold = 0.01};
     expect_ok("compare", sm_compare(a, b, &options, &c));
     assert_int_equal(json_array_size(c.compared), 1);
     sm_verdict verdict = c.verdict;
-    sm_comparison_free(&c);
     json_decref(a);
     json_decref(b);
     return verdict;
@@ -325,7 +324,7 @@ static int run(const char *arguments) {
 
 static void write_runs(const char *name, double factor) {
     AUTO_FREE char *path = temp_path(name);
-    FILE *file = fopen(path, "w");
+    SM_OWN(FILE) *file = fopen(path, "w");
     assert_non_null(file);
     for (int i = 0; i < 10; i++) {
         json_auto_t *row = make_run(factor, 0.002, 5);
@@ -333,7 +332,6 @@ static void write_runs(const char *name, double factor) {
         json_dumpf(row, file, JSON_COMPACT);
         fputc('\n', file);
     }
-    fclose(file);
 }
 
 TEST(exit_codes) {

@@ -25,7 +25,7 @@ static int measure_all(void **state) {
         "loop " STEPS "-r 20 --accum 2",
         "run " STEPS "--op attention -r 7",
     };
-    sm_rows read;
+    SM_AT_END(sm_rows_free) sm_rows read = {0};
     if (make_folder(state) != 0) {
         return -1;
     }
@@ -38,7 +38,6 @@ static int measure_all(void **state) {
         }
     }
     rows = json_incref(read.rows);
-    sm_rows_free(&read);
     return 0;
 }
 
@@ -211,7 +210,7 @@ TEST(steps_above_the_peak_are_named) {
 TEST(readers_leave_them_out) {
     json_auto_t *records = NULL;
     json_auto_t *refused = NULL;
-    char *line = NULL;
+    SM_FREED char *line = NULL;
     RELEASED_BY(sm_rows_free) sm_rows read;
     json_auto_t *row = json_deep_copy(json_array_get(rows, 0));
     set(row, "median_ts", json_real(1e9));
@@ -226,7 +225,6 @@ TEST(readers_leave_them_out) {
     sm_leaderboard_make(read.rows, NULL, NULL, &records, &refused);
     assert_int_equal(json_array_size(records), 0);
     assert_non_null(strstr(sm_rows_text(json_array_get(refused, 0), "reason"), "contradicts itself: median_ts"));
-    free(line);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, measure_all, remove_all); }

@@ -169,7 +169,7 @@ static sm_status load_state(const char *dir, model_state *state) {
         .B = 1, .T = 1, .dtype = SM_F32, .backward = true, .optimizer = &sm_optimizer_adamw};
     sm_model_config config;
     sm_plan *plan;
-    sm_session *session;
+    SM_OWN(sm_session) *session = NULL;
     SM_TRY(sm_weights_read_config(dir, &config));
     SM_TRY(sm_model_build(&config, &options, &plan));
     SM_TRY(sm_session_open(device, plan, &session));
@@ -178,7 +178,6 @@ static sm_status load_state(const char *dir, model_state *state) {
     if (status == SM_OK) {
         status = hash_session(session, &state->hash);
     }
-    sm_session_close(session);
     return status;
 }
 

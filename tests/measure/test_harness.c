@@ -198,7 +198,7 @@ TEST_WITH(test_real_op_times_fit_in_the_wall_clock, fake_reset, NULL) {
 
 TEST_WITH(test_median_step_is_attributed, fake_reset, NULL) {
     RELEASED_BY(sm_row_free) sm_row row;
-    sm_plan *plan = make_plan();
+    SM_OWN(sm_plan) *plan = make_plan();
     sm_row_init(&row);
     const int64_t walls_ns[] = {500, 100, 300};
     int64_t op_ns[18];
@@ -211,7 +211,6 @@ TEST_WITH(test_median_step_is_attributed, fake_reset, NULL) {
     assert_int_equal(row.phases.unaccounted_ns, 300 - (12 + 13 + 14 + 15 + 16 + 17));
     sm_pass_attribute(&row, plan, walls_ns, op_ns, 2);
     assert_int_equal(row.attribution_ns, 100); // the lower of two
-    sm_plan_free(plan);
 }
 
 TEST_WITH(test_accumulation, fake_reset, NULL) {
@@ -622,7 +621,7 @@ TEST_WITH(test_bad_protocols, fake_reset, NULL) {
 
 TEST_WITH(test_without_attribution_or_peaks, fake_reset, NULL) {
     RELEASED_BY(sm_row_free) sm_row row;
-    sm_session *session = NULL;
+    SM_OWN(sm_session) *session = NULL;
     sm_workload workload = {.next_batch = next_batch, .check = check, FAKE_CHECKS};
     sm_protocol p = protocol_of(SM_PASS_BACKWARD);
     p.n_attribution = 0;
@@ -633,7 +632,6 @@ TEST_WITH(test_without_attribution_or_peaks, fake_reset, NULL) {
     assert_int_equal(row.op_ns.n, 0);
     assert_int_equal(row.ideal_ns, SM_ABSENT);
     assert_true(isnan(row.mfu) && isnan(row.step_efficiency));
-    sm_session_close(session);
 }
 
 int main(void) {

@@ -63,12 +63,11 @@ static int set_up(void **state) {
 }
 
 static int tear_down(void **state) {
-    sm_stepper *sides = *state;
+    SM_FREED sm_stepper *sides = *state;
     sm_stepper_close(&sides[0]);
     sm_stepper_close(&sides[1]);
     sm_session_close(sides[0].session);
     sm_session_close(sides[1].session);
-    free(sides);
     return 0;
 }
 

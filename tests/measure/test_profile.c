@@ -120,14 +120,14 @@ TEST(time_outside_of_ops_is_overhead) {
 // Two ops of a kind in two steps: threads waited 40% of their time, and the slowest part took half as long again as the
 // mean. Of others nothing is known.
 TEST(shares_of_threads) {
-    sm_plan *plan = make_plan();
+    SM_OWN(sm_plan) *plan = make_plan();
     sm_profile_input input = make_input(plan);
     const sm_op_parts parts[N_OPS] = {[1] = {4000, 2000, 4000}, [2] = {4000, 2800, 3200}};
-    sm_profile profile;
+    SM_AT_END(sm_profile_free) sm_profile profile = {0};
     input.op_parts = parts;
     assert_int_equal(sm_profile_make(&input, SM_PROFILE_BY_KIND, &profile), SM_OK);
-    json_t *context = json_object();
-    json_t *records = sm_profile_records(&profile, context);
+    SM_OWN(json_t) *context = json_object();
+    SM_OWN(json_t) *records = sm_profile_records(&profile, context);
     for (int i = 0; i < profile.n_lines; i++) {
         const json_t *record = json_array_get(records, (size_t)i);
         if (strcmp(profile.lines[i].name, "residual") == 0) {
@@ -137,10 +137,6 @@ TEST(shares_of_threads) {
             assert_null(sm_json_get(record, "waiting"));
         }
     }
-    json_decref(records);
-    json_decref(context);
-    sm_profile_free(&profile);
-    sm_plan_free(plan);
 }
 
 TEST(without_ceilings) {

@@ -159,9 +159,8 @@ static double seconds_to_read(const char *text, size_t size_bytes, sm_rows *rows
 
 // Of a slow processor: a quarter of the text takes about a quarter of the time.
 static bool grows_with_size(const char *text, size_t size_bytes, double seconds) {
-    sm_rows rows;
+    SM_AT_END(sm_rows_free) sm_rows rows = {0};
     const double of_quarter = seconds_to_read(text, size_bytes / 4, &rows);
-    sm_rows_free(&rows);
     return seconds < 8 * of_quarter;
 }
 

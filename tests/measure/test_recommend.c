@@ -90,7 +90,8 @@ TEST(code_of_ones_own_is_another_group) {
     json_t *rows = json_array();
     json_array_append_new(rows, make_row(1, "naive", 1, 1, 1));
     json_array_append_new(rows, make_row(2, "naive", 3, 3, 1));
-    json_t *own = with_members(make_row(1, "fused", 0.1, 0.1, 1), "'own_kernels': 'gelu_forward=my.c (fnv1a64:1)'");
+    SM_OWN(json_t) *own =
+        with_members(make_row(1, "fused", 0.1, 0.1, 1), "'own_kernels': 'gelu_forward=my.c (fnv1a64:1)'");
     json_array_append_new(rows, own);
     json_auto_t *records = recommend(rows);
     expect(records, "fastest", "configuration", "b1s16 naive fp32");
@@ -98,7 +99,6 @@ TEST(code_of_ones_own_is_another_group) {
     char group[256];
     sm_recommend_group(own = json_pack("{s:s, s:s}", "device", "cpu", "own_kernels", "x"), group, sizeof(group));
     assert_non_null(strstr(group, ", own code"));
-    json_decref(own);
 }
 
 TEST(another_architecture_is_another_group) {

@@ -212,13 +212,12 @@ static void write_row(const json_t *row, const char *field, json_t *value, const
 
 // Changes a byte; a second time, back.
 static void damage(const char *name, long offset) {
-    FILE *file = fopen(at(name), "r+b");
+    SM_OWN(FILE) *file = fopen(at(name), "r+b");
     assert_non_null(file);
     fseek(file, offset, SEEK_SET);
     int byte = fgetc(file);
     fseek(file, -1, SEEK_CUR);
     fputc(byte ^ 1, file);
-    fclose(file);
 }
 
 // A training loop is run again by `loop`, with its loader and all that it reads.
@@ -437,13 +436,12 @@ static json_t *made_row(double loss, const char *precision, const char *mode, bo
 }
 
 static void expect_judgement(json_t *recorded, json_t *again, bool reproduced, const char *losses) {
-    sm_again result;
+    SM_AT_END(sm_again_free) sm_again result = {0};
     sm_again_compare(recorded, again, 0.01, &result);
     if (result.is_reproduced != reproduced || strstr(result.losses, losses) == NULL ||
         (result.reason[0] == '\0') != reproduced) {
         fail_msg("%sreproduced: %s: %s", result.is_reproduced ? "" : "not ", result.losses, result.reason);
     }
-    sm_again_free(&result);
     json_decref(recorded);
     json_decref(again);
 }

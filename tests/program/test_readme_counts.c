@@ -19,7 +19,7 @@ static int read_readme(void **state) {
 static void count(sm_mode mode, char *text, size_t size_bytes) {
     bool has_kind[SM_OP_KIND_COUNT] = {false};
     int n_kinds = 0;
-    sm_plan *plan = NULL;
+    SM_OWN(sm_plan) *plan = NULL;
     const sm_plan_options options = {
         .B = 4, .T = 64, .dtype = SM_F32, .backward = true, .optimizer = &sm_optimizer_adamw, .one_micro_batch = true};
     assert_int_equal(sm_model_build(&sm_model_size_find(&sm_model_gpt2, "124M")->config, &options, &plan), SM_OK);
@@ -29,7 +29,6 @@ static void count(sm_mode mode, char *text, size_t size_bytes) {
         has_kind[plan->ops[i].kind] = true;
     }
     snprintf(text, size_bytes, "%d operations of %d kinds", plan->n_ops, n_kinds);
-    sm_plan_free(plan);
 }
 
 TEST(readme_counts_operations) {

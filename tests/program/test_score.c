@@ -36,12 +36,11 @@ static uint64_t digest_of_weights(const sm_plan *plan) {
 TEST(the_weights_of_the_work) {
     const sm_model_config config = sm_model_size_find(&sm_model_gpt2, "small")->config;
     const sm_plan_options options = {.B = 1, .T = SM_SCORE_SEQ_LEN, .backward = true, .optimizer = sm_optimizer_at(0)};
-    sm_plan *plan;
+    SM_OWN(sm_plan) *plan = NULL;
     assert_int_equal(sm_model_build(&config, &options, &plan), SM_OK);
     assert_int_equal(plan->n_params, 124439808);
     assert_string_equal(sm_optimizer_at(0)->name, "adamw");
     assert_int_equal(digest_of_weights(plan), UINT64_C(0xe15d918dd1efd4ab));
-    sm_plan_free(plan);
 }
 
 // Tokens depend on B and T alone: a small model reads the same.
@@ -73,12 +72,11 @@ TEST(the_losses_of_the_work) {
         return;
     }
     expect_exit("run -m small -b 1 --seq-len 1024 --backend cpu -w 1 -r 3 --no-peaks --no-phases -o jsonl -q", 0);
-    json_t *row = json_loads(out, 0, NULL);
+    SM_OWN(json_t) *row = json_loads(out, 0, NULL);
     for (size_t i = 0; i < SM_SCORE_N_LOSSES; i++) {
         const double loss = json_number_value(json_array_get(json_object_get(row, "losses"), i));
         assert_true(fabs(loss / batch->losses[i] - 1) <= 1e-5);
     }
-    json_decref(row);
 }
 
 // --- rows ------------------------------------------------------------------------------------------
@@ -104,22 +102,19 @@ static json_t *make_row(const char *precision) {
 
 static char *make_block(json_t *row) {
     size_t n;
-    json_t *rows = json_pack("[O]", row);
+    SM_OWN(json_t) *rows = json_pack("[O]", row);
     char *text = sm_block_make(rows, &n);
     assert_int_equal(n, 1);
-    json_decref(rows);
     return text;
 }
 
 // Reads a text, which has one row.
 static json_t *read_one(const char *text) {
-    sm_rows rows;
+    SM_AT_END(sm_rows_free) sm_rows rows = {0};
     sm_rows_init(&rows);
     assert_int_equal(sm_rows_parse("post", text, strlen(text), &rows), SM_OK);
     assert_int_equal(json_array_size(rows.rows), 1);
-    json_t *row = json_incref(json_array_get(rows.rows, 0));
-    sm_rows_free(&rows);
-    return row;
+    return json_incref(json_array_get(rows.rows, 0));
 }
 
 static void assert_counts(const json_t *row) {
@@ -140,7 +135,7 @@ TEST(the_work_is_known_by_its_columns) {
     static const char *const others[][2] = {
         {"n_seq", "512"}, {"n_accum", "2"},   {"dropout", "0.1"},           {"optimizer", "\"lion\""},
         {"d_ff", "3073"}, {"vocab", "50304"}, {"pass_type", "\"forward\""}, {"padding", "\"packed\""}};
-    json_t *row = make_row("fp32");
+    SM_OWN(json_t) *row = make_row("fp32");
     assert_true(sm_score_is_work(row));
     assert_counts(row);
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
@@ -151,7 +146,6 @@ TEST(the_work_is_known_by_its_columns) {
         }
         json_decref(other);
     }
-    json_decref(row);
 }
 
 // --- blocks ----------------------------------------------------------------------------------------
@@ -174,8 +168,8 @@ static char *quote(const char *text, const char *mark, const char *end) {
 TEST(a_block_is_found_in_any_text) {
     static const char *const ways[][2] = {
         {"", "\n"}, {"> ", "\n"}, {"> > \t", "\r\n"}, {"&gt; ", "<br>\n"}, {"<p class=\"a\">", "</p>\n"}, {"", "=\n"}};
-    json_t *row = make_row("bf16");
-    char *text = make_block(row);
+    SM_OWN(json_t) *row = make_row("bf16");
+    SM_FREED char *text = make_block(row);
     assert_true(strlen(text) <= SM_BLOCK_MOST_BYTES);
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
         char *quoted = quote(text, ways[i][0], ways[i][1]);
@@ -187,8 +181,6 @@ TEST(a_block_is_found_in_any_text) {
         json_decref(read);
         free(quoted);
     }
-    free(text);
-    json_decref(row);
 }
 
 // As mail programs do: lines of at most 76 columns, each after a mark.
@@ -296,26 +288,22 @@ TEST(a_block_in_much_noise) {
 }
 
 TEST(a_block_has_no_names_of_hosts_users_and_paths) {
-    json_t *row = make_row("bf16");
+    SM_OWN(json_t) *row = make_row("bf16");
     sm_json_set_new(row, "context.host", json_string("secret-host"));
     sm_json_set_new(row, "context.argv", json_pack("[s]", "/home/secret-user/stepmark"));
     sm_json_set_new(row, "weights", json_string("/home/secret-user/model"));
     json_array_append_new(json_object_get(row, "run_args"), json_string("--data=secret-file"));
     json_array_append_new(json_object_get(row, "run_args"), json_string("--kernel=gelu_forward=/secret/k.c"));
-    char *text = make_block(row);
-    json_t *read = read_one(text);
-    char *all = json_dumps(read, 0);
+    SM_FREED char *text = make_block(row);
+    SM_OWN(json_t) *read = read_one(text);
+    SM_FREED char *all = json_dumps(read, 0);
     assert_null(strstr(all, "secret"));
     assert_non_null(strstr(all, "--batch-size=32"));
-    free(all);
-    free(text);
-    json_decref(read);
-    json_decref(row);
 }
 
 TEST(a_changed_block_is_no_score) {
-    json_t *row = make_row("bf16");
-    char *text = make_block(row);
+    SM_OWN(json_t) *row = make_row("bf16");
+    SM_FREED char *text = make_block(row);
     char *body = strstr(text, "]\n") + 2;
     for (char *at = body; at < text + strlen(text); at += 7) {
         const char was = *at;
@@ -331,42 +319,34 @@ TEST(a_changed_block_is_no_score) {
         json_decref(read);
     }
     text[strlen(text) - 10] = '\0';
-    json_t *cut = read_one(text);
+    SM_OWN(json_t) *cut = read_one(text);
     assert_non_null(strstr(sm_rows_text(cut, "reason"), "damaged"));
-    json_decref(cut);
-    free(text);
-    json_decref(row);
 }
 
 // What stands above a block for people may be edited by hand.
 TEST(the_line_above_a_block_is_held_to_it) {
-    json_t *row = make_row("bf16");
-    char *text = make_block(row);
+    SM_OWN(json_t) *row = make_row("bf16");
+    SM_FREED char *text = make_block(row);
     memcpy(strstr(text, "560,398"), "960,398", 7);
-    json_t *read = read_one(text);
+    SM_OWN(json_t) *read = read_one(text);
     assert_non_null(strstr(sm_rows_text(read, "reason"), "the line above it is not what its facts say"));
     assert_true(isnan(sm_json_number(read, "median_ts")));
-    json_decref(read);
-    free(text);
-    json_decref(row);
 }
 
 // --- forged rows, whose makers compressed them again -----------------------------------------------
 
 static json_t *through_block(json_t *row) {
-    char *text = make_block(row);
+    SM_FREED char *text = make_block(row);
     json_t *read = read_one(text);
-    free(text);
     json_decref(row);
     return read;
 }
 
 TEST(one_digit_of_the_rate) {
-    json_t *row = make_row("bf16");
+    SM_OWN(json_t) *row = make_row("bf16");
     sm_json_set_new(row, "median_ts", json_real(960397.475865));
     row = through_block(row);
     assert_lacks(row, NULL, "median_ts is 960398, where its other fields give 560397");
-    json_decref(row);
 }
 
 // With all that follows from them.
@@ -391,15 +371,12 @@ static json_t *scale(json_t *row, double by) {
 }
 
 TEST(scaled_samples) {
-    json_t *references = json_pack("[o]", make_row("bf16"));
-    json_t *much = through_block(scale(make_row("bf16"), 0.4));
-    json_t *little = through_block(scale(make_row("bf16"), 0.7));
+    SM_OWN(json_t) *references = json_pack("[o]", make_row("bf16"));
+    SM_OWN(json_t) *much = through_block(scale(make_row("bf16"), 0.4));
+    SM_OWN(json_t) *little = through_block(scale(make_row("bf16"), 0.7));
     assert_lacks(much, NULL, "% of the peak that it measured");
     assert_counts(little);
     assert_lacks(little, references, "1.43 times the reference score of the same device, NVIDIA H100 80GB HBM3");
-    json_decref(much);
-    json_decref(little);
-    json_decref(references);
 }
 
 TEST(a_renamed_device) {
@@ -580,28 +557,24 @@ TEST(a_line_has_80_columns) {
 TEST(the_board_ranks_and_lists_apart) {
     json_t *forged = make_row("bf16");
     sm_json_set_new(forged, "median_ts", json_real(960397.475865));
-    json_t *rows = json_pack("[o, o, o, o]", make_row("bf16"), forged, make_row("fp32"), make_row("bf16"));
-    json_t *board = sm_score_board(rows, NULL);
+    SM_OWN(json_t) *rows = json_pack("[o, o, o, o]", make_row("bf16"), forged, make_row("fp32"), make_row("bf16"));
+    SM_OWN(json_t) *board = sm_score_board(rows, NULL);
     assert_int_equal(json_array_size(board), 3); // one of them twice
     assert_string_equal(sm_rows_text(json_array_get(board, 0), "class"), "fp32");
     assert_string_equal(sm_rows_text(json_array_get(board, 1), "class"), "any");
     assert_true(sm_json_number(json_array_get(board, 1), "place") == 1);
     assert_true(isnan(sm_json_number(json_array_get(board, 2), "place")));
     assert_non_null(strstr(sm_rows_text(json_array_get(board, 2), "reason"), "median_ts"));
-    json_decref(board);
-    json_decref(rows);
 }
 
 TEST(where_a_score_stands) {
     char text[SM_SCORE_TEXT_SIZE];
     json_t *slow = scale(make_row("fp32"), 100);
     sm_json_set_new(slow, "gpu_info", json_string("A card"));
-    json_t *rows = json_pack("[o]", slow);
-    json_t *references = json_pack("[o, o]", make_row("bf16"), make_row("fp32"));
+    SM_OWN(json_t) *rows = json_pack("[o]", slow);
+    SM_OWN(json_t) *references = json_pack("[o, o]", make_row("bf16"), make_row("fp32"));
     sm_score_standing(rows, references, text);
     assert_string_equal(text, "1/1019 of NVIDIA H100 80GB HBM3 (bf16); ten billion tokens take 210 days");
-    json_decref(rows);
-    json_decref(references);
 }
 
 TEST(datasheets) {

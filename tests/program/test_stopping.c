@@ -5,13 +5,11 @@
 #include "bench/measure/harness.h"
 
 static sm_status measure(const sm_protocol *protocol, sm_row *row) {
-    sm_session *session = NULL;
+    SM_OWN(sm_session) *session = NULL;
     const sm_workload workload = {.next_batch = fake_next_batch, .check = fake_check, FAKE_CHECKS};
     assert_int_equal(sm_session_open(&fake_device, make_plan(), &session), SM_OK);
     sm_row_init(row);
-    sm_status status = sm_harness_measure(session, protocol, &workload, row);
-    sm_session_close(session);
-    return status;
+    return sm_harness_measure(session, protocol, &workload, row);
 }
 
 // Pass type backward takes its samples from the ops' times, which the fake makes up: all equal.

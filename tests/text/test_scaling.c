@@ -105,11 +105,9 @@ static void free_paths(char *paths[MOST_RUNS], int n) {
 
 static sm_status scaling_of(char *paths[MOST_RUNS], int n, sm_scaling *scaling) {
     static const int64_t predict[] = {2, 8, 16, 1024};
-    sm_training_runs runs;
+    SM_AT_END(sm_training_runs_free) sm_training_runs runs = {0};
     sm_training_runs_read(paths, n, &runs);
-    sm_status status = sm_scaling_make(&runs, predict, 4, scaling);
-    sm_training_runs_free(&runs);
-    return status;
+    return sm_scaling_make(&runs, predict, 4, scaling);
 }
 
 static const sm_scaling_row *row_of(const sm_scaling *s, sm_work work, double n_processes) {

@@ -247,12 +247,10 @@ TEST(facts) {
 
 // Runs check-run's work on folders or files; the verdict, its message kept.
 static sm_status check(char *const *paths, int n, sm_work work) {
-    sm_training_runs runs;
+    SM_AT_END(sm_training_runs_free) sm_training_runs runs = {0};
     sm_training_runs_read(paths, n, &runs);
     sm_training_runs_compare(&runs, work);
-    sm_status status = sm_training_runs_verdict(&runs);
-    sm_training_runs_free(&runs);
-    return status;
+    return sm_training_runs_verdict(&runs);
 }
 
 TEST(one_run) {
