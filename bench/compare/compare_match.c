@@ -79,10 +79,7 @@ static void pair_same_work(sm_run_groups *a, sm_run_groups *b, bool only_equal, 
             }
             needs_equal = needs_equal || (only_equal && differs == 0);
             n_fewest = count_bits(differs) < n_fewest ? count_bits(differs) : n_fewest;
-            if (m->n == capacity) {
-                capacity = 2 * capacity + 16;
-                m->matches = sm_realloc(m->matches, capacity * sizeof(*m->matches));
-            }
+            SM_GROW(m->matches, m->n, capacity);
             m->matches[m->n++] = (sm_match){&a->groups[i], &b->groups[j], differs, 0};
         }
         for (size_t k = first; k < m->n; k++) {

@@ -442,10 +442,7 @@ bool sm_advisor_next(sm_advisor *a, sm_trial *trial) {
 }
 
 void sm_advisor_take(sm_advisor *a, sm_trial_outcome outcome, double speed) {
-    if (a->n_results == a->room) {
-        a->room = a->room > 0 ? 2 * a->room : 64;
-        a->results = sm_realloc(a->results, (size_t)a->room * sizeof(*a->results));
-    }
+    SM_GROW(a->results, a->n_results, a->room);
     const bool has_speed = outcome == SM_TRIAL_MEASURED && speed > 0 && isfinite(speed);
     a->results[a->n_results++] =
         (result){.trial = {a->queue[a->next], a->round}, .outcome = outcome, .log_speed = has_speed ? log(speed) : NAN};

@@ -50,10 +50,7 @@ static sm_status take_step(sm_loop *l, int64_t number, sm_step_phases *phases, s
 }
 
 static void keep_plain(sm_loop *l, const sm_train_step *step, int64_t elapsed_ns) {
-    if (l->n_plain == l->room) {
-        l->room = l->room > 0 ? 2 * l->room : 64;
-        l->plain = sm_realloc(l->plain, (size_t)l->room * sizeof(*l->plain));
-    }
+    SM_GROW(l->plain, l->n_plain, l->room);
     l->comm_bytes = step->comm_bytes;
     l->plain[l->n_plain++] = (plain_step){.elapsed_ns = elapsed_ns,
                                           .input_ns = step->data_ns,

@@ -541,18 +541,10 @@ static sm_status take_samples(measurement *m) {
     return watched_headline(m);
 }
 
-static void take_parts(measurement *m) {
-    const sm_op_parts *parts = m->session->executable->parts;
-    const size_t size_bytes = (size_t)m->session->plan->n_ops * sizeof *parts;
-    if (parts != NULL && m->n_walls > 0) {
-        free(m->row->op_parts);
-        m->row->op_parts = sm_malloc(size_bytes + 1);
-        memcpy(m->row->op_parts, parts, size_bytes);
-    }
-}
-
 // The samples are complete; the attribution pass can only add to them, or find a fault.
 static sm_status take_phases(measurement *m) {
+    const sm_op_parts *parts = m->session->executable->parts;
+    const size_t size_bytes = (size_t)m->session->plan->n_ops * sizeof *parts;
     sm_status status = attribute(m);
     if (is_cut(status)) {
         sm_row_warn(m->row, "attribution pass cut short: %s", sm_error_message());
@@ -560,7 +552,11 @@ static sm_status take_phases(measurement *m) {
         SM_TRY(status);
     }
     sm_pass_attribute(m->row, m->session->plan, m->walls_ns, m->op_ns, m->n_walls);
-    take_parts(m);
+    if (parts != NULL && m->n_walls > 0) {
+        free(m->row->op_parts);
+        m->row->op_parts = sm_malloc(size_bytes + 1);
+        memcpy(m->row->op_parts, parts, size_bytes);
+    }
     return status == SM_ERR_INTERRUPTED ? status : SM_OK;
 }
 

@@ -136,16 +136,12 @@ void sm_block_line(const json_t *row, char line[SM_BLOCK_LINE_SIZE]) {
 // --- making ------------------------------------------------------------------------------------------
 
 // Flags whose value is no path; --cpu-mask and --isa are words.
-static bool may_share(const char *flag) {
-    return flag != NULL && strchr(flag, '/') == NULL && strncmp(flag, "--data=", 7) != 0 &&
-           strncmp(flag, "--weights=", 10) != 0;
-}
-
 static json_t *shared_flags(const json_t *args) {
     json_t *flags = json_array();
     for (size_t i = 0; i < json_array_size(args); i++) {
         const char *flag = json_string_value(json_array_get(args, i));
-        if (may_share(flag)) {
+        if (flag != NULL && strchr(flag, '/') == NULL && strncmp(flag, "--data=", 7) != 0 &&
+            strncmp(flag, "--weights=", 10) != 0) {
             json_array_append_new(flags, json_string(flag));
         }
     }
@@ -391,14 +387,9 @@ static const char *find(const char *at, const char *end, const char *word) {
     return at < end ? memmem(at, (size_t)(end - at), word, strlen(word)) : NULL;
 }
 
-// Where the lines for people begin: after the last block, and not far above.
-static const char *lines_above(const char *from, const char *block) {
-    enum { MOST_BYTES = 1500 };
-    return block - from > MOST_BYTES ? block - MOST_BYTES : from;
-}
-
 bool sm_block_next(const char *text, size_t size_bytes, size_t *at, size_t *begin, json_t **rows,
                    char why[SM_BLOCK_WHY_SIZE]) {
+    enum { MOST_BYTES_ABOVE = 1500 };
     const char *end = text + size_bytes;
     const char *block = find(text + *at, end, header);
     *rows = NULL;
@@ -418,7 +409,9 @@ bool sm_block_next(const char *text, size_t size_bytes, size_t *at, size_t *begi
         return true;
     }
     *rows = read_rows(body + 1, last, digest, why);
-    if (*rows != NULL && !lines_agree(lines_above(text + *at, block), block, *rows)) {
+    // The lines for people lie after the block before, and not far above.
+    const char *above = block - (text + *at) > MOST_BYTES_ABOVE ? block - MOST_BYTES_ABOVE : text + *at;
+    if (*rows != NULL && !lines_agree(above, block, *rows)) {
         snprintf(why, SM_BLOCK_WHY_SIZE, "the line above it is not what its facts say");
     }
     *at = (size_t)(last - text) + strlen(footer);

@@ -81,12 +81,6 @@ static int count_state(const json_t *records, const char *state) {
     return n;
 }
 
-static sm_status check_is_folder(const char *flag, const char *folder) {
-    struct stat info;
-    SM_FAIL_IF(stat(folder, &info) != 0, SM_ERR_IO, "%s: %s: %s", flag, folder, strerror(errno));
-    return S_ISDIR(info.st_mode) ? SM_OK : sm_fail(SM_ERR_USAGE, "%s: %s is no folder", flag, folder);
-}
-
 static void print_next(const char *folder, const json_t *records) {
     char word[SM_SHELL_PATH_SIZE];
     for (size_t i = 0; i < json_array_size(records); i++) {
@@ -109,17 +103,20 @@ static void print_next(const char *folder, const json_t *records) {
 
 sm_status cli_exercise_progress(const cli_options *options) {
     SM_OWN(json_t) *records = json_array();
-    SM_TRY(check_is_folder("--progress", options->learn.solutions));
+    const char *folder = options->learn.solutions;
+    struct stat info;
+    SM_FAIL_IF(stat(folder, &info) != 0, SM_ERR_IO, "--progress: %s: %s", folder, strerror(errno));
+    SM_FAIL_IF(!S_ISDIR(info.st_mode), SM_ERR_USAGE, "--progress: %s is no folder", folder);
     for (int i = 0; i < sm_exercise_count(); i++) {
         json_t *record = NULL;
-        cli_live_show(options->learn.solutions, i, sm_exercise_count());
-        SM_TRY(check_one(options, sm_exercise_at(i), options->learn.solutions, &record));
+        cli_live_show(folder, i, sm_exercise_count());
+        SM_TRY(check_one(options, sm_exercise_at(i), folder, &record));
         json_array_append_new(records, record);
     }
     SM_TRY(sm_record_write_all(&progress_table, (sm_format)options->out.format, stdout, records));
     if (sm_format_is_read((sm_format)options->out.format)) {
         printf("\n");
-        print_next(options->learn.solutions, records);
+        print_next(folder, records);
     }
     return SM_OK;
 }

@@ -72,6 +72,7 @@ typedef struct cli_walk_writer {
     sm_status (*end)(struct cli_walk_writer *writer, const sm_plan *plan); // also called after an op that failed,
     bool ends_only_whole;                                                  // unless this is set
     struct sm_record_writer *records;                                      // learn/walk_json.c
+    bool is_object;                                                        // likewise
     struct cli_page_step *page;                                            // learn/page_step.c
     json_t *losses; // gets the loss of this step and of a few after it on the same batch; NULL: not asked
     bool shows_values;
@@ -87,8 +88,7 @@ json_t *cli_walk_head_json(const cli_walk_head *head);
 json_t *cli_walk_op_json(const cli_walk_op *event);
 
 cli_walk_writer cli_walk_text_writer(void);
-cli_walk_writer cli_walk_json_writer(void);
-cli_walk_writer cli_walk_record_writer(void); // csv, jsonl: only ops
+cli_walk_writer cli_walk_record_writer(void); // json; csv, jsonl: only ops
 
 // --- values --------------------------------------------------------------------------------------
 

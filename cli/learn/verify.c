@@ -167,17 +167,13 @@ static sm_status verify_mode(verification *v, sm_device *device, sm_mode mode) {
     return has_others ? verify_plan(v, device, mode, SM_RECOMPUTE_BLOCK) : SM_OK;
 }
 
-static bool wants_steps(const verification *v) {
-    return v->filter.pattern == NULL || sm_pattern_matches(v->filter.pattern, "step");
-}
-
 static sm_status verify_device(verification *v, sm_device *device) {
     v->mode = "";
     v->recompute = "";
     sm_status status = sm_verify_ops(device, cli_plan_precision(v->precision), &v->filter, report, v);
     flush_sum(v);
     SM_TRY(go_on(v, status));
-    if (!wants_steps(v)) {
+    if (v->filter.pattern != NULL && !sm_pattern_matches(v->filter.pattern, "step")) {
         return SM_OK;
     }
     for (int i = 0; i < v->options->device.modes.n; i++) {

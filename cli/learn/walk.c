@@ -214,9 +214,7 @@ sm_status cli_walk_with(const cli_options *options, cli_walk_writer *writer) {
 }
 
 sm_status cli_walk(const cli_options *options) {
-    const int format = options->out.format;
-    cli_walk_writer writer = sm_format_is_read((sm_format)format) ? cli_walk_text_writer()
-                             : format == SM_FORMAT_JSON           ? cli_walk_json_writer()
-                                                                  : cli_walk_record_writer();
+    cli_walk_writer writer =
+        sm_format_is_read((sm_format)options->out.format) ? cli_walk_text_writer() : cli_walk_record_writer();
     return cli_walk_with(options, &writer);
 }

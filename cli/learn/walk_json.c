@@ -180,10 +180,15 @@ json_t *cli_walk_head_json(const cli_walk_head *head) {
         "tensors", tensors_json(head));
 }
 
-// Writes '{ ..., "ops": '; the array and "}" follow.
-static sm_status begin_json(cli_walk_writer *writer, const cli_walk_head *head) {
+// As JSON '{ ..., "ops": '; the array and "}" follow.
+static sm_status begin(cli_walk_writer *writer, const cli_walk_head *head) {
+    const sm_format format = (sm_format)head->options->out.format;
     const char *key;
     json_t *value;
+    writer->is_object = format == SM_FORMAT_JSON;
+    if (!writer->is_object) {
+        return sm_record_writer_open(&cli_walk_table, format, stdout, &writer->records);
+    }
     SM_OWN(json_t) *object = cli_walk_head_json(head);
     putchar('{');
     json_object_foreach(object, key, value) {
@@ -192,29 +197,14 @@ static sm_status begin_json(cli_walk_writer *writer, const cli_walk_head *head) 
         putchar(',');
     }
     printf("\n\"ops\": ");
-    return sm_record_writer_open(&cli_walk_table, SM_FORMAT_JSON, stdout, &writer->records);
+    return sm_record_writer_open(&cli_walk_table, format, stdout, &writer->records);
 }
 
-static sm_status end_json(cli_walk_writer *writer, const sm_plan *plan) {
+static sm_status end(cli_walk_writer *writer, const sm_plan *plan) {
     (void)plan;
     sm_status status = sm_record_writer_close(writer->records); // also ends incomplete output
-    puts("}");
+    fputs(writer->is_object ? "}\n" : "", stdout);
     return status;
 }
 
-cli_walk_writer cli_walk_json_writer(void) {
-    return (cli_walk_writer){.begin = begin_json, .op = write_op, .end = end_json};
-}
-
-static sm_status begin_records(cli_walk_writer *writer, const cli_walk_head *head) {
-    return sm_record_writer_open(&cli_walk_table, (sm_format)head->options->out.format, stdout, &writer->records);
-}
-
-static sm_status end_records(cli_walk_writer *writer, const sm_plan *plan) {
-    (void)plan;
-    return sm_record_writer_close(writer->records);
-}
-
-cli_walk_writer cli_walk_record_writer(void) {
-    return (cli_walk_writer){.begin = begin_records, .op = write_op, .end = end_records};
-}
+cli_walk_writer cli_walk_record_writer(void) { return (cli_walk_writer){.begin = begin, .op = write_op, .end = end}; }

@@ -83,38 +83,31 @@ static sm_status open_side(const ablation *a, sm_mode mode, unsigned without, sm
 
 // --- records ------------------------------------------------------------------------------
 
-static const char *verdict_of(const sm_stats *ratio) {
-    if (!isfinite(ratio->ci95_lo)) {
-        return "too few rounds to say";
-    }
-    return ratio->ci95_lo > 1 ? "faster" : ratio->ci95_hi < 1 ? "slower" : "no difference";
-}
-
-// --- rows ---------------------------------------------------------------------------------
-
 static sm_status measure_pair(ablation *a, sm_mode mode, unsigned without, json_t *record) {
     sm_stepper other;
     sm_paired_result result = {.ratio = {.n = 0}};
     SM_TRY(open_side(a, mode, without, &other));
     int64_t with_bytes = (int64_t)a->with.session->executable->memory_bytes;
     int64_t without_bytes = (int64_t)other.session->executable->memory_bytes;
-    sm_json_set_new(record, "with_bytes", sm_json_integer(with_bytes));
-    sm_json_set_new(record, "without_bytes", sm_json_integer(without_bytes));
-    sm_json_set_new(record, "saved_bytes", sm_json_integer(without_bytes - with_bytes));
-    sm_json_set_new(record, "n_ops_with", sm_json_integer(a->with.session->plan->n_ops));
-    sm_json_set_new(record, "n_ops_without", sm_json_integer(other.session->plan->n_ops));
+    sm_json_put(record, {"with_bytes", sm_json_integer(with_bytes)}, {"without_bytes", sm_json_integer(without_bytes)},
+                {"saved_bytes", sm_json_integer(without_bytes - with_bytes)},
+                {"n_ops_with", sm_json_integer(a->with.session->plan->n_ops)},
+                {"n_ops_without", sm_json_integer(other.session->plan->n_ops)});
     sm_status status = sm_paired_measure(&a->with, &other, (int)a->options->measure.warmup,
                                          (int)a->options->measure.repetitions, &cli_interrupted, &result);
     sm_stepper_close(&other);
     sm_session_close(other.session);
     if (result.ratio.n > 0) { // all rounds, or those before Ctrl-C
-        sm_json_set_new(record, "with_ns", sm_json_integer(llround(result.a_ns.median)));
-        sm_json_set_new(record, "without_ns", sm_json_integer(llround(result.b_ns.median)));
-        sm_json_set_new(record, "ratio", sm_json_real(result.ratio.median));
-        sm_json_set_new(record, "ratio_ci95_lo", sm_json_real(result.ratio.ci95_lo));
-        sm_json_set_new(record, "ratio_ci95_hi", sm_json_real(result.ratio.ci95_hi));
-        sm_json_set_new(record, "n_rounds", sm_json_integer(result.ratio.n));
-        sm_json_set_new(record, "verdict", sm_json_text(verdict_of(&result.ratio)));
+        const sm_stats *ratio = &result.ratio;
+        const char *verdict = !isfinite(ratio->ci95_lo) ? "too few rounds to say"
+                              : ratio->ci95_lo > 1      ? "faster"
+                              : ratio->ci95_hi < 1      ? "slower"
+                                                        : "no difference";
+        sm_json_put(record, {"with_ns", sm_json_integer(llround(result.a_ns.median))},
+                    {"without_ns", sm_json_integer(llround(result.b_ns.median))},
+                    {"ratio", sm_json_real(ratio->median)}, {"ratio_ci95_lo", sm_json_real(ratio->ci95_lo)},
+                    {"ratio_ci95_hi", sm_json_real(ratio->ci95_hi)}, {"n_rounds", sm_json_integer(ratio->n)},
+                    {"verdict", sm_json_text(verdict)});
     }
     return status;
 }

@@ -47,7 +47,11 @@ static json_t *make_record(const sm_backend *backend, const sm_device_info *info
     return record;
 }
 
-static sm_status list_devices(sm_record_writer *writer) {
+sm_status cli_devices(const cli_options *options) {
+    SM_OWN(json_t) *records = json_array();
+    if (options->probe) {
+        cli_try_units();
+    }
     for (int b = 0; b < sm_backend_count(); b++) {
         const sm_backend *backend = sm_backend_at(b);
         const int n = cli_count_devices(backend);
@@ -55,19 +59,8 @@ static sm_status list_devices(sm_record_writer *writer) {
         for (int i = first; i < n; i++) {
             sm_device_info info;
             SM_TRY(cli_describe((cli_device){backend, i}, &info));
-            SM_TRY(sm_record_write(writer, make_record(backend, &info)));
+            json_array_append_new(records, make_record(backend, &info));
         }
     }
-    return SM_OK;
-}
-
-sm_status cli_devices(const cli_options *options) {
-    sm_record_writer *writer = NULL;
-    if (options->probe) {
-        cli_try_units();
-    }
-    SM_TRY(sm_record_writer_open(&cli_devices_table, (sm_format)options->out.format, stdout, &writer));
-    sm_status status = list_devices(writer);
-    sm_status closed = sm_record_writer_close(writer);
-    return status != SM_OK ? status : closed;
+    return sm_record_write_all(&cli_devices_table, (sm_format)options->out.format, stdout, records);
 }

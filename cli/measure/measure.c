@@ -228,13 +228,6 @@ static sm_protocol make_protocol(const cli_options *options, const cli_job *job,
     };
 }
 
-// For a device that computes in the process's memory: what the process had before, plus the plan's memory.
-static void set_estimated_rss(const sm_session *session, int64_t before_bytes, sm_row *row) {
-    if (row->gpu_info[0] == '\0' && before_bytes != SM_ABSENT) {
-        row->estimated_rss_bytes = before_bytes + (int64_t)sm_session_memory(session->device, session->plan);
-    }
-}
-
 // The session of a job, with weights; build_ns is the time of the plan and the backend.
 static sm_status open_session(const cli_options *options, const cli_job *job, const sm_op_operands *operands,
                               sm_device *device, sm_session **session, sm_row *row) {
@@ -255,7 +248,9 @@ static sm_status open_session(const cli_options *options, const cli_job *job, co
             sm_row_warn(row, "%s", warnings[i]);
         }
     }
-    set_estimated_rss(*session, before_bytes, row);
+    if (row->gpu_info[0] == '\0' && before_bytes != SM_ABSENT) { // it computes in the process's memory
+        row->estimated_rss_bytes = before_bytes + (int64_t)sm_session_memory(device, (*session)->plan);
+    }
     cli_stage("copying the weights", row);
     if (job->op[0] != '\0') {
         return sm_op_upload(*session, operands);
@@ -383,9 +378,9 @@ sm_status cli_check_seed(const cli_options *options, sm_comm *comm, int64_t *see
 }
 
 sm_status cli_measure(cli_bench *bench, const cli_job *asked, sm_row *row) {
-    sm_device *device = NULL;
-    sm_session *session = NULL;
     SM_AT_END(cli_workload_close) cli_workload w = {.ids = NULL};
+    SM_OWN(sm_device) *device = NULL;
+    SM_OWN(sm_session) *session = NULL;
     static cli_loop_steps loop; // static because of its options
     loop = (cli_loop_steps){.loader = NULL};
     sm_device_info info;
@@ -406,8 +401,6 @@ sm_status cli_measure(cli_bench *bench, const cli_job *asked, sm_row *row) {
     cli_live_clear();
     cli_stage("closing the device", row);
     cli_loop_steps_close(&loop);
-    sm_session_close(session);
-    sm_device_close(device);
     return status;
 }
 

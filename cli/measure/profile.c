@@ -87,12 +87,6 @@ static sm_status print_records(const cli_options *options, const sm_profile *pro
     return status != SM_OK ? status : closed;
 }
 
-static sm_status write_trace(const sm_profile_input *input, const sm_row *row, const char *path) {
-    bool own_device = row->gpu_info[0] != '\0';
-    SM_OWN(json_t) *trace = sm_profile_trace(input, own_device ? "kernel" : "cpu_op", row->device);
-    return cli_write_trace(trace, path);
-}
-
 static sm_status join(const cli_options *options, const cli_job *job, const sm_row *row) {
     SM_OWN(sm_plan) *plan = NULL;
     SM_AT_END(sm_profile_free) sm_profile profile = {.lines = NULL};
@@ -105,7 +99,9 @@ static sm_status join(const cli_options *options, const cli_job *job, const sm_r
         cli_note("%.1f%% of the step lies outside of its ops: too small a step for its parts to be told", 100 * share);
     }
     if (options->out.trace != NULL) {
-        SM_TRY(write_trace(&input, row, options->out.trace));
+        const char *category = row->gpu_info[0] != '\0' ? "kernel" : "cpu_op";
+        SM_OWN(json_t) *trace = sm_profile_trace(&input, category, row->device);
+        SM_TRY(cli_write_trace(trace, options->out.trace));
     }
     return SM_OK;
 }

@@ -125,21 +125,17 @@ static sm_status set_job(const cli_job *job, cli_options *single) {
     return SM_OK;
 }
 
-// Flags whose value is an output file or folder.
-static bool names_output(const cli_flag *flag) {
-    return flag->type == CLI_FORMAT || flag->type == CLI_NEW_FILE || flag->type == CLI_LOG_FILE ||
-           flag->type == CLI_NEW_FOLDER;
-}
-
 // Flags that determine a row: all of `run` except its output; of `loop` also without its baseline, and NCCL's file, as a
 // row's own_kernels does not tell which file it was.
 static bool decides(const cli_flag *flag, cli_command command) {
+    const bool is_output = flag->type == CLI_FORMAT || flag->type == CLI_NEW_FILE || flag->type == CLI_LOG_FILE ||
+                           flag->type == CLI_NEW_FOLDER;
     const bool is_limit = strcmp(flag->group, "Limits") == 0;
     const bool is_check = flag->target == offsetof(cli_options, measure.check_seed);
     const bool is_beside = strcmp(flag->group, "Output") == 0 || strcmp(flag->group, "Comparison") == 0;
     const bool is_nccl = flag->target == offsetof(cli_options, processes.nccl);
     const bool is_memory = flag->target == offsetof(cli_options, measure.max_memory_gib);
-    return !names_output(flag) && !is_nccl && !is_memory &&
+    return !is_output && !is_nccl && !is_memory &&
            (command == CLI_LOOP ? !is_beside : cli_is_axis(flag) || is_limit || is_check);
 }
 

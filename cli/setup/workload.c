@@ -118,17 +118,13 @@ static sm_status allocate(cli_workload *w, int64_t n_batches) {
                                     (long long)n_batches, (long long)w->B, (long long)w->T);
 }
 
-static const char *data_name(const cli_options *options) {
-    return options->work.data != NULL ? options->work.data : "embedded text";
-}
-
 static sm_status read_batches(sm_tokens *tokens, cli_workload *w) {
     const int64_t n_ids = w->B * w->T;
     const int64_t n_whole = (sm_tokens_count(tokens) - 1) / n_ids;
     SM_FAIL_IF(n_whole < 1, SM_ERR_INVALID,
                "%s: %lld tokens, and a batch of %lld x %lld needs %lld; give a longer file or a smaller batch",
-               data_name(w->options), (long long)sm_tokens_count(tokens), (long long)w->B, (long long)w->T,
-               (long long)(n_ids + 1));
+               w->options->work.data != NULL ? w->options->work.data : "embedded text",
+               (long long)sm_tokens_count(tokens), (long long)w->B, (long long)w->T, (long long)(n_ids + 1));
     SM_TRY(allocate(w, n_whole > MAX_BATCHES ? MAX_BATCHES : n_whole));
     for (int64_t i = 0; i < w->n_batches; i++) {
         int32_t *inputs = batch(w, i);

@@ -333,12 +333,6 @@ static sm_status timed(void *ctx, const sm_train_step *step, const sm_step_phase
     return SM_OK;
 }
 
-static sm_status show_profile(training *t) {
-    return t->loop != NULL && sm_comm_rank(t->comm) == 0
-               ? cli_train_profile_show(&t->options, &t->job, t->session, &t->peaks, t->loop)
-               : SM_OK;
-}
-
 // A training in a run folder is never killed while it saves: its step and its checkpoint may take long.
 static void set_saving(void *ctx, bool saving) {
     const training *t = ctx;
@@ -403,7 +397,9 @@ sm_status cli_train(const cli_options *options) {
         set_saving(&t, false);
         status = sm_train(&t.settings, &callbacks);
         cli_train_show_leave(&t.show, &t.progress);
-        status = status == SM_OK ? show_profile(&t) : status;
+        if (status == SM_OK && t.loop != NULL && sm_comm_rank(t.comm) == 0) {
+            status = cli_train_profile_show(&t.options, &t.job, t.session, &t.peaks, t.loop);
+        }
         sm_worker_set_saving(false);
     }
     close_all(&t);
