@@ -44,17 +44,14 @@ static void check_ops(sm_device *device, sm_dtype dtype) {
 static void check_step(sm_device *device, sm_dtype dtype) {
     const sm_plan_options options = {
         .B = 4, .T = 64, .dtype = dtype, .backward = true, .optimizer = &sm_optimizer_adamw};
-    SM_OWN(sm_plan) *plan = NULL;
-    assert_int_equal(sm_model_build(&sm_model_size_find(&sm_model_gpt2, "tiny")->config, &options, &plan), SM_OK);
-    assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, 0), SM_OK);
+    const sm_model_config *config = &sm_model_size_find(&sm_model_gpt2, "tiny")->config;
+    SM_OWN(sm_plan) *plan = build_plan(config, &options, SM_MODE_FUSED, 0);
     check_estimate(device, plan, "tiny", "b4s64");
 }
 
 static void check(sm_dtype dtype) {
-    const sm_backend *backend = sm_backend_find("cpu");
     for (int n_threads = 1; n_threads <= 3; n_threads += 2) {
-        SM_OWN(sm_device) *device = NULL;
-        assert_int_equal(backend->open(0, &(sm_open_options){.n_threads = n_threads}, &device), SM_OK);
+        SM_OWN(sm_device) *device = open_backend("cpu", n_threads);
         check_ops(device, dtype);
         check_step(device, dtype);
     }
@@ -71,9 +68,7 @@ TEST(test_kept_weights) {
     static const char *const names[] = {"cpu", "reference"};
     static const sm_dtype formats[] = {SM_F32, SM_BF16};
     for (int i = 0; i < 4; i++) {
-        const sm_backend *backend = sm_backend_find(names[i / 2]);
-        SM_OWN(sm_device) *device = NULL;
-        assert_int_equal(backend->open(0, &(sm_open_options){.n_threads = i < 2 ? 2 : 1}, &device), SM_OK);
+        SM_OWN(sm_device) *device = open_backend(names[i / 2], i < 2 ? 2 : 1);
         check_kept_weights(device, formats[i % 2]);
     }
 }

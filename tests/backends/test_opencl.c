@@ -171,17 +171,10 @@ static sm_status open_session(sm_device *device, int64_t B, double dropout_p, sm
 
 static sm_session *start_training(sm_device *device, double dropout_p) {
     sm_session *session = NULL;
-    float values[MOST_ELEMS];
     int32_t tokens[BATCH * SEQUENCE];
     int32_t targets[BATCH * SEQUENCE];
     check(open_session(device, BATCH, dropout_p, &session));
-    for (int i = 0; i < session->plan->n_tensors; i++) {
-        if (sm_plan_is_param(session->plan, i)) {
-            assert_true(session->plan->tensors[i].real_elems <= MOST_ELEMS);
-            sm_param_init(session->plan, i, 11, 0, session->plan->tensors[i].real_elems, values);
-            check(sm_session_write(session, i, session->plan->tensors[i].real_elems, values));
-        }
-    }
+    check(sm_session_draw(session, 11));
     for (int i = 0; i < BATCH * SEQUENCE; i++) {
         tokens[i] = i * 29 % 67;
         targets[i] = i % 5 == 4 ? -1 : (i + 1) * 29 % 67;

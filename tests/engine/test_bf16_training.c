@@ -6,12 +6,6 @@
 #include "src/verify/gradient_check.h"
 #include "src/verify/loss_check.h"
 
-static sm_device *open_cpu(void) {
-    sm_device *device = NULL;
-    ok(sm_backend_find("cpu")->open(0, &(sm_open_options){.n_threads = 1}, &device));
-    return device;
-}
-
 TEST(test_curves) {
     static const struct {
         sm_dtype format;
@@ -19,7 +13,7 @@ TEST(test_curves) {
     } cases[] = {{SM_BF16, SM_MODE_NAIVE}, {SM_BF16, SM_MODE_FUSED}, {SM_F16, SM_MODE_FUSED}};
     static double wide[N_STEPS];
     static double narrow[N_STEPS];
-    SM_OWN(sm_device) *device = open_cpu();
+    SM_OWN(sm_device) *device = open_backend("cpu", 1);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         train(device, (sm_precision){.dtype = SM_F32}, cases[i].mode, wide);
         train(device, (sm_precision){.dtype = cases[i].format}, cases[i].mode, narrow);
@@ -40,7 +34,7 @@ TEST(test_copies_follow_masters) {
     const char *name = "h.1.mlp.c_fc.weight";
     double losses[3];
     fixture f;
-    SM_OWN(sm_device) *device = open_cpu();
+    SM_OWN(sm_device) *device = open_backend("cpu", 1);
     set_up(&f, device, (sm_precision){.dtype = SM_BF16}, SM_MODE_FUSED);
     const int tensor = sm_plan_find_tensor(f.session->plan, name);
     const int64_t n = sm_tensor_elems(&f.session->plan->tensors[tensor]);
@@ -73,7 +67,7 @@ static void see_faults(sm_dtype dtype) {
     static double losses[100];
     fixture f;
     sm_loss_check result;
-    SM_OWN(sm_device) *device = open_cpu();
+    SM_OWN(sm_device) *device = open_backend("cpu", 1);
     set_up(&f, device, (sm_precision){.dtype = dtype}, SM_MODE_FUSED);
     for (int round = 0; round < 2; round++) {
         ok(check_loss(&f, &result));
@@ -83,14 +77,14 @@ static void see_faults(sm_dtype dtype) {
     }
     const char *const names[] = {"h.0.attn.c_proj.weight", "h.1.mlp.c_proj.weight", "h.1.mlp.c_fc.weight"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        write_weights(&f);
+        ok(sm_session_draw(f.session, SEED));
         const int copy = find_copy(f.session->plan, names[i]);
         ok(sm_session_write(f.session, copy, sm_tensor_elems(&f.session->plan->tensors[copy]), zeros));
         sm_status status = check_loss(&f, &result);
         print_message("%s left out: error %.2e, allowed %.2e\n", names[i], result.error, result.tolerance);
         assert_int_equal(status, SM_ERR_MISMATCH);
     }
-    write_weights(&f);
+    ok(sm_session_draw(f.session, SEED));
     const int vector = sm_plan_find_tensor(f.session->plan, "ln_f.bias");
     zeros[0] = NAN;
     ok(sm_session_write(f.session, vector, 1, zeros));
@@ -117,7 +111,7 @@ TEST(test_check_settles_the_scale) {
     sm_gradient_check result;
     double scale = 0;
     int64_t n_skipped = 1;
-    SM_OWN(sm_device) *device = open_cpu();
+    SM_OWN(sm_device) *device = open_backend("cpu", 1);
     set_up(&f, device, (sm_precision){.dtype = SM_F16}, SM_MODE_FUSED);
     ok(sm_session_write_part(f.session, f.session->plan->scaler, SM_SCALER_SCALE, 1, &too_large));
     ok(sm_session_set_hyper(f.session, &sm_optimizer_adamw.defaults, 1, 1));

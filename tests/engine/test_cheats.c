@@ -5,6 +5,7 @@
 // as a whole, as if it had not run, or set to what they were once. CHEATS=20 tries each twenty times (once without),
 // HONEST=200 as many honest runs.
 #include "tests/support/test.h"
+#include "tests/support/session.h"
 #include "tests/support/small_model.h"
 #include "philox.h"
 #include "bench/measure/harness.h"
@@ -253,9 +254,7 @@ static sm_plan *build(const variant *v) {
                                      .backward = true,
                                      .optimizer = &sm_optimizer_adamw,
                                      .one_micro_batch = true};
-    sm_plan *plan = NULL;
-    assert_int_equal(sm_model_build(v->model, &options, &plan), SM_OK);
-    assert_int_equal(sm_plan_rewrite(plan, v->mode, 0), SM_OK);
+    sm_plan *plan = build_plan(v->model, &options, v->mode, 0);
     assert_true(plan->n_ops <= MOST_OPS);
     return plan;
 }
@@ -264,7 +263,6 @@ static int n_repetitions = 6;
 
 // What comes of it; `row` is to be freed.
 static sm_status measure(sm_device *device, const variant *v, sm_row *row) {
-    SM_OWN(sm_session) *session = NULL;
     sm_protocol protocol = sm_protocol_default();
     protocol.n_warmup = 1;
     protocol.n_repetitions = n_repetitions;
@@ -273,8 +271,7 @@ static sm_status measure(sm_device *device, const variant *v, sm_row *row) {
     config = v->model;
     work.n_loss_checks = 0;
     draw_batches();
-    assert_int_equal(sm_session_open(device, build(v), &session), SM_OK);
-    assert_int_equal(sm_session_draw(session, (uint64_t)draw(1 << 30)), SM_OK);
+    SM_OWN(sm_session) *session = start_session(device, build(v), (uint64_t)draw(1 << 30));
     sm_row_init(row);
     const sm_status status = sm_harness_measure(session, &protocol, &workload, row);
     sm_update_check_free(work.update_check);
@@ -284,11 +281,10 @@ static sm_status measure(sm_device *device, const variant *v, sm_row *row) {
 
 static sm_device *open_device(void) {
     static sm_backend cheating;
-    sm_device *device = NULL;
-    honest = sm_backend_find("cpu");
+    sm_device *device = open_backend("cpu", 1);
+    honest = device->backend;
     cheating = *honest;
     cheating.execute = execute;
-    assert_int_equal(honest->open(0, &(sm_open_options){.n_threads = 1}, &device), SM_OK);
     device->backend = &cheating;
     return device;
 }

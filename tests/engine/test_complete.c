@@ -2,6 +2,7 @@
 // with each of its attributes, a kernel on each backend, equations for readers, and a rule on pages. Derivatives,
 // goldens and counts of parameters are asked for by test_gradient, test_golden and test_plan.
 #include "tests/support/test.h"
+#include "tests/support/session.h"
 #include "embedded.h"
 #include "src/session/session.h"
 #include "src/verify/op_cases.h"
@@ -102,8 +103,7 @@ static void check_kind(const sm_device *cpu, sm_op_kind kind) {
 }
 
 TEST(every_kind_is_complete) {
-    SM_OWN(sm_device) *cpu = NULL;
-    assert_int_equal(sm_backend_find("cpu")->open(0, &(sm_open_options){.n_threads = 1}, &cpu), SM_OK);
+    SM_OWN(sm_device) *cpu = open_backend("cpu", 1);
     for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
         check_kind(cpu, (sm_op_kind)kind);
     }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "tests/support/test.h"
+#include "tests/support/session.h"
 #include "src/io/safetensors.h"
 #include "src/data/tokens.h"
 #include "src/rewrites/rewrite.h"
@@ -113,12 +114,7 @@ static fixture open_fixture(const variant *v, const char *name) {
         ok(sm_safetensors_open(path, &f.arrays));
     }
 
-    const sm_backend *backend = sm_backend_find(v->backend);
-    const sm_open_options open_options = {.n_threads = 0};
-    assert_non_null(backend);
-    ok(backend->open(0, &open_options, &f.device));
-
-    sm_plan *plan;
+    f.device = open_backend(v->backend, 0);
     ok(sm_weights_read_config(f.model_dir, &f.config));
     const sm_plan_options options = {
         .B = (int64_t)scalar(f.scalars, "B"),
@@ -127,9 +123,7 @@ static fixture open_fixture(const variant *v, const char *name) {
         .backward = true,
         .optimizer = &sm_optimizer_adamw,
     };
-    ok(sm_model_build(&f.config, &options, &plan));
-    ok(sm_plan_rewrite(plan, v->mode, 0));
-    ok(sm_session_open(f.device, plan, &f.session));
+    f.session = open_plan(f.device, build_plan(&f.config, &options, v->mode, 0));
     ok(sm_weights_load(f.model_dir, &f.config, f.session, NULL));
     return f;
 }

@@ -2,6 +2,7 @@
 // small models against central differences of the loss, (L(w+h) - L(w-h)) / 2h: for the plan as built and rewritten,
 // without dropout and with (the masks are held fixed).
 #include "tests/support/test.h"
+#include "tests/support/session.h"
 #include "tests/support/small_model.h"
 #include "philox.h"
 #include "src/models/model.h"
@@ -139,17 +140,10 @@ static sm_session *open_session(const sm_model_config *model, sm_mode mode, doub
                                      .backward = true,
                                      .documents = attention != SM_ATTENTION_AUTO,
                                      .attention = attention};
-    const sm_backend *backend = sm_backend_find("reference");
-    sm_device *device = NULL;
-    sm_plan *plan = NULL;
-    sm_session *session = NULL;
-    check(backend->open(0, &(sm_open_options){0}, &device));
-    check(sm_model_build(model, &options, &plan));
-    check(sm_plan_rewrite(plan, mode, 0));
+    sm_plan *plan = build_plan(model, &options, mode, 0);
     note_coverage(plan);
     covered_models[n_covered_models++ % 16] = model->model;
-    check(sm_session_open(device, plan, &session));
-    return session;
+    return open_plan(open_backend("reference", 0), plan);
 }
 
 static void close_session(sm_session *s) {

@@ -4,6 +4,7 @@
 // a weight or its state must be found. The faults: an output, or the change of one that is updated, at half its size;
 // an output that adds nothing; a sum that is overwritten instead of added to; and a mask that is missing.
 #include "tests/support/test.h"
+#include "tests/support/session.h"
 #include "tests/support/small_model.h"
 #include "philox.h"
 #include "bench/measure/step.h"
@@ -217,21 +218,16 @@ static sm_session *open_session(sm_device *device, const variant *v) {
                                      .backward = true,
                                      .optimizer = v->optimizer,
                                      .one_micro_batch = v->n_accum == 1};
-    sm_plan *plan = NULL;
-    sm_session *session = NULL;
-    assert_int_equal(sm_model_build(v->model, &options, &plan), SM_OK);
-    assert_int_equal(sm_plan_rewrite(plan, v->mode, 0), SM_OK);
-    assert_int_equal(sm_session_open(device, plan, &session), SM_OK);
+    sm_session *session = open_plan(device, build_plan(v->model, &options, v->mode, 0));
     draw_weights(session);
     return session;
 }
 
 static sm_device *open_device(void) {
-    sm_device *device = NULL;
-    reference = sm_backend_find("reference");
+    sm_device *device = open_backend("reference", 0);
+    reference = device->backend;
     mutants = *reference;
     mutants.execute = execute;
-    assert_int_equal(reference->open(0, &(sm_open_options){0}, &device), SM_OK);
     device->backend = &mutants;
     return device;
 }

@@ -4,11 +4,10 @@
 #include <jansson.h>
 
 #include "tests/support/test.h"
+#include "tests/support/session.h"
 #include "dynamic_map.h"
 #include "src/io/safetensors.h"
 #include "src/data/tokens.h"
-#include "src/optim/optimizer.h"
-#include "src/session/session.h"
 #include "src/weights/weights.h"
 
 enum { MOST_ELEMS = 640, RUN_B = 2, RUN_T = 9 };
@@ -45,20 +44,10 @@ static sm_plan *build_update(const sm_optimizer *optimizer, const sm_param_spec 
 
 static sm_session *open_update(const sm_optimizer *optimizer, sm_device *device, sm_dtype dtype,
                                const sm_loss_scaling *scaling) {
-    sm_session *session = NULL;
     sm_status status;
     sm_plan *plan = build_update(optimizer, specs, N_SPECS, dtype, scaling, &status);
     ok(status);
-    ok(sm_session_open(device, plan, &session));
-    return session;
-}
-
-static sm_device *open_device(const char *name) {
-    const sm_backend *backend = sm_backend_find(name);
-    sm_device *device = NULL;
-    assert_non_null(backend);
-    ok(backend->open(0, &(sm_open_options){0}, &device));
-    return device;
+    return open_plan(device, plan);
 }
 
 // --- goldens ----------------------------------------------------------------------------------
@@ -166,7 +155,7 @@ static void check_goldens(const char *backend) {
     json_auto_t *goldens = json_load_file(SM_TEST_GOLDEN_DIR "/optimizers.json", 0, &error);
     ok(sm_safetensors_open(SM_TEST_GOLDEN_DIR "/optimizers.safetensors", &file));
     assert_non_null(goldens);
-    SM_OWN(sm_device) *device = open_device(backend);
+    SM_OWN(sm_device) *device = open_backend(backend, 0);
     const int64_t n_steps = json_integer_value(json_object_get(goldens, "n_steps"));
     bool seen[64] = {false};
     size_t i;
@@ -194,16 +183,12 @@ static void check_goldens(const char *backend) {
 static sm_session *open_model(sm_device *device, const char *folder, const sm_optimizer *optimizer, int64_t *vocab) {
     char path[256];
     sm_model_config config;
-    sm_plan *plan;
-    sm_session *session = NULL;
     snprintf(path, sizeof path, SM_TEST_GOLDEN_DIR "/%s/model", folder);
     ok(sm_weights_read_config(path, &config));
     assert_true(sm_model_padded_vocab(&config) > config.vocab);
     *vocab = config.vocab;
-    ok(sm_model_build(
-        &config, &(sm_plan_options){.B = RUN_B, .T = RUN_T, .dtype = SM_F32, .backward = true, .optimizer = optimizer},
-        &plan));
-    ok(sm_session_open(device, plan, &session));
+    const sm_plan_options options = {.B = RUN_B, .T = RUN_T, .dtype = SM_F32, .backward = true, .optimizer = optimizer};
+    sm_session *session = open_plan(device, build_plan(&config, &options, SM_MODE_NAIVE, 0));
     ok(sm_weights_load(path, &config, session, NULL));
     return session;
 }
@@ -270,7 +255,7 @@ static void check_trainings(const char *backend) {
     json_error_t error;
     json_auto_t *goldens = json_load_file(SM_TEST_GOLDEN_DIR "/optimizers.json", 0, &error);
     assert_non_null(goldens);
-    SM_OWN(sm_device) *device = open_device(backend);
+    SM_OWN(sm_device) *device = open_backend(backend, 0);
     size_t i;
     json_t *golden;
     json_array_foreach(json_object_get(goldens, "runs"), i, golden) {
@@ -357,7 +342,7 @@ static void check_scaler(const char *backend) {
                                      .backoff = json_number_value(json_object_get(of, "backoff_factor")),
                                      .interval = json_number_value(json_object_get(of, "growth_interval"))};
     const sm_step_settings settings = read_settings(&sm_optimizer_adamw, json_object_get(golden, "settings"));
-    SM_OWN(sm_device) *device = open_device(backend);
+    SM_OWN(sm_device) *device = open_backend(backend, 0);
     SM_OWN(sm_session) *session = open_update(&sm_optimizer_adamw, device, SM_F32, &scaling);
     write_params(session, inputs, "", 0);
     int64_t n_skipped = 0;
@@ -398,7 +383,7 @@ static float *read_lasting(sm_session *session, int64_t *n) {
 static void check_skips(const char *backend) {
     SM_OWN(sm_safetensors) *file = NULL;
     ok(sm_safetensors_open(SM_TEST_GOLDEN_DIR "/optimizers.safetensors", &file));
-    SM_OWN(sm_device) *device = open_device(backend);
+    SM_OWN(sm_device) *device = open_backend(backend, 0);
     for (int k = 0; k < sm_optimizer_count(); k++) {
         const sm_optimizer *optimizer = sm_optimizer_at(k);
         const char *const spoilt[] = {NULL, "inf", "nan", "-inf", NULL};
@@ -523,7 +508,7 @@ static double descend(sm_device *device, const sm_optimizer *optimizer, int n_st
 
 // After 200 steps, less than a thousandth of the first loss apart.
 TEST(test_8_bits_descend_like_32) {
-    sm_device *device = open_device("cpu");
+    sm_device *device = open_backend("cpu", 0);
     const double wide = descend(device, &sm_optimizer_adamw, 200);
     const double narrow = descend(device, &sm_optimizer_adamw8bit, 200);
     device->backend->close(device);

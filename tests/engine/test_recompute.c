@@ -2,9 +2,7 @@
 // step its FLOPs, and memory falls to one input for each block.
 #include "tests/support/test.h"
 #include "tests/support/run_program.h"
-#include "src/models/model.h"
-#include "src/rewrites/rewrite.h"
-#include "src/session/session.h"
+#include "tests/support/session.h"
 
 enum { BATCH = 3, SEQUENCE = 17, N_STEPS = 3 };
 
@@ -26,46 +24,13 @@ static sm_plan *build(const sm_model_config *config, const variant *v, int64_t B
                                      .optimizer = &sm_optimizer_adamw,
                                      .one_micro_batch = v->n_accum == 1,
                                      .recompute = v->recompute};
-    sm_plan *plan = NULL;
-    ok(sm_model_build(config, &options, &plan));
-    ok(sm_plan_rewrite(plan, v->mode, v->without));
-    return plan;
+    return build_plan(config, &options, v->mode, v->without);
 }
 
 // --- the same numbers ---------------------------------------------------------------------
 
 static sm_session *open_session(sm_device *device, const sm_model_config *config, const variant *v) {
-    sm_plan *plan = build(config, v, BATCH, SEQUENCE);
-    sm_session *session = NULL;
-    ok(sm_session_open(device, plan, &session));
-    for (int i = 0; i < plan->n_tensors; i++) {
-        if (sm_plan_is_param(plan, i)) {
-            const int64_t n = plan->tensors[i].real_elems;
-            SM_FREED float *values = malloc((size_t)n * sizeof *values);
-            assert_non_null(values);
-            sm_param_init(plan, i, 1, 0, n, values);
-            ok(sm_session_write(session, i, n, values));
-        }
-    }
-    return session;
-}
-
-static void run_step(sm_session *session, int step, int n_accum) {
-    int32_t tokens[BATCH * SEQUENCE];
-    int32_t targets[BATCH * SEQUENCE];
-    const int V = (int)session->plan->V;
-    ok(sm_session_set_hyper(session, &sm_optimizer_adamw.defaults, step, n_accum));
-    for (int micro = 0; micro < n_accum; micro++) {
-        for (int i = 0; i < BATCH * SEQUENCE; i++) {
-            tokens[i] = (i * 7 + step * 3 + micro) % V;
-            targets[i] = i % 9 == 0 ? -1 : (i * 5 + step + micro) % V;
-        }
-        ok(sm_session_set_batch(session, tokens, targets));
-        const unsigned zero = micro == 0 ? SM_RUN_ZERO_GRAD : 0;
-        const unsigned update = micro + 1 == n_accum ? SM_RUN_OPTIMIZER : 0;
-        ok(sm_session_run(session, zero | SM_RUN_FORWARD | SM_RUN_BACKWARD | update, NULL));
-    }
-    ok(sm_session_synchronize(session));
+    return start_session(device, build(config, v, BATCH, SEQUENCE), 1);
 }
 
 // The tensor of that name is, bit by bit, that of the other session.
@@ -105,16 +70,14 @@ static void check_bits(sm_device *device, const sm_model_config *config, variant
     v.recompute = recompute;
     SM_OWN(sm_session) *again = open_session(device, config, &v);
     for (int step = 1; step <= N_STEPS; step++) {
-        run_step(kept, step, v.n_accum);
-        run_step(again, step, v.n_accum);
+        run_made_step(kept, step, v.n_accum);
+        run_made_step(again, step, v.n_accum);
         compare_sessions(kept, again);
     }
 }
 
 static void check_device(const char *backend_name, int n_threads, sm_dtype dtype) {
-    const sm_backend *backend = sm_backend_find(backend_name);
-    SM_OWN(sm_device) *device = NULL;
-    ok(backend->open(0, &(sm_open_options){.n_threads = n_threads}, &device));
+    SM_OWN(sm_device) *device = open_backend(backend_name, n_threads);
     for (int m = 0; m < sm_model_count(); m++) {
         for (int mode = SM_MODE_NAIVE; mode <= SM_MODE_FUSED; mode++) {
             for (int n_accum = 1; n_accum <= 2; n_accum++) {

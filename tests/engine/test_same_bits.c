@@ -1,9 +1,7 @@
 // test_same_bits.c: rewrites that change only the order of computing change no bit of a training.
 #include "tests/support/test.h"
+#include "tests/support/session.h"
 #include "tests/support/small_model.h"
-#include "src/models/model.h"
-#include "src/rewrites/rewrite.h"
-#include "src/session/session.h"
 
 // Rows and widths that no vector divides, and more rows than the loss head takes at once.
 static const sm_model_config model = {MODEL(gpt2, 2, 3, 15, 60, 37, 20)};
@@ -20,37 +18,7 @@ static sm_session *open_session(sm_device *device, sm_dtype dtype, unsigned with
                                      .optimizer = &sm_optimizer_adamw,
                                      .one_micro_batch = n_accum == 1,
                                      .recompute = SM_RECOMPUTE_LIGHT};
-    float values[MOST_ELEMS];
-    sm_plan *plan = NULL;
-    sm_session *session = NULL;
-    ok(sm_model_build(&model, &options, &plan));
-    ok(sm_plan_rewrite(plan, SM_MODE_FUSED, without));
-    ok(sm_session_open(device, plan, &session));
-    for (int i = 0; i < plan->n_tensors; i++) {
-        if (sm_plan_is_param(plan, i)) {
-            assert_true(plan->tensors[i].real_elems <= MOST_ELEMS);
-            sm_param_init(plan, i, 1, 0, plan->tensors[i].real_elems, values);
-            ok(sm_session_write(session, i, plan->tensors[i].real_elems, values));
-        }
-    }
-    return session;
-}
-
-static void run_step(sm_session *session, int step, int n_accum) {
-    int32_t tokens[BATCH * SEQUENCE];
-    int32_t targets[BATCH * SEQUENCE];
-    ok(sm_session_set_hyper(session, &sm_optimizer_adamw.defaults, step, n_accum));
-    for (int micro = 0; micro < n_accum; micro++) {
-        for (int i = 0; i < BATCH * SEQUENCE; i++) {
-            tokens[i] = (i * 7 + step * 3 + micro) % (int)model.vocab;
-            targets[i] = i % 9 == 0 ? -1 : (i * 5 + step + micro) % (int)model.vocab;
-        }
-        ok(sm_session_set_batch(session, tokens, targets));
-        unsigned zero = micro == 0 ? SM_RUN_ZERO_GRAD : 0;
-        unsigned update = micro + 1 == n_accum ? SM_RUN_OPTIMIZER : 0;
-        ok(sm_session_run(session, zero | SM_RUN_FORWARD | SM_RUN_BACKWARD | update, NULL));
-    }
-    ok(sm_session_synchronize(session));
+    return start_session(device, build_plan(&model, &options, SM_MODE_FUSED, without), 1);
 }
 
 // Every parameter of one is, bit by bit, that of the other; and they have moved.
@@ -86,15 +54,13 @@ static double traffic_bytes(const sm_plan *plan) {
 
 static void check_rewrite_of(sm_dtype dtype, const char *backend_name, int n_threads, const char *rewrite,
                              unsigned without, int n_accum) {
-    const sm_backend *backend = sm_backend_find(backend_name);
-    SM_OWN(sm_device) *device = NULL;
-    ok(backend->open(0, &(sm_open_options){.n_threads = n_threads}, &device));
+    SM_OWN(sm_device) *device = open_backend(backend_name, n_threads);
     SM_OWN(sm_session) *with_it = open_session(device, dtype, without, n_accum);
     SM_OWN(sm_session) *without_it = open_session(device, dtype, without | 1u << sm_rewrite_find(rewrite), n_accum);
     assert_true(traffic_bytes(with_it->plan) != traffic_bytes(without_it->plan)); // it did something
     for (int step = 1; step <= N_STEPS; step++) {
-        run_step(with_it, step, n_accum);
-        run_step(without_it, step, n_accum);
+        run_made_step(with_it, step, n_accum);
+        run_made_step(without_it, step, n_accum);
     }
     compare_weights(with_it, without_it);
 }
@@ -125,18 +91,11 @@ TEST(test_first_write) {
     }
 }
 
-static sm_device *open_reference(void) {
-    const sm_backend *backend = sm_backend_find("reference");
-    sm_device *device = NULL;
-    ok(backend->open(0, &(sm_open_options){.n_threads = 0}, &device));
-    return device;
-}
-
 // Plans are refused where the conditions do not hold that backends rely on.
 TEST(test_one_micro_batch_is_kept) {
-    SM_OWN(sm_device) *device = open_reference();
+    SM_OWN(sm_device) *device = open_backend("reference", 0);
     SM_OWN(sm_session) *s = open_session(device, SM_F32, 0, 1);
-    run_step(s, 1, 1);
+    run_made_step(s, 1, 1);
     assert_int_equal(sm_session_run(s, SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL), SM_ERR_INTERNAL);
     assert_non_null(strstr(sm_error_message(), "one micro-batch"));
     ok(sm_session_run(s, SM_RUN_ZERO_GRAD, NULL));
@@ -163,7 +122,7 @@ static double overwritten_bytes(const sm_plan *plan, int *n_ops) {
 
 // A weight's gradient is written once a step, and read and written by each micro-batch that follows.
 TEST(test_later_micro_batches_add) {
-    SM_OWN(sm_device) *device = open_reference();
+    SM_OWN(sm_device) *device = open_backend("reference", 0);
     for (int n_accum = 1; n_accum <= 3; n_accum++) {
         SM_OWN(sm_session) *s = open_session(device, SM_F32, 0, n_accum);
         const sm_plan *plan = s->plan;
@@ -203,7 +162,7 @@ static float first_of(sm_session *s, const char *name) {
 // The zero-grad says which is first, in whatever pieces a micro-batch is run; a forward alone is none.
 TEST(test_first_follows_zero_grad) {
     static const char name[] = "d.h.0.mlp.c_fc.weight";
-    SM_OWN(sm_device) *device = open_reference();
+    SM_OWN(sm_device) *device = open_backend("reference", 0);
     SM_OWN(sm_session) *s = open_session(device, SM_F32, 0, 2);
     ok(sm_session_set_hyper(s, &sm_optimizer_adamw.defaults, 1, 2));
     run_micro_batch(s, SM_RUN_ZERO_GRAD | SM_RUN_FORWARD | SM_RUN_BACKWARD);

@@ -1,10 +1,9 @@
 // test_verify.c: the cpu backend computes what the reference computes, op by op and a step at a time, with one thread
 // and with several; the rewrites change no result; and the check itself detects a wrong device.
 #include "tests/support/test.h"
-#include "src/models/model.h"
-#include "src/optim/optimizer.h"
 #include "src/verify/op_cases.h"
 #include "src/verify/verify.h"
+#include "tests/support/session.h"
 #include "tests/support/whole.h"
 
 typedef struct {
@@ -28,19 +27,11 @@ static void show_row(const sm_verify_row *row, void *context) {
     }
 }
 
-static sm_device *open_device(const char *name, int n_threads) {
-    const sm_backend *backend = sm_backend_find(name);
-    sm_device *device = NULL;
-    assert_non_null(backend);
-    assert_int_equal(backend->open(0, &(sm_open_options){.n_threads = n_threads}, &device), SM_OK);
-    return device;
-}
-
 // --- the cpu backend --------------------------------------------------------------------
 
 static void check_cpu_ops(int n_threads, sm_dtype dtype) {
     tally t = {0};
-    SM_OWN(sm_device) *device = open_device("cpu", n_threads);
+    SM_OWN(sm_device) *device = open_backend("cpu", n_threads);
     assert_int_equal(sm_verify_ops(device, (sm_precision){.dtype = dtype}, NULL, show_row, &t), SM_OK);
     assert_true(t.n_rows > 300);
     assert_int_equal(t.n_skipped, 0);
@@ -76,7 +67,7 @@ static int rows_of_steps(bool has_copies) {
 
 static void check_step(const char *name, int n_threads, sm_dtype dtype, sm_mode mode, unsigned without) {
     tally t = {0};
-    SM_OWN(sm_device) *device = open_device(name, n_threads);
+    SM_OWN(sm_device) *device = open_backend(name, n_threads);
     assert_int_equal(
         sm_verify_step(device, (sm_precision){.dtype = dtype}, mode, SM_RECOMPUTE_AUTO, without, show_row, &t), SM_OK);
     // Twice with first_write, which makes steps of one micro-batch others.
@@ -105,7 +96,7 @@ TEST(test_cpu_step_narrow) {
 // Each kind of attention.
 static void check_documents(const char *name, sm_dtype dtype, sm_mode mode) {
     tally t = {0};
-    SM_OWN(sm_device) *device = open_device(name, strcmp(name, "cpu") == 0 ? 3 : 0);
+    SM_OWN(sm_device) *device = open_backend(name, strcmp(name, "cpu") == 0 ? 3 : 0);
     assert_int_equal(sm_verify_documents(device, (sm_precision){.dtype = dtype}, mode, show_row, &t), SM_OK);
     assert_int_equal(t.n_rows, 2 * rows_of_steps(sm_dtype_is_narrow(dtype)));
     assert_int_equal(t.n_skipped, 0);
@@ -120,7 +111,7 @@ TEST(test_documents) {
 
 static void check_updates(const char *name, sm_dtype dtype, sm_mode mode) {
     tally t = {0};
-    SM_OWN(sm_device) *device = open_device(name, 3);
+    SM_OWN(sm_device) *device = open_backend(name, 3);
     assert_int_equal(sm_verify_updates(device, (sm_precision){.dtype = dtype}, mode, show_row, &t), SM_OK);
     assert_int_equal(t.n_rows, 2 * sm_model_count() * sm_optimizer_count());
     assert_int_equal(t.n_skipped, 0);
@@ -181,7 +172,7 @@ typedef enum { OPS, SMALL_OPS, STEP, UPDATES } subject;
 static sm_status verify_with(fault_kind kind, subject what, tally *t) {
     *t = (tally){0};
     fault = kind;
-    SM_OWN(sm_device) *device = open_device("reference", 0);
+    SM_OWN(sm_device) *device = open_backend("reference", 0);
     sound = device->backend;
     sm_backend faulty = *sound;
     faulty.supports = faulty_supports;

@@ -4,6 +4,7 @@
 #include <limits.h>
 
 #include "tests/support/test.h"
+#include "tests/support/session.h"
 #include "tests/support/small_model.h"
 #include "tests/support/temp_folder.h"
 #include "src/io/atomic_file.h"
@@ -36,11 +37,7 @@ static int tear_down(void **state) {
 static sm_session *open_with(const sm_optimizer *optimizer, sm_dtype dtype, double dropout_p) {
     const sm_plan_options options = {
         .B = 1, .T = 2, .dtype = dtype, .dropout_p = dropout_p, .backward = optimizer != NULL, .optimizer = optimizer};
-    sm_plan *plan;
-    sm_session *session;
-    expect_ok("build", sm_model_build(&tiny, &options, &plan));
-    expect_ok("session", sm_session_open(device, plan, &session));
-    return session;
+    return open_plan(device, build_plan(&tiny, &options, SM_MODE_NAIVE, 0));
 }
 
 static sm_session *open_session(sm_dtype dtype, bool optimizer, double dropout_p) {
@@ -347,11 +344,7 @@ static void write_parts(const char *of, const char *folder, int n_parts, const c
 
 static sm_session *open_model(const sm_model_config *config) {
     const sm_plan_options options = {.B = 1, .T = 2, .dtype = SM_F32};
-    sm_plan *plan;
-    sm_session *session;
-    expect_ok("build", sm_model_build(config, &options, &plan));
-    expect_ok("session", sm_session_open(device, plan, &session));
-    return session;
+    return open_plan(device, build_plan(config, &options, SM_MODE_NAIVE, 0));
 }
 
 // Both folders load into the same bits.

@@ -6,9 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/models/model.h"
-#include "src/rewrites/rewrite.h"
-#include "src/session/session.h"
+#include "tests/support/session.h"
 
 enum { KEPT_B = 2, KEPT_T = 16 };
 
@@ -20,21 +18,8 @@ static inline sm_session *kept_open(sm_device *device, sm_dtype dtype) {
                                      .backward = true,
                                      .one_micro_batch = true,
                                      .optimizer = &sm_optimizer_adamw};
-    sm_plan *plan = NULL;
-    sm_session *session = NULL;
-    ok(sm_model_build(&sm_model_size_find(&sm_model_gpt2, "tiny")->config, &options, &plan));
-    ok(sm_plan_rewrite(plan, SM_MODE_FUSED, 0));
-    ok(sm_session_open(device, plan, &session));
-    for (int i = 0; i < plan->n_tensors; i++) {
-        if (sm_plan_is_param(plan, i)) {
-            const int64_t n = sm_tensor_elems(&plan->tensors[i]);
-            SM_FREED float *values = malloc((size_t)n * sizeof(*values));
-            assert_non_null(values);
-            sm_param_init(plan, i, 1, 0, n, values);
-            ok(sm_session_write(session, i, n, values));
-        }
-    }
-    return session;
+    const sm_model_config *config = &sm_model_size_find(&sm_model_gpt2, "tiny")->config;
+    return start_session(device, build_plan(config, &options, SM_MODE_FUSED, 0), 1);
 }
 
 static inline void kept_step(sm_session *session, int64_t step) {

@@ -9,9 +9,7 @@
 #include <string.h>
 
 #include "src/data/tokens.h"
-#include "src/models/model.h"
-#include "src/rewrites/rewrite.h"
-#include "src/session/session.h"
+#include "tests/support/session.h"
 
 enum { BATCH = 8, SEQUENCE = 32, N_STEPS = 200, WINDOW = 20, SEED = 42 };
 
@@ -23,20 +21,6 @@ typedef struct {
     int32_t ids[2][BATCH * SEQUENCE]; // inputs, targets
 } fixture;
 
-// Fresh weights, those of `stepmark train`.
-static inline void write_weights(const fixture *f) {
-    const sm_plan *plan = f->session->plan;
-    for (int i = 0; i < plan->n_tensors; i++) {
-        if (sm_plan_is_param(plan, i)) {
-            int64_t n = plan->tensors[i].real_elems;
-            SM_FREED float *values = malloc((size_t)n * sizeof *values);
-            assert_non_null(values);
-            sm_param_init(plan, i, SEED, 0, n, values);
-            ok(sm_session_write(f->session, i, n, values));
-        }
-    }
-}
-
 // The device is the caller's.
 static inline void set_up(fixture *f, sm_device *device, sm_precision precision, sm_mode mode) {
     const sm_plan_options options = {.B = BATCH,
@@ -47,13 +31,9 @@ static inline void set_up(fixture *f, sm_device *device, sm_precision precision,
                                      .backward = true,
                                      .optimizer = &sm_optimizer_adamw,
                                      .scaling = precision.dtype == SM_F16 ? sm_dynamic_scaling : (sm_loss_scaling){0}};
-    sm_plan *plan = NULL;
     *f = (fixture){.device = device, .config = &sm_model_size_find(&sm_model_gpt2, "tiny")->config};
-    ok(sm_model_build(f->config, &options, &plan));
-    ok(sm_plan_rewrite(plan, mode, 0));
-    ok(sm_session_open(f->device, plan, &f->session));
+    f->session = start_session(device, build_plan(f->config, &options, mode, 0), SEED); // as `stepmark train`
     ok(sm_tokens_embedded(f->config->vocab, &f->tokens));
-    write_weights(f);
 }
 
 static inline void tear_down(fixture *f) {

@@ -1,6 +1,7 @@
 // Documents: finding and drawing them, what is done with long ones, placing them in rows; and that documents which
 // share a row have the losses and gradients that they have one at a time.
 #include "tests/support/test.h"
+#include "tests/support/session.h"
 #include "backend.h"
 #include "philox.h"
 #include "tests/support/temp_folder.h"
@@ -218,7 +219,6 @@ typedef struct {
 static outcome run(const char *backend_name, const sm_model *model, sm_mode mode, sm_attention attention,
                    int64_t n_rows, int64_t length, const int32_t *inputs, const int32_t *targets,
                    const int32_t *starts) {
-    const sm_backend *backend = sm_backend_find(backend_name);
     const sm_plan_options options = {.B = n_rows,
                                      .T = length,
                                      .dtype = SM_F32,
@@ -226,13 +226,9 @@ static outcome run(const char *backend_name, const sm_model *model, sm_mode mode
                                      .documents = starts != NULL,
                                      .attention = attention,
                                      .one_micro_batch = true};
-    SM_OWN(sm_device) *device = NULL;
-    sm_plan *plan;
-    SM_OWN(sm_session) *s = NULL;
-    ok(backend->open(0, &(sm_open_options){0}, &device));
-    ok(sm_model_build(&model->odd, &options, &plan));
-    ok(sm_plan_rewrite(plan, mode, 0));
-    ok(sm_session_open(device, plan, &s));
+    SM_OWN(sm_device) *device = open_backend(backend_name, 0);
+    sm_plan *plan = build_plan(&model->odd, &options, mode, 0);
+    SM_OWN(sm_session) *s = open_plan(device, plan);
     outcome o = {.losses = calloc((size_t)(n_rows * length), sizeof(float)),
                  .gradients = calloc(100000, sizeof(float))};
     for (int i = 0; i < plan->n_tensors; i++) {
@@ -367,12 +363,8 @@ TEST(a_validation_is_a_mean_over_tokens) {
     const sm_documents documents = {.all = all, .n = 2};
     const sm_model_config *config = &sm_model_at(0)->odd;
     const sm_plan_options options = {.B = 1, .T = T, .dtype = SM_F32, .documents = true};
-    const sm_backend *backend = sm_backend_find("reference");
     SM_OWN(sm_tokens) *tokens = NULL;
     SM_AT_END(sm_collation_free) sm_collation collation;
-    SM_OWN(sm_device) *device = NULL;
-    sm_plan *plan;
-    SM_OWN(sm_session) *s = NULL;
     uint8_t ids[sizeof text];
     for (size_t i = 0; i < sizeof text; i++) {
         ids[i] = (uint8_t)(text[i] % config->vocab);
@@ -380,10 +372,8 @@ TEST(a_validation_is_a_mean_over_tokens) {
     ok(sm_tokens_from_bytes(ids, sizeof text, config->vocab, &tokens));
     ok(sm_collate(&documents, 1, T, SM_PADDING_MAX, INT64_MAX, &collation));
     assert_int_equal(collation.n_batches, 2);
-    ok(backend->open(0, &(sm_open_options){0}, &device));
-    ok(sm_model_build(config, &options, &plan));
-    ok(sm_session_open(device, plan, &s));
-    ok(sm_session_draw(s, 1));
+    SM_OWN(sm_device) *device = open_backend("reference", 0);
+    SM_OWN(sm_session) *s = start_session(device, build_plan(config, &options, SM_MODE_NAIVE, 0), 1);
     double losses[2], mean;
     int64_t n_tokens;
     for (int i = 0; i < 2; i++) {

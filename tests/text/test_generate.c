@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 
 #include "tests/support/test.h"
+#include "tests/support/session.h"
 #include "tests/support/run_program.h"
 #include "tests/support/temp_folder.h"
 #include "src/train/generate.h"
@@ -71,10 +72,7 @@ static int32_t slow_next(sm_device *device, const sm_model_config *config, const
     float losses[CONTEXT];
     float least = INFINITY;
     int32_t best = -1;
-    sm_plan *plan;
-    SM_OWN(sm_session) *session = NULL;
-    expect_ok("build", sm_model_build(config, &options, &plan));
-    expect_ok("open", sm_session_open(device, plan, &session));
+    SM_OWN(sm_session) *session = open_plan(device, build_plan(config, &options, SM_MODE_NAIVE, 0));
     expect_ok("load", sm_weights_load(weights, config, session, NULL));
     for (int32_t id = 0; id < VOCAB; id++) {
         for (int64_t i = 0; i < T; i++) {
@@ -95,13 +93,11 @@ static void check_greedy(int model, const char *backend_name, sm_mode mode) {
     const sm_generator_settings settings = {
         .config = &config, .mode = mode, .precision = {.dtype = SM_F32}, .window = CONTEXT};
     const sm_sampling sampling = {.n_ids = VOCAB};
-    const sm_backend *backend = sm_backend_find(backend_name);
     SM_FREED char *weights = temp_path(config.model->name);
     int32_t ids[3 + N_TOKENS] = {5, 60, 17};
-    SM_OWN(sm_device) *device = NULL;
+    SM_OWN(sm_device) *device = open_backend(backend_name, 1);
     SM_OWN(sm_generator) *generator = NULL;
     expect_ok("init", sm_weights_init(weights, &config, 3));
-    expect_ok("device", backend->open(0, &(sm_open_options){.n_threads = 1}, &device));
     expect_ok("generator", sm_generator_open(device, &settings, &generator));
     expect_ok("load", sm_weights_load(weights, &config, sm_generator_session(generator), NULL));
     for (int64_t n = 3; n < 3 + N_TOKENS; n++) {

@@ -1,0 +1,60 @@
+// session.h: for tests that run steps: a device, a plan, a session with fresh weights, and a step, in a call each.
+#ifndef STEPMARK_TESTS_SESSION_H
+#define STEPMARK_TESTS_SESSION_H
+
+#include "src/models/model.h"
+#include "src/rewrites/rewrite.h"
+#include "src/session/session.h"
+
+// The backend's first device.
+static inline sm_device *open_backend(const char *name, int n_threads) {
+    const sm_backend *found = sm_backend_find(name);
+    sm_device *device = NULL;
+    assert_non_null(found);
+    ok(found->open(0, &(sm_open_options){.n_threads = n_threads}, &device));
+    return device;
+}
+
+static inline sm_plan *build_plan(const sm_model_config *config, const sm_plan_options *options, sm_mode mode,
+                                  unsigned without) {
+    sm_plan *plan = NULL;
+    ok(sm_model_build(config, options, &plan));
+    ok(sm_plan_rewrite(plan, mode, without));
+    return plan;
+}
+
+// The session takes the plan.
+static inline sm_session *open_plan(sm_device *device, sm_plan *plan) {
+    sm_session *session = NULL;
+    ok(sm_session_open(device, plan, &session));
+    return session;
+}
+
+// Likewise, with the weights of this seed.
+static inline sm_session *start_session(sm_device *device, sm_plan *plan, uint64_t seed) {
+    sm_session *session = open_plan(device, plan);
+    ok(sm_session_draw(session, seed));
+    return session;
+}
+
+// A step of AdamW on tokens made up, one in nine of which has no target.
+static inline void run_made_step(sm_session *session, int step, int n_accum) {
+    const int V = (int)session->plan->V;
+    const int n = (int)(session->plan->B * session->plan->T);
+    SM_FREED int32_t *tokens = malloc(2 * (size_t)n * sizeof *tokens);
+    assert_non_null(tokens);
+    ok(sm_session_set_hyper(session, &sm_optimizer_adamw.defaults, step, n_accum));
+    for (int micro = 0; micro < n_accum; micro++) {
+        for (int i = 0; i < n; i++) {
+            tokens[i] = (i * 7 + step * 3 + micro) % V;
+            tokens[n + i] = i % 9 == 0 ? -1 : (i * 5 + step + micro) % V;
+        }
+        ok(sm_session_set_batch(session, tokens, tokens + n));
+        const unsigned zero = micro == 0 ? SM_RUN_ZERO_GRAD : 0;
+        const unsigned update = micro + 1 == n_accum ? SM_RUN_OPTIMIZER : 0;
+        ok(sm_session_run(session, zero | SM_RUN_FORWARD | SM_RUN_BACKWARD | update, NULL));
+    }
+    ok(sm_session_synchronize(session));
+}
+
+#endif
