@@ -85,7 +85,7 @@ static sm_column shown_alone(const sm_column *column, char heading[HEADING_SIZE]
     if (is_number && length > 3 && strcmp(c.name + length - 3, "_ns") == 0) {
         snprintf(heading, HEADING_SIZE, "%.*s ms", (int)length - 3, c.name);
         c.heading = heading;
-        c.show = sm_show_ms;
+        c.show = strstr(c.name, "avg_ns") != NULL ? sm_show_mean : sm_show_ms;
     } else if (is_number && c.show == NULL) {
         c.show = strcmp(c.unit, "bytes") == 0 ? sm_show_bytes : c.type == SM_COLUMN_REAL ? sm_show_real : sm_show_count;
     }

@@ -126,6 +126,18 @@ void sm_show_ms(const json_t *record, const sm_column *column, char *text, size_
     sm_text_ms(sm_json_number(record, column->name), text, size_bytes);
 }
 
+// Of avg_ns, forward_avg_ns, ..., with stddev_ns, forward_stddev_ns, ....
+void sm_show_mean(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    char name[64];
+    snprintf(name, sizeof(name), "%.*sstddev_ns", (int)(strstr(column->name, "avg_ns") - column->name), column->name);
+    sm_text_ms(sm_json_number(record, column->name), text, size_bytes);
+    const char *point = strchr(text, '.');
+    const double deviation = sm_json_number(record, name) / 1e6;
+    if (text[0] != '\0' && isfinite(deviation)) { // with as many decimals
+        sm_append(text, size_bytes, " ± %.*f", point != NULL ? (int)strlen(point + 1) : 0, deviation);
+    }
+}
+
 void sm_show_count(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     sm_text_count(sm_json_number(record, column->name), text, size_bytes);
 }

@@ -29,6 +29,7 @@ double sm_json_number(const json_t *record, const char *name);
 // sm_show functions: the column's own field, in that form.
 void sm_show_real(const json_t *record, const sm_column *column, char *text, size_t size_bytes); // by its format
 void sm_show_ms(const json_t *record, const sm_column *column, char *text, size_t size_bytes);   // of ns
+void sm_show_mean(const json_t *record, const sm_column *column, char *text, size_t size_bytes); // "12.3 ± 0.4", with sd
 void sm_show_count(const json_t *record, const sm_column *column, char *text, size_t size_bytes);
 void sm_show_rate(const json_t *record, const sm_column *column, char *text, size_t size_bytes); // "349 ± 0.6%"
 void sm_show_bytes(const json_t *record, const sm_column *column, char *text, size_t size_bytes);

@@ -409,13 +409,12 @@ TEST(program) {
          "phases_forward_ns\n63000000.0\n"},
         {SM_TEST_BINARY " report $T/rows.jsonl -o jsonl --columns mode,n_batch", 0,
          "{\"mode\": \"naive\", \"n_batch\": 1}\n"},
-        {SM_TEST_BINARY " report $T/rows.jsonl -o md --columns mode,avg_ns", 0, "| naive |  209.8 |\n"},
+        {SM_TEST_BINARY " report $T/rows.jsonl -o md --columns mode,avg_ns", 0, "| naive | 209.8 ± 1.5 |\n"},
         {SM_TEST_BINARY " report $T/rows.jsonl -o latex --columns mode,avg_ns,% ", 2, "no column is named '%'"},
         {SM_TEST_BINARY " report $T/rows.jsonl -o latex --columns device,avg_ns,n_batch", 0,
-         "\\begin{tabular}{lrr}\n\\toprule\ndevice & avg ms & n\\_batch \\\\\n\\midrule\ncpu & 209.8 & 1 \\\\\n"},
+         "\\begin{tabular}{lrr}\n\\toprule\ndevice & avg ms & n\\_batch \\\\\n\\midrule\ncpu & 209.8 ± 1.5 & 1 \\\\\n"},
         {SM_TEST_BINARY " report $T/rows.jsonl -o typst --columns device,avg_ns,n_batch", 0,
-         "  align: (left, right, right, ),\n  table.header([device], [avg ms], [n\\_batch], ),\n  [cpu], [209.8], [1], "
-         "\n"},
+         "  table.header([device], [avg ms], [n\\_batch], ),\n  [cpu], [209.8 ± 1.5], [1], \n"},
         {"sed 's/\"status\"/\"own_kernels\":\"gelu_forward=my.c (fnv1a64:1)\",&/' $T/rows.jsonl "
          ">$T/own.jsonl; " SM_TEST_BINARY " report $T/own.jsonl -o text",
          0, "No verdict for small, 64 tokens, step, own code: own code: "},
@@ -441,6 +440,41 @@ TEST(program) {
         AUTO_FREE char *out = temp_read(out_path, &size_bytes);
         if (code != cases[i].code || strstr(out, cases[i].says) == NULL) {
             fail_msg("%s: exit %d\n%.2000s", cases[i].arguments, code, out);
+        }
+    }
+}
+
+// In a text of their own, where the programs are: `typst`, or its package for Python; `pdflatex` with booktabs.
+TEST(tables_for_papers_compile) {
+    static const char *const tools[][2] = {
+        {"typst compile $T/table.typ $T/table.pdf", "command -v typst"},
+        {"python3 -c 'import sys, typst; typst.compile(sys.argv[1], output=sys.argv[2])' $T/table.typ $T/table.pdf",
+         "python3 -c 'import typst'"},
+        {"cd $T && pdflatex -halt-on-error -interaction=batchmode paper.tex",
+         "command -v pdflatex && kpsewhich booktabs.sty"}};
+    static const char *const special[] = {"50% of A & B_1 #2 {x} ~ ^ \\ $", "<x> *b* [c] @d = -e +f /g \"h\" 'i' `j`"};
+    RELEASED_BY(sm_rows_free) sm_rows rows;
+    AUTO_FREE char *path = temp_path("special.jsonl");
+    make_rows(&rows, 2);
+    FILE *file = fopen(path, "w");
+    for (size_t i = 0; i < json_array_size(rows.rows); i++) {
+        set(row_at(&rows, i), "mode", json_string(special[i % 2]));
+        json_dumpf(row_at(&rows, i), file, JSON_COMPACT);
+        fputc('\n', file);
+    }
+    fclose(file);
+    temp_put_text("paper.tex",
+                  "\\documentclass{article}\n\\usepackage{booktabs}\n\\begin{document}\n\\input{table.tex}\n"
+                  "\\end{document}\n");
+#define COLUMNS " --columns mode,avg_ns,stddev_ns,median_ns,q1_ns,q3_ns,first_step_ns "
+    assert_int_equal(run(SM_TEST_BINARY " report $T/special.jsonl" COLUMNS "--output $T/table.typ"), 0);
+    assert_int_equal(run(SM_TEST_BINARY " report $T/special.jsonl" COLUMNS "--output $T/table.tex"), 0);
+    assert_int_equal(run("grep -q '209.8 ± 1.5' $T/table.typ"), 0);
+    for (size_t i = 0; i < sizeof(tools) / sizeof(tools[0]); i++) {
+        if (run(tools[i][1]) != 0) {
+            printf("skipped: %s\n", tools[i][1]);
+        } else if (run(tools[i][0]) != 0) {
+            fail_msg("%s", tools[i][0]);
         }
     }
 }
