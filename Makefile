@@ -62,8 +62,8 @@ FOREIGN := $(filter-out $(shell uname -m),$(TARGET_ARCH))
 HAS_OPENCL := $(shell echo '\#include <CL/cl.h>' | $(CC) -E -x c - >/dev/null 2>&1 && echo 1 || echo 0)
 OPENCL ?= $(HAS_OPENCL)
 # The part of os/ to build. OS=posix: as on a Unix other than Linux.
-OS := $(if $(findstring linux,$(TARGET)),linux,posix)
-B := build/$(CONFIG)$(FOREIGN:%=-%)$(if $(filter posix,$(OS)),-posix)$(if $(filter 0,$(OPENCL)),-without-opencl)
+OS := $(or $(findstring linux,$(TARGET)),$(if $(findstring mingw,$(TARGET)),windows),posix)
+B := build/$(CONFIG)$(FOREIGN:%=-%)$(if $(filter-out linux,$(OS)),-$(OS))$(if $(filter 0,$(OPENCL)),-without-opencl)
 
 WARNINGS := -Wall -Wextra -Wpedantic -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef
 # The table of kernels replaces rows; a pragma for it is lost where clang reads many files in one process.
@@ -94,6 +94,16 @@ LIBS := -lhwloc -ljansson -lpcre2-8 -lz -lm -ldl
 
 ifneq ($(OPENCL),0)
 BASE_FLAGS += -DSM_OPENCL
+endif
+
+# Windows: POSIX's functions are in os/windows; the libraries are linked into the program. GCC keeps the stack of 64-bit
+# Windows aligned to 16 bytes alone, so moves of longer vectors may not assume more.
+ifeq ($(OS),windows)
+EXE := .exe
+WINDOWS_LIBRARIES := build/windows-libraries
+BASE_FLAGS += -isystem $(WINDOWS_LIBRARIES)/include -Ios/windows/include -include os/windows/posix.h \
+              -DPCRE2_STATIC -D_FILE_OFFSET_BITS=64 -D_WIN32_WINNT=0x0A00 -Wa,-muse-unaligned-vector-move
+LIBS := -static -L$(WINDOWS_LIBRARIES)/lib $(filter-out -ldl,$(LIBS))
 endif
 
 # CONFIG=mpi connects processes started by mpirun or srun. Only comm_mpi.c knows MPI.
@@ -156,7 +166,7 @@ DOT_ISAS := $(filter avx512_bf16 amx neon_bf16 sme,$(ISAS))
 
 # tree FOLDER,PATTERN: the files in a folder and its subfolders.
 tree = $(wildcard $(1)/$(2) $(1)/*/$(2) $(1)/*/*/$(2))
-OS_SRC := os/processor.c $(if $(filter linux,$(OS)),$(wildcard os/linux/*.c),os/posix.c)
+OS_SRC := os/processor.c $(or $(wildcard os/$(OS)/*.c),os/posix.c) $(if $(filter windows,$(OS)),,$(wildcard os/unix/*.c))
 ENGINE_SRC := $(OS_SRC) $(filter-out $(if $(filter-out mpi,$(CONFIG)),src/comm/comm_mpi.c),$(call tree,src,*.c))
 BENCH_SRC := $(call tree,bench,*.c)
 LEARN_SRC := $(addprefix learn/live/,live.c edits.c tokens.c) $(call tree,learn/page,*.c) $(call tree,learn/exercise,*.c) $(call tree,learn/own_kernels,*.c) $(wildcard learn/ladder/*.c)

@@ -27,6 +27,10 @@ static inline bool os_processors_has(const os_processors *set, int i) { return (
 // The number of these; if unknown, the number of the machine's processors. At least 1.
 int os_n_processors(void);
 
+// Whether the system saves the state of AMX's tiles, for which it is asked once. (It is eight kilobytes a thread at
+// every switch, so Linux only gives it to who asks: its Documentation/arch/x86/xstate.rst.)
+bool os_may_use_tiles(void);
+
 // The machine's memory, and the part available without swapping; 0: unknown. `root`: as of os_open_facts.
 void os_memory(const char *root, uint64_t *total_bytes, uint64_t *available_bytes);
 

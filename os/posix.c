@@ -48,6 +48,8 @@ void os_cpu_allowed(const char *root, double *quota_cpus, int64_t *throttled_ns)
     *throttled_ns = -1;
 }
 
+bool os_may_use_tiles(void) { return false; }
+
 void os_use_large_pages(void *memory, size_t size_bytes) {
     (void)memory;
     (void)size_bytes;

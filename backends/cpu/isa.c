@@ -5,11 +5,10 @@
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
+#include "os/os.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 #elif defined(__riscv)
@@ -32,11 +31,9 @@ extern const cpu_kernel_table cpu_kernels_f16_avx512;
 
 static bool has_avx512_bf16(void) { return cpu_has_avx512() && __builtin_cpu_supports("avx512bf16"); }
 
-// Whether this process may use AMX's tiles: the processor has them, and Linux, asked once, gives leave. (The state of
-// eight kilobytes a thread is saved at every switch, so it is only given to who asks: Linux's
-// Documentation/arch/x86/xstate.rst.)
+// Whether this process may use AMX's tiles: the processor has them, and the system gives leave.
 static bool has_amx(void) {
-    enum { AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    enum { AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24 };
     unsigned eax = 0;
     unsigned ebx = 0;
     unsigned ecx = 0;
@@ -44,8 +41,7 @@ static bool has_amx(void) {
     if (!has_avx512_bf16() || !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) {
         return false;
     }
-    return (edx & AMX_BF16) != 0 && (edx & AMX_TILE) != 0 &&
-           syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+    return (edx & AMX_BF16) != 0 && (edx & AMX_TILE) != 0 && os_may_use_tiles();
 }
 #endif
 

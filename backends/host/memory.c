@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 
 #include "backends/host/memory.h"
+#include "os/memory.h"
 #include "os/os.h"
 
 static const size_t HUGE_PAGE_BYTES = (size_t)2 << 20;
@@ -27,35 +27,18 @@ static size_t whole_pages(size_t size_bytes) {
     return size_bytes == 0 ? 4096 : (size_bytes + 4095) / 4096 * 4096;
 }
 
-// If a huge page can help, maps one more than needed and unmaps the parts outside of the aligned one.
+// Aligned to a huge page if one can help.
 void *host_map(size_t size_bytes) {
-    size_t mapped_bytes = whole_pages(size_bytes);
-    size_t slack_bytes = mapped_bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : 0;
-    if (mapped_bytes == 0 || mapped_bytes > SIZE_MAX - slack_bytes) {
-        return NULL;
+    const size_t mapped_bytes = whole_pages(size_bytes);
+    const bool is_large = mapped_bytes >= HUGE_PAGE_BYTES;
+    void *mapped = mapped_bytes > 0 ? os_map(mapped_bytes, is_large ? HUGE_PAGE_BYTES : 0) : NULL;
+    if (mapped != NULL && is_large) {
+        os_use_large_pages(mapped, mapped_bytes);
     }
-    char *mapped = mmap(NULL, mapped_bytes + slack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapped == MAP_FAILED) {
-        return NULL;
-    }
-    if (slack_bytes == 0) {
-        return mapped;
-    }
-    size_t head_bytes = (HUGE_PAGE_BYTES - (uintptr_t)mapped % HUGE_PAGE_BYTES) % HUGE_PAGE_BYTES;
-    char *aligned = mapped + head_bytes;
-    if (head_bytes > 0) {
-        munmap(mapped, head_bytes);
-    }
-    munmap(aligned + mapped_bytes, slack_bytes - head_bytes);
-    os_use_large_pages(aligned, mapped_bytes);
-    return aligned;
+    return mapped;
 }
 
-void host_unmap(void *block, size_t size_bytes) {
-    if (block != NULL) {
-        munmap(block, whole_pages(size_bytes));
-    }
-}
+void host_unmap(void *block, size_t size_bytes) { os_unmap(block, whole_pages(size_bytes)); }
 
 // Adds up the plan's memory and refuses it if the machine has less.
 static sm_status check_size(const sm_plan *plan) {

@@ -2,9 +2,9 @@
 #include "cli/setup/setup.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 #include "clock.h"
+#include "os/memory.h"
 #include "os/os.h"
 #include "src/weights/weights.h"
 
@@ -93,8 +93,8 @@ int cli_count_devices(const sm_backend *backend) {
         return n;
     }
     if (censuses.of[i].found == NULL) {
-        census *found = mmap(NULL, sizeof(*found), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        censuses.of[i].status = found != MAP_FAILED ? take_census(backend, found)
+        census *found = os_map_shared(sizeof(*found));
+        censuses.of[i].status = found != NULL ? take_census(backend, found)
                                                     : sm_fail(SM_ERR_OOM, "no memory for the list of its devices");
         censuses.of[i].found = found;
         SM_ROW_TEXT(censuses.of[i].reason, sm_error_message());

@@ -269,7 +269,7 @@ sm_status cli_perform_in_worker(const cli_options *options, int (*work)(void *ct
 // Runs work(ctx) in a worker that has timeout_s (0: no limit) and, after Ctrl-C, a sweep's time to end; receive takes its
 // messages (NULL: none).
 typedef sm_status (*cli_receive)(void *ctx, const json_t *message, int64_t *deadline_ns);
-sm_status cli_work_apart(int (*work)(void *ctx), cli_receive receive, void *ctx, double timeout_s, rlim_t most_bytes,
+sm_status cli_work_apart(int (*work)(void *ctx), cli_receive receive, void *ctx, double timeout_s, uint64_t most_bytes,
                          sm_process_result *end);
 
 // In a worker: reports the current work ("building"), for the message if it does not end, and what its row knows so far

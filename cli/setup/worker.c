@@ -46,14 +46,14 @@ static int64_t deadline_after(double timeout_s) {
     return has_limit ? sm_now_ns() + (int64_t)(timeout_s * 1e9) : INT64_MAX;
 }
 
-sm_status cli_work_apart(int (*work)(void *ctx), cli_receive receive, void *ctx, double timeout_s, rlim_t most_bytes,
+sm_status cli_work_apart(int (*work)(void *ctx), cli_receive receive, void *ctx, double timeout_s, uint64_t most_bytes,
                          sm_process_result *end) {
     const sm_worker_job job = {.work = work,
                                .receive = receive != NULL ? receive : ignore,
                                .ctx = ctx,
                                .deadline_ns = deadline_after(timeout_s),
                                .stop_s = CLI_RUN_STOP_S,
-                               .memory = {.resource = RLIMIT_DATA, .most = most_bytes},
+                               .memory = {.kind = OS_LIMIT_MEMORY, .most = most_bytes},
                                .interrupted = &cli_interrupted};
     return sm_worker_run(&job, end);
 }

@@ -2,7 +2,6 @@
 #include "cli/sweep/sweep.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 #include "clock.h"
 #include "bench/rows/machine.h"
@@ -10,6 +9,7 @@
 #include "bench/rows/row_json_schema.h"
 #include "bench/score/score.h"
 #include "bench/tables/show.h"
+#include "os/memory.h"
 
 // Memory of libraries and drivers, not counted in the user's limit (some spin or crash without it).
 static const int64_t library_bytes = INT64_C(1) << 30;
@@ -339,7 +339,7 @@ static sm_status run_process(measuring *m) {
     sm_process_result end;
     SM_ROW_TEXT(m->stage, "starting");
     SM_TRY(cli_work_apart(measure, receive, m, m->sweeper->options->measure.timeout_s,
-                          (rlim_t)allowed_bytes(m->sweeper, m->candidate), &end));
+                          (uint64_t)allowed_bytes(m->sweeper, m->candidate), &end));
     sm_status status = m->refused != SM_OK ? sm_fail(m->refused, "%s", m->message)
                        : m->row == NULL    ? give_up(m, &end)
                                            : SM_OK;
@@ -383,11 +383,8 @@ static const double memory_share = 0.9;
 sm_status cli_sweeper_open(const cli_options *options, cli_sweeper *s) {
     *s = (cli_sweeper){.options = options};
     cli_load_no_drivers(options->measure.timeout_s);
-    s->handed_on = mmap(NULL, sizeof(*s->handed_on), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (s->handed_on == MAP_FAILED) {
-        s->handed_on = NULL;
-        return sm_fail(SM_ERR_OOM, "no memory to share with the processes that measure");
-    }
+    s->handed_on = os_map_shared(sizeof(*s->handed_on));
+    SM_FAIL_IF(s->handed_on == NULL, SM_ERR_OOM, "no memory to share with the processes that measure");
     s->handed_on->bench.n_devices = 1;
     s->machine = sm_machine_facts(options->argc, options->argv);
     const double available = sm_json_number(s->machine, "memory_available_bytes");
@@ -400,8 +397,6 @@ sm_status cli_sweeper_open(const cli_options *options, cli_sweeper *s) {
 
 void cli_sweeper_close(cli_sweeper *s) {
     json_decref(s->machine);
-    if (s->handed_on != NULL) {
-        munmap(s->handed_on, sizeof(*s->handed_on));
-    }
+    os_unmap(s->handed_on, sizeof(*s->handed_on));
     *s = (cli_sweeper){.options = NULL};
 }

@@ -4,10 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "clock.h"
+#include "os/memory.h"
 #include "os/os.h"
 #include "src/verify/verify.h"
 
@@ -22,14 +21,13 @@ static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 // Data end at the end of the last page, as far as alignment allows.
 static sm_status map_operand(sm_case_operand *o) {
     const size_t padded_bytes = round_up(o->size_bytes, ALIGN_BYTES);
-    o->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    o->page_bytes = os_page_bytes();
     o->map_bytes = round_up(padded_bytes, o->page_bytes) + 2 * o->page_bytes;
-    o->map = mmap(NULL, o->map_bytes, PROT_NONE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    o->map = os_map_shared(o->map_bytes);
     o->before = malloc(o->size_bytes);
     const size_t inner_bytes = o->map_bytes - 2 * o->page_bytes;
-    if (o->map == MAP_FAILED || o->before == NULL ||
-        mprotect(o->map + o->page_bytes, inner_bytes, PROT_READ | PROT_WRITE) != 0) {
-        o->map = o->map == MAP_FAILED ? NULL : o->map;
+    if (o->map == NULL || o->before == NULL || !os_protect(o->map, o->page_bytes, OS_MAY_NOTHING) ||
+        !os_protect(o->map + o->page_bytes + inner_bytes, o->page_bytes, OS_MAY_NOTHING)) {
         return sm_fail(SM_ERR_OOM, "exercise: no memory for %zu bytes of %s", o->size_bytes, o->info->name);
     }
     o->data = o->map + o->map_bytes - o->page_bytes - padded_bytes;
@@ -57,8 +55,8 @@ bool sm_case_is_overwritten(const sm_exercise_case *c, const sm_case_operand *in
 }
 
 sm_status sm_case_share(size_t size_bytes, const char *what, void **memory) {
-    *memory = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return *memory != MAP_FAILED ? SM_OK
+    *memory = os_map_shared(size_bytes);
+    return *memory != NULL ? SM_OK
                                  : sm_fail(SM_ERR_OOM, "exercise: no memory for %zu bytes of %s", size_bytes, what);
 }
 
@@ -68,10 +66,10 @@ static void close_case(sm_exercise_case *c) {
     for (int i = 0; i < SM_CASE_OPERANDS; i++) {
         sm_case_operand *o = &c->operands[i];
         if (o->map != NULL && !o->is_shared) {
-            munmap(o->map, o->map_bytes);
+            os_unmap(o->map, o->map_bytes);
         }
         if (o->timed != NULL) {
-            munmap(o->timed, SM_N_TIMED * o->size_bytes);
+            os_unmap(o->timed, SM_N_TIMED * o->size_bytes);
         }
         free(o->before);
         free(o->expected);
@@ -101,7 +99,7 @@ static sm_status lay_out(sm_exercise_case *c) {
                                .size_bytes = sm_tensor_bytes(t)};
         SM_TRY(map_operand(o));
         if (!is_input && k == sm_op_inplace_out(info) && is_inplace) {
-            munmap(o->map, o->map_bytes);
+            os_unmap(o->map, o->map_bytes);
             const sm_case_operand *with = &c->operands[info->inplace_in];
             o->map = with->map;
             o->map_bytes = with->map_bytes;

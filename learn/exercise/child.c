@@ -7,11 +7,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "learn/own_kernels/confine.h"
 #include "os/call_filter.h"
+#include "os/memory.h"
 #include "os/os.h"
 #include "src/processes/process.h"
 
@@ -21,8 +21,8 @@ enum {
     STACK_BYTES = 1 << 16,    // of the signal handlers
     EXIT_OF_HANDLER = 99,
 };
-static const rlim_t most_memory_bytes = (rlim_t)1 << 30; // in addition to what the process has
-static const rlim_t most_driver_bytes = (rlim_t)4 << 30; // likewise, for its own writable memory
+static const uint64_t most_memory_bytes = (uint64_t)1 << 30; // in addition to what the process has
+static const uint64_t most_driver_bytes = (uint64_t)4 << 30; // likewise, for its own writable memory
 static const double meter_s = 60;                        // for our kernel and the ceilings, on a device
 
 // Shared by both processes. The child may write anything into it; only the report depends on it.
@@ -68,7 +68,7 @@ static void protect_inputs(const sm_exercise_case *c) {
     for (int i = 0; i < SM_MAX_IN; i++) {
         const sm_case_operand *o = &c->operands[i];
         if (o->map != NULL && !sm_case_is_overwritten(c, o)) {
-            mprotect(o->map + o->page_bytes, o->map_bytes - 2 * o->page_bytes, PROT_READ);
+            os_protect(o->map + o->page_bytes, o->map_bytes - 2 * o->page_bytes, OS_MAY_ONLY_READ);
         }
     }
 }
@@ -184,7 +184,7 @@ sm_status sm_exercise_meter_run(const sm_exercise_cases *cases, const sm_exercis
     if (status == SM_OK && process.exit_code != 0) {
         *times = (sm_exercise_device_times){.ceiling_ns = NAN};
     }
-    munmap(seen, sizeof *times);
+    os_unmap(seen, sizeof *times);
     return status == SM_OK && process.interrupted ? SM_ERR_INTERRUPTED : status;
 }
 
@@ -192,12 +192,12 @@ sm_status sm_exercise_meter_run(const sm_exercise_cases *cases, const sm_exercis
 static sm_status run_limited(check *c, sm_process_result *process) {
     const bool is_driver = c->file->language == SM_OWN_OPENCL;
     const long n_processors = is_driver ? sysconf(_SC_NPROCESSORS_ONLN) : 1;
-    const rlim_t cpu_s = ((rlim_t)c->how->timeout_s + 2) * (rlim_t)(n_processors > 0 ? n_processors : 1);
-    const sm_process_limit limits[] = {
-        {RLIMIT_CORE, 0, false},
-        {RLIMIT_CPU, cpu_s, false},
-        {RLIMIT_FSIZE, is_driver ? MAX_FILE_BYTES : MAX_PRINTED_BYTES, false},
-        {is_driver ? RLIMIT_DATA : RLIMIT_AS, is_driver ? most_driver_bytes : most_memory_bytes, true}};
+    const uint64_t cpu_s = ((uint64_t)c->how->timeout_s + 2) * (uint64_t)(n_processors > 0 ? n_processors : 1);
+    const os_limit limits[] = {
+        {OS_LIMIT_CORE_BYTES, 0, false},
+        {OS_LIMIT_CPU_S, cpu_s, false},
+        {OS_LIMIT_FILE_BYTES, is_driver ? MAX_FILE_BYTES : MAX_PRINTED_BYTES, false},
+        {is_driver ? OS_LIMIT_MEMORY : OS_LIMIT_ADDRESSES, is_driver ? most_driver_bytes : most_memory_bytes, true}};
     const sm_process_job job = {.work = run_check,
                                 .ctx = c,
                                 .has_no_input = true,
@@ -230,6 +230,6 @@ sm_status sm_exercise_child_run(const char *path, sm_kernel_file *file, const sm
         process.out = NULL;
         sm_process_free(&process);
     }
-    munmap(seen, sizeof *shared);
+    os_unmap(seen, sizeof *shared);
     return status;
 }

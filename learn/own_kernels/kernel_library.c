@@ -15,7 +15,7 @@
 #include "src/io/input_file.h"
 
 enum { SYMBOL_SIZE = 128, MOST_SOURCE_BYTES = 1 << 20, MOST_SAID_BYTES = 1 << 16, MOST_FILE_BYTES = 1 << 26 };
-static const rlim_t most_compiler_bytes = (rlim_t)4 << 30; // for each of its processes
+static const uint64_t most_compiler_bytes = (uint64_t)4 << 30; // for each of its processes
 static const double interrupted_grace_s = 1.2;             // after Ctrl-C: our parent process waits no longer than two
 
 sm_op_kind sm_op_kind_find(const char *name) {
@@ -111,10 +111,10 @@ static sm_status compile(const char *path, const sm_kernel_limits *limits, sm_ke
         os_file_access_allow(c.rules, dirname(folder), OS_MAY_READ);
         os_file_access_allow(c.rules, file->folder, OS_MAY_READ | OS_MAY_WRITE);
     }
-    const sm_process_limit of_confined[] = {{RLIMIT_CORE, 0, false},
-                                            {RLIMIT_CPU, (rlim_t)limits->timeout_s + 2, false},
-                                            {RLIMIT_AS, most_compiler_bytes, true},
-                                            {RLIMIT_FSIZE, MOST_FILE_BYTES, false}};
+    const os_limit of_confined[] = {{OS_LIMIT_CORE_BYTES, 0, false},
+                                            {OS_LIMIT_CPU_S, (uint64_t)limits->timeout_s + 2, false},
+                                            {OS_LIMIT_ADDRESSES, most_compiler_bytes, true},
+                                            {OS_LIMIT_FILE_BYTES, MOST_FILE_BYTES, false}};
     const sm_process_job job = {.argv = argv,
                                 .prepare = prepare,
                                 .ctx = &c,

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include "learn/own_kernels/backend_file.h"
 #include "learn/own_kernels/confine.h"
 #include "learn/own_kernels/kernel_library.h"
+#include "os/memory.h"
 #include "os/os.h"
 #include "src/plan/own_process.h"
 #include "src/processes/process.h"
@@ -115,11 +115,11 @@ static void *run_thread(void *box) {
 
 static sm_status map_shared(void) {
     struct stat info;
-    void *memory = MAP_FAILED;
+    void *memory = NULL;
     if (fstat(STDIN_FILENO, &info) == 0 && info.st_size > (off_t)sizeof *own.shared) {
-        memory = mmap(NULL, (size_t)info.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, STDIN_FILENO, 0);
+        memory = os_map_file(STDIN_FILENO, (size_t)info.st_size);
     }
-    own.shared = memory != MAP_FAILED ? memory : NULL;
+    own.shared = memory;
     return own.shared != NULL && own.shared->size_bytes == (size_t)info.st_size
                ? SM_OK
                : sm_fail(SM_ERR_USAGE, "no memory is shared");
@@ -176,12 +176,12 @@ sm_status sm_own_process_serve(int n_words, char *const *words) {
     leave_descriptors();
     signal(SIGINT, SIG_IGN); // its parent handles them
     signal(SIGTERM, SIG_IGN);
-    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    os_limit_this(&(os_limit){OS_LIMIT_CORE_BYTES, 0, false});
     os_die_first();
     own.n = n_words / 3;
     own.spins = !own.shared->is_judged && sm_own_may_spin(own.shared->n_threads);
     if (own.shared->is_judged) {
-        sm_process_limit_this(&(sm_process_limit){RLIMIT_DATA, MOST_JUDGED_BYTES, true});
+        os_limit_this(&(os_limit){OS_LIMIT_MEMORY, MOST_JUDGED_BYTES, true});
     }
     own.shared->base = (char *)own.shared;
     own.operands_at = own.shared->operands_at;

@@ -48,6 +48,13 @@ void os_bind_thread(pthread_attr_t *attributes, const os_processors *processors)
     (void)pthread_attr_setaffinity_np(attributes, sizeof set, &set);
 }
 
+#if defined(__x86_64__)
+bool os_may_use_tiles(void) {
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}
+#endif
+
 void os_use_large_pages(void *memory, size_t size_bytes) { (void)madvise(memory, size_bytes, MADV_HUGEPAGE); }
 
 void os_keep_from_children(void *memory, size_t size_bytes) { (void)madvise(memory, size_bytes, MADV_DONTFORK); }

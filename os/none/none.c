@@ -2,8 +2,10 @@
 // function is; functions that this program never calls are left out.
 #include <omp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "os/memory.h"
 #include "os/os.h"
 #include "os/processor.h"
 
@@ -22,6 +24,17 @@ void os_memory_allowed(const char *root, uint64_t *total_bytes, uint64_t *availa
 void os_use_large_pages(void *memory, size_t size_bytes) {
     (void)memory;
     (void)size_bytes;
+}
+
+void *os_map(size_t size_bytes, size_t alignment) {
+    const size_t least = 4096;
+    void *memory = aligned_alloc(alignment > least ? alignment : least, size_bytes);
+    return memory != NULL ? memset(memory, 0, size_bytes) : NULL;
+}
+
+void os_unmap(void *memory, size_t size_bytes) {
+    (void)size_bytes;
+    free(memory);
 }
 
 void os_processor_name(const char *root, char *name, size_t size_bytes) {

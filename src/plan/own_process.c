@@ -7,12 +7,12 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "os/memory.h"
 #include "os/os.h"
 #include "src/plan/own_members.h"
 
@@ -323,7 +323,7 @@ sm_status sm_own_process_ask(sm_own_process *p, int64_t deadline_ns) {
 static sm_status share(sm_own_process *p, const sm_own_process_options *how, int *file) {
     uint64_t total_bytes;
     uint64_t available_bytes;
-    const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t page_bytes = os_page_bytes();
     os_memory("", &total_bytes, &available_bytes);
     const size_t head_bytes = sizeof *p->shared + (size_t)p->n_threads * sizeof p->shared->boxes[0];
     p->operands_at = (head_bytes + page_bytes - 1) / page_bytes * page_bytes;
@@ -334,8 +334,7 @@ static sm_status share(sm_own_process *p, const sm_own_process_options *how, int
     p->size_bytes = p->size_bytes / page_bytes * page_bytes;
     while (*file >= 0 && p->size_bytes > p->operands_at && p->shared == NULL) {
         if (ftruncate(*file, (off_t)p->size_bytes) == 0) {
-            void *memory = mmap(NULL, p->size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, *file, 0);
-            p->shared = memory != MAP_FAILED ? memory : NULL;
+            p->shared = os_map_file(*file, p->size_bytes);
         }
         p->size_bytes = p->shared != NULL ? p->size_bytes : p->size_bytes / 2 / page_bytes * page_bytes;
     }
@@ -409,8 +408,8 @@ void sm_own_process_end(sm_own_process *p) {
         (void)waitpid(p->pid, NULL, 0);
         started.pid = 0;
     }
-    if (p != NULL && p->shared != NULL) {
-        munmap(p->shared, p->size_bytes);
+    if (p != NULL) {
+        os_unmap(p->shared, p->size_bytes);
     }
     free(p);
 }

@@ -11,23 +11,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/resource.h>
+
+#include "os/child.h"
 
 // The destination of its stdout and stderr.
 typedef enum {
     SM_OUTPUT_OURS, // our own
     SM_OUTPUT_KEPT, // both are kept: all of stdout (more than 256 MiB is a failure), and the end of stderr
-    SM_OUTPUT_FILE, // both are kept, as one file in memory: RLIMIT_FSIZE limits it
+    SM_OUTPUT_FILE, // both are kept, as one file in memory: OS_LIMIT_FILE_BYTES limits it
 } sm_process_output;
-
-typedef struct {
-    int resource; // RLIMIT_...
-    rlim_t most;
-    bool beyond_ours; // for memory: in addition to what this process has mapped now
-} sm_process_limit;
-
-// Limits the calling process, for good.
-void sm_process_limit_this(const sm_process_limit *limit);
 
 typedef struct {
     // A program, searched for in PATH if its name has no slash; NULL: a function, whose result is the exit code.
@@ -47,7 +39,7 @@ typedef struct {
     int *messages;
     sm_status (*receive)(void *ctx, const char *line, size_t length);
 
-    const sm_process_limit *limits;
+    const os_limit *limits;
     int n_limits;
     bool dies_first;  // before others, if the machine's memory runs out
     bool own_session; // processes that it started end with it,

@@ -5,8 +5,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
+
+#include "os/memory.h"
 
 // After a deadline, the time for the current work to end by itself.
 static const int64_t late_grace_ns = 1500000000;
@@ -105,11 +106,11 @@ sm_status sm_worker_run(const sm_worker_job *job, sm_process_result *end) {
                                     .end_ns = end_ns,
                                     .may_hang = true};
     shared_state *outer = shared;
-    shared_state *made = mmap(NULL, sizeof(*made), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    SM_FAIL_IF(made == MAP_FAILED, SM_ERR_OOM, "no memory to share with a worker");
+    shared_state *made = os_map_shared(sizeof(*made));
+    SM_FAIL_IF(made == NULL, SM_ERR_OOM, "no memory to share with a worker");
     shared = made;
     sm_status status = sm_process_run(&process, end);
-    munmap(made, sizeof(*made));
+    os_unmap(made, sizeof(*made));
     shared = outer;
     return status;
 }

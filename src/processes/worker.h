@@ -20,7 +20,7 @@ typedef struct {
     void *ctx;
     int64_t deadline_ns;     // until a message sets another
     double stop_s;           // for the worker to end by itself after a request
-    sm_process_limit memory; // of its allocations; most 0: none
+    os_limit memory; // of its allocations; most 0: none
 
     const volatile sig_atomic_t *interrupted; // as in process.h
 } sm_worker_job;

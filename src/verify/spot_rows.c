@@ -144,7 +144,7 @@ static sm_status build(const spot *s, const sample *p, sm_plan *plan) {
     return sm_plan_add_op(plan, &op);
 }
 
-static sm_status write(sm_session *reference, int tensor, const operand *o) {
+static sm_status write_operand(sm_session *reference, int tensor, const operand *o) {
     const sm_tensor *t = &reference->plan->tensors[tensor];
     return is_ids(t)
                ? reference->device->backend->upload(reference->executable, tensor, 0, sm_tensor_elems(t), o->values)
@@ -253,7 +253,7 @@ static sm_status compute(const spot *s, const sample *p, float *const want[SM_MA
     SM_TRY(sm_session_open(device, sm_give(&plan), &reference));
     const sm_op *op = &reference->plan->ops[0];
     for (int k = 0; k < SM_MAX_OPERANDS; k++) {
-        SM_TRY(op->operands[k] != SM_NO_TENSOR ? write(reference, op->operands[k], &p->operands[k]) : SM_OK);
+        SM_TRY(op->operands[k] != SM_NO_TENSOR ? write_operand(reference, op->operands[k], &p->operands[k]) : SM_OK);
     }
     SM_TRY(sm_session_run(reference, SM_RUN_FORWARD, NULL));
     for (int k = 0; k < SM_MAX_OUT; k++) {

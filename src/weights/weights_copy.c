@@ -2,7 +2,6 @@
 #include "src/weights/weights.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include "os/os.h"
 

@@ -80,7 +80,7 @@ CLEAN_TEST(much_output_is_kept_or_bounded) {
 
 CLEAN_TEST(one_file_has_a_limit) {
     sm_process_result r;
-    const sm_process_limit size = {RLIMIT_FSIZE, 100, false};
+    const os_limit size = {OS_LIMIT_FILE_BYTES, 100, false};
     assert_int_equal(run_shell((sm_process_job){.output = SM_OUTPUT_FILE}, "echo one; echo two >&2", &r), SM_OK);
     assert_string_equal(r.out, "one\ntwo\n");
     sm_process_free(&r);
@@ -210,7 +210,7 @@ static int allocate(void *ctx) {
 
 CLEAN_TEST(functions_end_as_they_do) {
     sm_process_result r;
-    const sm_process_limit no_core = {RLIMIT_CORE, 0, false};
+    const os_limit no_core = {OS_LIMIT_CORE_BYTES, 0, false};
     assert_int_equal(sm_process_run(&(sm_process_job){.work = crash, .limits = &no_core, .n_limits = 1}, &r), SM_OK);
     assert_int_equal(r.signal, SIGABRT);
     assert_int_equal(r.exit_code, -1);
@@ -220,7 +220,7 @@ CLEAN_TEST(functions_end_as_they_do) {
 CLEAN_TEST(memory_has_a_limit) {
     sm_process_result r;
     size_t n = (size_t)1 << 30;
-    const sm_process_limit more = {RLIMIT_AS, n / 2, true};
+    const os_limit more = {OS_LIMIT_ADDRESSES, n / 2, true};
     const sm_process_job job = {.work = allocate, .ctx = &n, .limits = &more, .n_limits = 1};
 #if defined(__SANITIZE_ADDRESS__) || defined(__clang__)
     (void)job; // AddressSanitizer ends the process in its own way

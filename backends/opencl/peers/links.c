@@ -4,13 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "backends/host/descriptors.h"
 #include "backends/opencl/peers/peers.h"
 #include "clock.h"
+#include "os/memory.h"
 #include "os/os.h"
 
 sm_status opencl_links_find(sm_device *device, SM_UNUSED const char *library) {
@@ -39,14 +39,14 @@ sm_status opencl_links_make_id(sm_device *device, unsigned char id[SM_COLLECTIVE
 static sm_status map(const opencl_device *device, int descriptor, opencl_told *told) {
     enum { PORTABLE = 1, HAS_ADDRESS = 2 };
     const size_t size_bytes = device->peers->links->told_bytes;
-    void *memory = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-    if (memory == MAP_FAILED) {
+    void *memory = os_map_file(descriptor, size_bytes);
+    if (memory == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory for words", id_of(device));
     }
     sm_status status =
         cuda_check(id_of(device), "cuMemHostRegister", cuda.host_register(memory, size_bytes, PORTABLE | HAS_ADDRESS));
     if (status != SM_OK) {
-        munmap(memory, size_bytes);
+        os_unmap(memory, size_bytes);
         return status;
     }
     told->words = memory;
@@ -71,7 +71,7 @@ static sm_status receive(const opencl_device *device, int rank) {
 static sm_status share_words(const opencl_device *device) {
     const opencl_peers *p = device->peers;
     opencl_links *l = p->links;
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t page = os_page_bytes();
     l->told_bytes = (opencl_word_at(OPENCL_MATTERS * p->n_processes) + page - 1) / page * page;
     l->told = sm_calloc((size_t)p->n_processes, sizeof *l->told);
     const int own = os_open_nameless();
@@ -103,7 +103,7 @@ static void leave(opencl_peers *p) {
     for (int rank = 0; l->told != NULL && rank < p->n_processes; rank++) {
         if (l->told[rank].words != NULL) {
             (void)cuda.host_unregister((void *)l->told[rank].words);
-            munmap((void *)l->told[rank].words, l->told_bytes);
+            os_unmap((void *)l->told[rank].words, l->told_bytes);
         }
     }
     free(l->told);
