@@ -100,10 +100,12 @@ endif
 # Windows aligned to 16 bytes alone, so moves of longer vectors may not assume more.
 ifeq ($(OS),windows)
 EXE := .exe
+OPENCL := 1
 WINDOWS_LIBRARIES := build/windows-libraries
-BASE_FLAGS += -isystem $(WINDOWS_LIBRARIES)/include -Ios/windows/include -include os/windows/posix.h \
+$(shell tools/windows.sh $(WINDOWS_LIBRARIES) >&2)
+BASE_FLAGS += -isystem $(WINDOWS_LIBRARIES)/include -isystem $(WINDOWS_LIBRARIES)/posix -Wno-format -Wno-format-extra-args -Wno-unknown-pragmas -include os/windows/posix.h \
               -DPCRE2_STATIC -D_FILE_OFFSET_BITS=64 -D_WIN32_WINNT=0x0A00 -Wa,-muse-unaligned-vector-move
-LIBS := -static -L$(WINDOWS_LIBRARIES)/lib $(filter-out -ldl,$(LIBS))
+LIBS := -static -L$(WINDOWS_LIBRARIES)/lib $(filter-out -ldl,$(LIBS)) -lsynchronization -lshell32
 endif
 
 # CONFIG=mpi connects processes started by mpirun or srun. Only comm_mpi.c knows MPI.
@@ -166,12 +168,12 @@ DOT_ISAS := $(filter avx512_bf16 amx neon_bf16 sme,$(ISAS))
 
 # tree FOLDER,PATTERN: the files in a folder and its subfolders.
 tree = $(wildcard $(1)/$(2) $(1)/*/$(2) $(1)/*/*/$(2))
-OS_SRC := os/processor.c $(or $(wildcard os/$(OS)/*.c),os/posix.c) $(if $(filter windows,$(OS)),,$(wildcard os/unix/*.c))
+OS_SRC := $(or $(wildcard os/$(OS)/*.c),os/posix.c) $(if $(filter windows,$(OS)),,os/processor.c $(wildcard os/unix/*.c))
 ENGINE_SRC := $(OS_SRC) $(filter-out $(if $(filter-out mpi,$(CONFIG)),src/comm/comm_mpi.c),$(call tree,src,*.c))
 BENCH_SRC := $(call tree,bench,*.c)
 LEARN_SRC := $(addprefix learn/live/,live.c edits.c tokens.c) $(call tree,learn/page,*.c) $(call tree,learn/exercise,*.c) $(call tree,learn/own_kernels,*.c) $(wildcard learn/ladder/*.c)
 CLI_SRC := $(call tree,cli,*.c)
-HOST_SRC := $(wildcard backends/host/*.c)
+HOST_SRC := $(filter-out %/descriptors$(if $(filter windows,$(OS)),,_none).c,$(wildcard backends/host/*.c))
 REF_KERNEL_SRC := $(call tree,backends/reference/kernels,*.c) backends/reference/run.c backends/reference/rounded.c
 REF_SRC := backends/reference/reference.c
 CPU_KERNEL_SRC := $(call tree,backends/cpu/kernels,*.c)
@@ -285,7 +287,7 @@ check: ## run the checks for a change: about a minute, less with CONFIG=dev (T="
 	$(if $(T),,@tools/check_lines.sh)
 	@$(TEST_SURROUNDINGS) BRIEF=1 tools/run_tests.sh $(CHECK_COMMANDS) $(CHECK_TESTS:%=$(B)/tests/test_%)
 
-build: $(B)/stepmark ## build build/release/stepmark
+build: $(B)/stepmark$(EXE) ## build build/release/stepmark
 
 wasm: ## install clang for wasm32, and build the module by which pages compute a step again
 	@rm -f $(WASM)
@@ -417,8 +419,8 @@ $(if $(filter clang,$(CONFIG)),objects: CFLAGS += -fsyntax-only)
 objects: $(LIB_OBJ) $(CLI_OBJ) $(TEST_SHIMS) $(patsubst %.c,$(B)/%.o,$(TEST_SRC) $(wildcard tests/fuzz/*.c))
 
 # Exports the functions of include/ to backends in shared libraries.
-EXPORTS := -Wl,--export-dynamic-symbol='sm_*'
-$(B)/stepmark: $(CLI_OBJ) $(B)/libstepmark.a
+EXPORTS := $(if $(EXE),,-Wl,--export-dynamic-symbol='sm_*')
+$(B)/stepmark$(EXE): $(CLI_OBJ) $(B)/libstepmark.a
 	$(SAY) LINK $@
 	@$(CC) $(BASE_FLAGS) $(LDFLAGS) $(EXPORTS) -o $@ $^ $(LIBS)
 	$(if $(filter 0,$(HAS_OPENCL)),@echo "$@: without OpenCL: its headers (opencl-headers) are not installed")

@@ -139,7 +139,7 @@ static char *find_program(const char *argv0) {
     return NULL;
 }
 
-void os_begin(const char *argv0) { program = argv0 != NULL ? find_program(argv0) : NULL; }
+void os_begin(char ***argv) { program = (*argv)[0] != NULL ? find_program((*argv)[0]) : NULL; }
 
 const char *os_program(void) { return program != NULL ? program : ""; }
 

@@ -199,7 +199,7 @@ static int front_option(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     signal(SIGXFSZ, SIG_IGN); // a file beyond the limit (ulimit -f) is a failed write, not the end of the program
-    os_begin(argv[0]);
+    os_begin(&argv);
     sm_no_memory_note = note_no_memory;
     json_set_alloc_funcs(sm_malloc, free); // JSON values are small, too
     if (!has_stack()) {

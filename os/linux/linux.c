@@ -88,7 +88,7 @@ bool os_draw(void *bytes, size_t n_bytes) { return getrandom(bytes, n_bytes, GRN
 
 // --- processes -------------------------------------------------------------------------------------
 
-void os_begin(const char *argv0) { (void)argv0; }
+void os_begin(char ***argv) { (void)argv; }
 
 const char *os_program(void) { return "/proc/self/exe"; }
 

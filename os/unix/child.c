@@ -218,7 +218,9 @@ int os_child_take(os_child *child, bool at_once, os_child_end *end) {
     }
     *end = (os_child_end){
         .exit_code = done > 0 && WIFEXITED(state) ? WEXITSTATUS(state) : -1,
-        .signal = done == 0 ? SIGKILL : WIFSIGNALED(state) ? WTERMSIG(state) : 0,
+        .signal = done == 0            ? SIGKILL
+                  : WIFSIGNALED(state) ? WTERMSIG(state)
+                                       : 0,
         .peak_rss_bytes = (int64_t)usage.ru_maxrss * 1024,
     };
     close_at(&child->watched);

@@ -1,19 +1,28 @@
 // embedded.S: the embedded files and a table of them (embedded.h), as the assembler includes them. The build makes
 // embedded.list: a line EMBED("path") for each.
+#if defined(_WIN32)
+#define READ_ONLY .section .rdata, "dr"
+#define TABLE     .data
+#else
+#define READ_ONLY .section .rodata
+#define TABLE     .section .data.rel.ro, "aw"
+#endif
 #define EMBED(path)                        \
-    .section .rodata ;                     \
+    READ_ONLY ;                            \
 1:  .asciz path ;                          \
 2:  .incbin path ;                         \
 3:  .byte 0 ;                              \
-    .section .data.rel.ro, "aw" ;          \
+    TABLE ;                                \
     .quad 1b, 2b, 3b - 2b
-    .section .data.rel.ro, "aw"
+    TABLE
     .balign 8
     .globl sm_embedded_files
 sm_embedded_files:
 #include "embedded.list"
-    .section .data.rel.ro, "aw"
+    TABLE
     .globl sm_embedded_bytes
 sm_embedded_bytes:
     .quad sm_embedded_bytes - sm_embedded_files
+#if !defined(_WIN32)
     .section .note.GNU-stack,"",%progbits
+#endif

@@ -196,6 +196,6 @@ int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "--again") == 0) {
         return 7;
     }
-    os_begin(argv[0]);
+    os_begin(&argv);
     return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
 }

@@ -1,0 +1,302 @@
+// memory.c: see os/windows/posix.h and os/os.h: memory, threads, the machine.
+#include <windows.h>
+
+#include <malloc.h>
+#include <psapi.h>
+
+#include "os/memory.h"
+#include "os/processor.h"
+#include "os/threads.h"
+
+#undef malloc
+#undef calloc
+#undef realloc
+#undef free
+
+// --- one heap --------------------------------------------------------------------------------------
+
+enum { USUAL_ALIGNMENT = 16 };
+
+void *os_malloc(size_t n_bytes) { return os_aligned_alloc(USUAL_ALIGNMENT, n_bytes); }
+
+void *os_aligned_alloc(size_t alignment, size_t n_bytes) {
+    void *memory = _aligned_malloc(n_bytes > 0 ? n_bytes : 1, alignment);
+    errno = memory == NULL ? ENOMEM : errno;
+    return memory;
+}
+
+int os_posix_memalign(void **memory, size_t alignment, size_t n_bytes) {
+    *memory = os_aligned_alloc(alignment, n_bytes);
+    return *memory != NULL ? 0 : ENOMEM;
+}
+
+void *os_calloc(size_t n, size_t n_bytes) {
+    if (n_bytes > 0 && n > SIZE_MAX / n_bytes) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    void *memory = os_malloc(n * n_bytes);
+    return memory != NULL ? memset(memory, 0, n * n_bytes) : NULL;
+}
+
+void *os_realloc(void *memory, size_t n_bytes) {
+    return memory == NULL ? os_malloc(n_bytes) : _aligned_realloc(memory, n_bytes > 0 ? n_bytes : 1, USUAL_ALIGNMENT);
+}
+
+void os_free(void *memory) { _aligned_free(memory); }
+
+char *os_strdup(const char *text) { return os_strndup(text, strlen(text)); }
+
+char *os_strndup(const char *text, size_t most_bytes) {
+    const size_t n = strnlen(text, most_bytes);
+    char *copy = os_malloc(n + 1);
+    if (copy != NULL) {
+        memcpy(copy, text, n);
+        copy[n] = '\0';
+    }
+    return copy;
+}
+
+int os_vasprintf(char **text, const char *format, va_list arguments) {
+    va_list again;
+    va_copy(again, arguments);
+    const int n = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    *text = n >= 0 ? os_malloc((size_t)n + 1) : NULL;
+    return *text != NULL ? vsnprintf(*text, (size_t)n + 1, format, arguments) : -1;
+}
+
+// --- mappings --------------------------------------------------------------------------------------
+
+size_t os_page_bytes(void) {
+    SYSTEM_INFO info;
+    GetSystemInfo(&info);
+    return info.dwPageSize;
+}
+
+// Where a larger one lies, the aligned part of it is free.
+void *os_map(size_t size_bytes, size_t alignment) {
+    enum { TRIES = 16 };
+    void *memory = alignment == 0 ? VirtualAlloc(NULL, size_bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE) : NULL;
+    for (int i = 0; i < TRIES && alignment > 0 && memory == NULL && size_bytes <= SIZE_MAX - alignment; i++) {
+        char *larger = VirtualAlloc(NULL, size_bytes + alignment, MEM_RESERVE, PAGE_NOACCESS);
+        if (larger == NULL) {
+            return NULL;
+        }
+        VirtualFree(larger, 0, MEM_RELEASE);
+        char *aligned = larger + (alignment - (uintptr_t)larger % alignment) % alignment;
+        memory = VirtualAlloc(aligned, size_bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
+    }
+    return memory;
+}
+
+void *os_map_shared(size_t size_bytes) { return os_map(size_bytes, 0); }
+
+void *os_map_file(int file, size_t size_bytes) {
+    HANDLE whole = CreateFileMappingW((HANDLE)_get_osfhandle(file), NULL, PAGE_READWRITE,
+                                      (DWORD)((uint64_t)size_bytes >> 32), (DWORD)size_bytes, NULL);
+    void *memory = whole != NULL ? MapViewOfFile(whole, FILE_MAP_WRITE, 0, 0, size_bytes) : NULL;
+    if (whole != NULL) {
+        CloseHandle(whole);
+    }
+    return memory;
+}
+
+void os_unmap(void *memory, size_t size_bytes) {
+    (void)size_bytes;
+    if (memory != NULL && !UnmapViewOfFile(memory)) {
+        VirtualFree(memory, 0, MEM_RELEASE);
+    }
+}
+
+bool os_protect(void *memory, size_t size_bytes, os_page_right right) {
+    static const DWORD rights[] = {
+        [OS_MAY_NOTHING] = PAGE_NOACCESS, [OS_MAY_ONLY_READ] = PAGE_READONLY, [OS_MAY_CHANGE] = PAGE_READWRITE};
+    DWORD before;
+    return VirtualProtect(memory, size_bytes, rights[right], &before);
+}
+
+// --- processors and memory -------------------------------------------------------------------------
+
+bool os_processors_allowed(os_processors *allowed) {
+    memset(allowed, 0, sizeof *allowed);
+    DWORD_PTR ours = 0, all = 0;
+    // A process of several groups of 64 is told of none.
+    if (!GetProcessAffinityMask(GetCurrentProcess(), &ours, &all) || ours == 0) {
+        return false;
+    }
+    allowed->bits[0] = ours;
+    return true;
+}
+
+int os_n_processors(void) {
+    os_processors allowed;
+    const int n = (int)GetActiveProcessorCount(ALL_PROCESSOR_GROUPS);
+    const bool is_one_group = GetActiveProcessorGroupCount() <= 1;
+    return is_one_group && os_processors_allowed(&allowed) ? __builtin_popcountll(allowed.bits[0]) : n > 0 ? n : 1;
+}
+
+void os_bind_thread(pthread_attr_t *attributes, const os_processors *processors) {
+    (void)attributes;
+    (void)processors;
+}
+
+void os_memory(const char *root, uint64_t *total_bytes, uint64_t *available_bytes) {
+    (void)root;
+    MEMORYSTATUSEX status = {.dwLength = sizeof status};
+    const bool is_told = GlobalMemoryStatusEx(&status);
+    *total_bytes = is_told ? status.ullTotalPhys : 0;
+    *available_bytes = is_told ? status.ullAvailPhys : 0;
+}
+
+void os_memory_allowed(const char *root, uint64_t *total_bytes, uint64_t *available_bytes) {
+    os_memory(root, total_bytes, available_bytes);
+}
+
+void os_cpu_allowed(const char *root, double *quota_cpus, int64_t *throttled_ns) {
+    (void)root;
+    *quota_cpus = 0;
+    *throttled_ns = -1;
+}
+
+void os_use_large_pages(void *memory, size_t size_bytes) {
+    (void)memory;
+    (void)size_bytes;
+}
+
+void os_keep_from_children(void *memory, size_t size_bytes) {
+    (void)memory;
+    (void)size_bytes;
+}
+
+// Words that processes share are looked at every 200 us: WaitOnAddress knows this process alone.
+bool os_sleep_while(_Atomic uint32_t *word, uint32_t value, const struct timespec *most, bool is_shared) {
+    const int64_t most_ns = most != NULL ? (int64_t)most->tv_sec * 1000000000 + most->tv_nsec : INT64_MAX;
+    if (!is_shared) {
+        const DWORD ms = most_ns / 1000000 < INFINITE ? (DWORD)((most_ns + 999999) / 1000000) : INFINITE;
+        return WaitOnAddress((volatile void *)word, &value, sizeof value, ms) || GetLastError() != ERROR_TIMEOUT;
+    }
+    for (int64_t slept_ns = 0; atomic_load(word) == value; slept_ns += 200000) {
+        if (slept_ns >= most_ns) {
+            return false;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+    }
+    return true;
+}
+
+void os_wake(_Atomic uint32_t *word, bool is_shared) {
+    if (!is_shared) {
+        WakeByAddressAll((void *)word);
+    }
+}
+
+long os_n_preemptions(void) { return 0; }
+
+bool os_may_use_tiles(void) {
+    uint32_t low, high;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low >> 17 & 3) == 3; // the states of tiles and of their configuration
+}
+
+// --- the machine -----------------------------------------------------------------------------------
+
+// Of the registry's first processor.
+void os_processor_name(const char *root, char *name, size_t size_bytes) {
+    (void)root;
+    DWORD n = (DWORD)size_bytes;
+    if (RegGetValueA(HKEY_LOCAL_MACHINE, "HARDWARE\\DESCRIPTION\\System\\CentralProcessor\\0", "ProcessorNameString",
+                     RRF_RT_REG_SZ, NULL, name, &n) != ERROR_SUCCESS) {
+        snprintf(name, size_bytes, "unknown processor");
+    }
+    for (size_t length = strlen(name); length > 0 && name[length - 1] == ' '; length--) {
+        name[length - 1] = '\0';
+    }
+}
+
+bool os_processor_features(const char *root, char *words, size_t size_bytes) {
+    (void)root;
+    words[0] = '\0';
+    (void)size_bytes;
+    return false;
+}
+
+long sysconf(int name) {
+    SYSTEM_INFO info;
+    uint64_t total, available;
+    GetSystemInfo(&info);
+    os_memory("", &total, &available);
+    switch (name) {
+    case _SC_PAGESIZE: return (long)info.dwPageSize;
+    case _SC_NPROCESSORS_ONLN: return (long)GetActiveProcessorCount(ALL_PROCESSOR_GROUPS);
+    case _SC_CLK_TCK: return 100;
+    default: return -1;
+    }
+}
+
+int os_gethostname(char *name, size_t n_bytes) {
+    DWORD n = (DWORD)n_bytes;
+    return GetComputerNameExA(ComputerNameDnsHostname, name, &n) ? 0 : -1;
+}
+
+int getloadavg(double *loads, int n) {
+    (void)loads;
+    (void)n;
+    return -1;
+}
+
+int uname(struct utsname *names) {
+    OSVERSIONINFOW version = {.dwOSVersionInfoSize = sizeof version};
+    GetVersionExW(&version);
+    *names = (struct utsname){.sysname = "Windows", .machine = "x86_64"};
+    snprintf(names->release, sizeof names->release, "%lu.%lu.%lu", version.dwMajorVersion, version.dwMinorVersion,
+             version.dwBuildNumber);
+    return 0;
+}
+
+int getrusage(int whose, struct rusage *usage) {
+    PROCESS_MEMORY_COUNTERS memory = {.cb = sizeof memory};
+    FILETIME begin, end, kernel, user;
+    *usage = (struct rusage){0};
+    if (whose == RUSAGE_THREAD || !GetProcessMemoryInfo(GetCurrentProcess(), &memory, sizeof memory) ||
+        !GetProcessTimes(GetCurrentProcess(), &begin, &end, &kernel, &user)) {
+        return -1;
+    }
+    const uint64_t user_us = ((uint64_t)user.dwHighDateTime << 32 | user.dwLowDateTime) / 10;
+    const uint64_t kernel_us = ((uint64_t)kernel.dwHighDateTime << 32 | kernel.dwLowDateTime) / 10;
+    usage->ru_maxrss = (long)(memory.PeakWorkingSetSize / 1024);
+    usage->ru_utime = (struct timeval){(long)(user_us / 1000000), (long)(user_us % 1000000)};
+    usage->ru_stime = (struct timeval){(long)(kernel_us / 1000000), (long)(kernel_us % 1000000)};
+    return 0;
+}
+
+int getrlimit(int resource, struct rlimit *limit) {
+    (void)resource;
+    *limit = (struct rlimit){RLIM_INFINITY, RLIM_INFINITY};
+    return -1;
+}
+
+int setrlimit(int resource, const struct rlimit *limit) {
+    (void)resource;
+    (void)limit;
+    errno = ENOSYS;
+    return -1;
+}
+
+// --- libraries -------------------------------------------------------------------------------------
+
+void *dlopen(const char *name, int flags) {
+    wchar_t wide[MAX_PATH];
+    (void)flags;
+    return MultiByteToWideChar(CP_UTF8, 0, name, -1, wide, MAX_PATH) > 0 ? (void *)LoadLibraryW(wide) : NULL;
+}
+
+void *dlsym(void *library, const char *name) { return (void *)(uintptr_t)GetProcAddress(library, name); }
+
+int dlclose(void *library) { return FreeLibrary(library) ? 0 : -1; }
+
+const char *dlerror(void) {
+    static _Thread_local char text[64];
+    snprintf(text, sizeof text, "Windows' error %lu", GetLastError());
+    return text;
+}

@@ -1,0 +1,314 @@
+// posix.h: POSIX for Windows: the part of it that stepmark uses, included before every file. Paths are UTF-8; files are
+// binary, and may be renamed and removed while they are open; descriptors are not inherited. What Windows has not fails
+// with ENOSYS, and callers say so.
+#ifndef STEPMARK_OS_WINDOWS_POSIX_H
+#define STEPMARK_OS_WINDOWS_POSIX_H
+
+#define _POSIX_THREAD_SAFE_FUNCTIONS 200112L // gmtime_r
+#define _CRT_RAND_S                          // rand_s
+#define WIN32_LEAN_AND_MEAN                  // no sockets
+
+#define tell os_tell_of_the_c_library // stepmark has another use for the name
+#include <errno.h>
+#include <fcntl.h>
+#include <io.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
+#undef tell
+#undef PATH_MAX
+#define PATH_MAX 4096 // long paths are allowed
+
+// --- memory --------------------------------------------------------------------------------------------
+
+// One heap for plain and for aligned memory, so that free() takes both.
+void *os_malloc(size_t n_bytes);
+void *os_calloc(size_t n, size_t n_bytes);
+void *os_realloc(void *memory, size_t n_bytes);
+void os_free(void *memory);
+void *os_aligned_alloc(size_t alignment, size_t n_bytes);
+int os_posix_memalign(void **memory, size_t alignment, size_t n_bytes);
+char *os_strdup(const char *text);
+char *os_strndup(const char *text, size_t most_bytes);
+int os_vasprintf(char **text, const char *format, va_list arguments);
+int os_asprintf(char **text, const char *format, ...) __attribute__((format(gnu_printf, 2, 3)));
+#define malloc         os_malloc
+#define calloc         os_calloc
+#define realloc        os_realloc
+#define free           os_free
+#define aligned_alloc  os_aligned_alloc
+#define posix_memalign os_posix_memalign
+#undef strdup
+#define strdup    os_strdup
+#define strndup   os_strndup
+#define vasprintf os_vasprintf
+#define asprintf  os_asprintf
+
+// --- files ---------------------------------------------------------------------------------------------
+
+#define O_CLOEXEC   O_NOINHERIT
+#define O_NONBLOCK  0
+#define O_NOFOLLOW  0
+#define O_DIRECTORY 0x100000
+enum { LOCK_SH = 1, LOCK_EX = 2, LOCK_NB = 4, LOCK_UN = 8 };
+enum { F_GETFL, F_SETFL, F_GETFD, F_SETFD, F_DUPFD_CLOEXEC, FD_CLOEXEC = 1 };
+enum { SYNC_FILE_RANGE_WRITE };
+#define NAME_MAX 255
+#ifndef S_ISLNK
+#define S_ISLNK(mode)  0
+#define S_ISSOCK(mode) 0
+#endif
+
+struct os_stat {
+    uint64_t st_dev, st_ino;
+    mode_t st_mode;
+    unsigned st_nlink, st_uid;
+    int64_t st_size;
+    struct timespec st_mtim;
+};
+#undef stat
+#undef fstat
+#undef lstat
+#define stat     os_stat
+#define fstat    os_fstat
+#define lstat    os_stat
+#define st_mtime st_mtim.tv_sec
+int os_stat(const char *path, struct os_stat *info);
+int os_fstat(int file, struct os_stat *info);
+int os_open(const char *path, int flags, ...);
+FILE *os_fopen(const char *path, const char *mode);
+int os_mkdir(const char *path, mode_t mode);
+int os_unlink(const char *path);
+int os_rmdir(const char *path);
+int os_remove(const char *path);
+int os_rename(const char *from, const char *to);
+int os_access(const char *path, int mode);
+int os_mkstemp(char *path);
+int os_ftruncate(int file, int64_t n_bytes);
+int os_dup(int file);
+#define open    os_open
+#define fopen   os_fopen
+#define mkdir   os_mkdir
+#define unlink  os_unlink
+#define rmdir   os_rmdir
+#define remove  os_remove
+#define rename  os_rename
+#define access  os_access
+#define mkstemp os_mkstemp
+#undef ftruncate
+#define ftruncate os_ftruncate
+#define dup       os_dup
+#undef lseek
+#define lseek _lseeki64
+int openat(int folder, const char *name, int flags, ...);
+int unlinkat(int folder, const char *name, int flags);
+char *mkdtemp(char *path);
+char *realpath(const char *path, char *found);
+ssize_t pread(int file, void *data, size_t n_bytes, off_t at);
+ssize_t pwrite(int file, const void *data, size_t n_bytes, off_t at);
+int fsync(int file);
+int flock(int file, int operation);
+int fcntl(int file, int command, ...);
+int fchmod(int file, mode_t mode);
+int fchdir(int folder);
+#define fdatasync                                 fsync
+#define sync_file_range(file, at, n_bytes, flags) ((void)(n_bytes), 0)
+
+struct os_dirent {
+    char d_name[4 * 260];
+};
+typedef struct os_folder os_folder;
+#define DIR    os_folder
+#define dirent os_dirent
+DIR *opendir(const char *path);
+struct dirent *readdir(DIR *folder);
+int closedir(DIR *folder);
+int dirfd(DIR *folder);
+int scandir(const char *path, struct dirent ***list, int (*is_listed)(const struct dirent *),
+            int (*compare)(const struct dirent **, const struct dirent **));
+int alphasort(const struct dirent **a, const struct dirent **b);
+
+typedef struct {
+    size_t gl_pathc;
+    char **gl_pathv;
+} glob_t;
+enum { GLOB_NOSORT = 1, GLOB_TILDE = 2, GLOB_NOMATCH = 3, GLOB_NOSPACE = 4, GLOB_ABORTED = 5 };
+int glob(const char *pattern, int flags, int (*on_error)(const char *, int), glob_t *found);
+void globfree(glob_t *found);
+
+typedef struct {
+    size_t we_wordc;
+    char **we_wordv;
+} wordexp_t;
+enum { WRDE_NOCMD = 1, WRDE_UNDEF = 2 };
+int wordexp(const char *line, wordexp_t *words, int flags);
+void wordfree(wordexp_t *words);
+
+struct FTW {
+    int base, level;
+};
+enum { FTW_DEPTH = 1, FTW_PHYS = 2 };
+int nftw(const char *path, int (*visit)(const char *, const struct stat *, int, struct FTW *), int n_open, int flags);
+
+struct statvfs {
+    unsigned long f_bsize;
+    uint64_t f_bavail, f_frsize;
+};
+int statvfs(const char *path, struct statvfs *facts);
+
+// --- text ----------------------------------------------------------------------------------------------
+
+FILE *open_memstream(char **text, size_t *n_bytes);
+FILE *fmemopen(void *memory, size_t n_bytes, const char *mode);
+int os_fclose(FILE *file); // completes these
+#define fclose os_fclose
+typedef struct {
+    ssize_t (*write)(void *cookie, const char *text, size_t n_bytes);
+} cookie_io_functions_t;
+#define fopencookie(cookie, mode, functions) ((void)(functions).write, (FILE *)NULL)
+ssize_t getline(char **line, size_t *room, FILE *file);
+void *memmem(const void *text, size_t n, const void *part, size_t n_part);
+void *memrchr(const void *text, int c, size_t n);
+void *mempcpy(void *to, const void *from, size_t n);
+char *stpcpy(char *to, const char *from);
+char *strcasestr(const char *text, const char *part);
+char *strsignal(int number);
+time_t timegm(struct tm *parts);
+// Assignable, as the C library's of others is.
+extern FILE *os_stdout;
+#undef stdout
+#define stdout os_stdout
+#undef stderr
+#define stderr __acrt_iob_func(2)
+
+// --- processes -----------------------------------------------------------------------------------------
+
+enum {
+    SIGKILL = 9,
+    SIGPIPE = 13,
+    SIGBUS = 7,
+    SIGSYS = 31,
+    SIGXCPU = 24,
+    SIGXFSZ = 25,
+    SIGCHLD = 17,
+    SIGHUP = 1,
+    SIGQUIT = 3,
+    SIGUSR1 = 10
+};
+enum { SI_KERNEL = 128, SA_SIGINFO = 1, SA_ONSTACK = 2, SA_RESTART = 4 };
+typedef unsigned os_sigset;
+#define sigset_t os_sigset
+typedef struct {
+    int si_signo, si_code, si_status, si_syscall;
+    pid_t si_pid;
+    void *si_addr;
+} siginfo_t;
+typedef struct {
+    void *ss_sp;
+    size_t ss_size;
+    int ss_flags;
+} stack_t;
+struct sigaction {
+    void (*sa_handler)(int);
+    void (*sa_sigaction)(int, siginfo_t *, void *);
+    sigset_t sa_mask;
+    int sa_flags;
+};
+int sigaction(int number, const struct sigaction *wanted, struct sigaction *before);
+int os_signal(int number, void (*handler)(int)); // SIG_IGN and others of signals that Windows has not: nothing
+#define signal(number, handler) ((void)os_signal((number), (handler)))
+#undef sigemptyset
+#undef sigaddset
+#define sigfillset(set)               (*(set) = ~0U)
+#define sigemptyset(set)              (*(set) = 0)
+#define sigaddset(set, number)        (*(set) |= 1U << ((number) % 32))
+#define sigprocmask(how, set, before) os_signals_held((set), (before))
+#undef pthread_sigmask
+#define pthread_sigmask(how, set, before) os_signals_held((set), (before))
+static inline int sigaltstack(const stack_t *stack, stack_t *before) {
+    return stack != NULL && before == NULL ? -1 : 0;
+}
+int os_signals_held(const os_sigset *set, os_sigset *before);
+
+typedef uint64_t rlim_t;
+typedef int id_t;
+struct rlimit {
+    rlim_t rlim_cur, rlim_max;
+};
+struct rusage {
+    long ru_maxrss, ru_nivcsw, ru_majflt, ru_minflt, ru_nvcsw;
+    struct timeval ru_utime, ru_stime;
+};
+enum { RLIMIT_AS, RLIMIT_DATA, RLIMIT_CORE, RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_STACK, RLIMIT_NOFILE };
+enum { RUSAGE_SELF, RUSAGE_CHILDREN, RUSAGE_THREAD };
+#define RLIM_INFINITY UINT64_MAX
+int getrlimit(int resource, struct rlimit *limit);
+int setrlimit(int resource, const struct rlimit *limit);
+int getrusage(int whose, struct rusage *usage);
+
+enum { P_PID = 1, WEXITED = 1, WNOHANG = 2, WNOWAIT = 4, CLD_EXITED = 1 };
+#define WIFEXITED(state)   (((state)&0x10000) == 0)
+#define WEXITSTATUS(state) ((state)&0xffff)
+#define WIFSIGNALED(state) (((state)&0x10000) != 0)
+#define WTERMSIG(state)    ((state)&0xffff)
+pid_t waitpid(pid_t child, int *state, int flags);
+int waitid(int kind, id_t child, siginfo_t *info, int flags);
+int kill(pid_t process, int number);
+pid_t getppid(void);
+unsigned geteuid(void);
+
+typedef struct {
+    int from[3]; // the descriptors that become 0, 1 and 2; -1: ours, -2: nothing
+} posix_spawn_file_actions_t;
+int posix_spawn_file_actions_init(posix_spawn_file_actions_t *actions);
+int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *actions, int from, int to);
+int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *actions, int to, const char *path, int flags,
+                                     int mode);
+#define posix_spawn_file_actions_destroy(actions) ((void)(actions))
+int posix_spawn(pid_t *child, const char *path, const posix_spawn_file_actions_t *actions, const void *attributes,
+                char *const argv[], char **environment);
+
+enum { POLLIN = 1, POLLOUT = 4, POLLERR = 8, POLLHUP = 16 };
+struct pollfd {
+    int fd;
+    short events, revents;
+};
+int poll(struct pollfd *files, unsigned long n, int timeout_ms);
+
+// --- the machine ---------------------------------------------------------------------------------------
+
+enum { _SC_PAGESIZE, _SC_NPROCESSORS_ONLN, _SC_CLK_TCK, _SC_PHYS_PAGES, _SC_OPEN_MAX };
+long sysconf(int name);
+int setenv(const char *name, const char *value, int replaces);
+int unsetenv(const char *name);
+int os_gethostname(char *name, size_t n_bytes);
+#define gethostname os_gethostname
+int getloadavg(double *loads, int n);
+struct utsname {
+    char sysname[65], nodename[65], release[65], version[65], machine[65];
+};
+int uname(struct utsname *names);
+struct winsize {
+    unsigned short ws_row, ws_col;
+};
+enum { TIOCGWINSZ };
+int ioctl(int file, int request, struct winsize *size);
+int clock_getcpuclockid(pid_t process, clockid_t *clock);
+#define pthread_setattr_default_np(attributes) ((void)(attributes), 0)
+
+enum { RTLD_NOW, RTLD_LOCAL, RTLD_LAZY, RTLD_GLOBAL, RTLD_NOLOAD };
+void *dlopen(const char *name, int flags);
+void *dlsym(void *library, const char *name);
+int dlclose(void *library);
+const char *dlerror(void);
+
+#endif
