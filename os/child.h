@@ -52,7 +52,7 @@ typedef struct {
 // Whether a function can run in a child.
 bool os_child_takes_functions(void);
 
-// Starts it; it ends with this process. 0, or the reason of errno.h, *child being none.
+// Starts it; it ends with this process. 0, or the reason as in errno, *child being none.
 int os_child_start(const os_child_plan *plan, os_child *child);
 
 // Asks it to end; ends it at once, with its session.
@@ -71,7 +71,7 @@ typedef struct {
     int64_t peak_rss_bytes;
 } os_child_end;
 
-// Waits for its end, or `at_once`: reports a child that has not ended as killed. 0, or the reason of errno.h.
+// Waits for its end, or `at_once`: reports a child that has not ended as killed. 0, or the reason as in errno.
 int os_child_take(os_child *child, bool at_once, os_child_end *end);
 
 // Sleeps until one of the descriptors (-1: none) has something to read, the child ends, or the time is over; not at all
