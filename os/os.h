@@ -62,6 +62,10 @@ FILE *os_open_facts(const char *root, const char *path);
 // False: none.
 bool os_read_fact(const char *root, const char *path, const char *key, char *value, size_t size_bytes);
 
+// The user's folder for a kind of files: that of the variable (XDG_CACHE_HOME), else `within` the home folder, or what
+// the system has in its place. False: there is none.
+bool os_user_folder(const char *variable, const char *within, char *path, size_t size_bytes);
+
 // A file without a name, closed by exec. -1 with errno: none.
 int os_open_nameless(void);
 

@@ -9,19 +9,16 @@
 #include <unistd.h>
 
 #include "backends/host/cache.h"
+#include "os/os.h"
 
 uint64_t host_hash(uint64_t hash, const void *data, size_t size_bytes) { return sm_fnv1a(hash, data, size_bytes); }
 
 sm_status host_cache_path(const char *folder, const char *key, char path[PATH_MAX]) {
-    const char *cache = getenv("XDG_CACHE_HOME");
-    const char *home = getenv("HOME");
+    char caches[PATH_MAX];
     const uint64_t hash = host_hash(HOST_HASH_START, key, strlen(key));
-    int length = -1;
-    if (cache != NULL && cache[0] == '/') {
-        length = snprintf(path, PATH_MAX, "%s/stepmark/%s/%016" PRIx64, cache, folder, hash);
-    } else if (home != NULL && home[0] == '/') {
-        length = snprintf(path, PATH_MAX, "%s/.cache/stepmark/%s/%016" PRIx64, home, folder, hash);
-    }
+    const int length = os_user_folder("XDG_CACHE_HOME", ".cache", caches, sizeof caches)
+                           ? snprintf(path, PATH_MAX, "%s/stepmark/%s/%016" PRIx64, caches, folder, hash)
+                           : -1;
     if (length < 0 || length >= PATH_MAX) {
         return sm_fail(SM_ERR_IO, "no cache folder: neither XDG_CACHE_HOME nor HOME is a usable absolute path");
     }

@@ -6,6 +6,7 @@
 
 #include "cli/output/output.h"
 #include "cli/rows/rows.h"
+#include "os/os.h"
 #include "src/io/atomic_file.h"
 
 sm_status cli_baseline_check(const char *name) {
@@ -17,17 +18,12 @@ sm_status cli_baseline_check(const char *name) {
 
 // The path of a baseline; `make`: makes its folders.
 static sm_status path_of(const char *name, bool make, char path[PATH_MAX]) {
-    const char *data = getenv("XDG_DATA_HOME");
-    const char *home = getenv("HOME");
-    const bool has_data = data != NULL && data[0] == '/';
+    char data[PATH_MAX];
     SM_TRY(cli_baseline_check(name));
-    SM_FAIL_IF(!has_data && (home == NULL || home[0] == '\0'), SM_ERR_IO,
+    SM_FAIL_IF(!os_user_folder("XDG_DATA_HOME", ".local/share", data, sizeof data), SM_ERR_IO,
                "no folder for baselines: neither XDG_DATA_HOME nor HOME is set");
-    const char *base = has_data ? data : home;
-    SM_FAIL_IF(snprintf(path, PATH_MAX, "%s%s/stepmark/baselines/%s.jsonl", base, has_data ? "" : "/.local/share",
-                        name) >= PATH_MAX,
-               SM_ERR_IO, "%.200s...: the path is too long", path);
-    for (char *slash = path + strlen(base) + !has_data; make && (slash = strchr(slash, '/')) != NULL; *slash++ = '/') {
+    SM_TRY(sm_make_path(path, "%s/stepmark/baselines/%s.jsonl", data, name));
+    for (char *slash = path + 1; make && (slash = strchr(slash, '/')) != NULL; *slash++ = '/') {
         *slash = '\0';
         SM_TRY(sm_make_folder(path));
     }

@@ -414,7 +414,7 @@ static char program[4 * MAX_PATH];
 __attribute__((constructor)) static void prepare(void) {
     wchar_t wide[MAX_PATH];
     os_stdout = __acrt_iob_func(1);
-    _set_fmode(_O_BINARY);
+    _fmode = _O_BINARY;
     for (int i = 0; i < 3; i++) {
         (void)_setmode(i, _O_BINARY);
     }

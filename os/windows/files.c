@@ -188,13 +188,17 @@ int os_open_nameless(void) {
 
 bool os_open_pipe(int ends[2]) { return _pipe(ends, 1 << 16, _O_BINARY | _O_NOINHERIT) == 0; }
 
-FILE *os_open_facts(const char *root, const char *path) {
-    char whole[PATH_UNITS];
-    if (root[0] == '\0') { // the contents of such files are unknown here
-        errno = ENOENT;
-        return NULL;
+bool os_user_folder(const char *variable, const char *within, char *path, size_t size_bytes) {
+    const wchar_t *local = _wgetenv(L"LOCALAPPDATA");
+    const char *named = getenv(variable);
+    char folder[PATH_UNITS] = "";
+    (void)within;
+    if (named != NULL && named[0] != '\0' && named[1] == ':') {
+        snprintf(folder, sizeof folder, "%s", named);
+    } else if (local != NULL) {
+        narrow(local, folder, sizeof folder);
     }
-    return (size_t)snprintf(whole, sizeof whole, "%s%s", root, path) < sizeof whole ? os_fopen(whole, "r") : NULL;
+    return folder[0] != '\0' && (size_t)snprintf(path, size_bytes, "%s", folder) < size_bytes;
 }
 
 int os_dup(int file) {
@@ -361,9 +365,14 @@ char *realpath(const char *path, char *found) {
 // --- names -----------------------------------------------------------------------------------------
 
 int os_mkdir(const char *path, mode_t mode) {
-    wchar_t wide[PATH_UNITS];
+    wchar_t wide[PATH_UNITS] = L"";
     (void)mode;
-    return widen(path, wide) ? (CreateDirectoryW(wide, NULL) ? 0 : fail_last()) : -1;
+    if (!widen(path, wide) || CreateDirectoryW(wide, NULL)) {
+        return wide[0] != L'\0' ? 0 : -1;
+    }
+    const DWORD code = GetLastError();
+    const DWORD there = GetFileAttributesW(wide); // of a drive it says that access is denied
+    return fail(there != INVALID_FILE_ATTRIBUTES ? ERROR_ALREADY_EXISTS : code);
 }
 
 // A virus scanner may hold a file for a moment.

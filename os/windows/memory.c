@@ -5,7 +5,6 @@
 #include <psapi.h>
 
 #include "os/memory.h"
-#include "os/processor.h"
 #include "os/threads.h"
 
 #undef malloc
@@ -201,24 +200,26 @@ bool os_may_use_tiles(void) {
 
 // --- the machine -----------------------------------------------------------------------------------
 
-// Of the registry's first processor.
-void os_processor_name(const char *root, char *name, size_t size_bytes) {
-    (void)root;
-    DWORD n = (DWORD)size_bytes;
-    if (RegGetValueA(HKEY_LOCAL_MACHINE, "HARDWARE\\DESCRIPTION\\System\\CentralProcessor\\0", "ProcessorNameString",
-                     RRF_RT_REG_SZ, NULL, name, &n) != ERROR_SUCCESS) {
-        snprintf(name, size_bytes, "unknown processor");
+// What Linux says of the processor, by the registry.
+FILE *os_open_facts(const char *root, const char *path) {
+    char name[256] = "";
+    DWORD n = sizeof name;
+    const int file = root[0] == '\0' && strcmp(path, "/proc/cpuinfo") == 0 &&
+                             RegGetValueA(HKEY_LOCAL_MACHINE, "HARDWARE\\DESCRIPTION\\System\\CentralProcessor\\0",
+                                          "ProcessorNameString", RRF_RT_REG_SZ, NULL, name, &n) == ERROR_SUCCESS
+                         ? os_open_nameless()
+                         : -1;
+    FILE *facts = file >= 0 ? fdopen(file, "w+b") : NULL;
+    if (root[0] != '\0') {
+        char whole[4 * MAX_PATH];
+        return (size_t)snprintf(whole, sizeof whole, "%s%s", root, path) < sizeof whole ? fopen(whole, "r") : NULL;
     }
-    for (size_t length = strlen(name); length > 0 && name[length - 1] == ' '; length--) {
-        name[length - 1] = '\0';
+    if (facts != NULL) {
+        fprintf(facts, "model name\t: %s\n", name);
+        rewind(facts);
     }
-}
-
-bool os_processor_features(const char *root, char *words, size_t size_bytes) {
-    (void)root;
-    words[0] = '\0';
-    (void)size_bytes;
-    return false;
+    errno = ENOENT; // others are unknown here
+    return facts;
 }
 
 long sysconf(int name) {
@@ -285,10 +286,26 @@ int setrlimit(int resource, const struct rlimit *limit) {
 
 // --- libraries -------------------------------------------------------------------------------------
 
+// libNAME.so.1 is NAME.dll or libNAME.dll here.
 void *dlopen(const char *name, int flags) {
-    wchar_t wide[MAX_PATH];
+    wchar_t wide[2][MAX_PATH];
+    char plain[MAX_PATH];
     (void)flags;
-    return MultiByteToWideChar(CP_UTF8, 0, name, -1, wide, MAX_PATH) > 0 ? (void *)LoadLibraryW(wide) : NULL;
+    const char *end = strstr(name, ".so");
+    const bool is_named = strncmp(name, "lib", 3) == 0 && end != NULL;
+    snprintf(plain, sizeof plain, "%.*s%s", is_named ? (int)(end - name) : MAX_PATH, name, is_named ? ".dll" : "");
+    if (strcmp(plain, "libcuda.dll") == 0) {
+        strcpy(plain, "libnvcuda.dll");
+    }
+    for (int i = 0; i < (is_named ? 2 : 1); i++) {
+        void *library = MultiByteToWideChar(CP_UTF8, 0, plain + (i == 1 ? 3 : 0), -1, wide[i], MAX_PATH) > 0
+                            ? (void *)LoadLibraryW(wide[i])
+                            : NULL;
+        if (library != NULL) {
+            return library;
+        }
+    }
+    return NULL;
 }
 
 void *dlsym(void *library, const char *name) { return (void *)(uintptr_t)GetProcAddress(library, name); }
