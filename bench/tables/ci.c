@@ -1,4 +1,5 @@
 // ci.c: rows for services that follow a speed over commits: Google Benchmark's JSON, and Bencher's own, with the interval.
+#include "bench/tables/json_values.h"
 #include "bench/tables/record.h"
 #include "bench/tables/show.h"
 
@@ -18,12 +19,17 @@ static void name_of(const json_t *record, char name[NAME_SIZE]) {
     }
 }
 
-static json_t *google_record(const json_t *record, const char *name) {
+static json_t *google_record(const json_t *record, int64_t index, const char *name) {
     const double ns = sm_json_number(record, "median_ns");
-    return json_pack("{s:s, s:s, s:s, s:I, s:f, s:f, s:s, s:f}", "name", name, "run_name", name, "run_type",
-                     "iteration", "iterations", (json_int_t)json_array_size(sm_json_get(record, "samples_ns")),
-                     "real_time", ns, "cpu_time", ns, "time_unit", "ns", "items_per_second",
-                     sm_json_number(record, "median_ts"));
+    const double n_threads = sm_json_number(record, "n_threads");
+    return sm_json_put(json_object(), {"name", json_string(name)}, {"family_index", json_integer(index)},
+                       {"per_family_instance_index", json_integer(0)}, {"run_name", json_string(name)},
+                       {"run_type", json_string("iteration")}, {"repetitions", json_integer(1)},
+                       {"repetition_index", json_integer(0)},
+                       {"threads", json_integer(n_threads > 0 ? (json_int_t)n_threads : 1)},
+                       {"iterations", json_integer((json_int_t)json_array_size(sm_json_get(record, "samples_ns")))},
+                       {"real_time", json_real(ns)}, {"cpu_time", json_real(ns)}, {"time_unit", json_string("ns")},
+                       {"items_per_second", json_real(sm_json_number(record, "median_ts"))});
 }
 
 // A value; its bounds where there is an interval.
@@ -56,16 +62,21 @@ void sm_ci_write(const json_t *records, sm_format format, FILE *out) {
         const double rate = sm_json_number(record, "median_ts");
         if (ns > 0 && rate > 0) { // what failed has no figure, and no place
             name_of(record, name);
-            json_array_append_new(list, google_record(record, name));
+            json_array_append_new(list, google_record(record, (int64_t)i, name));
             json_object_set_new(by_name, name, bencher_record(record));
         }
     }
     const json_t *first = json_array_get(records, 0);
     const char *date = json_string_value(sm_json_get(first, "test_time"));
-    json_t *google =
-        json_pack("{s:{s:s, s:s, s:i, s:b, s:s}, s:o}", "context", "date", date != NULL ? date : "", "executable",
-                  "stepmark", "num_cpus", (int)json_integer_value(sm_json_get(first, "context.cpu.threads")),
-                  "cpu_scaling_enabled", 0, "library_build_type", "release", "benchmarks", list);
+    const char *commit = json_string_value(sm_json_get(first, "build_commit"));
+    json_t *context =
+        sm_json_put(json_object(), {"date", json_string(date != NULL ? date : "")}, {"host_name", json_string("")},
+                    {"executable", json_string("stepmark")},
+                    {"num_cpus", json_integer(json_integer_value(sm_json_get(first, "context.cpu.threads")))},
+                    {"mhz_per_cpu", json_integer(0)}, {"cpu_scaling_enabled", json_false()}, {"caches", json_array()},
+                    {"load_avg", json_array()}, {"library_version", json_string(commit != NULL ? commit : "")},
+                    {"library_build_type", json_string("release")}, {"json_schema_version", json_integer(1)});
+    json_t *google = sm_json_put(json_object(), {"context", context}, {"benchmarks", list});
     json_dumpf(is_google ? google : by_name, out, SM_JSON_DUMP_FLAGS | JSON_INDENT(2));
     fputc('\n', out);
     json_decref(google);

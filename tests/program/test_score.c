@@ -646,4 +646,43 @@ TEST(the_program_shares_and_gathers) {
     check_all(cases, sizeof(cases) / sizeof(cases[0]));
 }
 
+// What their documentation says that a reader finds: every field, and its type.
+TEST(what_readers_of_benchmarks_take) {
+    json_t *row = make_row("bf16");
+    char *line = json_dumps(row, JSON_COMPACT);
+    const char *name, *run_name, *run_type, *unit, *text;
+    double real_time, cpu_time, rate, value, lower, upper;
+    json_int_t n;
+    int is_scaling;
+    json_t *list;
+    write_text("row.jsonl", line);
+    free(line);
+    expect_exit("report $T/row.jsonl -o gbench", 0);
+    json_t *read = json_loads(out, 0, NULL);
+    assert_int_equal(
+        json_unpack(read,
+                    "{s:{s:s, s:s, s:s, s:I, s:I, s:b, s:o, s:o, s:s, s:s, s:I !}, s:[{s:s, s:I, s:I, s:s, "
+                    "s:s, s:I, s:I, s:I, s:I, s:F, s:F, s:s, s:F !} !] !}",
+                    "context", "date", &text, "host_name", &text, "executable", &text, "num_cpus", &n, "mhz_per_cpu",
+                    &n, "cpu_scaling_enabled", &is_scaling, "caches", &list, "load_avg", &list, "library_version",
+                    &text, "library_build_type", &text, "json_schema_version", &n, "benchmarks", "name", &name,
+                    "family_index", &n, "per_family_instance_index", &n, "run_name", &run_name, "run_type", &run_type,
+                    "repetitions", &n, "repetition_index", &n, "threads", &n, "iterations", &n, "real_time", &real_time,
+                    "cpu_time", &cpu_time, "time_unit", &unit, "items_per_second", &rate),
+        0);
+    assert_string_equal(name, run_name);
+    assert_string_equal(run_type, "iteration");
+    assert_true(real_time == sm_json_number(row, "median_ns") && rate == sm_json_number(row, "median_ts"));
+    expect_exit("report $T/row.jsonl -o bmf", 0);
+    json_t *own = json_loads(out, 0, NULL);
+    assert_int_equal(json_unpack(own, "{s:{s:{s:F, s:F, s:F !}, s:{s:F, s:F, s:F !} !} !}", name, "latency", "value",
+                                 &value, "lower_value", &lower, "upper_value", &upper, "throughput", "value", &rate,
+                                 "lower_value", &lower, "upper_value", &upper),
+                     0);
+    assert_true(lower <= rate && rate <= upper && value == real_time);
+    json_decref(own);
+    json_decref(read);
+    json_decref(row);
+}
+
 int main(void) { return cmocka_run_group_tests(tests, make_folder, remove_folder); }
