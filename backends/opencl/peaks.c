@@ -196,21 +196,18 @@ static opencl_arithmetic choose_arithmetic(const opencl_device *device, sm_preci
 }
 
 sm_status opencl_measure_peaks(sm_device *device, sm_precision precision, double seconds, sm_peaks *peaks) {
-    sm_status status = SM_OK;
     opencl_device *d = (opencl_device *)device;
     const opencl_arithmetic of = choose_arithmetic(d, precision);
-    trials *t = sm_calloc(1 + N_STREAMS, sizeof *t);
+    SM_FREED trials *t = sm_calloc(1 + N_STREAMS, sizeof *t);
     *peaks = (sm_peaks){0};
-    SM_TRY_GOTO(measure_bandwidth(d, seconds / 2, t + 1));
-    SM_TRY_GOTO(measure_flops(d, &of, seconds / 2, t));
+    SM_TRY(measure_bandwidth(d, seconds / 2, t + 1));
+    SM_TRY(measure_flops(d, &of, seconds / 2, t));
     const int stream = best_of(&t[1]) >= best_of(&t[2]) ? 0 : 1;
     peaks->bandwidth_bytes_per_s = best_of(&t[1 + stream]);
     peaks->flops = best_of(t);
     snprintf(peaks->source, sizeof peaks->source, "measured: OpenCL %s; %s of large arrays; %d units", of.what,
              stream_names[stream], d->facts.n_units);
-cleanup:
-    free(t);
-    return status;
+    return SM_OK;
 }
 
 static void fill_in(trials *t, sm_ceiling *ceiling) {
@@ -251,21 +248,18 @@ static sm_status measure_arithmetic(opencl_device *device, trials *t, double sec
 }
 
 sm_status opencl_measure_ceilings(sm_device *device, double seconds, sm_ceiling_sink sink, void *ctx) {
-    sm_status status = SM_OK;
     opencl_device *d = (opencl_device *)device;
     static const char *const names[N_STREAMS] = {"triad", "read"};
     static const char *const meanings[N_STREAMS] = {"a = b + f c; bytes read and written",
                                                     "sum of an array; bytes read"};
-    trials *t = sm_calloc(N_STREAMS, sizeof *t);
-    SM_TRY_GOTO(measure_arithmetic(d, t, seconds, sink, ctx));
+    SM_FREED trials *t = sm_calloc(N_STREAMS, sizeof *t);
+    SM_TRY(measure_arithmetic(d, t, seconds, sink, ctx));
     t->n = 0;
-    SM_TRY_GOTO(measure_bandwidth(d, N_STREAMS * seconds, t));
+    SM_TRY(measure_bandwidth(d, N_STREAMS * seconds, t));
     for (int i = 0; i < N_STREAMS; i++) {
         sm_ceiling ceiling = {.name = names[i], .where = "memory", .unit = "bytes/s", .meaning = meanings[i]};
         fill_in(&t[i], &ceiling);
-        SM_TRY_GOTO(sink(ctx, &ceiling));
+        SM_TRY(sink(ctx, &ceiling));
     }
-cleanup:
-    free(t);
-    return status;
+    return SM_OK;
 }

@@ -210,9 +210,9 @@ static sm_status time_field(sm_exercise_cases *cases, const sm_exercise_options 
 
 static sm_status time_right(sm_op_kind kind, const sm_kernel_file *files, const char *const *paths, int n,
                             const sm_exercise_options *options, sm_exercise_report *reports) {
-    sm_exercise_cases cases = {.list = NULL};
-    field f = {.list = sm_calloc((size_t)n + N_OURS, sizeof *f.list)};
-    sm_status status = SM_OK;
+    SM_AT_END(sm_exercise_cases_close) sm_exercise_cases cases = {.list = NULL};
+    SM_FREED sm_timed_kernel *list = sm_calloc((size_t)n + N_OURS, sizeof *list);
+    field f = {.list = list};
     for (int i = 0; i < n; i++) {
         if (reports[i].right && files[i].language == SM_OWN_C) {
             f.list[f.n++] = (sm_timed_kernel){.library = files[i].library,
@@ -227,13 +227,10 @@ static sm_status time_right(sm_op_kind kind, const sm_kernel_file *files, const 
             snprintf(f.ours[i].who, sizeof f.ours[i].who, "%s", ours[i].who);
             f.list[f.n++] = (sm_timed_kernel){.library = ours[i].library, .time = &f.ours[i]};
         }
-        SM_TRY_GOTO(sm_exercise_cases_open(kind, &cases));
-        SM_TRY_GOTO(time_field(&cases, options, &f));
+        SM_TRY(sm_exercise_cases_open(kind, &cases));
+        SM_TRY(time_field(&cases, options, &f));
     }
-cleanup:
-    sm_exercise_cases_close(&cases);
-    free(f.list);
-    return status;
+    return SM_OK;
 }
 
 // --- the check -------------------------------------------------------------------------------------
@@ -284,7 +281,7 @@ static void find_line(sm_op_kind kind, const char *path, sm_exercise_report *rep
     char line[512];
     char function[SM_NAME_SIZE];
     bool is_inside = false;
-    FILE *file = report->suspect[0] != '\0' ? fopen(path, "r") : NULL;
+    SM_OWN(FILE) *file = report->suspect[0] != '\0' ? fopen(path, "r") : NULL;
     snprintf(function, sizeof function, "void %s(", sm_op_name(kind));
     for (int number = 1; file != NULL && report->look[0] == '\0' && fgets(line, sizeof line, file) != NULL; number++) {
         is_inside |= strstr(line, function) != NULL;
@@ -293,14 +290,11 @@ static void find_line(sm_op_kind kind, const char *path, sm_exercise_report *rep
             snprintf(report->look, sizeof report->look, "line %d: %.200s", number, line + strspn(line, " \t"));
         }
     }
-    if (file != NULL) {
-        (void)fclose(file);
-    }
 }
 
 static sm_status check_one(sm_op_kind kind, const char *path, const sm_exercise_options *options, sm_kernel_file *file,
                            sm_exercise_report *report) {
-    sm_exercise_cases cases = {.list = NULL};
+    SM_AT_END(sm_exercise_cases_close) sm_exercise_cases cases = {.list = NULL};
     const sm_kernel_limits limits = {
         .timeout_s = options->timeout_s, .is_confined = true, .interrupted = options->interrupted};
     report->is_limited = os_file_access_is_limited();
@@ -308,14 +302,12 @@ static sm_status check_one(sm_op_kind kind, const char *path, const sm_exercise_
     report->said = file->said;
     file->said = NULL;
     SM_TRY(status);
-    SM_TRY_GOTO(sm_exercise_cases_open(kind, &cases));
-    SM_TRY_GOTO(run_and_judge(&cases, path, file, options, report));
+    SM_TRY(sm_exercise_cases_open(kind, &cases));
+    SM_TRY(run_and_judge(&cases, path, file, options, report));
     if (sm_ends_with(path, ".c") || sm_ends_with(path, ".cl")) {
         find_line(kind, path, report);
     }
-cleanup:
-    sm_exercise_cases_close(&cases);
-    return status;
+    return SM_OK;
 }
 
 static sm_status is_readable(const char *path) {

@@ -182,12 +182,11 @@ static sm_status place_one(sm_plan *plan, place *places, int n, size_t max_arena
 
 // Packs the roots of one transient role by lifetime.
 static sm_status pack_transient(sm_plan *plan, sm_role role, size_t max_arena_bytes) {
-    sm_status status = SM_OK;
     size_t n_tensors = (size_t)plan->n_tensors + 1; // never zero bytes
-    lifetime *lives = sm_malloc(n_tensors * sizeof *lives);
-    int *owner = sm_malloc(n_tensors * sizeof *owner);
-    place *places = sm_malloc(n_tensors * sizeof *places);
-    const place **alive = sm_malloc(n_tensors * sizeof *alive);
+    SM_FREED lifetime *lives = sm_malloc(n_tensors * sizeof *lives);
+    SM_FREED int *owner = sm_malloc(n_tensors * sizeof *owner);
+    SM_FREED place *places = sm_malloc(n_tensors * sizeof *places);
+    SM_FREED const place **alive = sm_malloc(n_tensors * sizeof *alive);
     find_lifetimes(plan, lives);
     share_in_place(plan, lives, owner);
     int n = 0;
@@ -200,7 +199,7 @@ static sm_status pack_transient(sm_plan *plan, sm_role role, size_t max_arena_by
     qsort(places, (size_t)n, sizeof *places, larger_first);
     int first_arena = plan->n_arenas;
     for (int i = 0; i < n; i++) {
-        SM_TRY_GOTO(place_one(plan, places, i, max_arena_bytes, first_arena, alive));
+        SM_TRY(place_one(plan, places, i, max_arena_bytes, first_arena, alive));
         plan->tensors[places[i].tensor].arena = places[i].arena;
         plan->tensors[places[i].tensor].offset_bytes = places[i].offset_bytes;
     }
@@ -210,12 +209,7 @@ static sm_status pack_transient(sm_plan *plan, sm_role role, size_t max_arena_by
             plan->tensors[i].offset_bytes = plan->tensors[owner[i]].offset_bytes;
         }
     }
-cleanup:
-    free(lives);
-    free(owner);
-    free(places);
-    free(alive);
-    return status;
+    return SM_OK;
 }
 
 sm_status sm_plan_assign_memory(sm_plan *plan, size_t max_arena_bytes) {

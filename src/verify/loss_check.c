@@ -283,33 +283,27 @@ static sm_status device_losses(sm_session *session, const subject *of, float *go
 // Own code may be right for a sequence's first tokens alone. So the cpu backend, with its own kernels, computes the
 // losses of a whole sequence, too.
 static sm_status check_sequence(subject of, const sm_loss_draw *draw, sm_loss_check *result) {
-    sm_status status = SM_OK;
     const sm_plan *plan = of.session->plan;
     const sm_backend *backend = sm_backend_find("cpu");
     const uint32_t drawn = sm_philox4x32(sm_philox_key(draw->seed, "loss sequence"), (uint64_t)draw->round, 0).word[0];
     const int64_t most = (int64_t)(budget_sequence_flops / (2.0 * (double)plan->n_params));
     const int64_t T = most < plan->T ? most : plan->T;
     const size_t used = strlen(result->how);
-    sm_device *device = NULL;
+    SM_OWN(sm_device) *device = NULL;
     sm_loss_check whole = {.tolerance = tolerance_f32};
     if (backend == NULL || T <= of.slice.T) {
         return SM_OK;
     }
     of.slice = (slice){.B = 1, .T = T, .sequence = {drawn % plan->B}};
-    losses l = {.n = T, .got = sm_malloc(2 * (size_t)T * sizeof *l.got)};
-    l.want = l.got + T;
-    SM_TRY_GOTO(sm_session_read_part(of.session, plan->losses, of.slice.sequence[0] * plan->T, T, l.got));
-    SM_TRY_GOTO(backend->open(0, &(sm_open_options){.n_threads = 0}, &device));
-    SM_TRY_GOTO(reference_losses(&of, device, (sm_precision){.dtype = SM_F32}, T, l.want));
-    SM_TRY_GOTO(judge(&l, false, &whole));
+    SM_FREED float *values = sm_malloc(2 * (size_t)T * sizeof *values);
+    const losses l = {.n = T, .got = values, .want = values + T};
+    SM_TRY(sm_session_read_part(of.session, plan->losses, of.slice.sequence[0] * plan->T, T, l.got));
+    SM_TRY(backend->open(0, &(sm_open_options){.n_threads = 0}, &device));
+    SM_TRY(reference_losses(&of, device, (sm_precision){.dtype = SM_F32}, T, l.want));
+    SM_TRY(judge(&l, false, &whole));
     snprintf(result->how + used, sizeof result->how - used, ", and %lld of one against the cpu backend", (long long)T);
     result->error = fmax(result->error, whole.error);
-cleanup:
-    if (device != NULL) {
-        backend->close(device);
-    }
-    free(l.got);
-    return status;
+    return SM_OK;
 }
 
 sm_status sm_check_loss(sm_session *session, const sm_model_config *config, double dropout_p, uint64_t seed,
