@@ -153,14 +153,16 @@ static int find_loader(void) {
     return pipe != NULL ? pclose(pipe) : -1;
 }
 
-// Has a device, whose driver has then built its kernels once.
-static bool has_device(void) {
+// Skips the test if there is no device; the driver of one has then built its kernels once.
+static void need_device(void) {
     static int known = -1;
     if (known < 0 && opencl_path[0] != '\0') {
         wait_for_end(start(TINY " --backend all", &usual), 120);
         known = strstr(read_stream("out"), "\"device\": \"opencl:") != NULL;
     }
-    return known == 1;
+    if (known != 1) {
+        skip();
+    }
 }
 
 static const struct {
@@ -206,9 +208,7 @@ static bool is_told(int i, pid_t pid, char said[1024]) {
 TEST(drivers_that_fail) {
     pid_t pids[N_FAILURES];
     char said[1024];
-    if (!has_device()) {
-        skip();
-    }
+    need_device();
     for (int i = 0; i < N_FAILURES; i++) {
         pids[i] = start_failing(i, 3);
     }
@@ -229,9 +229,7 @@ TEST(facts_that_cannot_be) {
                                          "clGetDeviceInfo small 1"};
     static const char *const reasons[] = {"does not say how much memory", "does not say how much memory",
                                           "needs work-groups of 128 work-items"};
-    if (!has_device()) {
-        skip();
-    }
+    need_device();
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
         pid_t pid = start(TINY " --backend opencl,cpu", &(conditions){faults[i], -1, 0});
         assert_int_equal(wait_for_end(pid, END_S), 0);
@@ -248,9 +246,7 @@ TEST(facts_that_cannot_be) {
 TEST(a_driver_that_crashes_is_left_out) {
     static const conditions crash = {"clGetPlatformIDs crash 1", -1, 0};
     static const char *const lines[] = {"devices -o json", "verify --filter gelu_forward -o json"};
-    if (!has_device()) {
-        skip();
-    }
+    need_device();
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
         assert_int_equal(wait_for_end(start(lines[i], &crash), END_S), 0);
         expect_message("the process crashed during: looking for opencl devices, by signal 11");
@@ -334,9 +330,7 @@ TEST(signals_end_everything) {
 }
 
 TEST(signals_end_hanging_drivers) {
-    if (!has_device()) {
-        skip();
-    }
+    need_device();
     expect_end_by_signal(TINY, &(conditions){"clFinish hang 1", -1, 0}, SIGTERM, NULL);
     json_auto_t *rows = read_rows();
     assert_string_equal(text_of(row_of(rows, "cpu"), "status"), "ok");
@@ -369,9 +363,7 @@ TEST(every_object_is_released) {
 }
 
 TEST(a_device_without_parts_has_peaks) {
-    if (!has_device()) {
-        skip();
-    }
+    need_device();
     const conditions whole = {"clCreateSubDevices -18 1", -1, 0};
     assert_int_equal(wait_for_end(start("devices --peaks --backend opencl --min-time 0.01 -o json", &whole), 120), 0);
     json_auto_t *rows = json_loads(read_stream("out"), 0, NULL);

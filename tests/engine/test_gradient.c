@@ -209,39 +209,23 @@ TEST(test_documents) {
     }
 }
 
-static void check_activations(sm_mode mode) {
+static void check_mode(sm_mode mode) {
+    check_gradients(&gpt2, mode, 0, 4 + 12 * 2);
     for (int a = SM_ACTIVATION_GELU + 1; a < SM_ACTIVATION_COUNT; a++) {
         sm_model_config config = gpt2_bent;
         config.activation = a;
         check_gradients(&config, mode, 0, 4 + 12);
     }
+    check_gradients(&llama, mode, 0, 3 + 9 * 2);
+    check_gradients(&llama_tied, mode, 0, 2 + 9);
+    check_gradients(&qwen3, mode, 0, 2 + 11 * 2);
+    check_gradients(&gpt2, mode, 0.3, 4 + 12 * 2);
+    check_gradients(&llama, mode, 0.3, 3 + 9 * 2);
 }
 
-TEST(test_naive) {
-    check_gradients(&gpt2, SM_MODE_NAIVE, 0, 4 + 12 * 2);
-    check_activations(SM_MODE_NAIVE);
-    check_gradients(&llama, SM_MODE_NAIVE, 0, 3 + 9 * 2);
-    check_gradients(&llama_tied, SM_MODE_NAIVE, 0, 2 + 9);
-    check_gradients(&qwen3, SM_MODE_NAIVE, 0, 2 + 11 * 2);
-}
+TEST(test_naive) { check_mode(SM_MODE_NAIVE); }
 
-TEST(test_naive_dropout) {
-    check_gradients(&gpt2, SM_MODE_NAIVE, 0.3, 4 + 12 * 2);
-    check_gradients(&llama, SM_MODE_NAIVE, 0.3, 3 + 9 * 2);
-}
-
-TEST(test_fused) {
-    check_gradients(&gpt2, SM_MODE_FUSED, 0, 4 + 12 * 2);
-    check_activations(SM_MODE_FUSED);
-    check_gradients(&llama, SM_MODE_FUSED, 0, 3 + 9 * 2);
-    check_gradients(&llama_tied, SM_MODE_FUSED, 0, 2 + 9);
-    check_gradients(&qwen3, SM_MODE_FUSED, 0, 2 + 11 * 2);
-}
-
-TEST(test_fused_dropout) {
-    check_gradients(&gpt2, SM_MODE_FUSED, 0.3, 4 + 12 * 2);
-    check_gradients(&llama, SM_MODE_FUSED, 0.3, 3 + 9 * 2);
-}
+TEST(test_fused) { check_mode(SM_MODE_FUSED); }
 
 // Kinds without a derivative: the norm, the scaler, optimizers and their parts.
 static const char *const updates[] = {

@@ -51,12 +51,7 @@ static sm_status read_changed(const char *base, const char *changes, sm_model_co
         }
     }
     assert_int_equal(json_dump_file(root, path, 0), 0);
-    sm_status status = sm_hf_config_read(path, config);
-    return status;
-}
-
-static sm_status read_changed_config(const char *changes, sm_model_config *config) {
-    return read_changed(BASE_CONFIG, changes, config);
+    return sm_hf_config_read(path, config);
 }
 
 static void expect_config(const char *label, const sm_model_config *config, const sm_model_config *expected) {
@@ -70,11 +65,40 @@ static void expect_config(const char *label, const sm_model_config *config, cons
     }
 }
 
-TEST(good_configs_are_read) {
-    static const struct {
-        const char *changes;
+// What the base config with changes is read as.
+typedef struct {
+    const char *changes;
+    sm_model_config config;
+} reading;
+
+static void expect_readings(const char *base, const reading *cases, size_t n) {
+    for (size_t i = 0; i < n; i++) {
         sm_model_config config;
-    } cases[] = {
+        expect_ok(cases[i].changes, read_changed(base, cases[i].changes, &config));
+        expect_config(cases[i].changes, &config, &cases[i].config);
+    }
+}
+
+// Why it is refused.
+typedef struct {
+    const char *changes;
+    sm_status status;
+    const char *message;
+} refusal;
+
+static void expect_refusals(const char *base, const refusal *cases, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        sm_model_config config;
+        const sm_status status = read_changed(base, cases[i].changes, &config);
+        expect_failure(cases[i].changes, status, cases[i].status, "config.json");
+        expect_failure(cases[i].changes, status, cases[i].status, cases[i].message);
+    }
+}
+
+#define EXPECT_ALL(expect, base, cases) expect(base, cases, sizeof(cases) / sizeof((cases)[0]))
+
+TEST(good_configs_are_read) {
+    static const reading cases[] = {
         {"{}", CONFIG(3, 4, 24, 96, 100, 32, 1e-5)},
         {"{\"n_inner\": \"NULL\"}", CONFIG(3, 4, 24, 96, 100, 32, 1e-5)},
         {"{\"n_inner\": 7}", CONFIG(3, 4, 24, 7, 100, 32, 1e-5)},
@@ -89,19 +113,11 @@ TEST(good_configs_are_read) {
          "\"add_cross_attention\": false, \"reorder_and_upcast_attn\": true}",
          CONFIG(3, 4, 24, 96, 100, 32, 1e-5)},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        sm_model_config config;
-        expect_ok(cases[i].changes, read_changed_config(cases[i].changes, &config));
-        expect_config(cases[i].changes, &config, &cases[i].config);
-    }
+    EXPECT_ALL(expect_readings, BASE_CONFIG, cases);
 }
 
 TEST(bad_configs_are_refused_by_key) {
-    static const struct {
-        const char *changes;
-        sm_status status;
-        const char *message;
-    } cases[] = {
+    static const refusal cases[] = {
         {"{\"model_type\": null}", SM_ERR_FORMAT, "has no model_type"},
         {"{\"model_type\": 2}", SM_ERR_FORMAT, "model_type|string"},
         {"{\"model_type\": \"mistral\"}", SM_ERR_UNSUPPORTED, "model_type is 'mistral'|'gpt2'|'llama'"},
@@ -137,19 +153,11 @@ TEST(bad_configs_are_refused_by_key) {
         {"{\"scale_attn_by_inverse_layer_idx\": true}", SM_ERR_UNSUPPORTED, "scale_attn_by_inverse_layer_idx is true"},
         {"{\"add_cross_attention\": true}", SM_ERR_UNSUPPORTED, "add_cross_attention is true"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        sm_model_config config;
-        sm_status status = read_changed_config(cases[i].changes, &config);
-        expect_failure(cases[i].changes, status, cases[i].status, "config.json");
-        expect_failure(cases[i].changes, status, cases[i].status, cases[i].message);
-    }
+    EXPECT_ALL(expect_refusals, BASE_CONFIG, cases);
 }
 
 TEST(llama_configs_are_read) {
-    static const struct {
-        const char *changes;
-        sm_model_config config;
-    } cases[] = {
+    static const reading cases[] = {
         {"{}", LLAMA(4, 1e-6, 1e4, true)},
         {"{\"num_key_value_heads\": \"NULL\", \"rope_scaling\": \"NULL\"}", LLAMA(4, 1e-6, 1e4, true)},
         {"{\"num_key_value_heads\": 2, \"head_dim\": 6, \"hidden_act\": \"silu\"}", LLAMA(2, 1e-6, 1e4, true)},
@@ -157,11 +165,7 @@ TEST(llama_configs_are_read) {
         {"{\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 500000.0}}", LLAMA(4, 1e-6, 5e5, true)},
         {"{\"tie_word_embeddings\": true, \"attention_bias\": false, \"mlp_bias\": false}", LLAMA(4, 1e-6, 1e4, false)},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        sm_model_config config;
-        expect_ok(cases[i].changes, read_changed(LLAMA_CONFIG, cases[i].changes, &config));
-        expect_config(cases[i].changes, &config, &cases[i].config);
-    }
+    EXPECT_ALL(expect_readings, LLAMA_CONFIG, cases);
 }
 
 static const char QWEN3_CONFIG[] =
@@ -176,28 +180,17 @@ static const char QWEN3_CONFIG[] =
     }
 
 TEST(qwen3_configs_are_read) {
-    static const struct {
-        const char *changes;
-        sm_model_config config;
-    } cases[] = {
+    static const reading cases[] = {
         {"{}", QWEN3(2, 8, 1e-6, true)},
         {"{\"head_dim\": 6, \"tie_word_embeddings\": true}", QWEN3(2, 0, 1e-6, false)}, // as of the other widths
         {"{\"layer_types\": [\"full_attention\", \"full_attention\", \"full_attention\"]}", QWEN3(2, 8, 1e-6, true)},
         {"{\"layer_types\": \"NULL\", \"sliding_window\": 4096, \"rms_norm_eps\": 1e-5}", QWEN3(2, 8, 1e-5, true)},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        sm_model_config config;
-        expect_ok(cases[i].changes, read_changed(QWEN3_CONFIG, cases[i].changes, &config));
-        expect_config(cases[i].changes, &config, &cases[i].config);
-    }
+    EXPECT_ALL(expect_readings, QWEN3_CONFIG, cases);
 }
 
 TEST(bad_qwen3_configs_are_refused_by_key) {
-    static const struct {
-        const char *changes;
-        sm_status status;
-        const char *message;
-    } cases[] = {
+    static const refusal cases[] = {
         {"{\"head_dim\": null}", SM_ERR_FORMAT, "has no head_dim"},
         {"{\"num_key_value_heads\": null}", SM_ERR_FORMAT, "has no num_key_value_heads"},
         {"{\"head_dim\": 5}", SM_ERR_INVALID, "5 channels"},
@@ -209,20 +202,11 @@ TEST(bad_qwen3_configs_are_refused_by_key) {
         {"{\"layer_types\": \"full_attention\"}", SM_ERR_FORMAT, "layer_types does not list 3 layers"},
         {"{\"architectures\": [\"Qwen3MoeForCausalLM\"]}", SM_ERR_UNSUPPORTED, "Qwen3ForCausalLM"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        sm_model_config config;
-        sm_status status = read_changed(QWEN3_CONFIG, cases[i].changes, &config);
-        expect_failure(cases[i].changes, status, cases[i].status, "config.json");
-        expect_failure(cases[i].changes, status, cases[i].status, cases[i].message);
-    }
+    EXPECT_ALL(expect_refusals, QWEN3_CONFIG, cases);
 }
 
 TEST(bad_llama_configs_are_refused_by_key) {
-    static const struct {
-        const char *changes;
-        sm_status status;
-        const char *message;
-    } cases[] = {
+    static const refusal cases[] = {
         {"{\"hidden_size\": null}", SM_ERR_FORMAT, "has no hidden_size"},
         {"{\"intermediate_size\": null}", SM_ERR_FORMAT, "has no intermediate_size"},
         {"{\"num_key_value_heads\": 3}", SM_ERR_INVALID, "num_attention_heads 4|num_key_value_heads 3"},
@@ -242,12 +226,7 @@ TEST(bad_llama_configs_are_refused_by_key) {
         {"{\"hidden_act\": \"gelu\"}", SM_ERR_UNSUPPORTED, "hidden_act is \"gelu\"|\"silu\""},
         {"{\"tie_word_embeddings\": 1}", SM_ERR_FORMAT, "tie_word_embeddings|neither"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        sm_model_config config;
-        sm_status status = read_changed(LLAMA_CONFIG, cases[i].changes, &config);
-        expect_failure(cases[i].changes, status, cases[i].status, "config.json");
-        expect_failure(cases[i].changes, status, cases[i].status, cases[i].message);
-    }
+    EXPECT_ALL(expect_refusals, LLAMA_CONFIG, cases);
 }
 
 // Each spelling of rotary positions that transformers reads: its theta, or the key that is refused.
