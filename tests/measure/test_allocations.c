@@ -73,7 +73,7 @@ static void free_result(result *r) {
 }
 
 static char *read_named(const char *name, size_t *size_bytes) {
-    AUTO_FREE char *path = temp_path(name);
+    SM_FREED char *path = temp_path(name);
     char *text = access(path, R_OK) == 0 ? temp_read(path, size_bytes) : NULL;
     return text;
 }
@@ -82,14 +82,14 @@ static result run(const command *c, long fault_at) {
     char line[2048];
     result r = {0};
     size_t size_bytes;
-    AUTO_FREE char *folder = temp_path("model");
+    SM_FREED char *folder = temp_path("model");
     mkdir(folder, 0700);
     temp_put_text("count", "0");
     if (c->file != NULL) {
         temp_put_text(c->file, "old");
     }
     const char *built = SM_TEST_BINARY;
-    AUTO_FREE char *here = getcwd(NULL, 0);
+    SM_FREED char *here = getcwd(NULL, 0);
     snprintf(
         line, sizeof(line),
         "cd %s && exec timeout 60 env -u OPENBLAS_CORETYPE FAULT_AT=%ld FAULT_COUNT=count LD_PRELOAD=%s/%s %s/%s %s "
@@ -105,7 +105,7 @@ static result run(const command *c, long fault_at) {
 
 static long count_of_last_run(void) {
     size_t size_bytes;
-    AUTO_FREE char *text = read_named("count", &size_bytes);
+    SM_FREED char *text = read_named("count", &size_bytes);
     assert_non_null(text);
     long n = strtol(text, NULL, 10);
     return n;
@@ -176,7 +176,7 @@ static void make_inputs(void) {
                                         "run " WORK " -r 6 -w 0 -q --backend cpu --no-peaks --output-file rows.json",
                                         "report rows.json --bundle a.bundle"};
     char line[2048];
-    AUTO_FREE char *here = getcwd(NULL, 0);
+    SM_FREED char *here = getcwd(NULL, 0);
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
         snprintf(line, sizeof(line), "cd %s && %s/%s %s >>made 2>&1", temp_folder, here, SM_TEST_BINARY, lines[i]);
         assert_int_equal(system(line), 0);

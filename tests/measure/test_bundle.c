@@ -37,7 +37,7 @@ TEST(a_changed_byte_is_refused) {
     json_auto_t *rows = json_pack("[oo]", make_row("A", "fused", 100), make_row("A", "naive", 50));
     json_auto_t *machine = json_pack("{s:s}", "host", "here");
     json_t *read = NULL;
-    AUTO_FREE char *text = NULL;
+    SM_FREED char *text = NULL;
     size_t size_bytes = 0;
     sm_bundle_make(rows, machine, &text, &size_bytes);
     write_file("whole", text, size_bytes);
@@ -179,7 +179,7 @@ TEST(references_stand_beside) {
 
 TEST(the_program_bundles_and_compares) {
     json_t *rows = json_pack("[o]", make_row("A", "fused", 100));
-    AUTO_FREE char *text = json_dumps(rows, 0);
+    SM_FREED char *text = json_dumps(rows, 0);
     write_file("rows.json", text, strlen(text));
     json_decref(rows);
     static const expectation cases[] = {

@@ -187,7 +187,7 @@ TEST(rates) {
 }
 
 TEST(too_few_say_so) {
-    RELEASED_BY(sm_comparison_free) sm_comparison c;
+    SM_AT_END(sm_comparison_free) sm_comparison c;
     sm_compare_options options = {.threshold = 0.01};
     json_auto_t *a = json_pack("[o]", make_row(1e6, "fused", 4));
     json_auto_t *b = json_pack("[o]", make_row(2e6, "fused", 4));
@@ -202,10 +202,10 @@ TEST(too_few_say_so) {
 // --- matching --------------------------------------------------------------------------------------
 
 static void expect_match(json_t *a, json_t *b, unsigned across, size_t n_compared, size_t n_apart, const char *text) {
-    RELEASED_BY(sm_comparison_free) sm_comparison c;
+    SM_AT_END(sm_comparison_free) sm_comparison c;
     sm_compare_options options = {.threshold = 0.01, .across = across};
     expect_ok("compare", sm_compare(a, b, &options, &c));
-    AUTO_FREE char *apart = sm_json_dump(c.apart);
+    SM_FREED char *apart = sm_json_dump(c.apart);
     if (json_array_size(c.compared) != n_compared || json_array_size(c.apart) != n_apart ||
         strstr(apart, text) == NULL) {
         fail_msg("%zu compared, apart: %s", json_array_size(c.compared), apart);
@@ -323,7 +323,7 @@ static int run(const char *arguments) {
 }
 
 static void write_runs(const char *name, double factor) {
-    AUTO_FREE char *path = temp_path(name);
+    SM_FREED char *path = temp_path(name);
     SM_OWN(FILE) *file = fopen(path, "w");
     assert_non_null(file);
     for (int i = 0; i < 10; i++) {
@@ -370,8 +370,8 @@ TEST(exit_codes) {
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         int code = run(cases[i].arguments);
         size_t size_bytes;
-        AUTO_FREE char *path = temp_path("out");
-        AUTO_FREE char *out = temp_read(path, &size_bytes);
+        SM_FREED char *path = temp_path("out");
+        SM_FREED char *out = temp_read(path, &size_bytes);
         if (code != cases[i].code || strstr(out, cases[i].says) == NULL) {
             fail_msg("%s: exit %d\n%s", cases[i].arguments, code, out);
         }

@@ -211,7 +211,7 @@ TEST(readers_leave_them_out) {
     json_auto_t *records = NULL;
     json_auto_t *refused = NULL;
     SM_FREED char *line = NULL;
-    RELEASED_BY(sm_rows_free) sm_rows read;
+    SM_AT_END(sm_rows_free) sm_rows read;
     json_auto_t *row = json_deep_copy(json_array_get(rows, 0));
     set(row, "median_ts", json_real(1e9));
     line = sm_json_dump(row);

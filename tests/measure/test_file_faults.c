@@ -128,7 +128,7 @@ static int wait_for(pid_t pid) {
 
 static char *read_text(const char *name) {
     size_t size_bytes;
-    AUTO_FREE char *path = temp_path(name);
+    SM_FREED char *path = temp_path(name);
     char *text = temp_read(path, &size_bytes);
     return text;
 }
@@ -151,7 +151,7 @@ static sm_status hash_session(sm_session *session, uint64_t *hash) {
             continue;
         }
         const int64_t n_elems = sm_tensor_elems(tensor);
-        AUTO_FREE float *values = malloc((size_t)n_elems * sizeof *values);
+        SM_FREED float *values = malloc((size_t)n_elems * sizeof *values);
         assert_non_null(values);
         sm_status status = sm_session_read(session, t, n_elems, values);
         for (int64_t i = 0; i < n_elems; i++) {
@@ -222,7 +222,7 @@ static bool has_user_file(const char *dir, const char *name) {
     if (access(path, F_OK) != 0) {
         return false;
     }
-    AUTO_FREE char *text = temp_read(path, &size_bytes);
+    SM_FREED char *text = temp_read(path, &size_bytes);
     bool same = strcmp(text, user_file) == 0;
     return same;
 }
@@ -230,9 +230,9 @@ static bool has_user_file(const char *dir, const char *name) {
 // Every line of $R/log.jsonl is whole.
 static bool log_is_whole(void) {
     bool whole = true;
-    AUTO_FREE char *path = temp_path("root/log.jsonl");
+    SM_FREED char *path = temp_path("root/log.jsonl");
     bool exists = access(path, F_OK) == 0;
-    AUTO_FREE char *text = exists ? read_text("root/log.jsonl") : strdup("");
+    SM_FREED char *text = exists ? read_text("root/log.jsonl") : strdup("");
     for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
         json_auto_t *row = json_loads(line, 0, NULL);
         whole = whole && json_is_integer(json_object_get(row, "step"));
@@ -287,7 +287,7 @@ static const char *run_fault(const scenario *s, int call, int error, bool *hit) 
     if (!*hit) {
         return code == 0 ? NULL : "fails without a fault";
     }
-    AUTO_FREE char *err = read_text("err");
+    SM_FREED char *err = read_text("err");
     const char *wrong = judge(s, dir, code, error, err);
     return wrong != NULL ? wrong : judge_next_save(s, dir);
 }
@@ -308,7 +308,7 @@ static void count(tally *t, const scenario *s, int call, const char *fault, cons
     t->n_runs++;
     t->n_good += wrong == NULL;
     if (wrong != NULL) {
-        AUTO_FREE char *err = read_text("err");
+        SM_FREED char *err = read_text("err");
         print_error("%s, call %d, %s: %s\n%s", s->name, call, fault, wrong, err);
     }
 }
@@ -397,7 +397,7 @@ TEST(every_fault_leaves_the_old_or_the_new_state) {
 // ---- files that change or fail while training runs ----
 
 static void wait_for_steps(void) {
-    AUTO_FREE char *path = temp_path("root/log.jsonl");
+    SM_FREED char *path = temp_path("root/log.jsonl");
     struct stat info;
     for (int i = 0; i < 100 * SLOWEST_S && (stat(path, &info) != 0 || info.st_size < 1000); i++) {
         usleep(10000);
@@ -415,7 +415,7 @@ static void expect_saved_after(const char *harm, const char *line) {
     wait_for_steps();
     shell(harm);
     int code = wait_for(pid);
-    AUTO_FREE char *err = read_text("err");
+    SM_FREED char *err = read_text("err");
     if (code != 1 || strstr(err, line) == NULL || strstr(err, "saved after step") == NULL) {
         fail_msg("%s: exit code %d\n%s", harm, code, err);
     }
@@ -438,7 +438,7 @@ static void expect_saved(const char *command, const char *line) {
     snprintf(whole, sizeof whole, "R=%s K=%s; (" SM_TEST_BINARY " %s; echo exit $? >&2) 2>%s/err %s", root, kept,
              TRAIN_FAST "--weights $K/a1 --save $R/m --steps 1000000000", temp_folder, command);
     assert_int_equal(system(whole), 0);
-    AUTO_FREE char *err = read_text("err");
+    SM_FREED char *err = read_text("err");
     if (strstr(err, line) == NULL || strstr(err, "exit 1") == NULL || strstr(err, "saved after step") == NULL) {
         fail_msg("%s\n%s", whole, err);
     }
@@ -457,13 +457,13 @@ TEST(a_log_that_cannot_be_written_throws_nothing_away) {
     shell("rm -rf $R && mkdir $R && printf '{\"step\": 1}\\n{\"ste' >$R/log.jsonl");
     pid_t pid = start(TRAIN_FAST "--weights $K/a1 --save $R/m --steps 50 --log /dev/full", 0, KILL);
     assert_int_equal(wait_for(pid), 1);
-    AUTO_FREE char *err = read_text("err");
+    SM_FREED char *err = read_text("err");
     assert_non_null(strstr(err, "--log: /dev/full: cannot be written: No space left"));
     assert_non_null(strstr(err, "saved after step"));
     assert_true(state_of(dir).loads && state_of(dir).step == 2);
     pid = start(TRAIN_FAST "--weights $K/a1 --steps 1 --log $R/log.jsonl", 0, KILL);
     assert_int_equal(wait_for(pid), 0);
-    AUTO_FREE char *log = read_text("root/log.jsonl");
+    SM_FREED char *log = read_text("root/log.jsonl");
     assert_non_null(strstr(log, "{\"ste\n{\"step\": 2, "));
 }
 
@@ -483,7 +483,7 @@ TEST(a_limit_of_file_size_leaves_nothing_half_written) {
         snprintf(whole, sizeof whole, "R=%s; (ulimit -f %s; " SM_TEST_BINARY " %s) >/dev/null 2>%s/err; test $? = 1",
                  root, cases[i].limit, cases[i].command, temp_folder);
         const bool ended_in_order = system(whole) == 0;
-        AUTO_FREE char *err = read_text("err");
+        SM_FREED char *err = read_text("err");
         if (!ended_in_order || strstr(err, cases[i].line) == NULL) {
             fail_msg("%s\n%s", whole, err);
         }

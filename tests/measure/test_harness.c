@@ -92,7 +92,7 @@ static void assert_no_speed(const sm_row *row) {
 // --- tests ------------------------------------------------------------------------------------
 
 TEST_WITH(test_step, fake_reset, NULL) {
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     assert_int_equal(measure(&p, &row), SM_OK);
     assert_string_equal(row.status, "ok");
@@ -132,7 +132,7 @@ TEST_WITH(test_step, fake_reset, NULL) {
 
 // Without an attribution pass, the last check is a step of its own.
 TEST_WITH(test_last_check_by_itself, fake_reset, NULL) {
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     p.n_attribution = 0;
     assert_int_equal(measure(&p, &row), SM_OK);
@@ -144,7 +144,7 @@ TEST_WITH(test_last_check_by_itself, fake_reset, NULL) {
 // The time of a checked step is one of warm-up or attribution; where it is neither, it is one of checks.
 TEST_WITH(test_checked_steps_count_once, fake_reset, NULL) {
     for (int n_steps = 0; n_steps <= 1; n_steps++) {
-        RELEASED_BY(sm_row_free) sm_row row;
+        SM_AT_END(sm_row_free) sm_row row;
         sm_protocol p = protocol_of(SM_PASS_FORWARD);
         fake_reset(state);
         fake.ms_of_step = 20;
@@ -156,7 +156,7 @@ TEST_WITH(test_checked_steps_count_once, fake_reset, NULL) {
 }
 
 TEST_WITH(test_figures_follow_from_samples, fake_reset, NULL) {
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     assert_int_equal(measure(&p, &row), SM_OK);
     double seconds = (double)row.median_ns * 1e-9;
@@ -174,7 +174,7 @@ TEST_WITH(test_figures_follow_from_samples, fake_reset, NULL) {
 }
 
 TEST_WITH(test_phases_add_up, fake_reset, NULL) {
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     fake.op_cost_ns = 1000;
     assert_int_equal(measure(&p, &row), SM_OK);
@@ -190,14 +190,14 @@ TEST_WITH(test_phases_add_up, fake_reset, NULL) {
 }
 
 TEST_WITH(test_real_op_times_fit_in_the_wall_clock, fake_reset, NULL) {
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     assert_int_equal(measure(&p, &row), SM_OK);
     assert_true(row.phases.unaccounted_ns >= 0);
 }
 
 TEST_WITH(test_median_step_is_attributed, fake_reset, NULL) {
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     SM_OWN(sm_plan) *plan = make_plan();
     sm_row_init(&row);
     const int64_t walls_ns[] = {500, 100, 300};
@@ -214,7 +214,7 @@ TEST_WITH(test_median_step_is_attributed, fake_reset, NULL) {
 }
 
 TEST_WITH(test_accumulation, fake_reset, NULL) {
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     p.n_accum = N_ACCUM;
     assert_int_equal(measure(&p, &row), SM_OK);
@@ -244,7 +244,7 @@ TEST_WITH(test_pass_types, fake_reset, NULL) {
         {SM_PASS_SEPARATE, "fwd,bwd b2s2", FORWARD_FLOPS + BACKWARD_FLOPS, true},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        RELEASED_BY(sm_row_free) sm_row row;
+        SM_AT_END(sm_row_free) sm_row row;
         sm_protocol p = protocol_of(cases[i].pass);
         fake_reset(state);
         fake.op_cost_ns = 1000;
@@ -292,7 +292,7 @@ TEST_WITH(test_what_is_wrong_has_no_speed, fake_reset, NULL) {
         {SM_PASS_STEP, SM_ERR_UNSUPPORTED, "skipped", "fake: step 5 fails", 5, .failure = SM_ERR_UNSUPPORTED},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        RELEASED_BY(sm_row_free) sm_row row;
+        SM_AT_END(sm_row_free) sm_row row;
         sm_protocol p = protocol_of(cases[i].pass);
         fake_reset(state);
         fake.loss = cases[i].check != SM_OK ? 3 : 2.5;
@@ -324,7 +324,7 @@ TEST_WITH(test_checks_by_pass_type, fake_reset, NULL) {
                     {SM_PASS_SEPARATE, 1, 0},
                     {SM_PASS_STEP, 1, 3}};
     for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
-        RELEASED_BY(sm_row_free) sm_row row;
+        SM_AT_END(sm_row_free) sm_row row;
         sm_protocol p = protocol_of(expected[i].pass);
         fake_reset(NULL);
         assert_int_equal(measure(&p, &row), SM_OK);
@@ -352,7 +352,7 @@ TEST_WITH(test_step_that_does_not_repeat, fake_reset, NULL) {
                  {FAKE_OTHER_GRADIENTS, "has other gradients, or their norm"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         for (int n_accum = 1; n_accum <= N_ACCUM; n_accum += N_ACCUM - 1) {
-            RELEASED_BY(sm_row_free) sm_row row;
+            SM_AT_END(sm_row_free) sm_row row;
             sm_protocol p = protocol_of(SM_PASS_STEP);
             p.n_accum = n_accum;
             fake_reset(state);
@@ -374,7 +374,7 @@ TEST_WITH(test_op_that_goes_wrong, fake_reset, NULL) {
     static const sm_pass_type passes[] = {SM_PASS_STEP, SM_PASS_FORWARD_BACKWARD, SM_PASS_BACKWARD};
     for (size_t i = 0; i < sizeof(passes) / sizeof(passes[0]); i++) {
         for (int step = 2; step <= N_STEPS; step++) {
-            RELEASED_BY(sm_row_free) sm_row row;
+            SM_AT_END(sm_row_free) sm_row row;
             sm_protocol p = protocol_of(passes[i]);
             fake_reset(state);
             fake.op_cost_ns = 1000;
@@ -390,7 +390,7 @@ TEST_WITH(test_op_that_goes_wrong, fake_reset, NULL) {
 // Of several micro-batches the last is always looked at, and another that is drawn.
 TEST_WITH(test_last_micro_batch_is_looked_at, fake_reset, NULL) {
     for (uint64_t seed = 1; seed <= 8; seed++) {
-        RELEASED_BY(sm_row_free) sm_row row;
+        SM_AT_END(sm_row_free) sm_row row;
         sm_protocol p = protocol_of(SM_PASS_STEP);
         fake_reset(state);
         p.n_accum = fake.wrong_in_last_of = N_ACCUM;
@@ -403,7 +403,7 @@ TEST_WITH(test_last_micro_batch_is_looked_at, fake_reset, NULL) {
 
 TEST_WITH(test_loss_off_the_course, fake_reset, NULL) {
     for (int step = 3; step < N_STEPS; step++) { // warm-up, headline, attribution
-        RELEASED_BY(sm_row_free) sm_row row;
+        SM_AT_END(sm_row_free) sm_row row;
         sm_protocol p = protocol_of(SM_PASS_STEP);
         fake_reset(state);
         fake.odd_loss_at_step = step;
@@ -495,7 +495,7 @@ TEST_WITH(test_no_room_for_a_copy, fake_reset, NULL) {
 
 // A pass that is cut short by Ctrl-C is checked to its end: its samples count.
 TEST_WITH(test_interrupted_pass_is_checked, fake_reset, NULL) {
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     fake.interrupt_at_step = 6;
     fake.wrong_from_step = 8; // the last check, an odd number of steps after the repeated one
@@ -509,7 +509,7 @@ TEST_WITH(test_loss_that_is_no_number, fake_reset, NULL) {
     // In the first step, the checked one, in warm-up, in the headline, in the attribution pass, in the last check.
     static const int steps[] = {1, 2, 3, 8, 11, N_STEPS};
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-        RELEASED_BY(sm_row_free) sm_row row;
+        SM_AT_END(sm_row_free) sm_row row;
         sm_protocol p = protocol_of(SM_PASS_STEP);
         fake_reset(state);
         fake.bad_loss_at_step = steps[i];
@@ -587,7 +587,7 @@ TEST_WITH(test_timeout, fake_reset, NULL) {
 
 // A backend that gives a wait up, as it would go past the limit: the samples so far count.
 TEST_WITH(test_hang, fake_reset, NULL) {
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     p.timeout_s = 60;
     fake.fail_at_step = 5;
@@ -620,7 +620,7 @@ TEST_WITH(test_bad_protocols, fake_reset, NULL) {
 }
 
 TEST_WITH(test_without_attribution_or_peaks, fake_reset, NULL) {
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     SM_OWN(sm_session) *session = NULL;
     sm_workload workload = {.next_batch = next_batch, .check = check, FAKE_CHECKS};
     sm_protocol p = protocol_of(SM_PASS_BACKWARD);

@@ -8,11 +8,6 @@
 #include "bench/profile/utilisation.h"
 #include "os/os.h"
 
-RELEASER(sm_plan, sm_plan_free)
-RELEASER(sm_tokens, sm_tokens_close)
-RELEASER(sm_session, sm_session_close)
-RELEASER(sm_loader, sm_loader_close)
-
 // --- the recorder --------------------------------------------------------------------------------------
 
 typedef struct {
@@ -23,7 +18,7 @@ typedef struct {
 
 TEST(phases_add_up) {
     static recorder r;
-    RELEASED_BY(sm_plan_free_at) sm_plan *plan = make_plan();
+    SM_OWN(sm_plan) *plan = make_plan();
     r = (recorder){.op_ns = {99}, .phases = {.op_ns = r.op_ns, .lapped_ns = r.lapped_ns}};
     sm_step_phases *p = &r.phases;
     sm_phases_begin(p, plan);
@@ -131,9 +126,9 @@ static void look_at_steps(const sm_loop *loop) {
 // cost.
 static void measure_loop(const sm_loader_settings *loader, int step_ms, sm_row *row) {
     static unsigned char text[N_TOKENS];
-    RELEASED_BY(sm_tokens_close_at) sm_tokens *tokens = NULL;
-    RELEASED_BY(sm_session_close_at) sm_session *session = NULL;
-    RELEASED_BY(sm_loader_close_at) sm_loader *opened = NULL;
+    SM_OWN(sm_tokens) *tokens = NULL;
+    SM_OWN(sm_session) *session = NULL;
+    SM_OWN(sm_loader) *opened = NULL;
     sm_loop *loop;
     fake.ms_of_step = step_ms;
     assert_int_equal(sm_tokens_from_bytes(text, N_TOKENS, 16, &tokens), SM_OK);
@@ -190,7 +185,7 @@ static bool is_near(double value, double expected, double tolerance) {
 TEST_WITH(inline_parts_are_in_their_phases, reset_fake, NULL) {
     const sm_loader_settings loader = {.kind = SM_LOADER_INLINE,
                                        .delay = {.read_ns = 12000000, .tokenise_ns = 16000000, .collate_ns = 10000000}};
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     has_fake_clock = true;
     measure_loop(&loader, 10, &row);
     has_fake_clock = false;
@@ -231,7 +226,7 @@ TEST_WITH(a_slow_loader_is_the_bound, reset_fake, NULL) {
                                            .n_threads = 1,
                                            .queue_depth = 1,
                                            .delay = {.tokenise_ns = (int64_t)60000000 * times}};
-        RELEASED_BY(sm_row_free) sm_row row;
+        SM_AT_END(sm_row_free) sm_row row;
         measure_loop(&loader, 30 * times, &row);
         assert_int_equal(sum_of_phases(&row), row.loop.wall_ns);
         is_right = is_bound_by_loader(&row, times);
@@ -249,7 +244,7 @@ TEST_WITH(a_fast_loader_is_not, reset_fake, NULL) {
         const int times = times_as_long[i];
         const sm_loader_settings loader = {
             .kind = SM_LOADER_THREADS, .n_threads = 2, .delay = {.read_ns = (int64_t)2000000 * times}};
-        RELEASED_BY(sm_row_free) sm_row row;
+        SM_AT_END(sm_row_free) sm_row row;
         measure_loop(&loader, 10 * times, &row);
         assert_int_equal(sum_of_phases(&row), row.loop.wall_ns);
         is_right = strcmp(row.loop.bound, "compute") == 0 &&
@@ -263,7 +258,7 @@ TEST_WITH(a_fast_loader_is_not, reset_fake, NULL) {
 
 // Only the attribution steps time ops.
 TEST_WITH(the_headline_is_undisturbed, reset_fake, NULL) {
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     const sm_loader_settings loader = {.kind = SM_LOADER_THREADS, .n_threads = 1};
     measure_loop(&loader, 0, &row);
     assert_int_equal(row.n_attribution, N_ATTRIBUTION);
@@ -275,7 +270,7 @@ TEST_WITH(the_headline_is_undisturbed, reset_fake, NULL) {
 
 // Ops and copies that are slower when they are timed take no more of a headline step than there is.
 TEST_WITH(shares_are_of_the_headline, reset_fake, NULL) {
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     const sm_loader_settings loader = {.kind = SM_LOADER_THREADS, .n_threads = 1};
     fake.op_cost_ns = 1000000; // in steps of some microseconds
     measure_loop(&loader, 0, &row);
@@ -284,7 +279,7 @@ TEST_WITH(shares_are_of_the_headline, reset_fake, NULL) {
     assert_true(row.loop.ceiling_ts >= row.median_ts);
     row.loop.transfer_ns = 1000 * row.median_ns;
     json_decref(row.loop.ceilings);
-    RELEASED_BY(sm_plan_free_at) sm_plan *plan = make_plan();
+    SM_OWN(sm_plan) *plan = make_plan();
     assert_int_equal(sm_loop_verdict(plan, (double)row.median_ns, &row), SM_OK);
     assert_string_equal(row.loop.bound, "input");
     assert_true(row.loop.bound_share > 0.9 && row.loop.bound_share <= 1);
@@ -292,10 +287,10 @@ TEST_WITH(shares_are_of_the_headline, reset_fake, NULL) {
 
 // Ops that memory bounds would take the time of their arithmetic, here almost none; and the other way round.
 TEST_WITH(ops_gain_what_bounds_them, reset_fake, NULL) {
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     const sm_loader_settings loader = {.kind = SM_LOADER_THREADS, .n_threads = 1};
     measure_loop(&loader, 0, &row);
-    RELEASED_BY(sm_plan_free_at) sm_plan *plan = make_plan();
+    SM_OWN(sm_plan) *plan = make_plan();
     for (int i = 0; i < 2; i++) {
         const char *bound = i == 0 ? "memory" : "compute";
         int64_t sum_ns = 0;

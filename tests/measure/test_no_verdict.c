@@ -153,7 +153,7 @@ TEST(run_names_no_factor) {
 TEST(loop_names_no_bound) {
     static const double others[] = {0, 1.7};
     for (int i = 0; i < 2; i++) {
-        RELEASED_BY(sm_row_free) sm_row row;
+        SM_AT_END(sm_row_free) sm_row row;
         sm_row_init(&row);
         row.median_ns = 1000;
         row.ci95_lo_ns = 900;
@@ -202,7 +202,7 @@ TEST(recommend_names_nothing) {
 TEST(compare_is_inconclusive) {
     const sm_compare_options options = {.threshold = 0.01};
     for (int busy = 0; busy < 2; busy++) {
-        RELEASED_BY(sm_comparison_free) sm_comparison c;
+        SM_AT_END(sm_comparison_free) sm_comparison c;
         json_auto_t *a = json_pack("[o]", make_row("fused", 1, 12, 0));
         json_auto_t *b = json_pack("[o]", make_row("fused", 4, 12, busy ? 1.7 : 0));
         assert_int_equal(sm_compare(a, b, &options, &c), SM_OK);

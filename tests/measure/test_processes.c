@@ -6,8 +6,6 @@
 #include "src/rewrites/rewrite.h"
 #include "src/session/session.h"
 
-RELEASER(sm_plan, sm_plan_free)
-
 enum { N_PROCESSES = 3 };
 
 static sm_status build_of(const sm_model_config *config, int64_t T, int rank, bool is_sharded,
@@ -164,8 +162,7 @@ TEST(test_rows_are_added_to_the_sum) {
     for (int i = 0; i < sm_model_count() * 4; i++) {
         const bool is_sharded = i / 2 % 2 == 1;
         const bool one_micro_batch = i % 2 == 1;
-        RELEASED_BY(sm_plan_free_at)
-        sm_plan *plan = build_with_rows(sm_model_at(i / 4), 1, is_sharded, SM_MODE_FUSED, one_micro_batch);
+        SM_OWN(sm_plan) *plan = build_with_rows(sm_model_at(i / 4), 1, is_sharded, SM_MODE_FUSED, one_micro_batch);
         check_rows(plan, is_sharded ? SM_OP_REDUCE_SCATTER_START : SM_OP_ALL_REDUCE_START);
     }
 }
@@ -173,7 +170,7 @@ TEST(test_rows_are_added_to_the_sum) {
 // Each process writes its rows where they are gathered, at its own place.
 TEST(test_rows_have_their_places) {
     for (int rank = 0; rank < N_PROCESSES; rank++) {
-        RELEASED_BY(sm_plan_free_at) sm_plan *plan = build_with_rows(sm_model_at(0), rank, false, SM_MODE_NAIVE, false);
+        SM_OWN(sm_plan) *plan = build_with_rows(sm_model_at(0), rank, false, SM_MODE_NAIVE, false);
         const sm_op *own = &plan->ops[find_when(plan, SM_OP_EMBEDDING_BACKWARD, SM_WHEN_MORE)];
         const sm_op *all = &plan->ops[find_when(plan, SM_OP_EMBEDDING_BACKWARD, SM_WHEN_LAST)];
         const sm_tensor *rows = &plan->tensors[own->in[SM_IN(embedding_backward, dx)]];
@@ -186,7 +183,7 @@ TEST(test_rows_have_their_places) {
 
 // Weights that were gathered are waited for before their first reader of the step after.
 TEST(test_weights_are_waited_for) {
-    RELEASED_BY(sm_plan_free_at) sm_plan *plan = build_with_rows(sm_model_at(0), 0, true, SM_MODE_FUSED, true);
+    SM_OWN(sm_plan) *plan = build_with_rows(sm_model_at(0), 0, true, SM_MODE_FUSED, true);
     for (int k = 0; k < plan->n_buckets; k++) {
         const sm_bucket *b = &plan->buckets[k];
         const int start = find(plan, SM_OP_ALL_GATHER_START, b->value);
@@ -223,11 +220,11 @@ static int64_t most_padding(const sm_plan *plan) {
 
 // The slices' states make up the whole; each is saved under the names that the whole has.
 static void check_shards(const sm_optimizer *optimizer) {
-    RELEASED_BY(sm_plan_free_at) sm_plan *whole = NULL;
+    SM_OWN(sm_plan) *whole = NULL;
     int64_t n_elems = 0;
     assert_int_equal(build(sm_model_at(0), 0, false, optimizer, SM_MODE_FUSED, &whole), SM_OK);
     for (int rank = 0; rank < N_PROCESSES; rank++) {
-        RELEASED_BY(sm_plan_free_at) sm_plan *plan = NULL;
+        SM_OWN(sm_plan) *plan = NULL;
         assert_int_equal(build(sm_model_at(0), rank, true, optimizer, SM_MODE_FUSED, &plan), SM_OK);
         n_elems += state_elems(plan);
         for (int i = 0; i < whole->n_tensors; i++) {
@@ -251,7 +248,7 @@ TEST(test_shards_make_up_the_state) {
 
 // Each element of a matrix is updated once, with the scale of its own block.
 TEST(test_blocks_are_not_cut) {
-    RELEASED_BY(sm_plan_free_at) sm_plan *whole = NULL;
+    SM_OWN(sm_plan) *whole = NULL;
     int64_t n_elems = 0;
     int64_t n_matrices = 0;
     assert_int_equal(build(sm_model_at(0), 0, false, &sm_optimizer_adamw8bit, SM_MODE_FUSED, &whole), SM_OK);
@@ -260,7 +257,7 @@ TEST(test_blocks_are_not_cut) {
         n_matrices += op->kind == SM_OP_ADAMW8BIT ? sm_tensor_elems(&whole->tensors[op->out[SM_OUT(adamw8bit, p)]]) : 0;
     }
     for (int rank = 0; rank < N_PROCESSES; rank++) {
-        RELEASED_BY(sm_plan_free_at) sm_plan *plan = NULL;
+        SM_OWN(sm_plan) *plan = NULL;
         assert_int_equal(build(sm_model_at(0), rank, true, &sm_optimizer_adamw8bit, SM_MODE_FUSED, &plan), SM_OK);
         for (int i = 0; i < plan->n_ops; i++) {
             const sm_op *op = &plan->ops[i];

@@ -5,9 +5,6 @@
 #include "bench/profile/profile.h"
 #include "bench/tables/show.h"
 
-RELEASER(sm_plan, sm_plan_free)
-RELEASER(sm_session, sm_session_close)
-
 enum { N_OPS = 6, WALL_NS = 13200 };
 
 // zero | residual, residual, loss_mean | gelu_backward | adamw
@@ -44,10 +41,10 @@ static const sm_profile_line *find(const sm_profile *profile, const char *name) 
 TEST(lines_add_up) {
     static const int n_lines[SM_PROFILE_BY_COUNT] = {
         [SM_PROFILE_BY_OP] = N_OPS, [SM_PROFILE_BY_LAYER] = 1, [SM_PROFILE_BY_KIND] = N_OPS - 1};
-    RELEASED_BY(sm_plan_free_at) sm_plan *plan = make_plan();
+    SM_OWN(sm_plan) *plan = make_plan();
     const sm_profile_input input = make_input(plan);
     for (int by = 0; by < SM_PROFILE_BY_COUNT; by++) {
-        RELEASED_BY(sm_profile_free) sm_profile profile;
+        SM_AT_END(sm_profile_free) sm_profile profile;
         assert_int_equal(sm_profile_make(&input, (sm_profile_by)by, &profile), SM_OK);
         assert_int_equal(profile.n_lines, n_lines[by]);
         assert_int_equal(profile.unaccounted_ns, 100);
@@ -58,9 +55,9 @@ TEST(lines_add_up) {
 }
 
 TEST(bounds_and_verdict) {
-    RELEASED_BY(sm_plan_free_at) sm_plan *plan = make_plan();
+    SM_OWN(sm_plan) *plan = make_plan();
     const sm_profile_input input = make_input(plan);
-    RELEASED_BY(sm_profile_free) sm_profile profile;
+    SM_AT_END(sm_profile_free) sm_profile profile;
     assert_int_equal(sm_profile_make(&input, SM_PROFILE_BY_KIND, &profile), SM_OK);
     // The two residuals are one line, the longest op comes first.
     assert_string_equal(profile.lines[0].name, "gelu_backward");
@@ -82,10 +79,10 @@ TEST(bounds_and_verdict) {
 
 // An op that was preempted in the step that is shown is not what to look at.
 TEST(a_preempted_op_is_not_named) {
-    RELEASED_BY(sm_plan_free_at) sm_plan *plan = make_plan();
+    SM_OWN(sm_plan) *plan = make_plan();
     sm_profile_input input = make_input(plan);
     sm_profile profile;
-    AUTO_FREE int64_t *least = calloc((size_t)plan->n_ops, sizeof(*least));
+    SM_FREED int64_t *least = calloc((size_t)plan->n_ops, sizeof(*least));
     assert_non_null(least);
     for (int i = 0; i < plan->n_ops; i++) {
         bool preempted = plan->ops[i].kind == SM_OP_GELU_BACKWARD;
@@ -107,9 +104,9 @@ TEST(a_preempted_op_is_not_named) {
 }
 
 TEST(time_outside_of_ops_is_overhead) {
-    RELEASED_BY(sm_plan_free_at) sm_plan *plan = make_plan();
+    SM_OWN(sm_plan) *plan = make_plan();
     sm_profile_input input = make_input(plan);
-    RELEASED_BY(sm_profile_free) sm_profile profile;
+    SM_AT_END(sm_profile_free) sm_profile profile;
     input.wall_ns = 100000;
     assert_int_equal(sm_profile_make(&input, SM_PROFILE_BY_KIND, &profile), SM_OK);
     assert_int_equal(sum_of_lines(&profile), 100000);
@@ -140,9 +137,9 @@ TEST(shares_of_threads) {
 }
 
 TEST(without_ceilings) {
-    RELEASED_BY(sm_plan_free_at) sm_plan *plan = make_plan();
+    SM_OWN(sm_plan) *plan = make_plan();
     sm_profile_input input = make_input(plan);
-    RELEASED_BY(sm_profile_free) sm_profile profile;
+    SM_AT_END(sm_profile_free) sm_profile profile;
     input.peak_flops = NAN;
     assert_int_equal(sm_profile_make(&input, SM_PROFILE_BY_KIND, &profile), SM_OK);
     assert_string_equal(sm_bound_name(profile.lines[0].bound), "");
@@ -156,7 +153,7 @@ TEST(without_ceilings) {
 TEST(ops_must_have_run) {
     static const int64_t nothing[N_OPS] = {0};
     static const int64_t negative[N_OPS] = {5, -1, 0, 0, 0, 0};
-    RELEASED_BY(sm_plan_free_at) sm_plan *plan = make_plan();
+    SM_OWN(sm_plan) *plan = make_plan();
     sm_profile_input input = make_input(plan);
     sm_profile profile;
     input.op_ns = nothing;
@@ -167,10 +164,10 @@ TEST(ops_must_have_run) {
 
 // Through text and back, as a viewer reads it.
 TEST(trace_can_be_read) {
-    RELEASED_BY(sm_plan_free_at) sm_plan *plan = make_plan();
+    SM_OWN(sm_plan) *plan = make_plan();
     const sm_profile_input input = make_input(plan);
     json_t *trace = sm_profile_trace(&input, "cpu_op", "a \"device\" \xFF");
-    AUTO_FREE char *text = json_dumps(trace, JSON_COMPACT);
+    SM_FREED char *text = json_dumps(trace, JSON_COMPACT);
     json_decref(trace);
     assert_non_null(text);
     trace = json_loads(text, 0, NULL);
@@ -201,7 +198,7 @@ TEST(trace_can_be_read) {
 
 // x and y live from the first residual to gelu_backward; parameters always.
 TEST(memory_alive) {
-    RELEASED_BY(sm_plan_free_at) sm_plan *plan = make_plan();
+    SM_OWN(sm_plan) *plan = make_plan();
     size_t alive[N_OPS];
     sm_plan_alive_bytes(plan, SM_ROLE_ACTIVATION, alive);
     assert_int_equal(alive[0], 0);
@@ -219,9 +216,9 @@ TEST(memory_alive) {
 TEST(measured_step_adds_up) {
     const sm_workload workload = {.next_batch = fake_next_batch, .check = fake_check, FAKE_CHECKS};
     sm_protocol protocol = sm_protocol_default();
-    RELEASED_BY(sm_session_close_at) sm_session *session = NULL;
-    RELEASED_BY(sm_row_free) sm_row row;
-    RELEASED_BY(sm_profile_free) sm_profile profile;
+    SM_OWN(sm_session) *session = NULL;
+    SM_AT_END(sm_row_free) sm_row row;
+    SM_AT_END(sm_profile_free) sm_profile profile;
     memset(&fake, 0, sizeof(fake));
     fake.loss = 2.5;
     assert_int_equal(sm_session_open(&fake_device, make_plan(), &session), SM_OK);

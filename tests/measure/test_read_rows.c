@@ -14,7 +14,7 @@ static void parse(const char *text, sm_rows *rows) {
 }
 
 static void expect_counts(const char *text, size_t n_rows, size_t n_warnings) {
-    RELEASED_BY(sm_rows_free) sm_rows rows;
+    SM_AT_END(sm_rows_free) sm_rows rows;
     parse(text, &rows);
     if (json_array_size(rows.rows) != n_rows || json_array_size(rows.warnings) != n_warnings) {
         fail_msg("%s: %zu rows and %zu warnings", text, json_array_size(rows.rows), json_array_size(rows.warnings));
@@ -23,7 +23,7 @@ static void expect_counts(const char *text, size_t n_rows, size_t n_warnings) {
 
 // The texts below are rows without their status, which every {"a" gets.
 static void expect_rows(const char *text, size_t n_rows, size_t n_warnings) {
-    AUTO_FREE char *whole = calloc(strlen(text) + 1, 64);
+    SM_FREED char *whole = calloc(strlen(text) + 1, 64);
     assert_non_null(whole);
     for (char *end = whole; *text != '\0'; text++) {
         bool begins_row = strncmp(text, "{\"a\"", 4) == 0;
@@ -44,7 +44,7 @@ TEST(forms) {
 }
 
 TEST(damage_is_set_aside) {
-    RELEASED_BY(sm_rows_free) sm_rows rows;
+    SM_AT_END(sm_rows_free) sm_rows rows;
     expect_rows("{\"a\": 1}\n{\"a\": 2", 1, 1);
     expect_rows("[{\"a\": 1},\n{\"a\": 2}", 2, 0); // only the bracket is missing: no row is lost
     expect_rows("[{\"a\": 1},\n{\"a\": [1, 2", 1, 1);
@@ -62,7 +62,7 @@ TEST(damage_is_set_aside) {
 TEST(every_prefix) {
     static const char text[] = "[{\"avg_ns\": 5, \"a\": \"x}\\\"\", \"b\": [1]},\n {\"avg_ns\": 2}]\n";
     for (size_t n = 0; n < sizeof(text); n++) {
-        RELEASED_BY(sm_rows_free) sm_rows rows;
+        SM_AT_END(sm_rows_free) sm_rows rows;
         sm_rows_init(&rows);
         sm_status status = sm_rows_parse("f", text, n, &rows);
         size_t n_rows = json_array_size(rows.rows);
@@ -93,7 +93,7 @@ TEST(not_rows) {
         {"{\"colour\": 1, \"\\u001b[2J\": 2, \"size\": 3}", "JSON of another kind, with colour, size;"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        RELEASED_BY(sm_rows_free) sm_rows rows;
+        SM_AT_END(sm_rows_free) sm_rows rows;
         char parts[128];
         const char *text = cases[i].text;
         snprintf(parts, sizeof(parts), "f.csv|no result row|-o json|%s", cases[i].seems);
@@ -133,7 +133,7 @@ TEST(others_are_skipped) {
         assert_non_null(strstr(warning, "line 2"));
         sm_rows_free(&rows);
     }
-    AUTO_FREE char *many = calloc(1, 10000);
+    SM_FREED char *many = calloc(1, 10000);
     for (int i = 0; i < 100; i++) {
         strcat(many, "{\"avg_ns\": 5}\n{\"step\": 1, \"loss\": 2.5}\n");
     }
@@ -188,10 +188,10 @@ TEST(damage_takes_no_longer) {
     };
     const char *size = getenv("DAMAGE_BYTES");
     const size_t size_bytes = size != NULL ? strtoul(size, NULL, 10) : 500000;
-    AUTO_FREE char *text = malloc(size_bytes);
+    SM_FREED char *text = malloc(size_bytes);
     assert_non_null(text);
     for (size_t i = 0; i <= sizeof(units) / sizeof(units[0]); i++) {
-        RELEASED_BY(sm_rows_free) sm_rows rows;
+        SM_AT_END(sm_rows_free) sm_rows rows;
         bool zeros = i == sizeof(units) / sizeof(units[0]);
         size_t length = zeros ? 1 : strlen(units[i]);
         for (size_t k = 0; k < size_bytes; k++) {
@@ -210,15 +210,15 @@ TEST(damage_takes_no_longer) {
 
 TEST(interrupted) {
     volatile sig_atomic_t signal_came = 1;
-    RELEASED_BY(sm_rows_free) sm_rows rows;
+    SM_AT_END(sm_rows_free) sm_rows rows;
     sm_rows_init(&rows);
     rows.interrupted = &signal_came;
     expect_failure("text", sm_rows_parse("f", "{\"avg_ns\": 5}", 13, &rows), SM_ERR_INTERRUPTED, "f|interrupted");
 }
 
 TEST(files) {
-    RELEASED_BY(sm_rows_free) sm_rows rows;
-    AUTO_FREE char *path = temp_path("rows.jsonl");
+    SM_AT_END(sm_rows_free) sm_rows rows;
+    SM_FREED char *path = temp_path("rows.jsonl");
     sm_rows_init(&rows);
     expect_failure("none", sm_rows_read(path, &rows), SM_ERR_IO, "rows.jsonl|cannot open");
     expect_failure("folder", sm_rows_read(temp_folder, &rows), SM_ERR_IO, "cannot read");
@@ -256,7 +256,7 @@ TEST(versions) {
 }
 
 TEST(types_are_not_trusted) {
-    AUTO_FREE double *values = NULL;
+    SM_FREED double *values = NULL;
     size_t n = 0;
     json_t *row =
         json_loads("{\"samples_ns\": [\"x\", -1, 0, 5, null, {}], \"status\": 3, \"median_ns\": \"fast\"}", 0, NULL);
@@ -280,7 +280,7 @@ TEST(schema_is_the_document) {
 }
 
 TEST(own_rows_validate) {
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     sm_row_init(&row);
     SM_ROW_TEXT(row.status, "ok");
     json_auto_t *json = sm_row_to_json(&row);
@@ -302,8 +302,8 @@ TEST(own_rows_validate) {
 // Measured, skipped and failed rows of the program itself.
 TEST(rows_of_the_program_validate) {
     char command[512];
-    RELEASED_BY(sm_rows_free) sm_rows rows;
-    AUTO_FREE char *path = temp_path("run.jsonl");
+    SM_AT_END(sm_rows_free) sm_rows rows;
+    SM_FREED char *path = temp_path("run.jsonl");
     snprintf(command, sizeof(command),
              "%s run -m tiny -b 1 --seq-len 8 -w 0 -r 2 -t 1 --backend cpu,reference --precision fp32,fp16 "
              "--pass-type step,separate --no-peaks -o jsonl >%s 2>/dev/null",

@@ -49,7 +49,7 @@ TEST(test_hostile_texts) {
         {SM_FORMAT_MARKDOWN, "<script>`x`|\\\x1b", "| &lt;script>\\`x\\`\\|\\\\  |"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        AUTO_FREE char *text = write_named_thing(cases[i].format, cases[i].name);
+        SM_FREED char *text = write_named_thing(cases[i].format, cases[i].name);
         if (strstr(text, cases[i].written) == NULL) {
             fail_msg("case %zu: no '%s' in '%s'", i, cases[i].written, text);
         }
@@ -67,7 +67,7 @@ TEST(test_other_tables) {
         {SM_FORMAT_MARKDOWN, "| name |   memory | fits |\n|------|---------:|------|\n| x    | 1.50 KiB | yes |\n"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        AUTO_FREE char *text = write_thing(cases[i].format);
+        SM_FREED char *text = write_thing(cases[i].format);
         assert_string_equal(text, cases[i].text);
     }
 }
@@ -80,7 +80,7 @@ TEST(test_notes_name_their_rows) {
         {.name = "notes", .type = SM_COLUMN_JSON, .heading = "warning", .view = SM_SHOWN_AS_NOTES},
     };
     static const sm_table table = {.name = "things", .columns = columns, .n_columns = 2};
-    AUTO_FREE char *text = NULL;
+    SM_FREED char *text = NULL;
     size_t size_bytes = 0;
     FILE *out = open_memstream(&text, &size_bytes);
     sm_record_writer *writer = NULL;

@@ -59,7 +59,7 @@ static void make_rows(sm_rows *rows, size_t n) {
     sm_rows_init(rows);
     for (size_t i = 0; i < n; i++) {
         json_auto_t *row = make_row(devices[i % 2], modes[i / 2 % 2], 1 << (i / 4 % 4));
-        AUTO_FREE char *text = sm_json_dump(row);
+        SM_FREED char *text = sm_json_dump(row);
         expect_ok("parse", sm_rows_parse("rows", text, strlen(text), rows)); // fills the statistics in
     }
 }
@@ -138,8 +138,8 @@ static const char *entry_text(const json_t *data, size_t row, const char *name) 
 static void expect_figures(const sm_rows *rows, const char *name) {
     char command[512];
     size_t size_bytes;
-    AUTO_FREE char *page = write_report(rows, NULL, &size_bytes);
-    AUTO_FREE char *path = temp_path("figures.html");
+    SM_FREED char *page = write_report(rows, NULL, &size_bytes);
+    SM_FREED char *path = temp_path("figures.html");
     FILE *file = fopen(path, "w");
     fwrite(page, 1, size_bytes, file);
     fclose(file);
@@ -150,11 +150,11 @@ static void expect_figures(const sm_rows *rows, const char *name) {
 }
 
 TEST(a_page_of_spoiled_rows) {
-    RELEASED_BY(sm_rows_free) sm_rows rows;
+    SM_AT_END(sm_rows_free) sm_rows rows;
     size_t size_bytes;
     make_rows(&rows, 16);
     spoil(&rows);
-    AUTO_FREE char *text = write_report(&rows, NULL, &size_bytes);
+    SM_FREED char *text = write_report(&rows, NULL, &size_bytes);
     assert_null(strstr(text, "</td><script>"));
     assert_null(strstr(text, "<img"));
     assert_null(strstr(text, "\x01"));
@@ -171,20 +171,20 @@ TEST(a_page_of_spoiled_rows) {
 
 // A single point is no picture.
 TEST(nothing_of_one_row) {
-    RELEASED_BY(sm_rows_free) sm_rows rows;
+    SM_AT_END(sm_rows_free) sm_rows rows;
     make_rows(&rows, 1);
     expect_figures(&rows, "one");
 }
 
 TEST(rows_of_two_devices) {
-    RELEASED_BY(sm_rows_free) sm_rows rows;
+    SM_AT_END(sm_rows_free) sm_rows rows;
     make_rows(&rows, 16);
     expect_figures(&rows, "two_devices");
 }
 
 // A varied flag tells series apart, also one that is no part of a row's identity.
 TEST(a_varied_flag_is_a_column) {
-    RELEASED_BY(sm_rows_free) sm_rows rows;
+    SM_AT_END(sm_rows_free) sm_rows rows;
     make_rows(&rows, 4);
     for (size_t i = 0; i < 4; i++) {
         set(row_at(&rows, i), "device", json_string("cpu"));
@@ -196,7 +196,7 @@ TEST(a_varied_flag_is_a_column) {
 
 // Rows that differ in threads alone are a line over them, next to what as many threads would give at best.
 TEST(threads) {
-    RELEASED_BY(sm_rows_free) sm_rows rows;
+    SM_AT_END(sm_rows_free) sm_rows rows;
     make_rows(&rows, 16);
     for (size_t i = 0; i < 16; i++) {
         set(row_at(&rows, i), "n_batch", json_integer(4));
@@ -208,7 +208,7 @@ TEST(threads) {
 
 // A loop's phases are held against the first loop of the same work.
 TEST(loops) {
-    RELEASED_BY(sm_rows_free) sm_rows rows;
+    SM_AT_END(sm_rows_free) sm_rows rows;
     make_rows(&rows, 4);
     for (size_t i = 0; i < 4; i += 2) {
         json_t *row = row_at(&rows, i);
@@ -247,7 +247,7 @@ TEST(ladders) {
 
 // Rows of two hosts with the same chip have colours of their own, the same in each picture.
 TEST(colours_by_device) {
-    RELEASED_BY(sm_rows_free) sm_rows rows;
+    SM_AT_END(sm_rows_free) sm_rows rows;
     make_rows(&rows, 8);
     for (size_t i = 0; i < 8; i++) {
         set(row_at(&rows, i), "cpu_info", json_string("Some(R) Chip CPU @ 2.00GHz"));
@@ -259,7 +259,7 @@ TEST(colours_by_device) {
 
 // Each precision has its own ceiling, and one that was measured differently is drawn as far as it was.
 TEST(ceilings_by_precision) {
-    RELEASED_BY(sm_rows_free) sm_rows rows;
+    SM_AT_END(sm_rows_free) sm_rows rows;
     make_rows(&rows, 4);
     for (size_t i = 0; i < 4; i++) {
         set(row_at(&rows, i), "device", json_string("cpu"));
@@ -273,14 +273,14 @@ TEST(ceilings_by_precision) {
 
 // A row without a verdict has no rank, reason or cost.
 TEST(one_verdict) {
-    RELEASED_BY(sm_rows_free) sm_rows rows;
+    SM_AT_END(sm_rows_free) sm_rows rows;
     size_t size_bytes;
     const sm_costs costs = {.train_tokens = 1e9};
     make_rows(&rows, 4);
     set(row_at(&rows, 2), "own_kernels", json_string("gelu_forward=my.c (fnv1a64:1)"));
     set(row_at(&rows, 0), "noise_percent", json_real(70));
     set(row_at(&rows, 0), "ci95_hi_ns", json_integer(500000000));
-    AUTO_FREE char *text = write_report(&rows, &costs, &size_bytes);
+    SM_FREED char *text = write_report(&rows, &costs, &size_bytes);
     json_auto_t *data = data_of(text);
     for (size_t i = 0; i < 4; i++) {
         const bool is_refused = i == 0 || i == 2;
@@ -297,10 +297,10 @@ TEST(one_verdict) {
 TEST(the_answer_comes_first) {
     static const char *const says[] = {"For small, 64 tokens, step, cpu is the fastest: ",
                                        "with fused fp32, batch 1, 2 threads, 1.70 ("};
-    RELEASED_BY(sm_rows_free) sm_rows rows;
+    SM_AT_END(sm_rows_free) sm_rows rows;
     size_t size_bytes;
     make_rows(&rows, 4);
-    AUTO_FREE char *text = write_report(&rows, NULL, &size_bytes);
+    SM_FREED char *text = write_report(&rows, NULL, &size_bytes);
     json_auto_t *data = data_of(text);
     const json_t *answer = json_object_get(data, "answer");
     for (size_t i = 0; i < 2; i++) {
@@ -312,7 +312,7 @@ TEST(the_answer_comes_first) {
 
 // Two devices whose intervals overlap.
 TEST(no_answer_of_devices_alike) {
-    RELEASED_BY(sm_rows_free) sm_rows rows;
+    SM_AT_END(sm_rows_free) sm_rows rows;
     size_t size_bytes;
     make_rows(&rows, 4);
     for (size_t i = 2; i < 4; i++) {
@@ -322,7 +322,7 @@ TEST(no_answer_of_devices_alike) {
         set(row_at(&rows, i), "ci95_lo_ns", json_real(0.97 * median_ns));
         set(row_at(&rows, i), "ci95_hi_ns", json_real(1.03 * median_ns));
     }
-    AUTO_FREE char *text = write_report(&rows, NULL, &size_bytes);
+    SM_FREED char *text = write_report(&rows, NULL, &size_bytes);
     json_auto_t *data = data_of(text);
     expect_in(json_string_value(json_array_get(json_object_get(data, "answer"), 0)),
               "For small, 64 tokens, step, no device is the fastest: cpu (427 tokens/s, ");
@@ -332,10 +332,10 @@ TEST(no_answer_of_devices_alike) {
 TEST(a_page_has_its_styles_and_scripts) {
     static const char *const files[] = {"bench/pages/page.css",  "bench/pages/page.js",   "bench/pages/chart.js",
                                         "bench/pages/figure.js", "bench/report/group.js", "bench/report/report.js"};
-    RELEASED_BY(sm_rows_free) sm_rows rows;
+    SM_AT_END(sm_rows_free) sm_rows rows;
     size_t size_bytes;
     make_rows(&rows, 4);
-    AUTO_FREE char *text = write_report(&rows, NULL, &size_bytes);
+    SM_FREED char *text = write_report(&rows, NULL, &size_bytes);
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         const sm_embedded *file = sm_embedded_find(files[i]);
         if (file == NULL || memmem(text, size_bytes, file->text, file->size_bytes) == NULL) {
@@ -345,7 +345,7 @@ TEST(a_page_has_its_styles_and_scripts) {
 }
 
 TEST(a_page_escapes_each_special_character) {
-    AUTO_FREE char *text = NULL;
+    SM_FREED char *text = NULL;
     size_t size_bytes;
     FILE *out = open_memstream(&text, &size_bytes);
     assert_non_null(out);
@@ -368,13 +368,13 @@ TEST(counts_have_commas) {
 }
 
 TEST(a_thousand_rows) {
-    RELEASED_BY(sm_rows_free) sm_rows rows;
+    SM_AT_END(sm_rows_free) sm_rows rows;
     size_t size_bytes;
     struct timespec begin;
     struct timespec end;
     make_rows(&rows, 1000);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
-    AUTO_FREE char *text = write_report(&rows, NULL, &size_bytes);
+    SM_FREED char *text = write_report(&rows, NULL, &size_bytes);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
     assert_true(size_bytes < 5000000);
     if (!(end.tv_sec - begin.tv_sec < 30)) { // 1 s where nothing else runs, and not under sanitizers
@@ -424,8 +424,8 @@ TEST(program) {
         {SM_TEST_BINARY " report $T/rows.jsonl --watch", 2, "--watch: give --output FILE.html"},
         {SM_TEST_BINARY " run --schema", 0, "\"samples_ns\""},
     };
-    RELEASED_BY(sm_rows_free) sm_rows rows;
-    AUTO_FREE char *path = temp_path("rows.jsonl");
+    SM_AT_END(sm_rows_free) sm_rows rows;
+    SM_FREED char *path = temp_path("rows.jsonl");
     make_rows(&rows, 16);
     FILE *file = fopen(path, "w");
     for (size_t i = 0; i < json_array_size(rows.rows); i++) {
@@ -436,8 +436,8 @@ TEST(program) {
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         size_t size_bytes;
         int code = run(cases[i].arguments);
-        AUTO_FREE char *out_path = temp_path("out");
-        AUTO_FREE char *out = temp_read(out_path, &size_bytes);
+        SM_FREED char *out_path = temp_path("out");
+        SM_FREED char *out = temp_read(out_path, &size_bytes);
         if (code != cases[i].code || strstr(out, cases[i].says) == NULL) {
             fail_msg("%s: exit %d\n%.2000s", cases[i].arguments, code, out);
         }
@@ -453,8 +453,8 @@ TEST(tables_for_papers_compile) {
         {"cd $T && pdflatex -halt-on-error -interaction=batchmode paper.tex",
          "command -v pdflatex && kpsewhich booktabs.sty"}};
     static const char *const special[] = {"50% of A & B_1 #2 {x} ~ ^ \\ $", "<x> *b* [c] @d = -e +f /g \"h\" 'i' `j`"};
-    RELEASED_BY(sm_rows_free) sm_rows rows;
-    AUTO_FREE char *path = temp_path("special.jsonl");
+    SM_AT_END(sm_rows_free) sm_rows rows;
+    SM_FREED char *path = temp_path("special.jsonl");
     make_rows(&rows, 2);
     FILE *file = fopen(path, "w");
     for (size_t i = 0; i < json_array_size(rows.rows); i++) {

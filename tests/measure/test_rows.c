@@ -118,7 +118,7 @@ static void check_failed_row(const json_t *row) {
 }
 
 TEST(test_json) {
-    AUTO_FREE char *text = write_rows(SM_FORMAT_JSON);
+    SM_FREED char *text = write_rows(SM_FORMAT_JSON);
     json_error_t error;
     json_auto_t *rows = json_loads(text, JSON_REJECT_DUPLICATES, &error);
     if (rows == NULL) {
@@ -132,7 +132,7 @@ TEST(test_json) {
 }
 
 TEST(test_jsonl) {
-    AUTO_FREE char *text = write_rows(SM_FORMAT_JSONL);
+    SM_FREED char *text = write_rows(SM_FORMAT_JSONL);
     char *second = strchr(text, '\n') + 1;
     char *end = strchr(second, '\n');
     assert_string_equal(end, "\n");
@@ -152,7 +152,7 @@ TEST(test_no_rows) {
         [SM_FORMAT_JSON] = "[]\n", [SM_FORMAT_JSONL] = "", [SM_FORMAT_MARKDOWN] = ""};
     static const sm_format formats[] = {SM_FORMAT_JSON, SM_FORMAT_JSONL, SM_FORMAT_MARKDOWN};
     for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
-        AUTO_FREE char *text = NULL;
+        SM_FREED char *text = NULL;
         size_t size_bytes = 0;
         FILE *out = open_memstream(&text, &size_bytes);
         sm_row_writer *writer = NULL;
@@ -188,8 +188,8 @@ static const char *read_cell(const char *text, char *cell, bool *ends) {
 }
 
 TEST(test_csv) {
-    AUTO_FREE char *text = write_rows(SM_FORMAT_CSV);
-    AUTO_FREE char *cell = malloc(strlen(text) + 1);
+    SM_FREED char *text = write_rows(SM_FORMAT_CSV);
+    SM_FREED char *cell = malloc(strlen(text) + 1);
     const char *p = text;
     for (int record = 0; record < 3; record++) {
         bool ends = false;
@@ -223,7 +223,7 @@ static int screen_width(const char *line) {
 }
 
 TEST(test_markdown) {
-    AUTO_FREE char *text = write_rows(SM_FORMAT_MARKDOWN);
+    SM_FREED char *text = write_rows(SM_FORMAT_MARKDOWN);
     static const char expected[] =
         "All rows: model small (124M), parameters 124,439,808\n"
         "\n"
@@ -250,7 +250,7 @@ TEST(test_markdown) {
 }
 
 TEST(test_legend) {
-    AUTO_FREE char *text = NULL;
+    SM_FREED char *text = NULL;
     size_t size_bytes = 0;
     FILE *out = open_memstream(&text, &size_bytes);
     sm_row_write_legend(true, out);
@@ -325,7 +325,7 @@ static bool is_figure(const sm_column *column) {
 
 // A wrong loss never prints a speed: what is marked goes, whatever it is, and all else stays.
 TEST(test_cleared_row_has_no_speed) {
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     sm_row_init(&row);
     fill_row(&row);
     sm_row_clear_speed(&row);

@@ -72,7 +72,7 @@ TEST_WITH(a_spoiled_measurement_says_why, temp_folder_make, temp_folder_remove) 
     sm_sensors *sensors = NULL;
     sm_reading before;
     sm_reading after;
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     make_machine();
     sm_sensors_open(temp_folder, "", &sensors);
     sm_sensors_read(sensors, &before);
@@ -146,10 +146,10 @@ TEST_WITH(a_quiet_measurement_says_nothing, temp_folder_make, temp_folder_remove
 TEST_WITH(absent_sensors_have_reasons, temp_folder_make, temp_folder_remove) {
     static const char *const names[] = {"energy",          "temperature", "governor", "frequency", "throttle_count",
                                         "quota_throttled", "load",        "swap",     "gpu"};
-    AUTO_FREE char *root = temp_path("nothing");
+    SM_FREED char *root = temp_path("nothing");
     sm_sensors *sensors = NULL;
     sm_reading r;
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     sm_sensors_open(root, "No such device", &sensors);
     sm_sensors_read(sensors, &r);
     sm_reading later = r;
@@ -175,7 +175,7 @@ TEST_WITH(absent_sensors_have_reasons, temp_folder_make, temp_folder_remove) {
 TEST_WITH(host_energy_is_not_a_devices, temp_folder_make, temp_folder_remove) {
     sm_sensors *sensors = NULL;
     sm_reading r;
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     make_machine();
     sm_sensors_open(temp_folder, "No such device", &sensors);
     sm_sensors_read(sensors, &r);
@@ -193,7 +193,7 @@ TEST_WITH(energy_of_a_card_by_its_driver, temp_folder_make, temp_folder_remove) 
     for (int i = 0; i < 3; i++) {
         sm_sensors *sensors = NULL;
         sm_reading before, after;
-        RELEASED_BY(sm_row_free) sm_row row;
+        SM_AT_END(sm_row_free) sm_row row;
         make_machine();
         temp_put_text("sys/class/hwmon/hwmon7/name", i == 1 ? "xe\n" : "amdgpu\n");
         temp_put_text("sys/class/hwmon/hwmon7/energy1_input", "5000000\n");
@@ -227,7 +227,7 @@ TEST_WITH(energy_of_a_card_needs_time, temp_folder_make, temp_folder_remove) {
     } cases[] = {{0.07, 0, false}, {0.9, 0, false}, {1.1, 0, true}, {1.9, 3, false}, {2.1, 3, true}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         sm_reading before;
-        RELEASED_BY(sm_row_free) sm_row row;
+        SM_AT_END(sm_row_free) sm_row row;
         sm_sensors_read(sensors, &before);
         sm_reading after = before;
         before.n_left_out = cases[i].n_left_out;

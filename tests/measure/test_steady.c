@@ -189,7 +189,7 @@ TEST_WITH(percentiles_only_where_the_sample_allows, seed, NULL) {
 }
 
 TEST(a_step_faster_than_the_peak_is_said) {
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     sm_row_init(&row);
     row.mfu = NAN; // no peak
     sm_judge_peak(&row);

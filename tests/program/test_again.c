@@ -170,7 +170,7 @@ TEST(test_sweep_rows_come_back) {
     for (int i = 1; i <= 4; i++) {
         repeat_row("sweep", i);
     }
-    AUTO_FREE char *rows = read_text("r.json");
+    SM_FREED char *rows = read_text("r.json");
     assert_non_null(strstr(rows, "\"--timeout=100\""));
     assert_non_null(strstr(rows, "\"oom\""));
     assert_non_null(strstr(rows, "\"skipped\""));
@@ -181,8 +181,8 @@ TEST(test_tables_number_rows) {
     remove(at("n.jsonl"));
     expect("run -m tiny --backend reference -b 1,2 --seq-len 8,16 -w 0 -r 1 --no-peaks -o md --output-file n.jsonl", 0,
            "");
-    AUTO_FREE char *table = strdup(out);
-    AUTO_FREE char *rows = read_text("n.jsonl");
+    SM_FREED char *table = strdup(out);
+    SM_FREED char *rows = read_text("n.jsonl");
     const char *line = rows;
     for (int number = 1; number <= 4; number++) {
         char expected[64];
@@ -341,7 +341,7 @@ TEST(test_rows_hold_no_other_flags) {
     }
     write_with(row, "--batch-size=2", "stranger.json");
     expect("compare stranger.json#1", 1, "its run_args have --batch-size twice");
-    AUTO_FREE char *victim = read_text("victim.json");
+    SM_FREED char *victim = read_text("victim.json");
     assert_string_equal(victim, "precious");
     json_decref(row);
 }
@@ -423,7 +423,7 @@ TEST(test_logs_of_strangers) {
     assert_non_null(strstr(err, "fused, step")); // measured
     temp_write(at("log.jsonl"), "a text\nwithout an end", 21);
     expect(sweep, 1, "log.jsonl");
-    AUTO_FREE char *text = read_text("log.jsonl");
+    SM_FREED char *text = read_text("log.jsonl");
     assert_string_equal(text, "a text\nwithout an end");
 }
 

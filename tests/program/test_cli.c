@@ -475,9 +475,9 @@ TEST(openblas_leaves_nothing_out) {
     check_openblas("this processor");
 #ifndef __SANITIZE_ADDRESS__ // which has to be loaded before anything else
     static const char *const processors[] = {"unknown", "icelake", "zen3", "baseline"};
-    AUTO_FREE char *preload =
+    SM_FREED char *preload =
         getenv("LD_PRELOAD") != NULL ? strdup(getenv("LD_PRELOAD")) : NULL; // this test may run so itself
-    AUTO_FREE char *processor = getenv("PROCESSOR") != NULL ? strdup(getenv("PROCESSOR")) : NULL;
+    SM_FREED char *processor = getenv("PROCESSOR") != NULL ? strdup(getenv("PROCESSOR")) : NULL;
     for (size_t i = 0; i < sizeof(processors) / sizeof(processors[0]); i++) {
         assert_int_equal(setenv("LD_PRELOAD", SM_TEST_SHIMS "/processor.so", 1), 0);
         assert_int_equal(setenv("PROCESSOR", processors[i], 1), 0);
@@ -596,7 +596,7 @@ TEST(architectures_and_optimizers_are_chosen) {
 
 // Runs mode tuned with that cache folder and further options; its row, to be released.
 static json_t *run_tuned_with(const char *options, const char *cache) {
-    AUTO_FREE char *before = getenv("XDG_CACHE_HOME") != NULL ? strdup(getenv("XDG_CACHE_HOME")) : NULL;
+    SM_FREED char *before = getenv("XDG_CACHE_HOME") != NULL ? strdup(getenv("XDG_CACHE_HOME")) : NULL;
     char path[COMMAND_SIZE];
     snprintf(path, sizeof(path), "%s/%s", folder, cache);
     setenv("XDG_CACHE_HOME", path, 1);
@@ -618,7 +618,7 @@ static json_t *run_tuned_with(const char *options, const char *cache) {
 static json_t *run_tuned(const char *cache) { return run_tuned_with("--progress", cache); }
 
 static void expect_warning(json_t *row, const char *text) {
-    AUTO_FREE char *warnings = json_dumps(json_object_get(row, "warnings"), 0);
+    SM_FREED char *warnings = json_dumps(json_object_get(row, "warnings"), 0);
     assert_non_null(warnings);
     if (strstr(warnings, text) == NULL) {
         fail_msg("no warning \"%s\" in %s", text, warnings);

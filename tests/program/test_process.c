@@ -49,7 +49,7 @@ static sm_status run_shell(sm_process_job job, char *line, sm_process_result *re
 }
 
 CLEAN_TEST(both_streams_are_kept_apart) {
-    RELEASED_BY(sm_process_free) sm_process_result r;
+    SM_AT_END(sm_process_free) sm_process_result r;
     assert_int_equal(run_shell((sm_process_job){.output = SM_OUTPUT_KEPT, .has_no_input = true},
                                "cat; echo one; echo two >&2; echo three >&2; exit 3", &r),
                      SM_OK);
@@ -102,7 +102,7 @@ CLEAN_TEST(a_missing_program_says_so) {
 
 // What it leaves at work holds its streams; it is waited for its own end.
 CLEAN_TEST(orphans_hold_nobody_up) {
-    RELEASED_BY(sm_process_free) sm_process_result r;
+    SM_AT_END(sm_process_free) sm_process_result r;
     assert_int_equal(
         run_shell((sm_process_job){.output = SM_OUTPUT_KEPT, .own_session = true}, "sleep 1000 & echo $!; exit 0", &r),
         SM_OK);
@@ -113,7 +113,7 @@ CLEAN_TEST(orphans_hold_nobody_up) {
 }
 
 CLEAN_TEST(an_interruption_is_passed_on) {
-    RELEASED_BY(sm_process_free) sm_process_result r;
+    SM_AT_END(sm_process_free) sm_process_result r;
     volatile sig_atomic_t interrupted = 1;
     const sm_process_job job = {
         .output = SM_OUTPUT_KEPT, .interrupted = &interrupted, .interrupted_grace_s = 100, .timeout_s = 1000};

@@ -232,19 +232,19 @@ static void expect_honest(const char *text, size_t n_rows) {
 TEST(what_programs_do_to_a_block) {
     json_t *row = make_row("bf16");
     json_t *other = make_row("fp32");
-    AUTO_FREE char *text = make_block(row);
-    AUTO_FREE char *second = make_block(other);
-    AUTO_FREE char *two = sm_malloc(strlen(text) + strlen(second) + 1);
+    SM_FREED char *text = make_block(row);
+    SM_FREED char *second = make_block(other);
+    SM_FREED char *two = sm_malloc(strlen(text) + strlen(second) + 1);
     sprintf(two, "%s%s", text, second);
-    AUTO_FREE char *mail = wrap(two, "");
-    AUTO_FREE char *quoted = wrap(mail, "> > ");
-    AUTO_FREE char *again = wrap(quoted, "> ");
-    AUTO_FREE char *crlf = replace_all(again, "\n", "\r\n");
-    AUTO_FREE char *page = replace_all(two, "+", "&#43;");
-    AUTO_FREE char *paragraph = replace_all(page, "\n", " ");
-    AUTO_FREE char *printable = replace_all(two, "±", "=C2=B1");
-    AUTO_FREE char *latin = replace_all(two, "±", "\xb1");
-    AUTO_FREE char *speech = sm_malloc(strlen(two) + 512);
+    SM_FREED char *mail = wrap(two, "");
+    SM_FREED char *quoted = wrap(mail, "> > ");
+    SM_FREED char *again = wrap(quoted, "> ");
+    SM_FREED char *crlf = replace_all(again, "\n", "\r\n");
+    SM_FREED char *page = replace_all(two, "+", "&#43;");
+    SM_FREED char *paragraph = replace_all(page, "\n", " ");
+    SM_FREED char *printable = replace_all(two, "±", "=C2=B1");
+    SM_FREED char *latin = replace_all(two, "±", "\xb1");
+    SM_FREED char *speech = sm_malloc(strlen(two) + 512);
     sprintf(speech,
             "My stepmark-124M-v1 is 400 tok/s. Yours was:\n> stepmark-124M-v1  A card 1 tok/s fp32 verified\n\n%s",
             two);
@@ -263,8 +263,8 @@ TEST(a_block_in_much_noise) {
     static const char *const noise[] = {
         "[stepmark block 1, ", "stepmark-124M-v1 ", "&", "<", "[end of stepmark block]", "\n", "AAAA", ">"};
     json_t *row = make_row("bf16");
-    AUTO_FREE char *text = make_block(row);
-    AUTO_FREE char *all = sm_malloc(N_BYTES + 3 * strlen(text));
+    SM_FREED char *text = make_block(row);
+    SM_FREED char *all = sm_malloc(N_BYTES + 3 * strlen(text));
     size_t n = (size_t)sprintf(all, "%s", text);
     unsigned drawn = 1;
     while (n < N_BYTES) {

@@ -22,7 +22,7 @@ static sm_protocol equal_samples(void) {
 }
 
 TEST_WITH(warm_up_ends_by_itself, fake_reset, NULL) {
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     sm_protocol p = sm_protocol_default();
     p.n_warmup = SM_WARMUP_AUTO;
     fake.sleep_at_step = 1; // the first step is slow, as it is where things happen only once
@@ -40,7 +40,7 @@ TEST_WITH(warm_up_ends_by_itself, fake_reset, NULL) {
 }
 
 TEST_WITH(fixed_warm_up_is_as_asked, fake_reset, NULL) {
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     sm_protocol p = sm_protocol_default();
     p.n_warmup = 0;
     assert_int_equal(measure(&p, &row), SM_OK);
@@ -51,7 +51,7 @@ TEST_WITH(fixed_warm_up_is_as_asked, fake_reset, NULL) {
 }
 
 TEST_WITH(stops_when_precise, fake_reset, NULL) {
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     sm_protocol p = equal_samples();
     p.max_noise_percent = 1;
     assert_int_equal(measure(&p, &row), SM_OK);
@@ -61,7 +61,7 @@ TEST_WITH(stops_when_precise, fake_reset, NULL) {
 }
 
 TEST_WITH(takes_its_least_time, fake_reset, NULL) {
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     sm_protocol p = equal_samples();
     p.max_noise_percent = 1;
     p.min_time_s = 0.03;
@@ -74,7 +74,7 @@ TEST_WITH(takes_its_least_time, fake_reset, NULL) {
 }
 
 TEST_WITH(samples_run_out, fake_reset, NULL) {
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     sm_protocol p = equal_samples();
     p.max_noise_percent = 1;
     p.min_samples = 2;
@@ -86,7 +86,7 @@ TEST_WITH(samples_run_out, fake_reset, NULL) {
 }
 
 TEST_WITH(time_runs_out, fake_reset, NULL) {
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     sm_protocol p = equal_samples();
     p.max_noise_percent = 1;
     p.max_time_s = 0.25;
@@ -118,7 +118,7 @@ TEST_WITH(limits_must_make_sense, fake_reset, NULL) {
 
 // The sensors are read at the edges of the headline pass, and the row tells what they said.
 TEST_WITH(sensors_are_in_the_row, fake_reset, NULL) {
-    RELEASED_BY(sm_row_free) sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     sm_protocol p = equal_samples();
     assert_int_equal(measure(&p, &row), SM_OK);
     assert_true(row.sensors.minor_faults >= 0 && row.sensors.involuntary_switches >= 0);

@@ -95,7 +95,7 @@ TEST(examples_are_command_lines) {
             const char *example = cli_commands[c].examples[i];
             const char *begin = strstr(example, "stepmark "); // what feeds it may come first
             assert_non_null(begin);
-            AUTO_FREE char *text = strdup(begin + strlen("stepmark "));
+            SM_FREED char *text = strdup(begin + strlen("stepmark "));
             char *words[32];
             const int n = split(text, words);
             if (strcmp(words[0], cli_commands[c].name) != 0) {

@@ -21,13 +21,13 @@ enum { MAX_ROWS = 256 };
 
 static char *read_text(const char *name) {
     size_t n;
-    AUTO_FREE char *path = temp_path(name);
+    SM_FREED char *path = temp_path(name);
     return temp_read(path, &n);
 }
 
 // The rows of a JSONL file.
 static json_t *read_rows(const char *name) {
-    AUTO_FREE char *text = read_text(name);
+    SM_FREED char *text = read_text(name);
     json_t *rows = json_array();
     for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
         json_t *row = json_loads(line, 0, NULL);
@@ -130,8 +130,8 @@ TEST(a_dry_run_says_what_will_be) {
     "run -m tiny --backend cpu,reference -w 0 -r 1 -b 1 --seq-len 8,65 --precision fp32,bf16,tf32 --mode " \
     "fused,tuned --no-peaks "
     expect_run(MIXED "--output-file $T/foretold --dry-run -o jsonl", 0, NULL, "24 configurations: ");
-    AUTO_FREE char *copy = strdup(out);
-    AUTO_FREE char *path = temp_path("foretold");
+    SM_FREED char *copy = strdup(out);
+    SM_FREED char *path = temp_path("foretold");
     assert_int_equal(access(path, F_OK), -1); // nothing is made
     expect_run(MIXED "--output-file $T/foretold", 0, NULL, NULL);
     json_t *rows = read_rows("foretold");
@@ -184,7 +184,7 @@ TEST(order_follows_its_seed) {
     expect_run(TINY "-b 1-8 --seq-len 8 --dry-run --order given", 0, NULL, NULL);
     assert_true(strstr(out, "batch-size=1 ") < strstr(out, "batch-size=2 "));
     expect_run(TINY "-b 1-8 --seq-len 8 --dry-run --order random --order-seed 5 -o jsonl", 0, NULL, NULL);
-    AUTO_FREE char *first = strdup(out);
+    SM_FREED char *first = strdup(out);
     expect_run(TINY "-b 1-8 --seq-len 8 --dry-run --order random --order-seed 5 -o jsonl", 0, NULL, NULL);
     assert_string_equal(first, out);
     expect_run(TINY "-b 1-8 --seq-len 8 --dry-run --order random --order-seed 6 -o jsonl", 0, NULL, NULL);
@@ -353,7 +353,7 @@ static int end_by(pid_t child, int number) {
 
 // Waits until the file has a row, or the sweep has ended.
 static void wait_for_row(const char *name, pid_t child) {
-    AUTO_FREE char *path = temp_path(name);
+    SM_FREED char *path = temp_path(name);
     struct stat info = {0};
     siginfo_t ended = {0};
     while ((stat(path, &info) != 0 || info.st_size == 0) && ended.si_pid == 0) {
@@ -364,7 +364,7 @@ static void wait_for_row(const char *name, pid_t child) {
 
 TEST(killed_sweeps_are_completed) {
     expect_run(WORK "--output-file $T/whole", 0, NULL, NULL);
-    AUTO_FREE char *whole = keys_of("whole");
+    SM_FREED char *whole = keys_of("whole");
     assert_int_equal(count_lines(whole), 12);
     int n_killed = 0;
     for (int i = 0; i < (repeats_paths() ? 12 : 4); i++) {
@@ -374,7 +374,7 @@ TEST(killed_sweeps_are_completed) {
     }
     assert_true(n_killed > 0);
     expect_run(WORK "--output-file $T/killed --resume", 0, NULL, NULL);
-    AUTO_FREE char *killed = keys_of("killed");
+    SM_FREED char *killed = keys_of("killed");
     assert_string_equal(killed, whole);
 }
 
@@ -385,20 +385,20 @@ TEST(ctrl_c_keeps_rows) {
     assert_true(WIFEXITED(status));
     assert_true(WEXITSTATUS(status) == 130 || WEXITSTATUS(status) == 0); // 0: it was done by then
     expect_run(WORK "--output-file $T/interrupted --resume", 0, NULL, NULL);
-    AUTO_FREE char *keys = keys_of("interrupted");
+    SM_FREED char *keys = keys_of("interrupted");
     assert_int_equal(count_lines(keys), 12);
 }
 
 TEST(a_damaged_end_is_set_aside) {
     expect_run(TINY "-b 1,2 --seq-len 8 -r 1 --output-file $T/cut", 0, NULL, NULL);
-    AUTO_FREE char *before = keys_of("cut");
-    AUTO_FREE char *text = read_text("cut");
-    AUTO_FREE char *path = temp_path("cut");
+    SM_FREED char *before = keys_of("cut");
+    SM_FREED char *text = read_text("cut");
+    SM_FREED char *path = temp_path("cut");
     temp_write(path, text, strlen(text) - 100); // a power cut in the second row
     expect_run(TINY "-b 1,2 --seq-len 8 -r 1 --output-file $T/cut --resume", 0, NULL, "damaged");
-    AUTO_FREE char *after = keys_of("cut");
+    SM_FREED char *after = keys_of("cut");
     assert_string_equal(before, after);
-    AUTO_FREE char *aside = read_text("cut.damaged");
+    SM_FREED char *aside = read_text("cut.damaged");
     assert_true(strlen(aside) > 0);
 }
 
@@ -408,7 +408,7 @@ TEST(files_are_guarded) {
     expect_run(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine --resume", 0, NULL, "1 of 1 rows are there already");
     expect_run(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/none/mine", 1, NULL, "none/mine");
     expect_run(TINY "-b 1 --seq-len 8 -r 1 --output-file /dev/null", 1, NULL, "not a regular file");
-    AUTO_FREE char *path = temp_path("mine");
+    SM_FREED char *path = temp_path("mine");
     int file = open(path, O_RDWR | O_CLOEXEC);
     assert_int_equal(flock(file, LOCK_EX), 0);
     expect_run(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine --resume", 1, NULL, "another run");

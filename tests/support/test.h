@@ -22,11 +22,6 @@
 
 #include "status.h"
 
-#define RELEASED_BY(release) SM_AT_END(release) SM_UNUSED
-#define AUTO_FREE            SM_FREED
-#define RELEASER(type, release) \
-    static inline void release##_at(type **variable) { release(*variable); }
-
 enum { MAX_TESTS = 64 };
 static struct CMUnitTest tests[MAX_TESTS]; // cmocka passes over the empty ones after the last
 static size_t n_tests;
