@@ -101,6 +101,13 @@ static sm_status add_listed(collection *c, const json_t *object, bool by_content
     return SM_OK;
 }
 
+// What is there must be what it is read as.
+static sm_status check_list(const char *path, const json_t *value, bool is_list, const char *key) {
+    SM_FAIL_IF(value != NULL && !json_is_null(value) && !is_list, SM_ERR_FORMAT, "%s: %s is no list of tokens", path,
+               key);
+    return SM_OK;
+}
+
 // Adds the tokens that `config` names: transformers' names, other names, a list. `is_all` false: without those that
 // added_tokens.json may list as not special.
 static sm_status add_named(collection *c, const json_t *config, bool is_all) {
@@ -108,6 +115,9 @@ static sm_status add_named(collection *c, const json_t *config, bool is_all) {
     json_t *value;
     size_t k;
     json_t *extra = json_object_get(config, "extra_special_tokens");
+    const json_t *older = json_object_get(config, "additional_special_tokens");
+    SM_TRY(check_list(c->path, extra, json_is_array(extra) || json_is_object(extra), "extra_special_tokens"));
+    SM_TRY(check_list(c->path, older, json_is_array(older), "additional_special_tokens"));
     for (int i = 0; named[i] != NULL; i++) {
         value = json_object_get(config, named[i]);
         SM_TRY(value == NULL || json_is_null(value) ? SM_OK : add(c, value, NULL, true));
@@ -164,7 +174,9 @@ static sm_status collect(collection *c, const char *folder, const json_t *tokeni
     json_t *token;
     size_t i;
     SM_AT_END(free_collection) collection names = {config_path, json_array(), json_object()};
-    json_array_foreach(json_object_get(tokenizer, "added_tokens"), i, token) {
+    const json_t *own = json_object_get(tokenizer, "added_tokens");
+    SM_TRY(check_list(c->path, own, json_is_array(own), "added_tokens"));
+    json_array_foreach(own, i, token) {
         json_t *id = json_object_get(token, "id");
         SM_TRY(add(c, token, id != NULL ? id : json_null(), false));
     }
@@ -173,6 +185,7 @@ static sm_status collect(collection *c, const char *folder, const json_t *tokeni
     SM_TRY(sm_tokenizer_check_off(config_path, config, "", off));
     SM_TRY(tokenizer == NULL ? check_class(config_path, config) : SM_OK);
     const json_t *decoder = json_object_get(config, "added_tokens_decoder");
+    SM_TRY(check_list(config_path, decoder, json_is_object(decoder), "added_tokens_decoder"));
     if (decoder == NULL) {
         SM_TRY(read_other(folder, "special_tokens_map.json", map_path, &map));
         SM_TRY(read_other(folder, "added_tokens.json", added_path, &added));

@@ -566,6 +566,9 @@ TEST(added_tokens_of_every_file_are_one_id) {
          "tokenizer_config.json: an added token's rstrip"},
         {"{\"added_tokens_decoder\": {\"x\": {\"content\": \"XX\"}}}", NULL, NULL, NULL, "added token 0"},
         {"{\"added_tokens_decoder\": {\"258\": {\"content\": 1}}}", NULL, NULL, NULL, "added token 0"},
+        {"{\"added_tokens_decoder\": [{\"content\": \"XX\"}]}", NULL, NULL, NULL, "added_tokens_decoder is no list"},
+        {"{\"additional_special_tokens\": \"XX\"}", NULL, NULL, NULL, "additional_special_tokens is no list of tokens"},
+        {NULL, "{\"extra_special_tokens\": \"XX\"}", NULL, NULL, "extra_special_tokens is no list of tokens"},
         {"{\"add_bos_token\": true}", NULL, NULL, NULL, "tokenizer_config.json: add_bos_token is set"},
         {"{\"add_prefix_space\": true}", NULL, NULL, NULL, "add_prefix_space is set"},
         {"{\"tokenizer_class\": \"Qwen2Tokenizer\"}", NULL, NULL, NULL, "tokenizer_class is 'Qwen2Tokenizer'"},
@@ -604,11 +607,14 @@ TEST(what_is_no_tokenizer_is_refused) {
                                     "{\"type\": \"ByteLevel\"}}";
     static const char word_piece[] = "{\"model\": {\"type\": \"WordPiece\", \"vocab\": {}}}";
     static const char metaspace[] = "{\"model\": {\"vocab\": {}}, \"pre_tokenizer\": {\"type\": \"Metaspace\"}}";
+    static const char object[] = "{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": "
+                                 "{\"type\": \"ByteLevel\"}, \"added_tokens\": {\"<x>\": 1}}";
     static const struct {
         const char *text;
         sm_status status;
         const char *message;
     } cases[] = {
+        {object, SM_ERR_FORMAT, "added_tokens is no list of tokens"},
         {"", SM_ERR_FORMAT, "not JSON"},
         {"[]", SM_ERR_FORMAT, "not a JSON object"},
         {"{}", SM_ERR_FORMAT, "'model'"},
