@@ -244,7 +244,8 @@ static sm_status take_data(evaluation *e, char path[SM_DATA_PATH_BYTES]) {
     SM_TRY(find_path(e->options->work.data, path));
     const sm_status status = sm_data_files_open(&path, 1, format, &files);
     if (sm_ends_with(path, ".jsonl") &&
-        (status == SM_ERR_FORMAT || (status == SM_OK && format == SM_TOKENS_AUTO && files.format != SM_TOKENS_JSONL))) {
+        (status == SM_ERR_UNSUPPORTED ||
+         (status == SM_OK && format == SM_TOKENS_AUTO && files.format != SM_TOKENS_JSONL))) {
         return take_questions(e, path);
     }
     SM_TRY(status);

@@ -382,7 +382,7 @@ static sm_status check_json(const char *path, const uint8_t *head, size_t n, int
     const char *end = memchr(text, '\n', n - at);
     *is_jsonl = false;
     if (is_json_array(text, n - at)) {
-        return refuse(path, "a JSON array", advice);
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: a JSON array: %s", path, advice);
     }
     if (at == n || (!is_object && !is_named && text[0] != '{')) {
         return SM_OK;
@@ -399,9 +399,9 @@ static sm_status check_json(const char *path, const uint8_t *head, size_t n, int
     }
     const char *key = json_object_iter_key(json_object_iter(line));
     key = key != NULL && sm_is_printable(key) ? key : "";
-    return value != NULL  ? sm_fail(SM_ERR_FORMAT, "%s: JSON whose \"text\" is no text: %s", path, advice)
-           : line != NULL ? sm_fail(SM_ERR_FORMAT, "%s: JSON with \"%.60s\", and no \"text\": %s", path, key, advice)
-                          : sm_fail(SM_ERR_FORMAT, "%s: JSON whose first line is no object: %s", path, advice);
+    return value != NULL  ? sm_fail(SM_ERR_UNSUPPORTED, "%s: JSON whose \"text\" is no text: %s", path, advice)
+           : line != NULL ? sm_fail(SM_ERR_UNSUPPORTED, "%s: JSON with \"%.60s\", and no \"text\": %s", path, key, advice)
+                          : sm_fail(SM_ERR_UNSUPPORTED, "%s: JSON whose first line is no object: %s", path, advice);
 }
 
 // ---- raw ids --------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ typedef struct {
 enum { SM_DATA_HEAD_BYTES = 1 << 16 };
 
 // Finds the format of a file from its first n bytes: SM_DATA_HEAD_BYTES, or all. `asked` is what its user says that it
-// is. SM_ERR_FORMAT or SM_ERR_UNSUPPORTED names what it is instead.
+// is. SM_ERR_FORMAT names what it is instead; SM_ERR_UNSUPPORTED: JSON of another form.
 sm_status sm_data_format_find(const char *path, const uint8_t *head, size_t n, int64_t size_bytes,
                               sm_tokens_format asked, sm_tokens_format *format);
 

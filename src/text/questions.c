@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "src/io/input_file.h"
+#include "src/io/json_text.h"
 
 struct sm_questions {
     FILE *file;
@@ -47,15 +48,21 @@ static bool read_label(const json_t *value, size_t n, size_t *label) {
     return number >= 0 && *label < n;
 }
 
+// NULL: it is no text, or has a zero byte.
+static const char *text_of(const json_t *value) {
+    const char *text = json_string_value(value);
+    return text != NULL && strlen(text) == json_string_length(value) ? text : NULL;
+}
+
 static sm_status read_question(const sm_questions *q, sm_question *question) {
     const json_t *endings = json_object_get(q->root, "endings");
     const json_t *label = json_object_get(q->root, "label");
     bool is_complete = label != NULL;
-    question->ctx = json_string_value(json_object_get(q->root, "ctx"));
+    question->ctx = text_of(json_object_get(q->root, "ctx"));
     question->n_endings = json_array_size(endings);
     is_complete &= question->ctx != NULL && question->n_endings >= 2 && question->n_endings <= SM_MOST_ENDINGS;
     for (size_t i = 0; is_complete && i < question->n_endings; i++) {
-        question->endings[i] = json_string_value(json_array_get(endings, i));
+        question->endings[i] = text_of(json_array_get(endings, i));
         is_complete = question->endings[i] != NULL;
     }
     SM_FAIL_IF(!is_complete, SM_ERR_FORMAT,
@@ -76,7 +83,7 @@ sm_status sm_questions_next(sm_questions *q, const sm_question **question) {
             continue;
         }
         json_decref(q->root);
-        q->root = json_loadb(line, (size_t)(q->text + n - line), 0, NULL);
+        q->root = sm_json_line(line, (size_t)(q->text + n - line), NULL);
         SM_TRY(read_question(q, &q->question));
         *question = &q->question;
         return SM_OK;

@@ -18,6 +18,7 @@ TEST(only_whole_numbers_in_range_are_labels) {
     } cases[] = {
         {QUESTION("0"), 0},           {QUESTION("2"), 2},
         {QUESTION("\"1\""), 1},       {QUESTION("\"02\""), 2},
+        {QUESTION("-0"), 0},          {QUESTION("1, \"score\": NaN, \"n\": 99999999999999999999"), 1},
         {QUESTION("3"), -1},          {QUESTION("-1"), -1},
         {QUESTION("\"\""), -1},       {QUESTION("null"), -1},
         {QUESTION("1.0"), -1},        {QUESTION("1.5"), -1},
@@ -71,6 +72,7 @@ TEST(what_is_no_question_is_refused_by_its_line) {
                                         "{\"ctx\": \"a\", \"endings\": [\"b\"], \"label\": 0}",
                                         "{\"ctx\": \"a\", \"endings\": [\"b\", 1], \"label\": 0}",
                                         "{\"ctx\": \"a\", \"endings\": \"bc\", \"label\": 0}",
+                                        "{\"ctx\": \"a\\u0000\", \"endings\": [\"b\", \"c\"], \"label\": 0}",
                                         QUESTION("0") QUESTION("1"),
                                         "[" QUESTION("0") "]",
                                         "\xef\xbb\xbf" QUESTION("0")};
