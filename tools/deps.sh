@@ -8,8 +8,8 @@
 set -eu
 run="gcc make libc6-dev libjansson-dev libhwloc-dev libpcre2-dev zlib1g-dev libxxhash-dev opencl-headers libopenblas0-openmp ocl-icd-libopencl1"
 check="git libcmocka-dev clang pocl-opencl-icd"
-wasm="lld wasi-libc libclang-rt-dev-wasm32"
-dev="$check python3 python3-venv python3-numpy python3-jsonschema clang-format clang-tidy libomp-dev libclang-rt-14-dev|libclang-rt-19-dev mandoc zsh fish nodejs $wasm"
+wasm="lld wasi-libc libclang-rt-dev-wasm32 libomp-dev"
+dev="$check python3 python3-venv python3-numpy python3-jsonschema clang-format clang-tidy libclang-rt-14-dev|libclang-rt-19-dev mandoc zsh fish nodejs $wasm"
 mpi="libopenmpi-dev openmpi-bin pkgconf"
 browser="chromium chromium-driver python3-selenium"
 torture="valgrind qemu-user-static|qemu-user oclgrind libllvmspirvlib15|libllvmspirvlib19.1 libclc-15|libclc-19"

@@ -7,7 +7,7 @@ output=$1
 shift
 mkdir -p "$(dirname "$output")"
 flags="--target=wasm32-wasi -std=c11 -O2 -mexec-model=reactor -D_GNU_SOURCE -D_WASI_EMULATED_MMAN -Iinclude -I. -Ios/none"
-if ! printf '#include <stdio.h>\nint main(void) { return 0; }\n' |
+if ! printf '#include <omp.h>\n#include <stdio.h>\nint main(void) { return 0; }\n' |
     clang --target=wasm32-wasi -x c - -o "$output.try" -lwasi-emulated-mman 2>"$output.why"; then
     if [ "${WANTED:-0}" = 1 ]; then
         cat "$output.why" >&2

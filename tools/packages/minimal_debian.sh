@@ -5,7 +5,7 @@ fresh=build/debian-${suite:?}.tar
 root=$(mktemp -d)
 chmod 755 "$root" # other users work in it, too
 cleanup() {
-    umount "$root/proc" "$root/sys" 2>/dev/null || true
+    umount "$root/proc" "$root/sys" "$root/dev/pts" 2>/dev/null || true
     rm -rf --one-file-system "$root"
 }
 trap cleanup EXIT
@@ -28,5 +28,6 @@ else
 fi
 mount -t proc proc "$root/proc" 2>/dev/null || true # where they may not be mounted, stepmark does without
 mount -t sysfs -o ro sysfs "$root/sys" 2>/dev/null || true
+mount -t devpts -o newinstance,ptmxmode=666 devpts "$root/dev/pts" 2>/dev/null || true # terminals of their own
 cp /etc/resolv.conf "$root/etc/resolv.conf"
 cp /etc/apt/apt.conf.d/*proxy* "$root/etc/apt/apt.conf.d/" 2>/dev/null || true
