@@ -6,6 +6,7 @@
 set -u
 make=$1
 all=${STEPMARK_TEST_ALL:-}
+export WANTED=1 # the module for pages (tools/wasm.sh)
 failed=
 
 # step WHAT COMMAND...

@@ -298,6 +298,10 @@ size_t host_available_bytes(void) {
     return (size_t)available_bytes;
 }
 
+#ifndef CLOCK_THREAD_CPUTIME_ID // WASI: a page has one thread
+#define CLOCK_THREAD_CPUTIME_ID CLOCK_MONOTONIC
+#endif
+
 static int64_t read_ns(clockid_t clock) {
     struct timespec now;
     clock_gettime(clock, &now);
