@@ -1,11 +1,46 @@
 #!/bin/sh
-# results.sh STEPMARK NAME: measures GPT-2 small on every device of this machine, and keeps the rows as a bundle in
-# bench/results/. The work is that of the other references, and what a machine with little memory can do.
+# results.sh STEPMARK NAME [SCORES]: measures GPT-2 small on every device of this machine, and keeps the rows as a bundle
+# in bench/results/. The work is that of the other references, and what a machine with little memory can do.
+# With SCORES, so many scores in a row instead, their spread, and a bundle scores-NAME; where STEPMARK_PEERS names a
+# folder (tools/peers.sh), PyTorch at the same work, too.
 set -eu
 stepmark=$1
 name=$2
+scores=${3:-0}
 rows=$(mktemp)
 trap 'rm -f "$rows"' EXIT
+
+measure_pytorch() {
+    work=build/score-peers
+    mkdir -p "$work"
+    [ -d "$work/model" ] || "$stepmark" train -m small --init --save "$work/model"
+    python3 -c "import sys; sys.stdout.buffer.write(bytes(b for c in open('src/io/text.txt', 'rb').read() for b in (c, 0)))" \
+        >"$work/text.bin"
+    for mode in eager compile; do
+        "$(tools/peers.sh)" bench/peers/pytorch_step.py --weights "$work/model" --data "$work/text.bin" -b 1 \
+            --seq-len 1024 --mode $mode -w 1 -r 7 >>"$rows" || echo "results.sh: no row of PyTorch, $mode" >&2
+    done
+}
+
+if [ "$scores" -gt 0 ]; then
+    for i in $(seq "$scores"); do
+        echo "score $i of $scores"
+        "$stepmark" score --output-file "$rows"
+    done
+    [ -z "${STEPMARK_PEERS:-}" ] || measure_pytorch
+    "$stepmark" report "$rows" -o csv --columns backend_used,precision,median_ts,noise_verdict |
+        awk -F, 'NR > 1 && $3 > 0 { k = $1 " " $2; n[k]++; if (!(k in lo) || $3 < lo[k]) lo[k] = $3; if ($3 > hi[k]) hi[k] = $3 }
+            END { for (k in n) printf "%s: %d, %.1f to %.1f tokens/s: %.1f%%\n", k, n[k], lo[k], hi[k], 100 * (hi[k] / lo[k] - 1) }'
+    if ! grep '"noise_verdict": *"steady"' "$rows" >"$rows.ok"; then
+        rm -f "$rows.ok"
+        echo "results.sh: no row is steady: measure on an idle machine" >&2
+        exit 1
+    fi
+    "$stepmark" report "$rows.ok" --bundle "bench/results/scores-$name.bundle"
+    rm -f "$rows.ok"
+    echo "Add a line to bench/results/README.md: machine, date, spread."
+    exit
+fi
 for work in "-b 1 --seq-len 1024" "-b 4 --seq-len 128"; do
     for precision in fp32 tf32 bf16; do
         # A device without that number format has a row that says so; the others are measured.

@@ -106,7 +106,8 @@ static void name_device(const json_t *row, int width, char *name, size_t size_by
         snprintf(more, sizeof(more), " x%.0f", n);
     }
     shorten(chip, width - (int)strlen(more));
-    snprintf(name, size_bytes, "%s%s", chip, more);
+    const bool has_no_chip = chip[0] == '\0' && more[0] == ','; // rows that were made of a log
+    snprintf(name, size_bytes, "%s%s", chip, has_no_chip ? more + 2 : more);
 }
 
 void sm_block_line(const json_t *row, char line[SM_BLOCK_LINE_SIZE]) {

@@ -127,15 +127,18 @@ static bool is_same_program(const json_t *a, const json_t *b) {
     return strcmp(sm_rows_text(a, "backend_used"), sm_rows_text(b, "backend_used")) == 0;
 }
 
-static bool is_score(const json_t *row) {
-    return strcmp(sm_rows_status(row), "ok") == 0 && sm_json_number(row, "median_ts") > 0 &&
-           strcmp(sm_rows_text(row, "score"), SM_SCORE_NAME) == 0;
-}
-
 // Programs whose rows have what stepmark measures.
 static bool is_own(const json_t *row) {
     const char *program = sm_rows_text(row, "backend_used");
     return strcmp(program, "cpu") == 0 || strcmp(program, "opencl") == 0 || strcmp(program, "reference") == 0;
+}
+
+// Rows of other programs do not say themselves that they are scores.
+static bool is_score(const json_t *row) {
+    const char *name = sm_rows_text(row, "score");
+    const bool is_named =
+        strcmp(name, SM_SCORE_NAME) == 0 || (name[0] == '\0' && !is_own(row) && sm_score_is_work(row));
+    return strcmp(sm_rows_status(row), "ok") == 0 && sm_json_number(row, "median_ts") > 0 && is_named;
 }
 
 // What a figure rests on: without it the others would be free.
