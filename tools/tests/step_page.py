@@ -320,6 +320,27 @@ def the_page_trains(browser):
         assert len(errors) == 8 and min(errors) < 5, errors
 
 
+def twenty_steps_are_the_programs(browser):
+    """All weights and the optimizer's state after 20 steps on one batch, to the bit."""
+    batch, page_file = pathlib.Path(folder.name, "batch.txt"), pathlib.Path(folder.name, "batch.html")
+    for model in ("--n-layer 2", "--arch llama --n-kv-head 1 --d-model 20", "--arch qwen3 --d-model 12 --optimizer lion", "--mode fused --d-model 40"):
+        batch.write_text("An odd text.")
+        flags = ["--data", batch, "--data-format", "bytes", "--seq-len", "11", *model.split()]
+        subprocess.run([stepmark, "page", *flags, "--train-steps", "0", "--backend", "none", "--output", page_file], check=True, stderr=subprocess.DEVNULL)
+        browser.open(page_file)
+        if browser.count("#live-lacks"):
+            return
+        for _ in range(2):
+            before = browser.js("live.training.losses.length")
+            browser.js("document.getElementById('live-train-10').click(); return 0")
+            browser.until(f"live.training.losses.length === {before + 10} && document.getElementById('live-training').innerText.includes('step {before + 10}')")
+        wanted = json.loads(subprocess.run([stepmark, "walk", *flags, "--train-steps", "20", "--full", "-o", "json"], check=True, capture_output=True).stdout)
+        got = dict(browser.js("return live.training.engine.names.map((name, i) => [name, step.tensor(name).role.match(/parameters|optimizer/) ? [...live.training.engine.read(i)] : null])"))
+        of = [t for t in wanted["tensors"] if t["role"] in ("parameters", "optimizer") and t["name"] not in ("hyper",)]
+        wrong = [t["name"] for t in of if [struct.pack("f", x) for x in t["values"]] != [struct.pack("f", x) for x in got[t["name"]]]]
+        assert len(of) > 5 and not wrong, f"{model}: {wrong}"
+
+
 def lessons_ask(browser):
     """Each lesson names its place on the page, and the page its file; a guess is answered by what is computed."""
     for name in ("trained", "llama", "qwen3"):
@@ -430,5 +451,5 @@ def is_small(browser):
         assert size <= 3e6, f"{name}: {size} bytes"
 
 
-main("the page of a step", [numbers_are_walks, every_op_opens, player_plays, a_cell_says_its_value, a_number_is_followed, large_models_show_slices, the_text_says_its_loss, the_page_computes_again, the_page_reads_as_the_tokenizer_does, the_page_trains, lessons_ask, a_students_kernel_runs,
+main("the page of a step", [numbers_are_walks, every_op_opens, player_plays, a_cell_says_its_value, a_number_is_followed, large_models_show_slices, the_text_says_its_loss, the_page_computes_again, the_page_reads_as_the_tokenizer_does, the_page_trains, twenty_steps_are_the_programs, lessons_ask, a_students_kernel_runs,
                             parts_are_there, fits_phone_dark_and_paper, every_kind_is_explained, is_small])

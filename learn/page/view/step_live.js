@@ -344,5 +344,5 @@ const live = (() => {
         });
     };
     const restart = () => { again(); return update(); };
-    return {draw, begin, restart, pick, state, update, addEdits, ask, link};
+    return {draw, begin, restart, training, pick, state, update, addEdits, ask, link};
 })();
