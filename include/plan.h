@@ -57,7 +57,12 @@ typedef enum {
     SM_RECOMPUTE_AUTO, // not given: rewrite.h
     SM_RECOMPUTE_NONE,
     SM_RECOMPUTE_LIGHT, // cheap results: outputs of normalisations and of pointwise functions
-    SM_RECOMPUTE_BLOCK  // everything in a block except its input
+    SM_RECOMPUTE_BLOCK, // everything in a block except its input
+// Likewise in k blocks together, SM_RECOMPUTE_BLOCK_4. X(k)
+#define SM_RECOMPUTE_GROUPS(X) X(2) X(3) X(4) X(6) X(8) X(12) X(16) X(24)
+#define X(k)                   SM_RECOMPUTE_BLOCK_##k,
+    SM_RECOMPUTE_GROUPS(X)
+#undef X
 } sm_recompute;
 
 // How attention keeps its weights for the backward, with the words of --attention (rewrite.h).

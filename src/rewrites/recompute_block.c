@@ -14,13 +14,30 @@
 
 enum { NO_BLOCK = -1 };
 
+static int group_size(sm_recompute recompute) {
+    switch (recompute) {
+#define X(k) \
+    case SM_RECOMPUTE_BLOCK_##k: return k;
+        SM_RECOMPUTE_GROUPS(X)
+#undef X
+    default: return 1;
+    }
+}
+
+// The block of an op: a group of layers.
+static int block_at(const sm_plan *plan, const sm_op *op) {
+    return op->layer < 0 ? NO_BLOCK : op->layer / group_size(plan->recompute);
+}
+
 typedef struct {
     sm_again again;
     int *block_of; // by root tensor of the original plan: the block that alone writes and reads it, or NO_BLOCK
     bool *needed;  // by root tensor: the block's backward needs it, directly or to recompute another
 } pass;
 
-static bool is_in(const sm_op *op, sm_phase range, int block) { return op->range == range && op->layer == block; }
+static bool is_in(const sm_plan *plan, const sm_op *op, sm_phase range, int block) {
+    return op->range == range && block_at(plan, op) == block;
+}
 
 static void find_inner_tensors(const sm_plan *plan, int *block_of) {
     for (int i = 0; i < plan->n_tensors; i++) {
@@ -31,14 +48,14 @@ static void find_inner_tensors(const sm_plan *plan, int *block_of) {
         for (int k = 0; k < SM_MAX_OUT && op->range == SM_PHASE_FORWARD; k++) {
             const int root = op->out[k] != SM_NO_TENSOR ? sm_plan_root(plan, op->out[k]) : SM_NO_TENSOR;
             if (root != SM_NO_TENSOR && plan->tensors[root].role == SM_ROLE_ACTIVATION) {
-                block_of[root] = op->layer;
+                block_of[root] = block_at(plan, op);
             }
         }
     }
     for (int i = 0; i < plan->n_ops; i++) {
         for (int k = 0; k < SM_MAX_IN; k++) {
             const int tensor = plan->ops[i].in[k];
-            if (tensor != SM_NO_TENSOR && block_of[sm_plan_root(plan, tensor)] != plan->ops[i].layer) {
+            if (tensor != SM_NO_TENSOR && block_of[sm_plan_root(plan, tensor)] != block_at(plan, &plan->ops[i])) {
                 block_of[sm_plan_root(plan, tensor)] = NO_BLOCK;
             }
         }
@@ -61,7 +78,8 @@ static void find_needed(pass *p, int block) {
     }
     for (int i = plan->n_ops - 1; i >= 0; i--) { // in reverse: the readers in the backward before the forward
         const sm_op *op = &plan->ops[i];
-        if (is_in(op, SM_PHASE_BACKWARD, block) || (is_in(op, SM_PHASE_FORWARD, block) && writes_needed(p, op))) {
+        if (is_in(plan, op, SM_PHASE_BACKWARD, block) ||
+            (is_in(plan, op, SM_PHASE_FORWARD, block) && writes_needed(p, op))) {
             for (int k = 0; k < SM_MAX_IN; k++) {
                 const int root = op->in[k] != SM_NO_TENSOR ? sm_plan_root(p->again.list.plan, op->in[k]) : SM_NO_TENSOR;
                 if (root != SM_NO_TENSOR && p->block_of[root] != NO_BLOCK) {
@@ -76,7 +94,7 @@ static void emit_block(pass *p, int block) {
     const sm_plan *plan = p->again.list.plan;
     find_needed(p, block);
     for (int i = 0; i < plan->n_ops; i++) {
-        if (is_in(&plan->ops[i], SM_PHASE_FORWARD, block) && writes_needed(p, &plan->ops[i])) {
+        if (is_in(plan, &plan->ops[i], SM_PHASE_FORWARD, block) && writes_needed(p, &plan->ops[i])) {
             sm_again_emit(&p->again, plan->ops[i], SM_ROLE_ACTIVATION);
         }
     }
@@ -92,8 +110,8 @@ sm_status sm_rewrite_recompute_block(sm_plan *plan) {
     find_inner_tensors(plan, p.block_of);
     for (int i = 0; i < plan->n_ops; i++) {
         const sm_op *op = &plan->ops[i];
-        if (op->range == SM_PHASE_BACKWARD && op->layer != block) {
-            block = op->layer;
+        if (op->range == SM_PHASE_BACKWARD && block_at(plan, op) != block) {
+            block = block_at(plan, op);
             if (block != NO_BLOCK) {
                 emit_block(&p, block);
             }

@@ -30,7 +30,11 @@ static const char *const mode_names[] = {
 static const char *const recompute_names[] = {[SM_RECOMPUTE_AUTO] = "auto",
                                               [SM_RECOMPUTE_NONE] = "none",
                                               [SM_RECOMPUTE_LIGHT] = "light",
-                                              [SM_RECOMPUTE_BLOCK] = "block"};
+                                              [SM_RECOMPUTE_BLOCK] = "block",
+#define X(k) [SM_RECOMPUTE_BLOCK_##k] = "block:" #k,
+                                              SM_RECOMPUTE_GROUPS(X)
+#undef X
+};
 
 const char *sm_mode_name(sm_mode mode) { return mode_names[mode]; }
 
@@ -77,7 +81,7 @@ sm_status sm_plan_rewrite(sm_plan *plan, sm_mode mode, unsigned without) {
     plan->recompute = sm_recompute_resolve(plan->recompute, without);
     plan->attention = sm_attention_resolve(plan->attention, mode, without);
     plan->tuned = mode == SM_MODE_TUNED;
-    if (plan->recompute == SM_RECOMPUTE_BLOCK) { // before the other rewrites, which may fuse ops of two blocks
+    if (plan->recompute >= SM_RECOMPUTE_BLOCK) { // before the other rewrites, which may fuse ops of two blocks
         SM_TRY(sm_rewrite_recompute_block(plan));
     }
     for (int i = 0; i < sm_rewrite_count(); i++) {

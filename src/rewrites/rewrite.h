@@ -9,7 +9,7 @@ typedef enum { SM_MODE_NAIVE, SM_MODE_FUSED, SM_MODE_TUNED } sm_mode;
 
 const char *sm_mode_name(sm_mode mode);
 
-// "none", "light", "block"; "auto".
+// "none", "light", "block", "block:4"; "auto".
 const char *sm_recompute_name(sm_recompute recompute);
 
 // The resolved value: SM_RECOMPUTE_AUTO is none, and so is every value if `without` has the rewrite "recompute".

@@ -82,7 +82,9 @@ static void check_device(const char *backend_name, int n_threads, sm_dtype dtype
         for (int mode = SM_MODE_NAIVE; mode <= SM_MODE_FUSED; mode++) {
             for (int n_accum = 1; n_accum <= 2; n_accum++) {
                 const variant block = {dtype, (sm_mode)mode, 0, SM_RECOMPUTE_BLOCK, n_accum};
+                const variant two = {dtype, (sm_mode)mode, 0, SM_RECOMPUTE_BLOCK_2, n_accum};
                 check_bits(device, &sm_model_at(m)->odd, block);
+                check_bits(device, &sm_model_at(m)->odd, two);
             }
             // A fused bf16 product takes gelu of what it has not rounded yet; light takes it of what is stored.
             if (dtype != SM_BF16 || mode == SM_MODE_NAIVE) {
@@ -132,6 +134,11 @@ static void check_memory(const sm_model_config *config, sm_dtype dtype, sm_mode 
     assert_true(flops[SM_RECOMPUTE_BLOCK] == flops[SM_RECOMPUTE_NONE]);
     assert_true(bytes[SM_RECOMPUTE_LIGHT] < bytes[SM_RECOMPUTE_NONE]);
     assert_true((double)bytes[SM_RECOMPUTE_BLOCK] <= 0.35 * (double)bytes[SM_RECOMPUTE_NONE]);
+    // Of L blocks, groups of k keep L/k inputs and hold k blocks' activations once: the least is between.
+    RELEASED_BY(sm_plan_free_at)
+    sm_plan *all = build(config, &(variant){dtype, mode, 0, SM_RECOMPUTE_BLOCK_24, 1}, 8, 1024);
+    assert_true(flops_of(all) == flops[SM_RECOMPUTE_NONE]);
+    assert_true(transient_bytes(all) > bytes[SM_RECOMPUTE_BLOCK]);
 }
 
 TEST(test_memory) {
