@@ -93,7 +93,10 @@ static const cli_choice recomputes[] = {
     {"none", SM_RECOMPUTE_NONE},
     {"light", SM_RECOMPUTE_LIGHT},
     {"block", SM_RECOMPUTE_BLOCK},
-    {NULL, 0},
+#define X(k) {"block:" #k, SM_RECOMPUTE_BLOCK_##k},
+    SM_RECOMPUTE_GROUPS(X)
+#undef X
+        {NULL, 0},
 };
 
 static const cli_choice attentions[] = {
@@ -126,7 +129,7 @@ static const cli_choice optimizers[] = {SM_OPTIMIZER_LIST(OPTIMIZER_WORD){NULL, 
     "data, multiplied on matrix units; bf16x6: likewise on AMX, as exact as fp32"
 #define RECOMPUTE_HELP                                                                                            \
     "results that the backward computes again instead of keeping them in memory: none, cheap ones (light), or a " \
-    "whole block except its input (block)"
+    "whole block except its input (block), or of so many blocks together (block:4)"
 
 static const cli_flag flags[] = {
     {"Model", "arch", 0, CLI_CHOICE, NULL, NULL, "architecture, in the size of -m; not given: gpt2", MODELLED,
@@ -628,7 +631,8 @@ static const cli_flag flags[] = {
      WALKED, AT(walk.train_steps), WITHIN(0, 100000)},
     {"Work", "set", 0, CLI_TEXT, "NAME[PLACES]=X", NULL,
      "hold numbers at other values, each time an op has written them: wte.weight[3,5]=0, h.0.attproj[*,0:16]=0, "
-     "h.1.fc[0:32]*2; mask[1]=0 and line[2]=0: without the mask, the residual line around attention, of block 1; several "
+     "h.1.fc[0:32]*2; mask[1]=0 and line[2]=0: without the mask, the residual line around attention, of block 1; "
+     "several "
      "with semicolons; with --values or --full",
      WALK, AT(walk.held)},
     {"Output", "at", 0, CLI_TEXT, "OP", NULL,
@@ -641,6 +645,14 @@ static const cli_flag flags[] = {
      WITHIN(1, 1e6)},
     {"Output", "trace", 0, CLI_NEW_FILE, "FILE", NULL, "also write a trace, for ui.perfetto.dev or chrome://tracing",
      PROFILE | LOOP, AT(out.trace)},
+    {"Output", "timeline", 0, CLI_NEW_FILE, "FILE", NULL,
+     "also write what memory each tensor of the step holds over its ops, and where the most is held: a page (.html), "
+     "or "
+     "JSON",
+     ESTIMATE | PROFILE, AT(out.timeline),
+     UNLIKE({ESTIMATE,
+             .help = "also write what memory each tensor of the step holds "
+                     "over its ops, and where the most is held: a page (.html), or JSON; of the last configuration"})},
     {"Output", "output", 'o', CLI_FORMAT, SM_FORMAT_NAMES, NULL,
      "format on stdout; not given: text on a terminal, as wide as it is, and md elsewhere", SHOWN, AT(out.format)},
     {"Output", "wide", 0, CLI_SWITCH, NULL, NULL, "show every column with its meaning, as -o md does", SHOWN,

@@ -249,6 +249,7 @@ typedef struct cli_options {
         int sort;          // cli_profile_order
         int64_t top;       // 0: all
         const char *trace; // file to write it to
+        const char *timeline; // likewise
         const char *output_file;
         const char *report_file;
         bool chosen; // the switch of a form was given

@@ -154,10 +154,12 @@ static const sm_legend_line legend[] = {
 
 static sm_status estimate_one(const estimator *e, const cli_job *job) {
     cli_forecast f;
+    cli_job drawn = *job;
     if (cli_interrupted) {
         return SM_ERR_INTERRUPTED;
     }
-    SM_TRY(cli_forecast_job(e->options, job, target_of(e), &f));
+    drawn.has_timeline = true; // that of the last one stays
+    SM_TRY(cli_forecast_job(e->options, &drawn, target_of(e), &f));
     SM_OWN(json_t) *record = make_record(e, job, &f);
     if (e->writer != NULL) {
         return sm_record_write(e->writer, json_incref(record));

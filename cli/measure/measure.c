@@ -10,6 +10,7 @@
 #include "bench/compare/noise_verdict.h"
 #include "bench/measure/op.h"
 #include "bench/rows/machine.h"
+#include "bench/pages/page.h"
 #include "bench/score/datasheet.h"
 #include "os/os.h"
 #include "os/processor.h"
@@ -440,12 +441,38 @@ sm_status cli_forecast_job(const cli_options *options, const cli_job *job, cli_t
     forecast->memory_bytes = (int64_t)(tensor_bytes + forecast->working_bytes);
     forecast->n_params = plan->n_params;
     forecast->flops = sm_pass_flops(plan, job->pass, (int)options->work.accum);
+    if (options->out.timeline != NULL && job->has_timeline) {
+        SM_TRY(cli_write_timeline(options, job, plan, NULL, forecast->memory_bytes));
+    }
     for (int i = 0; i < plan->n_ops; i++) {
         const sm_op *op = &plan->ops[i];
         forecast->phase_flops[op->phase] += sm_op_flops(plan, op);
         forecast->phase_bytes[op->phase] += sm_op_bytes(plan, op);
     }
     return SM_OK;
+}
+
+static sm_status write_timeline_page(void *timeline, FILE *out) {
+    sm_page_write(out, "Memory of a step", (const char *const[2]){"timeline.js"}, 0, json_incref(timeline));
+    return SM_OK;
+}
+
+sm_status cli_write_timeline(const cli_options *options, const cli_job *job, const sm_plan *plan, const int64_t *op_ns,
+                             int64_t allocated_bytes) {
+    const char *path = options->out.timeline;
+    const char *ending = strrchr(path, '.');
+    const int64_t tensor_bytes = (int64_t)sm_plan_memory(plan, NULL);
+    const size_t working_bytes = allocated_bytes > tensor_bytes ? (size_t)(allocated_bytes - tensor_bytes) : 0;
+    char title[SM_ROW_REASON_SIZE];
+    SM_OWN(json_t) *timeline = sm_profile_timeline(plan, op_ns, working_bytes);
+    snprintf(title, sizeof(title), "Memory of a step: %s, B=%lld T=%lld, %s, %s, recompute %s", job->model,
+             (long long)job->B, (long long)job->T, sm_mode_name(job->mode), cli_precision_name(job->precision),
+             sm_recompute_name(cli_recompute(options)));
+    json_object_set_new(timeline, "title", json_string(title));
+    if (ending != NULL && strcmp(ending, ".html") == 0) {
+        return cli_write_page(path, write_timeline_page, timeline, "");
+    }
+    return cli_write_json(timeline, path);
 }
 
 // Whether a batch of B fits. A plan that cannot be built does not fit.

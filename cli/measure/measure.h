@@ -27,6 +27,7 @@ typedef struct {
     char op[SM_ROW_TEXT_SIZE]; // --op: ops by themselves; "": a step
     sm_op_set ops;
     char shape[SM_CASE_TEXT_SIZE];
+    bool has_timeline;      // of its forecast one is written, if --timeline is given
     int64_t check_seed;     // seed of the checks; 0: not drawn yet
     sm_processes processes; // that share the work; zero: a single process
     sm_comm *comm;          // which connects them; NULL: a single process
@@ -115,6 +116,11 @@ typedef struct {
 
 // Fails if a tensor is larger than any allocation, or if the configuration is invalid.
 sm_status cli_forecast_job(const cli_options *options, const cli_job *job, cli_target target, cli_forecast *forecast);
+
+// Writes the file of --timeline: the plan's memory over its ops (sm_profile_timeline), of an allocation of
+// allocated_bytes for all.
+sm_status cli_write_timeline(const cli_options *options, const cli_job *job, const sm_plan *plan, const int64_t *op_ns,
+                             int64_t allocated_bytes);
 
 // The largest B up to CLI_MAX_BATCH whose memory is within the limit; the rest is as in the job. 0: none.
 enum { CLI_MAX_BATCH = 65536 };

@@ -103,6 +103,10 @@ static sm_status join(const cli_options *options, const cli_job *job, const sm_r
         SM_OWN(json_t) *trace = sm_profile_trace(&input, category, row->device);
         SM_TRY(cli_write_trace(trace, options->out.trace));
     }
+    if (options->out.timeline != NULL) {
+        SM_TRY(sm_plan_assign_memory(plan, 0));
+        SM_TRY(cli_write_timeline(options, job, plan, input.op_ns, row->device_peak_bytes));
+    }
     return SM_OK;
 }
 

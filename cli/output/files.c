@@ -96,10 +96,15 @@ sm_status cli_print_object(json_t *object, const char *what) {
 
 // --- traces --------------------------------------------------------------------------------------
 
-sm_status cli_write_trace(const json_t *trace, const char *path) {
-    char *text = json_dumps(trace, JSON_COMPACT | JSON_REAL_PRECISION(15));
-    sm_status status = sm_atomic_write_all(path, text, strlen(text));
+sm_status cli_write_json(const json_t *value, const char *path) {
+    char *text = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(15));
+    const sm_status status = sm_atomic_write_all(path, text, strlen(text));
     free(text);
+    return status;
+}
+
+sm_status cli_write_trace(const json_t *trace, const char *path) {
+    const sm_status status = cli_write_json(trace, path);
     if (status == SM_OK) {
         cli_note("wrote %s; open it at ui.perfetto.dev or chrome://tracing", path);
     }

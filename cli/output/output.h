@@ -108,6 +108,7 @@ sm_status cli_print_object(json_t *object, const char *what);
 
 // --- traces --------------------------------------------------------------------------------------
 
+sm_status cli_write_json(const json_t *value, const char *path);
 sm_status cli_write_trace(const json_t *trace, const char *path);
 
 #endif

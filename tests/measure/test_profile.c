@@ -4,6 +4,7 @@
 #include "bench/measure/harness.h"
 #include "bench/profile/profile.h"
 #include "bench/tables/show.h"
+#include "src/rewrites/rewrite.h"
 
 enum { N_OPS = 6, WALL_NS = 13200 };
 
@@ -51,6 +52,45 @@ TEST(lines_add_up) {
         assert_int_equal(sum_of_lines(&profile), WALL_NS);
         assert_int_equal(profile.total.n_calls, N_OPS);
         assert_true(profile.total.flops == FORWARD_FLOPS + BACKWARD_FLOPS + ADAMW_FLOPS);
+    }
+}
+
+// What tensors hold while each op runs is what the planner counts, and no more than it allocates.
+TEST(a_timeline_holds_what_the_planner_says) {
+    static const sm_recompute ways[] = {SM_RECOMPUTE_NONE, SM_RECOMPUTE_BLOCK, SM_RECOMPUTE_BLOCK_2};
+    for (size_t way = 0; way < 3 * 2; way++) {
+        sm_model_config config = sm_model_size_find(sm_model_at(0), "tiny")->config;
+        sm_plan *plan;
+        config.n_layer = 4;
+        const sm_plan_options options = {.B = 2,
+                                         .T = 32,
+                                         .dtype = SM_F32,
+                                         .backward = true,
+                                         .optimizer = sm_optimizer_at(0),
+                                         .recompute = ways[way % 3]};
+        assert_int_equal(sm_model_build(&config, &options, &plan), SM_OK);
+        assert_int_equal(sm_plan_rewrite(plan, way < 3 ? SM_MODE_FUSED : SM_MODE_NAIVE, 0), SM_OK);
+        assert_int_equal(sm_plan_assign_memory(plan, 0), SM_OK);
+        json_auto_t *timeline = sm_profile_timeline(plan, NULL, 7);
+        const json_t *tensors = json_object_get(timeline, "tensors");
+        const json_t *alive = json_object_get(timeline, "alive_bytes");
+        double most = 0;
+        for (int op = 0; op < plan->n_ops; op++) {
+            double sum = 0;
+            for (size_t i = 0; i < json_array_size(tensors); i++) {
+                const json_t *t = json_array_get(tensors, i);
+                const bool is_there = json_integer_value(json_array_get(t, 3)) <= op &&
+                                      op < json_integer_value(json_array_get(t, 4));
+                sum += is_there ? ceil(json_number_value(json_array_get(t, 2)) / 256) * 256 : 0; // its place in memory
+            }
+            assert_true(sum == json_number_value(json_array_get(alive, (size_t)op)));
+            most = fmax(most, sum);
+        }
+        assert_true(most == sm_json_number(timeline, "peak_alive_bytes"));
+        assert_true(most <= (double)sm_plan_memory(plan, NULL));
+        assert_true(sm_json_number(timeline, "tensor_bytes") == (double)sm_plan_memory(plan, NULL));
+        assert_int_equal(json_array_size(json_object_get(timeline, "peak_largest")), 10);
+        sm_plan_free(plan);
     }
 }
 
