@@ -127,6 +127,9 @@ bool cli_saved_is_in(const char *run, char path[PATH_MAX]);
 // Lines of a preset, separated by newlines; NULL if there is no such preset.
 const char *cli_preset_find(const char *name);
 
+// Whether its lines are in the order in which they should run, unless --order says another.
+bool cli_preset_is_ordered(const char *name);
+
 // The name of a preset, from index 0; NULL after the last.
 const char *cli_preset_at(int index);
 

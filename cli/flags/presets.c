@@ -9,6 +9,16 @@ typedef struct {
     const char *lines;
 } preset;
 
+// The handout's sizes, small to xl and 10B.
+#define CS336_SIZE(size) \
+    size " --vocab 10000 --context 512 --seq-len 512 -b 4 -w 5 -r 10 --pass-type forward,separate,step\n"
+#define CS336_SIZES         \
+    CS336_SIZE("-m small")  \
+    CS336_SIZE("-m medium") \
+    CS336_SIZE("-m large")  \
+    CS336_SIZE("-m 2.7B")   \
+    CS336_SIZE("-m 2.7B --d-model 4608 --d-ff 12288 --n-layer 50 --n-head 36")
+
 static const preset presets[] = {
     // The frozen work of docs/score.md, in fp32 and in the format of matrix units.
     {"score", "-m small --seq-len 1024 --fit 60 --precision fp32,bf16 -w 1 --max-noise 0.5 --min-samples 6 "
@@ -30,6 +40,21 @@ static const preset presets[] = {
      "forward,separate,forward-backward,step\n"
      "-m small,medium,large,xl,2.7B --vocab 10000 --seq-len 128-512*2 -b 4 -w 5 -r 10 --pass-type forward,step\n"
      "-m small,medium,large,xl,2.7B --vocab 10000 --seq-len 128 -b 4 -w 0 -r 10 --pass-type separate\n"},
+    // The tables of an assignment of a systems course (CS336, assignment 2), in order of cost, with its sizes and its
+    // vocabulary: attention by itself, memory by context, optimizer's share, modes and precision, warm-up, recomputation,
+    // forward and backward by size. -m 2.7B is the handout's xl.
+    {"cs336-2",
+     "--op attention --attention naive,flash --n-head 1 --head-dim 16,32,64,128 -b 8 --seq-len 256-4096*2 -w 5 -r 20\n"
+     "-m small --vocab 10000 --context 512 --seq-len 128-512*2 -b 4 -w 5 -r 10 --pass-type forward,step\n"
+     "-m small --vocab 10000 --context 512 --seq-len 512 -b 4 -w 5 -r 10 --optimizer adamw,sgd,adamw8bit\n"
+     "-m small --vocab 10000 --context 512 --seq-len 512 -b 4 -w 5 -r 10 --mode naive,fused,tuned "
+     "--precision fp32,bf16\n"
+     "-m small --vocab 10000 --context 512 --seq-len 512 -b 4 -w 0,1,2,5 -r 10 --pass-type separate\n"
+     "-m small,medium --vocab 10000 --context 512 --seq-len 512 -b 4 -w 5 -r 10 "
+     "--recompute none,light,block,block:2,block:4,block:6\n"
+     "--op attention --attention naive,flash --n-head 1 --head-dim 16,32,64,128 -b 8 --seq-len 8192,16384 -w 1 -r "
+     "5\n" CS336_SIZES},
+    {"cs336-2-sizes", CS336_SIZES},
     {"warmup", "-m small --seq-len 512 -b 4 -w 0,1,2,5,10,auto -r 10\n"},
     {"threads", "-m small --seq-len 256 -b 4 -t 1-CORES*2,CORES -w auto -r 10\n"},
     {"seq-len", "-m small --seq-len 64-1024*2 -b 4 --mode naive,fused -w auto -r 10\n"},
@@ -52,6 +77,9 @@ static const preset presets[] = {
 enum { N_PRESETS = sizeof(presets) / sizeof(presets[0]) };
 
 const char *cli_preset_at(int index) { return index < N_PRESETS ? presets[index].name : NULL; }
+
+// A preset in order of cost runs in that order, so that its first tables come soon.
+bool cli_preset_is_ordered(const char *name) { return strncmp(name, "cs336-2", strlen("cs336-2")) == 0; }
 
 const char *cli_preset_find(const char *name) {
     for (int i = 0; i < N_PRESETS; i++) {

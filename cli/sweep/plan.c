@@ -390,11 +390,45 @@ static sm_status add_preset(const char *name, const cli_axes *override, cli_swee
 
 // --- filter, rounds, order -------------------------------------------------------------------------
 
+// Whether an argument, "--precision=fp32", says what is so without it.
+static bool is_default(const char *arg) {
+    for (int i = 0; i < cli_flag_count(); i++) {
+        cli_flag flag;
+        const size_t length = strcspn(arg + 2, "=");
+        if (cli_flag_of(CLI_RUN, i, &flag) && flag.initial != NULL && strlen(flag.name) == length &&
+            strncmp(arg + 2, flag.name, length) == 0) {
+            return strcmp(arg + 2 + length, "") != 0 && strcmp(arg + 3 + length, flag.initial) == 0;
+        }
+    }
+    return false;
+}
+
+// Two configurations are one if they differ in nothing but flags at their defaults: "" and "precision=fp32".
+static int compare_arguments(const cli_configuration *x, const cli_configuration *y) {
+    int i = 0;
+    int k = 0;
+    for (;;) {
+        while (i < x->n_args && is_default(x->args[i])) {
+            i++;
+        }
+        while (k < y->n_args && is_default(y->args[k])) {
+            k++;
+        }
+        if (i == x->n_args || k == y->n_args) {
+            return (i < x->n_args) - (k < y->n_args);
+        }
+        const int order = strcmp(x->args[i++], y->args[k++]);
+        if (order != 0) {
+            return order;
+        }
+    }
+}
+
 static int compare_keys(const void *a, const void *b) {
     const cli_configuration *const *x = a;
     const cli_configuration *const *y = b;
-    int by_key = strcmp((*x)->key, (*y)->key);
-    return by_key != 0 ? by_key : (*x > *y) - (*x < *y);
+    const int by_arguments = compare_arguments(*x, *y);
+    return by_arguments != 0 ? by_arguments : (*x > *y) - (*x < *y);
 }
 
 // Keeps the first configuration of each key, and of these the ones that match the filter.
@@ -407,7 +441,7 @@ static void leave_out(cli_sweep_plan *plan, const sm_pattern *filter) {
     }
     qsort(sorted, (size_t)plan->n, sizeof(*sorted), compare_keys);
     for (int i = 1; i < plan->n; i++) {
-        if (strcmp(sorted[i - 1]->key, sorted[i]->key) == 0) {
+        if (compare_arguments(sorted[i - 1], sorted[i]) == 0) {
             drop[sorted[i] - plan->items] = true;
         }
     }
@@ -468,8 +502,9 @@ static sm_status make_rounds(const cli_options *options, cli_sweep_plan *plan) {
 }
 
 cli_order cli_sweep_order(const cli_options *options) {
-    const bool is_many =
-        options->sweep.preset != NULL || options->sweep.sweep_file != NULL || options->sweep.rounds > 1;
+    const bool is_ordered = options->sweep.preset != NULL && cli_preset_is_ordered(options->sweep.preset);
+    const bool is_many = (options->sweep.preset != NULL && !is_ordered) || options->sweep.sweep_file != NULL ||
+                         options->sweep.rounds > 1;
     return options->sweep.order != CLI_ORDER_UNSAID ? (cli_order)options->sweep.order
            : is_many                                ? CLI_ORDER_RANDOM
                                                     : CLI_ORDER_GIVEN;

@@ -104,6 +104,9 @@ TEST(products_filters_and_lines) {
     assert_int_equal(count_lines(out), 3);
     expect_run(TINY "-b 1,2 --seq-len 8 --rounds 3 --dry-run -o jsonl", 0, "round=3", NULL);
     assert_int_equal(count_lines(out), 6);
+    temp_put_text("lines", "-b 1 --seq-len 8\n-b 1 --seq-len 8 --precision fp32,bf16 --mode fused --pass-type step\n");
+    expect_run(TINY "--file $T/lines --dry-run -o jsonl", 0, NULL, NULL);
+    assert_int_equal(count_lines(out), 2); // flags at their defaults make no other configuration
 }
 
 // A line says what is measured. A flag of the whole sweep is refused there, never left out.
@@ -192,8 +195,8 @@ TEST(order_follows_its_seed) {
 }
 
 TEST(presets_are_whole) {
-    static const char *const names[] = {"macro", "sizes", "fwdbwd",    "warmup", "threads",
-                                        "batch", "modes", "precision", "seq-len"};
+    static const char *const names[] = {"macro", "sizes", "fwdbwd",    "warmup",  "threads",
+                                        "batch", "modes", "precision", "seq-len", "cs336-2"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char command[COMMAND_SIZE];
         snprintf(command, sizeof(command), "run --preset %s -m tiny --backend cpu -b 2 --seq-len 8 --dry-run -o jsonl",
