@@ -87,8 +87,7 @@ static void shorten(char *chip, int width) {
     }
 }
 
-// "AMD EPYC, 2 cores", "EPYC 9654 x96", "AMD EPYC, OpenCL", "H100 80GB HBM3".
-static void name_device(const json_t *row, int width, char *name, size_t size_bytes) {
+void sm_block_machine(const json_t *row, int width, char *name, size_t size_bytes) {
     char chip[128];
     char more[48] = "";
     const double n = sm_json_number(row, "n_threads");
@@ -123,7 +122,7 @@ void sm_block_line(const json_t *row, char line[SM_BLOCK_LINE_SIZE]) {
     const double far =
         fmax(sm_json_number(row, "ci95_hi_ns") / median - 1, 1 - sm_json_number(row, "ci95_lo_ns") / median);
     const int width = COLUMNS - 62 - (strlen(precision) > 4 ? (int)strlen(precision) - 4 : 0);
-    name_device(row, width, name, sizeof(name));
+    sm_block_machine(row, width, name, sizeof(name));
     sm_text_count(sm_json_number(row, "median_ts"), rate, sizeof(rate));
     sm_text_spread(100 * far, spread);
     if (isfinite(mfu)) {

@@ -2,18 +2,22 @@
 #include "bench/score/board.h"
 
 #include "bench/compare/noise_verdict.h"
+#include "bench/rows/block.h"
 #include "bench/rows/read_rows.h"
 #include "bench/score/score.h"
-#include "bench/tables/digest.h"
 #include "bench/tables/show.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+enum { MACHINE_WIDTH = 40 };
+
 static const sm_column columns[] = {
     SM_TEXT("class", "fp32, or any: all other formats", .heading = "class", .rank = SM_RANK_ALWAYS),
     SM_INTEGER("place", "", "in that class, by tokens/s; null: does not count", .heading = "#", .rank = SM_RANK_ALWAYS),
-    SM_TEXT("machine", "processor or card that ran", .heading = "machine", .rank = SM_RANK_ALWAYS),
+    SM_TEXT("machine", "processor or card that ran, with its cores, or the program", .heading = "machine",
+            .rank = SM_RANK_ALWAYS),
+    SM_TEXT("whose", "yours: of a result file; else of a block", .heading = "whose", .rank = SM_RANK_ALWAYS),
     SM_INTEGER("n_threads", "", "threads, of a processor", .heading = "threads", .rank = 6),
     SM_REAL("median_ts", "tokens/s", "at the median step", .heading = "tokens/s", .show = sm_show_rate,
             .rank = SM_RANK_ALWAYS),
@@ -53,8 +57,9 @@ static json_t *make_record(const json_t *row, const json_t *references) {
         sm_json_set_new(record, copied[i], value != NULL ? json_incref(value) : json_null());
     }
     sm_json_set_new(record, "class", json_string(strcmp(precision, "fp32") == 0 ? "fp32" : "any"));
-    sm_rows_chip(row, text, sizeof(text));
-    sm_json_set_new(record, "machine", sm_json_text(text));
+    sm_block_machine(row, MACHINE_WIDTH, text, sizeof(text));
+    sm_json_set_new(record, "machine", sm_json_bytes(text));
+    sm_json_set_new(record, "whose", json_string(sm_json_get(row, "block") != NULL ? "a block" : "yours"));
     sm_json_set_new(record, "program", sm_json_text(sm_rows_text(row, "backend_used")));
     sm_json_set_new(record, "system", sm_json_text(sm_rows_text(row, "context.os")));
     snprintf(text, sizeof(text), "%.10s", sm_rows_text(row, "test_time"));
@@ -63,7 +68,7 @@ static json_t *make_record(const json_t *row, const json_t *references) {
         sm_json_set_new(record, "median_ts", json_null());
         sm_json_set_new(record, "reason", sm_json_text(text));
     } else if (sm_doubt_row(row, doubt)) {
-        snprintf(text, sizeof(text), "%.250s", doubt);
+        snprintf(text, sizeof(text), "%.*s", (int)strcspn(doubt, ";"), doubt); // without what to do
         sm_json_set_new(record, "reason", sm_json_text(text));
     }
     return record;
@@ -80,17 +85,14 @@ static int by_place(const void *a, const void *b) {
     return counts(x) != counts(y) ? counts(y) - counts(x) : by_class != 0 ? by_class : (x_ts < y_ts) - (x_ts > y_ts);
 }
 
-// Whether a row is not among those seen so far: a block may be quoted, and then differs in its line alone.
-static bool is_new(const json_t *row, json_t *seen) {
-    char digest[SM_DIGEST_SIZE];
-    json_t *facts = json_copy((json_t *)(uintptr_t)row);
-    json_object_del(facts, "block");
-    char *text = json_dumps(facts, JSON_COMPACT | JSON_SORT_KEYS);
-    sm_digest_bytes(text, strlen(text), digest);
-    const bool is_first = json_object_get(seen, digest) == NULL;
-    sm_json_set_new(seen, digest, json_true());
-    free(text);
-    json_decref(facts);
+// Whether a record is not among those seen so far: a block is quoted, or is of a row that is there, too.
+static bool is_new(const json_t *row, const json_t *record, json_t *seen) {
+    char key[1024];
+    snprintf(key, sizeof(key), "%s|%s|%s|%s|%.0f|%.6g|%s", sm_rows_text(row, "test_time"), sm_rows_text(row, "device"),
+             sm_rows_text(record, "machine"), sm_rows_text(row, "precision"), sm_json_number(row, "median_ns"),
+             sm_json_number(row, "median_ts"), sm_rows_text(record, "reason"));
+    const bool is_first = json_object_get(seen, key) == NULL;
+    json_object_set_new(seen, key, json_true()); // its name has dots
     return is_first;
 }
 
@@ -100,9 +102,14 @@ json_t *sm_score_board(const json_t *rows, const json_t *references) {
     json_t *board = json_array();
     json_t *seen = json_object();
     int place = 0;
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        if (is_new(json_array_get(rows, i), seen)) {
-            records[n++] = make_record(json_array_get(rows, i), references);
+    for (int pass = 0; pass < 2; pass++) { // the user's own first
+        for (size_t i = 0; i < json_array_size(rows); i++) {
+            const json_t *row = json_array_get(rows, i);
+            json_t *record = (sm_json_get(row, "block") != NULL) == (pass == 1) ? make_record(row, references) : NULL;
+            if (record != NULL && is_new(row, record, seen)) {
+                records[n++] = json_incref(record);
+            }
+            json_decref(record);
         }
     }
     qsort(records, n, sizeof(json_t *), by_place);
@@ -116,4 +123,19 @@ json_t *sm_score_board(const json_t *rows, const json_t *references) {
     free(records);
     json_decref(seen);
     return board;
+}
+
+void sm_score_yours(const json_t *rows, const json_t *references, char text[SM_SCORE_TEXT_SIZE]) {
+    json_t *own = json_array();
+    json_t *others = json_array();
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        json_t *row = json_array_get(rows, i);
+        char doubt[SM_DOUBT_SIZE];
+        if (!sm_score_lacks(row, references, text) && !sm_doubt_row(row, doubt)) {
+            json_array_append(sm_json_get(row, "block") != NULL ? others : own, row);
+        }
+    }
+    sm_score_standing(own, others, text);
+    json_decref(own);
+    json_decref(others);
 }

@@ -303,8 +303,7 @@ void sm_score_standing(const json_t *rows, const json_t *references, char text[S
     text[0] = '\0';
     for (size_t i = 0; best != NULL && i < json_array_size(references) && n < MOST_SHARES; i++) {
         const json_t *reference = json_array_get(references, i);
-        const bool is_itself = is_same_device(best, reference) && is_same_program(best, reference);
-        if (is_score(reference) && !is_itself && is_best_of_device(reference, references)) {
+        if (is_score(reference) && is_best_of_device(reference, references)) {
             append_share(best, reference, text);
             n++;
         }

@@ -68,7 +68,13 @@ static sm_status write_scores(const report *r, sm_format format, FILE *out) {
     SM_OWN(json_t) *references = NULL;
     SM_TRY(sm_bundle_references(&references));
     SM_OWN(json_t) *board = sm_score_board(r->rows->rows, references);
-    return sm_record_write_all(&sm_score_table, format, out, board);
+    char text[SM_SCORE_TEXT_SIZE];
+    SM_TRY(sm_record_write_all(&sm_score_table, format, out, board));
+    sm_score_yours(r->rows->rows, references, text);
+    if (sm_format_is_read(format) && text[0] != '\0') {
+        fprintf(out, "\nYours: %s.\n", text);
+    }
+    return SM_OK;
 }
 
 static sm_status write_table(const report *r, sm_format format, FILE *out) {

@@ -579,6 +579,21 @@ TEST(where_a_score_stands) {
     assert_string_equal(text, "1/1019 of NVIDIA H100 80GB HBM3 (bf16); ten billion tokens take 210 days");
 }
 
+TEST(a_friend_is_compared_with) {
+    char text[SM_SCORE_TEXT_SIZE];
+    json_t *friend = make_row("fp32");
+    json_t *rows = json_pack("[o, o]", make_row("bf16"), friend);
+    sm_score_yours(rows, NULL, text);
+    assert_string_equal(text, "ten billion tokens take 5.0 hours");
+    sm_json_set_new(friend, "block", json_integer(1));
+    sm_score_yours(rows, NULL, text);
+    assert_string_equal(text, "10 times NVIDIA H100 80GB HBM3 (fp32); ten billion tokens take 5.0 hours");
+    sm_json_set_new(json_array_get(rows, 0), "block", json_integer(40));
+    sm_score_yours(rows, NULL, text);
+    assert_string_equal(text, "");
+    json_decref(rows);
+}
+
 TEST(datasheets) {
     char source[SM_DATASHEET_SOURCE_SIZE];
     static const struct {
