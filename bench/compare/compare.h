@@ -64,6 +64,10 @@ void sm_comparison_free(sm_comparison *comparison);
 // too few samples. Rows without figures are left out. The caller owns it.
 json_t *sm_fastest_sentences(const json_t *rows);
 
+// Of rows of attention by itself, naive and flash at the same lengths: from which length on flash is faster at all
+// measured ones, by their medians; a sentence for each device, format, pass and size. The caller owns the array.
+json_t *sm_crossover_sentences(const json_t *rows);
+
 // --- recommendations ------------------------------------------------------------------------------
 
 // Recommendations from measured rows. Rows are compared within a group only: one machine and device, one

@@ -286,6 +286,24 @@ const group = (data) => {
             overTime('power-time', 'Power over time', 'As the GPU tells it.', 'W', [['power_w', 'GPU', 2, 1]])];
     };
 
+    // --- ops by themselves, against their length ---
+    const ops = entries.filter(({row, median}) => row.op && median > 0);
+    const againstLength = (id, title, caption, label, name) => {
+        const figure = make('lines', id, title, caption, {x: {label: 'tokens a sequence', scale: 'log2'}, y: {label, scale: 'log'}});
+        const sizesOf = ({row}) => String(row.shape).split(' ').filter((word) => !/^[TC]=/.test(word)).join(' ');
+        const its = ops.filter((entry) => field(entry.row, 'n_seq') > 0 && field(entry.row, name) > 0).sort((a, b) => a.row.n_seq - b.row.n_seq || a.index - b.index);
+        for (const sizes of [...new Set(its.map(sizesOf))].slice(0, MOST_PANELS)) {
+            const made = panel(figure, sizes), seen = [...new Set(its.map(({series, row}) => words([row.op, series])))];
+            for (const entry of its.filter((one) => sizesOf(one) === sizes)) {
+                const line = words([entry.row.op, entry.series]), value = field(entry.row, name) * (name === 'median_ns' ? 1e-6 : 1e-9);
+                point(made, seriesOf(figure, line, 1 + seen.indexOf(line) % 12), [entry.row.n_seq, value, NaN, NaN, entry.index, !entry.isRanked]);
+            }
+        }
+        return its.length > 1 ? figure : null;
+    };
+    const opTimes = () => againstLength('op-times', 'How does an op\'s time grow with the length?', 'Median of the samples, warm. Grey: no verdict.', 'ms', 'median_ns');
+    const opRates = () => againstLength('op-rates', 'How fast does it compute?', 'Floating-point operations of the equation for each second of the median.', 'GFLOP/s', 'flops_per_s');
+
     // --- ladders: the rungs of an op on a device, from the lowest up ---
     const rungs = data.rungs || [];
     const named = (rung) => ['ladder', 'shape', 'device', 'name', 'n_threads'].map((name) => rung[name]).join('\n');
@@ -306,5 +324,5 @@ const group = (data) => {
     };
 
     return {entries, devices, works, bySpeed, best, field, list, at, withText, scaled, loops, ladders, PHASES,
-        figures: {answer, sideBySide, throughput, memory, gain, threads, threadEfficiency, phases, warmup, spread, distribution, roofline, loopFigures, ladderFigure}};
+        figures: {answer, sideBySide, throughput, memory, gain, threads, threadEfficiency, phases, warmup, spread, distribution, roofline, loopFigures, ladderFigure, opTimes, opRates}};
 };

@@ -145,7 +145,7 @@
         'A row is ok only when its loss, gradients and updates agreed with the reference; a row that failed stays, with its reason.',
         'No verdict: a busy machine disturbed the row, its interval is too wide, its figures contradict each other, or code of the user\'s own ran. Such a row has no rank, reason or cost; figures draw it grey.',
         'Lines and baselines compare rows of the same work only.']);
-    const pictures = page.part('pictures', 'Pictures', chart.charts(drawn.sideBySide(), drawn.throughput(), drawn.memory(), drawn.gain(), drawn.threads(), drawn.threadEfficiency(), drawn.phases()),
+    const pictures = page.part('pictures', 'Pictures', chart.charts(drawn.sideBySide(), drawn.throughput(), drawn.memory(), drawn.gain(), drawn.threads(), drawn.threadEfficiency(), drawn.opTimes(), drawn.opRates(), drawn.phases()),
         page.fold('More pictures: start, spread, roofline', chart.charts(drawn.warmup(), drawn.spread(), drawn.distribution(), drawn.roofline())));
     const short = page.part('short', 'In short', page.text(data.best.shared), page.table(null, data.best));
     const parts = [short, pictures, loopPart, ladderPart, publishedPart, failures, warningPart, machinePart];

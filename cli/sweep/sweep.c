@@ -183,6 +183,16 @@ static sm_status look_at_all(cli_sweep *s) {
     return SM_OK;
 }
 
+// Prints each sentence on a line, after a blank one, and takes them over; their number.
+static size_t print_sentences(json_t *sentences) {
+    const size_t n = json_array_size(sentences);
+    for (size_t i = 0; i < n; i++) {
+        printf("%s%s.\n", i == 0 ? "\n" : "", json_string_value(json_array_get(sentences, i)));
+    }
+    json_decref(sentences);
+    return n;
+}
+
 // How much faster the fastest of a few rows is than each other; of more, what is best.
 static sm_status print_advice(const cli_sweep *s, const json_t *rows) {
     enum { FEW = 4 };
@@ -192,14 +202,11 @@ static sm_status print_advice(const cli_sweep *s, const json_t *rows) {
     if (!sm_format_is_read(format) || json_array_size(rows) < 2) {
         return SM_OK;
     }
+    if (print_sentences(sm_crossover_sentences(rows)) > 0 && s->sweeper.options->sweep.preset == NULL) {
+        return SM_OK;
+    }
     if (json_array_size(rows) <= FEW && s->sweeper.options->sweep.preset == NULL) {
-        json_t *sentences;
-        json_t *sentence;
-        sentences = sm_fastest_sentences(rows);
-        json_array_foreach(sentences, n, sentence) {
-            printf("%s%s.\n", n == 0 ? "\n" : "", json_string_value(sentence));
-        }
-        json_decref(sentences);
+        (void)print_sentences(sm_fastest_sentences(rows));
         return SM_OK;
     }
     puts("");

@@ -5,6 +5,7 @@
 
 #include "tests/support/test.h"
 #include "tests/support/run_program.h"
+#include "bench/compare/compare.h"
 #include "src/verify/op_cases.h"
 
 #define SMALL "-m tiny -b 2 --seq-len 32 -r 2 -w 0 --no-peaks "
@@ -160,6 +161,34 @@ TEST(own_kernels_are_measured_next_to_ours) {
     assert_string_equal(text(json_array_get(wrong, 1), "status"), "error");
     assert_true(json_is_null(json_object_get(json_array_get(wrong, 1), "median_ns")));
     assert_non_null(strstr(text(json_array_get(wrong, 1), "reason"), "wrong result: y of gelu_forward"));
+}
+
+// --- where flash overtakes --------------------------------------------------------------------------------
+
+static void add_row(json_t *rows, const char *op, int HS, int T, double ms) {
+    json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:i, s:f}", "op", op, "device", "cpu", "precision", "fp32",
+                            "pass_type", "forward", "n_seq", T, "median_ns", 1e6 * ms);
+    json_object_set_new(row, "shape", json_sprintf("B=8 T=%d NH=1 HS=%d C=%d", T, HS, HS));
+    json_array_append_new(rows, row);
+}
+
+TEST(the_crossover_is_the_last_change_of_order) {
+    static const double naive[] = {1, 4, 16, 64, 256}, flash[2][5] = {{2, 3, 17, 40, 100}, {2, 5, 17, 70, 300}};
+    json_auto_t *rows = json_array();
+    for (int i = 0; i < 5; i++) { // not in the order of lengths
+        const int at = (2 * i + 1) % 5;
+        for (int size = 0; size < 2; size++) {
+            add_row(rows, "attention", 16 << size, 256 << at, naive[at]);
+            add_row(rows, "flash_attention", 16 << size, 256 << at, flash[size][at]);
+        }
+    }
+    add_row(rows, "flash_attention", 16, 256 << 5, 1); // naive did not fit
+    json_auto_t *sentences = sm_crossover_sentences(rows);
+    assert_int_equal(json_array_size(sentences), 2);
+    assert_string_equal(json_string_value(json_array_get(sentences, 0)),
+                        "cpu fp32 forward B=8 NH=1 HS=16: flash attention is faster from T=2048 on");
+    assert_string_equal(json_string_value(json_array_get(sentences, 1)),
+                        "cpu fp32 forward B=8 NH=1 HS=32: naive attention is faster up to T=4096");
 }
 
 // --- every kind ------------------------------------------------------------------------
