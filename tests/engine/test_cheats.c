@@ -302,7 +302,7 @@ static int count_ops(const variant *v, sm_op_kind kind) {
 
 // One try; true where the cheat changed nothing, or no speed came of it.
 static bool is_caught(sm_device *device, const variant *v, cheat_kind kind, sm_op_kind op, int n_ops) {
-    sm_row row;
+    SM_AT_END(sm_row_free) sm_row row;
     memset(&cheat, 0, sizeof cheat);
     cheat.kind = kind;
     cheat.op = op;
@@ -321,7 +321,6 @@ static bool is_caught(sm_device *device, const variant *v, cheat_kind kind, sm_o
             free(cheat.cache[i][k]);
         }
     }
-    sm_row_free(&row);
     return caught || !cheat.had_effect;
 }
 

@@ -24,7 +24,7 @@ enum { N_SPECS = sizeof specs / sizeof specs[0] };
 
 static sm_plan *build_update(const sm_optimizer *optimizer, const sm_param_spec *kinds, int n_kinds, sm_dtype dtype,
                              const sm_loss_scaling *scaling, sm_status *status) {
-    sm_params params;
+    SM_AT_END(sm_params_free) sm_params params;
     const int64_t n_hyper = SM_HYPER_COUNT;
     const int64_t n_scaler = SM_SCALER_COUNT;
     const int64_t one = 1;
@@ -38,7 +38,6 @@ static sm_plan *build_update(const sm_optimizer *optimizer, const sm_param_spec 
         plan->scaler = sm_plan_add_tensor(plan, SM_ROLE_OPTIMIZER, plan->real, 1, &n_scaler, SM_SCALER_NAME);
     }
     *status = sm_optimizer_build(optimizer, plan, &params);
-    sm_params_free(&params);
     return plan;
 }
 

@@ -7,7 +7,7 @@
 const double fuzz_longest_us_per_byte = 5;
 
 void fuzz_one(const uint8_t *data, size_t size_bytes) {
-    sm_rows rows;
+    SM_AT_END(sm_rows_free) sm_rows rows;
     size_t i;
     json_t *row;
     sm_rows_init(&rows);
@@ -20,5 +20,4 @@ void fuzz_one(const uint8_t *data, size_t size_bytes) {
             sm_rows_samples(row, "samples_ns", &values, &n);
         }
     }
-    sm_rows_free(&rows);
 }

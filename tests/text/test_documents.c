@@ -167,8 +167,8 @@ static double check_padding(sm_padding padding, int64_t B, int64_t T, int64_t le
         stream[i] = (char)(1 + i * 7 % 250);
     }
     SM_OWN(sm_tokens) *tokens = open_bytes(stream, N_BYTES);
-    sm_documents documents;
-    sm_collation c;
+    SM_AT_END(sm_documents_free) sm_documents documents;
+    SM_AT_END(sm_collation_free) sm_collation c;
     int64_t n_real = 0;
     ok(sm_documents_draw(tokens, least, T, 3, n_positions, &documents));
     ok(sm_collate(&documents, B, T, padding, 16, &c));
@@ -177,8 +177,6 @@ static double check_padding(sm_padding padding, int64_t B, int64_t T, int64_t le
         n_real += check_batch(stream, tokens, &c, i);
     }
     const double share = (double)n_real / (double)(c.n_batches * B * T);
-    sm_collation_free(&c);
-    sm_documents_free(&documents);
     return share;
 }
 

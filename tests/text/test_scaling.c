@@ -138,7 +138,7 @@ TEST(no_verdict) {
     static sm_scaling s;
     int n = make_runs(sizes, 2, "doubt", paths);
     for (int is_busy = 0; is_busy < 2; is_busy++) {
-        sm_training_runs runs;
+        SM_AT_END(sm_training_runs_free) sm_training_runs runs;
         sm_training_runs_read(paths, is_busy ? 2 : 1, &runs);
         json_t *metrics = runs.runs[0].metrics;
         if (is_busy) {
@@ -160,7 +160,6 @@ TEST(no_verdict) {
         json_auto_t *model = sm_scaling_model(&s);
         assert_true(json_is_null(model));
         sm_scaling_free(&s);
-        sm_training_runs_free(&runs);
     }
     free_paths(paths, n);
 }

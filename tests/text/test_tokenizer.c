@@ -157,10 +157,9 @@ static sm_word_counts count_corpus(size_t n_bytes) {
 
 static sm_tokenizer *learn(size_t n_bytes, int64_t vocab_size) {
     sm_tokenizer *tokenizer;
-    sm_word_counts words = count_corpus(n_bytes);
+    SM_AT_END(sm_word_counts_free) sm_word_counts words = count_corpus(n_bytes);
     const sm_bpe_settings settings = {.vocab_size = vocab_size, .min_frequency = 2};
     expect_ok("train", sm_bpe_train(&words, &settings, &tokenizer));
-    sm_word_counts_free(&words);
     return tokenizer;
 }
 
@@ -225,7 +224,7 @@ TEST(vocabularies_are_learned_as_defined) {
 
 TEST(few_words_make_few_tokens) {
     sm_tokenizer *t;
-    sm_word_counts words = {0};
+    SM_AT_END(sm_word_counts_free) sm_word_counts words = {0};
     sm_bpe_settings settings = {.vocab_size = 1000, .min_frequency = 3};
     expect_ok("add", sm_word_counts_add(&words, (const uint8_t *)"abab", 4, 2));
     expect_ok("add", sm_word_counts_add(&words, (const uint8_t *)"cd", 2, 2));
@@ -235,7 +234,6 @@ TEST(few_words_make_few_tokens) {
     sm_tokenizer_free(t);
     settings.vocab_size = 256;
     expect_failure("too few", sm_bpe_train(&words, &settings, &t), SM_ERR_INVALID, "256|257");
-    sm_word_counts_free(&words);
 }
 
 // --- ids -----------------------------------------------------------------------------------
