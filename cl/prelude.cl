@@ -27,6 +27,18 @@
 #define GROUP_ROWS 1 // rows that a work-group shares out at a time: several, where they are short
 #endif
 
+// Of a product's operand: whether its neighbours in memory differ in k.
+#ifdef A_TRANSPOSED
+#define A_ALONG_K 0
+#else
+#define A_ALONG_K 1
+#endif
+#ifdef B_TRANSPOSED
+#define B_ALONG_K 1
+#else
+#define B_ALONG_K 0
+#endif
+
 #pragma OPENCL FP_CONTRACT ON
 
 #define JOIN_(a, b) a##b

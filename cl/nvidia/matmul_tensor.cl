@@ -63,17 +63,6 @@
 #define NUMBER_BYTES 4
 #endif
 
-#ifdef A_TRANSPOSED
-#define A_ALONG_K 0 // neighbours in memory differ in k
-#else
-#define A_ALONG_K 1
-#endif
-#ifdef B_TRANSPOSED
-#define B_ALONG_K 1
-#else
-#define B_ALONG_K 0
-#endif
-
 #define TILE_K      (K_BYTES / NUMBER_BYTES)
 #define CHUNK       16                     // bytes of a copy
 #define CHUNK_ELEMS (CHUNK / NUMBER_BYTES)

@@ -64,17 +64,6 @@
 #define LOADS_A (TILE_M * TILE_K / ITEMS / LOAD) // loads that bring an item's part of a tile
 #define LOADS_B (TILE_N * TILE_K / ITEMS / LOAD)
 
-#ifdef A_TRANSPOSED
-#define A_ALONG_K 0 // neighbours in memory differ in k
-#else
-#define A_ALONG_K 1
-#endif
-#ifdef B_TRANSPOSED
-#define B_ALONG_K 1
-#else
-#define B_ALONG_K 0
-#endif
-
 #if LOAD == 4
 typedef data4 piece;
 #define widen_piece(x) widen4(x)

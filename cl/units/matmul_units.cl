@@ -36,17 +36,6 @@
 #define TILE_K (64 / NUMBER_BYTES)
 #define ITEMS  (WAVES_M * WAVES_N * WAVE)
 
-#ifdef A_TRANSPOSED
-#define A_ALONG_K 0 // neighbours in memory differ in k
-#else
-#define A_ALONG_K 1
-#endif
-#ifdef B_TRANSPOSED
-#define B_ALONG_K 1
-#else
-#define B_ALONG_K 0
-#endif
-
 // Flags of the epilogue, as in backends/opencl/binders/family.h.
 enum { ADD = 1, BIAS = 2, ACT = 4, ACT_BACKWARD = 8 };
 
