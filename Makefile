@@ -245,7 +245,7 @@ TEST_LIBRARIES := $(B)/tests/shims/openblas/libopenblas.so.0 \
 # --- targets for users --------------------------------------------------------------------------
 
 .PHONY: help bench test check build wasm mpi deps deps-dev deps-torture deps-package torture fuzz test-peers test-slurm \
-        peers bench-peers results prove check-deps check-cl check-attention check-vendors check-emulated opencl-with \
+        peers bench-peers results prove check-deps check-cl check-attention check-vendors check-emulated opencl-with test-windows \
         schema format tidy pages install uninstall deb tarball wheel test-deb test-reproducible test-pages clean \
         tests run-tests objects
 
@@ -328,6 +328,9 @@ results: build ## measure this machine for bench/results, which the leaderboard 
 prove: build ## measure again what the documents claim about comparisons, sweeps, estimates and overhead: about 25 minutes
 	@$(MAKE) B=build/slowed CFLAGS=-DSM_TEST_SLOWDOWN=0.03 build
 	@tools/prove.sh $(B)/stepmark build/slowed/stepmark $(CLAIMS)
+
+test-windows: ## build the program for Windows, and run it under wine (skips where wine or mingw-w64 is missing)
+	@tools/torture/windows.sh
 
 check-deps: ## check that every layer includes only lower layers
 	@tools/check_deps.sh

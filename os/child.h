@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct {
@@ -38,7 +39,11 @@ typedef struct {
 
     bool has_no_input; // its stdin is empty
     int out, err;      // the descriptors of its stdout and stderr; -1: ours
-    int *kept_at;      // the function's process closes the descriptor there, and has `kept` in its place; NULL: none
+    bool is_first;     // the function is the first thing that this program does with its words: where none runs in a
+                       // child by itself, the child is this program, started again with them
+    void **shared_at;  // memory of os_map_shared that such a child has, too; NULL: none
+    size_t shared_bytes;
+    int *kept_at; // the function's process closes the descriptor there, and has `kept` in its place; NULL: none
     int kept;
     const int *closed; // in its process; -1: none
     int n_closed;
@@ -49,8 +54,8 @@ typedef struct {
     bool own_session; // the processes that it starts end with it
 } os_child_plan;
 
-// Whether a function can run in a child.
-bool os_child_takes_functions(void);
+// Whether such a function can run in a child.
+bool os_child_takes_functions(bool is_first);
 
 // Starts it; it ends with this process. 0, or the reason as in errno, *child being none.
 int os_child_start(const os_child_plan *plan, os_child *child);

@@ -96,13 +96,15 @@ sm_status cli_perform_in_worker(const cli_options *options, int (*work)(void *ct
         .work = perform,
         .receive = receive,
         .ctx = &p,
+        .is_first = true,
         .deadline_ns = deadline_after(is_one_row ? options->measure.timeout_s : 0),
         .stop_s = CLI_STOP_S,
         .interrupted = &cli_interrupted,
     };
     SM_ROW_TEXT(p.stage, cli_commands[options->command].name);
     SM_TRY(sm_worker_run(&job, &end));
-    while (end.signal != 0 && !end.killed && sm_backend_find(p.search) != NULL) { // a driver's fault: others may do
+    // A driver's fault: others may do.
+    while (end.signal != 0 && !end.killed && sm_backend_find(p.search) != NULL && os_child_takes_functions(false)) {
         (void)cli_worker_failure(&end, p.stage, options->measure.timeout_s);
         cli_note("%s; %s is left out", sm_error_message(), p.search);
         cli_lose_backend(sm_backend_find(p.search));

@@ -134,7 +134,10 @@ static _Noreturn void become(const os_child_plan *plan, pid_t parent, uint64_t m
 
 // --- its start -----------------------------------------------------------------------------------
 
-bool os_child_takes_functions(void) { return true; }
+bool os_child_takes_functions(bool is_first) {
+    (void)is_first;
+    return true;
+}
 
 // Blocks signals that we or programs handle; *before: those that were blocked.
 static void hold_signals(sigset_t *before) {

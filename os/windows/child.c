@@ -83,41 +83,37 @@ static HANDLE make_job(const os_limit *limits, int n_limits) {
     return job;
 }
 
-// 0 or a reason.
-static int start(char *const *argv, const int files[3], const os_limit *limits, int n_limits, os_child *child) {
+// 0 or a reason. `line` is freed. `also`: further handles that it inherits.
+static int start(wchar_t *line, const int files[3], const HANDLE also[2], const os_limit *limits, int n_limits,
+                 os_child *child) {
     static const DWORD standard[] = {STD_INPUT_HANDLE, STD_OUTPUT_HANDLE, STD_ERROR_HANDLE};
-    wchar_t *line = calloc(LINE_UNITS, sizeof *line);
-    HANDLE handles[3];
+    HANDLE handles[5];
     STARTUPINFOEXW how = {.StartupInfo = {.cb = sizeof how, .dwFlags = STARTF_USESTDHANDLES}};
     PROCESS_INFORMATION made;
     SIZE_T n_bytes = 0;
-    bool fits = line != NULL;
+    SIZE_T n = 3;
     *child = (os_child){.watched = -1};
-    for (int i = 0; fits && argv[i] != NULL; i++) {
-        fits = append_word(line, i == 0 && strcmp(argv[0], "/proc/self/exe") == 0 ? os_program() : argv[i]);
-    }
-    if (!fits) {
-        free(line);
-        return line == NULL ? ENOMEM : E2BIG;
+    if (line == NULL) {
+        return ENOMEM;
     }
     for (int i = 0; i < 3; i++) {
         handles[i] = inherited(files[i], standard[i], i == 0 ? GENERIC_READ : GENERIC_WRITE);
     }
+    for (int i = 0; i < 2; i++) {
+        if (also[i] != NULL) {
+            handles[n++] = also[i];
+        }
+    }
     how.StartupInfo.hStdInput = handles[0];
     how.StartupInfo.hStdOutput = handles[1];
     how.StartupInfo.hStdError = handles[2];
-    // Only these three are inherited.
+    // Only these are inherited.
     (void)InitializeProcThreadAttributeList(NULL, 1, 0, &n_bytes);
     how.lpAttributeList = malloc(n_bytes);
-    HANDLE distinct[3];
-    int n = 0;
-    for (int i = 0; i < 3; i++) {
-        distinct[n++] = handles[i];
-    }
     const bool is_listed = how.lpAttributeList != NULL &&
                            InitializeProcThreadAttributeList(how.lpAttributeList, 1, 0, &n_bytes) &&
-                           UpdateProcThreadAttribute(how.lpAttributeList, 0, PROC_THREAD_ATTRIBUTE_HANDLE_LIST,
-                                                     distinct, (SIZE_T)n * sizeof distinct[0], NULL, NULL);
+                           UpdateProcThreadAttribute(how.lpAttributeList, 0, PROC_THREAD_ATTRIBUTE_HANDLE_LIST, handles,
+                                                     n * sizeof handles[0], NULL, NULL);
     const DWORD flags = CREATE_SUSPENDED | CREATE_NEW_PROCESS_GROUP | (is_listed ? EXTENDED_STARTUPINFO_PRESENT : 0);
     const bool is_made = CreateProcessW(NULL, line, NULL, NULL, TRUE, flags, NULL, NULL, &how.StartupInfo, &made);
     const DWORD code = GetLastError();
@@ -143,13 +139,87 @@ static int start(char *const *argv, const int files[3], const os_limit *limits, 
     return 0;
 }
 
-bool os_child_takes_functions(void) { return false; }
+// NULL: they do not fit.
+static wchar_t *line_of(char *const *argv) {
+    wchar_t *line = calloc(LINE_UNITS, sizeof *line);
+    for (int i = 0; line != NULL && argv[i] != NULL; i++) {
+        if (!append_word(line, argv[i])) {
+            free(line);
+            return NULL;
+        }
+    }
+    return line;
+}
+
+// --- this program, started again -------------------------------------------------------------------
+
+static const wchar_t child_variable[] = L"STEPMARK_CHILD"; // the numbers of its pipe and of its memory
+
+bool os_child_takes_functions(bool is_first) { return is_first; }
+
+static HANDLE to_inherit(HANDLE of) {
+    HANDLE copy = NULL;
+    return of != NULL &&
+                   DuplicateHandle(GetCurrentProcess(), of, GetCurrentProcess(), &copy, 0, TRUE, DUPLICATE_SAME_ACCESS)
+               ? copy
+               : NULL;
+}
+
+static wchar_t *copy_line(void) {
+    const wchar_t *line = GetCommandLineW();
+    wchar_t *copy = malloc((wcslen(line) + 1) * sizeof *copy);
+    return copy != NULL ? wcscpy(copy, line) : NULL;
+}
+
+static int start_again(const os_child_plan *plan, const int files[3], os_child *child) {
+    wchar_t numbers[64];
+    const HANDLE also[2] = {
+        to_inherit(plan->kept_at != NULL ? (HANDLE)_get_osfhandle(plan->kept) : NULL),
+        to_inherit(plan->shared_at != NULL ? os_shared_name(*plan->shared_at) : NULL),
+    };
+    (void)swprintf(numbers, sizeof numbers / sizeof numbers[0], L"%llx %llx", (unsigned long long)(uintptr_t)also[0],
+                   (unsigned long long)(uintptr_t)also[1]);
+    SetEnvironmentVariableW(child_variable, numbers);
+    const int reason = start(copy_line(), files, also, plan->limits, plan->n_limits, child);
+    SetEnvironmentVariableW(child_variable, NULL);
+    for (int i = 0; i < 2; i++) {
+        if (also[i] != NULL) {
+            CloseHandle(also[i]);
+        }
+    }
+    return reason;
+}
+
+// In a child: has come to the function.
+static void become(const os_child_plan *plan) {
+    wchar_t numbers[64];
+    unsigned long long kept = 0, memory = 0;
+    const DWORD n = GetEnvironmentVariableW(child_variable, numbers, sizeof numbers / sizeof numbers[0]);
+    if (n == 0 || swscanf(numbers, L"%llx %llx", &kept, &memory) != 2) {
+        return;
+    }
+    SetEnvironmentVariableW(child_variable, NULL);
+    if (plan->kept_at != NULL) {
+        *plan->kept_at = _open_osfhandle((intptr_t)kept, _O_BINARY | _O_NOINHERIT);
+    }
+    if (plan->shared_at != NULL && memory != 0) {
+        void *shared = MapViewOfFile((HANDLE)(uintptr_t)memory, FILE_MAP_WRITE, 0, 0, plan->shared_bytes);
+        *plan->shared_at = shared != NULL ? shared : *plan->shared_at;
+    }
+    exit(plan->work(plan->ctx));
+}
 
 int os_child_start(const os_child_plan *plan, os_child *child) {
     const int files[] = {plan->has_no_input ? -2 : -1, plan->out, plan->err};
     *child = (os_child){.watched = -1};
+    if (plan->argv == NULL && plan->is_first) {
+        become(plan);
+    }
     fflush(NULL);
-    return plan->argv != NULL ? start(plan->argv, files, plan->limits, plan->n_limits, child) : ENOSYS;
+    if (plan->argv == NULL) {
+        return plan->is_first ? start_again(plan, files, child) : ENOSYS;
+    }
+    return start(line_of(plan->argv), files, (HANDLE[2]){NULL, NULL}, plan->limits, plan->n_limits, child);
 }
 
 void os_limit_this(const os_limit *limit) { (void)limit; }
@@ -280,7 +350,8 @@ int posix_spawn(pid_t *number, const char *path, const posix_spawn_file_actions_
     (void)path;
     (void)attributes;
     (void)environment;
-    const int reason = child == NULL ? EAGAIN : start(argv, actions->from, NULL, 0, child);
+    const int reason =
+        child == NULL ? EAGAIN : start(line_of(argv), actions->from, (HANDLE[2]){NULL, NULL}, NULL, 0, child);
     *number = reason == 0 ? child->number : -1;
     return reason;
 }

@@ -11,6 +11,7 @@
 #undef open
 #undef fopen
 #undef dup
+#undef close
 #undef mkdir
 #undef rename
 
@@ -250,11 +251,44 @@ int os_ftruncate(int file, int64_t n_bytes) {
                                                                                                          : fail_last();
 }
 
-// Of a byte that no file has, so that its contents can be read. Windows releases it with the descriptor. Folders cannot
-// be locked: EINVAL, as of a file system without locks.
+// A folder is locked by an event that has its number for a name, until its descriptor is closed or its process ends.
+enum { MOST_LOCKED = 2048 };
+static HANDLE locked_folders[MOST_LOCKED];
+
+static int lock_folder(int file, const BY_HANDLE_FILE_INFORMATION *info) {
+    wchar_t name[64];
+    (void)swprintf(name, sizeof name / sizeof name[0], L"stepmark-%lx-%lx-%lx", info->dwVolumeSerialNumber,
+                   info->nFileIndexHigh, info->nFileIndexLow);
+    HANDLE event = CreateEventW(NULL, TRUE, FALSE, name);
+    if (event == NULL || file >= MOST_LOCKED) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (GetLastError() == ERROR_ALREADY_EXISTS) {
+        CloseHandle(event);
+        errno = EWOULDBLOCK;
+        return -1;
+    }
+    locked_folders[file] = event;
+    return 0;
+}
+
+int os_close(int file) {
+    if (file >= 0 && file < MOST_LOCKED && locked_folders[file] != NULL) {
+        CloseHandle(locked_folders[file]);
+        locked_folders[file] = NULL;
+    }
+    return _close(file);
+}
+
+// Of a byte that no file has, so that its contents can be read. Windows releases it with the descriptor.
 int flock(int file, int operation) {
     OVERLAPPED place = {.Offset = 0xFFFFFFFE, .OffsetHigh = 0x7FFFFFFF};
     HANDLE handle = (HANDLE)_get_osfhandle(file);
+    BY_HANDLE_FILE_INFORMATION info;
+    if (GetFileInformationByHandle(handle, &info) && (info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) != 0) {
+        return (operation & LOCK_EX) != 0 ? lock_folder(file, &info) : 0;
+    }
     if ((operation & LOCK_UN) != 0) {
         return UnlockFileEx(handle, 0, 1, 0, &place) ? 0 : fail_last();
     }

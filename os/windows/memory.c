@@ -73,6 +73,9 @@ size_t os_page_bytes(void) {
     return info.dwPageSize;
 }
 
+static HANDLE last_shared;
+static void *last_memory;
+
 // Where a larger one lies, the aligned part of it is free.
 void *os_map(size_t size_bytes, size_t alignment) {
     enum { TRIES = 16 };
@@ -89,7 +92,21 @@ void *os_map(size_t size_bytes, size_t alignment) {
     return memory;
 }
 
-void *os_map_shared(size_t size_bytes) { return os_map(size_bytes, 0); }
+void *os_map_shared(size_t size_bytes) {
+    HANDLE whole = CreateFileMappingW(INVALID_HANDLE_VALUE, NULL, PAGE_READWRITE, (DWORD)((uint64_t)size_bytes >> 32),
+                                      (DWORD)size_bytes, NULL);
+    void *memory = whole != NULL ? MapViewOfFile(whole, FILE_MAP_WRITE, 0, 0, size_bytes) : NULL;
+    if (memory == NULL && whole != NULL) {
+        CloseHandle(whole);
+    } else if (memory != NULL) {
+        last_shared = whole; // kept open, for children
+        last_memory = memory;
+    }
+    return memory;
+}
+
+// The name of memory of os_map_shared for a child that starts right after; NULL: it is not the last one.
+void *os_shared_name(const void *memory) { return memory == last_memory ? last_shared : NULL; }
 
 void *os_map_file(int file, size_t size_bytes) {
     HANDLE whole = CreateFileMappingW((HANDLE)_get_osfhandle(file), NULL, PAGE_READWRITE,

@@ -53,6 +53,8 @@ int os_asprintf(char **text, const char *format, ...) __attribute__((format(gnu_
 #define vasprintf os_vasprintf
 #define asprintf  os_asprintf
 
+void *os_shared_name(const void *memory); // of os_map_shared, for a child
+
 // --- files ---------------------------------------------------------------------------------------------
 
 #define O_CLOEXEC   O_NOINHERIT
@@ -95,6 +97,8 @@ int os_access(const char *path, int mode);
 int os_mkstemp(char *path);
 int os_ftruncate(int file, int64_t n_bytes);
 int os_dup(int file);
+int os_close(int file);
+#define close   os_close
 #define open    os_open
 #define fopen   os_fopen
 #define mkdir   os_mkdir

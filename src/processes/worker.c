@@ -114,11 +114,14 @@ static sm_status run_here(worker *w, sm_process_result *end) {
 
 sm_status sm_worker_run(const sm_worker_job *job, sm_process_result *end) {
     worker w = {.job = job, .deadline_ns = job->deadline_ns};
-    if (!os_child_takes_functions()) {
+    if (!os_child_takes_functions(job->is_first)) {
         return run_here(&w, end);
     }
     const sm_process_job process = {.work = work,
                                     .ctx = &w,
+                                    .is_first = job->is_first,
+                                    .shared_at = (void **)&shared,
+                                    .shared_bytes = sizeof(*shared),
                                     .messages = &send_to,
                                     .receive = receive,
                                     .limits = &job->memory,

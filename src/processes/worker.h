@@ -18,9 +18,10 @@ typedef struct {
     int (*work)(void *ctx); // in the worker: its exit code
     sm_worker_receive receive;
     void *ctx;
-    int64_t deadline_ns;     // until a message sets another
-    double stop_s;           // for the worker to end by itself after a request
-    os_limit memory; // of its allocations; most 0: none
+    bool is_first;       // as in os/child.h
+    int64_t deadline_ns; // until a message sets another
+    double stop_s;       // for the worker to end by itself after a request
+    os_limit memory;     // of its allocations; most 0: none
 
     const volatile sig_atomic_t *interrupted; // as in process.h
 } sm_worker_job;

@@ -1,0 +1,62 @@
+#!/bin/sh
+# windows.sh [STEPMARK.EXE]: the program for Windows under wine, in a prefix of its own: facts, checks, steps on the
+# processor and on PoCL through wine's OpenCL.dll, a training that is killed and resumed, a page; in a folder with blanks
+# and umlauts. Builds it if it is not given.
+set -eu
+cd "$(dirname "$0")/../.."
+if ! command -v wine >/dev/null 2>&1 || ! command -v x86_64-w64-mingw32-gcc >/dev/null 2>&1; then
+    echo "windows: skipped: wine or mingw-w64 is not installed (tools/windows.sh installs both)"
+    exit 0
+fi
+if [ $# -eq 0 ]; then
+    make CONFIG=dev CC=x86_64-w64-mingw32-gcc build
+    set -- build/dev-windows/stepmark.exe
+fi
+program=$(realpath "$1")
+base=$(mktemp -d)
+export WINEPREFIX="$base/prefix" WINEDEBUG=-all
+folder="$base/Mein Ördner ü"
+mkdir -p "$folder"
+wine wineboot --init >/dev/null 2>&1 || true
+end() {
+    wineserver -k 2>/dev/null || true # of this prefix
+    rm -rf "$base"
+}
+trap end EXIT
+cd "$folder"
+n=0
+# check PATTERN WORD...: the program's output has the pattern.
+check() {
+    n=$((n + 1))
+    pattern=$1
+    shift
+    wine "$program" "$@" >out.txt 2>&1 || true
+    grep -qE "$pattern" out.txt || { echo "windows: failed: stepmark.exe $*" >&2 && cat out.txt >&2 && exit 1; }
+}
+check 'OpenCL: yes' --version
+check '^\| cpu ' devices
+for backend in reference cpu opencl; do
+    check 'ok, few samples|\| ok' run -m tiny -b 1 --seq-len 8 -r 2 -w 0 --no-peaks --backend $backend
+done
+check ' 0 failed' verify --backend cpu --filter '^[^s]|^s[^t]' --max-elems 2000 --precision fp32,bf16,fp16
+check ' 0 failed' verify --backend opencl --filter gelu --max-elems 2000
+check 'saved after step 4' train -m tiny -b 2 --seq-len 16 --steps 4 --save 'Mödell 1'
+check 'saved after step 4' train -m tiny -b 2 --seq-len 16 --steps 4 --save 'Mödell 1' # over the old one
+check 'step 82|^step' walk -m tiny
+check '' page --output 'Seite.html'
+grep -q '</html>' 'Seite.html'
+
+# The same weights whether it is killed or not.
+train() { wine "$program" train -m tiny -b 2 --seq-len 16 --steps 12 --save-every 2 --run "$@" >out.txt 2>&1; }
+train whole || { cat out.txt >&2 && exit 1; }
+wine "$program" train -m tiny -b 2 --seq-len 16 --steps 12 --save-every 2 --run cut >out.txt 2>&1 &
+pid=$!
+for _ in $(seq 200); do
+    [ -d cut/checkpoints/step-4 ] && break
+    sleep 0.05
+done
+kill -9 $pid 2>/dev/null || true
+wait $pid 2>/dev/null || true
+grep -q RUN_COMPLETE.txt out.txt || [ -f cut/RUN_COMPLETE.txt ] || train cut --resume auto || { cat out.txt >&2 && exit 1; }
+cmp whole/model/model.safetensors cut/model/model.safetensors
+echo "windows: $((n + 2)) runs passed under $(wine --version)"
