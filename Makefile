@@ -330,7 +330,7 @@ prove: build ## measure again what the documents claim about comparisons, sweeps
 	@tools/prove.sh $(B)/stepmark build/slowed/stepmark $(CLAIMS)
 
 test-windows: ## build the program for Windows, and run it under wine (skips where wine or mingw-w64 is missing)
-	@tools/torture/windows.sh
+	@tools/tests/windows.sh
 
 check-deps: ## check that every layer includes only lower layers
 	@tools/check_deps.sh

@@ -1,11 +1,12 @@
 #!/bin/sh
-# elsewhere.sh: `make check` as on a Unix that is not Linux (OS=posix), and in other releases of Debian and for other
+# elsewhere.sh: the program for Windows under wine, `make check` as on a Unix that is not Linux (OS=posix), and in other releases of Debian and for other
 # processors (tools/elsewhere.sh), as root, with every version of clang that they have.
 #   CELLS="trixie:amd64 bookworm:arm64"   which
 set -eu
 cd "$(dirname "$0")/../.."
 failed=
 env -u MAKEFLAGS -u MAKELEVEL make OS=posix check || failed=" posix"
+env -u MAKEFLAGS -u MAKELEVEL tools/tests/windows.sh || failed="$failed windows"
 if [ "$(id -u)" != 0 ]; then
     echo "elsewhere: only root can install other releases of Debian: left out"
     CELLS=" "
