@@ -97,9 +97,8 @@ static void exchange(bench *b, sm_collective_kind kind, bool is_bf16) {
 
 static void expect(sm_status status, sm_status wanted, const char *part) {
     assert_int_equal(status, wanted);
-    if (strstr(sm_error_message(), part) == NULL || strchr(sm_error_message(), '\n') != NULL) {
-        fail_msg("not one line with \"%s\": %s", part, sm_error_message());
-    }
+    FAIL_IF(strstr(sm_error_message(), part) == NULL || strchr(sm_error_message(), '\n') != NULL,
+            "not one line with \"%s\": %s", part, sm_error_message());
 }
 
 // The first test, as a library that was found stays.

@@ -4,9 +4,7 @@
 #include "backends/cpu/common/math.h"
 
 static void expect_near(const char *what, float x, float got, double wanted, double tol) {
-    if (!(fabs(got - wanted) <= tol)) {
-        fail_msg("%s(%.9g) = %.9g, expected %.9g", what, x, got, wanted);
-    }
+    FAIL_IF(!(fabs(got - wanted) <= tol), "%s(%.9g) = %.9g, expected %.9g", what, x, got, wanted);
 }
 
 TEST(exp_is_right) {

@@ -21,10 +21,8 @@ static void check_estimate(sm_device *device, sm_plan *plan, const char *what, c
     assert_int_equal(sm_plan_assign_memory(plan, 0), SM_OK);
     assert_int_equal(device->backend->prepare(device, plan, &executable), SM_OK);
     const size_t foretold = arena_bytes(plan) + device->backend->working_bytes(device, plan);
-    if (foretold != executable->memory_bytes) {
-        fail_msg("%s %s in %s: %zu bytes foretold, %zu allocated", what, of, sm_dtype_name(plan->dtype), foretold,
-                 executable->memory_bytes);
-    }
+    FAIL_IF(foretold != executable->memory_bytes, "%s %s in %s: %zu bytes foretold, %zu allocated", what, of,
+            sm_dtype_name(plan->dtype), foretold, executable->memory_bytes);
     device->backend->release(executable);
 }
 

@@ -121,10 +121,8 @@ static int check_tensor(const sm_tensor *t) {
             cpu_split((int64_t)sm_tensor_bytes(t), (int64_t)(16 * sm_dtype_size(t->dtype)), part, N_PROCESSORS);
         const int64_t last = (begin + share.end) / PAGE_BYTES;
         for (int64_t page = (begin + share.first + PAGE_BYTES - 1) / PAGE_BYTES; page < last; page++) {
-            if (arenas[t->arena].nodes[page] != part / 2) {
-                fail_msg("%s: page %d, of thread %d, lies on node %d", t->name, (int)page, part,
-                         arenas[t->arena].nodes[page]);
-            }
+            FAIL_IF(arenas[t->arena].nodes[page] != part / 2, "%s: page %d, of thread %d, lies on node %d", t->name,
+                    (int)page, part, arenas[t->arena].nodes[page]);
             n_pages++;
         }
     }

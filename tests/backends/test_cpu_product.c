@@ -105,10 +105,8 @@ static sum sum_of(const operand *a, int64_t a_first, int64_t a_step, const opera
 
 static void check(const char *what, const cpu_isa *isa, shape of, int n_threads, int64_t i, double value,
                   double expected, double tolerance) {
-    if (!(fabs(value - expected) <= tolerance)) {
-        fail_msg("%s, %s, N %d C %d F %d, %d threads: element %d is %g, and not %g", what, isa->name, (int)of.N,
-                 (int)of.C, (int)of.F, n_threads, (int)i, value, expected);
-    }
+    FAIL_IF(!(fabs(value - expected) <= tolerance), "%s, %s, N %d C %d F %d, %d threads: element %d is %g, and not %g",
+            what, isa->name, (int)of.N, (int)of.C, (int)of.F, n_threads, (int)i, value, expected);
 }
 
 // Half of bf16's last place, and what sums in float may lose.

@@ -152,11 +152,10 @@ static double gelu_derivative(double x) {
 
 static void expect_close(const operands *o, const char *what, int n_threads, int64_t i, double got, double expected,
                          double tolerance) {
-    if (!(fabs(got - expected) <= tolerance)) {
-        fail_msg("%s of %s, N %d C %d F %d%s, %d threads: element %d is %.9g, and not %.9g", what,
-                 sm_op_name(o->of.kind), (int)o->of.N, (int)o->of.C, (int)o->of.F,
-                 o->of.transposed ? ", transposed" : "", n_threads, (int)i, got, expected);
-    }
+    FAIL_IF(!(fabs(got - expected) <= tolerance),
+            "%s of %s, N %d C %d F %d%s, %d threads: element %d is %.9g, and not %.9g", what, sm_op_name(o->of.kind),
+            (int)o->of.N, (int)o->of.C, (int)o->of.F, o->of.transposed ? ", transposed" : "", n_threads, (int)i, got,
+            expected);
 }
 
 static void check_product(product of, int n_threads) {
@@ -268,9 +267,7 @@ TEST(test_numbers) {
                                     0};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         const float got = times_one(numbers[i]);
-        if (got != numbers[i]) {
-            fail_msg("%a times 1 is %a", (double)numbers[i], (double)got);
-        }
+        FAIL_IF(got != numbers[i], "%a times 1 is %a", (double)numbers[i], (double)got);
     }
 }
 
@@ -296,9 +293,10 @@ TEST(test_not_finite) {
         int n_infinite = 0;
         for (int i = 0; i < 96 * 96; i++) {
             n_infinite += isinf(plain[i]);
-            if (isfinite(plain[i]) ? !isfinite(o.c[i]) : isnan(plain[i]) ? !isnan(o.c[i]) : o.c[i] != plain[i]) {
-                fail_msg("%s: element %d is %g, and not %g", sm_op_name(kinds[k]), i, (double)o.c[i], (double)plain[i]);
-            }
+            FAIL_IF(isfinite(plain[i]) ? !isfinite(o.c[i])
+                    : isnan(plain[i])  ? !isnan(o.c[i])
+                                       : o.c[i] != plain[i],
+                    "%s: element %d is %g, and not %g", sm_op_name(kinds[k]), i, (double)o.c[i], (double)plain[i]);
         }
         assert_int_not_equal(n_infinite, 0);
         free_operands(&o);
@@ -341,10 +339,8 @@ static sm_device *open_cpu(const char *name) {
 static void show_row(const sm_verify_row *row, void *ctx) {
     int *n_rows = ctx;
     ++*n_rows;
-    if (!row->ok || row->skipped) {
-        fail_msg("%s %s: error %.2e, tolerance %.2e %s", row->check, row->subject, row->error, row->tolerance,
-                 row->reason);
-    }
+    FAIL_IF(!row->ok || row->skipped, "%s %s: error %.2e, tolerance %.2e %s", row->check, row->subject, row->error,
+            row->tolerance, row->reason);
 }
 
 // Within fp32's tolerances.

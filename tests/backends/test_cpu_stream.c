@@ -149,10 +149,9 @@ static void check_shape(const cpu_kernel_table *kernels, const char *isa, const 
         if (s->out[k] == 'R' || s->out[k] == 'D' || s->out[k] == 's') {
             const size_t few_bytes = sm_tensor_bytes(&few.out[k]);
             for (int64_t i = 0; i < many_rows / FEW_ROWS; i++) {
-                if (memcmp((char *)many.host.out[k] + (size_t)i * few_bytes, few.host.out[k], few_bytes) != 0) {
-                    fail_msg("%s, %s, output %d, %d columns, %d threads: rows from %d on", isa, sm_op_name(s->kind), k,
-                             (int)cols, n_threads, (int)(i * FEW_ROWS));
-                }
+                FAIL_IF(memcmp((char *)many.host.out[k] + (size_t)i * few_bytes, few.host.out[k], few_bytes) != 0,
+                        "%s, %s, output %d, %d columns, %d threads: rows from %d on", isa, sm_op_name(s->kind), k,
+                        (int)cols, n_threads, (int)(i * FEW_ROWS));
             }
         }
     }

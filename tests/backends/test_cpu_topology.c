@@ -29,9 +29,7 @@ TEST(masks) {
                                       "0x0", "0X1",   "0.5", "0,,1"};
     cpu_binding *binding;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        if (make(bad[i], 0, &binding) != SM_ERR_USAGE) {
-            fail_msg("mask '%s' was taken", bad[i]);
-        }
+        FAIL_IF(make(bad[i], 0, &binding) != SM_ERR_USAGE, "mask '%s' was taken", bad[i]);
         assert_null(binding);
     }
 }

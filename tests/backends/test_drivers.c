@@ -112,9 +112,7 @@ static char *read_stream(const char *name) {
 
 static void expect_message(const char *part) {
     char *err = read_stream("err");
-    if (strstr(err, part) == NULL) {
-        fail_msg("no \"%s\" on stderr: %s", part, err);
-    }
+    FAIL_IF(strstr(err, part) == NULL, "no \"%s\" on stderr: %s", part, err);
 }
 
 // The rows of `run`, each with a status and, but for ok, a reason.
@@ -217,9 +215,7 @@ TEST(drivers_that_fail) {
         told[i] = is_told(i, pids[i], said);
     }
     for (int i = 0; i < N_FAILURES; i++) {
-        if (!told[i] && !is_told(i, start_failing(i, 30), said)) {
-            fail_msg("%s\n%s", said, read_stream("err"));
-        }
+        FAIL_IF(!told[i] && !is_told(i, start_failing(i, 30), said), "%s\n%s", said, read_stream("err"));
     }
     place = 0;
 }
@@ -291,9 +287,7 @@ static double end_by_signal(const char *line, const conditions *c, int number, c
     start_ns = sm_now_ns();
     assert_int_equal(kill(pid, number), 0);
     const int code = wait_for_end(pid, END_S);
-    if (code != 130) {
-        fail_msg("%s: exit %d\n%s", line, code, read_stream("err"));
-    }
+    FAIL_IF(code != 130, "%s: exit %d\n%s", line, code, read_stream("err"));
     expect_message("interrupted");
     return seconds_since(start_ns);
 }
@@ -316,9 +310,7 @@ static void expect_end_by_signal(const char *line, const conditions *c, int numb
     for (int i = 0; i < 2 && !is_soon(seconds); i++) {
         seconds = end_by_signal(line, c, number, begun);
     }
-    if (!is_soon(seconds)) {
-        fail_msg("%s: it took %.1f s to end by signal %d", line, seconds, number);
-    }
+    FAIL_IF(!is_soon(seconds), "%s: it took %.1f s to end by signal %d", line, seconds, number);
 }
 
 TEST(signals_end_everything) {
@@ -354,9 +346,7 @@ TEST(every_object_is_released) {
     FILE *file = fopen(path, "r");
     assert_non_null(file);
     for (; fscanf(file, "%31s", type) == 1; n_processes++) {
-        if (strcmp(type, "end") != 0) {
-            fail_msg("a %s is not released", type);
-        }
+        FAIL_IF(strcmp(type, "end") != 0, "a %s is not released", type);
     }
     fclose(file);
     assert_true(n_processes > 0);

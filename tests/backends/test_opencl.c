@@ -205,9 +205,8 @@ TEST(test_losses_as_cpu) {
         double expected = train_step(there, step);
         last = train_step(here, step);
         first = step == 1 ? last : first;
-        if (!(fabs(last - expected) <= 1e-4 * expected)) {
-            fail_msg("step %d: loss %.7f, the cpu backend has %.7f", step, last, expected);
-        }
+        FAIL_IF(!(fabs(last - expected) <= 1e-4 * expected), "step %d: loss %.7f, the cpu backend has %.7f", step, last,
+                expected);
     }
     assert_true(last < 0.9 * first);
 }

@@ -100,10 +100,10 @@ static void check_conversions(opencl_device *device, sm_dtype dtype, int vector)
     for (int i = 0; i < N_VALUES; i++) {
         // A device may take a float without an exponent for zero.
         const bool is_denormal = fabsf(values[i]) < 0x1p-126f;
-        if (!(is_same(widened[i], expected[i]) || (is_denormal && widened[i] == 0)) || !is_same(wide[i], widened[i])) {
-            fail_msg("%s, vec of %d: %a is stored as %a, read as %a; it should be %a", sm_dtype_name(dtype), vector,
-                     (double)values[i], (double)widened[i], (double)wide[i], (double)expected[i]);
-        }
+        FAIL_IF(!(is_same(widened[i], expected[i]) || (is_denormal && widened[i] == 0)) ||
+                    !is_same(wide[i], widened[i]),
+                "%s, vec of %d: %a is stored as %a, read as %a; it should be %a", sm_dtype_name(dtype), vector,
+                (double)values[i], (double)widened[i], (double)wide[i], (double)expected[i]);
     }
 }
 

@@ -17,17 +17,9 @@ static int run(const char *environment, const char *card, const char *words) {
     return pclose(pipe);
 }
 
-static void expect(const char *text) {
-    if (strstr(said, text) == NULL) {
-        fail_msg("no '%s' in: %.2000s", text, said);
-    }
-}
+static void expect(const char *text) { FAIL_IF(strstr(said, text) == NULL, "no '%s' in: %.2000s", text, said); }
 
-static void expect_no(const char *text) {
-    if (strstr(said, text) != NULL) {
-        fail_msg("'%s' in: %.2000s", text, said);
-    }
-}
+static void expect_no(const char *text) { FAIL_IF(strstr(said, text) != NULL, "'%s' in: %.2000s", text, said); }
 
 static void skip_without_opencl(void) {
     if (system("[ \"$(uname -m)\" = x86_64 ] && [ -e \"$(cc -print-file-name=libOpenCL.so.1)\" ] && ls "

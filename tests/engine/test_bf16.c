@@ -45,10 +45,9 @@ static sm_plan *build(const char *size, sm_dtype dtype, sm_mode mode, bool optim
                                      .backward = optimizer,
                                      .optimizer = optimizer ? &sm_optimizer_adamw : NULL};
     sm_plan *plan = NULL;
-    if (sm_model_build(&sm_model_size_find(&sm_model_gpt2, size)->config, &options, &plan) != SM_OK ||
-        sm_plan_rewrite(plan, mode, 0) != SM_OK || sm_plan_assign_memory(plan, 0) != SM_OK) {
-        fail_msg("%s", sm_error_message());
-    }
+    FAIL_IF(sm_model_build(&sm_model_size_find(&sm_model_gpt2, size)->config, &options, &plan) != SM_OK ||
+                sm_plan_rewrite(plan, mode, 0) != SM_OK || sm_plan_assign_memory(plan, 0) != SM_OK,
+            "%s", sm_error_message());
     return plan;
 }
 

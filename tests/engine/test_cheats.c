@@ -312,10 +312,8 @@ static bool is_caught(sm_device *device, const variant *v, cheat_kind kind, sm_o
     cheat.chosen = kind == HEAD ? (uint64_t)draw(4) : 1ULL << draw(4) | (uint64_t)draw(INT64_C(1) << 61);
     const sm_status status = measure(device, v, &row);
     const bool caught = status == SM_ERR_MISMATCH && row.samples_ns.n == 0 && row.median_ns == SM_ABSENT;
-    if (!cheat.had_small_effect && status != SM_OK) {
-        fail_msg("%s, %s %s: nothing was wrong, and it is refused: %s", v->name, sm_op_name(op), cheat_names[kind],
-                 row.reason);
-    }
+    FAIL_IF(!cheat.had_small_effect && status != SM_OK, "%s, %s %s: nothing was wrong, and it is refused: %s", v->name,
+            sm_op_name(op), cheat_names[kind], row.reason);
     for (int i = 0; i < MOST_OPS; i++) {
         for (int k = 0; k < SM_MAX_OUT; k++) {
             free(cheat.cache[i][k]);
@@ -353,9 +351,7 @@ TEST(test_honest) {
     for (int k = 0; k < n_tries; k++) {
         SM_AT_END(sm_row_free) sm_row row;
         const variant *v = &variants[k % 4];
-        if (measure(*state, v, &row) != SM_OK) {
-            fail_msg("%s, honest run %d is refused: %s", v->name, k, row.reason);
-        }
+        FAIL_IF(measure(*state, v, &row) != SM_OK, "%s, honest run %d is refused: %s", v->name, k, row.reason);
         assert_string_equal(row.status, "ok");
         assert_true(row.spot_error <= 0.6);
         assert_int_equal(strncmp(row.repeat_check, "repeated, with identical bits", 29), 0);
@@ -367,9 +363,7 @@ TEST(test_honest_when_trained) {
     SM_AT_END(sm_row_free) sm_row row;
     memset(&cheat, 0, sizeof cheat);
     n_repetitions = 6000;
-    if (measure(*state, &variants[1], &row) != SM_OK) {
-        fail_msg("it is refused: %s", row.reason);
-    }
+    FAIL_IF(measure(*state, &variants[1], &row) != SM_OK, "it is refused: %s", row.reason);
     assert_true(row.losses.values[row.losses.n - 1] < 0.1);
     assert_true(row.spot_error <= 0.6);
     n_repetitions = 6;

@@ -70,36 +70,27 @@ static void check_kind(const sm_device *cpu, sm_op_kind kind) {
     const sm_op op = sm_op_make(kind, SM_PHASE_FORWARD, -1);
     const sm_plan fp32 = {.dtype = SM_F32, .real = SM_F32};
     const sm_plan bf16 = {.dtype = SM_BF16, .real = SM_F32};
-    if (is_empty(info->equation) || is_empty(info->source)) {
-        fail_msg("%s has no equation or no source in include/op_table.h", info->name);
-    }
-    if (strlen(info->equation) >= SM_EQUATION_SIZE) {
-        fail_msg("%s has an equation of %zu characters", info->name, strlen(info->equation));
-    }
+    FAIL_IF(is_empty(info->equation) || is_empty(info->source), "%s has no equation or no source in include/op_table.h",
+            info->name);
+    FAIL_IF(strlen(info->equation) >= SM_EQUATION_SIZE, "%s has an equation of %zu characters", info->name,
+            strlen(info->equation));
     if (!file_has("docs/equations.md", "\n## %s\n\n", info->name)) {
         fail_msg("%s has no equations in docs/equations.md", info->name);
     }
     if (sm_op_is_communication(kind)) { // done by the session, with other processes
         return;
     }
-    if (sm_op_case_count(kind) == 0) {
-        fail_msg("%s has no cases in src/verify/op_cases.c", info->name);
-    }
+    FAIL_IF(sm_op_case_count(kind) == 0, "%s has no cases in src/verify/op_cases.c", info->name);
     for (sm_attr attr = 0; attr < SM_ATTR_COUNT; attr++) {
-        if (sm_op_has_attr(kind, attr) && attr != SM_ATTR_when && !has_case_with(kind, attr)) {
-            fail_msg("%s has no case in src/verify/op_cases.c with its attribute %s", info->name,
-                     sm_attr_get_info(attr)->name);
-        }
+        FAIL_IF(sm_op_has_attr(kind, attr) && attr != SM_ATTR_when && !has_case_with(kind, attr),
+                "%s has no case in src/verify/op_cases.c with its attribute %s", info->name,
+                sm_attr_get_info(attr)->name);
     }
-    if (!file_has("learn/page/view/step_rules.js", "\n        %s: ", info->name)) {
-        fail_msg("%s has no rule in learn/page/view/step_rules.js", info->name);
-    }
-    if (!has_source(kind)) {
-        fail_msg("%s has no kernel in cl", info->name);
-    }
-    if (cpu->backend->supports(cpu, &fp32, &op) != SM_OK || cpu->backend->supports(cpu, &bf16, &op) != SM_OK) {
-        fail_msg("%s; see backends/cpu/kernels/table.c", sm_error_message());
-    }
+    FAIL_IF(!file_has("learn/page/view/step_rules.js", "\n        %s: ", info->name),
+            "%s has no rule in learn/page/view/step_rules.js", info->name);
+    FAIL_IF(!has_source(kind), "%s has no kernel in cl", info->name);
+    FAIL_IF(cpu->backend->supports(cpu, &fp32, &op) != SM_OK || cpu->backend->supports(cpu, &bf16, &op) != SM_OK,
+            "%s; see backends/cpu/kernels/table.c", sm_error_message());
 }
 
 TEST(every_kind_is_complete) {

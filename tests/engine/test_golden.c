@@ -38,17 +38,13 @@ typedef struct {
 
 static double scalar(const json_t *scalars, const char *key) {
     const json_t *value = json_object_get(scalars, key);
-    if (!json_is_number(value)) {
-        fail_msg("the golden has no number %s", key);
-    }
+    FAIL_IF(!json_is_number(value), "the golden has no number %s", key);
     return json_number_value(value);
 }
 
 static double item(const json_t *scalars, const char *key, int64_t i) {
     const json_t *value = json_array_get(json_object_get(scalars, key), (size_t)i);
-    if (!json_is_number(value)) {
-        fail_msg("the golden has no number %s[%lld]", key, (long long)i);
-    }
+    FAIL_IF(!json_is_number(value), "the golden has no number %s[%lld]", key, (long long)i);
     return json_number_value(value);
 }
 
@@ -106,9 +102,7 @@ static fixture open_fixture(const variant *v, const char *name) {
     snprintf(f.model_dir, sizeof f.model_dir, "%s/%s/model", SM_TEST_GOLDEN_DIR, v->golden);
     snprintf(path, sizeof path, "%s/%s/%s.json", SM_TEST_GOLDEN_DIR, v->golden, name);
     f.scalars = json_load_file(path, 0, &error);
-    if (f.scalars == NULL) {
-        fail_msg("%s: %s", path, error.text);
-    }
+    FAIL_IF(f.scalars == NULL, "%s: %s", path, error.text);
     snprintf(path, sizeof path, "%s/%s/%s.safetensors", SM_TEST_GOLDEN_DIR, v->golden, name);
     if (access(path, F_OK) == 0) {
         ok(sm_safetensors_open(path, &f.arrays));
@@ -141,10 +135,8 @@ static int64_t batch_elems(const fixture *f) { return f->session->plan->B * f->s
 
 static void expect_near(const char *what, int64_t i, double value, double truth, double tolerance) {
     double error = fabs(value - truth) / fabs(truth);
-    if (!(error <= tolerance)) {
-        fail_msg("%s %lld is %.9g, PyTorch's %.9g: %.2e apart, tolerance %.0e", what, (long long)i, value, truth, error,
-                 tolerance);
-    }
+    FAIL_IF(!(error <= tolerance), "%s %lld is %.9g, PyTorch's %.9g: %.2e apart, tolerance %.0e", what, (long long)i,
+            value, truth, error, tolerance);
 }
 
 // Largest difference over the largest value in truth, among elements [first, end).
@@ -156,10 +148,8 @@ static void expect_array_near(const char *name, const float *values, const float
     }
     for (int64_t i = first; i < end; i++) {
         double error = fabs((double)values[i] - (double)truth[i]) / largest;
-        if (!(error <= tolerance)) {
-            fail_msg("%s[%lld] is %.9g, PyTorch's %.9g: %.2e apart, tolerance %.0e", name, (long long)i,
-                     (double)values[i], (double)truth[i], error, tolerance);
-        }
+        FAIL_IF(!(error <= tolerance), "%s[%lld] is %.9g, PyTorch's %.9g: %.2e apart, tolerance %.0e", name,
+                (long long)i, (double)values[i], (double)truth[i], error, tolerance);
     }
 }
 
@@ -256,10 +246,9 @@ TEST(log_probabilities) {
         ok(sm_session_read(f.session, f.session->plan->losses, N, losses));
         for (int64_t n = 0; n < N; n++) {
             double truth = log_sum_exp(logits + n * V, V) - (double)logits[n * V + v];
-            if (!(fabs((double)losses[n] - truth) <= LOG_P_TOLERANCE)) {
-                fail_msg("-log p(%lld) at token %lld is %.9g, PyTorch's %.9g", (long long)v, (long long)n,
-                         (double)losses[n], truth);
-            }
+            FAIL_IF(!(fabs((double)losses[n] - truth) <= LOG_P_TOLERANCE),
+                    "-log p(%lld) at token %lld is %.9g, PyTorch's %.9g", (long long)v, (long long)n, (double)losses[n],
+                    truth);
         }
     }
 

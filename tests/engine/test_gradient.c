@@ -55,11 +55,7 @@ static double uniform(uint64_t key, int64_t i) {
     return (double)sm_philox4x32(key, (uint64_t)i, 0).word[0] * 0x1p-31 - 1; // in [-1, 1)
 }
 
-static void check(sm_status status) {
-    if (status != SM_OK) {
-        fail_msg("%s", sm_error_message());
-    }
-}
+static void check(sm_status status) { FAIL_IF(status != SM_OK, "%s", sm_error_message()); }
 
 static void upload(sm_session *s, int tensor, int64_t first, int64_t n, const double *values) {
     check(s->device->backend->upload(s->executable, tensor, first, n, values));
@@ -117,9 +113,8 @@ static double compare_param(sm_session *s, int tensor, const double *gradient) {
         worst = fmax(worst, error);
         largest = fmax(largest, fabs(gradient[i]));
     }
-    if (!(worst <= tolerance * largest) || !(largest > 0)) {
-        fail_msg("%s: gradient off by %g, its largest is %g", s->plan->tensors[tensor].name, worst, largest);
-    }
+    FAIL_IF(!(worst <= tolerance * largest) || !(largest > 0), "%s: gradient off by %g, its largest is %g",
+            s->plan->tensors[tensor].name, worst, largest);
     return worst / largest;
 }
 
@@ -244,18 +239,15 @@ static bool is_update(sm_op_kind kind) {
 // Together the plans above run every other kind of op: a new kind must be added to one of them, or to the list.
 TEST(test_coverage) {
     for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
-        if (!covered[kind] && !is_update((sm_op_kind)kind) && !sm_op_is_communication((sm_op_kind)kind)) {
-            fail_msg("no plan of this test has an op %s", sm_op_name((sm_op_kind)kind));
-        }
+        FAIL_IF(!covered[kind] && !is_update((sm_op_kind)kind) && !sm_op_is_communication((sm_op_kind)kind),
+                "no plan of this test has an op %s", sm_op_name((sm_op_kind)kind));
     }
     for (int m = 0; m < sm_model_count(); m++) {
         bool found = false;
         for (int i = 0; i < 16; i++) {
             found |= covered_models[i] == sm_model_at(m);
         }
-        if (!found) {
-            fail_msg("no plan of this test is of %s", sm_model_at(m)->name);
-        }
+        FAIL_IF(!found, "no plan of this test is of %s", sm_model_at(m)->name);
     }
     assert_int_equal(covered_epilogues, SM_EPILOGUE_BIAS | SM_EPILOGUE_ACT | SM_EPILOGUE_ACT_BACKWARD);
 }

@@ -55,14 +55,13 @@ static sm_status read_changed(const char *base, const char *changes, sm_model_co
 }
 
 static void expect_config(const char *label, const sm_model_config *config, const sm_model_config *expected) {
-    if (config->model != expected->model || config->n_layer != expected->n_layer ||
-        config->n_head != expected->n_head || config->d_model != expected->d_model || config->d_ff != expected->d_ff ||
-        config->vocab != expected->vocab || config->context != expected->context ||
-        config->norm_eps != expected->norm_eps || config->n_kv_head != expected->n_kv_head ||
-        config->rope_theta != expected->rope_theta || config->untied != expected->untied ||
-        config->activation != expected->activation) {
-        fail_msg("%s: the config differs", label);
-    }
+    FAIL_IF(config->model != expected->model || config->n_layer != expected->n_layer ||
+                config->n_head != expected->n_head || config->d_model != expected->d_model ||
+                config->d_ff != expected->d_ff || config->vocab != expected->vocab ||
+                config->context != expected->context || config->norm_eps != expected->norm_eps ||
+                config->n_kv_head != expected->n_kv_head || config->rope_theta != expected->rope_theta ||
+                config->untied != expected->untied || config->activation != expected->activation,
+            "%s: the config differs", label);
 }
 
 // What the base config with changes is read as.
@@ -292,9 +291,8 @@ static void check_key(const char *base, const char *key, const json_t *entry) {
             expect_failure(text, status, SM_ERR_UNSUPPORTED, key);
         } else {
             expect_ok(text, status);
-            if ((memcmp(&before, &after, sizeof before) != 0) != (strcmp(kind, "computed") == 0)) {
-                fail_msg("%s: should be %s", text, kind);
-            }
+            FAIL_IF((memcmp(&before, &after, sizeof before) != 0) != (strcmp(kind, "computed") == 0),
+                    "%s: should be %s", text, kind);
         }
     }
 }
@@ -397,9 +395,7 @@ TEST(written_configs_are_read) {
         expect_config("written", &config, &cases[i].config);
         SM_FREED char *text = temp_read(path, &size_bytes);
         for (int k = 0; cases[i].has[k] != NULL; k++) {
-            if (strstr(text, cases[i].has[k]) == NULL) {
-                fail_msg("no %s in %s", cases[i].has[k], text);
-            }
+            FAIL_IF(strstr(text, cases[i].has[k]) == NULL, "no %s in %s", cases[i].has[k], text);
         }
     }
 }

@@ -165,14 +165,11 @@ static void check_goldens(const char *backend) {
         for (int k = 0; k < sm_optimizer_count(); k++) {
             seen[k] |= strcmp(sm_optimizer_at(k)->name, json_string_value(json_object_get(golden, "optimizer"))) == 0;
         }
-        if (!(difference <= tolerance_of(name))) {
-            fail_msg("%s on %s: weights differ by %.3g from the golden's", name, backend, difference);
-        }
+        FAIL_IF(!(difference <= tolerance_of(name)), "%s on %s: weights differ by %.3g from the golden's", name,
+                backend, difference);
     }
     for (int k = 0; k < sm_optimizer_count(); k++) {
-        if (!seen[k]) {
-            fail_msg("no golden of %s", sm_optimizer_at(k)->name);
-        }
+        FAIL_IF(!seen[k], "no golden of %s", sm_optimizer_at(k)->name);
     }
 }
 
@@ -260,10 +257,9 @@ static void check_trainings(const char *backend) {
     json_array_foreach(json_object_get(goldens, "runs"), i, golden) {
         const char *optimizer = json_string_value(json_object_get(golden, "optimizer"));
         const double difference = run_training(device, golden);
-        if (!(difference <= loss_tolerance_of(optimizer))) {
-            fail_msg("%s on %s, model %s: losses differ by %.3g from the golden's", optimizer, backend,
-                     json_string_value(json_object_get(golden, "model")), difference);
-        }
+        FAIL_IF(!(difference <= loss_tolerance_of(optimizer)),
+                "%s on %s, model %s: losses differ by %.3g from the golden's", optimizer, backend,
+                json_string_value(json_object_get(golden, "model")), difference);
     }
     assert_int_equal(json_array_size(json_object_get(goldens, "runs")), 2 * sm_optimizer_count());
 }
@@ -355,9 +351,8 @@ static void check_scaler(const char *backend) {
     }
     assert_true(n_skipped > 0);
     const double difference = largest_error(session, results, "");
-    if (!(difference <= 2e-6)) {
-        fail_msg("%s: weights differ by %.3g from those with PyTorch's GradScaler", backend, difference);
-    }
+    FAIL_IF(!(difference <= 2e-6), "%s: weights differ by %.3g from those with PyTorch's GradScaler", backend,
+            difference);
 }
 
 // Every tensor that outlives a step, one after the other.
@@ -394,10 +389,8 @@ static void check_skips(const char *backend) {
             scaled_step(session, file, &optimizer->defaults, step, spoilt[step]);
             SM_FREED float *after = read_lasting(session, &n);
             const bool same = memcmp(before, after, (size_t)n * sizeof *before) == 0;
-            if (same != (spoilt[step] != NULL)) {
-                fail_msg("%s on %s: step %d %s weights and state", optimizer->name, backend, step,
-                         same ? "leaves" : "changes");
-            }
+            FAIL_IF(same != (spoilt[step] != NULL), "%s on %s: step %d %s weights and state", optimizer->name, backend,
+                    step, same ? "leaves" : "changes");
         }
     }
 }
@@ -512,9 +505,8 @@ TEST(test_8_bits_descend_like_32) {
     const double narrow = descend(device, &sm_optimizer_adamw8bit, 200);
     device->backend->close(device);
     assert_true(wide < 0.01);
-    if (!(fabs(narrow - wide) < 1e-3)) {
-        fail_msg("loss after 200 steps: %g of the first with 32 bits, %g with 8", wide, narrow);
-    }
+    FAIL_IF(!(fabs(narrow - wide) < 1e-3), "loss after 200 steps: %g of the first with 32 bits, %g with 8", wide,
+            narrow);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

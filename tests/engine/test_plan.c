@@ -13,9 +13,8 @@ static sm_plan *build(const char *size, int64_t B, int64_t T, double dropout_p, 
                                      .optimizer = &sm_optimizer_adamw,
                                      .max_tensor_bytes = max_tensor_bytes};
     sm_plan *plan = NULL;
-    if (sm_model_build(&sm_model_size_find(&sm_model_gpt2, size)->config, &options, &plan) != SM_OK) {
-        fail_msg("%s", sm_error_message());
-    }
+    FAIL_IF(sm_model_build(&sm_model_size_find(&sm_model_gpt2, size)->config, &options, &plan) != SM_OK, "%s",
+            sm_error_message());
     return plan;
 }
 
@@ -61,9 +60,7 @@ TEST(every_model_is_counted) {
         for (int i = 0; i < N_COUNTS; i++) {
             n += counts[i].model == sm_model_at(m);
         }
-        if (n == 0) {
-            fail_msg("%s has no number of parameters in this test", sm_model_at(m)->name);
-        }
+        FAIL_IF(n == 0, "%s has no number of parameters in this test", sm_model_at(m)->name);
     }
 }
 
@@ -108,9 +105,7 @@ static void assert_no_overlap(const sm_plan *plan) {
                          b->offset_bytes + sm_tensor_bytes(b) <= a->offset_bytes;
             // An op may write over its input: one life then ends at the op where the other begins.
             bool one_after_another = lives[i].last <= lives[k].first || lives[k].last <= lives[i].first;
-            if (!apart && !one_after_another) {
-                fail_msg("%s and %s share memory while both hold data", a->name, b->name);
-            }
+            FAIL_IF(!apart && !one_after_another, "%s and %s share memory while both hold data", a->name, b->name);
         }
     }
 }
@@ -164,9 +159,7 @@ static void expect_work(const sm_plan *plan) {
     for (int i = 0; i < plan->n_ops; i++) {
         const sm_op *op = &plan->ops[i];
         const bool is_work = op->kind != SM_OP_ZERO && !op->attr.recomputed;
-        if ((sm_op_flops(plan, op) > 0) != is_work) {
-            fail_msg("%s: %g FLOPs", sm_op_name(op->kind), sm_op_flops(plan, op));
-        }
+        FAIL_IF((sm_op_flops(plan, op) > 0) != is_work, "%s: %g FLOPs", sm_op_name(op->kind), sm_op_flops(plan, op));
     }
 }
 
@@ -202,9 +195,8 @@ TEST(test_rewrites_keep_the_work) {
         for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
             double a = flops_of_phase(naive, (sm_phase)phase);
             double b = flops_of_phase(plan, (sm_phase)phase);
-            if (!(a - b <= 1e-9 * a && b - a <= 1e-9 * a)) {
-                fail_msg("rewrite %d changes the FLOPs of %s from %g to %g", i, sm_phase_name((sm_phase)phase), a, b);
-            }
+            FAIL_IF(!(a - b <= 1e-9 * a && b - a <= 1e-9 * a), "rewrite %d changes the FLOPs of %s from %g to %g", i,
+                    sm_phase_name((sm_phase)phase), a, b);
         }
         assert_true(sm_plan_memory(plan, NULL) <= sm_plan_memory(naive, NULL));
     }
@@ -379,9 +371,8 @@ TEST(test_refusals) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sm_plan *plan = NULL;
         sm_status status = sm_model_build(&cases[i].config, &cases[i].options, &plan);
-        if (status != SM_ERR_INVALID || plan != NULL || strstr(sm_error_message(), cases[i].message) == NULL) {
-            fail_msg("case %zu: status %s, message: %s", i, sm_status_text(status), sm_error_message());
-        }
+        FAIL_IF(status != SM_ERR_INVALID || plan != NULL || strstr(sm_error_message(), cases[i].message) == NULL,
+                "case %zu: status %s, message: %s", i, sm_status_text(status), sm_error_message());
     }
 }
 

@@ -42,9 +42,7 @@ static void compare_tensor(sm_session *one, sm_session *other, int tensor) {
     assert_true(a != NULL && b != NULL);
     ok(sm_session_read(one, tensor, t->real_elems, a));
     ok(sm_session_read(other, sm_plan_find_tensor(other->plan, t->name), t->real_elems, b));
-    if (memcmp(a, b, size_bytes) != 0) {
-        fail_msg("%s differs with recomputation", t->name);
-    }
+    FAIL_IF(memcmp(a, b, size_bytes) != 0, "%s differs with recomputation", t->name);
 }
 
 // Losses, gradients and weights.
@@ -135,8 +133,7 @@ static void check_memory(const sm_model_config *config, sm_dtype dtype, sm_mode 
     assert_true(bytes[SM_RECOMPUTE_LIGHT] < bytes[SM_RECOMPUTE_NONE]);
     assert_true((double)bytes[SM_RECOMPUTE_BLOCK] <= 0.35 * (double)bytes[SM_RECOMPUTE_NONE]);
     // Of L blocks, groups of k keep L/k inputs and hold k blocks' activations once: the least is between.
-    RELEASED_BY(sm_plan_free_at)
-    sm_plan *all = build(config, &(variant){dtype, mode, 0, SM_RECOMPUTE_BLOCK_24, 1}, 8, 1024);
+    SM_OWN(sm_plan) *all = build(config, &(variant){dtype, mode, 0, SM_RECOMPUTE_BLOCK_24, 1}, 8, 1024);
     assert_true(flops_of(all) == flops[SM_RECOMPUTE_NONE]);
     assert_true(transient_bytes(all) > bytes[SM_RECOMPUTE_BLOCK]);
 }

@@ -35,9 +35,7 @@ static void compare_weights(sm_session *one, sm_session *other) {
         const char *name = one->plan->tensors[i].name;
         ok(sm_session_read(one, i, n, a));
         ok(sm_session_read(other, sm_plan_find_tensor(other->plan, name), n, b));
-        if (memcmp(a, b, (size_t)n * sizeof *a) != 0) {
-            fail_msg("%s: the weights differ", name);
-        }
+        FAIL_IF(memcmp(a, b, (size_t)n * sizeof *a) != 0, "%s: the weights differ", name);
         sm_param_init(one->plan, i, 1, 0, n, initial);
         n_moved += memcmp(a, initial, (size_t)n * sizeof *a) != 0;
     }

@@ -3,9 +3,7 @@
 #include "src/session/session.h"
 
 static void expect(double value, double expected) {
-    if (!(fabs(value - expected) <= 1e-15)) {
-        fail_msg("%.17g is not %.17g", value, expected);
-    }
+    FAIL_IF(!(fabs(value - expected) <= 1e-15), "%.17g is not %.17g", value, expected);
 }
 
 TEST(constant_is_constant) {

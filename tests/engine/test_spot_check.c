@@ -134,14 +134,10 @@ static void honest_steps_pass(const char *name, size_t every) {
         assert_int_equal(sm_spot_check_new(session->plan, i, &check), SM_OK);
         for (int64_t step = 1; step <= 4; step++) {
             const sm_status status = run_step(session, v, step, step == 1 ? NULL : check);
-            if (status != SM_OK) {
-                fail_msg("%s, variant %zu, step %d: %s", name, i, (int)step, sm_error_message());
-            }
+            FAIL_IF(status != SM_OK, "%s, variant %zu, step %d: %s", name, i, (int)step, sm_error_message());
         }
         const sm_spot_result result = sm_spot_check_result(check);
-        if (!(result.error <= 0.6)) {
-            fail_msg("%s, variant %zu: error %g at %s", name, i, result.error, result.error_at);
-        }
+        FAIL_IF(!(result.error <= 0.6), "%s, variant %zu: error %g at %s", name, i, result.error, result.error_at);
         assert_true(result.least_looks >= 3);
         if (getenv("SHOW") != NULL) {
             print_message("%s %zu: %lld ops of %d kinds, %lld values, error %.3g at %s\n", name, i,

@@ -87,9 +87,8 @@ static void expect_golden_entry(const sm_safetensors *file, const sm_safetensors
     expect_ok(entry->name, sm_safetensors_read(file, entry, values));
     json_object_foreach(json_object_get(golden, "values"), element, value) {
         int e = atoi(element);
-        if (!(fabs(values[e] - json_number_value(value)) <= 1e-6)) {
-            fail_msg("%s[%d] is %.9g, not %.9g", entry->name, e, values[e], json_number_value(value));
-        }
+        FAIL_IF(!(fabs(values[e] - json_number_value(value)) <= 1e-6), "%s[%d] is %.9g, not %.9g", entry->name, e,
+                values[e], json_number_value(value));
     }
 }
 

@@ -14,9 +14,7 @@ enum { TEXT_SIZE = 1 << 15, MAX_MISTAKES = 10, LEAST_MISTAKES = 3, SAID_SIZE = 3
 
 static void read_text(const char *path, char *text, size_t size_bytes) {
     SM_OWN(FILE) *file = fopen(path, "r");
-    if (file == NULL) {
-        fail_msg("%s: there is no such file", path);
-    }
+    FAIL_IF(file == NULL, "%s: there is no such file", path);
     text[fread(text, 1, size_bytes - 1, file)] = '\0';
 }
 
@@ -119,9 +117,8 @@ static bool is_explained_within(const sm_exercise *exercise, int mistake, const 
     snprintf(number, sizeof(number), "%d", mistake);
     assert_int_equal(setenv("MISTAKE", number, 1), 0);
     const char *file = path;
-    if (sm_exercise_check(exercise->kind, &file, 1, &options, &report) != SM_OK) {
-        fail_msg("%s: %s", sm_op_name(exercise->kind), sm_error_message());
-    }
+    FAIL_IF(sm_exercise_check(exercise->kind, &file, 1, &options, &report) != SM_OK, "%s: %s",
+            sm_op_name(exercise->kind), sm_error_message());
     snprintf(said, SAID_SIZE, "%s\n%s\n%s\n", report.wrong, report.where, report.why);
     const bool right = report.right;
     return right == (mistake == 0) && (mistake == 0 || has_one_of(said, expected));
@@ -170,9 +167,7 @@ static void write_for_one_item(const char *path, const char *name, const char *b
     static char all[TEXT_SIZE];
     snprintf(all, sizeof(all), "    if (i > 0) {\n        return;\n    }\n%s", body);
     write_in("cl", path, name, all, mistake);
-    if (system("sed -i 's/_items \"[^\"]*\"/_items \"1 by 1\"/' $T/mine.cl") != 0) {
-        fail_msg("%s: cannot be written", path);
-    }
+    FAIL_IF(system("sed -i 's/_items \"[^\"]*\"/_items \"1 by 1\"/' $T/mine.cl") != 0, "%s: cannot be written", path);
 }
 
 static int check_in_opencl(const char *name, bool is_parallel, int most) {
@@ -234,9 +229,8 @@ TEST(harm_in_opencl_stays_where_it_is) {
         char arguments[COMMAND_SIZE / 2];
         snprintf(arguments, sizeof(arguments), "exercise gelu_forward --check $T/harm.cl --no-peaks --timeout %d",
                  i == 0 ? 2 : 60);
-        if (run(arguments) != 1 || !has_one_of(out, expected)) {
-            fail_msg("%s: it does not say \"%s\"\n%s%s", cases[i].body, cases[i].says, out, err);
-        }
+        FAIL_IF(run(arguments) != 1 || !has_one_of(out, expected), "%s: it does not say \"%s\"\n%s%s", cases[i].body,
+                cases[i].says, out, err);
     }
 }
 
@@ -382,10 +376,8 @@ TEST(harm_stays_where_it_is) {
         if (code == 1 && strstr(out, "did not end") != NULL && strstr(expected, "did not end") == NULL) {
             code = check("gelu_forward", cases[i].body, 0, "--timeout 30"); // the machine is busy
         }
-        if (code != 1 || !has_one_of(out, expected)) {
-            fail_msg("%s: exit code %d, and it does not say \"%s\"\n%s%s", cases[i].body, code, cases[i].says, out,
-                     err);
-        }
+        FAIL_IF(code != 1 || !has_one_of(out, expected), "%s: exit code %d, and it does not say \"%s\"\n%s%s",
+                cases[i].body, code, cases[i].says, out, err);
     }
     // The equation's b, which an exercise's cases leave out.
     assert_int_equal(check("matmul_forward", "y[0] = b[0] + x[0];", 0, "--timeout 30"), 1);
@@ -540,10 +532,9 @@ TEST(folders_are_checked) {
         {"exercise residual --progress $T/class", 2, NULL, "stands alone"},
         {"exercise --progress $T/nobody", 1, NULL, "nobody: No such file"},
     };
-    if (system("mkdir -p $T/class/ann $T/class/bob && ln -s $T/class/ann/residual.c $T/class/bob/gelu_forward.c") !=
-        0) {
-        fail_msg("no folders");
-    }
+    FAIL_IF(system("mkdir -p $T/class/ann $T/class/bob && ln -s $T/class/ann/residual.c $T/class/bob/gelu_forward.c") !=
+                0,
+            "no folders");
     snprintf(path, sizeof(path), "%s/class/ann/residual.c", folder);
     write_kernel(path, "residual", "    for (int64_t i = 0; i < n; i++) { y[i] = a[i] + b[i]; }\n", 0);
     snprintf(path, sizeof(path), "%s/class/bob/residual.c", folder);

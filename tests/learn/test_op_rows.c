@@ -18,9 +18,8 @@ static json_t *rows_of(const char *arguments, int code, size_t n_rows) {
     snprintf(all, sizeof(all), "run %s -o json", arguments);
     expect_exit(all, code);
     json_t *rows = json_loads(out, 0, &error);
-    if (json_array_size(rows) != n_rows) {
-        fail_msg("stepmark %s: %zu rows, not %zu\n%s", all, json_array_size(rows), n_rows, err);
-    }
+    FAIL_IF(json_array_size(rows) != n_rows, "stepmark %s: %zu rows, not %zu\n%s", all, json_array_size(rows), n_rows,
+            err);
     return rows;
 }
 
@@ -81,10 +80,9 @@ TEST(work_and_traffic_are_those_worked_out_by_hand) {
         const json_t *row = json_array_get(made, (size_t)i);
         assert_string_equal(text(row, "op"), rows[i].op);
         assert_string_equal(text(row, "status"), "ok");
-        if (number(row, "flops") != rows[i].flops || number(row, "bytes") != 4 * rows[i].floats + rows[i].bytes) {
-            fail_msg("%s: %.0f FLOPs and %.0f bytes, not %.0f and %.0f", rows[i].op, number(row, "flops"),
-                     number(row, "bytes"), rows[i].flops, 4 * rows[i].floats + rows[i].bytes);
-        }
+        FAIL_IF(number(row, "flops") != rows[i].flops || number(row, "bytes") != 4 * rows[i].floats + rows[i].bytes,
+                "%s: %.0f FLOPs and %.0f bytes, not %.0f and %.0f", rows[i].op, number(row, "flops"),
+                number(row, "bytes"), rows[i].flops, 4 * rows[i].floats + rows[i].bytes);
         assert_true(number(row, "cold_ns") > 0 && number(row, "spot_error") <= 1);
         const double rate = number(row, "flops") * 1e9 / number(row, "median_ns");
         assert_true(fabs(number(row, "flops_per_s") - rate) <= 1e-9 * rate);
@@ -209,9 +207,7 @@ TEST(every_kind_can_be_measured_by_itself) {
     assert_true(json_array_size(rows) == n_kinds);
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
-        if (strcmp(text(row, "status"), "ok") != 0) {
-            fail_msg("%s: %s", text(row, "op"), text(row, "reason"));
-        }
+        FAIL_IF(strcmp(text(row, "status"), "ok") != 0, "%s: %s", text(row, "op"), text(row, "reason"));
     }
 }
 

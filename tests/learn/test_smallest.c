@@ -27,9 +27,8 @@ TEST(it_trains_as_the_engine_does) {
         assert_true(read_step(engine, &step[1], &loss[1], &norm[1]));
         assert_int_equal(step[0], i);
         assert_int_equal(step[1], i);
-        if (!(fabs(loss[0] - loss[1]) <= 2e-6) || !(fabs(norm[0] - norm[1]) <= 2e-4)) {
-            fail_msg("step %d: loss %.6f and %.6f, norm %.4f and %.4f", i, loss[0], loss[1], norm[0], norm[1]);
-        }
+        FAIL_IF(!(fabs(loss[0] - loss[1]) <= 2e-6) || !(fabs(norm[0] - norm[1]) <= 2e-4),
+                "step %d: loss %.6f and %.6f, norm %.4f and %.4f", i, loss[0], loss[1], norm[0], norm[1]);
     }
     assert_int_equal(pclose(small), 0);
     assert_int_equal(pclose(engine), 0);

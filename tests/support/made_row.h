@@ -12,9 +12,7 @@ static inline json_t *with_members(json_t *row, const char *members) {
         *quote = '"';
     }
     json_auto_t *given = json_loads(text, 0, NULL);
-    if (given == NULL || json_object_update(row, given) != 0) {
-        fail_msg("no members of a row: %s", members);
-    }
+    FAIL_IF(given == NULL || json_object_update(row, given) != 0, "no members of a row: %s", members);
     return row;
 }
 

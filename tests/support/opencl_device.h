@@ -7,11 +7,7 @@
 static const sm_backend *backend;
 static int usable = -1; // index of the device
 
-static void check(sm_status status) {
-    if (status != SM_OK) {
-        fail_msg("%s", sm_error_message());
-    }
-}
+static void check(sm_status status) { FAIL_IF(status != SM_OK, "%s", sm_error_message()); }
 
 // A group's set-up.
 static int find_device(SM_UNUSED void **state) {

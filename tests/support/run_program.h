@@ -53,15 +53,12 @@ static inline int run(const char *arguments) {
 
 static inline void expect_exit(const char *arguments, int expected) {
     int code = run(arguments);
-    if (code != expected) {
-        fail_msg("stepmark %s: exit code %d, not %d\n%s%s", arguments, code, expected, out, err);
-    }
+    FAIL_IF(code != expected, "stepmark %s: exit code %d, not %d\n%s%s", arguments, code, expected, out, err);
 }
 
 static inline void expect_text(const char *arguments, const char *stream, const char *text) {
-    if (text != NULL && strstr(stream, text) == NULL) {
-        fail_msg("stepmark %s: does not say \"%s\"\n%s%s", arguments, text, out, err);
-    }
+    FAIL_IF(text != NULL && strstr(stream, text) == NULL, "stepmark %s: does not say \"%s\"\n%s%s", arguments, text,
+            out, err);
 }
 
 typedef struct {
@@ -84,11 +81,7 @@ static inline void expect_run(const char *arguments, int code, const char *in_ou
 }
 
 // A command of the shell's that must succeed.
-static inline void shell(const char *command) {
-    if (system(command) != 0) {
-        fail_msg("%s\n%s%s", command, out, err);
-    }
-}
+static inline void shell(const char *command) { FAIL_IF(system(command) != 0, "%s\n%s%s", command, out, err); }
 
 // The runs of `train --run` left the same weights, and logs that differ in times alone.
 static inline void expect_same_runs(const char *one, const char *other) {

@@ -87,27 +87,20 @@ static inline char *temp_read(const char *path, size_t *size_bytes) {
 }
 
 static inline void expect_ok(const char *label, sm_status status) {
-    if (status != SM_OK) {
-        fail_msg("%s: %s: %s", label, sm_status_text(status), sm_error_message());
-    }
+    FAIL_IF(status != SM_OK, "%s: %s: %s", label, sm_status_text(status), sm_error_message());
 }
 
 // `status` is what was expected and the message has all its facts: each of `parts`, separated by '|'.
 static inline void expect_failure(const char *label, sm_status status, sm_status expected, const char *parts) {
     char copy[256];
     snprintf(copy, sizeof copy, "%s", parts);
-    if (status != expected) {
-        fail_msg("%s: '%s' instead of '%s'; message: %s", label, sm_status_text(status), sm_status_text(expected),
-                 status == SM_OK ? "" : sm_error_message());
-    }
+    FAIL_IF(status != expected, "%s: '%s' instead of '%s'; message: %s", label, sm_status_text(status),
+            sm_status_text(expected), status == SM_OK ? "" : sm_error_message());
     for (char *part = strtok(copy, "|"); part != NULL; part = strtok(NULL, "|")) {
-        if (strstr(sm_error_message(), part) == NULL) {
-            fail_msg("%s: no '%s' in the message: %s", label, part, sm_error_message());
-        }
+        FAIL_IF(strstr(sm_error_message(), part) == NULL, "%s: no '%s' in the message: %s", label, part,
+                sm_error_message());
     }
-    if (strchr(sm_error_message(), '\n') != NULL) {
-        fail_msg("%s: the message is not one line: %s", label, sm_error_message());
-    }
+    FAIL_IF(strchr(sm_error_message(), '\n') != NULL, "%s: the message is not one line: %s", label, sm_error_message());
 }
 
 #endif

@@ -35,6 +35,14 @@ static size_t n_tests;
     static void name(SM_UNUSED void **state)
 #define TEST(name) TEST_WITH(name, NULL, NULL)
 
+// A check and its message: FAIL_IF(n < 1, "%d rows", n);
+#define FAIL_IF(condition, ...)    \
+    do {                           \
+        if (condition) {           \
+            fail_msg(__VA_ARGS__); \
+        }                          \
+    } while (0)
+
 // Equal but for the rounding of a few operations.
 #define assert_near(value, expected)                                       \
     do {                                                                   \
@@ -45,11 +53,7 @@ static size_t n_tests;
         }                                                                  \
     } while (0)
 
-static inline void ok(sm_status status) {
-    if (status != SM_OK) {
-        fail_msg("%s", sm_error_message());
-    }
-}
+static inline void ok(sm_status status) { FAIL_IF(status != SM_OK, "%s", sm_error_message()); }
 
 __attribute__((constructor)) static void choose_tests(void) { cmocka_set_test_filter(getenv("ONLY")); }
 

@@ -103,10 +103,8 @@ static void check_greedy(int model, const char *backend_name, sm_mode mode) {
     for (int64_t n = 3; n < 3 + N_TOKENS; n++) {
         expect_ok("next", sm_generator_next(generator, ids, n, &sampling, &ids[n]));
         const int32_t expected = slow_next(device, &config, weights, ids, n);
-        if (ids[n] != expected) {
-            fail_msg("%s, %s: token %lld is %d, not %d", config.model->name, backend_name, (long long)n, ids[n],
-                     expected);
-        }
+        FAIL_IF(ids[n] != expected, "%s, %s: token %lld is %d, not %d", config.model->name, backend_name, (long long)n,
+                ids[n], expected);
     }
 }
 

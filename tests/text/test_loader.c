@@ -16,9 +16,7 @@ static char text_path[256], tokenizer_path[256], stored_path[256];
 
 static void fails(sm_status status, const char *text) {
     assert_int_not_equal(status, SM_OK);
-    if (strstr(sm_error_message(), text) == NULL) {
-        fail_msg("does not say \"%s\": %s", text, sm_error_message());
-    }
+    FAIL_IF(strstr(sm_error_message(), text) == NULL, "does not say \"%s\": %s", text, sm_error_message());
 }
 
 // --- text ------------------------------------------------------------------------------------------

@@ -15,9 +15,7 @@ static double comm_of(int n) { return n > 1 ? volume_ms * 2 * (n - 1) / n + mess
 static double step_of(int n, int global_batch) { return serial_ms + sequence_ms * global_batch / n + comm_of(n); }
 
 static void expect_within(const char *what, double value, double expected, double part) {
-    if (!(fabs(value - expected) <= part * expected)) {
-        fail_msg("%s: %g is not within %g of %g", what, value, part, expected);
-    }
+    FAIL_IF(!(fabs(value - expected) <= part * expected), "%s: %g is not within %g of %g", what, value, part, expected);
 }
 
 static sm_scaling_point point_of(int n, int global_batch, double noise) {

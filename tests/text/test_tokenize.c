@@ -140,9 +140,7 @@ static void expect_listed(const char *record, const char *name, int64_t n_bytes)
     SM_FREED char *path = temp_path(record);
     SM_FREED char *text = temp_read(path, &n);
     snprintf(wanted, sizeof(wanted), "\"name\": \"%s\",\n      \"bytes\": %lld", file, (long long)n_bytes);
-    if (strstr(text, wanted) == NULL) {
-        fail_msg("%s does not list %s:\n%s", record, wanted, text);
-    }
+    FAIL_IF(strstr(text, wanted) == NULL, "%s does not list %s:\n%s", record, wanted, text);
 }
 
 // --- documents -----------------------------------------------------------------------------
@@ -245,9 +243,8 @@ TEST(few_documents_are_divided_at_their_ends) {
             expect_ok(name, tokenize(name, i + 1, paths, percent, 2, &result));
             const double share = (double)result.text_bytes[1] / (double)n_all;
             assert_int_equal(result.text_bytes[0] + result.text_bytes[1], n_all);
-            if (!(fabs(100 * share - percent) <= percent / 2.)) {
-                fail_msg("%d files: %g%% instead of %d%%", i + 1, 100 * share, percent);
-            }
+            FAIL_IF(!(fabs(100 * share - percent) <= percent / 2.), "%d files: %g%% instead of %d%%", i + 1,
+                    100 * share, percent);
         }
     }
     size_t n;

@@ -89,9 +89,7 @@ TEST(text_is_cut_as_gpt2_cuts_it) {
         }
         text[n] = '\0';
         cut(pretokens, text, cuts);
-        if (strcmp(cuts, cases[i]) != 0) {
-            fail_msg("'%s' is cut as '%s'", cases[i], cuts);
-        }
+        FAIL_IF(strcmp(cuts, cases[i]) != 0, "'%s' is cut as '%s'", cases[i], cuts);
     }
 }
 
@@ -205,10 +203,8 @@ TEST(vocabularies_are_learned_as_defined) {
     for (int32_t rank = 0; rank < N_MERGES; rank++) {
         int64_t count;
         const pair best = slow_best(ids, ends_word, n, 257 + rank, &count);
-        if (best.left != t->merges[rank].left || best.right != t->merges[rank].right) {
-            fail_msg("merge %d: %d %d, not %d %d", rank, t->merges[rank].left, t->merges[rank].right, best.left,
-                     best.right);
-        }
+        FAIL_IF(best.left != t->merges[rank].left || best.right != t->merges[rank].right, "merge %d: %d %d, not %d %d",
+                rank, t->merges[rank].left, t->merges[rank].right, best.left, best.right);
         assert_int_equal(t->merges[rank].result, 257 + rank);
         size_t kept = 0;
         for (size_t i = 0; i < n; i++) {
@@ -259,12 +255,8 @@ static void expect_ids(const char *label, const sm_tokenizer *t, const uint8_t *
         expect_ok(label, sm_encoder_encode(encoder, text + begin, length, &parts));
         begin += length;
     }
-    if (!are_equal(&ids, &expected)) {
-        fail_msg("%s: other ids than the definition's", label);
-    }
-    if (!are_equal(&parts, &ids)) {
-        fail_msg("%s: parts give other ids than the whole", label);
-    }
+    FAIL_IF(!are_equal(&ids, &expected), "%s: other ids than the definition's", label);
+    FAIL_IF(!are_equal(&parts, &ids), "%s: parts give other ids than the whole", label);
     expect_ok(label, sm_decode(t, ids.ids, ids.n, &back));
     assert_int_equal(back.n, n);
     assert_true(n == 0 || memcmp(back.bytes, text, n) == 0);
@@ -497,15 +489,12 @@ static void expect_text_ids(const char *label, const char *folder, const char *t
         expect_ok(label, sm_encoder_encode(encoder, from, n, &parts));
         begin += n;
     }
-    if (parts.n != ids.n || memcmp(parts.ids, ids.ids, ids.n * sizeof *ids.ids) != 0) {
-        fail_msg("%s: parts of '%s' give other ids than the whole", label, text);
-    }
+    FAIL_IF(parts.n != ids.n || memcmp(parts.ids, ids.ids, ids.n * sizeof *ids.ids) != 0,
+            "%s: parts of '%s' give other ids than the whole", label, text);
     for (size_t i = 0, used = 0; i < ids.n; i++) {
         used += (size_t)snprintf(found + used, sizeof found - used, i > 0 ? " %d" : "%d", ids.ids[i]);
     }
-    if (strcmp(found, expected) != 0) {
-        fail_msg("%s: '%s' has the ids %s, not %s", label, text, found, expected);
-    }
+    FAIL_IF(strcmp(found, expected) != 0, "%s: '%s' has the ids %s, not %s", label, text, found, expected);
     free(parts.ids);
     free(ids.ids);
 }

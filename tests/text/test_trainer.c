@@ -113,9 +113,7 @@ static int stop_run(const char *arguments, const char *run_name, int n_lines, in
 
 static void expect_stopped(const char *arguments, const char *run_name, int n_lines, int number, int expected) {
     const int code = stop_run(arguments, run_name, n_lines, number);
-    if (code != expected) {
-        fail_msg("%s: signal %d: exit code %d, not %d\n%s%s", arguments, number, code, expected, out, err);
-    }
+    FAIL_IF(code != expected, "%s: signal %d: exit code %d, not %d\n%s%s", arguments, number, code, expected, out, err);
 }
 
 // Likewise a training that may be over before the signal comes: then another one is stopped.
@@ -127,9 +125,7 @@ static void expect_stopped_before_its_end(const char *arguments, const char *run
         shell(command);
         code = stop_run(arguments, run_name, 25, number);
     }
-    if (code != expected) {
-        fail_msg("%s: signal %d: exit code %d, not %d\n%s%s", arguments, number, code, expected, out, err);
-    }
+    FAIL_IF(code != expected, "%s: signal %d: exit code %d, not %d\n%s%s", arguments, number, code, expected, out, err);
 }
 
 // --- a run -------------------------------------------------------------------------------------------

@@ -20,9 +20,7 @@ static json_t *metrics_of(const char *folder) {
 
 static void expect_number(const json_t *metrics, const char *name, double expected) {
     double value = sm_json_number(metrics, name);
-    if (!(fabs(value - expected) <= 1e-8 * fabs(expected))) {
-        fail_msg("%s is %.15g, not %.15g", name, value, expected);
-    }
+    FAIL_IF(!(fabs(value - expected) <= 1e-8 * fabs(expected)), "%s is %.15g, not %.15g", name, value, expected);
 }
 
 // --- figures -------------------------------------------------------------------------------------
@@ -177,23 +175,18 @@ static void check_schema(const char *name, const json_t *value, const json_t *sc
     char member[256];
     size_t i;
     json_t *item;
-    if (!has_type(value, json_object_get(schema, "type"))) {
-        fail_msg("%s: not of the schema's type", name);
-    }
+    FAIL_IF(!has_type(value, json_object_get(schema, "type")), "%s: not of the schema's type", name);
     assert_true(constant == NULL || json_equal(value, constant));
     json_array_foreach(json_object_get(schema, "required"), i, item) {
-        if (json_object_get(value, json_string_value(item)) == NULL) {
-            fail_msg("%s.%s is missing", name, json_string_value(item));
-        }
+        FAIL_IF(json_object_get(value, json_string_value(item)) == NULL, "%s.%s is missing", name,
+                json_string_value(item));
     }
     json_object_foreach((json_t *)value, key, item) {
         if (properties == NULL) {
             break;
         }
         snprintf(member, sizeof(member), "%.150s.%.80s", name, key);
-        if (json_object_get(properties, key) == NULL) {
-            fail_msg("%s is not in the schema", member);
-        }
+        FAIL_IF(json_object_get(properties, key) == NULL, "%s is not in the schema", member);
         check_schema(member, item, json_object_get(properties, key));
     }
     json_array_foreach(value, i, item) {
