@@ -136,9 +136,12 @@ json_t *cli_page_kinds(const sm_plan *const *plans, const char *tier, json_t *fi
 sm_status cli_page_times(const cli_options *options, const sm_plan *plan, json_t **times, const char **tier);
 
 // What the page computes its step again with: {"module" (base64), "numbers" (live.h), "dtype_at" and "optimizer_at" (of
-// these, what a training in the page may change), "bf16" (a data type), "optimizers" (their names), "losses"}; {"lacks"}:
-// why it cannot.
-sm_status cli_page_live(const cli_options *options, const cli_job *job, json_t *losses, json_t **json);
+// these, what a training in the page may change), "bf16" (a data type), "optimizers" (their names), "losses", "weights" (base64
+// of floats: all of the parameters of a step that is shown in slices)}; {"lacks"}: why it cannot. `plan`: of this job.
+sm_status cli_page_live(const cli_options *options, const cli_job *job, const sm_plan *plan, json_t *losses,
+                        json_t **json);
+// Whether a page computes a step that it shows in slices: its weights, which it then holds apart, are not too many.
+bool cli_page_has_weights(const cli_options *options, const sm_plan *plan);
 
 // A student's kernel for a page: {"kind", "file", "signature", "module" (base64), "ops": {"7": its arguments there}}.
 // SM_ERR_UNSUPPORTED: clang is missing, or cannot compile it for wasm32.

@@ -133,12 +133,12 @@ static sm_status choose_slices(page *p, const sm_plan *plan) {
 
 static void set(page *p, const char *key, json_t *value) { json_object_set_new(p->data, key, value); }
 
-// The losses of a few steps, too, which those of the page must equal; of slices it computes none.
-static sm_status walk(page *p, json_t *losses) {
+// The losses of a few steps, too, which those of the page must equal; of slices it may compute none.
+static sm_status walk(page *p, const sm_plan *plan, json_t *losses) {
     cli_page_step *step = NULL;
     cli_page_step_new(p->data, &step);
     cli_walk_writer writer = cli_page_writer(step);
-    writer.losses = p->options.walk.slice_elems == 0 ? losses : NULL;
+    writer.losses = p->options.walk.slice_elems == 0 || cli_page_has_weights(&p->options, plan) ? losses : NULL;
     sm_status status = cli_walk_with(&p->options, &writer);
     cli_page_step_free(step);
     return status;
@@ -170,9 +170,7 @@ static void set_vocabulary(page *p) {
                      (const char *)sm_token_bytes(tokenizer, id));
             json_array_append_new(pieces, sm_json_bytes(text));
         }
-        if (p->options.walk.slice_elems == 0) { // else the page cannot compute
-            set_tokenizer(p, tokenizer);
-        }
+        set_tokenizer(p, tokenizer);
     }
     sm_tokenizer_free(tokenizer);
     set(p, "has_bytes", json_boolean(found == SM_OK && tokenizer == NULL));
@@ -242,13 +240,13 @@ static sm_status gather(page *p, const sm_plan *plan) {
              p->options.model.weights != NULL ? p->options.model.weights : p->options.model.models.texts[0]);
     set(p, "title", sm_json_bytes(title));
     set_command(p);
-    SM_TRY_GOTO(walk(p, losses));
+    SM_TRY_GOTO(walk(p, plan, losses));
     set_vocabulary(p);
     SM_TRY_GOTO(make_plan(p, other_mode, &other));
     SM_TRY_GOTO(sm_plan_assign_memory(other, 0));
     set(p, "other", sm_step_page_plan(other));
     set(p, "other_mode", json_string(sm_mode_name(other_mode)));
-    SM_TRY_GOTO(cli_page_live(&p->options, &p->job, losses, &live));
+    SM_TRY_GOTO(cli_page_live(&p->options, &p->job, plan, losses, &live));
     set(p, "live", json_incref(live));
     if (p->kernel != NULL) {
         json_t *kernel;
@@ -313,8 +311,8 @@ sm_status cli_page(const cli_options *options) { return make_page(options, NULL,
 sm_status cli_page_of_kernel(const char *path, const char *file, sm_op_kind kind) {
     static cli_options options;
     const bool is_flash = strncmp(sm_op_name(kind), "flash_", strlen("flash_")) == 0;
-    char *argv[] = {"stepmark", "page", "--backend", "none", "--attention", is_flash ? "flash" : "naive", "--output",
-                    (char *)path, NULL};
+    char *argv[] = {"stepmark", "page",       "--backend", "none", "--attention", is_flash ? "flash" : "naive",
+                    "--output", (char *)path, NULL};
     enum { N = sizeof(argv) / sizeof(argv[0]) - 1 };
     SM_TRY(cli_options_parse(CLI_PAGE, N - 1, argv + 1, &options));
     options.argc = N;

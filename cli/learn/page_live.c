@@ -9,9 +9,46 @@
 
 static const double MOST_EXACT = 9007199254740992; // whole numbers as JavaScript has them
 
+enum { MOST_WEIGHTS = 1000000 };
+
+bool cli_page_has_weights(const cli_options *options, const sm_plan *plan) {
+    return options->walk.slice_elems > 0 && cli_walk_step(options) == 1 && plan->dtype == SM_F32 &&
+           plan->n_params <= MOST_WEIGHTS;
+}
+
+// The parameters by their names in the plan, one after another.
+static sm_status read_weights(const cli_options *options, const cli_job *job, const double *numbers, json_t **json) {
+    sm_status status = SM_OK;
+    sm_plan *plan = NULL;
+    sm_live *live = NULL;
+    float *all = NULL;
+    int64_t n = 0;
+    SM_TRY_GOTO(sm_live_plan(numbers, &plan));
+    status = sm_live_open(plan, &live);
+    plan = NULL; // the live step owns it, even after a failure
+    SM_TRY_GOTO(status);
+    SM_TRY_GOTO(cli_load_weights(live->session, &job->config, (uint64_t)options->work.seed, options->model.weights));
+    for (int i = 0; i < live->session->plan->n_tensors; i++) {
+        const sm_tensor *t = &live->session->plan->tensors[i];
+        if (t->role == SM_ROLE_PARAMETER && t->view_of != SM_NO_TENSOR) {
+            all = sm_realloc(all, (size_t)(n + sm_tensor_elems(t)) * sizeof(*all));
+            SM_TRY_GOTO(sm_session_read(live->session, i, sm_tensor_elems(t), all + n));
+            n += sm_tensor_elems(t);
+        }
+    }
+    *json = sm_base64_json((const char *)all, (size_t)n * sizeof(*all));
+cleanup:
+    sm_plan_free(plan);
+    sm_live_close(live);
+    free(all);
+    return status;
+}
+
 // Why a page cannot compute its step again; NULL: it can.
-static const char *lack(const cli_options *options, const sm_plan_options *plan_options, const sm_embedded *module) {
-    return options->walk.slice_elems > 0               ? "it is too large: this page has slices of its tensors"
+static const char *lack(const cli_options *options, const sm_plan *plan, const sm_plan_options *plan_options,
+                        const sm_embedded *module) {
+    return options->walk.slice_elems > 0 && !cli_page_has_weights(options, plan)
+               ? "it is too large: this page has slices of its tensors"
            : plan_options->processes.n > 1             ? "it is that of several processes"
            : !plan_options->one_micro_batch            ? "it has several micro-batches"
            : plan_options->seed > MOST_EXACT           ? "its seed is larger than a page's numbers"
@@ -20,15 +57,17 @@ static const char *lack(const cli_options *options, const sm_plan_options *plan_
                                                        : NULL;
 }
 
-sm_status cli_page_live(const cli_options *options, const cli_job *job, json_t *losses, json_t **json) {
+sm_status cli_page_live(const cli_options *options, const cli_job *job, const sm_plan *plan, json_t *losses,
+                        json_t **json) {
     sm_status status = SM_OK;
     sm_plan_options plan_options;
     double numbers[SM_LIVE_COUNT];
     const sm_embedded *module = sm_embedded_find_below("", "live.wasm");
+    json_t *weights = json_null();
     json_t *list = json_array();
     json_t *optimizers = json_array();
     SM_TRY_GOTO(cli_plan_options(options, job, 0, &plan_options));
-    const char *why = lack(options, &plan_options, module);
+    const char *why = lack(options, plan, &plan_options, module);
     if (why != NULL) {
         *json = json_pack("{s:s}", "lacks", why);
         goto cleanup;
@@ -37,14 +76,16 @@ sm_status cli_page_live(const cli_options *options, const cli_job *job, json_t *
     for (int i = 0; i < SM_LIVE_COUNT; i++) {
         json_array_append_new(list, json_real(numbers[i]));
     }
+    SM_TRY_GOTO(cli_page_has_weights(options, plan) ? read_weights(options, job, numbers, &weights) : SM_OK);
     for (int i = 0; i < sm_optimizer_count(); i++) {
         json_array_append_new(optimizers, json_string(sm_optimizer_at(i)->name));
     }
-    *json = json_pack("{s:O, s:i, s:i, s:i, s:O, s:O, s:o}", "numbers", list, "dtype_at", SM_LIVE_dtype, "bf16",
-                      SM_BF16, "optimizer_at", SM_LIVE_optimizer, "optimizers", optimizers, "losses", losses, "module",
-                      sm_base64_json(module->text, module->size_bytes));
+    *json = json_pack("{s:O, s:i, s:i, s:i, s:O, s:O, s:O, s:o}", "numbers", list, "dtype_at", SM_LIVE_dtype, "bf16",
+                      SM_BF16, "optimizer_at", SM_LIVE_optimizer, "optimizers", optimizers, "losses", losses, "weights",
+                      weights, "module", sm_base64_json(module->text, module->size_bytes));
 cleanup:
     json_decref(list);
     json_decref(optimizers);
+    json_decref(weights);
     return status;
 }

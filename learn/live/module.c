@@ -4,6 +4,7 @@
 #include "learn/live/tokens.h"
 #include "src/tokenizer/encoder.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #define EXPORT(name) __attribute__((export_name(#name))) name
@@ -32,6 +33,7 @@ int EXPORT(live_write)(int tensor, int first, int n, const float *values);
 int EXPORT(live_hold)(const char *text);
 void EXPORT(live_release)(void);
 int EXPORT(live_is_cut)(int op);
+double EXPORT(live_norm)(int tensor);
 float *EXPORT(live_room)(int n);
 int EXPORT(live_tokenizer)(const uint8_t *bytes, int n);
 int EXPORT(live_encode)(const uint8_t *text, int n);
@@ -74,6 +76,18 @@ int live_run(int first, int end) {
         }
     }
     return 0;
+}
+
+// The square root of the sum of squares, as walk has it.
+double live_norm(int tensor) {
+    double sum = 0;
+    if (sm_live_read(live, tensor) != SM_OK) {
+        return NAN;
+    }
+    for (int i = 0; i < live_elems(tensor); i++) {
+        sum += live->values[i] * live->values[i];
+    }
+    return sqrt(sum);
 }
 
 double *live_read(int tensor) { return sm_live_read(live, tensor) == SM_OK ? live->values : NULL; }

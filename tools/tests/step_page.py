@@ -341,6 +341,23 @@ def twenty_steps_are_the_programs(browser):
         assert len(of) > 5 and not wrong, f"{model}: {wrong}"
 
 
+def a_step_in_slices_is_computed(browser):
+    """4 layers of 128 channels and 64 tokens: what the page has of it is the program's, and its losses are."""
+    path = pathlib.Path(folder.name, "larger.html")
+    subprocess.run([stepmark, "page", "--d-model", "128", "--n-layer", "4", "--n-head", "4", "--seq-len", "64", "--backend", "none", "--output", path], check=True, stderr=subprocess.DEVNULL)
+    assert path.stat().st_size < 11e6
+    browser.open(path)
+    if browser.count("#live-lacks"):
+        return
+    norms = "JSON.stringify(step.walk.ops.map((op) => op.operands.map((o) => [o.norm.toPrecision(6), o.before?.norm.toPrecision(6)])))"
+    before = browser.js(norms)
+    live(browser, "await live.update();")
+    assert browser.text("#live-noticed") == "Every number is the program’s." and browser.js(norms) == before
+    browser.js("document.getElementById('live-train-10').click(); return 0")
+    browser.until("document.getElementById('live-equal')")
+    assert browser.text("#live-equal").endswith("10 of 10.")
+
+
 def lessons_ask(browser):
     """Each lesson names its place on the page, and the page its file; a guess is answered by what is computed."""
     for name in ("trained", "llama", "qwen3"):
@@ -451,5 +468,5 @@ def is_small(browser):
         assert size <= 3e6, f"{name}: {size} bytes"
 
 
-main("the page of a step", [numbers_are_walks, every_op_opens, player_plays, a_cell_says_its_value, a_number_is_followed, large_models_show_slices, the_text_says_its_loss, the_page_computes_again, the_page_reads_as_the_tokenizer_does, the_page_trains, twenty_steps_are_the_programs, lessons_ask, a_students_kernel_runs,
+main("the page of a step", [numbers_are_walks, every_op_opens, player_plays, a_cell_says_its_value, a_number_is_followed, large_models_show_slices, the_text_says_its_loss, the_page_computes_again, the_page_reads_as_the_tokenizer_does, the_page_trains, twenty_steps_are_the_programs, a_step_in_slices_is_computed, lessons_ask, a_students_kernel_runs,
                             parts_are_there, fits_phone_dark_and_paper, every_kind_is_explained, is_small])

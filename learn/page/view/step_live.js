@@ -67,15 +67,22 @@ const live = (() => {
             tokenizer: (all) => must(c.live_tokenizer(put(all), all.length)),
             encode: (words) => { const all = new TextEncoder().encode(words); must(c.live_encode(put(all), all.length)); return [...new Int32Array(c.memory.buffer, c.live_ids(), c.live_n_ids())]; },
             release: () => c.live_release(),
+            norm: (i) => c.live_norm(i),
             isCutOp: (op) => c.live_is_cut(op) === 1,
         };
     };
     const isParameter = (t) => t.role === 'parameters' && t.view_of && !/^(bf16|f16|rows)\./.test(t.name);
-    // The state before the program's step.
-    const reset = (engine) => walk.tensors.forEach((t) => {
-        const i = engine.names.indexOf(t.name);
-        if (i >= 0 && (isParameter(t) || (t.role === 'optimizer' && !t.view_of))) engine.write(i, 0, step.firstAt(t.name, 0));
-    });
+    // The state before the program's step; of slices the page has the weights apart, and the optimizer's state is new.
+    const weights = given.weights ? step.decode(given.weights) : null;
+    const reset = (engine) => {
+        let at = 0;
+        walk.tensors.forEach((t, i) => {
+            const isState = t.role === 'optimizer' && !t.view_of;
+            if (weights && isState) engine.write(i, 0, new Float32Array(engine.elems(i)));
+            else if (weights && t.role === 'parameters' && t.view_of) engine.write(i, 0, weights.subarray(at, at += engine.elems(i)));
+            else if (!weights && (isState || isParameter(t))) engine.write(i, 0, step.firstAt(t.name, 0));
+        });
+    };
     const lossOf = (engine) => engine.read(engine.names.indexOf('loss'))[0];
 
     // --- the step again: a film of its own, with the changes ---
@@ -85,8 +92,10 @@ const live = (() => {
         const changes = [], parts = [];
         let size = 0;
         const see = (moment, i) => {
-            const values = engine.read(i);
-            changes.push([moment, plan.tensors[i].root, walk.tensors[i].offset || 0, values.length, size]);
+            const {name, dims, slice, offset = 0} = walk.tensors[i];
+            const all = engine.read(i);
+            const values = slice ? Float32Array.from({length: step.count(dims)}, (_, k) => all[step.fullPlace(name, k)]) : all;
+            changes.push([moment, slice ? i : plan.tensors[i].root, slice ? 0 : offset, values.length, size]);
             parts.push(values);
             size += values.length;
         };
@@ -96,16 +105,23 @@ const live = (() => {
         reset(engine);
         await ownKernel.begin();
         engine.begin(state.tokens, state.targets, walk.hyper.step);
-        walk.tensors.forEach((t, i) => { if (!t.view_of && !['activations', 'gradients'].includes(t.role)) see(0, i); });
+        walk.tensors.forEach((t, i) => { if ((!t.view_of || t.slice) && !['activations', 'gradients'].includes(t.role)) see(0, i); });
+        // Of slices the norms are those of the whole tensors.
+        const norms = new Map();
+        const measure = (op, i, isAfter) => op.operands.filter(step.isCut).forEach((o) => {
+            if (!isAfter || step.isOutput(o)) norms.set(`${i} ${o.operand} ${isAfter || !step.isOutput(o)}`, engine.norm(walk.tensors.indexOf(step.tensor(o.tensor))));
+        });
         walk.ops.forEach((op, i) => {
+            measure(op, i, false);
             ownKernel.runAll(engine, i, i + 1);
             for (const o of op.operands.filter(step.isOutput)) {
                 see(2 * i + 1, walk.tensors.indexOf(step.tensor(o.tensor)));
             }
+            measure(op, i, true);
         });
         const stored = new Float32Array(size);
         parts.reduce((at, values) => { stored.set(values, at); return at + values.length; }, 0);
-        step.replace(changes, stored, [...state.tokens], [...state.targets], state.data);
+        step.replace(changes, stored, [...state.tokens], [...state.targets], state.data, norms);
         return performance.now() - from;
     };
 
@@ -170,6 +186,8 @@ const live = (() => {
         history.replaceState(null, '', '#' + parts.filter(Boolean).join('&'));
     };
     const update = (note = '') => trying(async () => {
+        says.textContent = 'computing …';
+        await new Promise((go) => setTimeout(go)); // so that it is seen
         const ms = await compute();
         show();
         link();
@@ -290,11 +308,12 @@ const live = (() => {
         const tensor = walk.tensors.findIndex((other) => other.name === name);
         const t = walk.tensors[tensor];
         const at = Number(place);
-        if (!t || at >= step.count(t.dims)) throw new Error(`${weightBox.value}: give a weight of this step, as wte.weight[0]`);
+        if (!t || at >= step.count(step.sidesOf(t))) throw new Error(`${weightBox.value}: give a weight of this step, as wte.weight[0]`);
         if (!isParameter(t) || !has('d.' + t.name)) throw new Error(`${t.name}: is no weight with a gradient`);
         const engine = state.engine ||= await open();
         const forward = walk.ops.findIndex((op) => op.range === 'backward');
-        const held = step.valuesAt(t.name, 0)[at];
+        const held = step.valueAt(t.name, at, 0);
+        if (isNaN(held)) throw new Error(`${weightBox.value}: is not among the slices of this page`);
         const lossAt = (value) => {
             engine.write(tensor, at, [value]);
             engine.begin(state.tokens, state.targets, walk.hyper.step);
@@ -302,7 +321,7 @@ const live = (() => {
             return lossOf(engine);
         };
         const lastWrite = walk.ops.reduce((last, op, i) => (op.operands.some((o) => o.tensor === 'd.' + t.name || (step.isOutput(o) && o.tensor === 'd.' + t.name)) && op.phase === 'backward' ? i : last), walk.ops.length - 1);
-        const gradient = step.valuesAt('d.' + t.name, 2 * lastWrite + 1)[at];
+        const gradient = step.valueAt('d.' + t.name, at, 2 * lastWrite + 1);
         reset(engine);
         const rows = Array.from({length: 8}, (_, k) => 10 ** -k).map((h) => {
             const slope = (lossAt(Math.fround(held + h)) - lossAt(Math.fround(held - h))) / (Math.fround(held + h) - Math.fround(held - h));

@@ -90,16 +90,16 @@ const step = (() => {
     const isOutput = (operand) => operand.access !== 'reads';
 
     // Shows another step of the same plan; summaries follow its values, as walk computes them.
-    const summarize = (summary, values) => {
-        summary.norm = Math.sqrt(values.reduce((sum, x) => sum + x * x, 0));
+    const summarize = (summary, values, norm) => {
+        summary.norm = norm ?? Math.sqrt(values.reduce((sum, x) => sum + x * x, 0));
         summary.first = Array.from(values.subarray(0, summary.first.length));
     };
-    const replace = (changes, stored, tokens, targets, data) => {
+    const replace = (changes, stored, tokens, targets, data, norms) => {
         shown = filmOf(changes, stored);
         Object.assign(walk, {tokens, targets, data});
         walk.ops.forEach((op, i) => op.operands.forEach((operand) => {
-            if (operand.before) summarize(operand.before, valuesAt(operand.tensor, 2 * i));
-            summarize(operand, valuesOf(i, operand));
+            if (operand.before) summarize(operand.before, valuesAt(operand.tensor, 2 * i), norms.get(`${i} ${operand.operand} false`));
+            summarize(operand, valuesOf(i, operand), norms.get(`${i} ${operand.operand} true`));
         }));
     };
 
