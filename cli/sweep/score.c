@@ -2,6 +2,7 @@
 // each; or prints the last one as text to send.
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "bench/compare/noise_verdict.h"
@@ -190,14 +191,22 @@ static void print_missing(void) {
     }
 }
 
+// Where `score` and `make bench` leave their rows, and --share looks for them.
+static const char usual_file[] = "score.jsonl";
+static const char bench_file[] = "build/score.jsonl";
+
+// Commands begin as this one was called: a fresh build is not in PATH.
 static void print_end(const cli_options *o, const json_t *rows, const json_t *references) {
     char text[SM_SCORE_TEXT_SIZE];
+    const char *file = o->out.output_file;
+    const bool is_found =
+        strcmp(file, usual_file) == 0 || (strcmp(file, bench_file) == 0 && access(usual_file, F_OK) != 0);
     sm_score_standing(rows, references, text);
     if (text[0] != '\0') {
         printf("\nThis machine: %s.\n\n", text);
-        printf("next: `stepmark score --share --output-file %s` prints it as text to send\n"
-               "      `stepmark profile -m small -b 1 --seq-len 1024` shows where the time goes\n",
-               o->out.output_file);
+        printf("next, as text to send:    %s score --share%s%s\n", o->argv[0], is_found ? "" : " --output-file ",
+               is_found ? "" : file);
+        printf("where the time goes:      %s profile -m small -b 1 --seq-len 1024\n", o->argv[0]);
     }
 }
 
@@ -315,8 +324,10 @@ static sm_status share(const cli_options *options, const json_t *references) {
     size_t n_shared = 0;
     json_t *last = NULL;
     sm_status status = SM_OK;
+    const char *file = options->out.output_file;
+    const bool is_of_bench = strcmp(file, usual_file) == 0 && access(file, F_OK) != 0 && access(bench_file, F_OK) == 0;
     sm_rows_init(&rows);
-    SM_TRY_GOTO(sm_rows_read(options->out.output_file, &rows));
+    SM_TRY_GOTO(sm_rows_read(is_of_bench ? bench_file : file, &rows));
     last = last_scores(rows.rows, references, &n_busy);
     if (json_array_size(last) == 0) {
         SM_TRY_GOTO(sm_fail(SM_ERR_INVALID, "%s: holds no score; `stepmark score --output-file %s` measures one",

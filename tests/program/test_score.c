@@ -659,6 +659,8 @@ TEST(the_program_shares_and_gathers) {
     expect_text("score --share", out,
                 "    stepmark-124M-v1  H100 80GB HBM3     560,398 tok/s ± 5.7% bf16 47% peak verified\n");
     expect_text("score --share", out, "[end of stepmark block]");
+    shell("mkdir -p $T/fresh/build && cp $T/score.jsonl $T/fresh/build/ && P=$(realpath " SM_TEST_BINARY
+          ") && cd $T/fresh && $P score --share >../bench.txt && grep -q 'end of stepmark block' ../bench.txt");
     shell("mkdir -p $T/posts && cp $T/out $T/posts/one && sed 's/^/> /' $T/out >$T/posts/two && echo none "
           ">$T/posts/three");
     static const expectation cases[] = {
