@@ -187,7 +187,9 @@ void sm_row_writer_explain(sm_row_writer *writer) {
     static const sm_legend_line legend[] = {
         {"median_ts", "tokens/s: at the median step, and how far its 95% interval reaches."},
         {"mfu", "% of peak: floating-point work against the peak measured on this device."},
-        {NULL, "ok: losses, gradients and update, or drawn numbers of an op, agree with the reference."},
+        {"median_ts", "ok: losses, gradients and update agree with the reference."},
+        {"flops_per_s", "FLOP/s, bytes/s: of the equation, each operand read or written once."},
+        {"flops_per_s", "ok: drawn numbers of the op agree with the reference."},
         {NULL, "`--wide` shows phases, efficiency, loss, and what each column means;\n"
                "  `stepmark profile` shows where a step's time goes, op by op."},
         {NULL, NULL},

@@ -21,6 +21,7 @@
       "measure the training step, each combination of the flags' lists: warm up, measure, check, print rows",         \
       .is_alone = true, .sweeps = true,                                                                               \
       .examples = {"stepmark run", "stepmark run -m small -b 1-16*2 --mode naive,fused --output-file rows.jsonl",     \
+                   "stepmark run --op attention --attention naive,flash -b 8 --seq-len 256-4096*2 --n-head 1",        \
                    "stepmark run --preset sizes -b 1 --seq-len 64 --timeout 120 --output-file sizes.jsonl --resume",  \
                    "stepmark run -m small,medium --seq-len 1024 --find-batch --output-file largest.jsonl"})           \
     X(SCORE, "score", cli_score, sm_row_table,                                                                        \
@@ -160,7 +161,7 @@ typedef struct {
     bool sweeps;              // measures products of lists, each configuration in its own process (cli_axes)
     int exit_code;            // a special exit code; 0: none
     const char *exit_meaning; // its meaning
-    const char *examples[5];  // command lines, NULL at the end
+    const char *examples[6];  // command lines, NULL at the end
 } cli_subcommand;
 
 extern const cli_subcommand cli_commands[CLI_COMMAND_COUNT];
