@@ -76,7 +76,7 @@ static void touch_memory(void *ctx, int part) {
     const sm_plan *plan = e->base.plan;
     for (int i = 0; i < plan->n_tensors; i++) {
         const sm_tensor *t = &plan->tensors[i];
-        if (t->arena >= 0 && t->view_of == SM_NO_TENSOR) {
+        if (t->arena >= 0 && t->view_of == SM_NO_TENSOR && t->memory == NULL) { // else the caller's, and only read
             int64_t step = (int64_t)(16 * sm_dtype_size(t->dtype));
             touch(host_tensor(&e->memory, plan, i), cpu_split((int64_t)sm_tensor_bytes(t), step, part, e->n_threads));
         }

@@ -71,4 +71,35 @@ TEST(test_kept_weights) {
     }
 }
 
+// Another session's tensors, which a plan reads in place, stay as they are.
+TEST(memory_of_the_caller_is_only_read) {
+    enum { N = 4096 };
+    static float values[N], result[N];
+    const int64_t dims[] = {N};
+    const sm_backend *backend = sm_backend_find("cpu");
+    sm_device *device = NULL;
+    sm_executable *executable = NULL;
+    sm_plan *plan = sm_plan_new(SM_F32);
+    sm_op op = sm_op_make(SM_OP_GELU_FORWARD, SM_PHASE_FORWARD, -1);
+    op.in[SM_IN(gelu_forward, x)] = sm_plan_add_tensor(plan, SM_ROLE_PARAMETER, SM_F32, 1, dims, "x");
+    op.out[SM_OUT(gelu_forward, y)] = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 1, dims, "y");
+    assert_int_equal(sm_plan_add_op(plan, &op), SM_OK);
+    assert_int_equal(sm_plan_assign_memory(plan, 0), SM_OK);
+    plan->tensors[op.in[0]].memory = values;
+    for (int i = 0; i < N; i++) {
+        values[i] = 100.1F;
+    }
+    assert_int_equal(backend->open(0, &(sm_open_options){.n_threads = 2}, &device), SM_OK);
+    assert_int_equal(backend->prepare(device, plan, &executable), SM_OK);
+    assert_int_equal(backend->execute(executable, (sm_range){0, 1}, NULL), SM_OK);
+    assert_int_equal(backend->synchronize(executable), SM_OK);
+    assert_int_equal(backend->download(executable, op.out[0], 0, N, result), SM_OK);
+    for (int i = 0; i < N; i++) {
+        assert_true(values[i] == 100.1F && result[i] == 100.1F);
+    }
+    backend->release(executable);
+    backend->close(device);
+    sm_plan_free(plan);
+}
+
 int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }
