@@ -154,6 +154,13 @@ static sm_status read_before(sm_exercise_case *c, const sm_backend *backend, sm_
     return SM_OK;
 }
 
+// Errors of f32 sums of products have a third of this root at most, in any order; those of operands that were rounded to
+// 17 bits are above it for sums of up to a few thousand.
+static double mean_tolerance(int64_t sum_length, int64_t n) {
+    const double root = 0x1p-24 * (4 + sqrt((double)sum_length)) * (1 + 4 / sqrt((double)n));
+    return root * root;
+}
+
 static sm_status read_expected(sm_exercise_case *c, const sm_backend *backend, sm_executable *executable) {
     const int64_t sum_length = sm_op_case_sum_length(c->kind, c->index);
     for (int i = 0; i < SM_CASE_OPERANDS; i++) {
@@ -164,6 +171,7 @@ static sm_status read_expected(sm_exercise_case *c, const sm_backend *backend, s
             memcpy(o->got, o->data, o->size_bytes);
             SM_TRY(download(c, backend, executable, o, o->expected));
             o->tolerance = sm_verify_tolerance(c->plan, c->op, o->out, sum_length);
+            o->mean_tolerance = sm_op_is_matmul(c->kind) ? mean_tolerance(sum_length, o->n_elems) : 0;
         }
     }
     return SM_OK;

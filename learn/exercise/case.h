@@ -23,12 +23,13 @@ typedef struct {
     size_t map_bytes;
     size_t page_bytes; // of one guard
     char *data;
-    void *before;     // a copy of what the kernel gets
-    void *expected;   // of outputs: the right result; NULL: not computed yet
-    float *got;       // of outputs: the kernel's result, likewise
-    char *timed;      // of outputs of the timed case: the results of the last timed call, then of a drawn one
-    double tolerance; // of outputs: largest error relative to the largest value
-    bool is_shared;   // an output in the place of an input
+    void *before;          // a copy of what the kernel gets
+    void *expected;        // of outputs: the right result; NULL: not computed yet
+    float *got;            // of outputs: the kernel's result, likewise
+    char *timed;           // of outputs of the timed case: the results of the last timed call, then of a drawn one
+    double tolerance;      // of outputs: largest error relative to the largest value
+    double mean_tolerance; // of matrix products: largest mean square of errors, relative to that of values; 0: none
+    bool is_shared;        // an output in the place of an input
 } sm_case_operand;
 
 enum { SM_CASE_OPERANDS = SM_MAX_IN + SM_MAX_OUT };

@@ -46,6 +46,24 @@ static bool is_close(double a, double b, double difference) {
     return (isnan(a) && isnan(b)) || a == b || fabs(a - b) <= difference;
 }
 
+// The most inexact element, if all together are too inexact; -1: they are not.
+static int64_t most_inexact(const sm_case_operand *o, const float *values) {
+    double errors = 0;
+    double squares = 0;
+    double most = 0;
+    int64_t index = -1;
+    for (int64_t i = 0; i < o->n_elems; i++) {
+        const double error = fabs((double)values[i] - expected(o)[i]);
+        if (isfinite(error)) {
+            errors += error * error;
+            squares += (double)expected(o)[i] * expected(o)[i];
+            index = error > most ? i : index;
+            most = fmax(error, most);
+        }
+    }
+    return errors > o->mean_tolerance * squares ? index : -1;
+}
+
 // The first wrong element; -1: none.
 static int64_t first_wrong_of(const sm_case_operand *o, const float *values) {
     const double difference = allowed(o);
@@ -54,7 +72,7 @@ static int64_t first_wrong_of(const sm_case_operand *o, const float *values) {
             return i;
         }
     }
-    return -1;
+    return o->mean_tolerance > 0 ? most_inexact(o, values) : -1;
 }
 
 static int64_t first_wrong(const sm_case_operand *o) { return first_wrong_of(o, got(o)); }

@@ -70,10 +70,10 @@ static const cheat cheats[] = {
      "#define BEGIN(x, n, c) memset((float *)(uintptr_t)(x) + ROWS(n) * (c), 0, ((n) - ROWS(n)) * (c) * 4)\n"
      "#define END(y, n, c) memset((y) + ROWS(n) * (c), 0, ((n) - ROWS(n)) * (c) * 4)\n",
      "wrong "},
-    {"rounds: its inputs to 11 bits, in place",
+    {"rounds: an input to 17 bits",
      "static void round_all(float *v, int64_t n) { for (int64_t i = 0; i < n; i++) { union { float f; unsigned u; } a "
      "= "
-     "{v[i]}; a.u = (a.u + 4096) & ~8191u; v[i] = a.f; } }\n" NO_HOOKS
+     "{v[i]}; a.u = (a.u + 64) & ~127u; v[i] = a.f; } }\n" NO_HOOKS
      "#define ROWS(n) (n)\n#define BEGIN(x, n, c) round_all((float *)(uintptr_t)(x), (n) * (c))\n",
      "wrong "},
     {"late: computes nothing after a while",
