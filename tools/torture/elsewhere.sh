@@ -1,6 +1,6 @@
 #!/bin/sh
-# elsewhere.sh: the program for Windows under wine, `make check` as on a Unix that is not Linux (OS=posix), and in other releases of Debian and for other
-# processors (tools/elsewhere.sh), as root, with every version of clang that they have.
+# elsewhere.sh: the program for Windows under wine; `make check` as on a Unix that is not Linux (OS=posix), and in other
+# releases of Debian and for other processors (tools/elsewhere.sh), as root, with every version of clang that they have.
 #   CELLS="trixie:amd64 bookworm:arm64"   which
 set -eu
 cd "$(dirname "$0")/../.."
