@@ -1,6 +1,7 @@
 // test_opencl.c: the opencl backend on the first usable device: correct ops and steps in both families of kernels;
 // repeatable bits; the cpu backend's losses; messages when memory or a build fails, or a kernel hangs; and the cache of
 // built programs. Skipped, with the reason, without a device.
+#include <ftw.h>
 #include <limits.h>
 
 #include "tests/support/test.h"

@@ -228,4 +228,4 @@ TEST(test_program) {
     CHECK_ALL(cases);
 }
 
-int main(void) { return cmocka_run_group_tests_name("recompute", tests, make_folder, remove_folder); }
+int main(void) { return cmocka_run_group_tests_name("recompute", tests, temp_folder_make, temp_folder_remove); }

@@ -30,7 +30,7 @@ static const char *words_of(const char *language) {
 static void write_in(const char *language, const char *path, const char *name, const char *body, int mistake) {
     static char begun[TEXT_SIZE];
     char begun_path[COMMAND_SIZE];
-    snprintf(begun_path, sizeof(begun_path), "%s/%s.%s", folder, name, language);
+    snprintf(begun_path, sizeof(begun_path), "%s/%s.%s", temp_folder, name, language);
     if (access(begun_path, F_OK) != 0) {
         char arguments[COMMAND_SIZE / 2];
         snprintf(arguments, sizeof(arguments), "exercise %s --init $T --language %s", name, language);
@@ -59,7 +59,7 @@ static void write_cl(const char *path, const char *name, const char *body, int m
 static int check(const char *name, const char *body, int mistake, const char *flags) {
     char path[COMMAND_SIZE];
     char arguments[COMMAND_SIZE / 2];
-    snprintf(path, sizeof(path), "%s/mine.c", folder);
+    snprintf(path, sizeof(path), "%s/mine.c", temp_folder);
     write_kernel(path, name, body, mistake);
     snprintf(arguments, sizeof(arguments), "exercise %s --check $T/mine.c --no-peaks %s", name, flags);
     return run(arguments);
@@ -91,7 +91,7 @@ static bool has_one_of(const char *where, char *texts) {
 static void compile_body(const char *name, const char *body) {
     static char with_number[TEXT_SIZE];
     char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/body.c", folder);
+    snprintf(path, sizeof(path), "%s/body.c", temp_folder);
     snprintf(with_number, sizeof(with_number),
              "%s}\n#include <stdlib.h>\n__attribute__((constructor)) static void set(void) { MISTAKE = "
              "atoi(getenv(\"MISTAKE\"));",
@@ -112,7 +112,7 @@ static bool is_explained_within(const sm_exercise *exercise, int mistake, const 
     char path[COMMAND_SIZE];
     char number[16];
     char expected[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/body.so", folder);
+    snprintf(path, sizeof(path), "%s/body.so", temp_folder);
     snprintf(expected, sizeof(expected), "%s", texts);
     snprintf(number, sizeof(number), "%d", mistake);
     assert_int_equal(setenv("MISTAKE", number, 1), 0);
@@ -179,7 +179,7 @@ static int check_in_opencl(const char *name, bool is_parallel, int most) {
     int mistake = 0;
     snprintf(path, sizeof(path), "tests/exercises/%s%s.inc", is_parallel ? "cl/" : "", name);
     read_text(path, body, sizeof(body));
-    snprintf(path, sizeof(path), "%s/mine.cl", folder);
+    snprintf(path, sizeof(path), "%s/mine.cl", temp_folder);
     snprintf(arguments, sizeof(arguments), "exercise %s --check $T/mine.cl --no-peaks --timeout 60", name);
     do {
         (is_parallel ? write_cl : write_for_one_item)(path, name, body, mistake);
@@ -221,7 +221,7 @@ TEST(harm_in_opencl_stays_where_it_is) {
         {"", "is not written at all"},
     };
     char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/harm.cl", folder);
+    snprintf(path, sizeof(path), "%s/harm.cl", temp_folder);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char expected[COMMAND_SIZE];
         snprintf(expected, sizeof(expected), "%s", cases[i].says);
@@ -243,7 +243,7 @@ TEST(system_calls_in_opencl_are_refused) {
     if (run("devices") != 0 || strstr(out, "pthread") == NULL) {
         skip(); // a driver of another kind
     }
-    for (const char *at = folder; *at != '\0'; at++) {
+    for (const char *at = temp_folder; *at != '\0'; at++) {
         snprintf(name + strlen(name), sizeof(name) - strlen(name), "%d, ", *at);
     }
     snprintf(body, sizeof(body),
@@ -256,10 +256,10 @@ TEST(system_calls_in_opencl_are_refused) {
              "if (i < n) { const float u = x[i]; y[i] = u / 2 * (1 + tanh(0.7978845608f * (u + 0.044715f * u * u * "
              "u))); }",
              name);
-    snprintf(path, sizeof(path), "%s/calls.cl", folder);
+    snprintf(path, sizeof(path), "%s/calls.cl", temp_folder);
     write_in("cl", path, "gelu_forward", body, 0);
     expect_exit("exercise gelu_forward --check $T/calls.cl --no-peaks --timeout 60", 0);
-    snprintf(path, sizeof(path), "%s/h", folder);
+    snprintf(path, sizeof(path), "%s/h", temp_folder);
     assert_int_not_equal(access(path, F_OK), 0);
 }
 #endif
@@ -267,7 +267,7 @@ TEST(system_calls_in_opencl_are_refused) {
 // A driver's caches during a check are the check's own: what is left there would be loaded by whatever runs next.
 TEST(a_check_in_opencl_leaves_no_cache) {
     char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/kept.cl", folder);
+    snprintf(path, sizeof(path), "%s/kept.cl", temp_folder);
     write_in("cl", path, "gelu_forward",
              "if (i < n) { const float u = x[i]; y[i] = u / 2 * (1 + tanh(0.7978845608f * (u + 0.044715f * u * u * "
              "u))); }",
@@ -285,7 +285,7 @@ TEST(kernels_in_opencl_run_in_the_step) {
     read_text("docs/adding.md", text, sizeof(text));
     char *first = strstr(text, "#define gelu_forward_signature");
     assert_non_null(first);
-    snprintf(path, sizeof(path), "%s/gelu.cl", folder);
+    snprintf(path, sizeof(path), "%s/gelu.cl", temp_folder);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fprintf(file, "%.*s", (int)(strstr(first, "```") - first), first);
@@ -383,7 +383,7 @@ TEST(harm_stays_where_it_is) {
     assert_int_equal(check("matmul_forward", "y[0] = b[0] + x[0];", 0, "--timeout 30"), 1);
     expect_text("b", out, "a pointer is NULL: b");
     char harm[COMMAND_SIZE];
-    snprintf(harm, sizeof(harm), "%s/harm", folder);
+    snprintf(harm, sizeof(harm), "%s/harm", temp_folder);
     assert_int_not_equal(access(harm, F_OK), 0);
 }
 
@@ -433,7 +433,7 @@ TEST(cheats_are_found) {
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char path[COMMAND_SIZE];
         char arguments[COMMAND_SIZE / 2];
-        snprintf(path, sizeof(path), "%s/cheat.c", folder);
+        snprintf(path, sizeof(path), "%s/cheat.c", temp_folder);
         write_kernel(path, cases[i].name, cases[i].body, 0);
         snprintf(arguments, sizeof(arguments), "exercise %s --check $T/cheat.c --timeout 60", cases[i].name);
         expect_exit(arguments, 1);
@@ -456,7 +456,7 @@ TEST(a_compiler_is_limited_too) {
     char kept[COMMAND_SIZE];
     char temporary[COMMAND_SIZE];
     snprintf(kept, sizeof(kept), "%s", before != NULL ? before : "/tmp");
-    snprintf(temporary, sizeof(temporary), "%s/temporary", folder);
+    snprintf(temporary, sizeof(temporary), "%s/temporary", temp_folder);
     shell("mkdir -p $T/temporary; rm -f $T/pipe; mkfifo $T/pipe; "
           "printf '#if __INCLUDE_LEVEL__ < 60\n#include __FILE__\n#include __FILE__\n#endif\n' >$T/bomb.c; "
           "printf '#include \"pipe\"\n' >$T/waits.c; printf 'char huge[1UL << 31] = {1};\n' >$T/large.c; "
@@ -481,7 +481,7 @@ TEST(a_kernel_is_cut_off) {
         "char text[80] = \"\"; long k = read(0, text, 79); printf(\"input of %ld bytes\\033]0;title\\007\\n\", k); "
         "printf(\"file %d\\n\", open(\"/etc/passwd\", 0) >= 0); y[0] = 0;";
     char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/reads.c", folder);
+    snprintf(path, sizeof(path), "%s/reads.c", temp_folder);
     write_kernel(path, "gelu_forward", body, 0);
     shell("echo of the caller | " SM_TEST_BINARY " exercise gelu_forward --check $T/reads.c --timeout 60 >$T/out 2>&1; "
           "test $? = 1");
@@ -492,7 +492,7 @@ TEST(a_kernel_is_cut_off) {
 
 TEST(times_stand_beside_ours) {
     char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/mine.c", folder);
+    snprintf(path, sizeof(path), "%s/mine.c", temp_folder);
     write_kernel(path, "gelu_forward", gelu, 0);
     static const expectation cases[] = {
         {"exercise gelu_forward --check $T/mine.c", 0, "% of the ceiling  yours", NULL},
@@ -513,7 +513,7 @@ TEST(a_check_says_where_to_look_and_what_is_next) {
         {"exercise residual --hint 4", 2, NULL, "from 1 to 3"},
         {"exercise residual --hint 1 --check $T/look.c", 2, NULL, "give one of"},
     };
-    snprintf(path, sizeof(path), "%s/look.c", folder);
+    snprintf(path, sizeof(path), "%s/look.c", temp_folder);
     write_kernel(path, "residual", "    for (int64_t i = 0; i < n; i++) {\n    y[i] = a[i] + a[i];\n    }\n", 0);
     CHECK_ALL(cases);
     write_kernel(path, "residual", "    for (int64_t i = 0; i < n; i++) { y[i] = a[i] + b[i]; }\n", 0);
@@ -535,9 +535,9 @@ TEST(folders_are_checked) {
     FAIL_IF(system("mkdir -p $T/class/ann $T/class/bob && ln -s $T/class/ann/residual.c $T/class/bob/gelu_forward.c") !=
                 0,
             "no folders");
-    snprintf(path, sizeof(path), "%s/class/ann/residual.c", folder);
+    snprintf(path, sizeof(path), "%s/class/ann/residual.c", temp_folder);
     write_kernel(path, "residual", "    for (int64_t i = 0; i < n; i++) { y[i] = a[i] + b[i]; }\n", 0);
-    snprintf(path, sizeof(path), "%s/class/bob/residual.c", folder);
+    snprintf(path, sizeof(path), "%s/class/bob/residual.c", temp_folder);
     write_kernel(path, "residual", "    extern int unlink(const char *);\n    unlink(\"victim\");\n", 0);
     CHECK_ALL(cases);
 }
@@ -586,7 +586,7 @@ TEST(a_compiler_that_is_not_there_is_named) {
 // The signature names the members: a file for other arguments is refused, in a check and in a step.
 TEST(other_arguments_are_refused) {
     char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/other.c", folder);
+    snprintf(path, sizeof(path), "%s/other.c", temp_folder);
     write_kernel(path, "gelu_forward", gelu, 0);
     assert_int_equal(system("sed -i 's/= \"1 n x y/= \"1 n y x/' $T/other.c"), 0);
     static const expectation cases[] = {
@@ -600,7 +600,7 @@ TEST(other_arguments_are_refused) {
 
 TEST(own_kernels_run_in_the_step) {
     char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/mine.c", folder);
+    snprintf(path, sizeof(path), "%s/mine.c", temp_folder);
     write_kernel(path, "gelu_forward", gelu, 0);
     static const expectation cases[] = {
         {"train -m tiny --steps 2 --mode naive --kernel gelu_forward=$T/mine.c", 0, "step", "kernels of your own"},
@@ -626,7 +626,7 @@ TEST(own_kernels_run_in_the_step) {
 // A wrong kernel shows: verify says which op, and run refuses to print a speed.
 TEST(a_wrong_kernel_has_no_speed) {
     char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/wrong.c", folder);
+    snprintf(path, sizeof(path), "%s/wrong.c", temp_folder);
     write_kernel(path, "gelu_forward", "for (int64_t i = 0; i < n; i++) { y[i] = x[i] * 1.7f; }", 0);
     static const expectation cases[] = {
         {"verify --backend cpu --filter gelu_forward --kernel gelu_forward=$T/wrong.c", 1, "failed", "gelu_forward"},
@@ -639,7 +639,7 @@ TEST(a_wrong_kernel_has_no_speed) {
 // One that is right, and not to the bit each time, is told so.
 TEST(equal_bits_are_asked_for) {
     char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/bits.c", folder);
+    snprintf(path, sizeof(path), "%s/bits.c", temp_folder);
     write_kernel(path, "gelu_forward",
                  "static int n_calls; n_calls++; for (int64_t i = 0; i < n; i++) { const float u = x[i]; "
                  "y[i] = u / 2 * (1 + tanhf(0.79788456f * (u + 0.044715f * u * u * u))); "
@@ -656,7 +656,7 @@ TEST(rows_are_told_apart) {
     static const char run_it[] = "run -m tiny -b 1 --seq-len 8 -r 5 --no-peaks --mode naive --backend cpu -t 1 -o json";
     char path[COMMAND_SIZE];
     char arguments[COMMAND_SIZE / 2];
-    snprintf(path, sizeof(path), "%s/mine.c", folder);
+    snprintf(path, sizeof(path), "%s/mine.c", temp_folder);
     write_kernel(path, "gelu_forward", gelu, 0);
     snprintf(arguments, sizeof(arguments), "%s >$T/ours.json", run_it);
     expect_exit(arguments, 0);
@@ -681,7 +681,7 @@ TEST(the_documented_kernel_works) {
     assert_non_null(first);
     char *end = strstr(first + 5, "```");
     assert_non_null(end);
-    snprintf(path, sizeof(path), "%s/gelu.c", folder);
+    snprintf(path, sizeof(path), "%s/gelu.c", temp_folder);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     assert_int_equal(fwrite(first + 5, 1, (size_t)(end - first - 5), file), end - first - 5);
@@ -694,4 +694,4 @@ TEST(the_documented_kernel_works) {
     CHECK_ALL(cases);
 }
 
-int main(void) { return cmocka_run_group_tests(tests, make_folder, remove_folder); }
+int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

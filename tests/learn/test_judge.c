@@ -85,7 +85,7 @@ static const cheat cheats[] = {
 
 static void write_kernel(const char *path, const char *text) {
     char full[COMMAND_SIZE];
-    snprintf(full, sizeof(full), "%s/%s", folder, path);
+    snprintf(full, sizeof(full), "%s/%s", temp_folder, path);
     FILE *file = fopen(full, "w");
     assert_non_null(file);
     fprintf(file, "%s%s", head, text);
@@ -149,4 +149,4 @@ TEST(judge_says_what_it_does_not_take) {
     CHECK_ALL(cases);
 }
 
-int main(void) { return cmocka_run_group_tests(tests, make_folder, remove_folder); }
+int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -148,7 +148,7 @@ static void write_example(void) {
     char *library = strstr(text, "#include \"backend_library.h\"");
     assert_non_null(library);
     char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/traced.c", folder);
+    snprintf(path, sizeof(path), "%s/traced.c", temp_folder);
     file = fopen(path, "w");
     assert_non_null(file);
     fprintf(file, "%.*s", (int)(strstr(library, "```") - library), library);
@@ -208,4 +208,4 @@ TEST(noise_is_told) {
     assert_false(sm_rung_is_usable(&(sm_rung_result){.rung = &rung}));
 }
 
-int main(void) { return cmocka_run_group_tests(tests, make_folder, remove_folder); }
+int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -148,9 +148,9 @@ TEST(own_kernels_are_measured_next_to_ours) {
                                "}\n";
     char source[sizeof(gelu) + 32];
     snprintf(source, sizeof(source), gelu, "0.7978845608");
-    write_text("right.c", source);
+    temp_put_text("right.c", source);
     snprintf(source, sizeof(source), gelu, "0.79");
-    write_text("wrong.c", source);
+    temp_put_text("wrong.c", source);
     json_auto_t *right = rows_of("--op gelu_forward --kernel gelu_forward=$T/right.c " QUICK "--backend cpu", 0, 2);
     assert_null(text(json_array_get(right, 0), "own_kernels"));
     assert_non_null(strstr(text(json_array_get(right, 1), "own_kernels"), "right.c"));
@@ -201,7 +201,7 @@ TEST(every_kind_can_be_measured_by_itself) {
             n_kinds++;
         }
     }
-    write_text("kinds", arguments);
+    temp_put_text("kinds", arguments);
     expect_exit("run --file $T/kinds -q -o json", 0);
     json_auto_t *rows = json_loads(out, 0, NULL);
     assert_true(json_array_size(rows) == n_kinds);
@@ -211,4 +211,4 @@ TEST(every_kind_can_be_measured_by_itself) {
     }
 }
 
-int main(void) { return cmocka_run_group_tests(tests, make_folder, remove_folder); }
+int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

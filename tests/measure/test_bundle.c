@@ -20,7 +20,7 @@ static json_t *make_row(const char *processor, const char *mode, double rate) {
 
 static void write_file(const char *name, const char *text, size_t size_bytes) {
     char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    snprintf(path, sizeof(path), "%s/%s", temp_folder, name);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     assert_int_equal(fwrite(text, 1, size_bytes, file), size_bytes);
@@ -29,7 +29,7 @@ static void write_file(const char *name, const char *text, size_t size_bytes) {
 
 static sm_status read_bundle(const char *name, json_t **rows) {
     char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    snprintf(path, sizeof(path), "%s/%s", temp_folder, name);
     return sm_bundle_read(path, rows);
 }
 
@@ -200,4 +200,4 @@ TEST(the_program_bundles_and_compares) {
     CHECK_ALL(cases);
 }
 
-int main(void) { return cmocka_run_group_tests(tests, make_folder, remove_folder); }
+int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -1,11 +1,10 @@
 // test_compare.c: verdicts on constructed rows: the statistical tests' tables, false and missed differences, matching,
 // the program.
-#include <sys/wait.h>
 
 #include "tests/support/test.h"
 #include "tests/support/made_row.h"
 #include "philox.h"
-#include "tests/support/temp_folder.h"
+#include "tests/support/run_program.h"
 #include "bench/compare/compare.h"
 #include "bench/rows/row.h"
 #include "bench/stats/compare_stats.h"
@@ -313,15 +312,6 @@ TEST(failed_rows_are_listed) {
 
 // --- the program -------------------------------------------------------------------------------------
 
-static int run(const char *arguments) {
-    char command[1024];
-    snprintf(command, sizeof(command), "XDG_DATA_HOME=%s T=%s; export XDG_DATA_HOME T; (%s %s) >%s/out 2>&1 </dev/null",
-             temp_folder, temp_folder, SM_TEST_BINARY, arguments, temp_folder);
-    int status = system(command);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
-}
-
 static void write_runs(const char *name, double factor) {
     SM_FREED char *path = temp_path(name);
     SM_OWN(FILE) *file = fopen(path, "w");
@@ -335,47 +325,36 @@ static void write_runs(const char *name, double factor) {
 }
 
 TEST(exit_codes) {
-    static const struct {
-        const char *arguments;
-        int code;
-        const char *says;
-    } cases[] = {
-        {"compare $T/a.jsonl $T/a.jsonl", 0, "verdict: B against A: no-difference"},
-        {"compare $T/a.jsonl $T/slow.jsonl", 3, "slower"},
-        {"compare $T/slow.jsonl $T/a.jsonl -o json", 0, "\"verdict\": \"faster\""},
-        {"compare $T/a.jsonl $T/slow.jsonl --threshold 50", 0, "below the threshold"},
-        {"compare $T/a.jsonl --save-baseline release-1", 0, "saved"},
-        {"compare release-1 $T/slow.jsonl -o csv", 3, "verdict,"},
-        {"compare $T/a.jsonl --save-baseline ../x", 2, "not a valid name of a baseline"},
-        {"compare never-saved $T/a.jsonl", 1, "neither a file nor a saved baseline"},
-        {"compare $T/a.jsonl", 2, "holds 10 rows: give two files to compare them, or one row to run it again"},
-        {"compare $T/a.jsonl $T/a.jsonl --across speed", 2, "no factor"},
-        {"compare --interleaved 'run -m tiny' 'walk'", 2, "not a `run`"},
-        {"compare --interleaved 'run -m $(x)' 'run'", 2, "cannot be split"},
-        {"compare --interleaved 'run -m tiny -b 0' 'run -m tiny'", 2, "out of range"},
+    static const expectation cases[] = {
+        {"compare $T/a.jsonl $T/a.jsonl", 0, "verdict: B against A: no-difference", NULL},
+        {"compare $T/a.jsonl $T/slow.jsonl", 3, "slower", NULL},
+        {"compare $T/slow.jsonl $T/a.jsonl -o json", 0, "\"verdict\": \"faster\"", NULL},
+        {"compare $T/a.jsonl $T/slow.jsonl --threshold 50", 0, "below the threshold", NULL},
+        {"compare $T/a.jsonl --save-baseline release-1", 0, NULL, "saved"},
+        {"compare release-1 $T/slow.jsonl -o csv", 3, "verdict,", NULL},
+        {"compare $T/a.jsonl --save-baseline ../x", 2, NULL, "not a valid name of a baseline"},
+        {"compare never-saved $T/a.jsonl", 1, NULL, "neither a file nor a saved baseline"},
+        {"compare $T/a.jsonl", 2, NULL, "holds 10 rows: give two files to compare them, or one row to run it again"},
+        {"compare $T/a.jsonl $T/a.jsonl --across speed", 2, NULL, "no factor"},
+        {"compare --interleaved 'run -m tiny' 'walk'", 2, NULL, "not a `run`"},
+        {"compare --interleaved 'run -m $(x)' 'run'", 2, NULL, "cannot be split"},
+        {"compare --interleaved 'run -m tiny -b 0' 'run -m tiny'", 2, NULL, "out of range"},
         {"compare --interleaved --pairs 2 'run -m tiny -b 1 --seq-len 8 -w 0 -r 2 -t 1' 'run -m tiny -b 1 --seq-len 8 "
          "-w 0 -r 2 -t 1' --backend cpu",
-         2, "does not go with the other flags"},
+         2, NULL, "does not go with the other flags"},
         {"compare --interleaved --pairs 2 -o json 'run -m tiny -b 1 --seq-len 8 -w 0 -r 2 -t 1 --backend cpu' 'run -m "
          "tiny "
          "-b 1 --seq-len 8 -w 0 -r 2 -t 1 --backend cpu'",
-         0, "\"basis\": \"pairs\""},
+         0, "\"basis\": \"pairs\"", NULL},
         {"compare --interleaved --pairs 1 'run -m tiny -b 1 --seq-len 8 -w 0 -t 1 --backend cpu' 'run -m tiny -b 1 "
          "--seq-len "
          "8 -w 0 -t 1 --backend cpu'", // it chooses the samples
-         0, "too few runs"},
+         0, "too few runs", NULL},
     };
     write_runs("a.jsonl", 1);
     write_runs("slow.jsonl", 1.1);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        int code = run(cases[i].arguments);
-        size_t size_bytes;
-        SM_FREED char *path = temp_path("out");
-        SM_FREED char *out = temp_read(path, &size_bytes);
-        if (code != cases[i].code || strstr(out, cases[i].says) == NULL) {
-            fail_msg("%s: exit %d\n%s", cases[i].arguments, code, out);
-        }
-    }
+    setenv("XDG_DATA_HOME", temp_folder, 1); // of saved baselines
+    CHECK_ALL(cases);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -26,7 +26,7 @@ static int measure_all(void **state) {
         "run " STEPS "--op attention -r 7",
     };
     SM_AT_END(sm_rows_free) sm_rows read = {0};
-    if (make_folder(state) != 0) {
+    if (temp_folder_make(state) != 0) {
         return -1;
     }
     sm_rows_init(&read);
@@ -43,7 +43,7 @@ static int measure_all(void **state) {
 
 static int remove_all(void **state) {
     json_decref(rows);
-    return remove_folder(state);
+    return temp_folder_remove(state);
 }
 
 // Figures that no other field determines within a factor of 100.

@@ -126,13 +126,6 @@ static int wait_for(pid_t pid) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static char *read_text(const char *name) {
-    size_t size_bytes;
-    SM_FREED char *path = temp_path(name);
-    char *text = temp_read(path, &size_bytes);
-    return text;
-}
-
 // ---- what a folder holds ----
 
 typedef struct {
@@ -232,7 +225,7 @@ static bool log_is_whole(void) {
     bool whole = true;
     SM_FREED char *path = temp_path("root/log.jsonl");
     bool exists = access(path, F_OK) == 0;
-    SM_FREED char *text = exists ? read_text("root/log.jsonl") : strdup("");
+    SM_FREED char *text = exists ? temp_text("root/log.jsonl") : strdup("");
     for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
         json_auto_t *row = json_loads(line, 0, NULL);
         whole = whole && json_is_integer(json_object_get(row, "step"));
@@ -287,7 +280,7 @@ static const char *run_fault(const scenario *s, int call, int error, bool *hit) 
     if (!*hit) {
         return code == 0 ? NULL : "fails without a fault";
     }
-    SM_FREED char *err = read_text("err");
+    SM_FREED char *err = temp_text("err");
     const char *wrong = judge(s, dir, code, error, err);
     return wrong != NULL ? wrong : judge_next_save(s, dir);
 }
@@ -308,7 +301,7 @@ static void count(tally *t, const scenario *s, int call, const char *fault, cons
     t->n_runs++;
     t->n_good += wrong == NULL;
     if (wrong != NULL) {
-        SM_FREED char *err = read_text("err");
+        SM_FREED char *err = temp_text("err");
         print_error("%s, call %d, %s: %s\n%s", s->name, call, fault, wrong, err);
     }
 }
@@ -415,7 +408,7 @@ static void expect_saved_after(const char *harm, const char *line) {
     wait_for_steps();
     shell(harm);
     int code = wait_for(pid);
-    SM_FREED char *err = read_text("err");
+    SM_FREED char *err = temp_text("err");
     if (code != 1 || strstr(err, line) == NULL || strstr(err, "saved after step") == NULL) {
         fail_msg("%s: exit code %d\n%s", harm, code, err);
     }
@@ -438,7 +431,7 @@ static void expect_saved(const char *command, const char *line) {
     snprintf(whole, sizeof whole, "R=%s K=%s; (" SM_TEST_BINARY " %s; echo exit $? >&2) 2>%s/err %s", root, kept,
              TRAIN_FAST "--weights $K/a1 --save $R/m --steps 1000000000", temp_folder, command);
     assert_int_equal(system(whole), 0);
-    SM_FREED char *err = read_text("err");
+    SM_FREED char *err = temp_text("err");
     if (strstr(err, line) == NULL || strstr(err, "exit 1") == NULL || strstr(err, "saved after step") == NULL) {
         fail_msg("%s\n%s", whole, err);
     }
@@ -457,13 +450,13 @@ TEST(a_log_that_cannot_be_written_throws_nothing_away) {
     shell("rm -rf $R && mkdir $R && printf '{\"step\": 1}\\n{\"ste' >$R/log.jsonl");
     pid_t pid = start(TRAIN_FAST "--weights $K/a1 --save $R/m --steps 50 --log /dev/full", 0, KILL);
     assert_int_equal(wait_for(pid), 1);
-    SM_FREED char *err = read_text("err");
+    SM_FREED char *err = temp_text("err");
     assert_non_null(strstr(err, "--log: /dev/full: cannot be written: No space left"));
     assert_non_null(strstr(err, "saved after step"));
     assert_true(state_of(dir).loads && state_of(dir).step == 2);
     pid = start(TRAIN_FAST "--weights $K/a1 --steps 1 --log $R/log.jsonl", 0, KILL);
     assert_int_equal(wait_for(pid), 0);
-    SM_FREED char *log = read_text("root/log.jsonl");
+    SM_FREED char *log = temp_text("root/log.jsonl");
     assert_non_null(strstr(log, "{\"ste\n{\"step\": 2, "));
 }
 
@@ -483,7 +476,7 @@ TEST(a_limit_of_file_size_leaves_nothing_half_written) {
         snprintf(whole, sizeof whole, "R=%s; (ulimit -f %s; " SM_TEST_BINARY " %s) >/dev/null 2>%s/err; test $? = 1",
                  root, cases[i].limit, cases[i].command, temp_folder);
         const bool ended_in_order = system(whole) == 0;
-        SM_FREED char *err = read_text("err");
+        SM_FREED char *err = temp_text("err");
         if (!ended_in_order || strstr(err, cases[i].line) == NULL) {
             fail_msg("%s\n%s", whole, err);
         }

@@ -229,7 +229,7 @@ TEST(advise_gains_nothing) {
 TEST(report_says_why) {
     char path[COMMAND_SIZE];
     json_t *rows = make_rows(true);
-    snprintf(path, sizeof(path), "%s/rows.json", folder);
+    snprintf(path, sizeof(path), "%s/rows.json", temp_folder);
     assert_int_equal(json_dump_file(rows, path, 0), 0);
     json_decref(rows);
     const expectation cases[] = {
@@ -243,4 +243,4 @@ TEST(report_says_why) {
     expect_text("report", out, "No verdict for tiny, 16 tokens, step: " BUSY);
 }
 
-int main(void) { return cmocka_run_group_tests(tests, make_folder, remove_folder); }
+int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

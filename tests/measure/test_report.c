@@ -1,10 +1,9 @@
 // The report: what its page is given, and what the script makes of that (report_figures.js, under node).
 // tools/tests/report_page.py looks at it in a browser.
-#include <sys/wait.h>
 #include <time.h>
 
 #include "tests/support/test.h"
-#include "tests/support/temp_folder.h"
+#include "tests/support/run_program.h"
 #include "bench/pages/page.h"
 #include "bench/report/report.h"
 #include "bench/tables/show.h"
@@ -93,10 +92,10 @@ static void spoil(sm_rows *rows) {
 
 static char *write_report(const sm_rows *rows, const sm_costs *costs, size_t *size_bytes) {
     char *text = NULL;
-    FILE *out = open_memstream(&text, size_bytes);
-    assert_non_null(out);
-    expect_ok("report", sm_report_write(rows, costs, 0, out));
-    fclose(out);
+    FILE *stream = open_memstream(&text, size_bytes);
+    assert_non_null(stream);
+    expect_ok("report", sm_report_write(rows, costs, 0, stream));
+    fclose(stream);
     return text;
 }
 
@@ -347,10 +346,10 @@ TEST(a_page_has_its_styles_and_scripts) {
 TEST(a_page_escapes_each_special_character) {
     SM_FREED char *text = NULL;
     size_t size_bytes;
-    FILE *out = open_memstream(&text, &size_bytes);
-    assert_non_null(out);
-    sm_page_text(out, "a&b<c>d\"e'f");
-    assert_int_equal(fclose(out), 0);
+    FILE *stream = open_memstream(&text, &size_bytes);
+    assert_non_null(stream);
+    sm_page_text(stream, "a&b<c>d\"e'f");
+    assert_int_equal(fclose(stream), 0);
     assert_string_equal(text, "a&amp;b&lt;c&gt;d&quot;e&#39;f");
 }
 
@@ -384,45 +383,31 @@ TEST(a_thousand_rows) {
 
 // --- the program -------------------------------------------------------------------------------
 
-static int run(const char *arguments) {
-    char command[1024];
-    snprintf(command, sizeof(command), "T=%s; export T; { %s; } >%s/out 2>&1 </dev/null", temp_folder, arguments,
-             temp_folder);
-    int status = system(command);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
-}
-
 TEST(program) {
-    static const struct {
-        const char *arguments;
-        int code;
-        const char *says;
-    } cases[] = {
-        {SM_TEST_BINARY " report $T/rows.jsonl --output $T/report.md && cat $T/report.md", 0, "All rows: model small"},
-        {SM_TEST_BINARY " report $T/rows.jsonl -o md", 0, "\nFor small, 64 tokens, step, cpu is the fastest: "},
-        {SM_TEST_BINARY " report $T/rows.jsonl --output $T/report.html", 0, "report.html: 16 rows, "},
-        {SM_TEST_BINARY " report $T/rows.jsonl --output $T/report.html", 0, "open it in a browser"},
-        {SM_TEST_BINARY " report $T/rows.jsonl -o csv --columns device,n_batch,median_ns,phases.forward_ns | head -2",
-         0, "device,n_batch,median_ns,phases_forward_ns\ncpu,1,209790000,63000000.0\n"},
-        {SM_TEST_BINARY " report $T/rows.jsonl -o csv --columns phases_forward_ns", 0,
-         "phases_forward_ns\n63000000.0\n"},
-        {SM_TEST_BINARY " report $T/rows.jsonl -o jsonl --columns mode,n_batch", 0,
-         "{\"mode\": \"naive\", \"n_batch\": 1}\n"},
-        {SM_TEST_BINARY " report $T/rows.jsonl -o md --columns mode,avg_ns", 0, "| naive | 209.8 ± 1.5 |\n"},
-        {SM_TEST_BINARY " report $T/rows.jsonl -o latex --columns mode,avg_ns,% ", 2, "no column is named '%'"},
-        {SM_TEST_BINARY " report $T/rows.jsonl -o latex --columns device,avg_ns,n_batch", 0,
-         "\\begin{tabular}{lrr}\n\\toprule\ndevice & avg ms & n\\_batch \\\\\n\\midrule\ncpu & 209.8 ± 1.5 & 1 \\\\\n"},
-        {SM_TEST_BINARY " report $T/rows.jsonl -o typst --columns device,avg_ns,n_batch", 0,
-         "  table.header([device], [avg ms], [n\\_batch], ),\n  [cpu], [209.8 ± 1.5], [1], \n"},
-        {"sed 's/\"status\"/\"own_kernels\":\"gelu_forward=my.c (fnv1a64:1)\",&/' $T/rows.jsonl "
+    static const expectation cases[] = {
+        {"report $T/rows.jsonl --output $T/report.md && cat $T/report.md", 0, "All rows: model small", NULL},
+        {"report $T/rows.jsonl -o md", 0, "\nFor small, 64 tokens, step, cpu is the fastest: ", NULL},
+        {"report $T/rows.jsonl --output $T/report.html", 0, NULL, "report.html: 16 rows, "},
+        {"report $T/rows.jsonl --output $T/report.html", 0, NULL, "open it in a browser"},
+        {"report $T/rows.jsonl -o csv --columns device,n_batch,median_ns,phases.forward_ns | head -2", 0,
+         "device,n_batch,median_ns,phases_forward_ns\ncpu,1,209790000,63000000.0\n", NULL},
+        {"report $T/rows.jsonl -o csv --columns phases_forward_ns", 0, "phases_forward_ns\n63000000.0\n", NULL},
+        {"report $T/rows.jsonl -o jsonl --columns mode,n_batch", 0, "{\"mode\": \"naive\", \"n_batch\": 1}\n", NULL},
+        {"report $T/rows.jsonl -o md --columns mode,avg_ns", 0, "| naive | 209.8 ± 1.5 |\n", NULL},
+        {"report $T/rows.jsonl -o latex --columns mode,avg_ns,% ", 2, NULL, "no column is named '%'"},
+        {"report $T/rows.jsonl -o latex --columns device,avg_ns,n_batch", 0,
+         "\\begin{tabular}{lrr}\n\\toprule\ndevice & avg ms & n\\_batch \\\\\n\\midrule\ncpu & 209.8 ± 1.5 & 1 \\\\\n",
+         NULL},
+        {"report $T/rows.jsonl -o typst --columns device,avg_ns,n_batch", 0,
+         "  table.header([device], [avg ms], [n\\_batch], ),\n  [cpu], [209.8 ± 1.5], [1], \n", NULL},
+        {"--version >/dev/null; sed 's/\"status\"/\"own_kernels\":\"gelu_forward=my.c (fnv1a64:1)\",&/' $T/rows.jsonl "
          ">$T/own.jsonl; " SM_TEST_BINARY " report $T/own.jsonl -o text",
-         0, "No verdict for small, 64 tokens, step, own code: own code: "},
-        {SM_TEST_BINARY " report", 2, "give result files"},
-        {SM_TEST_BINARY " report $T/none.jsonl -o md", 1, "cannot open"},
-        {SM_TEST_BINARY " report $T/rows.jsonl", 0, "<script type=\"application/json\" id=\"page\">"},
-        {SM_TEST_BINARY " report $T/rows.jsonl --watch", 2, "--watch: give --output FILE.html"},
-        {SM_TEST_BINARY " run --schema", 0, "\"samples_ns\""},
+         0, "No verdict for small, 64 tokens, step, own code: own code: ", NULL},
+        {"report", 2, NULL, "give result files"},
+        {"report $T/none.jsonl -o md", 1, NULL, "cannot open"},
+        {"report $T/rows.jsonl", 0, "<script type=\"application/json\" id=\"page\">", NULL},
+        {"report $T/rows.jsonl --watch", 2, NULL, "--watch: give --output FILE.html"},
+        {"run --schema", 0, "\"samples_ns\"", NULL},
     };
     SM_AT_END(sm_rows_free) sm_rows rows;
     SM_FREED char *path = temp_path("rows.jsonl");
@@ -433,25 +418,17 @@ TEST(program) {
         fputc('\n', file);
     }
     fclose(file);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        size_t size_bytes;
-        int code = run(cases[i].arguments);
-        SM_FREED char *out_path = temp_path("out");
-        SM_FREED char *out = temp_read(out_path, &size_bytes);
-        if (code != cases[i].code || strstr(out, cases[i].says) == NULL) {
-            fail_msg("%s: exit %d\n%.2000s", cases[i].arguments, code, out);
-        }
-    }
+    CHECK_ALL(cases);
 }
 
 // In a text of their own, where the programs are: `typst`, or its package for Python; `pdflatex` with booktabs.
 TEST(tables_for_papers_compile) {
     static const char *const tools[][2] = {
-        {"typst compile $T/table.typ $T/table.pdf", "command -v typst"},
+        {"typst compile $T/table.typ $T/table.pdf", "command -v typst >/dev/null"},
         {"python3 -c 'import sys, typst; typst.compile(sys.argv[1], output=sys.argv[2])' $T/table.typ $T/table.pdf",
-         "python3 -c 'import typst'"},
-        {"cd $T && pdflatex -halt-on-error -interaction=batchmode paper.tex",
-         "command -v pdflatex && kpsewhich booktabs.sty"}};
+         "python3 -c 'import typst' 2>/dev/null"},
+        {"cd $T && pdflatex -halt-on-error -interaction=batchmode paper.tex >/dev/null",
+         "command -v pdflatex >/dev/null && kpsewhich booktabs.sty >/dev/null"}};
     static const char *const special[] = {"50% of A & B_1 #2 {x} ~ ^ \\ $", "<x> *b* [c] @d = -e +f /g \"h\" 'i' `j`"};
     SM_AT_END(sm_rows_free) sm_rows rows;
     SM_FREED char *path = temp_path("special.jsonl");
@@ -467,14 +444,14 @@ TEST(tables_for_papers_compile) {
                   "\\documentclass{article}\n\\usepackage{booktabs}\n\\begin{document}\n\\input{table.tex}\n"
                   "\\end{document}\n");
 #define COLUMNS " --columns mode,avg_ns,stddev_ns,median_ns,q1_ns,q3_ns,first_step_ns "
-    assert_int_equal(run(SM_TEST_BINARY " report $T/special.jsonl" COLUMNS "--output $T/table.typ"), 0);
-    assert_int_equal(run(SM_TEST_BINARY " report $T/special.jsonl" COLUMNS "--output $T/table.tex"), 0);
-    assert_int_equal(run("grep -q '209.8 ± 1.5' $T/table.typ"), 0);
+    expect_exit("report $T/special.jsonl" COLUMNS "--output $T/table.typ", 0);
+    expect_exit("report $T/special.jsonl" COLUMNS "--output $T/table.tex", 0);
+    shell("grep -q '209.8 ± 1.5' $T/table.typ");
     for (size_t i = 0; i < sizeof(tools) / sizeof(tools[0]); i++) {
-        if (run(tools[i][1]) != 0) {
+        if (system(tools[i][1]) != 0) {
             printf("skipped: %s\n", tools[i][1]);
-        } else if (run(tools[i][0]) != 0) {
-            fail_msg("%s", tools[i][0]);
+        } else {
+            shell(tools[i][0]);
         }
     }
 }

@@ -240,14 +240,14 @@ TEST(ctrl_c_keeps_rows) {
     char command[2 * COMMAND_SIZE];
     snprintf(command, sizeof(command),
              "exec %s " SMALL "--delay 0.3 --output-file %s/cut.jsonl -o json >%s/out 2>%s/err </dev/null",
-             SM_TEST_BINARY, folder, folder, folder);
+             SM_TEST_BINARY, temp_folder, temp_folder, temp_folder);
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);
         _exit(127);
     }
-    snprintf(command, sizeof(command), "%s/cut.jsonl", folder);
+    snprintf(command, sizeof(command), "%s/cut.jsonl", temp_folder);
     for (int i = 0; i < 600; i++) { // until there are two rows
         usleep(50000);
         if (access(command, F_OK) == 0 && count_lines("cut.jsonl") >= 2) {
@@ -266,6 +266,8 @@ TEST(ctrl_c_keeps_rows) {
     expect_exit(SMALL "--output-file $T/cut.jsonl --resume -o json", 0);
 }
 
-static int set_up(void **state) { return make_folder(state) == 0 && setenv("XDG_CACHE_HOME", folder, 1) == 0 ? 0 : -1; }
+static int set_up(void **state) {
+    return temp_folder_make(state) == 0 && setenv("XDG_CACHE_HOME", temp_folder, 1) == 0 ? 0 : -1;
+}
 
-int main(void) { return cmocka_run_group_tests_name("advise", tests, set_up, remove_folder); }
+int main(void) { return cmocka_run_group_tests_name("advise", tests, set_up, temp_folder_remove); }

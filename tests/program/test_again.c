@@ -1,20 +1,12 @@
 // test_again.c: a row that is run again with its own flags is the same row; changes meanwhile are reported.
 #include <jansson.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/support/test.h"
-#include "tests/support/temp_folder.h"
+#include "tests/support/run_program.h"
 #include "bench/compare/compare.h"
 #include "bench/tables/digest.h"
-
-enum { COMMAND_SIZE = 2 * PATH_MAX };
-
-// --- running it --------------------------------------------------------------------------------
-
-static char *out; // of the last command
-static char *err;
 
 // Path of a name in the folder, until the next call but one.
 static const char *at(const char *name) {
@@ -23,26 +15,6 @@ static const char *at(const char *name) {
     next = 1 - next;
     snprintf(paths[next], PATH_MAX, "%s/%s", temp_folder, name);
     return paths[next];
-}
-
-static char *read_text(const char *name) {
-    size_t n;
-    return temp_read(at(name), &n);
-}
-
-// Runs `arguments` through the shell in the temporary folder.
-static int run(const char *arguments) {
-    char program[PATH_MAX];
-    char command[COMMAND_SIZE];
-    assert_non_null(realpath(SM_TEST_BINARY, program));
-    snprintf(command, sizeof(command), "cd %s && (%s %s) >out 2>err </dev/null", temp_folder, program, arguments);
-    int status = system(command);
-    free(out);
-    free(err);
-    out = read_text("out");
-    err = read_text("err");
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
 }
 
 // A busy machine may stop an op of so short a row until the row contradicts itself: then it is measured again.
@@ -54,13 +26,7 @@ static int run_steady(const char *arguments) {
     return code;
 }
 
-static void expect(const char *arguments, int code, const char *in_err) {
-    int found = run(arguments);
-    if (found != code || strstr(err, in_err) == NULL) {
-        fail_msg("stepmark %s: exit code %d, not %d, or not said: %s\n%s\n%s", arguments, found, code, in_err, out,
-                 err);
-    }
-}
+static void expect(const char *arguments, int code, const char *in_err) { expect_run(arguments, code, NULL, in_err); }
 
 static json_t *parsed(const char *text) {
     json_t *value = json_loads(text, 0, NULL);
@@ -170,7 +136,7 @@ TEST(test_sweep_rows_come_back) {
     for (int i = 1; i <= 4; i++) {
         repeat_row("sweep", i);
     }
-    SM_FREED char *rows = read_text("r.json");
+    SM_FREED char *rows = temp_text("r.json");
     assert_non_null(strstr(rows, "\"--timeout=100\""));
     assert_non_null(strstr(rows, "\"oom\""));
     assert_non_null(strstr(rows, "\"skipped\""));
@@ -182,7 +148,7 @@ TEST(test_tables_number_rows) {
     expect("run -m tiny --backend reference -b 1,2 --seq-len 8,16 -w 0 -r 1 --no-peaks -o md --output-file n.jsonl", 0,
            "");
     SM_FREED char *table = strdup(out);
-    SM_FREED char *rows = read_text("n.jsonl");
+    SM_FREED char *rows = temp_text("n.jsonl");
     const char *line = rows;
     for (int number = 1; number <= 4; number++) {
         char expected[64];
@@ -341,7 +307,7 @@ TEST(test_rows_hold_no_other_flags) {
     }
     write_with(row, "--batch-size=2", "stranger.json");
     expect("compare stranger.json#1", 1, "its run_args have --batch-size twice");
-    SM_FREED char *victim = read_text("victim.json");
+    SM_FREED char *victim = temp_text("victim.json");
     assert_string_equal(victim, "precious");
     json_decref(row);
 }
@@ -370,10 +336,9 @@ static void expect_code_ran(const char *file, bool expected) {
 }
 
 static void append(const char *name, const char *text) {
-    FILE *file = fopen(at(name), "a");
+    SM_OWN(FILE) *file = fopen(at(name), "a");
     assert_non_null(file);
     fputs(text, file);
-    assert_int_equal(fclose(file), 0);
 }
 
 // A kernel runs where the user says so, and only the one that was measured.
@@ -423,7 +388,7 @@ TEST(test_logs_of_strangers) {
     assert_non_null(strstr(err, "fused, step")); // measured
     temp_write(at("log.jsonl"), "a text\nwithout an end", 21);
     expect(sweep, 1, "log.jsonl");
-    SM_FREED char *text = read_text("log.jsonl");
+    SM_FREED char *text = temp_text("log.jsonl");
     assert_string_equal(text, "a text\nwithout an end");
 }
 
@@ -491,10 +456,10 @@ TEST(test_digest) {
     expect_failure("digest", sm_digest_file("/nowhere/file", of_file), SM_ERR_IO, "/nowhere/file");
 }
 
-int main(void) {
+static int set_up(void **state) {
     setenv("OMP_WAIT_POLICY", "passive", 1); // processors may be shared with other tests
-    int n_failed = cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
-    free(out);
-    free(err);
-    return n_failed;
+    run_in = "$T";
+    return temp_folder_make(state);
 }
+
+int main(void) { return cmocka_run_group_tests(tests, set_up, temp_folder_remove); }

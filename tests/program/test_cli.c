@@ -48,7 +48,7 @@ TEST(bad_files) {
     };
     CHECK_ALL(cases);
     char never[COMMAND_SIZE];
-    snprintf(never, sizeof(never), "%s/never", folder);
+    snprintf(never, sizeof(never), "%s/never", temp_folder);
     assert_int_not_equal(access(never, F_OK), 0);
 }
 
@@ -598,7 +598,7 @@ TEST(architectures_and_optimizers_are_chosen) {
 static json_t *run_tuned_with(const char *options, const char *cache) {
     SM_FREED char *before = getenv("XDG_CACHE_HOME") != NULL ? strdup(getenv("XDG_CACHE_HOME")) : NULL;
     char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/%s", folder, cache);
+    snprintf(path, sizeof(path), "%s/%s", temp_folder, cache);
     setenv("XDG_CACHE_HOME", path, 1);
     snprintf(path, sizeof(path),
              "run --backend cpu -m tiny -t 1 -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --mode tuned %s -o json", options);
@@ -720,7 +720,7 @@ TEST(diverged_training_keeps_the_saved_model) {
 static int interrupt(char *const *argv, int fd, const char *cue) {
     int ends[2];
     char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/out", folder);
+    snprintf(path, sizeof(path), "%s/out", temp_folder);
     assert_int_equal(pipe(ends), 0);
     pid_t child = fork();
     assert_true(child >= 0);
@@ -795,7 +795,7 @@ TEST(ctrl_c_ends_a_deaf_comparison) {
         system("printf '#!/bin/sh\ntrap \"\" TERM INT\necho started >>$T/deaf.log\nwhile :; do sleep 0.2; done\n' "
                ">$T/deaf && chmod +x $T/deaf"),
         0);
-    snprintf(line, sizeof(line), "%.512s/deaf run", folder);
+    snprintf(line, sizeof(line), "%.512s/deaf run", temp_folder);
     char *compare[] = {SM_TEST_BINARY, "compare", "--interleaved", line, line, NULL};
     pid_t child = fork();
     assert_true(child >= 0);
@@ -816,7 +816,7 @@ TEST(ctrl_c_ends_a_deaf_comparison) {
 
 TEST(ctrl_c_ends_a_training_in_order) {
     char save[COMMAND_SIZE];
-    snprintf(save, sizeof(save), "%s/interrupted", folder);
+    snprintf(save, sizeof(save), "%s/interrupted", temp_folder);
     char *argv[] = {SM_TEST_BINARY, "train", "-m",      "tiny",    "-t",     "1",  "-b", "1",
                     "--seq-len",    "8",     "--steps", "1000000", "--save", save, NULL};
     assert_int_equal(interrupt(argv, 1, "step 3/"), 130);
@@ -828,7 +828,7 @@ TEST(ctrl_c_ends_a_training_in_order) {
 // --- setup -----------------------------------------------------------------------------------
 
 static int set_up(void **state) {
-    if (make_folder(state) != 0) {
+    if (temp_folder_make(state) != 0) {
         return -1;
     }
     return system(SM_TEST_BINARY
@@ -845,4 +845,4 @@ static int set_up(void **state) {
                   "sed 's/\"n_layer\": 2/\"n_layer\": \"two\"/' $T/model/config.json >$T/bad_config/config.json");
 }
 
-int main(void) { return cmocka_run_group_tests(tests, set_up, remove_folder); }
+int main(void) { return cmocka_run_group_tests(tests, set_up, temp_folder_remove); }

@@ -191,4 +191,4 @@ TEST(outputs_are_checked_first) {
     assert_int_not_equal(system("ls $T | grep -qv '^\\(file\\|out\\|err\\)$'"), 0);
 }
 
-int main(void) { return cmocka_run_group_tests(tests, make_folder, remove_folder); }
+int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

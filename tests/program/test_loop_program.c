@@ -186,6 +186,8 @@ TEST(a_profiled_training_is_the_same) {
     assert_int_equal(system("cmp $T/one/model.safetensors $T/other/model.safetensors"), 0);
 }
 
-static int set_up(void **state) { return make_folder(state) == 0 && system("printf 12345 >$T/short") == 0 ? 0 : -1; }
+static int set_up(void **state) {
+    return temp_folder_make(state) == 0 && system("printf 12345 >$T/short") == 0 ? 0 : -1;
+}
 
-int main(void) { return cmocka_run_group_tests(tests, set_up, remove_folder); }
+int main(void) { return cmocka_run_group_tests(tests, set_up, temp_folder_remove); }

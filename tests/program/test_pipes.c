@@ -4,7 +4,7 @@
 #include "tests/support/run_program.h"
 
 static int make_pipes(void **state) {
-    return make_folder(state) == 0 && system("cd $T && mkfifo pipe pipe.c pipe.cl pipe.so") == 0 ? 0 : -1;
+    return temp_folder_make(state) == 0 && system("cd $T && mkfifo pipe pipe.c pipe.cl pipe.so") == 0 ? 0 : -1;
 }
 
 TEST(nobody_writes) {
@@ -48,4 +48,4 @@ TEST(what_is_written_is_read) {
     CHECK_ALL(cases);
 }
 
-int main(void) { return cmocka_run_group_tests(tests, make_pipes, remove_folder); }
+int main(void) { return cmocka_run_group_tests(tests, make_pipes, temp_folder_remove); }

@@ -652,7 +652,7 @@ TEST(the_program_shares_and_gathers) {
                     json_pack("[s, s, s]", "--batch-size=32", "--seq-len=1024", "--backend=opencl:9.9"));
     sm_json_set_new(row, "device", json_string("opencl:9.9"));
     char *line = json_dumps(row, JSON_COMPACT);
-    write_text("score.jsonl", line);
+    temp_put_text("score.jsonl", line);
     free(line);
     json_decref(row);
     expect_exit("score --share --output-file $T/score.jsonl", 0);
@@ -687,7 +687,7 @@ TEST(what_readers_of_benchmarks_take) {
     json_int_t n;
     int is_scaling;
     json_t *list;
-    write_text("row.jsonl", line);
+    temp_put_text("row.jsonl", line);
     free(line);
     expect_exit("report $T/row.jsonl -o gbench", 0);
     json_t *read = json_loads(out, 0, NULL);
@@ -717,4 +717,4 @@ TEST(what_readers_of_benchmarks_take) {
     json_decref(row);
 }
 
-int main(void) { return cmocka_run_group_tests(tests, make_folder, remove_folder); }
+int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

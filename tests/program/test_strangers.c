@@ -109,7 +109,7 @@ TEST(garbage_of_a_worker_is_told) {
                                              {"[1]", "sent 3 bytes that are no message"},
                                              {"{\\\"row\\\": 5}", "sent a row that is none"}};
     char library[COMMAND_SIZE];
-    snprintf(library, sizeof(library), "%s/garbage.so", folder);
+    snprintf(library, sizeof(library), "%s/garbage.so", temp_folder);
     setenv("ASAN_OPTIONS", "verify_asan_link_order=0:detect_leaks=0", 1);
     for (size_t i = 0; i < sizeof(written) / sizeof(written[0]); i++) {
         setenv("WRITTEN", written[i][0], 1);
@@ -223,14 +223,14 @@ TEST(rows_are_files_or_pipes) {
 
 static int set_up(void **state) {
     char text[COMMAND_SIZE];
-    if (make_folder(state) != 0) {
+    if (temp_folder_make(state) != 0) {
         return -1;
     }
-    snprintf(text, sizeof(text), "%s/ran", folder);
+    snprintf(text, sizeof(text), "%s/ran", temp_folder);
     setenv("RAN", text, 1);
-    snprintf(text, sizeof(text), "%s/evil.so", folder);
+    snprintf(text, sizeof(text), "%s/evil.so", temp_folder);
     setenv("EVIL", text, 1);
-    snprintf(text, sizeof(text), "gelu_forward=%s/evil.so", folder);
+    snprintf(text, sizeof(text), "gelu_forward=%s/evil.so", temp_folder);
     setenv("KERNEL", text, 1);
     return system(
         "printf '#include <stdio.h>\\n#include <stdlib.h>\\n__attribute__((constructor)) static void go(void) {"
@@ -241,4 +241,4 @@ static int set_up(void **state) {
         "--steps 2 --run $T/run >$T/out && cp $T/run/run.json $T");
 }
 
-int main(void) { return cmocka_run_group_tests(tests, set_up, remove_folder); }
+int main(void) { return cmocka_run_group_tests(tests, set_up, temp_folder_remove); }

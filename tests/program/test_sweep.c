@@ -5,12 +5,10 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #include "tests/support/test.h"
 #include "tests/support/run_program.h"
-#include "tests/support/temp_folder.h"
 #include "tests/support/whole.h"
 
 enum { MAX_ROWS = 256 };
@@ -19,15 +17,9 @@ enum { MAX_ROWS = 256 };
 
 // --- its rows ----------------------------------------------------------------------------------
 
-static char *read_text(const char *name) {
-    size_t n;
-    SM_FREED char *path = temp_path(name);
-    return temp_read(path, &n);
-}
-
 // The rows of a JSONL file.
 static json_t *read_rows(const char *name) {
-    SM_FREED char *text = read_text(name);
+    SM_FREED char *text = temp_text(name);
     json_t *rows = json_array();
     for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
         json_t *row = json_loads(line, 0, NULL);
@@ -395,13 +387,13 @@ TEST(ctrl_c_keeps_rows) {
 TEST(a_damaged_end_is_set_aside) {
     expect_run(TINY "-b 1,2 --seq-len 8 -r 1 --output-file $T/cut", 0, NULL, NULL);
     SM_FREED char *before = keys_of("cut");
-    SM_FREED char *text = read_text("cut");
+    SM_FREED char *text = temp_text("cut");
     SM_FREED char *path = temp_path("cut");
     temp_write(path, text, strlen(text) - 100); // a power cut in the second row
     expect_run(TINY "-b 1,2 --seq-len 8 -r 1 --output-file $T/cut --resume", 0, NULL, "damaged");
     SM_FREED char *after = keys_of("cut");
     assert_string_equal(before, after);
-    SM_FREED char *aside = read_text("cut.damaged");
+    SM_FREED char *aside = temp_text("cut.damaged");
     assert_true(strlen(aside) > 0);
 }
 
@@ -418,9 +410,4 @@ TEST(files_are_guarded) {
     close(file);
 }
 
-// One folder, by both names.
-static int set_up(void **state) {
-    return temp_folder_make(state) == 0 && setenv("T", strcpy(folder, temp_folder), 1) == 0 ? 0 : -1;
-}
-
-int main(void) { return cmocka_run_group_tests(tests, set_up, temp_folder_remove); }
+int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -56,7 +56,7 @@ TEST(an_unchecked_one_says_so) {
 
 TEST(what_computes_nothing_ends_the_training) {
     char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/late.c", folder);
+    snprintf(path, sizeof(path), "%s/late.c", temp_folder);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fputs(late, file);
@@ -66,4 +66,4 @@ TEST(what_computes_nothing_ends_the_training) {
     expect_exit("report --check $T/L", 1);
 }
 
-int main(void) { return cmocka_run_group_tests(tests, make_folder, remove_folder); }
+int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

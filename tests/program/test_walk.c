@@ -18,7 +18,7 @@ static void expect_shell(const char *format, const char *path) {
 static void check_schema(void) {
     expect_shell(PYTHON "-W ignore -c \"import json, jsonschema; jsonschema.validate(json.load(open('%s/out')), "
                         "json.load(open('docs/walk.schema.json')))\"",
-                 folder);
+                 temp_folder);
 }
 
 // The schema has every attribute that an op can have.
@@ -59,7 +59,7 @@ TEST(numpy_computes_the_same_step) {
     };
     for (size_t i = 0; i < sizeof(walks) / sizeof(walks[0]); i++) {
         expect_exit(walks[i], 0);
-        expect_shell(PYTHON "docs/course/step.py %s/out >/dev/null", folder);
+        expect_shell(PYTHON "docs/course/step.py %s/out >/dev/null", temp_folder);
     }
 }
 
@@ -68,8 +68,9 @@ TEST(numpy_finds_a_wrong_number) {
     expect_exit("walk --full -o json", 0);
     expect_shell(PYTHON "-c \"import json; w = json.load(open('%1$s/out')); o = w['ops'][7]['operands'][1]['values']; "
                         "o[5] *= 1.001; json.dump(w, open('%1$s/wrong', 'w'))\"",
-                 folder);
-    expect_shell(PYTHON "docs/course/step.py %1$s/wrong 2>&1 | grep -q 'op 7, attention_forward: y differs'", folder);
+                 temp_folder);
+    expect_shell(PYTHON "docs/course/step.py %1$s/wrong 2>&1 | grep -q 'op 7, attention_forward: y differs'",
+                 temp_folder);
 }
 
 TEST(ops_are_chosen) {
@@ -107,10 +108,10 @@ TEST(says_where_numbers_come_from) {
 }
 
 static int set_up(void **state) {
-    if (make_folder(state) != 0) {
+    if (temp_folder_make(state) != 0) {
         return -1;
     }
     return run("train --init -m tiny --seed 5 --save $T/model");
 }
 
-int main(void) { return cmocka_run_group_tests(tests, set_up, remove_folder); }
+int main(void) { return cmocka_run_group_tests(tests, set_up, temp_folder_remove); }

@@ -113,8 +113,8 @@ static const cheat cheats[] = {
 };
 
 static void compile(const char *hooks) {
-    write_text("cheat.c", products);
-    write_text("cheat.h", hooks);
+    temp_put_text("cheat.c", products);
+    temp_put_text("cheat.h", hooks);
     assert_int_equal(system("cc -O3 -shared -fPIC -pthread -w -o $T/cheat.so $T/cheat.c -lm"), 0);
 }
 
@@ -236,7 +236,7 @@ TEST(no_backend_has_a_speed_that_it_did_not_earn) {
         {"crash", "-r 1", CRASHED_BACKEND, 0},
         {"forger", "-r 1", "own code ended its process, with exit code 0", 0},
     };
-    write_text("sham.c", sham);
+    temp_put_text("sham.c", sham);
     assert_int_equal(system("cc -O1 -shared -fPIC -w -Iinclude -o $T/sham.so $T/sham.c"), 0);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char command[COMMAND_SIZE];
@@ -257,4 +257,4 @@ TEST(no_backend_has_a_speed_that_it_did_not_earn) {
     }
 }
 
-int main(void) { return cmocka_run_group_tests(tests, make_folder, remove_folder); }
+int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -1,37 +1,21 @@
-// run_program.h: runs the program as users do: a command line, its exit code, and its output on each stream.
+// run_program.h: runs the program as users do: a command line, its exit code, and its output on each stream. $T of the
+// command lines is the test's folder.
 #ifndef STEPMARK_TESTS_RUN_PROGRAM_H
 #define STEPMARK_TESTS_RUN_PROGRAM_H
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
+
+#include "tests/support/temp_folder.h"
 
 enum { OUTPUT_SIZE = 1 << 22, COMMAND_SIZE = 1024 };
 
-static char folder[] = "/tmp/stepmark_test_XXXXXX"; // $T of the command lines
+static const char *run_in = "."; // the folder of the program
 static char out[OUTPUT_SIZE];
 static char err[OUTPUT_SIZE];
 
-// Set-up and tear-down of a group of tests.
-static inline int make_folder(SM_UNUSED void **state) {
-    return mkdtemp(folder) != NULL && setenv("T", folder, 1) == 0 ? 0 : -1;
-}
-
-static inline int remove_folder(SM_UNUSED void **state) { return system("rm -rf \"$T\""); }
-
-static inline void write_text(const char *name, const char *text) {
-    char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    assert_int_equal(fclose(file), 0);
-}
-
 static inline void read_file(const char *name, char *text) {
     char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    snprintf(path, sizeof(path), "%s/%s", temp_folder, name);
     FILE *file = fopen(path, "r");
     assert_non_null(file);
     size_t n = fread(text, 1, OUTPUT_SIZE - 1, file);
@@ -42,8 +26,8 @@ static inline void read_file(const char *name, char *text) {
 // Runs `arguments` through the shell and fills `out` and `err`; the exit code.
 static inline int run(const char *arguments) {
     char command[2 * COMMAND_SIZE];
-    snprintf(command, sizeof(command), "(%s %s) >%s/out 2>%s/err </dev/null", SM_TEST_BINARY, arguments, folder,
-             folder);
+    snprintf(command, sizeof(command), "(P=$(realpath %s); cd %s; $P %s) >$T/out 2>$T/err </dev/null", SM_TEST_BINARY,
+             run_in, arguments);
     int status = system(command);
     read_file("out", out);
     read_file("err", err);

@@ -4,7 +4,6 @@
 #define STEPMARK_TESTS_TEMP_FOLDER_H
 
 #include <dirent.h>
-#include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,21 +13,18 @@
 
 #include "status.h"
 
-static char temp_folder[64];
+static char temp_folder[64]; // $T of the commands of a shell, too
 
 // cmocka group setup and teardown.
 static inline int temp_folder_make(SM_UNUSED void **state) {
     strcpy(temp_folder, "/tmp/stepmark-test-XXXXXX");
-    return mkdtemp(temp_folder) != NULL ? 0 : -1;
-}
-
-static inline int temp_folder_unlink(const char *path, SM_UNUSED const struct stat *info, SM_UNUSED int type,
-                                     SM_UNUSED struct FTW *where) {
-    return remove(path);
+    return mkdtemp(temp_folder) != NULL && setenv("T", temp_folder, 1) == 0 ? 0 : -1;
 }
 
 static inline int temp_folder_remove(SM_UNUSED void **state) {
-    return nftw(temp_folder, temp_folder_unlink, 16, FTW_DEPTH | FTW_PHYS);
+    char command[96];
+    snprintf(command, sizeof(command), "rm -rf '%s'", temp_folder);
+    return system(command);
 }
 
 // The path of a name in the folder; the caller's to free.
@@ -84,6 +80,13 @@ static inline char *temp_read(const char *path, size_t *size_bytes) {
     fclose(file);
     *size_bytes = (size_t)end;
     return data;
+}
+
+// The text of a name in the folder; the caller's to free.
+static inline char *temp_text(const char *name) {
+    size_t size_bytes;
+    SM_FREED char *path = temp_path(name);
+    return temp_read(path, &size_bytes);
 }
 
 static inline void expect_ok(const char *label, sm_status status) {

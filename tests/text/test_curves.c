@@ -49,8 +49,8 @@ TEST(a_page_follows_a_training) {
     char page[COMMAND_SIZE];
     int status;
     shell("cp -r $T/a $T/grows && sed -i '/\"step\": 3,/,$d' $T/grows/log.jsonl");
-    snprintf(run_folder, sizeof(run_folder), "%s/grows", folder);
-    snprintf(page, sizeof(page), "%s/live.html", folder);
+    snprintf(run_folder, sizeof(run_folder), "%s/grows", temp_folder);
+    snprintf(page, sizeof(page), "%s/live.html", temp_folder);
     const pid_t child = fork();
     if (child == 0) {
         alarm(120); // if this test fails meanwhile
@@ -90,11 +90,11 @@ static int write_run(const char *name, const char *lr, const char *last_validati
 }
 
 static int set_up(void **state) {
-    return make_folder(state) == 0 && write_run("a", "0.002", "5.6") == 0 && write_run("b", "0.004", "4.2") == 0
+    return temp_folder_make(state) == 0 && write_run("a", "0.002", "5.6") == 0 && write_run("b", "0.004", "4.2") == 0
                ? system("cd $T && grep -v kind a/log.jsonl >alone.jsonl && echo '{\"status\": \"ok\"}' >rows.jsonl && "
                         "mkdir torn "
                         "&& sed -n '1p;6p' a/log.jsonl >torn/log.jsonl")
                : -1;
 }
 
-int main(void) { return cmocka_run_group_tests(tests, set_up, remove_folder); }
+int main(void) { return cmocka_run_group_tests(tests, set_up, temp_folder_remove); }

@@ -4,7 +4,6 @@
 #include "tests/support/test.h"
 #include "tests/support/session.h"
 #include "tests/support/run_program.h"
-#include "tests/support/temp_folder.h"
 #include "src/train/generate.h"
 #include "src/weights/weights.h"
 
@@ -137,7 +136,6 @@ TEST(the_program_goes_on_with_a_text) {
     static char first[OUTPUT_SIZE];
     SM_FREED char *run_folder = temp_path("run");
     assert_int_equal(mkdir(run_folder, 0777), 0);
-    memcpy(folder, temp_folder, sizeof folder);                                   // both are /tmp/stepmark?test?XXXXXX
     expect("train --init -m tiny --seed 5 --save $T/run/model", 0, "tiny", NULL); // 256 tokens: bytes
     expect("generate --weights $T/run --prompt 'Hello' --tokens 6 --backend cpu -t 1", 0, "Hello", "6 tokens");
     expect("generate --weights $T/run/model --prompt Hello --tokens 6 --ids -t 1", 0, NULL, NULL);

@@ -91,9 +91,9 @@ TEST(a_folder_has_the_tokens_that_tokenize_writes) {
           "cp val many/d && cd - >/dev/null && " SM_TEST_BINARY
           " tokenize --tokenizer $T/tok --output $T/many_ids $T/many >/dev/null");
     char path[300];
-    snprintf(path, sizeof path, "%s/many", folder);
+    snprintf(path, sizeof path, "%s/many", temp_folder);
     ok(sm_text_tokens_open(path, SM_TOKENS_AUTO, tokenizer_path, VOCAB, digest, &text));
-    snprintf(path, sizeof path, "%s/many_ids/train.bin", folder);
+    snprintf(path, sizeof path, "%s/many_ids/train.bin", temp_folder);
     ok(sm_tokens_open(path, SM_TOKENS_LLMC, VOCAB, &stored));
     const int64_t count = sm_tokens_count(stored);
     assert_int_equal(sm_tokens_count(text), count);
@@ -112,13 +112,13 @@ TEST(text_that_does_not_fit_is_refused) {
     fails(sm_text_tokens_open(text_path, SM_TOKENS_AUTO, tokenizer_path, VOCAB - 1, digest, &tokens),
           "the tokenizer has 600 tokens");
     assert_null(tokens);
-    snprintf(path, sizeof path, "%s/empty", folder);
+    snprintf(path, sizeof path, "%s/empty", temp_folder);
     fails(sm_text_tokens_open(path, SM_TOKENS_AUTO, tokenizer_path, VOCAB, digest, &tokens), "empty: has no text");
-    snprintf(path, sizeof path, "%s/separators", folder);
+    snprintf(path, sizeof path, "%s/separators", temp_folder);
     fails(sm_text_tokens_open(path, SM_TOKENS_AUTO, tokenizer_path, VOCAB, digest, &tokens), "separators: has no text");
     fails(sm_text_tokens_open("-", SM_TOKENS_AUTO, tokenizer_path, VOCAB, digest, &tokens),
           "-: training reads text repeatedly");
-    snprintf(path, sizeof path, "%s/nowhere", folder);
+    snprintf(path, sizeof path, "%s/nowhere", temp_folder);
     fails(sm_text_tokens_open(path, SM_TOKENS_AUTO, tokenizer_path, VOCAB, digest, &tokens), "nowhere: cannot open");
     fails(sm_text_tokens_open(text_path, SM_TOKENS_AUTO, text_path, VOCAB, digest, &tokens), "text");
 }
@@ -128,7 +128,7 @@ TEST(text_that_changes_is_noticed) {
     char path[300];
     int32_t ids[64];
     SM_OWN(sm_tokens) *tokens = NULL;
-    snprintf(path, sizeof path, "%s/changing", folder);
+    snprintf(path, sizeof path, "%s/changing", temp_folder);
     shell("head -c 30000 $T/text >$T/changing");
     ok(sm_text_tokens_open(path, SM_TOKENS_AUTO, tokenizer_path, VOCAB, digest, &tokens));
     const int64_t count = sm_tokens_count(tokens);
@@ -318,7 +318,7 @@ TEST(a_load_that_fails_is_told_in_its_turn) {
     static const sm_loader_settings kinds[] = {{.kind = SM_LOADER_INLINE},
                                                {.kind = SM_LOADER_THREADS, .n_threads = 3, .queue_depth = 8}};
     char path[300];
-    snprintf(path, sizeof path, "%s/shrinking", folder);
+    snprintf(path, sizeof path, "%s/shrinking", temp_folder);
     for (size_t i = 0; i < 2; i++) {
         SM_OWN(sm_tokens) *tokens = NULL;
         SM_OWN(sm_loader) *loader = NULL;
@@ -457,12 +457,12 @@ TEST(sweeps_measure_loops) {
 // --- setup -----------------------------------------------------------------------------------------
 
 static int set_up(void **state) {
-    if (make_folder(state) != 0) {
+    if (temp_folder_make(state) != 0) {
         return -1;
     }
-    snprintf(text_path, sizeof text_path, "%s/text", folder);
-    snprintf(tokenizer_path, sizeof tokenizer_path, "%s/tok", folder);
-    snprintf(stored_path, sizeof stored_path, "%s/ids/train.bin", folder);
+    snprintf(text_path, sizeof text_path, "%s/text", temp_folder);
+    snprintf(tokenizer_path, sizeof tokenizer_path, "%s/tok", temp_folder);
+    snprintf(stored_path, sizeof stored_path, "%s/ids/train.bin", temp_folder);
     // Words, numbers, bytes that are no UTF-8, 20 KB without a place to cut, documents long and short, and empty ones.
     return system(
         "cd $T && { awk 'BEGIN { for (d = 0; d < 4000; d++) { for (i = d % 29 == 0 ? -400 : d % 5; i < 5; i++) "
@@ -475,4 +475,4 @@ static int set_up(void **state) {
         " tokenize --tokenizer $T/tok --output $T/ids $T/text; } >/dev/null 2>&1");
 }
 
-int main(void) { return cmocka_run_group_tests(tests, set_up, remove_folder); }
+int main(void) { return cmocka_run_group_tests(tests, set_up, temp_folder_remove); }

@@ -183,7 +183,7 @@ TEST(what_goes_wrong_is_told) {
 }
 
 static int set_up(void **state) {
-    if (make_folder(state) != 0) {
+    if (temp_folder_make(state) != 0) {
         return -1;
     }
     return system("cd $T && seq 100000 | head -c 3201 >text && head -c 321 text >some && cp text flags.jsonl && "
@@ -197,4 +197,4 @@ static int set_up(void **state) {
                   "echo '{\"kernel\": \"gelu_forward=x.c\"}' >code.json");
 }
 
-int main(void) { return cmocka_run_group_tests(tests, set_up, remove_folder); }
+int main(void) { return cmocka_run_group_tests(tests, set_up, temp_folder_remove); }

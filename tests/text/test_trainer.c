@@ -90,7 +90,7 @@ static int stop_run(const char *arguments, const char *run_name, int n_lines, in
     char log[COMMAND_SIZE];
     snprintf(command, sizeof(command), "exec " SM_TEST_BINARY " %s --run $T/%s >$T/out 2>$T/err </dev/null", arguments,
              run_name);
-    snprintf(log, sizeof(log), "%s/%s/log.jsonl", folder, run_name);
+    snprintf(log, sizeof(log), "%s/%s/log.jsonl", temp_folder, run_name);
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -317,7 +317,7 @@ TEST(numbers_that_are_not_finite_end_it) {
 TEST(a_checkpoint_that_fails_ends_nothing) {
     setenv("LD_PRELOAD", SM_TEST_SHIMS "/file_faults.so", 1);
     char under[COMMAND_SIZE];
-    snprintf(under, sizeof(under), "%s/full/checkpoints/step-20", folder);
+    snprintf(under, sizeof(under), "%s/full/checkpoints/step-20", temp_folder);
     setenv("FILE_FAULTS_UNDER", under, 1);
     setenv("FILE_FAULTS_HIT", "/dev/null", 1);
     setenv("FILE_FAULTS_AT", "5", 1);
@@ -345,7 +345,7 @@ TEST(two_processes_do_not_share_a_run) {
 // --- setup ---------------------------------------------------------------------------------------------
 
 static int set_up(void **state) {
-    if (make_folder(state) != 0) {
+    if (temp_folder_make(state) != 0) {
         return -1;
     }
     return system("cd $T && mkdir foreign folder both && touch foreign/log.jsonl && "
@@ -354,4 +354,4 @@ static int set_up(void **state) {
                   "printf short >short && cp text both/train.bin && cp val both/val.bin");
 }
 
-int main(void) { return cmocka_run_group_tests(tests, set_up, remove_folder); }
+int main(void) { return cmocka_run_group_tests(tests, set_up, temp_folder_remove); }
