@@ -66,8 +66,9 @@ static void announce(const cli_job *job, const sm_device_info *info, const predi
         snprintf(how, sizeof(how), ", %s %.0f s (--fit; -b and --seq-len choose otherwise)",
                  fits ? "to end within" : "more than", fit_s);
     }
-    cli_say("%s: %s: B=%lld T=%lld: %s of %s available, at most about %.2g s a step%s", info->id, job->model,
-            (long long)job->B, (long long)job->T, memory, available, p->step_seconds, how);
+    cli_say("%s: %s: %s B=%lld T=%lld: %s of %s available, at most about %.2g s a step%s", info->id, job->model,
+            fits || fit_s == 0 ? "chose" : "takes the smallest,", (long long)job->B, (long long)job->T, memory,
+            available, p->step_seconds, how);
 }
 
 sm_status cli_fit(cli_bench *bench, cli_job *job) {
