@@ -363,6 +363,10 @@ sm_status cli_candidate_run(const cli_sweeper *s, const cli_configuration *confi
         sm_json_set_new(m.row, "score", sm_json_text(sm_score_is_work(m.row) ? SM_SCORE_NAME : ""));
         sm_json_set_new(m.row, "memory_limit_bytes",
                         sm_json_integer(s->memory_limit_bytes > 0 ? s->memory_limit_bytes : SM_ABSENT));
+        if (!os_child_takes_functions(false)) {
+            json_array_append_new(json_object_get(m.row, "warnings"),
+                                  json_string("measured in the program itself, which a driver's crash would end"));
+        }
         if (configuration->is_search) {
             sm_json_set_new(m.row, "sweep_note", json_string("search for the largest batch that fits"));
         }
