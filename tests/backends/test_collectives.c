@@ -56,8 +56,7 @@ static sm_plan *make_plan(bool is_bf16, int *tensor) {
 }
 
 static bench *set_up(bool is_bf16) {
-    bench *b = calloc(1, sizeof *b);
-    assert_non_null(b);
+    bench *b = sm_calloc(1, sizeof *b);
     b->device = open_device("registers");
     join_alone(b->device);
     b->plan = make_plan(is_bf16, &b->tensor);
@@ -215,8 +214,7 @@ static cl_mem make_buffer(const opencl_device *d, size_t size_bytes, void *all) 
 
 static void sum_parts(const opencl_device *d, int n_ranks, int own_rank, bool rounds, void *result) {
     const size_t theirs_bytes = (size_t)(n_ranks - 1) * EACH * sizeof(float);
-    SM_FREED void *theirs = calloc(1, theirs_bytes), *own = calloc(N, sizeof(float));
-    assert_true(theirs != NULL && own != NULL);
+    SM_FREED void *theirs = sm_calloc(1, theirs_bytes), *own = sm_calloc(N, sizeof(float));
     for (int rank = 0; rank < n_ranks; rank++) {
         for (int i = 0; i < N; i++) {
             const float x = part_at(rank, i, rounds);

@@ -27,8 +27,7 @@ typedef struct {
 } product;
 
 static float *make(int64_t n) {
-    float *x = malloc((size_t)n * sizeof *x);
-    assert_non_null(x);
+    float *x = sm_malloc((size_t)n * sizeof *x);
     return x;
 }
 

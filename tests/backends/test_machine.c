@@ -34,8 +34,7 @@ TEST(test_machine_facts) {
 TEST(test_peak_rss) {
     const size_t size_bytes = (size_t)64 << 20;
     int64_t before_bytes = sm_machine_peak_rss_bytes();
-    SM_FREED char *block = malloc(size_bytes);
-    assert_non_null(block);
+    SM_FREED char *block = sm_malloc(size_bytes);
     memset(block, 1, size_bytes);
     assert_int_equal(block[size_bytes / 2], 1);
     assert_true(sm_machine_peak_rss_bytes() >= before_bytes);

@@ -622,8 +622,7 @@ static void run_product(sm_device *device, bool tuned, float dw[TUNED_ELEMS]) {
     assert_int_equal(e->tune_ns > 0, tuned);
     for (int t = 0; t < plan->n_tensors; t++) {
         const int64_t n = sm_tensor_elems(&plan->tensors[t]);
-        SM_FREED float *values = calloc((size_t)n, sizeof *values);
-        assert_non_null(values);
+        SM_FREED float *values = sm_calloc((size_t)n, sizeof *values);
         if (sm_op_case_is_input(plan, t)) {
             sm_op_case_fill(kind, index, plan, t, values);
             check(backend->upload(e, t, 0, n, values));

@@ -15,10 +15,8 @@ static const sm_dtype formats[] = {SM_BF16, SM_F16};
 enum { N_CODES = 0x10000, N_VALUES = 4 * N_CODES + 3 };
 
 static void fill_values(sm_dtype dtype, float *values) {
-    SM_FREED uint16_t *codes = malloc(N_CODES * sizeof *codes);
-    SM_FREED float *numbers = malloc(N_CODES * sizeof *numbers);
-    assert_non_null(codes);
-    assert_non_null(numbers);
+    SM_FREED uint16_t *codes = sm_malloc(N_CODES * sizeof *codes);
+    SM_FREED float *numbers = sm_malloc(N_CODES * sizeof *numbers);
     for (uint32_t i = 0; i < N_CODES; i++) {
         codes[i] = (uint16_t)i;
     }
@@ -56,8 +54,7 @@ static void convert_on_device(opencl_device *device, sm_dtype dtype, int vector,
     char options[128];
     const sm_embedded *prelude = opencl_find_source("prelude");
     assert_non_null(prelude);
-    SM_FREED char *source = malloc(prelude->size_bytes + sizeof probe);
-    assert_non_null(source);
+    SM_FREED char *source = sm_malloc(prelude->size_bytes + sizeof probe);
     memcpy(source, prelude->text, prelude->size_bytes);
     memcpy(source + prelude->size_bytes, probe, sizeof probe);
     snprintf(options, sizeof options, "-cl-std=CL1.2 -cl-denorms-are-zero -DVECTOR=%d -D%s", vector,
@@ -86,12 +83,11 @@ static void convert_on_device(opencl_device *device, sm_dtype dtype, int vector,
 static bool is_same(float x, float y) { return (isnan(x) && isnan(y)) || (x == y && signbit(x) == signbit(y)); }
 
 static void check_conversions(opencl_device *device, sm_dtype dtype, int vector) {
-    SM_FREED float *values = malloc(N_VALUES * sizeof *values);
-    SM_FREED float *expected = malloc(N_VALUES * sizeof *expected);
-    SM_FREED float *wide = malloc(N_VALUES * sizeof *wide);
-    SM_FREED float *widened = malloc(N_VALUES * sizeof *widened);
-    SM_FREED uint16_t *codes = malloc(N_VALUES * sizeof *codes);
-    assert_true(values != NULL && expected != NULL && wide != NULL && widened != NULL && codes != NULL);
+    SM_FREED float *values = sm_malloc(N_VALUES * sizeof *values);
+    SM_FREED float *expected = sm_malloc(N_VALUES * sizeof *expected);
+    SM_FREED float *wide = sm_malloc(N_VALUES * sizeof *wide);
+    SM_FREED float *widened = sm_malloc(N_VALUES * sizeof *widened);
+    SM_FREED uint16_t *codes = sm_malloc(N_VALUES * sizeof *codes);
     fill_values(dtype, values);
     memcpy(expected, values, N_VALUES * sizeof *values);
     sm_dtype_round_trip(dtype, N_VALUES, expected);

@@ -121,8 +121,7 @@ static bool is_active(void) {
 }
 
 static float *new_values(const sm_tensor *t) {
-    float *values = malloc((size_t)sm_tensor_elems(t) * sizeof *values);
-    assert_non_null(values);
+    float *values = sm_malloc((size_t)sm_tensor_elems(t) * sizeof *values);
     return values;
 }
 

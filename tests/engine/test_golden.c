@@ -59,8 +59,7 @@ static const sm_safetensors_entry *find_entry(const sm_safetensors *file, const 
 }
 
 static float *new_floats(int64_t n) {
-    float *values = calloc((size_t)n, sizeof *values);
-    assert_non_null(values);
+    float *values = sm_calloc((size_t)n, sizeof *values);
     return values;
 }
 
@@ -75,8 +74,7 @@ static float *read_array(const sm_safetensors *file, const char *name, int64_t n
 
 static int32_t *read_ids(const sm_safetensors *file, const char *name, int64_t n_elems) {
     SM_FREED float *values = read_array(file, name, n_elems);
-    int32_t *ids = calloc((size_t)n_elems, sizeof *ids);
-    assert_non_null(ids);
+    int32_t *ids = sm_calloc((size_t)n_elems, sizeof *ids);
     for (int64_t i = 0; i < n_elems; i++) {
         ids[i] = (int32_t)values[i];
     }
@@ -293,10 +291,8 @@ TEST(fifty_losses) {
     const int64_t n_steps = (int64_t)scalar(f.scalars, "n_steps");
     const sm_plan *plan = f.session->plan;
     sm_tokens *stream;
-    SM_FREED int32_t *inputs = calloc((size_t)batch_elems(&f), sizeof *inputs);
-    SM_FREED int32_t *targets = calloc((size_t)batch_elems(&f), sizeof *targets);
-    assert_non_null(inputs);
-    assert_non_null(targets);
+    SM_FREED int32_t *inputs = sm_calloc((size_t)batch_elems(&f), sizeof *inputs);
+    SM_FREED int32_t *targets = sm_calloc((size_t)batch_elems(&f), sizeof *targets);
 
     adamw.lr = scalar(f.scalars, "lr");
     ok(sm_tokens_open(SM_TEST_GOLDEN_DIR "/stream.bin", SM_TOKENS_UINT16, f.config.vocab, &stream));

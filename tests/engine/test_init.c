@@ -36,8 +36,7 @@ static float *init(const sm_plan *plan, const char *name, uint64_t seed, int64_t
     int tensor = sm_plan_find_tensor(plan, name);
     assert_true(tensor != SM_NO_TENSOR && sm_plan_is_param(plan, tensor));
     *n_elems = plan->tensors[tensor].real_elems;
-    float *values = malloc((size_t)*n_elems * sizeof *values);
-    assert_non_null(values);
+    float *values = sm_malloc((size_t)*n_elems * sizeof *values);
     sm_param_init(plan, tensor, seed, 0, *n_elems, values);
     return values;
 }
@@ -47,8 +46,7 @@ static float *init_in_parts(const sm_plan *plan, const char *name, uint64_t seed
     enum { PART = 1204 };
     int tensor = sm_plan_find_tensor(plan, name);
     int64_t n_elems = plan->tensors[tensor].real_elems;
-    float *values = malloc((size_t)n_elems * sizeof *values);
-    assert_non_null(values);
+    float *values = sm_malloc((size_t)n_elems * sizeof *values);
     for (int64_t first = 0; first < n_elems; first += PART) {
         int64_t n = n_elems - first < PART ? n_elems - first : PART;
         sm_param_init(plan, tensor, seed, first, n, values + first);

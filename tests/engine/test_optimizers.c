@@ -358,8 +358,7 @@ static void check_scaler(const char *backend) {
 // Every tensor that outlives a step, one after the other.
 static float *read_lasting(sm_session *session, int64_t *n) {
     const sm_plan *plan = session->plan;
-    float *values = calloc((size_t)plan->n_tensors, MOST_ELEMS * sizeof *values * 4);
-    assert_non_null(values);
+    float *values = sm_calloc((size_t)plan->n_tensors, MOST_ELEMS * sizeof *values * 4);
     *n = 0;
     for (int t = 0; t < plan->n_tensors; t++) {
         const sm_tensor *tensor = &plan->tensors[t];

@@ -86,8 +86,7 @@ static bool is_transient(const sm_tensor *t) { return t->role == SM_ROLE_ACTIVAT
 
 // No two tensors that hold data at the same time may share a byte.
 static void assert_no_overlap(const sm_plan *plan) {
-    SM_FREED lifetime *lives = malloc((size_t)plan->n_tensors * sizeof *lives);
-    assert_non_null(lives);
+    SM_FREED lifetime *lives = sm_malloc((size_t)plan->n_tensors * sizeof *lives);
     for (int i = 0; i < plan->n_tensors; i++) {
         lives[i] = is_transient(&plan->tensors[i]) ? life_of(plan, i) : (lifetime){0, plan->n_ops};
     }

@@ -37,9 +37,8 @@ static sm_session *open_session(sm_device *device, const sm_model_config *config
 static void compare_tensor(sm_session *one, sm_session *other, int tensor) {
     const sm_tensor *t = &one->plan->tensors[tensor];
     const size_t size_bytes = (size_t)t->real_elems * sizeof(float);
-    SM_FREED float *a = malloc(size_bytes);
-    SM_FREED float *b = malloc(size_bytes);
-    assert_true(a != NULL && b != NULL);
+    SM_FREED float *a = sm_malloc(size_bytes);
+    SM_FREED float *b = sm_malloc(size_bytes);
     ok(sm_session_read(one, tensor, t->real_elems, a));
     ok(sm_session_read(other, sm_plan_find_tensor(other->plan, t->name), t->real_elems, b));
     FAIL_IF(memcmp(a, b, size_bytes) != 0, "%s differs with recomputation", t->name);
@@ -152,8 +151,7 @@ static size_t bytes_between(const sm_model_config *config, sm_mode mode, sm_reco
     sm_model_config model = *config;
     model.n_layer = n_layer;
     SM_OWN(sm_plan) *plan = build(&model, &(variant){SM_F32, mode, 0, recompute, 1}, BATCH, SEQUENCE);
-    SM_FREED size_t *alive_bytes = malloc((size_t)plan->n_ops * sizeof *alive_bytes);
-    assert_non_null(alive_bytes);
+    SM_FREED size_t *alive_bytes = sm_malloc((size_t)plan->n_ops * sizeof *alive_bytes);
     sm_plan_alive_bytes(plan, SM_ROLE_ACTIVATION, alive_bytes);
     const size_t bytes = alive_bytes[sm_plan_range(plan, SM_PHASE_FORWARD).end - 1]; // the mean of the losses
     return bytes;

@@ -34,8 +34,7 @@ typedef struct {
 static void feed(sm_session *session, uint64_t number) {
     const sm_plan *plan = session->plan;
     const int64_t n = plan->B * plan->T;
-    SM_FREED int32_t *ids = malloc(3 * (size_t)n * sizeof *ids);
-    assert_non_null(ids);
+    SM_FREED int32_t *ids = sm_malloc(3 * (size_t)n * sizeof *ids);
     for (int64_t i = 0; i < n; i++) {
         const sm_philox_block block = sm_philox4x32(number, (uint64_t)i, 7);
         ids[i] = (int32_t)(block.word[0] % (uint32_t)plan->V);

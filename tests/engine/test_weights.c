@@ -648,8 +648,7 @@ TEST(a_part_beyond_the_tensor_is_refused) {
         tensor++;
     }
     const int64_t n = sm_tensor_elems(&session->plan->tensors[tensor]);
-    SM_FREED float *values = calloc((size_t)n, sizeof *values);
-    assert_non_null(values);
+    SM_FREED float *values = sm_calloc((size_t)n, sizeof *values);
     expect_ok("whole", sm_session_write_part(session, tensor, 0, n, values));
     expect_ok("end", sm_session_write_part(session, tensor, n - 1, 1, values));
     expect_ok("nothing", sm_session_write_part(session, tensor, n, 0, values));

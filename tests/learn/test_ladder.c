@@ -57,8 +57,7 @@ TEST(sources_stand_alone) {
 
 // Without white space: the formatter has its own.
 static char *squeezed(const char *text) {
-    char *copy = calloc(strlen(text) + 1, 1);
-    assert_non_null(copy);
+    char *copy = sm_calloc(strlen(text) + 1, 1);
     for (char *to = copy; *text != '\0'; text++) {
         if (*text != ' ' && *text != '\n') {
             *to++ = *text;

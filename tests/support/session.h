@@ -41,8 +41,7 @@ static inline sm_session *start_session(sm_device *device, sm_plan *plan, uint64
 static inline void run_made_step(sm_session *session, int step, int n_accum) {
     const int V = (int)session->plan->V;
     const int n = (int)(session->plan->B * session->plan->T);
-    SM_FREED int32_t *tokens = malloc(2 * (size_t)n * sizeof *tokens);
-    assert_non_null(tokens);
+    SM_FREED int32_t *tokens = sm_malloc(2 * (size_t)n * sizeof *tokens);
     ok(sm_session_set_hyper(session, &sm_optimizer_adamw.defaults, step, n_accum));
     for (int micro = 0; micro < n_accum; micro++) {
         for (int i = 0; i < n; i++) {

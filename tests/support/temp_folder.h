@@ -29,8 +29,7 @@ static inline int temp_folder_remove(SM_UNUSED void **state) {
 
 // The path of a name in the folder; the caller's to free.
 static inline char *temp_path(const char *name) {
-    char *path = malloc(PATH_MAX);
-    assert_non_null(path);
+    char *path = sm_malloc(PATH_MAX);
     snprintf(path, PATH_MAX, "%s/%s", temp_folder, name);
     return path;
 }
@@ -74,8 +73,7 @@ static inline char *temp_read(const char *path, size_t *size_bytes) {
     assert_int_equal(fseek(file, 0, SEEK_END), 0);
     long end = ftell(file);
     rewind(file);
-    char *data = calloc((size_t)end + 1, 1);
-    assert_non_null(data);
+    char *data = sm_calloc((size_t)end + 1, 1);
     assert_int_equal(fread(data, 1, (size_t)end, file), (size_t)end);
     fclose(file);
     *size_bytes = (size_t)end;

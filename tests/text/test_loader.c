@@ -61,9 +61,8 @@ TEST(text_has_the_tokens_that_tokenize_writes) {
     SM_OWN(sm_tokens) *stored = open_stored();
     const int64_t count = sm_tokens_count(stored);
     assert_int_equal(sm_tokens_count(text), count);
-    SM_FREED int32_t *wanted = malloc((size_t)count * sizeof *wanted);
-    SM_FREED int32_t *ids = malloc((size_t)count * sizeof *ids);
-    assert_true(wanted != NULL && ids != NULL);
+    SM_FREED int32_t *wanted = sm_malloc((size_t)count * sizeof *wanted);
+    SM_FREED int32_t *ids = sm_malloc((size_t)count * sizeof *ids);
     sm_tokens_cost cost = {0};
     ok(sm_tokens_read(stored, 0, count, wanted));
     ok(sm_tokens_read_timed(text, 0, count, ids, &cost));
@@ -97,8 +96,7 @@ TEST(a_folder_has_the_tokens_that_tokenize_writes) {
     ok(sm_tokens_open(path, SM_TOKENS_LLMC, VOCAB, &stored));
     const int64_t count = sm_tokens_count(stored);
     assert_int_equal(sm_tokens_count(text), count);
-    SM_FREED int32_t *wanted = malloc((size_t)count * sizeof *wanted);
-    assert_non_null(wanted);
+    SM_FREED int32_t *wanted = sm_malloc((size_t)count * sizeof *wanted);
     ok(sm_tokens_read(stored, 0, count, wanted));
     reading r = {.text = text, .wanted = wanted, .seed = 7};
     read_anywhere(&r);

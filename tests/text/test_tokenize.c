@@ -95,8 +95,7 @@ static char *text_of(const char *name, size_t *n_bytes) {
     expect_ok("tokenizer", sm_tokenizer_read(vocabulary, &tokenizer));
     expect_ok(name, sm_tokens_open(path, SM_TOKENS_LLMC, tokenizer->n_tokens, &tokens));
     const int64_t n = sm_tokens_count(tokens);
-    SM_FREED int32_t *ids = calloc((size_t)(2 * n), sizeof(*ids));
-    assert_non_null(ids);
+    SM_FREED int32_t *ids = sm_calloc((size_t)(2 * n), sizeof(*ids));
     if (n > 1) {
         expect_ok(name, sm_tokens_batch(tokens, 0, 1, n - 1, ids + n, ids)); // the targets: ids 1 to n - 1
         const int32_t first = ids[n];
