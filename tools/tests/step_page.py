@@ -358,6 +358,26 @@ def a_step_in_slices_is_computed(browser):
     assert browser.text("#live-equal").endswith("10 of 10.")
 
 
+def the_live_part_is_for_everybody(browser):
+    """Text is never markup, also from the address; each control has a name and the keyboard; a phone shows it."""
+    browser.screen(390, 800, True)
+    browser.driver.get("about:blank")
+    browser.driver.get(make("trained").as_uri() + "#text=%3Cimg%20src%3Dx%20onerror%3D%22document.title%3D%27bad%27%22%3E&set=%3Cb%3Ebad%3C%2Fb%3E%5B0%5D%3D1;mask%5B*%5D%3D0")
+    if browser.count("#live-lacks"):
+        return
+    browser.until("document.getElementById('live-says').textContent.includes('no tensor of this step')")
+    assert browser.count("img") == 0 and browser.count("#live b") == 2 and browser.js("document.title") != "bad"
+    live(browser, "await live.addEdits(['mask[*]=0', 'line[0]=0']);")
+    assert browser.count("#live-edits li") == 2 and "First to notice" in browser.text("#live-noticed")
+    browser.js("document.getElementById('live-text').value = 'a'; document.getElementById('live-text').focus(); return 0")
+    browser.press(Keys.TAB, Keys.ENTER)
+    browser.until("document.getElementById('live-says').textContent.includes('two bytes')")
+    nameless = browser.js("""[...document.querySelectorAll('#live button, #live input, #live select, #live textarea, .lesson button')]
+        .filter((e) => !(e.getAttribute('aria-label') || e.textContent.trim() || e.closest('label')) || e.tabIndex < 0).map((e) => e.outerHTML)""")
+    assert not nameless, nameless
+    browser.expect_no_sideways_scroll()
+
+
 def lessons_ask(browser):
     """Each lesson names its place on the page, and the page its file; a guess is answered by what is computed."""
     for name in ("trained", "llama", "qwen3"):
@@ -468,5 +488,5 @@ def is_small(browser):
         assert size <= 3e6, f"{name}: {size} bytes"
 
 
-main("the page of a step", [numbers_are_walks, every_op_opens, player_plays, a_cell_says_its_value, a_number_is_followed, large_models_show_slices, the_text_says_its_loss, the_page_computes_again, the_page_reads_as_the_tokenizer_does, the_page_trains, twenty_steps_are_the_programs, a_step_in_slices_is_computed, lessons_ask, a_students_kernel_runs,
+main("the page of a step", [numbers_are_walks, every_op_opens, player_plays, a_cell_says_its_value, a_number_is_followed, large_models_show_slices, the_text_says_its_loss, the_page_computes_again, the_page_reads_as_the_tokenizer_does, the_page_trains, twenty_steps_are_the_programs, a_step_in_slices_is_computed, the_live_part_is_for_everybody, lessons_ask, a_students_kernel_runs,
                             parts_are_there, fits_phone_dark_and_paper, every_kind_is_explained, is_small])

@@ -357,8 +357,8 @@ const live = (() => {
         trying(async () => {
             let note = '';
             if (asked.has('text')) { textBox.value = asked.get('text'); note = await setText(textBox.value); }
-            if (asked.has('set')) state.edits = asked.get('set').split(';');
-            await update(note);
+            state.edits = [];
+            await (asked.has('set') ? addEdits(asked.get('set').split(';')) : update(note));
             return says.textContent;
         });
     };
