@@ -159,7 +159,8 @@ LEFT_OUT_asan := $(addprefix %/test_,$(addsuffix .c,advise again bf16 bf16_train
                  judge tensor_attention verify course ladder walk))
 endif
 ISAS_dev = $(shell tools/best_isa.sh $(CC))
-ISAS := $(or $(ISAS_$(CONFIG)),$(ALL_ISAS))
+# GCC 12's AMX intrinsics make strides of 32 bits where `long` has 32: on Windows they do not assemble.
+ISAS := $(filter-out $(if $(EXE),amx),$(or $(ISAS_$(CONFIG)),$(ALL_ISAS)))
 override ISAS := $(filter $(ISAS) $(if $(filter amx,$(ISAS)),avx512_bf16) $(if $(filter sme,$(ISAS)),neon_bf16) $(if $(filter neon_bf16 sme,$(ISAS)),neon),$(ALL_ISAS))
 F32_ISAS := $(filter baseline avx2 scalar rvv%,$(ISAS)) $(if $(filter avx512 avx512_bf16 amx,$(ISAS)),avx512) $(filter neon,$(ISAS))
 BF16_ISAS := $(filter baseline avx2 avx512 neon scalar rvv%,$(ISAS))
