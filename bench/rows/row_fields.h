@@ -179,7 +179,7 @@ INTEGER(backward_stddev_ns, "ns", "their standard deviation", SPEED)
 REAL(flops, "FLOP", "work of one sample: the sum over its ops, recomputation excluded")
 REAL(bytes, "bytes", "traffic of one sample if each op reads and writes its operands once")
 REAL(flops_per_s, "FLOP/s", "of ops: flops / median_ns", SHOWN("FLOP/s", sm_show_scaled), RANK(SM_RANK_ALWAYS), SPEED)
-REAL(bytes_per_s, "bytes/s", "of ops: bytes / median_ns", SHOWN("bytes/s", sm_show_scaled), RANK(5), SPEED)
+REAL(bytes_per_s, "B/s", "of ops: bytes / median_ns", SHOWN("bytes/s", sm_show_scaled), RANK(5), SPEED)
 INTEGER(cold_ns, "ns", "of ops: median of cold_samples_ns", SHOWN("cold ms", sm_show_ms), RANK(7), SPEED)
 INTEGERS(cold_samples_ns, "ns", "of ops: runs like the samples, before each of which, and before its backward, "
          "cold_bytes of other data were read, so that caches hold nothing of the operands", SPEED)
