@@ -281,6 +281,11 @@ def the_page_computes_again(browser):
     browser.until("document.querySelectorAll('#live-edits li').length === 0")
     browser.js("document.getElementById('live-edit').value = 'h.9[0]=1'; document.getElementById('live-change').click(); return 0")
     browser.until("document.getElementById('live-says').textContent.includes('h.9: no tensor')")
+    browser.js("live.pick({tensor: 'wte.weight', flat: 3}, 0.5); return 0")  # and is dragged: the last of three values stays
+    browser.js("const s = document.getElementById('live-slider'); [0.1, 0.2, -0.3].forEach((x) => { s.value = x; s.dispatchEvent(new Event('input')); }); return 0")
+    browser.until("document.getElementById('live-says').textContent.startsWith('computed')")
+    assert browser.text("#live-edits").startswith("wte.weight[3]=-0.3") and browser.count("#live-edits li") == 1
+    assert abs(browser.js("step.valueAt('wte.weight', 3, 0)") + 0.3) < 1e-6
 
 
 def the_page_reads_as_the_tokenizer_does(browser):
@@ -351,7 +356,9 @@ def a_step_in_slices_is_computed(browser):
         return
     norms = "JSON.stringify(step.walk.ops.map((op) => op.operands.map((o) => [o.norm.toPrecision(6), o.before?.norm.toPrecision(6)])))"
     before = browser.js(norms)
-    live(browser, "await live.update();")
+    live(browser, "const bar = document.getElementById('live-bar'), seen = []; new MutationObserver(() => seen.push(bar.value)).observe(bar, {attributes: true});"
+         "await live.update(); window.seen = seen;")
+    assert browser.js("seen.length > 1 && seen.every((x, i) => i === 0 || x >= seen[i - 1]) && document.getElementById('live-bar').hidden")
     assert browser.text("#live-noticed") == "Every number is the program’s." and browser.js(norms) == before
     browser.js("document.getElementById('live-train-10').click(); return 0")
     browser.until("document.getElementById('live-equal')")

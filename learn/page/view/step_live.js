@@ -6,7 +6,7 @@ const live = (() => {
     const given = data.live;
     const given_tokens = walk.tokens, given_targets = walk.targets, given_data = walk.data;
     const N = walk.n_batch * walk.n_seq;
-    const state = {edits: [], tokens: walk.tokens, targets: walk.targets, data: walk.data, engine: null, mark: null};
+    const state = {edits: [], tokens: walk.tokens, targets: walk.targets, data: walk.data, engine: null, mark: null, turn: 0};
     const settings = ['lr', 'beta1', 'beta2', 'eps', 'weight_decay', 'momentum', 'nesterov', 'grad_clip']; // in live.h's order
 
     // --- the module: it has memory and a clock, no files and no network ---
@@ -85,9 +85,11 @@ const live = (() => {
     };
     const lossOf = (engine) => engine.read(engine.names.indexOf('loss'))[0];
 
-    // --- the step again: a film of its own, with the changes ---
+    // --- the step again: a film of its own, with the changes; null where another began before it was done ---
+    const FRAME_MS = 50;
     const compute = async () => {
-        const from = performance.now();
+        const from = performance.now(), turn = ++state.turn;
+        let drawn = from;
         const engine = state.engine ||= await open();
         const changes = [], parts = [];
         let size = 0;
@@ -111,14 +113,21 @@ const live = (() => {
         const measure = (op, i, isAfter) => op.operands.filter(step.isCut).forEach((o) => {
             if (!isAfter || step.isOutput(o)) norms.set(`${i} ${o.operand} ${isAfter || !step.isOutput(o)}`, engine.norm(walk.tensors.indexOf(step.tensor(o.tensor))));
         });
-        walk.ops.forEach((op, i) => {
+        for (const [i, op] of walk.ops.entries()) {
             measure(op, i, false);
             ownKernel.runAll(engine, i, i + 1);
             for (const o of op.operands.filter(step.isOutput)) {
                 see(2 * i + 1, walk.tensors.indexOf(step.tensor(o.tensor)));
             }
             measure(op, i, true);
-        });
+            if (performance.now() < drawn + FRAME_MS) continue;
+            bar.hidden = false;
+            bar.value = (i + 1) / walk.ops.length;
+            await new Promise((go) => setTimeout(go)); // so that it is seen
+            if (turn !== state.turn) return null;
+            drawn = performance.now();
+        }
+        bar.hidden = true;
         const stored = new Float32Array(size);
         parts.reduce((at, values) => { stored.set(values, at); return at + values.length; }, 0);
         step.replace(changes, stored, [...state.tokens], [...state.targets], state.data, norms);
@@ -136,10 +145,12 @@ const live = (() => {
     // --- the section ---
     const out = (id) => make('output', {id, 'aria-live': 'polite'});
     const lossOut = out('step-loss'), normOut = out('step-norm'), says = out('live-says');
+    const bar = make('progress', {id: 'live-bar', max: 1, value: 0, hidden: true, 'aria-label': 'the step is computed'});
     const editList = make('ul', {id: 'live-edits', class: 'plain'});
     const noticed = make('div', {id: 'live-noticed'});
     const textBox = make('textarea', {id: 'live-text', rows: 2, cols: 60, 'aria-label': 'your text', maxlength: 100000});
     const editBox = make('input', {id: 'live-edit', size: 40, placeholder: 'h.0.attproj[*,0:32]=0', 'aria-label': 'a number to change'});
+    const slider = make('input', {id: 'live-slider', type: 'range', disabled: true, oninput: () => drag(), 'aria-label': 'the value of the number that was picked'});
     const button = (text, act, id = null) => make('button', {type: 'button', id, onclick: act}, text);
 
     // Ids by the model's tokenizer; without one they are bytes.
@@ -178,6 +189,7 @@ const live = (() => {
         try {
             says.textContent = await act() || '';
         } catch (problem) {
+            bar.hidden = true;
             says.textContent = problem.message;
         }
     };
@@ -188,7 +200,8 @@ const live = (() => {
     const update = (note = '') => trying(async () => {
         says.textContent = 'computing …';
         await new Promise((go) => setTimeout(go)); // so that it is seen
-        const ms = await compute();
+        const ms = await (state.computing = compute());
+        if (ms === null) return says.textContent;
         show();
         link();
         return [note, `computed in ${number(ms, 3)} ms`].filter(Boolean).join('; ');
@@ -214,7 +227,18 @@ const live = (() => {
     const pick = ({tensor, flat}, value) => {
         editBox.value = `${tensor}[${flat}]=${heat.exact(value)}`;
         state.mark = {tensor, flat};
+        const reach = 2 * Math.abs(value) || 1;
+        Object.assign(slider, {min: -reach, max: reach, step: reach / 100, value, disabled: false});
         if (has('d.' + tensor)) weightBox.value = `${tensor}[${flat}]`;
+    };
+
+    // The number that was picked takes each value that is passed.
+    const drag = () => {
+        const place = `${state.mark.tensor}[${state.mark.flat}]=`;
+        state.edits = [...state.edits.filter((edit) => !edit.startsWith(place)), place + Number(slider.value)];
+        editBox.value = state.edits.at(-1);
+        again();
+        update();
     };
 
     // --- one click: what if it were not there ---
@@ -309,6 +333,7 @@ const live = (() => {
         const t = walk.tensors[tensor];
         const at = Number(place);
         if (!t || at >= step.count(step.sidesOf(t))) throw new Error(`${weightBox.value}: give a weight of this step, as wte.weight[0]`);
+        await state.computing;
         if (!isParameter(t) || !has('d.' + t.name)) throw new Error(`${t.name}: is no weight with a gradient`);
         const engine = state.engine ||= await open();
         const forward = walk.ops.findIndex((op) => op.range === 'backward');
@@ -340,8 +365,8 @@ const live = (() => {
         const read = () => trying(async () => { const note = await setText(textBox.value); await update(note); return says.textContent; });
         return [ownKernel.draw() || '', make('p', {}, 'The program’s own C runs in this page: change something, and forward, backward and update are computed again.'),
             data.has_bytes || tokenizer ? make('div', {class: 'tools'}, textBox, button('compute', read, 'live-compute')) : make('p', {class: 'soft'}, 'This model has no tokenizer (page --tokenizer), so its text stays.'),
-            make('div', {class: 'tools'}, editBox, button('change', () => addEdits(editBox.value.split(';')), 'live-change'), button('make it 0', makeZero, 'live-zero'), button('double its row', doubleRow, 'live-double'), remover(), button('as it was', back, 'live-back')),
-            make('p', {}, 'loss ', make('b', {}, lossOut), ', grad norm ', make('b', {}, normOut), '. ', says), editList, noticed,
+            make('div', {class: 'tools'}, editBox, button('change', () => addEdits(editBox.value.split(';')), 'live-change'), slider, button('make it 0', makeZero, 'live-zero'), button('double its row', doubleRow, 'live-double'), remover(), button('as it was', back, 'live-back')),
+            make('p', {}, 'loss ', make('b', {}, lossOut), ', grad norm ', make('b', {}, normOut), '. ', says, ' ', bar), editList, noticed,
             make('h3', {}, 'Train on this text, with the changes'), make('div', {class: 'tools'}, optimizer, ' learning rate ', lr, ' clip ', clip, ' ', precision, ' ', ...[1, 10, 100].map((n) => button(`${n} step${n > 1 ? 's' : ''}`, () => train(n), `live-train-${n}`)), button('from the start', again, 'live-again')), trainBox,
             make('h3', {}, 'A gradient by hand'), make('div', {class: 'tools'}, weightBox, button('nudge it', nudge, 'live-nudge')), checkBox];
     };
