@@ -675,7 +675,7 @@ static const cli_flag flags[] = {
      "also write a line (JSON) for each question: the summed log-probability of each ending, and its number of tokens",
      EVAL, AT(out.report_file)},
     {"Output", "page", 0, CLI_NEW_FILE, "FILE", NULL, "also write a page (HTML) of the tables and charts",
-     SCALING | LEADERBOARD | EXERCISE, AT(out.page),
+     SCALING | LEADERBOARD | EXERCISE | JUDGE, AT(out.page),
      UNLIKE({EXERCISE, .group = "Exercise",
              .help = "with --check of a file in C: also write a page (HTML) of a step in which your kernel runs"})},
     {"Output", "output", 0, CLI_NEW_FILE, "FILE", NULL, "file to write; not given: stdout", REPORT | PAGE,

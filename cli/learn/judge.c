@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "bench/pages/page.h"
 #include "bench/stats/compare_stats.h"
 #include "bench/stats/stats.h"
 #include "bench/tables/screen.h"
@@ -331,6 +332,13 @@ sm_status cli_judge_write(const cli_options *options, sm_op_kind kind, const cha
     return status;
 }
 
+// A table of the class, which sorts.
+static sm_status write_page(void *records, FILE *out) {
+    sm_page_write(out, "Kernels, judged", (const char *const[2]){"judged.js"}, 0,
+                  sm_page_table(&cli_judge_table, records));
+    return SM_OK;
+}
+
 // All but --against, whose times the others are compared with.
 static sm_status write_all(const cli_options *options, int n) {
     const sm_format format = (sm_format)options->out.format;
@@ -345,7 +353,8 @@ static sm_status write_all(const cli_options *options, int n) {
     } else {
         status = sm_record_write_all(&cli_judge_table, format, stdout, records);
     }
-    return status;
+    return status == SM_OK && options->out.page != NULL ? cli_write_page(options->out.page, write_page, records, "")
+                                                        : status;
 }
 
 static sm_status conclude(const cli_options *options) {

@@ -143,10 +143,12 @@ TEST(judge_says_what_it_does_not_take) {
         {"judge $T/honest.c --against $T/honest.c", 2, NULL, "give --kind OP"},
         {"judge $T/honest.c --kind gelu_forward --against $T/idle.c", 2, NULL, "idle.c: is wrong: "},
         {"judge $T/honest.c --kind gelu_forward --no-peaks", 0, "right: gelu_forward, 7 of 7 cases", NULL},
+        {"judge $T/honest.c $T/idle.c --kind gelu_forward --no-peaks --page $T/class.html", 1, "no", "1 of 2 wrong"},
     };
     write_kernel("honest.c", KERNEL("work(x, y, n);"));
     write_kernel("idle.c", KERNEL(";"));
     CHECK_ALL(cases);
+    shell("grep -q judged.js $T/class.html && grep -q idle.c $T/class.html");
 }
 
 int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }
