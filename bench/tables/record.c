@@ -101,8 +101,10 @@ sm_status sm_table_choose(const sm_table *table, const char *const *names, int n
         while (k < table->n_columns && !is_flat_name(names[i], table->columns[k].name)) {
             k++;
         }
-        SM_FAIL_IF(k == table->n_columns, SM_ERR_USAGE,
-                   "--columns: no column is named '%s'; -o csv shows the names of all", names[i]);
+        if (k == table->n_columns) {
+            free(columns);
+            return sm_fail(SM_ERR_USAGE, "--columns: no column is named '%s'; -o csv shows the names of all", names[i]);
+        }
         columns[chosen->n_columns++] = shown_alone(&table->columns[k], headings + (size_t)i * HEADING_SIZE);
     }
     return SM_OK;

@@ -32,7 +32,8 @@ static struct {
     char folder[PATH_MAX]; // the only one that it may write to
     pid_t maker;           // of the folder
     sm_own_process *process;
-    pid_t owner;    // of the process: a worker starts its own
+    pid_t owner; // of the process: a worker starts its own
+    sm_own_process *of_parent; // which ends it
     double call_ns; // 0: not measured yet
     sm_plan plan;   // the last that was sent
     bool knows_plan;
@@ -57,6 +58,7 @@ static sm_status start(void) {
     if (apart.process != NULL && apart.owner == getpid()) {
         return SM_OK;
     }
+    apart.of_parent = apart.process;
     apart.process = NULL;
     apart.knows_plan = false;
     if (apart.call_ns == 0) { // without the library, which could make it look slower

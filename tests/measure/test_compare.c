@@ -290,9 +290,9 @@ TEST(identity_is_one) {
 TEST(ambiguous_factors_are_refused) {
     sm_comparison c;
     sm_compare_options options = {.threshold = 0.01};
-    json_t *threads = with_members(make_row(1e6, "fused", 4), "'n_threads': 1");
     json_auto_t *a = json_pack("[o]", make_row(1e6, "fused", 4));
-    json_auto_t *b = json_pack("[oo]", make_row(1e6, "naive", 4), threads);
+    json_auto_t *b = json_pack("[oo]", make_row(1e6, "naive", 4),
+                               with_members(make_row(1e6, "fused", 4), "'n_threads': 1"));
     expect_failure("two factors", sm_compare(a, b, &options, &c), SM_ERR_USAGE, "mode and threads|--across");
 }
 

@@ -160,7 +160,7 @@ TEST(run_prints_every_format) {
         {"run -m tiny --backend reference -b 2 --seq-len 8 -w 1 -r 3 --no-peaks -o csv", 0, "schema_version,", NULL},
         {"run -o sql", 2, NULL, "sqlite3 reads csv"},
         {"run -m tiny --backend reference -b 2 --seq-len 8 -w 1 -r 3 --no-peaks -o jsonl", 0, "\"status\"", NULL},
-        {"run -m tiny --backend reference -w 1 -r 3 --no-peaks", 0, "ok", "tiny: B="},
+        {"run -m tiny --backend reference -w 1 -r 3 --no-peaks", 0, "ok", " B="},
         {"run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --pass-type "
          "forward,backward,forward-backward,separate",
          0, "fwd b1s8", NULL},

@@ -26,7 +26,7 @@ static inline void read_file(const char *name, char *text) {
 // Runs `arguments` through the shell and fills `out` and `err`; the exit code.
 static inline int run(const char *arguments) {
     char command[2 * COMMAND_SIZE];
-    snprintf(command, sizeof(command), "(P=$(realpath %s); cd %s; $P %s) >$T/out 2>$T/err </dev/null", SM_TEST_BINARY,
+    snprintf(command, sizeof(command), "(P=$PWD/%s; cd %s; $P %s) >$T/out 2>$T/err </dev/null", SM_TEST_BINARY,
              run_in, arguments);
     int status = system(command);
     read_file("out", out);

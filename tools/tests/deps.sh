@@ -91,7 +91,7 @@ for name in apt-get apt-cache dpkg-query id; do
 done
 rmdir "$folder/bin"
 mv "$folder/hidden" "$folder/bin"
-unset MAKEFLAGS MAKELEVEL MFLAGS
+unset MAKEFLAGS MAKELEVEL MFLAGS WANTED
 export PATH="$folder/bin"
 cd "$folder"
 stand_in id <<'END'

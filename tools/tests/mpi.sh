@@ -272,7 +272,7 @@ compare_files() {
 have_cards() {
     mkdir -p "$work/card"
     for library in opencl_faults:libOpenCL.so.1 cuda:libcuda.so.1 nccl:libnccl.so.2; do
-        ${CC:-cc} -std=c11 -D_GNU_SOURCE -O1 -shared -fPIC -o "$work/card/${library#*:}" "tests/shims/${library%:*}.c" -ldl
+        ${CC:-cc} -std=c11 -D_GNU_SOURCE -O1 -I include -shared -fPIC -o "$work/card/${library#*:}" "tests/shims/${library%:*}.c" -ldl
     done
     STEPMARK_OPENCL=$(ldconfig -p | sed -n 's/.*libOpenCL.so.1 .*=> //p' | head -n 1)
     export STEPMARK_OPENCL STEPMARK_CARD=1 LD_LIBRARY_PATH="$work/card"

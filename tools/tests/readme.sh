@@ -31,6 +31,9 @@ for file in README.md docs/tour.md; do
     sed -e ':again' -e '/\\$/{N;s/\\\n *//;b again' -e '}' $file |
         sed -n 's/^ *\(\(make [a-z-]*\|rm -r*f build\|mpirun \|build\/release\/stepmark \).*\)$/\1/p' | sed 's/  *#.*$//'
 done >build/readme.commands
+# A score, and a friend's: of the reference rows, as measuring one takes minutes.
+[ -e build/score.jsonl ] || build/release/stepmark report bench/results/scores-*.bundle -o jsonl >build/score.jsonl
+[ -e friend.txt ] || { build/release/stepmark score --share >friend.txt && trap 'rm -f friend.txt' EXIT; }
 has_peaks=
 while IFS= read -r command <&9; do
     case ${STEPMARK_TEST_ALL:-quick}${command#*/stepmark} in
