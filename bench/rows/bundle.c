@@ -59,26 +59,33 @@ void sm_bundle_make(const json_t *rows, const json_t *machine, char **text, size
 
 // --- reading -----------------------------------------------------------------------------------------
 
-// The lines after the header, if the header belongs to them.
-static sm_status check_header(const char *path, const char *text, size_t size_bytes, const char **body) {
+bool sm_bundle_is_one(const char *text, size_t size_bytes) {
     static const char begin[] = "{\"stepmark_bundle\": ";
+    return size_bytes >= strlen(begin) && memcmp(text, begin, strlen(begin)) == 0;
+}
+
+static const char *next_line(const char *at, const char *end) {
+    const char *last = memchr(at, '\n', (size_t)(end - at));
+    return last != NULL ? last + 1 : end;
+}
+
+sm_status sm_bundle_rows(const char *path, const char *text, size_t size_bytes, const char **rows) {
     char header[HEADER_SIZE];
-    SM_FAIL_IF(strncmp(text, begin, strlen(begin)) != 0, SM_ERR_FORMAT,
+    SM_FAIL_IF(!sm_bundle_is_one(text, size_bytes), SM_ERR_FORMAT,
                "%s: no bundle; `stepmark report ROWS --bundle FILE` makes one", path);
-    const char *end = strchr(text, '\n');
-    *body = end != NULL ? end + 1 : text + size_bytes;
-    write_header(*body, size_bytes - (size_t)(*body - text), header);
-    SM_FAIL_IF(strncmp(text, header, strlen(header)) != 0 || strlen(header) != (size_t)(*body - text), SM_ERR_FORMAT,
+    const char *body = next_line(text, text + size_bytes);
+    write_header(body, size_bytes - (size_t)(body - text), header);
+    SM_FAIL_IF(strlen(header) != (size_t)(body - text) || memcmp(text, header, strlen(header)) != 0, SM_ERR_FORMAT,
                "%s: was changed after it was made; ask for the original bundle", path);
+    *rows = next_line(body, text + size_bytes);
     return SM_OK;
 }
 
 // Appends the rows of a bundle's text.
 static sm_status parse(const char *path, const char *text, size_t size_bytes, json_t *rows) {
-    const char *body = NULL;
-    SM_TRY(check_header(path, text, size_bytes, &body));
-    const char *line = strchr(body, '\n'); // after the facts
-    for (line = line != NULL ? line + 1 : ""; *line != '\0';) {
+    const char *line = NULL;
+    SM_TRY(sm_bundle_rows(path, text, size_bytes, &line));
+    while (*line != '\0') {
         const size_t length = strcspn(line, "\n");
         char contradiction[SM_CONTRADICTION_SIZE];
         json_t *row = json_loadb(line, length, 0, NULL);

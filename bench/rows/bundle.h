@@ -11,12 +11,18 @@
 #define STEPMARK_BUNDLE_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "status.h"
 
 // The text of a bundle; the caller frees it. `machine` is what sm_machine_facts() gives.
 void sm_bundle_make(const json_t *rows, const json_t *machine, char **text, size_t *size_bytes);
+
+// Whether a text begins as a bundle does; and where the lines of its rows begin. SM_ERR_FORMAT, with the path, where it is
+// none, or was changed.
+bool sm_bundle_is_one(const char *text, size_t size_bytes);
+sm_status sm_bundle_rows(const char *path, const char *text, size_t size_bytes, const char **rows);
 
 // The rows of a bundle that is whole, a new array. SM_ERR_FORMAT, with the path, where it is none, or was changed.
 sm_status sm_bundle_read(const char *path, json_t **rows);

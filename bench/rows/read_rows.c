@@ -4,6 +4,7 @@
 #include "bench/rows/read_rows.h"
 
 #include "bench/rows/block.h"
+#include "bench/rows/bundle.h"
 #include "bench/rows/row.h"
 #include "bench/rows/row_json_schema.h"
 #include "bench/stats/stats.h"
@@ -421,7 +422,8 @@ static bool read_blocks(reader *r) {
 }
 
 static sm_status read_all(reader *r) {
-    r->at = read_blocks(r) ? r->size_bytes : 0;
+    const size_t first = r->at;
+    r->at = read_blocks(r) ? r->size_bytes : first;
     for (skip_between(r); r->at < r->size_bytes; skip_between(r)) {
         SM_FAIL_IF(r->interrupted != NULL && *r->interrupted, SM_ERR_INTERRUPTED, "%s: interrupted at line %zu",
                    r->name, line_of(r, r->at));
@@ -447,6 +449,11 @@ static sm_status read_all(reader *r) {
 
 sm_status sm_rows_parse(const char *name, const char *text, size_t size_bytes, sm_rows *rows) {
     reader r = {.name = name, .text = text, .size_bytes = size_bytes, .line = 1, .interrupted = rows->interrupted};
+    const char *first = text;
+    if (sm_bundle_is_one(text, size_bytes)) {
+        SM_TRY(sm_bundle_rows(name, text, size_bytes, &first));
+        r.at = (size_t)(first - text);
+    }
     r.rows = json_array();
     r.warnings = json_array();
     r.rungs = rows->rungs != NULL ? json_array() : NULL;

@@ -196,8 +196,13 @@ TEST(the_program_bundles_and_compares) {
         {"report --rank $T/h.bundle --page $T/h.html", 0, "reference", "h.html"},
         {"report $T/rows.json --bundle", 2, NULL, "--bundle: needs an argument"},
         {"report $T/none --bundle $T/b", 1, NULL, "cannot open"},
+        {"report $T/a.bundle -o csv --columns n_seq; sed s/100/101/ $T/a.bundle >$T/changed.bundle", 0, "n_seq\n64\n",
+         ""},
+        {"compare $T/h.bundle $T/h.bundle", 0, "no-difference", NULL},
+        {"report $T/changed.bundle", 1, NULL, "changed.bundle: was changed after it was made"},
     };
     CHECK_ALL(cases);
+    assert_null(strstr(err, "skipped"));
 }
 
 int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }
