@@ -92,8 +92,7 @@ static bool is_equal(const sm_match *m, unsigned differs) { return m->differs ==
 
 static bool is_across(const sm_match *m, unsigned across) { return m->differs != 0 && (m->differs & ~across) == 0; }
 
-static bool is_nearest(const sm_match *m, unsigned unused) {
-    (void)unused;
+static bool is_nearest(const sm_match *m, SM_UNUSED unsigned unused) {
     return count_bits(m->differs) == m->n_fewest;
 }
 

@@ -19,8 +19,7 @@ static void show_speedup(const json_t *record, const sm_column *column, char *te
     }
 }
 
-static void show_rate(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    (void)column;
+static void show_rate(const json_t *record, SM_UNUSED const sm_column *column, char *text, size_t size_bytes) {
     double rate = sm_json_number(record, "tokens_per_s");
     double half = sm_json_number(record, "tokens_half_per_s");
     sm_text_count(rate, text, size_bytes);
@@ -38,10 +37,9 @@ static void show_kind(const json_t *record, const sm_column *column, char *text,
 }
 
 // Ten blocks are an efficiency of 1.
-static void show_bar(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+static void show_bar(const json_t *record, SM_UNUSED const sm_column *column, char *text, size_t size_bytes) {
     double n = round(10 * sm_json_number(record, "efficiency"));
     const bool is_predicted = strcmp(json_string_value(json_object_get(record, "kind")), "predicted") == 0;
-    (void)column;
     text[0] = '\0';
     for (size_t used = 0; n >= 1 && used < 15 * 3 && used + 4 < size_bytes; n--, used += 3) {
         memcpy(text + used, is_predicted ? "░" : "█", 4);

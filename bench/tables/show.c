@@ -193,8 +193,7 @@ void sm_text_precision(const json_t *record, char *text, size_t size_bytes) {
              json_is_true(sm_json_get(record, "emulated")) ? " (emulated)" : "");
 }
 
-void sm_show_precision(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    (void)column;
+void sm_show_precision(const json_t *record, SM_UNUSED const sm_column *column, char *text, size_t size_bytes) {
     sm_text_precision(record, text, size_bytes);
 }
 

@@ -74,8 +74,7 @@ static sm_status take_op(cli_walk_writer *writer, const cli_walk_op *event) {
     return SM_OK;
 }
 
-static sm_status end(cli_walk_writer *writer, const sm_plan *plan) {
-    (void)plan;
+static sm_status end(cli_walk_writer *writer, SM_UNUSED const sm_plan *plan) {
     set(writer->page->data, "film", sm_film_json(writer->page->film));
     return SM_OK;
 }

@@ -200,8 +200,7 @@ static sm_status begin(cli_walk_writer *writer, const cli_walk_head *head) {
     return sm_record_writer_open(&cli_walk_table, format, stdout, &writer->records);
 }
 
-static sm_status end(cli_walk_writer *writer, const sm_plan *plan) {
-    (void)plan;
+static sm_status end(cli_walk_writer *writer, SM_UNUSED const sm_plan *plan) {
     sm_status status = sm_record_writer_close(writer->records); // also ends incomplete output
     fputs(writer->is_object ? "}\n" : "", stdout);
     return status;

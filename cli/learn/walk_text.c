@@ -176,8 +176,7 @@ static void print_total(const char *name, int n_ops, double flops, double bytes)
     printf("%-10s %5d %12s %12s %12.2f\n", name, n_ops, flops_text, bytes_text, bytes > 0 ? flops / bytes : 0);
 }
 
-static sm_status print_totals(cli_walk_writer *writer, const sm_plan *plan) {
-    (void)writer;
+static sm_status print_totals(SM_UNUSED cli_walk_writer *writer, const sm_plan *plan) {
     double flops[SM_PHASE_COUNT] = {0};
     double bytes[SM_PHASE_COUNT] = {0};
     int n_ops[SM_PHASE_COUNT] = {0};

@@ -17,8 +17,7 @@ static cli_target target_of(const estimator *e) { return (cli_target){e->info.ma
 
 // --- columns -------------------------------------------------------------------------------
 
-static void show_state(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    (void)column;
+static void show_state(const json_t *record, SM_UNUSED const sm_column *column, char *text, size_t size_bytes) {
     double bytes = sm_json_number(record, "memory.parameters_bytes") +
                    sm_json_number(record, "memory.gradients_bytes") + sm_json_number(record, "memory.optimizer_bytes");
     sm_text_bytes(bytes, text, size_bytes);

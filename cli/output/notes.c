@@ -202,8 +202,7 @@ static bool wait_for_end(int ms) {
     return has_ended;
 }
 
-static void *watch(void *unused) {
-    (void)unused;
+static void *watch(SM_UNUSED void *unused) {
     pthread_mutex_lock(&lock);
     while (!wait_for_end(LOOK_MS)) {
         if (cli_interrupted && !wait_for_end(IN_ORDER_MS)) {

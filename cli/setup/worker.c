@@ -33,10 +33,7 @@ sm_status cli_worker_failure(const sm_process_result *end, const char *stage, do
     return sm_fail(SM_ERR_DEVICE, "the process ended during: %s, with exit code %d", stage, end->exit_code);
 }
 
-static sm_status ignore(void *ctx, const json_t *message, int64_t *deadline_ns) {
-    (void)ctx;
-    (void)message;
-    (void)deadline_ns;
+static sm_status ignore(SM_UNUSED void *ctx, SM_UNUSED const json_t *message, SM_UNUSED int64_t *deadline_ns) {
     return SM_OK;
 }
 
@@ -73,12 +70,11 @@ static int perform(void *ctx) {
 }
 
 // One limit for all stages.
-static sm_status receive(void *ctx, const json_t *message, int64_t *deadline_ns) {
+static sm_status receive(void *ctx, const json_t *message, SM_UNUSED int64_t *deadline_ns) {
     performance *p = ctx;
     const char *stage = json_string_value(json_object_get(message, "stage"));
     const char *search = json_string_value(json_object_get(message, "search"));
     const bool has_searched = stage == NULL && search != NULL;
-    (void)deadline_ns;
     if (search != NULL) {
         SM_ROW_TEXT(p->search, search);
     }

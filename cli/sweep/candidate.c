@@ -164,10 +164,9 @@ static int answer(void *ctx) {
                                                                                                                   : 1;
 }
 
-static sm_status take_answer(void *ctx, const json_t *message, int64_t *deadline_ns) {
+static sm_status take_answer(void *ctx, const json_t *message, SM_UNUSED int64_t *deadline_ns) {
     cli_candidate *c = ctx;
     const sm_status status = (sm_status)json_integer_value(json_object_get(message, "answer"));
-    (void)deadline_ns;
     if (status == SM_ERR_UNSUPPORTED) {
         cli_candidate_skip(c, sm_rows_text(message, "message"));
         return SM_OK;

@@ -16,13 +16,11 @@ int cli_token_threads(const cli_options *options) {
     return options->device.threads.n > 0 ? (int)options->device.threads.values[0] : sm_host_threads();
 }
 
-bool cli_token_stop(void *ctx) {
-    (void)ctx;
+bool cli_token_stop(SM_UNUSED void *ctx) {
     return cli_interrupted != 0;
 }
 
-void cli_token_note(void *ctx, const char *line) {
-    (void)ctx;
+void cli_token_note(SM_UNUSED void *ctx, const char *line) {
     cli_note("%s", line);
 }
 
