@@ -92,7 +92,8 @@ extern void (*sm_no_memory_note)(const char *line); // prints that line; NULL: t
 //     SM_FREED float *values = malloc(size_bytes);
 //     SM_CLOSED int fd = -1;
 //     SM_OWN(sm_plan) *plan = NULL;     // of a type that is SM_OWNABLE
-#define SM_AT_END(function) __attribute__((cleanup(function))) // calls it with the variable's address
+// Calls it with the variable's address; a variable may be there for that alone.
+#define SM_AT_END(function) __attribute__((cleanup(function), unused))
 #define SM_FREED            SM_AT_END(sm_free_at)
 #define SM_CLOSED           SM_AT_END(sm_close_at)
 #define SM_OWN(type)        SM_AT_END(release_##type) type

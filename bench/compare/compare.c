@@ -317,7 +317,11 @@ sm_status sm_compare(const json_t *rows_a, const json_t *rows_b, const sm_compar
     *c = (sm_comparison){json_array(), json_array(), json_array(), SM_VERDICT_SAME, 0};
     sm_group_rows(rows_a, &a);
     sm_group_rows(rows_b, &b);
-    SM_TRY(sm_find_matches(&a, &b, options->across, options->any_factor, &m));
+    const sm_status status = sm_find_matches(&a, &b, options->across, options->any_factor, &m);
+    if (status != SM_OK) {
+        sm_comparison_free(c);
+        return status;
+    }
     const double alpha = fmin(alpha_each, alpha_all / (double)(m.n > 0 ? m.n : 1));
     for (size_t i = 0; i < m.n; i++) {
         const sm_match *pair = &m.matches[i];

@@ -259,7 +259,7 @@ static sm_status loop(const cli_options *options, sm_comm *comm) {
     bench = (cli_bench){.options = options};
     SM_TRY(cli_single_job(options, comm, &job));
     SM_TRY(read_baseline(options, &baselines));
-    SM_UNUSED SM_OWN(json_t) *machine = bench.machine = sm_machine_facts(options->argc, options->argv);
+    SM_OWN(json_t) *machine = bench.machine = sm_machine_facts(options->argc, options->argv);
     sm_row_init(&row);
     sm_status status = cli_measure(&bench, &job, &row);
     if (sm_comm_rank(comm) == 0 && (status == SM_OK || cli_is_cut_short(status, &row))) {

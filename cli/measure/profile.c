@@ -119,7 +119,7 @@ static sm_status profile(const cli_options *options, sm_comm *comm) {
     single.work.accum = 1; // an op of several micro-batches has several times, but one place in a trace
     bench = (cli_bench){.options = &single};
     SM_TRY(cli_single_job(&single, comm, &job));
-    SM_UNUSED SM_OWN(json_t) *machine = bench.machine = sm_machine_facts(options->argc, options->argv);
+    SM_OWN(json_t) *machine = bench.machine = sm_machine_facts(options->argc, options->argv);
     sm_row_init(&row);
     SM_TRY(cli_measure(&bench, &job, &row));
     return sm_comm_rank(comm) == 0 ? join(&single, &job, &row) : SM_OK;

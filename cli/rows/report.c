@@ -96,7 +96,7 @@ static sm_status write_table(const report *r, sm_format format, FILE *out) {
         SM_TRY(sm_table_choose(&table, names, asked->n, &chosen));
         table = chosen;
     }
-    SM_UNUSED SM_FREED const sm_column *columns = chosen.columns;
+    SM_FREED const sm_column *columns = chosen.columns;
     if (asked->n > 0 && (format == SM_FORMAT_JSON || format == SM_FORMAT_JSONL)) {
         json_t *all = records;
         records = sm_records_chosen(&chosen, all);

@@ -103,7 +103,7 @@ sm_status cli_generate(const cli_options *options) {
                "--weights: missing; give the folder of the model or the training run");
     SM_FAIL_IF(options->generate.prompt == NULL, SM_ERR_USAGE, "--prompt: missing; give a text to continue");
     SM_TRY(cli_find_trained(options, &model));
-    SM_UNUSED SM_OWN(sm_tokenizer) *tokenizer = model.tokenizer;
+    SM_OWN(sm_tokenizer) *tokenizer = model.tokenizer;
     return generate(options, &model, &ids, &device, &generator);
 }
 

@@ -92,7 +92,7 @@ static sm_status ask_for(backend_call_kind kind, const sm_executable *executable
 }
 
 static void append(char **to, const void *from, size_t size_bytes) {
-    memcpy(*to, from, size_bytes);
+    memcpy(*to, size_bytes > 0 ? from : *to, size_bytes); // what is empty may be NULL
     *to += (size_bytes + 15) / 16 * 16;
 }
 

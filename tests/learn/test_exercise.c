@@ -666,9 +666,9 @@ TEST(rows_are_told_apart) {
     assert_non_null(strstr(out, "gelu_forward="));
     expect_exit("report $T/ours.json $T/mine.json --bundle $T/both.bundle", 0);
     expect_exit("report --rank $T/both.bundle --no-reference -o md", 0);
-    assert_null(strstr(out, "own code gelu_forward")); // above the table it would be of all rows
-    if (strstr(out, "| own code ") == NULL && strstr(err, "left out") == NULL) { // of a busy machine
-        fail_msg("own code has no column: %s", out);
+    const bool all_are_there = strstr(err, "left out") == NULL; // as not on a busy machine
+    if (all_are_there && (strstr(out, "| own code ") == NULL || strstr(out, "own code gelu_forward") != NULL)) {
+        fail_msg("own code has no column, or is said of all rows: %s", out);
     }
 }
 
