@@ -42,23 +42,7 @@ void os_memory_allowed(const char *root, uint64_t *total_bytes, uint64_t *availa
     os_memory(root, total_bytes, available_bytes);
 }
 
-void os_cpu_allowed(const char *root, double *quota_cpus, int64_t *throttled_ns) {
-    (void)root;
-    *quota_cpus = 0;
-    *throttled_ns = -1;
-}
-
 bool os_may_use_tiles(void) { return false; }
-
-void os_use_large_pages(void *memory, size_t size_bytes) {
-    (void)memory;
-    (void)size_bytes;
-}
-
-void os_keep_from_children(void *memory, size_t size_bytes) {
-    (void)memory;
-    (void)size_bytes;
-}
 
 // Nobody wakes us, so it polls.
 bool os_sleep_while(_Atomic uint32_t *word, uint32_t value, const struct timespec *most, bool is_shared) {
@@ -161,36 +145,3 @@ void os_close_from(int first) {
 }
 
 void os_exit_now(int code) { _exit(code); }
-
-// --- confinement -----------------------------------------------------------------------------------
-
-bool os_filter_to_compute(void) { return false; }
-
-bool os_filter_to_drive(void) { return false; }
-
-int os_filtered_call(const siginfo_t *info) {
-    (void)info;
-    return 0;
-}
-
-const char *os_call_name(int number, char text[32]) {
-    snprintf(text, 32, "call %d", number);
-    return text;
-}
-
-bool os_file_access_is_limited(void) { return false; }
-
-int os_file_access_open(bool limits_reading) {
-    (void)limits_reading;
-    return -1;
-}
-
-void os_file_access_allow(int rules, const char *path, unsigned rights) {
-    (void)rules;
-    (void)path;
-    (void)rights;
-}
-
-void os_file_access_allow_system(int rules) { (void)rules; }
-
-void os_file_access_limit(int rules) { (void)rules; }

@@ -556,36 +556,3 @@ int ioctl(int file, int request, struct winsize *size) {
     size->ws_row = (unsigned short)(info.srWindow.Bottom - info.srWindow.Top + 1);
     return 0;
 }
-
-// --- confinement -----------------------------------------------------------------------------------
-
-bool os_filter_to_compute(void) { return false; }
-
-bool os_filter_to_drive(void) { return false; }
-
-int os_filtered_call(const siginfo_t *info) {
-    (void)info;
-    return 0;
-}
-
-const char *os_call_name(int number, char text[32]) {
-    snprintf(text, 32, "call %d", number);
-    return text;
-}
-
-bool os_file_access_is_limited(void) { return false; }
-
-int os_file_access_open(bool limits_reading) {
-    (void)limits_reading;
-    return -1;
-}
-
-void os_file_access_allow(int rules, const char *path, unsigned rights) {
-    (void)rules;
-    (void)path;
-    (void)rights;
-}
-
-void os_file_access_allow_system(int rules) { (void)rules; }
-
-void os_file_access_limit(int rules) { (void)rules; }

@@ -214,26 +214,23 @@ int fcntl(int file, int command, ...) { return command == F_DUPFD_CLOEXEC ? os_d
 
 // --- reading, writing, locking ---------------------------------------------------------------------
 
-ssize_t pread(int file, void *data, size_t n_bytes, off_t at) {
+// At a place, which leaves the file's own where it was, though Windows moves it.
+static ssize_t transfer(int file, void *data, size_t n_bytes, off_t at, bool writes) {
     OVERLAPPED place = {.Offset = (DWORD)at, .OffsetHigh = (DWORD)((uint64_t)at >> 32)};
+    const HANDLE handle = (HANDLE)_get_osfhandle(file);
     DWORD n = 0;
     const DWORD most = n_bytes < 1U << 30 ? (DWORD)n_bytes : 1U << 30;
     const int64_t before = _lseeki64(file, 0, SEEK_CUR);
-    const bool is_read = ReadFile((HANDLE)_get_osfhandle(file), data, most, &n, &place);
-    const DWORD code = GetLastError();
-    _lseeki64(file, before, SEEK_SET); // which a read at a place moves
-    return is_read || code == ERROR_HANDLE_EOF ? (ssize_t)n : fail(code);
-}
-
-ssize_t pwrite(int file, const void *data, size_t n_bytes, off_t at) {
-    OVERLAPPED place = {.Offset = (DWORD)at, .OffsetHigh = (DWORD)((uint64_t)at >> 32)};
-    DWORD n = 0;
-    const DWORD most = n_bytes < 1U << 30 ? (DWORD)n_bytes : 1U << 30;
-    const int64_t before = _lseeki64(file, 0, SEEK_CUR);
-    const bool is_written = WriteFile((HANDLE)_get_osfhandle(file), data, most, &n, &place);
+    const bool is_done = writes ? WriteFile(handle, data, most, &n, &place) : ReadFile(handle, data, most, &n, &place);
     const DWORD code = GetLastError();
     _lseeki64(file, before, SEEK_SET);
-    return is_written ? (ssize_t)n : fail(code);
+    return is_done || (!writes && code == ERROR_HANDLE_EOF) ? (ssize_t)n : fail(code);
+}
+
+ssize_t pread(int file, void *data, size_t n_bytes, off_t at) { return transfer(file, data, n_bytes, at, false); }
+
+ssize_t pwrite(int file, const void *data, size_t n_bytes, off_t at) {
+    return transfer(file, (void *)data, n_bytes, at, true);
 }
 
 // Names of files are as durable as Windows makes them: a folder is not flushed.

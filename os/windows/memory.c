@@ -169,22 +169,6 @@ void os_memory_allowed(const char *root, uint64_t *total_bytes, uint64_t *availa
     os_memory(root, total_bytes, available_bytes);
 }
 
-void os_cpu_allowed(const char *root, double *quota_cpus, int64_t *throttled_ns) {
-    (void)root;
-    *quota_cpus = 0;
-    *throttled_ns = -1;
-}
-
-void os_use_large_pages(void *memory, size_t size_bytes) {
-    (void)memory;
-    (void)size_bytes;
-}
-
-void os_keep_from_children(void *memory, size_t size_bytes) {
-    (void)memory;
-    (void)size_bytes;
-}
-
 // Words that processes share are looked at every 200 us: WaitOnAddress knows this process alone.
 bool os_sleep_while(_Atomic uint32_t *word, uint32_t value, const struct timespec *most, bool is_shared) {
     const int64_t most_ns = most != NULL ? (int64_t)most->tv_sec * 1000000000 + most->tv_nsec : INT64_MAX;
