@@ -62,6 +62,7 @@ typedef struct {
     double min, max;   // numbers only, both inclusive
     const cli_choice *choices;
     const cli_flag_variant *unlike; // the last has no subcommands; later ones add to earlier ones; NULL: none
+    const char *also;               // another long name; NULL: none
     int row;                        // index in the table; set by cli_flag_of
 } cli_flag;
 

@@ -178,7 +178,8 @@ static const cli_flag flags[] = {
          {PROFILE | LOOP | ABLATE, .argument = "B", .initial = "4", .help = "sequences a micro-batch"},
          {TRAIN, .argument = "B", .help = "sequences a micro-batch; not given: 4, or chosen by -m auto"},
          {WALKED, .argument = "B", .initial = "1", .help = "sequences a batch"},
-         {ESTIMATE, .initial = "4", .help = "sequences a batch"})},
+         {ESTIMATE, .initial = "4", .help = "sequences a batch"}),
+     .also = "n-batch"}, // as its column is named
     {"Work", "seq-len", 0, CLI_INTS, "T[,T]", NULL, "tokens a sequence; not given: chosen by --fit", STEPPED | EVAL,
      AT(work.seq_lens), WITHIN(1, MAX_DIM),
      UNLIKE({ADVISE | PROFILE | LOOP | ABLATE, .argument = "T", .initial = "64", .help = "tokens a sequence"},

@@ -201,7 +201,7 @@ sm_status cli_filter_compile(const char *text, sm_pattern **pattern) {
 
 // getopt_long's tables for one subcommand.
 typedef struct {
-    struct option longs[CLI_MAX_FLAGS + 2]; // n, another name of one, the end
+    struct option longs[2 * CLI_MAX_FLAGS + 1]; // with other names
     const char *names[CLI_MAX_FLAGS];
     cli_flag flags[CLI_MAX_FLAGS];
     int n;
@@ -215,6 +215,7 @@ static void make_getopt_tables(cli_command command, getopt_tables *tables) {
     memset(tables, 0, sizeof(*tables));
     tables->command = command;
     tables->n = cli_flags_of(command, tables->flags);
+    int n_longs = tables->n;
     char *letter = tables->shorts;
     *letter++ = ':'; // makes getopt_long report a missing argument as ':'
     for (int i = 0; i < tables->n; i++) {
@@ -222,8 +223,8 @@ static void make_getopt_tables(cli_command command, getopt_tables *tables) {
         int has_argument = flag->type == CLI_SWITCH ? no_argument : required_argument;
         tables->longs[i] = (struct option){flag->name, has_argument, NULL, FIRST_LONG_VALUE + i};
         tables->names[i] = flag->name;
-        if (strcmp(flag->name, "batch-size") == 0) { // also by the name of its column
-            tables->longs[tables->n] = (struct option){"n-batch", has_argument, NULL, FIRST_LONG_VALUE + i};
+        if (flag->also != NULL) {
+            tables->longs[n_longs++] = (struct option){flag->also, has_argument, NULL, FIRST_LONG_VALUE + i};
         }
         if (flag->letter != 0) {
             *letter++ = flag->letter;
