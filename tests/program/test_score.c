@@ -94,16 +94,17 @@ TEST(the_losses_of_the_work) {
 
 // --- rows ------------------------------------------------------------------------------------------
 
-// A row that a card measured at this work, in fp32 or bf16.
-static json_t *make_row(const char *precision) {
+// The first reference row that did this work with so many sequences, in that format.
+static json_t *find_row(int n_batch, const char *precision, const char *device) {
     json_t *references;
     json_t *found = NULL;
     size_t i;
     json_t *row;
     assert_int_equal(sm_bundle_references(&references), SM_OK);
     json_array_foreach(references, i, row) {
-        if (found == NULL && sm_json_number(row, "n_batch") == 32 && sm_score_is_work(row) &&
-            strcmp(sm_rows_text(row, "precision"), precision) == 0) {
+        if (found == NULL && sm_json_number(row, "n_batch") == n_batch && sm_score_is_work(row) &&
+            strcmp(sm_rows_text(row, "precision"), precision) == 0 &&
+            (device == NULL || strcmp(sm_rows_text(row, "device"), device) == 0)) {
             found = json_deep_copy(row);
         }
     }
@@ -112,6 +113,12 @@ static json_t *make_row(const char *precision) {
     sm_json_set_new(found, "score", json_string(SM_SCORE_NAME));
     return found;
 }
+
+// Of a card, in fp32 or bf16.
+static json_t *make_row(const char *precision) { return find_row(32, precision, NULL); }
+
+// Of a processor.
+static json_t *make_processor_row(void) { return find_row(4, "fp32", "cpu"); }
 
 static char *make_block(json_t *row) {
     size_t n;
@@ -418,25 +425,6 @@ TEST(losses_of_other_weights) {
     sm_json_set_new(row, "loss", json_real(11.0084));
     assert_lacks(row, NULL, "step 1 has 11.008400");
     json_decref(row);
-}
-
-// The first row of a processor, which did this work in fp32 with four sequences.
-static json_t *make_processor_row(void) {
-    json_t *references;
-    json_t *found = NULL;
-    size_t i;
-    json_t *row;
-    assert_int_equal(sm_bundle_references(&references), SM_OK);
-    json_array_foreach(references, i, row) {
-        if (found == NULL && strcmp(sm_rows_text(row, "device"), "cpu") == 0 && sm_json_number(row, "n_batch") == 4 &&
-            sm_score_is_work(row)) {
-            found = json_deep_copy(row);
-        }
-    }
-    assert_non_null(found);
-    json_decref(references);
-    sm_json_set_new(found, "score", json_string(SM_SCORE_NAME));
-    return found;
 }
 
 // One field is changed; "" as its value: left out.
