@@ -57,9 +57,9 @@ static sm_status check_backends(const cli_texts *backends) {
     return SM_OK;
 }
 
-static double job_elems(const page *p, const cli_job *job) {
+static double job_elems(const cli_job *job) {
     sm_plan *plan = NULL;
-    const double n = cli_job_plan(&p->options, job, 0, &plan) == SM_OK ? sm_film_elems(plan, 0) : INFINITY;
+    const double n = cli_job_plan(job, 0, &plan) == SM_OK ? sm_film_elems(plan, 0) : INFINITY;
     sm_plan_free(plan);
     return n;
 }
@@ -76,7 +76,7 @@ static int64_t choose_length(const page *p) {
     free(ids.ids);
     job.T = job.T < job.config.context ? job.T : job.config.context;
     job.T = job.T > 1 ? job.T : 1;
-    while (job.T > LEAST_LENGTH && job_elems(p, &job) > MOST_VALUES) { // less than that is shown in slices
+    while (job.T > LEAST_LENGTH && job_elems(&job) > MOST_VALUES) { // less than that is shown in slices
         job.T -= job.T / 8;
     }
     return job.T;
@@ -96,7 +96,7 @@ static sm_status make_job(page *p) {
 static sm_status make_plan(const page *p, sm_mode mode, sm_plan **plan) {
     cli_job job = p->job;
     job.mode = mode;
-    return cli_job_plan(&p->options, &job, 0, plan);
+    return cli_job_plan(&job, 0, plan);
 }
 
 // Of a large step, slices as large as the page has room for; refuses one that does not fit into memory.

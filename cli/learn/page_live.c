@@ -60,19 +60,18 @@ static const char *lack(const cli_options *options, const sm_plan *plan, const s
 sm_status cli_page_live(const cli_options *options, const cli_job *job, const sm_plan *plan, json_t *losses,
                         json_t **json) {
     sm_status status = SM_OK;
-    sm_plan_options plan_options;
+    const sm_plan_options plan_options = cli_plan_options(job, 0);
     double numbers[SM_LIVE_COUNT];
     const sm_embedded *module = sm_embedded_find_below("", "live.wasm");
     json_t *weights = json_null();
     json_t *list = json_array();
     json_t *optimizers = json_array();
-    SM_TRY_GOTO(cli_plan_options(options, job, 0, &plan_options));
     const char *why = lack(options, plan, &plan_options, module);
     if (why != NULL) {
         *json = json_pack("{s:s}", "lacks", why);
         goto cleanup;
     }
-    sm_live_numbers(&job->config, &plan_options, job->mode, options->device.without_bits, numbers);
+    sm_live_numbers(&job->config, &plan_options, job->mode, job->without, numbers);
     for (int i = 0; i < SM_LIVE_COUNT; i++) {
         json_array_append_new(list, json_real(numbers[i]));
     }

@@ -16,13 +16,13 @@ static json_t *line_json(const sm_profile_line *line) {
                      sm_json_real(line->roofline_ns), "bound", sm_bound_name(line->bound));
 }
 
-static sm_status add_ops(const cli_options *options, const cli_job *job, const sm_row *row, json_t *entry) {
+static sm_status add_ops(const cli_job *job, const sm_row *row, json_t *entry) {
     sm_plan *plan = NULL;
     sm_profile profile = {.lines = NULL};
     sm_profile_input input;
     sm_status status = SM_OK;
     json_t *ops = json_array();
-    SM_TRY_GOTO(cli_row_profile_input(options, job, row, &plan, &input));
+    SM_TRY_GOTO(cli_row_profile_input(job, row, &plan, &input));
     SM_TRY_GOTO(sm_profile_make(&input, SM_PROFILE_BY_OP, &profile));
     for (int i = 0; i < profile.n_lines; i++) {
         json_array_append_new(ops, line_json(&profile.lines[i]));
@@ -54,7 +54,7 @@ static sm_status time_device(cli_bench *bench, const cli_job *job, json_t *times
                   "loss_check", sm_json_text(row.loss_check), "gradient_check", sm_json_text(row.gradient_check),
                   "median_ns", sm_json_integer(row.median_ns), "wall_ns", sm_json_integer(row.attribution_ns));
     json_array_append_new(times, entry);
-    status = status == SM_OK ? add_ops(bench->options, job, &row, entry) : SM_OK; // the entry has the failure
+    status = status == SM_OK ? add_ops(job, &row, entry) : SM_OK; // the entry has the failure
 cleanup:
     sm_row_free(&row);
     return status;
@@ -71,15 +71,10 @@ static void find_tier(const cli_device *device, const char **tier) {
 }
 
 sm_status cli_page_times(const cli_options *options, const sm_plan *plan, json_t **times, const char **tier) {
-    static cli_options single;
     static cli_bench bench;
     static cli_device_list devices;
     sm_status status = SM_OK;
-    single = *options;
-    single.measure.warmup = N_WARMUP;
-    single.measure.repetitions = N_REPETITIONS;
-    single.work.accum = 1;
-    bench = (cli_bench){.options = &single, .peak_seconds = peak_seconds, .peak_bytes = sm_plan_memory(plan, NULL)};
+    bench = (cli_bench){.options = options, .peak_seconds = peak_seconds, .peak_bytes = sm_plan_memory(plan, NULL)};
     *tier = usual_tier;
     *times = json_array();
     if (strcmp(options->device.backends.texts[0], "none") == 0) {
@@ -88,16 +83,15 @@ sm_status cli_page_times(const cli_options *options, const sm_plan *plan, json_t
     SM_TRY(cli_select_devices(&options->device.backends, &devices));
     bench.machine = sm_machine_facts(options->argc, options->argv);
     for (int i = 0; i < devices.n; i++) {
-        const cli_texts of_all = single.device.backends;
         cli_job job;
-        sm_device_info info;
-        SM_TRY_GOTO(devices.devices[i].backend->describe(devices.devices[i].index, &info));
-        single.device.backends.n = 1;
-        snprintf(single.device.backends.texts[0], sizeof(single.device.backends.texts[0]), "%s", info.id);
-        SM_TRY_GOTO(cli_single_job(&single, NULL, &job));
+        SM_TRY_GOTO(cli_job_of(options, NULL, &job));
+        job.device = devices.devices[i];
+        job.protocol.n_warmup = N_WARMUP;
+        job.protocol.n_repetitions = N_REPETITIONS;
+        job.protocol.n_accum = 1;
+        job.plan.one_micro_batch = true;
         find_tier(&devices.devices[i], tier);
         SM_TRY_GOTO(time_device(&bench, &job, *times));
-        single.device.backends = of_all;
     }
 cleanup:
     json_decref(bench.machine);

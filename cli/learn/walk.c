@@ -195,7 +195,7 @@ sm_status cli_walk_with(const cli_options *options, cli_walk_writer *writer) {
     SM_AT_END(release) walk w = {.options = options};
     SM_OWN(sm_plan) *plan = NULL;
     SM_TRY(check_options(&w));
-    SM_TRY(cli_job_plan(options, &w.job, 0, &plan));
+    SM_TRY(cli_job_plan(&w.job, 0, &plan));
     w.plan = plan;
     SM_TRY(check_at(&w));
     describe_weights(&w);

@@ -50,7 +50,6 @@ static const sm_column columns[] = {
 const sm_table cli_ablate_table = {"ablation", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
 typedef struct {
-    const cli_options *options;
     cli_job job;
     sm_device *device;
     cli_workload workload;
@@ -64,19 +63,16 @@ typedef struct {
 // --- sessions -----------------------------------------------------------------------------
 
 static sm_status open_side(const ablation *a, sm_mode mode, unsigned without, sm_stepper *side) {
-    static cli_options changed;
     SM_OWN(sm_session) *session = NULL;
     sm_plan *plan;
     cli_job job = a->job;
     job.mode = mode;
-    changed = *a->options;
-    changed.device.without_bits = without;
-    int64_t seed;
-    SM_TRY(cli_check_seed(a->options, NULL, &seed));
-    *side = sm_paired_side(NULL, &a->interface, (uint64_t)seed);
-    SM_TRY(cli_job_plan(&changed, &job, a->device->info.max_alloc_bytes, &plan));
+    job.without = without;
+    SM_TRY(cli_draw_check_seed(&job));
+    *side = sm_paired_side(NULL, &a->interface, job.protocol.check_seed);
+    SM_TRY(cli_job_plan(&job, a->device->info.max_alloc_bytes, &plan));
     SM_TRY(sm_session_open(a->device, plan, &session));
-    SM_TRY(cli_load_weights(session, &job.config, (uint64_t)a->options->work.seed, a->options->model.weights));
+    SM_TRY(cli_load_weights(session, &job.config, job.plan.seed, job.weights));
     side->session = sm_give(&session);
     return SM_OK;
 }
@@ -93,8 +89,8 @@ static sm_status measure_pair(ablation *a, sm_mode mode, unsigned without, json_
                 {"saved_bytes", sm_json_integer(without_bytes - with_bytes)},
                 {"n_ops_with", sm_json_integer(a->with.session->plan->n_ops)},
                 {"n_ops_without", sm_json_integer(other.session->plan->n_ops)});
-    sm_status status = sm_paired_measure(&a->with, &other, (int)a->options->measure.warmup,
-                                         (int)a->options->measure.repetitions, &cli_interrupted, &result);
+    sm_status status = sm_paired_measure(&a->with, &other, a->job.protocol.n_warmup, a->job.protocol.n_repetitions,
+                                         &cli_interrupted, &result);
     sm_stepper_close(&other);
     sm_session_close(other.session);
     if (result.ratio.n > 0) { // all rounds, or those before Ctrl-C
@@ -147,7 +143,7 @@ static sm_status run_row(ablation *a, sm_mode mode, unsigned without, const char
 static sm_status run_rows(ablation *a) {
     for (int i = 0; i < sm_rewrite_count(); i++) {
         const sm_rewrite *rewrite = sm_rewrite_at(i);
-        const bool has_it = strcmp(rewrite->name, "recompute") != 0 || cli_recompute(a->options) != SM_RECOMPUTE_NONE;
+        const bool has_it = strcmp(rewrite->name, "recompute") != 0 || cli_recompute(&a->job) != SM_RECOMPUTE_NONE;
         if (has_it && (a->asked & (1u << i)) != 0) {
             SM_TRY(run_row(a, SM_MODE_FUSED, 1u << i, rewrite->name, rewrite->summary));
         }
@@ -170,17 +166,15 @@ static void release(ablation *a) {
     cli_workload_close(&a->workload);
 }
 
-sm_status cli_ablate(const cli_options *given) {
-    static cli_options options; // static because of its lists
-    SM_AT_END(release) ablation a = {.options = &options, .asked = given->device.without_bits};
-    options = *given;
-    options.device.without_bits = 0;
-    SM_TRY(cli_single_job(&options, NULL, &a.job));
-    SM_TRY(cli_workload_open(&options, &a.job.config, a.job.B, a.job.T, &a.workload));
+sm_status cli_ablate(const cli_options *options) {
+    SM_AT_END(release) ablation a = {.asked = options->device.without_bits};
+    SM_TRY(cli_single_job(options, NULL, &a.job));
+    a.job.without = 0;
+    SM_TRY(cli_workload_open(options, &a.job, &a.workload));
     a.interface = cli_workload_interface(&a.workload);
-    SM_TRY(cli_open_device(a.job.device, a.job.n_threads, &options, &a.device));
+    SM_TRY(cli_open_device(a.job.device, a.job.n_threads, options, &a.device));
     SM_TRY(open_side(&a, SM_MODE_FUSED, 0, &a.with));
-    SM_TRY(sm_record_writer_open(&cli_ablate_table, (sm_format)options.out.format, stdout, &a.writer));
+    SM_TRY(sm_record_writer_open(&cli_ablate_table, (sm_format)options->out.format, stdout, &a.writer));
     cli_last_words_begin(close_writer, &a);
     const sm_status status = run_rows(&a);
     cli_last_words_end();

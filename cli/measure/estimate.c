@@ -123,15 +123,15 @@ static void set_costs(json_t *record, const cli_forecast *f, const sm_device_inf
 static json_t *make_record(const estimator *e, const cli_job *job, const cli_forecast *f) {
     const cli_options *o = e->options;
     const int64_t free_bytes = (int64_t)e->info.free_bytes;
-    const int64_t max_batch = free_bytes > 0 ? cli_largest_batch(o, job, target_of(e), free_bytes) : SM_ABSENT;
+    const int64_t max_batch = free_bytes > 0 ? cli_largest_batch(job, target_of(e), free_bytes) : SM_ABSENT;
     json_t *record = json_pack(
         "{s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "model_arch",
         job->config.model->name, "optimizer", sm_optimizer_at(o->work.optimizer)->name, "model_type",
         sm_json_text(job->model), "model_n_params", (json_int_t)f->n_params, "n_batch", (json_int_t)job->B, "n_seq",
         (json_int_t)job->T, "n_processes", (json_int_t)o->processes.n_processes, "max_batch",
         sm_json_integer(max_batch), "device_free_bytes", sm_json_integer(free_bytes > 0 ? free_bytes : SM_ABSENT),
-        "mode", sm_mode_name(job->mode), "recompute", sm_recompute_name(cli_recompute(o)), "attention",
-        sm_attention_name(cli_attention(o, job->mode)), "precision", cli_precision_name(job->precision), "shard",
+        "mode", sm_mode_name(job->mode), "recompute", sm_recompute_name(cli_recompute(job)), "attention",
+        sm_attention_name(cli_attention(job)), "precision", cli_precision_name(job->precision), "shard",
         o->processes.shard != 0 ? "optimizer" : "none", "device", e->info.id, "fits",
         free_bytes > 0 ? json_boolean(f->memory_bytes <= free_bytes) : json_null());
     (void)sm_model_fields_to_json(&job->config, record);
@@ -157,8 +157,8 @@ static sm_status estimate_one(const estimator *e, const cli_job *job) {
     if (cli_interrupted) {
         return SM_ERR_INTERRUPTED;
     }
-    drawn.has_timeline = true; // that of the last one stays
-    SM_TRY(cli_forecast_job(e->options, &drawn, target_of(e), &f));
+    drawn.timeline = e->options->out.timeline; // that of the last one stays
+    SM_TRY(cli_forecast_job(&drawn, target_of(e), &f));
     SM_OWN(json_t) *record = make_record(e, job, &f);
     if (e->writer != NULL) {
         return sm_record_write(e->writer, json_incref(record));
@@ -188,8 +188,9 @@ static sm_status estimate_all(const estimator *e) {
     const int n_modes = o->device.modes.n;
     const int n_precisions = o->device.precisions.n;
     for (int m = 0; m < o->model.models.n; m++) {
-        cli_job job = {
-            .model = o->model.models.texts[m], .pass = SM_PASS_STEP, .processes = cli_plan_processes(o, NULL)};
+        cli_job job;
+        SM_TRY(cli_job_of(o, NULL, &job));
+        job.model = o->model.models.texts[m];
         SM_TRY(cli_model_config(o, job.model, &job.config));
         for (int i = 0; i < n_lengths * n_batches * n_modes * n_precisions; i++) { // the last list varies fastest
             job.precision = (cli_precision)o->device.precisions.values[i % n_precisions];

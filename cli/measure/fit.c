@@ -39,19 +39,17 @@ typedef struct {
     double step_seconds, total_seconds;
 } prediction;
 
-static sm_status predict(const cli_options *options, const cli_job *job, const sm_device_info *info,
-                         const sm_peaks *peaks, prediction *p) {
+static sm_status predict(const cli_job *job, const sm_device_info *info, const sm_peaks *peaks, prediction *p) {
     SM_OWN(sm_plan) *plan = NULL;
-    SM_TRY(cli_job_plan(options, job, info->max_alloc_bytes, &plan));
+    SM_TRY(cli_job_plan(job, info->max_alloc_bytes, &plan));
     SM_TRY(sm_plan_assign_memory(plan, info->max_alloc_bytes));
-    int n_accum = (int)options->work.accum;
     double flops = peaks->flops > 0 ? peaks->flops : unknown_flops;
     double bandwidth = peaks->bandwidth_bytes_per_s > 0 ? peaks->bandwidth_bytes_per_s : unknown_bandwidth;
-    double ideal_ns = sm_pass_ideal_ns(plan, job->pass, n_accum, flops, bandwidth);
+    double ideal_ns = sm_pass_ideal_ns(plan, job->pass, job->protocol.n_accum, flops, bandwidth);
     p->memory_bytes = sm_plan_memory(plan, NULL);
     p->step_seconds = ideal_ns / 1e9 / expected_efficiency;
-    int64_t n_warmup = options->measure.warmup >= 0 ? options->measure.warmup : N_AUTO_WARMUP;
-    const double n_steps = (double)(n_warmup + options->measure.repetitions + N_INSTRUMENTED + N_CHECKED);
+    const int n_warmup = job->protocol.n_warmup >= 0 ? job->protocol.n_warmup : N_AUTO_WARMUP;
+    const double n_steps = (double)(n_warmup + job->protocol.n_repetitions + N_INSTRUMENTED + N_CHECKED);
     p->total_seconds = overhead_seconds + check_seconds_a_param * (double)plan->n_params + p->step_seconds * n_steps;
     return SM_OK;
 }
@@ -72,11 +70,10 @@ static void announce(const cli_job *job, const sm_device_info *info, const predi
 }
 
 sm_status cli_fit(cli_bench *bench, cli_job *job) {
-    const cli_options *options = bench->options;
     sm_device_info info;
     sm_peaks peaks;
     prediction p = {.memory_bytes = 0};
-    const double share_s = options->work.fit_s / bench->n_devices;
+    const double share_s = bench->options->work.fit_s / bench->n_devices;
     const int64_t T = job->T;
     const size_t n = T > 0 ? sizeof(batches) / sizeof(batches[0]) : sizeof(candidates) / sizeof(candidates[0]);
     SM_TRY(job->device.backend->describe(job->device.index, &info));
@@ -87,7 +84,7 @@ sm_status cli_fit(cli_bench *bench, cli_job *job) {
         }
         job->B = T > 0 ? batches[i] : candidates[i].B;
         job->T = T > 0 ? T : candidates[i].T;
-        if (predict(options, job, &info, &peaks, &p) != SM_OK) {
+        if (predict(job, &info, &peaks, &p) != SM_OK) {
             continue; // a tensor is larger than the device allocates
         }
         bool in_memory = info.free_bytes == 0 || (double)p.memory_bytes <= memory_share * (double)info.free_bytes;

@@ -24,7 +24,7 @@ static sm_status log_step(void *ctx, const sm_train_step *step) { return sm_trai
 
 sm_status cli_open_data(const cli_options *options, const cli_job *job, cli_loop_steps *loop, cli_workload *w) {
     if (loop == NULL) {
-        return cli_workload_open(options, &job->config, job->B, job->T, w);
+        return cli_workload_open(options, job, w);
     }
     // Opens data and log, so that errors appear before anything is measured. The loader's threads may use the calling
     // thread's current processors. Everything not opened is zero.
@@ -36,11 +36,11 @@ sm_status cli_open_data(const cli_options *options, const cli_job *job, cli_loop
                                          .seed = (uint64_t)options->work.seed,
                                          .background = sm_background_here()};
     loop->settings.loader.background = loop->settings.background;
-    SM_TRY(cli_train_data_open(&loop->options, &job->config, job->B, job->T, &loop->data, &loop->settings));
+    SM_TRY(cli_train_data_open(&loop->options, job, &loop->data, &loop->settings));
     SM_TRY(options->train.log != NULL && sm_comm_rank(job->comm) == 0
                ? sm_train_log_append(options->train.log, &loop->log)
                : SM_OK);
-    return cli_workload_open_of(options, &job->config, job->B, job->T, loop->data.data.tokens, w);
+    return cli_workload_open_of(options, job, loop->data.data.tokens, w);
 }
 
 void cli_loader_name(const sm_loader_settings *loader, char name[CLI_LOADER_NAME_SIZE]) {

@@ -55,15 +55,38 @@ sm_status cli_get_peaks(cli_bench *bench, const cli_job *job, sm_device *opened,
 sm_status cli_job_of(const cli_options *o, sm_comm *comm, cli_job *job) {
     *job = (cli_job){
         .model = o->model.weights != NULL ? o->model.weights : o->model.models.texts[0],
-        .comm = comm,
-        .processes = cli_plan_processes(o, comm),
         .n_threads = o->device.threads.values[0],
         .precision = (cli_precision)o->device.precisions.values[0],
         .mode = (sm_mode)o->device.modes.values[0],
         .pass = o->work.passes.n > 0 ? (sm_pass_type)o->work.passes.values[0] : SM_PASS_STEP,
         .B = o->work.batch_sizes.values[0],
         .T = o->work.seq_lens.values[0],
+        .weights = o->model.weights,
+        .plan = {.dropout_p = o->work.dropout,
+                 .seed = (uint64_t)o->work.seed,
+                 .optimizer = sm_optimizer_at(o->work.optimizer),
+                 .one_micro_batch = o->work.accum <= 1,
+                 .processes = cli_plan_processes(o, comm),
+                 .documents = cli_padding(o) != SM_PADDING_NONE,
+                 .recompute = (sm_recompute)o->work.recompute,
+                 .attention = (sm_attention)o->work.attention},
+        .without = o->device.without_bits,
+        .protocol = {.n_warmup = (int)o->measure.warmup,
+                     .n_repetitions = (int)o->measure.repetitions,
+                     .max_noise_percent = o->measure.max_noise,
+                     .min_samples = (int)o->measure.min_samples,
+                     .max_samples = (int)o->measure.max_samples,
+                     .min_time_s = o->measure.min_time_s,
+                     .max_time_s = o->measure.max_time_s,
+                     .n_attribution = o->measure.no_phases ? 0 : N_ATTRIBUTION,
+                     .check_seed = (uint64_t)o->measure.check_seed,
+                     .n_accum = (int)o->work.accum,
+                     .timeout_s = o->measure.timeout_s,
+                     .delay_s = o->measure.delay_s,
+                     .interrupted = &cli_interrupted},
+        .comm = comm,
     };
+    SM_TRY(cli_loss_scaling(o, job->precision, &job->plan.scaling));
     if (o->work.op != NULL) {
         return cli_op_job(o, job);
     }
@@ -79,48 +102,35 @@ sm_status cli_single_job(const cli_options *options, sm_comm *comm, cli_job *job
     return cli_choose_device(comm, &devices, &job->device);
 }
 
-sm_recompute cli_recompute(const cli_options *options) {
-    return sm_recompute_resolve((sm_recompute)options->work.recompute, options->device.without_bits);
+sm_recompute cli_recompute(const cli_job *job) { return sm_recompute_resolve(job->plan.recompute, job->without); }
+
+sm_attention cli_attention(const cli_job *job) {
+    return sm_attention_resolve(job->plan.attention, job->mode, job->without);
 }
 
-sm_attention cli_attention(const cli_options *options, sm_mode mode) {
-    return sm_attention_resolve((sm_attention)options->work.attention, mode, options->device.without_bits);
-}
-
-sm_status cli_plan_options(const cli_options *options, const cli_job *job, size_t max_tensor_bytes,
-                           sm_plan_options *plan_options) {
+sm_plan_options cli_plan_options(const cli_job *job, size_t max_tensor_bytes) {
     const unsigned phases = sm_pass_phases(job->pass);
-    *plan_options = (sm_plan_options){
-        .B = job->B,
-        .T = job->T,
-        .dtype = cli_plan_precision(job->precision).dtype,
-        .products = cli_plan_precision(job->precision).products,
-        .dropout_p = options->work.dropout,
-        .seed = (uint64_t)options->work.seed,
-        .backward = (phases & SM_RUN_BACKWARD) != 0,
-        .optimizer = phases & SM_RUN_OPTIMIZER ? sm_optimizer_at(options->work.optimizer) : NULL,
-        .one_micro_batch = options->work.accum <= 1,
-        .processes = job->processes,
-        .documents = cli_padding(options) != SM_PADDING_NONE,
-        .recompute = (sm_recompute)options->work.recompute,
-        .attention = (sm_attention)options->work.attention,
-        .max_tensor_bytes = max_tensor_bytes,
-    };
-    return cli_loss_scaling(options, job->precision, &plan_options->scaling);
+    sm_plan_options plan = job->plan;
+    plan.B = job->B;
+    plan.T = job->T;
+    plan.dtype = cli_plan_precision(job->precision).dtype;
+    plan.products = cli_plan_precision(job->precision).products;
+    plan.backward = (phases & SM_RUN_BACKWARD) != 0;
+    plan.optimizer = phases & SM_RUN_OPTIMIZER ? plan.optimizer : NULL;
+    plan.max_tensor_bytes = max_tensor_bytes;
+    return plan;
 }
 
-sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t max_tensor_bytes, sm_plan **plan) {
+sm_status cli_job_plan(const cli_job *job, size_t max_tensor_bytes, sm_plan **plan) {
     SM_OWN(sm_plan) *built = NULL;
-    sm_plan_options plan_options;
+    const sm_plan_options plan_options = cli_plan_options(job, max_tensor_bytes);
     *plan = NULL;
     if (job->op[0] != '\0') {
         return cli_op_plan(job, plan);
     }
-    SM_TRY(cli_plan_options(options, job, max_tensor_bytes, &plan_options));
     SM_TRY(sm_model_build(&job->config, &plan_options, &built));
-    SM_TRY(sm_plan_rewrite(built, job->mode, options->device.without_bits));
-    *plan = built;
-    built = NULL;
+    SM_TRY(sm_plan_rewrite(built, job->mode, job->without));
+    *plan = sm_give(&built);
     return SM_OK;
 }
 
@@ -136,7 +146,7 @@ sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_r
     for (int i = 0; i < sm_backend_count(); i++) {
         cli_append_word(row->backends, sizeof(row->backends), ",", sm_backend_at(i)->name);
     }
-    row->seed = options->work.seed;
+    row->seed = (int64_t)job->plan.seed;
     if (job->op[0] != '\0') {
         const bool has_rows = sm_op_set_has(&job->ops, "B");
         SM_ROW_TEXT(row->op, job->op);
@@ -144,27 +154,27 @@ sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_r
         sm_row_set_test(row, job->pass, has_rows ? job->B : 0, has_rows ? job->T : 0, 1);
         return cli_run_args_make(options, job, &row->run_args);
     }
-    sm_row_set_test(row, job->pass, job->B, job->T, (int)options->work.accum);
+    sm_row_set_test(row, job->pass, job->B, job->T, job->protocol.n_accum);
     SM_ROW_TEXT(row->model_arch, c->model->name);
     SM_ROW_TEXT(row->model_type, job->model);
     if (sm_pass_phases(job->pass) & SM_RUN_OPTIMIZER) {
-        SM_ROW_TEXT(row->optimizer, sm_optimizer_at(options->work.optimizer)->name);
+        SM_ROW_TEXT(row->optimizer, job->plan.optimizer->name);
     }
     if (sm_pass_phases(job->pass) & SM_RUN_BACKWARD) {
-        SM_ROW_TEXT(row->recompute, sm_recompute_name(cli_recompute(options)));
+        SM_ROW_TEXT(row->recompute, sm_recompute_name(cli_recompute(job)));
         SM_ROW_TEXT(row->loss_scale, cli_loss_scale(options, job->precision));
     }
-    SM_ROW_TEXT(row->attention, sm_attention_name(cli_attention(options, job->mode)));
+    SM_ROW_TEXT(row->attention, sm_attention_name(cli_attention(job)));
     row->model_n_params = sm_model_n_params(c);
     sm_row_set_model(row, c);
-    row->dropout = options->work.dropout;
+    row->dropout = job->plan.dropout_p;
     if (job->n_threads > 0) {
         row->n_threads = job->n_threads;
     }
     SM_ROW_TEXT(row->data, options->work.data != NULL ? options->work.data : "embedded text");
     SM_ROW_TEXT(row->documents, options->work.documents != NULL ? options->work.documents : "");
     SM_ROW_TEXT(row->padding, sm_padding_name(cli_padding(options)));
-    SM_ROW_TEXT(row->weights, options->model.weights != NULL ? options->model.weights : "");
+    SM_ROW_TEXT(row->weights, job->weights != NULL ? job->weights : "");
     return cli_run_args_make(options, job, &row->run_args);
 }
 
@@ -208,34 +218,13 @@ static void on_progress(void *ctx, sm_stage stage, int done, int total) {
     p->before_ns = sm_now_ns();
 }
 
-static sm_protocol make_protocol(const cli_options *options, const cli_job *job, progress *seen) {
-    return (sm_protocol){
-        .n_warmup = (int)options->measure.warmup,
-        .n_repetitions = (int)options->measure.repetitions,
-        .max_noise_percent = options->measure.max_noise,
-        .min_samples = (int)options->measure.min_samples,
-        .max_samples = (int)options->measure.max_samples,
-        .min_time_s = options->measure.min_time_s,
-        .max_time_s = options->measure.max_time_s,
-        .n_attribution = options->measure.no_phases ? 0 : N_ATTRIBUTION,
-        .check_seed = (uint64_t)job->check_seed,
-        .n_accum = (int)options->work.accum,
-        .pass = job->pass,
-        .timeout_s = options->measure.timeout_s,
-        .delay_s = options->measure.delay_s,
-        .interrupted = &cli_interrupted,
-        .progress = on_progress,
-        .progress_ctx = seen,
-    };
-}
-
 // The session of a job, with weights; build_ns is the time of the plan and the backend.
-static sm_status open_session(const cli_options *options, const cli_job *job, const sm_op_operands *operands,
-                              sm_device *device, sm_session **session, sm_row *row) {
+static sm_status open_session(const cli_job *job, const sm_op_operands *operands, sm_device *device,
+                              sm_session **session, sm_row *row) {
     sm_plan *plan;
     int64_t before_bytes = sm_machine_rss_bytes();
     int64_t start_ns = sm_now_ns();
-    SM_TRY(cli_job_plan(options, job, device->info.max_alloc_bytes, &plan));
+    SM_TRY(cli_job_plan(job, device->info.max_alloc_bytes, &plan));
     SM_TRY(sm_session_open_among(job->comm, device, plan, session));
     const sm_executable *executable = (*session)->executable;
     row->build_ns = sm_now_ns() - start_ns - executable->tune_ns;
@@ -256,7 +245,7 @@ static sm_status open_session(const cli_options *options, const cli_job *job, co
     if (job->op[0] != '\0') {
         return sm_op_upload(*session, operands);
     }
-    return cli_load_weights(*session, &job->config, (uint64_t)options->work.seed, options->model.weights);
+    return cli_load_weights(*session, &job->config, job->plan.seed, job->weights);
 }
 
 bool cli_is_cut_short(sm_status status, const sm_row *row) {
@@ -337,8 +326,11 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
     const cli_options *options = bench->options;
     const sm_workload workload = cli_workload_interface(w);
     progress seen = {.shows = options->out.progress, .row = row};
-    sm_protocol protocol = make_protocol(options, job, &seen);
+    sm_protocol protocol = job->protocol;
     sm_peaks peaks;
+    protocol.pass = job->pass;
+    protocol.progress = on_progress;
+    protocol.progress_ctx = &seen;
     const sm_status opened = open_files(options, job, loop, w, &protocol.begin_ns, device, row);
     sm_train_source data = loop != NULL ? loop->settings.data : (sm_train_source){.path = options->work.data};
     SM_TRY(cli_compare_files(options, opened, &data, NULL, *device, job->comm));
@@ -351,8 +343,8 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
     SM_ROW_TEXT(row->peak_source, peaks.source);
     set_datasheet(job, &(*device)->info, row);
     cli_stage("building the plan's kernels", row);
-    sm_op_operands operands = {.text = job->shape, .seed = (uint64_t)job->check_seed};
-    SM_TRY(open_session(options, job, &operands, *device, session, row));
+    sm_op_operands operands = {.text = job->shape, .seed = protocol.check_seed};
+    SM_TRY(open_session(job, &operands, *device, session, row));
     if (job->op[0] != '\0') {
         return measure_ops(*session, &protocol, &operands, row);
     }
@@ -360,21 +352,17 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
     return measure_steps(*session, &protocol, &workload, loop, row);
 }
 
-// --check-seed, or a seed drawn once for all rows of this process, and the same in all processes.
-sm_status cli_check_seed(const cli_options *options, sm_comm *comm, int64_t *seed) {
+// Drawn once for all rows of this process.
+sm_status cli_draw_check_seed(cli_job *job) {
     static int64_t drawn;
-    *seed = options->measure.check_seed;
-    if (*seed > 0) {
-        return SM_OK;
-    }
-    if (drawn == 0) {
+    if (job->protocol.check_seed == 0 && drawn == 0) {
         uint32_t number;
         SM_FAIL_IF(!os_draw(&number, sizeof(number)), SM_ERR_IO,
                    "no random number for the checks: %s; give --check-seed", strerror(errno));
         drawn = 1 + (number >> 1);
-        SM_TRY(comm != NULL ? sm_comm_broadcast(comm, 0, &drawn, sizeof(drawn)) : SM_OK);
+        SM_TRY(job->comm != NULL ? sm_comm_broadcast(job->comm, 0, &drawn, sizeof(drawn)) : SM_OK);
     }
-    *seed = drawn;
+    job->protocol.check_seed = job->protocol.check_seed > 0 ? job->protocol.check_seed : (uint64_t)drawn;
     return SM_OK;
 }
 
@@ -387,9 +375,9 @@ sm_status cli_measure(cli_bench *bench, const cli_job *asked, sm_row *row) {
     sm_device_info info;
     cli_job with_seed = *asked;
     const cli_job *job = &with_seed;
-    sm_status status = cli_check_seed(bench->options, job->comm, &with_seed.check_seed);
+    sm_status status = cli_draw_check_seed(&with_seed);
     status = status == SM_OK ? cli_set_configuration(bench, job, row) : status;
-    row->check_seed_chosen = bench->options->measure.check_seed > 0;
+    row->check_seed_chosen = asked->protocol.check_seed > 0;
     if (job->device.backend->describe(job->device.index, &info) == SM_OK) {
         SM_ROW_TEXT(row->device, info.id); // known even if it cannot be opened
     }
@@ -405,11 +393,10 @@ sm_status cli_measure(cli_bench *bench, const cli_job *asked, sm_row *row) {
     return status;
 }
 
-sm_status cli_row_profile_input(const cli_options *options, const cli_job *job, const sm_row *row, sm_plan **plan,
-                                sm_profile_input *input) {
+sm_status cli_row_profile_input(const cli_job *job, const sm_row *row, sm_plan **plan, sm_profile_input *input) {
     sm_device_info info;
     SM_TRY(job->device.backend->describe(job->device.index, &info));
-    SM_TRY(cli_job_plan(options, job, info.max_alloc_bytes, plan));
+    SM_TRY(cli_job_plan(job, info.max_alloc_bytes, plan));
     (*plan)->attended_pairs = isfinite(row->attended_pairs) ? row->attended_pairs : 0;
     SM_FAIL_IF(row->op_ns.n != (*plan)->n_ops, SM_ERR_INTERNAL, "%lld op times of a plan of %d ops",
                (long long)row->op_ns.n, (*plan)->n_ops);
@@ -429,10 +416,10 @@ sm_status cli_row_profile_input(const cli_options *options, const cli_job *job, 
     return SM_OK;
 }
 
-sm_status cli_forecast_job(const cli_options *options, const cli_job *job, cli_target target, cli_forecast *forecast) {
+sm_status cli_forecast_job(const cli_job *job, cli_target target, cli_forecast *forecast) {
     SM_OWN(sm_plan) *plan = NULL;
     memset(forecast, 0, sizeof(*forecast));
-    SM_TRY(cli_job_plan(options, job, target.max_alloc_bytes, &plan));
+    SM_TRY(cli_job_plan(job, target.max_alloc_bytes, &plan));
     SM_TRY(sm_plan_assign_memory(plan, target.max_alloc_bytes));
     size_t tensor_bytes = sm_plan_memory(plan, forecast->role_bytes);
     if (target.opened != NULL) {
@@ -440,9 +427,9 @@ sm_status cli_forecast_job(const cli_options *options, const cli_job *job, cli_t
     }
     forecast->memory_bytes = (int64_t)(tensor_bytes + forecast->working_bytes);
     forecast->n_params = plan->n_params;
-    forecast->flops = sm_pass_flops(plan, job->pass, (int)options->work.accum);
-    if (options->out.timeline != NULL && job->has_timeline) {
-        SM_TRY(cli_write_timeline(options, job, plan, NULL, forecast->memory_bytes));
+    forecast->flops = sm_pass_flops(plan, job->pass, job->protocol.n_accum);
+    if (job->timeline != NULL) {
+        SM_TRY(cli_write_timeline(job->timeline, job, plan, NULL, forecast->memory_bytes));
     }
     for (int i = 0; i < plan->n_ops; i++) {
         const sm_op *op = &plan->ops[i];
@@ -457,9 +444,8 @@ static sm_status write_timeline_page(void *timeline, FILE *out) {
     return SM_OK;
 }
 
-sm_status cli_write_timeline(const cli_options *options, const cli_job *job, const sm_plan *plan, const int64_t *op_ns,
+sm_status cli_write_timeline(const char *path, const cli_job *job, const sm_plan *plan, const int64_t *op_ns,
                              int64_t allocated_bytes) {
-    const char *path = options->out.timeline;
     const char *ending = strrchr(path, '.');
     const int64_t tensor_bytes = (int64_t)sm_plan_memory(plan, NULL);
     const size_t working_bytes = allocated_bytes > tensor_bytes ? (size_t)(allocated_bytes - tensor_bytes) : 0;
@@ -467,7 +453,7 @@ sm_status cli_write_timeline(const cli_options *options, const cli_job *job, con
     SM_OWN(json_t) *timeline = sm_profile_timeline(plan, op_ns, working_bytes);
     snprintf(title, sizeof(title), "Memory of a step: %s, B=%lld T=%lld, %s, %s, recompute %s", job->model,
              (long long)job->B, (long long)job->T, sm_mode_name(job->mode), cli_precision_name(job->precision),
-             sm_recompute_name(cli_recompute(options)));
+             sm_recompute_name(cli_recompute(job)));
     json_object_set_new(timeline, "title", json_string(title));
     if (ending != NULL && strcmp(ending, ".html") == 0) {
         return cli_write_page(path, write_timeline_page, timeline, "");
@@ -476,25 +462,25 @@ sm_status cli_write_timeline(const cli_options *options, const cli_job *job, con
 }
 
 // Whether a batch of B fits. A plan that cannot be built does not fit.
-static bool fits(const cli_options *options, const cli_job *job, int64_t B, cli_target target, int64_t limit_bytes) {
+static bool fits(const cli_job *job, int64_t B, cli_target target, int64_t limit_bytes) {
     cli_job other = *job;
     cli_forecast f;
     other.B = B;
-    return cli_forecast_job(options, &other, target, &f) == SM_OK && f.memory_bytes <= limit_bytes;
+    return cli_forecast_job(&other, target, &f) == SM_OK && f.memory_bytes <= limit_bytes;
 }
 
 // Doubles B until it does not fit, then bisects.
-int64_t cli_largest_batch(const cli_options *options, const cli_job *job, cli_target target, int64_t limit_bytes) {
+int64_t cli_largest_batch(const cli_job *job, cli_target target, int64_t limit_bytes) {
     int64_t lowest = 0; // fits
     int64_t highest = 1;
-    while (highest <= CLI_MAX_BATCH && fits(options, job, highest, target, limit_bytes)) {
+    while (highest <= CLI_MAX_BATCH && fits(job, highest, target, limit_bytes)) {
         lowest = highest;
         highest *= 2;
     }
     highest = highest > CLI_MAX_BATCH ? CLI_MAX_BATCH + 1 : highest; // stop above the limit
     while (highest - lowest > 1) {
         int64_t middle = lowest + (highest - lowest) / 2;
-        if (fits(options, job, middle, target, limit_bytes)) {
+        if (fits(job, middle, target, limit_bytes)) {
             lowest = middle;
         } else {
             highest = middle;

@@ -6,32 +6,10 @@
 #include "bench/profile/profile.h"
 #include "bench/profile/utilisation.h"
 #include "cli/setup/setup.h"
-#include "src/rewrites/rewrite.h"
-#include "src/verify/op_cases.h"
 #include "src/train/train_log.h"
 
 // Sizes of `run` if they are not given and --fit cannot choose.
 enum { CLI_DEFAULT_BATCH = 4, CLI_DEFAULT_SEQ_LEN = 64 };
-
-// The configuration of a row.
-typedef struct {
-    const char *model; // as asked for
-    sm_model_config config;
-    cli_device device;
-    int64_t n_threads; // 0: the device's default
-    cli_precision precision;
-    sm_mode mode;
-    sm_pass_type pass;
-    int64_t B;
-    int64_t T;
-    char op[SM_ROW_TEXT_SIZE]; // --op: ops by themselves; "": a step
-    sm_op_set ops;
-    char shape[SM_CASE_TEXT_SIZE];
-    bool has_timeline;      // of its forecast one is written, if --timeline is given
-    int64_t check_seed;     // seed of the checks; 0: not drawn yet
-    sm_processes processes; // that share the work; zero: a single process
-    sm_comm *comm;          // which connects them; NULL: a single process
-} cli_job;
 
 // Measured ceilings are cached: they take a second, and all rows of a device share them.
 enum { CLI_MAX_PEAKS = 64 };
@@ -62,18 +40,15 @@ sm_status cli_single_job(const cli_options *options, sm_comm *comm, cli_job *job
 sm_status cli_op_job(const cli_options *options, cli_job *job);
 sm_status cli_op_plan(const cli_job *job, sm_plan **plan);
 
-// How the job's attention keeps its weights, and how its documents fill rows.
-sm_attention cli_attention(const cli_options *options, sm_mode mode);
-
-// --recompute, or its default.
-sm_recompute cli_recompute(const cli_options *options);
+// Their defaults resolved.
+sm_attention cli_attention(const cli_job *job);
+sm_recompute cli_recompute(const cli_job *job);
 
 // The options of a job's plan. max_tensor_bytes as in sm_plan_options.
-sm_status cli_plan_options(const cli_options *options, const cli_job *job, size_t max_tensor_bytes,
-                           sm_plan_options *plan_options);
+sm_plan_options cli_plan_options(const cli_job *job, size_t max_tensor_bytes);
 
 // The plan of a job, without memory assigned; the caller frees it. max_tensor_bytes as in sm_plan_options.
-sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t max_tensor_bytes, sm_plan **plan);
+sm_status cli_job_plan(const cli_job *job, size_t max_tensor_bytes, sm_plan **plan);
 
 // The ceilings of a job's device, measured at the first call for its thread count and precision; 0 if the backend has
 // none. `opened` may be NULL: the device is then opened for it.
@@ -82,8 +57,8 @@ sm_status cli_get_peaks(cli_bench *bench, const cli_job *job, sm_device *opened,
 // Sets the facts of a row that are known before anything is opened.
 sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_row *row);
 
-// The seed of the checks: --check-seed, or a random number, the same for all rows and all processes (comm; NULL: one).
-sm_status cli_check_seed(const cli_options *options, sm_comm *comm, int64_t *seed);
+// Sets the seed of the checks, unless --check-seed did: a random number, the same for all rows and all processes.
+sm_status cli_draw_check_seed(cli_job *job);
 
 // Measures, and fills an initialised row, also after a failure. The status is the row's, as in sm_harness_measure.
 sm_status cli_measure(cli_bench *bench, const cli_job *job, sm_row *row);
@@ -91,10 +66,9 @@ sm_status cli_measure(cli_bench *bench, const cli_job *job, sm_row *row);
 // Whether a measurement was interrupted after it had samples. Its row is still shown; the status does not change.
 bool cli_is_cut_short(sm_status status, const sm_row *row);
 
-// Joins a measured row's op times with its plan, which is built again from the options. The caller frees *plan; the
-// input points to it and to the row.
-sm_status cli_row_profile_input(const cli_options *options, const cli_job *job, const sm_row *row, sm_plan **plan,
-                                sm_profile_input *input);
+// Joins a measured row's op times with its plan, which is built again. The caller frees *plan; the input points to it
+// and to the row.
+sm_status cli_row_profile_input(const cli_job *job, const sm_row *row, sm_plan **plan, sm_profile_input *input);
 
 // --- what a configuration will need, by the planner ---------------------------------------------
 
@@ -115,16 +89,16 @@ typedef struct {
 } cli_target;
 
 // Fails if a tensor is larger than any allocation, or if the configuration is invalid.
-sm_status cli_forecast_job(const cli_options *options, const cli_job *job, cli_target target, cli_forecast *forecast);
+sm_status cli_forecast_job(const cli_job *job, cli_target target, cli_forecast *forecast);
 
 // Writes the file of --timeline: the plan's memory over its ops (sm_profile_timeline), of an allocation of
 // allocated_bytes for all.
-sm_status cli_write_timeline(const cli_options *options, const cli_job *job, const sm_plan *plan, const int64_t *op_ns,
+sm_status cli_write_timeline(const char *path, const cli_job *job, const sm_plan *plan, const int64_t *op_ns,
                              int64_t allocated_bytes);
 
 // The largest B up to CLI_MAX_BATCH whose memory is within the limit; the rest is as in the job. 0: none.
 enum { CLI_MAX_BATCH = 65536 };
-int64_t cli_largest_batch(const cli_options *options, const cli_job *job, cli_target target, int64_t limit_bytes);
+int64_t cli_largest_batch(const cli_job *job, cli_target target, int64_t limit_bytes);
 
 // --- flags of a row ------------------------------------------------------------------------------
 

@@ -91,7 +91,7 @@ static sm_status join(const cli_options *options, const cli_job *job, const sm_r
     SM_OWN(sm_plan) *plan = NULL;
     SM_AT_END(sm_profile_free) sm_profile profile = {.lines = NULL};
     sm_profile_input input;
-    SM_TRY(cli_row_profile_input(options, job, row, &plan, &input));
+    SM_TRY(cli_row_profile_input(job, row, &plan, &input));
     SM_TRY(sm_profile_make(&input, (sm_profile_by)options->out.by, &profile));
     SM_TRY(print_records(options, &profile, row));
     double share = (double)profile.unaccounted_ns / (double)profile.wall_ns;
@@ -105,24 +105,23 @@ static sm_status join(const cli_options *options, const cli_job *job, const sm_r
     }
     if (options->out.timeline != NULL) {
         SM_TRY(sm_plan_assign_memory(plan, 0));
-        SM_TRY(cli_write_timeline(options, job, plan, input.op_ns, row->device_peak_bytes));
+        SM_TRY(cli_write_timeline(options->out.timeline, job, plan, input.op_ns, row->device_peak_bytes));
     }
     return SM_OK;
 }
 
 static sm_status profile(const cli_options *options, sm_comm *comm) {
-    static cli_options single;
     static cli_bench bench;
     cli_job job;
     SM_AT_END(sm_row_free) sm_row row = {.schema_version = 0};
-    single = *options;
-    single.work.accum = 1; // an op of several micro-batches has several times, but one place in a trace
-    bench = (cli_bench){.options = &single};
-    SM_TRY(cli_single_job(&single, comm, &job));
+    bench = (cli_bench){.options = options};
+    SM_TRY(cli_single_job(options, comm, &job));
+    job.protocol.n_accum = 1; // an op of several micro-batches has several times, but one place in a trace
+    job.plan.one_micro_batch = true;
     SM_OWN(json_t) *machine = bench.machine = sm_machine_facts(options->argc, options->argv);
     sm_row_init(&row);
     SM_TRY(cli_measure(&bench, &job, &row));
-    return sm_comm_rank(comm) == 0 ? join(&single, &job, &row) : SM_OK;
+    return sm_comm_rank(comm) == 0 ? join(options, &job, &row) : SM_OK;
 }
 
 // With several processes, all measure the same steps, and rank 0 shows its own.

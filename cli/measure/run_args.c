@@ -120,8 +120,10 @@ static sm_status set_job(const cli_job *job, cli_options *single) {
     set_choice(&single->device.precisions, (int)job->precision);
     set_choice(&single->device.modes, (int)job->mode);
     set_choice(&single->work.passes, (int)job->pass);
+    single->work.accum = job->protocol.n_accum;
     const bool has_own_code = single->device.kernel != NULL || single->device.backend_library != NULL;
-    single->measure.check_seed = has_own_code ? 0 : job->check_seed; // which then draws other places in each run
+    single->measure.check_seed =
+        has_own_code ? 0 : (int64_t)job->protocol.check_seed; // which then draws other places in each run
     return SM_OK;
 }
 

@@ -14,9 +14,11 @@
 #include "src/data/tokens.h"
 #include "src/documents/collate.h"
 #include "src/processes/worker.h"
+#include "src/rewrites/rewrite.h"
 #include "src/session/session.h"
 #include "src/tokenizer/tokenizer.h"
 #include "src/train/trainer.h"
+#include "src/verify/op_cases.h"
 #include "src/verify/update_check.h"
 
 // --- devices, weights and data -------------------------------------------------------------------
@@ -26,6 +28,28 @@ typedef struct {
     const sm_backend *backend;
     int index;
 } cli_device;
+
+// All that the step of a row and its measurement are, made from flags by cli_job_of.
+typedef struct {
+    const char *model; // as asked for
+    sm_model_config config;
+    cli_device device;
+    int64_t n_threads; // 0: the device's default
+    cli_precision precision;
+    sm_mode mode;
+    sm_pass_type pass;
+    int64_t B;
+    int64_t T;
+    char op[SM_ROW_TEXT_SIZE]; // --op: ops by themselves; "": a step
+    sm_op_set ops;
+    char shape[SM_CASE_TEXT_SIZE];
+    const char *weights;  // folder; NULL: initial ones of the plan's seed
+    sm_plan_options plan; // what the members above do not say
+    unsigned without;     // rewrites that are left out
+    sm_protocol protocol; // check_seed is 0 until it is drawn
+    const char *timeline; // file for the one of its forecast; NULL: none
+    sm_comm *comm;        // connects the processes that share the work; NULL: a single process
+} cli_job;
 
 enum {
     CLI_MAX_DEVICES = 64,
@@ -176,8 +200,8 @@ sm_status cli_check_loader(const cli_options *options);
 
 // Sets the settings' sources and loader. If --data is a folder, sets the options to the files in it. A zeroed `data` is
 // an empty one.
-sm_status cli_train_data_open(cli_options *options, const sm_model_config *config, int64_t B, int64_t T,
-                              cli_train_data *data, sm_train_settings *settings);
+sm_status cli_train_data_open(cli_options *options, const cli_job *job, cli_train_data *data,
+                              sm_train_settings *settings);
 void cli_train_data_close(cli_train_data *data);
 
 // Sets the plan's mean number of real tokens in a micro-batch, for its work and speed.
@@ -186,10 +210,8 @@ void cli_train_data_count(const cli_train_data *data, sm_plan *plan);
 // --- the batches of a measurement, and the checks of its loss, gradients and updates -------------
 
 typedef struct {
-    const cli_options *options; // not owned, like the config
-    const sm_model_config *config;
-    int64_t B;
-    int64_t T;
+    const cli_options *options; // not owned, like the job
+    const cli_job *job;
     int32_t *ids; // n_batches times B*T inputs, B*T targets and B*T starts of documents
     int64_t n_batches;
     int32_t *moved;     // inputs and targets of a batch whose tokens were moved on; NULL: none yet
@@ -202,11 +224,10 @@ typedef struct {
 } cli_workload;
 
 // Reads the first batches of --data, or of the embedded text, or of its --documents. A longer run repeats them.
-sm_status cli_workload_open(const cli_options *options, const sm_model_config *config, int64_t B, int64_t T,
-                            cli_workload *workload);
-sm_status cli_workload_open_of(const cli_options *options, const sm_model_config *config, int64_t B, int64_t T,
-                               sm_tokens *tokens, cli_workload *workload); // from open tokens
-void cli_workload_close(cli_workload *workload);                           // one whose ids are NULL is fine
+sm_status cli_workload_open(const cli_options *options, const cli_job *job, cli_workload *workload);
+sm_status cli_workload_open_of(const cli_options *options, const cli_job *job, sm_tokens *tokens,
+                               cli_workload *workload); // from open tokens
+void cli_workload_close(cli_workload *workload);        // one whose ids are NULL is fine
 
 // Sets the plan's real tokens and pairs from its batches, for its work and speed.
 void cli_workload_count(const cli_workload *workload, sm_plan *plan);

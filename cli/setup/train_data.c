@@ -88,19 +88,18 @@ static sm_status open_tokens(const cli_options *o, const char *path, int64_t voc
 // --- documents -----------------------------------------------------------------------------
 
 // All documents of a file, in all batches that they fill.
-static sm_status place_documents(const cli_options *o, const sm_model_config *config, int64_t B, int64_t T,
-                                 cli_train_file *file) {
+static sm_status place_documents(const cli_options *o, const cli_job *job, cli_train_file *file) {
     if (o->work.documents == NULL) {
         return SM_OK;
     }
-    SM_TRY(cli_documents(o, config, file->tokens, T, sm_tokens_count(file->tokens) - 1, &file->documents));
-    return sm_collate(&file->documents, B, T, cli_padding(o), file->documents.n, &file->collation);
+    SM_TRY(cli_documents(o, &job->config, file->tokens, job->T, sm_tokens_count(file->tokens) - 1, &file->documents));
+    return sm_collate(&file->documents, job->B, job->T, cli_padding(o), file->documents.n, &file->collation);
 }
 
-static sm_status open_source(const cli_options *o, const sm_model_config *config, const char *path, int64_t B,
-                             int64_t T, cli_train_file *file, sm_train_source *source) {
-    SM_TRY(open_tokens(o, path, config->vocab, file));
-    SM_TRY(place_documents(o, config, B, T, file));
+static sm_status open_source(const cli_options *o, const cli_job *job, const char *path, cli_train_file *file,
+                             sm_train_source *source) {
+    SM_TRY(open_tokens(o, path, job->config.vocab, file));
+    SM_TRY(place_documents(o, job, file));
     *source = (sm_train_source){.tokens = file->tokens,
                                 .path = path,
                                 .tokenizer = file->tokenizer[0] != '\0' ? file->tokenizer : NULL,
@@ -143,14 +142,12 @@ sm_status cli_check_loader(const cli_options *options) {
 
 // --- all -----------------------------------------------------------------------------------
 
-sm_status cli_train_data_open(cli_options *o, const sm_model_config *config, int64_t B, int64_t T, cli_train_data *d,
-                              sm_train_settings *s) {
+sm_status cli_train_data_open(cli_options *o, const cli_job *job, cli_train_data *d, sm_train_settings *s) {
     SM_TRY(set_loader(o, &s->loader));
     SM_TRY(check_text(o));
     set_files(o, d);
-    SM_TRY(open_source(o, config, o->work.data, B, T, &d->data, &s->data));
-    return o->train.val_data != NULL ? open_source(o, config, o->train.val_data, B, T, &d->validation, &s->validation)
-                                     : SM_OK;
+    SM_TRY(open_source(o, job, o->work.data, &d->data, &s->data));
+    return o->train.val_data != NULL ? open_source(o, job, o->train.val_data, &d->validation, &s->validation) : SM_OK;
 }
 
 static void close_file(cli_train_file *file) {

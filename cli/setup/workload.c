@@ -11,16 +11,18 @@
 enum { MAX_BATCHES = 16 };
 
 // Inputs, targets and starts.
-static int32_t *batch(const cli_workload *w, int64_t index) { return w->ids + index % w->n_batches * 3 * w->B * w->T; }
+static int32_t *batch(const cli_workload *w, int64_t index) {
+    return w->ids + index % w->n_batches * 3 * w->job->B * w->job->T;
+}
 
 static const int32_t *starts_of(const cli_workload *w, int64_t index) {
-    return cli_padding(w->options) == SM_PADDING_NONE ? NULL : batch(w, index) + 2 * w->B * w->T;
+    return cli_padding(w->options) == SM_PADDING_NONE ? NULL : batch(w, index) + 2 * w->job->B * w->job->T;
 }
 
 // Own code may remember what it computed from a batch, so it never gets one again: once all were used their tokens are
 // moved on by one, then by two, and so on. Documents stay as they are.
 static const int32_t *fresh_batch(cli_workload *w, int64_t index) {
-    const int64_t n_ids = w->B * w->T;
+    const int64_t n_ids = w->job->B * w->job->T;
     const int64_t by = index / w->n_batches % n_ids;
     const bool is_own = w->options->device.kernel != NULL || w->options->device.backend_library != NULL;
     const int32_t *given = batch(w, index);
@@ -40,7 +42,7 @@ static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
     const int32_t *inputs = fresh_batch(w, index);
     const int32_t *starts = starts_of(w, index);
     SM_TRY(starts == NULL ? SM_OK : sm_session_set_documents(session, starts));
-    return sm_session_set_batch(session, inputs, inputs + w->B * w->T);
+    return sm_session_set_batch(session, inputs, inputs + w->job->B * w->job->T);
 }
 
 static sm_status check(void *ctx, sm_session *session, int64_t index, uint64_t seed, sm_row *row) {
@@ -48,8 +50,8 @@ static sm_status check(void *ctx, sm_session *session, int64_t index, uint64_t s
     const int32_t *inputs = fresh_batch(w, index);
     const sm_loss_draw draw = {seed, w->n_loss_checks++};
     sm_loss_check result;
-    sm_status status = sm_check_loss(session, w->config, w->options->work.dropout, (uint64_t)w->options->work.seed,
-                                     inputs, inputs + w->B * w->T, starts_of(w, index), &draw, &result);
+    sm_status status = sm_check_loss(session, &w->job->config, w->job->plan.dropout_p, w->job->plan.seed, inputs,
+                                     inputs + w->job->B * w->job->T, starts_of(w, index), &draw, &result);
     if (status == SM_OK || status == SM_ERR_MISMATCH) {
         row->loss_checked = result.loss;
         row->loss_reference = result.loss_reference;
@@ -112,23 +114,23 @@ sm_workload cli_workload_interface(cli_workload *workload) {
 
 static sm_status allocate(cli_workload *w, int64_t n_batches) {
     w->n_batches = n_batches;
-    w->ids = calloc((size_t)n_batches * 3 * (size_t)(w->B * w->T), sizeof(*w->ids));
+    w->ids = calloc((size_t)n_batches * 3 * (size_t)(w->job->B * w->job->T), sizeof(*w->ids));
     return w->ids != NULL ? SM_OK
                           : sm_fail(SM_ERR_OOM, "no memory for %lld batches of %lld x %lld tokens",
-                                    (long long)n_batches, (long long)w->B, (long long)w->T);
+                                    (long long)n_batches, (long long)w->job->B, (long long)w->job->T);
 }
 
 static sm_status read_batches(sm_tokens *tokens, cli_workload *w) {
-    const int64_t n_ids = w->B * w->T;
+    const int64_t n_ids = w->job->B * w->job->T;
     const int64_t n_whole = (sm_tokens_count(tokens) - 1) / n_ids;
     SM_FAIL_IF(n_whole < 1, SM_ERR_INVALID,
                "%s: %lld tokens, and a batch of %lld x %lld needs %lld; give a longer file or a smaller batch",
                w->options->work.data != NULL ? w->options->work.data : "embedded text",
-               (long long)sm_tokens_count(tokens), (long long)w->B, (long long)w->T, (long long)(n_ids + 1));
+               (long long)sm_tokens_count(tokens), (long long)w->job->B, (long long)w->job->T, (long long)(n_ids + 1));
     SM_TRY(allocate(w, n_whole > MAX_BATCHES ? MAX_BATCHES : n_whole));
     for (int64_t i = 0; i < w->n_batches; i++) {
         int32_t *inputs = batch(w, i);
-        SM_TRY(sm_tokens_batch(tokens, i, w->B, w->T, inputs, inputs + n_ids));
+        SM_TRY(sm_tokens_batch(tokens, i, w->job->B, w->job->T, inputs, inputs + n_ids));
     }
     return SM_OK;
 }
@@ -138,14 +140,15 @@ static sm_status read_batches(sm_tokens *tokens, cli_workload *w) {
 // Takes enough documents for all batches in any placement: rows of a packed batch are filled in parallel.
 static sm_status take_documents(const cli_workload *w, const sm_tokens *tokens, sm_documents *documents) {
     enum { ROWS_OPEN = 64, MOST_POSITIONS = 1 << 28 };
-    SM_FAIL_IF(w->B > MOST_POSITIONS / w->T, SM_ERR_INVALID,
-               "a batch of documents has at most %d positions, not %lld x %lld", MOST_POSITIONS, (long long)w->B,
-               (long long)w->T);
-    return cli_documents(w->options, w->config, tokens, w->T, (MAX_BATCHES * w->B + ROWS_OPEN) * w->T, documents);
+    SM_FAIL_IF(w->job->B > MOST_POSITIONS / w->job->T, SM_ERR_INVALID,
+               "a batch of documents has at most %d positions, not %lld x %lld", MOST_POSITIONS, (long long)w->job->B,
+               (long long)w->job->T);
+    return cli_documents(w->options, &w->job->config, tokens, w->job->T,
+                         (MAX_BATCHES * w->job->B + ROWS_OPEN) * w->job->T, documents);
 }
 
 static sm_status fill_batches(const sm_tokens *tokens, const sm_collation *c, cli_workload *w) {
-    const int64_t n_ids = w->B * w->T;
+    const int64_t n_ids = w->job->B * w->job->T;
     SM_TRY(allocate(w, c->n_batches));
     for (int64_t i = 0; i < c->n_batches; i++) {
         int32_t *inputs = batch(w, i);
@@ -160,7 +163,7 @@ static sm_status read_documents(const sm_tokens *tokens, cli_workload *w) {
     SM_AT_END(sm_documents_free) sm_documents documents = {.all = NULL};
     SM_AT_END(sm_collation_free) sm_collation collation = {.placements = NULL};
     SM_TRY(take_documents(w, tokens, &documents));
-    SM_TRY(sm_collate(&documents, w->B, w->T, cli_padding(w->options), MAX_BATCHES, &collation));
+    SM_TRY(sm_collate(&documents, w->job->B, w->job->T, cli_padding(w->options), MAX_BATCHES, &collation));
     return fill_batches(tokens, &collation, w);
 }
 
@@ -169,23 +172,22 @@ void cli_workload_count(const cli_workload *workload, sm_plan *plan) {
     plan->attended_pairs = workload->attended_pairs;
 }
 
-sm_status cli_workload_open_of(const cli_options *options, const sm_model_config *config, int64_t B, int64_t T,
-                               sm_tokens *tokens, cli_workload *workload) {
-    *workload = (cli_workload){.options = options, .config = config, .B = B, .T = T};
+sm_status cli_workload_open_of(const cli_options *options, const cli_job *job, sm_tokens *tokens,
+                               cli_workload *workload) {
+    *workload = (cli_workload){.options = options, .job = job};
     return options->work.documents != NULL ? read_documents(tokens, workload) : read_batches(tokens, workload);
 }
 
-sm_status cli_workload_open(const cli_options *options, const sm_model_config *config, int64_t B, int64_t T,
-                            cli_workload *workload) {
+sm_status cli_workload_open(const cli_options *options, const cli_job *job, cli_workload *workload) {
     SM_OWN(sm_tokens) *tokens = NULL;
     *workload = (cli_workload){.ids = NULL};
-    SM_TRY(cli_open_tokens(options, config->vocab, &tokens));
-    return cli_workload_open_of(options, config, B, T, tokens, workload);
+    SM_TRY(cli_open_tokens(options, job->config.vocab, &tokens));
+    return cli_workload_open_of(options, job, tokens, workload);
 }
 
 // Starts are last, so that rows without documents keep their digest.
 void cli_workload_digest(const cli_workload *w, char digest[SM_DIGEST_SIZE]) {
-    const size_t ids = 3 * (size_t)(w->B * w->T);
+    const size_t ids = 3 * (size_t)(w->job->B * w->job->T);
     const size_t told = cli_padding(w->options) == SM_PADDING_NONE ? ids / 3 * 2 : ids;
     int32_t *packed = malloc((size_t)w->n_batches * told * sizeof(*packed));
     digest[0] = '\0';

@@ -93,7 +93,7 @@ static void foretell(const cli_sweeper *s, cli_candidate *c) {
     if (c->job.B == 0 || c->job.T == 0) {
         return; // the process itself chooses
     }
-    sm_status status = cli_forecast_job(&c->run, &c->job, (cli_target){c->info.max_alloc_bytes, NULL}, &c->forecast);
+    sm_status status = cli_forecast_job(&c->job, (cli_target){c->info.max_alloc_bytes, NULL}, &c->forecast);
     if (status == SM_ERR_UNSUPPORTED) {
         set_verdict(c, "skipped", sm_error_message());
         return;
@@ -153,7 +153,7 @@ static sm_status ask(const cli_candidate *c) {
     job.B = job.B > 0 ? job.B : 1;
     job.T = job.T > 0 ? job.T : 1;
     SM_TRY(cli_open_device(job.device, job.n_threads, &c->run, &device));
-    SM_TRY(cli_job_plan(&c->run, &job, device->info.max_alloc_bytes, &plan));
+    SM_TRY(cli_job_plan(&job, device->info.max_alloc_bytes, &plan));
     return sm_session_supports(device, plan);
 }
 

@@ -19,7 +19,7 @@ static void largest_by_estimate(const cli_candidate *c, int64_t most, int64_t *B
     *B = 0;
     for (; job.T > 0 && *B == 0; job.T /= 2) {
         *T = job.T;
-        *B = cli_largest_batch(&c->run, &job, (cli_target){c->info.max_alloc_bytes, NULL}, c->limit_bytes);
+        *B = cli_largest_batch(&job, (cli_target){c->info.max_alloc_bytes, NULL}, c->limit_bytes);
     }
     if (most > 0 && *T == c->job.T && *B >= most) {
         *B = most - 1;

@@ -128,7 +128,7 @@ static double range_flops(const sm_plan *plan, sm_phase range) {
 
 static sm_status open_session(training *t) {
     sm_plan *plan;
-    SM_TRY(cli_job_plan(&t->options, &t->job, t->device->info.max_alloc_bytes, &plan));
+    SM_TRY(cli_job_plan(&t->job, t->device->info.max_alloc_bytes, &plan));
     cli_train_data_count(&t->data, plan);
     t->show.step_flops =
         (double)t->options.work.accum * (range_flops(plan, SM_PHASE_FORWARD) + range_flops(plan, SM_PHASE_BACKWARD)) +
@@ -149,17 +149,15 @@ static sm_status open_session(training *t) {
 
 // Dropout is part of a plan: validation, which has none, needs its own plan.
 static sm_status open_val_session(training *t) {
-    static cli_options options; // static because of its lists
     cli_job job = t->job;
     sm_plan *plan;
     if (t->settings.validation.tokens == NULL || t->options.work.dropout == 0) {
         return SM_OK;
     }
-    options = t->options;
-    options.work.dropout = 0;
     job.pass = SM_PASS_FORWARD;
-    job.processes = (sm_processes){.n = 1};
-    SM_TRY(cli_job_plan(&options, &job, t->device->info.max_alloc_bytes, &plan));
+    job.plan.dropout_p = 0;
+    job.plan.processes = (sm_processes){.n = 1};
+    SM_TRY(cli_job_plan(&job, t->device->info.max_alloc_bytes, &plan));
     return sm_session_open(t->device, plan, &t->val_session);
 }
 
@@ -246,8 +244,10 @@ static sm_status open_files(training *t) {
                (long long)o->train.global_batch, o->work.accum > 1 ? "--accum times " : "a multiple of ",
                (long long)round, (long long)t->job.B, sm_comm_size(t->comm));
     o->work.accum = o->train.global_batch / round;
+    t->job.protocol.n_accum = (int)o->work.accum;
+    t->job.plan.one_micro_batch = o->work.accum <= 1;
     cli_stage("opening the data", NULL);
-    SM_TRY(cli_train_data_open(&t->options, &t->job.config, t->job.B, t->job.T, &t->data, &t->settings));
+    SM_TRY(cli_train_data_open(&t->options, &t->job, &t->data, &t->settings));
     return open_device(t);
 }
 
