@@ -661,7 +661,7 @@ static const cli_flag flags[] = {
     {"Output", "source", 0, CLI_TEXT, "RUNG", NULL,
      "print the source of this rung (step of the ladder), and measure nothing", LADDER, AT(learn.source)},
     {"Output", "quiet", 'q', CLI_SWITCH, NULL, NULL, "no progress: warnings and errors only",
-     MEASURED | SCORE | PROFILE | LOOP | ABLATE | PEAKS | VERIFY | COMPARE | AGAIN | LADDER | TRAIN, AT(out.quiet)},
+     MEASURED | SCORE | PROFILE | LOOP | ABLATE | PEAKS | VERIFY | COMPARE | AGAIN | LADDER | TRAIN | INIT, AT(out.quiet)},
     {"Output", "progress", 0, CLI_SWITCH, NULL, NULL, "show progress on stderr",
      MEASURED | SCORE | PROFILE | LOOP | VERIFY | AGAIN | TOKENIZER | TOKENIZE, AT(out.progress)},
     {"Output", "output-file", 0, CLI_LOG_FILE, "FILE", NULL,
