@@ -170,7 +170,7 @@ DOT_ISAS := $(filter avx512_bf16 amx neon_bf16 sme,$(ISAS))
 
 # tree FOLDER,PATTERN: the files in a folder and its subfolders.
 tree = $(wildcard $(1)/$(2) $(1)/*/$(2) $(1)/*/*/$(2))
-OS_SRC := os/processor.c $(if $(filter linux,$(OS)),,os/lacking.c) $(or $(wildcard os/$(OS)/*.c),os/posix.c) $(if $(filter windows,$(OS)),,$(wildcard os/unix/*.c))
+OS_SRC := os/processor.c os/names.c $(if $(filter linux,$(OS)),,os/lacking.c) $(or $(wildcard os/$(OS)/*.c),os/posix.c) $(if $(filter windows,$(OS)),,$(wildcard os/unix/*.c))
 ENGINE_SRC := $(OS_SRC) $(filter-out $(if $(filter-out mpi,$(CONFIG)),src/comm/comm_mpi.c),$(call tree,src,*.c))
 BENCH_SRC := $(call tree,bench,*.c)
 LEARN_SRC := $(addprefix learn/live/,live.c edits.c tokens.c) $(call tree,learn/page,*.c) $(call tree,learn/exercise,*.c) $(call tree,learn/own_kernels,*.c) $(wildcard learn/ladder/*.c)

@@ -8,9 +8,9 @@
 #include <stdint.h>
 
 typedef struct {
-    int number;         // as the system counts processes; 0: none
-    int watched;        // a descriptor that becomes readable at its end; -1: it is polled
-    void *handle, *job; // Windows' names of it, and of it with all that it starts
+    int number;                 // as the system counts processes; 0: none
+    int watched;                // a descriptor that becomes readable at its end; -1: it is polled
+    void *handle, *job, *asked; // Windows' names of it, of it with all that it starts, and of what asks it to end
 } os_child;
 
 typedef enum {
@@ -30,6 +30,14 @@ typedef struct {
 // Limits the calling process, for good.
 void os_limit_this(const os_limit *limit);
 
+// The descriptors of a child's streams that are this process's own, or that have no other end.
+enum { OS_CHILD_OURS = -1, OS_CHILD_NOTHING = -2 };
+
+typedef struct {
+    void **at; // where the function finds memory of os_map_shared; NULL: none
+    size_t size_bytes;
+} os_shared_place;
+
 typedef struct {
     // A program, searched for in PATH if its name has no slash; NULL: a function, whose result is the exit code.
     char *const *argv;
@@ -37,12 +45,11 @@ typedef struct {
     void (*prepare)(void *ctx); // called before it, in its process; NULL is fine
     void *ctx;
 
-    bool has_no_input; // its stdin is empty
-    int out, err;      // the descriptors of its stdout and stderr; -1: ours
-    bool is_first;     // the function is the first thing that this program does with its words: where none runs in a
-                       // child by itself, the child is this program, started again with them
-    void **shared_at;  // memory of os_map_shared that such a child has, too; NULL: none
-    size_t shared_bytes;
+    int in, out, err; // the descriptors of its stdin, stdout and stderr, or one of the two below
+    // Where no function runs in a child by itself, the child is this program, started again with its words, which finds
+    // by this text (os_told) what to start, and starts it: then it becomes the function. NULL: it cannot.
+    const char *told;
+    os_shared_place shared[2]; // memory that such a child has, too
     int *kept_at; // the function's process closes the descriptor there, and has `kept` in its place; NULL: none
     int kept;
     const int *closed; // in its process; -1: none
@@ -54,8 +61,8 @@ typedef struct {
     bool own_session; // the processes that it starts end with it
 } os_child_plan;
 
-// Whether such a function can run in a child.
-bool os_child_takes_functions(bool is_first);
+// What this process was told, until it becomes the function; NULL: nothing.
+const char *os_told(void);
 
 // Starts it; it ends with this process. 0, or the reason as in errno, *child being none.
 int os_child_start(const os_child_plan *plan, os_child *child);
@@ -76,6 +83,9 @@ typedef struct {
     int64_t peak_rss_bytes;
 } os_child_end;
 
+// The time that its threads have computed; 0: unknown.
+int64_t os_child_busy_ns(const os_child *child);
+
 // Waits for its end, or `at_once`: reports a child that has not ended as killed. 0, or the reason as in errno.
 int os_child_take(os_child *child, bool at_once, os_child_end *end);
 
@@ -84,6 +94,9 @@ int os_child_take(os_child *child, bool at_once, os_child_end *end);
 // NULL: no such count; `child` NULL: none.
 bool os_await(const os_child *child, const int *files, bool *has_news, int n, int64_t most_ns,
               const volatile sig_atomic_t *counted, int n_seen);
+
+// Whether there is a process with this number.
+bool os_process_is_there(int number);
 
 // The processes that the system has killed since its start because memory ran out; -1: unknown.
 int64_t os_n_killed_for_memory(void);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "os/call_filter.h"
+#include "os/child.h"
 #include "os/file_access.h"
 
 // --- processors and memory -------------------------------------------------------------------------
@@ -130,6 +131,11 @@ const char *os_program(void) { return program != NULL ? program : ""; }
 int os_watch(pid_t child) {
     (void)child;
     return -1;
+}
+
+int64_t os_child_busy_ns(const os_child *child) {
+    (void)child;
+    return 0;
 }
 
 void os_end_with_parent(void) {}

@@ -3,17 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "backends/host/memory.h"
 #include "os/os.h"
 
-extern char **environ;
+static const int64_t HELPER_LOOK_NS = 2000000; // where no end can be awaited
 
 bool host_open_pipe(host_pipe *pipe) {
     int ends[2];
@@ -50,50 +45,32 @@ bool host_take(int end, void *record, size_t n_bytes) {
     return n == (ssize_t)n_bytes;
 }
 
-static bool await_events(int end, short events, int64_t deadline_ns) {
-    struct pollfd waited = {.fd = end, .events = events};
-    int n = 0;
-    do {
-        const int64_t left_ns = deadline_ns - host_now_ns();
-        n = poll(&waited, 1, left_ns > 0 ? (int)(left_ns / 1000000 + 1) : 0);
-    } while (n < 0 && errno == EINTR);
-    return n > 0;
+// Whether something arrives, or its other end is closed.
+static bool await(int end, int64_t deadline_ns) {
+    bool is_there = false;
+    for (int64_t left_ns = 1; !is_there && left_ns > 0;) {
+        left_ns = deadline_ns - host_now_ns();
+        (void)os_await(NULL, &end, &is_there, 1, left_ns > 0 ? left_ns : 0, NULL, 0);
+    }
+    return is_there;
 }
 
-bool host_await_record(int end, int64_t deadline_ns) { return await_events(end, POLLIN, deadline_ns); }
+bool host_await_record(int end, int64_t deadline_ns) { return await(end, deadline_ns); }
 
-void host_await_no_reader(int end, int64_t deadline_ns) {
-    (void)await_events(end, 0, deadline_ns);
-} // reported as an
-  // error
+void host_await_no_reader(int end, int64_t deadline_ns) { (void)await(end, deadline_ns); }
 
-pid_t host_start_helper(char *const argv[], int input, int output) {
-    pid_t helper = -1;
-    posix_spawn_file_actions_t actions;
-    if (posix_spawn_file_actions_init(&actions) != 0) {
-        return -1;
-    }
-    int failed = posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
-    failed = failed != 0 ? failed : posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-    failed = failed != 0 ? failed : posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    failed = failed != 0 ? failed : posix_spawn(&helper, argv[0], &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    return failed == 0 ? helper : -1;
+bool host_start_helper(char *const argv[], int input, int output, os_child *helper) {
+    const os_child_plan plan = {.argv = argv, .in = input, .out = output, .err = OS_CHILD_NOTHING};
+    return os_child_start(&plan, helper) == 0;
 }
 
-bool host_await_helper(pid_t helper, int64_t deadline_ns) {
-    const struct timespec pause = {.tv_nsec = 2000000};
-    int end = 0;
-    pid_t ended = 0;
-    while (ended == 0 || (ended < 0 && errno == EINTR)) {
-        ended = waitpid(helper, &end, WNOHANG);
-        if (ended == 0 && host_now_ns() > deadline_ns) {
-            kill(helper, SIGKILL);
-            ended = waitpid(helper, &end, 0);
-        }
-        if (ended == 0) {
-            nanosleep(&pause, NULL);
-        }
+bool host_await_helper(os_child *helper, int64_t deadline_ns) {
+    os_child_end end;
+    while (!os_child_has_ended(helper) && host_now_ns() < deadline_ns) {
+        (void)os_await(helper, NULL, NULL, 0, HELPER_LOOK_NS, NULL, 0);
     }
-    return ended == helper && WIFEXITED(end) && WEXITSTATUS(end) == 0;
+    if (!os_child_has_ended(helper)) {
+        os_child_kill(helper, false);
+    }
+    return os_child_take(helper, false, &end) == 0 && end.exit_code == 0;
 }

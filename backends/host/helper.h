@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
+
+#include "os/child.h"
 
 // A queue between processes of records of one size: each process takes the next. A program that is started inherits an
 // end only from host_start_helper.
@@ -28,11 +29,11 @@ bool host_await_record(int end, int64_t deadline_ns);
 // Waits until nobody reads from it, or until a time of host_now_ns.
 void host_await_no_reader(int end, int64_t deadline_ns);
 
-// Starts a program with these descriptors as standard input and output; its stderr is discarded. -1: it cannot be
+// Starts a program with these descriptors as standard input and output; its stderr is discarded. False: it cannot be
 // started.
-pid_t host_start_helper(char *const argv[], int input, int output);
+bool host_start_helper(char *const argv[], int input, int output, os_child *helper);
 
 // Waits for its end, or ends it at a time of host_now_ns. Returns whether it succeeded.
-bool host_await_helper(pid_t helper, int64_t deadline_ns);
+bool host_await_helper(os_child *helper, int64_t deadline_ns);
 
 #endif

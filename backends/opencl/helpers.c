@@ -28,7 +28,7 @@ static const double APART_LIMIT_SECONDS = 600; // for all programs of a plan, wh
 static struct {
     int device; // index
     int n;
-    pid_t helpers[MOST_HELPERS];
+    os_child helpers[MOST_HELPERS];
     host_pipe work;
     host_pipe done;
 } team = {.work = {-1, -1}, .done = {-1, -1}};
@@ -112,10 +112,7 @@ static void start_team(const char *helper, int device, int n) {
     }
     team.device = device;
     for (int i = 0; i < n; i++) {
-        const pid_t started = host_start_helper(argv, team.work.take, team.done.put);
-        if (started > 0) {
-            team.helpers[team.n++] = started;
-        }
+        team.n += host_start_helper(argv, team.work.take, team.done.put, &team.helpers[team.n]);
     }
     host_close_end(&team.done.put);
 }
@@ -128,7 +125,7 @@ static void end_team(void) {
     host_close_end(&team.done.take);
     host_close_end(&team.done.put);
     for (int i = 0; i < team.n; i++) {
-        (void)host_await_helper(team.helpers[i], deadline_ns);
+        (void)host_await_helper(&team.helpers[i], deadline_ns);
     }
     team.n = 0;
 }

@@ -2,8 +2,8 @@
 #include "bench/sensors/nvml.h"
 
 #include "bench/tables/json_values.h"
+#include "os/library.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,9 +37,9 @@ struct sm_nvml {
     int (*power)(nvml_device, unsigned *);
 };
 
-// POSIX lets dlsym's pointer be one to a function; C only lets its bytes be copied into one.
+// Systems let a library's pointer be one to a function; C only lets its bytes be copied into one.
 static void find(void *library, const char *name, void *function) {
-    void *symbol = dlsym(library, name);
+    void *symbol = os_library_find(library, name);
     memcpy(function, &symbol, sizeof(symbol));
 }
 
@@ -69,7 +69,7 @@ static sm_status find_device(void *library, const char *name, nvml_device *devic
 
 sm_status sm_nvml_open(const char *name, sm_nvml **nvml) {
     *nvml = NULL;
-    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *library = os_library_open("libnvidia-ml.so.1");
     SM_FAIL_IF(library == NULL, SM_ERR_UNSUPPORTED, "no libnvidia-ml.so.1 here");
     int (*init)(void);
     sm_nvml found = {.library = library};
@@ -83,13 +83,13 @@ sm_status sm_nvml_open(const char *name, sm_nvml **nvml) {
     find(library, "nvmlDeviceGetMemoryInfo", &found.memory);
     find(library, "nvmlDeviceGetPowerUsage", &found.power);
     if (init == NULL || found.shutdown == NULL || init() != NVML_SUCCESS) {
-        dlclose(library);
+        os_library_close(library);
         return sm_fail(SM_ERR_UNSUPPORTED, "libnvidia-ml.so.1 does not start: no driver, or no permission");
     }
     sm_status status = find_device(library, name, &found.device);
     if (status != SM_OK) {
         found.shutdown();
-        dlclose(library);
+        os_library_close(library);
         return status;
     }
     *nvml = sm_malloc(sizeof(**nvml));
@@ -100,7 +100,7 @@ sm_status sm_nvml_open(const char *name, sm_nvml **nvml) {
 void sm_nvml_close(sm_nvml *nvml) {
     if (nvml != NULL) {
         nvml->shutdown();
-        dlclose(nvml->library);
+        os_library_close(nvml->library);
         free(nvml);
     }
 }

@@ -1,7 +1,7 @@
 // sensors.c: finding and reading. Their meaning for a row: sensors/report.c.
 #include "bench/sensors/found.h"
+#include "os/files.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -14,8 +14,6 @@
 #include "own_kernel.h"
 
 enum { MAX_CPUS_READ = 64, LINE_SIZE = 512 };
-
-SM_OWNABLE(DIR, closedir)
 
 // --- small files -------------------------------------------------------------------------------
 
@@ -91,13 +89,13 @@ static void find_energy(sm_sensors *s) {
     char path[SM_SENSOR_PATH];
     char reason[SM_SENSOR_PATH + 64] = "no RAPL zone of a package in /sys/class/powercap";
     snprintf(path, sizeof(path), "%s/sys/class/powercap", s->root);
-    SM_OWN(DIR) *folder = opendir(path);
-    if (folder == NULL) {
+    SM_AT_END(os_free_names) os_names zones;
+    if (!os_list_folder(path, &zones)) {
         snprintf(reason, sizeof(reason), "/sys/class/powercap: %s", strerror(errno));
     }
-    for (struct dirent *e = folder != NULL ? readdir(folder) : NULL; e != NULL; e = readdir(folder)) {
-        if (strncmp(e->d_name, "intel-rapl:", 11) == 0 && strlen(e->d_name) < 32) {
-            try_energy_zone(s, e->d_name, reason, sizeof(reason));
+    for (int i = 0; i < zones.n; i++) {
+        if (strncmp(zones.list[i], "intel-rapl:", 11) == 0 && strlen(zones.list[i]) < 32) {
+            try_energy_zone(s, zones.list[i], reason, sizeof(reason));
         }
     }
     if (s->n_energy == 0) {
@@ -115,16 +113,17 @@ static int find_in(sm_sensors *s, const char *parent, const char *kind, const ch
     char line[LINE_SIZE];
     int n_found = 0;
     snprintf(path, sizeof(path), "%s%s", s->root, parent);
-    SM_OWN(DIR) *folder = opendir(path);
-    for (struct dirent *e = folder != NULL ? readdir(folder) : NULL; e != NULL; e = readdir(folder)) {
+    SM_AT_END(os_free_names) os_names folders;
+    (void)os_list_folder(path, &folders);
+    for (int i = 0; i < folders.n; i++) {
         bool found = false;
-        bool wanted = e->d_name[0] != '.' && strlen(e->d_name) < 32 &&
-                      read_line(s, line, sizeof(line), "%s/%s/%s", parent, e->d_name, kind);
+        bool wanted =
+            strlen(folders.list[i]) < 32 && read_line(s, line, sizeof(line), "%s/%s/%s", parent, folders.list[i], kind);
         for (const char *const *name = names; wanted && *name != NULL && !found; name++) {
             found = strcmp(line, *name) == 0;
         }
         if (found) {
-            snprintf(path, sizeof(path), "%s/%.32s/%s", parent, e->d_name, file);
+            snprintf(path, sizeof(path), "%s/%.32s/%s", parent, folders.list[i], file);
             found = read_integer(s, path) != SM_ABSENT;
         }
         if (found && n_found++ == 0) {

@@ -6,8 +6,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "os/os.h"
 
 enum { LEAST_WIDTH = 40, USUAL_WIDTH = 80, HANGING = 2 };
 
@@ -25,7 +26,8 @@ typedef struct {
 static screen opened;
 
 int sm_screen_width(FILE *out) {
-    struct winsize size;
+    int n_columns = 0;
+    int n_lines;
     if (out == opened.stream && out != NULL) {
         return opened.width;
     }
@@ -33,16 +35,17 @@ int sm_screen_width(FILE *out) {
     if (descriptor < 0 || !isatty(descriptor)) {
         return 0;
     }
-    if (ioctl(descriptor, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
+    if (!os_screen_size(descriptor, &n_columns, &n_lines) || n_columns == 0) {
         return USUAL_WIDTH;
     }
-    return size.ws_col > LEAST_WIDTH ? size.ws_col : LEAST_WIDTH;
+    return n_columns > LEAST_WIDTH ? n_columns : LEAST_WIDTH;
 }
 
 int sm_screen_height(FILE *out) {
-    struct winsize size;
+    int n_columns;
+    int n_lines;
     const int descriptor = out == opened.stream && out != NULL ? opened.descriptor : fileno(out);
-    return descriptor >= 0 && isatty(descriptor) && ioctl(descriptor, TIOCGWINSZ, &size) == 0 ? size.ws_row : 0;
+    return descriptor >= 0 && isatty(descriptor) && os_screen_size(descriptor, &n_columns, &n_lines) ? n_lines : 0;
 }
 
 void sm_put_repeated(FILE *out, char c, int n) {
@@ -158,7 +161,8 @@ char *sm_escape_controls(const char *text, size_t size_bytes) {
         } else if (is_control) {
             end += sprintf(end, "\\u%04x", sm_utf8_code(text + i, length));
         } else {
-            end = mempcpy(end, text + i, (size_t)length);
+            memcpy(end, text + i, (size_t)length);
+            end += length;
         }
         i += length > 0 ? (size_t)length : 1;
     }
@@ -197,7 +201,8 @@ static bool write_all(int descriptor, const char *text, size_t size_bytes) {
 // Escapes the bytes held back and the complete characters of the text; holds back incomplete ones.
 static char *take_whole(screen *s, const char *text, size_t size_bytes) {
     SM_FREED char *all = sm_malloc(s->n_held + size_bytes + 1);
-    *(char *)mempcpy(mempcpy(all, s->held, s->n_held), text, size_bytes) = '\0';
+    memcpy(all, s->held, s->n_held);
+    memcpy(all + s->n_held, text, size_bytes);
     size_bytes += s->n_held;
     s->n_held = unfinished(all, size_bytes);
     memcpy(s->held, all + size_bytes - s->n_held, s->n_held);
@@ -237,7 +242,7 @@ FILE *sm_screen_open(FILE *out, bool fits) {
         return out;
     }
     opened = (screen){.descriptor = fileno(out), .width = width, .fits = fits};
-    opened.stream = fopencookie(&opened, "w", (cookie_io_functions_t){.write = take});
+    opened.stream = os_open_writer(take, &opened);
     if (opened.stream == NULL) {
         return out;
     }

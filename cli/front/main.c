@@ -8,6 +8,7 @@
 #include "bench/tables/screen.h"
 #include "cli/front/front.h"
 #include "cli/setup/setup.h"
+#include "cli/sweep/sweep.h"
 #include "learn/own_kernels/process.h"
 #include "os/os.h"
 
@@ -136,7 +137,7 @@ static int run_command(cli_command called, int argc, char **argv) {
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     if ((cli_commands[command].sweeps || command == CLI_AGAIN) && !options.list_devices) { // starts a process a row
-        return conclude(command, call(&options));
+        return conclude(command, os_told() != NULL ? cli_do_as_told(&options) : call(&options));
     }
     int code = EXIT_OK;
     sm_status status = cli_perform_in_worker(&options, perform, &code);

@@ -1,7 +1,6 @@
 // exercise_folder.c: `stepmark exercise --progress DIR`.
 #include "cli/learn/learn.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 // judge.c: `stepmark judge`: which of many kernels are right, and how fast; one record for each.
 #include "cli/learn/learn.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include "bench/tables/show.h"
 #include "words.h"
 #include "learn/own_kernels/kernel_library.h"
+#include "os/files.h"
 #include "os/os.h"
 
 enum { MAX_PRINTED_LINES = 20, MOST_FILES = 4096 };
@@ -243,21 +243,17 @@ static sm_status add(const cli_options *options, const char *path) {
     return SM_OK;
 }
 
-static int is_listed(const struct dirent *entry) { return entry->d_name[0] != '.'; }
-
 // A folder's files, which are no links, since these may lead out of it; and those of its folders.
 static sm_status add_folder(const cli_options *options, const char *folder, bool is_inner) {
-    SM_FREED struct dirent **entries = NULL;
+    SM_AT_END(os_free_names) os_names names;
     sm_status status = SM_OK;
-    const int n = scandir(folder, &entries, is_listed, alphasort);
-    SM_FAIL_IF(n < 0, SM_ERR_IO, "%s: %s", folder, strerror(errno));
-    for (int i = 0; i < n; i++) {
+    SM_FAIL_IF(!os_list_folder(folder, &names), SM_ERR_IO, "%s: %s", folder, strerror(errno));
+    for (int i = 0; i < names.n && status == SM_OK; i++) {
         char path[PATH_MAX];
         struct stat info;
-        const bool fits = snprintf(path, sizeof(path), "%s/%s", folder, entries[i]->d_name) < PATH_MAX;
-        const bool is_there = fits && status == SM_OK && lstat(path, &info) == 0;
+        const bool fits = snprintf(path, sizeof(path), "%s/%s", folder, names.list[i]) < PATH_MAX;
+        const bool is_there = fits && names.list[i][0] != '.' && lstat(path, &info) == 0;
         const bool is_kernel = sm_ends_with(path, ".c") || sm_ends_with(path, ".cl");
-        free(entries[i]);
         if (is_there && S_ISDIR(info.st_mode) && !is_inner) {
             status = add_folder(options, path, true);
         } else if (is_there && S_ISREG(info.st_mode) && is_kernel &&

@@ -2,7 +2,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <wordexp.h>
 
 #include "clock.h"
 #include "philox.h"
@@ -10,6 +9,7 @@
 #include "cli/output/output.h"
 #include "cli/rows/rows.h"
 #include "os/os.h"
+#include "src/io/shell_word.h"
 #include "src/processes/process.h"
 
 // The time for a run to end by itself after Ctrl-C: our parent process waits no longer than two seconds.
@@ -25,7 +25,8 @@ enum { LEAST_PAIRS = 20, MOST_PAIRS = 100 };
 typedef struct {
     const char *name; // A or B
     const char *line;
-    wordexp_t words;
+    char **words;
+    int n_words;
     char **argv;
     int n_args;
     bool says_samples;    // it has --repetitions or --max-noise
@@ -34,9 +35,9 @@ typedef struct {
 
 static bool begins_with(const char *word, const char *start) { return strncmp(word, start, strlen(start)) == 0; }
 
-static bool says_samples(const wordexp_t *words) {
-    for (size_t i = 0; i < words->we_wordc; i++) {
-        const char *word = words->we_wordv[i];
+static bool says_samples(const command *c) {
+    for (int i = 0; i < c->n_words; i++) {
+        const char *word = c->words[i];
         if (begins_with(word, "-r") || begins_with(word, "--rep") || begins_with(word, "--max-n")) {
             return true;
         }
@@ -49,21 +50,21 @@ static sm_status split(command *c) {
     static char output_format[] = "json";
     static char no_peaks[] = "--no-peaks"; // ceilings do not matter for a difference
     // Variables and substitutions are refused: a line must do what it says and no more.
-    SM_FAIL_IF(strpbrk(c->line, "$`") != NULL || wordexp(c->line, &c->words, WRDE_NOCMD | WRDE_UNDEF) != 0,
-               SM_ERR_USAGE, "%s: '%s' cannot be split into words; give plain words, quoted where they need it",
-               c->name, c->line);
-    size_t n = c->words.we_wordc;
-    bool is_own = n > 0 && strcmp(c->words.we_wordv[0], "run") == 0;
-    bool is_other = n > 1 && strcmp(c->words.we_wordv[1], "run") == 0;
+    c->words = strpbrk(c->line, "$`") == NULL ? sm_shell_words(c->line, &c->n_words) : NULL;
+    SM_FAIL_IF(c->words == NULL, SM_ERR_USAGE,
+               "%s: '%s' cannot be split into words; give plain words, quoted where they need it", c->name, c->line);
+    const size_t n = (size_t)c->n_words;
+    bool is_own = n > 0 && strcmp(c->words[0], "run") == 0;
+    bool is_other = n > 1 && strcmp(c->words[1], "run") == 0;
     SM_FAIL_IF(!is_own && !is_other, SM_ERR_USAGE,
                "%s: '%s' is not a `run`; give \"run FLAGS\" or \"PROGRAM run FLAGS\"", c->name, c->line);
-    c->says_samples = says_samples(&c->words);
+    c->says_samples = says_samples(c);
     c->argv = sm_calloc(n + 6, sizeof(*c->argv));
     size_t used = 0;
     if (is_own) {
         c->argv[used++] = (char *)(uintptr_t)os_program();
     }
-    memcpy(c->argv + used, c->words.we_wordv, n * sizeof(*c->argv));
+    memcpy(c->argv + used, c->words, n * sizeof(*c->argv));
     used += n;
     c->argv[used++] = output_flag; // the last -o counts
     c->argv[used++] = output_format;
@@ -76,7 +77,7 @@ static sm_status split(command *c) {
 
 static void release(command *c) {
     free(c->argv);
-    wordfree(&c->words);
+    sm_shell_words_free(c->words);
 }
 
 static sm_status run_once(const command *c, int64_t pair, sm_rows *rows, double *median_ns) {

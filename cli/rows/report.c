@@ -1,5 +1,4 @@
 // report.c: makes a page or a table from result files, or from trainings; `--best` names the best of rows.
-#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 #include "bench/tables/show.h"
 #include "cli/output/output.h"
 #include "cli/rows/rows.h"
+#include "os/files.h"
 #include "src/io/shell_word.h"
 
 // Whether it is a table, and of which format; else it is a page.
@@ -131,25 +131,21 @@ static sm_status report_trainings(report *r) {
 
 // --- rows ----------------------------------------------------------------------------------------
 
-static int is_file(const struct dirent *entry) { return entry->d_name[0] != '.'; }
-
 // The blocks and rows of every file in a folder, by name. A file that has none costs a line.
 static sm_status collect(const char *folder, sm_rows *rows) {
-    struct dirent **entries;
+    SM_AT_END(os_free_names) os_names names;
     char path[PATH_MAX];
-    const int n = scandir(folder, &entries, is_file, alphasort);
-    SM_FAIL_IF(n < 0, SM_ERR_IO, "--collect: %s: %s; give a folder of texts with blocks", folder, strerror(errno));
-    for (int i = 0; i < n; i++) {
-        snprintf(path, sizeof(path), "%s/%s", folder, entries[i]->d_name);
-        if (sm_rows_read(path, rows) != SM_OK) {
+    SM_FAIL_IF(!os_list_folder(folder, &names), SM_ERR_IO, "--collect: %s: %s; give a folder of texts with blocks",
+               folder, strerror(errno));
+    for (int i = 0; i < names.n; i++) {
+        snprintf(path, sizeof(path), "%s/%s", folder, names.list[i]);
+        if (names.list[i][0] != '.' && sm_rows_read(path, rows) != SM_OK) {
             cli_note("left out: %s", sm_error_message());
         }
-        free(entries[i]);
     }
-    free(entries);
     return json_array_size(rows->rows) > 0
                ? SM_OK
-               : sm_fail(SM_ERR_FORMAT, "--collect: %s: none of its %d files holds a block or a row", folder, n);
+               : sm_fail(SM_ERR_FORMAT, "--collect: %s: none of its %d files holds a block or a row", folder, names.n);
 }
 
 static sm_status report_rows(report *r) {

@@ -65,10 +65,17 @@ static sm_status take_census(const sm_backend *backend, census *found) {
     listing l = {backend, found};
     sm_process_result end;
     const double timeout_s = censuses.timeout_s;
-    SM_TRY(cli_work_apart(list_devices, NULL, &l, timeout_s, 0, &end));
+    SM_TRY(cli_work_apart(&(cli_work){.work = list_devices,
+                                      .ctx = &l,
+                                      .timeout_s = timeout_s,
+                                      .told = json_pack("{s:s}", "list", backend->name),
+                                      .shared = {(void **)&l.found, sizeof(*found)}},
+                          &end));
     snprintf(stage, sizeof(stage), "looking for %s devices", backend->name);
     return end.signal == 0 && end.exit_code == 0 ? SM_OK : cli_worker_failure(&end, stage, timeout_s);
 }
+
+sm_status cli_list_as_told(const sm_backend *backend) { return take_census(backend, NULL); }
 
 void cli_lose_backend(const sm_backend *backend) {
     const int i = index_of(backend);
@@ -94,8 +101,8 @@ int cli_count_devices(const sm_backend *backend) {
     }
     if (censuses.of[i].found == NULL) {
         census *found = os_map_shared(sizeof(*found));
-        censuses.of[i].status = found != NULL ? take_census(backend, found)
-                                                    : sm_fail(SM_ERR_OOM, "no memory for the list of its devices");
+        censuses.of[i].status =
+            found != NULL ? take_census(backend, found) : sm_fail(SM_ERR_OOM, "no memory for the list of its devices");
         censuses.of[i].found = found;
         SM_ROW_TEXT(censuses.of[i].reason, sm_error_message());
     }

@@ -75,6 +75,9 @@ void cli_try_units(void);
 // Removes a backend whose drivers did not list their devices from later selections.
 void cli_lose_backend(const sm_backend *backend);
 
+// In a process that was told to (os_told): lists a backend's devices for the process that told it.
+sm_status cli_list_as_told(const sm_backend *backend);
+
 // None of one whose devices are not known. The first call loads its drivers, which may hang or crash.
 int cli_count_devices(const sm_backend *backend);
 
@@ -287,11 +290,18 @@ sm_status cli_leave(sm_comm *comm, sm_status status);
 // ends by the same signal.
 sm_status cli_perform_in_worker(const cli_options *options, int (*work)(void *ctx), int *exit_code);
 
-// Runs work(ctx) in a worker that has timeout_s (0: no limit) and, after Ctrl-C, a sweep's time to end; receive takes its
-// messages (NULL: none).
-typedef sm_status (*cli_receive)(void *ctx, const json_t *message, int64_t *deadline_ns);
-sm_status cli_work_apart(int (*work)(void *ctx), cli_receive receive, void *ctx, double timeout_s, uint64_t most_bytes,
-                         sm_process_result *end);
+typedef struct {
+    int (*work)(void *ctx);
+    sm_worker_receive receive; // takes its messages; NULL: none
+    void *ctx;
+    double timeout_s;    // 0: no limit
+    uint64_t most_bytes; // of its allocations; 0: no limit
+    json_t *told;        // what it needs of this process where it cannot be a copy of it; taken over
+    os_shared_place shared;
+} cli_work;
+
+// Runs work(ctx) in a worker, which after Ctrl-C has a sweep's time to end.
+sm_status cli_work_apart(const cli_work *work, sm_process_result *end);
 
 // In a worker: reports the current work ("building"), for the message if it does not end, and what its row knows so far
 // (NULL: nothing new).

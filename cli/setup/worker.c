@@ -2,7 +2,6 @@
 #include "cli/setup/setup.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "clock.h"
 #include "os/os.h"
@@ -43,15 +42,18 @@ static int64_t deadline_after(double timeout_s) {
     return has_limit ? sm_now_ns() + (int64_t)(timeout_s * 1e9) : INT64_MAX;
 }
 
-sm_status cli_work_apart(int (*work)(void *ctx), cli_receive receive, void *ctx, double timeout_s, uint64_t most_bytes,
-                         sm_process_result *end) {
-    const sm_worker_job job = {.work = work,
-                               .receive = receive != NULL ? receive : ignore,
-                               .ctx = ctx,
-                               .deadline_ns = deadline_after(timeout_s),
+sm_status cli_work_apart(const cli_work *work, sm_process_result *end) {
+    SM_FREED char *told = json_dumps(work->told, JSON_COMPACT);
+    const sm_worker_job job = {.work = work->work,
+                               .receive = work->receive != NULL ? work->receive : ignore,
+                               .ctx = work->ctx,
+                               .told = told,
+                               .shared = work->shared,
+                               .deadline_ns = deadline_after(work->timeout_s),
                                .stop_s = CLI_RUN_STOP_S,
-                               .memory = {.kind = OS_LIMIT_MEMORY, .most = most_bytes},
+                               .memory = {.kind = OS_LIMIT_MEMORY, .most = work->most_bytes},
                                .interrupted = &cli_interrupted};
+    json_decref(work->told);
     return sm_worker_run(&job, end);
 }
 
@@ -88,22 +90,26 @@ sm_status cli_perform_in_worker(const cli_options *options, int (*work)(void *ct
     performance p = {.work = work, .options = (cli_options *)options};
     sm_process_result end;
     const bool is_one_row = options->command == CLI_PROFILE || options->command == CLI_LOOP;
-    const sm_worker_job job = {
+    sm_worker_job job = {
         .work = perform,
         .receive = receive,
         .ctx = &p,
-        .is_first = true,
+        .told = os_told() != NULL ? os_told() : "", // the name of a backend that is left out
         .deadline_ns = deadline_after(is_one_row ? options->measure.timeout_s : 0),
         .stop_s = CLI_STOP_S,
         .interrupted = &cli_interrupted,
     };
     SM_ROW_TEXT(p.stage, cli_commands[options->command].name);
+    if (sm_backend_find(job.told) != NULL) {
+        cli_lose_backend(sm_backend_find(job.told));
+    }
     SM_TRY(sm_worker_run(&job, &end));
     // A driver's fault: others may do.
-    while (end.signal != 0 && !end.killed && sm_backend_find(p.search) != NULL && os_child_takes_functions(false)) {
+    while (end.signal != 0 && !end.killed && sm_backend_find(p.search) != NULL) {
         (void)cli_worker_failure(&end, p.stage, options->measure.timeout_s);
         cli_note("%s; %s is left out", sm_error_message(), p.search);
         cli_lose_backend(sm_backend_find(p.search));
+        job.told = sm_backend_find(p.search)->name;
         p.search[0] = '\0';
         SM_TRY(sm_worker_run(&job, &end));
     }
@@ -120,7 +126,7 @@ sm_status cli_perform_in_worker(const cli_options *options, int (*work)(void *ct
         // Passes a crash on to our parent.
         os_leave_no_core(); // the worker has a core file already
         signal(end.signal, SIG_DFL);
-        kill(getpid(), end.signal);
+        raise(end.signal);
     }
     return status;
 }

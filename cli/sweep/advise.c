@@ -270,7 +270,7 @@ static double foreseen_s(const advice *a, const cli_candidate *c) {
 static sm_status measure(advice *a, const cli_configuration *c, json_t **row) {
     cli_candidate *candidate = a->sweep.candidate;
     if (candidate->status[0] == '\0') {
-        SM_TRY(cli_candidate_ask(candidate));
+        SM_TRY(cli_candidate_ask(&a->sweep.sweeper, c, candidate));
     }
     if (candidate->status[0] == '\0') {
         // Does not start what would not end in time.

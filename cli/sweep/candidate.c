@@ -174,9 +174,23 @@ static sm_status take_answer(void *ctx, const json_t *message, SM_UNUSED int64_t
     return status == SM_OK ? SM_OK : sm_fail(status, "%s", sm_rows_text(message, "message"));
 }
 
-sm_status cli_candidate_ask(cli_candidate *c) {
+// What a process needs to look at the candidate again.
+static json_t *tell(const cli_sweeper *s, const cli_configuration *configuration, const cli_candidate *c, bool asks) {
+    json_t *args = json_array();
+    for (int i = 0; i < configuration->n_args; i++) {
+        json_array_append_new(args, sm_json_text(configuration->args[i]));
+    }
+    return json_pack("{s:b, s:o, s:s?, s:O, s:I, s:b, s:I, s:I, s:f, s:I, s:b}", "asks", asks, "args", args, "key",
+                     configuration->key, "machine", s->machine, "limit", (json_int_t)s->memory_limit_bytes, "naive",
+                     s->fits_naive, "B", (json_int_t)c->job.B, "T", (json_int_t)c->job.T, "timeout_s",
+                     c->run.measure.timeout_s, "check_seed", (json_int_t)c->run.measure.check_seed, "progress",
+                     c->run.out.progress);
+}
+
+sm_status cli_candidate_ask(const cli_sweeper *s, const cli_configuration *configuration, cli_candidate *c) {
     sm_process_result end;
-    SM_TRY(cli_work_apart(answer, take_answer, c, 0, 0, &end));
+    SM_TRY(cli_work_apart(
+        &(cli_work){.work = answer, .receive = take_answer, .ctx = c, .told = tell(s, configuration, c, true)}, &end));
     return end.exit_code == 0 ? SM_OK : cli_worker_failure(&end, "asking the device", 0);
 }
 
@@ -199,8 +213,9 @@ static sm_status make_row(const cli_sweeper *s, const cli_candidate *c, const ch
 // --- measuring ---------------------------------------------------------------------------------
 
 typedef struct {
-    const cli_sweeper *sweeper;
+    cli_sweeper *sweeper;
     cli_candidate *candidate;
+    const cli_configuration *configuration;
     char stage[SM_ROW_REASON_SIZE];
     json_t *draft;     // what is known so far; NULL: nothing
     json_t *row;       // complete
@@ -337,8 +352,14 @@ static int64_t allowed_bytes(const cli_sweeper *s, const cli_candidate *c) {
 static sm_status run_process(measuring *m) {
     sm_process_result end;
     SM_ROW_TEXT(m->stage, "starting");
-    SM_TRY(cli_work_apart(measure, receive, m, m->sweeper->options->measure.timeout_s,
-                          (uint64_t)allowed_bytes(m->sweeper, m->candidate), &end));
+    SM_TRY(cli_work_apart(&(cli_work){.work = measure,
+                                      .receive = receive,
+                                      .ctx = m,
+                                      .timeout_s = m->sweeper->options->measure.timeout_s,
+                                      .most_bytes = (uint64_t)allowed_bytes(m->sweeper, m->candidate),
+                                      .told = tell(m->sweeper, m->configuration, m->candidate, false),
+                                      .shared = {(void **)&m->sweeper->handed_on, sizeof(*m->sweeper->handed_on)}},
+                          &end));
     sm_status status = m->refused != SM_OK ? sm_fail(m->refused, "%s", m->message)
                        : m->row == NULL    ? give_up(m, &end)
                                            : SM_OK;
@@ -350,9 +371,37 @@ static sm_status run_process(measuring *m) {
     return status == SM_OK && is_cut ? SM_ERR_INTERRUPTED : status;
 }
 
-sm_status cli_candidate_run(const cli_sweeper *s, const cli_configuration *configuration, cli_candidate *c,
-                            json_t **row) {
-    measuring m = {.sweeper = s, .candidate = c};
+sm_status cli_do_as_told(const cli_options *options) {
+    SM_OWN(json_t) *told = json_loads(os_told(), 0, NULL);
+    const sm_backend *listed = sm_backend_find(sm_rows_text(told, "list"));
+    const json_t *args = json_object_get(told, "args");
+    cli_candidate *c = sm_calloc(1, sizeof(*c));
+    cli_configuration configuration = {.key = (char *)json_string_value(json_object_get(told, "key")),
+                                       .args = sm_calloc(json_array_size(args) + 1, sizeof(char *)),
+                                       .n_args = (int)json_array_size(args)};
+    cli_sweeper s = {.options = options,
+                     .machine = json_object_get(told, "machine"),
+                     .memory_limit_bytes = (int64_t)sm_json_number(told, "limit"),
+                     .handed_on = sm_calloc(1, sizeof(*s.handed_on)), // until it has that of the other process
+                     .fits_naive = json_is_true(json_object_get(told, "naive"))};
+    SM_TRY(listed == NULL ? cli_load_backend(options) : cli_list_as_told(listed));
+    for (int i = 0; i < configuration.n_args; i++) {
+        configuration.args[i] = (char *)json_string_value(json_array_get(args, (size_t)i));
+    }
+    cli_may_load_drivers();
+    SM_TRY(cli_candidate_look(&s, &configuration, c));
+    c->job.B = (int64_t)sm_json_number(told, "B");
+    c->job.T = (int64_t)sm_json_number(told, "T");
+    c->run.measure.timeout_s = sm_json_number(told, "timeout_s");
+    c->run.measure.check_seed = json_integer_value(json_object_get(told, "check_seed"));
+    c->run.out.progress = json_is_true(json_object_get(told, "progress"));
+    return json_is_true(json_object_get(told, "asks"))
+               ? cli_candidate_ask(&s, &configuration, c)
+               : run_process(&(measuring){.sweeper = &s, .candidate = c, .configuration = &configuration});
+}
+
+sm_status cli_candidate_run(cli_sweeper *s, const cli_configuration *configuration, cli_candidate *c, json_t **row) {
+    measuring m = {.sweeper = s, .candidate = c, .configuration = configuration};
     const sm_status status = c->status[0] != '\0' ? make_row(s, c, c->status, c->reason, &m.row) : run_process(&m);
     json_decref(m.draft);
     if (m.row != NULL) {
@@ -362,10 +411,6 @@ sm_status cli_candidate_run(const cli_sweeper *s, const cli_configuration *confi
         sm_json_set_new(m.row, "score", sm_json_text(sm_score_is_work(m.row) ? SM_SCORE_NAME : ""));
         sm_json_set_new(m.row, "memory_limit_bytes",
                         sm_json_integer(s->memory_limit_bytes > 0 ? s->memory_limit_bytes : SM_ABSENT));
-        if (!os_child_takes_functions(false)) {
-            json_array_append_new(json_object_get(m.row, "warnings"),
-                                  json_string("measured in the program itself, which a driver's crash would end"));
-        }
         if (configuration->is_search) {
             sm_json_set_new(m.row, "sweep_note", json_string("search for the largest batch that fits"));
         }

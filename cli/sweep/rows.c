@@ -204,7 +204,7 @@ static sm_status list(cli_sweep *s, sm_record_writer *writer, totals *t) {
         }
         SM_TRY(cli_candidate_look(&s->sweeper, configuration, c));
         if (row == NULL && c->status[0] == '\0') {
-            SM_TRY(cli_candidate_ask(c));
+            SM_TRY(cli_candidate_ask(&s->sweeper, configuration, c));
         }
         double work = cli_sweep_work(c);
         double process_ns = row != NULL ? sm_json_number(row, "process_ns") : NAN;

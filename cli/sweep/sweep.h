@@ -104,15 +104,18 @@ sm_status cli_candidate_look(const cli_sweeper *sweeper, const cli_configuration
 
 // Asks the device whether it supports the plan, with the same check as a run; `skipped` if not. Sizes chosen by --fit
 // do not matter.
-sm_status cli_candidate_ask(cli_candidate *candidate);
+sm_status cli_candidate_ask(const cli_sweeper *sweeper, const cli_configuration *c, cli_candidate *candidate);
+
+// In a process that was told to (os_told): asks, measures or lists for the process that told it. `options`: of the same
+// words.
+sm_status cli_do_as_told(const cli_options *options);
 
 // Marks it as one that is not run.
 void cli_candidate_skip(cli_candidate *candidate, const char *reason);
 
 // Measures it, or not, and makes its row. SM_ERR_INTERRUPTED: it was interrupted, and may have a row of the samples so
 // far. SM_ERR_USAGE: a flag has a value that the device refuses; there is no row.
-sm_status cli_candidate_run(const cli_sweeper *sweeper, const cli_configuration *c, cli_candidate *candidate,
-                            json_t **row);
+sm_status cli_candidate_run(cli_sweeper *sweeper, const cli_configuration *c, cli_candidate *candidate, json_t **row);
 
 // --- a sweep under way ---------------------------------------------------------------------------
 

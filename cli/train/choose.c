@@ -86,8 +86,11 @@ static void name_outputs(chooser *c) {
     while (begin > 0 && data[begin - 1] != '/') {
         begin--;
     }
-    const char *dot = memrchr(data + begin, '.', n - begin);
-    const size_t end = dot != NULL && dot > data + begin ? (size_t)(dot - data) : n;
+    size_t end = n;
+    while (end > begin && data[end - 1] != '.') {
+        end--;
+    }
+    end = end > begin + 1 ? end - 1 : n; // without what follows the last dot
     char stem[NAME_MAX / 2];
     snprintf(stem, sizeof stem, "%.*s", (int)(end - begin), data + begin);
     for (char *p = stem; *p != '\0'; p++) {

@@ -2,12 +2,12 @@
 // complete; then does what the judge asks for (backend_call.h).
 #include "learn/own_kernels/backend_file.h"
 
-#include <dlfcn.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "learn/own_kernels/backend_call.h"
+#include "os/library.h"
 #include "src/optim/optimizer.h"
 
 static struct {
@@ -35,14 +35,14 @@ static sm_status check_contract(const char *path, const sm_backend_library *libr
 
 sm_status sm_backend_file_load(const char *path) {
     char resolved[PATH_MAX];
-    if (realpath(path, resolved) == NULL) { // dlopen would search for a name without a slash
+    if (realpath(path, resolved) == NULL) { // systems search for a name without a slash
         return sm_fail(SM_ERR_IO, "--backend-library: %s: there is no such file", path);
     }
-    void *handle = dlopen(resolved, RTLD_NOW | RTLD_LOCAL);
+    void *handle = os_library_open(resolved);
     if (handle == NULL) {
-        return sm_fail(SM_ERR_FORMAT, "--backend-library: cannot be loaded: %s", dlerror());
+        return sm_fail(SM_ERR_FORMAT, "--backend-library: cannot be loaded: %s", os_library_error());
     }
-    const sm_backend_library *library = dlsym(handle, SM_BACKEND_SYMBOL);
+    const sm_backend_library *library = os_library_find(handle, SM_BACKEND_SYMBOL);
     if (library == NULL) {
         return sm_fail(SM_ERR_FORMAT, "%s: has no %s: see docs/adding.md", path, SM_BACKEND_SYMBOL);
     }

@@ -1,7 +1,6 @@
 // confine.c: limits the process's system calls (call_filter.h) and its access to files (file_access.h).
 #include "learn/own_kernels/confine.h"
 
-#include <dirent.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 
 #include "os/call_filter.h"
 #include "os/file_access.h"
+#include "os/files.h"
 
 // Allows reading files, and writing to stdout and stderr. False: this system has no such filter.
 bool sm_confine_kernel(char *const *libraries, int n) {
@@ -33,21 +33,20 @@ static void allow_devices(int rules) {
                                         "dri",  "accel", "nvidia", "mali",   "kgsl",    "davinci"}; // or devices with
                                                                                                     // this beginning
     char path[PATH_MAX];
-    DIR *devices = opendir("/dev");
-    for (struct dirent *d = devices != NULL ? readdir(devices) : NULL; d != NULL; d = readdir(devices)) {
+    os_names devices;
+    (void)os_list_folder("/dev", &devices);
+    for (int d = 0; d < devices.n; d++) {
         struct stat info;
-        snprintf(path, sizeof path, "/dev/%s", d->d_name);
+        snprintf(path, sizeof path, "/dev/%s", devices.list[d]);
         for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-            if (strncmp(d->d_name, names[i], strlen(names[i])) == 0 && lstat(path, &info) == 0 &&
+            if (strncmp(devices.list[d], names[i], strlen(names[i])) == 0 && lstat(path, &info) == 0 &&
                 (S_ISCHR(info.st_mode) || S_ISDIR(info.st_mode))) {
                 os_file_access_allow(rules, path, OS_MAY_READ | OS_MAY_WRITE);
                 break;
             }
         }
     }
-    if (devices != NULL) {
-        closedir(devices);
-    }
+    os_free_names(&devices);
 }
 
 bool sm_confine_driver(const char *folder) {

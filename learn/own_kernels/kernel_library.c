@@ -1,7 +1,6 @@
 // kernel_library.c: runs the compiler, loads the library, checks its signature.
 #include "learn/own_kernels/kernel_library.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <libgen.h>
 #include <stdio.h>
@@ -10,13 +9,14 @@
 #include <unistd.h>
 
 #include "words.h"
+#include "os/library.h"
 #include "os/file_access.h"
 #include "src/processes/process.h"
 #include "src/io/input_file.h"
 
 enum { SYMBOL_SIZE = 128, MOST_SOURCE_BYTES = 1 << 20, MOST_SAID_BYTES = 1 << 16, MOST_FILE_BYTES = 1 << 26 };
 static const uint64_t most_compiler_bytes = (uint64_t)4 << 30; // for each of its processes
-static const double interrupted_grace_s = 1.2;             // after Ctrl-C: our parent process waits no longer than two
+static const double interrupted_grace_s = 1.2; // after Ctrl-C: our parent process waits no longer than two
 
 sm_op_kind sm_op_kind_find(const char *name) {
     int kind = 0;
@@ -112,9 +112,9 @@ static sm_status compile(const char *path, const sm_kernel_limits *limits, sm_ke
         os_file_access_allow(c.rules, file->folder, OS_MAY_READ | OS_MAY_WRITE);
     }
     const os_limit of_confined[] = {{OS_LIMIT_CORE_BYTES, 0, false},
-                                            {OS_LIMIT_CPU_S, (uint64_t)limits->timeout_s + 2, false},
-                                            {OS_LIMIT_ADDRESSES, most_compiler_bytes, true},
-                                            {OS_LIMIT_FILE_BYTES, MOST_FILE_BYTES, false}};
+                                    {OS_LIMIT_CPU_S, (uint64_t)limits->timeout_s + 2, false},
+                                    {OS_LIMIT_ADDRESSES, most_compiler_bytes, true},
+                                    {OS_LIMIT_FILE_BYTES, MOST_FILE_BYTES, false}};
     const sm_process_job job = {.argv = argv,
                                 .prepare = prepare,
                                 .ctx = &c,
@@ -191,7 +191,7 @@ sm_status sm_kernel_file_open(const char *path, const sm_kernel_limits *limits, 
         return sm_fail(SM_ERR_USAGE, "%s: give a file of C, NAME.c, of OpenCL C, NAME.cl, or a shared library, NAME.so",
                        path);
     }
-    if (realpath(path, file->library) == NULL) { // dlopen would search for a name without a slash
+    if (realpath(path, file->library) == NULL) { // systems search for a name without a slash
         return sm_fail(SM_ERR_IO, "%s: %s", path, strerror(errno));
     }
     return SM_OK;
@@ -211,7 +211,7 @@ void sm_kernel_file_close(sm_kernel_file *file) {
 static const void *find(void *handle, const char *kind, const char *end) {
     char symbol[SYMBOL_SIZE];
     snprintf(symbol, sizeof symbol, "%s%s", kind, end);
-    return dlsym(handle, symbol);
+    return os_library_find(handle, symbol);
 }
 
 sm_status sm_kernel_load(const char *path, sm_kernel_file *file, sm_op_kind kind, sm_own_kernel *kernel) {
@@ -223,9 +223,9 @@ sm_status sm_kernel_load(const char *path, sm_kernel_file *file, sm_op_kind kind
     }
     const char *name = sm_op_name(kind);
     char expected[SM_OWN_SIGNATURE_SIZE];
-    void *handle = dlopen(file->library, RTLD_NOW | RTLD_LOCAL);
+    void *handle = os_library_open(file->library);
     if (handle == NULL) {
-        return sm_fail(SM_ERR_FORMAT, "%s: cannot be loaded: %s", path, dlerror());
+        return sm_fail(SM_ERR_FORMAT, "%s: cannot be loaded: %s", path, os_library_error());
     }
     const char *signature = find(handle, name, "_signature");
     const void *function = find(handle, name, "");
@@ -235,11 +235,11 @@ sm_status sm_kernel_load(const char *path, sm_kernel_file *file, sm_op_kind kind
         sm_status status =
             sm_fail(SM_ERR_FORMAT, "%s: has no %s%s; begin with the file that `stepmark exercise %s --init DIR` writes",
                     path, name, function == NULL ? "" : "_signature", name);
-        dlclose(handle);
+        os_library_close(handle);
         return status;
     }
     if (strcmp(signature, expected) != 0) {
-        dlclose(handle);
+        os_library_close(handle);
         return sm_fail(SM_ERR_FORMAT, "%s: its %s was made for other arguments; this stepmark gives it \"%s\"", path,
                        name, expected);
     }

@@ -14,6 +14,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "os/child.h"
+
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
 #endif
@@ -93,6 +95,14 @@ void os_begin(char ***argv) { (void)argv; }
 const char *os_program(void) { return "/proc/self/exe"; }
 
 int os_watch(pid_t child) { return (int)syscall(SYS_pidfd_open, child, 0); }
+
+int64_t os_child_busy_ns(const os_child *child) {
+    clockid_t clock;
+    struct timespec time;
+    return clock_getcpuclockid(child->number, &clock) == 0 && clock_gettime(clock, &time) == 0
+               ? (int64_t)time.tv_sec * 1000000000 + time.tv_nsec
+               : 0;
+}
 
 void os_end_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
 

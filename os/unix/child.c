@@ -79,14 +79,11 @@ static void close_at(int *file) {
 }
 
 static void connect_streams(const os_child_plan *plan) {
-    if (plan->has_no_input) {
-        dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
-    }
-    if (plan->out >= 0) {
-        dup2(plan->out, STDOUT_FILENO);
-    }
-    if (plan->err >= 0) {
-        dup2(plan->err, STDERR_FILENO);
+    const int files[] = {plan->in, plan->out, plan->err};
+    for (int i = 0; i < 3; i++) {
+        if (files[i] != OS_CHILD_OURS) {
+            dup2(files[i] == OS_CHILD_NOTHING ? open("/dev/null", O_RDWR | O_CLOEXEC) : files[i], i);
+        }
     }
     if (plan->kept_at != NULL) {
         close_at(plan->kept_at);
@@ -134,10 +131,7 @@ static _Noreturn void become(const os_child_plan *plan, pid_t parent, uint64_t m
 
 // --- its start -----------------------------------------------------------------------------------
 
-bool os_child_takes_functions(bool is_first) {
-    (void)is_first;
-    return true;
-}
+const char *os_told(void) { return NULL; }
 
 // Blocks signals that we or programs handle; *before: those that were blocked.
 static void hold_signals(sigset_t *before) {
@@ -209,6 +203,8 @@ bool os_child_has_ended(const os_child *child) {
 }
 
 bool os_child_has_session(const os_child *child) { return kill(-child->number, 0) == 0; }
+
+bool os_process_is_there(int number) { return kill(number, 0) == 0 || errno != ESRCH; }
 
 int os_child_take(os_child *child, bool at_once, os_child_end *end) {
     struct rusage usage = {0};

@@ -13,7 +13,7 @@
 
 #undef signal
 
-enum { LINE_UNITS = 32768, LOOK_MS = 5, STATUS_OF_KILL = 0x4B49, MOST_CHILDREN = 64 };
+enum { LINE_UNITS = 32768, LOOK_MS = 5, STATUS_OF_KILL = 0x4B49, N_PASSED = 4 };
 
 // --- starting a program ----------------------------------------------------------------------------
 
@@ -52,16 +52,23 @@ static bool append_word(wchar_t *line, const char *word) {
     return true;
 }
 
-// A handle that the child inherits: of a descriptor, of ours (-1) or of nothing (-2).
-static HANDLE inherited(int file, DWORD standard, DWORD rights) {
-    SECURITY_ATTRIBUTES passed = {.nLength = sizeof passed, .bInheritHandle = TRUE};
-    HANDLE from = file == -1 ? GetStdHandle(standard) : file >= 0 ? (HANDLE)_get_osfhandle(file) : NULL;
+// A copy that a child inherits; NULL: none.
+static HANDLE to_inherit(HANDLE of) {
     HANDLE copy = NULL;
-    if (from == NULL || from == INVALID_HANDLE_VALUE ||
-        !DuplicateHandle(GetCurrentProcess(), from, GetCurrentProcess(), &copy, 0, TRUE, DUPLICATE_SAME_ACCESS)) {
-        copy = CreateFileW(L"NUL", rights, FILE_SHARE_READ | FILE_SHARE_WRITE, &passed, OPEN_EXISTING, 0, NULL);
-    }
-    return copy;
+    return of != NULL && of != INVALID_HANDLE_VALUE &&
+                   DuplicateHandle(GetCurrentProcess(), of, GetCurrentProcess(), &copy, 0, TRUE, DUPLICATE_SAME_ACCESS)
+               ? copy
+               : NULL;
+}
+
+static HANDLE stream_to_inherit(int file, DWORD standard) {
+    SECURITY_ATTRIBUTES passed = {.nLength = sizeof passed, .bInheritHandle = TRUE};
+    HANDLE copy = to_inherit(file == OS_CHILD_OURS ? GetStdHandle(standard)
+                             : file >= 0           ? (HANDLE)_get_osfhandle(file)
+                                                   : NULL);
+    return copy != NULL ? copy
+                        : CreateFileW(L"NUL", GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE, &passed,
+                                      OPEN_EXISTING, 0, NULL);
 }
 
 static HANDLE make_job(const os_limit *limits, int n_limits) {
@@ -83,23 +90,16 @@ static HANDLE make_job(const os_limit *limits, int n_limits) {
     return job;
 }
 
-// 0 or a reason. `line` is freed. `also`: further handles that it inherits.
-static int start(wchar_t *line, const int files[3], const HANDLE also[2], const os_limit *limits, int n_limits,
-                 os_child *child) {
-    static const DWORD standard[] = {STD_INPUT_HANDLE, STD_OUTPUT_HANDLE, STD_ERROR_HANDLE};
-    HANDLE handles[5];
+// 0 or a reason. `line` is freed. `also`: further handles that it inherits, or NULL.
+static int start(wchar_t *line, const os_child_plan *plan, const HANDLE also[N_PASSED], os_child *child) {
+    HANDLE handles[3 + N_PASSED] = {stream_to_inherit(plan->in, STD_INPUT_HANDLE),
+                                    stream_to_inherit(plan->out, STD_OUTPUT_HANDLE),
+                                    stream_to_inherit(plan->err, STD_ERROR_HANDLE)};
     STARTUPINFOEXW how = {.StartupInfo = {.cb = sizeof how, .dwFlags = STARTF_USESTDHANDLES}};
     PROCESS_INFORMATION made;
     SIZE_T n_bytes = 0;
     SIZE_T n = 3;
-    *child = (os_child){.watched = -1};
-    if (line == NULL) {
-        return ENOMEM;
-    }
-    for (int i = 0; i < 3; i++) {
-        handles[i] = inherited(files[i], standard[i], i == 0 ? GENERIC_READ : GENERIC_WRITE);
-    }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < N_PASSED; i++) {
         if (also[i] != NULL) {
             handles[n++] = also[i];
         }
@@ -115,7 +115,8 @@ static int start(wchar_t *line, const int files[3], const HANDLE also[2], const 
                            UpdateProcThreadAttribute(how.lpAttributeList, 0, PROC_THREAD_ATTRIBUTE_HANDLE_LIST, handles,
                                                      n * sizeof handles[0], NULL, NULL);
     const DWORD flags = CREATE_SUSPENDED | CREATE_NEW_PROCESS_GROUP | (is_listed ? EXTENDED_STARTUPINFO_PRESENT : 0);
-    const bool is_made = CreateProcessW(NULL, line, NULL, NULL, TRUE, flags, NULL, NULL, &how.StartupInfo, &made);
+    const bool is_made =
+        line != NULL && CreateProcessW(NULL, line, NULL, NULL, TRUE, flags, NULL, NULL, &how.StartupInfo, &made);
     const DWORD code = GetLastError();
     for (int i = 0; i < 3; i++) {
         CloseHandle(handles[i]);
@@ -130,7 +131,7 @@ static int start(wchar_t *line, const int files[3], const HANDLE also[2], const 
     }
     child->handle = made.hProcess;
     child->number = (int)made.dwProcessId;
-    child->job = make_job(limits, n_limits);
+    child->job = make_job(plan->limits, plan->n_limits);
     if (child->job != NULL) {
         (void)AssignProcessToJobObject(child->job, made.hProcess);
     }
@@ -153,73 +154,106 @@ static wchar_t *line_of(char *const *argv) {
 
 // --- this program, started again -------------------------------------------------------------------
 
-static const wchar_t child_variable[] = L"STEPMARK_CHILD"; // the numbers of its pipe and of its memory
+// Handles in hexadecimal, then what it is told. The handles: of its pipe, its memory, and the event by which it is asked
+// to end.
+static const wchar_t child_variable[] = L"STEPMARK_CHILD";
+enum { KEPT, SHARED, ASKED = N_PASSED - 1 };
+static struct {
+    char *text; // NULL: nothing
+    unsigned long long handles[N_PASSED];
+} told;
 
-bool os_child_takes_functions(bool is_first) { return is_first; }
+const char *os_told(void) { return told.text; }
 
-static HANDLE to_inherit(HANDLE of) {
-    HANDLE copy = NULL;
-    return of != NULL &&
-                   DuplicateHandle(GetCurrentProcess(), of, GetCurrentProcess(), &copy, 0, TRUE, DUPLICATE_SAME_ACCESS)
-               ? copy
-               : NULL;
-}
-
-static wchar_t *copy_line(void) {
-    const wchar_t *line = GetCommandLineW();
-    wchar_t *copy = malloc((wcslen(line) + 1) * sizeof *copy);
-    return copy != NULL ? wcscpy(copy, line) : NULL;
-}
-
-static int start_again(const os_child_plan *plan, const int files[3], os_child *child) {
-    wchar_t numbers[64];
-    const HANDLE also[2] = {
-        to_inherit(plan->kept_at != NULL ? (HANDLE)_get_osfhandle(plan->kept) : NULL),
-        to_inherit(plan->shared_at != NULL ? os_shared_name(*plan->shared_at) : NULL),
+static int start_again(const os_child_plan *plan, os_child *child) {
+    const wchar_t *words = GetCommandLineW();
+    wchar_t *line = calloc(wcslen(words) + 1, sizeof *line);
+    wchar_t *text = calloc(LINE_UNITS, sizeof *text);
+    child->asked = CreateEventW(NULL, TRUE, FALSE, NULL);
+    const HANDLE also[N_PASSED] = {
+        [KEPT] = to_inherit(plan->kept_at != NULL ? (HANDLE)_get_osfhandle(plan->kept) : NULL),
+        [SHARED] = to_inherit(plan->shared[0].at != NULL ? os_shared_name(*plan->shared[0].at) : NULL),
+        [SHARED + 1] = to_inherit(plan->shared[1].at != NULL ? os_shared_name(*plan->shared[1].at) : NULL),
+        [ASKED] = to_inherit(child->asked),
     };
-    (void)swprintf(numbers, sizeof numbers / sizeof numbers[0], L"%llx %llx", (unsigned long long)(uintptr_t)also[0],
-                   (unsigned long long)(uintptr_t)also[1]);
-    SetEnvironmentVariableW(child_variable, numbers);
-    const int reason = start(copy_line(), files, also, plan->limits, plan->n_limits, child);
-    SetEnvironmentVariableW(child_variable, NULL);
-    for (int i = 0; i < 2; i++) {
+    int reason = ENOMEM;
+    if (line != NULL && text != NULL) {
+        int n = 0;
+        for (int i = 0; i < N_PASSED; i++) {
+            n += swprintf(text + n, LINE_UNITS - (size_t)n, L"%llx ", (unsigned long long)(uintptr_t)also[i]);
+        }
+        if (MultiByteToWideChar(CP_UTF8, 0, plan->told, -1, text + n, LINE_UNITS - n - 1) > 0) {
+            SetEnvironmentVariableW(child_variable, text);
+            reason = start(wcscpy(line, words), plan, also, child);
+            line = NULL;
+            SetEnvironmentVariableW(child_variable, NULL);
+        } else {
+            reason = E2BIG;
+        }
+    }
+    for (int i = 0; i < N_PASSED; i++) {
         if (also[i] != NULL) {
             CloseHandle(also[i]);
         }
     }
+    free(text);
+    free(line);
     return reason;
 }
 
-// In a child: has come to the function.
-static void become(const os_child_plan *plan) {
-    wchar_t numbers[64];
-    unsigned long long kept = 0, memory = 0;
-    const DWORD n = GetEnvironmentVariableW(child_variable, numbers, sizeof numbers / sizeof numbers[0]);
-    if (n == 0 || swscanf(numbers, L"%llx %llx", &kept, &memory) != 2) {
-        return;
+static BOOL WINAPI on_event(DWORD event);
+
+static DWORD WINAPI await_question(void *unused) {
+    (void)unused;
+    if (WaitForSingleObject((HANDLE)(uintptr_t)told.handles[ASKED], INFINITE) != WAIT_OBJECT_0 ||
+        !on_event(CTRL_BREAK_EVENT)) {
+        TerminateProcess(GetCurrentProcess(), STATUS_OF_KILL);
     }
-    SetEnvironmentVariableW(child_variable, NULL);
+    return 0;
+}
+
+// What this process was told, if it is such a child.
+static void take_words(void) {
+    wchar_t *text = calloc(LINE_UNITS, sizeof *text);
+    const DWORD n = text != NULL ? GetEnvironmentVariableW(child_variable, text, LINE_UNITS) : 0;
+    char *at = n > 0 ? malloc(3 * (size_t)n + 1) : NULL;
+    if (at != NULL) {
+        WideCharToMultiByte(CP_UTF8, 0, text, -1, at, 3 * (int)n + 1, NULL, NULL);
+        for (int i = 0; i < N_PASSED; i++) {
+            told.handles[i] = strtoull(at, &at, 16);
+        }
+        told.text = at + strspn(at, " ");
+        SetEnvironmentVariableW(child_variable, NULL);
+        CloseHandle(CreateThread(NULL, 0, await_question, NULL, 0, NULL));
+    }
+    free(text);
+}
+
+// In such a child: has come to the function.
+static _Noreturn void become(const os_child_plan *plan) {
     if (plan->kept_at != NULL) {
-        *plan->kept_at = _open_osfhandle((intptr_t)kept, _O_BINARY | _O_NOINHERIT);
+        *plan->kept_at = _open_osfhandle((intptr_t)told.handles[KEPT], _O_BINARY | _O_NOINHERIT);
     }
-    if (plan->shared_at != NULL && memory != 0) {
-        void *shared = MapViewOfFile((HANDLE)(uintptr_t)memory, FILE_MAP_WRITE, 0, 0, plan->shared_bytes);
-        *plan->shared_at = shared != NULL ? shared : *plan->shared_at;
+    for (int i = 0; i < 2; i++) {
+        HANDLE memory = (HANDLE)(uintptr_t)told.handles[SHARED + i];
+        void *found = memory != NULL ? MapViewOfFile(memory, FILE_MAP_WRITE, 0, 0, plan->shared[i].size_bytes) : NULL;
+        if (plan->shared[i].at != NULL && found != NULL) {
+            *plan->shared[i].at = found;
+        }
     }
+    told.text = NULL;
     exit(plan->work(plan->ctx));
 }
 
 int os_child_start(const os_child_plan *plan, os_child *child) {
-    const int files[] = {plan->has_no_input ? -2 : -1, plan->out, plan->err};
     *child = (os_child){.watched = -1};
-    if (plan->argv == NULL && plan->is_first) {
+    if (plan->argv == NULL && told.text != NULL) {
         become(plan);
     }
     fflush(NULL);
-    if (plan->argv == NULL) {
-        return plan->is_first ? start_again(plan, files, child) : ENOSYS;
-    }
-    return start(line_of(plan->argv), files, (HANDLE[2]){NULL, NULL}, plan->limits, plan->n_limits, child);
+    return plan->argv != NULL   ? start(line_of(plan->argv), plan, (HANDLE[N_PASSED]){NULL}, child)
+           : plan->told != NULL ? start_again(plan, child)
+                                : ENOSYS;
 }
 
 void os_limit_this(const os_limit *limit) { (void)limit; }
@@ -229,7 +263,7 @@ int64_t os_n_killed_for_memory(void) { return -1; }
 // --- its end ---------------------------------------------------------------------------------------
 
 void os_child_ask(const os_child *child) {
-    if (!GenerateConsoleCtrlEvent(CTRL_BREAK_EVENT, (DWORD)child->number)) {
+    if (child->asked == NULL || !SetEvent(child->asked)) {
         os_child_kill(child, true);
     }
 }
@@ -266,6 +300,22 @@ static int signal_of(DWORD status) {
     }
 }
 
+bool os_process_is_there(int number) {
+    HANDLE process = OpenProcess(SYNCHRONIZE, FALSE, (DWORD)number);
+    const bool is_there = process != NULL && WaitForSingleObject(process, 0) == WAIT_TIMEOUT;
+    CloseHandle(process);
+    return is_there;
+}
+
+int64_t os_child_busy_ns(const os_child *child) {
+    FILETIME begin, end, kernel, user;
+    return GetProcessTimes(child->handle, &begin, &end, &kernel, &user)
+               ? (int64_t)(((uint64_t)(kernel.dwHighDateTime + user.dwHighDateTime) << 32) + kernel.dwLowDateTime +
+                           user.dwLowDateTime) *
+                     100
+               : 0;
+}
+
 int os_child_take(os_child *child, bool at_once, os_child_end *end) {
     PROCESS_MEMORY_COUNTERS memory = {.cb = sizeof memory};
     DWORD status = STATUS_OF_KILL;
@@ -278,12 +328,13 @@ int os_child_take(os_child *child, bool at_once, os_child_end *end) {
     *end = (os_child_end){.exit_code = number == 0 ? (int)status : -1,
                           .signal = number,
                           .peak_rss_bytes = (int64_t)memory.PeakWorkingSetSize};
-    CloseHandle(child->handle);
-    if (child->job != NULL) {
-        CloseHandle(child->job);
+    HANDLE const ours[] = {child->handle, child->job, child->asked};
+    for (int i = 0; i < 3; i++) {
+        if (ours[i] != NULL) {
+            CloseHandle(ours[i]);
+        }
     }
-    child->handle = NULL;
-    child->job = NULL;
+    *child = (os_child){.number = child->number, .watched = -1};
     return 0;
 }
 
@@ -291,14 +342,14 @@ int os_child_take(os_child *child, bool at_once, os_child_end *end) {
 bool os_await(const os_child *child, const int *files, bool *has_news, int n, int64_t most_ns,
               const volatile sig_atomic_t *counted, int n_seen) {
     const ULONGLONG end_ms = GetTickCount64() + (ULONGLONG)(most_ns / 1000000);
-    memset(has_news, 0, (size_t)n * sizeof *has_news);
     for (;;) {
         bool is_there = child != NULL && os_child_has_ended(child);
         for (int i = 0; i < n; i++) {
             DWORD n_bytes = 0;
             has_news[i] =
-                files[i] >= 0 &&
-                (!PeekNamedPipe((HANDLE)_get_osfhandle(files[i]), NULL, 0, NULL, &n_bytes, NULL) || n_bytes > 0);
+                files[i] >= 0 && (PeekNamedPipe((HANDLE)_get_osfhandle(files[i]), NULL, 0, NULL, &n_bytes, NULL)
+                                      ? n_bytes > 0
+                                      : GetLastError() == ERROR_BROKEN_PIPE);
             is_there |= has_news[i];
         }
         if (is_there || (counted != NULL && *counted != n_seen)) {
@@ -308,127 +359,6 @@ bool os_await(const os_child *child, const int *files, bool *has_news, int n, in
             return false;
         }
         Sleep(LOOK_MS);
-    }
-}
-
-// --- processes by POSIX's names --------------------------------------------------------------------
-
-static os_child children[MOST_CHILDREN];
-
-static os_child *find_child(pid_t number) {
-    for (int i = 0; i < MOST_CHILDREN; i++) {
-        if (children[i].number == (int)number) {
-            return &children[i];
-        }
-    }
-    errno = ECHILD;
-    return NULL;
-}
-
-int posix_spawn_file_actions_init(posix_spawn_file_actions_t *actions) {
-    *actions = (posix_spawn_file_actions_t){{-1, -1, -1}};
-    return 0;
-}
-
-int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *actions, int from, int to) {
-    actions->from[to] = from;
-    return 0;
-}
-
-int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *actions, int to, const char *path, int flags,
-                                     int mode) {
-    (void)path; // /dev/null
-    (void)flags;
-    (void)mode;
-    actions->from[to] = -2;
-    return 0;
-}
-
-int posix_spawn(pid_t *number, const char *path, const posix_spawn_file_actions_t *actions, const void *attributes,
-                char *const argv[], char **environment) {
-    os_child *child = find_child(0);
-    (void)path;
-    (void)attributes;
-    (void)environment;
-    const int reason =
-        child == NULL ? EAGAIN : start(line_of(argv), actions->from, (HANDLE[2]){NULL, NULL}, NULL, 0, child);
-    *number = reason == 0 ? child->number : -1;
-    return reason;
-}
-
-pid_t waitpid(pid_t number, int *state, int flags) {
-    os_child *child = number > 0 ? find_child(number) : NULL;
-    os_child_end end;
-    if (child == NULL) {
-        return -1;
-    }
-    if ((flags & WNOHANG) != 0 && !os_child_has_ended(child)) {
-        return 0;
-    }
-    if (os_child_take(child, false, &end) != 0) {
-        return -1;
-    }
-    child->number = 0;
-    *state = end.signal != 0 ? 0x10000 | end.signal : end.exit_code & 0xffff;
-    return number;
-}
-
-int waitid(int kind, id_t number, siginfo_t *info, int flags) {
-    const os_child *child = find_child(number);
-    DWORD status = 0;
-    (void)kind;
-    (void)flags;
-    *info = (siginfo_t){0};
-    if (child == NULL) {
-        return -1;
-    }
-    if (os_child_has_ended(child) && GetExitCodeProcess(child->handle, &status)) {
-        const int by = signal_of(status);
-        *info =
-            (siginfo_t){.si_pid = number, .si_code = by == 0 ? CLD_EXITED : 2, .si_status = by != 0 ? by : (int)status};
-    }
-    return 0;
-}
-
-int kill(pid_t number, int with) {
-    if (number == getpid()) {
-        raise(with == SIGKILL ? SIGTERM : with);
-        return 0;
-    }
-    HANDLE process = OpenProcess(with == 0 ? PROCESS_QUERY_LIMITED_INFORMATION | SYNCHRONIZE : PROCESS_TERMINATE, FALSE,
-                                 (DWORD)number);
-    if (process == NULL) {
-        errno = ESRCH;
-        return -1;
-    }
-    const bool is_done =
-        with == 0 ? WaitForSingleObject(process, 0) == WAIT_TIMEOUT : TerminateProcess(process, STATUS_OF_KILL);
-    CloseHandle(process);
-    errno = is_done ? errno : ESRCH;
-    return is_done ? 0 : -1;
-}
-
-int clock_getcpuclockid(pid_t process, clockid_t *clock) {
-    (void)process;
-    (void)clock;
-    return ENOSYS;
-}
-
-int poll(struct pollfd *files, unsigned long n, int timeout_ms) {
-    int ready = 0;
-    for (ULONGLONG end_ms = GetTickCount64() + (ULONGLONG)timeout_ms;; Sleep(LOOK_MS)) {
-        for (unsigned long i = 0; i < n; i++) {
-            DWORD n_bytes = 0;
-            HANDLE handle = (HANDLE)_get_osfhandle(files[i].fd);
-            const bool is_open = PeekNamedPipe(handle, NULL, 0, NULL, &n_bytes, NULL);
-            files[i].revents = (short)((is_open && n_bytes > 0 ? POLLIN : 0) |
-                                       (!is_open && GetLastError() == ERROR_BROKEN_PIPE ? POLLHUP : 0));
-            files[i].revents &= (short)(files[i].events | POLLHUP);
-            ready += files[i].revents != 0;
-        }
-        if (ready > 0 || GetTickCount64() >= end_ms) {
-            return ready;
-        }
     }
 }
 
@@ -497,6 +427,7 @@ __attribute__((constructor)) static void prepare(void) {
     if (GetConsoleMode(out, &mode)) {
         (void)SetConsoleMode(out, mode | ENABLE_VIRTUAL_TERMINAL_PROCESSING);
     }
+    take_words();
     const DWORD n = GetModuleFileNameW(NULL, wide, MAX_PATH);
     if (n > 0 && n < MAX_PATH) {
         WideCharToMultiByte(CP_UTF8, 0, wide, -1, program, sizeof program, NULL, NULL);
@@ -519,11 +450,6 @@ void os_begin(char ***argv) {
 
 const char *os_program(void) { return program; }
 
-int os_watch(pid_t child) {
-    (void)child;
-    return -1;
-}
-
 void os_end_with_parent(void) {} // a job does
 
 void os_die_first(void) {}
@@ -545,14 +471,10 @@ bool os_draw(void *bytes, size_t n_bytes) {
     return true;
 }
 
-int ioctl(int file, int request, struct winsize *size) {
+bool os_screen_size(int file, int *n_columns, int *n_lines) {
     CONSOLE_SCREEN_BUFFER_INFO info;
-    (void)request;
-    if (!GetConsoleScreenBufferInfo((HANDLE)_get_osfhandle(file), &info)) {
-        errno = ENOTTY;
-        return -1;
-    }
-    size->ws_col = (unsigned short)(info.srWindow.Right - info.srWindow.Left + 1);
-    size->ws_row = (unsigned short)(info.srWindow.Bottom - info.srWindow.Top + 1);
-    return 0;
+    const bool is_told = GetConsoleScreenBufferInfo((HANDLE)_get_osfhandle(file), &info);
+    *n_columns = is_told ? info.srWindow.Right - info.srWindow.Left + 1 : 0;
+    *n_lines = is_told ? info.srWindow.Bottom - info.srWindow.Top + 1 : 0;
+    return is_told;
 }

@@ -2,10 +2,10 @@
 // remove them meanwhile, as everywhere else.
 #include <windows.h>
 
-#include <dirent.h>
 #include <sys/stat.h>
 #include <winioctl.h>
 
+#include "os/files.h"
 #include "os/os.h"
 
 #undef open
@@ -153,12 +153,6 @@ int openat(int folder, const char *name, int flags, ...) {
     return path_within(folder, name, path) ? os_open(path, flags, 0666) : -1;
 }
 
-int unlinkat(int folder, const char *name, int flags) {
-    char path[4 * PATH_UNITS];
-    (void)flags;
-    return path_within(folder, name, path) ? os_unlink(path) : -1;
-}
-
 static bool make_name(char *path) {
     uint64_t drawn = 0;
     char *marks = strstr(path, "XXXXXX");
@@ -297,12 +291,6 @@ int flock(int file, int operation) {
     const DWORD code = GetLastError();
     errno = code == ERROR_LOCK_VIOLATION || code == ERROR_IO_PENDING ? EWOULDBLOCK : EINVAL;
     return -1;
-}
-
-int fchmod(int file, mode_t mode) {
-    (void)file;
-    (void)mode;
-    return 0;
 }
 
 // --- facts -----------------------------------------------------------------------------------------
@@ -468,141 +456,34 @@ int os_rename(const char *from, const char *to) {
 
 // --- folders ---------------------------------------------------------------------------------------
 
-struct os_folder {
-    HANDLE search;
-    bool has_next;
-    WIN32_FIND_DATAW found;
-    struct dirent entry;
-    char *path;
-    int file; // -1: none
-};
-
-DIR *opendir(const char *path) {
+// Of a path's last part alone; `inner`: names without the path before it.
+static bool match(const char *pattern, bool inner, os_names *names) {
     wchar_t wide[PATH_UNITS];
-    if (!widen(path, wide) || wcslen(wide) + 3 > PATH_UNITS) {
-        return NULL;
-    }
-    wcscat(wide, L"\\*");
     WIN32_FIND_DATAW found;
-    HANDLE search = FindFirstFileW(wide, &found);
-    if (search == INVALID_HANDLE_VALUE) {
-        (void)fail_last();
-        return NULL;
-    }
-    DIR *folder = calloc(1, sizeof *folder);
-    if (folder == NULL) {
-        FindClose(search);
-        return NULL;
-    }
-    *folder = (DIR){.search = search, .has_next = true, .found = found, .path = os_strdup(path), .file = -1};
-    return folder;
-}
-
-struct dirent *readdir(DIR *folder) {
-    if (!folder->has_next) {
-        return NULL;
-    }
-    narrow(folder->found.cFileName, folder->entry.d_name, sizeof folder->entry.d_name);
-    folder->has_next = FindNextFileW(folder->search, &folder->found);
-    return &folder->entry;
-}
-
-int dirfd(DIR *folder) {
-    if (folder->file < 0 && folder->path != NULL) {
-        folder->file = os_open(folder->path, O_RDONLY | O_DIRECTORY);
-    }
-    return folder->file;
-}
-
-int closedir(DIR *folder) {
-    FindClose(folder->search);
-    if (folder->file >= 0) {
-        close(folder->file);
-    }
-    free(folder->path);
-    free(folder);
-    return 0;
-}
-
-int alphasort(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
-
-static int compare_names(const void *a, const void *b) { return alphasort((void *)a, (void *)b); }
-
-// `compare` is one of byte values in all uses.
-int scandir(const char *path, struct dirent ***list, int (*is_listed)(const struct dirent *),
-            int (*compare)(const struct dirent **, const struct dirent **)) {
-    DIR *folder = opendir(path);
-    int n = 0;
-    (void)compare;
-    *list = NULL;
-    if (folder == NULL) {
-        return -1;
-    }
-    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
-        if (is_listed != NULL && !is_listed(entry)) {
-            continue;
-        }
-        struct dirent **longer = realloc(*list, ((size_t)n + 1) * sizeof **list);
-        struct dirent *copy = malloc(sizeof *copy);
-        if (longer == NULL || copy == NULL) {
-            break;
-        }
-        *copy = *entry;
-        *list = longer;
-        (*list)[n++] = copy;
-    }
-    closedir(folder);
-    if (n > 0) {
-        qsort(*list, (size_t)n, sizeof **list, compare_names);
-    }
-    return n;
-}
-
-int nftw(const char *path, int (*visit)(const char *, const struct stat *, int, struct FTW *), int n_open, int flags) {
-    DIR *folder = opendir(path);
-    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
-        char inner[PATH_UNITS];
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
-            (size_t)snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name) < sizeof inner) {
-            (void)nftw(inner, visit, n_open, flags);
-        }
-    }
-    if (folder != NULL) {
-        closedir(folder);
-    }
-    return visit(path, NULL, 0, NULL);
-}
-
-// Of a path's last part alone.
-int glob(const char *pattern, int flags, int (*on_error)(const char *, int), glob_t *found) {
-    wchar_t wide[PATH_UNITS];
-    WIN32_FIND_DATAW match;
     const char *slash = strrchr(pattern, '/');
-    const int n_folder = slash != NULL ? (int)(slash + 1 - pattern) : 0;
-    (void)flags;
-    (void)on_error;
-    *found = (glob_t){0};
-    HANDLE search = widen(pattern, wide) ? FindFirstFileW(wide, &match) : INVALID_HANDLE_VALUE;
-    for (bool is_there = search != INVALID_HANDLE_VALUE; is_there; is_there = FindNextFileW(search, &match)) {
+    const int n_folder = slash != NULL && !inner ? (int)(slash + 1 - pattern) : 0;
+    *names = (os_names){0};
+    HANDLE search = widen(pattern, wide) ? FindFirstFileW(wide, &found) : INVALID_HANDLE_VALUE;
+    if (search == INVALID_HANDLE_VALUE) {
+        return fail_last() == 0;
+    }
+    bool is_whole = true;
+    do {
         char name[4 * MAX_PATH];
-        char **longer = realloc(found->gl_pathv, (found->gl_pathc + 1) * sizeof *longer);
-        narrow(match.cFileName, name, sizeof name);
-        if (longer == NULL || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
-            found->gl_pathv = longer != NULL ? longer : found->gl_pathv;
-            continue;
-        }
-        found->gl_pathv = longer;
-        found->gl_pathc += os_asprintf(&longer[found->gl_pathc], "%.*s%s", n_folder, pattern, name) >= 0;
-    }
-    if (search != INVALID_HANDLE_VALUE) {
-        FindClose(search);
-    }
-    return found->gl_pathc > 0 ? 0 : GLOB_NOMATCH;
+        char path[4 * PATH_UNITS];
+        narrow(found.cFileName, name, sizeof name);
+        snprintf(path, sizeof path, "%.*s%s", n_folder, pattern, name);
+        is_whole = os_add_name(names, path);
+    } while (is_whole && FindNextFileW(search, &found));
+    FindClose(search);
+    os_sort_names(names);
+    return is_whole;
 }
 
-void globfree(glob_t *found) {
-    for (size_t i = 0; i < found->gl_pathc; i++) {
-        free(found->gl_pathv[i]);
-    }
-    free(found->gl_pathv);
+bool os_list_folder(const char *path, os_names *names) {
+    char pattern[4 * PATH_UNITS];
+    snprintf(pattern, sizeof pattern, "%s/*", path);
+    return match(pattern, true, names);
 }
+
+bool os_match_paths(const char *pattern, os_names *paths) { return match(pattern, false, paths); }

@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <psapi.h>
 
+#include "os/library.h"
 #include "os/memory.h"
 #include "os/threads.h"
 
@@ -22,11 +23,6 @@ void *os_aligned_alloc(size_t alignment, size_t n_bytes) {
     void *memory = _aligned_malloc(n_bytes > 0 ? n_bytes : 1, alignment);
     errno = memory == NULL ? ENOMEM : errno;
     return memory;
-}
-
-int os_posix_memalign(void **memory, size_t alignment, size_t n_bytes) {
-    *memory = os_aligned_alloc(alignment, n_bytes);
-    return *memory != NULL ? 0 : ENOMEM;
 }
 
 void *os_calloc(size_t n, size_t n_bytes) {
@@ -73,8 +69,11 @@ size_t os_page_bytes(void) {
     return info.dwPageSize;
 }
 
-static HANDLE last_shared;
-static void *last_memory;
+enum { MOST_SHARED = 64 };
+static struct {
+    void *memory;
+    HANDLE whole;      // kept open, for children
+} shared[MOST_SHARED]; // of os_map_shared
 
 // Where a larger one lies, the aligned part of it is free.
 void *os_map(size_t size_bytes, size_t alignment) {
@@ -96,17 +95,30 @@ void *os_map_shared(size_t size_bytes) {
     HANDLE whole = CreateFileMappingW(INVALID_HANDLE_VALUE, NULL, PAGE_READWRITE, (DWORD)((uint64_t)size_bytes >> 32),
                                       (DWORD)size_bytes, NULL);
     void *memory = whole != NULL ? MapViewOfFile(whole, FILE_MAP_WRITE, 0, 0, size_bytes) : NULL;
-    if (memory == NULL && whole != NULL) {
-        CloseHandle(whole);
-    } else if (memory != NULL) {
-        last_shared = whole; // kept open, for children
-        last_memory = memory;
+    for (int i = 0; i < MOST_SHARED && memory != NULL; i++) {
+        if (shared[i].memory == NULL) {
+            shared[i].memory = memory;
+            shared[i].whole = whole;
+            return memory;
+        }
     }
-    return memory;
+    if (memory != NULL) {
+        UnmapViewOfFile(memory);
+    }
+    if (whole != NULL) {
+        CloseHandle(whole);
+    }
+    return NULL;
 }
 
-// The name of memory of os_map_shared for a child that starts right after; NULL: it is not the last one.
-void *os_shared_name(const void *memory) { return memory == last_memory ? last_shared : NULL; }
+void *os_shared_name(const void *memory) {
+    for (int i = 0; i < MOST_SHARED && memory != NULL; i++) {
+        if (shared[i].memory == memory) {
+            return shared[i].whole;
+        }
+    }
+    return NULL;
+}
 
 void *os_map_file(int file, size_t size_bytes) {
     HANDLE whole = CreateFileMappingW((HANDLE)_get_osfhandle(file), NULL, PAGE_READWRITE,
@@ -120,6 +132,12 @@ void *os_map_file(int file, size_t size_bytes) {
 
 void os_unmap(void *memory, size_t size_bytes) {
     (void)size_bytes;
+    for (int i = 0; i < MOST_SHARED && memory != NULL; i++) {
+        if (shared[i].memory == memory) {
+            CloseHandle(shared[i].whole);
+            shared[i].memory = NULL;
+        }
+    }
     if (memory != NULL && !UnmapViewOfFile(memory)) {
         VirtualFree(memory, 0, MEM_RELEASE);
     }
@@ -288,10 +306,9 @@ int setrlimit(int resource, const struct rlimit *limit) {
 // --- libraries -------------------------------------------------------------------------------------
 
 // libNAME.so.1 is NAME.dll or libNAME.dll here.
-void *dlopen(const char *name, int flags) {
+void *os_library_open(const char *name) {
     wchar_t wide[2][MAX_PATH];
     char plain[MAX_PATH];
-    (void)flags;
     const char *end = strstr(name, ".so");
     const bool is_named = strncmp(name, "lib", 3) == 0 && end != NULL;
     snprintf(plain, sizeof plain, "%.*s%s", is_named ? (int)(end - name) : MAX_PATH, name, is_named ? ".dll" : "");
@@ -309,11 +326,11 @@ void *dlopen(const char *name, int flags) {
     return NULL;
 }
 
-void *dlsym(void *library, const char *name) { return (void *)(uintptr_t)GetProcAddress(library, name); }
+void *os_library_find(void *library, const char *name) { return (void *)(uintptr_t)GetProcAddress(library, name); }
 
-int dlclose(void *library) { return FreeLibrary(library) ? 0 : -1; }
+void os_library_close(void *library) { FreeLibrary(library); }
 
-const char *dlerror(void) {
+const char *os_library_error(void) {
     static _Thread_local char text[64];
     snprintf(text, sizeof text, "Windows' error %lu", GetLastError());
     return text;

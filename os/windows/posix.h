@@ -36,22 +36,18 @@ void *os_calloc(size_t n, size_t n_bytes);
 void *os_realloc(void *memory, size_t n_bytes);
 void os_free(void *memory);
 void *os_aligned_alloc(size_t alignment, size_t n_bytes);
-int os_posix_memalign(void **memory, size_t alignment, size_t n_bytes);
 char *os_strdup(const char *text);
 char *os_strndup(const char *text, size_t most_bytes);
 int os_vasprintf(char **text, const char *format, va_list arguments);
-int os_asprintf(char **text, const char *format, ...) __attribute__((format(gnu_printf, 2, 3)));
-#define malloc         os_malloc
-#define calloc         os_calloc
-#define realloc        os_realloc
-#define free           os_free
-#define aligned_alloc  os_aligned_alloc
-#define posix_memalign os_posix_memalign
+#define malloc        os_malloc
+#define calloc        os_calloc
+#define realloc       os_realloc
+#define free          os_free
+#define aligned_alloc os_aligned_alloc
 #undef strdup
 #define strdup    os_strdup
 #define strndup   os_strndup
 #define vasprintf os_vasprintf
-#define asprintf  os_asprintf
 
 void *os_shared_name(const void *memory); // of os_map_shared, for a child
 
@@ -114,7 +110,6 @@ int os_close(int file);
 #undef lseek
 #define lseek _lseeki64
 int openat(int folder, const char *name, int flags, ...);
-int unlinkat(int folder, const char *name, int flags);
 char *mkdtemp(char *path);
 char *realpath(const char *path, char *found);
 ssize_t pread(int file, void *data, size_t n_bytes, off_t at);
@@ -122,46 +117,9 @@ ssize_t pwrite(int file, const void *data, size_t n_bytes, off_t at);
 int fsync(int file);
 int flock(int file, int operation);
 int fcntl(int file, int command, ...);
-int fchmod(int file, mode_t mode);
-int fchdir(int folder);
+#define chmod(path, mode)                         ((void)(path), (void)(mode), 0)
 #define fdatasync                                 fsync
 #define sync_file_range(file, at, n_bytes, flags) ((void)(n_bytes), 0)
-
-struct os_dirent {
-    char d_name[4 * 260];
-};
-typedef struct os_folder os_folder;
-#define DIR    os_folder
-#define dirent os_dirent
-DIR *opendir(const char *path);
-struct dirent *readdir(DIR *folder);
-int closedir(DIR *folder);
-int dirfd(DIR *folder);
-int scandir(const char *path, struct dirent ***list, int (*is_listed)(const struct dirent *),
-            int (*compare)(const struct dirent **, const struct dirent **));
-int alphasort(const struct dirent **a, const struct dirent **b);
-
-typedef struct {
-    size_t gl_pathc;
-    char **gl_pathv;
-} glob_t;
-enum { GLOB_NOSORT = 1, GLOB_TILDE = 2, GLOB_NOMATCH = 3, GLOB_NOSPACE = 4, GLOB_ABORTED = 5 };
-int glob(const char *pattern, int flags, int (*on_error)(const char *, int), glob_t *found);
-void globfree(glob_t *found);
-
-typedef struct {
-    size_t we_wordc;
-    char **we_wordv;
-} wordexp_t;
-enum { WRDE_NOCMD = 1, WRDE_UNDEF = 2 };
-int wordexp(const char *line, wordexp_t *words, int flags);
-void wordfree(wordexp_t *words);
-
-struct FTW {
-    int base, level;
-};
-enum { FTW_DEPTH = 1, FTW_PHYS = 2 };
-int nftw(const char *path, int (*visit)(const char *, const struct stat *, int, struct FTW *), int n_open, int flags);
 
 struct statvfs {
     unsigned long f_bsize;
@@ -172,18 +130,10 @@ int statvfs(const char *path, struct statvfs *facts);
 // --- text ----------------------------------------------------------------------------------------------
 
 FILE *open_memstream(char **text, size_t *n_bytes);
-FILE *fmemopen(void *memory, size_t n_bytes, const char *mode);
 int os_fclose(FILE *file); // completes these
 #define fclose os_fclose
-typedef struct {
-    ssize_t (*write)(void *cookie, const char *text, size_t n_bytes);
-} cookie_io_functions_t;
-#define fopencookie(cookie, mode, functions) ((void)(functions).write, (FILE *)NULL)
 ssize_t getline(char **line, size_t *room, FILE *file);
 void *memmem(const void *text, size_t n, const void *part, size_t n_part);
-void *memrchr(const void *text, int c, size_t n);
-void *mempcpy(void *to, const void *from, size_t n);
-char *stpcpy(char *to, const char *from);
 char *strcasestr(const char *text, const char *part);
 char *strsignal(int number);
 time_t timegm(struct tm *parts);
@@ -244,7 +194,6 @@ static inline int sigaltstack(const stack_t *stack, stack_t *before) {
 int os_signals_held(const os_sigset *set, os_sigset *before);
 
 typedef uint64_t rlim_t;
-typedef int id_t;
 struct rlimit {
     rlim_t rlim_cur, rlim_max;
 };
@@ -259,34 +208,7 @@ int getrlimit(int resource, struct rlimit *limit);
 int setrlimit(int resource, const struct rlimit *limit);
 int getrusage(int whose, struct rusage *usage);
 
-enum { P_PID = 1, WEXITED = 1, WNOHANG = 2, WNOWAIT = 4, CLD_EXITED = 1 };
-#define WIFEXITED(state)   (((state)&0x10000) == 0)
-#define WEXITSTATUS(state) ((state)&0xffff)
-#define WIFSIGNALED(state) (((state)&0x10000) != 0)
-#define WTERMSIG(state)    ((state)&0xffff)
-pid_t waitpid(pid_t child, int *state, int flags);
-int waitid(int kind, id_t child, siginfo_t *info, int flags);
-int kill(pid_t process, int number);
-pid_t getppid(void);
 unsigned geteuid(void);
-
-typedef struct {
-    int from[3]; // the descriptors that become 0, 1 and 2; -1: ours, -2: nothing
-} posix_spawn_file_actions_t;
-int posix_spawn_file_actions_init(posix_spawn_file_actions_t *actions);
-int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *actions, int from, int to);
-int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *actions, int to, const char *path, int flags,
-                                     int mode);
-#define posix_spawn_file_actions_destroy(actions) ((void)(actions))
-int posix_spawn(pid_t *child, const char *path, const posix_spawn_file_actions_t *actions, const void *attributes,
-                char *const argv[], char **environment);
-
-enum { POLLIN = 1, POLLOUT = 4, POLLERR = 8, POLLHUP = 16 };
-struct pollfd {
-    int fd;
-    short events, revents;
-};
-int poll(struct pollfd *files, unsigned long n, int timeout_ms);
 
 // --- the machine ---------------------------------------------------------------------------------------
 
@@ -301,18 +223,6 @@ struct utsname {
     char sysname[65], nodename[65], release[65], version[65], machine[65];
 };
 int uname(struct utsname *names);
-struct winsize {
-    unsigned short ws_row, ws_col;
-};
-enum { TIOCGWINSZ };
-int ioctl(int file, int request, struct winsize *size);
-int clock_getcpuclockid(pid_t process, clockid_t *clock);
 #define pthread_setattr_default_np(attributes) ((void)(attributes), 0)
-
-enum { RTLD_NOW, RTLD_LOCAL, RTLD_LAZY, RTLD_GLOBAL, RTLD_NOLOAD };
-void *dlopen(const char *name, int flags);
-void *dlsym(void *library, const char *name);
-int dlclose(void *library);
-const char *dlerror(void);
 
 #endif

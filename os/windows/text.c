@@ -7,6 +7,12 @@
 
 FILE *os_stdout;
 
+FILE *os_open_writer(os_write *write, void *ctx) {
+    (void)write;
+    (void)ctx;
+    return NULL;
+}
+
 // --- streams into memory ---------------------------------------------------------------------------
 
 // A file without a name each, which os_fclose reads.
@@ -15,12 +21,10 @@ static struct {
     FILE *stream;
     char **text;
     size_t *n_bytes;
-    char *memory; // of fmemopen
-    size_t room;
 } streams[MOST_STREAMS];
 static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static FILE *open_stream(char **text, size_t *n_bytes, char *memory, size_t room) {
+FILE *open_memstream(char **text, size_t *n_bytes) {
     const int file = os_open_nameless();
     FILE *stream = file >= 0 ? fdopen(file, "w+b") : NULL;
     bool is_kept = false;
@@ -30,8 +34,6 @@ static FILE *open_stream(char **text, size_t *n_bytes, char *memory, size_t room
             streams[i].stream = stream;
             streams[i].text = text;
             streams[i].n_bytes = n_bytes;
-            streams[i].memory = memory;
-            streams[i].room = room;
             is_kept = true;
         }
     }
@@ -42,13 +44,6 @@ static FILE *open_stream(char **text, size_t *n_bytes, char *memory, size_t room
     return is_kept ? stream : NULL;
 }
 
-FILE *open_memstream(char **text, size_t *n_bytes) { return open_stream(text, n_bytes, NULL, 0); }
-
-FILE *fmemopen(void *memory, size_t n_bytes, const char *mode) {
-    (void)mode;
-    return open_stream(NULL, NULL, memory, n_bytes);
-}
-
 int os_fclose(FILE *file) {
     bool is_failed = false;
     for (int i = 0; i < MOST_STREAMS; i++) {
@@ -56,21 +51,14 @@ int os_fclose(FILE *file) {
             continue;
         }
         const int64_t end = fflush(file) == 0 ? _ftelli64(file) : -1;
-        size_t n = end >= 0 ? (size_t)end : 0;
-        char *memory = streams[i].memory;
-        if (memory != NULL) {
-            n = n < streams[i].room ? n : streams[i].room - 1;
-        } else {
-            memory = malloc(n + 1);
-        }
+        const size_t n = end >= 0 ? (size_t)end : 0;
+        char *memory = malloc(n + 1);
         is_failed = end < 0 || memory == NULL || fseek(file, 0, SEEK_SET) != 0 || fread(memory, 1, n, file) != n;
         if (memory != NULL) {
             memory[n] = '\0';
         }
-        if (streams[i].text != NULL) {
-            *streams[i].text = memory;
-            *streams[i].n_bytes = n;
-        }
+        *streams[i].text = memory;
+        *streams[i].n_bytes = n;
         pthread_mutex_lock(&streams_lock);
         streams[i].stream = NULL;
         pthread_mutex_unlock(&streams_lock);
@@ -80,14 +68,6 @@ int os_fclose(FILE *file) {
 }
 
 // --- texts -----------------------------------------------------------------------------------------
-
-int os_asprintf(char **text, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    const int n = os_vasprintf(text, format, arguments);
-    va_end(arguments);
-    return n;
-}
 
 ssize_t getline(char **line, size_t *room, FILE *file) {
     size_t n = 0;
@@ -129,18 +109,6 @@ void *memmem(const void *text, size_t n, const void *part, size_t n_part) {
     return NULL;
 }
 
-void *memrchr(const void *text, int c, size_t n) {
-    const unsigned char *bytes = text;
-    while (n > 0 && bytes[n - 1] != (unsigned char)c) {
-        n--;
-    }
-    return n > 0 ? (void *)(uintptr_t)(bytes + n - 1) : NULL;
-}
-
-void *mempcpy(void *to, const void *from, size_t n) { return (char *)memcpy(to, from, n) + n; }
-
-char *stpcpy(char *to, const char *from) { return (char *)mempcpy(to, from, strlen(from) + 1) - 1; }
-
 char *strcasestr(const char *text, const char *part) {
     const size_t n = strlen(part);
     for (; *text != '\0'; text++) {
@@ -164,40 +132,6 @@ char *strsignal(int number) {
 }
 
 time_t timegm(struct tm *parts) { return _mkgmtime(parts); }
-
-// Words between blanks, with quotes.
-int wordexp(const char *line, wordexp_t *words, int flags) {
-    (void)flags;
-    *words = (wordexp_t){.we_wordv = calloc(strlen(line) / 2 + 2, sizeof(char *))};
-    while (words->we_wordv != NULL) {
-        line += strspn(line, " \t\r\n");
-        char *word = *line != '\0' ? malloc(strlen(line) + 1) : NULL;
-        if (word == NULL) {
-            break;
-        }
-        char *to = word;
-        char quote = '\0';
-        for (; *line != '\0' && (quote != '\0' || strchr(" \t\r\n", *line) == NULL); line++) {
-            if (*line == quote) {
-                quote = '\0';
-            } else if (quote == '\0' && (*line == '"' || *line == '\'')) {
-                quote = *line;
-            } else {
-                *to++ = *line;
-            }
-        }
-        *to = '\0';
-        words->we_wordv[words->we_wordc++] = word;
-    }
-    return 0;
-}
-
-void wordfree(wordexp_t *words) {
-    for (size_t i = 0; i < words->we_wordc; i++) {
-        free(words->we_wordv[i]);
-    }
-    free(words->we_wordv);
-}
 
 // --- the environment -------------------------------------------------------------------------------
 

@@ -176,8 +176,8 @@ static char *join_facts(const sm_comm_fact *facts, int n_facts, size_t *size_byt
     char *text = sm_calloc(1, n);
     char *at = text;
     for (int i = 0; i < n_facts; i++) {
-        at = stpcpy(at, facts[i].name) + 1;
-        at = stpcpy(at, facts[i].value) + 1;
+        at += sprintf(at, "%s", facts[i].name) + 1;
+        at += sprintf(at, "%s", facts[i].value) + 1;
     }
     *size_bytes = n;
     return text;

@@ -6,13 +6,13 @@
 #include "src/comm/comm_reducer.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "os/child.h"
 #include "os/os.h"
 
 // --- waiting for others ----------------------------------------------------------------------------
@@ -22,7 +22,7 @@ int64_t sm_comm_wait_until_ns(const sm_comm *comm) { return sm_now_ns() + (int64
 static bool is_gone(const sm_comm *comm, int rank) {
     for (int i = 0; i < comm->n_members; i++) {
         if (comm->members[i] == rank) {
-            return kill((pid_t)comm->pids[i], 0) != 0 && errno == ESRCH;
+            return !os_process_is_there((int)comm->pids[i]);
         }
     }
     return false;

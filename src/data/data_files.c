@@ -1,9 +1,7 @@
 // data_files.c: lists files, then looks at the beginning of each.
 #include "src/data/data_files.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,10 +35,6 @@ static void append_file(sm_data_files *files, const char *path, const struct sta
     }
 }
 
-static int is_listed(const struct dirent *entry) { return entry->d_name[0] != '.'; }
-
-static int by_bytes(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
-
 static sm_status append_folder(sm_data_files *files, const char *folder);
 
 // Adds an entry of a folder: a regular file or a folder, but no link to a folder, as those may form cycles.
@@ -61,16 +55,12 @@ static sm_status append_entry(sm_data_files *files, const char *folder, const ch
 }
 
 static sm_status append_folder(sm_data_files *files, const char *folder) {
-    struct dirent **entries;
-    sm_status status = SM_OK;
-    const int n = scandir(folder, &entries, is_listed, by_bytes);
-    SM_FAIL_IF(n < 0, SM_ERR_IO, "%s: cannot read the folder: %s", folder, strerror(errno));
-    for (int i = 0; i < n; i++) {
-        status = status == SM_OK ? append_entry(files, folder, entries[i]->d_name) : status;
-        free(entries[i]);
+    SM_AT_END(os_free_names) os_names names;
+    SM_FAIL_IF(!os_list_folder(folder, &names), SM_ERR_IO, "%s: cannot read the folder: %s", folder, strerror(errno));
+    for (int i = 0; i < names.n; i++) {
+        SM_TRY(names.list[i][0] != '.' ? append_entry(files, folder, names.list[i]) : SM_OK);
     }
-    free(entries);
-    return status;
+    return SM_OK;
 }
 
 static sm_status append_named(sm_data_files *files, const char *path) {
@@ -84,16 +74,12 @@ static sm_status append_named(sm_data_files *files, const char *path) {
     return SM_OK;
 }
 
-static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
 static sm_status append_pattern(sm_data_files *files, const char *pattern) {
-    SM_AT_END(globfree) glob_t found = {.gl_pathc = 0};
-    const int result = glob(pattern, GLOB_NOSORT, NULL, &found);
-    SM_FAIL_IF(result != 0, SM_ERR_IO, "%s: %s", pattern,
-               result == GLOB_NOMATCH ? "no file has such a name" : "cannot list these files");
-    qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_name);
-    for (size_t i = 0; i < found.gl_pathc; i++) {
-        SM_TRY(append_named(files, found.gl_pathv[i]));
+    SM_AT_END(os_free_names) os_names found;
+    SM_FAIL_IF(!os_match_paths(pattern, &found), SM_ERR_IO, "%s: %s", pattern,
+               errno == ENOENT ? "no file has such a name" : "cannot list these files");
+    for (int i = 0; i < found.n; i++) {
+        SM_TRY(append_named(files, found.list[i]));
     }
     return SM_OK;
 }
@@ -226,9 +212,9 @@ bool sm_data_files_side(const char *folder, const char *side, char path[SM_DATA_
     }
     escaped[n] = '\0';
     for (size_t i = 0; i < 2; i++) {
-        SM_AT_END(globfree) glob_t found = {.gl_pathc = 0};
+        SM_AT_END(os_free_names) os_names found = {0};
         const int length = snprintf(path, SM_DATA_PATH_BYTES, "%s/*%s*.%s", escaped, side, i == 0 ? "bin" : "npy");
-        if (length < SM_DATA_PATH_BYTES && glob(path, GLOB_NOSORT, NULL, &found) == 0) {
+        if (length < SM_DATA_PATH_BYTES && os_match_paths(path, &found)) {
             return true;
         }
     }

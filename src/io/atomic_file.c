@@ -64,7 +64,7 @@ sm_status sm_atomic_open(const char *path, sm_atomic_file **file) {
     f->fd = -1;
     f->path = sm_strdup(path);
     SM_TRY(sm_temporary_file(path, &f->temporary, &f->fd));
-    if (permissions != 0 && fchmod(f->fd, permissions) != 0) {
+    if (permissions != 0 && chmod(f->temporary, permissions) != 0) {
         return fail_errno("set permissions", path, errno);
     }
     *file = sm_give(&f);

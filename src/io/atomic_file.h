@@ -6,15 +6,13 @@
 #ifndef STEPMARK_ATOMIC_FILE_H
 #define STEPMARK_ATOMIC_FILE_H
 
-#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "os/files.h"
 #include "status.h"
 #include "src/io/file_digest.h"
-
-SM_OWNABLE(DIR, closedir)
 
 typedef struct sm_atomic_file sm_atomic_file;
 

@@ -34,18 +34,6 @@ void sm_put_shell_word(FILE *out, const char *word) {
     fputc('\'', out);
 }
 
-const char *sm_shell_path(const char *path, char text[SM_SHELL_PATH_SIZE]) {
-    char *named = sm_text_of("%s%s", path[0] == '-' ? "./" : "", path);
-    FILE *out = fmemopen(text, SM_SHELL_PATH_SIZE, "w");
-    text[0] = '\0';
-    if (out != NULL) {
-        sm_put_shell_word(out, named);
-        fclose(out);
-    }
-    free(named);
-    return text;
-}
-
 char *sm_shell_line(char *const *words, int n) {
     char *line = NULL;
     size_t size_bytes;
@@ -56,4 +44,50 @@ char *sm_shell_line(char *const *words, int n) {
     }
     sm_memstream_close(out);
     return line;
+}
+
+const char *sm_shell_path(const char *path, char text[SM_SHELL_PATH_SIZE]) {
+    SM_FREED char *named = sm_text_of("%s%s", path[0] == '-' ? "./" : "", path);
+    SM_FREED char *quoted = sm_shell_line(&named, 1);
+    snprintf(text, SM_SHELL_PATH_SIZE, "%s", quoted);
+    return text;
+}
+
+// The word at *line, without its quotes, to `word`; false: it is not plain.
+static bool take_word(const char **line, char *word) {
+    char quote = '\0';
+    const char *c = *line;
+    for (; *c != '\0' && (quote != '\0' || strchr(" \t", *c) == NULL); c++) {
+        if (quote != '\0' ? *c == quote : *c == '"' || *c == '\'') {
+            quote = quote != '\0' ? '\0' : *c;
+        } else if (quote == '\0' && strchr("|&;<>(){}\n", *c) != NULL) {
+            return false;
+        } else {
+            const bool is_escaped = *c == '\\' && quote != '\'' && strchr("\\\"' ", c[1]) != NULL && c[1] != '\0';
+            c += is_escaped;
+            *word++ = *c;
+        }
+    }
+    *word = '\0';
+    *line = c;
+    return quote == '\0';
+}
+
+char **sm_shell_words(const char *line, int *n) {
+    char **words = sm_calloc(strlen(line) / 2 + 2, sizeof *words);
+    for (*n = 0; *(line += strspn(line, " \t")) != '\0'; ++*n) {
+        words[*n] = sm_malloc(strlen(line) + 1);
+        if (!take_word(&line, words[*n])) {
+            sm_shell_words_free(words);
+            return NULL;
+        }
+    }
+    return words;
+}
+
+void sm_shell_words_free(char **words) {
+    for (int i = 0; words != NULL && words[i] != NULL; i++) {
+        free(words[i]);
+    }
+    free(words);
 }

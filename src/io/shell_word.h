@@ -1,4 +1,4 @@
-// shell_word.h: commands that are printed for copying.
+// shell_word.h: commands that are printed for copying, or given as one text.
 #ifndef STEPMARK_SHELL_WORD_H
 #define STEPMARK_SHELL_WORD_H
 
@@ -14,5 +14,10 @@ const char *sm_shell_path(const char *path, char text[SM_SHELL_PATH_SIZE]);
 
 // n words of a command line. The caller frees it.
 char *sm_shell_line(char *const *words, int n);
+
+// The words of a line with blanks between them, which may be quoted; a backslash stands before a quote, a blank or
+// another. NULL: it has what a shell would act on, or a quote without its end. The caller frees them, also NULL.
+char **sm_shell_words(const char *line, int *n);
+void sm_shell_words_free(char **words);
 
 #endif

@@ -1,7 +1,6 @@
 // temporary.c: makes and locks a temporary, then checks that it still exists; removes temporaries that no process has
 // locked.
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,11 +25,11 @@ bool sm_temporary_remove(const char *name) {
     if (errno != EISDIR && errno != EPERM) { // EPERM: what POSIX says for a folder
         return false;
     }
-    SM_OWN(DIR) *dir = opendir(name);
-    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
-            unlinkat(dirfd(dir), entry->d_name, 0);
-        }
+    SM_AT_END(os_free_names) os_names names;
+    (void)os_list_folder(name, &names);
+    for (int i = 0; i < names.n; i++) {
+        SM_FREED char *path = sm_text_of("%s/%s", name, names.list[i]);
+        (void)unlink(path);
     }
     return rmdir(name) == 0;
 }
@@ -52,10 +51,11 @@ static void remove_abandoned(const char *path) {
     const char *base = slash != NULL ? slash + 1 : path;
     int folder_length = (int)(base - path);
     SM_FREED char *folder = sm_text_of("%.*s.", folder_length, path);
-    SM_OWN(DIR) *dir = opendir(folder);
-    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
-        if (is_temporary_of(entry->d_name, base, strlen(base))) {
-            SM_FREED char *name = sm_text_of("%.*s%s", folder_length, path, entry->d_name);
+    SM_AT_END(os_free_names) os_names names;
+    (void)os_list_folder(folder, &names);
+    for (int i = 0; i < names.n; i++) {
+        if (is_temporary_of(names.list[i], base, strlen(base))) {
+            SM_FREED char *name = sm_text_of("%.*s%s", folder_length, path, names.list[i]);
             SM_CLOSED int fd = open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
             if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
                 sm_temporary_remove(name);

@@ -2,24 +2,19 @@
 #include "src/plan/own_process.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "os/child.h"
 #include "os/memory.h"
 #include "os/os.h"
 #include "src/plan/own_members.h"
 
-extern char **environ;
-
 static struct {
-    pid_t pid; // 0: none yet
+    os_child child; // number 0: none yet
     _Atomic int64_t called_ns;
     _Atomic int64_t spun_ns; // while this process waited
 } started;
@@ -27,7 +22,8 @@ static struct {
 enum { ALIGNED_BYTES = 256 };
 
 struct sm_own_process {
-    pid_t pid;
+    os_child child;
+    os_child_end end; // once it is taken: its number is then 0
     sm_own_shared *shared;
     size_t size_bytes;
     size_t operands_at; // offset of the first operand
@@ -85,57 +81,46 @@ void sm_own_tell(sm_own_count *count, uint32_t n) {
     }
 }
 
-static bool has_ended(sm_own_process *p, siginfo_t *how) {
-    how->si_pid = 0;
-    p->has_ended |= waitid(P_PID, (id_t)p->pid, how, WEXITED | WNOHANG | WNOWAIT) != 0 || how->si_pid != 0;
-    return p->has_ended;
-}
-
 // The new count, or `before` if the process has ended.
 static uint32_t await(sm_own_process *p, sm_own_count *count, uint32_t before) {
-    siginfo_t how;
     uint32_t n = before;
     while (n == before) {
         n = sm_own_await(count, before, p->spins, true, &started.spun_ns);
-        if (n == before && has_ended(p, &how)) {
+        if (n == before && (p->has_ended || os_child_has_ended(&p->child))) {
+            p->has_ended = true;
             return before;
         }
         if (n == before && p->deadline_ns > 0 && !p->is_late && sm_now_ns() > p->deadline_ns) {
             p->is_late = true;
-            kill(p->pid, SIGKILL);
+            os_child_kill(&p->child, false);
         }
     }
     return n;
 }
 
 int64_t sm_own_process_busy_ns(int64_t *waiting_ns) {
-    clockid_t clock;
-    struct timespec time;
-    *waiting_ns = 0;
-    if (started.pid == 0 || clock_getcpuclockid(started.pid, &clock) != 0 || clock_gettime(clock, &time) != 0) {
-        return 0;
-    }
-    const int64_t busy_ns = (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+    const int64_t busy_ns = started.child.number > 0 ? os_child_busy_ns(&started.child) : 0;
     const int64_t called_ns = atomic_load(&started.called_ns);
-    *waiting_ns = atomic_load(&started.spun_ns) + (busy_ns > called_ns ? busy_ns - called_ns : 0);
+    *waiting_ns = busy_ns > 0 ? atomic_load(&started.spun_ns) + (busy_ns > called_ns ? busy_ns - called_ns : 0) : 0;
     return busy_ns;
 }
 
-int sm_own_process_id(void) { return (int)started.pid; }
+int sm_own_process_id(void) { return started.child.number; }
 
 sm_status sm_own_process_state(sm_own_process *p) {
-    siginfo_t how;
-    if (!p->has_ended || !has_ended(p, &how)) {
+    if (!p->has_ended) {
         return SM_OK;
     }
+    if (p->child.number > 0) {
+        (void)os_child_take(&p->child, false, &p->end);
+        p->child.number = started.child.number = 0;
+    }
     SM_FAIL_IF(p->is_late, SM_ERR_TIMEOUT, "it did not end within %g s", p->timeout_s);
-    SM_FAIL_IF(how.si_code == CLD_EXITED, SM_ERR_DEVICE, "own code ended its process, with exit code %d",
-               how.si_status);
-    SM_FAIL_IF(how.si_status == SIGSYS, SM_ERR_DEVICE,
+    SM_FAIL_IF(p->end.signal == 0, SM_ERR_DEVICE, "own code ended its process, with exit code %d", p->end.exit_code);
+    SM_FAIL_IF(p->end.signal == SIGSYS, SM_ERR_DEVICE,
                "own code made a system call that a kernel does not need, and was ended: it starts no "
                "threads or processes, writes no files and uses no network");
-    return sm_fail(SM_ERR_DEVICE, "own code crashed: signal %d (%s)", how.si_status,
-                   strsignal(how.si_status));
+    return sm_fail(SM_ERR_DEVICE, "own code crashed: signal %d (%s)", p->end.signal, strsignal(p->end.signal));
 }
 
 // --- operands ----------------------------------------------------------------------------------------
@@ -350,21 +335,17 @@ static sm_status share(sm_own_process *p, const sm_own_process_options *how, int
 // Its input is the shared memory; what it prints goes to our stderr, or nowhere.
 static sm_status spawn(sm_own_process *p, const char *program, char *const *words, int n, bool is_judged, int file) {
     char *argv[3 * SM_OP_KIND_COUNT + 4] = {(char *)program, (char *)"--helper", (char *)"own-kernels"};
-    posix_spawn_file_actions_t actions;
     for (int i = 0; i < 3 * n; i++) {
         argv[3 + i] = words[i];
     }
-    SM_FAIL_IF(posix_spawn_file_actions_init(&actions) != 0, SM_ERR_OOM, "--kernel: no memory to start a process");
-    int failed = posix_spawn_file_actions_adddup2(&actions, file, STDIN_FILENO);
-    if (failed == 0 && is_judged) {
-        failed = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    }
-    failed = failed != 0 ? failed : posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
-    failed = failed != 0 ? failed : posix_spawn(&p->pid, argv[0], &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    started.pid = failed == 0 ? p->pid : 0;
-    SM_FAIL_IF(failed != 0, SM_ERR_DEVICE, "--kernel: the process of your own code cannot be started: %s",
-               strerror(failed));
+    const int reason = os_child_start(&(os_child_plan){.argv = argv,
+                                                       .in = file,
+                                                       .out = is_judged ? OS_CHILD_NOTHING : STDERR_FILENO,
+                                                       .err = is_judged ? OS_CHILD_NOTHING : OS_CHILD_OURS},
+                                      &p->child);
+    SM_FAIL_IF(reason != 0, SM_ERR_DEVICE, "--kernel: the process of your own code cannot be started: %s",
+               strerror(reason));
+    started.child = p->child;
     return SM_OK;
 }
 
@@ -403,10 +384,10 @@ sm_status sm_own_process_start(const char *program, char *const *words, const sm
 }
 
 void sm_own_process_end(sm_own_process *p) {
-    if (p != NULL && p->pid > 0) {
-        kill(p->pid, SIGKILL);
-        (void)waitpid(p->pid, NULL, 0);
-        started.pid = 0;
+    if (p != NULL && p->child.number > 0) {
+        os_child_kill(&p->child, false);
+        (void)os_child_take(&p->child, false, &p->end);
+        started.child.number = 0;
     }
     if (p != NULL) {
         os_unmap(p->shared, p->size_bytes);

@@ -2,14 +2,15 @@
 #include "src/processes/process.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "os/files.h"
 #include "os/os.h"
 
 enum { OUT, ERR, MESSAGES, N_STREAMS };
@@ -56,10 +57,9 @@ static sm_status start_child(process *p, int ends[N_STREAMS][2]) {
                                                        .work = job->work,
                                                        .prepare = job->prepare,
                                                        .ctx = job->ctx,
-                                                       .is_first = job->is_first,
-                                                       .shared_at = job->shared_at,
-                                                       .shared_bytes = job->shared_bytes,
-                                                       .has_no_input = job->has_no_input,
+                                                       .told = job->told,
+                                                       .shared = {job->shared[0], job->shared[1]},
+                                                       .in = job->has_no_input ? OS_CHILD_NOTHING : OS_CHILD_OURS,
                                                        .out = in_file ? p->file : ends[OUT][1],
                                                        .err = in_file ? p->file : ends[ERR][1],
                                                        .kept_at = job->messages,
@@ -362,14 +362,14 @@ const char *sm_process_last_line(sm_process_result *result) {
     return line != NULL ? line + 1 : text;
 }
 
-enum { MOST_OPEN = 16 };
-
-static int remove_one(const char *path, const struct stat *info, int type, struct FTW *place) {
-    (void)info;
-    (void)type;
-    (void)place;
+void sm_remove_tree(const char *path) {
+    struct stat info;
+    SM_AT_END(os_free_names) os_names names = {0};
+    if (lstat(path, &info) == 0 && S_ISDIR(info.st_mode) && os_list_folder(path, &names)) {
+        for (int i = 0; i < names.n; i++) {
+            SM_FREED char *inner = sm_text_of("%s/%s", path, names.list[i]);
+            sm_remove_tree(inner);
+        }
+    }
     (void)remove(path);
-    return 0;
 }
-
-void sm_remove_tree(const char *folder) { (void)nftw(folder, remove_one, MOST_OPEN, FTW_DEPTH | FTW_PHYS); }

@@ -28,9 +28,8 @@ typedef struct {
     void (*prepare)(void *ctx); // called before the program, in its process: only what is safe after a fork. NULL is
                                 // fine.
     void *ctx;                  // for these and those below
-    bool is_first;              // as in os/child.h, with the memory that it shares
-    void **shared_at;
-    size_t shared_bytes;
+    const char *told;           // as in os/child.h, with the memory that it shares
+    os_shared_place shared[2];
 
     bool has_no_input; // its stdin is empty
     sm_process_output output;

@@ -21,7 +21,6 @@ typedef struct {
 
 static int send_to = -1; // in a worker: its end of the pipe
 static shared_state *shared;
-static struct worker *here; // work that runs in this process, as the system has no other for it; NULL: none
 
 typedef struct worker {
     const sm_worker_job *job;
@@ -41,11 +40,6 @@ static sm_status write_all(const char *text, size_t size_bytes) {
 }
 
 sm_status sm_worker_send(json_t *message) {
-    if (here != NULL) {
-        const sm_status status = here->job->receive(here->job->ctx, message, &here->deadline_ns);
-        json_decref(message);
-        return status;
-    }
     // All digits: the printing process decides how many to show.
     SM_FREED char *line = send_to >= 0 ? json_dumps(message, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(message);
@@ -99,29 +93,12 @@ static int64_t end_ns(void *ctx, int64_t asked_ns) {
     return w->deadline_ns == INT64_MAX ? INT64_MAX : w->deadline_ns + late_grace_ns + step_ns + step_ns / 2;
 }
 
-// A crash ends the program, and nothing ends work that hangs.
-static sm_status run_here(worker *w, sm_process_result *end) {
-    worker *outer = here;
-    const int64_t begin_ns = sm_now_ns();
-    *end = (sm_process_result){.signal = 0};
-    here = w;
-    end->exit_code = w->job->work(w->job->ctx);
-    here = outer;
-    end->wall_ns = sm_now_ns() - begin_ns;
-    end->interrupted = w->job->interrupted != NULL && *w->job->interrupted > 0;
-    return SM_OK;
-}
-
 sm_status sm_worker_run(const sm_worker_job *job, sm_process_result *end) {
     worker w = {.job = job, .deadline_ns = job->deadline_ns};
-    if (!os_child_takes_functions(job->is_first)) {
-        return run_here(&w, end);
-    }
     const sm_process_job process = {.work = work,
                                     .ctx = &w,
-                                    .is_first = job->is_first,
-                                    .shared_at = (void **)&shared,
-                                    .shared_bytes = sizeof(*shared),
+                                    .told = job->told,
+                                    .shared = {{(void **)&shared, sizeof(*shared)}, job->shared},
                                     .messages = &send_to,
                                     .receive = receive,
                                     .limits = &job->memory,

@@ -1,8 +1,8 @@
 // worker.h: work in a separate process, so that a driver that hangs or crashes does not affect the program or its
 // results: a thread that waits inside a driver cannot be ended, but its process can.
 //
-// The worker is forked, not started again, so it has the program's state. It reports its work by messages, JSON
-// objects, which its parent reads one by one.
+// The worker has the program's state: it is forked or, where the system cannot, told what it needs of it (`told`). It
+// reports its work by messages, JSON objects, which its parent reads one by one.
 #ifndef STEPMARK_WORKER_H
 #define STEPMARK_WORKER_H
 
@@ -18,7 +18,8 @@ typedef struct {
     int (*work)(void *ctx); // in the worker: its exit code
     sm_worker_receive receive;
     void *ctx;
-    bool is_first;       // as in os/child.h
+    const char *told; // as in os/child.h, with memory that both share
+    os_shared_place shared;
     int64_t deadline_ns; // until a message sets another
     double stop_s;       // for the worker to end by itself after a request
     os_limit memory;     // of its allocations; most 0: none

@@ -49,10 +49,11 @@ sm_status sm_checkpoint_list(const char *run_dir, int64_t **steps, int *n) {
     *steps = NULL;
     *n = 0;
     SM_TRY(sm_make_path(path, "%s/checkpoints", run_dir));
-    SM_OWN(DIR) *dir = opendir(path);
-    SM_FAIL_IF(dir == NULL && errno != ENOENT, SM_ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
-    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
-        const int64_t step = step_of(entry->d_name);
+    SM_AT_END(os_free_names) os_names names;
+    SM_FAIL_IF(!os_list_folder(path, &names) && errno != ENOENT, SM_ERR_IO, "%s: cannot be read: %s", path,
+               strerror(errno));
+    for (int i = 0; i < names.n; i++) {
+        const int64_t step = step_of(names.list[i]);
         if (step >= 0) {
             SM_GROW(*steps, *n, capacity);
             (*steps)[(*n)++] = step;
@@ -68,10 +69,11 @@ sm_status sm_checkpoint_prepare(const char *run_dir) {
     char path[PATH_MAX];
     SM_TRY(sm_make_path(path, "%s/checkpoints", run_dir));
     SM_TRY(sm_make_folder(path));
-    SM_OWN(DIR) *dir = opendir(path);
-    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
-        if (strncmp(entry->d_name, step_prefix, strlen(step_prefix)) == 0 && strstr(entry->d_name, ".tmp-") != NULL) {
-            SM_TRY(sm_make_path(path, "%s/checkpoints/%s", run_dir, entry->d_name));
+    SM_AT_END(os_free_names) os_names names;
+    (void)os_list_folder(path, &names);
+    for (int i = 0; i < names.n; i++) {
+        if (strncmp(names.list[i], step_prefix, strlen(step_prefix)) == 0 && strstr(names.list[i], ".tmp-") != NULL) {
+            SM_TRY(sm_make_path(path, "%s/checkpoints/%s", run_dir, names.list[i]));
             (void)sm_temporary_remove(path); // it only takes space
         }
     }

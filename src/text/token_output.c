@@ -1,5 +1,4 @@
 // token_output.c: writes DIR.partial, locked by its process, and renames it to DIR when it is complete.
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -85,12 +84,8 @@ static sm_status write_record(const sm_token_output *out, const char *name, json
 // --- what is there -------------------------------------------------------------------------
 
 static bool is_empty_folder(const char *path) {
-    SM_OWN(DIR) *dir = opendir(path);
-    int n = 0;
-    for (const struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
-        n += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
-    }
-    return dir != NULL && n == 0;
+    SM_AT_END(os_free_names) os_names names;
+    return os_list_folder(path, &names) && names.n == 0;
 }
 
 // Finds an earlier result of the same work; anything else in the folder is an error.
@@ -168,8 +163,9 @@ sm_status sm_token_output_open(const char *output, const json_t *work, int id_by
         SM_TRY(may_resume ? take_up(out) : SM_OK);
         // Cuts off everything after the recorded progress.
         for (int side = 0; side < SM_N_SIDES; side++) {
-            out->fds[side] = openat(out->lock, bin_names[side],
-                                    O_RDWR | O_CREAT | O_CLOEXEC | (out->is_resumed ? 0 : O_TRUNC), 0666);
+            char path[PATH_MAX];
+            SM_TRY(sm_make_path(path, "%s/%s", out->partial, bin_names[side]));
+            out->fds[side] = open(path, O_RDWR | O_CREAT | O_CLOEXEC | (out->is_resumed ? 0 : O_TRUNC), 0666);
             if (out->fds[side] < 0 || ftruncate(out->fds[side], size_for(out, side)) != 0 ||
                 lseek(out->fds[side], 0, SEEK_END) < 0) {
                 return fail_errno(out->partial, bin_names[side], "write");
@@ -246,8 +242,10 @@ static sm_status write_headers(const sm_token_output *out) {
 }
 
 sm_status sm_token_output_finish(sm_token_output *out, const sm_tokenizer *tokenizer, const sm_data_files *files) {
+    char unused[PATH_MAX];
+    SM_TRY(sm_make_path(unused, "%s/%s", out->partial, bin_names[SM_VAL_SIDE]));
     SM_TRY(write_headers(out));
-    if (out->counts[SM_VAL_SIDE].n_tokens == 0 && unlinkat(out->lock, bin_names[SM_VAL_SIDE], 0) != 0) {
+    if (out->counts[SM_VAL_SIDE].n_tokens == 0 && unlink(unused) != 0) {
         return fail_errno(out->partial, bin_names[SM_VAL_SIDE], "remove");
     }
     SM_TRY(sm_tokenizer_write(tokenizer, out->partial));
@@ -263,7 +261,8 @@ sm_status sm_token_output_finish(sm_token_output *out, const sm_tokenizer *token
     if (rename(out->partial, out->folder) != 0) {
         return fail_errno(out->partial, "", "rename");
     }
-    (void)unlinkat(out->lock, "progress.json", 0); // an extra record does no harm
+    SM_TRY(sm_make_path(unused, "%s/progress.json", out->folder));
+    (void)unlink(unused); // an extra record does no harm
     return sm_sync_folder_of(out->folder);
 }
 

@@ -19,11 +19,10 @@ static bool is_copied(const sm_tensor *tensor) {
 // In huge pages if available: training waits for the first touch.
 static float *allocate(size_t size_bytes) {
     enum { LARGE_PAGE_BYTES = 1 << 21 };
-    void *values = NULL;
-    if (posix_memalign(&values, LARGE_PAGE_BYTES, size_bytes + 1) != 0) {
-        return NULL;
+    void *values = aligned_alloc(LARGE_PAGE_BYTES, (size_bytes / LARGE_PAGE_BYTES + 1) * LARGE_PAGE_BYTES);
+    if (values != NULL) {
+        os_use_large_pages(values, size_bytes);
     }
-    os_use_large_pages(values, size_bytes);
     return values;
 }
 

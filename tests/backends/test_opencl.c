@@ -547,17 +547,17 @@ TEST(test_early_helpers) {
     }
 }
 
-static pid_t start_helper(const char *index, host_pipe *work, host_pipe *done) {
+static os_child start_helper(const char *index, host_pipe *work, host_pipe *done) {
     char *const argv[] = {(char *)SM_TEST_BINARY, (char *)"--helper", (char *)"opencl", (char *)index, NULL};
-    const pid_t helper = host_start_helper(argv, work->take, done->put);
-    assert_true(helper > 0);
+    os_child helper;
+    assert_true(host_start_helper(argv, work->take, done->put, &helper));
     host_close_end(&work->put);
     host_close_end(&work->take);
     host_close_end(&done->put);
     return helper;
 }
 
-static bool ends_well(pid_t helper) { return host_await_helper(helper, host_now_ns() + (int64_t)60e9); }
+static bool ends_well(os_child helper) { return host_await_helper(&helper, host_now_ns() + (int64_t)60e9); }
 
 // Whether a program builds or not, the next is taken, and this process is told; the helper stays until nobody listens.
 TEST(test_help) {
@@ -571,7 +571,7 @@ TEST(test_help) {
     assert_true(host_open_pipe(&work) && host_open_pipe(&done));
     assert_true(host_put(work.put, programs, sizeof programs));
     snprintf(index, sizeof index, "%d", usable);
-    const pid_t helper = start_helper(index, &work, &done);
+    const os_child helper = start_helper(index, &work, &done);
     for (int i = 0; i < N; i++) {
         assert_true(host_take(done.take, &byte, 1));
     }

@@ -291,8 +291,8 @@ TEST(ambiguous_factors_are_refused) {
     sm_comparison c;
     sm_compare_options options = {.threshold = 0.01};
     json_auto_t *a = json_pack("[o]", make_row(1e6, "fused", 4));
-    json_auto_t *b = json_pack("[oo]", make_row(1e6, "naive", 4),
-                               with_members(make_row(1e6, "fused", 4), "'n_threads': 1"));
+    json_auto_t *b =
+        json_pack("[oo]", make_row(1e6, "naive", 4), with_members(make_row(1e6, "fused", 4), "'n_threads': 1"));
     expect_failure("two factors", sm_compare(a, b, &options, &c), SM_ERR_USAGE, "mode and threads|--across");
 }
 
@@ -338,6 +338,9 @@ TEST(exit_codes) {
         {"compare $T/a.jsonl $T/a.jsonl --across speed", 2, NULL, "no factor"},
         {"compare --interleaved 'run -m tiny' 'walk'", 2, NULL, "not a `run`"},
         {"compare --interleaved 'run -m $(x)' 'run'", 2, NULL, "cannot be split"},
+        {"compare --interleaved 'run -m tiny | run' 'run'", 2, NULL, "cannot be split"},
+        {"compare --interleaved 'run -m \"tiny' 'run'", 2, NULL, "cannot be split"},
+        {"compare --interleaved '\"a b\" ru\"n\" x' 'a\\ b run'", 1, NULL, "a b: cannot be started"},
         {"compare --interleaved 'run -m tiny -b 0' 'run -m tiny'", 2, NULL, "out of range"},
         {"compare --interleaved --pairs 2 'run -m tiny -b 1 --seq-len 8 -w 0 -r 2 -t 1' 'run -m tiny -b 1 --seq-len 8 "
          "-w 0 -r 2 -t 1' --backend cpu",

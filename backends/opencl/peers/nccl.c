@@ -1,12 +1,12 @@
 // nccl.c: see peers/nccl.h.
 #include "backends/opencl/peers/nccl.h"
 
-#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backends/host/library.h"
+#include "os/files.h"
 
 nccl_functions nccl;
 
@@ -14,14 +14,13 @@ nccl_functions nccl;
 
 // Opens the first library among the pattern's files that can be loaded.
 static void *open_matching(const char *pattern) {
-    glob_t found = {0};
+    os_names found;
     void *library = NULL;
-    if (glob(pattern, GLOB_TILDE, NULL, &found) == 0) {
-        for (size_t i = 0; i < found.gl_pathc && library == NULL; i++) {
-            library = host_library_open(found.gl_pathv[i], NULL);
-        }
+    (void)os_match_paths(pattern, &found);
+    for (int i = 0; i < found.n && library == NULL; i++) {
+        library = host_library_open(found.list[i], NULL);
     }
-    globfree(&found);
+    os_free_names(&found);
     return library;
 }
 

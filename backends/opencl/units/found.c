@@ -145,12 +145,13 @@ void units_try(const opencl_facts *facts, int index, const char *helper, bool ag
     const int64_t deadline_ns = host_now_ns() + (int64_t)LIMIT_SECONDS * 1000000000;
     *found = (findings){0};
     if (host_open_pipe(&work) && host_open_pipe(&told)) {
-        const pid_t started = host_start_helper(argv, work.take, told.put);
+        os_child started;
+        const bool is_started = host_start_helper(argv, work.take, told.put, &started);
         host_close_end(&told.put);
-        if (started > 0) {
+        if (is_started) {
             listen(&told, deadline_ns, found, say, ctx);
             host_close_end(&told.take);
-            (void)host_await_helper(started, deadline_ns);
+            (void)host_await_helper(&started, deadline_ns);
         }
     }
     host_close_end(&work.take);

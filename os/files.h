@@ -1,0 +1,24 @@
+// files.h: folders by the names in them.
+#ifndef STEPMARK_OS_FILES_H
+#define STEPMARK_OS_FILES_H
+
+#include <stdbool.h>
+
+typedef struct {
+    char **list; // sorted by bytes
+    int n;
+} os_names;
+
+// The names in a folder, without . and .. themselves. False with errno: it cannot be read.
+bool os_list_folder(const char *path, os_names *names);
+
+// The paths that match a pattern of a shell (*, ?, [a-z]). False with errno, ENOENT: none.
+bool os_match_paths(const char *pattern, os_names *paths);
+
+void os_free_names(os_names *names); // empty ones are fine
+
+// For both of them: appends a copy, but not of . and ..; false with errno: no memory, and nothing is left.
+bool os_add_name(os_names *names, const char *name);
+void os_sort_names(os_names *names);
+
+#endif

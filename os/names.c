@@ -1,0 +1,39 @@
+// names.c: see os/files.h.
+#include "os/files.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+bool os_add_name(os_names *names, const char *name) {
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
+        return true;
+    }
+    char **longer = realloc(names->list, ((size_t)names->n + 1) * sizeof *longer);
+    char *copy = strdup(name);
+    names->list = longer != NULL ? longer : names->list;
+    if (longer == NULL || copy == NULL) {
+        free(copy);
+        os_free_names(names);
+        errno = ENOMEM;
+        return false;
+    }
+    names->list[names->n++] = copy;
+    return true;
+}
+
+void os_sort_names(os_names *names) {
+    if (names->n > 0) {
+        qsort(names->list, (size_t)names->n, sizeof *names->list, by_bytes);
+    }
+}
+
+void os_free_names(os_names *names) {
+    for (int i = 0; i < names->n; i++) {
+        free(names->list[i]);
+    }
+    free(names->list);
+    *names = (os_names){0};
+}
