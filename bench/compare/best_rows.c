@@ -182,13 +182,11 @@ static outcome judge(const contest *c, const json_t *const *rows, size_t n) {
 }
 
 static void figure_text(const contest *c, double value, char *text, size_t size_bytes) {
-    char number[64];
     if (c->least_wins) {
-        snprintf(number, sizeof(number), "%.1f", value);
+        snprintf(text, size_bytes, "%.1f%s", value, c->unit);
     } else {
-        sm_text_count(value, number, sizeof(number));
+        snprintf(text, size_bytes, "%s %s", SM_TEXT_COUNT(value), c->unit);
     }
-    snprintf(text, size_bytes, "%s%s%s", number, c->least_wins ? "" : " ", c->unit);
 }
 
 static void name_row(const json_t *row, bool with_device, char *text, size_t size_bytes) {

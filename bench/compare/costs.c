@@ -64,8 +64,7 @@ void sm_costs_text(const sm_costs *costs, const json_t *row, double tokens_per_s
     const double seconds = costs->train_tokens / tokens_per_s;
     if (costs->train_tokens > 0) {
         text_time(seconds, time, sizeof time);
-        sm_text_count(costs->train_tokens, number, sizeof number);
-        used = snprintf(text, SM_COST_TEXT_SIZE, "%s tokens take %s", number, time);
+        used = snprintf(text, SM_COST_TEXT_SIZE, "%s tokens take %s", SM_TEXT_COUNT(costs->train_tokens), time);
         if (price != NULL) {
             used += snprintf(text + used, SM_COST_TEXT_SIZE - (size_t)used, " and cost %.2f%s%s",
                              seconds / 3600 * price->per_hour, price->currency[0] != '\0' ? " " : "", price->currency);

@@ -23,17 +23,14 @@ sm_noise sm_judge_noise(double noise_percent, double spread_percent) {
 }
 
 void sm_noise_describe(double noise_percent, double spread_percent, char *text, size_t size_bytes) {
-    char noise[32];
-    char spread[32];
-    sm_text_spread(noise_percent, noise);
-    sm_text_spread(spread_percent, spread);
+    const char *noise = SM_TEXT_SPREAD(noise_percent);
     if (noise_percent > SM_USABLE_LIMIT) {
         snprintf(text, size_bytes, "too noisy to use: its 95%% interval reaches %s from the median", noise);
         return;
     }
     snprintf(text, size_bytes,
              "noisy: half of the samples differ from the median by %s%s, and its 95%% interval reaches %s from it",
-             spread, spread_percent > SM_USABLE_LIMIT ? "" : " or more", noise);
+             SM_TEXT_SPREAD(spread_percent), spread_percent > SM_USABLE_LIMIT ? "" : " or more", noise);
 }
 
 static void noise_of(const json_t *row, double *noise_percent, double *spread_percent) {

@@ -158,7 +158,6 @@ static double ceiling(const sm_loop_division *d, sm_loop_bound bound, const sm_r
 }
 
 static void write_verdict(const sm_loop_division *d, sm_loop_bound bound, sm_row *row) {
-    char rate[32];
     sm_row_loop *l = &row->loop;
     if (bound == SM_LOOP_BOUND_COUNT) {
         SM_ROW_TEXT(l->verdict, "Without the device's ceilings the bottleneck of this loop is unknown.");
@@ -167,9 +166,9 @@ static void write_verdict(const sm_loop_division *d, sm_loop_bound bound, sm_row
     SM_ROW_TEXT(l->bound, name_of(bound));
     l->bound_share = d->taken_ns[bound] / d->step_ns;
     l->ceiling_ts = ceiling(d, bound, row);
-    sm_text_count(round(l->ceiling_ts), rate, sizeof(rate));
     snprintf(l->verdict, sizeof(l->verdict), "Bound by %s: %.1f%% of a step %s: %s tokens/s, %.2f times as many.",
-             l->bound, 100 * l->bound_share, what_it_is(bound, l), rate, d->step_ns / sm_loop_without_ns(d, bound));
+             l->bound, 100 * l->bound_share, what_it_is(bound, l), SM_TEXT_COUNT(round(l->ceiling_ts)),
+             d->step_ns / sm_loop_without_ns(d, bound));
 }
 
 sm_status sm_loop_verdict(const sm_plan *plan, double work_ns, sm_row *row) {

@@ -112,9 +112,7 @@ void sm_block_machine(const json_t *row, int width, char *name, size_t size_byte
 void sm_block_line(const json_t *row, char line[SM_BLOCK_LINE_SIZE]) {
     enum { COLUMNS = 80, MOST_RATE = 7 };
     char name[192];
-    char rate[32];
     char peak[16] = "";
-    char spread[32] = "";
     const char *score = sm_rows_text(row, "score");
     const char *precision = sm_rows_text(row, "precision");
     const double mfu = sm_json_number(row, "mfu");
@@ -123,13 +121,13 @@ void sm_block_line(const json_t *row, char line[SM_BLOCK_LINE_SIZE]) {
         fmax(sm_json_number(row, "ci95_hi_ns") / median - 1, 1 - sm_json_number(row, "ci95_lo_ns") / median);
     const int width = COLUMNS - 62 - (strlen(precision) > 4 ? (int)strlen(precision) - 4 : 0);
     sm_block_machine(row, width, name, sizeof(name));
-    sm_text_count(sm_json_number(row, "median_ts"), rate, sizeof(rate));
-    sm_text_spread(100 * far, spread);
+    const char *spread = SM_TEXT_SPREAD(100 * far);
     if (isfinite(mfu)) {
         snprintf(peak, sizeof(peak), "%.0f%% peak", fmin(100 * mfu, 999));
     }
     snprintf(line, SM_BLOCK_LINE_SIZE, "%.16s  %-*.40s %*s tok/s %s%-4.8s %-4.8s %8s %s", score, width, name, MOST_RATE,
-             rate, spread[0] != '\0' ? "± " : "  ", far > 0.5 ? ">50%" : spread, precision, peak,
+             SM_TEXT_COUNT(sm_json_number(row, "median_ts")), spread[0] != '\0' ? "± " : "  ",
+             far > 0.5 ? ">50%" : spread, precision, peak,
              json_is_true(sm_json_get(row, "busy")) ? "busy" : "verified");
 }
 

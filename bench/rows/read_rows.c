@@ -337,21 +337,6 @@ static const struct {
 
 enum { MOST_FIELDS = 4 };
 
-// "JSON of another kind, with step, loss". Omits names that are not plain words, as the text goes to a terminal.
-static void name_fields(const json_t *object, char *text, size_t size_bytes) {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
-    const char *key = NULL;
-    json_t *value = NULL;
-    int n = 0;
-    snprintf(text, size_bytes, "JSON of another kind");
-    json_object_foreach((json_t *)object, key, value) {
-        bool is_plain = key[0] != '\0' && key[strspn(key, letters)] == '\0' && strlen(key) < 32;
-        if (is_plain && n < MOST_FIELDS) {
-            sm_append(text, size_bytes, "%s%s", n++ == 0 ? ", with " : ", ", key);
-        }
-    }
-}
-
 // "a training log (stepmark train --log)", "rows as CSV (-o csv)", ...; "" if unknown. `first_object`: the first JSON
 // object in it, or NULL.
 static void foreign_text(const char *file_text, size_t file_bytes, const json_t *first_object, char *text,
@@ -367,7 +352,18 @@ static void foreign_text(const char *file_text, size_t file_bytes, const json_t 
         kind = file_bytes >= length && memcmp(file_text, texts[i].begin, length) == 0 ? texts[i].kind : NULL;
     }
     if (first_object != NULL && kind == NULL) {
-        name_fields(first_object, text, size_bytes);
+        // "JSON of another kind, with step, loss". Omits names that are not plain words, as the text goes to a terminal.
+        static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+        const char *key = NULL;
+        json_t *value = NULL;
+        int n = 0;
+        snprintf(text, size_bytes, "JSON of another kind");
+        json_object_foreach((json_t *)first_object, key, value) {
+            bool is_plain = key[0] != '\0' && key[strspn(key, letters)] == '\0' && strlen(key) < 32;
+            if (is_plain && n < MOST_FIELDS) {
+                sm_append(text, size_bytes, "%s%s", n++ == 0 ? ", with " : ", ", key);
+            }
+        }
     } else {
         snprintf(text, size_bytes, "%s", kind != NULL ? kind : file_bytes == 0 ? "empty" : "");
     }

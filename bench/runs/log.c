@@ -87,19 +87,6 @@ static sm_status take_pause(const reader *r, const json_t *line, sm_logged_pause
     return SM_OK;
 }
 
-static sm_status take_sample(const reader *r, const json_t *line) {
-    sm_training_log *log = r->log;
-    const char *text = json_string_value(json_object_get(line, "text"));
-    sm_logged_sample sample;
-    if (!whole(line, "step", 0, &sample.step) || text == NULL) {
-        return malformed(r, "\"step\" and \"text\" belong there");
-    }
-    grow((void **)&log->samples, log->n_samples, sizeof(sample));
-    sample.text = sm_strdup(text);
-    log->samples[log->n_samples++] = sample;
-    return SM_OK;
-}
-
 // Lines of unknown kinds are ignored.
 static sm_status take_line(reader *r, const json_t *line) {
     sm_training_log *log = r->log;
@@ -114,7 +101,14 @@ static sm_status take_line(reader *r, const json_t *line) {
         return take_pause(r, line, &log->checkpoints, &log->n_checkpoints);
     }
     if (strcmp(kind, "sample") == 0) {
-        return take_sample(r, line);
+        const char *text = json_string_value(json_object_get(line, "text"));
+        sm_logged_sample sample;
+        if (!whole(line, "step", 0, &sample.step) || text == NULL) {
+            return malformed(r, "\"step\" and \"text\" belong there");
+        }
+        grow((void **)&log->samples, log->n_samples, sizeof(sample));
+        sample.text = sm_strdup(text);
+        log->samples[log->n_samples++] = sample;
     }
     return SM_OK;
 }

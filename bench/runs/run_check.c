@@ -197,15 +197,6 @@ static void check_times(sm_training_run *run) {
     }
 }
 
-static void check_completion(sm_training_run *run) {
-    double n = number(run, "completion.last_step") - number(run, "completion.first_step") + 1;
-    expect_equal(run, "summary.steps", n, "the number of steps from the first to the last");
-    const json_t *completed = sm_json_get(run->metrics, "completion.completed");
-    if (!(completed == NULL || json_is_true(completed))) {
-        add_problem(run, "completion.completed is false: the run did not reach its end");
-    }
-}
-
 // --- a folder ----------------------------------------------------------------------------------
 
 // The metrics must be those for which RUN_COMPLETE.txt was written.
@@ -285,7 +276,12 @@ static void read_run(sm_training_run *run) {
     check_sums(run);
     check_work(run);
     check_times(run);
-    check_completion(run);
+    double n = number(run, "completion.last_step") - number(run, "completion.first_step") + 1;
+    expect_equal(run, "summary.steps", n, "the number of steps from the first to the last");
+    const json_t *completed = sm_json_get(run->metrics, "completion.completed");
+    if (!(completed == NULL || json_is_true(completed))) {
+        add_problem(run, "completion.completed is false: the run did not reach its end");
+    }
 }
 
 void sm_training_runs_free(sm_training_runs *runs) {

@@ -96,20 +96,6 @@ static const sm_training_run *fewest_processes(const sm_training_runs *runs) {
     return base;
 }
 
-// Adds the runs of one kind, the base first; `runs` still owns them. Runs that are of neither kind are refused as strong.
-static void select_runs(const sm_training_runs *runs, sm_work work, sm_training_runs *selected) {
-    const sm_training_run *base = fewest_processes(runs);
-    selected->runs[selected->n++] = *base;
-    for (size_t i = 0; i < runs->n; i++) {
-        const sm_training_run *run = &runs->runs[i];
-        const bool is_strong = global_batch_of(run) == global_batch_of(base);
-        const bool is_weak = sequences_of(run) == sequences_of(base);
-        if (run != base && (work == SM_WORK_FIXED ? is_strong || !is_weak : is_weak)) {
-            selected->runs[selected->n++] = *run;
-        }
-    }
-}
-
 // --- measured rows -----------------------------------------------------------------------------
 
 // The layout of a row.
@@ -409,7 +395,17 @@ static sm_status add_table(sm_scaling *s, const sm_training_runs *all, sm_work w
     const size_t begin = s->n;
     SM_FREED sm_training_run *selected = sm_calloc(all->n, sizeof(*selected));
     sm_training_runs runs = {.runs = selected};
-    select_runs(all, work, &runs);
+    // Adds the runs of one kind, the base first; `runs` still owns them. Runs that are of neither kind are refused as strong.
+    const sm_training_run *base = fewest_processes(all);
+    runs.runs[runs.n++] = *base;
+    for (size_t i = 0; i < all->n; i++) {
+        const sm_training_run *run = &all->runs[i];
+        const bool is_strong = global_batch_of(run) == global_batch_of(base);
+        const bool is_weak = sequences_of(run) == sequences_of(base);
+        if (run != base && (work == SM_WORK_FIXED ? is_strong || !is_weak : is_weak)) {
+            runs.runs[runs.n++] = *run;
+        }
+    }
     sm_training_runs_compare(&runs, work);
     SM_TRY(sm_training_runs_verdict(&runs));
     SM_TRY(add_measured(s, &runs, work));

@@ -105,17 +105,6 @@ static void set_memory(const sm_reading *a, const sm_reading *b, sm_row *row) {
     }
 }
 
-static void judge_memory(sm_row *row) {
-    const sm_row_sensors *s = &row->sensors;
-    if (s->major_faults > 0) {
-        sm_row_warn(row, "%lld page faults waited for the disk while it measured", (long long)s->major_faults);
-    }
-    if (s->swap_in_bytes > 0 || s->swap_out_bytes > 0) {
-        sm_row_warn(row, "the machine swapped (%lld bytes in, %lld out): the figure is that of a disk",
-                    (long long)s->swap_in_bytes, (long long)s->swap_out_bytes);
-    }
-}
-
 // --- clock and heat -----------------------------------------------------------------------------
 
 static void set_clock(const sm_sensors *found, const sm_reading *a, const sm_reading *b, sm_row *row) {
@@ -220,6 +209,13 @@ void sm_sensors_report(const sm_sensors *found, const sm_reading *before, const 
     set_clock(found, before, after, row);
     set_energy(found, before, after, seconds, n_samples, n_tokens, row);
     judge_load(before, after, seconds, row);
-    judge_memory(row);
+    const sm_row_sensors *s = &row->sensors;
+    if (s->major_faults > 0) {
+        sm_row_warn(row, "%lld page faults waited for the disk while it measured", (long long)s->major_faults);
+    }
+    if (s->swap_in_bytes > 0 || s->swap_out_bytes > 0) {
+        sm_row_warn(row, "the machine swapped (%lld bytes in, %lld out): the figure is that of a disk",
+                    (long long)s->swap_in_bytes, (long long)s->swap_out_bytes);
+    }
     judge_clock(row);
 }

@@ -13,22 +13,24 @@ static void text_digits(double value, char *text, size_t size_bytes) {
     snprintf(text, size_bytes, "%.*f", decimals, value);
 }
 
-void sm_text_ms(double ns, char *text, size_t size_bytes) {
+const char *sm_text_ms(double ns, char *text, size_t size_bytes) {
     text[0] = '\0';
     if (isfinite(ns)) {
         text_digits(ns / 1e6, text, size_bytes);
     }
+    return text;
 }
 
 const char *sm_plural(size_t n) { return n == 1 ? "" : "s"; }
 
-void sm_text_spread(double percent, char text[32]) {
+const char *sm_text_spread(double percent, char text[32]) {
     text[0] = '\0';
     if (percent > 50) {
         snprintf(text, 32, "over 50%%");
     } else if (isfinite(percent)) {
         snprintf(text, 32, percent < 9.95 ? "%.1f%%" : "%.0f%%", percent);
     }
+    return text;
 }
 
 void sm_append(char *text, size_t size_bytes, const char *format, ...) {
@@ -47,12 +49,12 @@ void sm_append_spread(double percent, char *text, size_t size_bytes) {
     }
 }
 
-void sm_text_count(double value, char *text, size_t size_bytes) {
+const char *sm_text_count(double value, char *text, size_t size_bytes) {
     char digits[64];
     text[0] = '\0';
     int n = isfinite(value) ? snprintf(digits, sizeof(digits), "%.0f", value) : 0;
     if (n <= 0 || n >= (int)sizeof(digits)) {
-        return;
+        return text;
     }
     size_t end = 0;
     for (int i = 0; i < n && end + 2 < size_bytes; i++) {
@@ -63,13 +65,14 @@ void sm_text_count(double value, char *text, size_t size_bytes) {
         }
     }
     text[end] = '\0';
+    return text;
 }
 
-void sm_text_bytes(double bytes, char *text, size_t size_bytes) {
+const char *sm_text_bytes(double bytes, char *text, size_t size_bytes) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
     text[0] = '\0';
     if (!isfinite(bytes)) {
-        return;
+        return text;
     }
     size_t unit = 0;
     while (fabs(bytes) >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {
@@ -77,13 +80,14 @@ void sm_text_bytes(double bytes, char *text, size_t size_bytes) {
         unit++;
     }
     snprintf(text, size_bytes, unit == 0 ? "%.0f %s" : "%.2f %s", bytes, units[unit]);
+    return text;
 }
 
-void sm_text_scaled(double value, const char *unit, char *text, size_t size_bytes) {
+const char *sm_text_scaled(double value, const char *unit, char *text, size_t size_bytes) {
     static const char *const prefixes[] = {"", "k", "M", "G", "T", "P", "E"};
     text[0] = '\0';
     if (!isfinite(value)) {
-        return;
+        return text;
     }
     size_t prefix = 0;
     while (fabs(value) >= 1000 && prefix + 1 < sizeof(prefixes) / sizeof(prefixes[0])) {
@@ -91,6 +95,7 @@ void sm_text_scaled(double value, const char *unit, char *text, size_t size_byte
         prefix++;
     }
     snprintf(text, size_bytes, "%.3g %s%s", value, prefixes[prefix], unit);
+    return text;
 }
 
 double sm_json_number(const json_t *record, const char *name) {

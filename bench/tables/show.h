@@ -4,13 +4,21 @@
 
 #include "bench/tables/table.h"
 
-// Texts of numbers; "" if the value is not finite.
-void sm_text_ms(double ns, char *text, size_t size_bytes);                          // "1873", "812.3", "0.041"
-void sm_text_spread(double percent, char text[32]);                                 // "0.6%", "23%", "over 50%"
-void sm_append_spread(double percent, char *text, size_t size_bytes);               // " ± 0.6%", after a figure
-void sm_text_count(double value, char *text, size_t size_bytes);                    // "124,439,808"
-void sm_text_bytes(double bytes, char *text, size_t size_bytes);                    // "2.87 GiB"
-void sm_text_scaled(double value, const char *unit, char *text, size_t size_bytes); // "1.24 TFLOP"
+// Texts of numbers, which they return; "" if the value is not finite.
+const char *sm_text_ms(double ns, char *text, size_t size_bytes);                          // "1873", "812.3", "0.041"
+const char *sm_text_spread(double percent, char text[32]);                                 // "0.6%", "23%", "over 50%"
+void sm_append_spread(double percent, char *text, size_t size_bytes);                      // " ± 0.6%", after a figure
+const char *sm_text_count(double value, char *text, size_t size_bytes);                    // "124,439,808"
+const char *sm_text_bytes(double bytes, char *text, size_t size_bytes);                    // "2.87 GiB"
+const char *sm_text_scaled(double value, const char *unit, char *text, size_t size_bytes); // "1.24 TFLOP"
+
+// The same where it is used, cli_say("%s ms", SM_TEXT_MS(ns)): it lives as long as the block around.
+#define SM_TEXT_MS(ns)              sm_text_ms((double)(ns), (char[32]){""}, 32)
+#define SM_TEXT_SPREAD(percent)     sm_text_spread((percent), (char[32]){""})
+#define SM_TEXT_COUNT(value)        sm_text_count((double)(value), (char[32]){""}, 32)
+#define SM_TEXT_BYTES(bytes)        sm_text_bytes((double)(bytes), (char[32]){""}, 32)
+#define SM_TEXT_SCALED(value, unit) sm_text_scaled((value), (unit), (char[32]){""}, 32)
+
 void sm_text_mode(const json_t *record, char *text,
                   size_t size_bytes); // "fused", "fused recompute=block padding=max", "fused with OP=FILE"
 void sm_text_precision(const json_t *record, char *text, size_t size_bytes); // "bf16 (emulated)"
@@ -29,7 +37,8 @@ double sm_json_number(const json_t *record, const char *name);
 // sm_show functions: the column's own field, in that form.
 void sm_show_real(const json_t *record, const sm_column *column, char *text, size_t size_bytes); // by its format
 void sm_show_ms(const json_t *record, const sm_column *column, char *text, size_t size_bytes);   // of ns
-void sm_show_mean(const json_t *record, const sm_column *column, char *text, size_t size_bytes); // "12.3 ± 0.4", with sd
+void sm_show_mean(const json_t *record, const sm_column *column, char *text,
+                  size_t size_bytes); // "12.3 ± 0.4", with sd
 void sm_show_count(const json_t *record, const sm_column *column, char *text, size_t size_bytes);
 void sm_show_rate(const json_t *record, const sm_column *column, char *text, size_t size_bytes); // "349 ± 0.6%"
 void sm_show_bytes(const json_t *record, const sm_column *column, char *text, size_t size_bytes);

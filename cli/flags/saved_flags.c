@@ -23,19 +23,6 @@ static void add(char *text, cli_saved *saved) {
     saved->args[saved->n] = NULL;
 }
 
-// The arguments of a program's line, after the program and `train`.
-static sm_status take_arguments(const char *path, const json_t *argv, cli_saved *saved) {
-    const char *command = json_string_value(json_array_get(argv, 1));
-    SM_FAIL_IF(command == NULL || strcmp(command, "train") != 0, SM_ERR_FORMAT,
-               "%s: its starts hold no command line of train", path);
-    for (size_t i = 1; i < json_array_size(argv); i++) {
-        const char *text = json_string_value(json_array_get(argv, i));
-        SM_FAIL_IF(text == NULL, SM_ERR_FORMAT, "%s: argument %zu of its command line is no text", path, i);
-        add(sm_strdup(text), saved);
-    }
-    return SM_OK;
-}
-
 // {"model-size": "tiny", "lr": 3e-3, "profile": true}: a flag each; of a switch, false leaves it out.
 static sm_status take_flag(const char *path, const char *name, const json_t *value, cli_saved *saved) {
     char flag[CLI_TEXT_SIZE + 2];
@@ -61,7 +48,16 @@ static sm_status take_file(const char *path, const json_t *root, cli_saved *save
     const char *name;
     json_t *value;
     if (argv != NULL) {
-        return take_arguments(path, argv, saved);
+        // The arguments of a program's line, after the program and `train`.
+        const char *command = json_string_value(json_array_get(argv, 1));
+        SM_FAIL_IF(command == NULL || strcmp(command, "train") != 0, SM_ERR_FORMAT,
+                   "%s: its starts hold no command line of train", path);
+        for (size_t i = 1; i < json_array_size(argv); i++) {
+            const char *text = json_string_value(json_array_get(argv, i));
+            SM_FAIL_IF(text == NULL, SM_ERR_FORMAT, "%s: argument %zu of its command line is no text", path, i);
+            add(sm_strdup(text), saved);
+        }
+        return SM_OK;
     }
     add(sm_strdup("train"), saved); // where argv has the subcommand
     json_object_foreach((json_t *)root, name, value) { SM_TRY(take_flag(path, name, value, saved)); }

@@ -104,13 +104,6 @@ static int perform(void *ctx) {
     return conclude(options->command, call(options));
 }
 
-// A training in a run folder that SIGTERM ended (by a batch system, to resume later) has its own exit code, unlike
-// Ctrl-C. It is the signal that this process received: workers always get SIGTERM.
-static int code_of_run(const cli_options *options, int code) {
-    const bool is_asked = code == EXIT_INTERRUPTED && first_signal == SIGTERM;
-    return is_asked && options->command == CLI_TRAIN && options->train.run != NULL ? EXIT_TERMINATED : code;
-}
-
 static int run_command(cli_command called, int argc, char **argv) {
     static cli_options options; // static because of its lists
     const cli_command command = cli_command_form(called, argc, argv);
@@ -141,7 +134,11 @@ static int run_command(cli_command called, int argc, char **argv) {
     }
     int code = EXIT_OK;
     sm_status status = cli_perform_in_worker(&options, perform, &code);
-    return code_of_run(&options, status == SM_OK ? code : conclude(command, status));
+    // A training in a run folder that SIGTERM ended (by a batch system, to resume later) has its own exit code, unlike
+    // Ctrl-C. It is the signal that this process received: workers always get SIGTERM.
+    code = status == SM_OK ? code : conclude(command, status);
+    const bool is_asked = code == EXIT_INTERRUPTED && first_signal == SIGTERM;
+    return is_asked && options.command == CLI_TRAIN && options.train.run != NULL ? EXIT_TERMINATED : code;
 }
 
 static int printed(void) { return conclude(CLI_COMMAND_COUNT, SM_OK); }

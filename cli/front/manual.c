@@ -100,18 +100,6 @@ static void put_entry(FILE *out, const char *name, const char *argument, const c
     put_text(out, help);
 }
 
-static void put_flag(FILE *out, cli_command command, const cli_flag *flag) {
-    char argument[CLI_ARGUMENT_SIZE];
-    char help[CLI_HELP_SIZE];
-    cli_flag_argument(flag, command, argument);
-    cli_flag_text(flag, help);
-    fputs(".It", out);
-    if (flag->letter != 0) {
-        fprintf(out, " Fl %c ,", flag->letter);
-    }
-    put_entry(out, flag->name, argument, help);
-}
-
 static void put_flags(FILE *out, cli_command command, cli_command form) {
     cli_flag flags[CLI_MAX_FLAGS];
     const int n = cli_flags_of_form(command, form, flags);
@@ -128,7 +116,15 @@ static void put_flags(FILE *out, cli_command command, cli_command form) {
             group = flags[i].group;
             fprintf(out, ".Ss %s\n.Bl -tag -width Ds\n", group);
         }
-        put_flag(out, form, &flags[i]);
+        char argument[CLI_ARGUMENT_SIZE];
+        char help[CLI_HELP_SIZE];
+        cli_flag_argument(&flags[i], form, argument);
+        cli_flag_text(&flags[i], help);
+        fputs(".It", out);
+        if (flags[i].letter != 0) {
+            fprintf(out, " Fl %c ,", flags[i].letter);
+        }
+        put_entry(out, flags[i].name, argument, help);
     }
     fputs(n > 0 ? ".El\n" : "", out);
 }

@@ -158,10 +158,8 @@ static void print_row(const sm_exercise_report *report, const sm_exercise_time *
 }
 
 static void print_times(const sm_exercise_report *report, const sm_exercise_time *against) {
-    char flops[32], bytes[32];
-    sm_text_scaled(report->flops, "FLOP", flops, sizeof(flops));
-    sm_text_bytes(report->bytes, bytes, sizeof(bytes));
-    printf("\ntime of one call, %s: %s, %s, %s\n", report->timed_on, report->timed_case, flops, bytes);
+    printf("\ntime of one call, %s: %s, %s, %s\n", report->timed_on, report->timed_case,
+           SM_TEXT_SCALED(report->flops, "FLOP"), SM_TEXT_BYTES(report->bytes));
     for (int i = 0; i < report->n_times; i++) {
         print_row(report, &report->times[i]);
     }
@@ -180,13 +178,11 @@ static void print_times(const sm_exercise_report *report, const sm_exercise_time
 }
 
 static void print_report(sm_op_kind kind, const sm_exercise_report *report, const sm_exercise_time *against) {
-    char n_values[32];
     print_lines("the compiler says:", report->said);
     print_lines("your kernel printed:", report->printed);
     if (report->right) {
-        sm_text_count((double)report->n_values, n_values, sizeof(n_values));
         printf("right: %s, %d of %d cases, %s numbers compared with the reference\n", sm_op_name(kind), report->n_right,
-               report->n_cases, n_values);
+               report->n_cases, SM_TEXT_COUNT(report->n_values));
         if (report->n_times > 0) {
             print_times(report, against);
         }

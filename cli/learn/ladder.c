@@ -112,14 +112,13 @@ static const sm_column columns[] = {COLUMN_LIST(SM_LISTED_COLUMN)};
 const sm_table cli_ladder_table = {"ladder", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
 static void describe_ceiling(const sm_ladder_result *r, char text[SM_CELL_SIZE]) {
-    char rate[32], least[32];
     text[0] = '\0';
     if (isfinite(r->ceiling.ns)) {
-        sm_text_scaled(r->ceiling.is_memory_bound ? r->ceiling.peaks.bandwidth_bytes_per_s : r->ceiling.peaks.flops,
-                       r->ceiling.is_memory_bound ? "B/s" : "FLOP/s", rate, sizeof(rate));
-        sm_text_ms(r->ceiling.ns, least, sizeof(least));
-        snprintf(text, SM_CELL_SIZE, "%s of %s, %s ms (%s)", rate, r->ceiling.is_memory_bound ? "memory" : "arithmetic",
-                 least, r->ceiling.peaks.source);
+        snprintf(
+            text, SM_CELL_SIZE, "%s of %s, %s ms (%s)",
+            SM_TEXT_SCALED(r->ceiling.is_memory_bound ? r->ceiling.peaks.bandwidth_bytes_per_s : r->ceiling.peaks.flops,
+                           r->ceiling.is_memory_bound ? "B/s" : "FLOP/s"),
+            r->ceiling.is_memory_bound ? "memory" : "arithmetic", SM_TEXT_MS(r->ceiling.ns), r->ceiling.peaks.source);
     }
 }
 
@@ -158,14 +157,6 @@ static void tell_of_step(const sm_ladder_result *result) {
         cli_note("in a step %s takes %.2f times as long as in turn with the rungs: other ops use the caches, too",
                  last->rung->name, 1 / step->times_before);
     }
-}
-
-static sm_status refuse_wrong(const sm_ladder_result *result) {
-    for (int i = 0; i < result->n_rungs; i++) {
-        SM_FAIL_IF(result->rungs[i].wrong[0] != '\0', SM_ERR_MISMATCH, "%s differs from the reference",
-                   result->rungs[i].rung->name);
-    }
-    return SM_OK;
 }
 
 // --- the shape -------------------------------------------------------------------------------------
@@ -267,7 +258,11 @@ static sm_status measure(const cli_options *options, cli_device device, const sm
         }
     }
     tell_of_step(&result);
-    return refuse_wrong(&result);
+    for (int i = 0; i < result.n_rungs; i++) {
+        SM_FAIL_IF(result.rungs[i].wrong[0] != '\0', SM_ERR_MISMATCH, "%s differs from the reference",
+                   result.rungs[i].rung->name);
+    }
+    return SM_OK;
 }
 
 sm_status cli_ladder(const cli_options *options) {

@@ -113,18 +113,14 @@ static json_t *lesson_of(const char *kind) {
     return exercise != NULL ? json_string(exercise->lesson) : json_null();
 }
 
-static void add_lessons(json_t *files) {
+json_t *cli_page_kinds(const sm_plan *const *plans, const char *tier, json_t *files) {
+    json_t *kinds = json_object();
     for (int i = 0; i < sm_embedded_count(); i++) {
         const sm_embedded *file = sm_embedded_at(i);
         if (strncmp(file->path, "docs/course/", strlen("docs/course/")) == 0) {
             json_object_set_new(files, file->path, json_stringn(file->text, file->size_bytes));
         }
     }
-}
-
-json_t *cli_page_kinds(const sm_plan *const *plans, const char *tier, json_t *files) {
-    json_t *kinds = json_object();
-    add_lessons(files);
     for (int p = 0; plans[p] != NULL; p++) {
         for (int i = 0; i < plans[p]->n_ops; i++) {
             const char *name = sm_op_name(plans[p]->ops[i].kind);

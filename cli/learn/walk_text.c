@@ -12,16 +12,14 @@ static void print_title(const cli_walk_head *head) {
     const sm_model_config *c = head->config;
     const sm_plan *plan = head->plan;
     const cli_options *o = head->options;
-    char n_params[32];
     char shared[64] = "";
     if (sm_model_n_kv_head(c) != c->n_head) {
         snprintf(shared, sizeof(shared), " that share NKV=%lld of keys and values", (long long)c->n_kv_head);
     }
-    sm_text_count((double)plan->n_params, n_params, sizeof(n_params));
     printf("%s %s: L=%lld blocks, NH=%lld heads%s, C=%lld, F=%lld, V=%lld (Vp=%lld with padding), %s parameters\n",
            c->model->title, o->model.weights != NULL ? o->model.weights : o->model.models.texts[0],
            (long long)c->n_layer, (long long)c->n_head, shared, (long long)c->d_model, (long long)c->d_ff,
-           (long long)c->vocab, (long long)sm_model_padded_vocab(c), n_params);
+           (long long)c->vocab, (long long)sm_model_padded_vocab(c), SM_TEXT_COUNT(plan->n_params));
     printf("One training step of B=%lld sequences of T=%lld tokens, mode %s, recompute %s, precision %s: %d ops\n",
            (long long)plan->B, (long long)plan->T, sm_mode_name(head->mode), sm_recompute_name(plan->recompute),
            cli_precision_name((cli_precision)o->device.precisions.values[0]), plan->n_ops);
@@ -125,7 +123,7 @@ static sm_status print_op(cli_walk_writer *writer, const cli_walk_op *event) {
     const sm_plan *plan = event->plan;
     const sm_op *op = &plan->ops[event->index];
     const sm_op_info *info = sm_op_get_info(op->kind);
-    char flops[TEXT_SIZE], bytes[TEXT_SIZE], equation[SM_EQUATION_SIZE];
+    char equation[SM_EQUATION_SIZE];
     // A heading at the start of a range or block.
     const bool new_range = writer->last_range != (int)op->range;
     if (new_range) {
@@ -137,9 +135,8 @@ static sm_status print_op(cli_walk_writer *writer, const cli_walk_op *event) {
     writer->last_range = (int)op->range;
     writer->last_layer = op->layer;
     sm_op_equation(op, equation);
-    sm_text_scaled(sm_op_flops(plan, op), "FLOP", flops, sizeof(flops));
-    sm_text_bytes(sm_op_bytes(plan, op), bytes, sizeof(bytes));
-    printf("%5d  %s   %s, %s\n       %s\n", event->index, info->name, flops, bytes, equation);
+    printf("%5d  %s   %s, %s\n       %s\n", event->index, info->name, SM_TEXT_SCALED(sm_op_flops(plan, op), "FLOP"),
+           SM_TEXT_BYTES(sm_op_bytes(plan, op)), equation);
     print_attributes(op);
     for (int k = 0; k < event->n_operands; k++) {
         const cli_walk_operand *o = &event->operands[k];
@@ -170,10 +167,8 @@ static sm_status skip(cli_walk_writer *writer, const sm_plan *plan, sm_range ops
 // --- totals ----------------------------------------------------------------------------------------
 
 static void print_total(const char *name, int n_ops, double flops, double bytes) {
-    char flops_text[32], bytes_text[32];
-    sm_text_scaled(flops, "FLOP", flops_text, sizeof(flops_text));
-    sm_text_bytes(bytes, bytes_text, sizeof(bytes_text));
-    printf("%-10s %5d %12s %12s %12.2f\n", name, n_ops, flops_text, bytes_text, bytes > 0 ? flops / bytes : 0);
+    printf("%-10s %5d %12s %12s %12.2f\n", name, n_ops, SM_TEXT_SCALED(flops, "FLOP"), SM_TEXT_BYTES(bytes),
+           bytes > 0 ? flops / bytes : 0);
 }
 
 static sm_status print_totals(SM_UNUSED cli_walk_writer *writer, const sm_plan *plan) {

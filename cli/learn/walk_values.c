@@ -70,18 +70,6 @@ sm_status cli_walk_read_batch(const cli_options *options, const sm_plan *plan, i
 
 static const sm_plan *plan_of(const cli_walk_values *values) { return values->live->session->plan; }
 
-static sm_status check_sizes(const cli_walk_values *values) {
-    const sm_plan *plan = plan_of(values);
-    for (int i = 0; i < plan->n_tensors && values->is_full && values->slice_elems == 0; i++) {
-        const sm_tensor *t = &plan->tensors[i];
-        SM_FAIL_IF(sm_tensor_elems(t) > MAX_FULL_ELEMS, SM_ERR_USAGE,
-                   "--full: %s has %lld elements, but only tensors of up to %d can be shown; give a "
-                   "smaller model",
-                   t->name, (long long)sm_tensor_elems(t), MAX_FULL_ELEMS);
-    }
-    return SM_OK;
-}
-
 // Step `step` of training on a batch: B*T tokens, then as many targets.
 static sm_status train(sm_live *live, const int32_t *batch, int64_t step) {
     const sm_plan *plan = live->session->plan;
@@ -106,24 +94,24 @@ static sm_status train_first(const cli_options *options, sm_live *live) {
     return SM_OK;
 }
 
-static sm_status fill(const cli_options *options, const cli_walk_values *values, const sm_model_config *config,
-                      const int32_t *batch) {
-    const sm_plan *plan = plan_of(values);
-    SM_TRY(check_sizes(values));
-    SM_TRY(cli_load_weights(values->live->session, config, (uint64_t)options->work.seed, options->model.weights));
-    SM_TRY(cli_walk_step(options) > 1 ? train_first(options, values->live) : SM_OK);
-    SM_FAIL_IF(options->walk.held != NULL && sm_live_hold(values->live, options->walk.held) != SM_OK, SM_ERR_USAGE,
-               "--set: %s", sm_error_message());
-    return sm_live_begin(values->live, batch, batch + plan->B * plan->T, NULL, cli_walk_step(options));
-}
-
 sm_status cli_walk_values_open(const cli_options *options, sm_plan *plan, const sm_model_config *config,
                                const int32_t *batch, cli_walk_values **values) {
     SM_OWN(cli_walk_values) *made = sm_calloc(1, sizeof(*made));
     made->is_full = options->walk.full;
     made->slice_elems = options->walk.slice_elems;
     SM_TRY(sm_live_open(plan, &made->live));
-    SM_TRY(fill(options, made, config, batch));
+    for (int i = 0; i < plan->n_tensors && made->is_full && made->slice_elems == 0; i++) {
+        const sm_tensor *t = &plan->tensors[i];
+        SM_FAIL_IF(sm_tensor_elems(t) > MAX_FULL_ELEMS, SM_ERR_USAGE,
+                   "--full: %s has %lld elements, but only tensors of up to %d can be shown; give a "
+                   "smaller model",
+                   t->name, (long long)sm_tensor_elems(t), MAX_FULL_ELEMS);
+    }
+    SM_TRY(cli_load_weights(made->live->session, config, (uint64_t)options->work.seed, options->model.weights));
+    SM_TRY(cli_walk_step(options) > 1 ? train_first(options, made->live) : SM_OK);
+    SM_FAIL_IF(options->walk.held != NULL && sm_live_hold(made->live, options->walk.held) != SM_OK, SM_ERR_USAGE,
+               "--set: %s", sm_error_message());
+    SM_TRY(sm_live_begin(made->live, batch, batch + plan->B * plan->T, NULL, cli_walk_step(options)));
     *values = sm_give(&made);
     return SM_OK;
 }

@@ -56,18 +56,16 @@ static sm_status predict(const cli_job *job, const sm_device_info *info, const s
 
 // `fit_s` 0: T was given, so that B alone was chosen.
 static void announce(const cli_job *job, const sm_device_info *info, const prediction *p, double fit_s, bool fits) {
-    char memory[32], whole[32];
     const bool known = info->free_bytes > 0; // OpenCL tells the whole alone
     char how[128] = "";
-    sm_text_bytes((double)p->memory_bytes, memory, sizeof(memory));
-    sm_text_bytes((double)(known ? info->free_bytes : info->memory_bytes), whole, sizeof(whole));
     if (fit_s > 0) {
         snprintf(how, sizeof(how), ", %s %.0f s (--fit; -b and --seq-len choose otherwise)",
                  fits ? "to end within" : "more than", fit_s);
     }
     cli_say("%s: %s: %s B=%lld T=%lld: %s of %s%s, at most about %.2g s a step%s", info->id, job->model,
-            fits || fit_s == 0 ? "chose" : "takes the smallest,", (long long)job->B, (long long)job->T, memory,
-            whole, known ? " available" : "", p->step_seconds, how);
+            fits || fit_s == 0 ? "chose" : "takes the smallest,", (long long)job->B, (long long)job->T,
+            SM_TEXT_BYTES(p->memory_bytes), SM_TEXT_BYTES(known ? info->free_bytes : info->memory_bytes),
+            known ? " available" : "", p->step_seconds, how);
 }
 
 sm_status cli_fit(cli_bench *bench, cli_job *job) {

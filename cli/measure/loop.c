@@ -115,10 +115,8 @@ static void print_ceilings(const sm_row *row) {
         return;
     }
     json_object_foreach(row->loop.ceilings, name, value) {
-        char rate[32];
-        sm_text_count(round(json_number_value(value)), rate, sizeof(rate));
         if (json_is_number(value)) {
-            printf("%s %s %s", before, name, rate);
+            printf("%s %s %s", before, name, SM_TEXT_COUNT(round(json_number_value(value))));
             before = ",";
         }
     }
@@ -157,11 +155,9 @@ static void print_share(const json_t *seen, const char *name, const char *words,
 
 static void print_machine(const sm_row *row) {
     double warmup, power_w;
-    char host[32], device[32];
     int n_told = 0;
-    sm_text_bytes((double)row->peak_rss_bytes, host, sizeof(host));
-    sm_text_bytes((double)row->device_peak_bytes, device, sizeof(device));
-    printf("Peak memory: process %s, device %s.", host, device);
+    printf("Peak memory: process %s, device %s.", SM_TEXT_BYTES(row->peak_rss_bytes),
+           SM_TEXT_BYTES(row->device_peak_bytes));
     print_share(row->utilisation, "cpu", "Processors", &n_told);
     print_share(row->utilisation, "gpu", "GPU", &n_told);
     mean_of(row->utilisation, "power_w", &warmup, &power_w);
@@ -173,15 +169,12 @@ static void print_machine(const sm_row *row) {
 
 // Only with several processes.
 static void print_communication(const sm_row *row) {
-    char exposed[32], hidden[32], moved[32];
     if (row->loop.comm_bytes == SM_ABSENT) {
         return;
     }
-    sm_text_ms((double)row->loop.headline_comm_ns, exposed, sizeof(exposed));
-    sm_text_ms((double)row->loop.headline_hidden_ns, hidden, sizeof(hidden));
-    sm_text_bytes((double)row->loop.comm_bytes, moved, sizeof(moved));
-    printf("Communication, a step: %s ms waited for, %s ms hidden; %s sent and received, by %s.\n", exposed, hidden,
-           moved, row->loop.transport);
+    printf("Communication, a step: %s ms waited for, %s ms hidden; %s sent and received, by %s.\n",
+           SM_TEXT_MS(row->loop.headline_comm_ns), SM_TEXT_MS(row->loop.headline_hidden_ns),
+           SM_TEXT_BYTES(row->loop.comm_bytes), row->loop.transport);
 }
 
 sm_status cli_loop_show(const sm_row *row, const json_t *baseline, sm_format format) {
@@ -190,12 +183,10 @@ sm_status cli_loop_show(const sm_row *row, const json_t *baseline, sm_format for
     const sm_status status = sm_record_write_all(&sm_loop_table, format, stdout, records);
     json_decref(records);
     json_decref(record);
-    char rate[32], step[32], step_and_spread[96];
-    sm_text_count(round(row->median_ts), rate, sizeof(rate));
-    sm_text_ms((double)row->median_ns, step, sizeof(step));
-    snprintf(step_and_spread, sizeof(step_and_spread), "%s ms a step", step);
+    char step_and_spread[96];
+    snprintf(step_and_spread, sizeof(step_and_spread), "%s ms a step", SM_TEXT_MS(row->median_ns));
     sm_append_spread(row->noise_percent, step_and_spread, sizeof(step_and_spread));
-    printf("\n%s tokens/s, undisturbed: %s", rate, step_and_spread);
+    printf("\n%s tokens/s, undisturbed: %s", SM_TEXT_COUNT(round(row->median_ts)), step_and_spread);
     if (isfinite(row->attribution_percent)) {
         printf("; timing its ops makes it %.1f%% %s", fabs(row->attribution_percent),
                row->attribution_percent >= 0 ? "longer" : "shorter");

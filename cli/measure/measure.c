@@ -271,14 +271,6 @@ static sm_status measure_steps(sm_session *session, sm_protocol *protocol, const
     return status;
 }
 
-static void count_tokens(const cli_workload *w, const cli_loop_steps *loop, sm_plan *plan) {
-    if (loop != NULL) {
-        cli_train_data_count(&loop->data, plan);
-    } else {
-        cli_workload_count(w, plan);
-    }
-}
-
 // The maker's own figure, beside the measured one; a ceiling above it is one of the two that is wrong.
 static void set_datasheet(const cli_job *job, const sm_device_info *info, sm_row *row) {
     const char *precision = row->emulated ? "fp32" : cli_precision_name(job->precision);
@@ -348,7 +340,12 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
     if (job->op[0] != '\0') {
         return measure_ops(*session, &protocol, &operands, row);
     }
-    count_tokens(w, loop, (*session)->plan);
+    sm_plan *plan = (*session)->plan;
+    if (loop != NULL) {
+        cli_train_data_count(&loop->data, plan);
+    } else {
+        cli_workload_count(w, plan);
+    }
     return measure_steps(*session, &protocol, &workload, loop, row);
 }
 

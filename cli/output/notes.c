@@ -43,14 +43,15 @@ void cli_live_parts(const char *what, int done, int total) {
     live.n_parts = total;
 }
 
-void cli_text_duration(double seconds, char *text, size_t size_bytes) {
+const char *cli_text_duration(double seconds, char text[32]) {
     if (seconds < 90) {
-        snprintf(text, size_bytes, "%.0f s", seconds);
+        snprintf(text, 32, "%.0f s", seconds);
     } else if (seconds < 5400) {
-        snprintf(text, size_bytes, "%.0f min", seconds / 60);
+        snprintf(text, 32, "%.0f min", seconds / 60);
     } else {
-        snprintf(text, size_bytes, "%.1f h", seconds / 3600);
+        snprintf(text, 32, "%.1f h", seconds / 3600);
     }
+    return text;
 }
 
 // Estimated time left: for the whole once a part is complete, before that for the current part; below 0: unknown.
@@ -63,7 +64,7 @@ static double seconds_left(int done, int total) {
 }
 
 static void put_line(const char *what, int done, int total) {
-    char line[256], left[32];
+    char line[256];
     int used = 0;
     if (live.n_parts > 1) {
         used = snprintf(line, sizeof(line), "%s %d of %d: ", live.part, live.n_done + 1, live.n_parts);
@@ -76,8 +77,7 @@ static void put_line(const char *what, int done, int total) {
     const double left_s = seconds_left(done, total);
     used += snprintf(line + used, sizeof(line) - (size_t)used, ", %.0f s", elapsed_s);
     if (left_s >= 0 && elapsed_s >= told_after_s) {
-        cli_text_duration(left_s, left, sizeof(left));
-        snprintf(line + used, sizeof(line) - (size_t)used, ", about %s left", left);
+        snprintf(line + used, sizeof(line) - (size_t)used, ", about %s left", CLI_DURATION(left_s));
     }
     if (live.n_lines > 0) {
         cli_live_clear();

@@ -44,7 +44,8 @@ bool cli_live_is_due(void);
 void cli_live_clear(void);
 void cli_live_keep(void);
 
-void cli_text_duration(double seconds, char *text, size_t size_bytes); // "45 s", "12 min", "3.5 h"
+const char *cli_text_duration(double seconds, char text[32]); // "45 s", "12 min", "3.5 h"
+#define CLI_DURATION(seconds) cli_text_duration((seconds), (char[32]){""})
 
 // --- last words ----------------------------------------------------------------------------------
 

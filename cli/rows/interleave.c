@@ -165,16 +165,14 @@ typedef struct {
 
 // "; about 45 s left", once a pair is complete.
 static const char *text_left(const pair_place *pair, char *text, size_t size_bytes) {
-    char duration[32];
     const double pair_s = (double)(sm_now_ns() - pair->begin_ns) * 1e-9 / (double)(pair->number + 1);
-    cli_text_duration(pair_s * (double)(pair->most - pair->number - 1), duration, sizeof(duration));
-    snprintf(text, size_bytes, "; about %s left", duration);
+    snprintf(text, size_bytes, "; about %s left", CLI_DURATION(pair_s * (double)(pair->most - pair->number - 1)));
     return pair->number + 1 < pair->most ? text : "";
 }
 
 static sm_status run_pair(const command *a, const command *b, const pair_place *pair, sm_rows *rows_a,
                           sm_rows *rows_b) {
-    char text_a[32], text_b[32], left[64];
+    char left[64];
     double a_ns, b_ns;
     if (pair->b_first) {
         SM_TRY(run_once(b, pair->number, rows_b, &b_ns));
@@ -183,10 +181,8 @@ static sm_status run_pair(const command *a, const command *b, const pair_place *
     if (!pair->b_first) {
         SM_TRY(run_once(b, pair->number, rows_b, &b_ns));
     }
-    sm_text_ms(a_ns, text_a, sizeof(text_a));
-    sm_text_ms(b_ns, text_b, sizeof(text_b));
-    cli_say("pair %lld%s: A %s ms, B %s ms%s%s", (long long)pair->number + 1, pair->total, text_a, text_b,
-            pair->b_first ? " (B first)" : "", text_left(pair, left, sizeof(left)));
+    cli_say("pair %lld%s: A %s ms, B %s ms%s%s", (long long)pair->number + 1, pair->total, SM_TEXT_MS(a_ns),
+            SM_TEXT_MS(b_ns), pair->b_first ? " (B first)" : "", text_left(pair, left, sizeof(left)));
     return SM_OK;
 }
 

@@ -63,20 +63,6 @@ static sm_status write_sentences(const report *r, FILE *out) {
     return SM_OK;
 }
 
-// Rows of blocks, and the user's own beside them, are a table of scores.
-static sm_status write_scores(const report *r, sm_format format, FILE *out) {
-    SM_OWN(json_t) *references = NULL;
-    SM_TRY(sm_bundle_references(&references));
-    SM_OWN(json_t) *board = sm_score_board(r->rows->rows, references);
-    char text[SM_SCORE_TEXT_SIZE];
-    SM_TRY(sm_record_write_all(&sm_score_table, format, out, board));
-    sm_score_yours(r->rows->rows, references, text);
-    if (sm_format_is_read(format) && text[0] != '\0') {
-        fprintf(out, "\nYours: %s.\n", text);
-    }
-    return SM_OK;
-}
-
 static sm_status write_table(const report *r, sm_format format, FILE *out) {
     const cli_texts *asked = &r->options->out.columns;
     const char *names[sizeof(asked->texts) / sizeof(asked->texts[0])];
@@ -87,7 +73,17 @@ static sm_status write_table(const report *r, sm_format format, FILE *out) {
                                                 : json_incref(r->rows->rows);
     sm_table chosen = {.columns = NULL};
     if (asked->n == 0 && sm_score_has_blocks(records)) {
-        return write_scores(r, format, out);
+        // Rows of blocks, and the user's own beside them, are a table of scores.
+        SM_OWN(json_t) *references = NULL;
+        SM_TRY(sm_bundle_references(&references));
+        SM_OWN(json_t) *board = sm_score_board(r->rows->rows, references);
+        char text[SM_SCORE_TEXT_SIZE];
+        SM_TRY(sm_record_write_all(&sm_score_table, format, out, board));
+        sm_score_yours(r->rows->rows, references, text);
+        if (sm_format_is_read(format) && text[0] != '\0') {
+            fprintf(out, "\nYours: %s.\n", text);
+        }
+        return SM_OK;
     }
     for (int i = 0; i < asked->n; i++) {
         names[i] = asked->texts[i];

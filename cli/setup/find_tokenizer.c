@@ -10,21 +10,6 @@
 #include "src/weights/model_folder.h"
 #include "src/weights/weights.h"
 
-// The last checkpoint of a training that has not ended.
-static sm_status take_checkpoint(const char *run, char weights[PATH_MAX]) {
-    int64_t *steps = NULL;
-    int n = 0;
-    SM_TRY(sm_checkpoint_list(run, &steps, &n));
-    const int64_t step = n > 0 ? steps[0] : 0;
-    free(steps);
-    SM_FAIL_IF(n == 0, SM_ERR_IO,
-               "%s: a training that has not ended, and has no checkpoint yet; train --save-every N writes them", run);
-    SM_FAIL_IF(snprintf(weights, PATH_MAX, "%s/checkpoints/step-%lld", run, (long long)step) >= PATH_MAX, SM_ERR_IO,
-               "%.100s...: the path is too long", run);
-    cli_note("%s: has not ended; its last checkpoint, of step %lld, is used", run, (long long)step);
-    return SM_OK;
-}
-
 // A run keeps its tokenizer in a folder next to checkpoints/, model/ and best/.
 static bool find_beside(const char *weights, char path[PATH_MAX]) {
     static const char *const places[] = {"tokenizer", "../tokenizer", "../../tokenizer"};
@@ -46,7 +31,19 @@ sm_status cli_find_weights(const char *folder, char weights[PATH_MAX]) {
     }
     if (!found && snprintf(inner, sizeof(inner), "%s/checkpoints", folder) < (int)sizeof(inner) &&
         access(inner, F_OK) == 0) {
-        return take_checkpoint(folder, weights);
+        // The last checkpoint of a training that has not ended.
+        int64_t *steps = NULL;
+        int n = 0;
+        SM_TRY(sm_checkpoint_list(folder, &steps, &n));
+        const int64_t step = n > 0 ? steps[0] : 0;
+        free(steps);
+        SM_FAIL_IF(n == 0, SM_ERR_IO,
+                   "%s: a training that has not ended, and has no checkpoint yet; train --save-every N writes them",
+                   folder);
+        SM_FAIL_IF(snprintf(weights, PATH_MAX, "%s/checkpoints/step-%lld", folder, (long long)step) >= PATH_MAX,
+                   SM_ERR_IO, "%.100s...: the path is too long", folder);
+        cli_note("%s: has not ended; its last checkpoint, of step %lld, is used", folder, (long long)step);
+        return SM_OK;
     }
     snprintf(weights, PATH_MAX, "%s", folder);
     return SM_OK;

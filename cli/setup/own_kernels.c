@@ -108,19 +108,6 @@ static sm_status for_each(const char *text, sm_status (*take)(const char *entry,
     }
 }
 
-static sm_status check_languages(const sm_backend *backend) {
-    for (int i = 0; i < own.n; i++) {
-        const sm_own_language language = sm_own_kernel_language(&own.list[i]);
-        SM_FAIL_IF(backend->own_kernels == SM_OWN_NONE, SM_ERR_UNSUPPORTED,
-                   "%s: --kernel: it runs no kernels of your own; take --backend cpu or opencl", backend->name);
-        SM_FAIL_IF(backend->own_kernels != language, SM_ERR_UNSUPPORTED,
-                   "%s: --kernel %s: the file is %s, which --backend %s runs", backend->name,
-                   sm_op_name(own.list[i].kind), language == SM_OWN_C ? "C" : "OpenCL C",
-                   language == SM_OWN_C ? "cpu" : "opencl");
-    }
-    return SM_OK;
-}
-
 sm_status cli_own_kernels(const cli_options *options, const sm_backend *backend, int n_threads,
                           const sm_own_kernel **list, int *n) {
     if (!own.is_loaded && options->device.kernel != NULL) {
@@ -137,7 +124,15 @@ sm_status cli_own_kernels(const cli_options *options, const sm_backend *backend,
         }
     }
     own.is_loaded = true;
-    SM_TRY(check_languages(backend));
+    for (int i = 0; i < own.n; i++) {
+        const sm_own_language language = sm_own_kernel_language(&own.list[i]);
+        SM_FAIL_IF(backend->own_kernels == SM_OWN_NONE, SM_ERR_UNSUPPORTED,
+                   "%s: --kernel: it runs no kernels of your own; take --backend cpu or opencl", backend->name);
+        SM_FAIL_IF(backend->own_kernels != language, SM_ERR_UNSUPPORTED,
+                   "%s: --kernel %s: the file is %s, which --backend %s runs", backend->name,
+                   sm_op_name(own.list[i].kind), language == SM_OWN_C ? "C" : "OpenCL C",
+                   language == SM_OWN_C ? "cpu" : "opencl");
+    }
     *list = own.list;
     *n = own.n;
     return SM_OK;

@@ -197,8 +197,6 @@ sm_processes cli_plan_processes(const cli_options *options, const sm_comm *comm)
 
 // --- their end -------------------------------------------------------------------------------------
 
-static int exit_code_of(sm_status status) { return status == SM_ERR_USAGE ? 2 : 1; }
-
 // Several processes may see the same failure. The lowest rank reports it, and ends the others first. If it does not do
 // so in time, those that share memory with it see that it has begun, and wait a second for it.
 static bool is_first_to_tell(const sm_comm *comm) {
@@ -228,7 +226,7 @@ sm_status cli_leave(sm_comm *comm, sm_status status) {
             cli_mute(false);
             cli_note("rank %d: %s", sm_comm_rank(comm), sm_error_message());
         }
-        sm_comm_abort(comm, exit_code_of(status));
+        sm_comm_abort(comm, status == SM_ERR_USAGE ? 2 : 1);
     }
     const bool is_silent = status != SM_OK && sm_comm_rank(comm) > 0;
     sm_comm_close(comm);

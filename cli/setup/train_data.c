@@ -127,14 +127,6 @@ static sm_status parse_loader(const cli_options *o, sm_loader_settings *loader) 
     return SM_OK;
 }
 
-static sm_status set_loader(const cli_options *o, sm_loader_settings *loader) {
-    SM_TRY(parse_loader(o, loader));
-    SM_FAIL_IF(loader->kind == SM_LOADER_INLINE && o->work.queue_depth > 0, SM_ERR_USAGE,
-               "--queue-depth: --loader inline makes nothing ahead; leave one out");
-    loader->queue_depth = (int)o->work.queue_depth;
-    return SM_OK;
-}
-
 sm_status cli_check_loader(const cli_options *options) {
     sm_loader_settings loader;
     return parse_loader(options, &loader);
@@ -143,7 +135,10 @@ sm_status cli_check_loader(const cli_options *options) {
 // --- all -----------------------------------------------------------------------------------
 
 sm_status cli_train_data_open(cli_options *o, const cli_job *job, cli_train_data *d, sm_train_settings *s) {
-    SM_TRY(set_loader(o, &s->loader));
+    SM_TRY(parse_loader(o, &s->loader));
+    SM_FAIL_IF(s->loader.kind == SM_LOADER_INLINE && o->work.queue_depth > 0, SM_ERR_USAGE,
+               "--queue-depth: --loader inline makes nothing ahead; leave one out");
+    s->loader.queue_depth = (int)o->work.queue_depth;
     SM_TRY(check_text(o));
     set_files(o, d);
     SM_TRY(open_source(o, job, o->work.data, &d->data, &s->data));

@@ -137,34 +137,26 @@ static sm_status read_batches(sm_tokens *tokens, cli_workload *w) {
 
 // --- documents ---------------------------------------------------------------------------------
 
-// Takes enough documents for all batches in any placement: rows of a packed batch are filled in parallel.
-static sm_status take_documents(const cli_workload *w, const sm_tokens *tokens, sm_documents *documents) {
+static sm_status read_documents(const sm_tokens *tokens, cli_workload *w) {
+    SM_AT_END(sm_documents_free) sm_documents documents = {.all = NULL};
+    SM_AT_END(sm_collation_free) sm_collation collation = {.placements = NULL};
+    // Takes enough documents for all batches in any placement: rows of a packed batch are filled in parallel.
     enum { ROWS_OPEN = 64, MOST_POSITIONS = 1 << 28 };
     SM_FAIL_IF(w->job->B > MOST_POSITIONS / w->job->T, SM_ERR_INVALID,
                "a batch of documents has at most %d positions, not %lld x %lld", MOST_POSITIONS, (long long)w->job->B,
                (long long)w->job->T);
-    return cli_documents(w->options, &w->job->config, tokens, w->job->T,
-                         (MAX_BATCHES * w->job->B + ROWS_OPEN) * w->job->T, documents);
-}
-
-static sm_status fill_batches(const sm_tokens *tokens, const sm_collation *c, cli_workload *w) {
+    SM_TRY(cli_documents(w->options, &w->job->config, tokens, w->job->T,
+                         (MAX_BATCHES * w->job->B + ROWS_OPEN) * w->job->T, &documents));
+    SM_TRY(sm_collate(&documents, w->job->B, w->job->T, cli_padding(w->options), MAX_BATCHES, &collation));
     const int64_t n_ids = w->job->B * w->job->T;
-    SM_TRY(allocate(w, c->n_batches));
-    for (int64_t i = 0; i < c->n_batches; i++) {
+    SM_TRY(allocate(w, collation.n_batches));
+    for (int64_t i = 0; i < collation.n_batches; i++) {
         int32_t *inputs = batch(w, i);
-        SM_TRY(sm_collation_fill(c, tokens, i, inputs, inputs + n_ids, inputs + 2 * n_ids, NULL));
-        w->real_tokens += (double)sm_collation_real_tokens(c, i) / (double)c->n_batches;
-        w->attended_pairs += (double)sm_collation_pairs(c, i) / (double)c->n_batches;
+        SM_TRY(sm_collation_fill(&collation, tokens, i, inputs, inputs + n_ids, inputs + 2 * n_ids, NULL));
+        w->real_tokens += (double)sm_collation_real_tokens(&collation, i) / (double)collation.n_batches;
+        w->attended_pairs += (double)sm_collation_pairs(&collation, i) / (double)collation.n_batches;
     }
     return SM_OK;
-}
-
-static sm_status read_documents(const sm_tokens *tokens, cli_workload *w) {
-    SM_AT_END(sm_documents_free) sm_documents documents = {.all = NULL};
-    SM_AT_END(sm_collation_free) sm_collation collation = {.placements = NULL};
-    SM_TRY(take_documents(w, tokens, &documents));
-    SM_TRY(sm_collate(&documents, w->job->B, w->job->T, cli_padding(w->options), MAX_BATCHES, &collation));
-    return fill_batches(tokens, &collation, w);
 }
 
 void cli_workload_count(const cli_workload *workload, sm_plan *plan) {

@@ -44,20 +44,6 @@ static int count_levels(const cli_sweep_plan *plan, int arg) {
     return n;
 }
 
-static sm_status add_axis(const cli_sweep_plan *plan, int arg, int n_levels, advise_axes *axes) {
-    const char *text = plan->items[0].args[arg];
-    const int n = axes->choices.n_axes;
-    SM_FAIL_IF(cli_choosable_find(text + 2, name_length(text)) < 0, SM_ERR_USAGE,
-               "%.*s: give one value: rows with different values do not do the same work", (int)name_length(text) + 2,
-               text);
-    SM_FAIL_IF(n_levels == 0 || n == SM_ADVISOR_MAX_AXES, SM_ERR_USAGE,
-               "%.*s: too much to choose between; shorten a list", (int)name_length(text) + 2, text);
-    axes->args[n] = arg;
-    axes->choices.n_levels[n] = n_levels;
-    axes->choices.n_axes++;
-    return SM_OK;
-}
-
 static int rank_of(const cli_sweep_plan *plan, const advise_axes *axes, int axis) {
     const char *text = plan->items[0].args[axes->args[axis]];
     return cli_choosable_find(text + 2, name_length(text));
@@ -69,7 +55,16 @@ static sm_status find_axes(const cli_sweep_plan *plan, advise_axes *axes) {
     for (int arg = 1; arg < plan->items[0].n_args; arg++) {
         const int n_levels = count_levels(plan, arg);
         if (n_levels != 1) {
-            SM_TRY(add_axis(plan, arg, n_levels, axes));
+            const char *text = plan->items[0].args[arg];
+            const int n = axes->choices.n_axes;
+            SM_FAIL_IF(cli_choosable_find(text + 2, name_length(text)) < 0, SM_ERR_USAGE,
+                       "%.*s: give one value: rows with different values do not do the same work",
+                       (int)name_length(text) + 2, text);
+            SM_FAIL_IF(n_levels == 0 || n == SM_ADVISOR_MAX_AXES, SM_ERR_USAGE,
+                       "%.*s: too much to choose between; shorten a list", (int)name_length(text) + 2, text);
+            axes->args[n] = arg;
+            axes->choices.n_levels[n] = n_levels;
+            axes->choices.n_axes++;
         }
     }
     for (int axis = 0; axis < axes->choices.n_axes; axis++) {
@@ -241,22 +236,18 @@ static tried *find_tried(advice *a, int64_t configuration) {
 // --- a run -----------------------------------------------------------------------------------------------
 
 static void say_progress(const advice *a, const sm_trial *trial, const json_t *row, bool is_known) {
-    char left[32];
     char when[64] = "";
-    char rate[32];
     char *flags = flags_of(&a->sweep.plan, &a->axes, trial->configuration);
     const int n_left = sm_advisor_most_left(a->advisor);
     const double speed = sm_advice_speed(row);
     const bool ok = isfinite(speed);
     if (a->n_timed > 0 && n_left > 0) {
         const double run_s = (double)(sm_now_ns() - a->begin_ns) * 1e-9 / a->n_timed;
-        cli_text_duration(run_s * n_left, left, sizeof(left));
-        snprintf(when, sizeof(when), "; about %s left", left);
+        snprintf(when, sizeof(when), "; about %s left", CLI_DURATION(run_s * n_left));
     }
-    sm_text_count(speed, rate, sizeof(rate));
     cli_say("round %d, %s: %s%s%s%s%s", trial->round + 1, flags == NULL || flags[0] == '\0' ? "the default" : flags,
-            ok ? rate : sm_rows_text(row, "status"), ok ? " tokens/s" : ": ", ok ? "" : sm_rows_text(row, "reason"),
-            is_known ? ", measured before" : "", when);
+            ok ? SM_TEXT_COUNT(speed) : sm_rows_text(row, "status"), ok ? " tokens/s" : ": ",
+            ok ? "" : sm_rows_text(row, "reason"), is_known ? ", measured before" : "", when);
     free(flags);
 }
 

@@ -41,25 +41,21 @@ static sm_status choose_row(repetition *r, const sm_rows *rows) {
     return SM_OK;
 }
 
-static sm_status take_flags(repetition *r, const json_t *args) {
-    const size_t n = json_array_size(args);
-    SM_TRY(cli_run_args_check(args));
-    r->flags.args = sm_calloc(n + 2, sizeof(*r->flags.args));
-    r->flags.args[r->flags.n_args++] = (char *)cli_commands[cli_run_args_command(args)].name; // only read
-    for (size_t i = 0; i < n; i++) {
-        r->flags.args[r->flags.n_args++] = (char *)json_string_value(json_array_get(args, i)); // only read
-    }
-    const char *key = sm_rows_text(r->row, "sweep_key");
-    r->flags.key = key[0] != '\0' ? (char *)key : NULL;
-    return SM_OK;
-}
-
 static sm_status find_flags(repetition *r) {
     const json_t *args = json_object_get(r->row, "run_args");
     const char *backend = sm_rows_text(r->row, "backend");
     const bool was_loop = sm_rows_text(r->row, "loop.loader")[0] != '\0';
     if (json_array_size(args) > 0 && (!was_loop || cli_run_args_command(args) == CLI_LOOP)) {
-        return take_flags(r, args);
+        const size_t n = json_array_size(args);
+        SM_TRY(cli_run_args_check(args));
+        r->flags.args = sm_calloc(n + 2, sizeof(*r->flags.args));
+        r->flags.args[r->flags.n_args++] = (char *)cli_commands[cli_run_args_command(args)].name; // only read
+        for (size_t i = 0; i < n; i++) {
+            r->flags.args[r->flags.n_args++] = (char *)json_string_value(json_array_get(args, i)); // only read
+        }
+        const char *key = sm_rows_text(r->row, "sweep_key");
+        r->flags.key = key[0] != '\0' ? (char *)key : NULL;
+        return SM_OK;
     }
     SM_FAIL_IF(backend[0] != '\0' && sm_backend_find(backend) == NULL, SM_ERR_INVALID,
                "measured by %s, not by stepmark; run it again with that program", backend);
@@ -110,18 +106,6 @@ static sm_status check_data(const repetition *r) {
     return check_digest(r, "data_digest", c->run.work.data != NULL ? c->run.work.data : "the embedded text", digest);
 }
 
-static sm_status check_sources(const repetition *r) {
-    const cli_candidate *c = &r->candidate;
-    char digest[SM_DIGEST_SIZE];
-    SM_TRY(sm_rows_text(r->row, "data_digest")[0] != '\0' ? check_data(r) : SM_OK);
-    if (sm_rows_text(r->row, "weights_digest")[0] != '\0') {
-        SM_TRY(cli_weights_digest(&c->run, digest));
-        SM_TRY(check_digest(r, "weights_digest", c->run.model.weights != NULL ? c->run.model.weights : "--weights",
-                            digest));
-    }
-    return SM_OK;
-}
-
 // --- running -------------------------------------------------------------------------------------------
 
 // Runs a row of a sweep as the sweep did: with its limits, and not at all if it was predicted to fail.
@@ -149,7 +133,14 @@ static sm_status run_again(repetition *r, json_t **again) {
     SM_TRY(find_flags(r));
     SM_TRY(take_own_code(r));
     SM_TRY(look(r));
-    SM_TRY(check_sources(r));
+    const cli_candidate *c = &r->candidate;
+    char digest[SM_DIGEST_SIZE];
+    SM_TRY(sm_rows_text(r->row, "data_digest")[0] != '\0' ? check_data(r) : SM_OK);
+    if (sm_rows_text(r->row, "weights_digest")[0] != '\0') {
+        SM_TRY(cli_weights_digest(&c->run, digest));
+        SM_TRY(check_digest(r, "weights_digest", c->run.model.weights != NULL ? c->run.model.weights : "--weights",
+                            digest));
+    }
     char *line = cli_run_args_line(json_object_get(r->row, "run_args"));
     cli_note("%s", line);
     free(line);
@@ -191,15 +182,6 @@ static sm_status write_result(const repetition *r, const sm_again *result, const
     return SM_OK;
 }
 
-static sm_status compare_and_write(const repetition *r, const json_t *again) {
-    SM_AT_END(sm_again_free) sm_again result = {0};
-    sm_again_compare(r->row, again, r->options->compare.threshold_percent / 100, &result);
-    SM_TRY(write_result(r, &result, again));
-    SM_FAIL_IF(!result.is_reproduced, SM_ERR_MISMATCH, "%s: row %lld was not reproduced: %s", r->file,
-               (long long)r->number, result.reason);
-    return SM_OK;
-}
-
 // --- the subcommand ------------------------------------------------------------------------------------
 
 sm_status cli_again(const cli_options *options) {
@@ -220,7 +202,12 @@ sm_status cli_again(const cli_options *options) {
     SM_TRY(cli_sweeper_open(options, &r->sweeper));
     const sm_status status = run_again(r, &again);
     if (status == SM_OK) {
-        return compare_and_write(r, again);
+        SM_AT_END(sm_again_free) sm_again result = {0};
+        sm_again_compare(r->row, again, r->options->compare.threshold_percent / 100, &result);
+        SM_TRY(write_result(r, &result, again));
+        SM_FAIL_IF(!result.is_reproduced, SM_ERR_MISMATCH, "%s: row %lld was not reproduced: %s", r->file,
+                   (long long)r->number, result.reason);
+        return SM_OK;
     }
     SM_FAIL_IF(status != SM_ERR_INTERRUPTED, status == SM_ERR_USAGE ? SM_ERR_INVALID : status, // the row's flags
                "%s: row %lld: %s", r->file, (long long)r->number, sm_error_message());

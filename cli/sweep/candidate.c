@@ -84,7 +84,7 @@ static const char *why_meaningless(const cli_candidate *c) {
 }
 
 static void foretell(const cli_sweeper *s, cli_candidate *c) {
-    char needed[32], limit[32], reason[SM_ROW_REASON_SIZE];
+    char reason[SM_ROW_REASON_SIZE];
     int64_t free_bytes = (int64_t)c->info.free_bytes;
     c->limit_bytes = s->memory_limit_bytes;
     if (free_bytes > 0 && (c->limit_bytes == 0 || free_bytes < c->limit_bytes)) {
@@ -104,9 +104,8 @@ static void foretell(const cli_sweeper *s, cli_candidate *c) {
     }
     c->is_forecast = true;
     if (c->limit_bytes > 0 && c->forecast.memory_bytes > c->limit_bytes) {
-        sm_text_bytes((double)c->forecast.memory_bytes, needed, sizeof(needed));
-        sm_text_bytes((double)c->limit_bytes, limit, sizeof(limit));
-        snprintf(reason, sizeof(reason), "%s needed by estimate, %s allowed; not started", needed, limit);
+        snprintf(reason, sizeof(reason), "%s needed by estimate, %s allowed; not started",
+                 SM_TEXT_BYTES(c->forecast.memory_bytes), SM_TEXT_BYTES(c->limit_bytes));
         set_verdict(c, "oom", reason);
     }
 }

@@ -133,19 +133,6 @@ static void add_value(axis *a, const char *value, size_t length) {
     a->values[a->n++] = value != NULL ? sm_strndup(value, length) : NULL;
 }
 
-static sm_status add_integers(axis *a, const char *text) {
-    char what[CLI_TEXT_SIZE];
-    cli_ints list;
-    snprintf(what, sizeof(what), "--%s", a->flag->name);
-    SM_TRY(cli_parse_ints(what, text, (int64_t)a->flag->min, (int64_t)a->flag->max, &list));
-    for (int i = 0; i < list.n; i++) {
-        char digits[32];
-        int n = snprintf(digits, sizeof(digits), "%lld", (long long)list.values[i]);
-        add_value(a, digits, (size_t)n);
-    }
-    return SM_OK;
-}
-
 // Expands to device ids, so that a row is for one device.
 static sm_status add_devices(axis *a, const char *text, size_t length) {
     cli_texts name = {.n = 1};
@@ -178,7 +165,16 @@ static sm_status add_entry(axis *a, const char *text, size_t length) {
     }
     bool is_number = a->flag->type == CLI_INT || a->flag->type == CLI_INTS || a->flag->type == CLI_COUNT;
     if (is_number && strcmp(entry, "auto") != 0) {
-        return add_integers(a, entry);
+        char what[CLI_TEXT_SIZE];
+        cli_ints list;
+        snprintf(what, sizeof(what), "--%s", a->flag->name);
+        SM_TRY(cli_parse_ints(what, entry, (int64_t)a->flag->min, (int64_t)a->flag->max, &list));
+        for (int i = 0; i < list.n; i++) {
+            char digits[32];
+            int n = snprintf(digits, sizeof(digits), "%lld", (long long)list.values[i]);
+            add_value(a, digits, (size_t)n);
+        }
+        return SM_OK;
     }
     add_value(a, entry, length);
     return SM_OK;

@@ -232,13 +232,12 @@ sm_status cli_sweep_dry_run(cli_sweep *s) {
     SM_TRY(status);
     SM_TRY(closed);
     // The estimate assumes the speed of the existing rows.
-    char left[32];
     FILE *stream = sm_format_is_read((sm_format)s->sweeper.options->out.format) ? stdout : stderr;
     fprintf(stream, "%s%d configurations: %d to run, %d skipped, %d too large, %d done",
             stream == stdout ? "\n" : "stepmark: ", s->plan.n, t.n_run, t.n_skipped, t.n_oom, t.n_done);
     if (t.work_done > 0 && t.n_run > 0) {
-        cli_text_duration(t.seconds * t.work_left / t.work_done, left, sizeof(left));
-        fprintf(stream, "; about %s, at the speed of the rows in %s", left, s->sweeper.options->out.output_file);
+        fprintf(stream, "; about %s, at the speed of the rows in %s",
+                CLI_DURATION(t.seconds * t.work_left / t.work_done), s->sweeper.options->out.output_file);
     }
     fputc('\n', stream);
     return SM_OK;

@@ -50,14 +50,6 @@ static void replace(cli_configuration *c, const char *flag, const char *argument
     }
 }
 
-// Appends a configuration once more with the least memory: one sequence, and recomputation in place of --fit.
-static sm_status append_small(cli_sweep_plan *plan, int index) {
-    SM_TRY(cli_sweep_plan_derive(plan, &plan->items[index], 1, SM_SCORE_SEQ_LEN));
-    replace(&plan->items[plan->n - 1], "--fit=", recompute);
-    cli_configuration_set_key(&plan->items[plan->n - 1], "");
-    return SM_OK;
-}
-
 // A row for people: the line, or why there is none; and what else there is to say of the figure.
 // `is_cut`: it had less time than a score of this row alone.
 static void print_row(json_t *row, bool is_cut, const json_t *references) {
@@ -142,17 +134,6 @@ static double time_for_samples(const schedule *t, const row_kind *kinds, int i, 
     return samples_s < most_samples_s ? samples_s : most_samples_s;
 }
 
-static void learn(schedule *t, const json_t *row) {
-    const json_t *samples = sm_json_get(row, "samples_ns");
-    double other_s = sm_json_number(row, "process_ns") / 1e9;
-    for (size_t i = 0; i < json_array_size(samples); i++) {
-        other_s -= json_number_value(json_array_get(samples, i)) / 1e9;
-    }
-    if (other_s > t->other_s) {
-        t->other_s = other_s;
-    }
-}
-
 static sm_status kind_of(cli_sweep *s, int index, row_kind *kind) {
     const sm_device_info *info = &s->candidate->info;
     SM_TRY(cli_candidate_look(&s->sweeper, &s->plan.items[index], s->candidate));
@@ -172,24 +153,16 @@ static sm_status measure_one(cli_sweep *s, int index, double samples_s, json_t *
     SM_TRY(cli_sweep_measure(s, &s->plan.items[index], s->candidate, row));
     if (*row != NULL && strcmp(sm_rows_text(*row, "status"), "oom") == 0 &&
         strstr(s->plan.items[index].key, recompute + 2) == NULL) {
-        SM_TRY(append_small(&s->plan, index));
+        // Appends a configuration once more with the least memory: one sequence, and recomputation in place of --fit.
+        SM_TRY(cli_sweep_plan_derive(&s->plan, &s->plan.items[index], 1, SM_SCORE_SEQ_LEN));
+        replace(&s->plan.items[s->plan.n - 1], "--fit=", recompute);
+        cli_configuration_set_key(&s->plan.items[s->plan.n - 1], "");
         return measure_one(s, s->plan.n - 1, samples_s, row);
     }
     return SM_OK;
 }
 
 // --- all of them -------------------------------------------------------------------------------------
-
-// A backend that finds no device says what to install.
-static void print_missing(void) {
-    for (int b = 0; b < sm_backend_count(); b++) {
-        sm_device_info info;
-        if (cli_count_devices(sm_backend_at(b)) > 0 && sm_backend_at(b)->describe(0, &info) == SM_OK &&
-            !info.available) {
-            printf("%s  %s: %s\n", SM_SCORE_NAME, sm_backend_at(b)->name, info.reason);
-        }
-    }
-}
 
 // Where `score` and `make bench` leave their rows, and --share looks for them.
 static const char usual_file[] = "score.jsonl";
@@ -228,7 +201,12 @@ static sm_status measure_row(cli_sweep *s, schedule *t, const row_kind *kinds, i
         json_array_append(s->rows, row);
     }
     if (row != NULL && kinds[i] != OF_CARD) {
-        learn(t, row);
+        const json_t *samples = sm_json_get(row, "samples_ns");
+        double other_s = sm_json_number(row, "process_ns") / 1e9;
+        for (size_t k = 0; k < json_array_size(samples); k++) {
+            other_s -= json_number_value(json_array_get(samples, k)) / 1e9;
+        }
+        t->other_s = other_s > t->other_s ? other_s : t->other_s;
     }
     if (row != NULL && is_read) {
         print_row(row, samples_s < most_samples_s, references);
@@ -278,7 +256,14 @@ static sm_status measure(const cli_options *options, const json_t *references) {
     sm_status status = cli_sweep_open(&of_plan, &s);
     status = status == SM_OK ? measure_all(&s, references) : status;
     if (status == SM_OK && sm_format_is_read((sm_format)options->out.format)) {
-        print_missing();
+        // A backend that finds no device says what to install.
+        for (int b = 0; b < sm_backend_count(); b++) {
+            sm_device_info info;
+            if (cli_count_devices(sm_backend_at(b)) > 0 && sm_backend_at(b)->describe(0, &info) == SM_OK &&
+                !info.available) {
+                printf("%s  %s: %s\n", SM_SCORE_NAME, sm_backend_at(b)->name, info.reason);
+            }
+        }
         print_end(options, s.rows, references);
     } else if (status == SM_OK) {
         status = sm_record_write_all(&sm_row_table, (sm_format)options->out.format, stdout, s.rows);

@@ -84,7 +84,6 @@ static sm_status sweep_find(cli_sweep *s, int index) {
 
 // With several rows each failure is said; of a single one it is the program's last message.
 static void say_progress(const cli_sweep *s, const cli_configuration *c, const json_t *row) {
-    char step[32], left[32];
     char when[64] = "";
     const char *status = sm_rows_text(row, "status");
     bool ok = strcmp(status, "ok") == 0;
@@ -92,10 +91,9 @@ static void say_progress(const cli_sweep *s, const cli_configuration *c, const j
         cli_note("%s %s: %s: %s", sm_rows_text(row, "device"), sm_rows_text(row, "test"), status,
                  sm_rows_text(row, "reason"));
     }
-    sm_text_ms(sm_json_number(row, "median_ns"), step, sizeof(step));
+    const char *step = SM_TEXT_MS(sm_json_number(row, "median_ns"));
     if (s->work_done > 0) {
-        cli_text_duration(s->seconds * s->work_left / s->work_done, left, sizeof(left));
-        snprintf(when, sizeof(when), "; about %s left", left);
+        snprintf(when, sizeof(when), "; about %s left", CLI_DURATION(s->seconds * s->work_left / s->work_done));
     }
     cli_say("[%d/%d] %s: %s%s%s%s%s%s%s", s->n_finished, s->n_total, c->key, status, step[0] != '\0' ? ", " : "", step,
             step[0] != '\0' ? " ms" : "", ok ? "" : ": ", ok ? "" : sm_rows_text(row, "reason"), when);

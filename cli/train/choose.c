@@ -274,18 +274,6 @@ static double step_tokens(const cli_options *o) {
     return (double)n * (double)o->work.seq_lens.values[0];
 }
 
-static void choose_length(chooser *c, int64_t n_params) {
-    cli_options *o = c->options;
-    const double n_tokens = fmin(tokens_in_time(o, (double)n_params), MOST_EPOCHS * (double)c->n_train);
-    const bool is_open = o->train.steps == 0 && o->train.epochs == 0 && o->train.tokens == 0;
-    if (is_open) {
-        choose(c, "steps", &o->train.steps, (int64_t)fmax(1, n_tokens / step_tokens(o)));
-    }
-    if (is_open && c->n_val > 0) {
-        choose(c, "val-every", &o->train.val_every, (o->train.steps + VALIDATIONS - 1) / VALIDATIONS);
-    }
-}
-
 // --- the whole ---------------------------------------------------------------------------------------
 
 static void tell(const chooser *c, const sm_model_config *config, int64_t n_params) {
@@ -339,7 +327,15 @@ sm_status cli_train_choose(cli_options *o) {
     choose_model(&c);
     snprintf(o->model.models.texts[0], sizeof o->model.models.texts[0], "tiny");
     SM_TRY(cli_model_config(o, "tiny", &config));
-    choose_length(&c, sm_model_n_params(&config));
+    const double n_params = (double)sm_model_n_params(&config);
+    const double n_tokens = fmin(tokens_in_time(o, n_params), MOST_EPOCHS * (double)c.n_train);
+    const bool is_open = o->train.steps == 0 && o->train.epochs == 0 && o->train.tokens == 0;
+    if (is_open) {
+        choose(&c, "steps", &o->train.steps, (int64_t)fmax(1, n_tokens / step_tokens(o)));
+    }
+    if (is_open && c.n_val > 0) {
+        choose(&c, "val-every", &o->train.val_every, (o->train.steps + VALIDATIONS - 1) / VALIDATIONS);
+    }
     if (o->train.run != NULL && c.n_val > 0 && !o->train.keep_best) {
         o->train.keep_best = true;
         say(&c, "--keep-best");

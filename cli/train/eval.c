@@ -243,9 +243,8 @@ static sm_status take_data(evaluation *e, char path[SM_DATA_PATH_BYTES]) {
     SM_AT_END(sm_data_files_free) sm_data_files files = {0};
     SM_TRY(find_path(e->options->work.data, path));
     const sm_status status = sm_data_files_open(&path, 1, format, &files);
-    if (sm_ends_with(path, ".jsonl") &&
-        (status == SM_ERR_UNSUPPORTED ||
-         (status == SM_OK && format == SM_TOKENS_AUTO && files.format != SM_TOKENS_JSONL))) {
+    if (sm_ends_with(path, ".jsonl") && (status == SM_ERR_UNSUPPORTED || (status == SM_OK && format == SM_TOKENS_AUTO &&
+                                                                          files.format != SM_TOKENS_JSONL))) {
         return take_questions(e, path);
     }
     SM_TRY(status);
@@ -253,20 +252,6 @@ static sm_status take_data(evaluation *e, char path[SM_DATA_PATH_BYTES]) {
                "--output-file: holds the scores of endings; '%.300s' is no .jsonl of questions", path);
     const bool is_text = !sm_tokens_format_has_ids(files.format) && e->model.tokenizer != NULL;
     return is_text ? take_text(e, &files) : take_tokens(e, path);
-}
-
-static sm_status print(const evaluation *e, const char *path) {
-    const double loss = e->n_tokens > 0 ? e->nats / (double)e->n_tokens : NAN;
-    const double n_questions = e->n_questions > 0 ? (double)e->n_questions : NAN;
-    SM_OWN(json_t) *records =
-        json_pack("[{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}]", "model", sm_json_bytes(e->model.weights), "data",
-                  sm_json_bytes(path), "n_tokens", e->n_tokens > 0 ? json_integer(e->n_tokens) : json_null(), "loss",
-                  sm_json_real(loss), "perplexity", sm_json_real(exp(loss)), "bits_per_byte",
-                  sm_json_real(e->nats / log(2) / e->n_bytes), "n_questions",
-                  e->n_questions > 0 ? json_integer(e->n_questions) : json_null(), "accuracy",
-                  sm_json_real((double)e->n_right / n_questions), "accuracy_norm",
-                  sm_json_real((double)e->n_right_norm / n_questions));
-    return sm_record_write_all(&cli_eval_table, (sm_format)e->options->out.format, stdout, records);
 }
 
 static void release(evaluation *e) {
@@ -296,5 +281,15 @@ sm_status cli_eval(const cli_options *options) {
         e.scores = NULL;
         SM_TRY(sm_atomic_write_all(options->out.report_file, scores, size_bytes));
     }
-    return print(&e, path);
+    const double loss = e.n_tokens > 0 ? e.nats / (double)e.n_tokens : NAN;
+    const double n_questions = e.n_questions > 0 ? (double)e.n_questions : NAN;
+    SM_OWN(json_t) *records =
+        json_pack("[{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}]", "model", sm_json_bytes(e.model.weights), "data",
+                  sm_json_bytes(path), "n_tokens", e.n_tokens > 0 ? json_integer(e.n_tokens) : json_null(), "loss",
+                  sm_json_real(loss), "perplexity", sm_json_real(exp(loss)), "bits_per_byte",
+                  sm_json_real(e.nats / log(2) / e.n_bytes), "n_questions",
+                  e.n_questions > 0 ? json_integer(e.n_questions) : json_null(), "accuracy",
+                  sm_json_real((double)e.n_right / n_questions), "accuracy_norm",
+                  sm_json_real((double)e.n_right_norm / n_questions));
+    return sm_record_write_all(&cli_eval_table, (sm_format)e.options->out.format, stdout, records);
 }

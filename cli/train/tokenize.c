@@ -16,47 +16,27 @@ int cli_token_threads(const cli_options *options) {
     return options->device.threads.n > 0 ? (int)options->device.threads.values[0] : sm_host_threads();
 }
 
-bool cli_token_stop(SM_UNUSED void *ctx) {
-    return cli_interrupted != 0;
-}
+bool cli_token_stop(SM_UNUSED void *ctx) { return cli_interrupted != 0; }
 
-void cli_token_note(SM_UNUSED void *ctx, const char *line) {
-    cli_note("%s", line);
-}
+void cli_token_note(SM_UNUSED void *ctx, const char *line) { cli_note("%s", line); }
 
 static void token_progress_note(void *ctx, int64_t done, int64_t of) {
     enum { NOTE_NS = 1000000000 };
     cli_token_progress *progress = ctx;
-    char done_text[32], of_text[32];
     const int64_t now_ns = sm_now_ns();
     if (!progress->is_wanted || now_ns - progress->last_note_ns < NOTE_NS) {
         return;
     }
     progress->last_note_ns = now_ns;
-    sm_text_count((double)done, done_text, sizeof(done_text));
-    sm_text_count((double)of, of_text, sizeof(of_text));
-    cli_note("%s %s of %s %s", progress->what, done_text, of_text, progress->unit);
+    cli_note("%s %s of %s %s", progress->what, SM_TEXT_COUNT(done), SM_TEXT_COUNT(of), progress->unit);
 }
 
 // --- learn ---------------------------------------------------------------------------------
 
 static void print_tokenizer(const char *where, const sm_tokenizer *t) {
-    char tokens[32], merges[32], digest[SM_TOKENIZER_DIGEST_SIZE];
-    sm_text_count(t->n_tokens, tokens, sizeof(tokens));
-    sm_text_count(t->n_merges, merges, sizeof(merges));
+    char digest[SM_TOKENIZER_DIGEST_SIZE];
     sm_tokenizer_digest(t, digest);
-    printf("%s: %s tokens, %s merges, %s\n", where, tokens, merges, digest);
-}
-
-static sm_status count_words(const cli_options *options, sm_word_counts *words) {
-    SM_AT_END(sm_data_files_free) sm_data_files files = {0};
-    SM_OWN(sm_text_source) *source = NULL;
-    SM_TRY(sm_data_files_open_text(options->operands, options->n_operands, (sm_tokens_format)options->work.data_format,
-                                   &files));
-    sm_text_source_open(&files, NULL, NULL, NULL, &source);
-    SM_TRY(sm_word_counts_of(source, cli_token_threads(options), cli_token_stop, NULL, words));
-    SM_FAIL_IF(words->n_words == 0, SM_ERR_INVALID, "the input holds no text");
-    return SM_OK;
+    printf("%s: %s tokens, %s merges, %s\n", where, SM_TEXT_COUNT(t->n_tokens), SM_TEXT_COUNT(t->n_merges), digest);
 }
 
 sm_status cli_learn_words(const cli_options *options, sm_tokenizer **tokenizer) {
@@ -67,7 +47,13 @@ sm_status cli_learn_words(const cli_options *options, sm_tokenizer **tokenizer) 
                                       .stop = cli_token_stop,
                                       .progress = token_progress_note,
                                       .ctx = &progress};
-    SM_TRY(count_words(options, &words));
+    SM_AT_END(sm_data_files_free) sm_data_files files = {0};
+    SM_OWN(sm_text_source) *source = NULL;
+    SM_TRY(sm_data_files_open_text(options->operands, options->n_operands, (sm_tokens_format)options->work.data_format,
+                                   &files));
+    sm_text_source_open(&files, NULL, NULL, NULL, &source);
+    SM_TRY(sm_word_counts_of(source, cli_token_threads(options), cli_token_stop, NULL, &words));
+    SM_FAIL_IF(words.n_words == 0, SM_ERR_INVALID, "the input holds no text");
     return sm_bpe_train(&words, &settings, tokenizer);
 }
 
@@ -173,31 +159,24 @@ sm_status cli_tokenizer(const cli_options *options) {
 
 // --- tokenize ------------------------------------------------------------------------------
 
-static sm_status check_options(const cli_options *options) {
-    SM_FAIL_IF(options->work.tokenizer == NULL, SM_ERR_USAGE,
-               "--tokenizer: missing; give the folder of the vocabulary");
-    SM_TRY(cli_check_vocabulary(options->work.tokenizer));
-    SM_FAIL_IF(options->tokens.output_folder == NULL, SM_ERR_USAGE,
-               "--output: missing; give the folder to write the tokens to");
-    SM_FAIL_IF(options->n_operands == 0, SM_ERR_USAGE, "FILE: missing; give files or folders with text; - is stdin");
-    return SM_OK;
-}
-
 static void print_side(const cli_options *options, const sm_tokenize_result *result, int side) {
-    char tokens[32], documents[32], bytes[32];
-    sm_text_count((double)result->n_tokens[side], tokens, sizeof(tokens));
-    sm_text_count((double)result->n_documents[side], documents, sizeof(documents));
-    sm_text_count((double)result->text_bytes[side], bytes, sizeof(bytes));
     if (result->n_tokens[side] > 0) {
         printf("%s/%s.bin: %s tokens of %s document%s, %s bytes; %.2f bytes a token\n", options->tokens.output_folder,
-               side == 0 ? "train" : "val", tokens, documents, sm_plural((size_t)result->n_documents[side]), bytes,
+               side == 0 ? "train" : "val", SM_TEXT_COUNT(result->n_tokens[side]),
+               SM_TEXT_COUNT(result->n_documents[side]), sm_plural((size_t)result->n_documents[side]),
+               SM_TEXT_COUNT(result->text_bytes[side]),
                (double)result->text_bytes[side] / (double)result->n_tokens[side]);
     }
 }
 
 sm_status cli_tokenize(const cli_options *options) {
     sm_tokenize_result result;
-    SM_TRY(check_options(options));
+    SM_FAIL_IF(options->work.tokenizer == NULL, SM_ERR_USAGE,
+               "--tokenizer: missing; give the folder of the vocabulary");
+    SM_TRY(cli_check_vocabulary(options->work.tokenizer));
+    SM_FAIL_IF(options->tokens.output_folder == NULL, SM_ERR_USAGE,
+               "--output: missing; give the folder to write the tokens to");
+    SM_FAIL_IF(options->n_operands == 0, SM_ERR_USAGE, "FILE: missing; give files or folders with text; - is stdin");
     cli_token_progress progress = {.what = "read", .unit = "bytes", .is_wanted = options->out.progress};
     const sm_tokenize_job job = {.tokenizer = options->work.tokenizer,
                                  .output = options->tokens.output_folder,

@@ -107,16 +107,6 @@ static sm_status draw_checks(training *t) {
                : sm_fail(SM_ERR_IO, "no random number for the checks; give --no-checks");
 }
 
-static sm_status open_device(training *t) {
-    const cli_options *options = &t->options;
-    cli_device_list devices;
-    cli_foresee();
-    SM_TRY(cli_select_devices(&options->device.backends, &devices));
-    SM_TRY(cli_choose_device(t->comm, &devices, &t->job.device));
-    cli_stage("opening the device", NULL);
-    return cli_open_device(t->job.device, t->job.n_threads, options, &t->device);
-}
-
 static double range_flops(const sm_plan *plan, sm_phase range) {
     sm_range ops = sm_plan_range(plan, range);
     double flops = 0;
@@ -248,7 +238,12 @@ static sm_status open_files(training *t) {
     t->job.plan.one_micro_batch = o->work.accum <= 1;
     cli_stage("opening the data", NULL);
     SM_TRY(cli_train_data_open(&t->options, &t->job, &t->data, &t->settings));
-    return open_device(t);
+    cli_device_list devices;
+    cli_foresee();
+    SM_TRY(cli_select_devices(&options->device.backends, &devices));
+    SM_TRY(cli_choose_device(t->comm, &devices, &t->job.device));
+    cli_stage("opening the device", NULL);
+    return cli_open_device(t->job.device, t->job.n_threads, options, &t->device);
 }
 
 static sm_status set_up(training *t) {
@@ -410,12 +405,10 @@ sm_status cli_train(const cli_options *options) {
 
 sm_status cli_init(const cli_options *options) {
     sm_model_config config;
-    char n_params[32];
     SM_TRY(cli_model_config(options, options->model.models.texts[0], &config));
     SM_FAIL_IF(options->train.save == NULL, SM_ERR_USAGE, "--save: missing; give the folder to write the model to");
     SM_TRY(sm_weights_init(options->train.save, &config, (uint64_t)options->work.seed));
-    sm_text_count((double)sm_model_n_params(&config), n_params, sizeof(n_params));
     printf("%s: %s %s, %s parameters, seed %lld\n", options->train.save, config.model->title,
-           options->model.models.texts[0], n_params, (long long)options->work.seed);
+           options->model.models.texts[0], SM_TEXT_COUNT(sm_model_n_params(&config)), (long long)options->work.seed);
     return SM_OK;
 }

@@ -94,17 +94,15 @@ static int place(double value, double from, double to, int n) {
     return to != from ? (int)lround((value - from) / (to - from) * (n - 1)) : 0;
 }
 
-static void set_dot(plot *p, int x, int y) {
-    static const unsigned char bits[DOTS_Y][DOTS_X] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
-    p->cells[y / DOTS_Y][x / DOTS_X] |= bits[y % DOTS_Y][x % DOTS_X];
-}
-
 // A line from dot to dot.
 static void join(plot *p, int x0, int y0, int x1, int y1) {
     const int n = abs(x1 - x0) > abs(y1 - y0) ? abs(x1 - x0) : abs(y1 - y0);
     for (int i = 0; i <= n; i++) {
         const double share = n > 0 ? (double)i / n : 0;
-        set_dot(p, (int)lround(x0 + share * (x1 - x0)), (int)lround(y0 + share * (y1 - y0)));
+        const int x = (int)lround(x0 + share * (x1 - x0));
+        const int y = (int)lround(y0 + share * (y1 - y0));
+        static const unsigned char bits[DOTS_Y][DOTS_X] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
+        p->cells[y / DOTS_Y][x / DOTS_X] |= bits[y % DOTS_Y][x % DOTS_X];
     }
 }
 
@@ -125,7 +123,6 @@ static void draw(plot *p, const cli_train_curve *loss, const cli_train_curve *va
 }
 
 static void put_plot(const plot *p, FILE *out) {
-    char first[32], last[32];
     for (int row = 0; row < p->n_rows; row++) {
         if (row == 0 || row == p->n_rows - 1) {
             fprintf(out, "%*.4f ", LABEL_WIDTH - 1, row == 0 ? p->high : p->low);
@@ -142,21 +139,18 @@ static void put_plot(const plot *p, FILE *out) {
         }
         fputc('\n', out);
     }
-    sm_text_count(p->first, first, sizeof(first));
-    sm_text_count(p->last, last, sizeof(last));
+    const char *first = SM_TEXT_COUNT(p->first);
     const int gap = p->n_columns - (int)strlen(first);
-    fprintf(out, "%*sstep %s%*s\n", LABEL_WIDTH, "", first, gap - (int)strlen("step "), last);
+    fprintf(out, "%*sstep %s%*s\n", LABEL_WIDTH, "", first, gap - (int)strlen("step "), SM_TEXT_COUNT(p->last));
 }
 
 // --- the lines around it -----------------------------------------------------------------------------
 
 static void put_bar(const cli_train_show *show, const sm_train_progress *p, int width, FILE *out) {
-    char head[96], tail[96], left[32], step[32], n_steps[32];
-    sm_text_count((double)p->step, step, sizeof(step));
-    sm_text_count((double)p->n_steps, n_steps, sizeof(n_steps));
+    char head[96], tail[96], left[32];
     cli_train_time_left(show, p, left, sizeof(left));
     const double share = p->n_steps > 0 ? (double)p->step / (double)p->n_steps : 0;
-    snprintf(head, sizeof(head), "step %s of %s ", step, n_steps);
+    snprintf(head, sizeof(head), "step %s of %s ", SM_TEXT_COUNT(p->step), SM_TEXT_COUNT(p->n_steps));
     snprintf(tail, sizeof(tail), " %.1f%%%s%s%s", 100 * share, left[0] != '\0' ? ", " : "", left,
              left[0] != '\0' ? " to go" : "");
     const int n = width - (int)strlen(head) - (int)strlen(tail);
@@ -169,15 +163,13 @@ static void put_bar(const cli_train_show *show, const sm_train_progress *p, int 
 
 static void put_figures(const cli_train_show *show, FILE *out) {
     const sm_train_step *s = &show->last;
-    char rate[32];
-    sm_text_count(round(show->screen.rate), rate, sizeof(rate));
     fprintf(out, "lr %.1e | ", s->lr);
     if (s->is_skipped) {
         fprintf(out, "skipped, loss scale now %g", s->loss_scale);
     } else {
         fprintf(out, "norm %.4f", s->grad_norm);
     }
-    fprintf(out, " | %s tokens/s%s", rate, show->is_unchecked ? " unchecked" : "");
+    fprintf(out, " | %s tokens/s%s", SM_TEXT_COUNT(round(show->screen.rate)), show->is_unchecked ? " unchecked" : "");
     if (!isnan(cli_train_mfu(show, s))) {
         fprintf(out, " | %.1f%% of peak", 100 * cli_train_mfu(show, s));
     }

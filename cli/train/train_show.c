@@ -160,20 +160,17 @@ void cli_train_show_leave(const cli_train_show *show, const sm_train_progress *p
 void cli_train_show_end(const cli_train_show *show, const sm_train_settings *s, const sm_train_progress *p) {
     const double seconds = (double)(sm_now_ns() - show->first_ns) / 1e9;
     char validation[128] = "";
-    char n_tokens[32], rate[32], time[32];
     char checks[96] = "unchecked";
     if (!isnan(p->best_val_loss)) {
         snprintf(validation, sizeof(validation), "best validation loss %.4f (step %lld), last %.4f; ", p->best_val_loss,
                  (long long)p->best_val_step, p->val_loss);
     }
-    sm_text_count(show->n_tokens, n_tokens, sizeof(n_tokens));
-    sm_text_count(round(show->n_tokens / seconds), rate, sizeof(rate));
-    cli_text_duration(seconds, time, sizeof(time));
     if (show->checked_ops > 0) {
         snprintf(checks, sizeof(checks), "%lld operations of %lld step%s computed again, and right",
                  (long long)show->checked_ops, (long long)show->n_checked, show->n_checked > 1 ? "s" : "");
     }
-    cli_say("%s%s tokens in %s, %s a second with all pauses; %s", validation, n_tokens, time, rate, checks);
+    cli_say("%s%s tokens in %s, %s a second with all pauses; %s", validation, SM_TEXT_COUNT(show->n_tokens),
+            CLI_DURATION(seconds), SM_TEXT_COUNT(round(show->n_tokens / seconds)), checks);
     char run[SM_SHELL_PATH_SIZE];
     cli_say("next: stepmark generate --weights %s --prompt TEXT; stepmark report %s --output run.html",
             sm_shell_path(s->run_dir, run), run);
