@@ -121,8 +121,9 @@ sm_status cli_walk_values_execute(cli_walk_values *values, bool shown, cli_walk_
 // A walk's writer that collects data; after a walk `data` has "walk" (`walk -o json` without values), "film" (the
 // values, memory_changes.h) and "plan" (step_page.h).
 typedef struct cli_page_step cli_page_step;
-void cli_page_step_new(json_t *data, cli_page_step **step);
-void cli_page_step_free(cli_page_step *step); // NULL is fine
+cli_page_step *cli_page_step_new(json_t *data);
+void cli_page_step_free(cli_page_step *step);
+SM_OWNABLE(cli_page_step, cli_page_step_free)
 cli_walk_writer cli_page_writer(cli_page_step *step);
 
 // For each kind of op in the plans (ending with NULL): {"text", "sources": [{"backend", "file"}]}: its section of

@@ -37,9 +37,8 @@ static sm_status resolve_weights(const cli_options *given, page *p) {
     p->options = *given;
     p->options.walk.full = true;
     p->options.walk.all = true;
-    if (given->train.run != NULL && given->model.weights != NULL) {
-        return sm_fail(SM_ERR_USAGE, "--run: --weights has the model; leave one of them out");
-    }
+    SM_FAIL_IF(given->train.run != NULL && given->model.weights != NULL, SM_ERR_USAGE,
+               "--run: --weights has the model; leave one of them out");
     const char *folder = given->train.run != NULL ? given->train.run : given->model.weights;
     if (folder != NULL) {
         SM_TRY(cli_find_weights(folder, p->weights));
@@ -48,32 +47,20 @@ static sm_status resolve_weights(const cli_options *given, page *p) {
     return SM_OK;
 }
 
-static sm_status check_backends(const cli_texts *backends) {
-    for (int i = 0; i < backends->n && backends->n > 1; i++) {
-        if (strcmp(backends->texts[i], "none") == 0) {
-            return sm_fail(SM_ERR_USAGE, "--backend: none stands alone; leave it, or the others, out");
-        }
-    }
-    return SM_OK;
-}
-
 static double job_elems(const cli_job *job) {
-    sm_plan *plan = NULL;
-    const double n = cli_job_plan(job, 0, &plan) == SM_OK ? sm_film_elems(plan, 0) : INFINITY;
-    sm_plan_free(plan);
-    return n;
+    SM_OWN(sm_plan) *plan = NULL;
+    return cli_job_plan(job, 0, &plan) == SM_OK ? sm_film_elems(plan, 0) : INFINITY;
 }
 
 // As many tokens as --text has, at most as many as fit on a page.
 static int64_t choose_length(const page *p) {
     const cli_options *o = &p->options;
     cli_job job = p->job;
-    sm_ids ids = {.ids = NULL};
+    SM_AT_END(sm_ids_free) sm_ids ids = {.ids = NULL};
     job.T = USUAL_LENGTH;
     if (o->walk.text != NULL && cli_model_ids(o, o->walk.text, job.config.vocab, &ids) == SM_OK) {
         job.T = ((int64_t)ids.n - 1) / job.B; // the last one is a target alone
     }
-    free(ids.ids);
     job.T = job.T < job.config.context ? job.T : job.config.context;
     job.T = job.T > 1 ? job.T : 1;
     while (job.T > LEAST_LENGTH && job_elems(&job) > MOST_VALUES) { // less than that is shown in slices
@@ -84,7 +71,10 @@ static int64_t choose_length(const page *p) {
 
 static sm_status make_job(page *p) {
     cli_options *o = &p->options;
-    SM_TRY(check_backends(&o->device.backends));
+    for (int i = 0; i < o->device.backends.n && o->device.backends.n > 1; i++) {
+        SM_FAIL_IF(strcmp(o->device.backends.texts[i], "none") == 0, SM_ERR_USAGE,
+                   "--backend: none stands alone; leave it, or the others, out");
+    }
     SM_TRY(cli_job_of(o, NULL, &p->job));
     if (o->work.seq_lens.n == 0) {
         p->job.T = choose_length(p);
@@ -110,22 +100,18 @@ static sm_status choose_slices(page *p, const sm_plan *plan) {
         i++;
     }
     p->options.walk.slice_elems = sizes[i];
-    if (sm_film_elems(plan, sizes[i]) > MOST_VALUES) {
-        return sm_fail(SM_ERR_USAGE,
-                       "page: even in slices of %lld values this step of %d ops is too large for a page; give less of "
-                       "--n-layer, or an optimizer with fewer ops",
-                       (long long)sizes[i], plan->n_ops);
-    }
+    SM_FAIL_IF(sm_film_elems(plan, sizes[i]) > MOST_VALUES, SM_ERR_USAGE,
+               "page: even in slices of %lld values this step of %d ops is too large for a page; give less of "
+               "--n-layer, or an optimizer with fewer ops",
+               (long long)sizes[i], plan->n_ops);
     for (int k = 0; k < plan->n_arenas; k++) {
         needed_bytes += (double)plan->arenas[k].size_bytes;
     }
     os_memory_allowed("", &total_bytes, &available_bytes);
-    if (available_bytes > 0 && needed_bytes > (double)available_bytes) {
-        return sm_fail(
-            SM_ERR_USAGE,
-            "page: this step needs %.1f GiB of memory, and %.1f are available; give a smaller -m, --n-layer or --vocab",
-            needed_bytes / (1 << 30), (double)available_bytes / (1 << 30));
-    }
+    SM_FAIL_IF(
+        available_bytes > 0 && needed_bytes > (double)available_bytes, SM_ERR_USAGE,
+        "page: this step needs %.1f GiB of memory, and %.1f are available; give a smaller -m, --n-layer or --vocab",
+        needed_bytes / (1 << 30), (double)available_bytes / (1 << 30));
     return SM_OK;
 }
 
@@ -135,30 +121,26 @@ static void set(page *p, const char *key, json_t *value) { json_object_set_new(p
 
 // The losses of a few steps, too, which those of the page must equal; of slices it may compute none.
 static sm_status walk(page *p, const sm_plan *plan, json_t *losses) {
-    cli_page_step *step = NULL;
-    cli_page_step_new(p->data, &step);
+    SM_OWN(cli_page_step) *step = cli_page_step_new(p->data);
     cli_walk_writer writer = cli_page_writer(step);
     writer.losses = p->options.walk.slice_elems == 0 || cli_page_has_weights(&p->options, plan) ? losses : NULL;
-    sm_status status = cli_walk_with(&p->options, &writer);
-    cli_page_step_free(step);
-    return status;
+    return cli_walk_with(&p->options, &writer);
 }
 
 // A tokenizer, by which the page's module reads a text.
 static void set_tokenizer(page *p, const sm_tokenizer *tokenizer) {
-    char *bytes = NULL;
+    SM_FREED char *bytes = NULL;
     size_t size_bytes;
     FILE *out = sm_memstream(&bytes, &size_bytes);
     sm_live_write_tokenizer(tokenizer, out);
     sm_memstream_close(out);
     set(p, "tokenizer", sm_base64_json(bytes, size_bytes));
-    free(bytes);
 }
 
 // The texts of the ids, unless ids are bytes.
 static void set_vocabulary(page *p) {
     const int64_t vocab = p->job.config.vocab;
-    sm_tokenizer *tokenizer = NULL;
+    SM_OWN(sm_tokenizer) *tokenizer = NULL;
     json_t *pieces = json_null();
     const sm_status found = cli_find_tokenizer(p->options.work.tokenizer, p->options.train.run,
                                                p->options.model.weights, vocab, &tokenizer);
@@ -172,7 +154,6 @@ static void set_vocabulary(page *p) {
         }
         set_tokenizer(p, tokenizer);
     }
-    sm_tokenizer_free(tokenizer);
     set(p, "has_bytes", json_boolean(found == SM_OK && tokenizer == NULL));
     set(p, "vocabulary", pieces);
 }
@@ -197,7 +178,7 @@ static void put_word(FILE *out, const char *word) {
 // The `walk` command that prints the same numbers; of slices, norms and the first values.
 static void set_command(page *p) {
     const cli_options *o = &p->options;
-    char *text = NULL;
+    SM_FREED char *text = NULL;
     size_t size = 0;
     FILE *out = sm_memstream(&text, &size);
     fprintf(out, "stepmark walk %s -o json --seq-len %lld", o->walk.slice_elems > 0 ? "--values --all" : "--full",
@@ -222,48 +203,38 @@ static void set_command(page *p) {
     }
     sm_memstream_close(out);
     set(p, "command", sm_json_bytes(text));
-    free(text);
 }
 
 static sm_status gather(page *p, const sm_plan *plan) {
     const sm_mode other_mode = p->job.mode == SM_MODE_NAIVE ? SM_MODE_FUSED : SM_MODE_NAIVE;
-    sm_plan *other = NULL;
-    json_t *times = NULL;
-    json_t *live = NULL;
-    json_t *losses = json_array();
-    json_t *files = json_object();
+    SM_OWN(sm_plan) *other = NULL;
+    SM_OWN(json_t) *losses = json_array();
+    SM_OWN(json_t) *files = json_object();
+    json_t *made;
     const char *tier;
-    sm_status status = SM_OK;
     char title[256];
     const sm_model_config *c = &p->job.config;
     snprintf(title, sizeof(title), "One training step of %s %s, op by op", c->model->name,
              p->options.model.weights != NULL ? p->options.model.weights : p->options.model.models.texts[0]);
     set(p, "title", sm_json_bytes(title));
     set_command(p);
-    SM_TRY_GOTO(walk(p, plan, losses));
+    SM_TRY(walk(p, plan, losses));
     set_vocabulary(p);
-    SM_TRY_GOTO(make_plan(p, other_mode, &other));
-    SM_TRY_GOTO(sm_plan_assign_memory(other, 0));
+    SM_TRY(make_plan(p, other_mode, &other));
+    SM_TRY(sm_plan_assign_memory(other, 0));
     set(p, "other", sm_step_page_plan(other));
     set(p, "other_mode", json_string(sm_mode_name(other_mode)));
-    SM_TRY_GOTO(cli_page_live(&p->options, &p->job, plan, losses, &live));
-    set(p, "live", json_incref(live));
+    SM_TRY(cli_page_live(&p->options, &p->job, plan, losses, &made));
+    set(p, "live", made);
     if (p->kernel != NULL) {
-        json_t *kernel;
-        SM_TRY_GOTO(cli_page_kernel(p->kernel, p->kernel_kind, plan, &kernel));
-        set(p, "kernel", kernel);
+        SM_TRY(cli_page_kernel(p->kernel, p->kernel_kind, plan, &made));
+        set(p, "kernel", made);
     }
-    SM_TRY_GOTO(cli_page_times(&p->options, plan, &times, &tier));
-    set(p, "times", json_incref(times));
+    SM_TRY(cli_page_times(&p->options, plan, &made, &tier));
+    set(p, "times", made);
     set(p, "kinds", cli_page_kinds((const sm_plan *const[]){plan, other, NULL}, tier, files));
     set(p, "files", json_incref(files));
-cleanup:
-    json_decref(files);
-    json_decref(live);
-    json_decref(losses);
-    json_decref(times);
-    sm_plan_free(other);
-    return status;
+    return SM_OK;
 }
 
 // --- the page --------------------------------------------------------------------------------------
@@ -275,35 +246,29 @@ static sm_status write_page(void *data, FILE *out) {
 
 static sm_status make_page(const cli_options *options, const char *kernel, sm_op_kind kernel_kind) {
     static page p;
-    sm_plan *plan = NULL;
-    sm_status status = SM_OK;
-    if (options->out.report_file == NULL && isatty(STDOUT_FILENO)) {
-        return sm_fail(SM_ERR_USAGE, "page: is HTML, for a browser; give a file: --output step.html");
-    }
-    p = (page){.data = json_object(), .kernel = kernel, .kernel_kind = kernel_kind};
-    SM_TRY_GOTO(resolve_weights(options, &p));
-    SM_TRY_GOTO(make_job(&p));
-    SM_TRY_GOTO(make_plan(&p, p.job.mode, &plan));
-    SM_TRY_GOTO(sm_plan_assign_memory(plan, 0));
-    SM_TRY_GOTO(choose_slices(&p, plan));
+    SM_OWN(sm_plan) *plan = NULL;
+    SM_FAIL_IF(options->out.report_file == NULL && isatty(STDOUT_FILENO), SM_ERR_USAGE,
+               "page: is HTML, for a browser; give a file: --output step.html");
+    SM_OWN(json_t) *data = json_object();
+    p = (page){.data = data, .kernel = kernel, .kernel_kind = kernel_kind};
+    SM_TRY(resolve_weights(options, &p));
+    SM_TRY(make_job(&p));
+    SM_TRY(make_plan(&p, p.job.mode, &plan));
+    SM_TRY(sm_plan_assign_memory(plan, 0));
+    SM_TRY(choose_slices(&p, plan));
     // Chooses a text if none is given and the model has words for one that is long enough.
     cli_options *o = &p.options;
-    sm_ids ids = {.ids = NULL};
+    SM_AT_END(sm_ids_free) sm_ids ids = {.ids = NULL};
     if (o->walk.text == NULL && o->work.data == NULL &&
         cli_model_ids(o, usual_text, p.job.config.vocab, &ids) == SM_OK && (int64_t)ids.n > p.job.B * p.job.T) {
         o->walk.text = usual_text;
     }
-    free(ids.ids);
     if (o->walk.train_steps < 0) {
         const bool learns = o->walk.text == usual_text && o->model.weights == NULL && plan->n_params <= MOST_TRAINED;
         o->walk.train_steps = learns && o->walk.slice_elems == 0 ? USUAL_STEPS : 0;
     }
-    SM_TRY_GOTO(gather(&p, plan));
-    status = cli_write_page(p.options.out.report_file, write_page, p.data, "");
-cleanup:
-    json_decref(p.data);
-    sm_plan_free(plan);
-    return status;
+    SM_TRY(gather(&p, plan));
+    return cli_write_page(p.options.out.report_file, write_page, data, "");
 }
 
 sm_status cli_page(const cli_options *options) { return make_page(options, NULL, SM_OP_KIND_COUNT); }

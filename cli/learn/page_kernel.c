@@ -90,12 +90,13 @@ static json_t *arguments_json(const sm_plan *plan, const sm_op *op) {
     return list;
 }
 
+static void remove_folder(char **folder) { (void)sm_remove_tree(*folder); }
+
 sm_status cli_page_kernel(const char *file, sm_op_kind kind, const sm_plan *plan, json_t **json) {
     char folder[PATH_MAX], frame[PATH_MAX + 16], module[PATH_MAX + 16], signature[SM_OWN_SIGNATURE_SIZE];
-    char *bytes = NULL;
+    SM_FREED char *bytes = NULL;
     size_t size_bytes;
-    sm_status status = SM_OK;
-    json_t *ops = json_object();
+    SM_OWN(json_t) *ops = json_object();
     for (int i = 0; i < plan->n_ops; i++) {
         char number[16];
         snprintf(number, sizeof(number), "%d", i);
@@ -103,20 +104,15 @@ sm_status cli_page_kernel(const char *file, sm_op_kind kind, const sm_plan *plan
             json_object_set_new(ops, number, arguments_json(plan, &plan->ops[i]));
         }
     }
-    SM_TRY_GOTO(sm_kernel_folder_make("page", folder));
+    SM_TRY(sm_kernel_folder_make("page", folder));
+    SM_AT_END(remove_folder) char *made = folder;
     snprintf(frame, sizeof(frame), "%s/frame.c", folder);
     snprintf(module, sizeof(module), "%s/kernel.wasm", folder);
-    SM_TRY_GOTO(write_frame(frame, sm_op_name(kind)));
-    SM_TRY_GOTO(compile(file, frame, module));
-    SM_TRY_GOTO(sm_input_whole(module, MOST_MODULE_BYTES, &bytes, &size_bytes));
+    SM_TRY(write_frame(frame, sm_op_name(kind)));
+    SM_TRY(compile(file, frame, module));
+    SM_TRY(sm_input_whole(module, MOST_MODULE_BYTES, &bytes, &size_bytes));
     sm_own_kernel_signature(kind, signature);
     *json = json_pack("{s:s, s:o, s:s, s:O, s:o}", "kind", sm_op_name(kind), "file", sm_json_bytes(file), "signature",
                       signature, "ops", ops, "module", sm_base64_json(bytes, size_bytes));
-cleanup:
-    if (folder[0] != '\0') {
-        sm_remove_tree(folder);
-    }
-    free(bytes);
-    json_decref(ops);
-    return status;
+    return SM_OK;
 }

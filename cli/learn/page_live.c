@@ -18,30 +18,23 @@ bool cli_page_has_weights(const cli_options *options, const sm_plan *plan) {
 
 // The parameters by their names in the plan, one after another.
 static sm_status read_weights(const cli_options *options, const cli_job *job, const double *numbers, json_t **json) {
-    sm_status status = SM_OK;
-    sm_plan *plan = NULL;
-    sm_live *live = NULL;
-    float *all = NULL;
+    sm_plan *plan = NULL; // the live step owns it, even after a failure
+    SM_OWN(sm_live) *live = NULL;
+    SM_FREED float *all = NULL;
     int64_t n = 0;
-    SM_TRY_GOTO(sm_live_plan(numbers, &plan));
-    status = sm_live_open(plan, &live);
-    plan = NULL; // the live step owns it, even after a failure
-    SM_TRY_GOTO(status);
-    SM_TRY_GOTO(cli_load_weights(live->session, &job->config, (uint64_t)options->work.seed, options->model.weights));
+    SM_TRY(sm_live_plan(numbers, &plan));
+    SM_TRY(sm_live_open(plan, &live));
+    SM_TRY(cli_load_weights(live->session, &job->config, (uint64_t)options->work.seed, options->model.weights));
     for (int i = 0; i < live->session->plan->n_tensors; i++) {
         const sm_tensor *t = &live->session->plan->tensors[i];
         if (t->role == SM_ROLE_PARAMETER && t->view_of != SM_NO_TENSOR) {
             all = sm_realloc(all, (size_t)(n + sm_tensor_elems(t)) * sizeof(*all));
-            SM_TRY_GOTO(sm_session_read(live->session, i, sm_tensor_elems(t), all + n));
+            SM_TRY(sm_session_read(live->session, i, sm_tensor_elems(t), all + n));
             n += sm_tensor_elems(t);
         }
     }
     *json = sm_base64_json((const char *)all, (size_t)n * sizeof(*all));
-cleanup:
-    sm_plan_free(plan);
-    sm_live_close(live);
-    free(all);
-    return status;
+    return SM_OK;
 }
 
 // Why a page cannot compute its step again; NULL: it can.
@@ -59,32 +52,27 @@ static const char *lack(const cli_options *options, const sm_plan *plan, const s
 
 sm_status cli_page_live(const cli_options *options, const cli_job *job, const sm_plan *plan, json_t *losses,
                         json_t **json) {
-    sm_status status = SM_OK;
     const sm_plan_options plan_options = cli_plan_options(job, 0);
     double numbers[SM_LIVE_COUNT];
     const sm_embedded *module = sm_embedded_find_below("", "live.wasm");
     json_t *weights = json_null();
-    json_t *list = json_array();
-    json_t *optimizers = json_array();
     const char *why = lack(options, plan, &plan_options, module);
     if (why != NULL) {
         *json = json_pack("{s:s}", "lacks", why);
-        goto cleanup;
+        return SM_OK;
     }
     sm_live_numbers(&job->config, &plan_options, job->mode, job->without, numbers);
+    SM_TRY(cli_page_has_weights(options, plan) ? read_weights(options, job, numbers, &weights) : SM_OK);
+    json_t *list = json_array();
+    json_t *optimizers = json_array();
     for (int i = 0; i < SM_LIVE_COUNT; i++) {
         json_array_append_new(list, json_real(numbers[i]));
     }
-    SM_TRY_GOTO(cli_page_has_weights(options, plan) ? read_weights(options, job, numbers, &weights) : SM_OK);
     for (int i = 0; i < sm_optimizer_count(); i++) {
         json_array_append_new(optimizers, json_string(sm_optimizer_at(i)->name));
     }
-    *json = json_pack("{s:O, s:i, s:i, s:i, s:O, s:O, s:O, s:o}", "numbers", list, "dtype_at", SM_LIVE_dtype, "bf16",
+    *json = json_pack("{s:o, s:i, s:i, s:i, s:o, s:O, s:o, s:o}", "numbers", list, "dtype_at", SM_LIVE_dtype, "bf16",
                       SM_BF16, "optimizer_at", SM_LIVE_optimizer, "optimizers", optimizers, "losses", losses, "weights",
                       weights, "module", sm_base64_json(module->text, module->size_bytes));
-cleanup:
-    json_decref(list);
-    json_decref(optimizers);
-    json_decref(weights);
-    return status;
+    return SM_OK;
 }

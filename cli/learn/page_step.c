@@ -11,16 +11,15 @@ struct cli_page_step {
     sm_film *film;
 };
 
-void cli_page_step_new(json_t *data, cli_page_step **step) {
-    *step = sm_calloc(1, sizeof(**step));
-    (*step)->data = data;
+cli_page_step *cli_page_step_new(json_t *data) {
+    cli_page_step *step = sm_calloc(1, sizeof(*step));
+    step->data = data;
+    return step;
 }
 
 void cli_page_step_free(cli_page_step *step) {
-    if (step != NULL) {
-        sm_film_free(step->film);
-        free(step);
-    }
+    sm_film_free(step->film);
+    free(step);
 }
 
 static void set(json_t *object, const char *key, json_t *value) { json_object_set_new(object, key, value); }

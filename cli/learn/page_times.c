@@ -11,39 +11,29 @@ static const double peak_seconds = 0.1;
 
 static const char usual_tier[] = "registers"; // OpenCL kernels of a processor
 
-static json_t *line_json(const sm_profile_line *line) {
-    return json_pack("{s:I, s:o, s:s}", "self_ns", (json_int_t)line->self_ns, "roofline_ns",
-                     sm_json_real(line->roofline_ns), "bound", sm_bound_name(line->bound));
-}
-
 static sm_status add_ops(const cli_job *job, const sm_row *row, json_t *entry) {
-    sm_plan *plan = NULL;
-    sm_profile profile = {.lines = NULL};
+    SM_OWN(sm_plan) *plan = NULL;
+    SM_AT_END(sm_profile_free) sm_profile profile = {.lines = NULL};
     sm_profile_input input;
-    sm_status status = SM_OK;
+    SM_TRY(cli_row_profile_input(job, row, &plan, &input));
+    SM_TRY(sm_profile_make(&input, SM_PROFILE_BY_OP, &profile));
     json_t *ops = json_array();
-    SM_TRY_GOTO(cli_row_profile_input(job, row, &plan, &input));
-    SM_TRY_GOTO(sm_profile_make(&input, SM_PROFILE_BY_OP, &profile));
     for (int i = 0; i < profile.n_lines; i++) {
-        json_array_append_new(ops, line_json(&profile.lines[i]));
+        const sm_profile_line *line = &profile.lines[i];
+        json_array_append_new(ops, json_pack("{s:I, s:o, s:s}", "self_ns", (json_int_t)line->self_ns, "roofline_ns",
+                                             sm_json_real(line->roofline_ns), "bound", sm_bound_name(line->bound)));
     }
-    json_object_set(entry, "ops", ops);
-    json_object_set_new(entry, "unaccounted_ns", json_integer(profile.unaccounted_ns));
-    json_object_set_new(entry, "verdict", json_string(profile.verdict));
-cleanup:
-    json_decref(ops);
-    sm_profile_free(&profile);
-    sm_plan_free(plan);
-    return status;
+    sm_json_put(entry, {"ops", ops}, {"unaccounted_ns", json_integer(profile.unaccounted_ns)},
+                {"verdict", json_string(profile.verdict)});
+    return SM_OK;
 }
 
 static sm_status time_device(cli_bench *bench, const cli_job *job, json_t *times) {
-    sm_row row = {.schema_version = 0};
-    sm_status status = SM_OK;
+    SM_AT_END(sm_row_free) sm_row row = {.schema_version = 0};
     sm_row_init(&row);
-    status = cli_measure(bench, job, &row);
+    const sm_status status = cli_measure(bench, job, &row);
     if (status == SM_ERR_INTERRUPTED || status == SM_ERR_OOM) {
-        goto cleanup;
+        return status;
     }
     const char *name = row.gpu_info[0] != '\0' ? row.gpu_info : row.cpu_info;
     json_t *entry =
@@ -54,10 +44,7 @@ static sm_status time_device(cli_bench *bench, const cli_job *job, json_t *times
                   "loss_check", sm_json_text(row.loss_check), "gradient_check", sm_json_text(row.gradient_check),
                   "median_ns", sm_json_integer(row.median_ns), "wall_ns", sm_json_integer(row.attribution_ns));
     json_array_append_new(times, entry);
-    status = status == SM_OK ? add_ops(job, &row, entry) : SM_OK; // the entry has the failure
-cleanup:
-    sm_row_free(&row);
-    return status;
+    return status == SM_OK ? add_ops(job, &row, entry) : SM_OK; // the entry has the failure
 }
 
 static void find_tier(const cli_device *device, const char **tier) {
@@ -73,27 +60,25 @@ static void find_tier(const cli_device *device, const char **tier) {
 sm_status cli_page_times(const cli_options *options, const sm_plan *plan, json_t **times, const char **tier) {
     static cli_bench bench;
     static cli_device_list devices;
-    sm_status status = SM_OK;
+    SM_OWN(json_t) *made = json_array();
     bench = (cli_bench){.options = options, .peak_seconds = peak_seconds, .peak_bytes = sm_plan_memory(plan, NULL)};
     *tier = usual_tier;
-    *times = json_array();
-    if (strcmp(options->device.backends.texts[0], "none") == 0) {
-        return SM_OK;
-    }
-    SM_TRY(cli_select_devices(&options->device.backends, &devices));
-    bench.machine = sm_machine_facts(options->argc, options->argv);
+    devices.n = 0;
+    SM_TRY(strcmp(options->device.backends.texts[0], "none") != 0
+               ? cli_select_devices(&options->device.backends, &devices)
+               : SM_OK);
+    SM_OWN(json_t) *machine = bench.machine = sm_machine_facts(options->argc, options->argv);
     for (int i = 0; i < devices.n; i++) {
         cli_job job;
-        SM_TRY_GOTO(cli_job_of(options, NULL, &job));
+        SM_TRY(cli_job_of(options, NULL, &job));
         job.device = devices.devices[i];
         job.protocol.n_warmup = N_WARMUP;
         job.protocol.n_repetitions = N_REPETITIONS;
         job.protocol.n_accum = 1;
         job.plan.one_micro_batch = true;
         find_tier(&devices.devices[i], tier);
-        SM_TRY_GOTO(time_device(&bench, &job, *times));
+        SM_TRY(time_device(&bench, &job, made));
     }
-cleanup:
-    json_decref(bench.machine);
-    return status;
+    *times = sm_give(&made);
+    return SM_OK;
 }

@@ -304,23 +304,18 @@ static json_t *last_scores(const json_t *rows, const json_t *references, size_t 
 }
 
 static sm_status share(const cli_options *options, const json_t *references) {
-    sm_rows rows;
+    SM_AT_END(sm_rows_free) sm_rows rows;
     size_t n_busy = 0;
     size_t n_shared = 0;
-    json_t *last = NULL;
-    sm_status status = SM_OK;
     const char *file = options->out.output_file;
     const bool is_of_bench = strcmp(file, usual_file) == 0 && access(file, F_OK) != 0 && access(bench_file, F_OK) == 0;
     sm_rows_init(&rows);
-    SM_TRY_GOTO(sm_rows_read(is_of_bench ? bench_file : file, &rows));
-    last = last_scores(rows.rows, references, &n_busy);
-    if (json_array_size(last) == 0) {
-        SM_TRY_GOTO(sm_fail(SM_ERR_INVALID, "%s: holds no score; `stepmark score --output-file %s` measures one",
-                            options->out.output_file, options->out.output_file));
-    }
-    char *text = sm_block_make(last, &n_shared);
+    SM_TRY(sm_rows_read(is_of_bench ? bench_file : file, &rows));
+    SM_OWN(json_t) *last = last_scores(rows.rows, references, &n_busy);
+    SM_FAIL_IF(json_array_size(last) == 0, SM_ERR_INVALID,
+               "%s: holds no score; `stepmark score --output-file %s` measures one", file, file);
+    SM_FREED char *text = sm_block_make(last, &n_shared);
     fputs(text, stdout);
-    free(text);
     if (n_busy > 0) {
         cli_note("warning: %zu of %zu scores come from a busy machine, and should not be quoted; measure again", n_busy,
                  json_array_size(last));
@@ -328,16 +323,11 @@ static sm_status share(const cli_options *options, const json_t *references) {
     if (n_shared < json_array_size(last)) {
         cli_note("the text has room for %zu of %zu scores", n_shared, json_array_size(last));
     }
-cleanup:
-    json_decref(last);
-    sm_rows_free(&rows);
-    return status;
+    return SM_OK;
 }
 
 sm_status cli_score(const cli_options *options) {
-    json_t *references = NULL;
+    SM_OWN(json_t) *references = NULL;
     SM_TRY(sm_bundle_references(&references));
-    const sm_status status = options->out.chosen ? share(options, references) : measure(options, references);
-    json_decref(references);
-    return status;
+    return options->out.chosen ? share(options, references) : measure(options, references);
 }

@@ -9,12 +9,13 @@
 
 // A plan as numbers, which a page hands to its module: everything that a plan depends on, besides one process and one
 // micro-batch. X(name)
-#define SM_LIVE_PLAN(X)                                                                                           \
-    X(model)                                                                                                      \
-    X(B)                                                                                                          \
-    X(T)                                                                                                          \
-    X(dtype) X(products) X(dropout_p) X(seed) X(scale) X(growth) X(backoff) X(interval) X(optimizer) X(documents) \
-        X(recompute) X(attention) X(mode) X(without)
+#define SM_LIVE_PLAN(X)                                                                                               \
+    X(model)                                                                                                          \
+    X(B)                                                                                                              \
+    X(T)                                                                                                              \
+    X(dtype)                                                                                                          \
+    X(products) X(dropout_p) X(seed) X(scale) X(growth) X(backoff) X(interval) X(optimizer) X(documents) X(recompute) \
+        X(attention) X(mode) X(without)
 
 typedef enum {
 #define X(name) SM_LIVE_##name,
@@ -46,6 +47,7 @@ typedef struct {
 // Takes ownership of the plan, also after a failure. Parameters are undefined until written.
 sm_status sm_live_open(sm_plan *plan, sm_live **live);
 void sm_live_close(sm_live *live); // NULL is fine
+SM_OWNABLE(sm_live, sm_live_close)
 
 // Whether a tensor holds data before the step begins.
 bool sm_live_is_initial(const sm_tensor *t);
