@@ -24,25 +24,25 @@ static const double most_op_time = 20;
 static const double op_time_slack_ns = 3e8;
 
 // Fields that rules name often. NaN: not there, and no comparison holds.
-#define FIGURES(X)                                                                                           \
-    X(median_ns)                                                                                             \
-    X(median_ts)                                                                                             \
-    X(avg_ns)                                                                                                \
-    X(max_ns)                                                                                                \
-    X(ci95_hi_ns)                                                                                            \
-    X(n_batch)                                                                                               \
-    X(n_seq)                                                                                                 \
-    X(n_accum)                                                                                               \
-    X(real_tokens)                                                                                           \
-    X(padded_tokens)                                                                                         \
-    X(energy_j)                                                                                              \
-    X(n_layer)                                                                                               \
-    X(n_head)                                                                                                \
-    X(d_model)                                                                                               \
-    X(d_ff)                                                                                                  \
-    X(vocab) X(n_ctx) X(model_n_params) X(attribution_ns) X(flops) X(bytes) X(peak_flops) X(datasheet_flops) \
-        X(peak_bandwidth) X(ideal_ns) X(n_threads) X(peak_rss_bytes) X(device_peak_bytes) X(loss_checked)    \
-            X(loss_reference)
+#define FIGURES(X)                                                                                                    \
+    X(median_ns)                                                                                                      \
+    X(median_ts)                                                                                                      \
+    X(avg_ns)                                                                                                         \
+    X(max_ns)                                                                                                         \
+    X(ci95_hi_ns)                                                                                                     \
+    X(n_batch)                                                                                                        \
+    X(n_seq)                                                                                                          \
+    X(n_accum)                                                                                                        \
+    X(real_tokens)                                                                                                    \
+    X(padded_tokens)                                                                                                  \
+    X(energy_j)                                                                                                       \
+    X(n_layer)                                                                                                        \
+    X(n_head)                                                                                                         \
+    X(d_model)                                                                                                        \
+    X(d_ff)                                                                                                           \
+    X(vocab)                                                                                                          \
+    X(n_ctx) X(model_n_params) X(attribution_ns) X(flops) X(bytes) X(peak_flops) X(datasheet_flops) X(peak_bandwidth) \
+        X(ideal_ns) X(n_threads) X(peak_rss_bytes) X(device_peak_bytes) X(loss_checked) X(loss_reference)
 
 typedef struct {
     const json_t *row;
@@ -191,22 +191,15 @@ static bool samples_differ(audit *a) {
            rates_differ(a);
 }
 
-// The sum, mean and deviation of an array of times.
-static bool array_differs(const audit *a, const char *array, const char *sum, const char *mean, const char *deviation) {
+// The sum, mean, deviation and median of an array of times, where the row has them.
+static bool array_differs(const audit *a, const char *array, const char *sum, const char *mean, const char *deviation,
+                          const char *median) {
     SM_FREED double *values = NULL;
     size_t n = 0;
     sm_rows_samples(a->row, array, &values, &n);
     const sm_stats s = sm_stats_of_reals(values, (int64_t)n);
-    return differs(a, sum, s.mean * (double)n, 1) || differs(a, mean, s.mean, 1) || differs(a, deviation, s.stddev, 1);
-}
-
-static bool cold_differs(const audit *a) {
-    double *values = NULL;
-    size_t n = 0;
-    sm_rows_samples(a->row, "cold_samples_ns", &values, &n);
-    const sm_stats s = sm_stats_of_reals(values, (int64_t)n);
-    free(values);
-    return differs(a, "cold_ns", n > 0 ? s.median : NAN, 1);
+    return differs(a, sum, s.mean * (double)n, 1) || differs(a, mean, s.mean, 1) ||
+           differs(a, deviation, s.stddev, 1) || differs(a, median, n > 0 ? s.median : NAN, 1);
 }
 
 static bool has_speed(const audit *a) { return a->median_ns > 0 || a->median_ts > 0 || number(a, "avg_ts") > 0; }
@@ -301,9 +294,9 @@ static bool shares_contradict(const audit *a) {
     AT_MOST("operand_bytes", a->device_peak_bytes);
     AT_MOST("kept_bytes", number(a, "operand_bytes"));
     AT_MOST("ideal_ns", (1 + rounding) * least_ns + 1 +
-                            (is_op                              ? 1e9 * a->bytes / a->peak_bandwidth
+                            (is_op                             ? 1e9 * a->bytes / a->peak_bandwidth
                              : is_text(a, "pass_type", "step") ? update_ns
-                                                                : 0));
+                                                               : 0));
     AT_MOST("peak_flops", is_text(a, "device", "cpu") ? most_flops_of_thread * a->n_threads : NAN);
     return false;
 }
@@ -459,9 +452,10 @@ bool sm_row_contradicts(const json_t *row, char text[SM_CONTRADICTION_SIZE]) {
     }
     sm_rows_samples(row, "samples_ns", &a->samples, &a->n);
     const bool found = lacks_samples(a) || samples_differ(a) ||
-                       array_differs(a, "warmup_samples_ns", "warmup_ns", "", "") ||
-                       cold_differs(a) || array_differs(a, "samples_forward_ns", "", "forward_avg_ns", "forward_stddev_ns") ||
-                       array_differs(a, "samples_backward_ns", "", "backward_avg_ns", "backward_stddev_ns") ||
+                       array_differs(a, "warmup_samples_ns", "warmup_ns", "", "", "") ||
+                       array_differs(a, "cold_samples_ns", "", "", "", "cold_ns") ||
+                       array_differs(a, "samples_forward_ns", "", "forward_avg_ns", "forward_stddev_ns", "") ||
+                       array_differs(a, "samples_backward_ns", "", "backward_avg_ns", "backward_stddev_ns", "") ||
                        work_contradicts(a) || phases_contradict(a) || shares_contradict(a) || loop_contradicts(a) ||
                        machine_contradicts(a) || date_contradicts(a) || checks_contradict(a) || flags_contradict(a);
     free(a->samples);

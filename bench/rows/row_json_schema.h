@@ -11,9 +11,6 @@ json_t *sm_row_json_schema(void);
 
 bool sm_row_is_status(const json_t *value); // ok, oom, timeout, skipped or error
 
-// SM_ERR_FORMAT names the first field with an invalid value.
-sm_status sm_row_validate(const json_t *row);
-
 // Whether this object, perhaps from another program or version, is a readable row: it has a schema_version or a time
 // (median_ns, avg_ns, samples_ns), a known status (optional if it has a time), and no value of a wrong type (any number
 // is accepted as a whole number). SM_ERR_FORMAT names what is missing.

@@ -19,106 +19,73 @@
 
 enum { MAX_PRINTED_LINES = 20, MOST_FILES = 4096 };
 
-static const sm_column columns[] = {
-    SM_TEXT("op", "kind of op", .heading = "op"),
-    SM_TEXT("file", "that was checked", .heading = "file"),
-    SM_TEXT("digest", "of the file"),
-    SM_BOOLEAN("right", "every case is, and every timed call", .heading = "right", .show = sm_show_yes_no),
-    SM_INTEGER("n_cases", "", "cases"),
-    SM_INTEGER("n_right", "", "of these, right"),
-    SM_INTEGER("n_values", "", "numbers compared"),
-    SM_TEXT("wrong", "the first mistake, or how it ended"),
-    SM_TEXT("where", "which outputs are wrong, in how many cases"),
-    SM_TEXT("why", "the known mistake that it looks like"),
-    SM_TEXT("look", "the line to look at"),
-    SM_TEXT("compiler", "what the compiler said"),
-    SM_TEXT("printed", "what the kernel printed"),
-    SM_TEXT("timed_case", "case that the times are of"),
-    SM_REAL("flops", "FLOP", "its work"),
-    SM_REAL("bytes", "bytes", "its traffic"),
-    SM_REAL("ns", "ns", "of one call: the median of turns; null: not measured", .heading = "ms", .show = sm_show_ms),
-    SM_REAL("ns_lo", "ns", "the median's 95% interval"),
-    SM_REAL("ns_hi", "ns", "its end"),
-    SM_REAL("call_ns", "ns", "a call that does nothing, which the times include"),
-    SM_REAL("ceiling_ns", "ns", "the least time that measured ceilings allow"),
-    SM_REAL("of_ceiling", "", "ceiling_ns / ns", .heading = "of ceiling", .show = sm_show_percent),
-    SM_REAL("speed", "", "how many times as fast as our fastest kernel, in the same turns", .heading = "x ours",
-            .show = sm_show_real),
-    SM_REAL("speed_lo", "", "its 95% interval"),
-    SM_REAL("speed_hi", "", "its end"),
-    SM_REAL("against", "", "how many times as fast as --against, in the same turns", .heading = "x other",
-            .show = sm_show_real),
-    SM_REAL("against_lo", "", "its 95% interval"),
-    SM_REAL("against_hi", "", "its end"),
-    SM_JSON("times", "the kernel's, and ours: who, ns"),
-    SM_TEXT("mistake", "why, or else wrong", .heading = "first mistake"),
-};
+// X(name, type, unit, description, value, further members of the column)
+#define PLAIN .heading = NULL
+#define COLUMN_LIST(X)                                                                                          \
+    X("op", TEXT, "", "kind of op", sm_op_name(kind), .heading = "op")                                          \
+    X("file", TEXT, "", "that was checked", file, .heading = "file")                                            \
+    X("digest", TEXT, "", "of the file", digest, PLAIN)                                                         \
+    X("right", BOOLEAN, "", "every case is, and every timed call", r->right, .heading = "right",                \
+      .show = sm_show_yes_no)                                                                                   \
+    X("n_cases", INTEGER, "", "cases", r->n_cases, PLAIN)                                                       \
+    X("n_right", INTEGER, "", "of these, right", r->n_right, PLAIN)                                             \
+    X("n_values", INTEGER, "", "numbers compared", r->n_values, PLAIN)                                          \
+    X("wrong", TEXT, "", "the first mistake, or how it ended", r->wrong, PLAIN)                                 \
+    X("where", TEXT, "", "which outputs are wrong, in how many cases", r->where, PLAIN)                         \
+    X("why", TEXT, "", "the known mistake that it looks like", r->why, PLAIN)                                   \
+    X("look", TEXT, "", "the line to look at", r->look, PLAIN)                                                  \
+    X("compiler", TEXT, "", "what the compiler said", r->said, PLAIN)                                           \
+    X("printed", TEXT, "", "what the kernel printed", r->printed, PLAIN)                                        \
+    X("timed_case", TEXT, "", "case that the times are of", r->timed_case, PLAIN)                               \
+    X("flops", REAL, "FLOP", "its work", is_timed ? r->flops : NAN, PLAIN)                                      \
+    X("bytes", REAL, "bytes", "its traffic", is_timed ? r->bytes : NAN, PLAIN)                                  \
+    X("ns", REAL, "ns", "of one call: the median of turns; null: not measured", own.median, .heading = "ms",    \
+      .show = sm_show_ms)                                                                                       \
+    X("ns_lo", REAL, "ns", "the median's 95% interval", own.ci95_lo, PLAIN)                                     \
+    X("ns_hi", REAL, "ns", "its end", own.ci95_hi, PLAIN)                                                       \
+    X("call_ns", REAL, "ns", "a call that does nothing, which the times include",                               \
+      is_timed && r->call_ns > 0 ? r->call_ns : NAN, PLAIN)                                                     \
+    X("ceiling_ns", REAL, "ns", "the least time that measured ceilings allow", r->ceiling_ns, PLAIN)            \
+    X("of_ceiling", REAL, "", "ceiling_ns / ns", r->ceiling_ns / own.median, .heading = "of ceiling",           \
+      .show = sm_show_percent)                                                                                  \
+    X("speed", REAL, "", "how many times as fast as our fastest kernel, in the same turns", exp(ours.estimate), \
+      .heading = "x ours", .show = sm_show_real)                                                                \
+    X("speed_lo", REAL, "", "its 95% interval", exp(ours.lo), PLAIN)                                            \
+    X("speed_hi", REAL, "", "its end", exp(ours.hi), PLAIN)                                                     \
+    X("against", REAL, "", "how many times as fast as --against, in the same turns", exp(others.estimate),      \
+      .heading = "x other", .show = sm_show_real)                                                               \
+    X("against_lo", REAL, "", "its 95% interval", exp(others.lo), PLAIN)                                        \
+    X("against_hi", REAL, "", "its end", exp(others.hi), PLAIN)                                                 \
+    X("times", JSON, "", "the kernel's, and ours: who, ns", times, PLAIN)                                       \
+    X("mistake", TEXT, "", "why, or else wrong", r->why[0] != '\0' ? r->why : r->wrong, .heading = "first mistake")
+
+static const sm_column columns[] = {COLUMN_LIST(SM_LISTED_COLUMN)};
 
 const sm_table cli_judge_table = {"judged", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
-// --- records ---------------------------------------------------------------------------------------
-
-// How many times as fast as `other`, in logarithms.
-static sm_difference faster_than(const sm_exercise_time *mine, const sm_exercise_time *other) {
-    return sm_compare_paired(mine->ns, other->ns, mine->n == other->n ? (size_t)mine->n : 0, 0.05);
+// How many times as fast as `other`, in logarithms; NULL: NaN.
+static sm_difference faster_than(const sm_exercise_report *r, const sm_exercise_time *other) {
+    const sm_exercise_time *mine = &r->times[0];
+    return r->n_times > 0 && other != NULL
+               ? sm_compare_paired(mine->ns, other->ns, mine->n == other->n ? (size_t)mine->n : 0, 0.05)
+               : (sm_difference){.estimate = NAN, .lo = NAN, .hi = NAN};
 }
 
-static void set_ratio(json_t *record, const char *name, const sm_exercise_report *report,
-                      const sm_exercise_time *other) {
-    char field[32];
-    const bool has_both = report->n_times > 0 && other != NULL;
-    const sm_difference d =
-        has_both ? faster_than(&report->times[0], other) : (sm_difference){.estimate = NAN, .lo = NAN, .hi = NAN};
-    sm_json_set_new(record, name, sm_json_real(exp(d.estimate)));
-    snprintf(field, sizeof(field), "%s_lo", name);
-    sm_json_set_new(record, field, sm_json_real(exp(d.lo)));
-    snprintf(field, sizeof(field), "%s_hi", name);
-    sm_json_set_new(record, field, sm_json_real(exp(d.hi)));
-}
-
-static void set_times(json_t *record, const sm_exercise_report *report, const sm_exercise_time *against) {
-    const bool is_timed = report->n_times > 0;
-    json_t *times = json_array();
-    for (int i = 0; i < report->n_times; i++) {
-        const double ns = sm_exercise_median(&report->times[i]);
-        json_array_append_new(times, json_pack("{s:s, s:f}", "who", report->times[i].who, "ns", ns));
-    }
-    const sm_stats stats = sm_stats_of_reals(report->times[0].ns, is_timed ? report->times[0].n : 0);
-    sm_json_set_new(record, "flops", sm_json_real(is_timed ? report->flops : NAN));
-    sm_json_set_new(record, "bytes", sm_json_real(is_timed ? report->bytes : NAN));
-    sm_json_set_new(record, "ns", sm_json_real(stats.median));
-    sm_json_set_new(record, "ns_lo", sm_json_real(stats.ci95_lo));
-    sm_json_set_new(record, "ns_hi", sm_json_real(stats.ci95_hi));
-    sm_json_set_new(record, "call_ns", sm_json_real(is_timed && report->call_ns > 0 ? report->call_ns : NAN));
-    sm_json_set_new(record, "ceiling_ns", sm_json_real(report->ceiling_ns));
-    sm_json_set_new(record, "of_ceiling", sm_json_real(report->ceiling_ns / stats.median));
-    set_ratio(record, "speed", report, report->n_times > 1 ? &report->times[report->n_times - 1] : NULL);
-    set_ratio(record, "against", report, against);
-    sm_json_set_new(record, "times", times);
-}
-
-static json_t *record_of(sm_op_kind kind, const char *file, const sm_exercise_report *report,
+static json_t *record_of(sm_op_kind kind, const char *file, const sm_exercise_report *r,
                          const sm_exercise_time *against) {
+    const bool is_timed = r->n_times > 0;
+    const sm_stats own = sm_stats_of_reals(r->times[0].ns, is_timed ? r->times[0].n : 0);
+    const sm_difference ours = faster_than(r, r->n_times > 1 ? &r->times[r->n_times - 1] : NULL);
+    const sm_difference others = faster_than(r, against);
     char digest[SM_DIGEST_SIZE] = "";
-    json_t *record = json_pack("{s:s, s:o, s:b, s:i, s:i, s:I}", "op", sm_op_name(kind), "file", sm_json_bytes(file),
-                               "right", report->right, "n_cases", report->n_cases, "n_right", report->n_right,
-                               "n_values", (json_int_t)report->n_values);
-    (void)!sm_digest_file(file, digest);
-    const struct {
-        const char *name, *text;
-    } texts[] = {{"digest", digest},
-                 {"wrong", report->wrong},
-                 {"where", report->where},
-                 {"why", report->why},
-                 {"look", report->look},
-                 {"compiler", report->said},
-                 {"printed", report->printed},
-                 {"timed_case", report->timed_case},
-                 {"mistake", report->why[0] != '\0' ? report->why : report->wrong}};
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        sm_json_set_new(record, texts[i].name, sm_json_text(texts[i].text));
+    json_t *times = json_array();
+    json_t *record = json_object();
+    for (int i = 0; i < r->n_times; i++) {
+        const double ns = sm_exercise_median(&r->times[i]);
+        json_array_append_new(times, json_pack("{s:s, s:f}", "who", r->times[i].who, "ns", ns));
     }
-    set_times(record, report, against);
+    (void)!sm_digest_file(file, digest);
+    COLUMN_LIST(SM_LISTED_VALUE)
     return record;
 }
 
@@ -145,7 +112,7 @@ static void print_lines(const char *heading, const char *said) {
 
 static void print_row(const sm_exercise_report *report, const sm_exercise_time *time) {
     const double ns = sm_exercise_median(time);
-    const sm_difference d = faster_than(&report->times[0], time);
+    const sm_difference d = faster_than(report, time);
     printf("    %10.1f us  %6.2f GFLOP/s", ns / 1e3, report->flops / ns);
     if (isfinite(report->ceiling_ns)) {
         printf("  %5.1f%% of the ceiling", 100 * report->ceiling_ns / ns);
@@ -307,14 +274,18 @@ static sm_status judge_kind(const cli_options *options, sm_op_kind kind) {
     return status;
 }
 
-sm_status cli_judge_write(const cli_options *options, sm_op_kind kind, const char *file,
-                          const sm_exercise_report *report) {
-    SM_OWN(json_t) *records = json_array();
-    sm_status status = SM_OK;
+static void warn_of_limits(const sm_exercise_report *report) {
     if (!report->is_limited) {
         cli_note("warning: this system has no Landlock: compiler and kernel can read all files that you can, and a "
                  "driver can write anywhere");
     }
+}
+
+sm_status cli_judge_write(const cli_options *options, sm_op_kind kind, const char *file,
+                          const sm_exercise_report *report) {
+    SM_OWN(json_t) *records = json_array();
+    sm_status status = SM_OK;
+    warn_of_limits(report);
     if (sm_format_is_read((sm_format)options->out.format)) {
         print_report(kind, report, NULL);
     } else {
@@ -358,10 +329,7 @@ static sm_status conclude(const cli_options *options) {
     for (int i = 0; i < n; i++) {
         n_wrong += !all.list[i].report.right;
     }
-    if (!all.list[0].report.is_limited) {
-        cli_note("warning: this system has no Landlock: compiler and kernel can read all files that you can, and a "
-                 "driver can write anywhere");
-    }
+    warn_of_limits(&all.list[0].report);
     return n_wrong == 0 ? SM_OK : sm_fail(SM_ERR_MISMATCH, "%d of %d wrong", n_wrong, n);
 }
 
