@@ -24,12 +24,12 @@ enum { MAX_PRINTED_LINES = 20, MOST_FILES = 4096 };
 #define COLUMN_LIST(X)                                                                                          \
     X("op", TEXT, "", "kind of op", sm_op_name(kind), .heading = "op")                                          \
     X("file", TEXT, "", "that was checked", file, .heading = "file")                                            \
-    X("digest", TEXT, "", "of the file", digest, PLAIN)                                                         \
     X("right", BOOLEAN, "", "every case is, and every timed call", r->right, .heading = "right",                \
       .show = sm_show_yes_no)                                                                                   \
     X("n_cases", INTEGER, "", "cases", r->n_cases, PLAIN)                                                       \
     X("n_right", INTEGER, "", "of these, right", r->n_right, PLAIN)                                             \
     X("n_values", INTEGER, "", "numbers compared", r->n_values, PLAIN)                                          \
+    X("digest", TEXT, "", "of the file", digest, PLAIN)                                                         \
     X("wrong", TEXT, "", "the first mistake, or how it ended", r->wrong, PLAIN)                                 \
     X("where", TEXT, "", "which outputs are wrong, in how many cases", r->where, PLAIN)                         \
     X("why", TEXT, "", "the known mistake that it looks like", r->why, PLAIN)                                   \
