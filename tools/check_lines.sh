@@ -1,6 +1,7 @@
 #!/bin/sh
 # check_lines.sh [BASE]: prints the lines of each room, the difference from BASE (the commit where this branch left main,
-# or main's upstream), and the budget in tools/lines.budget; fails where a room has more lines than its budget.
+# or main's upstream), and the budget in tools/lines.budget; fails where a room has more lines than its budget. Bytes of
+# binary files are no lines.
 set -eu
 cd "$(dirname "$0")/.."
 base=${1:-$(git merge-base HEAD main 2>/dev/null || git rev-parse HEAD)}
@@ -8,9 +9,8 @@ if [ "$base" = "$(git rev-parse HEAD)" ]; then
     base=$(git merge-base HEAD '@{upstream}' 2>/dev/null || echo "$base")
 fi
 
-# lines_now ROOM, lines_then ROOM: of the files that git tracks, or that wait to be added; none of a room that was not there.
-lines_now() { git ls-files -coz --exclude-standard -- "$1" | xargs -0r cat 2>/dev/null | wc -l; }
-lines_then() { git archive "$base" -- "$1" 2>/dev/null | tar -xO 2>/dev/null | wc -l; }
+# lines WHEN ROOM: of the files that git tracks, or that wait to be added (--untracked), or of a commit.
+lines() { git grep -Ih -e '' "$1" -- "$2" | wc -l; }
 
 all_now=0 all_then=0 failed=0
 printf '%-10s %8s %8s %8s\n' room lines change budget
@@ -19,7 +19,7 @@ while read -r room budget; do
     '#' | '') continue ;;
     all) now=$all_now then=$all_then ;;
     *)
-        now=$(lines_now "$room") then=$(lines_then "$room")
+        now=$(lines --untracked "$room") then=$(lines "$base" "$room")
         all_now=$((all_now + now)) all_then=$((all_then + then))
         ;;
     esac
