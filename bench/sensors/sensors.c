@@ -230,8 +230,7 @@ static int64_t quota_throttled_ns(const sm_sensors *s) {
     return throttled_ns >= 0 ? throttled_ns : SM_ABSENT;
 }
 
-void sm_sensors_read(const sm_sensors *s, sm_reading *r) {
-    memset(r, 0, sizeof(*r));
+static void read_load(const sm_sensors *s, sm_reading *r) {
     r->time_ns = sm_now_ns();
     struct rusage u;
     getrusage(RUSAGE_SELF, &u); // fails only for a bad first argument
@@ -249,6 +248,14 @@ void sm_sensors_read(const sm_sensors *s, sm_reading *r) {
     r->busy_ticks = found ? t[0] + t[1] + t[2] + t[5] + t[6] : SM_ABSENT;
     r->steal_ticks = found ? t[7] : SM_ABSENT;
     r->total_ticks = found ? r->busy_ticks + t[3] + t[4] + t[7] : SM_ABSENT;
+}
+
+void sm_sensors_read(const sm_sensors *s, sm_reading *r) {
+    const int64_t one_moment_ns = 2000000; // where a busy machine stopped this process between two of them: again
+    memset(r, 0, sizeof(*r));
+    for (int tries = 0; tries == 0 || (tries < 20 && sm_now_ns() - r->time_ns > one_moment_ns); tries++) {
+        read_load(s, r);
+    }
     for (int i = 0; i < s->n_energy; i++) {
         r->energy_uj[i] = read_integer(s, s->energy[i].path);
     }
