@@ -61,7 +61,7 @@ const live = (() => {
             settings: () => doubles(c.live_settings(), settings.length),
             begin: (tokens, targets, t) => { new Int32Array(c.memory.buffer, c.live_batch(), 2 * N).set([...tokens, ...targets]); must(c.live_begin(t)); },
             run: (from, end) => must(c.live_run(from, end)),
-            read: (i) => { const at = c.live_read(i); must(at === 0); return Float32Array.from(doubles(at, c.live_elems(i))); },
+            read: (i) => { const at = c.live_read(i); must(at === 0); return new Float32Array(doubles(at, c.live_elems(i))); },
             write: (i, from, values) => { const at = c.live_room(values.length); floats(at, values.length).set(values); must(c.live_write(i, from, values.length, at)); },
             hold: (change) => must(c.live_hold(put(new TextEncoder().encode(change + '\0')))),
             tokenizer: (all) => must(c.live_tokenizer(put(all), all.length)),
