@@ -37,9 +37,8 @@ TEST(masks) {
 TEST(one_processor) {
     const cpu_set_t before = affinity();
     const int processor = first_processor(&before);
-    char list[32];
     char bits[64] = "0x";
-    snprintf(list, sizeof(list), "%d", processor);
+    const char *list = textf("%d", processor);
     if (processor < 63) {
         snprintf(bits, sizeof(bits), "0x%llx", 1ull << processor);
     }

@@ -39,14 +39,10 @@ static const conditions usual = {NULL, -1, 0};
 
 static int place; // of the streams that are written or read now: several programs may run at a time
 
-static char *stream_path(const char *name) {
-    char numbered[32];
-    snprintf(numbered, sizeof(numbered), "%s%d", name, place);
-    return temp_path(numbered);
-}
+static char *stream_path(const char *name) { return temp_path(textf("%s%d", name, place)); }
 
 static void open_stream(int stream, const char *name) {
-    SM_FREED char *path = stream_path(name);
+    const char *path = stream_path(name);
     int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (file < 0 || dup2(file, stream) < 0) {
         _exit(126);
@@ -100,15 +96,7 @@ static int wait_for_end(pid_t pid, double limit_s) {
     return WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
 }
 
-static char *read_stream(const char *name) {
-    static char text[1 << 20];
-    SM_FREED char *path = stream_path(name);
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
-    fclose(file);
-    return text;
-}
+static char *read_stream(const char *name) { return file_text(stream_path(name)); }
 
 static void expect_message(const char *part) {
     char *err = read_stream("err");
@@ -180,10 +168,8 @@ static const struct {
 enum { N_FAILURES = sizeof(failures) / sizeof(failures[0]) };
 
 static pid_t start_failing(int i, int limit_s) {
-    char line[sizeof(TINY) + 32];
     place = i;
-    snprintf(line, sizeof(line), TINY " --timeout %d", limit_s);
-    return start(line, &(conditions){failures[i].fault, -1, 0});
+    return start(textf(TINY " --timeout %d", limit_s), &(conditions){failures[i].fault, -1, 0});
 }
 
 // Whether the row has the reason and the cpu was measured. `said` is the program's output.
@@ -255,11 +241,9 @@ TEST(a_driver_that_crashes_is_left_out) {
 // --- signals ---------------------------------------------------------------------------------------
 
 static bool handles(pid_t pid, int number) {
-    char path[64];
     char line[256];
     unsigned long long caught = 0;
-    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-    FILE *file = fopen(path, "r");
+    FILE *file = fopen(textf("/proc/%d/status", (int)pid), "r");
     assert_non_null(file);
     while (fgets(line, sizeof(line), file) != NULL && sscanf(line, "SigCgt: %llx", &caught) != 1) {
     }
@@ -274,7 +258,7 @@ static bool has_come(const conditions *c, const char *begun) {
 
 // Sends the signal once the program has come there, and a moment later; the seconds until it has ended.
 static double end_by_signal(const char *line, const conditions *c, int number, const char *begun) {
-    SM_FREED char *path = temp_path("hangs");
+    const char *path = temp_path("hangs");
     unlink(path);
     setenv("STEPMARK_HANGS", path, 1);
     pid_t pid = start(line, c);
@@ -334,7 +318,7 @@ TEST(signals_end_hanging_drivers) {
 // --- limits ----------------------------------------------------------------------------------------
 
 TEST(every_object_is_released) {
-    SM_FREED char *path = temp_path("objects");
+    const char *path = temp_path("objects");
     char type[32];
     int n_processes = 0;
     if (opencl_path[0] == '\0') {

@@ -464,10 +464,8 @@ TEST(test_cache) {
 // --- programs built by several processes ----------------------------------------------------------------
 
 static int count_entries(void) {
-    char command[PATH_MAX + 64];
     int n = 0;
-    snprintf(command, sizeof command, "ls %s/stepmark/opencl 2>/dev/null | wc -l", temp_folder);
-    FILE *list = popen(command, "r");
+    FILE *list = popen(textf("ls %s/stepmark/opencl 2>/dev/null | wc -l", temp_folder), "r");
     assert_non_null(list);
     assert_int_equal(fscanf(list, "%d", &n), 1);
     pclose(list);

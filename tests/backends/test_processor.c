@@ -6,20 +6,16 @@
 // A machine of this /proc/cpuinfo and, unless NULL, of this board.
 static char *make_machine(const char *cpuinfo, const char *board) {
     static int n;
-    char name[64];
-    snprintf(name, sizeof name, "machine%d/proc/cpuinfo", ++n);
-    temp_put_text(name, cpuinfo);
-    snprintf(name, sizeof name, "machine%d/proc/device-tree/model", n);
+    temp_put_text(textf("machine%d/proc/cpuinfo", ++n), cpuinfo);
     if (board != NULL) {
-        temp_put(name, board, strlen(board) + 1);
+        temp_put(textf("machine%d/proc/device-tree/model", n), board, strlen(board) + 1);
     }
-    snprintf(name, sizeof name, "machine%d", n);
-    return temp_path(name);
+    return temp_path(textf("machine%d", n));
 }
 
 static void expect_name(const char *cpuinfo, const char *board, const char *expected) {
     char name[256];
-    SM_FREED char *root = make_machine(cpuinfo, board);
+    const char *root = make_machine(cpuinfo, board);
     os_processor_name(root, name, sizeof name);
     assert_string_equal(name, expected);
     os_processor_name(root, name, 8); // cut, not overrun
@@ -28,7 +24,7 @@ static void expect_name(const char *cpuinfo, const char *board, const char *expe
 
 static void expect_features(const char *cpuinfo, const char *expected) {
     char words[512];
-    SM_FREED char *root = make_machine(cpuinfo, NULL);
+    const char *root = make_machine(cpuinfo, NULL);
     assert_int_equal(os_processor_features(root, words, sizeof words), expected != NULL);
     assert_string_equal(expected != NULL ? words : "", expected != NULL ? expected : "");
 }
@@ -55,16 +51,13 @@ TEST(test_x86_without_a_model_has_a_generation) {
                                               {"GenuineIntel", "6", "9", "Intel(R) Xeon(R) Processor"}};
     static const char *const generations[] = {"Zen 5", "Zen 4", "Sapphire Rapids", ""};
     for (int i = 0; i < 4; i++) {
-        char cpuinfo[256];
-        char expected[128];
         char found[32];
         const char *const *m = machines[i];
-        snprintf(cpuinfo, sizeof cpuinfo,
-                 "processor\t: 0\nvendor_id\t: %s\ncpu family\t: %s\nmodel\t\t: %s\nmodel name\t: %s\n", m[0], m[1],
-                 m[2], m[3]);
-        snprintf(expected, sizeof expected, generations[i][0] != '\0' ? "%s (%s)" : "%s", m[3], generations[i]);
-        expect_name(cpuinfo, NULL, expected);
-        SM_FREED char *root = make_machine(cpuinfo, NULL);
+        const char *cpuinfo =
+            textf("processor\t: 0\nvendor_id\t: %s\ncpu family\t: %s\nmodel\t\t: %s\nmodel name\t: %s\n", m[0], m[1],
+                  m[2], m[3]);
+        expect_name(cpuinfo, NULL, textf(generations[i][0] != '\0' ? "%s (%s)" : "%s", m[3], generations[i]));
+        const char *root = make_machine(cpuinfo, NULL);
         os_processor_generation(root, found, sizeof found);
         assert_string_equal(found, generations[i]);
     }

@@ -78,9 +78,8 @@ TEST(test_broken_files) {
          "is of another device or build"},
     };
     glob_t found;
-    SM_FREED char *folder = temp_path("broken");
-    char pattern[PATH_MAX];
-    snprintf(pattern, sizeof pattern, "%.3000s/stepmark/tuning/*", folder);
+    const char *folder = temp_path("broken");
+    const char *pattern = textf("%.3000s/stepmark/tuning/*", folder);
     setenv("XDG_CACHE_HOME", folder, 1);
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         save_choice("k", "x", "0"); // makes the folder, and mends the file before
@@ -95,7 +94,7 @@ TEST(test_broken_files) {
 }
 
 TEST(test_no_folder) {
-    SM_FREED char *file = temp_path("file");
+    const char *file = temp_path("file");
     temp_write(file, "", 0);
     setenv("XDG_CACHE_HOME", file, 1); // no folder can be made in a file, not even by root
     host_tuning *tuning = host_tuning_open("k");
@@ -117,10 +116,8 @@ TEST(test_no_folder) {
 
 // The only entry's path.
 static void find_entry(char path[PATH_MAX]) {
-    char pattern[PATH_MAX];
     glob_t found;
-    snprintf(pattern, sizeof pattern, "%.1000s/stepmark/tuning/*", getenv("XDG_CACHE_HOME"));
-    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+    assert_int_equal(glob(textf("%.1000s/stepmark/tuning/*", getenv("XDG_CACHE_HOME")), 0, NULL, &found), 0);
     assert_int_equal(found.gl_pathc, 1);
     snprintf(path, PATH_MAX, "%s", found.gl_pathv[0]);
     globfree(&found);
@@ -129,8 +126,7 @@ static void find_entry(char path[PATH_MAX]) {
 // Files that others could have written are not read, not waited for, and replaced when choices are saved.
 TEST(test_untrusted_entries) {
     char path[PATH_MAX];
-    char elsewhere[PATH_MAX + 8];
-    SM_FREED char *folder = temp_path("untrusted");
+    const char *folder = temp_path("untrusted");
     setenv("XDG_CACHE_HOME", folder, 1);
     save_choice("t", "x", "1");
     find_entry(path);
@@ -141,7 +137,7 @@ TEST(test_untrusted_entries) {
     expect_choice("t", "x", NULL, "no regular file");
     save_choice("t", "x", "2");
     expect_choice("t", "x", "2", NULL);
-    snprintf(elsewhere, sizeof elsewhere, "%s.else", path);
+    const char *elsewhere = textf("%s.else", path);
     assert_int_equal(rename(path, elsewhere), 0);
     assert_int_equal(symlink(elsewhere, path), 0);
     expect_choice("t", "x", NULL, "symbolic link");

@@ -8,10 +8,9 @@ static char said[1 << 16];
 
 // The exit code that the program gives as the card's: 0 where it could run.
 static int run(const char *environment, const char *card, const char *words) {
-    char command[2048];
-    snprintf(command, sizeof command, "%s STEPMARK_EMULATED_CACHE=%s/cache tools/vendors/emulated.sh %s %s %s 2>&1",
-             environment, temp_folder, card, SM_TEST_BINARY, words);
-    FILE *pipe = popen(command, "r");
+    FILE *pipe = popen(textf("%s STEPMARK_EMULATED_CACHE=%s/cache tools/vendors/emulated.sh %s %s %s 2>&1", environment,
+                             temp_folder, card, SM_TEST_BINARY, words),
+                       "r");
     assert_non_null(pipe);
     said[fread(said, 1, sizeof said - 1, pipe)] = '\0';
     return pclose(pipe);

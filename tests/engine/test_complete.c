@@ -74,9 +74,8 @@ static void check_kind(const sm_device *cpu, sm_op_kind kind) {
             info->name);
     FAIL_IF(strlen(info->equation) >= SM_EQUATION_SIZE, "%s has an equation of %zu characters", info->name,
             strlen(info->equation));
-    if (!file_has("docs/equations.md", "\n## %s\n\n", info->name)) {
-        fail_msg("%s has no equations in docs/equations.md", info->name);
-    }
+    FAIL_IF(!file_has("docs/equations.md", "\n## %s\n\n", info->name), "%s has no equations in docs/equations.md",
+            info->name);
     if (sm_op_is_communication(kind)) { // done by the session, with other processes
         return;
     }

@@ -95,13 +95,12 @@ static sm_step_settings read_adamw(const json_t *scalars) {
 // `name` is the golden's: steps or run. Only steps has arrays.
 static fixture open_fixture(const variant *v, const char *name) {
     fixture f = {0};
-    char path[256];
     json_error_t error;
     snprintf(f.model_dir, sizeof f.model_dir, "%s/%s/model", SM_TEST_GOLDEN_DIR, v->golden);
-    snprintf(path, sizeof path, "%s/%s/%s.json", SM_TEST_GOLDEN_DIR, v->golden, name);
+    const char *path = textf("%s/%s/%s.json", SM_TEST_GOLDEN_DIR, v->golden, name);
     f.scalars = json_load_file(path, 0, &error);
     FAIL_IF(f.scalars == NULL, "%s: %s", path, error.text);
-    snprintf(path, sizeof path, "%s/%s/%s.safetensors", SM_TEST_GOLDEN_DIR, v->golden, name);
+    path = textf("%s/%s/%s.safetensors", SM_TEST_GOLDEN_DIR, v->golden, name);
     if (access(path, F_OK) == 0) {
         ok(sm_safetensors_open(path, &f.arrays));
     }
@@ -328,7 +327,6 @@ static void expect_same_entry(const sm_safetensors *ours, const sm_safetensors *
 TEST(saved_as_transformers_saves) {
     fixture f = open_fixture(*state, "steps");
     char dir[] = "/tmp/stepmark-golden-XXXXXX";
-    char path[64];
     sm_model_config config;
     sm_safetensors *ours;
     sm_safetensors *theirs;
@@ -337,11 +335,9 @@ TEST(saved_as_transformers_saves) {
     ok(sm_weights_save(dir, &f.config, f.session, 1));
     ok(sm_weights_read_config(dir, &config));
     assert_memory_equal(&config, &f.config, sizeof config);
-    snprintf(path, sizeof path, "%s/model.safetensors", dir);
+    const char *path = textf("%s/model.safetensors", dir);
     ok(sm_safetensors_open(path, &ours));
-    char their_path[sizeof f.model_dir + 32];
-    snprintf(their_path, sizeof their_path, "%s/model.safetensors", f.model_dir);
-    ok(sm_safetensors_open(their_path, &theirs));
+    ok(sm_safetensors_open(textf("%s/model.safetensors", f.model_dir), &theirs));
     assert_int_equal(sm_safetensors_count(ours), sm_safetensors_count(theirs));
     for (int i = 0; i < sm_safetensors_count(theirs); i++) {
         expect_same_entry(ours, theirs, sm_safetensors_at(theirs, i)->name);
@@ -351,10 +347,8 @@ TEST(saved_as_transformers_saves) {
     sm_safetensors_close(ours);
     sm_safetensors_close(theirs);
     unlink(path);
-    snprintf(path, sizeof path, "%s/config.json", dir);
-    unlink(path);
-    snprintf(path, sizeof path, "%s/optimizer.safetensors", dir);
-    unlink(path);
+    unlink(textf("%s/config.json", dir));
+    unlink(textf("%s/optimizer.safetensors", dir));
     assert_int_equal(rmdir(dir), 0);
     close_fixture(&f);
 }

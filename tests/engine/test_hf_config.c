@@ -35,7 +35,7 @@ static const char LLAMA_CONFIG[] =
 // Writes the base config with `changes` (a JSON object; null removes a key, "NULL" sets it to null)
 // and reads it.
 static sm_status read_changed(const char *base, const char *changes, sm_model_config *config) {
-    SM_FREED char *path = temp_path("config.json");
+    const char *path = temp_path("config.json");
     json_auto_t *root = json_loads(base, 0, NULL);
     json_auto_t *changed = json_loads(changes, 0, NULL);
     const char *key;
@@ -329,7 +329,7 @@ TEST(marks_and_odd_numbers_are_tolerated) {
         {"{%s, \"g\": Infinit}", "not JSON"},
         {"{%s, \"g\": nan}", "not JSON"},
     };
-    SM_FREED char *path = temp_path("odd.json");
+    const char *path = temp_path("odd.json");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         static const char keys[] =
             "\"model_type\": \"gpt2\", \"vocab_size\": 100, \"n_positions\": 32, \"n_embd\": 24, "
@@ -351,7 +351,7 @@ TEST(marks_and_odd_numbers_are_tolerated) {
 
 TEST(files_that_are_no_config_are_refused) {
     sm_model_config config;
-    SM_FREED char *path = temp_path("no-config.json");
+    const char *path = temp_path("no-config.json");
     static const struct {
         const char *text;
         const char *message;
@@ -386,7 +386,7 @@ TEST(written_configs_are_read) {
          {"\"eos_token_id\": null,", "\"n_inner\": 3,", "\"layer_norm_epsilon\": 1.25e-6,", "\"attn_pdrop\": 0.0,"}},
         {CONFIG(1, 1, 2, 8, 61, 5, 1.0 / 3), 0.2, {"\"model_type\": \"gpt2\",", "\"GPT2LMHeadModel\""}},
     };
-    SM_FREED char *path = temp_path("written.json");
+    const char *path = temp_path("written.json");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sm_model_config config;
         size_t size_bytes;

@@ -62,9 +62,7 @@ static const sm_safetensors_entry *find_entry(const sm_safetensors *file, const 
 }
 
 static int64_t read_array(const sm_safetensors *file, const char *prefix, const char *name, float *values) {
-    char full[2 * SM_NAME_SIZE];
-    snprintf(full, sizeof full, "%s%s", prefix, name);
-    const sm_safetensors_entry *entry = find_entry(file, full);
+    const sm_safetensors_entry *entry = find_entry(file, textf("%s%s", prefix, name));
     assert_true(entry->n_elems <= MOST_ELEMS);
     ok(sm_safetensors_read(file, entry, values));
     return entry->n_elems;
@@ -125,20 +123,17 @@ static sm_step_settings read_settings(const sm_optimizer *optimizer, const json_
 static double run_golden(sm_device *device, const json_t *golden, const sm_safetensors *file, int64_t n_steps) {
     const char *name = json_string_value(json_object_get(golden, "name"));
     const sm_optimizer *optimizer = sm_optimizer_find(json_string_value(json_object_get(golden, "optimizer")));
-    char prefix[SM_NAME_SIZE];
     assert_non_null(optimizer);
     const sm_step_settings settings = read_settings(optimizer, golden);
     SM_OWN(sm_session) *session = open_update(optimizer, device, SM_F32, NULL);
     write_params(session, file, "", 0);
     for (int64_t step = 0; step < n_steps; step++) {
-        snprintf(prefix, sizeof prefix, "grad.%lld.", (long long)step);
-        write_params(session, file, prefix, 1);
+        write_params(session, file, textf("grad.%lld.", (long long)step), 1);
         ok(sm_session_set_hyper(session, &settings, step + 1, 1));
         ok(sm_session_run(session, SM_RUN_OPTIMIZER, NULL));
     }
     ok(sm_session_synchronize(session));
-    snprintf(prefix, sizeof prefix, "%s.", name);
-    const double error = largest_error(session, file, prefix);
+    const double error = largest_error(session, file, textf("%s.", name));
     return error;
 }
 
@@ -177,9 +172,8 @@ static void check_goldens(const char *backend) {
 
 // A model of the goldens, whose vocabulary is not a multiple of what its matrices are padded to.
 static sm_session *open_model(sm_device *device, const char *folder, const sm_optimizer *optimizer, int64_t *vocab) {
-    char path[256];
     sm_model_config config;
-    snprintf(path, sizeof path, SM_TEST_GOLDEN_DIR "/%s/model", folder);
+    const char *path = textf(SM_TEST_GOLDEN_DIR "/%s/model", folder);
     ok(sm_weights_read_config(path, &config));
     assert_true(sm_model_padded_vocab(&config) > config.vocab);
     *vocab = config.vocab;
@@ -194,14 +188,13 @@ static void check_padding(sm_session *session) {
     const sm_plan *plan = session->plan;
     int n_padded = 0;
     for (int t = 0; t < plan->n_tensors; t++) {
-        char gradient[SM_NAME_SIZE];
         float values[64 * 16];
         const int64_t n = sm_tensor_elems(&plan->tensors[t]);
         const int64_t n_real = plan->tensors[t].real_elems;
         if (n == n_real) {
             continue;
         }
-        snprintf(gradient, sizeof gradient, "d.%.50s", plan->tensors[t].name);
+        const char *gradient = textf("d.%.50s", plan->tensors[t].name);
         const int tensors[2] = {t, sm_plan_is_param(plan, t) ? sm_plan_find_tensor(plan, gradient) : t};
         assert_true(n <= (int64_t)(sizeof values / sizeof values[0]));
         for (int k = 0; k < 2; k++) {
@@ -297,11 +290,9 @@ static void spoil(sm_session *session, const char *text) {
 // A step with the gradients of `number`, scaled as the session has it.
 static void scaled_step(sm_session *session, const sm_safetensors *file, const sm_step_settings *settings,
                         int64_t number, const char *spoilt) {
-    char prefix[SM_NAME_SIZE];
     double scale = 0;
     ok(sm_session_loss_scale(session, &scale));
-    snprintf(prefix, sizeof prefix, "grad.%lld.", (long long)number % 4);
-    write_params(session, file, prefix, scale);
+    write_params(session, file, textf("grad.%lld.", (long long)number % 4), scale);
     if (spoilt != NULL) {
         spoil(session, spoilt);
     }

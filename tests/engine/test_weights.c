@@ -93,15 +93,14 @@ static void expect_golden_entry(const sm_safetensors *file, const sm_safetensors
 }
 
 TEST(a_fresh_model_is_the_golden_one) {
-    SM_FREED char *dir = temp_path("fresh");
-    SM_FREED char *path = temp_path("fresh/model.safetensors");
+    const char *dir = temp_path("fresh");
     expect_ok("init", sm_weights_init(dir, &tiny, TINY_SEED));
     assert_int_equal(temp_count(dir), 2);
 
     json_auto_t *golden = json_load_file(SM_TEST_GOLDEN_DIR "/tiny_container.json", 0, NULL);
     const json_t *tensors = json_object_get(golden, "tensors");
     SM_OWN(sm_safetensors) *file = NULL;
-    expect_ok("open", sm_safetensors_open(path, &file));
+    expect_ok("open", sm_safetensors_open(temp_path("fresh/model.safetensors"), &file));
     assert_int_equal(json_array_size(tensors), N_TINY_PARAMS);
     assert_int_equal(sm_safetensors_count(file), N_TINY_PARAMS);
     assert_string_equal(sm_safetensors_metadata(file, "format"), "pt");
@@ -117,7 +116,7 @@ TEST(a_fresh_model_is_the_golden_one) {
 }
 
 TEST(a_model_that_cannot_be_written_is_refused) {
-    SM_FREED char *deep = temp_path("no/such");
+    const char *deep = temp_path("no/such");
     sm_model_config wrong = tiny;
     wrong.n_head = 3;
     expect_failure("folder", sm_weights_init(deep, &tiny, 1), SM_ERR_IO, "no/such|No such file");
@@ -132,19 +131,16 @@ TEST(a_session_saves_what_it_loaded) {
         double dropout_p;
         const char *line; // of config.json
     } cases[] = {{SM_F32, 0, "\"embd_pdrop\": 0.0"}, {SM_F64, 0.25, "\"embd_pdrop\": 0.25"}};
-    SM_FREED char *from = temp_path("from");
-    SM_FREED char *to = temp_path("to");
-    SM_FREED char *from_file = temp_path("from/model.safetensors");
-    SM_FREED char *to_file = temp_path("to/model.safetensors");
-    SM_FREED char *to_config = temp_path("to/config.json");
+    const char *from = temp_path("from");
+    const char *to = temp_path("to");
     expect_ok("init", sm_weights_init(from, &tiny, 7));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         size_t size_bytes;
         SM_OWN(sm_session) *session = open_session(cases[i].dtype, false, cases[i].dropout_p);
         expect_ok("load", sm_weights_load(from, &tiny, session, NULL));
         expect_ok("save", sm_weights_save(to, &tiny, session, 0));
-        expect_same_file(from_file, to_file);
-        SM_FREED char *config = temp_read(to_config, &size_bytes);
+        expect_same_file(temp_path("from/model.safetensors"), temp_path("to/model.safetensors"));
+        SM_FREED char *config = temp_read(temp_path("to/config.json"), &size_bytes);
         assert_non_null(strstr(config, cases[i].line));
     }
 }
@@ -164,12 +160,12 @@ TEST(only_the_same_config_loads) {
         {"epsilon", CONFIG(2, 2, 8, 20, 11, 4, 1e-6), "config.json|norm_eps is 1e-06|with 1e-05"},
     };
     SM_OWN(sm_session) *session = open_session(SM_F32, false, 0);
-    SM_FREED char *dir = temp_path("other");
+    const char *dir = temp_path("other");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         expect_ok("init", sm_weights_init(dir, &cases[i].config, 1));
         expect_failure(cases[i].label, sm_weights_load(dir, &tiny, session, NULL), SM_ERR_INVALID, cases[i].message);
     }
-    SM_FREED char *missing = temp_path("missing");
+    const char *missing = temp_path("missing");
     expect_failure("missing", sm_weights_load(missing, &tiny, session, NULL), SM_ERR_IO,
                    "missing/config.json|No such file");
 }
@@ -268,9 +264,9 @@ TEST(variants_load_or_are_refused_by_name) {
         {"padded", false, wte, {{"wte.weight", 2, {16, 8}}}, SM_ERR_FORMAT, "'wte.weight' has shape [16, 8]|needs"},
         {"scalar", false, bias, {{"ln_f.bias", 0, {1}}}, SM_ERR_FORMAT, "'ln_f.bias' has shape []|needs [8]"},
     };
-    SM_FREED char *fresh = temp_path("variants/fresh.safetensors");
-    SM_FREED char *path = temp_path("variants/model.safetensors");
-    SM_FREED char *dir = temp_path("variants");
+    const char *fresh = temp_path("variants/fresh.safetensors");
+    const char *path = temp_path("variants/model.safetensors");
+    const char *dir = temp_path("variants");
     float expected[MAX_ELEMS];
     float values[MAX_ELEMS];
     expect_ok("init", sm_weights_init(dir, &tiny, 3));
@@ -381,13 +377,11 @@ TEST(parts_and_names_without_prefix_are_the_same_model) {
                  {DECODER(qwen3, true), "model."},
                  {DECODER(qwen3, false), "model."}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "whole%zu", i);
-        SM_FREED char *whole = temp_path(name);
+        const char *whole = temp_path(textf("whole%zu", i));
         expect_ok("init", sm_weights_init(whole, &cases[i].config, 3));
         for (int form = 0; form < 3; form++) {
-            snprintf(name, sizeof name, "parts%zu.%d", i, form);
-            SM_FREED char *parts = temp_path(name);
+            const char *name = textf("parts%zu.%d", i, form);
+            const char *parts = temp_path(name);
             write_parts(whole, parts, form > 0 ? 3 : 1, form != 1 ? cases[i].prefix : "");
             expect_same_model(name, &cases[i].config, whole, parts);
         }
@@ -396,9 +390,9 @@ TEST(parts_and_names_without_prefix_are_the_same_model) {
 
 TEST(the_head_of_a_tied_model_replaces_its_embedding) {
     static const sm_model_config tied = DECODER(llama, false);
-    SM_FREED char *whole = temp_path("tied");
-    SM_FREED char *only = temp_path("only");
-    SM_FREED char *path = temp_path("only/model.safetensors");
+    const char *whole = temp_path("tied");
+    const char *only = temp_path("only");
+    const char *path = temp_path("only/model.safetensors");
     size_t size_bytes;
     expect_ok("init", sm_weights_init(whole, &tied, 3));
     write_parts(whole, only, 1, "");
@@ -436,14 +430,13 @@ TEST(bad_indices_and_other_files_are_refused_by_name) {
         {"no JSON", "version", NULL, NULL, "index.json: not JSON"},
     };
     static const char pointer[] = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n";
-    SM_FREED char *whole = temp_path("whole");
-    SM_FREED char *folder = temp_path("bad");
+    const char *whole = temp_path("whole");
+    const char *folder = temp_path("bad");
     expect_ok("init", sm_weights_init(whole, &tiny, 3));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char path[PATH_MAX];
         SM_OWN(sm_session) *session = open_model(&tiny);
         write_parts(whole, folder, 3, "");
-        snprintf(path, sizeof path, "%s/model.safetensors.index.json", folder);
+        const char *path = textf("%s/model.safetensors.index.json", folder);
         if (cases[i].index != NULL) {
             temp_write(path, cases[i].index, strlen(cases[i].index));
         }
@@ -451,10 +444,9 @@ TEST(bad_indices_and_other_files_are_refused_by_name) {
             assert_int_equal(unlink(path), 0);
         }
         if (cases[i].gone != NULL) {
-            snprintf(path, sizeof path, "%s/%s", folder, cases[i].gone);
-            assert_int_equal(unlink(path), 0);
+            assert_int_equal(unlink(textf("%s/%s", folder, cases[i].gone)), 0);
         }
-        snprintf(path, sizeof path, "%s/%s", folder, cases[i].other != NULL ? cases[i].other : "");
+        path = textf("%s/%s", folder, cases[i].other != NULL ? cases[i].other : "");
         if (cases[i].other != NULL) {
             temp_write(path, pointer, strlen(pointer));
         }
@@ -464,7 +456,7 @@ TEST(bad_indices_and_other_files_are_refused_by_name) {
             assert_int_equal(unlink(path), 0);
         }
     }
-    SM_FREED char *file = temp_path("whole/model.safetensors");
+    const char *file = temp_path("whole/model.safetensors");
     sm_model_config config;
     expect_failure("a file", sm_weights_read_config(file, &config), SM_ERR_INVALID,
                    "model.safetensors: is a file|folder");
@@ -472,8 +464,8 @@ TEST(bad_indices_and_other_files_are_refused_by_name) {
 
 // The same file with one tensor's dtype renamed to a type of the same size.
 TEST(whole_numbers_are_no_weights) {
-    SM_FREED char *dir = temp_path("integers");
-    SM_FREED char *path = temp_path("integers/model.safetensors");
+    const char *dir = temp_path("integers");
+    const char *path = temp_path("integers/model.safetensors");
     size_t size_bytes;
     expect_ok("init", sm_weights_init(dir, &tiny, 3));
     SM_FREED char *bytes = temp_read(path, &size_bytes);
@@ -512,8 +504,8 @@ static void visit_moments(sm_session *session, bool check) {
 }
 
 TEST(optimizer_state_comes_back) {
-    SM_FREED char *dir = temp_path("optimizer");
-    SM_FREED char *path = temp_path("optimizer/optimizer.safetensors");
+    const char *dir = temp_path("optimizer");
+    const char *path = temp_path("optimizer/optimizer.safetensors");
     float values[MAX_ELEMS];
     int64_t step = -1;
     expect_ok("init", sm_weights_init(dir, &tiny, 1));
@@ -566,12 +558,11 @@ static int visit_state(sm_session *session, bool check) {
 
 // Of every optimizer, and no other takes it.
 TEST(the_state_of_every_optimizer_comes_back) {
-    SM_FREED char *dir = temp_path("every_optimizer");
+    const char *dir = temp_path("every_optimizer");
     expect_ok("init", sm_weights_init(dir, &tiny, 1));
     for (int i = 0; i < sm_optimizer_count(); i++) {
         const sm_optimizer *optimizer = sm_optimizer_at(i);
         const sm_optimizer *other = sm_optimizer_at((i + 1) % sm_optimizer_count());
-        char message[2 * SM_NAME_SIZE];
         int64_t step = -1;
         sm_session *session = open_with(optimizer, SM_F32, 0);
         expect_ok("weights", sm_weights_load(dir, &tiny, session, NULL));
@@ -585,8 +576,8 @@ TEST(the_state_of_every_optimizer_comes_back) {
         assert_int_equal(visit_state(session, true), n);
         sm_session_close(session);
         session = open_with(other, SM_F32, 0);
-        snprintf(message, sizeof message, "state of %s, not of %s", optimizer->name, other->name);
-        expect_failure(other->name, sm_weights_load(dir, &tiny, session, &step), SM_ERR_INVALID, message);
+        expect_failure(other->name, sm_weights_load(dir, &tiny, session, &step), SM_ERR_INVALID,
+                       textf("state of %s, not of %s", optimizer->name, other->name));
         sm_session_close(session);
     }
 }
@@ -611,21 +602,20 @@ static void exchange(const char *path, const char *one, const char *other) {
 
 // A state with other weights, as after a copy of half a folder, is refused; one from before there were digests loads.
 TEST(an_optimizer_state_of_other_weights_is_refused) {
-    SM_FREED char *dir = temp_path("ours");
-    SM_FREED char *other = temp_path("other_weights");
-    SM_FREED char *path = temp_path("ours/optimizer.safetensors");
+    const char *dir = temp_path("ours");
+    const char *other = temp_path("other_weights");
+    const char *path = temp_path("ours/optimizer.safetensors");
     int64_t step = -1;
     SM_OWN(sm_session) *session = open_session(SM_F32, true, 0);
     expect_ok("init", sm_weights_init(dir, &tiny, 1));
     expect_ok("load", sm_weights_load(dir, &tiny, session, NULL));
     expect_ok("save", sm_weights_save(dir, &tiny, session, 5));
     expect_ok("other", sm_weights_init(other, &tiny, 2));
-    SM_FREED char *from = temp_path("other_weights/model.safetensors");
-    SM_FREED char *to = temp_path("ours/model.safetensors");
+    const char *to = temp_path("ours/model.safetensors");
     exchange(to, "h.0.mlp.c_fc.weight", "h.1.mlp.c_fc.weight");
     sm_status status = sm_weights_load(dir, &tiny, session, &step);
     expect_failure("exchanged", status, SM_ERR_FORMAT, "optimizer.safetensors|belongs to other weights");
-    copy_file(from, to);
+    copy_file(temp_path("other_weights/model.safetensors"), to);
     status = sm_weights_load(dir, &tiny, session, &step);
     expect_failure("other", status, SM_ERR_FORMAT, "optimizer.safetensors|belongs to other weights");
     assert_int_equal(step, 0);
@@ -661,12 +651,11 @@ TEST(a_part_beyond_the_tensor_is_refused) {
 static void expect_refused_optimizer(const char *label, const char *dir, const sm_safetensors_spec *spec,
                                      const sm_safetensors_pair *pairs, int n_pairs, sm_status status,
                                      const char *message) {
-    char path[PATH_MAX];
     SM_OWN(sm_session) *session = open_session(SM_F32, true, 0);
     sm_safetensors_writer *writer;
     int64_t step = -1;
-    snprintf(path, sizeof path, "%s/optimizer.safetensors", dir);
-    expect_ok("create", sm_safetensors_create(path, spec, spec != NULL, pairs, n_pairs, &writer));
+    expect_ok("create", sm_safetensors_create(textf("%s/optimizer.safetensors", dir), spec, spec != NULL, pairs,
+                                              n_pairs, &writer));
     expect_ok("finish", sm_safetensors_finish(writer));
     sm_safetensors_end(writer);
     expect_failure(label, sm_weights_load(dir, &tiny, session, &step), status, message);
@@ -689,7 +678,7 @@ TEST(bad_optimizer_files_are_refused) {
                                         "1000000000000001"};
     static const sm_safetensors_spec unknown = {"m.nothing", 1, {0}};
     static const sm_safetensors_pair good = {"step", "5"};
-    SM_FREED char *dir = temp_path("bad_optimizer");
+    const char *dir = temp_path("bad_optimizer");
     expect_ok("init", sm_weights_init(dir, &tiny, 1));
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         const sm_safetensors_pair bad = {"step", steps[i]};

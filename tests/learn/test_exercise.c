@@ -12,12 +12,6 @@
 
 enum { TEXT_SIZE = 1 << 15, MAX_MISTAKES = 10, LEAST_MISTAKES = 3, SAID_SIZE = 3 * SM_EXERCISE_TEXT + 16 };
 
-static void read_text(const char *path, char *text, size_t size_bytes) {
-    SM_OWN(FILE) *file = fopen(path, "r");
-    FAIL_IF(file == NULL, "%s: there is no such file", path);
-    text[fread(text, 1, size_bytes - 1, file)] = '\0';
-}
-
 // Names that a body may use in both languages.
 static const char *words_of(const char *language) {
     return strcmp(language, "c") == 0
@@ -27,59 +21,34 @@ static const char *words_of(const char *language) {
 }
 
 // The file that --init writes in a language, with a body in place of its last comment, and the number of a mistake.
-static void write_in(const char *language, const char *path, const char *name, const char *body, int mistake) {
-    static char begun[TEXT_SIZE];
-    char begun_path[COMMAND_SIZE];
-    snprintf(begun_path, sizeof(begun_path), "%s/%s.%s", temp_folder, name, language);
-    if (access(begun_path, F_OK) != 0) {
-        char arguments[COMMAND_SIZE / 2];
-        snprintf(arguments, sizeof(arguments), "exercise %s --init $T --language %s", name, language);
-        expect_exit(arguments, 0);
+static void write_in(const char *language, const char *file, const char *name, const char *body, int mistake) {
+    const char *path = temp_path(textf("%s.%s", name, language));
+    if (access(path, F_OK) != 0) {
+        expect_exit(textf("exercise %s --init $T --language %s", name, language), 0);
     }
-    read_text(begun_path, begun, sizeof(begun));
+    char *begun = file_text(path);
     char *end = strstr(begun, "    // Your code.");
     assert_non_null(end);
     *end = '\0';
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fprintf(file, "#define MISTAKE %d\n%s%s%s}\n", mistake, words_of(language), begun, body);
-    assert_int_equal(fclose(file), 0);
+    temp_put_text(file, textf("#define MISTAKE %d\n%s%s%s}\n", mistake, words_of(language), begun, body));
 }
 
-static void write_kernel(const char *path, const char *name, const char *body, int mistake) {
-    write_in("c", path, name, body, mistake);
+static void write_kernel(const char *file, const char *name, const char *body) { write_in("c", file, name, body, 0); }
+
+static int check(const char *name, const char *body, const char *flags) {
+    write_kernel("mine.c", name, body);
+    return run(textf("exercise %s --check $T/mine.c --no-peaks %s", name, flags));
 }
 
-#ifdef SM_OPENCL
-static void write_cl(const char *path, const char *name, const char *body, int mistake) {
-    write_in("cl", path, name, body, mistake);
-}
-#endif
-
-static int check(const char *name, const char *body, int mistake, const char *flags) {
-    char path[COMMAND_SIZE];
-    char arguments[COMMAND_SIZE / 2];
-    snprintf(path, sizeof(path), "%s/mine.c", temp_folder);
-    write_kernel(path, name, body, mistake);
-    snprintf(arguments, sizeof(arguments), "exercise %s --check $T/mine.c --no-peaks %s", name, flags);
-    return run(arguments);
-}
-
-// "TEXT|TEXT" of a mistake, from its line; false: the body has no such mistake.
-static bool find_expectation(const char *body, int mistake, char text[COMMAND_SIZE]) {
-    char head[32];
-    snprintf(head, sizeof(head), "//! %d: ", mistake);
+// "TEXT|TEXT" of a mistake, from its line; NULL: the body has no such mistake.
+static const char *expectation_of(const char *body, int mistake) {
+    const char *head = textf("//! %d: ", mistake);
     const char *line = strstr(body, head);
-    if (line == NULL) {
-        return false;
-    }
-    line += strlen(head);
-    snprintf(text, COMMAND_SIZE, "%.*s", (int)strcspn(line, "\n"), line);
-    return true;
+    return line == NULL ? NULL : textf("%.*s", (int)strcspn(line, "\n"), line) + strlen(head);
 }
 
-static bool has_one_of(const char *where, char *texts) {
-    for (char *text = strtok(texts, "|"); text != NULL; text = strtok(NULL, "|")) {
+static bool has_one_of(const char *where, const char *texts) {
+    for (char *text = strtok(textf("%s", texts), "|"); text != NULL; text = strtok(NULL, "|")) {
         if (strstr(where, text) != NULL) {
             return true;
         }
@@ -89,18 +58,14 @@ static bool has_one_of(const char *where, char *texts) {
 
 // The body in a library that makes the mistake of the environment's number: compiled once.
 static void compile_body(const char *name, const char *body) {
-    static char with_number[TEXT_SIZE];
-    char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/body.c", temp_folder);
-    snprintf(with_number, sizeof(with_number),
-             "%s}\n#include <stdlib.h>\n__attribute__((constructor)) static void set(void) { MISTAKE = "
-             "atoi(getenv(\"MISTAKE\"));",
-             body);
-    write_kernel(path, name, with_number, 0);
-    if (system("sed -i 's/^#define MISTAKE 0/static int MISTAKE;/' $T/body.c && cc -w -O2 -shared -fPIC -o $T/body.so "
-               "$T/body.c -lm") != 0) {
-        fail_msg("%s: its body does not compile", name);
-    }
+    write_kernel("body.c", name,
+                 textf("%s}\n#include <stdlib.h>\n__attribute__((constructor)) static void set(void) { MISTAKE = "
+                       "atoi(getenv(\"MISTAKE\"));",
+                       body));
+    FAIL_IF(
+        system("sed -i 's/^#define MISTAKE 0/static int MISTAKE;/' $T/body.c && cc -w -O2 -shared -fPIC -o $T/body.so "
+               "$T/body.c -lm") != 0,
+        "%s: its body does not compile", name);
 }
 
 // Is what is said of the mistake (0: none) as expected, `texts`? It ends in a moment; where it does not, a busy machine
@@ -109,19 +74,12 @@ static bool is_explained_within(const sm_exercise *exercise, int mistake, const 
                                 char said[SAID_SIZE]) {
     const sm_exercise_options options = {.timeout_s = timeout_s, .without_times = true};
     SM_AT_END(sm_exercise_report_free) sm_exercise_report report = {0};
-    char path[COMMAND_SIZE];
-    char number[16];
-    char expected[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/body.so", temp_folder);
-    snprintf(expected, sizeof(expected), "%s", texts);
-    snprintf(number, sizeof(number), "%d", mistake);
-    assert_int_equal(setenv("MISTAKE", number, 1), 0);
-    const char *file = path;
+    const char *file = temp_path("body.so");
+    assert_int_equal(setenv("MISTAKE", textf("%d", mistake), 1), 0);
     FAIL_IF(sm_exercise_check(exercise->kind, &file, 1, &options, &report) != SM_OK, "%s: %s",
             sm_op_name(exercise->kind), sm_error_message());
     snprintf(said, SAID_SIZE, "%s\n%s\n%s\n", report.wrong, report.where, report.why);
-    const bool right = report.right;
-    return right == (mistake == 0) && (mistake == 0 || has_one_of(said, expected));
+    return report.right == (mistake == 0) && (mistake == 0 || has_one_of(said, texts));
 }
 
 static bool is_explained(const sm_exercise *exercise, int mistake, const char *texts) {
@@ -136,18 +94,13 @@ static bool is_explained(const sm_exercise *exercise, int mistake, const char *t
 
 // Returns how many checks went wrong.
 static int check_exercise(const sm_exercise *exercise) {
-    static char body[TEXT_SIZE / 2];
     const char *name = sm_op_name(exercise->kind);
-    char path[COMMAND_SIZE];
-    char expected[COMMAND_SIZE] = "right";
-    snprintf(path, sizeof(path), "tests/exercises/%s.inc", name);
-    read_text(path, body, sizeof(body));
+    const char *body = file_text(textf("tests/exercises/%s.inc", name));
     compile_body(name, body);
-    int n_failed = !is_explained(exercise, 0, expected);
-    int mistake = 1;
-    while (mistake <= MAX_MISTAKES && find_expectation(body, mistake, expected)) {
-        n_failed += !is_explained(exercise, mistake, expected);
-        mistake++;
+    int n_failed = 0;
+    int mistake = 0;
+    for (const char *says = "right"; mistake <= MAX_MISTAKES && says != NULL; says = expectation_of(body, mistake)) {
+        n_failed += !is_explained(exercise, mistake++, says);
     }
     assert_true(mistake > LEAST_MISTAKES);
     return n_failed;
@@ -163,33 +116,29 @@ TEST(every_exercise_is_checked_and_explained) {
 
 #ifdef SM_OPENCL
 // One work-item does all that a body of both languages has to do.
-static void write_for_one_item(const char *path, const char *name, const char *body, int mistake) {
-    static char all[TEXT_SIZE];
-    snprintf(all, sizeof(all), "    if (i > 0) {\n        return;\n    }\n%s", body);
-    write_in("cl", path, name, all, mistake);
-    FAIL_IF(system("sed -i 's/_items \"[^\"]*\"/_items \"1 by 1\"/' $T/mine.cl") != 0, "%s: cannot be written", path);
+static void write_for_one_item(const char *name, const char *body, int mistake) {
+    write_in("cl", "mine.cl", name, textf("    if (i > 0) {\n        return;\n    }\n%s", body), mistake);
+    shell("sed -i 's/_items \"[^\"]*\"/_items \"1 by 1\"/' $T/mine.cl");
 }
 
 static int check_in_opencl(const char *name, bool is_parallel, int most) {
-    static char body[TEXT_SIZE / 2];
-    char path[COMMAND_SIZE];
-    char arguments[COMMAND_SIZE / 2];
-    char expected[COMMAND_SIZE] = "right";
+    const char *body = file_text(textf("tests/exercises/%s%s.inc", is_parallel ? "cl/" : "", name));
+    const char *expected = "right";
     int n_failed = 0;
     int mistake = 0;
-    snprintf(path, sizeof(path), "tests/exercises/%s%s.inc", is_parallel ? "cl/" : "", name);
-    read_text(path, body, sizeof(body));
-    snprintf(path, sizeof(path), "%s/mine.cl", temp_folder);
-    snprintf(arguments, sizeof(arguments), "exercise %s --check $T/mine.cl --no-peaks --timeout 60", name);
     do {
-        (is_parallel ? write_cl : write_for_one_item)(path, name, body, mistake);
-        const int code = run(arguments);
+        if (is_parallel) {
+            write_in("cl", "mine.cl", name, body, mistake);
+        } else {
+            write_for_one_item(name, body, mistake);
+        }
+        const int code = run(textf("exercise %s --check $T/mine.cl --no-peaks --timeout 60", name));
         if (code != (mistake > 0) || !has_one_of(out, expected)) {
             print_error("%s, mistake %d: \"%s\" is not said, but: %s%s", name, mistake, expected, out, err);
             n_failed++;
         }
         mistake++;
-    } while (mistake <= most && find_expectation(body, mistake, expected));
+    } while (mistake <= most && (expected = expectation_of(body, mistake)) != NULL);
     assert_true(mistake > most);
     return n_failed;
 }
@@ -220,24 +169,17 @@ TEST(harm_in_opencl_stays_where_it_is) {
         {"y[i] = missing;", "do not build"},
         {"", "is not written at all"},
     };
-    char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/harm.cl", temp_folder);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char expected[COMMAND_SIZE];
-        snprintf(expected, sizeof(expected), "%s", cases[i].says);
-        write_in("cl", path, "gelu_forward", cases[i].body, 0);
-        char arguments[COMMAND_SIZE / 2];
-        snprintf(arguments, sizeof(arguments), "exercise gelu_forward --check $T/harm.cl --no-peaks --timeout %d",
-                 i == 0 ? 2 : 60);
-        FAIL_IF(run(arguments) != 1 || !has_one_of(out, expected), "%s: it does not say \"%s\"\n%s%s", cases[i].body,
-                cases[i].says, out, err);
+        write_in("cl", "harm.cl", "gelu_forward", cases[i].body, 0);
+        FAIL_IF(run(textf("exercise gelu_forward --check $T/harm.cl --no-peaks --timeout %d", i == 0 ? 2 : 60)) != 1 ||
+                    !has_one_of(out, cases[i].says),
+                "%s: it does not say \"%s\"\n%s%s", cases[i].body, cases[i].says, out, err);
     }
 }
 
 #if defined(__x86_64__)
 // What a processor's driver compiles could make system calls: they are refused.
 TEST(system_calls_in_opencl_are_refused) {
-    char path[COMMAND_SIZE];
     char name[16 * COMMAND_SIZE] = "";
     static char body[TEXT_SIZE];
     if (run("devices") != 0 || strstr(out, "pthread") == NULL) {
@@ -256,19 +198,15 @@ TEST(system_calls_in_opencl_are_refused) {
              "if (i < n) { const float u = x[i]; y[i] = u / 2 * (1 + tanh(0.7978845608f * (u + 0.044715f * u * u * "
              "u))); }",
              name);
-    snprintf(path, sizeof(path), "%s/calls.cl", temp_folder);
-    write_in("cl", path, "gelu_forward", body, 0);
+    write_in("cl", "calls.cl", "gelu_forward", body, 0);
     expect_exit("exercise gelu_forward --check $T/calls.cl --no-peaks --timeout 60", 0);
-    snprintf(path, sizeof(path), "%s/h", temp_folder);
-    assert_int_not_equal(access(path, F_OK), 0);
+    assert_int_not_equal(access(temp_path("h"), F_OK), 0);
 }
 #endif
 
 // A driver's caches during a check are the check's own: what is left there would be loaded by whatever runs next.
 TEST(a_check_in_opencl_leaves_no_cache) {
-    char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/kept.cl", temp_folder);
-    write_in("cl", path, "gelu_forward",
+    write_in("cl", "kept.cl", "gelu_forward",
              "if (i < n) { const float u = x[i]; y[i] = u / 2 * (1 + tanh(0.7978845608f * (u + 0.044715f * u * u * "
              "u))); }",
              0);
@@ -280,18 +218,11 @@ TEST(a_check_in_opencl_leaves_no_cache) {
 
 // The example of docs/adding.md, in the real step.
 TEST(kernels_in_opencl_run_in_the_step) {
-    static char text[TEXT_SIZE * 2];
-    char path[COMMAND_SIZE];
-    read_text("docs/adding.md", text, sizeof(text));
-    char *first = strstr(text, "#define gelu_forward_signature");
+    const char *first = strstr(file_text("docs/adding.md"), "#define gelu_forward_signature");
     assert_non_null(first);
-    snprintf(path, sizeof(path), "%s/gelu.cl", temp_folder);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fprintf(file, "%.*s", (int)(strstr(first, "```") - first), first);
-    assert_int_equal(fclose(file), 0);
-    assert_int_equal(system("sed 's/\"cl 1 n x y\"/\"cl 1 n y x\"/' $T/gelu.cl >$T/other.cl"), 0);
-    assert_int_equal(system("sed 's/n \\/ 4 by 64/n ^ 4/' $T/gelu.cl >$T/items.cl"), 0);
+    temp_put("gelu.cl", first, (size_t)(strstr(first, "```") - first));
+    shell("sed 's/\"cl 1 n x y\"/\"cl 1 n y x\"/' $T/gelu.cl >$T/other.cl");
+    shell("sed 's/n \\/ 4 by 64/n ^ 4/' $T/gelu.cl >$T/items.cl");
     static const expectation cases[] = {
         {"exercise gelu_forward --check $T/gelu.cl --timeout 60", 0, "opencl backend", NULL},
         {"verify --backend opencl --filter '^gelu_forward' --kernel gelu_forward=$T/gelu.cl", 0, "0 failed",
@@ -318,7 +249,7 @@ TEST(kernels_in_opencl_run_in_the_step) {
 TEST(an_empty_body_is_no_solution) {
     for (int i = 0; i < sm_exercise_count(); i += 3) {
         const char *name = sm_op_name(sm_exercise_at(i)->kind);
-        assert_int_equal(check(name, "", 0, ""), 1);
+        assert_int_equal(check(name, "", ""), 1);
         assert_non_null(strstr(out, "is not written at all"));
     }
 }
@@ -334,7 +265,7 @@ TEST(another_form_is_right) {
                                "    }\n"
                                "}\n"
                                "loss[0] = n_counted > 0 ? sum / (float)n_counted : 0;\n";
-    assert_int_equal(check("loss_mean", body, 0, ""), 0);
+    assert_int_equal(check("loss_mean", body, ""), 0);
 }
 
 // Kernels that do harm do it to themselves.
@@ -370,17 +301,15 @@ TEST(harm_stays_where_it_is) {
     // exit() under AddressSanitizer looks for leaks, by a call that kernels may not make.
     setenv("ASAN_OPTIONS", "detect_leaks=0:intercept_tls_get_addr=0", 1);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char expected[COMMAND_SIZE];
-        snprintf(expected, sizeof(expected), "%s", cases[i].says);
-        int code = check("gelu_forward", cases[i].body, 0, "--timeout 1");
-        if (code == 1 && strstr(out, "did not end") != NULL && strstr(expected, "did not end") == NULL) {
-            code = check("gelu_forward", cases[i].body, 0, "--timeout 30"); // the machine is busy
+        int code = check("gelu_forward", cases[i].body, "--timeout 1");
+        if (code == 1 && strstr(out, "did not end") != NULL && strstr(cases[i].says, "did not end") == NULL) {
+            code = check("gelu_forward", cases[i].body, "--timeout 30"); // the machine is busy
         }
-        FAIL_IF(code != 1 || !has_one_of(out, expected), "%s: exit code %d, and it does not say \"%s\"\n%s%s",
+        FAIL_IF(code != 1 || !has_one_of(out, cases[i].says), "%s: exit code %d, and it does not say \"%s\"\n%s%s",
                 cases[i].body, code, cases[i].says, out, err);
     }
     // The equation's b, which an exercise's cases leave out.
-    assert_int_equal(check("matmul_forward", "y[0] = b[0] + x[0];", 0, "--timeout 30"), 1);
+    assert_int_equal(check("matmul_forward", "y[0] = b[0] + x[0];", "--timeout 30"), 1);
     expect_text("b", out, "a pointer is NULL: b");
     char harm[COMMAND_SIZE];
     snprintf(harm, sizeof(harm), "%s/harm", temp_folder);
@@ -431,11 +360,8 @@ TEST(cheats_are_found) {
     };
     setenv("ASAN_OPTIONS", "detect_leaks=0:intercept_tls_get_addr=0", 1);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char path[COMMAND_SIZE];
-        char arguments[COMMAND_SIZE / 2];
-        snprintf(path, sizeof(path), "%s/cheat.c", temp_folder);
-        write_kernel(path, cases[i].name, cases[i].body, 0);
-        snprintf(arguments, sizeof(arguments), "exercise %s --check $T/cheat.c --timeout 60", cases[i].name);
+        write_kernel("cheat.c", cases[i].name, cases[i].body);
+        const char *arguments = textf("exercise %s --check $T/cheat.c --timeout 60", cases[i].name);
         expect_exit(arguments, 1);
         expect_text(arguments, out, cases[i].says);
         assert_null(strstr(out, "of the ceiling"));
@@ -453,9 +379,8 @@ TEST(a_compiler_is_limited_too) {
          "timeout", "did not end within 2 s"},
     };
     const char *before = getenv("TMPDIR");
-    char kept[COMMAND_SIZE];
     char temporary[COMMAND_SIZE];
-    snprintf(kept, sizeof(kept), "%s", before != NULL ? before : "/tmp");
+    const char *kept = textf("%s", before != NULL ? before : "/tmp");
     snprintf(temporary, sizeof(temporary), "%s/temporary", temp_folder);
     shell("mkdir -p $T/temporary; rm -f $T/pipe; mkfifo $T/pipe; "
           "printf '#if __INCLUDE_LEVEL__ < 60\n#include __FILE__\n#include __FILE__\n#endif\n' >$T/bomb.c; "
@@ -480,9 +405,7 @@ TEST(a_kernel_is_cut_off) {
         "*, ...);\n"
         "char text[80] = \"\"; long k = read(0, text, 79); printf(\"input of %ld bytes\\033]0;title\\007\\n\", k); "
         "printf(\"file %d\\n\", open(\"/etc/passwd\", 0) >= 0); y[0] = 0;";
-    char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/reads.c", temp_folder);
-    write_kernel(path, "gelu_forward", body, 0);
+    write_kernel("reads.c", "gelu_forward", body);
     shell("echo of the caller | " SM_TEST_BINARY " exercise gelu_forward --check $T/reads.c --timeout 60 >$T/out 2>&1; "
           "test $? = 1");
     read_file("out", out);
@@ -491,9 +414,7 @@ TEST(a_kernel_is_cut_off) {
 }
 
 TEST(times_stand_beside_ours) {
-    char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/mine.c", temp_folder);
-    write_kernel(path, "gelu_forward", gelu, 0);
+    write_kernel("mine.c", "gelu_forward", gelu);
     static const expectation cases[] = {
         {"exercise gelu_forward --check $T/mine.c", 0, "% of the ceiling  yours", NULL},
         {"exercise gelu_forward --check $T/mine.c", 0, "the ceiling, measured", NULL},
@@ -504,7 +425,6 @@ TEST(times_stand_beside_ours) {
 
 // The line with the mistake is named; a right kernel names the next exercise; hints come one after the other.
 TEST(a_check_says_where_to_look_and_what_is_next) {
-    char path[COMMAND_SIZE];
     static const expectation cases[] = {
         {"exercise residual --check $T/look.c --no-peaks", 1,
          ": y[i] = a[i] + a[i];\nhint:  stepmark exercise residual --hint 1", NULL},
@@ -513,17 +433,15 @@ TEST(a_check_says_where_to_look_and_what_is_next) {
         {"exercise residual --hint 4", 2, NULL, "from 1 to 3"},
         {"exercise residual --hint 1 --check $T/look.c", 2, NULL, "give one of"},
     };
-    snprintf(path, sizeof(path), "%s/look.c", temp_folder);
-    write_kernel(path, "residual", "    for (int64_t i = 0; i < n; i++) {\n    y[i] = a[i] + a[i];\n    }\n", 0);
+    write_kernel("look.c", "residual", "    for (int64_t i = 0; i < n; i++) {\n    y[i] = a[i] + a[i];\n    }\n");
     CHECK_ALL(cases);
-    write_kernel(path, "residual", "    for (int64_t i = 0; i < n; i++) { y[i] = a[i] + b[i]; }\n", 0);
+    write_kernel("look.c", "residual", "    for (int64_t i = 0; i < n; i++) { y[i] = a[i] + b[i]; }\n");
     expect_exit("exercise residual --check $T/look.c --no-peaks", 0);
     assert_non_null(strstr(out, "next:  stepmark exercise crossentropy_forward --init "));
 }
 
 // A student's folder, and a class of two: one has a right file, the other one that wants to harm, and a link.
 TEST(folders_are_checked) {
-    char path[COMMAND_SIZE];
     static const expectation cases[] = {
         {"exercise --progress $T/class/ann", 0, "1 of 18 right. Next: stepmark exercise loss_mean --init ", NULL},
         {"exercise --progress $T/class/bob -o csv", 0, "residual,08-residual.md,wrong,", NULL},
@@ -535,10 +453,8 @@ TEST(folders_are_checked) {
     FAIL_IF(system("mkdir -p $T/class/ann $T/class/bob && ln -s $T/class/ann/residual.c $T/class/bob/gelu_forward.c") !=
                 0,
             "no folders");
-    snprintf(path, sizeof(path), "%s/class/ann/residual.c", temp_folder);
-    write_kernel(path, "residual", "    for (int64_t i = 0; i < n; i++) { y[i] = a[i] + b[i]; }\n", 0);
-    snprintf(path, sizeof(path), "%s/class/bob/residual.c", temp_folder);
-    write_kernel(path, "residual", "    extern int unlink(const char *);\n    unlink(\"victim\");\n", 0);
+    write_kernel("class/ann/residual.c", "residual", "    for (int64_t i = 0; i < n; i++) { y[i] = a[i] + b[i]; }\n");
+    write_kernel("class/bob/residual.c", "residual", "    extern int unlink(const char *);\n    unlink(\"victim\");\n");
     CHECK_ALL(cases);
 }
 
@@ -576,8 +492,7 @@ TEST(a_compiler_that_is_not_there_is_named) {
          "the compiler '/none/cc' cannot be started; install it, or name another in CC"},
     };
     const char *before = getenv("CC");
-    char kept[COMMAND_SIZE];
-    snprintf(kept, sizeof(kept), "%s", before != NULL ? before : "");
+    const char *kept = textf("%s", before != NULL ? before : "");
     setenv("CC", "/none/cc", 1);
     CHECK_ALL(cases);
     setenv("CC", kept, 1); // an empty one stands for none
@@ -585,10 +500,8 @@ TEST(a_compiler_that_is_not_there_is_named) {
 
 // The signature names the members: a file for other arguments is refused, in a check and in a step.
 TEST(other_arguments_are_refused) {
-    char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/other.c", temp_folder);
-    write_kernel(path, "gelu_forward", gelu, 0);
-    assert_int_equal(system("sed -i 's/= \"1 n x y/= \"1 n y x/' $T/other.c"), 0);
+    write_kernel("other.c", "gelu_forward", gelu);
+    shell("sed -i 's/= \"1 n x y/= \"1 n y x/' $T/other.c");
     static const expectation cases[] = {
         {"exercise gelu_forward --check $T/other.c", 1, "made for other arguments", NULL},
         {"train -m tiny --steps 1 --kernel gelu_forward=$T/other.c", 1, NULL, "made for other arguments"},
@@ -599,9 +512,7 @@ TEST(other_arguments_are_refused) {
 // --- in the real step --------------------------------------------------------------------------------
 
 TEST(own_kernels_run_in_the_step) {
-    char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/mine.c", temp_folder);
-    write_kernel(path, "gelu_forward", gelu, 0);
+    write_kernel("mine.c", "gelu_forward", gelu);
     static const expectation cases[] = {
         {"train -m tiny --steps 2 --mode naive --kernel gelu_forward=$T/mine.c", 0, "step", "kernels of your own"},
         {"verify --backend cpu --filter gelu_forward --kernel gelu_forward=$T/mine.c", 0, "0 failed", "of your own"},
@@ -625,9 +536,7 @@ TEST(own_kernels_run_in_the_step) {
 
 // A wrong kernel shows: verify says which op, and run refuses to print a speed.
 TEST(a_wrong_kernel_has_no_speed) {
-    char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/wrong.c", temp_folder);
-    write_kernel(path, "gelu_forward", "for (int64_t i = 0; i < n; i++) { y[i] = x[i] * 1.7f; }", 0);
+    write_kernel("wrong.c", "gelu_forward", "for (int64_t i = 0; i < n; i++) { y[i] = x[i] * 1.7f; }");
     static const expectation cases[] = {
         {"verify --backend cpu --filter gelu_forward --kernel gelu_forward=$T/wrong.c", 1, "failed", "gelu_forward"},
         {"run -m tiny -b 2 --seq-len 32 -r 3 --no-peaks --mode naive --backend cpu --kernel gelu_forward=$T/wrong.c", 1,
@@ -638,13 +547,10 @@ TEST(a_wrong_kernel_has_no_speed) {
 
 // One that is right, and not to the bit each time, is told so.
 TEST(equal_bits_are_asked_for) {
-    char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/bits.c", temp_folder);
-    write_kernel(path, "gelu_forward",
+    write_kernel("bits.c", "gelu_forward",
                  "static int n_calls; n_calls++; for (int64_t i = 0; i < n; i++) { const float u = x[i]; "
                  "y[i] = u / 2 * (1 + tanhf(0.79788456f * (u + 0.044715f * u * u * u))); "
-                 "union { float f; int32_t i; } bits = {y[i]}; bits.i += n_calls % 2; y[i] = bits.f; }",
-                 0);
+                 "union { float f; int32_t i; } bits = {y[i]}; bits.i += n_calls % 2; y[i] = bits.f; }");
     expect_exit("run -m tiny -b 2 --seq-len 32 -t 1 -r 5 --no-peaks --no-phases --mode naive --n-layer 1 --backend cpu "
                 "--kernel gelu_forward=$T/bits.c -o jsonl",
                 1);
@@ -654,38 +560,23 @@ TEST(equal_bits_are_asked_for) {
 // Rows with a kernel of one's own and rows without are not the same configuration.
 TEST(rows_are_told_apart) {
     static const char run_it[] = "run -m tiny -b 1 --seq-len 8 -r 5 --no-peaks --mode naive --backend cpu -t 1 -o json";
-    char path[COMMAND_SIZE];
-    char arguments[COMMAND_SIZE / 2];
-    snprintf(path, sizeof(path), "%s/mine.c", temp_folder);
-    write_kernel(path, "gelu_forward", gelu, 0);
-    snprintf(arguments, sizeof(arguments), "%s >$T/ours.json", run_it);
-    expect_exit(arguments, 0);
-    snprintf(arguments, sizeof(arguments), "%s --kernel gelu_forward=$T/mine.c >$T/mine.json", run_it);
-    expect_exit(arguments, 0);
+    write_kernel("mine.c", "gelu_forward", gelu);
+    expect_exit(textf("%s >$T/ours.json", run_it), 0);
+    expect_exit(textf("%s --kernel gelu_forward=$T/mine.c >$T/mine.json", run_it), 0);
     run("compare $T/ours.json $T/mine.json");
     assert_non_null(strstr(out, "gelu_forward="));
     expect_exit("report $T/ours.json $T/mine.json --bundle $T/both.bundle", 0);
     expect_exit("report --rank $T/both.bundle --no-reference -o md", 0);
     const bool all_are_there = strstr(err, "left out") == NULL; // as not on a busy machine
-    if (all_are_there && (strstr(out, "| own code ") == NULL || strstr(out, "own code gelu_forward") != NULL)) {
-        fail_msg("own code has no column, or is said of all rows: %s", out);
-    }
+    FAIL_IF(all_are_there && (strstr(out, "| own code ") == NULL || strstr(out, "own code gelu_forward") != NULL),
+            "own code has no column, or is said of all rows: %s", out);
 }
 
 // The example of docs/adding.md is right, shares its work among threads, and runs in the step.
 TEST(the_documented_kernel_works) {
-    static char text[TEXT_SIZE];
-    char path[COMMAND_SIZE];
-    read_text("docs/adding.md", text, sizeof(text));
-    char *first = strstr(text, "```c\n");
+    const char *first = strstr(file_text("docs/adding.md"), "```c\n");
     assert_non_null(first);
-    char *end = strstr(first + 5, "```");
-    assert_non_null(end);
-    snprintf(path, sizeof(path), "%s/gelu.c", temp_folder);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_int_equal(fwrite(first + 5, 1, (size_t)(end - first - 5), file), end - first - 5);
-    assert_int_equal(fclose(file), 0);
+    temp_put("gelu.c", first + 5, (size_t)(strstr(first + 5, "```") - first - 5));
     static const expectation cases[] = {
         {"exercise gelu_forward --check $T/gelu.c --no-peaks", 0, "right", NULL},
         {"verify --backend cpu -t 2 --mode naive --filter 'gelu_forward|step' --kernel gelu_forward=$T/gelu.c", 0,

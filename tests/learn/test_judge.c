@@ -83,14 +83,7 @@ static const cheat cheats[] = {
      "it asked the operating system for abort"},
 };
 
-static void write_kernel(const char *path, const char *text) {
-    char full[COMMAND_SIZE];
-    snprintf(full, sizeof(full), "%s/%s", temp_folder, path);
-    FILE *file = fopen(full, "w");
-    assert_non_null(file);
-    fprintf(file, "%s%s", head, text);
-    assert_int_equal(fclose(file), 0);
-}
+static void write_kernel(const char *path, const char *text) { temp_put_text(path, textf("%s%s", head, text)); }
 
 TEST(no_cheat_is_right) {
     const char *tries = getenv("CHEATS");
@@ -99,16 +92,14 @@ TEST(no_cheat_is_right) {
         write_kernel("gelu_forward.c", c->text);
         for (int k = 0; k < (tries != NULL ? atoi(tries) : 1); k++) {
             const int code = run("judge $T/gelu_forward.c --timeout 4 -o jsonl");
-            if (code != (c->says != NULL) || strstr(out, c->says != NULL ? c->says : "\"right\": true") == NULL) {
-                fail_msg("%s: exit code %d: %s%s", c->name, code, out, err);
-            }
+            FAIL_IF(code != (c->says != NULL) || strstr(out, c->says != NULL ? c->says : "\"right\": true") == NULL,
+                    "%s: exit code %d: %s%s", c->name, code, out, err);
         }
     }
 }
 
 static double field(const char *row, const char *name) {
-    char key[64];
-    snprintf(key, sizeof(key), "\"%s\": ", name);
+    const char *key = textf("\"%s\": ", name);
     const char *at = strstr(row, key);
     return at != NULL ? strtod(at + strlen(key), NULL) : -1;
 }
@@ -128,9 +119,7 @@ TEST(no_cheat_is_faster) {
     for (size_t i = 0; i < sizeof(shams) / sizeof(shams[0]); i++) {
         write_kernel("sham.c", shams[i].text);
         expect_exit("judge $T/sham.c --kind gelu_forward --against $T/honest.c --timeout 60 -o jsonl", 0);
-        if (!(field(out, "against") < 2)) {
-            fail_msg("%s: %s", shams[i].name, out);
-        }
+        FAIL_IF(!(field(out, "against") < 2), "%s: %s", shams[i].name, out);
     }
 }
 

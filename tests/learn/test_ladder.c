@@ -15,12 +15,10 @@ static const struct {
 enum { N_SMALL = sizeof(small) / sizeof(small[0]) };
 
 static void expect_all_right(const char *ladder, const char *shape, const char *backend) {
-    char arguments[COMMAND_SIZE / 2];
     const sm_rung *rungs[SM_MOST_RUNGS];
     const int n_rungs = sm_ladder_rungs(sm_ladder_find(ladder, backend), false, rungs);
-    snprintf(arguments, sizeof(arguments), "ladder %s --backend %s --shape %s --no-peaks --min-time 0 -q -o jsonl",
-             ladder, backend, shape);
-    expect_exit(arguments, 0);
+    expect_exit(textf("ladder %s --backend %s --shape %s --no-peaks --min-time 0 -q -o jsonl", ladder, backend, shape),
+                0);
     int n_right = 0;
     for (const char *at = out; (at = strstr(at, "\"wrong\": null")) != NULL; at++) {
         n_right++;
@@ -139,21 +137,10 @@ TEST(bad_input_is_refused) {
 
 // The example of docs/adding.md, compiled as it says.
 static void write_example(void) {
-    static char text[TEXT_SIZE * 2];
-    FILE *file = fopen("docs/adding.md", "r");
-    assert_non_null(file);
-    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
-    fclose(file);
-    char *library = strstr(text, "#include \"backend_library.h\"");
+    const char *library = strstr(file_text("docs/adding.md"), "#include \"backend_library.h\"");
     assert_non_null(library);
-    char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/traced.c", temp_folder);
-    file = fopen(path, "w");
-    assert_non_null(file);
-    fprintf(file, "%.*s", (int)(strstr(library, "```") - library), library);
-    fclose(file);
-    assert_int_equal(
-        system("cc -std=c11 -Wall -Wextra -Werror -O2 -shared -fPIC -Iinclude -o $T/traced.so $T/traced.c"), 0);
+    temp_put("traced.c", library, (size_t)(strstr(library, "```") - library));
+    shell("cc -std=c11 -Wall -Wextra -Werror -O2 -shared -fPIC -Iinclude -o $T/traced.so $T/traced.c");
 }
 
 TEST(the_documented_backend_works) {

@@ -13,9 +13,8 @@
 
 // The rows of a command line; the caller frees them.
 static json_t *rows_of(const char *arguments, int code, size_t n_rows) {
-    char all[COMMAND_SIZE];
     json_error_t error;
-    snprintf(all, sizeof(all), "run %s -o json", arguments);
+    const char *all = textf("run %s -o json", arguments);
     expect_exit(all, code);
     json_t *rows = json_loads(out, 0, &error);
     FAIL_IF(json_array_size(rows) != n_rows, "stepmark %s: %zu rows, not %zu\n%s", all, json_array_size(rows), n_rows,
@@ -146,11 +145,8 @@ TEST(own_kernels_are_measured_next_to_ours) {
                                "        a->y[i] = x / 2 * (1 + tanhf(%sF * (x + 0.044715F * x * x * x)));\n"
                                "    }\n"
                                "}\n";
-    char source[sizeof(gelu) + 32];
-    snprintf(source, sizeof(source), gelu, "0.7978845608");
-    temp_put_text("right.c", source);
-    snprintf(source, sizeof(source), gelu, "0.79");
-    temp_put_text("wrong.c", source);
+    temp_put_text("right.c", textf(gelu, "0.7978845608"));
+    temp_put_text("wrong.c", textf(gelu, "0.79"));
     json_auto_t *right = rows_of("--op gelu_forward --kernel gelu_forward=$T/right.c " QUICK "--backend cpu", 0, 2);
     assert_null(text(json_array_get(right, 0), "own_kernels"));
     assert_non_null(strstr(text(json_array_get(right, 1), "own_kernels"), "right.c"));

@@ -167,9 +167,7 @@ TEST(finds_what_gains_elsewhere) {
         int64_t best = -1;
         n_runs += advise(&few, speeds, 0.012, (uint64_t)seed, &best);
         const double share = speeds[best] / fastest(speeds, n);
-        if (!(share >= 0.97)) {
-            fail_msg("seed %d: %.3f of the best", seed, share);
-        }
+        FAIL_IF(!(share >= 0.97), "seed %d: %.3f of the best", seed, share);
     }
     assert_true(5 * n_runs <= 100 * n);
 }
@@ -210,9 +208,8 @@ TEST(finds_most_where_flags_depend_on_one_another) {
             n_found += speeds[best] >= 0.97 * fastest(speeds, n);
         }
         assert_true(5 * n_runs <= N_MACHINES * n);
-        if (!(100 * n_found >= cases[i].least * N_MACHINES)) {
-            fail_msg("pairs of %.2f: within 3%% on %d of %d", cases[i].pair, n_found, N_MACHINES);
-        }
+        FAIL_IF(!(100 * n_found >= cases[i].least * N_MACHINES), "pairs of %.2f: within 3%% on %d of %d", cases[i].pair,
+                n_found, N_MACHINES);
     }
 }
 

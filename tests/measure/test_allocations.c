@@ -73,7 +73,7 @@ static void free_result(result *r) {
 }
 
 static char *read_named(const char *name, size_t *size_bytes) {
-    SM_FREED char *path = temp_path(name);
+    const char *path = temp_path(name);
     char *text = access(path, R_OK) == 0 ? temp_read(path, size_bytes) : NULL;
     return text;
 }
@@ -82,8 +82,7 @@ static result run(const command *c, long fault_at) {
     char line[2048];
     result r = {0};
     size_t size_bytes;
-    SM_FREED char *folder = temp_path("model");
-    mkdir(folder, 0700);
+    mkdir(temp_path("model"), 0700);
     temp_put_text("count", "0");
     if (c->file != NULL) {
         temp_put_text(c->file, "old");
@@ -153,9 +152,8 @@ static long try_command(const command *c, long step_given, long *n_tries) {
     long quick = n * 100 / (QUICK_TRIES * c->quick_share);
     long step = step_given > 0 ? step_given : quick > 0 ? quick : 1;
     long n_bad = 0;
-    if (undisturbed.code != 0 || n == 0) {
-        fail_msg("%s: exit %d, %ld allocations: %s", c->arguments, undisturbed.code, n, undisturbed.err);
-    }
+    FAIL_IF(undisturbed.code != 0 || n == 0, "%s: exit %d, %ld allocations: %s", c->arguments, undisturbed.code, n,
+            undisturbed.err);
     for (long at = 1; at <= n; at += step) {
         result r = run(c, at);
         const char *wrong = judge(&r, &undisturbed);
@@ -175,11 +173,10 @@ static void make_inputs(void) {
     static const char *const lines[] = {"train --init -m tiny --save given",
                                         "run " WORK " -r 6 -w 0 -q --backend cpu --no-peaks --output-file rows.json",
                                         "report rows.json --bundle a.bundle"};
-    char line[2048];
     SM_FREED char *here = getcwd(NULL, 0);
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-        snprintf(line, sizeof(line), "cd %s && %s/%s %s >>made 2>&1", temp_folder, here, SM_TEST_BINARY, lines[i]);
-        assert_int_equal(system(line), 0);
+        assert_int_equal(system(textf("cd %s && %s/%s %s >>made 2>&1", temp_folder, here, SM_TEST_BINARY, lines[i])),
+                         0);
     }
 }
 

@@ -18,20 +18,7 @@ static json_t *make_row(const char *processor, const char *mode, double rate) {
         "samples_ns", 5, 5, 5, 5, 5, 5, "losses", 3, 3, 3, 3, 3, 3, 3);
 }
 
-static void write_file(const char *name, const char *text, size_t size_bytes) {
-    char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/%s", temp_folder, name);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_int_equal(fwrite(text, 1, size_bytes, file), size_bytes);
-    assert_int_equal(fclose(file), 0);
-}
-
-static sm_status read_bundle(const char *name, json_t **rows) {
-    char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/%s", temp_folder, name);
-    return sm_bundle_read(path, rows);
-}
+static sm_status read_bundle(const char *name, json_t **rows) { return sm_bundle_read(temp_path(name), rows); }
 
 TEST(a_changed_byte_is_refused) {
     json_auto_t *rows = json_pack("[oo]", make_row("A", "fused", 100), make_row("A", "naive", 50));
@@ -40,21 +27,19 @@ TEST(a_changed_byte_is_refused) {
     SM_FREED char *text = NULL;
     size_t size_bytes = 0;
     sm_bundle_make(rows, machine, &text, &size_bytes);
-    write_file("whole", text, size_bytes);
+    temp_put("whole", text, size_bytes);
     assert_int_equal(read_bundle("whole", &read), SM_OK);
     assert_true(json_equal(read, rows));
     json_decref(read);
     for (size_t i = 0; i < size_bytes; i++) {
         text[i] ^= 1;
-        write_file("changed", text, size_bytes);
+        temp_put("changed", text, size_bytes);
         text[i] ^= 1;
-        if (read_bundle("changed", &read) != SM_ERR_FORMAT) {
-            fail_msg("byte %zu was changed, and nobody noticed", i);
-        }
+        FAIL_IF(read_bundle("changed", &read) != SM_ERR_FORMAT, "byte %zu was changed, and nobody noticed", i);
     }
-    write_file("changed", text, size_bytes - 1);
+    temp_put("changed", text, size_bytes - 1);
     assert_int_equal(read_bundle("changed", &read), SM_ERR_FORMAT);
-    write_file("changed", "", 0);
+    temp_put("changed", "", 0);
     assert_int_equal(read_bundle("changed", &read), SM_ERR_FORMAT);
 }
 
@@ -180,7 +165,7 @@ TEST(references_stand_beside) {
 TEST(the_program_bundles_and_compares) {
     json_t *rows = json_pack("[o]", make_row("A", "fused", 100));
     SM_FREED char *text = json_dumps(rows, 0);
-    write_file("rows.json", text, strlen(text));
+    temp_put("rows.json", text, strlen(text));
     json_decref(rows);
     static const expectation cases[] = {
         {"report $T/rows.json --bundle $T/a.bundle", 0, NULL, "1 row, "},

@@ -174,9 +174,8 @@ static void expect_rates(const char *label, sm_verdict (*trial)(int n, double fa
         n_slower += trial(n, 1.03) == SM_VERDICT_SLOWER;
         n_faster += trial(n, 1 / 1.03) == SM_VERDICT_FASTER;
     }
-    if (!(n_false <= N_TRIALS / 20 && n_slower >= N_TRIALS * 9 / 10 && n_faster >= N_TRIALS * 9 / 10)) {
-        fail_msg("%s: of %d: %d false, %d slower found, %d faster found", label, N_TRIALS, n_false, n_slower, n_faster);
-    }
+    FAIL_IF(!(n_false <= N_TRIALS / 20 && n_slower >= N_TRIALS * 9 / 10 && n_faster >= N_TRIALS * 9 / 10),
+            "%s: of %d: %d false, %d slower found, %d faster found", label, N_TRIALS, n_false, n_slower, n_faster);
 }
 
 TEST(rates) {
@@ -205,10 +204,9 @@ static void expect_match(json_t *a, json_t *b, unsigned across, size_t n_compare
     sm_compare_options options = {.threshold = 0.01, .across = across};
     expect_ok("compare", sm_compare(a, b, &options, &c));
     SM_FREED char *apart = sm_json_dump(c.apart);
-    if (json_array_size(c.compared) != n_compared || json_array_size(c.apart) != n_apart ||
-        strstr(apart, text) == NULL) {
-        fail_msg("%zu compared, apart: %s", json_array_size(c.compared), apart);
-    }
+    FAIL_IF(json_array_size(c.compared) != n_compared || json_array_size(c.apart) != n_apart ||
+                strstr(apart, text) == NULL,
+            "%zu compared, apart: %s", json_array_size(c.compared), apart);
     json_decref(a);
     json_decref(b);
 }
@@ -264,24 +262,22 @@ TEST(identity_is_one) {
         const bool is_switch = column->type == SM_COLUMN_BOOLEAN;
         json_object_set_new(a, column->name, is_text ? json_string("x") : is_switch ? json_false() : json_integer(3));
         json_object_set_new(b, column->name, is_text ? json_string("y") : is_switch ? json_true() : json_integer(5));
-        if (sm_identity_difference(a, b) != part || sm_identity_order(a, b, part) >= 0 ||
-            sm_identity_order(a, b, (SM_SAME_WORK | SM_FACTORS) & ~part) != 0 ||
-            sm_identity_text(a, b, part, text, sizeof(text)) != 1 ||
-            strstr(text, is_text     ? "x / y"
-                         : is_switch ? "no / yes"
-                                     : "3 / 5") == NULL) {
-            fail_msg("%s: differences %#x, order %d, text %s", column->name, sm_identity_difference(a, b),
-                     sm_identity_order(a, b, part), text);
-        }
+        FAIL_IF(sm_identity_difference(a, b) != part || sm_identity_order(a, b, part) >= 0 ||
+                    sm_identity_order(a, b, (SM_SAME_WORK | SM_FACTORS) & ~part) != 0 ||
+                    sm_identity_text(a, b, part, text, sizeof(text)) != 1 ||
+                    strstr(text, is_text     ? "x / y"
+                                 : is_switch ? "no / yes"
+                                             : "3 / 5") == NULL,
+                "%s: differences %#x, order %d, text %s", column->name, sm_identity_difference(a, b),
+                sm_identity_order(a, b, part), text);
         json_auto_t *sentences = NULL;
         json_auto_t *rows = json_pack("[OO]", a, b);
         sentences = sm_fastest_sentences(rows);
         const bool is_work = (part & SM_SAME_WORK) != 0;
         const bool is_named = json_array_size(sentences) > 0;
         // The name of the backend stands in the device's, and a mode's text lacks what is usual.
-        if (is_work == is_named && strcmp(column->name, "backend_used") != 0) {
-            fail_msg("%s: %zu sentences", column->name, json_array_size(sentences));
-        }
+        FAIL_IF(is_work == is_named && strcmp(column->name, "backend_used") != 0, "%s: %zu sentences", column->name,
+                json_array_size(sentences));
         n_columns++;
     }
     assert_true(n_columns > 25);
@@ -313,8 +309,7 @@ TEST(failed_rows_are_listed) {
 // --- the program -------------------------------------------------------------------------------------
 
 static void write_runs(const char *name, double factor) {
-    SM_FREED char *path = temp_path(name);
-    SM_OWN(FILE) *file = fopen(path, "w");
+    SM_OWN(FILE) *file = fopen(temp_path(name), "w");
     assert_non_null(file);
     for (int i = 0; i < 10; i++) {
         json_auto_t *row = make_run(factor, 0.002, 5);

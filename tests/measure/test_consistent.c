@@ -114,15 +114,12 @@ TEST(honest_rows_do_not) {
     assert_int_equal(sm_bundle_references(&references), SM_OK);
     json_array_extend(rows, references);
     json_array_foreach(rows, i, row) {
-        if (sm_row_contradicts(row, text) || strcmp(sm_rows_status(row), "error") == 0) {
-            fail_msg("row %zu: %s; %s", i, text, sm_rows_text(row, "reason"));
-        }
+        FAIL_IF(sm_row_contradicts(row, text) || strcmp(sm_rows_status(row), "error") == 0, "row %zu: %s; %s", i, text,
+                sm_rows_text(row, "reason"));
         if (i < 9) {
             complete(row);
         }
-        if (sm_row_contradicts(row, text)) {
-            fail_msg("row %zu, completed: %s", i, text);
-        }
+        FAIL_IF(sm_row_contradicts(row, text), "row %zu, completed: %s", i, text);
     }
 }
 
@@ -138,14 +135,12 @@ TEST(each_forged_figure_is_named) {
             const bool has_it = is_there(row, column->name);
             there = there || has_it;
             named = named || (has_it && (is_named(row, column->name, 100) || is_named(row, column->name, 0.01)));
-            if (has_it && !is_named(row, column->name, -1) && column->type == SM_COLUMN_INTEGERS) {
-                fail_msg("row %zu: a negative %s is not named", i, column->name);
-            }
+            FAIL_IF(has_it && !is_named(row, column->name, -1) && column->type == SM_COLUMN_INTEGERS,
+                    "row %zu: a negative %s is not named", i, column->name);
         }
-        if (is_figure && !is_free(column->name) && !named) {
-            fail_msg("%s: %s; give it a rule in bench/rows/consistent.c, or list it here", column->name,
-                     there ? "forged, and not named" : "in no row of this test");
-        }
+        FAIL_IF(is_figure && !is_free(column->name) && !named,
+                "%s: %s; give it a rule in bench/rows/consistent.c, or list it here", column->name,
+                there ? "forged, and not named" : "in no row of this test");
     }
 }
 
@@ -188,9 +183,8 @@ TEST(forged_facts_are_named) {
         json_auto_t *row = json_deep_copy(json_array_get(rows, 0));
         char text[SM_CONTRADICTION_SIZE];
         set(row, cases[i].field, json_loads(cases[i].value, JSON_DECODE_ANY, NULL));
-        if (!sm_row_contradicts(row, text) || strstr(text, cases[i].says) == NULL) {
-            fail_msg("%s = %s: \"%s\"", cases[i].field, cases[i].value, text);
-        }
+        FAIL_IF(!sm_row_contradicts(row, text) || strstr(text, cases[i].says) == NULL, "%s = %s: \"%s\"",
+                cases[i].field, cases[i].value, text);
     }
 }
 

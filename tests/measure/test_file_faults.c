@@ -47,13 +47,7 @@ static int tear_down(void **state) {
 // ---- running commands ----
 
 // A shell command in which $R is the folder under attack, $K the one with models to begin with.
-static void shell(const char *command) {
-    char whole[COMMAND_SIZE];
-    snprintf(whole, sizeof whole, "R=%s K=%s; %s", root, kept, command);
-    if (system(whole) != 0) {
-        fail_msg("%s", whole);
-    }
-}
+static void in_folders(const char *command) { shell(textf("R=%s K=%s; %s", root, kept, command)); }
 
 // Replaces $R and $K and cuts at spaces; `text` holds the words.
 static void split(const char *command, char text[COMMAND_SIZE], char *argv[MAX_ARGUMENTS]) {
@@ -75,18 +69,12 @@ static void split(const char *command, char text[COMMAND_SIZE], char *argv[MAX_A
 }
 
 static void redirect(int fd, const char *name) {
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/%s", temp_folder, name);
-    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    int file = open(temp_path(name), O_WRONLY | O_CREAT | O_TRUNC, 0666);
     dup2(file, fd);
     close(file);
 }
 
-static void set_number(const char *name, int number) {
-    char text[16];
-    snprintf(text, sizeof text, "%d", number);
-    setenv(name, text, 1);
-}
+static void set_number(const char *name, int number) { setenv(name, textf("%d", number), 1); }
 
 // Starts the program; call 0: without faults.
 static pid_t start(const char *command, int call, int error) {
@@ -102,9 +90,7 @@ static pid_t start(const char *command, int call, int error) {
     redirect(STDERR_FILENO, "err");
     if (call > 0) {
         const char *asan_options = getenv("ASAN_OPTIONS");
-        char options[256];
-        snprintf(options, sizeof options, "%s:verify_asan_link_order=0", asan_options != NULL ? asan_options : "");
-        setenv("ASAN_OPTIONS", options, 1);
+        setenv("ASAN_OPTIONS", textf("%s:verify_asan_link_order=0", asan_options != NULL ? asan_options : ""), 1);
         setenv("LD_PRELOAD", SM_TEST_SHIMS "/file_faults.so", 1);
         setenv("FILE_FAULTS_UNDER", root, 1);
         setenv("FILE_FAULTS_HIT", hit_file, 1);
@@ -203,8 +189,8 @@ typedef struct {
 static const char user_file[] = "the user's own\n";
 
 static void prepare(const scenario *s, char dir[PATH_MAX]) {
-    shell("rm -rf $R && mkdir $R");
-    shell(s->prepare);
+    in_folders("rm -rf $R && mkdir $R");
+    in_folders(s->prepare);
     snprintf(dir, PATH_MAX, "%s/%s", root, s->dir);
 }
 
@@ -223,8 +209,7 @@ static bool has_user_file(const char *dir, const char *name) {
 // Every line of $R/log.jsonl is whole.
 static bool log_is_whole(void) {
     bool whole = true;
-    SM_FREED char *path = temp_path("root/log.jsonl");
-    bool exists = access(path, F_OK) == 0;
+    bool exists = access(temp_path("root/log.jsonl"), F_OK) == 0;
     SM_FREED char *text = exists ? temp_text("root/log.jsonl") : strdup("");
     for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
         json_auto_t *row = json_loads(line, 0, NULL);
@@ -337,9 +322,8 @@ static void find_states(scenario *s) {
     s->old_state = state_of(dir);
     assert_int_equal(wait_for(start(s->command, 0, KILL)), 0);
     s->new_state = state_of(dir);
-    if (!s->old_state.loads || !s->new_state.loads || same_state(&s->old_state, &s->new_state)) {
-        fail_msg("%s: the states are no good: %s %s", s->name, s->old_state.message, s->new_state.message);
-    }
+    FAIL_IF(!s->old_state.loads || !s->new_state.loads || same_state(&s->old_state, &s->new_state),
+            "%s: the states are no good: %s %s", s->name, s->old_state.message, s->new_state.message);
 }
 
 #define WITH_FILES " && mkdir $R/m/sub && echo \"the user's own\" | tee $R/m/README.md >$R/m/sub/tokenizer.json"
@@ -390,28 +374,26 @@ TEST(every_fault_leaves_the_old_or_the_new_state) {
 // ---- files that change or fail while training runs ----
 
 static void wait_for_steps(void) {
-    SM_FREED char *path = temp_path("root/log.jsonl");
     struct stat info;
-    for (int i = 0; i < 100 * SLOWEST_S && (stat(path, &info) != 0 || info.st_size < 1000); i++) {
+    for (int i = 0; i < 100 * SLOWEST_S && (stat(temp_path("root/log.jsonl"), &info) != 0 || info.st_size < 1000);
+         i++) {
         usleep(10000);
     }
 }
 
 // Trains on $R/data, does `harm` to it after some steps, and expects the end, a line and the steps saved.
 static void expect_saved_after(const char *harm, const char *line) {
-    char dir[PATH_MAX];
-    snprintf(dir, sizeof dir, "%s/m", root);
-    shell("rm -rf $R && mkdir $R && head -c 40000 /dev/zero >$R/data");
+    const char *dir = textf("%s/m", root);
+    in_folders("rm -rf $R && mkdir $R && head -c 40000 /dev/zero >$R/data");
     pid_t pid = start(TRAIN_FAST "--weights $K/a1 --steps 1000000000 --data $R/data --data-format uint16 "
                                  "--log $R/log.jsonl --save $R/m",
                       0, KILL);
     wait_for_steps();
-    shell(harm);
+    in_folders(harm);
     int code = wait_for(pid);
     SM_FREED char *err = temp_text("err");
-    if (code != 1 || strstr(err, line) == NULL || strstr(err, "saved after step") == NULL) {
-        fail_msg("%s: exit code %d\n%s", harm, code, err);
-    }
+    FAIL_IF(code != 1 || strstr(err, line) == NULL || strstr(err, "saved after step") == NULL, "%s: exit code %d\n%s",
+            harm, code, err);
     model_state saved = state_of(dir);
     assert_true(saved.loads && saved.step > 1);
 }
@@ -424,17 +406,14 @@ TEST(data_that_changes_ends_a_training_in_order) {
 }
 
 static void expect_saved(const char *command, const char *line) {
-    char dir[PATH_MAX];
-    snprintf(dir, sizeof dir, "%s/m", root);
-    shell("rm -rf $R && mkdir $R");
-    char whole[COMMAND_SIZE];
-    snprintf(whole, sizeof whole, "R=%s K=%s; (" SM_TEST_BINARY " %s; echo exit $? >&2) 2>%s/err %s", root, kept,
-             TRAIN_FAST "--weights $K/a1 --save $R/m --steps 1000000000", temp_folder, command);
-    assert_int_equal(system(whole), 0);
+    const char *dir = textf("%s/m", root);
+    in_folders("rm -rf $R && mkdir $R");
+    const char *whole = textf("R=%s K=%s; (" SM_TEST_BINARY " %s; echo exit $? >&2) 2>%s/err %s", root, kept,
+                              TRAIN_FAST "--weights $K/a1 --save $R/m --steps 1000000000", temp_folder, command);
+    shell(whole);
     SM_FREED char *err = temp_text("err");
-    if (strstr(err, line) == NULL || strstr(err, "exit 1") == NULL || strstr(err, "saved after step") == NULL) {
-        fail_msg("%s\n%s", whole, err);
-    }
+    FAIL_IF(strstr(err, line) == NULL || strstr(err, "exit 1") == NULL || strstr(err, "saved after step") == NULL,
+            "%s\n%s", whole, err);
     assert_true(state_of(dir).loads);
 }
 
@@ -445,9 +424,8 @@ TEST(a_reader_that_goes_away_throws_nothing_away) {
 
 // Nor does a log whose last line was cut off by a crash take the next one's with it.
 TEST(a_log_that_cannot_be_written_throws_nothing_away) {
-    char dir[PATH_MAX];
-    snprintf(dir, sizeof dir, "%s/m", root);
-    shell("rm -rf $R && mkdir $R && printf '{\"step\": 1}\\n{\"ste' >$R/log.jsonl");
+    const char *dir = textf("%s/m", root);
+    in_folders("rm -rf $R && mkdir $R && printf '{\"step\": 1}\\n{\"ste' >$R/log.jsonl");
     pid_t pid = start(TRAIN_FAST "--weights $K/a1 --save $R/m --steps 50 --log /dev/full", 0, KILL);
     assert_int_equal(wait_for(pid), 1);
     SM_FREED char *err = temp_text("err");
@@ -471,16 +449,13 @@ TEST(a_limit_of_file_size_leaves_nothing_half_written) {
          "model.safetensors: cannot write: File too large"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char whole[COMMAND_SIZE];
-        shell("rm -rf $R && mkdir $R");
-        snprintf(whole, sizeof whole, "R=%s; (ulimit -f %s; " SM_TEST_BINARY " %s) >/dev/null 2>%s/err; test $? = 1",
-                 root, cases[i].limit, cases[i].command, temp_folder);
+        in_folders("rm -rf $R && mkdir $R");
+        const char *whole = textf("R=%s; (ulimit -f %s; " SM_TEST_BINARY " %s) >/dev/null 2>%s/err; test $? = 1", root,
+                                  cases[i].limit, cases[i].command, temp_folder);
         const bool ended_in_order = system(whole) == 0;
         SM_FREED char *err = temp_text("err");
-        if (!ended_in_order || strstr(err, cases[i].line) == NULL) {
-            fail_msg("%s\n%s", whole, err);
-        }
-        shell("test -z \"$(find $R -name '*tmp*')\"");
+        FAIL_IF(!ended_in_order || strstr(err, cases[i].line) == NULL, "%s\n%s", whole, err);
+        in_folders("test -z \"$(find $R -name '*tmp*')\"");
     }
 }
 

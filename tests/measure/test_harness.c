@@ -424,7 +424,6 @@ TEST_WITH(test_seed_draws_the_places, fake_reset, NULL) {
     sm_row rows[N_SEEDS];
     sm_row again;
     sm_protocol p = protocol_of(SM_PASS_STEP);
-    char looks[64];
     int n_others = 0;
     p.n_repetitions = 40;
     for (int i = 0; i < N_SEEDS; i++) {
@@ -434,8 +433,7 @@ TEST_WITH(test_seed_draws_the_places, fake_reset, NULL) {
         assert_int_equal(rows[i].check_seed, 100 + i);
         assert_non_null(strstr(rows[i].repeat_check, "with identical bits: samples "));
         // Of zero a step has one op: it is looked at in each checked step and in each that is made again.
-        snprintf(looks, sizeof(looks), "each kind at least %d times", 2 + fake.n_put_back);
-        assert_non_null(strstr(rows[i].spot_check, looks));
+        assert_non_null(strstr(rows[i].spot_check, textf("each kind at least %d times", 2 + fake.n_put_back)));
         assert_true(rows[i].spot_error >= 0 && rows[i].spot_error <= 1 && rows[i].checks_ns > 0);
         assert_true(fake.n_put_back >= 2);
         n_others += strcmp(rows[i].repeat_check, rows[0].repeat_check) != 0;

@@ -80,9 +80,7 @@ TEST(what_gains_most_bounds) {
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const sm_loop_bound bound = sm_loop_judge(&cases[i].division);
-        if (bound != cases[i].bound) {
-            fail_msg("%s: bound %d, not %d", cases[i].what, (int)bound, (int)cases[i].bound);
-        }
+        FAIL_IF(bound != cases[i].bound, "%s: bound %d, not %d", cases[i].what, (int)bound, (int)cases[i].bound);
         if (bound != SM_LOOP_BOUND_COUNT) {
             assert_true(fabs(sm_loop_without_ns(&cases[i].division, bound) - cases[i].without_ns) < 1e-9);
         }
@@ -230,11 +228,9 @@ TEST_WITH(a_slow_loader_is_the_bound, reset_fake, NULL) {
         measure_loop(&loader, 30 * times, &row);
         assert_int_equal(sum_of_phases(&row), row.loop.wall_ns);
         is_right = is_bound_by_loader(&row, times);
-        if (i + 1 == N_TRIES && !is_right) {
-            fail_msg("%d times as long: wait %.2f of %.2f ms, the loader busy for %.2f: %s", times,
-                     1e-6 * (double)row.loop.wait_ns, 1e-6 * (double)row.loop.wall_ns, 1e-6 * (double)row.loop.busy_ns,
-                     row.loop.verdict);
-        }
+        FAIL_IF(i + 1 == N_TRIES && !is_right, "%d times as long: wait %.2f of %.2f ms, the loader busy for %.2f: %s",
+                times, 1e-6 * (double)row.loop.wait_ns, 1e-6 * (double)row.loop.wall_ns,
+                1e-6 * (double)row.loop.busy_ns, row.loop.verdict);
     }
 }
 
@@ -249,10 +245,8 @@ TEST_WITH(a_fast_loader_is_not, reset_fake, NULL) {
         assert_int_equal(sum_of_phases(&row), row.loop.wall_ns);
         is_right = strcmp(row.loop.bound, "compute") == 0 &&
                    (double)row.loop.wait_ns < 0.02 * (double)row.loop.wall_ns && row.loop.n_ready > 0.9;
-        if (i + 1 == N_TRIES && !is_right) {
-            fail_msg("wait %.2f of %.2f ms, %.1f ready: %s", 1e-6 * (double)row.loop.wait_ns,
-                     1e-6 * (double)row.loop.wall_ns, row.loop.n_ready, row.loop.verdict);
-        }
+        FAIL_IF(i + 1 == N_TRIES && !is_right, "wait %.2f of %.2f ms, %.1f ready: %s", 1e-6 * (double)row.loop.wait_ns,
+                1e-6 * (double)row.loop.wall_ns, row.loop.n_ready, row.loop.verdict);
     }
 }
 
@@ -352,9 +346,9 @@ TEST(phases_change_against_a_baseline) {
 // --- how busy the machine is ---------------------------------------------------------------------------
 
 static void write_stat(int busy, int idle) {
-    char text[256];
-    snprintf(text, sizeof(text), "cpu  %d 0 0 %d 0 0 0 %d 0 0\ncpu0 %d 0 0 0 0 0 0 %d 0 0\ncpu1 0 0 0 %d 0 0 0 0 0 0\n",
-             busy, idle + busy, idle, busy, idle, busy + idle); // the processor that is busy is also stolen
+    const char *text =
+        textf("cpu  %d 0 0 %d 0 0 0 %d 0 0\ncpu0 %d 0 0 0 0 0 0 %d 0 0\ncpu1 0 0 0 %d 0 0 0 0 0 0\n", busy, idle + busy,
+              idle, busy, idle, busy + idle); // the processor that is busy is also stolen
     temp_put_text("proc/stat", text);
 }
 

@@ -51,9 +51,8 @@ static json_t *make_rows(bool all_busy) {
 
 static void expect_doubt(json_t *row, const char *expected) {
     char text[SM_DOUBT_SIZE];
-    if (sm_doubt_row(row, text) != (expected[0] != '\0') || strstr(text, expected) == NULL) {
-        fail_msg("\"%s\", and not \"%s\"", text, expected);
-    }
+    FAIL_IF(sm_doubt_row(row, text) != (expected[0] != '\0') || strstr(text, expected) == NULL,
+            "\"%s\", and not \"%s\"", text, expected);
     json_decref(row);
 }
 
@@ -227,10 +226,8 @@ TEST(advise_gains_nothing) {
 }
 
 TEST(report_says_why) {
-    char path[COMMAND_SIZE];
     json_t *rows = make_rows(true);
-    snprintf(path, sizeof(path), "%s/rows.json", temp_folder);
-    assert_int_equal(json_dump_file(rows, path, 0), 0);
+    assert_int_equal(json_dump_file(rows, temp_path("rows.json"), 0), 0);
     json_decref(rows);
     const expectation cases[] = {
         {"report $T/rows.json -o md", 0, "No verdict for tiny, 16 tokens, step: " BUSY, NULL},

@@ -16,9 +16,8 @@ static void parse(const char *text, sm_rows *rows) {
 static void expect_counts(const char *text, size_t n_rows, size_t n_warnings) {
     SM_AT_END(sm_rows_free) sm_rows rows;
     parse(text, &rows);
-    if (json_array_size(rows.rows) != n_rows || json_array_size(rows.warnings) != n_warnings) {
-        fail_msg("%s: %zu rows and %zu warnings", text, json_array_size(rows.rows), json_array_size(rows.warnings));
-    }
+    FAIL_IF(json_array_size(rows.rows) != n_rows || json_array_size(rows.warnings) != n_warnings,
+            "%s: %zu rows and %zu warnings", text, json_array_size(rows.rows), json_array_size(rows.warnings));
 }
 
 // The texts below are rows without their status, which every {"a" gets.
@@ -67,9 +66,7 @@ TEST(every_prefix) {
         sm_status status = sm_rows_parse("f", text, n, &rows);
         size_t n_rows = json_array_size(rows.rows);
         bool fits = status == SM_OK ? n_rows >= 1 && n_rows <= 2 : status == SM_ERR_FORMAT && n_rows == 0;
-        if (!fits) {
-            fail_msg("prefix of %zu bytes: %s, %zu rows", n, sm_status_text(status), n_rows);
-        }
+        FAIL_IF(!fits, "prefix of %zu bytes: %s, %zu rows", n, sm_status_text(status), n_rows);
     }
 }
 
@@ -94,9 +91,8 @@ TEST(not_rows) {
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         SM_AT_END(sm_rows_free) sm_rows rows;
-        char parts[128];
         const char *text = cases[i].text;
-        snprintf(parts, sizeof(parts), "f.csv|no result row|-o json|%s", cases[i].seems);
+        const char *parts = textf("f.csv|no result row|-o json|%s", cases[i].seems);
         sm_rows_init(&rows);
         expect_failure(text, sm_rows_parse("f.csv", text, strlen(text), &rows), SM_ERR_FORMAT, parts);
         assert_int_equal(json_array_size(rows.rows), 0);
@@ -123,13 +119,10 @@ TEST(others_are_skipped) {
                                           "phases.forward_ns",
                                           "field samples_ns"};
     for (size_t i = 0; i < sizeof(skipped) / sizeof(skipped[0]); i++) {
-        char text[512];
-        snprintf(text, sizeof(text), "{\"avg_ns\": 5}\n%s\n", skipped[i]);
-        parse(text, &rows);
+        parse(textf("{\"avg_ns\": 5}\n%s\n", skipped[i]), &rows);
         const char *warning = json_string_value(json_array_get(rows.warnings, 0));
-        if (json_array_size(rows.rows) != 1 || warning == NULL || strstr(warning, reasons[i]) == NULL) {
-            fail_msg("%s: %zu rows, warning %s", skipped[i], json_array_size(rows.rows), warning);
-        }
+        FAIL_IF(json_array_size(rows.rows) != 1 || warning == NULL || strstr(warning, reasons[i]) == NULL,
+                "%s: %zu rows, warning %s", skipped[i], json_array_size(rows.rows), warning);
         assert_non_null(strstr(warning, "line 2"));
         sm_rows_free(&rows);
     }
@@ -202,9 +195,8 @@ TEST(damage_takes_no_longer) {
             print_message("%5.2f s  %zu rows  %s\n", seconds, json_array_size(rows.rows), zeros ? "zeros" : units[i]);
         }
         assert_true(json_array_size(rows.warnings) <= 42);
-        if (!(seconds < 10 || grows_with_size(text, size_bytes, seconds))) {
-            fail_msg("%zu bytes of %s: %.1f s", size_bytes, zeros ? "zeros" : units[i], seconds);
-        }
+        FAIL_IF(!(seconds < 10 || grows_with_size(text, size_bytes, seconds)), "%zu bytes of %s: %.1f s", size_bytes,
+                zeros ? "zeros" : units[i], seconds);
     }
 }
 
@@ -218,7 +210,7 @@ TEST(interrupted) {
 
 TEST(files) {
     SM_AT_END(sm_rows_free) sm_rows rows;
-    SM_FREED char *path = temp_path("rows.jsonl");
+    const char *path = temp_path("rows.jsonl");
     sm_rows_init(&rows);
     expect_failure("none", sm_rows_read(path, &rows), SM_ERR_IO, "rows.jsonl|cannot open");
     expect_failure("folder", sm_rows_read(temp_folder, &rows), SM_ERR_IO, "cannot read");
@@ -274,9 +266,8 @@ TEST(schema_is_the_document) {
     json_auto_t *schema = sm_row_json_schema();
     json_auto_t *document = json_load_file("docs/row.schema.json", 0, &error);
     assert_non_null(schema);
-    if (document == NULL || !json_equal(schema, document)) {
-        fail_msg("docs/row.schema.json is not what `stepmark run --schema` prints; regenerate it with `make schema`");
-    }
+    FAIL_IF(document == NULL || !json_equal(schema, document),
+            "docs/row.schema.json is not what `stepmark run --schema` prints; regenerate it with `make schema`");
 }
 
 // As readers take it; and whole numbers are whole.
@@ -314,7 +305,7 @@ TEST(own_rows_validate) {
 TEST(rows_of_the_program_validate) {
     char command[512];
     SM_AT_END(sm_rows_free) sm_rows rows;
-    SM_FREED char *path = temp_path("run.jsonl");
+    const char *path = temp_path("run.jsonl");
     snprintf(command, sizeof(command),
              "%s run -m tiny -b 1 --seq-len 8 -w 0 -r 2 -t 1 --backend cpu,reference --precision fp32,fp16 "
              "--pass-type step,separate --no-peaks -o jsonl >%s 2>/dev/null",

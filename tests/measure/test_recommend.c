@@ -12,8 +12,7 @@ static json_t *make_row(int batch, const char *mode, double median_ms, double fi
         double away = (1 + 0.02 * i) / (100 * batch);
         json_array_append_new(samples, json_real(ns * (1 + (i % 2 == 0 ? away : -away))));
     }
-    char test[32];
-    snprintf(test, sizeof(test), "step b%ds16", batch);
+    const char *test = textf("step b%ds16", batch);
     json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i}", "status", "ok", "device", "cpu",
                             "cpu_info", "A processor", "model_type", "tiny", "pass_type", "step", "precision", "fp32",
                             "mode", mode, "test", test, "n_batch", batch, "n_seq", 16, "n_accum", 1);
@@ -45,9 +44,8 @@ static const json_t *advice(const json_t *records, const char *topic, int n) {
 static void expect(const json_t *records, const char *topic, const char *field, const char *text) {
     const json_t *record = advice(records, topic, 0);
     const char *found = record != NULL ? json_string_value(json_object_get(record, field)) : NULL;
-    if (found == NULL || strstr(found, text) == NULL) {
-        fail_msg("%s: %s is %s, without %s", topic, field, found != NULL ? found : "null", text);
-    }
+    FAIL_IF(found == NULL || strstr(found, text) == NULL, "%s: %s is %s, without %s", topic, field,
+            found != NULL ? found : "null", text);
 }
 
 static json_t *recommend(json_t *rows) {

@@ -50,9 +50,7 @@ TEST(test_hostile_texts) {
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         SM_FREED char *text = write_named_thing(cases[i].format, cases[i].name);
-        if (strstr(text, cases[i].written) == NULL) {
-            fail_msg("case %zu: no '%s' in '%s'", i, cases[i].written, text);
-        }
+        FAIL_IF(strstr(text, cases[i].written) == NULL, "case %zu: no '%s' in '%s'", i, cases[i].written, text);
     }
 }
 

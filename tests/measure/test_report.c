@@ -100,9 +100,7 @@ static char *write_report(const sm_rows *rows, const sm_costs *costs, size_t *si
 }
 
 static void expect_in(const char *text, const char *what) {
-    if (strstr(text, what) == NULL) {
-        fail_msg("the report does not hold: %s", what);
-    }
+    FAIL_IF(strstr(text, what) == NULL, "the report does not hold: %s", what);
 }
 
 static int count_in(const char *text, const char *what) {
@@ -123,9 +121,7 @@ static json_t *data_of(const char *page) {
     assert_non_null(at);
     at += strlen(begin);
     json_t *data = json_loadb(at, (size_t)(strstr(at, "</script>") - at), 0, &error);
-    if (data == NULL) {
-        fail_msg("%s", error.text);
-    }
+    FAIL_IF(data == NULL, "%s", error.text);
     return data;
 }
 
@@ -135,17 +131,10 @@ static const char *entry_text(const json_t *data, size_t row, const char *name) 
 
 // What the script makes of a page of these rows is as report_figures.js has it under that name.
 static void expect_figures(const sm_rows *rows, const char *name) {
-    char command[512];
     size_t size_bytes;
     SM_FREED char *page = write_report(rows, NULL, &size_bytes);
-    SM_FREED char *path = temp_path("figures.html");
-    FILE *file = fopen(path, "w");
-    fwrite(page, 1, size_bytes, file);
-    fclose(file);
-    snprintf(command, sizeof(command), "node tests/support/report_figures.js %s %s", path, name);
-    if (system(command) != 0) {
-        fail_msg("%s", command);
-    }
+    temp_put("figures.html", page, size_bytes);
+    shell(textf("node tests/support/report_figures.js $T/figures.html %s", name));
 }
 
 TEST(a_page_of_spoiled_rows) {
@@ -283,12 +272,11 @@ TEST(one_verdict) {
     json_auto_t *data = data_of(text);
     for (size_t i = 0; i < 4; i++) {
         const bool is_refused = i == 0 || i == 2;
-        if ((entry_text(data, i, "doubt")[0] != '\0') != is_refused ||
-            (entry_text(data, i, "why")[0] == '\0') != is_refused ||
-            (entry_text(data, i, "cost")[0] == '\0') != is_refused) {
-            fail_msg("row %zu: doubt '%s', why '%s', cost '%s'", i, entry_text(data, i, "doubt"),
-                     entry_text(data, i, "why"), entry_text(data, i, "cost"));
-        }
+        FAIL_IF((entry_text(data, i, "doubt")[0] != '\0') != is_refused ||
+                    (entry_text(data, i, "why")[0] == '\0') != is_refused ||
+                    (entry_text(data, i, "cost")[0] == '\0') != is_refused,
+                "row %zu: doubt '%s', why '%s', cost '%s'", i, entry_text(data, i, "doubt"), entry_text(data, i, "why"),
+                entry_text(data, i, "cost"));
     }
     expect_figures(&rows, "refused");
 }
@@ -337,9 +325,8 @@ TEST(a_page_has_its_styles_and_scripts) {
     SM_FREED char *text = write_report(&rows, NULL, &size_bytes);
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         const sm_embedded *file = sm_embedded_find(files[i]);
-        if (file == NULL || memmem(text, size_bytes, file->text, file->size_bytes) == NULL) {
-            fail_msg("the page lacks %s", files[i]);
-        }
+        FAIL_IF(file == NULL || memmem(text, size_bytes, file->text, file->size_bytes) == NULL, "the page lacks %s",
+                files[i]);
     }
 }
 
@@ -410,9 +397,8 @@ TEST(program) {
         {"run --schema", 0, "\"samples_ns\"", NULL},
     };
     SM_AT_END(sm_rows_free) sm_rows rows;
-    SM_FREED char *path = temp_path("rows.jsonl");
     make_rows(&rows, 16);
-    FILE *file = fopen(path, "w");
+    FILE *file = fopen(temp_path("rows.jsonl"), "w");
     for (size_t i = 0; i < json_array_size(rows.rows); i++) {
         json_dumpf(row_at(&rows, i), file, JSON_COMPACT);
         fputc('\n', file);
@@ -431,9 +417,8 @@ TEST(tables_for_papers_compile) {
          "command -v pdflatex >/dev/null && kpsewhich booktabs.sty >/dev/null"}};
     static const char *const special[] = {"50% of A & B_1 #2 {x} ~ ^ \\ $", "<x> *b* [c] @d = -e +f /g \"h\" 'i' `j`"};
     SM_AT_END(sm_rows_free) sm_rows rows;
-    SM_FREED char *path = temp_path("special.jsonl");
     make_rows(&rows, 2);
-    FILE *file = fopen(path, "w");
+    FILE *file = fopen(temp_path("special.jsonl"), "w");
     for (size_t i = 0; i < json_array_size(rows.rows); i++) {
         set(row_at(&rows, i), "mode", json_string(special[i % 2]));
         json_dumpf(row_at(&rows, i), file, JSON_COMPACT);

@@ -85,9 +85,7 @@ static char *write_rows(sm_format format) {
 
 static const json_t *field(const json_t *row, const char *name) {
     const json_t *value = sm_json_get(row, name);
-    if (value == NULL) {
-        fail_msg("no field %s", name);
-    }
+    FAIL_IF(value == NULL, "no field %s", name);
     return value;
 }
 
@@ -121,9 +119,7 @@ TEST(test_json) {
     SM_FREED char *text = write_rows(SM_FORMAT_JSON);
     json_error_t error;
     json_auto_t *rows = json_loads(text, JSON_REJECT_DUPLICATES, &error);
-    if (rows == NULL) {
-        fail_msg("line %d: %s", error.line, error.text);
-    }
+    FAIL_IF(rows == NULL, "line %d: %s", error.line, error.text);
     assert_true(json_is_array(rows));
     assert_int_equal(json_array_size(rows), 2);
     check_good_row(json_array_get(rows, 0));
@@ -265,9 +261,8 @@ TEST(test_schema_covers_the_struct) {
     size_t end = 0;
     for (int i = 0; i < sm_row_table.n_columns; i++) {
         const sm_column *column = &sm_row_table.columns[i];
-        if (column->offset < end || column->offset - end >= sizeof(int64_t)) {
-            fail_msg("%s begins at %zu, the column before it ends at %zu", column->name, column->offset, end);
-        }
+        FAIL_IF(column->offset < end || column->offset - end >= sizeof(int64_t),
+                "%s begins at %zu, the column before it ends at %zu", column->name, column->offset, end);
         assert_true(column->description[0] != '\0');
         end = column->offset + column->size_bytes;
     }
@@ -285,9 +280,7 @@ TEST(test_conventional_names) {
         "tier isa open_ns build_ns tune_ns first_step_ns device_peak_bytes backend device mode precision "
         "pass_type context seed ";
     for (char *name = strtok(names, " "); name != NULL; name = strtok(NULL, " ")) {
-        if (sm_table_find(&sm_row_table, name) < 0) {
-            fail_msg("the row has no %s", name);
-        }
+        FAIL_IF(sm_table_find(&sm_row_table, name) < 0, "the row has no %s", name);
     }
 }
 
@@ -297,9 +290,8 @@ TEST(row_has_model_fields) {
         const sm_model_field_info *field = sm_model_field_get_info((sm_model_field)i);
         const int at = field->column != NULL ? sm_table_find(&sm_row_table, field->column) : -1;
         const bool is_constant = i == SM_MODEL_norm_eps || i == SM_MODEL_rope_theta;
-        if (is_constant ? field->column != NULL : at < 0 || sm_row_table.columns[at].identity != SM_IDENTITY_WORK) {
-            fail_msg("%s: its column is not part of the work", field->name);
-        }
+        FAIL_IF(is_constant ? field->column != NULL : at < 0 || sm_row_table.columns[at].identity != SM_IDENTITY_WORK,
+                "%s: its column is not part of the work", field->name);
     }
 }
 
@@ -335,9 +327,8 @@ TEST(test_cleared_row_has_no_speed) {
         const sm_column *column = &sm_row_table.columns[i];
         const json_t *value = field(record, column->name);
         const bool is_there = json_is_number(value) || json_array_size(value) > 0;
-        if (is_figure(column) && is_there == column->is_speed) {
-            fail_msg("%s is %s", column->name, is_there ? "still there" : "gone");
-        }
+        FAIL_IF(is_figure(column) && is_there == column->is_speed, "%s is %s", column->name,
+                is_there ? "still there" : "gone");
     }
     assert_int_equal(row.op_ns.n, 0);
 }
@@ -368,10 +359,9 @@ TEST(test_every_speed_is_marked) {
             accounted = accounted || strcmp(column->name, facts[k]) == 0;
         }
         for (size_t k = 0; k < sizeof(units) / sizeof(units[0]) && !accounted; k++) {
-            if (strcmp(column->unit, units[k]) == 0) {
-                fail_msg("%s is in %s: mark it SPEED in row_fields.h, or name it here as a fact", column->name,
-                         column->unit);
-            }
+            FAIL_IF(strcmp(column->unit, units[k]) == 0,
+                    "%s is in %s: mark it SPEED in row_fields.h, or name it here as a fact", column->name,
+                    column->unit);
         }
     }
 }

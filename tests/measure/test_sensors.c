@@ -26,9 +26,7 @@ static void make_machine(void) {
     temp_put_text("sys/class/hwmon/hwmon1/temp1_input", "45500\n");
     temp_put_text("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n");
     for (int cpu = 0; cpu < 64; cpu++) {
-        char name[128];
-        snprintf(name, sizeof(name), "sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", cpu);
-        temp_put_text(name, "3000000\n");
+        temp_put_text(textf("sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", cpu), "3000000\n");
     }
     temp_put_text("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "2\n");
     temp_put_text("sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count", "1\n");
@@ -146,11 +144,10 @@ TEST_WITH(a_quiet_measurement_says_nothing, temp_folder_make, temp_folder_remove
 TEST_WITH(absent_sensors_have_reasons, temp_folder_make, temp_folder_remove) {
     static const char *const names[] = {"energy",          "temperature", "governor", "frequency", "throttle_count",
                                         "quota_throttled", "load",        "swap",     "gpu"};
-    SM_FREED char *root = temp_path("nothing");
     sm_sensors *sensors = NULL;
     sm_reading r;
     SM_AT_END(sm_row_free) sm_row row;
-    sm_sensors_open(root, "No such device", &sensors);
+    sm_sensors_open(temp_path("nothing"), "No such device", &sensors);
     sm_sensors_read(sensors, &r);
     sm_reading later = r;
     later.time_ns += INT64_C(1000000000);
@@ -158,9 +155,7 @@ TEST_WITH(absent_sensors_have_reasons, temp_folder_make, temp_folder_remove) {
     SM_ROW_TEXT(row.gpu_info, "No such device");
     sm_sensors_report(sensors, &r, &later, 1, 1, &row);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (why_absent(&row, names[i]) == NULL) {
-            fail_msg("%s: no reason", names[i]);
-        }
+        FAIL_IF(why_absent(&row, names[i]) == NULL, "%s: no reason", names[i]);
     }
     assert_int_equal(row.sensors.swap_in_bytes, SM_ABSENT);
     assert_int_equal(row.sensors.throttle_count, SM_ABSENT);

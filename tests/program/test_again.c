@@ -6,33 +6,14 @@
 #include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "bench/compare/compare.h"
+#include "bench/rows/machine.h"
 #include "bench/tables/digest.h"
-
-// Path of a name in the folder, until the next call but one.
-static const char *at(const char *name) {
-    static char paths[2][PATH_MAX];
-    static int next;
-    next = 1 - next;
-    snprintf(paths[next], PATH_MAX, "%s/%s", temp_folder, name);
-    return paths[next];
-}
-
-// A busy machine may stop an op of so short a row until the row contradicts itself: then it is measured again.
-static int run_steady(const char *arguments) {
-    int code = run(arguments);
-    for (int i = 0; i < 10 && strstr(out, "contradicts itself") != NULL; i++) {
-        code = run(arguments);
-    }
-    return code;
-}
 
 static void expect(const char *arguments, int code, const char *in_err) { expect_run(arguments, code, NULL, in_err); }
 
 static json_t *parsed(const char *text) {
     json_t *value = json_loads(text, 0, NULL);
-    if (value == NULL) {
-        fail_msg("no JSON: %s\n%s", text, err);
-    }
+    FAIL_IF(value == NULL, "no JSON: %s\n%s", text, err);
     return value;
 }
 
@@ -53,10 +34,9 @@ static void expect_equal_losses(const char *command, const json_t *a, const json
     const json_t *now = json_object_get(b, "losses");
     assert_int_equal(json_is_array(before), json_is_array(now));
     for (size_t i = 0; i < json_array_size(before) && i < json_array_size(now); i++) {
-        if (!json_equal(json_array_get(before, i), json_array_get(now, i))) {
-            fail_msg("%s: step %zu: loss is %.17g, was %.17g", command, i + 1,
-                     json_number_value(json_array_get(now, i)), json_number_value(json_array_get(before, i)));
-        }
+        FAIL_IF(!json_equal(json_array_get(before, i), json_array_get(now, i)),
+                "%s: step %zu: loss is %.17g, was %.17g", command, i + 1, json_number_value(json_array_get(now, i)),
+                json_number_value(json_array_get(before, i)));
     }
 }
 
@@ -67,11 +47,8 @@ static void repeat_row(const char *command, int number) {
         "pass_type", "mode",     "device", "precision",   "n_batch", "n_seq",          "n_accum",
         "vocab",     "n_layer",  "seed",   "dropout",     "loss",    "n_threads",
     };
-    char arguments[128];
-    snprintf(arguments, sizeof(arguments), "compare r.json#%d -o json", number);
-    if (run_steady(arguments) != 0) {
-        fail_msg("%s: row %d: %s\n%s", command, number, err, out);
-    }
+    FAIL_IF(run_steady(textf("compare r.json#%d -o json", number)) != 0, "%s: row %d: %s\n%s", command, number, err,
+            out);
     json_auto_t *whole = parsed(out);
     assert_true(json_is_true(json_object_get(whole, "is_reproduced")));
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
@@ -81,14 +58,11 @@ static void repeat_row(const char *command, int number) {
 }
 
 static void expect_reproducible(const char *command, int n_rows) {
-    char arguments[COMMAND_SIZE];
-    snprintf(arguments, sizeof(arguments), "%s --no-peaks -r 2 -w 1 -o json", command);
-    run_steady(arguments); // 1 where no row is ok
+    run_steady(textf("%s --no-peaks -r 2 -w 1 -o json", command)); // 1 where no row is ok
     json_auto_t *rows = parsed(out);
-    if ((int)json_array_size(rows) != n_rows) {
-        fail_msg("%s: %zu rows, not %d: %s", command, json_array_size(rows), n_rows, err);
-    }
-    assert_int_equal(rename(at("out"), at("r.json")), 0);
+    FAIL_IF((int)json_array_size(rows) != n_rows, "%s: %zu rows, not %d: %s", command, json_array_size(rows), n_rows,
+            err);
+    assert_int_equal(rename(temp_path("out"), temp_path("r.json")), 0);
     for (int i = 1; i <= n_rows; i++) {
         repeat_row(command, i);
     }
@@ -99,9 +73,12 @@ static void make_sources(void) {
     for (size_t i = 0; i < sizeof(text); i++) {
         text[i] = (char)(' ' + i * i % 90);
     }
-    temp_write(at("it's text"), text, sizeof(text));
+    temp_write(temp_path("it's text"), text, sizeof(text));
     expect("train --init -m tiny --seed 3 --save model", 0, "");
 }
+
+// Of the instruction sets that this build has kernels of.
+static const char *plainest_isa(void) { return textf("%.*s", (int)strcspn(sm_build_isas(), " "), sm_build_isas()); }
 
 TEST(test_rows_come_back) {
     make_sources();
@@ -109,7 +86,8 @@ TEST(test_rows_come_back) {
     expect_reproducible("run -m tiny --backend reference -b 1 --seq-len 8 --accum 3 --seed 0 --dropout 0.1 "
                         "--pass-type forward,backward,separate --without flash_attention",
                         3);
-    expect_reproducible("run -m tiny --backend cpu -b 2 --precision fp32,bf16,fp16 -t 1 --isa baseline", 3);
+    expect_reproducible(
+        textf("run -m tiny --backend cpu -b 2 --precision fp32,bf16,fp16 -t 1 --isa %s", plainest_isa()), 3);
     expect_reproducible("run -m tiny --vocab 300 --context 40 --n-layer 1 --d-model 24 --n-head 3 --backend reference "
                         "-b 1 --seq-len 20",
                         1);
@@ -129,7 +107,7 @@ TEST(test_opencl_row_comes_back) {
 
 // Also those that the sweep did not start.
 TEST(test_sweep_rows_come_back) {
-    remove(at("r.json"));
+    remove(temp_path("r.json"));
     expect("run -m tiny --backend reference -b 1,10000 --seq-len 16 -w 0 -r 1 --no-peaks --mode naive,fused "
            "--without flash_attention --max-memory 0.5 --timeout 100 --no-phases --output-file r.json",
            0, "");
@@ -144,20 +122,16 @@ TEST(test_sweep_rows_come_back) {
 
 // The tables number rows as --row does: a sweep sorts what its file has in another order; `run` appends.
 TEST(test_tables_number_rows) {
-    remove(at("n.jsonl"));
+    remove(temp_path("n.jsonl"));
     expect("run -m tiny --backend reference -b 1,2 --seq-len 8,16 -w 0 -r 1 --no-peaks -o md --output-file n.jsonl", 0,
            "");
     SM_FREED char *table = strdup(out);
     SM_FREED char *rows = temp_text("n.jsonl");
     const char *line = rows;
     for (int number = 1; number <= 4; number++) {
-        char expected[64];
         json_auto_t *row = json_loads(line, JSON_DISABLE_EOF_CHECK, NULL);
-        snprintf(expected, sizeof(expected), "| %d | reference | %s ", number,
-                 json_string_value(json_object_get(row, "test")));
-        if (strstr(table, expected) == NULL) {
-            fail_msg("no \"%s\" in\n%s", expected, table);
-        }
+        const char *expected = textf("| %d | reference | %s ", number, json_string_value(json_object_get(row, "test")));
+        FAIL_IF(strstr(table, expected) == NULL, "no \"%s\" in\n%s", expected, table);
         line = strchr(line, '\n') + 1;
     }
     assert_non_null(strstr(table, "stepmark compare n.jsonl##"));
@@ -173,12 +147,12 @@ TEST(test_tables_number_rows) {
 static void write_row(const json_t *row, const char *field, json_t *value, const char *name) {
     json_auto_t *copy = json_deep_copy(row);
     json_object_set_new(copy, field, value);
-    assert_int_equal(json_dump_file(copy, at(name), 0), 0);
+    assert_int_equal(json_dump_file(copy, temp_path(name), 0), 0);
 }
 
 // Changes a byte; a second time, back.
 static void damage(const char *name, long offset) {
-    SM_OWN(FILE) *file = fopen(at(name), "r+b");
+    SM_OWN(FILE) *file = fopen(temp_path(name), "r+b");
     assert_non_null(file);
     fseek(file, offset, SEEK_SET);
     int byte = fgetc(file);
@@ -190,8 +164,9 @@ static void damage(const char *name, long offset) {
 TEST(test_loops_come_back) {
     make_sources();
     expect("tokenize --vocab-size 257 --output bytes \"it's text\"", 0, "");
-    expect_reproducible("loop -m tiny -b 2 --seq-len 16 --backend cpu -t 1 --isa baseline --documents 4-12 --padding "
-                        "bucket --order shuffled --loader threads:2 --queue-depth 3 --accum 2",
+    expect_reproducible(textf("loop -m tiny -b 2 --seq-len 16 --backend cpu -t 1 --isa %s --documents 4-12 --padding "
+                              "bucket --order shuffled --loader threads:2 --queue-depth 3 --accum 2",
+                              plainest_isa()),
                         1);
     expect_reproducible("loop -m tiny --vocab 300 -b 1 --seq-len 8 --backend reference --data \"it's text\" "
                         "--tokenizer bytes --loader inline",
@@ -203,7 +178,7 @@ TEST(test_loops_come_back) {
 }
 
 TEST(test_swept_loops_come_back) {
-    remove(at("r.json"));
+    remove(temp_path("r.json"));
     expect("run -m tiny --backend reference -b 1,10000 --seq-len 16 -w 0 -r 1 --no-peaks --loader inline "
            "--max-memory 0.5 --output-file r.json",
            0, "");
@@ -237,7 +212,7 @@ TEST(test_changes_are_told) {
     damage("it's text", 10);
     damage("model/model.safetensors", 90000);
     expect("compare good.json#1", 1, "good.json: row 1: model has changed since");
-    remove(at("it's text"));
+    remove(temp_path("it's text"));
     expect("compare good.json#1", 1, "it's text");
 }
 
@@ -247,8 +222,8 @@ TEST(test_bad_input) {
         "{\"schema_version\":1,\"status\":\"ok\",\"median_ns\":1,\"backend\":\"cpu\"}\n"
         "{\"schema_version\":1,\"status\":\"ok\",\"backend\":\"cpu\",\"run_args\":[\"--batch-sise=1\"]}\n"
         "{\"schema_version\":1,\"status\":\"ok\",\"backend\":\"cpu\",\"run_args\":[1]}\n";
-    temp_write(at("two.jsonl"), two, sizeof(two) - 1);
-    temp_write(at("text"), "no rows\n", 8);
+    temp_write(temp_path("two.jsonl"), two, sizeof(two) - 1);
+    temp_write(temp_path("text"), "no rows\n", 8);
     expect("compare two.jsonl#1 two.jsonl#1", 2, "give one row");
     expect("compare missing.json#1", 1, "missing.json");
     expect("compare text#1", 1, "text: holds no result row");
@@ -296,7 +271,7 @@ TEST(test_rows_hold_no_other_flags) {
     json_auto_t *loop =
         first_row("loop -m tiny --backend reference -b 1 --seq-len 8 --loader inline -w 0 -r 1 --no-peaks "
                   "--no-phases -o json");
-    temp_write(at("victim.json"), "precious", 8);
+    temp_write(temp_path("victim.json"), "precious", 8);
     for (size_t i = 0; i < sizeof(of_run) / sizeof(of_run[0]); i++) {
         write_with(row, of_run[i], "stranger.json");
         expect("compare stranger.json#1", 1, ", which no row of `stepmark run` has; it is not run");
@@ -314,12 +289,11 @@ TEST(test_rows_hold_no_other_flags) {
 
 // The digest of a file that a row names is not told, whether the row has another or none.
 TEST(test_no_digest_of_other_files) {
-    temp_write(at("secret"), "a text that is long enough for a batch of bytes", 47);
+    temp_write(temp_path("secret"), "a text that is long enough for a batch of bytes", 47);
     json_auto_t *row =
         first_row("run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases --data "
                   "secret --data-format bytes -o json");
-    char digest[SM_DIGEST_SIZE];
-    snprintf(digest, sizeof(digest), "%s", json_string_value(json_object_get(row, "data_digest")));
+    const char *digest = textf("%s", json_string_value(json_object_get(row, "data_digest")));
     assert_true(strncmp(digest, "fnv1a64:", 8) == 0);
     write_row(row, "data_digest", json_string("fnv1a64:0"), "stranger.json");
     expect("compare stranger.json#1", 1, "secret has changed since: its data_digest is not fnv1a64:0");
@@ -330,13 +304,12 @@ TEST(test_no_digest_of_other_files) {
 }
 
 static void expect_code_ran(const char *file, bool expected) {
-    if ((strstr(err, "own code ran") != NULL) != expected) {
-        fail_msg("%s: its code %s: %s", file, expected ? "did not run" : "ran", err);
-    }
+    FAIL_IF((strstr(err, "own code ran") != NULL) != expected, "%s: its code %s: %s", file,
+            expected ? "did not run" : "ran", err);
 }
 
 static void append(const char *name, const char *text) {
-    SM_OWN(FILE) *file = fopen(at(name), "a");
+    SM_OWN(FILE) *file = fopen(temp_path(name), "a");
     assert_non_null(file);
     fputs(text, file);
 }
@@ -346,11 +319,10 @@ TEST(test_code_of_rows_runs_when_asked) {
     static const char loud[] = "#include <stdio.h>\n__attribute__((constructor)) static void go(void) {\n"
                                "    fputs(\"own code ran\\n\", stderr);\n}\n";
     static const char loads[] = " --mode naive --backend cpu -t 1 -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases";
-    char command[COMMAND_SIZE];
     expect("exercise gelu_forward --init .", 0, "");
     append("gelu_forward.c", loud);
-    snprintf(command, sizeof(command), "run -m tiny --kernel gelu_forward=gelu_forward.c%s -o json", loads);
-    json_auto_t *row = first_row(command); // an empty kernel: a row without a speed
+    json_auto_t *row = first_row(textf("run -m tiny --kernel gelu_forward=gelu_forward.c%s -o json",
+                                       loads)); // an empty kernel: a row without a speed
     expect_code_ran("run", true);
     write_row(row, "sweep_note", json_null(), "stranger.json");
     expect("compare stranger.json#1", 1, "it runs code of its own, --kernel gelu_forward=gelu_forward.c; look at it");
@@ -374,19 +346,19 @@ TEST(test_code_of_rows_runs_when_asked) {
 TEST(test_logs_of_strangers) {
     static const char sweep[] = "run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases "
                                 "--output-file log.jsonl --resume";
-    remove(at("log.jsonl"));
+    remove(temp_path("log.jsonl"));
     expect(sweep, 0, "");
-    json_auto_t *row = json_load_file(at("log.jsonl"), 0, NULL);
+    json_auto_t *row = json_load_file(temp_path("log.jsonl"), 0, NULL);
     assert_non_null(row);
     write_row(row, "own_kernels", json_string("gelu_forward=x.so (fnv1a64:1)"), "log.jsonl");
     append("log.jsonl", "\necho a damaged end");
-    assert_int_equal(symlink("profile", at("log.jsonl.damaged")), 0);
+    assert_int_equal(symlink("profile", temp_path("log.jsonl.damaged")), 0);
     expect(sweep, 1, "log.jsonl.damaged: the damaged end of the results cannot be set aside");
-    assert_int_not_equal(access(at("profile"), F_OK), 0);
-    remove(at("log.jsonl.damaged"));
+    assert_int_not_equal(access(temp_path("profile"), F_OK), 0);
+    remove(temp_path("log.jsonl.damaged"));
     expect(sweep, 0, "row 1 ran code of its own, which its sweep_key does not name; it is not taken");
     assert_non_null(strstr(err, "fused, step")); // measured
-    temp_write(at("log.jsonl"), "a text\nwithout an end", 21);
+    temp_write(temp_path("log.jsonl"), "a text\nwithout an end", 21);
     expect(sweep, 1, "log.jsonl");
     SM_FREED char *text = temp_text("log.jsonl");
     assert_string_equal(text, "a text\nwithout an end");
@@ -403,10 +375,9 @@ static json_t *made_row(double loss, const char *precision, const char *mode, bo
 static void expect_judgement(json_t *recorded, json_t *again, bool reproduced, const char *losses) {
     SM_AT_END(sm_again_free) sm_again result = {0};
     sm_again_compare(recorded, again, 0.01, &result);
-    if (result.is_reproduced != reproduced || strstr(result.losses, losses) == NULL ||
-        (result.reason[0] == '\0') != reproduced) {
-        fail_msg("%sreproduced: %s: %s", result.is_reproduced ? "" : "not ", result.losses, result.reason);
-    }
+    FAIL_IF(result.is_reproduced != reproduced || strstr(result.losses, losses) == NULL ||
+                (result.reason[0] == '\0') != reproduced,
+            "%sreproduced: %s: %s", result.is_reproduced ? "" : "not ", result.losses, result.reason);
     json_decref(recorded);
     json_decref(again);
 }
@@ -450,8 +421,8 @@ TEST(test_digest) {
     char of_file[SM_DIGEST_SIZE];
     sm_digest_bytes("foobar", 6, of_bytes); // a test vector of FNV-1a's authors
     assert_string_equal(of_bytes, "fnv1a64:85944171f73967e8");
-    temp_write(at("digest"), "foobar", 6);
-    expect_ok("digest", sm_digest_file(at("digest"), of_file));
+    temp_write(temp_path("digest"), "foobar", 6);
+    expect_ok("digest", sm_digest_file(temp_path("digest"), of_file));
     assert_string_equal(of_file, of_bytes);
     expect_failure("digest", sm_digest_file("/nowhere/file", of_file), SM_ERR_IO, "/nowhere/file");
 }

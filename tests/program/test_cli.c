@@ -47,9 +47,7 @@ TEST(bad_files) {
         {"walk >/dev/full", 1, NULL, "stepmark: "},
     };
     CHECK_ALL(cases);
-    char never[COMMAND_SIZE];
-    snprintf(never, sizeof(never), "%s/never", temp_folder);
-    assert_int_not_equal(access(never, F_OK), 0);
+    assert_int_not_equal(access(temp_path("never"), F_OK), 0);
 }
 
 // Every reader of data asks one place what they are.
@@ -82,10 +80,7 @@ TEST(data_are_told_apart_everywhere) {
                      {"mixed", "/mixed/packed: gzip"},
                      {"shards", "/shards/2: its format is jsonl, that of files before it text"}};
         for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
-            char command[COMMAND_SIZE];
-            snprintf(command, sizeof command, "%s $T/%s", readers[i], cases[k].data);
-            expect_exit(command, 1);
-            expect_text(command, err, cases[k].message);
+            expect_run(textf("%s $T/%s", readers[i], cases[k].data), 1, NULL, cases[k].message);
         }
     }
     shell(
@@ -95,10 +90,8 @@ TEST(data_are_told_apart_everywhere) {
         static const char *const given[] = {"$T/ids", "\"$T/ids/*.bin\""};
         const bool is_text = strstr(readers[i], "--tokenizer") != NULL;
         for (size_t k = 0; k < 2; k++) {
-            char command[COMMAND_SIZE];
-            snprintf(command, sizeof command, "%s %s", readers[i], given[k]);
-            expect_exit(command, is_text ? 2 : 1);
-            expect_text(command, err, is_text ? "holds token ids" : "outside the vocabulary of 256; --vocab ");
+            expect_run(textf("%s %s", readers[i], given[k]), is_text ? 2 : 1, NULL,
+                       is_text ? "holds token ids" : "outside the vocabulary of 256; --vocab ");
         }
     }
 }
@@ -116,9 +109,7 @@ TEST(errors_are_one_line) {
 static json_t *parse_json(const char *text) {
     json_error_t error;
     json_t *value = json_loads(text, 0, &error);
-    if (value == NULL) {
-        fail_msg("line %d: %s\n%s", error.line, error.text, text);
-    }
+    FAIL_IF(value == NULL, "line %d: %s\n%s", error.line, error.text, text);
     return value;
 }
 
@@ -197,12 +188,10 @@ static double number_of(const json_t *row, const char *field) {
 TEST(documents_fill_rows) {
     static const char *const paddings[] = {"max", "batch", "bucket", "packed"};
     for (size_t i = 0; i < sizeof(paddings) / sizeof(paddings[0]); i++) {
-        char line[256];
-        snprintf(line, sizeof(line),
-                 "run -m tiny --backend cpu -t 1 -b 2 --seq-len 16 --documents 2-16 --padding %s -w 1 -r 1 --no-peaks "
-                 "-o json",
-                 paddings[i]);
-        expect_exit(line, 0);
+        expect_exit(textf("run -m tiny --backend cpu -t 1 -b 2 --seq-len 16 --documents 2-16 --padding %s -w 1 -r 1 "
+                          "--no-peaks -o json",
+                          paddings[i]),
+                    0);
         json_auto_t *rows = parse_json(out);
         const json_t *row = json_array_get(rows, 0);
         const double real = number_of(row, "real_tokens");
@@ -269,13 +258,9 @@ TEST(run_tells_of_skipped_steps) {
 
 // The row of a run whose checks draw by `seed`; 0: by what they like.
 static json_t *run_by_seed(int seed) {
-    char command[256];
-    snprintf(command, sizeof(command),
-             "run -m tiny --backend cpu -t 1 -b 2 --seq-len 16 -w 0 -r 12 --no-peaks -o json");
-    if (seed > 0) {
-        snprintf(command + strlen(command), sizeof(command) - strlen(command), " --check-seed %d", seed);
-    }
-    expect_exit(command, 0);
+    expect_exit(textf("run -m tiny --backend cpu -t 1 -b 2 --seq-len 16 -w 0 -r 12 --no-peaks -o json %s",
+                      seed > 0 ? textf("--check-seed %d", seed) : ""),
+                0);
     json_auto_t *rows = parse_json(out);
     json_t *row = json_incref(json_array_get(rows, 0));
     assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
@@ -325,10 +310,8 @@ TEST(memory_is_foretold) {
         double estimated = json_number_value(json_object_get(row, "estimated_bytes"));
         double allocated = json_number_value(json_object_get(row, "device_peak_bytes"));
         double process = json_number_value(json_object_get(row, "estimated_rss_bytes"));
-        if (!(estimated > 0 && fabs(allocated / estimated - 1) <= 0.05 && process > estimated)) {
-            fail_msg("row %zu: %.0f bytes foretold, %.0f allocated, %.0f for the process", i, estimated, allocated,
-                     process);
-        }
+        FAIL_IF(!(estimated > 0 && fabs(allocated / estimated - 1) <= 0.05 && process > estimated),
+                "row %zu: %.0f bytes foretold, %.0f allocated, %.0f for the process", i, estimated, allocated, process);
     }
 }
 
@@ -458,13 +441,10 @@ static void check_openblas(const char *processor) {
     const char *core = json_string_value(json_object_get(device, "blas_core"));
     const char *told = strstr(out, "OpenBLAS does not know this processor");
     const bool has_avx512 = strncmp(isa, "avx512", 6) == 0 || strcmp(isa, "amx") == 0;
-    if (has_avx512 ? !is_among(core, avx512_cores) : strcmp(isa, "avx2") == 0 && !is_among(core, avx2_cores)) {
-        fail_msg("%s: OpenBLAS computes %s by its %s core", processor, isa, core);
-    }
+    FAIL_IF(has_avx512 ? !is_among(core, avx512_cores) : strcmp(isa, "avx2") == 0 && !is_among(core, avx2_cores),
+            "%s: OpenBLAS computes %s by its %s core", processor, isa, core);
     if (told != NULL) {
-        char sentence[64];
-        snprintf(sentence, sizeof(sentence), "is loaded with its %s core", core);
-        assert_non_null(strstr(told, sentence));
+        assert_non_null(strstr(told, textf("is loaded with its %s core", core)));
     }
     const bool is_baseline = strcmp(isa, "baseline") == 0;
     expect_exit(RUN_CPU, 0);
@@ -597,12 +577,10 @@ TEST(architectures_and_optimizers_are_chosen) {
 // Runs mode tuned with that cache folder and further options; its row, to be released.
 static json_t *run_tuned_with(const char *options, const char *cache) {
     SM_FREED char *before = getenv("XDG_CACHE_HOME") != NULL ? strdup(getenv("XDG_CACHE_HOME")) : NULL;
-    char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/%s", temp_folder, cache);
-    setenv("XDG_CACHE_HOME", path, 1);
-    snprintf(path, sizeof(path),
-             "run --backend cpu -m tiny -t 1 -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --mode tuned %s -o json", options);
-    expect_exit(path, 0);
+    setenv("XDG_CACHE_HOME", temp_path(cache), 1);
+    expect_exit(
+        textf("run --backend cpu -m tiny -t 1 -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --mode tuned %s -o json", options),
+        0);
     if (before != NULL) {
         setenv("XDG_CACHE_HOME", before, 1);
     } else {
@@ -620,9 +598,7 @@ static json_t *run_tuned(const char *cache) { return run_tuned_with("--progress"
 static void expect_warning(json_t *row, const char *text) {
     SM_FREED char *warnings = json_dumps(json_object_get(row, "warnings"), 0);
     assert_non_null(warnings);
-    if (strstr(warnings, text) == NULL) {
-        fail_msg("no warning \"%s\" in %s", text, warnings);
-    }
+    FAIL_IF(strstr(warnings, text) == NULL, "no warning \"%s\" in %s", text, warnings);
     json_decref(row);
 }
 
@@ -631,20 +607,16 @@ TEST(tuned_remembers_its_choices) {
     json_decref(run_tuned("cache"));
     expect_text("run --mode tuned", err, "tuning: matmul_forward");
     json_decref(run_tuned("cache"));
-    if (strstr(err, "tuning:") != NULL) {
-        fail_msg("the choices were not remembered\n%s", err);
-    }
+    FAIL_IF(strstr(err, "tuning:") != NULL, "the choices were not remembered\n%s", err);
     json_decref(run_tuned_with("--progress --precision bf16", "cache"));
-    if (strstr(err, "tuning:") != NULL) {
-        fail_msg("products of bf16 data have one implementation\n%s", err);
-    }
-    assert_int_equal(system("for f in $T/cache/stepmark/tuning/*; do printf '{' >\"$f\"; done"), 0);
+    FAIL_IF(strstr(err, "tuning:") != NULL, "products of bf16 data have one implementation\n%s", err);
+    shell("for f in $T/cache/stepmark/tuning/*; do printf '{' >\"$f\"; done");
     expect_warning(run_tuned("cache"), "is not a file of choices");
     expect_text("run --mode tuned", err, "tuning: matmul_forward");
     json_decref(run_tuned("cache"));
-    assert_int_equal(system("sed -i '/matmul/s/: \".*\"/: \"magic\"/' $T/cache/stepmark/tuning/*"), 0);
+    shell("sed -i '/matmul/s/: \".*\"/: \"magic\"/' $T/cache/stepmark/tuning/*");
     expect_warning(run_tuned("cache"), "is unknown here");
-    assert_int_equal(system("touch $T/no_folder"), 0);
+    shell("touch $T/no_folder");
     expect_warning(run_tuned("no_folder"), "Not a directory");
 }
 
@@ -678,28 +650,26 @@ TEST(training_goes_on_where_it_stopped) {
     for (int i = 0; i < 6; i++) {
         assert_true(whole[i] == parts[i]);
     }
-    assert_int_equal(system("cmp $T/whole/model.safetensors $T/parts/model.safetensors"), 0);
+    shell("cmp $T/whole/model.safetensors $T/parts/model.safetensors");
 }
 
 // The scale is doubled after each good step, until gradients overflow and steps are skipped.
 TEST(scaled_training_goes_on_where_it_stopped) {
     double losses[12];
     const char *fp16 = "--precision fp16 --loss-scale-interval 1 -b 2 --seq-len 8 --accum 2 -t 1";
-    char command[COMMAND_SIZE];
     const char *parts[] = {"--steps 12 --log $T/whole.fp16 --save $T/whole16", "--steps 8 --save $T/parts16",
                            "--steps 4 --save $T/parts16 --weights $T/parts16"};
     for (int i = 0; i < 3; i++) {
-        snprintf(command, sizeof(command), "train -m tiny --backend cpu %s %s", fp16, parts[i]);
-        expect_exit(command, 0);
+        expect_exit(textf("train -m tiny --backend cpu %s %s", fp16, parts[i]), 0);
         if (i == 0) {
             expect_text("train", out, " | norm - | ");
             expect_text("train", out, " | skipped, loss scale now ");
         }
     }
     assert_int_equal(read_log("whole.fp16", losses, 12), 12);
-    assert_int_equal(system("grep -q '\"grad_norm\": null.*\"skipped\": true' $T/whole.fp16"), 0);
-    assert_int_equal(system("cmp $T/whole16/model.safetensors $T/parts16/model.safetensors"), 0);
-    assert_int_equal(system("cmp $T/whole16/optimizer.safetensors $T/parts16/optimizer.safetensors"), 0);
+    shell("grep -q '\"grad_norm\": null.*\"skipped\": true' $T/whole.fp16");
+    shell("cmp $T/whole16/model.safetensors $T/parts16/model.safetensors");
+    shell("cmp $T/whole16/optimizer.safetensors $T/parts16/optimizer.safetensors");
     expect_exit("train -m tiny --backend cpu -b 2 --seq-len 8 --steps 1 --weights $T/parts16", 0); // in fp32
     expect_exit("train -m tiny --loss-scale 0", 2);
     expect_text("train", err, "--loss-scale: '0'; give dynamic, none, or a number");
@@ -707,10 +677,10 @@ TEST(scaled_training_goes_on_where_it_stopped) {
 
 TEST(diverged_training_keeps_the_saved_model) {
     expect_exit(TINY "--steps 1 --save $T/kept", 0);
-    assert_int_equal(system("cp $T/kept/model.safetensors $T/kept.before"), 0);
+    shell("cp $T/kept/model.safetensors $T/kept.before");
     expect_exit(TINY "--steps 50 --lr 1e6 --grad-clip 0 --weight-decay 1e6 --weights $T/kept --save $T/kept", 1);
     expect_text("train", err, "nothing is saved");
-    assert_int_equal(system("cmp $T/kept/model.safetensors $T/kept.before"), 0);
+    shell("cmp $T/kept/model.safetensors $T/kept.before");
 }
 
 // --- Ctrl-C ----------------------------------------------------------------------------------
@@ -719,8 +689,7 @@ TEST(diverged_training_keeps_the_saved_model) {
 // gets what it said there; the other stream goes to the file "out".
 static int interrupt(char *const *argv, int fd, const char *cue) {
     int ends[2];
-    char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/out", temp_folder);
+    const char *path = temp_path("out");
     assert_int_equal(pipe(ends), 0);
     pid_t child = fork();
     assert_true(child >= 0);
@@ -790,12 +759,9 @@ TEST(ctrl_c_keeps_ablations_and_pairs) {
 
 // A program that does not listen is ended.
 TEST(ctrl_c_ends_a_deaf_comparison) {
-    char line[COMMAND_SIZE];
-    assert_int_equal(
-        system("printf '#!/bin/sh\ntrap \"\" TERM INT\necho started >>$T/deaf.log\nwhile :; do sleep 0.2; done\n' "
-               ">$T/deaf && chmod +x $T/deaf"),
-        0);
-    snprintf(line, sizeof(line), "%.512s/deaf run", temp_folder);
+    shell("printf '#!/bin/sh\ntrap \"\" TERM INT\necho started >>$T/deaf.log\nwhile :; do sleep 0.2; done\n' "
+          ">$T/deaf && chmod +x $T/deaf");
+    char *line = textf("%s/deaf run", temp_folder);
     char *compare[] = {SM_TEST_BINARY, "compare", "--interleaved", line, line, NULL};
     pid_t child = fork();
     assert_true(child >= 0);
@@ -803,11 +769,11 @@ TEST(ctrl_c_ends_a_deaf_comparison) {
         execv(compare[0], compare);
         _exit(127);
     }
-    assert_int_equal(system("for i in $(seq 1200); do test -s $T/deaf.log && exit 0; sleep 0.05; done; exit 1"), 0);
+    shell("for i in $(seq 1200); do test -s $T/deaf.log && exit 0; sleep 0.05; done; exit 1");
     kill(child, SIGINT);
     int status = 0;
     for (int i = 0; i < 600 && waitpid(child, &status, WNOHANG) == 0; i++) { // a minute is generous
-        assert_int_equal(system("sleep 0.1"), 0);
+        shell("sleep 0.1");
         status = -1;
     }
     assert_true(status != -1 && WIFEXITED(status));
@@ -815,8 +781,7 @@ TEST(ctrl_c_ends_a_deaf_comparison) {
 }
 
 TEST(ctrl_c_ends_a_training_in_order) {
-    char save[COMMAND_SIZE];
-    snprintf(save, sizeof(save), "%s/interrupted", temp_folder);
+    char *save = temp_path("interrupted");
     char *argv[] = {SM_TEST_BINARY, "train", "-m",      "tiny",    "-t",     "1",  "-b", "1",
                     "--seq-len",    "8",     "--steps", "1000000", "--save", save, NULL};
     assert_int_equal(interrupt(argv, 1, "step 3/"), 130);

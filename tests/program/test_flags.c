@@ -55,19 +55,15 @@ TEST(help_says_a_thing_once) {
     int n = list_commands(names);
     assert_true(n >= 15);
     for (int i = 0; i < n; i++) {
-        char arguments[64];
-        snprintf(arguments, sizeof(arguments), "%.31s --help", names[i]);
+        const char *arguments = textf("%.31s --help", names[i]);
         expect_exit(arguments, 0);
         bool lists = strstr(out, "B[,B]") != NULL || strstr(out, "N[,N]") != NULL;
-        if (lists != (strstr(out, "may hold ranges") != NULL)) {
-            fail_msg("%s: ranges\n%s", arguments, out);
-        }
+        FAIL_IF(lists != (strstr(out, "may hold ranges") != NULL), "%s: ranges\n%s", arguments, out);
         for (char *line = strtok(out, "\n"); line != NULL; line = strtok(NULL, "\n")) {
             const char *rest = line + strlen(line) + 1;
-            if (line[strspn(line, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")] == '\0' &&
-                has_line(rest, line)) {
-                fail_msg("%s: %s twice", arguments, line);
-            }
+            FAIL_IF(line[strspn(line, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")] == '\0' &&
+                        has_line(rest, line),
+                    "%s: %s twice", arguments, line);
         }
     }
 }
@@ -179,14 +175,13 @@ TEST(outputs_are_checked_first) {
         {"train --init --save $T/file/x", 1, NULL, "Not a directory"},
     };
     expect_exit("run --schema", 0);
-    assert_int_equal(system("touch $T/file"), 0);
+    shell("touch $T/file");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         check_all(&cases[i], 1);
         assert_string_equal(out, "");
         const char *end = strchr(err, '\n');
-        if (end == NULL || (cases[i].code == 1 && end[1] != '\0')) {
-            fail_msg("%s: more than a line\n%s", cases[i].arguments, err);
-        }
+        FAIL_IF(end == NULL || (cases[i].code == 1 && end[1] != '\0'), "%s: more than a line\n%s", cases[i].arguments,
+                err);
     }
     assert_int_not_equal(system("ls $T | grep -qv '^\\(file\\|out\\|err\\)$'"), 0);
 }

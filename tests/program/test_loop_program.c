@@ -26,30 +26,26 @@ TEST(what_cannot_be_is_refused) {
 
 // The log may be a pipe: one that nobody reads is refused before anything is measured.
 TEST(a_log_goes_into_a_pipe) {
-    assert_int_equal(system("mkfifo $T/pipe"), 0);
+    shell("mkfifo $T/pipe");
     expect_exit("loop --progress --log $T/pipe " WORK, 1);
     expect_text("a pipe", err, "pipe: cannot be written: a pipe that nobody reads");
     assert_null(strstr(err, "warm-up"));
-    assert_int_equal(system("timeout 60 cat $T/pipe >$T/log &"), 0);
+    shell("timeout 60 cat $T/pipe >$T/log &");
     expect_exit("loop --no-peaks --log $T/pipe " WORK, 0);
-    assert_int_equal(system("sleep 0.2; test \"$(grep -c '\"loss\"' $T/log)\" -gt 6"), 0);
+    shell("sleep 0.2; test \"$(grep -c '\"loss\"' $T/log)\" -gt 6");
 }
 
 static json_t *read_rows(const char *arguments) {
     json_error_t error;
     expect_exit(arguments, 0);
     json_t *rows = json_loads(out, 0, &error);
-    if (rows == NULL) {
-        fail_msg("stepmark %s: %s\n%s", arguments, error.text, out);
-    }
+    FAIL_IF(rows == NULL, "stepmark %s: %s\n%s", arguments, error.text, out);
     return rows;
 }
 
 static json_int_t integer_of(const json_t *loop, const char *name) {
     const json_t *value = json_object_get(loop, name);
-    if (!json_is_integer(value)) {
-        fail_msg("loop.%s is no integer", name);
-    }
+    FAIL_IF(!json_is_integer(value), "loop.%s is no integer", name);
     return json_integer_value(value);
 }
 
@@ -183,7 +179,7 @@ TEST(a_profiled_training_is_the_same) {
     expect_text("train --profile", out, "| forward ");
     expect_text("train --profile", out, "| undisturbed ");
     expect_exit(TRAINING "--save $T/other", 0);
-    assert_int_equal(system("cmp $T/one/model.safetensors $T/other/model.safetensors"), 0);
+    shell("cmp $T/one/model.safetensors $T/other/model.safetensors");
 }
 
 static int set_up(void **state) {

@@ -149,9 +149,7 @@ static void expect_required(const char *what, const json_t *schema, const json_t
         const char *name = json_string_value(json_array_get(required, k));
         const json_t *property = json_object_get(json_object_get(schema, "properties"), name);
         const json_t *value = json_object_get(record, name);
-        if (value == NULL) {
-            fail_msg("%s: no field %s", what, name);
-        }
+        FAIL_IF(value == NULL, "%s: no field %s", what, name);
         if (json_is_object(value) && json_object_get(property, "properties") != NULL) {
             expect_required(what, property, value);
         }
@@ -172,9 +170,7 @@ TEST(records_are_as_their_schema) {
         {"profile", "profile -m tiny -b 1 --seq-len 8 -r 2 -w 0 -t 1 -o json"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char arguments[64];
-        snprintf(arguments, sizeof(arguments), "%s --schema", cases[i].command);
-        expect_exit(arguments, 0);
+        expect_exit(textf("%s --schema", cases[i].command), 0);
         json_auto_t *schema = json_loads(out, 0, NULL);
         expect_exit(cases[i].arguments, 0);
         json_auto_t *records = json_loads(out, 0, NULL);

@@ -67,14 +67,12 @@ TEST(the_flops_of_the_work) {
 
 static void expect_losses(const char *arguments, const double *losses, size_t n) {
     expect_exit(arguments, 0);
-    json_t *row = json_loads(out, 0, NULL);
+    json_auto_t *row = json_loads(out, 0, NULL);
     for (size_t i = 0; i < n; i++) {
         const double loss = json_number_value(json_array_get(json_object_get(row, "losses"), i));
-        if (!(fabs(loss / losses[i] - 1) <= 1e-5)) {
-            fail_msg("%s: loss %zu is %.8g, not %.8g", arguments, i + 1, loss, losses[i]);
-        }
+        FAIL_IF(!(fabs(loss / losses[i] - 1) <= 1e-5), "%s: loss %zu is %.8g, not %.8g", arguments, i + 1, loss,
+                losses[i]);
     }
-    json_decref(row);
 }
 
 // A causal model's first positions do not depend on later ones: the reference computes 16 of the first step in seconds,
@@ -96,7 +94,7 @@ TEST(the_losses_of_the_work) {
 
 // The first reference row that did this work with so many sequences, in that format.
 static json_t *find_row(int n_batch, const char *precision, const char *device) {
-    json_t *references;
+    json_auto_t *references = NULL;
     json_t *found = NULL;
     size_t i;
     json_t *row;
@@ -109,7 +107,6 @@ static json_t *find_row(int n_batch, const char *precision, const char *device) 
         }
     }
     assert_non_null(found);
-    json_decref(references);
     sm_json_set_new(found, "score", json_string(SM_SCORE_NAME));
     return found;
 }
@@ -139,16 +136,13 @@ static json_t *read_one(const char *text) {
 
 static void assert_counts(const json_t *row) {
     char why[SM_SCORE_TEXT_SIZE];
-    if (sm_score_lacks(row, NULL, why)) {
-        fail_msg("it should count: %s", why);
-    }
+    FAIL_IF(sm_score_lacks(row, NULL, why), "it should count: %s", why);
 }
 
 static void assert_lacks(const json_t *row, const json_t *references, const char *what) {
     char why[SM_SCORE_TEXT_SIZE];
-    if (!sm_score_lacks(row, references, why) || strstr(why, what) == NULL) {
-        fail_msg("it should say \"%s\", and says \"%s\"", what, why);
-    }
+    FAIL_IF(!sm_score_lacks(row, references, why) || strstr(why, what) == NULL, "it should say \"%s\", and says \"%s\"",
+            what, why);
 }
 
 TEST(the_work_is_known_by_its_columns) {
@@ -159,12 +153,9 @@ TEST(the_work_is_known_by_its_columns) {
     assert_true(sm_score_is_work(row));
     assert_counts(row);
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-        json_t *other = json_deep_copy(row);
+        json_auto_t *other = json_deep_copy(row);
         sm_json_set_new(other, others[i][0], json_loads(others[i][1], JSON_DECODE_ANY, NULL));
-        if (sm_score_is_work(other)) {
-            fail_msg("%s = %s is the same work", others[i][0], others[i][1]);
-        }
-        json_decref(other);
+        FAIL_IF(sm_score_is_work(other), "%s = %s is the same work", others[i][0], others[i][1]);
     }
 }
 
@@ -192,14 +183,12 @@ TEST(a_block_is_found_in_any_text) {
     SM_FREED char *text = make_block(row);
     assert_true(strlen(text) <= SM_BLOCK_MOST_BYTES);
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
-        char *quoted = quote(text, ways[i][0], ways[i][1]);
-        json_t *read = read_one(quoted);
+        SM_FREED char *quoted = quote(text, ways[i][0], ways[i][1]);
+        json_auto_t *read = read_one(quoted);
         assert_string_equal(sm_rows_text(read, "reason"), "");
         assert_counts(read);
         assert_true(json_equal(json_object_get(read, "samples_ns"), json_object_get(row, "samples_ns")));
         assert_true(sm_json_number(read, "block") > 1);
-        json_decref(read);
-        free(quoted);
     }
 }
 
@@ -250,8 +239,8 @@ static void expect_honest(const char *text, size_t n_rows) {
 }
 
 TEST(what_programs_do_to_a_block) {
-    json_t *row = make_row("bf16");
-    json_t *other = make_row("fp32");
+    json_auto_t *row = make_row("bf16");
+    json_auto_t *other = make_row("fp32");
     SM_FREED char *text = make_block(row);
     SM_FREED char *second = make_block(other);
     SM_FREED char *two = sm_malloc(strlen(text) + strlen(second) + 1);
@@ -272,8 +261,6 @@ TEST(what_programs_do_to_a_block) {
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         expect_honest(texts[i], 2);
     }
-    json_decref(other);
-    json_decref(row);
 }
 
 // Ten million bytes, of which some look like blocks, between two of them: read in a time that grows with their number
@@ -282,7 +269,7 @@ TEST(a_block_in_much_noise) {
     enum { N_BYTES = 10000000 };
     static const char *const noise[] = {
         "[stepmark block 1, ", "stepmark-124M-v1 ", "&", "<", "[end of stepmark block]", "\n", "AAAA", ">"};
-    json_t *row = make_row("bf16");
+    json_auto_t *row = make_row("bf16");
     SM_FREED char *text = make_block(row);
     SM_FREED char *all = sm_malloc(N_BYTES + 3 * strlen(text));
     size_t n = (size_t)sprintf(all, "%s", text);
@@ -300,11 +287,9 @@ TEST(a_block_in_much_noise) {
     json_t *found;
     json_array_foreach(rows.rows, i, found) { n_honest += sm_json_number(found, "median_ts") > 0; }
     assert_int_equal(n_honest, 2);
-    json_t *board = sm_score_board(rows.rows, NULL);
+    json_auto_t *board = sm_score_board(rows.rows, NULL);
     assert_true(sm_json_number(json_array_get(board, 0), "place") == 1);
-    json_decref(board);
     sm_rows_free(&rows);
-    json_decref(row);
 }
 
 TEST(a_block_has_no_names_of_hosts_users_and_paths) {
@@ -331,12 +316,10 @@ TEST(a_changed_block_is_no_score) {
             continue;
         }
         *at = was == 'A' ? 'B' : 'A';
-        json_t *read = read_one(text);
+        json_auto_t *read = read_one(text);
         *at = was;
-        if (strcmp(sm_rows_status(read), "error") != 0) {
-            fail_msg("byte %zu was changed, and nobody noticed", (size_t)(at - text));
-        }
-        json_decref(read);
+        FAIL_IF(strcmp(sm_rows_status(read), "error") != 0, "byte %zu was changed, and nobody noticed",
+                (size_t)(at - text));
     }
     text[strlen(text) - 10] = '\0';
     SM_OWN(json_t) *cut = read_one(text);
@@ -460,14 +443,11 @@ TEST(one_field_is_forged) {
         }
         row = through_block(row);
         const bool is_named = sm_score_lacks(row, NULL, why) && strstr(why, cases[i].found) != NULL;
-        if (is_named != (cases[i].found[0] != '\0')) {
-            fail_msg("%s = %s: \"%s\"", cases[i].field, cases[i].value, why);
-        }
+        FAIL_IF(is_named != (cases[i].found[0] != '\0'), "%s = %s: \"%s\"", cases[i].field, cases[i].value, why);
         json_decref(row);
     }
-    json_t *honest = through_block(make_processor_row());
+    json_auto_t *honest = through_block(make_processor_row());
     assert_counts(honest);
-    json_decref(honest);
 }
 
 // Times in another unit, with all that follows from them.
@@ -482,16 +462,13 @@ TEST(a_unit_is_swapped) {
 // Processors that share a name have other clocks: held to their own peaks.
 TEST(a_faster_processor_of_the_same_name_is_honest) {
     json_t *row = scale(make_processor_row(), 0.6);
-    json_t *references = json_pack("[o]", make_processor_row());
+    json_auto_t *references = json_pack("[o]", make_processor_row());
     sm_json_set_new(row, "mfu", json_copy(json_object_get(json_array_get(references, 0), "mfu")));
     sm_json_set_new(row, "peak_flops", json_real(sm_json_number(row, "peak_flops") / 0.6));
     char why[SM_SCORE_TEXT_SIZE];
     row = through_block(row);
-    if (sm_score_lacks(row, references, why)) {
-        fail_msg("%s", why);
-    }
+    FAIL_IF(sm_score_lacks(row, references, why), "%s", why);
     json_decref(row);
-    json_decref(references);
 }
 
 TEST(other_data_and_batches) {
@@ -535,24 +512,22 @@ TEST(a_line_has_80_columns) {
         {"Radxa ROCK 5B: 4 Arm Cortex-A55 r2p0, 4 Arm Cortex-A76 r4p0", "cpu", 8, "Radxa ROCK 5B: x8 "},
     };
     char line[SM_BLOCK_LINE_SIZE];
-    json_t *row = make_row("fp32");
+    json_auto_t *row = make_row("fp32");
     sm_json_set_new(row, "gpu_info", json_null());
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         sm_json_set_new(row, "cpu_info", json_string(cases[i].processor));
         sm_json_set_new(row, "backend_used", json_string(cases[i].backend));
         sm_json_set_new(row, "n_threads", json_integer(cases[i].n_threads));
         sm_block_line(row, line);
-        if (strncmp(line, SM_SCORE_NAME "  ", 18) != 0 ||
-            strncmp(line + 18, cases[i].expected, strlen(cases[i].expected)) != 0 || columns_of(line) > 80) {
-            fail_msg("%s: \"%s\", %zu columns", cases[i].processor, line, columns_of(line));
-        }
+        FAIL_IF(strncmp(line, SM_SCORE_NAME "  ", 18) != 0 ||
+                    strncmp(line + 18, cases[i].expected, strlen(cases[i].expected)) != 0 || columns_of(line) > 80,
+                "%s: \"%s\", %zu columns", cases[i].processor, line, columns_of(line));
     }
     sm_json_set_new(row, "precision", json_string("bf16x6"));
     sm_json_set_new(row, "ci95_hi_ns", json_real(9e9));
     sm_block_line(row, line);
     assert_non_null(strstr(line, "± >50% bf16x6 "));
     assert_true(columns_of(line) <= 80);
-    json_decref(row);
 }
 
 // --- tables ----------------------------------------------------------------------------------------
@@ -583,7 +558,7 @@ TEST(where_a_score_stands) {
 TEST(a_friend_is_compared_with) {
     char text[SM_SCORE_TEXT_SIZE];
     json_t *friend = make_row("fp32");
-    json_t *rows = json_pack("[o, o]", make_row("bf16"), friend);
+    json_auto_t *rows = json_pack("[o, o]", make_row("bf16"), friend);
     sm_score_yours(rows, NULL, text);
     assert_string_equal(text, "ten billion tokens take 5.0 hours");
     sm_json_set_new(friend, "block", json_integer(1));
@@ -592,7 +567,6 @@ TEST(a_friend_is_compared_with) {
     sm_json_set_new(json_array_get(rows, 0), "block", json_integer(40));
     sm_score_yours(rows, NULL, text);
     assert_string_equal(text, "");
-    json_decref(rows);
 }
 
 TEST(datasheets) {
@@ -639,9 +613,8 @@ TEST(the_program_shares_and_gathers) {
     sm_json_set_new(row, "run_args",
                     json_pack("[s, s, s]", "--batch-size=32", "--seq-len=1024", "--backend=opencl:9.9"));
     sm_json_set_new(row, "device", json_string("opencl:9.9"));
-    char *line = json_dumps(row, JSON_COMPACT);
+    SM_FREED char *line = json_dumps(row, JSON_COMPACT);
     temp_put_text("score.jsonl", line);
-    free(line);
     json_decref(row);
     expect_exit("score --share --output-file $T/score.jsonl", 0);
     expect_text("score --share", out,
@@ -668,17 +641,16 @@ TEST(the_program_shares_and_gathers) {
 
 // What their documentation says that a reader finds: every field, and its type.
 TEST(what_readers_of_benchmarks_take) {
-    json_t *row = make_row("bf16");
-    char *line = json_dumps(row, JSON_COMPACT);
+    json_auto_t *row = make_row("bf16");
+    SM_FREED char *line = json_dumps(row, JSON_COMPACT);
     const char *name, *run_name, *run_type, *unit, *text;
     double real_time, cpu_time, rate, value, lower, upper;
     json_int_t n;
     int is_scaling;
     json_t *list;
     temp_put_text("row.jsonl", line);
-    free(line);
     expect_exit("report $T/row.jsonl -o gbench", 0);
-    json_t *read = json_loads(out, 0, NULL);
+    json_auto_t *read = json_loads(out, 0, NULL);
     assert_int_equal(
         json_unpack(read,
                     "{s:{s:s, s:s, s:s, s:I, s:I, s:b, s:o, s:o, s:s, s:s, s:I !}, s:[{s:s, s:I, s:I, s:s, "
@@ -694,15 +666,12 @@ TEST(what_readers_of_benchmarks_take) {
     assert_string_equal(run_type, "iteration");
     assert_true(real_time == sm_json_number(row, "median_ns") && rate == sm_json_number(row, "median_ts"));
     expect_exit("report $T/row.jsonl -o bmf", 0);
-    json_t *own = json_loads(out, 0, NULL);
+    json_auto_t *own = json_loads(out, 0, NULL);
     assert_int_equal(json_unpack(own, "{s:{s:{s:F, s:F, s:F !}, s:{s:F, s:F, s:F !} !} !}", name, "latency", "value",
                                  &value, "lower_value", &lower, "upper_value", &upper, "throughput", "value", &rate,
                                  "lower_value", &lower, "upper_value", &upper),
                      0);
     assert_true(lower <= rate && rate <= upper && value == real_time);
-    json_decref(own);
-    json_decref(read);
-    json_decref(row);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

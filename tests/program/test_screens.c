@@ -22,18 +22,12 @@ static char screen[SCREEN_SIZE];
 
 static void expect_fits(const char *what, int n_columns) {
     const char *line = too_wide(screen, n_columns);
-    if (line != NULL) {
-        fail_msg("%s on %d columns: too wide: %.*s", what, n_columns, (int)strcspn(line, "\n"), line);
-    }
+    FAIL_IF(line != NULL, "%s on %d columns: too wide: %.*s", what, n_columns, (int)strcspn(line, "\n"), line);
 }
 
 static void run_command(const char *arguments, int n_columns, int expected) {
-    char command[COMMAND_SIZE];
-    snprintf(command, sizeof(command), "%s %s </dev/null", SM_TEST_BINARY, arguments);
-    const int code = run_on_terminal(n_columns, command, screen);
-    if (code != expected) {
-        fail_msg("stepmark %s: exit code %d, not %d\n%s", arguments, code, expected, screen);
-    }
+    const int code = run_on_terminal(n_columns, textf("%s %s </dev/null", SM_TEST_BINARY, arguments), screen);
+    FAIL_IF(code != expected, "stepmark %s: exit code %d, not %d\n%s", arguments, code, expected, screen);
     expect_fits(arguments, n_columns);
 }
 
@@ -89,13 +83,11 @@ TEST(every_help_fits) {
     int n = 0;
     for (const char *line = strstr(all, "\n  "); line != NULL && line[3] != '-'; line = strstr(line + 1, "\n  ")) {
         char name[32];
-        char arguments[64];
         if (line[3] == ' ') {
             continue; // a purpose continued from the line above
         }
         assert_int_equal(sscanf(line, " %31s", name), 1);
-        snprintf(arguments, sizeof(arguments), "%s --help", name);
-        run_command(arguments, 80, 0);
+        run_command(textf("%s --help", name), 80, 0);
         assert_non_null(strstr(screen, "Examples"));
         n++;
     }
@@ -108,9 +100,7 @@ TEST(result_is_short) {
     run_command("run -m tiny -b 2 --seq-len 8 -r 6 -w 1 --backend cpu --mode naive,fused -q --no-peaks", 80, 0);
     static const char *const shown[] = {"tokens/s (95%)", "status", "ok", "--wide", "naive", "fused"};
     for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
-        if (strstr(screen, shown[i]) == NULL) {
-            fail_msg("the result does not show %s:\n%s", shown[i], screen);
-        }
+        FAIL_IF(strstr(screen, shown[i]) == NULL, "the result does not show %s:\n%s", shown[i], screen);
     }
     if (strstr(screen, " times") == NULL && strstr(screen, "No verdict") == NULL) { // which of them: test_no_verdict
         fail_msg("the result neither compares the modes nor says why it does not:\n%s", screen);
@@ -120,10 +110,11 @@ TEST(result_is_short) {
 }
 
 TEST(wide_has_everything) {
-    char command[COMMAND_SIZE];
-    snprintf(command, sizeof(command), "%s run -m tiny -b 2 --seq-len 8 -r 6 -w 1 --backend cpu --wide --no-peaks",
-             SM_TEST_BINARY);
-    assert_int_equal(run_on_terminal(400, command, screen), 0);
+    assert_int_equal(run_on_terminal(400,
+                                     textf("%s run -m tiny -b 2 --seq-len 8 -r 6 -w 1 --backend cpu --wide --no-peaks",
+                                           SM_TEST_BINARY),
+                                     screen),
+                     0);
     assert_non_null(strstr(screen, "| forward ms |"));
     assert_non_null(strstr(screen, "against the reference |"));
 }
@@ -169,13 +160,11 @@ TEST(a_training_has_a_live_screen) {
     static const char train[] =
         "train -m tiny -b 1 --seq-len 8 --steps 12 --val-data $T/text --data $T/text --val-every 4 "
         "--val-batches 1 --sample-every 5 --prompt a --vocab 256 --run $T/seen -t 1";
-    char command[COMMAND_SIZE];
-    assert_int_equal(system("yes 'a text' | head -c 4000 >$T/text"), 0);
+    shell("yes 'a text' | head -c 4000 >$T/text");
     for (int i = 0; i < 2; i++) {
         static const char *const more[] = {"", "-q"};
-        assert_int_equal(system("rm -rf $T/seen"), 0);
-        snprintf(command, sizeof(command), "%s %s", train, more[i]);
-        run_command(command, 80, 0);
+        shell("rm -rf $T/seen");
+        run_command(textf("%s %s", train, more[i]), 80, 0);
         const char *bar = strstr(screen, "step 12 of 12 \xE2\x96\x88"); // a full block
         assert_int_equal(bar != NULL, i == 0);
         assert_int_equal(strstr(screen, "step 12/12 | loss") == NULL, i == 0);
@@ -224,7 +213,6 @@ TEST(controls_are_escaped) {
 
 // Of rows, models and names alike; what is no terminal gets a model's bytes as they are.
 TEST(what_strangers_wrote_is_escaped) {
-    char command[COMMAND_SIZE];
     static const char *const rows[] = {"compare $T/row.json#1 --allow-own-code", "report --best $T/row.json",
                                        "report --rank --no-reference $T/row.json", "compare $T/row.json $T/row.json"};
     assert_int_equal(
@@ -234,24 +222,21 @@ TEST(what_strangers_wrote_is_escaped) {
                "233=1\"]}]' >$T/row.json"),
         0);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        snprintf(command, sizeof(command), "%s %s", SM_TEST_BINARY, rows[i]);
+        const char *command = textf("%s %s", SM_TEST_BINARY, rows[i]);
         (void)run_on_terminal(100, command, screen);
-        if (strstr(screen, "\xC2\x9B") != NULL || strstr(screen, "\xE2\x80\xAE") != NULL) {
-            fail_msg("%s: %s", command, screen);
-        }
+        FAIL_IF(strstr(screen, "\xC2\x9B") != NULL || strstr(screen, "\xE2\x80\xAE") != NULL, "%s: %s", command,
+                screen);
     }
-    assert_int_equal(system(SM_TEST_BINARY " train --init -m tiny --vocab 256 --save $T/model 2>/dev/null"), 0);
+    shell(SM_TEST_BINARY " train --init -m tiny --vocab 256 --save $T/model 2>/dev/null");
     static const struct {
         const char *how, *seen;
     } cases[] = {{"", "a\\u001b[2Jb"}, {"--raw", "a\033[2Jb"}, {"2>/dev/null | cat", "a\033[2Jb"}}; // one writer
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        snprintf(command, sizeof(command),
-                 "%s generate --weights $T/model --tokens 1 --prompt \"$(printf 'a\\033[2Jb')\" %s", SM_TEST_BINARY,
-                 cases[i].how);
+        const char *command =
+            textf(SM_TEST_BINARY " generate --weights $T/model --tokens 1 --prompt \"$(printf 'a\\033[2Jb')\" %s",
+                  cases[i].how);
         assert_int_equal(run_on_terminal(100, command, screen), 0);
-        if (strstr(screen, cases[i].seen) == NULL) {
-            fail_msg("%s: %s", command, screen);
-        }
+        FAIL_IF(strstr(screen, cases[i].seen) == NULL, "%s: %s", command, screen);
     }
 }
 
@@ -278,28 +263,17 @@ static bool has_golden(const char *name, int n_columns) {
 }
 
 static void compare_with_golden(const char *name, int n_columns) {
-    static char golden[SCREEN_SIZE];
-    char path[COMMAND_SIZE];
     expect_fits(name, n_columns);
     if (!has_golden(name, n_columns)) {
         return;
     }
     hide_sizes();
-    snprintf(path, sizeof(path), SM_TEST_GOLDEN_DIR "/screens/%s.%d.txt", name, n_columns);
-    const bool writes = getenv("STEPMARK_WRITE_SCREENS") != NULL;
-    FILE *file = fopen(path, writes ? "w" : "r");
-    if (file == NULL) {
-        fail_msg("%s: cannot be opened", path);
+    const char *path = textf(SM_TEST_GOLDEN_DIR "/screens/%s.%d.txt", name, n_columns);
+    if (getenv("STEPMARK_WRITE_SCREENS") != NULL) {
+        temp_write(path, screen, strlen(screen));
     }
-    if (writes) {
-        fputs(screen, file);
-    } else {
-        golden[fread(golden, 1, sizeof(golden) - 1, file)] = '\0';
-    }
-    fclose(file);
-    if (!writes && strcmp(golden, screen) != 0) {
-        fail_msg("%s (STEPMARK_WRITE_SCREENS=1 rewrites it): the screen is now\n%s", path, screen);
-    }
+    FAIL_IF(strcmp(file_text(path), screen) != 0, "%s (STEPMARK_WRITE_SCREENS=1 rewrites it): the screen is now\n%s",
+            path, screen);
 }
 
 // Rows `first` to `last` of the file as `run` prints them.
@@ -463,26 +437,23 @@ TEST(goldens_of_files) {
         {.name = "four", .n_processes = 4, .global_batch = 4, .n_steps = 40, .step_ms = 12, .comm_ms = 1.1},
     };
     char program[PATH_MAX];
-    char command[2 * PATH_MAX];
     assert_non_null(realpath(SM_TEST_BINARY, program));
     for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
-        free(make_run(&runs[i]));
+        make_run(&runs[i]);
     }
     for (int k = 0; k < 2; k++) {
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-            snprintf(command, sizeof(command), "cd $T && %s %s </dev/null", program, cases[i].arguments);
-            assert_int_equal(run_on_terminal(widths[k], command, screen), 0);
+            assert_int_equal(
+                run_on_terminal(widths[k], textf("cd $T && %s %s </dev/null", program, cases[i].arguments), screen), 0);
             compare_with_golden(cases[i].name, widths[k]);
         }
-        assert_int_equal(system("cd $T && rm -r page.html tok ids rows.bundle"), 0);
+        shell("cd $T && rm -r page.html tok ids rows.bundle");
     }
 }
 
 static int make_folder(void **state) {
-    char name[PATH_MAX];
     const bool made = temp_folder_make(state) == 0 && setenv("XDG_CACHE_HOME", temp_folder, 1) == 0;
-    snprintf(name, sizeof(name), "%s/advice.jsonl", temp_folder);
-    FILE *rows = made ? fopen(name, "w") : NULL;
+    FILE *rows = made ? fopen(temp_path("advice.jsonl"), "w") : NULL;
     if (rows == NULL) {
         return -1;
     }

@@ -30,10 +30,9 @@ TEST(flags_that_name_code_are_of_its_type) {
     for (int i = 0; i < cli_flag_count(); i++) {
         const cli_flag *flag = cli_flag_at(i);
         n += flag->type == CLI_CODE;
-        if (flag->type == CLI_TEXT && speaks_of_code(flag)) {
-            fail_msg("flags.c: --%s: its help speaks of code: its type is CLI_CODE, or it is one of no_code here",
-                     flag->name);
-        }
+        FAIL_IF(flag->type == CLI_TEXT && speaks_of_code(flag),
+                "flags.c: --%s: its help speaks of code: its type is CLI_CODE, or it is one of no_code here",
+                flag->name);
     }
     assert_true(n >= 6);
 }
@@ -42,9 +41,8 @@ TEST(flags_that_name_code_are_of_its_type) {
 static void expect_refused(const char *arguments, const char *name, const char *door) {
     const int code = run(arguments);
     const bool ran = access(getenv("RAN"), F_OK) == 0;
-    if (code == 0 || ran || strstr(err, name) == NULL) {
-        fail_msg("%s: --%s: exit code %d, code %s\n%s", door, getenv("F"), code, ran ? "ran" : "did not run", err);
-    }
+    FAIL_IF(code == 0 || ran || strstr(err, name) == NULL, "%s: --%s: exit code %d, code %s\n%s", door, getenv("F"),
+            code, ran ? "ran" : "did not run", err);
 }
 
 // A file of one line, made by a shell that has the flag in $F, the beginning of its name in $SHORT, its value in $V.
@@ -75,11 +73,10 @@ static const door doors[] = {
 TEST(files_bring_no_code) {
     for (int i = 0; i < cli_flag_count(); i++) {
         const cli_flag *flag = cli_flag_at(i);
-        char shorter[CLI_TEXT_SIZE];
         if (flag->type != CLI_CODE) {
             continue;
         }
-        snprintf(shorter, sizeof(shorter), "%.*s", (int)strlen(flag->name) - 1, flag->name);
+        const char *shorter = textf("%.*s", (int)strlen(flag->name) - 1, flag->name);
         setenv("F", flag->name, 1);
         setenv("SHORT", shorter, 1);
         setenv("V", strcmp(flag->name, "kernel") == 0 ? getenv("KERNEL") : getenv("EVIL"), 1);
@@ -108,8 +105,7 @@ TEST(garbage_of_a_worker_is_told) {
     static const char *const written[][2] = {{"garbage", "sent 7 bytes that are no message of stepmark, \"garbage\""},
                                              {"[1]", "sent 3 bytes that are no message"},
                                              {"{\\\"row\\\": 5}", "sent a row that is none"}};
-    char library[COMMAND_SIZE];
-    snprintf(library, sizeof(library), "%s/garbage.so", temp_folder);
+    const char *library = temp_path("garbage.so");
     setenv("ASAN_OPTIONS", "verify_asan_link_order=0:detect_leaks=0", 1);
     for (size_t i = 0; i < sizeof(written) / sizeof(written[0]); i++) {
         setenv("WRITTEN", written[i][0], 1);
@@ -222,16 +218,12 @@ TEST(rows_are_files_or_pipes) {
 }
 
 static int set_up(void **state) {
-    char text[COMMAND_SIZE];
     if (temp_folder_make(state) != 0) {
         return -1;
     }
-    snprintf(text, sizeof(text), "%s/ran", temp_folder);
-    setenv("RAN", text, 1);
-    snprintf(text, sizeof(text), "%s/evil.so", temp_folder);
-    setenv("EVIL", text, 1);
-    snprintf(text, sizeof(text), "gelu_forward=%s/evil.so", temp_folder);
-    setenv("KERNEL", text, 1);
+    setenv("RAN", temp_path("ran"), 1);
+    setenv("EVIL", temp_path("evil.so"), 1);
+    setenv("KERNEL", textf("gelu_forward=%s/evil.so", temp_folder), 1);
     return system(
         "printf '#include <stdio.h>\\n#include <stdlib.h>\\n__attribute__((constructor)) static void go(void) {"
         "FILE *f = fopen(getenv(\"RAN\"), \"w\"); if (f != NULL) fclose(f);}' >$T/evil.c && "

@@ -10,19 +10,16 @@ TEST(subcommands_are_complete) {
     for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
         const cli_subcommand *c = &cli_commands[i];
         const bool is_form = cli_command_is_form((cli_command)i);
-        char beginning[64];
-        snprintf(beginning, sizeof(beginning), "stepmark %s", c->name);
         const char *lacks = is_empty(c->purpose)                                    ? "a purpose"
                             : c->run == NULL                                        ? "a function"
                             : c->table != &cli_no_table && is_empty(c->table->name) ? "a name of its table"
                             : is_form && is_empty(c->with)                          ? "what chooses it"
                             : !is_form && is_empty(c->examples[0])                  ? "an example"
-                            : !is_form && strstr(c->examples[0], beginning) == NULL ? "itself in its first example"
-                            : (c->exit_code != 0) == is_empty(c->exit_meaning)      ? "an exit code, or what it means"
-                                                                                    : NULL;
-        if (lacks != NULL) {
-            fail_msg("commands.h: %s lacks %s", c->name, lacks);
-        }
+                            : !is_form && strstr(c->examples[0], textf("stepmark %s", c->name)) == NULL
+                                ? "itself in its first example"
+                            : (c->exit_code != 0) == is_empty(c->exit_meaning) ? "an exit code, or what it means"
+                                                                               : NULL;
+        FAIL_IF(lacks != NULL, "commands.h: %s lacks %s", c->name, lacks);
     }
 }
 
@@ -42,13 +39,10 @@ TEST(flags_are_complete) {
                             : is_choice && flag->choices == NULL                                 ? "its words"
                             : !is_choice && flag->type != CLI_SWITCH && is_empty(flag->argument) ? "an argument"
                                                                                                  : NULL;
-        if (lacks != NULL) {
-            fail_msg("flags.c: --%s lacks %s", flag->name, lacks);
-        }
+        FAIL_IF(lacks != NULL, "flags.c: --%s lacks %s", flag->name, lacks);
         for (const cli_flag_variant *v = flag->unlike; v != NULL && v->commands != 0; v++) {
-            if ((v->commands & ~flag->commands) != 0) {
-                fail_msg("flags.c: --%s differs for a subcommand that does not have it", flag->name);
-            }
+            FAIL_IF((v->commands & ~flag->commands) != 0,
+                    "flags.c: --%s differs for a subcommand that does not have it", flag->name);
         }
     }
 }
@@ -61,13 +55,11 @@ TEST(flags_of_a_subcommand_differ) {
         assert_true(n > 0 && n < CLI_MAX_FLAGS);
         for (int i = 0; i < n; i++) {
             for (int k = 0; k < i; k++) {
-                if (strcmp(flags[i].name, flags[k].name) == 0) {
-                    fail_msg("flags.c: --%s is there twice for %s", flags[i].name, cli_commands[c].name);
-                }
-                if (flags[i].letter != 0 && flags[i].letter == flags[k].letter) {
-                    fail_msg("flags.c: -%c is --%s and --%s of %s", flags[i].letter, flags[k].name, flags[i].name,
-                             cli_commands[c].name);
-                }
+                FAIL_IF(strcmp(flags[i].name, flags[k].name) == 0, "flags.c: --%s is there twice for %s", flags[i].name,
+                        cli_commands[c].name);
+                FAIL_IF(flags[i].letter != 0 && flags[i].letter == flags[k].letter,
+                        "flags.c: -%c is --%s and --%s of %s", flags[i].letter, flags[k].name, flags[i].name,
+                        cli_commands[c].name);
             }
         }
     }
@@ -98,12 +90,10 @@ TEST(examples_are_command_lines) {
             SM_FREED char *text = strdup(begin + strlen("stepmark "));
             char *words[32];
             const int n = split(text, words);
-            if (strcmp(words[0], cli_commands[c].name) != 0) {
-                fail_msg("commands.h: an example of %s: %s", cli_commands[c].name, example);
-            }
-            if (cli_options_parse(cli_command_form((cli_command)c, n, words), n, words, &options) != SM_OK) {
-                fail_msg("commands.h: %s: %s", example, sm_error_message());
-            }
+            FAIL_IF(strcmp(words[0], cli_commands[c].name) != 0, "commands.h: an example of %s: %s",
+                    cli_commands[c].name, example);
+            FAIL_IF(cli_options_parse(cli_command_form((cli_command)c, n, words), n, words, &options) != SM_OK,
+                    "commands.h: %s: %s", example, sm_error_message());
         }
     }
 }

@@ -63,9 +63,7 @@ static char *keys_of(const char *name) {
     qsort(keys, n, sizeof(keys[0]), compare_texts);
     char *text = calloc(n + 1, COMMAND_SIZE);
     for (size_t i = 0; i < n; i++) {
-        if (i > 0 && strcmp(keys[i - 1], keys[i]) == 0) {
-            fail_msg("doubled: %s", keys[i]);
-        }
+        FAIL_IF(i > 0 && strcmp(keys[i - 1], keys[i]) == 0, "doubled: %s", keys[i]);
         strcat(strcat(text, keys[i]), "\n");
     }
     return text;
@@ -108,11 +106,9 @@ TEST(lines_hold_configurations_alone) {
         "--file x",    "--order given",   "--order-seed 2", "--rounds 2",     "--find-batch", "--max-memory 1",
         "--delay 1",   "-o csv",          "--progress",     "--list-devices", "--help"};
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
-        char lines[128];
-        char said[128];
         const char *name = strcmp(flags[i], "-o csv") == 0 ? "--output" : flags[i];
-        snprintf(lines, sizeof(lines), "-b 1 --seq-len 8\n\n-b 2 --seq-len 8 %s\n", flags[i]);
-        snprintf(said, sizeof(said), "lines:3: %.*s holds for all", (int)strcspn(name, " "), name);
+        const char *lines = textf("-b 1 --seq-len 8\n\n-b 2 --seq-len 8 %s\n", flags[i]);
+        const char *said = textf("lines:3: %.*s holds for all", (int)strcspn(name, " "), name);
         temp_put_text("lines", lines);
         expect_run(TINY "--file $T/lines", 2, NULL, said);
         assert_string_equal(out, "");
@@ -126,20 +122,17 @@ TEST(a_dry_run_says_what_will_be) {
     "fused,tuned --no-peaks "
     expect_run(MIXED "--output-file $T/foretold --dry-run -o jsonl", 0, NULL, "24 configurations: ");
     SM_FREED char *copy = strdup(out);
-    SM_FREED char *path = temp_path("foretold");
-    assert_int_equal(access(path, F_OK), -1); // nothing is made
+    assert_int_equal(access(temp_path("foretold"), F_OK), -1); // nothing is made
     expect_run(MIXED "--output-file $T/foretold", 0, NULL, NULL);
     json_t *rows = read_rows("foretold");
     assert_int_equal(json_array_size(rows), count_lines(copy));
     for (char *line = strtok(copy, "\n"); line != NULL; line = strtok(NULL, "\n")) {
         json_auto_t *said = json_loads(line, 0, NULL);
         const char *verdict = field(said, "verdict");
-        char came[1024];
         const json_t *row = row_with(rows, field(said, "configuration"));
         bool ok = strcmp(field(row, "status"), "ok") == 0;
-        snprintf(came, sizeof(came), "%s%s%.900s", ok ? "run" : field(row, "status"), ok ? "" : ": ",
-                 field(row, "reason"));
-        assert_string_equal(verdict, came);
+        assert_string_equal(
+            verdict, textf("%s%s%.900s", ok ? "run" : field(row, "status"), ok ? "" : ": ", field(row, "reason")));
     }
     json_decref(rows);
     expect_run(MIXED "--output-file $T/foretold --dry-run --resume", 0,
@@ -190,10 +183,8 @@ TEST(presets_are_whole) {
     static const char *const names[] = {"macro", "sizes", "fwdbwd",    "warmup",  "threads",
                                         "batch", "modes", "precision", "seq-len", "cs336-2"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        char command[COMMAND_SIZE];
-        snprintf(command, sizeof(command), "run --preset %s -m tiny --backend cpu -b 2 --seq-len 8 --dry-run -o jsonl",
-                 names[i]);
-        expect_run(command, 0, "\"run\"", NULL);
+        expect_run(textf("run --preset %s -m tiny --backend cpu -b 2 --seq-len 8 --dry-run -o jsonl", names[i]), 0,
+                   "\"run\"", NULL);
     }
 }
 
@@ -256,10 +247,8 @@ TEST(every_configuration_is_a_row) {
 TEST(late_configurations_are_ended) {
     static const int limits_s[] = {2, 8, 32};
     for (size_t i = 0; i < 3; i++) {
-        char command[COMMAND_SIZE];
-        char expected[128];
-        snprintf(command, sizeof(command), TINY "-b 1 --seq-len 64 -r 1000000 --timeout %d -o jsonl", limits_s[i]);
-        snprintf(expected, sizeof(expected), "the limit of %d s ran out at measuring", limits_s[i]);
+        const char *command = textf(TINY "-b 1 --seq-len 64 -r 1000000 --timeout %d -o jsonl", limits_s[i]);
+        const char *expected = textf("the limit of %d s ran out at measuring", limits_s[i]);
         expect_run(command, 0, "\"timeout\"", NULL);
         json_auto_t *row = json_loads(out, 0, NULL);
         const bool is_measured = strstr(field(row, "reason"), expected) != NULL;
@@ -348,9 +337,9 @@ static int end_by(pid_t child, int number) {
 
 // Waits until the file has a row, or the sweep has ended.
 static void wait_for_row(const char *name, pid_t child) {
-    SM_FREED char *path = temp_path(name);
     struct stat info = {0};
     siginfo_t ended = {0};
+    const char *path = temp_path(name);
     while ((stat(path, &info) != 0 || info.st_size == 0) && ended.si_pid == 0) {
         wait_ms(1);
         assert_int_equal(waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT), 0);
@@ -388,8 +377,7 @@ TEST(a_damaged_end_is_set_aside) {
     expect_run(TINY "-b 1,2 --seq-len 8 -r 1 --output-file $T/cut", 0, NULL, NULL);
     SM_FREED char *before = keys_of("cut");
     SM_FREED char *text = temp_text("cut");
-    SM_FREED char *path = temp_path("cut");
-    temp_write(path, text, strlen(text) - 100); // a power cut in the second row
+    temp_write(temp_path("cut"), text, strlen(text) - 100); // a power cut in the second row
     expect_run(TINY "-b 1,2 --seq-len 8 -r 1 --output-file $T/cut --resume", 0, NULL, "damaged");
     SM_FREED char *after = keys_of("cut");
     assert_string_equal(before, after);
@@ -403,8 +391,7 @@ TEST(files_are_guarded) {
     expect_run(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine --resume", 0, NULL, "1 of 1 rows are there already");
     expect_run(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/none/mine", 1, NULL, "none/mine");
     expect_run(TINY "-b 1 --seq-len 8 -r 1 --output-file /dev/null", 1, NULL, "not a regular file");
-    SM_FREED char *path = temp_path("mine");
-    int file = open(path, O_RDWR | O_CLOEXEC);
+    int file = open(temp_path("mine"), O_RDWR | O_CLOEXEC);
     assert_int_equal(flock(file, LOCK_EX), 0);
     expect_run(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine --resume", 1, NULL, "another run");
     close(file);

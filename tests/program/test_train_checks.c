@@ -55,12 +55,7 @@ TEST(an_unchecked_one_says_so) {
 }
 
 TEST(what_computes_nothing_ends_the_training) {
-    char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/late.c", temp_folder);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(late, file);
-    fclose(file);
+    temp_put_text("late.c", late);
     expect_exit(TRAIN "--steps 6 --mode naive --kernel gelu_forward=$T/late.c --run $T/L", 1);
     expect_text("train", err, "step 6: wrong result: y of gelu_forward");
     expect_exit("report --check $T/L", 1);

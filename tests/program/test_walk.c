@@ -8,11 +8,8 @@
 #define PYTHON "/usr/bin/python3 "
 
 static void expect_shell(const char *format, const char *path) {
-    char command[COMMAND_SIZE];
-    snprintf(command, sizeof(command), format, path);
-    if (system(command) != 0) {
-        fail_msg("failed: %s", command);
-    }
+    const char *command = textf(format, path);
+    FAIL_IF(system(command) != 0, "failed: %s", command);
 }
 
 static void check_schema(void) {
@@ -24,12 +21,8 @@ static void check_schema(void) {
 // The schema has every attribute that an op can have.
 TEST(schema_has_all_attributes) {
     for (sm_attr attr = 0; attr < SM_ATTR_COUNT; attr++) {
-        char command[COMMAND_SIZE];
-        snprintf(command, sizeof(command), "grep -q '^        \"%s\": {' docs/walk.schema.json",
-                 sm_attr_get_info(attr)->name);
-        if (system(command) != 0) {
-            fail_msg("failed: %s", command);
-        }
+        const char *command = textf("grep -q '^        \"%s\": {' docs/walk.schema.json", sm_attr_get_info(attr)->name);
+        FAIL_IF(system(command) != 0, "failed: %s", command);
     }
 }
 

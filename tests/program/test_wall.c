@@ -115,7 +115,7 @@ static const cheat cheats[] = {
 static void compile(const char *hooks) {
     temp_put_text("cheat.c", products);
     temp_put_text("cheat.h", hooks);
-    assert_int_equal(system("cc -O3 -shared -fPIC -pthread -w -o $T/cheat.so $T/cheat.c -lm"), 0);
+    shell("cc -O3 -shared -fPIC -pthread -w -o $T/cheat.so $T/cheat.c -lm");
 }
 
 static void try_cheat(const cheat *c, const char *arguments, int seed) {
@@ -126,12 +126,10 @@ static void try_cheat(const cheat *c, const char *arguments, int seed) {
              "--kernel matmul_forward=$T/cheat.so,matmul_backward_input=$T/cheat.so --seed %d -q -o jsonl %s",
              seed, arguments);
     const int code = run(command);
-    if (c->says == NULL && (code != 0 || strstr(out, "987654321") != NULL)) {
-        fail_msg("%s, seed %d: refused: %s%s", c->name, seed, out, err);
-    }
-    if (c->says != NULL && (code == 0 || (strstr(out, c->says) == NULL && strstr(err, c->says) == NULL))) {
-        fail_msg("%s, seed %d: exit code %d, and not \"%s\": %s%s", c->name, seed, code, c->says, out, err);
-    }
+    FAIL_IF(c->says == NULL && (code != 0 || strstr(out, "987654321") != NULL), "%s, seed %d: refused: %s%s", c->name,
+            seed, out, err);
+    FAIL_IF(c->says != NULL && (code == 0 || (strstr(out, c->says) == NULL && strstr(err, c->says) == NULL)),
+            "%s, seed %d: exit code %d, and not \"%s\": %s%s", c->name, seed, code, c->says, out, err);
 }
 
 TEST(no_cheat_has_a_speed) {
@@ -170,7 +168,7 @@ TEST(rows_say_how_own_code_ran) {
     assert_non_null(strstr(out, "\"check_seed_chosen\": true"));
     assert_null(strstr(out, "\"own_call_ns\": null"));
     assert_null(strstr(out, "--check-seed="));
-    assert_int_equal(system("cp $T/out $T/row.jsonl"), 0);
+    shell("cp $T/out $T/row.jsonl");
     expect_exit("report $T/row.jsonl --bundle $T/row.bundle", 0);
     run("report --rank $T/row.bundle --no-reference");
     expect_text("report", err, "own code with a chosen --check-seed: not ranked");
@@ -237,7 +235,7 @@ TEST(no_backend_has_a_speed_that_it_did_not_earn) {
         {"forger", "-r 1", "own code ended its process, with exit code 0", 0},
     };
     temp_put_text("sham.c", sham);
-    assert_int_equal(system("cc -O1 -shared -fPIC -w -Iinclude -o $T/sham.so $T/sham.c"), 0);
+    shell("cc -O1 -shared -fPIC -w -Iinclude -o $T/sham.so $T/sham.c");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char command[COMMAND_SIZE];
         snprintf(command, sizeof(command),
@@ -247,13 +245,11 @@ TEST(no_backend_has_a_speed_that_it_did_not_earn) {
         assert_int_equal(setenv("SHAM", cases[i].name, 1), 0);
         const int code = run(command);
         const char *median = strstr(out, "\"median_ns\": ");
-        if ((code == 0) != (cases[i].least_ns > 0) ||
-            (strstr(out, cases[i].says) == NULL && strstr(err, cases[i].says) == NULL)) {
-            fail_msg("%s: exit code %d: %s%s", cases[i].name, code, out, err);
-        }
-        if (code == 0 && !(median != NULL && strtod(median + strlen("\"median_ns\": "), NULL) >= cases[i].least_ns)) {
-            fail_msg("%s: %s", cases[i].name, out);
-        }
+        FAIL_IF((code == 0) != (cases[i].least_ns > 0) ||
+                    (strstr(out, cases[i].says) == NULL && strstr(err, cases[i].says) == NULL),
+                "%s: exit code %d: %s%s", cases[i].name, code, out, err);
+        FAIL_IF(code == 0 && !(median != NULL && strtod(median + strlen("\"median_ns\": "), NULL) >= cases[i].least_ns),
+                "%s: %s", cases[i].name, out);
     }
 }
 

@@ -6,8 +6,7 @@
 
 // The row with these members instead of its own: JSON with single quotes, "'mode': 'fused', 'n_batch': 4".
 static inline json_t *with_members(json_t *row, const char *members) {
-    char text[1024];
-    snprintf(text, sizeof(text), "{%s}", members);
+    const char *text = textf("{%s}", members);
     for (char *quote = strchr(text, '\''); quote != NULL; quote = strchr(quote, '\'')) {
         *quote = '"';
     }

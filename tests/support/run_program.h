@@ -14,9 +14,7 @@ static char out[OUTPUT_SIZE];
 static char err[OUTPUT_SIZE];
 
 static inline void read_file(const char *name, char *text) {
-    char path[COMMAND_SIZE];
-    snprintf(path, sizeof(path), "%s/%s", temp_folder, name);
-    FILE *file = fopen(path, "r");
+    FILE *file = fopen(temp_path(name), "r");
     assert_non_null(file);
     size_t n = fread(text, 1, OUTPUT_SIZE - 1, file);
     text[n] = '\0';
@@ -25,18 +23,25 @@ static inline void read_file(const char *name, char *text) {
 
 // Runs `arguments` through the shell and fills `out` and `err`; the exit code.
 static inline int run(const char *arguments) {
-    char command[2 * COMMAND_SIZE];
-    snprintf(command, sizeof(command), "(P=$PWD/%s; cd %s; $P %s) >$T/out 2>$T/err </dev/null", SM_TEST_BINARY,
-             run_in, arguments);
-    int status = system(command);
+    int status =
+        system(textf("(P=$PWD/%s; cd %s; $P %s) >$T/out 2>$T/err </dev/null", SM_TEST_BINARY, run_in, arguments));
     read_file("out", out);
     read_file("err", err);
     assert_true(WIFEXITED(status));
     return WEXITSTATUS(status);
 }
 
-static inline void expect_exit(const char *arguments, int expected) {
+// A busy machine may stop an op of so short a row until the row contradicts itself: then it is measured again.
+static inline int run_steady(const char *arguments) {
     int code = run(arguments);
+    for (int i = 0; i < 10 && strstr(out, "contradicts itself") != NULL; i++) {
+        code = run(arguments);
+    }
+    return code;
+}
+
+static inline void expect_exit(const char *arguments, int expected) {
+    int code = run_steady(arguments);
     FAIL_IF(code != expected, "stepmark %s: exit code %d, not %d\n%s%s", arguments, code, expected, out, err);
 }
 
@@ -63,9 +68,6 @@ static inline void check_all(const expectation *cases, size_t n) {
 static inline void expect_run(const char *arguments, int code, const char *in_out, const char *in_err) {
     check_all(&(expectation){arguments, code, in_out, in_err}, 1);
 }
-
-// A command of the shell's that must succeed.
-static inline void shell(const char *command) { FAIL_IF(system(command) != 0, "%s\n%s%s", command, out, err); }
 
 // The runs of `train --run` left the same weights, and logs that differ in times alone.
 static inline void expect_same_runs(const char *one, const char *other) {

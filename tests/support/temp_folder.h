@@ -21,18 +21,10 @@ static inline int temp_folder_make(SM_UNUSED void **state) {
     return mkdtemp(temp_folder) != NULL && setenv("T", temp_folder, 1) == 0 ? 0 : -1;
 }
 
-static inline int temp_folder_remove(SM_UNUSED void **state) {
-    char command[96];
-    snprintf(command, sizeof(command), "rm -rf '%s'", temp_folder);
-    return system(command);
-}
+static inline int temp_folder_remove(SM_UNUSED void **state) { return system(textf("rm -rf '%s'", temp_folder)); }
 
-// The path of a name in the folder; the caller's to free.
-static inline char *temp_path(const char *name) {
-    char *path = sm_malloc(PATH_MAX);
-    snprintf(path, PATH_MAX, "%s/%s", temp_folder, name);
-    return path;
-}
+// The path of a name in the folder.
+static inline char *temp_path(const char *name) { return textf("%s/%s", temp_folder, name); }
 
 // Number of names in a folder.
 static inline int temp_count(const char *path) {
@@ -55,7 +47,7 @@ static inline void temp_write(const char *path, const void *data, size_t size_by
 
 // Likewise, for a name in the folder, with the folders on the way.
 static inline void temp_put(const char *name, const void *data, size_t size_bytes) {
-    SM_FREED char *path = temp_path(name);
+    char *path = temp_path(name);
     for (char *slash = strchr(path + strlen(temp_folder) + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         mkdir(path, 0700);
@@ -80,11 +72,17 @@ static inline char *temp_read(const char *path, size_t *size_bytes) {
     return data;
 }
 
+// The text of a file, which stays until the program ends.
+static inline char *file_text(const char *path) {
+    size_t size_bytes;
+    SM_FREED char *text = temp_read(path, &size_bytes);
+    return textf("%s", text);
+}
+
 // The text of a name in the folder; the caller's to free.
 static inline char *temp_text(const char *name) {
     size_t size_bytes;
-    SM_FREED char *path = temp_path(name);
-    return temp_read(path, &size_bytes);
+    return temp_read(temp_path(name), &size_bytes);
 }
 
 static inline void expect_ok(const char *label, sm_status status) {
@@ -93,11 +91,9 @@ static inline void expect_ok(const char *label, sm_status status) {
 
 // `status` is what was expected and the message has all its facts: each of `parts`, separated by '|'.
 static inline void expect_failure(const char *label, sm_status status, sm_status expected, const char *parts) {
-    char copy[256];
-    snprintf(copy, sizeof copy, "%s", parts);
     FAIL_IF(status != expected, "%s: '%s' instead of '%s'; message: %s", label, sm_status_text(status),
             sm_status_text(expected), status == SM_OK ? "" : sm_error_message());
-    for (char *part = strtok(copy, "|"); part != NULL; part = strtok(NULL, "|")) {
+    for (char *part = strtok(textf("%s", parts), "|"); part != NULL; part = strtok(NULL, "|")) {
         FAIL_IF(strstr(sm_error_message(), part) == NULL, "%s: no '%s' in the message: %s", label, part,
                 sm_error_message());
     }

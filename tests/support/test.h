@@ -53,6 +53,28 @@ static size_t n_tests;
         }                                                                  \
     } while (0)
 
+// A text as printf makes it, which stays until the program ends.
+__attribute__((format(printf, 1, 2))) static inline char *textf(const char *format, ...) {
+    static struct kept {
+        struct kept *before;
+        char text[];
+    } * last;
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    struct kept *kept = sm_malloc(sizeof *kept + (size_t)length + 1);
+    va_start(arguments, format);
+    vsnprintf(kept->text, (size_t)length + 1, format, arguments);
+    va_end(arguments);
+    kept->before = last;
+    last = kept;
+    return kept->text;
+}
+
+// A command of the shell's that must succeed.
+static inline void shell(const char *command) { FAIL_IF(system(command) != 0, "failed: %s", command); }
+
 static inline void ok(sm_status status) { FAIL_IF(status != SM_OK, "%s", sm_error_message()); }
 
 __attribute__((constructor)) static void choose_tests(void) { cmocka_set_test_filter(getenv("ONLY")); }

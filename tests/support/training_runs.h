@@ -87,21 +87,16 @@ static inline double made_log(const made_run *run, FILE *log, int first, int las
 }
 
 static inline void write_json(const char *folder, const char *name, const json_t *value) {
-    char path[PATH_MAX];
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
-    assert_int_equal(json_dump_file(value, path, JSON_INDENT(1)), 0);
+    assert_int_equal(json_dump_file(value, textf("%s/%s", folder, name), JSON_INDENT(1)), 0);
 }
 
 // The folder with run.json and log.jsonl. Each start of the processes ran 100 ms beyond what the log tells.
 static inline char *make_run_files(const made_run *run) {
     char *folder = temp_path(run->name);
-    char path[PATH_MAX];
     json_t *starts = json_array();
     const int cut = run->interrupted_at;
-    snprintf(path, sizeof(path), "mkdir -p %s", folder);
-    assert_int_equal(system(path), 0);
-    snprintf(path, sizeof(path), "%s/log.jsonl", folder);
-    FILE *log = fopen(path, "w");
+    shell(textf("mkdir -p %s", folder));
+    FILE *log = fopen(textf("%s/log.jsonl", folder), "w");
     assert_non_null(log);
     if (cut > 0) {
         json_array_append_new(starts, made_start(run, 0, cut, "signal", 600 + made_log(run, log, 1, cut)));
@@ -119,17 +114,14 @@ static inline char *make_run_files(const made_run *run) {
 
 // Likewise with training_metrics.json and RUN_COMPLETE.txt.
 static inline void complete_run(const char *folder) {
-    char path[PATH_MAX];
     char digest[SM_DIGEST_SIZE];
     char text[SM_RUN_COMPLETE_SIZE];
     json_auto_t *metrics = NULL;
     expect_ok(folder, sm_training_metrics_make(folder, &metrics));
     write_json(folder, SM_TRAINING_METRICS_FILE, metrics);
-    snprintf(path, sizeof(path), "%s/%s", folder, SM_TRAINING_METRICS_FILE);
-    expect_ok(folder, sm_digest_file(path, digest));
+    expect_ok(folder, sm_digest_file(textf("%s/%s", folder, SM_TRAINING_METRICS_FILE), digest));
     sm_run_complete_text(metrics, digest, text);
-    snprintf(path, sizeof(path), "%s/%s", folder, SM_RUN_COMPLETE_FILE);
-    temp_write(path, text, strlen(text));
+    temp_write(textf("%s/%s", folder, SM_RUN_COMPLETE_FILE), text, strlen(text));
 }
 
 static inline char *make_run(const made_run *run) {

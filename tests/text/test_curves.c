@@ -37,20 +37,15 @@ TEST(a_page_answers_first) {
 // --- watching ----------------------------------------------------------------------------------------
 
 static void wait_for(const char *condition) {
-    char command[COMMAND_SIZE];
-    snprintf(command, sizeof(command), "cd $T && for i in $(seq 600); do %s && exit 0; sleep 0.1; done; exit 1",
-             condition);
-    shell(command);
+    shell(textf("cd $T && for i in $(seq 600); do %s && exit 0; sleep 0.1; done; exit 1", condition));
 }
 
 // It is written again when a log grows, and loads itself again until the program ends.
 TEST(a_page_follows_a_training) {
-    char run_folder[COMMAND_SIZE];
-    char page[COMMAND_SIZE];
     int status;
     shell("cp -r $T/a $T/grows && sed -i '/\"step\": 3,/,$d' $T/grows/log.jsonl");
-    snprintf(run_folder, sizeof(run_folder), "%s/grows", temp_folder);
-    snprintf(page, sizeof(page), "%s/live.html", temp_folder);
+    const char *run_folder = temp_path("grows");
+    const char *page = temp_path("live.html");
     const pid_t child = fork();
     if (child == 0) {
         alarm(120); // if this test fails meanwhile

@@ -92,7 +92,7 @@ static void check_greedy(int model, const char *backend_name, sm_mode mode) {
     const sm_generator_settings settings = {
         .config = &config, .mode = mode, .precision = {.dtype = SM_F32}, .window = CONTEXT};
     const sm_sampling sampling = {.n_ids = VOCAB};
-    SM_FREED char *weights = temp_path(config.model->name);
+    const char *weights = temp_path(config.model->name);
     int32_t ids[3 + N_TOKENS] = {5, 60, 17};
     SM_OWN(sm_device) *device = open_backend(backend_name, 1);
     SM_OWN(sm_generator) *generator = NULL;
@@ -134,8 +134,7 @@ static void expect(const char *format, int code, const char *on_stdout, const ch
 
 TEST(the_program_goes_on_with_a_text) {
     static char first[OUTPUT_SIZE];
-    SM_FREED char *run_folder = temp_path("run");
-    assert_int_equal(mkdir(run_folder, 0777), 0);
+    assert_int_equal(mkdir(temp_path("run"), 0777), 0);
     expect("train --init -m tiny --seed 5 --save $T/run/model", 0, "tiny", NULL); // 256 tokens: bytes
     expect("generate --weights $T/run --prompt 'Hello' --tokens 6 --backend cpu -t 1", 0, "Hello", "6 tokens");
     expect("generate --weights $T/run/model --prompt Hello --tokens 6 --ids -t 1", 0, NULL, NULL);

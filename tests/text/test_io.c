@@ -19,8 +19,8 @@ static void expect_content(const char *path, const char *text) {
 }
 
 TEST(a_file_is_replaced_at_commit) {
-    SM_FREED char *folder = temp_path("atomic");
-    SM_FREED char *path = temp_path("atomic/file");
+    const char *folder = temp_path("atomic");
+    const char *path = temp_path("atomic/file");
     sm_atomic_file *file;
     struct stat info;
     expect_ok("folder", sm_make_folder(folder));
@@ -52,13 +52,12 @@ TEST(a_relative_path_is_in_the_working_folder) {
     assert_int_equal(chdir(temp_folder), 0);
     expect_ok("relative", sm_atomic_write_all("relative", "here", 4));
     assert_int_equal(chdir(back), 0);
-    SM_FREED char *path = temp_path("relative");
-    expect_content(path, "here");
+    expect_content(temp_path("relative"), "here");
 }
 
 TEST(a_path_that_cannot_be_written_is_named) {
-    SM_FREED char *folder = temp_path("unwritable");
-    SM_FREED char *file = temp_path("unwritable/file");
+    const char *folder = temp_path("unwritable");
+    const char *file = temp_path("unwritable/file");
     expect_ok("folder", sm_make_folder(folder));
     expect_ok("file", sm_atomic_write_all(file, "x", 1));
     const struct {
@@ -71,20 +70,19 @@ TEST(a_path_that_cannot_be_written_is_named) {
         {"unwritable/", "not the name of a file"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        SM_FREED char *path = temp_path(cases[i].name);
+        const char *path = temp_path(cases[i].name);
         expect_failure(cases[i].name, sm_atomic_write_all(path, "x", 1), SM_ERR_IO, cases[i].message);
     }
     expect_failure("device", sm_atomic_write_all("/dev/null", "x", 1), SM_ERR_IO, "/dev/null|not a regular file");
     expect_failure("empty", sm_atomic_write_all("", "x", 1), SM_ERR_IO, "not the name of a file");
     expect_failure("folder", sm_make_folder(file), SM_ERR_IO, "unwritable/file|a file has that name");
-    SM_FREED char *deep = temp_path("no/such");
-    expect_failure("folder", sm_make_folder(deep), SM_ERR_IO, "no/such|No such file");
+    expect_failure("folder", sm_make_folder(temp_path("no/such")), SM_ERR_IO, "no/such|No such file");
 }
 
 TEST(a_full_disk_leaves_the_old_file) {
     static const char data[8192] = {0};
-    SM_FREED char *folder = temp_path("full");
-    SM_FREED char *path = temp_path("full/file");
+    const char *folder = temp_path("full");
+    const char *path = temp_path("full/file");
     expect_ok("folder", sm_make_folder(folder));
     expect_ok("file", sm_atomic_write_all(path, "old", 3));
     limit_files(4096);
@@ -98,17 +96,14 @@ TEST(a_full_disk_leaves_the_old_file) {
 
 // What a killed process leaves goes with the next write; what a living one is writing stays.
 TEST(temporaries_of_the_dead_go) {
-    SM_FREED char *folder = temp_path("temporaries");
-    SM_FREED char *path = temp_path("temporaries/file");
-    SM_FREED char *dead_folder = temp_path("temporaries/file.tmp-77-1");
-    SM_FREED char *dead_file = temp_path("temporaries/file.tmp-77-2");
-    SM_FREED char *inner = temp_path("temporaries/file.tmp-77-1/inner");
-    SM_FREED char *other = temp_path("temporaries/file.tmp-77-x"); // not a temporary's name
+    const char *folder = temp_path("temporaries");
+    const char *path = temp_path("temporaries/file");
+    const char *other = temp_path("temporaries/file.tmp-77-x"); // not a temporary's name
     sm_atomic_file *file;
     expect_ok("folder", sm_make_folder(folder));
-    expect_ok("folder", sm_make_folder(dead_folder));
-    temp_write(inner, "x", 1);
-    temp_write(dead_file, "x", 1);
+    expect_ok("folder", sm_make_folder(temp_path("temporaries/file.tmp-77-1")));
+    temp_write(temp_path("temporaries/file.tmp-77-1/inner"), "x", 1);
+    temp_write(temp_path("temporaries/file.tmp-77-2"), "x", 1);
     temp_write(other, "x", 1);
     expect_ok("living", sm_atomic_open(path, &file));
     assert_int_equal(temp_count(folder), 2);
@@ -187,7 +182,7 @@ TEST(malformed_safetensors_are_refused) {
         {"hole at the end", "{" F32("a", "[1]", 0, 4) "}", 0, 5, "cover 4 of 5 bytes"},
         {"data without tensors", "{}", 0, 1, "cover 0 of 1 bytes"},
     };
-    SM_FREED char *path = temp_path("malformed.safetensors");
+    const char *path = temp_path("malformed.safetensors");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char bytes[512];
         sm_safetensors *file;
@@ -201,7 +196,7 @@ TEST(malformed_safetensors_are_refused) {
 
 TEST(files_without_a_header_are_refused) {
     sm_safetensors *file;
-    SM_FREED char *path = temp_path("short.safetensors");
+    const char *path = temp_path("short.safetensors");
     temp_write(path, "", 0);
     expect_failure("empty", sm_safetensors_open(path, &file), SM_ERR_FORMAT, "short.safetensors|0 bytes are too short");
     temp_write(path, "1234567", 7);
@@ -246,7 +241,7 @@ TEST(floats_of_every_width_are_read) {
     memcpy(bytes + n - 36, brain, sizeof brain);
     memcpy(bytes + n - 28, wide, sizeof wide);
     memcpy(bytes + n - 4, &single, sizeof single);
-    SM_FREED char *path = temp_path("widths.safetensors");
+    const char *path = temp_path("widths.safetensors");
     temp_write(path, bytes, n);
 
     SM_OWN(sm_safetensors) *file = NULL;
@@ -285,7 +280,7 @@ TEST(elements_of_a_few_bits_have_their_size) {
         {"{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,1]}}", 1, false},
         {"{\"a\":{\"dtype\":\"F6_E2M3\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4, false},
     };
-    SM_FREED char *path = temp_path("bits.safetensors");
+    const char *path = temp_path("bits.safetensors");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char bytes[256];
         float value;
@@ -322,7 +317,7 @@ static void write_safetensors(const char *path) {
 
 TEST(what_is_written_is_read) {
     static const float values[N_WRITTEN_ELEMS] = {1, -2, 3.5f, 1e-40f, INFINITY, -0.0f, 7, 8};
-    SM_FREED char *path = temp_path("written.safetensors");
+    const char *path = temp_path("written.safetensors");
     write_safetensors(path);
 
     SM_OWN(sm_safetensors) *file = NULL;
@@ -351,8 +346,8 @@ TEST(what_is_written_is_read) {
 
 TEST(an_unfinished_file_leaves_nothing) {
     static const float values[N_WRITTEN_ELEMS + 1] = {0};
-    SM_FREED char *folder = temp_path("unfinished");
-    SM_FREED char *path = temp_path("unfinished/x.safetensors");
+    const char *folder = temp_path("unfinished");
+    const char *path = temp_path("unfinished/x.safetensors");
     sm_safetensors_writer *writer;
     expect_ok("folder", sm_make_folder(folder));
     expect_ok("create", sm_safetensors_create(path, written, N_WRITTEN, NULL, 0, &writer));
@@ -371,7 +366,7 @@ TEST(an_unfinished_file_leaves_nothing) {
 // Whatever a byte of the header becomes, and wherever the file ends: an answer, no crash.
 TEST(damaged_files_never_crash) {
     static const char replacements[] = {0, ' ', '"', '9', '-', '[', '}', (char)0xff};
-    SM_FREED char *path = temp_path("damaged.safetensors");
+    const char *path = temp_path("damaged.safetensors");
     size_t size_bytes;
     sm_safetensors *file;
     write_safetensors(path);

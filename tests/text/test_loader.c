@@ -89,11 +89,8 @@ TEST(a_folder_has_the_tokens_that_tokenize_writes) {
     shell("cd $T && mkdir -p many/b && head -c 90000 text >many/b/1 && tail -c 60000 text >many/a && : >many/c && "
           "cp val many/d && cd - >/dev/null && " SM_TEST_BINARY
           " tokenize --tokenizer $T/tok --output $T/many_ids $T/many >/dev/null");
-    char path[300];
-    snprintf(path, sizeof path, "%s/many", temp_folder);
-    ok(sm_text_tokens_open(path, SM_TOKENS_AUTO, tokenizer_path, VOCAB, digest, &text));
-    snprintf(path, sizeof path, "%s/many_ids/train.bin", temp_folder);
-    ok(sm_tokens_open(path, SM_TOKENS_LLMC, VOCAB, &stored));
+    ok(sm_text_tokens_open(temp_path("many"), SM_TOKENS_AUTO, tokenizer_path, VOCAB, digest, &text));
+    ok(sm_tokens_open(temp_path("many_ids/train.bin"), SM_TOKENS_LLMC, VOCAB, &stored));
     const int64_t count = sm_tokens_count(stored);
     assert_int_equal(sm_tokens_count(text), count);
     SM_FREED int32_t *wanted = sm_malloc((size_t)count * sizeof *wanted);
@@ -106,27 +103,25 @@ TEST(a_folder_has_the_tokens_that_tokenize_writes) {
 TEST(text_that_does_not_fit_is_refused) {
     char digest[SM_TOKENIZER_DIGEST_SIZE];
     sm_tokens *tokens;
-    char path[300];
     fails(sm_text_tokens_open(text_path, SM_TOKENS_AUTO, tokenizer_path, VOCAB - 1, digest, &tokens),
           "the tokenizer has 600 tokens");
     assert_null(tokens);
-    snprintf(path, sizeof path, "%s/empty", temp_folder);
-    fails(sm_text_tokens_open(path, SM_TOKENS_AUTO, tokenizer_path, VOCAB, digest, &tokens), "empty: has no text");
-    snprintf(path, sizeof path, "%s/separators", temp_folder);
-    fails(sm_text_tokens_open(path, SM_TOKENS_AUTO, tokenizer_path, VOCAB, digest, &tokens), "separators: has no text");
+    fails(sm_text_tokens_open(temp_path("empty"), SM_TOKENS_AUTO, tokenizer_path, VOCAB, digest, &tokens),
+          "empty: has no text");
+    fails(sm_text_tokens_open(temp_path("separators"), SM_TOKENS_AUTO, tokenizer_path, VOCAB, digest, &tokens),
+          "separators: has no text");
     fails(sm_text_tokens_open("-", SM_TOKENS_AUTO, tokenizer_path, VOCAB, digest, &tokens),
           "-: training reads text repeatedly");
-    snprintf(path, sizeof path, "%s/nowhere", temp_folder);
-    fails(sm_text_tokens_open(path, SM_TOKENS_AUTO, tokenizer_path, VOCAB, digest, &tokens), "nowhere: cannot open");
+    fails(sm_text_tokens_open(temp_path("nowhere"), SM_TOKENS_AUTO, tokenizer_path, VOCAB, digest, &tokens),
+          "nowhere: cannot open");
     fails(sm_text_tokens_open(text_path, SM_TOKENS_AUTO, text_path, VOCAB, digest, &tokens), "text");
 }
 
 TEST(text_that_changes_is_noticed) {
     char digest[SM_TOKENIZER_DIGEST_SIZE];
-    char path[300];
     int32_t ids[64];
     SM_OWN(sm_tokens) *tokens = NULL;
-    snprintf(path, sizeof path, "%s/changing", temp_folder);
+    const char *path = temp_path("changing");
     shell("head -c 30000 $T/text >$T/changing");
     ok(sm_text_tokens_open(path, SM_TOKENS_AUTO, tokenizer_path, VOCAB, digest, &tokens));
     const int64_t count = sm_tokens_count(tokens);
@@ -315,8 +310,7 @@ TEST(a_slow_loader_is_waited_for) {
 TEST(a_load_that_fails_is_told_in_its_turn) {
     static const sm_loader_settings kinds[] = {{.kind = SM_LOADER_INLINE},
                                                {.kind = SM_LOADER_THREADS, .n_threads = 3, .queue_depth = 8}};
-    char path[300];
-    snprintf(path, sizeof path, "%s/shrinking", temp_folder);
+    const char *path = temp_path("shrinking");
     for (size_t i = 0; i < 2; i++) {
         SM_OWN(sm_tokens) *tokens = NULL;
         SM_OWN(sm_loader) *loader = NULL;
@@ -382,19 +376,14 @@ TEST(micro_batches_count_by_their_tokens) {
 TEST(documents_go_on_where_a_run_ended) {
     static const char *const paddings[] = {"packed", "bucket"};
     for (size_t i = 0; i < 2; i++) {
-        char command[COMMAND_SIZE];
-        char name[32];
-        snprintf(command, sizeof(command), RUN, paddings[i], "inline", paddings[i]);
-        expect_exit(command, 0);
-        snprintf(name, sizeof(name), "ended_%s", paddings[i]);
-        snprintf(command, sizeof(command),
-                 "exec timeout -s KILL 60 " SM_TEST_BINARY " " RUN " >$T/out 2>&1 & "
-                 "for i in $(seq 2000); do [ $(cat $T/%s/log.jsonl 2>/dev/null | wc -l) -ge 25 ] && break; sleep 0.01; "
-                 "done; kill -TERM $!; wait $!; test $? = 143 -o $? = 0",
-                 paddings[i], "threads:2", name, name);
-        shell(command);
-        snprintf(command, sizeof(command), RUN " --resume auto", paddings[i], "threads:3", name);
-        const int code = run(command);
+        expect_exit(textf(RUN, paddings[i], "inline", paddings[i]), 0);
+        const char *name = textf("ended_%s", paddings[i]);
+        shell(textf(
+            "exec timeout -s KILL 60 " SM_TEST_BINARY " " RUN " >$T/out 2>&1 & "
+            "for i in $(seq 2000); do [ $(cat $T/%s/log.jsonl 2>/dev/null | wc -l) -ge 25 ] && break; sleep 0.01; "
+            "done; kill -TERM $!; wait $!; test $? = 143 -o $? = 0",
+            paddings[i], "threads:2", name, name));
+        const int code = run(textf(RUN " --resume auto", paddings[i], "threads:3", name));
         assert_true(code == 0 || (code == 2 && strstr(err, "holds a run that is complete") != NULL));
         expect_same_runs(paddings[i], name);
     }

@@ -33,7 +33,7 @@ TEST(only_whole_numbers_in_range_are_labels) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         SM_OWN(sm_questions) *questions = NULL;
         const sm_question *question;
-        SM_FREED char *path = write_questions(cases[i].text);
+        const char *path = write_questions(cases[i].text);
         expect_ok("open", sm_questions_open(path, &questions));
         const sm_status status = sm_questions_next(questions, &question);
         if (cases[i].label < 0) {
@@ -52,7 +52,7 @@ TEST(blank_lines_and_a_mark_are_passed_over) {
     static const size_t labels[] = {1, 2, 0};
     SM_OWN(sm_questions) *questions = NULL;
     const sm_question *question;
-    SM_FREED char *path = write_questions(text);
+    const char *path = write_questions(text);
     expect_ok("open", sm_questions_open(path, &questions));
     for (size_t i = 0; i < 3; i++) {
         expect_ok("next", sm_questions_next(questions, &question));
@@ -77,11 +77,10 @@ TEST(what_is_no_question_is_refused_by_its_line) {
                                         "[" QUESTION("0") "]",
                                         "\xef\xbb\xbf" QUESTION("0")};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char text[400];
         SM_OWN(sm_questions) *questions = NULL;
         const sm_question *question;
-        snprintf(text, sizeof text, QUESTION("1") "\n\n%s\n", cases[i]);
-        SM_FREED char *path = write_questions(text);
+        const char *text = textf(QUESTION("1") "\n\n%s\n", cases[i]);
+        const char *path = write_questions(text);
         expect_ok("open", sm_questions_open(path, &questions));
         expect_ok("first", sm_questions_next(questions, &question));
         expect_failure(text, sm_questions_next(questions, &question), SM_ERR_FORMAT, "q.jsonl: line 3: no {|label");

@@ -80,10 +80,9 @@ TEST(fit_is_never_negative) {
 
 enum { MOST_RUNS = 8 };
 
-static int make_runs(const int (*sizes)[2], int n, const char *prefix, char *paths[MOST_RUNS]) {
+static void make_runs(const int (*sizes)[2], int n, const char *prefix, char *paths[MOST_RUNS]) {
     for (int i = 0; i < n; i++) {
-        char name[64];
-        snprintf(name, sizeof(name), "%s-%d-of-%d", prefix, sizes[i][0], i);
+        const char *name = textf("%s-%d-of-%d", prefix, sizes[i][0], i);
         const made_run run = {.name = name,
                               .n_processes = sizes[i][0],
                               .global_batch = sizes[i][1],
@@ -91,13 +90,6 @@ static int make_runs(const int (*sizes)[2], int n, const char *prefix, char *pat
                               .step_ms = step_of(sizes[i][0], sizes[i][1]),
                               .comm_ms = comm_of(sizes[i][0])};
         paths[i] = make_run(&run);
-    }
-    return n;
-}
-
-static void free_paths(char *paths[MOST_RUNS], int n) {
-    for (int i = 0; i < n; i++) {
-        free(paths[i]);
     }
 }
 
@@ -134,7 +126,7 @@ TEST(no_verdict) {
     static const int64_t predict[] = {8};
     char *paths[MOST_RUNS];
     static sm_scaling s;
-    int n = make_runs(sizes, 2, "doubt", paths);
+    make_runs(sizes, 2, "doubt", paths);
     for (int is_busy = 0; is_busy < 2; is_busy++) {
         SM_AT_END(sm_training_runs_free) sm_training_runs runs;
         sm_training_runs_read(paths, is_busy ? 2 : 1, &runs);
@@ -159,15 +151,14 @@ TEST(no_verdict) {
         assert_true(json_is_null(model));
         sm_scaling_free(&s);
     }
-    free_paths(paths, n);
 }
 
 TEST(strong_and_weak) {
     static const int sizes[][2] = {{4, 16}, {1, 16}, {2, 16}, {2, 16}, {2, 32}, {4, 64}};
     char *paths[MOST_RUNS];
     static sm_scaling s;
-    int n = make_runs(sizes, 6, "both", paths);
-    expect_ok("scaling", scaling_of(paths, n, &s));
+    make_runs(sizes, 6, "both", paths);
+    expect_ok("scaling", scaling_of(paths, 6, &s));
     const sm_scaling_row *two = row_of(&s, SM_WORK_FIXED, 2);
     const sm_scaling_row *four = row_of(&s, SM_WORK_FIXED, 4);
     const sm_scaling_row *weak = row_of(&s, SM_WORK_FIXED_A_PROCESS, 4);
@@ -186,7 +177,6 @@ TEST(strong_and_weak) {
     assert_true(has_note(&s, "predicted rows were not measured"));
     assert_true(has_note(&s, "other work than the runs here"));
     sm_scaling_free(&s);
-    free_paths(paths, n);
 }
 
 // Processes on two hosts are another row than as many on one.
@@ -207,16 +197,14 @@ TEST(hosts) {
     expect_within("far", s.rows[2].step_s, 0.014, 0.01);
     assert_false(has_note(&s, "all runs were on one host"));
     sm_scaling_free(&s);
-    free_paths(paths, 3);
 }
 
 TEST(not_comparable) {
     static const int sizes[][2] = {{1, 16}, {2, 24}};
     char *paths[MOST_RUNS];
     static sm_scaling s;
-    int n = make_runs(sizes, 2, "mixed", paths);
-    expect_failure("batches", scaling_of(paths, n, &s), SM_ERR_INVALID, "global_batch is 24, and 16 in");
-    free_paths(paths, n);
+    make_runs(sizes, 2, "mixed", paths);
+    expect_failure("batches", scaling_of(paths, 2, &s), SM_ERR_INVALID, "global_batch is 24, and 16 in");
 }
 
 // --- records and the page --------------------------------------------------------------------------
@@ -227,8 +215,8 @@ TEST(records) {
     static sm_scaling s;
     json_auto_t *rows = NULL;
     const sm_work strong = SM_WORK_FIXED;
-    int n = make_runs(sizes, 3, "records", paths);
-    expect_ok("scaling", scaling_of(paths, n, &s));
+    make_runs(sizes, 3, "records", paths);
+    expect_ok("scaling", scaling_of(paths, 3, &s));
     expect_ok("records", sm_scaling_records(&s, &strong, &rows));
     const json_t *four = json_array_get(rows, 2);
     assert_string_equal(json_string_value(json_object_get(four, "kind")), "measured");
@@ -251,7 +239,6 @@ TEST(records) {
     assert_non_null(strstr(text, "\"published: V100\""));
     assert_non_null(strstr(text, "exposed communication"));
     sm_scaling_free(&s);
-    free_paths(paths, n);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

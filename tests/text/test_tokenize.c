@@ -22,8 +22,7 @@ static char *vocabulary; // folder of one that the group learns
 
 // Documents of different length, some larger than a block, some with separators in them.
 static void write_many(const char *name) {
-    SM_FREED char *path = temp_path(name);
-    FILE *file = fopen(path, "wb");
+    FILE *file = fopen(temp_path(name), "wb");
     assert_non_null(file);
     for (int i = 0; i < N_MEGABYTES; i++) {
         assert_int_equal(fwrite(source_text(), 1, WHOLE_BYTES, file), WHOLE_BYTES);
@@ -57,17 +56,14 @@ static int set_up(void **state) {
     return status == SM_OK ? 0 : -1;
 }
 
-static int tear_down(void **state) {
-    free(vocabulary);
-    return temp_folder_remove(state);
-}
+static int tear_down(void **state) { return temp_folder_remove(state); }
 
 // --- running -------------------------------------------------------------------------------
 
 static sm_status tokenize(const char *output, int n_inputs, char *const *inputs, double val_percent, int n_threads,
                           sm_tokenize_result *result) {
     sm_tokenize_result ignored;
-    SM_FREED char *path = temp_path(output);
+    const char *path = temp_path(output);
     const sm_tokenize_job job = {.tokenizer = vocabulary,
                                  .output = path,
                                  .inputs = inputs,
@@ -81,19 +77,16 @@ static sm_status tokenize(const char *output, int n_inputs, char *const *inputs,
 
 static sm_status tokenize_one(const char *output, const char *input, double val_percent, int n_threads,
                               sm_tokenize_result *result) {
-    SM_FREED char *path = temp_path(input);
-    sm_status status = tokenize(output, 1, (char *[]){path}, val_percent, n_threads, result);
-    return status;
+    return tokenize(output, 1, (char *[]){temp_path(input)}, val_percent, n_threads, result);
 }
 
 // The text of a .bin, decoded: separators stand in it.
 static char *text_of(const char *name, size_t *n_bytes) {
-    SM_FREED char *path = temp_path(name);
     SM_OWN(sm_tokenizer) *tokenizer = NULL;
     SM_OWN(sm_tokens) *tokens = NULL;
     sm_text text = {0};
     expect_ok("tokenizer", sm_tokenizer_read(vocabulary, &tokenizer));
-    expect_ok(name, sm_tokens_open(path, SM_TOKENS_LLMC, tokenizer->n_tokens, &tokens));
+    expect_ok(name, sm_tokens_open(temp_path(name), SM_TOKENS_LLMC, tokenizer->n_tokens, &tokens));
     const int64_t n = sm_tokens_count(tokens);
     SM_FREED int32_t *ids = sm_calloc((size_t)(2 * n), sizeof(*ids));
     if (n > 1) {
@@ -117,28 +110,22 @@ static void expect_contents(const char *name, const char *expected) {
 static bool are_equal(const char *a, const char *b) {
     size_t n_a;
     size_t n_b;
-    SM_FREED char *path_a = temp_path(a);
-    SM_FREED char *path_b = temp_path(b);
-    SM_FREED char *text_a = temp_read(path_a, &n_a);
-    SM_FREED char *text_b = temp_read(path_b, &n_b);
+    SM_FREED char *text_a = temp_read(temp_path(a), &n_a);
+    SM_FREED char *text_b = temp_read(temp_path(b), &n_b);
     const bool equal = n_a == n_b && memcmp(text_a, text_b, n_a) == 0;
     return equal;
 }
 
 static bool exists(const char *name) {
-    SM_FREED char *path = temp_path(name);
-    const bool found = access(path, F_OK) == 0;
+    const bool found = access(temp_path(name), F_OK) == 0;
     return found;
 }
 
 // tokens.json lists what was read, in that order.
 static void expect_listed(const char *record, const char *name, int64_t n_bytes) {
     size_t n;
-    char wanted[PATH_MAX + 64];
-    SM_FREED char *file = temp_path(name);
-    SM_FREED char *path = temp_path(record);
-    SM_FREED char *text = temp_read(path, &n);
-    snprintf(wanted, sizeof(wanted), "\"name\": \"%s\",\n      \"bytes\": %lld", file, (long long)n_bytes);
+    SM_FREED char *text = temp_read(temp_path(record), &n);
+    const char *wanted = textf("\"name\": \"%s\",\n      \"bytes\": %lld", temp_path(name), (long long)n_bytes);
     FAIL_IF(strstr(text, wanted) == NULL, "%s does not list %s:\n%s", record, wanted, text);
 }
 
@@ -148,10 +135,9 @@ static void expect_listed(const char *record, const char *name, int64_t n_bytes)
 
 TEST(documents_end_with_a_separator) {
     sm_tokenize_result result;
-    SM_FREED char *folder = temp_path("texts");
-    SM_FREED char *inner = temp_path("texts/b");
+    const char *folder = temp_path("texts");
     assert_int_equal(mkdir(folder, 0777), 0);
-    assert_int_equal(mkdir(inner, 0777), 0);
+    assert_int_equal(mkdir(temp_path("texts/b"), 0777), 0);
     temp_put_text("texts/c", "third");
     temp_put_text("texts/a", "first" END END "and a half" END);
     temp_put_text("texts/b/x", "second\xff");
@@ -176,8 +162,7 @@ TEST(any_number_of_threads_writes_the_same) {
     expect_ok("five", tokenize_one("five", "many.txt", 0, 5, NULL));
     assert_true(are_equal("one/train.bin", "five/train.bin"));
     SM_FREED char *text = text_of("one/train.bin", &n);
-    SM_FREED char *path = temp_path("many.txt");
-    SM_FREED char *read = temp_read(path, &n);
+    SM_FREED char *read = temp_read(temp_path("many.txt"), &n);
     const char *at = text; // but for empty documents the text is the same
     for (char *document = strtok(read, ""); document != NULL; document = NULL) {
         for (char *end; (end = strstr(document, END)) != NULL; document = end + strlen(END)) {
@@ -201,8 +186,8 @@ TEST(content_alone_decides_what_is_for_validation) {
     temp_put_text("even.txt", text);
     expect_ok("whole", tokenize_one("whole", "even.txt", 30, 3, &result));
     assert_true(result.n_documents[1] > result.n_documents[0] / 6 && result.n_documents[1] < result.n_documents[0]);
-    SM_FREED char *many = temp_path("even.txt");
-    SM_FREED char *few = temp_path("texts/a");
+    char *many = temp_path("even.txt");
+    char *few = temp_path("texts/a");
     expect_ok("other order", tokenize("whole2", 3, (char *[]){few, many, few}, 30, 2, &again));
     size_t n;
     size_t n_again;
@@ -258,17 +243,14 @@ TEST(few_documents_are_divided_at_their_ends) {
     assert_memory_equal(val, whole + strlen(train), n - strlen(train));
     assert_string_equal(val + n - strlen(train), END);
     assert_true(val[0] == '\n' || val[0] == ' '); // no piece is cut
-    for (int i = 0; i < 7; i++) {
-        free(paths[i]);
-    }
 }
 
 // Each line of JSONL is a document, from any place of the text, and lines end where blocks end, too.
 TEST(lines_of_json_are_documents) {
     sm_tokenize_result result;
     sm_tokenize_result plain_result;
-    SM_FREED char *plain_path = temp_path("plain.txt");
-    SM_FREED char *lines_path = temp_path("lines.jsonl");
+    const char *plain_path = temp_path("plain.txt");
+    const char *lines_path = temp_path("lines.jsonl");
     FILE *plain = fopen(plain_path, "w");
     FILE *lines = fopen(lines_path, "w");
     assert_true(plain != NULL && lines != NULL);
@@ -323,8 +305,8 @@ static bool stop_now(void *ctx) { return --*(int *)ctx < 0; }
 
 // Stopped after a block, again and again, until it is done.
 TEST(interrupted_work_goes_on) {
-    SM_FREED char *input = temp_path("many.txt");
-    SM_FREED char *output = temp_path("stopped");
+    char *input = temp_path("many.txt");
+    const char *output = temp_path("stopped");
     int n_stops = 0;
     expect_ok("split", tokenize_one("split", "many.txt", 30, 3, NULL));
     sm_status status = SM_ERR_INTERRUPTED;
@@ -367,17 +349,15 @@ TEST(killed_work_goes_on) {
 }
 
 TEST(other_work_begins_anew) {
-    SM_FREED char *partial = temp_path("anew.partial");
-    SM_FREED char *progress = temp_path("anew.partial/progress.json");
+    const char *partial = temp_path("anew.partial");
     assert_int_equal(mkdir(partial, 0777), 0);
     static const char *const records[] = {"", "{", "[]", "{\"schema_version\": 1}",
                                           "{\"position\": {\"file\": -5, \"offset\": 1e300}}"};
     for (size_t i = 0; i < sizeof records / sizeof records[0]; i++) {
-        SM_FREED char *folder = temp_path("anew");
-        temp_write(progress, records[i], strlen(records[i]));
+        temp_write(temp_path("anew.partial/progress.json"), records[i], strlen(records[i]));
         expect_ok(records[i], tokenize_one("anew", "texts", 0, 1, NULL));
         assert_true(are_equal("anew/train.bin", "documents/train.bin"));
-        assert_int_equal(rename(folder, partial), 0);
+        assert_int_equal(rename(temp_path("anew"), partial), 0);
     }
 }
 
@@ -394,7 +374,7 @@ TEST(nothing_is_overwritten) {
                    "many.txt|exists and is not from this work");
     expect_failure("a folder", tokenize_one("texts", "texts", 0, 1, NULL), SM_ERR_IO,
                    "texts|exists and is not from this work");
-    SM_FREED char *partial = temp_path("locked.partial");
+    const char *partial = temp_path("locked.partial");
     assert_int_equal(mkdir(partial, 0777), 0);
     const int lock = open(partial, O_RDONLY | O_DIRECTORY);
     assert_int_equal(flock(lock, LOCK_EX), 0);
@@ -403,7 +383,7 @@ TEST(nothing_is_overwritten) {
 }
 
 TEST(unreadable_input_is_told) {
-    SM_FREED char *pipe = temp_path("pipe");
+    const char *pipe = temp_path("pipe");
     assert_int_equal(mkfifo(pipe, 0600), 0);
     expect_failure("pipe", tokenize_one("none", "pipe", 0, 1, NULL), SM_ERR_IO, "pipe|regular");
     expect_failure("missing", tokenize_one("none", "missing", 0, 1, NULL), SM_ERR_IO, "missing|No such file");

@@ -341,8 +341,8 @@ TEST(added_tokens_come_first) {
 
 TEST(both_formats_are_read_as_they_were_written) {
     char digests[3][SM_TOKENIZER_DIGEST_SIZE];
-    SM_FREED char *folder = temp_path("tokenizer");
-    SM_FREED char *json = temp_path("tokenizer/tokenizer.json");
+    const char *folder = temp_path("tokenizer");
+    const char *json = temp_path("tokenizer/tokenizer.json");
     sm_tokenizer *t = learn(CORPUS_BYTES, 700);
     sm_tokenizer_digest(t, digests[0]);
     expect_ok("write", sm_tokenizer_write(t, folder));
@@ -366,8 +366,7 @@ TEST(both_formats_are_read_as_they_were_written) {
 TEST(a_full_disk_leaves_the_old_tokenizer) {
     char digest[SM_TOKENIZER_DIGEST_SIZE];
     char after[SM_TOKENIZER_DIGEST_SIZE];
-    SM_FREED char *folder = temp_path("kept");
-    SM_FREED char *json = temp_path("kept/tokenizer.json");
+    const char *folder = temp_path("kept");
     sm_tokenizer *t = learn(CORPUS_BYTES, 300);
     sm_tokenizer_digest(t, digest);
     expect_ok("write", sm_tokenizer_write(t, folder));
@@ -384,7 +383,7 @@ TEST(a_full_disk_leaves_the_old_tokenizer) {
         sm_tokenizer_digest(t, after);
         assert_string_equal(after, digest);
         sm_tokenizer_free(t);
-        (void)unlink(json);
+        (void)unlink(temp_path("kept/tokenizer.json"));
     }
 }
 
@@ -455,12 +454,11 @@ TEST(malformed_tokenizers_are_refused) {
          "\"TemplateProcessing\", \"single\": [{\"Sequence\": {\"id\": \"A\"}}]}]},",
          SM_OK, ""},
     };
-    SM_FREED char *path = temp_path("malformed.json");
+    const char *path = temp_path("malformed.json");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char label[32];
         sm_tokenizer *t;
         SM_FREED char *text = make_json(cases[i].tokens, cases[i].merges, cases[i].added, cases[i].more);
-        snprintf(label, sizeof label, "case %zu", i);
+        const char *label = textf("case %zu", i);
         temp_write(path, text, strlen(text));
         sm_status status = sm_tokenizer_read(path, &t);
         expect_failure(label, status, cases[i].status, status == SM_OK ? "" : cases[i].message);
@@ -516,7 +514,7 @@ TEST(added_tokens_overlap_as_in_tokenizers) {
         {TOKEN(257, "a b", false), "xa ba b a", "87 257 257 220 64"},
         {TOKEN(257, "\\n", true), "a\\nb\nc", "64 59 77 65 257 66"},
     };
-    SM_FREED char *path = temp_path("overlap.json");
+    const char *path = temp_path("overlap.json");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         SM_FREED char *json = make_json(AB, "\"a b\"", cases[i].added, "");
         temp_write(path, json, strlen(json));
@@ -562,7 +560,7 @@ TEST(added_tokens_of_every_file_are_one_id) {
     };
     static const char *const names[] = {"pair/tokenizer_config.json", "pair/special_tokens_map.json",
                                         "pair/added_tokens.json"};
-    SM_FREED char *folder = temp_path("pair");
+    const char *folder = temp_path("pair");
     SM_FREED char *json = make_json(AB ", \"<|endoftext|>\": 257", "", "", "");
     char *vocab = strstr(json, "\"vocab\": ") + strlen("\"vocab\": ");
     *strstr(vocab, ", \"merges\"") = '\0';
@@ -571,10 +569,9 @@ TEST(added_tokens_of_every_file_are_one_id) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char *const texts[] = {cases[i].config, cases[i].map, cases[i].added};
         sm_tokenizer *t;
-        char label[32];
-        snprintf(label, sizeof label, "case %zu", i);
+        const char *label = textf("case %zu", i);
         for (int k = 0; k < 3; k++) {
-            SM_FREED char *path = temp_path(names[k]);
+            const char *path = temp_path(names[k]);
             (void)unlink(path);
             if (texts[k] != NULL) {
                 temp_put_text(names[k], texts[k]);
@@ -609,7 +606,7 @@ TEST(what_is_no_tokenizer_is_refused) {
         {metaspace, SM_ERR_UNSUPPORTED, "pre_tokenizer"},
         {byte_less, SM_ERR_UNSUPPORTED, "0x00|not a byte-level vocabulary"},
     };
-    SM_FREED char *path = temp_path("other.json");
+    const char *path = temp_path("other.json");
     sm_tokenizer *t;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         temp_write(path, cases[i].text, strlen(cases[i].text));

@@ -24,7 +24,7 @@ static size_t make_llmc(uint8_t *bytes, int32_t magic, int32_t version, int32_t 
 TEST(ids_of_32_bits_are_read) {
     static const uint32_t ids[] = {0, 65536, 100000, 0x00ffffff};
     uint8_t bytes[SM_LLMC_HEADER_BYTES + sizeof ids];
-    SM_FREED char *path = temp_path("wide.bin");
+    const char *path = temp_path("wide.bin");
     sm_tokens *tokens;
     int32_t inputs[3];
     int32_t targets[3];
@@ -95,7 +95,7 @@ TEST(formats_are_detected_or_forced) {
         {"bin", "AB", 2, SM_TOKENS_AUTO, SM_TOKENS_TEXT, 2, 'A', 'B'},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        SM_FREED char *path = temp_path(cases[i].name);
+        const char *path = temp_path(cases[i].name);
         SM_OWN(sm_tokens) *tokens = NULL;
         int32_t inputs[1];
         int32_t targets[1];
@@ -147,7 +147,7 @@ TEST(malformed_files_are_refused) {
          "id2.bin|token 2 |is 2|vocabulary of 2; --vocab 4 would fit"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        SM_FREED char *path = temp_path(cases[i].name);
+        const char *path = temp_path(cases[i].name);
         sm_tokens *tokens;
         temp_write(path, cases[i].data, cases[i].size_bytes);
         sm_status status = sm_tokens_open(path, cases[i].format, cases[i].vocab, &tokens);
@@ -158,12 +158,12 @@ TEST(malformed_files_are_refused) {
 
 TEST(only_regular_files_open) {
     const struct {
-        char *path;
+        const char *path;
         const char *message;
     } cases[] = {
         {temp_path("pipe"), "pipe|not a regular file"},
         {temp_path("missing"), "missing|No such file"},
-        {strdup("/dev/zero"), "not a regular file"},
+        {"/dev/zero", "not a regular file"},
     };
     assert_int_equal(mkfifo(cases[0].path, 0600), 0);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -171,7 +171,6 @@ TEST(only_regular_files_open) {
         sm_status status = sm_tokens_open(cases[i].path, SM_TOKENS_AUTO, 256, &tokens);
         expect_failure(cases[i].path, status, SM_ERR_IO, cases[i].message);
         assert_null(tokens);
-        free(cases[i].path);
     }
 }
 
@@ -220,7 +219,7 @@ TEST(arrays_of_numpy_are_read) {
         uint8_t bytes[256];
         int32_t ids[2];
         SM_OWN(sm_tokens) *tokens = NULL;
-        SM_FREED char *path = temp_path(i % 2 == 0 ? "array.npy" : "array.bin");
+        const char *path = temp_path(i % 2 == 0 ? "array.npy" : "array.bin");
         temp_write(path, bytes, make_npy(bytes, cases[i].version, cases[i].dict, cases[i].data, cases[i].n_bytes));
         expect_ok(cases[i].dict, sm_tokens_open(path, SM_TOKENS_AUTO, 200000, &tokens));
         assert_int_equal(sm_tokens_format_of(tokens), SM_TOKENS_NPY);
@@ -264,14 +263,14 @@ TEST(other_arrays_are_refused) {
         static const uint8_t data[64];
         uint8_t bytes[256];
         sm_tokens *tokens;
-        SM_FREED char *path = temp_path("array.npy");
+        const char *path = temp_path("array.npy");
         temp_write(path, bytes, make_npy(bytes, 1, cases[i].dict, data, cases[i].n_bytes));
         expect_failure(cases[i].dict, sm_tokens_open(path, SM_TOKENS_AUTO, 65536, &tokens), cases[i].status,
                        cases[i].message);
     }
     uint8_t negative[256];
     sm_tokens *tokens;
-    SM_FREED char *path = temp_path("array.npy");
+    const char *path = temp_path("array.npy");
     temp_write(path, negative, make_npy(negative, 1, DICT("<i2", "False", "(2,)"), "\x01\0\xff\xff", 4));
     expect_failure("negative", sm_tokens_open(path, SM_TOKENS_AUTO, 65536, &tokens), SM_ERR_INVALID, "token 1 |is -1");
 }
@@ -353,7 +352,7 @@ TEST(known_beginnings_are_refused) {
     memcpy(tar + 257, "ustar", 5);
     for (size_t i = 0; i < 2 * sizeof cases / sizeof cases[0]; i++) {
         sm_tokens *tokens;
-        SM_FREED char *path = temp_path(i % 2 == 0 ? "some.bin" : "some.txt");
+        const char *path = temp_path(i % 2 == 0 ? "some.bin" : "some.txt");
         temp_write(path, cases[i / 2].bytes, cases[i / 2].n_bytes);
         expect_failure(cases[i / 2].message, sm_tokens_open(path, SM_TOKENS_AUTO, 65536, &tokens), SM_ERR_FORMAT,
                        cases[i / 2].message);
@@ -400,7 +399,7 @@ TEST(what_is_no_text_is_refused) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sm_tokens *tokens;
-        SM_FREED char *path = temp_path(cases[i].name);
+        const char *path = temp_path(cases[i].name);
         for (int64_t k = 0, id = cases[i].first; k < N; k++, id = (id + cases[i].step) % cases[i].modulo) {
             id = id < cases[i].first && cases[i].modulo == 26 + 'a' ? 'a' : id;
             const int n = abs(cases[i].id_bytes); // below 0: the high byte first
@@ -419,7 +418,7 @@ TEST(what_is_no_text_is_refused) {
         }
     }
     temp_put("zero.txt", "text\0text, and more of it", 25);
-    SM_FREED char *zero = temp_path("zero.txt");
+    const char *zero = temp_path("zero.txt");
     sm_tokens *tokens;
     expect_failure("zero byte", sm_tokens_open(zero, SM_TOKENS_AUTO, 65536, &tokens), SM_ERR_FORMAT,
                    "1 of its first 25");
@@ -460,7 +459,7 @@ TEST(json_is_read_by_lines_or_refused) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sm_tokens *tokens;
-        SM_FREED char *path = temp_path(cases[i].name);
+        const char *path = temp_path(cases[i].name);
         temp_write(path, cases[i].text, strlen(cases[i].text));
         const sm_status status = sm_tokens_open(path, SM_TOKENS_AUTO, 65536, &tokens);
         if (cases[i].message != NULL) {
@@ -483,19 +482,17 @@ TEST(json_is_read_by_lines_or_refused) {
 TEST(shards_are_one_stream) {
     enum { N_SHARDS = 70 };
     int32_t ids[2 * N_SHARDS];
-    SM_FREED char *folder = temp_path("shards");
-    assert_int_equal(mkdir(folder, 0777), 0);
+    assert_int_equal(mkdir(temp_path("shards"), 0777), 0);
     for (int i = N_SHARDS - 1; i >= 0; i--) {
         const uint8_t two[] = {(uint8_t)(2 * i), 1, (uint8_t)(2 * i + 1), 1};
-        char name[32];
-        snprintf(name, sizeof name, "shards/s%02d.bin", i);
+        const char *name = textf("shards/s%02d.bin", i);
         temp_put(name, (const char *)two, sizeof two);
     }
     temp_put_text("shards/.hidden", "no");
     static const char *const paths[] = {"shards", "shards/*.bin", "shards/s[0-9]?.bin"};
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         SM_OWN(sm_tokens) *tokens = NULL;
-        SM_FREED char *path = temp_path(paths[i]);
+        const char *path = temp_path(paths[i]);
         expect_ok(path, sm_tokens_open(path, SM_TOKENS_AUTO, 65536, &tokens));
         assert_int_equal(sm_tokens_count(tokens), 2 * N_SHARDS);
         for (int first = 0; first < 2 * N_SHARDS; first += 17) {
@@ -515,7 +512,7 @@ TEST(shards_are_one_stream) {
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         sm_tokens *tokens;
-        SM_FREED char *path = temp_path(wrong[i].path);
+        const char *path = temp_path(wrong[i].path);
         temp_put_text("shards/x.txt", "text");
         expect_failure(path, sm_tokens_open(path, SM_TOKENS_AUTO, 271, &tokens), wrong[i].status, wrong[i].message);
     }
@@ -526,14 +523,11 @@ TEST(sides_of_a_folder_are_found) {
     char path[SM_DATA_PATH_BYTES];
     static const char *const folders[] = {"si[d]es", "single"};
     for (int i = 0; i < 2; i++) {
-        SM_FREED char *folder = temp_path(folders[i]);
-        char name[64];
+        const char *folder = temp_path(folders[i]);
         assert_int_equal(mkdir(folder, 0777), 0);
         assert_false(sm_data_files_side(folder, "train", path));
-        snprintf(name, sizeof name, i == 0 ? "%s/web_train_1.bin" : "%s/train.bin", folders[i]);
-        temp_put(name, "\x05\1", 2);
-        snprintf(name, sizeof name, i == 0 ? "%s/web_val_0.bin" : "%s/val.bin", folders[i]);
-        temp_put(name, "\x06\1", 2);
+        temp_put(textf(i == 0 ? "%s/web_train_1.bin" : "%s/train.bin", folders[i]), "\x05\1", 2);
+        temp_put(textf(i == 0 ? "%s/web_val_0.bin" : "%s/val.bin", folders[i]), "\x06\1", 2);
         for (int side = 0; side < 2; side++) {
             SM_OWN(sm_tokens) *tokens = NULL;
             int32_t id;
@@ -551,7 +545,7 @@ TEST(a_file_that_changes_is_an_error) {
     static uint8_t ids[2 * 30000];
     static int32_t inputs[20000];
     static int32_t targets[20000];
-    SM_FREED char *path = temp_path("changing.bin");
+    const char *path = temp_path("changing.bin");
     SM_OWN(sm_tokens) *tokens = NULL;
     temp_write(path, ids, sizeof ids);
     expect_ok("open", sm_tokens_open(path, SM_TOKENS_AUTO, 256, &tokens));

@@ -86,10 +86,9 @@ static int count_lines(const char *path) {
 
 // Runs until the log has n_lines lines, sends a signal, and returns the exit code; -1: the signal ended it.
 static int stop_run(const char *arguments, const char *run_name, int n_lines, int number) {
-    char command[2 * COMMAND_SIZE];
     char log[COMMAND_SIZE];
-    snprintf(command, sizeof(command), "exec " SM_TEST_BINARY " %s --run $T/%s >$T/out 2>$T/err </dev/null", arguments,
-             run_name);
+    const char *command =
+        textf("exec " SM_TEST_BINARY " %s --run $T/%s >$T/out 2>$T/err </dev/null", arguments, run_name);
     snprintf(log, sizeof(log), "%s/%s/log.jsonl", temp_folder, run_name);
     const pid_t child = fork();
     assert_true(child >= 0);
@@ -120,9 +119,7 @@ static void expect_stopped(const char *arguments, const char *run_name, int n_li
 static void expect_stopped_before_its_end(const char *arguments, const char *run_name, int number, int expected) {
     int code = 0;
     for (int i = 0; i < 20 && code == 0; i++) {
-        char command[COMMAND_SIZE];
-        snprintf(command, sizeof(command), "rm -rf $T/%s", run_name);
-        shell(command);
+        shell(textf("rm -rf $T/%s", run_name));
         code = stop_run(arguments, run_name, 25, number);
     }
     FAIL_IF(code != expected, "%s: signal %d: exit code %d, not %d\n%s%s", arguments, number, code, expected, out, err);
@@ -200,19 +197,17 @@ TEST(an_ended_run_goes_on_as_if_it_had_not_been) {
     } ends[] = {{"terminated", SIGTERM, 143}, {"interrupted", SIGINT, 130}, {"killed", SIGKILL, -1}};
     expect_exit(RUN "--steps 120 --schedule cosine --run $T/undisturbed", 0);
     for (size_t i = 0; i < (repeats_paths() ? sizeof(ends) / sizeof(ends[0]) : 1); i++) {
-        char command[COMMAND_SIZE];
         expect_stopped_before_its_end(RUN "--steps 120 --schedule cosine", ends[i].name, ends[i].number, ends[i].code);
         if (ends[i].code > 0) {
             expect_text("a signal", err, "checkpoint after step ");
         }
-        snprintf(command, sizeof(command), RUN "--steps 120 --schedule cosine --run $T/%s", ends[i].name);
+        const char *command = textf(RUN "--steps 120 --schedule cosine --run $T/%s", ends[i].name);
         expect_exit(command, 2);
         expect_text(command, err, "resume it with --resume auto");
-        snprintf(command, sizeof(command), "train --resume auto --run $T/%s", ends[i].name); // run.json has the rest
+        command = textf("train --resume auto --run $T/%s", ends[i].name); // run.json has the rest
         expect_exit(command, 0);
         expect_same_runs("undisturbed", ends[i].name);
-        snprintf(command, sizeof(command), "test $(grep -c from_step $T/%s/run.json) = 2", ends[i].name);
-        shell(command);
+        shell(textf("test $(grep -c from_step $T/%s/run.json) = 2", ends[i].name));
     }
 }
 
@@ -273,9 +268,7 @@ TEST(a_damaged_checkpoint_is_passed_over) {
     setenv("N", "checkpoints/step-100", 1);
     setenv("O", "checkpoints/step-90", 1);
     for (size_t i = 0; i < (repeats_paths() ? sizeof(cases) / sizeof(cases[0]) : 3); i++) {
-        char command[COMMAND_SIZE];
-        snprintf(command, sizeof(command), "cd $T/damaged && %s", cases[i].damage);
-        damage(command);
+        damage(textf("cd $T/damaged && %s", cases[i].damage));
         expect_exit(RUN DAMAGED, 0);
         expect_text(cases[i].damage, err, cases[i].said);
         expect_text(cases[i].damage, err, "; trying the checkpoint before it, of step 90");
@@ -316,19 +309,14 @@ TEST(numbers_that_are_not_finite_end_it) {
 // Every checkpoint fails: training continues to its end, and says so each time.
 TEST(a_checkpoint_that_fails_ends_nothing) {
     setenv("LD_PRELOAD", SM_TEST_SHIMS "/file_faults.so", 1);
-    char under[COMMAND_SIZE];
-    snprintf(under, sizeof(under), "%s/full/checkpoints/step-20", temp_folder);
-    setenv("FILE_FAULTS_UNDER", under, 1);
+    setenv("FILE_FAULTS_UNDER", temp_path("full/checkpoints/step-20"), 1);
     setenv("FILE_FAULTS_HIT", "/dev/null", 1);
     setenv("FILE_FAULTS_AT", "5", 1);
     setenv("FILE_FAULTS_ERROR", "28", 1); // ENOSPC
     // A sanitizer wants to be the first library that is loaded.
     const char *before = getenv("ASAN_OPTIONS");
-    char options[COMMAND_SIZE + 64];
-    char kept[COMMAND_SIZE];
-    snprintf(kept, sizeof(kept), "%s", before != NULL ? before : "");
-    snprintf(options, sizeof(options), "%s:verify_asan_link_order=0", kept);
-    setenv("ASAN_OPTIONS", options, 1);
+    const char *kept = textf("%s", before != NULL ? before : "");
+    setenv("ASAN_OPTIONS", textf("%s:verify_asan_link_order=0", kept), 1);
     const int code = run(RUN "--steps 35 --keep 0 --run $T/full");
     setenv("ASAN_OPTIONS", kept, 1);
     unsetenv("LD_PRELOAD");

@@ -26,7 +26,7 @@ static void expect_number(const json_t *metrics, const char *name, double expect
 // --- figures -------------------------------------------------------------------------------------
 
 TEST(figures) {
-    SM_FREED char *folder = make_run_files(&plain);
+    const char *folder = make_run_files(&plain);
     json_auto_t *m = metrics_of(folder);
     double times[25];
     double sum_ms = 0;
@@ -68,8 +68,8 @@ TEST(resumed) {
     made_run run = plain;
     run.name = "resumed";
     run.interrupted_at = 12;
-    SM_FREED char *folder = make_run_files(&run);
-    SM_FREED char *whole_folder = make_run_files(&plain);
+    const char *folder = make_run_files(&run);
+    const char *whole_folder = make_run_files(&plain);
     json_auto_t *m = metrics_of(folder);
     json_auto_t *whole = metrics_of(whole_folder);
     assert_int_equal(json_array_size(json_object_get(m, "starts")), 2);
@@ -112,11 +112,7 @@ TEST(interval_of_the_mean) {
 
 // --- what a log must not be ----------------------------------------------------------------------
 
-static void edit(const char *folder, const char *command) {
-    char line[PATH_MAX + 256];
-    snprintf(line, sizeof(line), "cd %s && %s", folder, command);
-    assert_int_equal(system(line), 0);
-}
+static void edit(const char *folder, const char *command) { shell(textf("cd %s && %s", folder, command)); }
 
 TEST(broken_logs) {
     static const struct {
@@ -138,7 +134,7 @@ TEST(broken_logs) {
         {"sed -i 's/\"starts\"/\"ends\"/' run.json", SM_ERR_FORMAT, "\"starts\" is missing"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        SM_FREED char *folder = make_run_files(&plain);
+        const char *folder = make_run_files(&plain);
         json_t *metrics = NULL;
         edit(folder, cases[i].edit);
         expect_failure(cases[i].edit, sm_training_metrics_make(folder, &metrics), cases[i].status, cases[i].says);
@@ -172,7 +168,6 @@ static void check_schema(const char *name, const json_t *value, const json_t *sc
     const json_t *properties = json_object_get(schema, "properties");
     const json_t *constant = json_object_get(schema, "const");
     const char *key;
-    char member[256];
     size_t i;
     json_t *item;
     FAIL_IF(!has_type(value, json_object_get(schema, "type")), "%s: not of the schema's type", name);
@@ -185,7 +180,7 @@ static void check_schema(const char *name, const json_t *value, const json_t *sc
         if (properties == NULL) {
             break;
         }
-        snprintf(member, sizeof(member), "%.150s.%.80s", name, key);
+        const char *member = textf("%.150s.%.80s", name, key);
         FAIL_IF(json_object_get(properties, key) == NULL, "%s is not in the schema", member);
         check_schema(member, item, json_object_get(properties, key));
     }
@@ -205,7 +200,7 @@ TEST(schema) {
     json_auto_t *document = json_load_file("docs/training_metrics.schema.json", 0, NULL);
     assert_non_null(document);
     for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
-        SM_FREED char *folder = make_run_files(&runs[i]);
+        const char *folder = make_run_files(&runs[i]);
         json_auto_t *m = metrics_of(folder);
         check_schema(runs[i].name, m, document);
     }
@@ -263,7 +258,7 @@ TEST(one_run) {
         {"sed -i 's/\"seed\": 42/\"seed\": 43/' run.json", "training_config.seed is 42, and 43 in the log"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        SM_FREED char *folder = make_run(&plain);
+        char *folder = make_run(&plain);
         edit(folder, cases[i].edit);
         sm_status status = check(&folder, 1, SM_WORK_FIXED);
         if (cases[i].says == NULL) {
@@ -293,8 +288,8 @@ TEST(metrics_alone) {
         {"training_config.micro_batch", 2, "micro-batch x accumulation x processes is 8"},
         {"completion.last_step", 26, "from the first to the last is 26"},
     };
-    SM_FREED char *folder = make_run_files(&plain);
-    SM_FREED char *path = temp_path("metrics.json");
+    const char *folder = make_run_files(&plain);
+    char *path = temp_path("metrics.json");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         json_auto_t *m = metrics_of(folder);
         assert_int_equal(sm_json_set_new(m, cases[i].name, json_real(cases[i].value)), 0);
@@ -324,16 +319,12 @@ TEST(together) {
     expect_ok("strong", check(paths, 2, SM_WORK_FIXED));
     expect_failure("strong as weak", check(paths, 2, SM_WORK_FIXED_A_PROCESS), SM_ERR_INVALID,
                    "global_batch / n_processes is 2, and 4 in");
-    free(paths[1]);
     paths[1] = make_run(&weak);
     expect_ok("weak", check(paths, 2, SM_WORK_FIXED_A_PROCESS));
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        free(paths[1]);
         paths[1] = make_run(&cases[i].second);
         expect_failure(cases[i].second.name, check(paths, 2, SM_WORK_FIXED), SM_ERR_INVALID, cases[i].says);
     }
-    free(paths[0]);
-    free(paths[1]);
 }
 
 // --- the published table ---------------------------------------------------------------------------
@@ -366,22 +357,24 @@ static int system_with_output(const char *command, char *text, size_t size_bytes
 }
 
 TEST(published) {
-    SM_FREED char *one = published_run("gpu1.json", 1, "single-device trainer", 29600, 1017.6);
-    SM_FREED char *two = published_run("gpu2.json", 2, "distributed trainer", 57289, 522.0);
-    SM_FREED char *four = published_run("gpu4.json", 4, "distributed trainer", 100791, 296.1);
+    char *one = published_run("gpu1.json", 1, "single-device trainer", 29600, 1017.6);
+    char *two = published_run("gpu2.json", 2, "distributed trainer", 57289, 522.0);
+    char *four = published_run("gpu4.json", 4, "distributed trainer", 100791, 296.1);
     static char text[1 << 16];
-    char command[4 * PATH_MAX];
-    snprintf(command, sizeof(command), "%s report --check %s %s %s 2>&1", SM_TEST_BINARY, one, two, four);
-    assert_int_equal(system_with_output(command, text, sizeof(text)), 1);
+    assert_int_equal(system_with_output(textf("%s report --check %s %s %s 2>&1", SM_TEST_BINARY, one, two, four), text,
+                                        sizeof(text)),
+                     1);
     assert_non_null(
         strstr(text, "training_config.engine is \"distributed trainer\", and \"single-device trainer\" in"));
     assert_non_null(
         strstr(text, "summary.timed_steps_sec is missing: the wall time includes validation and checkpoints"));
-    snprintf(command, sizeof(command), "%s report --scaling %s %s %s 2>&1", SM_TEST_BINARY, one, two, four);
-    assert_int_equal(system_with_output(command, text, sizeof(text)), 1);
+    assert_int_equal(system_with_output(textf("%s report --scaling %s %s %s 2>&1", SM_TEST_BINARY, one, two, four),
+                                        text, sizeof(text)),
+                     1);
     assert_non_null(strstr(text, "summary.timed_steps_sec is missing"));
-    snprintf(command, sizeof(command), "%s report --check -o json %s 2>/dev/null", SM_TEST_BINARY, one);
-    assert_int_equal(system_with_output(command, text, sizeof(text)), 1);
+    assert_int_equal(
+        system_with_output(textf("%s report --check -o json %s 2>/dev/null", SM_TEST_BINARY, one), text, sizeof(text)),
+        1);
     json_auto_t *records = json_loads(text, 0, NULL);
     assert_string_equal(json_string_value(json_object_get(json_array_get(records, 0), "status")), "rejected");
 }
