@@ -1,7 +1,6 @@
 // best_rows.c: see compare.h.
 #include "bench/compare/compare.h"
 
-#include "bench/compare/noise_verdict.h"
 #include "bench/rows/identity.h"
 #include "bench/rows/read_rows.h"
 #include "bench/stats/stats.h"

@@ -1,9 +1,7 @@
 // compare.c: matches two sets of rows, compares each match, lists the rows left out.
 #include "bench/compare/compare.h"
 
-#include "bench/compare/noise_verdict.h"
 #include "bench/rows/read_rows.h"
-#include "bench/stats/compare_stats.h"
 #include "bench/stats/stats.h"
 #include "bench/tables/show.h"
 

@@ -11,16 +11,116 @@
 //   slower, faster   the interval of the change leaves out zero, and the change is at least
 //                    the threshold
 //   inconclusive     there are too few runs or samples for any interval; or they are no pairs, and a row of them bears
-//                    no verdict (noise_verdict.h): the reason says why
+//                    no verdict: the reason says why
 //   no-difference    otherwise: none was seen. `detectable_percent` is what would have been
 // The confidence is 99% for each comparison; where there are many, so much more that a false
 // verdict among all of them stays below 5%.
 #ifndef STEPMARK_COMPARE_H
 #define STEPMARK_COMPARE_H
 
-#include "bench/compare/compare_match.h"
-#include "bench/compare/costs.h"
+#include "bench/rows/identity.h"
+#include "bench/stats/stats.h"
+#include "bench/tables/json_values.h"
 #include "bench/tables/record.h"
+#include "status.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+// --- verdicts on one row -------------------------------------------------------------------------
+
+// Decides whether a figure is steady enough to rely on.
+//
+// All statements about speed use it: run, sweep, recommend, report, compare and profile.
+//
+//   steady    the 95% interval of the median lies within SM_NOISE_LIMIT percent of it, and half of the samples
+//             within SM_SPREAD_LIMIT percent
+//   noisy     not so: another run may give another figure
+//   too few   no interval: fewer than 6 samples (or none told)
+//
+// Some figures bear no verdict at all: no factor, no rank, nothing reckoned with them (sm_doubt_row). More samples do
+// not help where others had the processors, since a disturbance never makes a step faster.
+
+// X(code, name)
+#define SM_NOISE_LIST(X)         \
+    X(SM_NOISE_STEADY, "steady") \
+    X(SM_NOISE_NOISY, "noisy")   \
+    X(SM_NOISE_TOO_FEW, "too few")
+
+typedef enum { SM_NOISE_LIST(SM_CODE) } sm_noise;
+
+const char *sm_noise_name(sm_noise noise);
+
+// noise_percent: as in stats.h; NaN without an interval. spread_percent: the median absolute deviation.
+sm_noise sm_judge_noise(double noise_percent, double spread_percent);
+
+void sm_noise_describe(double noise_percent, double spread_percent, char *text, size_t size_bytes); // if noisy
+
+// Judges a row by its figures, from any program.
+sm_noise sm_judge_row(const json_t *row);
+
+// "noisy: half of the samples differ from the median by 12% or more, and its 95% interval reaches 40% from it"; "" if
+// steady.
+void sm_noise_text(const json_t *row, char *text, size_t size_bytes);
+
+enum { SM_DOUBT_SIZE = 256 };
+
+// The known facts of a measurement; NaN: unknown.
+typedef struct {
+    double noise_percent;
+    double spread_percent; // of half of its samples; 0 for a mean
+    double n_samples;
+    double n_preemptions;
+    double n_cpus;      // of the machine
+    double needed_cpus; // at a time
+    double other_cpus;  // kept busy by others
+    double steal_share;
+    bool may_use_fewer_threads;
+    double n_threads;       // of the host's processor, and of nothing else; 0: unknown
+    double own_cpus;        // kept busy by them
+    double throttled_share; // of the time, by a cgroup's quota
+} sm_conditions;
+
+// Whether a figure bears no verdict, and why, with what to do about it: "busy machine: other processes kept 1.7 of
+// 2 processors busy; try -t 1, or again when it is idle". So it is
+//   - busy: others left fewer processors than it has threads, or the hypervisor took some; and its samples are not
+//     steady, or half as many preemptions were counted as samples. Threads of their own alone disturb no verdict
+//   - not what it says: more processors kept busy than it has threads; or stopped, by a cgroup's quota or a signal
+//   - too noisy to use: its 95% interval reaches more than SM_USABLE_LIMIT percent from the median
+bool sm_doubt(const sm_conditions *of, char text[SM_DOUBT_SIZE]);
+bool sm_doubt_row(const json_t *row, char text[SM_DOUBT_SIZE]);
+
+// "2 of 6 rows: busy machine: ...", from the first of `rows` that supports no verdict; false: all support one.
+bool sm_doubt_rows(const json_t *const *rows, size_t n, char *text, size_t size_bytes);
+
+// --- costs ---------------------------------------------------------------------------------------
+
+// What a measured speed costs, by prices that the user gives: tokens for a unit of currency, and the time and
+// money that a training of N tokens takes. No price is known to the program.
+
+enum { SM_MOST_PRICES = 32, SM_PRICE_NAME_SIZE = 64, SM_COST_TEXT_SIZE = 192 };
+
+typedef struct {
+    char name[SM_PRICE_NAME_SIZE]; // a part of the name of a processor, card, host or device
+    double per_hour;
+    char currency[8]; // "": not named
+} sm_price;
+
+typedef struct {
+    sm_price prices[SM_MOST_PRICES];
+    int n;
+    double train_tokens; // 0: not asked for
+} sm_costs;
+
+// Adds "H100=2.49/h" or "EPYC=0.40EUR/h". SM_ERR_USAGE says what is wrong.
+sm_status sm_costs_add(sm_costs *costs, const char *text);
+
+// "10,000,000,000 tokens take 3.2 h and cost 8.01 EUR; 1,249 million tokens for 1 EUR"; "": nothing is known. `costs`
+// may be NULL.
+void sm_costs_text(const sm_costs *costs, const json_t *row, double tokens_per_s, char text[SM_COST_TEXT_SIZE]);
+
+// --- comparing -----------------------------------------------------------------------------------
 
 enum { SM_COMPARE_MIN_RUNS = 5 };
 
@@ -84,7 +184,7 @@ json_t *sm_crossover_sentences(const json_t *rows);
 //   did not fit   for a row oom: the largest work like it in the rows that did run
 //
 // Two figures are distinct where their 95% intervals do not overlap. Nothing is named the best that is not steady
-// (noise_verdict.h) and distinct from all others: the record then has no configuration, and `caution` says which are not
+// and distinct from all others: the record then has no configuration, and `caution` says which are not
 // distinct, or why the first is not to be relied on.
 
 // Columns: topic, group, configuration, figure, value (the figure as a number), unit, caution.
@@ -158,7 +258,7 @@ extern const sm_table sm_leaderboard_refused_table; // machine, ..., status, rea
 
 // Makes two arrays of records. `references` (NULL: none) are rows that the program came with: those whose work `rows`
 // have, too, take part, marked as references; all of them where `rows` is empty. Rows without a checked figure, or with
-// one that supports no verdict (noise_verdict.h), are refused, with the reason; emulated, noisy and warned ones are
+// one that supports no verdict, are refused, with the reason; emulated, noisy and warned ones are
 // marked. The caller owns both.
 // Machines whose intervals overlap share a place. `costs` may be NULL.
 void sm_leaderboard_make(const json_t *rows, const json_t *references, const sm_costs *costs, json_t **records,
@@ -166,5 +266,50 @@ void sm_leaderboard_make(const json_t *rows, const json_t *references, const sm_
 
 // Whether the record is a reference.
 bool sm_leaderboard_is_reference(const json_t *record);
+
+// --- matching rows -------------------------------------------------------------------------------
+
+// Decides which rows of two sets may be compared.
+//
+// They must have done the same work; how and where (the factors of bench/rows/identity.h) is what a comparison is about.
+// Rows of one side with the same work and factors are runs of one configuration.
+
+// The runs of one configuration on one side.
+typedef struct {
+    const json_t **rows; // borrowed, in the order of the file
+    size_t n_rows;
+    size_t n_usable; // number of rows with figures, which come first; the rest failed
+    bool is_matched;
+    sm_identity_key key;
+} sm_run_group;
+
+typedef struct {
+    sm_run_group *groups;
+    size_t n;
+} sm_run_groups;
+
+void sm_group_rows(const json_t *rows, sm_run_groups *groups);
+void sm_run_groups_free(sm_run_groups *groups);
+
+// Whether a row has a time to compare.
+bool sm_row_is_usable(const json_t *row);
+
+// Two groups of the same work.
+typedef struct {
+    sm_run_group *a, *b;
+    unsigned differs; // factors that differ
+    int n_fewest;     // the fewest factors in which any group of B with this work differs from `a`; only for any_factor
+} sm_match;
+
+typedef struct {
+    sm_match *matches;
+    size_t n;
+} sm_matches;
+
+// Finds the matches to compare: with `any_factor`, for each group of A the groups of B that differ in the fewest
+// factors; with `across` (bits), those that differ only in some of these; otherwise those that do not differ, or, if
+// there are none, those that differ in one factor, which must be the same for all (SM_ERR_USAGE). The caller frees
+// m->matches, also after a failure.
+sm_status sm_find_matches(sm_run_groups *a, sm_run_groups *b, unsigned across, bool any_factor, sm_matches *m);
 
 #endif

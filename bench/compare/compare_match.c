@@ -1,5 +1,5 @@
 // compare_match.c: configurations as lists of field values.
-#include "bench/compare/compare_match.h"
+#include "bench/compare/compare.h"
 
 #include "bench/rows/read_rows.h"
 #include "bench/tables/record.h"

@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/compare/noise_verdict.h"
 #include "bench/rows/read_rows.h"
-#include "bench/stats/compare_stats.h"
 #include "bench/stats/stats.h"
 #include "bench/tables/show.h"
 

@@ -1,5 +1,5 @@
-// costs.c: see costs.h.
-#include "bench/compare/costs.h"
+// costs.c: see compare.h.
+#include "bench/compare/compare.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/compare/noise_verdict.h"
 #include "bench/rows/identity.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"

@@ -1,10 +1,8 @@
-// noise_verdict.c: see noise_verdict.h.
-#include "bench/compare/noise_verdict.h"
+// noise_verdict.c: see compare.h.
+#include "bench/compare/compare.h"
 
-#include "bench/compare/compare_match.h"
 #include "bench/rows/read_rows.h"
 #include "bench/stats/stats.h"
-#include "bench/stats/steady.h"
 #include "bench/tables/show.h"
 
 #include <math.h>

@@ -1,11 +1,10 @@
 // speedups.c: groups rows by their work, and compares their samples. See compare.h.
 #include "bench/compare/compare.h"
 
-#include "bench/compare/noise_verdict.h"
 #include "bench/rows/identity.h"
 #include "bench/rows/read_rows.h"
 #include "bench/rows/row.h"
-#include "bench/stats/compare_stats.h"
+#include "bench/stats/stats.h"
 #include "bench/tables/show.h"
 
 #include <math.h>

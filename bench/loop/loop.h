@@ -77,7 +77,7 @@ extern const sm_table sm_loop_table;
 // The row of `rows` that is a loop of the same work; of several, the last. NULL: there is none.
 const json_t *sm_loop_baseline(const json_t *rows, const json_t *row);
 
-// `baseline` may be NULL. A change is that of compare_stats.h, with its 95% interval, where both have six steps.
+// `baseline` may be NULL. A change is that of stats.h, with its 95% interval, where both have six steps.
 // Records of sm_loop_table; the caller owns them.
 json_t *sm_loop_records(const json_t *row, const json_t *baseline);
 
@@ -124,7 +124,7 @@ sm_loop_bound sm_loop_judge(const sm_loop_division *division);
 // time of a headline step without its data: a median, so that preempted steps have no effect.
 sm_status sm_loop_verdict(const sm_plan *plan, double work_ns, sm_row *row);
 
-// Removes the verdict if the row, with all its figures set, supports none (noise_verdict.h): `verdict` then has the
+// Removes the verdict if the row, with all its figures set, supports none (compare.h): `verdict` then has the
 // reason.
 void sm_loop_withhold_verdict(sm_row *row);
 

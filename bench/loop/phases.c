@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/compare/compare_match.h"
+#include "bench/compare/compare.h"
 #include "bench/rows/read_rows.h"
-#include "bench/stats/compare_stats.h"
+#include "bench/stats/stats.h"
 #include "bench/tables/show.h"
 #include "src/train/phases.h"
 

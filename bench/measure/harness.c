@@ -6,7 +6,7 @@
 #include "bench/measure/pass_stats.h"
 #include "bench/rows/machine.h"
 #include "bench/sensors/sensors.h"
-#include "bench/stats/steady.h"
+#include "bench/stats/stats.h"
 
 #include <errno.h>
 #include <math.h>

@@ -4,7 +4,7 @@
 //   check        its gradients and update are checked, and a second step in pieces (step.h); what is wrong, here or
 //                later, ends the measurement: the row says error and holds no speed
 //   warm-up      n_warmup steps; or, automatically, until three in a row are no faster than the
-//                fastest before them (steady.h), at most 50 of them and 30 s
+//                fastest before them (stats.h), at most 50 of them and 30 s
 //   headline     n_repetitions samples; or, with max_noise_percent, as many as it takes (see
 //                sm_protocol). The machine's sensors are read before and after. A sample is one whole step, from the
 //                settings and the upload of its first batch to the synchronisation after its last op; between these

@@ -1,8 +1,8 @@
 // judge.c: see pass_stats.h.
 #include "bench/measure/pass_stats.h"
 
-#include "bench/compare/noise_verdict.h"
-#include "bench/stats/steady.h"
+#include "bench/compare/compare.h"
+#include "bench/stats/stats.h"
 
 #include <math.h>
 #include <stdlib.h>

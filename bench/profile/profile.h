@@ -21,7 +21,7 @@
 #include "backend.h"
 #include "plan.h"
 #include "status.h"
-#include "bench/compare/noise_verdict.h"
+#include "bench/compare/compare.h"
 #include "bench/tables/record.h"
 
 #include <jansson.h>
@@ -47,7 +47,7 @@ typedef struct {
     const int64_t
         *op_least_ns; // likewise, the least of several such steps, by which the verdict names ops; NULL: op_ns
     const sm_op_parts *op_parts; // likewise, how threads shared them in all such steps; NULL: unknown
-    bool is_noisy;               // of the plain steps (noise_verdict.h)
+    bool is_noisy;               // of the plain steps (compare.h)
     char doubt[SM_DOUBT_SIZE];   // the reason why they support no verdict; "" if they do
     int64_t wall_ns;             // the step's wall-clock time
     int64_t headline_ns;         // median of the plain steps; SM_ABSENT

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "bench/sensors/nvml.h"
+#include "bench/sensors/found.h"
 
 enum { N_PLACES = 1024, MAX_PROCESSORS = 1024, STAT_BYTES = 256 << 10 };
 

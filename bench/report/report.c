@@ -4,7 +4,7 @@
 #include "bench/compare/compare.h"
 #include "bench/loop/loop.h"
 #include "bench/pages/page.h"
-#include "bench/rows/bundle.h"
+#include "bench/rows/read_rows.h"
 #include "bench/rows/identity.h"
 #include "bench/rows/row.h"
 #include "bench/tables/show.h"

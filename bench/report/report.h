@@ -2,8 +2,7 @@
 #ifndef STEPMARK_BENCH_REPORT_H
 #define STEPMARK_BENCH_REPORT_H
 
-#include "bench/compare/costs.h"
-#include "bench/compare/noise_verdict.h"
+#include "bench/compare/compare.h"
 #include "bench/rows/read_rows.h"
 
 // The rows of a report: their names for readers, and whether they support a verdict.

@@ -1,9 +1,8 @@
-// block.c: see block.h. The text between the two lines in brackets is JSON, compressed by zlib with the dictionary below,
+// block.c: see read_rows.h. The text between the two lines in brackets is JSON, compressed by zlib with the dictionary below,
 // six bits a character. The characters are those that neither HTML, Markdown nor mail programs change.
-#include "bench/rows/block.h"
+#include "bench/rows/read_rows.h"
 
 #include "bench/tables/digest.h"
-#include "bench/rows/read_rows.h"
 #include "bench/tables/json_values.h"
 #include "bench/tables/show.h"
 

@@ -1,5 +1,5 @@
-// bundle.c: see bundle.h.
-#include "bench/rows/bundle.h"
+// bundle.c: see read_rows.h.
+#include "bench/rows/read_rows.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -8,7 +8,6 @@
 #include <time.h>
 
 #include "embedded.h"
-#include "bench/rows/row_json_schema.h"
 #include "bench/tables/digest.h"
 #include "bench/rows/machine.h"
 #include "bench/tables/json_values.h"

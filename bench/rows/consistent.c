@@ -1,8 +1,7 @@
-// consistent.c: rows that contradict themselves. See row_json_schema.h.
-#include "bench/rows/row_json_schema.h"
-
+// consistent.c: rows that contradict themselves. See read_rows.h.
 #include "bench/rows/read_rows.h"
-#include "bench/stats/steady.h"
+
+#include "bench/stats/stats.h"
 #include "bench/tables/show.h"
 
 #include <math.h>

@@ -3,10 +3,7 @@
 // arrays one after the other are then all the same.
 #include "bench/rows/read_rows.h"
 
-#include "bench/rows/block.h"
-#include "bench/rows/bundle.h"
 #include "bench/rows/row.h"
-#include "bench/rows/row_json_schema.h"
 #include "bench/stats/stats.h"
 #include "bench/tables/show.h"
 #include "src/io/input_file.h"

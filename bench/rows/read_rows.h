@@ -11,7 +11,7 @@
 //   a contradiction    makes a row an error without figures, with a warning (sm_row_contradicts)
 //   other objects      are skipped with a warning that says why: no status of a row, or a field of
 //                      the wrong type (sm_row_recognise). A line of a training log is no row
-//   a block            (block.h) is found in any text; its rows have the field `block`, the number of its first line.
+//   a block                     is found in any text; its rows have the field `block`, the number of its first line.
 //                      Nothing else of a text with blocks is read. One that cannot be read becomes an error, too
 // A file without a single row is an error that says what the file seems to be. The time to read a file depends only on
 // its size.
@@ -20,8 +20,9 @@
 #ifndef STEPMARK_READ_ROWS_H
 #define STEPMARK_READ_ROWS_H
 
-#include "status.h"
+#include "bench/rows/row.h"
 #include "bench/tables/json_values.h"
+#include "status.h"
 
 #include <jansson.h>
 #include <signal.h>
@@ -74,5 +75,97 @@ const char *sm_rows_status(const json_t *row);
 void sm_rows_samples(const json_t *row, const char *name, double **values, size_t *n);
 
 // Recognises files without result rows, for a better message.
+
+// --- what a row may hold -------------------------------------------------------------------------
+
+// The table of the result row (row_fields.h) as a JSON Schema, and a check of a row against it.
+
+// JSON Schema, draft 2020-12. Every field may be null; other fields are allowed. The caller owns it.
+json_t *sm_row_json_schema(void);
+
+bool sm_row_is_status(const json_t *value); // ok, oom, timeout, skipped or error
+
+// Whether this object, perhaps from another program or version, is a readable row: it has a schema_version or a time
+// (median_ns, avg_ns, samples_ns), a known status (optional if it has a time), and no value of a wrong type (any number
+// is accepted as a whole number). SM_ERR_FORMAT names what is missing.
+sm_status sm_row_recognise(const json_t *object);
+
+enum { SM_CONTRADICTION_SIZE = 256 };
+
+// Whether a row contradicts itself or the world (consistent.c); `text` says where: "median_ts is 1.6e+06, where its other
+// fields give 16612". What follows from other fields is computed again: statistics and rates from samples, shares from
+// work and peaks, sums from parts, marks from flags. Errors are held to their allowances, dates to the calendar, shares
+// to the measured ceiling. Fields that are not there contradict nothing.
+bool sm_row_contradicts(const json_t *row, char text[SM_CONTRADICTION_SIZE]);
+
+// sm_row_clear_speed of a row in JSON.
+void sm_row_drop_speed(json_t *row);
+
+// Makes an error of a row that contradicts itself: its reason says where, and it has no figure of speed any more, so
+// that nothing ranks, compares or draws it. Every reader of rows does so. `text` as above; "" for any other row.
+void sm_row_hold_to_itself(json_t *row, char text[SM_CONTRADICTION_SIZE]);
+
+// --- blocks --------------------------------------------------------------------------------------
+
+// Rows as a short text that people paste into a forum, an issue or a mail: a line for people for each row, and
+// below them the facts that a reader may know, compressed, with a digest. Each line is indented by four spaces, which
+// Markdown shows as it is.
+//
+//   stepmark-124M-v1  AMD EPYC, 2 cores      262 tok/s ± 0.6% fp32  84% peak verified
+//   [stepmark block 1, fnv1a64:0123456789abcdef]
+//   eNrtV01v4zYQ...
+//   [end of stepmark block]
+//
+// The facts are chosen by a list (block.c): no name of a host or user, and no path, leaves the machine. A reader finds
+// blocks in any text: quoted by "> ", in a saved page, between other lines. The digest detects damage and edits by hand;
+// it is no signature.
+
+enum { SM_BLOCK_MOST_BYTES = 2500, SM_BLOCK_LINE_SIZE = 256, SM_BLOCK_WHY_SIZE = 256 };
+
+// What ran, in at most `width` characters: "AMD EPYC, 2 cores", "EPYC 9654 x96", "AMD EPYC, OpenCL", "H100 80GB HBM3".
+void sm_block_machine(const json_t *row, int width, char *name, size_t size_bytes);
+
+// A row as a line of 80 columns. Its fields `score` and `busy` (true: others had the processors, too) are its first and
+// last words.
+void sm_block_line(const json_t *row, char line[SM_BLOCK_LINE_SIZE]);
+
+// The rows as a text of at most SM_BLOCK_MOST_BYTES, without the last ones if they do not fit; *n_rows is the number of
+// those that do. The caller frees the text.
+char *sm_block_make(const json_t *rows, size_t *n_rows);
+
+// The next block from byte *at of a text on, which moves behind it; false: there is none. *begin is where it begins.
+// *rows: its rows, a new array, or NULL: it is damaged, and `why` says how. `why` is also set for the rows of a block
+// whose lines for people say something else.
+bool sm_block_next(const char *text, size_t size_bytes, size_t *at, size_t *begin, json_t **rows,
+                   char why[SM_BLOCK_WHY_SIZE]);
+
+// --- bundles -------------------------------------------------------------------------------------
+
+// Rows of one machine in one file, to be given to others: a header line with the digest of all that follows,
+// a line with the facts of the machine and the build that wrote it, then a row a line. Whatever was changed since, be
+// it one byte, is refused.
+//
+//   {"stepmark_bundle": 1, "bytes": 123456, "digest": "fnv1a64:..."}
+//   {"machine": {...}, "created": "2026-11-22T10:00:00Z", "program": "0.1.0"}
+//   {"schema_version": 1, ...}
+//
+// The digest detects damage and edits by hand; it is no signature.
+
+// The text of a bundle; the caller frees it. `machine` is what sm_machine_facts() gives.
+void sm_bundle_make(const json_t *rows, const json_t *machine, char **text, size_t *size_bytes);
+
+// Whether a text begins as a bundle does; and where the lines of its rows begin. SM_ERR_FORMAT, with the path, where it is
+// none, or was changed.
+bool sm_bundle_is_one(const char *text, size_t size_bytes);
+sm_status sm_bundle_rows(const char *path, const char *text, size_t size_bytes, const char **rows);
+
+// The rows of a bundle that is whole, a new array. SM_ERR_FORMAT, with the path, where it is none, or was changed.
+sm_status sm_bundle_read(const char *path, json_t **rows);
+
+// The rows of the bundles of bench/results/, which are built into the program: a new array, read by the same checks.
+sm_status sm_bundle_references(json_t **rows);
+
+// The rows of published.bundle there: figures that others published, each with its `source`; nobody here checked them.
+sm_status sm_bundle_published(json_t **rows);
 
 #endif

@@ -2,7 +2,7 @@
 #include "bench/rows/row.h"
 
 #include "bench/rows/machine.h"
-#include "bench/rows/row_json_schema.h"
+#include "bench/rows/read_rows.h"
 
 #include <math.h>
 #include <stdarg.h>

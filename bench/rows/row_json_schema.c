@@ -1,6 +1,6 @@
 // row_json_schema.c: each type of a column has its types in JSON (json_schema.c); the check asks for them. Any number is
 // a whole one: other programs write 5.0.
-#include "bench/rows/row_json_schema.h"
+#include "bench/rows/read_rows.h"
 
 #include "bench/tables/record.h"
 

@@ -1,8 +1,7 @@
 // scaling.c: groups the runs, makes a row for each number of processes, fits, and predicts.
 #include "bench/runs/scaling.h"
 
-#include "bench/compare/noise_verdict.h"
-#include "bench/rows/bundle.h"
+#include "bench/compare/compare.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
 

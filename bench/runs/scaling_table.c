@@ -1,7 +1,6 @@
 // scaling_table.c: rows of a scaling table as records, their display, and the page.
 #include "bench/runs/scaling.h"
 #include "bench/pages/page.h"
-#include "bench/rows/bundle.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
 

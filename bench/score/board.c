@@ -1,8 +1,7 @@
 // board.c: see board.h.
 #include "bench/score/board.h"
 
-#include "bench/compare/noise_verdict.h"
-#include "bench/rows/block.h"
+#include "bench/compare/compare.h"
 #include "bench/rows/read_rows.h"
 #include "bench/score/score.h"
 #include "bench/tables/show.h"

@@ -3,7 +3,6 @@
 
 #include "bench/rows/identity.h"
 #include "bench/rows/read_rows.h"
-#include "bench/rows/row_json_schema.h"
 #include "bench/score/datasheet.h"
 #include "bench/tables/show.h"
 

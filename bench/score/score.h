@@ -2,7 +2,7 @@
 //
 // A row is a score if it did that work, from any program, with any micro-batch: nothing else tells a score from other
 // rows of `run`. A row proves nothing by itself. So what can be checked is checked: its figures against its samples
-// (row_json_schema.h), its losses against those of the work, its speed against what its device can do and against the
+// (read_rows.h), its losses against those of the work, its speed against what its device can do and against the
 // scores that stepmark comes with.
 #ifndef STEPMARK_BENCH_SCORE_SCORE_H
 #define STEPMARK_BENCH_SCORE_SCORE_H

@@ -1,5 +1,5 @@
 // nvml.c: the few entry points of NVML that are needed, by their documented signatures.
-#include "bench/sensors/nvml.h"
+#include "bench/sensors/found.h"
 
 #include "bench/tables/json_values.h"
 #include "os/library.h"

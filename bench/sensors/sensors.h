@@ -3,7 +3,7 @@
 // difference.
 //
 // Linux: getrusage, /proc/stat, /proc/vmstat, cpufreq, thermal_throttle, hwmon and thermal zones, powercap (RAPL),
-// cgroups of both versions; NVIDIA's devices through their management library (sensors/nvml.h). Unavailable readings are absent in the
+// cgroups of both versions; NVIDIA's devices through their management library (found.h). Unavailable readings are absent in the
 // row, and `sensors_absent` in the row's context says why.
 #ifndef STEPMARK_BENCH_SENSORS_SENSORS_H
 #define STEPMARK_BENCH_SENSORS_SENSORS_H

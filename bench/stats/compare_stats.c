@@ -2,9 +2,8 @@
 // averages of two for pairs, all b less a otherwise). The number of them below zero is the
 // test's statistic, so the order statistics k and M+1-k bound the shifts that the test would not
 // reject, with k from the distribution of that number where there is no difference.
-#include "bench/stats/compare_stats.h"
-
 #include "bench/stats/stats.h"
+
 
 #include <math.h>
 #include <stdint.h>

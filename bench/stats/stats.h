@@ -20,6 +20,8 @@
 
 #include "status.h"
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 // All in the samples' unit. NaN where the sample is too small to say: stddev, ci95; all without samples.
@@ -59,5 +61,85 @@ double sm_stats_mean_ci95_half(const double *series, int64_t n);
 
 // Quantile p in [0, 1] of n >= 1 ascending values.
 double sm_stats_quantile(const double *sorted, int64_t n, double p);
+
+// --- whether samples are steady ------------------------------------------------------------------
+
+// Properties of a series of timings, in the order of measurement: has it settled, is the sample large enough,
+// does it drift, is it two populations rather than one. They never remove anything from a sample.
+
+// Warm-up is over when the last 3 steps all failed to beat the fastest before them by more than
+// 1%. steps_ns[0] is the very first step: it sets the mark, and so at least 3 more are needed.
+bool sm_steady_is_warm(const int64_t *steps_ns, int64_t n);
+
+// How far the 95% interval of the median reaches from it, in percent of it: the larger side. NaN
+// where there is no interval (below 6 samples).
+double sm_steady_noise_percent(const sm_stats *stats);
+
+// A figure is steady up to these (bench/compare/compare.h), and usable up to the last: percent of the median.
+enum { SM_NOISE_LIMIT = 5, SM_SPREAD_LIMIT = 10, SM_USABLE_LIMIT = 50 };
+
+// A monotonic trend. percent: Theil and Sen's slope (median over all pairs) times the sample's
+// length, in percent of its median; p: two-sided, of Mann and Kendall's test with correction for
+// ties. Both NaN below 8 samples. Samples of more than 256 are first cut into that many blocks,
+// each standing for itself by its median.
+typedef struct {
+    double percent;
+    double p;
+} sm_trend;
+
+enum { SM_TREND_MIN_SAMPLES = 8 };
+
+sm_trend sm_steady_trend(const int64_t *samples, int64_t n);
+
+// The best cut of the sorted sample into two groups (least squares), each of at least a fifth of
+// it. distance is Ashman's D = sqrt(2) (mean_hi - mean_lo) / sqrt(var_lo + var_hi): about 2.7
+// where one normal population was cut in two, 3.5 for a uniform one. All NaN below 12 samples.
+typedef struct {
+    double distance;
+    double mean_lo;
+    double mean_hi;
+    double share_hi; // of the samples
+} sm_modes;
+
+enum { SM_MODES_MIN_SAMPLES = 12 };
+
+sm_modes sm_steady_modes(const int64_t *samples, int64_t n);
+
+// Beyond this distance, and with means more than 2% apart, a sample is called bimodal: samples of
+// 18 and more out of one normal, uniform or exponential population get there in less than 1%.
+bool sm_steady_is_bimodal(const sm_modes *modes);
+
+// --- differences ---------------------------------------------------------------------------------
+
+// How much longer b takes than a, how sure that is, and the smallest visible change. No assumption on
+// the distribution of timings but that both sides have the same shape:
+//
+//   paired    b[i] was measured next to a[i]: differences d[i] = ln b[i] - ln a[i]. Their
+//             Hodges-Lehmann estimate (median of all averages of two d), with the interval and
+//             the p-value of Wilcoxon's signed-rank test
+//   unpaired  the Hodges-Lehmann estimate of a shift (median of all ln b[j] - ln a[i]), with the
+//             interval and the p-value of the Mann-Whitney test
+//
+// Both tests are exact up to SM_COMPARE_EXACT values a side and normal above. The interval holds
+// zero if and only if p > alpha (but for ties, where it is the wider of the two).
+
+enum { SM_COMPARE_EXACT = 80 };
+
+// Differences are of logarithms: exp(x) - 1 is the change as a fraction.
+typedef struct {
+    double estimate;
+    bool has_interval; // false: so few values that no result could reach alpha
+    double lo, hi;     // the interval of 1 - alpha; NaN without one
+    double p_value;    // two-sided
+    double
+        detectable; // a true difference of this size would have been seen in 4 of 5 such samples; NaN without interval
+} sm_difference;
+
+// Values are positive. All NaN if a side is empty. Of more than 8192 values of a side every second, third, ... counts.
+sm_difference sm_compare_paired(const double *a, const double *b, size_t n, double alpha);
+sm_difference sm_compare_unpaired(const double *a, size_t n_a, const double *b, size_t n_b, double alpha);
+
+// z with P(|N(0,1)| > z) = alpha.
+double sm_normal_two_sided(double alpha);
 
 #endif

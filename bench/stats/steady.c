@@ -1,5 +1,5 @@
-// steady.c: see steady.h for the definitions.
-#include "bench/stats/steady.h"
+// steady.c: see stats.h for the definitions.
+#include "bench/stats/stats.h"
 
 #include <math.h>
 #include <stdlib.h>

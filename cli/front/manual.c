@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "bench/rows/machine.h"
-#include "bench/rows/row_json_schema.h"
+#include "bench/rows/read_rows.h"
 #include "cli/front/front.h"
 #include "cli/output/output.h"
 

@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 
 #include "bench/pages/page.h"
-#include "bench/stats/compare_stats.h"
 #include "bench/stats/stats.h"
 #include "bench/tables/screen.h"
 #include "bench/tables/show.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "clock.h"
-#include "bench/compare/noise_verdict.h"
+#include "bench/compare/compare.h"
 #include "bench/measure/op.h"
 #include "bench/rows/machine.h"
 #include "bench/pages/page.h"

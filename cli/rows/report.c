@@ -9,7 +9,7 @@
 #include "bench/curves/curves.h"
 #include "bench/pages/page.h"
 #include "bench/report/report.h"
-#include "bench/rows/bundle.h"
+#include "bench/rows/read_rows.h"
 #include "bench/rows/row.h"
 #include "bench/score/board.h"
 #include "bench/score/score.h"

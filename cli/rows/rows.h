@@ -6,7 +6,6 @@
 
 #include "status.h"
 #include "bench/compare/compare.h"
-#include "bench/compare/costs.h"
 #include "bench/rows/read_rows.h"
 #include "cli/flags/options.h"
 

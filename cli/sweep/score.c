@@ -5,9 +5,8 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "bench/compare/noise_verdict.h"
-#include "bench/rows/block.h"
-#include "bench/rows/bundle.h"
+#include "bench/compare/compare.h"
+#include "bench/rows/read_rows.h"
 #include "bench/score/score.h"
 #include "bench/tables/show.h"
 #include "cli/flags/flag.h"

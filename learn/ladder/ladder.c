@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/compare/noise_verdict.h"
-#include "bench/stats/steady.h"
+#include "bench/compare/compare.h"
+#include "bench/stats/stats.h"
 #include "clock.h"
 #include "src/verify/verify.h"
 

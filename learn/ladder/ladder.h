@@ -49,7 +49,7 @@ typedef struct {
 // Fills a result, even if rungs are wrong. SM_ERR_USAGE: a shape that the op cannot have.
 sm_status sm_ladder_measure(const sm_ladder *ladder, const sm_ladder_options *options, sm_ladder_result *result);
 
-// Whether a rung's time bears a factor: measured, and not too noisy to use (bench/compare/noise_verdict.h).
+// Whether a rung's time bears a factor: measured, and not too noisy to use (bench/compare/compare.h).
 bool sm_rung_is_usable(const sm_rung_result *rung);
 
 // "3 of 8 rungs: too noisy to use: its 95% interval ...", from the first of those that are not usable, or else not

@@ -7,7 +7,7 @@
 #include "tests/support/run_program.h"
 #include "bench/compare/compare.h"
 #include "bench/rows/row.h"
-#include "bench/stats/compare_stats.h"
+#include "bench/stats/stats.h"
 #include "bench/tables/show.h"
 
 // --- random numbers ----------------------------------------------------------------------------

@@ -4,8 +4,6 @@
 #include "tests/support/run_program.h"
 
 #include "bench/compare/compare.h"
-#include "bench/rows/bundle.h"
-#include "bench/rows/row_json_schema.h"
 #include "bench/rows/read_rows.h"
 #include "bench/rows/row.h"
 #include "bench/tables/show.h"

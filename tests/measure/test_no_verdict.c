@@ -1,9 +1,8 @@
 // test_no_verdict.c: rows of a busy machine, or too noisy ones: no subcommand draws a conclusion from them, and each
-// gives the reason. One rule decides (noise_verdict.h).
+// gives the reason. One rule decides (compare.h).
 #include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "bench/compare/compare.h"
-#include "bench/compare/noise_verdict.h"
 #include "bench/loop/loop.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"

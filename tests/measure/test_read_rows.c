@@ -5,7 +5,6 @@
 #include "tests/support/temp_folder.h"
 #include "bench/rows/read_rows.h"
 #include "bench/rows/row.h"
-#include "bench/rows/row_json_schema.h"
 #include "bench/tables/show.h"
 
 static void parse(const char *text, sm_rows *rows) {

@@ -2,7 +2,6 @@
 #include "tests/support/test.h"
 #include "tests/support/made_row.h"
 #include "bench/compare/compare.h"
-#include "bench/compare/noise_verdict.h"
 
 // A row of the batch and mode, of 8 samples; times in ms, the interval 1% around the median.
 static json_t *make_row(int batch, const char *mode, double median_ms, double first_ms, double gib) {

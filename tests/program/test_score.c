@@ -6,8 +6,6 @@
 
 #include "tests/support/test.h"
 #include "tests/support/run_program.h"
-#include "bench/rows/block.h"
-#include "bench/rows/bundle.h"
 #include "bench/rows/read_rows.h"
 #include "bench/score/board.h"
 #include "bench/score/datasheet.h"
