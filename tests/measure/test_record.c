@@ -96,13 +96,16 @@ TEST(test_notes_name_their_rows) {
 }
 
 TEST(test_full_disk) {
+    static const sm_column columns[] = {{.name = "name", .type = SM_COLUMN_TEXT, .heading = "name"},
+                                        {.name = "samples_ns", .type = SM_COLUMN_INTEGERS}};
+    static const sm_table table = {.name = "things", .columns = columns, .n_columns = 2};
     FILE *out = fopen("/dev/full", "w");
     if (out == NULL) {
         skip();
     }
     for (int format = 0; format < SM_FORMAT_COUNT; format++) {
         sm_record_writer *writer = NULL;
-        sm_status status = sm_record_writer_open(&thing_table, (sm_format)format, out, &writer);
+        sm_status status = sm_record_writer_open(&table, (sm_format)format, out, &writer);
         if (status == SM_OK) {
             status = sm_record_write(writer, json_pack("{s:s}", "name", "x"));
             sm_status closed = sm_record_writer_close(writer);

@@ -390,6 +390,8 @@ TEST(program) {
         {"--version >/dev/null; sed 's/\"status\"/\"own_kernels\":\"gelu_forward=my.c (fnv1a64:1)\",&/' $T/rows.jsonl "
          ">$T/own.jsonl; " SM_TEST_BINARY " report $T/own.jsonl -o text",
          0, "No verdict for small, 64 tokens, step, own code: own code: ", NULL},
+        {"walk -m tiny -b 1 --seq-len 8 -o latex", 2, NULL, "-o latex: there is no such form of ops; give md"},
+        {"devices -o bmf", 2, NULL, "-o bmf: there is no such form of devices"},
         {"report", 2, NULL, "give result files"},
         {"report $T/none.jsonl -o md", 1, NULL, "cannot open"},
         {"report $T/rows.jsonl", 0, "<script type=\"application/json\" id=\"page\">", NULL},
@@ -432,6 +434,7 @@ TEST(tables_for_papers_compile) {
     expect_exit("report $T/special.jsonl" COLUMNS "--output $T/table.typ", 0);
     expect_exit("report $T/special.jsonl" COLUMNS "--output $T/table.tex", 0);
     shell("grep -q '209.8 ± 1.5' $T/table.typ");
+    shell("grep -qF 'textless{}x\\textgreater{}' $T/table.tex && grep -qF ' {-}e +f' $T/table.tex");
     for (size_t i = 0; i < sizeof(tools) / sizeof(tools[0]); i++) {
         if (system(tools[i][1]) != 0) {
             printf("skipped: %s\n", tools[i][1]);
