@@ -15,6 +15,7 @@ static const double most_of_peak = 1.25;    // of a peak that other load disturb
 static const double most_of_bandwidth = 30; // of the memory's: caches have more
 static const double most_flops_of_thread = 1e13;
 static const double most_state_bytes = 1000; // that an update moves, for a parameter
+static const double most_of_time = 0.9;      // the rest is between the samples
 static const double least_resident = 0.2;    // of the memory that was allocated
 
 // Time of the ops, timed one by one, in steps; and beyond that, time slices of other processes: 100 ms of short steps on
@@ -23,25 +24,12 @@ static const double most_op_time = 20;
 static const double op_time_slack_ns = 3e8;
 
 // Fields that rules name often. NaN: not there, and no comparison holds.
-#define FIGURES(X)                                                                                                    \
-    X(median_ns)                                                                                                      \
-    X(median_ts)                                                                                                      \
-    X(avg_ns)                                                                                                         \
-    X(max_ns)                                                                                                         \
-    X(ci95_hi_ns)                                                                                                     \
-    X(n_batch)                                                                                                        \
-    X(n_seq)                                                                                                          \
-    X(n_accum)                                                                                                        \
-    X(real_tokens)                                                                                                    \
-    X(padded_tokens)                                                                                                  \
-    X(energy_j)                                                                                                       \
-    X(n_layer)                                                                                                        \
-    X(n_head)                                                                                                         \
-    X(d_model)                                                                                                        \
-    X(d_ff)                                                                                                           \
-    X(vocab)                                                                                                          \
-    X(n_ctx) X(model_n_params) X(attribution_ns) X(flops) X(bytes) X(peak_flops) X(datasheet_flops) X(peak_bandwidth) \
-        X(ideal_ns) X(n_threads) X(peak_rss_bytes) X(device_peak_bytes) X(loss_checked) X(loss_reference)
+#define FIGURES(X)                                                                                                \
+    X(median_ns)                                                                                                  \
+    X(median_ts) X(avg_ns) X(max_ns) X(ci95_hi_ns) X(n_batch) X(n_seq) X(n_accum) X(real_tokens) X(padded_tokens) \
+        X(energy_j) X(n_layer) X(n_head) X(d_model) X(d_ff) X(vocab) X(n_ctx) X(model_n_params) X(attribution_ns) \
+            X(flops) X(bytes) X(peak_flops) X(datasheet_flops) X(peak_bandwidth) X(ideal_ns) X(n_threads)         \
+                X(peak_rss_bytes) X(device_peak_bytes) X(loss_checked) X(loss_reference)
 
 typedef struct {
     const json_t *row;
@@ -438,6 +426,18 @@ static bool flags_contradict(const audit *a) {
     return false;
 }
 
+// Sampling ends after a time, which the samples of whole steps are nearly all of.
+static bool end_contradicts(const audit *a) {
+    const char *limit = is_text(a, "stop_reason", "time")    ? "--max-time"
+                        : is_text(a, "stop_reason", "noise") ? "--min-time"
+                                                             : "";
+    const char *least = limit[0] != '\0' && is_text(a, "pass_type", "step") ? flag_of(a, limit) : NULL;
+    const double took_s = (a->avg_ns + or_zero(number(a, "harness_ns"))) * (double)a->n * 1e-9;
+    REFUSE_IF(least != NULL && text_of(a, "loop.loader")[0] == '\0' && took_s < most_of_time * strtod(least, NULL), a,
+              "its samples take %.3g s, and they ended by %s=%.20s", took_s, limit, least);
+    return false;
+}
+
 bool sm_row_contradicts(const json_t *row, char text[SM_CONTRADICTION_SIZE]) {
     audit all = {.row = row, .text = text};
     audit *a = &all;
@@ -456,7 +456,8 @@ bool sm_row_contradicts(const json_t *row, char text[SM_CONTRADICTION_SIZE]) {
                        array_differs(a, "samples_forward_ns", "", "forward_avg_ns", "forward_stddev_ns", "") ||
                        array_differs(a, "samples_backward_ns", "", "backward_avg_ns", "backward_stddev_ns", "") ||
                        work_contradicts(a) || phases_contradict(a) || shares_contradict(a) || loop_contradicts(a) ||
-                       machine_contradicts(a) || date_contradicts(a) || checks_contradict(a) || flags_contradict(a);
+                       machine_contradicts(a) || date_contradicts(a) || checks_contradict(a) || flags_contradict(a) ||
+                       end_contradicts(a);
     free(a->samples);
     return found;
 }

@@ -3,6 +3,7 @@
 
 #include "os/os.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +58,7 @@ static const struct {
     {"Neoverse-V", "neon_bf16", 32, 128},
     {"Neoverse-N", "neon", 16, 16},
 };
+enum { N_WIDTHS = sizeof(widths) / sizeof(widths[0]), NAME_SIZE = 160 };
 
 const sm_datasheet *sm_datasheet_at(int index) {
     return index < (int)(sizeof(lines) / sizeof(lines[0])) ? &lines[index] : NULL;
@@ -93,20 +95,68 @@ double sm_datasheet_card(const char *name, const char *precision, char source[SM
     return 0;
 }
 
+static double width_of(int line, const char *precision) {
+    return strcmp(precision, "fp32") == 0 ? widths[line].fp32 : strcmp(precision, "bf16") == 0 ? widths[line].bf16 : 0;
+}
+
+// FLOP a cycle and core of a name with its generation; 0: not known.
+static double width_of_name(const char *name, const char *isa, const char *precision) {
+    double width = 0;
+    for (size_t i = 0; i < N_WIDTHS && width == 0; i++) {
+        const bool is_it = strcmp(widths[i].isa, isa) == 0 && strstr(name, widths[i].word) != NULL;
+        width = is_it ? width_of((int)i, precision) : 0;
+    }
+    return width;
+}
+
 double sm_datasheet_processor(const char *name, const char *isa, const char *precision, int n_cores, double clock_hz,
                               char source[SM_DATASHEET_SOURCE_SIZE]) {
+    const double width = clock_hz > 0 && n_cores > 0 ? width_of_name(name, isa, precision) : 0;
     source[0] = '\0';
-    for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]) && clock_hz > 0 && n_cores > 0; i++) {
-        const double width = strcmp(precision, "fp32") == 0   ? widths[i].fp32
-                             : strcmp(precision, "bf16") == 0 ? widths[i].bf16
-                                                              : 0;
-        if (strcmp(widths[i].isa, isa) == 0 && strstr(name, widths[i].word) != NULL && width > 0) {
-            snprintf(source, SM_DATASHEET_SOURCE_SIZE, "%d cores x %.2f GHz, the highest clock, x %.0f FLOP a cycle",
-                     n_cores, clock_hz / 1e9, width);
-            return n_cores * clock_hz * width;
-        }
+    if (width > 0) {
+        snprintf(source, SM_DATASHEET_SOURCE_SIZE, "%d cores x %.2f GHz, the highest clock, x %.0f FLOP a cycle",
+                 n_cores, clock_hz / 1e9, width);
     }
-    return 0;
+    return n_cores * clock_hz * width;
+}
+
+// What a name says of itself: the last digit of an EPYC's number is its generation.
+static void add_generation(const char *name, char whole[NAME_SIZE]) {
+    const char *number = strstr(name, "EPYC ");
+    const bool is_told = number != NULL && strlen(number) > 8 && isdigit((unsigned char)number[5]);
+    snprintf(whole, NAME_SIZE, "%.128s%s%.*s%s", name, is_told ? " (Zen " : "", is_told, is_told ? number + 8 : "",
+             is_told ? ")" : "");
+}
+
+double sm_datasheet_most(const char *name, const char *isa, const char *precision, int n_cores) {
+    const bool is_server = strstr(name, "EPYC") != NULL || strstr(name, "Xeon") != NULL;
+    const double clock_hz = is_server ? 5.8e9 : 6.5e9; // above those of November 2026
+    char whole[NAME_SIZE];
+    add_generation(name, whole);
+    const double of_name = width_of_name(whole, isa, precision);
+    double widest = 0;
+    for (size_t i = 0; i < N_WIDTHS; i++) {
+        const bool may_be = isa[0] == '\0' || strcmp(widths[i].isa, isa) == 0;
+        widest = may_be && width_of((int)i, precision) > widest ? width_of((int)i, precision) : widest;
+    }
+    return n_cores * clock_hz * (of_name > 0 ? of_name : widest);
+}
+
+bool sm_datasheet_lacks(const char *name, const char *isa) {
+    static const char *const lacking[][2] = {
+        {"AMD", "amx"},        {"AMD", "neon"},          {"AMD", "sme"},         {"(Zen 1)", "avx512"},
+        {"(Zen 2)", "avx512"}, {"(Zen 3)", "avx512"},    {"Intel", "neon"},      {"Intel", "sme"},
+        {"Core", "amx"},       {"Core Ultra", "avx512"}, {"13th Gen", "avx512"}, {"14th Gen", "avx512"},
+        {"Apple", "av"},       {"Neoverse", "av"},       {"Cortex", "av"},       {"Ampere", "av"},
+    };
+    char whole[NAME_SIZE];
+    bool found = false;
+    add_generation(name, whole);
+    for (size_t i = 0; i < sizeof(lacking) / sizeof(lacking[0]); i++) {
+        found =
+            found || (strstr(whole, lacking[i][0]) != NULL && strncmp(isa, lacking[i][1], strlen(lacking[i][1])) == 0);
+    }
+    return found;
 }
 
 double sm_datasheet_clock_hz(const char *root) {

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // --- the work ----------------------------------------------------------------------------------------
@@ -172,6 +173,33 @@ static double factor_of(const json_t *row, const json_t *reference) {
     return sm_json_number(row, measure) / sm_json_number(reference, measure);
 }
 
+// What a processor with this name does not have: instructions, cores, a peak.
+static bool is_other_processor(const json_t *row, char text[SM_SCORE_TEXT_SIZE]) {
+    char chip[128];
+    const char *isa = sm_rows_text(row, "isa");
+    const int n_threads = sm_json_number(row, "n_threads") > 0 ? (int)sm_json_number(row, "n_threads") : 0;
+    sm_rows_chip(row, chip, sizeof(chip));
+    const char *told = strstr(chip, "-Core");
+    while (told != NULL && told > chip && told[-1] != ' ') {
+        told--;
+    }
+    const double most_cores = told != NULL ? 2 * strtod(told, NULL) : 0; // of two sockets
+    const double most = sm_datasheet_most(chip, isa, sm_rows_text(row, "precision"), n_threads);
+    if (sm_rows_text(row, "gpu_info")[0] != '\0' || !is_own(row)) {
+        return false;
+    }
+    if (sm_datasheet_lacks(chip, isa)) {
+        snprintf(text, SM_SCORE_TEXT_SIZE, "its kernels are of %s, which %s does not have", isa, chip);
+    } else if (most_cores > 0 && sm_json_number(row, "context.cpu.cores") > most_cores) {
+        snprintf(text, SM_SCORE_TEXT_SIZE, "its machine has %.0f cores, and two of %s have %.0f",
+                 sm_json_number(row, "context.cpu.cores"), chip, most_cores);
+    } else if (most > 0 && sm_json_number(row, "peak_flops") > most) {
+        snprintf(text, SM_SCORE_TEXT_SIZE, "its measured peak is %.3g FLOP/s, and %d cores of %s have %.3g at most",
+                 sm_json_number(row, "peak_flops"), n_threads, chip, most);
+    }
+    return text[0] != '\0';
+}
+
 // A speed that a device with this name does not have.
 static bool is_too_fast(const json_t *row, const json_t *references, char text[SM_SCORE_TEXT_SIZE]) {
     const double share = sm_json_number(row, "flops") / sm_json_number(row, "peak_flops") * 1e9 / slow_ns(row);
@@ -224,7 +252,8 @@ bool sm_score_lacks(const json_t *row, const json_t *references, char text[SM_SC
         snprintf(text, SM_SCORE_TEXT_SIZE, "it ran code of its own, %.100s", sm_rows_text(row, "own_kernels"));
         return true;
     }
-    return lacks_ground(row, text) || losses_differ(row, text) || is_too_fast(row, references, text);
+    return lacks_ground(row, text) || losses_differ(row, text) || is_other_processor(row, text) ||
+           is_too_fast(row, references, text);
 }
 
 void sm_score_hold(json_t *rows, const json_t *references) {

@@ -378,6 +378,51 @@ TEST(scaled_samples) {
     assert_lacks(much, NULL, "% of the peak that it measured");
     assert_counts(little);
     assert_lacks(little, references, "1.43 times the reference score of the same device, NVIDIA H100 80GB HBM3");
+    SM_OWN(json_t) *score = through_block(find_row(1, "fp32", "cpu"));
+    assert_counts(score);
+    json_t *less = scale(find_row(1, "fp32", "cpu"), 0.7);
+    sm_json_set_new(less, "peak_flops", json_real(sm_json_number(less, "peak_flops") / 0.7));
+    sm_json_set_new(less, "mfu", json_copy(json_object_get(score, "mfu")));
+    less = through_block(less);
+    assert_lacks(less, NULL, "its samples take 18.7 s, and they ended by --max-time=25");
+    json_t *args = json_object_get(less, "run_args");
+    for (size_t i = 0; i < json_array_size(args); i++) {
+        if (strcmp(json_string_value(json_array_get(args, i)), "--max-time=25") == 0) {
+            json_array_set_new(args, i, json_string("--max-time=18"));
+        }
+    }
+    assert_lacks(less, NULL, "its measured peak is 7.69e+11 FLOP/s, and 2 cores of AMD EPYC (Zen 5) have 7.42e+11");
+    json_decref(less);
+}
+
+// In both columns.
+TEST(a_renamed_processor) {
+    static const struct {
+        const char *name;
+        int cores;
+        const char *found;
+    } cases[] = {
+        {"AMD EPYC 9755 128-Core Processor", 2, ""},
+        {"AMD EPYC 9654 96-Core Processor", 2, "2 cores of AMD EPYC 9654 96-Core Processor have 3.71e+11 at most"},
+        {"AMD EPYC 7763 64-Core Processor", 2, "its kernels are of avx512_bf16, which AMD EPYC 7763 64-Core Processor"},
+        {"13th Gen Intel(R) Core(TM) i9-13900K", 2, "does not have"},
+        {"Neoverse-V2", 2, "does not have"},
+        {"AMD EPYC 9015 8-Core Processor", 32, "its machine has 32 cores, and two of AMD EPYC 9015 8-Core Processor"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        json_t *row = find_row(1, "fp32", "cpu");
+        sm_json_set_new(row, "cpu_info", json_string(cases[i].name));
+        sm_json_set_new(row, "context.cpu.name", json_string(cases[i].name));
+        sm_json_set_new(row, "context.device.name", json_string(cases[i].name));
+        sm_json_set_new(row, "context.cpu.cores", json_integer(cases[i].cores));
+        row = through_block(row);
+        if (cases[i].found[0] == '\0') {
+            assert_counts(row); // another of its generation: nothing tells them apart
+        } else {
+            assert_lacks(row, NULL, cases[i].found);
+        }
+        json_decref(row);
+    }
 }
 
 TEST(a_renamed_device) {
