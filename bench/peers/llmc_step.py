@@ -10,6 +10,7 @@ either version, is made from MODEL.
 
 import argparse
 import array
+import itertools
 import json
 import os
 import pathlib
@@ -18,7 +19,6 @@ import resource
 import subprocess
 import sys
 import tempfile
-import time
 
 import llmc_lines
 import peer_row
@@ -34,18 +34,12 @@ int main(int argc, char **argv) {
     gpt2_build_from_checkpoint(&model, argv[1]);
     model.m_memory = calloc(model.num_parameters, sizeof(float));
     model.v_memory = calloc(model.num_parameters, sizeof(float));
-    FILE *file = fopen(argv[2], "rb");
-    fseek(file, 0, SEEK_END);
-    const long n_ids = ftell(file) / 2, n_batches = (n_ids - 1) / (B * T);
-    uint16_t *ids = malloc(2 * n_ids);
+    const long n_batches = atol(argv[6]), n_ids = n_batches * B * T + 1;
     int *tokens = malloc(n_ids * sizeof(int));
-    rewind(file);
-    if (fread(ids, 2, n_ids, file) != (size_t)n_ids || n_batches < 1) {
-        printf("too few tokens for a batch\n");
-        return 1;
-    }
+    FILE *file = fopen(argv[2], "rb");
     for (long i = 0; i < n_ids; i++) {
-        tokens[i] = ids[i];
+        tokens[i] = fgetc(file);
+        tokens[i] |= fgetc(file) << 8;
     }
     for (int step = 0; step < n_steps; step++) {
         struct timespec begin, end;
@@ -67,7 +61,7 @@ int main(int argc, char **argv) {
         clock_gettime(CLOCK_MONOTONIC, &end);
         const double ms = (end.tv_sec - begin.tv_sec) * 1e3 + (end.tv_nsec - begin.tv_nsec) / 1e6;
         printf("step %d/%d: train loss %.9g (took %f ms)\n", step + 1, n_steps, model.mean_loss, ms);
-        fflush(stdout);
+        fprintf(stderr, "step %d/%d: loss %f, %.1f ms\n", step + 1, n_steps, model.mean_loss, ms);
     }
     return 0;
 }
@@ -81,76 +75,49 @@ PADDED = 128  # the vocabulary of version 3 is a multiple
 BLOCK = ("ln_1", "attn.c_attn", "attn.c_proj", "ln_2", "mlp.c_fc", "mlp.c_proj")
 
 
-class Model:
-    def __init__(self, folder):
-        self.config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        self.file = open(folder / "model.safetensors", "rb")
-        size = int.from_bytes(self.file.read(8), "little")
-        self.entries = json.loads(self.file.read(size))
-        self.begin = 8 + size
-
-    def read(self, name):
-        entry = self.entries.get("transformer." + name) or self.entries[name]
-        if entry["dtype"] != "F32":
-            raise ValueError(f"{name} is {entry['dtype']}; this adapter takes F32")
-        first, end = entry["data_offsets"]
-        self.file.seek(self.begin + first)
-        values = array.array("f", self.file.read(end - first))
-        if name.endswith(".weight") and ".c_" in name:
-            n_out = entry["shape"][1]
-            turned = array.array("f")
-            for column in range(n_out):
-                turned.extend(values[column::n_out])
-            values = turned
-        return values
-
-    def names(self):
-        yield from ("wte.weight", "wpe.weight")
-        for stem in BLOCK:
-            for part in ("weight", "bias"):
-                yield from (f"h.{layer}.{stem}.{part}" for layer in range(self.config["n_layer"]))
-        yield from ("ln_f.weight", "ln_f.bias")
+def tensors(folder, n_layer):
+    """The values of each tensor, in its order."""
+    with open(folder / "model.safetensors", "rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        entries = json.loads(file.read(size))
+        names = [f"h.{layer}.{stem}.{part}" for stem in BLOCK for part in ("weight", "bias") for layer in range(n_layer)]
+        for name in ["wte.weight", "wpe.weight", *names, "ln_f.weight", "ln_f.bias"]:
+            entry = entries["transformer." + name]
+            first, end = entry["data_offsets"]
+            file.seek(8 + size + first)
+            values = array.array("f", file.read(end - first))
+            if ".c_" in name and name.endswith(".weight"):
+                n_out = entry["shape"][1]
+                values = array.array("f", itertools.chain.from_iterable(values[column::n_out] for column in range(n_out)))
+            yield values
 
 
-def write_weights(model, version, path):
-    c = model.config
-    n_padded = -(-c["vocab_size"] // PADDED) * PADDED if version == 3 else 0
-    header = [MAGIC, version, c["n_positions"], c["vocab_size"], c["n_layer"], c["n_head"], c["n_embd"], n_padded]
+def write_weights(folder, version, path):
+    c = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    n_more = -c["vocab_size"] % PADDED if version == 3 else 0
+    header = [MAGIC, version, c["n_positions"], c["vocab_size"], c["n_layer"], c["n_head"], c["n_embd"], c["vocab_size"] + n_more]
     with open(path, "wb") as file:
         array.array("i", header + [0] * (256 - len(header))).tofile(file)
-        for name in model.names():
-            model.read(name).tofile(file)
-            if name == "wte.weight" and version == 3:
-                file.write(bytes(4 * (n_padded - c["vocab_size"]) * c["n_embd"]))
-
-
-def build(args, folder):
-    """Its program, and the file of weights that it reads."""
-    source = (args.source / "train_gpt2.c").read_text(encoding="utf-8")
-    version = re.search(r"model_header\[1\] != ([13])\b", source)
-    if version is None:
-        raise ValueError(f"{args.source}/train_gpt2.c reads other files of weights than versions 1 and 3")
-    write_weights(Model(pathlib.Path(args.weights)), int(version[1]), folder / "weights")
-    command = [args.cc, *FLAGS, f"-I{args.source}", "-xc", "-", "-o", str(folder / "trainer"), "-lm"]
-    subprocess.run(command, input=MAIN, text=True, check=True)
+        for place, values in enumerate(tensors(folder, c["n_layer"])):
+            values.tofile(file)
+            file.write(bytes(4 * n_more * c["n_embd"] if place == 0 else 0))
 
 
 def run(args, folder):
-    """What it prints; ends it where the time is up."""
-    n_steps = 1 + args.warmup + args.repetitions
-    command = [folder / "trainer", folder / "weights", args.data, args.batch_size, args.seq_len, n_steps]
-    deadline = time.monotonic() + args.timeout if args.timeout else float("inf")
-    lines = []
-    with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": str(args.threads)}) as trainer:
-        for line in trainer.stdout:
-            lines.append(line)
-            print(line.rstrip(), file=sys.stderr, flush=True)
-            if time.monotonic() > deadline:
-                trainer.kill()
-                raise TimeoutError(f"the limit of {args.timeout:g} s ran out after: {line.strip()}")
-    if trainer.returncode != 0:
-        raise ValueError(f"it ended with {trainer.returncode}: {lines[-1].strip() if lines else 'no output'}")
-    return lines
+    """What the trainer prints."""
+    version = re.search(r"model_header\[1\] != ([13])\b", (args.source / "train_gpt2.c").read_text(encoding="utf-8"))
+    n_batches = (os.path.getsize(args.data) // 2 - 1) // (args.batch_size * args.seq_len)
+    if version is None:
+        raise ValueError(f"{args.source}/train_gpt2.c reads other files of weights than versions 1 and 3")
+    if n_batches < 1:
+        raise ValueError(f"{args.data}: too few tokens for a batch of {args.batch_size} x {args.seq_len}")
+    write_weights(pathlib.Path(args.weights), int(version[1]), folder / "weights")
+    subprocess.run([args.cc, *FLAGS, f"-I{args.source}", "-xc", "-", "-o", folder / "trainer", "-lm"], input=MAIN, text=True, check=True)
+    sizes = [args.batch_size, args.seq_len, 1 + args.warmup + args.repetitions, n_batches]
+    return subprocess.run(
+        [folder / "trainer", folder / "weights", args.data, *map(str, sizes)], stdout=subprocess.PIPE, text=True, check=True,
+        timeout=args.timeout or None, env={**os.environ, "OMP_NUM_THREADS": str(args.threads)},
+    ).stdout.splitlines()
 
 
 def main():
@@ -160,18 +127,19 @@ def main():
     peer_row.add_protocol_flags(parser)
     args = parser.parse_args()
     if (args.precision, args.device) != ("fp32", "cpu"):
-        parser.error("llm.c's CPU trainer has fp32 alone")
+        parser.error("llm.c's CPU trainer computes in fp32, on the cpu")
     args.threads = args.threads or len(os.sched_getaffinity(0))
-    args.backend, args.device = "llm.c", None
+    args.backend = "llm.c"
     with tempfile.TemporaryDirectory(prefix="stepmark-llmc-") as folder:
         try:
-            build(args, pathlib.Path(folder))
             row = llmc_lines.make_row(run(args, pathlib.Path(folder)), args)
-        except (OSError, KeyError, ValueError, subprocess.CalledProcessError) as error:
+        except (OSError, KeyError, ValueError, subprocess.SubprocessError) as error:
             row = peer_row.new_row("llm.c", args.batch_size, args.seq_len, precision="fp32")
-            peer_row.fail(row, "timeout" if isinstance(error, TimeoutError) else "error", error)
-    head = dict(device="cpu", cpu_info=peer_row.keyed_line("/proc/cpuinfo", "model name"))
-    row.update(model_arch="gpt2", context=peer_row.context(), peak_rss_bytes=1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, **head)
+            peer_row.fail(row, "timeout" if isinstance(error, subprocess.TimeoutExpired) else "error", error)
+    row.update(
+        model_arch="gpt2", cpu_info=peer_row.keyed_line("/proc/cpuinfo", "model name"), context=peer_row.context(),
+        peak_rss_bytes=1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss,
+    )
     peer_row.write(row)
     return 0 if row["status"] == "ok" else 1
 

@@ -10,6 +10,7 @@ import math
 import os
 import platform
 import resource
+import statistics
 import sys
 import time
 
@@ -66,8 +67,7 @@ def quantile(ordered, p):
     return ordered[below] + (h - below) * (ordered[above] - ordered[below])
 
 
-def median(values):
-    return quantile(sorted(values), 0.5)
+median = statistics.median
 
 
 def ci95_rank(n):
@@ -82,10 +82,7 @@ def ci95_rank(n):
 
 
 def mean_and_stddev(values):
-    mean = math.fsum(values) / len(values)
-    if len(values) < 2:
-        return mean, None
-    return mean, math.sqrt(math.fsum((x - mean) ** 2 for x in values) / (len(values) - 1))
+    return statistics.mean(values), statistics.stdev(values) if len(values) > 1 else None
 
 
 def summarize(samples_ns, n_tokens):

@@ -357,9 +357,7 @@ static bool date_contradicts(const audit *a) {
 static bool checks_contradict(const audit *a) {
     const double loss = json_number_value(json_array_get(sm_json_get(a->row, "losses"), 0));
     const char *status = text_of(a, "status");
-    const char *precision = text_of(a, "precision");
-    const bool is_exact = (precision[0] == 'f' ? strcmp(precision, "fp32") == 0 : strchr(precision, 'x') != NULL);
-    const double allowed = (is_exact ? 2e-4 : 0.05) * fmax(1, fabs(a->loss_reference));
+    const double allowed = (sm_rows_is_exact(a->row) ? 2e-4 : 0.05) * fmax(1, fabs(a->loss_reference));
     if (!has_speed(a)) {
         return false; // an error's row says what was wrong
     }

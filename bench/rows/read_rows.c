@@ -44,6 +44,11 @@ const char *sm_rows_own_code(const json_t *row) {
     return sm_rows_text(row, "own_kernels")[0] != '\0' ? "own code" : "";
 }
 
+bool sm_rows_is_exact(const json_t *row) {
+    const char *precision = sm_rows_text(row, "precision");
+    return strcmp(precision, "fp32") == 0 || strchr(precision, 'x') != NULL; // tf32x3, bf16x6
+}
+
 static const char *unless(const char *usual, const char *name) { return strcmp(name, usual) == 0 ? "" : name; }
 
 const char *sm_rows_other_arch(const json_t *row) {

@@ -54,6 +54,9 @@ const char *sm_rows_text(const json_t *row, const char *name);
 // otherwise "".
 const char *sm_rows_own_code(const json_t *row);
 
+// Whether its number format loses nothing but the last digits: fp32, or what is as exact.
+bool sm_rows_is_exact(const json_t *row);
+
 // The model's name for readers: "small", or "llama small" if the architecture is not the default.
 void sm_rows_model(const json_t *row, char *text, size_t size_bytes);
 

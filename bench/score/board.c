@@ -45,24 +45,22 @@ bool sm_score_has_blocks(const json_t *rows) {
 }
 
 static json_t *make_record(const json_t *row, const json_t *references) {
-    static const char *const copied[] = {"n_threads", "median_ts",     "noise_percent", "precision",
-                                         "mfu",       "datasheet_mfu", "n_batch",       "block"};
+    char machine[SM_SCORE_TEXT_SIZE];
+    char date[16];
     char text[SM_SCORE_TEXT_SIZE];
     char doubt[SM_DOUBT_SIZE];
-    json_t *record = json_object();
-    const char *precision = sm_rows_text(row, "precision");
-    for (size_t i = 0; i < sizeof(copied) / sizeof(copied[0]); i++) {
-        json_t *value = sm_json_get(row, copied[i]);
-        sm_json_set_new(record, copied[i], value != NULL ? json_incref(value) : json_null());
-    }
-    sm_json_set_new(record, "class", json_string(strcmp(precision, "fp32") == 0 ? "fp32" : "any"));
-    sm_block_machine(row, MACHINE_WIDTH, text, sizeof(text));
-    sm_json_set_new(record, "machine", sm_json_bytes(text));
-    sm_json_set_new(record, "whose", json_string(sm_json_get(row, "block") != NULL ? "a block" : "yours"));
-    sm_json_set_new(record, "program", sm_json_text(sm_rows_text(row, "backend_used")));
-    sm_json_set_new(record, "system", sm_json_text(sm_rows_text(row, "context.os")));
-    snprintf(text, sizeof(text), "%.10s", sm_rows_text(row, "test_time"));
-    sm_json_set_new(record, "date", sm_json_text(text));
+    sm_block_machine(row, MACHINE_WIDTH, machine, sizeof(machine));
+    snprintf(date, sizeof(date), "%.10s", sm_rows_text(row, "test_time"));
+    json_t *record =
+        sm_json_put(json_object(), {"n_threads", sm_json_of(row, "n_threads")},
+                    {"median_ts", sm_json_of(row, "median_ts")}, {"noise_percent", sm_json_of(row, "noise_percent")},
+                    {"precision", sm_json_of(row, "precision")}, {"mfu", sm_json_of(row, "mfu")},
+                    {"datasheet_mfu", sm_json_of(row, "datasheet_mfu")}, {"n_batch", sm_json_of(row, "n_batch")},
+                    {"block", sm_json_of(row, "block")}, {"program", sm_json_text(sm_rows_text(row, "backend_used"))},
+                    {"system", sm_json_text(sm_rows_text(row, "context.os"))},
+                    {"class", json_string(strcmp(sm_rows_text(row, "precision"), "fp32") == 0 ? "fp32" : "any")},
+                    {"machine", sm_json_bytes(machine)}, {"date", sm_json_text(date)},
+                    {"whose", json_string(sm_json_get(row, "block") != NULL ? "a block" : "yours")});
     if (sm_score_lacks(row, references, text)) {
         sm_json_set_new(record, "median_ts", json_null());
         sm_json_set_new(record, "reason", sm_json_text(text));

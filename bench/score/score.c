@@ -7,7 +7,6 @@
 #include "bench/tables/show.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,20 +61,11 @@ static const double most_of_datasheet = 1.3;  // cards have higher clocks than t
 static const double least_of_datasheet = 0.2; // of a ceiling that a card with that name measures
 static const double most_of_reference = 1.3;  // as fast as the same device
 
-static bool is_exact(const json_t *row) {
-    static const char *const names[] = {"fp32", "tf32x3", "bf16x6"};
-    bool found = false;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        found = found || strcmp(sm_rows_text(row, "precision"), names[i]) == 0;
-    }
-    return found;
-}
-
 static bool losses_differ(const json_t *row, char text[SM_SCORE_TEXT_SIZE]) {
     const json_t *losses = sm_json_get(row, "losses");
     const char *digest = sm_rows_text(row, "data_digest");
     const sm_score_batch *batch = batch_of(row);
-    const double allowed = is_exact(row) ? exact_rounding : narrow_rounding;
+    const double allowed = sm_rows_is_exact(row) ? exact_rounding : narrow_rounding;
     if (batch == NULL) {
         snprintf(text, SM_SCORE_TEXT_SIZE,
                  "its micro-batch of %.0f sequences has no known losses; docs/score.md has those "
@@ -271,15 +261,6 @@ void sm_score_hold(json_t *rows, const json_t *references) {
 
 // --- where it stands -----------------------------------------------------------------------------------
 
-static void append(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void append(char *text, const char *format, ...) {
-    const size_t used = strlen(text);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text + used, SM_SCORE_TEXT_SIZE - used, format, arguments);
-    va_end(arguments);
-}
-
 static const json_t *fastest(const json_t *rows) {
     const json_t *best = NULL;
     for (size_t i = 0; i < json_array_size(rows); i++) {
@@ -308,19 +289,19 @@ static void append_share(const json_t *row, const json_t *reference, char *text)
     const double n_threads = sm_json_number(reference, "n_threads");
     const bool is_card = sm_rows_text(reference, "gpu_info")[0] != '\0';
     sm_rows_chip(reference, chip, sizeof(chip));
-    append(text, "%s", text[0] != '\0' ? ", " : "");
+    sm_append(text, SM_SCORE_TEXT_SIZE, "%s", text[0] != '\0' ? ", " : "");
     if (factor < 0.9) {
-        append(text, "1/%.*f of ", 1 / factor < 3 ? 1 : 0, 1 / factor);
+        sm_append(text, SM_SCORE_TEXT_SIZE, "1/%.*f of ", 1 / factor < 3 ? 1 : 0, 1 / factor);
     } else {
-        append(text, "%.*f times ", factor < 3 ? 1 : 0, factor);
+        sm_append(text, SM_SCORE_TEXT_SIZE, "%.*f times ", factor < 3 ? 1 : 0, factor);
     }
     if (!is_own(reference)) {
-        append(text, "%s on ", sm_rows_text(reference, "backend_used"));
+        sm_append(text, SM_SCORE_TEXT_SIZE, "%s on ", sm_rows_text(reference, "backend_used"));
     }
     if (!is_card && n_threads > 0) {
-        append(text, "%.0f cores of ", n_threads);
+        sm_append(text, SM_SCORE_TEXT_SIZE, "%.0f cores of ", n_threads);
     }
-    append(text, "%s (%s)", chip, sm_rows_text(reference, "precision"));
+    sm_append(text, SM_SCORE_TEXT_SIZE, "%s (%s)", chip, sm_rows_text(reference, "precision"));
 }
 
 void sm_score_standing(const json_t *rows, const json_t *references, char text[SM_SCORE_TEXT_SIZE]) {
@@ -338,7 +319,7 @@ void sm_score_standing(const json_t *rows, const json_t *references, char text[S
     }
     if (best != NULL) {
         const double days = training_tokens / sm_json_number(best, "median_ts") / 86400;
-        append(text, "%sten billion tokens take %.*f %s", n > 0 ? "; " : "", days < 10 ? 1 : 0,
-               days < 2 ? 24 * days : days, days < 2 ? "hours" : "days");
+        sm_append(text, SM_SCORE_TEXT_SIZE, "%sten billion tokens take %.*f %s", n > 0 ? "; " : "", days < 10 ? 1 : 0,
+                  days < 2 ? 24 * days : days, days < 2 ? "hours" : "days");
     }
 }

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const double confidence = 0.95;
 static const double fence_iqr = 1.5;
@@ -117,8 +118,6 @@ sm_stats sm_stats_of(const int64_t *samples, int64_t n) { return compute(sm_real
 
 sm_stats sm_stats_of_reals(const double *samples, int64_t n) {
     double *values = sm_malloc((size_t)n * sizeof(*values) + 1);
-    for (int64_t i = 0; i < n; i++) {
-        values[i] = samples[i];
-    }
+    memcpy(values, samples, (size_t)n * sizeof(*values));
     return compute(values, n);
 }
