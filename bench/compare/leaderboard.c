@@ -163,13 +163,11 @@ static json_t *make_name(const json_t *row) {
     sm_rows_chip(row, machine, sizeof(machine));
     snprintf(device, sizeof(device), "%s %s%s", sm_rows_text(row, "device"), sm_rows_text(row, "isa"),
              sm_rows_text(row, "tier"));
-    return sm_json_put(json_object(), {"n_seq", sm_json_of(row, "n_seq")}, {"precision", sm_json_of(row, "precision")},
-                       {"pass_type", sm_json_of(row, "pass_type")}, {"optimizer", sm_json_of(row, "optimizer")},
-                       {"mode", sm_json_of(row, "mode")}, {"n_batch", sm_json_of(row, "n_batch")},
-                       {"build_commit", sm_json_of(row, "build_commit")},
-                       {"own_kernels", sm_json_of(row, "own_kernels")}, {"model", sm_json_text(model)},
-                       {"machine", sm_json_text(machine)}, {"host", sm_json_text(sm_rows_text(row, "context.host"))},
-                       {"device", sm_json_text(device)});
+    json_t *name = sm_json_copy(json_object(), row,
+                                "n_seq precision pass_type optimizer mode n_batch build_commit "
+                                "own_kernels");
+    return sm_json_put(name, {"model", sm_json_text(model)}, {"machine", sm_json_text(machine)},
+                       {"host", sm_json_text(sm_rows_text(row, "context.host"))}, {"device", sm_json_text(device)});
 }
 
 // How the work of a row differs from that of an earlier one which the shown columns do not tell from it.

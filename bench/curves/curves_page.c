@@ -138,18 +138,14 @@ static json_t *record_of(const sm_curve *c) {
     const sm_training_log *log = &c->log;
     const sm_logged_pause *best = sm_curve_best(c);
     const size_t last = log->n_steps - 1;
-    json_int_t checked_ops = 0;
-    for (size_t i = 0; i < log->n_steps; i++) {
-        checked_ops += log->steps[i].checked_ops;
-    }
+    const sm_log_part all = sm_training_log_sum(log, 0, log->n_steps);
     return json_pack("{s:o, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:f, s:o, s:I, s:I}", "run", sm_json_bytes(c->name),
                      "state", sm_curve_state(c), "steps", (json_int_t)log->steps[last].step, "tokens",
                      (json_int_t)c->tokens[last], "best_validation_loss", sm_json_real(best != NULL ? best->loss : NAN),
                      "best_step", sm_json_integer(best != NULL ? best->step : SM_ABSENT), "last_validation_loss",
-                     sm_json_real(best != NULL ? log->validations[log->n_validations - 1].loss : NAN), "last_loss",
-                     sm_json_real(log->steps[last].loss), "time_s", c->time_s[last], "tokens_per_s",
-                     sm_json_real(round(c->tokens[last] / c->time_s[last])), "checked_ops", checked_ops,
-                     "n_checkpoints", (json_int_t)log->n_checkpoints);
+                     sm_json_real(all.val_loss), "last_loss", sm_json_real(log->steps[last].loss), "time_s",
+                     c->time_s[last], "tokens_per_s", sm_json_real(round(c->tokens[last] / c->time_s[last])),
+                     "checked_ops", (json_int_t)all.checked_ops, "n_checkpoints", (json_int_t)log->n_checkpoints);
 }
 
 json_t *sm_curves_records(const sm_curves *curves) {
@@ -202,37 +198,22 @@ static json_t *validations_of(const sm_curve *c) {
     return points;
 }
 
-static double sum_of(const sm_logged_pause *pauses, size_t n) {
-    double sum_s = 0;
-    for (size_t i = 0; i < n; i++) {
-        sum_s += pauses[i].time_s;
-    }
-    return sum_s;
-}
-
-static json_t *phases_of(const sm_training_log *log) {
-    double step_s = 0;
-    double data_s = 0;
-    double comm_s = 0;
-    for (size_t i = 0; i < log->n_steps; i++) {
-        step_s += log->steps[i].time_s;
-        data_s += log->steps[i].data_s;
-        comm_s += log->steps[i].comm_s;
-    }
-    return json_pack("[o, o, o, o, o]", sm_json_real(step_s - data_s - comm_s), sm_json_real(data_s),
-                     sm_json_real(comm_s), sm_json_real(sum_of(log->validations, log->n_validations)),
-                     sm_json_real(sum_of(log->checkpoints, log->n_checkpoints)));
-}
-
 static json_t *curve_json(const sm_curve *c) {
+    const sm_log_part all = sm_training_log_sum(&c->log, 0, c->log.n_steps);
+    const double phases_s[] = {all.timed_s - all.data_s - all.comm_s, all.data_s, all.comm_s, all.validation_s,
+                               all.checkpoint_s};
     json_t *samples = json_array();
+    json_t *phases = json_array();
+    for (size_t i = 0; i < sizeof(phases_s) / sizeof(phases_s[0]); i++) {
+        json_array_append_new(phases, sm_json_real(phases_s[i]));
+    }
     for (size_t i = 0; i < c->log.n_samples; i++) {
         json_array_append_new(
             samples, json_pack("[I, o]", (json_int_t)c->log.samples[i].step, sm_json_bytes(c->log.samples[i].text)));
     }
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:O?}", "name", sm_json_bytes(c->name), "points", points_of(c),
-                     "validations", validations_of(c), "phases_s", phases_of(&c->log), "samples", samples,
-                     "configuration", json_object_get(c->run, "configuration"));
+                     "validations", validations_of(c), "phases_s", phases, "samples", samples, "configuration",
+                     json_object_get(c->run, "configuration"));
 }
 
 sm_status sm_curves_page(const sm_curves *curves, unsigned how, FILE *out) {

@@ -21,18 +21,6 @@ static const int64_t least_grace_ns = INT64_C(1000000000);
 
 static const int64_t max_auto_warmup_ns = INT64_C(30000000000);
 
-sm_protocol sm_protocol_default(void) {
-    return (sm_protocol){
-        .n_warmup = 3,
-        .n_repetitions = 10,
-        .n_attribution = 3,
-        .min_samples = 10,
-        .max_samples = 1000,
-        .n_accum = 1,
-        .pass = SM_PASS_STEP,
-    };
-}
-
 // A measurement in progress.
 typedef struct {
     sm_session *session;

@@ -95,9 +95,6 @@ typedef struct {
     void *progress_ctx;
 } sm_protocol;
 
-// A few warm-up steps and repetitions of the whole step, no limits.
-sm_protocol sm_protocol_default(void);
-
 // Tokens of one sample, in all processes, without padding.
 double sm_pass_tokens(const sm_plan *plan, int n_accum);
 

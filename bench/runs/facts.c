@@ -50,16 +50,11 @@ static json_t *scheduler_facts(void) {
 
 json_t *sm_training_facts(int argc, char *const argv[], const sm_device_info *device) {
     SM_OWN(json_t) *m = sm_machine_facts(argc, argv);
-    json_t *host = sm_json_put(json_object(), {"name", sm_json_of(m, "host")}, {"os", sm_json_of(m, "os")},
-                               {"kernel", sm_json_of(m, "kernel")});
-    json_t *hardware =
-        sm_json_put(json_object(), {"cpu", sm_json_of(m, "cpu")}, {"memory_bytes", sm_json_of(m, "memory_bytes")},
-                    {"device", device != NULL ? sm_machine_device(device) : json_null()});
+    json_t *host = sm_json_copy(json_object(), m, "name=host os kernel");
     json_t *build =
-        sm_json_put(json_object(), {"commit", sm_json_of(m, "build_commit")}, {"dirty", sm_json_of(m, "build_dirty")},
-                    {"compiler", sm_json_of(m, "compiler")}, {"flags", sm_json_of(m, "compiler_flags")});
-    json_t *facts =
-        sm_json_put(json_object(), {"environment", sm_json_of(m, "environment")}, {"argv", sm_json_of(m, "argv")},
-                    {"host", host}, {"hardware", hardware}, {"build", build}, {"scheduler", scheduler_facts()});
-    return facts;
+        sm_json_copy(json_object(), m, "commit=build_commit dirty=build_dirty compiler flags=compiler_flags");
+    json_t *hardware = sm_json_put(sm_json_copy(json_object(), m, "cpu memory_bytes"),
+                                   {"device", device != NULL ? sm_machine_device(device) : json_null()});
+    return sm_json_put(sm_json_copy(json_object(), m, "environment argv"), {"host", host}, {"hardware", hardware},
+                       {"build", build}, {"scheduler", scheduler_facts()});
 }

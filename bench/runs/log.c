@@ -165,3 +165,39 @@ sm_status sm_training_log_read(const char *path, int64_t first_step, sm_training
     }
     return status;
 }
+
+// --- sums --------------------------------------------------------------------------------------
+
+static bool is_in(const sm_training_log *log, const sm_log_part *p, const sm_logged_pause *pause) {
+    return (pause->step >= log->steps[p->begin].step || p->begin == 0) && pause->step <= log->steps[p->end - 1].step;
+}
+
+sm_log_part sm_training_log_sum(const sm_training_log *log, size_t begin, size_t end) {
+    sm_log_part p = {.begin = begin, .end = end, .val_loss = NAN, .best_val_loss = NAN};
+    for (size_t i = begin; i < end; i++) {
+        const sm_logged_step *s = &log->steps[i];
+        p.n_skipped += s->skipped;
+        p.checked_ops += s->checked_ops;
+        p.checked_steps += s->checked_ops > 0;
+        p.tokens += s->tokens;
+        p.timed_s += s->time_s;
+        p.data_s += s->data_s;
+        p.comm_s += s->comm_s;
+        p.hidden_s += s->hidden_s;
+        p.comm_bytes += s->comm_bytes;
+        p.loss += s->loss * (double)s->tokens;
+    }
+    p.loss /= (double)p.tokens;
+    for (size_t i = 0; i < log->n_validations; i++) {
+        const sm_logged_pause *v = &log->validations[i];
+        if (is_in(log, &p, v)) {
+            p.validation_s += v->time_s;
+            p.val_loss = v->loss;
+            p.best_val_loss = fmin(p.best_val_loss, v->loss); // fmin ignores NaN
+        }
+    }
+    for (size_t i = 0; i < log->n_checkpoints; i++) {
+        p.checkpoint_s += is_in(log, &p, &log->checkpoints[i]) ? log->checkpoints[i].time_s : 0;
+    }
+    return p;
+}

@@ -58,4 +58,20 @@ typedef struct {
 sm_status sm_training_log_read(const char *path, int64_t first_step, sm_training_log *log);
 void sm_training_log_free(sm_training_log *log);
 
+// Sums of the steps [begin, end), and of the pauses after them; one before the first step belongs to it.
+typedef struct {
+    size_t begin, end;
+    int64_t n_skipped;
+    int64_t checked_ops, checked_steps;
+    int64_t tokens;
+    double timed_s, data_s, comm_s;
+    double hidden_s, comm_bytes; // NaN if a step has no value (single process)
+    double loss;                 // mean, weighted by tokens
+    double validation_s, checkpoint_s;
+    double val_loss;      // of the last validation; NaN: none
+    double best_val_loss; // of all
+} sm_log_part;
+
+sm_log_part sm_training_log_sum(const sm_training_log *log, size_t begin, size_t end);
+
 #endif

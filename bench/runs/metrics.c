@@ -46,75 +46,13 @@ static const json_t *last_start(const maker *m) { return json_array_get(m->start
 
 static int64_t whole(const json_t *object, const char *name) { return json_integer_value(sm_json_get(object, name)); }
 
-// --- sums --------------------------------------------------------------------------------------
-
-// Steps [begin, end) of the log, and the pauses after them.
-typedef struct {
-    size_t begin, end;
-    int64_t n_skipped;
-    int64_t checked_ops, checked_steps;
-    int64_t tokens;
-    double timed_s, data_s, comm_s;
-    double hidden_s, comm_bytes; // NaN if a step has no value (single process)
-    double loss;                 // mean, weighted by tokens
-    double validation_s, checkpoint_s;
-    double val_loss;      // of the last validation; NaN: none
-    double best_val_loss; // of all
-} part;
-
-static void add_steps(const maker *m, part *p) {
-    for (size_t i = p->begin; i < p->end; i++) {
-        const sm_logged_step *s = &m->log.steps[i];
-        p->n_skipped += s->skipped;
-        p->checked_ops += s->checked_ops;
-        p->checked_steps += s->checked_ops > 0;
-        p->tokens += s->tokens;
-        p->timed_s += s->time_s;
-        p->data_s += s->data_s;
-        p->comm_s += s->comm_s;
-        p->hidden_s += s->hidden_s;
-        p->comm_bytes += s->comm_bytes;
-        p->loss += s->loss * (double)s->tokens;
-    }
-    p->loss /= (double)p->tokens;
-}
-
-// A validation before the first step belongs to it.
-static bool is_in(const maker *m, const part *p, const sm_logged_pause *pause) {
-    int64_t first = m->log.steps[p->begin].step;
-    return (pause->step >= first || p->begin == 0) && pause->step <= m->log.steps[p->end - 1].step;
-}
-
-static void add_pauses(const maker *m, part *p) {
-    p->val_loss = NAN;
-    p->best_val_loss = NAN;
-    for (size_t i = 0; i < m->log.n_validations; i++) {
-        const sm_logged_pause *v = &m->log.validations[i];
-        if (is_in(m, p, v)) {
-            p->validation_s += v->time_s;
-            p->val_loss = v->loss;
-            p->best_val_loss = fmin(p->best_val_loss, v->loss); // fmin ignores NaN
-        }
-    }
-    for (size_t i = 0; i < m->log.n_checkpoints; i++) {
-        p->checkpoint_s += is_in(m, p, &m->log.checkpoints[i]) ? m->log.checkpoints[i].time_s : 0;
-    }
-}
-
-static part sum_up(const maker *m, size_t begin, size_t end) {
-    part p = {.begin = begin, .end = end};
-    add_steps(m, &p);
-    add_pauses(m, &p);
-    return p;
-}
-
 // --- distributions -----------------------------------------------------------------------------
 
 static double step_time(const sm_logged_step *step) { return step->time_s; }
 
 static double comm_time(const sm_logged_step *step) { return step->comm_s; }
 
-static double mean_half_width(const maker *m, const part *p, double (*value_of)(const sm_logged_step *step)) {
+static double mean_half_width(const maker *m, const sm_log_part *p, double (*value_of)(const sm_logged_step *step)) {
     for (size_t i = p->begin; i < p->end; i++) {
         m->series[i - p->begin] = value_of(&m->log.steps[i]);
     }
@@ -122,7 +60,7 @@ static double mean_half_width(const maker *m, const part *p, double (*value_of)(
 }
 
 // The distribution of step times.
-static void set_step_times(const maker *m, const part *p, json_t *object) {
+static void set_step_times(const maker *m, const sm_log_part *p, json_t *object) {
     const double n = (double)(p->end - p->begin);
     const double comm_half_s = mean_half_width(m, p, comm_time);
     const double step_half_s = mean_half_width(m, p, step_time);
@@ -155,7 +93,7 @@ static double max_memory(const maker *m, int64_t step) {
 // --- epochs ------------------------------------------------------------------------------------
 
 static json_t *epoch_of(const maker *m, size_t begin, size_t end) {
-    const part p = sum_up(m, begin, end);
+    const sm_log_part p = sm_training_log_sum(&m->log, begin, end);
     const int64_t n = (int64_t)(end - begin);
     json_t *epoch = sm_json_put(
         json_object(), {"epoch_idx", json_integer(m->log.steps[begin].epoch)},
@@ -199,9 +137,9 @@ static double other_time(const maker *m, size_t index) {
     size_t end = next != NULL ? steps_until(m, whole(next, "from_step")) : m->log.n_steps;
     double wall_s = sm_json_number(start, "end.wall_ms") / 1e3;
     double startup_s = sm_json_number(start, "startup_ms") / 1e3;
-    part p = {.timed_s = 0};
+    sm_log_part p = {.timed_s = 0};
     if (begin < end) {
-        p = sum_up(m, begin, end);
+        p = sm_training_log_sum(&m->log, begin, end);
     }
     double known_s = (isfinite(startup_s) ? startup_s : 0) + p.timed_s + p.validation_s + p.checkpoint_s;
     return isfinite(wall_s) ? wall_s - known_s : 0;
@@ -210,13 +148,9 @@ static double other_time(const maker *m, size_t index) {
 static json_t *starts_of(const maker *m) {
     json_t *starts = json_array();
     for (size_t i = 0; i < json_array_size(m->starts); i++) {
-        const json_t *s = json_array_get(m->starts, i);
-        json_array_append_new(
-            starts, sm_json_put(json_object(), {"time_utc", sm_json_of(s, "time_utc")},
-                                {"from_step", sm_json_of(s, "from_step")}, {"startup_ms", sm_json_of(s, "startup_ms")},
-                                {"processes", sm_json_of(s, "processes")}, {"transport", sm_json_of(s, "transport")},
-                                {"hosts", sm_json_of(s, "hosts")}, {"scheduler", sm_json_of(s, "scheduler")},
-                                {"end", sm_json_of(s, "end")}));
+        json_array_append_new(starts,
+                              sm_json_copy(json_object(), json_array_get(m->starts, i),
+                                           "time_utc from_step startup_ms processes transport hosts scheduler end"));
     }
     return starts;
 }
@@ -224,7 +158,7 @@ static json_t *starts_of(const maker *m) {
 // --- the whole ---------------------------------------------------------------------------------
 
 static json_t *summary_of(const maker *m) {
-    const part p = sum_up(m, 0, m->log.n_steps);
+    const sm_log_part p = sm_training_log_sum(&m->log, 0, m->log.n_steps);
     const int64_t n = (int64_t)m->log.n_steps;
     double startup_s = 0;
     double other_s = 0;
@@ -273,16 +207,14 @@ sm_status sm_training_metrics_make(const char *folder, json_t **metrics) {
     SM_TRY(sm_training_log_read(m.log_path, whole(json_array_get(m.starts, 0), "from_step") + 1, &m.log));
     m.series = sm_calloc(m.log.n_steps, sizeof(*m.series));
     SM_TRY(sm_digest_file(m.log_path, digest));
-    const json_t *last = last_start(&m);
-    *metrics = sm_json_put(
-        json_object(), {"schema_version", json_string(SM_TRAINING_SCHEMA_VERSION)},
-        {"run_id", sm_json_of(m.run, "run_id")}, {"timestamp_utc", sm_json_of(json_array_get(m.starts, 0), "time_utc")},
-        {"git_commit", sm_json_of(m.configuration, "engine.build_commit")},
-        {"command_line", sm_json_of(m.run, "command_line")}, {"env", sm_json_of(last, "environment")},
-        {"host", sm_json_of(last, "host")}, {"hardware", sm_json_of(last, "hardware")},
-        {"scheduler", sm_json_of(last, "scheduler")}, {"training_config", sm_json_of(m.run, "configuration")},
-        {"starts", starts_of(&m)}, {"epochs", epochs_of(&m)}, {"summary", summary_of(&m)},
-        {"completion", completion_of(&m, digest)});
+    *metrics = sm_json_put(json_object(), {"schema_version", json_string(SM_TRAINING_SCHEMA_VERSION)});
+    sm_json_copy(*metrics, m.run, "run_id");
+    sm_json_copy(*metrics, json_array_get(m.starts, 0), "timestamp_utc=time_utc");
+    sm_json_copy(*metrics, m.run, "git_commit=configuration.engine.build_commit command_line");
+    sm_json_copy(*metrics, last_start(&m), "env=environment host hardware scheduler");
+    sm_json_copy(*metrics, m.run, "training_config=configuration");
+    sm_json_put(*metrics, {"starts", starts_of(&m)}, {"epochs", epochs_of(&m)}, {"summary", summary_of(&m)},
+                {"completion", completion_of(&m, digest)});
     return SM_OK;
 }
 

@@ -428,21 +428,19 @@ json_t *sm_training_runs_records(const sm_training_runs *runs) {
         const json_t *last = json_array_get(starts, n_starts > 0 ? n_starts - 1 : 0);
         const bool is_checked = sm_json_number(m, "summary.checked_ops") > 0;
         const bool is_ok = json_array_size(run->problems) == 0;
-        json_array_append_new(
-            records,
-            sm_json_put(json_object(), {"run", sm_json_text(run->path)}, {"run_id", sm_json_of(m, "run_id")},
-                        {"engine", engine_of(m)}, {"precision", sm_json_of(m, "training_config.precision")},
-                        {"n_processes", sm_json_of(m, "training_config.n_processes")},
-                        {"transport", sm_json_text(sm_rows_text(last, "transport"))},
-                        {"global_batch", sm_json_of(m, "training_config.global_batch")},
-                        {"steps", sm_json_of(m, "summary.steps")},
-                        {"tokens", sm_json_of(m, "summary.tokens_processed_global")},
-                        {"timed_s", sm_json_of(m, "summary.timed_steps_sec")},
-                        {"untimed_s", sm_json_of(m, "summary.untimed_sec")},
-                        {"tokens_per_s", sm_json_of(m, "summary.mean_tokens_per_sec_global")},
-                        {"computation", json_string(is_checked ? "checked" : "unchecked")},
-                        {"checked", json_string(run->is_folder ? "with its log" : "metrics alone")},
-                        {"status", json_string(is_ok ? "ok" : "rejected")}, {"problems", json_incref(run->problems)}));
+        json_t *record = sm_json_put(json_object(), {"run", sm_json_text(run->path)});
+        sm_json_copy(record, m, "run_id");
+        sm_json_put(record, {"engine", engine_of(m)});
+        sm_json_copy(record, m,
+                     "precision=training_config.precision n_processes=training_config.n_processes "
+                     "global_batch=training_config.global_batch steps=summary.steps "
+                     "tokens=summary.tokens_processed_global timed_s=summary.timed_steps_sec "
+                     "untimed_s=summary.untimed_sec tokens_per_s=summary.mean_tokens_per_sec_global");
+        sm_json_put(record, {"transport", sm_json_text(sm_rows_text(last, "transport"))},
+                    {"computation", json_string(is_checked ? "checked" : "unchecked")},
+                    {"checked", json_string(run->is_folder ? "with its log" : "metrics alone")},
+                    {"status", json_string(is_ok ? "ok" : "rejected")}, {"problems", json_incref(run->problems)});
+        json_array_append_new(records, record);
     }
     return records;
 }

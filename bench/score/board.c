@@ -51,16 +51,14 @@ static json_t *make_record(const json_t *row, const json_t *references) {
     char doubt[SM_DOUBT_SIZE];
     sm_block_machine(row, MACHINE_WIDTH, machine, sizeof(machine));
     snprintf(date, sizeof(date), "%.10s", sm_rows_text(row, "test_time"));
-    json_t *record =
-        sm_json_put(json_object(), {"n_threads", sm_json_of(row, "n_threads")},
-                    {"median_ts", sm_json_of(row, "median_ts")}, {"noise_percent", sm_json_of(row, "noise_percent")},
-                    {"precision", sm_json_of(row, "precision")}, {"mfu", sm_json_of(row, "mfu")},
-                    {"datasheet_mfu", sm_json_of(row, "datasheet_mfu")}, {"n_batch", sm_json_of(row, "n_batch")},
-                    {"block", sm_json_of(row, "block")}, {"program", sm_json_text(sm_rows_text(row, "backend_used"))},
-                    {"system", sm_json_text(sm_rows_text(row, "context.os"))},
-                    {"class", json_string(strcmp(sm_rows_text(row, "precision"), "fp32") == 0 ? "fp32" : "any")},
-                    {"machine", sm_json_bytes(machine)}, {"date", sm_json_text(date)},
-                    {"whose", json_string(sm_json_get(row, "block") != NULL ? "a block" : "yours")});
+    json_t *record = sm_json_copy(json_object(), row,
+                                  "n_threads median_ts noise_percent precision mfu datasheet_mfu "
+                                  "n_batch block");
+    sm_json_put(record, {"program", sm_json_text(sm_rows_text(row, "backend_used"))},
+                {"system", sm_json_text(sm_rows_text(row, "context.os"))},
+                {"class", json_string(strcmp(sm_rows_text(row, "precision"), "fp32") == 0 ? "fp32" : "any")},
+                {"machine", sm_json_bytes(machine)}, {"date", sm_json_text(date)},
+                {"whose", json_string(sm_json_get(row, "block") != NULL ? "a block" : "yours")});
     if (sm_score_lacks(row, references, text)) {
         sm_json_set_new(record, "median_ts", json_null());
         sm_json_set_new(record, "reason", sm_json_text(text));

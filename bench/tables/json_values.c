@@ -114,6 +114,21 @@ json_t *sm_json_put_members(json_t *object, const sm_json_member *members, size_
     return object;
 }
 
+json_t *sm_json_copy(json_t *object, const json_t *from, const char *words) {
+    while (*words != '\0') {
+        char name[128];
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(words, " "), words);
+        char *source = strchr(name, '=');
+        if (source != NULL) {
+            *source++ = '\0';
+        }
+        sm_json_set_new(object, name, sm_json_of(from, source != NULL ? source : name));
+        words += strcspn(words, " ");
+        words += strspn(words, " ");
+    }
+    return object;
+}
+
 size_t sm_json_place(const json_t *array, const json_t *value) {
     size_t place = json_array_size(array);
     while (place > 0 && json_array_get(array, place - 1) != value) {
