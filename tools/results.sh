@@ -2,7 +2,7 @@
 # results.sh STEPMARK NAME [SCORES]: measures GPT-2 small on every device of this machine, and keeps the rows as a bundle
 # in bench/results/. The work is that of the other references, and what a machine with little memory can do.
 # With SCORES, so many scores in a row instead, their spread, and a bundle scores-NAME; where STEPMARK_PEERS names a
-# folder (tools/peers.sh), PyTorch at the same work, too.
+# folder (tools/peers.sh), PyTorch at the same work, too, and where STEPMARK_LLMC names that of llm.c, its CPU trainer.
 set -eu
 stepmark=$1
 name=$2
@@ -10,16 +10,15 @@ scores=${3:-0}
 rows=$(mktemp)
 trap 'rm -f "$rows"' EXIT
 
-measure_pytorch() {
+# A peer's command, without its weights and data.
+measure_peer() {
     work=build/score-peers
     mkdir -p "$work"
     [ -d "$work/model" ] || "$stepmark" train -m small --init --save "$work/model"
     python3 -c "import sys; sys.stdout.buffer.write(bytes(b for c in open('src/io/text.txt', 'rb').read() for b in (c, 0)))" \
         >"$work/text.bin"
-    for mode in eager compile; do
-        "$(tools/peers.sh)" bench/peers/pytorch_step.py --weights "$work/model" --data "$work/text.bin" -b 1 \
-            --seq-len 1024 --mode $mode -w 1 -r 7 >>"$rows" || echo "results.sh: no row of PyTorch, $mode" >&2
-    done
+    "$@" --weights "$work/model" --data "$work/text.bin" -b 1 --seq-len 1024 -w 1 -r 7 >>"$rows" ||
+        echo "results.sh: no row: $*" >&2
 }
 
 if [ "$scores" -gt 0 ]; then
@@ -27,7 +26,10 @@ if [ "$scores" -gt 0 ]; then
         echo "score $i of $scores"
         "$stepmark" score --output-file "$rows"
     done
-    [ -z "${STEPMARK_PEERS:-}" ] || measure_pytorch
+    for mode in eager compile; do
+        [ -z "${STEPMARK_PEERS:-}" ] || measure_peer "$(tools/peers.sh)" bench/peers/pytorch_step.py --mode $mode
+    done
+    [ -z "${STEPMARK_LLMC:-}" ] || measure_peer python3 bench/peers/llmc_step.py --source "$STEPMARK_LLMC"
     "$stepmark" report "$rows" -o csv --columns backend_used,precision,median_ts,noise_verdict |
         awk -F, 'NR > 1 && $3 > 0 { k = $1 " " $2; n[k]++; if (!(k in lo) || $3 < lo[k]) lo[k] = $3; if ($3 > hi[k]) hi[k] = $3 }
             END { for (k in n) printf "%s: %d, %.1f to %.1f tokens/s: %.1f%%\n", k, n[k], lo[k], hi[k], 100 * (hi[k] / lo[k] - 1) }'

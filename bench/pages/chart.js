@@ -94,8 +94,9 @@ const chart = (() => {
     };
     const put = (p, ...nodes) => p.picture.append(...nodes);
     const line = (x1, y1, x2, y2, attributes) => svg('line', {x1, y1, x2, y2, ...attributes});
-    // `hint` gives nodes; `row`: undefined where the place is of none.
+    // Puts a mark that answers. `hint` gives nodes; `row`: undefined where the place is of none.
     const answer = (p, element, box, hint, row) => {
+        put(p, element);
         element.classList.add('mark');
         if (row !== undefined && row !== null) element.dataset.row = row;
         p.places.push({element, box, hint, row});
@@ -154,13 +155,11 @@ const chart = (() => {
                 const cx = x.at(a), cy = y.at(b), own = colour(isGrey ? 0 : s.colour);
                 if (lo !== null && hi !== null && lo < hi) put(p, line(cx, y.at(Math.max(lo, y.lo)), cx, y.at(hi), {stroke: own, 'stroke-width': 1.5}));
                 const mark = shape(s.style, cx, cy, figure.is_dense || s.is_thin ? 1.2 : 3.6, {opacity: s.is_thin ? 0 : 1, fill: s.is_hollow ? 'var(--card)' : own, stroke: own});
-                put(p, mark);
                 answer(p, mark, [cx, cy, cx, cy], told(s.name, [[figure.x.label, number(a)], [figure.y.label, number(b) + range(lo, hi, '')]], row), row);
             }
         }
         for (const [a, row] of missed) {
             const mark = cross(x.at(a), top + 10, 5);
-            put(p, mark);
             answer(p, mark, [x.at(a), top + 10, x.at(a), top + 10], told('out of memory', [[figure.x.label, number(a)]], row), row);
         }
         return p;
@@ -202,7 +201,6 @@ const chart = (() => {
             if (lo !== null && hi !== null) put(p, line(x.at(lo), y, x.at(hi), y, {stroke: colour(s.colour), 'stroke-width': 2.4}),
                 line(x.at(lo), y - 4, x.at(lo), y + 4, {stroke: colour(s.colour), 'stroke-width': 1.6}), line(x.at(hi), y - 4, x.at(hi), y + 4, {stroke: colour(s.colour), 'stroke-width': 1.6}));
             const mark = shape(0, at, y, 4.5, {fill: colour(s.colour)});
-            put(p, mark);
             answer(p, mark, [Math.min(x.at(lo ?? value), at), y - 14, Math.max(x.at(hi ?? value), at), y + 4],
                 told(name, [[figure.x.label, number(value) + range(lo, hi, '')], ['', text]], row), row);
         });
@@ -229,12 +227,10 @@ const chart = (() => {
             for (const {k, value} of parts(bar)) {
                 const x0 = x.at(at), x1 = x.at(at += value);
                 const mark = svg('rect', {x: x0, y, width: Math.max(0.5, x1 - x0), height: 14, fill: colour(figure.series[k].colour)});
-                put(p, mark);
                 answer(p, mark, [x0, y, x1, y + 14], told(bar.name, [[figure.series[k].name, `${number(value)} ${figure.x.unit}, ${number(100 * value / sum, 3)}%`], ...(bar.changes ? [['against the baseline', bar.changes[k]]] : [])], bar.row), bar.row);
             }
             if (bar.mark !== null && bar.mark !== undefined && (!isShare || bar.mark <= sum)) {
                 const mark = line(x.at(bar.mark), y - 3, x.at(bar.mark), y + 17, {stroke: 'var(--ink)', 'stroke-width': 2.5});
-                put(p, mark);
                 answer(p, mark, [x.at(bar.mark) - 2, y - 3, x.at(bar.mark) + 2, y + 17], told(bar.name, [[figure.mark_name, `${number(bar.mark)} ${figure.x.unit}`]], bar.row), bar.row);
             }
         });
@@ -282,7 +278,7 @@ const chart = (() => {
             const y = rowAt(i) + 26, q1 = x.at(away(entry, quantile(entry.sorted, .25))), q3 = x.at(away(entry, quantile(entry.sorted, .75)));
             nameOf(p, texts[i], y - 12, entry.s.colour);
             const mark = svg('rect', {x: q1, y: y - 8, width: Math.max(1, q3 - q1), height: 16, fill: colour(entry.s.colour), opacity: .25});
-            put(p, mark);
+            answer(p, mark, [left, y - 14, right, y + 10], told(entry.s.name, [], entry.row), entry.row);
             const skip = Math.ceil(entry.samples.length / 200);
             entry.samples.forEach((v, k) => {
                 const at = away(entry, v);
@@ -290,7 +286,6 @@ const chart = (() => {
             });
             const beyond = entry.samples.filter((v) => away(entry, v) > hi).length;
             if (beyond > 0) put(p, svg('text', {x: right + 12, y: y + 4, 'text-anchor': 'end', class: 'soft'}, `+${beyond} \u203a`));
-            answer(p, mark, [left, y - 14, right, y + 10], told(entry.s.name, [], entry.row), entry.row);
         });
         return p;
     };
@@ -310,7 +305,6 @@ const chart = (() => {
             const skip = Math.ceil(sorted.length / 300);
             sorted.forEach((v, k) => { if (k % skip === 0 || k === sorted.length - 1) path += `H${x.at(v * 1e-6).toFixed(1)}V${y.at(100 * (k + 1) / sorted.length).toFixed(1)}`; });
             const mark = svg('path', {d: path, fill: 'none', stroke: colour(s.colour), 'stroke-width': 1.8, 'stroke-dasharray': DASHES[s.style % DASHES.length]});
-            put(p, mark);
             const middle = x.at(quantile(sorted, .5) * 1e-6);
             answer(p, mark, [middle, y.at(75), middle, y.at(25)], told(s.name, [], row), row);
         }
@@ -338,16 +332,13 @@ const chart = (() => {
             return svg('polyline', {points: points.join(' '), fill: 'none', stroke: colour(figure.series[roof.series].colour), 'stroke-width': thickness, 'stroke-dasharray': DASHES[figure.series[roof.series].style % DASHES.length]});
         };
         for (const roof of roofs) {
-            const mark = polyline(roof, 'hi', 1.8);
-            put(p, mark);
-            if (roof.is_wide) put(p, polyline(roof, 'lo', .9));
             const end = x.at(x.hi), at = y.at(roof.peak_hi);
-            answer(p, mark, [end - 60, at - 3, end, at + 3], told(figure.series[roof.series].name, []), null);
+            if (roof.is_wide) put(p, polyline(roof, 'lo', .9));
+            answer(p, polyline(roof, 'hi', 1.8), [end - 60, at - 3, end, at + 3], told(figure.series[roof.series].name, []), null);
         }
         for (const s of series) {
             for (const [a, b, lo, hi, row] of s.points) {
                 const mark = shape(s.style, x.at(a), y.at(b), 4, {fill: colour(s.colour)});
-                put(p, mark);
                 answer(p, mark, [x.at(a), y.at(b), x.at(a), y.at(b)], told(s.name, [[figure.x.label, number(a)], [figure.y.label, number(b)]], row), row);
             }
         }

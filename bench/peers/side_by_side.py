@@ -77,46 +77,38 @@ def note(text):
 
 @dataclasses.dataclass
 class Finished:
-    """What a process left: its exit status (None: out of time), its output, and nanoseconds from
-    its start to the line that says that the first step has ended (None: no such line)."""
+    """What a process left: its exit status (None: out of time), its lines, and nanoseconds from its start to the line
+    that says that the first step has ended (None: no such line)."""
 
     status: int | None
-    out: str
-    err: str
+    lines: list
     first_step_ns: int | None
+
+    def last_line(self):
+        return next((line.strip() for line in reversed(self.lines) if line.strip()), "it printed nothing")
 
 
 def run_process(command, environment, timeout_s):
     """Runs a command to its end, in a session of its own so that what it started ends with it."""
     begin_ns = time.monotonic_ns()
+    lines, first_step_ns = [], None
     process = subprocess.Popen(
-        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True, errors="replace", start_new_session=True,
     )
-    lines = {"out": [], "err": []}
-    seen_ns = []
-
-    def collect(stream, kept):
-        for line in stream:
-            if FIRST_STEP.match(line):
-                seen_ns.append(time.monotonic_ns() - begin_ns)
-            kept.append(line)
-
-    readers = [
-        threading.Thread(target=collect, args=(process.stdout, lines["out"]), daemon=True),
-        threading.Thread(target=collect, args=(process.stderr, lines["err"]), daemon=True),
-    ]
-    for reader in readers:
-        reader.start()
+    is_late = threading.Event()
+    watch = threading.Timer(timeout_s, lambda: (is_late.set(), end_group(process)))
+    watch.start()
     try:
-        status = process.wait(timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        status = None
+        for line in process.stdout:
+            if first_step_ns is None and FIRST_STEP.match(line):
+                first_step_ns = time.monotonic_ns() - begin_ns
+            lines.append(line)
+        process.wait()
     finally:
+        watch.cancel()
         end_group(process)
-        for reader in readers:
-            reader.join(timeout=10)
-    return Finished(status, "".join(lines["out"]), "".join(lines["err"]), min(seen_ns, default=None))
+    return Finished(None if is_late.is_set() else process.returncode, lines, first_step_ns)
 
 
 def end_group(process):
@@ -131,13 +123,7 @@ def end_group(process):
 def run_or_fail(command, environment, timeout_s):
     done = run_process(command, environment, timeout_s)
     if done.status != 0:
-        raise RuntimeError(f"{shlex.join(command)}: exit status {done.status}: {last_line(done.err)}")
-    return done
-
-
-def last_line(text):
-    lines = text.strip().splitlines()
-    return lines[-1].strip() if lines else "it printed nothing"
+        raise RuntimeError(f"{shlex.join(command)}: exit status {done.status}: {done.last_line()}")
 
 
 # --- one run ------------------------------------------------------------------------------------
@@ -215,7 +201,7 @@ class Bench:
 
 def row_of(done, name, test, precision):
     """The row that a process printed, or one that says how it ended without."""
-    for line in done.out.splitlines():
+    for line in done.lines:
         if line.startswith("{"):
             try:
                 return {"losses": [], "samples_ns": [], "n_warmup": 0, **json.loads(line)}
@@ -227,7 +213,7 @@ def row_of(done, name, test, precision):
     elif done.status == -signal.SIGKILL:
         peer_row.fail(row, "oom", "was killed: out of memory, as a rule")
     else:
-        peer_row.fail(row, "error", f"exit status {done.status}: {last_line(done.err)}")
+        peer_row.fail(row, "error", f"exit status {done.status}: {done.last_line()}")
     return row
 
 
@@ -269,36 +255,31 @@ def measure_all(bench):
 # --- the report ---------------------------------------------------------------------------------
 
 
-def text_or_dash(pattern, *values):
-    return "-" if any(value is None for value in values) else pattern.format(*values)
+def known(pattern, value):
+    return "-" if value is None else pattern.format(value)
 
 
 def seconds(start):
-    return text_or_dash("{:.1f} s", start["first"]) + text_or_dash(", {:.1f} s", start["later"]).replace("-", "")
+    return known("{:.1f} s", start["first"]) + ("" if start["later"] is None else f", {start['later']:.1f} s")
+
+
+COLUMNS = {
+    "ours ms": lambda c: f"{c['ours_median_ns'] / 1e6:.1f}",
+    "theirs ms": lambda c: f"{c['theirs_median_ns'] / 1e6:.1f}",
+    "time ratio": lambda c: f"{c['time_ratio']:.2f}",
+    "95%": lambda c: "{:.2f}-{:.2f}".format(*c["time_ratio_ci95"]),
+    "memory ratio": lambda c: known("{:.2f}", c["memory_ratio"]),
+    "ours: start": lambda c: seconds(c["ours_start_s"]),
+    "theirs: start": lambda c: seconds(c["theirs_start_s"]),
+    "losses": lambda c: f"{c['n_losses']} steps within {c['loss_difference']:.0e}",
+}
 
 
 def table_line(c):
-    head = [c["test"], c["precision"], c["peer"]]
-    if c["refused"]:
-        return [*head, "-", "-", "-", "-", "-", "-", "-", f"refused: {c['refused']}"]
-    lo, hi = c["time_ratio_ci95"]
-    return [
-        *head,
-        f"{c['ours_median_ns'] / 1e6:.1f}",
-        f"{c['theirs_median_ns'] / 1e6:.1f}",
-        f"{c['time_ratio']:.2f}",
-        f"{lo:.2f}-{hi:.2f}",
-        text_or_dash("{:.2f}", c["memory_ratio"]),
-        seconds(c["ours_start_s"]),
-        seconds(c["theirs_start_s"]),
-        f"{c['n_losses']} steps within {c['loss_difference']:.0e}",
-    ]
+    cells = [text_of(c) for text_of in COLUMNS.values()] if not c["refused"] else ["-"] * 7 + [f"refused: {c['refused']}"]
+    return [c["test"], c["precision"], c["peer"], *cells]
 
 
-HEADINGS = (
-    "test", "precision", "peer", "ours ms", "theirs ms", "time ratio", "95%", "memory ratio", "ours: start",
-    "theirs: start", "losses",
-)
 LEGEND = """
 - ours, theirs: median time of a whole training step. Ratios are theirs over ours: above 1 ours is better.
 - 95%: bootstrap interval of the time ratio over rounds and samples.
@@ -308,7 +289,7 @@ LEGEND = """
 
 
 def print_table(comparisons):
-    lines = [HEADINGS, *map(table_line, comparisons)]
+    lines = [("test", "precision", "peer", *COLUMNS), *map(table_line, comparisons)]
     widths = [max(len(cell) for cell in column) for column in zip(*lines)]
     lines.insert(1, ["-" * width for width in widths])
     for line in lines:
