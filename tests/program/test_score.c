@@ -391,7 +391,7 @@ TEST(scaled_samples) {
             json_array_set_new(args, i, json_string("--max-time=18"));
         }
     }
-    assert_lacks(less, NULL, "its measured peak is 7.69e+11 FLOP/s, and 2 cores of AMD EPYC (Zen 5) have 7.42e+11");
+    assert_lacks(less, NULL, "it computes 7.69e+11 FLOP/s, and 2 cores of AMD EPYC (Zen 5) 7.42e+11 at most");
     json_decref(less);
 }
 
@@ -403,7 +403,7 @@ TEST(a_renamed_processor) {
         const char *found;
     } cases[] = {
         {"AMD EPYC 9755 128-Core Processor", 2, ""},
-        {"AMD EPYC 9654 96-Core Processor", 2, "2 cores of AMD EPYC 9654 96-Core Processor have 3.71e+11 at most"},
+        {"AMD EPYC 9654 96-Core Processor", 2, "2 cores of AMD EPYC 9654 96-Core Processor 3.71e+11 at most"},
         {"AMD EPYC 7763 64-Core Processor", 2, "its kernels are of avx512_bf16, which AMD EPYC 7763 64-Core Processor"},
         {"13th Gen Intel(R) Core(TM) i9-13900K", 2, "does not have"},
         {"Neoverse-V2", 2, "does not have"},
@@ -436,6 +436,29 @@ TEST(a_renamed_device) {
     sm_json_set_new(row, "gpu_info", json_string("Another card"));
     assert_lacks(row, NULL, "gpu_info is Another card, where NVIDIA H100 80GB HBM3 ran");
     json_decref(row);
+}
+
+// Rows of other programs have no measured peak.
+TEST(a_program_that_claims_too_much) {
+    static const char *const measured[] = {"peak_flops", "mfu", "flops", "loss_check", "gradient_error"};
+    for (int is_card = 0; is_card < 2; is_card++) {
+        for (int i = 0; i < 2; i++) {
+            json_t *row = is_card ? make_row("bf16") : find_row(1, "fp32", "cpu");
+            sm_json_set_new(row, "backend_used", json_string("pytorch-compile"));
+            sm_json_set_new(row, "stop_reason", json_string("repetitions"));
+            sm_json_set_new(row, "run_args", json_null());
+            for (size_t k = 0; k < sizeof(measured) / sizeof(measured[0]); k++) {
+                sm_json_set_new(row, measured[k], json_null());
+            }
+            row = through_block(scale(row, i == 0 ? 1 : 0.3));
+            if (i == 0) {
+                assert_counts(row);
+            } else {
+                assert_lacks(row, NULL, is_card ? "of the datasheet of NVIDIA H100 80GB HBM3" : "it computes ");
+            }
+            json_decref(row);
+        }
+    }
 }
 
 TEST(losses_of_other_weights) {
