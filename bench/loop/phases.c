@@ -91,18 +91,14 @@ static void add_change(const json_t *row, const json_t *baseline, const char *sa
 // --- records -----------------------------------------------------------------------------------------
 
 static json_t *start_record(const json_t *row, const char *phase, const char *meaning, const char *field) {
-    static const char *const shared[] = {"mode",      "precision", "emulated",    "device", "isa",
-                                         "n_threads", "binding",   "own_kernels", "test",   "warnings"};
     const double ns = sm_json_number(row, field);
-    json_t *record = json_object();
     const char *gpu = sm_rows_text(row, "gpu_info");
-    for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); i++) {
-        json_object_set(record, shared[i], json_object_get(row, shared[i]));
-    }
+    json_t *record = sm_json_copy(json_object(), row,
+                                  "mode precision emulated device isa n_threads binding own_kernels "
+                                  "test warnings loader=loop.loader");
     sm_json_put(record, {"model", sm_json_text(sm_rows_text(row, "model_type"))},
                 {"name", sm_json_text(gpu[0] != '\0' ? gpu : sm_rows_text(row, "cpu_info"))},
-                {"loader", json_incref(sm_json_get(row, "loop.loader"))}, {"phase", json_string(phase)},
-                {"meaning", json_string(meaning)}, {"ns", sm_json_real(ns)});
+                {"phase", json_string(phase)}, {"meaning", json_string(meaning)}, {"ns", sm_json_real(ns)});
     sm_json_set_new(
         record, "alone_ts",
         sm_json_real(strcmp(phase, "unaccounted") != 0 ? 1e9 * sm_json_number(row, "real_tokens") / ns : NAN));

@@ -8,18 +8,8 @@
 enum { MOST_SAMPLES = 150000, FEWEST_OF_A_ROW = 50, MOST_CONTEXTS = 64, NO_CONTEXT = -1 };
 
 // Fields that follow from others, or matter only on the measured machine.
-static const char *const left_out[] = {"samples_ts", "losses", "warmup_samples_ns", "context", "backends"};
+static const char left_out[] = "samples_ts losses warmup_samples_ns context backends";
 static const char *const left_out_of_context[] = {"load", "argv", "memory_available_bytes", "sensors_absent", "device"};
-
-static bool is_listed(const char *const *list, size_t n, const char *name) {
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(list[i], name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-#define IS_LISTED(list, name) is_listed(list, sizeof(list) / sizeof((list)[0]), name)
 
 // Every n-th value, so that at most `most` remain.
 static json_t *thinned(const json_t *samples, size_t most) {
@@ -37,7 +27,7 @@ static json_t *without_nulls(const json_t *object, size_t most_samples) {
     const char *name;
     json_t *value;
     json_object_foreach((json_t *)object, name, value) {
-        if (json_is_null(value) || IS_LISTED(left_out, name)) {
+        if (json_is_null(value) || sm_is_word_of(name, left_out)) {
             continue;
         }
         const bool is_long = json_array_size(value) > most_samples && strncmp(name, "samples", 7) == 0;

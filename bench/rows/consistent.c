@@ -91,11 +91,9 @@ static bool exceeds(const audit *a, const char *field, double most) {
 // --- signs ---------------------------------------------------------------------------------------
 
 static bool is_signed(const char *field) {
-    static const char names[] = " attribution_percent overhead_ns drift_percent seed sensors.temperature_before_c "
+    return sm_is_word_of(field, "attribution_percent overhead_ns drift_percent seed sensors.temperature_before_c "
                                 "sensors.temperature_after_c sensors.gpu_temperature_c phases.unaccounted_ns "
-                                "loop.unaccounted_ns ";
-    const char *at = strstr(names, field);
-    return at != NULL && at[-1] == ' ' && at[strlen(field)] == ' ';
+                                "loop.unaccounted_ns");
 }
 
 static bool has_wrong_sign(const audit *a) {

@@ -1,6 +1,7 @@
 // datasheet.c: see datasheet.h.
 #include "bench/score/datasheet.h"
 
+#include "bench/tables/show.h"
 #include "os/os.h"
 
 #include <ctype.h>
@@ -76,8 +77,6 @@ static bool has_words(const char *name, const char *words, bool ends) {
     return false;
 }
 
-static bool is_one_of(const char *word, const char *list) { return strstr(list, word) != NULL; }
-
 double sm_datasheet_card(const char *name, const char *precision, char source[SM_DATASHEET_SOURCE_SIZE]) {
     source[0] = '\0';
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
@@ -85,10 +84,10 @@ double sm_datasheet_card(const char *name, const char *precision, char source[SM
         if (!has_words(name, line->name, line->ends)) {
             continue;
         }
-        const double rate = strcmp(precision, "fp32") == 0      ? line->fp32
-                            : strcmp(precision, "tf32") == 0    ? line->tf32
-                            : is_one_of(precision, "bf16 fp16") ? line->bf16
-                                                                : 0;
+        const double rate = strcmp(precision, "fp32") == 0          ? line->fp32
+                            : strcmp(precision, "tf32") == 0        ? line->tf32
+                            : sm_is_word_of(precision, "bf16 fp16") ? line->bf16
+                                                                    : 0;
         snprintf(source, SM_DATASHEET_SOURCE_SIZE, "%s", rate > 0 ? line->source : "");
         return 1e12 * rate;
     }

@@ -121,8 +121,7 @@ static bool is_same_program(const json_t *a, const json_t *b) {
 
 // Programs whose rows have what stepmark measures.
 static bool is_own(const json_t *row) {
-    const char *program = sm_rows_text(row, "backend_used");
-    return strcmp(program, "cpu") == 0 || strcmp(program, "opencl") == 0 || strcmp(program, "reference") == 0;
+    return sm_is_word_of(sm_rows_text(row, "backend_used"), "cpu opencl reference");
 }
 
 // Rows of other programs do not say themselves that they are scores.

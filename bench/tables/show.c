@@ -23,6 +23,15 @@ const char *sm_text_ms(double ns, char *text, size_t size_bytes) {
 
 const char *sm_plural(size_t n) { return n == 1 ? "" : "s"; }
 
+bool sm_is_word_of(const char *word, const char *words) {
+    const size_t length = strlen(word);
+    const char *at = length > 0 ? strstr(words, word) : NULL;
+    while (at != NULL && ((at > words && at[-1] != ' ') || (at[length] != ' ' && at[length] != '\0'))) {
+        at = strstr(at + 1, word);
+    }
+    return at != NULL;
+}
+
 const char *sm_text_spread(double percent, char text[32]) {
     text[0] = '\0';
     if (percent > 50) {

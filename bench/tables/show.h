@@ -28,6 +28,9 @@ void sm_text_value(const json_t *record, const char *name, char *text, size_t si
 // The ending of a noun after a number: "" after 1, otherwise "s".
 const char *sm_plural(size_t n);
 
+// Whether a word is one of those that blanks divide.
+bool sm_is_word_of(const char *word, const char *words);
+
 // Appends to a text, as far as there is room.
 void sm_append(char *text, size_t size_bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

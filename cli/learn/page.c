@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bench/tables/show.h"
 #include "cli/learn/learn.h"
 #include "cli/measure/measure.h"
 #include "learn/live/tokens.h"
@@ -160,14 +161,9 @@ static void set_vocabulary(page *p) {
 
 // Words of the command line that `walk` does not take, or that are rewritten.
 static bool is_own(const char *word) {
-    static const char *const own[] = {"--output", "-o", "--backend", "--run", "--text", "--seq-len", "--train-steps"};
-    const size_t n = strcspn(word, "=");
-    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
-        if (strlen(own[i]) == n && strncmp(word, own[i], n) == 0) {
-            return true;
-        }
-    }
-    return false;
+    char name[32];
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
+    return sm_is_word_of(name, "--output -o --backend --run --text --seq-len --train-steps");
 }
 
 static void put_word(FILE *out, const char *word) {

@@ -19,12 +19,7 @@ static const char recompute[] = "--recompute=block"; // where memory is short
 
 // Whether the device multiplies in 16 bits by units of its own; elsewhere these formats are slower than fp32.
 static bool has_narrow_units(const sm_device_info *info) {
-    static const char *const isas[] = {"avx512_bf16", "amx", "neon_bf16", "sme"};
-    bool found = strcmp(info->tier, "tensor") == 0;
-    for (size_t i = 0; i < sizeof(isas) / sizeof(isas[0]); i++) {
-        found = found || strcmp(info->isa, isas[i]) == 0;
-    }
-    return found;
+    return strcmp(info->tier, "tensor") == 0 || sm_is_word_of(info->isa, "avx512_bf16 amx neon_bf16 sme");
 }
 
 static bool is_given(const cli_axes *axes, const char *name) {

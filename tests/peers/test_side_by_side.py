@@ -144,7 +144,7 @@ class LlmcLines(unittest.TestCase):
             llmc_lines.make_row([], llmc_arguments(batch_size=None))
 
 
-# In place of llm.c's train_gpt2.c, which the tree does not hold: a loss that tells what the adapter gave it.
+# In place of llm.c's own source, which the tree does not hold: a loss that tells what the adapter gave it.
 MADE_UP_TRAINER = r"""
 #include <stdint.h>
 #include <stdio.h>
