@@ -5,7 +5,6 @@
 // as a whole, as if it had not run, or set to what they were once. CHEATS=20 tries each twenty times (once without),
 // HONEST=200 as many honest runs.
 #include "tests/support/test.h"
-#include "tests/support/protocol.h"
 #include "tests/support/session.h"
 #include "tests/support/small_model.h"
 #include "philox.h"

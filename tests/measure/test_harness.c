@@ -1,6 +1,6 @@
 // test_harness.c: the protocol, with a backend that does only what a test tells it.
 #include "tests/support/test.h"
-#include "tests/support/protocol.h"
+#include "tests/support/session.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/fake_clock.h"
 #include "bench/measure/harness.h"

@@ -1,6 +1,6 @@
 // test_loop.c: a training loop under the harness: its phases add up, its bottleneck and its changes are found.
 #include "tests/support/test.h"
-#include "tests/support/protocol.h"
+#include "tests/support/session.h"
 #include "clock.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/fake_clock.h"

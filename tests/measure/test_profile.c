@@ -1,6 +1,6 @@
 // test_profile.c: the profile adds up and names each op's bound; its trace can be read back.
 #include "tests/support/test.h"
-#include "tests/support/protocol.h"
+#include "tests/support/session.h"
 #include "tests/support/fake_backend.h"
 #include "bench/measure/harness.h"
 #include "bench/profile/profile.h"

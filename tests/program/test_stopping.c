@@ -1,6 +1,6 @@
 // test_stopping.c: when the harness has warmed up and sampled enough, with a backend that does nothing.
 #include "tests/support/test.h"
-#include "tests/support/protocol.h"
+#include "tests/support/session.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/fake_clock.h"
 #include "bench/measure/harness.h"

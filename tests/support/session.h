@@ -2,6 +2,7 @@
 #ifndef STEPMARK_TESTS_SESSION_H
 #define STEPMARK_TESTS_SESSION_H
 
+#include "bench/measure/harness.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
 #include "src/session/session.h"
@@ -54,6 +55,19 @@ static inline void run_made_step(sm_session *session, int step, int n_accum) {
         ok(sm_session_run(session, zero | SM_RUN_FORWARD | SM_RUN_BACKWARD | update, NULL));
     }
     ok(sm_session_synchronize(session));
+}
+
+// For tests that measure: a few warm-up steps and repetitions of the whole step, no limits.
+static inline sm_protocol sm_protocol_default(void) {
+    return (sm_protocol){
+        .n_warmup = 3,
+        .n_repetitions = 10,
+        .n_attribution = 3,
+        .min_samples = 10,
+        .max_samples = 1000,
+        .n_accum = 1,
+        .pass = SM_PASS_STEP,
+    };
 }
 
 #endif
