@@ -3,9 +3,8 @@
 
     llmc_step.py --source ~/llm.c --weights MODEL --data TOKENS.bin -b 1 --seq-len 1024
 
-Needs a folder with its train_gpt2.c, and a C compiler. What is compiled is that file as it is, with its own flags, and
-the loop below in place of its main: the weights, batches and settings of the other peers. Its file of weights, of
-either version, is made from MODEL.
+Needs a folder with its train_gpt2.c, and a C compiler. That file is compiled as it is, with its own flags, and the loop
+below in place of its main: weights, batches and settings are those of the other peers.
 """
 
 import argparse

@@ -221,9 +221,8 @@ def row_of(done, name, test, precision):
 
 
 def describe(row):
-    if row["status"] != "ok":
-        return f"{row['status']}: {row['reason']}"
-    return f"{row['median_ns'] / 1e6:.1f} ms of {len(row['samples_ns'])} steps"
+    is_ok = row["status"] == "ok"
+    return f"{row['median_ns'] / 1e6:.1f} ms of {len(row['samples_ns'])} steps" if is_ok else f"{row['status']}: {row['reason']}"
 
 
 def measure_test(bench, test, precision):
@@ -245,11 +244,7 @@ def measure_test(bench, test, precision):
 
 
 def measure_all(bench):
-    comparisons = []
-    for test in bench.args.tests:
-        for precision in bench.args.precision:
-            comparisons += measure_test(bench, test, precision)
-    return comparisons
+    return [c for test in bench.args.tests for precision in bench.args.precision for c in measure_test(bench, test, precision)]
 
 
 # --- the report ---------------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 #include "os/os.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,6 +140,15 @@ double sm_datasheet_most(const char *name, const char *isa, const char *precisio
         widest = may_be && width_of((int)i, precision) > widest ? width_of((int)i, precision) : widest;
     }
     return n_cores * clock_hz * (of_name > 0 ? of_name : widest);
+}
+
+double sm_datasheet_most_cores(const char *name) {
+    const char *end = strstr(name, "-Core");
+    const char *digits = end;
+    while (digits > name && isdigit((unsigned char)digits[-1])) {
+        digits--;
+    }
+    return digits < end ? 2 * strtod(digits, NULL) : INFINITY;
 }
 
 bool sm_datasheet_lacks(const char *name, const char *isa) {

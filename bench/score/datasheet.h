@@ -29,6 +29,9 @@ double sm_datasheet_processor(const char *name, const char *isa, const char *pre
 // The most that so many cores with this name can compute, at a clock that none has; `isa` "": of any. 0: not known.
 double sm_datasheet_most(const char *name, const char *isa, const char *precision, int n_cores);
 
+// Cores of two sockets of that name, "AMD EPYC 9654 96-Core Processor"; INFINITY: it does not say.
+double sm_datasheet_most_cores(const char *name);
+
 // Whether no processor with such a name has these instructions: "13th Gen Intel Core i9-13900K" and avx512.
 bool sm_datasheet_lacks(const char *name, const char *isa);
 

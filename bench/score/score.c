@@ -111,10 +111,6 @@ static bool is_same_device(const json_t *a, const json_t *b) {
     return strcmp(x, y) == 0 && (is_card || sm_json_number(a, "n_threads") == sm_json_number(b, "n_threads"));
 }
 
-static bool is_same_format(const json_t *a, const json_t *b) {
-    return strcmp(sm_rows_text(a, "precision"), sm_rows_text(b, "precision")) == 0;
-}
-
 static bool is_same_program(const json_t *a, const json_t *b) {
     return strcmp(sm_rows_text(a, "backend_used"), sm_rows_text(b, "backend_used")) == 0;
 }
@@ -156,14 +152,6 @@ static bool lacks_ground(const json_t *row, char text[SM_SCORE_TEXT_SIZE]) {
     return false;
 }
 
-// How much faster than a reference; a processor by its share of the peak, since those that share a name have other
-// clocks.
-static double factor_of(const json_t *row, const json_t *reference) {
-    const bool is_card = sm_rows_text(row, "gpu_info")[0] != '\0';
-    const char *measure = is_card ? "median_ts" : "mfu";
-    return sm_json_number(row, measure) / sm_json_number(reference, measure);
-}
-
 // FLOP/s of the work at the slow end of its interval, whatever the row's own count says.
 static double computed(const json_t *row) { return 1e9 * work_flops * sm_json_number(row, "n_batch") / slow_ns(row); }
 
@@ -173,11 +161,7 @@ static bool is_other_processor(const json_t *row, char text[SM_SCORE_TEXT_SIZE])
     const char *isa = sm_rows_text(row, "isa");
     const int n_threads = sm_json_number(row, "n_threads") > 0 ? (int)sm_json_number(row, "n_threads") : 0;
     sm_rows_chip(row, chip, sizeof(chip));
-    const char *told = strstr(chip, "-Core");
-    while (told != NULL && told > chip && told[-1] != ' ') {
-        told--;
-    }
-    const double most_cores = told != NULL ? 2 * strtod(told, NULL) : 0; // of two sockets
+    const double most_cores = sm_datasheet_most_cores(chip);
     const double most = sm_datasheet_most(chip, isa, sm_rows_text(row, "precision"), n_threads);
     const double rate = fmax(sm_json_number(row, "peak_flops"), computed(row));
     if (sm_rows_text(row, "gpu_info")[0] != '\0') {
@@ -185,7 +169,7 @@ static bool is_other_processor(const json_t *row, char text[SM_SCORE_TEXT_SIZE])
     }
     if (sm_datasheet_lacks(chip, isa)) {
         snprintf(text, SM_SCORE_TEXT_SIZE, "its kernels are of %s, which %s does not have", isa, chip);
-    } else if (most_cores > 0 && sm_json_number(row, "context.cpu.cores") > most_cores) {
+    } else if (sm_json_number(row, "context.cpu.cores") > most_cores) {
         snprintf(text, SM_SCORE_TEXT_SIZE, "its machine has %.0f cores, and two of %s have %.0f",
                  sm_json_number(row, "context.cpu.cores"), chip, most_cores);
     } else if (most > 0 && rate > most) {
@@ -214,11 +198,14 @@ static bool is_too_fast(const json_t *row, const json_t *references, char text[S
                  fmax(ceiling, datasheet > 0 ? computed(row) / datasheet : 0), chip);
         return true;
     }
+    // A processor by its share of the peak, since those that share a name have other clocks.
+    const char *measure = sm_rows_text(row, "gpu_info")[0] != '\0' ? "median_ts" : "mfu";
     for (size_t i = 0; i < json_array_size(references); i++) {
         const json_t *reference = json_array_get(references, i);
-        const double factor = factor_of(row, reference);
-        if (is_same_device(row, reference) && is_same_format(row, reference) && is_same_program(row, reference) &&
-            is_score(reference) && factor > most_of_reference) {
+        const double factor = sm_json_number(row, measure) / sm_json_number(reference, measure);
+        if (is_same_device(row, reference) && is_same_program(row, reference) && is_score(reference) &&
+            strcmp(sm_rows_text(row, "precision"), sm_rows_text(reference, "precision")) == 0 &&
+            factor > most_of_reference) {
             snprintf(text, SM_SCORE_TEXT_SIZE, "its rate is %.3g times the reference score of the same device, %s",
                      factor, chip);
             return true;

@@ -8,24 +8,19 @@
 // Writes what the language would read as markup with a backslash, or, in LaTeX, by its name; what the usual fonts of LaTeX
 // show as another character, and "--", which they show as a dash, so, too.
 static void put_text(const char *text, bool is_latex, FILE *out) {
-    static const struct {
-        char character;
-        const char *name;
-    } names[] = {{'\\', "\\textbackslash{}"},
-                 {'~', "\\textasciitilde{}"},
-                 {'^', "\\textasciicircum{}"},
-                 {'<', "\\textless{}"},
-                 {'>', "\\textgreater{}"},
-                 {'|', "\\textbar{}"},
-                 {'-', "{-}"}};
+    static const char characters[] = "\\~^<>|-";
+    static const char *const names[] = {"\\textbackslash{}",
+                                        "\\textasciitilde{}",
+                                        "\\textasciicircum{}",
+                                        "\\textless{}",
+                                        "\\textgreater{}",
+                                        "\\textbar{}",
+                                        "{-}"};
     const char *special = is_latex ? "&%$#_{}" : "\\#$*_`<>@[]=~-+/\"'";
     for (; *text != '\0'; text++) {
-        const char *name = NULL;
-        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && is_latex; i++) {
-            name = names[i].character == *text ? names[i].name : name;
-        }
-        if (name != NULL) {
-            fputs(name, out);
+        const char *at = is_latex ? strchr(characters, *text) : NULL;
+        if (at != NULL) {
+            fputs(names[at - characters], out);
         } else {
             fputs(strchr(special, *text) != NULL ? "\\" : "", out);
             fputc(*text, out);
