@@ -182,25 +182,18 @@ static sm_status verify_device(verification *v, sm_device *device) {
     return SM_OK;
 }
 
-static sm_status verify_precisions(verification *v, sm_device *device) {
-    const cli_ints *precisions = &v->options->device.precisions;
-    v->device = device;
-    for (int p = 0; p < precisions->n; p++) {
-        v->precision = (cli_precision)precisions->values[p];
-        SM_TRY(verify_device(v, device));
-    }
-    return SM_OK;
-}
-
 static sm_status verify_all(verification *v, const cli_device_list *devices) {
     const cli_ints *threads = &v->options->device.threads;
+    const cli_ints *precisions = &v->options->device.precisions;
     for (int d = 0; d < devices->n; d++) {
         for (int t = 0; t < (threads->n > 0 ? threads->n : 1); t++) {
-            sm_device *device;
+            SM_OWN(sm_device) *device = NULL;
             SM_TRY(cli_open_device(devices->devices[d], threads->n > 0 ? threads->values[t] : 0, v->options, &device));
-            sm_status status = verify_precisions(v, device);
-            sm_device_close(device);
-            SM_TRY(status);
+            v->device = device;
+            for (int p = 0; p < precisions->n; p++) {
+                v->precision = (cli_precision)precisions->values[p];
+                SM_TRY(verify_device(v, device));
+            }
         }
     }
     return SM_OK;

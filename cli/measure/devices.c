@@ -41,12 +41,6 @@ static const sm_column columns[] = {COLUMN_LIST(SM_LISTED_COLUMN)};
 
 const sm_table cli_devices_table = {"devices", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
-static json_t *make_record(const sm_backend *backend, const sm_device_info *info) {
-    json_t *record = json_object();
-    COLUMN_LIST(SM_LISTED_VALUE)
-    return record;
-}
-
 sm_status cli_devices(const cli_options *options) {
     SM_OWN(json_t) *records = json_array();
     if (options->probe) {
@@ -57,9 +51,12 @@ sm_status cli_devices(const cli_options *options) {
         const int n = cli_count_devices(backend);
         const int first = cli_backend_failure(backend) != SM_OK ? -1 : 0; // its failure stands for its devices
         for (int i = first; i < n; i++) {
-            sm_device_info info;
-            SM_TRY(cli_describe((cli_device){backend, i}, &info));
-            json_array_append_new(records, make_record(backend, &info));
+            sm_device_info facts;
+            const sm_device_info *info = &facts;
+            json_t *record = json_object();
+            SM_TRY(cli_describe((cli_device){backend, i}, &facts));
+            COLUMN_LIST(SM_LISTED_VALUE)
+            json_array_append_new(records, record);
         }
     }
     return sm_record_write_all(&cli_devices_table, (sm_format)options->out.format, stdout, records);

@@ -175,11 +175,6 @@ static sm_status estimate_one(const estimator *e, const cli_job *job) {
     return SM_OK;
 }
 
-static bool is_single(const cli_options *options) {
-    return options->model.models.n == 1 && options->work.batch_sizes.n == 1 && options->work.seq_lens.n <= 1 &&
-           options->device.modes.n == 1 && options->device.precisions.n == 1;
-}
-
 static sm_status estimate_all(const estimator *e) {
     const cli_options *o = e->options;
     const cli_ints *lengths = &o->work.seq_lens;
@@ -214,7 +209,10 @@ sm_status cli_estimate(const cli_options *options) {
     SM_TRY(device.backend->describe(device.index, &e.info));
     SM_TRY(e.info.available ? cli_open_device(device, 0, options, &opened) : SM_OK);
     e.device = opened;
-    if (!sm_format_is_read((sm_format)options->out.format) || !is_single(options)) {
+    const bool is_single = options->model.models.n == 1 && options->work.batch_sizes.n == 1 &&
+                           options->work.seq_lens.n <= 1 && options->device.modes.n == 1 &&
+                           options->device.precisions.n == 1;
+    if (!sm_format_is_read((sm_format)options->out.format) || !is_single) {
         SM_TRY(sm_record_writer_open(&cli_estimate_table, (sm_format)options->out.format, stdout, &e.writer));
     }
     const sm_status status = estimate_all(&e);

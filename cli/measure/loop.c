@@ -178,11 +178,9 @@ static void print_communication(const sm_row *row) {
 }
 
 sm_status cli_loop_show(const sm_row *row, const json_t *baseline, sm_format format) {
-    json_t *record = sm_row_to_json(row);
-    json_t *records = sm_loop_records(record, baseline);
+    SM_OWN(json_t) *record = sm_row_to_json(row);
+    SM_OWN(json_t) *records = sm_loop_records(record, baseline);
     const sm_status status = sm_record_write_all(&sm_loop_table, format, stdout, records);
-    json_decref(records);
-    json_decref(record);
     char step_and_spread[96];
     snprintf(step_and_spread, sizeof(step_and_spread), "%s ms a step", SM_TEXT_MS(row->median_ns));
     sm_append_spread(row->noise_percent, step_and_spread, sizeof(step_and_spread));
@@ -207,40 +205,20 @@ sm_status cli_loop_show(const sm_row *row, const json_t *baseline, sm_format for
 
 // --- output ------------------------------------------------------------------------------------------
 
-static sm_status print_row(const cli_options *options, json_t *record) {
-    sm_row_writer *writer;
-    SM_TRY(sm_row_writer_open((sm_format)options->out.format, stdout, &writer));
-    sm_status status = sm_row_write_record(writer, json_incref(record));
-    sm_status closed = sm_row_writer_close(writer);
-    return status != SM_OK ? status : closed;
-}
-
 static sm_status print(const cli_options *options, const sm_row *row, const json_t *baselines) {
+    const sm_format format = (sm_format)options->out.format;
     SM_OWN(json_t) *record = sm_row_to_json(row);
+    SM_OWN(json_t) *only = json_pack("[O]", record);
     const json_t *baseline = baselines != NULL ? sm_loop_baseline(baselines, record) : NULL;
     if (baselines != NULL && baseline == NULL) {
         cli_note("--baseline: %s: has no loop of the same work; nothing is compared", options->compare.baseline);
     }
-    sm_status status = sm_format_is_read((sm_format)options->out.format)
-                           ? cli_loop_show(row, baseline, (sm_format)options->out.format)
-                           : print_row(options, record);
-    status =
-        status == SM_OK && options->out.output_file != NULL ? cli_write_row(options->out.output_file, record) : status;
-    return status;
+    SM_TRY(sm_format_is_read(format) ? cli_loop_show(row, baseline, format)
+                                     : sm_record_write_all(&sm_row_table, format, stdout, only));
+    return options->out.output_file != NULL ? cli_write_row(options->out.output_file, record) : SM_OK;
 }
 
 // --- the whole -----------------------------------------------------------------------------------------
-
-static sm_status read_baseline(const cli_options *options, sm_rows *rows) {
-    sm_rows_init(rows);
-    rows->interrupted = &cli_interrupted;
-    if (options->compare.baseline == NULL) {
-        return SM_OK;
-    }
-    SM_TRY(cli_baseline_read(options->compare.baseline, rows));
-    cli_note_warnings(rows);
-    return SM_OK;
-}
 
 static sm_status loop(const cli_options *options, sm_comm *comm) {
     static cli_bench bench; // static because of its ceilings
@@ -249,7 +227,10 @@ static sm_status loop(const cli_options *options, sm_comm *comm) {
     SM_AT_END(sm_rows_free) sm_rows baselines = {.rows = NULL};
     bench = (cli_bench){.options = options};
     SM_TRY(cli_single_job(options, comm, &job));
-    SM_TRY(read_baseline(options, &baselines));
+    sm_rows_init(&baselines);
+    baselines.interrupted = &cli_interrupted;
+    SM_TRY(options->compare.baseline != NULL ? cli_baseline_read(options->compare.baseline, &baselines) : SM_OK);
+    cli_note_warnings(&baselines);
     SM_OWN(json_t) *machine = bench.machine = sm_machine_facts(options->argc, options->argv);
     sm_row_init(&row);
     sm_status status = cli_measure(&bench, &job, &row);

@@ -84,26 +84,23 @@ typedef struct {
     int n_done;
 } peaks_output;
 
-static json_t *make_record(const sm_device_info *info, const sm_ceiling *c) {
-    json_t *record = json_object();
-    COLUMN_LIST(SM_LISTED_VALUE)
-    return record;
-}
-
-static sm_status on_ceiling(void *ctx, const sm_ceiling *ceiling) {
+static sm_status on_ceiling(void *ctx, const sm_ceiling *c) {
     peaks_output *output = ctx;
+    const sm_device_info *info = &output->device->info;
     if (cli_interrupted) {
         return SM_ERR_INTERRUPTED;
     }
     // Adds a line for each kind of ceiling, once.
     char line[256];
-    snprintf(line, sizeof(line), "- %s: %s.\n", ceiling->name, ceiling->meaning);
+    snprintf(line, sizeof(line), "- %s: %s.\n", c->name, c->meaning);
     size_t used = strlen(output->legend);
     if (strstr(output->legend, line) == NULL && used + strlen(line) < sizeof(output->legend)) {
         memcpy(output->legend + used, line, strlen(line) + 1);
     }
     cli_live_clear();
-    SM_TRY(sm_record_write(output->writer, make_record(&output->device->info, ceiling)));
+    json_t *record = json_object();
+    COLUMN_LIST(SM_LISTED_VALUE)
+    SM_TRY(sm_record_write(output->writer, record));
     cli_live_show("ceilings", ++output->n_done, 0);
     return SM_OK;
 }

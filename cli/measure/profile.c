@@ -24,32 +24,6 @@ static int compare_records(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-// Sorts the lines and drops those beyond --top; the last two, the rest and the total, stay last.
-static void arrange(const cli_options *options, json_t **records) {
-    enum { N_LAST = 2 };
-    const size_t n = json_array_size(*records);
-    const size_t n_lines = n - N_LAST;
-    const size_t n_kept =
-        options->out.top > 0 && (size_t)options->out.top < n_lines ? (size_t)options->out.top : n_lines;
-    json_t **sorted = sm_malloc(n * sizeof(*sorted));
-    json_t *arranged = json_array();
-    for (size_t i = 0; i < n; i++) {
-        sorted[i] = json_array_get(*records, i);
-    }
-    if (options->out.sort != CLI_SORT_SELF) {
-        sorted_by = sort_fields[options->out.sort];
-        qsort(sorted, n_lines, sizeof(*sorted), compare_records);
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (i < n_kept || i >= n_lines) {
-            json_array_append(arranged, sorted[i]);
-        }
-    }
-    free(sorted);
-    json_decref(*records);
-    *records = arranged;
-}
-
 // For new users.
 static const sm_legend_line legend[] = {
     {"self_ns", "self: time of these ops in a step that times each op; share: of that step's wall clock."},
@@ -77,10 +51,21 @@ static sm_status print_records(const cli_options *options, const sm_profile *pro
         sm_json_text(row->own_kernels), "peak_flops", sm_json_real(row->peak_flops), "peak_bandwidth",
         sm_json_real(row->peak_bandwidth), "peak_source", sm_json_text(row->peak_source), "warnings", row->warnings);
     SM_OWN(json_t) *records = sm_profile_records(profile, context);
-    arrange(options, &records);
+    // Sorts the lines and drops those beyond --top; the last two, the rest and the total, stay last.
+    const size_t n = json_array_size(records);
+    const size_t n_lines = n - 2;
+    const size_t n_kept = options->out.top > 0 ? (size_t)options->out.top : n_lines;
+    SM_FREED json_t **sorted = sm_malloc(n * sizeof(*sorted));
+    for (size_t i = 0; i < n; i++) {
+        sorted[i] = json_array_get(records, i);
+    }
+    if (options->out.sort != CLI_SORT_SELF) {
+        sorted_by = sort_fields[options->out.sort];
+        qsort(sorted, n_lines, sizeof(*sorted), compare_records);
+    }
     SM_TRY(sm_record_writer_open(&sm_profile_table, (sm_format)options->out.format, stdout, &writer));
-    for (size_t i = 0; status == SM_OK && i < json_array_size(records); i++) {
-        status = sm_record_write(writer, json_incref(json_array_get(records, i)));
+    for (size_t i = 0; status == SM_OK && i < n; i++) {
+        status = i < n_kept || i >= n_lines ? sm_record_write(writer, json_incref(sorted[i])) : SM_OK;
     }
     sm_record_writer_explain(writer, legend);
     sm_status closed = sm_record_writer_close(writer);

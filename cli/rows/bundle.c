@@ -28,27 +28,8 @@ sm_status cli_bundle(const cli_options *options) {
     return SM_OK;
 }
 
-static sm_status read_bundles(const cli_options *options, json_t *rows) {
-    for (int i = 0; i < options->n_operands; i++) {
-        json_t *more = NULL;
-        if (cli_interrupted) {
-            return SM_ERR_INTERRUPTED;
-        }
-        SM_TRY(sm_bundle_read(options->operands[i], &more));
-        json_array_extend(rows, more);
-        json_decref(more);
-    }
-    return SM_OK;
-}
-
-typedef struct {
-    json_t *records;
-    json_t *refused;
-} board;
-
-static sm_status write_board(void *what, FILE *out) {
-    const board *b = what;
-    sm_leaderboard_page(b->records, b->refused, out);
+static sm_status write_board(void *board, FILE *out) {
+    sm_leaderboard_page(json_array_get(board, 0), json_array_get(board, 1), out);
     return SM_OK;
 }
 
@@ -64,37 +45,34 @@ static const char *why_refused(const json_t *refused) {
     return "they failed";
 }
 
-static sm_status show_board(const cli_options *options, board *b, size_t n_rows) {
-    const size_t n_refused = json_array_size(b->refused);
-    SM_TRY(sm_record_write_all(&sm_leaderboard_table, (sm_format)options->out.format, stdout, b->records));
-    if (n_refused > 0) {
-        cli_note("%zu of %zu rows left out: %s%s", n_refused, n_rows, why_refused(b->refused),
-                 options->out.page != NULL ? "; the page lists them" : "");
-    }
-    return options->out.page != NULL ? cli_write_page(options->out.page, write_board, b, "") : SM_OK;
-}
-
-static void release(board *b) {
-    json_decref(b->records);
-    json_decref(b->refused);
-}
-
 sm_status cli_leaderboard(const cli_options *options) {
     SM_OWN(json_t) *rows = json_array();
     SM_OWN(json_t) *references = NULL;
-    SM_AT_END(release) board b = {NULL, NULL};
+    SM_OWN(json_t) *records = NULL;
+    SM_OWN(json_t) *refused = NULL;
     sm_costs costs;
     SM_TRY(cli_costs(options, &costs));
     SM_FAIL_IF(options->n_operands == 0 && options->measure.no_reference, SM_ERR_USAGE,
                "give bundles: stepmark report --rank FILE...");
     SM_TRY(options->measure.no_reference ? SM_OK : sm_bundle_references(&references));
-    SM_TRY(read_bundles(options, rows));
-    sm_leaderboard_make(rows, references, &costs, &b.records, &b.refused);
-    const sm_status status = show_board(options, &b, json_array_size(rows));
+    for (int i = 0; i < options->n_operands; i++) {
+        SM_OWN(json_t) *more = NULL;
+        SM_TRY(cli_interrupted ? SM_ERR_INTERRUPTED : sm_bundle_read(options->operands[i], &more));
+        json_array_extend(rows, more);
+    }
+    sm_leaderboard_make(rows, references, &costs, &records, &refused);
+    SM_OWN(json_t) *board = json_pack("[O, O]", records, refused);
+    SM_TRY(sm_record_write_all(&sm_leaderboard_table, (sm_format)options->out.format, stdout, records));
+    if (json_array_size(refused) > 0) {
+        cli_note("%zu of %zu rows left out: %s%s", json_array_size(refused), json_array_size(rows),
+                 why_refused(refused), options->out.page != NULL ? "; the page lists them" : "");
+    }
+    const sm_status status =
+        options->out.page != NULL ? cli_write_page(options->out.page, write_board, board, "") : SM_OK;
     // Whether references are among the records, or why not, for a person.
     size_t n = 0;
-    for (size_t i = 0; i < json_array_size(b.records); i++) {
-        n += sm_leaderboard_is_reference(json_array_get(b.records, i));
+    for (size_t i = 0; i < json_array_size(records); i++) {
+        n += sm_leaderboard_is_reference(json_array_get(records, i));
     }
     if (n > 0) {
         cli_note("%zu row%s marked ref (reference) came with stepmark (--no-reference leaves them out)", n,

@@ -170,17 +170,6 @@ static sm_status report_rows(report *r) {
 
 // --- the subcommand ------------------------------------------------------------------------------
 
-// Trainings and rows have no common page.
-static sm_status count_trainings(const cli_options *options, int *n) {
-    *n = 0;
-    for (int i = 0; i < options->n_operands; i++) {
-        *n += sm_curves_is_training(options->operands[i]);
-    }
-    SM_FAIL_IF(*n > 0 && *n < options->n_operands, SM_ERR_USAGE,
-               "%d of %d are trainings, the others result files; give either", *n, options->n_operands);
-    return SM_OK;
-}
-
 // The newest change of the files that are read, in ns.
 static int64_t last_change(const cli_options *options) {
     static const char *const names[] = {"", "/log.jsonl", "/run.json"};
@@ -200,10 +189,14 @@ static int64_t last_change(const cli_options *options) {
 
 sm_status cli_report(const cli_options *options) {
     report r = {.options = options, .follows = options->out.watch};
-    int n_trainings;
+    int n_trainings = 0;
     SM_FAIL_IF(options->n_operands == 0 && options->out.collect == NULL, SM_ERR_USAGE,
                "give result files, or run folders: stepmark report FILE... --output report.html");
-    SM_TRY(count_trainings(options, &n_trainings));
+    for (int i = 0; i < options->n_operands; i++) {
+        n_trainings += sm_curves_is_training(options->operands[i]);
+    }
+    SM_FAIL_IF(n_trainings > 0 && n_trainings < options->n_operands, SM_ERR_USAGE,
+               "%d of %d are trainings, the others result files; give either", n_trainings, options->n_operands);
     sm_format format;
     SM_TRY(!options->out.watch || (options->out.report_file != NULL && !is_table(options, &format))
                ? SM_OK

@@ -158,18 +158,15 @@ void cli_describe_own_code(sm_device *device) {
     }
 }
 
-// In a sweep flags are lists; this one has one value.
-static const char *library_of(const cli_options *options) {
-    const char *path = options->device.backend_library;
+sm_status cli_load_backend(const cli_options *options) {
+    const char *path = options->device.backend_library; // in a sweep flags are lists; this one has one value
     for (int i = 0; i < options->sweep.axes.n; i++) {
         if (strcmp(cli_flag_at(options->sweep.axes.axes[i].flag)->name, "backend-library") == 0) {
             path = options->sweep.axes.axes[i].text;
         }
     }
-    return path;
+    return cli_load_backend_file(path);
 }
-
-sm_status cli_load_backend(const cli_options *options) { return cli_load_backend_file(library_of(options)); }
 
 sm_status cli_load_backend_file(const char *path) {
     char digest[SM_DIGEST_SIZE];

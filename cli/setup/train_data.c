@@ -65,17 +65,6 @@ static void set_files(cli_options *o, cli_train_data *d) {
     }
 }
 
-static sm_status check_text(const cli_options *o) {
-    if (o->work.tokenizer == NULL) {
-        return SM_OK;
-    }
-    SM_TRY(cli_check_vocabulary(o->work.tokenizer));
-    return o->work.data != NULL
-               ? SM_OK
-               : sm_fail(SM_ERR_USAGE,
-                         "--tokenizer: makes tokens of text; give a file or a folder of it as --data, too");
-}
-
 static sm_status open_tokens(const cli_options *o, const char *path, int64_t vocab, cli_train_file *file) {
     if (o->work.tokenizer != NULL) {
         return sm_text_tokens_open(path, (sm_tokens_format)o->work.data_format, o->work.tokenizer, vocab,
@@ -85,21 +74,14 @@ static sm_status open_tokens(const cli_options *o, const char *path, int64_t voc
                         : sm_tokens_open(path, (sm_tokens_format)o->work.data_format, vocab, &file->tokens);
 }
 
-// --- documents -----------------------------------------------------------------------------
-
-// All documents of a file, in all batches that they fill.
-static sm_status place_documents(const cli_options *o, const cli_job *job, cli_train_file *file) {
-    if (o->work.documents == NULL) {
-        return SM_OK;
-    }
-    SM_TRY(cli_documents(o, &job->config, file->tokens, job->T, sm_tokens_count(file->tokens) - 1, &file->documents));
-    return sm_collate(&file->documents, job->B, job->T, cli_padding(o), file->documents.n, &file->collation);
-}
-
 static sm_status open_source(const cli_options *o, const cli_job *job, const char *path, cli_train_file *file,
                              sm_train_source *source) {
     SM_TRY(open_tokens(o, path, job->config.vocab, file));
-    SM_TRY(place_documents(o, job, file));
+    if (o->work.documents != NULL) { // all of them, in all batches that they fill
+        SM_TRY(
+            cli_documents(o, &job->config, file->tokens, job->T, sm_tokens_count(file->tokens) - 1, &file->documents));
+        SM_TRY(sm_collate(&file->documents, job->B, job->T, cli_padding(o), file->documents.n, &file->collation));
+    }
     *source = (sm_train_source){.tokens = file->tokens,
                                 .path = path,
                                 .tokenizer = file->tokenizer[0] != '\0' ? file->tokenizer : NULL,
@@ -139,7 +121,9 @@ sm_status cli_train_data_open(cli_options *o, const cli_job *job, cli_train_data
     SM_FAIL_IF(s->loader.kind == SM_LOADER_INLINE && o->work.queue_depth > 0, SM_ERR_USAGE,
                "--queue-depth: --loader inline makes nothing ahead; leave one out");
     s->loader.queue_depth = (int)o->work.queue_depth;
-    SM_TRY(check_text(o));
+    SM_TRY(cli_check_vocabulary(o->work.tokenizer));
+    SM_FAIL_IF(o->work.tokenizer != NULL && o->work.data == NULL, SM_ERR_USAGE,
+               "--tokenizer: makes tokens of text; give a file or a folder of it as --data, too");
     set_files(o, d);
     SM_TRY(open_source(o, job, o->work.data, &d->data, &s->data));
     return o->train.val_data != NULL ? open_source(o, job, o->train.val_data, &d->validation, &s->validation) : SM_OK;

@@ -38,30 +38,22 @@ json_t *cli_train_configuration(const cli_options *options, const cli_job *job, 
 
 enum { HOST_BYTES = 64 };
 
-static json_t *list_hosts(const char *names, int n) {
-    json_t *hosts = json_array();
-    for (int i = 0; i < n; i++) {
-        json_array_append_new(hosts, json_string(names + (size_t)i * HOST_BYTES));
-    }
-    return hosts;
-}
-
 sm_status cli_train_facts(const cli_options *options, const sm_session *session, sm_comm *comm, json_t **facts) {
-    json_t *hosts = NULL;
     const char *transport = sm_exchange_transport(session->exchange);
     *facts = sm_training_facts(options->argc, options->argv, &session->device->info);
     const int n = sm_comm_size(comm);
     char mine[HOST_BYTES] = "";
-    char *all = sm_calloc((size_t)n, HOST_BYTES);
+    SM_FREED char *all = sm_calloc((size_t)n, HOST_BYTES);
+    SM_OWN(json_t) *hosts = json_array();
     (void)gethostname(mine, sizeof(mine) - 1);
-    const sm_status status = sm_comm_gather(comm, mine, sizeof(mine), all);
-    hosts = status == SM_OK ? list_hosts(all, n) : NULL;
-    free(all);
-    SM_TRY(status);
+    SM_TRY(sm_comm_gather(comm, mine, sizeof(mine), all));
+    for (int i = 0; i < n; i++) {
+        json_array_append_new(hosts, json_string(all + (size_t)i * HOST_BYTES));
+    }
     if (transport[0] != '\0') {
         json_object_set_new(*facts, "transport", json_string(transport));
     }
-    json_object_set_new(*facts, "hosts", hosts);
+    json_object_set(*facts, "hosts", hosts);
     json_object_set_new(*facts, "processes", json_integer(sm_comm_size(comm)));
     return SM_OK;
 }
