@@ -165,7 +165,8 @@ void sm_comparison_free(sm_comparison *comparison);
 json_t *sm_fastest_sentences(const json_t *rows);
 
 // Of rows of attention by itself, naive and flash at the same lengths: from which length on flash is faster at all
-// measured ones, by their medians; a sentence for each device, format, pass and size. The caller owns the array.
+// measured ones, by their medians; a sentence for each device, format, pass and size. Rows without a verdict do not take
+// part, and a last sentence says why. The caller owns the array.
 json_t *sm_crossover_sentences(const json_t *rows);
 
 // --- recommendations ------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/compare/noise_verdict.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
 
@@ -64,9 +65,33 @@ static double crossing(const json_t *rows, const char *name, double *longest) {
     return isfinite(from) ? from : NAN;
 }
 
-json_t *sm_crossover_sentences(const json_t *rows) {
+// The rows of attention that bear a verdict; *n_doubted: of the others, and why of the first.
+static json_t *without_doubt(const json_t *all, size_t *n_doubted, char first_doubt[SM_DOUBT_SIZE]) {
+    json_t *rows = json_array();
+    json_t *row;
+    size_t i;
+    *n_doubted = 0;
+    json_array_foreach(all, i, row) {
+        char doubt[SM_DOUBT_SIZE];
+        const char *op = sm_rows_text(row, "op");
+        if (strcmp(op, "attention") != 0 && strcmp(op, "flash_attention") != 0) {
+            continue;
+        }
+        if (!sm_doubt_row(row, doubt)) {
+            json_array_append(rows, row);
+        } else if ((*n_doubted)++ == 0) {
+            memcpy(first_doubt, doubt, SM_DOUBT_SIZE);
+        }
+    }
+    return rows;
+}
+
+json_t *sm_crossover_sentences(const json_t *all) {
+    char doubt[SM_DOUBT_SIZE];
+    size_t n_doubted;
     json_t *sentences = json_array();
     json_t *told = json_object();
+    json_t *rows = without_doubt(all, &n_doubted, doubt);
     const json_t *row;
     size_t i;
     json_array_foreach(rows, i, row) {
@@ -84,6 +109,11 @@ json_t *sm_crossover_sentences(const json_t *rows) {
             json_array_append_new(sentences, json_sprintf("%s: flash attention is faster from T=%.0f on", name, from));
         }
     }
+    if (n_doubted > 0) {
+        json_array_append_new(sentences, json_sprintf("No verdict on %zu of %zu rows of attention: %s", n_doubted,
+                                                      n_doubted + json_array_size(rows), doubt));
+    }
+    json_decref(rows);
     json_decref(told);
     return sentences;
 }
