@@ -154,6 +154,8 @@ sm_status cli_op_job(const cli_options *o, cli_job *job) {
     SM_TRY(choose_pass(job));
     set_usual(o, job, sizes);
     SM_TRY(o->learn.shape != NULL ? read_shape(job->op, o->learn.shape, &job->ops, sizes) : SM_OK);
+    job->B = has_letter(&job->ops, B_) ? sizes[B_] : job->B;
+    job->T = has_letter(&job->ops, T_) ? sizes[T_] : job->T;
     write_text(o, job, sizes);
     return SM_OK;
 }

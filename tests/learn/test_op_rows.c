@@ -185,6 +185,37 @@ TEST(the_crossover_is_the_last_change_of_order) {
                         "cpu fp32 forward B=8 NH=1 HS=32: naive attention is faster up to T=4096");
 }
 
+// The shape's own B and T are those of the row, whatever -b says otherwise.
+TEST(a_shape_says_batch_and_length) {
+    json_auto_t *rows = rows_of("--op flash_attention --shape 1x24x2x16 --pass-type forward -r 1 -w 0 --no-peaks -q "
+                                "--no-phases --backend cpu",
+                                0, 1);
+    const json_t *row = json_array_get(rows, 0);
+    assert_string_equal(text(row, "status"), "ok");
+    assert_true(number(row, "n_batch") == 1 && number(row, "n_seq") == 24);
+}
+
+// With the row that decides, T would be 2048.
+TEST(rows_without_a_verdict_find_no_crossover) {
+    json_auto_t *rows = json_array();
+    for (int i = 0; i < 3; i++) {
+        add_row(rows, "attention", 16, 1024 << i, 10);
+        add_row(rows, "flash_attention", 16, 1024 << i, i == 0 ? 20 : 5);
+    }
+    json_object_update_new(json_array_get(rows, 3), json_pack("{s:f, s:f}", "ci95_lo_ns", 4e6, "ci95_hi_ns", 2e7));
+    json_auto_t *sentences = sm_crossover_sentences(rows);
+    assert_int_equal(json_array_size(sentences), 2);
+    assert_string_equal(json_string_value(json_array_get(sentences, 0)),
+                        "cpu fp32 forward B=8 NH=1 HS=16: flash attention is faster from T=4096 on");
+    assert_non_null(
+        strstr(json_string_value(json_array_get(sentences, 1)), "No verdict on 1 of 6 rows of attention: too noisy"));
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        json_object_update_new(json_array_get(rows, i), json_pack("{s:f, s:f}", "ci95_lo_ns", 1e6, "ci95_hi_ns", 1e8));
+    }
+    json_auto_t *none = sm_crossover_sentences(rows);
+    assert_int_equal(json_array_size(none), 1);
+}
+
 // --- every kind ------------------------------------------------------------------------
 
 TEST(every_kind_can_be_measured_by_itself) {
