@@ -12,26 +12,12 @@
 
 // --- operands --------------------------------------------------------------------------------
 
-sm_status sm_op_upload(sm_session *session, const sm_op_operands *operands) {
-    const sm_plan *plan = session->plan;
-    for (int i = 0; i < plan->n_tensors; i++) {
-        if (sm_op_case_is_input(plan, i)) {
-            SM_FREED void *values = malloc(sm_tensor_bytes(&plan->tensors[i]));
-            SM_FAIL_IF(values == NULL, SM_ERR_OOM, "no memory for the operand %s", plan->tensors[i].name);
-            sm_op_text_fill(operands->text, operands->seed, plan, i, values);
-            SM_TRY(session->device->backend->upload(session->executable, i, 0, sm_tensor_elems(&plan->tensors[i]),
-                                                    values));
-        }
-    }
-    return SM_OK;
-}
-
 static sm_status no_batch(SM_UNUSED void *ctx, SM_UNUSED sm_session *session, SM_UNUSED int64_t index) { return SM_OK; }
 
 static sm_status draw_again(void *ctx, sm_session *session, int64_t step, SM_UNUSED unsigned phases, uint64_t seed) {
     sm_op_operands *operands = ctx;
     operands->seed = seed + (uint64_t)step;
-    return sm_op_upload(session, operands);
+    return sm_op_text_upload(operands->text, operands->seed, session->plan, session->executable);
 }
 
 sm_workload sm_op_workload(sm_op_operands *operands) {

@@ -11,9 +11,6 @@ typedef struct {
     uint64_t seed; // before each checked step others are drawn, so that no result of earlier ones will do
 } sm_op_operands;
 
-// Uploads all inputs, and outputs that are added to or updated.
-sm_status sm_op_upload(sm_session *session, const sm_op_operands *operands);
-
 // The harness's workload; the operands must outlive it.
 sm_workload sm_op_workload(sm_op_operands *operands);
 

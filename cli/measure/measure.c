@@ -243,7 +243,7 @@ static sm_status open_session(const cli_job *job, const sm_op_operands *operands
     }
     cli_stage("copying the weights", row);
     if (job->op[0] != '\0') {
-        return sm_op_upload(*session, operands);
+        return sm_op_text_upload(operands->text, operands->seed, plan, (*session)->executable);
     }
     return cli_load_weights(*session, &job->config, job->plan.seed, job->weights);
 }

@@ -56,8 +56,7 @@ bool sm_case_is_overwritten(const sm_exercise_case *c, const sm_case_operand *in
 
 sm_status sm_case_share(size_t size_bytes, const char *what, void **memory) {
     *memory = os_map_shared(size_bytes);
-    return *memory != NULL ? SM_OK
-                                 : sm_fail(SM_ERR_OOM, "exercise: no memory for %zu bytes of %s", size_bytes, what);
+    return *memory != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "exercise: no memory for %zu bytes of %s", size_bytes, what);
 }
 
 // --- a case ----------------------------------------------------------------------------------------
@@ -108,22 +107,6 @@ static sm_status lay_out(sm_exercise_case *c) {
         }
     }
     return SM_OK;
-}
-
-// Uploads verify's inputs; outputs that must be written get a value that no result has.
-static sm_status upload(const sm_exercise_case *c, const sm_backend *backend, sm_executable *executable) {
-    sm_status status = SM_OK;
-    for (int i = 0; i < c->plan->n_tensors && status == SM_OK; i++) {
-        const sm_tensor *t = &c->plan->tensors[i];
-        const int64_t n = sm_tensor_elems(t);
-        if (sm_op_case_is_input(c->plan, i)) {
-            void *values = sm_malloc(sm_tensor_bytes(t));
-            sm_op_text_fill(c->text, c->seed, c->plan, i, values);
-            status = backend->upload(executable, i, 0, n, values);
-            free(values);
-        }
-    }
-    return status;
 }
 
 static sm_status download(const sm_exercise_case *c, const sm_backend *backend, sm_executable *executable,
@@ -183,7 +166,7 @@ static sm_status run_reference(sm_exercise_case *c, sm_device *reference, bool a
     sm_status status = SM_OK;
     sm_executable *executable = NULL;
     SM_TRY(backend->prepare(reference, c->plan, &executable));
-    SM_TRY_GOTO(upload(c, backend, executable));
+    SM_TRY_GOTO(sm_op_text_upload(c->text, c->seed, c->plan, executable));
     SM_TRY_GOTO(backend->execute(executable, (sm_range){0, all ? c->plan->n_ops : c->plan->n_ops - 1}, NULL));
     status = all ? read_expected(c, backend, executable) : read_before(c, backend, executable);
 cleanup:

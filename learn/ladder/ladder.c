@@ -84,28 +84,12 @@ static sm_status open_rung(const climb *c, climber *one, const sm_rung *rung) {
     return c->options->backend->open(c->options->index, &how, &one->device);
 }
 
-static sm_status upload(const climb *c, const sm_backend *backend, const sm_plan *plan, sm_executable *executable) {
-    sm_status status = SM_OK;
-    for (int i = 0; i < plan->n_tensors && status == SM_OK; i++) {
-        if (sm_op_case_is_input(plan, i)) {
-            void *values = malloc(sm_tensor_bytes(&plan->tensors[i]));
-            if (values == NULL) {
-                return sm_fail(SM_ERR_OOM, "ladder: no memory for %s", plan->tensors[i].name);
-            }
-            sm_op_text_fill(c->result->shape, 0, plan, i, values);
-            status = backend->upload(executable, i, 0, sm_tensor_elems(&plan->tensors[i]), values);
-            free(values);
-        }
-    }
-    return status;
-}
-
 static sm_status prepare(const climb *c, sm_device *device, sm_plan **plan, sm_executable **executable) {
     SM_TRY(sm_op_text_plan(c->ladder->kind, c->result->shape, precision, plan));
     SM_TRY(device->backend->supports(device, *plan, &(*plan)->ops[0]));
     SM_TRY(sm_plan_assign_memory(*plan, device->info.max_alloc_bytes));
     SM_TRY(device->backend->prepare(device, *plan, executable));
-    return upload(c, device->backend, *plan, *executable);
+    return sm_op_text_upload(c->result->shape, 0, *plan, *executable);
 }
 
 static sm_status run_once(climber *one) {

@@ -716,3 +716,15 @@ void sm_op_case_fill(sm_op_kind kind, int index, const sm_plan *plan, int tensor
     sm_op_case_text(kind, index, text);
     sm_op_text_fill(text, (uint64_t)index, plan, tensor, values);
 }
+
+sm_status sm_op_text_upload(const char *text, uint64_t seed, const sm_plan *plan, sm_executable *executable) {
+    for (int i = 0; i < plan->n_tensors; i++) {
+        if (sm_op_case_is_input(plan, i)) {
+            SM_FREED void *values = malloc(sm_tensor_bytes(&plan->tensors[i]));
+            SM_FAIL_IF(values == NULL, SM_ERR_OOM, "no memory for the operand %s", plan->tensors[i].name);
+            sm_op_text_fill(text, seed, plan, i, values);
+            SM_TRY(executable->device->backend->upload(executable, i, 0, sm_tensor_elems(&plan->tensors[i]), values));
+        }
+    }
+    return SM_OK;
+}

@@ -16,7 +16,7 @@
 #ifndef STEPMARK_OP_CASES_H
 #define STEPMARK_OP_CASES_H
 
-#include "plan.h"
+#include "backend.h"
 
 enum { SM_CASE_TEXT_SIZE = 96 };
 
@@ -65,6 +65,9 @@ void sm_op_case_fill(sm_op_kind kind, int index, const sm_plan *plan, int tensor
 
 // The same for a text, with other numbers for each seed.
 void sm_op_text_fill(const char *text, uint64_t seed, const sm_plan *plan, int tensor, void *values);
+
+// Uploads all inputs of a text's plan, with those numbers.
+sm_status sm_op_text_upload(const char *text, uint64_t seed, const sm_plan *plan, sm_executable *executable);
 
 // Length of the longest sum in an element of an output: rounding errors grow with it.
 int64_t sm_op_case_sum_length(sm_op_kind kind, int index);
