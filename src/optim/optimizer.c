@@ -98,7 +98,8 @@ void sm_fill_hyper(const sm_plan *plan, const sm_step_settings *settings, int64_
 
 bool sm_op_is_update(const sm_plan *plan, const sm_op *op) {
     const bool is_norm =
-        op->kind == SM_OP_GRAD_SQNORM && plan->tensors[op->in[SM_IN(grad_sqnorm, g)]].role == SM_ROLE_GRADIENT;
+        op->kind == SM_OP_ZERO || // of an empty slice
+        (op->kind == SM_OP_GRAD_SQNORM && plan->tensors[op->in[SM_IN(grad_sqnorm, g)]].role == SM_ROLE_GRADIENT);
     return op->range == SM_PHASE_OPTIMIZER && op->phase == SM_PHASE_OPTIMIZER && op->kind != SM_OP_GRAD_CLIP &&
            !is_norm;
 }
