@@ -81,12 +81,17 @@ typedef struct {
                   // the executable is released; NULL: the backend allocates it
 } sm_arena;
 
+// Other ways to exchange gradients, once the backward has ended, to compare with: each by itself, and all at once.
+#define SM_BUCKETS_NAIVE INT64_C(-1)
+#define SM_BUCKETS_ALL   INT64_MAX
+
 // The processes that share a step: each has a part of its batch. All zero: a single process.
 typedef struct {
     int n;
     int rank;        // of this process
     bool is_bf16;    // gradients are rounded to bf16 when they are exchanged
     bool is_sharded; // each process keeps its slice of the optimizer's state and updates its slice of the parameters
+    int64_t bucket_bytes; // gradients that are exchanged together; 0: as many as is usual; see below
 } sm_processes;
 
 // A unit of gradient exchange: a contiguous part of a group of gradients, and the tensors that belong to it.

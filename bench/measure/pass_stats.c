@@ -178,6 +178,9 @@ void sm_pass_attribute(sm_row *row, const sm_plan *plan, const int64_t *walls_ns
     if (plan->scaler != SM_NO_TENSOR) {
         row->phases.scaler_ns = by_phase_ns[SM_PHASE_SCALER];
     }
+    if (plan->processes.n > 1) {
+        row->phases.communication_ns = by_phase_ns[SM_PHASE_COMMUNICATION];
+    }
     row->phases.unaccounted_ns = walls_ns[step];
     for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
         row->phases.unaccounted_ns -= by_phase_ns[phase];

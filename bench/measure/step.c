@@ -139,6 +139,9 @@ static sm_status open_spot(sm_stepper *s) {
 
 static void describe_spots(const sm_stepper *s, sm_row *row) {
     const sm_spot_result result = sm_spot_check_result(s->spot);
+    if (result.n_ops == 0 && !is_step(s)) {
+        return; // the workload has its own check
+    }
     row->spot_error = result.error;
     snprintf(row->spot_check, sizeof row->spot_check,
              "%lld ops of %d kinds, each kind at least %d times, %lld numbers; nearest to its limit: %s",
@@ -158,6 +161,9 @@ static sm_status run_piece(sm_stepper *s, bool is_watched, unsigned phases, int6
 
 static sm_status check_losses(sm_stepper *s, sm_row *row) {
     const sm_workload *w = s->workload;
+    if (!is_step(s) && w->check != NULL) {
+        return w->check(w->ctx, s->session, s->n_batches - 1, s->check_seed, row);
+    }
     if (!is_step(s)) {
         return sm_spot_check_result(s->spot).n_values > 0 ? SM_OK
                                                           : sm_fail(SM_ERR_INTERNAL, "no number of the op was checked");
@@ -296,6 +302,7 @@ sm_status sm_step_keep(sm_stepper *s, sm_row *row, bool *is_kept) {
     s->record->n_batches = s->n_batches;
     s->record->n_micro_steps = s->session->n_micro_steps;
     SM_TRY(sm_session_synchronize(s->session));
+    SM_TRY(sm_exchange_finish(s->session->exchange, SM_NO_TENSOR)); // weights that are still gathered
     SM_TRY(read_scaler(s, s->record->scaler));
     const sm_status status = backend->keep_weights(s->session->executable, SM_WEIGHTS_KEEP);
     count_checks(row, sm_now_ns() - begin_ns);
@@ -386,6 +393,7 @@ static sm_status write_own_tokens(const sm_session *session) {
 
 static sm_status repeat(sm_stepper *s, sm_step_record *again) {
     const sm_backend *backend = s->session->device->backend;
+    SM_TRY(sm_exchange_finish(s->session->exchange, SM_NO_TENSOR));
     SM_TRY(read_record(s, s->record));
     SM_TRY(read_scaler(s, again->scaler));
     SM_TRY(write_scaler(s, s->record->scaler));

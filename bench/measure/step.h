@@ -29,7 +29,7 @@ typedef struct {
 
     // Called in a checked step after a forward, while the losses of micro-batch `index` are on the device and the
     // weights unchanged. Draws by `seed`. Fills loss, loss_reference and loss_check; SM_ERR_MISMATCH if they differ.
-    // Never NULL: no row is ok without a check.
+    // Never NULL: no row is ok without a check. Of ops by themselves: NULL, or what checks those that drawn ops do not show.
     sm_status (*check)(void *ctx, sm_session *session, int64_t index, uint64_t seed, sm_row *row);
 
     // Called between a step's backward and its update; its batches are n_accum from first_batch on. Fills the row's

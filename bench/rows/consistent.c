@@ -240,7 +240,8 @@ static bool work_contradicts(const audit *a) {
 }
 
 static bool phases_contradict(const audit *a) {
-    static const char *const parts[] = {"zero_grad", "forward", "backward", "optimizer", "scaler", "unaccounted"};
+    static const char *const parts[] = {"zero_grad", "forward",       "backward",   "optimizer",
+                                        "scaler",    "communication", "unaccounted"};
     const double ops_ns = a->attribution_ns - number(a, "phases.unaccounted_ns");
     const double more = a->attribution_ns / a->median_ns;
     double sum = 0;

@@ -122,6 +122,7 @@ INTEGER_IN(phases, backward_ns, "ns", "ops of the backward phase", SHOWN("backwa
 INTEGER_IN(phases, optimizer_ns, "ns", "ops of the optimizer phase", SHOWN("optimizer ms", show_phase), SPEED)
 INTEGER_IN(phases, scaler_ns, "ns", "ops that change the loss scale; null: no loss scaling",
            SHOWN("scaler ms", show_phase), SPEED)
+INTEGER_IN(phases, communication_ns, "ns", "of several processes: waiting for others; null: a single process", SPEED)
 INTEGER_IN(phases, unaccounted_ns, "ns", "attribution_ns less all ops", SHOWN("unaccounted", show_unaccounted), SPEED)
 END_GROUP(phases)
 INTEGER(n_skipped, "", "steps up to the last sample that were skipped because a gradient was not finite: they changed "
@@ -180,6 +181,10 @@ REAL(flops, "FLOP", "work of one sample: the sum over its ops, recomputation exc
 REAL(bytes, "bytes", "traffic of one sample if each op reads and writes its operands once")
 REAL(flops_per_s, "FLOP/s", "of ops: flops / median_ns", SHOWN("FLOP/s", sm_show_scaled), RANK(SM_RANK_ALWAYS), SPEED)
 REAL(bytes_per_s, "B/s", "of ops: bytes / median_ns", SHOWN("bytes/s", sm_show_scaled), RANK(5), SPEED)
+REAL(algorithm_bandwidth, "B/s", "of an exchange among processes: operand_bytes / median_ns, as nccl-tests' algbw",
+     SHOWN("algorithm B/s", sm_show_scaled), RANK(5), SPEED)
+REAL(bus_bandwidth, "B/s", "likewise, times 2 (N-1)/N of all_reduce of N processes, (N-1)/N of reduce_scatter and "
+     "all_gather, 1 of broadcast: nccl-tests' busbw", SHOWN("bus B/s", sm_show_scaled), RANK(SM_RANK_ALWAYS), SPEED)
 INTEGER(cold_ns, "ns", "of ops: median of cold_samples_ns", SHOWN("cold ms", sm_show_ms), RANK(7), SPEED)
 INTEGERS(cold_samples_ns, "ns", "of ops: runs like the samples, before each of which, and before its backward, "
          "cold_bytes of other data were read, so that caches hold nothing of the operands", SPEED)
@@ -234,12 +239,17 @@ INTEGER_IN(loop, wall_ns, "ns", "all of such a step; the phases below add up to 
 SM_STEP_PHASE_LIST(X)
 #undef X
 INTEGER_IN(loop, headline_wait_ns, "ns", "in a headline step: waiting for data, or making them inline", SPEED)
-INTEGER_IN(loop, headline_comm_ns, "ns", "in a headline step: waiting for other processes", SPEED)
+INTEGER_IN(loop, headline_comm_ns, "ns", "in a headline step: waiting for other processes, which is exposed",
+           SHOWN("exposed ms", sm_show_ms), SPEED)
 INTEGER_IN(loop, headline_hidden_ns, "ns", "in a headline step: communication that overlapped with computation; null: "
-           "a single process", SPEED)
+           "a single process", SHOWN("hidden ms", sm_show_ms), SPEED)
 INTEGER_IN(loop, comm_bytes, "bytes", "in a step: bytes sent to and received from other processes; null: a single "
            "process", SPEED)
 TEXT_IN(loop, transport, SM_TEXT_SIZE * 2, "how what they exchange travels; null: a single process")
+TEXT_IN(loop, buckets, 32, "gradients that they exchange together: 0 (each by itself, after the backward), all (all at "
+        "once, after it) or a size; null: as usual", IS(SM_FACTOR_MODE), VARIED("buckets", NULL), MAY_LACK)
+TEXT_IN(loop, shard, 32, "optimizer: they share its state; null: not so", IS(SM_FACTOR_MODE), VARIED("shard", NULL),
+        MAY_LACK)
 INTEGER_IN(loop, busy_ns, "ns", "loader threads' time for a step's data, divided by their number; null: inline", SPEED)
 REAL_IN(loop, n_ready, "", "mean number of steps whose batches were ready at a request", SPEED)
 JSON_IN(loop, samples, "wall and each phase that took time: an array, by attribution step, in ns", SPEED)

@@ -19,7 +19,7 @@
       .is_alone = true)                                                                                               \
     X(RUN, "run", cli_run, sm_row_table,                                                                              \
       "measure the training step, each combination of the flags' lists: warm up, measure, check, print rows",         \
-      .is_alone = true, .sweeps = true,                                                                               \
+      .sweeps = true,                                                                                                 \
       .examples = {"stepmark run", "stepmark run -m small -b 1-16*2 --mode naive,fused --output-file rows.jsonl",     \
                    "stepmark run --op attention --attention naive,flash -b 8 --seq-len 256-4096*2 --n-head 1",        \
                    "stepmark run --preset sizes -b 1 --seq-len 64 --timeout 120 --output-file sizes.jsonl --resume",  \

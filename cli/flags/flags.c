@@ -167,6 +167,11 @@ static const cli_flag flags[] = {
      NOT_ADVISE(SWEPT), AT(work.op)},
     {"Work", "head-dim", 0, CLI_INT, "HS", NULL, "with --op: channels of an attention head", NOT_ADVISE(SWEPT),
      AT(work.head_dim), WITHIN(1, 65536)},
+    {"Work", "bytes", 0, CLI_INT, "SIZE", "1048576",
+     "with --op all_reduce, reduce_scatter, all_gather or broadcast, of several processes: size of the whole buffer; "
+     "K, M "
+     "and G are powers of 1024",
+     NOT_ADVISE(SWEPT), AT(work.size_bytes), WITHIN(4, 1e12)},
     {"Work", "batch-size", 'b', CLI_INTS, "B[,B]", NULL, "sequences a batch; not given: chosen by --fit",
      STEPPED | SCORE, AT(work.batch_sizes), WITHIN(1, MAX_BATCH),
      UNLIKE(
@@ -497,19 +502,25 @@ static const cli_flag flags[] = {
      WALK | ESTIMATE, AT(processes.n_processes), WITHIN(1, 65536)},
     {"Processes", "shard", 0, CLI_CHOICE, NULL, "none",
      "optimizer: each process keeps its part of the optimizer's state and updates its part of the weights (ZeRO-1)",
-     TRAIN | WALK | ESTIMATE, AT(processes.shard), ONE_OF(shards)},
+     TRAIN | WALK | ESTIMATE | LOOP | NOT_ADVISE(SWEPT), AT(processes.shard), ONE_OF(shards)},
     {"Processes", "gradient-format", 0, CLI_CHOICE, NULL, "fp32", "format of the gradients that processes exchange",
-     TRAIN | PROFILE | LOOP | WALK | ESTIMATE, AT(processes.gradient_format), ONE_OF(gradient_formats)},
+     TRAIN | PROFILE | LOOP | WALK | ESTIMATE | NOT_ADVISE(SWEPT), AT(processes.gradient_format),
+     ONE_OF(gradient_formats)},
+    {"Processes", "buckets", 0, CLI_TEXT, "SIZE", NULL,
+     "what is exchanged together: 0: each gradient by itself, once the backward has ended; all: likewise, all at once; "
+     "25M: "
+     "buckets of so many bytes, while the backward continues; not given: 25M, or 50M with --shard optimizer",
+     LOOP | WALK | NOT_ADVISE(SWEPT), AT(processes.buckets)},
     {"Processes", "transport", 0, CLI_CHOICE, NULL, "auto",
      "p2p: NVIDIA's cards of one host by their own links (NVLink), without a library; nccl: by NCCL, also between "
      "hosts; memory: processes of one host share memory; messages: they send messages, as processes of several hosts "
      "do; auto: the first of these that all processes can use",
-     TRAIN | PROFILE | LOOP, AT(processes.transport), ONE_OF(transports)},
+     TRAIN | PROFILE | LOOP | RUN, AT(processes.transport), ONE_OF(transports)},
     {"Processes", "nccl", 0, CLI_CODE, "FILE", NULL,
      "NCCL's libnccl.so.2; not given: $STEPMARK_NCCL, or where the loader or a Python environment has it",
-     TRAIN | PROFILE | LOOP, AT(processes.nccl)},
+     TRAIN | PROFILE | LOOP | RUN, AT(processes.nccl)},
     {"Processes", "comm-timeout", 0, CLI_REAL, "SECONDS", "60",
-     "longest wait for another process, after which the training ends with an error", TRAIN | PROFILE | LOOP,
+     "longest wait for another process, after which the training ends with an error", TRAIN | PROFILE | LOOP | RUN,
      AT(processes.comm_timeout_s), WITHIN(0.1, 1e6)},
 
     {"Training", "steps", 0, CLI_INT, "N", NULL,
@@ -799,6 +810,7 @@ bool cli_is_axis(const cli_flag *flag) { return (flag->commands & CLI_LISTED) !=
 bool cli_makes_loop(const cli_flag *flag) {
     return flag->target == offsetof(cli_options, work.loader) ||
            flag->target == offsetof(cli_options, work.queue_depth) ||
+           flag->target == offsetof(cli_options, processes.buckets) ||
            (flag->target == offsetof(cli_options, work.tokenizer) && cli_is_axis(flag));
 }
 

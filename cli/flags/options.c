@@ -30,10 +30,20 @@ static sm_status next_entry(const char *what, const char **text, const char *end
     return SM_OK;
 }
 
+// "64", or "64K", "64M", "64G": times 1024, and again.
 static sm_status parse_int(const char *what, const char *text, int64_t min, int64_t max, int64_t *value) {
+    static const char units[] = "KMG";
     char *end = NULL;
     errno = 0;
     long long parsed = strtoll(text, &end, 10);
+    const char *unit = end != text && *end != '\0' ? strchr(units, *end) : NULL;
+    const int n_bits = unit != NULL ? 10 * (int)(unit - units + 1) : 0;
+    end += unit != NULL;
+    if (parsed > 0 && parsed > INT64_MAX >> n_bits) {
+        errno = ERANGE;
+    } else if (parsed > 0) {
+        parsed <<= n_bits;
+    }
     SM_FAIL_IF(end == text || *end != '\0', SM_ERR_USAGE, "%s: '%s' is not a whole number", what, text);
     SM_FAIL_IF(errno == ERANGE || parsed < min || parsed > max, SM_ERR_USAGE,
                "%s: %s is out of range; give a whole number from %lld to %lld", what, text, (long long)min,

@@ -82,6 +82,7 @@ typedef struct cli_options {
     struct {
         const char *op; // run: ops by themselves, in place of a step
         int64_t head_dim;
+        int64_t size_bytes; // --bytes
         cli_ints batch_sizes;
         cli_ints seq_lens;
         double fit_s;
@@ -164,6 +165,7 @@ typedef struct cli_options {
         int gradient_format; // 1: bf16
         int transport;       // sm_transport
         const char *nccl;    // NULL: in the usual places
+        const char *buckets; // bytes of a bucket, "0", "25M" or "all"; NULL: as usual
         double comm_timeout_s;
     } processes;
 
@@ -245,10 +247,10 @@ typedef struct cli_options {
         bool wide;
         bool quiet;
         bool progress;
-        int by;            // sm_profile_by
-        int sort;          // cli_profile_order
-        int64_t top;       // 0: all
-        const char *trace; // file to write it to
+        int by;               // sm_profile_by
+        int sort;             // cli_profile_order
+        int64_t top;          // 0: all
+        const char *trace;    // file to write it to
         const char *timeline; // likewise
         const char *output_file;
         const char *report_file;

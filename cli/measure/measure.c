@@ -23,7 +23,7 @@ enum { N_ATTRIBUTION = 3 };
 
 sm_status cli_get_peaks(cli_bench *bench, const cli_job *job, sm_device *opened, sm_peaks *peaks) {
     const cli_device device = job->device;
-    if (bench->options->measure.no_peaks) {
+    if (bench->options->measure.no_peaks || job->exchanged_bytes > 0) { // an exchange has none
         *peaks = (sm_peaks){.source = "not measured: --no-peaks"};
         return SM_OK;
     }
@@ -50,6 +50,19 @@ sm_status cli_get_peaks(cli_bench *bench, const cli_job *job, sm_device *opened,
         bench->peaks[bench->n_peaks++] = (cli_known_peaks){device, job->n_threads, job->precision, *peaks};
     }
     return status;
+}
+
+// --buckets
+static sm_status read_buckets(const char *text, int64_t *bucket_bytes) {
+    cli_ints sizes = {.n = 0};
+    if (text == NULL || strcmp(text, "all") == 0) {
+        *bucket_bytes = text == NULL ? 0 : SM_BUCKETS_ALL;
+        return SM_OK;
+    }
+    SM_TRY(cli_parse_ints("--buckets", text, 0, INT64_C(1) << 40, &sizes));
+    SM_FAIL_IF(sizes.n != 1, SM_ERR_USAGE, "--buckets: takes one size here, not %s", text);
+    *bucket_bytes = sizes.values[0] == 0 ? SM_BUCKETS_NAIVE : sizes.values[0];
+    return SM_OK;
 }
 
 sm_status cli_job_of(const cli_options *o, sm_comm *comm, cli_job *job) {
@@ -91,6 +104,7 @@ sm_status cli_job_of(const cli_options *o, sm_comm *comm, cli_job *job) {
         return cli_op_job(o, job);
     }
     SM_TRY(cli_config(o, o->model.models.texts[0], &job->config));
+    SM_TRY(read_buckets(o->processes.buckets, &job->plan.processes.bucket_bytes));
     return cli_check_seq_len(&job->config, job->T);
 }
 
@@ -175,6 +189,8 @@ sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_r
     SM_ROW_TEXT(row->documents, options->work.documents != NULL ? options->work.documents : "");
     SM_ROW_TEXT(row->padding, sm_padding_name(cli_padding(options)));
     SM_ROW_TEXT(row->weights, job->weights != NULL ? job->weights : "");
+    SM_ROW_TEXT(row->loop.buckets, options->processes.buckets != NULL ? options->processes.buckets : "");
+    SM_ROW_TEXT(row->loop.shard, job->plan.processes.is_sharded ? "optimizer" : "");
     return cli_run_args_make(options, job, &row->run_args);
 }
 
@@ -242,6 +258,9 @@ static sm_status open_session(const cli_job *job, const sm_op_operands *operands
         row->estimated_rss_bytes = before_bytes + (int64_t)sm_session_memory(device, (*session)->plan);
     }
     cli_stage("copying the weights", row);
+    if (job->exchanged_bytes > 0) {
+        return SM_OK; // it uploads before each checked step
+    }
     if (job->op[0] != '\0') {
         return sm_op_text_upload(operands->text, operands->seed, plan, (*session)->executable);
     }
@@ -305,6 +324,16 @@ static sm_status open_files(const cli_options *options, const cli_job *job, cli_
     return SM_OK;
 }
 
+static sm_status measure_exchange(const cli_job *job, sm_session *session, const sm_protocol *protocol, sm_row *row) {
+    sm_collective_work work = {
+        .comm = job->comm, .op = sm_collective_op_find(job->op), .size_bytes = job->exchanged_bytes};
+    const sm_workload workload = sm_collective_workload(&work);
+    SM_FREED float *host = work.host = sm_malloc((size_t)work.size_bytes);
+    const sm_status status = sm_harness_measure(session, protocol, &workload, row);
+    sm_collective_set_rates(&work, session, row);
+    return status;
+}
+
 static sm_status measure_ops(sm_session *session, const sm_protocol *protocol, sm_op_operands *operands, sm_row *row) {
     const sm_workload workload = sm_op_workload(operands);
     sm_op_set_memory(session->plan, row);
@@ -337,6 +366,9 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
     cli_stage("building the plan's kernels", row);
     sm_op_operands operands = {.text = job->shape, .seed = protocol.check_seed};
     SM_TRY(open_session(job, &operands, *device, session, row));
+    if (job->exchanged_bytes > 0) {
+        return measure_exchange(job, *session, &protocol, row);
+    }
     if (job->op[0] != '\0') {
         return measure_ops(*session, &protocol, &operands, row);
     }

@@ -129,6 +129,16 @@ static sm_status choose_pass(cli_job *job) {
                 : sm_fail(SM_ERR_USAGE, "--pass-type: %s by itself has no %s", job->op, sm_pass_name(job->pass));
 }
 
+// Of an exchange among processes.
+static void set_collective(const cli_options *o, cli_job *job) {
+    SM_ROW_TEXT(job->op, o->work.op);
+    job->exchanged_bytes = o->work.size_bytes;
+    snprintf(job->shape, sizeof job->shape, "bytes=%lld N=%d", (long long)o->work.size_bytes, job->plan.processes.n);
+    job->pass = SM_PASS_FORWARD;
+    job->B = job->T = 1; // for --fit: there is nothing to choose
+    job->protocol.n_attribution = 0;
+}
+
 sm_status cli_op_job(const cli_options *o, cli_job *job) {
     const char *size_name = o->model.models.n > 0 ? o->model.models.texts[0] : "small";
     const sm_model_size *size = sm_model_size_find(sm_model_at(o->model.arch > 0 ? o->model.arch - 1 : 0), size_name);
@@ -136,6 +146,11 @@ sm_status cli_op_job(const cli_options *o, cli_job *job) {
     int64_t sizes[N_LETTERS];
     if (size == NULL) {
         return cli_model_config(o, size_name, &job->config);
+    }
+    job->config = size->config;
+    if (sm_collective_op_find(o->work.op) != SM_ALONE_COUNT) {
+        set_collective(o, job);
+        return SM_OK;
     }
     const sm_attention attention = (sm_attention)o->work.attention;
     SM_ROW_TEXT(job->op, is_attention && attention == SM_ATTENTION_FLASH   ? "flash_attention"
@@ -148,7 +163,6 @@ sm_status cli_op_job(const cli_options *o, cli_job *job) {
         }
         return cli_no_such_name("--op", "op", job->op, names, SM_OP_KIND_COUNT);
     }
-    job->config = size->config;
     job->B = given_or(job->B, CLI_DEFAULT_BATCH);
     job->T = given_or(job->T, job->config.context);
     SM_TRY(choose_pass(job));
@@ -161,6 +175,9 @@ sm_status cli_op_job(const cli_options *o, cli_job *job) {
 }
 
 sm_status cli_op_plan(const cli_job *job, sm_plan **plan) {
+    if (job->exchanged_bytes > 0) {
+        return sm_collective_plan(sm_collective_op_find(job->op), job->exchanged_bytes, job->plan.processes, plan);
+    }
     const bool backward = (sm_pass_phases(job->pass) & SM_RUN_BACKWARD) != 0;
     SM_TRY(sm_op_set_plan(&job->ops, job->shape, backward, cli_plan_precision(job->precision), plan));
     (*plan)->tuned = job->mode == SM_MODE_TUNED;

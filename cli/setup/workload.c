@@ -68,6 +68,7 @@ static sm_status check_gradients(void *ctx, sm_session *session, int64_t first_b
     cli_workload *w = ctx;
     sm_gradient_check result;
     w->first_checked = first_batch;
+    SM_TRY(sm_exchange_complete_gradients(session->exchange, session->executable));
     sm_status status = sm_check_gradients(session, n_accum, batch_of_step, ctx, &result);
     if (status == SM_OK || status == SM_ERR_MISMATCH) {
         row->gradient_error = result.error;

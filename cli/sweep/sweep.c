@@ -330,6 +330,10 @@ static sm_status run_and_print(cli_sweep *s) {
 }
 
 sm_status cli_run(const cli_options *options) {
+    if (cli_is_shared(options)) {
+        return cli_together(options, cli_run_together);
+    }
+    SM_TRY(cli_require_alone(options));
     SM_AT_END(cli_sweep_close) cli_sweep s = {.n_total = 0};
     SM_TRY(cli_sweep_open(options, &s));
     return options->sweep.dry_run ? cli_sweep_dry_run(&s) : run_and_print(&s);

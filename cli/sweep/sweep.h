@@ -151,6 +151,13 @@ double cli_sweep_work(const cli_candidate *candidate);
 // Lists the configurations and their planned outcomes; runs nothing.
 sm_status cli_sweep_dry_run(cli_sweep *s);
 
+// --- among processes -----------------------------------------------------------------------------
+
+// Whether the configurations are exchanges among processes, or steps that such an exchange is part of. All processes
+// then measure each, one after the other and without a process for each, and rank 0 writes the rows.
+bool cli_is_shared(const cli_options *options);
+sm_status cli_run_together(const cli_options *options, sm_comm *comm);
+
 // The row of a configuration; NULL if it has none. Borrowed.
 json_t *cli_sweep_known(const cli_sweep *s, const char *key);
 

@@ -13,7 +13,9 @@
 enum { BUCKET_BYTES = 25 << 20, SHARDED_BUCKET_BYTES = 50 << 20 };
 
 static int64_t most_elems(const sm_plan *plan) {
-    return (plan->processes.is_sharded ? SHARDED_BUCKET_BYTES : BUCKET_BYTES) / (int64_t)sm_dtype_size(plan->real);
+    const int64_t given = plan->processes.bucket_bytes;
+    const int64_t usual = plan->processes.is_sharded ? SHARDED_BUCKET_BYTES : BUCKET_BYTES;
+    return (given > 0 ? given : given < 0 ? SM_BUCKETS_ALL : usual) / (int64_t)sm_dtype_size(plan->real);
 }
 
 static int add_part(sm_plan *plan, int of, int64_t first, int64_t n_elems, const char *what, int number,
@@ -60,7 +62,7 @@ static sm_status add_bucket(sm_plan *plan, const sm_params *params, int group, i
 // Cuts elements first .. end - 1 of a group into buckets of equal size, the last first.
 static sm_status add_buckets(sm_plan *plan, const sm_params *params, int group, int64_t first, int64_t end) {
     const int64_t most = most_elems(plan);
-    const int n = (int)((end - first + most - 1) / most);
+    const int n = (int)((end - first - 1) / most + 1);
     for (int i = n - 1; i >= 0; i--) {
         const sm_slice part = sm_slice_of(end - first, SM_SLICE_BLOCK, i, n);
         SM_TRY(add_bucket(plan, params, group, first + part.first, first + part.end));
@@ -70,6 +72,7 @@ static sm_status add_buckets(sm_plan *plan, const sm_params *params, int group, 
 
 sm_status sm_params_cut(sm_plan *plan, const sm_params *params) {
     const int64_t most = most_elems(plan);
+    const int64_t way = plan->processes.bucket_bytes;
     for (int group = 0; group < params->n_groups; group++) {
         int64_t end = params->groups[group].n_elems; // of the elements that are not yet in a bucket
         int64_t begin = end;                         // of the parameters collected for the next bucket
@@ -79,8 +82,8 @@ sm_status sm_params_cut(sm_plan *plan, const sm_params *params) {
             if (p->group != group) {
                 continue;
             }
-            const bool belongs = (p->layer >= 0) == in_blocks || !p->is_matrix;
-            if (begin < end && (!belongs || end - p->offset_elems > most)) {
+            const bool belongs = way == SM_BUCKETS_ALL || (p->layer >= 0) == in_blocks || !p->is_matrix;
+            if (begin < end && (!belongs || way == SM_BUCKETS_NAIVE || end - p->offset_elems > most)) {
                 SM_TRY(add_buckets(plan, params, group, begin, end));
                 end = begin;
             }

@@ -49,6 +49,11 @@ static bool writes(const sm_plan *plan, const sm_op *op, int tensor) {
 // Does the op add to sums, in the last micro-batch, or is it for another?
 static bool is_behind_sums(const sm_op *op) { return op->attr.when != SM_WHEN_ALWAYS; }
 
+// Nothing is exchanged before the backward has ended.
+static bool is_after(const sm_plan *plan) {
+    return plan->processes.bucket_bytes == SM_BUCKETS_NAIVE || plan->processes.bucket_bytes == SM_BUCKETS_ALL;
+}
+
 // The op that completes a bucket: the last before the optimizer that writes to it. If rows are added to the sum, it may
 // be in the forward's range; the sum then begins with the backward.
 static int completed_by(const sm_plan *plan, int tensor) {
@@ -60,6 +65,9 @@ static int completed_by(const sm_plan *plan, int tensor) {
         last = is_writer && !is_behind_sums(&plan->ops[i]) ? i : last;
     }
     const int backward = sm_plan_range(plan, SM_PHASE_BACKWARD).first;
+    if (is_after(plan)) {
+        return sm_plan_range(plan, SM_PHASE_OPTIMIZER).first - 1;
+    }
     return adds_rows && last < backward - 1 ? backward - 1 : last;
 }
 
@@ -200,7 +208,7 @@ sm_status sm_rewrite_communication(sm_plan *plan) {
     if (optimizer.first == optimizer.end) { // without an optimizer gradients are not exchanged
         return SM_OK;
     }
-    SM_TRY(sm_rewrite_gather_rows(plan));
+    SM_TRY(is_after(plan) ? SM_OK : sm_rewrite_gather_rows(plan));
     SM_FREED milestones *m = sm_malloc((size_t)(plan->n_buckets + 1) * sizeof *m);
     sm_op_list list = {.plan = plan};
     find_milestones(plan, m);

@@ -714,3 +714,23 @@ sm_status sm_exchange_write(sm_exchange *x, sm_executable *executable, int tenso
     }
     return SM_OK;
 }
+
+sm_status sm_exchange_complete_gradients(sm_exchange *x, sm_executable *executable) {
+    if (x == NULL || !x->plan->processes.is_sharded) {
+        return SM_OK;
+    }
+    SM_TRY(sm_exchange_finish(x, SM_NO_TENSOR));
+    for (int i = 0; i < x->plan->n_buckets * x->plan->processes.n; i++) {
+        const sm_bucket *b = &x->plan->buckets[i / x->plan->processes.n];
+        const int rank = i % x->plan->processes.n;
+        const sm_slice slice = sm_slice_of(b->n_elems, SM_SLICE_BLOCK, rank, x->plan->processes.n);
+        const int64_t n = slice.end - slice.first;
+        SM_FREED float *values = sm_malloc((size_t)n * sizeof *values + 1);
+        if (rank == x->plan->processes.rank) {
+            SM_TRY(x->backend->download(executable, b->gradient, slice.first, n, values));
+        }
+        SM_TRY(sm_comm_broadcast(x->comm, rank, values, (size_t)n * sizeof *values));
+        SM_TRY(x->backend->upload(executable, b->gradient, slice.first, n, values));
+    }
+    return SM_OK;
+}

@@ -25,6 +25,9 @@ SM_OWNABLE(sm_exchange, sm_exchange_close)
 // processes and for copies, without the time that the device still computed.
 sm_status sm_exchange_run(sm_exchange *exchange, sm_executable *executable, int op, int64_t *waited_ns);
 
+// With a sharded optimizer each process has the sums of its slices alone: completes those of the others, for checks.
+sm_status sm_exchange_complete_gradients(sm_exchange *exchange, sm_executable *executable);
+
 // Sends process 0's bytes to all. NULL: a single process.
 sm_status sm_exchange_broadcast(sm_exchange *exchange, void *data, size_t size_bytes);
 

@@ -86,7 +86,8 @@ static sm_status check_transfer(const sm_session *session, int tensor, int64_t o
 // Sums of gradients, or gathers of a sharded optimizer's weights, may be in progress.
 static sm_status finish_exchange_of(sm_session *session, int tensor) {
     const sm_role role = session->plan->tensors[tensor].role;
-    return role == SM_ROLE_GRADIENT || role == SM_ROLE_PARAMETER ? sm_exchange_finish(session->exchange, tensor) : SM_OK;
+    return role == SM_ROLE_GRADIENT || role == SM_ROLE_PARAMETER ? sm_exchange_finish(session->exchange, tensor)
+                                                                 : SM_OK;
 }
 
 // Threads, because there are hundreds of millions of weights.
@@ -310,14 +311,15 @@ static sm_status check_gradients(sm_session *session, unsigned phases) {
 
 // Gradients are summed once a step, and never in validation, although the head's part of them is in the forward's
 // range. Every sum that began is waited for.
-static bool is_begun(const sm_op *op, unsigned phases) {
+static bool is_begun(const sm_plan *plan, const sm_op *op, unsigned phases) {
     const bool is_once = (phases & SM_RUN_MORE) == 0 && (phases & SM_RUN_BACKWARD) != 0;
-    return op->kind == SM_OP_COMMUNICATION_FINISH || op->range == SM_PHASE_OPTIMIZER || is_once;
+    return op->kind == SM_OP_COMMUNICATION_FINISH || op->range == SM_PHASE_OPTIMIZER || is_once ||
+           !sm_plan_is_step(plan);
 }
 
 // Runs an op of communication, and times how long the host waits.
 static sm_status communicate(sm_session *session, int op, unsigned phases, int64_t *op_ns) {
-    if (session->exchange == NULL || !is_begun(&session->plan->ops[op], phases)) {
+    if (session->exchange == NULL || !is_begun(session->plan, &session->plan->ops[op], phases)) {
         return SM_OK;
     }
     int64_t elapsed_ns = 0;

@@ -1,6 +1,7 @@
 // Plans of several processes: what they sum up together, when, and how the optimizer's state is shared out.
 #include "tests/support/test.h"
 #include "shard.h"
+#include "bench/measure/collective.h"
 #include "src/comm/comm.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
@@ -178,6 +179,131 @@ TEST(test_rows_have_their_places) {
         assert_int_equal(rows->view_offset_elems, rank * sm_tensor_elems(rows));
         assert_int_equal(all->in[SM_IN(embedding_backward, token)], plan->gathered_tokens);
         assert_int_equal(sm_tensor_elems(&plan->tensors[plan->gathered_tokens]), N_PROCESSES * plan->B * plan->T);
+    }
+}
+
+// --- other ways to exchange -----------------------------------------------------------------------------
+
+// Tiny: 28 parameters in two groups, 35,712 numbers of 4 bytes.
+static sm_plan *build_tiny(int64_t bucket_bytes) {
+    sm_plan *plan = NULL;
+    const sm_model_size *tiny = sm_model_size_find(sm_model_at(0), "tiny");
+    const sm_plan_options options = {.B = 2,
+                                     .T = 32,
+                                     .dtype = SM_F32,
+                                     .one_micro_batch = true,
+                                     .backward = true,
+                                     .optimizer = &sm_optimizer_adamw,
+                                     .processes = {.n = 2, .bucket_bytes = bucket_bytes}};
+    assert_int_equal(sm_model_build(&tiny->config, &options, &plan), SM_OK);
+    assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, 0), SM_OK);
+    return plan;
+}
+
+TEST(test_buckets_are_as_large_as_asked_for) {
+    static const struct {
+        int64_t bucket_bytes;
+        int n_buckets;
+        bool is_after;
+    } cases[] = {{SM_BUCKETS_NAIVE, 28, true}, {SM_BUCKETS_ALL, 2, true}, {16 << 10, 10, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        SM_OWN(sm_plan) *plan = build_tiny(cases[i].bucket_bytes);
+        int64_t n_elems = 0;
+        int first = plan->n_ops;
+        for (int k = 0; k < plan->n_buckets; k++) {
+            const int start = find(plan, SM_OP_ALL_REDUCE_START, plan->buckets[k].gradient);
+            assert_true(start > 0);
+            first = start < first ? start : first;
+            n_elems += plan->buckets[k].n_elems;
+            assert_true(cases[i].bucket_bytes < 0 || plan->buckets[k].n_elems * 4 <= cases[i].bucket_bytes);
+        }
+        bool is_after = true;
+        for (int at = first; at < plan->n_ops; at++) {
+            is_after &= plan->ops[at].range != SM_PHASE_BACKWARD || sm_op_is_communication(plan->ops[at].kind);
+        }
+        assert_true(n_elems >= 35712); // small ones are aligned
+        assert_int_equal(plan->n_buckets, cases[i].n_buckets);
+        assert_int_equal(is_after, cases[i].is_after);
+    }
+}
+
+// A process without a part of a small bucket adds 0 to the norm, and not what lies in memory.
+TEST(test_an_empty_slice_has_a_norm_of_zero) {
+    sm_plan *built = NULL;
+    const sm_model_size *tiny = sm_model_size_find(sm_model_at(0), "tiny");
+    const sm_plan_options options = {.B = 2,
+                                     .T = 32,
+                                     .dtype = SM_F32,
+                                     .one_micro_batch = true,
+                                     .backward = true,
+                                     .optimizer = &sm_optimizer_adamw,
+                                     .processes = {.n = 8, .is_sharded = true}};
+    assert_int_equal(sm_model_build(&tiny->config, &options, &built), SM_OK);
+    SM_OWN(sm_plan) *plan = built;
+    assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, 0), SM_OK);
+    int n_empty = 0;
+    int n_zeroed = 0;
+    for (int k = 0; k < plan->n_buckets; k++) {
+        n_empty += plan->buckets[k].own_gradient == SM_NO_TENSOR;
+    }
+    for (int i = 0; i < plan->n_ops; i++) {
+        n_zeroed += plan->ops[i].kind == SM_OP_ZERO && plan->ops[i].range == SM_PHASE_OPTIMIZER;
+    }
+    assert_true(n_empty > 0);
+    assert_int_equal(n_zeroed, n_empty);
+}
+
+// --- exchanges by themselves ------------------------------------------------------------------------------
+
+// By nccl-tests' definitions: 1 MiB in 1 ms are 1.048576 GB/s by the algorithm.
+TEST(test_bandwidths_are_those_of_nccl_tests) {
+    static const struct {
+        const char *name;
+        int n;
+        double share;
+    } known[] = {{"all_reduce", 2, 1},       {"all_reduce", 4, 1.5},       {"all_reduce", 8, 1.75},
+                 {"reduce_scatter", 2, 0.5}, {"reduce_scatter", 8, 0.875}, {"all_gather", 4, 0.75},
+                 {"broadcast", 2, 1},        {"broadcast", 8, 1}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        const sm_collective_op op = sm_collective_op_find(known[i].name);
+        assert_true(sm_collective_bus_share(op, known[i].n) == known[i].share);
+        sm_plan *built = NULL;
+        const sm_processes processes = {.n = known[i].n};
+        assert_int_equal(sm_collective_plan(op, 1 << 20, processes, &built), SM_OK);
+        SM_OWN(sm_plan) *plan = built;
+        double bytes = 0; // sent and received: each process sends half of them
+        for (int k = 0; k < plan->n_ops; k++) {
+            bytes += sm_op_bytes(plan, &plan->ops[k]);
+        }
+        assert_true(op == SM_ALONE_BROADCAST || bytes / 2 == known[i].share * (1 << 20));
+    }
+    assert_int_equal(sm_collective_op_find("all_sum"), SM_ALONE_COUNT);
+    sm_plan *none = NULL;
+    assert_int_equal(sm_collective_plan(SM_ALONE_ALL_REDUCE, 1 << 20, (sm_processes){.n = 1}, &none), SM_ERR_USAGE);
+    assert_int_equal(sm_collective_plan(SM_ALONE_ALL_REDUCE, 1022, (sm_processes){.n = 2}, &none), SM_ERR_USAGE);
+}
+
+// Without others, a sum is the process's own operand.
+TEST(test_a_wrong_sum_has_no_speed) {
+    const sm_backend *backend = sm_backend_find("cpu");
+    SM_OWN(sm_device) *device = NULL;
+    assert_int_equal(backend->open(0, &(sm_open_options){.n_threads = 1}, &device), SM_OK);
+    for (sm_collective_op op = 0; op < SM_ALONE_COUNT; op++) {
+        sm_plan *plan = NULL;
+        SM_OWN(sm_session) *session = NULL;
+        SM_AT_END(sm_row_free) sm_row row = {0};
+        SM_FREED float *host = sm_malloc(4096);
+        sm_collective_work work = {.op = op, .size_bytes = 4096, .host = host};
+        const sm_workload workload = sm_collective_workload(&work);
+        assert_int_equal(sm_collective_plan(op, 4096, (sm_processes){.n = 2}, &plan), SM_OK);
+        assert_int_equal(sm_session_open(device, plan, &session), SM_OK);
+        sm_row_init(&row);
+        assert_int_equal(workload.before_step(&work, session, 1, SM_RUN_FORWARD, 7), SM_OK);
+        assert_int_equal(workload.check(&work, session, 0, 7, &row), SM_OK);
+        host[5] = 3;
+        assert_int_equal(sm_session_write_part(session, 0, 5, 1, &(float){3}), SM_OK);
+        assert_int_equal(workload.check(&work, session, 0, 7, &row), SM_ERR_MISMATCH);
+        assert_non_null(strstr(sm_error_message(), "wrong result: element 5 of"));
     }
 }
 

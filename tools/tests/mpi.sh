@@ -297,6 +297,7 @@ compare_few_cards() {
     grep -q "gradients travel by the cards' own links" "$work/err" || fail "auto: no links"
     agree host linked 0
     lose KILL "rank 1 has died" $cards
+    for way in p2p nccl memory; do exchange --op all_reduce,reduce_scatter,all_gather --bytes 64K,2M --backend opencl --transport $way; done
     export STEPMARK_CARD_LACKS=link
     train nccl 2 $cards --steps "$steps" --shard optimizer
     grep -q "gradients travel by NCCL .*, Ring, Simple; ordered by a flag" "$work/err" || fail "auto: no NCCL"
@@ -401,6 +402,19 @@ compare_checkpoints
 compare_fresh
 # Its checks repeat a step, for which the tokens of all are gathered again, and times decide how many steps there are.
 for way in memory messages; do prepare timeout 60 mpirun -n 2 "$stepmark" loop $sizes --seq-len 32 -b 2 -t 1 --no-peaks --transport $way; done
+# Exchanges by themselves, and of steps: each row is checked, and a file has them all.
+exchange() {
+    rm -f "$work/rows.jsonl"
+    prepare timeout 60 mpirun -n 2 "$stepmark" run -r 3 -w 1 --output-file "$work/rows.jsonl" "$@"
+    [ "$(grep -c '"status": "ok"' "$work/rows.jsonl")" = "$(wc -l <"$work/rows.jsonl")" ] || fail "$*: a row is not ok"
+    ! grep -q '"bus_bandwidth": null, .*"op": "all' "$work/rows.jsonl" || fail "$*: a row has no bandwidth"
+    n_checks=$((n_checks + 1))
+}
+for way in memory messages; do exchange --op all_reduce,reduce_scatter,all_gather,broadcast --bytes 64K-1M*16 --transport $way; done
+exchange --op all_reduce --bytes 300004 --gradient-format bf16
+exchange $sizes -b 2 --seq-len 32 -t 1 --no-peaks --buckets 0,16K,all --shard none,optimizer
+[ "$(grep -c '"headline_hidden_ns": [0-9]' "$work/rows.jsonl")" = 6 ] || fail "a row does not say what is hidden"
+refuse "needs several processes" -n 1 "$stepmark" run --op all_reduce
 compare_few_cards
 ! unshare -m true 2>/dev/null || few_shared
 lose KILL "rank 1 has died"

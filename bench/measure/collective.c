@@ -1,0 +1,186 @@
+// collective.c: see collective.h.
+#include "bench/measure/collective.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shard.h"
+#include "src/plan/host_threads.h"
+#include "words.h"
+
+// Pieces of a large exchange: cards of several processes share no larger piece of memory (SM_EXCHANGED_BYTES).
+enum { PIECE_ELEMS = 64 << 20, PART_ELEMS = 1 << 20 };
+
+static const struct {
+    const char *name;
+    int n_times;
+} ops[] = {
+#define X(code, name, n_times) [code] = {name, n_times},
+    SM_COLLECTIVE_OP_LIST(X)
+#undef X
+};
+
+sm_collective_op sm_collective_op_find(const char *name) {
+    int op = 0;
+    while (op < SM_ALONE_COUNT && strcmp(ops[op].name, name) != 0) {
+        op++;
+    }
+    return (sm_collective_op)op;
+}
+
+double sm_collective_bus_share(sm_collective_op op, int n_processes) {
+    return op == SM_ALONE_BROADCAST ? 1 : ops[op].n_times * (n_processes - 1.0) / n_processes;
+}
+
+// --- the plan ------------------------------------------------------------------------------------
+
+static sm_status add_op(sm_plan *plan, sm_op_kind kind, int tensor) {
+    sm_op op = sm_op_make(kind, SM_PHASE_FORWARD, -1);
+    op.phase = SM_PHASE_COMMUNICATION;
+    op.attr.n_processes = plan->processes.n;
+    op.attr.is_bf16 = plan->processes.is_bf16 && kind != SM_OP_ALL_GATHER_START;
+    op.out[0] = tensor;
+    return sm_plan_add_op(plan, &op);
+}
+
+// All pieces begin before the first is waited for. A broadcast's op waits for nothing.
+sm_status sm_collective_plan(sm_collective_op op, int64_t size_bytes, sm_processes processes, sm_plan **plan) {
+    static const sm_op_kind starts[] = {[SM_ALONE_ALL_REDUCE] = SM_OP_ALL_REDUCE_START,
+                                        [SM_ALONE_REDUCE_SCATTER] = SM_OP_REDUCE_SCATTER_START,
+                                        [SM_ALONE_ALL_GATHER] = SM_OP_ALL_GATHER_START,
+                                        [SM_ALONE_BROADCAST] = SM_OP_COMMUNICATION_FINISH};
+    const int64_t n_elems = size_bytes / (int64_t)sizeof(float);
+    *plan = NULL;
+    SM_FAIL_IF(processes.n < 2, SM_ERR_USAGE,
+               "--op %s: needs several processes: mpirun -n 2 stepmark run --op %s --bytes 1M-64M*4", ops[op].name,
+               ops[op].name);
+    SM_FAIL_IF(size_bytes % (int64_t)sizeof(float) != 0, SM_ERR_USAGE, "--bytes: %lld are no whole floats",
+               (long long)size_bytes);
+    SM_OWN(sm_plan) *built = sm_plan_new(SM_F32);
+    built->processes = processes;
+    built->one_micro_batch = true;
+    for (int64_t first = 0; first < n_elems; first += PIECE_ELEMS) {
+        const int64_t n = n_elems - first < PIECE_ELEMS ? n_elems - first : PIECE_ELEMS;
+        const int tensor = sm_plan_add_tensor(built, SM_ROLE_GRADIENT, SM_F32, 1, &n, "piece.%d", built->n_tensors);
+        SM_FAIL_IF(tensor == SM_NO_TENSOR, SM_ERR_INVALID, "--bytes: %s", sm_error_message());
+        SM_TRY(add_op(built, starts[op], tensor));
+    }
+    for (int i = 0; i < built->n_tensors && op != SM_ALONE_BROADCAST; i++) {
+        SM_TRY(add_op(built, SM_OP_COMMUNICATION_FINISH, i));
+    }
+    *plan = sm_give(&built);
+    return SM_OK;
+}
+
+// --- operands and results ------------------------------------------------------------------------
+
+// A whole number from -2 to 2: the sums of 64 processes are exact in bf16.
+static float operand(uint64_t seed, int rank, int64_t i) {
+    uint64_t z = seed + (uint64_t)i * 0x9e3779b97f4a7c15u + (uint64_t)rank * 0xd1b54a32d192ed03u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    return (float)((z >> 33) % 5) - 2;
+}
+
+// Element `at` of a piece of n elements that begins at element `first` of the whole, once it has been exchanged.
+static float result(const sm_collective_work *w, int64_t first, int64_t n, int64_t at) {
+    const int N = sm_comm_size(w->comm);
+    float sum = 0;
+    if (w->op == SM_ALONE_BROADCAST) {
+        return operand(w->seed, 0, first + at);
+    }
+    for (int rank = 0; rank < N && w->op != SM_ALONE_ALL_GATHER; rank++) {
+        sum += operand(w->seed, rank, first + at);
+    }
+    for (int rank = 0; rank < N && w->op == SM_ALONE_ALL_GATHER; rank++) {
+        const sm_slice slice = sm_slice_of(n, SM_SLICE_BLOCK, rank, N);
+        sum += slice.first <= at && at < slice.end ? operand(w->seed, rank, first + at) : 0;
+    }
+    return sum;
+}
+
+// A process's own slice is all that it gets of a scattered sum.
+static sm_slice got(const sm_collective_work *w, int64_t n) {
+    return w->op == SM_ALONE_REDUCE_SCATTER
+               ? sm_slice_of(n, SM_SLICE_BLOCK, sm_comm_rank(w->comm), sm_comm_size(w->comm))
+               : (sm_slice){0, n};
+}
+
+// Goes over the piece's elements of this process in parts: writes operands, or compares results.
+static sm_status visit(sm_collective_work *w, sm_session *session, int tensor, int64_t first, int64_t n, bool writes) {
+    SM_FREED float *part = sm_malloc(PART_ELEMS * sizeof *part);
+    const sm_slice own = writes ? (sm_slice){0, n} : got(w, n);
+    for (int64_t at = own.first; at < own.end; at += PART_ELEMS) {
+        const int64_t length = own.end - at < PART_ELEMS ? own.end - at : PART_ELEMS;
+        float *values = w->op == SM_ALONE_BROADCAST ? w->host + at : part;
+        int64_t wrong = -1;
+        if (!writes && w->op != SM_ALONE_BROADCAST) {
+            SM_TRY(sm_session_read_part(session, tensor, at, length, values));
+        }
+#pragma omp parallel for schedule(static) reduction(max : wrong) num_threads(sm_host_threads())
+        for (int64_t i = 0; i < length; i++) {
+            if (writes) {
+                values[i] = operand(w->seed, sm_comm_rank(w->comm), first + at + i);
+            } else if (!(values[i] == result(w, first, n, at + i))) {
+                wrong = i > wrong ? i : wrong;
+            }
+        }
+        SM_FAIL_IF(wrong >= 0, SM_ERR_MISMATCH, "wrong result: element %lld of %s is %g, not %g",
+                   (long long)(first + at + wrong), ops[w->op].name, (double)values[wrong],
+                   (double)result(w, first, n, at + wrong));
+        if (writes && w->op != SM_ALONE_BROADCAST) {
+            SM_TRY(sm_session_write_part(session, tensor, at, length, values));
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status visit_all(sm_collective_work *w, sm_session *session, bool writes) {
+    const sm_plan *plan = session->plan;
+    int64_t first = 0;
+    if (w->op == SM_ALONE_BROADCAST) {
+        return visit(w, session, SM_NO_TENSOR, 0, w->size_bytes / (int64_t)sizeof(float), writes);
+    }
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const int64_t n = sm_tensor_elems(&plan->tensors[i]);
+        SM_TRY(visit(w, session, i, first, n, writes));
+        first += n;
+    }
+    return SM_OK;
+}
+
+// --- the workload --------------------------------------------------------------------------------
+
+static sm_status move(void *ctx, SM_UNUSED sm_session *session, SM_UNUSED int64_t index) {
+    const sm_collective_work *w = ctx;
+    return w->op == SM_ALONE_BROADCAST ? sm_comm_broadcast(w->comm, 0, w->host, (size_t)w->size_bytes) : SM_OK;
+}
+
+static sm_status draw(void *ctx, sm_session *session, int64_t step, SM_UNUSED unsigned phases, uint64_t seed) {
+    sm_collective_work *w = ctx;
+    w->seed = seed + (uint64_t)step;
+    SM_TRY(visit_all(w, session, true));
+    return sm_comm_barrier(w->comm);
+}
+
+static sm_status check(void *ctx, sm_session *session, SM_UNUSED int64_t index, SM_UNUSED uint64_t seed, sm_row *row) {
+    sm_collective_work *w = ctx;
+    snprintf(row->spot_check, sizeof row->spot_check,
+             "all results, of operands that were drawn again, in each of %d processes", sm_comm_size(w->comm));
+    return sm_comm_agree(w->comm, visit_all(w, session, false));
+}
+
+sm_workload sm_collective_workload(sm_collective_work *work) {
+    return (sm_workload){.ctx = work, .next_batch = move, .before_step = draw, .check = check};
+}
+
+void sm_collective_set_rates(const sm_collective_work *w, const sm_session *session, sm_row *row) {
+    SM_ROW_TEXT(row->loop.transport,
+                w->op == SM_ALONE_BROADCAST ? "messages" : sm_exchange_transport(session->exchange));
+    row->operand_bytes = w->size_bytes;
+    row->flops = row->flops_per_s = NAN; // it has none that count
+    if (row->median_ns > 0) {
+        row->algorithm_bandwidth = (double)w->size_bytes * 1e9 / (double)row->median_ns;
+        row->bus_bandwidth = row->algorithm_bandwidth * sm_collective_bus_share(w->op, sm_comm_size(w->comm));
+    }
+}

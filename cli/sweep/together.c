@@ -1,0 +1,107 @@
+// together.c: `mpirun -n N stepmark run`: configurations that all processes measure together. See sweep.h.
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/rows/machine.h"
+#include "bench/rows/row_json_schema.h"
+#include "bench/tables/show.h"
+#include "cli/flags/flag.h"
+#include "cli/sweep/sweep.h"
+
+// What the command line gives a flag; NULL: nothing. *row: the flag's.
+static const char *given(const cli_options *o, const char *name, int *row) {
+    const char *text = NULL;
+    for (int i = 0; i < cli_flag_count(); i++) {
+        *row = cli_is_axis(cli_flag_at(i)) && strcmp(cli_flag_at(i)->name, name) == 0 ? i : *row;
+    }
+    for (int i = 0; i < o->sweep.axes.n; i++) {
+        text = o->sweep.axes.axes[i].flag == *row ? o->sweep.axes.axes[i].text : text;
+    }
+    return text;
+}
+
+bool cli_is_shared(const cli_options *o) {
+    int row = 0;
+    const char *op = given(o, "op", &row);
+    SM_FREED char *first = op != NULL ? sm_strndup(op, strcspn(op, ",")) : NULL;
+    return (first != NULL && sm_collective_op_find(first) != SM_ALONE_COUNT) || given(o, "buckets", &row) != NULL ||
+           given(o, "shard", &row) != NULL ||
+           (o->sweep.preset != NULL && strcmp(o->sweep.preset, "cs336-2-exchange") == 0);
+}
+
+// The configurations, each for this process's own device.
+static sm_status plan_of(const cli_options *options, sm_comm *comm, cli_device *device, cli_sweep_plan *plan) {
+    static cli_options own; // static, as below, because of their lists
+    static cli_device_list devices;
+    static char id[SM_TEXT_SIZE];
+    sm_device_info info;
+    cli_texts names = {.n = 0};
+    int row = 0;
+    const char *text = given(options, "backend", &row);
+    text = text != NULL ? text : "cpu";
+    for (; names.n < CLI_MAX_TEXTS && *text != '\0'; text += strspn(text, ",")) {
+        const size_t length = strcspn(text, ",");
+        snprintf(names.texts[names.n++], sizeof(names.texts[0]), "%.*s", (int)length, text);
+        text += length;
+    }
+    cli_foresee();
+    SM_TRY(cli_select_devices(&names, &devices));
+    SM_TRY(cli_choose_device(comm, &devices, device));
+    SM_TRY(device->backend->describe(device->index, &info));
+    snprintf(id, sizeof(id), "%s", info.id);
+    own = *options;
+    SM_FAIL_IF(own.sweep.axes.n == CLI_MAX_AXES, SM_ERR_USAGE, "more than %d flags", CLI_MAX_AXES);
+    own.sweep.axes.axes[own.sweep.axes.n++] = (cli_axis){row, id};
+    return cli_sweep_plan_make(&own, plan);
+}
+
+static sm_status write_row(const cli_options *options, const cli_configuration *c, const sm_row *row,
+                           sm_row_writer *writer) {
+    char contradiction[SM_CONTRADICTION_SIZE];
+    SM_OWN(json_t) *record = sm_row_to_json(row);
+    sm_json_set_new(record, "sweep_key", sm_json_text(c->key));
+    sm_row_hold_to_itself(record, contradiction);
+    SM_TRY(options->out.output_file != NULL ? cli_write_row(options->out.output_file, record) : SM_OK);
+    return sm_row_write_record(writer, json_incref(record));
+}
+
+static sm_status measure_one(const cli_options *options, sm_comm *comm, cli_bench *bench, cli_device device,
+                             const cli_configuration *c, sm_row_writer *writer) {
+    static cli_options run;
+    cli_job job;
+    SM_AT_END(sm_row_free) sm_row row = {.schema_version = 0};
+    const cli_command command = cli_command_find(c->args[0]);
+    SM_TRY(cli_options_parse_row(command, c->n_args, c->args, &run));
+    run.measure.check_seed = options->measure.check_seed;
+    run.measure.timeout_s = options->measure.timeout_s;
+    run.processes.transport = options->processes.transport;
+    bench->options = &run;
+    SM_TRY(cli_job_of(&run, comm, &job));
+    SM_FAIL_IF(job.processes.n < 2, SM_ERR_USAGE,
+               "%s: needs several processes: mpirun -n 2 stepmark run ... (docs/parallel.md)", c->key);
+    job.device = device;
+    job.B = job.B > 0 ? job.B : CLI_DEFAULT_BATCH;
+    job.T = job.T > 0 ? job.T : CLI_DEFAULT_SEQ_LEN;
+    sm_row_init(&row);
+    cli_say("%s ...", c->key);
+    const sm_status status = cli_measure(bench, &job, &row);
+    const bool is_row = sm_comm_rank(comm) == 0 && status != SM_ERR_USAGE;
+    const sm_status written = is_row ? write_row(options, c, &row, writer) : SM_OK;
+    return status != SM_OK ? status : written;
+}
+
+sm_status cli_run_together(const cli_options *options, sm_comm *comm) {
+    static cli_bench bench;
+    SM_AT_END(cli_sweep_plan_free) cli_sweep_plan plan = {NULL, 0};
+    cli_device device;
+    sm_row_writer *writer = NULL;
+    SM_TRY(plan_of(options, comm, &device, &plan));
+    SM_OWN(json_t) *machine = bench.machine = sm_machine_facts(options->argc, options->argv);
+    SM_TRY(sm_comm_rank(comm) == 0 ? sm_row_writer_open((sm_format)options->out.format, stdout, &writer) : SM_OK);
+    sm_status status = SM_OK;
+    for (int i = 0; i < plan.n && status == SM_OK; i++) {
+        status = measure_one(options, comm, &bench, device, &plan.items[i], writer);
+    }
+    const sm_status closed = writer != NULL ? sm_row_writer_close(writer) : SM_OK;
+    return status != SM_OK ? status : closed;
+}
