@@ -39,7 +39,7 @@ static sm_status add_op(sm_plan *plan, sm_op_kind kind, int tensor) {
     sm_op op = sm_op_make(kind, SM_PHASE_FORWARD, -1);
     op.phase = SM_PHASE_COMMUNICATION;
     op.attr.n_processes = plan->processes.n;
-    op.attr.is_bf16 = plan->processes.is_bf16 && kind != SM_OP_ALL_GATHER_START;
+    op.attr.is_bf16 = plan->processes.is_bf16 && sm_op_has_attr(kind, SM_ATTR_is_bf16);
     op.out[0] = tensor;
     return sm_plan_add_op(plan, &op);
 }

@@ -269,6 +269,10 @@ static bool shares_contradict(const audit *a) {
     const bool is_op = text_of(a, "op")[0] != '\0';
     MUST_BE("flops_per_s", 1e9 * a->flops / a->median_ns, a->flops / a->median_ns);
     MUST_BE("bytes_per_s", 1e9 * a->bytes / a->median_ns, a->bytes / a->median_ns);
+    const double operand_rate = 1e9 * number(a, "operand_bytes") / a->median_ns;
+    MUST_BE("algorithm_bandwidth", operand_rate, operand_rate / a->median_ns);
+    MUST_BE("bus_bandwidth", is_text(a, "op", "broadcast") ? operand_rate : 5e8 * a->bytes / a->median_ns,
+            operand_rate / a->median_ns); // of what is sent and received, half is sent
     MUST_BE("mfu", least_ns / a->median_ns, least_ns / a->median_ns / a->median_ns);
     MUST_BE("datasheet_mfu", 1e9 * a->flops / a->datasheet_flops / a->median_ns, 1 / a->median_ns);
     MUST_BE("step_efficiency", a->ideal_ns / a->median_ns, 2 / a->median_ns);

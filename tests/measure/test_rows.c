@@ -38,7 +38,7 @@ static void make_good_row(sm_row *row) {
     row->n_seq = 64;
     row->dropout = 0.1;
     row->attribution_ns = 820000000;
-    row->phases = (sm_row_phases){1000000, 250000000, 500000000, 60800000, SM_ABSENT, 8200000};
+    row->phases = (sm_row_phases){1000000, 250000000, 500000000, 60800000, SM_ABSENT, SM_ABSENT, 8200000};
     give_samples(row);
     row->median_ns = 812000001;
     row->mad_ns = 3248000;
