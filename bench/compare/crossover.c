@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/compare/noise_verdict.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
 

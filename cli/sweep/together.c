@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "bench/rows/machine.h"
-#include "bench/rows/row_json_schema.h"
+#include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
 #include "cli/flags/flag.h"
 #include "cli/sweep/sweep.h"
@@ -77,7 +77,7 @@ static sm_status measure_one(const cli_options *options, sm_comm *comm, cli_benc
     run.processes.transport = options->processes.transport;
     bench->options = &run;
     SM_TRY(cli_job_of(&run, comm, &job));
-    SM_FAIL_IF(job.processes.n < 2, SM_ERR_USAGE,
+    SM_FAIL_IF(job.plan.processes.n < 2, SM_ERR_USAGE,
                "%s: needs several processes: mpirun -n 2 stepmark run ... (docs/parallel.md)", c->key);
     job.device = device;
     job.B = job.B > 0 ? job.B : CLI_DEFAULT_BATCH;
