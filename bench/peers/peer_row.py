@@ -18,6 +18,7 @@ SCHEMA_VERSION = 1
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 CONFIDENCE = 0.95
 FENCE_IQR = 1.5
+NOISE_LIMIT, SPREAD_LIMIT = 5, 10  # of a steady row, % (bench/stats/stats.h)
 ENVIRONMENT_PREFIXES = ("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "DNNL_", "ONEDNN_", "TORCH", "THP_", "LD_PRELOAD")
 
 
@@ -94,19 +95,24 @@ def summarize(samples_ns, n_tokens):
     q1, middle, q3 = (quantile(ordered, p) for p in (0.25, 0.5, 0.75))
     reach = FENCE_IQR * (q3 - q1)
     rank = ci95_rank(n)
+    mad = median([abs(x - middle) for x in samples_ns])
+    noise = 100 * max(ordered[n - rank] - middle, middle - ordered[rank - 1]) / middle if rank else None
+    is_steady = noise is not None and noise <= NOISE_LIMIT and 100 * mad <= SPREAD_LIMIT * middle
     mean, stddev = mean_and_stddev(samples_ns)
     rates = [n_tokens * 1e9 / x for x in samples_ns]
     mean_rate, stddev_rate = mean_and_stddev(rates)
     return {
         "samples_ts": rates,
         "median_ns": round(middle),
-        "mad_ns": round(median([abs(x - middle) for x in samples_ns])),
+        "mad_ns": round(mad),
         "q1_ns": round(q1),
         "q3_ns": round(q3),
         "min_ns": ordered[0],
         "max_ns": ordered[-1],
         "ci95_lo_ns": ordered[rank - 1] if rank else None,
         "ci95_hi_ns": ordered[n - rank] if rank else None,
+        "noise_percent": noise,
+        "noise_verdict": "too few" if noise is None else "steady" if is_steady else "noisy",
         "n_outliers": sum(not q1 - reach <= x <= q3 + reach for x in samples_ns),
         "avg_ns": round(mean),
         "stddev_ns": None if stddev is None else round(stddev),

@@ -262,11 +262,12 @@ static const json_t *fastest(const json_t *rows) {
     return best;
 }
 
-// Whether a reference is the fastest of its device and program.
+// Whether a reference is the fastest of its device, by stepmark or by another program.
 static bool is_best_of_device(const json_t *row, const json_t *references) {
     for (size_t i = 0; i < json_array_size(references); i++) {
         const json_t *other = json_array_get(references, i);
-        if (is_score(other) && is_same_device(other, row) && is_same_program(other, row) &&
+        const bool is_rival = is_same_program(other, row) || (is_own(other) && is_own(row));
+        if (is_score(other) && is_same_device(other, row) && is_rival &&
             sm_json_number(other, "median_ts") > sm_json_number(row, "median_ts")) {
             return false;
         }
@@ -295,19 +296,30 @@ static void append_share(const json_t *row, const json_t *reference, char *text)
     sm_append(text, SM_SCORE_TEXT_SIZE, "%s (%s)", chip, sm_rows_text(reference, "precision"));
 }
 
+// Of many machines the slowest, the fastest, and one between. Other programs stand beside stepmark on the same device.
 void sm_score_standing(const json_t *rows, const json_t *references, char text[SM_SCORE_TEXT_SIZE]) {
     enum { MOST_SHARES = 3 };
     const json_t *best = fastest(rows);
+    const json_t **sorted = sm_malloc((json_array_size(references) + 1) * sizeof(*sorted));
     const double training_tokens = 1e10;
-    int n = 0;
+    size_t n = 0;
     text[0] = '\0';
-    for (size_t i = 0; best != NULL && i < json_array_size(references) && n < MOST_SHARES; i++) {
+    for (size_t i = 0; best != NULL && i < json_array_size(references); i++) {
         const json_t *reference = json_array_get(references, i);
-        if (is_score(reference) && is_best_of_device(reference, references)) {
-            append_share(best, reference, text);
-            n++;
+        const bool is_asked = is_own(reference) || is_same_device(reference, best);
+        if (is_asked && is_score(reference) && is_best_of_device(reference, references)) {
+            size_t at = n++;
+            for (; at > 0 && sm_json_number(reference, "median_ts") < sm_json_number(sorted[at - 1], "median_ts");
+                 at--) {
+                sorted[at] = sorted[at - 1];
+            }
+            sorted[at] = reference;
         }
     }
+    for (size_t i = 0; i < n && i < MOST_SHARES; i++) {
+        append_share(best, sorted[n > MOST_SHARES ? i * (n - 1) / (MOST_SHARES - 1) : i], text);
+    }
+    free(sorted);
     if (best != NULL) {
         const double days = training_tokens / sm_json_number(best, "median_ts") / 86400;
         sm_append(text, SM_SCORE_TEXT_SIZE, "%sten billion tokens take %.*f %s", n > 0 ? "; " : "", days < 10 ? 1 : 0,

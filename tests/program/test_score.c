@@ -621,6 +621,34 @@ TEST(where_a_score_stands) {
     assert_string_equal(text, "1/1019 of NVIDIA H100 80GB HBM3 (bf16); ten billion tokens take 210 days");
 }
 
+// Of many the slowest, one between and the fastest; a processor once, by either backend; other programs beside it alone.
+TEST(a_score_stands_among_many) {
+    static const struct {
+        const char *chip, *program;
+        double by;
+    } others[] = {{"Chip E", "cpu", 1}, {"Chip A", "cpu", 16},   {"Chip A", "opencl", 32}, {"Chip D", "cpu", 2},
+                  {"Chip B", "cpu", 8}, {"Chip B", "llm.c", 64}, {"Chip C", "cpu", 4}};
+    char text[SM_SCORE_TEXT_SIZE];
+    SM_OWN(json_t) *references = json_array();
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        json_t *row = scale(find_row(1, "fp32", "cpu"), others[i].by);
+        sm_json_set_new(row, "cpu_info", json_string(others[i].chip));
+        sm_json_set_new(row, "backend_used", json_string(others[i].program));
+        json_array_append_new(references, row);
+    }
+    SM_OWN(json_t) *rows = json_pack("[O]", json_array_get(references, 6));
+    sm_score_standing(rows, references, text);
+    assert_string_equal(text, "4 times 2 cores of Chip A (fp32), 1.0 times 2 cores of Chip C (fp32), 1/4 of 2 cores of "
+                              "Chip E (fp32); ten billion tokens take 860 days");
+    json_array_clear(rows);
+    json_array_append(rows, json_array_get(references, 4));
+    json_array_remove(references, 3);
+    json_array_remove(references, 0);
+    sm_score_standing(rows, references, text);
+    assert_non_null(
+        strstr(text, "8 times llm.c on 2 cores of Chip B (fp32), 2.0 times 2 cores of Chip A (fp32), 1/2.0 of "));
+}
+
 TEST(a_friend_is_compared_with) {
     char text[SM_SCORE_TEXT_SIZE];
     json_t *friend = make_row("fp32");
