@@ -51,7 +51,7 @@ static const preset presets[] = {
      "--precision fp32,bf16\n"
      "-m small --vocab 10000 --context 512 --seq-len 512 -b 4 -w 0,1,2,5 -r 10 --pass-type separate\n"
      "-m small,medium --vocab 10000 --context 512 --seq-len 512 -b 4 -w 5 -r 10 "
-     "--recompute none,light,block,block:2,block:4,block:6\n"
+     "--recompute light,block,block:2,block:4,block:6\n"
      "--op attention --attention naive,flash --n-head 1 --head-dim 16,32,64,128 -b 8 --seq-len 8192,16384 -w 1 -r "
      "5\n" CS336_SIZES},
     {"cs336-2-sizes", CS336_SIZES},

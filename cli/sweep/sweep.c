@@ -324,6 +324,7 @@ static sm_status run_and_print(cli_sweep *s) {
                  s->sweeper.options->out.output_file);
     }
     sm_status status = print_rows(s, &o);
+    status = status == SM_OK ? cli_sweep_tables(s->sweeper.options) : status;
     return ended != SM_OK    ? sm_fail(ended, "%s", message)
            : status != SM_OK ? status
                              : conclude(&o, json_array_size(s->rows));

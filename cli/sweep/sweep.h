@@ -158,6 +158,9 @@ sm_status cli_sweep_dry_run(cli_sweep *s);
 bool cli_is_shared(const cli_options *options);
 sm_status cli_run_together(const cli_options *options, sm_comm *comm);
 
+// After a preset of a course: the page and the LaTeX tables of all rows of --output-file, beside it.
+sm_status cli_sweep_tables(const cli_options *options);
+
 // The row of a configuration; NULL if it has none. Borrowed.
 json_t *cli_sweep_known(const cli_sweep *s, const char *key);
 

@@ -103,5 +103,6 @@ sm_status cli_run_together(const cli_options *options, sm_comm *comm) {
         status = measure_one(options, comm, &bench, device, &plan.items[i], writer);
     }
     const sm_status closed = writer != NULL ? sm_row_writer_close(writer) : SM_OK;
-    return status != SM_OK ? status : closed;
+    status = status == SM_OK ? closed : status;
+    return status == SM_OK && sm_comm_rank(comm) == 0 ? cli_sweep_tables(options) : status;
 }

@@ -10,6 +10,7 @@
 #include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "tests/support/whole.h"
+#include "bench/rows/read_rows.h"
 
 enum { MAX_ROWS = 256 };
 
@@ -395,6 +396,40 @@ TEST(files_are_guarded) {
     assert_int_equal(flock(file, LOCK_EX), 0);
     expect_run(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine --resume", 1, NULL, "another run");
     close(file);
+}
+
+// And no configuration runs twice.
+TEST(a_course_has_a_page_and_its_tables) {
+    static const char *const titles[] = {"Forward and backward by size", "Warm-up, and the cold step",
+                                         "Modes and precision",          "Memory by context",
+                                         "The optimizer's share",        "Recomputation",
+                                         "Attention by itself"};
+    expect_exit(
+        "run --preset cs336-2 -m tiny --vocab 256 --context 64 --seq-len 32 -b 2 -r 2 --backend cpu --no-peaks -q "
+        "--head-dim 16 --mode fused --precision fp32 --optimizer adamw --d-model 32 "
+        "--n-layer 2 --n-head 2 --d-ff 64 --output-file $T/course.jsonl",
+        0);
+    char *page = temp_text("course.html");
+    char *tables = temp_text("course.tex");
+    assert_non_null(strstr(page, "<html"));
+    for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++) {
+        FAIL_IF(strstr(tables, titles[i]) == NULL, "no table '%s' in\n%s", titles[i], tables);
+    }
+    assert_non_null(strstr(tables, "first\\_step ms & forward\\_avg ms"));
+    assert_non_null(strstr(tables, "\\end{document}"));
+    assert_null(strstr(tables, "Exchanges")); // one process has none
+    free(page);
+    free(tables);
+    SM_AT_END(sm_rows_free) sm_rows rows = {0};
+    sm_rows_init(&rows);
+    assert_int_equal(sm_rows_read(temp_path("course.jsonl"), &rows), SM_OK);
+    for (size_t i = 0; i < json_array_size(rows.rows); i++) {
+        const json_t *args = json_object_get(json_array_get(rows.rows, i), "run_args");
+        for (size_t k = 0; k < i; k++) {
+            FAIL_IF(json_equal(args, json_object_get(json_array_get(rows.rows, k), "run_args")),
+                    "rows %zu and %zu ran with the same flags", k + 1, i + 1);
+        }
+    }
 }
 
 int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }
