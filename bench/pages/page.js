@@ -21,13 +21,14 @@ const page = (() => {
         add(document.createElementNS('http://www.w3.org/2000/svg', tag), attributes, children);
 
     // --- numbers: four digits, thousands apart ---
+    const formats = Array.from({length: 9}, (_, decimals) => new Intl.NumberFormat('en', {maximumFractionDigits: decimals}));
     const number = (value, digits = 4) => {
         if (value === null || value === undefined || !isFinite(value)) return '-';
         if (value === 0) return '0';
         const size = Math.abs(value);
         if (size >= 1e15 || size < 1e-4) return value.toExponential(2);
         const decimals = Math.max(0, Math.min(8, digits - 1 - Math.floor(Math.log10(size))));
-        return value.toLocaleString('en', {maximumFractionDigits: decimals});
+        return formats[decimals].format(value);
     };
     const bytes = (value) => {
         if (!(value > 0)) return '-';

@@ -73,7 +73,7 @@ const layers = (() => {
         const w = WIDTH / BINS;
         const text = `${name}: ${values.length} values from ${number(-most)} to ${number(most)}; mean ${number(mean)}, standard deviation ${number(std)}`;
         const picture = svg('svg', {class: 'histogram', viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'img', 'aria-label': text},
-            ...bins.map((n, k) => svg('rect', {x: k * w, width: w - .5, y: HEIGHT - HEIGHT * n / top, height: HEIGHT * n / top})));
+            svg('path', {d: bins.map((n, k) => `M${k * w},${HEIGHT}v${-HEIGHT * n / top}h${w - .5}v${HEIGHT * n / top}`).join('')}));
         page.hint(picture, () => text);
         return {picture, std, most};
     };

@@ -215,10 +215,10 @@ const live = (() => {
         return says.textContent;
     });
     const back = () => { state.edits = []; again(); state.tokens = given_tokens; state.targets = given_targets; state.data = given_data; update(); };
-    // A number before changes alone, and after them.
+    // A number before changes alone, and after them; only the latter are drawn.
     const ask = async (changes, measure) => {
         state.edits = [];
-        await update();
+        await (changes.length ? trying(async () => { await (state.computing = compute()); }) : update());
         const was = measure();
         if (changes.length) await addEdits(changes);
         return [was, measure()];
