@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """step_page.py STEPMARK: tests the page of a step in a real Chromium: it loads, steps forward and back, and has
 walk's numbers."""
+import array
 import functools
 import json
 import math
@@ -49,12 +50,17 @@ def is_same(a, b):
     return a == b or (type(a) is float and type(b) is float and struct.pack("f", a) == struct.pack("f", b))
 
 
+def are_same_floats(got, wanted):
+    """Two lists of the same floats, bit by bit: most are, and are not looked at one by one."""
+    return type(wanted[0]) is float and None not in wanted and None not in got and array.array("f", got) == array.array("f", wanted)
+
+
 def differences(got, wanted, where=""):
     """Places where two JSON values differ."""
     if type(wanted) is dict and type(got) is dict and got.keys() == wanted.keys():
         return [d for key in wanted for d in differences(got[key], wanted[key], f"{where}.{key}")]
     if type(wanted) is list and type(got) is list and len(got) == len(wanted):
-        return [d for i, (a, b) in enumerate(zip(got, wanted)) if a != b for d in differences(a, b, f"{where}[{i}]")]
+        return [] if wanted and are_same_floats(got, wanted) else [d for i, (a, b) in enumerate(zip(got, wanted)) if a != b for d in differences(a, b, f"{where}[{i}]")]
     return [] if is_same(got, wanted) else [f"{where}: {str(got)[:80]} instead of {str(wanted)[:80]}"]
 
 
@@ -419,7 +425,7 @@ def a_students_kernel_runs(browser):
         subprocess.run([stepmark, "exercise", kind, "--init", folder.name], check=True, capture_output=True)
         source = pathlib.Path(folder.name, kind + ".c")
         source.write_text(source.read_text().replace("// Your code.", line))
-        done = subprocess.run([stepmark, "exercise", kind, "--check", source, "--page", page_file], capture_output=True, text=True)
+        done = subprocess.run([stepmark, "exercise", kind, "--check", source, "--no-peaks", "--page", page_file], capture_output=True, text=True)
         if "make wasm" in done.stderr:
             return
         assert (done.returncode == 0) == (wrong is None), done
