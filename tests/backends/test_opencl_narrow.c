@@ -148,12 +148,9 @@ TEST(test_step) {
     static const char *const models[] = {"gpt2", "llama"};
     backend->close(open_device("local"));
     for (int i = 0; i < 2 && !runs_all(); i++) {
-        char command[256];
-        snprintf(command, sizeof command,
-                 SM_TEST_BINARY " run --arch %s -m tiny -b 3 --seq-len 16 --accum 2 -r 2 -w 0 --no-peaks "
-                                "--backend opencl --isa local --precision bf16 >/dev/null",
-                 models[i]);
-        shell(command);
+        shell(textf(SM_TEST_BINARY " run --arch %s -m tiny -b 3 --seq-len 16 --accum 2 -r 2 -w 0 --no-peaks "
+                                   "--backend opencl --isa local --precision bf16 >/dev/null",
+                    models[i]));
     }
 }
 

@@ -302,14 +302,12 @@ TEST(own_rows_validate) {
 
 // Measured, skipped and failed rows of the program itself.
 TEST(rows_of_the_program_validate) {
-    char command[512];
     SM_AT_END(sm_rows_free) sm_rows rows;
     const char *path = temp_path("run.jsonl");
-    snprintf(command, sizeof(command),
-             "%s run -m tiny -b 1 --seq-len 8 -w 0 -r 2 -t 1 --backend cpu,reference --precision fp32,fp16 "
-             "--pass-type step,separate --no-peaks -o jsonl >%s 2>/dev/null",
-             SM_TEST_BINARY, path);
-    int status = system(command);
+    int status =
+        system(textf("%s run -m tiny -b 1 --seq-len 8 -w 0 -r 2 -t 1 --backend cpu,reference --precision fp32,fp16 "
+                     "--pass-type step,separate --no-peaks -o jsonl >%s 2>/dev/null",
+                     SM_TEST_BINARY, path));
     assert_true(status >= 0);
     sm_rows_init(&rows);
     expect_ok("read", sm_rows_read(path, &rows));

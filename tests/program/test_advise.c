@@ -113,16 +113,6 @@ TEST(a_default_that_fails) {
 
 // --- the program -----------------------------------------------------------------------------------------
 
-static int count_lines(const char *name) {
-    static char lines[OUTPUT_SIZE];
-    int n = 0;
-    read_file(name, lines);
-    for (const char *c = lines; *c != '\0'; c++) {
-        n += *c == '\n';
-    }
-    return n;
-}
-
 static json_t *records_of_out(void) {
     json_t *records = json_loads(out, 0, NULL);
     assert_true(json_is_array(records));
@@ -170,11 +160,11 @@ TEST(advice_is_of_rows) {
     assert_non_null(strstr(text(tf32, "reason"), "tf32"));
 
     // The same advice of the same rows, and nothing runs again.
-    const int n_rows = count_lines("rows.jsonl");
+    const int n_rows = count_lines_of("rows.jsonl");
     memcpy(first, out, sizeof(first));
     expect_exit(SMALL "--output-file $T/rows.jsonl --resume -o json", 0);
     assert_string_equal(out, first);
-    assert_int_equal(count_lines("rows.jsonl"), n_rows);
+    assert_int_equal(count_lines_of("rows.jsonl"), n_rows);
 
     // Others read them.
     expect_exit("report --best $T/rows.jsonl", 0);
@@ -237,29 +227,11 @@ TEST(loaders_are_measured_in_a_loop) {
 
 // Ctrl-C: what was measured is printed and kept, and the rest can follow.
 TEST(ctrl_c_keeps_rows) {
-    char command[2 * COMMAND_SIZE];
-    snprintf(command, sizeof(command),
-             "exec %s " SMALL "--delay 0.3 --output-file %s/cut.jsonl -o json >%s/out 2>%s/err </dev/null",
-             SM_TEST_BINARY, temp_folder, temp_folder, temp_folder);
-    const pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
-        _exit(127);
-    }
-    snprintf(command, sizeof(command), "%s/cut.jsonl", temp_folder);
-    for (int i = 0; i < 600; i++) { // until there are two rows
+    const pid_t child = start_program(SMALL "--delay 0.3 --output-file $T/cut.jsonl -o json");
+    for (int i = 0; i < 600 && count_lines_of("cut.jsonl") < 2; i++) {
         usleep(50000);
-        if (access(command, F_OK) == 0 && count_lines("cut.jsonl") >= 2) {
-            break;
-        }
     }
-    assert_int_equal(kill(child, SIGINT), 0);
-    int status = 0;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 130);
-    read_file("out", out);
-    read_file("err", err);
+    assert_int_equal(end_by(child, SIGINT), 130);
     json_auto_t *records = records_of_out();
     record_with(records, "(the default)");
     expect_text("advise", err, "--resume continues");

@@ -44,15 +44,14 @@ TEST(the_weights_of_the_work) {
 // Tokens depend on B and T alone: a small model reads the same.
 TEST(the_tokens_of_the_work) {
     for (int i = 0; sm_score_batch_at(i) != NULL; i++) {
-        char arguments[COMMAND_SIZE];
         const sm_score_batch *batch = sm_score_batch_at(i);
         if (batch->B > 4) {
             continue; // the digests of larger batches are of the same tokens
         }
-        snprintf(arguments, sizeof(arguments),
-                 "run -m tiny --context 1024 --n-layer 1 --d-model 8 --n-head 1 -b %d --seq-len 1024 --backend cpu "
-                 "--pass-type forward -w 0 -r 1 --no-peaks --no-phases -o jsonl -q",
-                 (int)batch->B);
+        const char *arguments =
+            textf("run -m tiny --context 1024 --n-layer 1 --d-model 8 --n-head 1 -b %d --seq-len 1024 --backend cpu "
+                  "--pass-type forward -w 0 -r 1 --no-peaks --no-phases -o jsonl -q",
+                  (int)batch->B);
         expect_exit(arguments, 0);
         expect_text(arguments, out, batch->data_digest);
     }

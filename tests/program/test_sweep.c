@@ -70,14 +70,6 @@ static char *keys_of(const char *name) {
     return text;
 }
 
-static int count_lines(const char *text) {
-    int n = 0;
-    for (; *text != '\0'; text++) {
-        n += *text == '\n';
-    }
-    return n;
-}
-
 // --- what is run -------------------------------------------------------------------------------
 
 TEST(products_filters_and_lines) {
@@ -312,38 +304,12 @@ static void wait_ms(int ms) {
     nanosleep(&t, NULL);
 }
 
-// Starts the sweep into a file.
-static pid_t start_sweep(const char *name) {
-    char file[COMMAND_SIZE];
-    snprintf(file, sizeof(file), "--output-file=%s/%s", temp_folder, name);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        int null = open("/dev/null", O_RDWR);
-        dup2(null, 1);
-        dup2(null, 2);
-        execl("/bin/sh", "sh", "-c", "exec " SM_TEST_BINARY " " WORK "--resume \"$0\"", file, NULL);
-        _exit(127);
-    }
-    return child;
-}
-
-// Sends a signal; the exit state.
-static int end_by(pid_t child, int number) {
-    int status;
-    kill(child, number);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return status;
-}
-
 // Waits until the file has a row, or the sweep has ended.
 static void wait_for_row(const char *name, pid_t child) {
     struct stat info = {0};
-    siginfo_t ended = {0};
     const char *path = temp_path(name);
-    while ((stat(path, &info) != 0 || info.st_size == 0) && ended.si_pid == 0) {
+    while ((stat(path, &info) != 0 || info.st_size == 0) && !has_ended(child)) {
         wait_ms(1);
-        assert_int_equal(waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT), 0);
     }
 }
 
@@ -353,9 +319,9 @@ TEST(killed_sweeps_are_completed) {
     assert_int_equal(count_lines(whole), 12);
     int n_killed = 0;
     for (int i = 0; i < (repeats_paths() ? 12 : 4); i++) {
-        pid_t child = start_sweep("killed");
+        pid_t child = start_program(WORK "--resume --output-file $T/killed");
         wait_ms(20 + 37 * (i % 5));
-        n_killed += WIFSIGNALED(end_by(child, SIGKILL));
+        n_killed += end_by(child, SIGKILL) == -1;
     }
     assert_true(n_killed > 0);
     expect_run(WORK "--output-file $T/killed --resume", 0, NULL, NULL);
@@ -364,11 +330,10 @@ TEST(killed_sweeps_are_completed) {
 }
 
 TEST(ctrl_c_keeps_rows) {
-    pid_t child = start_sweep("interrupted");
+    pid_t child = start_program(WORK "--resume --output-file $T/interrupted");
     wait_for_row("interrupted", child);
-    int status = end_by(child, SIGINT);
-    assert_true(WIFEXITED(status));
-    assert_true(WEXITSTATUS(status) == 130 || WEXITSTATUS(status) == 0); // 0: it was done by then
+    const int code = end_by(child, SIGINT);
+    assert_true(code == 130 || code == 0); // 0: it was done by then
     expect_run(WORK "--output-file $T/interrupted --resume", 0, NULL, NULL);
     SM_FREED char *keys = keys_of("interrupted");
     assert_int_equal(count_lines(keys), 12);

@@ -119,13 +119,11 @@ static void compile(const char *hooks) {
 }
 
 static void try_cheat(const cheat *c, const char *arguments, int seed) {
-    char command[COMMAND_SIZE];
-    snprintf(command, sizeof(command),
-             "run -m tiny --n-layer 1 -b 2 --seq-len 64 --mode naive -w 2 -r 12 --no-peaks --no-phases --backend cpu "
-             "--timeout 120 "
-             "--kernel matmul_forward=$T/cheat.so,matmul_backward_input=$T/cheat.so --seed %d -q -o jsonl %s",
-             seed, arguments);
-    const int code = run(command);
+    const int code = run(
+        textf("run -m tiny --n-layer 1 -b 2 --seq-len 64 --mode naive -w 2 -r 12 --no-peaks --no-phases --backend cpu "
+              "--timeout 120 "
+              "--kernel matmul_forward=$T/cheat.so,matmul_backward_input=$T/cheat.so --seed %d -q -o jsonl %s",
+              seed, arguments));
     FAIL_IF(c->says == NULL && (code != 0 || strstr(out, "987654321") != NULL), "%s, seed %d: refused: %s%s", c->name,
             seed, out, err);
     FAIL_IF(c->says != NULL && (code == 0 || (strstr(out, c->says) == NULL && strstr(err, c->says) == NULL)),
@@ -237,11 +235,10 @@ TEST(no_backend_has_a_speed_that_it_did_not_earn) {
     temp_put_text("sham.c", sham);
     shell("cc -O1 -shared -fPIC -w -Iinclude -o $T/sham.so $T/sham.c");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char command[COMMAND_SIZE];
-        snprintf(command, sizeof(command),
-                 "run -m tiny --n-layer 1 -b 1 --seq-len 8 --mode naive -w 1 -t 1 --no-phases --timeout 120 %s -q -o "
-                 "jsonl --backend sham --backend-library $T/sham.so",
-                 cases[i].flags);
+        const char *command =
+            textf("run -m tiny --n-layer 1 -b 1 --seq-len 8 --mode naive -w 1 -t 1 --no-phases --timeout 120 %s -q -o "
+                  "jsonl --backend sham --backend-library $T/sham.so",
+                  cases[i].flags);
         assert_int_equal(setenv("SHAM", cases[i].name, 1), 0);
         const int code = run(command);
         const char *median = strstr(out, "\"median_ns\": ");

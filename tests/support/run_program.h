@@ -3,6 +3,7 @@
 #ifndef STEPMARK_TESTS_RUN_PROGRAM_H
 #define STEPMARK_TESTS_RUN_PROGRAM_H
 
+#include <signal.h>
 #include <sys/wait.h>
 
 #include "tests/support/temp_folder.h"
@@ -45,6 +46,50 @@ static inline void expect_exit(const char *arguments, int expected) {
     FAIL_IF(code != expected, "stepmark %s: exit code %d, not %d\n%s%s", arguments, code, expected, out, err);
 }
 
+static inline int count_lines(const char *text) {
+    int n = 0;
+    for (; *text != '\0'; text++) {
+        n += *text == '\n';
+    }
+    return n;
+}
+
+// Likewise of a name in the folder, where there is one.
+static inline int count_lines_of(const char *name) {
+    size_t size_bytes;
+    const char *path = temp_path(name);
+    SM_FREED char *text = access(path, F_OK) == 0 ? temp_read(path, &size_bytes) : NULL;
+    return text != NULL ? count_lines(text) : 0;
+}
+
+// Starts the program, and ends it by a signal, unless it has ended: fills `out` and `err`; the exit code, or -1 where the
+// signal ended it.
+static inline pid_t start_program(const char *arguments) {
+    const char *command = textf("exec " SM_TEST_BINARY " %s >$T/out 2>$T/err </dev/null", arguments);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    return child;
+}
+
+static inline bool has_ended(pid_t child) {
+    siginfo_t ended = {0};
+    assert_int_equal(waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT), 0);
+    return ended.si_pid != 0;
+}
+
+static inline int end_by(pid_t child, int number) {
+    int status;
+    kill(child, number);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    read_file("out", out);
+    read_file("err", err);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 static inline void expect_text(const char *arguments, const char *stream, const char *text) {
     FAIL_IF(text != NULL && strstr(stream, text) == NULL, "stepmark %s: does not say \"%s\"\n%s%s", arguments, text,
             out, err);
@@ -71,14 +116,11 @@ static inline void expect_run(const char *arguments, int code, const char *in_ou
 
 // The runs of `train --run` left the same weights, and logs that differ in times alone.
 static inline void expect_same_runs(const char *one, const char *other) {
-    char command[2 * COMMAND_SIZE];
-    snprintf(command, sizeof(command),
-             "cd $T && cmp %s/model/model.safetensors %s/model/model.safetensors && "
-             "for run in %s %s; do sed 's/, \"checked_ops\": [0-9]*, \"checks_ms\": [^,}]*//; s/\"[a-z_]*ms\": "
-             "*[^,}]*//g' $run/log.jsonl >$run.timeless; done && "
-             "cmp %s.timeless %s.timeless",
-             one, other, one, other, one, other);
-    shell(command);
+    shell(textf("cd $T && cmp %s/model/model.safetensors %s/model/model.safetensors && "
+                "for run in %s %s; do sed 's/, \"checked_ops\": [0-9]*, \"checks_ms\": [^,}]*//; s/\"[a-z_]*ms\": "
+                "*[^,}]*//g' $run/log.jsonl >$run.timeless; done && "
+                "cmp %s.timeless %s.timeless",
+                one, other, one, other, one, other));
 }
 
 #define CHECK_ALL(cases) check_all(cases, sizeof(cases) / sizeof((cases)[0]))

@@ -66,22 +66,20 @@ TEST(a_page_follows_a_training) {
 // --- setup -------------------------------------------------------------------------------------------
 
 static int write_run(const char *name, const char *lr, const char *last_validation) {
-    char command[4 * COMMAND_SIZE];
-    snprintf(command, sizeof(command),
-             "mkdir $T/%s && cd $T/%s && cat >run.json <<'END'\n"
-             "{\"configuration\": {\"steps\": 3, \"optimizer\": {\"lr\": %s}}, \"starts\": [{\"time_utc\": "
-             "\"2026-11-22T10:00:00Z\", \"from_step\": 0, \"end\": {\"reason\": \"complete\"}}]}\nEND\n"
-             "cat >log.jsonl <<'END'\n"
-             "{\"step\": 1, \"loss\": 5.5, \"grad_norm\": 2, \"lr\": 0.001, \"ms\": 10, \"tokens\": 64}\n"
-             "{\"step\": 2, \"loss\": 5, \"grad_norm\": 1, \"lr\": 0.002, \"ms\": 20, \"tokens\": 64}\n"
-             "{\"kind\": \"validation\", \"step\": 2, \"loss\": 5.25, \"tokens\": 64, \"ms\": 90}\n"
-             "{\"kind\": \"checkpoint\", \"step\": 2, \"ms\": 10, \"background_ms\": null}\n"
-             "{\"kind\": \"sample\", \"step\": 2, \"text\": \"a <b> text\"}\n"
-             "{\"step\": 3, \"loss\": 4.5, \"grad_norm\": null, \"skipped\": true, \"lr\": 0.002, \"ms\": 10, "
-             "\"tokens\": 64}\n"
-             "{\"kind\": \"validation\", \"step\": 3, \"loss\": %s, \"tokens\": 64, \"ms\": 90}\nEND",
-             name, name, lr, last_validation);
-    return system(command);
+    return system(
+        textf("mkdir $T/%s && cd $T/%s && cat >run.json <<'END'\n"
+              "{\"configuration\": {\"steps\": 3, \"optimizer\": {\"lr\": %s}}, \"starts\": [{\"time_utc\": "
+              "\"2026-11-22T10:00:00Z\", \"from_step\": 0, \"end\": {\"reason\": \"complete\"}}]}\nEND\n"
+              "cat >log.jsonl <<'END'\n"
+              "{\"step\": 1, \"loss\": 5.5, \"grad_norm\": 2, \"lr\": 0.001, \"ms\": 10, \"tokens\": 64}\n"
+              "{\"step\": 2, \"loss\": 5, \"grad_norm\": 1, \"lr\": 0.002, \"ms\": 20, \"tokens\": 64}\n"
+              "{\"kind\": \"validation\", \"step\": 2, \"loss\": 5.25, \"tokens\": 64, \"ms\": 90}\n"
+              "{\"kind\": \"checkpoint\", \"step\": 2, \"ms\": 10, \"background_ms\": null}\n"
+              "{\"kind\": \"sample\", \"step\": 2, \"text\": \"a <b> text\"}\n"
+              "{\"step\": 3, \"loss\": 4.5, \"grad_norm\": null, \"skipped\": true, \"lr\": 0.002, \"ms\": 10, "
+              "\"tokens\": 64}\n"
+              "{\"kind\": \"validation\", \"step\": 3, \"loss\": %s, \"tokens\": 64, \"ms\": 90}\nEND",
+              name, name, lr, last_validation));
 }
 
 static int set_up(void **state) {

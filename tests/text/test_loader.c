@@ -337,11 +337,10 @@ TEST(training_is_the_same_from_text) {
     expect_exit("train " MODEL "--steps 6 --accum 2 --data $T/ids --save $T/one", 0);
     static const char *const loaders[] = {"inline", "threads", "threads:3 --queue-depth 5"};
     for (size_t i = 0; i < sizeof(loaders) / sizeof(loaders[0]); i++) {
-        char command[COMMAND_SIZE];
-        snprintf(command, sizeof(command),
-                 "train " MODEL "--steps 6 --accum 2 --data $T/text --tokenizer $T/tok --save $T/other --loader %s",
-                 loaders[i]);
-        expect_exit(command, 0);
+        expect_exit(textf("train " MODEL
+                          "--steps 6 --accum 2 --data $T/text --tokenizer $T/tok --save $T/other --loader %s",
+                          loaders[i]),
+                    0);
         shell("cmp $T/one/model.safetensors $T/other/model.safetensors && rm -r $T/other");
     }
 }
@@ -353,13 +352,12 @@ TEST(micro_batches_count_by_their_tokens) {
     }
     static const char *const cuts[] = {"-b 4", "-b 2 --accum 2", "-b 1 --accum 4"};
     for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
-        char command[COMMAND_SIZE];
-        snprintf(command, sizeof(command),
-                 "train -m tiny --vocab 600 --seq-len 32 --backend reference --data $T/ids --documents 1-32 --padding "
-                 "max --steps 8 "
-                 "--optimizer sgd --lr 0.1 %s --log $T/cut%d",
-                 cuts[i], (int)i);
-        expect_exit(command, 0);
+        expect_exit(
+            textf("train -m tiny --vocab 600 --seq-len 32 --backend reference --data $T/ids --documents 1-32 --padding "
+                  "max --steps 8 "
+                  "--optimizer sgd --lr 0.1 %s --log $T/cut%d",
+                  cuts[i], (int)i),
+            0);
     }
     shell("cd $T && for i in 0 1 2; do sed 's/.*\"loss\": \\([^,]*\\), \"grad_norm\": \\([^,]*\\),.*\"tokens\": "
           "\\([0-9]*\\).*/\\1 \\2 \\3/' cut$i >numbers$i; test $(wc -l <numbers$i) = 8; done && "

@@ -72,42 +72,14 @@ TEST(places_are_spread_evenly) {
 
 // --- helpers -----------------------------------------------------------------------------------------
 
-static int count_lines(const char *path) {
-    FILE *file = fopen(path, "r");
-    int n = 0;
-    if (file != NULL) {
-        for (int c = getc(file); c != EOF; c = getc(file)) {
-            n += c == '\n';
-        }
-        fclose(file);
-    }
-    return n;
-}
-
 // Runs until the log has n_lines lines, sends a signal, and returns the exit code; -1: the signal ended it.
 static int stop_run(const char *arguments, const char *run_name, int n_lines, int number) {
-    char log[COMMAND_SIZE];
-    const char *command =
-        textf("exec " SM_TEST_BINARY " %s --run $T/%s >$T/out 2>$T/err </dev/null", arguments, run_name);
-    snprintf(log, sizeof(log), "%s/%s/log.jsonl", temp_folder, run_name);
-    const pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
-        _exit(127);
-    }
-    int status = 0;
-    pid_t ended = 0;
-    while (count_lines(log) < n_lines && (ended = waitpid(child, &status, WNOHANG)) == 0) {
+    const char *log = textf("%s/log.jsonl", run_name);
+    const pid_t child = start_program(textf("%s --run $T/%s", arguments, run_name));
+    while (count_lines_of(log) < n_lines && !has_ended(child)) {
         usleep(500); // a step takes no longer
     }
-    if (ended == 0) {
-        kill(child, number);
-        assert_int_equal(waitpid(child, &status, 0), child);
-    }
-    read_file("out", out);
-    read_file("err", err);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return end_by(child, number);
 }
 
 static void expect_stopped(const char *arguments, const char *run_name, int n_lines, int number, int expected) {
