@@ -4,10 +4,8 @@
     ./train_gpt2 | llmc_lines.py -b 4 --seq-len 64
     llmc_lines.py log.txt --precision bf16
 
-A line of a step begins with "step", a number and perhaps "/" and how many there are, and holds a
-loss and a time in ms; the CPU, the CUDA and the Python trainer differ only in what else is there.
-The table of the model above these lines fills the configuration. The first step is told apart and
---warmup steps after it are no samples, as in every other row. All that is unknown stays null.
+A line of a step has its number, a loss and a time in ms, in the CPU, the CUDA and the Python trainer; the table of the
+model above them fills the configuration. All that is unknown stays null.
 """
 
 import argparse

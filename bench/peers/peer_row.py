@@ -1,8 +1,7 @@
 """peer_row.py: result rows of programs that are not stepmark, in the fields of bench/rows/row_fields.h.
 
-What every adapter shares: the flags that a peer is called with, the row that it prints, the
-statistics (the definitions are those of bench/stats/stats.h), and the facts of the machine. Needs
-nothing but Python. A field that is not known is null, as in stepmark's own rows.
+What every adapter shares; the statistics are those of bench/stats/stats.h. Needs nothing but Python. A field that is
+not known is null, as in stepmark's own rows.
 """
 
 import json

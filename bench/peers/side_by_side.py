@@ -4,10 +4,7 @@
     side_by_side.py --stepmark build/release/stepmark
     side_by_side.py --stepmark build/release/stepmark --tests v50304b4s64 --peers pytorch-eager,pytorch-compile
 
-For each test all start from the same weights and read the same tokens. In every round each runs
-once, as a process of its own that takes a few steps; the order turns with each round. Losses are
-compared step by step: where they differ the work was not the same, and there is no ratio.
-README.md next to this file says how to add a peer. Exit status 1 if a comparison was refused.
+README.md next to this file says what makes it a comparison, and how to add a peer. Exit status 1 if one was refused.
 """
 
 import argparse

@@ -271,10 +271,11 @@ static sm_status measure(const cli_options *options, const json_t *references) {
 
 static bool is_same_kind(const json_t *a, const json_t *b) {
     return strcmp(sm_rows_text(a, "device"), sm_rows_text(b, "device")) == 0 &&
-           strcmp(sm_rows_text(a, "precision"), sm_rows_text(b, "precision")) == 0;
+           strcmp(sm_rows_text(a, "precision"), sm_rows_text(b, "precision")) == 0 &&
+           strcmp(sm_rows_text(a, "backend_used"), sm_rows_text(b, "backend_used")) == 0;
 }
 
-// The last score of each device and format, without those that may not be quoted; *n_busy counts these.
+// The last score of each device, format and program, without those that may not be quoted; *n_busy counts these.
 static json_t *last_scores(const json_t *rows, const json_t *references, size_t *n_busy) {
     json_t *last = json_array();
     *n_busy = 0;
