@@ -287,7 +287,7 @@ REAL(loss, "", "loss of the first step, at the initial weights", SHOWN("loss", N
 REAL(loss_checked, "", "mean loss of the tokens that were last compared with the reference's")
 REAL(loss_reference, "", "the reference's mean loss of these tokens")
 TEXT(loss_check, SM_ROW_TEXT_SIZE, "how they were compared", SHOWN("status", show_status),
-     BRIEF(NULL, show_brief_status), RANK(SM_RANK_ALWAYS))
+     RANK(SM_RANK_ALWAYS))
 TEXT(gradient_check, SM_ROW_TEXT_SIZE, "how the gradients of the first step were compared with differences of the loss")
 REAL(gradient_error, "", "their difference, relative to the change that the gradients predict")
 REAL(gradient_tolerance, "", "allowed difference")
@@ -295,7 +295,7 @@ INTEGER(gradient_check_ns, "ns", "time of this check; not part of any other time
 TEXT(update_check, SM_ROW_TEXT_SIZE, "how the updates of checked steps were compared with the reference's rule")
 REAL(update_error, "", "largest difference of a sampled number, relative to its allowed rounding; at most 1")
 TEXT(spot_check, 2 * SM_ROW_TEXT_SIZE, "how many ops of checked steps were computed again from their operands, in part "
-     "or by Freivalds' test")
+     "or by Freivalds' test", VARIED("checked", show_check), BRIEF(NULL, show_nothing))
 REAL(spot_error, "", "largest difference of one of their numbers, relative to its allowed rounding; at most 1")
 TEXT(repeat_check, SM_ROW_TEXT_SIZE, "measured steps that were repeated, in pieces, with identical bits; or why none "
      "was")

@@ -55,33 +55,31 @@ static void show_memory(const json_t *record, const sm_column *column, char *tex
     sm_text_bytes(sm_json_number(record, own_memory ? "device_peak_bytes" : column->name), text, size_bytes);
 }
 
-// Ops by themselves have no loss.
-static const char *check_of(const json_t *record, const sm_column *column) {
-    return text_of(record, text_of(record, "op")[0] != '\0' ? "spot_check" : column->name);
+// How its loss was checked; ops by themselves have none.
+static void show_check(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    const char *check = text_of(record, text_of(record, "op")[0] != '\0' ? column->name : "loss_check");
+    snprintf(text, size_bytes, "%s", strcmp(text_of(record, "status"), "ok") == 0 ? check : "");
 }
 
-// "ok: reference, 1 of 4 sequences", "ok, noisy: ..." or "oom: 9.1 GiB needed, 6.0 GiB free"
-static void show_status(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+// For a terminal.
+static void show_nothing(SM_UNUSED const json_t *record, SM_UNUSED const sm_column *column, char *text,
+                         SM_UNUSED size_t size_bytes) {
+    text[0] = '\0';
+}
+
+// "ok", "ok, noisy" or "oom: 9.1 GiB needed, 6.0 GiB free"
+static void show_status(const json_t *record, SM_UNUSED const sm_column *column, char *text, size_t size_bytes) {
     const char *status = text_of(record, "status");
     const char *reason = text_of(record, "reason");
-    const char *check = check_of(record, column);
-    bool ok = strcmp(status, "ok") == 0;
     const char *noise = text_of(record, "noise_verdict");
+    const bool ok = strcmp(status, "ok") == 0;
+    const bool is_checked = text_of(record, text_of(record, "op")[0] != '\0' ? "spot_check" : "loss_check")[0] != '\0';
     const char *judged = !ok                             ? ""
                          : strcmp(noise, "noisy") == 0   ? ", noisy"
                          : strcmp(noise, "too few") == 0 ? ", few samples"
                                                          : "";
-    const char *more = reason[0] != '\0' ? reason : ok ? check : "";
-    more = ok && more[0] == '\0' ? "loss not checked" : more;
+    const char *more = !ok ? reason : is_checked ? "" : "loss not checked";
     snprintf(text, size_bytes, "%s%s%s%s", status, judged, more[0] != '\0' ? ": " : "", more);
-}
-
-// Short form: "ok", "ok, noisy"; otherwise with the reason.
-static void show_brief_status(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    show_status(record, column, text, size_bytes);
-    if (strncmp(text, "ok", 2) == 0 && check_of(record, column)[0] != '\0') {
-        text[strcspn(text, ":")] = '\0';
-    }
 }
 
 // The value of the field's flag in the row's command line; "" if it was not given.

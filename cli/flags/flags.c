@@ -198,7 +198,7 @@ static const cli_flag flags[] = {
      "the length, too, without --seq-len",
      NOT_ADVISE(SWEPT), AT(work.fit_s), WITHIN(1, 86400)},
     {"Work", "pass-type", 0, CLI_CHOICES, LIST, "step",
-     "part of the step that is timed; separate: forward and backward, a row each", SWEPT, AT(work.passes),
+     "part of the step that is timed; separate: forward and backward, each timed by itself", SWEPT, AT(work.passes),
      ONE_OF(passes)},
     {"Work", "dropout", 0, CLI_REAL, "P", "0", "dropout probability", STEPPED, AT(work.dropout), WITHIN(0, 0.999)},
     {"Work", "optimizer", 0, CLI_CHOICE, NULL, "adamw", "rule by which the step updates the weights", STEPPED,

@@ -182,19 +182,40 @@ typedef struct {
     double seconds, work_left;
 } totals;
 
-static json_t *make_record(const cli_configuration *configuration, const cli_candidate *c, const json_t *row) {
+// The words of a key that other words, "a=1 b=2", have among them, or have not. The caller frees it.
+static char *words_of(const char *key, const char *others, bool is_among) {
+    SM_FREED char *padded = sm_text_of(" %s ", others);
+    char *text = NULL;
+    size_t size;
+    FILE *out = sm_memstream(&text, &size);
+    for (const char *word = key; *word != '\0'; word += strspn(word, " ")) {
+        const int length = (int)strcspn(word, " ");
+        SM_FREED char *one = sm_text_of(" %.*s ", length, word);
+        if ((strstr(padded, one) != NULL) == is_among) {
+            fprintf(out, "%s%.*s", ftell(out) > 0 ? " " : "", length, word);
+        }
+        word += length;
+    }
+    sm_memstream_close(out);
+    return text;
+}
+
+// `shared`: words that are said once, for all.
+static json_t *make_record(const cli_configuration *configuration, const char *shared, const cli_candidate *c,
+                           const json_t *row) {
+    SM_FREED char *own = words_of(configuration->key, shared, false);
     char verdict[SM_ROW_REASON_SIZE + 32];
     const char *status = row != NULL ? "done" : c->status[0] != '\0' ? c->status : "run";
     const char *reason = row != NULL ? "" : c->reason;
     json_t *record = json_object();
     snprintf(verdict, sizeof(verdict), "%s%s%s", status, reason[0] != '\0' ? ": " : "", reason);
-    sm_json_set_new(record, "configuration", sm_json_text(configuration->key));
+    sm_json_set_new(record, "configuration", sm_json_text(own));
     sm_json_set_new(record, "estimated_bytes", sm_json_integer(c->is_forecast ? c->forecast.memory_bytes : SM_ABSENT));
     sm_json_set_new(record, "verdict", sm_json_text(verdict));
     return record;
 }
 
-static sm_status list(cli_sweep *s, sm_record_writer *writer, totals *t) {
+static sm_status list(cli_sweep *s, const char *shared, sm_record_writer *writer, totals *t) {
     for (int i = 0; i < s->plan.n; i++) {
         const cli_configuration *configuration = &s->plan.items[i];
         cli_candidate *c = s->candidate;
@@ -218,7 +239,7 @@ static sm_status list(cli_sweep *s, sm_record_writer *writer, totals *t) {
             t->work_done += work;
             t->seconds += process_ns / 1e9;
         }
-        SM_TRY(sm_record_write(writer, make_record(configuration, c, row)));
+        SM_TRY(sm_record_write(writer, make_record(configuration, shared, c, row)));
     }
     return SM_OK;
 }
@@ -226,15 +247,25 @@ static sm_status list(cli_sweep *s, sm_record_writer *writer, totals *t) {
 sm_status cli_sweep_dry_run(cli_sweep *s) {
     sm_record_writer *writer = NULL;
     totals t = {0};
+    const bool is_read = sm_format_is_read((sm_format)s->sweeper.options->out.format);
+    SM_FREED char *shared = sm_strdup(is_read && s->plan.n > 1 ? s->plan.items[0].key : "");
+    for (int i = 1; i < s->plan.n; i++) {
+        SM_FREED char *before = shared;
+        shared = words_of(before, s->plan.items[i].key, true);
+    }
     SM_TRY(sm_record_writer_open(&table, (sm_format)s->sweeper.options->out.format, stdout, &writer));
-    sm_status status = list(s, writer, &t);
+    sm_status status = list(s, shared, writer, &t);
     sm_status closed = sm_record_writer_close(writer);
     SM_TRY(status);
     SM_TRY(closed);
     // The estimate assumes the speed of the existing rows.
-    FILE *stream = sm_format_is_read((sm_format)s->sweeper.options->out.format) ? stdout : stderr;
-    fprintf(stream, "%s%d configurations: %d to run, %d skipped, %d too large, %d done",
-            stream == stdout ? "\n" : "stepmark: ", s->plan.n, t.n_run, t.n_skipped, t.n_oom, t.n_done);
+    FILE *stream = is_read ? stdout : stderr;
+    if (shared[0] != '\0') {
+        printf("\nAll of them: %s\n", shared);
+    }
+    fprintf(stream, "%s%d configuration%s: %d to run, %d skipped, %d too large, %d done",
+            stream == stdout ? "\n" : "stepmark: ", s->plan.n, sm_plural((size_t)s->plan.n), t.n_run, t.n_skipped,
+            t.n_oom, t.n_done);
     if (t.work_done > 0 && t.n_run > 0) {
         fprintf(stream, "; about %s, at the speed of the rows in %s",
                 CLI_DURATION(t.seconds * t.work_left / t.work_done), s->sweeper.options->out.output_file);

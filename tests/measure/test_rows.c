@@ -221,7 +221,7 @@ static int screen_width(const char *line) {
 TEST(test_markdown) {
     SM_FREED char *text = write_rows(SM_FORMAT_MARKDOWN);
     static const char expected[] =
-        "All rows: model small (124M), parameters 124,439,808\n"
+        "All rows: model small (124M), parameters 124,439,808, checked reference, 1 of 4 sequences\n"
         "\n"
         "| device     | mode  | test          | forward ms | backward ms | optimizer ms | "
         "unaccounted | step ms ± spread "
@@ -231,7 +231,7 @@ TEST(test_markdown) {
         "|---------:|----------:|---------:|--------:|--------|\n"
         "| cpu avx512 | fused | step b4s64    |      250.0 |       500.0 |        60.80 |   "
         "     1.0% |     812.0 ± 0.4% "
-        "|    1,315 |     42.1% | 3.00 GiB | 10.9371 | ok: reference, 1 of 4 sequences [1] |\n"
+        "|    1,315 |     42.1% | 3.00 GiB | 10.9371 | ok [1] |\n"
         "| cpu        | naive | step b64s1024 |          - |           - |            - |   "
         "        - |                - "
         "|        - |         - |        - |       - | oom: a,\"b\"\\|'c'  .quit / \x20 "

@@ -116,7 +116,7 @@ TEST(wide_has_everything) {
                                      screen),
                      0);
     assert_non_null(strstr(screen, "| forward ms |"));
-    assert_non_null(strstr(screen, "against the reference |"));
+    assert_non_null(strstr(screen, "against the reference"));
 }
 
 TEST(name_alone_says_what_to_try) {
