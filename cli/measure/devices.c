@@ -8,16 +8,18 @@ static int64_t known(size_t value) { return value > 0 ? (int64_t)value : SM_ABSE
 
 // X(name, type, unit, description, value, further members of the column)
 #define COLUMN_LIST(X)                                                                                              \
-    X("device", TEXT, "", "id, as --backend takes it", info->id, .heading = "device")                               \
+    X("device", TEXT, "", "id, as --backend takes it", info->id, .heading = "device", .rank = SM_RANK_ALWAYS)       \
     X("backend", TEXT, "", "backend that drives it", backend->name, .heading = NULL)                                \
-    X("available", BOOLEAN, "", "can be used here", info->available, .heading = "usable", .show = sm_show_yes_no)   \
-    X("name", TEXT, "", "of the processor or card", info->name, .heading = "name")                                  \
+    X("available", BOOLEAN, "", "can be used here", info->available, .heading = "usable", .show = sm_show_yes_no,   \
+      .rank = SM_RANK_ALWAYS)                                                                                       \
+    X("name", TEXT, "", "of the processor or card", info->name, .heading = "name", .rank = SM_RANK_ALWAYS)          \
     X("n_units", INTEGER, "", "cores or compute units", known((size_t)info->n_units), .heading = "units")           \
-    X("n_threads", INTEGER, "", "threads used by default", known((size_t)info->n_threads), .heading = "threads")    \
+    X("n_threads", INTEGER, "", "threads used by default", known((size_t)info->n_threads), .heading = "threads",    \
+      .rank = 5)                                                                                                    \
     X("binding", TEXT, "", "where they run by default", info->binding, .heading = "binding")                        \
-    X("isa", TEXT, "", "instruction set that the kernels use", info->isa, .heading = "instructions")                \
+    X("isa", TEXT, "", "instruction set that the kernels use", info->isa, .heading = "instructions", .rank = 7)     \
     X("blas_core", TEXT, "", "core that the BLAS library chose", info->blas_core, .heading = "BLAS core")           \
-    X("tier", TEXT, "", "family of kernels", info->tier, .heading = "kernels")                                      \
+    X("tier", TEXT, "", "family of kernels", info->tier, .heading = "kernels", .rank = 7)                           \
     X("tier_reason", TEXT, "", "why that family", info->tier_reason, .heading = NULL)                               \
     X("platform", TEXT, "", "OpenCL platform", info->platform, .heading = "platform")                               \
     X("features", TEXT, "", "instructions or features of the OpenCL device", info->features, .heading = "features") \
@@ -25,7 +27,7 @@ static int64_t known(size_t value) { return value > 0 ? (int64_t)value : SM_ABSE
       .heading = NULL)                                                                                              \
     X("local_bytes", INTEGER, "bytes", "local memory of an OpenCL work-group", known(info->local_bytes),            \
       .heading = "local memory", .show = sm_show_bytes)                                                             \
-    X("memory_bytes", INTEGER, "bytes", "memory in all", known(info->memory_bytes), .heading = "memory",            \
+    X("memory_bytes", INTEGER, "bytes", "memory in all", known(info->memory_bytes), .heading = "memory", .rank = 6, \
       .show = sm_show_bytes)                                                                                        \
     X("free_bytes", INTEGER, "bytes", "memory available now", known(info->free_bytes), .heading = "free",           \
       .show = sm_show_bytes)                                                                                        \
@@ -33,7 +35,7 @@ static int64_t known(size_t value) { return value > 0 ? (int64_t)value : SM_ABSE
       .heading = "largest allocation", .show = sm_show_bytes)                                                       \
     X("driver", TEXT, "", "library or driver and version", info->driver, .heading = "driver")                       \
     X("summary", TEXT, "", "what the backend is", backend->summary, .heading = NULL)                                \
-    X("reason", TEXT, "", "why it cannot be used", info->reason, .heading = "reason")                               \
+    X("reason", TEXT, "", "why it cannot be used", info->reason, .heading = "reason", .rank = SM_RANK_ALWAYS)       \
     X("warnings", JSON, "", "causes of slowness on this machine", cli_device_warnings(info), .heading = "warning",  \
       .view = SM_SHOWN_AS_NOTES)
 
