@@ -163,9 +163,8 @@ static json_t *make_name(const json_t *row) {
     sm_rows_chip(row, machine, sizeof(machine));
     snprintf(device, sizeof(device), "%s %s%s", sm_rows_text(row, "device"), sm_rows_text(row, "isa"),
              sm_rows_text(row, "tier"));
-    json_t *name = sm_json_copy(json_object(), row,
-                                "n_seq precision pass_type optimizer mode n_batch build_commit "
-                                "own_kernels");
+    json_t *name =
+        sm_json_copy(json_object(), row, "n_seq precision pass_type optimizer mode n_batch build_commit own_kernels");
     return sm_json_put(name, {"model", sm_json_text(model)}, {"machine", sm_json_text(machine)},
                        {"host", sm_json_text(sm_rows_text(row, "context.host"))}, {"device", sm_json_text(device)});
 }

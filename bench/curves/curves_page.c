@@ -29,10 +29,10 @@ static json_t *text_alone(const sm_curve *c) {
     char progress[64];
     text_progress(c, progress, sizeof(progress));
     if (best == NULL) {
-        return json_sprintf(
-            "%s, %s: the loss went from %.4f to %.4f in %s. There is no validation: whether the model knows "
-            "new text better is not said.",
-            c->name, sm_curve_state(c), log->steps[0].loss, log->steps[log->n_steps - 1].loss, progress);
+        return json_sprintf("%s, %s: the loss went from %.4f to %.4f in %s. There is no validation: whether the model "
+                            "knows new text better is not said.",
+                            c->name, sm_curve_state(c), log->steps[0].loss, log->steps[log->n_steps - 1].loss,
+                            progress);
     }
     if (best != last && last->loss > best->loss) {
         return json_sprintf("%s, %s: the validation loss fell to %.4f at step %lld, and stands at %.4f after %s.",
@@ -63,12 +63,11 @@ static json_t *text_winner(const sm_curves *curves) {
         return json_sprintf("%zu trainings, of which %s has a validation: nothing tells which is best.", curves->n,
                             first != NULL ? "one" : "none");
     }
-    return json_sprintf(
-        "%s has the lowest validation loss: %.4f at step %lld, %.1f%% below that of %s (%.4f). One run of each: "
-        "another --seed may well move a loss by a percent.",
-        first->name, sm_curve_best(first)->loss, (long long)sm_curve_best(first)->step,
-        100 * (1 - sm_curve_best(first)->loss / sm_curve_best(second)->loss), second->name,
-        sm_curve_best(second)->loss);
+    return json_sprintf("%s has the lowest validation loss: %.4f at step %lld, %.1f%% below that of %s (%.4f). One run "
+                        "of each: another --seed may well move a loss by a percent.",
+                        first->name, sm_curve_best(first)->loss, (long long)sm_curve_best(first)->step,
+                        100 * (1 - sm_curve_best(first)->loss / sm_curve_best(second)->loss), second->name,
+                        sm_curve_best(second)->loss);
 }
 
 // A text with bytes that are not UTF-8 has no JSON form.

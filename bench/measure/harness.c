@@ -452,8 +452,8 @@ static bool is_cut(sm_status status) { return status == SM_ERR_TIMEOUT || status
 static sm_status check_protocol(const sm_protocol *p, const sm_plan *plan) {
     SM_FAIL_IF(p->n_repetitions < 1 || p->n_warmup < SM_WARMUP_AUTO || p->n_attribution < 0 || p->n_accum < 1,
                SM_ERR_INVALID,
-               "protocol: %d repetitions, %d warm-up steps, %d attribution steps, %d micro-batches a step: at "
-               "least 1, 0, 0 and 1 are needed",
+               "protocol: %d repetitions, %d warm-up steps, %d attribution steps, %d micro-batches a step: at least 1, "
+               "0, 0 and 1 are needed",
                p->n_repetitions, p->n_warmup, p->n_attribution, p->n_accum);
     SM_FAIL_IF(!(p->timeout_s >= 0 && p->delay_s >= 0 && p->delay_s <= 86400), SM_ERR_INVALID,
                "protocol: timeout %g s, delay %g s: neither may be negative, and a delay is at most a day",
@@ -461,8 +461,8 @@ static sm_status check_protocol(const sm_protocol *p, const sm_plan *plan) {
     SM_FAIL_IF(!(p->max_noise_percent >= 0 && p->min_time_s >= 0 && p->max_time_s >= 0) ||
                    (p->max_noise_percent > 0 && (p->min_samples < 1 || p->max_samples < p->min_samples)),
                SM_ERR_INVALID,
-               "protocol: %g%% of noise by %d to %d samples in %g to %g s: a limit is negative, or the least is "
-               "more than the most",
+               "protocol: %g%% of noise by %d to %d samples in %g to %g s: a limit is negative, or the least is more "
+               "than the most",
                p->max_noise_percent, p->min_samples, p->max_samples, p->min_time_s, p->max_time_s);
     for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
         bool wanted = sm_pass_phases(p->pass) & (1u << phase);

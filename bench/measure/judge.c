@@ -54,14 +54,14 @@ void sm_judge_samples(sm_row *row, const sm_stats *stats) {
     }
     if (fabs(trend.percent) >= drift_worth_a_warning && trend.p < drift_significance) {
         sm_row_warn(row,
-                    "the samples drift: steps %s by %.1f%% from first to last (p = %.2g); warm up longer, cool "
-                    "down, or look for other load",
+                    "the samples drift: steps %s by %.1f%% from first to last (p = %.2g); warm up longer, cool down, "
+                    "or look for other load",
                     trend.percent > 0 ? "slow down" : "speed up", fabs(trend.percent), trend.p);
     }
     if (sm_steady_is_bimodal(&modes)) {
         sm_row_warn(row,
-                    "the samples fall into two groups: %.4g ms, and %.4g ms for %.0f%% of them; the median "
-                    "stands for one of them only",
+                    "the samples fall into two groups: %.4g ms, and %.4g ms for %.0f%% of them; the median stands for "
+                    "one of them only",
                     modes.mean_lo / 1e6, modes.mean_hi / 1e6, 100 * modes.share_hi);
     }
     if (stats->n_outliers >= OUTLIERS_WORTH_A_WARNING &&
@@ -109,11 +109,10 @@ sm_status sm_judge_losses(const sm_row *row) {
     const double allowed = fmax(high - low, least_loss_range) + batch_deviations * spread_of(losses, n);
     for (int64_t i = 2; i < n - 1; i++) {
         if (!(losses[i] >= low - allowed && losses[i] <= high + allowed)) {
-            return sm_fail(
-                SM_ERR_MISMATCH,
-                "wrong loss: step %lld has %.4f, and the checked steps before and after it have %.4f to %.4f; "
-                "no speed is reported",
-                (long long)i + 1, losses[i], low, high);
+            return sm_fail(SM_ERR_MISMATCH,
+                           "wrong loss: step %lld has %.4f, and the checked steps before and after it have %.4f to "
+                           "%.4f; no speed is reported",
+                           (long long)i + 1, losses[i], low, high);
         }
     }
     return SM_OK;

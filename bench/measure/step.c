@@ -368,9 +368,8 @@ static sm_status compare_records(const sm_stepper *s, const sm_step_record *a, c
     const double heads = worst_share(a->values, b->values, n_heads);
     const double gradients = worst_share(a->values + n_heads, b->values + n_heads, a->n_values - n_heads);
     SM_FAIL_IF(losses <= most_rounding && heads <= most_rounding && gradients <= most_rounding, SM_ERR_MISMATCH,
-               "differs in the last bit between calls: step %lld, repeated from the same weights, has %s that "
-               "are off by %.1e of the largest; a kernel must give equal bits each time, so that no speed is "
-               "reported",
+               "differs in the last bit between calls: step %lld, repeated from the same weights, has %s that are off "
+               "by %.1e of the largest; a kernel must give equal bits each time, so that no speed is reported",
                (long long)s->n_steps, what, fmax(losses, fmax(heads, gradients)));
     return sm_fail(SM_ERR_MISMATCH,
                    "wrong result: step %lld, repeated from the same weights, has other %s; no speed is reported",

@@ -33,15 +33,15 @@ static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuv
     "context.device.driver "
 
 // Texts that most blocks have: what compresses well. Blocks that were made with it need it: it stays as it is.
-static const char dictionary[] = SHARED
-    "--model-size=small --batch-size=1 --seq-len=1024 --pass-type=step --dropout=0 --optimizer=adamw "
-    "--long-documents=refuse --accum=1 --data-format=auto --seed=42 --backend=opencl:0.0 --products=own "
-    "--precision=bf16 --precision=fp32 --loss-scale-interval=2000 --mode=fused --warmup=1 --repetitions=7 "
-    "--check-seed= --max-noise=0.5 --min-samples=6 --max-samples=60 --min-time=5 --max-time=25 --no-phases "
-    "--delay=0 --timeout=0 Intel(R) Xeon(R) Platinum Processor AMD EPYC -Core Ryzen NVIDIA H100 80GB HBM3 GeForce RTX "
-    "Radeon RX Instinct Debian GNU/Linux 12 (bookworm) Ubuntu 24.04 LTS Linux 6.1.0-amd64 x86_64 gcc 12.2.0 POSIX "
-    "threads first 32 tokens of 1 of 1 sequences, each against the reference stepmark-124M-v1 avx512_bf16 tensor false "
-    "\"type\":\"gpt2\",\"none\",\"steady\",\"test\":\"step b1s1024\",fnv1a64:";
+static const char dictionary[] =
+    SHARED "--model-size=small --batch-size=1 --seq-len=1024 --pass-type=step --dropout=0 --optimizer=adamw "
+           "--long-documents=refuse --accum=1 --data-format=auto --seed=42 --backend=opencl:0.0 --products=own "
+           "--precision=bf16 --precision=fp32 --loss-scale-interval=2000 --mode=fused --warmup=1 --repetitions=7 "
+           "--check-seed= --max-noise=0.5 --min-samples=6 --max-samples=60 --min-time=5 --max-time=25 --no-phases "
+           "--delay=0 --timeout=0 Intel(R) Xeon(R) Platinum Processor AMD EPYC -Core Ryzen NVIDIA H100 80GB HBM3 "
+           "GeForce RTX Radeon RX Instinct Debian GNU/Linux 12 (bookworm) Ubuntu 24.04 LTS Linux 6.1.0-amd64 x86_64 "
+           "gcc 12.2.0 POSIX threads first 32 tokens of 1 of 1 sequences, each against the reference stepmark-124M-v1 "
+           "avx512_bf16 tensor false \"type\":\"gpt2\",\"none\",\"steady\",\"test\":\"step b1s1024\",fnv1a64:";
 
 // --- the line for people ---------------------------------------------------------------------------
 

@@ -169,8 +169,8 @@ static void check_work(sm_training_run *run) {
         expect_equal(run, "summary.tokens_processed_global", positions, "steps x global batch x sequence length");
     } else if (!(tokens > 0 && tokens <= positions)) { // padding does not count as tokens
         add_problem(run,
-                    "summary.tokens_processed_global is %.15g, and steps x global batch x sequence length, the "
-                    "most that documents can fill, is %.15g",
+                    "summary.tokens_processed_global is %.15g, and steps x global batch x sequence length, the most "
+                    "that documents can fill, is %.15g",
                     tokens, positions);
     }
     double batch = number(run, "training_config.micro_batch") * number(run, "training_config.grad_accum") *

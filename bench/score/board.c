@@ -51,9 +51,8 @@ static json_t *make_record(const json_t *row, const json_t *references) {
     char doubt[SM_DOUBT_SIZE];
     sm_block_machine(row, MACHINE_WIDTH, machine, sizeof(machine));
     snprintf(date, sizeof(date), "%.10s", sm_rows_text(row, "test_time"));
-    json_t *record = sm_json_copy(json_object(), row,
-                                  "n_threads median_ts noise_percent precision mfu datasheet_mfu "
-                                  "n_batch block");
+    json_t *record =
+        sm_json_copy(json_object(), row, "n_threads median_ts noise_percent precision mfu datasheet_mfu n_batch block");
     sm_json_put(record, {"program", sm_json_text(sm_rows_text(row, "backend_used"))},
                 {"system", sm_json_text(sm_rows_text(row, "context.os"))},
                 {"class", json_string(strcmp(sm_rows_text(row, "precision"), "fp32") == 0 ? "fp32" : "any")},

@@ -15,11 +15,10 @@
 
 // What a row of it says in the columns of its work. These and the tables below are v1 for good.
 static const char work[] =
-    "{\"model_arch\": \"gpt2\", \"model_n_params\": 124439808, \"vocab\": 50257, \"n_ctx\": 1024, \"n_layer\": 12,"
-    " \"n_head\": 12, \"n_kv_head\": 12, \"d_model\": 768, \"head_dim\": 64, \"d_ff\": 3072, \"activation\": \"gelu\","
-    " \"untied\": false, \"n_seq\": 1024, \"n_accum\": 1, \"pass_type\": \"step\", \"dropout\": 0.0, \"padding\": "
-    "\"none\","
-    " \"documents\": null, \"optimizer\": \"adamw\"}";
+    "{\"model_arch\": \"gpt2\", \"model_n_params\": 124439808, \"vocab\": 50257, \"n_ctx\": 1024, \"n_layer\": 12, "
+    "\"n_head\": 12, \"n_kv_head\": 12, \"d_model\": 768, \"head_dim\": 64, \"d_ff\": 3072, \"activation\": \"gelu\", "
+    "\"untied\": false, \"n_seq\": 1024, \"n_accum\": 1, \"pass_type\": \"step\", \"dropout\": 0.0, \"padding\": "
+    "\"none\", \"documents\": null, \"optimizer\": \"adamw\"}";
 
 static const double work_flops = 822089202693; // of a sequence
 
@@ -70,8 +69,7 @@ static bool losses_differ(const json_t *row, char text[SM_SCORE_TEXT_SIZE]) {
     const double allowed = sm_rows_is_exact(row) ? exact_rounding : narrow_rounding;
     if (batch == NULL) {
         snprintf(text, SM_SCORE_TEXT_SIZE,
-                 "its micro-batch of %.0f sequences has no known losses; docs/score.md has those "
-                 "that do",
+                 "its micro-batch of %.0f sequences has no known losses; docs/score.md has those that do",
                  sm_json_number(row, "n_batch"));
         return true;
     }

@@ -162,8 +162,7 @@ static const cli_flag flags[] = {
     {"Work", "prompt", 0, CLI_TEXT, "TEXT", NULL, "text to continue", GENERATE, AT(generate.prompt)},
     {"Work", "op", 0, CLI_TEXT, "OP", NULL,
      "measure an op by itself, in place of a step, in the sizes of the model, of -b and --seq-len: a kind, as walk "
-     "names "
-     "it (matmul_backward_input), or an op with its backward (matmul, flash_attention, gelu)",
+     "names it (matmul_backward_input), or an op with its backward (matmul, flash_attention, gelu)",
      NOT_ADVISE(SWEPT), AT(work.op)},
     {"Work", "head-dim", 0, CLI_INT, "HS", NULL, "with --op: channels of an attention head", NOT_ADVISE(SWEPT),
      AT(work.head_dim), WITHIN(1, 65536)},
@@ -438,8 +437,7 @@ static const cli_flag flags[] = {
 
     {"Many", "preset", 0, CLI_TEXT, "NAME", NULL,
      "macro, sizes, score, fwdbwd, warmup, threads, seq-len, batch, precision, attention, padding, micro or modes; "
-     "another "
-     "flag on the command line replaces the preset's",
+     "another flag on the command line replaces the preset's",
      RUN, AT(sweep.preset)},
     {"Many", "file", 0, CLI_TEXT, "FILE", NULL,
      "read flags from FILE: each line measures every combination of its lists", RUN, AT(sweep.sweep_file)},
@@ -638,14 +636,12 @@ static const cli_flag flags[] = {
      "print all entries, not only the first; with -o json the weights, too", WALK, AT(walk.full)},
     {"Work", "train-steps", 0, CLI_INT, "N", NULL,
      "steps of training on --data, or the embedded text, before the step that is shown; not given: 0, and 300 for a "
-     "small "
-     "fresh model of bytes on a page",
+     "small fresh model of bytes on a page",
      WALKED, AT(walk.train_steps), WITHIN(0, 100000)},
     {"Work", "set", 0, CLI_TEXT, "NAME[PLACES]=X", NULL,
      "hold numbers at other values, each time an op has written them: wte.weight[3,5]=0, h.0.attproj[*,0:16]=0, "
      "h.1.fc[0:32]*2; mask[1]=0 and line[2]=0: without the mask, the residual line around attention, of block 1; "
-     "several "
-     "with semicolons; with --values or --full",
+     "several with semicolons; with --values or --full",
      WALK, AT(walk.held)},
     {"Output", "at", 0, CLI_TEXT, "OP", NULL,
      "only this op, by its number as printed, or the ops of a kind (attention_forward)", WALK, AT(walk.at)},
@@ -659,12 +655,10 @@ static const cli_flag flags[] = {
      PROFILE | LOOP, AT(out.trace)},
     {"Output", "timeline", 0, CLI_NEW_FILE, "FILE", NULL,
      "also write what memory each tensor of the step holds over its ops, and where the most is held: a page (.html), "
-     "or "
-     "JSON",
+     "or JSON",
      ESTIMATE | PROFILE, AT(out.timeline),
-     UNLIKE({ESTIMATE,
-             .help = "also write what memory each tensor of the step holds "
-                     "over its ops, and where the most is held: a page (.html), or JSON; of the last configuration"})},
+     UNLIKE({ESTIMATE, .help = "also write what memory each tensor of the step holds over its ops, and where the most "
+                               "is held: a page (.html), or JSON; of the last configuration"})},
     {"Output", "output", 'o', CLI_FORMAT, SM_FORMAT_NAMES, NULL,
      "format on stdout; not given: text on a terminal, as wide as it is, and md elsewhere", SHOWN, AT(out.format)},
     {"Output", "wide", 0, CLI_SWITCH, NULL, NULL, "show every column with its meaning, as -o md does", SHOWN,
@@ -672,7 +666,8 @@ static const cli_flag flags[] = {
     {"Output", "source", 0, CLI_TEXT, "RUNG", NULL,
      "print the source of this rung (step of the ladder), and measure nothing", LADDER, AT(learn.source)},
     {"Output", "quiet", 'q', CLI_SWITCH, NULL, NULL, "no progress: warnings and errors only",
-     MEASURED | SCORE | PROFILE | LOOP | ABLATE | PEAKS | VERIFY | COMPARE | AGAIN | LADDER | TRAIN | INIT, AT(out.quiet)},
+     MEASURED | SCORE | PROFILE | LOOP | ABLATE | PEAKS | VERIFY | COMPARE | AGAIN | LADDER | TRAIN | INIT,
+     AT(out.quiet)},
     {"Output", "progress", 0, CLI_SWITCH, NULL, NULL, "show progress on stderr",
      MEASURED | SCORE | PROFILE | LOOP | VERIFY | AGAIN | TOKENIZER | TOKENIZE, AT(out.progress)},
     {"Output", "output-file", 0, CLI_LOG_FILE, "FILE", NULL,

@@ -40,11 +40,10 @@ static sm_status encode_batch(const cli_options *options, const sm_plan *plan, i
     const int64_t n = plan->B * plan->T;
     SM_AT_END(sm_ids_free) sm_ids ids = {.ids = NULL};
     SM_TRY(cli_model_ids(options, options->walk.text, plan->V, &ids));
-    SM_FAIL_IF(
-        (int64_t)ids.n <= n, SM_ERR_USAGE,
-        "--text: %zu tokens, and a batch of %lld x %lld, with a target for each, has %lld; give a longer text or "
-        "a smaller --seq-len",
-        ids.n, (long long)plan->B, (long long)plan->T, (long long)n + 1);
+    SM_FAIL_IF((int64_t)ids.n <= n, SM_ERR_USAGE,
+               "--text: %zu tokens, and a batch of %lld x %lld, with a target for each, has %lld; give a longer text "
+               "or a smaller --seq-len",
+               ids.n, (long long)plan->B, (long long)plan->T, (long long)n + 1);
     memcpy(tokens, ids.ids, (size_t)n * sizeof(*tokens));
     memcpy(targets, ids.ids + 1, (size_t)n * sizeof(*targets));
     return SM_OK;
@@ -103,8 +102,7 @@ sm_status cli_walk_values_open(const cli_options *options, sm_plan *plan, const 
     for (int i = 0; i < plan->n_tensors && made->is_full && made->slice_elems == 0; i++) {
         const sm_tensor *t = &plan->tensors[i];
         SM_FAIL_IF(sm_tensor_elems(t) > MAX_FULL_ELEMS, SM_ERR_USAGE,
-                   "--full: %s has %lld elements, but only tensors of up to %d can be shown; give a "
-                   "smaller model",
+                   "--full: %s has %lld elements, but only tensors of up to %d can be shown; give a smaller model",
                    t->name, (long long)sm_tensor_elems(t), MAX_FULL_ELEMS);
     }
     SM_TRY(cli_load_weights(made->live->session, config, (uint64_t)options->work.seed, options->model.weights));

@@ -118,8 +118,8 @@ static sm_status make_tokens(chooser *c, int64_t size_bytes) {
     sm_tokenizer *learned = NULL;
     sm_tokenize_result result;
     SM_FAIL_IF(o->train.val_data != NULL, SM_ERR_USAGE,
-               "--val-data: a tenth of the text of --data is for validation; leave it out, or "
-               "make tokens of both first: stepmark tokenize");
+               "--val-data: a tenth of the text of --data is for validation; leave it out, or make tokens of both "
+               "first: stepmark tokenize");
     if (o->work.tokenizer == NULL) {
         of_text = *o;
         of_text.operands = inputs;
