@@ -147,9 +147,8 @@ static json_t *shared_flags(const json_t *args) {
 
 static json_t *facts_of(const json_t *row) {
     json_t *facts = json_object();
-    char names[] = SHARED;
-    char *rest = NULL;
-    for (const char *name = strtok_r(names, " ", &rest); name != NULL; name = strtok_r(NULL, " ", &rest)) {
+    const char *names = SHARED;
+    for (char name[128]; sm_next_word(&names, name, sizeof(name));) {
         json_t *value = sm_json_get(row, name);
         if (value != NULL && !json_is_null(value)) {
             sm_json_set_new(facts, name, strcmp(name, "run_args") == 0 ? shared_flags(value) : json_deep_copy(value));

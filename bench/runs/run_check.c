@@ -32,10 +32,8 @@ static void add_problem(sm_training_run *run, const char *format, ...) {
 }
 
 static void value_text(const json_t *value, char text[VALUE_SIZE]) {
-    char *dumped = value != NULL ? sm_json_dump(value) : NULL;
-    snprintf(text, VALUE_SIZE, "%.100s%s", dumped != NULL ? dumped : "missing",
-             dumped != NULL && strlen(dumped) > 100 ? "..." : "");
-    free(dumped);
+    SM_FREED char *dumped = value != NULL ? sm_json_dump(value) : sm_strdup("missing");
+    snprintf(text, VALUE_SIZE, "%.100s%s", dumped, strlen(dumped) > 100 ? "..." : "");
 }
 
 // --- two values --------------------------------------------------------------------------------
@@ -110,34 +108,25 @@ static void expect_equal(sm_training_run *run, const char *name, double b, const
 
 // Fields required for a comparison.
 static void check_fields(sm_training_run *run) {
-    static const struct {
-        const char *name;
-        const char *why; // "": needs no reason
-    } needed[] = {
-        {"training_config.engine", ""},
-        {"training_config.precision", ""},
-        {"training_config.model", ""},
-        {"training_config.optimizer", ""},
-        {"training_config.data", ""},
-        {"training_config.seed", ""},
-        {"training_config.seq_len", ""},
-        {"training_config.global_batch", ""},
-        {"training_config.n_processes", ""},
-        {"summary.steps", ""},
-        {"summary.tokens_processed_global", ""},
-        {"summary.timed_steps_sec",
-         ": the wall time includes validation and checkpoints, and does not separate them from steps"},
-        {"summary.untimed_sec", ": the time outside of the steps is not recorded"},
-        {"summary.total_wall_time_sec", ""},
-    };
+    const char *needed =
+        "training_config.engine training_config.precision training_config.model training_config.optimizer "
+        "training_config.data training_config.seed training_config.seq_len training_config.global_batch "
+        "training_config.n_processes summary.steps summary.tokens_processed_global summary.timed_steps_sec "
+        "summary.untimed_sec summary.total_wall_time_sec";
+    char name[NAME_SIZE];
     const char *version = json_string_value(json_object_get(run->metrics, "schema_version"));
     if (version == NULL || strcmp(version, SM_TRAINING_SCHEMA_VERSION) != 0) {
         add_problem(run, "schema_version is %s; this stepmark knows %s", version != NULL ? version : "missing",
                     SM_TRAINING_SCHEMA_VERSION);
     }
-    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
-        if (is_null(sm_json_get(run->metrics, needed[i].name))) {
-            add_problem(run, "%s is missing%s", needed[i].name, needed[i].why);
+    while (sm_next_word(&needed, name, sizeof(name))) {
+        if (is_null(sm_json_get(run->metrics, name))) {
+            const bool is_timed = strcmp(name, "summary.timed_steps_sec") == 0;
+            add_problem(
+                run, "%s is missing%s", name,
+                is_timed ? ": the wall time includes validation and checkpoints, and does not separate them from steps"
+                : strcmp(name, "summary.untimed_sec") == 0 ? ": the time outside of the steps is not recorded"
+                                                           : "");
         }
     }
 }
@@ -228,7 +217,7 @@ static void check_complete(sm_training_run *run, const char *metrics_path) {
 static void check_against_log(sm_training_run *run) {
     static const char *const parts[] = {"run_id", "training_config", "epochs", "summary", "completion"};
     const comparison with_log = {run, "the log"};
-    json_t *again = NULL;
+    SM_OWN(json_t) *again = NULL;
     if (sm_training_metrics_make(run->path, &again) != SM_OK) {
         add_problem(run, "%s", sm_error_message());
         return;
@@ -236,7 +225,6 @@ static void check_against_log(sm_training_run *run) {
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         compare_values(&with_log, parts[i], json_object_get(run->metrics, parts[i]), json_object_get(again, parts[i]));
     }
-    json_decref(again);
 }
 
 // --- reading -----------------------------------------------------------------------------------
@@ -303,29 +291,12 @@ void sm_training_runs_read(char *const *paths, int n, sm_training_runs *runs) {
 
 // --- runs together -----------------------------------------------------------------------------
 
-static const char *const invariants[] = {
-    "training_config.engine",
-    "training_config.model",
-    "training_config.seq_len",
-    "training_config.precision",
-    "training_config.gradients",
-    "training_config.recompute",
-    "training_config.dropout",
-    "training_config.loss_scale",
-    "training_config.optimizer",
-    "training_config.schedule",
-    "training_config.seed",
-    "training_config.order",
-    "training_config.weights",
-    "training_config.data",
-    "training_config.val_data",
-    "training_config.documents",
-    "training_config.padding",
-    "training_config.long_documents",
-    "summary.steps",
-    "hardware.cpu.name",
-    "hardware.device.name",
-};
+static const char invariants[] =
+    "training_config.engine training_config.model training_config.seq_len training_config.precision "
+    "training_config.gradients training_config.recompute training_config.dropout training_config.loss_scale "
+    "training_config.optimizer training_config.schedule training_config.seed training_config.order "
+    "training_config.weights training_config.data training_config.val_data training_config.documents "
+    "training_config.padding training_config.long_documents summary.steps hardware.cpu.name hardware.device.name";
 
 static void compare_work(const comparison *c, const sm_training_run *first, sm_work work) {
     static const char *const fixed[] = {"training_config.global_batch", "summary.tokens_processed_global"};
@@ -349,9 +320,9 @@ void sm_training_runs_compare(sm_training_runs *runs, sm_work work) {
             continue;
         }
         const comparison with_first = {run, first->path};
-        for (size_t k = 0; k < sizeof(invariants) / sizeof(invariants[0]); k++) {
-            compare_values(&with_first, invariants[k], sm_json_get(run->metrics, invariants[k]),
-                           sm_json_get(first->metrics, invariants[k]));
+        const char *names = invariants;
+        for (char name[NAME_SIZE]; sm_next_word(&names, name, sizeof(name));) {
+            compare_values(&with_first, name, sm_json_get(run->metrics, name), sm_json_get(first->metrics, name));
         }
         compare_work(&with_first, first, work);
     }

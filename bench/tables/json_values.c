@@ -114,17 +114,21 @@ json_t *sm_json_put_members(json_t *object, const sm_json_member *members, size_
     return object;
 }
 
+bool sm_next_word(const char **words, char *word, size_t size_bytes) {
+    const size_t length = strcspn(*words, " ");
+    snprintf(word, size_bytes, "%.*s", (int)length, *words);
+    *words += length + strspn(*words + length, " ");
+    return length > 0;
+}
+
 json_t *sm_json_copy(json_t *object, const json_t *from, const char *words) {
-    while (*words != '\0') {
-        char name[128];
-        snprintf(name, sizeof(name), "%.*s", (int)strcspn(words, " "), words);
+    char name[128];
+    while (sm_next_word(&words, name, sizeof(name))) {
         char *source = strchr(name, '=');
         if (source != NULL) {
             *source++ = '\0';
         }
         sm_json_set_new(object, name, sm_json_of(from, source != NULL ? source : name));
-        words += strcspn(words, " ");
-        words += strspn(words, " ");
     }
     return object;
 }

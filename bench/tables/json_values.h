@@ -6,6 +6,7 @@
 #include "status.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 SM_OWNABLE(json_t, json_decref)
@@ -18,6 +19,9 @@ json_t *sm_json_integer(int64_t value);   // SM_ABSENT -> null
 json_t *sm_json_real(double value);       // not finite -> null
 json_t *sm_json_text(const char *bytes);  // NULL or "" -> null
 json_t *sm_json_bytes(const char *bytes); // as sm_json_text, but "" stays ""
+
+// Takes the first of `words`, which are then those after it; false: there was none.
+bool sm_next_word(const char **words, char *word, size_t size_bytes);
 
 // Bytes of the well-formed UTF-8 sequence that `text` begins with (1 to 4); 0 if it is not
 // well-formed or `text` is "".
@@ -57,7 +61,6 @@ json_t *sm_json_put_members(json_t *object, const sm_json_member *members, size_
 #define sm_json_put(object, ...)                                       \
     sm_json_put_members(object, (const sm_json_member[]){__VA_ARGS__}, \
                         sizeof((const sm_json_member[]){__VA_ARGS__}) / sizeof(sm_json_member))
-
 
 // Copies members from another object: "n_seq precision tokens=summary.tokens", the last under another name. Returns the
 // object.
