@@ -117,20 +117,6 @@ static void say(const group *g, const json_t *slow, bool names_test, json_t *sen
     json_array_append_new(sentences, sm_json_text(text));
 }
 
-// Moves the rows without a verdict from a group of several to `doubted`.
-static void set_apart(group *g, group *doubted) {
-    size_t n = 0;
-    for (size_t i = 0; i < g->n && g->n > 1; i++) {
-        char doubt[SM_DOUBT_SIZE];
-        if (sm_doubt_row(g->rows[i], doubt)) {
-            doubted->rows[doubted->n++] = g->rows[i];
-        } else {
-            g->rows[n++] = g->rows[i];
-        }
-    }
-    g->n = n;
-}
-
 json_t *sm_fastest_sentences(const json_t *rows) {
     const size_t n_rows = json_array_size(rows);
     group g = {.rows = sm_malloc((n_rows + 1) * sizeof(const json_t *))};
@@ -139,7 +125,17 @@ json_t *sm_fastest_sentences(const json_t *rows) {
     for (size_t first = 0; first < n_rows; first++) {
         collect(rows, first, &g);
         const bool names_test = g.n < n_rows;
-        set_apart(&g, &doubted);
+        // Moves the rows without a verdict from a group of several to `doubted`.
+        size_t n = 0;
+        for (size_t i = 0; i < g.n && g.n > 1; i++) {
+            char doubt[SM_DOUBT_SIZE];
+            if (sm_doubt_row(g.rows[i], doubt)) {
+                doubted.rows[doubted.n++] = g.rows[i];
+            } else {
+                g.rows[n++] = g.rows[i];
+            }
+        }
+        g.n = n;
         for (size_t i = 1; i < g.n && json_array_size(sentences) < MOST_SENTENCES; i++) {
             say(&g, g.rows[i], names_test, sentences);
         }

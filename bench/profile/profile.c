@@ -166,15 +166,6 @@ static void write_verdict(sm_profile *profile, const sm_profile_line *step, cons
 
 // --- the whole ------------------------------------------------------------------------------
 
-static sm_status check_input(const sm_profile_input *in) {
-    int64_t sum_ns = 0;
-    for (int i = 0; i < in->plan->n_ops; i++) {
-        SM_FAIL_IF(in->op_ns[i] < 0, SM_ERR_INTERNAL, "profile: op %d took %lld ns", i, (long long)in->op_ns[i]);
-        sum_ns += in->op_ns[i];
-    }
-    return sum_ns > 0 ? SM_OK : sm_fail(SM_ERR_INVALID, "profile: no op took any time");
-}
-
 static void make_lines(const sm_profile_input *in, sm_profile_by by, sm_profile *profile) {
     const sm_plan *plan = in->plan;
     *profile = (sm_profile){.wall_ns = in->wall_ns, .headline_ns = in->headline_ns, .unaccounted_ns = in->wall_ns};
@@ -209,7 +200,12 @@ sm_status sm_profile_make(const sm_profile_input *input, sm_profile_by by, sm_pr
     sm_profile_input least = *input;
     least.op_ns = input->op_least_ns != NULL ? input->op_least_ns : input->op_ns;
     *profile = (sm_profile){.lines = NULL};
-    SM_TRY(check_input(input));
+    int64_t sum_ns = 0;
+    for (int i = 0; i < input->plan->n_ops; i++) {
+        SM_FAIL_IF(input->op_ns[i] < 0, SM_ERR_INTERNAL, "profile: op %d took %lld ns", i, (long long)input->op_ns[i]);
+        sum_ns += input->op_ns[i];
+    }
+    SM_TRY(sum_ns > 0 ? SM_OK : sm_fail(SM_ERR_INVALID, "profile: no op took any time"));
     make_lines(&least, SM_PROFILE_BY_KIND, &kinds);
     make_lines(input, by, profile);
     sm_profile_line step = profile->total;

@@ -27,11 +27,6 @@ static void end_overwritten(const sm_plan *plan, sm_range *lives) {
     }
 }
 
-static json_t *tensor_json(const sm_tensor *t, sm_range life) {
-    return json_pack("[s, s, I, i, i]", t->name, sm_role_name(t->role), (json_int_t)sm_tensor_bytes(t), life.first,
-                     life.end);
-}
-
 static int largest_first(const void *a, const void *b) {
     const double x = json_number_value(json_array_get(*(json_t *const *)a, 2));
     const double y = json_number_value(json_array_get(*(json_t *const *)b, 2));
@@ -83,7 +78,9 @@ json_t *sm_profile_timeline(const sm_plan *plan, const int64_t *op_ns, size_t wo
     end_overwritten(plan, lives);
     for (int i = 0; i < plan->n_tensors; i++) {
         if (plan->tensors[i].view_of == SM_NO_TENSOR && lives[i].first < lives[i].end) {
-            json_array_append_new(tensors, tensor_json(&plan->tensors[i], lives[i]));
+            json_array_append_new(
+                tensors, json_pack("[s, s, I, i, i]", plan->tensors[i].name, sm_role_name(plan->tensors[i].role),
+                                   (json_int_t)sm_tensor_bytes(&plan->tensors[i]), lives[i].first, lives[i].end));
         }
     }
     for (sm_role role = 0; role < SM_ROLE_COUNT; role++) {

@@ -391,35 +391,23 @@ static const char *flag_of(const audit *a, const char *name) {
 }
 
 static bool flags_contradict(const audit *a) {
-    static const char *const pairs[][2] = {
-        {"--model-size", "model_type"},
-        {"--arch", "model_arch"},
-        {"--batch-size", "n_batch"},
-        {"--seq-len", "n_seq"},
-        {"--accum", "n_accum"},
-        {"--precision", "precision"},
-        {"--mode", "mode"},
-        {"--pass-type", "pass_type"},
-        {"--optimizer", "optimizer"},
-        {"--backend", "device"},
-        {"--seed", "seed"},
-        {"--dropout", "dropout"},
-        {"--vocab", "vocab"},
-        {"--check-seed", "check_seed"},
-        {"--loader", "loop.loader"},
-        {"--data", "data"},
-        {"--weights", "weights"},
-    };
+    // Flags, and the fields that have their values.
+    const char *pairs = "--model-size=model_type --arch=model_arch --batch-size=n_batch --seq-len=n_seq --accum=n_accum "
+                        "--precision=precision --mode=mode --pass-type=pass_type --optimizer=optimizer --backend=device "
+                        "--seed=seed --dropout=dropout --vocab=vocab --check-seed=check_seed --loader=loop.loader "
+                        "--data=data --weights=weights";
     const char *own = flag_of(a, "--kernel") != NULL ? "--kernel" : "--backend-library";
     REFUSE_IF(flag_of(a, own) != NULL && has_speed(a) && sm_rows_own_code(a->row)[0] == '\0', a,
               "its run_args have %s, and own_kernels names no code", own);
-    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-        const char *flag = flag_of(a, pairs[i][0]);
-        const double value = number(a, pairs[i][1]);
-        const char *text = text_of(a, pairs[i][1]);
+    for (char name[64]; sm_next_word(&pairs, name, sizeof(name));) {
+        char *field = strchr(name, '=');
+        *field++ = '\0';
+        const char *flag = flag_of(a, name);
+        const double value = number(a, field);
+        const char *text = text_of(a, field);
         const bool is_other = flag != NULL && (text[0] != '\0' ? strcmp(flag, text) != 0 : strtod(flag, NULL) != value);
-        REFUSE_IF(is_other && (text[0] != '\0' || isfinite(value)), a, "its run_args have %s=%.60s, which %s is not",
-                  pairs[i][0], flag, pairs[i][1]);
+        REFUSE_IF(is_other && (text[0] != '\0' || isfinite(value)), a, "its run_args have %s=%.60s, which %s is not", name,
+                  flag, field);
     }
     const char *repetitions = is_text(a, "stop_reason", "repetitions") ? flag_of(a, "--repetitions") : NULL;
     REFUSE_IF(repetitions != NULL && a->n > 0 && strtod(repetitions, NULL) != (double)a->n, a,

@@ -63,24 +63,21 @@ static void put_typst(const sm_layout *l, FILE *out) {
     fputs(")\n", out);
 }
 
-// As comments: what all rows share, and the notes.
-static void put_table(const sm_layout *l, bool is_latex, FILE *out) {
-    const char *comment = is_latex ? "%" : "//";
-    for (int i = -1; i < l->n_notes; i++) {
-        char *text = i < 0 ? sm_layout_common_text(l) : sm_layout_note_text(l, i);
-        if (text[0] != '\0') {
-            fprintf(out, "%s %s\n", comment, text);
-        }
-        free(text);
-    }
-    (is_latex ? put_latex : put_typst)(l, out);
-}
-
 void sm_typeset_write(const sm_table *table, const json_t *records, sm_format format, FILE *out) {
     sm_layout layout = {.table = table, .records = records, .is_text = true, .is_page = true};
     sm_layout_make(&layout);
     if (layout.n_shown > 0) {
-        put_table(&layout, format == SM_FORMAT_LATEX, out);
+        // As comments: what all rows share, and the notes.
+        const bool is_latex = format == SM_FORMAT_LATEX;
+        const char *comment = is_latex ? "%" : "//";
+        for (int i = -1; i < layout.n_notes; i++) {
+            char *text = i < 0 ? sm_layout_common_text(&layout) : sm_layout_note_text(&layout, i);
+            if (text[0] != '\0') {
+                fprintf(out, "%s %s\n", comment, text);
+            }
+            free(text);
+        }
+        (is_latex ? put_latex : put_typst)(&layout, out);
     }
     sm_layout_free(&layout);
 }

@@ -58,17 +58,6 @@ static bool has_stack(void) {
 
 static void note_no_memory(const char *line) { cli_note("%s", line); }
 
-// SM_ERR_OOM if there is not even the memory that libraries assume: hwloc, which reads the machine's topology before
-// anything large is allocated, crashes when an allocation fails.
-static sm_status require_memory(void) {
-    enum { LIBRARIES_BYTES = 16 << 20 }; // several times what hwloc needs on a machine with hundreds of processors
-    void *volatile memory = malloc(LIBRARIES_BYTES);
-    SM_FAIL_IF(memory == NULL, SM_ERR_OOM, "out of memory: not even %d MiB to begin with (ulimit -v?)",
-               LIBRARIES_BYTES >> 20);
-    free(memory);
-    return SM_OK;
-}
-
 static int usage_error(const char *command) {
     cli_note("%s", sm_error_message());
     cli_note("`stepmark %s%s--help` lists them", command, command[0] != '\0' ? " " : "");
@@ -77,7 +66,13 @@ static int usage_error(const char *command) {
 
 static sm_status call(const cli_options *options) {
     SM_TRY(cli_commands[options->command].is_alone ? cli_require_alone(options) : SM_OK);
-    SM_TRY(require_memory());
+    // There must be the memory that libraries assume: hwloc, which reads the machine's topology before anything large is
+    // allocated, crashes when an allocation fails.
+    enum { LIBRARIES_BYTES = 16 << 20 }; // several times what hwloc needs on a machine with hundreds of processors
+    void *volatile memory = malloc(LIBRARIES_BYTES);
+    SM_FAIL_IF(memory == NULL, SM_ERR_OOM, "out of memory: not even %d MiB to begin with (ulimit -v?)",
+               LIBRARIES_BYTES >> 20);
+    free(memory);
     SM_TRY(cli_check_outputs(options));
     SM_TRY(cli_load_backend(options));
     return cli_commands[options->list_devices ? CLI_DEVICES : options->command].run(options);

@@ -132,21 +132,6 @@ static sm_status rehearse(const command *c, double *n_samples) {
     return status;
 }
 
-// Runs both once, unmeasured, so that caches of files and compiled programs are equal. Gives both the same number of
-// samples.
-static sm_status prepare(command *a, command *b) {
-    double n_a, n_b;
-    SM_TRY(rehearse(a, &n_a));
-    SM_TRY(rehearse(b, &n_b));
-    double n = fmin(fmax(fmax(n_a, n_b), LEAST_SAMPLES), MOST_SAMPLES);
-    command *const both[] = {a, b};
-    for (int i = 0; i < 2 && !a->says_samples && !b->says_samples; i++) {
-        snprintf(both[i]->repetitions, sizeof(both[i]->repetitions), "-r%.0f", n);
-        both[i]->argv[both[i]->n_args] = both[i]->repetitions;
-    }
-    return SM_OK;
-}
-
 // --- pairs -----------------------------------------------------------------------------------------
 
 // One of the pairs 2k and 2k+1 begins with B; a bit of the seed decides which.
@@ -238,6 +223,16 @@ sm_status cli_interleave(const char *line_a, const char *line_b, const cli_inter
     SM_AT_END(release) command of_b = {.name = "B", .line = line_b};
     SM_TRY(split(&of_a));
     SM_TRY(split(&of_b));
-    SM_TRY(prepare(&of_a, &of_b));
+    // Runs both once, unmeasured, so that caches of files and compiled programs are equal. Gives both the same number of
+    // samples.
+    double n_a, n_b;
+    SM_TRY(rehearse(&of_a, &n_a));
+    SM_TRY(rehearse(&of_b, &n_b));
+    double n = fmin(fmax(fmax(n_a, n_b), LEAST_SAMPLES), MOST_SAMPLES);
+    command *const both[] = {&of_a, &of_b};
+    for (int i = 0; i < 2 && !of_a.says_samples && !of_b.says_samples; i++) {
+        snprintf(both[i]->repetitions, sizeof(both[i]->repetitions), "-r%.0f", n);
+        both[i]->argv[both[i]->n_args] = both[i]->repetitions;
+    }
     return run_pairs(&of_a, &of_b, how, a, b);
 }

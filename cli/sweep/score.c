@@ -30,10 +30,6 @@ static bool is_given(const cli_axes *axes, const char *name) {
     return found;
 }
 
-static bool is_asked_for(const cli_options *options, const cli_candidate *c) {
-    return is_given(&options->sweep.axes, "precision") || c->job.precision == CLI_FP32 || has_narrow_units(&c->info);
-}
-
 // Replaces the value of a flag: "--fit=60" by "--recompute=block".
 static void replace(cli_configuration *c, const char *flag, const char *argument) {
     for (int i = 1; i < c->n_args; i++) {
@@ -131,7 +127,9 @@ static double time_for_samples(const schedule *t, const row_kind *kinds, int i, 
 static sm_status kind_of(cli_sweep *s, int index, row_kind *kind) {
     const sm_device_info *info = &s->candidate->info;
     SM_TRY(cli_candidate_look(&s->sweeper, &s->plan.items[index], s->candidate));
-    *kind = !is_asked_for(s->sweeper.options, s->candidate)              ? UNWANTED
+    const bool is_asked_for = is_given(&s->sweeper.options->sweep.axes, "precision") ||
+                              s->candidate->job.precision == CLI_FP32 || has_narrow_units(info);
+    *kind = !is_asked_for                                                ? UNWANTED
             : !info->is_host_processor                                   ? OF_CARD
             : strcmp(s->candidate->job.device.backend->name, "cpu") != 0 ? OF_PROCESSOR_AGAIN
                                                                          : OF_PROCESSOR;

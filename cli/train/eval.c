@@ -73,8 +73,7 @@ static sm_status set_up(evaluation *e) {
     e->T = o->work.seq_lens.n > 0 ? o->work.seq_lens.values[0] : e->model.config.context;
     SM_TRY(cli_check_seq_len(&e->model.config, e->T));
     SM_TRY(e->model.tokenizer != NULL ? sm_encoder_new(e->model.tokenizer, &e->encoder) : SM_OK);
-    e->ids = calloc(2 * (size_t)e->T, sizeof *e->ids);
-    SM_FAIL_IF(e->ids == NULL, SM_ERR_OOM, "no memory for %lld tokens", (long long)e->T);
+    e->ids = sm_calloc(2 * (size_t)e->T, sizeof *e->ids);
     return open_session(e);
 }
 
@@ -122,8 +121,7 @@ static sm_status take_row(evaluation *e, const int32_t *ids, int64_t n) {
 // Every token but the first is predicted once, in rows of T.
 static sm_status take_tokens(evaluation *e, const char *path) {
     SM_OWN(sm_tokens) *tokens = NULL;
-    SM_FREED int32_t *row = calloc((size_t)e->T + 1, sizeof *row);
-    SM_FAIL_IF(row == NULL, SM_ERR_OOM, "no memory for %lld tokens", (long long)e->T);
+    SM_FREED int32_t *row = sm_calloc((size_t)e->T + 1, sizeof *row);
     SM_TRY(sm_tokens_open(path, (sm_tokens_format)e->options->work.data_format, e->model.config.vocab, &tokens));
     const int64_t count = sm_tokens_count(tokens);
     for (int64_t first = 0; first + 1 < count; first += e->T) {
