@@ -315,6 +315,43 @@ TEST(memory_is_foretold) {
     }
 }
 
+// A timeline is the same of a forecast and of a measured step; its allocation is what is foretold, and what a row found
+// allocated, but for whole pages.
+TEST(timelines_are_what_is_allocated) {
+    static const char *const backends[] = {"cpu", "reference", "opencl"};
+    static const char same[] = "peak_alive_bytes peak_op alive_bytes tensor_bytes";
+    enum { PAGES_BYTES = 16 * 4096 };
+    for (size_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++) {
+        run_steady(textf("run -m tiny --backend %s -b 2 --seq-len 32 -w 0 -r 1 --no-peaks -o json", backends[i]));
+        json_auto_t *rows = json_loads(out, 0, NULL);
+        const json_t *row = json_array_get(rows, 0);
+        if (json_array_size(rows) == 0 || json_is_null(json_object_get(row, "device_peak_bytes"))) {
+            assert_string_equal(backends[i], "opencl"); // which may have no device here
+            continue;
+        }
+        expect_exit(textf("estimate -m tiny --backend %s -b 2 --seq-len 32 --timeline $T/forecast.json", backends[i]),
+                    0);
+        expect_exit(
+            textf("profile -m tiny --backend %s -b 2 --seq-len 32 -w 0 -r 1 --timeline $T/measured.json", backends[i]),
+            0);
+        json_auto_t *forecast = json_load_file(temp_path("forecast.json"), 0, NULL);
+        json_auto_t *measured = json_load_file(temp_path("measured.json"), 0, NULL);
+        char names[sizeof(same)];
+        char *rest = NULL;
+        memcpy(names, same, sizeof(same));
+        for (char *name = strtok_r(names, " ", &rest); name != NULL; name = strtok_r(NULL, " ", &rest)) {
+            FAIL_IF(!json_equal(json_object_get(forecast, name), json_object_get(measured, name)), "%s: other %s",
+                    backends[i], name);
+        }
+        const double planned = json_number_value(json_object_get(forecast, "tensor_bytes")) +
+                               json_number_value(json_object_get(forecast, "working_bytes"));
+        const double allocated = json_number_value(json_object_get(row, "device_peak_bytes"));
+        assert_true(planned == json_number_value(json_object_get(row, "estimated_bytes")));
+        FAIL_IF(!(planned <= allocated && allocated <= planned + PAGES_BYTES), "%s: %.0f bytes planned, %.0f allocated",
+                backends[i], planned, allocated);
+    }
+}
+
 TEST(profile_adds_up) {
     expect_exit("profile -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 0 -r 1 --by op --trace $T/trace.json -o json",
                 0);
