@@ -238,4 +238,35 @@ TEST(every_kind_can_be_measured_by_itself) {
     }
 }
 
+// --- the lesson ---------------------------------------------------------------------------------------
+
+// Every command of docs/course/measuring.md, in smaller sizes: without a launcher, exchanges say what they need.
+TEST(the_commands_of_the_lesson_run) {
+    static const char smaller[] =
+        "sed -e ':a' -e '/\\\\$/N; s/\\\\\\n *//; ta' docs/course/measuring.md | sed -n "
+        "-e 's/^    mpirun -n 2 stepmark run/    stepmark run -q/; s/ *#.*//; s/-m [a-z]*/-m tiny/; s/-b [0-9]*/-b 2/' "
+        "-e 's/--seq-len [^ ]*/--seq-len 32/; s/--shape [^ ]*/--shape 64x32x128/; s/--head-dim [^ ]*/--head-dim 16/' "
+        "-e 's/--vocab 10000/--vocab 256/; s/-w 5 -r 10//' "
+        "-e 's/--preset cs336-2 /&-m tiny --vocab 256 --context 64 --d-model 32 --n-layer 2 --n-head 2 --d-ff 64 -b 2 "
+        "--mode fused --precision fp32 --head-dim 16 --seq-len 32 /' "
+        "-e 's/^    stepmark run .*/& -m tiny --backend cpu --no-peaks -q -w 1 -r 2/; s/^    stepmark //p' "
+        ">$T/commands";
+    int n_run = 0;
+    assert_int_equal(system(textf("%s", smaller)), 0);
+    SM_FREED char *lines = temp_text("commands");
+    char *rest = NULL;
+    run_in = temp_folder;
+    for (char *line = strtok_r(lines, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        const bool is_shared = strncmp(line, "run -q", 6) == 0;
+        const int code = run_steady(line);
+        const bool is_first_version = strstr(line, "--kernel") != NULL; // as exercise writes it, not yet right
+        FAIL_IF(code != (is_shared ? 2 : is_first_version ? 1 : 0), "stepmark %s: exit code %d\n%s", line, code, err);
+        assert_true(!is_shared || strstr(err, "needs several processes") != NULL);
+        assert_true(!is_first_version || strstr(err, "wrong result") != NULL);
+        n_run++;
+    }
+    run_in = ".";
+    assert_true(n_run >= 16);
+}
+
 int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }
