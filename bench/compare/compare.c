@@ -153,19 +153,9 @@ static json_t *make_record(const sm_run_group *of_a, const sm_run_group *of_b, c
         {"threshold_percent", json_real(100 * threshold)});
 }
 
-static void note(json_t *notes, const char *text) {
-    for (size_t i = 0; i < json_array_size(notes); i++) {
-        if (strcmp(json_string_value(json_array_get(notes, i)), text) == 0) {
-            return;
-        }
-    }
-    json_array_append_new(notes, json_string(text));
-}
-
 // For few runs: whether their samples are reliable. For pairs: whether the machine was busy.
 static void note_noise(json_t *notes, const char *basis, const char *side, const json_t *row) {
     char noise[256];
-    char text[TEXT_SIZE];
     const bool is_doubted = sm_doubt_row(row, noise);
     if (!is_doubted) {
         sm_noise_text(row, noise, sizeof(noise));
@@ -173,8 +163,7 @@ static void note_noise(json_t *notes, const char *basis, const char *side, const
     if ((strcmp(basis, "samples") != 0 && !is_doubted) || noise[0] == '\0') {
         return;
     }
-    snprintf(text, sizeof(text), "%s, %.100s: %s", side, sm_rows_text(row, "test"), noise);
-    note(notes, text);
+    sm_json_note(notes, "%s, %.100s: %s", side, sm_rows_text(row, "test"), noise);
 }
 
 static void weigh(const sm_run_group *a, const sm_run_group *b, double alpha, double threshold, sm_comparison *c) {
@@ -186,10 +175,12 @@ static void weigh(const sm_run_group *a, const sm_run_group *b, double alpha, do
     note_noise(c->notes, v.basis, "A", a->rows[0]);
     note_noise(c->notes, v.basis, "B", b->rows[0]);
     if (strcmp(v.basis, "samples") == 0) {
-        note(c->notes, "fewer than 5 runs a side: differences from run to run are unknown, so the verdict holds for "
-                       "these runs only; compare --interleaved measures them");
+        sm_json_note(c->notes,
+                     "fewer than 5 runs a side: differences from run to run are unknown, so the verdict holds for "
+                     "these runs only; compare --interleaved measures them");
     } else if (strcmp(v.basis, "runs") == 0) {
-        note(c->notes, "the runs of A and B were not interleaved: a drift of the machine would look like a difference");
+        sm_json_note(c->notes,
+                     "the runs of A and B were not interleaved: a drift of the machine would look like a difference");
     }
     c->verdict = verdict > c->verdict ? verdict : c->verdict;
     free(v.a);

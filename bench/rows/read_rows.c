@@ -10,7 +10,6 @@
 #include "src/models/model.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -190,16 +189,6 @@ typedef struct {
     json_t *first_foreign; // the first object that is no row
 } reader;
 
-static void warn(reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void warn(reader *r, const char *format, ...) {
-    char text[WARNING_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    json_array_append_new(r->warnings, sm_json_bytes(text));
-}
-
 static size_t line_of(reader *r, size_t at) {
     for (; r->line_end < at; r->line_end++) {
         r->line += r->text[r->line_end] == '\n';
@@ -229,8 +218,8 @@ static void note_damage(reader *r, const char *what) {
     const char *end = memchr(r->text + r->at, '\n', r->size_bytes - r->at);
     const bool is_last = end == NULL || end + 1 == r->text + r->size_bytes;
     if (!r->in_damage && ++r->n_damaged <= WARNINGS_OF_A_KIND) {
-        warn(r, "%s: line %zu%s is damaged and was set aside: %s", r->name, line_of(r, r->at),
-             is_last ? ", the last," : "", what);
+        sm_json_note(r->warnings, "%s: line %zu%s is damaged and was set aside: %s", r->name, line_of(r, r->at),
+                     is_last ? ", the last," : "", what);
     }
     r->in_damage = true;
 }
@@ -250,12 +239,14 @@ static void take_row(reader *r, json_t *row, size_t line) {
     const double version = sm_json_number(row, "schema_version");
     if (!r->warned_of_version && version > SM_ROW_SCHEMA_VERSION) {
         r->warned_of_version = true;
-        warn(r, "%s: written by a newer stepmark (schema version %.0f, this one knows %d); fields may mean more",
-             r->name, version, SM_ROW_SCHEMA_VERSION);
+        sm_json_note(r->warnings,
+                     "%s: written by a newer stepmark (schema version %.0f, this one knows %d); fields may mean more",
+                     r->name, version, SM_ROW_SCHEMA_VERSION);
     }
     sm_row_hold_to_itself(row, contradiction);
     if (contradiction[0] != '\0' && r->n_contradictory++ < WARNINGS_OF_A_KIND) {
-        warn(r, "%s: line %zu contradicts itself, and its figures do not count: %s", r->name, line, contradiction);
+        sm_json_note(r->warnings, "%s: line %zu contradicts itself, and its figures do not count: %s", r->name, line,
+                     contradiction);
     }
     complete(row);
     json_array_append(r->rows, row);
@@ -279,7 +270,8 @@ static void take_object(reader *r, json_t *object, size_t line) {
     } else {
         r->first_foreign = r->first_foreign != NULL ? r->first_foreign : json_incref(object);
         if (r->n_skipped++ < WARNINGS_OF_A_KIND) {
-            warn(r, "%s: line %zu is no result row and was skipped: %s", r->name, line, sm_error_message());
+            sm_json_note(r->warnings, "%s: line %zu is no result row and was skipped: %s", r->name, line,
+                         sm_error_message());
         }
     }
 }
@@ -354,7 +346,7 @@ static void foreign_text(const char *file_text, size_t file_bytes, const json_t 
         kind = file_bytes >= length && memcmp(file_text, texts[i].begin, length) == 0 ? texts[i].kind : NULL;
     }
     if (first_object != NULL && kind == NULL) {
-        // "JSON of another kind, with step, loss". Omits names that are not plain words, as the text goes to a terminal.
+        // "JSON of another kind, with step, loss", of names that are plain words, as the text goes to a terminal.
         static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
         const char *key = NULL;
         json_t *value = NULL;
@@ -376,7 +368,7 @@ static void foreign_text(const char *file_text, size_t file_bytes, const json_t 
 // How many more there were than have a warning each.
 static void count_rest(reader *r, size_t n, const char *what) {
     if (n > WARNINGS_OF_A_KIND) {
-        warn(r, "%s: %zu %s in all", r->name, n, what);
+        sm_json_note(r->warnings, "%s: %zu %s in all", r->name, n, what);
     }
 }
 
@@ -385,7 +377,7 @@ static void take_block_rows(reader *r, json_t *rows, const char *why, size_t lin
     char reason[SM_BLOCK_WHY_SIZE + 64];
     snprintf(reason, sizeof(reason), "the block of line %zu is %s%s", line, rows != NULL ? "contradicted: " : "", why);
     if (r->n_contradictory++ < WARNINGS_OF_A_KIND) {
-        warn(r, "%s: %s", r->name, reason);
+        sm_json_note(r->warnings, "%s: %s", r->name, reason);
     }
     if (rows == NULL) {
         json_array_append_new(

@@ -5,7 +5,6 @@
 #include "bench/rows/read_rows.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -99,21 +98,6 @@ void sm_row_set_device(sm_row *row, const char *backend, const sm_device_info *i
     json_object_set_new(context, "device", sm_machine_device(info));
     json_decref(row->context);
     row->context = context;
-}
-
-void sm_row_warn(sm_row *row, const char *format, ...) {
-    char text[SM_ROW_REASON_SIZE];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    // Drops a repeated warning.
-    for (size_t i = 0; i < json_array_size(row->warnings); i++) {
-        if (strcmp(json_string_value(json_array_get(row->warnings, i)), text) == 0) {
-            return;
-        }
-    }
-    json_array_append_new(row->warnings, sm_json_bytes(text));
 }
 
 void sm_row_fail(sm_row *row, sm_status status) {

@@ -71,7 +71,7 @@ void sm_row_set_device(sm_row *row, const char *backend, const sm_device_info *i
 #define SM_ROW_TEXT(array, text) sm_row_copy_text((array), sizeof(array), (text))
 void sm_row_copy_text(char *array, size_t size_bytes, const char *text);
 
-void sm_row_warn(sm_row *row, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define sm_row_warn(row, ...) sm_json_note((row)->warnings, __VA_ARGS__)
 
 // Sets status and reason from a failure; the reason is the thread's error message.
 void sm_row_fail(sm_row *row, sm_status status);

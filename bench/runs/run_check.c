@@ -10,26 +10,15 @@
 
 #include <limits.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum { NAME_SIZE = 160, VALUE_SIZE = 120, PROBLEM_SIZE = 640 };
+enum { NAME_SIZE = 160, VALUE_SIZE = 120 };
 
 static const double same_within = 1e-9; // for numbers written with 12 digits or more
 
 // --- problems ----------------------------------------------------------------------------------
-
-static void add_problem(sm_training_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add_problem(sm_training_run *run, const char *format, ...) {
-    char text[PROBLEM_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    json_array_append_new(run->problems, sm_json_bytes(text));
-}
 
 static void value_text(const json_t *value, char text[VALUE_SIZE]) {
     SM_FREED char *dumped = value != NULL ? sm_json_dump(value) : sm_strdup("missing");
@@ -90,7 +79,7 @@ static void compare_values(const comparison *c, const char *name, const json_t *
     if (!is_same) {
         value_text(a, here);
         value_text(b, there);
-        add_problem(c->run, "%s is %s, and %s in %s", name, here, there, c->where);
+        sm_json_note(c->run->problems, "%s is %s, and %s in %s", name, here, there, c->where);
     }
 }
 
@@ -102,7 +91,7 @@ static double number(const sm_training_run *run, const char *name) { return sm_j
 static void expect_equal(sm_training_run *run, const char *name, double b, const char *why) {
     double a = number(run, name);
     if (!(!isfinite(b) || close_to(a, b))) {
-        add_problem(run, "%s is %.12g, and %s is %.12g", name, a, why, b);
+        sm_json_note(run->problems, "%s is %.12g, and %s is %.12g", name, a, why, b);
     }
 }
 
@@ -116,14 +105,14 @@ static void check_fields(sm_training_run *run) {
     char name[NAME_SIZE];
     const char *version = json_string_value(json_object_get(run->metrics, "schema_version"));
     if (version == NULL || strcmp(version, SM_TRAINING_SCHEMA_VERSION) != 0) {
-        add_problem(run, "schema_version is %s; this stepmark knows %s", version != NULL ? version : "missing",
-                    SM_TRAINING_SCHEMA_VERSION);
+        sm_json_note(run->problems, "schema_version is %s; this stepmark knows %s",
+                     version != NULL ? version : "missing", SM_TRAINING_SCHEMA_VERSION);
     }
     while (sm_next_word(&needed, name, sizeof(name))) {
         if (is_null(sm_json_get(run->metrics, name))) {
             const bool is_timed = strcmp(name, "summary.timed_steps_sec") == 0;
-            add_problem(
-                run, "%s is missing%s", name,
+            sm_json_note(
+                run->problems, "%s is missing%s", name,
                 is_timed ? ": the wall time includes validation and checkpoints, and does not separate them from steps"
                 : strcmp(name, "summary.untimed_sec") == 0 ? ": the time outside of the steps is not recorded"
                                                            : "");
@@ -157,10 +146,10 @@ static void check_work(sm_training_run *run) {
     if (is_null(sm_json_get(run->metrics, "training_config.documents"))) {
         expect_equal(run, "summary.tokens_processed_global", positions, "steps x global batch x sequence length");
     } else if (!(tokens > 0 && tokens <= positions)) { // padding does not count as tokens
-        add_problem(run,
-                    "summary.tokens_processed_global is %.15g, and steps x global batch x sequence length, the most "
-                    "that documents can fill, is %.15g",
-                    tokens, positions);
+        sm_json_note(run->problems,
+                     "summary.tokens_processed_global is %.15g, and steps x global batch x sequence length, the most "
+                     "that documents can fill, is %.15g",
+                     tokens, positions);
     }
     double batch = number(run, "training_config.micro_batch") * number(run, "training_config.grad_accum") *
                    number(run, "training_config.n_processes");
@@ -181,8 +170,9 @@ static void check_times(sm_training_run *run) {
     expect_equal(run, "summary.mean_tokens_per_sec_global", number(run, "summary.tokens_processed_global") / timed_s,
                  "tokens / timed seconds");
     if (!(number(run, "summary.other_sec") >= -1e-3 * timed_s)) {
-        add_problem(run, "summary.other_sec is %.6g: the steps and pauses took longer than the processes ran",
-                    number(run, "summary.other_sec"));
+        sm_json_note(run->problems,
+                     "summary.other_sec is %.6g: the steps and pauses took longer than the processes ran",
+                     number(run, "summary.other_sec"));
     }
 }
 
@@ -197,18 +187,18 @@ static void check_complete(sm_training_run *run, const char *metrics_path) {
     snprintf(path, sizeof(path), "%s/%s", run->path, SM_RUN_COMPLETE_FILE);
     FILE *file;
     if (sm_input_file(path, &file) != SM_OK) {
-        add_problem(run, "%s: the run is not complete", sm_error_message());
+        sm_json_note(run->problems, "%s: the run is not complete", sm_error_message());
         return;
     }
     text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
     fclose(file);
     if (sm_digest_file(metrics_path, digest) != SM_OK) {
-        add_problem(run, "%s", sm_error_message());
+        sm_json_note(run->problems, "%s", sm_error_message());
         return;
     }
     if (!sm_run_complete_digest(text, expected) || strcmp(expected, digest) != 0) {
-        add_problem(run, "%s has the digest %s, and %s names %s", SM_TRAINING_METRICS_FILE, digest,
-                    SM_RUN_COMPLETE_FILE, expected[0] != '\0' ? expected : "none");
+        sm_json_note(run->problems, "%s has the digest %s, and %s names %s", SM_TRAINING_METRICS_FILE, digest,
+                     SM_RUN_COMPLETE_FILE, expected[0] != '\0' ? expected : "none");
         return;
     }
 }
@@ -219,7 +209,7 @@ static void check_against_log(sm_training_run *run) {
     const comparison with_log = {run, "the log"};
     SM_OWN(json_t) *again = NULL;
     if (sm_training_metrics_make(run->path, &again) != SM_OK) {
-        add_problem(run, "%s", sm_error_message());
+        sm_json_note(run->problems, "%s", sm_error_message());
         return;
     }
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
@@ -232,15 +222,16 @@ static void check_against_log(sm_training_run *run) {
 static bool read_metrics(sm_training_run *run, const char *path) {
     const sm_status status = sm_json_read(path, SM_RUN_MOST_BYTES, &run->metrics);
     if (status != SM_OK) {
-        add_problem(run, "%s%s", sm_error_message(),
-                    run->is_folder && status == SM_ERR_IO ? "; the training has not ended" : "");
+        sm_json_note(run->problems, "%s%s", sm_error_message(),
+                     run->is_folder && status == SM_ERR_IO ? "; the training has not ended" : "");
         return false;
     }
     if (!json_is_object(json_object_get(run->metrics, "summary")) ||
         !json_is_object(json_object_get(run->metrics, "training_config"))) {
         json_decref(run->metrics);
         run->metrics = NULL;
-        add_problem(run, "%s: holds no metrics of a training: training_config and summary are not there", path);
+        sm_json_note(run->problems, "%s: holds no metrics of a training: training_config and summary are not there",
+                     path);
         return false;
     }
     return true;
@@ -268,7 +259,7 @@ static void read_run(sm_training_run *run) {
     expect_equal(run, "summary.steps", n, "the number of steps from the first to the last");
     const json_t *completed = sm_json_get(run->metrics, "completion.completed");
     if (!(completed == NULL || json_is_true(completed))) {
-        add_problem(run, "completion.completed is false: the run did not reach its end");
+        sm_json_note(run->problems, "completion.completed is false: the run did not reach its end");
     }
 }
 
@@ -307,7 +298,8 @@ static void compare_work(const comparison *c, const sm_training_run *first, sm_w
     double here = number(run, "training_config.global_batch") / number(run, "training_config.n_processes");
     double there = number(first, "training_config.global_batch") / number(first, "training_config.n_processes");
     if (work == SM_WORK_FIXED_A_PROCESS && !close_to(here, there)) {
-        add_problem(run, "training_config.global_batch / n_processes is %.6g, and %.6g in %s", here, there, c->where);
+        sm_json_note(run->problems, "training_config.global_batch / n_processes is %.6g, and %.6g in %s", here, there,
+                     c->where);
     }
 }
 

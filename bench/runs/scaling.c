@@ -6,23 +6,12 @@
 #include "bench/tables/show.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const double normal_95 = 1.959964;
 static const double worst_trusted = 0.1; // deviation of the model from a run
-
-static void add_note(sm_scaling *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add_note(sm_scaling *s, const char *format, ...) {
-    char text[640];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    json_array_append_new(s->notes, sm_json_bytes(text));
-}
 
 static double number(const sm_training_run *run, const char *name) { return sm_json_number(run->metrics, name); }
 
@@ -72,12 +61,12 @@ static void seek_verdict(sm_scaling *s, const sm_training_runs *runs) {
         differ = differ || processes_of(&runs->runs[i]) != processes_of(&runs->runs[0]);
         if (is_doubted(&runs->runs[i], doubt)) {
             s->has_verdict = false;
-            add_note(s, "no verdict: %s: %s", runs->runs[i].path, doubt);
+            sm_json_note(s->notes, "no verdict: %s: %s", runs->runs[i].path, doubt);
         }
     }
     if (!differ) {
         s->has_verdict = false;
-        add_note(s, "no verdict, and no prediction: these need runs at two numbers of processes or more");
+        sm_json_note(s->notes, "no verdict, and no prediction: these need runs at two numbers of processes or more");
     }
 }
 
@@ -242,14 +231,15 @@ static sm_status add_predicted(sm_scaling *s, size_t begin, const int64_t *predi
         SM_TRY(add_row(s, &row));
     }
     if (n_too_wide > 0) {
-        add_note(s,
-                 "predictions whose 95%% interval reaches over %d%% are left out (%d): give longer runs, or runs of "
-                 "more processes",
-                 SM_USABLE_LIMIT, n_too_wide);
+        sm_json_note(
+            s->notes,
+            "predictions whose 95%% interval reaches over %d%% are left out (%d): give longer runs, or runs of "
+            "more processes",
+            SM_USABLE_LIMIT, n_too_wide);
     }
     if (n_too_many != 0) {
-        add_note(s, "strong scaling: a global batch of %.0f sequences feeds %.0f processes at most", base.global_batch,
-                 base.global_batch);
+        sm_json_note(s->notes, "strong scaling: a global batch of %.0f sequences feeds %.0f processes at most",
+                     base.global_batch, base.global_batch);
     }
     return SM_OK;
 }
@@ -306,8 +296,8 @@ static void note_differences(sm_scaling *s, const sm_training_runs *runs) {
             const json_t *other = json_object_get(runs->runs[i].metrics, "training_config");
             if (!json_equal(json_object_get(first, names[k]), json_object_get(other, names[k])) &&
                 (json_object_get(first, names[k]) != NULL || json_object_get(other, names[k]) != NULL)) {
-                add_note(s, "training_config.%s is not the same in all runs (%s, %s)", names[k], runs->runs[0].path,
-                         runs->runs[i].path);
+                sm_json_note(s->notes, "training_config.%s is not the same in all runs (%s, %s)", names[k],
+                             runs->runs[0].path, runs->runs[i].path);
                 break;
             }
         }
@@ -317,29 +307,34 @@ static void note_differences(sm_scaling *s, const sm_training_runs *runs) {
 static void note_model(sm_scaling *s) {
     const sm_part_fit *compute = &s->fit.compute;
     const sm_part_fit *comm = &s->fit.comm;
-    add_note(s,
-             "model of a step on N processes with q sequences each, from %zu runs, all of whose steps it meets within "
-             "%.1f%%: %.4g ms + %.4g ms q + %.4g ms 2(N-1)/N + %.4g ms 2(N-1)",
-             s->n_points, 100 * s->fit.worst, 1e3 * compute->value[0], 1e3 * compute->value[1], 1e3 * comm->value[0],
-             1e3 * comm->value[1]);
+    sm_json_note(
+        s->notes,
+        "model of a step on N processes with q sequences each, from %zu runs, all of whose steps it meets within "
+        "%.1f%%: %.4g ms + %.4g ms q + %.4g ms 2(N-1)/N + %.4g ms 2(N-1)",
+        s->n_points, 100 * s->fit.worst, 1e3 * compute->value[0], 1e3 * compute->value[1], 1e3 * comm->value[0],
+        1e3 * comm->value[1]);
     if (s->fit.worst > worst_trusted) {
-        add_note(s,
-                 "the model misses a run by more than %.0f%%: its predictions are no more than a guess; give longer "
-                 "runs, on a quiet machine",
-                 100 * worst_trusted);
+        sm_json_note(
+            s->notes,
+            "the model misses a run by more than %.0f%%: its predictions are no more than a guess; give longer "
+            "runs, on a quiet machine",
+            100 * worst_trusted);
     }
     if (s->n_points <= 2) {
-        add_note(s, "so few runs leave nothing to check the model by");
+        sm_json_note(s->notes, "so few runs leave nothing to check the model by");
     }
     if (!compute->is_told[0]) {
-        add_note(s, "the serial part cannot be separated from the rest: all runs have as many sequences a process; it "
-                    "counts as 0");
+        sm_json_note(s->notes,
+                     "the serial part cannot be separated from the rest: all runs have as many sequences a process; it "
+                     "counts as 0");
     }
     if (s->most_processes < 2) {
-        add_note(s, "no run has more than one process: predictions are without communication, and too good");
+        sm_json_note(s->notes, "no run has more than one process: predictions are without communication, and too good");
     } else if (!comm->is_told[1]) {
-        add_note(s, "communication was measured at one number of processes: the cost of each further one is not in the "
-                    "predictions, which are too optimistic by that");
+        sm_json_note(
+            s->notes,
+            "communication was measured at one number of processes: the cost of each further one is not in the "
+            "predictions, which are too optimistic by that");
     }
 }
 
@@ -353,10 +348,11 @@ static void note_predictions(sm_scaling *s) {
     if (!any) {
         return;
     }
-    add_note(s, "predicted rows were not measured: they are the model's, for processes and links like the measured "
-                "ones (docs/scaling.md)");
+    sm_json_note(s->notes,
+                 "predicted rows were not measured: they are the model's, for processes and links like the measured "
+                 "ones (docs/scaling.md)");
     if (most_nodes <= 1) {
-        add_note(s, "all runs were on one host: predictions do not know links between hosts");
+        sm_json_note(s->notes, "all runs were on one host: predictions do not know links between hosts");
     }
 }
 
@@ -375,8 +371,8 @@ static sm_status note_published(sm_scaling *s, const sm_training_run *base) {
             is_same = is_same && sm_json_number(row, fields[k][0]) == number(base, fields[k][1]);
         }
         if (sm_json_number(row, "n_processes") == 1) {
-            add_note(s, "%s; %s: report --check would refuse them as one table", sm_rows_text(row, "source"),
-                     is_same ? "the work of the runs here" : "other work than the runs here");
+            sm_json_note(s->notes, "%s; %s: report --check would refuse them as one table", sm_rows_text(row, "source"),
+                         is_same ? "the work of the runs here" : "other work than the runs here");
         }
     }
     return SM_OK;
@@ -394,7 +390,7 @@ static sm_status add_table(sm_scaling *s, const sm_training_runs *all, sm_work w
     const size_t begin = s->n;
     SM_FREED sm_training_run *selected = sm_calloc(all->n, sizeof(*selected));
     sm_training_runs runs = {.runs = selected};
-    // Adds the runs of one kind, the base first; `runs` still owns them. Runs that are of neither kind are refused as strong.
+    // Adds the runs of one kind, the base first; `all` still owns them. Those of neither kind are refused as strong.
     const sm_training_run *base = fewest_processes(all);
     runs.runs[runs.n++] = *base;
     for (size_t i = 0; i < all->n; i++) {

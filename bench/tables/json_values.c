@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "status.h"
@@ -112,6 +113,22 @@ json_t *sm_json_put_members(json_t *object, const sm_json_member *members, size_
         sm_json_set_new(object, members[i].name, members[i].value);
     }
     return object;
+}
+
+void sm_json_note(json_t *array, const char *format, ...) {
+    char text[640];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    SM_OWN(json_t) *note = sm_json_bytes(text);
+    bool is_there = false;
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        is_there = is_there || json_equal(json_array_get(array, i), note);
+    }
+    if (!is_there) {
+        json_array_append(array, note);
+    }
 }
 
 bool sm_next_word(const char **words, char *word, size_t size_bytes) {

@@ -20,6 +20,9 @@ json_t *sm_json_real(double value);       // not finite -> null
 json_t *sm_json_text(const char *bytes);  // NULL or "" -> null
 json_t *sm_json_bytes(const char *bytes); // as sm_json_text, but "" stays ""
 
+// Appends a text, of up to 640 bytes, to an array, unless it is there.
+void sm_json_note(json_t *array, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 // Takes the first of `words`, which are then those after it; false: there was none.
 bool sm_next_word(const char **words, char *word, size_t size_bytes);
 
