@@ -9,18 +9,19 @@
 #include "bench/tables/show.h"
 #include "src/io/shell_word.h"
 
-#define TEXT(field, text, head) SM_TEXT(field, text, .heading = head)
+// X(name, type, unit, description, value, further members of the column)
+#define COLUMN_LIST(X)                                                                                                 \
+    X("exercise", TEXT, "", "kind of op to write", sm_op_name(exercise->kind), .heading = "exercise")                  \
+    X("lesson", TEXT, "", "that leads to it, in docs/course", exercise->lesson, .heading = "lesson")                   \
+    X("state", TEXT, "", "right, wrong, or - where there is no file", state, .heading = "state")                       \
+    X("n_right", INTEGER, "", "cases that are right", is_there ? report.n_right : SM_ABSENT, .heading = "cases right") \
+    X("n_cases", INTEGER, "", "cases", is_there ? report.n_cases : SM_ABSENT, .heading = "of")                         \
+    X("file", TEXT, "", "that was checked", is_there ? path : "", .heading = NULL)                                     \
+    X("wrong", TEXT, "", "the first mistake, or how it ended", status != SM_OK ? sm_error_message() : report.wrong,    \
+      .heading = NULL)                                                                                                 \
+    X("why", TEXT, "", "the known mistake that it looks like", report.why, .heading = "why")
 
-static const sm_column progress_columns[] = {
-    TEXT("exercise", "kind of op to write", "exercise"),
-    TEXT("lesson", "that leads to it, in docs/course", "lesson"),
-    TEXT("state", "right, wrong, or - where there is no file", "state"),
-    SM_INTEGER("n_right", "", "cases that are right", .heading = "cases right"),
-    SM_INTEGER("n_cases", "", "cases", .heading = "of"),
-    TEXT("file", "that was checked", NULL),
-    TEXT("wrong", "the first mistake, or how it ended", NULL),
-    TEXT("why", "the known mistake that it looks like", "why"),
-};
+static const sm_column progress_columns[] = {COLUMN_LIST(SM_LISTED_COLUMN)};
 static const sm_table progress_table = {"exercises", progress_columns,
                                         (int)(sizeof(progress_columns) / sizeof(progress_columns[0]))};
 
@@ -39,13 +40,9 @@ static bool find_file(const char *folder, const sm_exercise *exercise, char path
     return false;
 }
 
-static void set_text(json_t *record, const char *name, const char *text) {
-    sm_json_set_new(record, name, sm_json_text(text));
-}
-
 // The record of one exercise. A file that cannot be checked is wrong, with the reason.
 static sm_status check_one(const cli_options *options, const sm_exercise *exercise, const char *folder,
-                           json_t **record) {
+                           json_t *record) {
     sm_exercise_options how = cli_judge_options(options);
     char path[PATH_MAX];
     const char *file = path;
@@ -56,15 +53,8 @@ static sm_status check_one(const cli_options *options, const sm_exercise *exerci
     if (status == SM_ERR_OOM || status == SM_ERR_INTERRUPTED || status == SM_ERR_UNSUPPORTED) {
         return status;
     }
-    *record = json_pack("{s:s, s:s, s:s}", "exercise", sm_op_name(exercise->kind), "lesson", exercise->lesson, "state",
-                        !is_there      ? "-"
-                        : report.right ? "right"
-                                       : "wrong");
-    sm_json_set_new(*record, "n_right", is_there ? json_integer(report.n_right) : json_null());
-    sm_json_set_new(*record, "n_cases", is_there ? json_integer(report.n_cases) : json_null());
-    set_text(*record, "file", is_there ? path : "");
-    set_text(*record, "wrong", status != SM_OK ? sm_error_message() : report.wrong);
-    set_text(*record, "why", report.why);
+    const char *state = !is_there ? "-" : report.right ? "right" : "wrong";
+    COLUMN_LIST(SM_LISTED_VALUE)
     return SM_OK;
 }
 
@@ -107,10 +97,10 @@ sm_status cli_exercise_progress(const cli_options *options) {
     SM_FAIL_IF(stat(folder, &info) != 0, SM_ERR_IO, "--progress: %s: %s", folder, strerror(errno));
     SM_FAIL_IF(!S_ISDIR(info.st_mode), SM_ERR_USAGE, "--progress: %s is no folder", folder);
     for (int i = 0; i < sm_exercise_count(); i++) {
-        json_t *record = NULL;
-        cli_live_show(folder, i, sm_exercise_count());
-        SM_TRY(check_one(options, sm_exercise_at(i), folder, &record));
+        json_t *record = json_object();
         json_array_append_new(records, record);
+        cli_live_show(folder, i, sm_exercise_count());
+        SM_TRY(check_one(options, sm_exercise_at(i), folder, record));
     }
     SM_TRY(sm_record_write_all(&progress_table, (sm_format)options->out.format, stdout, records));
     if (sm_format_is_read((sm_format)options->out.format)) {

@@ -168,11 +168,14 @@ void cli_sweep_close(cli_sweep *s) {
 
 // --- --dry-run -----------------------------------------------------------------------------------
 
-static const sm_column columns[] = {
-    SM_TEXT("configuration", "flags of `run`", .heading = "configuration"),
-    SM_INTEGER("estimated_bytes", "bytes", "memory by the planner", .heading = "memory", .show = sm_show_bytes),
-    SM_TEXT("verdict", "planned outcome: run, done, skipped or oom, with the reason", .heading = "verdict"),
-};
+// X(name, type, unit, description, value, further members of the column)
+#define COLUMN_LIST(X)                                                                                   \
+    X("configuration", TEXT, "", "flags of `run`", own, .heading = "configuration")                      \
+    X("estimated_bytes", INTEGER, "bytes", "memory by the planner",                                      \
+      c->is_forecast ? c->forecast.memory_bytes : SM_ABSENT, .heading = "memory", .show = sm_show_bytes) \
+    X("verdict", TEXT, "", "planned outcome: run, done, skipped or oom, with the reason", verdict, .heading = "verdict")
+
+static const sm_column columns[] = {COLUMN_LIST(SM_LISTED_COLUMN)};
 
 static const sm_table table = {"configurations", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
@@ -209,9 +212,7 @@ static json_t *make_record(const cli_configuration *configuration, const char *s
     const char *reason = row != NULL ? "" : c->reason;
     json_t *record = json_object();
     snprintf(verdict, sizeof(verdict), "%s%s%s", status, reason[0] != '\0' ? ": " : "", reason);
-    sm_json_set_new(record, "configuration", sm_json_text(own));
-    sm_json_set_new(record, "estimated_bytes", sm_json_integer(c->is_forecast ? c->forecast.memory_bytes : SM_ABSENT));
-    sm_json_set_new(record, "verdict", sm_json_text(verdict));
+    COLUMN_LIST(SM_LISTED_VALUE)
     return record;
 }
 

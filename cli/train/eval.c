@@ -16,18 +16,24 @@
 
 enum { NOT_COUNTED = -1 };
 
-static const sm_column columns[] = {
-    SM_SHARED_COLUMN("model", "folder of the weights", "model"),
-    SM_TEXT("data", "what was read", .heading = "data", .rank = 9),
-    SM_INTEGER("n_tokens", "", "predicted tokens", .heading = "tokens", .show = sm_show_count),
-    SM_REAL("loss", "nats", "mean of a token", .heading = "loss", .show = sm_show_real, .rank = 9),
-    SM_REAL("perplexity", "", "e to the loss", .heading = "perplexity", .show = sm_show_real),
-    SM_REAL("bits_per_byte", "bit", "of the text", .heading = "bits a byte", .show = sm_show_real),
-    SM_INTEGER("n_questions", "", "questions with a choice of endings", .heading = "questions", .show = sm_show_count),
-    SM_REAL("accuracy", "", "the most probable ending is the right one", .heading = "right", .show = sm_show_percent),
-    SM_REAL("accuracy_norm", "", "likewise by the mean of an ending's tokens", .heading = "right, by mean",
-            .show = sm_show_percent),
-};
+// X(name, type, unit, description, value, further members of the column)
+#define COLUMN_LIST(X)                                                                                                 \
+    X("model", TEXT, "", "folder of the weights", e.model.weights, .heading = "model", .view = SM_SHOWN_WHEN_VARIED)   \
+    X("data", TEXT, "", "what was read", path, .heading = "data", .rank = 9)                                           \
+    X("n_tokens", INTEGER, "", "predicted tokens", e.n_tokens > 0 ? e.n_tokens : SM_ABSENT, .heading = "tokens",       \
+      .show = sm_show_count)                                                                                           \
+    X("loss", REAL, "nats", "mean of a token", loss, .heading = "loss", .show = sm_show_real, .rank = 9)               \
+    X("perplexity", REAL, "", "e to the loss", exp(loss), .heading = "perplexity", .show = sm_show_real)               \
+    X("bits_per_byte", REAL, "bit", "of the text", e.nats / log(2) / e.n_bytes, .heading = "bits a byte",              \
+      .show = sm_show_real)                                                                                            \
+    X("n_questions", INTEGER, "", "questions with a choice of endings", e.n_questions > 0 ? e.n_questions : SM_ABSENT, \
+      .heading = "questions", .show = sm_show_count)                                                                   \
+    X("accuracy", REAL, "", "the most probable ending is the right one", (double)e.n_right / n_questions,              \
+      .heading = "right", .show = sm_show_percent)                                                                     \
+    X("accuracy_norm", REAL, "", "likewise by the mean of an ending's tokens", (double)e.n_right_norm / n_questions,   \
+      .heading = "right, by mean", .show = sm_show_percent)
+
+static const sm_column columns[] = {COLUMN_LIST(SM_LISTED_COLUMN)};
 const sm_table cli_eval_table = {"eval", columns, sizeof(columns) / sizeof(columns[0])};
 
 typedef struct {
@@ -281,13 +287,8 @@ sm_status cli_eval(const cli_options *options) {
     }
     const double loss = e.n_tokens > 0 ? e.nats / (double)e.n_tokens : NAN;
     const double n_questions = e.n_questions > 0 ? (double)e.n_questions : NAN;
-    SM_OWN(json_t) *records =
-        json_pack("[{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}]", "model", sm_json_bytes(e.model.weights), "data",
-                  sm_json_bytes(path), "n_tokens", e.n_tokens > 0 ? json_integer(e.n_tokens) : json_null(), "loss",
-                  sm_json_real(loss), "perplexity", sm_json_real(exp(loss)), "bits_per_byte",
-                  sm_json_real(e.nats / log(2) / e.n_bytes), "n_questions",
-                  e.n_questions > 0 ? json_integer(e.n_questions) : json_null(), "accuracy",
-                  sm_json_real((double)e.n_right / n_questions), "accuracy_norm",
-                  sm_json_real((double)e.n_right_norm / n_questions));
+    json_t *record = json_object();
+    COLUMN_LIST(SM_LISTED_VALUE)
+    SM_OWN(json_t) *records = json_pack("[o]", record);
     return sm_record_write_all(&cli_eval_table, (sm_format)e.options->out.format, stdout, records);
 }
