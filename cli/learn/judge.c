@@ -66,7 +66,7 @@ const sm_table cli_judge_table = {"judged", columns, (int)(sizeof(columns) / siz
 static sm_difference faster_than(const sm_exercise_report *r, const sm_exercise_time *other) {
     const sm_exercise_time *mine = &r->times[0];
     return r->n_times > 0 && other != NULL
-               ? sm_compare_paired(mine->ns, other->ns, mine->n == other->n ? (size_t)mine->n : 0, 0.05)
+               ? sm_compare_paired(mine->ns, other->ns, (size_t)(mine->n < other->n ? mine->n : other->n), 0.05)
                : (sm_difference){.estimate = NAN, .lo = NAN, .hi = NAN};
 }
 

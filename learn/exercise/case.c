@@ -11,7 +11,6 @@
 #include "src/verify/verify.h"
 
 enum { ALIGN_BYTES = 64, CANARY = 0xA5 };
-static const int64_t timing_ns = 30000000;
 static const double peak_seconds = 0.1;
 
 // --- one operand -----------------------------------------------------------------------------------
@@ -66,9 +65,6 @@ static void close_case(sm_exercise_case *c) {
         sm_case_operand *o = &c->operands[i];
         if (o->map != NULL && !o->is_shared) {
             os_unmap(o->map, o->map_bytes);
-        }
-        if (o->timed != NULL) {
-            os_unmap(o->timed, SM_N_TIMED * o->size_bytes);
         }
         free(o->before);
         free(o->expected);
@@ -215,12 +211,6 @@ static sm_status open_cases(sm_op_kind kind, sm_device *reference, sm_exercise_c
             cases->timed = cases->n - 1;
         }
     }
-    for (int i = SM_MAX_IN; cases->n > 0 && i < SM_CASE_OPERANDS; i++) {
-        sm_case_operand *o = &cases->list[cases->timed].operands[i];
-        void *timed = NULL;
-        SM_TRY(o->info != NULL ? sm_case_share(SM_N_TIMED * o->size_bytes, o->info->name, &timed) : SM_OK);
-        o->timed = timed;
-    }
     return SM_OK;
 }
 
@@ -254,67 +244,7 @@ void sm_exercise_cases_close(sm_exercise_cases *cases) {
     *cases = (sm_exercise_cases){.list = NULL};
 }
 
-// --- times -----------------------------------------------------------------------------------------
-
-bool sm_case_draws(int64_t call) {
-    static uint64_t state;
-    if (call == 0) {
-        (void)os_draw(&state, sizeof state);
-    }
-    state = state * 6364136223846793005U + 1442695040888963407U; // Knuth's MMIX
-    return (int64_t)((state >> 33) % (uint64_t)(call + 1)) == 0;
-}
-
-// Uploads inputs, or outputs: poison if they must be written.
-static sm_status restore(const sm_exercise_case *c, const sm_backend *backend, sm_executable *executable,
-                         bool outputs) {
-    for (int i = 0; i < SM_CASE_OPERANDS; i++) {
-        const sm_case_operand *o = &c->operands[i];
-        if (o->info != NULL && o->is_output == outputs) {
-            SM_TRY(backend->upload(executable, sm_case_tensor(c, o), 0, o->n_elems, o->before));
-        }
-    }
-    return SM_OK;
-}
-
-static sm_status keep(const sm_exercise_case *c, const sm_backend *backend, sm_executable *executable, int which) {
-    for (int i = SM_MAX_IN; i < SM_CASE_OPERANDS; i++) {
-        const sm_case_operand *o = &c->operands[i];
-        if (o->info != NULL) {
-            SM_TRY(download(c, backend, executable, o, sm_case_timed(o, which)));
-        }
-    }
-    return SM_OK;
-}
-
-static sm_status time_calls(const sm_exercise_case *c, const sm_backend *backend, sm_executable *executable, bool keeps,
-                            double *ns) {
-    const sm_range op = {c->plan->n_ops - 1, c->plan->n_ops};
-    int64_t least_ns = INT64_MAX;
-    int64_t total_ns = 0;
-    SM_TRY(restore(c, backend, executable, false));
-    for (int64_t n = 0; n < 3 || total_ns < timing_ns; n++) {
-        SM_TRY(restore(c, backend, executable, true));
-        SM_TRY(backend->synchronize(executable));
-        const int64_t before_ns = sm_now_ns();
-        SM_TRY(backend->execute(executable, op, NULL));
-        SM_TRY(backend->synchronize(executable));
-        const int64_t took_ns = sm_now_ns() - before_ns;
-        least_ns = took_ns < least_ns ? took_ns : least_ns;
-        total_ns += took_ns;
-        SM_TRY(keeps && sm_case_draws(n) ? keep(c, backend, executable, SM_TIMED_DRAWN) : SM_OK);
-    }
-    *ns = (double)least_ns;
-    return keeps ? keep(c, backend, executable, SM_TIMED_LAST) : SM_OK;
-}
-
-sm_status sm_case_time(const sm_exercise_case *c, sm_device *device, bool keeps, double *ns) {
-    sm_executable *executable = NULL;
-    SM_TRY(device->backend->prepare(device, c->plan, &executable));
-    const sm_status status = time_calls(c, device->backend, executable, keeps, ns);
-    device->backend->release(executable);
-    return status;
-}
+// --- its ceiling -----------------------------------------------------------------------------------
 
 sm_status sm_case_ceiling(const sm_exercise_case *c, sm_device *device, double seen_ns, sm_op_ceiling *ceiling) {
     enum { MOST_TRIES = 8 };

@@ -26,7 +26,6 @@ typedef struct {
     void *before;          // a copy of what the kernel gets
     void *expected;        // of outputs: the right result; NULL: not computed yet
     float *got;            // of outputs: the kernel's result, likewise
-    char *timed;           // of outputs of the timed case: the results of the last timed call, then of a drawn one
     double tolerance;      // of outputs: largest error relative to the largest value
     double mean_tolerance; // of matrix products: largest mean square of errors, relative to that of values; 0: none
     bool is_shared;        // an output in the place of an input
@@ -80,19 +79,6 @@ sm_status sm_case_expect(sm_exercise_case *c, sm_device *reference);
 static inline sm_own_member sm_case_member(const sm_exercise_case *c, const char *name) {
     const int index = sm_own_member_index(c->kind, name);
     return index < 0 ? (sm_own_member){.integer = 0} : c->args.members[index];
-}
-
-// The shortest time of the case's op on a device. Outputs are restored before each call. `keeps`: also fills the
-// results of the timed calls.
-sm_status sm_case_time(const sm_exercise_case *c, sm_device *device, bool keeps, double *ns);
-
-// Whether to keep the results of this call (numbered from 0). The last call for which it is true was drawn from all.
-bool sm_case_draws(int64_t call);
-
-// The place of a timed call's outputs: the last call's, or the drawn one's.
-enum { SM_TIMED_LAST, SM_TIMED_DRAWN, SM_N_TIMED };
-static inline char *sm_case_timed(const sm_case_operand *o, int which) {
-    return o->timed + (size_t)which * o->size_bytes;
 }
 
 // The least time that the device's measured ceilings allow the case's op. A kernel took `seen_ns`: if the ceilings

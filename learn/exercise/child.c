@@ -23,7 +23,7 @@ enum {
 };
 static const uint64_t most_memory_bytes = (uint64_t)1 << 30; // in addition to what the process has
 static const uint64_t most_driver_bytes = (uint64_t)4 << 30; // likewise, for its own writable memory
-static const double meter_s = 60;                        // for our kernel and the ceilings, on a device
+static const double meter_s = 60;                        // for the ceilings of a device
 
 // Shared by both processes. The child may write anything into it; only the report depends on it.
 typedef struct {
@@ -79,20 +79,6 @@ static _Noreturn void refuse(void) {
     _exit(0);
 }
 
-// Runs on a device, and writes to the operands' memory.
-static _Noreturn void run_on_device(const sm_own_kernel *kernel, const char *device, const sm_exercise_cases *cases,
-                                    bool with_time) {
-    if (sm_exercise_device_run(kernel, device, cases, &shared->case_index) != SM_OK) {
-        refuse();
-    }
-    shared->is_done = true;
-    fflush(stdout);
-    if (with_time && sm_exercise_device_time(kernel, device, cases, true, &shared->result.ns) != SM_OK) {
-        shared->result.ns = 0;
-    }
-    _exit(0);
-}
-
 typedef struct {
     const char *path;
     sm_kernel_file *file;
@@ -119,15 +105,16 @@ static int run_check(void *ctx) {
     if (sm_kernel_load(c->path, c->file, cases->list[0].kind, &kernel) != SM_OK) {
         refuse();
     }
-    if (is_driver) {
-        run_on_device(&kernel, c->how->device, cases, !c->how->without_times);
+    if (is_driver && sm_exercise_device_run(&kernel, c->how->device, cases, &shared->case_index) != SM_OK) {
+        refuse();
     }
-    for (int i = 0; i < cases->n; i++) {
+    for (int i = 0; !is_driver && i < cases->n; i++) {
         shared->case_index = i;
         kernel.run(cases->list[i].args.members);
         fflush(stdout);
     }
     shared->is_done = true;
+    fflush(stdout);
     _exit(0);
 }
 
@@ -160,23 +147,23 @@ static sm_status judge(const control *seen, const sm_process_result *process, sm
 }
 
 typedef struct {
-    const sm_exercise_cases *cases;
+    const sm_exercise_case *timed;
     const char *device;
-    double own_ns;
+    double seen_ns;
     sm_exercise_device_times *times;
 } meter;
 
 static int run_meter(void *ctx) {
     const meter *m = ctx;
-    _exit(sm_exercise_device_meter(m->device, m->cases, m->own_ns, m->times) == SM_OK ? 0 : 1);
+    _exit(sm_exercise_device_meter(m->device, m->timed, m->seen_ns, m->times) == SM_OK ? 0 : 1);
 }
 
-sm_status sm_exercise_meter_run(const sm_exercise_cases *cases, const sm_exercise_options *how, double own_ns,
+sm_status sm_exercise_meter_run(const sm_exercise_case *timed, const sm_exercise_options *how, double seen_ns,
                                 sm_exercise_device_times *times) {
     void *seen;
     sm_process_result process;
     SM_TRY(sm_case_share(sizeof *times, "a process's results", &seen));
-    meter m = {cases, how->device, own_ns, seen};
+    meter m = {timed, how->device, seen_ns, seen};
     const sm_process_job job = {
         .work = run_meter, .ctx = &m, .own_session = true, .timeout_s = meter_s, .interrupted = how->interrupted};
     sm_status status = sm_process_run(&job, &process);

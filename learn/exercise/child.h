@@ -26,24 +26,21 @@ typedef struct {
     bool has_address;    // a memory access failed at `address`
     const void *address; // may be NULL
     int case_index;      // the current case
-    double ns;           // of one call of the timed case, on a device; 0: not measured
     char message[512];
     char *printed; // the beginning of its output; the caller frees it
 } sm_child_result;
 
 typedef struct {
     char device[SM_TEXT_SIZE]; // its name
-    double shipped_ns;         // of the backend's kernel
-    double ceiling_ns;         // NaN: unknown
+    double ceiling_ns;         // of the timed case; NaN: unknown
     bool is_memory_bound;
 } sm_exercise_device_times;
 
-// The time of the device's own kernel, and the device's ceilings, measured without foreign code; the student's kernel
-// took `own_ns`. 0 and NaN: not measured.
-sm_status sm_exercise_meter_run(const sm_exercise_cases *cases, const sm_exercise_options *how, double own_ns,
+// The device's ceilings, measured without foreign code; the fastest kernel took `seen_ns`.
+sm_status sm_exercise_meter_run(const sm_exercise_case *timed, const sm_exercise_options *how, double seen_ns,
                                 sm_exercise_device_times *times);
 
-// Runs every case once, then on a device the timed case until its time is known. SM_ERR_UNSUPPORTED: this system cannot
+// Runs every case once. SM_ERR_UNSUPPORTED: this system cannot
 // confine a process. SM_ERR_INTERRUPTED: *interrupted was set.
 sm_status sm_exercise_child_run(const char *path, sm_kernel_file *file, const sm_exercise_cases *cases,
                                 const sm_exercise_options *how, sm_child_result *result);
@@ -55,12 +52,8 @@ sm_status sm_exercise_child_run(const char *path, sm_kernel_file *file, const sm
 sm_status sm_exercise_device_run(const sm_own_kernel *kernel, const char *device, const sm_exercise_cases *cases,
                                  volatile int *case_index);
 
-// Times the timed case; `keeps` as in sm_case_time.
-sm_status sm_exercise_device_time(const sm_own_kernel *kernel, const char *id, const sm_exercise_cases *cases,
-                                  bool keeps, double *ns);
-
-// Times the backend's own kernel, and measures the device's ceilings; the student's kernel took `own_ns`.
-sm_status sm_exercise_device_meter(const char *id, const sm_exercise_cases *cases, double own_ns,
+// Measures the device's ceilings.
+sm_status sm_exercise_device_meter(const char *id, const sm_exercise_case *timed, double seen_ns,
                                    sm_exercise_device_times *times);
 
 #endif

@@ -7,34 +7,6 @@
 
 enum { GAP_BYTES = 4096, UNTOUCHED = 0xCB }; // as a number: -13e6
 
-// --- the device ------------------------------------------------------------------------------------
-
-static sm_status find_device(const sm_backend *backend, const char *id, int *index) {
-    const int n = backend->device_count();
-    for (int i = 0; i < n; i++) {
-        sm_device_info info;
-        SM_TRY(backend->describe(i, &info));
-        if ((strcmp(id, backend->name) == 0 && info.available) || strcmp(id, info.id) == 0) {
-            *index = i;
-            return info.available ? SM_OK : sm_fail(SM_ERR_UNSUPPORTED, "%s: %s", info.id, info.reason);
-        }
-    }
-    return sm_fail(SM_ERR_UNSUPPORTED, "--backend: there is no OpenCL device %s to run it; `stepmark devices` says why",
-                   id);
-}
-
-// With the student's kernel, or NULL.
-static sm_status open_device(const sm_own_kernel *kernel, const char *id, sm_device **device) {
-    const sm_backend *backend = sm_backend_find("opencl");
-    const sm_open_options how = {.own_kernels = kernel, .n_own_kernels = kernel != NULL};
-    int index = 0;
-    if (backend == NULL) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "this stepmark was built without OpenCL");
-    }
-    SM_TRY(find_device(backend, id, &index));
-    return backend->open(index, &how, device);
-}
-
 // --- a case on it ----------------------------------------------------------------------------------
 
 typedef struct {
@@ -197,7 +169,7 @@ sm_status sm_exercise_device_run(const sm_own_kernel *kernel, const char *device
                                  volatile int *case_index) {
     sm_status status = SM_OK;
     sm_device *opened = NULL;
-    SM_TRY(open_device(kernel, device, &opened));
+    SM_TRY(sm_kernel_device_open(kernel, device, &opened));
     for (int i = 0; status == SM_OK && i < cases->n; i++) {
         device_case c = {.from = &cases->list[i], .device = opened};
         *case_index = i;
@@ -209,27 +181,13 @@ sm_status sm_exercise_device_run(const sm_own_kernel *kernel, const char *device
     return status;
 }
 
-// --- times -----------------------------------------------------------------------------------------
-
-sm_status sm_exercise_device_time(const sm_own_kernel *kernel, const char *id, const sm_exercise_cases *cases,
-                                  bool keeps, double *ns) {
-    sm_device *device = NULL;
-    SM_TRY(open_device(kernel, id, &device));
-    const sm_status status = sm_case_time(&cases->list[cases->timed], device, keeps, ns);
-    device->backend->close(device);
-    return status;
-}
-
-sm_status sm_exercise_device_meter(const char *id, const sm_exercise_cases *cases, double own_ns,
+sm_status sm_exercise_device_meter(const char *id, const sm_exercise_case *c, double seen_ns,
                                    sm_exercise_device_times *times) {
-    const sm_exercise_case *c = &cases->list[cases->timed];
     sm_op_ceiling ceiling;
     sm_device *device = NULL;
-    SM_TRY(open_device(NULL, id, &device));
+    SM_TRY(sm_kernel_device_open(NULL, id, &device));
     snprintf(times->device, sizeof times->device, "%s", device->info.name);
-    sm_status status = sm_case_time(c, device, false, &times->shipped_ns);
-    const double seen_ns = own_ns < times->shipped_ns ? own_ns : times->shipped_ns;
-    status = status == SM_OK ? sm_case_ceiling(c, device, seen_ns, &ceiling) : status;
+    const sm_status status = sm_case_ceiling(c, device, seen_ns, &ceiling);
     if (status == SM_OK) {
         times->ceiling_ns = ceiling.ns;
         times->is_memory_bound = ceiling.is_memory_bound;

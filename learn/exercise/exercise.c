@@ -99,13 +99,6 @@ static sm_exercise_time *add_row(sm_exercise_report *report, const char *who) {
     return row;
 }
 
-static void add_time(sm_exercise_report *report, const char *who, double ns) {
-    if (ns > 0) {
-        sm_exercise_time *row = add_row(report, who);
-        row->ns[row->n++] = ns;
-    }
-}
-
 // The shortest of the times from row `first`.
 static double fastest(const sm_exercise_report *report, int first) {
     double least_ns = INFINITY;
@@ -115,25 +108,10 @@ static double fastest(const sm_exercise_report *report, int first) {
     return least_ns;
 }
 
-static void describe_timed(const sm_exercise_cases *cases, sm_exercise_report *report) {
-    const sm_exercise_case *c = &cases->list[cases->timed];
-    snprintf(report->timed_on, sizeof report->timed_on, "one thread");
+static void describe_timed(const sm_exercise_case *c, sm_exercise_report *report) {
     snprintf(report->timed_case, sizeof report->timed_case, "%s", c->text);
     report->flops = sm_op_flops(c->plan, c->op);
     report->bytes = sm_op_bytes(c->plan, c->op);
-}
-
-static sm_status add_device_times(const sm_exercise_cases *cases, const sm_exercise_options *how, double own_ns,
-                                  sm_exercise_report *report) {
-    sm_exercise_device_times times;
-    SM_TRY(sm_exercise_meter_run(cases, how, own_ns, &times));
-    snprintf(report->timed_on, sizeof report->timed_on, "%s",
-             times.device[0] != '\0' ? times.device : how->device); // unknown if it could not be measured
-    add_time(report, "yours", own_ns);
-    add_time(report, "opencl backend", times.shipped_ns);
-    report->ceiling_ns = times.shipped_ns > 0 ? times.ceiling_ns : NAN;
-    report->is_memory_bound = times.is_memory_bound;
-    return SM_OK;
 }
 
 // Refuses times below the machine's limits. Times of our own kernels are possible.
@@ -153,47 +131,58 @@ static void refuse_impossible(sm_exercise_report *report, double own_ns) {
     }
 }
 
-// --- times in turns, of C ----------------------------------------------------------------------------
+// --- times in turns ----------------------------------------------------------------------------------
 
-// Of one thread; a smaller build lacks some.
+// Of one thread, or of a device; a smaller build lacks some.
 static const struct {
+    sm_own_language language;
     const char *library, *who;
-} ours[] = {{SM_OWN_BACKEND "reference", "reference: plain loops, sums in double"},
-            {SM_OWN_BACKEND "cpu:baseline", "cpu backend, plain instruction set"},
-            {SM_OWN_BACKEND "cpu", "cpu backend, best instruction set"}};
+} ours[] = {{SM_OWN_C, SM_OWN_BACKEND "reference", "reference: plain loops, sums in double"},
+            {SM_OWN_C, SM_OWN_BACKEND "cpu:baseline", "cpu backend, plain instruction set"},
+            {SM_OWN_C, SM_OWN_BACKEND "cpu", "cpu backend, best instruction set"},
+            {SM_OWN_OPENCL, SM_OWN_DEVICE, "opencl backend"}};
 enum { N_OURS = sizeof ours / sizeof ours[0] };
 
-// The files that were right, then ours.
+// The files of one language that were right, then ours.
 typedef struct {
     sm_timed_kernel *list;
     int n;
+    int n_theirs;
     sm_exercise_time ours[N_OURS];
 } field;
 
-static sm_status measure_ceiling(const sm_exercise_case *c, const field *f, sm_op_ceiling *ceiling) {
+static sm_status measure_ceiling(const sm_exercise_case *c, const sm_exercise_options *options, const field *f,
+                                 sm_exercise_device_times *times) {
     const sm_backend *backend = sm_backend_find("cpu");
     sm_device *device = NULL;
+    sm_op_ceiling ceiling;
     double least_ns = INFINITY;
     for (int i = 0; i < f->n; i++) {
         least_ns = fmin(least_ns, sm_exercise_median(f->list[i].time));
     }
+    if (f->list[0].device != NULL) {
+        return sm_exercise_meter_run(c, options, least_ns, times);
+    }
     SM_TRY(backend->open(0, &(sm_open_options){.n_threads = 1}, &device));
-    const sm_status status = sm_case_ceiling(c, device, least_ns, ceiling);
+    const sm_status status = sm_case_ceiling(c, device, least_ns, &ceiling);
     backend->close(device);
+    *times = (sm_exercise_device_times){"one thread", ceiling.ns, ceiling.is_memory_bound};
     return status;
 }
 
 static sm_status time_field(sm_exercise_cases *cases, const sm_exercise_options *options, field *f) {
     sm_exercise_case *c = &cases->list[cases->timed];
-    sm_op_ceiling ceiling;
+    sm_exercise_device_times ceiling;
     double call_ns = 0;
     SM_TRY(sm_exercise_time_all(c, options, f->list, f->n, &call_ns));
-    SM_TRY(measure_ceiling(c, f, &ceiling));
-    for (int i = 0; i < f->n - N_OURS; i++) {
+    SM_TRY(measure_ceiling(c, options, f, &ceiling));
+    for (int i = 0; i < f->n_theirs; i++) {
         sm_exercise_report *report = f->list[i].report;
-        describe_timed(cases, report);
+        describe_timed(c, report);
+        snprintf(report->timed_on, sizeof report->timed_on, "%s",
+                 ceiling.device[0] != '\0' ? ceiling.device : options->device); // unknown if it could not be measured
         report->call_ns = call_ns;
-        report->ceiling_ns = ceiling.ns;
+        report->ceiling_ns = ceiling.ceiling_ns;
         report->is_memory_bound = ceiling.is_memory_bound;
         report->n_times = report->times[0].n > 0;
         for (int k = 0; k < N_OURS && report->right; k++) {
@@ -208,29 +197,32 @@ static sm_status time_field(sm_exercise_cases *cases, const sm_exercise_options 
     return SM_OK;
 }
 
-static sm_status time_right(sm_op_kind kind, const sm_kernel_file *files, const char *const *paths, int n,
-                            const sm_exercise_options *options, sm_exercise_report *reports) {
+static sm_status time_right(sm_op_kind kind, sm_own_language language, const sm_kernel_file *files,
+                            const char *const *paths, int n, const sm_exercise_options *options,
+                            sm_exercise_report *reports) {
     SM_AT_END(sm_exercise_cases_close) sm_exercise_cases cases = {.list = NULL};
     SM_FREED sm_timed_kernel *list = sm_calloc((size_t)n + N_OURS, sizeof *list);
+    const char *device = language == SM_OWN_OPENCL ? options->device : NULL;
     field f = {.list = list};
     for (int i = 0; i < n; i++) {
-        if (reports[i].right && files[i].language == SM_OWN_C) {
-            f.list[f.n++] = (sm_timed_kernel){.library = files[i].library,
+        if (reports[i].right && files[i].language == language) {
+            f.list[f.n++] = (sm_timed_kernel){.library = device != NULL ? paths[i] : files[i].library,
                                               .path = paths[i],
+                                              .device = device,
                                               .time = add_row(&reports[i], "yours"),
                                               .report = &reports[i],
                                               .left_s = options->timeout_s};
         }
     }
-    if (f.n > 0) {
-        for (int i = 0; i < N_OURS; i++) {
-            snprintf(f.ours[i].who, sizeof f.ours[i].who, "%s", ours[i].who);
-            f.list[f.n++] = (sm_timed_kernel){.library = ours[i].library, .time = &f.ours[i]};
+    f.n_theirs = f.n;
+    for (int i = 0; i < N_OURS && f.n_theirs > 0; i++) {
+        snprintf(f.ours[i].who, sizeof f.ours[i].who, "%s", ours[i].who);
+        if (ours[i].language == language) {
+            f.list[f.n++] = (sm_timed_kernel){.library = ours[i].library, .device = device, .time = &f.ours[i]};
         }
-        SM_TRY(sm_exercise_cases_open(kind, &cases));
-        SM_TRY(time_field(&cases, options, &f));
     }
-    return SM_OK;
+    SM_TRY(f.n > 0 ? sm_exercise_cases_open(kind, &cases) : SM_OK);
+    return f.n > 0 ? time_field(&cases, options, &f) : SM_OK;
 }
 
 // --- the check -------------------------------------------------------------------------------------
@@ -246,17 +238,7 @@ static sm_status run_and_judge(sm_exercise_cases *cases, const char *path, sm_ke
         return SM_OK;
     }
     SM_TRY(sm_exercise_cases_expect(cases)); // only after the student's kernel has ended
-    SM_TRY(sm_exercise_judge(cases, options, report));
-    if (report->right && result.ns > 0) {
-        sm_exercise_judge_timed(cases, report);
-    }
-    if (!report->right || options->without_times || file->language == SM_OWN_C) {
-        return SM_OK;
-    }
-    describe_timed(cases, report);
-    SM_TRY(add_device_times(cases, options, result.ns, report));
-    refuse_impossible(report, result.ns);
-    return SM_OK;
+    return sm_exercise_judge(cases, options, report);
 }
 
 // Whether a line uses operand `name`; `written`: assigns to it.
@@ -332,8 +314,8 @@ sm_status sm_exercise_check(sm_op_kind kind, const char *const *paths, int n, co
             status = SM_OK;
         }
     }
-    if (status == SM_OK && !options->without_times) {
-        status = time_right(kind, files, paths, n, options, reports);
+    for (int language = SM_OWN_C; status == SM_OK && !options->without_times && language <= SM_OWN_OPENCL; language++) {
+        status = time_right(kind, (sm_own_language)language, files, paths, n, options, reports);
     }
     for (int i = 0; i < n; i++) {
         sm_kernel_file_close(&files[i]);

@@ -35,7 +35,7 @@ enum { SM_EXERCISE_TEXT = 1024, SM_EXERCISE_ROWS = 5, SM_EXERCISE_TURNS = 7 };
 typedef struct {
     char who[64];
     double ns[SM_EXERCISE_TURNS]; // of one call, in each turn: all kernels are timed in the same turns
-    int n;                        // turns; 1 on a device
+    int n;                        // turns
 } sm_exercise_time;
 
 typedef struct {

@@ -551,38 +551,20 @@ static bool tell_damage(const sm_exercise_cases *cases, sm_exercise_report *repo
     return false;
 }
 
-// After the kernel was right: `values` are an output's in a timed call.
-static void judge_values(const sm_exercise_case *c, const sm_case_operand *o, const float *values, const char *calls,
-                         sm_exercise_report *report) {
-    const int64_t wrong = first_wrong_of(o, values);
-    if (wrong >= 0 && report->right) {
-        char where[96];
-        index_text(o, wrong, where);
-        report->right = false;
-        snprintf(report->wrong, sizeof report->wrong,
-                 "case %s: right when it is checked and wrong when it is timed: in %s %s is %.6g and should be %.6g",
-                 c->text, calls, where, (double)values[wrong], (double)expected(o)[wrong]);
-        snprintf(report->why, sizeof report->why,
-                 "each call must compute everything again: results of earlier calls do not count");
-    }
-}
-
 void sm_exercise_judge_call(const sm_exercise_case *c, sm_exercise_report *report) {
     for (int k = 0; k < SM_MAX_OUT; k++) {
-        if (output(c, k) != NULL) {
-            judge_values(c, output(c, k), output(c, k)->got, "a timed call, with other inputs,", report);
-        }
-    }
-}
-
-void sm_exercise_judge_timed(const sm_exercise_cases *cases, sm_exercise_report *report) {
-    static const char *const calls[] = {
-        [SM_TIMED_LAST] = "the last of the timed calls", [SM_TIMED_DRAWN] = "one of the timed calls, drawn by lot,"};
-    const sm_exercise_case *c = &cases->list[cases->timed];
-    for (int k = 0; k < SM_MAX_OUT; k++) {
-        for (int which = 0; output(c, k) != NULL && which < SM_N_TIMED; which++) {
-            const sm_case_operand *o = output(c, k);
-            judge_values(c, o, (const float *)sm_case_timed(o, which), calls[which], report);
+        const sm_case_operand *o = output(c, k);
+        const int64_t wrong = o != NULL ? first_wrong_of(o, o->got) : -1;
+        if (wrong >= 0 && report->right) {
+            char where[96];
+            index_text(o, wrong, where);
+            report->right = false;
+            snprintf(report->wrong, sizeof report->wrong,
+                     "case %s: right when it is checked and wrong when it is timed: in a timed call, with other inputs, "
+                     "%s is %.6g and should be %.6g",
+                     c->text, where, (double)o->got[wrong], (double)expected(o)[wrong]);
+            snprintf(report->why, sizeof report->why,
+                     "each call must compute everything again: results of earlier calls do not count");
         }
     }
 }

@@ -17,9 +17,6 @@ bool sm_case_is_right(const sm_exercise_case *c);
 // After it was right, and wrong in a timed call, whose results the case has.
 void sm_exercise_judge_call(const sm_exercise_case *c, sm_exercise_report *report);
 
-// After a kernel in OpenCL C was right and was timed: also compares the outputs of the timed calls.
-void sm_exercise_judge_timed(const sm_exercise_cases *cases, sm_exercise_report *report);
-
 // After the kernel ended abnormally: fills wrong and why.
 void sm_exercise_tell_end(const sm_exercise_cases *cases, const sm_child_result *result, double timeout_s,
                           sm_exercise_report *report);

@@ -7,11 +7,15 @@
 
 #include "clock.h"
 #include "learn/exercise/explain.h"
+#include "learn/own_kernels/kernel_library.h"
 #include "os/os.h"
 #include "src/plan/own_process.h"
+#include "src/processes/process.h"
 
 enum { N_CALLS = 6 }; // of a turn; the first, which loads pages, does not count
-static const int64_t most_turn_ns = 500000000;
+static const double most_turn_ns = 5e8;
+static const size_t most_bytes = (size_t)1 << 30;
+static const size_t most_driver_bytes = (size_t)4 << 30;
 
 static int by_size(const void *a, const void *b) {
     const double x = *(const double *)a;
@@ -19,7 +23,9 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static void call(sm_exercise_case *c, const sm_own_kernel *kernel, int64_t *busy_ns) {
+// *ns: its time.
+static void call(sm_exercise_case *c, const sm_own_kernel *kernel, bool is_on_device, double *ns) {
+    static int64_t before_ns; // of a process, since its last call
     void *in[SM_MAX_IN];
     void *out[SM_MAX_OUT];
     int64_t waiting_ns;
@@ -27,45 +33,62 @@ static void call(sm_exercise_case *c, const sm_own_kernel *kernel, int64_t *busy
         *(i < SM_MAX_IN ? &in[i] : &out[i - SM_MAX_IN]) = c->operands[i].data;
     }
     sm_own_process_give(kernel, c->plan, c->op, in, out, 0, 1);
-    sm_own_process_call(kernel, 0, 1);
-    *busy_ns = sm_own_process_busy_ns(&waiting_ns);
+    for (int step = 0; is_on_device && step < SM_OWN_STEPS; step++) {
+        const int64_t begin_ns = sm_now_ns();
+        sm_own_process_call(&kernel[step], 0, 1);
+        *ns = step == SM_OWN_RUNS ? (double)(sm_now_ns() - begin_ns) : *ns;
+    }
+    if (!is_on_device) {
+        sm_own_process_call(kernel, 0, 1);
+        const int64_t busy_ns = sm_own_process_busy_ns(&waiting_ns);
+        *ns = (double)(busy_ns - before_ns);
+        before_ns = busy_ns;
+    }
     sm_own_process_take(kernel, c->plan, c->op, in, out, 0, 1);
 }
 
 // SM_ERR_MISMATCH: a result is wrong.
-static sm_status time_calls(sm_exercise_case *c, sm_device *reference, const sm_own_kernel *kernel, double *ns) {
-    double seen_ns[N_CALLS];
+static sm_status time_calls(sm_exercise_case *c, sm_device *reference, const sm_own_kernel *kernel, bool is_on_device,
+                            double *ns) {
+    double seen_ns[N_CALLS] = {0};
     int n = 0;
-    int64_t total_ns = 0;
-    for (int64_t before_ns = 0; n == 0 || (n < N_CALLS && total_ns < most_turn_ns); n++) {
-        int64_t busy_ns;
+    for (double total_ns = 0; n == 0 || (n < N_CALLS && total_ns < most_turn_ns); n++) {
         uint64_t seed = (uint64_t)sm_now_ns();
         (void)os_draw(&seed, sizeof seed);
         SM_TRY(sm_case_renew(c, reference, seed));
-        call(c, kernel, &busy_ns);
+        call(c, kernel, is_on_device, &seen_ns[n]);
         SM_TRY(sm_own_process_state(kernel->process));
         SM_TRY(sm_case_expect(c, reference));
         SM_TRY(sm_case_is_right(c) ? SM_OK : SM_ERR_MISMATCH);
-        seen_ns[n] = (double)(busy_ns - before_ns);
-        total_ns += n > 0 ? busy_ns - before_ns : 0;
-        before_ns = busy_ns;
+        total_ns += n > 0 ? seen_ns[n] : 0;
     }
     const int first = n > 1;
     qsort(seen_ns + first, (size_t)(n - first), sizeof seen_ns[0], by_size);
-    *ns = seen_ns[first + (n - first) / 2];
+    *ns = seen_ns[is_on_device ? first : first + (n - first) / 2]; // others may keep a device's driver waiting
     return SM_OK;
 }
 
-static sm_status start(const sm_exercise_case *c, const char *program, const sm_timed_kernel *k, sm_own_kernel *own,
-                       sm_own_process **process) {
+static sm_status start(const sm_exercise_case *c, const char *program, const sm_timed_kernel *k, char *folder,
+                       sm_own_kernel own[SM_OWN_STEPS], sm_own_process **process) {
+    const bool is_on_device = k->device != NULL;
     const sm_own_process_options how = {.n_threads = 1,
-                                        .is_judged = true,
+                                        .most_bytes = is_on_device ? most_driver_bytes : most_bytes,
+                                        .sleeps = !is_on_device,
                                         .size_bytes = sm_own_process_bytes(c->plan, c->op),
                                         .timeout_s = k->left_s};
-    char *words[3] = {(char *)sm_op_name(c->kind), (char *)k->library,
-                      (char *)(k->report != NULL ? k->path : c->text)};
-    *own = (sm_own_kernel){.kind = c->kind};
-    SM_TRY(sm_own_process_start(program, words, &how, own, 1, process));
+    char *words[3 * SM_OWN_STEPS] = {(char *)sm_op_name(c->kind), (char *)k->library,
+                                     (char *)(k->report != NULL ? k->path : c->text)};
+    if (is_on_device) {
+        SM_TRY(sm_kernel_folder_make("time", folder));
+        char *const of_device[] = {words[0],        (char *)SM_OWN_DEVICE, (char *)c->text,
+                                   (char *)k->device, folder,              (char *)(k->report != NULL ? k->library : ""),
+                                   (char *)"",        (char *)"",          (char *)""};
+        memcpy(words, of_device, sizeof words);
+    }
+    for (int i = 0; i < SM_OWN_STEPS; i++) {
+        own[i] = (sm_own_kernel){.kind = c->kind};
+    }
+    SM_TRY(sm_own_process_start(program, words, &how, own, is_on_device ? SM_OWN_STEPS : 1, process));
     return sm_own_process_fits(*process, c->plan, c->op, 1);
 }
 
@@ -82,16 +105,24 @@ static void tell(const sm_exercise_case *c, sm_status status, sm_exercise_report
 static sm_status take_turn(sm_exercise_case *c, sm_device *reference, const char *program, sm_timed_kernel *k,
                            double *call_ns) {
     sm_own_process *process = NULL;
-    sm_own_kernel own;
+    sm_own_kernel own[SM_OWN_STEPS];
+    char folder[PATH_MAX] = "";
     double ns = 0;
+    const bool is_on_device = k->device != NULL;
     const int64_t begin_ns = sm_now_ns();
-    sm_status status = start(c, program, k, &own, &process);
-    status = status == SM_OK ? time_calls(c, reference, &own, &ns) : status;
+    sm_status status = start(c, program, k, folder, own, &process);
+    status = status == SM_OK ? time_calls(c, reference, own, is_on_device, &ns) : status;
     if (status == SM_OK && k->report == NULL) { // code of ours: it counts its calls rightly
-        *call_ns = sm_own_process_call_cpu_ns(process);
+        const double seen_ns = is_on_device ? sm_own_process_call_ns(process) : sm_own_process_call_cpu_ns(process);
+        *call_ns = *call_ns > 0 && *call_ns < seen_ns ? *call_ns : seen_ns;
     }
     sm_own_process_end(process);
-    k->left_s -= k->report != NULL ? (double)(sm_now_ns() - begin_ns) * 1e-9 : 0;
+    if (folder[0] != '\0') {
+        sm_remove_tree(folder);
+    }
+    const double took_s = (double)(sm_now_ns() - begin_ns) * 1e-9;
+    k->left_s -= k->report != NULL ? took_s : 0;
+    k->longest_s = took_s > k->longest_s ? took_s : k->longest_s;
     if (status == SM_OK) {
         k->time->ns[k->time->n++] = ns;
         return SM_OK;
@@ -129,6 +160,7 @@ sm_status sm_exercise_time_all(sm_exercise_case *c, const sm_exercise_options *o
         shuffle(order, n);
         for (int i = 0; i < n && status == SM_OK; i++) {
             sm_timed_kernel *k = &kernels[order[i]];
+            k->is_out |= k->report != NULL && turn > 0 && k->left_s < 2 * k->longest_s;
             status = k->is_out ? SM_OK : take_turn(c, reference, options->program, k, call_ns);
             status = options->interrupted != NULL && *options->interrupted ? SM_ERR_INTERRUPTED : status;
         }

@@ -21,6 +21,7 @@ typedef struct {
 typedef struct {
     sm_executable base;
     void *there;
+    char *kept[2]; // weights of a backend that keeps none: those to be restored, and to be resumed
 } apart_executable;
 
 static struct {
@@ -265,9 +266,17 @@ static sm_status prepare(sm_device *device, const sm_plan *plan, sm_executable *
     return SM_OK;
 }
 
+static void drop(apart_executable *e) {
+    for (int i = 0; i < 2; i++) {
+        free(e->kept[i]);
+        e->kept[i] = NULL;
+    }
+}
+
 static void release(sm_executable *executable) {
     if (executable != NULL) {
         (void)ask_for(BACKEND_RELEASE, executable);
+        drop((apart_executable *)executable);
         free(executable);
     }
 }
@@ -295,6 +304,7 @@ static sm_status execute(sm_executable *executable, sm_range range, int64_t *op_
 
 // --- copies ------------------------------------------------------------------------------------------
 
+// An upload without data is of stale bytes.
 static sm_status copy(backend_call_kind kind, sm_executable *executable, int tensor, int64_t offset_elems,
                       int64_t n_elems, char *data) {
     backend_call *call = the_call();
@@ -303,12 +313,14 @@ static sm_status copy(backend_call_kind kind, sm_executable *executable, int ten
     apart.knows_plan = false; // its place has data now
     for (int64_t first = 0; first < n_elems; first += most) {
         const int64_t n = n_elems - first < most ? n_elems - first : most;
-        char *part = data + (size_t)first * elem_bytes;
+        char *part = data != NULL ? data + (size_t)first * elem_bytes : NULL;
         call->index = tensor;
         call->offset_elems = offset_elems + first;
         call->n_elems = n;
-        if (kind == BACKEND_UPLOAD) {
+        if (kind == BACKEND_UPLOAD && data != NULL) {
             memcpy(call->data, part, (size_t)n * elem_bytes);
+        } else if (kind == BACKEND_UPLOAD) {
+            memset(call->data, SM_STALE_BYTE, (size_t)n * elem_bytes);
         }
         SM_TRY(ask_for(kind, executable));
         if (kind == BACKEND_DOWNLOAD) {
@@ -330,6 +342,49 @@ static sm_status download(sm_executable *executable, int tensor, int64_t offset_
 static sm_status keep_weights(sm_executable *executable, sm_weights_action action) {
     the_call()->action = action;
     return ask_for(BACKEND_KEEP_WEIGHTS, executable);
+}
+
+// All weights to or from `memory`, or stale bytes to all that a step makes.
+static sm_status copy_all(backend_call_kind kind, sm_executable *executable, char *memory) {
+    const sm_plan *plan = executable->plan;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const sm_tensor *t = &plan->tensors[i];
+        const int role = t->arena >= 0 ? (int)plan->arenas[t->arena].role : SM_ROLE_COUNT;
+        const bool is_made = role == SM_ROLE_ACTIVATION || role == SM_ROLE_GRADIENT || role == SM_ROLE_RESULT ||
+                             role == SM_ROLE_SCRATCH;
+        if (memory != NULL ? role == SM_ROLE_PARAMETER : is_made) {
+            SM_TRY(copy(kind, executable, i, 0, sm_tensor_elems(t), memory));
+            memory += memory != NULL ? sm_tensor_bytes(t) : 0;
+        }
+    }
+    return SM_OK;
+}
+
+// For a backend that keeps no weights: without a step that is made again, it could leave out whole steps.
+static sm_status keep_weights_here(sm_executable *executable, sm_weights_action action) {
+    apart_executable *e = (apart_executable *)executable;
+    size_t size_bytes = 1;
+    for (int i = 0; i < executable->plan->n_tensors; i++) {
+        size_bytes += sm_tensor_bytes(&executable->plan->tensors[i]);
+    }
+    switch (action) {
+    case SM_WEIGHTS_KEEP:
+        for (int i = 0; i < 2; i++) {
+            e->kept[i] = e->kept[i] != NULL ? e->kept[i] : malloc(size_bytes); // pages exist once they are used
+        }
+        if (e->kept[0] == NULL || e->kept[1] == NULL) {
+            drop(e);
+            return sm_fail(SM_ERR_OOM, "no memory for a copy of the weights");
+        }
+        return copy_all(BACKEND_DOWNLOAD, executable, e->kept[0]);
+    case SM_WEIGHTS_RESTORE:
+        SM_TRY(copy_all(BACKEND_DOWNLOAD, executable, e->kept[1]));
+        SM_TRY(copy_all(BACKEND_UPLOAD, executable, e->kept[0]));
+        return copy_all(BACKEND_UPLOAD, executable, NULL);
+    case SM_WEIGHTS_RESUME: return copy_all(BACKEND_UPLOAD, executable, e->kept[1]);
+    case SM_WEIGHTS_DROP: drop(e); return SM_OK;
+    }
+    return SM_OK;
 }
 
 // --- the backend -------------------------------------------------------------------------------------
@@ -363,7 +418,7 @@ static sm_status take_facts(void) {
                                  .synchronize = synchronize,
                                  .upload = upload,
                                  .download = download,
-                                 .keep_weights = said.has_keep_weights ? keep_weights : NULL};
+                                 .keep_weights = said.has_keep_weights ? keep_weights : keep_weights_here};
     return SM_OK;
 }
 

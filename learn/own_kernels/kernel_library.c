@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backend.h"
 #include "words.h"
 #include "os/library.h"
 #include "os/file_access.h"
@@ -246,4 +247,31 @@ sm_status sm_kernel_load(const char *path, sm_kernel_file *file, sm_op_kind kind
     *kernel = (sm_own_kernel){.kind = kind, .has_threads = has_threads != NULL && *has_threads != 0};
     memcpy(&kernel->run, &function, sizeof kernel->run); // POSIX's way to convert a pointer to a function
     return SM_OK;
+}
+
+// --- a device ----------------------------------------------------------------------------------------
+
+static sm_status find_device(const sm_backend *backend, const char *id, int *index) {
+    const int n = backend->device_count();
+    for (int i = 0; i < n; i++) {
+        sm_device_info info;
+        SM_TRY(backend->describe(i, &info));
+        if ((strcmp(id, backend->name) == 0 && info.available) || strcmp(id, info.id) == 0) {
+            *index = i;
+            return info.available ? SM_OK : sm_fail(SM_ERR_UNSUPPORTED, "%s: %s", info.id, info.reason);
+        }
+    }
+    return sm_fail(SM_ERR_UNSUPPORTED, "--backend: there is no OpenCL device %s to run it; `stepmark devices` says why",
+                   id);
+}
+
+sm_status sm_kernel_device_open(const sm_own_kernel *kernel, const char *id, sm_device **device) {
+    const sm_backend *backend = sm_backend_find("opencl");
+    const sm_open_options how = {.own_kernels = kernel, .n_own_kernels = kernel != NULL};
+    int index = 0;
+    if (backend == NULL) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "this stepmark was built without OpenCL");
+    }
+    SM_TRY(find_device(backend, id, &index));
+    return backend->open(index, &how, device);
 }

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdbool.h>
 
+#include "backend.h"
 #include "own_kernel.h"
 
 // Makes an empty folder, stepmark-WHAT-XXXXXX, in $TMPDIR or /tmp; `folder` is "" after a failure.
@@ -36,6 +37,9 @@ void sm_kernel_file_close(sm_kernel_file *file); // also after a failed open
 // Loads the kind's function into this process, permanently. SM_ERR_FORMAT: the function is missing, or was made for
 // other arguments.
 sm_status sm_kernel_load(const char *path, sm_kernel_file *file, sm_op_kind kind, sm_own_kernel *kernel);
+
+// The OpenCL device with that id, or the first that can be used ("opencl"), with a kernel in OpenCL C, or NULL.
+sm_status sm_kernel_device_open(const sm_own_kernel *kernel, const char *id, sm_device **device);
 
 // The kind with that name; SM_OP_KIND_COUNT: none.
 sm_op_kind sm_op_kind_find(const char *name);

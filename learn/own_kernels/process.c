@@ -31,23 +31,60 @@ static struct {
     int n;
     bool spins;
     _Atomic int n_confined; // threads
-    const char *folder;     // of a whole backend, --backend-library; NULL: these are kernels
+    const char *folder;     // of a driver, the only one that it may write to; NULL: these are kernels in C
 
     sm_device *device; // of a backend's kernel, which is then the only one; NULL: none
     sm_executable *executable;
+    bool has_own_memory;                // the device: operands are copied
+    size_t operand_at[SM_MAX_OPERANDS]; // in the shared memory
 } own;
 
-enum { MOST_JUDGED_BYTES = 1 << 30 };
+enum { MOST_FILE_BYTES = 1 << 26 }; // of a driver's cache
 
 // --- a backend's kernel ------------------------------------------------------------------------------
 
 static bool is_backend(const char *library) { return strncmp(library, SM_OWN_BACKEND, strlen(SM_OWN_BACKEND)) == 0; }
+
+// The case's op alone.
+static sm_status plan_case(char *const *words, sm_plan **plan) {
+    SM_TRY(sm_op_text_plan(sm_op_kind_find(words[0]), words[2], (sm_precision){.dtype = SM_F32}, plan));
+    SM_TRY(sm_plan_assign_memory(*plan, 0));
+    (*plan)->ops[0] = (*plan)->ops[(*plan)->n_ops - 1];
+    (*plan)->n_ops = 1;
+    return SM_OK;
+}
+
+// words: op, SM_OWN_DEVICE, the case; the device, a folder, FILE.cl or "".
+static sm_status open_on_device(char *const *words, const sm_plan *placed) {
+    sm_kernel_file file = {.language = SM_OWN_OPENCL};
+    sm_own_kernel kernel;
+    sm_plan *plan = NULL;
+    const bool is_own = words[5][0] != '\0';
+    for (int k = 0; k < SM_MAX_OPERANDS; k++) {
+        const int tensor = placed->ops[0].operands[k];
+        own.operand_at[k] = tensor != SM_NO_TENSOR ? placed->tensors[tensor].offset_bytes : 0;
+    }
+    if (is_own) {
+        SM_TRY(sm_kernel_file_open(words[5], NULL, &file));
+        SM_TRY(sm_kernel_load(words[5], &file, sm_op_kind_find(words[0]), &kernel));
+    }
+    SM_TRY(sm_kernel_device_open(is_own ? &kernel : NULL, words[3], &own.device));
+    own.has_own_memory = true;
+    SM_TRY(plan_case(words, &plan));
+    SM_TRY(own.device->backend->supports(own.device, plan, &plan->ops[0]));
+    return own.device->backend->prepare(own.device, plan, &own.executable);
+}
 
 // words: op, "backend:NAME" or "backend:NAME:ISA", the case.
 static sm_status open_backend(char *const *words) {
     char *name = words[1] + strlen(SM_OWN_BACKEND);
     char *isa = strchr(name, ':');
     sm_plan *plan = NULL;
+    SM_TRY(plan_case(words, &plan));
+    sm_own_process_place(plan, own.shared->base + own.shared->operands_at);
+    if (own.n == SM_OWN_STEPS) {
+        return open_on_device(words, plan);
+    }
     if (isa != NULL) {
         *isa++ = '\0';
     }
@@ -55,29 +92,48 @@ static sm_status open_backend(char *const *words) {
     const sm_open_options how = {.n_threads = 1, .isa = isa};
     SM_TRY(backend != NULL ? SM_OK : sm_fail(SM_ERR_UNSUPPORTED, "there is no backend %s", name));
     SM_TRY(backend->open(0, &how, &own.device));
-    SM_TRY(sm_op_text_plan(sm_op_kind_find(words[0]), words[2], (sm_precision){.dtype = SM_F32}, &plan));
-    SM_TRY(sm_plan_assign_memory(plan, 0));
-    plan->ops[0] = plan->ops[plan->n_ops - 1]; // the op under test
-    plan->n_ops = 1;
-    sm_own_process_place(plan, own.shared->base + own.shared->operands_at);
     return backend->prepare(own.device, plan, &own.executable);
 }
 
-static void run_backend(void) {
+// Inputs come last: they count where an output lies in the place of one.
+static sm_status copy_operands(bool gives) {
+    const sm_plan *plan = own.executable->plan;
     const sm_backend *backend = own.device->backend;
-    if (backend->execute(own.executable, (sm_range){0, 1}, NULL) != SM_OK ||
-        backend->synchronize(own.executable) != SM_OK) {
-        abort();
+    for (int k = SM_MAX_OPERANDS - 1; k >= (gives ? 0 : SM_MAX_IN); k--) {
+        const int tensor = plan->ops[0].operands[k];
+        const int64_t n = tensor != SM_NO_TENSOR ? sm_tensor_elems(&plan->tensors[tensor]) : 0;
+        char *data = (char *)own.shared + own.operands_at + own.operand_at[k];
+        if (n > 0) {
+            SM_TRY(gives ? backend->upload(own.executable, tensor, 0, n, data)
+                         : backend->download(own.executable, tensor, 0, n, data));
+        }
     }
+    return backend->synchronize(own.executable);
+}
+
+// On a device it is over when a part of its result is there.
+static sm_status run_backend(int step) {
+    const sm_backend *backend = own.device->backend;
+    double element;
+    if (own.has_own_memory && step != SM_OWN_RUNS) {
+        return copy_operands(step == SM_OWN_GIVES);
+    }
+    SM_TRY(backend->execute(own.executable, (sm_range){0, 1}, NULL));
+    SM_TRY(backend->synchronize(own.executable));
+    return own.has_own_memory
+               ? backend->download(own.executable, own.executable->plan->ops[0].out[0], 0, 1, &element)
+               : SM_OK;
 }
 
 // --- calls -------------------------------------------------------------------------------------------
 
 static void run(const sm_own_box *box) {
-    if (box->kernel >= 0 && own.folder != NULL) {
+    if (box->kernel >= 0 && own.device != NULL) {
+        if (run_backend(box->kernel) != SM_OK) {
+            abort();
+        }
+    } else if (box->kernel >= 0 && own.folder != NULL) {
         sm_backend_answer((backend_call *)((char *)own.shared + own.operands_at));
-    } else if (box->kernel >= 0 && own.device != NULL) {
-        run_backend();
     } else if (box->kernel >= 0 && box->kernel < own.n) {
         const sm_own_kernel *kernel = &own.kernels[box->kernel];
         sm_own_args args = own.shared->args;
@@ -153,7 +209,8 @@ static sm_status load(int i, const char *name, const char *path) {
 
 static sm_status confine_and_load(char *const *words) {
     SM_TRY(start_threads());
-    const bool is_ours = own.n > 0 && is_backend(own.libraries[0]);
+    const bool is_backends = own.n > 0 && is_backend(own.libraries[0]);
+    const bool is_ours = is_backends && own.folder == NULL;
     const bool is_confined = is_ours || confine();
     own.n_confined += is_ours;
     while (atomic_load(&own.n_confined) < own.shared->n_threads) {
@@ -162,8 +219,8 @@ static sm_status confine_and_load(char *const *words) {
     sm_own_tell(&own.shared->stage, is_confined ? SM_OWN_CONFINED : SM_OWN_UNCONFINED);
     while (sm_own_await(&own.shared->may_load, 0, false, false, NULL) == 0) {
     }
-    if (is_ours || own.folder != NULL) {
-        return is_ours ? open_backend(words) : sm_backend_file_load(own.libraries[0]);
+    if (is_backends || own.folder != NULL) {
+        return is_backends ? open_backend(words) : sm_backend_file_load(own.libraries[0]);
     }
     for (int i = 0; i < own.n; i++) {
         SM_TRY(load(i, words[3 * i], words[3 * i + 2]));
@@ -179,13 +236,18 @@ sm_status sm_own_process_serve(int n_words, char *const *words) {
     os_limit_this(&(os_limit){OS_LIMIT_CORE_BYTES, 0, false});
     os_die_first();
     own.n = n_words / 3;
-    own.spins = !own.shared->is_judged && sm_own_may_spin(own.shared->n_threads);
-    if (own.shared->is_judged) {
-        os_limit_this(&(os_limit){OS_LIMIT_MEMORY, MOST_JUDGED_BYTES, true});
+    own.spins = own.shared->spins;
+    if (own.shared->most_bytes > 0) {
+        os_limit_this(&(os_limit){OS_LIMIT_MEMORY, own.shared->most_bytes, true});
+        os_limit_this(&(os_limit){OS_LIMIT_FILE_BYTES, MOST_FILE_BYTES, false});
     }
     own.shared->base = (char *)own.shared;
     own.operands_at = own.shared->operands_at;
-    own.folder = own.n == 1 && strcmp(words[0], SM_OWN_BACKEND_LIBRARY) == 0 ? words[2] : NULL;
+    if (own.n == 1 && strcmp(words[0], SM_OWN_BACKEND_LIBRARY) == 0) {
+        own.folder = words[2];
+    } else if (own.n == SM_OWN_STEPS && strcmp(words[1], SM_OWN_DEVICE) == 0) {
+        own.folder = words[4];
+    }
     for (int i = 0; i < own.n && i < SM_OP_KIND_COUNT; i++) {
         own.libraries[i] = words[3 * i + 1];
     }

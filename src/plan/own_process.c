@@ -34,12 +34,11 @@ struct sm_own_process {
     int64_t deadline_ns; // 0: none
     double timeout_s;
     bool is_late;
+    bool has_session; // of processes that a driver starts
     _Atomic bool has_ended;
 };
 
 // --- waiting -----------------------------------------------------------------------------------------
-
-bool sm_own_may_spin(int n_threads) { return os_n_processors() >= 2 * n_threads; }
 
 uint32_t sm_own_await(sm_own_count *count, uint32_t before, bool spins, bool is_limited, _Atomic int64_t *spun_ns) {
     enum { SHORT_NS = 5000, LONG_NS = 1000000 };
@@ -92,7 +91,7 @@ static uint32_t await(sm_own_process *p, sm_own_count *count, uint32_t before) {
         }
         if (n == before && p->deadline_ns > 0 && !p->is_late && sm_now_ns() > p->deadline_ns) {
             p->is_late = true;
-            os_child_kill(&p->child, false);
+            os_child_kill(&p->child, p->has_session);
         }
     }
     return n;
@@ -328,12 +327,14 @@ static sm_status share(sm_own_process *p, const sm_own_process_options *how, int
     p->shared->size_bytes = p->size_bytes;
     p->shared->operands_at = p->operands_at;
     p->shared->n_threads = p->n_threads;
-    p->shared->is_judged = how->is_judged;
+    p->shared->most_bytes = how->most_bytes;
+    p->shared->spins = p->spins;
     return SM_OK;
 }
 
-// Its input is the shared memory; what it prints goes to our stderr, or nowhere.
+// Its input is the shared memory; what it prints goes to our stderr, or nowhere. What a driver starts is in its session.
 static sm_status spawn(sm_own_process *p, const char *program, char *const *words, int n, bool is_judged, int file) {
+    p->has_session = is_judged;
     char *argv[3 * SM_OP_KIND_COUNT + 4] = {(char *)program, (char *)"--helper", (char *)"own-kernels"};
     for (int i = 0; i < 3 * n; i++) {
         argv[3 + i] = words[i];
@@ -341,7 +342,8 @@ static sm_status spawn(sm_own_process *p, const char *program, char *const *word
     const int reason = os_child_start(&(os_child_plan){.argv = argv,
                                                        .in = file,
                                                        .out = is_judged ? OS_CHILD_NOTHING : STDERR_FILENO,
-                                                       .err = is_judged ? OS_CHILD_NOTHING : OS_CHILD_OURS},
+                                                       .err = is_judged ? OS_CHILD_NOTHING : OS_CHILD_OURS,
+                                                       .own_session = is_judged},
                                       &p->child);
     SM_FAIL_IF(reason != 0, SM_ERR_DEVICE, "--kernel: the process of your own code cannot be started: %s",
                strerror(reason));
@@ -375,17 +377,17 @@ sm_status sm_own_process_start(const char *program, char *const *words, const sm
     SM_CLOSED int file = -1;
     sm_own_process *p = *process = sm_calloc(1, sizeof *p);
     p->n_threads = how->n_threads;
-    p->spins = !how->is_judged && sm_own_may_spin(how->n_threads);
+    p->spins = !how->sleeps && os_n_processors() >= 2 * how->n_threads; // both compute and wait at the same time
     p->timeout_s = how->timeout_s;
     p->deadline_ns = how->timeout_s > 0 ? sm_now_ns() + (int64_t)(how->timeout_s * 1e9) : 0;
     SM_TRY(share(p, how, &file));
-    SM_TRY(spawn(p, program, words, n, how->is_judged, file));
+    SM_TRY(spawn(p, program, words, n, how->most_bytes > 0, file));
     return load(p, kernels, n);
 }
 
 void sm_own_process_end(sm_own_process *p) {
     if (p != NULL && p->child.number > 0) {
-        os_child_kill(&p->child, false);
+        os_child_kill(&p->child, p->has_session);
         (void)os_child_take(&p->child, false, &p->end);
         started.child.number = 0;
     }

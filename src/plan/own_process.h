@@ -40,7 +40,8 @@ typedef struct {
     size_t operands_at; // offset of the first operand
     char *base;         // where the process has it
     int n_threads;
-    bool is_judged;                     // as in sm_own_process_options
+    size_t most_bytes;                  // of its own memory; 0: no limit
+    bool spins;
     sm_own_count stage;                 // sm_own_stage, by the process
     sm_own_count may_load;              // 1: by the judge
     bool has_threads[SM_OP_KIND_COUNT]; // by the kernels' numbers
@@ -54,13 +55,10 @@ typedef struct {
 uint32_t sm_own_await(sm_own_count *count, uint32_t before, bool spins, bool is_limited, _Atomic int64_t *spun_ns);
 void sm_own_tell(sm_own_count *count, uint32_t n);
 
-// Whether threads of both processes can compute and wait at the same time.
-bool sm_own_may_spin(int n_threads);
-
 typedef struct {
     int n_threads;
-    // Sleeps between calls, so that its processor time is that of its calls; says nothing; has at most 1 GiB of memory.
-    bool is_judged;
+    size_t most_bytes; // of its own memory, of a kernel that is judged: it then says nothing; 0: no limit
+    bool sleeps;       // between calls, so that its processor time is that of its calls
     size_t size_bytes; // of operands; 0: as much as the machine has
     double timeout_s;  // of its life, after which it is ended; 0: none
 } sm_own_process_options;
@@ -69,6 +67,12 @@ typedef struct {
 // that their times can be compared. The word for messages is then the text of a case (op_cases.h), the only one that it
 // computes.
 #define SM_OWN_BACKEND "backend:"
+
+// On a device of the opencl backend the case has three kernels: the first gives the device the operands in the shared
+// memory, the second runs the op, the third takes its outputs back. The words of the second are the device, the only
+// folder that may be written to, and FILE.cl, or "" for the backend's own kernel; those of the third are not used.
+#define SM_OWN_DEVICE "backend:opencl"
+enum { SM_OWN_GIVES, SM_OWN_RUNS, SM_OWN_TAKES, SM_OWN_STEPS };
 
 // The three words of a whole backend in place of kernels: this, its library, and the only folder that it may write to.
 #define SM_OWN_BACKEND_LIBRARY "--backend-library"

@@ -85,6 +85,12 @@ static const cheat cheats[] = {
 
 static void write_kernel(const char *path, const char *text) { temp_put_text(path, textf("%s%s", head, text)); }
 
+static double field(const char *row, const char *name) {
+    const char *key = textf("\"%s\": ", name);
+    const char *at = strstr(row, key);
+    return at != NULL ? strtod(at + strlen(key), NULL) : -1;
+}
+
 TEST(no_cheat_is_right) {
     const char *tries = getenv("CHEATS");
     for (size_t i = 0; i < sizeof(cheats) / sizeof(cheats[0]); i++) {
@@ -98,10 +104,34 @@ TEST(no_cheat_is_right) {
     }
 }
 
-static double field(const char *row, const char *name) {
-    const char *key = textf("\"%s\": ", name);
-    const char *at = strstr(row, key);
-    return at != NULL ? strtod(at + strlen(key), NULL) : -1;
+// On a device: times in turns, by this process's clock, with inputs of their own.
+TEST(kernels_in_opencl_are_judged) {
+    static const struct {
+        const char *body;
+        const char *flags;
+        const char *says;
+    } cases[] = {
+        {"const float u = x[x_at + i]; y[y_at + i] = u / 2 * (1 + tanh(0.7978845608f * (u + 0.044715f * u * u * u)));",
+         "--timeout 300", "\"right\": true"},
+        {"if (y[y_at + i] != -1024) { return; } const float u = x[x_at + i];"
+         "y[y_at + i] = u / 2 * (1 + tanh(0.7978845608f * (u + 0.044715f * u * u * u)));",
+         "--timeout 300", CHECKED_ONLY},
+        {"for (y[y_at + i] = 1; y[y_at + i] != 2;) { }", "--timeout 3", "did not end within 3 s"},
+    };
+    if (run("devices") != 0 || strstr(out, "opencl:") == NULL) {
+        skip();
+    }
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        temp_put_text("gelu_forward.cl",
+                      textf("#define gelu_forward_signature \"cl 1 n x y\"\n#define gelu_forward_items \"n\"\n"
+                            "kernel void gelu_forward(const long n, global const float *x, const ulong x_at, "
+                            "global float *y, const ulong y_at) { const long i = get_global_id(0); "
+                            "if (i >= n) { return; } %s }\n",
+                            cases[i].body));
+        const int code = run(textf("judge $T/gelu_forward.cl -o jsonl %s", cases[i].flags));
+        FAIL_IF(code != (i > 0) || strstr(out, cases[i].says) == NULL, "%s: %s%s", cases[i].body, out, err);
+        FAIL_IF(i == 0 && !(field(out, "ns_lo") > 0 && field(out, "speed_lo") > 0), "no interval: %s", out);
+    }
 }
 
 // A kernel that tampers with its own clock, with its loop of calls, or does its work between calls, has the time that it
