@@ -117,11 +117,26 @@ sm_status sm_step_after_update(sm_stepper *s, sm_row *row) {
     return SM_OK;
 }
 
-// A step with a backward whose gradients are checked before they are used.
+static sm_status check_losses(sm_stepper *s, sm_row *row) {
+    const sm_workload *w = s->workload;
+    if (!is_step(s) && w->check != NULL) {
+        return w->check(w->ctx, s->session, s->n_batches - 1, s->check_seed, row);
+    }
+    if (!is_step(s)) {
+        return sm_spot_check_result(s->spot).n_values > 0 ? SM_OK
+                                                          : sm_fail(SM_ERR_INTERNAL, "no number of the op was checked");
+    }
+    SM_TRY(w->check(w->ctx, s->session, s->n_batches - 1, s->check_seed, row));
+    return row->loss_check[0] != '\0' ? SM_OK : sm_fail(SM_ERR_INTERNAL, "the loss check does not report its result");
+}
+
+// A step with a backward whose gradients are checked before they are used; a late one's losses, too, which another
+// function with gradients of its own would change.
 static sm_status run_halves(sm_stepper *s, sm_row *row, int64_t *elapsed_ns, double *loss) {
     SM_TRY(run_batches(s, SM_RUN_OPTIMIZER, NULL, elapsed_ns));
     SM_TRY(read_loss(s, loss));
     int64_t begin_ns = sm_now_ns();
+    SM_TRY(s->n_steps > 1 ? check_losses(s, row) : SM_OK);
     SM_TRY(s->workload->check_gradients(s->workload->ctx, s->session, s->n_batches - s->n_accum, s->n_accum, row));
     row->gradient_check_ns = sm_now_ns() - begin_ns;
     count_checks(row, row->gradient_check_ns);
@@ -157,19 +172,6 @@ static bool is_looked_at(const sm_stepper *s, int index) {
 static sm_status run_piece(sm_stepper *s, bool is_watched, unsigned phases, int64_t *op_ns) {
     return is_watched ? sm_spot_check_run(s->spot, s->session, phases, op_ns)
                       : sm_session_run(s->session, phases, op_ns);
-}
-
-static sm_status check_losses(sm_stepper *s, sm_row *row) {
-    const sm_workload *w = s->workload;
-    if (!is_step(s) && w->check != NULL) {
-        return w->check(w->ctx, s->session, s->n_batches - 1, s->check_seed, row);
-    }
-    if (!is_step(s)) {
-        return sm_spot_check_result(s->spot).n_values > 0 ? SM_OK
-                                                          : sm_fail(SM_ERR_INTERNAL, "no number of the op was checked");
-    }
-    SM_TRY(w->check(w->ctx, s->session, s->n_batches - 1, s->check_seed, row));
-    return row->loss_check[0] != '\0' ? SM_OK : sm_fail(SM_ERR_INTERNAL, "the loss check does not report its result");
 }
 
 // Runs the next step in pieces; compares its losses before its update. check_ns: time of these checks, without the spot

@@ -23,7 +23,7 @@ enum {
 };
 static const uint64_t most_memory_bytes = (uint64_t)1 << 30; // in addition to what the process has
 static const uint64_t most_driver_bytes = (uint64_t)4 << 30; // likewise, for its own writable memory
-static const double meter_s = 60;                        // for the ceilings of a device
+static const double meter_s = 60;                            // for the ceilings of a device
 
 // Shared by both processes. The child may write anything into it; only the report depends on it.
 typedef struct {

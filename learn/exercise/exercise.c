@@ -88,9 +88,7 @@ sm_status sm_exercise_write(const sm_exercise *exercise, sm_own_language languag
 
 // --- times -----------------------------------------------------------------------------------------
 
-double sm_exercise_median(const sm_exercise_time *time) {
-    return sm_stats_of_reals(time->ns, time->n).median;
-}
+double sm_exercise_median(const sm_exercise_time *time) { return sm_stats_of_reals(time->ns, time->n).median; }
 
 static sm_exercise_time *add_row(sm_exercise_report *report, const char *who) {
     sm_exercise_time *row = &report->times[report->n_times++];

@@ -80,9 +80,11 @@ static sm_status start(const sm_exercise_case *c, const char *program, const sm_
                                      (char *)(k->report != NULL ? k->path : c->text)};
     if (is_on_device) {
         SM_TRY(sm_kernel_folder_make("time", folder));
-        char *const of_device[] = {words[0],        (char *)SM_OWN_DEVICE, (char *)c->text,
-                                   (char *)k->device, folder,              (char *)(k->report != NULL ? k->library : ""),
-                                   (char *)"",        (char *)"",          (char *)""};
+        char *const of_device[] = {words[0],        (char *)SM_OWN_DEVICE,
+                                   (char *)c->text, (char *)k->device,
+                                   folder,          (char *)(k->report != NULL ? k->library : ""),
+                                   (char *)"",      (char *)"",
+                                   (char *)""};
         memcpy(words, of_device, sizeof words);
     }
     for (int i = 0; i < SM_OWN_STEPS; i++) {
@@ -148,7 +150,7 @@ static void shuffle(int *order, int n) {
 }
 
 sm_status sm_exercise_time_all(sm_exercise_case *c, const sm_exercise_options *options, sm_timed_kernel *kernels, int n,
-                           double *call_ns) {
+                               double *call_ns) {
     const sm_backend *backend = sm_backend_find("reference");
     sm_device *reference = NULL;
     int *order = sm_calloc((size_t)n, sizeof *order);

@@ -24,6 +24,6 @@ typedef struct {
 // Fills the times; a kernel that is wrong, or does not end, is out, and its report says why. One
 // whose time runs out between its turns has fewer. call_ns: the time of a call that does nothing. SM_ERR_INTERRUPTED.
 sm_status sm_exercise_time_all(sm_exercise_case *c, const sm_exercise_options *options, sm_timed_kernel *kernels, int n,
-                           double *call_ns);
+                               double *call_ns);
 
 #endif

@@ -33,10 +33,10 @@ static struct {
     char folder[PATH_MAX]; // the only one that it may write to
     pid_t maker;           // of the folder
     sm_own_process *process;
-    pid_t owner; // of the process: a worker starts its own
+    pid_t owner;               // of the process: a worker starts its own
     sm_own_process *of_parent; // which ends it
-    double call_ns; // 0: not measured yet
-    sm_plan plan;   // the last that was sent
+    double call_ns;            // 0: not measured yet
+    sm_plan plan;              // the last that was sent
     bool knows_plan;
 } apart;
 
@@ -350,8 +350,8 @@ static sm_status copy_all(backend_call_kind kind, sm_executable *executable, cha
     for (int i = 0; i < plan->n_tensors; i++) {
         const sm_tensor *t = &plan->tensors[i];
         const int role = t->arena >= 0 ? (int)plan->arenas[t->arena].role : SM_ROLE_COUNT;
-        const bool is_made = role == SM_ROLE_ACTIVATION || role == SM_ROLE_GRADIENT || role == SM_ROLE_RESULT ||
-                             role == SM_ROLE_SCRATCH;
+        const bool is_made =
+            role == SM_ROLE_ACTIVATION || role == SM_ROLE_GRADIENT || role == SM_ROLE_RESULT || role == SM_ROLE_SCRATCH;
         if (memory != NULL ? role == SM_ROLE_PARAMETER : is_made) {
             SM_TRY(copy(kind, executable, i, 0, sm_tensor_elems(t), memory));
             memory += memory != NULL ? sm_tensor_bytes(t) : 0;

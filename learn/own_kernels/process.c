@@ -120,9 +120,8 @@ static sm_status run_backend(int step) {
     }
     SM_TRY(backend->execute(own.executable, (sm_range){0, 1}, NULL));
     SM_TRY(backend->synchronize(own.executable));
-    return own.has_own_memory
-               ? backend->download(own.executable, own.executable->plan->ops[0].out[0], 0, 1, &element)
-               : SM_OK;
+    return own.has_own_memory ? backend->download(own.executable, own.executable->plan->ops[0].out[0], 0, 1, &element)
+                              : SM_OK;
 }
 
 // --- calls -------------------------------------------------------------------------------------------

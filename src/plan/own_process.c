@@ -111,6 +111,7 @@ sm_status sm_own_process_state(sm_own_process *p) {
         return SM_OK;
     }
     if (p->child.number > 0) {
+        os_child_kill(&p->child, p->has_session); // what it started
         (void)os_child_take(&p->child, false, &p->end);
         p->child.number = started.child.number = 0;
     }

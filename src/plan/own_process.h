@@ -40,7 +40,7 @@ typedef struct {
     size_t operands_at; // offset of the first operand
     char *base;         // where the process has it
     int n_threads;
-    size_t most_bytes;                  // of its own memory; 0: no limit
+    size_t most_bytes; // of its own memory; 0: no limit
     bool spins;
     sm_own_count stage;                 // sm_own_stage, by the process
     sm_own_count may_load;              // 1: by the judge

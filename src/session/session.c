@@ -386,7 +386,9 @@ static sm_status run_phases(sm_session *session, const manner *how) {
             continue;
         }
         sm_range range = sm_plan_range(session->plan, (sm_phase)phase);
-        while (phase + 1 < SM_PHASE_COUNT && (how->phases & (1u << (phase + 1)))) {
+        // Own code would know a check by ops that end before the update.
+        const bool joins = session->device->info.own_kernels[0] == '\0';
+        while (joins && phase + 1 < SM_PHASE_COUNT && (how->phases & (1u << (phase + 1)))) {
             sm_range next = sm_plan_range(session->plan, (sm_phase)++phase);
             range.end = next.end > range.end ? next.end : range.end;
         }
