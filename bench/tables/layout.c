@@ -286,7 +286,7 @@ char *sm_layout_note_text(const sm_layout *l, int index) {
     fprintf(out, "%s: ", n->column->heading);
     put_clean(l, n->text, out);
     if (n->has_variants) {
-        fprintf(out, " (figures of the first of %d rows)", n->n_records);
+        fprintf(out, " (the figures are those of the first of %d such rows)", n->n_records);
     }
     sm_memstream_close(out);
     return text;

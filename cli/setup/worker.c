@@ -22,7 +22,7 @@ sm_status cli_worker_failure(const sm_process_result *end, const char *stage, do
     SM_FAIL_IF(end->killed && !end->late, SM_ERR_INTERRUPTED, "interrupted during: %s, which did not end by itself",
                stage);
     SM_FAIL_IF(end->late, SM_ERR_TIMEOUT,
-               "the limit of %g s ran out during: %s, which did not return; --timeout is too short, or a driver hangs",
+               "the limit of %g s ran out during: %s, which did not return; --timeout is too short, or it hangs",
                timeout_s, stage);
     SM_FAIL_IF(end->no_memory, SM_ERR_OOM,
                "the process was killed during: %s, by the kernel for want of memory it seems", stage);
