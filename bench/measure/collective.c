@@ -12,25 +12,14 @@
 // Pieces of a large exchange: cards of several processes share no larger piece of memory (SM_EXCHANGED_BYTES).
 enum { PIECE_ELEMS = 64 << 20, PART_ELEMS = 1 << 20 };
 
-static const struct {
-    const char *name;
-    int n_times;
-} ops[] = {
-#define X(code, name, n_times) [code] = {name, n_times},
-    SM_COLLECTIVE_OP_LIST(X)
-#undef X
-};
+static const char *const names[] = {SM_COLLECTIVE_OP_LIST(SM_WORD)};
 
 sm_collective_op sm_collective_op_find(const char *name) {
     int op = 0;
-    while (op < SM_ALONE_COUNT && strcmp(ops[op].name, name) != 0) {
+    while (op < SM_ALONE_COUNT && strcmp(names[op], name) != 0) {
         op++;
     }
     return (sm_collective_op)op;
-}
-
-double sm_collective_bus_share(sm_collective_op op, int n_processes) {
-    return op == SM_ALONE_BROADCAST ? 1 : ops[op].n_times * (n_processes - 1.0) / n_processes;
 }
 
 // --- the plan ------------------------------------------------------------------------------------
@@ -52,9 +41,9 @@ sm_status sm_collective_plan(sm_collective_op op, int64_t size_bytes, sm_process
                                         [SM_ALONE_BROADCAST] = SM_OP_COMMUNICATION_FINISH};
     const int64_t n_elems = size_bytes / (int64_t)sizeof(float);
     *plan = NULL;
-    SM_FAIL_IF(processes.n < 2, SM_ERR_USAGE,
-               "--op %s: needs several processes: mpirun -n 2 stepmark run --op %s --bytes 1M-64M*4", ops[op].name,
-               ops[op].name);
+    SM_FAIL_IF(processes.n < 2, SM_ERR_UNSUPPORTED,
+               "--op %s: needs several processes: mpirun -n 2 stepmark run --op %s --bytes 1M-64M*4", names[op],
+               names[op]);
     SM_FAIL_IF(size_bytes % (int64_t)sizeof(float) != 0, SM_ERR_USAGE, "--bytes: %lld are no whole floats",
                (long long)size_bytes);
     SM_OWN(sm_plan) *built = sm_plan_new(SM_F32);
@@ -126,7 +115,7 @@ static sm_status visit(sm_collective_work *w, sm_session *session, int tensor, i
             }
         }
         SM_FAIL_IF(wrong >= 0, SM_ERR_MISMATCH, "wrong result: element %lld of %s is %g, not %g",
-                   (long long)(first + at + wrong), ops[w->op].name, (double)values[wrong],
+                   (long long)(first + at + wrong), names[w->op], (double)values[wrong],
                    (double)result(w, first, n, at + wrong));
         if (writes && w->op != SM_ALONE_BROADCAST) {
             SM_TRY(sm_session_write_part(session, tensor, at, length, values));
@@ -181,6 +170,6 @@ void sm_collective_set_rates(const sm_collective_work *w, const sm_session *sess
     row->flops = row->flops_per_s = NAN; // it has none that count
     if (row->median_ns > 0) {
         row->algorithm_bandwidth = (double)w->size_bytes * 1e9 / (double)row->median_ns;
-        row->bus_bandwidth = row->algorithm_bandwidth * sm_collective_bus_share(w->op, sm_comm_size(w->comm));
+        row->bus_bandwidth = w->op == SM_ALONE_BROADCAST ? row->algorithm_bandwidth : row->bytes_per_s / 2;
     }
 }

@@ -9,6 +9,8 @@
 //   reduce_scatter, all_gather    (N-1)/N S / time
 //   broadcast                             S / time
 //
+// In bf16 half as many bytes travel, and count for the bus.
+//
 // All are in place. Operands are whole numbers, so small that every order of a sum gives the same bits in bf16, too.
 #ifndef STEPMARK_COLLECTIVE_H
 #define STEPMARK_COLLECTIVE_H
@@ -16,19 +18,17 @@
 #include "bench/measure/harness.h"
 #include "src/comm/comm.h"
 
-// X(code, name, times its share of the others)
-#define SM_COLLECTIVE_OP_LIST(X)                    \
-    X(SM_ALONE_ALL_REDUCE, "all_reduce", 2)         \
-    X(SM_ALONE_REDUCE_SCATTER, "reduce_scatter", 1) \
-    X(SM_ALONE_ALL_GATHER, "all_gather", 1)         \
-    X(SM_ALONE_BROADCAST, "broadcast", 0)
+// X(code, name)
+#define SM_COLLECTIVE_OP_LIST(X)                 \
+    X(SM_ALONE_ALL_REDUCE, "all_reduce")         \
+    X(SM_ALONE_REDUCE_SCATTER, "reduce_scatter") \
+    X(SM_ALONE_ALL_GATHER, "all_gather")         \
+    X(SM_ALONE_BROADCAST, "broadcast")
 
 typedef enum { SM_COLLECTIVE_OP_LIST(SM_CODE) SM_ALONE_COUNT } sm_collective_op;
 
 // SM_ALONE_COUNT: none has that name.
 sm_collective_op sm_collective_op_find(const char *name);
-
-double sm_collective_bus_share(sm_collective_op op, int n_processes);
 
 // One to be measured; `host` holds a broadcast's buffer, which the owner frees.
 typedef struct {
@@ -39,7 +39,7 @@ typedef struct {
     float *host;
 } sm_collective_work;
 
-// Its plan. SM_ERR_USAGE: a single process, or no whole floats.
+// Its plan. SM_ERR_UNSUPPORTED: a single process; SM_ERR_USAGE: no whole floats.
 sm_status sm_collective_plan(sm_collective_op op, int64_t size_bytes, sm_processes processes, sm_plan **plan);
 
 // Its operands are drawn before each checked step, and all results are compared afterwards, in every process.

@@ -133,7 +133,8 @@ static sm_status choose_pass(cli_job *job) {
 static void set_collective(const cli_options *o, cli_job *job) {
     SM_ROW_TEXT(job->op, o->work.op);
     job->exchanged_bytes = o->work.size_bytes;
-    snprintf(job->shape, sizeof job->shape, "bytes=%lld N=%d", (long long)o->work.size_bytes, job->plan.processes.n);
+    snprintf(job->shape, sizeof job->shape, "bytes=%lld N=%d%s", (long long)o->work.size_bytes, job->plan.processes.n,
+             job->plan.processes.is_bf16 ? " bf16" : "");
     job->pass = SM_PASS_FORWARD;
     job->B = job->T = 1; // for --fit: there is nothing to choose
     job->protocol.n_attribution = 0;

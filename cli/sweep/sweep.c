@@ -331,7 +331,7 @@ static sm_status run_and_print(cli_sweep *s) {
 }
 
 sm_status cli_run(const cli_options *options) {
-    if (cli_is_shared(options)) {
+    if (cli_is_shared(options) && !options->sweep.dry_run) {
         return cli_together(options, cli_run_together);
     }
     SM_TRY(cli_require_alone(options));

@@ -52,7 +52,15 @@ static sm_status plan_of(const cli_options *options, sm_comm *comm, cli_device *
     own = *options;
     SM_FAIL_IF(own.sweep.axes.n == CLI_MAX_AXES, SM_ERR_USAGE, "more than %d flags", CLI_MAX_AXES);
     own.sweep.axes.axes[own.sweep.axes.n++] = (cli_axis){row, id};
-    return cli_sweep_plan_make(&own, plan);
+    SM_TRY(cli_sweep_plan_make(&own, plan));
+    for (int i = 0; i < plan->n; i++) { // which would be one row in a file otherwise
+        static const char *const ways[] = {"auto", "messages", "memory", "p2p", "nccl"};
+        char mark[64];
+        snprintf(mark, sizeof(mark), "processes=%d transport=%s", sm_comm_size(comm),
+                 ways[options->processes.transport]);
+        cli_configuration_set_key(&plan->items[i], mark);
+    }
+    return SM_OK;
 }
 
 static sm_status write_row(const cli_options *options, const cli_configuration *c, const sm_row *row,
@@ -90,6 +98,17 @@ static sm_status measure_one(const cli_options *options, sm_comm *comm, cli_benc
     return status != SM_OK ? status : written;
 }
 
+// --resume: process 0 looks, for all.
+static sm_status is_known(const cli_options *o, sm_comm *comm, const char *key, bool *known) {
+    SM_OWN(sm_sweep_log) *log = NULL;
+    *known = false;
+    if (o->sweep.resume && o->out.output_file != NULL && sm_comm_rank(comm) == 0) {
+        SM_TRY(sm_sweep_log_look(o->out.output_file, &log));
+        *known = sm_sweep_log_find(log, key) != NULL;
+    }
+    return sm_comm_broadcast(comm, 0, known, sizeof(*known));
+}
+
 sm_status cli_run_together(const cli_options *options, sm_comm *comm) {
     static cli_bench bench;
     SM_AT_END(cli_sweep_plan_free) cli_sweep_plan plan = {NULL, 0};
@@ -100,7 +119,10 @@ sm_status cli_run_together(const cli_options *options, sm_comm *comm) {
     SM_TRY(sm_comm_rank(comm) == 0 ? sm_row_writer_open((sm_format)options->out.format, stdout, &writer) : SM_OK);
     sm_status status = SM_OK;
     for (int i = 0; i < plan.n && status == SM_OK; i++) {
-        status = measure_one(options, comm, &bench, device, &plan.items[i], writer);
+        bool known;
+        status = is_known(options, comm, plan.items[i].key, &known);
+        status =
+            status == SM_OK && !known ? measure_one(options, comm, &bench, device, &plan.items[i], writer) : status;
     }
     const sm_status closed = writer != NULL ? sm_row_writer_close(writer) : SM_OK;
     status = status == SM_OK ? closed : status;

@@ -412,6 +412,8 @@ exchange() {
 }
 for way in memory messages; do exchange --op all_reduce,reduce_scatter,all_gather,broadcast --bytes 64K-1M*16 --transport $way; done
 exchange --op all_reduce --bytes 300004 --gradient-format bf16
+prepare timeout 60 mpirun -n 2 "$stepmark" run -r 3 -w 1 --output-file "$work/rows.jsonl" --op all_reduce --bytes 300004,64K --gradient-format bf16 --resume
+[ "$(wc -l <"$work/rows.jsonl")" = 2 ] || fail "--resume: not one more row"
 exchange $sizes -b 2 --seq-len 32 -t 1 --no-peaks --buckets 0,16K,all --shard none,optimizer
 [ "$(grep -c '"headline_hidden_ns": [0-9]' "$work/rows.jsonl")" = 6 ] || fail "a row does not say what is hidden"
 refuse "needs several processes" -n 1 "$stepmark" run --op all_reduce
