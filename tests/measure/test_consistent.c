@@ -17,7 +17,7 @@ static int measure_all(void **state) {
         "run " STEPS "--pass-type step,separate,backward,forward -r 100 -w 2 --loss-scale dynamic --documents 5-20 "
         "--padding max --timeout 300",
         "run " STEPS "--mode naive -r 1 -w 0 --no-peaks --no-phases",
-        "run " STEPS "-r 1000000 --timeout 3",
+        "run " STEPS "-r 1000000 --timeout 3 --no-peaks",
         "run " STEPS "--precision bf16 -r 7 --accum 2",
         "run -m tiny -b 2 --seq-len 16 --backend reference -q -o json -r 3",
         "loop " STEPS "-r 20 --accum 2",

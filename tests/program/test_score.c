@@ -6,6 +6,7 @@
 
 #include "tests/support/test.h"
 #include "tests/support/run_program.h"
+#include "tests/support/whole.h"
 #include "bench/rows/read_rows.h"
 #include "bench/score/board.h"
 #include "bench/score/datasheet.h"
@@ -263,15 +264,15 @@ TEST(what_programs_do_to_a_block) {
 // Ten million bytes, of which some look like blocks, between two of them: read in a time that grows with their number
 // alone, and both are found.
 TEST(a_block_in_much_noise) {
-    enum { N_BYTES = 10000000 };
+    const size_t n_bytes = repeats_paths() ? 10000000 : 1000000;
     static const char *const noise[] = {
         "[stepmark block 1, ", "stepmark-124M-v1 ", "&", "<", "[end of stepmark block]", "\n", "AAAA", ">"};
     json_auto_t *row = make_row("bf16");
     SM_FREED char *text = make_block(row);
-    SM_FREED char *all = sm_malloc(N_BYTES + 3 * strlen(text));
+    SM_FREED char *all = sm_malloc(n_bytes + 3 * strlen(text));
     size_t n = (size_t)sprintf(all, "%s", text);
     unsigned drawn = 1;
-    while (n < N_BYTES) {
+    while (n < n_bytes) {
         drawn = drawn * 1103515245 + 12345;
         n += (size_t)sprintf(all + n, "%s", noise[drawn >> 16 & 7]);
     }

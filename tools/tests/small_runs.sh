@@ -1,6 +1,6 @@
 #!/bin/sh
 # small_runs.sh STEPMARK: runs each backend from end to end, in seconds: the cpu backend's operations on small shapes
-# in every format, steps of each backend, a training, advice. The release build checks results; sanitizer builds check
+# in every format, steps and ops of each backend, a training, advice. The release build checks results; sanitizer builds check
 # memory.
 set -eu
 stepmark=$1
@@ -17,6 +17,7 @@ for arch in gpt2 "gpt2 --activation relu2" llama; do
     check run --arch $arch -m tiny -b 1 --seq-len 8 -r 2 -w 0 --no-peaks --backend cpu --mode naive,fused --precision fp32,bf16
     check run --arch $arch -m tiny -b 1 --seq-len 8 -r 2 -w 0 --no-peaks --backend reference,opencl
 done
+check run -m tiny -b 1 --seq-len 8 -r 2 -w 0 --no-peaks --op matmul,gelu,attention
 check train -m tiny -b 2 --seq-len 16 --steps 6 --save-every 3 --val-data README.md --run "$folder/run"
 check exercise gelu_forward --init "$folder"
 check advise -m tiny --seq-len 8 -b 1 --accum 1 --mode fused --recompute light -t 1 -r 2 --output-file "$folder/advice.jsonl"
