@@ -13,6 +13,9 @@ bool os_filter_to_compute(void);
 // those calls fail with EPERM.
 bool os_filter_to_drive(void);
 
+// Whether the address of a SIGSEGV or SIGBUS is known: not of one outside of the processor's range.
+bool os_has_address(const siginfo_t *info);
+
 // The system call of a SIGSYS, and a short description of it.
 int os_filtered_call(const siginfo_t *info);
 const char *os_call_name(int number, char text[32]);

@@ -3,6 +3,11 @@
 #define STEPMARK_OS_FILES_H
 
 #include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+// When its contents last changed, since 1970.
+int64_t os_changed_ns(const struct stat *info);
 
 typedef struct {
     char **list; // sorted by bytes

@@ -2,7 +2,10 @@
 // neither system calls nor files are filtered. Callers work without them. See os.h, call_filter.h, file_access.h.
 #include "os/threads.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "os/call_filter.h"
 #include "os/file_access.h"
@@ -25,11 +28,39 @@ void os_keep_from_children(void *memory, size_t size_bytes) {
     (void)size_bytes;
 }
 
+// Without a condition's own clock: the time by the clock that it has.
+void os_init_condition(pthread_cond_t *condition) { pthread_cond_init(condition, NULL); }
+
+bool os_wait_until(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ns) {
+    struct timespec here;
+    struct timespec there;
+    clock_gettime(CLOCK_MONOTONIC, &here);
+    clock_gettime(CLOCK_REALTIME, &there);
+    const int64_t left_ns = until_ns - ((int64_t)here.tv_sec * 1000000000 + here.tv_nsec);
+    const int64_t end_ns = (int64_t)there.tv_sec * 1000000000 + there.tv_nsec + left_ns;
+    const struct timespec end = {.tv_sec = (time_t)(end_ns / 1000000000), .tv_nsec = (long)(end_ns % 1000000000)};
+    return left_ns > 0 && pthread_cond_timedwait(condition, lock, &end) != ETIMEDOUT;
+}
+
+size_t os_raise_stack(size_t size_bytes) { return size_bytes; }
+
+unsigned long os_arm_features(void) { return 0; }
+
+int os_sync_data(int file) { return fsync(file); }
+
+void os_begin_writing(int file, int64_t at, int64_t n_bytes) {
+    (void)file;
+    (void)at;
+    (void)n_bytes;
+}
+
 // --- confinement -----------------------------------------------------------------------------------
 
 bool os_filter_to_compute(void) { return false; }
 
 bool os_filter_to_drive(void) { return false; }
+
+bool os_has_address(const siginfo_t *info) { return info->si_code > 0; }
 
 int os_filtered_call(const siginfo_t *info) {
     (void)info;

@@ -24,6 +24,15 @@ bool os_add_name(os_names *names, const char *name) {
     return true;
 }
 
+int64_t os_changed_ns(const struct stat *info) {
+#ifdef __APPLE__
+    const struct timespec time = info->st_mtimespec;
+#else
+    const struct timespec time = info->st_mtim;
+#endif
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
 void os_sort_names(os_names *names) {
     if (names->n > 0) {
         qsort(names->list, (size_t)names->n, sizeof *names->list, by_bytes);

@@ -73,6 +73,10 @@ FILE *os_open_writer(os_write *write, void *ctx);
 // The size of the terminal of a descriptor; false: it does not say.
 bool os_screen_size(int file, int *n_columns, int *n_lines);
 
+// Makes a file's contents durable: 0, or -1 with errno; and tells the disk to begin with a part of them.
+int os_sync_data(int file);
+void os_begin_writing(int file, int64_t at, int64_t n_bytes);
+
 // A file without a name, closed by exec. -1 with errno: none.
 int os_open_nameless(void);
 

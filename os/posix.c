@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 
 #include "os/call_filter.h"
 #include "os/child.h"
+#include "os/unix/unix.h"
 #include "os/file_access.h"
 
 // --- processors and memory -------------------------------------------------------------------------
@@ -25,6 +27,8 @@ int os_n_processors(void) {
     const long n = sysconf(_SC_NPROCESSORS_ONLN);
     return n > 0 ? (int)n : 1;
 }
+
+const bool os_threads_inherit_places = true;
 
 void os_bind_thread(pthread_attr_t *attributes, const os_processors *processors) {
     (void)attributes;
@@ -136,6 +140,17 @@ int os_watch(pid_t child) {
 int64_t os_child_busy_ns(const os_child *child) {
     (void)child;
     return 0;
+}
+
+// A signal between the two calls is seen after at most LOOK_MS.
+int os_poll(struct pollfd *files, int n, const struct timespec *most, const sigset_t *signals) {
+    enum { LOOK_MS = 50 };
+    sigset_t before;
+    const int64_t ms = (int64_t)most->tv_sec * 1000 + most->tv_nsec / 1000000;
+    sigprocmask(SIG_SETMASK, signals, &before);
+    const int n_ready = poll(files, (nfds_t)n, ms < LOOK_MS ? (int)ms : LOOK_MS);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return n_ready;
 }
 
 void os_end_with_parent(void) {}

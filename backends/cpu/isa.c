@@ -5,12 +5,10 @@
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
-#include "os/os.h"
+#include "os/threads.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-#elif defined(__aarch64__)
-#include <sys/auxv.h>
 #elif defined(__riscv)
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -56,13 +54,13 @@ extern const cpu_kernel_table cpu_kernels_bf16_sme;
 // BFMMLA and what comes with it (Linux's Documentation/arch/arm64/elf_hwcaps.rst).
 static bool has_neon_bf16(void) {
     enum { HAS_BF16 = 1 << 14 };
-    return (getauxval(AT_HWCAP2) & HAS_BF16) != 0;
+    return (os_arm_features() & HAS_BF16) != 0;
 }
 
 // The Scalable Matrix Extension: outer products of floats and of bf16.
 static bool has_sme(void) {
     enum { HAS_SME = 1 << 23 };
-    return has_neon_bf16() && (getauxval(AT_HWCAP2) & HAS_SME) != 0;
+    return has_neon_bf16() && (os_arm_features() & HAS_SME) != 0;
 }
 #elif defined(__riscv)
 extern const cpu_kernel_table cpu_kernels_scalar, cpu_kernels_bf16_scalar, cpu_kernels_f16_scalar;

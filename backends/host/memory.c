@@ -208,9 +208,13 @@ static sm_status find_part(const host_memory *memory, const sm_plan *plan, int t
 // Threads, because there are hundreds of millions of weights.
 static void copy(void *to, const void *from, size_t size_bytes) {
     enum { PART_BYTES = 1 << 19 };
+    if (size_bytes <= PART_BYTES) { // a team, even of one thread, takes longer: on Windows it makes semaphores
+        memcpy(to, from, size_bytes);
+        return;
+    }
     const int64_t n_parts = (int64_t)((size_bytes + PART_BYTES - 1) / PART_BYTES);
     const int n_threads = omp_get_num_procs() < omp_get_thread_limit() ? omp_get_num_procs() : omp_get_thread_limit();
-#pragma omp parallel for schedule(static) if (n_parts > 1) num_threads(n_threads)
+#pragma omp parallel for schedule(static) num_threads(n_threads)
     for (int64_t i = 0; i < n_parts; i++) {
         const size_t first = (size_t)i * PART_BYTES;
         const size_t left_bytes = size_bytes - first;

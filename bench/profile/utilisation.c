@@ -12,6 +12,8 @@
 
 #include "clock.h"
 #include "bench/sensors/found.h"
+#include "os/memory.h"
+#include "os/threads.h"
 
 enum { N_PLACES = 1024, MAX_PROCESSORS = 1024, STAT_BYTES = 256 << 10 };
 
@@ -102,7 +104,7 @@ static sample look(sm_utilisation *u) {
     const bool is_told = read_whole(u->memory_file, text, sizeof(text)) && sscanf(text, "%*d %lld", &pages) == 1;
     const int64_t gpu_bytes = u->nvml != NULL ? sm_nvml_memory_bytes(u->nvml) : SM_ABSENT;
     s.values[AT_cpu] = share_of(before, u->before);
-    s.values[AT_rss_bytes] = is_told ? (double)pages * (double)sysconf(_SC_PAGESIZE) : NAN;
+    s.values[AT_rss_bytes] = is_told ? (double)pages * (double)os_page_bytes() : NAN;
     s.values[AT_gpu] = u->nvml != NULL ? sm_nvml_busy_share(u->nvml) : NAN;
     s.values[AT_gpu_memory_bytes] = gpu_bytes != SM_ABSENT ? (double)gpu_bytes : NAN;
     s.values[AT_power_w] = u->nvml != NULL ? sm_nvml_power_w(u->nvml) : NAN;
@@ -117,9 +119,8 @@ static void *watch(void *ctx) {
     pthread_mutex_lock(&u->lock);
     for (;;) {
         next_ns += u->interval_ns;
-        const struct timespec when = {.tv_sec = next_ns / 1000000000, .tv_nsec = next_ns % 1000000000};
         while (!u->is_ended && sm_now_ns() < next_ns) {
-            (void)pthread_cond_timedwait(&u->changed, &u->lock, &when);
+            (void)os_wait_until(&u->changed, &u->lock, next_ns);
         }
         if (u->is_ended) {
             break;
@@ -165,17 +166,13 @@ static sm_status start(sm_utilisation *u, const char *gpu, const sm_background *
 
 sm_status sm_utilisation_start(const char *root, const char *gpu, const sm_background *background, int64_t interval_ns,
                                sm_utilisation **utilisation) {
-    pthread_condattr_t monotonic;
     sm_utilisation *u = sm_calloc(1, sizeof(*u));
     *utilisation = NULL;
     u->stat_file = open_below(root, "/proc/stat");
     u->memory_file = open_below(root, "/proc/self/statm");
     u->interval_ns = interval_ns;
     pthread_mutex_init(&u->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&u->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    os_init_condition(&u->changed);
     sm_status status = start(u, gpu, background);
     if (status != SM_OK) {
         sm_utilisation_close(u);

@@ -2,6 +2,7 @@
 #include "bench/rows/sweep_log.h"
 
 #include "bench/tables/record.h"
+#include "os/os.h"
 #include "src/io/input_file.h"
 
 #include <errno.h>
@@ -162,7 +163,7 @@ sm_status sm_sweep_log_append(sm_sweep_log *log, json_t *row) {
     SM_FREED char *line = sm_text_of("%s\n", text);
     const size_t n = strlen(line);
     sm_status status = write_all(log->file, log->path, line, n);
-    if (status == SM_OK && fdatasync(log->file) != 0) {
+    if (status == SM_OK && os_sync_data(log->file) != 0) {
         status = io_failure(log->path, "cannot be made durable");
     }
     if (status != SM_OK) {

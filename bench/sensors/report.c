@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "os/memory.h"
+
 // From these on the machine was not the measurement's alone, or not as fast as it can be.
 static const double steal_share_limit = 0.01;
 static const double other_share_limit = 0.05; // of the processors
@@ -91,7 +93,7 @@ static void judge_load(const sm_reading *a, const sm_reading *b, double seconds,
 // --- memory -------------------------------------------------------------------------------------
 
 static void set_memory(const sm_reading *a, const sm_reading *b, sm_row *row) {
-    const int64_t page_bytes = sysconf(_SC_PAGESIZE);
+    const int64_t page_bytes = (int64_t)os_page_bytes();
     int64_t in = growth(a->swap_in_pages, b->swap_in_pages);
     int64_t out = growth(a->swap_out_pages, b->swap_out_pages);
     row->sensors.minor_faults = b->minor_faults - a->minor_faults;

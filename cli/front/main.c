@@ -1,8 +1,6 @@
 // main.c: the program stepmark: finds the subcommand, prints its error, sets the exit code.
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "bench/tables/screen.h"
@@ -10,7 +8,7 @@
 #include "cli/setup/setup.h"
 #include "cli/sweep/sweep.h"
 #include "learn/own_kernels/process.h"
-#include "os/os.h"
+#include "os/threads.h"
 
 enum {
     EXIT_OK = 0,
@@ -36,22 +34,10 @@ static void on_signal(int number) {
 // unpredictable places.
 static bool has_stack(void) {
     enum { LEAST_BYTES = 512 * 1024, THREAD_BYTES = 2 << 20 };
-    struct rlimit limit;
-    pthread_attr_t threads;
-    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= THREAD_BYTES) {
-        return true;
-    }
-    const rlim_t before_bytes = limit.rlim_cur;
-    limit.rlim_cur = limit.rlim_max < THREAD_BYTES ? limit.rlim_max : THREAD_BYTES;
-    const rlim_t now_bytes = setrlimit(RLIMIT_STACK, &limit) == 0 ? limit.rlim_cur : before_bytes;
-    if (pthread_attr_init(&threads) == 0) {
-        (void)pthread_attr_setstacksize(&threads, THREAD_BYTES);
-        (void)pthread_setattr_default_np(&threads);
-        pthread_attr_destroy(&threads);
-    }
+    const size_t now_bytes = os_raise_stack(THREAD_BYTES);
     if (now_bytes < LEAST_BYTES) {
-        cli_note("the limit of the stack, %llu KiB, is too low: %d KiB are needed; raise it (ulimit -s)",
-                 (unsigned long long)now_bytes / 1024, LEAST_BYTES / 1024);
+        cli_note("the limit of the stack, %zu KiB, is too low: %d KiB are needed; raise it (ulimit -s)",
+                 now_bytes / 1024, LEAST_BYTES / 1024);
     }
     return now_bytes >= LEAST_BYTES;
 }

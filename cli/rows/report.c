@@ -180,7 +180,7 @@ static int64_t last_change(const cli_options *options) {
         struct stat found;
         snprintf(path, sizeof(path), "%s%s", options->operands[i / N_NAMES], names[i % N_NAMES]);
         if (stat(path, &found) == 0) {
-            const int64_t changed_ns = (int64_t)found.st_mtim.tv_sec * 1000000000 + found.st_mtim.tv_nsec;
+            const int64_t changed_ns = os_changed_ns(&found);
             last_ns = changed_ns > last_ns ? changed_ns : last_ns;
         }
     }

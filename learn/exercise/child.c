@@ -42,8 +42,7 @@ static void on_signal(int number, siginfo_t *info, SM_UNUSED void *context) {
     sm_child_result *result = &shared->result;
     result->signal_number = number;
     result->syscall_number = number == SIGSYS ? os_filtered_call(info) : 0;
-    // The system does not report an address outside of the processor's range.
-    result->has_address = (number == SIGSEGV || number == SIGBUS) && info->si_code > 0 && info->si_code != SI_KERNEL;
+    result->has_address = (number == SIGSEGV || number == SIGBUS) && os_has_address(info);
     result->address = result->has_address ? info->si_addr : NULL;
     os_exit_now(EXIT_OF_HANDLER); // a sanitizer's _exit() makes forbidden calls, and returns
 }

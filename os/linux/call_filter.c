@@ -210,6 +210,8 @@ bool os_filter_to_drive(void) {
 
 // --- what was refused ------------------------------------------------------------------------------
 
+bool os_has_address(const siginfo_t *info) { return info->si_code > 0 && info->si_code != SI_KERNEL; }
+
 int os_filtered_call(const siginfo_t *info) { return info->si_syscall; }
 
 const char *os_call_name(int number, char text[32]) {

@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -15,6 +17,7 @@
 #include <unistd.h>
 
 #include "os/child.h"
+#include "os/unix/unix.h"
 
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
@@ -43,6 +46,40 @@ int os_n_processors(void) {
                                                                                      // has
     return n > 0 ? n : 1;
 }
+
+const bool os_threads_inherit_places = true;
+
+void os_init_condition(pthread_cond_t *condition) {
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+bool os_wait_until(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ns) {
+    const struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+    return pthread_cond_timedwait(condition, lock, &until) != ETIMEDOUT;
+}
+
+size_t os_raise_stack(size_t size_bytes) {
+    struct rlimit limit;
+    pthread_attr_t threads;
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= size_bytes) {
+        return SIZE_MAX;
+    }
+    const rlim_t before_bytes = limit.rlim_cur;
+    limit.rlim_cur = limit.rlim_max < size_bytes ? limit.rlim_max : size_bytes;
+    const rlim_t now_bytes = setrlimit(RLIMIT_STACK, &limit) == 0 ? limit.rlim_cur : before_bytes;
+    if (pthread_attr_init(&threads) == 0) {
+        (void)pthread_attr_setstacksize(&threads, size_bytes);
+        (void)pthread_setattr_default_np(&threads);
+        pthread_attr_destroy(&threads);
+    }
+    return (size_t)now_bytes;
+}
+
+unsigned long os_arm_features(void) { return getauxval(AT_HWCAP2); }
 
 void os_bind_thread(pthread_attr_t *attributes, const os_processors *processors) {
     cpu_set_t set;
@@ -82,6 +119,12 @@ FILE *os_open_facts(const char *root, const char *path) {
     return (size_t)snprintf(whole, sizeof whole, "%s%s", root, path) < sizeof whole ? fopen(whole, "re") : NULL;
 }
 
+void os_begin_writing(int file, int64_t at, int64_t n_bytes) {
+    (void)sync_file_range(file, at, n_bytes, SYNC_FILE_RANGE_WRITE);
+}
+
+int os_sync_data(int file) { return fdatasync(file); }
+
 int os_open_nameless(void) { return (int)syscall(SYS_memfd_create, "stepmark", 1U /* MFD_CLOEXEC */); }
 
 bool os_open_pipe(int ends[2]) { return pipe2(ends, O_CLOEXEC) == 0; }
@@ -102,6 +145,10 @@ int64_t os_child_busy_ns(const os_child *child) {
     return clock_getcpuclockid(child->number, &clock) == 0 && clock_gettime(clock, &time) == 0
                ? (int64_t)time.tv_sec * 1000000000 + time.tv_nsec
                : 0;
+}
+
+int os_poll(struct pollfd *files, int n, const struct timespec *most, const sigset_t *signals) {
+    return ppoll(files, (nfds_t)n, most, signals);
 }
 
 void os_end_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }

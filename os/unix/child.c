@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "os/os.h"
+#include "os/unix/unix.h"
 
 enum { MOST_AWAITED = 8 };
 
@@ -238,7 +239,7 @@ bool os_await(const os_child *child, const int *files, bool *has_news, int n, in
     }
     hold_signals(&before);
     if (counted == NULL || *counted == n_seen) {
-        n_ready = ppoll(polled, (nfds_t)n + 1, &most, &before);
+        n_ready = os_poll(polled, n + 1, &most, &before);
     }
     sigprocmask(SIG_SETMASK, &before, NULL);
     for (int i = 0; i < n; i++) {

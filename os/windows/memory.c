@@ -170,6 +170,8 @@ int os_n_processors(void) {
     return is_one_group && os_processors_allowed(&allowed) ? __builtin_popcountll(allowed.bits[0]) : n > 0 ? n : 1;
 }
 
+const bool os_threads_inherit_places = false;
+
 void os_bind_thread(pthread_attr_t *attributes, const os_processors *processors) {
     (void)attributes;
     (void)processors;
@@ -241,18 +243,7 @@ FILE *os_open_facts(const char *root, const char *path) {
     return facts;
 }
 
-long sysconf(int name) {
-    SYSTEM_INFO info;
-    uint64_t total, available;
-    GetSystemInfo(&info);
-    os_memory("", &total, &available);
-    switch (name) {
-    case _SC_PAGESIZE: return (long)info.dwPageSize;
-    case _SC_NPROCESSORS_ONLN: return (long)GetActiveProcessorCount(ALL_PROCESSOR_GROUPS);
-    case _SC_CLK_TCK: return 100;
-    default: return -1;
-    }
-}
+long sysconf(int name) { return name == _SC_CLK_TCK ? 100 : (long)GetActiveProcessorCount(ALL_PROCESSOR_GROUPS); }
 
 int os_gethostname(char *name, size_t n_bytes) {
     DWORD n = (DWORD)n_bytes;
@@ -288,19 +279,6 @@ int getrusage(int whose, struct rusage *usage) {
     usage->ru_utime = (struct timeval){(long)(user_us / 1000000), (long)(user_us % 1000000)};
     usage->ru_stime = (struct timeval){(long)(kernel_us / 1000000), (long)(kernel_us % 1000000)};
     return 0;
-}
-
-int getrlimit(int resource, struct rlimit *limit) {
-    (void)resource;
-    *limit = (struct rlimit){RLIM_INFINITY, RLIM_INFINITY};
-    return -1;
-}
-
-int setrlimit(int resource, const struct rlimit *limit) {
-    (void)resource;
-    (void)limit;
-    errno = ENOSYS;
-    return -1;
 }
 
 // --- libraries -------------------------------------------------------------------------------------

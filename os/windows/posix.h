@@ -59,7 +59,6 @@ void *os_shared_name(const void *memory); // of os_map_shared, for a child
 #define O_DIRECTORY 0x100000
 enum { LOCK_SH = 1, LOCK_EX = 2, LOCK_NB = 4, LOCK_UN = 8 };
 enum { F_GETFL, F_SETFL, F_GETFD, F_SETFD, F_DUPFD_CLOEXEC, FD_CLOEXEC = 1 };
-enum { SYNC_FILE_RANGE_WRITE };
 #define NAME_MAX 255
 #ifndef S_ISLNK
 #define S_ISLNK(mode)  0
@@ -117,9 +116,7 @@ ssize_t pwrite(int file, const void *data, size_t n_bytes, off_t at);
 int fsync(int file);
 int flock(int file, int operation);
 int fcntl(int file, int command, ...);
-#define chmod(path, mode)                         ((void)(path), (void)(mode), 0)
-#define fdatasync                                 fsync
-#define sync_file_range(file, at, n_bytes, flags) ((void)(n_bytes), 0)
+#define chmod(path, mode) ((void)(path), (void)(mode), 0)
 
 struct statvfs {
     unsigned long f_bsize;
@@ -158,7 +155,7 @@ enum {
     SIGQUIT = 3,
     SIGUSR1 = 10
 };
-enum { SI_KERNEL = 128, SA_SIGINFO = 1, SA_ONSTACK = 2, SA_RESTART = 4 };
+enum { SA_SIGINFO = 1, SA_ONSTACK = 2, SA_RESTART = 4 };
 typedef unsigned os_sigset;
 #define sigset_t os_sigset
 typedef struct {
@@ -193,26 +190,18 @@ static inline int sigaltstack(const stack_t *stack, stack_t *before) {
 }
 int os_signals_held(const os_sigset *set, os_sigset *before);
 
-typedef uint64_t rlim_t;
-struct rlimit {
-    rlim_t rlim_cur, rlim_max;
-};
 struct rusage {
     long ru_maxrss, ru_nivcsw, ru_majflt, ru_minflt, ru_nvcsw;
     struct timeval ru_utime, ru_stime;
 };
-enum { RLIMIT_AS, RLIMIT_DATA, RLIMIT_CORE, RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_STACK, RLIMIT_NOFILE };
 enum { RUSAGE_SELF, RUSAGE_CHILDREN, RUSAGE_THREAD };
-#define RLIM_INFINITY UINT64_MAX
-int getrlimit(int resource, struct rlimit *limit);
-int setrlimit(int resource, const struct rlimit *limit);
 int getrusage(int whose, struct rusage *usage);
 
 unsigned geteuid(void);
 
 // --- the machine ---------------------------------------------------------------------------------------
 
-enum { _SC_PAGESIZE, _SC_NPROCESSORS_ONLN, _SC_CLK_TCK, _SC_PHYS_PAGES, _SC_OPEN_MAX };
+enum { _SC_NPROCESSORS_ONLN, _SC_CLK_TCK };
 long sysconf(int name);
 int setenv(const char *name, const char *value, int replaces);
 int unsetenv(const char *name);
@@ -223,6 +212,5 @@ struct utsname {
     char sysname[65], nodename[65], release[65], version[65], machine[65];
 };
 int uname(struct utsname *names);
-#define pthread_setattr_default_np(attributes) ((void)(attributes), 0)
 
 #endif

@@ -28,7 +28,8 @@ static void append_file(sm_data_files *files, const char *path, const struct sta
     files->file_bytes[i] = info != NULL ? info->st_size : -1;
     files->jsonl[i] = NULL;
     if (info != NULL) {
-        const int64_t facts[3] = {info->st_size, info->st_mtim.tv_sec, info->st_mtim.tv_nsec};
+        const int64_t changed_ns = os_changed_ns(info);
+        const int64_t facts[3] = {info->st_size, changed_ns / 1000000000, changed_ns % 1000000000};
         files->hash = sm_fnv1a(files->hash, path, strlen(path) + 1);
         files->hash = sm_fnv1a(files->hash, facts, sizeof facts);
         files->size_bytes += info->st_size;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "src/io/atomic_file.h"
+#include "os/os.h"
 
 // A piece stays in cache from writing to digesting; SYNC_BYTES is how much the disk is told to write at once.
 enum { PIECE_BYTES = 1 << 18, SYNC_BYTES = 1 << 24 };
@@ -87,7 +88,7 @@ sm_status sm_atomic_write(sm_atomic_file *file, const void *data, size_t size_by
         // Starts writing to disk early, so that the final fsync is short.
         file->unsynced_bytes += n;
         if (file->unsynced_bytes >= SYNC_BYTES) {
-            (void)sync_file_range(file->fd, file->synced_bytes, file->unsynced_bytes, SYNC_FILE_RANGE_WRITE);
+            os_begin_writing(file->fd, file->synced_bytes, file->unsynced_bytes);
             file->synced_bytes += file->unsynced_bytes;
             file->unsynced_bytes = 0;
         }

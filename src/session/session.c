@@ -95,7 +95,11 @@ static void convert_from_f32(sm_dtype dtype, int64_t n_elems, const float *value
     enum { PIECE = 65536 };
     const sm_number_format *format = sm_dtype_format(dtype);
     char *to = converted;
-#pragma omp parallel for schedule(static) if (n_elems > PIECE) num_threads(sm_host_threads())
+    if (n_elems <= PIECE) { // a team of threads, even of one, takes longer to make than a few elements to convert
+        format->round(n_elems, values, to);
+        return;
+    }
+#pragma omp parallel for schedule(static) num_threads(sm_host_threads())
     for (int64_t first = 0; first < n_elems; first += PIECE) {
         const int64_t length = n_elems - first < PIECE ? n_elems - first : PIECE;
         format->round(length, values + first, to + (size_t)first * format->size_bytes);
@@ -134,7 +138,11 @@ sm_status sm_session_read(sm_session *session, int tensor, int64_t n_elems, floa
 static void widen(sm_dtype dtype, int64_t n_elems, const void *values, float *wide) {
     enum { PART_ELEMS = 1 << 16 };
     const sm_number_format *format = sm_dtype_format(dtype);
-#pragma omp parallel for schedule(static) if (n_elems > PART_ELEMS) num_threads(sm_host_threads())
+    if (n_elems <= PART_ELEMS) {
+        format->widen(n_elems, values, wide);
+        return;
+    }
+#pragma omp parallel for schedule(static) num_threads(sm_host_threads())
     for (int64_t first = 0; first < n_elems; first += PART_ELEMS) {
         const int64_t n = n_elems - first < PART_ELEMS ? n_elems - first : PART_ELEMS;
         format->widen(n, (const char *)values + (size_t)first * format->size_bytes, wide + first);

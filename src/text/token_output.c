@@ -12,6 +12,7 @@
 #include "src/io/json_text.h"
 #include "src/data/tokens.h"
 #include "src/text/token_output.h"
+#include "os/os.h"
 
 enum { MAX_RECORD_BYTES = 1 << 28 };
 
@@ -217,7 +218,7 @@ sm_status sm_token_output_append(sm_token_output *out, int side, const void *ids
 
 sm_status sm_token_output_save(sm_token_output *out, const sm_text_position *at) {
     for (int side = 0; side < SM_N_SIDES; side++) {
-        if (fdatasync(out->fds[side]) != 0) {
+        if (os_sync_data(out->fds[side]) != 0) {
             return fail_errno(out->partial, bin_names[side], "write");
         }
     }
@@ -234,7 +235,7 @@ static sm_status write_headers(const sm_token_output *out) {
         uint8_t header[SM_LLMC_HEADER_BYTES];
         sm_llmc_header(out->id_bytes, out->counts[side].n_tokens, header);
         if (pwrite(out->fds[side], header, sizeof header, 0) != (ssize_t)sizeof header ||
-            fdatasync(out->fds[side]) != 0) {
+            os_sync_data(out->fds[side]) != 0) {
             return fail_errno(out->partial, bin_names[side], "write");
         }
     }

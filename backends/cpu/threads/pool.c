@@ -11,7 +11,7 @@
 
 #include "backends/cpu/threads/denormals.h"
 #include "backends/host/memory.h"
-#include "os/os.h"
+#include "os/threads.h"
 
 enum { LINE_BYTES = 64 };
 
@@ -205,7 +205,9 @@ void cpu_pool_run(cpu_pool *pool, const cpu_work *work) {
         serve(pool);
     }
     omp_set_num_threads(n_omp_threads);
-    cpu_unbind_thread();
+    if (os_threads_inherit_places) { // those that others start meanwhile must not stay in this place
+        cpu_unbind_thread();
+    }
     cpu_denormals_restore(state);
 }
 

@@ -12,6 +12,7 @@
 
 #include "clock.h"
 #include "backends/opencl/memory/memory.h"
+#include "os/threads.h"
 
 // A thread that waits for the device instead of the caller, whose wait could not be limited.
 typedef struct opencl_waiter {
@@ -53,16 +54,12 @@ static void *serve(void *argument) {
 }
 
 static sm_status start_waiter(opencl_device *device) {
-    pthread_condattr_t monotonic;
     if (device->waiter != NULL) {
         return SM_OK;
     }
     opencl_waiter *w = sm_calloc(1, sizeof *w);
     pthread_mutex_init(&w->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    os_init_condition(&w->changed);
     w->state = DONE;
     if (pthread_create(&w->thread, NULL, serve, w) != 0) {
         free(w);
@@ -90,11 +87,10 @@ void opencl_end_waiter(opencl_device *device) {
 
 // Waits until the work is done, or until `until_ns`: then false.
 static bool is_done_until(opencl_waiter *w, int64_t until_ns) {
-    const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000), .tv_nsec = until_ns % 1000000000};
-    int code = 0;
+    bool has_time = true;
     pthread_mutex_lock(&w->lock);
-    while (w->state == ASKED && code != ETIMEDOUT) {
-        code = pthread_cond_timedwait(&w->changed, &w->lock, &until);
+    while (w->state == ASKED && has_time) {
+        has_time = os_wait_until(&w->changed, &w->lock, until_ns);
     }
     const bool done = w->state != ASKED;
     pthread_mutex_unlock(&w->lock);
