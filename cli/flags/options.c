@@ -118,7 +118,7 @@ sm_status cli_parse_ints(const char *what, const char *text, int64_t min, int64_
     }
 }
 
-static sm_status parse_texts(const char *what, const char *text, cli_texts *list) {
+sm_status cli_parse_texts(const char *what, const char *text, cli_texts *list) {
     list->n = 0;
     for (;;) {
         SM_FAIL_IF(list->n == CLI_MAX_TEXTS, SM_ERR_USAGE, "%s: more than %d entries", what, CLI_MAX_TEXTS);
@@ -147,7 +147,7 @@ static sm_status parse_choice(const char *what, const cli_choice *choices, const
 
 static sm_status parse_choices(const char *what, const cli_choice *choices, const char *text, cli_ints *list) {
     cli_texts entries;
-    SM_TRY(parse_texts(what, text, &entries));
+    SM_TRY(cli_parse_texts(what, text, &entries));
     list->n = 0;
     for (int i = 0; i < entries.n; i++) {
         int value = 0;
@@ -191,7 +191,7 @@ static sm_status store(const cli_flag *flag, const char *text, cli_options *opti
         return strcmp(text, "auto") == 0 ? SM_OK : parse_int(what, text, 0, max, target);
     case CLI_INTS: SM_TRY(cli_parse_ints(what, text, min, max, target)); break;
     case CLI_TEXTS:
-        SM_TRY(parse_texts(what, text, target));
+        SM_TRY(cli_parse_texts(what, text, target));
         return check_one(flag, options->command, ((cli_texts *)target)->n);
     case CLI_CHOICE: return parse_choice(what, flag->choices, text, target);
     case CLI_CHOICES: SM_TRY(parse_choices(what, flag->choices, text, target)); break;

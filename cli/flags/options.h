@@ -286,8 +286,9 @@ sm_status cli_options_parse_row(cli_command command, int argc, char **argv, cli_
 void cli_options_help(FILE *stream, cli_command command);
 
 // "1,2,4", "1-4", "0-8+2", "1-64*2" or a mix of them, each value within min..max. `what` names
-// the flag in messages.
+// the flag in messages. And a list of texts.
 sm_status cli_parse_ints(const char *what, const char *text, int64_t min, int64_t max, cli_ints *list);
+sm_status cli_parse_texts(const char *what, const char *text, cli_texts *list);
 
 // Appends a word to a text, after `between` unless the text is empty.
 void cli_append_word(char *text, size_t size_bytes, const char *between, const char *word);

@@ -129,17 +129,6 @@ static sm_status choose_pass(cli_job *job) {
                 : sm_fail(SM_ERR_USAGE, "--pass-type: %s by itself has no %s", job->op, sm_pass_name(job->pass));
 }
 
-// Of an exchange among processes.
-static void set_collective(const cli_options *o, cli_job *job) {
-    SM_ROW_TEXT(job->op, o->work.op);
-    job->exchanged_bytes = o->work.size_bytes;
-    snprintf(job->shape, sizeof job->shape, "bytes=%lld N=%d%s", (long long)o->work.size_bytes, job->plan.processes.n,
-             job->plan.processes.is_bf16 ? " bf16" : "");
-    job->pass = SM_PASS_FORWARD;
-    job->B = job->T = 1; // for --fit: there is nothing to choose
-    job->protocol.n_attribution = 0;
-}
-
 sm_status cli_op_job(const cli_options *o, cli_job *job) {
     const char *size_name = o->model.models.n > 0 ? o->model.models.texts[0] : "small";
     const sm_model_size *size = sm_model_size_find(sm_model_at(o->model.arch > 0 ? o->model.arch - 1 : 0), size_name);
@@ -150,7 +139,13 @@ sm_status cli_op_job(const cli_options *o, cli_job *job) {
     }
     job->config = size->config;
     if (sm_collective_op_find(o->work.op) != SM_ALONE_COUNT) {
-        set_collective(o, job);
+        SM_ROW_TEXT(job->op, o->work.op);
+        job->exchanged_bytes = o->work.size_bytes;
+        snprintf(job->shape, sizeof job->shape, "bytes=%lld N=%d%s", (long long)o->work.size_bytes,
+                 job->plan.processes.n, job->plan.processes.is_bf16 ? " bf16" : "");
+        job->pass = SM_PASS_FORWARD;
+        job->B = job->T = 1; // for --fit: there is nothing to choose
+        job->protocol.n_attribution = 0;
         return SM_OK;
     }
     const sm_attention attention = (sm_attention)o->work.attention;

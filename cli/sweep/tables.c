@@ -39,16 +39,12 @@ static bool is_one_of(const json_t *row, const char *field, const char *texts) {
     const json_t *value = sm_json_get(row, field);
     snprintf(number, sizeof(number), "%.15g", json_number_value(value));
     const char *own = json_is_number(value) ? number : json_is_string(value) ? json_string_value(value) : "";
-    for (;; texts++) {
-        const size_t length = strcspn(texts, "|");
-        if (texts[0] == '*' ? own[0] != '\0' : strlen(own) == length && strncmp(own, texts, length) == 0) {
-            return true;
-        }
-        texts += length;
-        if (*texts == '\0') {
-            return false;
-        }
+    size_t length = strcspn(texts, "|");
+    while (texts[length] == '|' && (strlen(own) != length || strncmp(own, texts, length) != 0)) {
+        texts += length + 1;
+        length = strcspn(texts, "|");
     }
+    return texts[0] == '*' ? own[0] != '\0' : strlen(own) == length && strncmp(own, texts, length) == 0;
 }
 
 static bool meets(const json_t *row, const char *conditions) {

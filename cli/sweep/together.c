@@ -33,25 +33,18 @@ bool cli_is_shared(const cli_options *o) {
 static sm_status plan_of(const cli_options *options, sm_comm *comm, cli_device *device, cli_sweep_plan *plan) {
     static cli_options own; // static, as below, because of their lists
     static cli_device_list devices;
-    static char id[SM_TEXT_SIZE];
-    sm_device_info info;
-    cli_texts names = {.n = 0};
+    static sm_device_info info; // whose id the plan refers to
+    cli_texts names;
     int row = 0;
     const char *text = given(options, "backend", &row);
-    text = text != NULL ? text : "cpu";
-    for (; names.n < CLI_MAX_TEXTS && *text != '\0'; text += strspn(text, ",")) {
-        const size_t length = strcspn(text, ",");
-        snprintf(names.texts[names.n++], sizeof(names.texts[0]), "%.*s", (int)length, text);
-        text += length;
-    }
+    SM_TRY(cli_parse_texts("--backend", text != NULL ? text : "cpu", &names));
     cli_foresee();
     SM_TRY(cli_select_devices(&names, &devices));
     SM_TRY(cli_choose_device(comm, &devices, device));
     SM_TRY(device->backend->describe(device->index, &info));
-    snprintf(id, sizeof(id), "%s", info.id);
     own = *options;
     SM_FAIL_IF(own.sweep.axes.n == CLI_MAX_AXES, SM_ERR_USAGE, "more than %d flags", CLI_MAX_AXES);
-    own.sweep.axes.axes[own.sweep.axes.n++] = (cli_axis){row, id};
+    own.sweep.axes.axes[own.sweep.axes.n++] = (cli_axis){row, info.id};
     SM_TRY(cli_sweep_plan_make(&own, plan));
     for (int i = 0; i < plan->n; i++) { // which would be one row in a file otherwise
         static const char *const ways[] = {"auto", "messages", "memory", "p2p", "nccl"};
