@@ -202,7 +202,7 @@ static json_t *make_record(const json_t *row, const json_t *best, const char *wo
                        {"lo_ts", sm_json_real(tokens / sm_json_number(row, "ci95_hi_ns"))},
                        {"hi_ts", sm_json_real(tokens / sm_json_number(row, "ci95_lo_ns"))},
                        {"noise_percent", sm_json_real(sm_json_number(row, "noise_percent"))},
-                       {"mfu", sm_json_of(row, "mfu")},
+                       {"mfu", sm_json_real(sm_json_number(row, "mfu"))},
                        {"tokens_per_joule", sm_json_real(1 / sm_json_number(row, "energy_per_token_j"))},
                        {"memory_bytes", sm_json_real(memory_bytes)}, {"bound", sm_json_text(bound)},
                        {"tokens_per_s_gib", sm_json_real(rate / (memory_bytes / gib))}, {"cost", sm_json_text(cost)},

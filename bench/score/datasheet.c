@@ -60,7 +60,7 @@ static const struct {
     {"Neoverse-V", "neon_bf16", 32, 128},
     {"Neoverse-N", "neon", 16, 16},
 };
-enum { N_WIDTHS = sizeof(widths) / sizeof(widths[0]), NAME_SIZE = 160 };
+enum { N_WIDTHS = sizeof(widths) / sizeof(widths[0]) };
 
 const sm_datasheet *sm_datasheet_at(int index) {
     return index < (int)(sizeof(lines) / sizeof(lines[0])) ? &lines[index] : NULL;
@@ -120,52 +120,54 @@ double sm_datasheet_processor(const char *name, const char *isa, const char *pre
     return n_cores * clock_hz * width;
 }
 
-// What a name says of itself: the last digit of an EPYC's number is its generation.
-static void add_generation(const char *name, char whole[NAME_SIZE]) {
-    const char *number = strstr(name, "EPYC ");
-    const bool is_told = number != NULL && strlen(number) > 8 && isdigit((unsigned char)number[5]);
-    snprintf(whole, NAME_SIZE, "%.128s%s%.*s%s", name, is_told ? " (Zen " : "", is_told, is_told ? number + 8 : "",
-             is_told ? ")" : "");
-}
-
-double sm_datasheet_most(const char *name, const char *isa, const char *precision, int n_cores) {
-    const bool is_server = strstr(name, "EPYC") != NULL || strstr(name, "Xeon") != NULL;
-    const double clock_hz = is_server ? 5.8e9 : 6.5e9; // above those of November 2026
-    char whole[NAME_SIZE];
-    add_generation(name, whole);
-    const double of_name = width_of_name(whole, isa, precision);
-    double widest = 0;
-    for (size_t i = 0; i < N_WIDTHS; i++) {
-        const bool may_be = isa[0] == '\0' || strcmp(widths[i].isa, isa) == 0;
-        widest = may_be && width_of((int)i, precision) > widest ? width_of((int)i, precision) : widest;
-    }
-    return n_cores * clock_hz * (of_name > 0 ? of_name : widest);
-}
-
-double sm_datasheet_most_cores(const char *name) {
-    const char *end = strstr(name, "-Core");
-    const char *digits = end;
-    while (digits > name && isdigit((unsigned char)digits[-1])) {
-        digits--;
-    }
-    return digits < end ? 2 * strtod(digits, NULL) : INFINITY;
-}
-
-bool sm_datasheet_lacks(const char *name, const char *isa) {
+static bool lacks_isa(const char *name, const char *isa) {
     static const char *const lacking[][2] = {
         {"AMD", "amx"},        {"AMD", "neon"},          {"AMD", "sme"},         {"(Zen 1)", "avx512"},
         {"(Zen 2)", "avx512"}, {"(Zen 3)", "avx512"},    {"Intel", "neon"},      {"Intel", "sme"},
         {"Core", "amx"},       {"Core Ultra", "avx512"}, {"13th Gen", "avx512"}, {"14th Gen", "avx512"},
         {"Apple", "av"},       {"Neoverse", "av"},       {"Cortex", "av"},       {"Ampere", "av"},
     };
-    char whole[NAME_SIZE];
     bool found = false;
-    add_generation(name, whole);
     for (size_t i = 0; i < sizeof(lacking) / sizeof(lacking[0]); i++) {
         found =
-            found || (strstr(whole, lacking[i][0]) != NULL && strncmp(isa, lacking[i][1], strlen(lacking[i][1])) == 0);
+            found || (strstr(name, lacking[i][0]) != NULL && strncmp(isa, lacking[i][1], strlen(lacking[i][1])) == 0);
     }
     return found;
+}
+
+bool sm_datasheet_is_other(const char *name, const char *isa, const char *precision, int n_threads, double n_cores,
+                           double flops, char *text, size_t size_bytes) {
+    const char *number = strstr(name, "EPYC "); // whose last digit is the generation
+    const char *core = strstr(name, "-Core");
+    const char *digits = core;
+    char whole[160];
+    const bool is_told = number != NULL && strlen(number) > 8 && isdigit((unsigned char)number[5]);
+    const bool is_server = strstr(name, "EPYC") != NULL || strstr(name, "Xeon") != NULL;
+    const double clock_hz = is_server ? 5.8e9 : 6.5e9; // above those of November 2026
+    snprintf(whole, sizeof(whole), "%.128s", name);
+    if (is_told) {
+        sm_append(whole, sizeof(whole), " (Zen %c)", number[8]);
+    }
+    double width = width_of_name(whole, isa, precision);
+    for (size_t i = 0; i < N_WIDTHS && width_of_name(whole, isa, precision) == 0; i++) {
+        const bool may_be = isa[0] == '\0' || strcmp(widths[i].isa, isa) == 0;
+        width = may_be ? fmax(width, width_of((int)i, precision)) : width;
+    }
+    while (digits > name && isdigit((unsigned char)digits[-1])) {
+        digits--;
+    }
+    const double most_cores = digits < core ? 2 * strtod(digits, NULL) : INFINITY; // of two sockets
+    const double most = n_threads * clock_hz * width;
+    text[0] = '\0';
+    if (lacks_isa(whole, isa)) {
+        snprintf(text, size_bytes, "its kernels are of %s, which %s does not have", isa, name);
+    } else if (n_cores > most_cores) {
+        snprintf(text, size_bytes, "its machine has %.0f cores, and two of %s have %.0f", n_cores, name, most_cores);
+    } else if (most > 0 && flops > most) {
+        snprintf(text, size_bytes, "it computes %.3g FLOP/s, and %d cores of %s %.3g at most", flops, n_threads, name,
+                 most);
+    }
+    return text[0] != '\0';
 }
 
 double sm_datasheet_clock_hz(const char *root) {

@@ -26,14 +26,10 @@ double sm_datasheet_card(const char *name, const char *precision, char source[SM
 double sm_datasheet_processor(const char *name, const char *isa, const char *precision, int n_cores, double clock_hz,
                               char source[SM_DATASHEET_SOURCE_SIZE]);
 
-// The most that so many cores with this name can compute, at a clock that none has; `isa` "": of any. 0: not known.
-double sm_datasheet_most(const char *name, const char *isa, const char *precision, int n_cores);
-
-// Cores of two sockets of that name, "AMD EPYC 9654 96-Core Processor"; INFINITY: it does not say.
-double sm_datasheet_most_cores(const char *name);
-
-// Whether no processor with such a name has these instructions: "13th Gen Intel Core i9-13900K" and avx512.
-bool sm_datasheet_lacks(const char *name, const char *isa);
+// Whether no processor with this name has those instructions (`isa`; "": not known) or so many cores, or computes so fast
+// at a clock that none has; `text` says which: "its kernels are of avx512, which 13th Gen Intel Core i9-13900K ...".
+bool sm_datasheet_is_other(const char *name, const char *isa, const char *precision, int n_threads, double n_cores,
+                           double flops, char *text, size_t size_bytes);
 
 // The highest clock of the processor, as the system says; 0: it does not. `root`: "" except in tests.
 double sm_datasheet_clock_hz(const char *root);

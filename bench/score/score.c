@@ -153,28 +153,14 @@ static bool lacks_ground(const json_t *row, char text[SM_SCORE_TEXT_SIZE]) {
 // FLOP/s of the work at the slow end of its interval, whatever the row's own count says.
 static double computed(const json_t *row) { return 1e9 * work_flops * sm_json_number(row, "n_batch") / slow_ns(row); }
 
-// What a processor with this name does not have: instructions, cores, a peak.
 static bool is_other_processor(const json_t *row, char text[SM_SCORE_TEXT_SIZE]) {
     char chip[128];
-    const char *isa = sm_rows_text(row, "isa");
-    const int n_threads = sm_json_number(row, "n_threads") > 0 ? (int)sm_json_number(row, "n_threads") : 0;
+    const double n_threads = sm_json_number(row, "n_threads");
     sm_rows_chip(row, chip, sizeof(chip));
-    const double most_cores = sm_datasheet_most_cores(chip);
-    const double most = sm_datasheet_most(chip, isa, sm_rows_text(row, "precision"), n_threads);
-    const double rate = fmax(sm_json_number(row, "peak_flops"), computed(row));
-    if (sm_rows_text(row, "gpu_info")[0] != '\0') {
-        return false;
-    }
-    if (sm_datasheet_lacks(chip, isa)) {
-        snprintf(text, SM_SCORE_TEXT_SIZE, "its kernels are of %s, which %s does not have", isa, chip);
-    } else if (sm_json_number(row, "context.cpu.cores") > most_cores) {
-        snprintf(text, SM_SCORE_TEXT_SIZE, "its machine has %.0f cores, and two of %s have %.0f",
-                 sm_json_number(row, "context.cpu.cores"), chip, most_cores);
-    } else if (most > 0 && rate > most) {
-        snprintf(text, SM_SCORE_TEXT_SIZE, "it computes %.3g FLOP/s, and %d cores of %s %.3g at most", rate, n_threads,
-                 chip, most);
-    }
-    return text[0] != '\0';
+    return sm_rows_text(row, "gpu_info")[0] == '\0' &&
+           sm_datasheet_is_other(chip, sm_rows_text(row, "isa"), sm_rows_text(row, "precision"),
+                                 n_threads > 0 ? (int)n_threads : 0, sm_json_number(row, "context.cpu.cores"),
+                                 fmax(sm_json_number(row, "peak_flops"), computed(row)), text, SM_SCORE_TEXT_SIZE);
 }
 
 // A speed that a device with this name does not have.

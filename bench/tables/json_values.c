@@ -89,11 +89,6 @@ json_t *sm_json_get(const json_t *object, const char *name) {
     return inner != NULL ? sm_json_get(inner, dot + 1) : NULL;
 }
 
-json_t *sm_json_of(const json_t *object, const char *name) {
-    json_t *value = sm_json_get(object, name);
-    return value != NULL ? json_incref(value) : json_null();
-}
-
 int sm_json_set_new(json_t *object, const char *name, json_t *value) {
     const char *dot = strchr(name, '.');
     if (dot == NULL) {
@@ -145,7 +140,8 @@ json_t *sm_json_copy(json_t *object, const json_t *from, const char *words) {
         if (source != NULL) {
             *source++ = '\0';
         }
-        sm_json_set_new(object, name, sm_json_of(from, source != NULL ? source : name));
+        json_t *value = sm_json_get(from, source != NULL ? source : name);
+        sm_json_set_new(object, name, value != NULL ? json_incref(value) : json_null());
     }
     return object;
 }

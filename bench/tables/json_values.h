@@ -48,9 +48,6 @@ char *sm_json_dump(const json_t *value);
 // The value under a dotted name, "phases.forward_ns"; NULL if there is none. Borrowed.
 json_t *sm_json_get(const json_t *object, const char *name);
 
-// The same as a new reference; null if there is none.
-json_t *sm_json_of(const json_t *object, const char *name);
-
 // Sets it, making the objects on the way. Takes `value` over, also when it fails: 0 done, -1 `value` is NULL, or
 // something on the way is no object.
 int sm_json_set_new(json_t *object, const char *name, json_t *value);
