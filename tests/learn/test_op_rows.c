@@ -13,10 +13,9 @@
 
 // The rows of a command line; the caller frees them.
 static json_t *rows_of(const char *arguments, int code, size_t n_rows) {
-    json_error_t error;
     const char *all = textf("run %s -o json", arguments);
     expect_exit(all, code);
-    json_t *rows = json_loads(out, 0, &error);
+    json_t *rows = parse_json(out);
     FAIL_IF(json_array_size(rows) != n_rows, "stepmark %s: %zu rows, not %zu\n%s", all, json_array_size(rows), n_rows,
             err);
     return rows;
@@ -229,8 +228,7 @@ TEST(every_kind_can_be_measured_by_itself) {
         }
     }
     temp_put_text("kinds", arguments);
-    expect_exit("run --file $T/kinds -q -o json", 0);
-    json_auto_t *rows = json_loads(out, 0, NULL);
+    json_auto_t *rows = run_json("run --file $T/kinds -q");
     assert_true(json_array_size(rows) == n_kinds);
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
@@ -252,7 +250,7 @@ TEST(the_commands_of_the_lesson_run) {
         "-e 's/^    stepmark run .*/& -m tiny --backend cpu --no-peaks -q -w 1 -r 2/; s/^    stepmark //p' "
         ">$T/commands";
     int n_run = 0;
-    assert_int_equal(system(textf("%s", smaller)), 0);
+    shell(smaller);
     SM_FREED char *lines = temp_text("commands");
     char *rest = NULL;
     run_in = temp_folder;

@@ -24,18 +24,18 @@ enum { MAX_ARGUMENTS = 40, COMMAND_SIZE = 1024, KILL = 0, QUICK_STRIDE = 41, SLO
 #define TRAIN_FAST "train --backend reference -b 1 --seq-len 8 "
 
 static sm_device *device;
-static char root[128]; // what is under attack
-static char kept[128]; // models to begin with
-static char hit_file[128];
+static const char *root; // what is under attack
+static const char *kept; // models to begin with
+static const char *hit_file;
 
 static int set_up(void **state) {
     const sm_open_options options = {.n_threads = 1};
     if (temp_folder_make(state) != 0 || sm_backend_find("reference")->open(0, &options, &device) != SM_OK) {
         return -1;
     }
-    snprintf(root, sizeof root, "%s/root", temp_folder);
-    snprintf(kept, sizeof kept, "%s/kept", temp_folder);
-    snprintf(hit_file, sizeof hit_file, "%s/hit", temp_folder);
+    root = temp_path("root");
+    kept = temp_path("kept");
+    hit_file = temp_path("hit");
     return mkdir(root, 0777) == 0 && mkdir(kept, 0777) == 0 ? 0 : -1;
 }
 
@@ -188,22 +188,15 @@ typedef struct {
 
 static const char user_file[] = "the user's own\n";
 
-static void prepare(const scenario *s, char dir[PATH_MAX]) {
+static const char *prepare(const scenario *s) {
     in_folders("rm -rf $R && mkdir $R");
     in_folders(s->prepare);
-    snprintf(dir, PATH_MAX, "%s/%s", root, s->dir);
+    return textf("%s/%s", root, s->dir);
 }
 
 static bool has_user_file(const char *dir, const char *name) {
-    char path[PATH_MAX + 32];
-    size_t size_bytes;
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    if (access(path, F_OK) != 0) {
-        return false;
-    }
-    SM_FREED char *text = temp_read(path, &size_bytes);
-    bool same = strcmp(text, user_file) == 0;
-    return same;
+    const char *path = textf("%s/%s", dir, name);
+    return access(path, F_OK) == 0 && strcmp(file_text(path), user_file) == 0;
 }
 
 // Every line of $R/log.jsonl is whole.
@@ -243,9 +236,7 @@ static const char *judge(const scenario *s, const char *dir, int code, int error
 // The files that the next save leaves; NULL: none.
 static const char *judge_next_save(const scenario *s, const char *dir) {
     static const sm_model_config config = {MODEL(gpt2, 1, 1, 4, 16, 9, 4)};
-    char log[PATH_MAX];
-    snprintf(log, sizeof log, "%s/log.jsonl", root);
-    unlink(log);
+    unlink(temp_path("root/log.jsonl"));
     if (sm_weights_init(dir, &config, 1) != SM_OK) {
         return sm_error_message();
     }
@@ -257,8 +248,7 @@ static const char *judge_next_save(const scenario *s, const char *dir) {
 
 // Runs with one fault; *hit says whether the program made so many calls. NULL: all is well.
 static const char *run_fault(const scenario *s, int call, int error, bool *hit) {
-    char dir[PATH_MAX];
-    prepare(s, dir);
+    const char *dir = prepare(s);
     unlink(hit_file);
     int code = wait_for(start(s->command, call, error));
     *hit = access(hit_file, F_OK) == 0;
@@ -317,8 +307,7 @@ static void attack(const scenario *s, tally *t) {
 
 // The states before and after, from a run without a fault.
 static void find_states(scenario *s) {
-    char dir[PATH_MAX];
-    prepare(s, dir);
+    const char *dir = prepare(s);
     s->old_state = state_of(dir);
     assert_int_equal(wait_for(start(s->command, 0, KILL)), 0);
     s->new_state = state_of(dir);

@@ -114,7 +114,7 @@ TEST(a_default_that_fails) {
 // --- the program -----------------------------------------------------------------------------------------
 
 static json_t *records_of_out(void) {
-    json_t *records = json_loads(out, 0, NULL);
+    json_t *records = parse_json(out);
     assert_true(json_is_array(records));
     return records;
 }

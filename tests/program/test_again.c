@@ -11,12 +11,6 @@
 
 static void expect(const char *arguments, int code, const char *in_err) { expect_run(arguments, code, NULL, in_err); }
 
-static json_t *parsed(const char *text) {
-    json_t *value = json_loads(text, 0, NULL);
-    FAIL_IF(value == NULL, "no JSON: %s\n%s", text, err);
-    return value;
-}
-
 // --- every row comes back ------------------------------------------------------------------------
 
 static void expect_equal(const char *command, const json_t *a, const json_t *b, const char *name) {
@@ -49,7 +43,7 @@ static void repeat_row(const char *command, int number) {
     };
     FAIL_IF(run_steady(textf("compare r.json#%d -o json", number)) != 0, "%s: row %d: %s\n%s", command, number, err,
             out);
-    json_auto_t *whole = parsed(out);
+    json_auto_t *whole = parse_json(out);
     assert_true(json_is_true(json_object_get(whole, "is_reproduced")));
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
         expect_equal(command, json_object_get(whole, "recorded"), json_object_get(whole, "again"), fields[i]);
@@ -59,7 +53,7 @@ static void repeat_row(const char *command, int number) {
 
 static void expect_reproducible(const char *command, int n_rows) {
     run_steady(textf("%s --no-peaks -r 2 -w 1 -o json", command)); // 1 where no row is ok
-    json_auto_t *rows = parsed(out);
+    json_auto_t *rows = parse_json(out);
     FAIL_IF((int)json_array_size(rows) != n_rows, "%s: %zu rows, not %d: %s", command, json_array_size(rows), n_rows,
             err);
     assert_int_equal(rename(temp_path("out"), temp_path("r.json")), 0);
@@ -185,7 +179,7 @@ TEST(test_swept_loops_come_back) {
     repeat_row("sweep of loops", 1);
     repeat_row("sweep of loops", 2);
     json_t *row =
-        parsed("{\"schema_version\":1,\"status\":\"ok\",\"backend\":\"cpu\",\"run_args\":[\"--batch-size=1\"]}");
+        parse_json("{\"schema_version\":1,\"status\":\"ok\",\"backend\":\"cpu\",\"run_args\":[\"--batch-size=1\"]}");
     write_row(row, "loop", json_pack("{s:s}", "loader", "inline"), "old.json");
     expect("compare old.json#1", 1, "row 1: does not say its flags");
     json_decref(row);
@@ -197,7 +191,7 @@ TEST(test_changes_are_told) {
         run("run --weights model --data \"it's text\" --backend reference -b 1 --seq-len 16 -w 0 -r 1 --no-peaks "
             "-o json"),
         0);
-    json_auto_t *rows = parsed(out);
+    json_auto_t *rows = parse_json(out);
     const json_t *row = json_array_get(rows, 0);
     write_row(row, "sweep_note", json_null(), "good.json");
     expect("compare good.json#1", 0, "'--data=it'\\''s text'"); // the command, for a shell
@@ -246,7 +240,7 @@ static void write_with(const json_t *row, const char *argument, const char *name
 
 static json_t *first_row(const char *command) {
     run(command); // 1 where the row is not ok
-    json_auto_t *rows = parsed(out);
+    json_auto_t *rows = parse_json(out);
     json_t *row = json_incref(json_array_get(rows, 0));
     assert_non_null(row);
     return row;

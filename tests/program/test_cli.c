@@ -106,17 +106,9 @@ TEST(errors_are_one_line) {
 
 // --- results ---------------------------------------------------------------------------------
 
-static json_t *parse_json(const char *text) {
-    json_error_t error;
-    json_t *value = json_loads(text, 0, &error);
-    FAIL_IF(value == NULL, "line %d: %s\n%s", error.line, error.text, text);
-    return value;
-}
-
 TEST(estimate_counts_parameters) {
     static const json_int_t expected[] = {124439808, 354823168, 774030080, 1557611200};
-    expect_exit("estimate -m small,medium,large,xl -o json", 0);
-    json_auto_t *rows = parse_json(out);
+    json_auto_t *rows = run_json("estimate -m small,medium,large,xl");
     assert_int_equal(json_array_size(rows), 4);
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(json_integer_value(json_object_get(json_array_get(rows, i), "model_n_params")), expected[i]);
@@ -166,8 +158,7 @@ TEST(run_prints_every_format) {
 }
 
 TEST(run_measures) {
-    expect_exit("run -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 1 -r 3 -o json", 0);
-    json_auto_t *rows = parse_json(out);
+    json_auto_t *rows = run_json("run -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 1 -r 3");
     const json_t *row = json_array_get(rows, 0);
     assert_int_equal(json_array_size(rows), 1);
     assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
@@ -244,10 +235,9 @@ TEST(attention_is_chosen) {
 // The scale grows after every good step, until steps are skipped.
 TEST(run_tells_of_skipped_steps) {
     // By this seed a gradient that overflows is among those that are computed again.
-    expect_exit("run -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 0 -r 20 --precision fp16 --loss-scale-interval 1 "
-                "--no-peaks --check-seed 51082654 -o json",
-                0);
-    json_auto_t *rows = parse_json(out);
+    json_auto_t *rows =
+        run_json("run -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 0 -r 20 --precision fp16 --loss-scale-interval 1 "
+                 "--no-peaks --check-seed 51082654");
     const json_t *row = json_array_get(rows, 0);
     assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
     assert_string_equal(json_string_value(json_object_get(row, "loss_scale")), "dynamic");
@@ -302,8 +292,7 @@ TEST(devices_share_the_time) {
 
 // As much is allocated as the planner and the kernels foretell, but for whole pages.
 TEST(memory_is_foretold) {
-    expect_exit("run -m tiny --mode naive,fused -b 2 --seq-len 32 -w 0 -r 1 --no-peaks -o json", 0);
-    json_auto_t *rows = json_loads(out, 0, NULL);
+    json_auto_t *rows = run_json("run -m tiny --mode naive,fused -b 2 --seq-len 32 -w 0 -r 1 --no-peaks");
     assert_true(json_array_size(rows) >= 2);
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
@@ -323,7 +312,7 @@ TEST(timelines_are_what_is_allocated) {
     enum { PAGES_BYTES = 16 * 4096 };
     for (size_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++) {
         run_steady(textf("run -m tiny --backend %s -b 2 --seq-len 32 -w 0 -r 1 --no-peaks -o json", backends[i]));
-        json_auto_t *rows = json_loads(out, 0, NULL);
+        json_auto_t *rows = parse_json(out);
         const json_t *row = json_array_get(rows, 0);
         if (json_array_size(rows) == 0 || json_is_null(json_object_get(row, "device_peak_bytes"))) {
             assert_string_equal(backends[i], "opencl"); // which may have no device here
@@ -353,9 +342,8 @@ TEST(timelines_are_what_is_allocated) {
 }
 
 TEST(profile_adds_up) {
-    expect_exit("profile -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 0 -r 1 --by op --trace $T/trace.json -o json",
-                0);
-    json_auto_t *rows = parse_json(out);
+    json_auto_t *rows =
+        run_json("profile -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 0 -r 1 --by op --trace $T/trace.json");
     size_t n = json_array_size(rows);
     assert_true(n > 10);
     const json_t *total = json_array_get(rows, n - 1);
@@ -382,8 +370,7 @@ TEST(profile_adds_up) {
 }
 
 TEST(compare_without_rewrites) {
-    expect_exit("compare --without loss_head,first_write -m tiny -t 1 -b 1 --seq-len 8 -w 0 -r 6 -o json", 0);
-    json_auto_t *rows = parse_json(out);
+    json_auto_t *rows = run_json("compare --without loss_head,first_write -m tiny -t 1 -b 1 --seq-len 8 -w 0 -r 6");
     assert_int_equal(json_array_size(rows), 2);
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
@@ -395,8 +382,7 @@ TEST(compare_without_rewrites) {
 }
 
 TEST(peaks_measures_ceilings) {
-    expect_exit("devices --peaks --backend cpu -t 1 --min-time 0 -o json", 0);
-    json_auto_t *rows = parse_json(out);
+    json_auto_t *rows = run_json("devices --peaks --backend cpu -t 1 --min-time 0");
     bool memory = false;
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
@@ -524,8 +510,7 @@ static json_int_t integer(const json_t *object, const char *name) {
 
 // Every op of the step is in the JSON, in its place, with the batch and the settings that the numbers follow from.
 TEST(walk_leaves_nothing_out) {
-    expect_exit("walk --values -b 2 --seq-len 4 -o json", 0);
-    json_t *walk = parse_json(out);
+    json_t *walk = run_json("walk --values -b 2 --seq-len 4");
     const json_t *ops = json_object_get(walk, "ops");
     const json_int_t n_ops = integer(walk, "n_ops");
     assert_int_equal(json_array_size(ops), n_ops);
@@ -577,14 +562,12 @@ TEST(walk_leaves_nothing_out) {
 
 // Of small operations, in the mode that test_verify leaves out.
 TEST(verify_passes) {
-    expect_exit("verify --backend cpu -t 1 --mode tuned --max-elems 1000 -o json", 0);
-    json_auto_t *rows = parse_json(out);
+    json_auto_t *rows = run_json("verify --backend cpu -t 1 --mode tuned --max-elems 1000");
     assert_true(json_array_size(rows) > 100);
 }
 
 TEST(verify_is_filtered) {
-    expect_exit("verify --backend cpu -t 1 --filter '^bias_forward.*C=5$' --max-elems 100 -o json", 0);
-    json_auto_t *rows = parse_json(out);
+    json_auto_t *rows = run_json("verify --backend cpu -t 1 --filter '^bias_forward.*C=5$' --max-elems 100");
     assert_int_equal(json_array_size(rows), 1);
     assert_string_equal(json_string_value(json_object_get(json_array_get(rows, 0), "subject")), "N=3 C=5");
     expect_exit("verify --backend cpu -t 1 --filter nothing", 2);
@@ -604,8 +587,7 @@ TEST(architectures_and_optimizers_are_chosen) {
         {"train --weights $T/chosen --arch gpt2", 2, NULL, "--arch: the model of --weights fixes it"},
     };
     CHECK_ALL(cases);
-    expect_exit("run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --no-peaks -o json", 0);
-    json_auto_t *rows = parse_json(out);
+    json_auto_t *rows = run_json("run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --no-peaks");
     const json_t *row = json_array_get(rows, 0);
     assert_string_equal(json_string_value(json_object_get(row, "model_arch")), "gpt2");
     assert_string_equal(json_string_value(json_object_get(row, "optimizer")), "adamw");

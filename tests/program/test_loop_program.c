@@ -36,11 +36,8 @@ TEST(a_log_goes_into_a_pipe) {
 }
 
 static json_t *read_rows(const char *arguments) {
-    json_error_t error;
     expect_exit(arguments, 0);
-    json_t *rows = json_loads(out, 0, &error);
-    FAIL_IF(rows == NULL, "stepmark %s: %s\n%s", arguments, error.text, out);
-    return rows;
+    return parse_json(out);
 }
 
 static json_int_t integer_of(const json_t *loop, const char *name) {

@@ -108,7 +108,7 @@ TEST(rows_go_to_a_file_as_well) {
     read_file("rows.csv", out);
     assert_memory_equal(out, "schema_version,", 15);
     read_file("rows.json", out);
-    json_auto_t *rows = json_loads(out, 0, NULL);
+    json_auto_t *rows = parse_json(out);
     assert_int_equal(json_array_size(rows), 1);
 }
 
@@ -129,8 +129,7 @@ TEST(a_list_ends_with_a_sentence) {
 // --- profile -----------------------------------------------------------------------------------------
 
 TEST(profile_is_sorted_and_cut) {
-    expect_exit("profile -m tiny -b 1 --seq-len 8 -r 2 -w 1 --sort work --top 3 -o json", 0);
-    json_auto_t *records = json_loads(out, 0, NULL);
+    json_auto_t *records = run_json("profile -m tiny -b 1 --seq-len 8 -r 2 -w 1 --sort work --top 3");
     assert_int_equal(json_array_size(records), 5);
     for (size_t i = 0; i < 2; i++) {
         assert_true(json_number_value(json_object_get(json_array_get(records, i), "flops")) >=
@@ -171,9 +170,9 @@ TEST(records_are_as_their_schema) {
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         expect_exit(textf("%s --schema", cases[i].command), 0);
-        json_auto_t *schema = json_loads(out, 0, NULL);
+        json_auto_t *schema = parse_json(out);
         expect_exit(cases[i].arguments, 0);
-        json_auto_t *records = json_loads(out, 0, NULL);
+        json_auto_t *records = parse_json(out);
         assert_true(json_array_size(json_object_get(schema, "required")) > 3 && json_array_size(records) > 0);
         for (size_t k = 0; k < json_array_size(records); k++) {
             expect_required(cases[i].arguments, schema, json_array_get(records, k));

@@ -65,7 +65,7 @@ TEST(the_flops_of_the_work) {
 
 static void expect_losses(const char *arguments, const double *losses, size_t n) {
     expect_exit(arguments, 0);
-    json_auto_t *row = json_loads(out, 0, NULL);
+    json_auto_t *row = parse_json(out);
     for (size_t i = 0; i < n; i++) {
         const double loss = json_number_value(json_array_get(json_object_get(row, "losses"), i));
         FAIL_IF(!(fabs(loss / losses[i] - 1) <= 1e-5), "%s: loss %zu is %.8g, not %.8g", arguments, i + 1, loss,
@@ -744,7 +744,7 @@ TEST(what_readers_of_benchmarks_take) {
     json_t *list;
     temp_put_text("row.jsonl", line);
     expect_exit("report $T/row.jsonl -o gbench", 0);
-    json_auto_t *read = json_loads(out, 0, NULL);
+    json_auto_t *read = parse_json(out);
     assert_int_equal(
         json_unpack(read,
                     "{s:{s:s, s:s, s:s, s:I, s:I, s:b, s:o, s:o, s:s, s:s, s:I !}, s:[{s:s, s:I, s:I, s:s, "
@@ -760,7 +760,7 @@ TEST(what_readers_of_benchmarks_take) {
     assert_string_equal(run_type, "iteration");
     assert_true(real_time == sm_json_number(row, "median_ns") && rate == sm_json_number(row, "median_ts"));
     expect_exit("report $T/row.jsonl -o bmf", 0);
-    json_auto_t *own = json_loads(out, 0, NULL);
+    json_auto_t *own = parse_json(out);
     assert_int_equal(json_unpack(own, "{s:{s:{s:F, s:F, s:F !}, s:{s:F, s:F, s:F !} !} !}", name, "latency", "value",
                                  &value, "lower_value", &lower, "upper_value", &upper, "throughput", "value", &rate,
                                  "lower_value", &lower, "upper_value", &upper),

@@ -243,7 +243,7 @@ TEST(late_configurations_are_ended) {
         const char *command = textf(TINY "-b 1 --seq-len 64 -r 1000000 --timeout %d -o jsonl", limits_s[i]);
         const char *expected = textf("the limit of %d s ran out at measuring", limits_s[i]);
         expect_run(command, 0, "\"timeout\"", NULL);
-        json_auto_t *row = json_loads(out, 0, NULL);
+        json_auto_t *row = parse_json(out);
         const bool is_measured = strstr(field(row, "reason"), expected) != NULL;
         if (is_measured) {
             assert_string_equal(field(row, "stop_reason"), "timeout");
@@ -374,8 +374,8 @@ TEST(a_course_has_a_page_and_its_tables) {
         "--head-dim 16 --mode fused --precision fp32 --optimizer adamw --d-model 32 "
         "--n-layer 2 --n-head 2 --d-ff 64 --output-file $T/course.jsonl",
         0);
-    char *page = temp_text("course.html");
-    char *tables = temp_text("course.tex");
+    SM_FREED char *page = temp_text("course.html");
+    SM_FREED char *tables = temp_text("course.tex");
     assert_non_null(strstr(page, "<html"));
     for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++) {
         FAIL_IF(strstr(tables, titles[i]) == NULL, "no table '%s' in\n%s", titles[i], tables);
@@ -383,8 +383,6 @@ TEST(a_course_has_a_page_and_its_tables) {
     assert_non_null(strstr(tables, "first\\_step ms & forward\\_avg ms"));
     assert_non_null(strstr(tables, "\\end{document}"));
     assert_null(strstr(tables, "Exchanges")); // one process has none
-    free(page);
-    free(tables);
     SM_AT_END(sm_rows_free) sm_rows rows = {0};
     sm_rows_init(&rows);
     assert_int_equal(sm_rows_read(temp_path("course.jsonl"), &rows), SM_OK);

@@ -22,11 +22,9 @@ static const char late[] =
     "}\n";
 
 static double number_of(const char *name, const char *field) {
-    json_error_t error;
     read_file(name, out);
-    json_auto_t *metrics = json_loads(out, 0, &error);
-    const double value = sm_json_number(metrics, field);
-    return value;
+    json_auto_t *metrics = parse_json(out);
+    return sm_json_number(metrics, field);
 }
 
 TEST(a_training_says_what_it_checked) {

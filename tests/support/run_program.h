@@ -3,6 +3,7 @@
 #ifndef STEPMARK_TESTS_RUN_PROGRAM_H
 #define STEPMARK_TESTS_RUN_PROGRAM_H
 
+#include <jansson.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -93,6 +94,19 @@ static inline int end_by(pid_t child, int number) {
 static inline void expect_text(const char *arguments, const char *stream, const char *text) {
     FAIL_IF(text != NULL && strstr(stream, text) == NULL, "stepmark %s: does not say \"%s\"\n%s%s", arguments, text,
             out, err);
+}
+
+static inline json_t *parse_json(const char *text) {
+    json_error_t error;
+    json_t *value = json_loads(text, 0, &error);
+    FAIL_IF(value == NULL, "line %d: %s\n%s%s", error.line, error.text, text, err);
+    return value;
+}
+
+// What the program prints with -o json; the caller's to release.
+static inline json_t *run_json(const char *arguments) {
+    expect_exit(textf("%s -o json", arguments), 0);
+    return parse_json(out);
 }
 
 typedef struct {
