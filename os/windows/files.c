@@ -82,6 +82,20 @@ static void narrow(const wchar_t *wide, char *path, int n_bytes) {
     }
 }
 
+// A virus scanner may hold a file for a moment.
+enum { HELD_TRIES = 40, HELD_MS = 50 };
+
+static bool is_held(int try) {
+    const DWORD code = GetLastError();
+    if ((code != ERROR_SHARING_VIOLATION && code != ERROR_ACCESS_DENIED && code != ERROR_LOCK_VIOLATION) ||
+        try == HELD_TRIES) {
+        SetLastError(code);
+        return false;
+    }
+    Sleep(HELD_MS);
+    return true;
+}
+
 // --- opening ---------------------------------------------------------------------------------------
 
 int os_open(const char *path, int flags, ...) {
@@ -108,11 +122,17 @@ int os_open(const char *path, int flags, ...) {
     }
     // The rights to cut a file that is appended to, and to give a folder back.
     const DWORD more = (flags & O_APPEND) != 0 && way != O_RDONLY ? FILE_WRITE_DATA : 0;
-    HANDLE handle = CreateFileW(wide, rights | more, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL, how,
-                                is_folder ? FILE_FLAG_BACKUP_SEMANTICS : FILE_ATTRIBUTE_NORMAL, NULL);
+    const DWORD shared = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
+    HANDLE handle = INVALID_HANDLE_VALUE;
+    for (int try = 0; handle == INVALID_HANDLE_VALUE && (try == 0 || is_held(try)); try++) {
+        handle = CreateFileW(wide, rights | more, shared, NULL, how,
+                             is_folder ? FILE_FLAG_BACKUP_SEMANTICS : FILE_ATTRIBUTE_NORMAL, NULL);
+        if (handle == INVALID_HANDLE_VALUE && GetLastError() != ERROR_SHARING_VIOLATION) {
+            break;
+        }
+    }
     if (handle == INVALID_HANDLE_VALUE && (rights & DELETE) != 0) { // pipes and devices have no such right
-        handle = CreateFileW(wide, rights & ~(DWORD)DELETE, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE,
-                             NULL, how, FILE_ATTRIBUTE_NORMAL, NULL);
+        handle = CreateFileW(wide, rights & ~(DWORD)DELETE, shared, NULL, how, FILE_ATTRIBUTE_NORMAL, NULL);
     }
     if (handle == INVALID_HANDLE_VALUE) {
         return fail_last();
@@ -392,20 +412,6 @@ int os_mkdir(const char *path, mode_t mode) {
     const DWORD code = GetLastError();
     const DWORD there = GetFileAttributesW(wide); // of a drive it says that access is denied
     return fail(there != INVALID_FILE_ATTRIBUTES ? ERROR_ALREADY_EXISTS : code);
-}
-
-// A virus scanner may hold a file for a moment.
-enum { HELD_TRIES = 40, HELD_MS = 50 };
-
-static bool is_held(int try) {
-    const DWORD code = GetLastError();
-    if ((code != ERROR_SHARING_VIOLATION && code != ERROR_ACCESS_DENIED && code != ERROR_LOCK_VIOLATION) ||
-        try == HELD_TRIES) {
-        SetLastError(code);
-        return false;
-    }
-    Sleep(HELD_MS);
-    return true;
 }
 
 int os_unlink(const char *path) {

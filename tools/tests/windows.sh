@@ -38,6 +38,8 @@ check '^\| cpu ' devices
 for backend in reference cpu opencl; do
     check 'ok, few samples|\| ok' run -m tiny -b 1 --seq-len 8 -r 2 -w 0 --no-peaks --backend $backend
 done
+# What measures is a child: one that hangs leaves a row.
+check '"status": "timeout"' run -m 124M -b 1 --seq-len 64 --no-peaks --backend reference --timeout 3 -o jsonl
 check ' 0 failed' verify --backend cpu --filter '^[^s]|^s[^t]' --max-elems 2000 --precision fp32,bf16,fp16
 check ' 0 failed' verify --backend opencl --filter gelu --max-elems 2000
 check 'saved after step 4' train -m tiny -b 2 --seq-len 16 --steps 4 --save 'Mödell 1'
