@@ -113,9 +113,8 @@ static sm_status enqueue_range(opencl_executable *e, cl_command_queue queue, sm_
         for (int i = launches.first; i < launches.end; i++) {
             const opencl_launch *l = &e->launches[i];
             e->n_enqueued++;
-            SM_TRY(opencl_check(id_of(e->device), "clEnqueueNDRangeKernel",
-                                opencl.clEnqueueNDRangeKernel(queue, l->kernel, l->n_dims, NULL, l->global, l->local, 0,
-                                                              NULL, keeps_events ? &e->events[i] : NULL)));
+            SM_TRY(OPENCL_CALL(e->device, clEnqueueNDRangeKernel, queue, l->kernel, l->n_dims, NULL, l->global,
+                               l->local, 0, NULL, keeps_events ? &e->events[i] : NULL));
         }
     }
     return SM_OK;
@@ -162,7 +161,7 @@ sm_status opencl_execute(sm_executable *executable, sm_range range, int64_t *op_
     }
     SM_TRY(enqueue_range(e, e->device->queue, range, false));
     // Exchanges by links flush at their begins and before waits.
-    return e->landing != NULL ? SM_OK : opencl_check(id_of(e->device), "clFlush", opencl.clFlush(e->device->queue));
+    return e->landing != NULL ? SM_OK : OPENCL_CALL(e->device, clFlush, e->device->queue);
 }
 
 sm_status opencl_synchronize(sm_executable *executable) {

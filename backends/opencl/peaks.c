@@ -62,9 +62,8 @@ static sm_status create_buffer(const opencl_device *device, size_t size_bytes, c
     cl_int code = CL_SUCCESS;
     *buffer = opencl.clCreateBuffer(device->context, CL_MEM_READ_WRITE, size_bytes, NULL, &code);
     SM_TRY(opencl_check(id_of(device), "clCreateBuffer", code));
-    return opencl_check(
-        id_of(device), "clEnqueueFillBuffer",
-        opencl.clEnqueueFillBuffer(device->profile, *buffer, &one, sizeof one, 0, size_bytes, 0, NULL, NULL));
+    return OPENCL_CALL(device, clEnqueueFillBuffer, device->profile, *buffer, &one, sizeof one, 0, size_bytes, 0, NULL,
+                       NULL);
 }
 
 // --- arithmetic -----------------------------------------------------------------------------------------

@@ -3,8 +3,7 @@
 
 static void set_arg(opencl_binder *b, size_t size_bytes, const void *value) {
     if (b->status == SM_OK && b->e->wanted == NULL) {
-        b->status = opencl_check(id_of(b->e->device), "clSetKernelArg",
-                                 opencl.clSetKernelArg(b->launch.kernel, b->n_args++, size_bytes, value));
+        b->status = OPENCL_CALL(b->e->device, clSetKernelArg, b->launch.kernel, b->n_args++, size_bytes, value);
     }
 }
 

@@ -126,15 +126,14 @@ static sm_status tell_by(const opencl_executable *e, cuda_stream stream, int ran
 // An event of all that was enqueued so far, once that is flushed.
 static sm_status mark(opencl_executable *e, cl_event *event) {
     e->landing->is_flushed = false;
-    return opencl_check(id_of(e->device), "clEnqueueMarkerWithWaitList",
-                        opencl.clEnqueueMarkerWithWaitList(e->device->queue, 0, NULL, event));
+    return OPENCL_CALL(e->device, clEnqueueMarkerWithWaitList, e->device->queue, 0, NULL, event);
 }
 
 // NVIDIA's driver 580 stalls a card for 10 to 20 ms after each 8,192 flushes, so they are few.
 static sm_status flush(opencl_executable *e) {
     const bool is_flushed = e->landing->is_flushed;
     e->landing->is_flushed = true;
-    return is_flushed ? SM_OK : opencl_check(id_of(e->device), "clFlush", opencl.clFlush(e->device->queue));
+    return is_flushed ? SM_OK : OPENCL_CALL(e->device, clFlush, e->device->queue);
 }
 
 static void await(opencl_collective *c, cl_event event) {
@@ -218,8 +217,7 @@ static sm_status enqueue_sum(opencl_executable *e, const opencl_collective *c, c
         OPENCL_ARGUMENT(n),         OPENCL_ARGUMENT(n_parts), OPENCL_ARGUMENT(own), OPENCL_ARGUMENT(l->memory.buffer),
         OPENCL_ARGUMENT(theirs_at), OPENCL_ARGUMENT(each),    OPENCL_ARGUMENT(sum), OPENCL_ARGUMENT(sum_at)};
     SM_TRY(opencl_set_arguments(d, kernel, arguments, (int)(sizeof arguments / sizeof arguments[0])));
-    return opencl_check(id_of(d), "clEnqueueNDRangeKernel",
-                        opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &global, &group, 0, NULL, NULL));
+    return OPENCL_CALL(d, clEnqueueNDRangeKernel, d->queue, kernel, 1, NULL, &global, &group, 0, NULL, NULL);
 }
 
 static sm_status push(opencl_executable *e, opencl_collective *c) {

@@ -65,10 +65,8 @@ static sm_status run(opencl_executable *e, int way, cl_kernel kernel, const sm_c
     const size_t vector = (size_t)e->device->sizes.vector;
     const size_t global = ((size_t)copy->n_elems + group * vector - 1) / (group * vector) * group;
     SM_TRY(opencl_set_arguments(e->device, kernel, way == OUT ? of_out : of_in, 4));
-    return opencl_check(id_of(e->device), "clEnqueueNDRangeKernel",
-                        opencl.clEnqueueNDRangeKernel(e->device->copies[way], kernel, 1, NULL, &global, &group,
-                                                      computed != NULL ? 1 : 0, computed != NULL ? &computed : NULL,
-                                                      done));
+    return OPENCL_CALL(e->device, clEnqueueNDRangeKernel, e->device->copies[way], kernel, 1, NULL, &global, &group,
+                       computed != NULL ? 1 : 0, computed != NULL ? &computed : NULL, done);
 }
 
 // --- copies ----------------------------------------------------------------------------------------------
@@ -76,17 +74,14 @@ static sm_status run(opencl_executable *e, int way, cl_kernel kernel, const sm_c
 // An event after everything enqueued so far.
 static sm_status mark(opencl_executable *e, cl_event *event) {
     cl_command_queue queue = e->device->queue;
-    SM_TRY(opencl_check(id_of(e->device), "clEnqueueMarkerWithWaitList",
-                        opencl.clEnqueueMarkerWithWaitList(queue, 0, NULL, event)));
-    return opencl_check(id_of(e->device), "clFlush", opencl.clFlush(queue));
+    SM_TRY(OPENCL_CALL(e->device, clEnqueueMarkerWithWaitList, queue, 0, NULL, event));
+    return OPENCL_CALL(e->device, clFlush, queue);
 }
 
 static sm_status read_after(opencl_executable *e, const opencl_span *s, void *host, cl_event computed,
                             cl_event *copied) {
-    return opencl_check(id_of(e->device), "clEnqueueReadBuffer",
-                        opencl.clEnqueueReadBuffer(e->device->copies[OUT], s->buffer, CL_FALSE, s->offset_bytes,
-                                                   s->size_bytes, host, computed != NULL ? 1 : 0,
-                                                   computed != NULL ? &computed : NULL, copied));
+    return OPENCL_CALL(e->device, clEnqueueReadBuffer, e->device->copies[OUT], s->buffer, CL_FALSE, s->offset_bytes,
+                       s->size_bytes, host, computed != NULL ? 1 : 0, computed != NULL ? &computed : NULL, copied);
 }
 
 static sm_status begin_out(opencl_executable *e, const sm_copy *copy, const opencl_span *s, cl_event *copied) {
@@ -106,9 +101,8 @@ static sm_status begin_out(opencl_executable *e, const sm_copy *copy, const open
 }
 
 static sm_status write_span(opencl_executable *e, const opencl_span *s, const void *host, cl_event *copied) {
-    return opencl_check(id_of(e->device), "clEnqueueWriteBuffer",
-                        opencl.clEnqueueWriteBuffer(e->device->copies[IN], s->buffer, CL_FALSE, s->offset_bytes,
-                                                    s->size_bytes, host, 0, NULL, copied));
+    return OPENCL_CALL(e->device, clEnqueueWriteBuffer, e->device->copies[IN], s->buffer, CL_FALSE, s->offset_bytes,
+                       s->size_bytes, host, 0, NULL, copied);
 }
 
 static sm_status begin_add(opencl_executable *e, const sm_copy *copy, const opencl_span *s, cl_event *added) {
@@ -140,7 +134,7 @@ sm_status opencl_begin_copy(sm_executable *executable, const sm_copy *copy, void
     case SM_COPY_ADD: SM_TRY(begin_add(e, copy, &s, &copied)); break;
     }
     *ticket = copied;
-    return opencl_check(id_of(e->device), "clFlush", opencl.clFlush(*queue));
+    return OPENCL_CALL(e->device, clFlush, *queue);
 }
 
 sm_status opencl_wait_copy(sm_executable *executable, void *ticket) {

@@ -210,16 +210,14 @@ sm_status opencl_upload(sm_executable *executable, int tensor, int64_t offset_el
     }
     if (s.size_bytes > e->staging.slot_bytes) {
         SM_TRY(wait_before_copy(e));
-        return opencl_check(
-            id_of(e->device), "clEnqueueWriteBuffer",
-            opencl.clEnqueueWriteBuffer(queue, s.buffer, CL_TRUE, s.offset_bytes, s.size_bytes, data, 0, NULL, NULL));
+        return OPENCL_CALL(e->device, clEnqueueWriteBuffer, queue, s.buffer, CL_TRUE, s.offset_bytes, s.size_bytes,
+                           data, 0, NULL, NULL);
     }
     int slot;
     SM_TRY(take_slot(e, &slot));
     memcpy(e->staging.bytes[slot], data, s.size_bytes);
-    return opencl_check(id_of(e->device), "clEnqueueWriteBuffer",
-                        opencl.clEnqueueWriteBuffer(queue, s.buffer, CL_FALSE, s.offset_bytes, s.size_bytes,
-                                                    e->staging.bytes[slot], 0, NULL, &e->staging.written[slot]));
+    return OPENCL_CALL(e->device, clEnqueueWriteBuffer, queue, s.buffer, CL_FALSE, s.offset_bytes, s.size_bytes,
+                       e->staging.bytes[slot], 0, NULL, &e->staging.written[slot]);
 }
 
 sm_status opencl_download(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, void *data) {
@@ -230,9 +228,8 @@ sm_status opencl_download(sm_executable *executable, int tensor, int64_t offset_
         return SM_OK;
     }
     SM_TRY(wait_before_copy(e));
-    return opencl_check(id_of(e->device), "clEnqueueReadBuffer",
-                        opencl.clEnqueueReadBuffer(e->device->queue, s.buffer, CL_TRUE, s.offset_bytes, s.size_bytes,
-                                                   data, 0, NULL, NULL));
+    return OPENCL_CALL(e->device, clEnqueueReadBuffer, e->device->queue, s.buffer, CL_TRUE, s.offset_bytes,
+                       s.size_bytes, data, 0, NULL, NULL);
 }
 
 // --- a copy of the weights ---------------------------------------------------------------------------

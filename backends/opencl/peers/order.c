@@ -17,10 +17,9 @@ sm_status opencl_mark(opencl_device *device, opencl_point *point) {
         point->flag = ++p->n_flags;
         SM_TRY(mark_by_flag(device, point->flag));
     } else {
-        SM_TRY(opencl_check(id_of(device), "clEnqueueMarkerWithWaitList",
-                            opencl.clEnqueueMarkerWithWaitList(device->queue, 0, NULL, &point->event)));
+        SM_TRY(OPENCL_CALL(device, clEnqueueMarkerWithWaitList, device->queue, 0, NULL, &point->event));
     }
-    return opencl_check(id_of(device), "clFlush", opencl.clFlush(device->queue));
+    return OPENCL_CALL(device, clFlush, device->queue);
 }
 
 // It looks rarely, because asking the driver delays the thread that launches kernels.
@@ -75,7 +74,7 @@ static sm_status try_flag(opencl_device *device, cuda_event event, bool *works) 
     SM_TRY(cuda_check(id_of(device), "cuEventRecord", cuda.event_record(event, p->stream)));
     const bool waits = cuda.event_query(event) == CUDA_NOT_READY;
     SM_TRY(mark_by_flag(device, flag));
-    SM_TRY(opencl_check(id_of(device), "clFinish", opencl.clFinish(device->queue)));
+    SM_TRY(OPENCL_CALL(device, clFinish, device->queue));
     bool ended = false;
     SM_TRY(end_by(device, event, &ended));
     if (!ended) { // the stream is of no use any more

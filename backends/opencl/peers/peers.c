@@ -72,15 +72,13 @@ static sm_status try_memory(opencl_device *device) {
     for (size_t i = 0; i < 2; i++) {
         uint32_t number = 0x5EED0001u + (uint32_t)i, seen = 0;
         SM_TRY(opencl_write_shared(device, &p->words, places[i], number));
-        SM_TRY(opencl_check(id_of(device), "clEnqueueReadBuffer",
-                            opencl.clEnqueueReadBuffer(device->queue, p->words.buffer, CL_TRUE, places[i], sizeof seen,
-                                                       &seen, 0, NULL, NULL)));
+        SM_TRY(OPENCL_CALL(device, clEnqueueReadBuffer, device->queue, p->words.buffer, CL_TRUE, places[i], sizeof seen,
+                           &seen, 0, NULL, NULL));
         bool is_same = seen == number;
         number += 0x100;
-        SM_TRY(opencl_check(id_of(device), "clEnqueueWriteBuffer",
-                            opencl.clEnqueueWriteBuffer(device->queue, p->words.buffer, CL_TRUE, places[i],
-                                                        sizeof number, &number, 0, NULL, NULL)));
-        SM_TRY(opencl_check(id_of(device), "clFinish", opencl.clFinish(device->queue)));
+        SM_TRY(OPENCL_CALL(device, clEnqueueWriteBuffer, device->queue, p->words.buffer, CL_TRUE, places[i],
+                           sizeof number, &number, 0, NULL, NULL));
+        SM_TRY(OPENCL_CALL(device, clFinish, device->queue));
         SM_TRY(cuda_check(id_of(device), "cuMemcpyDtoH",
                           cuda.copy_to_host(&seen, p->words.address + places[i], sizeof seen)));
         if (!is_same || seen != number) {

@@ -419,8 +419,7 @@ void opencl_free_programs(opencl_device *device) {
 
 sm_status opencl_set_arguments(const opencl_device *device, cl_kernel kernel, const opencl_argument *arguments, int n) {
     for (int i = 0; i < n; i++) {
-        SM_TRY(opencl_check(id_of(device), "clSetKernelArg",
-                            opencl.clSetKernelArg(kernel, (cl_uint)i, arguments[i].size_bytes, arguments[i].value)));
+        SM_TRY(OPENCL_CALL(device, clSetKernelArg, kernel, (cl_uint)i, arguments[i].size_bytes, arguments[i].value));
     }
     return SM_OK;
 }

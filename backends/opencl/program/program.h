@@ -113,6 +113,9 @@ typedef struct opencl_device {
 
 static inline const char *id_of(const opencl_device *device) { return device->base.info.id; }
 
+// The status of a function's call, with its name and the device's.
+#define OPENCL_CALL(device, function, ...) opencl_check(id_of(device), #function, opencl.function(__VA_ARGS__))
+
 // The embedded file cl/STEM.cl, or with that name in a subfolder; NULL: none.
 const sm_embedded *opencl_find_source(const char *stem);
 
