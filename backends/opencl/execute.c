@@ -6,22 +6,43 @@
 
 #include "backends/opencl/opencl.h"
 
-// The size of the buffer for data between the launches of an op, as large as any op needs.
-static size_t scratch_bytes(const sm_device *device, const sm_plan *plan) {
+// Whether gradients of weights go to the queue aside: from 16-bit data, if they take long enough, and on a card that
+// exchanges nothing with others.
+static bool uses_aside(const opencl_device *device, const sm_plan *plan) {
+    double flops = 0;
+    int n = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        const bool counts = plan->ops[i].kind == SM_OP_MATMUL_BACKWARD_WEIGHT;
+        flops += counts ? sm_op_flops(plan, &plan->ops[i]) : 0;
+        n += counts;
+    }
+    return device->aside != NULL && !opencl_has_peers(device) && sm_dtype_is_narrow(plan->dtype) && n > 0 &&
+           flops / n >= device->least_aside_flops;
+}
+
+// Floats between the launches of an op, as many as any needs; if there is a queue aside, of its ops or of the others.
+static size_t scratch_elems(const opencl_device *device, const sm_plan *plan, bool of_aside) {
+    enum { STEP = 64 }; // 256 bytes: for alignment
+    const bool is_divided = uses_aside(device, plan);
     sm_op op;
     size_t most = 0;
     for (int i = 0; i < 2 * plan->n_ops; i++) {
-        const size_t n_elems =
-            opencl_op_at(plan, i, &op) ? opencl_op_scratch_elems((const opencl_device *)device, plan, &op) : 0;
+        const bool counts =
+            opencl_op_at(plan, i, &op) && (is_divided && op.kind == SM_OP_MATMUL_BACKWARD_WEIGHT) == of_aside;
+        const size_t n_elems = counts ? opencl_op_scratch_elems(device, plan, &op) : 0;
         most = n_elems > most ? n_elems : most;
     }
-    return most * sizeof(float);
+    return (most + STEP - 1) / STEP * STEP;
+}
+
+static size_t scratch_bytes(const opencl_device *device, const sm_plan *plan) {
+    return (scratch_elems(device, plan, false) + scratch_elems(device, plan, true)) * sizeof(float);
 }
 
 size_t opencl_working_bytes(const sm_device *device, const sm_plan *plan) {
     const opencl_device *d = (const opencl_device *)device;
     const size_t family_bytes = d->family->own_bytes != NULL ? d->family->own_bytes(&d->facts, plan) : 0;
-    return scratch_bytes(device, plan) + family_bytes +
+    return scratch_bytes(d, plan) + family_bytes +
            (opencl_has_peers(d) ? opencl_exchange_bytes(plan) + opencl_landing_bytes(d, plan)
                                 : opencl_copy_bytes(plan));
 }
@@ -49,6 +70,58 @@ static sm_status bind_all(opencl_executable *e) {
     return SM_OK;
 }
 
+// --- two queues -----------------------------------------------------------------------------------------
+//
+// Gradients of weights wait for what was computed before them; for them wait the optimizer, and ops that write where
+// their operands are. So they go to a queue of their own, whose launches fill units that other launches leave idle, and
+// an event orders the queues where one waits for the other. What is summed, and in which order, stays the same.
+
+static bool have_common_bytes(const sm_plan *plan, const int *a, int n_a, const int *b, int n_b) {
+    for (int i = 0; i < n_a * n_b; i++) {
+        const int x = a[i / n_b];
+        const int y = b[i % n_b];
+        if (x != SM_NO_TENSOR && y != SM_NO_TENSOR && sm_tensors_overlap(&plan->tensors[x], &plan->tensors[y])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// `launch` waits for `after`, of the other queue, and so for all before that one.
+static void order(opencl_executable *e, int launch, int after) {
+    e->launches[launch].after = after + 1;
+    e->launches[after].is_awaited = true;
+}
+
+// Divides the launches of a step's first micro-batch between the queues.
+static void order_queues(opencl_executable *e) {
+    const sm_plan *plan = e->base.plan;
+    int last = -1;       // launch of the queue
+    int first_aside = 0; // op aside that the queue has not waited for
+    for (int i = 0; i < plan->n_ops; i++) {
+        const sm_op *op = &plan->ops[i];
+        const sm_range launches = e->launches_of[i];
+        const bool is_aside = last >= 0 && opencl_is_aside(e, op);
+        for (int k = launches.first; k < launches.end; k++) {
+            e->launches[k].is_aside = is_aside;
+        }
+        if (is_aside && launches.first < launches.end) {
+            order(e, launches.first, last);
+        }
+        for (int k = i - 1; k >= first_aside && !is_aside && launches.first < launches.end; k--) {
+            const sm_op *before = &plan->ops[k];
+            const int end = e->launches_of[k].end;
+            if (end > 0 && e->launches[end - 1].is_aside && opencl_is_aside(e, before) &&
+                (have_common_bytes(plan, op->operands, SM_MAX_OPERANDS, before->out, SM_MAX_OUT) ||
+                 have_common_bytes(plan, op->out, SM_MAX_OUT, before->in, SM_MAX_IN))) {
+                order(e, launches.first, end - 1);
+                first_aside = k + 1;
+            }
+        }
+        last = is_aside || launches.first == launches.end ? last : launches.end - 1;
+    }
+}
+
 sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable) {
     sm_status status = SM_OK;
     opencl_executable *e = sm_calloc(1, sizeof *e);
@@ -56,17 +129,29 @@ sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable *
     e->base.plan = plan;
     e->device = (opencl_device *)device;
     e->n_arenas = plan->n_arenas;
+    e->uses_aside = uses_aside(e->device, plan);
+    e->aside_elems = scratch_elems(e->device, plan, false);
     SM_TRY_GOTO(plan->tuned ? opencl_tune(e) : SM_OK);
     SM_TRY_GOTO(opencl_build_ahead(e));
-    SM_TRY_GOTO(opencl_allocate(e, scratch_bytes(device, plan)));
+    SM_TRY_GOTO(opencl_allocate(e, scratch_bytes(e->device, plan)));
     SM_TRY_GOTO(opencl_reserve_exchange(e));
     SM_TRY_GOTO(opencl_reserve_landing(e));
     SM_TRY_GOTO(bind_all(e));
+    order_queues(e);
     *executable = &e->base;
     return SM_OK;
 cleanup:
     opencl_release(&e->base);
     return status;
+}
+
+static void release_events(opencl_executable *e) {
+    for (int i = 0; i < e->n_launches; i++) {
+        if (e->events[i] != NULL) {
+            opencl.clReleaseEvent(e->events[i]);
+            e->events[i] = NULL;
+        }
+    }
 }
 
 void opencl_release(sm_executable *executable) {
@@ -90,10 +175,8 @@ void opencl_release(sm_executable *executable) {
     opencl_free_landing(e);
     opencl_free_copies(e);
     opencl_free_memory(e);
-    for (int i = 0; e->events != NULL && i < e->n_launches; i++) {
-        if (e->events[i] != NULL) {
-            opencl.clReleaseEvent(e->events[i]);
-        }
+    if (e->events != NULL) {
+        release_events(e);
     }
     free(e->launches);
     free(e->launches_of);
@@ -106,18 +189,40 @@ static sm_range launches_of(const opencl_executable *e, int op) {
     return e->launches_of[op + (e->base.is_later ? e->base.plan->n_ops : 0)];
 }
 
-// The launches of a range of ops.
-static sm_status enqueue_range(opencl_executable *e, cl_command_queue queue, sm_range range, bool keeps_events) {
+// The queue waits for all launches aside.
+static sm_status join_queues(const opencl_device *d) {
+    cl_event over = NULL;
+    SM_TRY(OPENCL_CALL(d, clEnqueueMarkerWithWaitList, d->aside, 0, NULL, &over));
+    const cl_int code = opencl.clEnqueueMarkerWithWaitList(d->queue, 1, &over, NULL);
+    opencl.clReleaseEvent(over);
+    SM_TRY(opencl_check(id_of(d), "clEnqueueMarkerWithWaitList", code));
+    return OPENCL_CALL(d, clFlush, d->aside);
+}
+
+// The launches of a range of ops, in both queues; or all in the profiled one, each with its event. A launch aside stays
+// in the queue if the launch that it waits for is not of this range.
+static sm_status enqueue_range(opencl_executable *e, sm_range range, bool is_profiled) {
+    const opencl_device *d = e->device;
+    bool is_aside = false;
+    int last = -1; // launch aside that the queue has not waited for
     for (int op = range.first; op < range.end; op++) {
         const sm_range launches = launches_of(e, op);
         for (int i = launches.first; i < launches.end; i++) {
             const opencl_launch *l = &e->launches[i];
+            const cl_event *after = l->after > 0 && !e->base.is_later && !is_profiled ? &e->events[l->after - 1] : NULL;
+            const bool waits = after != NULL && *after != NULL;
+            is_aside = l->is_aside && (i > launches.first ? is_aside : waits);
+            last = is_aside ? i : waits && l->after - 1 == last ? -1 : last;
             e->n_enqueued++;
-            SM_TRY(OPENCL_CALL(e->device, clEnqueueNDRangeKernel, queue, l->kernel, l->n_dims, NULL, l->global,
-                               l->local, 0, NULL, keeps_events ? &e->events[i] : NULL));
+            SM_TRY(OPENCL_CALL(d, clEnqueueNDRangeKernel,
+                               is_profiled ? d->profile
+                               : is_aside  ? d->aside
+                                           : d->queue,
+                               l->kernel, l->n_dims, NULL, l->global, l->local, waits, waits ? after : NULL,
+                               is_profiled || l->is_awaited ? &e->events[i] : NULL));
         }
     }
-    return SM_OK;
+    return last >= 0 ? join_queues(d) : SM_OK;
 }
 
 // Adds each op's time to op_ns, from the events of its launches; releases the events.
@@ -143,7 +248,7 @@ static sm_status collect_times(opencl_executable *e, sm_range range, int64_t *op
 static sm_status execute_profiled(opencl_executable *e, sm_range range, int64_t *op_ns) {
     cl_command_queue queue = e->device->profile;
     SM_TRY(opencl_synchronize(&e->base)); // the two queues are not ordered
-    sm_status status = enqueue_range(e, queue, range, true);
+    sm_status status = enqueue_range(e, range, true);
     sm_status finished = opencl_wait(e, "clFinish", queue, NULL);
     if (e->device->is_lost) {
         return finished;
@@ -159,9 +264,10 @@ sm_status opencl_execute(sm_executable *executable, sm_range range, int64_t *op_
     if (op_ns != NULL) {
         return execute_profiled(e, range, op_ns);
     }
-    SM_TRY(enqueue_range(e, e->device->queue, range, false));
+    const sm_status status = enqueue_range(e, range, false);
+    release_events(e);
     // Exchanges by links flush at their begins and before waits.
-    return e->landing != NULL ? SM_OK : OPENCL_CALL(e->device, clFlush, e->device->queue);
+    return status != SM_OK || e->landing != NULL ? status : OPENCL_CALL(e->device, clFlush, e->device->queue);
 }
 
 sm_status opencl_synchronize(sm_executable *executable) {

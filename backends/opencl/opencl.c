@@ -97,6 +97,11 @@ static sm_status create_queues(opencl_device *device) {
     }
     device->queue = opencl.clCreateCommandQueue(device->context, target, 0, &code);
     SM_TRY(opencl_check(id, "clCreateCommandQueue", code));
+    if (device->sizes.row_items > 1) { // a card
+        device->least_aside_flops = 2e7 * device->facts.n_units;
+        device->aside = opencl.clCreateCommandQueue(device->context, target, 0, &code);
+        SM_TRY(opencl_check(id, "clCreateCommandQueue, aside", code));
+    }
     device->profile = opencl.clCreateCommandQueue(device->context, target, CL_QUEUE_PROFILING_ENABLE, &code);
     return opencl_check(id, "clCreateCommandQueue, profiled", code);
 }
@@ -119,6 +124,7 @@ static void close_device(sm_device *base) {
         opencl_release_queue(device->copies[i]);
     }
     opencl_release_queue(device->profile);
+    opencl_release_queue(device->aside);
     opencl_release_queue(device->queue);
     opencl_release_context(device->context);
     if (device->part != NULL) {

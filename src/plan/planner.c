@@ -41,6 +41,14 @@ static void extend(lifetime *life, int op) {
     }
 }
 
+// Gradients of weights from 16-bit data may run next to later ops (backends/opencl/execute.c): their operands stay for
+// as many of these as a block's backward has, about, so that those need not wait.
+static int count_lag(const sm_plan *plan, int op) {
+    enum { LAG = 8 };
+    const bool may_lag = sm_dtype_is_narrow(plan->dtype) && plan->ops[op].kind == SM_OP_MATMUL_BACKWARD_WEIGHT;
+    return !may_lag ? 0 : op + LAG < plan->n_ops ? LAG : plan->n_ops - 1 - op;
+}
+
 static void find_lifetimes(const sm_plan *plan, lifetime *lives) {
     for (int i = 0; i < plan->n_tensors; i++) {
         lives[i] = (lifetime){plan->n_ops, -1};
@@ -50,6 +58,7 @@ static void find_lifetimes(const sm_plan *plan, lifetime *lives) {
             const int tensor = plan->ops[i].operands[k];
             if (tensor != SM_NO_TENSOR) {
                 extend(&lives[sm_plan_root(plan, tensor)], i);
+                extend(&lives[sm_plan_root(plan, tensor)], i + count_lag(plan, i));
             }
         }
     }

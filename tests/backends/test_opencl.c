@@ -155,11 +155,13 @@ static const sm_model_config model = {MODEL(gpt2, 2, 2, 24, 96, 67, 19)};
 
 enum { BATCH = 3, SEQUENCE = 19, N_STEPS = 50, MOST_ELEMS = 128 * 24 };
 
+static sm_dtype dtype = SM_F32; // of the sessions
+
 static sm_status open_session(sm_device *device, int64_t B, double dropout_p, sm_session **session) {
     sm_plan *plan = NULL;
     const sm_plan_options options = {.B = B,
                                      .T = SEQUENCE,
-                                     .dtype = SM_F32,
+                                     .dtype = dtype,
                                      .dropout_p = dropout_p,
                                      .seed = 3,
                                      .backward = true,
@@ -212,9 +214,8 @@ TEST(test_losses_as_cpu) {
     assert_true(last < 0.9 * first);
 }
 
-TEST(test_same_bits_twice) {
-    SM_OWN(sm_device) *device = open_device(NULL);
-    sm_session *runs[2] = {start_training(device, 0.1), start_training(device, 0.1)};
+// Trains both, compares all weights, and closes them.
+static void check_same_bits(sm_session *runs[2]) {
     float values[2][MOST_ELEMS];
     for (int run = 0; run < 2; run++) {
         for (int step = 1; step <= 3; step++) {
@@ -232,6 +233,32 @@ TEST(test_same_bits_twice) {
     }
     sm_session_close(runs[0]);
     sm_session_close(runs[1]);
+}
+
+TEST(test_same_bits_twice) {
+    SM_OWN(sm_device) *device = open_device(NULL);
+    check_same_bits((sm_session *[]){start_training(device, 0.1), start_training(device, 0.1)});
+}
+
+// Gradients of weights in a queue of their own, and in the one of all other launches.
+TEST(test_same_bits_in_two_queues) {
+    SM_OWN(sm_device) *device = open_device("local");
+    opencl_device *d = (opencl_device *)device;
+    assert_non_null(d->aside);
+    dtype = SM_BF16;
+    sm_session *runs[2] = {NULL, start_training(device, 0.1)}; // too small for a second queue
+    d->least_aside_flops = 0;
+    runs[0] = start_training(device, 0.1);
+    dtype = SM_F32;
+    int n_aside[2] = {0};
+    for (int run = 0; run < 2; run++) {
+        const opencl_executable *e = (const opencl_executable *)runs[run]->executable;
+        for (int i = 0; i < e->n_launches; i++) {
+            n_aside[run] += e->launches[i].is_aside;
+        }
+    }
+    assert_true(n_aside[0] > 2 && n_aside[1] == 0);
+    check_same_bits(runs);
 }
 
 // Timed op by op, each op takes time and the results stay the same.

@@ -128,6 +128,28 @@ TEST(test_memory) {
     }
 }
 
+// The operands of a gradient of weights outlive the eight ops after it, which do not write there.
+TEST(operands_of_weights_gradients_stay) {
+    const sm_model_config *config = &sm_model_size_find(&sm_model_gpt2, "tiny")->config;
+    const sm_plan_options options = {
+        .B = 3, .T = 17, .dtype = SM_BF16, .backward = true, .optimizer = &sm_optimizer_adamw};
+    SM_OWN(sm_plan) *plan = NULL;
+    assert_int_equal(sm_model_build(config, &options, &plan), SM_OK);
+    assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, 0), SM_OK);
+    assert_int_equal(sm_plan_assign_memory(plan, 0), SM_OK);
+    assert_no_overlap(plan);
+    for (int i = 0; i < plan->n_ops; i++) {
+        for (int next = i + 1; next <= i + 8 && next < plan->n_ops; next++) {
+            for (int k = 0; k < SM_MAX_OUT * SM_MAX_IN; k++) {
+                const int in = plan->ops[i].in[k % SM_MAX_IN];
+                const int out = plan->ops[next].out[k / SM_MAX_IN];
+                assert_false(plan->ops[i].kind == SM_OP_MATMUL_BACKWARD_WEIGHT && in != SM_NO_TENSOR &&
+                             out != SM_NO_TENSOR && sm_tensors_overlap(&plan->tensors[in], &plan->tensors[out]));
+            }
+        }
+    }
+}
+
 TEST(test_memory_limit) {
     const size_t limit = 64 << 10;
     SM_OWN(sm_plan) *plan = build("tiny", 2, 16, 0, limit);

@@ -43,7 +43,7 @@ void opencl_arg_tensor(opencl_binder *b, int tensor) { opencl_arg_tensor_at(b, t
 
 void opencl_arg_scratch(opencl_binder *b, size_t offset_elems) {
     set_arg(b, sizeof(cl_mem), &b->e->scratch);
-    opencl_arg_ulong(b, offset_elems);
+    opencl_arg_ulong(b, offset_elems + opencl_scratch_at(b));
 }
 
 static void arg_operands(opencl_binder *b, const sm_operand_info *operands, const int *tensors, int n, bool all) {

@@ -15,6 +15,9 @@ typedef struct opencl_launch {
     cl_uint n_dims;
     size_t global[2];
     size_t local[2];
+    bool is_aside;   // goes to the queue aside
+    bool is_awaited; // by a launch in the other queue
+    int after;       // 1 + the launch in the other queue that it waits for; 0: none
 } opencl_launch;
 
 typedef struct {
@@ -27,6 +30,16 @@ typedef struct {
     int row_items;  // work-items that share a row
     int group_rows; // rows of a work-group
 } opencl_binder;
+
+// Whether an op goes to the queue aside: gradients of weights, for which little waits.
+static inline bool opencl_is_aside(const opencl_executable *e, const sm_op *op) {
+    return e->uses_aside && op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT;
+}
+
+// The op's first float of the scratch: each queue has its own part.
+static inline size_t opencl_scratch_at(const opencl_binder *b) {
+    return opencl_is_aside(b->e, b->op) ? b->e->aside_elems : 0;
+}
 
 // --- launch.c ------------------------------------------------------------------------------------
 

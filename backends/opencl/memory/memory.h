@@ -45,6 +45,8 @@ typedef struct opencl_executable {
     cl_mem *weights;       // copies of the parameters' arenas (opencl_keep_weights); NULL for others
     opencl_pages *pages;   // n_arenas + 1: memory of the arenas and the scratch
     cl_mem scratch;        // data between launches of one op; NULL if no op needs it
+    bool uses_aside;       // the queue aside,
+    size_t aside_elems;    // whose scratch follows these floats
     opencl_staging staging;
     cl_mem pinned[OPENCL_MAX_PINNED]; // host memory that other processes see, too (opencl_pin)
     int n_pinned;

@@ -100,14 +100,16 @@ void opencl_free_maps(opencl_executable *e) {
 }
 
 // The address of the map's matrix.
-static sm_status find_matrix(opencl_executable *e, const opencl_tensor_map *m, uint64_t *address) {
+static sm_status find_matrix(const opencl_binder *b, const opencl_tensor_map *m, uint64_t *address) {
+    opencl_executable *e = b->e;
+    const int64_t scratch_at = (int64_t)opencl_scratch_at(b) + m->scratch_offset;
     map_room *room = e->family_data;
     const sm_tensor *t = m->tensor != SM_NO_TENSOR ? &e->base.plan->tensors[m->tensor] : NULL;
     uint64_t *known = &room->addresses[t != NULL ? t->arena : e->n_arenas];
     if (*known == 0) {
         SM_TRY(opencl_find_address(e->device, t != NULL ? e->arenas[t->arena] : e->scratch, known));
     }
-    *address = *known + (t != NULL ? (uint64_t)t->offset_bytes : (uint64_t)m->scratch_offset * sizeof(float));
+    *address = *known + (t != NULL ? (uint64_t)t->offset_bytes : (uint64_t)scratch_at * sizeof(float));
     return SM_OK;
 }
 
@@ -119,7 +121,7 @@ static sm_status add_maps(opencl_binder *b, const opencl_tensor_map *maps, int n
     map_room *room = e->family_data;
     for (int i = 0; i < n; i++) {
         uint64_t address = 0;
-        SM_TRY(find_matrix(e, &maps[i], &address));
+        SM_TRY(find_matrix(b, &maps[i], &address));
         opencl_encode_map(&maps[i], address, bytes + (size_t)i * OPENCL_MAP_BYTES);
     }
     opencl_arg_buffer(b, room->buffer);

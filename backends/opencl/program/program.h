@@ -94,6 +94,8 @@ typedef struct opencl_device {
     struct opencl_peers *peers;      // what joins it with other processes' devices; NULL: nothing
     // memory
     cl_command_queue queue;          // in order, unprofiled: what is measured
+    cl_command_queue aside;          // in order, for work that others rarely wait for; NULL: there is none
+    double least_aside_flops;        // of such an op, on average: else events cost more than is gained
     cl_command_queue copies[2];      // out and in, during computation; NULL until one is needed
     struct opencl_waiter *waiter;    // NULL until one is needed
     bool is_lost;                    // a wait was given up: nothing of the device may be freed
