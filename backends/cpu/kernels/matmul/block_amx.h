@@ -12,34 +12,8 @@
 enum {
     CPU_BLOCK = 32,                         // rows and columns
     CPU_BLOCK_SUMS = CPU_BLOCK * CPU_BLOCK, // floats
-    CPU_BLOCK_ROW_BYTES = CPU_BLOCK * sizeof(float),
-    CPU_BLOCK_STEP = 2 * CPU_AMX_WORDS, // packed, of a panel and step
+    CPU_BLOCK_STEP = 2 * CPU_AMX_WORDS,     // packed, of a panel and step
 };
-
-// The first values of cpu_sum_block().
-static inline void cpu_clear_sums(void) {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-}
-
-static inline void cpu_load_sums(const float *block) {
-    const float *below = block + CPU_AMX_ROWS * CPU_BLOCK;
-    _tile_loadd(0, block, CPU_BLOCK_ROW_BYTES);
-    _tile_loadd(1, block + CPU_AMX_PAIRS, CPU_BLOCK_ROW_BYTES);
-    _tile_loadd(2, below, CPU_BLOCK_ROW_BYTES);
-    _tile_loadd(3, below + CPU_AMX_PAIRS, CPU_BLOCK_ROW_BYTES);
-}
-
-static inline void cpu_store_sums(float *block) {
-    float *below = block + CPU_AMX_ROWS * CPU_BLOCK;
-    _tile_stored(0, block, CPU_BLOCK_ROW_BYTES);
-    _tile_stored(1, block + CPU_AMX_PAIRS, CPU_BLOCK_ROW_BYTES);
-    _tile_stored(2, below, CPU_BLOCK_ROW_BYTES);
-    _tile_stored(3, below + CPU_AMX_PAIRS, CPU_BLOCK_ROW_BYTES);
-    __asm__ volatile("" ::: "memory");
-}
 
 // The sums in registers += a panel x b panel over n_steps. a's steps lie a_step apart. In each step some of what is
 // needed later is fetched.

@@ -16,8 +16,8 @@
 //
 // A large b of contiguous columns is not packed for all: each thread packs the panel that it needs next, meanwhile.
 //
-// A part's sums are added to those of the parts before it, and finished after the last: bias, GELU, rounding. A result
-// larger than L2 would be evicted before it is read, so streaming stores write it.
+// A part goes on from the sums of the parts before it, which tiles load; after the last they are finished: bias, GELU,
+// rounding. A result larger than L2 would be evicted before it is read, so streaming stores write it.
 // The order of sums depends on k alone.
 #include "backends/cpu/common/ask.h"
 #include "backends/cpu/common/help.h"
@@ -158,9 +158,7 @@ size_t ISA(cpu_product_scratch)(int64_t m, int64_t n, int64_t k, int n_threads) 
 // Rows of a tile that are waiting to be finished.
 typedef struct {
     const cpu_product *p;
-    float *tile;  // its sums of the last part
-    float *sums;  // those of the parts before; NULL: there is one part
-    bool is_last; // no part follows
+    float *tile;  // its sums
     bool streams; // results are stored past the caches
     int64_t row;  // the next
     int64_t left;
@@ -173,9 +171,6 @@ static void finish_row(const finishing *f) {
     const cpu_product *p = f->p;
     const int64_t n = length(f->cols);
     const int64_t at = f->row * p->n + f->cols.first;
-    for (int64_t i = 0; f->sums != NULL && i < n; i++) {
-        f->tile[i] += f->sums[i];
-    }
     if (p->rounded != NULL) {
         cpu_finish_row(p, at, f->cols.first, n, false, f->tile);
         return;
@@ -190,21 +185,14 @@ static void finish_each(const finishing *f, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         finish_row(&next);
         next.tile += COLS;
-        next.sums += next.sums != NULL ? COLS : 0;
         next.row++;
     }
 }
 
-// Two vectors of a row of all columns of a tile, summed over the parts.
+// Two vectors of a row of all columns of a tile.
 static inline void load_line(const finishing *f, int64_t row, __m512 line[2]) {
-    const float *tile = f->tile + row * COLS;
-    line[0] = _mm512_loadu_ps(tile);
-    line[1] = _mm512_loadu_ps(tile + CPU_VECTOR);
-    if (f->sums != NULL) {
-        const float *sums = f->sums + row * COLS;
-        line[0] = _mm512_add_ps(line[0], _mm512_loadu_ps(sums));
-        line[1] = _mm512_add_ps(line[1], _mm512_loadu_ps(sums + CPU_VECTOR));
-    }
+    line[0] = _mm512_loadu_ps(f->tile + row * COLS);
+    line[1] = _mm512_loadu_ps(f->tile + row * COLS + CPU_VECTOR);
 }
 
 // n rows, whose sums stay in registers until they are stored.
@@ -230,15 +218,9 @@ static void finish_rounded(const finishing *f, int64_t n) {
 
 // n rows with an activation, or multiplied by its derivative.
 static void finish_activated(const finishing *f, int64_t n) {
-    int64_t at = f->row * f->p->n + f->cols.first;
     for (int64_t i = 0; i < n; i++) {
-        __m512 line[2];
-        load_line(f, i, line);
-        float *tile = f->tile + i * COLS;
-        _mm512_storeu_ps(tile, line[0]);
-        _mm512_storeu_ps(tile + CPU_VECTOR, line[1]);
-        cpu_finish_row(f->p, at, f->cols.first, COLS, f->streams, tile);
-        at += f->p->n;
+        const int64_t at = (f->row + i) * f->p->n + f->cols.first;
+        cpu_finish_row(f->p, at, f->cols.first, COLS, f->streams, f->tile + i * COLS);
     }
 }
 
@@ -266,14 +248,6 @@ static void add_floats(const finishing *f, int64_t n) {
     }
 }
 
-// Adds n rows to the sums of the parts before.
-static void add_to_sums(const finishing *f, int64_t n) {
-    for (int64_t i = 0; i < n * COLS; i += CPU_VECTOR) {
-        const __m512 sum = _mm512_add_ps(_mm512_loadu_ps(f->sums + i), _mm512_loadu_ps(f->tile + i));
-        _mm512_storeu_ps(f->sums + i, sum);
-    }
-}
-
 // Whether rows of floats can be stored past the caches: they fill cache lines.
 static bool can_stream(const finishing *f) {
     return f->streams && f->p->n % CPU_VECTOR == 0 && (uintptr_t)f->p->c % 64 == 0;
@@ -287,9 +261,7 @@ static void finish_rows(finishing *f, int64_t most) {
     if (n <= 0) {
         return;
     }
-    if (!f->is_last) {
-        add_to_sums(f, n);
-    } else if (length(f->cols) < COLS || (f->p->rounded == NULL && !f->p->add && !can_stream(f))) {
+    if (length(f->cols) < COLS || (f->p->rounded == NULL && !f->p->add && !can_stream(f))) {
         finish_each(f, n);
     } else if (f->p->add) {
         add_floats(f, n);
@@ -301,7 +273,6 @@ static void finish_rows(finishing *f, int64_t most) {
         finish_rounded(f, n);
     }
     f->tile += n * COLS;
-    f->sums += f->sums != NULL ? n * COLS : 0;
     f->row += n;
     f->left -= n;
 }
@@ -550,7 +521,7 @@ static void multiply_tile(job *j, int64_t panel, int64_t part, int64_t tile) {
     const bool is_first = part == 0 && j->slice == 0;
     const bool is_last = part + 1 == j->n_parts && j->slice + 1 == j->of.n_slices;
     float *sums = sums_of(j, panel, tile);
-    float *to = is_first && !is_last ? sums : j->tile[0];
+    float *to = is_last ? j->tile[0] : sums;
     j->w.last.each = cpu_divide_up(j->w.last.left, n_steps);
     if (is_last) {
         begin_asking(j, rows, cols, n_steps);
@@ -559,17 +530,12 @@ static void multiply_tile(job *j, int64_t panel, int64_t part, int64_t tile) {
         begin_a(j, part, tile + 1, n_steps);
     }
     const cpu_packed *b = b_panel(j, index_of(j, panel));
-    cpu_product_tile(n_steps, a_part(j, part, tile), b + steps.first * B_STEP, to, do_beside, &j->w);
+    cpu_product_tile(n_steps, a_part(j, part, tile), b + steps.first * B_STEP, is_first ? NULL : sums, to, do_beside,
+                     &j->w);
     cpu_pack_rest(&j->w.a);
-    if (to == j->tile[0]) {
-        j->w.last = (finishing){.p = j->p,
-                                .tile = to,
-                                .sums = is_first ? NULL : sums,
-                                .is_last = is_last,
-                                .streams = j->streams,
-                                .row = row,
-                                .left = is_last ? length(rows) : ROWS,
-                                .cols = cols};
+    if (is_last) {
+        j->w.last =
+            (finishing){.p = j->p, .tile = to, .streams = j->streams, .row = row, .left = length(rows), .cols = cols};
         j->tile[0] = j->tile[1];
         j->tile[1] = to;
     }
@@ -647,8 +613,7 @@ static void take_panels(job *j, int thread) {
 static void multiply_together(job *j) {
     for (j->slice = j->slices.first; j->slice < j->slices.end; j->slice++, j->round++) {
         if (j->slice > j->slices.first) {
-            finish_rows(&j->w.last, ROWS);
-            cpu_meet(j->team); // it adds to the sums of the one before
+            cpu_meet(j->team); // it goes on from the sums of the one before
         }
         j->steps = slice_steps(j, j->slice);
         j->n_parts = cpu_divide_up(length(j->steps), PART_STEPS);
@@ -671,7 +636,6 @@ static void multiply_group(job *j, int64_t group) {
     j->round++;
     if (of->shares_b) {
         if (group > 0 || j->first_col > 0) {
-            finish_rows(&j->w.last, ROWS); // whose sums may be another's next
             cpu_meet(j->team);
         }
         pack_shared_b(j);

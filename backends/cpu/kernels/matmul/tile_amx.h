@@ -20,41 +20,63 @@ enum {
     CPU_PRODUCT_B = 2,
     CPU_PRODUCT_ROWS = CPU_PRODUCT_A * CPU_AMX_ROWS,
     CPU_PRODUCT_COLS = CPU_PRODUCT_B * CPU_AMX_PAIRS,
+    CPU_PRODUCT_ROW_BYTES = CPU_PRODUCT_COLS * sizeof(float),
 };
 
 static inline void cpu_product_begin(void) { cpu_amx_begin(); }
 static inline void cpu_product_end(void) { cpu_amx_end(); }
 
-// sums (CPU_PRODUCT_ROWS x CPU_PRODUCT_COLS) = a panel x b panel over n_steps of CPU_AMX_K. In each step `meanwhile` is
-// called, for what vector instructions can do meanwhile.
-static inline __attribute__((always_inline)) void cpu_product_tile(int64_t n_steps, const cpu_packed *a,
-                                                                   const cpu_packed *b, float *sums,
-                                                                   void (*meanwhile)(void *), void *what) {
-    enum { ROW_BYTES = CPU_AMX_PAIRS * sizeof *a, SUM_ROW_BYTES = CPU_PRODUCT_COLS * sizeof *sums };
-    float *below = sums + CPU_AMX_ROWS * CPU_PRODUCT_COLS;
-    __asm__ volatile("" ::: "memory"); // what was packed is in memory: compilers do not see that tiles read it
+// The registers' sums: none, those at `from`, row by row, and to `to`.
+static inline void cpu_clear_sums(void) {
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
+}
+
+static inline void cpu_load_sums(const float *from) {
+    const float *below = from + CPU_AMX_ROWS * CPU_PRODUCT_COLS;
+    _tile_loadd(0, from, CPU_PRODUCT_ROW_BYTES);
+    _tile_loadd(1, from + CPU_AMX_PAIRS, CPU_PRODUCT_ROW_BYTES);
+    _tile_loadd(2, below, CPU_PRODUCT_ROW_BYTES);
+    _tile_loadd(3, below + CPU_AMX_PAIRS, CPU_PRODUCT_ROW_BYTES);
+}
+
+static inline void cpu_store_sums(float *to) {
+    float *below = to + CPU_AMX_ROWS * CPU_PRODUCT_COLS;
+    _tile_stored(0, to, CPU_PRODUCT_ROW_BYTES);
+    _tile_stored(1, to + CPU_AMX_PAIRS, CPU_PRODUCT_ROW_BYTES);
+    _tile_stored(2, below, CPU_PRODUCT_ROW_BYTES);
+    _tile_stored(3, below + CPU_AMX_PAIRS, CPU_PRODUCT_ROW_BYTES);
+    __asm__ volatile("" ::: "memory");
+}
+
+// to (CPU_PRODUCT_ROWS x CPU_PRODUCT_COLS) = from + a panel x b panel over n_steps of CPU_AMX_K; `from` may be NULL: zeros.
+// In each step `meanwhile` is called, for what vector instructions can do meanwhile.
+static inline __attribute__((always_inline)) void cpu_product_tile(int64_t n_steps, const cpu_packed *a,
+                                                                   const cpu_packed *b, const float *from, float *to,
+                                                                   void (*meanwhile)(void *), void *what) {
+    enum { ROW_BYTES = CPU_AMX_PAIRS * sizeof *b };
+    __asm__ volatile("" ::: "memory"); // what was packed is in memory: compilers do not see that tiles read it
+    if (from == NULL) {
+        cpu_clear_sums();
+    } else {
+        cpu_load_sums(from);
+    }
     for (int64_t j = 0; j < n_steps; j++) {
-        _tile_loadd(6, b, ROW_BYTES);
         _tile_stream_loadd(4, a, ROW_BYTES);
-        _tile_dpbf16ps(0, 4, 6);
+        _tile_loadd(6, b, ROW_BYTES);
         _tile_stream_loadd(5, a + CPU_AMX_WORDS, ROW_BYTES);
-        _tile_dpbf16ps(2, 5, 6);
-        meanwhile(what);
         _tile_loadd(7, b + CPU_AMX_WORDS, ROW_BYTES);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(1, 4, 7);
         _tile_dpbf16ps(3, 5, 7);
+        meanwhile(what);
         a += CPU_PRODUCT_A * CPU_AMX_WORDS;
         b += CPU_PRODUCT_B * CPU_AMX_WORDS;
     }
-    _tile_stored(0, sums, SUM_ROW_BYTES);
-    _tile_stored(1, sums + CPU_AMX_PAIRS, SUM_ROW_BYTES);
-    _tile_stored(2, below, SUM_ROW_BYTES);
-    _tile_stored(3, below + CPU_AMX_PAIRS, SUM_ROW_BYTES);
-    __asm__ volatile("" ::: "memory");
+    cpu_store_sums(to);
 }
 
 #endif
