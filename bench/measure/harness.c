@@ -266,15 +266,15 @@ static sm_status check_gradients_late(measurement *m) {
 // Draws the next sample to repeat: at first one of the early samples, but not the very first, since the update before a
 // step is checked too; then each time at most twice as far ahead, so that long passes cost little more than short ones.
 // A short pass with long steps repeats only one. Of own code, which may be wrong in the steps that its median is of and
-// right in others, two of five samples are repeated.
+// right in others, every second sample is repeated, each by a draw of its own.
 static void draw_repeat(measurement *m) {
     static const double much_flops = 2e10;
     const uint32_t drawn = sm_philox4x32(m->protocol->check_seed, (uint64_t)m->n_draws, 2).word[0];
     const int64_t n = max_samples(m->protocol) - 1;
     const bool is_slow = sm_pass_flops(m->session->plan, m->protocol->pass, m->protocol->n_accum) > much_flops;
     const int64_t reach = m->n_draws > 0 ? 2 * (m->next_repeat + 4) : n < 1 ? 1 : n < 5 ? n : 5;
-    if (m->n_draws > 0 && has_own_code(m)) {
-        m->next_repeat += 1 + drawn % 4;
+    if (has_own_code(m) && n > 0) {
+        m->next_repeat += 1 + __builtin_ctz(drawn | 1 << 8) % reach; // 1 for half of the numbers, 2 for a quarter, ...
     } else {
         m->next_repeat += (m->n_draws == 0 ? n > 0 : is_slow ? 16 : 2) + drawn % reach;
     }

@@ -53,11 +53,6 @@ bool sm_case_is_overwritten(const sm_exercise_case *c, const sm_case_operand *in
     return is_overwritten;
 }
 
-sm_status sm_case_share(size_t size_bytes, const char *what, void **memory) {
-    *memory = os_map_shared(size_bytes);
-    return *memory != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "exercise: no memory for %zu bytes of %s", size_bytes, what);
-}
-
 // --- a case ----------------------------------------------------------------------------------------
 
 static void close_case(sm_exercise_case *c) {

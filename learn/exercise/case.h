@@ -51,9 +51,6 @@ typedef struct {
     int timed; // index of the case with the most work
 } sm_exercise_cases;
 
-// Memory that processes share, for `what`. SM_ERR_OOM.
-sm_status sm_case_share(size_t size_bytes, const char *what, void **memory);
-
 // All cases of the kind that a plan of mode naive can have, with the operands before the op under test. The right
 // results are computed later: they must not exist while an unknown kernel runs.
 sm_status sm_exercise_cases_open(sm_op_kind kind, sm_exercise_cases *cases);

@@ -145,6 +145,11 @@ static sm_status judge(const control *seen, const sm_process_result *process, sm
     return SM_OK;
 }
 
+static sm_status share(size_t size_bytes, void **memory) {
+    *memory = os_map_shared(size_bytes);
+    return *memory != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "exercise: no memory for a process's results");
+}
+
 typedef struct {
     const sm_exercise_case *timed;
     const char *device;
@@ -161,7 +166,7 @@ sm_status sm_exercise_meter_run(const sm_exercise_case *timed, const sm_exercise
                                 sm_exercise_device_times *times) {
     void *seen;
     sm_process_result process;
-    SM_TRY(sm_case_share(sizeof *times, "a process's results", &seen));
+    SM_TRY(share(sizeof *times, &seen));
     meter m = {timed, how->device, seen_ns, seen};
     const sm_process_job job = {
         .work = run_meter, .ctx = &m, .own_session = true, .timeout_s = meter_s, .interrupted = how->interrupted};
@@ -203,7 +208,7 @@ sm_status sm_exercise_child_run(const char *path, sm_kernel_file *file, const sm
     sm_process_result process;
     void *seen;
     *result = (sm_child_result){.printed = NULL};
-    SM_TRY(sm_case_share(sizeof *shared, "a process's results", &seen));
+    SM_TRY(share(sizeof *shared, &seen));
     shared = seen;
     sm_status status = sm_kernel_folder_make("check", c.folder);
     if (status == SM_OK) {

@@ -106,12 +106,6 @@ static double fastest(const sm_exercise_report *report, int first) {
     return least_ns;
 }
 
-static void describe_timed(const sm_exercise_case *c, sm_exercise_report *report) {
-    snprintf(report->timed_case, sizeof report->timed_case, "%s", c->text);
-    report->flops = sm_op_flops(c->plan, c->op);
-    report->bytes = sm_op_bytes(c->plan, c->op);
-}
-
 // Refuses times below the machine's limits. Times of our own kernels are possible.
 static void refuse_impossible(sm_exercise_report *report, double own_ns) {
     const double ours_ns = fastest(report, own_ns > 0);
@@ -176,7 +170,9 @@ static sm_status time_field(sm_exercise_cases *cases, const sm_exercise_options 
     SM_TRY(measure_ceiling(c, options, f, &ceiling));
     for (int i = 0; i < f->n_theirs; i++) {
         sm_exercise_report *report = f->list[i].report;
-        describe_timed(c, report);
+        snprintf(report->timed_case, sizeof report->timed_case, "%s", c->text);
+        report->flops = sm_op_flops(c->plan, c->op);
+        report->bytes = sm_op_bytes(c->plan, c->op);
         snprintf(report->timed_on, sizeof report->timed_on, "%s",
                  ceiling.device[0] != '\0' ? ceiling.device : options->device); // unknown if it could not be measured
         report->call_ns = call_ns;
@@ -291,11 +287,9 @@ static sm_status check_one(sm_op_kind kind, const char *path, const sm_exercise_
 }
 
 static sm_status is_readable(const char *path) {
-    int fd;
+    SM_CLOSED int fd = -1;
     int64_t size_bytes;
-    SM_TRY(sm_input_open(path, &fd, &size_bytes));
-    close(fd);
-    return SM_OK;
+    return sm_input_open(path, &fd, &size_bytes);
 }
 
 sm_status sm_exercise_check(sm_op_kind kind, const char *const *paths, int n, const sm_exercise_options *options,

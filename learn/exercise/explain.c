@@ -27,7 +27,6 @@ static const sm_case_operand *output(const sm_exercise_case *c, int k) {
     return o->info != NULL ? o : NULL;
 }
 
-static const float *got(const sm_case_operand *o) { return o->got; }
 static const float *expected(const sm_case_operand *o) { return o->expected; }
 static const float *before(const sm_case_operand *o) { return o->before; }
 
@@ -75,13 +74,13 @@ static int64_t first_wrong_of(const sm_case_operand *o, const float *values) {
     return o->mean_tolerance > 0 ? most_inexact(o, values) : -1;
 }
 
-static int64_t first_wrong(const sm_case_operand *o) { return first_wrong_of(o, got(o)); }
+static int64_t first_wrong(const sm_case_operand *o) { return first_wrong_of(o, o->got); }
 
 // Whether these are the kernel's results.
 static bool explains(const sm_case_operand *o, const float *values) {
     const double difference = 2 * fmax(allowed(o), o->tolerance * largest(values, o->n_elems));
     for (int64_t i = 0; i < o->n_elems; i++) {
-        if (!is_close(got(o)[i], values[i], difference)) {
+        if (!is_close(o->got[i], values[i], difference)) {
             return false;
         }
     }
@@ -168,8 +167,8 @@ static void tell_first(const sm_exercise_cases *cases, sm_exercise_report *repor
                 char where[96];
                 index_text(o, wrong, where);
                 APPEND(report->wrong, "case %s: %s is %.6g and should be %.6g", cases->list[i].text, where,
-                       (double)got(o)[wrong], (double)expected(o)[wrong]);
-                if (got(o)[wrong] == SM_EXERCISE_POISON && o->info->mode == SM_WRITES) {
+                       (double)o->got[wrong], (double)expected(o)[wrong]);
+                if (o->got[wrong] == SM_EXERCISE_POISON && o->info->mode == SM_WRITES) {
                     APPEND(report->wrong, " (%g is what it held before: it was not written)",
                            (double)SM_EXERCISE_POISON);
                 }
@@ -274,7 +273,7 @@ static bool has_factor(const suspect *s, double factor, const char *letter, doub
         const double difference =
             o == NULL ? 0 : 8 * fmax(1, fabs(f)) * (allowed(o) + 1e-7 * largest(before(o), o->n_elems));
         for (int64_t e = 0; o != NULL && e < o->n_elems; e++) {
-            if (!is_close(part(o, got(o), e), f * part(o, expected(o), e), difference)) {
+            if (!is_close(part(o, o->got, e), f * part(o, expected(o), e), difference)) {
                 return false;
             }
         }
@@ -326,10 +325,10 @@ static bool find_unwritten(const suspect *s, char text[SM_EXERCISE_TEXT]) {
         const int64_t cols = o == NULL ? 1 : sm_tensor_cols(o->tensor);
         const double difference = o == NULL ? 0 : allowed(o);
         for (int64_t e = 0; o != NULL && e < o->n_elems; e++) {
-            if (fabs((double)got(o)[e] - expected(o)[e]) <= difference) {
+            if (fabs((double)o->got[e] - expected(o)[e]) <= difference) {
                 continue;
             }
-            if (got(o)[e] != before(o)[e]) {
+            if (o->got[e] != before(o)[e]) {
                 return false;
             }
             any = true;

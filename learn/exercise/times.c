@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "bench/stats/stats.h"
 #include "learn/exercise/explain.h"
 #include "learn/own_kernels/kernel_library.h"
 #include "os/os.h"
@@ -14,14 +15,6 @@
 
 enum { N_CALLS = 6 }; // of a turn; the first, which loads pages, does not count
 static const double most_turn_ns = 5e8;
-static const size_t most_bytes = (size_t)1 << 30;
-static const size_t most_driver_bytes = (size_t)4 << 30;
-
-static int by_size(const void *a, const void *b) {
-    const double x = *(const double *)a;
-    const double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 // *ns: its time.
 static void call(sm_exercise_case *c, const sm_own_kernel *kernel, bool is_on_device, double *ns) {
@@ -62,9 +55,8 @@ static sm_status time_calls(sm_exercise_case *c, sm_device *reference, const sm_
         SM_TRY(sm_case_is_right(c) ? SM_OK : SM_ERR_MISMATCH);
         total_ns += n > 0 ? seen_ns[n] : 0;
     }
-    const int first = n > 1;
-    qsort(seen_ns + first, (size_t)(n - first), sizeof seen_ns[0], by_size);
-    *ns = seen_ns[is_on_device ? first : first + (n - first) / 2]; // others may keep a device's driver waiting
+    const sm_stats stats = sm_stats_of_reals(seen_ns + (n > 1), n - (n > 1));
+    *ns = is_on_device ? stats.min : stats.median; // others may keep a device's driver waiting
     return SM_OK;
 }
 
@@ -72,7 +64,7 @@ static sm_status start(const sm_exercise_case *c, const char *program, const sm_
                        sm_own_kernel own[SM_OWN_STEPS], sm_own_process **process) {
     const bool is_on_device = k->device != NULL;
     const sm_own_process_options how = {.n_threads = 1,
-                                        .most_bytes = is_on_device ? most_driver_bytes : most_bytes,
+                                        .most_bytes = (size_t)(is_on_device ? 4 : 1) << 30,
                                         .sleeps = !is_on_device,
                                         .size_bytes = sm_own_process_bytes(c->plan, c->op),
                                         .timeout_s = k->left_s};

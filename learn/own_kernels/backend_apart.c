@@ -370,11 +370,7 @@ static sm_status keep_weights_here(sm_executable *executable, sm_weights_action 
     switch (action) {
     case SM_WEIGHTS_KEEP:
         for (int i = 0; i < 2; i++) {
-            e->kept[i] = e->kept[i] != NULL ? e->kept[i] : malloc(size_bytes); // pages exist once they are used
-        }
-        if (e->kept[0] == NULL || e->kept[1] == NULL) {
-            drop(e);
-            return sm_fail(SM_ERR_OOM, "no memory for a copy of the weights");
+            e->kept[i] = e->kept[i] != NULL ? e->kept[i] : sm_malloc(size_bytes); // pages exist once they are used
         }
         return copy_all(BACKEND_DOWNLOAD, executable, e->kept[0]);
     case SM_WEIGHTS_RESTORE:

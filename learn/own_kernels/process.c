@@ -2,7 +2,6 @@
 // their code.
 #include "learn/own_kernels/process.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -42,8 +41,6 @@ static struct {
 enum { MOST_FILE_BYTES = 1 << 26 }; // of a driver's cache
 
 // --- a backend's kernel ------------------------------------------------------------------------------
-
-static bool is_backend(const char *library) { return strncmp(library, SM_OWN_BACKEND, strlen(SM_OWN_BACKEND)) == 0; }
 
 // The case's op alone.
 static sm_status plan_case(char *const *words, sm_plan **plan) {
@@ -180,14 +177,6 @@ static sm_status map_shared(void) {
                : sm_fail(SM_ERR_USAGE, "no memory is shared");
 }
 
-static void leave_descriptors(void) {
-    const int nothing = open("/dev/null", O_RDONLY);
-    if (nothing >= 0) {
-        (void)dup2(nothing, STDIN_FILENO);
-    }
-    os_close_from(STDERR_FILENO + 1);
-}
-
 static sm_status start_threads(void) {
     for (int i = 1; i < own.shared->n_threads; i++) {
         pthread_t thread;
@@ -208,7 +197,7 @@ static sm_status load(int i, const char *name, const char *path) {
 
 static sm_status confine_and_load(char *const *words) {
     SM_TRY(start_threads());
-    const bool is_backends = own.n > 0 && is_backend(own.libraries[0]);
+    const bool is_backends = own.n > 0 && strncmp(own.libraries[0], SM_OWN_BACKEND, strlen(SM_OWN_BACKEND)) == 0;
     const bool is_ours = is_backends && own.folder == NULL;
     const bool is_confined = is_ours || confine();
     own.n_confined += is_ours;
@@ -229,7 +218,8 @@ static sm_status confine_and_load(char *const *words) {
 
 sm_status sm_own_process_serve(int n_words, char *const *words) {
     SM_TRY(map_shared());
-    leave_descriptors();
+    (void)!freopen("/dev/null", "r", stdin);
+    os_close_from(STDERR_FILENO + 1);
     signal(SIGINT, SIG_IGN); // its parent handles them
     signal(SIGTERM, SIG_IGN);
     os_limit_this(&(os_limit){OS_LIMIT_CORE_BYTES, 0, false});

@@ -118,9 +118,8 @@ static uint64_t digest_words(uint64_t digest, const char *data, size_t size_byte
     return sm_fnv1a(digest, data, size_bytes);
 }
 
-// An op that writes to its inputs could make less work right for them. Own code may want to: all is digested, unless it
-// has copies. Of large inputs of other ops it is some parts, from a drawn one on, which finds kernels and drivers that
-// write to wrong places.
+// An op that writes to its inputs could make less work right. Of own code that has no copies all is digested, of others
+// some parts of large inputs, from a drawn one on, which finds kernels and drivers that write to wrong places.
 static sm_status digest_input(spot *s, int k, uint64_t *digest) {
     enum { PART_BYTES = 1 << 16, MOST_PARTS = 64 };
     char part[PART_BYTES];
@@ -195,21 +194,16 @@ static sm_status look_after(sm_spot_check *c, sm_session *session, int op) {
     return SM_OK;
 }
 
-static sm_status before(void *ctx, sm_session *session, int op) {
-    sm_spot_check *c = ctx;
+static sm_status timed(sm_spot_check *c, sm_status (*look)(sm_spot_check *, sm_session *, int), sm_session *session,
+                       int op) {
     const int64_t begin_ns = sm_now_ns();
-    const sm_status status = look_before(c, session, op);
+    const sm_status status = look(c, session, op);
     c->result.elapsed_ns += sm_now_ns() - begin_ns;
     return status;
 }
 
-static sm_status after(void *ctx, sm_session *session, int op) {
-    sm_spot_check *c = ctx;
-    const int64_t begin_ns = sm_now_ns();
-    const sm_status status = look_after(c, session, op);
-    c->result.elapsed_ns += sm_now_ns() - begin_ns;
-    return status;
-}
+static sm_status before(void *ctx, sm_session *session, int op) { return timed(ctx, look_before, session, op); }
+static sm_status after(void *ctx, sm_session *session, int op) { return timed(ctx, look_after, session, op); }
 
 // Gradients of a scaled loss may overflow; the step must then be skipped.
 static sm_status require_skipped(sm_spot_check *c, sm_session *session, unsigned phases) {

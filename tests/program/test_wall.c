@@ -78,6 +78,11 @@ static const cheat cheats[] = {
      "wrong "},
     {"late: computes nothing after a while",
      NO_HOOKS "#define BEGIN(x, n, c)\n#define ROWS(n) (n_calls > 60 ? 0 : (n))\n", "wrong "},
+    {"by lot: computes nothing in four of five steps after a while",
+     NO_HOOKS "#define BEGIN(x, n, c)\n"
+              "#define ROWS(n) (n_calls > 80 && (uint64_t)(n_calls / 10) * 0x9E3779B97F4A7C15 >> 40 < 13421772 ? 0 : "
+              "(n))\n",
+     "wrong "},
     {"forger: writes a row to every descriptor when it is loaded",
      "#include <unistd.h>\n__attribute__((constructor)) static void go(void) { "
      "for (int fd = 3; fd < 30; fd++) dprintf(fd, \"{\\\"row\\\": {}}\\n\"); _exit(0); }\n" NO_HOOKS
@@ -143,9 +148,22 @@ TEST(no_cheat_has_a_speed) {
 
 // What a kernel does not need, the system ends it for.
 TEST(no_cheat_calls_the_system) {
-    static const char *const calls[] = {
-        "ptrace", "process_vm_readv", "process_vm_writev", "perf_event_open", "socket",  "execve",
-        "clone",  "ftruncate",        "memfd_create",      "prctl",           "getppid", "setitimer"};
+    static const char *const calls[] = {"ptrace",
+                                        "process_vm_readv",
+                                        "process_vm_writev",
+                                        "perf_event_open",
+                                        "socket",
+                                        "execve",
+                                        "clone",
+                                        "ftruncate",
+                                        "memfd_create",
+                                        "prctl",
+                                        "getppid",
+                                        "setitimer",
+                                        "sched_setaffinity",
+                                        "setpriority",
+                                        "pidfd_open",
+                                        "shmget"};
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         char hooks[COMMAND_SIZE];
         const cheat c = {calls[i], hooks, "made a system call that a kernel does not need"};
