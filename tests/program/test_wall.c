@@ -192,7 +192,7 @@ TEST(rows_say_how_own_code_ran) {
 
 // --- whole backends ----------------------------------------------------------------------------------
 
-// The cpu backend, with the tricks that the variable SHAM names, and 30 ms of work in each call that computes.
+// The cpu backend, with the tricks that the variable SHAM names, and 10 ms of work in each call that computes.
 static const char sham[] =
     "#define _GNU_SOURCE\n#include \"backend_library.h\"\n#include <signal.h>\n#include <stdio.h>\n#include "
     "<stdlib.h>\n"
@@ -201,7 +201,7 @@ static const char sham[] =
     "static int n;\n"
     "static int is(const char *word) { return strstr(getenv(\"SHAM\"), word) != NULL; }\n"
     "static sm_status work(sm_executable *e, sm_range r) {\n"
-    "    nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL); return base->execute(e, r, NULL); }\n"
+    "    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL); return base->execute(e, r, NULL); }\n"
     "static sm_status flush(void) {\n"
     "    const int k = n; n = 0; for (int i = 0; i < k; i++) SM_TRY(work(kept, later[i])); return SM_OK; }\n"
     "static int steps, reads, widest;\n"
@@ -247,12 +247,12 @@ TEST(no_backend_has_a_speed_that_it_did_not_earn) {
         const char *name, *flags, *says;
         double least_ns;
     } cases[] = {
-        {"honest", "-r 3", "\"own_kernels\": \"own backend ", 30e6},
-        {"lazy", "-r 3", "\"own_kernels\": \"own backend ", 30e6},
-        {"liar", "-r 1 --pass-type separate", "\"device\": \"sham\"", 300e6},
-        {"lazy liar", "-r 1 --pass-type separate", "\"device\": \"sham\"", 300e6},
-        {"looks at the judge", "-r 1", "\"peak_flops\": null", 30e6},
-        {"bare", "-r 3", "repeated, with identical bits", 30e6},
+        {"honest", "-r 3", "\"own_kernels\": \"own backend ", 10e6},
+        {"lazy", "-r 3", "\"own_kernels\": \"own backend ", 10e6},
+        {"liar", "-r 1 --pass-type separate", "\"device\": \"sham\"", 100e6},
+        {"lazy liar", "-r 1 --pass-type separate", "\"device\": \"sham\"", 100e6},
+        {"looks at the judge", "-r 1", "\"peak_flops\": null", 10e6},
+        {"bare", "-r 3", "repeated, with identical bits", 10e6},
         {"bare, skips what no reads precede", "-r 12", "wrong ", 0},
         {"crash", "-r 1", CRASHED_BACKEND, 0},
         {"forger", "-r 1", "own code ended its process, with exit code 0", 0},
