@@ -81,6 +81,8 @@ struct sm_model {
 
     bool out_by_in; // linear layers' matrices are (out,in), as in torch.nn.Linear; false: (in,out), as in Conv1D
 
+    bool has_head_norms; // of decoder.h's models: an RMSNorm over each head of q and of k
+
     // Conditions beyond those of sm_model_check: SM_ERR_INVALID names the dimension. NULL: none.
     sm_status (*check)(const sm_model_config *config);
 
