@@ -5,7 +5,6 @@
 #include "bench/tables/record.h"
 #include "bench/tables/show.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

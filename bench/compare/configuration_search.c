@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 // At most one in so many configurations runs: less than a fifth of a sweep. The budget has room for this many
 // challengers, in addition to screening and confirming.

@@ -1,7 +1,6 @@
 // leaderboard.c: see compare.h.
 #include "bench/compare/compare.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,7 +6,6 @@
 #include "bench/tables/show.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 // --- noise -----------------------------------------------------------------------------------------

@@ -1,8 +1,6 @@
 // curves_page.c: what is said of trainings: a sentence, warnings, a table; and what the page's script (curves.js) draws.
 // Of each curve it gets a few hundred points, means of equally many steps.
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "bench/curves/curves.h"
 #include "bench/pages/page.h"

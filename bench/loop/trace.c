@@ -4,9 +4,7 @@
 
 #include <stdlib.h>
 
-#include "clock.h"
 #include "bench/profile/profile.h"
-#include "bench/tables/json_values.h"
 
 enum { MAIN_TRACK = 1, DEVICE_TRACK = 2, LOADER_TRACK = 10, EVENTS_A_STEP = 3 };
 

@@ -1,5 +1,4 @@
 // paired.c: measures steps of two sessions in turn.
-#include "clock.h"
 #include "philox.h"
 #include "bench/measure/harness.h"
 

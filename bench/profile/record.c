@@ -3,10 +3,6 @@
 
 #include "bench/tables/show.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 // --- records ------------------------------------------------------------------------------
 
 static const sm_column columns[] = {

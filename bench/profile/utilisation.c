@@ -1,7 +1,6 @@
 // utilisation.c: see utilisation.h.
 #include "bench/profile/utilisation.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>

@@ -11,7 +11,6 @@
 #include "bench/tables/digest.h"
 #include "bench/rows/machine.h"
 #include "bench/tables/json_values.h"
-#include "bench/tables/record.h"
 #include "src/io/input_file.h"
 
 enum { HEADER_SIZE = 128, VERSION = 1 };

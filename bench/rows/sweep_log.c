@@ -1,7 +1,6 @@
 // sweep_log.c: see sweep_log.h.
 #include "bench/rows/sweep_log.h"
 
-#include "bench/tables/record.h"
 #include "os/os.h"
 #include "src/io/input_file.h"
 

@@ -6,9 +6,7 @@
 #include "bench/tables/show.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const double normal_95 = 1.959964;
 static const double worst_trusted = 0.1; // deviation of the model from a run

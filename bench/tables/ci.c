@@ -4,7 +4,6 @@
 #include "bench/tables/show.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { NAME_SIZE = 256 };
 

@@ -1,5 +1,4 @@
 // exercise.c: `stepmark exercise`: lists kernels to write, writes a first file, checks one.
-#include <stdlib.h>
 #include <string.h>
 
 #include "bench/tables/show.h"

@@ -2,7 +2,6 @@
 #include "cli/learn/learn.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 

@@ -1,6 +1,5 @@
 // page_kernel.c: a student's kernel for a page: compiled for browsers, with the arguments of each op that it computes.
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli/learn/learn.h"
 #include "learn/own_kernels/kernel_library.h"
@@ -14,9 +13,7 @@ enum { MOST_MODULE_BYTES = 1 << 22, MOST_SAID_BYTES = 1 << 14, MOST_SECONDS = 60
 // What the page calls: memory, dropout's factor (a page has none), the kernel and its signature.
 static sm_status write_frame(const char *path, const char *name) {
     FILE *out = fopen(path, "w");
-    if (out == NULL) {
-        return sm_fail(SM_ERR_IO, "%s: cannot be written", path);
-    }
+    SM_FAIL_IF(out == NULL, SM_ERR_IO, "%s: cannot be written", path);
     fputs("#include <stdint.h>\n#include <stdlib.h>\n#define EXPORT(name) __attribute__((export_name(#name)))\n"
           "static float keep(const void *rng, int64_t i) { (void)rng; (void)i; return 1; }\n"
           "EXPORT(own_room) void *own_room(int n) { return calloc(1, n); }\n"
@@ -41,9 +38,8 @@ static sm_status compile(const char *file, const char *frame, const char *module
                                 .own_session = true,
                                 .timeout_s = MOST_SECONDS};
     const sm_status started = sm_process_run(&job, &process);
-    if (started == SM_ERR_UNSUPPORTED) {
-        return sm_fail(started, "--page: clang makes a page's kernel, and is not installed (make wasm)");
-    }
+    SM_FAIL_IF(started == SM_ERR_UNSUPPORTED, started,
+               "--page: clang makes a page's kernel, and is not installed (make wasm)");
     SM_TRY(started);
     const sm_status status =
         process.exit_code == 0

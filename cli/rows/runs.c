@@ -1,5 +1,4 @@
 // runs.c: checks trainings by their run folders, and compares them over numbers of processes.
-#include <stdlib.h>
 
 #include "bench/runs/run_check.h"
 #include "bench/runs/scaling.h"

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "clock.h"
 #include "os/memory.h"
 #include "os/os.h"
 #include "src/weights/weights.h"

@@ -1,7 +1,6 @@
 // again.c: runs a row of a result file again with its own flags, and compares the result.
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "bench/compare/compare.h"
 #include "bench/score/board.h"

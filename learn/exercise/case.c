@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
 #include "os/memory.h"
 #include "os/os.h"
 #include "src/verify/verify.h"
@@ -25,10 +24,9 @@ static sm_status map_operand(sm_case_operand *o) {
     o->map = os_map_shared(o->map_bytes);
     o->before = malloc(o->size_bytes);
     const size_t inner_bytes = o->map_bytes - 2 * o->page_bytes;
-    if (o->map == NULL || o->before == NULL || !os_protect(o->map, o->page_bytes, OS_MAY_NOTHING) ||
-        !os_protect(o->map + o->page_bytes + inner_bytes, o->page_bytes, OS_MAY_NOTHING)) {
-        return sm_fail(SM_ERR_OOM, "exercise: no memory for %zu bytes of %s", o->size_bytes, o->info->name);
-    }
+    SM_FAIL_IF(o->map == NULL || o->before == NULL || !os_protect(o->map, o->page_bytes, OS_MAY_NOTHING) ||
+                   !os_protect(o->map + o->page_bytes + inner_bytes, o->page_bytes, OS_MAY_NOTHING),
+               SM_ERR_OOM, "exercise: no memory for %zu bytes of %s", o->size_bytes, o->info->name);
     o->data = o->map + o->map_bytes - o->page_bytes - padded_bytes;
     memset(o->map + o->page_bytes, CANARY, inner_bytes);
     return SM_OK;

@@ -2,11 +2,9 @@
 // raises SIGSYS, whose handler records it. Results return through memory that both processes share.
 #include "learn/exercise/child.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "learn/own_kernels/confine.h"

@@ -1,7 +1,6 @@
 // device.c: a case as a plan of one op on a device, with gaps between its operands that must not change.
 #include "learn/exercise/child.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,10 +94,8 @@ static sm_status download(const device_case *c) {
             continue;
         }
         SM_TRY(backend->download(c->executable, sm_case_tensor(c->from, o), 0, o->n_elems, o->data));
-        if (!o->is_output && memcmp(o->data, o->before, o->size_bytes) != 0) {
-            return sm_fail(SM_ERR_MISMATCH, "case %s: it writes to %s, which is an input", c->from->text,
-                           o->info->name);
-        }
+        SM_FAIL_IF(!o->is_output && memcmp(o->data, o->before, o->size_bytes) != 0, SM_ERR_MISMATCH,
+                   "case %s: it writes to %s, which is an input", c->from->text, o->info->name);
     }
     return SM_OK;
 }

@@ -61,9 +61,8 @@ static void print_c(const sm_exercise *exercise, FILE *out) {
 sm_status sm_exercise_write(const sm_exercise *exercise, sm_own_language language, const char *folder, char *path,
                             size_t path_bytes) {
     const char *end = language == SM_OWN_C ? "c" : "cl";
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
-        return sm_fail(SM_ERR_IO, "--init: %s: cannot be made: %s", folder, strerror(errno));
-    }
+    SM_FAIL_IF(mkdir(folder, 0777) != 0 && errno != EEXIST, SM_ERR_IO, "--init: %s: cannot be made: %s", folder,
+               strerror(errno));
     snprintf(path, path_bytes, "%s/%s.%s", folder, sm_op_name(exercise->kind), end);
     FILE *out = fopen(path, "wx");
     if (out == NULL) {

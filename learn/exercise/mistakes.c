@@ -410,10 +410,8 @@ static sm_status write_mistake(const sm_mistake *mistake, int number, FILE *out)
     char *text = write_right(mistake->kind);
     for (int i = 0; i < SM_MOST_EDITS && mistake->edits[i].find != NULL; i++) {
         text = replace(text, mistake->edits[i].find, mistake->edits[i].replace);
-        if (text == NULL) {
-            return sm_fail(SM_ERR_FORMAT, "%s: the reference lacks \"%s\"", sm_op_name(mistake->kind),
-                           mistake->edits[i].find);
-        }
+        SM_FAIL_IF(text == NULL, SM_ERR_FORMAT, "%s: the reference lacks \"%s\"", sm_op_name(mistake->kind),
+                   mistake->edits[i].find);
     }
     fprintf(out, "#undef K\n#define K %d\n%s", number, text);
     free(text);
@@ -424,9 +422,7 @@ sm_status sm_mistakes_write(sm_op_kind kind, const char *path) {
     const char *name = sm_op_name(kind);
     sm_status status = SM_OK;
     FILE *out = fopen(path, "w");
-    if (out == NULL) {
-        return sm_fail(SM_ERR_IO, "%s: %s", path, strerror(errno));
-    }
+    SM_FAIL_IF(out == NULL, SM_ERR_IO, "%s: %s", path, strerror(errno));
     fputs(prelude, out);
     sm_own_kernel_header(kind, out);
     for (const char *own = own_names; *own != '\0'; own += strcspn(own, " "), own += *own == ' ') {

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "bench/compare/compare.h"
 #include "bench/stats/stats.h"
@@ -104,9 +103,7 @@ static sm_status read_output(const sm_backend *backend, const sm_plan *plan, sm_
                              void **values) {
     const int tensor = plan->ops[0].out[out];
     *values = malloc(sm_tensor_bytes(&plan->tensors[tensor]));
-    if (*values == NULL) {
-        return sm_fail(SM_ERR_OOM, "ladder: no memory for %s", plan->tensors[tensor].name);
-    }
+    SM_FAIL_IF(*values == NULL, SM_ERR_OOM, "ladder: no memory for %s", plan->tensors[tensor].name);
     return backend->download(executable, tensor, 0, sm_tensor_elems(&plan->tensors[tensor]), *values);
 }
 
@@ -187,9 +184,7 @@ static sm_status take_turns(const climb *c) {
     const int64_t end_ns = sm_now_ns() + (int64_t)(c->options->seconds * 1e9);
     for (int round = 0; round < SM_STATS_CI_MIN_SAMPLES || sm_now_ns() < end_ns; round++) {
         for (int i = 0; i <= c->result->n_rungs; i++) {
-            if (c->options->interrupted != NULL && *c->options->interrupted) {
-                return sm_fail(SM_ERR_INTERRUPTED, "interrupted");
-            }
+            SM_FAIL_IF(c->options->interrupted != NULL && *c->options->interrupted, SM_ERR_INTERRUPTED, "interrupted");
             // Wrong rungs are not timed, nor is a step that no model has.
             if (i < c->result->n_rungs ? c->result->rungs[i].wrong[0] == '\0' : c->climbers[i].session != NULL) {
                 SM_TRY(take_turn(&c->climbers[i]));

@@ -175,9 +175,7 @@ sm_status sm_live_hold(sm_live *live, const char *texts) {
     for (const char *at = texts; at != NULL; at = strchr(at, ';')) {
         at += at != texts;
         const size_t length = strcspn(at, ";");
-        if (length >= sizeof text) {
-            return sm_fail(SM_ERR_USAGE, "%.40s...: is too long for a change of numbers", at);
-        }
+        SM_FAIL_IF(length >= sizeof text, SM_ERR_USAGE, "%.40s...: is too long for a change of numbers", at);
         memcpy(text, at, length);
         text[length] = '\0';
         SM_TRY(hold(live, text));

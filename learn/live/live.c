@@ -1,7 +1,6 @@
 // live.c: see live.h.
 #include "learn/live/live.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,11 +52,9 @@ sm_status sm_live_plan(const double numbers[SM_LIVE_COUNT], sm_plan **plan) {
     sm_status status = SM_OK;
     sm_plan *built = NULL;
 #define NUMBER(name) numbers[SM_LIVE_##name]
-    if (!(NUMBER(model) >= 0 && NUMBER(model) < sm_model_count() && NUMBER(optimizer) >= 0 &&
-          NUMBER(optimizer) < sm_optimizer_count())) {
-        return sm_fail(SM_ERR_INVALID, "a plan of model %g and optimizer %g is unknown", NUMBER(model),
-                       NUMBER(optimizer));
-    }
+    SM_FAIL_IF(!(NUMBER(model) >= 0 && NUMBER(model) < sm_model_count() && NUMBER(optimizer) >= 0 &&
+                 NUMBER(optimizer) < sm_optimizer_count()),
+               SM_ERR_INVALID, "a plan of model %g and optimizer %g is unknown", NUMBER(model), NUMBER(optimizer));
     sm_model_config config = {.model = sm_model_at((int)NUMBER(model))};
 #define X(type, member, ...) config.member = (SM_FIELD_##type)NUMBER(FIELD_##member);
     SM_MODEL_FIELDS(X, X)

@@ -50,9 +50,7 @@ static sm_status read_token(reader *r, sm_tokenizer *t, int32_t id) {
     const uint32_t n_bytes = take(r);
     const uint32_t kind = take(r);
     const uint8_t *bytes = r->at;
-    if (r->is_over || n_bytes > (size_t)(r->end - r->at)) {
-        return sm_fail(SM_ERR_FORMAT, "a tokenizer ends within token %d", id);
-    }
+    SM_FAIL_IF(r->is_over || n_bytes > (size_t)(r->end - r->at), SM_ERR_FORMAT, "a tokenizer ends within token %d", id);
     r->at += n_bytes;
     SM_TRY(kind & IS_ADDED
                ? sm_tokenizer_set_added(t, id, bytes, n_bytes, (kind & IS_SPECIAL) != 0, (kind & IS_NORMALIZED) != 0)

@@ -81,9 +81,8 @@ static sm_status ask(backend_call_kind kind, int64_t deadline_ns) {
     const sm_status status = call->status;
     char message[SM_OWN_MESSAGE_SIZE];
     memcpy(message, call->message, sizeof message);
-    if (status != SM_OK && (status < SM_OK || status > SM_ERR_INTERNAL)) {
-        return sm_fail(SM_ERR_DEVICE, "own code (--backend-library) gave an answer that is none");
-    }
+    SM_FAIL_IF(status != SM_OK && (status < SM_OK || status > SM_ERR_INTERNAL), SM_ERR_DEVICE,
+               "own code (--backend-library) gave an answer that is none");
     return status == SM_OK ? SM_OK : sm_fail(status, "%.*s", SM_OWN_MESSAGE_SIZE - 1, message);
 }
 

@@ -17,10 +17,9 @@ static struct {
 
 static sm_status check_contract(const char *path, const sm_backend_library *library) {
     const sm_backend_library ours = SM_BACKEND_LIBRARY(NULL);
-    if (library->version != ours.version) {
-        return sm_fail(SM_ERR_FORMAT, "%s: was made for version %d of the contract of backends, and this is version %d",
-                       path, library->version, ours.version);
-    }
+    SM_FAIL_IF(library->version != ours.version, SM_ERR_FORMAT,
+               "%s: was made for version %d of the contract of backends, and this is version %d", path,
+               library->version, ours.version);
     if (library->backend_bytes != ours.backend_bytes || library->plan_bytes != ours.plan_bytes ||
         library->op_bytes != ours.op_bytes || library->tensor_bytes != ours.tensor_bytes) {
         return sm_fail(
@@ -39,22 +38,16 @@ sm_status sm_backend_file_load(const char *path) {
         return sm_fail(SM_ERR_IO, "--backend-library: %s: there is no such file", path);
     }
     void *handle = os_library_open(resolved);
-    if (handle == NULL) {
-        return sm_fail(SM_ERR_FORMAT, "--backend-library: cannot be loaded: %s", os_library_error());
-    }
+    SM_FAIL_IF(handle == NULL, SM_ERR_FORMAT, "--backend-library: cannot be loaded: %s", os_library_error());
     const sm_backend_library *library = os_library_find(handle, SM_BACKEND_SYMBOL);
-    if (library == NULL) {
-        return sm_fail(SM_ERR_FORMAT, "%s: has no %s: see docs/adding.md", path, SM_BACKEND_SYMBOL);
-    }
+    SM_FAIL_IF(library == NULL, SM_ERR_FORMAT, "%s: has no %s: see docs/adding.md", path, SM_BACKEND_SYMBOL);
     SM_TRY(check_contract(path, library));
     const sm_backend *b = brought.backend = library->get();
-    if (b == NULL || b->name == NULL || b->name[0] == '\0' || b->summary == NULL || b->device_count == NULL ||
-        b->describe == NULL || b->open == NULL || b->close == NULL || b->supports == NULL || b->measure_peaks == NULL ||
-        b->working_bytes == NULL || b->prepare == NULL || b->release == NULL || b->execute == NULL ||
-        b->synchronize == NULL || b->upload == NULL || b->download == NULL) {
-        return sm_fail(SM_ERR_FORMAT, "%s: its backend lacks a name or a required function: see include/backend.h",
-                       path);
-    }
+    SM_FAIL_IF(b == NULL || b->name == NULL || b->name[0] == '\0' || b->summary == NULL || b->device_count == NULL ||
+                   b->describe == NULL || b->open == NULL || b->close == NULL || b->supports == NULL ||
+                   b->measure_peaks == NULL || b->working_bytes == NULL || b->prepare == NULL || b->release == NULL ||
+                   b->execute == NULL || b->synchronize == NULL || b->upload == NULL || b->download == NULL,
+               SM_ERR_FORMAT, "%s: its backend lacks a name or a required function: see include/backend.h", path);
     return sm_backend_add(b);
 }
 

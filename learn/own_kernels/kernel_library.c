@@ -188,10 +188,8 @@ sm_status sm_kernel_file_open(const char *path, const sm_kernel_limits *limits, 
     if (sm_ends_with(path, ".cl")) {
         return read_source(path, file);
     }
-    if (!sm_ends_with(path, ".so")) {
-        return sm_fail(SM_ERR_USAGE, "%s: give a file of C, NAME.c, of OpenCL C, NAME.cl, or a shared library, NAME.so",
-                       path);
-    }
+    SM_FAIL_IF(!sm_ends_with(path, ".so"), SM_ERR_USAGE,
+               "%s: give a file of C, NAME.c, of OpenCL C, NAME.cl, or a shared library, NAME.so", path);
     if (realpath(path, file->library) == NULL) { // systems search for a name without a slash
         return sm_fail(SM_ERR_IO, "%s: %s", path, strerror(errno));
     }
@@ -225,9 +223,7 @@ sm_status sm_kernel_load(const char *path, sm_kernel_file *file, sm_op_kind kind
     const char *name = sm_op_name(kind);
     char expected[SM_OWN_SIGNATURE_SIZE];
     void *handle = os_library_open(file->library);
-    if (handle == NULL) {
-        return sm_fail(SM_ERR_FORMAT, "%s: cannot be loaded: %s", path, os_library_error());
-    }
+    SM_FAIL_IF(handle == NULL, SM_ERR_FORMAT, "%s: cannot be loaded: %s", path, os_library_error());
     const char *signature = find(handle, name, "_signature");
     const void *function = find(handle, name, "");
     const int *has_threads = find(handle, name, "_threads");
@@ -269,9 +265,7 @@ sm_status sm_kernel_device_open(const sm_own_kernel *kernel, const char *id, sm_
     const sm_backend *backend = sm_backend_find("opencl");
     const sm_open_options how = {.own_kernels = kernel, .n_own_kernels = kernel != NULL};
     int index = 0;
-    if (backend == NULL) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "this stepmark was built without OpenCL");
-    }
+    SM_FAIL_IF(backend == NULL, SM_ERR_UNSUPPORTED, "this stepmark was built without OpenCL");
     SM_TRY(find_device(backend, id, &index));
     return backend->open(index, &how, device);
 }

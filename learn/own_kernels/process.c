@@ -180,9 +180,8 @@ static sm_status map_shared(void) {
 static sm_status start_threads(void) {
     for (int i = 1; i < own.shared->n_threads; i++) {
         pthread_t thread;
-        if (pthread_create(&thread, NULL, run_thread, &own.shared->boxes[i]) != 0) {
-            return sm_fail(SM_ERR_OOM, "--kernel: no memory for %d threads of your own code", own.shared->n_threads);
-        }
+        SM_FAIL_IF(pthread_create(&thread, NULL, run_thread, &own.shared->boxes[i]) != 0, SM_ERR_OOM,
+                   "--kernel: no memory for %d threads of your own code", own.shared->n_threads);
     }
     return SM_OK;
 }

@@ -102,9 +102,7 @@ static sm_status grow(void **list, size_t *capacity, size_t n_used, size_t n, si
     if (n_used + n > *capacity) {
         const size_t wanted = 2 * *capacity + n;
         void *grown = realloc(*list, wanted * elem_bytes);
-        if (grown == NULL) {
-            return sm_fail(SM_ERR_OOM, "page: no memory for %zu changes or values", wanted);
-        }
+        SM_FAIL_IF(grown == NULL, SM_ERR_OOM, "page: no memory for %zu changes or values", wanted);
         *list = grown;
         *capacity = wanted;
     }

@@ -12,7 +12,6 @@
 //     build/release/smallest 300 my.txt                            # 300 steps on a text of yours
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "backends/reference/ref.h"
 #include "philox.h"

@@ -1,10 +1,8 @@
 // comm_mpi.c: the only file that knows MPI. Every MPI call returns at once, under one lock (MPI_THREAD_SERIALIZED), so
 // that the summing thread and the computing thread may both communicate. Every wait ends: at the time limit, or when
 // the awaited process has died.
-#include <errno.h>
 #include <mpi.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -2,7 +2,6 @@
 // become f32: a file that is larger than memory, or that shrinks meanwhile, is an error and not a crash.
 #include <jansson.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -4,6 +4,8 @@
 #ifndef STEPMARK_OPTIMIZER_H
 #define STEPMARK_OPTIMIZER_H
 
+#include <math.h>
+
 #include "src/plan/params.h"
 
 // All optimizers, in the order of --optimizer's words. X(name): sm_optimizer_NAME, in its own file.

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "os/memory.h"
 
 // After a deadline, the time for the current work to end by itself.

@@ -1,9 +1,7 @@
 // session.c: feeds and runs a prepared plan.
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "clock.h"
 #include "src/io/file_digest.h"
 #include "src/plan/host_threads.h"
 #include "src/plan/params.h"

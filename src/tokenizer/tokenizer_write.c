@@ -1,7 +1,6 @@
 // tokenizer_write.c: the same vocabulary as tokenizer.json and as vocab.json with merges.txt.
 #include <jansson.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 #include "src/verify/spot.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "philox.h"
 

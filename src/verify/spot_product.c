@@ -5,7 +5,6 @@
 // errors; a missing element, or one wrong by more than that, is found. Drawn elements are also computed directly, which
 // is the only check after a nonlinear epilogue (gelu').
 #include <math.h>
-#include <stdlib.h>
 
 #include "src/plan/host_threads.h"
 #include "src/verify/spot.h"

@@ -2,7 +2,6 @@
 // op_table.h, in double.
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
 #include "philox.h"
 #include "src/plan/host_threads.h"

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "backends/cpu/common/kernel.h"
-#include "backends/cpu/threads/topology.h"
 
 // Past the caches: whoever reads it then would not find it there.
 static void zero_past_caches(cpu_data *x, int64_t n) {

@@ -1,13 +1,11 @@
 // pool.c: see threads/pool.h.
 #include "backends/cpu/threads/pool.h"
 
-#include <errno.h>
 #include <omp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "backends/cpu/threads/denormals.h"
 #include "backends/host/memory.h"

@@ -1,5 +1,4 @@
 // product.c: describes matmuls and attention for the family, which launches them.
-#include <string.h>
 
 #include "backends/opencl/binders/binders.h"
 

@@ -1,6 +1,5 @@
 // launch.c: begins a launch, and ends it with its size.
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "backends/opencl/launch/launch.h"
 
