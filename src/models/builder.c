@@ -103,70 +103,56 @@ void sm_build_embedding_backward(sm_builder *b, int dx, int wte_kind, int wpe_ki
     add(b, &op);
 }
 
-int sm_build_layernorm(sm_builder *b, const char *name, int x, int w_kind, int b_kind, sm_norm *norm) {
-    sm_op op = make(b, SM_OP_LAYERNORM_FORWARD);
+// Both norms have these operands at the same indices.
+_Static_assert(SM_IN(rmsnorm_forward, w) == SM_IN(layernorm_forward, w) &&
+                   SM_IN(rmsnorm_backward, w) == SM_IN(layernorm_backward, w) &&
+                   SM_OUT(rmsnorm_backward, dw) == SM_OUT(layernorm_backward, dw),
+               "what both norms share");
+
+int sm_build_norm(sm_builder *b, const char *name, int x, int w_kind, int b_kind, sm_norm *norm) {
+    const bool is_layernorm = b_kind != SM_NO_PARAM;
+    sm_op op = make(b, is_layernorm ? SM_OP_LAYERNORM_FORWARD : SM_OP_RMSNORM_FORWARD);
+    *norm = (sm_norm){.x = x, .w_kind = w_kind, .b_kind = b_kind};
     op.attr.eps = b->config->norm_eps;
     op.in[SM_IN(layernorm_forward, x)] = x;
     op.in[SM_IN(layernorm_forward, w)] = value_of(b, w_kind);
-    op.in[SM_IN(layernorm_forward, b)] = value_of(b, b_kind);
-    op.out[SM_OUT(layernorm_forward, y)] = activation(b, name, DIMS(b->B, b->T, b->C));
-    op.out[SM_OUT(layernorm_forward, mean)] = statistic(b, name, "mean", DIMS(b->B, b->T));
-    op.out[SM_OUT(layernorm_forward, rstd)] = statistic(b, name, "rstd", DIMS(b->B, b->T));
+    op.out[SM_OUT(layernorm_forward, y)] = norm->y = activation(b, name, DIMS(b->B, b->T, b->C));
+    if (is_layernorm) {
+        op.in[SM_IN(layernorm_forward, b)] = value_of(b, b_kind);
+        op.out[SM_OUT(layernorm_forward, mean)] = norm->mean = statistic(b, name, "mean", DIMS(b->B, b->T));
+    }
+    norm->rstd = statistic(b, name, "rstd", DIMS(b->B, b->T));
+    op.out[is_layernorm ? SM_OUT(layernorm_forward, rstd) : SM_OUT(rmsnorm_forward, rstd)] = norm->rstd;
     add(b, &op);
-    *norm = (sm_norm){.x = x,
-                      .y = op.out[SM_OUT(layernorm_forward, y)],
-                      .mean = op.out[SM_OUT(layernorm_forward, mean)],
-                      .rstd = op.out[SM_OUT(layernorm_forward, rstd)],
-                      .w_kind = w_kind,
-                      .b_kind = b_kind};
     return norm->y;
 }
 
-int sm_build_layernorm_backward(sm_builder *b, const char *dx_name, int dy, const sm_norm *norm) {
-    sm_op op = make(b, SM_OP_LAYERNORM_BACKWARD);
+int sm_build_norm_backward(sm_builder *b, const char *dx_name, int dy, const sm_norm *norm) {
+    const bool is_layernorm = norm->b_kind != SM_NO_PARAM;
+    sm_op op = make(b, is_layernorm ? SM_OP_LAYERNORM_BACKWARD : SM_OP_RMSNORM_BACKWARD);
     op.in[SM_IN(layernorm_backward, dy)] = dy;
     op.in[SM_IN(layernorm_backward, x)] = norm->x;
     op.in[SM_IN(layernorm_backward, w)] = value_of(b, norm->w_kind);
-    op.in[SM_IN(layernorm_backward, mean)] = norm->mean;
-    op.in[SM_IN(layernorm_backward, rstd)] = norm->rstd;
-    op.out[SM_OUT(layernorm_backward, dx)] = activation(b, dx_name, DIMS(b->B, b->T, b->C));
+    op.in[is_layernorm ? SM_IN(layernorm_backward, rstd) : SM_IN(rmsnorm_backward, rstd)] = norm->rstd;
     op.out[SM_OUT(layernorm_backward, dw)] = gradient_of(b, norm->w_kind);
-    op.out[SM_OUT(layernorm_backward, db)] = gradient_of(b, norm->b_kind);
-    add(b, &op);
-    return op.out[SM_OUT(layernorm_backward, dx)];
+    if (is_layernorm) {
+        op.in[SM_IN(layernorm_backward, mean)] = norm->mean;
+        op.out[SM_OUT(layernorm_backward, db)] = gradient_of(b, norm->b_kind);
+    }
+    return result(b, &op, SM_OUT(layernorm_backward, dx), dx_name, b->C);
 }
 
-int sm_build_rmsnorm(sm_builder *b, const char *name, int x, int w_kind, sm_norm *norm) {
-    sm_op op = make(b, SM_OP_RMSNORM_FORWARD);
-    op.attr.eps = b->config->norm_eps;
-    op.in[SM_IN(rmsnorm_forward, x)] = x;
-    op.in[SM_IN(rmsnorm_forward, w)] = value_of(b, w_kind);
-    op.out[SM_OUT(rmsnorm_forward, y)] = activation(b, name, DIMS(b->B, b->T, b->C));
-    op.out[SM_OUT(rmsnorm_forward, rstd)] = statistic(b, name, "rstd", DIMS(b->B, b->T));
-    add(b, &op);
-    *norm = (sm_norm){.x = x,
-                      .y = op.out[SM_OUT(rmsnorm_forward, y)],
-                      .rstd = op.out[SM_OUT(rmsnorm_forward, rstd)],
-                      .w_kind = w_kind};
-    return norm->y;
+// The product of a layer, or of the head, whose W is (Vp,C) in every model: `vocab` is then V, otherwise 0.
+static sm_op make_matmul(const sm_builder *b, sm_op_kind kind, int64_t vocab) {
+    sm_op op = make(b, kind);
+    op.attr.w_transposed = vocab > 0 || b->config->model->out_by_in;
+    op.attr.vocab = vocab;
+    return op;
 }
 
-int sm_build_rmsnorm_backward(sm_builder *b, const char *dx_name, int dy, const sm_norm *norm) {
-    sm_op op = make(b, SM_OP_RMSNORM_BACKWARD);
-    op.in[SM_IN(rmsnorm_backward, dy)] = dy;
-    op.in[SM_IN(rmsnorm_backward, x)] = norm->x;
-    op.in[SM_IN(rmsnorm_backward, w)] = value_of(b, norm->w_kind);
-    op.in[SM_IN(rmsnorm_backward, rstd)] = norm->rstd;
-    op.out[SM_OUT(rmsnorm_backward, dx)] = activation(b, dx_name, DIMS(b->B, b->T, b->C));
-    op.out[SM_OUT(rmsnorm_backward, dw)] = gradient_of(b, norm->w_kind);
-    add(b, &op);
-    return op.out[SM_OUT(rmsnorm_backward, dx)];
-}
-
-static int matmul(sm_builder *b, const char *name, const char *part, int x, int w_kind) {
+static int matmul(sm_builder *b, const char *name, const char *part, int x, int w_kind, int64_t vocab) {
     const int W = matrix_of(b, w_kind);
-    sm_op op = make(b, SM_OP_MATMUL_FORWARD);
-    op.attr.w_transposed = b->config->model->out_by_in;
+    sm_op op = make_matmul(b, SM_OP_MATMUL_FORWARD, vocab);
     const int64_t F = op.attr.w_transposed ? sm_tensor_rows(&b->plan->tensors[W]) : columns_of(b, W);
     op.in[SM_IN(matmul_forward, x)] = x;
     op.in[SM_IN(matmul_forward, W)] = W;
@@ -175,11 +161,23 @@ static int matmul(sm_builder *b, const char *name, const char *part, int x, int 
     return op.out[SM_OUT(matmul_forward, y)];
 }
 
+static int matmul_backward(sm_builder *b, const char *dx_name, int x, int dy, int w_kind, int64_t vocab) {
+    sm_op dw = make_matmul(b, SM_OP_MATMUL_BACKWARD_WEIGHT, vocab);
+    dw.in[SM_IN(matmul_backward_weight, x)] = x;
+    dw.in[SM_IN(matmul_backward_weight, dy)] = dy;
+    dw.out[SM_OUT(matmul_backward_weight, dW)] = gradient_of(b, w_kind);
+    add(b, &dw);
+    sm_op dx = make_matmul(b, SM_OP_MATMUL_BACKWARD_INPUT, vocab);
+    dx.in[SM_IN(matmul_backward_input, dy)] = dy;
+    dx.in[SM_IN(matmul_backward_input, W)] = matrix_of(b, w_kind);
+    return result(b, &dx, SM_OUT(matmul_backward_input, dx), dx_name, columns_of(b, x));
+}
+
 int sm_build_linear(sm_builder *b, const char *name, int x, int w_kind, int b_kind) {
     if (b_kind == SM_NO_PARAM) {
-        return matmul(b, name, NULL, x, w_kind);
+        return matmul(b, name, NULL, x, w_kind, 0);
     }
-    const int xw = matmul(b, name, "xw", x, w_kind);
+    const int xw = matmul(b, name, "xw", x, w_kind, 0);
     sm_op op = make(b, SM_OP_BIAS_FORWARD);
     op.in[SM_IN(bias_forward, x)] = xw;
     op.in[SM_IN(bias_forward, b)] = value_of(b, b_kind);
@@ -193,17 +191,7 @@ int sm_build_linear_backward(sm_builder *b, const char *dx_name, int x, int dy, 
         db.out[SM_OUT(bias_backward, db)] = gradient_of(b, b_kind);
         add(b, &db);
     }
-    sm_op dw = make(b, SM_OP_MATMUL_BACKWARD_WEIGHT);
-    dw.attr.w_transposed = b->config->model->out_by_in;
-    dw.in[SM_IN(matmul_backward_weight, x)] = x;
-    dw.in[SM_IN(matmul_backward_weight, dy)] = dy;
-    dw.out[SM_OUT(matmul_backward_weight, dW)] = gradient_of(b, w_kind);
-    add(b, &dw);
-    sm_op dx = make(b, SM_OP_MATMUL_BACKWARD_INPUT);
-    dx.attr.w_transposed = dw.attr.w_transposed;
-    dx.in[SM_IN(matmul_backward_input, dy)] = dy;
-    dx.in[SM_IN(matmul_backward_input, W)] = matrix_of(b, w_kind);
-    return result(b, &dx, SM_OUT(matmul_backward_input, dx), dx_name, columns_of(b, x));
+    return matmul_backward(b, dx_name, x, dy, w_kind, 0);
 }
 
 int sm_build_activation(sm_builder *b, int x) {
@@ -355,17 +343,8 @@ int sm_build_blocks_backward(sm_builder *b, int d) {
 
 // --- the loss ---------------------------------------------------------------------------------------
 
-static int logits_of(sm_builder *b, int x, int w_kind) {
-    sm_op op = make(b, SM_OP_MATMUL_FORWARD);
-    op.attr.w_transposed = true;
-    op.attr.vocab = b->V;
-    op.in[SM_IN(matmul_forward, x)] = x;
-    op.in[SM_IN(matmul_forward, W)] = matrix_of(b, w_kind);
-    return result(b, &op, SM_OUT(matmul_forward, y), "logits", b->Vp);
-}
-
 void sm_build_loss(sm_builder *b, int x, int w_kind, sm_head *head) {
-    *head = (sm_head){.x = x, .w_kind = w_kind, .logits = logits_of(b, x, w_kind)};
+    *head = (sm_head){.x = x, .w_kind = w_kind, .logits = matmul(b, "logits", NULL, x, w_kind, b->V)};
     sm_op op = make(b, SM_OP_CROSSENTROPY_FORWARD);
     op.attr.vocab = b->V;
     op.in[SM_IN(crossentropy_forward, logits)] = head->logits;
@@ -389,19 +368,7 @@ int sm_build_loss_backward(sm_builder *b, const char *dx_name, const sm_head *he
     loss.in[SM_IN(crossentropy_backward, lse)] = head->lse;
     loss.in[SM_IN(crossentropy_backward, scale)] = b->scale;
     const int dlogits = result(b, &loss, SM_OUT(crossentropy_backward, dlogits), "d.logits", b->Vp);
-    sm_op dw = make(b, SM_OP_MATMUL_BACKWARD_WEIGHT);
-    dw.attr.w_transposed = true;
-    dw.attr.vocab = b->V;
-    dw.in[SM_IN(matmul_backward_weight, x)] = head->x;
-    dw.in[SM_IN(matmul_backward_weight, dy)] = dlogits;
-    dw.out[SM_OUT(matmul_backward_weight, dW)] = gradient_of(b, head->w_kind);
-    add(b, &dw);
-    sm_op dx = make(b, SM_OP_MATMUL_BACKWARD_INPUT);
-    dx.attr.w_transposed = true;
-    dx.attr.vocab = b->V;
-    dx.in[SM_IN(matmul_backward_input, dy)] = dlogits;
-    dx.in[SM_IN(matmul_backward_input, W)] = matrix_of(b, head->w_kind);
-    return result(b, &dx, SM_OUT(matmul_backward_input, dx), dx_name, b->C);
+    return matmul_backward(b, dx_name, head->x, dlogits, head->w_kind, b->V);
 }
 
 // --- around the model -------------------------------------------------------------------------------

@@ -31,16 +31,14 @@ enum { SM_NO_PARAM = -1 };
 int sm_build_embedding(sm_builder *b, int wte_kind, int wpe_kind);
 void sm_build_embedding_backward(sm_builder *b, int dx, int wte_kind, int wpe_kind);
 
-// A norm and the tensors that its backward needs.
+// LayerNorm; RMSNorm with SM_NO_PARAM for b_kind. And the tensors that its backward needs.
 typedef struct {
     int x, y, mean, rstd; // tensors; RMSNorm has no mean
-    int w_kind, b_kind;   // parameters; RMSNorm has no shift
+    int w_kind, b_kind;   // parameters
 } sm_norm;
 
-int sm_build_layernorm(sm_builder *b, const char *name, int x, int w_kind, int b_kind, sm_norm *norm);
-int sm_build_layernorm_backward(sm_builder *b, const char *dx_name, int dy, const sm_norm *norm);
-int sm_build_rmsnorm(sm_builder *b, const char *name, int x, int w_kind, sm_norm *norm);
-int sm_build_rmsnorm_backward(sm_builder *b, const char *dx_name, int dy, const sm_norm *norm);
+int sm_build_norm(sm_builder *b, const char *name, int x, int w_kind, int b_kind, sm_norm *norm);
+int sm_build_norm_backward(sm_builder *b, const char *dx_name, int dy, const sm_norm *norm);
 
 // RMSNorm of each head of q and of k in packed qkv.
 typedef struct {

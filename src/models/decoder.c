@@ -77,7 +77,7 @@ static int linear_backward(sm_builder *b, const char *dx_name, int x, int dy, in
 }
 
 static int rmsnorm(sm_builder *b, const char *name, int x, int kind, sm_norm *norm) {
-    return sm_build_rmsnorm(b, name, x, kind_of(b->config->model, kind), norm);
+    return sm_build_norm(b, name, x, kind_of(b->config->model, kind), SM_NO_PARAM, norm);
 }
 
 int sm_decoder_forward(sm_builder *b, void *kept, int x) {
@@ -104,7 +104,7 @@ int sm_decoder_backward(sm_builder *b, const void *kept, int d) {
     int dact = linear_backward(b, "d.act", s->act, d, DOWN_W);                   // (B,T,F)
     int dgate_up = sm_build_swiglu_backward(b, "d.gate_up", dact, s->gate_up);   // (B,T,2F)
     int dnorm2 = linear_backward(b, "d.norm2", s->norm2.y, dgate_up, GATE_UP_W); // (B,T,C)
-    int dres = sm_build_rmsnorm_backward(b, "d.res1.norm2", dnorm2, &s->norm2);  // (B,T,C)
+    int dres = sm_build_norm_backward(b, "d.res1.norm2", dnorm2, &s->norm2);     // (B,T,C)
     dres = sm_build_residual(b, "d.res1", d, dres);                              // (B,T,C)
     int datty = linear_backward(b, "d.atty", s->atty, dres, ATTN_PROJ_W);        // (B,T,A)
     int dturned = sm_build_attention_backward(b, datty, s->qkv, s->att);         // (B,T,QKV)
@@ -112,9 +112,9 @@ int sm_decoder_backward(sm_builder *b, const void *kept, int d) {
     if (b->config->model->has_head_norms) {
         dqkv = sm_build_head_rmsnorm_backward(b, "d.qkv.normed", dqkv, &s->head_norm); // (B,T,QKV)
     }
-    int dnorm1 = linear_backward(b, "d.norm1", s->norm1.y, dqkv, QKV_W);   // (B,T,C)
-    int dx = sm_build_rmsnorm_backward(b, "d.x.norm1", dnorm1, &s->norm1); // (B,T,C)
-    return sm_build_residual(b, "d.x", dres, dx);                          // (B,T,C)
+    int dnorm1 = linear_backward(b, "d.norm1", s->norm1.y, dqkv, QKV_W); // (B,T,C)
+    int dx = sm_build_norm_backward(b, "d.x.norm1", dnorm1, &s->norm1);  // (B,T,C)
+    return sm_build_residual(b, "d.x", dres, dx);                        // (B,T,C)
 }
 
 void sm_decoder_build(sm_builder *b) {
@@ -126,7 +126,7 @@ void sm_decoder_build(sm_builder *b) {
     sm_build_loss(b, x, b->config->untied ? kind_of(b->config->model, HEAD_W) : EMBED_W, &head);
     if (b->options->backward) {
         int d = sm_build_loss_backward(b, "d.normf", &head); // (B,T,C)
-        d = sm_build_rmsnorm_backward(b, "d.x", d, &normf);  // (B,T,C)
+        d = sm_build_norm_backward(b, "d.x", d, &normf);     // (B,T,C)
         d = sm_build_blocks_backward(b, d);                  // (B,T,C)
         sm_build_embedding_backward(b, d, EMBED_W, SM_NO_PARAM);
     }

@@ -86,13 +86,13 @@ typedef struct {
 
 static int block_forward(sm_builder *b, void *kept, int x) {
     block *s = kept;
-    int ln1 = sm_build_layernorm(b, "ln1", x, LN1_W, LN1_B, &s->ln1);            // (B,T,C)
+    int ln1 = sm_build_norm(b, "ln1", x, LN1_W, LN1_B, &s->ln1);                 // (B,T,C)
     s->qkv = sm_build_linear(b, "qkv", ln1, QKV_W, QKV_B);                       // (B,T,3C)
     s->atty = sm_build_attention(b, s->qkv, &s->att);                            // (B,T,C)
     int proj = sm_build_linear(b, "attproj", s->atty, ATTN_PROJ_W, ATTN_PROJ_B); // (B,T,C)
     proj = sm_build_dropout(b, "attproj.dropout", "attproj.dropped", proj);      // (B,T,C)
     int res = sm_build_residual(b, "res1", x, proj);                             // (B,T,C)
-    int ln2 = sm_build_layernorm(b, "ln2", res, LN2_W, LN2_B, &s->ln2);          // (B,T,C)
+    int ln2 = sm_build_norm(b, "ln2", res, LN2_W, LN2_B, &s->ln2);               // (B,T,C)
     s->fc = sm_build_linear(b, "fc", ln2, FC_W, FC_B);                           // (B,T,F)
     s->act = sm_build_activation(b, s->fc);                                      // (B,T,F)
     int mlp = sm_build_linear(b, "mlpproj", s->act, MLP_PROJ_W, MLP_PROJ_B);     // (B,T,C)
@@ -111,13 +111,13 @@ static int block_backward(sm_builder *b, const void *kept, int d) {
     int dact = sm_build_linear_backward(b, d_act, s->act, dmlp, MLP_PROJ_W, MLP_PROJ_B);         // (B,T,F)
     int dfc = sm_build_activation_backward(b, "d.fc", dact, s->fc);                              // (B,T,F)
     int dln2 = sm_build_linear_backward(b, "d.ln2", s->ln2.y, dfc, FC_W, FC_B);                  // (B,T,C)
-    int dres = sm_build_layernorm_backward(b, "d.res1.ln2", dln2, &s->ln2);                      // (B,T,C)
+    int dres = sm_build_norm_backward(b, "d.res1.ln2", dln2, &s->ln2);                           // (B,T,C)
     dres = sm_build_residual(b, "d.res1", d, dres);                                              // (B,T,C)
     int dproj = sm_build_dropout(b, "attproj.dropout", "d.attproj", dres);                       // (B,T,C)
     int datty = sm_build_linear_backward(b, "d.atty", s->atty, dproj, ATTN_PROJ_W, ATTN_PROJ_B); // (B,T,C)
     int dqkv = sm_build_attention_backward(b, datty, s->qkv, s->att);                            // (B,T,3C)
     int dln1 = sm_build_linear_backward(b, "d.ln1", s->ln1.y, dqkv, QKV_W, QKV_B);               // (B,T,C)
-    int dx = sm_build_layernorm_backward(b, "d.x.ln1", dln1, &s->ln1);                           // (B,T,C)
+    int dx = sm_build_norm_backward(b, "d.x.ln1", dln1, &s->ln1);                                // (B,T,C)
     return sm_build_residual(b, "d.x", dres, dx);                                                // (B,T,C)
 }
 
@@ -129,11 +129,11 @@ static void build(sm_builder *b) {
     int x = sm_build_embedding(b, WTE, WPE);                          // (B,T,C)
     x = sm_build_dropout(b, "encoded.dropout", "encoded.dropped", x); // (B,T,C)
     x = sm_build_blocks(b, x);                                        // (B,T,C)
-    x = sm_build_layernorm(b, "lnf", x, LNF_W, LNF_B, &lnf);          // (B,T,C)
+    x = sm_build_norm(b, "lnf", x, LNF_W, LNF_B, &lnf);               // (B,T,C)
     sm_build_loss(b, x, WTE, &head);                                  // the head is tied
     if (b->options->backward) {
         int d = sm_build_loss_backward(b, "d.lnf", &head);          // (B,T,C)
-        d = sm_build_layernorm_backward(b, "d.x", d, &lnf);         // (B,T,C)
+        d = sm_build_norm_backward(b, "d.x", d, &lnf);              // (B,T,C)
         d = sm_build_blocks_backward(b, d);                         // (B,T,C)
         d = sm_build_dropout(b, "encoded.dropout", "d.encoded", d); // (B,T,C)
         sm_build_embedding_backward(b, d, WTE, WPE);
