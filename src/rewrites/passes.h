@@ -37,24 +37,4 @@ sm_status sm_rewrite_gather_rows(sm_plan *plan);
 // Adds the ops of communication to a plan of several processes: in every mode, after all other passes.
 sm_status sm_rewrite_communication(sm_plan *plan);
 
-// --- again.c: a list of ops in which the backward executes forward ops again, with new outputs, which later ops read
-
-typedef struct {
-    int *current; // by tensor of the original plan: itself, or its recomputed copy
-    int n_tensors;
-    sm_op_list list;
-} sm_again;
-
-void sm_again_open(sm_plan *plan, sm_again *again);
-sm_status sm_again_close(sm_again *again); // as sm_ops_take
-
-// Whether a tensor of the original plan has not been computed again.
-bool sm_again_is_kept(const sm_again *again, int tensor);
-
-// Appends an op of the plan; it reads recomputed tensors if they exist.
-void sm_again_append(sm_again *again, sm_op op);
-
-// Appends a copy of a forward op to the backward, with new outputs of that role, and no FLOPs.
-void sm_again_emit(sm_again *again, sm_op op, sm_role role);
-
 #endif
