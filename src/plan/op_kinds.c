@@ -15,32 +15,7 @@ typedef struct {
     double (*count)(const sm_plan *plan, const sm_op *op);
 } op_work;
 
-#define COUNTED_BY(what) static double flops_of_##what(SM_UNUSED const sm_plan *plan, SM_UNUSED const sm_op *op)
-COUNTED_BY(layernorm_forward);
-COUNTED_BY(layernorm_backward);
-COUNTED_BY(rmsnorm_forward);
-COUNTED_BY(rmsnorm_backward);
-COUNTED_BY(matmul_forward);
-COUNTED_BY(matmul_backward_input);
-COUNTED_BY(matmul_backward_weight);
-COUNTED_BY(attention_forward);
-COUNTED_BY(attention_backward);
-COUNTED_BY(rope);
-COUNTED_BY(head_rmsnorm_forward);
-COUNTED_BY(head_rmsnorm_backward);
-COUNTED_BY(crossentropy);
-COUNTED_BY(crossentropy_with_gradient);
-COUNTED_BY(grad_clip);
-COUNTED_BY(scaler_update);
-
-#define NO_WORK \
-    { 0 }
-#define EACH_IN(n, name, input) \
-    { .n_each = n, .operand = SM_IN(name, input) }
-#define EACH_OUT(n, name, out) \
-    { .n_each = n, .is_output = true, .operand = SM_OUT(name, out) }
-#define COUNTED(what) \
-    { .count = flops_of_##what }
+static const op_work work_of[SM_OP_KIND_COUNT]; // below
 
 #define CHEAP true
 #define KEPT  false
@@ -51,11 +26,6 @@ COUNTED_BY(scaler_update);
 #define DROPS     HAS(dropout_p) HAS(rng_key)
 
 // clang-format off
-static const op_work work_of[SM_OP_KIND_COUNT] = {
-#define OP(code, name, inplace, work, ...)        [code] = work,
-#include "op_table.h"
-};
-
 #define DATA SM_OPERAND_DATA
 #define REAL SM_OPERAND_REAL
 #define I32  SM_OPERAND_I32
@@ -357,6 +327,8 @@ int64_t sm_op_dimension(const sm_plan *plan, const sm_op *op, const char *name) 
 // --- FLOPs and bytes ------------------------------------------------------------------
 // Counts only work that the equation needs: attention over s <= t, the head over V columns, no recomputation.
 
+#define COUNTED_BY(what) static double flops_of_##what(SM_UNUSED const sm_plan *plan, SM_UNUSED const sm_op *op)
+
 static const sm_tensor *input(const sm_plan *plan, const sm_op *op, int i) { return &plan->tensors[op->in[i]]; }
 static const sm_tensor *output(const sm_plan *plan, const sm_op *op, int i) { return &plan->tensors[op->out[i]]; }
 static double elems(const sm_tensor *t) { return (double)sm_tensor_elems(t); }
@@ -455,6 +427,20 @@ COUNTED_BY(crossentropy_with_gradient) { return 2 * flops_of_crossentropy(plan, 
 COUNTED_BY(grad_clip) { return elems(input(plan, op, SM_IN(grad_clip, sqnorm))) + 3; }
 
 COUNTED_BY(scaler_update) { return 4; }
+
+#define NO_WORK \
+    { 0 }
+#define EACH_IN(n, name, input) \
+    { .n_each = n, .operand = SM_IN(name, input) }
+#define EACH_OUT(n, name, out) \
+    { .n_each = n, .is_output = true, .operand = SM_OUT(name, out) }
+#define COUNTED(what) \
+    { .count = flops_of_##what }
+
+static const op_work work_of[SM_OP_KIND_COUNT] = {
+#define OP(code, name, inplace, work, ...) [code] = work,
+#include "op_table.h"
+};
 
 double sm_op_flops(const sm_plan *plan, const sm_op *op) {
     const op_work *work = &work_of[op->kind];
