@@ -8,20 +8,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fnv1a.h"
 #include "backends/host/cache.h"
 #include "os/os.h"
 
-uint64_t host_hash(uint64_t hash, const void *data, size_t size_bytes) { return sm_fnv1a(hash, data, size_bytes); }
-
 sm_status host_cache_path(const char *folder, const char *key, char path[PATH_MAX]) {
     char caches[PATH_MAX];
-    const uint64_t hash = host_hash(HOST_HASH_START, key, strlen(key));
+    const uint64_t hash = sm_fnv1a(SM_FNV1A_START, key, strlen(key));
     const int length = os_user_folder("XDG_CACHE_HOME", ".cache", caches, sizeof caches)
                            ? snprintf(path, PATH_MAX, "%s/stepmark/%s/%016" PRIx64, caches, folder, hash)
                            : -1;
-    if (length < 0 || length >= PATH_MAX) {
-        return sm_fail(SM_ERR_IO, "no cache folder: neither XDG_CACHE_HOME nor HOME is a usable absolute path");
-    }
+    SM_FAIL_IF(length < 0 || length >= PATH_MAX, SM_ERR_IO,
+               "no cache folder: neither XDG_CACHE_HOME nor HOME is a usable absolute path");
     return SM_OK;
 }
 
@@ -37,14 +35,9 @@ static sm_status open_folder(const char *path, int *folder) {
     snprintf(name, sizeof name, "%s", path);
     *strrchr(name, '/') = '\0';
     *folder = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (*folder < 0) {
-        return errno == ENOENT ? SM_OK : sm_fail(SM_ERR_IO, "%s: cannot be read: %s", name, strerror(errno));
-    }
-    if (fstat(*folder, &info) != 0 || !is_own(&info)) {
-        close(*folder);
-        *folder = -1;
-        return sm_fail(SM_ERR_IO, "%s: not used: others than this user own it or can write to it", name);
-    }
+    SM_FAIL_IF(*folder < 0 && errno != ENOENT, SM_ERR_IO, "%s: cannot be read: %s", name, strerror(errno));
+    SM_FAIL_IF(*folder >= 0 && (fstat(*folder, &info) != 0 || !is_own(&info)), SM_ERR_IO,
+               "%s: not used: others than this user own it or can write to it", name);
     return SM_OK;
 }
 
@@ -52,25 +45,16 @@ static sm_status open_folder(const char *path, int *folder) {
 static sm_status open_entry(const char *path, int folder, int *file, size_t *size_bytes) {
     struct stat info;
     *file = openat(folder, strrchr(path, '/') + 1, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (*file < 0 && errno == ELOOP) {
-        return sm_fail(SM_ERR_IO, "%s: not used: it is a symbolic link", path);
-    }
+    SM_FAIL_IF(*file < 0 && errno == ELOOP, SM_ERR_IO, "%s: not used: it is a symbolic link", path);
+    SM_FAIL_IF(*file < 0 && errno != ENOENT, SM_ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
     if (*file < 0) {
-        return errno == ENOENT ? SM_OK : sm_fail(SM_ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
+        return SM_OK;
     }
-    const char *wrong = NULL;
-    if (fstat(*file, &info) != 0 || !S_ISREG(info.st_mode)) {
-        wrong = "it is no regular file";
-    } else if (!is_own(&info)) {
-        wrong = "others than this user own it or can write to it";
-    } else if ((uint64_t)info.st_size > HOST_CACHE_MAX_BYTES) {
-        wrong = "it is too large";
-    }
-    if (wrong != NULL) {
-        close(*file);
-        *file = -1;
-        return sm_fail(SM_ERR_IO, "%s: not used: %s", path, wrong);
-    }
+    const char *wrong = fstat(*file, &info) != 0 || !S_ISREG(info.st_mode) ? "it is no regular file"
+                        : !is_own(&info) ? "others than this user own it or can write to it"
+                        : (uint64_t)info.st_size > HOST_CACHE_MAX_BYTES ? "it is too large"
+                                                                        : NULL;
+    SM_FAIL_IF(wrong != NULL, SM_ERR_IO, "%s: not used: %s", path, wrong);
     *size_bytes = (size_t)info.st_size;
     return SM_OK;
 }
@@ -79,41 +63,28 @@ static sm_status read_all(const char *path, int file, char *data, size_t size_by
     size_t done = 0;
     while (done < size_bytes) {
         const ssize_t n = read(file, data + done, size_bytes - done);
-        if (n == 0 || (n < 0 && errno != EINTR)) {
-            return sm_fail(SM_ERR_IO, "%s: cannot be read: %s", path, n == 0 ? "it became shorter" : strerror(errno));
-        }
+        SM_FAIL_IF(n == 0 || (n < 0 && errno != EINTR), SM_ERR_IO, "%s: cannot be read: %s", path,
+                   n == 0 ? "it became shorter" : strerror(errno));
         done += n > 0 ? (size_t)n : 0;
     }
     return SM_OK;
 }
 
 sm_status host_cache_read(const char *path, char **data, size_t *size_bytes) {
-    sm_status status = SM_OK;
-    int folder = -1;
-    int file = -1;
+    SM_CLOSED int folder = -1;
+    SM_CLOSED int file = -1;
+    SM_FREED char *whole = NULL;
     *data = NULL;
     *size_bytes = 0;
-    SM_TRY_GOTO(open_folder(path, &folder));
-    if (folder >= 0) {
-        SM_TRY_GOTO(open_entry(path, folder, &file, size_bytes));
-    }
+    SM_TRY(open_folder(path, &folder));
+    SM_TRY(folder >= 0 ? open_entry(path, folder, &file, size_bytes) : SM_OK);
     if (file >= 0) {
-        *data = calloc(*size_bytes + 1, 1);
-        SM_TRY_GOTO(*data != NULL ? read_all(path, file, *data, *size_bytes)
-                                  : sm_fail(SM_ERR_OOM, "%s: no memory to read it", path));
+        whole = calloc(*size_bytes + 1, 1);
+        SM_FAIL_IF(whole == NULL, SM_ERR_OOM, "%s: no memory to read it", path);
+        SM_TRY(read_all(path, file, whole, *size_bytes));
+        *data = sm_give(&whole);
     }
-cleanup:
-    if (file >= 0) {
-        close(file);
-    }
-    if (folder >= 0) {
-        close(folder);
-    }
-    if (status != SM_OK) {
-        free(*data);
-        *data = NULL;
-    }
-    return status;
+    return SM_OK;
 }
 
 // --- writing ------------------------------------------------------------------------------------
@@ -137,17 +108,13 @@ static bool make_folders(const char *file) {
 static sm_status close_to_others(const char *path) {
     char name[PATH_MAX];
     struct stat info;
-    int folder = -1;
+    SM_CLOSED int folder = -1;
     snprintf(name, sizeof name, "%s", path);
     *strrchr(name, '/') = '\0';
     if (stat(name, &info) == 0 && info.st_uid == geteuid() && !is_own(&info)) {
         (void)chmod(name, 0700); // checked below
     }
-    SM_TRY(open_folder(path, &folder));
-    if (folder >= 0) {
-        close(folder);
-    }
-    return SM_OK;
+    return open_folder(path, &folder);
 }
 
 static bool write_all(int descriptor, const void *data, size_t size_bytes) {
@@ -171,9 +138,7 @@ sm_status host_cache_write(const char *path, const void *data, size_t size_bytes
         SM_TRY(close_to_others(path));
     }
     const int descriptor = has_folder ? mkstemp(temporary) : -1;
-    if (descriptor < 0) {
-        return sm_fail(SM_ERR_IO, "%s: cannot be written: %s", path, strerror(errno));
-    }
+    SM_FAIL_IF(descriptor < 0, SM_ERR_IO, "%s: cannot be written: %s", path, strerror(errno));
     const bool written = write_all(descriptor, data, size_bytes);
     const int reason = errno;
     const bool closed = close(descriptor) == 0;

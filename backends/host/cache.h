@@ -8,12 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "fnv1a.h"
 #include "status.h"
-
-// sm_fnv1a() for the backends.
-#define HOST_HASH_START SM_FNV1A_START
-uint64_t host_hash(uint64_t hash, const void *data, size_t size_bytes);
 
 // Path of the entry of `key`: CACHE/stepmark/FOLDER/HASH, where HASH is the key's, in hexadecimal. The entry should
 // contain its whole key. SM_ERR_IO: there is no home folder.

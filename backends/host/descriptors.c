@@ -169,14 +169,11 @@ sm_status host_receive_descriptor(int connection, int *descriptor, uint64_t *num
     do {
         n = recvmsg(connection, &m, MSG_WAITALL | MSG_CMSG_CLOEXEC);
     } while (n < 0 && errno == EINTR);
-    if (n != (ssize_t)sizeof *number) {
-        return sm_fail(SM_ERR_DEVICE, "another process of this host %s",
-                       n < 0 ? "did not answer for a minute" : "has ended");
-    }
+    SM_FAIL_IF(n != (ssize_t)sizeof *number, SM_ERR_DEVICE, "another process of this host %s",
+               n < 0 ? "did not answer for a minute" : "has ended");
     const struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-    if (h == NULL || h->cmsg_type != SCM_RIGHTS || h->cmsg_len != CMSG_LEN(sizeof *descriptor)) {
-        return sm_fail(SM_ERR_DEVICE, "another process of this host could not share its device's memory");
-    }
+    SM_FAIL_IF(h == NULL || h->cmsg_type != SCM_RIGHTS || h->cmsg_len != CMSG_LEN(sizeof *descriptor), SM_ERR_DEVICE,
+               "another process of this host could not share its device's memory");
     memcpy(descriptor, CMSG_DATA(h), sizeof *descriptor);
     return SM_OK;
 }

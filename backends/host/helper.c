@@ -45,8 +45,7 @@ bool host_take(int end, void *record, size_t n_bytes) {
     return n == (ssize_t)n_bytes;
 }
 
-// Whether something arrives, or its other end is closed.
-static bool await(int end, int64_t deadline_ns) {
+bool host_await_record(int end, int64_t deadline_ns) {
     bool is_there = false;
     for (int64_t left_ns = 1; !is_there && left_ns > 0;) {
         left_ns = deadline_ns - host_now_ns();
@@ -54,10 +53,6 @@ static bool await(int end, int64_t deadline_ns) {
     }
     return is_there;
 }
-
-bool host_await_record(int end, int64_t deadline_ns) { return await(end, deadline_ns); }
-
-void host_await_no_reader(int end, int64_t deadline_ns) { (void)await(end, deadline_ns); }
 
 bool host_start_helper(char *const argv[], int input, int output, os_child *helper) {
     const os_child_plan plan = {.argv = argv, .in = input, .out = output, .err = OS_CHILD_NOTHING};

@@ -23,11 +23,8 @@ bool host_put(int end, const void *records, size_t n_bytes);
 // Waits for the next record; false: all writers have closed.
 bool host_take(int end, void *record, size_t n_bytes);
 
-// Whether a record, or the end, arrives before a time of host_now_ns.
+// Whether a record, or the other end's close, arrives before a time of host_now_ns.
 bool host_await_record(int end, int64_t deadline_ns);
-
-// Waits until nobody reads from it, or until a time of host_now_ns.
-void host_await_no_reader(int end, int64_t deadline_ns);
 
 // Starts a program with these descriptors as standard input and output; its stderr is discarded. False: it cannot be
 // started.

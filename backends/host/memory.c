@@ -187,19 +187,15 @@ void *host_tensor(const host_memory *memory, const sm_plan *plan, int tensor) {
 // Address of a part of a tensor, after checking that the part exists.
 static sm_status find_part(const host_memory *memory, const sm_plan *plan, int tensor, int64_t offset_elems,
                            int64_t n_elems, char **part) {
-    if (tensor < 0 || tensor >= plan->n_tensors) {
-        return sm_fail(SM_ERR_INTERNAL, "no tensor %d in a plan of %d", tensor, plan->n_tensors);
-    }
+    SM_FAIL_IF(tensor < 0 || tensor >= plan->n_tensors, SM_ERR_INTERNAL, "no tensor %d in a plan of %d", tensor,
+               plan->n_tensors);
     const sm_tensor *t = &plan->tensors[tensor];
     int64_t size_elems = sm_tensor_elems(t);
-    if (offset_elems < 0 || n_elems < 0 || offset_elems > size_elems || n_elems > size_elems - offset_elems) {
-        return sm_fail(SM_ERR_INTERNAL, "tensor %s: elements %lld to %lld asked of %lld", t->name,
-                       (long long)offset_elems, (long long)offset_elems + (long long)n_elems, (long long)size_elems);
-    }
+    SM_FAIL_IF(offset_elems < 0 || n_elems < 0 || offset_elems > size_elems || n_elems > size_elems - offset_elems,
+               SM_ERR_INTERNAL, "tensor %s: elements %lld to %lld asked of %lld", t->name, (long long)offset_elems,
+               (long long)offset_elems + (long long)n_elems, (long long)size_elems);
     char *first = host_tensor(memory, plan, tensor);
-    if (first == NULL) {
-        return sm_fail(SM_ERR_INTERNAL, "tensor %s: has no memory, because no op uses it", t->name);
-    }
+    SM_FAIL_IF(first == NULL, SM_ERR_INTERNAL, "tensor %s: has no memory, because no op uses it", t->name);
     *part = first + (size_t)offset_elems * sm_dtype_size(t->dtype);
     return SM_OK;
 }

@@ -262,7 +262,7 @@ sm_status opencl_help(int n_words, char *const *words) {
         }
         (void)host_put(STDOUT_FILENO, "", 1);
     }
-    host_await_no_reader(STDOUT_FILENO, host_now_ns() + (int64_t)(LIMIT_SECONDS * 1e9));
+    (void)host_await_record(STDOUT_FILENO, host_now_ns() + (int64_t)(LIMIT_SECONDS * 1e9));
     opencl_free_programs(&device);
     opencl.clReleaseContext(device.context);
     return SM_OK;

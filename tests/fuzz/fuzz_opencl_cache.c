@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "harness_support.h"
+#include "fnv1a.h"
 #include "backends/host/cache.h"
 #include "backends/opencl/program/program.h"
 
@@ -24,7 +25,7 @@ void fuzz_one(const uint8_t *data, size_t size_bytes) {
     }
     SM_FREED char *entry = fuzz_text(data, size_bytes);
     if (size_bytes > ENTRY_AT && entry[0] % 2 == 0) {
-        uint64_t hash = host_hash(HOST_HASH_START, entry + 1 + ENTRY_AT, size_bytes - 1 - ENTRY_AT);
+        uint64_t hash = sm_fnv1a(SM_FNV1A_START, entry + 1 + ENTRY_AT, size_bytes - 1 - ENTRY_AT);
         memcpy(entry + 1 + HASH_AT, &hash, size_bytes - 1 - HASH_AT < 8 ? 0 : sizeof hash);
     }
     fuzz_write(path, entry + (size_bytes > 0), size_bytes - (size_bytes > 0));

@@ -6,7 +6,7 @@
 
 #include "backends/opencl/nvidia/tensor.h"
 
-#include "backends/host/cache.h"
+#include "fnv1a.h"
 
 // --- products with known results ------------------------------------------------------------------------------
 
@@ -293,11 +293,11 @@ static void make_key(const opencl_facts *f, const char *of, char *key, size_t si
     static const char *const stems[] = {"tensor",       "tensor_probe",    "tma",   "wgmma",
                                         "matmul_wgmma", "attention_wgmma", "heads", "attention_tiles",
                                         "attention_tensor"};
-    uint64_t hash = HOST_HASH_START;
+    uint64_t hash = SM_FNV1A_START;
     for (size_t i = 0; i < sizeof stems / sizeof stems[0]; i++) {
         const sm_embedded *source = opencl_find_source(stems[i]);
         if (source != NULL) {
-            hash = host_hash(hash, source->text, source->size_bytes);
+            hash = sm_fnv1a(hash, source->text, source->size_bytes);
         }
     }
     snprintf(key, size_bytes, "matrix units|%s|%s|%s|%s|%s|%016llx", of, f->platform_name, f->name, f->version,

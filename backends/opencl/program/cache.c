@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fnv1a.h"
 #include "backends/host/cache.h"
 #include "backends/opencl/program/program.h"
 
@@ -30,7 +31,7 @@ static unsigned char *find_binary(char *entry, size_t entry_bytes, const char *k
     const size_t rest_bytes = entry_bytes - sizeof h;
     if (memcmp(h.magic, magic, sizeof magic) != 0 || h.key_bytes != key_bytes || rest_bytes <= key_bytes ||
         h.binary_bytes != rest_bytes - key_bytes || memcmp(entry + sizeof h, key, key_bytes) != 0 ||
-        host_hash(HOST_HASH_START, entry + sizeof h, rest_bytes) != h.hash) {
+        sm_fnv1a(SM_FNV1A_START, entry + sizeof h, rest_bytes) != h.hash) {
         return NULL;
     }
     memmove(entry, entry + sizeof h + key_bytes, (size_t)h.binary_bytes);
@@ -59,7 +60,7 @@ void opencl_cache_store(const char *key, const unsigned char *binary, size_t siz
     const size_t key_bytes = strlen(key);
     header h = {.key_bytes = key_bytes, .binary_bytes = size_bytes};
     memcpy(h.magic, magic, sizeof magic);
-    h.hash = host_hash(host_hash(HOST_HASH_START, key, key_bytes), binary, size_bytes);
+    h.hash = sm_fnv1a(sm_fnv1a(SM_FNV1A_START, key, key_bytes), binary, size_bytes);
     unsigned char *entry = malloc(sizeof h + key_bytes + size_bytes);
     if (entry != NULL && host_cache_path("opencl", key, path) == SM_OK) {
         memcpy(entry, &h, sizeof h);

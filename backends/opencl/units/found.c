@@ -6,7 +6,7 @@
 
 #include "backends/opencl/units/units.h"
 
-#include "backends/host/cache.h"
+#include "fnv1a.h"
 #include "backends/host/helper.h"
 #include "backends/host/memory.h"
 
@@ -24,11 +24,11 @@ static struct {
 
 static void make_key(const opencl_facts *f, char *key, size_t size_bytes) {
     static const char *const stems[] = {"philox", "prelude", "units", "heads", "matmul_units", "attention_units"};
-    uint64_t hash = HOST_HASH_START;
+    uint64_t hash = SM_FNV1A_START;
     for (size_t i = 0; i < sizeof stems / sizeof stems[0]; i++) {
         const sm_embedded *source = opencl_find_source(stems[i]);
         if (source != NULL) {
-            hash = host_hash(hash, source->text, source->size_bytes);
+            hash = sm_fnv1a(hash, source->text, source->size_bytes);
         }
     }
     snprintf(key, size_bytes, "units %d|%s|%s|%s|%s|%016llx", UNITS_PROBE_VERSION, f->platform_name, f->name,
