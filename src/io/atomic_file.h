@@ -2,7 +2,7 @@
 //
 // Bytes go to a temporary name in the same folder; commit makes them durable (fsync), renames the file, and makes the
 // name durable (fsync of the folder). A reader, also after a crash, sees the old file or the new one, never a part. The
-// next write to the path removes what a killed process left (atomic_file.h).
+// next write to the path removes what a killed process left.
 #ifndef STEPMARK_ATOMIC_FILE_H
 #define STEPMARK_ATOMIC_FILE_H
 
@@ -61,8 +61,7 @@ sm_status sm_append_open(const char *path, int how, int *fd);
 // Its process holds a lock on it (flock), which the system releases however the process ends. So making a temporary for
 // PATH removes those of killed processes, and leaves those of running ones alone.
 
-// Makes an empty file or folder, open as *fd: the lock lasts until *fd is closed. The caller frees *name.
-sm_status sm_temporary_file(const char *path, char **name, int *fd);
+// Makes an empty folder, open as *fd: the lock lasts until *fd is closed. The caller frees *name.
 sm_status sm_temporary_folder(const char *path, char **name, int *fd);
 
 // Removes a file, or a folder with its files. False: it still exists, errno says why.

@@ -415,14 +415,9 @@ static sm_status build_header(const char *path, const sm_safetensors_spec *specs
     return SM_OK;
 }
 
-sm_status sm_safetensors_create(const char *path, const sm_safetensors_spec *specs, int n_specs,
-                                const sm_safetensors_pair *metadata, int n_metadata, sm_safetensors_writer **writer) {
-    return sm_safetensors_create_mixed(path, specs, n_specs, n_specs, metadata, n_metadata, NULL, writer);
-}
-
-sm_status sm_safetensors_create_mixed(const char *path, const sm_safetensors_spec *specs, int n_specs, int n_floats,
-                                      const sm_safetensors_pair *metadata, int n_metadata, char *digest,
-                                      sm_safetensors_writer **writer) {
+sm_status sm_safetensors_create(const char *path, const sm_safetensors_spec *specs, int n_specs, int n_floats,
+                                const sm_safetensors_pair *metadata, int n_metadata, char *digest,
+                                sm_safetensors_writer **writer) {
     *writer = NULL;
     json_auto_t *header = json_object();
     SM_OWN(sm_safetensors_writer) *w = sm_calloc(1, sizeof *w);

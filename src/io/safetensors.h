@@ -103,13 +103,11 @@ typedef struct {
 typedef struct sm_safetensors_writer sm_safetensors_writer;
 
 // Starts a file: writes the header, with {"format": "pt"} (which transformers requires) and the given pairs as
-// metadata, through atomic_file.h. All tensors are F32; if n_floats is given, those after the first n_floats are U8.
+// metadata, through atomic_file.h. The first n_floats tensors are F32, the others U8.
 // `digest` (SM_FILE_DIGEST_SIZE, may be NULL) receives the digest of the finished file.
-sm_status sm_safetensors_create(const char *path, const sm_safetensors_spec *specs, int n_specs,
-                                const sm_safetensors_pair *metadata, int n_metadata, sm_safetensors_writer **writer);
-sm_status sm_safetensors_create_mixed(const char *path, const sm_safetensors_spec *specs, int n_specs, int n_floats,
-                                      const sm_safetensors_pair *metadata, int n_metadata, char *digest,
-                                      sm_safetensors_writer **writer);
+sm_status sm_safetensors_create(const char *path, const sm_safetensors_spec *specs, int n_specs, int n_floats,
+                                const sm_safetensors_pair *metadata, int n_metadata, char *digest,
+                                sm_safetensors_writer **writer);
 
 // Appends the next n_elems floats of the data; tensors follow one another in order.
 sm_status sm_safetensors_append(sm_safetensors_writer *writer, const float *values, int64_t n_elems);

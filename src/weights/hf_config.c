@@ -65,28 +65,21 @@ sm_status sm_hf_config_read(const char *path, sm_model_config *config) {
 
 // ---- writing ----
 
-// The fewest significant digits that read back as the same number.
-static int digits_of(double value) {
-    char text[64];
-    for (int digits = 1; digits < 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value) {
-            return digits;
-        }
-    }
-    return 17;
-}
-
-// As many digits as the number that needs the most.
+// As many significant digits as all numbers need to read back as the same.
 static int digits_of_reals(json_t *root) {
     const char *key;
     json_t *value;
-    int most = 1;
+    char text[64];
+    int digits = 1;
     json_object_foreach(root, key, value) {
-        const int digits = json_is_real(value) ? digits_of(json_real_value(value)) : 1;
-        most = digits > most ? digits : most;
+        for (; json_is_real(value) && digits < 17; digits++) {
+            snprintf(text, sizeof text, "%.*g", digits, json_real_value(value));
+            if (strtod(text, NULL) == json_real_value(value)) {
+                break;
+            }
+        }
     }
-    return most;
+    return digits;
 }
 
 sm_status sm_hf_config_write(const char *path, const sm_model_config *config, double dropout_p) {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "words.h"
+#include "os/os.h"
 #include "philox.h"
 #include "src/io/input_file.h"
 #include "src/weights/model_folder.h"
@@ -361,6 +362,81 @@ sm_status sm_weights_load(const char *dir, const sm_model_config *config, sm_ses
     return step != NULL ? load_optimizer(dir, config->model, digest, session, step) : SM_OK;
 }
 
+// ---- copies ----
+
+struct sm_weights_copy {
+    const sm_plan *plan;
+    float *values;
+    int64_t *offsets; // in elements, for each of the plan's tensors; -1: not copied
+    int64_t n_elems;
+};
+
+static bool is_copied(const sm_tensor *tensor) {
+    return tensor->is_saved && (tensor->role == SM_ROLE_PARAMETER || tensor->role == SM_ROLE_OPTIMIZER);
+}
+
+// In huge pages if available: training waits for the first touch.
+static float *allocate(size_t size_bytes) {
+    enum { LARGE_PAGE_BYTES = 1 << 21 };
+    void *values = aligned_alloc(LARGE_PAGE_BYTES, (size_bytes / LARGE_PAGE_BYTES + 1) * LARGE_PAGE_BYTES);
+    if (values != NULL) {
+        os_use_large_pages(values, size_bytes);
+    }
+    return values;
+}
+
+sm_status sm_weights_copy_open(const sm_plan *plan, sm_weights_copy **copy) {
+    *copy = NULL;
+    SM_OWN(sm_weights_copy) *c = sm_calloc(1, sizeof *c);
+    c->offsets = sm_malloc(((size_t)plan->n_tensors + 1) * sizeof *c->offsets);
+    c->plan = plan;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        c->offsets[i] = is_copied(&plan->tensors[i]) ? c->n_elems : -1;
+        c->n_elems += is_copied(&plan->tensors[i]) ? plan->tensors[i].real_elems : 0;
+    }
+    c->values = allocate((size_t)c->n_elems * sizeof *c->values);
+    SM_FAIL_IF(c->values == NULL, SM_ERR_OOM,
+               "checkpoints: no memory for a copy of weights and optimizer state, %.1f MiB",
+               (double)c->n_elems * sizeof *c->values / 1048576);
+    *copy = sm_give(&c);
+    return SM_OK;
+}
+
+void sm_weights_copy_close(sm_weights_copy *copy) {
+    if (copy != NULL) {
+        free(copy->values);
+        free(copy->offsets);
+        free(copy);
+    }
+}
+
+sm_status sm_weights_copy_take(sm_weights_copy *copy, sm_session *session) {
+    SM_TRY(sm_session_synchronize(session));
+    for (int i = 0; i < copy->plan->n_tensors; i++) {
+        if (copy->offsets[i] >= 0) {
+            SM_TRY(sm_session_read(session, i, copy->plan->tensors[i].real_elems, copy->values + copy->offsets[i]));
+        }
+    }
+    return SM_OK;
+}
+
+sm_status sm_weights_copy_help(sm_session *session) {
+    const sm_plan *plan = session->plan;
+    int64_t most_elems = 0;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const int64_t n_elems = is_copied(&plan->tensors[i]) ? plan->tensors[i].real_elems : 0;
+        most_elems = n_elems > most_elems ? n_elems : most_elems;
+    }
+    SM_FREED float *values = malloc((size_t)most_elems * sizeof *values + 1);
+    SM_FAIL_IF(values == NULL, SM_ERR_OOM, "checkpoints: no memory to send %lld elements", (long long)most_elems);
+    for (int i = 0; i < plan->n_tensors; i++) {
+        if (is_copied(&plan->tensors[i]) && plan->tensors[i].is_sharded) {
+            SM_TRY(sm_session_read(session, i, plan->tensors[i].real_elems, values));
+        }
+    }
+    return SM_OK;
+}
+
 // ---- saving ----
 
 // The source of the slots' values: a session, a copy of one, or initialisation.
@@ -379,7 +455,7 @@ static sm_status fetch(const source *from, const slot *s, float *room, const flo
         return sm_session_read(from->session, s->tensor, s->n_elems, room);
     }
     if (from->copy != NULL) {
-        *values = sm_weights_copy_values(from->copy, s->tensor);
+        *values = from->copy->values + from->copy->offsets[s->tensor];
         return SM_OK;
     }
     sm_param_init(from->plan, s->tensor, from->seed, 0, s->n_elems, room);
@@ -440,7 +516,7 @@ static sm_status save_slots(const char *path, slot_list *list, const source *fro
         memcpy(specs[i].dims, s->dims, sizeof s->dims);
         n_floats += !s->is_bytes; // which come first
     }
-    SM_TRY(sm_safetensors_create_mixed(path, specs, list->n_slots, n_floats, metadata, n_metadata, digest, &writer));
+    SM_TRY(sm_safetensors_create(path, specs, list->n_slots, n_floats, metadata, n_metadata, digest, &writer));
     for (int i = 0; i < list->n_slots; i++) {
         const float *values;
         SM_TRY(fetch(from, &list->slots[i], room, &values));
@@ -500,8 +576,7 @@ sm_status sm_weights_save(const char *dir, const sm_model_config *config, sm_ses
 
 sm_status sm_weights_save_copy(const char *dir, const sm_model_config *config, const sm_weights_copy *copy,
                                int64_t step) {
-    const sm_plan *plan = sm_weights_copy_plan(copy);
-    return save(dir, &(source){.copy = copy, .config = config, .plan = plan}, has_optimizer(plan), step);
+    return save(dir, &(source){.copy = copy, .config = config, .plan = copy->plan}, has_optimizer(copy->plan), step);
 }
 
 sm_status sm_weights_save_model(const char *dir, const sm_model_config *config, sm_session *session) {
@@ -510,7 +585,7 @@ sm_status sm_weights_save_model(const char *dir, const sm_model_config *config, 
 
 sm_status sm_weights_write(const char *dir, const sm_model_config *config, const sm_weights_copy *copy, int64_t step,
                            char digests[SM_MODEL_FILE_COUNT][SM_FILE_DIGEST_SIZE]) {
-    const source from = {.copy = copy, .config = config, .plan = sm_weights_copy_plan(copy)};
+    const source from = {.copy = copy, .config = config, .plan = copy->plan};
     char digest[DIGEST_SIZE];
     char path[PATH_MAX];
     int64_t size_bytes;

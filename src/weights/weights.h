@@ -67,7 +67,4 @@ sm_status sm_weights_copy_take(sm_weights_copy *copy, sm_session *session);
 // With a sharded optimizer state, the other processes call this while one of them takes a copy: they send their parts.
 sm_status sm_weights_copy_help(sm_session *session);
 
-const sm_plan *sm_weights_copy_plan(const sm_weights_copy *copy);
-const float *sm_weights_copy_values(const sm_weights_copy *copy, int tensor); // of a parameter or a state
-
 #endif

@@ -203,7 +203,7 @@ static void write_variant(const char *from, const char *to, const variant *v) {
     for (int i = 0; i < 2 && v->add[i].name != NULL; i++) {
         specs[n++] = v->add[i];
     }
-    expect_ok("create", sm_safetensors_create(to, specs, n, NULL, 0, &writer));
+    expect_ok("create", sm_safetensors_create(to, specs, n, n, NULL, 0, NULL, &writer));
     for (int i = 0; i < sm_safetensors_count(file); i++) {
         const sm_safetensors_entry *entry = sm_safetensors_at(file, i);
         if (v->skip == NULL || strcmp(entry->name, v->skip) != 0) {
@@ -320,7 +320,7 @@ static void write_parts(const char *of, const char *folder, int n_parts, const c
             json_object_set_new(map, specs[n++].name, json_string(name));
         }
         snprintf(path, sizeof path, "%s/%s", folder, name);
-        expect_ok("create", sm_safetensors_create(path, specs, n, NULL, 0, &writer));
+        expect_ok("create", sm_safetensors_create(path, specs, n, n, NULL, 0, NULL, &writer));
         for (int i = part; i < sm_safetensors_count(file); i += n_parts) {
             expect_ok("read", sm_safetensors_read(file, sm_safetensors_at(file, i), values));
             expect_ok("append", sm_safetensors_append(writer, values, sm_safetensors_at(file, i)->n_elems));
@@ -654,8 +654,8 @@ static void expect_refused_optimizer(const char *label, const char *dir, const s
     SM_OWN(sm_session) *session = open_session(SM_F32, true, 0);
     sm_safetensors_writer *writer;
     int64_t step = -1;
-    expect_ok("create", sm_safetensors_create(textf("%s/optimizer.safetensors", dir), spec, spec != NULL, pairs,
-                                              n_pairs, &writer));
+    expect_ok("create", sm_safetensors_create(textf("%s/optimizer.safetensors", dir), spec, spec != NULL, spec != NULL,
+                                              pairs, n_pairs, NULL, &writer));
     expect_ok("finish", sm_safetensors_finish(writer));
     sm_safetensors_end(writer);
     expect_failure(label, sm_weights_load(dir, &tiny, session, &step), status, message);

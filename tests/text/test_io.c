@@ -308,7 +308,7 @@ static void write_safetensors(const char *path) {
     static const float values[N_WRITTEN_ELEMS] = {1, -2, 3.5f, 1e-40f, INFINITY, -0.0f, 7, 8};
     const sm_safetensors_pair step = {"step", "12"};
     sm_safetensors_writer *writer;
-    expect_ok("create", sm_safetensors_create(path, written, N_WRITTEN, &step, 1, &writer));
+    expect_ok("create", sm_safetensors_create(path, written, N_WRITTEN, N_WRITTEN, &step, 1, NULL, &writer));
     expect_ok("append", sm_safetensors_append(writer, values, 3));
     expect_ok("append", sm_safetensors_append(writer, values + 3, N_WRITTEN_ELEMS - 3));
     expect_ok("finish", sm_safetensors_finish(writer));
@@ -350,16 +350,17 @@ TEST(an_unfinished_file_leaves_nothing) {
     const char *path = temp_path("unfinished/x.safetensors");
     sm_safetensors_writer *writer;
     expect_ok("folder", sm_make_folder(folder));
-    expect_ok("create", sm_safetensors_create(path, written, N_WRITTEN, NULL, 0, &writer));
+    expect_ok("create", sm_safetensors_create(path, written, N_WRITTEN, N_WRITTEN, NULL, 0, NULL, &writer));
     sm_status status = sm_safetensors_append(writer, values, N_WRITTEN_ELEMS + 1);
     expect_failure("too much", status, SM_ERR_INTERNAL, "more data");
     expect_ok("append", sm_safetensors_append(writer, values, N_WRITTEN_ELEMS - 1));
     expect_failure("too little", sm_safetensors_finish(writer), SM_ERR_INTERNAL, "28 of 32 bytes");
     sm_safetensors_end(writer);
-    expect_ok("create", sm_safetensors_create(path, written, N_WRITTEN, NULL, 0, &writer));
+    expect_ok("create", sm_safetensors_create(path, written, N_WRITTEN, N_WRITTEN, NULL, 0, NULL, &writer));
     sm_safetensors_end(writer);
     const sm_safetensors_spec huge = {"huge", 2, {INT64_MAX, 2}};
-    expect_failure("huge", sm_safetensors_create(path, &huge, 1, NULL, 0, &writer), SM_ERR_INVALID, "'huge'|overflows");
+    expect_failure("huge", sm_safetensors_create(path, &huge, 1, 1, NULL, 0, NULL, &writer), SM_ERR_INVALID,
+                   "'huge'|overflows");
     assert_int_equal(temp_count(folder), 0);
 }
 
