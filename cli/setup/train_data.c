@@ -45,8 +45,7 @@ sm_status cli_documents(const cli_options *options, const sm_model_config *confi
                         int64_t n_positions, sm_documents *documents) {
     const sm_long_document how = (sm_long_document)options->work.long_documents;
     SM_TRY(find(options, config, tokens, n_positions, documents));
-    return cli_padding(options) == SM_PADDING_NONE ? sm_documents_fill_rows(documents, T, how)
-                                                   : sm_documents_shorten(documents, T, how);
+    return sm_documents_shorten(documents, T, cli_padding(options) == SM_PADDING_NONE, how);
 }
 
 // --- files ---------------------------------------------------------------------------------

@@ -186,7 +186,7 @@ static sm_status count(const cli_options *o, const char *path, int64_t *n) {
 static sm_status look_at_data(chooser *c) {
     cli_options *o = c->options;
     char train[SM_DATA_PATH_BYTES], val[SM_DATA_PATH_BYTES];
-    sm_data_files files;
+    SM_AT_END(sm_data_files_free) sm_data_files files = {0};
     if (o->work.data == NULL) {
         choose(c, "vocab", &o->model.vocab, SM_N_BYTES);
         c->n_train = (int64_t)sm_embedded_find(SM_EMBEDDED_TEXT)->size_bytes;
@@ -195,8 +195,6 @@ static sm_status look_at_data(chooser *c) {
     char *data = (char *)(sm_data_files_side(o->work.data, "train", train) ? train : o->work.data);
     SM_TRY(sm_data_files_open(&data, 1, (sm_tokens_format)o->work.data_format, &files));
     const sm_tokens_format format = files.format;
-    const int64_t size_bytes = files.size_bytes;
-    sm_data_files_free(&files);
     if (sm_tokens_format_has_ids(format) && o->model.vocab == 0) {
         int64_t vocab = 0;
         SM_TRY(find_vocabulary(o->work.data, &vocab));
@@ -205,7 +203,7 @@ static sm_status look_at_data(chooser *c) {
                o->work.tokenizer == NULL) {
         choose(c, "vocab", &o->model.vocab, SM_N_BYTES);
     } else if (!sm_tokens_format_has_ids(format)) {
-        SM_TRY(make_tokens(c, size_bytes));
+        SM_TRY(make_tokens(c, files.size_bytes));
         (void)sm_data_files_side(c->tokens, "train", train);
         data = train;
     }

@@ -97,15 +97,11 @@ static sm_status append_input(sm_data_files *files, const char *input) {
 }
 
 sm_status sm_data_files_list(char *const *inputs, int n_inputs, sm_data_files *files) {
-    sm_status status = SM_OK;
     *files = (sm_data_files){.hash = SM_FNV1A_START};
-    for (int i = 0; i < n_inputs && status == SM_OK; i++) {
-        status = append_input(files, inputs[i]);
+    for (int i = 0; i < n_inputs; i++) {
+        SM_TRY(append_input(files, inputs[i]));
     }
-    if (status != SM_OK) {
-        sm_data_files_free(files);
-    }
-    return status;
+    return SM_OK;
 }
 
 void sm_data_files_free(sm_data_files *files) {
@@ -147,17 +143,14 @@ static sm_status find_format(sm_data_files *files, int64_t i, uint8_t *head) {
 sm_status sm_data_files_open(char *const *inputs, int n_inputs, sm_tokens_format asked, sm_data_files *files) {
     SM_TRY(sm_data_files_list(inputs, n_inputs, files));
     SM_FREED uint8_t *head = sm_malloc(SM_DATA_HEAD_BYTES);
-    sm_status status = SM_OK;
     files->asked = asked;
-    for (int64_t i = 0; i < files->n_files && status == SM_OK; i++) {
-        status = find_format(files, i, head);
+    for (int64_t i = 0; i < files->n_files; i++) {
+        SM_TRY(find_format(files, i, head));
     }
-    if (status != SM_OK) {
-        sm_data_files_free(files);
-    } else if (files->format == SM_TOKENS_AUTO) {
+    if (files->format == SM_TOKENS_AUTO) {
         files->format = asked != SM_TOKENS_AUTO ? asked : SM_TOKENS_TEXT;
     }
-    return status;
+    return SM_OK;
 }
 
 static sm_status refuse_ids(const char *name, const char *what) {
@@ -176,12 +169,8 @@ sm_status sm_data_files_open_text(char *const *inputs, int n_inputs, sm_tokens_f
         }
     }
     SM_TRY(sm_data_files_open(inputs, n_inputs, asked, files));
-    if (!sm_tokens_format_has_ids(files->format)) {
-        return SM_OK;
-    }
-    const sm_status status = refuse_ids(inputs[0], sm_tokens_format_name(files->format));
-    sm_data_files_free(files);
-    return status;
+    return sm_tokens_format_has_ids(files->format) ? refuse_ids(inputs[0], sm_tokens_format_name(files->format))
+                                                   : SM_OK;
 }
 
 int64_t sm_data_files_bytes(const sm_data_files *files, int64_t file) {

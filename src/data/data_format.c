@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "words.h"
-#include "src/data/npy.h"
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"
 
@@ -399,9 +398,10 @@ static sm_status check_json(const char *path, const uint8_t *head, size_t n, int
     }
     const char *key = json_object_iter_key(json_object_iter(line));
     key = key != NULL && sm_is_printable(key) ? key : "";
-    return value != NULL  ? sm_fail(SM_ERR_UNSUPPORTED, "%s: JSON whose \"text\" is no text: %s", path, advice)
-           : line != NULL ? sm_fail(SM_ERR_UNSUPPORTED, "%s: JSON with \"%.60s\", and no \"text\": %s", path, key, advice)
-                          : sm_fail(SM_ERR_UNSUPPORTED, "%s: JSON whose first line is no object: %s", path, advice);
+    return value != NULL ? sm_fail(SM_ERR_UNSUPPORTED, "%s: JSON whose \"text\" is no text: %s", path, advice)
+           : line != NULL
+               ? sm_fail(SM_ERR_UNSUPPORTED, "%s: JSON with \"%.60s\", and no \"text\": %s", path, key, advice)
+               : sm_fail(SM_ERR_UNSUPPORTED, "%s: JSON whose first line is no object: %s", path, advice);
 }
 
 // ---- raw ids --------------------------------------------------------------------------------

@@ -5,7 +5,7 @@
 //     bytes    any file; each byte is an id
 //     uint16, uint32, int64    little-endian ids of that width, nothing else (nanoGPT's .bin has 16 bits)
 //     llmc     ids after llm.c's header (tokens.h)
-//     npy      an array of whole numbers that NumPy saved (npy.h)
+//     npy      an array of whole numbers that NumPy saved (.npy)
 //     auto     what the first bytes show: llmc, npy, jsonl or text; uint16 only if the name ends in .bin, too, since
 //              raw ids have no beginning of their own. All else is refused by its name, with what to do
 #ifndef STEPMARK_SRC_DATA_DATA_FORMAT_H
@@ -59,5 +59,11 @@ sm_status sm_data_format_find(const char *path, const uint8_t *head, size_t n, i
 enum { SM_LLMC_HEADER_BYTES = 256 * 4 };
 sm_status sm_llmc_parse(const char *path, const uint8_t *head, size_t n, int64_t size_bytes, sm_id_layout *layout);
 void sm_llmc_header(int64_t id_bytes, int64_t count, uint8_t header[SM_LLMC_HEADER_BYTES]);
+
+// NumPy's header, a Python dict with type, order and shape, in the first n bytes: whole numbers of any width and byte
+// order, in C's order, of any shape. SM_ERR_UNSUPPORTED names another type or order; SM_ERR_FORMAT: malformed, or of
+// another size than its shape.
+bool sm_npy_begins(const uint8_t *head, size_t n);
+sm_status sm_npy_parse(const char *path, const uint8_t *head, size_t n, int64_t size_bytes, sm_id_layout *layout);
 
 #endif

@@ -1,6 +1,6 @@
 // npy.c: "\x93NUMPY", a version, the header's length, and a dict such as
 //     {'descr': '<u2', 'fortran_order': False, 'shape': (4000,), }
-#include "src/data/npy.h"
+#include "src/data/data_format.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -8,7 +8,6 @@
 #include "clock.h"
 #include "embedded.h"
 #include "src/data/data_files.h"
-#include "src/data/npy.h"
 #include "src/io/input_file.h"
 #include "src/data/tokens.h"
 
@@ -164,11 +163,9 @@ static sm_status parse(const sm_tokens *tokens, int64_t number, int fd, int64_t 
     case SM_TOKENS_UINT32: return set_raw(path, size_bytes, 4, layout);
     case SM_TOKENS_INT64: return set_raw(path, size_bytes, 8, layout);
     case SM_TOKENS_LLMC:
-        SM_TRY(sm_input_read(fd, path, 0, head, n));
-        return sm_llmc_parse(path, head, n, size_bytes, layout);
     case SM_TOKENS_NPY:
         SM_TRY(sm_input_read(fd, path, 0, head, n));
-        return sm_npy_parse(path, head, n, size_bytes, layout);
+        return (tokens->format == SM_TOKENS_NPY ? sm_npy_parse : sm_llmc_parse)(path, head, n, size_bytes, layout);
     default: return set_raw(path, sm_data_files_bytes(&tokens->files, number), 1, layout);
     }
 }

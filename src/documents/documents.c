@@ -20,8 +20,9 @@ void sm_documents_free(sm_documents *documents) {
 
 // --- splitting --------------------------------------------------------------------------------------
 
-static sm_status split(const sm_tokens *tokens, int32_t separator, int64_t n_positions, sm_documents *documents) {
+sm_status sm_documents_split(const sm_tokens *tokens, int32_t separator, int64_t n_positions, sm_documents *documents) {
     enum { PIECE = 4096 };
+    *documents = (sm_documents){.all = NULL};
     const int64_t count = sm_tokens_count(tokens);
     int64_t first = 0; // of the current document
     int64_t n_found = 0;
@@ -47,15 +48,6 @@ static sm_status split(const sm_tokens *tokens, int32_t separator, int64_t n_pos
     SM_FAIL_IF(documents->n == 0, SM_ERR_INVALID,
                "no documents: all of the %lld tokens are separators (%d), or all but one", (long long)count, separator);
     return SM_OK;
-}
-
-sm_status sm_documents_split(const sm_tokens *tokens, int32_t separator, int64_t n_positions, sm_documents *documents) {
-    *documents = (sm_documents){.all = NULL};
-    sm_status status = split(tokens, separator, n_positions, documents);
-    if (status != SM_OK) {
-        sm_documents_free(documents);
-    }
-    return status;
 }
 
 // --- drawing ----------------------------------------------------------------------------------------
@@ -107,30 +99,18 @@ static void take_parts(sm_documents *documents, int64_t T, bool first_alone, boo
     *documents = made;
 }
 
-sm_status sm_documents_shorten(sm_documents *documents, int64_t T, sm_long_document how) {
-    for (int64_t i = 0; i < documents->n && how == SM_LONG_REFUSE; i++) {
-        SM_FAIL_IF(documents->all[i].n > T, SM_ERR_INVALID,
-                   "document %lld has %lld tokens and a row %lld; give --long-documents cut or split, or a "
-                   "longer --seq-len",
-                   (long long)i + 1, (long long)documents->all[i].n, (long long)T);
-    }
+sm_status sm_documents_shorten(sm_documents *documents, int64_t T, bool is_whole, sm_long_document how) {
     if (how != SM_LONG_REFUSE) {
-        take_parts(documents, T, how == SM_LONG_CUT, false);
+        take_parts(documents, T, how == SM_LONG_CUT, is_whole);
     }
-    return SM_OK;
-}
-
-sm_status sm_documents_fill_rows(sm_documents *documents, int64_t T, sm_long_document how) {
     for (int64_t i = 0; i < documents->n && how == SM_LONG_REFUSE; i++) {
-        SM_FAIL_IF(documents->all[i].n != T, SM_ERR_INVALID,
-                   "document %lld has %lld tokens and a row %lld: without padding all must be equal; give "
-                   "--long-documents cut or split, or another --padding",
-                   (long long)i + 1, (long long)documents->all[i].n, (long long)T);
+        const int64_t n = documents->all[i].n;
+        SM_FAIL_IF(n > T || (is_whole && n < T), SM_ERR_INVALID,
+                   "document %lld has %lld tokens and a row %lld%s; give --long-documents cut or split, or %s",
+                   (long long)i + 1, (long long)n, (long long)T, is_whole ? ": without padding all must be equal" : "",
+                   is_whole ? "another --padding" : "a longer --seq-len");
     }
-    if (how != SM_LONG_REFUSE) {
-        take_parts(documents, T, how == SM_LONG_CUT, true);
-    }
-    SM_FAIL_IF(documents->n == 0, SM_ERR_INVALID, "no document fills a row of %lld tokens; give another --padding",
-               (long long)T);
+    SM_FAIL_IF(is_whole && documents->n == 0, SM_ERR_INVALID,
+               "no document fills a row of %lld tokens; give another --padding", (long long)T);
     return SM_OK;
 }

@@ -36,7 +36,7 @@ typedef enum { SM_LONG_LIST(SM_CODE) } sm_long_document;
 const char *sm_long_document_name(sm_long_document how);
 
 // Finds documents from the beginning of the stream until they have n_positions or it ends. SM_ERR_INVALID: there is
-// none, or `separator` is outside the vocabulary.
+// none, or `separator` is outside the vocabulary. The caller frees *documents, also after a failure.
 sm_status sm_documents_split(const sm_tokens *tokens, int32_t separator, int64_t n_positions, sm_documents *documents);
 
 // Draws neighbouring parts of the stream, which starts again at its end, until they have at least n_positions. Lengths
@@ -46,13 +46,9 @@ sm_status sm_documents_draw(const sm_tokens *tokens, int64_t least, int64_t most
 
 void sm_documents_free(sm_documents *documents);
 
-// Makes every document at most T long. cut: keeps the first T positions; split: makes documents of T, and the rest.
-// refuse: SM_ERR_INVALID names the first longer one.
-sm_status sm_documents_shorten(sm_documents *documents, int64_t T, sm_long_document how);
-
-// Makes every document exactly T long, for rows without padding. cut: keeps the first T positions; split: as many parts
-// of T as fit; shorter documents are left out. refuse: SM_ERR_INVALID names the first of another length.
-// SM_ERR_INVALID: none is left.
-sm_status sm_documents_fill_rows(sm_documents *documents, int64_t T, sm_long_document how);
+// Makes every document at most T long or, if is_whole, exactly T, for rows without padding. cut: keeps the first T
+// positions; split: makes documents of T, and one of the rest, which is_whole leaves out, as shorter documents. refuse:
+// SM_ERR_INVALID names the first that does not fit. SM_ERR_INVALID: is_whole leaves none.
+sm_status sm_documents_shorten(sm_documents *documents, int64_t T, bool is_whole, sm_long_document how);
 
 #endif

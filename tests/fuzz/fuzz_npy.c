@@ -1,6 +1,6 @@
 // fuzz_npy.c: a .npy: its header, and its ids through the door.
 #include "harness_support.h"
-#include "src/data/npy.h"
+#include "src/data/data_format.h"
 #include "src/data/tokens.h"
 
 const double fuzz_longest_us_per_byte = 5;

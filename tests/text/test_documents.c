@@ -98,28 +98,28 @@ static void check_lengths(sm_documents *documents, const int64_t *wanted, int64_
 
 TEST(long_documents_are_refused_cut_or_split) {
     sm_documents documents = three();
-    expect_failure("document 2 has 10 tokens", sm_documents_shorten(&documents, 4, SM_LONG_REFUSE), SM_ERR_INVALID,
-                   "document 2 has 10 tokens");
-    ok(sm_documents_shorten(&documents, 10, SM_LONG_REFUSE));
-    ok(sm_documents_shorten(&documents, 4, SM_LONG_CUT));
+    expect_failure("document 2 has 10 tokens", sm_documents_shorten(&documents, 4, false, SM_LONG_REFUSE),
+                   SM_ERR_INVALID, "document 2 has 10 tokens");
+    ok(sm_documents_shorten(&documents, 10, false, SM_LONG_REFUSE));
+    ok(sm_documents_shorten(&documents, 4, false, SM_LONG_CUT));
     check_lengths(&documents, (const int64_t[]){3, 4, 4}, 3, 6);
     documents = three();
-    ok(sm_documents_shorten(&documents, 4, SM_LONG_SPLIT));
+    ok(sm_documents_shorten(&documents, 4, false, SM_LONG_SPLIT));
     assert_int_equal(documents.all[2].first, 8);
     check_lengths(&documents, (const int64_t[]){3, 4, 4, 2, 4}, 5, 0);
 }
 
 TEST(rows_without_padding_are_whole) {
     sm_documents documents = three();
-    expect_failure("document 1 has 3 tokens", sm_documents_fill_rows(&documents, 4, SM_LONG_REFUSE), SM_ERR_INVALID,
+    expect_failure("document 1 has 3 tokens", sm_documents_shorten(&documents, 4, true, SM_LONG_REFUSE), SM_ERR_INVALID,
                    "document 1 has 3 tokens");
-    ok(sm_documents_fill_rows(&documents, 4, SM_LONG_SPLIT));
+    ok(sm_documents_shorten(&documents, 4, true, SM_LONG_SPLIT));
     check_lengths(&documents, (const int64_t[]){4, 4, 4}, 3, 5);
     documents = three();
-    ok(sm_documents_fill_rows(&documents, 4, SM_LONG_CUT));
+    ok(sm_documents_shorten(&documents, 4, true, SM_LONG_CUT));
     check_lengths(&documents, (const int64_t[]){4, 4}, 2, 9);
     documents = three();
-    expect_failure("no document fills", sm_documents_fill_rows(&documents, 11, SM_LONG_SPLIT), SM_ERR_INVALID,
+    expect_failure("no document fills", sm_documents_shorten(&documents, 11, true, SM_LONG_SPLIT), SM_ERR_INVALID,
                    "no document fills");
     sm_documents_free(&documents);
 }
