@@ -200,7 +200,7 @@ RUNG_SRC := $(call tree,learn/ladder/rungs,*.c)
 # The engine with the reference backend, as pages compute a step again; it is the same for every configuration.
 WASM := build/wasm/live.wasm
 WASM_SRC := $(wildcard learn/live/*.c os/none/*.c backends/reference/*.c src/optim/*.c src/rewrites/*.c) \
-            $(addprefix src/tokenizer/,encoder.c pretokens.c tokenizer.c byte_alphabet.c) \
+            $(addprefix src/tokenizer/,encoder.c pretokens.c tokenizer.c) \
             backends/host/memory.c src/session/session.c src/session/exchange.c $(call tree,backends/reference/kernels,*.c) $(call tree,src/models,*.c) \
             $(filter-out src/plan/own_%,$(wildcard src/plan/*.c))
 # Files embedded in the program: the default training text, equations and sources for pages, OpenCL kernels, styles and

@@ -158,8 +158,7 @@ static sm_status encode(const evaluation *e, sm_text_source *source, sm_text_blo
 static sm_status take_text(evaluation *e, const sm_data_files *files) {
     SM_AT_END(sm_ids_free) sm_ids ids = {.n = 0};
     SM_AT_END(sm_text_block_free) sm_text_block block = {.n_parts = 0};
-    SM_OWN(sm_text_source) *source = NULL;
-    sm_text_source_open(files, e->model.tokenizer, NULL, NULL, &source);
+    SM_OWN(sm_text_source) *source = sm_text_source_open(files, e->model.tokenizer, NULL, NULL);
     SM_TRY(encode(e, source, &block, &ids));
     for (size_t first = 0; first + 1 < ids.n; first += (size_t)e->T) {
         const size_t left = ids.n - first;

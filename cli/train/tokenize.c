@@ -48,10 +48,9 @@ sm_status cli_learn_words(const cli_options *options, sm_tokenizer **tokenizer) 
                                       .progress = token_progress_note,
                                       .ctx = &progress};
     SM_AT_END(sm_data_files_free) sm_data_files files = {0};
-    SM_OWN(sm_text_source) *source = NULL;
     SM_TRY(sm_data_files_open_text(options->operands, options->n_operands, (sm_tokens_format)options->work.data_format,
                                    &files));
-    sm_text_source_open(&files, NULL, NULL, NULL, &source);
+    SM_OWN(sm_text_source) *source = sm_text_source_open(&files, NULL, NULL, NULL);
     SM_TRY(sm_word_counts_of(source, cli_token_threads(options), cli_token_stop, NULL, &words));
     SM_FAIL_IF(words.n_words == 0, SM_ERR_INVALID, "the input holds no text");
     return sm_bpe_train(&words, &settings, tokenizer);

@@ -191,9 +191,8 @@ static sm_status index_part(text_tokens *t, reader *r, const uint8_t *text, cons
 }
 
 static sm_status index_blocks(text_tokens *t, reader *r, int64_t *n_tokens) {
-    SM_OWN(sm_text_source) *source = NULL;
+    SM_OWN(sm_text_source) *source = sm_text_source_open(&t->files, t->tokenizer, NULL, NULL);
     SM_AT_END(sm_text_block_free) sm_text_block block = {0};
-    sm_text_source_open(&t->files, t->tokenizer, NULL, NULL, &source);
     for (;;) {
         SM_TRY(sm_text_source_next(source, &block));
         if (block.n_parts == 0) {

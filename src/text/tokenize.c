@@ -269,7 +269,7 @@ static sm_status encode_all(pipeline *p, const sm_data_files *files) {
         note(p->job, "%lld document%s: the last %g%% of each are for validation", (long long)p->split.n_ends,
              p->split.n_ends == 1 ? "" : "s", p->job->val_percent);
     }
-    sm_text_source_open(files, p->tokenizer, p->job->val_percent > 0 ? &p->split : NULL, begin, &p->source);
+    p->source = sm_text_source_open(files, p->tokenizer, p->job->val_percent > 0 ? &p->split : NULL, begin);
     sm_status status = run_threads(p);
     if (status == SM_ERR_INTERRUPTED) {
         SM_TRY(sm_token_output_save(p->out, &p->written));

@@ -25,7 +25,6 @@ typedef struct {
 } sm_word_counts;
 
 sm_status sm_word_counts_add(sm_word_counts *words, const uint8_t *bytes, size_t n_bytes, int64_t count);
-const sm_word *sm_word_counts_find(const sm_word_counts *words, const uint8_t *bytes, size_t n_bytes); // NULL: none
 void sm_word_counts_free(sm_word_counts *words); // a zeroed one is fine
 
 // Counts the words of all text of a source, with n_threads threads. `stop` as in sm_tokenize_job.

@@ -128,16 +128,12 @@ static void merge_at(merging *m, int32_t place, int32_t rank, int32_t n) {
     push_pair(m, place, n);
 }
 
-static void reserve(merging *m, size_t n) {
-    if (n > m->capacity) {
-        m->capacity = n;
-        m->links = sm_realloc(m->links, n * sizeof(*m->links));
-        m->heap = sm_realloc(m->heap, 3 * n * sizeof(*m->heap)); // n - 1 pairs at first, and two more for each merge
-    }
-}
-
 static void merge_long(merging *m, const uint8_t *bytes, int32_t n, sm_ids *ids) {
-    reserve(m, (size_t)n);
+    if ((size_t)n > m->capacity) {
+        m->capacity = (size_t)n;
+        m->links = sm_realloc(m->links, m->capacity * sizeof(*m->links));
+        m->heap = sm_realloc(m->heap, 3 * m->capacity * sizeof(*m->heap)); // n - 1 pairs, and two more for each merge
+    }
     m->n_heap = 0;
     for (int32_t i = 0; i < n; i++) {
         m->links[i] = (link){m->tokenizer->byte_ids[bytes[i]], i - 1, i + 1};
@@ -214,16 +210,6 @@ static size_t place_of(const uint64_t key[2], size_t n_bytes) {
     return (size_t)(hash >> 48) & (N_KEPT - 1);
 }
 
-static void keep(kept *place, const uint64_t key[2], size_t n_bytes, const int32_t *ids, size_t n_ids) {
-    if (n_ids <= MAX_KEPT_IDS) {
-        place->key[0] = key[0];
-        place->key[1] = key[1];
-        place->n_bytes = (uint8_t)n_bytes;
-        place->n_ids = (uint8_t)n_ids;
-        memcpy(place->ids, ids, n_ids * sizeof(*ids));
-    }
-}
-
 static sm_status encode_piece(sm_encoder *e, const uint8_t *bytes, size_t n, size_t readable, sm_ids *ids) {
     if (n > MAX_KEY_BYTES) {
         return merge_piece(&e->merging, bytes, n, ids);
@@ -234,7 +220,11 @@ static sm_status encode_piece(sm_encoder *e, const uint8_t *bytes, size_t n, siz
     if (place->key[0] != key[0] || place->key[1] != key[1] || place->n_bytes != n) {
         const size_t first = ids->n;
         SM_TRY(merge_piece(&e->merging, bytes, n, ids));
-        keep(place, key, n, ids->ids + first, ids->n - first);
+        const size_t n_ids = ids->n - first;
+        if (n_ids <= MAX_KEPT_IDS) {
+            *place = (kept){.key = {key[0], key[1]}, .n_bytes = (uint8_t)n, .n_ids = (uint8_t)n_ids};
+            memcpy(place->ids, ids->ids + first, n_ids * sizeof(*ids->ids));
+        }
         return SM_OK;
     }
     sm_ids_reserve(ids, MAX_KEPT_IDS);

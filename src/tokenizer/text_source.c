@@ -294,17 +294,13 @@ sm_status sm_text_source_next(sm_text_source *s, sm_text_block *block) {
 
 // --- beginning and end ---------------------------------------------------------------------
 
-void sm_text_source_open(const sm_data_files *files, const sm_tokenizer *tokenizer, const sm_text_split *split,
-                         const sm_text_position *at, sm_text_source **source) {
+sm_text_source *sm_text_source_open(const sm_data_files *files, const sm_tokenizer *tokenizer,
+                                    const sm_text_split *split, const sm_text_position *at) {
+    static const sm_text_position begin = {0};
     sm_text_source *s = sm_calloc(1, sizeof *s);
-    *source = s;
-    s->files = files;
-    s->tokenizer = tokenizer;
-    s->split = split;
-    s->fd = -1;
-    if (at != NULL) {
-        s->at = *at;
-    }
+    *s = (sm_text_source){
+        .files = files, .tokenizer = tokenizer, .split = split, .at = at != NULL ? *at : begin, .fd = -1};
+    return s;
 }
 
 void sm_text_source_close(sm_text_source *s) {
@@ -354,13 +350,12 @@ sm_status sm_text_split_find(const sm_data_files *files, double val_percent, sm_
     const sm_text_split whole = {.val_percent = val_percent};
     SM_AT_END(sm_text_split_free) sm_text_split ends = whole;
     SM_AT_END(sm_text_block_free) sm_text_block block = {0};
-    SM_OWN(sm_text_source) *source = NULL;
     double share = 0;
     *split = whole;
     if (val_percent <= 0 || files->has_stdin) {
         return SM_OK;
     }
-    sm_text_source_open(files, NULL, &whole, NULL, &source);
+    SM_OWN(sm_text_source) *source = sm_text_source_open(files, NULL, &whole, NULL);
     SM_TRY(survey(source, val_percent, &block, &ends, &share));
     if (!sm_text_split_fits(val_percent, share) && ends.n_ends <= MOST_ENDS) {
         *split = ends;

@@ -65,8 +65,8 @@ typedef struct sm_text_source sm_text_source;
 
 // `split` NULL: all is for training. `at` NULL: from the beginning. `tokenizer` NULL: text is cut
 // without regard to added tokens. These must outlive the source.
-void sm_text_source_open(const sm_data_files *files, const sm_tokenizer *tokenizer, const sm_text_split *split,
-                         const sm_text_position *at, sm_text_source **source);
+sm_text_source *sm_text_source_open(const sm_data_files *files, const sm_tokenizer *tokenizer,
+                                    const sm_text_split *split, const sm_text_position *at);
 void sm_text_source_close(sm_text_source *source); // NULL is fine
 SM_OWNABLE(sm_text_source, sm_text_source_close)
 

@@ -129,8 +129,12 @@ static sm_status read_json_merges(const reading *r, const json_t *merges) {
     return SM_OK;
 }
 
-static sm_status read_merge_lines(const reading *r, const char *text, size_t n) {
+static sm_status read_merge_lines(reading *r, const char *path) {
+    SM_FREED char *text = NULL;
+    size_t n;
     long long number = 0;
+    r->path = path;
+    SM_TRY(sm_input_whole(path, MAX_FILE_BYTES, &text, &n));
     for (const char *line = text, *end = text + n; line < end;) {
         const char *newline = memchr(line, '\n', (size_t)(end - line));
         size_t length = (size_t)((newline != NULL ? newline : end) - line);
@@ -147,14 +151,6 @@ static sm_status read_merge_lines(const reading *r, const char *text, size_t n) 
         line = next;
     }
     return SM_OK;
-}
-
-static sm_status read_merge_file(reading *r, const char *path) {
-    SM_FREED char *text = NULL;
-    size_t size_bytes;
-    r->path = path;
-    SM_TRY(sm_input_whole(path, MAX_FILE_BYTES, &text, &size_bytes));
-    return read_merge_lines(r, text, size_bytes);
 }
 
 // --- tokenizer.json ------------------------------------------------------------------------
@@ -254,7 +250,7 @@ static sm_status read_root(reading *r, const json_t *root, const char *folder, c
     SM_TRY(in_file(r, sm_tokenizer_new(n_tokens, &r->tokenizer)));
     json_array_foreach(added, i, token) { SM_TRY(read_added_token(r, token, beyond)); }
     json_object_foreach((json_t *)r->vocab, text, token) { SM_TRY(read_token(r, text, token)); }
-    return is_pair ? read_merge_file(r, merges_path) : read_json_merges(r, json_object_get(model, "merges"));
+    return is_pair ? read_merge_lines(r, merges_path) : read_json_merges(r, json_object_get(model, "merges"));
 }
 
 // --- which files ---------------------------------------------------------------------------
@@ -288,14 +284,12 @@ static sm_status read_files(const char *folder, const char *first, const char *s
     reading r = {.path = first};
     SM_TRY(sm_json_read(first, MAX_FILE_BYTES, &root));
     sm_status status = read_root(&r, root, folder, second);
+    SM_OWN(sm_tokenizer) *made = r.tokenizer;
     r.path = first;
-    status = status == SM_OK ? in_file(&r, sm_tokenizer_finish(r.tokenizer)) : status;
-    if (status == SM_OK) {
-        *tokenizer = r.tokenizer;
-    } else {
-        sm_tokenizer_free(r.tokenizer);
-    }
-    return status;
+    SM_TRY(status);
+    SM_TRY(in_file(&r, sm_tokenizer_finish(made)));
+    *tokenizer = sm_give(&made);
+    return SM_OK;
 }
 
 sm_status sm_tokenizer_read(const char *path, sm_tokenizer **tokenizer) {

@@ -38,15 +38,6 @@ static json_t *vocab_of(const sm_tokenizer *t) {
     return vocab;
 }
 
-static json_t *merges_of(const sm_tokenizer *t) {
-    json_t *merges = json_array();
-    for (int32_t rank = 0; rank < t->n_merges; rank++) {
-        SM_FREED char *text = merge_text(t, rank);
-        json_array_append_new(merges, json_string(text));
-    }
-    return merges;
-}
-
 static json_t *added_of(const sm_tokenizer *t) {
     json_t *added = json_array();
     for (int32_t id = 0; id < t->n_tokens; id++) {
@@ -67,9 +58,14 @@ static json_t *byte_level(void) {
 }
 
 static json_t *tokenizer_of(const sm_tokenizer *t) {
+    json_t *merges = json_array();
+    for (int32_t rank = 0; rank < t->n_merges; rank++) {
+        SM_FREED char *text = merge_text(t, rank);
+        json_array_append_new(merges, json_string(text));
+    }
     json_t *model = json_pack("{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:o, s:o}", "type", "BPE", "dropout",
                               "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0,
-                              "byte_fallback", 0, "ignore_merges", 0, "vocab", vocab_of(t), "merges", merges_of(t));
+                              "byte_fallback", 0, "ignore_merges", 0, "vocab", vocab_of(t), "merges", merges);
     return json_pack("{s:s, s:n, s:n, s:o, s:n, s:o, s:o, s:o, s:o}", "version", "1.0", "truncation", "padding",
                      "added_tokens", added_of(t), "normalizer", "pre_tokenizer", byte_level(), "post_processor",
                      byte_level(), "decoder", byte_level(), "model", model);
