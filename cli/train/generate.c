@@ -7,7 +7,6 @@
 
 #include "clock.h"
 #include "bench/tables/json_values.h"
-#include "src/train/validation.h"
 #include "src/weights/weights.h"
 
 enum { SAMPLE_TOKENS = 64 };

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "os/memory.h"
+#include "src/io/atomic_file.h"
 
 // After a deadline, the time for the current work to end by itself.
 static const int64_t late_grace_ns = 1500000000;
@@ -28,16 +29,6 @@ typedef struct worker {
 
 // --- in the worker ---------------------------------------------------------------------------------
 
-static sm_status write_all(const char *text, size_t size_bytes) {
-    while (size_bytes > 0) {
-        ssize_t n = write(send_to, text, size_bytes);
-        SM_FAIL_IF(n < 0 && errno != EINTR, SM_ERR_IO, "cannot tell the parent process: %s", strerror(errno));
-        text += n > 0 ? n : 0;
-        size_bytes -= n > 0 ? (size_t)n : 0;
-    }
-    return SM_OK;
-}
-
 sm_status sm_worker_send(json_t *message) {
     // All digits: the printing process decides how many to show.
     SM_FREED char *line = send_to >= 0 ? json_dumps(message, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
@@ -46,8 +37,9 @@ sm_status sm_worker_send(json_t *message) {
         return SM_OK;
     }
     SM_FAIL_IF(line == NULL, SM_ERR_OOM, "no memory for a message to the parent process");
-    SM_TRY(write_all(line, strlen(line)));
-    return write_all("\n", 1);
+    SM_FAIL_IF(!sm_write_all(send_to, line, strlen(line)) || !sm_write_all(send_to, "\n", 1), SM_ERR_IO,
+               "cannot tell the parent process: %s", strerror(errno));
+    return SM_OK;
 }
 
 void sm_worker_set_step_ns(int64_t longest_step_ns) {

@@ -198,17 +198,8 @@ const sm_side_counts *sm_token_output_counts(const sm_token_output *out, int sid
 // --- writing -------------------------------------------------------------------------------
 
 sm_status sm_token_output_append(sm_token_output *out, int side, const void *ids, const sm_side_counts *more) {
-    const char *bytes = ids;
-    size_t left = (size_t)(more->n_tokens * out->id_bytes);
-    while (left > 0) {
-        const ssize_t n = write(out->fds[side], bytes, left);
-        if (n < 0 && errno != EINTR) {
-            return fail_errno(out->partial, bin_names[side], "write");
-        }
-        if (n > 0) {
-            bytes += n;
-            left -= (size_t)n;
-        }
+    if (!sm_write_all(out->fds[side], ids, (size_t)(more->n_tokens * out->id_bytes))) {
+        return fail_errno(out->partial, bin_names[side], "write");
     }
     out->counts[side].n_tokens += more->n_tokens;
     out->counts[side].n_documents += more->n_documents;

@@ -60,25 +60,19 @@ int64_t sm_load_first_token(const sm_load_share *share, int64_t step) {
 
 // ---- a load -------------------------------------------------------------------------------
 
-static sm_status load_row(const sm_load_share *s, int64_t sequence, int64_t i, const room *r, sm_tokens_cost *cost) {
-    const size_t row_bytes = (size_t)s->T * sizeof *r->row;
-    SM_TRY(sm_tokens_read_timed(s->tokens, sequence * s->T, s->T + 1, r->row, cost));
-    memcpy(r->inputs + i * s->T, r->row, row_bytes);
-    memcpy(r->targets + i * s->T, r->row + 1, row_bytes);
-    return SM_OK;
-}
-
-static sm_status load_documents(const sm_load_share *s, int64_t batch, int64_t i, room *r, sm_tokens_cost *cost) {
-    const int64_t at = i * s->B * s->T;
-    r->n_real[i] = sm_collation_real_tokens(s->collation, batch);
-    return sm_collation_fill(s->collation, s->tokens, batch, r->inputs + at, r->targets + at, r->starts + at, cost);
-}
-
 static sm_status load_pieces(const sm_load_share *s, int64_t step, room *r, sm_tokens_cost *cost) {
-    const int64_t first = (step - 1) * s->stride + s->first;
     for (int64_t i = 0; i < s->n; i++) {
-        const int64_t piece = sm_data_order_at(&s->order, first + i);
-        SM_TRY(s->collation != NULL ? load_documents(s, piece, i, r, cost) : load_row(s, piece, i, r, cost));
+        const int64_t piece = sm_data_order_at(&s->order, (step - 1) * s->stride + s->first + i);
+        const int64_t at = i * s->T * (s->collation != NULL ? s->B : 1);
+        if (s->collation != NULL) {
+            r->n_real[i] = sm_collation_real_tokens(s->collation, piece);
+            SM_TRY(sm_collation_fill(s->collation, s->tokens, piece, r->inputs + at, r->targets + at, r->starts + at,
+                                     cost));
+        } else {
+            SM_TRY(sm_tokens_read_timed(s->tokens, piece * s->T, s->T + 1, r->row, cost));
+            memcpy(r->inputs + at, r->row, (size_t)s->T * sizeof *r->row);
+            memcpy(r->targets + at, r->row + 1, (size_t)s->T * sizeof *r->row);
+        }
     }
     return SM_OK;
 }
@@ -149,18 +143,6 @@ static void *make_loads(void *ctx) {
     return NULL;
 }
 
-static sm_status start_threads(sm_loader *l) {
-    const int n = l->settings.n_threads;
-    l->makers = sm_calloc((size_t)n, sizeof *l->makers);
-    for (int i = 0; i < n; i++) {
-        maker *m = &l->makers[i];
-        *m = (maker){.loader = l, .number = i};
-        SM_TRY(sm_background_start(&l->settings.background, make_loads, m, &m->thread));
-        l->n_makers++;
-    }
-    return SM_OK;
-}
-
 // ---- beginning and end --------------------------------------------------------------------
 
 static bool allocate_room(const sm_loader *l, room *r) {
@@ -212,7 +194,12 @@ sm_status sm_loader_open(const sm_loader_settings *settings, const sm_load_share
                    "loader: no memory for %lld times a step's %lld micro-batches of %lld x %lld tokens",
                    (long long)l->n_rooms, (long long)l->n_micro, (long long)l->share.B, (long long)l->share.T);
     }
-    SM_TRY(s->kind == SM_LOADER_THREADS ? start_threads(l) : SM_OK);
+    l->makers = sm_calloc((size_t)s->n_threads, sizeof *l->makers);
+    for (; s->kind == SM_LOADER_THREADS && l->n_makers < s->n_threads; l->n_makers++) {
+        maker *m = &l->makers[l->n_makers];
+        *m = (maker){.loader = l, .number = l->n_makers};
+        SM_TRY(sm_background_start(&s->background, make_loads, m, &m->thread));
+    }
     *loader = sm_give(&l);
     return SM_OK;
 }

@@ -30,30 +30,25 @@ static sm_status cannot_write(const sm_train_log *log, int error) {
 
 // ---- writing ----
 
-static sm_status write_all(const sm_train_log *log, const char *text, size_t n) {
-    while (n > 0) {
-        ssize_t written = write(log->file, text, n);
-        if (written < 0 && errno != EINTR) {
-            return cannot_write(log, errno);
-        }
-        if (written > 0) {
-            text += written;
-            n -= (size_t)written;
-        }
-    }
-    return SM_OK;
-}
-
 // Appends all of the text, or nothing if a partial write can be cut off again.
 static sm_status append(const sm_train_log *log, const char *text, size_t n) {
     struct stat before;
     if (fstat(log->file, &before) != 0) {
         return cannot_write(log, errno);
     }
-    sm_status status = write_all(log, text, n);
-    SM_FAIL_IF(status != SM_OK && log->is_regular && ftruncate(log->file, before.st_size) != 0, status,
-               "%s; its last line is cut off", sm_error_message());
+    if (sm_write_all(log->file, text, n)) {
+        return SM_OK;
+    }
+    const sm_status status = cannot_write(log, errno);
+    SM_FAIL_IF(log->is_regular && ftruncate(log->file, before.st_size) != 0, status, "%s; its last line is cut off",
+               sm_error_message());
     return status;
+}
+
+// Appends a line, and frees it. Without a log it is ignored.
+static sm_status add_line(const sm_train_log *log, char *line) {
+    SM_FREED char *owned = line;
+    return log != NULL ? append(log, line, strlen(line)) : SM_OK;
 }
 
 // ---- opening ----
@@ -125,7 +120,6 @@ int64_t sm_train_log_size(const sm_train_log *log) { return lseek(log->file, 0, 
 
 sm_status sm_train_log_step(sm_train_log *log, const sm_train_step *s) {
     // Loss and norm are finite, as training stops at a step that is not; only a skipped step has no finite norm.
-    char line[LINE_BYTES];
     char norm[32] = "null";
     char scale[96] = "";
     char padding[48] = "";
@@ -152,48 +146,30 @@ sm_status sm_train_log_step(sm_train_log *log, const sm_train_step *s) {
         snprintf(checks, sizeof checks, ", \"checked_ops\": %lld, \"checks_ms\": %.6g", (long long)s->checked_ops,
                  (double)s->checks_ns / 1e6);
     }
-    int n = snprintf(line, sizeof line,
-                     "{\"step\": %lld, \"loss\": %.9g, \"grad_norm\": %s, \"lr\": %.9g, \"ms\": %.9g, "
-                     "\"tokens\": %lld, \"epoch\": %lld, \"data_ms\": %.6g, \"comm_ms\": %.6g%s%s%s%s}\n",
-                     (long long)s->step, s->loss, norm, s->lr, (double)s->elapsed_ns / 1e6, (long long)s->n_tokens,
-                     (long long)s->epoch, (double)s->data_ns / 1e6, (double)s->comm_ns / 1e6, communication, scale,
-                     padding, checks);
-    return append(log, line, (size_t)n);
+    return add_line(log,
+                    sm_text_of("{\"step\": %lld, \"loss\": %.9g, \"grad_norm\": %s, \"lr\": %.9g, \"ms\": %.9g, "
+                               "\"tokens\": %lld, \"epoch\": %lld, \"data_ms\": %.6g, \"comm_ms\": %.6g%s%s%s%s}\n",
+                               (long long)s->step, s->loss, norm, s->lr, (double)s->elapsed_ns / 1e6,
+                               (long long)s->n_tokens, (long long)s->epoch, (double)s->data_ns / 1e6,
+                               (double)s->comm_ns / 1e6, communication, scale, padding, checks));
 }
 
 sm_status sm_train_log_validation(sm_train_log *log, int64_t step, double loss, int64_t n_tokens, int64_t elapsed_ns) {
-    char line[LINE_BYTES];
-    char value[32] = "null";
-    if (log == NULL) {
-        return SM_OK;
-    }
-    if (isfinite(loss)) {
-        snprintf(value, sizeof value, "%.9g", loss);
-    }
-    int n = snprintf(line, sizeof line,
-                     "{\"kind\": \"validation\", \"step\": %lld, \"loss\": %s, \"tokens\": %lld, \"ms\": %.9g}\n",
-                     (long long)step, value, (long long)n_tokens, (double)elapsed_ns / 1e6);
-    return append(log, line, (size_t)n);
+    SM_FREED char *value = isfinite(loss) ? sm_text_of("%.9g", loss) : sm_strdup("null");
+    return add_line(
+        log, sm_text_of("{\"kind\": \"validation\", \"step\": %lld, \"loss\": %s, \"tokens\": %lld, \"ms\": %.9g}\n",
+                        (long long)step, value, (long long)n_tokens, (double)elapsed_ns / 1e6));
 }
 
 sm_status sm_train_log_epoch(sm_train_log *log, int64_t epoch, int64_t step) {
-    char line[LINE_BYTES];
-    if (log == NULL) {
-        return SM_OK;
-    }
-    int n = snprintf(line, sizeof line, "{\"kind\": \"epoch\", \"epoch\": %lld, \"step\": %lld}\n", (long long)epoch,
-                     (long long)step);
-    return append(log, line, (size_t)n);
+    return add_line(
+        log, sm_text_of("{\"kind\": \"epoch\", \"epoch\": %lld, \"step\": %lld}\n", (long long)epoch, (long long)step));
 }
 
 sm_status sm_train_log_sample(sm_train_log *log, int64_t step, const char *text) {
-    if (log == NULL) {
-        return SM_OK;
-    }
     json_auto_t *line = json_pack("{s: s, s: I, s: s}", "kind", "sample", "step", (json_int_t)step, "text", text);
     SM_FREED char *written = json_dumps(line, 0);
-    SM_FREED char *whole = sm_text_of("%s\n", written);
-    return append(log, whole, strlen(whole));
+    return add_line(log, sm_text_of("%s\n", written));
 }
 
 sm_status sm_train_log_best(const char *path, int64_t size_bytes, double *loss, int64_t *step) {
@@ -217,14 +193,10 @@ sm_status sm_train_log_best(const char *path, int64_t size_bytes, double *loss, 
 enum { FILLED_BYTES = 14 };
 
 sm_status sm_train_log_checkpoint(sm_train_log *log, int64_t step, int64_t waited_ns, int64_t *place) {
-    char line[LINE_BYTES];
-    const int64_t begin = sm_train_log_size(log);
-    int n = snprintf(line, sizeof line,
-                     "{\"kind\": \"checkpoint\", \"step\": %lld, \"ms\": %.9g, \"background_ms\": ", (long long)step,
-                     (double)waited_ns / 1e6);
-    *place = begin + n;
-    n += snprintf(line + n, sizeof line - (size_t)n, "%-*s}\n", FILLED_BYTES, "null");
-    return append(log, line, (size_t)n);
+    char *line = sm_text_of("{\"kind\": \"checkpoint\", \"step\": %lld, \"ms\": %.9g, \"background_ms\": %-*s}\n",
+                            (long long)step, (double)waited_ns / 1e6, FILLED_BYTES, "null");
+    *place = sm_train_log_size(log) + (int64_t)(strstr(line, "null") - line);
+    return add_line(log, line);
 }
 
 sm_status sm_train_log_fill(sm_train_log *log, int64_t place, int64_t elapsed_ns) {

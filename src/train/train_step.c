@@ -124,13 +124,6 @@ static sm_status read_loss(const sm_train_stepper *s, const sm_load *load, int64
     return SM_OK;
 }
 
-// The phases to run for a micro-batch: the update follows the last one at once, so that the device does not wait for
-// the host to read the loss.
-static unsigned micro_phases(const sm_train_stepper *s, int64_t micro) {
-    return SM_RUN_FORWARD | SM_RUN_BACKWARD | (micro == 0 ? SM_RUN_ZERO_GRAD : 0u) |
-           (micro + 1 < s->n_accum ? SM_RUN_MORE : SM_RUN_OPTIMIZER);
-}
-
 // Runs this process's micro-batches and the update, and sums its part of the step's loss. Dropout's masks depend on the
 // number of the micro-batch among those of all processes and steps.
 static sm_status run_batches(sm_train_stepper *s, int64_t step, const sm_load *load, double *loss) {
@@ -143,19 +136,13 @@ static sm_status run_batches(sm_train_stepper *s, int64_t step, const sm_load *l
         }
         SM_TRY(feed(s, load, micro));
         sm_phases_lap(s->phases, SM_STEP_TRANSFER);
-        SM_TRY(run_ops(s, micro_phases(s, micro), is_micro_checked(s, step, micro)));
+        // The update follows the last one at once, so that the device does not wait for the host to read the loss.
+        const unsigned phases = SM_RUN_FORWARD | SM_RUN_BACKWARD | (micro == 0 ? SM_RUN_ZERO_GRAD : 0u) |
+                                (micro + 1 < s->n_accum ? SM_RUN_MORE : SM_RUN_OPTIMIZER);
+        SM_TRY(run_ops(s, phases, is_micro_checked(s, step, micro)));
         SM_TRY(read_loss(s, load, micro, loss));
     }
     return SM_OK;
-}
-
-static sm_status fail_not_finite(const sm_train_stepper *s, const sm_train_step *result, const char *what, double value,
-                                 const char *advice) {
-    return sm_fail(SM_ERR_INVALID,
-                   "step %lld: the %s is %g; its data begin at token %lld of %s; nothing is saved; "
-                   "%s",
-                   (long long)result->step, what, value, (long long)sm_load_first_token(s->share, result->step),
-                   s->data_name, advice);
 }
 
 static sm_status read_norm(sm_train_stepper *s, sm_train_step *result) {
@@ -172,13 +159,14 @@ static sm_status read_norm(sm_train_stepper *s, sm_train_step *result) {
 
 // If a step is refused, its update has already changed the weights; they are not saved.
 static sm_status check_finite(const sm_train_stepper *s, const sm_train_step *result) {
-    if (!isfinite(result->loss)) {
-        return fail_not_finite(s, result, "loss", result->loss, "try a lower --lr or --grad-clip 1");
+    const bool has_loss = isfinite(result->loss);
+    if (has_loss && (isfinite(result->grad_norm) || (result->is_skipped && result->loss_scale > least_loss_scale))) {
+        return SM_OK;
     }
-    if (!isfinite(result->grad_norm) && (!result->is_skipped || !(result->loss_scale > least_loss_scale))) {
-        return fail_not_finite(s, result, "gradient's norm", result->grad_norm, "try a lower --lr");
-    }
-    return SM_OK;
+    return sm_fail(SM_ERR_INVALID, "step %lld: the %s is %g; its data begin at token %lld of %s; nothing is saved; %s",
+                   (long long)result->step, has_loss ? "gradient's norm" : "loss",
+                   has_loss ? result->grad_norm : result->loss, (long long)sm_load_first_token(s->share, result->step),
+                   s->data_name, has_loss ? "try a lower --lr" : "try a lower --lr or --grad-clip 1");
 }
 
 // The cost of other processes in this step. Communication time that nobody waited for was hidden.

@@ -6,7 +6,6 @@
 
 #include "clock.h"
 #include "src/train/trainer_record.h"
-#include "src/train/validation.h"
 
 typedef struct {
     const sm_train_settings *settings;
@@ -24,12 +23,6 @@ typedef struct {
 
 static const char *data_name(const sm_train_settings *s) {
     return s->data.path != NULL ? s->data.path : "built-in text";
-}
-
-// The number of data pieces in an epoch, and of rows in each.
-static int64_t count_pieces(const sm_train_source *source, int64_t B, int64_t T, int64_t *n_rows) {
-    *n_rows = source->collation != NULL ? B : 1;
-    return source->collation != NULL ? source->collation->n_batches : (sm_tokens_count(source->tokens) - 1) / T;
 }
 
 static sm_status check_length(const sm_train_settings *s, int64_t n_rows) {
@@ -51,15 +44,16 @@ sm_status sm_train_prepare(const sm_train_settings *s, sm_load_share *share, sm_
     const int64_t B = s->session->plan->B;
     const int64_t T = s->session->plan->T;
     const int64_t n_processes = sm_comm_size(s->comm);
-    int64_t piece_rows;
-    const int64_t n_pieces = count_pieces(&s->data, B, T, &piece_rows);
+    const sm_collation *c = s->data.collation;
+    const int64_t piece_rows = c != NULL ? B : 1;
+    const int64_t n_pieces = c != NULL ? c->n_batches : (sm_tokens_count(s->data.tokens) - 1) / T; // in an epoch
     SM_FAIL_IF(s->global_batch < 1 || s->global_batch % (B * n_processes) != 0, SM_ERR_USAGE,
                "--global-batch: %lld sequences a step are no multiple of %lld processes with --batch-size %lld",
                (long long)s->global_batch, (long long)n_processes, (long long)B);
     SM_TRY(check_length(s, n_pieces * piece_rows));
     const int64_t stride = s->global_batch / piece_rows;
     *share = (sm_load_share){.tokens = s->data.tokens,
-                             .collation = s->data.collation,
+                             .collation = c,
                              .order = {.kind = s->order, .seed = s->seed, .n_sequences = n_pieces},
                              .B = B,
                              .T = T,
@@ -328,14 +322,6 @@ static sm_status save_what_is_whole(trainer *t, sm_status ended) {
     return is_told ? ended : sm_fail(ended, "%s", reason);
 }
 
-static sm_status finish(trainer *t, sm_status status) {
-    if (status != SM_OK) {
-        return save_what_is_whole(t, status);
-    }
-    SM_TRY(sm_train_record_save(&t->record, t->progress.step));
-    return SM_OK;
-}
-
 sm_status sm_train(const sm_train_settings *settings, const sm_train_callbacks *callbacks) {
     trainer t = {.settings = settings, .callbacks = callbacks};
     sm_status status = set_up(&t);
@@ -345,7 +331,8 @@ sm_status sm_train(const sm_train_settings *settings, const sm_train_callbacks *
         status = sm_comm_agree(t.settings->comm, is_told ? c->begun(c->ctx, &t.progress, &t.stepper.schedule) : SM_OK);
     }
     if (status == SM_OK) {
-        status = finish(&t, train(&t));
+        status = train(&t);
+        status = status == SM_OK ? sm_train_record_save(&t.record, t.progress.step) : save_what_is_whole(&t, status);
     }
     sm_loader_close(t.stepper.loader);
     sm_spot_check_free(t.stepper.checks.spot);

@@ -118,20 +118,14 @@ sm_status sm_train_record_load(sm_train_record *r, sm_checkpoint *checkpoint, bo
 }
 
 sm_status sm_train_record_best(sm_train_record *r, int64_t log_bytes, double *loss, int64_t *step) {
-    struct {
-        double loss;
-        int64_t step;
-    } best = {.loss = NAN};
     char path[PATH_MAX];
     sm_status status = r->folder != NULL ? sm_make_path(path, "%s/log.jsonl", r->settings->run_dir) : SM_OK;
     if (status == SM_OK && r->folder != NULL) {
-        status = sm_train_log_best(path, log_bytes, &best.loss, &best.step);
+        status = sm_train_log_best(path, log_bytes, loss, step);
     }
     SM_TRY(sm_comm_agree(r->settings->comm, status));
-    SM_TRY(sm_comm_broadcast(r->settings->comm, 0, &best, sizeof best));
-    *loss = best.loss;
-    *step = best.step;
-    return SM_OK;
+    SM_TRY(sm_comm_broadcast(r->settings->comm, 0, loss, sizeof *loss));
+    return sm_comm_broadcast(r->settings->comm, 0, step, sizeof *step);
 }
 
 sm_status sm_train_record_begin(sm_train_record *r, int64_t step, int64_t log_bytes) {

@@ -1,5 +1,5 @@
-// validation.c: see validation.h.
-#include "src/train/validation.h"
+// validation.c: see trainer.h.
+#include "src/train/trainer.h"
 
 #include <stdlib.h>
 

@@ -10,7 +10,7 @@
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
 #include "src/session/session.h"
-#include "src/train/validation.h"
+#include "src/train/trainer.h"
 
 static sm_tokens *open_bytes(const char *text, size_t size_bytes) {
     sm_tokens *tokens;
