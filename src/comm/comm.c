@@ -183,72 +183,50 @@ static char *join_facts(const sm_comm_fact *facts, int n_facts, size_t *size_byt
     return text;
 }
 
-static const char *find_fact(const sm_comm_fact *facts, int n_facts, const char *name) {
-    for (int i = 0; i < n_facts; i++) {
-        if (strcmp(facts[i].name, name) == 0) {
-            return facts[i].value;
+// The value of a name in such a text; NULL: none.
+static const char *value_in(const char *text, size_t size_bytes, const char *name) {
+    for (const char *at = text; at < text + size_bytes - 1;) {
+        const char *value = at + strlen(at) + 1;
+        if (strcmp(at, name) == 0) {
+            return value;
         }
+        at = value + strlen(value) + 1;
     }
     return NULL;
 }
 
-static sm_status differs(const sm_comm *comm, const char *name, const char *mine, const char *first,
-                         const char *advice) {
-    return sm_fail(SM_ERR_USAGE, "%s: is %s for rank %d and %s for rank 0; %s", name, mine != NULL ? mine : "not given",
-                   comm->rank, first != NULL ? first : "not given", advice);
-}
-
-// Compares this process's facts with rank 0's.
-static sm_status compare_to_first(const sm_comm *comm, const sm_comm_fact *facts, int n_facts, const char *first,
-                                  size_t size_bytes, const char *advice) {
-    sm_comm_fact theirs;
-    const char *end = first + size_bytes - 1;
-    const char *at = first;
-    while (at < end) {
-        theirs.name = at;
-        theirs.value = at + strlen(at) + 1;
-        at = theirs.value + strlen(theirs.value) + 1;
-        const char *mine = find_fact(facts, n_facts, theirs.name);
-        if (mine == NULL || strcmp(mine, theirs.value) != 0) {
-            return differs(comm, theirs.name, mine, theirs.value, advice);
-        }
-    }
-    for (int i = 0; i < n_facts; i++) {
-        const char *value = NULL;
-        for (at = first; at < end && value == NULL;) {
-            const char *its = at + strlen(at) + 1;
-            value = strcmp(at, facts[i].name) == 0 ? its : NULL;
-            at = its + strlen(its) + 1;
-        }
-        if (value == NULL) {
-            return differs(comm, facts[i].name, facts[i].value, NULL, advice);
+// Compares this process's facts with rank 0's: all of its names, then all of ours.
+static sm_status compare_to_first(const sm_comm *comm, const char *mine, size_t mine_bytes, const char *first,
+                                  size_t first_bytes, const char *advice) {
+    for (int i = 0; i < 2; i++) {
+        const char *end = i == 0 ? first + first_bytes - 1 : mine + mine_bytes - 1;
+        for (const char *name = i == 0 ? first : mine; name < end;) {
+            const char *ours = value_in(mine, mine_bytes, name);
+            const char *its = value_in(first, first_bytes, name);
+            SM_FAIL_IF(ours == NULL || its == NULL || strcmp(ours, its) != 0, SM_ERR_USAGE,
+                       "%s: is %s for rank %d and %s for rank 0; %s", name, ours != NULL ? ours : "not given",
+                       comm->rank, its != NULL ? its : "not given", advice);
+            name = (i == 0 ? its : ours) + strlen(ours) + 1; // the values are equal
         }
     }
     return SM_OK;
-}
-
-// Rank 0's text, for all. The caller frees it.
-static sm_status tell_first(sm_comm *comm, const char *mine, size_t mine_bytes, char **first, size_t *size_bytes) {
-    uint64_t size = mine_bytes;
-    SM_TRY(sm_comm_broadcast(comm, 0, &size, sizeof size));
-    *size_bytes = (size_t)size;
-    *first = sm_calloc(1, *size_bytes);
-    if (comm->rank == 0) {
-        memcpy(*first, mine, mine_bytes);
-    }
-    return sm_comm_broadcast(comm, 0, *first, *size_bytes);
 }
 
 sm_status sm_comm_compare(sm_comm *comm, sm_status status, const sm_comm_fact *facts, int n_facts, const char *advice) {
     if (is_alone(comm)) {
         return status;
     }
-    size_t mine_bytes, first_bytes = 0;
-    SM_FREED char *first = NULL;
+    size_t mine_bytes;
     SM_FREED char *mine = join_facts(facts, n_facts, &mine_bytes);
-    SM_TRY(tell_first(comm, mine, mine_bytes, &first, &first_bytes));
-    return sm_comm_agree(comm,
-                         status == SM_OK ? compare_to_first(comm, facts, n_facts, first, first_bytes, advice) : status);
+    uint64_t first_bytes = mine_bytes; // rank 0's, for all
+    SM_TRY(sm_comm_broadcast(comm, 0, &first_bytes, sizeof first_bytes));
+    SM_FREED char *first = sm_calloc(1, (size_t)first_bytes);
+    if (comm->rank == 0) {
+        memcpy(first, mine, mine_bytes);
+    }
+    SM_TRY(sm_comm_broadcast(comm, 0, first, (size_t)first_bytes));
+    return sm_comm_agree(
+        comm, status == SM_OK ? compare_to_first(comm, mine, mine_bytes, first, (size_t)first_bytes, advice) : status);
 }
 
 bool sm_comm_has_agreed(const sm_comm *comm) { return is_alone(comm) || comm->has_agreed; }

@@ -16,17 +16,16 @@ typedef struct {
 static sm_status are_alike(sm_comm *comm, bool *alike) {
     const int size = sm_comm_size(comm);
     placement mine = {.host = ""};
-    placement *all = sm_calloc((size_t)size, sizeof *all);
+    SM_FREED placement *all = sm_calloc((size_t)size, sizeof *all);
     gethostname(mine.host, sizeof mine.host - 1);
     (void)os_processors_allowed(&mine.allowed);
-    const sm_status status = sm_comm_gather(comm, &mine, sizeof mine, all);
-    *alike = status == SM_OK;
-    for (int rank = 0; rank < size && status == SM_OK; rank++) {
+    SM_TRY(sm_comm_gather(comm, &mine, sizeof mine, all));
+    *alike = true;
+    for (int rank = 0; rank < size; rank++) {
         const bool is_here = strcmp(all[rank].host, mine.host) == 0;
         *alike &= !is_here || memcmp(&all[rank].allowed, &mine.allowed, sizeof mine.allowed) == 0;
     }
-    free(all);
-    return status;
+    return SM_OK;
 }
 
 // Binds to cores first .. end - 1 of those that the process may use, or to processors if there are too few cores.

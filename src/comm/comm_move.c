@@ -28,18 +28,6 @@ static void round_all(float *values, int64_t n) {
     }
 }
 
-static void narrow(const float *values, int64_t n, uint16_t *rounded) {
-    for (int64_t i = 0; i < n; i++) {
-        rounded[i] = sm_bf16_round(values[i]);
-    }
-}
-
-static void widen(const uint16_t *rounded, int64_t n, float *values) {
-    for (int64_t i = 0; i < n; i++) {
-        values[i] = sm_bf16_widen(rounded[i]);
-    }
-}
-
 static void add(float *restrict sum, const float *restrict values, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         sum[i] += values[i];
@@ -170,17 +158,23 @@ static sm_status wait_for_messages(sm_comm *comm, message *messages, int n) {
     return SM_OK;
 }
 
-// Elements as they are sent: f32 in place, bf16 in a buffer.
+// Writes n sums to `wire` as they are sent, element `at` on: as f32 or bf16.
+static void to_wire(const sm_comm_job *job, const float *sum, int64_t n, void *wire, int64_t at) {
+    if (!job->is_bf16) {
+        memcpy((float *)wire + at, sum, (size_t)n * sizeof *sum);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        ((uint16_t *)wire + at)[i] = sm_bf16_round(sum[i]);
+    }
+}
+
 static void sum_to_wire(const sm_reducer *r, const sm_comm_job *job, sm_slice slice, void *wire) {
     float sum[BLOCK_ELEMS];
     for (int64_t first = slice.first; first < slice.end; first += BLOCK_ELEMS) {
         const int64_t n = slice.end - first < BLOCK_ELEMS ? slice.end - first : BLOCK_ELEMS;
         sum_members(r, job, first, n, sum);
-        if (job->is_bf16) {
-            narrow(sum, n, (uint16_t *)wire + (first - slice.first));
-        } else {
-            memcpy((float *)wire + (first - slice.first), sum, (size_t)n * sizeof *sum);
-        }
+        to_wire(job, sum, n, wire, first - slice.first);
     }
 }
 
@@ -189,7 +183,10 @@ static void wire_to_members(const sm_reducer *r, const sm_comm_job *job, sm_slic
     for (int64_t first = slice.first; first < slice.end; first += BLOCK_ELEMS) {
         const int64_t n = slice.end - first < BLOCK_ELEMS ? slice.end - first : BLOCK_ELEMS;
         if (job->is_bf16) {
-            widen((const uint16_t *)wire + (first - slice.first), n, sum);
+            const uint16_t *rounded = (const uint16_t *)wire + (first - slice.first);
+            for (int64_t i = 0; i < n; i++) {
+                sum[i] = sm_bf16_widen(rounded[i]);
+            }
         } else {
             memcpy(sum, (const float *)wire + (first - slice.first), (size_t)n * sizeof *sum);
         }
@@ -253,11 +250,7 @@ static sm_status sum_groups(sm_reducer *r, const sm_comm_job *job, sm_slice slic
         for (int group = 0; group < comm->n_groups; group++) {
             add_wire(job, sum, (char *)r->incoming + (size_t)group * stride_bytes + wire_bytes(job, first), length);
         }
-        if (job->is_bf16) {
-            narrow(sum, length, (uint16_t *)wire + first);
-        } else {
-            memcpy((float *)wire + first, sum, (size_t)length * sizeof *sum);
-        }
+        to_wire(job, sum, length, wire, first);
     }
     return SM_OK;
 }
@@ -328,12 +321,9 @@ static sm_status gather_over_groups(sm_reducer *r, const sm_comm_job *job, messa
 sm_status sm_reducer_move(sm_reducer *r, const sm_comm_job *job) {
     if (r->comm->n_groups > 1) {
         const size_t n = (size_t)(r->comm->size + r->comm->n_groups);
-        message *messages = sm_calloc(2 * n, sizeof *messages);
-        const sm_status status = job->pattern == SM_COMM_ALL_GATHER
-                                     ? gather_over_groups(r, job, messages)
-                                     : reduce_over_groups(r, job, messages, messages + n);
-        free(messages);
-        return status;
+        SM_FREED message *messages = sm_calloc(2 * n, sizeof *messages);
+        return job->pattern == SM_COMM_ALL_GATHER ? gather_over_groups(r, job, messages)
+                                                  : reduce_over_groups(r, job, messages, messages + n);
     }
     if (job->pattern == SM_COMM_ALL_GATHER) {
         copy_slice_to_members(r, job, r->comm->rank);
@@ -350,22 +340,16 @@ static int leader_of(const sm_comm *comm, int group) { return stand_in(comm, gro
 bool sm_comm_leads_group(const sm_comm *comm) { return leader_of(comm, my_group(comm)) == comm->rank; }
 
 sm_status sm_comm_meet_leaders(sm_comm *comm) {
-    message *messages = sm_calloc(2 * (size_t)comm->n_groups, sizeof *messages);
-    char *bytes = sm_calloc(2, (size_t)comm->n_groups);
-    sm_status status = SM_OK;
+    SM_FREED message *messages = sm_calloc(2 * (size_t)comm->n_groups, sizeof *messages);
+    SM_FREED char *bytes = sm_calloc(2, (size_t)comm->n_groups);
     int n = 0;
-    for (int group = 0; group < comm->n_groups && status == SM_OK; group++) {
+    for (int group = 0; group < comm->n_groups; group++) {
         if (group != my_group(comm)) {
             message *sent = &messages[n++], *received = &messages[n++];
             sent->rank = received->rank = leader_of(comm, group);
-            status = comm->transport->send(comm, sent->rank, &bytes[2 * group], 1, &sent->request);
-            status = status == SM_OK
-                         ? comm->transport->receive(comm, received->rank, &bytes[2 * group + 1], 1, &received->request)
-                         : status;
+            SM_TRY(comm->transport->send(comm, sent->rank, &bytes[2 * group], 1, &sent->request));
+            SM_TRY(comm->transport->receive(comm, received->rank, &bytes[2 * group + 1], 1, &received->request));
         }
     }
-    status = status == SM_OK ? wait_for_messages(comm, messages, n) : status;
-    free(messages);
-    free(bytes);
-    return status;
+    return wait_for_messages(comm, messages, n);
 }

@@ -97,17 +97,15 @@ static sm_status broadcast_part(mpi_comm *m, int from, char *data, size_t size_b
         SM_TRY(receive_on(m, m->control, from, data, size_bytes, &request));
         return wait_for(m, from, &request);
     }
-    MPI_Request *requests = sm_calloc((size_t)m->base.size, sizeof *requests);
-    sm_status status = SM_OK;
-    for (int rank = 0; rank < m->base.size && status == SM_OK; rank++) {
+    SM_FREED MPI_Request *requests = sm_calloc((size_t)m->base.size, sizeof *requests);
+    for (int rank = 0; rank < m->base.size; rank++) {
         requests[rank] = MPI_REQUEST_NULL;
-        status = rank != from ? send_on(m, m->control, rank, data, size_bytes, &requests[rank]) : SM_OK;
+        SM_TRY(rank != from ? send_on(m, m->control, rank, data, size_bytes, &requests[rank]) : SM_OK);
     }
-    for (int rank = 0; rank < m->base.size && status == SM_OK; rank++) {
-        status = wait_for(m, rank, &requests[rank]);
+    for (int rank = 0; rank < m->base.size; rank++) {
+        SM_TRY(wait_for(m, rank, &requests[rank]));
     }
-    free(requests);
-    return status;
+    return SM_OK;
 }
 
 static sm_status broadcast(sm_comm *comm, int from, void *data, size_t size_bytes) {
@@ -240,14 +238,10 @@ static sm_status find_places(mpi_comm *m) {
                  MPI_Comm_split_type(m->control, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &m->host)));
     MPI_Comm_set_errhandler(m->host, MPI_ERRORS_RETURN);
     SM_TRY(check("MPI_Bcast", MPI_Bcast(&mine.host, 1, MPI_INT, 0, m->host)));
-    whereabouts *all = sm_calloc((size_t)comm->size, sizeof *all);
-    sm_status status = SM_OK;
-    status = status == SM_OK ? gather(comm, &mine, sizeof mine, all) : status;
-    if (status == SM_OK) {
-        count_places(comm, all);
-    }
-    free(all);
-    return status == SM_OK && comm->options.transport == SM_TRANSPORT_MESSAGES ? part(comm) : status;
+    SM_FREED whereabouts *all = sm_calloc((size_t)comm->size, sizeof *all);
+    SM_TRY(gather(comm, &mine, sizeof mine, all));
+    count_places(comm, all);
+    return comm->options.transport == SM_TRANSPORT_MESSAGES ? part(comm) : SM_OK;
 }
 
 // --- its end -------------------------------------------------------------------------------------------------

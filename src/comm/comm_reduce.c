@@ -18,17 +18,20 @@
 
 int64_t sm_comm_wait_until_ns(const sm_comm *comm) { return sm_now_ns() + (int64_t)(comm->options.timeout_s * 1e9); }
 
-static bool is_gone(const sm_comm *comm, int rank) {
+// The index of a rank among the members of this process's group; -1: it is in another.
+static int member_of(const sm_comm *comm, int rank) {
     for (int i = 0; i < comm->n_members; i++) {
         if (comm->members[i] == rank) {
-            return !os_process_is_there((int)comm->pids[i]);
+            return i;
         }
     }
-    return false;
+    return -1;
 }
 
 sm_status sm_comm_check_wait(const sm_comm *comm, int rank, int64_t until_ns) {
-    SM_FAIL_IF(is_gone(comm, rank), SM_ERR_DEVICE, "rank %d has died; the training ends", rank);
+    const int member = member_of(comm, rank);
+    SM_FAIL_IF(member >= 0 && !os_process_is_there((int)comm->pids[member]), SM_ERR_DEVICE,
+               "rank %d has died; the training ends", rank);
     SM_FAIL_IF(sm_now_ns() > until_ns, SM_ERR_TIMEOUT,
                "rank %d did not answer for %g s; the training ends (--comm-timeout sets how long to wait)", rank,
                comm->options.timeout_s);
@@ -123,15 +126,6 @@ static sm_status watch(sm_reducer *r, const sm_comm_job *job) {
 
 // --- a job -----------------------------------------------------------------------------------------------
 
-static sm_status move(sm_reducer *r, const sm_comm_job *job, uint32_t number) {
-    if (job->pattern == SM_COMM_MEET) {
-        return r->comm->n_groups > 1 ? meet_over_groups(r, number) : SM_OK;
-    }
-    SM_TRY(sm_reducer_move(r, job));
-    advance(&r->progress[r->me]->done, number);
-    return wait_for_all(r, false, number);
-}
-
 static sm_status do_job(sm_reducer *r, const sm_comm_job *job) {
     if (job->pattern == SM_COMM_WATCH) { // has no number: not every process needs to watch
         return watch(r, job);
@@ -140,7 +134,13 @@ static sm_status do_job(sm_reducer *r, const sm_comm_job *job) {
     SM_TRY(job->before == NULL ? SM_OK : job->before(job->ctx));
     advance(&r->progress[r->me]->arrived, number);
     SM_TRY(wait_for_all(r, true, number));
-    SM_TRY(move(r, job, number));
+    if (job->pattern != SM_COMM_MEET) {
+        SM_TRY(sm_reducer_move(r, job));
+        advance(&r->progress[r->me]->done, number);
+        SM_TRY(wait_for_all(r, false, number));
+    } else if (r->comm->n_groups > 1) {
+        SM_TRY(meet_over_groups(r, number));
+    }
     return job->after == NULL ? SM_OK : job->after(job->ctx);
 }
 
@@ -235,28 +235,22 @@ sm_status sm_comm_wait_beside(sm_comm *comm, sm_status (*wait)(void *ctx), const
 
 // --- the reducer -------------------------------------------------------------------------------------------
 
-static sm_status share_progress(sm_reducer *r) {
-    sm_comm *comm = r->comm;
-    r->progress = sm_calloc((size_t)comm->n_members, sizeof *r->progress);
-    return comm->transport->share(comm, sizeof(progress), (void **)r->progress);
-}
-
-static sm_status make_reducer(sm_comm *comm) {
+sm_status sm_comm_serve(sm_comm *comm) {
+    if (comm->reducer != NULL) {
+        return SM_OK;
+    }
     sm_reducer *r = sm_calloc(1, sizeof *r);
     r->comm = comm;
     comm->reducer = r;
-    while (comm->members[r->me] != comm->rank) {
-        r->me++;
-    }
+    r->me = member_of(comm, comm->rank);
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->changed, NULL);
-    SM_TRY(share_progress(r));
+    r->progress = sm_calloc((size_t)comm->n_members, sizeof *r->progress);
+    SM_TRY(comm->transport->share(comm, sizeof(progress), (void **)r->progress));
     SM_FAIL_IF(pthread_create(&r->thread, NULL, serve, r) != 0, SM_ERR_OOM, "comm: no thread to sum in");
     r->is_running = true;
     return SM_OK;
 }
-
-sm_status sm_comm_serve(sm_comm *comm) { return comm->reducer == NULL ? make_reducer(comm) : SM_OK; }
 
 void sm_reducer_free(sm_reducer *reducer) {
     if (reducer == NULL) {
@@ -295,12 +289,8 @@ sm_status sm_comm_share(sm_comm *comm, size_t size_bytes, int *number, void **mi
 }
 
 void *sm_comm_part(const sm_comm *comm, int number, int rank) {
-    for (int i = 0; i < comm->n_members; i++) {
-        if (comm->members[i] == rank) {
-            return comm->reducer->segments[number].parts[i];
-        }
-    }
-    return NULL;
+    const int member = member_of(comm, rank);
+    return member >= 0 ? comm->reducer->segments[number].parts[member] : NULL;
 }
 
 // The caller has the lock. Work that the job began elsewhere has ended when the failure is known, or does not end.
