@@ -47,6 +47,17 @@ sm_status sm_data_files_read(const sm_data_files *files, int64_t file, int fd, i
 enum { SM_DATA_PATH_BYTES = 4096 };
 bool sm_data_files_side(const char *folder, const char *side, char path[SM_DATA_PATH_BYTES]);
 
+// The last of n elements, which begin with ascending numbers, whose number is at most `most`; 0: none is.
+static inline int64_t sm_find_last(const void *elements, size_t elem_bytes, int64_t n, int64_t most) {
+    int64_t low = 0;
+    for (int64_t high = n; high - low > 1;) {
+        const int64_t middle = low + (high - low) / 2;
+        const int64_t *number = (const void *)((const char *)elements + (size_t)middle * elem_bytes);
+        *(*number <= most ? &low : &high) = middle;
+    }
+    return low;
+}
+
 // A file with a JSON object {"text": ...} on each line as one text: that of each document, and <|endoftext|>
 // after it. Other keys are ignored, and so are blank lines and a byte order mark.
 //

@@ -15,7 +15,7 @@
 enum { MARK_BYTES = 8192 };
 
 typedef struct {
-    int64_t file_at, text_at;
+    int64_t text_at, file_at;
 } mark;
 
 struct sm_jsonl {
@@ -136,20 +136,10 @@ static sm_status decode(const mark *m, const char *lines, const char *path, cons
     return SM_OK;
 }
 
-// The last mark at or before a place in the text.
-static size_t find_mark(const sm_jsonl *j, int64_t at) {
-    size_t low = 0;
-    size_t high = j->n - 1;
-    while (high - low > 1) {
-        const size_t middle = low + (high - low) / 2;
-        *(j->marks[middle].text_at <= at ? &low : &high) = middle;
-    }
-    return low;
-}
-
 sm_status sm_jsonl_read(const sm_jsonl *j, int fd, const char *path, int64_t at, void *data, size_t n) {
     const wanted w = {.at = at, .end = at + (int64_t)n, .data = data};
-    for (size_t i = find_mark(j, at); i + 1 < j->n && j->marks[i].text_at < w.end; i++) {
+    for (size_t i = (size_t)sm_find_last(j->marks, sizeof *j->marks, (int64_t)j->n - 1, at);
+         i + 1 < j->n && j->marks[i].text_at < w.end; i++) {
         const mark *m = &j->marks[i];
         const size_t n_lines = (size_t)(m[1].file_at - m->file_at);
         SM_FREED char *lines = malloc(n_lines + 1);

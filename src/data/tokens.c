@@ -15,8 +15,8 @@ enum { PIECE_IDS = 8192, MAX_ID_BYTES = 8, EMBEDDED_TOKENS = 1 << 23, MOST_OPEN 
 
 // A file, or a memory.
 typedef struct {
-    int fd;        // -1: opened for each read
     int64_t first; // token of the stream
+    int fd;        // -1: opened for each read
     sm_id_layout layout;
 } shard;
 
@@ -111,19 +111,10 @@ static sm_status read_shard(const sm_tokens *tokens, int64_t number, int64_t fir
     return SM_OK;
 }
 
-static int64_t find_shard(const sm_tokens *tokens, int64_t token) {
-    int64_t low = 0;
-    int64_t high = tokens->n_shards;
-    while (high - low > 1) {
-        const int64_t middle = low + (high - low) / 2;
-        *(tokens->shards[middle].first <= token ? &low : &high) = middle;
-    }
-    return low;
-}
-
 // The ids [first, first + n) of the stream, n at most PIECE_IDS.
 static sm_status read_stored(const sm_tokens *tokens, int64_t first, int64_t n, int32_t *ids) {
-    for (int64_t number = find_shard(tokens, first), part; n > 0; number++, first += part, ids += part, n -= part) {
+    int64_t number = sm_find_last(tokens->shards, sizeof *tokens->shards, tokens->n_shards, first);
+    for (int64_t part; n > 0; number++, first += part, ids += part, n -= part) {
         const int64_t end = number + 1 < tokens->n_shards ? tokens->shards[number + 1].first : tokens->count;
         part = end - first < n ? end - first : n;
         SM_TRY(read_shard(tokens, number, first - tokens->shards[number].first, part, ids, NULL));

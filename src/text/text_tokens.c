@@ -117,24 +117,10 @@ static sm_status read_piece(const text_tokens *t, reader *r, int64_t number, sm_
     return SM_OK;
 }
 
-// The piece with a token: the last that begins at or before it. Pieces without tokens are not in the index.
-static int64_t find_piece(const text_tokens *t, int64_t token) {
-    int64_t low = 0;
-    int64_t high = t->n - 1;
-    while (low < high) {
-        const int64_t middle = low + (high - low + 1) / 2;
-        if (t->pieces[middle].first_token <= token) {
-            low = middle;
-        } else {
-            high = middle - 1;
-        }
-    }
-    return low;
-}
-
 static sm_status read_pieces(const text_tokens *t, reader *r, int64_t first, int64_t n, int32_t *ids,
                              sm_tokens_cost *cost) {
-    for (int64_t number = find_piece(t, first); n > 0; number++) {
+    // Pieces without tokens are not in the index.
+    for (int64_t number = sm_find_last(t->pieces, sizeof *t->pieces, t->n, first); n > 0; number++) {
         SM_TRY(read_piece(t, r, number, cost));
         const int64_t skipped = first - t->pieces[number].first_token;
         const int64_t left = (int64_t)r->ids.n - skipped;
