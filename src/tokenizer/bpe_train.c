@@ -44,13 +44,8 @@ sm_status sm_word_counts_add(sm_word_counts *w, const uint8_t *bytes, size_t n_b
         return SM_OK;
     }
     SM_FAIL_IF(n_bytes > UINT32_MAX, SM_ERR_UNSUPPORTED, "%zu bytes without a space", n_bytes);
-    if (n_bytes > w->capacity - w->n_bytes) {
-        w->capacity = 2 * w->capacity + n_bytes;
-        w->bytes = sm_realloc(w->bytes, w->capacity);
-    }
-    memcpy(w->bytes + w->n_bytes, bytes, n_bytes);
-    *entry = (sm_word){w->n_bytes, (uint32_t)n_bytes, hash, count};
-    w->n_bytes += n_bytes;
+    const size_t offset = sm_append_bytes(&w->bytes, &w->n_bytes, &w->capacity, bytes, n_bytes);
+    *entry = (sm_word){offset, (uint32_t)n_bytes, hash, count};
     w->n_words++;
     return SM_OK;
 }

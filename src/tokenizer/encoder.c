@@ -367,13 +367,7 @@ sm_status sm_decode(const sm_tokenizer *t, const int32_t *ids, size_t n, sm_text
     for (size_t i = 0; i < n; i++) {
         SM_FAIL_IF(ids[i] < 0 || ids[i] >= t->n_tokens, SM_ERR_INVALID, "token %zu is %d, outside the vocabulary of %d",
                    i, ids[i], t->n_tokens);
-        const size_t n_bytes = t->tokens[ids[i]].n_bytes;
-        if (n_bytes > text->capacity - text->n) {
-            text->capacity = 2 * text->capacity + n_bytes;
-            text->bytes = sm_realloc(text->bytes, text->capacity);
-        }
-        memcpy(text->bytes + text->n, sm_token_bytes(t, ids[i]), n_bytes);
-        text->n += n_bytes;
+        sm_append_bytes(&text->bytes, &text->n, &text->capacity, sm_token_bytes(t, ids[i]), t->tokens[ids[i]].n_bytes);
     }
     return SM_OK;
 }

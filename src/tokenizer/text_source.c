@@ -225,9 +225,10 @@ static size_t find_cut(const sm_text_source *s, const uint8_t *text, size_t n) {
 }
 
 // Adds as much of the current file as fits; more if it cannot be cut earlier, or if the block would be empty.
-static sm_status add_text_of_file(sm_text_source *s, sm_text_block *block, size_t *cut) {
+static sm_status add_file(sm_text_source *s, sm_text_block *block) {
     const size_t from = block->n_bytes;
     size_t begin = from;
+    size_t cut = 0;
     s->block_begin = from;
     SM_TRY(grow_block(block, block->n_bytes + s->n_ahead));
     if (s->n_ahead > 0) {
@@ -237,31 +238,22 @@ static sm_status add_text_of_file(sm_text_source *s, sm_text_block *block, size_
     s->n_ahead = 0;
     SM_TRY(fill(s, block));
     add_separated(s, block, &begin);
-    *cut = 0;
-    while (!s->at_end && begin == from && (*cut = find_cut(s, block->text + begin, block->n_bytes - begin)) == 0) {
+    while (!s->at_end && begin == from && (cut = find_cut(s, block->text + begin, block->n_bytes - begin)) == 0) {
         SM_TRY(grow_block(block, 2 * block->capacity));
         SM_TRY(fill(s, block));
         add_separated(s, block, &begin);
     }
     const size_t n_known = block->n_bytes - begin;
     if (!s->at_end && begin > from) {
-        *cut = find_cut(s, block->text + begin, n_known);
+        cut = find_cut(s, block->text + begin, n_known);
     }
-    const size_t n_bytes = s->at_end ? n_known : *cut;
-    *cut = begin + n_bytes;
+    const size_t n_bytes = s->at_end ? n_known : cut;
     if (n_bytes > 0 || s->at_end) {
         add_text(s, block, begin, n_bytes, n_known, s->at_end);
     }
-    return SM_OK;
-}
-
-static sm_status add_file(sm_text_source *s, sm_text_block *block) {
-    size_t cut;
-    const size_t from = block->n_bytes;
-    SM_TRY(add_text_of_file(s, block, &cut));
-    put_ahead(s, block, cut);
-    s->at.offset_bytes += (int64_t)(cut - from);
-    block->n_read_bytes += (int64_t)(cut - from);
+    put_ahead(s, block, begin + n_bytes);
+    s->at.offset_bytes += (int64_t)(block->n_bytes - from);
+    block->n_read_bytes += (int64_t)(block->n_bytes - from);
     if (s->at_end) {
         close_file(s);
         s->at.file++;

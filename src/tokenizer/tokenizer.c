@@ -107,14 +107,18 @@ void sm_tokenizer_free(sm_tokenizer *t) {
     }
 }
 
-static size_t keep_bytes(sm_tokenizer *t, const uint8_t *bytes, size_t n_bytes) {
-    if (n_bytes > t->bytes_capacity - t->n_bytes) {
-        t->bytes_capacity = 2 * t->bytes_capacity + n_bytes;
-        t->bytes = sm_realloc(t->bytes, t->bytes_capacity);
+size_t sm_append_bytes(uint8_t **list, size_t *n, size_t *capacity, const uint8_t *bytes, size_t n_bytes) {
+    if (n_bytes > *capacity - *n) {
+        *capacity = 2 * *capacity + n_bytes;
+        *list = sm_realloc(*list, *capacity);
     }
-    memcpy(t->bytes + t->n_bytes, bytes, n_bytes);
-    t->n_bytes += n_bytes;
-    return t->n_bytes - n_bytes;
+    memcpy(*list + *n, bytes, n_bytes);
+    *n += n_bytes;
+    return *n - n_bytes;
+}
+
+static size_t keep_bytes(sm_tokenizer *t, const uint8_t *bytes, size_t n_bytes) {
+    return sm_append_bytes(&t->bytes, &t->n_bytes, &t->bytes_capacity, bytes, n_bytes);
 }
 
 static sm_status check_new(const sm_tokenizer *t, int64_t id, size_t n_bytes) {

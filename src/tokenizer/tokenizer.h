@@ -58,6 +58,9 @@ static inline void sm_ids_append(sm_ids *list, int32_t id) {
     list->ids[list->n++] = id;
 }
 
+// Appends bytes to a growing list; returns where they begin.
+size_t sm_append_bytes(uint8_t **list, size_t *n, size_t *capacity, const uint8_t *bytes, size_t n_bytes);
+
 // --- a vocabulary ----------------------------------------------------------------------------
 
 typedef struct {
