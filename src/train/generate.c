@@ -71,14 +71,6 @@ sm_status sm_generator_next(sm_generator *g, const int32_t *ids, int64_t n, cons
 
 // --- the choice ----------------------------------------------------------------------------
 
-static int64_t largest(const float *values, int64_t n) {
-    int64_t best = 0;
-    for (int64_t i = 1; i < n; i++) {
-        best = values[i] > values[best] ? i : best;
-    }
-    return best;
-}
-
 // Keeps the k largest, the first among equals; the others become -infinity.
 static void keep_largest(float *values, int64_t n, int64_t k) {
     float least = INFINITY; // of those found so far
@@ -105,14 +97,11 @@ static void keep_largest(float *values, int64_t n, int64_t k) {
     }
 }
 
-// In [0, 1), with 53 bits.
-static double draw_uniform(uint64_t seed, uint64_t draw) {
-    const sm_philox_block block = sm_philox4x32(sm_philox_key(seed, "generate"), draw, 0);
-    return (double)(((uint64_t)block.word[0] << 32 | block.word[1]) >> 11) * 0x1p-53;
-}
-
 int32_t sm_sample(float *logits, int64_t n, const sm_sampling *s, uint64_t draw) {
-    const int64_t best = largest(logits, n);
+    int64_t best = 0;
+    for (int64_t i = 1; i < n; i++) {
+        best = logits[i] > logits[best] ? i : best;
+    }
     if (!(s->temperature > 0)) {
         return (int32_t)best;
     }
@@ -124,7 +113,9 @@ int32_t sm_sample(float *logits, int64_t n, const sm_sampling *s, uint64_t draw)
     for (int64_t i = 0; i < n; i++) {
         sum += exp((logits[i] - peak) / s->temperature);
     }
-    double left = draw_uniform(s->seed, draw) * sum;
+    const sm_philox_block block = sm_philox4x32(sm_philox_key(s->seed, "generate"), draw, 0);
+    const uint64_t drawn = ((uint64_t)block.word[0] << 32 | block.word[1]) >> 11; // 53 bits
+    double left = (double)drawn * 0x1p-53 * sum;
     int64_t chosen = best;
     for (int64_t i = 0; i < n; i++) {
         const double weight = exp((logits[i] - peak) / s->temperature);

@@ -43,7 +43,10 @@ void sm_phases_begin(sm_step_phases *p, const sm_plan *plan) {
 }
 
 // Ends the current stretch and gives the rest of its time to `phase`.
-static void lap(sm_step_phases *p, sm_step_phase phase) {
+void sm_phases_lap(sm_step_phases *p, sm_step_phase phase) {
+    if (p == NULL) {
+        return;
+    }
     const int64_t now_ns = sm_now_ns();
     p->ns[phase] += now_ns - p->mark_ns - p->taken_ns;
     if (p->n_spans < SM_STEP_MOST_SPANS) {
@@ -51,12 +54,6 @@ static void lap(sm_step_phases *p, sm_step_phase phase) {
     }
     p->mark_ns = now_ns;
     p->taken_ns = 0;
-}
-
-void sm_phases_lap(sm_step_phases *p, sm_step_phase phase) {
-    if (p != NULL) {
-        lap(p, phase);
-    }
 }
 
 void sm_phases_add(sm_step_phases *p, sm_step_phase phase, int64_t ns) {
@@ -76,12 +73,12 @@ void sm_phases_lap_ops(sm_step_phases *p, const sm_plan *plan) {
         sm_phases_add(p, sm_step_phase_of(plan, &plan->ops[i]), p->op_ns[i] - p->lapped_ns[i]);
         p->lapped_ns[i] = p->op_ns[i];
     }
-    lap(p, SM_STEP_LAUNCH);
+    sm_phases_lap(p, SM_STEP_LAUNCH);
 }
 
 void sm_phases_end(sm_step_phases *p) {
     if (p != NULL) {
-        lap(p, SM_STEP_UNACCOUNTED);
+        sm_phases_lap(p, SM_STEP_UNACCOUNTED);
         p->wall_ns = p->mark_ns - p->begin_ns;
     }
 }

@@ -76,15 +76,15 @@ static sm_status set_validation(trainer *t) {
     if (s->validation.tokens == NULL) {
         return SM_OK;
     }
-    const int64_t n =
-        sm_validation_batches(s->validation.tokens, s->validation.collation, s->session->plan->B, s->session->plan->T);
+    const sm_plan *plan = s->session->plan;
+    const sm_collation *c = s->validation.collation;
+    const int64_t n = c != NULL ? c->n_batches : (sm_tokens_count(s->validation.tokens) - 1) / (plan->B * plan->T);
     SM_FAIL_IF(n == 0, SM_ERR_INVALID,
                "--val-data: its %lld tokens are too few for one batch of %lld x %lld; make it of more text, or "
                "give a smaller --batch-size or --seq-len",
-               (long long)sm_tokens_count(s->validation.tokens), (long long)s->session->plan->B,
-               (long long)s->session->plan->T);
+               (long long)sm_tokens_count(s->validation.tokens), (long long)plan->B, (long long)plan->T);
     t->validation = (sm_validation){.tokens = s->validation.tokens,
-                                    .collation = s->validation.collation,
+                                    .collation = c,
                                     .n_batches = s->val_batches > 0 && s->val_batches < n ? s->val_batches : n,
                                     .trained = s->session,
                                     .session = s->val_session != NULL ? s->val_session : s->session,

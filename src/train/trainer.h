@@ -145,9 +145,6 @@ typedef struct {
     sm_comm *comm;                 // the processes that share the batches
 } sm_validation;
 
-// The number of batches of B x T in the tokens, or their documents.
-int64_t sm_validation_batches(const sm_tokens *tokens, const sm_collation *collation, int64_t B, int64_t T);
-
 // The mean loss over the batches' tokens without padding, and their number. *loss does not depend on the number of
 // processes: batches' losses are added in order. It may be not finite.
 sm_status sm_validation_run(const sm_validation *validation, double *loss, int64_t *n_tokens);

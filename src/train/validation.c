@@ -3,10 +3,6 @@
 
 #include <stdlib.h>
 
-int64_t sm_validation_batches(const sm_tokens *tokens, const sm_collation *collation, int64_t B, int64_t T) {
-    return collation != NULL ? collation->n_batches : (sm_tokens_count(tokens) - 1) / (B * T);
-}
-
 // Runs this process's batches; `losses` has room for those of all processes.
 static sm_status run_share(const sm_validation *v, int32_t *ids, double *losses) {
     for (int64_t i = sm_comm_rank(v->comm); i < v->n_batches; i += sm_comm_size(v->comm)) {
