@@ -200,27 +200,20 @@ static sm_status tell_difference(const comparison *c, const char *name, const js
                    c->folder->dir, name, was, is);
 }
 
-static sm_status compare(const comparison *c, const char *prefix, const json_t *before, json_t *now);
-
-static sm_status compare_member(const comparison *c, const char *prefix, const char *key, const json_t *before,
-                                json_t *now) {
-    char name[128];
-    snprintf(name, sizeof name, "%s%s%s", prefix, prefix[0] != '\0' ? "." : "", key);
-    if (json_is_object(before) && json_is_object(now)) {
-        return compare(c, name, before, now);
-    }
-    return before != NULL && now != NULL && json_equal(before, now) ? SM_OK : tell_difference(c, name, before, now);
-}
-
-static sm_status compare(const comparison *c, const char *prefix, const json_t *before, json_t *now) {
+static sm_status compare(const comparison *c, const char *prefix, const json_t *before, const json_t *now) {
     const char *key;
     json_t *value;
-    json_object_foreach(now, key, value) {
-        SM_TRY(compare_member(c, prefix, key, json_object_get(before, key), value));
-    }
-    json_object_foreach((json_t *)before, key, value) {
-        if (json_object_get(now, key) == NULL) {
-            SM_TRY(compare_member(c, prefix, key, value, NULL));
+    json_auto_t *both = json_copy((json_t *)now);
+    json_object_update_missing(both, (json_t *)before);
+    json_object_foreach(both, key, value) {
+        const json_t *was = json_object_get(before, key);
+        const json_t *is = json_object_get(now, key);
+        char name[128];
+        snprintf(name, sizeof name, "%s%s%s", prefix, prefix[0] != '\0' ? "." : "", key);
+        if (json_is_object(was) && json_is_object(is)) {
+            SM_TRY(compare(c, name, was, is));
+        } else if (was == NULL || is == NULL || !json_equal(was, is)) {
+            SM_TRY(tell_difference(c, name, was, is));
         }
     }
     return SM_OK;

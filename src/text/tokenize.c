@@ -52,25 +52,21 @@ typedef struct {
 
 // --- a block -------------------------------------------------------------------------------
 
-static sm_status encode_part(const pipeline *p, sm_encoder *encoder, work_block *block, const sm_text_part *part) {
-    const int side = part->is_validation ? SM_VAL_SIDE : SM_TRAIN_SIDE;
-    sm_ids *ids = &block->ids[side];
-    SM_TRY(sm_encoder_encode(encoder, block->text.text + part->offset, part->n_bytes, ids));
-    if (part->ends_document && p->tokenizer->end_of_text != SM_NO_ID) {
-        sm_ids_append(ids, p->tokenizer->end_of_text);
-    }
-    block->counts[side].n_documents += part->ends_document;
-    block->counts[side].text_bytes += (int64_t)part->n_bytes;
-    return SM_OK;
-}
-
 static sm_status encode_block(const pipeline *p, sm_encoder *encoder, work_block *block) {
     for (int side = 0; side < SM_N_SIDES; side++) {
         block->ids[side].n = 0;
         block->counts[side] = (sm_side_counts){0};
     }
     for (size_t i = 0; i < block->text.n_parts; i++) {
-        SM_TRY(encode_part(p, encoder, block, &block->text.parts[i]));
+        const sm_text_part *part = &block->text.parts[i];
+        const int side = part->is_validation ? SM_VAL_SIDE : SM_TRAIN_SIDE;
+        sm_ids *ids = &block->ids[side];
+        SM_TRY(sm_encoder_encode(encoder, block->text.text + part->offset, part->n_bytes, ids));
+        if (part->ends_document && p->tokenizer->end_of_text != SM_NO_ID) {
+            sm_ids_append(ids, p->tokenizer->end_of_text);
+        }
+        block->counts[side].n_documents += part->ends_document;
+        block->counts[side].text_bytes += (int64_t)part->n_bytes;
     }
     for (int side = 0; side < SM_N_SIDES; side++) {
         sm_ids *ids = &block->ids[side];

@@ -104,18 +104,14 @@ static void format_digest(const slot_list *list, char text[DIGEST_SIZE]) {
 
 // ---- loading ----
 
-// Whether a tensor's name on disk is the slot's, with or without the prefix of the model without its head.
-static bool is_name_of(const slot *s, const sm_model *model, const char *name) {
-    const size_t n = strlen(model->base_prefix);
-    return strcmp(s->name, name) == 0 ||
-           (strncmp(s->name, model->base_prefix, n) == 0 && strcmp(s->name + n, name) == 0);
-}
-
-// The slot of a name on disk, or NULL.
+// The slot of a name on disk, with or without the prefix of the model without its head; NULL: none.
 static slot *find_slot(const slot_list *list, const sm_model *model, const char *name) {
+    const size_t n = strlen(model->base_prefix);
     for (int i = 0; i < list->n_slots; i++) {
-        if (is_name_of(&list->slots[i], model, name)) {
-            return &list->slots[i];
+        slot *s = &list->slots[i];
+        if (strcmp(s->name, name) == 0 ||
+            (strncmp(s->name, model->base_prefix, n) == 0 && strcmp(s->name + n, name) == 0)) {
+            return s;
         }
     }
     return NULL;
