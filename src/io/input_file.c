@@ -1,12 +1,17 @@
 // input_file.c: open, check, read at an offset.
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "src/io/input_file.h"
+
+bool sm_file_is_in(const char *folder, const char *name, char *path) {
+    return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX && access(path, F_OK) == 0;
+}
 
 // Git stores a large file as a few lines that name it, until `git lfs pull` fetches it.
 static bool is_lfs_pointer(int fd) {

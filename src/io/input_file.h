@@ -9,6 +9,9 @@
 
 #include "status.h"
 
+// Whether a folder holds a file of that name; `path`, of PATH_MAX bytes, becomes its path.
+bool sm_file_is_in(const char *folder, const char *name, char *path);
+
 // Opens a regular file for reading; folders, devices and pipes are refused without waiting. The caller closes *fd.
 // SM_ERR_IO names the path and the reason; SM_ERR_FORMAT: a Git LFS pointer, not the file.
 sm_status sm_input_open(const char *path, int *fd, int64_t *size_bytes);

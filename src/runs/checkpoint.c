@@ -144,17 +144,6 @@ static sm_status write_manifest(const char *dir, const sm_checkpoint *c,
 
 // ---- writing ----
 
-// Renames the new folder; replaces a damaged checkpoint of the same step.
-static sm_status rename_folder(const char *from, const char *to) {
-    int failed = rename(from, to);
-    if (failed != 0 && (errno == ENOTEMPTY || errno == EEXIST)) {
-        remove_folder(to);
-        failed = rename(from, to);
-    }
-    SM_FAIL_IF(failed != 0, SM_ERR_IO, "%s: cannot be given its name: %s", to, strerror(errno));
-    return SM_OK;
-}
-
 static void remove_temporary(char **temporary) {
     if (*temporary != NULL) {
         sm_temporary_remove(*temporary);
@@ -172,7 +161,12 @@ sm_status sm_checkpoint_write(const char *run_dir, const sm_checkpoint *checkpoi
     SM_TRY(sm_temporary_folder(path, &temporary, &lock));
     SM_TRY(sm_weights_write(temporary, config, copy, checkpoint->step, digests));
     SM_TRY(write_manifest(temporary, checkpoint, digests));
-    SM_TRY(rename_folder(temporary, path));
+    int failed = rename(temporary, path);
+    if (failed != 0 && (errno == ENOTEMPTY || errno == EEXIST)) { // a damaged checkpoint of the same step
+        remove_folder(path);
+        failed = rename(temporary, path);
+    }
+    SM_FAIL_IF(failed != 0, SM_ERR_IO, "%s: cannot be given its name: %s", path, strerror(errno));
     free(sm_give(&temporary));
     SM_TRY(sm_sync_folder_of(path));
     remove_old(run_dir, checkpoint->step, keep);

@@ -29,11 +29,6 @@ struct sm_run_folder {
 
 // ---- names and times ----
 
-static bool has(const char *dir, const char *name) {
-    char path[PATH_MAX];
-    return sm_make_path(path, "%s/%s", dir, name) == SM_OK && access(path, F_OK) == 0;
-}
-
 static void format_time(const char *format, char *text, size_t size_bytes) {
     const time_t now = time(NULL);
     struct tm parts;
@@ -80,9 +75,10 @@ static sm_status read_run(sm_run_folder *folder) {
 static sm_status make_run(sm_run_folder *folder) {
     static const char *const ours[] = {"log.jsonl", "checkpoints", "model", "training_metrics.json",
                                        "RUN_COMPLETE.txt"};
+    char path[PATH_MAX];
     for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
-        SM_FAIL_IF(has(folder->dir, ours[i]), SM_ERR_USAGE, "--run: %s: has %s and no run.json; choose another folder",
-                   folder->dir, ours[i]);
+        SM_FAIL_IF(sm_file_is_in(folder->dir, ours[i], path), SM_ERR_USAGE,
+                   "--run: %s: has %s and no run.json; choose another folder", folder->dir, ours[i]);
     }
     char id[48];
     char now[32];
@@ -99,12 +95,12 @@ static sm_status make_run(sm_run_folder *folder) {
 
 static sm_status look(sm_run_folder *folder, sm_resume resume) {
     const char *dir = folder->dir;
-    folder->is_new = !has(dir, "run.json");
+    char model[PATH_MAX];
+    folder->is_new = !sm_file_is_in(dir, "run.json", model);
     if (folder->is_new) {
         return make_run(folder);
     }
-    if (has(dir, "RUN_COMPLETE.txt")) {
-        char model[PATH_MAX];
+    if (sm_file_is_in(dir, "RUN_COMPLETE.txt", model)) {
         char word[SM_SHELL_PATH_SIZE];
         SM_TRY(sm_make_path(model, "%s/model", dir));
         return sm_fail(SM_ERR_USAGE,

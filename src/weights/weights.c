@@ -260,8 +260,7 @@ static sm_status fail_missing(const char *dir) {
                                          "flax_model.msgpack"};
     char path[PATH_MAX];
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        SM_FAIL_IF(snprintf(path, sizeof path, "%s/%s", dir, others[i]) < (int)sizeof path && access(path, F_OK) == 0,
-                   SM_ERR_UNSUPPORTED,
+        SM_FAIL_IF(sm_file_is_in(dir, others[i], path), SM_ERR_UNSUPPORTED,
                    "%s: is not read, and there is no model.safetensors; let transformers write one: "
                    "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)",
                    path);
