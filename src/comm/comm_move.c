@@ -10,7 +10,7 @@
 //   stand-ins                      write the sum to all members of their group
 //
 // Within one group there are no messages: each process reads its slice from all, and writes the sum to all.
-#include "src/comm/comm_reducer.h"
+#include "src/comm/comm_transport.h"
 
 #include <stdlib.h>
 #include <string.h>

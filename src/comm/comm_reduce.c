@@ -3,7 +3,7 @@
 //
 // Each process has counters in shared memory: the jobs that it has started (`arrived`), those with its share done
 // (`done`), and, for jobs in which processes only meet, those that it has read (`released`).
-#include "src/comm/comm_reducer.h"
+#include "src/comm/comm_transport.h"
 
 #include <errno.h>
 #include <stdio.h>

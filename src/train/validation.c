@@ -23,20 +23,16 @@ static sm_status run_share(const sm_validation *v, int32_t *ids, double *losses)
     return SM_OK;
 }
 
-static int64_t tokens_of(const sm_validation *v, int64_t batch) {
-    return v->collation != NULL ? sm_collation_real_tokens(v->collation, batch)
-                                : v->session->plan->B * v->session->plan->T;
-}
-
 static double mean_of(const sm_validation *v, const double *losses, int64_t *n_tokens) {
+    const sm_collation *c = v->collation;
     double mean = 0;
-    *n_tokens = 0;
-    for (int64_t i = 0; i < v->n_batches; i++) {
-        *n_tokens += tokens_of(v, i);
+    *n_tokens = c == NULL ? v->n_batches * v->session->plan->B * v->session->plan->T : 0;
+    for (int64_t i = 0; i < v->n_batches && c != NULL; i++) {
+        *n_tokens += sm_collation_real_tokens(c, i);
     }
     for (int64_t i = 0; i < v->n_batches; i++) {
-        mean += v->collation != NULL ? losses[i] * (double)tokens_of(v, i) / (double)*n_tokens
-                                     : losses[i] / (double)v->n_batches;
+        mean += c != NULL ? losses[i] * (double)sm_collation_real_tokens(c, i) / (double)*n_tokens
+                          : losses[i] / (double)v->n_batches;
     }
     return mean;
 }
