@@ -488,5 +488,5 @@ const chart = (() => {
     const start = () => requestAnimationFrame(() => setTimeout(() => drawFrom(0)));
     addEventListener('beforeprint', () => figures.forEach((figure) => draw(figure, figure.kind === 'roofline' ? 460 : figure.panels.length > 1 && figure.y ? 250 : 340)));
     addEventListener('afterprint', redraw);
-    return {rows, charts, start, strip, redrawSoon, colour};
+    return {rows, charts, start, strip, redrawSoon};
 })();

@@ -223,10 +223,11 @@ const page = (() => {
     };
 
     // --- light or dark ---
-    const isDark = () => (document.documentElement.dataset.theme || (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light')) === 'dark';
+    const isDark = () => getComputedStyle(document.body).colorScheme !== 'light' &&
+        (document.documentElement.dataset.theme || (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light')) === 'dark';
     document.querySelector('h1')?.after(make('button', {class: 'theme on-screen', type: 'button', title: 'light or dark', 'aria-label': 'light or dark',
         onclick: () => { document.documentElement.dataset.theme = isDark() ? 'light' : 'dark'; }}, '\u25d0'));
 
-    return {data, make, svg, number, bytes, ms, hint, showHint, hideHint, facts, sortBy, filters, shownRows, download,
-        isWide, table, grid, text, items, fold, section, part, nav, show, cards, dot};
+    return {data, make, svg, number, bytes, ms, hint, showHint, hideHint, facts, filters, shownRows, download,
+        isWide, table, grid, text, items, fold, section, part, nav, show, cards, dot, isDark};
 })();

@@ -323,6 +323,6 @@ const group = (data) => {
         return figure;
     };
 
-    return {entries, devices, works, bySpeed, best, field, list, at, withText, scaled, loops, ladders, PHASES,
+    return {entries, devices, works, bySpeed, best, field, list, at, withText, scaled, loops, ladders,
         figures: {answer, sideBySide, throughput, memory, gain, threads, threadEfficiency, phases, warmup, spread, distribution, roofline, loopFigures, ladderFigure, opTimes, opRates}};
 };

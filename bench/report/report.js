@@ -2,7 +2,7 @@
 (() => {
     const {make, number, ms, bytes} = page;
     const data = page.data('page');
-    const {entries, devices, works, bySpeed, best, field, at, withText, scaled, loops, ladders, PHASES, figures: drawn} = group(data);
+    const {entries, devices, works, bySpeed, best, field, at, withText, scaled, loops, ladders, figures: drawn} = group(data);
 
     const percent = (value) => Number.isFinite(value) ? number(100 * value, 3) + '%' : '-';
     const plural = (n, noun) => `${n} ${noun}${n === 1 ? '' : 's'}`;

@@ -32,9 +32,8 @@ const follow = (() => {
     };
 
     // --- a set of elements of a tensor ---
-    const indices = (dims, flat) => dims.map((n, d) => Math.floor(flat / step.count(dims.slice(d + 1))) % n);
     const boundsOf = (dims, flats) => dims.map((_, d) => flats.reduce(([least, most], flat) => {
-        const x = indices(dims, flat)[d];
+        const x = step.indicesOf(dims, flat)[d];
         return [Math.min(least, x), Math.max(most, x)];
     }, [Infinity, -Infinity]));
     // "[0,3,0…31]", and the sides of the box if the elements fill it.
@@ -143,5 +142,5 @@ const follow = (() => {
             names.of(now.tensor) ? make('p', {class: 'soft'}, 'In ', names.of(now.tensor), '.') : null,
             ...drawMakers().filter(Boolean), ...drawGoals());
     };
-    return {draw, choose, state};
+    return {draw, choose};
 })();

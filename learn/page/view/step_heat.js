@@ -11,21 +11,12 @@ const heat = (() => {
         return n <= MOST_COLS ? {rows: 1, cols: n} : {rows: Math.ceil(n / 128), cols: 128};
     };
     // "[0,1,3,2]": the place of element i in its tensor.
-    const indexText = (dims, i) => {
-        const places = [];
-        for (let d = dims.length - 1; d >= 0; d--) {
-            places.unshift(i % dims[d]);
-            i = Math.floor(i / dims[d]);
-        }
-        return `[${places.join(',')}]`;
-    };
+    const indexText = (dims, i) => `[${step.indicesOf(dims, i).join(',')}]`;
 
     const largest = (values) => values.reduce((most, x) => (isFinite(x) ? Math.max(most, Math.abs(x)) : most), 0);
-    const isNight = () => getComputedStyle(document.body).colorScheme !== 'light' &&
-        (document.documentElement.dataset.theme || (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light')) === 'dark';
 
     // From blue over the page's colour to red; the root makes small values visible.
-    const palette = () => (isNight() ? {none: [25, 31, 38], less: [70, 160, 255], more: [255, 110, 80]}
+    const palette = () => (page.isDark() ? {none: [25, 31, 38], less: [70, 160, 255], more: [255, 110, 80]}
         : {none: [255, 255, 255], less: [0, 80, 180], more: [185, 35, 15]});
     const paint = (pixels, at, x, scale, {none, less, more}) => {
         const share = scale > 0 && isFinite(x) ? Math.sqrt(Math.min(1, Math.abs(x) / scale)) : 0;

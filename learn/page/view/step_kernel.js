@@ -2,24 +2,24 @@
 // of an op's operands alone; and its first wrong number. `ownKernel` here.
 const ownKernel = (() => {
     const {make, number} = page;
-    const {data, walk, plan} = step;
+    const {data, walk} = step;
     const given = data.kernel;
     const state = {module: null, wrong: [], isOn: Boolean(given)};
     const arrays = {i32: Int32Array, u32: Uint32Array, u8: Uint8Array};
 
+    // A module's exports; importOf(name, its module) is what it gets under a name. And the text at a place of its memory.
+    const start = async (bytes, importOf) => {
+        const compiled = await WebAssembly.compile(bytes), imports = {};
+        for (const {module, name} of WebAssembly.Module.imports(compiled)) (imports[module] ||= {})[name] = importOf(name, module);
+        return (await WebAssembly.instantiate(compiled, imports)).exports;
+    };
+    const textAt = (c, at) => { const all = new Uint8Array(c.memory.buffer); return new TextDecoder().decode(all.subarray(at, all.indexOf(0, at))); };
     const open = async () => {
-        const compiled = await WebAssembly.compile(Uint8Array.from(atob(given.module), (c) => c.charCodeAt(0)));
-        const imports = {};
-        for (const {module, name} of WebAssembly.Module.imports(compiled)) (imports[module] ||= {})[name] = () => { throw new Error(`your kernel calls ${name}, which is not in a page`); };
-        const c = (await WebAssembly.instantiate(compiled, imports)).exports;
+        const c = await start(step.bytesOf(given.module), (name) => () => { throw new Error(`your kernel calls ${name}, which is not in a page`); });
         c._initialize?.();
-        const all = new Uint8Array(c.memory.buffer), at = c.own_signature();
-        const signature = new TextDecoder().decode(all.slice(at, all.indexOf(0, at)));
-        if (signature !== given.signature) throw new Error(`${given.file}: its arguments are those of another version`);
+        if (textAt(c, c.own_signature()) !== given.signature) throw new Error(`${given.file}: its arguments are those of another version`);
         return c;
     };
-    const has = (i) => state.isOn && given.ops[i] !== undefined;
-
     const written = (i, tensor) => walk.ops[i].operands.some((o) => o.access === 'writes' && o.tensor === walk.tensors[tensor].name);
 
     // The outputs of op i, by tensor, as the kernel makes them of what `read` gives.
@@ -60,15 +60,15 @@ const ownKernel = (() => {
         for (const [tensor, values] of made) {
             const right = engine.read(tensor);
             const size = right.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
-            const flat = right.findIndex((x, k) => !(Math.abs(values[k] - x) <= 1e-4 * size + 1e-7));
-            if (flat >= 0) state.wrong.push({i, tensor: walk.tensors[tensor].name, flat, value: values[flat], right: right[flat], n: right.filter((x, k) => !(Math.abs(values[k] - x) <= 1e-4 * size + 1e-7)).length, of: right.length});
+            const wrong = [...right.keys()].filter((k) => !(Math.abs(values[k] - right[k]) <= 1e-4 * size + 1e-7)), [flat] = wrong;
+            if (wrong.length) state.wrong.push({i, tensor: walk.tensors[tensor].name, flat, value: values[flat], right: right[flat], n: wrong.length, of: right.length});
             engine.write(tensor, 0, values);
         }
     };
     // Ops of the engine from `from` on, each by its kernel.
     const runAll = (engine, from, end) => {
         if (!state.isOn) { engine.run(from, end); return; }
-        for (let i = from; i < end; i++) (has(i) ? replace(engine, i) : engine.run(i, i + 1));
+        for (let i = from; i < end; i++) (given.ops[i] !== undefined ? replace(engine, i) : engine.run(i, i + 1));
     };
     const begin = async () => {
         state.wrong = [];
@@ -76,7 +76,6 @@ const ownKernel = (() => {
     };
 
     // --- what it says ---
-    const placeOf = ({tensor, flat}) => { let rest = flat; return step.tensor(tensor).dims.slice().reverse().map((side) => { const x = rest % side; rest = Math.floor(rest / side); return x; }).reverse().join(','); };
     const says = make('div', {id: 'kernel-says', role: 'status'});
     const show = () => {
         const n = Object.keys(given.ops).length;
@@ -84,7 +83,7 @@ const ownKernel = (() => {
         const [first] = state.wrong;
         says.replaceChildren(...(!state.isOn ? [make('p', {}, 'The reference’s function runs.')]
             : !first ? [make('p', {}, `Your kernel is right in each of the ${n} ops of this step. Its check: `, make('code', {}, `stepmark exercise ${given.kind} --check ${given.file}`))]
-                : [make('p', {}, `Your kernel is right in ${n - ops.size} of ${n} ops. The first wrong number: `, make('button', {type: 'button', class: 'chip', id: 'kernel-first', onclick: () => { stepPage.choose(first.i); follow.choose(first.tensor, first.flat, 2 * first.i + 1); }}, `op ${first.i}: ${first.tensor}[${placeOf(first)}]`),
+                : [make('p', {}, `Your kernel is right in ${n - ops.size} of ${n} ops. The first wrong number: `, make('button', {type: 'button', class: 'chip', id: 'kernel-first', onclick: () => { stepPage.choose(first.i); follow.choose(first.tensor, first.flat, 2 * first.i + 1); }}, `op ${first.i}: ${first.tensor}${heat.indexText(step.tensor(first.tensor).dims, first.flat)}`),
                     ` is ${number(first.value, 7)}, and should be ${number(first.right, 7)}; of this tensor ${first.n} of ${first.of} are wrong.`)]));
     };
     const draw = () => {
@@ -92,5 +91,5 @@ const ownKernel = (() => {
         const box = make('input', {type: 'checkbox', id: 'kernel-on', checked: true, onchange: () => { state.isOn = box.checked; live.restart(); }});
         return make('section', {id: 'kernel', class: 'lesson', 'aria-label': 'your kernel'}, make('p', {}, make('label', {}, box, ' ', make('b', {}, `${given.kind} by ${given.file}`), ' in place of the reference’s')), says);
     };
-    return {given, begin, has, replace, runAll, draw, show};
+    return {given, start, textAt, begin, runAll, draw, show};
 })();

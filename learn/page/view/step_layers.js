@@ -95,7 +95,7 @@ const layers = (() => {
     const modelsOf = (name, values, shown = name) => (name === 'logits' ? values.filter((_, i) => i % step.tensor(shown).dims.at(-1) < vocab)
         : values.slice(0, step.isCut(step.tensor(shown)) ? values.length : step.tensor(name).model_elems));
     const gradientOf = (name) => {
-        const gradient = ['d.' + name, gradientName(name)].find((d) => walk.tensors.some((t) => t.name === d));
+        const gradient = ['d.' + name, gradientName(name)].find(step.tensor);
         const at = gradient ? lastWrite(gradient) : -1;
         return at < 0 ? null : histogram(gradient, modelsOf(name, step.valuesAt(gradient, 2 * at + 1), gradient));
     };

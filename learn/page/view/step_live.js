@@ -10,8 +10,7 @@ const live = (() => {
     const settings = ['lr', 'beta1', 'beta2', 'eps', 'weight_decay', 'momentum', 'nesterov', 'grad_clip']; // in live.h's order
 
     // --- the module: it has memory and a clock, no files and no network ---
-    const decoded = (text) => text && Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-    const bytes = decoded(given.module), tokenizer = decoded(data.tokenizer);
+    const tokenizer = data.tokenizer && step.bytesOf(data.tokenizer);
     const open = async (changes = {}) => {
         const nothing = () => 52; // "not there", as systems without files answer
         const clock = (id, precision, to) => { new DataView(c.memory.buffer).setBigUint64(to, BigInt(Math.round(performance.now() * 1e6)), true); return 0; };
@@ -41,15 +40,11 @@ const live = (() => {
                 return found ? 1 : 0;
             },
         };
-        const compiled = await WebAssembly.compile(bytes);
-        const imports = {};
-        for (const {module, name} of WebAssembly.Module.imports(compiled)) {
-            (imports[module] ||= {})[name] = module !== 'env' ? system[name] : patterns[name] || (() => { throw new Error(`${name} is not in a page`); });
-        }
-        const c = (await WebAssembly.instantiate(compiled, imports)).exports;
+        const c = await ownKernel.start(step.bytesOf(given.module), (name, module) =>
+            (module !== 'env' ? system[name] : patterns[name] || (() => { throw new Error(`${name} is not in a page`); })));
         const floats = (at, n) => new Float32Array(c.memory.buffer, at, n);
         const doubles = (at, n) => new Float64Array(c.memory.buffer, at, n);
-        const text = (at) => { const all = new Uint8Array(c.memory.buffer); return new TextDecoder().decode(all.subarray(at, all.indexOf(0, at))); };
+        const text = (at) => ownKernel.textAt(c, at);
         const must = (failed) => { if (failed) throw new Error(text(c.live_message())); };
         const put = (all) => { const at = c.live_room(all.length / 4 + 1); memory(at, all.length).set(all); return at; };
         c._initialize();
@@ -243,7 +238,7 @@ const live = (() => {
 
     // --- one click: what if it were not there ---
     const width = walk.config.head_dim, C = walk.config.d_model;
-    const has = (name) => walk.tensors.some((t) => t.name === name);
+    const has = (name) => Boolean(step.tensor(name));
     const streams = (block) => ['attproj', 'mlpproj', 'down'].map((name) => `h.${block}.${name}`).filter(has);
     const removals = () => Array.from({length: walk.config.n_layer}, (_, block) => [
         ...Array.from({length: walk.config.n_head}, (__, h) => [`head ${h} of block ${block}`, [`h.${block}.atty[*,${h * width}:${(h + 1) * width}]=0`]]),

@@ -141,5 +141,5 @@ const math = (() => {
             ? page.make('div', {class: 'equations'}, ...block.split('\n').filter((line) => line.trim()).map((line) => display(line.trim())))
             : paragraph(block.replaceAll('\n', ' '))));
 
-    return {display, inline, describe};
+    return {display, describe};
 })();

@@ -8,21 +8,12 @@ const memory = (() => {
     const isRoot = (plan, i) => plan.tensors[i].root === i;
     const arenaBytes = (plan, wanted) => plan.arenas.reduce((sum, a) => sum + (wanted(a.role) ? a.bytes : 0), 0);
     // The start of an arena, if all arenas packed by lifetime follow one another.
-    const arenaStarts = (plan) => {
-        let at = 0;
-        return plan.arenas.map((arena) => {
-            const start = at;
-            at += isTransient(arena.role) ? arena.bytes : 0;
-            return start;
-        });
-    };
+    const arenaStarts = (plan) => plan.arenas.map((_, k) => arenaBytes({arenas: plan.arenas.slice(0, k)}, isTransient));
 
     // Bytes of tensors that hold data while each op runs; what lies in another's place counts once.
     const aliveAt = (plan) => plan.ops.map((_, i) => {
         const seen = new Map();
-        for (const t of plan.tensors) {
-            if (t.root === plan.tensors.indexOf(t) && isTransient(t.role) && t.first <= i && i < t.end) seen.set(t.arena + ':' + t.offset, Math.max(t.bytes, seen.get(t.arena + ':' + t.offset) || 0));
-        }
+        for (const t of plan.tensors.filter((t, k) => isRoot(plan, k) && isTransient(t.role) && t.first <= i && i < t.end)) seen.set(t.arena + ':' + t.offset, Math.max(t.bytes, seen.get(t.arena + ':' + t.offset) || 0));
         return [...seen.values()].reduce((a, b) => a + b, 0);
     });
 
@@ -64,8 +55,7 @@ const memory = (() => {
 
     const roleTable = (plans) => {
         const roles = [...new Set(plans.flatMap(({plan}) => plan.arenas.map((a) => a.role)))];
-        const rows = roles.map((role) => make('tr', {}, make('th', {scope: 'row'}, role), ...plans.map(({plan}) => make('td', {class: 'n'}, bytes(arenaBytes(plan, (r) => r === role))))));
-        rows.push(make('tr', {}, make('th', {scope: 'row'}, 'all'), ...plans.map(({plan}) => make('td', {class: 'n'}, bytes(arenaBytes(plan, () => true))))));
+        const rows = [...roles, 'all'].map((role) => make('tr', {}, make('th', {scope: 'row'}, role), ...plans.map(({plan}) => make('td', {class: 'n'}, bytes(arenaBytes(plan, (r) => role === 'all' || r === role))))));
         return make('div', {class: 'wide'}, make('table', {}, make('thead', {}, make('tr', {}, make('th', {}, 'memory for'), ...plans.map(({mode}) => make('th', {class: 'n'}, 'mode ' + mode)))), make('tbody', {}, ...rows)));
     };
     const tensorTable = ({plan, mode}) => {

@@ -29,7 +29,7 @@ const opPanel = (() => {
         return norm === 0 ? caption : heat.make(beforeOf(i, operand), {caption, most: 480});
     };
     const operandMap = (i, operand) => {
-        const {operand: name, access, shape, tensor, dims, dtype, role, norm} = operand;
+        const {operand: name, access, shape, tensor, dims, dtype, norm} = operand;
         const caption = make('div', {class: 'caption'}, make('b', {}, `${access} ${name} `), make('code', {}, shape), ' = ', make('code', {}, tensor),
             `, ${[names.of(tensor), step.partText(operand) || dims.join('×'), dtype].filter(Boolean).join(', ')}; norm ${number(norm)}`);
         return make('div', {class: 'operand'}, beforeMap(i, operand), heat.make(viewOf(i, operand), {caption, most: 480}),

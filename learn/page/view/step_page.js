@@ -27,12 +27,11 @@ const stepPage = (() => {
     speed.addEventListener('change', () => { if (state.timer) { pause(); play(); } });
 
     // One part of the step a bar, an op a piece of it.
-    const strip = () => make('div', {class: 'strip', 'aria-hidden': 'true'}, ...walk.ops.map((op, i) => {
+    const pieces = make('div', {class: 'strip', 'aria-hidden': 'true'}, ...walk.ops.map((op, i) => {
         const piece = make('i', {style: `--family:var(${picture.familyOf(op.kind)[2]})`, 'data-phase': op.phase, title: `${i} ${op.kind}`});
         piece.addEventListener('click', () => go(i));
         return piece;
     }));
-    const pieces = strip();
     const phases = () => {
         const runs = [];
         walk.ops.forEach((op, i) => {
@@ -125,7 +124,7 @@ const stepPage = (() => {
         document.getElementById('about').replaceWith(head());
         go(state.op);
     };
-    return {go, choose, play, pause, state, refresh};
+    return {go, choose, state, refresh};
 })();
 live.begin();
 addEventListener('hashchange', live.begin);

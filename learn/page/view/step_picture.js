@@ -21,8 +21,6 @@ const picture = (() => {
 
     // Bands from top to bottom: before the blocks, each block, after them, and the update.
     const firstLayerAt = walk.ops.findIndex((op) => op.layer >= 0);
-    const forward = (op) => op.range === 'forward' && op.phase !== 'backward';
-    const lastForwardLayerAt = walk.ops.reduce((last, op, i) => (op.layer >= 0 && forward(op) ? i : last), -1);
     const bandOf = (op, i) => {
         if (op.phase === 'optimizer' || op.phase === 'scaler') return 'update';
         if (op.layer >= 0) return 'block ' + op.layer;
@@ -32,13 +30,10 @@ const picture = (() => {
     };
     const lastBackwardLayerAt = walk.ops.reduce((last, op, i) => (op.layer >= 0 && step.isBackward(op) ? i : last), walk.ops.length);
 
-    const bandNames = () => {
-        const layers = Array.from({length: walk.config.n_layer}, (_, i) => 'block ' + i);
-        return ['begin', 'embedding', ...layers, 'head and loss', 'update'];
-    };
+    const bandNames = ['begin', 'embedding', ...Array.from({length: walk.config.n_layer}, (_, i) => 'block ' + i), 'head and loss', 'update'];
     // Each band's ops, and where each stands: {x, y}; backward from below.
     const arrange = () => {
-        const bands = bandNames().map((name) => ({name, left: [], right: []}));
+        const bands = bandNames.map((name) => ({name, left: [], right: []}));
         walk.ops.forEach((op, i) => {
             const band = bands.find(({name}) => name === bandOf(op, i));
             (step.isBackward(op) ? band.right : band.left).push(i);
@@ -128,12 +123,7 @@ const picture = (() => {
         svg('text', {class: 'soft', x: LEFT + BOX + GAP / 2, y: isNarrow ? y - 6 : y + height / 2 + 4, 'text-anchor': 'middle'}, name));
 
     // Producers of what an op reads: lines from them to it.
-    const writerBefore = (i, operand) => {
-        for (let k = i - 1; k >= 0; k--) {
-            if (walk.ops[k].operands.some((o) => step.isOutput(o) && o.tensor === operand.tensor)) return k;
-        }
-        return -1;
-    };
+    const writerBefore = (i, operand) => walk.ops.findLastIndex((op, k) => k < i && op.operands.some((o) => step.isOutput(o) && o.tensor === operand.tensor));
     const edges = svg('g', {class: 'edges'});
     const curve = (from, to) => {
         const a = places.at.get(from), b = places.at.get(to);

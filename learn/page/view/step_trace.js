@@ -135,7 +135,6 @@ const trace = (() => {
         return [...dims.slice(0, -1), last / it.facts.HS, it.facts.HS];
     };
     const flatOf = (sides, index) => index.reduce((flat, x, k) => flat * sides[k] + x, 0);
-    const indexOf = (sides, flat) => sides.map((side, k) => Math.floor(flat / step.count(sides.slice(k + 1))) % side);
     const linesOf = (it, name) => it.lines.filter((line) => line.name === name);
     const isLocal = (it, name) => !step.operandOf(it.op, name) && linesOf(it, name).length > 0;
 
@@ -337,7 +336,7 @@ const trace = (() => {
         const it = equationsOf(i);
         const operand = step.operandOf(it.op, name);
         for (const line of linesOf(it, name)) {
-            const index = indexOf(sidesOf(it, step.sidesOf(operand), line.index.length), flat).slice(0, line.index.length || 0);
+            const index = step.indicesOf(sidesOf(it, step.sidesOf(operand), line.index.length), flat).slice(0, line.index.length || 0);
             const bound = bind(it, line, index);
             if (!bound) continue;
             const ctx = contextOf(it);
@@ -451,7 +450,7 @@ const trace = (() => {
             }
         };
         if (name === 'hyper') go(hyper[flat], () => [[]]);
-        else go(name, (node) => [indexOf(sidesOf(it, step.sidesOf(operand), node.index.length), flat).slice(0, node.index.length).map((x) => [x])]);
+        else go(name, (node) => [step.indicesOf(sidesOf(it, step.sidesOf(operand), node.index.length), flat).slice(0, node.index.length).map((x) => [x])]);
         if (operand.access === 'adds to') put({name, index: [0]}, [[[flat]]]);
         return [...found.values()].map(({name: output, n, boxes}) => {
             const sides = sidesOf(it, step.sidesOf(step.operandOf(it.op, output)), n);

@@ -33,13 +33,15 @@ const step = (() => {
     const partText = (tensor) => (isCut(tensor) ? `the first ${tensor.dims.join('×')} of ${sidesOf(tensor).join('×')}` : '');
 
     // Of floats, the lowest byte first.
-    const decode = (text) => {
+    const decode = (text) => new Float32Array(bytesOf(text).buffer);
+    const bytesOf = (text) => {
         const letters = atob(text);
         const bytes = new Uint8Array(letters.length);
         for (let i = 0; i < letters.length; i++) bytes[i] = letters.charCodeAt(i);
-        return new Float32Array(bytes.buffer);
+        return bytes;
     };
     const count = (dims) => dims.reduce((product, n) => product * n, 1);
+    const indicesOf = (dims, flat) => dims.map((n, d) => Math.floor(flat / count(dims.slice(d + 1))) % n);
 
     // Of a film, the contents of a tensor with memory of its own; the last answer of each is kept, since readers go forward.
     const filmOf = (changes, stored) => {
@@ -129,5 +131,5 @@ const step = (() => {
     const isBackward = (op) => op.phase === 'backward';
     const place = (op) => (op.layer < 0 ? op.phase : `${op.phase}, block ${op.layer}`);
 
-    return {data, walk, plan, count, sidesOf, isCut, fullPlace, slicePlace, partText, valueAt, valuesAt, firstAt, replace, decode, valuesOf, momentOf, operandOf, isOutput, tensor, whole, tokenText, isBackward, place};
+    return {data, walk, plan, count, indicesOf, bytesOf, sidesOf, isCut, fullPlace, slicePlace, partText, valueAt, valuesAt, firstAt, replace, decode, valuesOf, momentOf, operandOf, isOutput, tensor, whole, tokenText, isBackward, place};
 })();
