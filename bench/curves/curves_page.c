@@ -200,17 +200,14 @@ static json_t *curve_json(const sm_curve *c) {
     const double phases_s[] = {all.timed_s - all.data_s - all.comm_s, all.data_s, all.comm_s, all.validation_s,
                                all.checkpoint_s};
     json_t *samples = json_array();
-    json_t *phases = json_array();
-    for (size_t i = 0; i < sizeof(phases_s) / sizeof(phases_s[0]); i++) {
-        json_array_append_new(phases, sm_json_real(phases_s[i]));
-    }
     for (size_t i = 0; i < c->log.n_samples; i++) {
         json_array_append_new(
             samples, json_pack("[I, o]", (json_int_t)c->log.samples[i].step, sm_json_bytes(c->log.samples[i].text)));
     }
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:O?}", "name", sm_json_bytes(c->name), "points", points_of(c),
-                     "validations", validations_of(c), "phases_s", phases, "samples", samples, "configuration",
-                     json_object_get(c->run, "configuration"));
+                     "validations", validations_of(c), "phases_s",
+                     sm_json_reals(phases_s, sizeof(phases_s) / sizeof(phases_s[0])), "samples", samples,
+                     "configuration", json_object_get(c->run, "configuration"));
 }
 
 sm_status sm_curves_page(const sm_curves *curves, unsigned how, FILE *out) {

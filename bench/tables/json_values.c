@@ -15,6 +15,22 @@ json_t *sm_json_integer(int64_t value) { return value == SM_ABSENT ? json_null()
 
 json_t *sm_json_real(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 
+json_t *sm_json_integers(const int64_t *values, int64_t n) {
+    json_t *array = json_array();
+    for (int64_t i = 0; i < n; i++) {
+        json_array_append_new(array, sm_json_integer(values[i]));
+    }
+    return array;
+}
+
+json_t *sm_json_reals(const double *values, int64_t n) {
+    json_t *array = json_array();
+    for (int64_t i = 0; i < n; i++) {
+        json_array_append_new(array, sm_json_real(values[i]));
+    }
+    return array;
+}
+
 // Unicode 15, table 3-7: the first byte says the length and how far the second may go, which
 // shuts out overlong forms, surrogates and what lies above U+10FFFF.
 int sm_utf8_length(const char *text) {

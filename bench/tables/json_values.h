@@ -19,6 +19,8 @@ json_t *sm_json_integer(int64_t value);   // SM_ABSENT -> null
 json_t *sm_json_real(double value);       // not finite -> null
 json_t *sm_json_text(const char *bytes);  // NULL or "" -> null
 json_t *sm_json_bytes(const char *bytes); // as sm_json_text, but "" stays ""
+json_t *sm_json_integers(const int64_t *values, int64_t n);
+json_t *sm_json_reals(const double *values, int64_t n);
 
 // Appends a text, of up to 640 bytes, to an array, unless it is there.
 void sm_json_note(json_t *array, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -134,17 +134,8 @@ static json_t *field_to_json(const sm_column *column, const void *base) {
     case SM_COLUMN_BOOLEAN: return json_boolean(*(const bool *)field);
     case SM_COLUMN_TEXT: return sm_json_text(field);
     case SM_COLUMN_INTEGERS:
-        json = json_array();
-        for (int64_t i = 0; i < ((const sm_integers *)field)->n; i++) {
-            json_array_append_new(json, sm_json_integer(((const sm_integers *)field)->values[i]));
-        }
-        break;
-    case SM_COLUMN_REALS:
-        json = json_array();
-        for (int64_t i = 0; i < ((const sm_reals *)field)->n; i++) {
-            json_array_append_new(json, sm_json_real(((const sm_reals *)field)->values[i]));
-        }
-        break;
+        return sm_json_integers(((const sm_integers *)field)->values, ((const sm_integers *)field)->n);
+    case SM_COLUMN_REALS: return sm_json_reals(((const sm_reals *)field)->values, ((const sm_reals *)field)->n);
     case SM_COLUMN_JSON: json = *(json_t *const *)field; return json != NULL ? json_incref(json) : json_null();
     case SM_COLUMN_TYPE_COUNT: break;
     }

@@ -63,16 +63,13 @@ sm_status cli_page_live(const cli_options *options, const cli_job *job, const sm
     }
     sm_live_numbers(&job->config, &plan_options, job->mode, job->without, numbers);
     SM_TRY(cli_page_has_weights(options, plan) ? read_weights(options, job, numbers, &weights) : SM_OK);
-    json_t *list = json_array();
     json_t *optimizers = json_array();
-    for (int i = 0; i < SM_LIVE_COUNT; i++) {
-        json_array_append_new(list, json_real(numbers[i]));
-    }
     for (int i = 0; i < sm_optimizer_count(); i++) {
         json_array_append_new(optimizers, json_string(sm_optimizer_at(i)->name));
     }
-    *json = json_pack("{s:o, s:i, s:i, s:i, s:o, s:O, s:o, s:o}", "numbers", list, "dtype_at", SM_LIVE_dtype, "bf16",
-                      SM_BF16, "optimizer_at", SM_LIVE_optimizer, "optimizers", optimizers, "losses", losses, "weights",
-                      weights, "module", sm_base64_json(module->text, module->size_bytes));
+    *json = json_pack("{s:o, s:i, s:i, s:i, s:o, s:O, s:o, s:o}", "numbers", sm_json_reals(numbers, SM_LIVE_COUNT),
+                      "dtype_at", SM_LIVE_dtype, "bf16", SM_BF16, "optimizer_at", SM_LIVE_optimizer, "optimizers",
+                      optimizers, "losses", losses, "weights", weights, "module",
+                      sm_base64_json(module->text, module->size_bytes));
     return SM_OK;
 }

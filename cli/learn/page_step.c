@@ -43,11 +43,8 @@ static sm_status begin(cli_walk_writer *writer, const cli_walk_head *head) {
     for (int i = 0; i < plan->n_tensors; i++) {
         int64_t dims[SM_MAX_DIMS];
         if (sm_page_slice(plan, i, head->options->walk.slice_elems, dims)) {
-            json_t *slice = json_array();
-            for (int d = 0; d < plan->tensors[i].n_dims; d++) {
-                json_array_append_new(slice, json_integer(dims[d]));
-            }
-            set(json_array_get(json_object_get(walk, "tensors"), (size_t)i), "slice", slice);
+            set(json_array_get(json_object_get(walk, "tensors"), (size_t)i), "slice",
+                sm_json_integers(dims, plan->tensors[i].n_dims));
         }
     }
     step->ops = json_array();

@@ -7,14 +7,6 @@
 
 // --- values ----------------------------------------------------------------------------------------
 
-static json_t *reals_json(const double *values, int64_t n) {
-    json_t *array = json_array();
-    for (int64_t i = 0; i < n; i++) {
-        json_array_append_new(array, sm_json_real(values[i]));
-    }
-    return array;
-}
-
 static json_t *ids_json(const int32_t *ids, int64_t n) {
     json_t *array = json_array();
     for (int64_t i = 0; i < n; i++) {
@@ -28,19 +20,11 @@ static void add_data(json_t *object, const cli_walk_data *data) {
     if (!data->has) {
         return;
     }
-    json_object_set_new(object, "first", reals_json(data->first, data->n_first));
+    json_object_set_new(object, "first", sm_json_reals(data->first, data->n_first));
     json_object_set_new(object, "norm", sm_json_real(data->norm));
     if (data->full != NULL) {
-        json_object_set_new(object, "values", reals_json(data->full, data->n_elems));
+        json_object_set_new(object, "values", sm_json_reals(data->full, data->n_elems));
     }
-}
-
-static json_t *dims_json(const sm_tensor *t) {
-    json_t *dims = json_array();
-    for (int i = 0; i < t->n_dims; i++) {
-        json_array_append_new(dims, json_integer(t->dims[i]));
-    }
-    return dims;
 }
 
 // --- an op -----------------------------------------------------------------------------------------
@@ -63,9 +47,10 @@ const sm_table cli_walk_table = {"ops", columns, (int)(sizeof(columns) / sizeof(
 
 static json_t *operand_json(const sm_plan *plan, const cli_walk_operand *o) {
     const sm_tensor *t = &plan->tensors[o->tensor];
-    json_t *operand = json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:s}", "operand", o->info->name, "access", o->access,
-                                "shape", o->info->shape, "tensor", t->name, "dims", dims_json(t), "dtype",
-                                sm_dtype_name(t->dtype), "role", sm_role_name(t->role));
+    json_t *operand =
+        json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:s}", "operand", o->info->name, "access", o->access, "shape",
+                  o->info->shape, "tensor", t->name, "dims", sm_json_integers(t->dims, t->n_dims), "dtype",
+                  sm_dtype_name(t->dtype), "role", sm_role_name(t->role));
     if (o->before.has) {
         json_t *before = json_object();
         add_data(before, &o->before);
@@ -136,8 +121,8 @@ static json_t *settings_json(const sm_plan *plan, int64_t step) {
 
 static json_t *tensor_json(const cli_walk_head *head, int tensor) {
     const sm_tensor *t = &head->plan->tensors[tensor];
-    json_t *object = json_pack("{s:s, s:o, s:s, s:s}", "name", t->name, "dims", dims_json(t), "dtype",
-                               sm_dtype_name(t->dtype), "role", sm_role_name(t->role));
+    json_t *object = json_pack("{s:s, s:o, s:s, s:s}", "name", t->name, "dims", sm_json_integers(t->dims, t->n_dims),
+                               "dtype", sm_dtype_name(t->dtype), "role", sm_role_name(t->role));
     if (t->view_of != SM_NO_TENSOR) {
         json_object_set_new(object, "view_of", json_string(head->plan->tensors[t->view_of].name));
         json_object_set_new(object, "offset", json_integer(t->view_offset_elems));

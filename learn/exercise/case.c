@@ -208,25 +208,19 @@ static sm_status open_cases(sm_op_kind kind, sm_device *reference, sm_exercise_c
 }
 
 sm_status sm_exercise_cases_open(sm_op_kind kind, sm_exercise_cases *cases) {
-    const sm_backend *backend = sm_backend_find("reference");
-    sm_device *reference = NULL;
+    SM_OWN(sm_device) *reference = NULL;
     *cases = (sm_exercise_cases){.list = sm_calloc((size_t)sm_op_case_count(kind), sizeof *cases->list)};
-    SM_TRY(backend->open(0, &(sm_open_options){.n_threads = 0}, &reference));
-    sm_status status = open_cases(kind, reference, cases);
-    backend->close(reference);
-    return status;
+    SM_TRY(sm_backend_find("reference")->open(0, &(sm_open_options){.n_threads = 0}, &reference));
+    return open_cases(kind, reference, cases);
 }
 
 sm_status sm_exercise_cases_expect(sm_exercise_cases *cases) {
-    const sm_backend *backend = sm_backend_find("reference");
-    sm_device *reference = NULL;
-    sm_status status = SM_OK;
-    SM_TRY(backend->open(0, &(sm_open_options){.n_threads = 0}, &reference));
-    for (int i = 0; i < cases->n && status == SM_OK; i++) {
-        status = run_reference(&cases->list[i], reference, true);
+    SM_OWN(sm_device) *reference = NULL;
+    SM_TRY(sm_backend_find("reference")->open(0, &(sm_open_options){.n_threads = 0}, &reference));
+    for (int i = 0; i < cases->n; i++) {
+        SM_TRY(sm_case_expect(&cases->list[i], reference));
     }
-    backend->close(reference);
-    return status;
+    return SM_OK;
 }
 
 void sm_exercise_cases_close(sm_exercise_cases *cases) {

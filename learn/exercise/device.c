@@ -70,11 +70,9 @@ static sm_status upload(const device_case *c) {
     const sm_backend *backend = c->device->backend;
     for (int i = n_operands(c); i < c->plan->n_tensors; i++) {
         const size_t size_bytes = sm_tensor_bytes(&c->plan->tensors[i]);
-        void *untouched = sm_malloc(size_bytes);
+        SM_FREED void *untouched = sm_malloc(size_bytes);
         memset(untouched, UNTOUCHED, size_bytes);
-        sm_status status = backend->upload(c->executable, i, 0, (int64_t)size_bytes, untouched);
-        free(untouched);
-        SM_TRY(status);
+        SM_TRY(backend->upload(c->executable, i, 0, (int64_t)size_bytes, untouched));
     }
     for (int i = SM_CASE_OPERANDS - 1; i >= 0; i--) { // for an output in the place of an input, the input counts
         const sm_case_operand *o = &c->from->operands[i];
@@ -135,19 +133,18 @@ static bool is_operand(const device_case *c, int arena, size_t byte) {
 static sm_status check_gaps(const device_case *c, int whole) {
     const int arena = c->plan->tensors[whole].arena;
     const size_t size_bytes = sm_tensor_bytes(&c->plan->tensors[whole]);
-    unsigned char *bytes = sm_malloc(size_bytes);
-    sm_status status = c->device->backend->download(c->executable, whole, 0, (int64_t)size_bytes, bytes);
-    for (size_t i = 0; status == SM_OK && i < size_bytes; i++) {
+    SM_FREED unsigned char *bytes = sm_malloc(size_bytes);
+    SM_TRY(c->device->backend->download(c->executable, whole, 0, (int64_t)size_bytes, bytes));
+    for (size_t i = 0; i < size_bytes; i++) {
         if (bytes[i] != UNTOUCHED && !is_operand(c, arena, i)) {
             bool is_after = false;
             const sm_case_operand *o = nearest(c, arena, i, &is_after);
-            status = sm_fail(SM_ERR_MISMATCH, "case %s: it writes %s %s: indices run from 0 to %lld", c->from->text,
-                             is_after ? "past the end of" : "before the beginning of",
-                             o != NULL ? o->info->name : "memory", o != NULL ? (long long)o->n_elems - 1 : 0);
+            return sm_fail(SM_ERR_MISMATCH, "case %s: it writes %s %s: indices run from 0 to %lld", c->from->text,
+                           is_after ? "past the end of" : "before the beginning of",
+                           o != NULL ? o->info->name : "memory", o != NULL ? (long long)o->n_elems - 1 : 0);
         }
     }
-    free(bytes);
-    return status;
+    return SM_OK;
 }
 
 static sm_status run_case(device_case *c) {
@@ -165,7 +162,7 @@ static sm_status run_case(device_case *c) {
 sm_status sm_exercise_device_run(const sm_own_kernel *kernel, const char *device, const sm_exercise_cases *cases,
                                  volatile int *case_index) {
     sm_status status = SM_OK;
-    sm_device *opened = NULL;
+    SM_OWN(sm_device) *opened = NULL;
     SM_TRY(sm_kernel_device_open(kernel, device, &opened));
     for (int i = 0; status == SM_OK && i < cases->n; i++) {
         device_case c = {.from = &cases->list[i], .device = opened};
@@ -174,21 +171,17 @@ sm_status sm_exercise_device_run(const sm_own_kernel *kernel, const char *device
         opened->backend->release(c.executable);
         sm_plan_free(c.plan);
     }
-    opened->backend->close(opened);
     return status;
 }
 
 sm_status sm_exercise_device_meter(const char *id, const sm_exercise_case *c, double seen_ns,
                                    sm_exercise_device_times *times) {
     sm_op_ceiling ceiling;
-    sm_device *device = NULL;
+    SM_OWN(sm_device) *device = NULL;
     SM_TRY(sm_kernel_device_open(NULL, id, &device));
     snprintf(times->device, sizeof times->device, "%s", device->info.name);
-    const sm_status status = sm_case_ceiling(c, device, seen_ns, &ceiling);
-    if (status == SM_OK) {
-        times->ceiling_ns = ceiling.ns;
-        times->is_memory_bound = ceiling.is_memory_bound;
-    }
-    device->backend->close(device);
-    return status;
+    SM_TRY(sm_case_ceiling(c, device, seen_ns, &ceiling));
+    times->ceiling_ns = ceiling.ns;
+    times->is_memory_bound = ceiling.is_memory_bound;
+    return SM_OK;
 }

@@ -144,8 +144,7 @@ typedef struct {
 
 static sm_status measure_ceiling(const sm_exercise_case *c, const sm_exercise_options *options, const field *f,
                                  sm_exercise_device_times *times) {
-    const sm_backend *backend = sm_backend_find("cpu");
-    sm_device *device = NULL;
+    SM_OWN(sm_device) *device = NULL;
     sm_op_ceiling ceiling;
     double least_ns = INFINITY;
     for (int i = 0; i < f->n; i++) {
@@ -154,11 +153,10 @@ static sm_status measure_ceiling(const sm_exercise_case *c, const sm_exercise_op
     if (f->list[0].device != NULL) {
         return sm_exercise_meter_run(c, options, least_ns, times);
     }
-    SM_TRY(backend->open(0, &(sm_open_options){.n_threads = 1}, &device));
-    const sm_status status = sm_case_ceiling(c, device, least_ns, &ceiling);
-    backend->close(device);
+    SM_TRY(sm_backend_find("cpu")->open(0, &(sm_open_options){.n_threads = 1}, &device));
+    SM_TRY(sm_case_ceiling(c, device, least_ns, &ceiling));
     *times = (sm_exercise_device_times){"one thread", ceiling.ns, ceiling.is_memory_bound};
-    return status;
+    return SM_OK;
 }
 
 static sm_status time_field(sm_exercise_cases *cases, const sm_exercise_options *options, field *f) {
@@ -293,7 +291,7 @@ static sm_status is_readable(const char *path) {
 
 sm_status sm_exercise_check(sm_op_kind kind, const char *const *paths, int n, const sm_exercise_options *options,
                             sm_exercise_report *reports) {
-    sm_kernel_file *files = sm_calloc((size_t)n, sizeof *files);
+    SM_FREED sm_kernel_file *files = sm_calloc((size_t)n, sizeof *files);
     sm_status status = SM_OK;
     for (int i = 0; status == SM_OK && i < n; i++) {
         reports[i] = (sm_exercise_report){.ceiling_ns = NAN};
@@ -311,7 +309,6 @@ sm_status sm_exercise_check(sm_op_kind kind, const char *const *paths, int n, co
     for (int i = 0; i < n; i++) {
         sm_kernel_file_close(&files[i]);
     }
-    free(files);
     return status;
 }
 

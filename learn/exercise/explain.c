@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "os/call_filter.h"
 #include "src/processes/process.h"
@@ -208,13 +209,20 @@ static void tell_outputs(const sm_exercise_cases *cases, sm_exercise_report *rep
 
 enum { SM_MOST_MISTAKES = 20 };
 
-// The kind's mistakes, which are compiled and run as far as they are asked for.
+// A kind's mistakes, compiled for the first wrong kernel, and kept until the process ends.
+typedef struct {
+    char folder[PATH_MAX], path[PATH_MAX];
+    sm_kernel_file file;
+} library;
+
+static library *libraries[SM_OP_KIND_COUNT];
+static pid_t maker; // its children leave them where they are
+
+// The kind's mistakes, which are run as far as they are asked for.
 typedef struct {
     const sm_exercise_cases *cases;
     const sm_exercise_options *how;
-    char folder[PATH_MAX];
-    char path[PATH_MAX]; // "": not compiled yet
-    sm_kernel_file file;
+    library *library; // NULL: not needed yet
     int n_run;
     bool (*matches)[SM_MOST_MISTAKES][SM_MAX_OUT]; // of each case of the kind: whether an output is the mistake's
     sm_status status;
@@ -353,15 +361,40 @@ static bool find_unwritten(const suspect *s, char text[SM_EXERCISE_TEXT]) {
 
 // --- known mistakes: the kind's own ------------------------------------------------------------------
 
-// Compiles the kind's mistakes, once.
-static sm_status compile_mistakes(mistakes *m) {
-    const sm_op_kind kind = m->cases->list[0].kind;
-    const sm_kernel_limits limits = {.timeout_s = m->how->timeout_s, .interrupted = m->how->interrupted};
-    SM_TRY(sm_kernel_folder_make("mistakes", m->folder));
-    m->matches = sm_calloc((size_t)sm_op_case_count(kind), sizeof *m->matches);
-    snprintf(m->path, sizeof m->path, "%.*s/mistakes.c", PATH_MAX - 16, m->folder);
-    SM_TRY(sm_mistakes_write(kind, m->path));
-    return sm_kernel_file_open(m->path, &limits, &m->file);
+static void close_library(library **l) {
+    if (*l != NULL) {
+        sm_kernel_file_close(&(*l)->file);
+        if ((*l)->folder[0] != '\0') {
+            sm_remove_tree((*l)->folder);
+        }
+        free(*l);
+        *l = NULL;
+    }
+}
+
+static void close_libraries(void) {
+    for (int kind = 0; kind < SM_OP_KIND_COUNT && maker == getpid(); kind++) {
+        close_library(&libraries[kind]);
+    }
+}
+
+static sm_status find_library(sm_op_kind kind, const sm_exercise_options *how, library **found) {
+    const sm_kernel_limits limits = {.timeout_s = how->timeout_s, .interrupted = how->interrupted};
+    if (libraries[kind] == NULL) {
+        SM_AT_END(close_library) library *made = sm_calloc(1, sizeof *made);
+        SM_TRY(sm_kernel_folder_make("mistakes", made->folder));
+        snprintf(made->path, sizeof made->path, "%.*s/mistakes.c", PATH_MAX - 16, made->folder);
+        SM_TRY(sm_mistakes_write(kind, made->path));
+        SM_TRY(sm_kernel_file_open(made->path, &limits, &made->file));
+        if (maker != getpid()) {
+            maker = getpid();
+            memset(libraries, 0, sizeof libraries);
+            (void)atexit(close_libraries);
+        }
+        libraries[kind] = sm_give(&made);
+    }
+    *found = libraries[kind];
+    return SM_OK;
 }
 
 // Runs a mistake on all cases, as a student's kernel runs, and notes which of the kernel's outputs are the same.
@@ -378,7 +411,7 @@ static sm_status run_mistake(mistakes *m, int index) {
             }
         }
     }
-    const sm_status status = sm_exercise_child_run(m->path, &m->file, m->cases, &how, &result);
+    const sm_status status = sm_exercise_child_run(m->library->path, &m->library->file, m->cases, &how, &result);
     free(result.printed);
     for (int i = 0; i < m->cases->n; i++) {
         const sm_exercise_case *c = &m->cases->list[i];
@@ -395,8 +428,8 @@ static const sm_mistake *find_mistake(const suspect *s) {
     mistakes *m = s->known;
     const sm_op_kind kind = s->cases->list[0].kind;
     for (int index = 0; index < SM_MOST_MISTAKES && sm_mistake_at(kind, index) != NULL; index++) {
-        if (m->path[0] == '\0') {
-            m->status = compile_mistakes(m);
+        if (m->library == NULL && m->status == SM_OK) {
+            m->status = find_library(kind, m->how, &m->library);
         }
         if (m->status == SM_OK && index == m->n_run) {
             m->status = run_mistake(m, m->n_run++);
@@ -591,6 +624,7 @@ sm_status sm_exercise_judge(const sm_exercise_cases *cases, const sm_exercise_op
         return SM_OK;
     }
     mistakes known = {.cases = cases, .how = how, .values = sm_malloc((size_t)most_elems * sizeof(float))};
+    known.matches = sm_calloc((size_t)sm_op_case_count(cases->list[0].kind), sizeof *known.matches);
     tell_first(cases, report);
     tell_outputs(cases, report);
     explain_all(cases, &known, report);
@@ -600,10 +634,6 @@ sm_status sm_exercise_judge(const sm_exercise_cases *cases, const sm_exercise_op
     }
     free(known.values);
     free(known.matches);
-    sm_kernel_file_close(&known.file);
-    if (known.folder[0] != '\0') {
-        sm_remove_tree(known.folder);
-    }
     return known.status == SM_ERR_INTERRUPTED ? known.status : SM_OK;
 }
 

@@ -143,25 +143,20 @@ static void shuffle(int *order, int n) {
 
 sm_status sm_exercise_time_all(sm_exercise_case *c, const sm_exercise_options *options, sm_timed_kernel *kernels, int n,
                                double *call_ns) {
-    const sm_backend *backend = sm_backend_find("reference");
-    sm_device *reference = NULL;
-    int *order = sm_calloc((size_t)n, sizeof *order);
-    sm_status status = backend->open(0, &(sm_open_options){.n_threads = 0}, &reference);
+    SM_OWN(sm_device) *reference = NULL;
+    SM_FREED int *order = sm_calloc((size_t)n, sizeof *order);
+    SM_TRY(sm_backend_find("reference")->open(0, &(sm_open_options){.n_threads = 0}, &reference));
     for (int i = 0; i < n; i++) {
         order[i] = i;
     }
-    for (int turn = 0; turn < SM_EXERCISE_TURNS && status == SM_OK; turn++) {
+    for (int turn = 0; turn < SM_EXERCISE_TURNS; turn++) {
         shuffle(order, n);
-        for (int i = 0; i < n && status == SM_OK; i++) {
+        for (int i = 0; i < n; i++) {
             sm_timed_kernel *k = &kernels[order[i]];
             k->is_out |= k->report != NULL && turn > 0 && k->left_s < 2 * k->longest_s;
-            status = k->is_out ? SM_OK : take_turn(c, reference, options->program, k, call_ns);
-            status = options->interrupted != NULL && *options->interrupted ? SM_ERR_INTERRUPTED : status;
+            const sm_status status = k->is_out ? SM_OK : take_turn(c, reference, options->program, k, call_ns);
+            SM_TRY(options->interrupted != NULL && *options->interrupted ? SM_ERR_INTERRUPTED : status);
         }
     }
-    if (reference != NULL) {
-        backend->close(reference);
-    }
-    free(order);
-    return status;
+    return SM_OK;
 }

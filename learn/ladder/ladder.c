@@ -58,13 +58,12 @@ static void note_case(const sm_verify_row *row, void *context) {
 
 static sm_status verify_rung(const climb *c, climber *one, sm_rung_result *rung) {
     sm_verify_filter filter = {.naive_only = true, .max_elems = c->options->max_elems};
-    sm_pattern *pattern;
+    SM_OWN(sm_pattern) *pattern = NULL;
     char text[SM_NAME_SIZE];
     snprintf(text, sizeof text, "^%s ", sm_op_name(c->ladder->kind));
     SM_TRY(sm_pattern_new(text, &pattern));
     filter.pattern = pattern;
     sm_status status = sm_verify_ops(one->device, precision, &filter, note_case, rung);
-    sm_pattern_free(pattern);
     return status == SM_ERR_MISMATCH ? SM_OK : status;
 }
 
@@ -134,19 +133,16 @@ cleanup:
 static sm_status compare_output(const climb *c, const climber *one, int out, sm_rung_result *rung) {
     const sm_op *op = &one->plan->ops[0];
     const sm_tensor *t = &one->plan->tensors[op->out[out]];
-    void *values = NULL;
-    sm_status status = read_output(one->device->backend, one->plan, one->executable, out, &values);
-    if (status == SM_OK) {
-        const double error = sm_verify_error(SM_F32, sm_tensor_elems(t), values, c->expected[out], 0);
-        const int64_t sum_length = sm_op_text_sum_length(op->kind, c->result->shape);
-        const double tolerance = sm_verify_tolerance(one->plan, op, out, sum_length);
-        if (!(error <= tolerance) && rung->wrong[0] == '\0') {
-            snprintf(rung->wrong, sizeof rung->wrong, "%s: %s: error %.1e, tolerance %.1e", c->result->shape, t->name,
-                     error, tolerance);
-        }
+    SM_FREED void *values = NULL;
+    SM_TRY(read_output(one->device->backend, one->plan, one->executable, out, &values));
+    const double error = sm_verify_error(SM_F32, sm_tensor_elems(t), values, c->expected[out], 0);
+    const int64_t sum_length = sm_op_text_sum_length(op->kind, c->result->shape);
+    const double tolerance = sm_verify_tolerance(one->plan, op, out, sum_length);
+    if (!(error <= tolerance) && rung->wrong[0] == '\0') {
+        snprintf(rung->wrong, sizeof rung->wrong, "%s: %s: error %.1e, tolerance %.1e", c->result->shape, t->name,
+                 error, tolerance);
     }
-    free(values);
-    return status;
+    return SM_OK;
 }
 
 static sm_status compare_shape(const climb *c, climber *one, sm_rung_result *rung) {
@@ -194,14 +190,13 @@ static sm_status take_turns(const climb *c) {
     return SM_OK;
 }
 
-static sm_status summarise(const climber *one, const sm_rung_result **before, sm_rung_result *rung) {
+static void summarise(const climber *one, const sm_rung_result **before, sm_rung_result *rung) {
     rung->times_before = NAN;
     if (one->n_samples > 0) {
         rung->ns = sm_stats_of(one->samples, one->n_samples);
         rung->times_before = *before != NULL ? (*before)->ns.median / rung->ns.median : NAN;
         *before = rung;
     }
-    return SM_OK;
 }
 
 // --- all of it -------------------------------------------------------------------------------------
@@ -300,7 +295,7 @@ sm_status sm_ladder_measure(const sm_ladder *ladder, const sm_ladder_options *op
     SM_TRY_GOTO(take_turns(&c));
     for (int i = 0; i <= result->n_rungs; i++) {
         sm_rung_result *rung = i < result->n_rungs ? &result->rungs[i] : &result->step;
-        SM_TRY_GOTO(summarise(&c.climbers[i], &before, rung));
+        summarise(&c.climbers[i], &before, rung);
     }
     const climber *last = &c.climbers[result->n_rungs - 1];
     result->info = last->device->info;

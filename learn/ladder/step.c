@@ -65,27 +65,25 @@ static sm_status build(sm_device *device, const sm_plan *own, const char *shape,
 }
 
 sm_status sm_ladder_step_open(sm_device *device, const sm_plan *own, const char *shape, sm_ladder_step *step) {
-    sm_plan *plan = NULL;
+    SM_OWN(sm_plan) *plan = NULL;
     *step = (sm_ladder_step){.session = NULL, .op = -1};
-    sm_status status = build(device, own, shape, &plan);
-    if (status == SM_OK) {
-        step->forward = sm_plan_range(plan, SM_PHASE_FORWARD);
-        for (int i = step->forward.end - 1; i >= step->forward.first; i--) {
-            step->op = is_alike(plan, &plan->ops[i], own) ? i : step->op;
-        }
-    }
-    if (status != SM_OK || step->op < 0 || sm_session_supports(device, plan) != SM_OK) {
-        sm_plan_free(plan);
+    const sm_status status = build(device, own, shape, &plan);
+    if (status != SM_OK) {
         return status == SM_ERR_INVALID ? SM_OK : status;
     }
-    SM_TRY(sm_session_open(device, plan, &step->session));
-    SM_TRY(sm_session_draw(step->session, SEED));
     const int64_t n = plan->B * plan->T; // random tokens and targets
-    int32_t *ids = sm_malloc((size_t)n * 2 * sizeof *ids);
+    SM_FREED int32_t *ids = sm_malloc((size_t)n * 2 * sizeof *ids);
     for (int64_t i = 0; i < 2 * n; i++) {
         ids[i] = (int32_t)(sm_philox4x32(SEED, (uint64_t)i, 0).word[0] % (uint64_t)plan->V);
     }
-    status = sm_session_set_batch(step->session, ids, ids + n);
-    free(ids);
-    return status;
+    step->forward = sm_plan_range(plan, SM_PHASE_FORWARD);
+    for (int i = step->forward.end - 1; i >= step->forward.first; i--) {
+        step->op = is_alike(plan, &plan->ops[i], own) ? i : step->op;
+    }
+    if (step->op < 0 || sm_session_supports(device, plan) != SM_OK) {
+        return SM_OK;
+    }
+    SM_TRY(sm_session_open(device, sm_give(&plan), &step->session));
+    SM_TRY(sm_session_draw(step->session, SEED));
+    return sm_session_set_batch(step->session, ids, ids + n);
 }

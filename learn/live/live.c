@@ -49,8 +49,7 @@ void sm_live_numbers(const sm_model_config *config, const sm_plan_options *optio
 }
 
 sm_status sm_live_plan(const double numbers[SM_LIVE_COUNT], sm_plan **plan) {
-    sm_status status = SM_OK;
-    sm_plan *built = NULL;
+    SM_OWN(sm_plan) *built = NULL;
 #define NUMBER(name) numbers[SM_LIVE_##name]
     SM_FAIL_IF(!(NUMBER(model) >= 0 && NUMBER(model) < sm_model_count() && NUMBER(optimizer) >= 0 &&
                  NUMBER(optimizer) < sm_optimizer_count()),
@@ -74,14 +73,11 @@ sm_status sm_live_plan(const double numbers[SM_LIVE_COUNT], sm_plan **plan) {
         .recompute = (sm_recompute)NUMBER(recompute),
         .attention = (sm_attention)NUMBER(attention),
     };
-    SM_TRY_GOTO(sm_model_build(&config, &options, &built));
-    SM_TRY_GOTO(sm_plan_rewrite(built, (sm_mode)NUMBER(mode), (unsigned)NUMBER(without)));
+    SM_TRY(sm_model_build(&config, &options, &built));
+    SM_TRY(sm_plan_rewrite(built, (sm_mode)NUMBER(mode), (unsigned)NUMBER(without)));
 #undef NUMBER
-    *plan = built;
-    built = NULL;
-cleanup:
-    sm_plan_free(built);
-    return status;
+    *plan = sm_give(&built);
+    return SM_OK;
 }
 
 // --- a step ------------------------------------------------------------------------------------------
@@ -89,35 +85,26 @@ cleanup:
 extern const sm_backend sm_backend_reference;
 
 sm_status sm_live_open(sm_plan *plan, sm_live **live) {
-    sm_status status = SM_OK;
+    SM_OWN(sm_plan) *owned = plan;
+    SM_OWN(sm_live) *made = sm_calloc(1, sizeof *made);
     int64_t largest = 1;
-    sm_live *made = sm_calloc(1, sizeof *made);
     for (int i = 0; i < plan->n_tensors; i++) {
         largest = sm_tensor_elems(&plan->tensors[i]) > largest ? sm_tensor_elems(&plan->tensors[i]) : largest;
     }
     made->values = malloc((size_t)largest * sizeof *made->values);
     made->narrow = malloc((size_t)largest * sizeof *made->narrow);
-    if (made->values == NULL || made->narrow == NULL) {
-        SM_TRY_GOTO(sm_fail(SM_ERR_OOM, "no memory to read a tensor of %lld elements", (long long)largest));
-    }
-    SM_TRY_GOTO(sm_backend_reference.open(0, &(sm_open_options){.n_threads = 0}, &made->device));
-    status = sm_session_open(made->device, plan, &made->session);
-    plan = NULL; // the session owns it, even after a failure
-    SM_TRY_GOTO(status);
-    *live = made;
-    made = NULL;
-cleanup:
-    sm_plan_free(plan);
-    sm_live_close(made);
-    return status;
+    SM_FAIL_IF(made->values == NULL || made->narrow == NULL, SM_ERR_OOM, "no memory to read a tensor of %lld elements",
+               (long long)largest);
+    SM_TRY(sm_backend_reference.open(0, &(sm_open_options){.n_threads = 0}, &made->device));
+    SM_TRY(sm_session_open(made->device, sm_give(&owned), &made->session)); // owns it, even after a failure
+    *live = sm_give(&made);
+    return SM_OK;
 }
 
 void sm_live_close(sm_live *live) {
     if (live != NULL) {
         sm_session_close(live->session);
-        if (live->device != NULL) {
-            live->device->backend->close(live->device);
-        }
+        sm_device_close(live->device);
         free(live->values);
         free(live->narrow);
         free(live->edits);

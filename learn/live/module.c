@@ -17,34 +17,11 @@ static sm_tokenizer *tokenizer;
 static sm_encoder *encoder;
 static sm_ids ids;
 
-double *EXPORT(live_numbers)(void);
-int EXPORT(live_open)(void);
-const char *EXPORT(live_message)(void);
-int EXPORT(live_n_tensors)(void);
-int EXPORT(live_n_ops)(void);
-const char *EXPORT(live_tensor_name)(int tensor);
-int EXPORT(live_elems)(int tensor);
-int32_t *EXPORT(live_batch)(void);
-double *EXPORT(live_settings)(void);
-int EXPORT(live_begin)(int step);
-int EXPORT(live_run)(int first, int end);
-double *EXPORT(live_read)(int tensor);
-int EXPORT(live_write)(int tensor, int first, int n, const float *values);
-int EXPORT(live_hold)(const char *text);
-void EXPORT(live_release)(void);
-int EXPORT(live_is_cut)(int op);
-double EXPORT(live_norm)(int tensor);
-float *EXPORT(live_room)(int n);
-int EXPORT(live_tokenizer)(const uint8_t *bytes, int n);
-int EXPORT(live_encode)(const uint8_t *text, int n);
-int32_t *EXPORT(live_ids)(void);
-int EXPORT(live_n_ids)(void);
+double *EXPORT(live_numbers)(void) { return numbers; }
 
-double *live_numbers(void) { return numbers; }
+const char *EXPORT(live_message)(void) { return sm_error_message(); }
 
-const char *live_message(void) { return sm_error_message(); }
-
-int live_open(void) {
+int EXPORT(live_open)(void) {
     sm_plan *plan;
     if (sm_live_plan(numbers, &plan) != SM_OK || sm_live_open(plan, &live) != SM_OK) {
         return 1;
@@ -55,21 +32,21 @@ int live_open(void) {
     return 0;
 }
 
-int live_n_tensors(void) { return live->session->plan->n_tensors; }
-int live_n_ops(void) { return live->session->plan->n_ops; }
-const char *live_tensor_name(int tensor) { return live->session->plan->tensors[tensor].name; }
-int live_elems(int tensor) { return (int)sm_tensor_elems(&live->session->plan->tensors[tensor]); }
-int32_t *live_batch(void) { return batch; }
+int EXPORT(live_n_tensors)(void) { return live->session->plan->n_tensors; }
+int EXPORT(live_n_ops)(void) { return live->session->plan->n_ops; }
+const char *EXPORT(live_tensor_name)(int tensor) { return live->session->plan->tensors[tensor].name; }
+int EXPORT(live_elems)(int tensor) { return (int)sm_tensor_elems(&live->session->plan->tensors[tensor]); }
+int32_t *EXPORT(live_batch)(void) { return batch; }
 
 // The optimizer's settings, in the order of SM_SETTING_LIST.
-double *live_settings(void) { return (double *)&settings; }
+double *EXPORT(live_settings)(void) { return (double *)&settings; }
 
-int live_begin(int step) {
+int EXPORT(live_begin)(int step) {
     const sm_plan *plan = live->session->plan;
     return sm_live_begin(live, batch, batch + plan->B * plan->T, &settings, step) != SM_OK;
 }
 
-int live_run(int first, int end) {
+int EXPORT(live_run)(int first, int end) {
     for (int op = first; op < end; op++) {
         if (sm_live_run(live, op) != SM_OK) {
             return 1;
@@ -79,7 +56,7 @@ int live_run(int first, int end) {
 }
 
 // The square root of the sum of squares, as walk has it.
-double live_norm(int tensor) {
+double EXPORT(live_norm)(int tensor) {
     double sum = 0;
     if (sm_live_read(live, tensor) != SM_OK) {
         return NAN;
@@ -90,32 +67,32 @@ double live_norm(int tensor) {
     return sqrt(sum);
 }
 
-double *live_read(int tensor) { return sm_live_read(live, tensor) == SM_OK ? live->values : NULL; }
+double *EXPORT(live_read)(int tensor) { return sm_live_read(live, tensor) == SM_OK ? live->values : NULL; }
 
-int live_hold(const char *text) { return sm_live_hold(live, text) != SM_OK; }
-void live_release(void) { sm_live_release(live); }
-int live_is_cut(int op) { return live->session->plan->ops[op].attr.cut; }
+int EXPORT(live_hold)(const char *text) { return sm_live_hold(live, text) != SM_OK; }
+void EXPORT(live_release)(void) { sm_live_release(live); }
+int EXPORT(live_is_cut)(int op) { return live->session->plan->ops[op].attr.cut; }
 
-int live_write(int tensor, int first, int n, const float *values) {
+int EXPORT(live_write)(int tensor, int first, int n, const float *values) {
     return sm_session_write_part(live->session, tensor, first, n, values) != SM_OK;
 }
 
 // The tokenizer (tokens.h), then a text's ids.
-int live_tokenizer(const uint8_t *bytes, int n) {
+int EXPORT(live_tokenizer)(const uint8_t *bytes, int n) {
     return sm_live_read_tokenizer(bytes, (size_t)n, &tokenizer) != SM_OK ||
            sm_encoder_new(tokenizer, &encoder) != SM_OK;
 }
 
-int live_encode(const uint8_t *text, int n) {
+int EXPORT(live_encode)(const uint8_t *text, int n) {
     ids.n = 0;
     return sm_encoder_encode(encoder, text, (size_t)n, &ids) != SM_OK;
 }
 
-int32_t *live_ids(void) { return ids.ids; }
-int live_n_ids(void) { return (int)ids.n; }
+int32_t *EXPORT(live_ids)(void) { return ids.ids; }
+int EXPORT(live_n_ids)(void) { return (int)ids.n; }
 
 // Room for n floats, until the next call.
-float *live_room(int n) {
+float *EXPORT(live_room)(int n) {
     static float *room;
     free(room);
     return room = sm_calloc((size_t)n, sizeof *room);
