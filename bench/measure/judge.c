@@ -108,12 +108,10 @@ sm_status sm_judge_losses(const sm_row *row) {
     const double high = fmax(fmax(losses[0], losses[1]), losses[n - 1]);
     const double allowed = fmax(high - low, least_loss_range) + batch_deviations * spread_of(losses, n);
     for (int64_t i = 2; i < n - 1; i++) {
-        if (!(losses[i] >= low - allowed && losses[i] <= high + allowed)) {
-            return sm_fail(SM_ERR_MISMATCH,
-                           "wrong loss: step %lld has %.4f, and the checked steps before and after it have %.4f to "
-                           "%.4f; no speed is reported",
-                           (long long)i + 1, losses[i], low, high);
-        }
+        SM_FAIL_IF(!(losses[i] >= low - allowed && losses[i] <= high + allowed), SM_ERR_MISMATCH,
+                   "wrong loss: step %lld has %.4f, and the checked steps before and after it have %.4f to "
+                   "%.4f; no speed is reported",
+                   (long long)i + 1, losses[i], low, high);
     }
     return SM_OK;
 }

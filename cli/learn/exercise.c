@@ -22,15 +22,12 @@ static const sm_table list_table = {"exercises", list_columns, (int)(sizeof(list
 static sm_status check(const cli_options *options, const sm_exercise *exercise) {
     const char *file = options->learn.check;
     const sm_exercise_options how = cli_judge_options(options);
-    sm_exercise_report report;
-    sm_status status = sm_exercise_check(exercise->kind, &file, 1, &how, &report);
-    status = status == SM_OK ? cli_judge_write(options, exercise->kind, file, &report) : status;
-    const bool right = report.right;
-    sm_exercise_report_free(&report);
-    SM_TRY(status);
+    SM_AT_END(sm_exercise_report_free) sm_exercise_report report = {.n_cases = 0};
+    SM_TRY(sm_exercise_check(exercise->kind, &file, 1, &how, &report));
+    SM_TRY(cli_judge_write(options, exercise->kind, file, &report));
     SM_TRY(options->out.page != NULL ? cli_page_of_kernel(options->out.page, file, exercise->kind) : SM_OK);
     if (sm_format_is_read((sm_format)options->out.format)) {
-        if (!right) {
+        if (!report.right) {
             printf("hint:  stepmark exercise %s --hint 1\n", sm_op_name(exercise->kind));
         } else {
             // The next exercise, in the folder of this one.
@@ -48,7 +45,7 @@ static sm_status check(const cli_options *options, const sm_exercise *exercise) 
             }
         }
     }
-    return right ? SM_OK : sm_fail(SM_ERR_MISMATCH, "%s is not right yet", file);
+    return report.right ? SM_OK : sm_fail(SM_ERR_MISMATCH, "%s is not right yet", file);
 }
 
 static sm_status init(const cli_options *options, const sm_exercise *exercise) {
@@ -61,11 +58,10 @@ static sm_status init(const cli_options *options, const sm_exercise *exercise) {
 }
 
 static sm_status one(const cli_options *options) {
-    const sm_exercise *exercise = NULL;
+    const sm_exercise *exercise = sm_exercise_find(options->operands[0]);
     const int n_given = (options->learn.init != NULL) + (options->learn.check != NULL) + (options->learn.hint > 0);
     const char *names[SM_OP_KIND_COUNT];
     int n = 0;
-    exercise = sm_exercise_find(options->operands[0]);
     for (int i = 0; i < sm_exercise_count() && n < SM_OP_KIND_COUNT; i++) {
         names[n++] = sm_op_name(sm_exercise_at(i)->kind);
     }
@@ -97,15 +93,13 @@ sm_status cli_exercise(const cli_options *options) {
                    : sm_fail(SM_ERR_USAGE, "exercise: --progress DIR stands alone: it checks all exercises");
     }
     if (options->n_operands == 0 && !has_one) {
-        json_t *records = json_array();
+        SM_OWN(json_t) *records = json_array();
         for (int i = 0; i < sm_exercise_count(); i++) {
             const sm_exercise *e = sm_exercise_at(i);
             json_array_append_new(records, json_pack("{s:s, s:s, s:s}", "exercise", sm_op_name(e->kind), "task",
                                                      e->task, "lesson", e->lesson));
         }
-        sm_status status = sm_record_write_all(&list_table, (sm_format)options->out.format, stdout, records);
-        json_decref(records);
-        return status;
+        return sm_record_write_all(&list_table, (sm_format)options->out.format, stdout, records);
     }
     SM_FAIL_IF(options->n_operands != 1, SM_ERR_USAGE, "exercise: name one; `stepmark exercise` lists them");
     return one(options);

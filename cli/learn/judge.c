@@ -92,7 +92,7 @@ static json_t *record_of(sm_op_kind kind, const char *file, const sm_exercise_re
 
 // The first lines of another program's output.
 static void print_lines(const char *heading, const char *said) {
-    char *escaped = said != NULL && said[0] != '\0' ? sm_escape_controls(said, strlen(said)) : NULL;
+    SM_FREED char *escaped = said != NULL && said[0] != '\0' ? sm_escape_controls(said, strlen(said)) : NULL;
     const char *text = escaped;
     if (text == NULL) {
         return;
@@ -106,7 +106,6 @@ static void print_lines(const char *heading, const char *said) {
     if (*text != '\0') {
         printf("    ...\n");
     }
-    free(escaped);
 }
 
 static void print_row(const sm_exercise_report *report, const sm_exercise_time *time) {
@@ -162,9 +161,8 @@ static void print_report(sm_op_kind kind, const sm_exercise_report *report, cons
         printf("why:   %s\n", report->why);
     }
     if (report->look[0] != '\0') {
-        char *line = sm_escape_controls(report->look, strlen(report->look));
+        SM_FREED char *line = sm_escape_controls(report->look, strlen(report->look));
         printf("look:  %s\n", line != NULL ? line : "");
-        free(line);
     }
 }
 
@@ -208,22 +206,21 @@ static sm_status add(const cli_options *options, const char *path) {
 // A folder's files, which are no links, since these may lead out of it; and those of its folders.
 static sm_status add_folder(const cli_options *options, const char *folder, bool is_inner) {
     SM_AT_END(os_free_names) os_names names;
-    sm_status status = SM_OK;
     SM_FAIL_IF(!os_list_folder(folder, &names), SM_ERR_IO, "%s: %s", folder, strerror(errno));
-    for (int i = 0; i < names.n && status == SM_OK; i++) {
+    for (int i = 0; i < names.n; i++) {
         char path[PATH_MAX];
         struct stat info;
         const bool fits = snprintf(path, sizeof(path), "%s/%s", folder, names.list[i]) < PATH_MAX;
         const bool is_there = fits && names.list[i][0] != '.' && lstat(path, &info) == 0;
         const bool is_kernel = sm_ends_with(path, ".c") || sm_ends_with(path, ".cl");
         if (is_there && S_ISDIR(info.st_mode) && !is_inner) {
-            status = add_folder(options, path, true);
+            SM_TRY(add_folder(options, path, true));
         } else if (is_there && S_ISREG(info.st_mode) && is_kernel &&
                    (options->learn.kind != NULL || kind_of(options, path) < SM_OP_KIND_COUNT)) {
-            status = add(options, path);
+            SM_TRY(add(options, path));
         }
     }
-    return status;
+    return SM_OK;
 }
 
 static sm_status collect(const cli_options *options) {
@@ -283,15 +280,13 @@ static void warn_of_limits(const sm_exercise_report *report) {
 sm_status cli_judge_write(const cli_options *options, sm_op_kind kind, const char *file,
                           const sm_exercise_report *report) {
     SM_OWN(json_t) *records = json_array();
-    sm_status status = SM_OK;
     warn_of_limits(report);
     if (sm_format_is_read((sm_format)options->out.format)) {
         print_report(kind, report, NULL);
-    } else {
-        json_array_append_new(records, record_of(kind, file, report, NULL));
-        status = sm_record_write_all(&cli_judge_table, (sm_format)options->out.format, stdout, records);
+        return SM_OK;
     }
-    return status;
+    json_array_append_new(records, record_of(kind, file, report, NULL));
+    return sm_record_write_all(&cli_judge_table, (sm_format)options->out.format, stdout, records);
 }
 
 // A table of the class, which sorts.
@@ -306,17 +301,15 @@ static sm_status write_all(const cli_options *options, int n) {
     const sm_format format = (sm_format)options->out.format;
     const sm_exercise_time *against = n < all.n ? &all.list[n].report.times[0] : NULL;
     SM_OWN(json_t) *records = json_array();
-    sm_status status = SM_OK;
     for (int i = 0; i < n; i++) {
         json_array_append_new(records, record_of(all.list[i].kind, all.list[i].path, &all.list[i].report, against));
     }
     if (n == 1 && sm_format_is_read(format)) {
         print_report(all.list[0].kind, &all.list[0].report, against);
     } else {
-        status = sm_record_write_all(&cli_judge_table, format, stdout, records);
+        SM_TRY(sm_record_write_all(&cli_judge_table, format, stdout, records));
     }
-    return status == SM_OK && options->out.page != NULL ? cli_write_page(options->out.page, write_page, records, "")
-                                                        : status;
+    return options->out.page != NULL ? cli_write_page(options->out.page, write_page, records, "") : SM_OK;
 }
 
 static sm_status conclude(const cli_options *options) {

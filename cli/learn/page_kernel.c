@@ -30,7 +30,7 @@ static sm_status compile(const char *file, const char *frame, const char *module
     char *const argv[] = {
         "clang", "--target=wasm32-wasi", "-mexec-model=reactor", "-std=gnu11", "-O2", "-w", "-Wl,--allow-undefined",
         "-o",    (char *)module,         (char *)frame,          (char *)file, NULL};
-    sm_process_result process;
+    SM_AT_END(sm_process_free) sm_process_result process = {.out = NULL};
     const sm_process_job job = {.argv = argv,
                                 .has_no_input = true,
                                 .output = SM_OUTPUT_KEPT,
@@ -41,47 +41,29 @@ static sm_status compile(const char *file, const char *frame, const char *module
     SM_FAIL_IF(started == SM_ERR_UNSUPPORTED, started,
                "--page: clang makes a page's kernel, and is not installed (make wasm)");
     SM_TRY(started);
-    const sm_status status =
-        process.exit_code == 0
-            ? SM_OK
-            : sm_fail(SM_ERR_UNSUPPORTED, "--page: clang cannot compile %s for wasm32 (make wasm): %s", file,
-                      sm_process_last_line(&process));
-    sm_process_free(&process);
-    return status;
+    SM_FAIL_IF(process.exit_code != 0, SM_ERR_UNSUPPORTED, "--page: clang cannot compile %s for wasm32 (make wasm): %s",
+               file, sm_process_last_line(&process));
+    return SM_OK;
 }
 
 // Of a struct's members: its name, "integer" or "real" with the value, "in" or "out" with the tensor (-1: none), "keep",
 // "rng".
 static json_t *arguments_json(const sm_plan *plan, const sm_op *op) {
+    static const char *const types[] = {[OWN_INPUT] = "in",  [OWN_OUTPUT] = "out", [OWN_REAL] = "real",
+                                        [OWN_KEEP] = "keep", [OWN_RNG] = "rng",    [OWN_THREAD] = NULL};
     const own_members m = own_members_of(op->kind);
     json_t *list = json_array();
     sm_own_args args;
     sm_own_args_fill(plan, op, (void *[SM_MAX_IN]){NULL}, (void *[SM_MAX_OUT]){NULL}, &args);
     for (int i = 0; i < m.n; i++) {
         const own_member *from = &m.list[i];
-        json_t *value = NULL;
-        const char *type = "integer";
-        switch (from->type) {
-        case OWN_INPUT:
-            type = "in";
-            value = json_integer(op->in[from->index]);
-            break;
-        case OWN_OUTPUT:
-            type = "out";
-            value = json_integer(op->out[from->index]);
-            break;
-        case OWN_REAL:
-            type = "real";
-            value = json_real(args.members[i].real);
-            break;
-        case OWN_KEEP: type = "keep"; break;
-        case OWN_RNG: type = "rng"; break;
-        case OWN_DIMENSION:
-        case OWN_HEAD_SIZE:
-        case OWN_INTEGER:
-        case OWN_THREAD: value = json_integer(args.members[i].integer); break;
-        }
-        json_array_append_new(list, json_pack("[s, s, o]", from->name, type, value != NULL ? value : json_null()));
+        const char *type = types[from->type] != NULL ? types[from->type] : "integer";
+        json_t *value = from->type == OWN_INPUT                           ? json_integer(op->in[from->index])
+                        : from->type == OWN_OUTPUT                        ? json_integer(op->out[from->index])
+                        : from->type == OWN_REAL                          ? json_real(args.members[i].real)
+                        : from->type == OWN_KEEP || from->type == OWN_RNG ? json_null()
+                                                                          : json_integer(args.members[i].integer);
+        json_array_append_new(list, json_pack("[s, s, o]", from->name, type, value));
     }
     return list;
 }

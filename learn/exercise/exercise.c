@@ -65,10 +65,8 @@ sm_status sm_exercise_write(const sm_exercise *exercise, sm_own_language languag
                strerror(errno));
     snprintf(path, path_bytes, "%s/%s.%s", folder, sm_op_name(exercise->kind), end);
     FILE *out = fopen(path, "wx");
-    if (out == NULL) {
-        return sm_fail(SM_ERR_IO, "--init: %s: %s%s", path, strerror(errno),
-                       errno == EEXIST ? "; your work stays: choose another folder" : "");
-    }
+    SM_FAIL_IF(out == NULL, SM_ERR_IO, "--init: %s: %s%s", path, strerror(errno),
+               errno == EEXIST ? "; your work stays: choose another folder" : "");
     print_task(exercise, end, out);
     if (language == SM_OWN_C) {
         print_c(exercise, out);

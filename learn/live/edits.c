@@ -112,11 +112,8 @@ static sm_status cut(sm_plan *plan, const char *text, int (*place_of)(const sm_p
     for (int i = 0; i < plan->n_ops; i++) {
         n = place_of(plan, &plan->ops[i]) >= n ? place_of(plan, &plan->ops[i]) + 1 : n;
     }
-    if (!read_places(&at, n, &places) || strcmp(at, "]=0") != 0) {
-        return sm_fail(SM_ERR_USAGE,
-                       "%s: give mask[*]=0 or mask[BLOCK]=0, line[*]=0 or line[2 BLOCK]=0; places are 0 to %d", text,
-                       n - 1);
-    }
+    SM_FAIL_IF(!read_places(&at, n, &places) || strcmp(at, "]=0") != 0, SM_ERR_USAGE,
+               "%s: give mask[*]=0 or mask[BLOCK]=0, line[*]=0 or line[2 BLOCK]=0; places are 0 to %d", text, n - 1);
     for (int i = 0; i < plan->n_ops; i++) {
         const int place = place_of(plan, &plan->ops[i]);
         plan->ops[i].attr.cut |= place >= places.first && place < places.end;
@@ -137,20 +134,16 @@ static sm_status hold(sm_live *live, const char *text) {
         const char *name = plan->tensors[i].name;
         edit.tensor = strlen(name) == length && strncmp(name, text, length) == 0 ? i : edit.tensor;
     }
-    if (length > 0 && edit.tensor == SM_NO_TENSOR) {
-        return sm_fail(SM_ERR_USAGE, "%.*s: no tensor of this step has this name; `walk -o json` lists them",
-                       (int)length, text);
-    }
+    SM_FAIL_IF(length > 0 && edit.tensor == SM_NO_TENSOR, SM_ERR_USAGE,
+               "%.*s: no tensor of this step has this name; `walk -o json` lists them", (int)length, text);
     for (const char *c = at; c != NULL && *c != '\0' && *c != ']'; c++) {
         n += *c == ',';
     }
     if (length == 0 || n > SM_MAX_DIMS || !choose_sides(&plan->tensors[edit.tensor], n, &edit)) {
         return refuse(text);
     }
-    if (!is_changed(plan, edit.tensor)) {
-        return sm_fail(SM_ERR_USAGE, "%.*s: no op writes it under this name; give the name that an op of `walk` writes",
-                       (int)length, text);
-    }
+    SM_FAIL_IF(!is_changed(plan, edit.tensor), SM_ERR_USAGE,
+               "%.*s: no op writes it under this name; give the name that an op of `walk` writes", (int)length, text);
     if (plan->tensors[edit.tensor].dtype == SM_I32 || plan->tensors[edit.tensor].dtype == SM_U32) {
         return sm_fail(SM_ERR_USAGE, "%.*s: holds ids or counters, which stay as they are; give a tensor of floats",
                        (int)length, text);
@@ -162,9 +155,8 @@ static sm_status hold(sm_live *live, const char *text) {
         }
     }
     SM_TRY(read_value(text, at + 1, &edit));
-    if (live->n_edits == MOST_EDITS) {
-        return sm_fail(SM_ERR_USAGE, "%s: %d numbers are held already; take one of them back", text, MOST_EDITS);
-    }
+    SM_FAIL_IF(live->n_edits == MOST_EDITS, SM_ERR_USAGE, "%s: %d numbers are held already; take one of them back",
+               text, MOST_EDITS);
     live->edits = sm_realloc(live->edits, (size_t)(live->n_edits + 1) * sizeof *live->edits);
     live->edits[live->n_edits++] = edit;
     return SM_OK;

@@ -20,15 +20,13 @@ static sm_status check_contract(const char *path, const sm_backend_library *libr
     SM_FAIL_IF(library->version != ours.version, SM_ERR_FORMAT,
                "%s: was made for version %d of the contract of backends, and this is version %d", path,
                library->version, ours.version);
-    if (library->backend_bytes != ours.backend_bytes || library->plan_bytes != ours.plan_bytes ||
-        library->op_bytes != ours.op_bytes || library->tensor_bytes != ours.tensor_bytes) {
-        return sm_fail(
-            SM_ERR_FORMAT,
-            "%s: was compiled against other headers: sizes of backend, plan, op and tensor are %zu, %zu, %zu "
-            "and %zu bytes, here %zu, %zu, %zu and %zu; compile it against this stepmark's include/",
-            path, library->backend_bytes, library->plan_bytes, library->op_bytes, library->tensor_bytes,
-            ours.backend_bytes, ours.plan_bytes, ours.op_bytes, ours.tensor_bytes);
-    }
+    SM_FAIL_IF(library->backend_bytes != ours.backend_bytes || library->plan_bytes != ours.plan_bytes ||
+                   library->op_bytes != ours.op_bytes || library->tensor_bytes != ours.tensor_bytes,
+               SM_ERR_FORMAT,
+               "%s: was compiled against other headers: sizes of backend, plan, op and tensor are %zu, %zu, %zu "
+               "and %zu bytes, here %zu, %zu, %zu and %zu; compile it against this stepmark's include/",
+               path, library->backend_bytes, library->plan_bytes, library->op_bytes, library->tensor_bytes,
+               ours.backend_bytes, ours.plan_bytes, ours.op_bytes, ours.tensor_bytes);
     return SM_OK;
 }
 

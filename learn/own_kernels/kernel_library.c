@@ -132,10 +132,8 @@ static sm_status compile(const char *path, const sm_kernel_limits *limits, sm_ke
     if (c.rules >= 0) {
         close(c.rules);
     }
-    if (status == SM_ERR_UNSUPPORTED) {
-        return sm_fail(status, "%s: the compiler '%s' cannot be started; install it, or name another in CC", path,
-                       argv[0]);
-    }
+    SM_FAIL_IF(status == SM_ERR_UNSUPPORTED, status,
+               "%s: the compiler '%s' cannot be started; install it, or name another in CC", path, argv[0]);
     SM_TRY(status);
     if (process.late) {
         status = sm_fail(SM_ERR_TIMEOUT, "%s: %s did not end within %g s", path, argv[0], limits->timeout_s);

@@ -1,7 +1,7 @@
 // test_allocations.c: every failed allocation is reported or harmless: if the n-th allocation of a command fails, it
 // ends with exit code 1 and a message, or as without a failure; an existing file is unchanged or complete. Small memory
 // ends the program with one line (sm_malloc); large memory is told by the function that needs it. ALLOCATION_STEP=1
-// tries every n (tools/torture/allocations.sh).
+// tries every n (tools/torture.sh allocations).
 #include <sys/stat.h>
 #include <sys/wait.h>
 

@@ -108,8 +108,6 @@ for family in ${FAMILIES:-aarch64 riscv64}; do
         for function in multiply_scores multiply_to_rows multiply_to_keys; do
             loops neon attention/flash_attention.neon.f32.o $function "mla>=8" "loads<=6" "moves<=0" "stack<=0"
         done
-        for function in multiply_scores multiply_to_rows multiply_to_keys; do
-            done
         loops neon matmul/peaks.neon.f32.o cpu_peak_flops_neon "mla>=24" "loads<=0" "moves<=0" "stack<=0"
         loops neon_bf16 matmul/peaks_dot.neon_bf16.bf16.o cpu_peak_flops_bf16_neon_bf16 "mla>=24" "loads<=0" "moves<=0" "stack<=0"
         for data in f32 bf16; do
