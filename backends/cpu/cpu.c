@@ -17,9 +17,7 @@ static int device_count(void) { return 1; }
 static sm_status describe(int index, sm_device_info *info) {
     double quota_cpus;
     int64_t throttled_ns;
-    if (index != 0) {
-        return sm_fail(SM_ERR_USAGE, "cpu: device %d: there is one device, 0", index);
-    }
+    SM_FAIL_IF(index != 0, SM_ERR_USAGE, "cpu: device %d: there is one device, 0", index);
     const cpu_isa *isa;
     *info = (sm_device_info){.is_host_processor = true, .available = cpu_isa_best(&isa) == SM_OK};
     snprintf(info->id, sizeof info->id, "cpu");
@@ -54,10 +52,8 @@ static sm_status check_threads(int n_threads) {
     enum { MOST_A_PROCESSOR = 16, ALWAYS = 64 };
     const int n_processors = os_n_processors();
     const int most = n_processors * MOST_A_PROCESSOR > ALWAYS ? n_processors * MOST_A_PROCESSOR : ALWAYS;
-    if (n_threads < 0 || n_threads > most) {
-        return sm_fail(SM_ERR_USAGE, "cpu: --threads %d: at most %d make sense on %d processors", n_threads, most,
-                       n_processors);
-    }
+    SM_FAIL_IF(n_threads < 0 || n_threads > most, SM_ERR_USAGE,
+               "cpu: --threads %d: at most %d make sense on %d processors", n_threads, most, n_processors);
     return SM_OK;
 }
 
@@ -107,12 +103,9 @@ cleanup:
 
 // OpenBLAS's sbgemm, of bf16, is left out of most builds.
 static sm_status supports_openblas(const sm_plan *plan) {
-    if (plan->dtype != SM_F32 || plan->products != SM_PRODUCTS_PLAIN) {
-        return sm_fail(
-            SM_ERR_UNSUPPORTED,
-            "cpu: --products openblas: OpenBLAS multiplies fp32 alone here (its products of bf16 are left out "
-            "of most builds); use --precision fp32 or --products own");
-    }
+    SM_FAIL_IF(plan->dtype != SM_F32 || plan->products != SM_PRODUCTS_PLAIN, SM_ERR_UNSUPPORTED,
+               "cpu: --products openblas: OpenBLAS multiplies fp32 alone here (its products of bf16 are left out "
+               "of most builds); use --precision fp32 or --products own");
     return plan->tuned ? sm_fail(SM_ERR_UNSUPPORTED, "cpu: --products openblas: mode tuned chooses what multiplies by "
                                                      "measurement; use another mode or leave --products out")
                        : SM_OK;
@@ -120,10 +113,8 @@ static sm_status supports_openblas(const sm_plan *plan) {
 
 static sm_status supports(const sm_device *device, const sm_plan *plan, const sm_op *op) {
     const cpu_device *cpu = (const cpu_device *)device;
-    if (plan->dtype == SM_F64) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "cpu: no %s kernels: it computes in fp32, bf16 and fp16",
-                       sm_dtype_name(plan->dtype));
-    }
+    SM_FAIL_IF(plan->dtype == SM_F64, SM_ERR_UNSUPPORTED, "cpu: no %s kernels: it computes in fp32, bf16 and fp16",
+               sm_dtype_name(plan->dtype));
     if (plan->products != SM_PRODUCTS_BF16X6) {
         SM_TRY(sm_plan_supports_plain_products(plan, "cpu"));
     } else if (cpu->isa->kernels_x6 == NULL) {
@@ -131,10 +122,9 @@ static sm_status supports(const sm_device *device, const sm_plan *plan, const sm
                        "cpu: no bf16x6 products: they need AMX, and the kernels here are %s; use fp32", cpu->isa->name);
     }
     SM_TRY(cpu->openblas ? supports_openblas(plan) : SM_OK);
-    if (cpu->own[op->kind] != NULL && plan->dtype != SM_F32) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "cpu: --kernel %s: your own kernels compute in fp32, and the plan is %s",
-                       sm_op_name(op->kind), sm_dtype_name(plan->dtype));
-    }
+    SM_FAIL_IF(cpu->own[op->kind] != NULL && plan->dtype != SM_F32, SM_ERR_UNSUPPORTED,
+               "cpu: --kernel %s: your own kernels compute in fp32, and the plan is %s", sm_op_name(op->kind),
+               sm_dtype_name(plan->dtype));
     if (cpu_kernels_for(cpu->isa, plan)->run[op->kind] == NULL) {
         return sm_fail(SM_ERR_UNSUPPORTED, "cpu: %s: there is no kernel", sm_op_name(op->kind));
     }

@@ -51,12 +51,10 @@ static sm_status allocate_scratch(cpu_executable *e, const sm_plan *plan) {
         e->scratch[i] = host_map(e->scratch_bytes);
         done = e->scratch[i] != NULL;
     }
-    if (!done) {
-        return sm_fail(SM_ERR_OOM,
-                       "cpu: plan and scratch of %d threads need %.2f GiB, %.2f GiB available; use a smaller batch or "
-                       "fewer threads",
-                       e->n_threads, needed_bytes / (1 << 30), (double)available_bytes / (1 << 30));
-    }
+    SM_FAIL_IF(!done, SM_ERR_OOM,
+               "cpu: plan and scratch of %d threads need %.2f GiB, %.2f GiB available; use a smaller batch or "
+               "fewer threads",
+               e->n_threads, needed_bytes / (1 << 30), (double)available_bytes / (1 << 30));
     return SM_OK;
 }
 

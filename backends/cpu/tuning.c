@@ -332,9 +332,7 @@ sm_status cpu_tune(cpu_device *device, cpu_executable *e) {
     const sm_device_info *info = &device->base.info;
     char key[4 * SM_TEXT_SIZE];
     tuner t = {.device = device, .e = e, .sweep = host_map(sweep_bytes)};
-    if (t.sweep == NULL) {
-        return sm_fail(SM_ERR_OOM, "cpu: no memory to choose kernels; use mode fused");
-    }
+    SM_FAIL_IF(t.sweep == NULL, SM_ERR_OOM, "cpu: no memory to choose kernels; use mode fused");
     snprintf(key, sizeof key, "cpu: %s, %s, %d threads (%s), %s %s", info->name, info->isa, e->n_threads, info->binding,
              info->driver, info->blas_core);
     t.remembered = host_tuning_open(key);

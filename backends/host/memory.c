@@ -44,17 +44,14 @@ static sm_status check_size(const sm_plan *plan) {
     size_t needed_bytes = 0;
     for (int i = 0; i < plan->n_arenas; i++) {
         size_t arena_bytes = whole_pages(plan->arenas[i].size_bytes);
-        if (arena_bytes == 0 || arena_bytes > SIZE_MAX - needed_bytes) {
-            return sm_fail(SM_ERR_OOM,
-                           "plan needs more bytes than an address holds; use a smaller batch or sequence length");
-        }
+        SM_FAIL_IF(arena_bytes == 0 || arena_bytes > SIZE_MAX - needed_bytes, SM_ERR_OOM,
+                   "plan needs more bytes than an address holds; use a smaller batch or sequence length");
         needed_bytes += arena_bytes;
     }
     size_t available_bytes = host_available_bytes();
-    if (available_bytes > 0 && needed_bytes > available_bytes) {
-        return sm_fail(SM_ERR_OOM, "plan needs %.2f GiB, %.2f GiB available; use a smaller batch or sequence length",
-                       (double)needed_bytes / GIB, (double)available_bytes / GIB);
-    }
+    SM_FAIL_IF(available_bytes > 0 && needed_bytes > available_bytes, SM_ERR_OOM,
+               "plan needs %.2f GiB, %.2f GiB available; use a smaller batch or sequence length",
+               (double)needed_bytes / GIB, (double)available_bytes / GIB);
     return SM_OK;
 }
 

@@ -241,13 +241,9 @@ sm_status opencl_build_ahead(opencl_executable *e) {
 sm_status opencl_help(int n_words, char *const *words) {
     opencl_device device;
     const char *reason;
-    if (n_words < 1) {
-        return sm_fail(SM_ERR_USAGE, "opencl: the index of a device is missing");
-    }
+    SM_FAIL_IF(n_words < 1, SM_ERR_USAGE, "opencl: the index of a device is missing");
     const int index = atoi(words[0]);
-    if (index < 0 || index >= opencl_n_devices(&reason)) {
-        return sm_fail(SM_ERR_USAGE, "opencl: there is no device %d", index);
-    }
+    SM_FAIL_IF(index < 0 || index >= opencl_n_devices(&reason), SM_ERR_USAGE, "opencl: there is no device %d", index);
     if (n_words > 1) {
         return opencl_help_units(opencl_device_facts(index), index, n_words - 1, words + 1);
     }

@@ -49,9 +49,7 @@ static sm_status describe(int index, sm_device_info *info) {
         snprintf(info->reason, sizeof info->reason, "%s", reason);
         return SM_OK;
     }
-    if (index < 0 || index >= n) {
-        return sm_fail(SM_ERR_USAGE, "opencl: device %d: there are %d", index, n);
-    }
+    SM_FAIL_IF(index < 0 || index >= n, SM_ERR_USAGE, "opencl: device %d: there are %d", index, n);
     describe_found(opencl_device_facts(index), info);
     SM_TRY(opencl_choose_family(opencl_device_facts(index), NULL, info->id, &family));
     describe_family(family, opencl_device_facts(index), info);
@@ -66,10 +64,8 @@ static sm_status take_part(opencl_device *device, int n_threads) {
     if (n_threads == 0 || (f->is_cpu && n_threads == f->n_units)) {
         return SM_OK;
     }
-    if (!f->is_cpu) {
-        return sm_fail(SM_ERR_UNSUPPORTED,
-                       "%s: the device is not a processor: it has no threads to choose; leave -t out", id_of(device));
-    }
+    SM_FAIL_IF(!f->is_cpu, SM_ERR_UNSUPPORTED,
+               "%s: the device is not a processor: it has no threads to choose; leave -t out", id_of(device));
     if (n_threads < 0 || n_threads > f->n_units) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: %d threads; the device has %d", id_of(device), n_threads, f->n_units);
     }
@@ -139,9 +135,7 @@ static sm_status open_device(int index, const sm_open_options *options, sm_devic
     *opened = NULL;
     SM_TRY(describe(index, &info));
     opencl_try_units(opencl_device_facts(index), index, info.available ? options->helper : NULL, false, NULL, NULL);
-    if (!info.available) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s", info.id, info.reason);
-    }
+    SM_FAIL_IF(!info.available, SM_ERR_UNSUPPORTED, "%s: %s", info.id, info.reason);
     if (options->cpu_mask != NULL) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: the driver places its threads itself; leave the mask out", info.id);
     }

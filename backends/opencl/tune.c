@@ -37,9 +37,7 @@ static sm_status make_alone(const sm_device *device, const sm_plan *plan, const 
     sm_status status = SM_OK;
     sm_op copy = *op;
     *alone = sm_plan_new(plan->dtype);
-    if (*alone == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for a plan", device->info.id);
-    }
+    SM_FAIL_IF(*alone == NULL, SM_ERR_OOM, "%s: no memory for a plan", device->info.id);
     (*alone)->products = plan->products;
     SM_TRY_GOTO(copy_operands(plan, op->in, SM_MAX_IN, *alone, copy.in));
     SM_TRY_GOTO(copy_operands(plan, op->out, SM_MAX_OUT, *alone, copy.out));

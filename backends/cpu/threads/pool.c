@@ -290,9 +290,7 @@ sm_status cpu_pool_make(int n_threads, const cpu_binding *binding, cpu_pool **ma
     const size_t size_bytes = sizeof(cpu_pool) + (size_t)n_threads * sizeof(member);
     cpu_pool *pool = aligned_alloc(LINE_BYTES, size_bytes);
     *made = NULL;
-    if (pool == NULL) {
-        return sm_fail(SM_ERR_OOM, "cpu: no memory for a list of %d threads", n_threads);
-    }
+    SM_FAIL_IF(pool == NULL, SM_ERR_OOM, "cpu: no memory for a list of %d threads", n_threads);
     memset(pool, 0, size_bytes);
     pool->binding = binding;
     pool->n_threads = n_threads;

@@ -95,9 +95,9 @@ const char *cpu_topology_lack(void) {
         return "cores and caches are unknown, as in an empty /sys: each processor counts as a core";
     }
     const char *source = hwloc_obj_get_info_by_name(hwloc_get_root_obj(topology), "Backend");
-    return source != NULL && strcmp(source, "x86") == 0
-               ? "the system does not tell cores and caches, as in an empty /sys: they are asked of the processor itself"
-               : NULL;
+    return source != NULL && strcmp(source, "x86") == 0 ? "the system does not tell cores and caches, as in an empty "
+                                                          "/sys: they are asked of the processor itself"
+                                                        : NULL;
 }
 
 int cpu_topology_n_cores(void) { return is_known() ? count_cores(process_set) : os_n_processors(); }
@@ -226,10 +226,9 @@ static sm_status choose_openmp_places(cpu_binding *b) {
     b->placement = PLACED_ONE_A_CORE;
     b->places = calloc((size_t)b->n_threads, sizeof *b->places);
     for (int i = 0; i < b->n_threads; i++) {
-        if (b->places == NULL || (b->places[i] = hwloc_bitmap_alloc()) == NULL ||
-            !add_place(openmp_place(i, b->n_threads), b->places[i])) {
-            return sm_fail(SM_ERR_OOM, "cpu: no memory to bind %d threads", b->n_threads);
-        }
+        SM_FAIL_IF(b->places == NULL || (b->places[i] = hwloc_bitmap_alloc()) == NULL ||
+                       !add_place(openmp_place(i, b->n_threads), b->places[i]),
+                   SM_ERR_OOM, "cpu: no memory to bind %d threads", b->n_threads);
     }
     return SM_OK;
 }
@@ -238,9 +237,7 @@ static sm_status choose_openmp_places(cpu_binding *b) {
 static sm_status choose_places(cpu_binding *b) {
     hwloc_obj_t core = NULL;
     b->places = calloc((size_t)b->n_threads, sizeof *b->places);
-    if (b->places == NULL) {
-        return sm_fail(SM_ERR_OOM, "cpu: no memory to bind %d threads", b->n_threads);
-    }
+    SM_FAIL_IF(b->places == NULL, SM_ERR_OOM, "cpu: no memory to bind %d threads", b->n_threads);
     for (int i = 0; i < b->n_threads;) {
         core = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_CORE, core);
         if (core == NULL) { // cores are unknown: threads stay within the set
@@ -249,9 +246,7 @@ static sm_status choose_places(cpu_binding *b) {
         }
         if (hwloc_bitmap_intersects(core->cpuset, b->allowed)) {
             b->places[i] = hwloc_bitmap_dup(core->cpuset);
-            if (b->places[i] == NULL) {
-                return sm_fail(SM_ERR_OOM, "cpu: no memory to bind %d threads", b->n_threads);
-            }
+            SM_FAIL_IF(b->places[i] == NULL, SM_ERR_OOM, "cpu: no memory to bind %d threads", b->n_threads);
             if (hwloc_bitmap_and(b->places[i], b->places[i], b->allowed) != 0) {
                 return sm_fail(SM_ERR_OOM, "cpu: no memory to bind %d threads", b->n_threads);
             }
@@ -286,9 +281,7 @@ static sm_status write_text(cpu_binding *b, int n_cores) {
 
 static sm_status place(cpu_binding *b, const char *mask) {
     b->allowed = hwloc_bitmap_dup(process_set);
-    if (b->allowed == NULL) {
-        return sm_fail(SM_ERR_OOM, "cpu: no memory to bind threads");
-    }
+    SM_FAIL_IF(b->allowed == NULL, SM_ERR_OOM, "cpu: no memory to bind threads");
     if (mask != NULL) {
         SM_TRY(parse_mask(mask, b->allowed));
     }
@@ -308,9 +301,7 @@ sm_status cpu_binding_make(const char *mask, int *n_threads, cpu_binding **bindi
     sm_status status = SM_OK;
     *binding = NULL;
     cpu_binding *b = calloc(1, sizeof *b);
-    if (b == NULL) {
-        return sm_fail(SM_ERR_OOM, "cpu: no memory to bind threads");
-    }
+    SM_FAIL_IF(b == NULL, SM_ERR_OOM, "cpu: no memory to bind threads");
     b->serial = atomic_fetch_add(&n_made, 1) + 1;
     b->n_threads = *n_threads;
     if (mask != NULL && !is_known()) {

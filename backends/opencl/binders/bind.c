@@ -444,9 +444,8 @@ sm_status opencl_bind_op(opencl_executable *e, const sm_op *op) {
 sm_status opencl_op_supported(const opencl_device *device, const sm_plan *plan, const sm_op *op) {
     const char *id = id_of(device);
     char stem[STEM_SIZE];
-    if (plan->dtype != SM_F32 && !sm_dtype_is_narrow(plan->dtype)) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%s: there are no %s kernels", id, sm_dtype_name(plan->dtype));
-    }
+    SM_FAIL_IF(plan->dtype != SM_F32 && !sm_dtype_is_narrow(plan->dtype), SM_ERR_UNSUPPORTED,
+               "%s: there are no %s kernels", id, sm_dtype_name(plan->dtype));
     if (device->own[op->kind] != NULL) {
         return plan->dtype == SM_F32 ? SM_OK
                                      : sm_fail(SM_ERR_UNSUPPORTED,
@@ -457,15 +456,13 @@ sm_status opencl_op_supported(const opencl_device *device, const sm_plan *plan, 
         SM_TRY(sm_plan_supports_plain_products(plan, id));
     }
     find_stem(op->kind, stem);
-    if (binders[op->kind] == NULL && opencl_find_source(stem) == NULL) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s: there is no kernel", id, sm_op_name(op->kind));
-    }
+    SM_FAIL_IF(binders[op->kind] == NULL && opencl_find_source(stem) == NULL, SM_ERR_UNSUPPORTED,
+               "%s: %s: there is no kernel", id, sm_op_name(op->kind));
     if (sm_op_is_attention(op->kind)) {
         const opencl_attention a = opencl_describe_attention(plan, op);
-        if (a.HS > device->family->most_head_channels) {
-            return sm_fail(SM_ERR_UNSUPPORTED, "%s: heads of %lld channels; the kernels take up to %d", id,
-                           (long long)a.HS, device->family->most_head_channels);
-        }
+        SM_FAIL_IF(a.HS > device->family->most_head_channels, SM_ERR_UNSUPPORTED,
+                   "%s: heads of %lld channels; the kernels take up to %d", id, (long long)a.HS,
+                   device->family->most_head_channels);
     }
     return SM_OK;
 }

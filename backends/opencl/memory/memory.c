@@ -95,9 +95,8 @@ sm_status opencl_allocate(opencl_executable *e, size_t scratch_bytes) {
     e->pages = sm_calloc((size_t)plan->n_arenas + 1, sizeof *e->pages);
     e->staging.slot_bytes = largest_batch_bytes(plan);
     e->staging.bytes[0] = malloc(OPENCL_STAGING_SLOTS * e->staging.slot_bytes);
-    if (e->staging.bytes[0] == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for %d batches", id_of(e->device), OPENCL_STAGING_SLOTS);
-    }
+    SM_FAIL_IF(e->staging.bytes[0] == NULL, SM_ERR_OOM, "%s: no memory for %d batches", id_of(e->device),
+               OPENCL_STAGING_SLOTS);
     for (int i = 1; i < OPENCL_STAGING_SLOTS; i++) {
         e->staging.bytes[i] = e->staging.bytes[0] + (size_t)i * e->staging.slot_bytes;
     }
@@ -165,10 +164,9 @@ sm_status opencl_find_span(const opencl_executable *e, int tensor, int64_t offse
                            opencl_span *s) {
     const sm_tensor *t = &e->base.plan->tensors[tensor];
     const int64_t n = sm_tensor_elems(t);
-    if (offset_elems < 0 || n_elems < 0 || offset_elems > n || n_elems > n - offset_elems) {
-        return sm_fail(SM_ERR_INTERNAL, "%s: elements %lld to %lld of %s, which has %lld", id_of(e->device),
-                       (long long)offset_elems, (long long)(offset_elems + n_elems), t->name, (long long)n);
-    }
+    SM_FAIL_IF(offset_elems < 0 || n_elems < 0 || offset_elems > n || n_elems > n - offset_elems, SM_ERR_INTERNAL,
+               "%s: elements %lld to %lld of %s, which has %lld", id_of(e->device), (long long)offset_elems,
+               (long long)(offset_elems + n_elems), t->name, (long long)n);
     if (t->arena < 0) {
         return sm_fail(SM_ERR_INTERNAL, "%s: %s has no memory: no op uses it", id_of(e->device), t->name);
     }

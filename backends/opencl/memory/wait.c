@@ -181,10 +181,8 @@ sm_status opencl_reclaim(const opencl_facts *facts, const char *device_id) {
             *next = device->next_lost;
             came_back = free_kept(device);
         }
-        if (!came_back) {
-            return sm_fail(SM_ERR_TIMEOUT, "%s: still at work on something earlier that did not end within its limit",
-                           device_id);
-        }
+        SM_FAIL_IF(!came_back, SM_ERR_TIMEOUT,
+                   "%s: still at work on something earlier that did not end within its limit", device_id);
     }
     return SM_OK;
 }

@@ -23,9 +23,8 @@ sm_status opencl_links_find(sm_device *device, SM_UNUSED const char *library) {
 sm_status opencl_links_make_id(sm_device *device, unsigned char id[SM_COLLECTIVES_ID_BYTES]) {
     unsigned char drawn[16];
     memset(id, 0, SM_COLLECTIVES_ID_BYTES);
-    if (!os_draw(drawn, sizeof drawn)) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%s: the system has no random numbers", device->info.id);
-    }
+    SM_FAIL_IF(!os_draw(drawn, sizeof drawn), SM_ERR_UNSUPPORTED, "%s: the system has no random numbers",
+               device->info.id);
     int n = snprintf((char *)id, SM_COLLECTIVES_ID_BYTES, "stepmark-");
     for (size_t i = 0; i < sizeof drawn; i++) {
         n += snprintf((char *)id + n, SM_COLLECTIVES_ID_BYTES - (size_t)n, "%02x", drawn[i]);
@@ -40,9 +39,7 @@ static sm_status map(const opencl_device *device, int descriptor, opencl_told *t
     enum { PORTABLE = 1, HAS_ADDRESS = 2 };
     const size_t size_bytes = device->peers->links->told_bytes;
     void *memory = os_map_file(descriptor, size_bytes);
-    if (memory == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for words", id_of(device));
-    }
+    SM_FAIL_IF(memory == NULL, SM_ERR_OOM, "%s: no memory for words", id_of(device));
     sm_status status =
         cuda_check(id_of(device), "cuMemHostRegister", cuda.host_register(memory, size_bytes, PORTABLE | HAS_ADDRESS));
     if (status != SM_OK) {

@@ -76,10 +76,8 @@ static sm_status load(const char *path) {
     fix("NCCL_ALGO", "Ring", algorithm, sizeof algorithm);
     fix("NCCL_PROTO", "Simple", protocol, sizeof protocol);
     void *library = named != NULL ? host_library_open(named, NULL) : open_somewhere();
-    if (library == NULL && named != NULL) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s cannot be loaded; name NCCL's libnccl.so.2",
-                       path != NULL ? "--nccl" : "STEPMARK_NCCL", named);
-    }
+    SM_FAIL_IF(library == NULL && named != NULL, SM_ERR_UNSUPPORTED,
+               "%s: %s cannot be loaded; name NCCL's libnccl.so.2", path != NULL ? "--nccl" : "STEPMARK_NCCL", named);
     if (library == NULL) {
         return sm_fail(SM_ERR_UNSUPPORTED,
                        "libnccl.so.2 was not found: name it by --nccl FILE, or `pip install nvidia-nccl-cu12`");

@@ -38,11 +38,10 @@ sm_status opencl_peers_find_card(sm_device *base) {
     if (device->peers != NULL) {
         return SM_OK;
     }
-    if (!opencl_has_extension(device->facts.id, needed) ||
-        !opencl_find_function("clCreateBufferWithProperties", &p.create_with_properties,
-                              sizeof p.create_with_properties)) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "the OpenCL driver or its loader has no %s", needed);
-    }
+    SM_FAIL_IF(!opencl_has_extension(device->facts.id, needed) ||
+                   !opencl_find_function("clCreateBufferWithProperties", &p.create_with_properties,
+                                         sizeof p.create_with_properties),
+               SM_ERR_UNSUPPORTED, "the OpenCL driver or its loader has no %s", needed);
     SM_TRY(cuda_load());
     SM_TRY(find_card(device, &p.card));
     device->peers = sm_calloc(1, sizeof *device->peers);
@@ -81,10 +80,8 @@ static sm_status try_memory(opencl_device *device) {
         SM_TRY(OPENCL_CALL(device, clFinish, device->queue));
         SM_TRY(cuda_check(id_of(device), "cuMemcpyDtoH",
                           cuda.copy_to_host(&seen, p->words.address + places[i], sizeof seen)));
-        if (!is_same || seen != number) {
-            return sm_fail(SM_ERR_UNSUPPORTED, "%s: OpenCL and CUDA do not see the same numbers in imported memory",
-                           id_of(device));
-        }
+        SM_FAIL_IF(!is_same || seen != number, SM_ERR_UNSUPPORTED,
+                   "%s: OpenCL and CUDA do not see the same numbers in imported memory", id_of(device));
     }
     return SM_OK;
 }

@@ -60,11 +60,9 @@ sm_status opencl_share(opencl_device *device, size_t size_bytes, opencl_shared *
     SM_TRY(
         cuda_check(id_of(device), "cuMemGetAllocationGranularity", cuda.memory_granularity(&granule, &properties, 0)));
     s.size_bytes = (size_bytes + granule - 1) / granule * granule;
-    if (s.size_bytes >= IMPORTED_BYTES) {
-        return sm_fail(SM_ERR_UNSUPPORTED,
-                       "%s: OpenCL imports only pieces of less than 512 MiB, and this has %zu bytes", id_of(device),
-                       s.size_bytes);
-    }
+    SM_FAIL_IF(s.size_bytes >= IMPORTED_BYTES, SM_ERR_UNSUPPORTED,
+               "%s: OpenCL imports only pieces of less than 512 MiB, and this has %zu bytes", id_of(device),
+               s.size_bytes);
     SM_TRY(cuda_check(id_of(device), "cuMemCreate", cuda.memory_create(&s.memory, s.size_bytes, &properties, 0)));
     sm_status status = map(device, s.memory, s.size_bytes, &s.address);
     status = status == SM_OK ? import(device, &s) : status;
@@ -116,10 +114,8 @@ static sm_status take_from(const opencl_device *device, opencl_shared *s, int ra
     const bool is_same = size_bytes == s->size_bytes;
     const int code = is_same ? cuda.memory_import(&l->memory, (void *)(intptr_t)descriptor, FILE_DESCRIPTORS) : 0;
     close(descriptor);
-    if (!is_same) {
-        return sm_fail(SM_ERR_INTERNAL, "%s: rank %d links %llu bytes, and this process %zu", id_of(device), rank,
-                       (unsigned long long)size_bytes, s->size_bytes);
-    }
+    SM_FAIL_IF(!is_same, SM_ERR_INTERNAL, "%s: rank %d links %llu bytes, and this process %zu", id_of(device), rank,
+               (unsigned long long)size_bytes, s->size_bytes);
     SM_TRY(cuda_check(id_of(device), "cuMemImportFromShareableHandle", code));
     return map(device, l->memory, s->size_bytes, &l->address);
 }

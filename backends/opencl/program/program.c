@@ -214,9 +214,7 @@ static void add_file(const sm_embedded *file, text_part texts[MOST_TEXTS], cl_ui
 
 static sm_status add_texts(const opencl_device *device, const char *stem, text_part texts[MOST_TEXTS], cl_uint *n) {
     const sm_embedded *file = opencl_find_source(stem);
-    if (file == NULL) {
-        return sm_fail(SM_ERR_INTERNAL, "%s: there is no cl/%s.cl", id_of(device), stem);
-    }
+    SM_FAIL_IF(file == NULL, SM_ERR_INTERNAL, "%s: there is no cl/%s.cl", id_of(device), stem);
     add_file(file, texts, n);
     return SM_OK;
 }

@@ -118,9 +118,8 @@ sm_status units_find_attention(opencl_device *device, const void *format, const 
     sizes s;
     const opencl_unit *unit = units_of(&device->facts);
     const units_format f = *(const units_format *)format;
-    if (!find_sizes(&device->facts, f, part, HS, &s)) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "the device has too little local memory");
-    }
+    SM_FAIL_IF(!find_sizes(&device->facts, f, part, HS, &s), SM_ERR_UNSUPPORTED,
+               "the device has too little local memory");
     write_options(unit, f, &s, part, HS, false, options, sizeof options);
     strncat(options, opencl_data_option(example->dtype), sizeof options - strlen(options) - 1);
     k->items = (size_t)(s.waves * unit->wave);
