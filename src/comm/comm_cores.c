@@ -60,10 +60,7 @@ sm_status sm_comm_bind(sm_comm *comm, int *n_cores) {
         return SM_OK;
     }
     SM_TRY(are_alike(comm, &alike));
-    if (!alike || sm_comm_local_size(comm) == 1) {
-        return SM_OK;
-    }
-    if (hwloc_topology_init(&topology) != 0) {
+    if (!alike || sm_comm_local_size(comm) == 1 || hwloc_topology_init(&topology) != 0) {
         return SM_OK; // the kernel places the threads
     }
     if (hwloc_topology_load(topology) == 0) {

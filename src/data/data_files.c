@@ -75,16 +75,6 @@ static sm_status append_named(sm_data_files *files, const char *path) {
     return SM_OK;
 }
 
-static sm_status append_pattern(sm_data_files *files, const char *pattern) {
-    SM_AT_END(os_free_names) os_names found;
-    SM_FAIL_IF(!os_match_paths(pattern, &found), SM_ERR_IO, "%s: %s", pattern,
-               errno == ENOENT ? "no file has such a name" : "cannot list these files");
-    for (int i = 0; i < found.n; i++) {
-        SM_TRY(append_named(files, found.list[i]));
-    }
-    return SM_OK;
-}
-
 static sm_status append_input(sm_data_files *files, const char *input) {
     SM_FAIL_IF(strcmp(input, "-") == 0 && files->has_stdin, SM_ERR_USAGE, "-: stdin is given twice");
     if (strcmp(input, "-") == 0) {
@@ -92,8 +82,16 @@ static sm_status append_input(sm_data_files *files, const char *input) {
         append_file(files, NULL, NULL);
         return SM_OK;
     }
-    return access(input, F_OK) != 0 && strpbrk(input, "*?[") != NULL ? append_pattern(files, input)
-                                                                     : append_named(files, input);
+    if (access(input, F_OK) == 0 || strpbrk(input, "*?[") == NULL) {
+        return append_named(files, input);
+    }
+    SM_AT_END(os_free_names) os_names found;
+    SM_FAIL_IF(!os_match_paths(input, &found), SM_ERR_IO, "%s: %s", input,
+               errno == ENOENT ? "no file has such a name" : "cannot list these files");
+    for (int i = 0; i < found.n; i++) {
+        SM_TRY(append_named(files, found.list[i]));
+    }
+    return SM_OK;
 }
 
 sm_status sm_data_files_list(char *const *inputs, int n_inputs, sm_data_files *files) {

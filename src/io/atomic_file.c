@@ -36,6 +36,13 @@ bool sm_temporary_remove(const char *name) {
     return rmdir(name) == 0;
 }
 
+void sm_temporary_drop(char **name) {
+    if (*name != NULL) {
+        sm_temporary_remove(*name);
+        free(*name);
+    }
+}
+
 // Whether a name is BASE.tmp-PID-N.
 static bool is_temporary_of(const char *name, const char *base, size_t base_length) {
     if (strncmp(name, base, base_length) != 0 || strncmp(name + base_length, infix, strlen(infix)) != 0) {
@@ -147,12 +154,9 @@ void sm_atomic_close(sm_atomic_file *file) {
     if (file == NULL) {
         return;
     }
-    if (file->temporary != NULL) { // which a commit renames
-        sm_temporary_remove(file->temporary);
-    }
+    sm_temporary_drop(&file->temporary);
     sm_close_at(&file->fd); // then: closing releases the lock on the temporary
     sm_digester_close(file->digester);
-    free(file->temporary);
     free(file->path);
     free(file);
 }
@@ -226,8 +230,7 @@ sm_status sm_atomic_commit(sm_atomic_file *file) {
     if (rename(file->temporary, file->path) != 0) {
         return fail_errno("rename the temporary file to it", file->path, errno);
     }
-    free(file->temporary);
-    file->temporary = NULL;
+    free(sm_give(&file->temporary));
     if (file->digester != NULL) {
         sm_digester_text(file->digester, file->digest);
     }
@@ -264,17 +267,16 @@ sm_status sm_make_folder(const char *path) {
 }
 
 sm_status sm_append_open(const char *path, int how, int *fd) {
-    *fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | how, 0666);
-    SM_FAIL_IF(*fd < 0, SM_ERR_IO, "%s: cannot be written: %s", path,
+    *fd = -1;
+    SM_CLOSED int opened = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | how, 0666);
+    SM_FAIL_IF(opened < 0, SM_ERR_IO, "%s: cannot be written: %s", path,
                errno == ENXIO   ? "a pipe that nobody reads; start its reader first"
                : errno == ELOOP ? "a link; put the file itself there"
                                 : strerror(errno));
-    if (fcntl(*fd, F_SETFL, fcntl(*fd, F_GETFL) & ~O_NONBLOCK) != 0) {
-        const int error = errno;
-        close(*fd);
-        *fd = -1;
-        return sm_fail(SM_ERR_IO, "%s: cannot be written: %s", path, strerror(error));
-    }
+    SM_FAIL_IF(fcntl(opened, F_SETFL, fcntl(opened, F_GETFL) & ~O_NONBLOCK) != 0, SM_ERR_IO,
+               "%s: cannot be written: %s", path, strerror(errno));
+    *fd = opened;
+    opened = -1;
     return SM_OK;
 }
 

@@ -70,4 +70,7 @@ sm_status sm_temporary_folder(const char *path, char **name, int *fd);
 // Removes a file, or a folder with its files. False: it still exists, errno says why.
 bool sm_temporary_remove(const char *name);
 
+// The end of a temporary: removes and frees it, unless it was renamed and *name is NULL.
+void sm_temporary_drop(char **name);
+
 #endif

@@ -447,11 +447,9 @@ sm_status sm_safetensors_append_bytes(sm_safetensors_writer *writer, const void 
 }
 
 sm_status sm_safetensors_append(sm_safetensors_writer *writer, const float *values, int64_t n_elems) {
-    int64_t size_bytes = -1; // on overflow: more than any header describes
-    if (__builtin_mul_overflow(n_elems, (int64_t)sizeof *values, &size_bytes)) {
-        size_bytes = -1;
-    }
-    return sm_safetensors_append_bytes(writer, values, size_bytes);
+    int64_t size_bytes;
+    const bool fits = !__builtin_mul_overflow(n_elems, (int64_t)sizeof *values, &size_bytes);
+    return sm_safetensors_append_bytes(writer, values, fits ? size_bytes : -1); // -1: more than any header tells of
 }
 
 sm_status sm_safetensors_finish(sm_safetensors_writer *writer) {

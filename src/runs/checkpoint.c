@@ -144,19 +144,12 @@ static sm_status write_manifest(const char *dir, const sm_checkpoint *c,
 
 // ---- writing ----
 
-static void remove_temporary(char **temporary) {
-    if (*temporary != NULL) {
-        sm_temporary_remove(*temporary);
-        free(*temporary);
-    }
-}
-
 sm_status sm_checkpoint_write(const char *run_dir, const sm_checkpoint *checkpoint, const sm_model_config *config,
                               const sm_weights_copy *copy, int64_t keep) {
     char path[PATH_MAX];
     char digests[SM_MODEL_FILE_COUNT][SM_FILE_DIGEST_SIZE];
     SM_CLOSED int lock = -1; // after the removal
-    SM_AT_END(remove_temporary) char *temporary = NULL;
+    SM_AT_END(sm_temporary_drop) char *temporary = NULL;
     SM_TRY(folder_of(run_dir, checkpoint->step, path));
     SM_TRY(sm_temporary_folder(path, &temporary, &lock));
     SM_TRY(sm_weights_write(temporary, config, copy, checkpoint->step, digests));

@@ -4,7 +4,6 @@
 //     read (one at a time, in order) -> encode (all at once) -> write (one at a time, in order)
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -219,12 +218,9 @@ static json_t *describe_work(const sm_tokenize_job *job, const sm_tokenizer *t, 
                      (json_int_t)files->size_bytes, "files_digest", hash);
 }
 
-__attribute__((format(printf, 2, 3))) static void note(const sm_tokenize_job *job, const char *format, ...) {
-    char line[256];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
+// Shows a line, and frees it.
+static void note(const sm_tokenize_job *job, char *line) {
+    SM_FREED char *owned = line;
     if (job->note != NULL) {
         job->note(job->ctx, line);
     }
@@ -241,10 +237,10 @@ static sm_status check_result(const pipeline *p, const sm_data_files *files) {
                "--val-percent",
                (long long)val->n_documents);
     if (p->job->val_percent > 0 && !sm_text_split_fits(p->job->val_percent, share)) {
-        note(p->job, "%.3g%% of the text are for validation, not %g%%: %s", 100 * share, p->job->val_percent,
-             files->has_stdin        ? "stdin is read once, so only whole documents are chosen; give files"
-             : p->split.ends == NULL ? "a few of its many documents are most of it"
-                                     : "it is too short");
+        note(p->job, sm_text_of("%.3g%% of the text are for validation, not %g%%: %s", 100 * share, p->job->val_percent,
+                                files->has_stdin ? "stdin is read once, so only whole documents are chosen; give files"
+                                : p->split.ends == NULL ? "a few of its many documents are most of it"
+                                                        : "it is too short"));
     }
     return SM_OK;
 }
@@ -254,16 +250,16 @@ static sm_status encode_all(pipeline *p, const sm_data_files *files) {
     p->written = *begin;
     p->all_bytes = files->size_bytes;
     if (sm_token_output_is_resumed(p->out)) {
-        note(p->job, "resumes in file %lld of %lld, byte %lld", (long long)begin->file + 1, (long long)files->n_files,
-             (long long)begin->offset_bytes);
+        note(p->job, sm_text_of("resumes in file %lld of %lld, byte %lld", (long long)begin->file + 1,
+                                (long long)files->n_files, (long long)begin->offset_bytes));
     }
     for (int side = 0; side < SM_N_SIDES; side++) {
         p->n_bytes += sm_token_output_counts(p->out, side)->text_bytes;
     }
     SM_TRY(sm_text_split_find(files, p->job->val_percent, &p->split));
     if (p->split.ends != NULL) {
-        note(p->job, "%lld document%s: the last %g%% of each are for validation", (long long)p->split.n_ends,
-             p->split.n_ends == 1 ? "" : "s", p->job->val_percent);
+        note(p->job, sm_text_of("%lld document%s: the last %g%% of each are for validation", (long long)p->split.n_ends,
+                                p->split.n_ends == 1 ? "" : "s", p->job->val_percent));
     }
     p->source = sm_text_source_open(files, p->tokenizer, p->job->val_percent > 0 ? &p->split : NULL, begin);
     sm_status status = run_threads(p);

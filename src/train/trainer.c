@@ -239,13 +239,6 @@ static sm_status do_due(trainer *t) {
                                                          : SM_OK;
 }
 
-// Reports the epoch of the last step that begins in it.
-static sm_status tell_epoch(trainer *t, const sm_train_step *step) {
-    const int64_t next = sm_load_epoch(&t->share, step->step + 1);
-    const bool is_last = next != step->epoch || step->step == t->progress.n_steps;
-    return is_last && t->record.folder != NULL ? sm_train_log_epoch(t->record.log, step->epoch, step->step) : SM_OK;
-}
-
 // Logs and shows a step. A failure ends the training; the log has the step even if nobody can be shown it, as the
 // checkpoint of the end has it, too.
 static sm_status tell_step(trainer *t, const sm_train_step *step) {
@@ -254,7 +247,10 @@ static sm_status tell_step(trainer *t, const sm_train_step *step) {
     }
     sm_status status = sm_train_log_step(t->record.log, step);
     status = status == SM_OK ? t->callbacks->stepped(t->callbacks->ctx, &t->progress, step) : status;
-    status = status == SM_OK ? tell_epoch(t, step) : status;
+    const bool ends_epoch = sm_load_epoch(&t->share, step->step + 1) != step->epoch; // no other step begins in it
+    if (status == SM_OK && t->record.folder != NULL && (ends_epoch || step->step == t->progress.n_steps)) {
+        status = sm_train_log_epoch(t->record.log, step->epoch, step->step);
+    }
     return status == SM_OK
                ? sm_train_record_look(&t->record)
                : sm_fail(status, "%s; training ends after step %lld", sm_error_message(), (long long)step->step);

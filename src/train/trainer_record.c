@@ -2,7 +2,6 @@
 #include "src/train/trainer_record.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +10,11 @@
 #include "src/io/atomic_file.h"
 #include "src/train/trainer.h"
 
-__attribute__((format(printf, 2, 3))) static void note(const sm_train_record *r, const char *format, ...) {
-    char text[PATH_MAX + 1400];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    if (r->is_writer && text[0] != '\0') {
-        r->callbacks->note(r->callbacks->ctx, text);
+// Shows a line, and frees it.
+static void note(const sm_train_record *r, char *line) {
+    SM_FREED char *owned = line;
+    if (r->is_writer && line[0] != '\0') {
+        r->callbacks->note(r->callbacks->ctx, line);
     }
 }
 
@@ -62,7 +58,7 @@ sm_status sm_train_record_configure(sm_train_record *r, int64_t n_steps) {
         }
     }
     SM_TRY(sm_comm_agree(r->settings->comm, status));
-    note(r, "%s", differs);
+    note(r, sm_strdup(differs));
     return SM_OK;
 }
 
@@ -97,7 +93,8 @@ static sm_status load_first_whole(sm_train_record *r, const int64_t *steps, int 
             return status;
         }
         if (i + 1 < n) {
-            note(r, "%s; trying the checkpoint before it, of step %lld", sm_error_message(), (long long)steps[i + 1]);
+            note(r, sm_text_of("%s; trying the checkpoint before it, of step %lld", sm_error_message(),
+                               (long long)steps[i + 1]));
         }
     }
     return sm_fail(status, "%s; no checkpoint of the run is whole: choose another --run to begin again",
@@ -162,7 +159,7 @@ sm_status sm_train_record_look(sm_train_record *r) {
     }
     const sm_status status = take_end(r, &end);
     if (end.status != SM_OK) {
-        note(r, "%s", sm_error_message());
+        note(r, sm_strdup(sm_error_message()));
         return SM_OK;
     }
     return status;
@@ -243,7 +240,8 @@ sm_status sm_train_record_leave(sm_train_record *r, int64_t step, bool is_pendin
     status = status == SM_OK && is_copied ? write_now(r, &checkpoint, waited_ns) : status;
     set_saving(r, false);
     SM_TRY(status);
-    note(r, "%s: checkpoint after step %lld; --resume auto continues from it", r->settings->run_dir, (long long)step);
+    note(r, sm_text_of("%s: checkpoint after step %lld; --resume auto continues from it", r->settings->run_dir,
+                       (long long)step));
     return SM_OK;
 }
 
@@ -273,7 +271,7 @@ static sm_status save_to(const sm_train_record *r, const char *dir, int64_t step
     sm_status status = save_state(r, dir, step);
     set_saving(r, false);
     SM_TRY(status);
-    note(r, "%s: saved after step %lld", dir, (long long)step);
+    note(r, sm_text_of("%s: saved after step %lld", dir, (long long)step));
     return SM_OK;
 }
 

@@ -171,8 +171,7 @@ sm_status sm_model_folder_commit(sm_model_folder *folder) {
     SM_TRY(take_permissions(folder));
     SM_FAIL_IF(rename(folder->temporary, folder->saved) != 0, SM_ERR_IO,
                "%s: cannot rename the temporary folder to %s: %s", folder->dir, folder->saved, strerror(errno));
-    free(folder->temporary);
-    folder->temporary = NULL;
+    free(sm_give(&folder->temporary));
     SM_TRY(sync_names(folder->dir, folder->saved)); // the new state is current
     return folder->is_new ? SM_OK : finish(folder->dir);
 }
@@ -181,10 +180,7 @@ void sm_model_folder_close(sm_model_folder *folder) {
     if (folder == NULL) {
         return;
     }
-    if (folder->temporary != NULL) {
-        sm_temporary_remove(folder->temporary);
-        free(folder->temporary);
-    }
+    sm_temporary_drop(&folder->temporary);
     sm_close_at(&folder->fd);
     free(folder);
 }

@@ -119,8 +119,7 @@ TEST(rows_without_padding_are_whole) {
     ok(sm_documents_shorten(&documents, 4, true, SM_LONG_CUT));
     check_lengths(&documents, (const int64_t[]){4, 4}, 2, 9);
     documents = three();
-    expect_failure("no document fills", sm_documents_shorten(&documents, 11, true, SM_LONG_SPLIT), SM_ERR_INVALID,
-                   "no document fills");
+    expect_failure("none", sm_documents_shorten(&documents, 11, true, SM_LONG_SPLIT), SM_ERR_INVALID, "fills a row");
     sm_documents_free(&documents);
 }
 
