@@ -2,6 +2,7 @@
 #include "src/train/trainer_record.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,116 @@
 #include "clock.h"
 #include "src/io/atomic_file.h"
 #include "src/train/trainer.h"
+
+// ---- the writer of checkpoints ----
+//
+// A thread writes a copy of the state while training continues. The next checkpoint waits for the one before.
+
+typedef enum { IDLE, BUSY, ENDED, CLOSING } writer_state;
+
+// The outcome of a checkpoint.
+typedef struct {
+    int64_t step;
+    sm_status status;
+    char message[1024];
+    int64_t elapsed_ns; // in the thread
+} checkpoint_end;
+
+typedef struct checkpoint_writer {
+    const sm_train_settings *settings;
+    sm_train_log *log;
+    sm_weights_copy *copy; // the thread's while it is BUSY
+    sm_checkpoint checkpoint;
+    checkpoint_end end;
+
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    _Atomic writer_state state; // changed with the lock held
+} checkpoint_writer;
+
+static void set_state(checkpoint_writer *w, writer_state state) {
+    pthread_mutex_lock(&w->lock);
+    atomic_store(&w->state, state);
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+}
+
+// Waits while the state is the given one; returns the new state.
+static writer_state wait_while(checkpoint_writer *w, writer_state state) {
+    pthread_mutex_lock(&w->lock);
+    while (atomic_load(&w->state) == state || (state == IDLE && atomic_load(&w->state) == ENDED)) {
+        pthread_cond_wait(&w->changed, &w->lock);
+    }
+    const writer_state now = atomic_load(&w->state);
+    pthread_mutex_unlock(&w->lock);
+    return now;
+}
+
+static void *write_checkpoints(void *ctx) {
+    checkpoint_writer *w = ctx;
+    const sm_train_settings *s = w->settings;
+    while (wait_while(w, IDLE) == BUSY) {
+        const int64_t start_ns = sm_now_ns();
+        sm_status status = sm_train_log_sync(w->log);
+        if (status == SM_OK) {
+            status = sm_checkpoint_write(s->run_dir, &w->checkpoint, s->config, w->copy, s->keep);
+        }
+        w->end = (checkpoint_end){.step = w->checkpoint.step, .status = status, .elapsed_ns = sm_now_ns() - start_ns};
+        snprintf(w->end.message, sizeof w->end.message, "%s", status != SM_OK ? sm_error_message() : "");
+        set_state(w, ENDED);
+    }
+    return NULL;
+}
+
+static void close_writer(checkpoint_writer *writer) {
+    if (writer == NULL) {
+        return;
+    }
+    if (writer->has_thread) {
+        (void)wait_while(writer, BUSY);
+        set_state(writer, CLOSING);
+        pthread_join(writer->thread, NULL);
+    }
+    pthread_cond_destroy(&writer->changed);
+    pthread_mutex_destroy(&writer->lock);
+    sm_weights_copy_close(writer->copy);
+    free(writer);
+}
+SM_OWNABLE(checkpoint_writer, close_writer)
+
+// Allocates a copy of the session's state, and starts the thread. The log is synced before each checkpoint.
+static sm_status open_writer(const sm_train_settings *s, sm_train_log *log, checkpoint_writer **writer) {
+    SM_OWN(checkpoint_writer) *w = sm_calloc(1, sizeof *w);
+    w->settings = s;
+    w->log = log;
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->changed, NULL);
+    SM_TRY(sm_weights_copy_open(s->session->plan, &w->copy));
+    SM_TRY(sm_background_start(&s->background, write_checkpoints, w, &w->thread));
+    w->has_thread = true;
+    *writer = sm_give(&w);
+    return SM_OK;
+}
+
+// Starts writing the copy and the rest of the state.
+static void start_writer(checkpoint_writer *writer, const sm_checkpoint *checkpoint) {
+    writer->checkpoint = *checkpoint;
+    set_state(writer, BUSY);
+}
+
+// Whether a checkpoint has ended since the last call; *end has its outcome. As cheap as a load.
+static bool has_ended(checkpoint_writer *writer, checkpoint_end *end) {
+    if (atomic_load(&writer->state) != ENDED) {
+        return false;
+    }
+    *end = writer->end;
+    set_state(writer, IDLE);
+    return true;
+}
+
+// ---- what all use ----
 
 // Shows a line, and frees it.
 static void note(const sm_train_record *r, char *line) {
@@ -133,15 +244,14 @@ sm_status sm_train_record_begin(sm_train_record *r, int64_t step, int64_t log_by
         SM_TRY(sm_run_folder_begin(r->folder, s->command_line, step, startup_ms, s->facts));
         SM_TRY(sm_train_log_continue(r->log_path, log_bytes, &r->log));
         SM_TRY(sm_checkpoint_prepare(s->run_dir));
-        return sm_checkpoint_writer_open(s->run_dir, s->config, s->session->plan, r->log, s->keep, &s->background,
-                                         &r->writer);
+        return open_writer(s, r->log, &r->writer);
     }
     return r->is_writer && r->settings->log != NULL ? sm_train_log_append(r->settings->log, &r->log) : SM_OK;
 }
 
 // ---- checkpoints ----
 
-static sm_status take_end(sm_train_record *r, const sm_checkpoint_end *end) {
+static sm_status take_end(sm_train_record *r, const checkpoint_end *end) {
     const int64_t place = r->log_place;
     r->log_place = -1;
     if (end->status == SM_OK) {
@@ -153,8 +263,8 @@ static sm_status take_end(sm_train_record *r, const sm_checkpoint_end *end) {
 }
 
 sm_status sm_train_record_look(sm_train_record *r) {
-    sm_checkpoint_end end;
-    if (r->writer == NULL || !sm_checkpoint_writer_ended(r->writer, &end)) {
+    checkpoint_end end;
+    if (r->writer == NULL || !has_ended(r->writer, &end)) {
         return SM_OK;
     }
     const sm_status status = take_end(r, &end);
@@ -166,7 +276,7 @@ sm_status sm_train_record_look(sm_train_record *r) {
 }
 
 static sm_status wait_for_writer(sm_train_record *r) {
-    sm_checkpoint_writer_wait(r->writer);
+    (void)wait_while(r->writer, BUSY);
     return sm_train_record_look(r);
 }
 
@@ -191,7 +301,7 @@ static sm_status copy_state(sm_train_record *r, int64_t step, bool *is_copied, i
     }
     SM_TRY(status);
     if (is_wanted) {
-        SM_TRY(r->is_writer ? sm_checkpoint_writer_copy(r->writer, r->settings->session)
+        SM_TRY(r->is_writer ? sm_weights_copy_take(r->writer->copy, r->settings->session)
                             : sm_weights_copy_help(r->settings->session));
     }
     *is_copied = is_wanted && r->is_writer;
@@ -213,21 +323,21 @@ sm_status sm_train_record_checkpoint(sm_train_record *r, int64_t step) {
     }
     SM_TRY(sm_train_log_checkpoint(r->log, step, waited_ns, &r->log_place));
     checkpoint.log_bytes = sm_train_log_size(r->log);
-    sm_checkpoint_writer_start(r->writer, &checkpoint);
+    start_writer(r->writer, &checkpoint);
     r->saved_step = step;
     return SM_OK;
 }
 
 static sm_status write_now(sm_train_record *r, sm_checkpoint *checkpoint, int64_t waited_ns) {
-    sm_checkpoint_end end;
+    checkpoint_end end;
     checkpoint->log_bytes = sm_train_log_size(r->log);
     sm_status logged = sm_train_log_checkpoint(r->log, checkpoint->step, waited_ns, &r->log_place);
     if (logged != SM_OK) { // a full disk may have ended the training, but still have room for this
         r->log_place = -1;
     }
-    sm_checkpoint_writer_start(r->writer, checkpoint);
-    sm_checkpoint_writer_wait(r->writer);
-    return sm_checkpoint_writer_ended(r->writer, &end) ? take_end(r, &end) : SM_OK;
+    start_writer(r->writer, checkpoint);
+    (void)wait_while(r->writer, BUSY);
+    return has_ended(r->writer, &end) ? take_end(r, &end) : SM_OK;
 }
 
 sm_status sm_train_record_leave(sm_train_record *r, int64_t step, bool is_pending) {
@@ -315,7 +425,7 @@ sm_status sm_train_record_close(sm_train_record *r, int64_t step, sm_status stat
     char reason[1024];
     snprintf(reason, sizeof reason, "%s", sm_error_message());
     sm_status ended = r->writer != NULL ? end_run(r, step, status) : SM_OK; // without a writer it never began
-    sm_checkpoint_writer_close(r->writer);
+    close_writer(r->writer);
     sm_status closed = sm_train_log_close(r->log);
     sm_run_folder_close(r->folder);
     ended = ended != SM_OK ? ended : closed;

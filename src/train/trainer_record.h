@@ -3,7 +3,8 @@
 #ifndef STEPMARK_TRAINER_RECORD_H
 #define STEPMARK_TRAINER_RECORD_H
 
-#include "src/train/checkpoint_writer.h"
+#include "src/runs/checkpoint.h"
+#include "src/train/train_log.h"
 #include "src/train/trainer.h"
 
 typedef struct {
@@ -18,9 +19,9 @@ typedef struct {
     sm_run_folder *folder;
     bool is_new;
     char run_id[SM_RUN_ID_SIZE];
-    sm_checkpoint_writer *writer;
-    int64_t saved_step; // the last step with a checkpoint begun or loaded; -1: none
-    int64_t log_place;  // position in the log for the time of the checkpoint in progress; -1: none
+    struct checkpoint_writer *writer; // its thread; NULL: not begun
+    int64_t saved_step;               // the last step with a checkpoint begun or loaded; -1: none
+    int64_t log_place;                // position in the log for the time of the checkpoint in progress; -1: none
 } sm_train_record;
 
 // Takes ownership of the run folder, if there is one, and tells whether it holds a run to resume.
