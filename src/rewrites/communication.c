@@ -171,9 +171,9 @@ static void rebuild(sm_op_list *l, const milestones *m) {
     const sm_range optimizer = sm_plan_range(plan, SM_PHASE_OPTIMIZER);
     for (int i = 0; i < plan->n_ops; i++) {
         // Waits for the weights, gathered by the step before, that op i of the plan is the first to need.
-        for (int k = 0; k < l->plan->n_buckets && l->plan->processes.is_sharded; k++) {
+        for (int k = 0; k < plan->n_buckets && plan->processes.is_sharded; k++) {
             if (m[k].needed_by == i) {
-                finish(l, l->plan->ops[i].range, l->plan->buckets[m[k].bucket].value);
+                finish(l, plan->ops[i].range, plan->buckets[m[k].bucket].value);
             }
         }
         if (i == optimizer.first) {
@@ -186,14 +186,13 @@ static void rebuild(sm_op_list *l, const milestones *m) {
             sm_ops_append(l, plan->ops[i]);
         }
         // Begins the sums of buckets that op i completes.
-        const bool is_last = i + 1 == sm_plan_range(l->plan, SM_PHASE_BACKWARD).first;
-        for (int k = 0; k < l->plan->n_buckets; k++) {
+        const bool is_last = i + 1 == sm_plan_range(plan, SM_PHASE_BACKWARD).first;
+        for (int k = 0; k < plan->n_buckets; k++) {
             if (m[k].completed_by == i) {
-                const bool is_sharded = l->plan->processes.is_sharded;
-                sm_op op =
-                    make(l->plan, is_sharded ? SM_OP_REDUCE_SCATTER_START : SM_OP_ALL_REDUCE_START,
-                         is_last ? SM_PHASE_BACKWARD : l->plan->ops[i].range, l->plan->buckets[m[k].bucket].gradient);
-                op.attr.is_bf16 = l->plan->processes.is_bf16;
+                const bool is_sharded = plan->processes.is_sharded;
+                sm_op op = make(plan, is_sharded ? SM_OP_REDUCE_SCATTER_START : SM_OP_ALL_REDUCE_START,
+                                is_last ? SM_PHASE_BACKWARD : plan->ops[i].range, plan->buckets[m[k].bucket].gradient);
+                op.attr.is_bf16 = plan->processes.is_bf16;
                 sm_ops_append(l, op);
             }
         }

@@ -35,34 +35,20 @@ static int64_t choose_rows(int64_t n_rows, const sm_tensor *logits) {
     return rows < n_rows ? rows : n_rows;
 }
 
-// Indices of the head's ops; the last three are -1 in a plan without backward.
-typedef struct {
-    int logits, loss, dlogits, dwte, dlnf;
-} head;
+// The head's ops; the last three are missing in a plan without backward.
+enum { LOGITS, LOSS, DLOGITS, DWTE, DLNF, N_HEAD_OPS };
 
-// True for the ops that the chunks replace.
-static bool belongs(const head *h, int i) {
-    return i == h->logits || i == h->loss || i == h->dlogits || i == h->dwte || i == h->dlnf;
-}
-
-static bool find_head(const sm_plan *plan, head *h) {
-    *h = (head){-1, -1, -1, -1, -1};
-    for (int i = 0; i < plan->n_ops; i++) {
-        const sm_op *op = &plan->ops[i];
-        const bool is_head = op->attr.vocab > 0;
-        if (op->kind == SM_OP_CROSSENTROPY_FORWARD) {
-            h->loss = i;
-        } else if (op->kind == SM_OP_CROSSENTROPY_BACKWARD) {
-            h->dlogits = i;
-        } else if (is_head && op->kind == SM_OP_MATMUL_FORWARD) {
-            h->logits = i;
-        } else if (is_head && op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT) {
-            h->dwte = i;
-        } else if (is_head && op->kind == SM_OP_MATMUL_BACKWARD_INPUT) {
-            h->dlnf = i;
-        }
+// Which of the head's ops an op is; N_HEAD_OPS: none.
+static int place_of(const sm_op *op) {
+    const bool is_head = op->attr.vocab > 0;
+    switch (op->kind) {
+    case SM_OP_CROSSENTROPY_FORWARD: return LOSS;
+    case SM_OP_CROSSENTROPY_BACKWARD: return DLOGITS;
+    case SM_OP_MATMUL_FORWARD: return is_head ? LOGITS : N_HEAD_OPS;
+    case SM_OP_MATMUL_BACKWARD_WEIGHT: return is_head ? DWTE : N_HEAD_OPS;
+    case SM_OP_MATMUL_BACKWARD_INPUT: return is_head ? DLNF : N_HEAD_OPS;
+    default: return N_HEAD_OPS;
     }
-    return h->logits >= 0 && h->loss == h->logits + 1;
 }
 
 // Rows [first, first + n) of a tensor seen as rows by columns, or elements of a vector.
@@ -79,15 +65,15 @@ typedef struct {
     int logits, targets, losses, lse, lnf, dlnf;
 } chunk_views;
 
-static sm_status make_views(sm_plan *plan, const sm_op head_ops[5], bool backward, int logits, int64_t first, int64_t n,
-                            chunk_views *views) {
+static sm_status make_views(sm_plan *plan, const sm_op head_ops[N_HEAD_OPS], bool backward, int logits, int64_t first,
+                            int64_t n, chunk_views *views) {
     *views = (chunk_views){
         .logits = row_view(plan, logits, false, 0, n),
-        .targets = row_view(plan, head_ops[1].in[SM_IN(crossentropy_forward, target)], true, first, n),
-        .losses = row_view(plan, head_ops[1].out[SM_OUT(crossentropy_forward, losses)], true, first, n),
-        .lse = backward ? 0 : row_view(plan, head_ops[1].out[SM_OUT(crossentropy_forward, lse)], true, first, n),
-        .lnf = row_view(plan, head_ops[0].in[SM_IN(matmul_forward, x)], false, first, n),
-        .dlnf = backward ? row_view(plan, head_ops[4].out[SM_OUT(matmul_backward_input, dx)], false, first, n) : 0,
+        .targets = row_view(plan, head_ops[LOSS].in[SM_IN(crossentropy_forward, target)], true, first, n),
+        .losses = row_view(plan, head_ops[LOSS].out[SM_OUT(crossentropy_forward, losses)], true, first, n),
+        .lse = backward ? 0 : row_view(plan, head_ops[LOSS].out[SM_OUT(crossentropy_forward, lse)], true, first, n),
+        .lnf = row_view(plan, head_ops[LOGITS].in[SM_IN(matmul_forward, x)], false, first, n),
+        .dlnf = backward ? row_view(plan, head_ops[DLNF].out[SM_OUT(matmul_backward_input, dx)], false, first, n) : 0,
     };
     const int *all = (const int *)views;
     for (size_t i = 0; i < sizeof *views / sizeof(int); i++) {
@@ -110,33 +96,33 @@ static sm_op join_losses(const sm_op *forward, const sm_op *backward, const chun
     return op;
 }
 
-// The ops of a chunk, from the head's (logits, loss, dlogits, dwte, dlnf); returns how many.
-static int bind_chunk(const sm_op head_ops[5], bool backward, const chunk_views *v, sm_op ops[4]) {
-    ops[0] = head_ops[0];
+// The ops of a chunk, from the head's; returns how many.
+static int bind_chunk(const sm_op head_ops[N_HEAD_OPS], bool backward, const chunk_views *v, sm_op ops[4]) {
+    ops[0] = head_ops[LOGITS];
     ops[0].in[SM_IN(matmul_forward, x)] = v->lnf;
     ops[0].out[SM_OUT(matmul_forward, y)] = v->logits;
     if (!backward) {
-        ops[1] = head_ops[1];
+        ops[1] = head_ops[LOSS];
         ops[1].in[SM_IN(crossentropy_forward, logits)] = v->logits;
         ops[1].in[SM_IN(crossentropy_forward, target)] = v->targets;
         ops[1].out[SM_OUT(crossentropy_forward, losses)] = v->losses;
         ops[1].out[SM_OUT(crossentropy_forward, lse)] = v->lse;
         return 2;
     }
-    ops[1] = join_losses(&head_ops[1], &head_ops[2], v);
-    ops[2] = head_ops[3];
+    ops[1] = join_losses(&head_ops[LOSS], &head_ops[DLOGITS], v);
+    ops[2] = head_ops[DWTE];
     ops[2].in[SM_IN(matmul_backward_weight, x)] = v->lnf;
     ops[2].in[SM_IN(matmul_backward_weight, dy)] = v->logits;
-    ops[3] = head_ops[4];
+    ops[3] = head_ops[DLNF];
     ops[3].in[SM_IN(matmul_backward_input, dy)] = v->logits;
     ops[3].out[SM_OUT(matmul_backward_input, dx)] = v->dlnf;
     return 4;
 }
 
 // Appends the ops of every chunk.
-static void emit_chunks(sm_op_list *list, const sm_op head_ops[5], bool backward, int64_t n_rows) {
+static void emit_chunks(sm_op_list *list, const sm_op head_ops[N_HEAD_OPS], bool backward, int64_t n_rows) {
     sm_plan *plan = list->plan;
-    const sm_tensor whole = plan->tensors[head_ops[0].out[SM_OUT(matmul_forward, y)]];
+    const sm_tensor whole = plan->tensors[head_ops[LOGITS].out[SM_OUT(matmul_forward, y)]];
     const int64_t chunk_rows = choose_rows(n_rows, &whole);
     const int64_t dims[2] = {chunk_rows, sm_tensor_cols(&whole)};
     int logits = sm_plan_add_tensor(plan, SM_ROLE_SCRATCH, whole.dtype, 2, dims, "logits.chunk");
@@ -155,23 +141,27 @@ static void emit_chunks(sm_op_list *list, const sm_op head_ops[5], bool backward
 }
 
 sm_status sm_rewrite_loss_head(sm_plan *plan) {
-    head h;
-    if (!find_head(plan, &h)) {
+    int at[N_HEAD_OPS] = {-1, -1, -1, -1, -1};
+    sm_op head_ops[N_HEAD_OPS];
+    for (int i = 0; i < plan->n_ops; i++) {
+        const int place = place_of(&plan->ops[i]);
+        if (place < N_HEAD_OPS) {
+            at[place] = i;
+            head_ops[place] = plan->ops[i];
+        }
+    }
+    if (at[LOGITS] < 0 || at[LOSS] != at[LOGITS] + 1) {
         return SM_OK;
     }
-    const bool backward = h.dlogits >= 0 && h.dwte >= 0 && h.dlnf >= 0;
-    const int at[5] = {h.logits, h.loss, h.dlogits, h.dwte, h.dlnf};
-    sm_op head_ops[5];
-    for (int i = 0; i < 5; i++) {
-        head_ops[i] = plan->ops[at[i] >= 0 ? at[i] : 0];
-    }
-    const int64_t n_rows = sm_tensor_rows(&plan->tensors[head_ops[0].in[SM_IN(matmul_forward, x)]]);
+    const bool backward = at[DLOGITS] >= 0 && at[DWTE] >= 0 && at[DLNF] >= 0;
+    const int64_t n_rows = sm_tensor_rows(&plan->tensors[head_ops[LOGITS].in[SM_IN(matmul_forward, x)]]);
     sm_op_list list = {.plan = plan};
     for (int i = 0; i < plan->n_ops; i++) {
-        if (i == h.logits) {
+        const int place = place_of(&plan->ops[i]);
+        if (i == at[LOGITS]) {
             emit_chunks(&list, head_ops, backward, n_rows);
         }
-        if (!belongs(&h, i)) {
+        if (place == N_HEAD_OPS || at[place] != i) {
             sm_ops_append(&list, plan->ops[i]);
         }
     }
