@@ -134,7 +134,7 @@ static double mean_tolerance(int64_t sum_length, int64_t n) {
 }
 
 static sm_status read_expected(sm_exercise_case *c, const sm_backend *backend, sm_executable *executable) {
-    const int64_t sum_length = sm_op_case_sum_length(c->kind, c->index);
+    const int64_t sum_length = sm_op_text_sum_length(c->kind, c->text);
     for (int i = 0; i < SM_CASE_OPERANDS; i++) {
         sm_case_operand *o = &c->operands[i];
         if (o->info != NULL && o->is_output) {

@@ -219,12 +219,6 @@ int64_t sm_op_text_sum_length(sm_op_kind kind, const char *text) {
     return longest;
 }
 
-int64_t sm_op_case_sum_length(sm_op_kind kind, int index) {
-    char text[SM_CASE_TEXT_SIZE];
-    sm_op_case_text(kind, index, text);
-    return sm_op_text_sum_length(kind, text);
-}
-
 bool sm_op_case_is_naive(sm_op_kind kind, int index) {
     static const char *const made_by_rewrites[] = {
         SM_ACTIVATION_LIST(EPILOGUES) "bias=", "db=", "add=", "overwrites=", "skip=", "docs=", "nan="};
@@ -709,12 +703,6 @@ void sm_op_text_fill(const char *text, uint64_t seed, const sm_plan *plan, int t
         case SM_U32: ((uint32_t *)values)[i] = (uint32_t)i + 5; break; // rng_step: both words matter
         }
     }
-}
-
-void sm_op_case_fill(sm_op_kind kind, int index, const sm_plan *plan, int tensor, void *values) {
-    char text[SM_CASE_TEXT_SIZE];
-    sm_op_case_text(kind, index, text);
-    sm_op_text_fill(text, (uint64_t)index, plan, tensor, values);
 }
 
 sm_status sm_op_text_upload(const char *text, uint64_t seed, const sm_plan *plan, sm_executable *executable) {

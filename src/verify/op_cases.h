@@ -60,17 +60,13 @@ sm_status sm_op_set_plan(const sm_op_set *set, const char *text, bool backward, 
 // updates.
 bool sm_op_case_is_input(const sm_plan *plan, int tensor);
 
-// Fills `values` (all elements, in the tensor's dtype) with suitable inputs, always the same ones.
-void sm_op_case_fill(sm_op_kind kind, int index, const sm_plan *plan, int tensor, void *values);
-
-// The same for a text, with other numbers for each seed.
+// Fills `values` (all elements, in the tensor's dtype) with suitable inputs of a text, the same ones for the same seed.
 void sm_op_text_fill(const char *text, uint64_t seed, const sm_plan *plan, int tensor, void *values);
 
 // Uploads all inputs of a text's plan, with those numbers.
 sm_status sm_op_text_upload(const char *text, uint64_t seed, const sm_plan *plan, sm_executable *executable);
 
 // Length of the longest sum in an element of an output: rounding errors grow with it.
-int64_t sm_op_case_sum_length(sm_op_kind kind, int index);
 int64_t sm_op_text_sum_length(sm_op_kind kind, const char *text);
 
 #endif

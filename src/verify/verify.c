@@ -117,10 +117,10 @@ static int64_t largest_tensor(const sm_plan *plan) {
 }
 
 // SM_ERR_UNSUPPORTED if the device cannot run the case.
-static sm_status open_case(op_case *c, const checker *check) {
+static sm_status open_case(op_case *c) {
     for (int side = 0; side < N_SIDES; side++) {
-        sm_device *d = check->device[side];
-        SM_TRY(sm_op_case_plan(c->kind, c->index, check->precision[side], &c->plan[side]));
+        sm_device *d = c->check->device[side];
+        SM_TRY(sm_op_case_plan(c->kind, c->index, c->check->precision[side], &c->plan[side]));
         for (int i = 0; i < c->plan[side]->n_ops; i++) {
             SM_TRY(d->backend->supports(d, c->plan[side], &c->plan[side]->ops[i]));
         }
@@ -157,31 +157,31 @@ static void widen(sm_dtype dtype, int64_t n_elems, const void *values, void *wid
     }
 }
 
-static sm_status transfer(const op_case *c, const checker *check, int side, bool up, int tensor, void *values) {
-    const sm_backend *backend = check->device[side]->backend;
+static sm_status transfer(const op_case *c, int side, bool up, int tensor, void *values) {
+    const sm_backend *backend = c->check->device[side]->backend;
     int64_t n = sm_tensor_elems(&c->plan[side]->tensors[tensor]);
     return up ? backend->upload(c->executable[side], tensor, 0, n, values)
               : backend->download(c->executable[side], tensor, 0, n, values);
 }
 
 // Uploads `raw` to both.
-static sm_status upload_both(const op_case *c, const checker *check, int tensor) {
+static sm_status upload_both(const op_case *c, int tensor) {
     const sm_tensor *t = device_tensor(c, tensor);
-    SM_TRY(transfer(c, check, DEVICE, true, tensor, c->raw));
+    SM_TRY(transfer(c, DEVICE, true, tensor, c->raw));
     widen(t->dtype, sm_tensor_elems(t), c->raw, c->values[REFERENCE]);
-    return transfer(c, check, REFERENCE, true, reference_tensor(c, tensor), c->values[REFERENCE]);
+    return transfer(c, REFERENCE, true, reference_tensor(c, tensor), c->values[REFERENCE]);
 }
 
 // Downloads from both; the device's values are widened.
-static sm_status download_both(const op_case *c, const checker *check, int tensor) {
+static sm_status download_both(const op_case *c, int tensor) {
     const sm_tensor *t = device_tensor(c, tensor);
-    SM_TRY(transfer(c, check, DEVICE, false, tensor, c->raw));
+    SM_TRY(transfer(c, DEVICE, false, tensor, c->raw));
     widen(t->dtype, sm_tensor_elems(t), c->raw, c->values[DEVICE]);
-    return transfer(c, check, REFERENCE, false, reference_tensor(c, tensor), c->values[REFERENCE]);
+    return transfer(c, REFERENCE, false, reference_tensor(c, tensor), c->values[REFERENCE]);
 }
 
 // Outputs first, since in place an input overwrites one of them.
-static sm_status feed(const op_case *c, const checker *check) {
+static sm_status feed(const op_case *c) {
     for (int pass = 0; pass < 2; pass++) {
         for (int i = 0; i < c->plan[DEVICE]->n_tensors; i++) {
             bool is_input = sm_op_case_is_input(c->plan[DEVICE], i);
@@ -189,19 +189,19 @@ static sm_status feed(const op_case *c, const checker *check) {
                 continue;
             }
             if (is_input) {
-                sm_op_case_fill(c->kind, c->index, c->plan[DEVICE], i, c->raw);
+                sm_op_text_fill(c->text, (uint64_t)c->index, c->plan[DEVICE], i, c->raw);
             } else {
                 memset(c->raw, 0xFF, sm_tensor_bytes(device_tensor(c, i))); // NaN
             }
-            SM_TRY(upload_both(c, check, i));
+            SM_TRY(upload_both(c, i));
         }
     }
     return SM_OK;
 }
 
-static sm_status run_both(const op_case *c, const checker *check, sm_range ops) {
+static sm_status run_both(const op_case *c, sm_range ops) {
     for (int side = 0; side < N_SIDES; side++) {
-        const sm_backend *backend = check->device[side]->backend;
+        const sm_backend *backend = c->check->device[side]->backend;
         SM_TRY(backend->execute(c->executable[side], ops, NULL));
         SM_TRY(backend->synchronize(c->executable[side]));
     }
@@ -210,31 +210,31 @@ static sm_status run_both(const op_case *c, const checker *check, sm_range ops) 
 
 // Runs the op under test, and before it the forward op whose outputs it reads, if any. The reference reads what the
 // device's forward stored, so that only the op under test can differ; its forward has its own cases.
-static sm_status run(const op_case *c, const checker *check) {
+static sm_status run(const op_case *c) {
     const int last = c->plan[DEVICE]->n_ops - 1;
-    SM_TRY(run_both(c, check, (sm_range){0, last}));
+    SM_TRY(run_both(c, (sm_range){0, last}));
     for (int i = 0; i < last; i++) {
         for (int k = 0; k < SM_MAX_OUT; k++) {
             const int tensor = c->plan[DEVICE]->ops[i].out[k];
             if (tensor != SM_NO_TENSOR) {
-                SM_TRY(transfer(c, check, DEVICE, false, tensor, c->raw));
-                SM_TRY(upload_both(c, check, tensor));
+                SM_TRY(transfer(c, DEVICE, false, tensor, c->raw));
+                SM_TRY(upload_both(c, tensor));
             }
         }
     }
-    return run_both(c, check, (sm_range){last, last + 1});
+    return run_both(c, (sm_range){last, last + 1});
 }
 
 // --- comparing it ---------------------------------------------------------------------
 
 // What the error of output k is relative to; 0: to its largest number. Codes are compared by their number. The mean of
 // rounded sums is as uncertain as they are, however much cancels.
-static sm_status scale_of(const op_case *c, const checker *check, const sm_op *op, int k, double *scale) {
+static sm_status scale_of(const op_case *c, const sm_op *op, int k, double *scale) {
     const int r = sm_op_tensor(op, "r");
     *scale = device_tensor(c, op->out[k])->dtype == SM_U8 ? 1 : 0;
     if (r != SM_NO_TENSOR && k == sm_op_find_out(op->kind, "mean")) {
         const sm_tensor *t = device_tensor(c, r);
-        SM_TRY(download_both(c, check, r));
+        SM_TRY(download_both(c, r));
         for (int64_t i = 0; i < sm_tensor_elems(t); i++) {
             *scale = fmax(*scale, fabs(value_at(wide(t->dtype), c->values[REFERENCE], i)));
         }
@@ -273,16 +273,16 @@ static void forgive_not_finite(const op_case *c, const sm_tensor *t) {
 }
 
 // The row shows the output with the largest error relative to its tolerance.
-static sm_status compare_outputs(const op_case *c, const checker *check, sm_verify_row *row) {
+static sm_status compare_outputs(const op_case *c, sm_verify_row *row) {
     const sm_op *op = &c->plan[DEVICE]->ops[c->plan[DEVICE]->n_ops - 1];
-    const int64_t sum_length = sm_op_case_sum_length(c->kind, c->index);
+    const int64_t sum_length = sm_op_text_sum_length(c->kind, c->text);
     for (int k = 0; k < SM_MAX_OUT; k++) {
         if (op->out[k] == SM_NO_TENSOR) {
             continue;
         }
         double scale;
-        SM_TRY(scale_of(c, check, op, k, &scale));
-        SM_TRY(download_both(c, check, op->out[k]));
+        SM_TRY(scale_of(c, op, k, &scale));
+        SM_TRY(download_both(c, op->out[k]));
         forgive_not_finite(c, device_tensor(c, op->out[k]));
         double error = output_error(c, op, k, scale);
         double tolerance = sm_verify_tolerance(c->plan[DEVICE], op, k, sum_length);
@@ -297,15 +297,15 @@ static sm_status compare_outputs(const op_case *c, const checker *check, sm_veri
 }
 
 // Inputs that the op only reads must not have changed, bit for bit.
-static sm_status compare_inputs(const op_case *c, const checker *check, sm_verify_row *row) {
+static sm_status compare_inputs(const op_case *c, sm_verify_row *row) {
     const sm_op *op = &c->plan[DEVICE]->ops[c->plan[DEVICE]->n_ops - 1];
     for (int k = 0; k < SM_MAX_IN; k++) {
         int tensor = op->in[k];
         if (tensor == SM_NO_TENSOR || device_tensor(c, tensor)->role != SM_ROLE_BATCH) {
             continue;
         }
-        SM_TRY(transfer(c, check, DEVICE, false, tensor, c->values[DEVICE]));
-        sm_op_case_fill(c->kind, c->index, c->plan[DEVICE], tensor, c->raw);
+        SM_TRY(transfer(c, DEVICE, false, tensor, c->values[DEVICE]));
+        sm_op_text_fill(c->text, (uint64_t)c->index, c->plan[DEVICE], tensor, c->raw);
         if (memcmp(c->values[DEVICE], c->raw, sm_tensor_bytes(device_tensor(c, tensor))) != 0) {
             row->error = INFINITY;
             row->reason = sm_op_get_info(op->kind)->in[k].name;
@@ -318,16 +318,16 @@ static sm_status check_case(checker *check, sm_op_kind kind, int index) {
     SM_AT_END(close_case) op_case c = {.check = check, .kind = kind, .index = index};
     sm_op_case_text(kind, index, c.text);
     sm_verify_row row = {.check = sm_op_name(kind), .subject = c.text, .reason = ""};
-    const sm_status status = open_case(&c, check);
+    const sm_status status = open_case(&c);
     if (status == SM_ERR_UNSUPPORTED) {
         row.ok = row.skipped = true;
         row.reason = sm_error_message();
     } else {
         SM_TRY(status);
-        SM_TRY(feed(&c, check));
-        SM_TRY(run(&c, check));
-        SM_TRY(compare_outputs(&c, check, &row));
-        SM_TRY(compare_inputs(&c, check, &row));
+        SM_TRY(feed(&c));
+        SM_TRY(run(&c));
+        SM_TRY(compare_outputs(&c, &row));
+        SM_TRY(compare_inputs(&c, &row));
         row.ok = row.error <= row.tolerance;
         row.reason = row.ok ? "" : row.reason;
         check->n_failed += !row.ok;

@@ -649,7 +649,7 @@ static void run_product(sm_device *device, bool tuned, float dw[TUNED_ELEMS]) {
         const int64_t n = sm_tensor_elems(&plan->tensors[t]);
         SM_FREED float *values = sm_calloc((size_t)n, sizeof *values);
         if (sm_op_case_is_input(plan, t)) {
-            sm_op_case_fill(kind, index, plan, t, values);
+            sm_op_text_fill(text, (uint64_t)index, plan, t, values);
             check(backend->upload(e, t, 0, n, values));
         }
     }
