@@ -79,8 +79,10 @@ static double keeps(const sequence *q, int64_t h, int64_t t, int64_t s) {
 
 // --- reading ---------------------------------------------------------------------------------
 
-static sm_status open_sequences(spot *s, int qkv, int rng_step, int starts, int C_operand, sequence *q) {
-    const sm_tensor *t = &s->plan->tensors[qkv];
+static sm_status open_sequences(spot *s, int C_operand, sequence *q) {
+    const int rng_step = sm_op_tensor(&s->op, "rng_step");
+    const int starts = sm_op_tensor(&s->op, "starts");
+    const sm_tensor *t = &s->plan->tensors[sm_op_tensor(&s->op, "qkv")];
     const sm_attrs *attr = &s->op.attr;
     q->B = t->dims[0];
     q->T = t->dims[1];
@@ -186,7 +188,6 @@ static double tolerance_of(const spot *s, const sequence *q, int output) {
 
 // Both kinds of attention have these operands at the same indices.
 _Static_assert(SM_IN(attention_forward, qkv) == SM_IN(flash_attention_forward, qkv) &&
-                   SM_IN(attention_forward, starts) == SM_IN(flash_attention_forward, starts) &&
                    SM_OUT(attention_forward, att) == SM_OUT(flash_attention_forward, lse),
                "one look at all kinds");
 
@@ -234,8 +235,7 @@ static sm_status end_forward(spot *s) {
     int64_t sequences[MOST_SEQUENCES];
     const int qkv = s->op.in[SM_IN(attention_forward, qkv)];
     const int y = s->op.out[SM_OUT(attention_forward, y)];
-    SM_TRY(open_sequences(s, qkv, s->op.in[SM_IN(attention_forward, rng_step)],
-                          s->op.in[SM_IN(attention_forward, starts)], y, &q));
+    SM_TRY(open_sequences(s, y, &q));
     SPOT_NEW(s, q.rows, q.T);
     const int64_t n = spot_strata(s, q.B, MOST_SEQUENCES, sequences);
     const int64_t n_rows = rows_of_each(n);
@@ -357,12 +357,7 @@ static sm_status read_backward(spot *s, sequence *q, int64_t b) {
 static sm_status end_backward(spot *s) {
     sequence q = {.is_flash = s->op.kind == SM_OP_FLASH_ATTENTION_BACKWARD};
     int64_t sequences[MOST_SEQUENCES];
-    const int rng_step =
-        s->op.in[q.is_flash ? SM_IN(flash_attention_backward, rng_step) : SM_IN(attention_backward, rng_step)];
-    const int starts =
-        s->op.in[q.is_flash ? SM_IN(flash_attention_backward, starts) : SM_IN(attention_backward, starts)];
-    SM_TRY(open_sequences(s, s->op.in[SM_IN(attention_backward, qkv)], rng_step, starts,
-                          s->op.in[SM_IN(attention_backward, dy)], &q));
+    SM_TRY(open_sequences(s, s->op.in[SM_IN(attention_backward, dy)], &q));
     SPOT_NEW(s, q.dy, q.T * q.C);
     SPOT_NEW(s, q.y, q.T * q.C);
     SPOT_NEW(s, q.rows, q.T * q.NH);

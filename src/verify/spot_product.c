@@ -384,26 +384,15 @@ static sm_status sum_products(spot *s, const weight *w, double *want, double *sq
         const int64_t n = least_of(block, N - first);
         SM_TRY(spot_read(s, x, first * C, n * C, room_x));
         SM_TRY(spot_read(s, dy, first * F, n * F, room_dy));
-#pragma omp parallel for schedule(static) if (n * F > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
-        for (int64_t i = 0; i < n; i++) {
-            double sum = 0;
-            double square = 0;
-#pragma omp simd reduction(+ : sum, square)
-            for (int64_t f = 0; f < F; f++) {
-                const float v = room_dy[i * F + f];
-                sum += (double)(v * w->signs[f]);
-                square += (double)v * v;
-            }
-            sums[2 * i] = sum;
-            sums[2 * i + 1] = square;
-        }
+        memset(sums, 0, 2 * (size_t)block * sizeof *sums);
+        sum_rows(n, F, room_dy, w->signs, sums, sums + block);
 #pragma omp parallel for schedule(static) if (n * C > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
         for (int64_t from = 0; from < C; from += 256) {
             for (int64_t i = 0; i < n; i++) {
                 for (int64_t c = from; c < least_of(from + 256, C); c++) {
                     const double v = room_x[i * C + c];
-                    want[c] += v * sums[2 * i];
-                    squares[c] += v * v * sums[2 * i + 1];
+                    want[c] += v * sums[i];
+                    squares[c] += v * v * sums[block + i];
                 }
             }
         }

@@ -95,54 +95,37 @@ const spot_look spot_dropout = {begin_dropout, end_dropout};
 
 // --- gradients of biases and norms: sums over all rows ---------------------------------------------
 
-// The indices of an op's sums among its outputs; SM_NO_OPERAND for those that it does not have.
-typedef struct {
-    int dy, x, mean, rstd; // inputs
-    int dx, dw, db, dbias; // outputs
-} places;
-
-static places places_of(sm_op_kind kind) {
-    const int rstd = sm_op_find_in(kind, "rstd");
-    return (places){.dy = sm_op_find_in(kind, "dy"),
-                    .x = rstd != SM_NO_OPERAND ? sm_op_find_in(kind, "x") : SM_NO_OPERAND, // a product's is for dW
-                    .mean = sm_op_find_in(kind, "mean"),
-                    .rstd = rstd,
-                    .dx = sm_op_find_out(kind, "dx"),
-                    .dw = sm_op_find_out(kind, "dw"),
-                    .db = sm_op_find_out(kind, "db"),
-                    .dbias = sm_op_find_out(kind, "dbias")};
-}
-
 enum { DW, DB, DBIAS, N_SUMS };
+static const char *const sum_names[N_SUMS] = {"dw", "db", "dbias"};
 
 typedef struct {
-    places at;
     int64_t N, C;
-    int out[N_SUMS];         // tensors; SM_NO_TENSOR
+    int dy, x, mean, rstd, dx; // tensors; SM_NO_TENSOR
+    int out[N_SUMS];
     float *before[N_SUMS];   // (C): 0 if the op overwrites
     double *sums[N_SUMS];    // (C): over rows
     double *squares[N_SUMS]; // (C): of the terms; for dbias of their magnitudes
     void *rows;              // state of the row check, which runs first
 } column_sums;
 
-static int tensor_at(const int *tensors, int place) { return place == SM_NO_OPERAND ? SM_NO_TENSOR : tensors[place]; }
-
 static sm_status begin_columns(spot *s) {
     column_sums *c = spot_memory(s, 1, sizeof *c);
-    c->at = places_of(s->op.kind);
-    const sm_tensor *dy = spot_in(s, c->at.dy);
-    c->N = sm_tensor_rows(dy);
-    c->C = sm_tensor_cols(dy);
-    const int outs[N_SUMS] = {c->at.dw, c->at.db, c->at.dbias};
+    c->dy = sm_op_tensor(&s->op, "dy");
+    c->mean = sm_op_tensor(&s->op, "mean");
+    c->rstd = sm_op_tensor(&s->op, "rstd");
+    c->x = c->rstd != SM_NO_TENSOR ? sm_op_tensor(&s->op, "x") : SM_NO_TENSOR; // a product's is for dW
+    c->dx = sm_op_tensor(&s->op, "dx");
+    c->N = sm_tensor_rows(&s->plan->tensors[c->dy]);
+    c->C = sm_tensor_cols(&s->plan->tensors[c->dy]);
     for (int k = 0; k < N_SUMS; k++) {
-        c->out[k] = tensor_at(s->op.out, outs[k]);
+        c->out[k] = sm_op_tensor(&s->op, sum_names[k]);
         if (c->out[k] != SM_NO_TENSOR) {
             SPOT_NEW(s, c->before[k], c->C);
             c->squares[k] = SPOT_NEW(s, c->sums[k], 2 * c->C) + c->C;
             SM_TRY(s->op.attr.overwrites ? SM_OK : spot_read(s, c->out[k], 0, c->C, c->before[k]));
         }
     }
-    if (c->at.dx != SM_NO_OPERAND) {
+    if (c->dx != SM_NO_TENSOR) {
         SM_TRY(spot_rows.before(s));
         c->rows = s->state;
     }
@@ -179,11 +162,6 @@ static void add_rows(const column_sums *c, int64_t n, const float *dy, const flo
 
 static sm_status read_columns(spot *s, const column_sums *c) {
     const int64_t block = least_of(c->N, 1 + BLOCK_ELEMS / c->C);
-    const int dy = s->op.in[c->at.dy];
-    const int x = tensor_at(s->op.in, c->at.x);
-    const int dx = tensor_at(s->op.out, c->at.dx);
-    const int mean = tensor_at(s->op.in, c->at.mean);
-    const int rstd = tensor_at(s->op.in, c->at.rstd);
     float *room = spot_memory(s, block * (3 * c->C + 2), sizeof *room);
     float *of_x = room + block * c->C;
     float *of_dx = of_x + block * c->C;
@@ -191,19 +169,19 @@ static sm_status read_columns(spot *s, const column_sums *c) {
     float *of_rstd = of_mean + block;
     for (int64_t first = 0; first < c->N; first += block) {
         const int64_t n = least_of(block, c->N - first);
-        SM_TRY(spot_read(s, dy, first * c->C, n * c->C, room));
-        SM_TRY(x != SM_NO_TENSOR ? spot_read(s, x, first * c->C, n * c->C, of_x) : SM_OK);
-        SM_TRY(c->sums[DBIAS] != NULL ? spot_read(s, dx, first * c->C, n * c->C, of_dx) : SM_OK);
-        SM_TRY(mean != SM_NO_TENSOR ? spot_read(s, mean, first, n, of_mean) : SM_OK);
-        SM_TRY(rstd != SM_NO_TENSOR ? spot_read(s, rstd, first, n, of_rstd) : SM_OK);
-        add_rows(c, n, room, x != SM_NO_TENSOR ? of_x : NULL, of_dx, mean != SM_NO_TENSOR ? of_mean : NULL, of_rstd);
+        SM_TRY(spot_read(s, c->dy, first * c->C, n * c->C, room));
+        SM_TRY(c->x != SM_NO_TENSOR ? spot_read(s, c->x, first * c->C, n * c->C, of_x) : SM_OK);
+        SM_TRY(c->sums[DBIAS] != NULL ? spot_read(s, c->dx, first * c->C, n * c->C, of_dx) : SM_OK);
+        SM_TRY(c->mean != SM_NO_TENSOR ? spot_read(s, c->mean, first, n, of_mean) : SM_OK);
+        SM_TRY(c->rstd != SM_NO_TENSOR ? spot_read(s, c->rstd, first, n, of_rstd) : SM_OK);
+        add_rows(c, n, room, c->x != SM_NO_TENSOR ? of_x : NULL, of_dx, c->mean != SM_NO_TENSOR ? of_mean : NULL,
+                 of_rstd);
     }
     return SM_OK;
 }
 
 static sm_status end_columns(spot *s) {
     const column_sums *c = s->state;
-    static const char *const names[N_SUMS] = {"dw", "db", "dbias"};
     SM_TRY(read_columns(s, c));
     float *got = spot_memory(s, c->C, sizeof *got);
     for (int k = 0; k < N_SUMS; k++) {
@@ -211,16 +189,16 @@ static sm_status end_columns(spot *s) {
             continue;
         }
         // dbias sums dx before it is rounded. Equal rows, such as those of one target, have equal rounding errors.
-        const double u = k == DBIAS ? spot_roundoff(spot_out(s, c->at.dx)) : 0;
+        const double u = k == DBIAS ? spot_roundoff(&s->plan->tensors[c->dx]) : 0;
         SM_TRY(spot_read(s, c->out[k], 0, c->C, got));
         for (int64_t j = 0; j < c->C; j++) {
             const double size = k == DBIAS ? c->squares[k][j] : sqrt(c->squares[k][j]);
-            spot_compare(s, names[k], got[j], c->before[k][j] + c->sums[k][j],
+            spot_compare(s, sum_names[k], got[j], c->before[k][j] + c->sums[k][j],
                          spot_plain_roundoff(c->N) * (size + fabs(c->sums[k][j]) + fabs((double)c->before[k][j])) +
                              2 * u * size);
         }
     }
-    if (c->at.dx != SM_NO_OPERAND) {
+    if (c->dx != SM_NO_TENSOR) {
         s->state = c->rows;
         return spot_rows.after(s);
     }
