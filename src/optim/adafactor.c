@@ -27,9 +27,8 @@ static sm_status build_matrix(sm_plan *plan, const sm_param *param, int clip) {
     SM_TRY(add_model_rows(plan, param, rows, plan->tensors[param->value].working_copy, &op.out[SM_OUT(adafactor, w)]));
     op.out[SM_OUT(adafactor, row)] = sm_param_add_state(plan, param, "row", plan->real, 1, &rows);
     op.out[SM_OUT(adafactor, col)] = sm_param_add_state(plan, param, "col", plan->real, 1, &param->cols);
-    if (op.out[SM_OUT(adafactor, row)] == SM_NO_TENSOR || op.out[SM_OUT(adafactor, col)] == SM_NO_TENSOR) {
-        return SM_ERR_INVALID; // its message was set where it failed
-    }
+    SM_TRY(sm_status_of_tensor(op.out[SM_OUT(adafactor, row)]));
+    SM_TRY(sm_status_of_tensor(op.out[SM_OUT(adafactor, col)]));
     return sm_plan_add_op(plan, &op);
 }
 

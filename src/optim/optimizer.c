@@ -37,7 +37,8 @@ static sm_status clip_gradients(sm_plan *plan, const sm_params *params, int *cli
     const int64_t n_parts = sm_plan_is_sharded(plan) ? plan->n_buckets : params->n_groups;
     const int64_t one = 1;
     int sqnorms = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, plan->real, 1, &n_parts, "sqnorms");
-    for (int i = 0; i < n_parts && sqnorms != SM_NO_TENSOR; i++) {
+    SM_TRY(sm_status_of_tensor(sqnorms));
+    for (int i = 0; i < n_parts; i++) {
         // Part i of the gradients whose norm this process computes: a group or, with a sharded optimizer, its slice of a
         // bucket. SM_NO_TENSOR: that slice is empty.
         const int gradient = sm_plan_is_sharded(plan) ? plan->buckets[i].own_gradient : params->groups[i].gradient;
@@ -48,11 +49,9 @@ static sm_status clip_gradients(sm_plan *plan, const sm_params *params, int *cli
         SM_TRY(sm_status_of_tensor(op.out[0]));
         SM_TRY(sm_plan_add_op(plan, &op));
     }
-    SM_TRY(sm_plan_is_sharded(plan) && sqnorms != SM_NO_TENSOR ? sum_over_processes(plan, sqnorms) : SM_OK);
+    SM_TRY(sm_plan_is_sharded(plan) ? sum_over_processes(plan, sqnorms) : SM_OK);
     *clip = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, plan->real, 1, &one, "clip");
-    if (sqnorms == SM_NO_TENSOR || *clip == SM_NO_TENSOR) {
-        return SM_ERR_INVALID; // its message was set where it failed
-    }
+    SM_TRY(sm_status_of_tensor(*clip));
     sm_op op = sm_op_make(SM_OP_GRAD_CLIP, SM_PHASE_OPTIMIZER, -1);
     op.in[SM_IN(grad_clip, sqnorm)] = sqnorms;
     op.in[SM_IN(grad_clip, hyper)] = plan->hyper;
@@ -77,8 +76,10 @@ sm_status sm_optimizer_build(const sm_optimizer *optimizer, sm_plan *plan, const
                "--shard optimizer: %s cannot be: %s; use adamw, adamw8bit, adam, lion or sgd", optimizer->name,
                optimizer->not_sharded);
     SM_TRY(clip_gradients(plan, params, &clip));
-    SM_TRY(optimizer->build != NULL ? optimizer->build(plan, params, clip)
-                                    : sm_build_updates(plan, params, optimizer->update, clip));
+    SM_TRY(optimizer->build != NULL ? optimizer->build(plan, params, clip) : SM_OK);
+    for (int g = 0; g < params->n_groups && optimizer->build == NULL; g++) {
+        SM_TRY(sm_build_group_update(plan, params, g, optimizer->update, clip));
+    }
     plan->optimizer = optimizer;
     return plan->scaler == SM_NO_TENSOR ? SM_OK : update_scaler(plan, clip);
 }
@@ -194,13 +195,6 @@ sm_status sm_build_param_update(sm_plan *plan, const sm_param *param, sm_op_kind
         }
     }
     return sm_plan_add_op(plan, &op);
-}
-
-sm_status sm_build_updates(sm_plan *plan, const sm_params *params, sm_op_kind kind, int clip) {
-    for (int g = 0; g < params->n_groups; g++) {
-        SM_TRY(sm_build_group_update(plan, params, g, kind, clip));
-    }
-    return SM_OK;
 }
 
 void sm_fill_adam(const sm_step_settings *settings, int64_t step, double hyper[SM_HYPER_COUNT]) {

@@ -29,9 +29,6 @@ typedef struct {
 #undef X
 } sm_step_settings;
 
-// The status of a tensor that was just added: a failure's message was set where it failed.
-static inline sm_status sm_status_of_tensor(int tensor) { return tensor == SM_NO_TENSOR ? SM_ERR_INVALID : SM_OK; }
-
 typedef struct sm_optimizer sm_optimizer;
 
 struct sm_optimizer {
@@ -39,7 +36,7 @@ struct sm_optimizer {
     const char *title;         // "AdamW"
     sm_step_settings defaults; // NaN: no such setting
 
-    sm_op_kind update; // without `build`: of every group, for sm_build_updates
+    sm_op_kind update; // without `build`: of every group
 
     // Adds the state to a plan with gradients (sm_params_add_state), and the update's ops, in the optimizer range after
     // those of the norm. `clip` is the tensor with the factor on the gradients.
@@ -99,9 +96,6 @@ bool sm_plan_is_sharded(const sm_plan *plan);
 // whose outputs are p, states of the plan's real type, and w. The states are named after the operands.
 sm_status sm_build_group_update(sm_plan *plan, const sm_params *params, int group, sm_op_kind kind, int clip);
 sm_status sm_build_param_update(sm_plan *plan, const sm_param *param, sm_op_kind kind, int clip);
-
-// The same for all groups.
-sm_status sm_build_updates(sm_plan *plan, const sm_params *params, sm_op_kind kind, int clip);
 
 // The settings of Adam and its variants.
 void sm_fill_adam(const sm_step_settings *settings, int64_t step, double hyper[SM_HYPER_COUNT]);

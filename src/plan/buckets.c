@@ -23,7 +23,7 @@ static int add_part(sm_plan *plan, int of, int64_t first, int64_t n_elems, const
         return SM_NO_TENSOR;
     }
     const int view = sm_plan_add_view(plan, of, first, 1, &n_elems, "%s.%d", what, number);
-    *status = view == SM_NO_TENSOR ? SM_ERR_INVALID : SM_OK; // its message was set where it failed
+    *status = sm_status_of_tensor(view);
     return view;
 }
 

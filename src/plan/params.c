@@ -145,7 +145,7 @@ static sm_status add_view(sm_plan *plan, const sm_param *p, int of, const char *
     }
     *view = sm_plan_add_view(plan, of, p->offset_elems, p->is_matrix ? 2 : 1, dims, "%s%s%s", prefix,
                              prefix[0] != '\0' ? "." : "", p->name);
-    return *view != SM_NO_TENSOR ? SM_OK : SM_ERR_INVALID;
+    return sm_status_of_tensor(*view);
 }
 
 static sm_status add_param(sm_plan *plan, const sm_params *all, sm_param *p) {
@@ -260,9 +260,7 @@ sm_status sm_params_name_shards(sm_plan *plan, const sm_params *params, int grou
         }
         const bool is_alike = state->block_elems == 1;
         const int whole = sm_param_add_state(plan, p, state->name, state->dtype, is_alike ? 0 : 1, &n_blocks);
-        if (whole == SM_NO_TENSOR) {
-            return SM_ERR_INVALID; // its message was set where it failed
-        }
+        SM_TRY(sm_status_of_tensor(whole));
         sm_tensor *t = &plan->tensors[whole];
         t->is_sharded = true;
         t->shard_group = group;

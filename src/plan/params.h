@@ -13,6 +13,9 @@
 
 #include "plan.h"
 
+// The status of a tensor that was just added: a failure's message was set where it failed.
+static inline sm_status sm_status_of_tensor(int tensor) { return tensor == SM_NO_TENSOR ? SM_ERR_INVALID : SM_OK; }
+
 // A kind of parameter, as a model describes it.
 typedef struct {
     const char *name; // Hugging Face's name; "%d" stands for the layer if each block has one

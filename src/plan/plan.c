@@ -38,14 +38,6 @@ sm_status sm_plan_supports_plain_products(const sm_plan *plan, const char *devic
     return SM_OK;
 }
 
-// Makes room for one more element of an array that doubles; false when out of memory.
-static void reserve(void **array, int n, int *cap, size_t element_bytes) {
-    if (n == *cap) {
-        *cap = *cap == 0 ? 64 : *cap * 2;
-        *array = sm_realloc(*array, (size_t)*cap * element_bytes);
-    }
-}
-
 // Fills name and shape; checks that the size in bytes fits comfortably in 63 bits.
 static sm_status shape_tensor(sm_tensor *t, int n_dims, const int64_t *dims, const char *format, va_list arguments) {
     vsnprintf(t->name, sizeof t->name, format, arguments);
@@ -64,7 +56,7 @@ static sm_status shape_tensor(sm_tensor *t, int n_dims, const int64_t *dims, con
 }
 
 static int append_tensor(sm_plan *plan, const sm_tensor *t) {
-    reserve((void **)&plan->tensors, plan->n_tensors, &plan->cap_tensors, sizeof *plan->tensors);
+    SM_GROW(plan->tensors, plan->n_tensors, plan->cap_tensors);
     plan->tensors[plan->n_tensors] = *t;
     plan->tensors[plan->n_tensors].real_elems = sm_tensor_elems(t);
     return plan->n_tensors++;
@@ -131,7 +123,7 @@ sm_status sm_plan_add_op(sm_plan *plan, const sm_op *op) {
     SM_TRY(sm_op_check(plan, op));
     SM_FAIL_IF(plan->n_ops > 0 && plan->ops[plan->n_ops - 1].range > op->range, SM_ERR_INTERNAL,
                "%s: added to a range that is already over", sm_op_name(op->kind));
-    reserve((void **)&plan->ops, plan->n_ops, &plan->cap_ops, sizeof *plan->ops);
+    SM_GROW(plan->ops, plan->n_ops, plan->cap_ops);
     plan->ops[plan->n_ops++] = *op;
     return SM_OK;
 }
