@@ -6,7 +6,6 @@
 
 #include <limits.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "status.h"
 

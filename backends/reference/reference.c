@@ -32,15 +32,10 @@ static sm_status ref_describe(SM_UNUSED int index, sm_device_info *info) {
 
 static sm_status ref_open(int index, const sm_open_options *options, sm_device **device) {
     *device = NULL;
-    if (options->n_threads > 1) {
-        return sm_fail(SM_ERR_UNSUPPORTED,
-                       "reference: %d threads asked for and it is serial; leave the number of threads out",
-                       options->n_threads);
-    }
-    if (options->isa != NULL) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "reference: instruction set %s asked for and it has none; leave it out",
-                       options->isa);
-    }
+    SM_FAIL_IF(options->n_threads > 1, SM_ERR_UNSUPPORTED,
+               "reference: %d threads asked for and it is serial; leave the number of threads out", options->n_threads);
+    SM_FAIL_IF(options->isa != NULL, SM_ERR_UNSUPPORTED,
+               "reference: instruction set %s asked for and it has none; leave it out", options->isa);
     sm_device *opened = sm_calloc(1, sizeof *opened);
     opened->backend = &sm_backend_reference;
     sm_status status = ref_describe(index, &opened->info);
@@ -108,14 +103,12 @@ static size_t ref_working_bytes(SM_UNUSED const sm_device *device, const sm_plan
 static sm_status allocate_scratch(ref_executable *exe) {
     const size_t size_bytes = ref_working_bytes(exe->base.device, exe->base.plan);
     const size_t available_bytes = host_available_bytes(); // 0: unknown
-    if (available_bytes > 0 && size_bytes > available_bytes) {
-        return sm_fail(SM_ERR_OOM, "reference: scratch of %zu bytes asked for, %zu available; use a shorter sequence",
-                       size_bytes, available_bytes);
-    }
+    SM_FAIL_IF(available_bytes > 0 && size_bytes > available_bytes, SM_ERR_OOM,
+               "reference: scratch of %zu bytes asked for, %zu available; use a shorter sequence", size_bytes,
+               available_bytes);
     exe->scratch = malloc(size_bytes);
-    if (exe->scratch == NULL) {
-        return sm_fail(SM_ERR_OOM, "reference: no memory for scratch of %zu bytes; use a shorter sequence", size_bytes);
-    }
+    SM_FAIL_IF(exe->scratch == NULL, SM_ERR_OOM,
+               "reference: no memory for scratch of %zu bytes; use a shorter sequence", size_bytes);
     exe->room = (float *)((char *)exe->scratch + working_of(exe->base.plan).scratch_bytes);
     exe->base.memory_bytes = exe->memory.total_bytes + size_bytes;
     return SM_OK;
