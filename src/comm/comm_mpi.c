@@ -8,7 +8,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "src/comm/comm_transport.h"
 
 typedef struct {

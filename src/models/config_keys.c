@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "src/io/json_text.h"
-
 bool sm_config_has(const json_t *root, const char *key) {
     const json_t *item = json_object_get(root, key);
     return item != NULL && !json_is_null(item);

@@ -34,6 +34,15 @@ static int kind_of(const sm_model *model, int kind) {
 
 #define LAYER "model.layers.%d."
 
+sm_status sm_decoder_check(const sm_model_config *config) {
+    SM_FAIL_IF(sm_model_head_dim(config) % 2 != 0, SM_ERR_INVALID,
+               "heads of %lld channels have no halves to turn; choose n_head so that d_model / n_head is even",
+               (long long)sm_model_head_dim(config));
+    SM_FAIL_IF(!(config->rope_theta >= 1 && config->rope_theta <= 1e12), SM_ERR_INVALID,
+               "rope_theta is %g; it must be 1 to 1e12", config->rope_theta);
+    return SM_OK;
+}
+
 int sm_decoder_params(const sm_model_config *config, sm_param_spec *specs) {
     const int64_t C = config->d_model;
     const int64_t F = config->d_ff;

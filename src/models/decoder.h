@@ -28,6 +28,7 @@ typedef struct {
     int qkv, atty, att, gate_up, act;
 } sm_decoder_block;
 
+sm_status sm_decoder_check(const sm_model_config *config);
 int sm_decoder_params(const sm_model_config *config, sm_param_spec *specs);
 void sm_decoder_build(sm_builder *b);
 int sm_decoder_forward(sm_builder *b, void *kept, int x);
@@ -36,7 +37,7 @@ int sm_decoder_backward(sm_builder *b, const void *kept, int d);
 // The members of sm_model.
 #define SM_DECODER                                                                                           \
     .out_by_in = true, .fields = 1u << SM_MODEL_n_kv_head | 1u << SM_MODEL_head_dim | 1u << SM_MODEL_untied, \
-    .check = sm_model_check_rope, .params = sm_decoder_params, .build = sm_decoder_build,                    \
+    .check = sm_decoder_check, .params = sm_decoder_params, .build = sm_decoder_build,                       \
     .block_bytes = sizeof(sm_decoder_block), .block_forward = sm_decoder_forward,                            \
     .block_backward = sm_decoder_backward, .disk_prefix = "", .base_prefix = "model.",                       \
     .tied_head = "model.embed_tokens.weight"

@@ -153,15 +153,6 @@ sm_status sm_model_check(const sm_model_config *config) {
     return config->model->check != NULL ? config->model->check(config) : SM_OK;
 }
 
-sm_status sm_model_check_rope(const sm_model_config *config) {
-    SM_FAIL_IF(sm_model_head_dim(config) % 2 != 0, SM_ERR_INVALID,
-               "heads of %lld channels have no halves to turn; choose n_head so that d_model / n_head is even",
-               (long long)sm_model_head_dim(config));
-    SM_FAIL_IF(!(config->rope_theta >= 1 && config->rope_theta <= 1e12), SM_ERR_INVALID,
-               "rope_theta is %g; it must be 1 to 1e12", config->rope_theta);
-    return SM_OK;
-}
-
 static const sm_model *const models[] = {
 #define X(name) &sm_model_##name,
     SM_MODEL_LIST(X)

@@ -124,9 +124,6 @@ const sm_model_size *sm_model_size_find(const sm_model *model, const char *name)
 // SM_ERR_INVALID names a dimension that is out of range or does not divide.
 sm_status sm_model_check(const sm_model_config *config);
 
-// For the checks of models with rotary positions.
-sm_status sm_model_check_rope(const sm_model_config *config);
-
 // Parameters of the model, padding excluded.
 int64_t sm_model_n_params(const sm_model_config *config);
 
