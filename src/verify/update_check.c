@@ -71,22 +71,27 @@ static bool is_lasting(const sm_tensor *t) { return t->role == SM_ROLE_PARAMETER
 
 // --- operands -------------------------------------------------------------------------------------
 
+typedef struct {
+    int tensors[SM_MAX_OPERANDS];
+    const sm_operand_info *infos[SM_MAX_OPERANDS];
+    int n;
+} operands;
+
 // The operands of an op except settings, the clipping factor, and the copies that matmuls read, which have their own
-// comparison. Returns their number.
-static int operands_of(const sm_update_check *c, const sm_plan *plan, const sm_op *op, int tensors[SM_MAX_OPERANDS],
-                       const sm_operand_info *infos[SM_MAX_OPERANDS]) {
-    int n = 0;
+// comparison.
+static operands operands_of(const sm_update_check *c, const sm_plan *plan, const sm_op *op) {
+    operands found = {.n = 0};
     for (int k = 0; k < SM_MAX_OPERANDS; k++) {
         const int t = op->operands[k];
         const sm_operand_info *info = &sm_op_get_info(op->kind)->operands[k];
         const bool is_left_out = k < SM_MAX_IN ? t == plan->hyper || t == c->clip
                                                : info->type == SM_OPERAND_DATA && info->flags & SM_OPTIONAL;
         if (t != SM_NO_TENSOR && !is_left_out) {
-            infos[n] = info;
-            tensors[n++] = t;
+            found.infos[found.n] = info;
+            found.tensors[found.n++] = t;
         }
     }
-    return n;
+    return found;
 }
 
 static bool is_blocks(const sm_operand_info *operand) { return strcmp(operand->shape, "(n/256)") == 0; }
@@ -94,11 +99,9 @@ static bool is_blocks(const sm_operand_info *operand) { return strcmp(operand->s
 // --- islands --------------------------------------------------------------------------------------
 
 static bool works_by_elements(const sm_update_check *c, const sm_plan *plan, const sm_op *op) {
-    const sm_operand_info *infos[SM_MAX_OPERANDS];
-    int tensors[SM_MAX_OPERANDS];
-    const int n = operands_of(c, plan, op, tensors, infos);
-    for (int i = 0; i < n; i++) {
-        if (strcmp(infos[i]->shape, "(n)") != 0 && !is_blocks(infos[i])) {
+    const operands all = operands_of(c, plan, op);
+    for (int i = 0; i < all.n; i++) {
+        if (strcmp(all.infos[i]->shape, "(n)") != 0 && !is_blocks(all.infos[i])) {
             return false;
         }
     }
@@ -115,16 +118,14 @@ static void merge_islands(sm_update_check *c, int a, int b) {
 
 // Finds islands. first_user[t]: the first op with tensor t, or -1.
 static void find_islands(sm_update_check *c, const sm_plan *plan, int *first_user) {
-    const sm_operand_info *infos[SM_MAX_OPERANDS];
-    int tensors[SM_MAX_OPERANDS];
     for (int i = 0; i < c->n_updates; i++) {
-        const int n = operands_of(c, plan, c->updates[i].op, tensors, infos);
+        const operands all = operands_of(c, plan, c->updates[i].op);
         c->updates[i].island = i;
-        for (int k = 0; k < n; k++) {
-            if (first_user[tensors[k]] < 0) {
-                first_user[tensors[k]] = i;
+        for (int k = 0; k < all.n; k++) {
+            if (first_user[all.tensors[k]] < 0) {
+                first_user[all.tensors[k]] = i;
             }
-            merge_islands(c, c->updates[i].island, c->updates[first_user[tensors[k]]].island);
+            merge_islands(c, c->updates[i].island, c->updates[first_user[all.tensors[k]]].island);
         }
     }
     for (int i = 0; i < c->n_updates; i++) {
@@ -138,17 +139,15 @@ static void find_islands(sm_update_check *c, const sm_plan *plan, int *first_use
 
 // Of an island: FLOPs, and elements of its tensors, counted once for each operand.
 static void cost_of(const sm_update_check *c, const sm_plan *plan, int island, double *flops, double *elems) {
-    const sm_operand_info *infos[SM_MAX_OPERANDS];
-    int tensors[SM_MAX_OPERANDS];
     *flops = *elems = 0;
     for (int i = island; i < c->n_updates; i++) {
         if (c->updates[i].island != island) {
             continue;
         }
-        const int n = operands_of(c, plan, c->updates[i].op, tensors, infos);
+        const operands all = operands_of(c, plan, c->updates[i].op);
         *flops += sm_op_flops(plan, c->updates[i].op);
-        for (int k = 0; k < n; k++) {
-            *elems += (double)sm_tensor_elems(&plan->tensors[tensors[k]]);
+        for (int k = 0; k < all.n; k++) {
+            *elems += (double)sm_tensor_elems(&plan->tensors[all.tensors[k]]);
         }
     }
 }
@@ -224,32 +223,32 @@ static sm_status read_part(sm_session *session, const part *p, int tensor, float
 }
 
 // Runs of all operands of an op begin at the same elements: if one operand counts blocks, runs are blocks.
-static int64_t run_elems_of(const update *u, const sm_operand_info *const *infos, int n, int k) {
+static int64_t run_elems_of(const update *u, const operands *all, int k) {
     bool has_blocks = false;
-    for (int i = 0; i < n; i++) {
-        has_blocks |= is_blocks(infos[i]);
+    for (int i = 0; i < all->n; i++) {
+        has_blocks |= is_blocks(all->infos[i]);
     }
-    return u->is_whole ? 0 : is_blocks(infos[k]) ? 1 : has_blocks ? BLOCK_ELEMS : RUN_ELEMS;
+    return u->is_whole ? 0 : is_blocks(all->infos[k]) ? 1 : has_blocks ? BLOCK_ELEMS : RUN_ELEMS;
 }
 
 static sm_status add_parts(sm_update_check *c, const sm_plan *plan) {
-    const sm_operand_info *infos[SM_MAX_OPERANDS];
-    int tensors[SM_MAX_OPERANDS];
     for (int i = 0; i < c->n_updates; i++) {
         const update *u = &c->updates[i];
-        const int n = operands_of(c, plan, u->op, tensors, infos);
-        for (int k = 0; k < n && u->is_checked; k++) {
-            if (c->part_of[tensors[k]] < 0) {
-                const int64_t n_elems = sm_tensor_elems(&plan->tensors[tensors[k]]);
+        const operands all = operands_of(c, plan, u->op);
+        for (int k = 0; k < all.n && u->is_checked; k++) {
+            if (c->part_of[all.tensors[k]] < 0) {
+                const int64_t n_elems = sm_tensor_elems(&plan->tensors[all.tensors[k]]);
                 part *p = &c->parts[c->n_parts];
-                *p = (part){.tensor = tensors[k], .seed = c->seed, .run_elems = run_elems_of(u, infos, n, k)};
+                *p = (part){.tensor = all.tensors[k],
+                            .seed = c->seed,
+                            .run_elems = run_elems_of(u, &all, k),
+                            .is_product = u->op->kind == SM_OP_MUON_UPDATE,
+                            .sign = u->op->kind == SM_OP_LION ? u->op : NULL};
                 p->n = n_sampled(p, n_elems);
                 p->before = calloc((size_t)p->n * 2, sizeof *p->before);
                 SM_FAIL_IF(p->before == NULL, SM_ERR_OOM, "update check: no memory for %lld elements", (long long)p->n);
                 p->after = p->before + p->n;
-                c->part_of[tensors[k]] = c->n_parts++;
-                c->parts[c->n_parts - 1].is_product = u->op->kind == SM_OP_MUON_UPDATE;
-                c->parts[c->n_parts - 1].sign = u->op->kind == SM_OP_LION ? u->op : NULL;
+                c->part_of[all.tensors[k]] = c->n_parts++;
             }
         }
     }
