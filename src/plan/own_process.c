@@ -184,12 +184,11 @@ sm_status sm_own_process_fits(const sm_own_process *p, const sm_plan *plan, cons
     const size_t size_bytes = sm_own_process_bytes(plan, op);
     SM_FAIL_IF(n_threads > p->n_threads, SM_ERR_UNSUPPORTED,
                "cpu: the process of your own kernels has %d threads, and the device %d", p->n_threads, n_threads);
-    return size_bytes <= p->size_bytes - p->operands_at
-               ? SM_OK
-               : sm_fail(SM_ERR_OOM,
-                         "cpu: %s needs %zu bytes of memory that is shared with your own kernel, and the system gave "
-                         "%zu; use a smaller batch",
-                         sm_op_name(op->kind), size_bytes, p->size_bytes - p->operands_at);
+    SM_FAIL_IF(size_bytes > p->size_bytes - p->operands_at, SM_ERR_OOM,
+               "cpu: %s needs %zu bytes of memory that is shared with your own kernel, and the system gave %zu; use a "
+               "smaller batch",
+               sm_op_name(op->kind), size_bytes, p->size_bytes - p->operands_at);
+    return SM_OK;
 }
 
 void sm_own_process_place(sm_plan *plan, char *memory) {

@@ -30,7 +30,7 @@ static size_t align_up(size_t size_bytes) {
     return (size_bytes + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
 }
 
-static bool is_transient(const sm_tensor *t) { return t->role == SM_ROLE_ACTIVATION || t->role == SM_ROLE_SCRATCH; }
+static bool is_transient(sm_role role) { return role == SM_ROLE_ACTIVATION || role == SM_ROLE_SCRATCH; }
 
 static void extend(lifetime *life, int op) {
     if (op < life->first) {
@@ -86,7 +86,7 @@ static void share_in_place(const sm_plan *plan, lifetime *lives, int *owner) {
         for (int other = 0; other < SM_MAX_IN; other++) {
             read_again |= other != k && op->in[other] == op->in[k];
         }
-        if (whole && !read_again && is_transient(in) && in->role == out->role && op->in[k] != result &&
+        if (whole && !read_again && is_transient(in->role) && in->role == out->role && op->in[k] != result &&
             lives[from].last == i && lives[result].first == i) {
             owner[result] = from;
             extend(&lives[from], lives[result].last);
@@ -232,8 +232,7 @@ sm_status sm_plan_assign_memory(sm_plan *plan, size_t max_arena_bytes) {
         plan->tensors[i].arena = -1;
     }
     for (int role = 0; role < SM_ROLE_COUNT; role++) {
-        bool transient = role == SM_ROLE_ACTIVATION || role == SM_ROLE_SCRATCH;
-        SM_TRY((transient ? pack_transient : pack_lasting)(plan, (sm_role)role, max_arena_bytes));
+        SM_TRY((is_transient((sm_role)role) ? pack_transient : pack_lasting)(plan, (sm_role)role, max_arena_bytes));
     }
     for (int i = 0; i < plan->n_tensors; i++) {
         sm_tensor *t = &plan->tensors[i];
@@ -266,9 +265,9 @@ void sm_plan_lifetimes(const sm_plan *plan, sm_range *lives) {
     for (int i = 0; i < plan->n_tensors; i++) {
         const lifetime life = found[sm_plan_root(plan, i)];
         const bool is_used = life.first <= life.last;
-        lives[i] = !is_transient(&plan->tensors[i]) ? (sm_range){0, plan->n_ops}
-                   : is_used                        ? (sm_range){life.first, life.last + 1}
-                                                    : (sm_range){0, 0};
+        lives[i] = !is_transient(plan->tensors[i].role) ? (sm_range){0, plan->n_ops}
+                   : is_used                            ? (sm_range){life.first, life.last + 1}
+                                                        : (sm_range){0, 0};
     }
     free(found);
 }
@@ -287,7 +286,7 @@ void sm_plan_alive_bytes(const sm_plan *plan, sm_role role, size_t *alive_bytes)
         if (t->role != role || t->view_of != SM_NO_TENSOR || owner[i] != i) {
             continue;
         }
-        lifetime life = is_transient(t) ? lives[i] : (lifetime){0, plan->n_ops - 1};
+        lifetime life = is_transient(t->role) ? lives[i] : (lifetime){0, plan->n_ops - 1};
         for (int op = life.first; op <= life.last; op++) {
             alive_bytes[op] += align_up(sm_tensor_bytes(t));
         }
