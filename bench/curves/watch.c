@@ -11,14 +11,6 @@ static const double norm_jump = 8;      // times the usual norm
 static const double flat_share = 0.99;  // of the first losses
 static const double rise_share = 1.005; // of the best validation
 
-static double mean_of(const double *values) {
-    double sum = 0;
-    for (int i = 0; i < SM_WATCH_WINDOW; i++) {
-        sum += values[i];
-    }
-    return sum / SM_WATCH_WINDOW;
-}
-
 static bool jumps(sm_run_watch *w, int64_t step, double norm, char *text) {
     if (!(norm > 0) || !isfinite(norm)) {
         return false;
@@ -39,7 +31,11 @@ static bool jumps(sm_run_watch *w, int64_t step, double norm, char *text) {
 
 static bool stays(sm_run_watch *w, int64_t step, char *text) {
     const double first = w->first_loss_sum / SM_WATCH_WINDOW;
-    const double last = mean_of(w->losses);
+    double last_sum = 0;
+    for (int i = 0; i < SM_WATCH_WINDOW; i++) {
+        last_sum += w->losses[i];
+    }
+    const double last = last_sum / SM_WATCH_WINDOW;
     if (w->is_flat_told || w->n_steps != STEPS_BEFORE_FLAT || !(last > flat_share * first)) {
         return false;
     }

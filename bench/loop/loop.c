@@ -271,14 +271,13 @@ sm_status sm_loop_report(const sm_loop *loop, sm_row *row) {
     }
     // Uses the steps with work in the middle half: a preempted step would distort the result.
     const int n = loop->n_apart;
-    const sm_loop_step **steps = sm_malloc((size_t)n * sizeof(const sm_loop_step *));
+    SM_FREED const sm_loop_step **steps = sm_malloc((size_t)n * sizeof(const sm_loop_step *));
     for (int i = 0; i < n; i++) {
         steps[i] = &loop->apart[i];
     }
     qsort(steps, (size_t)n, sizeof(*steps), by_work);
     row->loop.n_steps = n - 2 * (n / 4);
     set_means_of(steps + n / 4, (int)row->loop.n_steps, row);
-    free(steps);
     row->loop.samples = samples_of(loop);
     row->loop.memory = sm_loop_memory(loop->stepper.session->plan, loop->op_ns, loop->n_apart);
     return sm_loop_verdict(loop->stepper.session->plan, median_work(loop, row), row);
@@ -326,7 +325,7 @@ json_t *sm_loop_memory(const sm_plan *plan, const int64_t *op_ns, int n_steps) {
 
 sm_status sm_loop_conclude(const sm_loop *l, sm_row *row) {
     const sm_plan *plan = l->stepper.session->plan;
-    int64_t *walls_ns = sm_malloc((size_t)l->n_apart * sizeof(*walls_ns) + 1);
+    SM_FREED int64_t *walls_ns = sm_malloc((size_t)l->n_apart * sizeof(*walls_ns) + 1);
     row->samples_ns = (sm_integers){sm_malloc((size_t)l->n_plain * sizeof(int64_t) + 1), l->n_plain};
     for (int64_t i = 0; i < l->n_plain; i++) {
         row->samples_ns.values[i] = l->plain[i].elapsed_ns;
@@ -335,7 +334,6 @@ sm_status sm_loop_conclude(const sm_loop *l, sm_row *row) {
         walls_ns[i] = l->apart[i].phases.wall_ns;
     }
     sm_pass_attribute(row, plan, walls_ns, l->op_ns, l->n_apart);
-    free(walls_ns);
     sm_pass_summarize(row, plan, SM_PASS_STEP, (int)l->stepper.n_accum);
     SM_TRY(sm_loop_report(l, row));
     sm_loop_withhold_verdict(row);

@@ -115,22 +115,20 @@ static void add_depth(json_t *events, load_event *changes, int n, int64_t origin
     }
 }
 
-static int64_t taken_ns(const sm_step_phases *p) { return p->n_spans > 0 ? p->spans[0].end_ns : p->begin_ns; }
-
 static void add_loads(json_t *events, const sm_loop_step *steps, int n, int64_t origin_ns) {
-    load_event *changes = sm_calloc((size_t)n * EVENTS_A_STEP + 1, sizeof(*changes));
+    SM_FREED load_event *changes = sm_calloc((size_t)n * EVENTS_A_STEP + 1, sizeof(*changes));
     int n_changes = 0;
     for (int i = 0; i < n; i++) {
         const sm_load *load = &steps[i].step.load;
+        const sm_step_phases *p = &steps[i].phases;
         add_load(events, load, origin_ns, steps[i].step.step);
         if (load->thread >= 0) {
-            changes[n_changes++] = (load_event){steps[i].phases.begin_ns, LOAD_ASKED, load->n_ready};
+            changes[n_changes++] = (load_event){p->begin_ns, LOAD_ASKED, load->n_ready};
             changes[n_changes++] = (load_event){load->end_ns, LOAD_READY, 0};
-            changes[n_changes++] = (load_event){taken_ns(&steps[i].phases), LOAD_TAKEN, 0};
+            changes[n_changes++] = (load_event){p->n_spans > 0 ? p->spans[0].end_ns : p->begin_ns, LOAD_TAKEN, 0};
         }
     }
     add_depth(events, changes, n_changes, origin_ns);
-    free(changes);
 }
 
 // --- the whole -------------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ void sm_page_end(FILE *out, const char *const *scripts) {
 }
 
 void sm_page_json(FILE *out, const char *id, const json_t *value) {
-    char *text = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(12) | JSON_ENCODE_ANY);
+    SM_FREED char *text = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(12) | JSON_ENCODE_ANY);
     fprintf(out, "<script type=\"application/json\" id=\"%s\">", id);
     for (const char *at = text; *at != '\0'; at++) {
         if (*at == '<') { // an end of the element, or a comment, could begin with it
@@ -85,7 +85,6 @@ void sm_page_json(FILE *out, const char *id, const json_t *value) {
         }
     }
     fputs("</script>\n", out);
-    free(text);
 }
 
 // --- pages that draw themselves ----------------------------------------------------------------

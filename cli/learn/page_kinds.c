@@ -107,12 +107,6 @@ static json_t *equations_of(const char *kind) {
     return json_stringn(begin, (size_t)((next != NULL ? next : end) - begin));
 }
 
-// The lesson of the course in which a kind is an exercise; null: none.
-static json_t *lesson_of(const char *kind) {
-    const sm_exercise *exercise = sm_exercise_find(kind);
-    return exercise != NULL ? json_string(exercise->lesson) : json_null();
-}
-
 json_t *cli_page_kinds(const sm_plan *const *plans, const char *tier, json_t *files) {
     json_t *kinds = json_object();
     for (int i = 0; i < sm_embedded_count(); i++) {
@@ -124,10 +118,12 @@ json_t *cli_page_kinds(const sm_plan *const *plans, const char *tier, json_t *fi
     for (int p = 0; plans[p] != NULL; p++) {
         for (int i = 0; i < plans[p]->n_ops; i++) {
             const char *name = sm_op_name(plans[p]->ops[i].kind);
+            const sm_exercise *exercise = sm_exercise_find(name); // in a lesson of the course
             if (json_object_get(kinds, name) == NULL) {
                 json_object_set_new(kinds, name,
                                     json_pack("{s:o, s:o, s:o}", "text", equations_of(name), "sources",
-                                              sources_of(name, tier, files), "lesson", lesson_of(name)));
+                                              sources_of(name, tier, files), "lesson",
+                                              exercise != NULL ? json_string(exercise->lesson) : json_null()));
             }
         }
     }

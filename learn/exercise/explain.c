@@ -541,7 +541,7 @@ static void explain_all(const sm_exercise_cases *cases, mistakes *known, sm_exer
 // A kernel with two mistakes, such as a wrong sum and a layout that it ignores, is explained by its plain cases. Where
 // these are right, says so: they are most of the way.
 static void explain_plain(const sm_exercise_cases *cases, mistakes *known, sm_exercise_report *report) {
-    sm_exercise_case *list = sm_malloc((size_t)cases->n * sizeof *list);
+    SM_FREED sm_exercise_case *list = sm_malloc((size_t)cases->n * sizeof *list);
     int n_right = 0;
     sm_exercise_cases plain = {.list = list};
     for (int i = 0; i < cases->n; i++) {
@@ -559,7 +559,6 @@ static void explain_plain(const sm_exercise_cases *cases, mistakes *known, sm_ex
     } else if (plain.n > 0 && plain.n < cases->n && report->why[0] == '\0') {
         explain_all(&plain, known, report);
     }
-    free(list);
 }
 
 // --- what was touched that must not be -------------------------------------------------------------

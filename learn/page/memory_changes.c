@@ -162,7 +162,7 @@ static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 json_t *sm_base64_json(const char *given, size_t size_bytes) {
     const unsigned char *bytes = (const unsigned char *)given;
     const size_t n = size_bytes;
-    char *text = sm_malloc((n + 2) / 3 * 4 + 1);
+    SM_FREED char *text = sm_malloc((n + 2) / 3 * 4 + 1);
     char *out = text;
     for (size_t i = 0; i < n; i += 3) {
         const unsigned second = i + 1 < n ? bytes[i + 1] : 0;
@@ -174,13 +174,11 @@ json_t *sm_base64_json(const char *given, size_t size_bytes) {
         *out++ = i + 2 < n ? digits[three & 63] : '=';
     }
     *out = '\0';
-    json_t *json = json_string_nocheck(text);
-    free(text);
-    return json;
+    return json_string_nocheck(text);
 }
 
 static json_t *values_json(const sm_film *film) {
-    char *bytes = sm_malloc(film->n_values * 4 + 1);
+    SM_FREED char *bytes = sm_malloc(film->n_values * 4 + 1);
     for (size_t i = 0; i < film->n_values; i++) {
         uint32_t bits;
         memcpy(&bits, &film->values[i], sizeof(bits));
@@ -188,9 +186,7 @@ static json_t *values_json(const sm_film *film) {
             bytes[4 * i + (size_t)k] = (char)(bits >> 8 * k);
         }
     }
-    json_t *json = sm_base64_json(bytes, film->n_values * 4);
-    free(bytes);
-    return json;
+    return sm_base64_json(bytes, film->n_values * 4);
 }
 
 json_t *sm_film_json(const sm_film *film) {

@@ -21,7 +21,7 @@ json_t *sm_step_page_plan(const sm_plan *plan) {
     json_t *ops = json_array();
     json_t *tensors = json_array();
     json_t *arenas = json_array();
-    sm_range *lives = sm_calloc((size_t)plan->n_tensors + 1, sizeof(*lives));
+    SM_FREED sm_range *lives = sm_calloc((size_t)plan->n_tensors + 1, sizeof(*lives));
     sm_plan_lifetimes(plan, lives);
     for (int i = 0; i < plan->n_ops; i++) {
         const sm_op *op = &plan->ops[i];
@@ -43,7 +43,6 @@ json_t *sm_step_page_plan(const sm_plan *plan) {
         json_array_append_new(
             arenas, json_pack("{s:s, s:I}", "role", sm_role_name(a->role), "bytes", (json_int_t)a->size_bytes));
     }
-    free(lives);
     return json_pack("{s:o, s:o, s:o}", "ops", ops, "tensors", tensors, "arenas", arenas);
 }
 

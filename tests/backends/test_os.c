@@ -1,5 +1,4 @@
 // test_os.c: properties of os.h that hold on every system, even without some of its functions.
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>

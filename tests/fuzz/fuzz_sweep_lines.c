@@ -1,5 +1,4 @@
 // fuzz_sweep_lines.c: the file of `run --file`. Device and order are given, so that no device is searched for.
-#include <string.h>
 
 #include "harness_support.h"
 #include "cli/flags/options.h"

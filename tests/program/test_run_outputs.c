@@ -1,7 +1,6 @@
 // The outputs of `run` other than its table: rows also in a file, how much faster the fastest is, and nothing with -q;
 // profile's order; schemas; manual pages and completions from the same tables as --help.
 #include <jansson.h>
-#include <unistd.h>
 
 #include "tests/support/test.h"
 #include "tests/support/run_program.h"

@@ -1,6 +1,5 @@
 // Files written whole or not at all; safetensors, well-formed and malformed.
 #include <jansson.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 

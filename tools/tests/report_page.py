@@ -211,7 +211,6 @@ def column(browser, heading):
         return [...table.tBodies[0].rows].filter(r => !r.hidden).map(r => r.cells[at].textContent.trim())""", heading)
 
 
-
 # --- tests ------------------------------------------------------------------------------------------------------
 
 
