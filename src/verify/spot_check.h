@@ -19,13 +19,13 @@
 typedef struct sm_spot_check sm_spot_check;
 
 typedef struct {
-    int64_t n_ops;               // checked
-    int64_t n_values;            // numbers compared
-    int n_kinds;                 // of op that were checked
-    int least_looks;             // of any of them
-    int64_t elapsed_ns;          // of the checks alone
-    double error;                // the largest difference relative to the tolerance; 1 is the limit
-    char error_at[64]; // its place: "gelu_forward y, op 17"
+    int64_t n_ops;      // checked
+    int64_t n_values;   // numbers compared
+    int n_kinds;        // of op that were checked
+    int least_looks;    // of any of them
+    int64_t elapsed_ns; // of the checks alone
+    double error;       // the largest difference relative to the tolerance; 1 is the limit
+    char error_at[64];  // its place: "gelu_forward y, op 17"
 } sm_spot_result;
 
 // The draws depend only on the seed. SM_ERR_OOM.

@@ -207,8 +207,7 @@ static sm_status end_columns(spot *s) {
 
 const spot_look spot_column_sums = {begin_columns, end_columns};
 
-// --- gradients of the norms of heads: sums over all rows and heads, of dy before dx may take its place
-// -----------------
+// --- gradients of the norms of heads: sums over rows and heads, of dy before dx may take its place -----------------
 
 typedef struct {
     int64_t N, HS;
