@@ -88,7 +88,7 @@ json_t *sm_crossover_sentences(const json_t *all) {
     char doubt[SM_DOUBT_SIZE];
     size_t n_doubted;
     json_t *sentences = json_array();
-    json_t *told = json_object();
+    SM_OWN(json_t) *told = json_object();
     json_t *rows = without_doubt(all, &n_doubted, doubt);
     const json_t *row;
     size_t i;
@@ -112,6 +112,5 @@ json_t *sm_crossover_sentences(const json_t *all) {
                                                       n_doubted + json_array_size(rows), doubt));
     }
     json_decref(rows);
-    json_decref(told);
     return sentences;
 }

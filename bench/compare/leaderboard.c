@@ -291,8 +291,9 @@ static json_t *relevant(const json_t *references, const json_t *const *counted, 
 
 void sm_leaderboard_make(const json_t *rows, const json_t *references, const sm_costs *costs, json_t **records,
                          json_t **refused) {
-    const json_t **counted = sm_malloc((json_array_size(rows) + json_array_size(references) + 1) * sizeof(*counted));
-    json_t *chosen = NULL;
+    SM_FREED const json_t **counted =
+        sm_malloc((json_array_size(rows) + json_array_size(references) + 1) * sizeof(*counted));
+    SM_OWN(json_t) *chosen = NULL;
     size_t n = 0;
     *records = json_array();
     *refused = json_array();
@@ -301,8 +302,6 @@ void sm_leaderboard_make(const json_t *rows, const json_t *references, const sm_
     divide(chosen, counted, &n, *refused);
     qsort(counted, n, sizeof(*counted), by_work_and_speed);
     write_places(counted, n, references, costs, *records);
-    json_decref(chosen);
-    free(counted);
 }
 
 bool sm_leaderboard_is_reference(const json_t *record) { return json_is_true(json_object_get(record, "reference")); }

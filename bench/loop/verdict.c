@@ -188,7 +188,7 @@ sm_status sm_loop_verdict(const sm_plan *plan, double work_ns, sm_row *row) {
 void sm_loop_withhold_verdict(sm_row *row) {
     char doubt[SM_DOUBT_SIZE];
     sm_row_loop *l = &row->loop;
-    json_t *record = sm_row_to_json(row);
+    SM_OWN(json_t) *record = sm_row_to_json(row);
     if (l->verdict[0] != '\0' && sm_doubt_row(record, doubt)) {
         snprintf(l->verdict, sizeof(l->verdict), "No verdict: %s.", doubt);
         l->bound[0] = '\0';
@@ -197,5 +197,4 @@ void sm_loop_withhold_verdict(sm_row *row) {
         json_decref(l->ceilings);
         l->ceilings = NULL;
     }
-    json_decref(record);
 }

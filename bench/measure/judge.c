@@ -25,7 +25,7 @@ static int64_t percentile(const double *sorted, int64_t n, double p) {
 
 static void set_percentiles(sm_row *row) {
     const int64_t n = row->samples_ns.n;
-    double *sorted = sm_reals_of(row->samples_ns.values, n);
+    SM_FREED double *sorted = sm_reals_of(row->samples_ns.values, n);
     sm_sort(sorted, n);
     if (n >= SM_P95_MIN_SAMPLES) {
         row->p95_ns = percentile(sorted, n, 0.95);
@@ -33,7 +33,6 @@ static void set_percentiles(sm_row *row) {
     if (n >= SM_P99_MIN_SAMPLES) {
         row->p99_ns = percentile(sorted, n, 0.99);
     }
-    free(sorted);
 }
 
 void sm_judge_samples(sm_row *row, const sm_stats *stats) {
@@ -85,7 +84,7 @@ void sm_judge_peak(sm_row *row) {
 // 1.4826 times the median absolute deviation: the standard deviation of normal data, insensitive to outliers (Rousseeuw
 // and Croux 1993).
 static double spread_of(const double *values, int64_t n) {
-    double *sorted = sm_malloc((size_t)n * sizeof(*sorted));
+    SM_FREED double *sorted = sm_malloc((size_t)n * sizeof(*sorted));
     memcpy(sorted, values, (size_t)n * sizeof(*sorted));
     sm_sort(sorted, n);
     const double median = sorted[n / 2];
@@ -94,7 +93,6 @@ static double spread_of(const double *values, int64_t n) {
     }
     sm_sort(sorted, n);
     const double spread = 1.4826 * sorted[n / 2];
-    free(sorted);
     return spread;
 }
 

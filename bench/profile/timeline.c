@@ -36,7 +36,7 @@ static int largest_first(const void *a, const void *b) {
 // Of those that hold data while the op runs.
 static json_t *largest_at(const json_t *tensors, int op) {
     const size_t n = json_array_size(tensors);
-    json_t **alive = sm_malloc((n + 1) * sizeof(*alive));
+    SM_FREED json_t **alive = sm_malloc((n + 1) * sizeof(*alive));
     size_t n_alive = 0;
     for (size_t i = 0; i < n; i++) {
         json_t *t = json_array_get(tensors, i);
@@ -49,7 +49,6 @@ static json_t *largest_at(const json_t *tensors, int op) {
     for (size_t i = 0; i < n_alive && i < N_LARGEST; i++) {
         json_array_append(largest, alive[i]);
     }
-    free(alive);
     return largest;
 }
 
@@ -70,7 +69,7 @@ json_t *sm_profile_timeline(const sm_plan *plan, const int64_t *op_ns, size_t wo
     const size_t n_ops = (size_t)plan->n_ops;
     sm_range *lives = sm_malloc(((size_t)plan->n_tensors + 1) * sizeof(*lives));
     size_t *alive = sm_calloc(n_ops + 1, sizeof(*alive));
-    size_t *of_role = sm_calloc(n_ops + 1, sizeof(*of_role));
+    SM_FREED size_t *of_role = sm_calloc(n_ops + 1, sizeof(*of_role));
     json_t *tensors = json_array();
     json_t *bytes = json_array();
     int peak = 0;
@@ -101,6 +100,5 @@ json_t *sm_profile_timeline(const sm_plan *plan, const int64_t *op_ns, size_t wo
                     {"working_bytes", json_integer((json_int_t)working_bytes)});
     free(lives);
     free(alive);
-    free(of_role);
     return timeline;
 }

@@ -28,9 +28,8 @@ static void write_header(const char *body, size_t size_bytes, char header[HEADER
 // --- writing -----------------------------------------------------------------------------------------
 
 static void put_line(FILE *out, const json_t *value) {
-    char *line = sm_json_dump(value);
+    SM_FREED char *line = sm_json_dump(value);
     fprintf(out, "%s\n", line);
-    free(line);
 }
 
 void sm_bundle_make(const json_t *rows, const json_t *machine, char **text, size_t *size_bytes) {

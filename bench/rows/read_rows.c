@@ -279,7 +279,7 @@ static void take_object(reader *r, json_t *object, size_t line) {
 static void read_object(reader *r) {
     json_error_t error;
     const size_t begin = r->at;
-    json_t *object = json_loadb(r->text + begin, r->size_bytes - begin, JSON_DISABLE_EOF_CHECK, &error);
+    SM_OWN(json_t) *object = json_loadb(r->text + begin, r->size_bytes - begin, JSON_DISABLE_EOF_CHECK, &error);
     if (object == NULL) {
         note_damage(r, error.text);
         skip_damage(r, begin + (size_t)(error.position > 0 ? error.position : 0));
@@ -288,7 +288,6 @@ static void read_object(reader *r) {
     r->in_damage = false;
     r->at += (size_t)error.position;
     take_object(r, object, line_of(r, begin));
-    json_decref(object);
 }
 
 // --- files of another kind -----------------------------------------------------------------

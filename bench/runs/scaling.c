@@ -245,7 +245,7 @@ static sm_status add_predicted(sm_scaling *s, size_t begin, const int64_t *predi
 // --- the model ---------------------------------------------------------------------------------
 
 static void fit_runs(sm_scaling *s, const sm_training_runs *runs) {
-    sm_scaling_point *points = sm_calloc(runs->n, sizeof(*points));
+    SM_FREED sm_scaling_point *points = sm_calloc(runs->n, sizeof(*points));
     for (size_t i = 0; i < runs->n; i++) {
         const sm_training_run *run = &runs->runs[i];
         points[i] = (sm_scaling_point){
@@ -260,7 +260,6 @@ static void fit_runs(sm_scaling *s, const sm_training_runs *runs) {
     }
     s->n_points = runs->n;
     sm_scaling_fit_points(points, runs->n, &s->fit);
-    free(points);
 }
 
 json_t *sm_scaling_model(const sm_scaling *scaling) {

@@ -94,7 +94,7 @@ json_t *sm_score_board(const json_t *rows, const json_t *references) {
     size_t n = 0;
     json_t **records = sm_malloc((json_array_size(rows) + 1) * sizeof(*records));
     json_t *board = json_array();
-    json_t *seen = json_object();
+    SM_OWN(json_t) *seen = json_object();
     int place = 0;
     for (int pass = 0; pass < 2; pass++) { // the user's own first
         for (size_t i = 0; i < json_array_size(rows); i++) {
@@ -115,13 +115,12 @@ json_t *sm_score_board(const json_t *rows, const json_t *references) {
         json_array_append_new(board, records[i]);
     }
     free(records);
-    json_decref(seen);
     return board;
 }
 
 void sm_score_yours(const json_t *rows, const json_t *references, char text[SM_SCORE_TEXT_SIZE]) {
     json_t *own = json_array();
-    json_t *others = json_array();
+    SM_OWN(json_t) *others = json_array();
     for (size_t i = 0; i < json_array_size(rows); i++) {
         json_t *row = json_array_get(rows, i);
         char doubt[SM_DOUBT_SIZE];
@@ -131,5 +130,4 @@ void sm_score_yours(const json_t *rows, const json_t *references, char text[SM_S
     }
     sm_score_standing(own, others, text);
     json_decref(own);
-    json_decref(others);
 }

@@ -53,7 +53,7 @@ static json_t *bencher_record(const json_t *record) {
 void sm_ci_write(const json_t *records, sm_format format, FILE *out) {
     const bool is_google = format == SM_FORMAT_GBENCH;
     json_t *list = json_array();
-    json_t *by_name = json_object();
+    SM_OWN(json_t) *by_name = json_object();
     for (size_t i = 0; i < json_array_size(records); i++) {
         const json_t *record = json_array_get(records, i);
         char name[NAME_SIZE];
@@ -79,5 +79,4 @@ void sm_ci_write(const json_t *records, sm_format format, FILE *out) {
     json_dumpf(is_google ? google : by_name, out, SM_JSON_DUMP_FLAGS | JSON_INDENT(2));
     fputc('\n', out);
     json_decref(google);
-    json_decref(by_name);
 }

@@ -109,9 +109,8 @@ static void choose_column(sm_layout *l, int i, bool ranked) {
 }
 
 static void put_clean(const sm_layout *l, const char *text, FILE *out) {
-    char *clean = sm_clean_text(text, !l->is_text);
+    SM_FREED char *clean = sm_clean_text(text, !l->is_text);
     fputs(clean, out);
-    free(clean);
 }
 
 char *sm_layout_common_text(const sm_layout *l) {

@@ -5,9 +5,8 @@
 #include <stdlib.h>
 
 void sm_markdown_text(const char *text, FILE *out) {
-    char *clean = sm_clean_text(text, true);
+    SM_FREED char *clean = sm_clean_text(text, true);
     fputs(clean, out);
-    free(clean);
 }
 
 static void write_line(const sm_layout *l, size_t row, FILE *out) {

@@ -111,7 +111,7 @@ static int part_of(const char *text, int width) {
 
 // A row, on as many lines as its longest cell needs; the last column may be wider than the table.
 static void write_row(const sm_layout *l, size_t row, int width, FILE *out) {
-    const char **rest = sm_malloc((size_t)l->n_shown * sizeof(*rest));
+    SM_FREED const char **rest = sm_malloc((size_t)l->n_shown * sizeof(*rest));
     bool is_whole = false;
     for (int j = 0; j < l->n_shown; j++) {
         rest[j] = sm_layout_cell(l, row, j);
@@ -139,7 +139,6 @@ static void write_row(const sm_layout *l, size_t row, int width, FILE *out) {
         }
         fputc('\n', out);
     }
-    free(rest);
 }
 
 // A record with one line for each column that has a value.

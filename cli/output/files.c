@@ -97,9 +97,8 @@ sm_status cli_print_object(json_t *object, const char *what) {
 // --- traces --------------------------------------------------------------------------------------
 
 sm_status cli_write_json(const json_t *value, const char *path) {
-    char *text = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(15));
+    SM_FREED char *text = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(15));
     const sm_status status = sm_atomic_write_all(path, text, strlen(text));
-    free(text);
     return status;
 }
 

@@ -182,7 +182,7 @@ sm_status cli_workload_open(const cli_options *options, const cli_job *job, cli_
 void cli_workload_digest(const cli_workload *w, char digest[SM_DIGEST_SIZE]) {
     const size_t ids = 3 * (size_t)(w->job->B * w->job->T);
     const size_t told = cli_padding(w->options) == SM_PADDING_NONE ? ids / 3 * 2 : ids;
-    int32_t *packed = malloc((size_t)w->n_batches * told * sizeof(*packed));
+    SM_FREED int32_t *packed = malloc((size_t)w->n_batches * told * sizeof(*packed));
     digest[0] = '\0';
     if (packed != NULL) {
         for (size_t i = 0; i < (size_t)w->n_batches; i++) {
@@ -190,7 +190,6 @@ void cli_workload_digest(const cli_workload *w, char digest[SM_DIGEST_SIZE]) {
         }
         sm_digest_bytes(packed, (size_t)w->n_batches * told * sizeof(*packed), digest);
     }
-    free(packed);
 }
 
 void cli_workload_close(cli_workload *workload) {

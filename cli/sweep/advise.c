@@ -237,7 +237,7 @@ static tried *find_tried(advice *a, int64_t configuration) {
 
 static void say_progress(const advice *a, const sm_trial *trial, const json_t *row, bool is_known) {
     char when[64] = "";
-    char *flags = flags_of(&a->sweep.plan, &a->axes, trial->configuration);
+    SM_FREED char *flags = flags_of(&a->sweep.plan, &a->axes, trial->configuration);
     const int n_left = sm_advisor_most_left(a->advisor);
     const double speed = sm_advice_speed(row);
     const bool ok = isfinite(speed);
@@ -248,7 +248,6 @@ static void say_progress(const advice *a, const sm_trial *trial, const json_t *r
     cli_say("round %d, %s: %s%s%s%s%s", trial->round + 1, flags == NULL || flags[0] == '\0' ? "the default" : flags,
             ok ? SM_TEXT_COUNT(speed) : sm_rows_text(row, "status"), ok ? " tokens/s" : ": ",
             ok ? "" : sm_rows_text(row, "reason"), is_known ? ", measured before" : "", when);
-    free(flags);
 }
 
 // Estimated seconds of a run at the default's speed; NaN: unknown.

@@ -430,7 +430,7 @@ static int compare_keys(const void *a, const void *b) {
 // Keeps the first configuration of each key, and of these the ones that match the filter.
 static void leave_out(cli_sweep_plan *plan, const sm_pattern *filter) {
     const cli_configuration **sorted = sm_malloc(((size_t)plan->n + 1) * sizeof(*sorted));
-    bool *drop = sm_calloc((size_t)plan->n + 1, sizeof(*drop));
+    SM_FREED bool *drop = sm_calloc((size_t)plan->n + 1, sizeof(*drop));
     for (int i = 0; i < plan->n; i++) {
         sorted[i] = &plan->items[i];
         drop[i] = filter != NULL && !sm_pattern_matches(filter, plan->items[i].key);
@@ -451,7 +451,6 @@ static void leave_out(cli_sweep_plan *plan, const sm_pattern *filter) {
     }
     plan->n = n;
     free(sorted);
-    free(drop);
 }
 
 static sm_status apply_filter(const char *text, cli_sweep_plan *plan) {

@@ -210,7 +210,7 @@ static sm_status measure_row(cli_sweep *s, schedule *t, const row_kind *kinds, i
 static sm_status measure_all(cli_sweep *s, const json_t *references) {
     const int n = s->plan.n; // rows with less memory are appended
     schedule t = {.begin_ns = sm_now_ns()};
-    row_kind *kinds = sm_calloc((size_t)n + 1, sizeof(*kinds));
+    SM_FREED row_kind *kinds = sm_calloc((size_t)n + 1, sizeof(*kinds));
     sm_status status = SM_OK;
     for (int i = 0; i < n && status == SM_OK; i++) {
         status = kind_of(s, i, &kinds[i]);
@@ -224,7 +224,6 @@ static sm_status measure_all(cli_sweep *s, const json_t *references) {
             }
         }
     }
-    free(kinds);
     return status;
 }
 
