@@ -118,6 +118,8 @@ sm_stats sm_stats_of(const int64_t *samples, int64_t n) { return compute(sm_real
 
 sm_stats sm_stats_of_reals(const double *samples, int64_t n) {
     double *values = sm_malloc((size_t)n * sizeof(*values) + 1);
-    memcpy(values, samples, (size_t)n * sizeof(*values));
+    if (n > 0) {
+        memcpy(values, samples, (size_t)n * sizeof(*values));
+    }
     return compute(values, n);
 }
