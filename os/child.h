@@ -61,7 +61,7 @@ typedef struct {
     bool own_session; // the processes that it starts end with it
 } os_child_plan;
 
-// What this process was told, until it becomes the function; NULL: nothing.
+// The text that the parent told this process. NULL: it was told nothing, or has become the function.
 const char *os_told(void);
 
 // Starts it; it ends with this process. 0, or the reason as in errno, *child being none.

@@ -328,7 +328,8 @@ static sm_status measure_exchange(const cli_job *job, sm_session *session, const
     sm_collective_work work = {
         .comm = job->comm, .op = sm_collective_op_find(job->op), .size_bytes = job->exchanged_bytes};
     const sm_workload workload = sm_collective_workload(&work);
-    SM_FREED float *host = work.host = sm_malloc((size_t)work.size_bytes);
+    SM_FREED float *host = work.op == SM_ALONE_BROADCAST ? sm_malloc((size_t)work.size_bytes) : NULL;
+    work.host = host;
     const sm_status status = sm_harness_measure(session, protocol, &workload, row);
     sm_collective_set_rates(&work, session, row);
     return status;

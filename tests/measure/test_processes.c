@@ -185,7 +185,7 @@ TEST(test_rows_have_their_places) {
 // --- other ways to exchange -----------------------------------------------------------------------------
 
 // Tiny: 28 parameters in two groups, 35,712 numbers of 4 bytes.
-static sm_plan *build_tiny(int64_t bucket_bytes) {
+static sm_plan *build_tiny(sm_processes processes) {
     sm_plan *plan = NULL;
     const sm_model_size *tiny = sm_model_size_find(sm_model_at(0), "tiny");
     const sm_plan_options options = {.B = 2,
@@ -194,7 +194,7 @@ static sm_plan *build_tiny(int64_t bucket_bytes) {
                                      .one_micro_batch = true,
                                      .backward = true,
                                      .optimizer = &sm_optimizer_adamw,
-                                     .processes = {.n = 2, .bucket_bytes = bucket_bytes}};
+                                     .processes = processes};
     assert_int_equal(sm_model_build(&tiny->config, &options, &plan), SM_OK);
     assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, 0), SM_OK);
     return plan;
@@ -207,7 +207,7 @@ TEST(test_buckets_are_as_large_as_asked_for) {
         bool is_after;
     } cases[] = {{SM_BUCKETS_NAIVE, 28, true}, {SM_BUCKETS_ALL, 2, true}, {16 << 10, 10, false}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        SM_OWN(sm_plan) *plan = build_tiny(cases[i].bucket_bytes);
+        SM_OWN(sm_plan) *plan = build_tiny((sm_processes){.n = 2, .bucket_bytes = cases[i].bucket_bytes});
         int64_t n_elems = 0;
         int first = plan->n_ops;
         for (int k = 0; k < plan->n_buckets; k++) {
@@ -229,18 +229,7 @@ TEST(test_buckets_are_as_large_as_asked_for) {
 
 // A process without a part of a small bucket adds 0 to the norm, and not what lies in memory.
 TEST(test_an_empty_slice_has_a_norm_of_zero) {
-    sm_plan *built = NULL;
-    const sm_model_size *tiny = sm_model_size_find(sm_model_at(0), "tiny");
-    const sm_plan_options options = {.B = 2,
-                                     .T = 32,
-                                     .dtype = SM_F32,
-                                     .one_micro_batch = true,
-                                     .backward = true,
-                                     .optimizer = &sm_optimizer_adamw,
-                                     .processes = {.n = 8, .is_sharded = true}};
-    assert_int_equal(sm_model_build(&tiny->config, &options, &built), SM_OK);
-    SM_OWN(sm_plan) *plan = built;
-    assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, 0), SM_OK);
+    SM_OWN(sm_plan) *plan = build_tiny((sm_processes){.n = 8, .is_sharded = true});
     int n_empty = 0;
     int n_zeroed = 0;
     for (int k = 0; k < plan->n_buckets; k++) {
