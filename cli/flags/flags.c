@@ -111,9 +111,7 @@ static const cli_choice paddings[] = {SM_PADDING_LIST(NEXT){NULL, 0}};
 
 static const cli_choice shards[] = {{"none", 0}, {"optimizer", 1}, {NULL, 0}};
 static const cli_choice gradient_formats[] = {{"fp32", 0}, {"bf16", 1}, {NULL, 0}};
-static const cli_choice transports[] = {{"auto", SM_TRANSPORT_AUTO},         {"memory", SM_TRANSPORT_MEMORY},
-                                        {"messages", SM_TRANSPORT_MESSAGES}, {"p2p", SM_TRANSPORT_P2P},
-                                        {"nccl", SM_TRANSPORT_NCCL},         {NULL, 0}};
+static const cli_choice transports[] = {SM_TRANSPORT_LIST(WORD){NULL, 0}};
 
 static const cli_choice orders[] = {{"random", CLI_ORDER_RANDOM}, {"given", CLI_ORDER_GIVEN}, {NULL, 0}};
 

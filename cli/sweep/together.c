@@ -47,7 +47,7 @@ static sm_status plan_of(const cli_options *options, sm_comm *comm, cli_device *
     own.sweep.axes.axes[own.sweep.axes.n++] = (cli_axis){row, info.id};
     SM_TRY(cli_sweep_plan_make(&own, plan));
     for (int i = 0; i < plan->n; i++) { // which would be one row in a file otherwise
-        static const char *const ways[] = {"auto", "messages", "memory", "p2p", "nccl"};
+        static const char *const ways[] = {SM_TRANSPORT_LIST(SM_WORD)};
         char mark[64];
         snprintf(mark, sizeof(mark), "processes=%d transport=%s", sm_comm_size(comm),
                  ways[options->processes.transport]);

@@ -11,17 +11,21 @@
 #include <stdint.h>
 
 #include "status.h"
+#include "words.h"
 
 typedef struct sm_comm sm_comm;
 
-// How what the processes exchange travels.
-typedef enum {
-    SM_TRANSPORT_AUTO,     // the fastest that works
-    SM_TRANSPORT_MESSAGES, // processes of one host, too, send messages
-    SM_TRANSPORT_MEMORY,   // those of one host share memory, those of several send messages
-    SM_TRANSPORT_P2P,      // cards of one host, by their own links, with the driver alone (collectives.h)
-    SM_TRANSPORT_NCCL,     // cards, by NCCL
-} sm_transport;
+// How what the processes exchange travels. auto: the fastest way that works; memory: processes of one host share memory,
+// those of several send messages; messages: all send messages, on one host, too; p2p: cards of one host use their own
+// links, with the driver alone (collectives.h); nccl: cards use NCCL. X(code, name)
+#define SM_TRANSPORT_LIST(X)             \
+    X(SM_TRANSPORT_AUTO, "auto")         \
+    X(SM_TRANSPORT_MEMORY, "memory")     \
+    X(SM_TRANSPORT_MESSAGES, "messages") \
+    X(SM_TRANSPORT_P2P, "p2p")           \
+    X(SM_TRANSPORT_NCCL, "nccl")
+
+typedef enum { SM_TRANSPORT_LIST(SM_CODE) } sm_transport;
 
 typedef struct {
     double timeout_s; // longest wait for another process before the run ends; 0: the default
