@@ -9,8 +9,9 @@
 #include "src/plan/host_threads.h"
 #include "words.h"
 
-// Pieces of a large exchange: cards of several processes share no larger piece of memory (SM_EXCHANGED_BYTES).
-enum { PIECE_ELEMS = 64 << 20, PART_ELEMS = 1 << 20 };
+// Pieces of a large exchange: cards of several processes share less than 512 MiB in a piece (SM_EXCHANGED_BYTES), and
+// four exchanges under way land in one.
+enum { PIECE_ELEMS = 32 << 20, PART_ELEMS = 1 << 20 };
 
 static const char *const names[] = {SM_COLLECTIVE_OP_LIST(SM_WORD)};
 
@@ -49,10 +50,12 @@ sm_status sm_collective_plan(sm_collective_op op, int64_t size_bytes, sm_process
     SM_OWN(sm_plan) *built = sm_plan_new(SM_F32);
     built->processes = processes;
     built->one_micro_batch = true;
+    built->buckets = sm_calloc((size_t)(n_elems / PIECE_ELEMS) + 1, sizeof *built->buckets);
     for (int64_t first = 0; first < n_elems; first += PIECE_ELEMS) {
         const int64_t n = n_elems - first < PIECE_ELEMS ? n_elems - first : PIECE_ELEMS;
         const int tensor = sm_plan_add_tensor(built, SM_ROLE_GRADIENT, SM_F32, 1, &n, "piece.%d", built->n_tensors);
         SM_FAIL_IF(tensor == SM_NO_TENSOR, SM_ERR_INVALID, "--bytes: %s", sm_error_message());
+        built->buckets[built->n_buckets++] = (sm_bucket){.n_elems = n, .gradient = tensor}; // what devices make room for
         SM_TRY(add_op(built, starts[op], tensor));
     }
     for (int i = 0; i < built->n_tensors && op != SM_ALONE_BROADCAST; i++) {

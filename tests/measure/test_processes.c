@@ -264,6 +264,9 @@ TEST(test_bandwidths_are_those_of_nccl_tests) {
             bytes += sm_op_bytes(plan, &plan->ops[k]);
         }
         assert_true(op == SM_ALONE_BROADCAST || bytes / 2 == known[i].share * (1 << 20));
+        // Devices make room by its buckets.
+        assert_int_equal(plan->n_buckets, plan->n_tensors);
+        assert_int_equal(plan->buckets[0].n_elems * 4, 1 << 20);
     }
     assert_int_equal(sm_collective_op_find("all_sum"), SM_ALONE_COUNT);
     sm_plan *none = NULL;

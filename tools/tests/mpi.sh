@@ -297,7 +297,8 @@ compare_few_cards() {
     grep -q "gradients travel by the cards' own links" "$work/err" || fail "auto: no links"
     agree host linked 0
     lose KILL "rank 1 has died" $cards
-    for way in p2p nccl memory; do exchange --op all_reduce,reduce_scatter,all_gather --bytes 64K,2M --backend opencl --transport $way; done
+    for way in p2p nccl memory; do exchange --op all_reduce,reduce_scatter,all_gather --bytes 64K,8M --backend opencl --transport $way; done
+    exchange --op all_reduce,reduce_scatter --bytes 8M --backend opencl --gradient-format bf16 --transport p2p
     export STEPMARK_CARD_LACKS=link
     train nccl 2 $cards --steps "$steps" --shard optimizer
     grep -q "gradients travel by NCCL .*, Ring, Simple; ordered by a flag" "$work/err" || fail "auto: no NCCL"
