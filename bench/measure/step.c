@@ -107,9 +107,34 @@ sm_status sm_step_before_update(sm_stepper *s, sm_row *row) {
     return SM_OK;
 }
 
+// Is the loss the mean of the losses? Where ops are looked at, that of the step before may be the same by chance.
+static sm_status check_mean(const sm_stepper *s) {
+    const sm_plan *plan = s->session->plan;
+    const int64_t n = plan->B * plan->T;
+    SM_FREED float *losses = sm_malloc((size_t)n * sizeof *losses);
+    SM_FREED int32_t *targets = sm_malloc((size_t)n * sizeof *targets);
+    const double rounding = 8 * 0x1p-24 * (4 + sqrt((double)n));
+    double loss = 0;
+    double sum = 0;
+    int64_t n_targets = 0;
+    SM_TRY(sm_session_loss(s->session, &loss));
+    SM_TRY(sm_session_read(s->session, plan->losses, n, losses));
+    SM_TRY(s->session->device->backend->download(s->session->executable, plan->targets, 0, n, targets));
+    for (int64_t i = 0; i < n; i++) {
+        sum += losses[i];
+        n_targets += targets[i] != -1;
+    }
+    const double mean = sum / (double)n_targets;
+    SM_FAIL_IF(!(fabs(loss - mean) <= rounding * fabs(mean)), SM_ERR_MISMATCH,
+               "wrong loss: step %lld has %.6f, and the mean of its losses is %.6f; no speed is reported",
+               (long long)s->n_steps, loss, mean);
+    return SM_OK;
+}
+
 sm_status sm_step_after_update(sm_stepper *s, sm_row *row) {
     const sm_workload *w = s->workload;
     const int64_t begin_ns = sm_now_ns();
+    SM_TRY(is_step(s) ? check_mean(s) : SM_OK);
     if ((s->phases & SM_RUN_BACKWARD) && (s->phases & SM_RUN_OPTIMIZER)) {
         SM_TRY(w->after_update(w->ctx, s->session, row));
     }
