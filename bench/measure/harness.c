@@ -62,14 +62,6 @@ const char *sm_stage_name(sm_stage stage) {
 
 // --- one step ----------------------------------------------------------------------------
 
-#ifdef SM_TEST_SLOWDOWN
-static void warn_of_slowdown(sm_row *row) {
-    sm_row_warn(row, "a build for tests: every step is made %g%% longer", 100 * SM_TEST_SLOWDOWN);
-}
-#else
-static void warn_of_slowdown(sm_row *row) { (void)row; }
-#endif
-
 // Appends to the row's losses, whose capacity doubles when they are full at a power of two.
 static sm_status keep_loss(sm_row *row, double loss) {
     sm_reals *losses = &row->losses;
@@ -129,10 +121,6 @@ static void rest(const sm_protocol *p) {
 }
 
 // --- stages --------------------------------------------------------------------------------
-
-static void count_checks(measurement *m, int64_t elapsed_ns) {
-    m->row->checks_ns = (m->row->checks_ns == SM_ABSENT ? 0 : m->row->checks_ns) + elapsed_ns;
-}
 
 static int max_warmup(const sm_protocol *p, const sm_workload *w) {
     const bool is_open = p->n_warmup == SM_WARMUP_AUTO || (w->is_settled != NULL && p->n_warmup < MAX_AUTO_WARMUP);
@@ -422,7 +410,7 @@ static sm_status last_check(measurement *m, int64_t *op_ns, int64_t *elapsed_ns)
     const int64_t n_losses = m->row->losses.n;
     if (m->n_repeated > 0 && (steps_made(m) - m->repeated_at) % 2 != 0) {
         SM_TRY(run_step(m, NULL, elapsed_ns));
-        count_checks(m, *elapsed_ns);
+        sm_step_count_checks(m->row, *elapsed_ns);
     }
     count_memory(m);
     SM_TRY(sm_step_check(&m->stepper, m->row, op_ns, elapsed_ns, &loss));
@@ -523,7 +511,9 @@ static sm_status take_samples(measurement *m) {
         m->grace_ns = least_grace_ns;
         m->session->executable->deadline_ns = m->deadline_ns + m->grace_ns;
     }
-    warn_of_slowdown(m->row);
+    if (SM_TEST_SLOWDOWN > 0) {
+        sm_row_warn(m->row, "a build for tests: every step is made %g%% longer", 100 * SM_TEST_SLOWDOWN);
+    }
     // The first step, and the first that is checked in pieces, which is a warm-up step if there are any.
     sm_row *row = m->row;
     SM_TRY(may_continue(m, SM_STAGE_FIRST_STEP, 0, 1));
@@ -532,7 +522,7 @@ static sm_status take_samples(measurement *m) {
     SM_TRY(may_continue(m, SM_STAGE_CHECK, 0, 1));
     SM_TRY(run_step(m, NULL, &row->warmup_samples_ns.values[1]));
     if (m->protocol->n_warmup == 0) {
-        count_checks(m, row->warmup_samples_ns.values[1]);
+        sm_step_count_checks(m->row, row->warmup_samples_ns.values[1]);
     }
     sm_machine_reset_peak_rss();
     SM_TRY(warm_up(m));
@@ -585,7 +575,7 @@ static sm_status check_what_is_left(measurement *m, sm_status status) {
         p->progress(p->progress_ctx, SM_STAGE_LAST_CHECK, 0, 1);
     }
     const sm_status checked = last_check(m, NULL, &elapsed_ns);
-    count_checks(m, elapsed_ns);
+    sm_step_count_checks(m->row, elapsed_ns);
     return checked == SM_OK && status != SM_OK ? sm_fail(status, "%s", reason) : checked;
 }
 

@@ -92,8 +92,7 @@ static double spread_of(const double *values, int64_t n) {
         sorted[i] = fabs(values[i] - median);
     }
     sm_sort(sorted, n);
-    const double spread = 1.4826 * sorted[n / 2];
-    return spread;
+    return 1.4826 * sorted[n / 2];
 }
 
 sm_status sm_judge_losses(const sm_row *row) {

@@ -9,17 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A build with -DSM_TEST_SLOWDOWN=0.03 waits 3% longer in every step, to test whether a comparison finds it (make
-// prove). Its rows say so.
-#ifdef SM_TEST_SLOWDOWN
 static void wait_for_share(int64_t begin_ns) {
-    const int64_t end_ns = sm_now_ns() + (int64_t)(SM_TEST_SLOWDOWN * (double)(sm_now_ns() - begin_ns));
-    while (sm_now_ns() < end_ns) {
+    const double share = SM_TEST_SLOWDOWN;
+    const int64_t end_ns = share > 0 ? sm_now_ns() + (int64_t)(share * (double)(sm_now_ns() - begin_ns)) : 0;
+    while (share > 0 && sm_now_ns() < end_ns) {
     }
 }
-#else
-static void wait_for_share(int64_t begin_ns) { (void)begin_ns; }
-#endif
 
 static bool is_step(const sm_stepper *s) { return sm_plan_is_step(s->session->plan); }
 
@@ -93,7 +88,7 @@ static sm_status run_own(sm_stepper *s, int64_t *op_ns, int64_t *elapsed_ns, dou
 
 // --- the checks of a step --------------------------------------------------------------------
 
-static void count_checks(sm_row *row, int64_t elapsed_ns) {
+void sm_step_count_checks(sm_row *row, int64_t elapsed_ns) {
     row->checks_ns = (row->checks_ns == SM_ABSENT ? 0 : row->checks_ns) + elapsed_ns;
 }
 
@@ -103,7 +98,7 @@ sm_status sm_step_before_update(sm_stepper *s, sm_row *row) {
     if ((s->phases & SM_RUN_BACKWARD) || !is_step(s)) {
         SM_TRY(w->before_step(w->ctx, s->session, s->n_steps + 1, s->phases, s->check_seed));
     }
-    count_checks(row, sm_now_ns() - begin_ns);
+    sm_step_count_checks(row, sm_now_ns() - begin_ns);
     return SM_OK;
 }
 
@@ -138,7 +133,7 @@ sm_status sm_step_after_update(sm_stepper *s, sm_row *row) {
     if ((s->phases & SM_RUN_BACKWARD) && (s->phases & SM_RUN_OPTIMIZER)) {
         SM_TRY(w->after_update(w->ctx, s->session, row));
     }
-    count_checks(row, sm_now_ns() - begin_ns);
+    sm_step_count_checks(row, sm_now_ns() - begin_ns);
     return SM_OK;
 }
 
@@ -164,7 +159,7 @@ static sm_status run_halves(sm_stepper *s, sm_row *row, int64_t *elapsed_ns, dou
     SM_TRY(s->n_steps > 1 ? check_losses(s, row) : SM_OK);
     SM_TRY(s->workload->check_gradients(s->workload->ctx, s->session, s->n_batches - s->n_accum, s->n_accum, row));
     row->gradient_check_ns = sm_now_ns() - begin_ns;
-    count_checks(row, row->gradient_check_ns);
+    sm_step_count_checks(row, row->gradient_check_ns);
     SM_FAIL_IF(row->gradient_check[0] == '\0', SM_ERR_INTERNAL, "the gradient check does not report its result");
     begin_ns = sm_now_ns();
     SM_TRY(sm_session_run(s->session, s->phases & SM_RUN_OPTIMIZER, NULL));
@@ -230,7 +225,7 @@ sm_status sm_step_check(sm_stepper *s, sm_row *row, int64_t *op_ns, int64_t *ela
     describe_spots(s, row);
     check_ns += sm_spot_check_result(s->spot).elapsed_ns - looked_ns;
     *elapsed_ns -= check_ns;
-    count_checks(row, check_ns);
+    sm_step_count_checks(row, check_ns);
     return status == SM_OK ? sm_step_after_update(s, row) : status;
 }
 
@@ -261,7 +256,7 @@ sm_status sm_step_run(sm_stepper *s, sm_row *row, int64_t *op_ns, int64_t *elaps
 enum { N_RUNS = 8, RUN_ELEMS = 32 }; // for the gradient of each parameter
 
 struct sm_step_record {
-    float *losses; // (B,T) of the last micro-batch
+    float *losses; // (B,T) of the last micro-batch; they follow the record
     float *values; // the runs, the loss and the gradients' norm
     int64_t n_losses;
     int64_t n_values;
@@ -273,8 +268,6 @@ struct sm_step_record {
 void sm_step_forget(sm_stepper *s) {
     if (s->record != NULL) {
         (void)s->session->device->backend->keep_weights(s->session->executable, SM_WEIGHTS_DROP);
-        free(s->record->losses);
-        free(s->record->values);
         free(s->record);
         s->record = NULL;
     }
@@ -287,15 +280,13 @@ void sm_stepper_close(sm_stepper *s) {
 }
 
 static sm_step_record *new_record(const sm_plan *plan) {
-    sm_step_record *r = sm_calloc(1, sizeof *r);
-    r->n_losses = plan->B * plan->T;
-    r->losses = malloc((size_t)r->n_losses * sizeof *r->losses);
-    r->values = malloc((2 + (size_t)plan->n_tensors * N_RUNS * RUN_ELEMS) * sizeof *r->values);
-    if (r->losses == NULL || r->values == NULL) {
-        free(r->losses);
-        free(r->values);
-        free(r);
-        return NULL;
+    const size_t n_losses = (size_t)(plan->B * plan->T);
+    const size_t n_values = 2 + (size_t)plan->n_tensors * N_RUNS * RUN_ELEMS;
+    sm_step_record *r = calloc(1, sizeof *r + (n_losses + n_values) * sizeof(float));
+    if (r != NULL) {
+        r->n_losses = (int64_t)n_losses;
+        r->losses = (float *)(r + 1);
+        r->values = r->losses + n_losses;
     }
     return r;
 }
@@ -332,7 +323,7 @@ sm_status sm_step_keep(sm_stepper *s, sm_row *row, bool *is_kept) {
     SM_TRY(sm_exchange_finish(s->session->exchange, SM_NO_TENSOR)); // weights that are still gathered
     SM_TRY(read_scaler(s, s->record->scaler));
     const sm_status status = backend->keep_weights(s->session->executable, SM_WEIGHTS_KEEP);
-    count_checks(row, sm_now_ns() - begin_ns);
+    sm_step_count_checks(row, sm_now_ns() - begin_ns);
     *is_kept = status == SM_OK;
     if (status != SM_OK) {
         sm_step_forget(s);
@@ -443,15 +434,10 @@ static sm_status repeat(sm_stepper *s, sm_step_record *again) {
 
 sm_status sm_step_repeat(sm_stepper *s, sm_row *row) {
     const int64_t begin_ns = sm_now_ns();
-    sm_step_record *again = new_record(s->session->plan);
-    sm_status status = again != NULL ? repeat(s, again) : sm_fail(SM_ERR_OOM, "no memory to record a step");
-    if (again != NULL) {
-        free(again->losses);
-        free(again->values);
-        free(again);
-    }
+    SM_FREED sm_step_record *again = new_record(s->session->plan);
+    const sm_status status = again != NULL ? repeat(s, again) : sm_fail(SM_ERR_OOM, "no memory to record a step");
     sm_step_forget(s);
     describe_spots(s, row);
-    count_checks(row, sm_now_ns() - begin_ns);
+    sm_step_count_checks(row, sm_now_ns() - begin_ns);
     return status;
 }

@@ -19,6 +19,12 @@
 #include "src/session/session.h"
 #include "src/verify/spot_check.h"
 
+// A build with -DSM_TEST_SLOWDOWN=0.03 waits 3% longer in every step, to test whether a comparison finds it (make
+// prove). Its rows say so.
+#ifndef SM_TEST_SLOWDOWN
+#define SM_TEST_SLOWDOWN 0.0
+#endif
+
 // The workload, as far as a step needs it.
 typedef struct {
     void *ctx;
@@ -90,6 +96,8 @@ sm_status sm_step_check(sm_stepper *stepper, sm_row *row, int64_t *op_ns, int64_
 
 // Runs the next step, with a backward, as the first is run: its gradients are checked.
 sm_status sm_step_check_gradients(sm_stepper *stepper, sm_row *row, int64_t *elapsed_ns, double *loss);
+
+void sm_step_count_checks(sm_row *row, int64_t elapsed_ns); // adds to the row's checks_ns
 
 // Call these before and after a step, while no clock runs: they check its update.
 sm_status sm_step_before_update(sm_stepper *stepper, sm_row *row);
