@@ -182,11 +182,13 @@ static bool is_too_fast(const json_t *row, const json_t *references, char text[S
                  fmax(ceiling, datasheet > 0 ? computed(row) / datasheet : 0), chip);
         return true;
     }
-    // A processor by its share of the peak, since those that share a name have other clocks.
-    const char *measure = sm_rows_text(row, "gpu_info")[0] != '\0' ? "median_ts" : "mfu";
+    // A processor by its share of the peak, too, since those that share a name have other clocks.
+    const bool is_card = sm_rows_text(row, "gpu_info")[0] != '\0';
     for (size_t i = 0; i < json_array_size(references); i++) {
         const json_t *reference = json_array_get(references, i);
-        const double factor = sm_json_number(row, measure) / sm_json_number(reference, measure);
+        const double rate = sm_json_number(row, "median_ts") / sm_json_number(reference, "median_ts");
+        const double of_peak = sm_json_number(row, "mfu") / sm_json_number(reference, "mfu");
+        const double factor = is_card || rate < of_peak ? rate : of_peak;
         if (is_same_device(row, reference) && is_same_program(row, reference) && is_score(reference) &&
             strcmp(sm_rows_text(row, "precision"), sm_rows_text(reference, "precision")) == 0 &&
             factor > most_of_reference) {

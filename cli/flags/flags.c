@@ -171,16 +171,15 @@ static const cli_flag flags[] = {
      NOT_ADVISE(SWEPT), AT(work.size_bytes), WITHIN(4, 1e12)},
     {"Work", "batch-size", 'b', CLI_INTS, "B[,B]", NULL, "sequences a batch; not given: chosen by --fit",
      STEPPED | SCORE, AT(work.batch_sizes), WITHIN(1, MAX_BATCH),
-     UNLIKE(
-         {ADVISE, .initial = "4,8,16,32",
-          .help = "sequences a batch, to try; the first value in each list is the baseline that gains are measured "
-                  "against"},
-         {SCORE,
-          .help = "sequences a batch; not given: the largest of 1, 2, 4, ... 32 for which there are memory and time"},
-         {PROFILE | LOOP | ABLATE, .argument = "B", .initial = "4", .help = "sequences a micro-batch"},
-         {TRAIN, .argument = "B", .help = "sequences a micro-batch; not given: 4, or chosen by -m auto"},
-         {WALKED, .argument = "B", .initial = "1", .help = "sequences a batch"},
-         {ESTIMATE, .initial = "4", .help = "sequences a batch"}),
+     UNLIKE({ADVISE, .initial = "4,8,16,32",
+             .help = "sequences a batch, to try; the first value in each list is the baseline that gains are measured "
+                     "against"},
+            {SCORE, .help = "sequences a batch; not given: 1 for every 4 threads of a processor (16-bit formats: 2), "
+                            "of a card the largest of 1, 2, 4, ... 32 for which there are memory and time"},
+            {PROFILE | LOOP | ABLATE, .argument = "B", .initial = "4", .help = "sequences a micro-batch"},
+            {TRAIN, .argument = "B", .help = "sequences a micro-batch; not given: 4, or chosen by -m auto"},
+            {WALKED, .argument = "B", .initial = "1", .help = "sequences a batch"},
+            {ESTIMATE, .initial = "4", .help = "sequences a batch"}),
      .also = "n-batch"}, // as its column is named
     {"Work", "seq-len", 0, CLI_INTS, "T[,T]", NULL, "tokens a sequence; not given: chosen by --fit", STEPPED | EVAL,
      AT(work.seq_lens), WITHIN(1, MAX_DIM),

@@ -61,8 +61,7 @@ void cli_configuration_copy_args(const cli_configuration *from, cli_configuratio
     }
 }
 
-// Replaces a flag's argument, or adds it.
-static void set_arg(cli_configuration *c, const char *flag, int64_t value) {
+void cli_configuration_set(cli_configuration *c, const char *flag, int64_t value) {
     char prefix[CLI_TEXT_SIZE];
     int at = 1;
     int n = snprintf(prefix, sizeof(prefix), "--%s=", flag);
@@ -95,8 +94,8 @@ sm_status cli_sweep_plan_derive(cli_sweep_plan *plan, const cli_configuration *o
     cli_configuration *c = NULL;
     SM_TRY(cli_sweep_plan_add(plan, original.n_args, &c));
     cli_configuration_copy_args(&original, c);
-    set_arg(c, "batch-size", B);
-    set_arg(c, "seq-len", T);
+    cli_configuration_set(c, "batch-size", B);
+    cli_configuration_set(c, "seq-len", T);
     c->is_search = true;
     c->place = original.place;
     cli_configuration_set_key(c, "largest");

@@ -42,6 +42,9 @@ void cli_configuration_set_key(cli_configuration *c, const char *mark);
 // Fills the arguments of a new configuration with copies.
 void cli_configuration_copy_args(const cli_configuration *from, cli_configuration *to);
 
+// Replaces a flag's argument, or adds it; its key stays.
+void cli_configuration_set(cli_configuration *c, const char *flag, int64_t value);
+
 // --- all configurations --------------------------------------------------------------------------
 
 // A line of flags with lists is a Cartesian product; a sweep is one line (the command line) or all lines of a preset or

@@ -380,6 +380,14 @@ TEST(scaled_samples) {
     assert_lacks(little, references, "1.43 times the reference score of the same device, NVIDIA H100 80GB HBM3");
     SM_OWN(json_t) *score = through_block(find_row(1, "fp32", "cpu"));
     assert_counts(score);
+    // A processor whose measured peak is low today is no other one; one that is faster, too, is.
+    SM_OWN(json_t) *processor = find_row(1, "fp32", "cpu");
+    SM_OWN(json_t) *processors = json_pack("[O]", processor);
+    char why[SM_SCORE_TEXT_SIZE];
+    sm_json_set_new(processor, "mfu", json_real(0.7 * sm_json_number(processor, "mfu")));
+    FAIL_IF(sm_score_lacks(score, processors, why), "it should count: %s", why);
+    sm_json_set_new(processor, "median_ts", json_real(0.7 * sm_json_number(processor, "median_ts")));
+    assert_lacks(score, processors, "1.43 times the reference score of the same device");
     json_t *less = scale(find_row(1, "fp32", "cpu"), 0.7);
     sm_json_set_new(less, "peak_flops", json_real(sm_json_number(less, "peak_flops") / 0.7));
     sm_json_set_new(less, "mfu", json_copy(json_object_get(score, "mfu")));
