@@ -460,7 +460,10 @@ TEST(a_program_that_claims_too_much) {
             }
             row = through_block(scale(row, i == 0 ? 1 : 0.3));
             if (i == 0) {
+                char line[SM_BLOCK_LINE_SIZE];
                 assert_counts(row);
+                sm_block_line(row, line);
+                FAIL_IF(strstr(line, "losses") == NULL, "it has no check but its losses: %s", line);
             } else {
                 assert_lacks(row, NULL, is_card ? "of the datasheet of NVIDIA H100 80GB HBM3" : "it computes ");
             }
