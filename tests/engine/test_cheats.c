@@ -1,7 +1,7 @@
 // test_cheats.c: a backend that computes wrongly gets no speed, whatever the time and place of its errors, and an
 // honest one gets one.
 //
-// The cheats alter the cpu backend's results: an op's outputs are put back to what they were before it ran, in part or
+// The cheats alter a backend's results (the cpu's, or that of BACKEND): an op's outputs are put back to what they were before it ran, in part or
 // as a whole, as if it had not run, or set to what they were once. CHEATS=20 tries each twenty times (once without),
 // HONEST=200 as many honest runs.
 #include "tests/support/test.h"
@@ -312,7 +312,8 @@ static sm_status measure(sm_device *device, const variant *v, sm_row *row) {
 
 static sm_device *open_device(void) {
     static sm_backend cheating;
-    sm_device *device = open_backend("cpu", 1);
+    const char *backend = getenv("BACKEND");
+    sm_device *device = open_backend(backend != NULL ? backend : "cpu", backend != NULL ? 0 : 1);
     honest = device->backend;
     cheating = *honest;
     cheating.execute = execute;

@@ -1,5 +1,6 @@
-// test_wall.c: own kernels (--kernel) that want a speed which they did not earn, and cannot have it: they run in a
-// process that has copies of operands, and neither the clock, the row, the seed nor the checks.
+// test_wall.c: own kernels (--kernel) that want a speed which they did not earn, and cannot have it: those in C run in a
+// process that has copies of operands, and neither the clock, the row, the seed nor the checks. CHEATS=20 tries each
+// twenty times, HONEST=200 the honest ones; DEVICE=opencl:0.0 names where those in OpenCL C run.
 #include "tests/support/test.h"
 
 #include "tests/support/run_program.h"
@@ -123,12 +124,17 @@ static void compile(const char *hooks) {
     shell("cc -O3 -shared -fPIC -pthread -w -o $T/cheat.so $T/cheat.c -lm");
 }
 
-static void try_cheat(const cheat *c, const char *arguments, int seed) {
-    const int code = run(
-        textf("run -m tiny --n-layer 1 -b 2 --seq-len 64 --mode naive -w 2 -r 12 --no-peaks --no-phases --backend cpu "
-              "--timeout 120 "
-              "--kernel matmul_forward=$T/cheat.so,matmul_backward_input=$T/cheat.so --seed %d -q -o jsonl %s",
-              seed, arguments));
+static const char both_products[] = "matmul_forward=$T/cheat.so,matmul_backward_input=$T/cheat.so";
+
+static int n_tries(const cheat *c) {
+    const char *text = getenv(c->says == NULL ? "HONEST" : "CHEATS");
+    return text != NULL ? atoi(text) : 1;
+}
+
+static void try_cheat(const cheat *c, const char *backend, const char *kernels, const char *arguments, int seed) {
+    const int code = run(textf("run -m tiny --n-layer 1 -b 2 --seq-len 64 --mode naive -w 2 -r 12 --no-peaks "
+                               "--no-phases --backend %s --timeout 120 --kernel %s --seed %d -q -o jsonl %s",
+                               backend, kernels, seed, arguments));
     FAIL_IF(c->says == NULL && (code != 0 || strstr(out, "987654321") != NULL), "%s, seed %d: refused: %s%s", c->name,
             seed, out, err);
     FAIL_IF(c->says != NULL && (code == 0 || (strstr(out, c->says) == NULL && strstr(err, c->says) == NULL)),
@@ -137,11 +143,9 @@ static void try_cheat(const cheat *c, const char *arguments, int seed) {
 
 TEST(no_cheat_has_a_speed) {
     for (size_t i = 0; i < sizeof(cheats) / sizeof(cheats[0]); i++) {
-        const char *text = getenv(i == 0 ? "HONEST" : "CHEATS");
-        const int n_tries = text != NULL ? atoi(text) : 1;
         compile(cheats[i].hooks);
-        for (int k = 0; k < n_tries; k++) {
-            try_cheat(&cheats[i], "-t 1", 1 + k);
+        for (int k = 0; k < n_tries(&cheats[i]); k++) {
+            try_cheat(&cheats[i], "cpu", both_products, "-t 1", 1 + k);
         }
     }
 }
@@ -173,14 +177,14 @@ TEST(no_cheat_calls_the_system) {
             "#define BEGIN(x, n, c) (n_calls == 30 ? syscall(SYS_%s, 0, 0, 0, 0, 0, 0) : 0)\n#define ROWS(n) (n)\n",
             calls[i]);
         compile(hooks);
-        try_cheat(&c, "-t 1", 1);
+        try_cheat(&c, "cpu", both_products, "-t 1", 1);
     }
 }
 
 // The row has what a call costs, and who chose the checks' seed; own code with a chosen one is not ranked.
 TEST(rows_say_how_own_code_ran) {
     compile(cheats[0].hooks);
-    try_cheat(&cheats[0], "-t 2 --check-seed 7", 1);
+    try_cheat(&cheats[0], "cpu", both_products, "-t 2 --check-seed 7", 1);
     assert_non_null(strstr(out, "\"check_seed_chosen\": true"));
     assert_null(strstr(out, "\"own_call_ns\": null"));
     assert_null(strstr(out, "--check-seed="));
@@ -188,6 +192,56 @@ TEST(rows_say_how_own_code_ran) {
     expect_exit("report $T/row.jsonl --bundle $T/row.bundle", 0);
     run("report --rank $T/row.bundle --no-reference");
     expect_text("report", err, "own code with a chosen --check-seed: not ranked");
+}
+
+// --- kernels in OpenCL C -----------------------------------------------------------------------------
+
+// A work-item computes a row, after its BEGIN, with TERM(v) of each operand.
+static const char rows_of_a_product[] =
+    "#define matmul_forward_signature \"cl 1 N C F w_transposed x W b y act\"\n"
+    "#define matmul_forward_items \"N by 1\"\n"
+    "float to_bits(float v, int n) { return as_float((as_uint(v) + (1u << (23 - n))) & ~((1u << (24 - n)) - 1)); }\n"
+    "kernel void matmul_forward(const long N, const long C, const long F, const long w_transposed, global const float "
+    "*x, const ulong x_at, global const float *W, const ulong W_at, global const float *b, const ulong b_at, global "
+    "float *y, const ulong y_at, global float *act, const ulong act_at) {\n"
+    "    const long n = get_global_id(0);\n"
+    "    if (n >= N) return;\n"
+    "    x += x_at + n * C; W += W_at; y += y_at + n * F;\n"
+    "    BEGIN\n"
+    "    for (long f = 0; f < F; f++) {\n"
+    "        float s = 0;\n"
+    "        for (long c = 0; c < C; c++) s += TERM(x[c]) * TERM(W[w_transposed ? f * C + c : c * F + f]);\n"
+    "        y[f] = s; } }\n";
+
+static const cheat device_cheats[] = {
+    {"honest", "#define TERM(v) v\n#define BEGIN\n", NULL},
+    {"rounds operands to 14 bits", "#define TERM(v) to_bits(v, 14)\n#define BEGIN\n", "wrong "},
+    {"rounds operands to 14 bits, in place",
+     "#define TERM(v) v\n#define BEGIN for (long c = 0; c < C; c++) ((global float *)x)[c] = to_bits(x[c], 14);\n",
+     "wrong "},
+    {"positions: erases its input after 32 rows",
+     "#define TERM(v) v\n#define BEGIN if (n >= 32) { for (long c = 0; c < C; c++) ((global float *)x)[c] = 0; for "
+     "(long "
+     "f = 0; f < F; f++) y[f] = 0; return; }\n",
+     "wrong "},
+    {"leaves out a row of eight", "#define TERM(v) v\n#define BEGIN if (n % 8 == 5) return;\n", "wrong "},
+    {"remembers: computes only where its output is empty",
+     "#define TERM(v) v\n#define BEGIN if (y[0] != 0 && fabs(y[0]) < 100 && y[F - 1] != 0) return;\n", "wrong "},
+    {"leaves out the smallest terms", "#define TERM(v) (fabs(v) < 0.001f ? 0 : v)\n#define BEGIN\n", "wrong "},
+};
+
+TEST(no_cheat_on_a_device_has_a_speed) {
+    const char *device = getenv("DEVICE");
+    if (run("devices") != 0 || strstr(out, "opencl:") == NULL) {
+        skip();
+    }
+    for (size_t i = 0; i < sizeof(device_cheats) / sizeof(device_cheats[0]); i++) {
+        temp_put_text("cheat.cl", textf("%s%s", device_cheats[i].hooks, rows_of_a_product));
+        for (int k = 0; k < n_tries(&device_cheats[i]); k++) {
+            try_cheat(&device_cheats[i], device != NULL ? device : "opencl", "matmul_forward=$T/cheat.cl", "-t 1",
+                      1 + k);
+        }
+    }
 }
 
 // --- whole backends ----------------------------------------------------------------------------------
