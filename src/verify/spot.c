@@ -67,6 +67,18 @@ sm_status spot_read_all_ids(spot *s, int tensor, int32_t **ids) {
     return spot_read_ids(s, tensor, 0, n, SPOT_NEW(s, *ids, n));
 }
 
+void spot_add_error(spot_mean *m, double error, double unit) {
+    m->squares += unit > 0x1p-126 ? error / unit * (error / unit) : 0;
+    m->n++;
+}
+
+void spot_compare_mean(spot *s, const char *operand, const spot_mean *m) {
+    const double n = (double)m->n;
+    if (m->n > 0 && s->plan->dtype == SM_F32 && s->plan->products == SM_PRODUCTS_PLAIN) {
+        spot_compare(s, operand, sqrt(m->squares / n), 0, (1 + 4 / sqrt(n)) / 2);
+    }
+}
+
 double spot_roundoff(const sm_tensor *t) { return sm_dtype_format(t->dtype)->unit_roundoff; }
 
 double spot_store_error(const sm_tensor *t, double value) {

@@ -75,6 +75,15 @@ static inline void spot_compare(spot *s, const char *operand, double got, double
     }
 }
 
+// The precision of many f32 numbers together: one error may be several times the usual one, the root of the mean square
+// of all is not. `unit`: twice the largest such root, as operands rounded to fewer bits have a larger one.
+typedef struct {
+    double squares; // of errors in units
+    int64_t n;
+} spot_mean;
+void spot_add_error(spot_mean *m, double error, double unit);
+void spot_compare_mean(spot *s, const char *operand, const spot_mean *m); // of plans in f32 with f32's products
+
 // Unit roundoff of the tensor's format; and the error of storing a number, which is absolute below the format's normal
 // numbers.
 double spot_roundoff(const sm_tensor *t);

@@ -31,16 +31,19 @@ typedef struct {
     float *att;            // of one head, rows as stored
     double *weights;       // (T)
     double *D, *D_size;    // (T): for one head, once computed
-    double most[3];        // the largest of y, or of dq, dk, dv, in earlier rows; 0 at first
+    double *roundings;     // (T): of one row's weights, relative
+    spot_mean mean;
+    double most[3]; // the largest of y, or of dq, dk, dv, in earlier rows; 0 at first
 } sequence;
 
-// The size of a sum: the sum of its terms' magnitudes, and the root of the sum of their squares.
+// The size of a sum: the sum of its terms' magnitudes, and the root of the sum of their squares. `rounding`: of its
+// factor, relative to f32's.
 typedef struct {
-    double size, norm;
+    double size, norm, rounding;
 } extent;
 
 static extent extent_of(int64_t n, const float *x, const float *y) {
-    extent e = {0, 0};
+    extent e = {.size = 0};
     for (int64_t i = 0; i < n; i++) {
         const double term = fabs((double)x[i] * (double)y[i]);
         e.size += term;
@@ -58,6 +61,8 @@ static double dot(int64_t n, const float *x, const float *y) {
     }
     return sum;
 }
+
+static double sum_rounding(const sequence *q) { return 4 + sqrt((double)(q->T > q->HS ? q->T : q->HS)); }
 
 static int64_t first_key(const sequence *q, int64_t t) { return q->starts == NULL ? 0 : q->starts[q->b * q->T + t]; }
 
@@ -98,8 +103,9 @@ static sm_status open_sequences(spot *s, int C_operand, sequence *q) {
                (long long)q->HS, MOST_CHANNELS);
     SPOT_NEW(s, q->qkv, q->T * q->QKV);
     SPOT_NEW(s, q->out, q->T * q->QKV);
-    q->D = SPOT_NEW(s, q->weights, 3 * q->T) + q->T;
+    q->D = SPOT_NEW(s, q->weights, 4 * q->T) + q->T;
     q->D_size = q->D + q->T;
+    q->roundings = q->D_size + q->T;
     if (rng_step != SM_NO_TENSOR && attr->dropout_p > 0) {
         int32_t words[2];
         SM_TRY(spot_read_ids(s, rng_step, 0, 2, words));
@@ -130,12 +136,18 @@ static int64_t draw_row(spot *s, const sequence *q, int64_t i) {
 
 // --- a row's weights -------------------------------------------------------------------------
 
+// The rounding of a weight that is computed from its score, and of a sum over it.
+static double weight_rounding(const sequence *q, int64_t h, int64_t t, int64_t k) {
+    return sum_rounding(q) + extent_of(q->HS, query(q, h, t), key(q, h, k)).size * q->scale;
+}
+
 // weights[s] = exp(q_t k_s / sqrt(HS) - lse) from first_key to t; returns lse.
 static double find_weights(const sequence *q, int64_t h, int64_t t) {
     double most = -INFINITY;
     double sum = 0;
     for (int64_t k = first_key(q, t); k <= t; k++) {
         q->weights[k] = dot(q->HS, query(q, h, t), key(q, h, k)) * q->scale;
+        q->roundings[k] = weight_rounding(q, h, t, k);
         most = fmax(most, q->weights[k]);
     }
     for (int64_t k = first_key(q, t); k <= t; k++) {
@@ -161,12 +173,16 @@ typedef struct {
     double want[MOST_CHANNELS];
     double squares[MOST_CHANNELS]; // of terms with the precision of the data or products
     double sizes[MOST_CHANNELS];   // of terms with f32's precision: their rounding remains when such sums cancel
+    double units[MOST_CHANNELS];   // squares of the terms' roundings
 } row;
+
+// Of the mean error: kernels in f32 have at most 0.2 of the limit; operands rounded to 14 bits exceed it up to T = 4,096.
+static const double roundings_in_unit = 8 * 0x1p-24;
 
 static double f32_tolerance(const sequence *q) { return 4 * 0x1p-23 * (32 + 4 * sqrt((double)q->T)); }
 
-static void compare_row(spot *s, const char *operand, double tolerance, const sequence *q, const float *got,
-                        const row *r, double *most) {
+static void compare_row(spot *s, const char *operand, double tolerance, sequence *q, const float *got, const row *r,
+                        double *most) {
     double largest = 0;
     for (int64_t i = 0; i < q->HS; i++) {
         largest = fmax(largest, fabs(r->want[i]));
@@ -177,6 +193,8 @@ static void compare_row(spot *s, const char *operand, double tolerance, const se
         spot_compare(s, operand, got[i], r->want[i],
                      tolerance * fmax(size, sqrt(r->squares[i])) + f32_tolerance(q) * r->sizes[i] +
                          2 * spot_store_error(spot_out(s, 0), 0));
+        spot_add_error(&q->mean, got[i] - r->want[i],
+                       roundings_in_unit * hypot(sqrt(r->units[i]), sum_rounding(q) * r->want[i]));
     }
 }
 
@@ -191,7 +209,7 @@ _Static_assert(SM_IN(attention_forward, qkv) == SM_IN(flash_attention_forward, q
                    SM_OUT(attention_forward, att) == SM_OUT(flash_attention_forward, lse),
                "one look at all kinds");
 
-static sm_status compare_kept(spot *s, const sequence *q, int64_t h, int64_t t, double lse) {
+static sm_status compare_kept(spot *s, sequence *q, int64_t h, int64_t t, double lse) {
     const int kept = s->op.out[SM_OUT(attention_forward, att)];
     const int64_t head = q->b * q->NH + h;
     const double tolerance = tolerance_of(s, q, 1);
@@ -209,6 +227,9 @@ static sm_status compare_kept(spot *s, const sequence *q, int64_t h, int64_t t, 
     for (int64_t k = 0; k < q->T; k++) {
         const bool is_seen = k >= first_key(q, t) && k <= t;
         spot_compare(s, "att", q->rows[k], is_seen ? q->weights[k] : 0, is_seen ? tolerance * most : 0);
+        if (is_seen) {
+            spot_add_error(&q->mean, q->rows[k] - q->weights[k], roundings_in_unit * q->roundings[k] * q->weights[k]);
+        }
     }
     return SM_OK;
 }
@@ -224,6 +245,7 @@ static sm_status look_at_row(spot *s, sequence *q, int64_t h, int64_t t) {
             const double term = weight * v[i];
             r.want[i] += term;
             r.squares[i] += term * term;
+            r.units[i] += q->roundings[k] * term * q->roundings[k] * term;
         }
     }
     compare_row(s, "y", tolerance_of(s, q, 0), q, q->out + t * q->C + h * q->HS, &r, &q->most[0]);
@@ -247,6 +269,7 @@ static sm_status end_forward(spot *s) {
         }
         SM_TRY(look_at_row(s, &q, spot_draw(s, q.NH), draw_row(s, &q, i)));
     }
+    spot_compare_mean(s, "y", &q.mean);
     return SM_OK;
 }
 
@@ -280,6 +303,7 @@ static double ds_of(const spot *s, const sequence *q, int64_t h, int64_t t, int6
     const double kept = keeps(q, h, t, k);
     const extent da = extent_of(q->HS, dy_of(q, h, t), value(q, h, k));
     const bool is_rounded = s->plan->products == SM_PRODUCTS_TF32;
+    made_of->rounding = q->is_flash ? weight_rounding(q, h, t, k) : sum_rounding(q);
     made_of->size = weight * (kept * da.size + q->D_size[t]) * q->scale;
     const double ds = weight * (kept * dot(q->HS, dy_of(q, h, t), value(q, h, k)) - q->D[t]) * q->scale;
     made_of->norm = is_rounded ? hypot(ds, weight * kept * da.norm * q->scale) : ds;
@@ -302,6 +326,8 @@ static void add_terms(row *r, const sequence *q, double factor, const extent *ma
         r->want[i] += factor * channel;
         r->squares[i] += rounded * channel * rounded * channel;
         r->sizes[i] += made_of->size * fabs(channel);
+        const double unit = hypot(made_of->rounding * factor, (4 + sqrt((double)q->HS)) * made_of->size) * channel;
+        r->units[i] += unit * unit;
     }
 }
 
@@ -333,7 +359,7 @@ static sm_status look_at_key(spot *s, sequence *q, int64_t kv, int64_t k) {
             find_D(q, h, t);
             const double ds = ds_of(s, q, h, t, k, weight, &made_of);
             add_terms(&dk, q, ds, &made_of, query(q, h, t));
-            add_terms(&dv, q, kept, &(extent){kept, kept}, dy_of(q, h, t));
+            add_terms(&dv, q, kept, &(extent){kept, kept, made_of.rounding}, dy_of(q, h, t));
         }
     }
     const float *got = q->out + k * q->QKV + (q->NH + kv) * q->HS;
@@ -369,6 +395,7 @@ static sm_status end_backward(spot *s) {
         SM_TRY(look_at_query(s, &q, spot_draw(s, q.NH), draw_row(s, &q, i)));
         SM_TRY(look_at_key(s, &q, spot_draw(s, q.NKV), draw_row(s, &q, i + 1)));
     }
+    spot_compare_mean(s, "dqkv", &q.mean);
     return SM_OK;
 }
 

@@ -245,34 +245,13 @@ static sm_status compare_drawn(spot *s, const product *p, int64_t first, int64_t
     return SM_OK;
 }
 
-// --- the precision of all rows together ------------------------------------------------------------
-//
-// One row's error may be several times the usual one; the root of the mean square of all is not. In units of a sum's
-// rounding it is 0.02 to 0.2 for f32 products summed in any order; operands rounded to b bits add about
-// 2^(24-b) / (3 sqrt(K)), which is above the limit from 19 bits down for K of 64, and from 17 for 768.
-
-static const double most_mean_error = 0.5;
-
-typedef struct {
-    double squares; // of errors in units of a sum's rounding
-    int64_t n;
-} mean_error;
-
-static void add_error(mean_error *m, double error, int64_t sum_length, double size) {
-    const double unit = 0x1p-24 * (4 + sqrt((double)sum_length)) * size;
-    m->squares += unit > 0x1p-126 ? error / unit * (error / unit) : 0;
-    m->n++;
-}
-
-static void compare_mean(spot *s, const char *name, const mean_error *m) {
-    const double n = (double)m->n;
-    if (m->n > 0 && s->plan->dtype == SM_F32 && s->plan->products == SM_PRODUCTS_PLAIN) {
-        spot_compare(s, name, sqrt(m->squares / n), 0, most_mean_error * (1 + 4 / sqrt(n)));
-    }
-}
+// In units of a sum's rounding, f32 products that are summed in any order have a mean error of 0.02 to 0.2; operands
+// rounded to b bits add about 2^(24-b) / (3 sqrt(K)), which is above the limit from 19 bits down for K of 64, from 17 for
+// 768, and from 15 for 50,000.
+static double rounding_unit(int64_t sum_length, double size) { return 0x1p-24 * (4 + sqrt((double)sum_length)) * size; }
 
 // Compares Z r and X (M r) for the block's rows.
-static void compare_whole(spot *s, const product *p, int64_t n, const float *bias, row_sums *sums, mean_error *mean) {
+static void compare_whole(spot *s, const product *p, int64_t n, const float *bias, row_sums *sums, spot_mean *mean) {
     const sm_tensor *stored = &s->plan->tensors[p->z];
     const double least = sm_dtype_format(stored->dtype)->least_normal * sqrt((double)p->F);
     const double roundoff = spot_sum_roundoff(s, p->K);
@@ -285,7 +264,8 @@ static void compare_whole(spot *s, const product *p, int64_t n, const float *bia
         sums[i] = sum_row(p, p->room + i * p->K, p->room_z + i * p->F);
     }
     for (int64_t i = 0; i < n; i++) {
-        add_error(mean, sums[i].got - sums[i].want - bias_sum, p->K, sums[i].products + sums[i].size + fabs(bias_sum));
+        spot_add_error(mean, sums[i].got - sums[i].want - bias_sum,
+                       rounding_unit(p->K, sums[i].products + sums[i].size + fabs(bias_sum)));
         spot_compare(s, sm_op_get_info(s->op.kind)->out[0].name, sums[i].got, sums[i].want + bias_sum,
                      roundoff * (sums[i].products + sums[i].size) +
                          deviations * spot_roundoff(stored) * (sums[i].size + least) + 0x1p-22 * fabs(bias_sum));
@@ -296,7 +276,7 @@ static sm_status end(spot *s) {
     product *p = s->state;
     float *bias = NULL;
     row_sums *sums;
-    mean_error mean = {.n = 0};
+    spot_mean mean = {.n = 0};
     const int64_t block = block_rows(p->K > p->F ? p->K : p->F);
     find_room(s, p);
     SPOT_NEW(s, sums, block);
@@ -314,7 +294,7 @@ static sm_status end(spot *s) {
         }
         SM_TRY(compare_drawn(s, p, first, n, bias));
     }
-    compare_mean(s, sm_op_get_info(s->op.kind)->out[0].name, &mean);
+    spot_compare_mean(s, sm_op_get_info(s->op.kind)->out[0].name, &mean);
     return SM_OK;
 }
 
@@ -407,15 +387,16 @@ static sm_status end_weight(spot *s) {
     double *got = spot_memory(s, C, sizeof *got);
     double *want = spot_memory(s, C, sizeof *want);
     double *squares = spot_memory(s, C, sizeof *squares);
-    mean_error mean = {.n = 0};
+    spot_mean mean = {.n = 0};
     SM_TRY(sum_weight(s, w, got));
     SM_TRY(sum_products(s, w, want, squares));
     for (int64_t c = 0; c < C; c++) {
-        add_error(&mean, got[c] - w->before[c] - want[c], N, sqrt(squares[c]) + sqrt(w->squares[c]));
+        spot_add_error(&mean, got[c] - w->before[c] - want[c],
+                       rounding_unit(N, sqrt(squares[c]) + sqrt(w->squares[c])));
         spot_compare(s, "dW", got[c] - w->before[c], want[c],
                      (spot_sum_roundoff(s, N) + deviations * 0x1p-24) * (sqrt(squares[c]) + sqrt(w->squares[c])));
     }
-    compare_mean(s, "dW", &mean);
+    spot_compare_mean(s, "dW", &mean);
     s->state = w->bias;
     return w->bias != NULL ? spot_column_sums.after(s) : SM_OK;
 }
