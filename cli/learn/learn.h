@@ -73,7 +73,7 @@ typedef struct cli_walk_writer {
     bool ends_only_whole;                                                  // unless this is set
     struct sm_record_writer *records;                                      // learn/walk_json.c
     bool is_object;                                                        // likewise
-    struct cli_page_step *page;                                            // learn/page_step.c
+    struct cli_step_page *page;                                            // learn/page.c
     json_t *losses; // gets the loss of this step and of a few after it on the same batch; NULL: not asked
     bool shows_values;
     int last_layer; // learn/walk_text.c: layer and range of the op before; -2: none
@@ -90,59 +90,12 @@ json_t *cli_walk_op_json(const cli_walk_op *event);
 cli_walk_writer cli_walk_text_writer(void);
 cli_walk_writer cli_walk_record_writer(void); // json; csv, jsonl: only ops
 
-// --- values --------------------------------------------------------------------------------------
-
-// A plan run op by op on the reference backend, for its numbers.
-
-typedef struct cli_walk_values cli_walk_values;
-
-// The batch: of --text, or the first of --data, or random tokens of --seed: B*T tokens, then as many targets; a token's
-// target is the next token. The caller frees them.
-sm_status cli_walk_read_batch(const cli_options *options, const sm_plan *plan, int32_t **batch);
-
-// Opens the reference backend with the weights of --weights, or initial ones of --seed, and that batch. Takes ownership
-// of the plan, also after a failure. The plan may be read through *values until that is freed.
-sm_status cli_walk_values_open(const cli_options *options, sm_plan *plan, const sm_model_config *config,
-                               const int32_t *batch, cli_walk_values **values);
-void cli_walk_values_free(cli_walk_values *values); // NULL is fine
-SM_OWNABLE(cli_walk_values, cli_walk_values_free)
-
-// After all ops: appends the loss, and those of a few steps that follow on the same batch.
-sm_status cli_walk_values_losses(cli_walk_values *values, int64_t step, const int32_t *batch, json_t *losses);
-
-// With --full: the memory before the first op, one cli_walk_data for each tensor; valid until the values are freed.
-sm_status cli_walk_values_initial(cli_walk_values *values, const cli_walk_data **initial);
-
-// Executes one op and fills an event's data. Call it for all ops in order. `shown` false: the data are not needed.
-sm_status cli_walk_values_execute(cli_walk_values *values, bool shown, cli_walk_op *event);
-
-// --- the parts of a step's page: the walk as data, its kinds of ops, its time on devices ---------
-
-// A walk's writer that collects data; after a walk `data` has "walk" (`walk -o json` without values), "film" (the
-// values, memory_changes.h) and "plan" (step_page.h).
-typedef struct cli_page_step cli_page_step;
-cli_page_step *cli_page_step_new(json_t *data);
-void cli_page_step_free(cli_page_step *step);
-SM_OWNABLE(cli_page_step, cli_page_step_free)
-cli_walk_writer cli_page_writer(cli_page_step *step);
+// --- the parts of a step's page ------------------------------------------------------------------
 
 // For each kind of op in the plans (ending with NULL): {"text", "sources": [{"backend", "file"}]}: its section of
 // docs/equations.md, and the files that compute it, whose texts it adds to `files`. `tier` is the family of OpenCL
 // kernels to show.
 json_t *cli_page_kinds(const sm_plan *const *plans, const char *tier, json_t *files);
-
-// The step on each device of --backend: [{"device", "name", ..., "status", "ops": [{"self_ns", "roofline_ns",
-// "bound"}]}]; a device that could not be timed has a status and a reason. *tier is that of the first OpenCL device, or
-// of a processor. Ceilings are for operands as large as all tensors of `plan`.
-sm_status cli_page_times(const cli_options *options, const sm_plan *plan, json_t **times, const char **tier);
-
-// What the page computes its step again with: {"module" (base64), "numbers" (live.h), "dtype_at" and "optimizer_at" (of
-// these, what a training in the page may change), "bf16" (a data type), "optimizers" (their names), "losses", "weights" (base64
-// of floats: all of the parameters of a step that is shown in slices)}; {"lacks"}: why it cannot. `plan`: of this job.
-sm_status cli_page_live(const cli_options *options, const cli_job *job, const sm_plan *plan, json_t *losses,
-                        json_t **json);
-// Whether a page computes a step that it shows in slices: its weights, which it then holds apart, are not too many.
-bool cli_page_has_weights(const cli_options *options, const sm_plan *plan);
 
 // A student's kernel for a page: {"kind", "file", "signature", "module" (base64), "ops": {"7": its arguments there}}.
 // SM_ERR_UNSUPPORTED: clang is missing, or cannot compile it for wasm32.

@@ -5,9 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "embedded.h"
+#include "bench/rows/machine.h"
 #include "bench/tables/show.h"
 #include "cli/learn/learn.h"
-#include "cli/measure/measure.h"
 #include "learn/live/tokens.h"
 #include "learn/page/memory_changes.h"
 #include "learn/page/step_page.h"
@@ -16,45 +17,33 @@
 
 // The page must stay below 11 MB: values take 5.4 bytes each, and the rest of a small model less than 1 MB.
 static const double MOST_VALUES = 1700e3;
-enum { USUAL_LENGTH = 32, LEAST_LENGTH = 8, MOST_TRAINED = 100000, USUAL_STEPS = 300 };
+static const double MOST_EXACT = 9007199254740992; // whole numbers as JavaScript has them
+enum { USUAL_LENGTH = 32, LEAST_LENGTH = 8, MOST_TRAINED = 100000, USUAL_STEPS = 300, MOST_WEIGHTS = 1000000 };
+
+// Enough to compare ops; `stepmark profile` measures longer.
+enum { N_WARMUP = 2, N_REPETITIONS = 5 };
+static const double peak_seconds = 0.1;
 
 // Its first 33 bytes are a sentence: a batch of one, with the flags' defaults.
 static const char usual_text[] =
     "The cat sat on the mat and slept. The dog lay by the door and slept, too. Who sat on the mat? The cat; and who "
     "lay by the door? The dog, who barked at the cat until she woke and left the mat.";
 
-typedef struct {
+typedef struct cli_step_page {
     cli_options options; // in the form that the walk takes
     char weights[PATH_MAX];
     cli_job job;
     json_t *data;
+    json_t *ops; // part of data
+    sm_film *film;
     const char *kernel; // a student's file; NULL: none
     sm_op_kind kernel_kind;
-} page;
+} step_page;
 
 // --- what is walked --------------------------------------------------------------------------------
 
-static sm_status resolve_weights(const cli_options *given, page *p) {
-    p->options = *given;
-    p->options.walk.full = true;
-    p->options.walk.all = true;
-    SM_FAIL_IF(given->train.run != NULL && given->model.weights != NULL, SM_ERR_USAGE,
-               "--run: --weights has the model; leave one of them out");
-    const char *folder = given->train.run != NULL ? given->train.run : given->model.weights;
-    if (folder != NULL) {
-        SM_TRY(cli_find_weights(folder, p->weights));
-        p->options.model.weights = p->weights;
-    }
-    return SM_OK;
-}
-
-static double job_elems(const cli_job *job) {
-    SM_OWN(sm_plan) *plan = NULL;
-    return cli_job_plan(job, 0, &plan) == SM_OK ? sm_film_elems(plan, 0) : INFINITY;
-}
-
 // As many tokens as --text has, at most as many as fit on a page.
-static int64_t choose_length(const page *p) {
+static int64_t choose_length(const step_page *p) {
     const cli_options *o = &p->options;
     cli_job job = p->job;
     SM_AT_END(sm_ids_free) sm_ids ids = {.ids = NULL};
@@ -64,14 +53,28 @@ static int64_t choose_length(const page *p) {
     }
     job.T = job.T < job.config.context ? job.T : job.config.context;
     job.T = job.T > 1 ? job.T : 1;
-    while (job.T > LEAST_LENGTH && job_elems(&job) > MOST_VALUES) { // less than that is shown in slices
-        job.T -= job.T / 8;
+    for (double n_elems = INFINITY; job.T > LEAST_LENGTH; job.T -= job.T / 8) { // less than that is shown in slices
+        SM_OWN(sm_plan) *plan = NULL;
+        n_elems = cli_job_plan(&job, 0, &plan) == SM_OK ? sm_film_elems(plan, 0) : n_elems;
+        if (n_elems <= MOST_VALUES) {
+            break;
+        }
     }
     return job.T;
 }
 
-static sm_status make_job(page *p) {
+static sm_status make_job(const cli_options *given, step_page *p) {
     cli_options *o = &p->options;
+    const char *folder = given->train.run != NULL ? given->train.run : given->model.weights;
+    *o = *given;
+    o->walk.full = true;
+    o->walk.all = true;
+    SM_FAIL_IF(given->train.run != NULL && given->model.weights != NULL, SM_ERR_USAGE,
+               "--run: --weights has the model; leave one of them out");
+    if (folder != NULL) {
+        SM_TRY(cli_find_weights(folder, p->weights));
+        o->model.weights = p->weights;
+    }
     for (int i = 0; i < o->device.backends.n && o->device.backends.n > 1; i++) {
         SM_FAIL_IF(strcmp(o->device.backends.texts[i], "none") == 0, SM_ERR_USAGE,
                    "--backend: none stands alone; leave it, or the others, out");
@@ -84,14 +87,14 @@ static sm_status make_job(page *p) {
     return SM_OK;
 }
 
-static sm_status make_plan(const page *p, sm_mode mode, sm_plan **plan) {
+static sm_status make_plan(const step_page *p, sm_mode mode, sm_plan **plan) {
     cli_job job = p->job;
     job.mode = mode;
     return cli_job_plan(&job, 0, plan);
 }
 
 // Of a large step, slices as large as the page has room for; refuses one that does not fit into memory.
-static sm_status choose_slices(page *p, const sm_plan *plan) {
+static sm_status choose_slices(step_page *p, const sm_plan *plan) {
     static const int64_t sizes[] = {0, 65536, 16384, 4096, 1024, 256};
     uint64_t total_bytes;
     uint64_t available_bytes;
@@ -116,30 +119,204 @@ static sm_status choose_slices(page *p, const sm_plan *plan) {
     return SM_OK;
 }
 
-// --- data ------------------------------------------------------------------------------------------
+static void set(step_page *p, const char *key, json_t *value) { json_object_set_new(p->data, key, value); }
 
-static void set(page *p, const char *key, json_t *value) { json_object_set_new(p->data, key, value); }
+// --- the walk, as data -----------------------------------------------------------------------------
 
-// The losses of a few steps, too, which those of the page must equal; of slices it may compute none.
-static sm_status walk(page *p, const sm_plan *plan, json_t *losses) {
-    SM_OWN(cli_page_step) *step = cli_page_step_new(p->data);
-    cli_walk_writer writer = cli_page_writer(step);
-    writer.losses = p->options.walk.slice_elems == 0 || cli_page_has_weights(&p->options, plan) ? losses : NULL;
-    return cli_walk_with(&p->options, &writer);
+// After a walk the page's data have "walk" (`walk -o json` without values), "film" (the values, memory_changes.h) and
+// "plan" (step_page.h).
+
+static sm_status see(sm_film *film, int moment, int tensor, const cli_walk_data *data) {
+    return data->full != NULL ? sm_film_see(film, moment, tensor, data->full) : SM_OK;
 }
 
-// A tokenizer, by which the page's module reads a text.
-static void set_tokenizer(page *p, const sm_tokenizer *tokenizer) {
-    SM_FREED char *bytes = NULL;
-    size_t size_bytes;
-    FILE *out = sm_memstream(&bytes, &size_bytes);
-    sm_live_write_tokenizer(tokenizer, out);
-    sm_memstream_close(out);
-    set(p, "tokenizer", sm_base64_json(bytes, size_bytes));
+static sm_status begin(cli_walk_writer *writer, const cli_walk_head *head) {
+    step_page *page = writer->page;
+    const sm_plan *plan = head->plan;
+    cli_walk_head shown = *head;
+    page->film = sm_film_new(plan, head->options->walk.slice_elems);
+    for (int i = 0; i < plan->n_tensors; i++) {
+        SM_TRY(see(page->film, 0, i, &head->initial[i]));
+    }
+    shown.initial = NULL;
+    json_t *walk = cli_walk_head_json(&shown);
+    set(page, "walk", walk);
+    // Tensors that are shown apart say which part of them.
+    for (int i = 0; i < plan->n_tensors; i++) {
+        int64_t dims[SM_MAX_DIMS];
+        if (sm_page_slice(plan, i, head->options->walk.slice_elems, dims)) {
+            json_object_set_new(json_array_get(json_object_get(walk, "tensors"), (size_t)i), "slice",
+                                sm_json_integers(dims, plan->tensors[i].n_dims));
+        }
+    }
+    page->ops = json_array();
+    json_object_set_new(walk, "ops", page->ops);
+    set(page, "plan", sm_step_page_plan(plan));
+    return SM_OK;
 }
+
+// Values go into the film; only their summaries stay.
+static sm_status take_op(cli_walk_writer *writer, const cli_walk_op *event) {
+    step_page *page = writer->page;
+    cli_walk_op shown = *event;
+    for (int k = 0; k < event->n_operands; k++) {
+        const cli_walk_operand *o = &event->operands[k];
+        SM_TRY(see(page->film, 2 * event->index, o->tensor, k < event->n_inputs ? &o->data : &o->before));
+        shown.operands[k].data.full = NULL;
+        shown.operands[k].before.full = NULL;
+    }
+    for (int k = event->n_inputs; k < event->n_operands; k++) {
+        SM_TRY(see(page->film, 2 * event->index + 1, event->operands[k].tensor, &event->operands[k].data));
+    }
+    json_array_append_new(page->ops, cli_walk_op_json(&shown));
+    return SM_OK;
+}
+
+static sm_status end(cli_walk_writer *writer, SM_UNUSED const sm_plan *plan) {
+    set(writer->page, "film", sm_film_json(writer->page->film));
+    return SM_OK;
+}
+
+// --- the step, to be computed again ----------------------------------------------------------------
+
+// Whether a page computes a step that it shows in slices: its weights, which it then holds apart, are not too many.
+static bool has_weights(const step_page *p, const sm_plan *plan) {
+    return p->options.walk.slice_elems > 0 && cli_walk_step(&p->options) == 1 && plan->dtype == SM_F32 &&
+           plan->n_params <= MOST_WEIGHTS;
+}
+
+// The parameters by their names in the plan, one after another.
+static sm_status read_weights(const step_page *p, const double *numbers, json_t **json) {
+    sm_plan *plan = NULL; // the live step owns it, even after a failure
+    SM_OWN(sm_live) *live = NULL;
+    SM_FREED float *all = NULL;
+    int64_t n = 0;
+    SM_TRY(sm_live_plan(numbers, &plan));
+    SM_TRY(sm_live_open(plan, &live));
+    SM_TRY(cli_load_weights(live->session, &p->job.config, (uint64_t)p->options.work.seed, p->options.model.weights));
+    for (int i = 0; i < live->session->plan->n_tensors; i++) {
+        const sm_tensor *t = &live->session->plan->tensors[i];
+        if (t->role == SM_ROLE_PARAMETER && t->view_of != SM_NO_TENSOR) {
+            all = sm_realloc(all, (size_t)(n + sm_tensor_elems(t)) * sizeof(*all));
+            SM_TRY(sm_session_read(live->session, i, sm_tensor_elems(t), all + n));
+            n += sm_tensor_elems(t);
+        }
+    }
+    *json = sm_base64_json((const char *)all, (size_t)n * sizeof(*all));
+    return SM_OK;
+}
+
+// What the page computes its step again with: {"module" (base64), "numbers" (live.h), "dtype_at" and "optimizer_at" (of
+// these, what a training in the page may change), "bf16" (a data type), "optimizers" (their names), "losses", "weights"
+// (base64 of floats: all of the parameters of a step that is shown in slices)}; {"lacks"}: why it cannot.
+static sm_status make_live(const step_page *p, const sm_plan *plan, json_t *losses, json_t **json) {
+    const sm_plan_options plan_options = cli_plan_options(&p->job, 0);
+    double numbers[SM_LIVE_COUNT];
+    const sm_embedded *module = sm_embedded_find_below("", "live.wasm");
+    json_t *weights = json_null();
+    const char *why = p->options.walk.slice_elems > 0 && !has_weights(p, plan)
+                          ? "it is too large: this page has slices of its tensors"
+                      : plan_options.processes.n > 1   ? "it is that of several processes"
+                      : !plan_options.one_micro_batch  ? "it has several micro-batches"
+                      : plan_options.seed > MOST_EXACT ? "its seed is larger than a page's numbers"
+                      : plan_options.dropout_p > 0     ? "it has dropout, whose masks differ from step to step"
+                      : module == NULL || module->size_bytes == 0
+                          ? "this program was built without clang for wasm32 (make wasm)"
+                          : NULL;
+    if (why != NULL) {
+        *json = json_pack("{s:s}", "lacks", why);
+        return SM_OK;
+    }
+    sm_live_numbers(&p->job.config, &plan_options, p->job.mode, p->job.without, numbers);
+    SM_TRY(has_weights(p, plan) ? read_weights(p, numbers, &weights) : SM_OK);
+    json_t *optimizers = json_array();
+    for (int i = 0; i < sm_optimizer_count(); i++) {
+        json_array_append_new(optimizers, json_string(sm_optimizer_at(i)->name));
+    }
+    *json = json_pack("{s:o, s:i, s:i, s:i, s:o, s:O, s:o, s:o}", "numbers", sm_json_reals(numbers, SM_LIVE_COUNT),
+                      "dtype_at", SM_LIVE_dtype, "bf16", SM_BF16, "optimizer_at", SM_LIVE_optimizer, "optimizers",
+                      optimizers, "losses", losses, "weights", weights, "module",
+                      sm_base64_json(module->text, module->size_bytes));
+    return SM_OK;
+}
+
+// --- its time on devices, as `profile` measures it, but briefly ------------------------------------
+
+static sm_status add_ops(const cli_job *job, const sm_row *row, json_t *entry) {
+    SM_OWN(sm_plan) *plan = NULL;
+    SM_AT_END(sm_profile_free) sm_profile profile = {.lines = NULL};
+    sm_profile_input input;
+    SM_TRY(cli_row_profile_input(job, row, &plan, &input));
+    SM_TRY(sm_profile_make(&input, SM_PROFILE_BY_OP, &profile));
+    json_t *ops = json_array();
+    for (int i = 0; i < profile.n_lines; i++) {
+        const sm_profile_line *line = &profile.lines[i];
+        json_array_append_new(ops, json_pack("{s:I, s:o, s:s}", "self_ns", (json_int_t)line->self_ns, "roofline_ns",
+                                             sm_json_real(line->roofline_ns), "bound", sm_bound_name(line->bound)));
+    }
+    sm_json_put(entry, {"ops", ops}, {"unaccounted_ns", json_integer(profile.unaccounted_ns)},
+                {"verdict", json_string(profile.verdict)});
+    return SM_OK;
+}
+
+static sm_status time_device(cli_bench *bench, const cli_job *job, json_t *times) {
+    SM_AT_END(sm_row_free) sm_row row = {.schema_version = 0};
+    sm_row_init(&row);
+    const sm_status status = cli_measure(bench, job, &row);
+    if (status == SM_ERR_INTERRUPTED || status == SM_ERR_OOM) {
+        return status;
+    }
+    const char *name = row.gpu_info[0] != '\0' ? row.gpu_info : row.cpu_info;
+    json_t *entry =
+        json_pack("{s:s, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "device", row.device, "name",
+                  sm_json_text(name), "isa", sm_json_text(row.isa), "threads", sm_json_integer(row.n_threads), "status",
+                  row.status, "reason", sm_json_text(row.reason), "peak_flops", sm_json_real(row.peak_flops),
+                  "peak_bandwidth", sm_json_real(row.peak_bandwidth), "peak_source", sm_json_text(row.peak_source),
+                  "loss_check", sm_json_text(row.loss_check), "gradient_check", sm_json_text(row.gradient_check),
+                  "median_ns", sm_json_integer(row.median_ns), "wall_ns", sm_json_integer(row.attribution_ns));
+    json_array_append_new(times, entry);
+    return status == SM_OK ? add_ops(job, &row, entry) : SM_OK; // the entry has the failure
+}
+
+// The step on each device of --backend: [{"device", "name", ..., "status", "ops": [{"self_ns", "roofline_ns",
+// "bound"}]}]; a device that could not be timed has a status and a reason. *tier is that of the first OpenCL device, or
+// of a processor. Ceilings are for operands as large as all tensors of `plan`.
+static sm_status time_devices(const cli_options *options, const sm_plan *plan, json_t **times, const char **tier) {
+    static char found[sizeof(((sm_device_info *)NULL)->tier)];
+    static cli_bench bench;
+    static cli_device_list devices;
+    SM_OWN(json_t) *made = json_array();
+    bench = (cli_bench){.options = options, .peak_seconds = peak_seconds, .peak_bytes = sm_plan_memory(plan, NULL)};
+    *tier = "registers"; // the family of OpenCL kernels of a processor
+    devices.n = 0;
+    SM_TRY(strcmp(options->device.backends.texts[0], "none") != 0
+               ? cli_select_devices(&options->device.backends, &devices)
+               : SM_OK);
+    SM_OWN(json_t) *machine = bench.machine = sm_machine_facts(options->argc, options->argv);
+    for (int i = 0; i < devices.n; i++) {
+        cli_job job;
+        sm_device_info info;
+        SM_TRY(cli_job_of(options, NULL, &job));
+        job.device = devices.devices[i];
+        job.protocol.n_warmup = N_WARMUP;
+        job.protocol.n_repetitions = N_REPETITIONS;
+        job.protocol.n_accum = 1;
+        job.plan.one_micro_batch = true;
+        if (strcmp(job.device.backend->name, "opencl") == 0 &&
+            job.device.backend->describe(job.device.index, &info) == SM_OK && info.tier[0] != '\0') {
+            snprintf(found, sizeof(found), "%s", info.tier);
+            *tier = found;
+        }
+        SM_TRY(time_device(&bench, &job, made));
+    }
+    *times = sm_give(&made);
+    return SM_OK;
+}
+
+// --- all data ------------------------------------------------------------------------------------------
 
 // The texts of the ids, unless ids are bytes.
-static void set_vocabulary(page *p) {
+static void set_vocabulary(step_page *p) {
     const int64_t vocab = p->job.config.vocab;
     SM_OWN(sm_tokenizer) *tokenizer = NULL;
     json_t *pieces = json_null();
@@ -153,17 +330,16 @@ static void set_vocabulary(page *p) {
                      (const char *)sm_token_bytes(tokenizer, id));
             json_array_append_new(pieces, sm_json_bytes(text));
         }
-        set_tokenizer(p, tokenizer);
+        // By which the page's module reads a text.
+        SM_FREED char *bytes = NULL;
+        size_t size_bytes;
+        FILE *out = sm_memstream(&bytes, &size_bytes);
+        sm_live_write_tokenizer(tokenizer, out);
+        sm_memstream_close(out);
+        set(p, "tokenizer", sm_base64_json(bytes, size_bytes));
     }
     set(p, "has_bytes", json_boolean(found == SM_OK && tokenizer == NULL));
     set(p, "vocabulary", pieces);
-}
-
-// Words of the command line that `walk` does not take, or that are rewritten.
-static bool is_own(const char *word) {
-    char name[32];
-    snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
-    return sm_is_word_of(name, "--output -o --backend --run --text --seq-len --train-steps");
 }
 
 static void put_word(FILE *out, const char *word) {
@@ -172,7 +348,7 @@ static void put_word(FILE *out, const char *word) {
 }
 
 // The `walk` command that prints the same numbers; of slices, norms and the first values.
-static void set_command(page *p) {
+static void set_command(step_page *p) {
     const cli_options *o = &p->options;
     SM_FREED char *text = NULL;
     size_t size = 0;
@@ -180,7 +356,10 @@ static void set_command(page *p) {
     fprintf(out, "stepmark walk %s -o json --seq-len %lld", o->walk.slice_elems > 0 ? "--values --all" : "--full",
             (long long)p->job.T);
     for (int i = 2; i < o->argc; i++) {
-        if (!is_own(o->argv[i])) {
+        char name[32];
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(o->argv[i], "="), o->argv[i]);
+        // Words that `walk` does not take, or that are rewritten, are left out.
+        if (!sm_is_word_of(name, "--output -o --backend --run --text --seq-len --train-steps")) {
             put_word(out, o->argv[i]);
         } else if (strchr(o->argv[i], '=') == NULL) {
             i++; // skips its value
@@ -201,7 +380,7 @@ static void set_command(page *p) {
     set(p, "command", sm_json_bytes(text));
 }
 
-static sm_status gather(page *p, const sm_plan *plan) {
+static sm_status gather(step_page *p, const sm_plan *plan) {
     const sm_mode other_mode = p->job.mode == SM_MODE_NAIVE ? SM_MODE_FUSED : SM_MODE_NAIVE;
     SM_OWN(sm_plan) *other = NULL;
     SM_OWN(json_t) *losses = json_array();
@@ -214,19 +393,22 @@ static sm_status gather(page *p, const sm_plan *plan) {
              p->options.model.weights != NULL ? p->options.model.weights : p->options.model.models.texts[0]);
     set(p, "title", sm_json_bytes(title));
     set_command(p);
-    SM_TRY(walk(p, plan, losses));
+    // The losses of a few steps, too, which those of the page must equal; of slices it may compute none.
+    cli_walk_writer writer = {.begin = begin, .op = take_op, .end = end, .ends_only_whole = true, .page = p};
+    writer.losses = p->options.walk.slice_elems == 0 || has_weights(p, plan) ? losses : NULL;
+    SM_TRY(cli_walk_with(&p->options, &writer));
     set_vocabulary(p);
     SM_TRY(make_plan(p, other_mode, &other));
     SM_TRY(sm_plan_assign_memory(other, 0));
     set(p, "other", sm_step_page_plan(other));
     set(p, "other_mode", json_string(sm_mode_name(other_mode)));
-    SM_TRY(cli_page_live(&p->options, &p->job, plan, losses, &made));
+    SM_TRY(make_live(p, plan, losses, &made));
     set(p, "live", made);
     if (p->kernel != NULL) {
         SM_TRY(cli_page_kernel(p->kernel, p->kernel_kind, plan, &made));
         set(p, "kernel", made);
     }
-    SM_TRY(cli_page_times(&p->options, plan, &made, &tier));
+    SM_TRY(time_devices(&p->options, plan, &made, &tier));
     set(p, "times", made);
     set(p, "kinds", cli_page_kinds((const sm_plan *const[]){plan, other, NULL}, tier, files));
     set(p, "files", json_incref(files));
@@ -241,14 +423,13 @@ static sm_status write_page(void *data, FILE *out) {
 }
 
 static sm_status make_page(const cli_options *options, const char *kernel, sm_op_kind kernel_kind) {
-    static page p;
+    static step_page p;
     SM_OWN(sm_plan) *plan = NULL;
     SM_FAIL_IF(options->out.report_file == NULL && isatty(STDOUT_FILENO), SM_ERR_USAGE,
                "page: is HTML, for a browser; give a file: --output step.html");
     SM_OWN(json_t) *data = json_object();
-    p = (page){.data = data, .kernel = kernel, .kernel_kind = kernel_kind};
-    SM_TRY(resolve_weights(options, &p));
-    SM_TRY(make_job(&p));
+    p = (step_page){.data = data, .kernel = kernel, .kernel_kind = kernel_kind};
+    SM_TRY(make_job(options, &p));
     SM_TRY(make_plan(&p, p.job.mode, &plan));
     SM_TRY(sm_plan_assign_memory(plan, 0));
     SM_TRY(choose_slices(&p, plan));
@@ -263,7 +444,9 @@ static sm_status make_page(const cli_options *options, const char *kernel, sm_op
         const bool learns = o->walk.text == usual_text && o->model.weights == NULL && plan->n_params <= MOST_TRAINED;
         o->walk.train_steps = learns && o->walk.slice_elems == 0 ? USUAL_STEPS : 0;
     }
-    SM_TRY(gather(&p, plan));
+    const sm_status gathered = gather(&p, plan);
+    sm_film_free(p.film);
+    SM_TRY(gathered);
     return cli_write_page(p.options.out.report_file, write_page, data, "");
 }
 

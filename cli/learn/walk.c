@@ -1,39 +1,42 @@
-// walk.c: shows the step op by op. This file chooses the plan's ops, runs them if values are requested, and passes them
-// to a writer (learn/learn.h).
+// walk.c: shows the step op by op. This file chooses the plan's ops, runs them on the reference backend if values are
+// requested, and passes them to a writer (learn/learn.h).
 #include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "philox.h"
 #include "cli/learn/learn.h"
 #include "cli/measure/measure.h"
+#include "learn/page/memory_changes.h"
+
+enum { LOSSES = 12, N_ROOMS = 2 * CLI_WALK_OPERANDS, MAX_FULL_ELEMS = 1 << 22 };
 
 typedef struct {
     const cli_options *options;
     cli_job job;
-    const sm_plan *plan;     // owned by this struct or by `values`
-    int32_t *batch;          // B*T tokens, then as many targets
-    cli_walk_values *values; // NULL without --values
-    char weights[PATH_MAX];  // for cli_walk_head
+    const sm_plan *plan;    // owned by this struct or by `live`
+    int32_t *batch;         // B*T tokens, then as many targets
+    sm_live *live;          // NULL without --values
+    double *rooms[N_ROOMS]; // with --full: one for each operand of an op; allocated when needed
+    cli_walk_data *initial; // with --full, for each tensor
+    char weights[PATH_MAX]; // for cli_walk_head
     char data[PATH_MAX];
 } walk;
-
-// --at: an op's number, or a kind.
-static bool is_at(const sm_op *op, int index, const char *at) {
-    char *end;
-    return isdigit((unsigned char)at[0]) ? strtol(at, &end, 10) == index && *end == '\0'
-                                         : strcmp(sm_op_name(op->kind), at) == 0;
-}
 
 // For people one block stands for all; for programs every op is shown, unless --layer or --at selects.
 static bool is_shown(const walk *w, int index) {
     const cli_options *o = w->options;
     const sm_op *op = &w->plan->ops[index];
+    const char *at = o->walk.at; // an op's number, or a kind
     const bool in_layer = op->layer < 0 || op->layer == (o->walk.layer < 0 ? 0 : o->walk.layer);
-    if (o->walk.at != NULL) {
-        return is_at(op, index, o->walk.at) && (o->walk.layer < 0 || in_layer);
+    if (at != NULL) {
+        char *end;
+        const bool is_at = isdigit((unsigned char)at[0]) ? strtol(at, &end, 10) == index && *end == '\0'
+                                                         : strcmp(sm_op_name(op->kind), at) == 0;
+        return is_at && (o->walk.layer < 0 || in_layer);
     }
-    const bool every = o->walk.all || (!sm_format_is_read((sm_format)o->out.format) && o->walk.layer < 0);
-    return every || in_layer;
+    return in_layer || o->walk.all || (!sm_format_is_read((sm_format)o->out.format) && o->walk.layer < 0);
 }
 
 static int count_shown(const walk *w) {
@@ -96,6 +99,133 @@ static void describe_weights(walk *w) {
     }
 }
 
+// --- the batch -------------------------------------------------------------------------------------
+
+// Of --text, or the first of --data, or random tokens of --seed; a token's target is the next token.
+static sm_status read_batch(walk *w) {
+    const sm_plan *plan = w->plan;
+    const int64_t n = plan->B * plan->T;
+    SM_OWN(sm_tokens) *data = NULL;
+    int32_t *tokens = w->batch = sm_malloc((size_t)n * 2 * sizeof(*tokens));
+    int32_t *targets = tokens + n;
+    if (w->options->walk.text != NULL) { // its first tokens, by the model's tokenizer
+        SM_AT_END(sm_ids_free) sm_ids ids = {.ids = NULL};
+        SM_TRY(cli_model_ids(w->options, w->options->walk.text, plan->V, &ids));
+        SM_FAIL_IF((int64_t)ids.n <= n, SM_ERR_USAGE,
+                   "--text: %zu tokens, and a batch of %lld x %lld, with a target for each, has %lld; give a longer "
+                   "text or a smaller --seq-len",
+                   ids.n, (long long)plan->B, (long long)plan->T, (long long)n + 1);
+        memcpy(tokens, ids.ids, (size_t)n * sizeof(*tokens));
+        memcpy(targets, ids.ids + 1, (size_t)n * sizeof(*targets));
+        return SM_OK;
+    }
+    if (w->options->work.data == NULL) {
+        const uint64_t key = sm_philox_key((uint64_t)w->options->work.seed, "walk.tokens");
+        for (int64_t i = 0; i <= n; i++) { // the last is a target alone
+            tokens[i] = (int32_t)(sm_philox4x32(key, (uint64_t)i, 0).word[0] % (uint64_t)plan->V);
+        }
+        memmove(targets, tokens + 1, (size_t)n * sizeof(*targets));
+        return SM_OK;
+    }
+    SM_TRY(cli_open_tokens(w->options, plan->V, &data));
+    return sm_tokens_batch(data, 0, plan->B, plan->T, tokens, targets);
+}
+
+// --- values ----------------------------------------------------------------------------------------
+
+// Step `step` of training on a batch: B*T tokens, then as many targets.
+static sm_status train(sm_live *live, const int32_t *batch, int64_t step) {
+    const sm_plan *plan = live->session->plan;
+    SM_TRY(sm_live_begin(live, batch, batch + plan->B * plan->T, NULL, step));
+    for (int i = 0; i < plan->n_ops; i++) {
+        SM_TRY(cli_interrupted ? SM_ERR_INTERRUPTED : sm_live_run(live, i));
+    }
+    return SM_OK;
+}
+
+// Reads a tensor; with --full all elements, into a room that grows.
+static sm_status read_data(const walk *w, int tensor, double **room, cli_walk_data *data) {
+    const int64_t slice_elems = w->options->walk.slice_elems;
+    const sm_tensor *t = &w->plan->tensors[tensor];
+    const int64_t n_elems = sm_tensor_elems(t);
+    const int64_t n_shown = w->options->walk.full ? sm_page_slice_elems(w->plan, tensor, slice_elems) : 0;
+    int64_t dims[SM_MAX_DIMS];
+    if (w->options->walk.full) {
+        double *made = realloc(*room, (size_t)n_shown * sizeof(*made));
+        SM_FAIL_IF(made == NULL, SM_ERR_OOM, "walk: no memory for %lld elements", (long long)n_shown);
+        *room = made;
+    }
+    SM_TRY(sm_live_read(w->live, tensor));
+    const double *read = w->live->values;
+    double sum = 0;
+    for (int64_t i = 0; i < n_elems; i++) {
+        sum += read[i] * read[i];
+    }
+    *data = (cli_walk_data){.has = true, .n_elems = n_elems, .norm = sqrt(sum), .full = *room};
+    data->n_first = n_elems < CLI_WALK_FIRST ? (int)n_elems : CLI_WALK_FIRST;
+    memcpy(data->first, read, (size_t)data->n_first * sizeof(*read));
+    const bool is_sliced = sm_page_slice(w->plan, tensor, slice_elems, dims);
+    for (int64_t i = 0; i < n_shown; i++) {
+        (*room)[i] = read[is_sliced ? sm_page_slice_place(t, dims, i) : i];
+    }
+    return SM_OK;
+}
+
+// Opens the reference backend with the weights of --weights, or initial ones of --seed, and the batch. Takes ownership of
+// the plan, also after a failure.
+static sm_status open_values(walk *w, sm_plan *plan) {
+    const cli_options *o = w->options;
+    const int64_t n = plan->B * plan->T;
+    SM_TRY(sm_live_open(plan, &w->live));
+    for (int i = 0; i < plan->n_tensors && o->walk.full && o->walk.slice_elems == 0; i++) {
+        const sm_tensor *t = &plan->tensors[i];
+        SM_FAIL_IF(sm_tensor_elems(t) > MAX_FULL_ELEMS, SM_ERR_USAGE,
+                   "--full: %s has %lld elements, but only tensors of up to %d can be shown; give a smaller model",
+                   t->name, (long long)sm_tensor_elems(t), MAX_FULL_ELEMS);
+    }
+    SM_TRY(cli_load_weights(w->live->session, &w->job.config, (uint64_t)o->work.seed, o->model.weights));
+    if (cli_walk_step(o) > 1) { // trains on batches of the text in order, as `train` would without shuffling
+        SM_OWN(sm_tokens) *data = NULL;
+        SM_FREED int32_t *batch = sm_malloc((size_t)n * 2 * sizeof(*batch));
+        SM_TRY(cli_open_tokens(o, plan->V, &data));
+        for (int64_t step = 1; step < cli_walk_step(o); step++) {
+            SM_TRY(sm_tokens_batch(data, step - 1, plan->B, plan->T, batch, batch + n));
+            SM_TRY(train(w->live, batch, step));
+        }
+    }
+    SM_FAIL_IF(o->walk.held != NULL && sm_live_hold(w->live, o->walk.held) != SM_OK, SM_ERR_USAGE, "--set: %s",
+               sm_error_message());
+    SM_TRY(sm_live_begin(w->live, w->batch, w->batch + n, NULL, cli_walk_step(o)));
+    w->initial = o->walk.full ? sm_calloc((size_t)plan->n_tensors, sizeof(*w->initial)) : NULL;
+    for (int i = 0; i < plan->n_tensors && o->walk.full; i++) {
+        double *room = NULL;
+        if (sm_live_is_initial(&plan->tensors[i])) {
+            const sm_status read = read_data(w, i, &room, &w->initial[i]);
+            w->initial[i].full = room; // which frees it
+            SM_TRY(read);
+        }
+    }
+    return SM_OK;
+}
+
+// Executes one op, and fills an event's data if it is shown: of inputs before it, of outputs after it, and of those that
+// it adds to or updates also before it, in the second half of the rooms.
+static sm_status execute(walk *w, bool shown, cli_walk_op *event) {
+    for (int k = 0; k < event->n_operands && shown; k++) {
+        cli_walk_operand *o = &event->operands[k];
+        if (k < event->n_inputs) {
+            SM_TRY(read_data(w, o->tensor, &w->rooms[k], &o->data));
+        } else if (strcmp(o->access, "writes") != 0) {
+            SM_TRY(read_data(w, o->tensor, &w->rooms[CLI_WALK_OPERANDS + k], &o->before));
+        }
+    }
+    SM_TRY(sm_live_run(w->live, event->index));
+    for (int k = event->n_inputs; k < event->n_operands && shown; k++) {
+        SM_TRY(read_data(w, event->operands[k].tensor, &w->rooms[k], &event->operands[k].data));
+    }
+    return SM_OK;
+}
+
 // --- walking ---------------------------------------------------------------------------------------
 
 static cli_walk_op make_event(const sm_plan *plan, int index) {
@@ -118,7 +248,7 @@ static cli_walk_op make_event(const sm_plan *plan, int index) {
     return e;
 }
 
-static sm_status walk_ops(const walk *w, cli_walk_writer *writer) {
+static sm_status walk_ops(walk *w, cli_walk_writer *writer) {
     const bool tells_skips = w->options->walk.at == NULL;
     int skipped_until = 0;
     for (int i = 0; i < w->plan->n_ops; i++) {
@@ -127,9 +257,7 @@ static sm_status walk_ops(const walk *w, cli_walk_writer *writer) {
         if (cli_interrupted) {
             return SM_ERR_INTERRUPTED;
         }
-        if (w->values != NULL) {
-            SM_TRY(cli_walk_values_execute(w->values, shown, &event));
-        }
+        SM_TRY(w->live != NULL ? execute(w, shown, &event) : SM_OK);
         if (shown) {
             SM_TRY(writer->op(writer, &event));
         } else if (tells_skips && i >= skipped_until) {
@@ -148,22 +276,23 @@ static sm_status walk_ops(const walk *w, cli_walk_writer *writer) {
 }
 
 static sm_status write_walk(walk *w, cli_walk_writer *writer) {
-    cli_walk_head head = {.options = w->options,
-                          .config = &w->job.config,
-                          .plan = w->plan,
-                          .mode = w->job.mode,
-                          .batch = w->batch,
-                          .weights = w->weights,
-                          .data = w->data,
-                          .n_shown = count_shown(w),
-                          .has_values = w->values != NULL};
-    if (w->values != NULL) {
-        SM_TRY(cli_walk_values_initial(w->values, &head.initial));
-    }
+    const cli_walk_head head = {.options = w->options,
+                                .config = &w->job.config,
+                                .plan = w->plan,
+                                .mode = w->job.mode,
+                                .batch = w->batch,
+                                .weights = w->weights,
+                                .data = w->data,
+                                .n_shown = count_shown(w),
+                                .has_values = w->live != NULL,
+                                .initial = w->initial};
     SM_TRY(writer->begin(writer, &head));
     sm_status status = walk_ops(w, writer);
-    if (status == SM_OK && writer->losses != NULL) {
-        status = cli_walk_values_losses(w->values, cli_walk_step(w->options), w->batch, writer->losses);
+    for (int i = 0; i < LOSSES && status == SM_OK && writer->losses != NULL; i++) {
+        double loss = 0;
+        status = i > 0 ? train(w->live, w->batch, cli_walk_step(w->options) + i) : SM_OK;
+        status = status == SM_OK ? sm_session_loss(w->live->session, &loss) : status;
+        json_array_append_new(writer->losses, json_real(loss));
     }
     sm_status ended = writer->ends_only_whole && status != SM_OK ? SM_OK : writer->end(writer, w->plan);
     return status != SM_OK ? status : ended;
@@ -188,7 +317,14 @@ static sm_status check_options(walk *w) {
 
 static void release(walk *w) {
     free(w->batch);
-    cli_walk_values_free(w->values);
+    for (int i = 0; w->initial != NULL && i < w->plan->n_tensors; i++) {
+        free((double *)w->initial[i].full);
+    }
+    free(w->initial);
+    for (int i = 0; i < N_ROOMS; i++) {
+        free(w->rooms[i]);
+    }
+    sm_live_close(w->live);
 }
 
 sm_status cli_walk_with(const cli_options *options, cli_walk_writer *writer) {
@@ -206,9 +342,9 @@ sm_status cli_walk_with(const cli_options *options, cli_walk_writer *writer) {
     } else {
         snprintf(w.data, sizeof(w.data), "random, seed %lld", (long long)options->work.seed);
     }
-    SM_TRY(cli_walk_read_batch(options, plan, &w.batch));
-    if (options->walk.values || options->walk.full) { // `values` owns the plan
-        SM_TRY(cli_walk_values_open(options, sm_give(&plan), &w.job.config, w.batch, &w.values));
+    SM_TRY(read_batch(&w));
+    if (options->walk.values || options->walk.full) { // `live` owns the plan
+        SM_TRY(open_values(&w, sm_give(&plan)));
     }
     return write_walk(&w, writer);
 }
