@@ -100,16 +100,6 @@ static void name_outputs(chooser *c) {
     snprintf(c->run, sizeof c->run, "%s.run", stem);
 }
 
-// A model that knows every word of a short text has too few examples of each: the vocabulary grows with the root of the
-// text.
-static int64_t vocabulary_for(int64_t size_bytes) {
-    int64_t vocab = LEAST_VOCABULARY;
-    while (vocab < MOST_VOCABULARY && (double)(2 * vocab) <= 4 * sqrt((double)size_bytes)) {
-        vocab *= 2;
-    }
-    return vocab;
-}
-
 // Makes tokens of the text, which the training then reads.
 static sm_status make_tokens(chooser *c, int64_t size_bytes) {
     static cli_options of_text; // static because of its lists
@@ -124,7 +114,13 @@ static sm_status make_tokens(chooser *c, int64_t size_bytes) {
         of_text = *o;
         of_text.operands = inputs;
         of_text.n_operands = 1;
-        of_text.tokens.vocab_size = o->model.vocab > 0 ? o->model.vocab : vocabulary_for(size_bytes);
+        // A model that knows every word of a short text has too few examples of each: the vocabulary grows with the
+        // root of the text.
+        int64_t vocab = LEAST_VOCABULARY;
+        while (vocab < MOST_VOCABULARY && (double)(2 * vocab) <= 4 * sqrt((double)size_bytes)) {
+            vocab *= 2;
+        }
+        of_text.tokens.vocab_size = o->model.vocab > 0 ? o->model.vocab : vocab;
         of_text.tokens.min_frequency = 2;
         SM_TRY(cli_learn_words(&of_text, &learned));
     }
@@ -289,17 +285,6 @@ static void tell(const chooser *c, const sm_model_config *config, int64_t n_para
              o->train.run != NULL ? o->train.run : "");
 }
 
-// The command line, with what was chosen.
-static void extend_line(chooser *c) {
-    cli_options *o = c->options;
-    char **argv = sm_calloc((size_t)(o->argc + c->n_said + 1), sizeof *argv); // lives as long as the process
-    memcpy(argv, o->argv, (size_t)o->argc * sizeof *argv);
-    for (int i = 0; i < c->n_said; i++) {
-        argv[o->argc++] = c->said[i];
-    }
-    o->argv = argv;
-}
-
 sm_status cli_train_choose(cli_options *o) {
     static chooser c; // options point into it
     sm_model_config config;
@@ -339,6 +324,11 @@ sm_status cli_train_choose(cli_options *o) {
         say(&c, "--keep-best");
     }
     tell(&c, &config, sm_model_n_params(&config));
-    extend_line(&c);
+    char **argv = sm_calloc((size_t)(o->argc + c.n_said + 1), sizeof *argv); // lives as long as the process
+    memcpy(argv, o->argv, (size_t)o->argc * sizeof *argv);
+    for (int i = 0; i < c.n_said; i++) {
+        argv[o->argc++] = c.said[i];
+    }
+    o->argv = argv;
     return SM_OK;
 }

@@ -52,11 +52,17 @@ typedef struct {
     FILE *scores; // of endings, a line (JSON) a question; NULL: not asked for
 } evaluation;
 
-// --- setting up --------------------------------------------------------------------------------
-
-static sm_status open_session(evaluation *e) {
+static sm_status set_up(evaluation *e) {
     const cli_options *o = e->options;
     SM_OWN(sm_plan) *plan = NULL;
+    SM_FAIL_IF(o->model.weights == NULL || o->work.data == NULL, SM_ERR_USAGE,
+               "--%s: missing; give the folder of the model, and a file of text, tokens or questions",
+               o->model.weights == NULL ? "weights" : "data");
+    SM_TRY(cli_find_trained(o, &e->model));
+    e->T = o->work.seq_lens.n > 0 ? o->work.seq_lens.values[0] : e->model.config.context;
+    SM_TRY(cli_check_seq_len(&e->model.config, e->T));
+    SM_TRY(e->model.tokenizer != NULL ? sm_encoder_new(e->model.tokenizer, &e->encoder) : SM_OK);
+    e->ids = sm_calloc(2 * (size_t)e->T, sizeof *e->ids);
     const sm_precision precision = cli_plan_precision((cli_precision)o->device.precisions.values[0]);
     SM_TRY(cli_open_only_device(o, &e->device));
     const sm_plan_options plan_options = {.B = 1,
@@ -68,19 +74,6 @@ static sm_status open_session(evaluation *e) {
     SM_TRY(sm_plan_rewrite(plan, (sm_mode)o->device.modes.values[0], 0));
     SM_TRY(sm_session_open(e->device, sm_give(&plan), &e->session));
     return sm_weights_load(e->model.weights, &e->model.config, e->session, NULL);
-}
-
-static sm_status set_up(evaluation *e) {
-    const cli_options *o = e->options;
-    SM_FAIL_IF(o->model.weights == NULL || o->work.data == NULL, SM_ERR_USAGE,
-               "--%s: missing; give the folder of the model, and a file of text, tokens or questions",
-               o->model.weights == NULL ? "weights" : "data");
-    SM_TRY(cli_find_trained(o, &e->model));
-    e->T = o->work.seq_lens.n > 0 ? o->work.seq_lens.values[0] : e->model.config.context;
-    SM_TRY(cli_check_seq_len(&e->model.config, e->T));
-    SM_TRY(e->model.tokenizer != NULL ? sm_encoder_new(e->model.tokenizer, &e->encoder) : SM_OK);
-    e->ids = sm_calloc(2 * (size_t)e->T, sizeof *e->ids);
-    return open_session(e);
 }
 
 // --- a row -------------------------------------------------------------------------------------
@@ -102,23 +95,18 @@ static sm_status score(evaluation *e, const int32_t *ids, int64_t n, int64_t fir
     return cli_interrupted ? SM_ERR_INTERRUPTED : SM_OK;
 }
 
-static double bytes_of(const evaluation *e, const int32_t *ids, int64_t n) {
-    double n_bytes = 0;
-    for (int64_t i = 0; i < n; i++) {
-        n_bytes += e->model.tokenizer == NULL                      ? 1
-                   : ids[i] >= e->model.tokenizer->n_tokens        ? NAN
-                   : e->model.tokenizer->tokens[ids[i]].is_special ? 0
-                                                                   : (double)e->model.tokenizer->tokens[ids[i]].n_bytes;
-    }
-    return n_bytes;
-}
-
 static sm_status take_row(evaluation *e, const int32_t *ids, int64_t n) {
+    const sm_tokenizer *tokenizer = e->model.tokenizer;
     double nats;
     SM_TRY(score(e, ids, n, 1, &nats));
     e->nats += nats;
     e->n_tokens += n - 1;
-    e->n_bytes += bytes_of(e, ids + 1, n - 1);
+    for (int64_t i = 1; i < n; i++) {
+        e->n_bytes += tokenizer == NULL                      ? 1
+                      : ids[i] >= tokenizer->n_tokens        ? NAN
+                      : tokenizer->tokens[ids[i]].is_special ? 0
+                                                             : (double)tokenizer->tokens[ids[i]].n_bytes;
+    }
     return SM_OK;
 }
 
@@ -229,22 +217,16 @@ static sm_status take_questions(evaluation *e, const char *path) {
 
 // --- the whole ---------------------------------------------------------------------------------
 
-// A folder of tokens stands for those of validation.
-static sm_status find_path(const char *data, char path[SM_DATA_PATH_BYTES]) {
-    if (sm_data_files_side(data, "val", path)) {
-        return SM_OK;
-    }
-    SM_FAIL_IF(sm_data_files_side(data, "train", path), SM_ERR_INVALID,
-               "%s: has no val.bin; give a file, or tokenize with --val-percent", data);
-    return snprintf(path, SM_DATA_PATH_BYTES, "%s", data) < SM_DATA_PATH_BYTES
-               ? SM_OK
-               : sm_fail(SM_ERR_IO, "--data: '%.100s...' is too long", data);
-}
-
 static sm_status take_data(evaluation *e, char path[SM_DATA_PATH_BYTES]) {
     const sm_tokens_format format = (sm_tokens_format)e->options->work.data_format;
     SM_AT_END(sm_data_files_free) sm_data_files files = {0};
-    SM_TRY(find_path(e->options->work.data, path));
+    const char *data = e->options->work.data;
+    if (!sm_data_files_side(data, "val", path)) { // a folder of tokens stands for those of validation
+        SM_FAIL_IF(sm_data_files_side(data, "train", path), SM_ERR_INVALID,
+                   "%s: has no val.bin; give a file, or tokenize with --val-percent", data);
+        SM_FAIL_IF(snprintf(path, SM_DATA_PATH_BYTES, "%s", data) >= SM_DATA_PATH_BYTES, SM_ERR_IO,
+                   "--data: '%.100s...' is too long", data);
+    }
     const sm_status status = sm_data_files_open(&path, 1, format, &files);
     if (sm_ends_with(path, ".jsonl") && (status == SM_ERR_UNSUPPORTED || (status == SM_OK && format == SM_TOKENS_AUTO &&
                                                                           files.format != SM_TOKENS_JSONL))) {

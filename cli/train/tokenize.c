@@ -20,9 +20,16 @@ bool cli_token_stop(SM_UNUSED void *ctx) { return cli_interrupted != 0; }
 
 void cli_token_note(SM_UNUSED void *ctx, const char *line) { cli_note("%s", line); }
 
+typedef struct {
+    const char *what;     // "learned"
+    const char *unit;     // "tokens"
+    bool is_wanted;       // --progress
+    int64_t last_note_ns; // at most one a second
+} token_progress;
+
 static void token_progress_note(void *ctx, int64_t done, int64_t of) {
     enum { NOTE_NS = 1000000000 };
-    cli_token_progress *progress = ctx;
+    token_progress *progress = ctx;
     const int64_t now_ns = sm_now_ns();
     if (!progress->is_wanted || now_ns - progress->last_note_ns < NOTE_NS) {
         return;
@@ -41,7 +48,7 @@ static void print_tokenizer(const char *where, const sm_tokenizer *t) {
 
 sm_status cli_learn_words(const cli_options *options, sm_tokenizer **tokenizer) {
     SM_AT_END(sm_word_counts_free) sm_word_counts words = {0};
-    cli_token_progress progress = {.what = "learned", .unit = "tokens", .is_wanted = options->out.progress};
+    token_progress progress = {.what = "learned", .unit = "tokens", .is_wanted = options->out.progress};
     const sm_bpe_settings settings = {.vocab_size = options->tokens.vocab_size,
                                       .min_frequency = options->tokens.min_frequency,
                                       .stop = cli_token_stop,
@@ -104,17 +111,6 @@ static void print_token(const sm_tokenizer *t, int32_t id) {
     printf("%s\n", t->tokens[id].is_added ? "  added" : "");
 }
 
-static sm_status show_text(const sm_tokenizer *t, sm_encoder *encoder, const char *text) {
-    SM_AT_END(sm_ids_free) sm_ids ids = {0};
-    SM_TRY(sm_encoder_encode(encoder, (const uint8_t *)text, strlen(text), &ids));
-    print_bytes((const uint8_t *)text, strlen(text));
-    printf(": %zu tokens of %zu bytes\n", ids.n, strlen(text));
-    for (size_t i = 0; i < ids.n; i++) {
-        print_token(t, ids.ids[i]);
-    }
-    return SM_OK;
-}
-
 static sm_status show(const cli_options *options, const sm_tokenizer *tokenizer) {
     SM_OWN(sm_encoder) *encoder = NULL;
     int32_t longest = 0;
@@ -130,11 +126,18 @@ static sm_status show(const cli_options *options, const sm_tokenizer *tokenizer)
         print_token(tokenizer, longest);
     }
     SM_TRY(sm_encoder_new(tokenizer, &encoder));
-    sm_status status = SM_OK;
-    for (int i = 0; i < options->n_operands && status == SM_OK; i++) {
-        status = show_text(tokenizer, encoder, options->operands[i]);
+    for (int i = 0; i < options->n_operands; i++) {
+        SM_AT_END(sm_ids_free) sm_ids ids = {0};
+        const uint8_t *text = (const uint8_t *)options->operands[i];
+        const size_t n_bytes = strlen(options->operands[i]);
+        SM_TRY(sm_encoder_encode(encoder, text, n_bytes, &ids));
+        print_bytes(text, n_bytes);
+        printf(": %zu tokens of %zu bytes\n", ids.n, n_bytes);
+        for (size_t k = 0; k < ids.n; k++) {
+            print_token(tokenizer, ids.ids[k]);
+        }
     }
-    return status;
+    return SM_OK;
 }
 
 static sm_status show_or_convert(const cli_options *options) {
@@ -176,7 +179,7 @@ sm_status cli_tokenize(const cli_options *options) {
     SM_FAIL_IF(options->tokens.output_folder == NULL, SM_ERR_USAGE,
                "--output: missing; give the folder to write the tokens to");
     SM_FAIL_IF(options->n_operands == 0, SM_ERR_USAGE, "FILE: missing; give files or folders with text; - is stdin");
-    cli_token_progress progress = {.what = "read", .unit = "bytes", .is_wanted = options->out.progress};
+    token_progress progress = {.what = "read", .unit = "bytes", .is_wanted = options->out.progress};
     const sm_tokenize_job job = {.tokenizer = options->work.tokenizer,
                                  .output = options->tokens.output_folder,
                                  .inputs = options->operands,

@@ -4,16 +4,25 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "clock.h"
+#include "words.h"
 #include "os/os.h"
 #include "bench/rows/machine.h"
+#include "bench/runs/metrics.h"
+#include "bench/tables/json_values.h"
+#include "bench/tables/screen.h"
 #include "bench/tables/show.h"
+#include "src/io/atomic_file.h"
 #include "src/io/shell_word.h"
 #include "src/runs/run_folder.h"
 #include "src/weights/weights.h"
 
 enum { DEFAULT_STEPS = 10 };
+
+// --profile instruments every fourth step, but the first two of a process.
+enum { PERIOD = 4, N_UNTYPICAL = 2, MOST_APART = 64 };
 
 // For measuring the peak. The clock of a processor settles within milliseconds; a card's takes longer, as do the streams
 // of a profile.
@@ -41,6 +50,78 @@ typedef struct {
     sm_reading before; // at the start of the training
 } training;
 
+// --- facts for run.json --------------------------------------------------------------------
+
+// {engine, model, n_threads, precision, recompute, dropout, loss_scale, shard, gradients, weights}: must agree when a
+// run resumes, and between compared runs.
+static json_t *configuration_of(const cli_options *options, const cli_job *job, const sm_device *device) {
+    const sm_model_config *c = &job->config;
+    const char *size = options->model.weights != NULL ? options->model.weights : options->model.models.texts[0];
+    json_t *model =
+        sm_model_fields_to_json(c, json_pack("{s: s, s: o}", "arch", c->model->name, "size", sm_json_bytes(size)));
+    (void)json_object_set_new(model, "n_params", json_integer(sm_model_n_params(c)));
+    return json_pack(
+        "{s: {s: s, s: s, s: s, s: s, s: s, s: s}, s: o, s: i, s: s, s: s, s: f, s: s, s: s, s: s, s: o, s: o*, s: s*, "
+        "s: s*, s: s*}",
+        "engine", "name", "stepmark", "build_commit", sm_build_commit(), "mode", sm_mode_name(job->mode), "backend",
+        device->backend->name, "isa", device->info.isa, "tier", device->info.tier, "model", model, "n_threads",
+        device->info.n_threads, "precision", cli_precision_name(job->precision), "recompute",
+        sm_recompute_name(cli_recompute(job)), "dropout", options->work.dropout, "loss_scale",
+        cli_loss_scale(options, job->precision), "shard", options->processes.shard != 0 ? "optimizer" : "none",
+        "gradients", options->processes.gradient_format != 0 ? "bf16" : "fp32", "weights",
+        sm_json_text(options->model.weights), "own_kernels",
+        device->info.own_kernels[0] != '\0' ? sm_json_bytes(device->info.own_kernels) : NULL, "documents",
+        options->work.documents, "padding",
+        options->work.documents != NULL ? sm_padding_name(cli_padding(options)) : NULL, "long_documents",
+        options->work.documents != NULL ? sm_long_document_name((sm_long_document)options->work.long_documents) : NULL);
+}
+
+// {processes, hosts [one for each process], environment, host, hardware, build, scheduler}. All processes must call it.
+static sm_status gather_facts(const cli_options *options, const sm_session *session, sm_comm *comm, json_t **facts) {
+    enum { HOST_BYTES = 64 };
+    const char *transport = sm_exchange_transport(session->exchange);
+    *facts = sm_training_facts(options->argc, options->argv, &session->device->info);
+    const int n = sm_comm_size(comm);
+    char mine[HOST_BYTES] = "";
+    SM_FREED char *all = sm_calloc((size_t)n, HOST_BYTES);
+    SM_OWN(json_t) *hosts = json_array();
+    (void)gethostname(mine, sizeof(mine) - 1);
+    SM_TRY(sm_comm_gather(comm, mine, sizeof(mine), all));
+    for (int i = 0; i < n; i++) {
+        json_array_append_new(hosts, json_string(all + (size_t)i * HOST_BYTES));
+    }
+    if (transport[0] != '\0') {
+        json_object_set_new(*facts, "transport", json_string(transport));
+    }
+    json_object_set(*facts, "hosts", hosts);
+    json_object_set_new(*facts, "processes", json_integer(sm_comm_size(comm)));
+    return SM_OK;
+}
+
+// {max_memory_bytes: of the device's memory, else of this process; other_cpus, own_cpus, steal_share,
+// involuntary_switches: since the start, as in a row}.
+static json_t *end_facts(void *ctx) {
+    const training *t = ctx;
+    const sm_session *session = t->session;
+    const int64_t resident_bytes = sm_machine_peak_rss_bytes();
+    json_t *facts = json_pack("{s: I}", "max_memory_bytes",
+                              session->device->info.is_host_processor && resident_bytes > 0
+                                  ? (json_int_t)resident_bytes
+                                  : (json_int_t)session->executable->memory_bytes);
+    // Absent if they cannot be read.
+    sm_reading after;
+    SM_AT_END(sm_row_free) sm_row row = {0};
+    sm_sensors_read(t->sensors, &after);
+    sm_row_init(&row);
+    const sm_row_sensors *s = &row.sensors;
+    sm_sensors_report(t->sensors, &t->before, &after, 1, NAN, &row);
+    json_object_set_new(facts, "other_cpus", sm_json_real(s->other_cpus));
+    json_object_set_new(facts, "own_cpus", sm_json_real(s->own_cpus));
+    json_object_set_new(facts, "steal_share", sm_json_real(s->steal_share));
+    json_object_set_new(facts, "involuntary_switches", json_integer(s->involuntary_switches));
+    return facts;
+}
+
 // --- setting up ----------------------------------------------------------------------------
 
 // Checks the flags that need a run folder, or that exclude one.
@@ -56,11 +137,6 @@ static sm_status check_folder_flags(const cli_options *o) {
                "--%s: give --sample-every N and --prompt TEXT together",
                o->generate.prompt != NULL ? "prompt" : "sample-every");
     return o->train.run != NULL ? sm_run_folder_check(o->train.run, (sm_resume)o->train.resume_run) : SM_OK;
-}
-
-static bool is_adam(int optimizer) {
-    const char *name = sm_optimizer_at(optimizer)->name;
-    return strcmp(name, "adamw") == 0 || strcmp(name, "adamw8bit") == 0 || strcmp(name, "adam") == 0;
 }
 
 // Defaults: a run learns as language models are usually trained; a few steps without a folder stay plain.
@@ -79,7 +155,7 @@ static sm_status set_recipe(training *t) {
     if (is_run && isnan(o->train.settings.grad_clip)) {
         optimizer->grad_clip = 1;
     }
-    if (is_run && is_adam(o->work.optimizer)) {
+    if (is_run && sm_is_word_of(sm_optimizer_at(o->work.optimizer)->name, "adam adamw adamw8bit")) {
         optimizer->beta2 = isnan(o->train.settings.beta2) ? 0.95 : optimizer->beta2;
         optimizer->lr = isnan(o->train.settings.lr) ? fmin(6e-3, 0.5 / (double)t->job.config.d_model) : optimizer->lr;
     }
@@ -95,16 +171,6 @@ static sm_status set_recipe(training *t) {
     }
     s->final_fraction = optimizer->lr > 0 ? o->train.min_lr / optimizer->lr : 0;
     return SM_OK;
-}
-
-static sm_status draw_checks(training *t) {
-    t->show.is_unchecked = t->options.train.no_checks;
-    if (t->options.train.no_checks) {
-        return SM_OK;
-    }
-    return os_draw(&t->settings.check_seed, sizeof(t->settings.check_seed)) && t->settings.check_seed != 0
-               ? SM_OK
-               : sm_fail(SM_ERR_IO, "no random number for the checks; give --no-checks");
 }
 
 static double range_flops(const sm_plan *plan, sm_phase range) {
@@ -202,13 +268,13 @@ static sm_status set_run(training *t) {
     if (o->train.sample_every > 0 && sm_comm_rank(t->comm) == 0) {
         SM_TRY(cli_train_sampler_open(o, &t->job, t->data.tokenizer_folder, t->device, &t->sampler));
     }
-    t->configuration = cli_train_configuration(o, &t->job, t->device);
+    t->configuration = configuration_of(o, &t->job, t->device);
     t->command_line = sm_shell_line(o->argv, o->argc);
     s->configuration = t->configuration;
     s->command_line = t->command_line;
     sm_sensors_open("", "", &t->sensors);
     sm_sensors_read(t->sensors, &t->before);
-    return cli_train_facts(o, t->session, t->comm, &s->facts);
+    return gather_facts(o, t->session, t->comm, &s->facts);
 }
 
 // The part that each process does alone, and in which it may fail alone.
@@ -246,6 +312,19 @@ static sm_status open_files(training *t) {
     return cli_open_device(t->job.device, t->job.n_threads, options, &t->device);
 }
 
+static void open_profile(training *t) {
+    const sm_train_settings *s = &t->settings;
+    char name[CLI_LOADER_NAME_SIZE];
+    const sm_loader_settings *loader = &s->loader;
+    const int64_t round = s->session->plan->B * sm_comm_size(s->comm);
+    cli_loader_name(loader, name);
+    t->loop =
+        sm_loop_open(&(sm_loop_settings){.stepper = {.session = s->session, .n_accum = s->global_batch / round},
+                                         .loader = name,
+                                         .n_loader_threads = loader->kind == SM_LOADER_INLINE ? 0 : loader->n_threads,
+                                         .n_attribution = MOST_APART});
+}
+
 static sm_status set_up(training *t) {
     cli_stage("looking at the data", NULL);
     // One process may write tokens, which the others then find.
@@ -258,14 +337,53 @@ static sm_status set_up(training *t) {
     SM_TRY(open_session(t));
     SM_TRY(open_val_session(t));
     set_work(t);
-    SM_TRY(draw_checks(t));
+    t->show.is_unchecked = t->options.train.no_checks;
+    uint64_t *seed = &t->settings.check_seed;
+    SM_FAIL_IF(!t->options.train.no_checks && !(os_draw(seed, sizeof(*seed)) && *seed != 0), SM_ERR_IO,
+               "no random number for the checks; give --no-checks");
     if (t->options.train.profile) {
-        cli_train_profile_open(&t->settings, &t->loop);
+        open_profile(t);
     }
     return set_run(t);
 }
 
 // --- what the trainer asks for -------------------------------------------------------------
+
+static sm_status write_file(const char *folder, const char *name, const char *text) {
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof path, "%s/%s", folder, name);
+    return n < (int)sizeof path ? sm_atomic_write_all(path, text, strlen(text))
+                                : sm_fail(SM_ERR_INVALID, "%s: too long a name", folder);
+}
+
+// Writes training_metrics.json from run.json and log.jsonl, and then RUN_COMPLETE.txt, which marks a complete run. Each
+// gets its name only when it is complete.
+static sm_status complete_run(const char *folder) {
+    SM_OWN(json_t) *metrics = NULL;
+    char complete[SM_RUN_COMPLETE_SIZE], digest[SM_DIGEST_SIZE];
+    SM_TRY(sm_training_metrics_make(folder, &metrics));
+    SM_FREED char *text = json_dumps(metrics, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    sm_status status = write_file(folder, SM_TRAINING_METRICS_FILE, text);
+    if (status == SM_OK) {
+        sm_digest_bytes(text, strlen(text), digest);
+        sm_run_complete_text(metrics, digest, complete);
+        status = write_file(folder, SM_RUN_COMPLETE_FILE, complete);
+    }
+    return status;
+}
+
+// Copies the tokenizer into RUN/NAME. `tokenizer` NULL: does nothing.
+static sm_status keep_tokenizer(const char *tokenizer, const char *run, const char *name) {
+    char folder[PATH_MAX];
+    SM_OWN(sm_tokenizer) *t = NULL;
+    if (tokenizer == NULL) {
+        return SM_OK;
+    }
+    SM_FAIL_IF(snprintf(folder, sizeof folder, "%s/%s", run, name) >= (int)sizeof folder, SM_ERR_IO,
+               "%.100s...: the path is too long", run);
+    SM_TRY(sm_tokenizer_read(tokenizer, &t));
+    return sm_tokenizer_write(t, folder);
+}
 
 static sm_status initialise(void *ctx, sm_session *session, int64_t *step) {
     training *t = ctx;
@@ -290,7 +408,7 @@ static sm_status begun(void *ctx, const sm_train_progress *progress, const sm_sc
         return SM_OK;
     }
     cli_train_show_begin(&t->show, &t->settings, schedule);
-    return cli_train_keep_tokenizer(t->data.tokenizer_folder, t->options.train.run, "tokenizer");
+    return keep_tokenizer(t->data.tokenizer_folder, t->options.train.run, "tokenizer");
 }
 
 static sm_status validated(void *ctx, const sm_train_progress *progress) {
@@ -314,16 +432,18 @@ static sm_status stepped(void *ctx, const sm_train_progress *progress, const sm_
     return SM_OK;
 }
 
+// The recorder of the next step; NULL: a step without instruments.
 static sm_step_phases *time_apart(void *ctx, const sm_train_progress *progress) {
     training *t = ctx;
     t->progress = *progress;
-    return t->loop != NULL ? cli_train_profile_next(t->loop, progress) : NULL;
+    const int64_t index = progress->step - progress->first_step - N_UNTYPICAL; // of the next step
+    return t->loop != NULL && index >= 0 && index % PERIOD == PERIOD - 1 ? sm_loop_time_apart(t->loop) : NULL;
 }
 
 static sm_status timed(void *ctx, const sm_train_step *step, const sm_step_phases *phases) {
     training *t = ctx;
-    if (t->loop != NULL) {
-        cli_train_profile_keep(t->loop, &t->progress, step, phases);
+    if (t->loop != NULL && step->step - t->progress.first_step > N_UNTYPICAL) {
+        sm_loop_keep(t->loop, step, phases);
     }
     return SM_OK;
 }
@@ -335,19 +455,39 @@ static void set_saving(void *ctx, bool saving) {
     cli_stage(saving ? "writing what was trained" : "training", NULL);
 }
 
-static json_t *end_facts(void *ctx) {
-    const training *t = ctx;
-    return cli_train_end_facts(t->session, t->sensors, &t->before);
-}
-
 static sm_status completed(void *ctx, const char *run_dir) {
     training *t = ctx;
-    SM_TRY(cli_train_keep_tokenizer(t->data.tokenizer_folder, run_dir, "model"));
-    SM_TRY(cli_run_complete(run_dir));
+    SM_TRY(keep_tokenizer(t->data.tokenizer_folder, run_dir, "model"));
+    SM_TRY(complete_run(run_dir));
     cli_train_show_leave(&t->show, &t->progress);
     t->show.is_live = false; // what follows stands below
     cli_train_show_end(&t->show, &t->settings, &t->progress);
     return SM_OK;
+}
+
+// Its phases, as in `loop`.
+static sm_status show_profile(const training *t) {
+    SM_AT_END(sm_row_free) sm_row row = {.schema_version = 0};
+    SM_OWN(json_t) *machine = NULL;
+    int n_apart;
+    (void)sm_loop_steps(t->loop, &n_apart);
+    if (n_apart == 0) {
+        cli_note("--profile: a training of fewer than %d steps has no step whose ops are timed", N_UNTYPICAL + PERIOD);
+        return SM_OK;
+    }
+    machine = sm_machine_facts(t->options.argc, t->options.argv);
+    sm_row_init(&row);
+    const cli_bench bench = {.options = &t->options, .machine = (json_t *)machine};
+    SM_TRY(cli_set_configuration(&bench, &t->job, &row));
+    sm_row_set_device(&row, t->session->device->backend->name, &t->session->device->info);
+    SM_ROW_TEXT(row.status, "ok");
+    row.peak_flops = t->peaks.flops > 0 ? t->peaks.flops : NAN;
+    row.peak_bandwidth = t->peaks.bandwidth_bytes_per_s > 0 ? t->peaks.bandwidth_bytes_per_s : NAN;
+    row.peak_rss_bytes = sm_machine_peak_rss_bytes();
+    row.device_peak_bytes = (int64_t)t->session->executable->memory_bytes;
+    SM_TRY(sm_loop_conclude(t->loop, &row));
+    putchar('\n');
+    return cli_loop_show(&row, NULL, sm_screen_width(stdout) > 0 ? SM_FORMAT_TEXT : SM_FORMAT_MARKDOWN);
 }
 
 // --- the whole -----------------------------------------------------------------------------
@@ -393,7 +533,7 @@ sm_status cli_train(const cli_options *options) {
         status = sm_train(&t.settings, &callbacks);
         cli_train_show_leave(&t.show, &t.progress);
         if (status == SM_OK && t.loop != NULL && sm_comm_rank(t.comm) == 0) {
-            status = cli_train_profile_show(&t.options, &t.job, t.session, &t.peaks, t.loop);
+            status = show_profile(&t);
         }
         sm_worker_set_saving(false);
     }

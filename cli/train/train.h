@@ -7,21 +7,6 @@
 #include "cli/measure/measure.h"
 #include "src/train/generate.h"
 
-// --- facts ---------------------------------------------------------------------------------------
-
-// The facts of run.json that the trainer does not know.
-
-// {engine, model, n_threads, precision, recompute, dropout, loss_scale, shard, gradients, weights}: must agree when a
-// run resumes, and between compared runs. The caller owns it.
-json_t *cli_train_configuration(const cli_options *options, const cli_job *job, const sm_device *device);
-
-// {processes, hosts [one for each process], environment, host, hardware, build, scheduler}. All processes must call it.
-sm_status cli_train_facts(const cli_options *options, const sm_session *session, sm_comm *comm, json_t **facts);
-
-// {max_memory_bytes: of the device's memory, else of this process; other_cpus, own_cpus, steal_share,
-// involuntary_switches: since `before`, as in a row}.
-json_t *cli_train_end_facts(const sm_session *session, const sm_sensors *sensors, const sm_reading *before);
-
 // Sets what -m auto chooses, and else the batch's defaults: choose.c. Of several processes the first must be the first to
 // call it, as it may write the tokens of a text.
 sm_status cli_train_choose(cli_options *options);
@@ -70,14 +55,6 @@ typedef struct {
 // Whether a live screen is possible: a terminal that is large enough, and no -q.
 bool cli_train_screen_fits(void);
 
-// Shows where the training is, unless that was shown just now; `at_once`: in any case.
-void cli_train_screen_show(const cli_train_show *show, const sm_train_progress *progress, bool at_once);
-void cli_train_curve_add(cli_train_curve *curve, double step, double value);
-
-// Share of the peak in the last step; NaN: unknown. "0:01:30" until the last step; "": unknown.
-double cli_train_mfu(const cli_train_show *show, const sm_train_step *step);
-void cli_train_time_left(const cli_train_show *show, const sm_train_progress *progress, char *text, size_t size_bytes);
-
 // SM_ERR_IO if stdout cannot be written.
 sm_status cli_train_show_step(cli_train_show *show, const sm_train_progress *progress, const sm_train_step *step);
 sm_status cli_train_show_validation(cli_train_show *show, const sm_train_progress *progress);
@@ -91,22 +68,6 @@ void cli_train_show_leave(const cli_train_show *show, const sm_train_progress *p
 // The run's outcome, and the commands that come next.
 void cli_train_show_end(const cli_train_show *show, const sm_train_settings *settings,
                         const sm_train_progress *progress);
-
-// --- a profile -----------------------------------------------------------------------------------
-
-// `train --profile`: every fourth step is instrumented, and at the end the phases are shown as in `loop`.
-
-// `settings` and their session must outlive the loop.
-void cli_train_profile_open(const sm_train_settings *settings, sm_loop **loop);
-
-// The recorder of the next step; NULL: a step without instruments, such as the first two of a process.
-sm_step_phases *cli_train_profile_next(sm_loop *loop, const sm_train_progress *progress);
-void cli_train_profile_keep(sm_loop *loop, const sm_train_progress *progress, const sm_train_step *step,
-                            const sm_step_phases *phases);
-
-// On stdout. Too few steps are a note.
-sm_status cli_train_profile_show(const cli_options *options, const cli_job *job, const sm_session *session,
-                                 const sm_peaks *peaks, const sm_loop *loop);
 
 // --- samples and the tokenizer -------------------------------------------------------------------
 
@@ -125,15 +86,6 @@ sm_status cli_train_sampler_open(const cli_options *options, const cli_job *job,
 sm_status cli_train_sampler_run(cli_train_sampler *sampler, sm_session *trained, char **text);
 void cli_train_sampler_close(cli_train_sampler *sampler);
 
-// Copies the tokenizer into RUN/NAME. `tokenizer` NULL: does nothing.
-sm_status cli_train_keep_tokenizer(const char *tokenizer, const char *run, const char *name);
-
-// --- the end of a run ----------------------------------------------------------------------------
-
-// Writes training_metrics.json from run.json and log.jsonl, and then RUN_COMPLETE.txt, which marks a complete run. Each
-// gets its name only when it is complete.
-sm_status cli_run_complete(const char *folder);
-
 // --- tokens --------------------------------------------------------------------------------------
 
 // --threads, or one a core.
@@ -142,14 +94,7 @@ int cli_token_threads(const cli_options *options);
 // Learns a vocabulary of --vocab-size tokens from the operands. The caller frees it.
 sm_status cli_learn_words(const cli_options *options, sm_tokenizer **tokenizer);
 
-// For the library's callbacks; ctx is cli_token_progress.
-typedef struct {
-    const char *what;     // "learned"
-    const char *unit;     // "tokens"
-    bool is_wanted;       // --progress
-    int64_t last_note_ns; // at most one a second
-} cli_token_progress;
-
+// For the library's callbacks.
 bool cli_token_stop(void *ctx);
 void cli_token_note(void *ctx, const char *line);
 

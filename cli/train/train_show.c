@@ -1,14 +1,221 @@
-// train_show.c: see train/train.h.
+// train_show.c: what a user sees of a training (train/train.h): a line for each step, or a live screen:
+//
+//   step 268 of 400  ████████████████████░░░░░░░░░░  67.0%, 0:00:41 to go
+//   loss 4.2312, validation o 4.3100 (lowest 4.2800 at step 200)
+//   6.51 ⠉⠢⡀
+//            ⠈⠢⢄   o
+//   4.23          ⠉⠒⠤o
+//        1       step      268
+//   lr 1.0e-3 | norm 0.4231 | 12,345 tokens/s | 34.5% of peak
 #include "cli/train/train.h"
 
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "clock.h"
 #include "bench/tables/screen.h"
 #include "bench/tables/show.h"
 #include "src/io/shell_word.h"
+
+enum {
+    LEAST_WIDTH = 60,
+    MOST_WIDTH = 110,
+    LEAST_HEIGHT = 16,
+    MOST_ROWS = 12,
+    LABEL_WIDTH = 8,
+    DOTS_X = 2, // of a character
+    DOTS_Y = 4,
+    N_POINTS = (int)(sizeof(((cli_train_curve *)0)->points) / sizeof(((cli_train_curve *)0)->points[0])),
+};
+
+static const char validation_mark = 'o';
+
+static void add_point(cli_train_curve *c, double step, double value) {
+    if (!isfinite(value)) {
+        return;
+    }
+    if (c->n == N_POINTS && c->n_last == c->n_each) {
+        for (int i = 0; i < N_POINTS / 2; i++) {
+            c->points[i].step = c->points[2 * i + 1].step;
+            c->points[i].value = (c->points[2 * i].value + c->points[2 * i + 1].value) / 2;
+        }
+        c->n /= 2;
+        c->n_each *= 2;
+        c->n_last = c->n_each;
+    }
+    if (c->n_last == c->n_each) { // also at the begin
+        c->n_each += c->n == 0;
+        c->points[c->n++].value = 0;
+        c->n_last = 0;
+    }
+    c->n_last++;
+    c->points[c->n - 1].step = step;
+    c->points[c->n - 1].value += (value - c->points[c->n - 1].value) / (double)c->n_last;
+}
+
+// Share of the peak in a step; NaN: unknown.
+static double mfu_of(const cli_train_show *show, const sm_train_step *s) {
+    return show->peak_flops > 0 ? show->step_flops / ((double)s->elapsed_ns / 1e9) / show->peak_flops : NAN;
+}
+
+// "0:01:30" until the last step; "": unknown.
+static void text_time_left(const cli_train_show *show, const sm_train_progress *p, char *text, size_t size_bytes) {
+    const int64_t n_done = p->step - p->first_step - 2; // since begin_ns
+    text[0] = '\0';
+    if (n_done > 0 && p->step < p->n_steps) {
+        const double begun_s = (double)(sm_now_ns() - show->begin_ns) / 1e9;
+        const long long left_s = llround(begun_s / (double)n_done * (double)(p->n_steps - p->step));
+        snprintf(text, size_bytes, "%lld:%02lld:%02lld", left_s / 3600, left_s / 60 % 60, left_s % 60);
+    }
+}
+
+bool cli_train_screen_fits(void) {
+    return !cli_live_is_off() && sm_screen_width(stdout) >= LEAST_WIDTH && sm_screen_width(stderr) >= LEAST_WIDTH &&
+           sm_screen_height(stderr) >= LEAST_HEIGHT;
+}
+
+// --- the plot ----------------------------------------------------------------------------------------
+
+typedef struct {
+    int n_columns, n_rows;                      // in characters
+    double first, last;                         // steps
+    double low, high;                           // losses
+    unsigned char cells[MOST_ROWS][MOST_WIDTH]; // bits of a Braille character, or the mark
+    bool is_mark[MOST_ROWS][MOST_WIDTH];
+} plot;
+
+static void widen(plot *p, const cli_train_curve *c) {
+    for (int i = 0; i < c->n; i++) {
+        p->low = fmin(p->low, c->points[i].value);
+        p->high = fmax(p->high, c->points[i].value);
+    }
+}
+
+// The place of a value within n.
+static int place(double value, double from, double to, int n) {
+    return to != from ? (int)lround((value - from) / (to - from) * (n - 1)) : 0;
+}
+
+static void draw(plot *p, const cli_train_curve *loss, const cli_train_curve *validation) {
+    static const unsigned char bits[DOTS_Y][DOTS_X] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
+    int before_x = 0;
+    int before_y = 0;
+    for (int i = 0; i < loss->n; i++) {
+        const int x = place(loss->points[i].step, p->first, p->last, DOTS_X * p->n_columns);
+        const int y = place(loss->points[i].value, p->high, p->low, DOTS_Y * p->n_rows);
+        const int n_x = i > 0 ? abs(x - before_x) : 0, n_y = i > 0 ? abs(y - before_y) : 0;
+        const int n = n_x > n_y ? n_x : n_y;
+        for (int k = 0; k <= n; k++) { // a line from the point before, dot by dot
+            const double back = n > 0 ? 1 - (double)k / n : 0;
+            const int dot_x = (int)lround(x + back * (before_x - x));
+            const int dot_y = (int)lround(y + back * (before_y - y));
+            p->cells[dot_y / DOTS_Y][dot_x / DOTS_X] |= bits[dot_y % DOTS_Y][dot_x % DOTS_X];
+        }
+        before_x = x;
+        before_y = y;
+    }
+    for (int i = 0; i < validation->n; i++) {
+        p->is_mark[place(validation->points[i].value, p->high, p->low, p->n_rows)]
+                  [place(validation->points[i].step, p->first, p->last, p->n_columns)] = true;
+    }
+}
+
+static void put_plot(const plot *p, FILE *out) {
+    for (int row = 0; row < p->n_rows; row++) {
+        if (row == 0 || row == p->n_rows - 1) {
+            fprintf(out, "%*.4f ", LABEL_WIDTH - 1, row == 0 ? p->high : p->low);
+        } else {
+            fprintf(out, "%*s", LABEL_WIDTH, "");
+        }
+        for (int column = 0; column < p->n_columns; column++) {
+            const unsigned char bits = p->cells[row][column];
+            if (p->is_mark[row][column] || bits == 0) {
+                fputc(p->is_mark[row][column] ? validation_mark : ' ', out);
+            } else {
+                fprintf(out, "\xE2%c%c", 0xA0 | bits >> 6, 0x80 | (bits & 0x3F)); // U+2800 + bits
+            }
+        }
+        fputc('\n', out);
+    }
+    const char *first = SM_TEXT_COUNT(p->first);
+    const int gap = p->n_columns - (int)strlen(first);
+    fprintf(out, "%*sstep %s%*s\n", LABEL_WIDTH, "", first, gap - (int)strlen("step "), SM_TEXT_COUNT(p->last));
+}
+
+// --- the lines around it -----------------------------------------------------------------------------
+
+static void put_bar(const cli_train_show *show, const sm_train_progress *p, int width, FILE *out) {
+    char head[96], tail[96], left[32];
+    text_time_left(show, p, left, sizeof(left));
+    const double share = p->n_steps > 0 ? (double)p->step / (double)p->n_steps : 0;
+    snprintf(head, sizeof(head), "step %s of %s ", SM_TEXT_COUNT(p->step), SM_TEXT_COUNT(p->n_steps));
+    snprintf(tail, sizeof(tail), " %.1f%%%s%s%s", 100 * share, left[0] != '\0' ? ", " : "", left,
+             left[0] != '\0' ? " to go" : "");
+    const int n = width - (int)strlen(head) - (int)strlen(tail);
+    fputs(head, out);
+    for (int i = 0; i < n; i++) {
+        fputs(i < (int)(share * n) ? "█" : "░", out);
+    }
+    fprintf(out, "%s\n", tail);
+}
+
+static void put_figures(const cli_train_show *show, FILE *out) {
+    const sm_train_step *s = &show->last;
+    fprintf(out, "lr %.1e | ", s->lr);
+    if (s->is_skipped) {
+        fprintf(out, "skipped, loss scale now %g", s->loss_scale);
+    } else {
+        fprintf(out, "norm %.4f", s->grad_norm);
+    }
+    fprintf(out, " | %s tokens/s%s", SM_TEXT_COUNT(round(show->screen.rate)), show->is_unchecked ? " unchecked" : "");
+    if (!isnan(mfu_of(show, s))) {
+        fprintf(out, " | %.1f%% of peak", 100 * mfu_of(show, s));
+    }
+    fputc('\n', out);
+}
+
+// Shows where the training is, unless that was shown just now; `at_once`: in any case.
+static void show_screen(const cli_train_show *show, const sm_train_progress *progress, bool at_once) {
+    static plot p; // static because of its cells
+    char *text = NULL;
+    size_t size_bytes;
+    const int terminal_width = sm_screen_width(stderr) - 1; // the last column would wrap on some terminals
+    const int width = terminal_width < MOST_WIDTH ? terminal_width : MOST_WIDTH;
+    const int n_rows = sm_screen_height(stderr) / 3;
+    if ((!at_once && !cli_live_is_due()) || !cli_train_screen_fits()) {
+        return; // it may have become too small
+    }
+    FILE *out = sm_memstream(&text, &size_bytes);
+    p = (plot){.n_columns = width - LABEL_WIDTH,
+               .n_rows = n_rows < MOST_ROWS ? n_rows : MOST_ROWS,
+               .first = (double)progress->first_step + 1,
+               .last = (double)progress->step,
+               .low = INFINITY,
+               .high = -INFINITY};
+    widen(&p, &show->screen.loss);
+    widen(&p, &show->screen.validation);
+    draw(&p, &show->screen.loss, &show->screen.validation);
+    put_bar(show, progress, width, out);
+    fprintf(out, "loss %.4f", show->last.loss);
+    if (!isnan(progress->val_loss)) {
+        fprintf(out, ", validation %c %.4f", validation_mark, progress->val_loss);
+        if (progress->best_val_loss < progress->val_loss) {
+            fprintf(out, " (lowest %.4f at step %lld)", progress->best_val_loss, (long long)progress->best_val_step);
+        }
+    }
+    fputc('\n', out);
+    put_plot(&p, out);
+    put_figures(show, out);
+    fflush(stdout); // keeps the order of both streams
+    if (fclose(out) == 0) {
+        cli_live_lines(text);
+    }
+    free(text);
+}
+
+// --- lines -------------------------------------------------------------------------------------------
 
 static const int64_t progress_pause_ns = 10000000000;
 
@@ -25,8 +232,7 @@ static int format_step(const cli_train_show *show, int64_t n_steps, const sm_tra
     char skipped[64] = "";
     sm_text_count(round((double)s->n_tokens / seconds), tokens_per_s, sizeof(tokens_per_s));
     if (show->peak_flops > 0) {
-        snprintf(mfu, sizeof(mfu), "%.1f%%%s peak | ", 100 * cli_train_mfu(show, s),
-                 show->form < BRIEF_PEAK ? " of" : "");
+        snprintf(mfu, sizeof(mfu), "%.1f%%%s peak | ", 100 * mfu_of(show, s), show->form < BRIEF_PEAK ? " of" : "");
     }
     if (!s->is_skipped) {
         snprintf(norm, sizeof(norm), "norm %.4f | ", s->grad_norm);
@@ -40,17 +246,6 @@ static int format_step(const cli_train_show *show, int64_t n_steps, const sm_tra
                     show->is_unchecked ? " unchecked" : "", skipped);
 }
 
-static void tell_progress(cli_train_show *show, const sm_train_progress *p) {
-    char left[32];
-    cli_train_time_left(show, p, left, sizeof(left));
-    if (sm_now_ns() - show->told_ns < progress_pause_ns || left[0] == '\0') {
-        return;
-    }
-    show->told_ns = sm_now_ns();
-    cli_say("step %lld of %lld, %.1f%%; %s to go", (long long)p->step, (long long)p->n_steps,
-            100 * (double)p->step / (double)p->n_steps, left);
-}
-
 sm_status cli_train_show_step(cli_train_show *show, const sm_train_progress *progress, const sm_train_step *step) {
     char warning[SM_WATCH_TEXT_SIZE];
     const bool is_edge = progress->step == progress->first_step + 1 || progress->step == progress->n_steps;
@@ -58,9 +253,9 @@ sm_status cli_train_show_step(cli_train_show *show, const sm_train_progress *pro
     const double rate = (double)step->n_tokens / ((double)step->elapsed_ns / 1e9);
     show->screen.rate += (show->screen.rate == 0 ? 1 : newest) * (rate - show->screen.rate);
     show->last = *step;
-    cli_train_curve_add(&show->screen.loss, (double)step->step, step->loss);
+    add_point(&show->screen.loss, (double)step->step, step->loss);
     if (show->is_live) {
-        cli_train_screen_show(show, progress, is_edge);
+        show_screen(show, progress, is_edge);
     } else if (is_edge || show->every == 0 || progress->step % show->every == 0) {
         const int width = sm_screen_width(stdout);
         char line[512];
@@ -80,13 +275,17 @@ sm_status cli_train_show_step(cli_train_show *show, const sm_train_progress *pro
     if (sm_run_watch_step(&show->watch, step->step, step->loss, step->is_skipped ? NAN : step->grad_norm, warning)) {
         cli_note("warning: %s", warning);
     }
-    if (progress->step == progress->first_step + 2) { // the first step is not typical; the work after it is not part of
-                                                      // a step
+    // The first step is not typical; the work after it is not part of a step.
+    if (progress->step == progress->first_step + 2) {
         show->begin_ns = sm_now_ns();
         show->told_ns = show->begin_ns;
     }
-    if (show->tells_progress && !show->is_live) {
-        tell_progress(show, progress);
+    char left[32];
+    text_time_left(show, progress, left, sizeof(left));
+    if (show->tells_progress && !show->is_live && left[0] != '\0' && sm_now_ns() - show->told_ns >= progress_pause_ns) {
+        show->told_ns = sm_now_ns();
+        cli_say("step %lld of %lld, %.1f%%; %s to go", (long long)progress->step, (long long)progress->n_steps,
+                100 * (double)progress->step / (double)progress->n_steps, left);
     }
     return SM_OK;
 }
@@ -97,9 +296,9 @@ sm_status cli_train_show_validation(cli_train_show *show, const sm_train_progres
     if (p->best_val_step != p->step) {
         snprintf(best, sizeof(best), " | best %.6f at step %lld", p->best_val_loss, (long long)p->best_val_step);
     }
-    cli_train_curve_add(&show->screen.validation, (double)p->step, p->val_loss);
+    add_point(&show->screen.validation, (double)p->step, p->val_loss);
     if (show->is_live) {
-        cli_train_screen_show(show, p, true);
+        show_screen(show, p, true);
     }
     const int written = show->is_live ? 1
                                       : printf("validation after step %lld | loss %.6f | perplexity %.4g%s\n",
@@ -113,46 +312,34 @@ sm_status cli_train_show_validation(cli_train_show *show, const sm_train_progres
 
 // --- the run ---------------------------------------------------------------------------------
 
-static void text_schedule(const sm_schedule *schedule, char *text, size_t size_bytes) {
-    int used = 0;
+void cli_train_show_begin(cli_train_show *show, const sm_train_settings *s, const sm_schedule *schedule) {
+    char warmup[64] = "", rate[64] = "constant", settings[256];
+    sm_step_settings optimizer = s->optimizer;
+    size_t used = (size_t)snprintf(settings, sizeof(settings), "%s", s->session->plan->optimizer->name);
     if (schedule->warmup_steps > 0) {
-        used = snprintf(text, size_bytes, "%lld steps of warm-up, then ", (long long)schedule->warmup_steps);
+        snprintf(warmup, sizeof(warmup), "%lld steps of warm-up, then ", (long long)schedule->warmup_steps);
     }
-    if (schedule->kind == SM_SCHEDULE_CONSTANT) {
-        snprintf(text + used, size_bytes - (size_t)used, "constant");
-    } else {
-        snprintf(text + used, size_bytes - (size_t)used, "%s to %.3g", sm_schedule_name(schedule->kind),
+    if (schedule->kind != SM_SCHEDULE_CONSTANT) {
+        snprintf(rate, sizeof(rate), "%s to %.3g", sm_schedule_name(schedule->kind),
                  schedule->lr * schedule->final_fraction);
     }
-}
-
-static void text_settings(const sm_train_settings *s, char *text, size_t size_bytes) {
-    sm_step_settings settings = s->optimizer;
-    size_t used = (size_t)snprintf(text, size_bytes, "%s", s->session->plan->optimizer->name);
-    for (int i = 0; i < sm_setting_count() && used < size_bytes; i++) {
-        const sm_setting *setting = sm_setting_at(i);
-        const double value = *sm_setting_of(&settings, setting);
+    for (int i = 0; i < sm_setting_count() && used < sizeof(settings); i++) {
+        const double value = *sm_setting_of(&optimizer, sm_setting_at(i));
         char words[CLI_TEXT_SIZE];
-        if (!isnan(value) && value != settings.lr) {
-            cli_setting_words(setting, words);
-            used += (size_t)snprintf(text + used, size_bytes - used, ", %s %.7g", words, value);
+        if (!isnan(value) && value != optimizer.lr) {
+            cli_setting_words(sm_setting_at(i), words);
+            used += (size_t)snprintf(settings + used, sizeof(settings) - used, ", %s %.7g", words, value);
         }
     }
-}
-
-void cli_train_show_begin(cli_train_show *show, const sm_train_settings *s, const sm_schedule *schedule) {
-    char rate[128], settings[256];
-    text_schedule(schedule, rate, sizeof(rate));
-    text_settings(s, settings, sizeof(settings));
     show->first_ns = sm_now_ns();
-    cli_say("%lld steps of %lld x %lld tokens, order %s; learning rate %.3g: %s; %s", (long long)schedule->n_steps,
-            (long long)s->global_batch, (long long)s->session->plan->T, sm_order_name(s->order), schedule->lr, rate,
-            settings);
+    cli_say("%lld steps of %lld x %lld tokens, order %s; learning rate %.3g: %s%s; %s", (long long)schedule->n_steps,
+            (long long)s->global_batch, (long long)s->session->plan->T, sm_order_name(s->order), schedule->lr, warmup,
+            rate, settings);
 }
 
 void cli_train_show_leave(const cli_train_show *show, const sm_train_progress *p) {
     if (show->is_live && show->screen.loss.n > 0) {
-        cli_train_screen_show(show, p, true);
+        show_screen(show, p, true);
         cli_live_keep();
     }
 }
