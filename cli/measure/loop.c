@@ -10,8 +10,6 @@
 
 enum { LEAST_ATTRIBUTION = 6, MOST_ATTRIBUTION = 10 }; // the fewest that give an interval
 
-bool cli_is_loop(const cli_options *options) { return options->command == CLI_LOOP; }
-
 int cli_loop_attribution(const cli_options *options) {
     const int64_t n = options->measure.repetitions;
     if (options->measure.no_phases) {
@@ -107,22 +105,6 @@ void cli_loop_steps_close(cli_loop_steps *steps) {
 
 static const double unaccounted_limit = 0.01; // of an instrumented step
 
-static void print_ceilings(const sm_row *row) {
-    const char *name;
-    json_t *value;
-    const char *before = "Without, tokens/s:";
-    if (row->loop.ceilings == NULL) {
-        return;
-    }
-    json_object_foreach(row->loop.ceilings, name, value) {
-        if (json_is_number(value)) {
-            printf("%s %s %s", before, name, SM_TEXT_COUNT(round(json_number_value(value))));
-            before = ",";
-        }
-    }
-    puts(before[0] == ',' ? "." : "");
-}
-
 // Means of a series over warm-up and headline; NaN if there is none.
 static void mean_of(const json_t *seen, const char *name, double *warmup, double *headline) {
     const json_t *values = json_object_get(seen, name);
@@ -153,30 +135,6 @@ static void print_share(const json_t *seen, const char *name, const char *words,
     }
 }
 
-static void print_machine(const sm_row *row) {
-    double warmup, power_w;
-    int n_told = 0;
-    printf("Peak memory: process %s, device %s.", SM_TEXT_BYTES(row->peak_rss_bytes),
-           SM_TEXT_BYTES(row->device_peak_bytes));
-    print_share(row->utilisation, "cpu", "Processors", &n_told);
-    print_share(row->utilisation, "gpu", "GPU", &n_told);
-    mean_of(row->utilisation, "power_w", &warmup, &power_w);
-    if (isfinite(power_w)) {
-        printf("%s%.0f W", n_told++ > 0 ? "; " : " ", power_w);
-    }
-    puts(n_told > 0 ? "." : "");
-}
-
-// Only with several processes.
-static void print_communication(const sm_row *row) {
-    if (row->loop.comm_bytes == SM_ABSENT) {
-        return;
-    }
-    printf("Communication, a step: %s ms waited for, %s ms hidden; %s sent and received, by %s.\n",
-           SM_TEXT_MS(row->loop.headline_comm_ns), SM_TEXT_MS(row->loop.headline_hidden_ns),
-           SM_TEXT_BYTES(row->loop.comm_bytes), row->loop.transport);
-}
-
 sm_status cli_loop_show(const sm_row *row, const json_t *baseline, sm_format format) {
     SM_OWN(json_t) *record = sm_row_to_json(row);
     SM_OWN(json_t) *records = sm_loop_records(record, baseline);
@@ -191,37 +149,49 @@ sm_status cli_loop_show(const sm_row *row, const json_t *baseline, sm_format for
     }
     puts(".");
     if (row->loop.wall_ns != SM_ABSENT) {
+        const char *name;
+        json_t *value;
+        const char *before = "Without, tokens/s:";
         printf("%s\n", row->loop.verdict);
-        print_ceilings(row);
+        json_object_foreach(row->loop.ceilings, name, value) {
+            if (json_is_number(value)) {
+                printf("%s %s %s", before, name, SM_TEXT_COUNT(round(json_number_value(value))));
+                before = ",";
+            }
+        }
+        if (row->loop.ceilings != NULL) {
+            puts(before[0] == ',' ? "." : "");
+        }
         const double share = (double)row->loop.unaccounted_ns / (double)row->loop.wall_ns;
         if (!(fabs(share) <= unaccounted_limit)) {
             cli_note("%.1f%% of the step is in none of its phases: the step is too small to judge them", 100 * share);
         }
     }
-    print_communication(row);
-    print_machine(row);
-    return status;
-}
-
-// --- output ------------------------------------------------------------------------------------------
-
-static sm_status print(const cli_options *options, const sm_row *row, const json_t *baselines) {
-    const sm_format format = (sm_format)options->out.format;
-    SM_OWN(json_t) *record = sm_row_to_json(row);
-    SM_OWN(json_t) *only = json_pack("[O]", record);
-    const json_t *baseline = baselines != NULL ? sm_loop_baseline(baselines, record) : NULL;
-    if (baselines != NULL && baseline == NULL) {
-        cli_note("--baseline: %s: has no loop of the same work; nothing is compared", options->compare.baseline);
+    if (row->loop.comm_bytes != SM_ABSENT) { // there are several processes
+        printf("Communication, a step: %s ms waited for, %s ms hidden; %s sent and received, by %s.\n",
+               SM_TEXT_MS(row->loop.headline_comm_ns), SM_TEXT_MS(row->loop.headline_hidden_ns),
+               SM_TEXT_BYTES(row->loop.comm_bytes), row->loop.transport);
     }
-    SM_TRY(sm_format_is_read(format) ? cli_loop_show(row, baseline, format)
-                                     : sm_record_write_all(&sm_row_table, format, stdout, only));
-    return options->out.output_file != NULL ? cli_write_row(options->out.output_file, record) : SM_OK;
+    double warmup, power_w;
+    int n_told = 0;
+    printf("Peak memory: process %s, device %s.", SM_TEXT_BYTES(row->peak_rss_bytes),
+           SM_TEXT_BYTES(row->device_peak_bytes));
+    print_share(row->utilisation, "cpu", "Processors", &n_told);
+    print_share(row->utilisation, "gpu", "GPU", &n_told);
+    mean_of(row->utilisation, "power_w", &warmup, &power_w);
+    if (isfinite(power_w)) {
+        printf("%s%.0f W", n_told++ > 0 ? "; " : " ", power_w);
+    }
+    puts(n_told > 0 ? "." : "");
+    return status;
 }
 
 // --- the whole -----------------------------------------------------------------------------------------
 
 static sm_status loop(const cli_options *options, sm_comm *comm) {
     static cli_bench bench; // static because of its ceilings
+    const sm_format format = (sm_format)options->out.format;
+    const char *file = options->compare.baseline;
     cli_job job;
     SM_AT_END(sm_row_free) sm_row row = {.schema_version = 0};
     SM_AT_END(sm_rows_free) sm_rows baselines = {.rows = NULL};
@@ -229,16 +199,26 @@ static sm_status loop(const cli_options *options, sm_comm *comm) {
     SM_TRY(cli_single_job(options, comm, &job));
     sm_rows_init(&baselines);
     baselines.interrupted = &cli_interrupted;
-    SM_TRY(options->compare.baseline != NULL ? cli_baseline_read(options->compare.baseline, &baselines) : SM_OK);
+    SM_TRY(file != NULL ? cli_baseline_read(file, &baselines) : SM_OK);
     cli_note_warnings(&baselines);
     SM_OWN(json_t) *machine = bench.machine = sm_machine_facts(options->argc, options->argv);
     sm_row_init(&row);
-    sm_status status = cli_measure(&bench, &job, &row);
-    if (sm_comm_rank(comm) == 0 && (status == SM_OK || cli_is_cut_short(status, &row))) {
-        sm_status printed = print(options, &row, options->compare.baseline != NULL ? baselines.rows : NULL);
-        status = status != SM_OK ? status : printed;
+    const sm_status status = cli_measure(&bench, &job, &row);
+    if (sm_comm_rank(comm) > 0 || (status != SM_OK && !cli_is_cut_short(status, &row))) {
+        return status;
     }
-    return status;
+    SM_OWN(json_t) *record = sm_row_to_json(&row);
+    SM_OWN(json_t) *only = json_pack("[O]", record);
+    const json_t *baseline = file != NULL ? sm_loop_baseline(baselines.rows, record) : NULL;
+    if (file != NULL && baseline == NULL) {
+        cli_note("--baseline: %s: has no loop of the same work; nothing is compared", file);
+    }
+    sm_status printed = sm_format_is_read(format) ? cli_loop_show(&row, baseline, format)
+                                                  : sm_record_write_all(&sm_row_table, format, stdout, only);
+    if (printed == SM_OK && options->out.output_file != NULL) {
+        printed = cli_write_row(options->out.output_file, record);
+    }
+    return status != SM_OK ? status : printed;
 }
 
 // With several processes, all run the loop, and rank 0 shows its own.

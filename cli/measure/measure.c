@@ -52,19 +52,6 @@ sm_status cli_get_peaks(cli_bench *bench, const cli_job *job, sm_device *opened,
     return status;
 }
 
-// --buckets
-static sm_status read_buckets(const char *text, int64_t *bucket_bytes) {
-    cli_ints sizes = {.n = 0};
-    if (text == NULL || strcmp(text, "all") == 0) {
-        *bucket_bytes = text == NULL ? 0 : SM_BUCKETS_ALL;
-        return SM_OK;
-    }
-    SM_TRY(cli_parse_ints("--buckets", text, 0, INT64_C(1) << 40, &sizes));
-    SM_FAIL_IF(sizes.n != 1, SM_ERR_USAGE, "--buckets: takes one size here, not %s", text);
-    *bucket_bytes = sizes.values[0] == 0 ? SM_BUCKETS_NAIVE : sizes.values[0];
-    return SM_OK;
-}
-
 sm_status cli_job_of(const cli_options *o, sm_comm *comm, cli_job *job) {
     *job = (cli_job){
         .model = o->model.weights != NULL ? o->model.weights : o->model.models.texts[0],
@@ -104,7 +91,15 @@ sm_status cli_job_of(const cli_options *o, sm_comm *comm, cli_job *job) {
         return cli_op_job(o, job);
     }
     SM_TRY(cli_config(o, o->model.models.texts[0], &job->config));
-    SM_TRY(read_buckets(o->processes.buckets, &job->plan.processes.bucket_bytes));
+    const char *buckets = o->processes.buckets;
+    if (buckets != NULL && strcmp(buckets, "all") == 0) {
+        job->plan.processes.bucket_bytes = SM_BUCKETS_ALL;
+    } else if (buckets != NULL) {
+        cli_ints sizes = {.n = 0};
+        SM_TRY(cli_parse_ints("--buckets", buckets, 0, INT64_C(1) << 40, &sizes));
+        SM_FAIL_IF(sizes.n != 1, SM_ERR_USAGE, "--buckets: takes one size here, not %s", buckets);
+        job->plan.processes.bucket_bytes = sizes.values[0] == 0 ? SM_BUCKETS_NAIVE : sizes.values[0];
+    }
     return cli_check_seq_len(&job->config, job->T);
 }
 
@@ -324,25 +319,6 @@ static sm_status open_files(const cli_options *options, const cli_job *job, cli_
     return SM_OK;
 }
 
-static sm_status measure_exchange(const cli_job *job, sm_session *session, const sm_protocol *protocol, sm_row *row) {
-    sm_collective_work work = {
-        .comm = job->comm, .op = sm_collective_op_find(job->op), .size_bytes = job->exchanged_bytes};
-    const sm_workload workload = sm_collective_workload(&work);
-    SM_FREED float *host = work.op == SM_ALONE_BROADCAST ? sm_malloc((size_t)work.size_bytes) : NULL;
-    work.host = host;
-    const sm_status status = sm_harness_measure(session, protocol, &workload, row);
-    sm_collective_set_rates(&work, session, row);
-    return status;
-}
-
-static sm_status measure_ops(sm_session *session, const sm_protocol *protocol, sm_op_operands *operands, sm_row *row) {
-    const sm_workload workload = sm_op_workload(operands);
-    sm_op_set_memory(session->plan, row);
-    SM_TRY(sm_harness_measure(session, protocol, &workload, row));
-    cli_stage("cold runs", row);
-    return sm_op_measure_cold(session, protocol, row);
-}
-
 static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_device **device, sm_session **session,
                          cli_loop_steps *loop, cli_workload *w) {
     const cli_options *options = bench->options;
@@ -368,10 +344,21 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
     sm_op_operands operands = {.text = job->shape, .seed = protocol.check_seed};
     SM_TRY(open_session(job, &operands, *device, session, row));
     if (job->exchanged_bytes > 0) {
-        return measure_exchange(job, *session, &protocol, row);
+        sm_collective_work work = {
+            .comm = job->comm, .op = sm_collective_op_find(job->op), .size_bytes = job->exchanged_bytes};
+        const sm_workload exchange = sm_collective_workload(&work);
+        SM_FREED float *host = work.op == SM_ALONE_BROADCAST ? sm_malloc((size_t)work.size_bytes) : NULL;
+        work.host = host;
+        const sm_status status = sm_harness_measure(*session, &protocol, &exchange, row);
+        sm_collective_set_rates(&work, *session, row);
+        return status;
     }
     if (job->op[0] != '\0') {
-        return measure_ops(*session, &protocol, &operands, row);
+        const sm_workload ops = sm_op_workload(&operands);
+        sm_op_set_memory((*session)->plan, row);
+        SM_TRY(sm_harness_measure(*session, &protocol, &ops, row));
+        cli_stage("cold runs", row);
+        return sm_op_measure_cold(*session, &protocol, row);
     }
     sm_plan *plan = (*session)->plan;
     if (loop != NULL) {
@@ -412,7 +399,7 @@ sm_status cli_measure(cli_bench *bench, const cli_job *asked, sm_row *row) {
         SM_ROW_TEXT(row->device, info.id); // known even if it cannot be opened
     }
     if (status == SM_OK) {
-        status = measure(bench, job, row, &device, &session, cli_is_loop(bench->options) ? &loop : NULL, &w);
+        status = measure(bench, job, row, &device, &session, bench->options->command == CLI_LOOP ? &loop : NULL, &w);
     }
     if (status != SM_OK && row->status[0] == '\0') {
         sm_row_fail(row, status); // the harness, which records other failures, was not reached

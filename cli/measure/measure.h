@@ -149,9 +149,6 @@ typedef struct {
 enum { CLI_LOADER_NAME_SIZE = 32 };
 void cli_loader_name(const sm_loader_settings *loader, char name[CLI_LOADER_NAME_SIZE]);
 
-// Whether the options ask for a loop.
-bool cli_is_loop(const cli_options *options);
-
 // Number of attribution steps for that many samples: enough for an interval.
 int cli_loop_attribution(const cli_options *options);
 

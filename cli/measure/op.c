@@ -116,19 +116,6 @@ static void write_text(const cli_options *o, cli_job *job, const int64_t sizes[N
     has_attr(ops, SM_ATTR_decay) ? put(job->shape, "decay", 1) : (void)0;
 }
 
-static sm_status choose_pass(cli_job *job) {
-    const sm_op_set *ops = &job->ops;
-    const bool has_both = ops->has_forward && ops->has_backward;
-    if (job->pass == SM_PASS_STEP) { // not given
-        job->pass = has_both ? SM_PASS_SEPARATE : ops->has_forward ? SM_PASS_FORWARD : SM_PASS_BACKWARD;
-    }
-    const bool fits = job->pass == SM_PASS_FORWARD    ? ops->has_forward
-                      : job->pass == SM_PASS_BACKWARD ? ops->has_backward
-                                                      : has_both;
-    return fits ? SM_OK
-                : sm_fail(SM_ERR_USAGE, "--pass-type: %s by itself has no %s", job->op, sm_pass_name(job->pass));
-}
-
 sm_status cli_op_job(const cli_options *o, cli_job *job) {
     const char *size_name = o->model.models.n > 0 ? o->model.models.texts[0] : "small";
     const sm_model_size *size = sm_model_size_find(sm_model_at(o->model.arch > 0 ? o->model.arch - 1 : 0), size_name);
@@ -161,11 +148,19 @@ sm_status cli_op_job(const cli_options *o, cli_job *job) {
     }
     job->B = given_or(job->B, CLI_DEFAULT_BATCH);
     job->T = given_or(job->T, job->config.context);
-    SM_TRY(choose_pass(job));
+    const sm_op_set *ops = &job->ops;
+    const bool has_both = ops->has_forward && ops->has_backward;
+    if (job->pass == SM_PASS_STEP) { // not given
+        job->pass = has_both ? SM_PASS_SEPARATE : ops->has_forward ? SM_PASS_FORWARD : SM_PASS_BACKWARD;
+    }
+    SM_FAIL_IF(!(job->pass == SM_PASS_FORWARD    ? ops->has_forward
+                 : job->pass == SM_PASS_BACKWARD ? ops->has_backward
+                                                 : has_both),
+               SM_ERR_USAGE, "--pass-type: %s by itself has no %s", job->op, sm_pass_name(job->pass));
     set_usual(o, job, sizes);
     SM_TRY(o->learn.shape != NULL ? read_shape(job->op, o->learn.shape, &job->ops, sizes) : SM_OK);
-    job->B = has_letter(&job->ops, B_) ? sizes[B_] : job->B;
-    job->T = has_letter(&job->ops, T_) ? sizes[T_] : job->T;
+    job->B = has_letter(ops, B_) ? sizes[B_] : job->B;
+    job->T = has_letter(ops, T_) ? sizes[T_] : job->T;
     write_text(o, job, sizes);
     return SM_OK;
 }

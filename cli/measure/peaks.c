@@ -105,28 +105,6 @@ static sm_status on_ceiling(void *ctx, const sm_ceiling *c) {
     return SM_OK;
 }
 
-// For a backend without measure_ceilings: the two ceilings that rows are compared with.
-static sm_status measure_two(sm_device *device, double seconds, peaks_output *output) {
-    sm_peaks peaks;
-    SM_TRY(device->backend->measure_peaks(device, (sm_precision){.dtype = SM_F32}, 2 * seconds, &peaks));
-    sm_ceiling flops = {.name = "fma f32", .where = "", .unit = "FLOP/s", .meaning = "multiply-adds"};
-    sm_ceiling stream = {.name = "best stream", .where = "memory", .unit = "bytes/s", .meaning = peaks.source};
-    flops.best = peaks.flops;
-    stream.best = peaks.bandwidth_bytes_per_s;
-    SM_TRY(on_ceiling(output, &flops));
-    return on_ceiling(output, &stream);
-}
-
-static sm_status measure_threads(const cli_options *options, cli_device device, int64_t n_threads,
-                                 peaks_output *output) {
-    SM_OWN(sm_device) *opened = NULL;
-    SM_TRY(cli_open_device(device, n_threads, options, &opened));
-    output->device = opened;
-    return device.backend->measure_ceilings != NULL
-               ? device.backend->measure_ceilings(opened, options->measure.min_time_s, on_ceiling, output)
-               : measure_two(opened, options->measure.min_time_s, output);
-}
-
 // 1, 2, 4, ... and the device's default; only the default, as 0, if the backend has no ceilings for threads.
 static sm_status default_threads(const cli_options *options, cli_device device, cli_ints *threads) {
     sm_device *opened;
@@ -142,6 +120,25 @@ static sm_status default_threads(const cli_options *options, cli_device device, 
     }
     threads->values[threads->n++] = most;
     return SM_OK;
+}
+
+static sm_status measure_threads(const cli_options *options, cli_device device, int64_t n_threads,
+                                 peaks_output *output) {
+    const double seconds = options->measure.min_time_s;
+    SM_OWN(sm_device) *opened = NULL;
+    SM_TRY(cli_open_device(device, n_threads, options, &opened));
+    output->device = opened;
+    if (device.backend->measure_ceilings != NULL) {
+        return device.backend->measure_ceilings(opened, seconds, on_ceiling, output);
+    }
+    sm_peaks peaks; // the two ceilings that rows are compared with
+    SM_TRY(device.backend->measure_peaks(opened, (sm_precision){.dtype = SM_F32}, 2 * seconds, &peaks));
+    sm_ceiling flops = {.name = "fma f32", .where = "", .unit = "FLOP/s", .meaning = "multiply-adds"};
+    sm_ceiling stream = {.name = "best stream", .where = "memory", .unit = "bytes/s", .meaning = peaks.source};
+    flops.best = peaks.flops;
+    stream.best = peaks.bandwidth_bytes_per_s;
+    SM_TRY(on_ceiling(output, &flops));
+    return on_ceiling(output, &stream);
 }
 
 static sm_status measure_device(const cli_options *options, cli_device device, peaks_output *output) {

@@ -11,18 +11,6 @@ static const char loader_prefix[] = "--loader="; // which only loops have
 
 // --- one flag ------------------------------------------------------------------------------------
 
-// The fewest digits that read back as the same number.
-static void put_real(FILE *out, double value) {
-    char text[32];
-    for (int digits = 6; digits <= 17; digits++) {
-        snprintf(text, sizeof(text), "%.*g", digits, value);
-        if (strtod(text, NULL) == value) {
-            break;
-        }
-    }
-    fputs(text, out);
-}
-
 // A number, or a choice's word.
 static void put_integer(FILE *out, const cli_flag *flag, int64_t value) {
     for (const cli_choice *c = flag->choices; c != NULL && c->word != NULL; c++) {
@@ -40,6 +28,8 @@ static void put_flag(FILE *out, const cli_flag *flag, const cli_options *options
     const cli_ints *integers = value;
     const cli_texts *texts = value;
     const bool has_default = flag->initial != NULL;
+    int digits = 6;
+    char text[32];
     const int64_t integer = flag->type == CLI_CHOICE                           ? *(const int *)value
                             : flag->type == CLI_INT || flag->type == CLI_COUNT ? *(const int64_t *)value
                                                                                : 0;
@@ -64,8 +54,10 @@ static void put_flag(FILE *out, const cli_flag *flag, const cli_options *options
         }
         break;
     case CLI_REAL:
-        fprintf(out, "--%s=", flag->name);
-        put_real(out, *(const double *)value);
+        do { // the fewest digits that read back as the same number
+            snprintf(text, sizeof(text), "%.*g", digits++, *(const double *)value);
+        } while (digits <= 17 && strtod(text, NULL) != *(const double *)value);
+        fprintf(out, "--%s=%s", flag->name, text);
         break;
     case CLI_INTS:
     case CLI_CHOICES:
@@ -192,40 +184,29 @@ const char *cli_run_args_value(const json_t *args, const char *name) {
 
 // --- of whoever wrote the row ------------------------------------------------------------------------
 
-static bool may_write(const char *arg, cli_command command) {
-    const size_t length = strcspn(arg, "=");
-    for (int i = 0; i < cli_flag_count(); i++) {
-        cli_flag flag;
-        if (cli_flag_of(command, i, &flag) && decides(&flag, command) && strlen(flag.name) + 2 == length &&
-            strncmp(arg + 2, flag.name, length - 2) == 0) {
-            return (flag.type == CLI_SWITCH) == (arg[length] == '\0');
-        }
-    }
-    return false;
-}
-
-// Number of occurrences of that flag.
-static int count_flag(const json_t *args, const char *arg) {
-    const size_t length = strcspn(arg, "=");
-    int n = 0;
-    for (size_t i = 0; i < json_array_size(args); i++) {
-        const char *other = json_string_value(json_array_get(args, i));
-        n += other != NULL && strcspn(other, "=") == length && strncmp(other, arg, length) == 0;
-    }
-    return n;
-}
-
 sm_status cli_run_args_check(const json_t *args) {
     const cli_command command = cli_run_args_command(args);
     for (size_t i = 0; i < json_array_size(args); i++) {
         const char *arg = json_string_value(json_array_get(args, i));
         SM_FAIL_IF(arg == NULL || strncmp(arg, "--", 2) != 0, SM_ERR_FORMAT,
                    "its run_args are not flags of `stepmark run` or `stepmark loop`");
-        SM_FAIL_IF(!may_write(arg, command), SM_ERR_FORMAT,
-                   "its run_args have %.*s, which no row of `stepmark %s` has; it is not run", (int)strcspn(arg, "="),
-                   arg, cli_commands[command].name);
-        SM_FAIL_IF(count_flag(args, arg) > 1, SM_ERR_FORMAT, "its run_args have %.*s twice; it is not run",
-                   (int)strcspn(arg, "="), arg);
+        const size_t length = strcspn(arg, "=");
+        bool may_write = false;
+        bool is_twice = false;
+        for (int k = 0; k < cli_flag_count() && !may_write; k++) {
+            cli_flag flag;
+            may_write = cli_flag_of(command, k, &flag) && decides(&flag, command) && strlen(flag.name) + 2 == length &&
+                        strncmp(arg + 2, flag.name, length - 2) == 0 &&
+                        (flag.type == CLI_SWITCH) == (arg[length] == '\0');
+        }
+        for (size_t k = 0; k < i; k++) {
+            const char *before = json_string_value(json_array_get(args, k));
+            is_twice = is_twice || (strcspn(before, "=") == length && strncmp(before, arg, length) == 0);
+        }
+        SM_FAIL_IF(!may_write, SM_ERR_FORMAT,
+                   "its run_args have %.*s, which no row of `stepmark %s` has; it is not run", (int)length, arg,
+                   cli_commands[command].name);
+        SM_FAIL_IF(is_twice, SM_ERR_FORMAT, "its run_args have %.*s twice; it is not run", (int)length, arg);
     }
     return SM_OK;
 }

@@ -95,7 +95,7 @@ static sm_status check_data(const repetition *r) {
     char digest[SM_DIGEST_SIZE];
     cli_workload w = {.ids = NULL};
     loop = (cli_loop_steps){.loader = NULL};
-    sm_status opened = cli_open_data(&c->run, &c->job, cli_is_loop(&c->run) ? &loop : NULL, &w);
+    sm_status opened = cli_open_data(&c->run, &c->job, c->run.command == CLI_LOOP ? &loop : NULL, &w);
     if (opened == SM_OK) {
         cli_workload_digest(&w, digest);
     }

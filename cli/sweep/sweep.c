@@ -152,7 +152,7 @@ static sm_status check_data(const cli_candidate *c, cli_candidate *before) {
     const bool is_checked = before->run.work.data == path && before->job.config.vocab == c->job.config.vocab;
     before->run.work.data = path;
     before->job.config.vocab = c->job.config.vocab;
-    if (path == NULL || is_checked || c->status[0] != '\0' || cli_is_loop(&c->run)) {
+    if (path == NULL || is_checked || c->status[0] != '\0' || c->run.command == CLI_LOOP) {
         return SM_OK;
     }
     return cli_open_tokens(&c->run, c->job.config.vocab, &tokens);
