@@ -364,7 +364,8 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
     if (loop != NULL) {
         cli_train_data_count(&loop->data, plan);
     } else {
-        cli_workload_count(w, plan);
+        plan->real_tokens = w->real_tokens;
+        plan->attended_pairs = w->attended_pairs;
     }
     return measure_steps(*session, &protocol, &workload, loop, row);
 }

@@ -38,20 +38,19 @@ void cli_second_add(cli_second *second, json_t *row) {
     }
 }
 
-static sm_status write_rows(const cli_second *second) {
+sm_status cli_second_close(cli_second *second) {
+    SM_OWN(json_t) *rows = second->rows;
+    const char *path = second->path;
     SM_FREED char *text = NULL;
     size_t size_bytes = 0;
+    *second = (cli_second){.path = NULL, .format = second->format};
+    if (rows == NULL) {
+        return SM_OK;
+    }
     FILE *out = sm_memstream(&text, &size_bytes);
-    sm_status status = sm_record_write_all(&sm_row_table, second->format, out, second->rows);
+    const sm_status status = sm_record_write_all(&sm_row_table, second->format, out, rows);
     sm_memstream_close(out);
-    return status == SM_OK ? sm_atomic_write_all(second->path, text, size_bytes) : status;
-}
-
-sm_status cli_second_close(cli_second *second) {
-    sm_status status = second->rows != NULL ? write_rows(second) : SM_OK;
-    json_decref(second->rows);
-    *second = (cli_second){.path = NULL};
-    return status;
+    return status == SM_OK ? sm_atomic_write_all(path, text, size_bytes) : status;
 }
 
 sm_status cli_write_row(const char *path, json_t *row) {
@@ -98,8 +97,7 @@ sm_status cli_print_object(json_t *object, const char *what) {
 
 sm_status cli_write_json(const json_t *value, const char *path) {
     SM_FREED char *text = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(15));
-    const sm_status status = sm_atomic_write_all(path, text, strlen(text));
-    return status;
+    return sm_atomic_write_all(path, text, strlen(text));
 }
 
 sm_status cli_write_trace(const json_t *trace, const char *path) {

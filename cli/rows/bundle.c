@@ -33,18 +33,6 @@ static sm_status write_board(void *board, FILE *out) {
     return SM_OK;
 }
 
-// The reason of one with figures, if there is one.
-static const char *why_refused(const json_t *refused) {
-    size_t i;
-    json_t *record;
-    json_array_foreach((json_t *)refused, i, record) {
-        if (strcmp(sm_rows_text(record, "status"), "ok") == 0) {
-            return sm_rows_text(record, "reason");
-        }
-    }
-    return "they failed";
-}
-
 sm_status cli_leaderboard(const cli_options *options) {
     SM_OWN(json_t) *rows = json_array();
     SM_OWN(json_t) *references = NULL;
@@ -64,8 +52,13 @@ sm_status cli_leaderboard(const cli_options *options) {
     SM_OWN(json_t) *board = json_pack("[O, O]", records, refused);
     SM_TRY(sm_record_write_all(&sm_leaderboard_table, (sm_format)options->out.format, stdout, records));
     if (json_array_size(refused) > 0) {
-        cli_note("%zu of %zu rows left out: %s%s", json_array_size(refused), json_array_size(rows),
-                 why_refused(refused), options->out.page != NULL ? "; the page lists them" : "");
+        const char *why = "they failed"; // or the reason of one with figures
+        for (size_t i = json_array_size(refused); i-- > 0;) {
+            const json_t *record = json_array_get(refused, i);
+            why = strcmp(sm_rows_text(record, "status"), "ok") == 0 ? sm_rows_text(record, "reason") : why;
+        }
+        cli_note("%zu of %zu rows left out: %s%s", json_array_size(refused), json_array_size(rows), why,
+                 options->out.page != NULL ? "; the page lists them" : "");
     }
     const sm_status status =
         options->out.page != NULL ? cli_write_page(options->out.page, write_board, board, "") : SM_OK;

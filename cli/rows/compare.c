@@ -25,19 +25,6 @@ static sm_status find_factors(const cli_options *options, unsigned *across) {
     return SM_OK;
 }
 
-static sm_status read_sides(const cli_options *options, const sm_compare_options *compare, sm_rows *a, sm_rows *b) {
-    if (options->compare.interleaved) {
-        struct timespec now;
-        clock_gettime(CLOCK_REALTIME, &now);
-        const uint64_t seed = options->work.seed > 0 ? (uint64_t)options->work.seed
-                                                     : (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-        const cli_interleave_how how = {options->compare.pairs, seed, compare};
-        return cli_interleave(options->operands[0], options->operands[1], &how, a, b);
-    }
-    SM_TRY(cli_baseline_read(options->operands[0], a));
-    return cli_baseline_read(options->operands[1], b);
-}
-
 // --- output --------------------------------------------------------------------------------------
 
 static sm_status write_read(const sm_comparison *c, sm_format format) {
@@ -82,7 +69,18 @@ static sm_status compare(const cli_options *options, sm_rows *a, sm_rows *b) {
                               .any_factor = options->compare.interleaved};
     const char *baseline = options->compare.save_baseline;
     SM_TRY(find_factors(options, &how.across));
-    const sm_status ended = read_sides(options, &how, a, b);
+    sm_status ended = SM_OK;
+    if (options->compare.interleaved) {
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        const uint64_t seed = options->work.seed > 0 ? (uint64_t)options->work.seed
+                                                     : (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+        const cli_interleave_how pairs = {options->compare.pairs, seed, &how};
+        ended = cli_interleave(options->operands[0], options->operands[1], &pairs, a, b);
+    } else {
+        SM_TRY(cli_baseline_read(options->operands[0], a));
+        SM_TRY(cli_baseline_read(options->operands[1], b));
+    }
     if (ended != SM_OK && !(ended == SM_ERR_INTERRUPTED && json_array_size(b->rows) > 0)) {
         return ended;
     }
@@ -104,15 +102,6 @@ static sm_status compare(const cli_options *options, sm_rows *a, sm_rows *b) {
     return SM_OK;
 }
 
-static sm_status save_only(const cli_options *options, sm_rows *rows) {
-    SM_TRY(cli_baseline_read(options->operands[0], rows));
-    cli_note_warnings(rows);
-    SM_TRY(cli_baseline_save(options->compare.save_baseline, rows->rows));
-    cli_note("%zu row%s saved as baseline %s", json_array_size(rows->rows), sm_plural(json_array_size(rows->rows)),
-             options->compare.save_baseline);
-    return SM_OK;
-}
-
 sm_status cli_compare(const cli_options *options) {
     bool only_saves =
         options->compare.save_baseline != NULL && options->n_operands == 1 && !options->compare.interleaved;
@@ -129,5 +118,13 @@ sm_status cli_compare(const cli_options *options) {
     sm_rows_init(&b);
     a.interrupted = &cli_interrupted;
     b.interrupted = &cli_interrupted;
-    return only_saves ? save_only(options, &a) : compare(options, &a, &b);
+    if (!only_saves) {
+        return compare(options, &a, &b);
+    }
+    SM_TRY(cli_baseline_read(options->operands[0], &a));
+    cli_note_warnings(&a);
+    SM_TRY(cli_baseline_save(options->compare.save_baseline, a.rows));
+    cli_note("%zu row%s saved as baseline %s", json_array_size(a.rows), sm_plural(json_array_size(a.rows)),
+             options->compare.save_baseline);
+    return SM_OK;
 }

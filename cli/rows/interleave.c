@@ -134,40 +134,23 @@ static sm_status rehearse(const command *c, double *n_samples) {
 
 // --- pairs -----------------------------------------------------------------------------------------
 
-// One of the pairs 2k and 2k+1 begins with B; a bit of the seed decides which.
-static bool begins_with_b(uint64_t seed, int64_t pair) {
-    sm_philox_block block = sm_philox4x32(sm_philox_key(seed, "interleave"), (uint64_t)pair / 2, 0);
-    return ((block.word[0] & 1) ^ ((uint32_t)pair & 1)) != 0;
-}
-
-typedef struct {
-    int64_t number;
-    bool b_first;
-    char total[32]; // " of 20", " of at most 100"
-    int64_t most;
-    int64_t begin_ns; // of the first pair
-} pair_place;
-
-// "; about 45 s left", once a pair is complete.
-static const char *text_left(const pair_place *pair, char *text, size_t size_bytes) {
-    const double pair_s = (double)(sm_now_ns() - pair->begin_ns) * 1e-9 / (double)(pair->number + 1);
-    snprintf(text, size_bytes, "; about %s left", CLI_DURATION(pair_s * (double)(pair->most - pair->number - 1)));
-    return pair->number + 1 < pair->most ? text : "";
-}
-
-static sm_status run_pair(const command *a, const command *b, const pair_place *pair, sm_rows *rows_a,
-                          sm_rows *rows_b) {
-    char left[64];
+// Pair `pair` of `most`, the first of which began at begin_ns.
+static sm_status run_pair(const command *a, const command *b, const cli_interleave_how *how, int64_t pair, int64_t most,
+                          int64_t begin_ns, sm_rows *rows_a, sm_rows *rows_b) {
+    char left[64] = "";
     double a_ns, b_ns;
-    if (pair->b_first) {
-        SM_TRY(run_once(b, pair->number, rows_b, &b_ns));
+    // One of the pairs 2k and 2k+1 begins with B; a bit of the seed decides which.
+    sm_philox_block block = sm_philox4x32(sm_philox_key(how->seed, "interleave"), (uint64_t)pair / 2, 0);
+    const bool b_first = ((block.word[0] & 1) ^ ((uint32_t)pair & 1)) != 0;
+    SM_TRY(b_first ? run_once(b, pair, rows_b, &b_ns) : SM_OK);
+    SM_TRY(run_once(a, pair, rows_a, &a_ns));
+    SM_TRY(!b_first ? run_once(b, pair, rows_b, &b_ns) : SM_OK);
+    if (pair + 1 < most) {
+        const double pair_s = (double)(sm_now_ns() - begin_ns) * 1e-9 / (double)(pair + 1);
+        snprintf(left, sizeof(left), "; about %s left", CLI_DURATION(pair_s * (double)(most - pair - 1)));
     }
-    SM_TRY(run_once(a, pair->number, rows_a, &a_ns));
-    if (!pair->b_first) {
-        SM_TRY(run_once(b, pair->number, rows_b, &b_ns));
-    }
-    cli_say("pair %lld%s: A %s ms, B %s ms%s%s", (long long)pair->number + 1, pair->total, SM_TEXT_MS(a_ns),
-            SM_TEXT_MS(b_ns), pair->b_first ? " (B first)" : "", text_left(pair, left, sizeof(left)));
+    cli_say("pair %lld of %s%lld: A %s ms, B %s ms%s%s", (long long)pair + 1, how->n_pairs > 0 ? "" : "at most ",
+            (long long)most, SM_TEXT_MS(a_ns), SM_TEXT_MS(b_ns), b_first ? " (B first)" : "", left);
     return SM_OK;
 }
 
@@ -179,20 +162,8 @@ static void forget_pair(sm_rows *rows, int64_t pair) {
     }
 }
 
-// Whether every comparison could have seen a change of twice the threshold. It uses the width of the intervals and not
-// their position, so that stopping on it favours no verdict.
-static sm_status is_sharp(const sm_rows *a, const sm_rows *b, const sm_compare_options *how, bool *sharp) {
-    SM_AT_END(sm_comparison_free) sm_comparison c = {0};
-    SM_TRY(sm_compare(a->rows, b->rows, how, &c));
-    *sharp = true;
-    for (size_t i = 0; i < json_array_size(c.compared); i++) {
-        double detectable = sm_json_number(json_array_get(c.compared, i), "detectable_percent");
-        *sharp = *sharp && detectable <= 2 * 100 * how->threshold;
-    }
-    return SM_OK;
-}
-
-// Checked whenever the pairs have grown by an eighth.
+// Without --pairs until every comparison could have seen a change of twice the threshold: by the width of the intervals
+// and not their position, so that stopping on it favours no verdict. Checked whenever the pairs have grown by an eighth.
 static sm_status run_pairs(const command *a, const command *b, const cli_interleave_how *how, sm_rows *rows_a,
                            sm_rows *rows_b) {
     const int64_t most = how->n_pairs > 0 ? how->n_pairs : MOST_PAIRS;
@@ -200,17 +171,20 @@ static sm_status run_pairs(const command *a, const command *b, const cli_interle
     const int64_t begin_ns = sm_now_ns();
     bool sharp = false;
     for (int64_t pair = 0; pair < most && !sharp; pair++) {
-        pair_place place = {
-            .number = pair, .b_first = begins_with_b(how->seed, pair), .most = most, .begin_ns = begin_ns};
-        snprintf(place.total, sizeof(place.total), how->n_pairs > 0 ? " of %lld" : " of at most %lld", (long long)most);
-        sm_status status = run_pair(a, b, &place, rows_a, rows_b);
+        sm_status status = run_pair(a, b, how, pair, most, begin_ns, rows_a, rows_b);
         if (status != SM_OK) {
             forget_pair(rows_a, pair);
             forget_pair(rows_b, pair);
             return status;
         }
         if (pair + 1 == next_look && pair + 1 < most) {
-            SM_TRY(is_sharp(rows_a, rows_b, how->compare, &sharp));
+            SM_AT_END(sm_comparison_free) sm_comparison c = {0};
+            SM_TRY(sm_compare(rows_a->rows, rows_b->rows, how->compare, &c));
+            sharp = true;
+            for (size_t i = 0; i < json_array_size(c.compared); i++) {
+                double detectable = sm_json_number(json_array_get(c.compared, i), "detectable_percent");
+                sharp = sharp && detectable <= 2 * 100 * how->compare->threshold;
+            }
             next_look += 1 + next_look / 8;
         }
     }

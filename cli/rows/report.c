@@ -48,21 +48,6 @@ typedef struct {
     bool follows; // the files may still grow
 } report;
 
-// Below the table, for people.
-static sm_status write_sentences(const report *r, FILE *out) {
-    size_t i;
-    json_t *warning;
-    if (r->curves == NULL) {
-        (void)cli_answer_print(r->rows->rows, &r->costs, out);
-        return SM_OK;
-    }
-    SM_OWN(json_t) *answer = sm_curves_answer(r->curves);
-    SM_OWN(json_t) *warnings = sm_curves_warnings(r->curves);
-    fprintf(out, "\n%s\n", json_string_value(answer));
-    json_array_foreach(warnings, i, warning) { fprintf(out, "- %s\n", json_string_value(warning)); }
-    return SM_OK;
-}
-
 static sm_status write_table(const report *r, sm_format format, FILE *out) {
     const cli_texts *asked = &r->options->out.columns;
     const char *names[sizeof(asked->texts) / sizeof(asked->texts[0])];
@@ -99,7 +84,21 @@ static sm_status write_table(const report *r, sm_format format, FILE *out) {
         json_decref(all);
     }
     SM_TRY(sm_record_write_all(&table, format, out, records));
-    return sm_format_is_read(format) && asked->n == 0 ? write_sentences(r, out) : SM_OK;
+    if (!sm_format_is_read(format) || asked->n > 0) {
+        return SM_OK;
+    }
+    // Below the table, for people.
+    if (r->curves == NULL) {
+        (void)cli_answer_print(r->rows->rows, &r->costs, out);
+        return SM_OK;
+    }
+    SM_OWN(json_t) *answer = sm_curves_answer(r->curves);
+    SM_OWN(json_t) *warnings = sm_curves_warnings(r->curves);
+    fprintf(out, "\n%s\n", json_string_value(answer));
+    for (size_t i = 0; i < json_array_size(warnings); i++) {
+        fprintf(out, "- %s\n", json_string_value(json_array_get(warnings, i)));
+    }
+    return SM_OK;
 }
 
 static sm_status write_report(void *what, FILE *out) {

@@ -8,28 +8,23 @@
 
 // --- check-run -----------------------------------------------------------------------------------
 
-// Tables show the reasons; with other formats the message has the first.
-static sm_status verdict(const cli_options *options, const sm_training_runs *runs) {
-    size_t n_rejected = 0;
-    for (size_t i = 0; i < runs->n; i++) {
-        n_rejected += json_array_size(runs->runs[i].problems) > 0;
-    }
-    const sm_status status = sm_training_runs_verdict(runs);
-    return status == SM_ERR_INVALID && sm_format_is_read((sm_format)options->out.format)
-               ? sm_fail(status, "%zu of %zu run%s rejected", n_rejected, runs->n, runs->n == 1 ? "" : "s")
-               : status;
-}
-
 sm_status cli_check_run(const cli_options *options) {
     SM_AT_END(sm_training_runs_free) sm_training_runs runs = {0};
-    sm_status status = SM_OK;
+    size_t n_rejected = 0;
     SM_FAIL_IF(options->n_operands == 0, SM_ERR_USAGE,
                "give run folders, or their training_metrics.json: stepmark report --check RUN...");
     sm_training_runs_read(options->operands, options->n_operands, &runs);
     sm_training_runs_compare(&runs, options->compare.weak ? SM_WORK_FIXED_A_PROCESS : SM_WORK_FIXED);
     SM_OWN(json_t) *records = sm_training_runs_records(&runs);
-    status = sm_record_write_all(&sm_run_check_table, (sm_format)options->out.format, stdout, records);
-    return status == SM_OK ? verdict(options, &runs) : status;
+    SM_TRY(sm_record_write_all(&sm_run_check_table, (sm_format)options->out.format, stdout, records));
+    for (size_t i = 0; i < runs.n; i++) {
+        n_rejected += json_array_size(runs.runs[i].problems) > 0;
+    }
+    // Tables show the reasons; with other formats the message has the first.
+    const sm_status status = sm_training_runs_verdict(&runs);
+    SM_FAIL_IF(status == SM_ERR_INVALID && sm_format_is_read((sm_format)options->out.format), status,
+               "%zu of %zu run%s rejected", n_rejected, runs.n, runs.n == 1 ? "" : "s");
+    return status;
 }
 
 // --- scaling -------------------------------------------------------------------------------------
@@ -66,18 +61,6 @@ static sm_status write_tables(const sm_scaling *scaling, sm_format format) {
     return SM_OK;
 }
 
-static sm_status write_scaling(const sm_scaling *scaling, sm_format format) {
-    SM_OWN(json_t) *records = NULL;
-    if (sm_format_is_read(format)) {
-        return write_tables(scaling, format);
-    }
-    SM_TRY(sm_scaling_records(scaling, NULL, &records));
-    return format == SM_FORMAT_JSON ? cli_print_object(json_pack("{s:O, s:o, s:O}", "rows", records, "model",
-                                                                 sm_scaling_model(scaling), "notes", scaling->notes),
-                                                       "the scaling tables")
-                                    : sm_record_write_all(&sm_scaling_table, format, stdout, records);
-}
-
 static sm_status write_page(void *scaling, FILE *out) { return sm_scaling_page(scaling, out); }
 
 sm_status cli_scaling(const cli_options *options) {
@@ -87,6 +70,17 @@ sm_status cli_scaling(const cli_options *options) {
                "give run folders, or their training_metrics.json: stepmark report --scaling RUN...");
     sm_training_runs_read(options->operands, options->n_operands, &runs);
     SM_TRY(sm_scaling_make(&runs, options->compare.predict.values, options->compare.predict.n, &scaling));
-    SM_TRY(write_scaling(&scaling, (sm_format)options->out.format));
+    const sm_format format = (sm_format)options->out.format;
+    SM_OWN(json_t) *records = NULL;
+    if (sm_format_is_read(format)) {
+        SM_TRY(write_tables(&scaling, format));
+    } else {
+        SM_TRY(sm_scaling_records(&scaling, NULL, &records));
+        SM_TRY(format == SM_FORMAT_JSON
+                   ? cli_print_object(json_pack("{s:O, s:o, s:O}", "rows", records, "model", sm_scaling_model(&scaling),
+                                                "notes", scaling.notes),
+                                      "the scaling tables")
+                   : sm_record_write_all(&sm_scaling_table, format, stdout, records));
+    }
     return options->out.page != NULL ? cli_write_page(options->out.page, write_page, &scaling, "") : SM_OK;
 }

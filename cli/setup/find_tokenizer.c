@@ -10,17 +10,6 @@
 #include "src/weights/model_folder.h"
 #include "src/weights/weights.h"
 
-// A run keeps its tokenizer in a folder next to checkpoints/, model/ and best/.
-static bool find_beside(const char *weights, char path[PATH_MAX]) {
-    static const char *const places[] = {"tokenizer", "../tokenizer", "../../tokenizer"};
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]) && weights != NULL; i++) {
-        if (snprintf(path, PATH_MAX, "%s/%s", weights, places[i]) < PATH_MAX && sm_tokenizer_is_in(path)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 sm_status cli_find_weights(const char *folder, char weights[PATH_MAX]) {
     char inner[PATH_MAX], path[PATH_MAX];
     bool found = false;
@@ -58,8 +47,11 @@ sm_status cli_find_tokenizer(const char *given, const char *folder, const char *
     if (given == NULL && folder != NULL && sm_tokenizer_is_in(folder)) {
         given = folder;
     }
-    if (given == NULL && vocab != SM_N_BYTES && find_beside(weights, beside)) {
-        given = beside;
+    // A run keeps its tokenizer in a folder next to checkpoints/, model/ and best/.
+    static const char *const places[] = {"tokenizer", "../tokenizer", "../../tokenizer"};
+    for (int i = 0; i < 3 && given == NULL && vocab != SM_N_BYTES && weights != NULL; i++) {
+        const bool fits = snprintf(beside, sizeof(beside), "%s/%s", weights, places[i]) < PATH_MAX;
+        given = fits && sm_tokenizer_is_in(beside) ? beside : NULL;
     }
     if (given != NULL && strcmp(given, CLI_BYTES_TOKENIZER) != 0) {
         SM_TRY(sm_tokenizer_read(given, tokenizer));

@@ -27,32 +27,6 @@ static struct {
     char text[SM_TEXT_SIZE * 4];
 } brought;
 
-// Compiles C; what OpenCL C says is for a driver.
-static sm_status prepare(sm_op_kind kind, const char *path, double timeout_s) {
-    sm_kernel_file *file = &own.files[own.n];
-    sm_own_kernel *kernel = &own.list[own.n];
-    const sm_kernel_limits limits = {.timeout_s = timeout_s, .interrupted = &cli_interrupted};
-    sm_status status = sm_kernel_file_open(path, &limits, file);
-    *kernel = (sm_own_kernel){.kind = kind};
-    own.paths[own.n] = sm_strdup(path);
-    own.n++; // to be closed
-    if (file->said != NULL && file->said[0] != '\0') {
-        cli_note("the compiler says of %s:\n%s", path, file->said);
-    }
-    SM_TRY(status);
-    return file->language == SM_OWN_OPENCL ? sm_kernel_load(path, file, kind, kernel) : SM_OK;
-}
-
-// In a process without own code, which could make it look slower.
-static sm_status measure_call(const sm_own_process_options *how) {
-    sm_own_process *process = NULL;
-    sm_status status = sm_own_process_start(os_program(), NULL, how, NULL, 0, &process);
-    own.call_ns = status == SM_OK ? sm_own_process_call_ns(process) : 0;
-    status = status == SM_OK ? sm_own_process_state(process) : status;
-    sm_own_process_end(process);
-    return status;
-}
-
 // Kernels in C run in a process apart, which alone loads them.
 static sm_status load_apart(int n_threads) {
     char *words[3 * SM_OP_KIND_COUNT];
@@ -65,7 +39,13 @@ static sm_status load_apart(int n_threads) {
         words[3 * i + 1] = own.files[i].library;
         words[3 * i + 2] = (char *)own.paths[i];
     }
-    SM_TRY(measure_call(&how));
+    // Measures a call in a process without own code, which could make it look slower.
+    sm_own_process *idle = NULL;
+    sm_status status = sm_own_process_start(os_program(), NULL, &how, NULL, 0, &idle);
+    own.call_ns = status == SM_OK ? sm_own_process_call_ns(idle) : 0;
+    status = status == SM_OK ? sm_own_process_state(idle) : status;
+    sm_own_process_end(idle);
+    SM_TRY(status);
     SM_TRY(sm_own_process_start(os_program(), words, &how, own.list, own.n, &own.process));
     return sm_own_process_state(own.process);
 }
@@ -89,7 +69,18 @@ static sm_status add(const char *entry, const void *ctx) {
         SM_FAIL_IF(own.list[i].kind == kind, SM_ERR_USAGE, "--kernel: %s is given twice", name);
     }
     SM_TRY(sm_digest_file(equals + 1, digest)); // before its code runs
-    SM_TRY(prepare(kind, equals + 1, options->measure.timeout_s));
+    // Compiles C; what OpenCL C says is for a driver.
+    sm_kernel_file *file = &own.files[own.n];
+    sm_own_kernel *kernel = &own.list[own.n];
+    const sm_kernel_limits limits = {.timeout_s = options->measure.timeout_s, .interrupted = &cli_interrupted};
+    const sm_status opened = sm_kernel_file_open(equals + 1, &limits, file);
+    *kernel = (sm_own_kernel){.kind = kind};
+    own.paths[own.n++] = sm_strdup(equals + 1); // to be closed
+    if (file->said != NULL && file->said[0] != '\0') {
+        cli_note("the compiler says of %s:\n%s", equals + 1, file->said);
+    }
+    SM_TRY(opened);
+    SM_TRY(file->language == SM_OWN_OPENCL ? sm_kernel_load(equals + 1, file, kind, kernel) : SM_OK);
     const size_t used = strlen(own.text);
     snprintf(own.text + used, sizeof(own.text) - used, "%s%s (%s)", used > 0 ? ", " : "", entry, digest);
     return SM_OK;

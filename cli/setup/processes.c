@@ -12,27 +12,6 @@
 
 // --- joining ---------------------------------------------------------------------------------------
 
-// Sets a fact; a repeated name takes the last value.
-static void set_fact(sm_comm_fact *facts, int *n, const char *name, const char *value) {
-    int i = 0;
-    while (i < *n && strcmp(facts[i].name, name) != 0) {
-        i++;
-    }
-    facts[i] = (sm_comm_fact){name, value};
-    *n = i < *n ? *n : i + 1;
-}
-
-// Flags as given: "--lr" "0.1"; "--lr=0.1" counts as the same.
-static int list_arguments(const cli_options *options, sm_comm_fact *facts) {
-    int n = 0;
-    for (int i = 2; i < options->argc; i++) {
-        const char *name = options->argv[i];
-        const bool has_value = i + 1 < options->argc && options->argv[i + 1][0] != '-';
-        set_fact(facts, &n, name, name[0] == '-' && has_value ? options->argv[++i] : "");
-    }
-    return n;
-}
-
 sm_status cli_join(const cli_options *options, sm_comm **comm) {
     const sm_comm_options how = {.timeout_s = options->processes.comm_timeout_s,
                                  .transport = (sm_transport)options->processes.transport,
@@ -41,7 +20,17 @@ sm_status cli_join(const cli_options *options, sm_comm **comm) {
     SM_TRY(sm_comm_open(&how, comm));
     cli_mute(sm_comm_rank(*comm) > 0);
     sm_comm_fact *facts = sm_calloc((size_t)options->argc + 1, sizeof *facts);
-    const int n = list_arguments(options, facts);
+    int n = 0;
+    for (int i = 2; i < options->argc; i++) { // "--lr" "0.1"; "--lr=0.1" counts as the same
+        const char *name = options->argv[i];
+        const bool has_value = name[0] == '-' && i + 1 < options->argc && options->argv[i + 1][0] != '-';
+        int place = 0;
+        while (place < n && strcmp(facts[place].name, name) != 0) {
+            place++;
+        }
+        facts[place] = (sm_comm_fact){name, has_value ? options->argv[++i] : ""}; // the last value counts
+        n += place == n;
+    }
     const sm_status status = sm_comm_compare(*comm, SM_OK, facts, n, "start all with the same arguments");
     free(facts);
     SM_TRY(status);
@@ -197,22 +186,6 @@ sm_processes cli_plan_processes(const cli_options *options, const sm_comm *comm)
 
 // --- their end -------------------------------------------------------------------------------------
 
-// Several processes may see the same failure. The lowest rank reports it, and ends the others first. If it does not do
-// so in time, those that share memory with it see that it has begun, and wait a second for it.
-static bool is_first_to_tell(const sm_comm *comm) {
-    enum { TURN_NS = 150000000, MOST_TURNS = 6 };
-    const int n_turns = sm_comm_rank(comm) < MOST_TURNS ? sm_comm_rank(comm) : MOST_TURNS;
-    nanosleep(&(struct timespec){.tv_nsec = (long)n_turns * TURN_NS}, NULL);
-    if (cli_interrupted) {
-        return false;
-    }
-    const bool is_first = sm_comm_is_first_to_speak(comm);
-    if (!is_first) {
-        nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
-    }
-    return is_first;
-}
-
 void cli_wait_for_others(void) {
     enum { LOOK_NS = 20000000, MOST_LOOKS = 250 };
     for (int i = 0; i < MOST_LOOKS && find_launcher() >= 0 && !cli_interrupted; i++) {
@@ -222,7 +195,14 @@ void cli_wait_for_others(void) {
 
 sm_status cli_leave(sm_comm *comm, sm_status status) {
     if (status != SM_OK && !sm_comm_has_agreed(comm)) {
-        if (is_first_to_tell(comm)) {
+        // Several processes may see the same failure. The lowest rank reports it, and ends the others first. If it does
+        // not do so in time, those that share memory with it see that it has begun, and wait a second for it.
+        enum { TURN_NS = 150000000, MOST_TURNS = 6 };
+        const int n_turns = sm_comm_rank(comm) < MOST_TURNS ? sm_comm_rank(comm) : MOST_TURNS;
+        nanosleep(&(struct timespec){.tv_nsec = (long)n_turns * TURN_NS}, NULL);
+        if (!cli_interrupted && !sm_comm_is_first_to_speak(comm)) {
+            nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+        } else if (!cli_interrupted) {
             cli_mute(false);
             cli_note("rank %d: %s", sm_comm_rank(comm), sm_error_message());
         }

@@ -132,24 +132,6 @@ json_t *cli_device_warnings(const sm_device_info *info) {
     return warnings;
 }
 
-static sm_status append(cli_device_list *list, const sm_backend *backend, int index) {
-    for (int i = 0; i < list->n; i++) {
-        if (list->devices[i].backend == backend && list->devices[i].index == index) {
-            return SM_OK; // named twice, for instance by "all,cpu"
-        }
-    }
-    SM_FAIL_IF(list->n == CLI_MAX_DEVICES, SM_ERR_USAGE, "--backend: more than %d devices", CLI_MAX_DEVICES);
-    list->devices[list->n++] = (cli_device){backend, index};
-    return SM_OK;
-}
-
-// Whether `name` may be the backend's name or the id of one of its devices, such as "opencl:0.1". Listing a backend's
-// devices loads drivers, which takes time and memory.
-static bool may_be_of(const char *name, const sm_backend *backend) {
-    size_t length = strlen(backend->name);
-    return strncmp(name, backend->name, length) == 0 && (name[length] == '\0' || name[length] == ':');
-}
-
 // Appends the devices with that name or id, or, with is_part, the benchmarked ones whose name, platform or driver contains
 // it, in any case; *found tells whether there are any.
 static sm_status append_named(const char *name, bool is_part, cli_device_list *list, bool *found) {
@@ -157,7 +139,11 @@ static sm_status append_named(const char *name, bool is_part, cli_device_list *l
     *found = false;
     for (int b = 0; b < sm_backend_count(); b++) {
         const sm_backend *backend = sm_backend_at(b);
-        const bool is_asked = is_part ? backend->benchmarked : all || may_be_of(name, backend);
+        // Listing a backend's devices loads drivers, which takes time and memory: its name, or an id as "opencl:0.1".
+        const size_t length = strlen(backend->name);
+        const bool may_be_its =
+            strncmp(name, backend->name, length) == 0 && (name[length] == '\0' || name[length] == ':');
+        const bool is_asked = is_part ? backend->benchmarked : all || may_be_its;
         const int n = is_asked ? cli_count_devices(backend) : 0;
         for (int i = 0; i < n; i++) {
             sm_device_info info;
@@ -166,9 +152,15 @@ static sm_status append_named(const char *name, bool is_part, cli_device_list *l
                                   strcasestr(info.driver, name) != NULL;
             const bool is_named = strcmp(name, backend->name) == 0 || strcmp(name, info.id) == 0 ||
                                   (all && backend->benchmarked && info.available);
-            if (is_part ? has_part : is_named) {
-                *found = true;
-                SM_TRY(append(list, backend, i));
+            bool is_new = is_part ? has_part : is_named;
+            *found = *found || is_new;
+            for (int k = 0; k < list->n && is_new; k++) { // not named twice, for instance by "all,cpu"
+                is_new = list->devices[k].backend != backend || list->devices[k].index != i;
+            }
+            SM_FAIL_IF(is_new && list->n == CLI_MAX_DEVICES, SM_ERR_USAGE, "--backend: more than %d devices",
+                       CLI_MAX_DEVICES);
+            if (is_new) {
+                list->devices[list->n++] = (cli_device){backend, i};
             }
         }
     }

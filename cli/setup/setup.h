@@ -44,12 +44,12 @@ typedef struct {
     sm_op_set ops;
     char shape[SM_CASE_TEXT_SIZE];
     int64_t exchanged_bytes; // of an exchange among processes in place of ops (bench/measure/collective.h); 0: none
-    const char *weights;  // folder; NULL: initial ones of the plan's seed
-    sm_plan_options plan; // what the members above do not say
-    unsigned without;     // rewrites that are left out
-    sm_protocol protocol; // check_seed is 0 until it is drawn
-    const char *timeline; // file for the one of its forecast; NULL: none
-    sm_comm *comm;        // connects the processes that share the work; NULL: a single process
+    const char *weights;     // folder; NULL: initial ones of the plan's seed
+    sm_plan_options plan;    // what the members above do not say
+    unsigned without;        // rewrites that are left out
+    sm_protocol protocol;    // check_seed is 0 until it is drawn
+    const char *timeline;    // file for the one of its forecast; NULL: none
+    sm_comm *comm;           // connects the processes that share the work; NULL: a single process
 } cli_job;
 
 enum {
@@ -199,8 +199,8 @@ typedef struct {
     cli_train_file validation;
 } cli_train_data;
 
-// SM_ERR_USAGE for an invalid --loader.
-sm_status cli_check_loader(const cli_options *options);
+// From --loader; SM_ERR_USAGE if it is invalid.
+sm_status cli_parse_loader(const cli_options *options, sm_loader_settings *loader);
 
 // Sets the settings' sources and loader. If --data is a folder, sets the options to the files in it. A zeroed `data` is
 // an empty one.
@@ -232,9 +232,6 @@ sm_status cli_workload_open(const cli_options *options, const cli_job *job, cli_
 sm_status cli_workload_open_of(const cli_options *options, const cli_job *job, sm_tokens *tokens,
                                cli_workload *workload); // from open tokens
 void cli_workload_close(cli_workload *workload);        // one whose ids are NULL is fine
-
-// Sets the plan's real tokens and pairs from its batches, for its work and speed.
-void cli_workload_count(const cli_workload *workload, sm_plan *plan);
 
 // Of all its batches.
 void cli_workload_digest(const cli_workload *workload, char digest[SM_DIGEST_SIZE]);

@@ -50,32 +50,14 @@ sm_status cli_documents(const cli_options *options, const sm_model_config *confi
 
 // --- files ---------------------------------------------------------------------------------
 
-// Takes the token files of a folder for the two sides of the training.
-static void set_files(cli_options *o, cli_train_data *d) {
-    const char *folder = o->work.data;
-    d->tokenizer_folder = o->work.tokenizer;
-    if (folder == NULL || o->work.tokenizer != NULL || !sm_data_files_side(folder, "train", d->data_path)) {
-        return;
-    }
-    d->tokenizer_folder = sm_tokenizer_is_in(folder) ? folder : NULL;
-    o->work.data = d->data_path;
-    if (o->train.val_data == NULL && sm_data_files_side(folder, "val", d->val_path)) {
-        o->train.val_data = d->val_path;
-    }
-}
-
-static sm_status open_tokens(const cli_options *o, const char *path, int64_t vocab, cli_train_file *file) {
-    if (o->work.tokenizer != NULL) {
-        return sm_text_tokens_open(path, (sm_tokens_format)o->work.data_format, o->work.tokenizer, vocab,
-                                   file->tokenizer, &file->tokens);
-    }
-    return path == NULL ? cli_open_tokens(o, vocab, &file->tokens)
-                        : sm_tokens_open(path, (sm_tokens_format)o->work.data_format, vocab, &file->tokens);
-}
-
 static sm_status open_source(const cli_options *o, const cli_job *job, const char *path, cli_train_file *file,
                              sm_train_source *source) {
-    SM_TRY(open_tokens(o, path, job->config.vocab, file));
+    const sm_tokens_format format = (sm_tokens_format)o->work.data_format;
+    const int64_t vocab = job->config.vocab;
+    SM_TRY(o->work.tokenizer != NULL
+               ? sm_text_tokens_open(path, format, o->work.tokenizer, vocab, file->tokenizer, &file->tokens)
+           : path == NULL ? cli_open_tokens(o, vocab, &file->tokens)
+                          : sm_tokens_open(path, format, vocab, &file->tokens));
     if (o->work.documents != NULL) { // all of them, in all batches that they fill
         SM_TRY(
             cli_documents(o, &job->config, file->tokens, job->T, sm_tokens_count(file->tokens) - 1, &file->documents));
@@ -90,7 +72,7 @@ static sm_status open_source(const cli_options *o, const cli_job *job, const cha
 
 // --- loader --------------------------------------------------------------------------------
 
-static sm_status parse_loader(const cli_options *o, sm_loader_settings *loader) {
+sm_status cli_parse_loader(const cli_options *o, sm_loader_settings *loader) {
     int n = 1;
     int end = 0;
     if (strcmp(o->work.loader, "inline") == 0) {
@@ -108,22 +90,26 @@ static sm_status parse_loader(const cli_options *o, sm_loader_settings *loader) 
     return SM_OK;
 }
 
-sm_status cli_check_loader(const cli_options *options) {
-    sm_loader_settings loader;
-    return parse_loader(options, &loader);
-}
-
 // --- all -----------------------------------------------------------------------------------
 
 sm_status cli_train_data_open(cli_options *o, const cli_job *job, cli_train_data *d, sm_train_settings *s) {
-    SM_TRY(parse_loader(o, &s->loader));
+    SM_TRY(cli_parse_loader(o, &s->loader));
     SM_FAIL_IF(s->loader.kind == SM_LOADER_INLINE && o->work.queue_depth > 0, SM_ERR_USAGE,
                "--queue-depth: --loader inline makes nothing ahead; leave one out");
     s->loader.queue_depth = (int)o->work.queue_depth;
     SM_TRY(cli_check_vocabulary(o->work.tokenizer));
     SM_FAIL_IF(o->work.tokenizer != NULL && o->work.data == NULL, SM_ERR_USAGE,
                "--tokenizer: makes tokens of text; give a file or a folder of it as --data, too");
-    set_files(o, d);
+    // A folder's token files are the two sides of the training.
+    const char *folder = o->work.data;
+    d->tokenizer_folder = o->work.tokenizer;
+    if (folder != NULL && o->work.tokenizer == NULL && sm_data_files_side(folder, "train", d->data_path)) {
+        d->tokenizer_folder = sm_tokenizer_is_in(folder) ? folder : NULL;
+        o->work.data = d->data_path;
+        if (o->train.val_data == NULL && sm_data_files_side(folder, "val", d->val_path)) {
+            o->train.val_data = d->val_path;
+        }
+    }
     SM_TRY(open_source(o, job, o->work.data, &d->data, &s->data));
     return o->train.val_data != NULL ? open_source(o, job, o->train.val_data, &d->validation, &s->validation) : SM_OK;
 }

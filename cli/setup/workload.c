@@ -160,11 +160,6 @@ static sm_status read_documents(const sm_tokens *tokens, cli_workload *w) {
     return SM_OK;
 }
 
-void cli_workload_count(const cli_workload *workload, sm_plan *plan) {
-    plan->real_tokens = workload->real_tokens;
-    plan->attended_pairs = workload->attended_pairs;
-}
-
 sm_status cli_workload_open_of(const cli_options *options, const cli_job *job, sm_tokens *tokens,
                                cli_workload *workload) {
     *workload = (cli_workload){.options = options, .job = job};

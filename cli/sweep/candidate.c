@@ -123,7 +123,7 @@ sm_status cli_candidate_look(const cli_sweeper *s, const cli_configuration *conf
         c->run.argv = s->options->argv;
     }
     SM_TRY(choose_device(c, &device));
-    SM_TRY(command == CLI_LOOP ? cli_check_loader(&c->run) : SM_OK);
+    SM_TRY(command == CLI_LOOP ? cli_parse_loader(&c->run, &(sm_loader_settings){.n_threads = 0}) : SM_OK);
     const sm_status status = cli_job_of(&c->run, NULL, &c->job);
     c->job.device = device;
     if (c->job.config.model == NULL) {
