@@ -97,12 +97,6 @@ static bool flag_of_word(cli_command form, const char *word, cli_flag *flag) {
     return found;
 }
 
-// Whether a value is a list of which this form takes only an entry.
-static bool is_foreign_list(cli_command form, const cli_flag *flag, const char *value) {
-    const bool is_text = flag->type == CLI_TEXT || flag->type == CLI_CODE;
-    return !is_text && value != NULL && strchr(value, ',') != NULL && !cli_takes_list(flag, form);
-}
-
 // Whether an operand ends like "rows.jsonl#3".
 static bool is_numbered(const char *word) {
     const char *number = strrchr(word, '#');
@@ -126,7 +120,9 @@ static int count_taken(cli_command form, bool has_numbered_form, int argc, char 
         const char *joined = argv[i][1] != '-' ? argv[i] + 2 : argv[i] + strcspn(argv[i], "=");
         joined += joined[0] == '=';
         const char *value = joined[0] != '\0' ? joined : i + 1 < argc ? argv[i + 1] : NULL;
-        const bool fits = is_taken && !is_foreign_list(form, &flag, value);
+        const bool is_list =
+            is_taken && flag.type != CLI_TEXT && flag.type != CLI_CODE && value != NULL && strchr(value, ',') != NULL;
+        const bool fits = is_taken && (!is_list || cli_takes_list(&flag, form)); // of which it takes an entry
         n += fits;
         *all = *all && fits;
         i += is_taken && flag.type != CLI_SWITCH && value != joined;

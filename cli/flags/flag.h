@@ -112,19 +112,6 @@ int cli_flag_words(const cli_flag *flag, const char *words[CLI_MAX_WORDS]);
 // computed. SM_ERR_IO or SM_ERR_USAGE names the flag and the path.
 sm_status cli_check_outputs(const cli_options *options);
 
-// Flags from a file, as argv from its subcommand on: --config FILE, or a run's run.json, which holds the command line
-// with which it began. SM_ERR_FORMAT names the file.
-typedef struct {
-    char **args;
-    int n;
-} cli_saved;
-
-sm_status cli_saved_read(const char *path, cli_saved *saved);
-void cli_saved_free(cli_saved *saved);
-
-// Whether a run folder has that file; sets its path.
-bool cli_saved_is_in(const char *run, char path[PATH_MAX]);
-
 // Lines of a preset, separated by newlines; NULL if there is no such preset.
 const char *cli_preset_find(const char *name);
 
@@ -133,9 +120,6 @@ bool cli_preset_is_ordered(const char *name);
 
 // The name of a preset, from index 0; NULL after the last.
 const char *cli_preset_at(int index);
-
-// The names, for messages: "macro, sizes, ...".
-void cli_preset_names(char *text, size_t size_bytes);
 
 // The flags that `advise` chooses, in the order in which it tries values: those that do not change the training come
 // first, so that the fastest of them is found; accumulation comes last, as its gain depends on all others.

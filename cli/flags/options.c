@@ -6,12 +6,14 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bench/tables/screen.h"
 #include "cli/flags/flag.h"
-#include "src/runs/run_folder.h"
 #include "src/documents/collate.h"
+#include "src/io/json_text.h"
 #include "src/rewrites/rewrite.h"
+#include "src/runs/run_folder.h"
 
 enum {
     FIRST_LONG_VALUE = 256, // getopt's value for flag i is FIRST_LONG_VALUE + i: no clash with letters
@@ -157,14 +159,6 @@ static sm_status parse_choices(const char *what, const cli_choice *choices, cons
     return SM_OK;
 }
 
-static sm_status parse_format(const char *what, const char *words, const char *text, int *format) {
-    sm_format found;
-    SM_FAIL_IF(!sm_format_parse(text, &found), SM_ERR_USAGE, "%s: unknown value '%s'; give one of %s%s", what, text,
-               words, strcmp(text, "sql") == 0 ? ": sqlite3 reads csv (.import --csv FILE TABLE)" : "");
-    *format = (int)found;
-    return SM_OK;
-}
-
 // Refuses a list for a flag that takes one value here.
 static sm_status check_one(const cli_flag *flag, cli_command command, int n) {
     return n <= 1 || cli_takes_list(flag, command)
@@ -176,6 +170,7 @@ static sm_status store(const cli_flag *flag, const char *text, cli_options *opti
     void *target = (char *)options + flag->target;
     const int64_t min = (int64_t)flag->min, max = (int64_t)flag->max;
     char what[CLI_TEXT_SIZE];
+    sm_format format;
     snprintf(what, sizeof(what), "--%s", flag->name);
     switch (flag->type) {
     case CLI_SWITCH: *(bool *)target = true; return SM_OK;
@@ -195,7 +190,12 @@ static sm_status store(const cli_flag *flag, const char *text, cli_options *opti
         return check_one(flag, options->command, ((cli_texts *)target)->n);
     case CLI_CHOICE: return parse_choice(what, flag->choices, text, target);
     case CLI_CHOICES: SM_TRY(parse_choices(what, flag->choices, text, target)); break;
-    case CLI_FORMAT: return parse_format(what, flag->argument, text, target);
+    case CLI_FORMAT:
+        SM_FAIL_IF(!sm_format_parse(text, &format), SM_ERR_USAGE, "%s: unknown value '%s'; give one of %s%s", what,
+                   text, flag->argument,
+                   strcmp(text, "sql") == 0 ? ": sqlite3 reads csv (.import --csv FILE TABLE)" : "");
+        *(int *)target = (int)format;
+        return SM_OK;
     }
     return check_one(flag, options->command, ((cli_ints *)target)->n);
 }
@@ -301,15 +301,6 @@ static sm_status unknown_flag(const getopt_tables *tables, const char *argument)
     return sm_fail(SM_ERR_USAGE, "unknown flag --%s; did you mean --%s?", name, nearest);
 }
 
-// getopt_long accepts the beginning of a name. If it is the whole name of another subcommand's flag (--mode, in a
-// subcommand that has only --model-size), the user meant that one.
-static sm_status check_name(const getopt_tables *tables, const cli_flag *flag, const char *argument) {
-    char name[CLI_TEXT_SIZE], takers[4 * CLI_TEXT_SIZE];
-    name_of(argument, name);
-    return strcmp(name, flag->name) != 0 && who_takes(name, 0, takers, sizeof(takers)) ? unknown_flag(tables, argument)
-                                                                                       : SM_OK;
-}
-
 // A letter that this subcommand lacks; another may have it.
 static sm_status unknown_letter(const getopt_tables *tables, char letter) {
     char takers[4 * CLI_TEXT_SIZE];
@@ -339,15 +330,6 @@ static sm_status refused(const getopt_tables *tables, int found, const char *arg
     return optopt != 0 ? unknown_letter(tables, (char)optopt) : unknown_flag(tables, argument);
 }
 
-// Keeps the text of a flag that takes a list of configurations.
-static sm_status keep_axis(const cli_flag *flag, const char *text, cli_options *options) {
-    cli_axes *axes = &options->sweep.axes;
-    SM_FAIL_IF(axes->n == CLI_MAX_AXES, SM_ERR_USAGE, "--%s: more than %d flags to sweep over", flag->name,
-               CLI_MAX_AXES);
-    axes->axes[axes->n++] = (cli_axis){flag->row, text};
-    return SM_OK;
-}
-
 // Code that a file names counts only where the command line names some, too, and then that is taken.
 static sm_status take_flag(getopt_tables *tables, const cli_flag *flag, bool of_file, cli_options *options) {
     bool *is_given = &tables->is_given[flag - tables->flags];
@@ -357,7 +339,14 @@ static sm_status take_flag(getopt_tables *tables, const cli_flag *flag, bool of_
     }
     const bool is_axis = cli_commands[options->command].sweeps && !tables->is_row && cli_is_axis(flag);
     options->sweep.of_sweep = is_axis ? options->sweep.of_sweep : flag->name;
-    return is_axis ? keep_axis(flag, optarg, options) : store(flag, optarg, options);
+    if (!is_axis) {
+        return store(flag, optarg, options);
+    }
+    cli_axes *axes = &options->sweep.axes; // keeps its text
+    SM_FAIL_IF(axes->n == CLI_MAX_AXES, SM_ERR_USAGE, "--%s: more than %d flags to sweep over", flag->name,
+               CLI_MAX_AXES);
+    axes->axes[axes->n++] = (cli_axis){flag->row, optarg};
+    return SM_OK;
 }
 
 static sm_status read_arguments(getopt_tables *tables, bool of_file, int argc, char **argv, cli_options *options) {
@@ -372,8 +361,15 @@ static sm_status read_arguments(getopt_tables *tables, bool of_file, int argc, c
             return refused(tables, found, argv[optind - 1]);
         }
         const cli_flag *flag = find_flag(tables, found);
-        if (found >= FIRST_LONG_VALUE) { // the word before its argument, if they are separate
-            SM_TRY(check_name(tables, flag, argv[optarg == argv[optind - 1] ? optind - 2 : optind - 1]));
+        if (found >= FIRST_LONG_VALUE) {
+            // getopt_long accepts the beginning of a name. If it is the whole name of another subcommand's flag (--mode,
+            // in a subcommand that has only --model-size), the user meant that one.
+            const char *word = argv[optarg == argv[optind - 1] ? optind - 2 : optind - 1]; // before its argument
+            char name[CLI_TEXT_SIZE], takers[4 * CLI_TEXT_SIZE];
+            name_of(word, name);
+            SM_TRY(strcmp(name, flag->name) != 0 && who_takes(name, 0, takers, sizeof(takers))
+                       ? unknown_flag(tables, word)
+                       : SM_OK);
         }
         SM_TRY(take_flag(tables, flag, of_file, options));
     }
@@ -460,16 +456,91 @@ sm_status cli_refuse_code(const cli_flag *flag) {
                    flag->name, flag->name);
 }
 
+// Flags from a file, as argv from its subcommand on: --config FILE, or a run's run.json, which holds the command line
+// with which it began.
+typedef struct {
+    char **args;
+    int n;
+} saved_flags;
+
+static void free_saved(saved_flags *saved) {
+    for (int i = 0; i < saved->n; i++) {
+        free(saved->args[i]);
+    }
+    free(saved->args);
+    *saved = (saved_flags){.n = 0};
+}
+
+// Takes `text` over. The list ends as argv does.
+static void add_saved(char *text, saved_flags *saved) {
+    saved->args = sm_realloc(saved->args, ((size_t)saved->n + 2) * sizeof *saved->args);
+    saved->args[saved->n++] = text;
+    saved->args[saved->n] = NULL;
+}
+
+// {"model-size": "tiny", "lr": 3e-3, "profile": true}: a flag each; of a switch, false leaves it out.
+static sm_status save_flag(const char *path, const char *name, const json_t *value, saved_flags *saved) {
+    char flag[CLI_TEXT_SIZE + 2];
+    SM_FAIL_IF(json_is_object(value) || json_is_array(value) || json_is_null(value) || strlen(name) >= CLI_TEXT_SIZE,
+               SM_ERR_FORMAT, "%s: \"%.60s\": give a text, a number, true or false", path, name);
+    snprintf(flag, sizeof flag, "--%s", name);
+    for (char *c = flag; *c != '\0'; c++) {
+        *c = *c == '_' ? '-' : *c;
+    }
+    if (json_is_boolean(value)) {
+        if (json_is_true(value)) {
+            add_saved(sm_strdup(flag), saved);
+        }
+        return SM_OK;
+    }
+    SM_FREED char *written = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY);
+    add_saved(sm_text_of("%s=%s", flag, written != NULL ? written : json_string_value(value)), saved);
+    return SM_OK;
+}
+
+static sm_status take_file(const char *path, const json_t *root, saved_flags *saved) {
+    const json_t *argv = json_object_get(json_array_get(json_object_get(root, "starts"), 0), "argv");
+    const char *name;
+    json_t *value;
+    if (argv != NULL) {
+        // The arguments of a program's line, after the program and `train`.
+        const char *command = json_string_value(json_array_get(argv, 1));
+        SM_FAIL_IF(command == NULL || strcmp(command, "train") != 0, SM_ERR_FORMAT,
+                   "%s: its starts hold no command line of train", path);
+        for (size_t i = 1; i < json_array_size(argv); i++) {
+            const char *text = json_string_value(json_array_get(argv, i));
+            SM_FAIL_IF(text == NULL, SM_ERR_FORMAT, "%s: argument %zu of its command line is no text", path, i);
+            add_saved(sm_strdup(text), saved);
+        }
+        return SM_OK;
+    }
+    add_saved(sm_strdup("train"), saved); // where argv has the subcommand
+    json_object_foreach((json_t *)root, name, value) { SM_TRY(save_flag(path, name, value, saved)); }
+    return SM_OK;
+}
+
+static sm_status read_file(const char *path, saved_flags *saved) {
+    json_t *root = NULL;
+    *saved = (saved_flags){.n = 0};
+    SM_TRY(sm_json_read(path, SM_RUN_MOST_BYTES, &root));
+    const sm_status status = take_file(path, root, saved);
+    json_decref(root);
+    if (status != SM_OK) {
+        free_saved(saved);
+    }
+    return status;
+}
+
 // The flags of a run's folder and of --config; options point into them for as long as the process lives.
 static struct {
     char run_path[PATH_MAX];
     const char *config_path;
-    cli_saved of_run;
-    cli_saved of_config;
-} saved_flags;
+    saved_flags of_run;
+    saved_flags of_config;
+} saved;
 
-static sm_status read_saved(getopt_tables *tables, const char *path, const cli_saved *saved, cli_options *options) {
-    return saved->n == 0 || read_arguments(tables, true, saved->n, saved->args, options) == SM_OK
+static sm_status read_saved(getopt_tables *tables, const char *path, const saved_flags *flags, cli_options *options) {
+    return flags->n == 0 || read_arguments(tables, true, flags->n, flags->args, options) == SM_OK
                ? SM_OK
                : sm_fail(SM_ERR_USAGE, "%s: %s", path, sm_error_message());
 }
@@ -477,23 +548,24 @@ static sm_status read_saved(getopt_tables *tables, const char *path, const cli_s
 // Flags of --config, then those of the run, then the command line's: the last wins.
 static sm_status read_all(getopt_tables *tables, int argc, char **argv, cli_options *options) {
     SM_TRY(set_defaults(tables, options));
-    SM_TRY(read_saved(tables, saved_flags.config_path, &saved_flags.of_config, options));
-    SM_TRY(read_saved(tables, saved_flags.run_path, &saved_flags.of_run, options));
+    SM_TRY(read_saved(tables, saved.config_path, &saved.of_config, options));
+    SM_TRY(read_saved(tables, saved.run_path, &saved.of_run, options));
     return read_arguments(tables, false, argc, argv, options);
 }
 
 static sm_status read_with_saved(getopt_tables *tables, int argc, char **argv, cli_options *options) {
-    cli_saved_free(&saved_flags.of_run);
-    cli_saved_free(&saved_flags.of_config);
+    free_saved(&saved.of_run);
+    free_saved(&saved.of_config);
     SM_TRY(read_all(tables, argc, argv, options));
     if (options->train.run != NULL && options->train.resume_run == SM_RESUME_AUTO &&
-        cli_saved_is_in(options->train.run, saved_flags.run_path)) {
-        SM_TRY(cli_saved_read(saved_flags.run_path, &saved_flags.of_run));
+        snprintf(saved.run_path, PATH_MAX, "%s/run.json", options->train.run) < PATH_MAX &&
+        access(saved.run_path, R_OK) == 0) {
+        SM_TRY(read_file(saved.run_path, &saved.of_run));
         SM_TRY(read_all(tables, argc, argv, options));
     }
     if (options->train.config != NULL) {
-        saved_flags.config_path = options->train.config;
-        SM_TRY(cli_saved_read(options->train.config, &saved_flags.of_config));
+        saved.config_path = options->train.config;
+        SM_TRY(read_file(options->train.config, &saved.of_config));
         SM_TRY(read_all(tables, argc, argv, options));
     }
     return SM_OK;

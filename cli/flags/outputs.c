@@ -38,20 +38,12 @@ static sm_status check_folder(const cli_flag *flag, const char *path) {
     return exists ? check_writable(flag, path, path) : check_parent(flag, path);
 }
 
-// Detects "report --output md": a format in place of a file.
-static sm_status check_is_no_format(const cli_flag *flag, const char *path) {
-    sm_format format;
-    return strcmp(path, "html") == 0 || sm_format_parse(path, &format)
-               ? sm_fail(
-                     SM_ERR_USAGE,
-                     "--%s: %s is a format, and this flag takes a file's name; give a name such as result.%s, or ./%s",
-                     flag->name, path, path, path)
-               : SM_OK;
-}
-
 static sm_status check_file(const cli_flag *flag, const char *path) {
     struct stat info;
-    SM_TRY(check_is_no_format(flag, path));
+    sm_format format;
+    SM_FAIL_IF(strcmp(path, "html") == 0 || sm_format_parse(path, &format), SM_ERR_USAGE, // report --output md
+               "--%s: %s is a format, and this flag takes a file's name; give a name such as result.%s, or ./%s",
+               flag->name, path, path, path);
     if (stat(path, &info) != 0) {
         return check_parent(flag, path);
     }

@@ -94,10 +94,3 @@ const char *cli_preset_find(const char *name) {
     }
     return NULL;
 }
-
-void cli_preset_names(char *text, size_t size_bytes) {
-    text[0] = '\0';
-    for (int i = 0; i < N_PRESETS; i++) {
-        cli_append_word(text, size_bytes, ", ", presets[i].name);
-    }
-}

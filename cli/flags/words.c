@@ -31,11 +31,6 @@ static int edit_distance(const char *a, const char *b) {
     return distance[n_a][n_b];
 }
 
-// Errors seldom hit the first letter, and short words that differ in it are often different words: gpu, cpu.
-static bool begins_alike(const char *a, const char *b) {
-    return a[0] == b[0] || (a[0] != '\0' && a[0] == b[1] && a[1] == b[0]);
-}
-
 const char *cli_nearest(const char *text, const char *const *names, int n) {
     size_t length = strlen(text);
     if (length >= CLI_TEXT_SIZE) {
@@ -45,7 +40,10 @@ const char *cli_nearest(const char *text, const char *const *names, int n) {
     const char *best = NULL;
     for (int i = 0; i < n; i++) {
         int distance = strlen(names[i]) < CLI_TEXT_SIZE ? edit_distance(text, names[i]) : CLI_TEXT_SIZE;
-        if (begins_alike(text, names[i]) && distance < best_distance && distance < (int)length) {
+        // Errors seldom hit the first letter, and short words that differ in it are often different words: gpu, cpu.
+        const bool begins_alike =
+            text[0] == names[i][0] || (text[0] != '\0' && text[0] == names[i][1] && text[1] == names[i][0]);
+        if (begins_alike && distance < best_distance && distance < (int)length) {
             best_distance = distance;
             best = names[i];
         }

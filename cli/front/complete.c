@@ -28,17 +28,6 @@ static int flags_of(cli_command command, cli_flag flags[MAX_FORM_FLAGS]) {
     return n;
 }
 
-static void offer_flags(cli_command command, const typed *t) {
-    cli_flag flags[MAX_FORM_FLAGS];
-    const int n = flags_of(command, flags);
-    for (int i = 0; i < n; i++) {
-        char name[CLI_ARGUMENT_SIZE], help[CLI_HELP_SIZE];
-        snprintf(name, sizeof(name), "--%s", flags[i].name);
-        cli_flag_text(&flags[i], help);
-        offer(t, name, help);
-    }
-}
-
 // The flag with an argument that the first `length` bytes of a word name: "--batch-size" or "-b".
 static bool find_flag(cli_command command, const char *word, size_t length, cli_flag *flag) {
     cli_flag flags[MAX_FORM_FLAGS];
@@ -94,8 +83,15 @@ static void complete_command(cli_command command, int n, char **words) {
     } else if (find_flag(command, before, strlen(before), &flag)) {
         complete_value(command, &flag, t);
     } else if (t.value[0] == '-' || cli_commands[command].operands == NULL) {
+        cli_flag flags[MAX_FORM_FLAGS];
+        const int n_flags = flags_of(command, flags);
         puts("words");
-        offer_flags(command, &t);
+        for (int i = 0; i < n_flags; i++) {
+            char name[CLI_ARGUMENT_SIZE], help[CLI_HELP_SIZE];
+            snprintf(name, sizeof(name), "--%s", flags[i].name);
+            cli_flag_text(&flags[i], help);
+            offer(&t, name, help);
+        }
     } else {
         puts("files");
     }

@@ -30,18 +30,6 @@ static void on_signal(int number) {
     }
 }
 
-// Threads get the stack limit of this process, and drivers need some of it. With less, the program would crash in
-// unpredictable places.
-static bool has_stack(void) {
-    enum { LEAST_BYTES = 512 * 1024, THREAD_BYTES = 2 << 20 };
-    const size_t now_bytes = os_raise_stack(THREAD_BYTES);
-    if (now_bytes < LEAST_BYTES) {
-        cli_note("the limit of the stack, %zu KiB, is too low: %d KiB are needed; raise it (ulimit -s)",
-                 now_bytes / 1024, LEAST_BYTES / 1024);
-    }
-    return now_bytes >= LEAST_BYTES;
-}
-
 static void note_no_memory(const char *line) { cli_note("%s", line); }
 
 static int usage_error(const char *command) {
@@ -181,7 +169,13 @@ int main(int argc, char **argv) {
     os_begin(&argv);
     sm_no_memory_note = note_no_memory;
     json_set_alloc_funcs(sm_malloc, free); // JSON values are small, too
-    if (!has_stack()) {
+    // Threads get the stack limit of this process, and drivers need some of it. With less, the program would crash in
+    // unpredictable places.
+    enum { LEAST_BYTES = 512 * 1024, THREAD_BYTES = 2 << 20 };
+    const size_t stack_bytes = os_raise_stack(THREAD_BYTES);
+    if (stack_bytes < LEAST_BYTES) {
+        cli_note("the limit of the stack, %zu KiB, is too low: %d KiB are needed; raise it (ulimit -s)",
+                 stack_bytes / 1024, LEAST_BYTES / 1024);
         return EXIT_ERROR;
     }
     if (argc < 2) {

@@ -356,31 +356,33 @@ static sm_status add_text_line(const char *name, int number, const char *begin, 
     return status;
 }
 
-static sm_status add_text(const char *name, const char *text, const cli_axes *override, cli_sweep_plan *plan) {
+// The lines of --preset or --file.
+static sm_status add_lines(const cli_options *options, cli_sweep_plan *plan) {
+    const char *preset = options->sweep.preset;
+    const char *name = preset != NULL ? preset : options->sweep.sweep_file;
+    const char *text = preset != NULL ? cli_preset_find(preset) : NULL;
+    SM_FREED char *read = NULL;
+    if (preset != NULL && text == NULL) {
+        const char *names[CLI_MAX_WORDS];
+        int n = 0;
+        while (n < CLI_MAX_WORDS && cli_preset_at(n) != NULL) {
+            names[n] = cli_preset_at(n);
+            n++;
+        }
+        return cli_no_such_name("--preset", "preset", preset, names, n);
+    }
+    if (preset == NULL) {
+        size_t size_bytes;
+        SM_TRY(sm_input_text(name, MAX_FILE, &read, &size_bytes));
+        SM_FAIL_IF(size_bytes == 0, SM_ERR_USAGE, "--file: %s: empty", name);
+        text = read;
+    }
     for (int number = 1; *text != '\0'; number++) {
         size_t length = strcspn(text, "\n");
-        SM_TRY(add_text_line(name, number, text, length, override, plan));
+        SM_TRY(add_text_line(name, number, text, length, &options->sweep.axes, plan));
         text += length + (text[length] == '\n');
     }
     return plan->n > 0 ? SM_OK : sm_fail(SM_ERR_USAGE, "%s: no line with flags", name);
-}
-
-static sm_status add_file(const char *path, const cli_axes *override, cli_sweep_plan *plan) {
-    SM_FREED char *text = NULL;
-    size_t size_bytes;
-    SM_TRY(sm_input_text(path, MAX_FILE, &text, &size_bytes));
-    SM_FAIL_IF(size_bytes == 0, SM_ERR_USAGE, "--file: %s: empty", path);
-    return add_text(path, text, override, plan);
-}
-
-static sm_status add_preset(const char *name, const cli_axes *override, cli_sweep_plan *plan) {
-    char names[256];
-    const char *lines = cli_preset_find(name);
-    if (lines == NULL) {
-        cli_preset_names(names, sizeof(names));
-        return sm_fail(SM_ERR_USAGE, "--preset: no '%s'; give one of %s", name, names);
-    }
-    return add_text(name, lines, override, plan);
 }
 
 // --- filter, rounds, order -------------------------------------------------------------------------
@@ -508,9 +510,8 @@ sm_status cli_sweep_plan_make(const cli_options *options, cli_sweep_plan *plan) 
     *plan = (cli_sweep_plan){NULL, 0};
     SM_FAIL_IF(options->sweep.preset != NULL && options->sweep.sweep_file != NULL, SM_ERR_USAGE,
                "--preset and --file: give one of them");
-    sm_status status = options->sweep.preset != NULL ? add_preset(options->sweep.preset, &options->sweep.axes, plan)
-                       : options->sweep.sweep_file != NULL
-                           ? add_file(options->sweep.sweep_file, &options->sweep.axes, plan)
+    sm_status status = options->sweep.preset != NULL || options->sweep.sweep_file != NULL
+                           ? add_lines(options, plan)
                            : add_line(options->command, NULL, &options->sweep.axes, plan);
     status = status == SM_OK ? apply_filter(options->learn.filter, plan) : status;
     status = status == SM_OK ? make_rounds(options, plan) : status;
