@@ -111,17 +111,6 @@ static const sm_column columns[] = {COLUMN_LIST(SM_LISTED_COLUMN)};
 
 const sm_table cli_ladder_table = {"ladder", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
-static void describe_ceiling(const sm_ladder_result *r, char text[SM_CELL_SIZE]) {
-    text[0] = '\0';
-    if (isfinite(r->ceiling.ns)) {
-        snprintf(
-            text, SM_CELL_SIZE, "%s of %s, %s ms (%s)",
-            SM_TEXT_SCALED(r->ceiling.is_memory_bound ? r->ceiling.peaks.bandwidth_bytes_per_s : r->ceiling.peaks.flops,
-                           r->ceiling.is_memory_bound ? "B/s" : "FLOP/s"),
-            r->ceiling.is_memory_bound ? "memory" : "arithmetic", SM_TEXT_MS(r->ceiling.ns), r->ceiling.peaks.source);
-    }
-}
-
 // `before`: NULL for the first.
 static json_t *make_record(const sm_ladder *ladder, const sm_ladder_result *r, const sm_rung_result *rung,
                            const sm_rung_result *before) {
@@ -130,54 +119,30 @@ static json_t *make_record(const sm_ladder *ladder, const sm_ladder_result *r, c
     const double ns = rung->ns.n > 0 ? rung->ns.median : NAN;
     const char *bound = !isfinite(r->ceiling.ns) ? "" : r->ceiling.is_memory_bound ? "memory" : "compute";
     json_t *record = json_object();
-    describe_ceiling(r, ceiling);
+    ceiling[0] = '\0';
+    if (isfinite(r->ceiling.ns)) {
+        const bool is_memory = r->ceiling.is_memory_bound;
+        const double peak = is_memory ? r->ceiling.peaks.bandwidth_bytes_per_s : r->ceiling.peaks.flops;
+        snprintf(ceiling, sizeof(ceiling), "%s of %s, %s ms (%s)", SM_TEXT_SCALED(peak, is_memory ? "B/s" : "FLOP/s"),
+                 is_memory ? "memory" : "arithmetic", SM_TEXT_MS(r->ceiling.ns), r->ceiling.peaks.source);
+    }
     COLUMN_LIST(SM_LISTED_VALUE)
     return record;
 }
 
-static sm_status write_result(const cli_options *options, const sm_ladder *ladder, const sm_ladder_result *result) {
-    SM_OWN(json_t) *records = json_array();
-    for (int i = 0; i < result->n_rungs; i++) {
-        json_array_append_new(records,
-                              make_record(ladder, result, &result->rungs[i], i > 0 ? &result->rungs[i - 1] : NULL));
-    }
-    if (result->step.ns.n > 0) {
-        json_array_append_new(records, make_record(ladder, result, &result->step, &result->rungs[result->n_rungs - 1]));
-    }
-    return sm_record_write_all(&cli_ladder_table, (sm_format)options->out.format, stdout, records);
-}
-
-// The kernel is the same; only the caches' contents at its start differ.
-static void tell_of_step(const sm_ladder_result *result) {
-    const sm_rung_result *last = &result->rungs[result->n_rungs - 1];
-    const sm_rung_result *step = &result->step;
-    if (sm_rung_is_usable(step) && sm_rung_is_usable(last) &&
-        (step->ns.ci95_lo > (1 + STEP_TOLERANCE) * last->ns.ci95_hi ||
-         step->ns.ci95_hi < (1 - STEP_TOLERANCE) * last->ns.ci95_lo)) {
-        cli_note("in a step %s takes %.2f times as long as in turn with the rungs: other ops use the caches, too",
-                 last->rung->name, 1 / step->times_before);
-    }
-}
-
 // --- the shape -------------------------------------------------------------------------------------
-
-static bool has_letter(const char *shape, const char *letter, size_t length) {
-    for (const char *word = shape; *word != '\0'; word += strspn(word, " ")) {
-        if (strncmp(word, letter, length) == 0 && word[length] == '=') {
-            return true;
-        }
-        word += strcspn(word, " ");
-    }
-    return false;
-}
 
 // The ladder's own shape with the values of "N=128,F=3072".
 static sm_status make_shape(const char *given, const char *own, char shape[SM_CASE_TEXT_SIZE]) {
     size_t used = 0;
     for (const char *entry = given; *entry != '\0'; entry += strcspn(entry, ","), entry += *entry == ',') {
         const size_t length = strcspn(entry, "=");
-        SM_FAIL_IF(!has_letter(own, entry, length) || !isdigit((unsigned char)entry[length + 1]) ||
-                       entry[length + 1] == '0' ||
+        const char *at = own; // the word of this letter
+        while (*at != '\0' && (strncmp(at, entry, length) != 0 || at[length] != '=')) {
+            at += strcspn(at, " ");
+            at += strspn(at, " ");
+        }
+        SM_FAIL_IF(*at == '\0' || !isdigit((unsigned char)entry[length + 1]) || entry[length + 1] == '0' ||
                        strspn(entry + length + 1, "0123456789") != strcspn(entry + length + 1, ",") ||
                        strcspn(entry + length + 1, ",") > 7,
                    SM_ERR_USAGE, "--shape: '%.*s': give sizes, as those of %s", (int)strcspn(entry, ","), entry, own);
@@ -194,33 +159,7 @@ static sm_status make_shape(const char *given, const char *own, char shape[SM_CA
     return SM_OK;
 }
 
-// Checks conditions between several letters.
-static sm_status check_shape(const char *shape) {
-    const int64_t NH = sm_ladder_size(shape, "NH");
-    SM_FAIL_IF(NH > 0 && sm_ladder_size(shape, "C") % NH != 0, SM_ERR_USAGE, "--shape: %s: NH must divide C", shape);
-    SM_FAIL_IF(sm_ladder_size(shape, "vocab") > 0 && sm_ladder_size(shape, "vocab") > sm_ladder_size(shape, "Vp"),
-               SM_ERR_USAGE, "--shape: %s: vocab must not be above Vp", shape);
-    return SM_OK;
-}
-
 // --- the subcommand --------------------------------------------------------------------------------
-
-static sm_status print_source(const cli_options *options, const sm_ladder *ladder) {
-    const char *names[SM_MOST_RUNGS];
-    int n = 0;
-    const sm_rung *rung = sm_ladder_find_rung(ladder, options->learn.source);
-    for (const sm_rung *r = ladder->rungs; r->file != NULL; r++) {
-        names[n++] = r->name;
-    }
-    if (rung == NULL) {
-        return cli_no_such_name("--source", "rung", options->learn.source, names, n);
-    }
-    return rung->file == NULL
-               ? sm_fail(SM_ERR_USAGE,
-                         "--source: %s is a library's kernel, or the backend's own kernel: see backends/%s", rung->name,
-                         ladder->backend)
-               : sm_ladder_print_text(rung->file, stdout);
-}
 
 static void say(const char *text) { cli_say("%s", text); }
 
@@ -242,9 +181,23 @@ static sm_status measure(const cli_options *options, cli_device device, const sm
     ladder_options.on_card = info.n_threads == 0 && ladder->card_shape != NULL;
     SM_TRY(make_shape(options->learn.shape != NULL ? options->learn.shape : "",
                       ladder_options.on_card ? ladder->card_shape : ladder->shape, shape));
-    SM_TRY(check_shape(shape));
+    // Conditions between several letters.
+    const int64_t NH = sm_ladder_size(shape, "NH");
+    SM_FAIL_IF(NH > 0 && sm_ladder_size(shape, "C") % NH != 0, SM_ERR_USAGE, "--shape: %s: NH must divide C", shape);
+    SM_FAIL_IF(sm_ladder_size(shape, "vocab") > 0 && sm_ladder_size(shape, "vocab") > sm_ladder_size(shape, "Vp"),
+               SM_ERR_USAGE, "--shape: %s: vocab must not be above Vp", shape);
     SM_TRY(sm_ladder_measure(ladder, &ladder_options, &result));
-    SM_TRY(write_result(options, ladder, &result));
+    const sm_rung_result *last = &result.rungs[result.n_rungs - 1];
+    const sm_rung_result *step = &result.step;
+    SM_OWN(json_t) *records = json_array();
+    for (int i = 0; i < result.n_rungs; i++) {
+        json_array_append_new(records,
+                              make_record(ladder, &result, &result.rungs[i], i > 0 ? &result.rungs[i - 1] : NULL));
+    }
+    if (step->ns.n > 0) {
+        json_array_append_new(records, make_record(ladder, &result, step, last));
+    }
+    SM_TRY(sm_record_write_all(&cli_ladder_table, (sm_format)options->out.format, stdout, records));
     char noise[SM_CELL_SIZE];
     if (sm_ladder_noise(&result, noise, sizeof(noise))) {
         cli_note("warning: %s; give more time (--min-time), or look for other load", noise);
@@ -257,7 +210,13 @@ static sm_status measure(const cli_options *options, cli_device device, const sm
             cli_note("%s is slower than %s here", rung->rung->name, result.rungs[i - 1].rung->name);
         }
     }
-    tell_of_step(&result);
+    // In a step the kernel is the same; only the caches' contents at its start differ.
+    if (sm_rung_is_usable(step) && sm_rung_is_usable(last) &&
+        (step->ns.ci95_lo > (1 + STEP_TOLERANCE) * last->ns.ci95_hi ||
+         step->ns.ci95_hi < (1 - STEP_TOLERANCE) * last->ns.ci95_lo)) {
+        cli_note("in a step %s takes %.2f times as long as in turn with the rungs: other ops use the caches, too",
+                 last->rung->name, 1 / step->times_before);
+    }
     for (int i = 0; i < result.n_rungs; i++) {
         SM_FAIL_IF(result.rungs[i].wrong[0] != '\0', SM_ERR_MISMATCH, "%s differs from the reference",
                    result.rungs[i].rung->name);
@@ -285,5 +244,20 @@ sm_status cli_ladder(const cli_options *options) {
     SM_FAIL_IF(n == 0, SM_ERR_USAGE, "ladder: there are none for --backend %s; give cpu or opencl",
                devices.devices[0].backend->name);
     SM_TRY(ladder != NULL ? SM_OK : cli_no_such_name("ladder", "ladder", options->operands[0], names, n));
-    return options->learn.source != NULL ? print_source(options, ladder) : measure(options, devices.devices[0], ladder);
+    if (options->learn.source == NULL) {
+        return measure(options, devices.devices[0], ladder);
+    }
+    n = 0;
+    for (const sm_rung *rung = ladder->rungs; rung->name != NULL; rung++) {
+        const bool is_it = strcmp(rung->name, options->learn.source) == 0;
+        SM_FAIL_IF(is_it && rung->file == NULL, SM_ERR_USAGE,
+                   "--source: %s is a library's kernel, or the backend's own kernel: see backends/%s", rung->name,
+                   ladder->backend);
+        if (is_it) {
+            return sm_ladder_print_text(rung->file, stdout);
+        }
+        names[n] = rung->name;
+        n += rung->file != NULL;
+    }
+    return cli_no_such_name("--source", "rung", options->learn.source, names, n);
 }

@@ -10,7 +10,6 @@
 #include "bench/tables/show.h"
 #include "cli/learn/learn.h"
 #include "learn/live/tokens.h"
-#include "learn/page/memory_changes.h"
 #include "learn/page/step_page.h"
 #include "os/os.h"
 #include "src/io/shell_word.h"
@@ -123,8 +122,8 @@ static void set(step_page *p, const char *key, json_t *value) { json_object_set_
 
 // --- the walk, as data -----------------------------------------------------------------------------
 
-// After a walk the page's data have "walk" (`walk -o json` without values), "film" (the values, memory_changes.h) and
-// "plan" (step_page.h).
+// After a walk the page's data have "walk" (`walk -o json` without values), "film" (the values, sm_film) and "plan"
+// (sm_step_page_plan).
 
 static sm_status see(sm_film *film, int moment, int tensor, const cli_walk_data *data) {
     return data->full != NULL ? sm_film_see(film, moment, tensor, data->full) : SM_OK;

@@ -3,7 +3,7 @@
 
 #include "cli/learn/learn.h"
 #include "learn/own_kernels/kernel_library.h"
-#include "learn/page/memory_changes.h"
+#include "learn/page/step_page.h"
 #include "src/io/input_file.h"
 #include "src/plan/own_members.h"
 #include "src/processes/process.h"

@@ -4,10 +4,14 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bench/compare/compare.h"
 #include "bench/stats/stats.h"
 #include "clock.h"
+#include "philox.h"
+#include "src/models/model.h"
+#include "src/rewrites/rewrite.h"
 #include "src/verify/verify.h"
 
 enum { MOST_SAMPLES = 4096 };
@@ -54,17 +58,6 @@ static void note_case(const sm_verify_row *row, void *context) {
         snprintf(rung->wrong, sizeof rung->wrong, "case %s: %s: error %.1e, tolerance %.1e", row->subject, row->reason,
                  row->error, row->tolerance);
     }
-}
-
-static sm_status verify_rung(const climb *c, climber *one, sm_rung_result *rung) {
-    sm_verify_filter filter = {.naive_only = true, .max_elems = c->options->max_elems};
-    SM_OWN(sm_pattern) *pattern = NULL;
-    char text[SM_NAME_SIZE];
-    snprintf(text, sizeof text, "^%s ", sm_op_name(c->ladder->kind));
-    SM_TRY(sm_pattern_new(text, &pattern));
-    filter.pattern = pattern;
-    sm_status status = sm_verify_ops(one->device, precision, &filter, note_case, rung);
-    return status == SM_ERR_MISMATCH ? SM_OK : status;
 }
 
 // --- a rung's device and its plan ------------------------------------------------------------------
@@ -129,33 +122,133 @@ cleanup:
     return status;
 }
 
-// Columns of logits beyond the vocabulary are ignored; no ladder has an op that writes them.
-static sm_status compare_output(const climb *c, const climber *one, int out, sm_rung_result *rung) {
-    const sm_op *op = &one->plan->ops[0];
-    const sm_tensor *t = &one->plan->tensors[op->out[out]];
-    SM_FREED void *values = NULL;
-    SM_TRY(read_output(one->device->backend, one->plan, one->executable, out, &values));
-    const double error = sm_verify_error(SM_F32, sm_tensor_elems(t), values, c->expected[out], 0);
-    const int64_t sum_length = sm_op_text_sum_length(op->kind, c->result->shape);
-    const double tolerance = sm_verify_tolerance(one->plan, op, out, sum_length);
-    if (!(error <= tolerance) && rung->wrong[0] == '\0') {
-        snprintf(rung->wrong, sizeof rung->wrong, "%s: %s: error %.1e, tolerance %.1e", c->result->shape, t->name,
-                 error, tolerance);
+// Compares a rung with the reference: in the cases of verify, then in the shape that is measured.
+static sm_status verify_rung(const climb *c, climber *one, sm_rung_result *rung) {
+    sm_verify_filter filter = {.naive_only = true, .max_elems = c->options->max_elems};
+    SM_OWN(sm_pattern) *pattern = NULL;
+    char text[SM_NAME_SIZE];
+    snprintf(text, sizeof text, "^%s ", sm_op_name(c->ladder->kind));
+    SM_TRY(sm_pattern_new(text, &pattern));
+    filter.pattern = pattern;
+    const sm_status status = sm_verify_ops(one->device, precision, &filter, note_case, rung);
+    SM_TRY(status == SM_ERR_MISMATCH ? SM_OK : status);
+    if (rung->wrong[0] != '\0') {
+        return SM_OK;
     }
-    return SM_OK;
-}
-
-static sm_status compare_shape(const climb *c, climber *one, sm_rung_result *rung) {
     SM_TRY(prepare(c, one->device, &one->plan, &one->executable));
     one->range = (sm_range){0, 1};
     one->op_ns = sm_calloc((size_t)one->plan->n_ops, sizeof *one->op_ns);
     SM_TRY(run_once(one));
+    const sm_op *op = &one->plan->ops[0];
     for (int k = 0; k < SM_MAX_OUT; k++) {
-        if (one->plan->ops[0].out[k] != SM_NO_TENSOR) {
-            SM_TRY(compare_output(c, one, k, rung));
+        // Columns of logits beyond the vocabulary are ignored; no ladder has an op that writes them.
+        SM_FREED void *values = NULL;
+        if (op->out[k] == SM_NO_TENSOR) {
+            continue;
+        }
+        const sm_tensor *t = &one->plan->tensors[op->out[k]];
+        SM_TRY(read_output(one->device->backend, one->plan, one->executable, k, &values));
+        const double error = sm_verify_error(SM_F32, sm_tensor_elems(t), values, c->expected[k], 0);
+        const int64_t sum_length = sm_op_text_sum_length(op->kind, c->result->shape);
+        const double tolerance = sm_verify_tolerance(one->plan, op, k, sum_length);
+        if (!(error <= tolerance) && rung->wrong[0] == '\0') {
+            snprintf(rung->wrong, sizeof rung->wrong, "%s: %s: error %.1e, tolerance %.1e", c->result->shape, t->name,
+                     error, tolerance);
         }
     }
     return SM_OK;
+}
+
+// --- the top kernel in a step ----------------------------------------------------------------------
+
+// The forward of a one-block model in which the op has the measured shape: how a step runs the top kernel.
+enum { HEAD_SIZE = 64, LONGEST = 64, SMALL = 64, SEED = 1 };
+
+int64_t sm_ladder_size(const char *shape, const char *letter) {
+    const size_t length = strlen(letter);
+    for (const char *word = shape; *word != '\0'; word += strspn(word, " ")) {
+        if (strncmp(word, letter, length) == 0 && word[length] == '=') {
+            return atoll(word + length + 1);
+        }
+        word += strcspn(word, " ");
+    }
+    return 0;
+}
+
+static int64_t size_or(const char *shape, const char *letter, int64_t otherwise) {
+    const int64_t size = sm_ladder_size(shape, letter);
+    return size > 0 ? size : otherwise;
+}
+
+// N rows become short sequences, since only ops over whole sequences depend on their length.
+static void choose_sizes(const char *shape, sm_model_config *config, sm_plan_options *options) {
+    const int64_t N = sm_ladder_size(shape, "N");
+    options->T = size_or(shape, "T", LONGEST);
+    while (N > 0 && N % options->T != 0) {
+        options->T--;
+    }
+    options->B = N > 0 ? N / options->T : sm_ladder_size(shape, "B");
+    config->d_model = size_or(shape, "C", SMALL);
+    config->n_head = size_or(
+        shape, "NH", config->d_model > HEAD_SIZE && config->d_model % HEAD_SIZE == 0 ? config->d_model / HEAD_SIZE : 1);
+    config->d_ff = size_or(shape, "F", SMALL);
+    config->vocab = size_or(shape, "vocab", SMALL);
+    config->context = options->T;
+}
+
+static bool is_alike(const sm_plan *plan, const sm_op *op, const sm_plan *own) {
+    const sm_op *wanted = &own->ops[0];
+    bool alike = op->kind == wanted->kind && op->attr.vocab == wanted->attr.vocab &&
+                 op->attr.w_transposed == wanted->attr.w_transposed;
+    for (int i = 0; alike && i < SM_MAX_IN; i++) {
+        const int a = op->in[i];
+        const int b = wanted->in[i];
+        alike = (a == SM_NO_TENSOR) == (b == SM_NO_TENSOR) &&
+                (a == SM_NO_TENSOR || sm_tensor_elems(&plan->tensors[a]) == sm_tensor_elems(&own->tensors[b]));
+    }
+    return alike;
+}
+
+// On the last rung's device: the same kernel, in a model with random weights and tokens. The session stays NULL if no
+// model has the op, or the device does not run the model.
+static sm_status open_step(const climb *c) {
+    climber *one = &c->climbers[c->result->n_rungs];
+    sm_device *device = (one - 1)->device;
+    const sm_plan *own = (one - 1)->plan;
+    SM_OWN(sm_plan) *plan = NULL;
+    sm_model_config config = {.model = sm_model_at(0), .n_layer = 1, .norm_eps = 1e-5};
+    sm_plan_options options = {.dtype = SM_F32, .max_tensor_bytes = device->info.max_alloc_bytes};
+    c->result->step = (sm_rung_result){.rung = &in_a_step, .times_before = NAN};
+    if (c->result->rungs[c->result->n_rungs - 1].wrong[0] != '\0') {
+        return SM_OK;
+    }
+    choose_sizes(c->result->shape, &config, &options);
+    options.attention = own->ops[0].kind == SM_OP_FLASH_ATTENTION_FORWARD ? SM_ATTENTION_FLASH : SM_ATTENTION_NAIVE;
+    const sm_status status = sm_model_build(&config, &options, &plan);
+    if (status != SM_OK) {
+        return status == SM_ERR_INVALID ? SM_OK : status;
+    }
+    SM_TRY(sm_plan_rewrite(plan, SM_MODE_NAIVE, 0));
+    one->range = sm_plan_range(plan, SM_PHASE_FORWARD);
+    one->op = -1;
+    for (int i = one->range.end - 1; i >= one->range.first; i--) { // the first like the ladder's
+        one->op = is_alike(plan, &plan->ops[i], own) ? i : one->op;
+    }
+    if (one->op < 0 || sm_session_supports(device, plan) != SM_OK) {
+        return SM_OK;
+    }
+    const int64_t n = plan->B * plan->T;
+    SM_FREED int32_t *ids = sm_malloc((size_t)n * 2 * sizeof *ids);
+    for (int64_t i = 0; i < 2 * n; i++) {
+        ids[i] = (int32_t)(sm_philox4x32(SEED, (uint64_t)i, 0).word[0] % (uint64_t)plan->V);
+    }
+    SM_TRY(sm_session_open(device, sm_give(&plan), &one->session));
+    one->device = device;
+    one->plan = one->session->plan;
+    one->executable = one->session->executable;
+    one->op_ns = sm_calloc((size_t)one->plan->n_ops, sizeof *one->op_ns);
+    SM_TRY(sm_session_draw(one->session, SEED));
+    return sm_session_set_batch(one->session, ids, ids + n);
 }
 
 // --- times -----------------------------------------------------------------------------------------
@@ -190,15 +283,6 @@ static sm_status take_turns(const climb *c) {
     return SM_OK;
 }
 
-static void summarise(const climber *one, const sm_rung_result **before, sm_rung_result *rung) {
-    rung->times_before = NAN;
-    if (one->n_samples > 0) {
-        rung->ns = sm_stats_of(one->samples, one->n_samples);
-        rung->times_before = *before != NULL ? (*before)->ns.median / rung->ns.median : NAN;
-        *before = rung;
-    }
-}
-
 // --- all of it -------------------------------------------------------------------------------------
 
 static void close_climb(climb *c) {
@@ -218,42 +302,6 @@ static void close_climb(climb *c) {
         free(c->expected[k]);
     }
     free(c->climbers);
-}
-
-static sm_status open_and_verify(const climb *c) {
-    for (int i = 0; i < c->result->n_rungs; i++) {
-        climber *one = &c->climbers[i];
-        sm_rung_result *rung = &c->result->rungs[i];
-        SM_TRY(open_rung(c, one, rung->rung));
-        SM_TRY(verify_rung(c, one, rung));
-        if (rung->wrong[0] == '\0') {
-            SM_TRY(compare_shape(c, one, rung));
-        }
-    }
-    return SM_OK;
-}
-
-// On the last rung's device: the same kernel.
-static sm_status open_step(const climb *c) {
-    climber *one = &c->climbers[c->result->n_rungs];
-    const climber *last = one - 1;
-    sm_ladder_step step;
-    c->result->step = (sm_rung_result){.rung = &in_a_step, .times_before = NAN};
-    if (c->result->rungs[c->result->n_rungs - 1].wrong[0] != '\0') {
-        return SM_OK;
-    }
-    sm_status status = sm_ladder_step_open(last->device, last->plan, c->result->shape, &step);
-    one->session = step.session;
-    if (status != SM_OK || step.session == NULL) {
-        return status;
-    }
-    one->device = last->device;
-    one->plan = step.session->plan;
-    one->executable = step.session->executable;
-    one->range = step.forward;
-    one->op = step.op;
-    one->op_ns = sm_calloc((size_t)one->plan->n_ops, sizeof *one->op_ns);
-    return SM_OK;
 }
 
 // Whether the rung's library is installed; otherwise says so.
@@ -289,13 +337,22 @@ sm_status sm_ladder_measure(const sm_ladder *ladder, const sm_ladder_options *op
     c.climbers = sm_calloc((size_t)result->n_rungs + 1, sizeof *c.climbers);
     SM_TRY_GOTO(compute_expected(&c));
     say(&c, "comparing each rung with the reference ...");
-    SM_TRY_GOTO(open_and_verify(&c));
+    for (int i = 0; i < result->n_rungs; i++) {
+        SM_TRY_GOTO(open_rung(&c, &c.climbers[i], result->rungs[i].rung));
+        SM_TRY_GOTO(verify_rung(&c, &c.climbers[i], &result->rungs[i]));
+    }
     SM_TRY_GOTO(open_step(&c));
     say(&c, "measuring the rungs in turn ...");
     SM_TRY_GOTO(take_turns(&c));
     for (int i = 0; i <= result->n_rungs; i++) {
         sm_rung_result *rung = i < result->n_rungs ? &result->rungs[i] : &result->step;
-        summarise(&c.climbers[i], &before, rung);
+        const climber *one = &c.climbers[i];
+        rung->times_before = NAN;
+        if (one->n_samples > 0) {
+            rung->ns = sm_stats_of(one->samples, one->n_samples);
+            rung->times_before = before != NULL ? before->ns.median / rung->ns.median : NAN;
+            before = rung;
+        }
     }
     const climber *last = &c.climbers[result->n_rungs - 1];
     result->info = last->device->info;

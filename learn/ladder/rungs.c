@@ -88,15 +88,6 @@ int sm_ladder_rungs(const sm_ladder *ladder, bool on_card, const sm_rung *rungs[
     return n;
 }
 
-const sm_rung *sm_ladder_find_rung(const sm_ladder *ladder, const char *name) {
-    for (const sm_rung *rung = ladder->rungs; rung->name != NULL; rung++) {
-        if (strcmp(rung->name, name) == 0) {
-            return rung;
-        }
-    }
-    return NULL;
-}
-
 // --- their sources ---------------------------------------------------------------------------------
 
 // Searches the ladder's two folders; NULL: none.

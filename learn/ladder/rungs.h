@@ -42,7 +42,6 @@ const sm_ladder *sm_ladder_at(int index);
 const sm_ladder *sm_ladder_find(const char *name, const char *backend); // NULL: none
 // The rungs for a device; their number.
 int sm_ladder_rungs(const sm_ladder *ladder, bool on_card, const sm_rung *rungs[SM_MOST_RUNGS]);
-const sm_rung *sm_ladder_find_rung(const sm_ladder *ladder, const char *name); // NULL: none
 
 // The kernel of a rung with a source, for a device with that instruction set.
 sm_status sm_rung_kernel(const sm_ladder *ladder, const sm_rung *rung, const char *isa, sm_own_kernel *kernel);

@@ -39,48 +39,12 @@ static bool read_places(const char **text, int64_t n, sm_range *places) {
     return is_read && errno == 0 && first >= 0 && first < last && last <= n;
 }
 
-// The sides by which a text of `n` indices between commas names elements.
-static bool choose_sides(const sm_tensor *t, int n, sm_live_edit *edit) {
-    const int64_t n_elems = sm_tensor_elems(t);
-    edit->n_sides = n;
-    if (n == 1) {
-        edit->sides[0] = n_elems;
-    } else if (n == 2) {
-        edit->sides[1] = t->dims[t->n_dims - 1];
-        edit->sides[0] = n_elems / edit->sides[1];
-    } else {
-        memcpy(edit->sides, t->dims, sizeof edit->sides);
-    }
-    return n <= 2 || n == t->n_dims;
-}
-
 static sm_status refuse(const char *text) {
     return sm_fail(SM_ERR_USAGE,
                    "%s: give NAME[12]=0.5, NAME[3,5]=0.5, NAME[0:32]*2 or NAME[*,0:16]=0, with places "
                    "within the tensor NAME, one for all elements, two for rows and columns, or one a side",
                    text);
 }
-
-static sm_status read_value(const char *text, const char *at, sm_live_edit *edit) {
-    char *end;
-    edit->is_factor = *at == '*';
-    if (*at != '=' && *at != '*') {
-        return refuse(text);
-    }
-    const double value = strtod(at + 1, &end);
-    edit->value = (float)value;
-    return end != at + 1 && *end == '\0' && isfinite(value) ? SM_OK : refuse(text);
-}
-
-static bool is_changed(const sm_plan *plan, int tensor) {
-    bool is_written = sm_live_is_initial(&plan->tensors[tensor]);
-    for (int i = 0; i < plan->n_ops * SM_MAX_OUT; i++) {
-        is_written = is_written || plan->ops[i / SM_MAX_OUT].out[i % SM_MAX_OUT] == tensor;
-    }
-    return is_written;
-}
-
-static bool begins(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
 
 // The place of an op in mask[...]: the block of an attention; -1: none.
 static int mask_place(const sm_plan *plan, const sm_op *op) {
@@ -124,7 +88,7 @@ static sm_status cut(sm_plan *plan, const char *text, int (*place_of)(const sm_p
 static sm_status hold(sm_live *live, const char *text) {
     const sm_plan *plan = live->session->plan;
     sm_live_edit edit = {.tensor = SM_NO_TENSOR};
-    if (begins(text, "mask[") || begins(text, "line[")) {
+    if (strncmp(text, "mask[", 5) == 0 || strncmp(text, "line[", 5) == 0) {
         return cut(live->session->plan, text, *text == 'm' ? mask_place : line_place);
     }
     const char *at = strchr(text, '[');
@@ -139,22 +103,38 @@ static sm_status hold(sm_live *live, const char *text) {
     for (const char *c = at; c != NULL && *c != '\0' && *c != ']'; c++) {
         n += *c == ',';
     }
-    if (length == 0 || n > SM_MAX_DIMS || !choose_sides(&plan->tensors[edit.tensor], n, &edit)) {
+    const sm_tensor *t = length > 0 ? &plan->tensors[edit.tensor] : NULL;
+    if (t == NULL || n > SM_MAX_DIMS || (n > 2 && n != t->n_dims)) {
         return refuse(text);
     }
-    SM_FAIL_IF(!is_changed(plan, edit.tensor), SM_ERR_USAGE,
-               "%.*s: no op writes it under this name; give the name that an op of `walk` writes", (int)length, text);
-    if (plan->tensors[edit.tensor].dtype == SM_I32 || plan->tensors[edit.tensor].dtype == SM_U32) {
-        return sm_fail(SM_ERR_USAGE, "%.*s: holds ids or counters, which stay as they are; give a tensor of floats",
-                       (int)length, text);
+    edit.n_sides = n;
+    memcpy(edit.sides, t->dims, sizeof edit.sides);
+    if (n <= 2) { // all elements in order, or rows by columns
+        edit.sides[1] = n == 2 ? t->dims[t->n_dims - 1] : 1;
+        edit.sides[0] = sm_tensor_elems(t) / edit.sides[1];
     }
+    bool is_changed = sm_live_is_initial(t);
+    for (int i = 0; i < plan->n_ops * SM_MAX_OUT; i++) {
+        is_changed = is_changed || plan->ops[i / SM_MAX_OUT].out[i % SM_MAX_OUT] == edit.tensor;
+    }
+    SM_FAIL_IF(!is_changed, SM_ERR_USAGE,
+               "%.*s: no op writes it under this name; give the name that an op of `walk` writes", (int)length, text);
+    SM_FAIL_IF(t->dtype == SM_I32 || t->dtype == SM_U32, SM_ERR_USAGE,
+               "%.*s: holds ids or counters, which stay as they are; give a tensor of floats", (int)length, text);
     for (int side = 0; side < n; side++) {
         at++; // past the bracket or the comma
         if (!read_places(&at, edit.sides[side], &edit.places[side]) || *at != (side + 1 < n ? ',' : ']')) {
             return refuse(text);
         }
     }
-    SM_TRY(read_value(text, at + 1, &edit));
+    at++;
+    edit.is_factor = *at == '*';
+    char *end = (char *)at;
+    const double value = *at == '=' || *at == '*' ? strtod(at + 1, &end) : NAN;
+    edit.value = (float)value;
+    if (end <= at + 1 || *end != '\0' || !isfinite(value)) {
+        return refuse(text);
+    }
     SM_FAIL_IF(live->n_edits == MOST_EDITS, SM_ERR_USAGE, "%s: %d numbers are held already; take one of them back",
                text, MOST_EDITS);
     live->edits = sm_realloc(live->edits, (size_t)(live->n_edits + 1) * sizeof *live->edits);

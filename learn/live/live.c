@@ -6,25 +6,16 @@
 
 // --- a plan as numbers -----------------------------------------------------------------------------
 
-static int optimizer_index(const sm_optimizer *optimizer) {
-    int i = 0;
-    while (i < sm_optimizer_count() && sm_optimizer_at(i) != optimizer) {
-        i++;
-    }
-    return i;
-}
-
-static int model_index(const sm_model *model) {
-    int i = 0;
-    while (sm_model_at(i) != model) {
-        i++;
-    }
-    return i;
-}
-
 void sm_live_numbers(const sm_model_config *config, const sm_plan_options *options, sm_mode mode, unsigned without,
                      double numbers[SM_LIVE_COUNT]) {
-    const double of_plan[] = {model_index(config->model),
+    int model = 0, optimizer = 0;
+    while (sm_model_at(model) != config->model) {
+        model++;
+    }
+    while (optimizer < sm_optimizer_count() && sm_optimizer_at(optimizer) != options->optimizer) {
+        optimizer++;
+    }
+    const double of_plan[] = {model,
                               (double)options->B,
                               (double)options->T,
                               options->dtype,
@@ -35,7 +26,7 @@ void sm_live_numbers(const sm_model_config *config, const sm_plan_options *optio
                               options->scaling.growth,
                               options->scaling.backoff,
                               options->scaling.interval,
-                              optimizer_index(options->optimizer),
+                              optimizer,
                               options->documents,
                               options->recompute,
                               options->attention,
@@ -142,17 +133,6 @@ int sm_live_stream(const sm_op *op) {
                                                 : SM_NO_TENSOR;
 }
 
-// Whether an op's result lies where this input lay.
-static bool is_overwritten(const sm_plan *plan, const sm_op *op, int tensor) {
-    const sm_tensor *in = &plan->tensors[sm_plan_root(plan, tensor)];
-    bool is_there = false;
-    for (int i = 0; i < SM_MAX_OUT; i++) {
-        const sm_tensor *out = op->out[i] == SM_NO_TENSOR ? NULL : &plan->tensors[sm_plan_root(plan, op->out[i])];
-        is_there = is_there || (out != NULL && out->arena == in->arena && out->offset_bytes == in->offset_bytes);
-    }
-    return is_there;
-}
-
 static sm_status execute(sm_live *live, int op) {
     const sm_backend *backend = live->device->backend;
     SM_TRY(backend->execute(live->session->executable, (sm_range){op, op + 1}, NULL));
@@ -168,8 +148,15 @@ static sm_status execute_without(sm_live *live, int op, int stream) {
     SM_TRY(sm_session_read(live->session, stream, n, live->narrow));
     SM_TRY(sm_session_write(live->session, stream, n, zeros));
     SM_TRY(execute(live, op));
-    return is_overwritten(plan, &plan->ops[op], stream) ? SM_OK
-                                                        : sm_session_write(live->session, stream, n, live->narrow);
+    const sm_tensor *in = &plan->tensors[sm_plan_root(plan, stream)];
+    for (int i = 0; i < SM_MAX_OUT; i++) { // a result may lie where this input lay
+        const int out = plan->ops[op].out[i];
+        const sm_tensor *root = out == SM_NO_TENSOR ? NULL : &plan->tensors[sm_plan_root(plan, out)];
+        if (root != NULL && root->arena == in->arena && root->offset_bytes == in->offset_bytes) {
+            return SM_OK;
+        }
+    }
+    return sm_session_write(live->session, stream, n, live->narrow);
 }
 
 sm_status sm_live_run(sm_live *live, int op) {

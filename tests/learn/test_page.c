@@ -4,7 +4,6 @@
 #include "tests/support/test.h"
 #include "embedded.h"
 #include "tests/support/run_program.h"
-#include "learn/page/memory_changes.h"
 #include "learn/page/step_page.h"
 #include "src/models/model.h"
 
