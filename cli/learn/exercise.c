@@ -1,5 +1,7 @@
 // exercise.c: `stepmark exercise`: lists kernels to write, writes a first file, checks one.
+#include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "bench/tables/show.h"
 #include "cli/learn/learn.h"
@@ -16,6 +18,84 @@ static const sm_column list_columns[] = {
 };
 
 static const sm_table list_table = {"exercises", list_columns, (int)(sizeof(list_columns) / sizeof(list_columns[0]))};
+
+// --- all of a folder, --progress --------------------------------------------------------------------
+
+// X(name, type, unit, description, value, further members of the column)
+#define COLUMN_LIST(X)                                                                                                 \
+    X("exercise", TEXT, "", "kind of op to write", sm_op_name(exercise->kind), .heading = "exercise")                  \
+    X("lesson", TEXT, "", "that leads to it, in docs/course", exercise->lesson, .heading = "lesson")                   \
+    X("state", TEXT, "", "right, wrong, or - where there is no file", state, .heading = "state")                       \
+    X("n_right", INTEGER, "", "cases that are right", is_there ? report.n_right : SM_ABSENT, .heading = "cases right") \
+    X("n_cases", INTEGER, "", "cases", is_there ? report.n_cases : SM_ABSENT, .heading = "of")                         \
+    X("file", TEXT, "", "that was checked", is_there ? path : "", .heading = NULL)                                     \
+    X("wrong", TEXT, "", "the first mistake, or how it ended", status != SM_OK ? sm_error_message() : report.wrong,    \
+      .heading = NULL)                                                                                                 \
+    X("why", TEXT, "", "the known mistake that it looks like", report.why, .heading = "why")
+
+static const sm_column progress_columns[] = {COLUMN_LIST(SM_LISTED_COLUMN)};
+static const sm_table progress_table = {"exercises", progress_columns,
+                                        (int)(sizeof(progress_columns) / sizeof(progress_columns[0]))};
+
+// The record of one exercise. A file that cannot be checked is wrong, with the reason.
+static sm_status check_one(const cli_options *options, const sm_exercise *exercise, const char *folder,
+                           json_t *record) {
+    sm_exercise_options how = cli_judge_options(options);
+    char path[PATH_MAX];
+    const char *file = path;
+    SM_AT_END(sm_exercise_report_free) sm_exercise_report report = {.n_cases = 0};
+    bool is_there = false;
+    for (int i = 0; i < 2 && !is_there; i++) { // DIR/NAME.c or DIR/NAME.cl: a file, not a link, which may lead out
+        struct stat info;
+        const int n = snprintf(path, PATH_MAX, "%s/%s.%s", folder, sm_op_name(exercise->kind), i == 0 ? "c" : "cl");
+        is_there = n < PATH_MAX && lstat(path, &info) == 0 && S_ISREG(info.st_mode);
+    }
+    how.without_times = true;
+    const sm_status status = is_there ? sm_exercise_check(exercise->kind, &file, 1, &how, &report) : SM_OK;
+    if (status == SM_ERR_OOM || status == SM_ERR_INTERRUPTED || status == SM_ERR_UNSUPPORTED) {
+        return status;
+    }
+    const char *state = !is_there ? "-" : report.right ? "right" : "wrong";
+    COLUMN_LIST(SM_LISTED_VALUE)
+    return SM_OK;
+}
+
+static sm_status show_progress(const cli_options *options) {
+    SM_OWN(json_t) *records = json_array();
+    const char *folder = options->learn.solutions;
+    const json_t *next = NULL; // the first that is not right
+    const char *state = "";    // of it
+    char word[SM_SHELL_PATH_SIZE];
+    int n_right = 0;
+    struct stat info;
+    SM_FAIL_IF(stat(folder, &info) != 0, SM_ERR_IO, "--progress: %s: %s", folder, strerror(errno));
+    SM_FAIL_IF(!S_ISDIR(info.st_mode), SM_ERR_USAGE, "--progress: %s is no folder", folder);
+    for (int i = 0; i < sm_exercise_count(); i++) {
+        json_t *record = json_object();
+        json_array_append_new(records, record);
+        cli_live_show(folder, i, sm_exercise_count());
+        SM_TRY(check_one(options, sm_exercise_at(i), folder, record));
+        const char *its = json_string_value(json_object_get(record, "state"));
+        n_right += strcmp(its, "right") == 0;
+        state = next == NULL ? its : state;
+        next = next == NULL && strcmp(its, "right") != 0 ? record : next;
+    }
+    SM_TRY(sm_record_write_all(&progress_table, (sm_format)options->out.format, stdout, records));
+    if (!sm_format_is_read((sm_format)options->out.format)) {
+        return SM_OK;
+    }
+    if (next == NULL) {
+        printf("\nAll %d are right. Next: lesson 12, make one faster; stepmark ladder shows how far it goes.\n",
+               sm_exercise_count());
+    } else {
+        const bool is_new = strcmp(state, "-") == 0;
+        const char *path = is_new ? folder : json_string_value(json_object_get(next, "file"));
+        printf("\n%d of %d right. Next: stepmark exercise %s --%s %s\n", n_right, sm_exercise_count(),
+               json_string_value(json_object_get(next, "exercise")), is_new ? "init" : "check",
+               sm_shell_path(path, word));
+    }
+    return SM_OK;
+}
 
 // --- the subcommand --------------------------------------------------------------------------------
 
@@ -89,7 +169,7 @@ sm_status cli_exercise(const cli_options *options) {
     const bool has_one = options->learn.init != NULL || options->learn.check != NULL || options->learn.hint > 0;
     if (options->learn.solutions != NULL) {
         return options->n_operands == 0 && !has_one
-                   ? cli_exercise_progress(options)
+                   ? show_progress(options)
                    : sm_fail(SM_ERR_USAGE, "exercise: --progress DIR stands alone: it checks all exercises");
     }
     if (options->n_operands == 0 && !has_one) {

@@ -106,9 +106,6 @@ sm_status cli_page_of_kernel(const char *path, const char *file, sm_op_kind kind
 
 // --- exercises and kernels that others wrote -----------------------------------------------------
 
-// Writes a row for each exercise: which of the files DIR/NAME.c and DIR/NAME.cl are right, and which exercise is next.
-sm_status cli_exercise_progress(const cli_options *options);
-
 // What a check of own kernels found, as text and as records: for `stepmark judge`, and exercises.
 
 sm_exercise_options cli_judge_options(const cli_options *options);

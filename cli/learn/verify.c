@@ -64,22 +64,6 @@ static void write_line(verification *v, const line *l) {
     v->status = v->status != SM_OK ? v->status : written;
 }
 
-static line make_line(const sm_verify_row *row) {
-    line l = {
-        .n_cases = 1,
-        .n_values = row->n_values,
-        .error = row->skipped ? NAN : row->error,
-        .tolerance = row->skipped ? NAN : row->tolerance,
-        .status = row->skipped ? "skipped"
-                  : row->ok    ? "passed"
-                               : "failed",
-    };
-    snprintf(l.check, sizeof(l.check), "%s", row->check);
-    snprintf(l.subject, sizeof(l.subject), "%s", row->subject);
-    snprintf(l.reason, sizeof(l.reason), "%s", row->reason);
-    return l;
-}
-
 static void flush_sum(verification *v) {
     if (v->sum.n_cases > 0) {
         write_line(v, &v->sum);
@@ -94,7 +78,16 @@ static double badness(const line *l) {
 
 static void report(const sm_verify_row *row, void *context) {
     verification *v = context;
-    line l = make_line(row);
+    line l = {.n_cases = 1,
+              .n_values = row->n_values,
+              .error = row->skipped ? NAN : row->error,
+              .tolerance = row->skipped ? NAN : row->tolerance,
+              .status = row->skipped ? "skipped"
+                        : row->ok    ? "passed"
+                                     : "failed"};
+    snprintf(l.check, sizeof(l.check), "%s", row->check);
+    snprintf(l.subject, sizeof(l.subject), "%s", row->subject);
+    snprintf(l.reason, sizeof(l.reason), "%s", row->reason);
     v->n_skipped += row->skipped;
     v->n_passed += row->ok && !row->skipped;
     v->n_failed += !row->ok;
@@ -199,32 +192,28 @@ static sm_status verify_all(verification *v, const cli_device_list *devices) {
     return SM_OK;
 }
 
-static sm_status write_all(verification *v) {
-    cli_device_list devices;
-    SM_TRY(cli_select_devices(&v->options->device.backends, &devices));
-    SM_TRY(sm_record_writer_open(&cli_verify_table, (sm_format)v->options->out.format, stdout, &v->writer));
-    sm_status status = verify_all(v, &devices);
-    cli_live_clear();
-    sm_status closed = sm_record_writer_close(v->writer);
-    if (sm_format_is_read((sm_format)v->options->out.format) && status == SM_OK) {
-        printf("\n%d passed, %d failed, %d skipped\n", v->n_passed, v->n_failed, v->n_skipped);
-    }
-    SM_TRY(status);
-    SM_TRY(closed);
-    // The final status.
-    SM_FAIL_IF(v->n_passed + v->n_failed + v->n_skipped == 0, SM_ERR_USAGE,
-               "--filter and --max-elems leave no comparison");
-    SM_FAIL_IF(v->n_passed + v->n_failed == 0, SM_ERR_UNSUPPORTED,
-               "nothing was compared: all %d comparisons were skipped, and the table says why", v->n_skipped);
-    return v->n_failed == 0 ? SM_OK
-                            : sm_fail(SM_ERR_MISMATCH, "%d of %d comparisons with the reference failed", v->n_failed,
-                                      v->n_passed + v->n_failed);
-}
-
 sm_status cli_verify(const cli_options *options) {
     verification v = {.options = options, .filter = {.max_elems = options->learn.max_elems}};
     SM_OWN(sm_pattern) *pattern = NULL;
     SM_TRY(cli_filter_compile(options->learn.filter, &pattern));
     v.filter.pattern = pattern;
-    return write_all(&v);
+    cli_device_list devices;
+    SM_TRY(cli_select_devices(&options->device.backends, &devices));
+    SM_TRY(sm_record_writer_open(&cli_verify_table, (sm_format)options->out.format, stdout, &v.writer));
+    sm_status status = verify_all(&v, &devices);
+    cli_live_clear();
+    sm_status closed = sm_record_writer_close(v.writer);
+    if (sm_format_is_read((sm_format)options->out.format) && status == SM_OK) {
+        printf("\n%d passed, %d failed, %d skipped\n", v.n_passed, v.n_failed, v.n_skipped);
+    }
+    SM_TRY(status);
+    SM_TRY(closed);
+    // The final status.
+    const int n_compared = v.n_passed + v.n_failed;
+    SM_FAIL_IF(n_compared + v.n_skipped == 0, SM_ERR_USAGE, "--filter and --max-elems leave no comparison");
+    SM_FAIL_IF(n_compared == 0, SM_ERR_UNSUPPORTED,
+               "nothing was compared: all %d comparisons were skipped, and the table says why", v.n_skipped);
+    SM_FAIL_IF(v.n_failed > 0, SM_ERR_MISMATCH, "%d of %d comparisons with the reference failed", v.n_failed,
+               n_compared);
+    return SM_OK;
 }

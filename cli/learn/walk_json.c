@@ -60,43 +60,33 @@ static json_t *operand_json(const sm_plan *plan, const cli_walk_operand *o) {
     return operand;
 }
 
-static json_t *attribute_json(const sm_attrs *a, sm_attr attr) {
-    char key[24];
-    switch (sm_attr_get_info(attr)->type) {
-    case SM_ATTR_INTEGER: return json_integer((json_int_t)sm_attr_get(a, attr));
-    case SM_ATTR_REAL: return json_real(sm_attr_get(a, attr));
-    case SM_ATTR_SWITCH:
-    case SM_ATTR_EPILOGUE: return json_true();
-    case SM_ATTR_KEY: snprintf(key, sizeof(key), "0x%016" PRIx64, a->rng_key); return json_string(key);
-    }
-    return NULL;
-}
-
-// The attributes that are not zero.
-static json_t *attributes_json(const sm_attrs *a) {
-    json_t *object = json_object();
-    for (sm_attr attr = 0; attr < SM_ATTR_COUNT; attr++) {
-        if (sm_attr_get(a, attr) != 0) {
-            json_object_set_new(object, sm_attr_get_info(attr)->name, attribute_json(a, attr));
-        }
-    }
-    return object;
-}
-
 json_t *cli_walk_op_json(const cli_walk_op *event) {
     const sm_plan *plan = event->plan;
     const sm_op *op = &plan->ops[event->index];
     const sm_op_info *info = sm_op_get_info(op->kind);
     json_t *operands = json_array();
-    char equation[SM_EQUATION_SIZE];
+    json_t *attributes = json_object(); // that are not zero
+    char equation[SM_EQUATION_SIZE], key[24];
     sm_op_equation(op, equation);
+    snprintf(key, sizeof(key), "0x%016" PRIx64, op->attr.rng_key);
+    for (sm_attr attr = 0; attr < SM_ATTR_COUNT; attr++) {
+        const double number = sm_attr_get(&op->attr, attr);
+        const sm_attr_type type = sm_attr_get_info(attr)->type;
+        if (number != 0) {
+            json_object_set_new(attributes, sm_attr_get_info(attr)->name,
+                                type == SM_ATTR_INTEGER ? json_integer((json_int_t)number)
+                                : type == SM_ATTR_REAL  ? json_real(number)
+                                : type == SM_ATTR_KEY   ? json_string(key)
+                                                        : json_true());
+        }
+    }
     for (int k = 0; k < event->n_operands; k++) {
         json_array_append_new(operands, operand_json(plan, &event->operands[k]));
     }
     return json_pack("{s:i, s:s, s:s, s:i, s:s, s:s, s:s, s:o, s:f, s:f, s:o}", "index", event->index, "range",
                      sm_phase_name(op->range), "phase", sm_phase_name(op->phase), "layer", op->layer, "kind",
-                     info->name, "equation", equation, "source", info->source, "attributes", attributes_json(&op->attr),
-                     "flops", sm_op_flops(plan, op), "bytes", sm_op_bytes(plan, op), "operands", operands);
+                     info->name, "equation", equation, "source", info->source, "attributes", attributes, "flops",
+                     sm_op_flops(plan, op), "bytes", sm_op_bytes(plan, op), "operands", operands);
 }
 
 static sm_status write_op(cli_walk_writer *writer, const cli_walk_op *event) {
@@ -104,20 +94,6 @@ static sm_status write_op(cli_walk_writer *writer, const cli_walk_op *event) {
 }
 
 // --- the head --------------------------------------------------------------------------------------
-
-static json_t *settings_json(const sm_plan *plan, int64_t step) {
-    sm_step_settings settings = sm_plan_settings(plan);
-    json_t *hyper = json_object();
-    for (int i = 0; i < sm_setting_count(); i++) {
-        const double value = *sm_setting_of(&settings, sm_setting_at(i));
-        if (!isnan(value)) {
-            json_object_set_new(hyper, sm_setting_at(i)->name, json_real(value));
-        }
-    }
-    json_object_set_new(hyper, "step", json_integer(step));
-    json_object_set_new(hyper, "n_accum", json_integer(1));
-    return hyper;
-}
 
 static json_t *tensor_json(const cli_walk_head *head, int tensor) {
     const sm_tensor *t = &head->plan->tensors[tensor];
@@ -136,33 +112,34 @@ static json_t *tensor_json(const cli_walk_head *head, int tensor) {
     return object;
 }
 
-static json_t *tensors_json(const cli_walk_head *head) {
-    json_t *array = json_array();
-    for (int i = 0; i < head->plan->n_tensors; i++) {
-        json_array_append_new(array, tensor_json(head, i));
-    }
-    return array;
-}
-
-static json_t *config_json(const sm_model_config *c) {
-    return sm_model_fields_to_json(c, json_pack("{s:I}", "padded_vocab", (json_int_t)sm_model_padded_vocab(c)));
-}
-
 json_t *cli_walk_head_json(const cli_walk_head *head) {
     const sm_plan *plan = head->plan;
     const cli_options *o = head->options;
     const int64_t n = plan->B * plan->T;
+    json_t *config = sm_model_fields_to_json(
+        head->config, json_pack("{s:I}", "padded_vocab", (json_int_t)sm_model_padded_vocab(head->config)));
+    json_t *hyper = json_object();
+    sm_step_settings settings = sm_plan_settings(plan);
+    for (int i = 0; i < sm_setting_count(); i++) {
+        const double value = *sm_setting_of(&settings, sm_setting_at(i));
+        if (!isnan(value)) {
+            json_object_set_new(hyper, sm_setting_at(i)->name, json_real(value));
+        }
+    }
+    sm_json_put(hyper, {"step", json_integer(cli_walk_step(o))}, {"n_accum", json_integer(1)});
+    json_t *tensors = json_array();
+    for (int i = 0; i < plan->n_tensors; i++) {
+        json_array_append_new(tensors, tensor_json(head, i));
+    }
     return json_pack(
         "{s:i, s:s, s:s, s:s, s:o, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:s, s:s, s:o, s:o, s:o, s:i, s:i, s:o}",
         "schema_version", 1, "model_arch", head->config->model->name, "optimizer", plan->optimizer->name, "model",
-        o->model.weights != NULL ? o->model.weights : o->model.models.texts[0], "config", config_json(head->config),
-        "model_n_params", (json_int_t)plan->n_params, "mode", sm_mode_name(head->mode), "recompute",
-        sm_recompute_name(plan->recompute), "precision",
-        cli_precision_name((cli_precision)o->device.precisions.values[0]), "n_batch", (json_int_t)plan->B, "n_seq",
-        (json_int_t)plan->T, "seed", (json_int_t)o->work.seed, "dropout", o->work.dropout, "weights", head->weights,
-        "data", head->data, "tokens", ids_json(head->batch, n), "targets", ids_json(head->batch + n, n), "hyper",
-        settings_json(plan, cli_walk_step(head->options)), "n_ops", plan->n_ops, "n_ops_shown", head->n_shown,
-        "tensors", tensors_json(head));
+        o->model.weights != NULL ? o->model.weights : o->model.models.texts[0], "config", config, "model_n_params",
+        (json_int_t)plan->n_params, "mode", sm_mode_name(head->mode), "recompute", sm_recompute_name(plan->recompute),
+        "precision", cli_precision_name((cli_precision)o->device.precisions.values[0]), "n_batch", (json_int_t)plan->B,
+        "n_seq", (json_int_t)plan->T, "seed", (json_int_t)o->work.seed, "dropout", o->work.dropout, "weights",
+        head->weights, "data", head->data, "tokens", ids_json(head->batch, n), "targets", ids_json(head->batch + n, n),
+        "hyper", hyper, "n_ops", plan->n_ops, "n_ops_shown", head->n_shown, "tensors", tensors);
 }
 
 // As JSON '{ ..., "ops": '; the array and "}" follow.

@@ -8,7 +8,16 @@ enum { TEXT_SIZE = 160, NO_OP_BEFORE = -2 };
 
 // --- the head --------------------------------------------------------------------------------------
 
-static void print_title(const cli_walk_head *head) {
+static void print_ids(const char *name, const int32_t *ids, int64_t n) {
+    const int64_t most = 16;
+    printf("%-8s", name);
+    for (int64_t i = 0; i < n && i < most; i++) {
+        printf(" %d", ids[i]);
+    }
+    printf("%s\n", n > most ? " ..." : "");
+}
+
+static sm_status begin(cli_walk_writer *writer, const cli_walk_head *head) {
     const sm_model_config *c = head->config;
     const sm_plan *plan = head->plan;
     const cli_options *o = head->options;
@@ -23,19 +32,6 @@ static void print_title(const cli_walk_head *head) {
     printf("One training step of B=%lld sequences of T=%lld tokens, mode %s, recompute %s, precision %s: %d ops\n",
            (long long)plan->B, (long long)plan->T, sm_mode_name(head->mode), sm_recompute_name(plan->recompute),
            cli_precision_name((cli_precision)o->device.precisions.values[0]), plan->n_ops);
-}
-
-static void print_ids(const char *name, const int32_t *ids, int64_t n) {
-    const int64_t most = 16;
-    printf("%-8s", name);
-    for (int64_t i = 0; i < n && i < most; i++) {
-        printf(" %d", ids[i]);
-    }
-    printf("%s\n", n > most ? " ..." : "");
-}
-
-static sm_status begin(cli_walk_writer *writer, const cli_walk_head *head) {
-    print_title(head);
     const int n_left_out = head->plan->n_ops - head->n_shown;
     if (head->options->walk.at != NULL) {
         printf("Shown: %d %s of --at %s\n", head->n_shown, head->n_shown == 1 ? "op, that" : "ops, those",

@@ -128,13 +128,6 @@ static char *changes_of(const cli_sweep_plan *plan, const advise_axes *axes, int
     return text;
 }
 
-// "stepmark run ..." that measures it; "stepmark loop ..." with --loader.
-static char *command_of(const cli_sweep_plan *plan, int64_t configuration) {
-    const cli_configuration *c = &plan->items[configuration];
-    SM_FREED char *flags = sm_shell_line(c->args, c->n_args);
-    return sm_text_of("stepmark %s", flags);
-}
-
 // The first step and its check take about as much work again as the timed steps and warm-up.
 enum { N_OTHER_STEPS = 2 };
 
@@ -250,13 +243,6 @@ static void say_progress(const advice *a, const sm_trial *trial, const json_t *r
             ok ? "" : sm_rows_text(row, "reason"), is_known ? ", measured before" : "", when);
 }
 
-// Estimated seconds of a run at the default's speed; NaN: unknown.
-static double foreseen_s(const advice *a, const cli_candidate *c) {
-    const double n_steps =
-        (double)(c->run.measure.repetitions + (c->run.measure.warmup > 0 ? c->run.measure.warmup : 0) + N_OTHER_STEPS);
-    return c->is_forecast ? n_steps * a->default_ns * 1e-9 * c->forecast.flops / a->default_flops : NAN;
-}
-
 static sm_status measure(advice *a, const cli_configuration *c, json_t **row) {
     cli_candidate *candidate = a->sweep.candidate;
     if (candidate->status[0] == '\0') {
@@ -266,8 +252,10 @@ static sm_status measure(advice *a, const cli_configuration *c, json_t **row) {
         // Does not start what would not end in time.
         char reason[SM_ROW_REASON_SIZE];
         const double limit_s = a->options->measure.timeout_s;
-        const double run_s = foreseen_s(a, candidate);
-        if (limit_s > 0 && run_s > limit_s) {
+        const int64_t n_warmup = candidate->run.measure.warmup > 0 ? candidate->run.measure.warmup : 0;
+        const double n_steps = (double)(candidate->run.measure.repetitions + n_warmup + N_OTHER_STEPS);
+        const double run_s = n_steps * a->default_ns * 1e-9 * candidate->forecast.flops / a->default_flops;
+        if (limit_s > 0 && candidate->is_forecast && run_s > limit_s) { // NaN: unknown
             snprintf(reason, sizeof(reason), "about %.0f s by the default's speed, and --timeout is %g s; not started",
                      run_s, limit_s);
             cli_candidate_skip(candidate, reason);
@@ -369,7 +357,9 @@ static json_t *make_records(const advice *a) {
     for (size_t i = 0; i < a->n_tried; i++) {
         char *flags = flags_of(&a->sweep.plan, &a->axes, a->tried[i].configuration);
         char *changes = changes_of(&a->sweep.plan, &a->axes, a->tried[i].configuration);
-        char *command = command_of(&a->sweep.plan, a->tried[i].configuration);
+        const cli_configuration *c = &a->sweep.plan.items[a->tried[i].configuration];
+        SM_FREED char *line = sm_shell_line(c->args, c->n_args);
+        char *command = sm_text_of("stepmark %s", line); // that measures it
         cases[i] = (sm_advice_case){flags, changes, command, a->tried[i].rows,
                                     a->tried[i].configuration == sm_advisor_best(a->advisor)};
     }
@@ -380,19 +370,6 @@ static json_t *make_records(const advice *a) {
         free((char *)cases[i].command);
     }
     return records;
-}
-
-static sm_status print(const advice *a) {
-    const sm_format format = (sm_format)a->options->out.format;
-    if (a->n_tried == 0) {
-        return SM_OK; // interrupted before the first run was complete
-    }
-    SM_OWN(json_t) *records = make_records(a);
-    sm_status status = sm_record_write_all(&sm_advice_table, format, stdout, records);
-    if (status == SM_OK && sm_format_is_read(format)) {
-        conclude_in_words(a, records);
-    }
-    return status;
 }
 
 // --- the whole -----------------------------------------------------------------------------------------------
@@ -436,7 +413,14 @@ static sm_status run_and_print(advice *a) {
     if (ended == SM_ERR_INTERRUPTED && a->sweep.log != NULL) {
         cli_note("the measured rows are in %s; the same command with --resume continues", a->options->out.output_file);
     }
-    SM_TRY(print(a));
+    if (a->n_tried > 0) { // not interrupted before the first run was complete
+        const sm_format format = (sm_format)a->options->out.format;
+        SM_OWN(json_t) *records = make_records(a);
+        SM_TRY(sm_record_write_all(&sm_advice_table, format, stdout, records));
+        if (sm_format_is_read(format)) {
+            conclude_in_words(a, records);
+        }
+    }
     SM_FAIL_IF(ended == SM_OK && sm_advisor_best(a->advisor) < 0, SM_ERR_UNSUPPORTED,
                "nothing could be measured; the default: %s",
                sm_rows_text(json_array_get(a->tried[0].rows, 0), "reason"));

@@ -28,18 +28,6 @@ static void release(repetition **r) {
 
 // --- the row -----------------------------------------------------------------------------------------
 
-static sm_status choose_row(repetition *r, const sm_rows *rows) {
-    const size_t n = json_array_size(rows->rows);
-    SM_FAIL_IF(r->number < 0 && n > 1 && !sm_score_has_blocks(rows->rows), SM_ERR_USAGE,
-               "%s holds %zu rows: give two files to compare them, or one row to run it again, %s#1", r->file, n,
-               r->file);
-    r->number = r->number < 0 ? 1 : r->number;
-    SM_FAIL_IF(r->number < 1 || (size_t)r->number > n, SM_ERR_USAGE, "%s#%lld: %s holds %zu row%s, from 1", r->file,
-               (long long)r->number, r->file, n, sm_plural(n));
-    r->row = json_array_get(rows->rows, (size_t)r->number - 1);
-    return SM_OK;
-}
-
 static sm_status find_flags(repetition *r) {
     const json_t *args = json_object_get(r->row, "run_args");
     const char *backend = sm_rows_text(r->row, "backend");
@@ -197,7 +185,14 @@ sm_status cli_again(const cli_options *options) {
     sm_rows_init(&rows);
     SM_TRY(cli_baseline_read(r->file, &rows));
     cli_note_warnings(&rows);
-    SM_TRY(choose_row(r, &rows));
+    const size_t n = json_array_size(rows.rows);
+    SM_FAIL_IF(r->number < 0 && n > 1 && !sm_score_has_blocks(rows.rows), SM_ERR_USAGE,
+               "%s holds %zu rows: give two files to compare them, or one row to run it again, %s#1", r->file, n,
+               r->file);
+    r->number = r->number < 0 ? 1 : r->number;
+    SM_FAIL_IF(r->number < 1 || (size_t)r->number > n, SM_ERR_USAGE, "%s#%lld: %s holds %zu row%s, from 1", r->file,
+               (long long)r->number, r->file, n, sm_plural(n));
+    r->row = json_array_get(rows.rows, (size_t)r->number - 1);
     SM_TRY(cli_sweeper_open(options, &r->sweeper));
     const sm_status status = run_again(r, &again);
     if (status == SM_OK) {

@@ -209,19 +209,6 @@ static sm_status set_axes(const cli_axes *given, axis axes[MAX_FLAGS]) {
     return SM_OK;
 }
 
-// Every device is a separate value, even if none was named; also adds the values that `advise` tries by itself.
-static sm_status default_axes(cli_command command, axis axes[MAX_FLAGS]) {
-    for (int i = 0; i < cli_flag_count() && i < MAX_FLAGS; i++) {
-        cli_flag flag;
-        const bool is_its = cli_flag_of(command, i, &flag) && cli_is_axis(&flag);
-        const bool is_asked_for = strcmp(flag.name, "backend") == 0 || cli_has_own_list(&flag, command);
-        if (is_its && is_asked_for && flag.initial != NULL && axes[i].flag == NULL) {
-            SM_TRY(make_axis(&(cli_axis){i, flag.initial}, &axes[i]));
-        }
-    }
-    return SM_OK;
-}
-
 // Configuration `index` of the product: a number whose digits are the axes' positions; the last axis varies fastest.
 static sm_status add_product(const axis axes[MAX_FLAGS], int n_axes, int64_t index, cli_sweep_plan *plan) {
     cli_configuration *c = NULL;
@@ -284,7 +271,15 @@ static sm_status add_line(cli_command command, const cli_axes *line, const cli_a
     SM_AT_END(free_axes) axis axes[MAX_FLAGS] = {{NULL, NULL, 0}};
     SM_TRY(line != NULL ? set_axes(line, axes) : SM_OK);
     SM_TRY(set_axes(override, axes));
-    SM_TRY(default_axes(command, axes));
+    // Every device is a separate value, even if none was named; also adds the values that `advise` tries by itself.
+    for (int i = 0; i < cli_flag_count() && i < MAX_FLAGS; i++) {
+        cli_flag flag;
+        const bool is_its = cli_flag_of(command, i, &flag) && cli_is_axis(&flag);
+        const bool is_asked_for = strcmp(flag.name, "backend") == 0 || cli_has_own_list(&flag, command);
+        if (is_its && is_asked_for && flag.initial != NULL && axes[i].flag == NULL) {
+            SM_TRY(make_axis(&(cli_axis){i, flag.initial}, &axes[i]));
+        }
+    }
     SM_TRY(multiply_without_kernel(axes, plan));
     return multiply(axes, plan);
 }
@@ -310,47 +305,34 @@ static bool expand_line(const char *begin, size_t length, char line[MAX_LINE]) {
     return true;
 }
 
-// Code that a line names counts only where the command line names some, too, which replaces it.
-static sm_status check_code(const cli_axes *line, const cli_axes *override) {
-    for (int i = 0; i < line->n; i++) {
-        const cli_flag *flag = cli_flag_at(line->axes[i].flag);
-        bool is_given = flag->type != CLI_CODE;
-        for (int j = 0; j < override->n && !is_given; j++) {
-            is_given = override->axes[j].flag == line->axes[i].flag;
-        }
-        SM_TRY(is_given ? SM_OK : cli_refuse_code(flag));
-    }
-    return SM_OK;
-}
-
-// Splits at blanks; '#' begins a comment.
-static int split_words(char *line, char *words[MAX_WORDS + 1]) {
-    int n = 0;
-    line[strcspn(line, "#")] = '\0';
-    for (char *word = strtok(line, " \t\r"); word != NULL; word = strtok(NULL, " \t\r")) {
-        if (n == MAX_WORDS) {
-            return -1;
-        }
-        words[n++] = word;
-    }
-    return n;
-}
-
 static sm_status add_text_line(const char *name, int number, const char *begin, size_t length, const cli_axes *override,
                                cli_sweep_plan *plan) {
     char line[MAX_LINE];
     char *words[MAX_WORDS + 2] = {"run"};
     SM_FREED cli_options *options = sm_calloc(1, sizeof(*options)); // on the heap because of its lists
-    int n = expand_line(begin, length, line) ? split_words(line, words + 1) : -1;
-    SM_FAIL_IF(n < 0, SM_ERR_USAGE, "%s:%d: too long a line", name, number);
-    if (n == 0) {
+    int n = 1;
+    SM_FAIL_IF(!expand_line(begin, length, line), SM_ERR_USAGE, "%s:%d: too long a line", name, number);
+    line[strcspn(line, "#")] = '\0'; // a comment
+    for (char *word = strtok(line, " \t\r"); word != NULL; word = strtok(NULL, " \t\r")) {
+        SM_FAIL_IF(n > MAX_WORDS, SM_ERR_USAGE, "%s:%d: too long a line", name, number);
+        words[n++] = word;
+    }
+    if (n == 1) {
         return SM_OK;
     }
-    sm_status status = cli_options_parse(CLI_RUN, n + 1, words, options);
+    sm_status status = cli_options_parse(CLI_RUN, n, words, options);
     if (status == SM_OK && options->sweep.of_sweep != NULL) {
         status = sm_fail(SM_ERR_USAGE, "--%s holds for all; give it on the command line", options->sweep.of_sweep);
     }
-    status = status == SM_OK ? check_code(&options->sweep.axes, override) : status;
+    // Code that a line names counts only where the command line names some, too, which replaces it.
+    for (int i = 0; i < options->sweep.axes.n && status == SM_OK; i++) {
+        const cli_flag *flag = cli_flag_at(options->sweep.axes.axes[i].flag);
+        bool is_given = flag->type != CLI_CODE;
+        for (int j = 0; j < override->n && !is_given; j++) {
+            is_given = override->axes[j].flag == options->sweep.axes.axes[i].flag;
+        }
+        status = is_given ? SM_OK : cli_refuse_code(flag);
+    }
     status = status == SM_OK ? add_line(CLI_RUN, &options->sweep.axes, override, plan) : status;
     SM_FAIL_IF(status == SM_ERR_USAGE, status, "%s:%d: %s", name, number, sm_error_message());
     return status;
@@ -454,26 +436,12 @@ static void leave_out(cli_sweep_plan *plan, const sm_pattern *filter) {
     free(sorted);
 }
 
-static sm_status apply_filter(const char *text, cli_sweep_plan *plan) {
-    sm_pattern *filter;
-    SM_TRY(cli_filter_compile(text, &filter));
-    leave_out(plan, filter);
-    sm_pattern_free(filter);
-    return text == NULL || plan->n > 0 ? SM_OK : sm_fail(SM_ERR_USAGE, "--filter: '%s' matches no configuration", text);
-}
-
-// SplitMix64 (Steele, Lea and Flood 2014); a good shuffle is enough.
-static uint64_t next_random(uint64_t *state) {
-    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
 static void shuffle(cli_configuration *items, int n, uint64_t seed) {
-    uint64_t state = seed;
     for (int i = n - 1; i > 0; i--) {
-        int j = (int)(next_random(&state) % (uint64_t)(i + 1));
+        uint64_t z = (seed += 0x9e3779b97f4a7c15u); // SplitMix64 (Steele, Lea and Flood 2014); a good shuffle is enough
+        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+        z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+        int j = (int)((z ^ (z >> 31)) % (uint64_t)(i + 1));
         cli_configuration swapped = items[i];
         items[i] = items[j];
         items[j] = swapped;
@@ -513,7 +481,14 @@ sm_status cli_sweep_plan_make(const cli_options *options, cli_sweep_plan *plan) 
     sm_status status = options->sweep.preset != NULL || options->sweep.sweep_file != NULL
                            ? add_lines(options, plan)
                            : add_line(options->command, NULL, &options->sweep.axes, plan);
-    status = status == SM_OK ? apply_filter(options->learn.filter, plan) : status;
+    SM_OWN(sm_pattern) *filter = NULL;
+    const char *text = options->learn.filter;
+    status = status == SM_OK ? cli_filter_compile(text, &filter) : status;
+    if (status == SM_OK) {
+        leave_out(plan, filter);
+        status = text == NULL || plan->n > 0 ? SM_OK
+                                             : sm_fail(SM_ERR_USAGE, "--filter: '%s' matches no configuration", text);
+    }
     status = status == SM_OK ? make_rounds(options, plan) : status;
     if (status != SM_OK) {
         cli_sweep_plan_free(plan);

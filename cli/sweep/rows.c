@@ -27,22 +27,6 @@ double cli_sweep_work(const cli_candidate *c) {
 
 // --- one configuration ---------------------------------------------------------------------------
 
-static sm_status rest(double seconds) {
-    struct timespec left = {.tv_sec = (time_t)seconds};
-    left.tv_nsec = (long)((seconds - (double)left.tv_sec) * 1e9);
-    while (seconds > 0 && nanosleep(&left, &left) != 0 && errno == EINTR && !cli_interrupted) {
-    }
-    return cli_interrupted ? SM_ERR_INTERRUPTED : SM_OK;
-}
-
-// A row of which only some samples were taken is shown, and kept for no later run.
-static sm_status keep_row(cli_sweep *s, const cli_configuration *c, json_t *row, bool is_whole) {
-    json_object_set(s->kept, c->key, row);
-    SM_TRY(s->log != NULL && is_whole ? sm_sweep_log_append(s->log, row) : SM_OK);
-    cli_second_add(&s->second, row);
-    return SM_OK;
-}
-
 static bool key_has(const char *key, const char *flag, const char *value) {
     char word[PATH_MAX + CLI_TEXT_SIZE];
     snprintf(word, sizeof(word), "%s=%s", flag, value);
@@ -79,7 +63,12 @@ sm_status cli_sweep_measure(cli_sweep *s, const cli_configuration *c, cli_candid
         return SM_ERR_INTERRUPTED;
     }
     if (s->n_started++ > 0 && candidate->status[0] == '\0') {
-        SM_TRY(rest(s->sweeper.options->measure.delay_s));
+        const double delay_s = s->sweeper.options->measure.delay_s;
+        struct timespec left = {.tv_sec = (time_t)delay_s};
+        left.tv_nsec = (long)((delay_s - (double)left.tv_sec) * 1e9);
+        while (delay_s > 0 && nanosleep(&left, &left) != 0 && errno == EINTR && !cli_interrupted) {
+        }
+        SM_TRY(cli_interrupted ? SM_ERR_INTERRUPTED : SM_OK);
     }
     const int64_t begin_ns = sm_now_ns();
     const double work = cli_sweep_work(candidate);
@@ -87,9 +76,10 @@ sm_status cli_sweep_measure(cli_sweep *s, const cli_configuration *c, cli_candid
     if (made == NULL) {
         return measured;
     }
-    const sm_status kept = keep_row(s, c, made, measured == SM_OK);
-    json_decref(made);
-    SM_TRY(kept);
+    // A row of which only some samples were taken is shown, and kept for no later run.
+    json_object_set_new(s->kept, c->key, made);
+    SM_TRY(s->log != NULL && measured == SM_OK ? sm_sweep_log_append(s->log, made) : SM_OK);
+    cli_second_add(&s->second, made);
     if (work > 0) {
         s->seconds += (double)(sm_now_ns() - begin_ns) * 1e-9;
         s->work_done += work;

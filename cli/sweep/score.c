@@ -17,19 +17,6 @@ static const char recompute[] = "--recompute=block"; // where memory is short
 
 // --- one device ------------------------------------------------------------------------------------
 
-// Whether the device multiplies in 16 bits by units of its own; elsewhere these formats are slower than fp32.
-static bool has_narrow_units(const sm_device_info *info) {
-    return strcmp(info->tier, "tensor") == 0 || sm_is_word_of(info->isa, "avx512_bf16 amx neon_bf16 sme");
-}
-
-static bool is_given(const cli_axes *axes, const char *name) {
-    bool found = false;
-    for (int i = 0; i < axes->n; i++) {
-        found = found || strcmp(cli_flag_at(axes->axes[i].flag)->name, name) == 0;
-    }
-    return found;
-}
-
 // Replaces the value of a flag: "--fit=60" by "--recompute=block".
 static void replace(cli_configuration *c, const char *flag, const char *argument) {
     for (int i = 1; i < c->n_args; i++) {
@@ -124,11 +111,21 @@ static double time_for_samples(const schedule *t, const row_kind *kinds, int i, 
     return samples_s < most_samples_s ? samples_s : most_samples_s;
 }
 
+static bool is_given(const cli_axes *axes, const char *name) {
+    bool found = false;
+    for (int i = 0; i < axes->n; i++) {
+        found = found || strcmp(cli_flag_at(axes->axes[i].flag)->name, name) == 0;
+    }
+    return found;
+}
+
 static sm_status kind_of(cli_sweep *s, int index, row_kind *kind) {
     const sm_device_info *info = &s->candidate->info;
     SM_TRY(cli_candidate_look(&s->sweeper, &s->plan.items[index], s->candidate));
+    // Formats of 16 bits are slower than fp32 on devices without units of their own for them.
     const bool is_asked_for = is_given(&s->sweeper.options->sweep.axes, "precision") ||
-                              s->candidate->job.precision == CLI_FP32 || has_narrow_units(info);
+                              s->candidate->job.precision == CLI_FP32 || strcmp(info->tier, "tensor") == 0 ||
+                              sm_is_word_of(info->isa, "avx512_bf16 amx neon_bf16 sme");
     *kind = !is_asked_for                                                ? UNWANTED
             : !info->is_host_processor                                   ? OF_CARD
             : strcmp(s->candidate->job.device.backend->name, "cpu") != 0 ? OF_PROCESSOR_AGAIN
@@ -245,16 +242,6 @@ static sm_status measure_all(cli_sweep *s, const json_t *references) {
     return status;
 }
 
-static sm_status conclude(const json_t *rows, const json_t *references) {
-    char text[SM_SCORE_TEXT_SIZE] = "no device can run";
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        if (!sm_score_lacks(json_array_get(rows, i), references, text)) {
-            return SM_OK;
-        }
-    }
-    return sm_fail(SM_ERR_DEVICE, "no score: %s", text);
-}
-
 static sm_status measure(const cli_options *options, const json_t *references) {
     static cli_sweep s;         // static because of their lists
     static cli_options of_plan; // options, and the preset
@@ -277,18 +264,16 @@ static sm_status measure(const cli_options *options, const json_t *references) {
     } else if (status == SM_OK) {
         status = sm_record_write_all(&sm_row_table, (sm_format)options->out.format, stdout, s.rows);
     }
-    status = status == SM_OK ? conclude(s.rows, references) : status;
+    bool has_score = false;
+    char text[SM_SCORE_TEXT_SIZE] = "no device can run";
+    for (size_t i = 0; i < json_array_size(s.rows) && !has_score; i++) {
+        has_score = !sm_score_lacks(json_array_get(s.rows, i), references, text);
+    }
     cli_sweep_close(&s);
-    return status;
+    return status != SM_OK || has_score ? status : sm_fail(SM_ERR_DEVICE, "no score: %s", text);
 }
 
 // --- to send -----------------------------------------------------------------------------------------
-
-static bool is_same_kind(const json_t *a, const json_t *b) {
-    return strcmp(sm_rows_text(a, "device"), sm_rows_text(b, "device")) == 0 &&
-           strcmp(sm_rows_text(a, "precision"), sm_rows_text(b, "precision")) == 0 &&
-           strcmp(sm_rows_text(a, "backend_used"), sm_rows_text(b, "backend_used")) == 0;
-}
 
 // The last score of each device, format and program, without those that may not be quoted; *n_busy counts these.
 static json_t *last_scores(const json_t *rows, const json_t *references, size_t *n_busy) {
@@ -299,7 +284,12 @@ static json_t *last_scores(const json_t *rows, const json_t *references, size_t 
         char text[SM_SCORE_TEXT_SIZE];
         bool is_last = true;
         for (size_t k = i + 1; k < json_array_size(rows) && is_last; k++) {
-            is_last = !is_same_kind(row, json_array_get(rows, k));
+            static const char *const fields[] = {"device", "precision", "backend_used"};
+            const json_t *later = json_array_get(rows, k);
+            is_last = false; // unless one of them differs
+            for (int f = 0; f < 3; f++) {
+                is_last = is_last || strcmp(sm_rows_text(row, fields[f]), sm_rows_text(later, fields[f])) != 0;
+            }
         }
         if (!is_last || sm_score_lacks(row, references, text)) {
             continue;

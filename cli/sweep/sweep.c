@@ -12,20 +12,6 @@
 // After a batch that did not run, the next is this share of it.
 static const double next_share = 0.9;
 
-// B and T of the largest work that fits by estimate, with B below `most` (0: any). Halves T until one sequence fits. *B
-// is 0 if nothing fits.
-static void largest_by_estimate(const cli_candidate *c, int64_t most, int64_t *B, int64_t *T) {
-    cli_job job = c->job;
-    *B = 0;
-    for (; job.T > 0 && *B == 0; job.T /= 2) {
-        *T = job.T;
-        *B = cli_largest_batch(&job, (cli_target){c->info.max_alloc_bytes, NULL}, c->limit_bytes);
-    }
-    if (most > 0 && *T == c->job.T && *B >= most) {
-        *B = most - 1;
-    }
-}
-
 // Runs the configuration with other B and T, or finds its row.
 static sm_status probe(cli_sweep *s, int index, int64_t B, int64_t T, json_t **row) {
     SM_TRY(cli_sweep_plan_derive(&s->plan, &s->plan.items[index], B, T));
@@ -67,7 +53,15 @@ static sm_status sweep_find(cli_sweep *s, int index) {
     json_t *row = NULL;
     SM_TRY(cli_candidate_look(&s->sweeper, &s->plan.items[index], s->candidate));
     const json_t *known = cli_sweep_known(s, s->plan.items[index].key);
-    largest_by_estimate(s->candidate, known != NULL ? s->candidate->job.B : 0, &B, &T);
+    // The largest work that fits by estimate, below a batch that did not run. Halves T until one sequence fits.
+    cli_job job = s->candidate->job;
+    for (; job.T > 0 && B == 0; job.T /= 2) {
+        T = job.T;
+        B = cli_largest_batch(&job, (cli_target){s->candidate->info.max_alloc_bytes, NULL}, s->candidate->limit_bytes);
+    }
+    if (known != NULL && job.B > 0 && T == s->candidate->job.T && B >= job.B) {
+        B = job.B - 1;
+    }
     while (B > 0) {
         SM_TRY(probe(s, index, B, T, &row));
         if (strcmp(sm_rows_text(row, "status"), "oom") != 0) {
@@ -226,19 +220,6 @@ typedef struct {
     bool one_reason;    // all others have the same
 } outcome;
 
-static void count_row(const json_t *row, outcome *o) {
-    const char *status = sm_rows_text(row, "status");
-    const char *reason = sm_rows_text(row, "reason");
-    const bool is_late = strcmp(status, "timeout") == 0;
-    if (strcmp(status, "ok") == 0 || (is_late && json_array_size(json_object_get(row, "samples_ns")) > 0)) {
-        o->n_ok++;
-        return;
-    }
-    o->n_failed += is_late || strcmp(status, "error") == 0;
-    o->one_reason = o->reason == NULL || (o->one_reason && strcmp(reason, o->reason) == 0);
-    o->reason = o->reason == NULL ? reason : o->reason;
-}
-
 static int compare_places(const void *a, const void *b) {
     const cli_configuration *const *x = a;
     const cli_configuration *const *y = b;
@@ -285,16 +266,6 @@ static sm_status close_output(cli_sweep *s, const outcome *o) {
     return cli_second_close(&s->second);
 }
 
-static sm_status conclude(const outcome *o, size_t n_rows) {
-    const char *reason = o->reason != NULL && n_rows == 1 ? o->reason : ""; // with several rows, each was said
-    SM_FAIL_IF(o->n_failed > 0, SM_ERR_DEVICE, "%d of %zu rows failed%s%s", o->n_failed, n_rows,
-               reason[0] != '\0' ? ": " : "", reason);
-    SM_FAIL_IF(o->n_ok == 0, SM_ERR_UNSUPPORTED, "nothing could be measured: %s%s",
-               o->reason != NULL ? o->reason : "no row",
-               o->one_reason ? "" : " (and other reasons; each row has its own)");
-    return SM_OK;
-}
-
 static sm_status print_rows(cli_sweep *s, outcome *o) {
     json_t *row;
     size_t i;
@@ -303,7 +274,18 @@ static sm_status print_rows(cli_sweep *s, outcome *o) {
         json_array_foreach(rows, i, row) { SM_TRY(print_row(s, row)); }
         json_decref(rows);
     }
-    json_array_foreach(s->rows, i, row) { count_row(row, o); }
+    json_array_foreach(s->rows, i, row) {
+        const char *reason = sm_rows_text(row, "reason");
+        const bool is_late = strcmp(sm_rows_text(row, "status"), "timeout") == 0;
+        if (strcmp(sm_rows_text(row, "status"), "ok") == 0 ||
+            (is_late && json_array_size(json_object_get(row, "samples_ns")) > 0)) {
+            o->n_ok++;
+            continue;
+        }
+        o->n_failed += is_late || strcmp(sm_rows_text(row, "status"), "error") == 0;
+        o->one_reason = o->reason == NULL || (o->one_reason && strcmp(reason, o->reason) == 0);
+        o->reason = o->reason == NULL ? reason : o->reason;
+    }
     return close_output(s, o);
 }
 
@@ -325,9 +307,16 @@ static sm_status run_and_print(cli_sweep *s) {
     }
     sm_status status = print_rows(s, &o);
     status = status == SM_OK ? cli_sweep_tables(s->sweeper.options) : status;
-    return ended != SM_OK    ? sm_fail(ended, "%s", message)
-           : status != SM_OK ? status
-                             : conclude(&o, json_array_size(s->rows));
+    SM_FAIL_IF(ended != SM_OK, ended, "%s", message);
+    SM_TRY(status);
+    const size_t n_rows = json_array_size(s->rows);
+    const bool is_said = n_rows > 1 || o.reason == NULL || o.reason[0] == '\0'; // with several rows, each was said
+    SM_FAIL_IF(o.n_failed > 0, SM_ERR_DEVICE, "%d of %zu rows failed%s%s", o.n_failed, n_rows, is_said ? "" : ": ",
+               is_said ? "" : o.reason);
+    SM_FAIL_IF(o.n_ok == 0, SM_ERR_UNSUPPORTED, "nothing could be measured: %s%s",
+               o.reason != NULL ? o.reason : "no row",
+               o.one_reason ? "" : " (and other reasons; each row has its own)");
+    return SM_OK;
 }
 
 sm_status cli_run(const cli_options *options) {

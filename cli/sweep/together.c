@@ -56,16 +56,6 @@ static sm_status plan_of(const cli_options *options, sm_comm *comm, cli_device *
     return SM_OK;
 }
 
-static sm_status write_row(const cli_options *options, const cli_configuration *c, const sm_row *row,
-                           sm_row_writer *writer) {
-    char contradiction[SM_CONTRADICTION_SIZE];
-    SM_OWN(json_t) *record = sm_row_to_json(row);
-    sm_json_set_new(record, "sweep_key", sm_json_text(c->key));
-    sm_row_hold_to_itself(record, contradiction);
-    SM_TRY(options->out.output_file != NULL ? cli_write_row(options->out.output_file, record) : SM_OK);
-    return sm_row_write_record(writer, json_incref(record));
-}
-
 static sm_status measure_one(const cli_options *options, sm_comm *comm, cli_bench *bench, cli_device device,
                              const cli_configuration *c, sm_row_writer *writer) {
     static cli_options run;
@@ -86,8 +76,15 @@ static sm_status measure_one(const cli_options *options, sm_comm *comm, cli_benc
     sm_row_init(&row);
     cli_say("%s ...", c->key);
     const sm_status status = cli_measure(bench, &job, &row);
-    const bool is_row = sm_comm_rank(comm) == 0 && status != SM_ERR_USAGE;
-    const sm_status written = is_row ? write_row(options, c, &row, writer) : SM_OK;
+    if (sm_comm_rank(comm) > 0 || status == SM_ERR_USAGE) {
+        return status;
+    }
+    char contradiction[SM_CONTRADICTION_SIZE];
+    SM_OWN(json_t) *record = sm_row_to_json(&row);
+    sm_json_set_new(record, "sweep_key", sm_json_text(c->key));
+    sm_row_hold_to_itself(record, contradiction);
+    sm_status written = options->out.output_file != NULL ? cli_write_row(options->out.output_file, record) : SM_OK;
+    written = written == SM_OK ? sm_row_write_record(writer, json_incref(record)) : written;
     return status != SM_OK ? status : written;
 }
 
