@@ -22,7 +22,7 @@ typedef enum {
     CLI_CHOICES, // cli_ints: comma list of them
     CLI_FORMAT,  // int: sm_format
 
-    // const char *: files and folders to write. flags/outputs.c checks all of them before any work begins.
+    // const char *: files and folders to write. front/main.c checks all of them before any work begins.
     CLI_NEW_FILE,   // written as a whole, replacing an old file
     CLI_LOG_FILE,   // appended to
     CLI_NEW_FOLDER, // made if missing
@@ -107,10 +107,6 @@ void cli_flag_argument(const cli_flag *flag, cli_command command, char text[CLI_
 // presets and rewrites. Returns their number; 0: any text.
 enum { CLI_MAX_WORDS = 64 };
 int cli_flag_words(const cli_flag *flag, const char *words[CLI_MAX_WORDS]);
-
-// Checks that every file and folder that the command line asks for can be written, before anything is measured or
-// computed. SM_ERR_IO or SM_ERR_USAGE names the flag and the path.
-sm_status cli_check_outputs(const cli_options *options);
 
 // Lines of a preset, separated by newlines; NULL if there is no such preset.
 const char *cli_preset_find(const char *name);

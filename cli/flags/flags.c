@@ -9,7 +9,6 @@
 #include "bench/profile/profile.h"
 #include "src/comm/comm.h"
 #include "src/documents/collate.h"
-#include "src/data/tokens.h"
 #include "src/rewrites/rewrite.h"
 #include "src/runs/data_order.h"
 #include "src/runs/run_folder.h"

@@ -6,10 +6,6 @@
 
 // --- the program without a subcommand ------------------------------------------------------------
 
-// The purpose of the program, in one line; and the models in it: "GPT-2, Llama and Qwen 3".
-#define CLI_PURPOSE_TEXT "measures, and performs, the training step of %s on this machine"
-const char *cli_models_text(void);
-
 void cli_front_help(FILE *stream);
 
 // The first commands to try, for somebody who typed only the program's name.
@@ -35,15 +31,7 @@ sm_status cli_print_schema(cli_command command);
 
 enum { CLI_HELP_SIZE = 512 };
 
-#define CLI_RANGES_TEXT "Lists of numbers may hold ranges: 1-4, 0-8+2 (step), 1-64*2 (factor)."
-
-// Whether it takes lists of numbers.
-bool cli_takes_ranges(cli_command command);
-
 // The help of a flag, with its default.
 void cli_flag_text(const cli_flag *flag, char text[CLI_HELP_SIZE]);
-
-// The exit codes of a subcommand and their meanings; for CLI_COMMAND_COUNT, of all.
-void cli_exit_text(cli_command command, char text[CLI_HELP_SIZE]);
 
 #endif

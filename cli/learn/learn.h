@@ -104,14 +104,4 @@ sm_status cli_page_kernel(const char *file, sm_op_kind kind, const sm_plan *plan
 // A page of a step of the smallest model in which this kernel runs, for `exercise --page`.
 sm_status cli_page_of_kernel(const char *path, const char *file, sm_op_kind kind);
 
-// --- exercises and kernels that others wrote -----------------------------------------------------
-
-// What a check of own kernels found, as text and as records: for `stepmark judge`, and exercises.
-
-sm_exercise_options cli_judge_options(const cli_options *options);
-
-// Prints a report; `next`: the exercise that comes after it (NULL: none). Or writes its record.
-sm_status cli_judge_write(const cli_options *options, sm_op_kind kind, const char *file,
-                          const sm_exercise_report *report);
-
 #endif

@@ -1,10 +1,233 @@
 // compare.c: compares two sets of rows.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
+#include "clock.h"
+#include "philox.h"
 #include "bench/tables/layout.h"
 #include "bench/tables/show.h"
 #include "cli/output/output.h"
 #include "cli/rows/rows.h"
+#include "os/os.h"
+#include "src/io/shell_word.h"
+#include "src/processes/process.h"
+
+// --- two command lines in turn -------------------------------------------------------------------
+
+// Command lines run in turn, so that a drift of the machine affects both. A command line is a `run` of this program
+// ("run -m tiny"), or of another program with the same flags ("./old/stepmark run -m tiny").
+
+// The time for a run to end by itself after Ctrl-C: our parent process waits no longer than two seconds.
+static const double interrupted_grace_s = 1.2;
+
+// Limits on a run's samples if the line does not set them.
+enum { LEAST_SAMPLES = 7, MOST_SAMPLES = 100 };
+
+// Limits on pairs without --pairs.
+enum { LEAST_PAIRS = 20, MOST_PAIRS = 100 };
+
+// Of every two pairs, one runs A first and the other B; the seed decides which.
+typedef struct {
+    int64_t n_pairs; // 0: 20, then up to 100 until a change of twice the threshold could be seen
+    uint64_t seed;   // of the order
+    const sm_compare_options *compare;
+} turns;
+
+// A command line, split into words, with `-o json` appended.
+typedef struct {
+    const char *name; // A or B
+    const char *line;
+    char **words;
+    int n_words;
+    char **argv;
+    int n_args;
+    bool says_samples;    // it has --repetitions or --max-noise
+    char repetitions[32]; // "-r40", the last argument once known
+} command;
+
+static bool begins_with(const char *word, const char *start) { return strncmp(word, start, strlen(start)) == 0; }
+
+static bool says_samples(const command *c) {
+    for (int i = 0; i < c->n_words; i++) {
+        const char *word = c->words[i];
+        if (begins_with(word, "-r") || begins_with(word, "--rep") || begins_with(word, "--max-n")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static sm_status split(command *c) {
+    static char output_flag[] = "-o";
+    static char output_format[] = "json";
+    static char no_peaks[] = "--no-peaks"; // ceilings do not matter for a difference
+    // Variables and substitutions are refused: a line must do what it says and no more.
+    c->words = strpbrk(c->line, "$`") == NULL ? sm_shell_words(c->line, &c->n_words) : NULL;
+    SM_FAIL_IF(c->words == NULL, SM_ERR_USAGE,
+               "%s: '%s' cannot be split into words; give plain words, quoted where they need it", c->name, c->line);
+    const size_t n = (size_t)c->n_words;
+    bool is_own = n > 0 && strcmp(c->words[0], "run") == 0;
+    bool is_other = n > 1 && strcmp(c->words[1], "run") == 0;
+    SM_FAIL_IF(!is_own && !is_other, SM_ERR_USAGE,
+               "%s: '%s' is not a `run`; give \"run FLAGS\" or \"PROGRAM run FLAGS\"", c->name, c->line);
+    c->says_samples = says_samples(c);
+    c->argv = sm_calloc(n + 6, sizeof(*c->argv));
+    size_t used = 0;
+    if (is_own) {
+        c->argv[used++] = (char *)(uintptr_t)os_program();
+    }
+    memcpy(c->argv + used, c->words, n * sizeof(*c->argv));
+    used += n;
+    c->argv[used++] = output_flag; // the last -o counts
+    c->argv[used++] = output_format;
+    if (is_own) {
+        c->argv[used++] = no_peaks;
+    }
+    c->n_args = (int)used;
+    return SM_OK;
+}
+
+static void release(command *c) {
+    free(c->argv);
+    sm_shell_words_free(c->words);
+}
+
+static sm_status run_once(const command *c, int64_t pair, sm_rows *rows, double *median_ns) {
+    SM_AT_END(sm_process_free) sm_process_result process = {0};
+    const sm_process_job job = {.argv = c->argv,
+                                .has_no_input = true,
+                                .output = SM_OUTPUT_KEPT,
+                                .interrupted = &cli_interrupted,
+                                .interrupted_grace_s = interrupted_grace_s};
+    size_t n_before = json_array_size(rows->rows);
+    SM_TRY(sm_process_run(&job, &process));
+    if (process.interrupted) {
+        return SM_ERR_INTERRUPTED;
+    }
+    sm_status status = sm_rows_parse(c->line, process.out, process.out_bytes, rows);
+    if (process.exit_code == 2) { // its first line has the error in the flags
+        status =
+            sm_fail(SM_ERR_USAGE, "%s: '%.120s': %.*s", c->name, c->line, (int)strcspn(process.err, "\n"), process.err);
+    } else if (status != SM_OK) {
+        status = sm_fail(SM_ERR_DEVICE, "%s: '%.120s' gave no rows (exit %d): %.300s", c->name, c->line,
+                         process.signal > 0 ? 128 + process.signal : process.exit_code, sm_process_last_line(&process));
+    }
+    *median_ns = NAN;
+    for (size_t i = n_before; status == SM_OK && i < json_array_size(rows->rows); i++) {
+        json_t *row = json_array_get(rows->rows, i);
+        *median_ns = sm_json_number(row, "median_ns");
+        json_object_set_new(row, "compare_pair", json_integer(pair));
+    }
+    return status;
+}
+
+// Sampling should take about as long as starting the process. Computes that number of samples.
+static sm_status rehearse(const command *c, double *n_samples) {
+    SM_AT_END(sm_rows_free) sm_rows rows = {.rows = NULL};
+    double ignored;
+    double samples_ns = 0; // of one sample of every row
+    sm_rows_init(&rows);
+    int64_t begin_ns = sm_now_ns();
+    sm_status status = run_once(c, 0, &rows, &ignored);
+    double start_ns = (double)(sm_now_ns() - begin_ns); // outside of steps
+    for (size_t i = 0; i < json_array_size(rows.rows); i++) {
+        const json_t *row = json_array_get(rows.rows, i);
+        double median_ns = sm_json_number(row, "median_ns");
+        if (isfinite(median_ns)) {
+            start_ns -= median_ns * (double)json_array_size(json_object_get(row, "losses")); // one for each step
+            samples_ns += median_ns;
+        }
+    }
+    *n_samples = samples_ns > 0 ? start_ns / samples_ns : 0;
+    return status;
+}
+
+// Pair `pair` of `most`, the first of which began at begin_ns.
+static sm_status run_pair(const command *a, const command *b, const turns *how, int64_t pair, int64_t most,
+                          int64_t begin_ns, sm_rows *rows_a, sm_rows *rows_b) {
+    char left[64] = "";
+    double a_ns, b_ns;
+    // One of the pairs 2k and 2k+1 begins with B; a bit of the seed decides which.
+    sm_philox_block block = sm_philox4x32(sm_philox_key(how->seed, "interleave"), (uint64_t)pair / 2, 0);
+    const bool b_first = ((block.word[0] & 1) ^ ((uint32_t)pair & 1)) != 0;
+    SM_TRY(b_first ? run_once(b, pair, rows_b, &b_ns) : SM_OK);
+    SM_TRY(run_once(a, pair, rows_a, &a_ns));
+    SM_TRY(!b_first ? run_once(b, pair, rows_b, &b_ns) : SM_OK);
+    if (pair + 1 < most) {
+        const double pair_s = (double)(sm_now_ns() - begin_ns) * 1e-9 / (double)(pair + 1);
+        snprintf(left, sizeof(left), "; about %s left", CLI_DURATION(pair_s * (double)(most - pair - 1)));
+    }
+    cli_say("pair %lld of %s%lld: A %s ms, B %s ms%s%s", (long long)pair + 1, how->n_pairs > 0 ? "" : "at most ",
+            (long long)most, SM_TEXT_MS(a_ns), SM_TEXT_MS(b_ns), b_first ? " (B first)" : "", left);
+    return SM_OK;
+}
+
+// Removes the rows of an incomplete pair.
+static void forget_pair(sm_rows *rows, int64_t pair) {
+    size_t n = json_array_size(rows->rows);
+    while (n > 0 && json_integer_value(json_object_get(json_array_get(rows->rows, n - 1), "compare_pair")) == pair) {
+        json_array_remove(rows->rows, --n);
+    }
+}
+
+// Without --pairs until every comparison could have seen a change of twice the threshold: by the width of the intervals
+// and not their position, so that stopping on it favours no verdict. Checked whenever the pairs have grown by an eighth.
+static sm_status run_pairs(const command *a, const command *b, const turns *how, sm_rows *rows_a, sm_rows *rows_b) {
+    const int64_t most = how->n_pairs > 0 ? how->n_pairs : MOST_PAIRS;
+    int64_t next_look = how->n_pairs > 0 ? most : LEAST_PAIRS;
+    const int64_t begin_ns = sm_now_ns();
+    bool sharp = false;
+    for (int64_t pair = 0; pair < most && !sharp; pair++) {
+        sm_status status = run_pair(a, b, how, pair, most, begin_ns, rows_a, rows_b);
+        if (status != SM_OK) {
+            forget_pair(rows_a, pair);
+            forget_pair(rows_b, pair);
+            return status;
+        }
+        if (pair + 1 == next_look && pair + 1 < most) {
+            SM_AT_END(sm_comparison_free) sm_comparison c = {0};
+            SM_TRY(sm_compare(rows_a->rows, rows_b->rows, how->compare, &c));
+            sharp = true;
+            for (size_t i = 0; i < json_array_size(c.compared); i++) {
+                double detectable = sm_json_number(json_array_get(c.compared, i), "detectable_percent");
+                sharp = sharp && detectable <= 2 * 100 * how->compare->threshold;
+            }
+            next_look += 1 + next_look / 8;
+        }
+    }
+    return SM_OK;
+}
+
+// Each runs once unmeasured. If neither line sets the number of samples, a run then takes 7 to 100, as many as take
+// about the time of starting it. Then runs both, each in its own process, and appends their rows, each with its pair's
+// number as `compare_pair`. Lines use quotes and backslashes as in a shell, but no substitution. SM_ERR_USAGE for a line
+// that is no such command; SM_ERR_INTERRUPTED with the rows of all complete pairs.
+static sm_status interleave(const cli_options *options, const sm_compare_options *how, sm_rows *a, sm_rows *b) {
+    SM_AT_END(release) command of_a = {.name = "A", .line = options->operands[0]};
+    SM_AT_END(release) command of_b = {.name = "B", .line = options->operands[1]};
+    SM_TRY(split(&of_a));
+    SM_TRY(split(&of_b));
+    // Runs both once, unmeasured, so that caches of files and compiled programs are equal. Gives both the same number of
+    // samples.
+    double n_a, n_b;
+    SM_TRY(rehearse(&of_a, &n_a));
+    SM_TRY(rehearse(&of_b, &n_b));
+    double n = fmin(fmax(fmax(n_a, n_b), LEAST_SAMPLES), MOST_SAMPLES);
+    command *const both[] = {&of_a, &of_b};
+    for (int i = 0; i < 2 && !of_a.says_samples && !of_b.says_samples; i++) {
+        snprintf(both[i]->repetitions, sizeof(both[i]->repetitions), "-r%.0f", n);
+        both[i]->argv[both[i]->n_args] = both[i]->repetitions;
+    }
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const turns t = {.n_pairs = options->compare.pairs,
+                     .seed = options->work.seed > 0 ? (uint64_t)options->work.seed
+                                                    : (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
+                     .compare = how};
+    return run_pairs(&of_a, &of_b, &t, a, b);
+}
 
 // --- the two sides -----------------------------------------------------------------------------
 
@@ -71,12 +294,7 @@ static sm_status compare(const cli_options *options, sm_rows *a, sm_rows *b) {
     SM_TRY(find_factors(options, &how.across));
     sm_status ended = SM_OK;
     if (options->compare.interleaved) {
-        struct timespec now;
-        clock_gettime(CLOCK_REALTIME, &now);
-        const uint64_t seed = options->work.seed > 0 ? (uint64_t)options->work.seed
-                                                     : (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-        const cli_interleave_how pairs = {options->compare.pairs, seed, &how};
-        ended = cli_interleave(options->operands[0], options->operands[1], &pairs, a, b);
+        ended = interleave(options, &how, a, b);
     } else {
         SM_TRY(cli_baseline_read(options->operands[0], a));
         SM_TRY(cli_baseline_read(options->operands[1], b));

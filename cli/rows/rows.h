@@ -30,26 +30,6 @@ void cli_note_warnings(const sm_rows *rows);
 // file i begin; NULL: not asked for.
 sm_status cli_rows_read(const cli_options *options, size_t *first, sm_rows *rows);
 
-// --- two command lines in turn -------------------------------------------------------------------
-
-// Command lines run in turn, so that a drift of the machine affects both. A command line is a `run` of this program
-// ("run -m tiny"), or of another program with the same flags ("./old/stepmark run -m tiny"). Of every two pairs, one
-// runs A first and the other B; the seed decides which.
-
-typedef struct {
-    int64_t n_pairs; // 0: 20, then up to 100 until a change of twice the threshold could be seen
-    uint64_t seed;   // of the order
-    const sm_compare_options *compare;
-} cli_interleave_how;
-
-// Each runs once unmeasured. If neither line sets the number of samples, a run then takes 7 to 100, as many as take
-// about the time of starting it.
-//
-// Runs both, each in its own process, and appends their rows, each with its pair's number as `compare_pair`. Lines use
-// quotes and backslashes as in a shell, but no substitution. SM_ERR_USAGE for a line that is no such command;
-// SM_ERR_INTERRUPTED with the rows of all complete pairs.
-sm_status cli_interleave(const char *line_a, const char *line_b, const cli_interleave_how *how, sm_rows *a, sm_rows *b);
-
 // --- costs ---------------------------------------------------------------------------------------
 
 // From --price and --train-tokens.

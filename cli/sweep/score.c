@@ -10,7 +10,6 @@
 #include "bench/score/score.h"
 #include "bench/tables/show.h"
 #include "cli/flags/flag.h"
-#include "cli/rows/rows.h"
 #include "cli/sweep/sweep.h"
 
 static const char recompute[] = "--recompute=block"; // where memory is short

@@ -6,7 +6,6 @@
 #include "bench/report/report.h"
 #include "cli/flags/flag.h"
 #include "cli/output/output.h"
-#include "cli/rows/rows.h"
 #include "cli/sweep/sweep.h"
 
 // A table: of rows that meet all conditions, FIELD=TEXT|TEXT; an empty text is a row without it, * one with any.
