@@ -186,7 +186,7 @@ TEST(bad_usage) {
         const char *arguments;
         const char *message;
     } cases[] = {
-        {"run --preset macros", "macro, sizes"},
+        {"run --preset macros", "did you mean macro?"},
         {"run -b 1,x", "'x' is not a whole number"},
         {"run --lr 1", "--lr is a flag of train"},
         {"run --resume", "--output-file"},
