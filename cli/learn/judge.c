@@ -225,20 +225,6 @@ static sm_status add_folder(const cli_options *options, const char *folder, bool
     return SM_OK;
 }
 
-static sm_status collect(const cli_options *options) {
-    all.against = options->learn.against;
-    SM_FAIL_IF(all.against != NULL && options->learn.kind == NULL, SM_ERR_USAGE,
-               "--against: give --kind OP: all files are of one kind of op then");
-    for (int i = 0; i < options->n_operands; i++) {
-        struct stat info;
-        const char *path = options->operands[i];
-        SM_FAIL_IF(stat(path, &info) != 0, SM_ERR_IO, "%s: %s", path, strerror(errno));
-        SM_TRY(S_ISDIR(info.st_mode) ? add_folder(options, path, false) : add(options, path));
-    }
-    SM_FAIL_IF(all.n == 0, SM_ERR_USAGE, "judge: name files such as gelu_forward.c, or folders with such files");
-    return all.against != NULL ? add(options, all.against) : SM_OK;
-}
-
 // --- the subcommand --------------------------------------------------------------------------------
 
 static sm_exercise_options judge_options(const cli_options *options) {
@@ -299,33 +285,42 @@ static sm_status write_page(void *records, FILE *out) {
     return SM_OK;
 }
 
-// All but --against, whose times the others are compared with.
-static sm_status write_all(const cli_options *options, int n) {
+static sm_status conclude(const cli_options *options) {
+    const int n = all.n - (all.against != NULL);
+    int n_wrong = 0;
+    SM_FAIL_IF(n < all.n && !all.list[n].report.right, SM_ERR_USAGE, "--against %s: is wrong: %s", all.against,
+               all.list[n].report.wrong);
+    // All but --against, whose times the others are compared with.
     const sm_format format = (sm_format)options->out.format;
     const sm_exercise_time *against = n < all.n ? &all.list[n].report.times[0] : NULL;
     SM_OWN(json_t) *records = json_array();
     for (int i = 0; i < n; i++) {
         json_array_append_new(records, record_of(all.list[i].kind, all.list[i].path, &all.list[i].report, against));
+        n_wrong += !all.list[i].report.right;
     }
     if (n == 1 && sm_format_is_read(format)) {
         print_report(all.list[0].kind, &all.list[0].report, against);
     } else {
         SM_TRY(sm_record_write_all(&cli_judge_table, format, stdout, records));
     }
-    return options->out.page != NULL ? cli_write_page(options->out.page, write_page, records, "") : SM_OK;
-}
-
-static sm_status conclude(const cli_options *options) {
-    const int n = all.n - (all.against != NULL);
-    int n_wrong = 0;
-    SM_FAIL_IF(n < all.n && !all.list[n].report.right, SM_ERR_USAGE, "--against %s: is wrong: %s", all.against,
-               all.list[n].report.wrong);
-    SM_TRY(write_all(options, n));
-    for (int i = 0; i < n; i++) {
-        n_wrong += !all.list[i].report.right;
-    }
+    SM_TRY(options->out.page != NULL ? cli_write_page(options->out.page, write_page, records, "") : SM_OK);
     warn_of_limits(&all.list[0].report);
     return n_wrong == 0 ? SM_OK : sm_fail(SM_ERR_MISMATCH, "%d of %d wrong", n_wrong, n);
+}
+
+// The files of the command line, and that of --against.
+static sm_status collect(const cli_options *options) {
+    all.against = options->learn.against;
+    SM_FAIL_IF(all.against != NULL && options->learn.kind == NULL, SM_ERR_USAGE,
+               "--against: give --kind OP: all files are of one kind of op then");
+    for (int i = 0; i < options->n_operands; i++) {
+        struct stat info;
+        const char *path = options->operands[i];
+        SM_FAIL_IF(stat(path, &info) != 0, SM_ERR_IO, "%s: %s", path, strerror(errno));
+        SM_TRY(S_ISDIR(info.st_mode) ? add_folder(options, path, false) : add(options, path));
+    }
+    SM_FAIL_IF(all.n == 0, SM_ERR_USAGE, "judge: name files such as gelu_forward.c, or folders with such files");
+    return all.against != NULL ? add(options, all.against) : SM_OK;
 }
 
 sm_status cli_judge(const cli_options *options) {

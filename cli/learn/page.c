@@ -9,7 +9,6 @@
 #include "bench/rows/machine.h"
 #include "bench/tables/show.h"
 #include "cli/learn/learn.h"
-#include "learn/live/tokens.h"
 #include "learn/page/step_page.h"
 #include "os/os.h"
 #include "src/io/shell_word.h"

@@ -8,18 +8,6 @@
 
 // --- its steps -----------------------------------------------------------------------------------
 
-enum { LEAST_ATTRIBUTION = 6, MOST_ATTRIBUTION = 10 }; // the fewest that give an interval
-
-int cli_loop_attribution(const cli_options *options) {
-    const int64_t n = options->measure.repetitions;
-    if (options->measure.no_phases) {
-        return 0;
-    }
-    return n < LEAST_ATTRIBUTION ? LEAST_ATTRIBUTION : n > MOST_ATTRIBUTION ? MOST_ATTRIBUTION : (int)n;
-}
-
-static sm_status log_step(void *ctx, const sm_train_step *step) { return sm_train_log_step(ctx, step); }
-
 sm_status cli_open_data(const cli_options *options, const cli_job *job, cli_loop_steps *loop, cli_workload *w) {
     if (loop == NULL) {
         return cli_workload_open(options, job, w);
@@ -47,50 +35,6 @@ void cli_loader_name(const sm_loader_settings *loader, char name[CLI_LOADER_NAME
     } else {
         snprintf(name, CLI_LOADER_NAME_SIZE, "%s:%d", sm_loader_name(loader->kind), loader->n_threads);
     }
-}
-
-sm_status cli_loop_steps_start(cli_loop_steps *s, sm_session *session, const sm_workload *checks, const sm_row *row) {
-    sm_train_stepper stepper;
-    s->settings.session = session;
-    s->settings.optimizer = sm_plan_settings(session->plan);
-    SM_TRY(sm_train_prepare(&s->settings, &s->share, &stepper));
-    stepper.schedule =
-        (sm_schedule){.kind = SM_SCHEDULE_CONSTANT, .lr = s->settings.optimizer.lr, .n_steps = INT64_MAX};
-    SM_TRY(sm_loader_open(&s->settings.loader, &s->share, SM_CHECKED_STEPS + 1, &s->loader));
-    stepper.loader = s->loader;
-    char name[CLI_LOADER_NAME_SIZE];
-    const sm_loader_settings *loader = &s->settings.loader;
-    const bool is_inline = loader->kind == SM_LOADER_INLINE;
-    cli_loader_name(loader, name);
-    s->loop = sm_loop_open(&(sm_loop_settings){.workload = checks,
-                                               .stepper = stepper,
-                                               .loader = name,
-                                               .n_loader_threads = is_inline ? 0 : loader->n_threads,
-                                               .n_attribution = cli_loop_attribution(&s->options),
-                                               .log = s->log != NULL ? log_step : NULL,
-                                               .log_ctx = s->log});
-    return sm_utilisation_start("", row->gpu_info, &s->settings.background, sm_utilisation_interval_ns,
-                                &s->utilisation);
-}
-
-void cli_loop_steps_enter(cli_loop_steps *steps, sm_stage stage) {
-    if (steps != NULL && stage >= SM_STAGE_HEADLINE) {
-        sm_utilisation_enter(steps->utilisation,
-                             stage == SM_STAGE_HEADLINE ? SM_UTILISATION_HEADLINE : SM_UTILISATION_AFTER);
-    }
-}
-
-sm_status cli_loop_steps_report(cli_loop_steps *steps, sm_row *row) {
-    sm_utilisation_stop(steps->utilisation, &row->utilisation);
-    SM_TRY(sm_loop_report(steps->loop, row));
-    sm_loop_withhold_verdict(row);
-    const bool own_device = row->gpu_info[0] != '\0';
-    if (steps->options.out.trace == NULL || sm_comm_rank(steps->settings.comm) != 0) {
-        return SM_OK;
-    }
-    SM_OWN(json_t) *trace =
-        sm_loop_trace(steps->loop, steps->settings.session->plan, own_device ? "kernel" : "cpu_op", row->device);
-    return cli_write_trace(trace, steps->options.out.trace);
 }
 
 void cli_loop_steps_close(cli_loop_steps *steps) {

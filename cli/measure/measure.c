@@ -215,7 +215,10 @@ static void on_progress(void *ctx, sm_stage stage, int done, int total) {
     }
     if (!p->has_begun || stage != p->stage) {
         cli_stage(sm_stage_name(stage), NULL);
-        cli_loop_steps_enter(p->loop, stage);
+        if (p->loop != NULL && stage >= SM_STAGE_HEADLINE) {
+            sm_utilisation_enter(p->loop->utilisation,
+                                 stage == SM_STAGE_HEADLINE ? SM_UTILISATION_HEADLINE : SM_UTILISATION_AFTER);
+        }
     } else if (stage == SM_STAGE_HEADLINE && step_ns > slow_step_ns) {
         cli_stage(sm_stage_name(stage), p->row);
     }
@@ -266,6 +269,57 @@ bool cli_is_cut_short(sm_status status, const sm_row *row) {
     return status == SM_ERR_INTERRUPTED && row->samples_ns.n > 0;
 }
 
+enum { LEAST_ATTRIBUTION = 6, MOST_ATTRIBUTION = 10 }; // the fewest that give an interval
+
+// Number of attribution steps for that many samples: enough for an interval.
+static int loop_attribution(const cli_options *options) {
+    const int64_t n = options->measure.repetitions;
+    if (options->measure.no_phases) {
+        return 0;
+    }
+    return n < LEAST_ATTRIBUTION ? LEAST_ATTRIBUTION : n > MOST_ATTRIBUTION ? MOST_ATTRIBUTION : (int)n;
+}
+
+static sm_status log_step(void *ctx, const sm_train_step *step) { return sm_train_log_step(ctx, step); }
+
+// Opens the rest of a loop for a session; `checks` are those of the first steps.
+static sm_status start_loop(cli_loop_steps *s, sm_session *session, const sm_workload *checks, const sm_row *row) {
+    sm_train_stepper stepper;
+    s->settings.session = session;
+    s->settings.optimizer = sm_plan_settings(session->plan);
+    SM_TRY(sm_train_prepare(&s->settings, &s->share, &stepper));
+    stepper.schedule =
+        (sm_schedule){.kind = SM_SCHEDULE_CONSTANT, .lr = s->settings.optimizer.lr, .n_steps = INT64_MAX};
+    SM_TRY(sm_loader_open(&s->settings.loader, &s->share, SM_CHECKED_STEPS + 1, &s->loader));
+    stepper.loader = s->loader;
+    char name[CLI_LOADER_NAME_SIZE];
+    const sm_loader_settings *loader = &s->settings.loader;
+    const bool is_inline = loader->kind == SM_LOADER_INLINE;
+    cli_loader_name(loader, name);
+    s->loop = sm_loop_open(&(sm_loop_settings){.workload = checks,
+                                               .stepper = stepper,
+                                               .loader = name,
+                                               .n_loader_threads = is_inline ? 0 : loader->n_threads,
+                                               .n_attribution = loop_attribution(&s->options),
+                                               .log = s->log != NULL ? log_step : NULL,
+                                               .log_ctx = s->log});
+    return sm_utilisation_start("", row->gpu_info, &s->settings.background, sm_utilisation_interval_ns,
+                                &s->utilisation);
+}
+
+static sm_status report_loop(cli_loop_steps *steps, sm_row *row) {
+    sm_utilisation_stop(steps->utilisation, &row->utilisation);
+    SM_TRY(sm_loop_report(steps->loop, row));
+    sm_loop_withhold_verdict(row);
+    const bool own_device = row->gpu_info[0] != '\0';
+    if (steps->options.out.trace == NULL || sm_comm_rank(steps->settings.comm) != 0) {
+        return SM_OK;
+    }
+    SM_OWN(json_t) *trace =
+        sm_loop_trace(steps->loop, steps->settings.session->plan, own_device ? "kernel" : "cpu_op", row->device);
+    return cli_write_trace(trace, steps->options.out.trace);
+}
+
 // Runs steps with prepared batches, or those of a training loop, under the harness.
 static sm_status measure_steps(sm_session *session, sm_protocol *protocol, const sm_workload *workload,
                                cli_loop_steps *loop, sm_row *row) {
@@ -273,13 +327,13 @@ static sm_status measure_steps(sm_session *session, sm_protocol *protocol, const
     if (loop == NULL) {
         return sm_harness_measure(session, protocol, workload, row);
     }
-    SM_TRY(cli_loop_steps_start(loop, session, workload, row));
+    SM_TRY(start_loop(loop, session, workload, row));
     const sm_workload steps = sm_loop_workload(loop->loop);
-    protocol->n_attribution = cli_loop_attribution(&loop->options);
+    protocol->n_attribution = loop_attribution(&loop->options);
     seen->loop = loop;
     sm_status status = sm_harness_measure(session, protocol, &steps, row);
     if (status == SM_OK || cli_is_cut_short(status, row)) {
-        sm_status reported = cli_loop_steps_report(loop, row);
+        sm_status reported = report_loop(loop, row);
         status = status != SM_OK ? status : reported;
     }
     return status;

@@ -149,18 +149,10 @@ typedef struct {
 enum { CLI_LOADER_NAME_SIZE = 32 };
 void cli_loader_name(const sm_loader_settings *loader, char name[CLI_LOADER_NAME_SIZE]);
 
-// Number of attribution steps for that many samples: enough for an interval.
-int cli_loop_attribution(const cli_options *options);
-
 // Opens the data of a row's measurement: the batches of the checks, and, for a loop (otherwise NULL), all that it
 // reads, and its log.
 sm_status cli_open_data(const cli_options *options, const cli_job *job, cli_loop_steps *loop, cli_workload *w);
 
-// Opens the rest for a session; `checks` are those of the first steps.
-sm_status cli_loop_steps_start(cli_loop_steps *steps, sm_session *session, const sm_workload *checks,
-                               const sm_row *row);
-void cli_loop_steps_enter(cli_loop_steps *steps, sm_stage stage); // NULL is fine
-sm_status cli_loop_steps_report(cli_loop_steps *steps, sm_row *row);
 void cli_loop_steps_close(cli_loop_steps *steps); // an all-zero one is fine
 
 // --- what a person sees of it --------------------------------------------------------------------

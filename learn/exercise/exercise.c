@@ -20,20 +20,15 @@
 
 // --- the file to begin with --------------------------------------------------------------------------
 
-// Prints an equation, one clause (divided by ";  ") for each line.
-static void print_equation(const char *equation, FILE *out) {
-    while (*equation != '\0') {
-        const char *end = strstr(equation, ";  ");
-        const int length = end != NULL ? (int)(end - equation) : (int)strlen(equation);
-        fprintf(out, "//     %.*s\n", length, equation);
-        equation += length + (end != NULL ? 3 : 0);
-    }
-}
-
 static void print_task(const sm_exercise *exercise, const char *end, FILE *out) {
     const sm_op_info *info = sm_op_get_info(exercise->kind);
     fprintf(out, "// %s: %s.\n//\n", info->name, exercise->task);
-    print_equation(info->equation, out);
+    for (const char *clause = info->equation; *clause != '\0';) { // divided by ";  "
+        const char *next = strstr(clause, ";  ");
+        const int length = next != NULL ? (int)(next - clause) : (int)strlen(clause);
+        fprintf(out, "//     %.*s\n", length, clause);
+        clause += length + (next != NULL ? 3 : 0);
+    }
     fprintf(
         out,
         "//\n// Matrices lie row by row: element (n,c) of x (N,C) is x[n * C + c]. Inputs may not be written to.\n%s",
@@ -94,18 +89,12 @@ static sm_exercise_time *add_row(sm_exercise_report *report, const char *who) {
     return row;
 }
 
-// The shortest of the times from row `first`.
-static double fastest(const sm_exercise_report *report, int first) {
-    double least_ns = INFINITY;
-    for (int i = first; i < report->n_times; i++) {
-        least_ns = fmin(least_ns, sm_exercise_median(&report->times[i]));
-    }
-    return least_ns;
-}
-
 // Refuses times below the machine's limits. Times of our own kernels are possible.
 static void refuse_impossible(sm_exercise_report *report, double own_ns) {
-    const double ours_ns = fastest(report, own_ns > 0);
+    double ours_ns = INFINITY;
+    for (int i = own_ns > 0; i < report->n_times; i++) {
+        ours_ns = fmin(ours_ns, sm_exercise_median(&report->times[i]));
+    }
     report->is_ceiling_ours = ours_ns < report->ceiling_ns;
     report->ceiling_ns = report->is_ceiling_ours ? ours_ns : report->ceiling_ns;
     if (own_ns > 0 && own_ns < report->ceiling_ns) {
@@ -216,20 +205,6 @@ static sm_status time_right(sm_op_kind kind, sm_own_language language, const sm_
 
 // --- the check -------------------------------------------------------------------------------------
 
-static sm_status run_and_judge(sm_exercise_cases *cases, const char *path, sm_kernel_file *file,
-                               const sm_exercise_options *options, sm_exercise_report *report) {
-    sm_child_result result;
-    sm_status status = sm_exercise_child_run(path, file, cases, options, &result);
-    report->printed = result.printed;
-    SM_TRY(status);
-    if (result.end != SM_CHILD_DONE) {
-        sm_exercise_tell_end(cases, &result, options->timeout_s, report);
-        return SM_OK;
-    }
-    SM_TRY(sm_exercise_cases_expect(cases)); // only after the student's kernel has ended
-    return sm_exercise_judge(cases, options, report);
-}
-
 // Whether a line uses operand `name`; `written`: assigns to it.
 static bool uses(const char *line, const char *name, bool written) {
     const size_t n = strlen(name);
@@ -274,17 +249,20 @@ static sm_status check_one(sm_op_kind kind, const char *path, const sm_exercise_
     file->said = NULL;
     SM_TRY(status);
     SM_TRY(sm_exercise_cases_open(kind, &cases));
-    SM_TRY(run_and_judge(&cases, path, file, options, report));
+    sm_child_result result;
+    status = sm_exercise_child_run(path, file, &cases, options, &result);
+    report->printed = result.printed;
+    SM_TRY(status);
+    if (result.end != SM_CHILD_DONE) {
+        sm_exercise_tell_end(&cases, &result, options->timeout_s, report);
+    } else {
+        SM_TRY(sm_exercise_cases_expect(&cases)); // only after the student's kernel has ended
+        SM_TRY(sm_exercise_judge(&cases, options, report));
+    }
     if (sm_ends_with(path, ".c") || sm_ends_with(path, ".cl")) {
         find_line(kind, path, report);
     }
     return SM_OK;
-}
-
-static sm_status is_readable(const char *path) {
-    SM_CLOSED int fd = -1;
-    int64_t size_bytes;
-    return sm_input_open(path, &fd, &size_bytes);
 }
 
 sm_status sm_exercise_check(sm_op_kind kind, const char *const *paths, int n, const sm_exercise_options *options,
@@ -293,8 +271,10 @@ sm_status sm_exercise_check(sm_op_kind kind, const char *const *paths, int n, co
     sm_status status = SM_OK;
     for (int i = 0; status == SM_OK && i < n; i++) {
         reports[i] = (sm_exercise_report){.ceiling_ns = NAN};
-        status = is_readable(paths[i]);
-        const bool is_wrong = status != SM_OK && n > 1; // one of many
+        SM_CLOSED int fd = -1;
+        int64_t size_bytes;
+        status = sm_input_open(paths[i], &fd, &size_bytes); // whether it can be read
+        const bool is_wrong = status != SM_OK && n > 1;     // one of many
         status = status == SM_OK ? check_one(kind, paths[i], options, &files[i], &reports[i]) : status;
         if (status == SM_ERR_FORMAT || status == SM_ERR_TIMEOUT || is_wrong) {
             snprintf(reports[i].wrong, sizeof reports[i].wrong, "%s", sm_error_message());

@@ -1,5 +1,5 @@
 // rungs.c: the table of ladders, their sources, and the functions compiled from them.
-#include "learn/ladder/rungs.h"
+#include "learn/ladder/ladder.h"
 
 #include <string.h>
 

@@ -6,17 +6,19 @@
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
 #include "src/session/session.h"
+#include "src/tokenizer/tokenizer.h"
 
 // A plan as numbers, which a page hands to its module: everything that a plan depends on, besides one process and one
 // micro-batch. X(name)
-#define SM_LIVE_PLAN(X)                                                                                                \
-    X(model)                                                                                                           \
-    X(B)                                                                                                               \
-    X(T)                                                                                                               \
-    X(dtype)                                                                                                           \
-    X(products)                                                                                                        \
-    X(dropout_p) X(seed) X(scale) X(growth) X(backoff) X(interval) X(optimizer) X(documents) X(recompute) X(attention) \
-        X(mode) X(without)
+#define SM_LIVE_PLAN(X)                                                                                           \
+    X(model)                                                                                                      \
+    X(B)                                                                                                          \
+    X(T)                                                                                                          \
+    X(dtype)                                                                                                      \
+    X(products)                                                                                                   \
+    X(dropout_p)                                                                                                  \
+    X(seed) X(scale) X(growth) X(backoff) X(interval) X(optimizer) X(documents) X(recompute) X(attention) X(mode) \
+        X(without)
 
 typedef enum {
 #define X(name) SM_LIVE_##name,
@@ -75,5 +77,9 @@ sm_status sm_live_apply(sm_live *live, int tensor); // for sm_live_begin and sm_
 
 // The input that is the residual stream, or its gradient, of an op that adds to it; SM_NO_TENSOR: none.
 int sm_live_stream(const sm_op *op);
+
+// A tokenizer as bytes, which a page hands to its module. SM_ERR_FORMAT: the bytes end too early, or are no tokenizer.
+void sm_live_write_tokenizer(const sm_tokenizer *tokenizer, FILE *out);
+sm_status sm_live_read_tokenizer(const uint8_t *bytes, size_t n_bytes, sm_tokenizer **tokenizer);
 
 #endif

@@ -1,7 +1,6 @@
 // module.c: live.c as a page's module: one live step, whose numbers the page's scripts read and write in this memory.
 // Functions return 0, or 1 after a failure that live_message tells.
 #include "learn/live/live.h"
-#include "learn/live/tokens.h"
 #include "src/tokenizer/encoder.h"
 
 #include <math.h>

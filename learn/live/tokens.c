@@ -1,6 +1,6 @@
 // tokens.c: numbers of seven bits a byte, the lowest first: how many tokens; for each its length, kind and bytes; how many
 // merges; for each its two tokens and its result.
-#include "learn/live/tokens.h"
+#include "learn/live/live.h"
 
 enum { IS_LEARNED = 1, IS_ADDED = 2, IS_SPECIAL = 4, IS_NORMALIZED = 8 };
 
@@ -46,24 +46,21 @@ static uint32_t take(reader *r) {
     return number;
 }
 
-static sm_status read_token(reader *r, sm_tokenizer *t, int32_t id) {
-    const uint32_t n_bytes = take(r);
-    const uint32_t kind = take(r);
-    const uint8_t *bytes = r->at;
-    SM_FAIL_IF(r->is_over || n_bytes > (size_t)(r->end - r->at), SM_ERR_FORMAT, "a tokenizer ends within token %d", id);
-    r->at += n_bytes;
-    SM_TRY(kind & IS_ADDED
-               ? sm_tokenizer_set_added(t, id, bytes, n_bytes, (kind & IS_SPECIAL) != 0, (kind & IS_NORMALIZED) != 0)
-               : SM_OK);
-    return kind & IS_LEARNED ? sm_tokenizer_set(t, id, bytes, n_bytes) : SM_OK;
-}
-
 sm_status sm_live_read_tokenizer(const uint8_t *bytes, size_t n_bytes, sm_tokenizer **tokenizer) {
     reader r = {.at = bytes, .end = bytes + n_bytes};
     SM_OWN(sm_tokenizer) *t = NULL;
     SM_TRY(sm_tokenizer_new(take(&r), &t));
     for (int32_t id = 0; id < t->n_tokens; id++) {
-        SM_TRY(read_token(&r, t, id));
+        const uint32_t token_bytes = take(&r);
+        const uint32_t kind = take(&r);
+        const uint8_t *token = r.at;
+        SM_FAIL_IF(r.is_over || token_bytes > (size_t)(r.end - r.at), SM_ERR_FORMAT, "a tokenizer ends within token %d",
+                   id);
+        r.at += token_bytes;
+        SM_TRY(kind & IS_ADDED ? sm_tokenizer_set_added(t, id, token, token_bytes, (kind & IS_SPECIAL) != 0,
+                                                        (kind & IS_NORMALIZED) != 0)
+                               : SM_OK);
+        SM_TRY(kind & IS_LEARNED ? sm_tokenizer_set(t, id, token, token_bytes) : SM_OK);
     }
     const uint32_t n_merges = take(&r);
     for (uint32_t i = 0; i < n_merges && !r.is_over; i++) {
