@@ -82,27 +82,17 @@ static const cli_choice resumes[] = {SM_RESUME_LIST(WORD){NULL, 0}};
 static const cli_choice languages[] = {{"c", SM_OWN_C}, {"cl", SM_OWN_OPENCL}, {NULL, 0}};
 
 static const cli_choice modes[] = {
-    {"naive", SM_MODE_NAIVE},
-    {"fused", SM_MODE_FUSED},
-    {"tuned", SM_MODE_TUNED},
-    {NULL, 0},
-};
+    {"naive", SM_MODE_NAIVE}, {"fused", SM_MODE_FUSED}, {"tuned", SM_MODE_TUNED}, {NULL, 0}};
 
-static const cli_choice recomputes[] = {
-    {"none", SM_RECOMPUTE_NONE},
-    {"light", SM_RECOMPUTE_LIGHT},
-    {"block", SM_RECOMPUTE_BLOCK},
+static const cli_choice recomputes[] = {{"none", SM_RECOMPUTE_NONE},
+                                        {"light", SM_RECOMPUTE_LIGHT},
+                                        {"block", SM_RECOMPUTE_BLOCK},
 #define X(k) {"block:" #k, SM_RECOMPUTE_BLOCK_##k},
-    SM_RECOMPUTE_GROUPS(X)
+                                        SM_RECOMPUTE_GROUPS(X)
 #undef X
-        {NULL, 0},
-};
+                                            {NULL, 0}};
 
-static const cli_choice attentions[] = {
-    {"naive", SM_ATTENTION_NAIVE},
-    {"flash", SM_ATTENTION_FLASH},
-    {NULL, 0},
-};
+static const cli_choice attentions[] = {{"naive", SM_ATTENTION_NAIVE}, {"flash", SM_ATTENTION_FLASH}, {NULL, 0}};
 
 static const cli_choice products[] = {{"own", 0}, {"openblas", 1}, {NULL, 0}};
 
@@ -165,8 +155,7 @@ static const cli_flag flags[] = {
      AT(work.head_dim), WITHIN(1, 65536)},
     {"Work", "bytes", 0, CLI_INT, "SIZE", "1048576",
      "with --op all_reduce, reduce_scatter, all_gather or broadcast, of several processes: size of the whole buffer; "
-     "K, M "
-     "and G are powers of 1024",
+     "K, M and G are powers of 1024",
      NOT_ADVISE(SWEPT), AT(work.size_bytes), WITHIN(4, 1e12)},
     {"Work", "batch-size", 'b', CLI_INTS, "B[,B]", NULL, "sequences a batch; not given: chosen by --fit",
      STEPPED | SCORE, AT(work.batch_sizes), WITHIN(1, MAX_BATCH),
@@ -502,8 +491,7 @@ static const cli_flag flags[] = {
      ONE_OF(gradient_formats)},
     {"Processes", "buckets", 0, CLI_TEXT, "SIZE", NULL,
      "what is exchanged together: 0: each gradient by itself, once the backward has ended; all: likewise, all at once; "
-     "25M: "
-     "buckets of so many bytes, while the backward continues; not given: 25M, or 50M with --shard optimizer",
+     "25M: buckets of so many bytes, while the backward continues; not given: 25M, or 50M with --shard optimizer",
      LOOP | WALK | NOT_ADVISE(SWEPT), AT(processes.buckets)},
     {"Processes", "transport", 0, CLI_CHOICE, NULL, "auto",
      "p2p: NVIDIA's cards of one host by their own links (NVLink), without a library; nccl: by NCCL, also between "

@@ -254,9 +254,7 @@ static sm_status walk_ops(walk *w, cli_walk_writer *writer) {
     for (int i = 0; i < w->plan->n_ops; i++) {
         const bool shown = is_shown(w, i);
         cli_walk_op event = make_event(w->plan, i);
-        if (cli_interrupted) {
-            return SM_ERR_INTERRUPTED;
-        }
+        SM_TRY(cli_interrupted ? SM_ERR_INTERRUPTED : SM_OK);
         SM_TRY(w->live != NULL ? execute(w, shown, &event) : SM_OK);
         if (shown) {
             SM_TRY(writer->op(writer, &event));

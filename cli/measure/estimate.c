@@ -154,9 +154,7 @@ static const sm_legend_line legend[] = {
 static sm_status estimate_one(const estimator *e, const cli_job *job) {
     cli_forecast f;
     cli_job drawn = *job;
-    if (cli_interrupted) {
-        return SM_ERR_INTERRUPTED;
-    }
+    SM_TRY(cli_interrupted ? SM_ERR_INTERRUPTED : SM_OK);
     drawn.timeline = e->options->out.timeline; // that of the last one stays
     SM_TRY(cli_forecast_job(&drawn, target_of(e), &f));
     SM_OWN(json_t) *record = make_record(e, job, &f);

@@ -87,9 +87,7 @@ typedef struct {
 static sm_status on_ceiling(void *ctx, const sm_ceiling *c) {
     peaks_output *output = ctx;
     const sm_device_info *info = &output->device->info;
-    if (cli_interrupted) {
-        return SM_ERR_INTERRUPTED;
-    }
+    SM_TRY(cli_interrupted ? SM_ERR_INTERRUPTED : SM_OK);
     // Adds a line for each kind of ceiling, once.
     char line[256];
     snprintf(line, sizeof(line), "- %s: %s.\n", c->name, c->meaning);

@@ -59,9 +59,7 @@ json_t *cli_sweep_known(const cli_sweep *s, const char *key) {
 sm_status cli_sweep_measure(cli_sweep *s, const cli_configuration *c, cli_candidate *candidate, json_t **row) {
     json_t *made = NULL;
     *row = NULL;
-    if (cli_interrupted) {
-        return SM_ERR_INTERRUPTED;
-    }
+    SM_TRY(cli_interrupted ? SM_ERR_INTERRUPTED : SM_OK);
     if (s->n_started++ > 0 && candidate->status[0] == '\0') {
         const double delay_s = s->sweeper.options->measure.delay_s;
         struct timespec left = {.tv_sec = (time_t)delay_s};
@@ -211,9 +209,7 @@ static sm_status list(cli_sweep *s, const char *shared, sm_record_writer *writer
         const cli_configuration *configuration = &s->plan.items[i];
         cli_candidate *c = s->candidate;
         const json_t *row = cli_sweep_known(s, configuration->key);
-        if (cli_interrupted) {
-            return SM_ERR_INTERRUPTED;
-        }
+        SM_TRY(cli_interrupted ? SM_ERR_INTERRUPTED : SM_OK);
         SM_TRY(cli_candidate_look(&s->sweeper, configuration, c));
         if (row == NULL && c->status[0] == '\0') {
             SM_TRY(cli_candidate_ask(&s->sweeper, configuration, c));

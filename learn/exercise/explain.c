@@ -590,11 +590,10 @@ void sm_exercise_judge_call(const sm_exercise_case *c, sm_exercise_report *repor
             char where[96];
             index_text(o, wrong, where);
             report->right = false;
-            snprintf(
-                report->wrong, sizeof report->wrong,
-                "case %s: right when it is checked and wrong when it is timed: in a timed call, with other inputs, "
-                "%s is %.6g and should be %.6g",
-                c->text, where, (double)o->got[wrong], (double)expected(o)[wrong]);
+            snprintf(report->wrong, sizeof report->wrong,
+                     "case %s: right when it is checked and wrong when it is timed: in a timed call, with other "
+                     "inputs, %s is %.6g and should be %.6g",
+                     c->text, where, (double)o->got[wrong], (double)expected(o)[wrong]);
             snprintf(report->why, sizeof report->why,
                      "each call must compute everything again: results of earlier calls do not count");
         }
