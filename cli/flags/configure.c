@@ -99,15 +99,12 @@ sm_status cli_measure_peaks(sm_device *device, cli_precision precision, size_t w
 
 // --- an optimizer --------------------------------------------------------------------------------
 
-// The setting's name with `mark` for its underscores.
-static void spell(const sm_setting *setting, char mark, char text[CLI_TEXT_SIZE]) {
+void cli_setting_text(const sm_setting *setting, char mark, char text[CLI_TEXT_SIZE]) {
     snprintf(text, CLI_TEXT_SIZE, "%s", setting->name);
     for (char *c = text; *c != '\0'; c++) {
         *c = *c == '_' ? mark : *c;
     }
 }
-
-void cli_setting_words(const sm_setting *setting, char words[CLI_TEXT_SIZE]) { spell(setting, ' ', words); }
 
 sm_status cli_settings(const cli_options *options, sm_step_settings *settings) {
     const sm_optimizer *optimizer = sm_optimizer_at(options->work.optimizer);
@@ -122,7 +119,7 @@ sm_status cli_settings(const cli_options *options, sm_step_settings *settings) {
         }
         if (isnan(*used)) {
             char flag[CLI_TEXT_SIZE];
-            spell(setting, '-', flag);
+            cli_setting_text(setting, '-', flag);
             return sm_fail(SM_ERR_USAGE, "--%s: %s has no such setting; leave it out", flag, optimizer->title);
         }
         *used = value;

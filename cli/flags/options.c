@@ -571,7 +571,7 @@ static sm_status read_with_saved(getopt_tables *tables, int argc, char **argv, c
     return SM_OK;
 }
 
-static sm_status parse(cli_command command, bool is_row, int argc, char **argv, cli_options *options) {
+sm_status cli_options_parse(cli_command command, bool is_row, int argc, char **argv, cli_options *options) {
     getopt_tables tables;
     make_getopt_tables(command, &tables);
     tables.is_row = is_row;
@@ -587,12 +587,4 @@ static sm_status parse(cli_command command, bool is_row, int argc, char **argv, 
     SM_TRY(cli_loss_scaling(options, CLI_FP32, &scaling)); // checks it
     SM_TRY(check_documents(options));
     return find_rewrites(options);
-}
-
-sm_status cli_options_parse(cli_command command, int argc, char **argv, cli_options *options) {
-    return parse(command, false, argc, argv, options);
-}
-
-sm_status cli_options_parse_row(cli_command command, int argc, char **argv, cli_options *options) {
-    return parse(command, true, argc, argv, options);
 }

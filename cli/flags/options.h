@@ -275,12 +275,10 @@ typedef struct cli_options {
     char **argv;
 } cli_options;
 
-// Reads argv[1..] (argv[0] is the subcommand) over the command's defaults. SM_ERR_USAGE names the flag, the error and,
-// if there is one nearby, the flag that was probably meant.
-sm_status cli_options_parse(cli_command command, int argc, char **argv, cli_options *options);
-
-// The flags of one row: of each list one entry, stored as the value of a flag.
-sm_status cli_options_parse_row(cli_command command, int argc, char **argv, cli_options *options);
+// Reads argv[1..] (argv[0] is the subcommand) over the command's defaults; is_row: the flags of one row, of each list one
+// entry, stored as the value of a flag. SM_ERR_USAGE names the flag, the error and, if there is one nearby, the flag that
+// was probably meant.
+sm_status cli_options_parse(cli_command command, bool is_row, int argc, char **argv, cli_options *options);
 
 // Prints purpose, flags with defaults, examples, exit codes.
 void cli_options_help(FILE *stream, cli_command command);
@@ -336,7 +334,7 @@ sm_status cli_measure_peaks(sm_device *device, cli_precision precision, size_t w
 // The defaults of --optimizer, overridden by flags. SM_ERR_USAGE names a flag that the optimizer does not have.
 sm_status cli_settings(const cli_options *options, sm_step_settings *settings);
 
-// "weight decay" for "weight_decay".
-void cli_setting_words(const sm_setting *setting, char words[CLI_TEXT_SIZE]);
+// The setting's name with `mark` for its underscores: "weight decay".
+void cli_setting_text(const sm_setting *setting, char mark, char text[CLI_TEXT_SIZE]);
 
 #endif

@@ -33,8 +33,6 @@ static void on_signal(int number) {
     }
 }
 
-static void note_no_memory(const char *line) { cli_note("%s", line); }
-
 static int usage_error(const char *command) {
     cli_note("%s", sm_error_message());
     cli_note("`stepmark %s%s--help` lists them", command, command[0] != '\0' ? " " : "");
@@ -150,7 +148,7 @@ static int perform(void *ctx) {
 static int run_command(cli_command called, int argc, char **argv) {
     static cli_options options; // static because of its lists
     const cli_command command = cli_command_form(called, argc, argv);
-    if (cli_options_parse(command, argc, argv, &options) != SM_OK) {
+    if (cli_options_parse(command, false, argc, argv, &options) != SM_OK) {
         return usage_error(cli_commands[command].name);
     }
     // Fits output for a person to the terminal; data and a model's text are not changed.
@@ -241,7 +239,7 @@ static int front_option(int argc, char **argv) {
 int main(int argc, char **argv) {
     signal(SIGXFSZ, SIG_IGN); // a file beyond the limit (ulimit -f) is a failed write, not the end of the program
     os_begin(&argv);
-    sm_no_memory_note = note_no_memory;
+    sm_no_memory_note = cli_note_line;
     json_set_alloc_funcs(sm_malloc, free); // JSON values are small, too
     // Threads get the stack limit of this process, and drivers need some of it. With less, the program would crash in
     // unpredictable places.

@@ -456,7 +456,7 @@ sm_status cli_page_of_kernel(const char *path, const char *file, sm_op_kind kind
     char *argv[] = {"stepmark", "page",       "--backend", "none", "--attention", is_flash ? "flash" : "naive",
                     "--output", (char *)path, NULL};
     enum { N = sizeof(argv) / sizeof(argv[0]) - 1 };
-    SM_TRY(cli_options_parse(CLI_PAGE, N - 1, argv + 1, &options));
+    SM_TRY(cli_options_parse(CLI_PAGE, false, N - 1, argv + 1, &options));
     options.argc = N;
     options.argv = argv;
     return make_page(&options, file, kind);

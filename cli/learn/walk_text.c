@@ -51,7 +51,7 @@ static sm_status begin(cli_walk_writer *writer, const cli_walk_head *head) {
         for (int i = 0; i < sm_setting_count(); i++) {
             char words[CLI_TEXT_SIZE];
             const double value = *sm_setting_of(&settings, sm_setting_at(i));
-            cli_setting_words(sm_setting_at(i), words);
+            cli_setting_text(sm_setting_at(i), ' ', words);
             if (!isnan(value)) {
                 printf(", %s %g", words, value);
             }

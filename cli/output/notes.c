@@ -167,6 +167,8 @@ void cli_note(const char *format, ...) {
     va_end(arguments);
 }
 
+void cli_note_line(const char *line) { cli_note("%s", line); }
+
 void cli_say(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);

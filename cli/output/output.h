@@ -21,6 +21,8 @@ void cli_mute(bool muted);
 // A line on stderr, "stepmark: ...".
 void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+void cli_note_line(const char *line); // the same, for who is given a function
+
 // -q: no line, and no cli_say().
 extern bool cli_is_quiet;
 

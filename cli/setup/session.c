@@ -211,15 +211,13 @@ void cli_try_units(void) {
     }
 }
 
-static void note_progress(const char *text) { cli_note("%s", text); }
-
 sm_open_options cli_open_options(const cli_options *options, int64_t n_threads) {
     return (sm_open_options){.n_threads = (int)n_threads,
                              .isa = options->device.isa,
                              .cpu_mask = options->device.cpu_mask,
                              .keep_env = options->device.keep_env,
                              .openblas = options->device.openblas,
-                             .progress = options->out.progress ? note_progress : NULL,
+                             .progress = options->out.progress ? cli_note_line : NULL,
                              .helper = os_program()};
 }
 

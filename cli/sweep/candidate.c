@@ -113,7 +113,7 @@ sm_status cli_candidate_look(const cli_sweeper *s, const cli_configuration *conf
     cli_device device;
     memset(c, 0, sizeof(*c));
     const cli_command command = cli_command_find(configuration->args[0]);
-    SM_TRY(cli_options_parse_row(command, configuration->n_args, configuration->args, &c->run));
+    SM_TRY(cli_options_parse(command, true, configuration->n_args, configuration->args, &c->run));
     if (cli_commands[s->options->command].sweeps) {
         // Flags that hold for all configurations. Pauses are made between them.
         c->run.measure.timeout_s = s->options->measure.timeout_s;

@@ -320,7 +320,7 @@ static sm_status add_text_line(const char *name, int number, const char *begin, 
     if (n == 1) {
         return SM_OK;
     }
-    sm_status status = cli_options_parse(CLI_RUN, n, words, options);
+    sm_status status = cli_options_parse(CLI_RUN, false, n, words, options);
     if (status == SM_OK && options->sweep.of_sweep != NULL) {
         status = sm_fail(SM_ERR_USAGE, "--%s holds for all; give it on the command line", options->sweep.of_sweep);
     }

@@ -93,15 +93,14 @@ static sm_status open_log(cli_sweep *s) {
     const char *path = o->out.output_file;
     size_t i;
     json_t *row;
-    if (o->sweep.resume && (path == NULL || !cli_is_log(path))) {
-        return path == NULL
-                   ? sm_fail(SM_ERR_USAGE, "--resume: needs --output-file, the file to continue")
-                   : sm_fail(SM_ERR_USAGE, "--resume: continues a file of lines, such as rows.jsonl, not %s", path);
-    }
-    if (path != NULL && !cli_is_log(path) && !o->sweep.dry_run) {
+    const bool is_log = path != NULL && cli_is_log(path);
+    SM_FAIL_IF(o->sweep.resume && path == NULL, SM_ERR_USAGE, "--resume: needs --output-file, the file to continue");
+    SM_FAIL_IF(o->sweep.resume && !is_log, SM_ERR_USAGE,
+               "--resume: continues a file of lines, such as rows.jsonl, not %s", path);
+    if (path != NULL && !is_log && !o->sweep.dry_run) {
         cli_second_open(path, &s->second);
     }
-    if (path == NULL || !cli_is_log(path)) {
+    if (!is_log) {
         return SM_OK;
     }
     SM_TRY(o->sweep.dry_run ? sm_sweep_log_look(path, &s->log) : sm_sweep_log_open(path, &s->log));

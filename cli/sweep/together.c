@@ -62,7 +62,7 @@ static sm_status measure_one(const cli_options *options, sm_comm *comm, cli_benc
     cli_job job;
     SM_AT_END(sm_row_free) sm_row row = {.schema_version = 0};
     const cli_command command = cli_command_find(c->args[0]);
-    SM_TRY(cli_options_parse_row(command, c->n_args, c->args, &run));
+    SM_TRY(cli_options_parse(command, true, c->n_args, c->args, &run));
     run.measure.check_seed = options->measure.check_seed;
     run.measure.timeout_s = options->measure.timeout_s;
     run.processes.transport = options->processes.transport;

@@ -327,7 +327,7 @@ void cli_train_show_begin(cli_train_show *show, const sm_train_settings *s, cons
         const double value = *sm_setting_of(&optimizer, sm_setting_at(i));
         char words[CLI_TEXT_SIZE];
         if (!isnan(value) && value != optimizer.lr) {
-            cli_setting_words(sm_setting_at(i), words);
+            cli_setting_text(sm_setting_at(i), ' ', words);
             used += (size_t)snprintf(settings + used, sizeof(settings) - used, ", %s %.7g", words, value);
         }
     }

@@ -20,6 +20,6 @@ void fuzz_one(const uint8_t *data, size_t size_bytes) {
     for (char *word = strtok(text, " \n"); word != NULL && n <= MAX_WORDS; word = strtok(NULL, " \n")) {
         words[n++] = word;
     }
-    cli_options_parse((cli_command)(data[0] % CLI_COMMAND_COUNT), n, words, &options);
+    cli_options_parse((cli_command)(data[0] % CLI_COMMAND_COUNT), false, n, words, &options);
     cli_command_find(words[n - 1]);
 }

@@ -12,7 +12,7 @@ void fuzz_one(const uint8_t *data, size_t size_bytes) {
     cli_sweep_plan plan;
     char *words[] = {"run", "--backend=reference", "--order=given", "--file", (char *)fuzz_file(data, size_bytes),
                      NULL};
-    fuzz_expect(cli_options_parse(CLI_RUN, 5, words, &options) == SM_OK, "a command line");
+    fuzz_expect(cli_options_parse(CLI_RUN, false, 5, words, &options) == SM_OK, "a command line");
     if (cli_sweep_plan_make(&options, &plan) == SM_OK) {
         fuzz_expect(plan.n > 0, "a plan has configurations");
         cli_sweep_plan_free(&plan);

@@ -92,7 +92,7 @@ TEST(examples_are_command_lines) {
             const int n = split(text, words);
             FAIL_IF(strcmp(words[0], cli_commands[c].name) != 0, "commands.h: an example of %s: %s",
                     cli_commands[c].name, example);
-            FAIL_IF(cli_options_parse(cli_command_form((cli_command)c, n, words), n, words, &options) != SM_OK,
+            FAIL_IF(cli_options_parse(cli_command_form((cli_command)c, n, words), false, n, words, &options) != SM_OK,
                     "commands.h: %s: %s", example, sm_error_message());
         }
     }
