@@ -51,10 +51,9 @@ static int64_t choose_length(const step_page *p) {
     }
     job.T = job.T < job.config.context ? job.T : job.config.context;
     job.T = job.T > 1 ? job.T : 1;
-    for (double n_elems = INFINITY; job.T > LEAST_LENGTH; job.T -= job.T / 8) { // less than that is shown in slices
+    for (; job.T > LEAST_LENGTH; job.T -= job.T / 8) { // less than that is shown in slices
         SM_OWN(sm_plan) *plan = NULL;
-        n_elems = cli_job_plan(&job, 0, &plan) == SM_OK ? sm_film_elems(plan, 0) : n_elems;
-        if (n_elems <= MOST_VALUES) {
+        if (cli_job_plan(&job, 0, &plan) == SM_OK && sm_film_elems(plan, 0) <= MOST_VALUES) {
             break;
         }
     }
