@@ -10,15 +10,13 @@
 
 // A plan as numbers, which a page hands to its module: everything that a plan depends on, besides one process and one
 // micro-batch. X(name)
-#define SM_LIVE_PLAN(X)                                                                                           \
-    X(model)                                                                                                      \
-    X(B)                                                                                                          \
-    X(T)                                                                                                          \
-    X(dtype)                                                                                                      \
-    X(products)                                                                                                   \
-    X(dropout_p)                                                                                                  \
-    X(seed) X(scale) X(growth) X(backoff) X(interval) X(optimizer) X(documents) X(recompute) X(attention) X(mode) \
-        X(without)
+#define SM_LIVE_PLAN(X)                                                                                               \
+    X(model)                                                                                                          \
+    X(B)                                                                                                              \
+    X(T)                                                                                                              \
+    X(dtype)                                                                                                          \
+    X(products) X(dropout_p) X(seed) X(scale) X(growth) X(backoff) X(interval) X(optimizer) X(documents) X(recompute) \
+        X(attention) X(mode) X(without)
 
 typedef enum {
 #define X(name) SM_LIVE_##name,
