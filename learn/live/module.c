@@ -76,7 +76,7 @@ int EXPORT(live_write)(int tensor, int first, int n, const float *values) {
     return sm_session_write_part(live->session, tensor, first, n, values) != SM_OK;
 }
 
-// The tokenizer (tokens.h), then a text's ids.
+// The tokenizer (live.h), then a text's ids.
 int EXPORT(live_tokenizer)(const uint8_t *bytes, int n) {
     return sm_live_read_tokenizer(bytes, (size_t)n, &tokenizer) != SM_OK ||
            sm_encoder_new(tokenizer, &encoder) != SM_OK;
