@@ -542,6 +542,8 @@ TEST(a_faster_processor_of_the_same_name_is_honest) {
     json_auto_t *references = json_pack("[o]", make_processor_row());
     sm_json_set_new(row, "mfu", json_copy(json_object_get(json_array_get(references, 0), "mfu")));
     sm_json_set_new(row, "peak_flops", json_real(sm_json_number(row, "peak_flops") / 0.6));
+    sm_json_set_new(row, "stop_reason", json_string("repetitions")); // and not a time, which was not scaled
+    sm_json_set_new(row, "run_args", json_null());
     char why[SM_SCORE_TEXT_SIZE];
     row = through_block(row);
     FAIL_IF(sm_score_lacks(row, references, why), "%s", why);
