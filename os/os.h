@@ -58,6 +58,9 @@ long os_n_preemptions(void);
 // Opens a file with facts about the system, "/proc/cpuinfo", below `root`: "" except in tests. NULL: none.
 FILE *os_open_facts(const char *root, const char *path);
 
+// The first line of such a file, without its newline; false, with errno set: there is none.
+bool os_read_line(const char *root, const char *path, char *line, size_t size_bytes);
+
 // The text after `key` and a colon in its first such line, "model name\t: AMD EPYC 9654", without blanks around it.
 // False: none.
 bool os_read_fact(const char *root, const char *path, const char *key, char *value, size_t size_bytes);

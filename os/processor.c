@@ -2,6 +2,7 @@
 // for RISC-V the firmware's name; and boards have a name in the device tree.
 #include "os/processor.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -51,20 +52,13 @@ static const struct {
     int family, first, last;
     const char *name;
 } generations[] = {
-    {"AuthenticAMD", 23, 0x00, 0x2f, "Zen"},
-    {"AuthenticAMD", 23, 0x30, 0xff, "Zen 2"},
-    {"AuthenticAMD", 25, 0x00, 0x0f, "Zen 3"},
-    {"AuthenticAMD", 25, 0x10, 0x1f, "Zen 4"},
-    {"AuthenticAMD", 25, 0x20, 0x5f, "Zen 3"},
-    {"AuthenticAMD", 25, 0x60, 0xaf, "Zen 4"},
-    {"AuthenticAMD", 26, 0x00, 0x1f, "Zen 5"},
-    {"AuthenticAMD", 26, 0x20, 0x3f, "Zen 5 mobile"},
-    {"AuthenticAMD", 26, 0x40, 0x4f, "Zen 5"},
-    {"GenuineIntel", 6, 85, 85, "Skylake or Cascade Lake"},
-    {"GenuineIntel", 6, 106, 106, "Ice Lake"},
-    {"GenuineIntel", 6, 143, 143, "Sapphire Rapids"},
-    {"GenuineIntel", 6, 173, 173, "Granite Rapids"},
-    {"GenuineIntel", 6, 207, 207, "Emerald Rapids"},
+    {"AuthenticAMD", 23, 0x00, 0x2f, "Zen"},         {"AuthenticAMD", 23, 0x30, 0xff, "Zen 2"},
+    {"AuthenticAMD", 25, 0x00, 0x0f, "Zen 3"},       {"AuthenticAMD", 25, 0x10, 0x1f, "Zen 4"},
+    {"AuthenticAMD", 25, 0x20, 0x5f, "Zen 3"},       {"AuthenticAMD", 25, 0x60, 0xaf, "Zen 4"},
+    {"AuthenticAMD", 26, 0x00, 0x1f, "Zen 5"},       {"AuthenticAMD", 26, 0x20, 0x3f, "Zen 5 mobile"},
+    {"AuthenticAMD", 26, 0x40, 0x4f, "Zen 5"},       {"GenuineIntel", 6, 85, 85, "Skylake or Cascade Lake"},
+    {"GenuineIntel", 6, 106, 106, "Ice Lake"},       {"GenuineIntel", 6, 143, 143, "Sapphire Rapids"},
+    {"GenuineIntel", 6, 173, 173, "Granite Rapids"}, {"GenuineIntel", 6, 207, 207, "Emerald Rapids"},
 };
 
 // Fields of one processor, one from each line; "" if absent.
@@ -213,6 +207,19 @@ static const char *value_of(const char *line, const char *key) {
     return *rest == ':' ? rest + 1 : NULL;
 }
 
+bool os_read_line(const char *root, const char *path, char *line, size_t size_bytes) {
+    FILE *file = os_open_facts(root, path);
+    errno = file != NULL ? 0 : errno;
+    const bool is_found = file != NULL && fgets(line, (int)size_bytes, file) != NULL;
+    const int reason = errno != 0 ? errno : ENODATA;
+    if (file != NULL) {
+        fclose(file);
+    }
+    line[is_found ? strcspn(line, "\n") : 0] = '\0';
+    errno = reason;
+    return is_found;
+}
+
 bool os_read_fact(const char *root, const char *path, const char *key, char *value, size_t size_bytes) {
     char line[LINE_SIZE];
     FILE *file = os_open_facts(root, path);
@@ -253,25 +260,13 @@ static void read_kinds(const char *root, kinds *all) {
     }
 }
 
-// "Raspberry Pi 5 Model B Rev 1.0"; ends in a zero.
-static void read_board(const char *root, char board[TEXT_SIZE]) {
-    FILE *file = os_open_facts(root, "/proc/device-tree/model");
-    board[0] = '\0';
-    if (file != NULL && fgets(board, TEXT_SIZE, file) == NULL) {
-        board[0] = '\0';
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-}
-
 void os_processor_name(const char *root, char *name, size_t size_bytes) {
     kinds all = {0};
     char board[TEXT_SIZE];
     char text[TEXT_SIZE * (MAX_KINDS + 2)] = "";
     struct utsname system;
     read_kinds(root, &all);
-    read_board(root, board);
+    os_read_line(root, "/proc/device-tree/model", board, sizeof board); // "Raspberry Pi 5 Model B Rev 1.0"
     size_t used = (size_t)snprintf(text, sizeof text, "%s%s", board, board[0] != '\0' && all.n > 0 ? ": " : "");
     for (int i = 0; i < all.n; i++) {
         char count[16] = "";

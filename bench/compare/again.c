@@ -92,11 +92,9 @@ static bool are_equal(const json_t *a, const json_t *b) {
 }
 
 static void add_value(sm_again *result, const json_t *recorded, const json_t *again, const char *name) {
-    char before[TEXT_SIZE];
-    char now[TEXT_SIZE];
-    sm_text_value(recorded, name, before, sizeof(before));
-    sm_text_value(again, name, now, sizeof(now));
-    add_field(result, name, before, now, are_equal(sm_json_get(recorded, name), sm_json_get(again, name)));
+    add_field(result, name, sm_text_value(recorded, name, (char[TEXT_SIZE]){""}, TEXT_SIZE),
+              sm_text_value(again, name, (char[TEXT_SIZE]){""}, TEXT_SIZE),
+              are_equal(sm_json_get(recorded, name), sm_json_get(again, name)));
 }
 
 // --- conditions ------------------------------------------------------------------------------------
@@ -114,8 +112,7 @@ static void add_conditions(sm_again *result, const json_t *recorded, const json_
         bool same = are_equal(sm_json_get(recorded, name), sm_json_get(again, name));
         if (!same) {
             *must_be_equal = *must_be_equal && !conditions[i].decides;
-            sm_append(result->conditions, sizeof(result->conditions), "%s%s", result->conditions[0] != '\0' ? ", " : "",
-                      name);
+            sm_append_part(result->conditions, sizeof(result->conditions), ", ", name);
         }
         if (!same || conditions[i].is_shown) {
             add_value(result, recorded, again, name);
@@ -166,43 +163,26 @@ static void compare_losses(const json_t *recorded, const json_t *again, loss_dif
     }
 }
 
-static void tell_losses(const loss_difference *d, char *text, size_t size_bytes) {
-    if (d->n_both == 0) {
-        snprintf(text, size_bytes, "none to compare: the two runs have no step in common");
-    } else if (d->n_equal == d->n_both) {
-        snprintf(text, size_bytes, "all %zu that both runs have are equal in every digit", d->n_both);
-    } else if (d->n_near == d->n_both) {
-        snprintf(text, size_bytes, "%zu of %zu differ, by at most %.2g, within the tolerance", d->n_both - d->n_equal,
-                 d->n_both, d->apart);
-    } else {
-        snprintf(text, size_bytes, "%zu of %zu are beyond the tolerance, first at step %zu; at most %.2g apart",
-                 d->n_both - d->n_near, d->n_both, d->first_bad, d->apart);
-    }
-}
-
-// Adds the step where the two differ first, or the last that both have.
-static void add_step(sm_again *result, const json_t *recorded, const json_t *again, const loss_difference *d) {
-    char name[TEXT_SIZE];
-    char before[TEXT_SIZE];
-    char now[TEXT_SIZE];
-    const size_t step = d->first_bad > 0 ? d->first_bad : d->first_unequal > 0 ? d->first_unequal : d->n_both;
-    if (d->n_both == 0) {
-        return;
-    }
-    snprintf(name, sizeof(name), "losses, step %zu", step);
-    snprintf(before, sizeof(before), "%.12g", number_at(sm_json_get(recorded, "losses"), step - 1));
-    snprintf(now, sizeof(now), "%.12g", number_at(sm_json_get(again, "losses"), step - 1));
-    add_field(result, name, before, now, strcmp(before, now) == 0);
-}
-
 static void judge_losses(sm_again *result, const json_t *recorded, const json_t *again, bool must_be_equal) {
     loss_difference d;
+    char *text = result->losses;
+    const size_t size_bytes = sizeof(result->losses);
     compare_losses(recorded, again, &d);
-    tell_losses(&d, result->losses, sizeof(result->losses));
+    if (d.n_both == 0) {
+        snprintf(text, size_bytes, "none to compare: the two runs have no step in common");
+    } else if (d.n_equal == d.n_both) {
+        snprintf(text, size_bytes, "all %zu that both runs have are equal in every digit", d.n_both);
+    } else if (d.n_near == d.n_both) {
+        snprintf(text, size_bytes, "%zu of %zu differ, by at most %.2g, within the tolerance", d.n_both - d.n_equal,
+                 d.n_both, d.apart);
+    } else {
+        snprintf(text, size_bytes, "%zu of %zu are beyond the tolerance, first at step %zu; at most %.2g apart",
+                 d.n_both - d.n_near, d.n_both, d.first_bad, d.apart);
+    }
     if (d.n_near < d.n_both) {
-        fail(result, "losses: %s", result->losses);
+        fail(result, "losses: %s", text);
     } else if (must_be_equal && d.n_equal < d.n_both) {
-        fail(result, "losses: %s, though the same build ran on the same device", result->losses);
+        fail(result, "losses: %s, though the same build ran on the same device", text);
     }
     // The first step's loss does not depend on the checks' draws. Without a check there is none, as the status says.
     const double before = held(sm_json_get(recorded, "loss"));
@@ -212,7 +192,14 @@ static void judge_losses(sm_again *result, const json_t *recorded, const json_t 
         fail(result, "the checked loss is %.12g, was %.12g", now, before);
     }
     add_value(result, recorded, again, "loss");
-    add_step(result, recorded, again, &d);
+    if (d.n_both > 0) { // the step where the two differ first, or the last that both have
+        char texts[3][TEXT_SIZE];
+        const size_t step = d.first_bad > 0 ? d.first_bad : d.first_unequal > 0 ? d.first_unequal : d.n_both;
+        snprintf(texts[0], TEXT_SIZE, "losses, step %zu", step);
+        snprintf(texts[1], TEXT_SIZE, "%.12g", number_at(sm_json_get(recorded, "losses"), step - 1));
+        snprintf(texts[2], TEXT_SIZE, "%.12g", number_at(sm_json_get(again, "losses"), step - 1));
+        add_field(result, texts[0], texts[1], texts[2], strcmp(texts[1], texts[2]) == 0);
+    }
 }
 
 // --- outcome and speed -------------------------------------------------------------------------------
@@ -237,21 +224,18 @@ static void judge_outcome(sm_again *result, const json_t *recorded, const json_t
     }
 }
 
-static void text_of_step(const json_t *row, char *text, size_t size_bytes) {
+static const char *text_of_step(const json_t *row, char text[TEXT_SIZE]) {
     const double median_ns = sm_json_number(row, "median_ns");
-    sm_text_ms(median_ns, text, size_bytes);
-    sm_append_spread(100 * sm_json_number(row, "mad_ns") / median_ns, text, size_bytes);
+    sm_text_ms(median_ns, text, TEXT_SIZE);
+    sm_append_spread(100 * sm_json_number(row, "mad_ns") / median_ns, text, TEXT_SIZE);
+    return text;
 }
 
 static void judge_speed(sm_again *result, const json_t *recorded, const json_t *again, double threshold) {
-    char before[TEXT_SIZE];
-    char now[TEXT_SIZE];
     const sm_compare_options how = {.threshold = threshold, .any_factor = true};
-    json_t *a = json_pack("[O]", recorded);
-    json_t *b = json_pack("[O]", again);
+    SM_OWN(json_t) *a = json_pack("[O]", recorded);
+    SM_OWN(json_t) *b = json_pack("[O]", again);
     (void)sm_compare(a, b, &how, &result->comparison); // fails only for factors
-    json_decref(a);
-    json_decref(b);
     const json_t *c = json_array_get(result->comparison.compared, 0);
     const char *verdict = sm_rows_text(c, "verdict");
     if (c == NULL) {
@@ -269,9 +253,8 @@ static void judge_speed(sm_again *result, const json_t *recorded, const json_t *
     } else {
         snprintf(result->speed, sizeof(result->speed), "%s: %s", finding, sm_rows_text(c, "reason"));
     }
-    text_of_step(recorded, before, sizeof(before));
-    text_of_step(again, now, sizeof(now));
-    add_field(result, "step ms ± spread", before, now, finding != verdict);
+    add_field(result, "step ms ± spread", text_of_step(recorded, (char[TEXT_SIZE]){""}),
+              text_of_step(again, (char[TEXT_SIZE]){""}), finding != verdict);
     if (!isfinite(lo) || !isfinite(hi)) { // too few samples give no interval
         json_object_set_new(json_array_get(result->fields, json_array_size(result->fields) - 1), "same", json_null());
     }

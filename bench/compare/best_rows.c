@@ -28,56 +28,47 @@ const sm_table sm_recommend_table = {"recommendations", columns, (int)(sizeof(co
 
 void sm_recommend_group(const json_t *row, char *text, size_t size_bytes) {
     const char *gpu = sm_rows_text(row, "gpu_info");
-    const char *own_code = sm_rows_own_code(row);
-    char model[128];
-    sm_rows_model(row, model, sizeof(model));
-    snprintf(text, size_bytes, "%s (%s), %s, %s s%.0f%s%s", sm_rows_text(row, "device"),
-             gpu[0] != '\0' ? gpu : sm_rows_text(row, "cpu_info"), model, sm_rows_text(row, "pass_type"),
-             sm_json_number(row, "n_seq"), own_code[0] != '\0' ? ", " : "", own_code);
+    snprintf(text, size_bytes, "%s (%s), %s, %s s%.0f", sm_rows_text(row, "device"),
+             gpu[0] != '\0' ? gpu : sm_rows_text(row, "cpu_info"), SM_ROWS_MODEL(row), sm_rows_text(row, "pass_type"),
+             sm_json_number(row, "n_seq"));
+    sm_append_part(text, size_bytes, ", ", sm_rows_own_code(row));
 }
 
-// "step b4s512 fused fp32, 2 threads": the row within its group.
-static void name_configuration(const json_t *row, char *text, size_t size_bytes) {
+// "step b4s512 fused fp32, 2 threads": the row within its group; after its device if asked for.
+static const char *name_row(const json_t *row, bool with_device, char text[GROUP_SIZE]) {
     const double n_threads = sm_json_number(row, "n_threads");
-    const char *optimizer = sm_rows_other_optimizer(row);
-    char mode[64];
-    char precision[64];
-    sm_text_mode(row, mode, sizeof(mode));
-    sm_text_precision(row, precision, sizeof(precision));
-    snprintf(text, size_bytes, "%s %s %s", sm_rows_text(row, "test"), mode, precision);
+    snprintf(text, GROUP_SIZE, "%.60s%s%s %s %s", with_device ? sm_rows_text(row, "device") : "",
+             with_device ? " " : "", sm_rows_text(row, "test"), SM_TEXT_MODE(row), SM_TEXT_PRECISION(row));
     if (n_threads > 0) {
-        sm_append(text, size_bytes, ", %.0f threads", n_threads);
+        sm_append(text, GROUP_SIZE, ", %.0f threads", n_threads);
     }
-    sm_append(text, size_bytes, "%s%s", optimizer[0] != '\0' ? ", " : "", optimizer);
+    sm_append_part(text, GROUP_SIZE, ", ", sm_rows_other_optimizer(row));
+    return text;
 }
+#define NAME_ROW(row, with_device) name_row((row), (with_device), (char[GROUP_SIZE]){""})
 
 static bool is_ok(const json_t *row) {
     return strcmp(sm_rows_status(row), "ok") == 0 && sm_json_number(row, "median_ns") > 0;
 }
 
-// A group's name, with the dimensions in which it differs from another group of that name.
-static void name_group(const json_t *groups, const json_t *row, char *text, size_t size_bytes) {
+// A record; its group's name has the dimensions in which it differs from another group of that name.
+static void add_record(json_t *records, const json_t *groups, const char *topic, const json_t *of_group,
+                       const char *configuration, const char *figure, double value, const char *unit,
+                       const char *caution) {
+    char name[GROUP_SIZE];
     char other[GROUP_SIZE];
     char own[GROUP_SIZE] = "";
-    size_t g;
-    json_t *group;
-    sm_recommend_group(row, text, size_bytes);
-    json_array_foreach((json_t *)groups, g, group) {
+    sm_recommend_group(of_group, name, sizeof(name));
+    SM_EACH(group, groups) {
         const json_t *first = json_array_get(group, 0);
         sm_recommend_group(first, other, sizeof(other));
-        if (own[0] == '\0' && strcmp(other, text) == 0) {
-            sm_identity_own_text(row, first, SM_PART(SM_IDENTITY_WORK), own, sizeof(own));
+        if (own[0] == '\0' && strcmp(other, name) == 0) {
+            sm_identity_own_text(of_group, first, SM_PART(SM_IDENTITY_WORK), own, sizeof(own));
         }
     }
-    sm_append(text, size_bytes, "%s%s", own[0] != '\0' ? ", " : "", own);
-}
-
-// --- records ---------------------------------------------------------------------------------------
-
-static void add_record(json_t *records, const char *topic, const char *group, const char *configuration,
-                       const char *figure, double value, const char *unit, const char *caution) {
+    sm_append_part(name, sizeof(name), ", ", own);
     json_array_append_new(records,
-                          sm_json_put(json_object(), {"topic", sm_json_text(topic)}, {"group", sm_json_text(group)},
+                          sm_json_put(json_object(), {"topic", sm_json_text(topic)}, {"group", sm_json_text(name)},
                                       {"configuration", sm_json_text(configuration)}, {"figure", sm_json_text(figure)},
                                       {"value", sm_json_real(value)}, {"unit", sm_json_text(unit)},
                                       {"caution", sm_json_text(caution)}));
@@ -152,9 +143,8 @@ static outcome judge(const contest *c, const json_t *const *rows, size_t n) {
     bool has_several = false;
     size_t n_others = 0;
     for (size_t i = 0; i < n; i++) {
-        char doubt[SM_DOUBT_SIZE];
         figures[i] = c->estimate_of(rows[i]);
-        figures[i].value = sm_doubt_row(rows[i], doubt) ? NAN : figures[i].value;
+        figures[i].value = SM_IS_DOUBTED(rows[i]) ? NAN : figures[i].value;
         has_several = has_several || sm_identity_difference(rows[0], rows[i]) != 0;
         if (!isnan(figures[i].value) && (o.first == NULL || is_better(c, figures[i].value, o.figure.value))) {
             o.first = rows[i];
@@ -180,66 +170,55 @@ static outcome judge(const contest *c, const json_t *const *rows, size_t n) {
     return o;
 }
 
-static void figure_text(const contest *c, double value, char *text, size_t size_bytes) {
+static const char *figure_text(const contest *c, double value, char text[64]) {
     if (c->least_wins) {
-        snprintf(text, size_bytes, "%.1f%s", value, c->unit);
+        snprintf(text, 64, "%.1f%s", value, c->unit);
     } else {
-        snprintf(text, size_bytes, "%s %s", SM_TEXT_COUNT(value), c->unit);
+        snprintf(text, 64, "%s %s", SM_TEXT_COUNT(value), c->unit);
     }
+    return text;
 }
-
-static void name_row(const json_t *row, bool with_device, char *text, size_t size_bytes) {
-    int used = with_device ? snprintf(text, size_bytes, "%.60s ", sm_rows_text(row, "device")) : 0;
-    name_configuration(row, text + used, size_bytes - (size_t)used);
-}
+#define FIGURE(c, value) figure_text((c), (value), (char[64]){""})
 
 // Why there is no winner: "A at 1,234 tokens/s is not distinct from B at 1,230 tokens/s and 2 more: take more samples".
 static void doubt_text(const contest *c, const outcome *o, char *text, size_t size_bytes) {
-    char name[GROUP_SIZE];
-    char figure[128];
-    char more[64] = "";
+    char noise[GROUP_SIZE];
     if (o->first == NULL) {
         snprintf(text, size_bytes, "no verdict on %s", o->doubt);
         return;
     }
-    const bool same_device =
-        o->rival == NULL || strcmp(sm_rows_text(o->first, "device"), sm_rows_text(o->rival, "device")) == 0;
-    name_row(o->first, !same_device, name, sizeof(name));
-    figure_text(c, o->figure.value, figure, sizeof(figure));
-    snprintf(text, size_bytes, "%s at %s", name, figure);
+    const bool with_device =
+        o->rival != NULL && strcmp(sm_rows_text(o->first, "device"), sm_rows_text(o->rival, "device")) != 0;
+    snprintf(text, size_bytes, "%s at %s", NAME_ROW(o->first, with_device), FIGURE(c, o->figure.value));
     if (o->rival == NULL) {
-        sm_noise_text(o->first, name, sizeof(name));
-        sm_append(text, size_bytes, " is %s", name);
+        sm_noise_text(o->first, noise, sizeof(noise));
+        sm_append(text, size_bytes, " is %s", noise);
         return;
     }
-    name_row(o->rival, !same_device, name, sizeof(name));
-    figure_text(c, o->rival_figure.value, figure, sizeof(figure));
+    sm_append(text, size_bytes, " is not distinct from %s at %s", NAME_ROW(o->rival, with_device),
+              FIGURE(c, o->rival_figure.value));
     if (o->n_rivals > 1) {
-        snprintf(more, sizeof(more), " and %zu more", o->n_rivals - 1);
+        sm_append(text, size_bytes, " and %zu more", o->n_rivals - 1);
     }
-    sm_append(text, size_bytes, " is not distinct from %s at %s%s: take more samples", name, figure, more);
+    sm_append(text, size_bytes, ": take more samples");
 }
 
 // `rows`: those of a group that are ok.
 static void award(const json_t *groups, const json_t *const *rows, size_t n, const contest *c, json_t *records) {
-    char group[GROUP_SIZE];
     char text[3 * GROUP_SIZE];
-    char figure[128];
-    char caution[SM_DOUBT_SIZE * 3];
+    char caution[SM_DOUBT_SIZE * 3] = "";
     const outcome o = judge(c, rows, n);
     if (o.first == NULL && (o.doubt[0] == '\0' || c != contests)) {
         return; // a single one is not the best; and a missing verdict is reported once
     }
-    name_group(groups, o.first != NULL ? o.first : rows[0], group, sizeof(group));
     if (o.first == NULL || o.rival != NULL || sm_judge_row(o.first) != SM_NOISE_STEADY) {
         doubt_text(c, &o, text, sizeof(text));
-        add_record(records, c->topic, group, "", "", NAN, c->unit, text);
+        add_record(records, groups, c->topic, o.first != NULL ? o.first : rows[0], "", "", NAN, c->unit, text);
         return;
     }
-    name_configuration(o.first, text, sizeof(text));
-    figure_text(c, o.figure.value, figure, sizeof(figure));
     snprintf(caution, sizeof(caution), "%s%s", o.doubt[0] != '\0' ? "not ranked: " : "", o.doubt);
-    add_record(records, c->topic, group, text, figure, o.figure.value, c->unit, caution);
+    add_record(records, groups, c->topic, o.first, NAME_ROW(o.first, false), FIGURE(c, o.figure.value), o.figure.value,
+               c->unit, caution);
 }
 
 // --- break-even --------------------------------------------------------------------------------------
@@ -253,36 +232,25 @@ static double start_ns(const json_t *row) {
 }
 
 static void break_even(const json_t *groups, const json_t *slow, const json_t *fast, json_t *records) {
-    char group[GROUP_SIZE];
-    char configuration[GROUP_SIZE];
     char figure[256];
     double gain_ns = sm_json_number(slow, "median_ns") - sm_json_number(fast, "median_ns");
     double extra_ns = start_ns(fast) - start_ns(slow);
     double steps = extra_ns > 0 ? ceil(extra_ns / gain_ns) : 0;
-    name_group(groups, fast, group, sizeof(group));
-    name_configuration(fast, configuration, sizeof(configuration));
     snprintf(figure, sizeof(figure), "%.0f steps: starts %.3g ms %s than %s, each step is %.3g ms shorter", steps,
              fabs(extra_ns) / 1e6, extra_ns > 0 ? "later" : "sooner", sm_rows_text(slow, "mode"), gain_ns / 1e6);
-    add_record(records, "break-even", group, configuration, figure, steps, "steps", "");
+    add_record(records, groups, "break-even", fast, NAME_ROW(fast, false), figure, steps, "steps", "");
 }
 
-static bool is_faster_beyond_doubt(const json_t *fast, const json_t *slow) {
-    char doubt[SM_DOUBT_SIZE];
-    return sm_json_number(fast, "ci95_hi_ns") < sm_json_number(slow, "ci95_lo_ns") &&
-           sm_judge_row(fast) == SM_NOISE_STEADY && sm_judge_row(slow) == SM_NOISE_STEADY &&
-           !sm_doubt_row(fast, doubt) && !sm_doubt_row(slow, doubt);
-}
+static bool is_sure(const json_t *row) { return sm_judge_row(row) == SM_NOISE_STEADY && !SM_IS_DOUBTED(row); }
 
 // Every pair of a group that differs only in mode, with one significantly faster.
 static void break_evens(const json_t *groups, const json_t *group, json_t *records) {
-    const size_t n = json_array_size(group);
-    for (size_t i = 0; i < n; i++) {
-        for (size_t j = 0; j < n; j++) {
-            const json_t *slow = json_array_get(group, i);
-            const json_t *fast = json_array_get(group, j);
+    SM_EACH(slow, group) {
+        SM_EACH(fast, group) {
             // Cheap tests first: there may be many pairs.
             if (strcmp(sm_rows_text(slow, "mode"), sm_rows_text(fast, "mode")) != 0 &&
-                is_faster_beyond_doubt(fast, slow) && sm_identity_difference(slow, fast) == SM_PART(SM_FACTOR_MODE)) {
+                sm_json_number(fast, "ci95_hi_ns") < sm_json_number(slow, "ci95_lo_ns") && is_sure(fast) &&
+                is_sure(slow) && sm_identity_difference(slow, fast) == SM_PART(SM_FACTOR_MODE)) {
                 break_even(groups, slow, fast, records);
             }
         }
@@ -302,72 +270,38 @@ static bool is_like(const json_t *a, const json_t *b) {
 
 static void advise_smaller(const json_t *rows, const json_t *oom, json_t *records) {
     const json_t *best = NULL;
-    size_t i;
-    json_t *row;
-    json_array_foreach((json_t *)rows, i, row) {
+    char figure[GROUP_SIZE];
+    SM_EACH(row, rows) {
         if (is_ok(row) && is_like(row, oom) && tokens(row) < tokens(oom) &&
             (best == NULL || tokens(row) > tokens(best))) {
             best = row;
         }
     }
-    char group[GROUP_SIZE];
-    char configuration[GROUP_SIZE];
-    char figure[GROUP_SIZE];
-    sm_recommend_group(oom, group, sizeof(group));
-    name_configuration(oom, configuration, sizeof(configuration));
     if (best == NULL) {
-        add_record(records, "did not fit", group, configuration, "no smaller work of this kind was run", NAN, "",
-                   "`stepmark run --find-batch` with its flags finds and runs the largest that fits");
+        add_record(records, NULL, "did not fit", oom, NAME_ROW(oom, false), "no smaller work of this kind was run", NAN,
+                   "", "`stepmark run --find-batch` with its flags finds and runs the largest that fits");
         return;
     }
     snprintf(figure, sizeof(figure), "%s ran", sm_rows_text(best, "test"));
-    add_record(records, "did not fit", group, configuration, figure, sm_json_number(best, "n_batch"), "batch", "");
+    add_record(records, NULL, "did not fit", oom, NAME_ROW(oom, false), figure, sm_json_number(best, "n_batch"),
+               "batch", "");
 }
 
-// Groups the ok rows: arrays, in the order of their first rows. A group did the same work but for the batch, on the same
-// device, and all or none of it with own code.
-static void group_rows(const json_t *rows, json_t *groups) {
-    const unsigned parts = SM_PART(SM_IDENTITY_WORK) | SM_PART(SM_FACTOR_MACHINE) | SM_PART(SM_FACTOR_DEVICE);
-    size_t i;
-    size_t g;
-    json_t *row;
-    json_t *group;
-    json_array_foreach((json_t *)rows, i, row) {
-        json_t *own = NULL;
-        if (!is_ok(row)) {
-            continue;
-        }
-        json_array_foreach(groups, g, group) {
-            const json_t *first = json_array_get(group, 0);
-            const bool is_its = sm_identity_order(row, first, parts) == 0 &&
-                                strcmp(sm_rows_own_code(row), sm_rows_own_code(first)) == 0;
-            own = own == NULL && is_its ? group : own;
-        }
-        if (own == NULL) {
-            own = json_array();
-            json_array_append_new(groups, own);
-        }
-        json_array_append(own, row);
-    }
-}
-
+// A group did the same work but for the batch, on the same device, and all or none of it with own code.
 json_t *sm_recommend(const json_t *rows) {
     json_t *records = json_array();
-    SM_OWN(json_t) *groups = json_array();
+    SM_OWN(json_t) *groups = sm_identity_groups(
+        rows, SM_PART(SM_IDENTITY_WORK) | SM_PART(SM_FACTOR_MACHINE) | SM_PART(SM_FACTOR_DEVICE) | SM_OWN_CODE, is_ok);
     SM_FREED const json_t **of_group = sm_malloc((json_array_size(rows) + 1) * sizeof(*of_group));
-    size_t g;
-    size_t i;
-    json_t *group;
-    json_t *row;
-    group_rows(rows, groups);
-    json_array_foreach(groups, g, group) {
-        json_array_foreach(group, i, row) { of_group[i] = row; }
+    SM_EACH(group, groups) {
+        size_t n = 0;
+        SM_EACH(row, group) { of_group[n++] = row; }
         for (size_t c = 0; c < sizeof(contests) / sizeof(contests[0]); c++) {
-            award(groups, of_group, json_array_size(group), &contests[c], records);
+            award(groups, of_group, n, &contests[c], records);
         }
     }
-    json_array_foreach(groups, g, group) { break_evens(groups, group, records); }
-    json_array_foreach((json_t *)rows, i, row) {
+    SM_EACH(group, groups) { break_evens(groups, group, records); }
+    SM_EACH(row, rows) {
         const bool is_probe = sm_rows_text(row, "sweep_note")[0] != '\0'; // an intermediate step of a search
         if (strcmp(sm_rows_status(row), "oom") == 0 && !is_probe) {
             advise_smaller(rows, row, records);

@@ -18,6 +18,166 @@ static const double alpha_all = 0.05;
 
 SM_WORDS(sm_verdict_name, sm_verdict, SM_VERDICT_LIST)
 
+// --- which rows may be compared --------------------------------------------------------------
+//
+// Those that did the same work; how and where (the factors of bench/rows/identity.h) is what a comparison is about. Rows of
+// one side with the same work and factors are runs of one configuration.
+
+// The runs of one configuration on one side.
+typedef struct {
+    const json_t **rows; // borrowed, in the order of the file
+    size_t n_rows;
+    size_t n_usable; // number of rows with figures, which come first; the rest failed
+    bool is_matched;
+    sm_identity_key key;
+} run_group;
+
+typedef struct {
+    run_group *groups;
+    size_t n;
+} run_groups;
+
+// Two groups of the same work.
+typedef struct {
+    run_group *a, *b;
+    unsigned differs; // factors that differ
+    int n_fewest;     // the fewest factors in which any group of B with this work differs from `a`
+} match;
+
+typedef struct {
+    match *matches;
+    size_t n;
+} matches;
+
+bool sm_row_is_usable(const json_t *row) {
+    const char *status = sm_rows_status(row);
+    bool ran = strcmp(status, "ok") == 0 || strcmp(status, "timeout") == 0;
+    return ran && sm_json_number(row, "median_ns") > 0;
+}
+
+static void add_row(run_groups *groups, const json_t *row) {
+    sm_identity_key key;
+    size_t g = 0;
+    sm_identity_key_of(row, &key);
+    while (g < groups->n && sm_identity_key_difference(&groups->groups[g].key, &key, ~0u, NULL) != 0) {
+        g++;
+    }
+    run_group *group = &groups->groups[g];
+    if ((group->n_rows & (group->n_rows - 1)) == 0) { // at 0 and each power of two
+        group->rows = sm_realloc(group->rows, (2 * group->n_rows + 1) * sizeof(*group->rows));
+    }
+    if (g == groups->n) {
+        group->key = key;
+        groups->n++;
+    }
+    size_t at = group->n_rows++;
+    if (sm_row_is_usable(row)) {
+        memmove(group->rows + group->n_usable + 1, group->rows + group->n_usable,
+                (at - group->n_usable) * sizeof(*group->rows));
+        at = group->n_usable++;
+    }
+    group->rows[at] = row;
+}
+
+static run_groups group_rows(const json_t *rows) {
+    run_groups groups = {sm_calloc(json_array_size(rows) + 1, sizeof(run_group)), 0};
+    SM_EACH(row, rows) { add_row(&groups, row); }
+    return groups;
+}
+
+static void free_groups(run_groups *groups) {
+    for (size_t g = 0; g < groups->n; g++) {
+        free(groups->groups[g].rows);
+    }
+    free(groups->groups);
+}
+
+// --- what is compared ----------------------------------------------------------------------
+
+static int count_bits(unsigned bits) { return __builtin_popcount(bits); }
+
+// Matches every two groups of the same work; with `only_equal` no others are of use once two are equal.
+static void pair_same_work(run_groups *a, run_groups *b, bool only_equal, matches *m) {
+    bool needs_equal = false;
+    size_t capacity = 0;
+    for (size_t i = 0; i < a->n; i++) {
+        const size_t first = m->n;
+        int n_fewest = SM_IDENTITY_COUNT;
+        for (size_t j = 0; j < b->n; j++) {
+            const unsigned differs =
+                sm_identity_key_difference(&a->groups[i].key, &b->groups[j].key, SM_SAME_WORK, NULL);
+            if ((differs & SM_SAME_WORK) != 0 || (needs_equal && differs != 0)) {
+                continue;
+            }
+            needs_equal = needs_equal || (only_equal && differs == 0);
+            n_fewest = count_bits(differs) < n_fewest ? count_bits(differs) : n_fewest;
+            SM_GROW(m->matches, m->n, capacity);
+            m->matches[m->n++] = (match){&a->groups[i], &b->groups[j], differs, 0};
+        }
+        for (size_t k = first; k < m->n; k++) {
+            m->matches[k].n_fewest = n_fewest;
+        }
+    }
+}
+
+static bool is_equal(const match *m, unsigned differs) { return m->differs == differs; }
+
+static bool is_across(const match *m, unsigned across) { return m->differs != 0 && (m->differs & ~across) == 0; }
+
+static bool is_nearest(const match *m, SM_UNUSED unsigned unused) { return count_bits(m->differs) == m->n_fewest; }
+
+// false: there is none, and all stay.
+static bool keep(matches *m, bool (*is_kept)(const match *m, unsigned bits), unsigned bits) {
+    size_t n = 0;
+    for (size_t i = 0; i < m->n; i++) {
+        if (is_kept(&m->matches[i], bits)) {
+            m->matches[n++] = m->matches[i];
+        }
+    }
+    m->n = n > 0 ? n : m->n;
+    return n > 0;
+}
+
+// Keeps those that differ in one factor, the same for all.
+static sm_status keep_single(matches *m) {
+    unsigned single = 0;
+    char names[TEXT_SIZE] = "";
+    for (size_t i = 0; i < m->n; i++) {
+        single |= count_bits(m->matches[i].differs) == 1 ? m->matches[i].differs : 0;
+    }
+    if (count_bits(single) == 1) {
+        keep(m, is_equal, single);
+        return SM_OK;
+    }
+    m->n = 0;
+    for (int i = SM_FACTOR_MACHINE; i < SM_IDENTITY_COUNT; i++) {
+        if (single & 1u << i) {
+            sm_append_part(names, sizeof(names), " and ", sm_identity_name((sm_identity)i));
+        }
+    }
+    return single == 0
+               ? SM_OK
+               : sm_fail(SM_ERR_USAGE,
+                         "rows of A and B differ in %s; name the properties that may differ with --across", names);
+}
+
+// Finds the matches to compare: with `any_factor`, for each group of A the groups of B that differ in the fewest
+// factors; with `across` (bits), those that differ only in some of these; otherwise those that do not differ, or, if
+// there are none, those that differ in one factor, which must be the same for all (SM_ERR_USAGE).
+static sm_status find_matches(run_groups *a, run_groups *b, unsigned across, bool any_factor, matches *m) {
+    pair_same_work(a, b, !any_factor && across == 0, m);
+    if (any_factor) {
+        keep(m, is_nearest, 0);
+    } else if (across == 0) {
+        return keep(m, is_equal, 0) ? SM_OK : keep_single(m);
+    } else if (!keep(m, is_across, across) && !keep(m, is_equal, 0)) {
+        m->n = 0;
+    }
+    return SM_OK;
+}
+
+static void free_matches(matches *m) { free(m->matches); }
+
 // --- the values of a side ------------------------------------------------------------------
 
 typedef struct {
@@ -31,14 +191,14 @@ static double run_time(const json_t *row) { return sm_json_number(row, "median_n
 
 static double median_of(const double *from, size_t n) { return sm_stats_of_reals(from, (int64_t)n).median; }
 
-static void medians_of_runs(const sm_run_group *group, double **out, size_t *n) {
+static void medians_of_runs(const run_group *group, double **out, size_t *n) {
     *out = sm_malloc(group->n_usable * sizeof(**out));
     for (*n = 0; *n < group->n_usable; (*n)++) {
         (*out)[*n] = run_time(group->rows[*n]);
     }
 }
 
-static void pairs_of_runs(const sm_run_group *a, const sm_run_group *b, values *v) {
+static void pairs_of_runs(const run_group *a, const run_group *b, values *v) {
     v->a = sm_malloc(a->n_usable * sizeof(*v->a));
     v->b = sm_malloc(a->n_usable * sizeof(*v->b));
     for (size_t i = 0; i < a->n_usable; i++) {
@@ -55,7 +215,7 @@ static void pairs_of_runs(const sm_run_group *a, const sm_run_group *b, values *
 }
 
 // All samples of a side's few runs: of a run with many the medians of its stretches; of one without any its median.
-static void samples_of_runs(const sm_run_group *group, double **out, size_t *n) {
+static void samples_of_runs(const run_group *group, double **out, size_t *n) {
     for (size_t i = 0; i < group->n_usable; i++) {
         double *samples = NULL;
         size_t n_samples = 0;
@@ -71,7 +231,7 @@ static void samples_of_runs(const sm_run_group *group, double **out, size_t *n) 
     }
 }
 
-static values collect(const sm_run_group *a, const sm_run_group *b) {
+static values collect(const run_group *a, const run_group *b) {
     values v = {.paired = isfinite(sm_json_number(a->rows[0], "compare_pair"))};
     if (v.paired) {
         v.basis = "pairs";
@@ -110,20 +270,17 @@ static sm_verdict judge(const sm_difference *d, double threshold, const char **r
 }
 
 static json_t *describe(const json_t *row) {
-    char text[TEXT_SIZE];
+    char text[TEXT_SIZE] = "";
     const char *device = sm_rows_text(row, "device");
-    const char *isa = sm_rows_text(row, "isa");
-    char mode[192];
-    char precision[64];
-    sm_text_mode(row, mode, sizeof(mode));
-    sm_text_precision(row, precision, sizeof(precision));
-    snprintf(text, sizeof(text), "%s%s%s%s%s%s%s", device[0] != '\0' ? device : sm_rows_text(row, "backend_used"),
-             isa[0] != '\0' ? " " : "", isa, mode[0] != '\0' ? " " : "", mode, precision[0] != '\0' ? " " : "",
-             precision);
+    const char *parts[] = {device[0] != '\0' ? device : sm_rows_text(row, "backend_used"), sm_rows_text(row, "isa"),
+                           SM_TEXT_MODE(row), SM_TEXT_PRECISION(row)};
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        sm_append_part(text, sizeof(text), " ", parts[i]);
+    }
     return sm_json_text(text);
 }
 
-static json_t *make_record(const sm_run_group *of_a, const sm_run_group *of_b, const values *v, const sm_difference *d,
+static json_t *make_record(const run_group *of_a, const run_group *of_b, const values *v, const sm_difference *d,
                            double alpha, double threshold, sm_verdict *verdict) {
     const json_t *a = of_a->rows[0];
     const json_t *b = of_b->rows[0];
@@ -166,7 +323,7 @@ static void note_noise(json_t *notes, const char *basis, const char *side, const
     sm_json_note(notes, "%s, %.100s: %s", side, sm_rows_text(row, "test"), noise);
 }
 
-static void weigh(const sm_run_group *a, const sm_run_group *b, double alpha, double threshold, sm_comparison *c) {
+static void weigh(const run_group *a, const run_group *b, double alpha, double threshold, sm_comparison *c) {
     sm_verdict verdict;
     const values v = collect(a, b);
     const sm_difference d =
@@ -197,7 +354,7 @@ static void set_apart(sm_comparison *c, const char *side, const json_t *row, con
 }
 
 // One side has no figure: reported without a verdict.
-static void failed_match(sm_comparison *c, const sm_match *m) {
+static void failed_match(sm_comparison *c, const match *m) {
     char text[2 * TEXT_SIZE];
     bool a_failed = m->a->n_usable == 0;
     bool b_failed = m->b->n_usable == 0;
@@ -211,7 +368,7 @@ static void failed_match(sm_comparison *c, const sm_match *m) {
 }
 
 // The difference between a row and the most similar row of the other side; work counts first.
-static void nearest_text(const sm_run_group *group, const sm_run_groups *others, bool is_a, char text[TEXT_SIZE]) {
+static void nearest_text(const run_group *group, const run_groups *others, bool is_a, char text[TEXT_SIZE]) {
     const json_t *row = group->rows[0];
     char work[TEXT_SIZE];
     char factor[TEXT_SIZE];
@@ -234,7 +391,7 @@ static void nearest_text(const sm_run_group *group, const sm_run_groups *others,
              work[0] != '\0' && factor[0] != '\0' ? ", " : "", factor);
 }
 
-static void list_unmatched(sm_comparison *c, const sm_run_groups *groups, const sm_run_groups *others, bool is_a) {
+static void list_unmatched(sm_comparison *c, const run_groups *groups, const run_groups *others, bool is_a) {
     char text[TEXT_SIZE];
     for (size_t i = 0; i < groups->n; i++) {
         if (!groups->groups[i].is_matched) {
@@ -294,25 +451,21 @@ static const sm_column apart_columns[] = {
 
 const sm_table sm_apart_table = {"not_compared", apart_columns, sizeof(apart_columns) / sizeof(apart_columns[0])};
 
-static void free_matches(sm_matches *m) { free(m->matches); }
-
 sm_status sm_compare(const json_t *rows_a, const json_t *rows_b, const sm_compare_options *options,
                      sm_comparison *comparison) {
     sm_comparison *c = comparison;
-    SM_AT_END(sm_run_groups_free) sm_run_groups a = {NULL, 0};
-    SM_AT_END(sm_run_groups_free) sm_run_groups b = {NULL, 0};
-    SM_AT_END(free_matches) sm_matches m = {NULL, 0};
+    SM_AT_END(free_groups) run_groups a = group_rows(rows_a);
+    SM_AT_END(free_groups) run_groups b = group_rows(rows_b);
+    SM_AT_END(free_matches) matches m = {NULL, 0};
     *c = (sm_comparison){json_array(), json_array(), json_array(), SM_VERDICT_SAME, 0};
-    sm_group_rows(rows_a, &a);
-    sm_group_rows(rows_b, &b);
-    const sm_status status = sm_find_matches(&a, &b, options->across, options->any_factor, &m);
+    const sm_status status = find_matches(&a, &b, options->across, options->any_factor, &m);
     if (status != SM_OK) {
         sm_comparison_free(c);
         return status;
     }
     const double alpha = fmin(alpha_each, alpha_all / (double)(m.n > 0 ? m.n : 1));
     for (size_t i = 0; i < m.n; i++) {
-        const sm_match *pair = &m.matches[i];
+        const match *pair = &m.matches[i];
         pair->a->is_matched = true;
         pair->b->is_matched = true;
         if (pair->a->n_usable == 0 || pair->b->n_usable == 0) {

@@ -90,6 +90,7 @@ typedef struct {
 //   - too noisy to use: its 95% interval reaches more than SM_USABLE_LIMIT percent from the median
 bool sm_doubt(const sm_conditions *of, char text[SM_DOUBT_SIZE]);
 bool sm_doubt_row(const json_t *row, char text[SM_DOUBT_SIZE]);
+#define SM_IS_DOUBTED(row) sm_doubt_row((row), (char[SM_DOUBT_SIZE]){""})
 
 // "2 of 6 rows: busy machine: ...", from the first of `rows` that supports no verdict; false: all support one.
 bool sm_doubt_rows(const json_t *const *rows, size_t n, char *text, size_t size_bytes);
@@ -118,7 +119,9 @@ sm_status sm_costs_add(sm_costs *costs, const char *text);
 
 // "10,000,000,000 tokens take 3.2 h and cost 8.01 EUR; 1,249 million tokens for 1 EUR"; "": nothing is known. `costs`
 // may be NULL.
-void sm_costs_text(const sm_costs *costs, const json_t *row, double tokens_per_s, char text[SM_COST_TEXT_SIZE]);
+const char *sm_costs_text(const sm_costs *costs, const json_t *row, double tokens_per_s, char text[SM_COST_TEXT_SIZE]);
+#define SM_COSTS_TEXT(costs, row, tokens_per_s) \
+    sm_costs_text((costs), (row), (tokens_per_s), (char[SM_COST_TEXT_SIZE]){""})
 
 // --- comparing -----------------------------------------------------------------------------------
 
@@ -268,49 +271,7 @@ void sm_leaderboard_make(const json_t *rows, const json_t *references, const sm_
 // Whether the record is a reference.
 bool sm_leaderboard_is_reference(const json_t *record);
 
-// --- matching rows -------------------------------------------------------------------------------
-
-// Decides which rows of two sets may be compared.
-//
-// They must have done the same work; how and where (the factors of bench/rows/identity.h) is what a comparison is about.
-// Rows of one side with the same work and factors are runs of one configuration.
-
-// The runs of one configuration on one side.
-typedef struct {
-    const json_t **rows; // borrowed, in the order of the file
-    size_t n_rows;
-    size_t n_usable; // number of rows with figures, which come first; the rest failed
-    bool is_matched;
-    sm_identity_key key;
-} sm_run_group;
-
-typedef struct {
-    sm_run_group *groups;
-    size_t n;
-} sm_run_groups;
-
-void sm_group_rows(const json_t *rows, sm_run_groups *groups);
-void sm_run_groups_free(sm_run_groups *groups);
-
 // Whether a row has a time to compare.
 bool sm_row_is_usable(const json_t *row);
-
-// Two groups of the same work.
-typedef struct {
-    sm_run_group *a, *b;
-    unsigned differs; // factors that differ
-    int n_fewest;     // the fewest factors in which any group of B with this work differs from `a`; only for any_factor
-} sm_match;
-
-typedef struct {
-    sm_match *matches;
-    size_t n;
-} sm_matches;
-
-// Finds the matches to compare: with `any_factor`, for each group of A the groups of B that differ in the fewest
-// factors; with `across` (bits), those that differ only in some of these; otherwise those that do not differ, or, if
-// there are none, those that differ in one factor, which must be the same for all (SM_ERR_USAGE). The caller frees
-// m->matches, also after a failure.
-sm_status sm_find_matches(sm_run_groups *a, sm_run_groups *b, unsigned across, bool any_factor, sm_matches *m);
 
 #endif

@@ -45,10 +45,6 @@ static void show_status(const json_t *record, const sm_column *column, char *tex
     snprintf(text, size_bytes, "%s%s%s", sm_rows_text(record, column->name), reason[0] != '\0' ? ": " : "", reason);
 }
 
-static void show_brief_status(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    snprintf(text, size_bytes, "%s", sm_rows_text(record, column->name));
-}
-
 static const sm_column columns[] = {
     SM_SHARED_COLUMN("device", "device that ran", "device"),
     SM_SHARED_COLUMN("model", "size of the model by name", "model"),
@@ -72,7 +68,7 @@ static const sm_column columns[] = {
     SM_INTEGER("estimated_bytes", "bytes", "of its tensors, by the planner, before it ran"),
     SM_TEXT("changes", "its changes to the training itself: batch, rounding or optimizer; empty: none",
             .heading = "changes", .rank = 8),
-    SM_TEXT("status", "ok, or how it failed", .heading = "status", .show = show_status, .brief = show_brief_status,
+    SM_TEXT("status", "ok, or how it failed", .heading = "status", .show = show_status, .brief = sm_show_plain,
             .rank = 5),
     SM_BOOLEAN("advised", "the one that was chosen, and measured most often"),
     SM_TEXT("reason", "why there is no figure, or no verdict"),
@@ -85,8 +81,7 @@ const sm_table sm_advice_table = {"advice", columns, (int)(sizeof(columns) / siz
 
 // Seconds for each token, from the time of a step.
 static double per_token_s(const json_t *row, double step_ns) {
-    const double real = sm_json_number(row, "real_tokens");
-    return step_ns * 1e-9 / real;
+    return step_ns * 1e-9 / sm_json_number(row, "real_tokens");
 }
 
 static bool has_figures(const json_t *row) {
@@ -112,8 +107,7 @@ static void push(series *s, double value) {
 // Seconds a token of each sample of all rounds with figures.
 static series samples_of(const json_t *rows) {
     series s = {NULL, 0};
-    for (size_t round = 0; round < json_array_size(rows); round++) {
-        const json_t *row = json_array_get(rows, round);
+    SM_EACH(row, rows) {
         double *samples_ns = NULL;
         size_t n = 0;
         if (has_figures(row)) {
@@ -143,8 +137,7 @@ static void set_gain(json_t *record, sm_difference d, const char *basis) {
 static bool is_doubted(const json_t *rows, char doubt[SM_DOUBT_SIZE]) {
     size_t n = 0;
     size_t n_doubted = 0;
-    for (size_t round = 0; round < json_array_size(rows); round++) {
-        const json_t *row = json_array_get(rows, round);
+    SM_EACH(row, rows) {
         char its[SM_DOUBT_SIZE];
         if (has_figures(row)) {
             n++;
@@ -204,8 +197,7 @@ static int64_t largest(const json_t *rows, const char *name) {
 // The row of a round that did not run, if there is one.
 static const json_t *telling_row(const json_t *rows) {
     const json_t *last = NULL;
-    for (size_t round = 0; round < json_array_size(rows); round++) {
-        const json_t *row = json_array_get(rows, round);
+    SM_EACH(row, rows) {
         if (json_is_object(row)) {
             last = row;
             if (!has_figures(row)) {
@@ -220,15 +212,14 @@ static json_t *make_record(const sm_advice_case *its, const json_t *default_rows
     const json_t *row = telling_row(its->rows);
     const bool is_default = its->flags[0] == '\0';
     const bool on_card = sm_rows_text(row, "gpu_info")[0] != '\0';
-    char model[128];
-    sm_rows_model(row, model, sizeof(model));
-    json_t *record = sm_json_put(
-        json_object(), {"device", sm_json_text(sm_rows_text(row, "device"))}, {"model", sm_json_text(model)},
-        {"flags", sm_json_text(is_default ? "(the default)" : its->flags)}, {"changes", sm_json_text(its->changes)},
-        {"advised", json_boolean(its->is_advised)}, {"status", sm_json_text(sm_rows_status(row))},
-        {"reason", sm_json_text(has_figures(row) ? "" : sm_rows_text(row, "reason"))},
-        {"command", sm_json_text(its->command)},
-        {"estimated_bytes", sm_json_integer(largest(its->rows, "estimated_bytes"))});
+    json_t *record = sm_json_put(json_object(), {"device", sm_json_text(sm_rows_text(row, "device"))},
+                                 {"model", sm_json_text(SM_ROWS_MODEL(row))},
+                                 {"flags", sm_json_text(is_default ? "(the default)" : its->flags)},
+                                 {"changes", sm_json_text(its->changes)}, {"advised", json_boolean(its->is_advised)},
+                                 {"status", sm_json_text(sm_rows_status(row))},
+                                 {"reason", sm_json_text(has_figures(row) ? "" : sm_rows_text(row, "reason"))},
+                                 {"command", sm_json_text(its->command)},
+                                 {"estimated_bytes", sm_json_integer(largest(its->rows, "estimated_bytes"))});
     if (!has_figures(row)) {
         return record;
     }

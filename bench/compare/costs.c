@@ -52,32 +52,29 @@ static void text_time(double seconds, char *text, size_t size_bytes) {
     }
 }
 
-void sm_costs_text(const sm_costs *costs, const json_t *row, double tokens_per_s, char text[SM_COST_TEXT_SIZE]) {
+const char *sm_costs_text(const sm_costs *costs, const json_t *row, double tokens_per_s, char text[SM_COST_TEXT_SIZE]) {
     const sm_price *price = find(costs, row);
     char time[32];
-    char number[32];
-    int used = 0;
     text[0] = '\0';
     if (costs == NULL || !(tokens_per_s > 0)) {
-        return;
+        return text;
     }
     const double seconds = costs->train_tokens / tokens_per_s;
     if (costs->train_tokens > 0) {
         text_time(seconds, time, sizeof time);
-        used = snprintf(text, SM_COST_TEXT_SIZE, "%s tokens take %s", SM_TEXT_COUNT(costs->train_tokens), time);
+        snprintf(text, SM_COST_TEXT_SIZE, "%s tokens take %s", SM_TEXT_COUNT(costs->train_tokens), time);
         if (price != NULL) {
-            used += snprintf(text + used, SM_COST_TEXT_SIZE - (size_t)used, " and cost %.2f%s%s",
-                             seconds / 3600 * price->per_hour, price->currency[0] != '\0' ? " " : "", price->currency);
+            sm_append(text, SM_COST_TEXT_SIZE, " and cost %.2f%s%s", seconds / 3600 * price->per_hour,
+                      price->currency[0] != '\0' ? " " : "", price->currency);
         }
     }
     if (price != NULL) {
         const double millions = tokens_per_s * 3600 / price->per_hour / 1e6;
-        if (millions >= 100) {
-            sm_text_count(round(millions), number, sizeof number);
-        } else {
-            snprintf(number, sizeof number, "%.3g", millions);
-        }
-        snprintf(text + used, SM_COST_TEXT_SIZE - (size_t)used, "%s%s million tokens for 1 %s", used > 0 ? "; " : "",
-                 number, price->currency[0] != '\0' ? price->currency : "unit of the price");
+        char number[32];
+        snprintf(number, sizeof number, "%.3g", millions);
+        sm_append_part(text, SM_COST_TEXT_SIZE, "; ", millions >= 100 ? SM_TEXT_COUNT(round(millions)) : number);
+        sm_append(text, SM_COST_TEXT_SIZE, " million tokens for 1 %s",
+                  price->currency[0] != '\0' ? price->currency : "unit of the price");
     }
+    return text;
 }

@@ -81,21 +81,14 @@ const sm_table sm_leaderboard_refused_table = {"refused", refused_columns,
 
 // --- which rows ----------------------------------------------------------------------------------------
 
-// Rows compete in the same work, format and optimizer, with any batch.
+// Rows compete in the same work, format and optimizer, with any batch, with or without own code.
 static const unsigned competition =
-    SM_PART(SM_IDENTITY_WORK) | SM_PART(SM_FACTOR_PRECISION) | SM_PART(SM_FACTOR_OPTIMIZER);
+    SM_PART(SM_IDENTITY_WORK) | SM_PART(SM_FACTOR_PRECISION) | SM_PART(SM_FACTOR_OPTIMIZER) | SM_OWN_CODE;
 
 static bool agree(const json_t *a, const json_t *b, const char *field) {
     const json_t *x = json_object_get(a, field);
     const json_t *y = json_object_get(b, field);
     return x == y || json_equal(x, y);
-}
-
-static int compare_code(const json_t *a, const json_t *b) { return strcmp(sm_rows_own_code(a), sm_rows_own_code(b)); }
-
-// Both must use this program's own kernels, or both others.
-static bool same_work(const json_t *a, const json_t *b) {
-    return sm_identity_order(a, b, competition) == 0 && compare_code(a, b) == 0;
 }
 
 // "" for a measured, checked and usable row; otherwise what it lacks.
@@ -118,36 +111,26 @@ static int by_work_and_speed(const void *a, const void *b) {
     const json_t *x = *(const json_t *const *)a;
     const json_t *y = *(const json_t *const *)b;
     const int work = sm_identity_order(x, y, competition);
-    if (work != 0 || compare_code(x, y) != 0) {
-        return work != 0 ? work : compare_code(x, y);
-    }
     const double x_ts = sm_json_number(x, "median_ts");
     const double y_ts = sm_json_number(y, "median_ts");
-    return (x_ts < y_ts) - (x_ts > y_ts);
+    return work != 0 ? work : (x_ts < y_ts) - (x_ts > y_ts);
 }
 
 // --- a record --------------------------------------------------------------------------------------------
 
-static void add_mark(char *marks, const char *mark) {
-    sm_append(marks, TEXT_SIZE, "%s%s", marks[0] != '\0' ? ", " : "", mark);
-}
-
 static void set_marks(const json_t *row, const json_t *best, bool is_reference, char marks[TEXT_SIZE]) {
-    snprintf(marks, TEXT_SIZE, "%s", is_reference ? REFERENCE : "");
-    if (sm_rows_own_code(row)[0] != '\0') {
-        add_mark(marks, sm_rows_own_code(row));
-    }
-    if (json_is_true(json_object_get(row, "emulated"))) {
-        add_mark(marks, "emulated");
-    }
-    if (strcmp(sm_rows_text(row, "noise_verdict"), "steady") != 0) {
-        add_mark(marks, sm_rows_text(row, "noise_verdict"));
-    }
-    if (json_array_size(json_object_get(row, "warnings")) > 0) {
-        add_mark(marks, "warned");
-    }
-    if (!agree(row, best, "data")) {
-        add_mark(marks, "other data");
+    const char *noise = sm_rows_text(row, "noise_verdict");
+    const char *all[] = {
+        is_reference ? REFERENCE : "",
+        sm_rows_own_code(row),
+        json_is_true(json_object_get(row, "emulated")) ? "emulated" : "",
+        strcmp(noise, "steady") != 0 ? noise : "",
+        json_array_size(json_object_get(row, "warnings")) > 0 ? "warned" : "",
+        agree(row, best, "data") ? "" : "other data",
+    };
+    marks[0] = '\0';
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        sm_append_part(marks, TEXT_SIZE, ", ", all[i]);
     }
 }
 
@@ -155,16 +138,12 @@ static bool holds(const json_t *rows, const json_t *row) { return sm_json_place(
 
 // Fields that records and refused rows share.
 static json_t *make_name(const json_t *row) {
-    char model[TEXT_SIZE];
     char device[TEXT_SIZE];
-    char machine[TEXT_SIZE];
-    sm_rows_model(row, model, sizeof(model));
-    sm_rows_chip(row, machine, sizeof(machine));
     snprintf(device, sizeof(device), "%s %s%s", sm_rows_text(row, "device"), sm_rows_text(row, "isa"),
              sm_rows_text(row, "tier"));
     json_t *name =
         sm_json_copy(json_object(), row, "n_seq precision pass_type optimizer mode n_batch build_commit own_kernels");
-    return sm_json_put(name, {"model", sm_json_text(model)}, {"machine", sm_json_text(machine)},
+    return sm_json_put(name, {"model", sm_json_text(SM_ROWS_MODEL(row))}, {"machine", sm_json_text(SM_ROWS_CHIP(row))},
                        {"host", sm_json_text(sm_rows_text(row, "context.host"))}, {"device", sm_json_text(device)});
 }
 
@@ -187,15 +166,11 @@ static void other_work(const json_t *const *sorted, size_t n_before, const json_
 static json_t *make_record(const json_t *row, const json_t *best, const char *work, int place, bool is_reference,
                            const sm_costs *costs) {
     char marks[TEXT_SIZE];
-    char cost[SM_COST_TEXT_SIZE];
-    char bound[TEXT_SIZE];
     const bool has_card = sm_rows_text(row, "gpu_info")[0] != '\0';
     const double memory_bytes = sm_json_number(row, has_card ? "device_peak_bytes" : "peak_rss_bytes");
     const double rate = sm_json_number(row, "median_ts");
     const double tokens = rate * sm_json_number(row, "median_ns");
     set_marks(row, best, is_reference, marks);
-    sm_rows_bound(row, bound, sizeof(bound));
-    sm_costs_text(costs, row, rate, cost);
     return sm_json_put(make_name(row), {"reference", json_boolean(is_reference)}, {"place", sm_json_integer(place)},
                        {"work", sm_json_text(work)}, {"median_ts", sm_json_real(rate)},
                        {"lo_ts", sm_json_real(tokens / sm_json_number(row, "ci95_hi_ns"))},
@@ -203,9 +178,9 @@ static json_t *make_record(const json_t *row, const json_t *best, const char *wo
                        {"noise_percent", sm_json_real(sm_json_number(row, "noise_percent"))},
                        {"mfu", sm_json_real(sm_json_number(row, "mfu"))},
                        {"tokens_per_joule", sm_json_real(1 / sm_json_number(row, "energy_per_token_j"))},
-                       {"memory_bytes", sm_json_real(memory_bytes)}, {"bound", sm_json_text(bound)},
-                       {"tokens_per_s_gib", sm_json_real(rate / (memory_bytes / gib))}, {"cost", sm_json_text(cost)},
-                       {"marks", sm_json_text(marks)});
+                       {"memory_bytes", sm_json_real(memory_bytes)}, {"bound", sm_json_text(SM_ROWS_BOUND(row))},
+                       {"tokens_per_s_gib", sm_json_real(rate / (memory_bytes / gib))},
+                       {"cost", sm_json_text(SM_COSTS_TEXT(costs, row, rate))}, {"marks", sm_json_text(marks)});
 }
 
 // Whether the same device of the same machine has a faster row for that work; a reference is nobody's machine.
@@ -240,7 +215,7 @@ static void write_places(const json_t *const *sorted, size_t n, const json_t *re
     int place = 0;
     char work[TEXT_SIZE] = "";
     for (size_t i = 0; i < n; i++) {
-        if (!same_work(sorted[first], sorted[i])) {
+        if (sm_identity_order(sorted[first], sorted[i], competition) != 0) {
             first = i;
             n_before = 0;
             other_work(sorted, first, sorted[i], work);
@@ -258,48 +233,35 @@ static void write_places(const json_t *const *sorted, size_t n, const json_t *re
     }
 }
 
-// Divides rows into those that count, which are appended, and those that are refused.
-static void divide(const json_t *rows, const json_t **counted, size_t *n, json_t *refused) {
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        const json_t *row = json_array_get(rows, i);
+// Divides rows into those that count, which are appended, and those that are refused. With `only_of_counted`, rows of work
+// that no row before has are left out.
+static void divide(const json_t *rows, bool only_of_counted, const json_t **counted, size_t *n, json_t *refused) {
+    const size_t n_before = *n;
+    SM_EACH(row, rows) {
         char doubt[SM_DOUBT_SIZE];
         const char *lack = lack_of(row, doubt);
-        if (lack[0] == '\0') {
+        bool is_asked = !only_of_counted;
+        for (size_t k = 0; k < n_before && !is_asked; k++) {
+            is_asked = sm_identity_order(counted[k], row, competition) == 0;
+        }
+        if (is_asked && lack[0] == '\0') {
             counted[(*n)++] = row;
-            continue;
-        }
-        json_array_append_new(refused, sm_json_put(make_name(row), {"status", sm_json_text(sm_rows_status(row))},
-                                                   {"reason", sm_json_text(lack)}));
-    }
-}
-
-// Those of work that counted rows have, too.
-static json_t *relevant(const json_t *references, const json_t *const *counted, size_t n, bool all) {
-    json_t *chosen = json_array();
-    for (size_t i = 0; i < json_array_size(references); i++) {
-        json_t *row = json_array_get(references, i);
-        bool is_same = all;
-        for (size_t k = 0; k < n && !is_same; k++) {
-            is_same = same_work(counted[k], row);
-        }
-        if (is_same) {
-            json_array_append(chosen, row);
+        } else if (is_asked) {
+            json_array_append_new(refused, sm_json_put(make_name(row), {"status", sm_json_text(sm_rows_status(row))},
+                                                       {"reason", sm_json_text(lack)}));
         }
     }
-    return chosen;
 }
 
 void sm_leaderboard_make(const json_t *rows, const json_t *references, const sm_costs *costs, json_t **records,
                          json_t **refused) {
     SM_FREED const json_t **counted =
         sm_malloc((json_array_size(rows) + json_array_size(references) + 1) * sizeof(*counted));
-    SM_OWN(json_t) *chosen = NULL;
     size_t n = 0;
     *records = json_array();
     *refused = json_array();
-    divide(rows, counted, &n, *refused);
-    chosen = relevant(references, counted, n, json_array_size(rows) == 0);
-    divide(chosen, counted, &n, *refused);
+    divide(rows, false, counted, &n, *refused);
+    divide(references, json_array_size(rows) > 0, counted, &n, *refused);
     qsort(counted, n, sizeof(*counted), by_work_and_speed);
     write_places(counted, n, references, costs, *records);
 }

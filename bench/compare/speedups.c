@@ -1,4 +1,4 @@
-// speedups.c: groups rows by their work, and compares their samples. See compare.h.
+// speedups.c: what is said after a run: which row is how much faster, and where attentions cross. See compare.h.
 #include "bench/compare/compare.h"
 
 #include "bench/rows/identity.h"
@@ -26,24 +26,6 @@ static int by_median(const void *a, const void *b) {
     const double x = sm_json_number(*(const json_t *const *)a, "median_ns");
     const double y = sm_json_number(*(const json_t *const *)b, "median_ns");
     return (x > y) - (x < y);
-}
-
-// Collects the rows with the work of rows[first], if none before it has it.
-static void collect(const json_t *rows, size_t first, group *g) {
-    const json_t *of = json_array_get(rows, first);
-    g->n = 0;
-    for (size_t i = 0; i < json_array_size(rows) && has_figures(of); i++) {
-        const json_t *row = json_array_get(rows, i);
-        if (!has_figures(row) || sm_identity_order(row, of, SM_SAME_WORK) != 0) {
-            continue;
-        }
-        if (i < first) {
-            g->n = 0;
-            return;
-        }
-        g->rows[g->n++] = row;
-    }
-    qsort(g->rows, g->n, sizeof(*g->rows), by_median);
 }
 
 static bool varies(const group *g, const sm_column *column) {
@@ -79,7 +61,7 @@ static void name_row(const group *g, const json_t *row, char name[NAME_SIZE]) {
         } else {
             sm_identity_value(row, column, text);
         }
-        sm_append(name, NAME_SIZE, "%s%s", name[0] != '\0' && text[0] != '\0' ? " " : "", text);
+        sm_append_part(name, NAME_SIZE, " ", text);
         if (strcmp(column->name, "n_threads") == 0 && text[0] != '\0') {
             sm_append(name, NAME_SIZE, " thread%s", strcmp(text, "1") == 0 ? "" : "s");
         }
@@ -119,37 +101,130 @@ static void say(const group *g, const json_t *slow, bool names_test, json_t *sen
 
 json_t *sm_fastest_sentences(const json_t *rows) {
     const size_t n_rows = json_array_size(rows);
-    group g = {.rows = sm_malloc((n_rows + 1) * sizeof(const json_t *))};
-    group doubted = {.rows = sm_malloc((n_rows + 1) * sizeof(const json_t *))};
+    char doubt[SM_DOUBT_SIZE];
+    char first_doubt[SM_DOUBT_SIZE];
+    size_t n_doubted = 0;
     json_t *sentences = json_array();
-    for (size_t first = 0; first < n_rows; first++) {
-        collect(rows, first, &g);
-        const bool names_test = g.n < n_rows;
-        // Moves the rows without a verdict from a group of several to `doubted`.
-        size_t n = 0;
-        for (size_t i = 0; i < g.n && g.n > 1; i++) {
-            char doubt[SM_DOUBT_SIZE];
-            if (sm_doubt_row(g.rows[i], doubt)) {
-                doubted.rows[doubted.n++] = g.rows[i];
-            } else {
-                g.rows[n++] = g.rows[i];
+    SM_OWN(json_t) *groups = sm_identity_groups(rows, SM_SAME_WORK, has_figures);
+    SM_FREED const json_t **sorted = sm_malloc((n_rows + 1) * sizeof(*sorted));
+    SM_EACH(of_work, groups) {
+        const size_t n = json_array_size(of_work);
+        group g = {sorted, 0};
+        SM_EACH(row, of_work) { sorted[row_at] = row; }
+        qsort(sorted, n, sizeof(*sorted), by_median);
+        for (size_t i = 0; i < n; i++) { // of several those without a verdict do not take part
+            if (n == 1 || !sm_doubt_row(sorted[i], doubt)) {
+                sorted[g.n++] = sorted[i];
+            } else if (n_doubted++ == 0) {
+                memcpy(first_doubt, doubt, sizeof(first_doubt));
             }
         }
-        g.n = n;
         for (size_t i = 1; i < g.n && json_array_size(sentences) < MOST_SENTENCES; i++) {
-            say(&g, g.rows[i], names_test, sentences);
+            say(&g, sorted[i], n < n_rows, sentences);
         }
     }
-    if (doubted.n > 0) {
-        char doubt[SM_DOUBT_SIZE];
+    if (n_doubted > 0) {
         char of_some[64] = "";
-        sm_doubt_row(doubted.rows[0], doubt);
-        if (doubted.n < n_rows) {
-            snprintf(of_some, sizeof(of_some), " on %zu of %zu rows", doubted.n, n_rows);
+        if (n_doubted < n_rows) {
+            snprintf(of_some, sizeof(of_some), " on %zu of %zu rows", n_doubted, n_rows);
         }
-        json_array_append_new(sentences, json_sprintf("No verdict%s: %s", of_some, doubt));
+        json_array_append_new(sentences, json_sprintf("No verdict%s: %s", of_some, first_doubt));
     }
-    free(g.rows);
-    free(doubted.rows);
+    return sentences;
+}
+
+// --- from which length on flash attention is faster than naive -----------------------------------------
+
+// What two rows of an op must share, but for the length: "cpu fp32 separate B=8 NH=1 HS=16".
+static void name_of_op(const json_t *row, char name[NAME_SIZE]) {
+    const char *words = sm_rows_text(row, "shape");
+    snprintf(name, NAME_SIZE, "%s %s %s", sm_rows_text(row, "device"), sm_rows_text(row, "precision"),
+             sm_rows_text(row, "pass_type"));
+    for (char word[NAME_SIZE]; sm_next_word(&words, word, sizeof(word));) {
+        if (strncmp(word, "T=", 2) != 0 && strncmp(word, "C=", 2) != 0) {
+            sm_append_part(name, NAME_SIZE, " ", word);
+        }
+    }
+}
+
+// The row of that op and name with that length; NULL: none has a time.
+static const json_t *find(const json_t *rows, const char *op, const char *name, double T) {
+    SM_EACH(row, rows) {
+        char own[NAME_SIZE];
+        name_of_op(row, own);
+        if (strcmp(sm_rows_text(row, "op"), op) == 0 && strcmp(own, name) == 0 && sm_json_number(row, "n_seq") == T &&
+            sm_json_number(row, "median_ns") > 0) {
+            return row;
+        }
+    }
+    return NULL;
+}
+
+// The least length from which flash is faster at every measured length; NaN: none. *longest: of both.
+static double crossing(const json_t *rows, const char *name, double *longest) {
+    double slower = 0; // the longest at which flash is not faster
+    double from = INFINITY;
+    *longest = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        SM_EACH(row, rows) {
+            const double T = sm_json_number(row, "n_seq");
+            const json_t *naive = find(rows, "attention", name, T);
+            const json_t *flash = find(rows, "flash_attention", name, T);
+            if (naive == NULL || flash == NULL) {
+                continue;
+            }
+            const bool is_faster = sm_json_number(flash, "median_ns") < sm_json_number(naive, "median_ns");
+            *longest = fmax(*longest, T);
+            slower = is_faster ? slower : fmax(slower, T);
+            from = pass == 1 && T > slower ? fmin(from, T) : from;
+        }
+    }
+    return isfinite(from) ? from : NAN;
+}
+
+// The rows of attention that bear a verdict; *n_doubted: of the others, and why of the first.
+static json_t *without_doubt(const json_t *all, size_t *n_doubted, char first_doubt[SM_DOUBT_SIZE]) {
+    json_t *rows = json_array();
+    *n_doubted = 0;
+    SM_EACH(row, all) {
+        char doubt[SM_DOUBT_SIZE];
+        const char *op = sm_rows_text(row, "op");
+        if (strcmp(op, "attention") != 0 && strcmp(op, "flash_attention") != 0) {
+            continue;
+        }
+        if (!sm_doubt_row(row, doubt)) {
+            json_array_append(rows, row);
+        } else if ((*n_doubted)++ == 0) {
+            memcpy(first_doubt, doubt, SM_DOUBT_SIZE);
+        }
+    }
+    return rows;
+}
+
+json_t *sm_crossover_sentences(const json_t *all) {
+    char doubt[SM_DOUBT_SIZE];
+    size_t n_doubted;
+    json_t *sentences = json_array();
+    SM_OWN(json_t) *told = json_object();
+    SM_OWN(json_t) *rows = without_doubt(all, &n_doubted, doubt);
+    SM_EACH(row, rows) {
+        char name[NAME_SIZE];
+        double longest;
+        name_of_op(row, name);
+        if (strcmp(sm_rows_text(row, "op"), "flash_attention") != 0 || json_object_get(told, name) != NULL) {
+            continue;
+        }
+        json_object_set_new(told, name, json_true());
+        const double from = crossing(rows, name, &longest);
+        if (longest > 0 && isnan(from)) {
+            json_array_append_new(sentences, json_sprintf("%s: naive attention is faster up to T=%.0f", name, longest));
+        } else if (longest > 0) {
+            json_array_append_new(sentences, json_sprintf("%s: flash attention is faster from T=%.0f on", name, from));
+        }
+    }
+    if (n_doubted > 0) {
+        json_array_append_new(sentences, json_sprintf("No verdict on %zu of %zu rows of attention: %s", n_doubted,
+                                                      n_doubted + json_array_size(rows), doubt));
+    }
     return sentences;
 }

@@ -101,12 +101,11 @@ static sample look(sm_utilisation *u) {
     (void)read_whole(u->stat_file, u->text, STAT_BYTES);
     u->before = strncmp(u->text, "cpu ", 4) == 0 ? read_ticks(u->text + 4) : (ticks){0, 0};
     const bool is_told = read_whole(u->memory_file, text, sizeof(text)) && sscanf(text, "%*d %lld", &pages) == 1;
-    const int64_t gpu_bytes = u->nvml != NULL ? sm_nvml_memory_bytes(u->nvml) : SM_ABSENT;
     s.values[AT_cpu] = share_of(before, u->before);
     s.values[AT_rss_bytes] = is_told ? (double)pages * (double)os_page_bytes() : NAN;
-    s.values[AT_gpu] = u->nvml != NULL ? sm_nvml_busy_share(u->nvml) : NAN;
-    s.values[AT_gpu_memory_bytes] = gpu_bytes != SM_ABSENT ? (double)gpu_bytes : NAN;
-    s.values[AT_power_w] = u->nvml != NULL ? sm_nvml_power_w(u->nvml) : NAN;
+    s.values[AT_gpu] = sm_nvml_read(u->nvml, SM_NVML_BUSY_PERCENT) / 100;
+    s.values[AT_gpu_memory_bytes] = sm_nvml_read(u->nvml, SM_NVML_MEMORY_BYTES);
+    s.values[AT_power_w] = sm_nvml_read(u->nvml, SM_NVML_POWER_MW) / 1000;
     return s;
 }
 

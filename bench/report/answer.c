@@ -7,7 +7,7 @@
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
 
-enum { SETTING_SIZE = SM_REPORT_NAME_SIZE + 160, WHY_SIZE = 256, MOST_DEVICES = 32 };
+enum { SETTING_SIZE = SM_REPORT_NAME_SIZE + 160, MOST_DEVICES = 32 };
 
 // --- the fastest of each device ----------------------------------------------------------------
 
@@ -58,33 +58,24 @@ static int find_entries(const sm_report_rows *report, const char *work, const sm
     return n;
 }
 
-// --- texts -------------------------------------------------------------------------------------
+// --- the sentence ------------------------------------------------------------------------------
 
 // "fused fp32, batch 4, 2 threads": without the device.
 static void text_setting(const sm_report_row *row, char *text, size_t size_bytes) {
-    char mode[SM_REPORT_NAME_SIZE];
-    char precision[64];
-    char batch[64];
     const double n_threads = sm_json_number(row->json, "n_threads");
-    const bool is_card = sm_rows_text(row->json, "gpu_info")[0] != '\0';
-    sm_text_mode(row->json, mode, sizeof(mode));
-    sm_text_precision(row->json, precision, sizeof(precision));
     const double n_batch = sm_json_number(row->json, "n_batch");
-    snprintf(batch, sizeof(batch), isfinite(n_batch) ? "batch %.0f" : "batch not named", n_batch);
-    snprintf(text, size_bytes, "%s %s, %s", mode, precision, batch);
-    if (n_threads > 0 && !is_card) {
+    snprintf(text, size_bytes, "%s %s, batch ", SM_TEXT_MODE(row->json), SM_TEXT_PRECISION(row->json));
+    sm_append(text, size_bytes, isfinite(n_batch) ? "%.0f" : "not named", n_batch);
+    if (n_threads > 0 && sm_rows_text(row->json, "gpu_info")[0] == '\0') {
         sm_append(text, size_bytes, ", %.0f thread%s", n_threads, sm_plural((size_t)n_threads));
     }
 }
 
-// --- the sentence ------------------------------------------------------------------------------
-
 static void text_sentence(const char *work, const sm_report_row *const *entries, int n, char *text, size_t size_bytes) {
     const sm_report_row *a = entries[0];
     char setting[SETTING_SIZE];
-    char rate[32];
+    const char *rate = SM_TEXT_COUNT(a->tokens_per_s);
     text_setting(a, setting, sizeof(setting));
-    sm_text_count(a->tokens_per_s, rate, sizeof(rate));
     if (!is_ranked(a)) {
         snprintf(text, size_bytes, "No verdict for %s: %s.", work, a->doubt);
         return;
@@ -120,11 +111,10 @@ const sm_report_row *sm_report_answer(const sm_report_rows *report, const sm_cos
     if (!is_ranked(entries[0])) {
         return NULL;
     }
-    char why[WHY_SIZE];
-    char cost[SM_COST_TEXT_SIZE];
-    sm_rows_bound(entries[0]->json, why, sizeof(why));
-    sm_costs_text(costs, entries[0]->json, entries[0]->tokens_per_s, cost);
-    snprintf(reason, SM_ANSWER_SIZE, "%s%s%s%s%s%s", why[0] != '\0' ? "It is " : "", why, why[0] != '\0' ? "." : "",
-             why[0] != '\0' && cost[0] != '\0' ? " " : "", cost, cost[0] != '\0' ? "." : "");
+    const char *why = SM_ROWS_BOUND(entries[0]->json);
+    const char *cost = SM_COSTS_TEXT(costs, entries[0]->json, entries[0]->tokens_per_s);
+    snprintf(reason, SM_ANSWER_SIZE, why[0] != '\0' ? "It is %s." : "%s", why);
+    sm_append_part(reason, SM_ANSWER_SIZE, " ", cost);
+    sm_append(reason, SM_ANSWER_SIZE, "%s", cost[0] != '\0' ? "." : "");
     return entries[0];
 }

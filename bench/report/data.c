@@ -66,7 +66,6 @@ static void set(json_t *entry, const char *name, const char *text) {
 
 // Only a row that supports a verdict has a reason and a cost.
 static json_t *entry_of(const sm_report_row *row, const sm_costs *costs, size_t most_samples, json_t *contexts) {
-    char text[SM_DOUBT_SIZE];
     json_t *copy = without_nulls(row->json, most_samples);
     const int context = context_index(row->json, contexts);
     if (context != NO_CONTEXT) {
@@ -74,16 +73,12 @@ static json_t *entry_of(const sm_report_row *row, const sm_costs *costs, size_t 
     }
     json_t *entry = json_pack("{s:o, s:o, s:o, s:b}", "row", copy, "device", sm_json_bytes(row->device), "work",
                               sm_json_bytes(row->work), "is_usable", row->is_usable);
-    sm_text_mode(row->json, text, sizeof(text));
-    set(entry, "mode", text);
-    sm_text_precision(row->json, text, sizeof(text));
-    set(entry, "precision", text);
+    set(entry, "mode", SM_TEXT_MODE(row->json));
+    set(entry, "precision", SM_TEXT_PRECISION(row->json));
     set(entry, "doubt", row->doubt);
     if (row->doubt[0] == '\0') {
-        sm_rows_bound(row->json, text, sizeof(text));
-        set(entry, "why", text);
-        sm_costs_text(costs, row->json, row->tokens_per_s, text);
-        set(entry, "cost", text);
+        set(entry, "why", SM_ROWS_BOUND(row->json));
+        set(entry, "cost", SM_COSTS_TEXT(costs, row->json, row->tokens_per_s));
     }
     return entry;
 }

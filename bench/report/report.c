@@ -49,9 +49,7 @@ static json_t *make_loops(const sm_report_rows *report) {
 // Of the recommendations those with a winner, and why nothing is the fastest; `report --best` prints all.
 static json_t *best_of(const json_t *records) {
     json_t *best = json_array();
-    size_t i;
-    json_t *record;
-    json_array_foreach((json_t *)records, i, record) {
+    SM_EACH(record, records) {
         const char *topic = sm_rows_text(record, "topic");
         if (strcmp(topic, "break-even") != 0 &&
             (strcmp(topic, "fastest") == 0 || sm_rows_text(record, "configuration")[0] != '\0')) {

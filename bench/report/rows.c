@@ -20,11 +20,6 @@ static const char *device_of(const json_t *row) {
     return device[0] != '\0' ? device : backend[0] != '\0' ? backend : sm_rows_text(row, "backend");
 }
 
-// Nothing where there is no part.
-static void append(char *text, size_t size_bytes, const char *separator, const char *part) {
-    sm_append(text, size_bytes, "%s%s", text[0] != '\0' && part[0] != '\0' ? separator : "", part);
-}
-
 // Two hosts with the same chip get their host names.
 static void name_machines(sm_report_rows *report) {
     for (size_t i = 0; i < report->n; i++) {
@@ -37,7 +32,7 @@ static void name_machines(sm_report_rows *report) {
             is_shared = strcmp(report->rows[k].device, r->device) == 0 && strcmp(report->rows[k].host, r->host) != 0;
         }
         snprintf(r->machine, sizeof(r->machine), "%.90s", r->device);
-        append(r->machine, sizeof(r->machine), " of ", is_shared ? r->host : "");
+        sm_append_part(r->machine, sizeof(r->machine), " of ", is_shared ? r->host : "");
     }
 }
 
@@ -50,8 +45,8 @@ static void name_device(const sm_report_rows *report, sm_report_row *r) {
             strcmp(report->rows[i].machine, r->machine) == 0 && strcmp(device_of(report->rows[i].json), device) != 0;
     }
     snprintf(r->device, sizeof(r->device), "%s", r->machine);
-    append(r->device, sizeof(r->device), ", ", has_several || r->machine[0] == '\0' ? device : "");
-    append(r->device, sizeof(r->device), "", r->device[0] == '\0' ? "device not named" : "");
+    sm_append_part(r->device, sizeof(r->device), ", ", has_several || r->machine[0] == '\0' ? device : "");
+    sm_append_part(r->device, sizeof(r->device), "", r->device[0] == '\0' ? "device not named" : "");
 }
 
 // --- works ---------------------------------------------------------------------------------
@@ -84,8 +79,7 @@ static void field_text(const json_t *row, int field, char text[SM_IDENTITY_VALUE
 
 static void find_models(const json_t *rows, models *m) {
     memset(m, 0, sizeof(*m));
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        const json_t *row = json_array_get(rows, i);
+    SM_EACH(row, rows) {
         int k = find_model(m, row);
         if (k == m->n && m->n < MAX_MODELS) {
             m->first[m->n++] = row;
@@ -104,29 +98,29 @@ static void name_work(const models *m, sm_report_row *r) {
     char part[SM_REPORT_NAME_SIZE];
     const double n_accum = sm_json_number(r->json, "n_accum");
     const double n_seq = sm_json_number(r->json, "n_seq");
-    sm_rows_model(r->json, part, sizeof(part));
-    snprintf(r->work, sizeof(r->work), "%.60s", part[0] != '\0' ? part : "model not named");
+    const char *model = SM_ROWS_MODEL(r->json);
+    snprintf(r->work, sizeof(r->work), "%.60s", model[0] != '\0' ? model : "model not named");
     const int k = find_model(m, r->json);
     for (int d = 0; d < SM_MODEL_FIELD_COUNT && k < m->n; d++) {
         field_text(r->json, d, part);
         if ((m->varied[k] & (1u << d)) != 0 && part[0] != '\0') {
-            append(r->work, sizeof(r->work), ", ", sm_model_field_get_info((sm_model_field)d)->heading);
-            append(r->work, sizeof(r->work), " ", part);
+            sm_append_part(r->work, sizeof(r->work), ", ", sm_model_field_get_info((sm_model_field)d)->heading);
+            sm_append_part(r->work, sizeof(r->work), " ", part);
         }
     }
     part[0] = '\0';
     if (isfinite(n_seq)) {
         snprintf(part, sizeof(part), "%.0f tokens", n_seq);
     }
-    append(r->work, sizeof(r->work), ", ", part);
-    append(r->work, sizeof(r->work), ", ", sm_rows_text(r->json, "pass_type"));
-    append(r->work, sizeof(r->work), ", documents ", sm_rows_text(r->json, "documents"));
-    append(r->work, sizeof(r->work), ", ", sm_rows_own_code(r->json));
+    sm_append_part(r->work, sizeof(r->work), ", ", part);
+    sm_append_part(r->work, sizeof(r->work), ", ", sm_rows_text(r->json, "pass_type"));
+    sm_append_part(r->work, sizeof(r->work), ", documents ", sm_rows_text(r->json, "documents"));
+    sm_append_part(r->work, sizeof(r->work), ", ", sm_rows_own_code(r->json));
     part[0] = '\0';
     if (n_accum > 1) {
         snprintf(part, sizeof(part), "accumulation %.0f", n_accum);
     }
-    append(r->work, sizeof(r->work), ", ", part);
+    sm_append_part(r->work, sizeof(r->work), ", ", part);
 }
 
 // --- rows ----------------------------------------------------------------------------------

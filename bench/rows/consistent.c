@@ -24,12 +24,13 @@ static const double most_op_time = 20;
 static const double op_time_slack_ns = 3e8;
 
 // Fields that rules name often. NaN: not there, and no comparison holds.
-#define FIGURES(X)                                                                                                \
-    X(median_ns)                                                                                                  \
-    X(median_ts) X(avg_ns) X(max_ns) X(ci95_hi_ns) X(n_batch) X(n_seq) X(n_accum) X(real_tokens) X(padded_tokens) \
-        X(energy_j) X(n_layer) X(n_head) X(d_model) X(d_ff) X(vocab) X(n_ctx) X(model_n_params) X(attribution_ns) \
-            X(flops) X(bytes) X(peak_flops) X(datasheet_flops) X(peak_bandwidth) X(ideal_ns) X(n_threads)         \
-                X(peak_rss_bytes) X(device_peak_bytes) X(loss_checked) X(loss_reference)
+#define FIGURES(X)                                                                                                 \
+    X(median_ns)                                                                                                   \
+    X(median_ts)                                                                                                   \
+    X(avg_ns) X(max_ns) X(ci95_hi_ns) X(n_batch) X(n_seq) X(n_accum) X(real_tokens) X(padded_tokens) X(energy_j)   \
+        X(n_layer) X(n_head) X(d_model) X(d_ff) X(vocab) X(n_ctx) X(model_n_params) X(attribution_ns) X(flops)     \
+            X(bytes) X(peak_flops) X(datasheet_flops) X(peak_bandwidth) X(ideal_ns) X(n_threads) X(peak_rss_bytes) \
+                X(device_peak_bytes) X(loss_checked) X(loss_reference)
 
 typedef struct {
     const json_t *row;
@@ -392,10 +393,11 @@ static const char *flag_of(const audit *a, const char *name) {
 
 static bool flags_contradict(const audit *a) {
     // Flags, and the fields that have their values.
-    const char *pairs = "--model-size=model_type --arch=model_arch --batch-size=n_batch --seq-len=n_seq --accum=n_accum "
-                        "--precision=precision --mode=mode --pass-type=pass_type --optimizer=optimizer --backend=device "
-                        "--seed=seed --dropout=dropout --vocab=vocab --check-seed=check_seed --loader=loop.loader "
-                        "--data=data --weights=weights";
+    const char *pairs =
+        "--model-size=model_type --arch=model_arch --batch-size=n_batch --seq-len=n_seq --accum=n_accum "
+        "--precision=precision --mode=mode --pass-type=pass_type --optimizer=optimizer --backend=device "
+        "--seed=seed --dropout=dropout --vocab=vocab --check-seed=check_seed --loader=loop.loader "
+        "--data=data --weights=weights";
     const char *own = flag_of(a, "--kernel") != NULL ? "--kernel" : "--backend-library";
     REFUSE_IF(flag_of(a, own) != NULL && has_speed(a) && sm_rows_own_code(a->row)[0] == '\0', a,
               "its run_args have %s, and own_kernels names no code", own);
@@ -406,8 +408,8 @@ static bool flags_contradict(const audit *a) {
         const double value = number(a, field);
         const char *text = text_of(a, field);
         const bool is_other = flag != NULL && (text[0] != '\0' ? strcmp(flag, text) != 0 : strtod(flag, NULL) != value);
-        REFUSE_IF(is_other && (text[0] != '\0' || isfinite(value)), a, "its run_args have %s=%.60s, which %s is not", name,
-                  flag, field);
+        REFUSE_IF(is_other && (text[0] != '\0' || isfinite(value)), a, "its run_args have %s=%.60s, which %s is not",
+                  name, flag, field);
     }
     const char *repetitions = is_text(a, "stop_reason", "repetitions") ? flag_of(a, "--repetitions") : NULL;
     REFUSE_IF(repetitions != NULL && a->n > 0 && strtod(repetitions, NULL) != (double)a->n, a,
@@ -451,7 +453,7 @@ bool sm_row_contradicts(const json_t *row, char text[SM_CONTRADICTION_SIZE]) {
     return found;
 }
 
-void sm_row_drop_speed(json_t *row) {
+void sm_row_withdraw(json_t *row, const char *status, const char *reason) {
     for (int i = 0; i < sm_row_table.n_columns; i++) {
         const sm_column *column = &sm_row_table.columns[i];
         const bool is_array = column->type == SM_COLUMN_INTEGERS || column->type == SM_COLUMN_REALS;
@@ -459,15 +461,13 @@ void sm_row_drop_speed(json_t *row) {
             sm_json_set_new(row, column->name, is_array ? json_array() : json_null());
         }
     }
+    sm_json_put(row, {"status", json_string(status)}, {"reason", sm_json_bytes(reason)});
 }
 
 void sm_row_hold_to_itself(json_t *row, char text[SM_CONTRADICTION_SIZE]) {
     char reason[SM_CONTRADICTION_SIZE + 32];
-    if (!sm_row_contradicts(row, text)) {
-        return;
+    if (sm_row_contradicts(row, text)) {
+        snprintf(reason, sizeof(reason), "contradicts itself: %s", text);
+        sm_row_withdraw(row, "error", reason);
     }
-    snprintf(reason, sizeof(reason), "contradicts itself: %s", text);
-    sm_row_drop_speed(row);
-    sm_json_set_new(row, "status", json_string("error"));
-    sm_json_set_new(row, "reason", sm_json_bytes(reason));
 }

@@ -75,7 +75,30 @@ int sm_identity_order(const json_t *a, const json_t *b, unsigned parts) {
             return order;
         }
     }
-    return (parts & SM_PART(SM_IDENTITY_WORK)) != 0 ? strcmp(model_name(a), model_name(b)) : 0;
+    const int by_name = (parts & SM_PART(SM_IDENTITY_WORK)) != 0 ? strcmp(model_name(a), model_name(b)) : 0;
+    return by_name == 0 && (parts & SM_OWN_CODE) != 0 ? strcmp(sm_rows_own_code(a), sm_rows_own_code(b)) : by_name;
+}
+
+json_t *sm_identity_groups(const json_t *rows, unsigned parts, bool (*counts)(const json_t *row)) {
+    json_t *groups = json_array();
+    SM_EACH(row, rows) {
+        json_t *own = NULL;
+        if (!counts(row)) {
+            continue;
+        }
+        SM_EACH(group, groups) {
+            if (sm_identity_order(row, json_array_get(group, 0), parts) == 0) {
+                own = group;
+                break;
+            }
+        }
+        if (own == NULL) {
+            own = json_array();
+            json_array_append_new(groups, own);
+        }
+        json_array_append(own, row);
+    }
+    return groups;
 }
 
 // --- differences ---------------------------------------------------------------------------

@@ -38,7 +38,8 @@ typedef enum { SM_IDENTITY_LIST(SM_CODE) SM_IDENTITY_COUNT } sm_identity;
 #define SM_SAME_WORK  (SM_PART(SM_IDENTITY_WORK) | SM_PART(SM_IDENTITY_BATCH))
 #define SM_PLACE \
     (SM_PART(SM_FACTOR_MACHINE) | SM_PART(SM_FACTOR_DEVICE) | SM_PART(SM_FACTOR_ISA) | SM_PART(SM_FACTOR_TIER))
-#define SM_FACTORS (SM_PART(SM_IDENTITY_COUNT) - SM_PART(SM_FACTOR_MACHINE)) // how and place
+#define SM_FACTORS  (SM_PART(SM_IDENTITY_COUNT) - SM_PART(SM_FACTOR_MACHINE)) // how and place
+#define SM_OWN_CODE SM_PART(SM_IDENTITY_COUNT) // whether the user's own code ran: for the two functions that take it
 
 const char *sm_identity_name(sm_identity part);
 
@@ -50,8 +51,11 @@ bool sm_factor_parse(const char *name, sm_identity *factor);
 enum { SM_IDENTITY_VALUE_SIZE = 160 };
 void sm_identity_value(const json_t *row, const sm_column *column, char text[SM_IDENTITY_VALUE_SIZE]);
 
-// A total order of rows by these parts (bits SM_PART): 0 if they agree, an absent value being one of its own.
+// A total order of rows by these parts (bits SM_PART, SM_OWN_CODE): 0 if they agree, an absent value being one of its own.
 int sm_identity_order(const json_t *a, const json_t *b, unsigned parts);
+
+// The rows that count, in arrays of rows that agree in these parts, in the order of their first rows. The caller owns it.
+json_t *sm_identity_groups(const json_t *rows, unsigned parts, bool (*counts)(const json_t *row));
 
 // The parts in which two rows differ; rows of older versions and of other programs may lack columns of the work, of the
 // batch, and some of the mode and the precision. A difference of the machine covers device, isa, tier and threads; one

@@ -2,6 +2,7 @@
 #include "bench/rows/machine.h"
 
 #include "bench/tables/json_values.h"
+#include "bench/tables/show.h"
 #include "own_kernel.h"
 #include "os/os.h"
 #include "os/processor.h"
@@ -67,20 +68,7 @@ bool sm_build_is_dirty(void) {
 #endif
 }
 
-// --- small files -----------------------------------------------------------------------
-
-// First line without its newline; false when there is none to read.
-static bool read_line(const char *path, char *line, int size) {
-    FILE *file = os_open_facts("", path);
-    bool found = file != NULL && fgets(line, size, file) != NULL;
-    if (file != NULL) {
-        fclose(file);
-    }
-    if (found) {
-        line[strcspn(line, "\n")] = '\0';
-    }
-    return found;
-}
+// --- processor -----------------------------------------------------------------------------
 
 // A figure in kB of /proc/self/status, in bytes.
 static int64_t read_kilobytes(const char *path, const char *key) {
@@ -88,26 +76,12 @@ static int64_t read_kilobytes(const char *path, const char *key) {
     return os_read_fact("", path, key, value, sizeof(value)) ? (int64_t)strtoll(value, NULL, 10) * 1024 : SM_ABSENT;
 }
 
-// --- processor -----------------------------------------------------------------------------
-
 // The extensions that decide which kernels can run; of RISC-V all that there are.
 static const char *const isa_names[] = {
     "sse4_2",   "avx",         "avx2",     "fma",      "f16c",     "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16",
     "avx_vnni", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8", "asimd",   "asimdhp",  "asimddp",     "bf16",
     "i8mm",     "sve",         "sve2",     "svebf16",  "svei8mm",  "sme",     "sme2",
 };
-
-// Is `word` one of the words of `text`?
-static bool has_word(const char *text, const char *word) {
-    size_t length = strlen(word);
-    for (const char *p = strstr(text, word); p != NULL; p = strstr(p + 1, word)) {
-        bool begins = p == text || p[-1] == ' ';
-        if (begins && (p[length] == ' ' || p[length] == '\0')) {
-            return true;
-        }
-    }
-    return false;
-}
 
 static json_t *isa_list(void) {
     char words[LINE_SIZE];
@@ -117,7 +91,7 @@ static json_t *isa_list(void) {
     }
     json_t *list = json_array();
     for (size_t i = 0; i < sizeof(isa_names) / sizeof(isa_names[0]); i++) {
-        if (has_word(words, isa_names[i])) {
+        if (sm_is_word_of(isa_names[i], words)) {
             json_array_append_new(list, json_string(isa_names[i]));
         }
     }
@@ -173,13 +147,13 @@ static hwloc_topology_t load_topology(void) {
 static json_t *cpu_facts(void) {
     hwloc_topology_t topology = load_topology();
     char name[SM_TEXT_SIZE];
-    char governor[LINE_SIZE] = "";
+    char governor[LINE_SIZE];
     char flags[LINE_SIZE];
     double quota_cpus;
     int64_t throttled_ns;
     os_processor_name("", name, sizeof(name));
     os_cpu_allowed("", &quota_cpus, &throttled_ns);
-    read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", governor, sizeof(governor));
+    os_read_line("", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", governor, sizeof(governor));
     const bool has_flags = os_read_fact("", "/proc/cpuinfo", "flags", flags, sizeof(flags)); // of x86 alone
     json_t *cpu =
         sm_json_put(json_object(), {"name", sm_json_text(name)}, {"sockets", count_of(topology, HWLOC_OBJ_PACKAGE)},
@@ -188,7 +162,7 @@ static json_t *cpu_facts(void) {
                     {"quota", quota_cpus > 0 ? sm_json_real(quota_cpus) : json_null()},
                     {"numa_nodes", count_of(topology, HWLOC_OBJ_NUMANODE)}, {"isa", isa_list()},
                     {"governor", sm_json_text(governor)},
-                    {"hypervisor", has_flags ? json_boolean(has_word(flags, "hypervisor")) : json_null()},
+                    {"hypervisor", has_flags ? json_boolean(sm_is_word_of("hypervisor", flags)) : json_null()},
                     {"caches", cache_list(topology)});
     if (topology != NULL) {
         hwloc_topology_destroy(topology);
@@ -201,16 +175,12 @@ static json_t *cpu_facts(void) {
 // The choice in brackets of "always [madvise] never".
 static json_t *transparent_huge_pages(void) {
     char line[LINE_SIZE];
-    if (!read_line("/sys/kernel/mm/transparent_hugepage/enabled", line, sizeof(line))) {
+    if (!os_read_line("", "/sys/kernel/mm/transparent_hugepage/enabled", line, sizeof(line))) {
         return json_null();
     }
-    char *open = strchr(line, '[');
-    char *end = open != NULL ? strchr(open, ']') : NULL;
-    if (end == NULL) {
-        return json_null();
-    }
-    *end = '\0';
-    return sm_json_text(open + 1);
+    const char *open = strchr(line, '[');
+    const char *end = open != NULL ? strchr(open, ']') : NULL;
+    return end != NULL ? json_stringn(open + 1, (size_t)(end - open - 1)) : json_null();
 }
 
 static json_t *operating_system(void) {

@@ -58,9 +58,10 @@ const char *sm_rows_other_optimizer(const json_t *row) {
     return unless(sm_optimizer_at(0)->name, sm_rows_text(row, "optimizer"));
 }
 
-void sm_rows_model(const json_t *row, char *text, size_t size_bytes) {
+const char *sm_rows_model(const json_t *row, char *text, size_t size_bytes) {
     const char *arch = sm_rows_other_arch(row);
     snprintf(text, size_bytes, "%s%s%s", arch, arch[0] != '\0' ? " " : "", sm_rows_text(row, "model_type"));
+    return text;
 }
 
 static void drop(char *text, const char *word) {
@@ -69,7 +70,7 @@ static void drop(char *text, const char *word) {
     }
 }
 
-void sm_rows_chip(const json_t *row, char *text, size_t size_bytes) {
+const char *sm_rows_chip(const json_t *row, char *text, size_t size_bytes) {
     const char *card = sm_rows_text(row, "gpu_info");
     snprintf(text, size_bytes, "%.90s", card[0] != '\0' ? card : sm_rows_text(row, "cpu_info"));
     drop(text, "(R)");
@@ -79,19 +80,20 @@ void sm_rows_chip(const json_t *row, char *text, size_t size_bytes) {
     if (clock != NULL) {
         *clock = '\0';
     }
+    return text;
 }
 
 // Below this share of both ceilings neither is what limits a step.
 static const double least_share = 0.15;
 
-void sm_rows_bound(const json_t *row, char *text, size_t size_bytes) {
+const char *sm_rows_bound(const json_t *row, char *text, size_t size_bytes) {
     const double step_s = sm_json_number(row, "median_ns") * 1e-9;
     const double compute = sm_json_number(row, "flops") / sm_json_number(row, "peak_flops") / step_s;
     const double moved = sm_json_number(row, "bytes") / sm_json_number(row, "peak_bandwidth") / step_s;
     const double memory = moved <= 1 ? moved : 0; // faster than memory: the operands lay in caches
     text[0] = '\0';
     if (!(compute > 0)) {
-        return;
+        return text;
     }
     if (!(compute >= least_share) && !(memory >= least_share)) {
         snprintf(text, size_bytes,
@@ -104,6 +106,7 @@ void sm_rows_bound(const json_t *row, char *text, size_t size_bytes) {
     } else {
         snprintf(text, size_bytes, "bound by arithmetic: %.0f%% of its measured peak", 100 * compute);
     }
+    return text;
 }
 
 const char *sm_rows_status(const json_t *row) {
@@ -382,11 +385,7 @@ static void take_block_rows(reader *r, json_t *rows, const char *why, size_t lin
         json_array_append_new(
             r->rows, json_pack("{s:s, s:s, s:I}", "status", "error", "reason", reason, "block", (json_int_t)line));
     }
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        sm_row_drop_speed(json_array_get(rows, i));
-        sm_json_set_new(json_array_get(rows, i), "status", json_string("error"));
-        sm_json_set_new(json_array_get(rows, i), "reason", json_string(reason));
-    }
+    SM_EACH(row, rows) { sm_row_withdraw(row, "error", reason); }
 }
 
 // Blocks within any text: what stands between them is not read.
@@ -401,9 +400,9 @@ static bool read_blocks(reader *r) {
         if (why[0] != '\0') {
             take_block_rows(r, rows, why, line);
         }
-        for (size_t i = 0; i < json_array_size(rows); i++) {
-            sm_json_set_new(json_array_get(rows, i), "block", sm_json_integer((int64_t)line));
-            take_object(r, json_array_get(rows, i), line);
+        SM_EACH(row, rows) {
+            sm_json_set_new(row, "block", sm_json_integer((int64_t)line));
+            take_object(r, row, line);
         }
         json_decref(rows);
     }

@@ -58,13 +58,16 @@ const char *sm_rows_own_code(const json_t *row);
 bool sm_rows_is_exact(const json_t *row);
 
 // The model's name for readers: "small", or "llama small" if the architecture is not the default.
-void sm_rows_model(const json_t *row, char *text, size_t size_bytes);
+const char *sm_rows_model(const json_t *row, char *text, size_t size_bytes);
+#define SM_ROWS_MODEL(row) sm_rows_model((row), (char[160]){""}, 160)
 
 // The name of the card or processor, without trademarks and clock: "Intel Xeon Platinum 8581C".
-void sm_rows_chip(const json_t *row, char *text, size_t size_bytes);
+const char *sm_rows_chip(const json_t *row, char *text, size_t size_bytes);
+#define SM_ROWS_CHIP(row) sm_rows_chip((row), (char[128]){""}, 128)
 
 // The limit that a step is nearest to: "bound by arithmetic: 62% of its measured peak"; "" where no peak was measured.
-void sm_rows_bound(const json_t *row, char *text, size_t size_bytes);
+const char *sm_rows_bound(const json_t *row, char *text, size_t size_bytes);
+#define SM_ROWS_BOUND(row) sm_rows_bound((row), (char[256]){""}, 256)
 
 // The row's architecture if it is not the default; otherwise "".
 const char *sm_rows_other_arch(const json_t *row);
@@ -101,8 +104,8 @@ enum { SM_CONTRADICTION_SIZE = 256 };
 // to the measured ceiling. Fields that are not there contradict nothing.
 bool sm_row_contradicts(const json_t *row, char text[SM_CONTRADICTION_SIZE]);
 
-// sm_row_clear_speed of a row in JSON.
-void sm_row_drop_speed(json_t *row);
+// Takes a JSON row's figures of speed away, as sm_row_clear_speed, and gives it a status that is not ok.
+void sm_row_withdraw(json_t *row, const char *status, const char *reason);
 
 // Makes an error of a row that contradicts itself: its reason says where, and it has no figure of speed any more, so
 // that nothing ranks, compares or draws it. Every reader of rows does so. `text` as above; "" for any other row.

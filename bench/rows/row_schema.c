@@ -1,5 +1,6 @@
 // row_schema.c: the columns of a result row (row_fields.h), and their display in the Markdown table.
 #include "bench/rows/identity.h"
+#include "bench/rows/read_rows.h"
 #include "bench/rows/row.h"
 
 #include "bench/tables/show.h"
@@ -7,18 +8,12 @@
 #include <math.h>
 #include <string.h>
 
-static const char *text_of(const json_t *record, const char *name) {
-    const char *text = json_string_value(sm_json_get(record, name));
-    return text != NULL ? text : "";
-}
-
 // "cpu avx512"
 static void show_device(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    const char *device = text_of(record, column->name);
-    const char *isa = text_of(record, "isa");
-    const char *tier = text_of(record, "tier");
-    device = device[0] != '\0' ? device : text_of(record, "backend");
-    snprintf(text, size_bytes, "%s%s%s%s%s", device, isa[0] != '\0' ? " " : "", isa, tier[0] != '\0' ? " " : "", tier);
+    const char *device = sm_rows_text(record, column->name);
+    snprintf(text, size_bytes, "%s", device[0] != '\0' ? device : sm_rows_text(record, "backend"));
+    sm_append_part(text, size_bytes, " ", sm_rows_text(record, "isa"));
+    sm_append_part(text, size_bytes, " ", sm_rows_text(record, "tier"));
 }
 
 // "812.3 ± 0.4%"
@@ -51,14 +46,14 @@ static void show_unaccounted(const json_t *record, const sm_column *column, char
 
 // The memory allocated on a device with its own memory; otherwise the process's peak.
 static void show_memory(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    bool own_memory = text_of(record, "gpu_info")[0] != '\0';
+    bool own_memory = sm_rows_text(record, "gpu_info")[0] != '\0';
     sm_text_bytes(sm_json_number(record, own_memory ? "device_peak_bytes" : column->name), text, size_bytes);
 }
 
 // How its loss was checked; ops by themselves have none.
 static void show_check(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    const char *check = text_of(record, text_of(record, "op")[0] != '\0' ? column->name : "loss_check");
-    snprintf(text, size_bytes, "%s", strcmp(text_of(record, "status"), "ok") == 0 ? check : "");
+    const char *check = sm_rows_text(record, sm_rows_text(record, "op")[0] != '\0' ? column->name : "loss_check");
+    snprintf(text, size_bytes, "%s", strcmp(sm_rows_text(record, "status"), "ok") == 0 ? check : "");
 }
 
 // For a terminal.
@@ -69,11 +64,12 @@ static void show_nothing(SM_UNUSED const json_t *record, SM_UNUSED const sm_colu
 
 // "ok", "ok, noisy" or "oom: 9.1 GiB needed, 6.0 GiB free"
 static void show_status(const json_t *record, SM_UNUSED const sm_column *column, char *text, size_t size_bytes) {
-    const char *status = text_of(record, "status");
-    const char *reason = text_of(record, "reason");
-    const char *noise = text_of(record, "noise_verdict");
+    const char *status = sm_rows_text(record, "status");
+    const char *reason = sm_rows_text(record, "reason");
+    const char *noise = sm_rows_text(record, "noise_verdict");
     const bool ok = strcmp(status, "ok") == 0;
-    const bool is_checked = text_of(record, text_of(record, "op")[0] != '\0' ? "spot_check" : "loss_check")[0] != '\0';
+    const bool is_checked =
+        sm_rows_text(record, sm_rows_text(record, "op")[0] != '\0' ? "spot_check" : "loss_check")[0] != '\0';
     const char *judged = !ok                             ? ""
                          : strcmp(noise, "noisy") == 0   ? ", noisy"
                          : strcmp(noise, "too few") == 0 ? ", few samples"

@@ -71,8 +71,6 @@ static sm_status read_rows(sm_sweep_log *log) {
     SM_FREED char *text = NULL;
     size_t n = 0;
     struct stat info;
-    size_t i;
-    json_t *row;
     SM_FAIL_IF(fstat(log->file, &info) != 0 || !S_ISREG(info.st_mode), SM_ERR_IO,
                "%s: not a regular file; rows are appended to one", log->path);
     SM_TRY(sm_input_text(log->path, most_bytes, &text, &n));
@@ -87,7 +85,7 @@ static sm_status read_rows(sm_sweep_log *log) {
     if (whole < n && !log->only_reads) {
         SM_TRY(set_aside(log, text + whole, n - whole));
     }
-    json_array_foreach(log->rows.rows, i, row) {
+    SM_EACH(row, log->rows.rows) {
         const char *key = sm_rows_text(row, "sweep_key");
         if (key[0] != '\0') {
             json_object_set(log->by_key, key, row);

@@ -97,8 +97,7 @@ json_t *sm_score_board(const json_t *rows, const json_t *references) {
     SM_OWN(json_t) *seen = json_object();
     int place = 0;
     for (int pass = 0; pass < 2; pass++) { // the user's own first
-        for (size_t i = 0; i < json_array_size(rows); i++) {
-            const json_t *row = json_array_get(rows, i);
+        SM_EACH(row, rows) {
             json_t *record = (sm_json_get(row, "block") != NULL) == (pass == 1) ? make_record(row, references) : NULL;
             if (record != NULL && is_new(row, record, seen)) {
                 records[n++] = json_incref(record);
@@ -121,8 +120,7 @@ json_t *sm_score_board(const json_t *rows, const json_t *references) {
 void sm_score_yours(const json_t *rows, const json_t *references, char text[SM_SCORE_TEXT_SIZE]) {
     json_t *own = json_array();
     SM_OWN(json_t) *others = json_array();
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        json_t *row = json_array_get(rows, i);
+    SM_EACH(row, rows) {
         char doubt[SM_DOUBT_SIZE];
         if (!sm_score_lacks(row, references, text) && !sm_doubt_row(row, doubt)) {
             json_array_append(sm_json_get(row, "block") != NULL ? others : own, row);

@@ -171,11 +171,7 @@ bool sm_datasheet_is_other(const char *name, const char *isa, const char *precis
 }
 
 double sm_datasheet_clock_hz(const char *root) {
-    char line[64] = "";
-    FILE *file = os_open_facts(root, "/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
-    const bool is_read = file != NULL && fgets(line, sizeof(line), file) != NULL;
-    if (file != NULL) {
-        fclose(file);
-    }
-    return is_read ? 1000 * strtod(line, NULL) : 0;
+    char line[64];
+    const char *path = "/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq";
+    return os_read_line(root, path, line, sizeof(line)) ? 1000 * strtod(line, NULL) : 0;
 }

@@ -62,6 +62,15 @@ static const double most_of_datasheet = 1.3;  // cards have higher clocks than t
 static const double least_of_datasheet = 0.2; // of a ceiling that a card with that name measures
 static const double most_of_reference = 1.3;  // as fast as the same device
 
+// What a row lacks: the function that finds it writes it into `text`, and returns true.
+#define LACKS_IF(condition, ...)                             \
+    do {                                                     \
+        if (condition) {                                     \
+            snprintf(text, SM_SCORE_TEXT_SIZE, __VA_ARGS__); \
+            return true;                                     \
+        }                                                    \
+    } while (0)
+
 static bool losses_differ(const json_t *row, char text[SM_SCORE_TEXT_SIZE]) {
     const json_t *losses = sm_json_get(row, "losses");
     const char *digest = sm_rows_text(row, "data_digest");
@@ -73,23 +82,14 @@ static bool losses_differ(const json_t *row, char text[SM_SCORE_TEXT_SIZE]) {
                  sm_json_number(row, "n_batch"));
         return true;
     }
-    if (digest[0] != '\0' && strcmp(digest, batch->data_digest) != 0) {
-        snprintf(text, SM_SCORE_TEXT_SIZE, "its data are others: their digest is %.30s, and that of the work %s",
-                 digest, batch->data_digest);
-        return true;
-    }
-    if (json_array_size(losses) < 2) {
-        snprintf(text, SM_SCORE_TEXT_SIZE, "it has no losses of its steps");
-        return true;
-    }
+    LACKS_IF(digest[0] != '\0' && strcmp(digest, batch->data_digest) != 0,
+             "its data are others: their digest is %.30s, and that of the work %s", digest, batch->data_digest);
+    LACKS_IF(json_array_size(losses) < 2, "it has no losses of its steps");
     for (size_t i = 0; i < json_array_size(losses) && i < SM_SCORE_N_LOSSES; i++) {
         const double loss = json_number_value(json_array_get(losses, i));
-        if (batch->losses[i] > 0 && !(fabs(loss - batch->losses[i]) <= allowed * batch->losses[i])) {
-            snprintf(text, SM_SCORE_TEXT_SIZE,
-                     "its losses are those of other weights or another step: step %zu has %.6f, and the work %.6f",
-                     i + 1, loss, batch->losses[i]);
-            return true;
-        }
+        LACKS_IF(batch->losses[i] > 0 && !(fabs(loss - batch->losses[i]) <= allowed * batch->losses[i]),
+                 "its losses are those of other weights or another step: step %zu has %.6f, and the work %.6f", i + 1,
+                 loss, batch->losses[i]);
     }
     return false;
 }
@@ -101,12 +101,9 @@ static double slow_ns(const json_t *row) {
 }
 
 static bool is_same_device(const json_t *a, const json_t *b) {
-    char x[128];
-    char y[128];
-    sm_rows_chip(a, x, sizeof(x));
-    sm_rows_chip(b, y, sizeof(y));
     const bool is_card = sm_rows_text(a, "gpu_info")[0] != '\0';
-    return strcmp(x, y) == 0 && (is_card || sm_json_number(a, "n_threads") == sm_json_number(b, "n_threads"));
+    return strcmp(SM_ROWS_CHIP(a), SM_ROWS_CHIP(b)) == 0 &&
+           (is_card || sm_json_number(a, "n_threads") == sm_json_number(b, "n_threads"));
 }
 
 static bool is_same_program(const json_t *a, const json_t *b) {
@@ -138,15 +135,9 @@ static bool lacks_ground(const json_t *row, char text[SM_SCORE_TEXT_SIZE]) {
                        : !(sm_json_number(row, "gradient_error") >= 0)         ? "no check of its gradients"
                        : sm_rows_text(row, "context.device.driver")[0] == '\0' ? "no driver"
                                                                                : "";
-    if (lack[0] != '\0') {
-        snprintf(text, SM_SCORE_TEXT_SIZE, "it has %s", lack);
-        return true;
-    }
-    if (strcmp(sm_rows_text(row, "device"), "cpu") == 0 && sm_json_number(row, "n_threads") > n_cpus) {
-        snprintf(text, SM_SCORE_TEXT_SIZE, "it has %.0f threads on %.0f processors", sm_json_number(row, "n_threads"),
-                 n_cpus);
-        return true;
-    }
+    LACKS_IF(lack[0] != '\0', "it has %s", lack);
+    LACKS_IF(strcmp(sm_rows_text(row, "device"), "cpu") == 0 && sm_json_number(row, "n_threads") > n_cpus,
+             "it has %.0f threads on %.0f processors", sm_json_number(row, "n_threads"), n_cpus);
     return false;
 }
 
@@ -154,11 +145,9 @@ static bool lacks_ground(const json_t *row, char text[SM_SCORE_TEXT_SIZE]) {
 static double computed(const json_t *row) { return 1e9 * work_flops * sm_json_number(row, "n_batch") / slow_ns(row); }
 
 static bool is_other_processor(const json_t *row, char text[SM_SCORE_TEXT_SIZE]) {
-    char chip[128];
     const double n_threads = sm_json_number(row, "n_threads");
-    sm_rows_chip(row, chip, sizeof(chip));
     return sm_rows_text(row, "gpu_info")[0] == '\0' &&
-           sm_datasheet_is_other(chip, sm_rows_text(row, "isa"), sm_rows_text(row, "precision"),
+           sm_datasheet_is_other(SM_ROWS_CHIP(row), sm_rows_text(row, "isa"), sm_rows_text(row, "precision"),
                                  n_threads > 0 ? (int)n_threads : 0, sm_json_number(row, "context.cpu.cores"),
                                  fmax(sm_json_number(row, "peak_flops"), computed(row)), text, SM_SCORE_TEXT_SIZE);
 }
@@ -167,35 +156,24 @@ static bool is_other_processor(const json_t *row, char text[SM_SCORE_TEXT_SIZE])
 static bool is_too_fast(const json_t *row, const json_t *references, char text[SM_SCORE_TEXT_SIZE]) {
     const double share = sm_json_number(row, "flops") / sm_json_number(row, "peak_flops") * 1e9 / slow_ns(row);
     char source[SM_DATASHEET_SOURCE_SIZE];
-    char chip[128];
     const double datasheet = sm_datasheet_card(sm_rows_text(row, "gpu_info"), sm_rows_text(row, "precision"), source);
     const double peak = sm_json_number(row, "peak_flops");
     const double ceiling = datasheet > 0 && peak > 0 ? peak / datasheet : 1;
-    sm_rows_chip(row, chip, sizeof(chip));
-    if (share > most_of_peak) {
-        snprintf(text, SM_SCORE_TEXT_SIZE, "its rate is %.0f%% of the peak that it measured", 100 * share);
-        return true;
-    }
-    if (ceiling > most_of_datasheet || ceiling < least_of_datasheet ||
-        (datasheet > 0 && computed(row) > most_of_datasheet * datasheet)) {
-        snprintf(text, SM_SCORE_TEXT_SIZE, "its measured peak is %.3g of the datasheet of %s: it ran on another device",
-                 fmax(ceiling, datasheet > 0 ? computed(row) / datasheet : 0), chip);
-        return true;
-    }
+    LACKS_IF(share > most_of_peak, "its rate is %.0f%% of the peak that it measured", 100 * share);
+    LACKS_IF(ceiling > most_of_datasheet || ceiling < least_of_datasheet ||
+                 (datasheet > 0 && computed(row) > most_of_datasheet * datasheet),
+             "its measured peak is %.3g of the datasheet of %s: it ran on another device",
+             fmax(ceiling, datasheet > 0 ? computed(row) / datasheet : 0), SM_ROWS_CHIP(row));
     // A processor by its share of the peak, too, since those that share a name have other clocks.
     const bool is_card = sm_rows_text(row, "gpu_info")[0] != '\0';
-    for (size_t i = 0; i < json_array_size(references); i++) {
-        const json_t *reference = json_array_get(references, i);
+    SM_EACH(reference, references) {
         const double rate = sm_json_number(row, "median_ts") / sm_json_number(reference, "median_ts");
         const double of_peak = sm_json_number(row, "mfu") / sm_json_number(reference, "mfu");
         const double factor = is_card || rate < of_peak ? rate : of_peak;
-        if (is_same_device(row, reference) && is_same_program(row, reference) && is_score(reference) &&
-            strcmp(sm_rows_text(row, "precision"), sm_rows_text(reference, "precision")) == 0 &&
-            factor > most_of_reference) {
-            snprintf(text, SM_SCORE_TEXT_SIZE, "its rate is %.3g times the reference score of the same device, %s",
-                     factor, chip);
-            return true;
-        }
+        LACKS_IF(is_same_device(row, reference) && is_same_program(row, reference) && is_score(reference) &&
+                     strcmp(sm_rows_text(row, "precision"), sm_rows_text(reference, "precision")) == 0 &&
+                     factor > most_of_reference,
+                 "its rate is %.3g times the reference score of the same device, %s", factor, SM_ROWS_CHIP(row));
     }
     return false;
 }
@@ -203,35 +181,20 @@ static bool is_too_fast(const json_t *row, const json_t *references, char text[S
 bool sm_score_lacks(const json_t *row, const json_t *references, char text[SM_SCORE_TEXT_SIZE]) {
     char contradiction[SM_CONTRADICTION_SIZE];
     text[0] = '\0';
-    if (strcmp(sm_rows_status(row), "ok") != 0) {
-        snprintf(text, SM_SCORE_TEXT_SIZE, "%.300s", sm_rows_text(row, "reason"));
-        return true;
-    }
-    if (!sm_score_is_work(row)) {
-        snprintf(text, SM_SCORE_TEXT_SIZE, "its work is not that of %s", SM_SCORE_NAME);
-        return true;
-    }
-    if (sm_row_contradicts(row, contradiction)) {
-        snprintf(text, SM_SCORE_TEXT_SIZE, "contradicts itself: %s", contradiction);
-        return true;
-    }
-    if (sm_rows_own_code(row)[0] != '\0') {
-        snprintf(text, SM_SCORE_TEXT_SIZE, "it ran code of its own, %.100s", sm_rows_text(row, "own_kernels"));
-        return true;
-    }
+    LACKS_IF(strcmp(sm_rows_status(row), "ok") != 0, "%.300s", sm_rows_text(row, "reason"));
+    LACKS_IF(!sm_score_is_work(row), "its work is not that of %s", SM_SCORE_NAME);
+    LACKS_IF(sm_row_contradicts(row, contradiction), "contradicts itself: %s", contradiction);
+    LACKS_IF(sm_rows_own_code(row)[0] != '\0', "it ran code of its own, %.100s", sm_rows_text(row, "own_kernels"));
     return lacks_ground(row, text) || losses_differ(row, text) || is_other_processor(row, text) ||
            is_too_fast(row, references, text);
 }
 
 void sm_score_hold(json_t *rows, const json_t *references) {
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        json_t *row = json_array_get(rows, i);
+    SM_EACH(row, rows) {
         char why[SM_SCORE_TEXT_SIZE];
         const bool is_meant = sm_rows_text(row, "score")[0] != '\0' || sm_json_get(row, "block") != NULL;
         if (is_meant && strcmp(sm_rows_status(row), "ok") == 0 && sm_score_lacks(row, references, why)) {
-            sm_row_drop_speed(row);
-            sm_json_set_new(row, "status", json_string("error"));
-            sm_json_set_new(row, "reason", sm_json_bytes(why));
+            sm_row_withdraw(row, "error", why);
         }
     }
 }
@@ -240,8 +203,7 @@ void sm_score_hold(json_t *rows, const json_t *references) {
 
 static const json_t *fastest(const json_t *rows) {
     const json_t *best = NULL;
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        const json_t *row = json_array_get(rows, i);
+    SM_EACH(row, rows) {
         const bool is_faster = best == NULL || sm_json_number(row, "median_ts") > sm_json_number(best, "median_ts");
         best = is_score(row) && is_faster ? row : best;
     }
@@ -250,8 +212,7 @@ static const json_t *fastest(const json_t *rows) {
 
 // Whether a reference is the fastest of its device, by stepmark or by another program.
 static bool is_best_of_device(const json_t *row, const json_t *references) {
-    for (size_t i = 0; i < json_array_size(references); i++) {
-        const json_t *other = json_array_get(references, i);
+    SM_EACH(other, references) {
         const bool is_rival = is_same_program(other, row) || (is_own(other) && is_own(row));
         if (is_score(other) && is_same_device(other, row) && is_rival &&
             sm_json_number(other, "median_ts") > sm_json_number(row, "median_ts")) {
@@ -262,11 +223,9 @@ static bool is_best_of_device(const json_t *row, const json_t *references) {
 }
 
 static void append_share(const json_t *row, const json_t *reference, char *text) {
-    char chip[128];
     const double factor = sm_json_number(row, "median_ts") / sm_json_number(reference, "median_ts");
     const double n_threads = sm_json_number(reference, "n_threads");
     const bool is_card = sm_rows_text(reference, "gpu_info")[0] != '\0';
-    sm_rows_chip(reference, chip, sizeof(chip));
     sm_append(text, SM_SCORE_TEXT_SIZE, "%s", text[0] != '\0' ? ", " : "");
     if (factor < 0.9) {
         sm_append(text, SM_SCORE_TEXT_SIZE, "1/%.*f of ", 1 / factor < 3 ? 1 : 0, 1 / factor);
@@ -279,7 +238,7 @@ static void append_share(const json_t *row, const json_t *reference, char *text)
     if (!is_card && n_threads > 0) {
         sm_append(text, SM_SCORE_TEXT_SIZE, "%.0f cores of ", n_threads);
     }
-    sm_append(text, SM_SCORE_TEXT_SIZE, "%s (%s)", chip, sm_rows_text(reference, "precision"));
+    sm_append(text, SM_SCORE_TEXT_SIZE, "%s (%s)", SM_ROWS_CHIP(reference), sm_rows_text(reference, "precision"));
 }
 
 // Of many machines the slowest, the fastest, and one between. Other programs stand beside stepmark on the same device.

@@ -21,14 +21,19 @@ typedef struct sm_nvml sm_nvml;
 sm_status sm_nvml_open(const char *name, sm_nvml **nvml);
 void sm_nvml_close(sm_nvml *nvml); // NULL is fine
 
-// SM_ABSENT, NaN and 0 where the device does not say.
-int64_t sm_nvml_energy_mj(const sm_nvml *nvml); // since the driver was loaded
-double sm_nvml_temperature_c(const sm_nvml *nvml);
-double sm_nvml_frequency_mhz(const sm_nvml *nvml); // of the multiprocessors
-uint64_t sm_nvml_throttle_reasons(const sm_nvml *nvml);
-double sm_nvml_busy_share(const sm_nvml *nvml);    // 0..1: of the driver's last period, in which a kernel ran
-int64_t sm_nvml_memory_bytes(const sm_nvml *nvml); // taken, by all processes
-double sm_nvml_power_w(const sm_nvml *nvml);
+typedef enum {
+    SM_NVML_ENERGY_MJ, // since the driver was loaded
+    SM_NVML_TEMPERATURE_C,
+    SM_NVML_FREQUENCY_MHZ, // of the multiprocessors
+    SM_NVML_THROTTLE_REASONS,
+    SM_NVML_BUSY_PERCENT, // of the driver's last period: that a kernel ran
+    SM_NVML_MEMORY_BYTES, // taken, by all processes
+    SM_NVML_POWER_MW,
+    SM_NVML_FACT_COUNT
+} sm_nvml_fact;
+
+// NaN where the device does not say, or there is none (NULL).
+double sm_nvml_read(const sm_nvml *nvml, sm_nvml_fact fact);
 
 // The bits of a slow-down in words, "power cap, heat"; "" where none of them slows anything.
 void sm_nvml_throttle_text(uint64_t reasons, char *text, size_t size_bytes);

@@ -1,7 +1,7 @@
 // nvml.c: the few entry points of NVML that are needed, by their documented signatures.
 #include "bench/sensors/found.h"
 
-#include "bench/tables/json_values.h"
+#include "bench/tables/show.h"
 #include "os/library.h"
 
 #include <math.h>
@@ -13,28 +13,28 @@ enum { NVML_SUCCESS = 0, NVML_TEMPERATURE_GPU = 0, NVML_CLOCK_SM = 1, NAME_SIZE 
 
 typedef void *nvml_device;
 
-typedef struct {
-    unsigned gpu; // percent
-    unsigned memory;
-} nvml_utilization;
-
-typedef struct {
-    unsigned long long total;
-    unsigned long long free;
-    unsigned long long used;
-} nvml_memory;
-
 struct sm_nvml {
     void *library;
     nvml_device device;
     int (*shutdown)(void);
-    int (*energy)(nvml_device, unsigned long long *);
-    int (*temperature)(nvml_device, unsigned, unsigned *);
-    int (*clock)(nvml_device, unsigned, unsigned *);
-    int (*throttle)(nvml_device, unsigned long long *);
-    int (*utilization)(nvml_device, nvml_utilization *);
-    int (*memory)(nvml_device, nvml_memory *);
-    int (*power)(nvml_device, unsigned *);
+    void *calls[SM_NVML_FACT_COUNT]; // NULL: this version has none
+};
+
+// A call answers with unsigned numbers, or with wide ones; the fact is one of them.
+static const struct {
+    const char *name;
+    bool is_of_kind; // it is also asked which
+    unsigned kind;
+    bool is_wide;
+    int place;
+} calls[] = {
+    [SM_NVML_ENERGY_MJ] = {"nvmlDeviceGetTotalEnergyConsumption", .is_wide = true},
+    [SM_NVML_TEMPERATURE_C] = {"nvmlDeviceGetTemperature", .is_of_kind = true, .kind = NVML_TEMPERATURE_GPU},
+    [SM_NVML_FREQUENCY_MHZ] = {"nvmlDeviceGetClockInfo", .is_of_kind = true, .kind = NVML_CLOCK_SM},
+    [SM_NVML_THROTTLE_REASONS] = {"nvmlDeviceGetCurrentClocksThrottleReasons", .is_wide = true},
+    [SM_NVML_BUSY_PERCENT] = {"nvmlDeviceGetUtilizationRates"},                        // of kernels, and of memory
+    [SM_NVML_MEMORY_BYTES] = {"nvmlDeviceGetMemoryInfo", .is_wide = true, .place = 2}, // total, free, used
+    [SM_NVML_POWER_MW] = {"nvmlDeviceGetPowerUsage"},
 };
 
 // Systems let a library's pointer be one to a function; C only lets its bytes be copied into one.
@@ -75,13 +75,9 @@ sm_status sm_nvml_open(const char *name, sm_nvml **nvml) {
     sm_nvml found = {.library = library};
     find(library, "nvmlInit_v2", &init);
     find(library, "nvmlShutdown", &found.shutdown);
-    find(library, "nvmlDeviceGetTotalEnergyConsumption", &found.energy);
-    find(library, "nvmlDeviceGetTemperature", &found.temperature);
-    find(library, "nvmlDeviceGetClockInfo", &found.clock);
-    find(library, "nvmlDeviceGetCurrentClocksThrottleReasons", &found.throttle);
-    find(library, "nvmlDeviceGetUtilizationRates", &found.utilization);
-    find(library, "nvmlDeviceGetMemoryInfo", &found.memory);
-    find(library, "nvmlDeviceGetPowerUsage", &found.power);
+    for (int i = 0; i < SM_NVML_FACT_COUNT; i++) {
+        found.calls[i] = os_library_find(library, calls[i].name);
+    }
     if (init == NULL || found.shutdown == NULL || init() != NVML_SUCCESS) {
         os_library_close(library);
         return sm_fail(SM_ERR_UNSUPPORTED, "libnvidia-ml.so.1 does not start: no driver, or no permission");
@@ -105,42 +101,22 @@ void sm_nvml_close(sm_nvml *nvml) {
     }
 }
 
-// Calls an entry point that fills `value`; false where it is not there, or the device does not say.
-#define TELLS(nvml, entry, ...) ((nvml)->entry != NULL && (nvml)->entry((nvml)->device, __VA_ARGS__) == NVML_SUCCESS)
-
-int64_t sm_nvml_energy_mj(const sm_nvml *nvml) {
-    unsigned long long mj;
-    return TELLS(nvml, energy, &mj) ? (int64_t)mj : SM_ABSENT;
-}
-
-double sm_nvml_temperature_c(const sm_nvml *nvml) {
-    unsigned celsius;
-    return TELLS(nvml, temperature, NVML_TEMPERATURE_GPU, &celsius) ? (double)celsius : NAN;
-}
-
-double sm_nvml_frequency_mhz(const sm_nvml *nvml) {
-    unsigned mhz;
-    return TELLS(nvml, clock, NVML_CLOCK_SM, &mhz) ? (double)mhz : NAN;
-}
-
-uint64_t sm_nvml_throttle_reasons(const sm_nvml *nvml) {
-    unsigned long long reasons;
-    return TELLS(nvml, throttle, &reasons) ? (uint64_t)reasons : 0;
-}
-
-double sm_nvml_busy_share(const sm_nvml *nvml) {
-    nvml_utilization rates;
-    return TELLS(nvml, utilization, &rates) ? (double)rates.gpu / 100 : NAN;
-}
-
-int64_t sm_nvml_memory_bytes(const sm_nvml *nvml) {
-    nvml_memory memory;
-    return TELLS(nvml, memory, &memory) ? (int64_t)memory.used : SM_ABSENT;
-}
-
-double sm_nvml_power_w(const sm_nvml *nvml) {
-    unsigned mw;
-    return TELLS(nvml, power, &mw) ? (double)mw / 1000 : NAN;
+double sm_nvml_read(const sm_nvml *nvml, sm_nvml_fact fact) {
+    union {
+        unsigned narrow[2];
+        unsigned long long wide[3];
+    } answer;
+    int (*ask)(nvml_device, void *);
+    int (*ask_kind)(nvml_device, unsigned, void *);
+    if (nvml == NULL || nvml->calls[fact] == NULL) {
+        return NAN;
+    }
+    memcpy(&ask, &nvml->calls[fact], sizeof(ask));
+    memcpy(&ask_kind, &nvml->calls[fact], sizeof(ask_kind));
+    const int code =
+        calls[fact].is_of_kind ? ask_kind(nvml->device, calls[fact].kind, &answer) : ask(nvml->device, &answer);
+    const int place = calls[fact].place;
+    return code != NVML_SUCCESS ? NAN : calls[fact].is_wide ? (double)answer.wide[place] : answer.narrow[place];
 }
 
 void sm_nvml_throttle_text(uint64_t reasons, char *text, size_t size_bytes) {
@@ -152,11 +128,8 @@ void sm_nvml_throttle_text(uint64_t reasons, char *text, size_t size_bytes) {
                  {0x20, "heat (software)"},
                  {0x40, "heat (hardware)"},
                  {0x80, "power brake"}};
-    size_t used = 0;
     text[0] = '\0';
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]) && used < size_bytes; i++) {
-        if (reasons & known[i].bit) {
-            used += (size_t)snprintf(text + used, size_bytes - used, "%s%s", used > 0 ? ", " : "", known[i].words);
-        }
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        sm_append_part(text, size_bytes, ", ", reasons & known[i].bit ? known[i].words : "");
     }
 }

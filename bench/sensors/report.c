@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bench/tables/show.h"
 #include "os/memory.h"
 
 // From these on the machine was not the measurement's alone, or not as fast as it can be.
@@ -192,10 +193,9 @@ static void set_energy(const sm_sensors *found, const sm_reading *a, const sm_re
                                             : "NVML, the whole device");
         return;
     }
-    size_t used = (size_t)snprintf(row->energy_source, sizeof(row->energy_source), "RAPL, with others' work:");
-    for (int i = 0; i < found->n_energy && used < sizeof(row->energy_source); i++) {
-        used += (size_t)snprintf(row->energy_source + used, sizeof(row->energy_source) - used, " %s",
-                                 found->energy[i].name);
+    SM_ROW_TEXT(row->energy_source, "RAPL, with others' work:");
+    for (int i = 0; i < found->n_energy; i++) {
+        sm_append_part(row->energy_source, sizeof(row->energy_source), " ", found->energy[i].name);
     }
 }
 

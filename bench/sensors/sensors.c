@@ -24,18 +24,7 @@ static bool read_line(const sm_sensors *s, char *line, size_t size_bytes, const 
     va_start(args, format);
     vsnprintf(path, sizeof(path), format, args);
     va_end(args);
-    errno = 0;
-    FILE *file = os_open_facts(s->root, path);
-    bool found = file != NULL && fgets(line, (int)size_bytes, file) != NULL;
-    int reason = errno;
-    if (file != NULL) {
-        fclose(file);
-    }
-    if (found) {
-        line[strcspn(line, "\n")] = '\0';
-    }
-    errno = reason != 0 ? reason : ENODATA;
-    return found;
+    return os_read_line(s->root, path, line, size_bytes);
 }
 
 static int64_t read_integer(const sm_sensors *s, const char *path) {
@@ -207,10 +196,7 @@ static int64_t throttle_count(const sm_sensors *s) {
 }
 
 static void find_clock(sm_sensors *s) {
-    bool governed =
-        read_line(s, s->governor, sizeof(s->governor), "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
-    if (!governed) {
-        s->governor[0] = '\0';
+    if (!read_line(s, s->governor, sizeof(s->governor), "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")) {
         absent(s, "governor", "no cpufreq in /sys/devices/system/cpu/cpu0: a virtual machine, or a fixed clock");
     }
     if (isnan(frequency_mhz(s))) {
@@ -267,10 +253,12 @@ void sm_sensors_read(const sm_sensors *s, sm_reading *r) {
     int64_t millidegrees = s->temperature_path[0] != '\0' ? read_integer(s, s->temperature_path) : SM_ABSENT;
     r->temperature_c = millidegrees != SM_ABSENT ? (double)millidegrees / 1000 : NAN;
     const int64_t card_uj = s->card_energy_path[0] != '\0' ? read_integer(s, s->card_energy_path) : SM_ABSENT;
-    r->gpu_energy_mj = s->nvml != NULL ? sm_nvml_energy_mj(s->nvml) : card_uj != SM_ABSENT ? card_uj / 1000 : SM_ABSENT;
-    r->gpu_frequency_mhz = s->nvml != NULL ? sm_nvml_frequency_mhz(s->nvml) : NAN;
-    r->gpu_temperature_c = s->nvml != NULL ? sm_nvml_temperature_c(s->nvml) : NAN;
-    r->gpu_throttle_reasons = s->nvml != NULL ? sm_nvml_throttle_reasons(s->nvml) : 0;
+    const double nvml_mj = sm_nvml_read(s->nvml, SM_NVML_ENERGY_MJ);
+    const double reasons = sm_nvml_read(s->nvml, SM_NVML_THROTTLE_REASONS);
+    r->gpu_energy_mj = isfinite(nvml_mj) ? (int64_t)nvml_mj : card_uj != SM_ABSENT ? card_uj / 1000 : SM_ABSENT;
+    r->gpu_frequency_mhz = sm_nvml_read(s->nvml, SM_NVML_FREQUENCY_MHZ);
+    r->gpu_temperature_c = sm_nvml_read(s->nvml, SM_NVML_TEMPERATURE_C);
+    r->gpu_throttle_reasons = isfinite(reasons) ? (uint64_t)reasons : 0;
 }
 
 void sm_sensors_open(const char *root, const char *gpu, sm_sensors **sensors) {

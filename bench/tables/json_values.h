@@ -42,6 +42,12 @@ int sm_control_length(const char *text);
 // Where an array holds this very value, from 1; 0: nowhere.
 size_t sm_json_place(const json_t *array, const json_t *value);
 
+// Each value of a JSON array in turn, which the loop declares: SM_EACH(row, rows) { ... }. `break` ends it.
+#define SM_EACH(value, array)                                                                                    \
+    for (size_t value##_at = 0, value##_on = 1; value##_on && value##_at < json_array_size(array); value##_at++) \
+        for (json_t *value = (value##_on = 0, json_array_get(array, value##_at)); value != NULL;                 \
+             value = NULL, value##_on = 1)
+
 // A JSON value as one line of text; the caller frees it. The flags write reals with 12
 // significant digits: these hold every figure that is measured, and keep 0.1 from printing as 0.1000...01.
 #define SM_JSON_DUMP_FLAGS (JSON_ENCODE_ANY | JSON_REAL_PRECISION(12))

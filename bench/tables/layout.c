@@ -66,8 +66,7 @@ static const json_t *first_told(const sm_layout *l, const sm_column *column, boo
     char text[SM_CELL_SIZE];
     bool has_silent = false;
     *varied = false;
-    for (size_t i = 0; i < json_array_size(l->records); i++) {
-        const json_t *record = json_array_get(l->records, i);
+    SM_EACH(record, l->records) {
         sm_layout_show(l, column, record, text);
         if (text[0] == '\0') {
             has_silent = true;
@@ -162,9 +161,7 @@ bool sm_same_but_figures(const char *a, const char *b) {
 }
 
 static bool has_note(const json_t *record, const sm_note *n) {
-    size_t k;
-    json_t *text;
-    json_array_foreach(sm_json_get(record, n->column->name), k, text) {
+    SM_EACH(text, sm_json_get(record, n->column->name)) {
         const char *other = json_is_string(text) ? json_string_value(text) : "";
         if (n->has_variants ? sm_same_but_figures(other, n->text) : strcmp(other, n->text) == 0) {
             return true;
@@ -212,9 +209,7 @@ static void collect_notes(sm_layout *l) {
     for (int i = 0; i < l->table->n_columns; i++) {
         const sm_column *column = &l->table->columns[i];
         for (size_t r = 0; r < n_records && is_note(column); r++) {
-            size_t k;
-            json_t *text;
-            json_array_foreach(sm_json_get(json_array_get(l->records, r), column->name), k, text) {
+            SM_EACH(text, sm_json_get(json_array_get(l->records, r), column->name)) {
                 if (json_is_string(text)) {
                     add_note(l, column, json_string_value(text));
                 }

@@ -50,11 +50,13 @@ void sm_append(char *text, size_t size_bytes, const char *format, ...) {
     va_end(arguments);
 }
 
+void sm_append_part(char *text, size_t size_bytes, const char *separator, const char *part) {
+    sm_append(text, size_bytes, "%s%s", text[0] != '\0' && part[0] != '\0' ? separator : "", part);
+}
+
 void sm_append_spread(double percent, char *text, size_t size_bytes) {
-    char spread[32];
-    sm_text_spread(percent, spread);
-    if (spread[0] != '\0' && text[0] != '\0') {
-        sm_append(text, size_bytes, " ± %s", spread);
+    if (text[0] != '\0') {
+        sm_append_part(text, size_bytes, " ± ", SM_TEXT_SPREAD(percent));
     }
 }
 
@@ -112,19 +114,14 @@ double sm_json_number(const json_t *record, const char *name) {
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-void sm_text_value(const json_t *record, const char *name, char *text, size_t size_bytes) {
+const char *sm_text_value(const json_t *record, const char *name, char *text, size_t size_bytes) {
     const json_t *value = sm_json_get(record, name);
-    text[0] = '\0';
-    if (json_is_string(value)) {
-        snprintf(text, size_bytes, "%s", json_string_value(value));
-    } else if (value != NULL && !json_is_null(value)) {
-        char *dumped = sm_json_dump(value);
-        snprintf(text, size_bytes, "%s", dumped);
-        free(dumped);
-    }
+    SM_FREED char *dumped = value == NULL || json_is_null(value) ? NULL : sm_json_dump(value);
+    snprintf(text, size_bytes, "%s", json_is_string(value) ? json_string_value(value) : dumped != NULL ? dumped : "");
+    return text;
 }
 
-static void show_plain(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+void sm_show_plain(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     sm_text_value(record, column->name, text, size_bytes);
 }
 
@@ -188,7 +185,7 @@ static void tell_unusual(const json_t *record, const char *name, const char *usu
 
 // Shows recomputation if there is any, attention if it is not the mode's default, what multiplies if it is not
 // the backend, padding if there is any, and a training loop's loader.
-void sm_text_mode(const json_t *record, char *text, size_t size_bytes) {
+const char *sm_text_mode(const json_t *record, char *text, size_t size_bytes) {
     const char *mode = json_string_value(sm_json_get(record, "mode"));
     const bool naive = mode != NULL && strcmp(mode, "naive") == 0;
     snprintf(text, size_bytes, "%s", mode != NULL ? mode : "");
@@ -199,12 +196,14 @@ void sm_text_mode(const json_t *record, char *text, size_t size_bytes) {
     tell_unusual(record, "loop.loader", "", text, size_bytes);
     const char *own = json_string_value(sm_json_get(record, "own_kernels"));
     sm_append(text, size_bytes, "%s%s", own != NULL ? " with " : "", own != NULL ? own : "");
+    return text;
 }
 
-void sm_text_precision(const json_t *record, char *text, size_t size_bytes) {
+const char *sm_text_precision(const json_t *record, char *text, size_t size_bytes) {
     const char *precision = json_string_value(sm_json_get(record, "precision"));
     snprintf(text, size_bytes, "%s%s", precision != NULL ? precision : "",
              json_is_true(sm_json_get(record, "emulated")) ? " (emulated)" : "");
+    return text;
 }
 
 void sm_show_precision(const json_t *record, SM_UNUSED const sm_column *column, char *text, size_t size_bytes) {
@@ -217,5 +216,5 @@ void sm_show_yes_no(const json_t *record, const sm_column *column, char *text, s
 }
 
 sm_show sm_show_by_type(sm_column_type type) {
-    return type == SM_COLUMN_REAL ? sm_show_real : type == SM_COLUMN_BOOLEAN ? sm_show_yes_no : show_plain;
+    return type == SM_COLUMN_REAL ? sm_show_real : type == SM_COLUMN_BOOLEAN ? sm_show_yes_no : sm_show_plain;
 }

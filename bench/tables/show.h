@@ -19,11 +19,14 @@ const char *sm_text_scaled(double value, const char *unit, char *text, size_t si
 #define SM_TEXT_BYTES(bytes)        sm_text_bytes((double)(bytes), (char[32]){""}, 32)
 #define SM_TEXT_SCALED(value, unit) sm_text_scaled((value), (unit), (char[32]){""}, 32)
 
-void sm_text_mode(const json_t *record, char *text,
-                  size_t size_bytes); // "fused", "fused recompute=block padding=max", "fused with OP=FILE"
-void sm_text_precision(const json_t *record, char *text, size_t size_bytes); // "bf16 (emulated)"
+// "fused", "fused recompute=block padding=max", "fused with OP=FILE"; "bf16 (emulated)"
+const char *sm_text_mode(const json_t *record, char *text, size_t size_bytes);
+const char *sm_text_precision(const json_t *record, char *text, size_t size_bytes);
+#define SM_TEXT_MODE(record)      sm_text_mode((record), (char[192]){""}, 192)
+#define SM_TEXT_PRECISION(record) sm_text_precision((record), (char[64]){""}, 64)
 
-void sm_text_value(const json_t *record, const char *name, char *text, size_t size_bytes); // as it is; "" if null
+const char *sm_text_value(const json_t *record, const char *name, char *text,
+                          size_t size_bytes); // as it is; "" if null
 
 // The ending of a noun after a number: "" after 1, otherwise "s".
 const char *sm_plural(size_t n);
@@ -34,10 +37,14 @@ bool sm_is_word_of(const char *word, const char *words);
 // Appends to a text, as far as there is room.
 void sm_append(char *text, size_t size_bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+// Appends a part, after a separator where there is text before; nothing for "".
+void sm_append_part(char *text, size_t size_bytes, const char *separator, const char *part);
+
 // Number under `name`; NaN if it is null or not a number.
 double sm_json_number(const json_t *record, const char *name);
 
 // sm_show functions: the column's own field, in that form.
+void sm_show_plain(const json_t *record, const sm_column *column, char *text, size_t size_bytes);
 void sm_show_real(const json_t *record, const sm_column *column, char *text, size_t size_bytes); // by its format
 void sm_show_ms(const json_t *record, const sm_column *column, char *text, size_t size_bytes);   // of ns
 void sm_show_mean(const json_t *record, const sm_column *column, char *text,

@@ -327,9 +327,7 @@ static sm_status give_up(measuring *m, const sm_process_result *end) {
         if (m->draft == NULL) {
             SM_TRY(make_row(s, m->candidate, named.status, named.reason, &m->draft));
         }
-        sm_row_drop_speed(m->draft); // there was no last check
-        sm_json_set_new(m->draft, "status", json_string(named.status));
-        sm_json_set_new(m->draft, "reason", sm_json_text(named.reason));
+        sm_row_withdraw(m->draft, named.status, named.reason); // there was no last check
         if (failure == SM_ERR_INTERRUPTED) {
             sm_json_set_new(m->draft, "stop_reason", json_string("interrupted"));
         }
