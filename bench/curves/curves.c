@@ -1,4 +1,5 @@
-// curves.c: reads trainings, and writes them as CSV.
+// curves.c: reads trainings, writes them as CSV, says what there is to say, and gives the page's script (curves.js) what it
+// draws: of each curve a few hundred points, means of equally many steps.
 #include "bench/curves/curves.h"
 
 #include <limits.h>
@@ -7,12 +8,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bench/pages/page.h"
 #include "bench/runs/metrics.h"
 #include "bench/tables/json_values.h"
 #include "bench/tables/record.h"
+#include "bench/tables/show.h"
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"
 #include "src/runs/run_folder.h"
+
+enum { MOST_POINTS = 240 };
 
 // --- what a path holds -----------------------------------------------------------------------
 
@@ -129,11 +134,11 @@ void sm_curves_free(sm_curves *curves) {
 
 // --- facts -------------------------------------------------------------------------------------
 
-int64_t sm_curve_n_steps(const sm_curve *c) {
+static int64_t n_steps_of(const sm_curve *c) {
     return (int64_t)json_integer_value(sm_json_get(c->run, "configuration.steps"));
 }
 
-const char *sm_curve_state(const sm_curve *c) {
+static const char *state_of(const sm_curve *c) {
     const json_t *starts = json_object_get(c->run, "starts");
     const size_t n = json_array_size(starts);
     const char *reason = json_string_value(sm_json_get(json_array_get(starts, n > 0 ? n - 1 : 0), "end.reason"));
@@ -146,7 +151,7 @@ const char *sm_curve_state(const sm_curve *c) {
     return strcmp(reason, "signal") == 0 ? "interrupted" : reason;
 }
 
-const sm_logged_pause *sm_curve_best(const sm_curve *c) {
+static const sm_logged_pause *best_of(const sm_curve *c) {
     const sm_logged_pause *best = NULL;
     for (size_t i = 0; i < c->log.n_validations; i++) {
         const sm_logged_pause *v = &c->log.validations[i];
@@ -157,7 +162,7 @@ const sm_logged_pause *sm_curve_best(const sm_curve *c) {
     return best;
 }
 
-size_t sm_curve_at(const sm_curve *c, int64_t step) {
+static size_t index_of(const sm_curve *c, int64_t step) {
     const int64_t first = c->log.steps[0].step;
     const int64_t last = (int64_t)c->log.n_steps - 1;
     return (size_t)(step < first ? 0 : step - first > last ? last : step - first);
@@ -196,4 +201,218 @@ sm_status sm_curves_csv(const sm_curves *curves, FILE *out) {
         }
     }
     return ferror(out) == 0 ? SM_OK : sm_fail(SM_ERR_IO, "cannot write the curves");
+}
+
+// --- the answer --------------------------------------------------------------------------------
+
+static void text_progress(const sm_curve *c, char *text, size_t size_bytes) {
+    const sm_logged_step *last = &c->log.steps[c->log.n_steps - 1];
+    const int64_t n_steps = n_steps_of(c);
+    if (n_steps > 0) {
+        snprintf(text, size_bytes, "%lld of %lld steps", (long long)last->step, (long long)n_steps);
+    } else {
+        snprintf(text, size_bytes, "%lld steps", (long long)last->step);
+    }
+}
+
+static json_t *text_alone(const sm_curve *c) {
+    const sm_training_log *log = &c->log;
+    const sm_logged_pause *best = best_of(c);
+    const sm_logged_pause *last = log->n_validations > 0 ? &log->validations[log->n_validations - 1] : NULL;
+    char progress[64];
+    text_progress(c, progress, sizeof(progress));
+    if (best == NULL) {
+        return json_sprintf("%s, %s: the loss went from %.4f to %.4f in %s. There is no validation: whether the model "
+                            "knows new text better is not said.",
+                            c->name, state_of(c), log->steps[0].loss, log->steps[log->n_steps - 1].loss, progress);
+    }
+    if (best != last && last->loss > best->loss) {
+        return json_sprintf("%s, %s: the validation loss fell to %.4f at step %lld, and stands at %.4f after %s.",
+                            c->name, state_of(c), best->loss, (long long)best->step, last->loss, progress);
+    }
+    return json_sprintf(
+        "%s, %s: the validation loss has fallen to %.4f after %s, a perplexity of %.4g; it is the lowest so far.",
+        c->name, state_of(c), best->loss, progress, exp(best->loss));
+}
+
+static json_t *text_winner(const sm_curves *curves) {
+    const sm_curve *first = NULL;
+    const sm_curve *second = NULL;
+    for (size_t k = 0; k < curves->n; k++) {
+        const sm_curve *c = &curves->curves[k];
+        const sm_logged_pause *best = best_of(c);
+        if (best == NULL) {
+            continue;
+        }
+        if (first == NULL || best->loss < best_of(first)->loss) {
+            second = first;
+            first = c;
+        } else if (second == NULL || best->loss < best_of(second)->loss) {
+            second = c;
+        }
+    }
+    if (second == NULL) {
+        return json_sprintf("%zu trainings, of which %s has a validation: nothing tells which is best.", curves->n,
+                            first != NULL ? "one" : "none");
+    }
+    return json_sprintf("%s has the lowest validation loss: %.4f at step %lld, %.1f%% below that of %s (%.4f). One run "
+                        "of each: another --seed may well move a loss by a percent.",
+                        first->name, best_of(first)->loss, (long long)best_of(first)->step,
+                        100 * (1 - best_of(first)->loss / best_of(second)->loss), second->name, best_of(second)->loss);
+}
+
+// A text with bytes that are not UTF-8 has no JSON form.
+json_t *sm_curves_answer(const sm_curves *curves) {
+    json_t *text = curves->n == 1 ? text_alone(&curves->curves[0]) : text_winner(curves);
+    return text != NULL ? text : json_string("");
+}
+
+// --- warnings ----------------------------------------------------------------------------------
+
+static void add_warning(json_t *warnings, const sm_curve *c, const char *text) {
+    char line[SM_WATCH_TEXT_SIZE + 256];
+    snprintf(line, sizeof(line), "%.240s: %s.", c->name, text);
+    json_array_append_new(warnings, sm_json_bytes(line));
+}
+
+static void warn_of(const sm_curve *c, json_t *warnings) {
+    sm_run_watch watch = {.n_steps = 0};
+    char text[SM_WATCH_TEXT_SIZE];
+    size_t next = 0;
+    for (size_t i = 0; i < c->log.n_steps; i++) {
+        const sm_logged_step *s = &c->log.steps[i];
+        if (sm_run_watch_step(&watch, s->step, s->loss, s->grad_norm, text)) {
+            add_warning(warnings, c, text);
+        }
+        for (; next < c->log.n_validations && c->log.validations[next].step <= s->step; next++) {
+            if (sm_run_watch_validation(&watch, s->step, c->log.validations[next].loss, text)) {
+                add_warning(warnings, c, text);
+            }
+        }
+    }
+}
+
+json_t *sm_curves_warnings(const sm_curves *curves) {
+    json_t *warnings = json_array();
+    for (size_t k = 0; k < curves->n; k++) {
+        warn_of(&curves->curves[k], warnings);
+    }
+    return warnings;
+}
+
+// --- the table ---------------------------------------------------------------------------------
+
+static void show_checked(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    const double n = sm_json_number(record, column->name);
+    snprintf(text, size_bytes, n > 0 ? "%.0f" : "unchecked", n);
+}
+
+static const sm_column columns[] = {
+    SM_TEXT("run", "folder or log of the training", .heading = "run"),
+    SM_TEXT("state", "complete, interrupted, or running", .heading = "state"),
+    SM_INTEGER("steps", "", "so far", .heading = "steps", .show = sm_show_count),
+    SM_INTEGER("tokens", "", "of this run", .heading = "tokens", .show = sm_show_count),
+    SM_REAL("best_validation_loss", "", "the lowest", .heading = "best validation", .show = sm_show_real),
+    SM_INTEGER("best_step", "", "after which it was measured", .heading = "at step", .show = sm_show_count),
+    SM_REAL("last_validation_loss", "", "the last", .heading = "last validation", .show = sm_show_real),
+    SM_REAL("last_loss", "", "of the training's own batches", .heading = "last loss", .show = sm_show_real),
+    SM_REAL("time_s", "s", "steps, validations and checkpoints", .heading = "seconds", .show = sm_show_real),
+    SM_REAL("tokens_per_s", "1/s", "of this time", .heading = "tokens/s", .show = sm_show_count),
+    SM_INTEGER("checked_ops", "", "operations that were computed again", .heading = "operations checked",
+               .show = show_checked),
+    SM_INTEGER("n_checkpoints", "", "that were written", .heading = "checkpoints", .show = sm_show_count),
+};
+const sm_table sm_curves_table = {"trainings", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+
+static json_t *record_of(const sm_curve *c) {
+    const sm_training_log *log = &c->log;
+    const sm_logged_pause *best = best_of(c);
+    const size_t last = log->n_steps - 1;
+    const sm_log_part all = sm_training_log_sum(log, 0, log->n_steps);
+    return json_pack("{s:o, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:f, s:o, s:I, s:I}", "run", sm_json_bytes(c->name),
+                     "state", state_of(c), "steps", (json_int_t)log->steps[last].step, "tokens",
+                     (json_int_t)c->tokens[last], "best_validation_loss", sm_json_real(best != NULL ? best->loss : NAN),
+                     "best_step", sm_json_integer(best != NULL ? best->step : SM_ABSENT), "last_validation_loss",
+                     sm_json_real(all.val_loss), "last_loss", sm_json_real(log->steps[last].loss), "time_s",
+                     c->time_s[last], "tokens_per_s", sm_json_real(round(c->tokens[last] / c->time_s[last])),
+                     "checked_ops", (json_int_t)all.checked_ops, "n_checkpoints", (json_int_t)log->n_checkpoints);
+}
+
+json_t *sm_curves_records(const sm_curves *curves) {
+    json_t *records = json_array();
+    for (size_t k = 0; k < curves->n; k++) {
+        json_array_append_new(records, record_of(&curves->curves[k]));
+    }
+    return records;
+}
+
+// --- the page ----------------------------------------------------------------------------------
+
+// [step, tokens, seconds, loss, norm, learning rate, tokens/s]
+static json_t *points_of(const sm_curve *c) {
+    enum { N_VALUES = 4 };
+    json_t *points = json_array();
+    const size_t n = c->log.n_steps;
+    const size_t width = (n + MOST_POINTS - 1) / MOST_POINTS;
+    for (size_t first = 0; first < n; first += width) {
+        const size_t end = first + width < n ? first + width : n;
+        double sums[N_VALUES] = {0};
+        int n_found[N_VALUES] = {0};
+        for (size_t i = first; i < end; i++) {
+            const sm_logged_step *s = &c->log.steps[i];
+            const double values[N_VALUES] = {s->loss, s->grad_norm, s->lr,
+                                             s->time_s > 0 ? (double)s->tokens / s->time_s : NAN};
+            for (int k = 0; k < N_VALUES; k++) {
+                sums[k] += isfinite(values[k]) ? values[k] : 0;
+                n_found[k] += isfinite(values[k]);
+            }
+        }
+        json_t *point =
+            json_pack("[I, f, f]", (json_int_t)c->log.steps[end - 1].step, c->tokens[end - 1], c->time_s[end - 1]);
+        for (int k = 0; k < N_VALUES; k++) {
+            json_array_append_new(point, sm_json_real(sums[k] / n_found[k]));
+        }
+        json_array_append_new(points, point);
+    }
+    return points;
+}
+
+static json_t *validations_of(const sm_curve *c) {
+    json_t *points = json_array();
+    for (size_t i = 0; i < c->log.n_validations; i++) {
+        const sm_logged_pause *v = &c->log.validations[i];
+        const size_t at = index_of(c, v->step);
+        json_array_append_new(points, json_pack("[I, f, f, o]", (json_int_t)c->log.steps[at].step, c->tokens[at],
+                                                c->time_s[at], sm_json_real(v->loss)));
+    }
+    return points;
+}
+
+static json_t *curve_json(const sm_curve *c) {
+    const sm_log_part all = sm_training_log_sum(&c->log, 0, c->log.n_steps);
+    const double phases_s[] = {all.timed_s - all.data_s - all.comm_s, all.data_s, all.comm_s, all.validation_s,
+                               all.checkpoint_s};
+    json_t *samples = json_array();
+    for (size_t i = 0; i < c->log.n_samples; i++) {
+        json_array_append_new(
+            samples, json_pack("[I, o]", (json_int_t)c->log.samples[i].step, sm_json_bytes(c->log.samples[i].text)));
+    }
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:O?}", "name", sm_json_bytes(c->name), "points", points_of(c),
+                     "validations", validations_of(c), "phases_s",
+                     sm_json_reals(phases_s, sizeof(phases_s) / sizeof(phases_s[0])), "samples", samples,
+                     "configuration", json_object_get(c->run, "configuration"));
+}
+
+sm_status sm_curves_page(const sm_curves *curves, unsigned how, FILE *out) {
+    json_t *all = json_array();
+    json_t *records = sm_curves_records(curves);
+    for (size_t k = 0; k < curves->n; k++) {
+        json_array_append_new(all, curve_json(&curves->curves[k]));
+    }
+    json_t *page =
+        json_pack("{s:o, s:o, s:o, s:o}", "answer", sm_curves_answer(curves), "warnings", sm_curves_warnings(curves),
+                  "curves", all, "table", sm_page_table(&sm_curves_table, records));
+    json_decref(records);
+    sm_page_write(out, curves->n == 1 ? "A training" : "Trainings", (const char *const[2]){"curves.js"}, how, page);
+    return SM_OK;
 }

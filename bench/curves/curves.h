@@ -28,16 +28,6 @@ bool sm_curves_is_training(const char *path);
 sm_status sm_curves_read(char *const *paths, int n, sm_curves *curves);
 void sm_curves_free(sm_curves *curves);
 
-// The state of a run: "complete", "running or killed", ...; the steps that it will have, 0: unknown.
-const char *sm_curve_state(const sm_curve *curve);
-int64_t sm_curve_n_steps(const sm_curve *curve);
-
-// The lowest validation loss; NULL: none.
-const sm_logged_pause *sm_curve_best(const sm_curve *curve);
-
-// The index of a step in the log: that of the last step for one that is not in it.
-size_t sm_curve_at(const sm_curve *curve, int64_t step);
-
 // A line a step: run, step, tokens, time_s, loss, grad_norm, lr, tokens_per_s, validation_loss.
 sm_status sm_curves_csv(const sm_curves *curves, FILE *out);
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "bench/sensors/found.h"
+#include "bench/sensors/sensors.h"
 #include "os/memory.h"
 #include "os/threads.h"
 

@@ -44,10 +44,6 @@ const sm_report_row *sm_report_answer(const sm_report_rows *report, const sm_cos
 // Writes the page: self-contained HTML. `how` as for sm_page_write(). `costs` may be NULL.
 sm_status sm_report_write(const sm_rows *rows, const sm_costs *costs, unsigned how, FILE *out);
 
-// The rows for the page's script: [{row: {...}, device, work, mode, precision, doubt, why, cost}, ...]. row.context is
-// an index into `contexts`, an array that this fills.
-json_t *sm_report_data(const sm_report_rows *report, const sm_costs *costs, json_t *contexts);
-
 // The leaderboard as a page; both arrays as from sm_leaderboard_make().
 void sm_leaderboard_page(const json_t *records, const json_t *refused, FILE *out);
 

@@ -44,9 +44,7 @@ void sm_bundle_make(const json_t *rows, const json_t *machine, char **text, size
     json_t *facts = json_pack("{s:O, s:s, s:s}", "machine", machine, "created", created, "program", sm_build_version());
     put_line(out, facts);
     json_decref(facts);
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        put_line(out, json_array_get(rows, i));
-    }
+    SM_EACH(row, rows) { put_line(out, row); }
     sm_memstream_close(out);
     write_header(body, body_bytes, header);
     *size_bytes = strlen(header) + body_bytes;
@@ -96,23 +94,22 @@ static sm_status parse(const char *path, const char *text, size_t size_bytes, js
 }
 
 // Of one file of bench/results/, or of all others.
-static sm_status read_embedded(bool is_published, json_t **rows) {
+static json_t *read_embedded(bool is_published) {
     static const char folder[] = "bench/results/";
-    sm_status status = SM_OK;
-    *rows = json_array();
-    for (int i = 0; i < sm_embedded_count() && status == SM_OK; i++) {
+    json_t *rows = json_array();
+    for (int i = 0; i < sm_embedded_count(); i++) {
         const sm_embedded *file = sm_embedded_at(i);
         if (strncmp(file->path, folder, strlen(folder)) == 0 &&
             (strcmp(file->path + strlen(folder), "published.bundle") == 0) == is_published) {
-            status = parse(file->path, file->text, file->size_bytes, *rows);
+            (void)parse(file->path, file->text, file->size_bytes, rows);
         }
     }
-    return status;
+    return rows;
 }
 
-sm_status sm_bundle_references(json_t **rows) { return read_embedded(false, rows); }
+json_t *sm_bundle_references(void) { return read_embedded(false); }
 
-sm_status sm_bundle_published(json_t **rows) { return read_embedded(true, rows); }
+json_t *sm_bundle_published(void) { return read_embedded(true); }
 
 sm_status sm_bundle_read(const char *path, json_t **rows) {
     SM_FREED char *text = NULL;

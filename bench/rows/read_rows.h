@@ -168,10 +168,11 @@ sm_status sm_bundle_rows(const char *path, const char *text, size_t size_bytes, 
 // The rows of a bundle that is whole, a new array. SM_ERR_FORMAT, with the path, where it is none, or was changed.
 sm_status sm_bundle_read(const char *path, json_t **rows);
 
-// The rows of the bundles of bench/results/, which are built into the program: a new array, read by the same checks.
-sm_status sm_bundle_references(json_t **rows);
+// The rows of the bundles of bench/results/, which are built into the program: a new array, read by the same checks (and
+// whole: a test reads them).
+json_t *sm_bundle_references(void);
 
 // The rows of published.bundle there: figures that others published, each with its `source`; nobody here checked them.
-sm_status sm_bundle_published(json_t **rows);
+json_t *sm_bundle_published(void);
 
 #endif

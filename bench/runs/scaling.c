@@ -354,15 +354,12 @@ static void note_predictions(sm_scaling *s) {
 }
 
 // The sources of published rows, and whether their work is that of the runs here.
-static sm_status note_published(sm_scaling *s, const sm_training_run *base) {
+static void note_published(sm_scaling *s, const sm_training_run *base) {
     static const char *const fields[][2] = {{"n_seq", "training_config.seq_len"},
                                             {"global_batch", "training_config.global_batch"},
                                             {"steps", "summary.steps"}};
-    SM_OWN(json_t) *rows = NULL;
-    size_t i;
-    json_t *row;
-    SM_TRY(sm_bundle_published(&rows));
-    json_array_foreach(rows, i, row) {
+    SM_OWN(json_t) *rows = sm_bundle_published();
+    SM_EACH(row, rows) {
         bool is_same = true;
         for (size_t k = 0; k < sizeof(fields) / sizeof(fields[0]); k++) {
             is_same = is_same && sm_json_number(row, fields[k][0]) == number(base, fields[k][1]);
@@ -372,7 +369,6 @@ static sm_status note_published(sm_scaling *s, const sm_training_run *base) {
                          is_same ? "the work of the runs here" : "other work than the runs here");
         }
     }
-    return SM_OK;
 }
 
 // --- the whole ---------------------------------------------------------------------------------
@@ -422,5 +418,8 @@ sm_status sm_scaling_make(sm_training_runs *runs, const int64_t *predict, int n_
         note_predictions(scaling);
     }
     note_differences(scaling, runs);
-    return scaling->has_verdict ? note_published(scaling, fewest_processes(runs)) : SM_OK;
+    if (scaling->has_verdict) {
+        note_published(scaling, fewest_processes(runs));
+    }
+    return SM_OK;
 }

@@ -96,13 +96,13 @@ void sm_scaling_free(sm_scaling *scaling);
 // One record for each row, of that `work` if given; and for each published run of strong scaling (bench/results/), where
 // there is a verdict.
 extern const sm_table sm_scaling_table;
-sm_status sm_scaling_records(const sm_scaling *scaling, const sm_work *work, json_t **records);
+json_t *sm_scaling_records(const sm_scaling *scaling, const sm_work *work);
 
 // {serial_s, per_sequence_s, volume_s, message_s, worst_deviation, n_runs}, each part with its standard error; null
 // without a verdict.
 json_t *sm_scaling_model(const sm_scaling *scaling);
 
 // Self-contained HTML, which scaling.js draws.
-sm_status sm_scaling_page(const sm_scaling *scaling, FILE *out);
+void sm_scaling_page(const sm_scaling *scaling, FILE *out);
 
 #endif

@@ -101,51 +101,44 @@ static json_t *record_of(const sm_scaling_row *r) {
 }
 
 // Speed-ups by tokens/s over the run of one process.
-static sm_status add_published(json_t *records) {
-    SM_OWN(json_t) *rows = NULL;
-    size_t i;
-    json_t *row;
+static void add_published(json_t *records) {
+    SM_OWN(json_t) *rows = sm_bundle_published();
     double first = NAN;
-    SM_TRY(sm_bundle_published(&rows));
-    json_array_foreach(rows, i, row) {
+    SM_EACH(row, rows) {
         const double n = sm_json_number(row, "n_processes");
         const double rate = sm_json_number(row, "median_ts");
         first = n == 1 ? rate : first;
         if (n > 0) {
-            json_array_append_new(
-                records,
-                json_pack("{s:s, s:s, s:O, s:O, s:O, s:O, s:O, s:O, s:O, s:o, s:o}", "scaling", "strong", "kind",
-                          "published", "on", json_object_get(row, "gpu_info"), "n_processes",
-                          json_object_get(row, "n_processes"), "global_batch", json_object_get(row, "global_batch"),
-                          "steps", json_object_get(row, "steps"), "tokens", json_object_get(row, "tokens"),
-                          "tokens_per_s", json_object_get(row, "median_ts"), "wall_s", json_object_get(row, "wall_s"),
-                          "speedup", sm_json_real(rate / first), "efficiency", sm_json_real(rate / first / n)));
+            json_t *record = sm_json_copy(
+                json_object(), row, "on=gpu_info n_processes global_batch steps tokens tokens_per_s=median_ts wall_s");
+            json_array_append_new(records, sm_json_put(record, {"scaling", json_string("strong")},
+                                                       {"kind", json_string("published")},
+                                                       {"speedup", sm_json_real(rate / first)},
+                                                       {"efficiency", sm_json_real(rate / first / n)}));
         }
     }
-    return SM_OK;
 }
 
-sm_status sm_scaling_records(const sm_scaling *scaling, const sm_work *work, json_t **records) {
-    *records = json_array();
+json_t *sm_scaling_records(const sm_scaling *scaling, const sm_work *work) {
+    json_t *records = json_array();
     for (size_t i = 0; i < scaling->n; i++) {
         if (work == NULL || scaling->rows[i].work == *work) {
-            json_array_append_new(*records, record_of(&scaling->rows[i]));
+            json_array_append_new(records, record_of(&scaling->rows[i]));
         }
     }
-    return scaling->has_verdict && (work == NULL || *work == SM_WORK_FIXED) ? add_published(*records) : SM_OK;
+    if (scaling->has_verdict && (work == NULL || *work == SM_WORK_FIXED)) {
+        add_published(records);
+    }
+    return records;
 }
 
-sm_status sm_scaling_page(const sm_scaling *scaling, FILE *out) {
+void sm_scaling_page(const sm_scaling *scaling, FILE *out) {
     static const sm_work works[] = {SM_WORK_FIXED, SM_WORK_FIXED_A_PROCESS};
-    SM_OWN(json_t) *all = NULL;
-    SM_TRY(sm_scaling_records(scaling, NULL, &all));
-    SM_OWN(json_t) *page =
-        json_pack("{s:b, s:O, s:O}", "has_verdict", scaling->has_verdict, "records", all, "notes", scaling->notes);
+    json_t *page = json_pack("{s:b, s:o, s:O}", "has_verdict", scaling->has_verdict, "records",
+                             sm_scaling_records(scaling, NULL), "notes", scaling->notes);
     for (int k = 0; k < 2; k++) {
-        SM_OWN(json_t) *records = NULL;
-        SM_TRY(sm_scaling_records(scaling, &works[k], &records));
+        SM_OWN(json_t) *records = sm_scaling_records(scaling, &works[k]);
         json_object_set_new(page, k == 0 ? "strong" : "weak", sm_page_table(&sm_scaling_table, records));
     }
-    sm_page_write(out, "Scaling of a training", (const char *const[2]){"scaling.js"}, 0, json_incref(page));
-    return SM_OK;
+    sm_page_write(out, "Scaling of a training", (const char *const[2]){"scaling.js"}, 0, page);
 }

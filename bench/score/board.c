@@ -1,9 +1,8 @@
-// board.c: see board.h.
-#include "bench/score/board.h"
+// board.c: see score.h.
+#include "bench/score/score.h"
 
 #include "bench/compare/compare.h"
 #include "bench/rows/read_rows.h"
-#include "bench/score/score.h"
 #include "bench/tables/show.h"
 
 #include <stdlib.h>

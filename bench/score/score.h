@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bench/tables/table.h"
+
 #define SM_SCORE_NAME "stepmark-124M-v1"
 
 enum { SM_SCORE_SEQ_LEN = 1024, SM_SCORE_N_LOSSES = 5, SM_SCORE_TEXT_SIZE = 512 };
@@ -37,5 +39,20 @@ void sm_score_hold(json_t *rows, const json_t *references);
 
 // Where the fastest of some scores stands: "1/17 of 16 cores of an Intel Xeon (bf16); ten billion tokens take 442 days".
 void sm_score_standing(const json_t *rows, const json_t *references, char text[SM_SCORE_TEXT_SIZE]);
+
+// --- a table of scores -----------------------------------------------------------------------------
+
+// From many machines, the fastest first, and those that do not count, each with its reason.
+extern const sm_table sm_score_table;
+
+// Whether any of the rows is of a block.
+bool sm_score_has_blocks(const json_t *rows);
+
+// The records of the rows, a new array: fp32 first, then all other formats; after them rows that do not count.
+// `references`: the scores that stepmark comes with, against which they are checked.
+json_t *sm_score_board(const json_t *rows, const json_t *references);
+
+// Where the user's own score stands among those of blocks, as sm_score_standing says it; "": there is none.
+void sm_score_yours(const json_t *rows, const json_t *references, char text[SM_SCORE_TEXT_SIZE]);
 
 #endif

@@ -1,5 +1,5 @@
 // nvml.c: the few entry points of NVML that are needed, by their documented signatures.
-#include "bench/sensors/found.h"
+#include "bench/sensors/sensors.h"
 
 #include "bench/tables/show.h"
 #include "os/library.h"

@@ -1,5 +1,5 @@
 // report.c: from two readings to a row's fields and warnings.
-#include "bench/sensors/found.h"
+#include "bench/sensors/sensors.h"
 
 #include <math.h>
 #include <string.h>

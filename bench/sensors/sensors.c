@@ -1,5 +1,5 @@
 // sensors.c: finding and reading. Their meaning for a row: sensors/report.c.
-#include "bench/sensors/found.h"
+#include "bench/sensors/sensors.h"
 #include "os/files.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 // layout.h: a table of records as texts, before anybody writes it: the columns that fit, the facts common to all
-// records, the notes below, and the cells with their widths. markdown.c and text.c write it.
+// records, the notes below, and the cells with their widths. markup.c and text.c write it.
 #ifndef STEPMARK_BENCH_TABLES_LAYOUT_H
 #define STEPMARK_BENCH_TABLES_LAYOUT_H
 

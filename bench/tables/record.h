@@ -62,7 +62,7 @@ typedef struct sm_record_writer sm_record_writer;
 // Writes the part before the first record. `table` and `out` must outlive the writer, which does not close `out`.
 sm_status sm_record_writer_open(const sm_table *table, sm_format format, FILE *out, sm_record_writer **writer);
 
-// latex and typst, whole (typeset.c).
+// latex and typst, whole (markup.c).
 void sm_typeset_write(const sm_table *table, const json_t *records, sm_format format, FILE *out);
 
 // gbench and bmf, whole (ci.c).

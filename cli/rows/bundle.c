@@ -42,7 +42,7 @@ sm_status cli_leaderboard(const cli_options *options) {
     SM_TRY(cli_costs(options, &costs));
     SM_FAIL_IF(options->n_operands == 0 && options->measure.no_reference, SM_ERR_USAGE,
                "give bundles: stepmark report --rank FILE...");
-    SM_TRY(options->measure.no_reference ? SM_OK : sm_bundle_references(&references));
+    references = options->measure.no_reference ? NULL : sm_bundle_references();
     for (int i = 0; i < options->n_operands; i++) {
         SM_OWN(json_t) *more = NULL;
         SM_TRY(cli_interrupted ? SM_ERR_INTERRUPTED : sm_bundle_read(options->operands[i], &more));

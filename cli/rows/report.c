@@ -11,7 +11,6 @@
 #include "bench/report/report.h"
 #include "bench/rows/read_rows.h"
 #include "bench/rows/row.h"
-#include "bench/score/board.h"
 #include "bench/score/score.h"
 #include "bench/tables/screen.h"
 #include "bench/tables/show.h"
@@ -59,8 +58,7 @@ static sm_status write_table(const report *r, sm_format format, FILE *out) {
     sm_table chosen = {.columns = NULL};
     if (asked->n == 0 && sm_score_has_blocks(records)) {
         // Rows of blocks, and the user's own beside them, are a table of scores.
-        SM_OWN(json_t) *references = NULL;
-        SM_TRY(sm_bundle_references(&references));
+        SM_OWN(json_t) *references = sm_bundle_references();
         SM_OWN(json_t) *board = sm_score_board(r->rows->rows, references);
         char text[SM_SCORE_TEXT_SIZE];
         SM_TRY(sm_record_write_all(&sm_score_table, format, out, board));
@@ -158,7 +156,7 @@ static sm_status report_rows(report *r) {
     }
     SM_TRY(options->out.collect != NULL ? collect(options->out.collect, &rows) : SM_OK);
     if (sm_score_has_blocks(rows.rows)) {
-        SM_TRY(sm_bundle_references(&references));
+        references = sm_bundle_references();
         sm_score_hold(rows.rows, references);
     }
     cli_note_warnings(&rows);

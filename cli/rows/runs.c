@@ -31,8 +31,7 @@ sm_status cli_check_run(const cli_options *options) {
 
 static sm_status write_table(const sm_scaling *scaling, sm_format format, sm_work work, size_t least,
                              const char *title) {
-    SM_OWN(json_t) *records = NULL;
-    SM_TRY(sm_scaling_records(scaling, &work, &records));
+    SM_OWN(json_t) *records = sm_scaling_records(scaling, &work);
     sm_status status = SM_OK;
     if (json_array_size(records) >= least) {
         printf("%s\n\n", title);
@@ -61,7 +60,10 @@ static sm_status write_tables(const sm_scaling *scaling, sm_format format) {
     return SM_OK;
 }
 
-static sm_status write_page(void *scaling, FILE *out) { return sm_scaling_page(scaling, out); }
+static sm_status write_page(void *scaling, FILE *out) {
+    sm_scaling_page(scaling, out);
+    return SM_OK;
+}
 
 sm_status cli_scaling(const cli_options *options) {
     SM_AT_END(sm_training_runs_free) sm_training_runs runs = {.runs = NULL};
@@ -75,7 +77,7 @@ sm_status cli_scaling(const cli_options *options) {
     if (sm_format_is_read(format)) {
         SM_TRY(write_tables(&scaling, format));
     } else {
-        SM_TRY(sm_scaling_records(&scaling, NULL, &records));
+        records = sm_scaling_records(&scaling, NULL);
         SM_TRY(format == SM_FORMAT_JSON
                    ? cli_print_object(json_pack("{s:O, s:o, s:O}", "rows", records, "model", sm_scaling_model(&scaling),
                                                 "notes", scaling.notes),

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "bench/compare/compare.h"
-#include "bench/score/board.h"
+#include "bench/score/score.h"
 #include "bench/tables/show.h"
 #include "cli/flags/flag.h"
 #include "cli/rows/rows.h"

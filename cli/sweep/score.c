@@ -326,7 +326,6 @@ static sm_status share(const cli_options *options, const json_t *references) {
 }
 
 sm_status cli_score(const cli_options *options) {
-    SM_OWN(json_t) *references = NULL;
-    SM_TRY(sm_bundle_references(&references));
+    SM_OWN(json_t) *references = sm_bundle_references();
     return options->out.chosen ? share(options, references) : measure(options, references);
 }

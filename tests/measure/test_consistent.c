@@ -119,7 +119,7 @@ TEST(honest_rows_do_not) {
     size_t i;
     json_t *row;
     assert_true(json_array_size(rows) == 10);
-    assert_int_equal(sm_bundle_references(&references), SM_OK);
+    references = sm_bundle_references();
     json_array_extend(rows, references);
     json_array_foreach(rows, i, row) {
         FAIL_IF(sm_row_contradicts(row, text) || strcmp(sm_rows_status(row), "error") == 0, "row %zu: %s; %s", i, text,

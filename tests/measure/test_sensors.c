@@ -3,7 +3,6 @@
 
 #include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
-#include "bench/sensors/found.h"
 #include "bench/sensors/sensors.h"
 
 #define ZONE "sys/class/powercap/intel-rapl:"
