@@ -206,7 +206,6 @@ static void doubt_text(const contest *c, const outcome *o, char *text, size_t si
 // `rows`: those of a group that are ok.
 static void award(const json_t *groups, const json_t *const *rows, size_t n, const contest *c, json_t *records) {
     char text[3 * GROUP_SIZE];
-    char caution[SM_DOUBT_SIZE * 3] = "";
     const outcome o = judge(c, rows, n);
     if (o.first == NULL && (o.doubt[0] == '\0' || c != contests)) {
         return; // a single one is not the best; and a missing verdict is reported once
@@ -216,7 +215,7 @@ static void award(const json_t *groups, const json_t *const *rows, size_t n, con
         add_record(records, groups, c->topic, o.first != NULL ? o.first : rows[0], "", "", NAN, c->unit, text);
         return;
     }
-    snprintf(caution, sizeof(caution), "%s%s", o.doubt[0] != '\0' ? "not ranked: " : "", o.doubt);
+    const char *caution = o.doubt[0] != '\0' ? SM_TEXT_IN(SM_DOUBT_SIZE * 3, "not ranked: %s", o.doubt) : "";
     add_record(records, groups, c->topic, o.first, NAME_ROW(o.first, false), FIGURE(c, o.figure.value), o.figure.value,
                c->unit, caution);
 }
@@ -232,12 +231,12 @@ static double start_ns(const json_t *row) {
 }
 
 static void break_even(const json_t *groups, const json_t *slow, const json_t *fast, json_t *records) {
-    char figure[256];
     double gain_ns = sm_json_number(slow, "median_ns") - sm_json_number(fast, "median_ns");
     double extra_ns = start_ns(fast) - start_ns(slow);
     double steps = extra_ns > 0 ? ceil(extra_ns / gain_ns) : 0;
-    snprintf(figure, sizeof(figure), "%.0f steps: starts %.3g ms %s than %s, each step is %.3g ms shorter", steps,
-             fabs(extra_ns) / 1e6, extra_ns > 0 ? "later" : "sooner", sm_rows_text(slow, "mode"), gain_ns / 1e6);
+    const char *figure =
+        SM_TEXT_IN(256, "%.0f steps: starts %.3g ms %s than %s, each step is %.3g ms shorter", steps,
+                   fabs(extra_ns) / 1e6, extra_ns > 0 ? "later" : "sooner", sm_rows_text(slow, "mode"), gain_ns / 1e6);
     add_record(records, groups, "break-even", fast, NAME_ROW(fast, false), figure, steps, "steps", "");
 }
 
@@ -270,7 +269,6 @@ static bool is_like(const json_t *a, const json_t *b) {
 
 static void advise_smaller(const json_t *rows, const json_t *oom, json_t *records) {
     const json_t *best = NULL;
-    char figure[GROUP_SIZE];
     SM_EACH(row, rows) {
         if (is_ok(row) && is_like(row, oom) && tokens(row) < tokens(oom) &&
             (best == NULL || tokens(row) > tokens(best))) {
@@ -282,9 +280,9 @@ static void advise_smaller(const json_t *rows, const json_t *oom, json_t *record
                    "", "`stepmark run --find-batch` with its flags finds and runs the largest that fits");
         return;
     }
-    snprintf(figure, sizeof(figure), "%s ran", sm_rows_text(best, "test"));
-    add_record(records, NULL, "did not fit", oom, NAME_ROW(oom, false), figure, sm_json_number(best, "n_batch"),
-               "batch", "");
+    add_record(records, NULL, "did not fit", oom, NAME_ROW(oom, false),
+               SM_TEXT_IN(GROUP_SIZE, "%s ran", sm_rows_text(best, "test")), sm_json_number(best, "n_batch"), "batch",
+               "");
 }
 
 // A group did the same work but for the batch, on the same device, and all or none of it with own code.

@@ -355,14 +355,13 @@ static void set_apart(sm_comparison *c, const char *side, const json_t *row, con
 
 // One side has no figure: reported without a verdict.
 static void failed_match(sm_comparison *c, const match *m) {
-    char text[2 * TEXT_SIZE];
     bool a_failed = m->a->n_usable == 0;
     bool b_failed = m->b->n_usable == 0;
     const json_t *row = b_failed ? m->b->rows[0] : m->a->rows[0];
     const char *reason = sm_rows_text(row, "reason");
-    snprintf(text, sizeof(text), "%s: %s%s%s",
-             a_failed && b_failed ? "failed in both" : "failed here, ran in the other", sm_rows_status(row),
-             reason[0] != '\0' ? ": " : "", reason);
+    const char *text = SM_TEXT_IN(2 * TEXT_SIZE, "%s: %s%s%s",
+                                  a_failed && b_failed ? "failed in both" : "failed here, ran in the other",
+                                  sm_rows_status(row), reason[0] != '\0' ? ": " : "", reason);
     c->n_failed += b_failed && !a_failed && strcmp(sm_rows_status(row), "error") == 0;
     set_apart(c, a_failed && b_failed ? "both" : b_failed ? "b" : "a", row, text);
 }

@@ -70,9 +70,8 @@ const char *sm_costs_text(const sm_costs *costs, const json_t *row, double token
     }
     if (price != NULL) {
         const double millions = tokens_per_s * 3600 / price->per_hour / 1e6;
-        char number[32];
-        snprintf(number, sizeof number, "%.3g", millions);
-        sm_append_part(text, SM_COST_TEXT_SIZE, "; ", millions >= 100 ? SM_TEXT_COUNT(round(millions)) : number);
+        sm_append_part(text, SM_COST_TEXT_SIZE, "; ",
+                       millions >= 100 ? SM_TEXT_COUNT(round(millions)) : SM_TEXT_IN(32, "%.3g", millions));
         sm_append(text, SM_COST_TEXT_SIZE, " million tokens for 1 %s",
                   price->currency[0] != '\0' ? price->currency : "unit of the price");
     }

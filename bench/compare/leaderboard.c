@@ -138,9 +138,8 @@ static bool holds(const json_t *rows, const json_t *row) { return sm_json_place(
 
 // Fields that records and refused rows share.
 static json_t *make_name(const json_t *row) {
-    char device[TEXT_SIZE];
-    snprintf(device, sizeof(device), "%s %s%s", sm_rows_text(row, "device"), sm_rows_text(row, "isa"),
-             sm_rows_text(row, "tier"));
+    const char *device = SM_TEXT_IN(TEXT_SIZE, "%s %s%s", sm_rows_text(row, "device"), sm_rows_text(row, "isa"),
+                                    sm_rows_text(row, "tier"));
     json_t *name =
         sm_json_copy(json_object(), row, "n_seq precision pass_type optimizer mode n_batch build_commit own_kernels");
     return sm_json_put(name, {"model", sm_json_text(SM_ROWS_MODEL(row))}, {"machine", sm_json_text(SM_ROWS_CHIP(row))},

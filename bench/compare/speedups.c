@@ -124,10 +124,7 @@ json_t *sm_fastest_sentences(const json_t *rows) {
         }
     }
     if (n_doubted > 0) {
-        char of_some[64] = "";
-        if (n_doubted < n_rows) {
-            snprintf(of_some, sizeof(of_some), " on %zu of %zu rows", n_doubted, n_rows);
-        }
+        const char *of_some = n_doubted < n_rows ? SM_TEXT_IN(64, " on %zu of %zu rows", n_doubted, n_rows) : "";
         json_array_append_new(sentences, json_sprintf("No verdict%s: %s", of_some, first_doubt));
     }
     return sentences;

@@ -30,17 +30,12 @@ static bool is_there(const char *folder, const char *name) {
     return join(folder, name, path) && access(path, F_OK) == 0;
 }
 
-static bool begins_as_log(const char *path) {
-    SM_OWN(FILE) *file = NULL;
-    char line[32] = "";
-    if (sm_input_file(path, &file) != SM_OK) {
-        return false;
-    }
-    return fgets(line, sizeof line, file) != NULL && strncmp(line, "{\"step\": ", 9) == 0;
-}
-
 bool sm_curves_is_training(const char *path) {
-    return is_there(path, SM_RUN_FILE) || is_there(path, SM_RUN_LOG_FILE) || begins_as_log(path);
+    SM_OWN(FILE) *file = NULL;
+    char line[32];
+    return is_there(path, SM_RUN_FILE) || is_there(path, SM_RUN_LOG_FILE) ||
+           (sm_input_file(path, &file) == SM_OK && fgets(line, sizeof line, file) != NULL &&
+            strncmp(line, "{\"step\": ", 9) == 0);
 }
 
 // --- reading -----------------------------------------------------------------------------------
@@ -205,22 +200,14 @@ sm_status sm_curves_csv(const sm_curves *curves, FILE *out) {
 
 // --- the answer --------------------------------------------------------------------------------
 
-static void text_progress(const sm_curve *c, char *text, size_t size_bytes) {
-    const sm_logged_step *last = &c->log.steps[c->log.n_steps - 1];
-    const int64_t n_steps = n_steps_of(c);
-    if (n_steps > 0) {
-        snprintf(text, size_bytes, "%lld of %lld steps", (long long)last->step, (long long)n_steps);
-    } else {
-        snprintf(text, size_bytes, "%lld steps", (long long)last->step);
-    }
-}
-
 static json_t *text_alone(const sm_curve *c) {
     const sm_training_log *log = &c->log;
     const sm_logged_pause *best = best_of(c);
     const sm_logged_pause *last = log->n_validations > 0 ? &log->validations[log->n_validations - 1] : NULL;
-    char progress[64];
-    text_progress(c, progress, sizeof(progress));
+    const long long n_done = (long long)log->steps[log->n_steps - 1].step;
+    const long long n_steps = (long long)n_steps_of(c);
+    const char *progress =
+        n_steps > 0 ? SM_TEXT_IN(64, "%lld of %lld steps", n_done, n_steps) : SM_TEXT_IN(64, "%lld steps", n_done);
     if (best == NULL) {
         return json_sprintf("%s, %s: the loss went from %.4f to %.4f in %s. There is no validation: whether the model "
                             "knows new text better is not said.",
@@ -270,32 +257,27 @@ json_t *sm_curves_answer(const sm_curves *curves) {
 // --- warnings ----------------------------------------------------------------------------------
 
 static void add_warning(json_t *warnings, const sm_curve *c, const char *text) {
-    char line[SM_WATCH_TEXT_SIZE + 256];
-    snprintf(line, sizeof(line), "%.240s: %s.", c->name, text);
-    json_array_append_new(warnings, sm_json_bytes(line));
-}
-
-static void warn_of(const sm_curve *c, json_t *warnings) {
-    sm_run_watch watch = {.n_steps = 0};
-    char text[SM_WATCH_TEXT_SIZE];
-    size_t next = 0;
-    for (size_t i = 0; i < c->log.n_steps; i++) {
-        const sm_logged_step *s = &c->log.steps[i];
-        if (sm_run_watch_step(&watch, s->step, s->loss, s->grad_norm, text)) {
-            add_warning(warnings, c, text);
-        }
-        for (; next < c->log.n_validations && c->log.validations[next].step <= s->step; next++) {
-            if (sm_run_watch_validation(&watch, s->step, c->log.validations[next].loss, text)) {
-                add_warning(warnings, c, text);
-            }
-        }
-    }
+    json_array_append_new(warnings, sm_json_bytes(SM_TEXT_IN(SM_WATCH_TEXT_SIZE + 256, "%.240s: %s.", c->name, text)));
 }
 
 json_t *sm_curves_warnings(const sm_curves *curves) {
     json_t *warnings = json_array();
     for (size_t k = 0; k < curves->n; k++) {
-        warn_of(&curves->curves[k], warnings);
+        const sm_curve *c = &curves->curves[k];
+        sm_run_watch watch = {.n_steps = 0};
+        char text[SM_WATCH_TEXT_SIZE];
+        size_t next = 0;
+        for (size_t i = 0; i < c->log.n_steps; i++) {
+            const sm_logged_step *s = &c->log.steps[i];
+            if (sm_run_watch_step(&watch, s->step, s->loss, s->grad_norm, text)) {
+                add_warning(warnings, c, text);
+            }
+            for (; next < c->log.n_validations && c->log.validations[next].step <= s->step; next++) {
+                if (sm_run_watch_validation(&watch, s->step, c->log.validations[next].loss, text)) {
+                    add_warning(warnings, c, text);
+                }
+            }
+        }
     }
     return warnings;
 }

@@ -261,8 +261,7 @@ int64_t sm_machine_rss_bytes(void) { return read_kilobytes("/proc/self/status", 
 
 // VmHWM rather than getrusage: the latter survives exec and so starts at the parent's peak.
 int64_t sm_machine_peak_rss_bytes(void) {
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/status", sm_own_process_id());
+    const char *path = SM_TEXT_IN(64, "/proc/%d/status", sm_own_process_id());
     const int64_t apart_bytes = sm_own_process_id() > 0 ? read_kilobytes(path, "VmHWM") : 0;
     const int64_t peak_bytes = read_kilobytes("/proc/self/status", "VmHWM");
     if (peak_bytes != SM_ABSENT) {

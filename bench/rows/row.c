@@ -165,8 +165,6 @@ sm_status sm_row_write_record(sm_row_writer *writer, json_t *row) {
     return sm_record_write(writer, row);
 }
 
-sm_status sm_row_writer_close(sm_row_writer *writer) { return sm_record_writer_close(writer); }
-
 void sm_row_writer_explain(sm_row_writer *writer) {
     static const sm_legend_line legend[] = {
         {"median_ts", "tokens/s: at the median step, and how far its 95% interval reaches."},

@@ -98,7 +98,6 @@ json_t *sm_row_numbered(json_t *row, size_t number);
 
 // Has a table for people end with a few lines on what its columns mean.
 void sm_row_writer_explain(sm_row_writer *writer);
-sm_status sm_row_writer_close(sm_row_writer *writer); // NULL is fine
 
 // The meaning of the Markdown table's columns, for new users.
 void sm_row_write_legend(bool has_peaks, FILE *out); // without peaks, without what follows from them

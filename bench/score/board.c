@@ -37,32 +37,29 @@ const sm_table sm_score_table = {"scores", columns, sizeof(columns) / sizeof(col
 
 bool sm_score_has_blocks(const json_t *rows) {
     bool found = false;
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        found = found || sm_json_get(json_array_get(rows, i), "block") != NULL;
-    }
+    SM_EACH(row, rows) { found = found || sm_json_get(row, "block") != NULL; }
     return found;
 }
 
 static json_t *make_record(const json_t *row, const json_t *references) {
     char machine[SM_SCORE_TEXT_SIZE];
-    char date[16];
     char text[SM_SCORE_TEXT_SIZE];
     char doubt[SM_DOUBT_SIZE];
     sm_block_machine(row, MACHINE_WIDTH, machine, sizeof(machine));
-    snprintf(date, sizeof(date), "%.10s", sm_rows_text(row, "test_time"));
     json_t *record =
         sm_json_copy(json_object(), row, "n_threads median_ts noise_percent precision mfu datasheet_mfu n_batch block");
     sm_json_put(record, {"program", sm_json_text(sm_rows_text(row, "backend_used"))},
                 {"system", sm_json_text(sm_rows_text(row, "context.os"))},
                 {"class", json_string(strcmp(sm_rows_text(row, "precision"), "fp32") == 0 ? "fp32" : "any")},
-                {"machine", sm_json_bytes(machine)}, {"date", sm_json_text(date)},
+                {"machine", sm_json_bytes(machine)},
+                {"date", sm_json_text(SM_TEXT_IN(16, "%.10s", sm_rows_text(row, "test_time")))},
                 {"whose", json_string(sm_json_get(row, "block") != NULL ? "a block" : "yours")});
     if (sm_score_lacks(row, references, text)) {
         sm_json_set_new(record, "median_ts", json_null());
         sm_json_set_new(record, "reason", sm_json_text(text));
     } else if (sm_doubt_row(row, doubt)) {
-        snprintf(text, sizeof(text), "%.*s", (int)strcspn(doubt, ";"), doubt); // without what to do
-        sm_json_set_new(record, "reason", sm_json_text(text));
+        doubt[strcspn(doubt, ";")] = '\0'; // without what to do
+        sm_json_set_new(record, "reason", sm_json_text(doubt));
     }
     return record;
 }
@@ -78,17 +75,6 @@ static int by_place(const void *a, const void *b) {
     return counts(x) != counts(y) ? counts(y) - counts(x) : by_class != 0 ? by_class : (x_ts < y_ts) - (x_ts > y_ts);
 }
 
-// Whether a record is not among those seen so far: a block is quoted, or is of a row that is there, too.
-static bool is_new(const json_t *row, const json_t *record, json_t *seen) {
-    char key[1024];
-    snprintf(key, sizeof(key), "%s|%s|%s|%s|%.0f|%.6g|%s", sm_rows_text(row, "test_time"), sm_rows_text(row, "device"),
-             sm_rows_text(record, "machine"), sm_rows_text(row, "precision"), sm_json_number(row, "median_ns"),
-             sm_json_number(row, "median_ts"), sm_rows_text(record, "reason"));
-    const bool is_first = json_object_get(seen, key) == NULL;
-    json_object_set_new(seen, key, json_true()); // its name has dots
-    return is_first;
-}
-
 json_t *sm_score_board(const json_t *rows, const json_t *references) {
     size_t n = 0;
     json_t **records = sm_malloc((json_array_size(rows) + 1) * sizeof(*records));
@@ -98,10 +84,18 @@ json_t *sm_score_board(const json_t *rows, const json_t *references) {
     for (int pass = 0; pass < 2; pass++) { // the user's own first
         SM_EACH(row, rows) {
             json_t *record = (sm_json_get(row, "block") != NULL) == (pass == 1) ? make_record(row, references) : NULL;
-            if (record != NULL && is_new(row, record, seen)) {
+            if (record == NULL) {
+                continue;
+            }
+            // A block is quoted, or is of a row that is there, too.
+            const char *key = SM_TEXT_IN(1024, "%s|%s|%s|%s|%.0f|%.6g|%s", sm_rows_text(row, "test_time"),
+                                         sm_rows_text(row, "device"), sm_rows_text(record, "machine"),
+                                         sm_rows_text(row, "precision"), sm_json_number(row, "median_ns"),
+                                         sm_json_number(row, "median_ts"), sm_rows_text(record, "reason"));
+            if (json_object_get(seen, key) == NULL) {
                 records[n++] = json_incref(record);
             }
-            json_decref(record);
+            json_object_set_new(seen, key, record); // its name has dots
         }
     }
     qsort(records, n, sizeof(json_t *), by_place);
@@ -117,14 +111,12 @@ json_t *sm_score_board(const json_t *rows, const json_t *references) {
 }
 
 void sm_score_yours(const json_t *rows, const json_t *references, char text[SM_SCORE_TEXT_SIZE]) {
-    json_t *own = json_array();
+    SM_OWN(json_t) *own = json_array();
     SM_OWN(json_t) *others = json_array();
     SM_EACH(row, rows) {
-        char doubt[SM_DOUBT_SIZE];
-        if (!sm_score_lacks(row, references, text) && !sm_doubt_row(row, doubt)) {
+        if (!sm_score_lacks(row, references, text) && !SM_IS_DOUBTED(row)) {
             json_array_append(sm_json_get(row, "block") != NULL ? others : own, row);
         }
     }
     sm_score_standing(own, others, text);
-    json_decref(own);
 }

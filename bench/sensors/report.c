@@ -91,27 +91,20 @@ static void judge_load(const sm_reading *a, const sm_reading *b, double seconds,
     }
 }
 
-// --- memory -------------------------------------------------------------------------------------
-
-static void set_memory(const sm_reading *a, const sm_reading *b, sm_row *row) {
+static void set_counters(const sm_sensors *found, const sm_reading *a, const sm_reading *b, sm_row *row) {
+    sm_row_sensors *s = &row->sensors;
     const int64_t page_bytes = (int64_t)os_page_bytes();
     int64_t in = growth(a->swap_in_pages, b->swap_in_pages);
     int64_t out = growth(a->swap_out_pages, b->swap_out_pages);
-    row->sensors.minor_faults = b->minor_faults - a->minor_faults;
-    row->sensors.major_faults = b->major_faults - a->major_faults;
-    row->sensors.voluntary_switches = b->voluntary_switches - a->voluntary_switches;
-    row->sensors.involuntary_switches = b->involuntary_switches - a->involuntary_switches;
-    row->sensors.swap_in_bytes = in != SM_ABSENT ? in * page_bytes : SM_ABSENT;
-    row->sensors.swap_out_bytes = out != SM_ABSENT ? out * page_bytes : SM_ABSENT;
+    s->minor_faults = b->minor_faults - a->minor_faults;
+    s->major_faults = b->major_faults - a->major_faults;
+    s->voluntary_switches = b->voluntary_switches - a->voluntary_switches;
+    s->involuntary_switches = b->involuntary_switches - a->involuntary_switches;
+    s->swap_in_bytes = in != SM_ABSENT ? in * page_bytes : SM_ABSENT;
+    s->swap_out_bytes = out != SM_ABSENT ? out * page_bytes : SM_ABSENT;
     if (in == SM_ABSENT) {
         absent(row, "sensors_absent.swap", "/proc/vmstat does not tell it");
     }
-}
-
-// --- clock and heat -----------------------------------------------------------------------------
-
-static void set_clock(const sm_sensors *found, const sm_reading *a, const sm_reading *b, sm_row *row) {
-    sm_row_sensors *s = &row->sensors;
     SM_ROW_TEXT(s->governor, found->governor);
     s->frequency_before_mhz = a->frequency_mhz;
     s->frequency_after_mhz = b->frequency_mhz;
@@ -161,28 +154,24 @@ static double processor_joules(const sm_sensors *found, const sm_reading *a, con
     return found->n_energy > 0 ? joules : NAN;
 }
 
-// NVML's counter moves every tenth of a second, and each reading is up to that late: the difference of two by 0.04 s of
-// the card's power (standard deviation), of 1 + n differences by sqrt(1 + n) as much. Twice that is to be below a tenth.
-static bool is_long_enough(const sm_reading *a, double seconds, sm_row *row) {
-    const double needed_s = sqrt(1.0 + a->n_left_out);
-    char reason[SM_TEXT_SIZE];
-    if (seconds >= needed_s) {
-        return true;
-    }
-    snprintf(reason, sizeof reason,
-             "the card's counter moves every 0.1 s: the samples must take %.1f s, and took %.2g: raise -r", needed_s,
-             seconds);
-    absent(row, "sensors_absent.energy", reason);
-    return false;
-}
-
 static void set_energy(const sm_sensors *found, const sm_reading *a, const sm_reading *b, double seconds,
                        int64_t n_samples, double n_tokens, sm_row *row) {
     int64_t gpu_mj = growth(a->gpu_energy_mj, b->gpu_energy_mj);
     bool is_gpu = gpu_mj != SM_ABSENT;
     bool of_processor = row->gpu_info[0] == '\0';
     double joules = is_gpu ? (double)gpu_mj / 1000 : of_processor ? processor_joules(found, a, b) : NAN;
-    if (!isfinite(joules) || n_samples < 1 || (is_gpu && !is_long_enough(a, seconds, row))) {
+    // NVML's counter moves every tenth of a second, and each reading is up to that late: the difference of two by 0.04 s
+    // of the card's power (standard deviation), of 1 + n differences by sqrt(1 + n) as much. Twice that is to be below a
+    // tenth.
+    const double needed_s = is_gpu ? sqrt(1.0 + a->n_left_out) : 0;
+    if (!isfinite(joules) || n_samples < 1) {
+        return;
+    }
+    if (seconds < needed_s) {
+        absent(row, "sensors_absent.energy",
+               SM_TEXT_IN(SM_TEXT_SIZE,
+                          "the card's counter moves every 0.1 s: the samples must take %.1f s, and took %.2g: raise -r",
+                          needed_s, seconds));
         return;
     }
     row->energy_j = joules / (double)n_samples;
@@ -207,8 +196,7 @@ void sm_sensors_report(const sm_sensors *found, const sm_reading *before, const 
     json_decref(row->context);
     row->context = context;
     set_load(before, after, seconds, row);
-    set_memory(before, after, row);
-    set_clock(found, before, after, row);
+    set_counters(found, before, after, row);
     set_energy(found, before, after, seconds, n_samples, n_tokens, row);
     judge_load(before, after, seconds, row);
     const sm_row_sensors *s = &row->sensors;

@@ -10,11 +10,9 @@ enum { NAME_SIZE = 256 };
 // "gpt2 small step b1s1024 cpu fused fp32": what tells a row from others of its file.
 static void name_of(const json_t *record, char name[NAME_SIZE]) {
     static const char *const fields[] = {"model_arch", "model_type", "test", "device", "mode", "precision"};
-    size_t used = 0;
     name[0] = '\0';
-    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]) && used < NAME_SIZE; i++) {
-        const char *text = json_string_value(sm_json_get(record, fields[i]));
-        used += text != NULL ? (size_t)snprintf(name + used, NAME_SIZE - used, "%s%s", used > 0 ? " " : "", text) : 0;
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        sm_append_part(name, NAME_SIZE, " ", sm_json_word(record, fields[i]));
     }
 }
 
@@ -66,14 +64,12 @@ void sm_ci_write(const json_t *records, sm_format format, FILE *out) {
         }
     }
     const json_t *first = json_array_get(records, 0);
-    const char *date = json_string_value(sm_json_get(first, "test_time"));
-    const char *commit = json_string_value(sm_json_get(first, "build_commit"));
     json_t *context =
-        sm_json_put(json_object(), {"date", json_string(date != NULL ? date : "")}, {"host_name", json_string("")},
-                    {"executable", json_string("stepmark")},
+        sm_json_put(json_object(), {"date", json_string(sm_json_word(first, "test_time"))},
+                    {"host_name", json_string("")}, {"executable", json_string("stepmark")},
                     {"num_cpus", json_integer(json_integer_value(sm_json_get(first, "context.cpu.threads")))},
                     {"mhz_per_cpu", json_integer(0)}, {"cpu_scaling_enabled", json_false()}, {"caches", json_array()},
-                    {"load_avg", json_array()}, {"library_version", json_string(commit != NULL ? commit : "")},
+                    {"load_avg", json_array()}, {"library_version", json_string(sm_json_word(first, "build_commit"))},
                     {"library_build_type", json_string("release")}, {"json_schema_version", json_integer(1)});
     json_t *google = sm_json_put(json_object(), {"context", context}, {"benchmarks", list});
     json_dumpf(is_google ? google : by_name, out, SM_JSON_DUMP_FLAGS | JSON_INDENT(2));

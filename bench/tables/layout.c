@@ -16,17 +16,6 @@ int sm_text_width(const char *text) {
     return width;
 }
 
-// The text for a character that would be markup; NULL: the character itself.
-static const char *escaped(char c) {
-    switch (c) {
-    case '<': return "&lt;";
-    case '|': return "\\|";
-    case '`': return "\\`";
-    case '\\': return "\\\\";
-    default: return NULL;
-    }
-}
-
 char *sm_clean_text(const char *text, bool escapes) {
     enum { MOST_BYTES = 4 }; // of what one is written as
     char *cell = sm_malloc(MOST_BYTES * strlen(text) + 1);
@@ -38,7 +27,13 @@ char *sm_clean_text(const char *text, bool escapes) {
             text++;
             continue;
         }
-        const char *written = sm_control_length(text) > 0 ? " " : escapes ? escaped(*text) : NULL;
+        const char *written = sm_control_length(text) > 0 ? " "
+                              : !escapes                  ? NULL
+                              : *text == '<'              ? "&lt;"
+                              : *text == '|'              ? "\\|"
+                              : *text == '`'              ? "\\`"
+                              : *text == '\\'             ? "\\\\"
+                                                          : NULL;
         size_t n_bytes = written != NULL ? strlen(written) : (size_t)length;
         memcpy(end, written != NULL ? written : text, n_bytes);
         end += n_bytes;
@@ -170,17 +165,6 @@ static bool has_note(const json_t *record, const sm_note *n) {
     return false;
 }
 
-// A note for each different text.
-static void add_note(sm_layout *l, const sm_column *column, const char *text) {
-    for (int i = 0; i < l->n_notes; i++) {
-        if (l->notes[i].column == column && strcmp(l->notes[i].text, text) == 0) {
-            return;
-        }
-    }
-    l->notes = sm_realloc(l->notes, ((size_t)l->n_notes + 1) * sizeof(*l->notes));
-    l->notes[l->n_notes++] = (sm_note){.column = column, .text = text};
-}
-
 // Of more notes than a reader compares, which differ only in their figures, the first stands for all.
 static void join_notes(sm_layout *l) {
     enum { MOST_VARIANTS = 3 };
@@ -210,8 +194,13 @@ static void collect_notes(sm_layout *l) {
         const sm_column *column = &l->table->columns[i];
         for (size_t r = 0; r < n_records && is_note(column); r++) {
             SM_EACH(text, sm_json_get(json_array_get(l->records, r), column->name)) {
-                if (json_is_string(text)) {
-                    add_note(l, column, json_string_value(text));
+                bool is_there = !json_is_string(text);
+                for (int n = 0; n < l->n_notes && !is_there; n++) {
+                    is_there = l->notes[n].column == column && strcmp(l->notes[n].text, json_string_value(text)) == 0;
+                }
+                if (!is_there) { // a note for each different text
+                    l->notes = sm_realloc(l->notes, ((size_t)l->n_notes + 1) * sizeof(*l->notes));
+                    l->notes[l->n_notes++] = (sm_note){.column = column, .text = json_string_value(text)};
                 }
             }
         }

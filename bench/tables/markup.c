@@ -28,39 +28,31 @@ static void write_line(const sm_layout *l, size_t row, FILE *out) {
     fputs("|\n", out);
 }
 
-static void write_table(const sm_layout *l, FILE *out) {
-    if (l->n_shown == 0) {
-        return;
-    }
-    char *common = sm_layout_common_text(l);
-    fprintf(out, common[0] != '\0' ? "%s\n\n" : "%s", common);
-    free(common);
-    write_line(l, 0, out);
-    for (int j = 0; j < l->n_shown; j++) {
-        bool right = sm_layout_is_number(l, j);
-        bool last = j + 1 == l->n_shown;
-        int width = last && !right ? sm_text_width(sm_layout_cell(l, 0, j)) : l->widths[j];
-        fputs("|", out);
-        sm_put_repeated(out, '-', right ? width + 1 : width + 2);
-        fputs(right ? ":" : "", out);
-    }
-    fputs("|\n", out);
-    for (size_t row = 1; row < sm_layout_rows(l); row++) {
-        write_line(l, row, out);
-    }
-    for (int i = 0; i < l->n_notes; i++) {
-        char *note = sm_layout_note_text(l, i);
-        fprintf(out, "%s- %s\n", i > 0 ? "" : "\n", note);
-        free(note);
-    }
-}
-
 void sm_markdown_write(const sm_table *table, const json_t *records, const sm_legend_line *legend, FILE *out) {
-    sm_layout l = {.table = table, .records = records};
+    SM_AT_END(sm_layout_free) sm_layout l = {.table = table, .records = records};
     sm_layout_make(&l);
-    write_table(&l, out);
+    if (l.n_shown > 0) {
+        SM_FREED char *common = sm_layout_common_text(&l);
+        fprintf(out, common[0] != '\0' ? "%s\n\n" : "%s", common);
+        write_line(&l, 0, out);
+        for (int j = 0; j < l.n_shown; j++) {
+            const bool right = sm_layout_is_number(&l, j);
+            const bool last = j + 1 == l.n_shown;
+            const int width = last && !right ? sm_text_width(sm_layout_cell(&l, 0, j)) : l.widths[j];
+            fputs("|", out);
+            sm_put_repeated(out, '-', right ? width + 1 : width + 2);
+            fputs(right ? ":" : "", out);
+        }
+        fputs("|\n", out);
+    }
+    for (size_t row = 1; l.n_shown > 0 && row < sm_layout_rows(&l); row++) {
+        write_line(&l, row, out);
+    }
+    for (int i = 0; i < l.n_notes; i++) {
+        SM_FREED char *note = sm_layout_note_text(&l, i);
+        fprintf(out, "%s- %s\n", i > 0 ? "" : "\n", note);
+    }
     sm_layout_explain(&l, legend, out);
-    sm_layout_free(&l);
 }
 
 // --- LaTeX and Typst -------------------------------------------------------------------------------
@@ -124,20 +116,18 @@ static void put_typst(const sm_layout *l, FILE *out) {
 }
 
 void sm_typeset_write(const sm_table *table, const json_t *records, sm_format format, FILE *out) {
-    sm_layout layout = {.table = table, .records = records, .is_text = true, .is_page = true};
+    SM_AT_END(sm_layout_free) sm_layout layout = {.table = table, .records = records, .is_text = true, .is_page = true};
     sm_layout_make(&layout);
     if (layout.n_shown > 0) {
         // As comments: what all rows share, and the notes.
         const bool is_latex = format == SM_FORMAT_LATEX;
         const char *comment = is_latex ? "%" : "//";
         for (int i = -1; i < layout.n_notes; i++) {
-            char *text = i < 0 ? sm_layout_common_text(&layout) : sm_layout_note_text(&layout, i);
+            SM_FREED char *text = i < 0 ? sm_layout_common_text(&layout) : sm_layout_note_text(&layout, i);
             if (text[0] != '\0') {
                 fprintf(out, "%s %s\n", comment, text);
             }
-            free(text);
         }
         (is_latex ? put_latex : put_typst)(&layout, out);
     }
-    sm_layout_free(&layout);
 }

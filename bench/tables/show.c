@@ -6,18 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Four significant digits without an exponent, for 0.001 <= |value| < 10000.
-static void text_digits(double value, char *text, size_t size_bytes) {
-    double size = fabs(value);
-    int decimals = size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3;
-    snprintf(text, size_bytes, "%.*f", decimals, value);
-}
-
+// Four significant digits without an exponent, for 0.001 <= |ms| < 10000.
 const char *sm_text_ms(double ns, char *text, size_t size_bytes) {
-    text[0] = '\0';
-    if (isfinite(ns)) {
-        text_digits(ns / 1e6, text, size_bytes);
-    }
+    const double size = fabs(ns / 1e6);
+    const int decimals = size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3;
+    snprintf(text, size_bytes, isfinite(ns) ? "%.*f" : "", decimals, ns / 1e6);
     return text;
 }
 
@@ -48,6 +41,14 @@ void sm_append(char *text, size_t size_bytes, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(text + used, size_bytes - used, format, arguments);
     va_end(arguments);
+}
+
+const char *sm_text_in(char *text, size_t size_bytes, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, size_bytes, format, arguments);
+    va_end(arguments);
+    return text;
 }
 
 void sm_append_part(char *text, size_t size_bytes, const char *separator, const char *part) {
@@ -107,6 +108,11 @@ const char *sm_text_scaled(double value, const char *unit, char *text, size_t si
     }
     snprintf(text, size_bytes, "%.3g %s%s", value, prefixes[prefix], unit);
     return text;
+}
+
+const char *sm_json_word(const json_t *record, const char *name) {
+    const char *text = json_string_value(sm_json_get(record, name));
+    return text != NULL ? text : "";
 }
 
 double sm_json_number(const json_t *record, const char *name) {
@@ -176,9 +182,9 @@ void sm_show_percent(const json_t *record, const sm_column *column, char *text, 
 
 // Appends " name=word" if the record has an unusual word.
 static void tell_unusual(const json_t *record, const char *name, const char *usual, char *text, size_t size_bytes) {
-    const char *word = json_string_value(sm_json_get(record, name));
+    const char *word = sm_json_word(record, name);
     const char *dot = strrchr(name, '.'); // of a nested object's field
-    if (word != NULL && strcmp(word, usual) != 0) {
+    if (word[0] != '\0' && strcmp(word, usual) != 0) {
         sm_append(text, size_bytes, " %s=%s", dot != NULL ? dot + 1 : name, word);
     }
 }
@@ -186,22 +192,21 @@ static void tell_unusual(const json_t *record, const char *name, const char *usu
 // Shows recomputation if there is any, attention if it is not the mode's default, what multiplies if it is not
 // the backend, padding if there is any, and a training loop's loader.
 const char *sm_text_mode(const json_t *record, char *text, size_t size_bytes) {
-    const char *mode = json_string_value(sm_json_get(record, "mode"));
-    const bool naive = mode != NULL && strcmp(mode, "naive") == 0;
-    snprintf(text, size_bytes, "%s", mode != NULL ? mode : "");
+    const char *mode = sm_json_word(record, "mode");
+    const char *own = sm_json_word(record, "own_kernels");
+    const bool naive = strcmp(mode, "naive") == 0;
+    snprintf(text, size_bytes, "%s", mode);
     tell_unusual(record, "recompute", "none", text, size_bytes);
     tell_unusual(record, "attention", naive ? "naive" : "flash", text, size_bytes);
     tell_unusual(record, "products", "own", text, size_bytes);
     tell_unusual(record, "padding", "none", text, size_bytes);
     tell_unusual(record, "loop.loader", "", text, size_bytes);
-    const char *own = json_string_value(sm_json_get(record, "own_kernels"));
-    sm_append(text, size_bytes, "%s%s", own != NULL ? " with " : "", own != NULL ? own : "");
+    sm_append(text, size_bytes, "%s%s", own[0] != '\0' ? " with " : "", own);
     return text;
 }
 
 const char *sm_text_precision(const json_t *record, char *text, size_t size_bytes) {
-    const char *precision = json_string_value(sm_json_get(record, "precision"));
-    snprintf(text, size_bytes, "%s%s", precision != NULL ? precision : "",
+    snprintf(text, size_bytes, "%s%s", sm_json_word(record, "precision"),
              json_is_true(sm_json_get(record, "emulated")) ? " (emulated)" : "");
     return text;
 }

@@ -178,30 +178,22 @@ static void write_records(sm_layout *l, int width, FILE *out) {
     }
 }
 
-static void write_table(sm_layout *l, int width, FILE *out) {
-    if (l->n_shown == 0) {
-        return;
+void sm_text_write(const sm_table *table, const json_t *records, const sm_legend_line *legend, FILE *out) {
+    SM_AT_END(sm_layout_free) sm_layout l = {.table = table, .records = records, .is_text = true};
+    const int width = sm_screen_width(out) > 0 ? sm_screen_width(out) : WIDTH_ELSEWHERE;
+    sm_layout_make(&l);
+    if (l.n_shown > 0) {
+        write_records(&l, width, out);
+        SM_FREED char *common = sm_layout_common_text(&l); // below the table: a reader meets the figures first
+        fputs(common[0] != '\0' ? "\n" : "", out);
+        sm_screen_put_within(out, width, 0, 2, common);
+        fputs(common[0] != '\0' ? "\n" : "", out);
     }
-    write_records(l, width, out);
-    char *common = sm_layout_common_text(l); // below the table: a reader meets the figures first
-    fputs(common[0] != '\0' ? "\n" : "", out);
-    sm_screen_put_within(out, width, 0, 2, common);
-    fputs(common[0] != '\0' ? "\n" : "", out);
-    free(common);
-    for (int i = 0; i < l->n_notes; i++) {
-        char *note = sm_layout_note_text(l, i);
+    for (int i = 0; i < l.n_notes; i++) {
+        SM_FREED char *note = sm_layout_note_text(&l, i);
         fputs(i > 0 ? "- " : "\n- ", out);
         sm_screen_put_within(out, width, 2, 0, note);
         fputc('\n', out);
-        free(note);
     }
-}
-
-void sm_text_write(const sm_table *table, const json_t *records, const sm_legend_line *legend, FILE *out) {
-    sm_layout l = {.table = table, .records = records, .is_text = true};
-    const int width = sm_screen_width(out);
-    sm_layout_make(&l);
-    write_table(&l, width > 0 ? width : WIDTH_ELSEWHERE, out);
     sm_layout_explain(&l, legend, out);
-    sm_layout_free(&l);
 }

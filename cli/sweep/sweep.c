@@ -254,7 +254,7 @@ static sm_status close_output(cli_sweep *s, const outcome *o) {
     if (o->n_ok > 0 && format == SM_FORMAT_TEXT) {
         sm_row_writer_explain(s->writer);
     }
-    SM_TRY(sm_row_writer_close(s->writer));
+    SM_TRY(sm_record_writer_close(s->writer));
     if (o->n_ok > 0 && format == SM_FORMAT_MARKDOWN) {
         sm_row_write_legend(!options->measure.no_peaks, stdout);
     }

@@ -114,7 +114,7 @@ sm_status cli_run_together(const cli_options *options, sm_comm *comm) {
         status =
             status == SM_OK && !known ? measure_one(options, comm, &bench, device, &plan.items[i], writer) : status;
     }
-    const sm_status closed = writer != NULL ? sm_row_writer_close(writer) : SM_OK;
+    const sm_status closed = writer != NULL ? sm_record_writer_close(writer) : SM_OK;
     status = status == SM_OK ? closed : status;
     return status == SM_OK && sm_comm_rank(comm) == 0 ? cli_sweep_tables(options) : status;
 }
