@@ -35,7 +35,7 @@ if [ "$scores" -gt 0 ]; then
     "$stepmark" report "$rows" -o csv --columns backend_used,precision,median_ts,noise_verdict |
         awk -F, 'NR > 1 && $3 > 0 { k = $1 " " $2; n[k]++; if (!(k in lo) || $3 < lo[k]) lo[k] = $3; if ($3 > hi[k]) hi[k] = $3 }
             END { for (k in n) printf "%s: %d, %.1f to %.1f tokens/s: %.1f%%\n", k, n[k], lo[k], hi[k], 100 * (hi[k] / lo[k] - 1) }'
-    if ! grep '"noise_verdict": *"steady"' "$rows" >"$rows.ok"; then
+    if ! "$stepmark" report "$rows" -o jsonl | grep '"noise_verdict": *"steady"' >"$rows.ok"; then
         rm -f "$rows.ok"
         echo "results.sh: no row is steady: measure on an idle machine" >&2
         exit 1

@@ -191,20 +191,6 @@ void sm_pass_attribute(sm_row *row, const sm_plan *plan, const int64_t *walls_ns
 
 static int64_t whole(double value) { return isfinite(value) ? llround(value) : SM_ABSENT; }
 
-static void set_times(sm_row *row, const sm_stats *s) {
-    row->median_ns = whole(s->median);
-    row->mad_ns = whole(s->mad);
-    row->q1_ns = whole(s->q1);
-    row->q3_ns = whole(s->q3);
-    row->min_ns = whole(s->min);
-    row->max_ns = whole(s->max);
-    row->ci95_lo_ns = whole(s->ci95_lo);
-    row->ci95_hi_ns = whole(s->ci95_hi);
-    row->n_outliers = s->n_outliers;
-    row->avg_ns = whole(s->mean);
-    row->stddev_ns = whole(s->stddev);
-}
-
 static void set_rates(sm_row *row, double n_tokens, double median_ns) {
     const int64_t n = row->samples_ns.n;
     free(row->samples_ts.values);
@@ -236,7 +222,10 @@ void sm_pass_summarize(sm_row *row, const sm_plan *plan, sm_pass_type pass, int 
         return;
     }
     const sm_stats times = sm_stats_of(row->samples_ns.values, row->samples_ns.n);
-    set_times(row, &times);
+    row->n_outliers = times.n_outliers;
+#define X(field, member) row->field = whole(times.member);
+    SM_STATS_FIELDS(X)
+#undef X
     // An attribution step contains a sample only if that is a stretch of wall-clock time, which has time beyond its ops.
     if (row->attribution_ns != SM_ABSENT && !sm_pass_is_op_time(pass)) {
         row->attribution_percent = 100 * ((double)row->attribution_ns / (double)row->median_ns - 1);

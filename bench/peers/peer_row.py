@@ -1,7 +1,7 @@
 """peer_row.py: result rows of programs that are not stepmark, in the fields of bench/rows/row_fields.h.
 
-What every adapter shares; the statistics are those of bench/stats/stats.h. Needs nothing but Python. A field that is
-not known is null, as in stepmark's own rows.
+What every adapter shares. Needs nothing but Python. A field that is not known is null, as in stepmark's own rows;
+statistics of samples are left out, as stepmark fills them in when it reads a row (bench/rows/read_rows.c).
 """
 
 import json
@@ -9,15 +9,11 @@ import math
 import os
 import platform
 import resource
-import statistics
 import sys
 import time
 
 SCHEMA_VERSION = 1
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
-CONFIDENCE = 0.95
-FENCE_IQR = 1.5
-NOISE_LIMIT, SPREAD_LIMIT = 5, 10  # of a steady row, % (bench/stats/stats.h)
 ENVIRONMENT_PREFIXES = ("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "DNNL_", "ONEDNN_", "TORCH", "THP_", "LD_PRELOAD")
 
 
@@ -54,71 +50,6 @@ def positive(text):
     if value < 1:
         raise ValueError(text)
     return value
-
-
-# --- statistics ---------------------------------------------------------------------------------
-
-
-def quantile(ordered, p):
-    """Of ascending values, interpolated linearly at (n-1) p."""
-    h = (len(ordered) - 1) * p
-    below = math.floor(h)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (h - below) * (ordered[above] - ordered[below])
-
-
-median = statistics.median
-
-
-def ci95_rank(n):
-    """Largest k for which [x(k), x(n+1-k)] covers the median with 95%; 0 where n is too small."""
-    tail, k = 0, 0
-    while k < n // 2:
-        tail += math.comb(n, k)
-        if tail > (1 - CONFIDENCE) / 2 * 2**n:
-            break
-        k += 1
-    return k
-
-
-def mean_and_stddev(values):
-    return statistics.mean(values), statistics.stdev(values) if len(values) > 1 else None
-
-
-def summarize(samples_ns, n_tokens):
-    """The row's fields that follow from its samples."""
-    if not samples_ns:
-        return {}
-    ordered = sorted(samples_ns)
-    n = len(ordered)
-    q1, middle, q3 = (quantile(ordered, p) for p in (0.25, 0.5, 0.75))
-    reach = FENCE_IQR * (q3 - q1)
-    rank = ci95_rank(n)
-    mad = median([abs(x - middle) for x in samples_ns])
-    noise = 100 * max(ordered[n - rank] - middle, middle - ordered[rank - 1]) / middle if rank else None
-    is_steady = noise is not None and noise <= NOISE_LIMIT and 100 * mad <= SPREAD_LIMIT * middle
-    mean, stddev = mean_and_stddev(samples_ns)
-    rates = [n_tokens * 1e9 / x for x in samples_ns]
-    mean_rate, stddev_rate = mean_and_stddev(rates)
-    return {
-        "samples_ts": rates,
-        "median_ns": round(middle),
-        "mad_ns": round(mad),
-        "q1_ns": round(q1),
-        "q3_ns": round(q3),
-        "min_ns": ordered[0],
-        "max_ns": ordered[-1],
-        "ci95_lo_ns": ordered[rank - 1] if rank else None,
-        "ci95_hi_ns": ordered[n - rank] if rank else None,
-        "noise_percent": noise,
-        "noise_verdict": "too few" if noise is None else "steady" if is_steady else "noisy",
-        "n_outliers": sum(not q1 - reach <= x <= q3 + reach for x in samples_ns),
-        "avg_ns": round(mean),
-        "stddev_ns": None if stddev is None else round(stddev),
-        "median_ts": n_tokens * 1e9 / middle,
-        "avg_ts": mean_rate,
-        "stddev_ts": stddev_rate,
-    }
 
 
 # --- the machine --------------------------------------------------------------------------------
@@ -194,7 +125,6 @@ def new_row(backend, B, T, **fields):
         "n_warmup": 0,
         "warmup_ns": 0,
         "samples_ns": [],
-        "samples_ts": [],
         "losses": [],
         "warnings": [],
         **fields,
@@ -219,13 +149,12 @@ def add_step(row, elapsed_ns, loss, n_warmup):
 
 
 def finish(row):
-    """The figures that follow from the samples; no speed is reported for a loss that is not finite."""
+    """No speed is reported for a loss that is not finite."""
     wrong = next((i for i, loss in enumerate(row["losses"]) if not math.isfinite(loss)), None)
     if wrong is not None:
         fail(row, "error", f"the loss of step {wrong + 1} is {row['losses'][wrong]}: no speed for a wrong result")
         row.update(samples_ns=[], losses=row["losses"][:wrong])
     row["loss"] = row["losses"][0] if row["losses"] else None
-    row.update(summarize(row["samples_ns"], row["n_batch"] * row["n_seq"] * row["n_accum"]))
 
 
 def write(row, file=sys.stdout):

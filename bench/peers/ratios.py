@@ -7,8 +7,7 @@ ours is faster, or smaller.
 
 import math
 import random
-
-from peer_row import median, quantile
+from statistics import median
 
 LOSS_TOLERANCE = {"fp32": 1e-3, "tf32x3": 1e-3, "bf16x6": 1e-3, "tf32": 1e-2, "bf16": 1e-2, "fp16": 1e-2}  # relative, at every step
 N_RESAMPLES = 2000
@@ -26,6 +25,14 @@ def loss_differences(ours, theirs):
     """Relative, of every step that both ran; NaN counts as infinitely far."""
     differences = [abs(a - b) / abs(b) if b else math.inf for a, b in zip(ours, theirs)]
     return [d if math.isfinite(d) else math.inf for d in differences]
+
+
+def quantile(ordered, p):
+    """Of ascending values, interpolated linearly at (n-1) p."""
+    h = (len(ordered) - 1) * p
+    below = math.floor(h)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (h - below) * (ordered[above] - ordered[below])
 
 
 def pooled(runs):

@@ -15,6 +15,7 @@ import pathlib
 import re
 import shlex
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -219,7 +220,7 @@ def row_of(done, name, test, precision):
 
 def describe(row):
     is_ok = row["status"] == "ok"
-    return f"{row['median_ns'] / 1e6:.1f} ms of {len(row['samples_ns'])} steps" if is_ok else f"{row['status']}: {row['reason']}"
+    return f"{statistics.median(row['samples_ns']) / 1e6:.1f} ms of {len(row['samples_ns'])} steps" if is_ok else f"{row['status']}: {row['reason']}"
 
 
 def measure_test(bench, test, precision):

@@ -24,13 +24,17 @@ static const double most_op_time = 20;
 static const double op_time_slack_ns = 3e8;
 
 // Fields that rules name often. NaN: not there, and no comparison holds.
-#define FIGURES(X)                                                                                                 \
-    X(median_ns)                                                                                                   \
-    X(median_ts)                                                                                                   \
-    X(avg_ns) X(max_ns) X(ci95_hi_ns) X(n_batch) X(n_seq) X(n_accum) X(real_tokens) X(padded_tokens) X(energy_j)   \
-        X(n_layer) X(n_head) X(d_model) X(d_ff) X(vocab) X(n_ctx) X(model_n_params) X(attribution_ns) X(flops)     \
-            X(bytes) X(peak_flops) X(datasheet_flops) X(peak_bandwidth) X(ideal_ns) X(n_threads) X(peak_rss_bytes) \
-                X(device_peak_bytes) X(loss_checked) X(loss_reference)
+#define FIGURES(X)                                                                                                   \
+    X(median_ns)                                                                                                     \
+    X(median_ts)                                                                                                     \
+    X(avg_ns)                                                                                                        \
+    X(max_ns)                                                                                                        \
+    X(ci95_hi_ns)                                                                                                    \
+    X(n_batch)                                                                                                       \
+    X(n_seq) X(n_accum) X(real_tokens) X(padded_tokens) X(energy_j) X(n_layer) X(n_head) X(d_model) X(d_ff) X(vocab) \
+        X(n_ctx) X(model_n_params) X(attribution_ns) X(flops) X(bytes) X(peak_flops) X(datasheet_flops)              \
+            X(peak_bandwidth) X(ideal_ns) X(n_threads) X(peak_rss_bytes) X(device_peak_bytes) X(loss_checked)        \
+                X(loss_reference)
 
 typedef struct {
     const json_t *row;
@@ -66,10 +70,6 @@ static bool differs(const audit *a, const char *field, double expected, double s
            say(a, "%s is %.6g, where its other fields give %.6g", field, value, expected);
 }
 
-static bool exceeds(const audit *a, const char *field, double most) {
-    return number(a, field) > most && say(a, "%s is %.6g, and can be %.6g at most", field, number(a, field), most);
-}
-
 #define REFUSE_IF(condition, ...)    \
     do {                             \
         if (condition) {             \
@@ -82,29 +82,25 @@ static bool exceeds(const audit *a, const char *field, double most) {
             return true;                          \
         }                                         \
     } while (0)
-#define AT_MOST(field, most)           \
-    do {                               \
-        if (exceeds(a, field, most)) { \
-            return true;               \
-        }                              \
-    } while (0)
+#define AT_MOST(field, most)                                                                                \
+    REFUSE_IF(number(a, field) > (most), a, "%s is %.6g, and can be %.6g at most", field, number(a, field), \
+              (double)(most))
 
 // --- signs ---------------------------------------------------------------------------------------
 
-static bool is_signed(const char *field) {
-    return sm_is_word_of(field, "attribution_percent overhead_ns drift_percent seed sensors.temperature_before_c "
-                                "sensors.temperature_after_c sensors.gpu_temperature_c phases.unaccounted_ns "
-                                "loop.unaccounted_ns");
-}
+static const char signed_fields[] =
+    "attribution_percent overhead_ns drift_percent seed sensors.temperature_before_c sensors.temperature_after_c "
+    "sensors.gpu_temperature_c phases.unaccounted_ns loop.unaccounted_ns";
 
 static bool has_wrong_sign(const audit *a) {
     for (int i = 0; i < sm_row_table.n_columns; i++) {
         const char *name = sm_row_table.columns[i].name;
         const bool is_time = sm_row_table.columns[i].type == SM_COLUMN_INTEGERS || strcmp(name, "samples_ts") == 0;
-        REFUSE_IF(number(a, name) < 0 && !is_signed(name), a, "%s is %.6g, below zero", name, number(a, name));
-        for (size_t k = 0; is_time && k < size_of(a, name); k++) {
-            const double value = json_number_value(json_array_get(sm_json_get(a->row, name), k));
-            REFUSE_IF(!(value > 0), a, "number %zu of %s is %.6g, not above zero", k + 1, name, value);
+        REFUSE_IF(number(a, name) < 0 && !sm_is_word_of(name, signed_fields), a, "%s is %.6g, below zero", name,
+                  number(a, name));
+        SM_EACH(sample, is_time ? sm_json_get(a->row, name) : NULL) {
+            const double value = json_number_value(sample);
+            REFUSE_IF(!(value > 0), a, "number %zu of %s is %.6g, not above zero", sample_at + 1, name, value);
         }
     }
     return false;
@@ -157,18 +153,10 @@ static bool samples_differ(audit *a) {
         return false;
     }
     const double noise = sm_steady_noise_percent(&s);
-    const bool is_steady = noise <= SM_NOISE_LIMIT && 100 * s.mad <= SM_SPREAD_LIMIT * s.median;
-    const char *verdict = isnan(noise) ? "too few" : is_steady ? "steady" : "noisy";
-    MUST_BE("median_ns", s.median, 1);
-    MUST_BE("mad_ns", s.mad, 1);
-    MUST_BE("q1_ns", s.q1, 1);
-    MUST_BE("q3_ns", s.q3, 1);
-    MUST_BE("min_ns", s.min, 1);
-    MUST_BE("max_ns", s.max, 1);
-    MUST_BE("ci95_lo_ns", s.ci95_lo, 1);
-    MUST_BE("ci95_hi_ns", s.ci95_hi, 1);
-    MUST_BE("avg_ns", s.mean, 1);
-    MUST_BE("stddev_ns", s.stddev, 1);
+    const char *verdict = sm_steady_verdict(noise, 100 * s.mad / s.median);
+#define X(field, member) MUST_BE(#field, s.member, 1);
+    SM_STATS_FIELDS(X)
+#undef X
     MUST_BE("n_outliers", (double)s.n_outliers, 0);
     MUST_BE("noise_percent", noise, rounding);
     REFUSE_IF(text_of(a, "noise_verdict")[0] != '\0' && !is_text(a, "noise_verdict", verdict), a,
@@ -247,9 +235,7 @@ static bool phases_contradict(const audit *a) {
     const double more = a->attribution_ns / a->median_ns;
     double sum = 0;
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        char field[64];
-        snprintf(field, sizeof(field), "phases.%s_ns", parts[i]);
-        sum += or_zero(number(a, field));
+        sum += or_zero(number(a, SM_TEXT_IN(64, "phases.%s_ns", parts[i])));
     }
     MUST_BE("attribution_ns", sum > 0 ? sum : NAN, 8);
     REFUSE_IF(ops_ns > 1.01 * a->attribution_ns, a, "its phases exceed the step that they are parts of");
@@ -294,13 +280,11 @@ static bool shares_contradict(const audit *a) {
 
 static bool loop_contradicts(const audit *a) {
     double sum = 0;
-    char field[64];
 #define X(code, member, name, text) sum += or_zero(number(a, "loop." #member "_ns"));
     SM_STEP_PHASE_LIST(X)
 #undef X
-    snprintf(field, sizeof(field), "loop.ceilings.%.30s", text_of(a, "loop.bound"));
     MUST_BE("loop.wall_ns", sum > 0 ? sum : NAN, 32);
-    MUST_BE("loop.ceiling_ts", number(a, field), 0);
+    MUST_BE("loop.ceiling_ts", number(a, SM_TEXT_IN(64, "loop.ceilings.%.30s", text_of(a, "loop.bound"))), 0);
     AT_MOST("loop.headline_wait_ns", a->max_ns + 1);
     AT_MOST("loop.headline_comm_ns", a->max_ns + 1);
     AT_MOST("loop.bound_share", 1);
@@ -465,9 +449,7 @@ void sm_row_withdraw(json_t *row, const char *status, const char *reason) {
 }
 
 void sm_row_hold_to_itself(json_t *row, char text[SM_CONTRADICTION_SIZE]) {
-    char reason[SM_CONTRADICTION_SIZE + 32];
     if (sm_row_contradicts(row, text)) {
-        snprintf(reason, sizeof(reason), "contradicts itself: %s", text);
-        sm_row_withdraw(row, "error", reason);
+        sm_row_withdraw(row, "error", SM_TEXT_IN(SM_CONTRADICTION_SIZE + 32, "contradicts itself: %s", text));
     }
 }

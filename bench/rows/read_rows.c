@@ -34,10 +34,7 @@ void sm_rows_take_rungs(sm_rows *rows) { rows->rungs = json_array(); }
 
 // --- fields ------------------------------------------------------------------------------
 
-const char *sm_rows_text(const json_t *row, const char *name) {
-    const char *text = json_string_value(sm_json_get(row, name));
-    return text != NULL ? text : "";
-}
+const char *sm_rows_text(const json_t *row, const char *name) { return sm_json_word(row, name); }
 
 const char *sm_rows_own_code(const json_t *row) {
     return sm_rows_text(row, "own_kernels")[0] != '\0' ? "own code" : "";
@@ -152,17 +149,15 @@ static void complete(json_t *row) {
     size_t n = 0;
     sm_rows_samples(row, "samples_ns", &values, &n);
     const sm_stats s = sm_stats_of_reals(values, (int64_t)n);
+    const double noise = sm_steady_noise_percent(&s);
     free(values);
-    fill_in(row, "median_ns", s.median);
-    fill_in(row, "mad_ns", s.mad);
-    fill_in(row, "q1_ns", s.q1);
-    fill_in(row, "q3_ns", s.q3);
-    fill_in(row, "min_ns", s.min);
-    fill_in(row, "max_ns", s.max);
-    fill_in(row, "avg_ns", s.mean);
-    fill_in(row, "stddev_ns", s.stddev);
-    fill_in(row, "ci95_lo_ns", s.ci95_lo);
-    fill_in(row, "ci95_hi_ns", s.ci95_hi);
+#define X(field, member) fill_in(row, #field, s.member);
+    SM_STATS_FIELDS(X)
+#undef X
+    fill_in(row, "noise_percent", noise);
+    if (n > 0 && sm_rows_text(row, "noise_verdict")[0] == '\0') {
+        json_object_set_new(row, "noise_verdict", json_string(sm_steady_verdict(noise, 100 * s.mad / s.median)));
+    }
     fill_in(row, "median_ns", sm_json_number(row, "avg_ns"));
     const double n_accum = sm_json_number(row, "n_accum");
     const double n_tokens = sm_json_number(row, "n_batch") * sm_json_number(row, "n_seq") * (n_accum > 0 ? n_accum : 1);
@@ -227,16 +222,6 @@ static void note_damage(reader *r, const char *what) {
     r->in_damage = true;
 }
 
-// `stop`: how far the parser went. Each line after the damage may begin a row, even one that the parser took for a
-// part of what is damaged. Going back for it is paid from an allowance, so that a file is read in a time that
-// grows with its size alone.
-static void skip_damage(reader *r, size_t stop) {
-    bool may_go_back = r->wasted_bytes <= MOST_WASTED * r->size_bytes;
-    r->wasted_bytes += stop - r->at;
-    r->at = may_go_back || stop <= r->at ? r->at : stop - 1;
-    skip_line(r);
-}
-
 static void take_row(reader *r, json_t *row, size_t line) {
     char contradiction[SM_CONTRADICTION_SIZE];
     const double version = sm_json_number(row, "schema_version");
@@ -279,18 +264,24 @@ static void take_object(reader *r, json_t *object, size_t line) {
     }
 }
 
+// Each line after damage may begin a row, even one that the parser took for a part of what is damaged. Going back for it
+// is paid from an allowance, so that a file is read in a time that grows with its size alone.
 static void read_object(reader *r) {
     json_error_t error;
     const size_t begin = r->at;
     SM_OWN(json_t) *object = json_loadb(r->text + begin, r->size_bytes - begin, JSON_DISABLE_EOF_CHECK, &error);
-    if (object == NULL) {
-        note_damage(r, error.text);
-        skip_damage(r, begin + (size_t)(error.position > 0 ? error.position : 0));
+    const size_t n_parsed = (size_t)(error.position > 0 ? error.position : 0);
+    if (object != NULL) {
+        r->in_damage = false;
+        r->at += n_parsed;
+        take_object(r, object, line_of(r, begin));
         return;
     }
-    r->in_damage = false;
-    r->at += (size_t)error.position;
-    take_object(r, object, line_of(r, begin));
+    note_damage(r, error.text);
+    const bool may_go_back = r->wasted_bytes <= MOST_WASTED * r->size_bytes;
+    r->wasted_bytes += n_parsed;
+    r->at = may_go_back || n_parsed == 0 ? begin : begin + n_parsed - 1;
+    skip_line(r);
 }
 
 // --- files of another kind -----------------------------------------------------------------
@@ -322,7 +313,6 @@ static const struct {
     const char *kind;
 } texts[] = {
     {"schema_version,", "rows as CSV (-o csv)"},
-    {"CREATE TABLE", "rows as SQL (-o sql)"},
     {"All rows:", "a table as Markdown (-o md)"},
     {"|", "a table as Markdown (-o md)"},
     {"# ", "a page as Markdown"},

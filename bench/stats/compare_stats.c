@@ -4,7 +4,6 @@
 // reject, with k from the distribution of that number where there is no difference.
 #include "bench/stats/stats.h"
 
-
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

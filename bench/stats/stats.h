@@ -78,6 +78,22 @@ double sm_steady_noise_percent(const sm_stats *stats);
 // A figure is steady up to these (bench/compare/compare.h), and usable up to the last: percent of the median.
 enum { SM_NOISE_LIMIT = 5, SM_SPREAD_LIMIT = 10, SM_USABLE_LIMIT = 50 };
 
+// "steady", "noisy", "too few": the noise_verdict of a row with these figures.
+const char *sm_steady_verdict(double noise_percent, double spread_percent);
+
+// The fields of a row that are such figures of its samples. X(field, member)
+#define SM_STATS_FIELDS(X) \
+    X(median_ns, median)   \
+    X(mad_ns, mad)         \
+    X(q1_ns, q1)           \
+    X(q3_ns, q3)           \
+    X(min_ns, min)         \
+    X(max_ns, max)         \
+    X(ci95_lo_ns, ci95_lo) \
+    X(ci95_hi_ns, ci95_hi) \
+    X(avg_ns, mean)        \
+    X(stddev_ns, stddev)
+
 // A monotonic trend. percent: Theil and Sen's slope (median over all pairs) times the sample's
 // length, in percent of its median; p: two-sided, of Mann and Kendall's test with correction for
 // ties. Both NaN below 8 samples. Samples of more than 256 are first cut into that many blocks,
