@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "backends/host/library.h"
+#include "os/library.h"
 
 cpu_blas_functions cpu_blas;
 
@@ -222,10 +223,8 @@ sm_status cpu_blas_prepare(cpu_device *device, const sm_plan *plan) {
     }
     if (!cpu_blas_load(device->keep_env)) {
         return caller == NULL ? SM_OK
-                              : sm_fail(SM_ERR_UNSUPPORTED,
-                                        "cpu: %s needs OpenBLAS: libopenblas.so.0 %s (Debian: libopenblas0-openmp)",
-                                        sm_op_name(caller->kind),
-                                        was_wrong ? "multiplies wrongly; use another version" : "is not installed");
+                              : sm_fail(SM_ERR_UNSUPPORTED, "cpu: %s needs OpenBLAS: %s", sm_op_name(caller->kind),
+                                        was_wrong ? "it multiplies wrongly; use another version" : os_no_openblas);
     }
     cpu_blas.set_num_threads(1); // each of our threads calls it on its own part
     if (info->blas_core[0] == '\0') {

@@ -67,11 +67,11 @@ sm_status cli_write_row(const char *path, json_t *row) {
 
 // --- pages ---------------------------------------------------------------------------------------
 
-sm_status cli_write_page(const char *path, cli_page_function write, void *what, const char *before) {
+sm_status cli_write_page(const char *path, cli_page_function put, void *what, const char *before) {
     SM_FREED char *text = NULL;
     size_t size_bytes = 0;
     FILE *out = sm_memstream(&text, &size_bytes);
-    sm_status status = write(what, out);
+    sm_status status = put(what, out);
     sm_memstream_close(out);
     if (status == SM_OK && path == NULL) {
         fwrite(text, 1, size_bytes, stdout);

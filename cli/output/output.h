@@ -102,7 +102,7 @@ sm_status cli_second_close(cli_second *second);
 typedef sm_status (*cli_page_function)(void *what, FILE *out);
 
 // Writes to the file, with a note of its size after `before` ("12 rows, "; ""); NULL: to stdout.
-sm_status cli_write_page(const char *path, cli_page_function write, void *what, const char *before);
+sm_status cli_write_page(const char *path, cli_page_function put, void *what, const char *before);
 
 // --- JSON ----------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@
 #undef close
 #undef mkdir
 #undef rename
+#undef write
 
 enum { PATH_UNITS = 4096 };
 
@@ -62,13 +63,11 @@ static bool widen(const char *path, wchar_t wide[PATH_UNITS]) {
     for (wchar_t *at = wide; *at != L'\0'; at++) {
         *at = *at == L'/' ? L'\\' : *at;
     }
-    if (wcslen(wide) >= MAX_PATH - 12 && wcsncmp(wide, L"\\\\", 2) != 0) {
-        wchar_t whole[PATH_UNITS];
-        const DWORD n = GetFullPathNameW(wide, PATH_UNITS - 4, whole, NULL);
-        if (n > 0 && n < PATH_UNITS - 4) {
-            wcscpy(wide, L"\\\\?\\");
-            wcscat(wide, whole);
-        }
+    wchar_t whole[PATH_UNITS];
+    const DWORD n = GetFullPathNameW(wide, PATH_UNITS - 4, whole, NULL);
+    if (n >= MAX_PATH - 12 && n < PATH_UNITS - 4 && wcsncmp(whole, L"\\\\", 2) != 0) {
+        wcscpy(wide, L"\\\\?\\");
+        wcscat(wide, whole);
     }
     return true;
 }
@@ -245,6 +244,14 @@ ssize_t pread(int file, void *data, size_t n_bytes, off_t at) { return transfer(
 
 ssize_t pwrite(int file, const void *data, size_t n_bytes, off_t at) {
     return transfer(file, (void *)data, n_bytes, at, true);
+}
+
+// As the C library does, whose word for a full disk is another.
+int os_put_bytes(int file, const void *data, unsigned n_bytes) {
+    SetLastError(ERROR_DISK_FULL); // it stays where a disk takes a part, and no call fails
+    const int n = write(file, data, n_bytes);
+    errno = n < 0 && _doserrno == ERROR_DISK_FULL ? ENOSPC : errno;
+    return n;
 }
 
 // Names of files are as durable as Windows makes them: a folder is not flushed.

@@ -283,7 +283,8 @@ int getrusage(int whose, struct rusage *usage) {
 
 // --- libraries -------------------------------------------------------------------------------------
 
-// libNAME.so.1 is NAME.dll or libNAME.dll here.
+// libNAME.so.1 is libNAME.dll or NAME.dll here: next to the program, Windows' own, or in PATH; not in the current folder,
+// where strangers' files may lie.
 void *os_library_open(const char *name) {
     wchar_t wide[2][MAX_PATH];
     char plain[MAX_PATH];
@@ -293,6 +294,7 @@ void *os_library_open(const char *name) {
     if (strcmp(plain, "libcuda.dll") == 0) {
         strcpy(plain, "libnvcuda.dll");
     }
+    SetDllDirectoryW(L"");
     for (int i = 0; i < (is_named ? 2 : 1); i++) {
         void *library = MultiByteToWideChar(CP_UTF8, 0, plain + (i == 1 ? 3 : 0), -1, wide[i], MAX_PATH) > 0
                             ? (void *)LoadLibraryW(wide[i])
@@ -313,3 +315,6 @@ const char *os_library_error(void) {
     snprintf(text, sizeof text, "Windows' error %lu", GetLastError());
     return text;
 }
+
+const char os_no_openblas[] = "libopenblas.dll is neither next to the program nor in PATH";
+const char os_no_opencl[] = "no OpenCL loader (OpenCL.dll); install the driver of a graphics card";

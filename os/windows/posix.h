@@ -113,6 +113,8 @@ char *mkdtemp(char *path);
 char *realpath(const char *path, char *found);
 ssize_t pread(int file, void *data, size_t n_bytes, off_t at);
 ssize_t pwrite(int file, const void *data, size_t n_bytes, off_t at);
+int os_put_bytes(int file, const void *data, unsigned n_bytes);
+#define write(file, data, n_bytes) os_put_bytes(file, data, n_bytes)
 int fsync(int file);
 int flock(int file, int operation);
 int fcntl(int file, int command, ...);

@@ -1,7 +1,8 @@
 #!/bin/sh
 # windows.sh [STEPMARK.EXE]: the program for Windows under wine, in a prefix of its own: facts, checks, steps on the
 # processor and on PoCL through wine's OpenCL.dll, a training that is killed and resumed, a page; in a folder with blanks
-# and umlauts. Builds it if it is not given.
+# and umlauts, at the end of a long path, on a full disk (as root), and over a file that another program holds. Builds it if
+# it is not given.
 set -eu
 cd "$(dirname "$0")/../.."
 if ! command -v wine >/dev/null 2>&1 || ! command -v x86_64-w64-mingw32-gcc >/dev/null 2>&1; then
@@ -20,6 +21,7 @@ mkdir -p "$folder"
 wine wineboot --init >/dev/null 2>&1 || true
 end() {
     wineserver -k 2>/dev/null || true # of this prefix
+    umount "$base/full" 2>/dev/null || true
     rm -rf "$base"
 }
 trap end EXIT
@@ -44,6 +46,44 @@ check ' 0 failed' verify --backend cpu --filter '^[^s]|^s[^t]' --max-elems 2000 
 check ' 0 failed' verify --backend opencl --filter gelu --max-elems 2000
 check 'saved after step 4' train -m tiny -b 2 --seq-len 16 --steps 4 --save 'Mödell 1'
 check 'saved after step 4' train -m tiny -b 2 --seq-len 16 --steps 4 --save 'Mödell 1' # over the old one
+long=$(printf 'ein langer Ördner %.0s' 1 2 3 4 5).
+deep=${long%.}1/${long%.}2/${long%.}3/m # of more than 260 letters
+mkdir -p "${deep%/m}"
+check 'saved after step 2' train -m tiny -b 2 --seq-len 16 --steps 2 --save "$deep"
+check 'saved after step 4' train --weights "$deep" -b 2 --seq-len 16 --steps 2 --save "$deep"
+
+# A full disk leaves nothing half-written.
+mkdir "$base/full"
+if mount -t tmpfs -o size=100k tmpfs "$base/full" 2>/dev/null; then
+    ln -s "$base/full" "$WINEPREFIX/dosdevices/f:"
+    check 'F:/m.*: cannot write: No space left on device' train -m tiny -b 2 --seq-len 16 --steps 2 --save F:/m
+    [ -z "$(ls -A "$base/full")" ] || { echo "windows: left on a full disk: $(ls -A "$base/full")" >&2 && exit 1; }
+fi
+
+# A file that another program, such as a virus scanner, holds most of the time, a second at a time.
+cat >hold.c <<END
+#include <windows.h>
+int wmain(int n, wchar_t **words) {
+    for (;;) {
+        HANDLE file = CreateFileW(words[n - 1], GENERIC_READ, 0, NULL, OPEN_EXISTING, 0, NULL);
+        Sleep(1000);
+        CloseHandle(file);
+        Sleep(100);
+    }
+}
+END
+x86_64-w64-mingw32-gcc -municode -o hold.exe hold.c
+wine hold.exe 'Mödell 1/model.safetensors' </dev/null >/dev/null 2>&1 &
+pid=$!
+for _ in 1 2 3; do
+    check 'saved after step 2' train -m tiny -b 2 --seq-len 16 --steps 2 --save 'Mödell 1'
+done
+kill -9 $pid 2>/dev/null || true
+wait $pid 2>/dev/null || true
+
+# OpenBLAS: where there is none, one line says so; a file of that name in the current folder is not opened.
+: >libopenblas.dll
+check 'libopenblas.dll is neither next to the program nor in PATH' run -m tiny --products openblas --backend cpu
 check 'step 82|^step' walk -m tiny
 check '' page --output 'Seite.html'
 grep -q '</html>' 'Seite.html'

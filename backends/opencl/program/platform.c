@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backends/opencl/program/program.h"
+#include "os/library.h"
 
 enum { MAX_PLATFORMS = 16, MAX_DEVICES = 64 };
 
@@ -102,8 +103,7 @@ static void list_all(void) {
     cl_platform_id platforms[MAX_PLATFORMS];
     cl_uint n = 0;
     if (!opencl_load()) {
-        missing = "no OpenCL loader (libOpenCL.so.1); install ocl-icd-libopencl1 and a driver, such as pocl-opencl-icd "
-                  "for processors";
+        missing = os_no_opencl;
         return;
     }
     if (opencl.clGetPlatformIDs(MAX_PLATFORMS, platforms, &n) != CL_SUCCESS || n == 0) {
