@@ -16,6 +16,7 @@ $(call installs,wasm,run wasm)
 $(call installs,test-slurm,run dev slurm)
 $(call installs,deps-package,package)
 $(call installs,deb test-deb tarball wheel test-reproducible,run package)
+$(call installs,dist,run package wasm? elsewhere? cross-arm64?)
 SETS := $(sort $(foreach goal,$(MAKECMDGOALS),$(SETS_$(goal))))
 ifneq ($(if $(findstring n,$(firstword -$(MAKEFLAGS))),,$(SETS)),) # not for make -n
 LACKING := $(shell tools/deps.sh $(SETS) || echo "(tools/deps.sh)")
@@ -106,7 +107,7 @@ WINDOWS_LIBRARIES := build/windows-libraries
 $(shell tools/windows.sh $(WINDOWS_LIBRARIES) >&2)
 BASE_FLAGS += -isystem $(WINDOWS_LIBRARIES)/include -isystem $(WINDOWS_LIBRARIES)/posix -Wno-format -Wno-format-extra-args -Wno-unknown-pragmas -include os/windows/posix.h \
               -DPCRE2_STATIC -D_FILE_OFFSET_BITS=64 -D_WIN32_WINNT=0x0A00 -Wa,-muse-unaligned-vector-move
-LIBS := -static -L$(WINDOWS_LIBRARIES)/lib $(filter-out -ldl,$(LIBS)) -lsynchronization -lshell32
+LIBS := -static -Wl,--no-insert-timestamp -L$(WINDOWS_LIBRARIES)/lib $(filter-out -ldl,$(LIBS)) -lsynchronization -lshell32
 endif
 
 # CONFIG=mpi connects processes started by mpirun or srun. Only comm_mpi.c knows MPI.
@@ -247,7 +248,7 @@ TEST_LIBRARIES := $(B)/tests/shims/openblas/libopenblas.so.0 \
 
 .PHONY: help bench test check build wasm mpi deps deps-dev deps-torture deps-package torture fuzz test-peers test-slurm \
         peers bench-peers results prove check-deps check-cl check-attention check-vendors check-emulated opencl-with test-windows \
-        schema format tidy pages install uninstall deb tarball wheel test-deb test-reproducible test-pages clean \
+        schema format tidy pages install uninstall deb tarball wheel dist test-deb test-reproducible test-pages clean \
         tests run-tests objects
 
 help: ## show this list
@@ -376,11 +377,13 @@ deb: ## build a Debian package in build/deb
 	@CC="$(CC)" tools/packages/deb.sh
 
 tarball: ## build a folder with the program for any Linux of glibc 2.28 or newer, in build/stepmark-*.tar.gz
-	@CC="$(CC)" tools/packages/tarball.sh "$(MAKE)"
+	@CC="$(CC)" tools/packages/archive.sh "$(MAKE)"
 
 wheel: ## build a Python wheel with the program inside (manylinux_2_28), and use it in a fresh environment
 	@CC="$(CC)" tools/packages/wheel.sh "$(MAKE)"
-	@tools/packages/test_wheel.sh build/stepmark-*_$(TARGET_ARCH).whl
+
+dist: ## build the files to download into build/dist: Linux and Windows, SHA256SUMS, and a page about them
+	@tools/packages/dist.sh "$(MAKE)"
 
 test-deb: deb ## install the package in a minimal Debian, use it, remove and purge it (as root)
 	@tools/packages/test_deb.sh

@@ -1,4 +1,4 @@
-// portable.c: linked into the program of tools/packages/tarball.sh alone, before libraries' archives.
+// portable.c: linked into the program of tools/packages/archive.sh alone, before libraries' archives.
 #include <stdio.h>
 
 // Archives that say stdin, stdout and stderr get these: their code expects the addresses of the program's own

@@ -23,6 +23,9 @@ GRACE_SECONDS = 10  # for the program to end after an interrupt
 EXIT_SLOWER = 3  # of `compare`: a result
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+# Windows interrupts groups of processes: the program is one by itself.
+GROUP = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+INTERRUPT = getattr(signal, "CTRL_BREAK_EVENT", signal.SIGINT)
 
 
 class ProgramError(RuntimeError):
@@ -77,7 +80,7 @@ class Rows(list[Row]):
 def find_program() -> str:
     """The program's path: $STEPMARK, the one inside this package, or the first on PATH."""
     named = os.environ.get("STEPMARK")
-    inside = pathlib.Path(__file__).with_name("bin") / "stepmark"
+    inside = pathlib.Path(__file__).with_name("bin") / ("stepmark.exe" if os.name == "nt" else "stepmark")
     found = named or (str(inside) if inside.exists() else shutil.which("stepmark"))
     if not found or not os.access(found, os.X_OK):
         raise FileNotFoundError(f"{found or 'stepmark'}: not found, or not a program; name it in the variable STEPMARK")
@@ -143,14 +146,14 @@ def call(subcommand: str, words: Iterable[str], arguments: dict[str, Any], progr
     command = [find_program(), subcommand, *to_flags(arguments), "-o", "jsonl", "--", *words]
     said: list[str] = []
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True, encoding="utf-8", errors="replace") as process:
+                          text=True, encoding="utf-8", errors="replace", creationflags=GROUP) as process:
         listener = threading.Thread(target=read_lines, args=(process.stderr, progress, said), daemon=True)
         try:
             listener.start()
             rows = parse(process.stdout or (), f"stepmark {subcommand}")
             exit_code = process.wait()
         except BaseException:
-            process.send_signal(signal.SIGINT)
+            process.send_signal(INTERRUPT)
             try:
                 process.wait(GRACE_SECONDS)
             except subprocess.TimeoutExpired:
