@@ -1,8 +1,9 @@
-// files.h: folders by the names in them.
+// files.h: folders by the names in them; and writing.
 #ifndef STEPMARK_OS_FILES_H
 #define STEPMARK_OS_FILES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
 
@@ -25,5 +26,8 @@ void os_free_names(os_names *names); // empty ones are fine
 // For both of them: appends a copy, but not of . and ..; false with errno: no memory, and nothing is left.
 bool os_add_name(os_names *names, const char *name);
 void os_sort_names(os_names *names);
+
+// Writes all of it, however often a signal interrupts; false with errno: it cannot be written.
+bool os_write_all(int fd, const void *data, size_t size_bytes);
 
 #endif

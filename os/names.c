@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
@@ -45,4 +46,16 @@ void os_free_names(os_names *names) {
     }
     free(names->list);
     *names = (os_names){0};
+}
+
+bool os_write_all(int fd, const void *data, size_t size_bytes) {
+    for (const char *bytes = data; size_bytes > 0;) {
+        const ssize_t n = write(fd, bytes, size_bytes);
+        if (n < 0 && errno != EINTR) {
+            return false;
+        }
+        bytes += n > 0 ? n : 0;
+        size_bytes -= n > 0 ? (size_t)n : 0;
+    }
+    return true;
 }

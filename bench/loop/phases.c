@@ -55,9 +55,7 @@ const sm_table sm_loop_table = {"loop", columns, (int)(sizeof(columns) / sizeof(
 
 const json_t *sm_loop_baseline(const json_t *rows, const json_t *row) {
     const json_t *found = NULL;
-    size_t i;
-    json_t *other;
-    json_array_foreach(rows, i, other) {
+    SM_EACH(other, rows) {
         const bool is_loop = sm_json_number(other, "loop.wall_ns") > 0;
         found = is_loop && sm_row_is_usable(other) && (sm_identity_difference(row, other) & SM_SAME_WORK) == 0 ? other
                                                                                                                : found;

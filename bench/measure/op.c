@@ -56,10 +56,8 @@ void sm_op_set_memory(const sm_plan *plan, sm_row *row) {
 static int64_t sweep_bytes(const sm_row *row) {
     static const int64_t least_bytes = INT64_C(64) << 20;
     static const int64_t most_bytes = INT64_C(1) << 30;
-    const json_t *cache;
-    size_t i;
     double largest = row->gpu_info[0] != '\0' ? 256 << 20 : 0;
-    json_array_foreach(sm_json_get(row->context, "cpu.caches"), i, cache) {
+    SM_EACH(cache, sm_json_get(row->context, "cpu.caches")) {
         const double size_bytes = sm_json_number(cache, "size_bytes") * sm_json_number(cache, "count");
         largest = size_bytes > largest ? size_bytes : largest;
     }

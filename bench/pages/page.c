@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "embedded.h"
 #include "bench/rows/identity.h"
@@ -21,25 +22,19 @@ static void put_asset(FILE *out, const char *file_name) {
 
 // --- text ------------------------------------------------------------------------------------
 
-static void put_character(FILE *out, char c) {
-    switch (c) {
-    case '&': fputs("&amp;", out); return;
-    case '<': fputs("&lt;", out); return;
-    case '>': fputs("&gt;", out); return;
-    case '"': fputs("&quot;", out); return;
-    case '\'': fputs("&#39;", out); return;
-    default: fputc(c, out);
-    }
-}
-
 void sm_page_text(FILE *out, const char *text) {
+    static const char markup[] = "&<>\"'";
+    static const char *const names[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;"};
     while (*text != '\0') {
         const int length = sm_utf8_length(text);
         const bool is_control = sm_control_length(text) > 0;
-        if (length > 1 && !is_control) {
-            fwrite(text, 1, (size_t)length, out);
+        const char *special = strchr(markup, *text);
+        if (length == 0 || is_control) {
+            fputc(is_control ? ' ' : '?', out);
+        } else if (special != NULL) {
+            fputs(names[special - markup], out);
         } else {
-            put_character(out, length == 0 ? '?' : is_control ? ' ' : *text);
+            fwrite(text, 1, (size_t)length, out);
         }
         text += length > 0 ? length : 1;
     }

@@ -2,6 +2,7 @@
 #include "bench/rows/sweep_log.h"
 
 #include "os/os.h"
+#include "os/files.h"
 #include "src/io/input_file.h"
 
 #include <errno.h>
@@ -29,20 +30,6 @@ static sm_status io_failure(const char *path, const char *what) {
     return sm_fail(SM_ERR_IO, "%s: %s: %s", path, what, strerror(errno));
 }
 
-static sm_status write_all(int file, const char *path, const char *bytes, size_t n) {
-    while (n > 0) {
-        ssize_t written = write(file, bytes, n);
-        if (written < 0 && errno != EINTR) {
-            return io_failure(path, "cannot be written");
-        }
-        if (written > 0) {
-            bytes += written;
-            n -= (size_t)written;
-        }
-    }
-    return SM_OK;
-}
-
 // --- what is there ---------------------------------------------------------------------------------
 
 // Moves the text after the complete lines to PATH.damaged.
@@ -53,10 +40,8 @@ static sm_status set_aside(sm_sweep_log *log, const char *tail, size_t n) {
     if (file < 0) {
         return io_failure(path, "the damaged end of the results cannot be set aside");
     }
-    sm_status status = write_all(file, path, tail, n);
-    if (status == SM_OK && (write_all(file, path, "\n", 1) != SM_OK || fsync(file) != 0)) {
-        status = io_failure(path, "cannot be written");
-    }
+    const bool is_written = os_write_all(file, tail, n) && os_write_all(file, "\n", 1) && fsync(file) == 0;
+    const sm_status status = is_written ? SM_OK : io_failure(path, "cannot be written");
     close(file);
     SM_TRY(status);
     if (ftruncate(log->file, log->size_bytes) != 0) {
@@ -159,7 +144,7 @@ sm_status sm_sweep_log_append(sm_sweep_log *log, json_t *row) {
     SM_FREED char *text = sm_json_dump(row);
     SM_FREED char *line = sm_text_of("%s\n", text);
     const size_t n = strlen(line);
-    sm_status status = write_all(log->file, log->path, line, n);
+    sm_status status = os_write_all(log->file, line, n) ? SM_OK : io_failure(log->path, "cannot be written");
     if (status == SM_OK && os_sync_data(log->file) != 0) {
         status = io_failure(log->path, "cannot be made durable");
     }

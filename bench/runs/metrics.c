@@ -81,8 +81,7 @@ static void set_step_times(const maker *m, const sm_log_part *p, json_t *object)
 // The largest memory recorded by starts that began before `step`; NaN: none.
 static double max_memory(const maker *m, int64_t step) {
     double most = NAN;
-    for (size_t i = 0; i < json_array_size(m->starts); i++) {
-        const json_t *start = json_array_get(m->starts, i);
+    SM_EACH(start, m->starts) {
         if (whole(start, "from_step") < step) {
             most = fmax(most, sm_json_number(start, "end.max_memory_bytes"));
         }

@@ -127,11 +127,7 @@ static void check_sums(sm_training_run *run) {
     for (size_t i = 0; i < sizeof(summed) / sizeof(summed[0]); i++) {
         char name[NAME_SIZE];
         double sum = 0;
-        size_t k;
-        json_t *epoch;
-        json_array_foreach(json_object_get(run->metrics, "epochs"), k, epoch) {
-            sum += sm_json_number(epoch, summed[i]);
-        }
+        SM_EACH(epoch, json_object_get(run->metrics, "epochs")) { sum += sm_json_number(epoch, summed[i]); }
         snprintf(name, sizeof(name), "summary.%s", summed[i]);
         if (!is_null(sm_json_get(run->metrics, name))) {
             expect_equal(run, name, sum, "the epochs' sum");

@@ -8,13 +8,15 @@
 #include <string.h>
 
 // Every byte that does not continue a UTF-8 sequence begins one.
-int sm_text_width(const char *text) {
+int sm_text_width_of(const char *text, size_t size_bytes) {
     int width = 0;
-    for (; *text != '\0'; text++) {
-        width += ((unsigned char)*text & 0xC0) != 0x80;
+    for (size_t i = 0; i < size_bytes; i++) {
+        width += ((unsigned char)text[i] & 0xC0) != 0x80;
     }
     return width;
 }
+
+int sm_text_width(const char *text) { return sm_text_width_of(text, strlen(text)); }
 
 char *sm_clean_text(const char *text, bool escapes) {
     enum { MOST_BYTES = 4 }; // of what one is written as

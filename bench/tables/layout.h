@@ -55,8 +55,9 @@ char *sm_layout_note_text(const sm_layout *l, int index);
 // Whether texts differ only in numbers.
 bool sm_same_but_figures(const char *a, const char *b);
 
-// Characters on the screen.
+// Characters on the screen, of a text or of its first bytes.
 int sm_text_width(const char *text);
+int sm_text_width_of(const char *text, size_t size_bytes);
 
 // A text without control characters (they become spaces) or bytes that are not UTF-8 ('?'); with `escapes`, markup is
 // escaped. The caller frees it.

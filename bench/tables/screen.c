@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "os/os.h"
+#include "os/files.h"
 
 enum { LEAST_WIDTH = 40, USUAL_WIDTH = 80, HANGING = 2 };
 
@@ -54,15 +55,6 @@ void sm_put_repeated(FILE *out, char c, int n) {
     }
 }
 
-// The first `length` bytes, in characters.
-static int width_of(const char *text, size_t length) {
-    int width = 0;
-    for (size_t i = 0; i < length; i++) {
-        width += ((unsigned char)text[i] & 0xC0) != 0x80;
-    }
-    return width;
-}
-
 // Bytes of the first `width` characters.
 static size_t bytes_of(const char *text, size_t length, int width) {
     size_t i = 0;
@@ -78,7 +70,7 @@ static size_t bytes_of(const char *text, size_t length, int width) {
 
 // A word longer than a line is cut at the end of the line.
 static int put_word(FILE *out, int width, int indent, int column, const char *word, size_t length) {
-    while (column + width_of(word, length) > width && width > indent) {
+    while (column + sm_text_width_of(word, length) > width && width > indent) {
         const size_t n_bytes = bytes_of(word, length, width - column);
         fprintf(out, "%.*s\n", (int)n_bytes, word);
         sm_put_repeated(out, ' ', indent);
@@ -87,15 +79,15 @@ static int put_word(FILE *out, int width, int indent, int column, const char *wo
         length -= n_bytes;
     }
     fprintf(out, "%.*s", (int)length, word);
-    return column + width_of(word, length);
+    return column + sm_text_width_of(word, length);
 }
 
 // Where a line's last column of text begins, after two spaces or more and within the line's first six tenths; 0: none.
 static int last_column(const char *line, size_t length, int width) {
     int column = 0;
-    for (size_t i = 2; i < length && width_of(line, i) <= width * 6 / 10; i++) {
+    for (size_t i = 2; i < length && sm_text_width_of(line, i) <= width * 6 / 10; i++) {
         if (line[i - 1] == ' ' && line[i - 2] == ' ' && line[i] != ' ') {
-            column = width_of(line, i);
+            column = sm_text_width_of(line, i);
         }
     }
     return column;
@@ -116,7 +108,7 @@ static void put_line(FILE *out, int width, int column, int indent, const char *l
         const size_t n_spaces = strspn(line, " ");
         const char *word = line + n_spaces;
         const size_t n_bytes = word < end ? strcspn(word, " \n") : 0;
-        const int taken = (int)n_spaces + width_of(word, n_bytes);
+        const int taken = (int)n_spaces + sm_text_width_of(word, n_bytes);
         if (!first && column + taken > width && n_bytes > 0) {
             fputc('\n', out);
             sm_put_repeated(out, ' ', indent);
@@ -186,18 +178,6 @@ static size_t unfinished(const char *text, size_t size_bytes) {
 
 // --- a stream that keeps within --------------------------------------------------------------------
 
-static bool write_all(int descriptor, const char *text, size_t size_bytes) {
-    while (size_bytes > 0) {
-        const ssize_t n = write(descriptor, text, size_bytes);
-        if (n < 0 && errno != EINTR) {
-            return false;
-        }
-        text += n > 0 ? n : 0;
-        size_bytes -= n > 0 ? (size_t)n : 0;
-    }
-    return true;
-}
-
 // Escapes the bytes held back and the complete characters of the text; holds back incomplete ones.
 static char *take_whole(screen *s, const char *text, size_t size_bytes) {
     SM_FREED char *all = sm_malloc(s->n_held + size_bytes + 1);
@@ -232,7 +212,7 @@ static ssize_t take(void *cookie, const char *text, size_t size_bytes) {
         s->column = last != NULL ? sm_text_width(last + 1) : s->column + sm_text_width(within);
     }
     const char *written = s->fits ? within : escaped;
-    const bool is_written = write_all(s->descriptor, written, strlen(written));
+    const bool is_written = os_write_all(s->descriptor, written, strlen(written));
     return is_written ? (ssize_t)size_bytes : 0;
 }
 

@@ -54,25 +54,17 @@ static void leave_out(sm_layout *l, int j) {
     memmove(&l->widths[j], &l->widths[j + 1], (size_t)(l->n_shown - j) * sizeof(*l->widths));
 }
 
-// Characters of a text's longest word.
-static int longest_word(const char *text) {
-    int longest = 0;
-    int n = 0;
-    for (; *text != '\0'; text++) {
-        n = *text == ' ' ? 0 : n + (((unsigned char)*text & 0xC0) != 0x80);
-        longest = n > longest ? n : longest;
-    }
-    return longest;
-}
-
 // The least width of a column whose cells continue below: of its longest word; numbers are not broken.
 static int least_wrapped(const sm_layout *l, int j) {
     int least = 0;
     for (size_t row = 0; row < sm_layout_rows(l); row++) {
-        const char *cell = sm_layout_cell(l, row, j);
         const bool is_whole = row > 0 && sm_layout_is_number(l, j);
-        const int word = is_whole ? sm_text_width(cell) : longest_word(cell);
-        least = word > least ? word : least;
+        for (const char *word = sm_layout_cell(l, row, j); *word != '\0'; word += strspn(word, " ")) {
+            const size_t n_bytes = is_whole ? strlen(word) : strcspn(word, " ");
+            const int width = sm_text_width_of(word, n_bytes);
+            least = width > least ? width : least;
+            word += n_bytes;
+        }
     }
     least = sm_layout_is_number(l, j) || least > LEAST_CELL ? least : LEAST_CELL;
     return least < l->widths[j] ? least : l->widths[j];

@@ -317,9 +317,7 @@ static void conclude_in_words(const advice *a, const json_t *records) {
     const json_t *same = NULL;   // the fastest that changes nothing in the training, likewise
     const json_t *doubted = NULL;
     char too_large[64] = "";
-    size_t i;
-    json_t *record;
-    json_array_foreach((json_t *)records, i, record) {
+    SM_EACH(record, records) {
         const char *verdict = sm_rows_text(record, "verdict");
         const bool is_faster = strcmp(verdict, "faster") == 0;
         winner = is_faster && json_is_true(json_object_get(record, "advised")) ? record : winner;

@@ -64,11 +64,9 @@ static sm_status write_table(const json_t *rows, size_t i, FILE *out) {
     const char *names[16];
     char *rest = NULL;
     int n = 0;
-    const json_t *row;
-    size_t k;
     sm_table chosen;
     SM_OWN(json_t) *own = json_array();
-    json_array_foreach(rows, k, row) {
+    SM_EACH(row, rows) {
         if (meets(row, tables[i].conditions)) {
             json_array_append(own, (json_t *)row);
         }

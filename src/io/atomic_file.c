@@ -13,6 +13,7 @@
 
 #include "src/io/atomic_file.h"
 #include "os/os.h"
+#include "os/files.h"
 
 enum { MAX_ATTEMPTS = 100 };
 
@@ -278,16 +279,4 @@ sm_status sm_append_open(const char *path, int how, int *fd) {
     *fd = opened;
     opened = -1;
     return SM_OK;
-}
-
-bool sm_write_all(int fd, const void *data, size_t size_bytes) {
-    for (const char *bytes = data; size_bytes > 0;) {
-        const ssize_t n = write(fd, bytes, size_bytes);
-        if (n < 0 && errno != EINTR) {
-            return false;
-        }
-        bytes += n > 0 ? n : 0;
-        size_bytes -= n > 0 ? (size_t)n : 0;
-    }
-    return true;
 }

@@ -56,9 +56,6 @@ sm_status sm_make_folder(const char *path);
 // reason.
 sm_status sm_append_open(const char *path, int how, int *fd);
 
-// Writes all bytes; false: not all, and errno says why.
-bool sm_write_all(int fd, const void *data, size_t size_bytes);
-
 // Names for unfinished work: a file or folder PATH.tmp-PID-N next to PATH, renamed to PATH when complete.
 //
 // Its process holds a lock on it (flock), which the system releases however the process ends. So making a temporary for

@@ -9,6 +9,7 @@
 
 #include "os/memory.h"
 #include "src/io/atomic_file.h"
+#include "os/files.h"
 
 // After a deadline, the time for the current work to end by itself.
 static const int64_t late_grace_ns = 1500000000;
@@ -37,7 +38,7 @@ sm_status sm_worker_send(json_t *message) {
         return SM_OK;
     }
     SM_FAIL_IF(line == NULL, SM_ERR_OOM, "no memory for a message to the parent process");
-    SM_FAIL_IF(!sm_write_all(send_to, line, strlen(line)) || !sm_write_all(send_to, "\n", 1), SM_ERR_IO,
+    SM_FAIL_IF(!os_write_all(send_to, line, strlen(line)) || !os_write_all(send_to, "\n", 1), SM_ERR_IO,
                "cannot tell the parent process: %s", strerror(errno));
     return SM_OK;
 }

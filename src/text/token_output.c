@@ -13,6 +13,7 @@
 #include "src/data/tokens.h"
 #include "src/text/token_output.h"
 #include "os/os.h"
+#include "os/files.h"
 
 enum { MAX_RECORD_BYTES = 1 << 28 };
 
@@ -198,7 +199,7 @@ const sm_side_counts *sm_token_output_counts(const sm_token_output *out, int sid
 // --- writing -------------------------------------------------------------------------------
 
 sm_status sm_token_output_append(sm_token_output *out, int side, const void *ids, const sm_side_counts *more) {
-    if (!sm_write_all(out->fds[side], ids, (size_t)(more->n_tokens * out->id_bytes))) {
+    if (!os_write_all(out->fds[side], ids, (size_t)(more->n_tokens * out->id_bytes))) {
         return fail_errno(out->partial, bin_names[side], "write");
     }
     out->counts[side].n_tokens += more->n_tokens;

@@ -14,6 +14,7 @@
 #include "src/io/atomic_file.h"
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"
+#include "os/files.h"
 
 struct sm_train_log {
     const char *flag; // printed before the path in messages
@@ -36,7 +37,7 @@ static sm_status append(const sm_train_log *log, const char *text, size_t n) {
     if (fstat(log->file, &before) != 0) {
         return cannot_write(log, errno);
     }
-    if (sm_write_all(log->file, text, n)) {
+    if (os_write_all(log->file, text, n)) {
         return SM_OK;
     }
     const sm_status status = cannot_write(log, errno);
