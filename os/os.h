@@ -61,6 +61,9 @@ FILE *os_open_facts(const char *root, const char *path);
 // The first line of such a file, without its newline; false, with errno set: there is none.
 bool os_read_line(const char *root, const char *path, char *line, size_t size_bytes);
 
+// The number in its first line "key 12" (or, with the colon in the key, "key: 12"); false: none, and *value stays.
+bool os_read_count(const char *root, const char *path, const char *key, uint64_t *value);
+
 // The text after `key` and a colon in its first such line, "model name\t: AMD EPYC 9654", without blanks around it.
 // False: none.
 bool os_read_fact(const char *root, const char *path, const char *key, char *value, size_t size_bytes);

@@ -220,6 +220,21 @@ bool os_read_line(const char *root, const char *path, char *line, size_t size_by
     return is_found;
 }
 
+bool os_read_count(const char *root, const char *path, const char *key, uint64_t *value) {
+    char line[256];
+    FILE *file = os_open_facts(root, path);
+    bool is_found = false;
+    while (file != NULL && !is_found && fgets(line, sizeof line, file) != NULL) {
+        unsigned long long number = 0;
+        is_found = strncmp(line, key, strlen(key)) == 0 && sscanf(line + strlen(key), "%llu", &number) == 1;
+        *value = is_found ? number : *value;
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return is_found;
+}
+
 bool os_read_fact(const char *root, const char *path, const char *key, char *value, size_t size_bytes) {
     char line[LINE_SIZE];
     FILE *file = os_open_facts(root, path);

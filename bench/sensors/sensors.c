@@ -32,18 +32,9 @@ static int64_t read_integer(const sm_sensors *s, const char *path) {
     return read_line(s, line, sizeof(line), "%s", path) ? (int64_t)strtoll(line, NULL, 10) : SM_ABSENT;
 }
 
-// The number after the word `key` in a file of such lines, "pswpin 12".
-static int64_t read_keyed(const sm_sensors *s, const char *path, const char *key) {
-    char line[LINE_SIZE];
-    int64_t value = SM_ABSENT;
-    SM_OWN(FILE) *file = os_open_facts(s->root, path);
-    size_t length = strlen(key);
-    while (file != NULL && value == SM_ABSENT && fgets(line, sizeof(line), file) != NULL) {
-        if (strncmp(line, key, length) == 0 && line[length] == ' ') {
-            value = (int64_t)strtoll(line + length, NULL, 10);
-        }
-    }
-    return value;
+static int64_t read_swaps(const sm_sensors *s, const char *key) {
+    uint64_t n_pages;
+    return os_read_count(s->root, "/proc/vmstat", key, &n_pages) ? (int64_t)n_pages : SM_ABSENT;
 }
 
 static void absent(sm_sensors *s, const char *sensor, const char *reason) {
@@ -245,8 +236,8 @@ void sm_sensors_read(const sm_sensors *s, sm_reading *r) {
     for (int i = 0; i < s->n_energy; i++) {
         r->energy_uj[i] = read_integer(s, s->energy[i].path);
     }
-    r->swap_in_pages = read_keyed(s, "/proc/vmstat", "pswpin");
-    r->swap_out_pages = read_keyed(s, "/proc/vmstat", "pswpout");
+    r->swap_in_pages = read_swaps(s, "pswpin ");
+    r->swap_out_pages = read_swaps(s, "pswpout ");
     r->throttle_count = throttle_count(s);
     r->quota_throttled_ns = quota_throttled_ns(s);
     r->frequency_mhz = frequency_mhz(s);

@@ -6,29 +6,9 @@
 
 // --- the machine's ---------------------------------------------------------------------------------
 
-// Value of the first line "key value" or "key: value" of a file in /proc or a cgroup; false if absent.
-static bool read_field(const char *root, const char *path, const char *key, uint64_t *value) {
-    FILE *file = os_open_facts(root, path);
-    if (file == NULL) {
-        return false;
-    }
-    char line[256];
-    size_t key_length = strlen(key);
-    bool found = false;
-    while (!found && fgets(line, sizeof line, file) != NULL) {
-        unsigned long long number = 0;
-        found = strncmp(line, key, key_length) == 0 && sscanf(line + key_length, "%llu", &number) == 1;
-        if (found) {
-            *value = number;
-        }
-    }
-    fclose(file);
-    return found;
-}
-
 static uint64_t read_bytes(const char *root, const char *key) {
     uint64_t n_kib = 0;
-    return read_field(root, "/proc/meminfo", key, &n_kib) ? n_kib * 1024 : 0;
+    return os_read_count(root, "/proc/meminfo", key, &n_kib) ? n_kib * 1024 : 0;
 }
 
 void os_memory(const char *root, uint64_t *total_bytes, uint64_t *available_bytes) {
@@ -105,13 +85,13 @@ static void visit_memory(const cgroup_visitor *of, const char *root, const char 
     uint64_t usage = 0;
     uint64_t inactive = 0; // the file cache that the kernel reclaims first
     snprintf(path, sizeof path, "%s/%s", folder, is_v1 ? "memory.limit_in_bytes" : "memory.max");
-    if (!read_field(root, path, "", &limit)) { // absent, or "max": no limit
+    if (!os_read_count(root, path, "", &limit)) { // absent, or "max": no limit
         return;
     }
     snprintf(path, sizeof path, "%s/%s", folder, is_v1 ? "memory.usage_in_bytes" : "memory.current");
-    read_field(root, path, "", &usage);
+    os_read_count(root, path, "", &usage);
     snprintf(path, sizeof path, "%s/memory.stat", folder);
-    read_field(root, path, is_v1 ? "total_inactive_file " : "inactive_file ", &inactive);
+    os_read_count(root, path, is_v1 ? "total_inactive_file " : "inactive_file ", &inactive);
     usage -= inactive < usage ? inactive : usage;
     uint64_t left = usage < limit ? limit - usage : 0;
     *of->total_bytes = limit < *of->total_bytes ? limit : *of->total_bytes;
@@ -153,7 +133,7 @@ static void visit_cpu(const cgroup_visitor *of, const char *root, const char *fo
     if (quota > 0 && (*of->quota_cpus == 0 || quota < *of->quota_cpus)) {
         *of->quota_cpus = quota;
     }
-    if (read_field(root, path, is_v1 ? "throttled_time " : "throttled_usec ", &throttled)) {
+    if (os_read_count(root, path, is_v1 ? "throttled_time " : "throttled_usec ", &throttled)) {
         const int64_t ns = (int64_t)(is_v1 ? throttled : throttled * 1000);
         *of->throttled_ns = ns > *of->throttled_ns ? ns : *of->throttled_ns;
     }

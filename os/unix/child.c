@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,29 +17,16 @@
 enum { MOST_AWAITED = 8 };
 
 int64_t os_n_killed_for_memory(void) {
-    char line[128];
-    int64_t n = -1;
-    FILE *file = os_open_facts("", "/proc/vmstat");
-    while (file != NULL && n < 0 && fgets(line, sizeof line, file) != NULL) {
-        (void)sscanf(line, "oom_kill %" SCNd64, &n);
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return n;
+    uint64_t n;
+    return os_read_count("", "/proc/vmstat", "oom_kill ", &n) ? (int64_t)n : -1;
 }
 
 // --- limits ----------------------------------------------------------------------------------------
 
 // This process's mapped memory; 0: unknown.
 static uint64_t mapped_bytes(void) {
-    unsigned long long pages = 0;
-    FILE *file = os_open_facts("", "/proc/self/statm");
-    const bool is_known = file != NULL && fscanf(file, "%llu", &pages) == 1;
-    if (file != NULL) {
-        fclose(file);
-    }
-    return is_known ? pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+    uint64_t n_pages = 0;
+    return os_read_count("", "/proc/self/statm", "", &n_pages) ? n_pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
 // AddressSanitizer maps terabytes that it never touches, so it could not start under a limit.
