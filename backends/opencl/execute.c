@@ -217,7 +217,7 @@ static sm_status enqueue_range(opencl_executable *e, sm_range range, bool is_pro
             SM_TRY(OPENCL_CALL(d, clEnqueueNDRangeKernel,
                                is_profiled ? d->profile
                                : is_aside  ? d->aside
-                                           : d->queue,
+                                           : opencl_queue(e),
                                l->kernel, l->n_dims, NULL, l->global, l->local, waits, waits ? after : NULL,
                                is_profiled || l->is_awaited ? &e->events[i] : NULL));
         }
@@ -273,6 +273,7 @@ sm_status opencl_execute(sm_executable *executable, sm_range range, int64_t *op_
 sm_status opencl_synchronize(sm_executable *executable) {
     opencl_executable *e = (opencl_executable *)executable;
     sm_status status = opencl_wait(e, "clFinish", e->device->queue, NULL);
+    e->is_idle = status == SM_OK;
     opencl_dismiss_helpers(e->device); // the first step has run
     return status;
 }

@@ -38,6 +38,7 @@ static bool end(opencl_executable *e) {
     return true;
 }
 
+// A mark is work for the card, that takes turns with NCCL's: where the queue is idle, 0.3 ms for nothing.
 static sm_status begin(sm_executable *executable, const sm_collective *what, void **ticket) {
     opencl_executable *e = (opencl_executable *)executable;
     const sm_tensor *t = &e->base.plan->tensors[what->tensor];
@@ -50,7 +51,8 @@ static sm_status begin(sm_executable *executable, const sm_collective *what, voi
     }
     c->address = c->bucket >= 0 ? e->rounded[c->bucket].address : e->shared[t->arena].address + t->offset_bytes;
     atomic_store(&c->is_handed_over, false);
-    return opencl_mark(e->device, &c->begun);
+    c->begun = (opencl_point){0};
+    return e->is_idle ? SM_OK : opencl_mark(e->device, &c->begun);
 }
 
 static sm_slice slice_of(const opencl_peers *p, const opencl_collective *c, int rank) {

@@ -53,7 +53,7 @@ static sm_status convert(opencl_executable *e, const opencl_collective *c, bool 
                                         OPENCL_ARGUMENT(at)};
     const cl_kernel kernel = rounds ? e->round : e->widen;
     SM_TRY(opencl_set_arguments(e->device, kernel, rounds ? of_round : of_widen, 4));
-    return OPENCL_CALL(e->device, clEnqueueNDRangeKernel, e->device->queue, kernel, 1, NULL, &global, &group, 0, NULL,
+    return OPENCL_CALL(e->device, clEnqueueNDRangeKernel, opencl_queue(e), kernel, 1, NULL, &global, &group, 0, NULL,
                        NULL);
 }
 

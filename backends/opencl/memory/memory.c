@@ -199,7 +199,7 @@ static sm_status wait_before_copy(opencl_executable *e) {
 sm_status opencl_upload(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems,
                         const void *data) {
     opencl_executable *e = (opencl_executable *)executable;
-    cl_command_queue queue = e->device->queue;
+    cl_command_queue queue = opencl_queue(e);
     opencl_span s;
     SM_TRY(opencl_find_span(e, tensor, offset_elems, n_elems, &s));
     SM_TRY(opencl_check_lost(e));
@@ -274,16 +274,16 @@ static cl_int fill_with_stale_bytes(opencl_executable *e, int arena) {
     memset(stale, SM_STALE_BYTE, sizeof stale);
     return a->role == SM_ROLE_BATCH || a->role == SM_ROLE_OPTIMIZER || size_bytes == 0
                ? CL_SUCCESS
-               : opencl.clEnqueueFillBuffer(e->device->queue, e->arenas[arena], stale, sizeof stale, 0, size_bytes, 0,
+               : opencl.clEnqueueFillBuffer(opencl_queue(e), e->arenas[arena], stale, sizeof stale, 0, size_bytes, 0,
                                             NULL, NULL);
 }
 
-static cl_int copy_part(const opencl_executable *e, cl_mem from, size_t from_byte, cl_mem to, size_t to_byte,
+static cl_int copy_part(opencl_executable *e, cl_mem from, size_t from_byte, cl_mem to, size_t to_byte,
                         size_t size_bytes) {
-    return opencl.clEnqueueCopyBuffer(e->device->queue, from, to, from_byte, to_byte, size_bytes, 0, NULL, NULL);
+    return opencl.clEnqueueCopyBuffer(opencl_queue(e), from, to, from_byte, to_byte, size_bytes, 0, NULL, NULL);
 }
 
-static cl_int exchange(const opencl_executable *e, int arena, cl_mem piece) {
+static cl_int exchange(opencl_executable *e, int arena, cl_mem piece) {
     cl_int code = CL_SUCCESS;
     cl_mem a = e->arenas[arena];
     cl_mem b = e->weights[arena];

@@ -59,6 +59,7 @@ typedef struct opencl_executable {
         struct opencl_executable *e); // of the way by which they were begun: whether all are over, and
                                       // if they wait for processes that have gone, ends them
     uint64_t n_enqueued;              // launches of ops so far
+    bool is_idle;                     // the queue has done all that was enqueued, as far as is known
     struct opencl_landing *landing;   // what arrives by links; NULL: nothing does
     struct opencl_executable *next_kept;
     // launch
@@ -76,6 +77,12 @@ typedef struct opencl_executable {
 } opencl_executable;
 
 // --- memory.c ------------------------------------------------------------------------------------
+
+// The computing queue, for something to be enqueued.
+static inline cl_command_queue opencl_queue(opencl_executable *e) {
+    e->is_idle = false;
+    return e->device->queue;
+}
 
 // Whether the device exchanges the tensors of a role with its peers.
 static inline bool opencl_is_exchanged(const opencl_device *device, const sm_plan *plan, sm_role role) {

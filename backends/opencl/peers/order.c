@@ -35,6 +35,9 @@ static sm_status wait_on_host(opencl_device *device, cl_event event) {
 
 sm_status opencl_wait_in_stream(opencl_device *device, opencl_point *point) {
     opencl_peers *p = device->peers;
+    if (point->flag == 0 && point->event == NULL) {
+        return SM_OK;
+    }
     if (p->order == OPENCL_ORDER_FLAG) { // 0: until the number is as large, or larger
         return cuda_check(id_of(device), "cuStreamWaitValue32",
                           cuda.stream_wait_value(p->stream, p->words.address, point->flag, 0));

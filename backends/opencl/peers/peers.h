@@ -141,7 +141,7 @@ sm_status opencl_write_shared(const opencl_device *device, const opencl_shared *
 // A point of the computing queue that the stream is to wait for.
 typedef struct {
     uint32_t flag;
-    cl_event event; // NULL: none
+    cl_event event; // NULL: none; with flag 0, too, nothing is to be waited for
 } opencl_point;
 
 // Chooses the best way that works here.
