@@ -88,29 +88,30 @@ typedef enum {
 //   EPILOGUE(code, name, letter, text)     likewise, a bit of the member `epilogue`
 //
 // The row of a kind in op_table.h lists the attributes that it has.
-#define SM_ATTR_LIST(FIELD, EPILOGUE)                                                                            \
-    FIELD(int, n_head, "NH", "heads")                                                                            \
-    FIELD(int, n_kv_head, "NKV", "heads of keys and values; NH / NKV heads of queries, side by side, share one") \
-    FIELD(double, rope_theta, "theta", "base of the angles")                                                     \
-    FIELD(bool, inverse, "inverse", "angles of the other sign")                                                  \
-    FIELD(int64_t, vocab, "V", "columns that count; those from V to Vp are padding")                             \
-    FIELD(bool, w_transposed, "w_transposed", "the matrix is stored with rows and columns exchanged")            \
-    EPILOGUE(SM_EPILOGUE_BIAS, then_bias, "bias", "then y += b")                                                 \
-    EPILOGUE(SM_EPILOGUE_GELU, then_gelu, "gelu", "then act = gelu(y)")                                          \
-    EPILOGUE(SM_EPILOGUE_GELU_BACKWARD, then_gelu_backward, "gelu_backward", "then dx *= gelu'(pre)")            \
-    EPILOGUE(SM_EPILOGUE_RELU2, then_relu2, "relu2", "then act = relu2(y)")                                      \
-    EPILOGUE(SM_EPILOGUE_RELU2_BACKWARD, then_relu2_backward, "relu2_backward", "then dx *= relu2'(pre)")        \
-    FIELD(bool, overwrites, "overwrites", "gradients are written, not added to") /* the first micro-batch */     \
-    FIELD(double, eps, "eps", "added to the variance")                                                           \
-    FIELD(double, dropout_p, "p", "the probability that an element is dropped")                                  \
-    FIELD(uint64_t, rng_key, "key", "Philox key of the mask, from seed and name (philox.h)")                     \
-    FIELD(bool, decay, "decay", "weight decay")                                                                  \
-    FIELD(double, a, "a", "factor")                                                                              \
-    FIELD(double, b, "b", "factor")                                                                              \
-    FIELD(int, n_processes, "N", "processes")                                                                    \
-    FIELD(bool, is_bf16, "is_bf16", "summands and sums are rounded to bf16 on their way")                        \
-    FIELD(sm_when, when, "when", "1: in all micro-batches of a step but the last; 2: in the last alone")         \
-    FIELD(bool, cut, "cut", "without its mask, or its residual line") /* learn/live alone sets it */             \
+#define SM_ATTR_LIST(FIELD, EPILOGUE)                                                                             \
+    FIELD(int, n_head, "NH", "heads")                                                                             \
+    FIELD(int, n_kv_head, "NKV", "heads of keys and values; NH / NKV heads of queries, side by side, share one")  \
+    FIELD(double, rope_theta, "theta", "base of the angles")                                                      \
+    FIELD(bool, inverse, "inverse", "angles of the other sign")                                                   \
+    FIELD(int64_t, vocab, "V", "columns that count; those from V to Vp are padding")                              \
+    FIELD(bool, w_transposed, "w_transposed", "the matrix is stored with rows and columns exchanged")             \
+    EPILOGUE(SM_EPILOGUE_BIAS, then_bias, "bias", "then y += b")                                                  \
+    EPILOGUE(SM_EPILOGUE_GELU, then_gelu, "gelu", "then act = gelu(y)")                                           \
+    EPILOGUE(SM_EPILOGUE_GELU_BACKWARD, then_gelu_backward, "gelu_backward", "then dx *= gelu'(pre)")             \
+    EPILOGUE(SM_EPILOGUE_RELU2, then_relu2, "relu2", "then act = relu2(y)")                                       \
+    EPILOGUE(SM_EPILOGUE_RELU2_BACKWARD, then_relu2_backward, "relu2_backward", "then dx *= relu2'(pre)")         \
+    FIELD(bool, overwrites, "overwrites", "gradients are written, not added to") /* the first micro-batch */      \
+    FIELD(double, eps, "eps", "added to the variance")                                                            \
+    FIELD(double, dropout_p, "p", "the probability that an element is dropped")                                   \
+    FIELD(uint64_t, rng_key, "key", "Philox key of the mask, from seed and name (philox.h)")                      \
+    FIELD(bool, decay, "decay", "weight decay")                                                                   \
+    FIELD(double, a, "a", "factor")                                                                               \
+    FIELD(double, b, "b", "factor")                                                                               \
+    FIELD(int, n_processes, "N", "processes")                                                                     \
+    FIELD(bool, is_bf16, "is_bf16", "summands and sums are rounded to bf16 on their way")                         \
+    FIELD(bool, from_last, "from_last", "the last process's slice is the whole")                                  \
+    FIELD(sm_when, when, "when", "1: in all micro-batches of a step but the last; 2: in the last alone")          \
+    FIELD(bool, cut, "cut", "without its mask, or its residual line")              /* learn/live alone sets it */ \
     FIELD(bool, recomputed, "recomputed", "computed again, not kept from forward") /* any kind; counts no FLOPs */
 
 #define NO_EPILOGUE(code, name, letter, text)

@@ -671,7 +671,7 @@ OUTPUTS(reduce_scatter_start)
 END
 
 SHARED_OP(SM_OP_ALL_GATHER_START, all_gather_start, SM_NO_OPERAND,
-   NO_WORK, KEPT, HAS(n_processes),
+   NO_WORK, KEPT, HAS(n_processes) HAS(from_last),
    "begin: slice r of p and of w = that of process r, for r = 0 ... N-1",
    "Rajbhandari et al. 2020, ZeRO, section 5.1: each process updates its slice, and all need the whole")
 INPUTS(all_gather_start)

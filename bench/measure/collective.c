@@ -25,21 +25,48 @@ sm_collective_op sm_collective_op_find(const char *name) {
 
 // --- the plan ------------------------------------------------------------------------------------
 
-static sm_status add_op(sm_plan *plan, sm_op_kind kind, int tensor) {
+static sm_status add_op(sm_plan *plan, sm_op_kind kind, int tensor, bool is_broadcast) {
     sm_op op = sm_op_make(kind, SM_PHASE_FORWARD, -1);
     op.phase = SM_PHASE_COMMUNICATION;
     op.attr.n_processes = plan->processes.n;
     op.attr.is_bf16 = plan->processes.is_bf16 && sm_op_has_attr(kind, SM_ATTR_is_bf16);
+    op.attr.from_last = is_broadcast;
     op.out[0] = tensor;
     return sm_plan_add_op(plan, &op);
 }
 
-// All pieces begin before the first is waited for. A broadcast's op waits for nothing.
-sm_status sm_collective_plan(sm_collective_op op, int64_t size_bytes, sm_processes processes, sm_plan **plan) {
+static sm_status add_copy(sm_plan *plan, int from, int to) {
+    sm_op op = sm_op_make(SM_OP_COMBINE, SM_PHASE_FORWARD, -1);
+    op.in[SM_IN(combine, x)] = op.in[SM_IN(combine, z)] = from;
+    op.out[0] = to;
+    op.attr.a = 1;
+    return sm_plan_add_op(plan, &op);
+}
+
+static int add_tensor(sm_plan *plan, sm_role role, int64_t n, const char *name, sm_status *status) {
+    const int tensor = *status == SM_OK ? sm_plan_add_tensor(plan, role, SM_F32, 1, &n, name, plan->n_tensors) : 0;
+    *status = *status == SM_OK ? sm_status_of_tensor(tensor) : *status;
+    return tensor;
+}
+
+// Devices make room by its buckets.
+static sm_status add_piece(sm_plan *plan, sm_collective_op what, int64_t n, bool is_apart) {
     static const sm_op_kind starts[] = {[SM_ALONE_ALL_REDUCE] = SM_OP_ALL_REDUCE_START,
                                         [SM_ALONE_REDUCE_SCATTER] = SM_OP_REDUCE_SCATTER_START,
                                         [SM_ALONE_ALL_GATHER] = SM_OP_ALL_GATHER_START,
-                                        [SM_ALONE_BROADCAST] = SM_OP_COMMUNICATION_FINISH};
+                                        [SM_ALONE_BROADCAST] = SM_OP_ALL_GATHER_START};
+    sm_status status = SM_OK;
+    const int tensor = add_tensor(plan, SM_ROLE_GRADIENT, n, "piece.%d", &status);
+    const int operand = is_apart ? add_tensor(plan, SM_ROLE_PARAMETER, n, "operand.%d", &status) : SM_NO_TENSOR;
+    SM_TRY(status);
+    plan->buckets[plan->n_buckets++] = (sm_bucket){.n_elems = n, .gradient = tensor, .value = operand};
+    SM_TRY(is_apart ? add_copy(plan, operand, tensor) : SM_OK);
+    return add_op(plan, starts[what], tensor, what == SM_ALONE_BROADCAST);
+}
+
+// All pieces begin before the first is waited for.
+sm_status sm_collective_plan(sm_collective_op op, int64_t size_bytes, bool is_apart, sm_processes processes,
+                             sm_plan **plan) {
     const int64_t n_elems = size_bytes / (int64_t)sizeof(float);
     *plan = NULL;
     SM_FAIL_IF(processes.n < 2, SM_ERR_UNSUPPORTED,
@@ -49,17 +76,14 @@ sm_status sm_collective_plan(sm_collective_op op, int64_t size_bytes, sm_process
                (long long)size_bytes);
     SM_OWN(sm_plan) *built = sm_plan_new(SM_F32);
     built->processes = processes;
+    built->processes.is_sharded = false;
     built->one_micro_batch = true;
     built->buckets = sm_calloc((size_t)(n_elems / PIECE_ELEMS) + 1, sizeof *built->buckets);
     for (int64_t first = 0; first < n_elems; first += PIECE_ELEMS) {
-        const int64_t n = n_elems - first < PIECE_ELEMS ? n_elems - first : PIECE_ELEMS;
-        const int tensor = sm_plan_add_tensor(built, SM_ROLE_GRADIENT, SM_F32, 1, &n, "piece.%d", built->n_tensors);
-        SM_FAIL_IF(tensor == SM_NO_TENSOR, SM_ERR_INVALID, "--bytes: %s", sm_error_message());
-        built->buckets[built->n_buckets++] = (sm_bucket){.n_elems = n, .gradient = tensor}; // what devices make room for
-        SM_TRY(add_op(built, starts[op], tensor));
+        SM_TRY(add_piece(built, op, n_elems - first < PIECE_ELEMS ? n_elems - first : PIECE_ELEMS, is_apart));
     }
-    for (int i = 0; i < built->n_tensors && op != SM_ALONE_BROADCAST; i++) {
-        SM_TRY(add_op(built, SM_OP_COMMUNICATION_FINISH, i));
+    for (int i = 0; i < built->n_buckets; i++) {
+        SM_TRY(add_op(built, SM_OP_COMMUNICATION_FINISH, built->buckets[i].gradient, false));
     }
     *plan = sm_give(&built);
     return SM_OK;
@@ -79,7 +103,7 @@ static float result(const sm_collective_work *w, int64_t first, int64_t n, int64
     const int N = sm_comm_size(w->comm);
     float sum = 0;
     if (w->op == SM_ALONE_BROADCAST) {
-        return operand(w->seed, 0, first + at);
+        return operand(w->seed, N - 1, first + at);
     }
     for (int rank = 0; rank < N && w->op != SM_ALONE_ALL_GATHER; rank++) {
         sum += operand(w->seed, rank, first + at);
@@ -104,49 +128,42 @@ static sm_status visit(sm_collective_work *w, sm_session *session, int tensor, i
     const sm_slice own = writes ? (sm_slice){0, n} : got(w, n);
     for (int64_t at = own.first; at < own.end; at += PART_ELEMS) {
         const int64_t length = own.end - at < PART_ELEMS ? own.end - at : PART_ELEMS;
-        float *values = w->op == SM_ALONE_BROADCAST ? w->host + at : part;
         int64_t wrong = -1;
-        if (!writes && w->op != SM_ALONE_BROADCAST) {
-            SM_TRY(sm_session_read_part(session, tensor, at, length, values));
+        if (!writes) {
+            SM_TRY(sm_session_read_part(session, tensor, at, length, part));
         }
 #pragma omp parallel for schedule(static) reduction(max : wrong) num_threads(sm_host_threads())
         for (int64_t i = 0; i < length; i++) {
             if (writes) {
-                values[i] = operand(w->seed, sm_comm_rank(w->comm), first + at + i);
-            } else if (!(values[i] == result(w, first, n, at + i))) {
+                part[i] = operand(w->seed, sm_comm_rank(w->comm), first + at + i);
+            } else if (!(part[i] == result(w, first, n, at + i))) {
                 wrong = i > wrong ? i : wrong;
             }
         }
         SM_FAIL_IF(wrong >= 0, SM_ERR_MISMATCH, "wrong result: element %lld of %s is %g, not %g",
-                   (long long)(first + at + wrong), names[w->op], (double)values[wrong],
+                   (long long)(first + at + wrong), names[w->op], (double)part[wrong],
                    (double)result(w, first, n, at + wrong));
-        if (writes && w->op != SM_ALONE_BROADCAST) {
-            SM_TRY(sm_session_write_part(session, tensor, at, length, values));
+        if (writes) {
+            SM_TRY(sm_session_write_part(session, tensor, at, length, part));
         }
     }
     return SM_OK;
 }
 
 static sm_status visit_all(sm_collective_work *w, sm_session *session, bool writes) {
-    const sm_plan *plan = session->plan;
     int64_t first = 0;
-    if (w->op == SM_ALONE_BROADCAST) {
-        return visit(w, session, SM_NO_TENSOR, 0, w->size_bytes / (int64_t)sizeof(float), writes);
-    }
-    for (int i = 0; i < plan->n_tensors; i++) {
-        const int64_t n = sm_tensor_elems(&plan->tensors[i]);
-        SM_TRY(visit(w, session, i, first, n, writes));
-        first += n;
+    for (int i = 0; i < session->plan->n_buckets; i++) {
+        const sm_bucket *b = &session->plan->buckets[i];
+        SM_TRY(
+            visit(w, session, writes && b->value != SM_NO_TENSOR ? b->value : b->gradient, first, b->n_elems, writes));
+        first += b->n_elems;
     }
     return SM_OK;
 }
 
 // --- the workload --------------------------------------------------------------------------------
 
-static sm_status move(void *ctx, SM_UNUSED sm_session *session, SM_UNUSED int64_t index) {
-    const sm_collective_work *w = ctx;
-    return w->op == SM_ALONE_BROADCAST ? sm_comm_broadcast(w->comm, 0, w->host, (size_t)w->size_bytes) : SM_OK;
-}
+static sm_status no_batch(SM_UNUSED void *ctx, SM_UNUSED sm_session *session, SM_UNUSED int64_t index) { return SM_OK; }
 
 static sm_status draw(void *ctx, sm_session *session, int64_t step, SM_UNUSED unsigned phases, uint64_t seed) {
     sm_collective_work *w = ctx;
@@ -163,16 +180,21 @@ static sm_status check(void *ctx, sm_session *session, SM_UNUSED int64_t index, 
 }
 
 sm_workload sm_collective_workload(sm_collective_work *work) {
-    return (sm_workload){.ctx = work, .next_batch = move, .before_step = draw, .check = check};
+    return (sm_workload){.ctx = work, .next_batch = no_batch, .before_step = draw, .check = check};
 }
 
 void sm_collective_set_rates(const sm_collective_work *w, const sm_session *session, sm_row *row) {
-    SM_ROW_TEXT(row->loop.transport,
-                w->op == SM_ALONE_BROADCAST ? "messages" : sm_exchange_transport(session->exchange));
+    row->bytes = 0; // sent and received, without those of copies
+    for (int i = 0; i < session->plan->n_ops; i++) {
+        const sm_op *op = &session->plan->ops[i];
+        row->bytes += sm_op_is_communication(op->kind) ? sm_op_bytes(session->plan, op) : 0;
+    }
+    SM_ROW_TEXT(row->loop.transport, sm_exchange_transport(session->exchange));
     row->operand_bytes = w->size_bytes;
     row->flops = row->flops_per_s = NAN; // it has none that count
     if (row->median_ns > 0) {
         row->algorithm_bandwidth = (double)w->size_bytes * 1e9 / (double)row->median_ns;
-        row->bus_bandwidth = w->op == SM_ALONE_BROADCAST ? row->algorithm_bandwidth : row->bytes_per_s / 2;
+        row->bytes_per_s = row->bytes * 1e9 / (double)row->median_ns;
+        row->bus_bandwidth = row->bytes_per_s / 2;
     }
 }

@@ -98,6 +98,7 @@ static const cli_choice products[] = {{"own", 0}, {"openblas", 1}, {NULL, 0}};
 
 static const cli_choice paddings[] = {SM_PADDING_LIST(NEXT){NULL, 0}};
 
+static const cli_choice places[] = {{"in", 0}, {"out", 1}, {NULL, 0}};
 static const cli_choice shards[] = {{"none", 0}, {"optimizer", 1}, {NULL, 0}};
 static const cli_choice gradient_formats[] = {{"fp32", 0}, {"bf16", 1}, {NULL, 0}};
 static const cli_choice transports[] = {SM_TRANSPORT_LIST(WORD){NULL, 0}};
@@ -157,6 +158,8 @@ static const cli_flag flags[] = {
      "with --op all_reduce, reduce_scatter, all_gather or broadcast, of several processes: size of the whole buffer; "
      "K, M and G are powers of 1024",
      NOT_ADVISE(SWEPT), AT(work.size_bytes), WITHIN(4, 1e12)},
+    {"Work", "place", 0, CLI_CHOICE, NULL, "in", "likewise; out: the device copies the operands first, which stay",
+     NOT_ADVISE(SWEPT), AT(work.place), ONE_OF(places)},
     {"Work", "batch-size", 'b', CLI_INTS, "B[,B]", NULL, "sequences a batch; not given: chosen by --fit",
      STEPPED | SCORE, AT(work.batch_sizes), WITHIN(1, MAX_BATCH),
      UNLIKE({ADVISE, .initial = "4,8,16,32",

@@ -83,6 +83,7 @@ typedef struct cli_options {
         const char *op; // run: ops by themselves, in place of a step
         int64_t head_dim;
         int64_t size_bytes; // --bytes
+        int place;          // 1: out of place
         cli_ints batch_sizes;
         cli_ints seq_lens;
         double fit_s;

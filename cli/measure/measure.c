@@ -401,8 +401,6 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
         sm_collective_work work = {
             .comm = job->comm, .op = sm_collective_op_find(job->op), .size_bytes = job->exchanged_bytes};
         const sm_workload exchange = sm_collective_workload(&work);
-        SM_FREED float *host = work.op == SM_ALONE_BROADCAST ? sm_malloc((size_t)work.size_bytes) : NULL;
-        work.host = host;
         const sm_status status = sm_harness_measure(*session, &protocol, &exchange, row);
         sm_collective_set_rates(&work, *session, row);
         return status;

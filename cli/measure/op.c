@@ -128,8 +128,9 @@ sm_status cli_op_job(const cli_options *o, cli_job *job) {
     if (sm_collective_op_find(o->work.op) != SM_ALONE_COUNT) {
         SM_ROW_TEXT(job->op, o->work.op);
         job->exchanged_bytes = o->work.size_bytes;
-        snprintf(job->shape, sizeof job->shape, "bytes=%lld N=%d%s", (long long)o->work.size_bytes,
-                 job->plan.processes.n, job->plan.processes.is_bf16 ? " bf16" : "");
+        job->is_apart = o->work.place != 0;
+        snprintf(job->shape, sizeof job->shape, "bytes=%lld N=%d%s%s", (long long)o->work.size_bytes,
+                 job->plan.processes.n, job->plan.processes.is_bf16 ? " bf16" : "", job->is_apart ? " out" : "");
         job->pass = SM_PASS_FORWARD;
         job->B = job->T = 1; // for --fit: there is nothing to choose
         job->protocol.n_attribution = 0;
@@ -167,7 +168,8 @@ sm_status cli_op_job(const cli_options *o, cli_job *job) {
 
 sm_status cli_op_plan(const cli_job *job, sm_plan **plan) {
     if (job->exchanged_bytes > 0) {
-        return sm_collective_plan(sm_collective_op_find(job->op), job->exchanged_bytes, job->plan.processes, plan);
+        return sm_collective_plan(sm_collective_op_find(job->op), job->exchanged_bytes, job->is_apart,
+                                  job->plan.processes, plan);
     }
     const bool backward = (sm_pass_phases(job->pass) & SM_RUN_BACKWARD) != 0;
     SM_TRY(sm_op_set_plan(&job->ops, job->shape, backward, cli_plan_precision(job->precision), plan));

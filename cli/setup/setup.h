@@ -43,6 +43,7 @@ typedef struct {
     char op[SM_ROW_TEXT_SIZE]; // --op: ops by themselves; "": a step
     sm_op_set ops;
     char shape[SM_CASE_TEXT_SIZE];
+    bool is_apart;           // out of place
     int64_t exchanged_bytes; // of an exchange among processes in place of ops (bench/measure/collective.h); 0: none
     const char *weights;     // folder; NULL: initial ones of the plan's seed
     sm_plan_options plan;    // what the members above do not say

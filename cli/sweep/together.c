@@ -88,29 +88,22 @@ static sm_status measure_one(const cli_options *options, sm_comm *comm, cli_benc
     return status != SM_OK ? status : written;
 }
 
-// --resume: process 0 looks, for all.
-static sm_status is_known(const cli_options *o, sm_comm *comm, const char *key, bool *known) {
-    SM_OWN(sm_sweep_log) *log = NULL;
-    *known = false;
-    if (o->sweep.resume && o->out.output_file != NULL && sm_comm_rank(comm) == 0) {
-        SM_TRY(sm_sweep_log_look(o->out.output_file, &log));
-        *known = sm_sweep_log_find(log, key) != NULL;
-    }
-    return sm_comm_broadcast(comm, 0, known, sizeof(*known));
-}
-
 sm_status cli_run_together(const cli_options *options, sm_comm *comm) {
     static cli_bench bench;
     SM_AT_END(cli_sweep_plan_free) cli_sweep_plan plan = {NULL, 0};
     cli_device device;
     sm_row_writer *writer = NULL;
+    SM_OWN(sm_sweep_log) *log = NULL; // process 0 looks, for all
     SM_TRY(plan_of(options, comm, &device, &plan));
+    SM_TRY(options->sweep.resume && options->out.output_file != NULL && sm_comm_rank(comm) == 0
+               ? sm_sweep_log_look(options->out.output_file, &log)
+               : SM_OK);
     SM_OWN(json_t) *machine = bench.machine = sm_machine_facts(options->argc, options->argv);
     SM_TRY(sm_comm_rank(comm) == 0 ? sm_row_writer_open((sm_format)options->out.format, stdout, &writer) : SM_OK);
     sm_status status = SM_OK;
     for (int i = 0; i < plan.n && status == SM_OK; i++) {
-        bool known;
-        status = is_known(options, comm, plan.items[i].key, &known);
+        bool known = log != NULL && sm_sweep_log_find(log, plan.items[i].key) != NULL;
+        status = sm_comm_broadcast(comm, 0, &known, sizeof known);
         status =
             status == SM_OK && !known ? measure_one(options, comm, &bench, device, &plan.items[i], writer) : status;
     }

@@ -466,6 +466,9 @@ static double communication_bytes(const sm_plan *plan, const sm_op *op) {
     const double others = op->attr.n_processes > 1 ? (op->attr.n_processes - 1.0) / op->attr.n_processes : 0;
     const double n = elems(output(plan, op, 0));
     const double elem_bytes = op->attr.is_bf16 ? 2 : (double)sm_dtype_size(plan->real);
+    if (op->kind == SM_OP_ALL_GATHER_START && op->attr.from_last) { // as each but the last receives, and passes on
+        return 2 * n * (double)sm_dtype_size(plan->real);
+    }
     if (op->kind == SM_OP_ALL_GATHER_START) {
         const bool has_copy = op->out[SM_OUT(all_gather_start, w)] != SM_NO_TENSOR;
         return 2 * n * others * (double)(sm_dtype_size(plan->real) + (has_copy ? sm_dtype_size(plan->dtype) : 0));

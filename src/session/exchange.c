@@ -498,7 +498,9 @@ static sm_status begin(sm_exchange *x, sm_executable *executable, transfer *t, c
     *t = (transfer){.exchange = x,
                     .executable = executable,
                     .tensor = tensor,
-                    .line_elems = op->kind == SM_OP_GATHER_ROWS ? SM_SLICE_LINE : SM_SLICE_BLOCK,
+                    .line_elems = op->kind == SM_OP_GATHER_ROWS ? SM_SLICE_LINE
+                                  : op->attr.from_last          ? (int)sm_tensor_elems(of)
+                                                                : SM_SLICE_BLOCK,
                     .pattern = pattern,
                     .is_bf16 = op->attr.is_bf16,
                     .host = x->library == NULL ? x->memory[of->arena] + of->offset_bytes : NULL,
