@@ -4,7 +4,11 @@
 #
 #   sbatch tools/slurm/train_2.sbatch --data tokens [FLAGS OF TRAIN]
 #
-# The flags given after the script follow the ones below, and win. From the environment:
+# The flags given after the script follow the ones below, and win. Another command in their place is only started:
+#
+#   sbatch tools/slurm/train_2_nodes.sbatch run --op all_reduce,broadcast --bytes 1M-1G*4 --output-file rows.jsonl
+#
+# From the environment:
 #
 #   STEPMARK   the program; not given: build/mpi/stepmark (`make mpi`), else build/release/stepmark, for one process
 #   RUN_DIR    the run folder; not given: runs/NAME-ID of the job. The same after a requeue
@@ -24,6 +28,9 @@ if [ -z "${LAUNCH:-}" ]; then
         LAUNCH="srun --mpi=pmix --kill-on-bad-exit=1"
     fi
 fi
+case ${1:-} in
+[a-z]*) exec $LAUNCH "$STEPMARK" "$@" ;;
+esac
 mkdir -p "$(dirname "$RUN_DIR")"
 
 # The fixed work: 3,561 steps of 16 sequences of 512 tokens, whatever the number of processes; by the settings of the

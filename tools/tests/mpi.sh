@@ -297,7 +297,7 @@ compare_few_cards() {
     grep -q "gradients travel by the cards' own links" "$work/err" || fail "auto: no links"
     agree host linked 0
     lose KILL "rank 1 has died" $cards
-    for way in p2p nccl memory; do exchange --op all_reduce,reduce_scatter,all_gather --bytes 64K,8M --backend opencl --transport $way; done
+    for way in p2p nccl memory; do exchange --op all_reduce,reduce_scatter,all_gather,broadcast --bytes 64K,8M --backend opencl --transport $way; done
     exchange --op all_reduce,reduce_scatter --bytes 8M --backend opencl --gradient-format bf16 --transport p2p
     export STEPMARK_CARD_LACKS=link
     train nccl 2 $cards --steps "$steps" --shard optimizer
@@ -412,7 +412,10 @@ exchange() {
     n_checks=$((n_checks + 1))
 }
 for way in memory messages; do exchange --op all_reduce,reduce_scatter,all_gather,broadcast --bytes 64K-1M*16 --transport $way; done
-exchange --op all_reduce --bytes 300004 --gradient-format bf16
+exchange --op all_reduce,broadcast --bytes 300004 --gradient-format bf16 --place in,out
+rm "$work/rows.jsonl"
+prepare env SLURM_SUBMIT_DIR=. LAUNCH="mpirun -n 2" SLURM_JOB_NAME=exchange SLURM_JOB_ID=1 STEPMARK="$stepmark" \
+    bash tools/slurm/train_2_nodes.sbatch run --op all_reduce --bytes 300004 -r 3 -w 1 --gradient-format bf16 --output-file "$work/rows.jsonl"
 prepare timeout 60 mpirun -n 2 "$stepmark" run -r 3 -w 1 --output-file "$work/rows.jsonl" --op all_reduce --bytes 300004,64K --gradient-format bf16 --resume
 [ "$(wc -l <"$work/rows.jsonl")" = 2 ] || fail "--resume: not one more row"
 exchange $sizes -b 2 --seq-len 32 -t 1 --no-peaks --buckets 0,16K,all --shard none,optimizer

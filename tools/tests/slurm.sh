@@ -2,7 +2,7 @@
 # slurm.sh: sets up a Slurm cluster of two nodes on this machine, from Debian's packages, in a separate folder;
 # submits the scripts of tools/slurm, waits, and checks the runs: their metrics, the scheduler's facts in them, and that
 # warned, preempted or killed jobs resumed correctly. Needs root, for munge and slurmd; removes everything afterwards.
-# slurm.sh PART... runs some parts: fixed_work, warned, preempted, killed.
+# slurm.sh PART... runs some parts: another, fixed_work, warned, preempted, killed.
 # shellcheck disable=SC2086 # lists of flags
 set -eu
 cd "$(dirname "$0")/../.."
@@ -230,8 +230,16 @@ killed() {
     ends_whole killed
 }
 
+# Another command than train, as it is.
+another() {
+    job=$(STEPMARK=$stepmark XDG_CACHE_HOME="$work" sbatch --parsable --output="$work/another.out" \
+        tools/slurm/train_2_nodes.sbatch run --op all_reduce,broadcast --bytes 64K -r 3 -w 1 --output-file "$work/rows.jsonl")
+    wait_for "$job" COMPLETED FAILED CANCELLED TIMEOUT NODE_FAIL || true
+    [ "$(grep -c '"status": "ok"' "$work/rows.jsonl")" = 2 ] || fail "another: not two rows" "$work/another.out"
+}
+
 up
-for part in ${*:-fixed_work warned preempted killed}; do
+for part in ${*:-another fixed_work warned preempted killed}; do
     "$part"
     echo "test-slurm: $part: $n_failed failed so far"
 done
