@@ -277,6 +277,17 @@ void sm_reducer_free(sm_reducer *reducer) {
 sm_status sm_comm_share(sm_comm *comm, size_t size_bytes, int *number, void **mine) {
     SM_TRY(sm_comm_serve(comm));
     sm_reducer *r = comm->reducer;
+    for (int i = 0; i < r->n_segments; i++) {
+        segment *s = &r->segments[i];
+        if (s->is_free && s->size_bytes >= size_bytes) {
+            s->is_free = false;
+            *number = i;
+            *mine = s->parts[r->me];
+            SM_TRY(sm_comm_barrier(comm)); // nobody reads it any more
+            memset(*mine, 0, size_bytes);
+            return SM_OK;
+        }
+    }
     SM_FAIL_IF(r->n_segments == MAX_SEGMENTS, SM_ERR_INTERNAL, "comm: more than %d pieces of shared memory",
                MAX_SEGMENTS);
     segment *s = &r->segments[r->n_segments];
@@ -287,6 +298,8 @@ sm_status sm_comm_share(sm_comm *comm, size_t size_bytes, int *number, void **mi
     *mine = s->parts[r->me];
     return SM_OK;
 }
+
+void sm_comm_unshare(sm_comm *comm, int number) { comm->reducer->segments[number].is_free = true; }
 
 void *sm_comm_part(const sm_comm *comm, int number, int rank) {
     const int member = member_of(comm, rank);

@@ -42,6 +42,8 @@ sm_status sm_comm_serve(sm_comm *comm);
 
 // Adds a segment of zeros; *mine is this process's part, which lives as long as `comm`. No job may be in progress.
 sm_status sm_comm_share(sm_comm *comm, size_t size_bytes, int *segment, void **mine);
+// All processes do it in the same order, so that the next that they share is the same for all.
+void sm_comm_unshare(sm_comm *comm, int segment);
 
 // Address of rank `rank`'s part of a segment; NULL: this process cannot see its memory.
 void *sm_comm_part(const sm_comm *comm, int segment, int rank);

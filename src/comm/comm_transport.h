@@ -69,6 +69,7 @@ enum { MAX_SEGMENTS = 256, QUEUE_JOBS = 1024, LINE_BYTES = 64 };
 typedef struct {
     size_t size_bytes;
     void **parts; // one for each member
+    bool is_free; // to be shared again
 } segment;
 
 // The state of a member that the others of its group see.

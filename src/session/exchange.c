@@ -253,6 +253,11 @@ sm_status sm_exchange_open(sm_comm *comm, sm_device *device, sm_plan *plan, sm_e
 
 void sm_exchange_close(sm_exchange *exchange) {
     if (exchange != NULL) {
+        for (int i = 0; i < exchange->plan->n_arenas; i++) {
+            if (exchange->memory[i] != NULL) {
+                sm_comm_unshare(exchange->comm, exchange->segments[i]);
+            }
+        }
         free(exchange->segments);
         free(exchange->memory);
         free(exchange->transfers);
