@@ -1,5 +1,5 @@
 // collective.h: exchanges among processes by themselves, as workloads of the harness: `mpirun -n N stepmark run --op
-// all_reduce`. They travel as those of a step do (src/session/exchange.h). A broadcast, which no step has, is a gather in
+// all_reduce`. They travel as those of a step do (src/session/session.h). A broadcast, which no step has, is a gather in
 // which the last process has all, and the others nothing.
 //
 // Sizes and bandwidths are nccl-tests': the size S is that of the whole buffer, the algorithm's bandwidth S / time. The

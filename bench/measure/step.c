@@ -2,7 +2,7 @@
 #include "clock.h"
 #include "philox.h"
 #include "bench/measure/step.h"
-#include "src/verify/gradient_check.h"
+#include "src/verify/step_checks.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 //
 //   step 1         (with own code, another among the samples as well) its gradients, between backward and update, against differences of the loss; its update
 //   step 2, and    checked steps: the same executable runs them in pieces. Drawn ops are looked at (spot_check.h),
-//   those drawn    of drawn sequences are compared with the reference's (loss_check.h), and the update with its rule
+//   those drawn    of drawn sequences are compared with the reference's (step_checks.h), and the update with its rule
 //   repeated ones  a measured step, made again in pieces from the same weights up to its update: losses, the gradients'
 //                  norm and drawn runs of gradients must be the same, bit by bit. Its update, and that of the step
 //                  before it, are compared with their rule

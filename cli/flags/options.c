@@ -10,7 +10,7 @@
 
 #include "bench/tables/screen.h"
 #include "cli/flags/flag.h"
-#include "src/documents/collate.h"
+#include "src/documents/documents.h"
 #include "src/io/json_text.h"
 #include "src/rewrites/rewrite.h"
 #include "src/runs/run_folder.h"

@@ -12,14 +12,14 @@
 #include "src/comm/comm.h"
 #include "src/data/data_files.h"
 #include "src/data/tokens.h"
-#include "src/documents/collate.h"
-#include "src/processes/worker.h"
+#include "src/documents/documents.h"
+#include "src/processes/process.h"
 #include "src/rewrites/rewrite.h"
 #include "src/session/session.h"
 #include "src/tokenizer/tokenizer.h"
 #include "src/train/trainer.h"
 #include "src/verify/op_cases.h"
-#include "src/verify/update_check.h"
+#include "src/verify/step_checks.h"
 
 // --- devices, weights and data -------------------------------------------------------------------
 
@@ -276,7 +276,7 @@ sm_status cli_leave(sm_comm *comm, sm_status status);
 
 // --- the worker ----------------------------------------------------------------------------------
 
-// Subcommands work in a separate process (src/processes/worker.h), so that the program ends in time even if a driver
+// Subcommands work in a separate process (src/processes/process.h), so that the program ends in time even if a driver
 // hangs, and names the call that it waited for.
 
 // The time for a subcommand to end by itself after Ctrl-C; `run` has less, as it may be part of a sweep or a

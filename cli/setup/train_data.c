@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "cli/setup/setup.h"
-#include "src/text/text_tokens.h"
+#include "src/text/tokenize.h"
 
 // --- documents -----------------------------------------------------------------------------------
 

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/verify/gradient_check.h"
-#include "src/verify/loss_check.h"
+#include "src/verify/step_checks.h"
 
 enum { MAX_BATCHES = 16 };
 

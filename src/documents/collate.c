@@ -1,5 +1,5 @@
 // collate.c: places documents in rows, and fills batches.
-#include "src/documents/collate.h"
+#include "src/documents/documents.h"
 
 #include <stdlib.h>
 #include <string.h>

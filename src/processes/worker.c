@@ -1,5 +1,5 @@
 // worker.c: messages through a pipe, and two numbers in memory that both processes share.
-#include "src/processes/worker.h"
+#include "src/processes/process.h"
 
 #include <errno.h>
 #include <stdatomic.h>

@@ -1,9 +1,9 @@
-// exchange.c: see exchange.h.
+// exchange.c: see session.h.
 //
 // Two processes on one host whose devices have their own memory need no processor to sum: each copies its part to the
 // host's memory, and its device adds the other's part. For more processes the host sums (comm_reduce.h). Devices that
 // reach each other by their own links need neither: the host only watches that all processes live (collectives.h).
-#include "src/session/exchange.h"
+#include "src/session/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>

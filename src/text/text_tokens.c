@@ -1,6 +1,6 @@
 // text_tokens.c: an index of pieces, and readers that encode them. A reader keeps its last piece, since consecutive
 // rows share one.
-#include "src/text/text_tokens.h"
+#include "src/text/tokenize.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -16,12 +16,13 @@
 
 #include "src/data/data_format.h"
 #include "src/tokenizer/tokenizer.h"
+#include "src/data/tokens.h"
 
 typedef struct {
-    const char *tokenizer; // folder or file
+    const char *tokenizer;       // folder or file
     const sm_tokenizer *learned; // instead of it; NULL: none
-    const char *output;    // folder; missing, empty, or a result of the same work
-    char *const *inputs;   // files, folders, patterns, "-"
+    const char *output;          // folder; missing, empty, or a result of the same work
+    char *const *inputs;         // files, folders, patterns, "-"
     int n_inputs;
     sm_tokens_format format; // of the inputs
     double val_percent;
@@ -44,5 +45,20 @@ typedef struct {
 } sm_tokenize_result;
 
 sm_status sm_tokenize(const sm_tokenize_job *job, sm_tokenize_result *result);
+
+// --- tokens of text, made when they are read --------------------------------------------------------
+
+// Tokens of text files, made when they are read: the stream that `tokenize` would write (tokenize.h),
+// from any position, without storing ids.
+//
+// Opening reads the text once and counts: it cuts the text every few KiB, at places where both sides, encoded
+// separately, give the ids of the whole (sm_encoder_part), and keeps the number of tokens before each cut. Reading
+// encodes the pieces that it needs, so every token costs about the same.
+
+// `path`: a file, a folder or a pattern (data_files.h) of text. `tokenizer`: a folder or file; *digest becomes its digest.
+// SM_ERR_INVALID: it has more tokens than the vocabulary, or there is no text. Reading fails if a file has changed so
+// that a piece has another number of tokens.
+sm_status sm_text_tokens_open(const char *path, sm_tokens_format format, const char *tokenizer, int64_t vocab,
+                              char digest[SM_TOKENIZER_DIGEST_SIZE], sm_tokens **tokens);
 
 #endif

@@ -1,7 +1,7 @@
 // trainer.h: a training from its first step to its last: data, validation, the log, checkpoints, interruption and
 // resuming. It prints nothing: it reports through callbacks.
 //
-// Step s = 1, 2, ... reads the sequences (s - 1) G to s G - 1 of the order (data_order.h), where G is the number of a
+// Step s = 1, 2, ... reads the sequences (s - 1) G to s G - 1 of the order (loader.h), where G is the number of a
 // step's sequences in all processes. (With documents, G / B batches of B rows.) Process r of N reads the r-th of N
 // equal parts of them, in micro-batches of B. A step that begins in one epoch and ends in the next belongs to the
 // first. Sequences at the end of the last epoch that do not fill a step are not read.

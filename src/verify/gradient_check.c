@@ -1,5 +1,5 @@
 // gradient_check.c: a central difference along the gradient, for all parameters at once.
-#include "src/verify/gradient_check.h"
+#include "src/verify/step_checks.h"
 
 #include <math.h>
 #include <stdio.h>

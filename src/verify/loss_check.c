@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/verify/loss_check.h"
+#include "src/verify/step_checks.h"
 #include "philox.h"
 
 // The reference sums in double and is slow: this work keeps the check below a second (bf16: two, for the same tokens).

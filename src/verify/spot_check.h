@@ -7,7 +7,7 @@
 //   products   as wholes (Freivalds 1977): y r against x (W r) for a vector r of random signs, which finds a wrong or
 //              missing part in any row; and drawn elements by themselves
 //   sums       gradients of biases and norms, the gradient norm: over all rows
-//   updates    are the subject of update_check.h
+//   updates    are the subject of step_checks.h
 //
 // So a kernel that omits a sequence, a head, a tile, a position, or everything, is found with a probability that grows
 // with the omitted part, at a cost that grows with T like the op's memory, not like its work.

@@ -3,7 +3,7 @@
 // Ops of the update that share tensors make an island. If each of them works element by element, or block of 256 by
 // block (shapes "(n)" and "(n/256)" in the table of op kinds), runs of its elements are sampled. Others are checked
 // whole, as many as the reference computes quickly.
-#include "src/verify/update_check.h"
+#include "src/verify/step_checks.h"
 
 #include <float.h>
 #include <math.h>

@@ -50,7 +50,7 @@ sm_status sm_verify_documents(sm_device *device, sm_precision precision, sm_mode
                               void *context);
 
 // Checks the update of every optimizer, in two steps of a very small model of each architecture: the reference makes
-// the same update from the device's gradients (update_check.h), and weights and states are compared. The error is in
+// the same update from the device's gradients (step_checks.h), and weights and states are compared. The error is in
 // units of the allowed rounding.
 sm_status sm_verify_updates(sm_device *device, sm_precision precision, sm_mode mode, sm_verify_report report,
                             void *context);

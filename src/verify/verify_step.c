@@ -11,7 +11,7 @@
 #include "philox.h"
 #include "src/models/model.h"
 #include "src/session/session.h"
-#include "src/verify/update_check.h"
+#include "src/verify/step_checks.h"
 #include "src/verify/verify.h"
 
 enum { BATCH = 31, NARROW_BATCH = 61, SEQUENCE = 17, N_STEPS = 3, N_UPDATES = 2 };

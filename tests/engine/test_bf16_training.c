@@ -3,8 +3,7 @@
 #include "tests/support/test.h"
 #include "bf16.h"
 #include "tests/support/training_curve.h"
-#include "src/verify/gradient_check.h"
-#include "src/verify/loss_check.h"
+#include "src/verify/step_checks.h"
 
 TEST(test_curves) {
     static const struct {

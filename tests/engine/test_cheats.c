@@ -11,9 +11,7 @@
 #include "bench/measure/harness.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
-#include "src/verify/gradient_check.h"
-#include "src/verify/loss_check.h"
-#include "src/verify/update_check.h"
+#include "src/verify/step_checks.h"
 
 enum { BATCH = 4, SEQUENCE = 16, N_TOKENS = BATCH * SEQUENCE, VOCAB = 61, N_BATCHES = 5, MOST_OPS = 512 };
 

@@ -10,8 +10,7 @@
 #include "bench/measure/step.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
-#include "src/verify/gradient_check.h"
-#include "src/verify/update_check.h"
+#include "src/verify/step_checks.h"
 
 enum { VOCAB = 37 };
 

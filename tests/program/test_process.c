@@ -8,7 +8,6 @@
 
 #include "tests/support/test.h"
 #include "src/processes/process.h"
-#include "src/processes/worker.h"
 
 static int count_descriptors(void) {
     DIR *folder = opendir("/proc/self/fd");

@@ -5,7 +5,6 @@
 #include "backend.h"
 #include "philox.h"
 #include "tests/support/temp_folder.h"
-#include "src/documents/collate.h"
 #include "src/documents/documents.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"

@@ -7,7 +7,7 @@
 #include "clock.h"
 #include "tests/support/run_program.h"
 #include "tests/support/whole.h"
-#include "src/text/text_tokens.h"
+#include "src/text/tokenize.h"
 #include "src/train/loader.h"
 
 enum { VOCAB = 600, N_READERS = 4 };

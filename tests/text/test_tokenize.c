@@ -10,7 +10,6 @@
 #include "tests/support/temp_folder.h"
 #include "src/io/json_text.h"
 #include "src/data/tokens.h"
-#include "src/text/text_tokens.h"
 #include "src/text/tokenize.h"
 #include "src/tokenizer/bpe_train.h"
 #include "src/tokenizer/encoder.h"

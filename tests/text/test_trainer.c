@@ -11,7 +11,7 @@
 #include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "tests/support/whole.h"
-#include "src/runs/data_order.h"
+#include "src/train/loader.h"
 
 // A step takes a fraction of a millisecond.
 #define WORK                                                                                           \

@@ -1,7 +1,7 @@
 // data_order.c: a permutation of n numbers that is computed, not stored: a Feistel network of Philox on the smallest
 // even number of bits that holds n, applied again until the result is below n (Black and Rogaway 2002, "Ciphers with
 // arbitrary finite domains", section 3). It takes fewer than four rounds on average.
-#include "src/runs/data_order.h"
+#include "src/train/loader.h"
 
 #include "philox.h"
 
