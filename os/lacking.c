@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "os/call_filter.h"
 #include "os/file_access.h"
 
@@ -32,11 +33,9 @@ void os_keep_from_children(void *memory, size_t size_bytes) {
 void os_init_condition(pthread_cond_t *condition) { pthread_cond_init(condition, NULL); }
 
 bool os_wait_until(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ns) {
-    struct timespec here;
     struct timespec there;
-    clock_gettime(CLOCK_MONOTONIC, &here);
+    const int64_t left_ns = until_ns - sm_now_ns();
     clock_gettime(CLOCK_REALTIME, &there);
-    const int64_t left_ns = until_ns - ((int64_t)here.tv_sec * 1000000000 + here.tv_nsec);
     const int64_t end_ns = (int64_t)there.tv_sec * 1000000000 + there.tv_nsec + left_ns;
     const struct timespec end = {.tv_sec = (time_t)(end_ns / 1000000000), .tv_nsec = (long)(end_ns % 1000000000)};
     return left_ns > 0 && pthread_cond_timedwait(condition, lock, &end) != ETIMEDOUT;
@@ -44,7 +43,9 @@ bool os_wait_until(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t unt
 
 size_t os_raise_stack(size_t size_bytes) { return size_bytes; }
 
+#ifndef __APPLE__ // macos.c has it
 unsigned long os_arm_features(void) { return 0; }
+#endif
 
 int os_sync_data(int file) { return fsync(file); }
 

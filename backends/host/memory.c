@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "backends/host/memory.h"
+#include "clock.h"
 #include "os/memory.h"
 #include "os/os.h"
 
@@ -295,15 +296,18 @@ size_t host_available_bytes(void) {
 }
 
 #ifndef CLOCK_THREAD_CPUTIME_ID // WASI: a page has one thread
-#define CLOCK_THREAD_CPUTIME_ID CLOCK_MONOTONIC
+#define CLOCK_THREAD_CPUTIME_ID SM_CLOCK
 #endif
 
-static int64_t read_ns(clockid_t clock) {
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+int64_t host_now_ns(void) { return sm_now_ns(); }
+
+bool host_counts_thread(void) {
+    struct timespec tick;
+    return clock_getres(CLOCK_THREAD_CPUTIME_ID, &tick) == 0 && tick.tv_sec == 0 && tick.tv_nsec <= 10000;
 }
 
-int64_t host_now_ns(void) { return read_ns(CLOCK_MONOTONIC); }
-
-int64_t host_thread_busy_ns(void) { return read_ns(CLOCK_THREAD_CPUTIME_ID); }
+int64_t host_thread_busy_ns(void) {
+    struct timespec now;
+    clock_gettime(host_counts_thread() ? CLOCK_THREAD_CPUTIME_ID : SM_CLOCK, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}

@@ -74,7 +74,9 @@ size_t host_available_bytes(void);
 // Monotonic clock.
 int64_t host_now_ns(void);
 
-// The processor time that this thread has taken: other load does not count.
+// The processor time that this thread has taken: other load does not count. Where the system counts it in long ticks
+// (Windows: 16 ms), it is the time that has passed.
 int64_t host_thread_busy_ns(void);
+bool host_counts_thread(void);
 
 #endif
