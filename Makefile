@@ -59,17 +59,18 @@ ABSENT := $(if $(NEEDS),$(shell for need in $(NEEDS); do case $$need in (*.h) $(
     (*) command -v $$need ;; esac >/dev/null 2>&1 || echo $$need; done))
 $(if $(ABSENT),$(error $(firstword $(ABSENT)) is not there: "make deps-dev" installs what tests and checks need))
 FOREIGN := $(filter-out $(shell uname -m),$(TARGET_ARCH))
+# The part of os/ to build. OS=posix: as on a Unix other than Linux.
+OS := $(or $(findstring linux,$(TARGET)),$(if $(findstring mingw,$(TARGET)),windows),$(findstring macos,$(TARGET)),posix)
 # OPENCL=0 builds without the opencl backend; it is the default if OpenCL's headers are missing. Building needs only the
 # headers: the program looks for the loader at run time.
-HAS_OPENCL := $(shell echo '\#include <CL/cl.h>' | $(CC) -E -x c - >/dev/null 2>&1 && echo 1 || echo 0)
+HAS_OPENCL := $(if $(filter windows macos,$(OS)),1,$(shell echo '\#include <CL/cl.h>' | $(CC) -E -x c - >/dev/null 2>&1 && echo 1 || echo 0))
 OPENCL ?= $(HAS_OPENCL)
-# The part of os/ to build. OS=posix: as on a Unix other than Linux.
-OS := $(or $(findstring linux,$(TARGET)),$(if $(findstring mingw,$(TARGET)),windows),posix)
+IS_CLANG := $(or $(findstring clang,$(CC)),$(findstring ziglang,$(CC)))
 B := build/$(CONFIG)$(FOREIGN:%=-%)$(if $(filter-out linux,$(OS)),-$(OS))$(if $(filter 0,$(OPENCL)),-without-opencl)
 
 WARNINGS := -Wall -Wextra -Wpedantic -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef
 # The table of kernels replaces rows; a pragma for it is lost where clang reads many files in one process.
-WARNINGS += $(if $(findstring clang,$(CC)),-Wno-initializer-overrides)
+WARNINGS += $(if $(IS_CLANG),-Wno-initializer-overrides)
 INCLUDES := -Iinclude -I.
 # asan's reports need lines, no more: that takes a third less time to compile.
 OPTIMISE_asan := -Og -g1 -DXXH_NO_INLINE_HINTS -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -98,16 +99,24 @@ ifneq ($(OPENCL),0)
 BASE_FLAGS += -DSM_OPENCL
 endif
 
-# Windows: POSIX's functions are in os/windows; the libraries are linked into the program. GCC keeps the stack of 64-bit
-# Windows aligned to 16 bytes alone, so moves of longer vectors may not assume more.
+# Other systems: the libraries are built here, and linked into the program.
+ifneq ($(filter windows macos,$(OS)),)
+LIBRARIES := build/$(OS)-libraries$(if $(filter macos,$(OS)),-$(TARGET_ARCH))
+$(shell tools/libraries.sh $(LIBRARIES) $(if $(filter macos,$(OS)),$(TARGET_ARCH)-apple-darwin,$(TARGET)) $(CC) >&2)
+BASE_FLAGS += -isystem $(LIBRARIES)/include -DPCRE2_STATIC
+endif
+# Windows: POSIX's functions are in os/windows. GCC keeps the stack of 64-bit Windows aligned to 16 bytes alone, so moves
+# of longer vectors may not assume more.
 ifeq ($(OS),windows)
 EXE := .exe
-OPENCL := 1
-WINDOWS_LIBRARIES := build/windows-libraries
-$(shell tools/windows.sh $(WINDOWS_LIBRARIES) >&2)
-BASE_FLAGS += -isystem $(WINDOWS_LIBRARIES)/include -isystem $(WINDOWS_LIBRARIES)/posix -Wno-format -Wno-format-extra-args -Wno-unknown-pragmas -include os/windows/posix.h \
-              -DPCRE2_STATIC -D_FILE_OFFSET_BITS=64 -D_WIN32_WINNT=0x0A00 -Wa,-muse-unaligned-vector-move
-LIBS := -static -Wl,--no-insert-timestamp -L$(WINDOWS_LIBRARIES)/lib $(filter-out -ldl,$(LIBS)) -lsynchronization -lshell32
+BASE_FLAGS += -isystem $(LIBRARIES)/posix -Wno-format -Wno-format-extra-args -Wno-unknown-pragmas -include os/windows/posix.h \
+              -D_FILE_OFFSET_BITS=64 -D_WIN32_WINNT=0x0A00 -Wa,-muse-unaligned-vector-move
+LIBS := -static -Wl,--no-insert-timestamp -L$(LIBRARIES)/lib $(filter-out -ldl,$(LIBS)) -lsynchronization -lshell32
+endif
+# macOS: OpenMP's functions are in os/macos.
+ifeq ($(OS),macos)
+BASE_FLAGS += -target $(TARGET_ARCH)-macos.11.0 -isystem os/macos -fno-sanitize=undefined -D_DARWIN_C_SOURCE
+LIBS := $(addprefix $(LIBRARIES)/lib/,libhwloc.a libjansson.a libpcre2-8.a libz.a)
 endif
 
 # CONFIG=mpi connects processes started by mpirun or srun. Only comm_mpi.c knows MPI.
@@ -126,7 +135,7 @@ KERNEL_FLAGS := $(if $(filter asan fuzz tsan dev,$(CONFIG)),$(KERNEL_OPTIMISE_$(
 
 ISA_FLAGS_baseline :=
 ISA_FLAGS_neon :=
-ISA_FLAGS_neon_bf16 := -march=armv8.2-a+bf16
+ISA_FLAGS_neon_bf16 := $(if $(findstring ziglang,$(CC)),-mcpu=generic+bf16,-march=armv8.2-a+bf16)
 ISA_FLAGS_sme := $(ISA_FLAGS_neon_bf16) -DCPU_SME=1
 ISA_FLAGS_scalar :=
 ISA_FLAGS_rvv128 := -march=rv64gcv -mno-relax
@@ -171,7 +180,7 @@ DOT_ISAS := $(filter avx512_bf16 amx neon_bf16 sme,$(ISAS))
 
 # tree FOLDER,PATTERN: the files in a folder and its subfolders.
 tree = $(wildcard $(1)/$(2) $(1)/*/$(2) $(1)/*/*/$(2))
-OS_SRC := os/processor.c os/names.c $(if $(filter linux,$(OS)),,os/lacking.c) $(or $(wildcard os/$(OS)/*.c),os/posix.c) $(if $(filter windows,$(OS)),,$(wildcard os/unix/*.c))
+OS_SRC := os/processor.c os/names.c $(if $(filter linux,$(OS)),,os/lacking.c) $(wildcard os/$(OS)/*.c) $(if $(filter posix macos,$(OS)),os/posix.c) $(if $(filter windows,$(OS)),,$(wildcard os/unix/*.c))
 ENGINE_SRC := $(OS_SRC) $(filter-out $(if $(filter-out mpi,$(CONFIG)),src/comm/comm_mpi.c),$(call tree,src,*.c))
 BENCH_SRC := $(call tree,bench,*.c)
 LEARN_SRC := $(addprefix learn/live/,live.c edits.c tokens.c) $(call tree,learn/page,*.c) $(call tree,learn/exercise,*.c) $(call tree,learn/own_kernels,*.c) $(wildcard learn/ladder/*.c)
@@ -427,14 +436,14 @@ $(if $(filter clang,$(CONFIG)),objects: CFLAGS += -fsyntax-only)
 objects: $(LIB_OBJ) $(CLI_OBJ) $(TEST_SHIMS) $(patsubst %.c,$(B)/%.o,$(TEST_SRC) $(wildcard tests/fuzz/*.c))
 
 # Exports the functions of include/ to backends in shared libraries.
-EXPORTS := $(if $(EXE),,-Wl,--export-dynamic-symbol='sm_*')
+EXPORTS := $(if $(filter windows macos,$(OS)),,-Wl,--export-dynamic-symbol='sm_*')
 $(B)/stepmark$(EXE): $(CLI_OBJ) $(B)/libstepmark.a
 	$(SAY) LINK $@
 	@$(CC) $(BASE_FLAGS) $(LDFLAGS) $(EXPORTS) -o $@ $^ $(LIBS)
 	$(if $(filter 0,$(HAS_OPENCL)),@echo "$@: without OpenCL: its headers (opencl-headers) are not installed")
 
 $(B)/libstepmark.a: $(LIB_OBJ)
-	@rm -f $@ && "$$($(CC) -print-prog-name=ar)" qcs $@ $^
+	@cc="$(CC)"; rm -f $@ && $(if $(findstring ziglang,$(CC)),$${cc% cc *} ar,"$$($(CC) -print-prog-name=ar)") qcs $@ $^
 
 TEST_FLAGS := -DSM_TEST_BINARY='"$(B)/stepmark"' -DSM_TEST_SHIMS='"$(B)/tests/shims"' -DSM_TEST_GOLDEN_DIR='"tests/golden"' \
               -DSM_FUZZ_CORPUS_DIR='"tests/fuzz/corpus"'
@@ -588,7 +597,7 @@ $(WASM): tools/wasm.sh $(WASM_SRC) $(wildcard include/*.h os/*.h os/none/*.h lea
 # The embedded files, and a list of them that the assembler includes.
 $(B)/embedded.list: $(EMBEDDED) FORCE
 	@mkdir -p $(@D)
-	@printf 'EMBED("%s")\n' $(EMBEDDED) > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+	@printf 'EMBED "%s"\n' $(EMBEDDED) > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 $(B)/embedded.o: src/io/embedded.S $(B)/embedded.list $(EMBEDDED)
 	@CCACHE_DISABLE=1 $(CC) -c -I$(B) -o $@ $< # it would not see that an embedded file has changed
 

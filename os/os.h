@@ -50,6 +50,15 @@ void os_keep_from_children(void *memory, size_t size_bytes);
 bool os_sleep_while(_Atomic uint32_t *word, uint32_t value, const struct timespec *most, bool is_shared);
 void os_wake(_Atomic uint32_t *word, bool is_shared);
 
+// The bytes of an ru_maxrss: macOS counts bytes, others KiB.
+static inline int64_t os_rss_bytes(long most) {
+#ifdef __APPLE__
+    return most;
+#else
+    return (int64_t)most * 1024;
+#endif
+}
+
 // The number of times that the calling thread has lost its processor to others; 0: never, or unknown.
 long os_n_preemptions(void);
 

@@ -35,6 +35,7 @@ void os_bind_thread(pthread_attr_t *attributes, const os_processors *processors)
     (void)processors;
 }
 
+#ifndef __APPLE__ // macos.c has it
 void os_memory(const char *root, uint64_t *total_bytes, uint64_t *available_bytes) {
     (void)root;
     const long n_pages = sysconf(_SC_PHYS_PAGES);
@@ -42,6 +43,7 @@ void os_memory(const char *root, uint64_t *total_bytes, uint64_t *available_byte
     *total_bytes = n_pages > 0 && page_bytes > 0 ? (uint64_t)n_pages * (uint64_t)page_bytes : 0;
     *available_bytes = *total_bytes;
 }
+#endif
 
 void os_memory_allowed(const char *root, uint64_t *total_bytes, uint64_t *available_bytes) {
     os_memory(root, total_bytes, available_bytes);
@@ -72,6 +74,7 @@ long os_n_preemptions(void) { return 0; }
 
 // --- files -----------------------------------------------------------------------------------------
 
+#ifndef __APPLE__ // macos.c has it
 FILE *os_open_facts(const char *root, const char *path) {
     char whole[4096];
     if (root[0] == '\0') { // the contents of such files are unknown here
@@ -80,6 +83,7 @@ FILE *os_open_facts(const char *root, const char *path) {
     }
     return (size_t)snprintf(whole, sizeof whole, "%s%s", root, path) < sizeof whole ? fopen(whole, "r") : NULL;
 }
+#endif
 
 static bool close_at_exec(int file) { return file >= 0 && fcntl(file, F_SETFD, FD_CLOEXEC) == 0; }
 

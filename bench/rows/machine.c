@@ -268,7 +268,7 @@ int64_t sm_machine_peak_rss_bytes(void) {
         return peak_bytes + (apart_bytes > 0 ? apart_bytes : 0);
     }
     struct rusage usage;
-    return getrusage(RUSAGE_SELF, &usage) == 0 ? (int64_t)usage.ru_maxrss * 1024 : SM_ABSENT;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? os_rss_bytes(usage.ru_maxrss) : SM_ABSENT;
 }
 
 void sm_machine_reset_peak_rss(void) {

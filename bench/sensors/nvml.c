@@ -32,9 +32,9 @@ static const struct {
     [SM_NVML_TEMPERATURE_C] = {"nvmlDeviceGetTemperature", .is_of_kind = true, .kind = NVML_TEMPERATURE_GPU},
     [SM_NVML_FREQUENCY_MHZ] = {"nvmlDeviceGetClockInfo", .is_of_kind = true, .kind = NVML_CLOCK_SM},
     [SM_NVML_THROTTLE_REASONS] = {"nvmlDeviceGetCurrentClocksThrottleReasons", .is_wide = true},
-    [SM_NVML_BUSY_PERCENT] = {"nvmlDeviceGetUtilizationRates"},                        // of kernels, and of memory
+    [SM_NVML_BUSY_PERCENT] = {"nvmlDeviceGetUtilizationRates", .place = 0},            // of kernels, and of memory
     [SM_NVML_MEMORY_BYTES] = {"nvmlDeviceGetMemoryInfo", .is_wide = true, .place = 2}, // total, free, used
-    [SM_NVML_POWER_MW] = {"nvmlDeviceGetPowerUsage"},
+    [SM_NVML_POWER_MW] = {"nvmlDeviceGetPowerUsage", .place = 0},
 };
 
 // Systems let a library's pointer be one to a function; C only lets its bytes be copied into one.

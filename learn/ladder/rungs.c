@@ -141,9 +141,7 @@ sm_status sm_ladder_print_text(const char *name, FILE *out) {
 
 // --- their functions -------------------------------------------------------------------------------
 
-#define RUNG(stem, isa)                                         \
-    extern void rung_##stem##_##isa(const sm_own_member *args); \
-    extern const int rung_##stem##_##isa##_threads __attribute__((weak));
+#define RUNG(stem, isa) extern void rung_##stem##_##isa(const sm_own_member *args);
 #include "ladder_rungs.list"
 #undef RUNG
 
@@ -151,9 +149,8 @@ static const struct {
     const char *stem;
     const char *isa;
     sm_own_function run;
-    const int *threads; // NULL: one thread calls it
 } functions[] = {
-#define RUNG(stem, isa) {#stem, #isa, rung_##stem##_##isa, &rung_##stem##_##isa##_threads},
+#define RUNG(stem, isa) {#stem, #isa, rung_##stem##_##isa},
 #include "ladder_rungs.list"
 #undef RUNG
 };
@@ -171,7 +168,8 @@ sm_status sm_rung_kernel(const sm_ladder *ladder, const sm_rung *rung, const cha
     for (int i = 0; i < N_FUNCTIONS; i++) {
         if (strlen(functions[i].stem) == length && strncmp(functions[i].stem, rung->file, length) == 0) {
             kernel->run = functions[i].run;
-            kernel->has_threads = functions[i].threads != NULL && *functions[i].threads != 0;
+            kernel->has_threads =
+                strstr(sm_ladder_text(rung->file), "_threads = 1;") != NULL; // else one thread calls it
             if (strcmp(functions[i].isa, isa) == 0) {
                 break;
             }

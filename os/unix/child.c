@@ -207,7 +207,7 @@ int os_child_take(os_child *child, bool at_once, os_child_end *end) {
         .signal = done == 0            ? SIGKILL
                   : WIFSIGNALED(state) ? WTERMSIG(state)
                                        : 0,
-        .peak_rss_bytes = (int64_t)usage.ru_maxrss * 1024,
+        .peak_rss_bytes = os_rss_bytes(usage.ru_maxrss),
     };
     close_at(&child->watched);
     return 0;

@@ -63,6 +63,7 @@ done <<END
 linux-x86_64|x86_64-linux-gnu-gcc|Linux on x86-64, glibc 2.28 or newer (2018: Debian 10, RHEL 8, Ubuntu 18.10)
 linux-aarch64|aarch64-linux-gnu-gcc|Linux on 64-bit Arm, glibc 2.28 or newer
 windows-x86_64|x86_64-w64-mingw32-gcc|Windows 10 or newer on x86-64
+macos-aarch64|$zig cc -target aarch64-macos|macOS 11 or newer on 64-bit Arm (compiled, never run)
 END
 cd $dist
 [ ! -e "$work/left_out" ] || { echo && cat "$work/left_out"; } >>index.md

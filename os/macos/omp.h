@@ -1,0 +1,24 @@
+// omp.h: OpenMP's functions that stepmark calls, by openmp.c.
+#ifndef STEPMARK_OS_MACOS_OMP_H
+#define STEPMARK_OS_MACOS_OMP_H
+
+typedef enum {
+    omp_proc_bind_false,
+    omp_proc_bind_true,
+    omp_proc_bind_master,
+    omp_proc_bind_close,
+    omp_proc_bind_spread
+} omp_proc_bind_t;
+
+int omp_get_num_procs(void);
+int omp_get_thread_limit(void);
+int omp_get_max_threads(void);
+void omp_set_num_threads(int n);
+
+// Threads have no places on macOS.
+static inline omp_proc_bind_t omp_get_proc_bind(void) { return omp_proc_bind_false; }
+static inline int omp_get_num_places(void) { return 0; }
+static inline int omp_get_place_num_procs(int place) { return place * 0; }
+static inline void omp_get_place_proc_ids(int place, int *ids) { ids[0] = place; }
+
+#endif
