@@ -56,10 +56,11 @@ static const preset presets[] = {
      "5\n" CS336_SIZES},
     {"cs336-2-sizes", CS336_SIZES},
     // Its sections on several processes, for mpirun: exchanges by themselves; naive, flat and in buckets; sharded.
-    {"cs336-2-exchange", "--op all_reduce,reduce_scatter,all_gather,broadcast --bytes 1M-64M*4 -w 5 -r 20\n"
-                         "-m small --vocab 10000 --context 512 --seq-len 128 -b 2 -w 5 -r 10 --buckets 0,1M,25M,all\n"
-                         "-m small --vocab 10000 --context 512 --seq-len 128 -b 2 -w 5 -r 10 --buckets 25M "
-                         "--shard none,optimizer\n"},
+    {"cs336-2-exchange",
+     "--op all_reduce,reduce_scatter,all_gather,broadcast --bytes 1M-64M*4 --place in,out -w 5 -r 20\n"
+     "-m small --vocab 10000 --context 512 --seq-len 128 -b 2 -w 5 -r 10 --buckets 0,1M,25M,all\n"
+     "-m small --vocab 10000 --context 512 --seq-len 128 -b 2 -w 5 -r 10 --buckets 25M "
+     "--shard none,optimizer\n"},
     {"warmup", "-m small --seq-len 512 -b 4 -w 0,1,2,5,10,auto -r 10\n"},
     {"threads", "-m small --seq-len 256 -b 4 -t 1-CORES*2,CORES -w auto -r 10\n"},
     {"seq-len", "-m small --seq-len 64-1024*2 -b 4 --mode naive,fused -w auto -r 10\n"},

@@ -420,6 +420,9 @@ prepare timeout 60 mpirun -n 2 "$stepmark" run -r 3 -w 1 --output-file "$work/ro
 [ "$(wc -l <"$work/rows.jsonl")" = 2 ] || fail "--resume: not one more row"
 exchange $sizes -b 2 --seq-len 32 -t 1 --no-peaks --buckets 0,16K,all --shard none,optimizer
 [ "$(grep -c '"headline_hidden_ns": [0-9]' "$work/rows.jsonl")" = 6 ] || fail "a row does not say what is hidden"
+rm "$work/rows.jsonl" # a preset's flags for ops alone are not for its loops
+prepare timeout 60 mpirun -n 2 "$stepmark" run --preset cs336-2-exchange $sizes --bytes 64K -w 1 -r 2 --seq-len 32 --output-file "$work/rows.jsonl"
+grep -q 'Exchanges of a step' "$work/rows.tex" && grep -q ' N=2 out & shared memory' "$work/rows.tex" || fail "the exchanges' preset has no tables"
 refuse "needs several processes" -n 1 "$stepmark" run --op all_reduce
 compare_few_cards
 ! unshare -m true 2>/dev/null || few_shared
