@@ -189,12 +189,11 @@ static sm_status pull(opencl_executable *e, opencl_collective *c) {
     l->n_arriving++;
     c->slot = l->n_slots++ % LANDINGS;
     c->start_ns = sm_now_ns();
-    cuda_address to = l->memory.address + c->slot * l->slot_bytes;
-    for (int rank = 0; rank < p->n_processes; rank++) {
-        if (rank != p->rank && s.size_bytes > 0) {
-            SM_TRY(copy(e, to, place_in(e, c, rank) + s.at_bytes, s.size_bytes, p->stream));
-            to += part_bytes;
-        }
+    const cuda_address slot = l->memory.address + c->slot * l->slot_bytes;
+    for (int k = 1; k < p->n_processes && s.size_bytes > 0; k++) { // at a time, each from another card
+        const int rank = (p->rank + k) % p->n_processes;
+        const cuda_address to = slot + (size_t)(rank - (rank > p->rank)) * part_bytes;
+        SM_TRY(copy(e, to, place_in(e, c, rank) + s.at_bytes, s.size_bytes, p->stream));
     }
     return tell_by(e, p->stream, p->rank, OPENCL_LANDED, c->number);
 }
@@ -225,11 +224,10 @@ static sm_status push(opencl_executable *e, opencl_collective *c) {
     const cuda_stream stream = p->links->pushing;
     const own_slice s = slice_of(e, c);
     c->start_ns = is_sum(c) ? c->start_ns : sm_now_ns();
-    for (int rank = 0; rank < p->n_processes; rank++) {
-        if (rank != p->rank && s.size_bytes > 0 && c->what.kind != SM_COLLECTIVE_REDUCE_SCATTER) {
-            SM_TRY(
-                copy(e, place_in(e, c, rank) + s.at_bytes, place_in(e, c, p->rank) + s.at_bytes, s.size_bytes, stream));
-        }
+    const cuda_address from = place_in(e, c, p->rank) + s.at_bytes;
+    for (int k = 1; k < p->n_processes && s.size_bytes > 0 && c->what.kind != SM_COLLECTIVE_REDUCE_SCATTER; k++) {
+        const int rank = (p->rank + k) % p->n_processes;
+        SM_TRY(copy(e, place_in(e, c, rank) + s.at_bytes, from, s.size_bytes, stream));
     }
     for (int rank = 0; rank < p->n_processes; rank++) {
         SM_TRY(tell_by(e, stream, rank, OPENCL_TAKEN, c->number));
