@@ -7,6 +7,7 @@
 #include "bench/rows/machine.h"
 #include "bench/sensors/sensors.h"
 #include "bench/stats/stats.h"
+#include "src/plan/host_threads.h"
 
 #include <errno.h>
 #include <math.h>
@@ -80,6 +81,7 @@ static sm_status keep_loss(sm_row *row, double loss) {
 
 static sm_status run_step(measurement *m, int64_t *op_ns, int64_t *elapsed_ns) {
     double loss = NAN;
+    sm_host_threads_end(); // of checks before it
     SM_TRY(sm_step_run(&m->stepper, m->row, op_ns, elapsed_ns, &loss));
     // The limit lets a step take half as long again as the longest before it; the first step also builds and loads.
     const int64_t grace_ns = *elapsed_ns + *elapsed_ns / 2;

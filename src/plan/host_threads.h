@@ -9,4 +9,7 @@ static inline int sm_host_threads(void) {
     return omp_get_num_procs() < omp_get_thread_limit() ? omp_get_num_procs() : omp_get_thread_limit();
 }
 
+// After a loop they spin for milliseconds, which disturbs what is timed next: this ends them.
+static inline void sm_host_threads_end(void) { (void)omp_pause_resource_all(omp_pause_soft); }
+
 #endif

@@ -176,8 +176,8 @@ typedef struct {
     double units[MOST_CHANNELS];   // squares of the terms' roundings
 } row;
 
-// Of the mean error: kernels in f32 have at most 0.2 of the limit; operands rounded to 14 bits exceed it up to T = 4,096.
-static const double roundings_in_unit = 8 * 0x1p-24;
+// Of the mean error: kernels in f32 have at most half of the limit.
+static const double roundings_in_unit = 4 * 0x1p-24;
 
 static double f32_tolerance(const sequence *q) { return 4 * 0x1p-23 * (32 + 4 * sqrt((double)q->T)); }
 

@@ -238,8 +238,7 @@ TEST(no_cheat_on_a_device_has_a_speed) {
     for (size_t i = 0; i < sizeof(device_cheats) / sizeof(device_cheats[0]); i++) {
         temp_put_text("cheat.cl", textf("%s%s", device_cheats[i].hooks, rows_of_a_product));
         for (int k = 0; k < n_tries(&device_cheats[i]); k++) {
-            try_cheat(&device_cheats[i], device != NULL ? device : "opencl", "matmul_forward=$T/cheat.cl", "-t 1",
-                      1 + k);
+            try_cheat(&device_cheats[i], device != NULL ? device : "opencl", "matmul_forward=$T/cheat.cl", "", 1 + k);
         }
     }
 }
