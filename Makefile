@@ -391,7 +391,7 @@ tarball: ## build a folder with the program for any Linux of glibc 2.28 or newer
 wheel: ## build a Python wheel with the program inside (manylinux_2_28), and use it in a fresh environment
 	@CC="$(CC)" tools/packages/wheel.sh "$(MAKE)"
 
-dist: ## build the files to download into build/dist: Linux and Windows, SHA256SUMS, and a page about them
+dist: ## build the files to download into build/dist, for each system, with SHA256SUMS, and a page about them
 	@tools/packages/dist.sh "$(MAKE)"
 
 test-deb: deb ## install the package in a minimal Debian, use it, remove and purge it (as root)

@@ -48,9 +48,14 @@ while IFS='|' read -r target cc system; do
         echo "$target is left out: $cc is not installed" | tee -a "$work/left_out"
         continue
     fi
-    CC=$cc CONTENTS=contents tools/packages/wheel.sh "$make" >"$work/made" || { tail -20 "$work/made" >&2 && exit 1; }
+    if ! CC=$cc CONTENTS=contents tools/packages/wheel.sh "$make" >"$work/made"; then
+        tail -20 "$work/made" >&2
+        [ "${target%%-*}" = macos ] || exit 1
+        echo "$target is left out: it does not build here" | tee -a "$work/left_out"
+        continue
+    fi
     runs=$(runner "$target")
-    tried="nobody has run it"
+    tried="compiled, never run"
     if [ -n "$runs" ]; then
         try_step "${runs%%|*}" build/portable-"$target"/linked/stepmark*
         tried="a step with its checks, ${runs#*|}"
@@ -63,7 +68,7 @@ done <<END
 linux-x86_64|x86_64-linux-gnu-gcc|Linux on x86-64, glibc 2.28 or newer (2018: Debian 10, RHEL 8, Ubuntu 18.10)
 linux-aarch64|aarch64-linux-gnu-gcc|Linux on 64-bit Arm, glibc 2.28 or newer
 windows-x86_64|x86_64-w64-mingw32-gcc|Windows 10 or newer on x86-64
-macos-aarch64|$zig cc -target aarch64-macos|macOS 11 or newer on 64-bit Arm (compiled, never run)
+macos-aarch64|$zig cc -target aarch64-macos|macOS 11 or newer on 64-bit Arm
 END
 cd $dist
 [ ! -e "$work/left_out" ] || { echo && cat "$work/left_out"; } >>index.md

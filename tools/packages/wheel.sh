@@ -6,6 +6,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 make=${1:-make}
 . tools/packages/target.sh
+[ $system != macos ] || version=$version+never.run
 export STEPMARK_VERSION="$version"
 venv=${STEPMARK_WHEEL:-${XDG_CACHE_HOME:-$HOME/.cache}/stepmark/wheel}
 if ! "$venv/bin/python" -c 'import auditwheel, setuptools, wheel' 2>/dev/null; then
