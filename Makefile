@@ -115,7 +115,7 @@ LIBS := -static -Wl,--no-insert-timestamp -L$(LIBRARIES)/lib $(filter-out -ldl,$
 endif
 # macOS: OpenMP's functions are in os/macos.
 ifeq ($(OS),macos)
-BASE_FLAGS += -target $(TARGET_ARCH)-macos.11.0 -isystem os/macos -fno-sanitize=undefined -D_DARWIN_C_SOURCE
+BASE_FLAGS += -target $(TARGET_ARCH)-macos.11.0 -isystem os/macos -fno-sanitize=undefined -Wno-format-zero-length -D_DARWIN_C_SOURCE
 LIBS := $(addprefix $(LIBRARIES)/lib/,libhwloc.a libjansson.a libpcre2-8.a libz.a)
 endif
 
