@@ -76,7 +76,8 @@ static sm_status parse_range(const char *what, const char *entry, int64_t min, i
     int64_t first, last;
     int64_t by = 1;
     const char *rest = entry;
-    SM_TRY(next_entry(what, &rest, "-", part));
+    // A leading minus is a sign, out of range for every list, and must not read as a range.
+    SM_TRY(next_entry(what, &rest, entry[0] == '-' ? "" : "-", part));
     SM_TRY(parse_int(what, part, min, max, &first));
     if (*rest == '\0') {
         return append_int(what, list, first);
@@ -85,51 +86,38 @@ static sm_status parse_range(const char *what, const char *entry, int64_t min, i
     SM_TRY(next_entry(what, &rest, "+*", part));
     SM_TRY(parse_int(what, part, min, max, &last));
     bool multiply = *rest == '*';
-    if (*rest != '\0') {
-        SM_TRY(parse_int(what, rest + 1, multiply ? 2 : 1, max, &by));
-    }
+    SM_TRY(*rest != '\0' ? parse_int(what, rest + 1, multiply ? 2 : 1, max, &by) : SM_OK);
     SM_FAIL_IF(last < first || (multiply && first == 0), SM_ERR_USAGE, "%s: the range %s never reaches its end", what,
                entry);
-    for (int64_t value = first; value <= last;) {
+    for (int64_t value = first;; value = multiply ? value * by : value + by) {
         SM_TRY(append_int(what, list, value));
-        if (multiply ? value > last / by : value > last - by) {
-            break;
+        if (value > (multiply ? last / by : last - by)) {
+            return SM_OK;
         }
-        value = multiply ? value * by : value + by;
     }
-    return SM_OK;
 }
 
 sm_status cli_parse_ints(const char *what, const char *text, int64_t min, int64_t max, cli_ints *list) {
     list->n = 0;
-    for (;;) {
+    for (;; text++) {
         char entry[CLI_TEXT_SIZE];
         SM_TRY(next_entry(what, &text, ",", entry));
-        // A leading minus is a sign, out of range for every list, and must not read as a range.
-        if (entry[0] == '-') {
-            int64_t value;
-            SM_TRY(parse_int(what, entry, min, max, &value));
-            SM_TRY(append_int(what, list, value));
-        } else {
-            SM_TRY(parse_range(what, entry, min, max, list));
-        }
+        SM_TRY(parse_range(what, entry, min, max, list));
         if (*text == '\0') {
             return SM_OK;
         }
-        text++;
     }
 }
 
 sm_status cli_parse_texts(const char *what, const char *text, cli_texts *list) {
     list->n = 0;
-    for (;;) {
+    for (;; text++) {
         SM_FAIL_IF(list->n == CLI_MAX_TEXTS, SM_ERR_USAGE, "%s: more than %d entries", what, CLI_MAX_TEXTS);
         SM_TRY(next_entry(what, &text, ",", list->texts[list->n]));
         list->n++;
         if (*text == '\0') {
             return SM_OK;
         }
-        text++;
     }
 }
 
@@ -459,17 +447,10 @@ sm_status cli_refuse_code(const cli_flag *flag) {
 // Flags from a file, as argv from its subcommand on: --config FILE, or a run's run.json, which holds the command line
 // with which it began.
 typedef struct {
+    const char *path;
     char **args;
     int n;
 } saved_flags;
-
-static void free_saved(saved_flags *saved) {
-    for (int i = 0; i < saved->n; i++) {
-        free(saved->args[i]);
-    }
-    free(saved->args);
-    *saved = (saved_flags){.n = 0};
-}
 
 // Takes `text` over. The list ends as argv does.
 static void add_saved(char *text, saved_flags *saved) {
@@ -479,10 +460,10 @@ static void add_saved(char *text, saved_flags *saved) {
 }
 
 // {"model-size": "tiny", "lr": 3e-3, "profile": true}: a flag each; of a switch, false leaves it out.
-static sm_status save_flag(const char *path, const char *name, const json_t *value, saved_flags *saved) {
+static sm_status save_flag(const char *name, const json_t *value, saved_flags *saved) {
     char flag[CLI_TEXT_SIZE + 2];
     SM_FAIL_IF(json_is_object(value) || json_is_array(value) || json_is_null(value) || strlen(name) >= CLI_TEXT_SIZE,
-               SM_ERR_FORMAT, "%s: \"%.60s\": give a text, a number, true or false", path, name);
+               SM_ERR_FORMAT, "%s: \"%.60s\": give a text, a number, true or false", saved->path, name);
     snprintf(flag, sizeof flag, "--%s", name);
     for (char *c = flag; *c != '\0'; c++) {
         *c = *c == '_' ? '-' : *c;
@@ -498,10 +479,13 @@ static sm_status save_flag(const char *path, const char *name, const json_t *val
     return SM_OK;
 }
 
-static sm_status take_file(const char *path, const json_t *root, saved_flags *saved) {
-    const json_t *argv = json_object_get(json_array_get(json_object_get(root, "starts"), 0), "argv");
+static sm_status read_file(const char *path, saved_flags *saved) {
+    SM_OWN(json_t) *root = NULL;
     const char *name;
     json_t *value;
+    saved->path = path;
+    SM_TRY(sm_json_read(path, SM_RUN_MOST_BYTES, &root));
+    const json_t *argv = json_object_get(json_array_get(json_object_get(root, "starts"), 0), "argv");
     if (argv != NULL) {
         // The arguments of a program's line, after the program and `train`.
         const char *command = json_string_value(json_array_get(argv, 1));
@@ -515,57 +499,41 @@ static sm_status take_file(const char *path, const json_t *root, saved_flags *sa
         return SM_OK;
     }
     add_saved(sm_strdup("train"), saved); // where argv has the subcommand
-    json_object_foreach((json_t *)root, name, value) { SM_TRY(save_flag(path, name, value, saved)); }
+    json_object_foreach(root, name, value) { SM_TRY(save_flag(name, value, saved)); }
     return SM_OK;
 }
 
-static sm_status read_file(const char *path, saved_flags *saved) {
-    json_t *root = NULL;
-    *saved = (saved_flags){.n = 0};
-    SM_TRY(sm_json_read(path, SM_RUN_MOST_BYTES, &root));
-    const sm_status status = take_file(path, root, saved);
-    json_decref(root);
-    if (status != SM_OK) {
-        free_saved(saved);
-    }
-    return status;
-}
-
-// The flags of a run's folder and of --config; options point into them for as long as the process lives.
-static struct {
-    char run_path[PATH_MAX];
-    const char *config_path;
-    saved_flags of_run;
-    saved_flags of_config;
-} saved;
-
-static sm_status read_saved(getopt_tables *tables, const char *path, const saved_flags *flags, cli_options *options) {
-    return flags->n == 0 || read_arguments(tables, true, flags->n, flags->args, options) == SM_OK
-               ? SM_OK
-               : sm_fail(SM_ERR_USAGE, "%s: %s", path, sm_error_message());
-}
+// The flags of --config and of a run's folder; options point into them for as long as the process lives.
+enum { OF_CONFIG, OF_RUN, N_SAVED };
+static saved_flags saved[N_SAVED];
 
 // Flags of --config, then those of the run, then the command line's: the last wins.
 static sm_status read_all(getopt_tables *tables, int argc, char **argv, cli_options *options) {
     SM_TRY(set_defaults(tables, options));
-    SM_TRY(read_saved(tables, saved.config_path, &saved.of_config, options));
-    SM_TRY(read_saved(tables, saved.run_path, &saved.of_run, options));
+    for (int i = 0; i < N_SAVED; i++) {
+        SM_FAIL_IF(saved[i].n > 0 && read_arguments(tables, true, saved[i].n, saved[i].args, options) != SM_OK,
+                   SM_ERR_USAGE, "%s: %s", saved[i].path, sm_error_message());
+    }
     return read_arguments(tables, false, argc, argv, options);
 }
 
 static sm_status read_with_saved(getopt_tables *tables, int argc, char **argv, cli_options *options) {
-    free_saved(&saved.of_run);
-    free_saved(&saved.of_config);
+    static char run_path[PATH_MAX];
+    for (saved_flags *s = saved; s < saved + N_SAVED; s++) {
+        for (int i = 0; i < s->n; i++) {
+            free(s->args[i]);
+        }
+        free(s->args);
+        *s = (saved_flags){.n = 0};
+    }
     SM_TRY(read_all(tables, argc, argv, options));
     if (options->train.run != NULL && options->train.resume_run == SM_RESUME_AUTO &&
-        snprintf(saved.run_path, PATH_MAX, "%s/run.json", options->train.run) < PATH_MAX &&
-        access(saved.run_path, R_OK) == 0) {
-        SM_TRY(read_file(saved.run_path, &saved.of_run));
+        snprintf(run_path, PATH_MAX, "%s/run.json", options->train.run) < PATH_MAX && access(run_path, R_OK) == 0) {
+        SM_TRY(read_file(run_path, &saved[OF_RUN]));
         SM_TRY(read_all(tables, argc, argv, options));
     }
     if (options->train.config != NULL) {
-        saved.config_path = options->train.config;
-        SM_TRY(read_file(options->train.config, &saved.of_config));
+        SM_TRY(read_file(options->train.config, &saved[OF_CONFIG]));
         SM_TRY(read_all(tables, argc, argv, options));
     }
     return SM_OK;

@@ -66,44 +66,39 @@ sm_status cli_no_such_name(const char *flag, const char *noun, const char *text,
     return sm_fail(SM_ERR_USAGE, "%s: no %s '%s'; there are %s", flag, noun, text, list);
 }
 
-typedef struct {
-    const char **words;
-    int n;
-} word_list;
-
-static void add(word_list *list, const char *word) {
-    for (int i = 0; i < list->n; i++) {
-        if (strcmp(list->words[i], word) == 0) {
-            return;
+// Adds a word unless it is there; returns the number of words.
+static int add(const char *words[CLI_MAX_WORDS], int n, const char *word) {
+    for (int i = 0; i < n; i++) {
+        if (strcmp(words[i], word) == 0) {
+            return n;
         }
     }
-    if (list->n < CLI_MAX_WORDS) {
-        list->words[list->n++] = word;
-    }
+    words[n] = word;
+    return n + (n < CLI_MAX_WORDS - 1);
 }
 
 int cli_flag_words(const cli_flag *flag, const char *words[CLI_MAX_WORDS]) {
-    word_list list = {.words = words};
+    int n = 0;
     const bool is_sizes = strcmp(flag->name, "model-size") == 0;
     for (const cli_choice *c = flag->choices; c != NULL && c->word != NULL; c++) {
-        add(&list, c->word);
+        n = add(words, n, c->word);
     }
     for (int i = 0; i < SM_FORMAT_COUNT && flag->type == CLI_FORMAT; i++) {
-        add(&list, sm_format_name((sm_format)i));
+        n = add(words, n, sm_format_name((sm_format)i));
     }
     for (int m = 0; m < sm_model_count() && is_sizes; m++) {
         for (int i = 0; i < sm_model_at(m)->n_sizes; i++) {
-            add(&list, sm_model_at(m)->sizes[i].name);
+            n = add(words, n, sm_model_at(m)->sizes[i].name);
         }
     }
     for (int i = 0; i < sm_backend_count() && strcmp(flag->name, "backend") == 0; i++) {
-        add(&list, sm_backend_at(i)->name);
+        n = add(words, n, sm_backend_at(i)->name);
     }
     for (int i = 0; i < sm_rewrite_count() && strcmp(flag->name, "without") == 0; i++) {
-        add(&list, sm_rewrite_at(i)->name);
+        n = add(words, n, sm_rewrite_at(i)->name);
     }
     for (int i = 0; cli_preset_at(i) != NULL && strcmp(flag->name, "preset") == 0; i++) {
-        add(&list, cli_preset_at(i));
+        n = add(words, n, cli_preset_at(i));
     }
-    return list.n;
+    return n;
 }

@@ -77,27 +77,22 @@ static void choose_only(chooser *c, const char *flag, cli_ints *list, int64_t va
 
 // "my.tokens" and "my.run" in the current folder, for "texts/my.txt".
 static void name_outputs(chooser *c) {
-    const char *data = c->options->work.data;
-    size_t n = strlen(data);
-    while (n > 1 && data[n - 1] == '/') {
-        n--;
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s", c->options->work.data);
+    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--) {
+        path[n - 1] = '\0';
     }
-    size_t begin = n;
-    while (begin > 0 && data[begin - 1] != '/') {
-        begin--;
+    char *slash = strrchr(path, '/');
+    char *stem = slash != NULL ? slash + 1 : path;
+    char *dot = strrchr(stem, '.');
+    if (dot != NULL && dot > stem) {
+        *dot = '\0';
     }
-    size_t end = n;
-    while (end > begin && data[end - 1] != '.') {
-        end--;
-    }
-    end = end > begin + 1 ? end - 1 : n; // without what follows the last dot
-    char stem[NAME_MAX / 2];
-    snprintf(stem, sizeof stem, "%.*s", (int)(end - begin), data + begin);
     for (char *p = stem; *p != '\0'; p++) {
         *p = strchr("*?[]", *p) != NULL || (p == stem && (*p == '-' || *p == '.')) ? '_' : *p;
     }
-    snprintf(c->tokens, sizeof c->tokens, "%s.tokens", stem);
-    snprintf(c->run, sizeof c->run, "%s.run", stem);
+    snprintf(c->tokens, sizeof c->tokens, "%.*s.tokens", NAME_MAX / 2, stem);
+    snprintf(c->run, sizeof c->run, "%.*s.run", NAME_MAX / 2, stem);
 }
 
 // Makes tokens of the text, which the training then reads.

@@ -3,23 +3,15 @@
 #include "learn/exercise/explain.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "bench/tables/show.h"
 #include "os/call_filter.h"
 #include "src/processes/process.h"
 
-#define APPEND(text, ...) append_text(text, sizeof(text), __VA_ARGS__)
-
-__attribute__((format(printf, 3, 4))) static void append_text(char *text, size_t size_bytes, const char *format, ...) {
-    const size_t used = strlen(text);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text + used, size_bytes - used, format, arguments);
-    va_end(arguments);
-}
+#define APPEND(text, ...) sm_append(text, sizeof(text), __VA_ARGS__)
 
 // --- numbers ---------------------------------------------------------------------------------------
 
@@ -92,23 +84,19 @@ static bool explains(const sm_case_operand *o, const float *values) {
 
 // "dx[2,5]": indices in the order of the shape's letters.
 static void index_text(const sm_case_operand *o, int64_t i, char text[96]) {
-    int n_letters = 1;
-    for (const char *p = o->info->shape; *p != '\0'; p++) {
-        n_letters += *p == ',';
-    }
     const sm_tensor *t = o->tensor;
-    const int64_t cols = sm_tensor_cols(t);
-    if (n_letters == 1) {
-        snprintf(text, 96, "%s[%lld]", o->info->name, (long long)i);
-    } else if (n_letters == 2 || t->n_dims == 2) {
-        snprintf(text, 96, "%s[%lld,%lld]", o->info->name, (long long)(i / cols), (long long)(i % cols));
-    } else if (t->n_dims == 3) {
-        snprintf(text, 96, "%s[%lld,%lld,%lld]", o->info->name, (long long)(i / cols / t->dims[1]),
-                 (long long)(i / cols % t->dims[1]), (long long)(i % cols));
-    } else {
-        snprintf(text, 96, "%s[%lld,%lld,%lld,%lld]", o->info->name, (long long)(i / cols / t->dims[2] / t->dims[1]),
-                 (long long)(i / cols / t->dims[2] % t->dims[1]), (long long)(i / cols % t->dims[2]),
-                 (long long)(i % cols));
+    int n = 1; // letters, then sides: of two letters the first counts all rows
+    for (const char *p = o->info->shape; *p != '\0'; p++) {
+        n += *p == ',';
+    }
+    n = n > 2 ? t->n_dims : n;
+    snprintf(text, 96, "%s[", o->info->name);
+    for (int64_t side = n, n_below; side > 0; side--, i %= n_below) {
+        n_below = 1;
+        for (int64_t d = side; d-- > 1;) {
+            n_below *= t->dims[t->n_dims - d];
+        }
+        sm_append(text, 96, "%lld%s", (long long)(i / n_below), side > 1 ? "," : "]");
     }
 }
 
@@ -465,8 +453,8 @@ static bool find_features(const sm_exercise_cases *cases, char text[SM_EXERCISE_
         text[0] = '\0';
         for (int i = 0; i < N_FEATURES; i++) {
             if ((i == first || first == N_FEATURES) && only_wrong_have(cases, i)) {
-                append_text(text, SM_EXERCISE_TEXT, "%s where %s",
-                            text[0] == '\0' ? "only the cases are wrong" : ", or", features[i].text);
+                sm_append(text, SM_EXERCISE_TEXT, "%s where %s", text[0] == '\0' ? "only the cases are wrong" : ", or",
+                          features[i].text);
             }
         }
         for (int k = 0; k < cases->n && fits; k++) {
@@ -656,7 +644,7 @@ static void list_left_out(const sm_exercise_case *c, char *text, size_t size, sm
         const char *name = k < SM_MAX_IN ? info->in[k].name : info->out[k - SM_MAX_IN].name;
         if (name != NULL && c->operands[k].info == NULL) {
             suspect_operand(report, name, false);
-            snprintf(text + strlen(text), size - strlen(text), "%s%s", text[0] != '\0' ? " or " : "", name);
+            sm_append(text, size, "%s%s", text[0] != '\0' ? " or " : "", name);
         }
     }
 }

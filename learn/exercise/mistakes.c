@@ -88,36 +88,24 @@ static const char own_names[] =
     "embedding_backward_wte embedding_backward_wpe decay_of adam_step sqrt_2_over_pi count_targets "
     "layernorm_backward_weight";
 
-#define PLACE(name) \
-    { #name, name }
+// clang-format off
+#define PLACE(name) {#name, name}
 static const struct {
     const char *name;
     int place;
-} places[] = {PLACE(SM_HYPER_LR),
-              PLACE(SM_HYPER_BETA1),
-              PLACE(SM_HYPER_BETA2),
-              PLACE(SM_HYPER_EPS),
-              PLACE(SM_HYPER_WEIGHT_DECAY),
-              PLACE(SM_HYPER_BIAS_CORRECTION1),
-              PLACE(SM_HYPER_BIAS_CORRECTION2),
-              PLACE(SM_HYPER_LOSS_SCALE),
-              PLACE(SM_HYPER_MOMENTUM),
-              PLACE(SM_HYPER_NESTEROV),
-              PLACE(SM_SCALER_SCALE)};
+} places[] = {
+    PLACE(SM_HYPER_LR), PLACE(SM_HYPER_BETA1), PLACE(SM_HYPER_BETA2), PLACE(SM_HYPER_EPS), PLACE(SM_HYPER_WEIGHT_DECAY),
+    PLACE(SM_HYPER_BIAS_CORRECTION1), PLACE(SM_HYPER_BIAS_CORRECTION2), PLACE(SM_HYPER_LOSS_SCALE),
+    PLACE(SM_HYPER_MOMENTUM), PLACE(SM_HYPER_NESTEROV), PLACE(SM_SCALER_SCALE),
+};
 
 // --- the mistakes ----------------------------------------------------------------------------------
 
 #define SUM_KEPT_SAYS "the sum is not set to 0 for each element: it continues from the previous one"
 #define IGNORED_SAYS  "w_transposed is ignored: where it is 1, W is stored (F,C), and W[f * C + c] is its element"
 #define SWAPPED_SAYS  "W's rows and columns are exchanged: it is (C,F), W[c * F + f], and (F,C) where w_transposed is 1"
-#define IGNORED                     \
-    {                               \
-        { "w_transposed ?", "0 ?" } \
-    }
-#define SWAPPED                                 \
-    {                                           \
-        { "w_transposed ?", "!w_transposed ?" } \
-    }
+#define IGNORED {{"w_transposed ?", "0 ?"}}
+#define SWAPPED {{"w_transposed ?", "!w_transposed ?"}}
 #define MEANS_SAYS "dx = rstd (g - mean_c(g) - xh mean_c(g xh))"
 #define AXIS_SAYS  "taken over the wrong axis: over the rows of a column; take them over the C channels of a row"
 #define TOKEN_SAYS "every sequence takes the tokens of the first: the token of (b,t) is token[b * T + t]"
@@ -125,13 +113,11 @@ static const struct {
 #define DEVIATION  "1 / sqrt(squares / (double)C + eps)"
 
 // Both ways to compute attention.
-#define ATTENTIONS(...) \
-    {SM_OP_ATTENTION_FORWARD, __VA_ARGS__}, { SM_OP_FLASH_ATTENTION_FORWARD, __VA_ARGS__ }
+#define ATTENTIONS(...) {SM_OP_ATTENTION_FORWARD, __VA_ARGS__}, {SM_OP_FLASH_ATTENTION_FORWARD, __VA_ARGS__}
 #define MOST_OF_ROW              \
     "double most = weight[t];\n" \
     "        for (int64_t s = 0; s < t; s++) {\n            most = fmax(most, weight[s]);\n        }\n        "
 
-// clang-format off
 static const sm_mistake mistakes[] = {
     {SM_OP_LOSS_MEAN, "divided by all N tokens: those with target -1 do not count",
      {{"(double)count_targets(N, target)", "(double)N"}}},
