@@ -1,12 +1,11 @@
 // case.c: builds a case, runs it on the reference, and places each operand between guard pages.
-#include "learn/exercise/case.h"
+#include "learn/exercise/judge.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "os/memory.h"
-#include "os/os.h"
 #include "src/verify/verify.h"
 
 enum { ALIGN_BYTES = 64, CANARY = 0xA5 };

@@ -1,9 +1,10 @@
 // child.c: a process with limits (process.h) and confinement (own_kernels/confine.h), and its outcome. A forbidden call
 // raises SIGSYS, whose handler records it. Results return through memory that both processes share.
-#include "learn/exercise/child.h"
+#include "learn/exercise/judge.h"
 
 #include <limits.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // device.c: a case as a plan of one op on a device, with gaps between its operands that must not change.
-#include "learn/exercise/child.h"
+#include "learn/exercise/judge.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,9 +11,7 @@
 
 #include "words.h"
 #include "bench/stats/stats.h"
-#include "learn/exercise/explain.h"
-#include "learn/exercise/times.h"
-#include "learn/own_kernels/kernel_library.h"
+#include "learn/exercise/judge.h"
 #include "os/file_access.h"
 #include "src/io/input_file.h"
 #include "src/plan/own_process.h"

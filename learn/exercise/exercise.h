@@ -1,6 +1,6 @@
 // exercise.h: kernels for students to write: a first file, and a check that explains mistakes.
 //
-// The check runs the student's function in a separate process that may only compute (exercise/child.h), on the cases of
+// The check runs the student's function in a separate process that may only compute (exercise/child.c), on the cases of
 // verify, and compares with the reference backend. It compares wrong results with those of known mistakes
 // (exercise/mistakes.c).
 #ifndef STEPMARK_LEARN_EXERCISE_EXERCISE_H

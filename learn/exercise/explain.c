@@ -1,8 +1,9 @@
 // explain.c: compares output by output and case by case, and searches for a known mistake with the same results in
 // every case.
-#include "learn/exercise/explain.h"
+#include "learn/exercise/judge.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // mistakes.c: the list of mistakes, and a file with the reference's text edited by each of them.
-#include "learn/exercise/explain.h"
+#include "learn/exercise/judge.h"
 
 #include <errno.h>
 #include <stdlib.h>

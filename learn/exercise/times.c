@@ -1,5 +1,5 @@
 // times.c: turns, and the calls of one.
-#include "learn/exercise/times.h"
+#include "learn/exercise/judge.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,8 +7,6 @@
 
 #include "clock.h"
 #include "bench/stats/stats.h"
-#include "learn/exercise/explain.h"
-#include "learn/own_kernels/kernel_library.h"
 #include "os/os.h"
 #include "src/plan/own_process.h"
 #include "src/processes/process.h"
