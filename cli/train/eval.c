@@ -126,28 +126,23 @@ static sm_status take_tokens(evaluation *e, const char *path) {
     return SM_OK;
 }
 
-// The ids of a text, as `tokenize` would write them, but for the last <|endoftext|>.
-static sm_status encode(const evaluation *e, sm_text_source *source, sm_text_block *block, sm_ids *ids) {
-    const int32_t separator = e->model.tokenizer->end_of_text;
-    do {
-        SM_TRY(sm_text_source_next(source, block));
-        for (size_t i = 0; i < block->n_parts; i++) {
-            const sm_text_part *part = &block->parts[i];
-            SM_TRY(sm_encoder_encode(e->encoder, block->text + part->offset, part->n_bytes, ids));
-            if (part->ends_document && separator != SM_NO_ID) {
-                sm_ids_append(ids, separator);
-            }
-        }
-    } while (block->n_parts > 0);
-    ids->n -= ids->n > 0 && separator != SM_NO_ID;
-    return SM_OK;
-}
-
+// The ids of a text are those that `tokenize` would write, but for the last <|endoftext|>.
 static sm_status take_text(evaluation *e, const sm_data_files *files) {
+    const int32_t separator = e->model.tokenizer->end_of_text;
     SM_AT_END(sm_ids_free) sm_ids ids = {.n = 0};
     SM_AT_END(sm_text_block_free) sm_text_block block = {.n_parts = 0};
     SM_OWN(sm_text_source) *source = sm_text_source_open(files, e->model.tokenizer, NULL, NULL);
-    SM_TRY(encode(e, source, &block, &ids));
+    do {
+        SM_TRY(sm_text_source_next(source, &block));
+        for (size_t i = 0; i < block.n_parts; i++) {
+            const sm_text_part *part = &block.parts[i];
+            SM_TRY(sm_encoder_encode(e->encoder, block.text + part->offset, part->n_bytes, &ids));
+            if (part->ends_document && separator != SM_NO_ID) {
+                sm_ids_append(&ids, separator);
+            }
+        }
+    } while (block.n_parts > 0);
+    ids.n -= ids.n > 0 && separator != SM_NO_ID;
     for (size_t first = 0; first + 1 < ids.n; first += (size_t)e->T) {
         const size_t left = ids.n - first;
         SM_TRY(take_row(e, ids.ids + first, (int64_t)(left < (size_t)e->T + 1 ? left : (size_t)e->T + 1)));

@@ -69,41 +69,36 @@ static sm_status continue_text(const continuation *c, const cli_options *o, doub
 
 // --- generate ------------------------------------------------------------------------------------
 
-static sm_status generate(const cli_options *o, const cli_trained *model, sm_ids *ids, sm_device **device,
-                          sm_generator **generator) {
-    const int64_t start_ns = sm_now_ns();
+sm_status cli_generate(const cli_options *o) {
+    cli_trained model = {.tokenizer = NULL};
+    SM_AT_END(sm_ids_free) sm_ids ids = {.n = 0};
+    SM_OWN(sm_device) *device = NULL;
+    SM_OWN(sm_generator) *generator = NULL;
     int64_t n;
-    SM_TRY(cli_encode_text("--prompt", model->tokenizer, o->generate.prompt, model->config.vocab, ids));
-    if (model->tokenizer != NULL && ids->n == 0 && model->tokenizer->end_of_text != SM_NO_ID) {
-        sm_ids_append(ids, model->tokenizer->end_of_text); // the beginning of a document
+    signal(SIGPIPE, SIG_IGN);
+    SM_FAIL_IF(o->model.weights == NULL, SM_ERR_USAGE,
+               "--weights: missing; give the folder of the model or the training run");
+    SM_FAIL_IF(o->generate.prompt == NULL, SM_ERR_USAGE, "--prompt: missing; give a text to continue");
+    SM_TRY(cli_find_trained(o, &model));
+    SM_OWN(sm_tokenizer) *tokenizer = model.tokenizer;
+    const int64_t start_ns = sm_now_ns();
+    SM_TRY(cli_encode_text("--prompt", tokenizer, o->generate.prompt, model.config.vocab, &ids));
+    if (tokenizer != NULL && ids.n == 0 && tokenizer->end_of_text != SM_NO_ID) {
+        sm_ids_append(&ids, tokenizer->end_of_text); // the beginning of a document
     }
-    SM_FAIL_IF(ids->n == 0, SM_ERR_USAGE, "--prompt: empty; give a text to continue");
-    SM_TRY(cli_open_only_device(o, device));
-    SM_TRY(open_generator(&model->config, (sm_mode)o->device.modes.values[0],
-                          (cli_precision)o->device.precisions.values[0], (int64_t)ids->n + o->generate.n_tokens,
-                          *device, generator));
-    SM_TRY(sm_weights_load(model->weights, &model->config, sm_generator_session(*generator), NULL));
-    SM_TRY(continue_text(&(continuation){*generator, model->tokenizer, ids, stdout, o->generate.ids}, o,
+    SM_FAIL_IF(ids.n == 0, SM_ERR_USAGE, "--prompt: empty; give a text to continue");
+    SM_TRY(cli_open_only_device(o, &device));
+    SM_TRY(open_generator(&model.config, (sm_mode)o->device.modes.values[0],
+                          (cli_precision)o->device.precisions.values[0], (int64_t)ids.n + o->generate.n_tokens, device,
+                          &generator));
+    SM_TRY(sm_weights_load(model.weights, &model.config, sm_generator_session(generator), NULL));
+    SM_TRY(continue_text(&(continuation){generator, tokenizer, &ids, stdout, o->generate.ids}, o,
                          o->generate.temperature, o->generate.n_tokens, &n));
     if (!o->generate.ids) {
         putchar('\n');
     }
     cli_note("%lld tokens, %.1f a second", (long long)n, (double)n * 1e9 / (double)(sm_now_ns() - start_ns));
     return cli_interrupted ? SM_ERR_INTERRUPTED : SM_OK;
-}
-
-sm_status cli_generate(const cli_options *options) {
-    cli_trained model = {.tokenizer = NULL};
-    SM_AT_END(sm_ids_free) sm_ids ids = {.n = 0};
-    SM_OWN(sm_device) *device = NULL;
-    SM_OWN(sm_generator) *generator = NULL;
-    signal(SIGPIPE, SIG_IGN);
-    SM_FAIL_IF(options->model.weights == NULL, SM_ERR_USAGE,
-               "--weights: missing; give the folder of the model or the training run");
-    SM_FAIL_IF(options->generate.prompt == NULL, SM_ERR_USAGE, "--prompt: missing; give a text to continue");
-    SM_TRY(cli_find_trained(options, &model));
-    SM_OWN(sm_tokenizer) *tokenizer = model.tokenizer;
-    return generate(options, &model, &ids, &device, &generator);
 }
 
 // --- samples -------------------------------------------------------------------------------------
