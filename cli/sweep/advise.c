@@ -382,8 +382,7 @@ static sm_status dry_run(advice *a) {
     while (sm_advisor_next(a->advisor, &trial) && trial.round == 0) {
         cli_configuration *c = NULL;
         const cli_configuration *from = &plan->items[trial.configuration];
-        SM_TRY(cli_sweep_plan_add(&first, from->n_args, &c));
-        cli_configuration_copy_args(from, c);
+        SM_TRY(cli_sweep_plan_copy(&first, from, &c));
         cli_configuration_set_key(c, "");
         sm_advisor_take(a->advisor, SM_TRIAL_MEASURED, 1);
         n++;

@@ -27,7 +27,7 @@ void cli_sweep_plan_free(cli_sweep_plan *plan) {
 }
 
 // Appends an empty configuration of n_args arguments.
-sm_status cli_sweep_plan_add(cli_sweep_plan *plan, int n_args, cli_configuration **added) {
+static sm_status add(cli_sweep_plan *plan, int n_args, cli_configuration **added) {
     SM_FAIL_IF(plan->n >= CLI_MAX_CONFIGURATIONS, SM_ERR_USAGE, "sweep: more than %d configurations; shorten a list",
                CLI_MAX_CONFIGURATIONS);
     if ((plan->n & (plan->n - 1)) == 0) { // at 0 and each power of two: there is room up to the next
@@ -40,25 +40,24 @@ sm_status cli_sweep_plan_add(cli_sweep_plan *plan, int n_args, cli_configuration
 
 // Makes the key: the arguments without their dashes.
 void cli_configuration_set_key(cli_configuration *c, const char *mark) {
-    size_t size = strlen(mark) + 2;
-    for (int i = 1; i < c->n_args; i++) {
-        size += strlen(c->args[i]) + 1;
-    }
-    char *key = sm_malloc(size);
-    size_t used = 0;
-    key[0] = '\0';
-    for (int i = 1; i < c->n_args; i++) {
-        used += (size_t)snprintf(key + used, size - used, "%s%s", used > 0 ? " " : "", c->args[i] + 2);
-    }
-    snprintf(key + used, size - used, "%s%s", mark[0] != '\0' ? " " : "", mark);
+    size_t size_bytes;
     free(c->key);
-    c->key = key;
+    FILE *out = sm_memstream(&c->key, &size_bytes);
+    for (int i = 1; i < c->n_args; i++) {
+        fprintf(out, "%s%s", i > 1 ? " " : "", c->args[i] + 2);
+    }
+    fprintf(out, "%s%s", mark[0] != '\0' ? " " : "", mark);
+    sm_memstream_close(out);
 }
 
-void cli_configuration_copy_args(const cli_configuration *from, cli_configuration *to) {
-    for (int i = 0; i < from->n_args; i++) {
-        to->args[i] = sm_strdup(from->args[i]);
+sm_status cli_sweep_plan_copy(cli_sweep_plan *plan, const cli_configuration *of, cli_configuration **copy) {
+    const cli_configuration original = *of;
+    SM_TRY(add(plan, original.n_args, copy));
+    for (int i = 0; i < original.n_args; i++) {
+        (*copy)->args[i] = sm_strdup(original.args[i]);
     }
+    (*copy)->place = original.place;
+    return SM_OK;
 }
 
 void cli_configuration_set(cli_configuration *c, const char *flag, int64_t value) {
@@ -81,23 +80,19 @@ void cli_configuration_set(cli_configuration *c, const char *flag, int64_t value
 sm_status cli_sweep_plan_repeat(cli_sweep_plan *plan, int index, int64_t round) {
     char mark[32];
     cli_configuration *c = NULL;
-    SM_TRY(cli_sweep_plan_add(plan, plan->items[index].n_args, &c)); // the array may have moved
-    cli_configuration_copy_args(&plan->items[index], c);
-    c->place = plan->items[index].place + round;
+    SM_TRY(cli_sweep_plan_copy(plan, &plan->items[index], &c));
+    c->place += round;
     snprintf(mark, sizeof(mark), "round=%lld", (long long)round + 1);
     cli_configuration_set_key(c, mark);
     return SM_OK;
 }
 
 sm_status cli_sweep_plan_derive(cli_sweep_plan *plan, const cli_configuration *of, int64_t B, int64_t T) {
-    const cli_configuration original = *of; // `of` may be in the array that grows
     cli_configuration *c = NULL;
-    SM_TRY(cli_sweep_plan_add(plan, original.n_args, &c));
-    cli_configuration_copy_args(&original, c);
+    SM_TRY(cli_sweep_plan_copy(plan, of, &c));
     cli_configuration_set(c, "batch-size", B);
     cli_configuration_set(c, "seq-len", T);
     c->is_search = true;
-    c->place = original.place;
     cli_configuration_set_key(c, "largest");
     return SM_OK;
 }
@@ -127,9 +122,10 @@ static void free_axes(axis (*axes)[MAX_FLAGS]) {
     }
 }
 
-static void add_value(axis *a, const char *value, size_t length) {
+// Takes `value` over.
+static void add_value(axis *a, char *value) {
     a->values = sm_realloc(a->values, ((size_t)a->n + 1) * sizeof(*a->values));
-    a->values[a->n++] = value != NULL ? sm_strndup(value, length) : NULL;
+    a->values[a->n++] = value;
 }
 
 // Expands to device ids, so that a row is for one device.
@@ -141,12 +137,11 @@ static sm_status add_devices(axis *a, const char *text, size_t length) {
     for (int i = 0; i < devices.n; i++) {
         sm_device_info info;
         SM_TRY(cli_describe(devices.devices[i], &info));
-        add_value(a, info.id, strlen(info.id));
+        add_value(a, sm_strdup(info.id));
     }
     for (int b = 0; b < sm_backend_count(); b++) { // one that could not list its devices becomes a row
-        const char *backend = sm_backend_at(b)->name;
         if (cli_backend_failure(sm_backend_at(b)) != SM_OK) {
-            add_value(a, backend, strlen(backend));
+            add_value(a, sm_strdup(sm_backend_at(b)->name));
         }
     }
     return SM_OK;
@@ -169,13 +164,11 @@ static sm_status add_entry(axis *a, const char *text, size_t length) {
         snprintf(what, sizeof(what), "--%s", a->flag->name);
         SM_TRY(cli_parse_ints(what, entry, (int64_t)a->flag->min, (int64_t)a->flag->max, &list));
         for (int i = 0; i < list.n; i++) {
-            char digits[32];
-            int n = snprintf(digits, sizeof(digits), "%lld", (long long)list.values[i]);
-            add_value(a, digits, (size_t)n);
+            add_value(a, sm_text_of("%lld", (long long)list.values[i]));
         }
         return SM_OK;
     }
-    add_value(a, entry, length);
+    add_value(a, sm_strdup(entry));
     return SM_OK;
 }
 
@@ -185,7 +178,7 @@ static sm_status make_axis(const cli_axis *given, axis *a) {
     free_axis(a);
     a->flag = cli_flag_at(given->flag);
     if (text == NULL || (a->flag->commands & CLI_WHOLE) != 0) {
-        add_value(a, text, text != NULL ? strlen(text) : 0);
+        add_value(a, text != NULL ? sm_strdup(text) : NULL);
         return SM_OK;
     }
     for (;;) {
@@ -212,7 +205,7 @@ static sm_status set_axes(const cli_axes *given, axis axes[MAX_FLAGS]) {
 // Configuration `index` of the product: a number whose digits are the axes' positions; the last axis varies fastest.
 static sm_status add_product(const axis axes[MAX_FLAGS], int n_axes, int64_t index, cli_sweep_plan *plan) {
     cli_configuration *c = NULL;
-    SM_TRY(cli_sweep_plan_add(plan, n_axes + 1, &c));
+    SM_TRY(add(plan, n_axes + 1, &c));
     int at = n_axes;
     cli_command command = CLI_RUN;
     for (int i = MAX_FLAGS - 1; i >= 0; i--) {

@@ -27,8 +27,8 @@ enum { CLI_MAX_CONFIGURATIONS = 100000 };
 
 void cli_sweep_plan_free(cli_sweep_plan *plan);
 
-// Appends a configuration with n_args arguments, all NULL, for the caller to set.
-sm_status cli_sweep_plan_add(cli_sweep_plan *plan, int n_args, cli_configuration **added);
+// Appends a copy without a key. `of` may be of the same plan.
+sm_status cli_sweep_plan_copy(cli_sweep_plan *plan, const cli_configuration *of, cli_configuration **copy);
 
 // Appends a copy of `of` with another B and T, for a search, as the end of its key says.
 sm_status cli_sweep_plan_derive(cli_sweep_plan *plan, const cli_configuration *of, int64_t B, int64_t T);
@@ -38,9 +38,6 @@ sm_status cli_sweep_plan_repeat(cli_sweep_plan *plan, int index, int64_t round);
 
 // Sets the key from the arguments; `mark` is its last word, unless "".
 void cli_configuration_set_key(cli_configuration *c, const char *mark);
-
-// Fills the arguments of a new configuration with copies.
-void cli_configuration_copy_args(const cli_configuration *from, cli_configuration *to);
 
 // Replaces a flag's argument, or adds it; its key stays.
 void cli_configuration_set(cli_configuration *c, const char *flag, int64_t value);
