@@ -7,8 +7,6 @@
 #include "cli/flags/flag.h"
 #include "src/io/shell_word.h"
 
-static const char loader_prefix[] = "--loader="; // which only loops have
-
 // --- one flag ------------------------------------------------------------------------------------
 
 // A number, or a choice's word.
@@ -81,13 +79,8 @@ static void put_flag(FILE *out, const cli_flag *flag, const cli_options *options
 
 // --- all of them ---------------------------------------------------------------------------------
 
-static void set_int(cli_ints *list, int64_t value) {
-    list->n = value > 0;
-    list->values[0] = value;
-}
-
-static void set_choice(cli_ints *list, int value) {
-    list->n = 1;
+static void set_number(cli_ints *list, int64_t value, bool is_given) {
+    list->n = is_given;
     list->values[0] = value;
 }
 
@@ -106,12 +99,12 @@ static sm_status set_job(const cli_job *job, cli_options *single) {
         single->model.models.n = 0;
     }
     set_text(&single->device.backends, info.id);
-    set_int(&single->work.batch_sizes, job->B);
-    set_int(&single->work.seq_lens, job->T);
-    set_int(&single->device.threads, job->n_threads);
-    set_choice(&single->device.precisions, (int)job->precision);
-    set_choice(&single->device.modes, (int)job->mode);
-    set_choice(&single->work.passes, (int)job->pass);
+    set_number(&single->work.batch_sizes, job->B, job->B > 0);
+    set_number(&single->work.seq_lens, job->T, job->T > 0);
+    set_number(&single->device.threads, job->n_threads, job->n_threads > 0);
+    set_number(&single->device.precisions, job->precision, true);
+    set_number(&single->device.modes, job->mode, true);
+    set_number(&single->work.passes, job->pass, true);
     single->work.accum = job->protocol.n_accum;
     const bool has_own_code = single->device.kernel != NULL || single->device.backend_library != NULL;
     single->measure.check_seed =
@@ -158,28 +151,20 @@ sm_status cli_run_args_make(const cli_options *options, const cli_job *job, json
     return SM_OK;
 }
 
-// Index of the flag with that prefix; the number of flags if absent.
-static size_t find_flag(const json_t *args, const char *prefix) {
-    size_t i = 0;
-    while (i < json_array_size(args)) {
+const char *cli_run_args_value(const json_t *args, const char *name) {
+    char prefix[CLI_TEXT_SIZE];
+    const size_t n = (size_t)snprintf(prefix, sizeof(prefix), "--%s=", name);
+    for (size_t i = 0; i < json_array_size(args); i++) {
         const char *arg = json_string_value(json_array_get(args, i));
-        if (arg != NULL && strncmp(arg, prefix, strlen(prefix)) == 0) {
-            break;
+        if (arg != NULL && strncmp(arg, prefix, n) == 0) {
+            return arg + n;
         }
-        i++;
     }
-    return i;
+    return NULL;
 }
 
 cli_command cli_run_args_command(const json_t *args) {
-    return find_flag(args, loader_prefix) < json_array_size(args) ? CLI_LOOP : CLI_RUN;
-}
-
-const char *cli_run_args_value(const json_t *args, const char *name) {
-    char prefix[CLI_TEXT_SIZE];
-    snprintf(prefix, sizeof(prefix), "--%s=", name);
-    const char *arg = json_string_value(json_array_get(args, find_flag(args, prefix)));
-    return arg != NULL ? arg + strlen(prefix) : NULL;
+    return cli_run_args_value(args, "loader") != NULL ? CLI_LOOP : CLI_RUN; // which only loops have
 }
 
 // --- of whoever wrote the row ------------------------------------------------------------------------

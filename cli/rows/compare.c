@@ -49,20 +49,7 @@ typedef struct {
 
 static bool begins_with(const char *word, const char *start) { return strncmp(word, start, strlen(start)) == 0; }
 
-static bool says_samples(const command *c) {
-    for (int i = 0; i < c->n_words; i++) {
-        const char *word = c->words[i];
-        if (begins_with(word, "-r") || begins_with(word, "--rep") || begins_with(word, "--max-n")) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static sm_status split(command *c) {
-    static char output_flag[] = "-o";
-    static char output_format[] = "json";
-    static char no_peaks[] = "--no-peaks"; // ceilings do not matter for a difference
     // Variables and substitutions are refused: a line must do what it says and no more.
     c->words = strpbrk(c->line, "$`") == NULL ? sm_shell_words(c->line, &c->n_words) : NULL;
     SM_FAIL_IF(c->words == NULL, SM_ERR_USAGE,
@@ -72,20 +59,20 @@ static sm_status split(command *c) {
     bool is_other = n > 1 && strcmp(c->words[1], "run") == 0;
     SM_FAIL_IF(!is_own && !is_other, SM_ERR_USAGE,
                "%s: '%s' is not a `run`; give \"run FLAGS\" or \"PROGRAM run FLAGS\"", c->name, c->line);
-    c->says_samples = says_samples(c);
     c->argv = sm_calloc(n + 6, sizeof(*c->argv));
-    size_t used = 0;
     if (is_own) {
-        c->argv[used++] = (char *)(uintptr_t)os_program();
+        c->argv[c->n_args++] = (char *)os_program();
     }
-    memcpy(c->argv + used, c->words, n * sizeof(*c->argv));
-    used += n;
-    c->argv[used++] = output_flag; // the last -o counts
-    c->argv[used++] = output_format;
+    for (size_t i = 0; i < n; i++) {
+        char *word = c->words[i];
+        c->argv[c->n_args++] = word;
+        c->says_samples |= begins_with(word, "-r") || begins_with(word, "--rep") || begins_with(word, "--max-n");
+    }
+    c->argv[c->n_args++] = (char *)"-o"; // the last -o counts
+    c->argv[c->n_args++] = (char *)"json";
     if (is_own) {
-        c->argv[used++] = no_peaks;
+        c->argv[c->n_args++] = (char *)"--no-peaks"; // ceilings do not matter for a difference
     }
-    c->n_args = (int)used;
     return SM_OK;
 }
 
