@@ -7,6 +7,7 @@
 #include "own_kernel.h"
 #include "bench/measure/harness.h"
 #include "bench/profile/profile.h"
+#include "bench/tables/show.h"
 #include "src/comm/comm.h"
 #include "src/documents/documents.h"
 #include "src/rewrites/rewrite.h"
@@ -825,8 +826,7 @@ void cli_flag_argument(const cli_flag *flag, cli_command command, char text[CLI_
     if (flag->choices != NULL) {
         cli_choice_words(flag->choices, text, CLI_ARGUMENT_SIZE);
     }
-    size_t used = strlen(text);
-    snprintf(text + used, CLI_ARGUMENT_SIZE - used, "%s%s", flag->argument != NULL ? flag->argument : "",
+    sm_append(text, CLI_ARGUMENT_SIZE, "%s%s", flag->argument != NULL ? flag->argument : "",
              cli_takes_list(flag, command) && (flag->argument == NULL || strchr(flag->argument, ',') == NULL) ? LIST
                                                                                                               : "");
 }

@@ -1,6 +1,7 @@
 // words.c: the possible words of a flag's argument.
 #include <string.h>
 
+#include "bench/tables/show.h"
 #include "cli/flags/flag.h"
 #include "src/rewrites/rewrite.h"
 
@@ -52,8 +53,7 @@ const char *cli_nearest(const char *text, const char *const *names, int n) {
 }
 
 void cli_append_word(char *text, size_t size_bytes, const char *between, const char *word) {
-    const size_t used = strlen(text);
-    snprintf(text + used, size_bytes - used, "%s%s", used > 0 ? between : "", word);
+    sm_append(text, size_bytes, "%s%s", text[0] != '\0' ? between : "", word);
 }
 
 sm_status cli_no_such_name(const char *flag, const char *noun, const char *text, const char *const *names, int n) {

@@ -5,6 +5,7 @@
 #include "bench/rows/machine.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/screen.h"
+#include "bench/tables/show.h"
 #include "cli/front/front.h"
 #include "cli/output/output.h"
 
@@ -23,26 +24,20 @@ static const char *models_text(void) {
     return text;
 }
 
-// The exit codes between `after` and `before`, of one subcommand or all.
-static void add_codes(cli_command command, int after, int before, char text[CLI_HELP_SIZE]) {
-    for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
-        const cli_subcommand *c = &cli_commands[i];
-        const bool is_asked = command == CLI_COMMAND_COUNT || command == (cli_command)i;
-        if (is_asked && c->exit_code > after && c->exit_code < before) {
-            const size_t used = strlen(text);
-            snprintf(text + used, CLI_HELP_SIZE - used, ", %d %s", c->exit_code, c->exit_meaning);
-        }
-    }
-}
-
-// The exit codes of a subcommand and their meanings; for CLI_COMMAND_COUNT, of all.
+// The exit codes of a subcommand and their meanings, in their order; for CLI_COMMAND_COUNT, of all.
 static void exit_text(cli_command command, char text[CLI_HELP_SIZE]) {
-    enum { USAGE = 2, INTERRUPTED = 130, NONE = 256 };
+    enum { USAGE = 2, INTERRUPTED = 130 };
     snprintf(text, CLI_HELP_SIZE, "0 ok, 1 error or failed check, 2 usage");
-    add_codes(command, USAGE, INTERRUPTED, text);
-    snprintf(text + strlen(text), CLI_HELP_SIZE - strlen(text), ", 130 interrupted");
-    add_codes(command, INTERRUPTED, NONE, text);
-    snprintf(text + strlen(text), CLI_HELP_SIZE - strlen(text), ".");
+    for (int after = 0; after < 2; after++) {
+        for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
+            const cli_subcommand *c = &cli_commands[i];
+            const bool is_asked = command == CLI_COMMAND_COUNT || command == (cli_command)i;
+            if (is_asked && c->exit_code > USAGE && (c->exit_code > INTERRUPTED) == after) {
+                sm_append(text, CLI_HELP_SIZE, ", %d %s", c->exit_code, c->exit_meaning);
+            }
+        }
+        sm_append(text, CLI_HELP_SIZE, after ? "." : ", 130 interrupted");
+    }
 }
 
 void cli_front_help(FILE *stream) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "philox.h"
+#include "bench/tables/show.h"
 #include "cli/learn/learn.h"
 #include "cli/measure/measure.h"
 #include "learn/page/step_page.h"
@@ -80,22 +81,19 @@ static void describe_weights(walk *w) {
     }
     snprintf(w->weights, sizeof(w->weights), "stepmark train --init%s%s -m %s", o->model.arch > 0 ? " --arch " : "",
              o->model.arch > 0 ? w->job.config.model->name : "", o->model.models.texts[0]);
-    size_t used = strlen(w->weights);
     char text[SM_FIELD_TEXT_SIZE];
-#define X(type, member, column, view, heading, meaning, most, flag, ...)                                \
-    if (o->model.member != 0) {                                                                         \
-        sm_model_field_text(&w->job.config, SM_MODEL_##member, text);                                   \
-        used += (size_t)snprintf(w->weights + used, sizeof(w->weights) - used, " --" flag " %s", text); \
+#define X(type, member, column, view, heading, meaning, most, flag, ...) \
+    if (o->model.member != 0) {                                          \
+        sm_model_field_text(&w->job.config, SM_MODEL_##member, text);    \
+        sm_append(w->weights, PATH_MAX, " --" flag " %s", text);         \
     }
 #define KEPT(...)
     SM_MODEL_FIELDS(X, KEPT)
 #undef X
 #undef KEPT
-    used += (size_t)snprintf(w->weights + used, sizeof(w->weights) - used, " --seed %lld --save DIR",
-                             (long long)o->work.seed);
+    sm_append(w->weights, PATH_MAX, " --seed %lld --save DIR", (long long)o->work.seed);
     if (cli_walk_step(o) > 1) {
-        snprintf(w->weights + used, sizeof(w->weights) - used, ", and %lld steps of training",
-                 (long long)o->walk.train_steps);
+        sm_append(w->weights, PATH_MAX, ", and %lld steps of training", (long long)o->walk.train_steps);
     }
 }
 
@@ -259,15 +257,13 @@ static sm_status walk_ops(walk *w, cli_walk_writer *writer) {
         if (shown) {
             SM_TRY(writer->op(writer, &event));
         } else if (tells_skips && i >= skipped_until) {
-            // The omitted ops from `first`, within one range.
-            const sm_op *ops = w->plan->ops;
-            int end = i;
-            while (end < w->plan->n_ops && ops[end].range == ops[i].range && !is_shown(w, end)) {
-                end++;
+            // The omitted ops from here on, within one range.
+            const sm_op *op = &w->plan->ops[i];
+            for (skipped_until = i; skipped_until < w->plan->n_ops && !is_shown(w, skipped_until) &&
+                                    w->plan->ops[skipped_until].range == op->range;) {
+                skipped_until++;
             }
-            const sm_range left_out = {i, end};
-            skipped_until = left_out.end;
-            SM_TRY(writer->skip != NULL ? writer->skip(writer, w->plan, left_out) : SM_OK);
+            SM_TRY(writer->skip != NULL ? writer->skip(writer, w->plan, (sm_range){i, skipped_until}) : SM_OK);
         }
     }
     return SM_OK;

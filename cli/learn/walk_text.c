@@ -64,11 +64,11 @@ static sm_status begin(cli_walk_writer *writer, const cli_walk_head *head) {
 // --- an op -----------------------------------------------------------------------------------------
 
 static const char *dims_text(const sm_tensor *t, char text[TEXT_SIZE]) {
-    int used = snprintf(text, TEXT_SIZE, "(");
+    text[0] = '\0';
     for (int i = 0; i < t->n_dims; i++) {
-        used += snprintf(text + used, (size_t)(TEXT_SIZE - used), "%s%lld", i > 0 ? "," : "", (long long)t->dims[i]);
+        sm_append(text, TEXT_SIZE, "%s%lld", i > 0 ? "," : "(", (long long)t->dims[i]);
     }
-    snprintf(text + used, (size_t)(TEXT_SIZE - used), ")");
+    sm_append(text, TEXT_SIZE, ")");
     return text;
 }
 

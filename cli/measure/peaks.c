@@ -91,9 +91,8 @@ static sm_status on_ceiling(void *ctx, const sm_ceiling *c) {
     // Adds a line for each kind of ceiling, once.
     char line[256];
     snprintf(line, sizeof(line), "- %s: %s.\n", c->name, c->meaning);
-    size_t used = strlen(output->legend);
-    if (strstr(output->legend, line) == NULL && used + strlen(line) < sizeof(output->legend)) {
-        memcpy(output->legend + used, line, strlen(line) + 1);
+    if (strstr(output->legend, line) == NULL) {
+        sm_append(output->legend, sizeof(output->legend), "%s", line);
     }
     cli_live_clear();
     json_t *record = json_object();

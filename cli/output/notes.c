@@ -8,6 +8,7 @@
 
 #include "clock.h"
 #include "bench/tables/screen.h"
+#include "bench/tables/show.h"
 #include "cli/output/output.h"
 
 static const double least_pause_s = 0.5; // between two updates
@@ -64,20 +65,19 @@ static double seconds_left(int done, int total) {
 }
 
 static void put_line(const char *what, int done, int total) {
-    char line[256];
-    int used = 0;
+    char line[256] = "";
     if (live.n_parts > 1) {
-        used = snprintf(line, sizeof(line), "%s %d of %d: ", live.part, live.n_done + 1, live.n_parts);
+        snprintf(line, sizeof(line), "%s %d of %d: ", live.part, live.n_done + 1, live.n_parts);
     }
-    used += snprintf(line + used, sizeof(line) - (size_t)used, "%s", what);
+    sm_append(line, sizeof(line), "%s", what);
     if (total > 0) {
-        used += snprintf(line + used, sizeof(line) - (size_t)used, " %d/%d", done, total);
+        sm_append(line, sizeof(line), " %d/%d", done, total);
     }
     const double elapsed_s = seconds_since(live.n_parts > 1 ? live.parts_begin_ns : live.begin_ns);
     const double left_s = seconds_left(done, total);
-    used += snprintf(line + used, sizeof(line) - (size_t)used, ", %.0f s", elapsed_s);
+    sm_append(line, sizeof(line), ", %.0f s", elapsed_s);
     if (left_s >= 0 && elapsed_s >= told_after_s) {
-        snprintf(line + used, sizeof(line) - (size_t)used, ", about %s left", CLI_DURATION(left_s));
+        sm_append(line, sizeof(line), ", about %s left", CLI_DURATION(left_s));
     }
     if (live.n_lines > 0) {
         cli_live_clear();

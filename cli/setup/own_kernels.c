@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/tables/show.h"
 #include "cli/flags/flag.h"
 #include "learn/own_kernels/backend_apart.h"
 #include "learn/own_kernels/kernel_library.h"
@@ -81,8 +82,7 @@ static sm_status add(const char *entry, const void *ctx) {
     }
     SM_TRY(opened);
     SM_TRY(file->language == SM_OWN_OPENCL ? sm_kernel_load(equals + 1, file, kind, kernel) : SM_OK);
-    const size_t used = strlen(own.text);
-    snprintf(own.text + used, sizeof(own.text) - used, "%s%s (%s)", used > 0 ? ", " : "", entry, digest);
+    sm_append(own.text, sizeof(own.text), "%s%s (%s)", own.text[0] != '\0' ? ", " : "", entry, digest);
     return SM_OK;
 }
 

@@ -315,7 +315,7 @@ sm_status cli_train_show_validation(cli_train_show *show, const sm_train_progres
 void cli_train_show_begin(cli_train_show *show, const sm_train_settings *s, const sm_schedule *schedule) {
     char warmup[64] = "", rate[64] = "constant", settings[256];
     sm_step_settings optimizer = s->optimizer;
-    size_t used = (size_t)snprintf(settings, sizeof(settings), "%s", s->session->plan->optimizer->name);
+    snprintf(settings, sizeof(settings), "%s", s->session->plan->optimizer->name);
     if (schedule->warmup_steps > 0) {
         snprintf(warmup, sizeof(warmup), "%lld steps of warm-up, then ", (long long)schedule->warmup_steps);
     }
@@ -323,12 +323,12 @@ void cli_train_show_begin(cli_train_show *show, const sm_train_settings *s, cons
         snprintf(rate, sizeof(rate), "%s to %.3g", sm_schedule_name(schedule->kind),
                  schedule->lr * schedule->final_fraction);
     }
-    for (int i = 0; i < sm_setting_count() && used < sizeof(settings); i++) {
+    for (int i = 0; i < sm_setting_count(); i++) {
         const double value = *sm_setting_of(&optimizer, sm_setting_at(i));
         char words[CLI_TEXT_SIZE];
         if (!isnan(value) && value != optimizer.lr) {
             cli_setting_text(sm_setting_at(i), ' ', words);
-            used += (size_t)snprintf(settings + used, sizeof(settings) - used, ", %s %.7g", words, value);
+            sm_append(settings, sizeof(settings), ", %s %.7g", words, value);
         }
     }
     show->first_ns = sm_now_ns();
