@@ -87,9 +87,6 @@ sm_status cli_refuse_code(const cli_flag *flag);
 // Whether it is part of a configuration of `run`: `sweep` takes lists of these. Other flags apply to the whole sweep.
 bool cli_is_axis(const cli_flag *flag);
 
-// Whether a flag of `run` makes a configuration a training loop, as `loop` measures it.
-bool cli_makes_loop(const cli_flag *flag);
-
 // Whether the subcommand has its own list of values to try, as `advise` does, if the flag is not given.
 bool cli_has_own_list(const cli_flag *flag, cli_command command);
 

@@ -789,13 +789,6 @@ int cli_choosable_find(const char *name, size_t length) {
 
 bool cli_is_axis(const cli_flag *flag) { return (flag->commands & CLI_LISTED) != 0; }
 
-bool cli_makes_loop(const cli_flag *flag) {
-    return flag->target == offsetof(cli_options, work.loader) ||
-           flag->target == offsetof(cli_options, work.queue_depth) ||
-           flag->target == offsetof(cli_options, processes.buckets) ||
-           (flag->target == offsetof(cli_options, work.tokenizer) && cli_is_axis(flag));
-}
-
 bool cli_has_own_list(const cli_flag *flag, cli_command command) {
     for (const cli_flag_variant *v = flag->unlike; v != NULL && v->commands != 0; v++) {
         if ((v->commands & ADVISE) != 0 && v->initial != NULL) {

@@ -2,6 +2,7 @@
 
 #include "bench/tables/show.h"
 #include "cli/setup/setup.h"
+#include "os/os.h"
 
 // In sm_device_info 0 means unknown or none.
 static int64_t known(size_t value) { return value > 0 ? (int64_t)value : SM_ABSENT; }
@@ -43,10 +44,25 @@ static const sm_column columns[] = {COLUMN_LIST(SM_LISTED_COLUMN)};
 
 const sm_table cli_devices_table = {"devices", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
+// Tests every device's matrix units again that a compiler or driver could fail at.
+static void try_units(void) {
+    for (int b = 0; b < sm_backend_count(); b++) {
+        const sm_backend *backend = sm_backend_at(b);
+        for (int i = 0; backend->help != NULL && i < backend->device_count(); i++) {
+            char index[16];
+            char *words[] = {index, (char *)"try", (char *)os_program()};
+            snprintf(index, sizeof index, "%d", i);
+            if (backend->help(3, words) != SM_OK) {
+                cli_note("%s", sm_error_message());
+            }
+        }
+    }
+}
+
 sm_status cli_devices(const cli_options *options) {
     SM_OWN(json_t) *records = json_array();
     if (options->probe) {
-        cli_try_units();
+        try_units();
     }
     for (int b = 0; b < sm_backend_count(); b++) {
         const sm_backend *backend = sm_backend_at(b);

@@ -14,6 +14,7 @@
 #include "bench/score/datasheet.h"
 #include "os/os.h"
 #include "os/processor.h"
+#include "src/weights/weights.h"
 
 static const double usual_peak_seconds = 1.0;
 
@@ -52,6 +53,26 @@ sm_status cli_get_peaks(cli_bench *bench, const cli_job *job, sm_device *opened,
     return status;
 }
 
+static sm_status refuse_dimension(const char *flag, int64_t given) {
+    return given == 0 ? SM_OK
+                      : sm_fail(SM_ERR_USAGE, "--%s: the model of --weights fixes it; leave one of them out", flag);
+}
+
+// The config of --weights, or of the size with the command line's dimensions.
+static sm_status config_of(const cli_options *options, sm_model_config *config) {
+    if (options->model.weights == NULL) {
+        return cli_model_config(options, options->model.models.texts[0], config);
+    }
+    SM_TRY(refuse_dimension("arch", options->model.arch));
+#define X(type, member, column, view, heading, meaning, most, flag, ...) \
+    SM_TRY(refuse_dimension(flag, options->model.member));
+#define KEPT(...)
+    SM_MODEL_FIELDS(X, KEPT)
+#undef X
+#undef KEPT
+    return sm_weights_read_config(options->model.weights, config);
+}
+
 sm_status cli_job_of(const cli_options *o, sm_comm *comm, cli_job *job) {
     *job = (cli_job){
         .model = o->model.weights != NULL ? o->model.weights : o->model.models.texts[0],
@@ -66,7 +87,10 @@ sm_status cli_job_of(const cli_options *o, sm_comm *comm, cli_job *job) {
                  .seed = (uint64_t)o->work.seed,
                  .optimizer = sm_optimizer_at(o->work.optimizer),
                  .one_micro_batch = o->work.accum <= 1,
-                 .processes = cli_plan_processes(o, comm),
+                 .processes = {.n = sm_comm_size(comm) > 1 ? sm_comm_size(comm) : (int)o->processes.n_processes,
+                               .rank = sm_comm_rank(comm),
+                               .is_bf16 = o->processes.gradient_format != 0,
+                               .is_sharded = o->processes.shard != 0},
                  .documents = cli_padding(o) != SM_PADDING_NONE,
                  .recompute = (sm_recompute)o->work.recompute,
                  .attention = (sm_attention)o->work.attention},
@@ -90,7 +114,7 @@ sm_status cli_job_of(const cli_options *o, sm_comm *comm, cli_job *job) {
     if (o->work.op != NULL) {
         return cli_op_job(o, job);
     }
-    SM_TRY(cli_config(o, o->model.models.texts[0], &job->config));
+    SM_TRY(config_of(o, &job->config));
     const char *buckets = o->processes.buckets;
     if (buckets != NULL && strcmp(buckets, "all") == 0) {
         job->plan.processes.bucket_bytes = SM_BUCKETS_ALL;

@@ -119,9 +119,6 @@ const char *cli_run_args_value(const json_t *args, const char *name);
 // repeated.
 sm_status cli_run_args_check(const json_t *args);
 
-// "stepmark run --batch-size=4 ...", quoted for a shell. The caller frees it.
-char *cli_run_args_line(const json_t *args);
-
 // --- sizes -------------------------------------------------------------------------------------
 
 // Sets job->B, and job->T if it is 0: the largest work of a fixed list that fits the device's free memory and, at 60% of the

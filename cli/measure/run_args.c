@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "cli/flags/flag.h"
-#include "src/io/shell_word.h"
 
 // --- one flag ------------------------------------------------------------------------------------
 
@@ -194,19 +193,4 @@ sm_status cli_run_args_check(const json_t *args) {
         SM_FAIL_IF(is_twice, SM_ERR_FORMAT, "its run_args have %.*s twice; it is not run", (int)length, arg);
     }
     return SM_OK;
-}
-
-// --- for a shell -----------------------------------------------------------------------------------
-
-char *cli_run_args_line(const json_t *args) {
-    char *line = NULL;
-    size_t size;
-    FILE *out = sm_memstream(&line, &size);
-    fprintf(out, "stepmark %s", cli_commands[cli_run_args_command(args)].name);
-    for (size_t i = 0; i < json_array_size(args); i++) {
-        fputc(' ', out);
-        sm_put_shell_word(out, json_string_value(json_array_get(args, i)));
-    }
-    sm_memstream_close(out);
-    return line;
 }

@@ -8,7 +8,6 @@
 #include "bench/rows/sweep_log.h"
 #include "cli/flags/options.h"
 #include "src/io/atomic_file.h"
-#include "src/io/shell_word.h"
 
 // --- rows ----------------------------------------------------------------------------------------
 
@@ -21,11 +20,6 @@ bool cli_is_log(const char *path) { return format_of(path) == SM_FORMAT_JSONL; }
 
 void cli_second_open(const char *path, cli_second *second) {
     *second = (cli_second){path, format_of(path), json_array()};
-}
-
-void cli_rows_hint(const char *path) {
-    char word[SM_SHELL_PATH_SIZE];
-    printf("\n- #: the row in its file: `stepmark compare %s##` measures it again.\n", sm_shell_path(path, word));
 }
 
 size_t cli_second_number(const cli_second *second) {

@@ -89,9 +89,6 @@ size_t cli_second_number(const cli_second *second);
 // Adds a row to a file of either kind.
 sm_status cli_write_row(const char *path, json_t *row);
 
-// Below a table: what its row numbers (#) are for.
-void cli_rows_hint(const char *path);
-
 // Writes what remains, and closes.
 sm_status cli_second_close(cli_second *second);
 

@@ -175,15 +175,6 @@ sm_status cli_choose_device(const sm_comm *comm, const cli_device_list *devices,
                    devices->n, n_here);
 }
 
-sm_processes cli_plan_processes(const cli_options *options, const sm_comm *comm) {
-    return (sm_processes){
-        .n = sm_comm_size(comm) > 1 ? sm_comm_size(comm) : (int)options->processes.n_processes,
-        .rank = sm_comm_rank(comm),
-        .is_bf16 = options->processes.gradient_format != 0,
-        .is_sharded = options->processes.shard != 0,
-    };
-}
-
 // --- their end -------------------------------------------------------------------------------------
 
 void cli_wait_for_others(void) {

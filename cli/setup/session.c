@@ -197,20 +197,6 @@ void cli_foresee(void) {
     }
 }
 
-void cli_try_units(void) {
-    for (int b = 0; b < sm_backend_count(); b++) {
-        const sm_backend *backend = sm_backend_at(b);
-        for (int i = 0; backend->help != NULL && i < backend->device_count(); i++) {
-            char index[16];
-            char *words[] = {index, (char *)"try", (char *)os_program()};
-            snprintf(index, sizeof index, "%d", i);
-            if (backend->help(3, words) != SM_OK) {
-                cli_note("%s", sm_error_message());
-            }
-        }
-    }
-}
-
 sm_open_options cli_open_options(const cli_options *options, int64_t n_threads) {
     return (sm_open_options){.n_threads = (int)n_threads,
                              .isa = options->device.isa,
@@ -246,25 +232,6 @@ sm_status cli_open_only_device(const cli_options *options, sm_device **opened) {
 }
 
 // --- model and weights ---------------------------------------------------------------------
-
-static sm_status refuse_dimension(const char *flag, int64_t given) {
-    return given == 0 ? SM_OK
-                      : sm_fail(SM_ERR_USAGE, "--%s: the model of --weights fixes it; leave one of them out", flag);
-}
-
-sm_status cli_config(const cli_options *options, const char *size_name, sm_model_config *config) {
-    if (options->model.weights == NULL) {
-        return cli_model_config(options, size_name, config);
-    }
-    SM_TRY(refuse_dimension("arch", options->model.arch));
-#define X(type, member, column, view, heading, meaning, most, flag, ...) \
-    SM_TRY(refuse_dimension(flag, options->model.member));
-#define KEPT(...)
-    SM_MODEL_FIELDS(X, KEPT)
-#undef X
-#undef KEPT
-    return sm_weights_read_config(options->model.weights, config);
-}
 
 sm_status cli_load_weights(sm_session *session, const sm_model_config *config, uint64_t seed, const char *folder) {
     return folder != NULL ? sm_weights_load(folder, config, session, NULL) : sm_session_draw(session, seed);

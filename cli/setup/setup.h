@@ -71,9 +71,6 @@ sm_status cli_select_devices(const cli_texts *names, cli_device_list *list);
 // Call it first in a process that opens one of them and trains: starts slow work early.
 void cli_foresee(void);
 
-// Tests every device's matrix units again that a compiler or driver could fail at.
-void cli_try_units(void);
-
 // Removes a backend whose drivers did not list their devices from later selections.
 void cli_lose_backend(const sm_backend *backend);
 
@@ -96,9 +93,6 @@ json_t *cli_device_warnings(const sm_device_info *info);
 
 // The failure of a backend whose devices are not known, with its message; SM_OK: they are, or were not asked for.
 sm_status cli_backend_failure(const sm_backend *backend);
-
-// The config of --weights, or of the size with the command line's dimensions.
-sm_status cli_config(const cli_options *options, const char *size_name, sm_model_config *config);
 
 // Loads the weights of --weights, or initial ones of --seed, into a session.
 sm_status cli_load_weights(sm_session *session, const sm_model_config *config, uint64_t seed, const char *folder);
@@ -261,9 +255,6 @@ sm_status cli_compare_files(const cli_options *options, sm_status status, sm_tra
 // The device of this process: its own if there are as many devices as processes on the host; a single device is for
 // all, and must be the cpu if there are several.
 sm_status cli_choose_device(const sm_comm *comm, const cli_device_list *devices, cli_device *device);
-
-// The processes in the form of a plan.
-sm_processes cli_plan_processes(const cli_options *options, const sm_comm *comm);
 
 // Call it before a process ends after a failure: the launcher then ends all processes at once, and another may have
 // something to report first: rank 0 what all agreed on, or the process that misses a crashed one. Waits a few seconds

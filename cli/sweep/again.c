@@ -8,6 +8,7 @@
 #include "cli/flags/flag.h"
 #include "cli/rows/rows.h"
 #include "cli/sweep/sweep.h"
+#include "src/io/shell_word.h"
 
 typedef struct {
     const cli_options *options; // of this command
@@ -128,9 +129,8 @@ static sm_status run_again(repetition *r, json_t **again) {
         SM_TRY(check_digest(r, "weights_digest", c->run.model.weights != NULL ? c->run.model.weights : "--weights",
                             digest));
     }
-    char *line = cli_run_args_line(json_object_get(r->row, "run_args"));
-    cli_note("%s", line);
-    free(line);
+    SM_FREED char *line = sm_shell_line(r->flags.args, r->flags.n_args);
+    cli_note("stepmark %s", line);
     SM_TRY(cli_candidate_run(&r->sweeper, &r->flags, &r->candidate, again));
     forget_digest(r, *again, "data_digest");
     forget_digest(r, *again, "weights_digest");

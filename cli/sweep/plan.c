@@ -202,6 +202,14 @@ static sm_status set_axes(const cli_axes *given, axis axes[MAX_FLAGS]) {
     return SM_OK;
 }
 
+// Whether a flag of `run` makes a configuration a training loop, as `loop` measures it.
+static bool makes_loop(const cli_flag *flag) {
+    return flag->target == offsetof(cli_options, work.loader) ||
+           flag->target == offsetof(cli_options, work.queue_depth) ||
+           flag->target == offsetof(cli_options, processes.buckets) ||
+           (flag->target == offsetof(cli_options, work.tokenizer) && cli_is_axis(flag));
+}
+
 // Configuration `index` of the product: a number whose digits are the axes' positions; the last axis varies fastest.
 static sm_status add_product(const axis axes[MAX_FLAGS], int n_axes, int64_t index, cli_sweep_plan *plan) {
     cli_configuration *c = NULL;
@@ -215,7 +223,7 @@ static sm_status add_product(const axis axes[MAX_FLAGS], int n_axes, int64_t ind
         }
         const char *value = a->values[index % a->n];
         index /= a->n;
-        command = cli_makes_loop(a->flag) ? CLI_LOOP : command;
+        command = makes_loop(a->flag) ? CLI_LOOP : command;
         c->args[at--] = sm_text_of("--%s%s%s", a->flag->name, value != NULL ? "=" : "", value != NULL ? value : "");
     }
     c->args[0] = sm_strdup(cli_commands[command].name);
@@ -264,7 +272,7 @@ static void leave_to_others(axis axes[MAX_FLAGS]) {
     cli_flag flag;
     bool is_loop = false;
     for (int i = 0; i < MAX_FLAGS; i++) {
-        is_loop |= axes[i].flag != NULL && cli_makes_loop(axes[i].flag);
+        is_loop |= axes[i].flag != NULL && makes_loop(axes[i].flag);
     }
     for (int i = 0; i < MAX_FLAGS && is_loop; i++) {
         if (axes[i].flag != NULL && !cli_flag_of(CLI_LOOP, i, &flag)) {

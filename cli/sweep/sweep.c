@@ -6,6 +6,7 @@
 #include "bench/tables/show.h"
 #include "cli/rows/rows.h"
 #include "cli/sweep/sweep.h"
+#include "src/io/shell_word.h"
 
 // --- the largest batch ---------------------------------------------------------------------------
 
@@ -260,7 +261,9 @@ static sm_status close_output(cli_sweep *s, const outcome *o) {
     }
     const json_t *last = json_array_get(s->rows, json_array_size(s->rows) - 1);
     if (last != NULL && row_number(s, last) > 0 && sm_format_is_read(format)) {
-        cli_rows_hint(options->out.output_file);
+        char word[SM_SHELL_PATH_SIZE];
+        printf("\n- #: the row in its file: `stepmark compare %s##` measures it again.\n",
+               sm_shell_path(options->out.output_file, word));
     }
     SM_TRY(o->n_ok > 1 ? print_advice(s, s->rows) : SM_OK);
     return cli_second_close(&s->second);
