@@ -115,11 +115,10 @@ const sm_table cli_ladder_table = {"ladder", columns, (int)(sizeof(columns) / si
 static json_t *make_record(const sm_ladder *ladder, const sm_ladder_result *r, const sm_rung_result *rung,
                            const sm_rung_result *before) {
     const bool is_told = before != NULL && sm_rung_is_usable(rung) && sm_rung_is_usable(before);
-    char ceiling[SM_CELL_SIZE];
+    char ceiling[SM_CELL_SIZE] = "";
     const double ns = rung->ns.n > 0 ? rung->ns.median : NAN;
     const char *bound = !isfinite(r->ceiling.ns) ? "" : r->ceiling.is_memory_bound ? "memory" : "compute";
     json_t *record = json_object();
-    ceiling[0] = '\0';
     if (isfinite(r->ceiling.ns)) {
         const bool is_memory = r->ceiling.is_memory_bound;
         const double peak = is_memory ? r->ceiling.peaks.bandwidth_bytes_per_s : r->ceiling.peaks.flops;
@@ -134,7 +133,6 @@ static json_t *make_record(const sm_ladder *ladder, const sm_ladder_result *r, c
 
 // The ladder's own shape with the values of "N=128,F=3072".
 static sm_status make_shape(const char *given, const char *own, char shape[SM_CASE_TEXT_SIZE]) {
-    size_t used = 0;
     for (const char *entry = given; *entry != '\0'; entry += strcspn(entry, ","), entry += *entry == ',') {
         const size_t length = strcspn(entry, "=");
         const char *at = own; // the word of this letter
@@ -153,8 +151,8 @@ static sm_status make_shape(const char *given, const char *own, char shape[SM_CA
         for (const char *entry = given; *entry != '\0'; entry += strcspn(entry, ","), entry += *entry == ',') {
             value = strncmp(entry, word, length + 1) == 0 ? entry + length + 1 : value;
         }
-        used += (size_t)snprintf(shape + used, SM_CASE_TEXT_SIZE - used, "%s%.*s%.*s", used > 0 ? " " : "",
-                                 (int)length + 1, word, (int)strspn(value, "0123456789"), value);
+        sm_append(shape, SM_CASE_TEXT_SIZE, "%s%.*s%.*s", shape[0] != '\0' ? " " : "", (int)length + 1, word,
+                  (int)strspn(value, "0123456789"), value);
     }
     return SM_OK;
 }

@@ -75,12 +75,13 @@ static sm_status open_rung(const climb *c, climber *one, const sm_rung *rung) {
     return c->options->backend->open(c->options->index, &how, &one->device);
 }
 
-static sm_status prepare(const climb *c, sm_device *device, sm_plan **plan, sm_executable **executable) {
-    SM_TRY(sm_op_text_plan(c->ladder->kind, c->result->shape, precision, plan));
-    SM_TRY(device->backend->supports(device, *plan, &(*plan)->ops[0]));
-    SM_TRY(sm_plan_assign_memory(*plan, device->info.max_alloc_bytes));
-    SM_TRY(device->backend->prepare(device, *plan, executable));
-    return sm_op_text_upload(c->result->shape, 0, *plan, *executable);
+static sm_status prepare(const climb *c, climber *one) {
+    const sm_backend *backend = one->device->backend;
+    SM_TRY(sm_op_text_plan(c->ladder->kind, c->result->shape, precision, &one->plan));
+    SM_TRY(backend->supports(one->device, one->plan, &one->plan->ops[0]));
+    SM_TRY(sm_plan_assign_memory(one->plan, one->device->info.max_alloc_bytes));
+    SM_TRY(backend->prepare(one->device, one->plan, &one->executable));
+    return sm_op_text_upload(c->result->shape, 0, one->plan, one->executable);
 }
 
 static sm_status run_once(climber *one) {
@@ -89,37 +90,39 @@ static sm_status run_once(climber *one) {
     return backend->execute(one->executable, one->range, one->op_ns);
 }
 
+static void close_climber(climber *one) {
+    if (one->session != NULL) { // on a rung's device
+        sm_session_close(one->session);
+    } else if (one->device != NULL) {
+        one->device->backend->release(one->executable);
+        one->device->backend->close(one->device);
+        sm_plan_free(one->plan);
+    }
+    free(one->op_ns);
+}
+
 // --- against the reference: the shape that is measured ---------------------------------------------
 
-static sm_status read_output(const sm_backend *backend, const sm_plan *plan, sm_executable *executable, int out,
-                             void **values) {
-    const int tensor = plan->ops[0].out[out];
-    *values = malloc(sm_tensor_bytes(&plan->tensors[tensor]));
-    SM_FAIL_IF(*values == NULL, SM_ERR_OOM, "ladder: no memory for %s", plan->tensors[tensor].name);
-    return backend->download(executable, tensor, 0, sm_tensor_elems(&plan->tensors[tensor]), *values);
+static sm_status read_output(const climber *one, int out, void **values) {
+    const int tensor = one->plan->ops[0].out[out];
+    const sm_tensor *t = &one->plan->tensors[tensor];
+    *values = malloc(sm_tensor_bytes(t));
+    SM_FAIL_IF(*values == NULL, SM_ERR_OOM, "ladder: no memory for %s", t->name);
+    return one->device->backend->download(one->executable, tensor, 0, sm_tensor_elems(t), *values);
 }
 
 static sm_status compute_expected(climb *c) {
-    sm_status status = SM_OK;
     const sm_backend *backend = sm_backend_find("reference");
-    sm_device *device = NULL;
-    sm_plan *plan = NULL;
-    sm_executable *executable = NULL;
-    SM_TRY(backend->open(0, &(sm_open_options){0}, &device));
-    SM_TRY_GOTO(prepare(c, device, &plan, &executable));
-    c->result->flops = sm_op_flops(plan, &plan->ops[0]);
-    c->result->bytes = sm_op_bytes(plan, &plan->ops[0]);
-    SM_TRY_GOTO(backend->execute(executable, (sm_range){0, 1}, NULL));
+    SM_AT_END(close_climber) climber one = {.device = NULL};
+    SM_TRY(backend->open(0, &(sm_open_options){0}, &one.device));
+    SM_TRY(prepare(c, &one));
+    c->result->flops = sm_op_flops(one.plan, &one.plan->ops[0]);
+    c->result->bytes = sm_op_bytes(one.plan, &one.plan->ops[0]);
+    SM_TRY(backend->execute(one.executable, (sm_range){0, 1}, NULL));
     for (int k = 0; k < SM_MAX_OUT; k++) {
-        if (plan->ops[0].out[k] != SM_NO_TENSOR) {
-            SM_TRY_GOTO(read_output(backend, plan, executable, k, &c->expected[k]));
-        }
+        SM_TRY(one.plan->ops[0].out[k] != SM_NO_TENSOR ? read_output(&one, k, &c->expected[k]) : SM_OK);
     }
-cleanup:
-    backend->release(executable);
-    sm_plan_free(plan);
-    backend->close(device);
-    return status;
+    return SM_OK;
 }
 
 // Compares a rung with the reference: in the cases of verify, then in the shape that is measured.
@@ -135,7 +138,7 @@ static sm_status verify_rung(const climb *c, climber *one, sm_rung_result *rung)
     if (rung->wrong[0] != '\0') {
         return SM_OK;
     }
-    SM_TRY(prepare(c, one->device, &one->plan, &one->executable));
+    SM_TRY(prepare(c, one));
     one->range = (sm_range){0, 1};
     one->op_ns = sm_calloc((size_t)one->plan->n_ops, sizeof *one->op_ns);
     SM_TRY(run_once(one));
@@ -147,7 +150,7 @@ static sm_status verify_rung(const climb *c, climber *one, sm_rung_result *rung)
             continue;
         }
         const sm_tensor *t = &one->plan->tensors[op->out[k]];
-        SM_TRY(read_output(one->device->backend, one->plan, one->executable, k, &values));
+        SM_TRY(read_output(one, k, &values));
         const double error = sm_verify_error(SM_F32, sm_tensor_elems(t), values, c->expected[k], 0);
         const int64_t sum_length = sm_op_text_sum_length(op->kind, c->result->shape);
         const double tolerance = sm_verify_tolerance(one->plan, op, k, sum_length);
@@ -286,17 +289,8 @@ static sm_status take_turns(const climb *c) {
 // --- all of it -------------------------------------------------------------------------------------
 
 static void close_climb(climb *c) {
-    climber *step = &c->climbers[c->result->n_rungs];
-    sm_session_close(step->session); // on a rung's device
-    free(step->op_ns);
-    for (int i = 0; i < c->result->n_rungs; i++) {
-        climber *one = &c->climbers[i];
-        if (one->device != NULL) {
-            one->device->backend->release(one->executable);
-            one->device->backend->close(one->device);
-        }
-        sm_plan_free(one->plan);
-        free(one->op_ns);
+    for (int i = c->result->n_rungs; i >= 0; i--) { // the step first
+        close_climber(&c->climbers[i]);
     }
     for (int k = 0; k < SM_MAX_OUT; k++) {
         free(c->expected[k]);
@@ -306,27 +300,20 @@ static void close_climb(climb *c) {
 
 // Whether the rung's library is installed; otherwise says so.
 static bool is_there(const climb *c, const sm_rung *rung) {
-    const bool is_library = rung->place == SM_RUNG_BY_OPENBLAS;
-    climber one = {.device = NULL};
-    sm_status status = is_library ? open_rung(c, &one, rung) : SM_OK;
-    if (is_library && status == SM_OK) {
-        status = prepare(c, one.device, &one.plan, &one.executable);
-        c->options->backend->release(one.executable);
-        sm_plan_free(one.plan);
-        c->options->backend->close(one.device);
+    SM_AT_END(close_climber) climber one = {.device = NULL};
+    if (rung->place != SM_RUNG_BY_OPENBLAS || (open_rung(c, &one, rung) == SM_OK && prepare(c, &one) == SM_OK)) {
+        return true;
     }
-    if (status != SM_OK) {
-        say(c, sm_error_message());
-    }
-    return status == SM_OK;
+    say(c, sm_error_message());
+    return false;
 }
 
 sm_status sm_ladder_measure(const sm_ladder *ladder, const sm_ladder_options *options, sm_ladder_result *result) {
-    sm_status status = SM_OK;
     const sm_rung *rungs[SM_MOST_RUNGS];
     const sm_rung_result *before = NULL;
-    climb c = {.ladder = ladder, .options = options, .result = result};
     *result = (sm_ladder_result){.ceiling.ns = NAN};
+    SM_AT_END(close_climb) climb c = {.ladder = ladder, .options = options, .result = result};
+    c.climbers = sm_calloc(SM_MOST_RUNGS + 1, sizeof *c.climbers);
     snprintf(result->shape, sizeof result->shape, "%s", options->shape);
     const int n = sm_ladder_rungs(ladder, options->on_card, rungs);
     for (int i = 0; i < n; i++) {
@@ -334,16 +321,15 @@ sm_status sm_ladder_measure(const sm_ladder *ladder, const sm_ladder_options *op
             result->rungs[result->n_rungs++].rung = rungs[i];
         }
     }
-    c.climbers = sm_calloc((size_t)result->n_rungs + 1, sizeof *c.climbers);
-    SM_TRY_GOTO(compute_expected(&c));
+    SM_TRY(compute_expected(&c));
     say(&c, "comparing each rung with the reference ...");
     for (int i = 0; i < result->n_rungs; i++) {
-        SM_TRY_GOTO(open_rung(&c, &c.climbers[i], result->rungs[i].rung));
-        SM_TRY_GOTO(verify_rung(&c, &c.climbers[i], &result->rungs[i]));
+        SM_TRY(open_rung(&c, &c.climbers[i], result->rungs[i].rung));
+        SM_TRY(verify_rung(&c, &c.climbers[i], &result->rungs[i]));
     }
-    SM_TRY_GOTO(open_step(&c));
+    SM_TRY(open_step(&c));
     say(&c, "measuring the rungs in turn ...");
-    SM_TRY_GOTO(take_turns(&c));
+    SM_TRY(take_turns(&c));
     for (int i = 0; i <= result->n_rungs; i++) {
         sm_rung_result *rung = i < result->n_rungs ? &result->rungs[i] : &result->step;
         const climber *one = &c.climbers[i];
@@ -357,12 +343,10 @@ sm_status sm_ladder_measure(const sm_ladder *ladder, const sm_ladder_options *op
     const climber *last = &c.climbers[result->n_rungs - 1];
     result->info = last->device->info;
     if (!options->without_peaks) {
-        SM_TRY_GOTO(sm_op_ceiling_measure(last->device, last->plan, &last->plan->ops[0], peak_seconds, false,
-                                          &result->ceiling));
+        SM_TRY(sm_op_ceiling_measure(last->device, last->plan, &last->plan->ops[0], peak_seconds, false,
+                                     &result->ceiling));
     }
-cleanup:
-    close_climb(&c);
-    return status;
+    return SM_OK;
 }
 
 // --- noise -----------------------------------------------------------------------------------------
