@@ -251,11 +251,7 @@ int main(int argc, char **argv) {
         return EXIT_ERROR;
     }
     if (argc < 2) {
-        if (isatty(STDERR_FILENO)) {
-            cli_front_hello(stderr);
-        } else {
-            cli_front_help(stderr);
-        }
+        (isatty(STDERR_FILENO) ? cli_front_hello : cli_front_help)(stderr);
         return EXIT_USAGE;
     }
     if (argv[1][0] == '-') {
