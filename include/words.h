@@ -1,4 +1,4 @@
-// words.h: one list of X(code, word) makes an enum and the function that names its values; and how texts end.
+// words.h: one list of X(code, word) makes an enum and the function that names its values; how texts end; sizes.
 #ifndef STEPMARK_WORDS_H
 #define STEPMARK_WORDS_H
 
@@ -16,6 +16,7 @@
         return words[value];                                \
     }
 
+#define SM_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 static inline bool sm_ends_with(const char *text, const char *end) {
     const size_t n_text = strlen(text);
     const size_t n_end = strlen(end);

@@ -1,9 +1,6 @@
 // again.c: see compare.h.
 #include "bench/compare/compare.h"
 
-#include "bench/rows/read_rows.h"
-#include "bench/tables/show.h"
-
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -56,7 +53,7 @@ static const sm_column columns[] = {
     SM_TEXT("same", "yes or no; null: not known", .heading = "same"),
 };
 
-const sm_table sm_again_table = {"again", columns, sizeof(columns) / sizeof(columns[0])};
+const sm_table sm_again_table = {"again", columns, SM_COUNT(columns)};
 
 // Keeps only the first reason: later ones follow from it.
 static void fail(sm_again *result, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -107,7 +104,7 @@ static bool is_clean_build(const json_t *row) {
 static void add_conditions(sm_again *result, const json_t *recorded, const json_t *again, bool *must_be_equal) {
     *must_be_equal =
         is_clean_build(recorded) && is_clean_build(again) && strcmp(sm_rows_text(recorded, "mode"), "tuned") != 0;
-    for (size_t i = 0; i < sizeof(conditions) / sizeof(conditions[0]); i++) {
+    for (size_t i = 0; i < SM_COUNT(conditions); i++) {
         const char *name = conditions[i].name;
         bool same = are_equal(sm_json_get(recorded, name), sm_json_get(again, name));
         if (!same) {

@@ -1,11 +1,6 @@
 // best_rows.c: see compare.h.
 #include "bench/compare/compare.h"
 
-#include "bench/rows/identity.h"
-#include "bench/rows/read_rows.h"
-#include "bench/stats/stats.h"
-#include "bench/tables/show.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +17,7 @@ static const sm_column columns[] = {
     SM_TEXT("caution", "limits of its reliability", .heading = "caution"),
 };
 
-const sm_table sm_recommend_table = {"recommendations", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+const sm_table sm_recommend_table = {"recommendations", columns, (int)SM_COUNT(columns)};
 
 // --- rows ------------------------------------------------------------------------------------------
 
@@ -294,7 +289,7 @@ json_t *sm_recommend(const json_t *rows) {
     SM_EACH(group, groups) {
         size_t n = 0;
         SM_EACH(row, group) { of_group[n++] = row; }
-        for (size_t c = 0; c < sizeof(contests) / sizeof(contests[0]); c++) {
+        for (size_t c = 0; c < SM_COUNT(contests); c++) {
             award(groups, of_group, n, &contests[c], records);
         }
     }

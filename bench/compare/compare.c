@@ -1,10 +1,6 @@
 // compare.c: matches two sets of rows, compares each match, lists the rows left out.
 #include "bench/compare/compare.h"
 
-#include "bench/rows/read_rows.h"
-#include "bench/stats/stats.h"
-#include "bench/tables/show.h"
-
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -274,7 +270,7 @@ static json_t *describe(const json_t *row) {
     const char *device = sm_rows_text(row, "device");
     const char *parts[] = {device[0] != '\0' ? device : sm_rows_text(row, "backend_used"), sm_rows_text(row, "isa"),
                            SM_TEXT_MODE(row), SM_TEXT_PRECISION(row)};
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+    for (size_t i = 0; i < SM_COUNT(parts); i++) {
         sm_append_part(text, sizeof(text), " ", parts[i]);
     }
     return sm_json_text(text);
@@ -437,8 +433,7 @@ static const sm_column compare_columns[] = {
     SM_TEXT("reason", "why it is neither faster nor slower", .heading = "why not", .rank = 3),
 };
 
-const sm_table sm_compare_table = {"comparisons", compare_columns,
-                                   sizeof(compare_columns) / sizeof(compare_columns[0])};
+const sm_table sm_compare_table = {"comparisons", compare_columns, SM_COUNT(compare_columns)};
 
 static const sm_column apart_columns[] = {
     SM_TEXT("side", "a, b or both", .heading = "side"),
@@ -448,7 +443,7 @@ static const sm_column apart_columns[] = {
     SM_TEXT("reason", "why it was not compared", .heading = "not compared because"),
 };
 
-const sm_table sm_apart_table = {"not_compared", apart_columns, sizeof(apart_columns) / sizeof(apart_columns[0])};
+const sm_table sm_apart_table = {"not_compared", apart_columns, SM_COUNT(apart_columns)};
 
 sm_status sm_compare(const json_t *rows_a, const json_t *rows_b, const sm_compare_options *options,
                      sm_comparison *comparison) {

@@ -19,9 +19,10 @@
 #define STEPMARK_COMPARE_H
 
 #include "bench/rows/identity.h"
+#include "bench/rows/read_rows.h"
 #include "bench/stats/stats.h"
-#include "bench/tables/json_values.h"
 #include "bench/tables/record.h"
+#include "bench/tables/show.h"
 #include "status.h"
 
 #include <jansson.h>

@@ -5,10 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/rows/read_rows.h"
-#include "bench/stats/stats.h"
-#include "bench/tables/show.h"
-
 enum { LEAST_PAIRS = 6 }; // with fewer there is no 95% interval
 static const double alpha = 0.05;
 
@@ -32,7 +28,7 @@ static void show_brief_flags(const json_t *record, const sm_column *column, char
     size_t used = 0;
     while (*flags != '\0' && used + 1 < size_bytes) {
         const bool begins_word = used == 0 || text[used - 1] == ' ';
-        for (size_t i = 0; begins_word && i < sizeof(left_out) / sizeof(left_out[0]); i++) {
+        for (size_t i = 0; begins_word && i < SM_COUNT(left_out); i++) {
             flags += strncmp(flags, left_out[i], strlen(left_out[i])) == 0 ? strlen(left_out[i]) : 0;
         }
         text[used++] = *flags++;
@@ -75,7 +71,7 @@ static const sm_column columns[] = {
     SM_TEXT("command", "command that measures it again", .heading = "command"),
 };
 
-const sm_table sm_advice_table = {"advice", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+const sm_table sm_advice_table = {"advice", columns, (int)SM_COUNT(columns)};
 
 // --- rows ------------------------------------------------------------------------------------------
 

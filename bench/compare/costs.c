@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/rows/read_rows.h"
-#include "bench/tables/show.h"
-
 sm_status sm_costs_add(sm_costs *costs, const char *text) {
     const char *equals = strrchr(text, '=');
     char *end = NULL;
@@ -33,7 +30,7 @@ static const sm_price *find(const sm_costs *costs, const json_t *row) {
     static const char *const fields[] = {"gpu_info", "cpu_info", "machine", "host", "context.host", "device"};
     const bool has_card = sm_rows_text(row, "gpu_info")[0] != '\0';
     for (int i = 0; costs != NULL && i < costs->n; i++) {
-        for (size_t k = 0; k < sizeof fields / sizeof fields[0]; k++) {
+        for (size_t k = 0; k < SM_COUNT(fields); k++) {
             if (!(has_card && k == 1) && strcasestr(sm_rows_text(row, fields[k]), costs->prices[i].name) != NULL) {
                 return &costs->prices[i]; // a card is not rented by its host's processor
             }

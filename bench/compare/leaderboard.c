@@ -4,10 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/rows/identity.h"
-#include "bench/rows/read_rows.h"
-#include "bench/tables/show.h"
-
 enum { TEXT_SIZE = 256 };
 
 static const double gib = 1024.0 * 1024.0 * 1024.0;
@@ -60,7 +56,7 @@ static const sm_column columns[] = {
             .heading = "marks", .rank = SM_RANK_ALWAYS, .brief = show_brief_marks),
 };
 
-const sm_table sm_leaderboard_table = {"leaderboard", columns, sizeof(columns) / sizeof(columns[0])};
+const sm_table sm_leaderboard_table = {"leaderboard", columns, SM_COUNT(columns)};
 
 static const sm_column refused_columns[] = {
     SM_TEXT("machine", "processor or card that ran", .heading = "machine", .rank = SM_RANK_ALWAYS),
@@ -76,8 +72,7 @@ static const sm_column refused_columns[] = {
     SM_TEXT("reason", "why it is not ranked", .heading = "reason", .rank = SM_RANK_ALWAYS),
 };
 
-const sm_table sm_leaderboard_refused_table = {"refused", refused_columns,
-                                               sizeof(refused_columns) / sizeof(refused_columns[0])};
+const sm_table sm_leaderboard_refused_table = {"refused", refused_columns, SM_COUNT(refused_columns)};
 
 // --- which rows ----------------------------------------------------------------------------------------
 
@@ -129,7 +124,7 @@ static void set_marks(const json_t *row, const json_t *best, bool is_reference, 
         agree(row, best, "data") ? "" : "other data",
     };
     marks[0] = '\0';
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+    for (size_t i = 0; i < SM_COUNT(all); i++) {
         sm_append_part(marks, TEXT_SIZE, ", ", all[i]);
     }
 }
@@ -153,7 +148,7 @@ static void other_work(const json_t *const *sorted, size_t n_before, const json_
     text[0] = '\0';
     for (size_t i = 0; i < n_before && !alike; i++) {
         alike = true;
-        for (size_t k = 0; k < sizeof(shown) / sizeof(shown[0]) && alike; k++) {
+        for (size_t k = 0; k < SM_COUNT(shown) && alike; k++) {
             alike = agree(sorted[i], row, shown[k]);
         }
         if (alike) {
@@ -189,7 +184,7 @@ static bool is_beaten(const json_t *const *sorted, const json_t *references, siz
     for (size_t k = first; k < i && !is_same; k++) {
         const bool has_card = sm_rows_text(sorted[i], "gpu_info")[0] != '\0';
         is_same = holds(references, sorted[k]) == holds(references, sorted[i]);
-        for (size_t f = 0; f < sizeof(place) / sizeof(place[0]) && is_same; f++) {
+        for (size_t f = 0; f < SM_COUNT(place) && is_same; f++) {
             is_same = (has_card && f == 1) || // a card's host may have others
                       strcmp(sm_rows_text(sorted[k], place[f]), sm_rows_text(sorted[i], place[f])) == 0;
         }

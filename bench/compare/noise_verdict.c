@@ -1,10 +1,6 @@
 // noise_verdict.c: see compare.h.
 #include "bench/compare/compare.h"
 
-#include "bench/rows/read_rows.h"
-#include "bench/stats/stats.h"
-#include "bench/tables/show.h"
-
 #include <math.h>
 #include <string.h>
 

@@ -1,11 +1,7 @@
 // speedups.c: what is said after a run: which row is how much faster, and where attentions cross. See compare.h.
 #include "bench/compare/compare.h"
 
-#include "bench/rows/identity.h"
-#include "bench/rows/read_rows.h"
 #include "bench/rows/row.h"
-#include "bench/stats/stats.h"
-#include "bench/tables/show.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -304,7 +304,7 @@ static const sm_column columns[] = {
                .show = show_checked),
     SM_INTEGER("n_checkpoints", "", "that were written", .heading = "checkpoints", .show = sm_show_count),
 };
-const sm_table sm_curves_table = {"trainings", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+const sm_table sm_curves_table = {"trainings", columns, (int)SM_COUNT(columns)};
 
 static json_t *record_of(const sm_curve *c) {
     const sm_training_log *log = &c->log;
@@ -380,9 +380,8 @@ static json_t *curve_json(const sm_curve *c) {
             samples, json_pack("[I, o]", (json_int_t)c->log.samples[i].step, sm_json_bytes(c->log.samples[i].text)));
     }
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:O?}", "name", sm_json_bytes(c->name), "points", points_of(c),
-                     "validations", validations_of(c), "phases_s",
-                     sm_json_reals(phases_s, sizeof(phases_s) / sizeof(phases_s[0])), "samples", samples,
-                     "configuration", json_object_get(c->run, "configuration"));
+                     "validations", validations_of(c), "phases_s", sm_json_reals(phases_s, SM_COUNT(phases_s)),
+                     "samples", samples, "configuration", json_object_get(c->run, "configuration"));
 }
 
 sm_status sm_curves_page(const sm_curves *curves, unsigned how, FILE *out) {

@@ -2,7 +2,6 @@
 #include "bench/curves/curves.h"
 
 #include <math.h>
-#include <stdio.h>
 
 enum { STEPS_BEFORE_JUMP = 10, STEPS_BETWEEN_JUMPS = 100, STEPS_BEFORE_FLAT = 100 };
 

@@ -49,7 +49,7 @@ static const sm_column columns[] = {
     SM_JSON("warnings", "disturbances of the figures", .heading = "warning", .view = SM_SHOWN_AS_NOTES),
 };
 
-const sm_table sm_loop_table = {"loop", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+const sm_table sm_loop_table = {"loop", columns, (int)SM_COUNT(columns)};
 
 // --- the baseline ------------------------------------------------------------------------------------
 

@@ -4,8 +4,6 @@
 
 #include <stdlib.h>
 
-#include "bench/profile/profile.h"
-
 enum { MAIN_TRACK = 1, DEVICE_TRACK = 2, LOADER_TRACK = 10, EVENTS_A_STEP = 3 };
 
 // An event that changes the number of loads that are ready.
@@ -82,7 +80,7 @@ static void add_load(json_t *events, const sm_load *load, int64_t origin_ns, int
     if (load->thread < 0 || start_ns < 0) {
         return; // it is on the main line, or long before it
     }
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+    for (size_t i = 0; i < SM_COUNT(parts); i++) {
         if (parts[i].ns > 0) {
             sm_trace_span(events, parts[i].name, "loader", LOADER_TRACK + load->thread, start_ns, parts[i].ns,
                           json_pack("{s:I}", "step", (json_int_t)number));

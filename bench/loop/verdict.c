@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "bench/measure/harness.h"
 #include "bench/tables/show.h"
 
 static SM_WORDS(name_of, sm_loop_bound, SM_LOOP_BOUND_LIST)

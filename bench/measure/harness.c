@@ -6,7 +6,6 @@
 #include "bench/measure/pass_stats.h"
 #include "bench/rows/machine.h"
 #include "bench/sensors/sensors.h"
-#include "bench/stats/stats.h"
 #include "src/plan/host_threads.h"
 
 #include <errno.h>

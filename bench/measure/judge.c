@@ -2,7 +2,6 @@
 #include "bench/measure/pass_stats.h"
 
 #include "bench/compare/compare.h"
-#include "bench/stats/stats.h"
 
 #include <math.h>
 #include <stdlib.h>

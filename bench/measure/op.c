@@ -2,7 +2,6 @@
 #include "bench/measure/op.h"
 
 #include "bench/measure/pass_stats.h"
-#include "bench/stats/stats.h"
 #include "bench/tables/show.h"
 #include "clock.h"
 #include "src/verify/op_cases.h"

@@ -1,8 +1,6 @@
 // pass_stats.c: pass types, their work, and the figures computed from their samples.
 #include "bench/measure/pass_stats.h"
 
-#include "bench/stats/stats.h"
-
 #include <math.h>
 #include <stdlib.h>
 

@@ -27,8 +27,8 @@ static const sm_column columns[] = {
     SM_REAL("roofline_share", "", "roofline_ns / self_ns; more than 1: operands in a cache", .heading = "of roofline",
             .show = sm_show_percent, .rank = 7),
     SM_REAL("above_ns", "ns", "self_ns - roofline_ns", .heading = "above ms", .show = sm_show_ms, .rank = 6),
-    SM_REAL("waiting", "", "share of the threads' time in these ops in which they wait for others", .heading = "waiting",
-            .show = sm_show_percent, .rank = 5),
+    SM_REAL("waiting", "", "share of the threads' time in these ops in which they wait for others",
+            .heading = "waiting", .show = sm_show_percent, .rank = 5),
     SM_REAL("imbalance", "", "time of the slowest thread's part, above the mean, over the mean", .heading = "imbalance",
             .show = sm_show_percent, .rank = 5),
     SM_INTEGER("wall_ns", "ns", "total: wall clock of the step with every op timed"),
@@ -41,7 +41,7 @@ static const sm_column columns[] = {
     SM_JSON("warnings", "disturbances of the figures", .heading = "warning", .view = SM_SHOWN_AS_NOTES),
 };
 
-const sm_table sm_profile_table = {"profile", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+const sm_table sm_profile_table = {"profile", columns, (int)SM_COUNT(columns)};
 
 // A record with the context's members, and `self_ns` as a share of the wall-clock time.
 static json_t *start_record(const sm_profile *profile, json_t *context, const char *line, int64_t self_ns) {

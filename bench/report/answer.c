@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "bench/report/report.h"
-#include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
 
 enum { SETTING_SIZE = SM_REPORT_NAME_SIZE + 160, MOST_DEVICES = 32 };

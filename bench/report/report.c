@@ -1,10 +1,8 @@
 // report.c: gathers what a page of rows, and one of a leaderboard, is drawn from.
 #include "bench/report/report.h"
 
-#include "bench/compare/compare.h"
 #include "bench/loop/loop.h"
 #include "bench/pages/page.h"
-#include "bench/rows/read_rows.h"
 #include "bench/rows/identity.h"
 #include "bench/rows/row.h"
 #include "bench/tables/show.h"
@@ -54,7 +52,7 @@ static json_t *without_nulls(const json_t *object, size_t most_samples) {
 static int context_index(const json_t *row, json_t *contexts) {
     SM_OWN(json_t) *context = json_copy(json_object_get(row, "context"));
     int index = NO_CONTEXT;
-    for (size_t i = 0; i < sizeof(left_out_of_context) / sizeof(left_out_of_context[0]); i++) {
+    for (size_t i = 0; i < SM_COUNT(left_out_of_context); i++) {
         json_object_del(context, left_out_of_context[i]);
     }
     int n = (int)json_array_size(contexts);

@@ -1,9 +1,7 @@
 // rows.c: see report.h.
 #include "bench/report/report.h"
 
-#include "bench/compare/compare.h"
 #include "bench/rows/identity.h"
-#include "bench/rows/read_rows.h"
 #include "bench/rows/row.h"
 #include "bench/tables/show.h"
 #include "src/models/model.h"

@@ -4,7 +4,6 @@
 
 #include "bench/tables/digest.h"
 #include "bench/tables/json_values.h"
-#include "bench/tables/show.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -77,7 +76,7 @@ static void shorten(char *chip, int width) {
     if (generation != NULL && (int)strlen(chip) > width) { // "13th Gen Intel Core i7-13700K"
         memmove(chip, generation + 5, strlen(generation + 5) + 1);
     }
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]) && (int)strlen(chip) > width; i++) {
+    for (size_t i = 0; i < SM_COUNT(words) && (int)strlen(chip) > width; i++) {
         leave_out(chip, words[i], " ");
     }
     while ((int)strlen(chip) > width) {
@@ -240,7 +239,7 @@ static bool skip_markup(const char **at, const char *end) {
 // A character that a page has as a number: some programs write "+" as "&#43;". 0: another entity, or none.
 static char numbered(const char *at, const char *end) {
     static const char *const numbers[] = {"&#43;", "&#x2b;", "&#x2B;", "&#46;", "&#x2e;", "&#x2E;"};
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+    for (size_t i = 0; i < SM_COUNT(numbers); i++) {
         const size_t length = strlen(numbers[i]);
         if ((size_t)(end - at) >= length && memcmp(at, numbers[i], length) == 0) {
             return i < 3 ? '+' : '.';

@@ -2,7 +2,6 @@
 #include "bench/rows/read_rows.h"
 
 #include "bench/stats/stats.h"
-#include "bench/tables/show.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -31,10 +30,10 @@ static const double op_time_slack_ns = 3e8;
     X(max_ns)                                                                                                        \
     X(ci95_hi_ns)                                                                                                    \
     X(n_batch)                                                                                                       \
-    X(n_seq) X(n_accum) X(real_tokens) X(padded_tokens) X(energy_j) X(n_layer) X(n_head) X(d_model) X(d_ff) X(vocab) \
-        X(n_ctx) X(model_n_params) X(attribution_ns) X(flops) X(bytes) X(peak_flops) X(datasheet_flops)              \
-            X(peak_bandwidth) X(ideal_ns) X(n_threads) X(peak_rss_bytes) X(device_peak_bytes) X(loss_checked)        \
-                X(loss_reference)
+    X(n_seq)                                                                                                         \
+    X(n_accum) X(real_tokens) X(padded_tokens) X(energy_j) X(n_layer) X(n_head) X(d_model) X(d_ff) X(vocab) X(n_ctx) \
+        X(model_n_params) X(attribution_ns) X(flops) X(bytes) X(peak_flops) X(datasheet_flops) X(peak_bandwidth)     \
+            X(ideal_ns) X(n_threads) X(peak_rss_bytes) X(device_peak_bytes) X(loss_checked) X(loss_reference)
 
 typedef struct {
     const json_t *row;
@@ -234,7 +233,7 @@ static bool phases_contradict(const audit *a) {
     const double ops_ns = a->attribution_ns - number(a, "phases.unaccounted_ns");
     const double more = a->attribution_ns / a->median_ns;
     double sum = 0;
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+    for (size_t i = 0; i < SM_COUNT(parts); i++) {
         sum += or_zero(number(a, SM_TEXT_IN(64, "phases.%s_ns", parts[i])));
     }
     MUST_BE("attribution_ns", sum > 0 ? sum : NAN, 8);

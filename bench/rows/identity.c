@@ -2,8 +2,6 @@
 #include "bench/rows/identity.h"
 
 #include "bench/rows/read_rows.h"
-#include "bench/rows/row.h"
-#include "bench/tables/show.h"
 #include "fnv1a.h"
 
 #include <math.h>

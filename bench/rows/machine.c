@@ -8,7 +8,6 @@
 #include "os/processor.h"
 
 #include <hwloc.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -90,7 +89,7 @@ static json_t *isa_list(void) {
         return json_null();
     }
     json_t *list = json_array();
-    for (size_t i = 0; i < sizeof(isa_names) / sizeof(isa_names[0]); i++) {
+    for (size_t i = 0; i < SM_COUNT(isa_names); i++) {
         if (sm_is_word_of(isa_names[i], words)) {
             json_array_append_new(list, json_string(isa_names[i]));
         }
@@ -117,7 +116,7 @@ static json_t *cache_list(hwloc_topology_t topology) {
         {HWLOC_OBJ_L3CACHE, 3, "unified"}, {HWLOC_OBJ_L4CACHE, 4, "unified"},
     };
     json_t *list = json_array();
-    for (size_t i = 0; topology != NULL && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+    for (size_t i = 0; topology != NULL && i < SM_COUNT(kinds); i++) {
         hwloc_obj_t cache = hwloc_get_obj_by_type(topology, kinds[i].type, 0);
         if (cache != NULL) {
             json_array_append_new(list, json_pack("{s:i, s:s, s:I, s:i}", "level", kinds[i].level, "type",
@@ -206,7 +205,7 @@ static json_t *environment(void) {
     json_t *found = json_object();
     for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
         const char *equals = strchr(*entry, '=');
-        for (size_t i = 0; equals != NULL && i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+        for (size_t i = 0; equals != NULL && i < SM_COUNT(prefixes); i++) {
             if (strncmp(*entry, prefixes[i], strlen(prefixes[i])) == 0) {
                 json_object_setn_new(found, *entry, (size_t)(equals - *entry), sm_json_bytes(equals + 1));
             }

@@ -3,11 +3,8 @@
 // arrays one after the other are then all the same.
 #include "bench/rows/read_rows.h"
 
-#include "bench/rows/row.h"
 #include "bench/stats/stats.h"
-#include "bench/tables/show.h"
 #include "src/io/input_file.h"
-#include "src/models/model.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -244,7 +241,7 @@ static void take_row(reader *r, json_t *row, size_t line) {
 static bool is_rung(const json_t *object) {
     static const char *const texts[] = {"ladder", "shape", "device", "name", "rung"};
     bool all = json_is_number(sm_json_get(object, "ns"));
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; i < SM_COUNT(texts); i++) {
         all = all && sm_rows_text(object, texts[i])[0] != '\0';
     }
     return all;
@@ -328,12 +325,12 @@ enum { MOST_FIELDS = 4 };
 static void foreign_text(const char *file_text, size_t file_bytes, const json_t *first_object, char *text,
                          size_t size_bytes) {
     const char *kind = NULL;
-    for (size_t i = 0; i < sizeof(objects) / sizeof(objects[0]) && kind == NULL && first_object != NULL; i++) {
+    for (size_t i = 0; i < SM_COUNT(objects) && kind == NULL && first_object != NULL; i++) {
         const bool is_it = json_object_get(first_object, objects[i].fields[0]) != NULL &&
                            json_object_get(first_object, objects[i].fields[1]) != NULL;
         kind = is_it ? objects[i].kind : NULL;
     }
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]) && kind == NULL && first_object == NULL; i++) {
+    for (size_t i = 0; i < SM_COUNT(texts) && kind == NULL && first_object == NULL; i++) {
         const size_t length = strlen(texts[i].begin);
         kind = file_bytes >= length && memcmp(file_text, texts[i].begin, length) == 0 ? texts[i].kind : NULL;
     }

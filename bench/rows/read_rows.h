@@ -21,7 +21,7 @@
 #define STEPMARK_READ_ROWS_H
 
 #include "bench/rows/row.h"
-#include "bench/tables/json_values.h"
+#include "bench/tables/show.h"
 #include "status.h"
 
 #include <jansson.h>

@@ -1,9 +1,6 @@
 // row_schema.c: the columns of a result row (row_fields.h), and their display in the Markdown table.
 #include "bench/rows/identity.h"
 #include "bench/rows/read_rows.h"
-#include "bench/rows/row.h"
-
-#include "bench/tables/show.h"
 
 #include <math.h>
 #include <string.h>
@@ -84,7 +81,7 @@ static void show_flag(const json_t *record, const sm_column *column, char *text,
     const json_t *args = sm_json_get(record, "run_args");
     char flag[64];
     snprintf(flag, sizeof(flag), "--%s=", column->name);
-    for (size_t i = 0; i < sizeof(unlike) / sizeof(unlike[0]); i++) {
+    for (size_t i = 0; i < SM_COUNT(unlike); i++) {
         if (strcmp(unlike[i][0], column->name) == 0) {
             snprintf(flag, sizeof(flag), "--%s=", unlike[i][1]);
         }
@@ -142,7 +139,7 @@ static const sm_column columns[] = {
 const sm_table sm_row_table = {
     .name = "results",
     .columns = columns,
-    .n_columns = sizeof(columns) / sizeof(columns[0]),
+    .n_columns = SM_COUNT(columns),
 };
 
 // --- as a JSON Schema, and a check against it ----------------------------------------------------
@@ -151,7 +148,7 @@ const sm_table sm_row_table = {
 // programs write 5.0.
 
 static const char *const statuses[] = {"ok", "oom", "timeout", "skipped", "error"};
-enum { N_STATUSES = sizeof(statuses) / sizeof(statuses[0]) };
+enum { N_STATUSES = SM_COUNT(statuses) };
 
 json_t *sm_row_json_schema(void) {
     json_t *schema = sm_table_json_schema(&sm_row_table, "stepmark result row",

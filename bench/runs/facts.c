@@ -34,7 +34,7 @@ static json_t *scheduler_facts(void) {
         return json_null();
     }
     json_t *all = json_object();
-    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+    for (size_t i = 0; i < SM_COUNT(variables); i++) {
         const char *text = getenv(variables[i]);
         if (text != NULL) {
             json_object_set_new(all, variables[i], sm_json_bytes(text));

@@ -124,7 +124,7 @@ static void check_sums(sm_training_run *run) {
     static const char *const summed[] = {
         "steps",           "micro_steps",    "optimizer_steps", "tokens_processed_global",
         "timed_steps_sec", "validation_sec", "checkpoint_sec"};
-    for (size_t i = 0; i < sizeof(summed) / sizeof(summed[0]); i++) {
+    for (size_t i = 0; i < SM_COUNT(summed); i++) {
         char name[NAME_SIZE];
         double sum = 0;
         SM_EACH(epoch, json_object_get(run->metrics, "epochs")) { sum += sm_json_number(epoch, summed[i]); }
@@ -208,7 +208,7 @@ static void check_against_log(sm_training_run *run) {
         sm_json_note(run->problems, "%s", sm_error_message());
         return;
     }
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+    for (size_t i = 0; i < SM_COUNT(parts); i++) {
         compare_values(&with_log, parts[i], json_object_get(run->metrics, parts[i]), json_object_get(again, parts[i]));
     }
 }
@@ -360,7 +360,7 @@ static const sm_column columns[] = {
     SM_JSON("problems", "why it is rejected", .heading = "rejected", .rank = 9, .view = SM_SHOWN_AS_NOTES),
 };
 
-const sm_table sm_run_check_table = {"runs", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+const sm_table sm_run_check_table = {"runs", columns, (int)SM_COUNT(columns)};
 
 // "cpu fused amx 1a2b3c", or a foreign run's own name.
 static json_t *engine_of(const json_t *metrics) {
@@ -370,7 +370,7 @@ static json_t *engine_of(const json_t *metrics) {
     if (json_is_string(engine)) {
         return sm_json_text(json_string_value(engine));
     }
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < SM_COUNT(names); i++) {
         const char *part = sm_rows_text(engine, names[i]);
         sm_append(text, sizeof(text), "%s%.40s", text[0] != '\0' && part[0] != '\0' ? " " : "", part);
     }

@@ -288,7 +288,7 @@ json_t *sm_scaling_model(const sm_scaling *scaling) {
 static void note_differences(sm_scaling *s, const sm_training_runs *runs) {
     static const char *const names[] = {"micro_batch", "n_threads", "shard"};
     const json_t *first = json_object_get(runs->runs[0].metrics, "training_config");
-    for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
+    for (size_t k = 0; k < SM_COUNT(names); k++) {
         for (size_t i = 1; i < runs->n; i++) {
             const json_t *other = json_object_get(runs->runs[i].metrics, "training_config");
             if (!json_equal(json_object_get(first, names[k]), json_object_get(other, names[k])) &&
@@ -361,7 +361,7 @@ static void note_published(sm_scaling *s, const sm_training_run *base) {
     SM_OWN(json_t) *rows = sm_bundle_published();
     SM_EACH(row, rows) {
         bool is_same = true;
-        for (size_t k = 0; k < sizeof(fields) / sizeof(fields[0]); k++) {
+        for (size_t k = 0; k < SM_COUNT(fields); k++) {
             is_same = is_same && sm_json_number(row, fields[k][0]) == number(base, fields[k][1]);
         }
         if (sm_json_number(row, "n_processes") == 1) {

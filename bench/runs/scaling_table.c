@@ -81,7 +81,7 @@ static const sm_column columns[] = {
     SM_REAL("model_comm_s", "s", "the model's part of exposed communication"),
 };
 
-const sm_table sm_scaling_table = {"scaling", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+const sm_table sm_scaling_table = {"scaling", columns, (int)SM_COUNT(columns)};
 
 static json_t *whole(double value) { return isfinite(value) ? json_integer((json_int_t)llround(value)) : json_null(); }
 

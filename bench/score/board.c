@@ -33,7 +33,7 @@ static const sm_column columns[] = {
     SM_TEXT("reason", "why it does not count", .heading = "does not count", .rank = SM_RANK_ALWAYS),
 };
 
-const sm_table sm_score_table = {"scores", columns, sizeof(columns) / sizeof(columns[0])};
+const sm_table sm_score_table = {"scores", columns, SM_COUNT(columns)};
 
 bool sm_score_has_blocks(const json_t *rows) {
     bool found = false;

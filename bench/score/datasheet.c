@@ -60,11 +60,9 @@ static const struct {
     {"Neoverse-V", "neon_bf16", 32, 128},
     {"Neoverse-N", "neon", 16, 16},
 };
-enum { N_WIDTHS = sizeof(widths) / sizeof(widths[0]) };
+enum { N_WIDTHS = SM_COUNT(widths) };
 
-const sm_datasheet *sm_datasheet_at(int index) {
-    return index < (int)(sizeof(lines) / sizeof(lines[0])) ? &lines[index] : NULL;
-}
+const sm_datasheet *sm_datasheet_at(int index) { return index < (int)SM_COUNT(lines) ? &lines[index] : NULL; }
 
 // Whether a name has these words, which no letter or digit continues: "A100" is not "A1000".
 static bool has_words(const char *name, const char *words, bool ends) {
@@ -80,7 +78,7 @@ static bool has_words(const char *name, const char *words, bool ends) {
 
 double sm_datasheet_card(const char *name, const char *precision, char source[SM_DATASHEET_SOURCE_SIZE]) {
     source[0] = '\0';
-    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+    for (size_t i = 0; i < SM_COUNT(lines); i++) {
         const sm_datasheet *line = &lines[i];
         if (!has_words(name, line->name, line->ends)) {
             continue;
@@ -128,7 +126,7 @@ static bool lacks_isa(const char *name, const char *isa) {
         {"Apple", "av"},       {"Neoverse", "av"},       {"Cortex", "av"},       {"Ampere", "av"},
     };
     bool found = false;
-    for (size_t i = 0; i < sizeof(lacking) / sizeof(lacking[0]); i++) {
+    for (size_t i = 0; i < SM_COUNT(lacking); i++) {
         found =
             found || (strstr(name, lacking[i][0]) != NULL && strncmp(isa, lacking[i][1], strlen(lacking[i][1])) == 0);
     }

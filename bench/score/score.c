@@ -31,9 +31,7 @@ static const sm_score_batch batches[] = {
     {32, "fnv1a64:e271b34bdb95b850", {11.088528, 8.371115, 6.704492, 5.714209, 4.813168}},
 };
 
-const sm_score_batch *sm_score_batch_at(int index) {
-    return index < (int)(sizeof(batches) / sizeof(batches[0])) ? &batches[index] : NULL;
-}
+const sm_score_batch *sm_score_batch_at(int index) { return index < (int)SM_COUNT(batches) ? &batches[index] : NULL; }
 
 static const sm_score_batch *batch_of(const json_t *row) {
     const sm_score_batch *batch = sm_score_batch_at(0);

@@ -129,7 +129,7 @@ void sm_nvml_throttle_text(uint64_t reasons, char *text, size_t size_bytes) {
                  {0x40, "heat (hardware)"},
                  {0x80, "power brake"}};
     text[0] = '\0';
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+    for (size_t i = 0; i < SM_COUNT(known); i++) {
         sm_append_part(text, size_bytes, ", ", reasons & known[i].bit ? known[i].words : "");
     }
 }

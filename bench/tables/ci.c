@@ -11,7 +11,7 @@ enum { NAME_SIZE = 256 };
 static void name_of(const json_t *record, char name[NAME_SIZE]) {
     static const char *const fields[] = {"model_arch", "model_type", "test", "device", "mode", "precision"};
     name[0] = '\0';
-    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+    for (size_t i = 0; i < SM_COUNT(fields); i++) {
         sm_append_part(name, NAME_SIZE, " ", sm_json_word(record, fields[i]));
     }
 }

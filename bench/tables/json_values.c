@@ -2,12 +2,9 @@
 #include "bench/tables/json_values.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <stdarg.h>
 #include <string.h>
-
-#include "status.h"
 
 static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
 

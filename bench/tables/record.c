@@ -34,7 +34,7 @@ bool sm_format_parse(const char *name, sm_format *format) {
         const char *name;
         sm_format format;
     } others[] = {{"markdown", SM_FORMAT_MARKDOWN}, {"tex", SM_FORMAT_LATEX}, {"typ", SM_FORMAT_TYPST}};
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+    for (size_t i = 0; i < SM_COUNT(others); i++) {
         if (strcasecmp(name, others[i].name) == 0) {
             *format = others[i].format;
             return true;

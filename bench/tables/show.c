@@ -87,7 +87,7 @@ const char *sm_text_bytes(double bytes, char *text, size_t size_bytes) {
         return text;
     }
     size_t unit = 0;
-    while (fabs(bytes) >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+    while (fabs(bytes) >= 1024 && unit + 1 < SM_COUNT(units)) {
         bytes /= 1024;
         unit++;
     }
@@ -102,7 +102,7 @@ const char *sm_text_scaled(double value, const char *unit, char *text, size_t si
         return text;
     }
     size_t prefix = 0;
-    while (fabs(value) >= 1000 && prefix + 1 < sizeof(prefixes) / sizeof(prefixes[0])) {
+    while (fabs(value) >= 1000 && prefix + 1 < SM_COUNT(prefixes)) {
         value /= 1000;
         prefix++;
     }

@@ -8,7 +8,6 @@
 #include "philox.h"
 #include "bench/tables/show.h"
 #include "cli/learn/learn.h"
-#include "cli/measure/measure.h"
 #include "learn/page/step_page.h"
 
 enum { LOSSES = 12, N_ROOMS = 2 * CLI_WALK_OPERANDS, MAX_FULL_ELEMS = 1 << 22 };

@@ -2,9 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/compare/compare.h"
 #include "bench/report/report.h"
-#include "bench/rows/read_rows.h"
 #include "bench/rows/machine.h"
 #include "bench/tables/show.h"
 #include "cli/output/output.h"

@@ -5,11 +5,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "bench/compare/compare.h"
 #include "bench/curves/curves.h"
 #include "bench/pages/page.h"
 #include "bench/report/report.h"
-#include "bench/rows/read_rows.h"
 #include "bench/rows/row.h"
 #include "bench/score/score.h"
 #include "bench/tables/screen.h"

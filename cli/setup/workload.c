@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/verify/step_checks.h"
-
 enum { MAX_BATCHES = 16 };
 
 // Inputs, targets and starts.

@@ -2,12 +2,10 @@
 #include "learn/ladder/ladder.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench/compare/compare.h"
-#include "bench/stats/stats.h"
 #include "clock.h"
 #include "philox.h"
 #include "src/models/model.h"

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backend.h"
 #include "words.h"
 #include "os/library.h"
 #include "os/file_access.h"

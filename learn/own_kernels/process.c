@@ -3,7 +3,6 @@
 #include "learn/own_kernels/process.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +10,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "backend.h"
 #include "learn/own_kernels/backend_call.h"
 #include "learn/own_kernels/backend_file.h"
 #include "learn/own_kernels/confine.h"
 #include "learn/own_kernels/kernel_library.h"
 #include "os/memory.h"
 #include "os/os.h"
-#include "src/plan/own_process.h"
 #include "src/processes/process.h"
 #include "src/verify/op_cases.h"
 

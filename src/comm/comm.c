@@ -15,7 +15,7 @@
 // If mpirun or srun started several processes, each would think it is alone, and all would write the same files.
 static sm_status refuse_many(void) {
     static const char *const counts[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+    for (size_t i = 0; i < SM_COUNT(counts); i++) {
         const char *text = getenv(counts[i]);
         SM_FAIL_IF(text != NULL && atoi(text) > 1, SM_ERR_USAGE,
                    "this is one of %s processes (%s), and this build is without MPI; `make mpi` makes "

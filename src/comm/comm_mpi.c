@@ -2,7 +2,6 @@
 // that the summing thread and the computing thread may both communicate. Every wait ends: at the time limit, or when
 // the awaited process has died.
 #include <mpi.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -186,7 +185,7 @@ static sm_status share(sm_comm *comm, size_t size_bytes, void **parts) {
 
 static bool was_started_by_launcher(void) {
     static const char *const signs[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"};
-    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
+    for (size_t i = 0; i < SM_COUNT(signs); i++) {
         if (getenv(signs[i]) != NULL) {
             return true;
         }

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "words.h"
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"
 
@@ -29,7 +28,7 @@ static const struct {
     int64_t id_bytes;
 } llmc_variants[] = {{20240520, 1, 2}, {20240801, 7, 4}};
 
-enum { N_LLMC_VARIANTS = sizeof llmc_variants / sizeof llmc_variants[0] };
+enum { N_LLMC_VARIANTS = SM_COUNT(llmc_variants) };
 
 // Index of the variant with these first bytes, or -1.
 static int llmc_variant(const uint8_t *head, size_t n) {
@@ -161,7 +160,7 @@ static sm_status refuse(const char *path, const char *name, const char *advice) 
 }
 
 static sm_status check_beginning(const char *path, const uint8_t *head, size_t n) {
-    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
+    for (size_t i = 0; i < SM_COUNT(beginnings); i++) {
         if (n >= beginnings[i].at + beginnings[i].n &&
             memcmp(head + beginnings[i].at, beginnings[i].bytes, beginnings[i].n) == 0) {
             return refuse(path, beginnings[i].name, beginnings[i].advice);
@@ -197,7 +196,7 @@ static sm_status check_llmc(const char *path, const uint8_t *head, size_t n) {
     };
     const uint32_t magic = n >= SM_LLMC_HEADER_BYTES ? word_at(head, 0) : 0;
     const char *what = "something else";
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+    for (size_t i = 0; i < SM_COUNT(others); i++) {
         what = magic == others[i].magic ? others[i].what : what;
     }
     const bool is_date = magic / 10000 >= 2024 && magic / 10000 < 2030 && magic / 100 % 100 >= 1 &&
@@ -311,7 +310,7 @@ static sm_status check_wide(const char *path, const uint8_t *head, size_t n) {
         {"UTF-32 without a mark", TO_UTF8("UTF-32LE"), 4, 0},
         {"UTF-32 without a mark", TO_UTF8("UTF-32BE"), 4, 3},
     };
-    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+    for (size_t i = 0; i < SM_COUNT(forms); i++) {
         if (is_wide_text(head, n, forms[i].width, forms[i].place)) {
             return refuse(path, forms[i].name, forms[i].advice);
         }

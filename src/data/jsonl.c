@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/data/data_format.h"
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"
 

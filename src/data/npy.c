@@ -124,7 +124,7 @@ static sm_status read_type(const reader *r, const char *type, sm_id_layout *layo
         layout->is_big_endian = type[0] == '>';
         return SM_OK;
     }
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+    for (size_t i = 0; i < SM_COUNT(others); i++) {
         SM_FAIL_IF(type[1] == others[i].letter, SM_ERR_UNSUPPORTED,
                    "%s: a NumPy array of %s, not of token ids; save whole numbers: np.save(FILE, "
                    "ids.astype('uint16'))",

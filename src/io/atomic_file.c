@@ -13,7 +13,6 @@
 
 #include "src/io/atomic_file.h"
 #include "os/os.h"
-#include "os/files.h"
 
 enum { MAX_ATTEMPTS = 100 };
 

@@ -1,6 +1,5 @@
 // safetensors.c: jansson parses the header, and everything in it is then checked. pread reads data in pieces, which
 // become f32: a file that is larger than memory, or that shrinks meanwhile, is an error and not a crash.
-#include <jansson.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>

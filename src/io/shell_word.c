@@ -2,7 +2,6 @@
 #include "src/io/shell_word.h"
 
 #include <jansson.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -264,7 +264,7 @@ json_t *sm_decoder_write(const sm_model_config *config, double dropout_p, const 
         {"use_cache", json_true()},
         {"vocab_size", json_integer(config->vocab)},
     };
-    json_t *root = sm_config_pack(fields, sizeof fields / sizeof fields[0]);
+    json_t *root = sm_config_pack(fields, SM_COUNT(fields));
     json_auto_t *of_model = sm_config_pack(own, n_own);
     json_object_update(root, of_model);
     return root;

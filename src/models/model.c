@@ -159,6 +159,6 @@ static const sm_model *const models[] = {
 #undef X
 };
 
-int sm_model_count(void) { return (int)(sizeof models / sizeof models[0]); }
+int sm_model_count(void) { return (int)SM_COUNT(models); }
 
 const sm_model *sm_model_at(int index) { return models[index]; }

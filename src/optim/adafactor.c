@@ -1,7 +1,6 @@
 // adafactor.c: Adafactor (Shazeer and Stern 2018) as in PyTorch. State: for a matrix, one element for each row and
 // column; for a vector, v, one for each parameter.
 #include <float.h>
-#include <math.h>
 
 #include "src/optim/optimizer.h"
 

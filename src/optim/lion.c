@@ -1,5 +1,4 @@
 // lion.c: Lion (Chen et al. 2023, algorithm 2). State: m, one element for every parameter.
-#include <math.h>
 
 #include "src/optim/optimizer.h"
 

@@ -1,5 +1,4 @@
 // optimizer.c: what all optimizers share.
-#include <math.h>
 #include <string.h>
 
 #include "src/optim/optimizer.h"
@@ -14,7 +13,7 @@ sm_step_settings sm_plan_settings(const sm_plan *plan) {
     return plan->optimizer != NULL ? plan->optimizer->defaults : (sm_step_settings){0};
 }
 
-int sm_setting_count(void) { return (int)(sizeof settings_table / sizeof settings_table[0]); }
+int sm_setting_count(void) { return (int)SM_COUNT(settings_table); }
 
 const sm_setting *sm_setting_at(int index) { return &settings_table[index]; }
 
@@ -216,7 +215,7 @@ static const sm_optimizer *const optimizers[] = {
 #undef X
 };
 
-int sm_optimizer_count(void) { return (int)(sizeof optimizers / sizeof optimizers[0]); }
+int sm_optimizer_count(void) { return (int)SM_COUNT(optimizers); }
 
 const sm_optimizer *sm_optimizer_at(int index) { return optimizers[index]; }
 

@@ -1,5 +1,4 @@
 // sgd.c: gradient descent with momentum (Sutskever et al. 2013). State: m, one element for every parameter.
-#include <math.h>
 
 #include "src/optim/optimizer.h"
 

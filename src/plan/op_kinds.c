@@ -399,7 +399,7 @@ enum { LAYERNORM_FORWARD = 8, LAYERNORM_BACKWARD = 14, RMSNORM_FORWARD = 4, RMSN
 
 static double norm_flops(const sm_plan *plan, const sm_op *op, int n_each) {
     static const char *const optional[] = {"add", "dskip", "dbias"};
-    for (size_t i = 0; i < sizeof optional / sizeof optional[0]; i++) {
+    for (size_t i = 0; i < SM_COUNT(optional); i++) {
         n_each += sm_op_tensor(op, optional[i]) != SM_NO_TENSOR;
     }
     return n_each * elems(input(plan, op, 0));

@@ -65,7 +65,7 @@ static sm_status start_child(process *p, int ends[N_STREAMS][2]) {
                                                        .kept_at = job->messages,
                                                        .kept = ends[MESSAGES][1],
                                                        .closed = closed,
-                                                       .n_closed = sizeof closed / sizeof closed[0],
+                                                       .n_closed = SM_COUNT(closed),
                                                        .limits = job->limits,
                                                        .n_limits = job->n_limits,
                                                        .dies_first = job->dies_first,

@@ -56,7 +56,7 @@ sm_attention sm_attention_resolve(sm_attention asked, sm_mode mode, unsigned wit
     return wanted == SM_ATTENTION_FLASH && !has_flash ? SM_ATTENTION_NAIVE : wanted;
 }
 
-int sm_rewrite_count(void) { return (int)(sizeof rewrites / sizeof rewrites[0]); }
+int sm_rewrite_count(void) { return (int)SM_COUNT(rewrites); }
 
 const sm_rewrite *sm_rewrite_at(int index) { return &rewrites[index]; }
 

@@ -76,7 +76,7 @@ static sm_status make_run(sm_run_folder *folder) {
     static const char *const ours[] = {"log.jsonl", "checkpoints", "model", "training_metrics.json",
                                        "RUN_COMPLETE.txt"};
     char path[PATH_MAX];
-    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
+    for (size_t i = 0; i < SM_COUNT(ours); i++) {
         SM_FAIL_IF(sm_file_is_in(folder->dir, ours[i], path), SM_ERR_USAGE,
                    "--run: %s: has %s and no run.json; choose another folder", folder->dir, ours[i]);
     }
@@ -182,10 +182,10 @@ static sm_status tell_difference(const comparison *c, const char *name, const js
     char is[VALUE_BYTES];
     format_value(before, was);
     format_value(now, is);
-    if (is_among(name, passed, sizeof passed / sizeof passed[0])) {
+    if (is_among(name, passed, SM_COUNT(passed))) {
         return SM_OK;
     }
-    if (is_among(name, noted, sizeof noted / sizeof noted[0])) {
+    if (is_among(name, noted, SM_COUNT(noted))) {
         snprintf(c->note, c->note_bytes, "%s: %s was %s and is %s now: results may differ in their last bits",
                  c->folder->dir, name, was, is);
         return SM_OK;

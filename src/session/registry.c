@@ -19,7 +19,7 @@ static const sm_backend *const backends[] = {
     &sm_backend_reference,
 };
 
-enum { N_BUILT_IN = sizeof backends / sizeof backends[0] };
+enum { N_BUILT_IN = SM_COUNT(backends) };
 
 static const sm_backend *added; // by --backend-library
 
@@ -46,7 +46,7 @@ const sm_backend *sm_backend_find(const char *name) {
 const sm_collectives *sm_collectives_of(SM_UNUSED const sm_backend *backend, SM_UNUSED int i) {
 #ifdef SM_OPENCL
     static const sm_collectives *const of_opencl[] = {&sm_collectives_links, &sm_collectives_nccl};
-    return backend == &sm_backend_opencl && i < (int)(sizeof of_opencl / sizeof of_opencl[0]) ? of_opencl[i] : NULL;
+    return backend == &sm_backend_opencl && i < (int)SM_COUNT(of_opencl) ? of_opencl[i] : NULL;
 #else
     return NULL;
 #endif

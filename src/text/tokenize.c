@@ -11,7 +11,6 @@
 #include "src/text/token_output.h"
 #include "src/text/tokenize.h"
 #include "src/tokenizer/encoder.h"
-#include "src/tokenizer/text_source.h"
 
 enum { BLOCKS_PER_THREAD = 4, MAX_THREADS = 1024, NARROW_IDS = 65536 };
 

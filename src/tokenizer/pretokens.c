@@ -46,7 +46,7 @@ static const struct {
     {0x2ebf0, 0x2ee5d, LETTER}, {0x31350, 0x323af, LETTER},
 };
 
-enum { N_NEWER = sizeof newer / sizeof newer[0], MAX_UTF8 = 4 };
+enum { N_NEWER = SM_COUNT(newer), MAX_UTF8 = 4 };
 
 // By kind and length; absent if no newer character has that length.
 static const char *const stand_ins[][MAX_UTF8 + 1] = {

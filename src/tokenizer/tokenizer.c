@@ -1,7 +1,6 @@
 // tokenizer.c: the vocabulary in memory.
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "fnv1a.h"
 #include "src/tokenizer/pretokens.h"

@@ -4,7 +4,6 @@
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "words.h"
@@ -471,7 +470,7 @@ static sm_status read_root(reading *r, const json_t *root, const char *folder, c
 static bool find_files(const char *folder, char first[PATH_MAX], char second[PATH_MAX]) {
     static const char *const file_pairs[][2] = {
         {"tokenizer.json", NULL}, {"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}};
-    for (size_t i = 0; i < sizeof file_pairs / sizeof file_pairs[0]; i++) {
+    for (size_t i = 0; i < SM_COUNT(file_pairs); i++) {
         second[0] = '\0';
         if (sm_file_is_in(folder, file_pairs[i][0], first) &&
             (file_pairs[i][1] == NULL || sm_file_is_in(folder, file_pairs[i][1], second))) {

@@ -2,8 +2,6 @@
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "src/io/atomic_file.h"
 #include "src/io/json_text.h"

@@ -5,7 +5,6 @@
 
 #include "embedded.h"
 #include "src/data/data_files.h"
-#include "src/io/file_digest.h"
 #include "src/io/json_text.h"
 
 enum { MOST_WARMUP_STEPS = 500 };
@@ -56,7 +55,7 @@ static void set_work(const sm_train_settings *s, int64_t n_steps, json_t *config
         {"val_batches", s->val_batches},
         {"save_every", s->save_every},
     };
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+    for (size_t i = 0; i < SM_COUNT(numbers); i++) {
         json_object_set_new(configuration, numbers[i].name, json_integer(numbers[i].value));
     }
     json_object_set_new(configuration, "order", json_string(sm_order_name(s->order)));

@@ -9,7 +9,6 @@
 
 #include "clock.h"
 #include "src/io/atomic_file.h"
-#include "src/train/trainer.h"
 
 // ---- the writer of checkpoints ----
 //

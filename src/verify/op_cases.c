@@ -224,7 +224,7 @@ bool sm_op_case_is_naive(sm_op_kind kind, int index) {
         SM_ACTIVATION_LIST(EPILOGUES) "bias=", "db=", "add=", "overwrites=", "skip=", "docs=", "nan="};
     char text[SM_CASE_TEXT_SIZE];
     sm_op_case_text(kind, index, text);
-    for (size_t i = 0; i < sizeof made_by_rewrites / sizeof made_by_rewrites[0]; i++) {
+    for (size_t i = 0; i < SM_COUNT(made_by_rewrites); i++) {
         if (strstr(text, made_by_rewrites[i]) != NULL) {
             return false;
         }
@@ -326,7 +326,7 @@ static bool has_optional(const sm_plan *plan, const char *text, const char *name
                                     {"add", "add"},
                                     {"r", "add"},
                                     {"dskip", "dskip"}};
-    for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
+    for (size_t i = 0; i < SM_COUNT(needs); i++) {
         if (strcmp(name, needs[i][0]) == 0 && value_of(text, needs[i][1]) > 0) {
             return true;
         }
@@ -568,7 +568,7 @@ static void set_range(source *from, const char *name, bool zero) {
                   {"col", 0, 1},     {"m_max", 0, 1},   {"v_max", 0, 1},  {"scaler", 1, 9}};
     from->low = zero ? 0 : -1;
     from->high = zero ? 0 : 1;
-    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0] && !zero; i++) {
+    for (size_t i = 0; i < SM_COUNT(ranges) && !zero; i++) {
         if (strcmp(name, ranges[i].name) == 0) {
             from->low = ranges[i].low;
             from->high = ranges[i].high;

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 
 #include "philox.h"
-#include "src/models/model.h"
-#include "src/session/session.h"
 #include "src/verify/step_checks.h"
 #include "src/verify/verify.h"
 
@@ -429,7 +427,7 @@ sm_status sm_verify_step(sm_device *device, sm_precision precision, sm_mode mode
 sm_status sm_verify_documents(sm_device *device, sm_precision precision, sm_mode mode, sm_verify_report report_row,
                               void *context) {
     static const sm_attention kinds[] = {SM_ATTENTION_NAIVE, SM_ATTENTION_FLASH};
-    enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
+    enum { N_KINDS = SM_COUNT(kinds) };
     sm_status first = SM_OK;
     for (int i = 0; i < sm_model_count() * N_KINDS; i++) {
         const variant v = {.mode = mode, .attention = kinds[i % N_KINDS], .documents = true, .n_accum = 1};

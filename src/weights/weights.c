@@ -3,7 +3,6 @@
 // the kind of file.
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -15,7 +14,6 @@
 #include "os/os.h"
 #include "philox.h"
 #include "src/io/input_file.h"
-#include "src/weights/model_folder.h"
 #include "src/weights/weights.h"
 
 enum { MAX_DISK_NAME = 2 * SM_NAME_SIZE, DIGEST_SIZE = 17 };
@@ -259,7 +257,7 @@ static sm_status fail_missing(const char *dir) {
     static const char *const others[] = {"pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5",
                                          "flax_model.msgpack"};
     char path[PATH_MAX];
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+    for (size_t i = 0; i < SM_COUNT(others); i++) {
         SM_FAIL_IF(sm_file_is_in(dir, others[i], path), SM_ERR_UNSUPPORTED,
                    "%s: is not read, and there is no model.safetensors; let transformers write one: "
                    "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)",

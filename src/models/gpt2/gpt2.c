@@ -225,7 +225,7 @@ static json_t *write_config(const sm_model_config *config, double dropout_p) {
         {"use_cache", json_true()},
         {"vocab_size", json_integer(config->vocab)},
     };
-    return sm_config_pack(fields, sizeof fields / sizeof fields[0]);
+    return sm_config_pack(fields, SM_COUNT(fields));
 }
 
 // --- the model ------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ const sm_model sm_model_gpt2 = {
     .name = "gpt2",
     .title = "GPT-2",
     .sizes = sizes,
-    .n_sizes = sizeof sizes / sizeof sizes[0],
+    .n_sizes = SM_COUNT(sizes),
     .odd = {.model = &sm_model_gpt2,
             .n_layer = 2,
             .n_head = 3,

@@ -29,7 +29,7 @@ static sm_status read_config(const char *path, const json_t *root, sm_model_conf
 
 static json_t *write_config(const sm_model_config *config, double dropout_p) {
     const sm_config_field own[] = {{"mlp_bias", json_false()}};
-    return sm_decoder_write(config, dropout_p, own, sizeof own / sizeof own[0]);
+    return sm_decoder_write(config, dropout_p, own, SM_COUNT(own));
 }
 
 // Tensors that older versions of transformers stored with each layer.
@@ -39,7 +39,7 @@ const sm_model sm_model_llama = {
     .name = "llama",
     .title = "Llama",
     .sizes = sizes,
-    .n_sizes = sizeof sizes / sizeof sizes[0],
+    .n_sizes = SM_COUNT(sizes),
     .odd = {.model = &sm_model_llama,
             .n_layer = 2,
             .n_head = 4,

@@ -42,7 +42,7 @@ static json_t *write_config(const sm_model_config *config, double dropout_p) {
         {"sliding_window", json_null()},
         {"use_sliding_window", json_false()},
     };
-    return sm_decoder_write(config, dropout_p, own, sizeof own / sizeof own[0]);
+    return sm_decoder_write(config, dropout_p, own, SM_COUNT(own));
 }
 
 static const char *const none[] = {NULL};
@@ -51,7 +51,7 @@ const sm_model sm_model_qwen3 = {
     .name = "qwen3",
     .title = "Qwen 3",
     .sizes = sizes,
-    .n_sizes = sizeof sizes / sizeof sizes[0],
+    .n_sizes = SM_COUNT(sizes),
     .odd = {.model = &sm_model_qwen3,
             .n_layer = 2,
             .n_head = 4,
