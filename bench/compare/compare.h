@@ -165,7 +165,7 @@ void sm_comparison_free(sm_comparison *comparison);
 
 // For rows that did the same work: how much faster the fastest is than each other, an array of texts: "fused is 1.36
 // (1.31-1.41) times faster than naive", with the 95% interval of the ratio; or that the two are not distinct, or have
-// too few samples. Rows without figures are left out. The caller owns it.
+// too few samples. Rows without figures are left out; rounds count together. The caller owns it.
 json_t *sm_fastest_sentences(const json_t *rows);
 
 // Of rows of attention by itself, naive and flash at the same lengths: from which length on flash is faster at all

@@ -95,7 +95,30 @@ static void say(const group *g, const json_t *slow, bool names_test, json_t *sen
     json_array_append_new(sentences, sm_json_text(text));
 }
 
-json_t *sm_fastest_sentences(const json_t *rows) {
+// A configuration's rounds as one row, with the samples of all that support a verdict.
+static json_t *pool_rounds(const json_t *rows) {
+    char doubt[SM_DOUBT_SIZE];
+    SM_OWN(json_t) *known = json_object();
+    json_t *pooled = json_array();
+    SM_EACH(row, rows) {
+        const char *key = sm_rows_text(row, "sweep_key");
+        const char *round = strstr(key, " round=");
+        SM_FREED char *name = sm_strndup(key, round != NULL ? (size_t)(round - key) : strlen(key));
+        json_t *before = name[0] != '\0' ? json_object_get(known, name) : NULL;
+        if (before == NULL) {
+            json_array_append_new(pooled, json_deep_copy(row));
+            json_object_set(known, name, json_array_get(pooled, json_array_size(pooled) - 1));
+        } else if (!has_figures(before) || sm_doubt_row(before, doubt)) {
+            json_object_update(before, (json_t *)row);
+        } else if (has_figures(row) && !sm_doubt_row(row, doubt)) {
+            json_array_extend(json_object_get(before, "samples_ns"), json_object_get(row, "samples_ns"));
+        }
+    }
+    return pooled;
+}
+
+json_t *sm_fastest_sentences(const json_t *all) {
+    SM_OWN(json_t) *rows = pool_rounds(all);
     const size_t n_rows = json_array_size(rows);
     char doubt[SM_DOUBT_SIZE];
     char first_doubt[SM_DOUBT_SIZE];

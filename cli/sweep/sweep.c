@@ -198,7 +198,8 @@ static sm_status print_advice(const cli_sweep *s, const json_t *rows) {
     if (print_sentences(sm_crossover_sentences(rows)) > 0 && s->sweeper.options->sweep.preset == NULL) {
         return SM_OK;
     }
-    if (json_array_size(rows) <= FEW && s->sweeper.options->sweep.preset == NULL) {
+    if ((int64_t)json_array_size(rows) <= FEW * s->sweeper.options->sweep.rounds &&
+        s->sweeper.options->sweep.preset == NULL) {
         (void)print_sentences(sm_fastest_sentences(rows));
         return SM_OK;
     }

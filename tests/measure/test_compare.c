@@ -283,6 +283,22 @@ TEST(identity_is_one) {
     assert_true(n_columns > 25);
 }
 
+// Each round has too few samples to tell; two have enough.
+TEST(rounds_count_as_one_row) {
+    json_auto_t *rows = json_array();
+    for (int i = 0; i < 4; i++) {
+        const bool is_slow = i % 2 > 0;
+        json_t *row = make_row(is_slow ? 2e6 : 1e6, is_slow ? "naive" : "fused", 4);
+        const double ns = is_slow ? 2e6 : 1e6;
+        json_object_set_new(row, "samples_ns", json_pack("[fff]", ns, ns + 1e3 * i, ns + 1e3));
+        json_object_set_new(row, "sweep_key", json_sprintf("mode=%d%s", is_slow, i > 1 ? " round=2" : ""));
+        json_array_append_new(rows, row);
+    }
+    json_auto_t *sentences = sm_fastest_sentences(rows);
+    assert_int_equal(json_array_size(sentences), 1);
+    assert_non_null(strstr(json_string_value(json_array_get(sentences, 0)), "fused is 2.00 ("));
+}
+
 TEST(ambiguous_factors_are_refused) {
     sm_comparison c;
     sm_compare_options options = {.threshold = 0.01};
