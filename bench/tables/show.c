@@ -10,7 +10,10 @@
 const char *sm_text_ms(double ns, char *text, size_t size_bytes) {
     const double size = fabs(ns / 1e6);
     const int decimals = size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3;
-    snprintf(text, size_bytes, isfinite(ns) ? "%.*f" : "", decimals, ns / 1e6);
+    text[0] = '\0';
+    if (isfinite(ns)) {
+        snprintf(text, size_bytes, "%.*f", decimals, ns / 1e6);
+    }
     return text;
 }
 
