@@ -6,6 +6,9 @@
 #include <signal.h>
 #include <stdbool.h>
 
+// Whether a process with code of a user's has a wall here that was tried: on Windows there is none.
+extern const bool os_runs_own_code;
+
 // Allows computing, memory, time, reading files, output to stdout and stderr, and ending. Any other call raises SIGSYS.
 bool os_filter_to_compute(void);
 

@@ -10,6 +10,7 @@
 
 #include "words.h"
 #include "os/library.h"
+#include "os/call_filter.h"
 #include "os/file_access.h"
 #include "src/processes/process.h"
 #include "src/io/input_file.h"
@@ -175,6 +176,8 @@ sm_status sm_kernel_file_open(const char *path, const sm_kernel_limits *limits, 
     int fd;
     int64_t size_bytes;
     *file = (sm_kernel_file){.language = SM_OWN_C};
+    SM_FAIL_IF(!os_runs_own_code, SM_ERR_UNSUPPORTED,
+               "%s: your own code does not run on Windows, where no wall around it was tried; use WSL", path);
     SM_TRY(sm_input_open(path, &fd, &size_bytes)); // opening a pipe would block, in the compiler, too
     close(fd);
     if (sm_ends_with(path, ".c")) {

@@ -256,6 +256,8 @@ int os_child_start(const os_child_plan *plan, os_child *child) {
                                 : ENOSYS;
 }
 
+const bool os_runs_own_code = false;
+
 void os_limit_this(const os_limit *limit) { (void)limit; }
 
 int64_t os_n_killed_for_memory(void) { return -1; }

@@ -42,6 +42,20 @@ for backend in reference cpu opencl; do
 done
 # What measures is a child: one that hangs leaves a row.
 check '"status": "timeout"' run -m 124M -b 1 --seq-len 64 --no-peaks --backend reference --timeout 3 -o jsonl
+# After Ctrl-C the rows measured so far are there, and the one that was cut short says so.
+wine "$program" run -m tiny -b 1,2 --seq-len 64 -r 100000 -w 0 --no-peaks --backend cpu -o jsonl >cut.jsonl 2>said.txt &
+pid=$!
+for _ in $(seq 600); do
+    ! grep -q 'B=1 T=64' said.txt || break
+    sleep 0.1
+done
+sleep 4
+kill -INT $pid
+wait $pid || true
+grep -q 'interrupted at measuring [0-9]* of 100000' cut.jsonl ||
+    { echo "windows: failed: Ctrl-C" >&2 && cat cut.jsonl said.txt >&2 && exit 1; }
+echo 'void f(void) {}' >own.c
+check 'own.c: your own code does not run on Windows' run -m tiny -b 1 --seq-len 8 --no-peaks --kernel gelu_forward=own.c -o jsonl
 check ' 0 failed' verify --backend cpu --filter '^[^s]|^s[^t]' --max-elems 2000 --precision fp32,bf16,fp16
 check ' 0 failed' verify --backend opencl --filter gelu --max-elems 2000
 check 'saved after step 4' train -m tiny -b 2 --seq-len 16 --steps 4 --save 'Mödell 1'
