@@ -77,6 +77,7 @@ with zipfile.ZipFile(f"build/{name}.zip", "w") as archive:
     for path in sorted(pathlib.Path(base, name).rglob("*")):
         if path.is_file():
             entry = zipfile.ZipInfo(path.relative_to(base).as_posix(), date)
+            entry.external_attr = 0o100644 << 16
             archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
 END
     archive=build/$name.zip

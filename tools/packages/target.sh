@@ -1,4 +1,4 @@
-# shellcheck shell=sh
+# shellcheck shell=sh disable=SC2034
 # target.sh: sourced: what $CC makes programs for: $system (linux, windows, macos), $arch, a program's ending $exe, a wheel's
 # $platform; the build folder $B and $linked, where the program to give away lies; $version. Files get modes that do not
 # depend on the user's.
