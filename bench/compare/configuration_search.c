@@ -1,5 +1,5 @@
-// configuration_search.c: see configuration_search.h.
-#include "bench/compare/configuration_search.h"
+// configuration_search.c: see compare.h.
+#include "bench/compare/compare.h"
 
 #include <math.h>
 #include <stdlib.h>

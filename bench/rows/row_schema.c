@@ -144,7 +144,7 @@ const sm_table sm_row_table = {
 
 // --- as a JSON Schema, and a check against it ----------------------------------------------------
 //
-// Each type of a column has its types in JSON (json_schema.c); the check asks for them. Any number is a whole one: other
+// Each type of a column has its types in JSON (bench/tables/record.c); the check asks for them. Any number is a whole one: other
 // programs write 5.0.
 
 static const char *const statuses[] = {"ok", "oom", "timeout", "skipped", "error"};

@@ -1,5 +1,5 @@
-// sweep_log.c: see sweep_log.h.
-#include "bench/rows/sweep_log.h"
+// sweep_log.c: see read_rows.h.
+#include "bench/rows/read_rows.h"
 
 #include "os/os.h"
 #include "os/files.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "bench/rows/row.h"
-#include "bench/rows/sweep_log.h"
+#include "bench/rows/read_rows.h"
 #include "cli/flags/options.h"
 #include "src/io/atomic_file.h"
 

@@ -67,7 +67,7 @@ void cli_last_words_unlock(void);
 
 // --- rows ----------------------------------------------------------------------------------------
 
-// `run --output-file FILE`: rows are appended to a .jsonl file, or one with an unknown ending (bench/rows/sweep_log.h); a
+// `run --output-file FILE`: rows are appended to a .jsonl file, or one with an unknown ending (bench/rows/read_rows.h); a
 // .json, .csv or .md file is written when all rows are complete.
 
 // Whether rows are appended to a file of that name.

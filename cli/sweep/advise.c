@@ -1,4 +1,4 @@
-// advise.c: the subcommand `advise`: runs what the search requests (configuration_search.h), each configuration in its
+// advise.c: the subcommand `advise`: runs what the search requests (bench/compare/compare.h), each configuration in its
 // own process as in a sweep, and reports the measurements.
 #include <math.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 #ifndef STEPMARK_CLI_SWEEP_SWEEP_H
 #define STEPMARK_CLI_SWEEP_SWEEP_H
 
-#include "bench/compare/configuration_search.h"
-#include "bench/rows/sweep_log.h"
+#include "bench/compare/compare.h"
+#include "bench/rows/read_rows.h"
 #include "cli/measure/measure.h"
 
 // --- a configuration -----------------------------------------------------------------------------

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "harness_support.h"
-#include "bench/rows/sweep_log.h"
+#include "bench/rows/read_rows.h"
 
 const double fuzz_longest_us_per_byte = 5;
 

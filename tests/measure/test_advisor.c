@@ -2,7 +2,7 @@
 // runs, whatever fails or does not fit.
 #include "tests/support/test.h"
 #include "philox.h"
-#include "bench/compare/configuration_search.h"
+#include "bench/compare/compare.h"
 
 // --- a machine ---------------------------------------------------------------------------------------
 
