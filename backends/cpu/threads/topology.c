@@ -33,31 +33,26 @@ static hwloc_bitmap_t process_set;
 // OMP_PROC_BIND is set: OpenMP has bound this thread, and has places for others.
 static bool openmp_binds(void) { return omp_get_proc_bind() != omp_proc_bind_false && omp_get_num_places() > 0; }
 
-// Adds the processors of one of OpenMP's places; false: out of memory.
-static bool add_place(int place, hwloc_bitmap_t set) {
+// Adds the processors of one of OpenMP's places.
+static void add_place(int place, hwloc_bitmap_t set) {
     const int n = omp_get_place_num_procs(place);
-    int *processors = calloc((size_t)n + 1, sizeof *processors);
-    if (processors == NULL) {
-        return false;
-    }
+    int *processors = sm_calloc((size_t)n + 1, sizeof *processors);
     omp_get_place_proc_ids(place, processors);
     for (int i = 0; i < n; i++) {
         hwloc_bitmap_set(set, (unsigned)processors[i]);
     }
     free(processors);
-    return true;
 }
 
 // The processors of the process: the mask of its first thread, unless OpenMP has reduced that.
 static bool find_process_set(hwloc_topology_t of) {
-    bool found = true;
     if (!openmp_binds()) {
         return hwloc_get_cpubind(of, process_set, HWLOC_CPUBIND_THREAD) == 0;
     }
-    for (int place = 0; found && place < omp_get_num_places(); place++) {
-        found = add_place(place, process_set);
+    for (int place = 0; place < omp_get_num_places(); place++) {
+        add_place(place, process_set);
     }
-    return found;
+    return true;
 }
 
 static void load(void) {
@@ -142,10 +137,7 @@ size_t cpu_topology_level2_bytes(void) {
 
 enum { MAX_PROCESSOR = 65535 };
 
-static sm_status bad_mask(const char *mask) {
-    return sm_fail(SM_ERR_USAGE, "cpu mask '%.60s': give a list of processors, 0-3,8, or hexadecimal bits, 0x10f",
-                   mask);
-}
+#define BAD_MASK "cpu mask '%.60s': give a list of processors, 0-3,8, or hexadecimal bits, 0x10f"
 
 // "0-3,8"
 static sm_status parse_list(const char *mask, hwloc_bitmap_t set) {
@@ -153,54 +145,33 @@ static sm_status parse_list(const char *mask, hwloc_bitmap_t set) {
     for (;;) {
         char *end;
         long first = strtol(rest, &end, 10);
-        if (*rest < '0' || *rest > '9' || first > MAX_PROCESSOR) {
-            return bad_mask(mask);
-        }
+        SM_FAIL_IF(*rest < '0' || *rest > '9' || first > MAX_PROCESSOR, SM_ERR_USAGE, BAD_MASK, mask);
         long last = first;
         if (*end == '-') {
             rest = end + 1;
             last = strtol(rest, &end, 10);
-            if (*rest < '0' || *rest > '9' || last > MAX_PROCESSOR || last < first) {
-                return bad_mask(mask);
-            }
+            SM_FAIL_IF(*rest < '0' || *rest > '9' || last > MAX_PROCESSOR || last < first, SM_ERR_USAGE, BAD_MASK,
+                       mask);
         }
         hwloc_bitmap_set_range(set, (unsigned)first, (int)last);
         if (*end == '\0') {
             return SM_OK;
         }
-        if (*end != ',') {
-            return bad_mask(mask);
-        }
+        SM_FAIL_IF(*end != ',', SM_ERR_USAGE, BAD_MASK, mask);
         rest = end + 1;
     }
 }
 
-// The digits after "0x", the lowest processors last.
-static sm_status parse_bits(const char *mask, hwloc_bitmap_t set) {
-    const char *digits = mask + 2;
-    size_t n = strlen(digits);
-    if (n == 0 || n > (MAX_PROCESSOR + 1) / 4) {
-        return bad_mask(mask);
-    }
-    for (size_t i = 0; i < n; i++) {
-        const char digit[2] = {digits[n - 1 - i], '\0'};
-        char *end;
-        unsigned long bits = strtoul(digit, &end, 16);
-        if (end == digit) {
-            return bad_mask(mask);
-        }
-        for (unsigned bit = 0; bit < 4; bit++) {
-            if (bits & (1u << bit)) {
-                hwloc_bitmap_set(set, (unsigned)i * 4 + bit);
-            }
-        }
-    }
-    return SM_OK;
-}
-
 static sm_status parse_mask(const char *mask, hwloc_bitmap_t set) {
     hwloc_bitmap_zero(set);
-    SM_TRY(strncmp(mask, "0x", 2) == 0 ? parse_bits(mask, set) : parse_list(mask, set));
+    if (strncmp(mask, "0x", 2) == 0) {
+        const size_t n = strspn(mask + 2, "0123456789abcdefABCDEF");
+        SM_FAIL_IF(n == 0 || mask[2 + n] != '\0' || n > (MAX_PROCESSOR + 1) / 4 ||
+                       hwloc_bitmap_taskset_sscanf(set, mask) != 0,
+                   SM_ERR_USAGE, BAD_MASK, mask);
+    } else {
+        SM_TRY(parse_list(mask, set));
+    }
     if (hwloc_bitmap_iszero(set) || !hwloc_bitmap_isincluded(set, process_set)) {
         char usable[64];
         hwloc_bitmap_list_snprintf(usable, sizeof usable, process_set);
@@ -224,11 +195,11 @@ static int openmp_place(int thread, int n_threads) {
 
 static sm_status choose_openmp_places(cpu_binding *b) {
     b->placement = PLACED_ONE_A_CORE;
-    b->places = calloc((size_t)b->n_threads, sizeof *b->places);
+    b->places = sm_calloc((size_t)b->n_threads, sizeof *b->places);
     for (int i = 0; i < b->n_threads; i++) {
-        SM_FAIL_IF(b->places == NULL || (b->places[i] = hwloc_bitmap_alloc()) == NULL ||
-                       !add_place(openmp_place(i, b->n_threads), b->places[i]),
-                   SM_ERR_OOM, "cpu: no memory to bind %d threads", b->n_threads);
+        b->places[i] = hwloc_bitmap_alloc();
+        SM_FAIL_IF(b->places[i] == NULL, SM_ERR_OOM, "cpu: no memory to bind %d threads", b->n_threads);
+        add_place(openmp_place(i, b->n_threads), b->places[i]);
     }
     return SM_OK;
 }
@@ -236,8 +207,7 @@ static sm_status choose_openmp_places(cpu_binding *b) {
 // The first n_threads cores of the allowed set; a thread may use all processors of its core.
 static sm_status choose_places(cpu_binding *b) {
     hwloc_obj_t core = NULL;
-    b->places = calloc((size_t)b->n_threads, sizeof *b->places);
-    SM_FAIL_IF(b->places == NULL, SM_ERR_OOM, "cpu: no memory to bind %d threads", b->n_threads);
+    b->places = sm_calloc((size_t)b->n_threads, sizeof *b->places);
     for (int i = 0; i < b->n_threads;) {
         core = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_CORE, core);
         if (core == NULL) { // cores are unknown: threads stay within the set
@@ -300,8 +270,7 @@ sm_status cpu_binding_make(const char *mask, int *n_threads, cpu_binding **bindi
     static atomic_uint n_made;
     sm_status status = SM_OK;
     *binding = NULL;
-    cpu_binding *b = calloc(1, sizeof *b);
-    SM_FAIL_IF(b == NULL, SM_ERR_OOM, "cpu: no memory to bind threads");
+    cpu_binding *b = sm_calloc(1, sizeof *b);
     b->serial = atomic_fetch_add(&n_made, 1) + 1;
     b->n_threads = *n_threads;
     if (mask != NULL && !is_known()) {
