@@ -73,6 +73,9 @@ typedef struct {
     void **scratch;       // n_threads blocks
     size_t scratch_bytes; // of each block
     cpu_busy *busy;       // by part
+    void *ahead;          // weights packed ahead
+    size_t ahead_bytes;
+    struct cpu_place *places; // of them, by op
     cpu_choice *choices;  // one for each op, then one for each op of later micro-batches that differs; NULL: all
                           // defaults
 } cpu_executable;

@@ -10,6 +10,62 @@
 
 enum { PAGE_BYTES = 4096 };
 
+// --- weights packed ahead -------------------------------------------------------------------------
+//
+// A product's b is packed once for all threads, which meet before it is used. Of many threads each would pack too
+// little at a time, and wait: so they pack the weights of the products to come together, as many as fit in AHEAD_BYTES.
+
+enum { AHEAD_BYTES = 64 << 20, MANY_THREADS = 9 };
+
+typedef struct cpu_place {
+    int64_t unit; // the first of the op's weight, among all
+    int64_t at;   // of the weight in the memory; 0: others before it are gone
+} place;
+
+// Finds the places of a plan's weights, unless NULL; returns the size of the memory.
+static size_t place_weights(const cpu_device *cpu, const sm_plan *plan, place *places) {
+    const cpu_kernel_table *kernels = cpu_kernels_for(cpu->isa, plan);
+    place next = {0};
+    size_t most_bytes = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        const sm_op_kind kind = plan->ops[i].kind;
+        const host_op op = host_describe_op(plan, &plan->ops[i]);
+        size_t size_bytes = 0;
+        int64_t n_units = 0;
+        if ((kind == SM_OP_MATMUL_FORWARD || kind == SM_OP_MATMUL_BACKWARD_INPUT) && kernels->ahead_units != NULL &&
+            cpu->base.info.n_threads >= MANY_THREADS && cpu->own[kind] == NULL &&
+            op.in_tensor[1]->role == SM_ROLE_PARAMETER) {
+            n_units = kernels->ahead_units(&op, &size_bytes);
+        }
+        size_bytes = n_units == 0 ? 0 : size_bytes;
+        next.at = next.at + (int64_t)size_bytes > AHEAD_BYTES ? 0 : next.at;
+        if (places != NULL) {
+            places[i] = next;
+            places[i + 1].unit = next.unit + n_units;
+        }
+        next.at += (int64_t)size_bytes;
+        next.unit += n_units;
+        most_bytes = (size_t)next.at > most_bytes ? (size_t)next.at : most_bytes;
+    }
+    return most_bytes;
+}
+
+static int64_t units_of(const cpu_executable *e, int op) { return e->places[op + 1].unit - e->places[op].unit; }
+
+static void pack_weights(const cpu_executable *e, const cpu_team *team, int first, int end) {
+    const place *places = e->places;
+    int turn = 0;
+    int64_t unit;
+    while ((unit = cpu_next_unit(team, places[end].unit - places[first].unit, &turn)) >= 0) {
+        int op = first;
+        for (unit += places[first].unit; unit >= places[op + 1].unit; op++) {
+        }
+        e->kernels->pack_ahead(&e->ops[op], (char *)e->ahead + places[op].at, unit - places[op].unit);
+    }
+}
+
+// --- memory ---------------------------------------------------------------------------------------
+
 // The most scratch that any op needs for one thread, in whole pages.
 static size_t largest_scratch(const cpu_kernel_table *kernels, const sm_plan *plan, int n_threads) {
     size_t most_bytes = 1;
@@ -37,16 +93,22 @@ size_t cpu_working_bytes(const sm_device *device, const sm_plan *plan) {
     const cpu_device *cpu = (const cpu_device *)device;
     const int n_threads = device->info.n_threads;
     const cpu_kernel_table *kernels = cpu_kernels_for(cpu->isa, plan);
-    return (size_t)n_threads * largest_scratch(kernels, plan, n_threads) + largest_shared(cpu, plan);
+    return (size_t)n_threads * largest_scratch(kernels, plan, n_threads) + largest_shared(cpu, plan) +
+           place_weights(cpu, plan, NULL);
 }
 
 static sm_status allocate_scratch(cpu_executable *e, const sm_plan *plan) {
     e->scratch_bytes = largest_scratch(e->kernels, plan, e->n_threads);
     e->scratch = sm_calloc((size_t)e->n_threads, sizeof *e->scratch);
+    e->places = sm_calloc((size_t)plan->n_ops + 1, sizeof *e->places);
+    e->ahead_bytes = place_weights((const cpu_device *)e->base.device, plan, e->places);
+    e->ahead = e->ahead_bytes == 0 ? NULL : host_map(e->ahead_bytes);
     // The plan's own memory was just allocated, but still counts as available.
-    double needed_bytes = (double)e->memory.total_bytes + (double)e->n_threads * (double)e->scratch_bytes;
+    double needed_bytes = (double)e->memory.total_bytes + (double)e->n_threads * (double)e->scratch_bytes +
+                          (double)e->ahead_bytes;
     size_t available_bytes = host_available_bytes();
-    bool done = (available_bytes == 0 || needed_bytes <= (double)available_bytes);
+    bool done = (available_bytes == 0 || needed_bytes <= (double)available_bytes) &&
+                (e->ahead != NULL || e->ahead_bytes == 0);
     for (int i = 0; done && i < e->n_threads; i++) {
         e->scratch[i] = host_map(e->scratch_bytes);
         done = e->scratch[i] != NULL;
@@ -119,7 +181,8 @@ sm_status cpu_prepare(sm_device *device, const sm_plan *plan, sm_executable **ex
     if (plan->tuned) {
         SM_TRY_GOTO(cpu_tune(cpu, e));
     }
-    e->base.memory_bytes = e->memory.total_bytes + (size_t)e->n_threads * e->scratch_bytes + largest_shared(cpu, plan);
+    e->base.memory_bytes = e->memory.total_bytes + (size_t)e->n_threads * e->scratch_bytes + largest_shared(cpu, plan) +
+                           e->ahead_bytes;
     *executable = &e->base;
     return SM_OK;
 cleanup:
@@ -137,6 +200,8 @@ void cpu_release(sm_executable *executable) {
     }
     free(e->scratch);
     free(e->busy);
+    host_unmap(e->ahead, e->ahead_bytes);
+    free(e->places);
     free(e->base.parts);
     free(e->choices);
     free(e->ops);
@@ -178,6 +243,8 @@ typedef struct {
     const host_op *op; // the same, as in this micro-batch
     host_later later;
     const cpu_choice *choice;
+    int packed_end; // weights of ops before it are packed
+    bool packs;     // this op's and others', before it
     bool finishes;
     int own_stage;
     int64_t *op_ns; // NULL: not requested
@@ -219,6 +286,10 @@ static cpu_piece next_piece(void *ctx) {
     execution *x = ctx;
     const cpu_executable *e = x->e;
     const cpu_kernel_table *kernels = e->kernels;
+    if (x->packs) {
+        x->packs = false;
+        return CPU_PIECE_MEETS;
+    }
     if (x->i >= 0 && !x->finishes && e->own[x->op->op->kind] == NULL && cpu_has_finish(kernels, x->op)) {
         x->finishes = true;
         return CPU_PIECE_APART;
@@ -241,6 +312,15 @@ static cpu_piece next_piece(void *ctx) {
     if (!next_op(x)) {
         return CPU_PIECE_NONE;
     }
+    x->packs = x->i >= x->packed_end && units_of(e, x->i) > 0;
+    if (x->packs) {
+        x->packed_end = x->i + 1;
+        while (x->packed_end < x->left.end &&
+               (units_of(e, x->packed_end) == 0 || e->places[x->packed_end].at > 0)) {
+            x->packed_end++;
+        }
+        return CPU_PIECE_APART;
+    }
     const int meets = kernels->meets[x->op->op->kind];
     return meets != 0 && e->n_threads >= meets && e->own[x->op->op->kind] == NULL ? CPU_PIECE_MEETS : CPU_PIECE_APART;
 }
@@ -249,9 +329,12 @@ static void run_part(void *ctx, int part) {
     const execution *x = ctx;
     const cpu_executable *e = x->e;
     const sm_op_kind kind = x->op->op->kind;
-    const cpu_team team = {part, e->n_threads, e->scratch, x->choice, e->pool};
+    const void *packed = units_of(e, x->i) > 0 ? (char *)e->ahead + e->places[x->i].at : NULL;
+    const cpu_team team = {part, e->n_threads, e->scratch, x->choice, e->pool, packed};
     const int64_t begin_ns = x->op_ns != NULL ? host_now_ns() - cpu_pool_met_ns() : 0;
-    if (e->own[kind] != NULL) {
+    if (x->packs) {
+        pack_weights(e, &team, x->i, x->packed_end);
+    } else if (e->own[kind] != NULL) {
         run_own(e, x->op, &team, x->own_stage);
     } else if (x->finishes) {
         e->kernels->finish[kind](x->op, &team);

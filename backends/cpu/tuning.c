@@ -218,7 +218,7 @@ static void run_part(void *ctx, int part) {
     one_run *r = ctx;
     const tuner *t = r->t;
     const cpu_executable *e = t->e;
-    const cpu_team team = {part, e->n_threads, e->scratch, r->choice, e->pool};
+    const cpu_team team = {part, e->n_threads, e->scratch, r->choice, e->pool, NULL};
     const cpu_range mine = cpu_my_elems(&team, t->sweep_elems);
     float sum = 0;
     for (int64_t i = mine.first; i < mine.end; i += 16) {

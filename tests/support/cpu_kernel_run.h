@@ -1,4 +1,5 @@
-// cpu_kernel_run.h: runs one op with a kernel of the cpu backend, on its own threads.
+// cpu_kernel_run.h: runs one op with a kernel of the cpu backend, on its own threads; if its weight can be packed ahead,
+// again with that, for the same bits.
 #ifndef STEPMARK_TESTS_CPU_KERNEL_RUN_H
 #define STEPMARK_TESTS_CPU_KERNEL_RUN_H
 
@@ -24,17 +25,51 @@ static inline void cpu_kernel_finish_part(void *ctx, int part) {
     r->kernels->finish[r->op->op->kind](r->op, &team);
 }
 
+static inline void cpu_kernel_run_packed(cpu_kernel_run *r) {
+    const host_op *op = r->op;
+    size_t size_bytes = 0;
+    int64_t n_units = 0;
+    if (op->op->kind != SM_OP_MATMUL_BACKWARD_WEIGHT && r->kernels->ahead_units != NULL && r->team.n_threads > 2) {
+        n_units = r->kernels->ahead_units(op, &size_bytes);
+    }
+    if (n_units == 0) {
+        return;
+    }
+    void *outs[SM_MAX_OUT] = {NULL};
+    void *packed = host_map(size_bytes);
+    assert_non_null(packed);
+    for (int i = 0; i < SM_MAX_OUT; i++) {
+        if (op->out[i] != NULL) {
+            outs[i] = sm_malloc(sm_tensor_bytes(op->out_tensor[i]));
+            memcpy(outs[i], op->out[i], sm_tensor_bytes(op->out_tensor[i]));
+        }
+    }
+    for (int64_t unit = 0; unit < n_units; unit++) {
+        r->kernels->pack_ahead(op, packed, unit);
+    }
+    r->team.packed = packed;
+    cpu_pool_run_once(r->team.pool, cpu_kernel_run_part, r);
+    for (int i = 0; i < SM_MAX_OUT; i++) {
+        if (outs[i] != NULL) {
+            assert_memory_equal(outs[i], op->out[i], sm_tensor_bytes(op->out_tensor[i]));
+            free(outs[i]);
+        }
+    }
+    host_unmap(packed, size_bytes);
+}
+
 static inline void cpu_kernel_run_op(const cpu_kernel_table *kernels, const host_op *op, int n_threads,
                                      void *const *scratch) {
     SM_OWN(cpu_binding) *binding = NULL;
     SM_OWN(cpu_pool) *pool = NULL;
     assert_int_equal(cpu_binding_make(NULL, &n_threads, &binding), SM_OK);
     assert_int_equal(cpu_pool_make(n_threads, binding, &pool), SM_OK);
-    cpu_kernel_run r = {kernels, op, {0, n_threads, scratch, NULL, pool}};
+    cpu_kernel_run r = {kernels, op, {0, n_threads, scratch, NULL, pool, NULL}};
     cpu_pool_run_once(pool, cpu_kernel_run_part, &r);
     if (cpu_has_finish(kernels, op)) {
         cpu_pool_run_once(pool, cpu_kernel_finish_part, &r);
     }
+    cpu_kernel_run_packed(&r);
 }
 
 #endif

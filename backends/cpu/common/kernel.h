@@ -79,6 +79,7 @@ typedef struct {
     void *const *scratch;     // one page-aligned block for each part, as large as the plan's largest scratch_bytes
     const cpu_choice *choice; // for this op; NULL: the default
     cpu_pool *pool;           // of the threads
+    const void *packed;       // a product's b, packed ahead (cpu/execute.c); NULL: it is not
 } cpu_team;
 
 // Waits until all parts of the op have called it.
@@ -108,6 +109,9 @@ typedef struct {
     int meets[SM_OP_KIND_COUNT];                       // the least number of threads for which parts meet; 0: they
                                                        // never do
     cpu_scratch_bytes scratch_bytes[SM_OP_KIND_COUNT]; // NULL: none needed
+    // The units in which a product's weight can be packed ahead, and its bytes; 0: it cannot. And packs one. NULL: none.
+    int64_t (*ahead_units)(const host_op *op, size_t *size_bytes);
+    void (*pack_ahead)(const host_op *op, void *to, int64_t unit);
     // Runs n_rounds of independent multiply-adds on this thread and returns their FLOPs: of float, or of bf16. NULL if
     // there is no arithmetic for the data type.
     double (*peak_flops)(int64_t n_rounds);
@@ -158,6 +162,8 @@ CPU_SCRATCH(attention_backward);
 CPU_SCRATCH(flash_attention_forward);
 CPU_SCRATCH(flash_attention_backward);
 size_t ISA(cpu_matmul_scratch)(const host_op *op, int n_threads); // for all three
+int64_t ISA(cpu_ahead_units)(const host_op *op, size_t *size_bytes);
+void ISA(cpu_pack_ahead)(const host_op *op, void *to, int64_t unit);
 
 // Sums this part's rows of an input (N,C) into its scratch, for cpu_add_partials.
 void BASE_ISA(cpu_sum_my_rows)(const host_op *op, int in, int64_t offset_elems, const cpu_team *team);

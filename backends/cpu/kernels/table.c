@@ -63,6 +63,10 @@ const cpu_kernel_table ISA(cpu_kernels) = {
             [SM_OP_FLASH_ATTENTION_FORWARD] = TILES_ISA(cpu_flash_attention_forward_scratch),
             [SM_OP_FLASH_ATTENTION_BACKWARD] = TILES_ISA(cpu_flash_attention_backward_scratch),
         },
+#if defined(CPU_AMX) && defined(CPU_DATA_NARROW)
+    .ahead_units = ISA(cpu_ahead_units),
+    .pack_ahead = ISA(cpu_pack_ahead),
+#endif
 #if (!defined(CPU_DATA_NARROW) || CPU_BF16_K > 1) && !defined(CPU_SPLITS_FLOATS)
     .peak_flops = ISA(cpu_peak_flops),
 #endif

@@ -20,6 +20,7 @@
 // rounding. A result larger than L2 would be evicted before it is read, so streaming stores write it.
 // The order of sums depends on k alone.
 #include "backends/cpu/common/ask.h"
+#include "backends/cpu/common/geometry.h"
 #include "backends/cpu/common/help.h"
 #include "backends/cpu/common/product.h"
 #include "backends/cpu/kernels/matmul/finish_bf16.h"
@@ -327,6 +328,7 @@ static void do_beside(void *what) {
 typedef struct {
     const cpu_product *p;
     const cpu_team *team;
+    cpu_packed *packed; // b, ahead; NULL: not
     division of;
     int64_t first_col;   // of the block, in each cell
     int cell;            // a thread's, as a rule this one's
@@ -361,6 +363,11 @@ static cpu_range part_steps(const job *j, int64_t part) {
 // Address of packed panel `index` of b, among all panels of the group's slices. The threads that share b keep an equal
 // part of them each.
 static cpu_packed *b_panel(const job *j, int64_t index) {
+    if (j->packed != NULL) {
+        const int64_t n_panels = panels_of(length(j->cols));
+        const int64_t panel = j->cols.first / COLS + index % n_panels;
+        return j->packed + (panel * j->of.steps + slice_steps(j, j->slices.first + index / n_panels).first) * B_STEP;
+    }
     if (!j->of.shares_b) {
         return (cpu_packed *)j->team->scratch[j->team->thread] + index % 2 * panel_elems(&j->of);
     }
@@ -660,8 +667,10 @@ static void multiply_group(job *j, int64_t group) {
         if (group > 0 || j->first_col > 0) {
             cpu_meet(j->team);
         }
-        pack_shared_b(j);
-        cpu_meet(j->team);
+        if (j->packed == NULL) {
+            pack_shared_b(j);
+            cpu_meet(j->team);
+        }
     }
     if (helps(j)) {
         multiply_together(j);
@@ -681,7 +690,10 @@ static void place_scratch(job *j) {
 }
 
 void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team) {
-    job j = {.p = p, .team = team, .of = choose_cell(p->m, p->n, p->k, shares_b(p), team->n_threads)};
+    job j = {.p = p,
+             .team = team,
+             .packed = (cpu_packed *)team->packed,
+             .of = choose_cell(p->m, p->n, p->k, shares_b(p), team->n_threads)};
     j.streams = leaves_caches(p, team->n_threads);
     place_scratch(&j);
     cpu_product_begin();
@@ -694,4 +706,27 @@ void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team) {
     finish_rows(&j.w.last, ROWS);
     cpu_product_end();
     _mm_sfence(); // what was stored past the caches is seen by who passes the next barrier
+}
+
+// --- weights packed ahead -----------------------------------------------------------------------
+
+// A unit is a step of contiguous columns, else a panel.
+int64_t ISA(cpu_ahead_units)(const host_op *op, size_t *size_bytes) {
+    const cpu_geometry g = cpu_geometry_of(op);
+    const int64_t steps = cpu_divide_up(g.k, STEP_K);
+    *size_bytes = (size_t)(panels_of(g.n) * steps * B_STEP) * sizeof(cpu_packed);
+    return *size_bytes > PACKED_BYTES ? 0 : g.b_col == 1 ? steps : panels_of(g.n);
+}
+
+// The weight is one slice, of all columns.
+void ISA(cpu_pack_ahead)(const host_op *op, void *to, int64_t unit) {
+    const cpu_geometry g = cpu_geometry_of(op);
+    const cpu_product p = {.n = g.n, .k = g.k, .b = op->in[1], .b_row = g.b_row, .b_col = g.b_col};
+    const division of = {.steps = cpu_divide_up(g.k, STEP_K), .n_slices = 1};
+    const job j = {.p = &p, .packed = to, .of = of, .cols = {0, g.n}, .slices = {0, 1}};
+    if (g.b_col == 1) {
+        pack_b_rows(&j, 0, unit);
+    } else {
+        pack_b_panel(&j, unit, unit + 1);
+    }
 }
