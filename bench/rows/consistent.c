@@ -218,11 +218,12 @@ static bool work_contradicts(const audit *a) {
     const double positions = a->real_tokens + or_zero(a->padded_tokens);
     const double n_processes = text_of(a, "loop.transport")[0] != '\0' ? fmax(1, round(positions / own)) : 1;
     const double rate = a->tokens * 1e9 / a->median_ns;
+    const double padded = rate * a->padded_tokens / a->real_tokens;
     REFUSE_IF(fabs(positions - n_processes * own) > rounding * positions, a,
               "a step has %.6g tokens, where n_batch, n_seq and n_accum give %.6g", positions, own);
     MUST_BE("median_ts", rate, rate / a->median_ns);
     MUST_BE("real_tokens_per_s", rate, rate / a->median_ns);
-    MUST_BE("padded_tokens_per_s", rate * a->padded_tokens / a->real_tokens, rate / a->median_ns);
+    MUST_BE("padded_tokens_per_s", padded, padded / a->median_ns);
     MUST_BE("energy_per_token_j", a->energy_j / a->tokens, 0);
     return sizes_contradict(a);
 }
