@@ -27,11 +27,15 @@ import pathlib
 import sys
 import traceback
 
-import numpy as np
-import torch
+try:
+    import numpy as np
+    import torch
+
+    import pytorch_models
+except ModuleNotFoundError as error:
+    sys.exit(f"pytorch_step.py: {error}; `make peers` makes an environment, whose Python tools/peers.sh prints")
 
 import peer_row
-import pytorch_models
 
 OPENED_NS = time.monotonic_ns() - START_NS
 
