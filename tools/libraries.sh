@@ -34,7 +34,7 @@ configured() {
     cd "$folder/src/$1"-*/
     shift
     [ -x configure ] || autoreconf -fi >&2
-    CFLAGS="-O2" ./configure --quiet --host="$host" --prefix="$folder" --disable-shared --enable-static "$@" >&2
+    CFLAGS="-O2 -ffile-prefix-map=$folder=." ./configure --quiet --host="$host" --prefix="$folder" --disable-shared --enable-static "$@" >&2
 }
 # Pages that a Mac runs code from are pages of another kind, which nobody has tried here.
 jit=--enable-jit
