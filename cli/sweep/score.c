@@ -118,20 +118,6 @@ static bool is_given(const cli_axes *axes, const char *name) {
     return found;
 }
 
-static sm_status kind_of(cli_sweep *s, int index, row_kind *kind) {
-    const sm_device_info *info = &s->candidate->info;
-    SM_TRY(cli_candidate_look(&s->sweeper, &s->plan.items[index], s->candidate));
-    // Formats of 16 bits are slower than fp32 on devices without units of their own for them.
-    const bool is_asked_for = is_given(&s->sweeper.options->sweep.axes, "precision") ||
-                              s->candidate->job.precision == CLI_FP32 || strcmp(info->tier, "tensor") == 0 ||
-                              sm_is_word_of(info->isa, "avx512_bf16 amx neon_bf16 sme");
-    *kind = !is_asked_for                                                ? UNWANTED
-            : !info->is_host_processor                                   ? OF_CARD
-            : strcmp(s->candidate->job.device.backend->name, "cpu") != 0 ? OF_PROCESSOR_AGAIN
-                                                                         : OF_PROCESSOR;
-    return SM_OK;
-}
-
 // A processor's micro-batch is that of its threads: a measured peak, by which --fit chooses, varies from run to run, and
 // with it the work, by 10% of the rate on 16 virtual cores.
 static int64_t batch_of_threads(const cli_candidate *c) {
@@ -144,16 +130,30 @@ static int64_t batch_of_threads(const cli_candidate *c) {
     return B;
 }
 
-static sm_status measure_one(cli_sweep *s, int index, double samples_s, json_t **row) {
-    char argument[48];
-    *row = NULL;
+// And gives it its batch.
+static sm_status kind_of(cli_sweep *s, int index, row_kind *kind) {
+    const sm_device_info *info = &s->candidate->info;
     SM_TRY(cli_candidate_look(&s->sweeper, &s->plan.items[index], s->candidate));
-    cli_configuration *c = &s->plan.items[index];
-    if (s->candidate->info.is_host_processor && !c->is_search &&
-        !is_given(&s->sweeper.options->sweep.axes, "batch-size")) {
+    // Formats of 16 bits are slower than fp32 on devices without units of their own for them.
+    const bool is_asked_for = is_given(&s->sweeper.options->sweep.axes, "precision") ||
+                              s->candidate->job.precision == CLI_FP32 || strcmp(info->tier, "tensor") == 0 ||
+                              sm_is_word_of(info->isa, "avx512_bf16 amx neon_bf16 sme");
+    *kind = !is_asked_for                                                ? UNWANTED
+            : !info->is_host_processor                                   ? OF_CARD
+            : strcmp(s->candidate->job.device.backend->name, "cpu") != 0 ? OF_PROCESSOR_AGAIN
+                                                                         : OF_PROCESSOR;
+    if (info->is_host_processor && !is_given(&s->sweeper.options->sweep.axes, "batch-size")) {
+        cli_configuration *c = &s->plan.items[index];
         cli_configuration_set(c, "batch-size", batch_of_threads(s->candidate));
         cli_configuration_set_key(c, "");
     }
+    return SM_OK;
+}
+
+static sm_status measure_one(cli_sweep *s, int index, double samples_s, json_t **row) {
+    char argument[48];
+    *row = NULL;
+    cli_configuration *c = &s->plan.items[index];
     snprintf(argument, sizeof(argument), "--max-time=%.0f", samples_s > least_samples_s ? samples_s : least_samples_s);
     replace(c, "--max-time=", argument);
     SM_TRY(cli_candidate_look(&s->sweeper, c, s->candidate));
