@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "bench/pages/page.h"
 #include "bench/runs/metrics.h"
@@ -21,19 +20,11 @@ enum { MOST_POINTS = 240 };
 
 // --- what a path holds -----------------------------------------------------------------------
 
-static bool join(const char *folder, const char *name, char path[PATH_MAX]) {
-    return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX;
-}
-
-static bool is_there(const char *folder, const char *name) {
-    char path[PATH_MAX];
-    return join(folder, name, path) && access(path, F_OK) == 0;
-}
-
 bool sm_curves_is_training(const char *path) {
     SM_OWN(FILE) *file = NULL;
     char line[32];
-    return is_there(path, SM_RUN_FILE) || is_there(path, SM_RUN_LOG_FILE) ||
+    char inner[PATH_MAX];
+    return sm_file_is_in(path, SM_RUN_FILE, inner) || sm_file_is_in(path, SM_RUN_LOG_FILE, inner) ||
            (sm_input_file(path, &file) == SM_OK && fgets(line, sizeof line, file) != NULL &&
             strncmp(line, "{\"step\": ", 9) == 0);
 }
@@ -89,11 +80,11 @@ static void name_it(const sm_curves *all, const char *path, sm_curve *c) {
 static sm_status read_curve(const char *path, const sm_curves *all, sm_curve *c) {
     char inner[PATH_MAX];
     name_it(all, path, c);
-    if (is_there(path, SM_RUN_FILE) && join(path, SM_RUN_FILE, inner)) {
+    if (sm_file_is_in(path, SM_RUN_FILE, inner)) {
         SM_TRY(sm_json_read(inner, SM_RUN_MOST_BYTES, &c->run));
     }
     const json_t *from = json_object_get(json_array_get(json_object_get(c->run, "starts"), 0), "from_step");
-    if (is_there(path, SM_RUN_LOG_FILE) && join(path, SM_RUN_LOG_FILE, inner)) {
+    if (sm_file_is_in(path, SM_RUN_LOG_FILE, inner)) {
         path = inner;
     }
     SM_TRY(sm_training_log_read(path, from != NULL ? json_integer_value(from) + 1 : 1, &c->log));
