@@ -12,7 +12,7 @@ void *os_library_find(void *library, const char *name);
 
 const char *os_library_error(void);
 
-// What a user of this system is told where there is none.
+// The advice to users of this system who have none.
 extern const char os_no_openblas[], os_no_opencl[];
 
 #endif

@@ -11,7 +11,8 @@
 //
 // In bf16 half as many bytes travel, and count for the bus.
 //
-// Out of place the device copies the operands first, as all ways to exchange are in place. Operands are whole numbers, so small that every order of a sum gives the same bits in bf16, too.
+// Out of place the device copies the operands first, as all ways to exchange are in place. Operands are whole numbers, so
+// small that every order of a sum gives the same bits in bf16, too.
 #ifndef STEPMARK_COLLECTIVE_H
 #define STEPMARK_COLLECTIVE_H
 

@@ -183,7 +183,8 @@ json_t *sm_bundle_published(void);
 
 typedef struct sm_sweep_log sm_sweep_log;
 
-// Opens `path`, creates it if missing, and locks it against a second run. An incomplete last line is moved to "PATH.damaged"; sm_sweep_log_rows(log)->warnings reports this and other anomalies.
+// Opens `path`, creates it if missing, and locks it against a second run. An incomplete last line is moved to
+// "PATH.damaged"; sm_sweep_log_rows(log)->warnings reports this and other anomalies.
 sm_status sm_sweep_log_open(const char *path, sm_sweep_log **log);
 
 // Only reads the file, if it exists: makes, locks and moves nothing; nothing may be appended.

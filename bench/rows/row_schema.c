@@ -144,8 +144,8 @@ const sm_table sm_row_table = {
 
 // --- as a JSON Schema, and a check against it ----------------------------------------------------
 //
-// Each type of a column has its types in JSON (bench/tables/record.c); the check asks for them. Any number is a whole one: other
-// programs write 5.0.
+// Each type of a column has its types in JSON (bench/tables/record.c); the check asks for them. Any number is
+// a whole one: other programs write 5.0.
 
 static const char *const statuses[] = {"ok", "oom", "timeout", "skipped", "error"};
 enum { N_STATUSES = SM_COUNT(statuses) };

@@ -167,7 +167,8 @@ void sm_tokenizer_digest(const sm_tokenizer *tokenizer, char digest[SM_TOKENIZER
 // --- files ---------------------------------------------------------------------------------
 
 // Reads a folder's tokenizer.json, or else its vocab.json and merges.txt (OpenAI's names: encoder.json and vocab.bpe),
-// and the files of added tokens next to it; or a file in the format of tokenizer.json. SM_ERR_FORMAT or SM_ERR_UNSUPPORTED names the file and its error.
+// and the files of added tokens next to it; or a file in the format of tokenizer.json. SM_ERR_FORMAT or
+// SM_ERR_UNSUPPORTED names the file and its error.
 sm_status sm_tokenizer_read(const char *path, sm_tokenizer **tokenizer);
 
 // Whether a folder holds one of those.
