@@ -439,7 +439,7 @@ objects: $(LIB_OBJ) $(CLI_OBJ) $(TEST_SHIMS) $(patsubst %.c,$(B)/%.o,$(TEST_SRC)
 EXPORTS := $(if $(filter windows macos,$(OS)),,-Wl,--export-dynamic-symbol='sm_*')
 $(B)/stepmark$(EXE): $(CLI_OBJ) $(B)/libstepmark.a
 	$(SAY) LINK $@
-	@$(CC) $(BASE_FLAGS) $(LDFLAGS) $(EXPORTS) -o $@ $^ $(LIBS)
+	@$(CC) $(BASE_FLAGS) $(LDFLAGS) $(EXPORTS) -o $@.new $^ $(LIBS) && mv $@.new $@ # it may be running
 	$(if $(filter 0,$(HAS_OPENCL)),@echo "$@: without OpenCL: its headers (opencl-headers) are not installed")
 
 $(B)/libstepmark.a: $(LIB_OBJ)
@@ -576,7 +576,8 @@ $(B)/learn/ladder/rungs.o: $(B)/ladder_rungs.list
 # Facts of the build, compiled into the files that use them. Set them on the command line if there is no git.
 VERSION := $(shell sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
 BUILD_COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
-BUILD_DIRTY ?= $(shell test -z "$$(git status --porcelain 2>/dev/null | head -1)" && echo 0 || echo 1)
+ROOMS := Makefile include os src backends cl bench cli learn tools
+BUILD_DIRTY ?= $(shell test -z "$$(git status --porcelain -- $(ROOMS) 2>/dev/null | head -1)" && echo 0 || echo 1)
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 BUILD_INFO_FLAGS := -DSM_BUILD_COMMIT='"$(BUILD_COMMIT)"' -DSM_BUILD_DIRTY=$(BUILD_DIRTY) \
     -DSM_BUILD_VERSION='"$(VERSION)"' -DSM_BUILD_DATE='"$(shell date -u -d @$(SOURCE_DATE_EPOCH) +%F)"' \

@@ -93,7 +93,7 @@ static inline int end_by(pid_t child, int number) {
 
 static inline void expect_text(const char *arguments, const char *stream, const char *text) {
     FAIL_IF(text != NULL && strstr(stream, text) == NULL, "stepmark %s: does not say \"%s\"\n%s%s", arguments, text,
-            out, err);
+            err, out); // of much, only the beginning is printed
 }
 
 static inline json_t *parse_json(const char *text) {
