@@ -93,22 +93,58 @@ static sm_status end_dropout(spot *s) {
 
 const spot_look spot_dropout = {begin_dropout, end_dropout};
 
+// --- sums that an op adds to an output -------------------------------------------------------------
+
+typedef struct {
+    const char *name; // of the output
+    int tensor;       // SM_NO_TENSOR: the op leaves it out
+    int64_t first, n; // its elements
+    float *before;    // 0 if the op overwrites
+    double *sums;     // of the terms
+    double *squares;  // of the terms; for dbias their magnitudes
+} summed;
+
+static sm_status begin_sum(spot *s, const char *name, int64_t first, int64_t n, summed *m) {
+    *m = (summed){.name = name, .tensor = sm_op_tensor(&s->op, name), .first = first, .n = n};
+    if (m->tensor == SM_NO_TENSOR) {
+        return SM_OK;
+    }
+    SPOT_NEW(s, m->before, n);
+    m->squares = SPOT_NEW(s, m->sums, 2 * n) + n;
+    return s->op.attr.overwrites ? SM_OK : spot_read(s, m->tensor, first, n, m->before);
+}
+
+// `roundoff`: of terms that were summed before they were rounded, else 0. Equal rows, such as those of one target, have
+// equal rounding errors, which add up.
+static sm_status end_sum(spot *s, const summed *m, int64_t n_terms, double roundoff) {
+    float *got;
+    if (m->tensor == SM_NO_TENSOR) {
+        return SM_OK;
+    }
+    SM_TRY(spot_read(s, m->tensor, m->first, m->n, SPOT_NEW(s, got, m->n)));
+    for (int64_t j = 0; j < m->n; j++) {
+        const double before = m->before[j];
+        const double size = roundoff > 0 ? m->squares[j] : sqrt(m->squares[j]);
+        spot_compare(s, m->name, got[j], before + m->sums[j],
+                     spot_plain_roundoff(n_terms) * (size + fabs(m->sums[j]) + fabs(before)) + 2 * roundoff * size +
+                         FLT_MIN);
+    }
+    return SM_OK;
+}
+
 // --- gradients of biases and norms: sums over all rows ---------------------------------------------
 
 enum { DW, DB, DBIAS, N_SUMS };
-static const char *const sum_names[N_SUMS] = {"dw", "db", "dbias"};
 
 typedef struct {
     int64_t N, C;
     int dy, x, mean, rstd, dx; // tensors; SM_NO_TENSOR
-    int out[N_SUMS];
-    float *before[N_SUMS];   // (C): 0 if the op overwrites
-    double *sums[N_SUMS];    // (C): over rows
-    double *squares[N_SUMS]; // (C): of the terms; for dbias of their magnitudes
-    void *rows;              // state of the row check, which runs first
+    summed of[N_SUMS];         // (C)
+    void *rows;                // state of the row check, which runs first
 } column_sums;
 
 static sm_status begin_columns(spot *s) {
+    static const char *const names[N_SUMS] = {"dw", "db", "dbias"};
     column_sums *c = spot_memory(s, 1, sizeof *c);
     c->dy = sm_op_tensor(&s->op, "dy");
     c->mean = sm_op_tensor(&s->op, "mean");
@@ -118,12 +154,7 @@ static sm_status begin_columns(spot *s) {
     c->N = sm_tensor_rows(&s->plan->tensors[c->dy]);
     c->C = sm_tensor_cols(&s->plan->tensors[c->dy]);
     for (int k = 0; k < N_SUMS; k++) {
-        c->out[k] = sm_op_tensor(&s->op, sum_names[k]);
-        if (c->out[k] != SM_NO_TENSOR) {
-            SPOT_NEW(s, c->before[k], c->C);
-            c->squares[k] = SPOT_NEW(s, c->sums[k], 2 * c->C) + c->C;
-            SM_TRY(s->op.attr.overwrites ? SM_OK : spot_read(s, c->out[k], 0, c->C, c->before[k]));
-        }
+        SM_TRY(begin_sum(s, names[k], 0, c->C, &c->of[k]));
     }
     if (c->dx != SM_NO_TENSOR) {
         SM_TRY(spot_rows.before(s));
@@ -136,6 +167,7 @@ static sm_status begin_columns(spot *s) {
 // Adds n rows of dy, x, dx, mean and rstd; NULL for those that the op does not have.
 static void add_rows(const column_sums *c, int64_t n, const float *dy, const float *x, const float *dx,
                      const float *mean, const float *rstd) {
+    const summed *of = c->of;
 #pragma omp parallel for schedule(static) if (n * c->C > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
     for (int64_t from = 0; from < c->C; from += 64) {
         for (int64_t i = 0; i < n; i++) {
@@ -143,17 +175,17 @@ static void add_rows(const column_sums *c, int64_t n, const float *dy, const flo
                 const double g = dy[i * c->C + j];
                 if (x != NULL) {
                     const double term = g * ((double)x[i * c->C + j] - (mean != NULL ? mean[i] : 0)) * rstd[i];
-                    c->sums[DW][j] += term;
-                    c->squares[DW][j] += term * term;
+                    of[DW].sums[j] += term;
+                    of[DW].squares[j] += term * term;
                 }
-                if (c->sums[DB] != NULL) {
-                    c->sums[DB][j] += g;
-                    c->squares[DB][j] += g * g;
+                if (of[DB].sums != NULL) {
+                    of[DB].sums[j] += g;
+                    of[DB].squares[j] += g * g;
                 }
-                if (c->sums[DBIAS] != NULL) {
+                if (of[DBIAS].sums != NULL) {
                     const double term = dx[i * c->C + j];
-                    c->sums[DBIAS][j] += term;
-                    c->squares[DBIAS][j] += fabs(term);
+                    of[DBIAS].sums[j] += term;
+                    of[DBIAS].squares[j] += fabs(term);
                 }
             }
         }
@@ -171,7 +203,7 @@ static sm_status read_columns(spot *s, const column_sums *c) {
         const int64_t n = least_of(block, c->N - first);
         SM_TRY(spot_read(s, c->dy, first * c->C, n * c->C, room));
         SM_TRY(c->x != SM_NO_TENSOR ? spot_read(s, c->x, first * c->C, n * c->C, of_x) : SM_OK);
-        SM_TRY(c->sums[DBIAS] != NULL ? spot_read(s, c->dx, first * c->C, n * c->C, of_dx) : SM_OK);
+        SM_TRY(c->of[DBIAS].sums != NULL ? spot_read(s, c->dx, first * c->C, n * c->C, of_dx) : SM_OK);
         SM_TRY(c->mean != SM_NO_TENSOR ? spot_read(s, c->mean, first, n, of_mean) : SM_OK);
         SM_TRY(c->rstd != SM_NO_TENSOR ? spot_read(s, c->rstd, first, n, of_rstd) : SM_OK);
         add_rows(c, n, room, c->x != SM_NO_TENSOR ? of_x : NULL, of_dx, c->mean != SM_NO_TENSOR ? of_mean : NULL,
@@ -183,26 +215,12 @@ static sm_status read_columns(spot *s, const column_sums *c) {
 static sm_status end_columns(spot *s) {
     const column_sums *c = s->state;
     SM_TRY(read_columns(s, c));
-    float *got = spot_memory(s, c->C, sizeof *got);
     for (int k = 0; k < N_SUMS; k++) {
-        if (c->out[k] == SM_NO_TENSOR) {
-            continue;
-        }
-        // dbias sums dx before it is rounded. Equal rows, such as those of one target, have equal rounding errors.
-        const double u = k == DBIAS ? spot_roundoff(&s->plan->tensors[c->dx]) : 0;
-        SM_TRY(spot_read(s, c->out[k], 0, c->C, got));
-        for (int64_t j = 0; j < c->C; j++) {
-            const double size = k == DBIAS ? c->squares[k][j] : sqrt(c->squares[k][j]);
-            spot_compare(s, sum_names[k], got[j], c->before[k][j] + c->sums[k][j],
-                         spot_plain_roundoff(c->N) * (size + fabs(c->sums[k][j]) + fabs((double)c->before[k][j])) +
-                             2 * u * size);
-        }
+        const bool is_rounded = k == DBIAS && c->dx != SM_NO_TENSOR;
+        SM_TRY(end_sum(s, &c->of[k], c->N, is_rounded ? spot_roundoff(&s->plan->tensors[c->dx]) : 0));
     }
-    if (c->dx != SM_NO_TENSOR) {
-        s->state = c->rows;
-        return spot_rows.after(s);
-    }
-    return SM_OK;
+    s->state = c->rows;
+    return c->dx != SM_NO_TENSOR ? spot_rows.after(s) : SM_OK;
 }
 
 const spot_look spot_column_sums = {begin_columns, end_columns};
@@ -212,9 +230,7 @@ const spot_look spot_column_sums = {begin_columns, end_columns};
 typedef struct {
     int64_t N, HS;
     int64_t n_heads[2]; // of queries, of keys
-    float *before[2];   // (HS): dwq, dwk
-    double *sums[2];    // (HS)
-    double *squares[2]; // (HS)
+    summed of[2];       // (HS): dwq, dwk
     void *rows;         // state of the row check
 } head_sums;
 
@@ -235,8 +251,8 @@ static sm_status sum_heads(spot *s, const head_sums *h, int64_t QKV) {
             const int64_t at = i / n_normed * QKV + head * h->HS;
             for (int64_t j = 0; j < h->HS; j++) {
                 const double term = (double)room[at + j] * x[at + j] * rstd[i];
-                h->sums[k][j] += term;
-                h->squares[k][j] += term * term;
+                h->of[k].sums[j] += term;
+                h->of[k].squares[j] += term * term;
             }
         }
     }
@@ -250,11 +266,8 @@ static sm_status begin_heads(spot *s) {
     h->HS = spot_elems(spot_in(s, SM_IN(head_rmsnorm_backward, wq)));
     h->n_heads[0] = s->op.attr.n_head;
     h->n_heads[1] = s->op.attr.n_kv_head;
-    for (int k = 0; k < 2; k++) {
-        SPOT_NEW(s, h->before[k], h->HS);
-        h->squares[k] = SPOT_NEW(s, h->sums[k], 2 * h->HS) + h->HS;
-        SM_TRY(spot_read(s, s->op.out[SM_OUT(head_rmsnorm_backward, dwq) + k], 0, h->HS, h->before[k]));
-    }
+    SM_TRY(begin_sum(s, "dwq", 0, h->HS, &h->of[0]));
+    SM_TRY(begin_sum(s, "dwk", 0, h->HS, &h->of[1]));
     SM_TRY(sum_heads(s, h, sm_tensor_cols(x)));
     SM_TRY(spot_rows.before(s));
     h->rows = s->state;
@@ -264,16 +277,8 @@ static sm_status begin_heads(spot *s) {
 
 static sm_status end_heads(spot *s) {
     const head_sums *h = s->state;
-    float *got = spot_memory(s, h->HS, sizeof *got);
-    for (int k = 0; k < 2; k++) {
-        const double roundoff = spot_plain_roundoff(h->N * h->n_heads[k]);
-        SM_TRY(spot_read(s, s->op.out[SM_OUT(head_rmsnorm_backward, dwq) + k], 0, h->HS, got));
-        for (int64_t j = 0; j < h->HS; j++) {
-            const double before = h->before[k][j];
-            spot_compare(s, k == 0 ? "dwq" : "dwk", got[j], before + h->sums[k][j],
-                         roundoff * (sqrt(h->squares[k][j]) + fabs(h->sums[k][j]) + fabs(before)));
-        }
-    }
+    SM_TRY(end_sum(s, &h->of[0], h->N * h->n_heads[0], 0));
+    SM_TRY(end_sum(s, &h->of[1], h->N * h->n_heads[1], 0));
     s->state = h->rows;
     return spot_rows.after(s);
 }
@@ -331,7 +336,7 @@ typedef struct {
     int64_t N, T, C;
     int64_t n;                    // drawn
     int64_t ids[2][N_TABLE_ROWS]; // of wte, of wpe
-    float *before[2];             // (n,C)
+    summed of[2][N_TABLE_ROWS];   // (C): of each
 } tables;
 
 static int64_t row_of(const tables *t, int table, int64_t n) {
@@ -348,29 +353,23 @@ static sm_status begin_embedding(spot *s) {
     SM_TRY(read_ids(s, SM_IN(embedding_backward, token), SM_IN(embedding_backward, starts), &t->tokens, &t->starts));
     t->n = spot_strata(s, t->N, N_TABLE_ROWS - 1, rows);
     for (int table = 0; table < 2; table++) {
-        if (s->op.out[table] == SM_NO_TENSOR) {
-            continue;
-        }
-        for (int64_t i = 0; i < t->n; i++) {
-            t->ids[table][i] = row_of(t, table, rows[i]);
-        }
-        t->ids[table][t->n] = spot_draw(s, sm_tensor_rows(spot_out(s, table))); // probably one that no token has
-        SPOT_NEW(s, t->before[table], (t->n + 1) * t->C);
-        for (int64_t i = 0; i <= t->n; i++) {
-            SM_TRY(spot_read(s, s->op.out[table], t->ids[table][i] * t->C, t->C, t->before[table] + i * t->C));
+        const int64_t other = s->op.out[table] != SM_NO_TENSOR ? spot_draw(s, sm_tensor_rows(spot_out(s, table))) : 0;
+        for (int64_t i = 0; i <= t->n && s->op.out[table] != SM_NO_TENSOR; i++) {
+            t->ids[table][i] = i < t->n ? row_of(t, table, rows[i]) : other;
+            SM_TRY(begin_sum(s, table == 0 ? "dwte" : "dwpe", t->ids[table][i] * t->C, t->C, &t->of[table][i]));
         }
     }
     return SM_OK;
 }
 
-// sums[i]: of dx and of its squares over all tokens with the i-th drawn id. Rows of dx are read some at a time, as
-// devices take longer for a read than for its bytes.
-static sm_status sum_table(spot *s, const tables *t, int table, int64_t n_summed[N_TABLE_ROWS], double *sums) {
+// Sums dx and its squares over all tokens with each drawn id. Rows of dx are read some at a time, as devices take longer
+// for a read than for its bytes.
+static sm_status sum_table(spot *s, const tables *t, int table, int64_t n_summed[N_TABLE_ROWS]) {
     enum { ROWS = 32 };
     const int64_t C = t->C;
     float *dx = spot_memory(s, ROWS * C, sizeof *dx);
     for (int64_t first = 0; first < t->N; first += ROWS) {
-        const int64_t n_rows = t->N - first < ROWS ? t->N - first : ROWS;
+        const int64_t n_rows = least_of(t->N - first, ROWS);
         bool is_read = false;
         for (int64_t n = first; n < first + n_rows; n++) {
             for (int64_t i = 0; i <= t->n; i++) {
@@ -383,29 +382,10 @@ static sm_status sum_table(spot *s, const tables *t, int table, int64_t n_summed
                 n_summed[i]++;
                 for (int64_t c = 0; c < C; c++) {
                     const double value = dx[(n - first) * C + c];
-                    sums[2 * i * C + c] += value;
-                    sums[(2 * i + 1) * C + c] += value * value;
+                    t->of[table][i].sums[c] += value;
+                    t->of[table][i].squares[c] += value * value;
                 }
             }
-        }
-    }
-    return SM_OK;
-}
-
-static sm_status compare_table(spot *s, const tables *t, int table) {
-    const int64_t C = t->C;
-    int64_t n_summed[N_TABLE_ROWS] = {0};
-    float *row = spot_memory(s, C, sizeof *row);
-    double *all_sums = spot_memory(s, 2 * (t->n + 1) * C, sizeof *all_sums); // zeros
-    SM_TRY(sum_table(s, t, table, n_summed, all_sums));
-    for (int64_t i = 0; i <= t->n; i++) {
-        const double *sums = all_sums + 2 * i * C;
-        SM_TRY(spot_read(s, s->op.out[table], t->ids[table][i] * C, C, row));
-        for (int64_t c = 0; c < C; c++) {
-            const double before = t->before[table][i * C + c];
-            spot_compare(s, sm_op_get_info(s->op.kind)->out[table].name, row[c], before + sums[c],
-                         spot_plain_roundoff(n_summed[i]) * (sqrt(sums[C + c]) + fabs(sums[c]) + fabs(before)) +
-                             FLT_MIN);
         }
     }
     return SM_OK;
@@ -414,7 +394,11 @@ static sm_status compare_table(spot *s, const tables *t, int table) {
 static sm_status end_embedding_backward(spot *s) {
     const tables *t = s->state;
     for (int table = 0; table < 2; table++) {
-        SM_TRY(s->op.out[table] != SM_NO_TENSOR ? compare_table(s, t, table) : SM_OK);
+        int64_t n_summed[N_TABLE_ROWS] = {0};
+        SM_TRY(s->op.out[table] != SM_NO_TENSOR ? sum_table(s, t, table, n_summed) : SM_OK);
+        for (int64_t i = 0; i <= t->n && s->op.out[table] != SM_NO_TENSOR; i++) {
+            SM_TRY(end_sum(s, &t->of[table][i], n_summed[i], 0));
+        }
     }
     return SM_OK;
 }
