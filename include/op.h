@@ -5,8 +5,6 @@
 #ifndef STEPMARK_OP_H
 #define STEPMARK_OP_H
 
-#include <stddef.h>
-
 #include "activation.h"
 #include "tensor.h"
 
@@ -25,7 +23,6 @@ typedef enum {
 #define OUT(operand, shape, type, mode, flags) int operand;
 #define END                                    int n_operands; };
 #include "op_table.h"
-#include "words.h"
 // clang-format on
 
 // op->in[SM_IN(adamw, g)], op->out[SM_OUT(adamw, p)]; SM_IN(adamw, n_operands) is how many inputs there are.

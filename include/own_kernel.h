@@ -12,8 +12,6 @@
 #ifndef STEPMARK_OWN_KERNEL_H
 #define STEPMARK_OWN_KERNEL_H
 
-#include <stdio.h>
-
 #include "plan.h"
 
 enum { SM_OWN_KERNEL_VERSION = 1, SM_OWN_MAX_MEMBERS = 40, SM_OWN_SIGNATURE_SIZE = 512 };

@@ -7,7 +7,6 @@
 
 #include "op.h"
 #include "status.h"
-#include "words.h"
 
 // Scalars that change from step to step are elements of the tensor `hyper` (real type), so that an executable's
 // arguments never change. Kernels in cl/ use the same indices.

@@ -5,9 +5,13 @@
 #ifndef STEPMARK_STATUS_H
 #define STEPMARK_STATUS_H
 
+// What nearly every file needs of C comes with this one.
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "words.h"
 

@@ -8,10 +8,6 @@
 #ifndef STEPMARK_TENSOR_H
 #define STEPMARK_TENSOR_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "number_format.h"
 #include "words.h"
 

@@ -2,9 +2,6 @@
 #include "backends/cpu/blas.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "backends/host/library.h"

@@ -1,9 +1,6 @@
 // cpu.c: the cpu backend: its one device is this machine's processors.
 #include <math.h>
 #include <omp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "backends/cpu/cpu.h"
 

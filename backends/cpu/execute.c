@@ -2,8 +2,6 @@
 //
 // An op is one or two pieces of work (threads/pool.h). Ops do not fork or join, and BLAS is only called serially, on
 // one part.
-#include <stdlib.h>
-#include <string.h>
 
 #include "backends/cpu/blas.h"
 #include "backends/cpu/cpu.h"

@@ -1,8 +1,6 @@
 // isa.c: the instruction sets that there are kernels for, and which of them this
 // processor (and its operating system) supports.
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "backends/cpu/cpu.h"
 #include "os/threads.h"

@@ -1,7 +1,6 @@
 // trial.c: times a kernel on all threads, and measures the processor's clock right after it.
 #include <math.h>
 #include <pthread.h>
-#include <stdlib.h>
 
 #include "backends/cpu/trial.h"
 #include "backends/host/median.h"

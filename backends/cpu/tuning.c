@@ -5,10 +5,6 @@
 // turns; the default stays unless another is clearly faster.
 #include <math.h>
 #include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "backends/cpu/blas.h"
 #include "backends/host/tuning.h"

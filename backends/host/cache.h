@@ -5,7 +5,6 @@
 #define STEPMARK_BACKENDS_HOST_CACHE_H
 
 #include <limits.h>
-#include <stddef.h>
 
 #include "status.h"
 

@@ -2,9 +2,6 @@
 #include "backends/host/descriptors.h"
 
 #include <errno.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>

@@ -4,9 +4,6 @@
 #ifndef STEPMARK_BACKENDS_HOST_DESCRIPTORS_H
 #define STEPMARK_BACKENDS_HOST_DESCRIPTORS_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "status.h"
 
 // Connects rank `rank` of n with all others, which call it with the same name: connections[r] is the one to rank r, and

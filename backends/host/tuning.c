@@ -3,9 +3,6 @@
 //     {"stepmark_tuning": 1, "key": "...", "choices": {"NAME": "VALUE", ...}}
 #include <jansson.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "backends/host/cache.h"
 #include "backends/host/tuning.h"

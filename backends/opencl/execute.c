@@ -1,8 +1,6 @@
 // execute.c: prepares a plan as an array of launches with their arguments set, and enqueues ranges.
 //
 // A step only enqueues launches: it sets no arguments, allocates nothing and waits for nothing.
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "backends/opencl/opencl.h"
 

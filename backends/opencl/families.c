@@ -1,7 +1,5 @@
 // families.c: the list of families, and the choice for a device. In order of preference: kernels for special hardware
 // (tensor cores, matrix engines) before the general ones.
-#include <stdio.h>
-#include <string.h>
 
 #include "backends/opencl/nvidia/tensor.h"
 #include "backends/opencl/opencl.h"

@@ -8,9 +8,6 @@
 //
 //   this process     work: programs ->   helpers
 //                    <- done: a byte each; the end of a helper, when nobody reads there
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "backends/host/helper.h"

@@ -1,9 +1,6 @@
 // opencl.c: the opencl backend: every device of every OpenCL platform.
 #include "backends/opencl/opencl.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "backends/host/memory.h"
 
 extern const sm_backend sm_backend_opencl; // declared again by src/session/registry.c

@@ -1,9 +1,6 @@
 // peaks.c: measures a device's peak arithmetic and bandwidth, with special kernels (cl/peaks*.cl).
 //
 // Each figure is the best of several launches, timed by the device: a ceiling is an undisturbed speed.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "backends/host/median.h"
 #include "backends/host/memory.h"

@@ -4,9 +4,6 @@
 // of way 0, the family's own choice, before its time counts. The device and the cache of tunings keep the choices;
 // products not measured in time use way 0, and are measured next time.
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "backends/host/cache.h"
 #include "backends/host/memory.h"

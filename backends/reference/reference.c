@@ -1,6 +1,5 @@
 // reference.c: the backend "reference": runs a plan op by op on one thread, in f32 or f64 (and, rounded to them, in
 // narrower formats), with sums in double. The other backends are compared with it; its speed means nothing.
-#include <stdlib.h>
 
 #include "backends/reference/reference.h"
 

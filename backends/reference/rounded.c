@@ -2,8 +2,6 @@
 // operands, with results rounded to the plan's data type.
 #include "backends/reference/reference.h"
 
-#include <string.h>
-
 bool ref_is_rounded(const sm_plan *plan) {
     return sm_dtype_is_narrow(plan->dtype) || plan->products == SM_PRODUCTS_TF32;
 }

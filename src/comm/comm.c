@@ -1,9 +1,6 @@
 // comm.c: messages between processes, by a broadcast and a gather.
 #include "src/comm/comm.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 

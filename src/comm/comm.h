@@ -6,10 +6,6 @@
 #ifndef STEPMARK_COMM_H
 #define STEPMARK_COMM_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "status.h"
 #include "words.h"
 

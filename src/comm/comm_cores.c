@@ -1,7 +1,5 @@
 // comm_cores.c: the processes of one host divide its cores among them, unless the launcher has bound them.
 #include <hwloc.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "os/os.h"

@@ -12,9 +12,6 @@
 // Within one group there are no messages: each process reads its slice from all, and writes the sum to all.
 #include "src/comm/comm_transport.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "bf16.h"
 #include "shard.h"
 

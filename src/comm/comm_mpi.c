@@ -2,8 +2,6 @@
 // that the summing thread and the computing thread may both communicate. Every wait ends: at the time limit, or when
 // the awaited process has died.
 #include <mpi.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

@@ -6,9 +6,6 @@
 #include "src/comm/comm_transport.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "clock.h"
 #include "os/child.h"

@@ -7,8 +7,6 @@
 
 #include "src/data/data_format.h"
 
-#include <stddef.h>
-#include <stdint.h>
 #include "status.h"
 
 typedef struct sm_jsonl sm_jsonl;

@@ -2,8 +2,6 @@
 #include "src/data/data_format.h"
 
 #include <jansson.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"

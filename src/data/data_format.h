@@ -11,10 +11,6 @@
 #ifndef STEPMARK_SRC_DATA_DATA_FORMAT_H
 #define STEPMARK_SRC_DATA_DATA_FORMAT_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "status.h"
 #include "words.h"
 

@@ -4,9 +4,6 @@
 
 #include <errno.h>
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"

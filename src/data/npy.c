@@ -2,9 +2,6 @@
 //     {'descr': '<u2', 'fortran_order': False, 'shape': (4000,), }
 #include "src/data/data_format.h"
 
-#include <stdio.h>
-#include <string.h>
-
 typedef struct {
     const char *path;
     const char *at, *end;

@@ -1,8 +1,5 @@
 // tokens.c: finds the ids' place in each file and checks them all once; each batch is read and checked again, since the
 // files may have changed.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "clock.h"

@@ -6,10 +6,6 @@
 #ifndef STEPMARK_TOKENS_H
 #define STEPMARK_TOKENS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "src/data/data_format.h"
 #include "status.h"
 

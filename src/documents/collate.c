@@ -1,9 +1,6 @@
 // collate.c: places documents in rows, and fills batches.
 #include "src/documents/documents.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { MOST_SLOTS = 16, MOST_OPEN_ROWS = 64 };
 
 SM_WORDS(sm_padding_name, sm_padding, SM_PADDING_LIST)

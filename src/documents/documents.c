@@ -2,7 +2,6 @@
 #include "src/documents/documents.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "philox.h"
 

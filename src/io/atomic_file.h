@@ -6,8 +6,6 @@
 #ifndef STEPMARK_ATOMIC_FILE_H
 #define STEPMARK_ATOMIC_FILE_H
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <sys/types.h>
 
 #include "os/files.h"

@@ -2,7 +2,6 @@
 #include "src/io/file_digest.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 #define XXH_INLINE_ALL // header only
 #include <xxhash.h>

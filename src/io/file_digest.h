@@ -4,9 +4,6 @@
 #ifndef STEPMARK_FILE_DIGEST_H
 #define STEPMARK_FILE_DIGEST_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "status.h"
 
 enum { SM_FILE_DIGEST_SIZE = 24 };

@@ -2,11 +2,6 @@
 #ifndef STEPMARK_INPUT_FILE_H
 #define STEPMARK_INPUT_FILE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
 #include "status.h"
 
 // Whether a folder holds a file of that name; `path`, of PATH_MAX bytes, becomes its path.

@@ -3,7 +3,6 @@
 #define STEPMARK_JSON_TEXT_H
 
 #include <jansson.h>
-#include <stdint.h>
 
 #include "status.h"
 

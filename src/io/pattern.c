@@ -1,7 +1,6 @@
 // pattern.c: see pattern.h.
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
-#include <stdlib.h>
 
 #include "src/io/pattern.h"
 

@@ -10,9 +10,6 @@
 #ifndef STEPMARK_SAFETENSORS_H
 #define STEPMARK_SAFETENSORS_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "status.h"
 #include "words.h"
 #include "src/io/file_digest.h"

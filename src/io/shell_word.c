@@ -2,8 +2,6 @@
 #include "src/io/shell_word.h"
 
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "src/io/input_file.h"
 

@@ -2,9 +2,6 @@
 // models share.
 #include "src/models/builder.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "philox.h"
 
 #define DIMS(...) \

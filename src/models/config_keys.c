@@ -1,8 +1,6 @@
 // config_keys.c: see config_keys.h.
 #include "src/models/config_keys.h"
 
-#include <stdlib.h>
-
 bool sm_config_has(const json_t *root, const char *key) {
     const json_t *item = json_object_get(root, key);
     return item != NULL && !json_is_null(item);

@@ -5,8 +5,6 @@
 #define STEPMARK_CONFIG_KEYS_H
 
 #include <jansson.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "status.h"
 

@@ -2,9 +2,6 @@
 // et al. 2023 (Llama 2), section 2.2 (grouped-query attention).
 #include "src/models/decoder.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "src/io/input_file.h"
 
 // --- parameters -----------------------------------------------------------------------------------

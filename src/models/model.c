@@ -1,7 +1,4 @@
 // model.c: what all architectures share.
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "src/models/model.h"
 

@@ -1,5 +1,4 @@
 // optimizer.c: what all optimizers share.
-#include <string.h>
 
 #include "src/optim/optimizer.h"
 

@@ -1,7 +1,5 @@
 // own_opencl.c: a user's kernel in OpenCL C: its parameters, and the two definitions in its source.
 #include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "src/plan/own_members.h"
 

@@ -1,8 +1,5 @@
 // params.c: names, shapes and groups of a model's parameters.
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "src/plan/host_threads.h"
 #include "src/plan/params.h"

@@ -1,8 +1,5 @@
 // plan.c: building blocks of plans: tensors, views, ops, ranges.
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "plan.h"
 

@@ -1,9 +1,5 @@
 // status.c: codes, their texts, this thread's last error message; small memory.
 #include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "status.h"

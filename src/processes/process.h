@@ -8,9 +8,6 @@
 #include "status.h"
 
 #include <signal.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "os/child.h"
 #include <jansson.h>

@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "os/memory.h"

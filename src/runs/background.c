@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <string.h>
 
 sm_background sm_background_here(void) {
     sm_background here = {0};

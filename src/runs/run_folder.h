@@ -17,8 +17,6 @@
 #define STEPMARK_SRC_RUNS_RUN_FOLDER_H
 
 #include <jansson.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "status.h"
 #include "words.h"

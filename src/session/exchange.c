@@ -5,9 +5,6 @@
 // reach each other by their own links need neither: the host only watches that all processes live (collectives.h).
 #include "src/session/session.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "clock.h"

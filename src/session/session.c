@@ -1,6 +1,5 @@
 // session.c: feeds and runs a prepared plan.
 #include <math.h>
-#include <stdlib.h>
 
 #include "src/io/file_digest.h"
 #include "src/plan/host_threads.h"

@@ -7,7 +7,6 @@
 #include "words.h"
 #include "src/optim/optimizer.h"
 
-#include <stdint.h>
 #include "src/comm/comm.h"
 
 // Runs a plan's ops of communication: it stands between a session and the communicator.

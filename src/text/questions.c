@@ -2,10 +2,6 @@
 #include "src/text/questions.h"
 
 #include <jansson.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"

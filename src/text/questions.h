@@ -4,8 +4,6 @@
 #ifndef STEPMARK_QUESTIONS_H
 #define STEPMARK_QUESTIONS_H
 
-#include <stddef.h>
-
 #include "status.h"
 
 enum { SM_MOST_ENDINGS = 16 };

@@ -3,8 +3,6 @@
 #include "src/text/tokenize.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "clock.h"

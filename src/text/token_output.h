@@ -3,7 +3,6 @@
 #define STEPMARK_SRC_TEXT_TOKEN_OUTPUT_H
 
 #include <jansson.h>
-#include <stdbool.h>
 
 #include "src/tokenizer/text_source.h"
 #include "src/tokenizer/tokenizer.h"

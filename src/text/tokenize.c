@@ -4,8 +4,6 @@
 //     read (one at a time, in order) -> encode (all at once) -> write (one at a time, in order)
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "src/io/json_text.h"
 #include "src/text/token_output.h"

@@ -4,8 +4,6 @@
 // its line.
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "src/tokenizer/encoder.h"
 #include "src/tokenizer/pretokens.h"

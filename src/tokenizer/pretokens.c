@@ -3,8 +3,6 @@
 // each such character. The ends are the same, and the pattern is still GPT-2's.
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "src/tokenizer/pretokens.h"
 

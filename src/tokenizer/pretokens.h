@@ -7,10 +7,6 @@
 #ifndef STEPMARK_PRETOKENS_H
 #define STEPMARK_PRETOKENS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "status.h"
 
 // Working memory, reused for every text. Each thread has its own.

@@ -1,8 +1,5 @@
 // text_source.c: reads beyond the cut; the text after the cut is kept for the next block.
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "src/io/input_file.h"

@@ -8,10 +8,6 @@
 #ifndef STEPMARK_TEXT_SOURCE_H
 #define STEPMARK_TEXT_SOURCE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "src/data/data_files.h"
 #include "src/tokenizer/tokenizer.h"
 

@@ -1,6 +1,5 @@
 // tokenizer.c: the vocabulary in memory.
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "fnv1a.h"
 #include "src/tokenizer/pretokens.h"

@@ -9,12 +9,6 @@
 #ifndef STEPMARK_TOKENIZER_H
 #define STEPMARK_TOKENIZER_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "status.h"
 #include "src/data/data_format.h" // SM_END_OF_TEXT
 

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
-#include <stdio.h>
 #include <sys/stat.h>
 
 #include "words.h"

@@ -1,7 +1,6 @@
 // tokenizer_write.c: the same vocabulary as tokenizer.json and as vocab.json with merges.txt.
 #include <jansson.h>
 #include <limits.h>
-#include <stdio.h>
 
 #include "src/io/atomic_file.h"
 #include "src/io/json_text.h"

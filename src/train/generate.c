@@ -1,8 +1,6 @@
 // generate.c: the plan computes logits for every position of the window; positions after the text attend to it, but it
 // does not attend to them.
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "src/train/generate.h"
 #include "philox.h"

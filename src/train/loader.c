@@ -3,9 +3,6 @@
 #include "src/train/loader.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "clock.h"

@@ -11,7 +11,6 @@
 #include "src/documents/documents.h"
 #include "src/data/tokens.h"
 #include "src/runs/background.h"
-#include <stdint.h>
 
 // The order in which a training reads sequences of the data. A sequence is T tokens, and the targets
 // shifted by one: sequence i begins at token i T, and the data hold (tokens - 1) / T of them; the rest is never read.

@@ -1,8 +1,6 @@
 // phases.c: see phases.h.
 #include "src/train/phases.h"
 
-#include <string.h>
-
 #include "clock.h"
 #include "src/optim/optimizer.h"
 

@@ -2,7 +2,6 @@
 #include "src/train/train_step.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "clock.h"
 #include "philox.h"

@@ -2,7 +2,6 @@
 #include "src/train/trainer.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "clock.h"
 #include "src/train/trainer_record.h"

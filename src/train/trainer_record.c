@@ -3,9 +3,6 @@
 
 #include <math.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "clock.h"
 #include "src/io/atomic_file.h"

@@ -1,8 +1,6 @@
 // validation.c: see trainer.h.
 #include "src/train/trainer.h"
 
-#include <stdlib.h>
-
 // Runs this process's batches; `losses` has room for those of all processes.
 static sm_status run_share(const sm_validation *v, int32_t *ids, double *losses) {
     for (int64_t i = sm_comm_rank(v->comm); i < v->n_batches; i += sm_comm_size(v->comm)) {

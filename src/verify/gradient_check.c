@@ -2,9 +2,6 @@
 #include "src/verify/step_checks.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "philox.h"
 #include "os/os.h"

@@ -1,8 +1,5 @@
 // loss_check.c: runs a slice of the batch through the reference backend, with the device's weights.
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "src/verify/step_checks.h"
 #include "philox.h"

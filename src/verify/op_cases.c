@@ -1,8 +1,5 @@
 // op_cases.c: the texts of the cases, and the plan and inputs made from a text.
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "src/verify/op_cases.h"
 #include "words.h"

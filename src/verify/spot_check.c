@@ -1,10 +1,6 @@
 // spot_check.c: chooses the ops to check; each kind's check is in another file (spot.h).
 #include "src/verify/spot_check.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "clock.h"
 #include "fnv1a.h"
 #include "philox.h"

@@ -3,9 +3,6 @@
 // them. If the device's data are narrower than f32, the reference computes in f32 on the same numbers.
 #include <float.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "src/session/session.h"
 #include "src/verify/op_cases.h"

@@ -5,8 +5,6 @@
 // channels and a padded vocabulary. The batch's 527 rows (1,037 for narrow data) are more than one chunk of the loss
 // head.
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "philox.h"
 #include "src/verify/step_checks.h"

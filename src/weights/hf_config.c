@@ -1,8 +1,5 @@
 // hf_config.c: config.json as a file; the model's own code reads the rest.
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "src/io/atomic_file.h"
 #include "src/io/input_file.h"

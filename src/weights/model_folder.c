@@ -1,9 +1,6 @@
 // model_folder.c: writes files to a new folder, renames it, and moves the files to their places.
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -14,7 +14,6 @@
 #define STEPMARK_SRC_WEIGHTS_MODEL_FOLDER_H
 
 #include <limits.h>
-#include <stdbool.h>
 
 #include "status.h"
 #include "src/models/model.h"

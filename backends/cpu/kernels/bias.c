@@ -1,5 +1,4 @@
 // bias.c: y = x + b, and db += sum of dy over the rows.
-#include <string.h>
 
 #include "backends/cpu/common/kernel.h"
 

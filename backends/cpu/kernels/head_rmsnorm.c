@@ -4,7 +4,6 @@
 // gradients of wq and wk are sums over rows and heads: each thread sums its own in scratch, then each adds up a range
 // of columns.
 #include <math.h>
-#include <string.h>
 
 #include "backends/cpu/common/kernel.h"
 

@@ -1,6 +1,5 @@
 // loss.c: cross-entropy over the V real columns, its mean and its derivative.
 #include <math.h>
-#include <string.h>
 
 #include "backends/cpu/common/gate.h"
 #include "backends/cpu/common/kernel.h"

@@ -7,7 +7,6 @@
 #define STEPMARK_BACKENDS_CPU_KERNELS_NORM_H
 
 #include <math.h>
-#include <string.h>
 
 #include "backends/cpu/common/kernel.h"
 #include "backends/cpu/common/row.h"

@@ -4,7 +4,6 @@
 // right by itself, at any position. The cosines and sines of a position serve all heads of all its rows; where rows
 // hold documents, positions are each row's own.
 #include <math.h>
-#include <string.h>
 
 #include "backends/cpu/common/kernel.h"
 #include "backends/cpu/common/math.h"

@@ -1,5 +1,4 @@
 // zero.c: x = 0.
-#include <string.h>
 
 #include "backends/cpu/common/kernel.h"
 

@@ -4,8 +4,6 @@
 #include <omp.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "backends/cpu/threads/denormals.h"
 #include "backends/host/memory.h"

@@ -11,8 +11,6 @@
 #ifndef STEPMARK_BACKENDS_CPU_THREADS_POOL_H
 #define STEPMARK_BACKENDS_CPU_THREADS_POOL_H
 
-#include <stdint.h>
-
 #include "backends/cpu/threads/topology.h"
 
 typedef struct cpu_pool cpu_pool;

@@ -7,9 +7,6 @@
 #include <omp.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "backends/cpu/threads/topology.h"
 #include "backends/host/memory.h"

@@ -8,9 +8,6 @@
 #ifndef STEPMARK_BACKENDS_CPU_THREADS_TOPOLOGY_H
 #define STEPMARK_BACKENDS_CPU_THREADS_TOPOLOGY_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "status.h"
 
 enum { CPU_CACHE_LEVELS = 3 };

@@ -2,8 +2,6 @@
 // optimizer's in optimizer.c, products and attention in product.c. Operands are in the order of op_table.h, arguments
 // in that of the kernel in cl/STEM.cl.
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "backends/opencl/binders/binders.h"
 

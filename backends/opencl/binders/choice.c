@@ -1,7 +1,4 @@
 // choice.c: the way of a family that computes a product, if one was chosen by measurement.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "backends/opencl/binders/binders.h"
 

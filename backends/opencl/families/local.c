@@ -1,6 +1,5 @@
 // local.c: the family for cards. Operands pass through local memory in tiles; the items of a work-group share a row,
 // and neighbouring items read neighbouring elements.
-#include <stdio.h>
 
 #include "backends/opencl/families/families.h"
 

@@ -1,6 +1,5 @@
 // registers.c: the family for processors. Tiles are in vector registers; local memory is ordinary memory there, and
 // keeps a packed operand in the cache; each row is processed by one work-item.
-#include <stdio.h>
 
 #include "backends/opencl/families/families.h"
 

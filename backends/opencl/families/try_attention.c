@@ -1,9 +1,6 @@
 // try_attention.c: tests attention on matrix units before it is used: a small example, forward and backward, with the
 // programs of plans, against attention computed here.
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "number_format.h"
 #include "backends/opencl/families/families.h"

@@ -1,5 +1,4 @@
 // launch.c: begins a launch, and ends it with its size.
-#include <stdio.h>
 
 #include "backends/opencl/launch/launch.h"
 

@@ -1,5 +1,4 @@
 // rows.c: programs for the shape of rows, and strips of rows for sums.
-#include <stdio.h>
 
 #include "backends/opencl/launch/launch.h"
 

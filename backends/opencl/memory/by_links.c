@@ -18,7 +18,6 @@
 // close to the device.
 #include <pthread.h>
 #include <sched.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "backends/opencl/memory/collective.h"

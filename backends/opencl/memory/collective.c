@@ -3,7 +3,6 @@
 // CUDA reach, so that nothing is copied to the host.
 //
 // In bf16 the computing queue rounds a bucket to a buffer of its own, which is exchanged, and widens it back.
-#include <stdlib.h>
 
 #include "backends/opencl/memory/collective.h"
 

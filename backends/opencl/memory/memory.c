@@ -1,6 +1,4 @@
 // memory.c: one buffer for each arena, and one for data between the launches of an op.
-#include <stdlib.h>
-#include <string.h>
 
 #include "backends/host/memory.h"
 #include "backends/opencl/memory/memory.h"

@@ -7,7 +7,6 @@
 // some only take long.
 #include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "clock.h"

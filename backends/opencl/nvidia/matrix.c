@@ -1,8 +1,5 @@
 // matrix.c: finds a device's matrix units. Only units that ran and gave the right numbers count; the extension with the
 // compute capability tells whether to try.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "backends/opencl/nvidia/tensor.h"
 

@@ -3,8 +3,6 @@
 // the result as a program's binary. It also declares how many work-groups a unit is to run at a time: as many as the
 // comment "//groups a unit: " says, or one. The assembler needs that for warps to pass registers to one another
 // (setmaxnreg), and gives each item as many registers as there are for so many.
-#include <stdlib.h>
-#include <string.h>
 
 #include "backends/opencl/nvidia/tensor.h"
 

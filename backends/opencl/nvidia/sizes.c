@@ -1,6 +1,5 @@
 // sizes.c: sizes of attention's kernels on matrix units, and what fits a work-group.
 #include <math.h>
-#include <stdio.h>
 
 #include "backends/opencl/nvidia/tensor.h"
 

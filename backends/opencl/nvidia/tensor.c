@@ -1,6 +1,5 @@
 // tensor.c: the family for cards whose matrix units multiply 16-bit numbers and tf32. Other work (plain fp32, rows that
 // are not aligned to 16 bytes) runs as in family `local`, op by op.
-#include <stdio.h>
 
 #include "backends/opencl/nvidia/tensor.h"
 

@@ -1,6 +1,4 @@
 // tensor_attention.c: attention on matrix units (cl/nvidia/attention_tensor.cl): the choice of kernels and their sizes.
-#include <stdio.h>
-#include <string.h>
 
 #include "backends/opencl/nvidia/tensor.h"
 

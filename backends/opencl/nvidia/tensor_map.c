@@ -11,8 +11,6 @@
 //
 // Dimension 0 lies along rows. The swizzle is that of 128 bytes: in a box, rows of 128 bytes lie one after another,
 // and a row's chunk of 16 bytes is at its number XOR the row's.
-#include <stdlib.h>
-#include <string.h>
 
 #include "backends/opencl/binders/binders.h"
 #include "backends/opencl/nvidia/tensor.h"

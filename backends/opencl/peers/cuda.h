@@ -3,10 +3,6 @@
 #ifndef STEPMARK_BACKENDS_OPENCL_PEERS_CUDA_H
 #define STEPMARK_BACKENDS_OPENCL_PEERS_CUDA_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "status.h"
 
 typedef uint64_t cuda_address; // in the card's memory

@@ -1,10 +1,6 @@
 // nccl.c: see peers/nccl.h.
 #include "backends/opencl/peers/nccl.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "backends/host/library.h"
 #include "os/files.h"
 

@@ -1,10 +1,6 @@
 // peers.c: see peers/peers.h.
 #include "backends/opencl/peers/peers.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 // Another vendor's library with the same functions (AMD's RCCL) would need its driver's table next to cuda.h's, and an
 // OpenCL that imports that driver's memory.
 static const char needed[] = "cl_khr_external_memory_opaque_fd";

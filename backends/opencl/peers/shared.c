@@ -1,5 +1,4 @@
 // shared.c: see peers/peers.h.
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "backends/host/descriptors.h"

@@ -1,5 +1,4 @@
 // api.c: the ICD loader's functions, and the names of its errors.
-#include <stdio.h>
 
 #include "backends/host/library.h"
 #include "backends/opencl/program/api.h"

@@ -6,8 +6,6 @@
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 
-#include <stdbool.h>
-
 #include "status.h"
 
 #define OPENCL_FUNCTION_LIST(X)    \

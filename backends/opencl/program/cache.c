@@ -4,8 +4,6 @@
 //
 // The name is a hash of the key; the key itself is in the file, and is compared. An entry with a wrong length, key or
 // hash counts as missing, and is written again.
-#include <stdlib.h>
-#include <string.h>
 
 #include "fnv1a.h"
 #include "backends/host/cache.h"

@@ -1,7 +1,4 @@
 // platform.c: the devices of all platforms, in the order in which the loader gives them.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "backends/opencl/program/program.h"
 #include "os/library.h"

@@ -1,8 +1,5 @@
 // program.c: gets programs from the device's list, from the cache on disk, or builds them from source.
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "fnv1a.h"
 #include "backends/opencl/program/program.h"

@@ -1,7 +1,5 @@
 // attention.c: attention on matrix units (cl/units/attention_units.cl): which kernels run it, and in which sizes.
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "backends/opencl/units/units.h"
 

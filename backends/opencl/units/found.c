@@ -1,8 +1,5 @@
 // found.c: which units compute rightly. They are tried in another process, as compilers and drivers that meet an
 // instruction for the first time may end it; what was found is kept with the built programs.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "backends/opencl/units/units.h"
 

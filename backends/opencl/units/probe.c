@@ -1,7 +1,4 @@
 // probe.c: small products of whole numbers, exact in every format, by the kernels that plans run.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "backends/opencl/units/units.h"

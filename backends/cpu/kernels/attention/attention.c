@@ -5,7 +5,6 @@
 // with the values, each by one small BLAS call on copies in this thread's scratch. Backward, dk and dv gather from all
 // rows of all heads that share them, so a head of keys and values belongs to one thread.
 #include <math.h>
-#include <string.h>
 
 #include "backends/cpu/blas.h"
 #include "backends/cpu/common/kernel.h"

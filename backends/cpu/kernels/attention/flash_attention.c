@@ -27,7 +27,6 @@
 // The source of the next tile is prefetched while this one multiplies. Padded keys are masked like future ones, padded
 // rows dropped. On the diagonal, vectors and keys wholly above it are skipped.
 #include <math.h>
-#include <string.h>
 
 #include "backends/cpu/kernels/attention/head.h"
 

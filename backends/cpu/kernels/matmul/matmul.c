@@ -4,7 +4,6 @@
 // with SME, matmul/product_bf16.c). On the baseline BLAS computes products of floats, by serial calls of each thread on
 // its own part, since BLAS chooses its own instruction set. Mode tuned may choose otherwise, and --products openblas
 // has BLAS compute all of them.
-#include <string.h>
 
 #include "backends/cpu/common/geometry.h"
 #include "backends/cpu/common/product.h"

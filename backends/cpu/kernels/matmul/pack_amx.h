@@ -13,7 +13,6 @@
 #define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_PACK_AMX_H
 
 #include <immintrin.h>
-#include <stdbool.h>
 
 #include "backends/cpu/common/ask.h"
 #include "backends/cpu/kernels/matmul/pack_bf16.h"

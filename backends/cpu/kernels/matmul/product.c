@@ -26,7 +26,6 @@
 // only a copy. Where packing only copies (a b panel whose rows are contiguous, or a whose columns are), it is
 // done by the first tile that uses it, while it multiplies: the memory's latency hides behind arithmetic. A b panel is
 // packed by the tiles of the one before it, if these are enough.
-#include <string.h>
 
 #include "backends/cpu/common/gate.h"
 #include "backends/cpu/common/help.h"

@@ -21,9 +21,6 @@
 #ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_SPLIT_H
 #define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_SPLIT_H
 
-#include <stdbool.h>
-#include <string.h>
-
 #include "backends/cpu/common/ask.h"
 #include "backends/cpu/common/transpose.h"
 

@@ -6,8 +6,6 @@
 #ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_BF16_H
 #define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_BF16_H
 
-#include <stdbool.h>
-
 #include "backends/cpu/common/ask.h"
 #include "backends/cpu/kernels/matmul/pack_bf16.h"
 #include "backends/cpu/common/tile_size.h"

@@ -9,8 +9,6 @@
 #ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_BFMMLA_H
 #define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_BFMMLA_H
 
-#include <stdbool.h>
-
 #include "backends/cpu/common/ask.h"
 #include "backends/cpu/common/tile_size.h"
 

@@ -3,10 +3,6 @@
 #ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_F32_H
 #define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_F32_H
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
-
 #include "backends/cpu/common/ask.h"
 #include "backends/cpu/common/tile_size.h"
 

@@ -1,7 +1,6 @@
 // adafactor.c: Adafactor in three passes over a parameter: the running means, the size of the update, the
 // update. Sums over all threads lie at the beginning of each thread's scratch, column sums after them.
 #include <math.h>
-#include <string.h>
 
 #include "backends/cpu/common/kernel.h"
 
