@@ -169,8 +169,7 @@ static sm_status allocate(checker *c) {
     const sm_plan *plan = c->session->plan;
     c->n_tokens = plan->B * plan->T;
     c->pieces = sm_calloc((size_t)count_pieces(plan) + 1, sizeof *c->pieces);
-    c->targets = malloc((size_t)c->n_tokens * (sizeof *c->targets + 3 * sizeof *c->here));
-    SM_FAIL_IF(c->targets == NULL, SM_ERR_OOM, "gradient check: no memory for %lld tokens", (long long)c->n_tokens);
+    c->targets = sm_malloc((size_t)c->n_tokens * (sizeof *c->targets + 3 * sizeof *c->here));
     c->above = (float *)(c->targets + c->n_tokens);
     c->here = c->above + c->n_tokens;
     c->below = c->here + c->n_tokens;

@@ -153,8 +153,7 @@ static sm_status open_reference(const subject *of, sm_precision precision, sm_de
                                      .seed = of->seed};
     const sm_step_settings none = {0};
     SM_OWN(sm_plan) *plan = NULL;
-    SM_FREED int32_t *ids = malloc(3 * (size_t)(s.B * s.T) * sizeof *ids);
-    SM_FAIL_IF(ids == NULL, SM_ERR_OOM, "loss check: no memory for %lld tokens", (long long)(s.B * s.T));
+    SM_FREED int32_t *ids = sm_malloc(3 * (size_t)(s.B * s.T) * sizeof *ids);
     for (int64_t b = 0; b < s.B; b++) {
         const int64_t first = first_token(whole, &s, b);
         memcpy(ids + b * s.T, of->tokens + first, (size_t)s.T * sizeof *ids);
@@ -267,8 +266,7 @@ static sm_status compare_with_batch(const sm_plan *plan, const slice *s, const f
 static sm_status device_losses(sm_session *session, const subject *of, float *got) {
     const sm_plan *plan = session->plan;
     const slice s = of->slice;
-    SM_FREED float *all = malloc((size_t)(plan->B * plan->T) * sizeof *all);
-    SM_FAIL_IF(all == NULL, SM_ERR_OOM, "loss check: no memory for %lld losses", (long long)(plan->B * plan->T));
+    SM_FREED float *all = sm_malloc((size_t)(plan->B * plan->T) * sizeof *all);
     SM_TRY(sm_session_read(session, plan->losses, plan->B * plan->T, all));
     for (int64_t b = 0; b < s.B; b++) {
         memcpy(got + b * s.T, all + first_token(plan, &s, b), (size_t)s.T * sizeof *got);
@@ -315,12 +313,9 @@ sm_status sm_check_loss(sm_session *session, const sm_model_config *config, doub
     snprintf(result->how, sizeof result->how, "%s%lld tokens of %lld of %lld sequences, %s against the reference",
              starts == NULL ? "first " : "", (long long)s.T, (long long)s.B, (long long)plan->B,
              together ? "together" : "each");
-    losses l = {.n = s.B * s.T};
-    SM_FREED float *room = malloc(3 * (size_t)l.n * sizeof *room);
-    SM_FAIL_IF(room == NULL, SM_ERR_OOM, "loss check: no memory for %lld losses", (long long)l.n);
-    l.got = room;
-    l.want = l.got + l.n;
-    l.want_rounded = l.want + l.n;
+    const int64_t n = s.B * s.T;
+    SM_FREED float *room = sm_malloc(3 * (size_t)n * sizeof *room);
+    const losses l = {.n = n, .got = room, .want = room + n, .want_rounded = room + 2 * n};
     SM_TRY(sm_session_synchronize(session));
     SM_TRY(device_losses(session, &of, l.got));
     SM_TRY(sm_backend_find("reference")->open(0, &(sm_open_options){.n_threads = 1}, &device));

@@ -24,7 +24,7 @@ typedef struct {
     int64_t n_columns;
     float *pre;  // for the drawn elements (rows x columns), with the epilogue gelu'
     float *act;  // room for a row of the forward's second output; NULL: it has none
-    float *room; // for a block of rows of x, z or m
+    float *room; // for a block of rows of x, and of z
     float *room_z;
     float *signs;      // (F): r
     double *m_signs;   // (K): M r
@@ -134,7 +134,7 @@ static sm_status begin(spot *s) {
 
 static void find_room(spot *s, product *p) {
     const int64_t widest = p->K > p->F ? p->K : p->F;
-    const int64_t block = widest > BLOCK_ELEMS ? widest : BLOCK_ELEMS; // of rows of any of the three
+    const int64_t block = widest > BLOCK_ELEMS ? widest : BLOCK_ELEMS; // of rows of either
     SPOT_NEW(s, p->room, block);
     SPOT_NEW(s, p->room_z, block);
     SPOT_NEW(s, p->signs, p->F);
@@ -146,34 +146,40 @@ static void find_room(spot *s, product *p) {
     }
 }
 
-// Rows f .. f + n of M stored as (F,K): each adds to every k.
-static void add_rows_of_m(product *p, int64_t f, int64_t n, const float *values) {
-    add_columns(n, p->K, values, p->signs + f, p->m_signs, p->m_squares);
+// Keeps what n rows of M as it is stored, from `first`, have of the drawn columns.
+static void keep_columns(const product *p, int64_t first, int64_t n, const float *values) {
     for (int64_t j = 0; j < p->n_columns; j++) {
-        for (int64_t k = 0; k < p->K && p->columns[j] >= f && p->columns[j] < f + n; k++) {
-            p->m_columns[j * p->K + k] = values[(p->columns[j] - f) * p->K + k];
+        double *column = p->m_columns + j * p->K;
+        const int64_t f = p->columns[j];
+        for (int64_t k = 0; k < n && !p->m_is_transposed; k++) {
+            column[first + k] = values[k * p->F + f];
+        }
+        for (int64_t k = 0; k < p->K && p->m_is_transposed && f >= first && f < first + n; k++) {
+            column[k] = values[(f - first) * p->K + k];
         }
     }
 }
 
-// Rows k .. k + n of M stored as (K,F).
-static void sum_rows_of_m(product *p, int64_t k, int64_t n, const float *values) {
-    sum_rows(n, p->F, values, p->signs, p->m_signs + k, p->m_squares + k);
-    for (int64_t i = 0; i < n; i++) {
-        for (int64_t j = 0; j < p->n_columns; j++) {
-            p->m_columns[j * p->K + k + i] = values[i * p->F + p->columns[j]];
-        }
-    }
-}
-
-static sm_status read_m(spot *s, product *p) {
-    const int64_t rows = p->m_is_transposed ? p->F : p->K;
-    const int64_t cols = p->m_is_transposed ? p->K : p->F;
-    for (int64_t first = 0; first < rows; first += block_rows(cols)) {
-        const int64_t n = least_of(block_rows(cols), rows - first);
+// For each k of M (K,F), which is stored as (F,K) if it is transposed: adds the sum over f of M r, and of squares. `p`:
+// whose drawn columns are kept; NULL: nobody's.
+static sm_status sum_matrix(spot *s, int m, bool is_transposed, int64_t K, int64_t F, const float *signs, double *sums,
+                            double *squares, const product *p) {
+    const int64_t rows = is_transposed ? F : K;
+    const int64_t cols = is_transposed ? K : F;
+    const int64_t block = least_of(block_rows(cols), rows);
+    float *room = spot_memory(s, block * cols, sizeof *room);
+    for (int64_t first = 0; first < rows; first += block) {
+        const int64_t n = least_of(block, rows - first);
         const float *values;
-        SM_TRY(spot_find(s, p->m, first * cols, n * cols, p->room, &values));
-        (p->m_is_transposed ? add_rows_of_m : sum_rows_of_m)(p, first, n, values);
+        SM_TRY(spot_find(s, m, first * cols, n * cols, room, &values));
+        if (is_transposed) {
+            add_columns(n, K, values, signs + first, sums, squares);
+        } else {
+            sum_rows(n, F, values, signs, sums + first, squares + first);
+        }
+        if (p != NULL) {
+            keep_columns(p, first, n, values);
+        }
     }
     return SM_OK;
 }
@@ -284,7 +290,7 @@ static sm_status end(spot *s) {
         SM_TRY(spot_read(s, s->op.in[SM_IN(matmul_forward, b)], 0, p->F, SPOT_NEW(s, bias, p->F)));
     }
     spot_signs(s, p->F, p->signs);
-    SM_TRY(read_m(s, p));
+    SM_TRY(sum_matrix(s, p->m, p->m_is_transposed, p->K, p->F, p->signs, p->m_signs, p->m_squares, p));
     for (int64_t first = 0; first < p->N; first += block) {
         const int64_t n = least_of(block, p->N - first);
         SM_TRY(spot_read(s, p->x, first * p->K, n * p->K, p->room));
@@ -309,28 +315,11 @@ typedef struct {
     void *bias;      // state of the check of db; NULL: the op has none
 } weight;
 
-// For row c of (C,F), in either layout: sum over f of dW r, and of squares.
 static sm_status sum_weight(spot *s, const weight *w, double *sums) {
-    const int dW = s->op.out[SM_OUT(matmul_backward_weight, dW)];
     const int64_t C = sm_tensor_cols(spot_in(s, SM_IN(matmul_backward_weight, x)));
     const int64_t F = sm_tensor_cols(spot_in(s, SM_IN(matmul_backward_weight, dy)));
-    const bool is_transposed = s->op.attr.w_transposed;
-    const int64_t rows = is_transposed ? F : C;
-    const int64_t cols = is_transposed ? C : F;
-    const int64_t block = block_rows(cols);
-    float *room;
-    SPOT_NEW(s, room, least_of(block, rows) * cols);
-    for (int64_t first = 0; first < rows; first += block) {
-        const int64_t n = least_of(block, rows - first);
-        const float *values;
-        SM_TRY(spot_find(s, dW, first * cols, n * cols, room, &values));
-        if (is_transposed) {
-            add_columns(n, C, values, w->signs + first, sums, w->squares);
-        } else {
-            sum_rows(n, F, values, w->signs, sums + first, w->squares + first);
-        }
-    }
-    return SM_OK;
+    return sum_matrix(s, s->op.out[SM_OUT(matmul_backward_weight, dW)], s->op.attr.w_transposed, C, F, w->signs, sums,
+                      w->squares, NULL);
 }
 
 static sm_status begin_weight(spot *s) {

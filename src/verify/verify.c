@@ -125,11 +125,9 @@ static sm_status open_case(op_case *c) {
         SM_TRY(d->backend->prepare(d, c->plan[side], &c->executable[side]));
     }
     const size_t size_bytes = (size_t)largest_tensor(c->plan[DEVICE]) * sizeof(double);
-    c->values[DEVICE] = malloc(size_bytes);
-    c->values[REFERENCE] = malloc(size_bytes);
-    c->raw = malloc(size_bytes);
-    SM_FAIL_IF(c->values[DEVICE] == NULL || c->values[REFERENCE] == NULL || c->raw == NULL, SM_ERR_OOM,
-               "verify %s %s: no memory for its values", sm_op_name(c->kind), c->text);
+    c->values[DEVICE] = sm_malloc(size_bytes);
+    c->values[REFERENCE] = sm_malloc(size_bytes);
+    c->raw = sm_malloc(size_bytes);
     return SM_OK;
 }
 

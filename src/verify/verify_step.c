@@ -82,7 +82,6 @@ static void report(checker *check, const char *what, int64_t n_values, double er
 
 // --- running ---------------------------------------------------------------------------
 
-// `session` stays NULL if the device does not support the plan; the error message has the reason.
 static sm_status open_side(const checker *check, sm_device *device, sm_precision precision, const variant *v,
                            sm_session **session) {
     const sm_plan_options options = {.B = check->batch,
@@ -129,9 +128,10 @@ static int64_t largest_param(const sm_plan *plan) {
 }
 
 static sm_status write_weights(checker *check) {
-    for (int side = 0; side < N_SIDES && check->session[side] != NULL; side++) {
-        const sm_plan *plan = check->session[side]->plan;
-        for (int i = 0; i < plan->n_tensors; i++) {
+    for (int side = 0; side < N_SIDES; side++) {
+        check->values[side] = sm_malloc((size_t)largest_param(check->session[DEVICE]->plan) * sizeof(float));
+        const sm_plan *plan = check->session[side] != NULL ? check->session[side]->plan : NULL;
+        for (int i = 0; plan != NULL && i < plan->n_tensors; i++) {
             if (sm_plan_is_param(plan, i)) {
                 draw_weights(plan, i, check->values[side]);
                 SM_TRY(sm_session_write(check->session[side], i, plan->tensors[i].real_elems, check->values[side]));
@@ -282,15 +282,6 @@ static sm_status compare_steps(checker *check) {
 
 // --- the check -------------------------------------------------------------------------
 
-static sm_status allocate_values(checker *check) {
-    size_t size_bytes = (size_t)largest_param(check->session[DEVICE]->plan) * sizeof(float);
-    check->values[DEVICE] = malloc(size_bytes);
-    check->values[REFERENCE] = malloc(size_bytes);
-    SM_FAIL_IF(check->values[DEVICE] == NULL || check->values[REFERENCE] == NULL, SM_ERR_OOM,
-               "verify: no memory for %zu bytes of weights", size_bytes);
-    return SM_OK;
-}
-
 static void close_checker(checker *check) {
     for (int side = 0; side < N_SIDES; side++) {
         sm_session_close(check->session[side]);
@@ -298,10 +289,19 @@ static void close_checker(checker *check) {
     }
 }
 
-static void report_skipped(const checker *check, sm_mode mode) {
-    const sm_verify_row row = {
-        .check = check->name, .subject = sm_mode_name(mode), .ok = true, .skipped = true, .reason = sm_error_message()};
-    check->report(&row, check->context);
+// The device's session stays NULL if it does not support the plan, which is reported.
+static sm_status open_device(checker *check, sm_device *device, sm_precision precision, const variant *v) {
+    const sm_status status = open_side(check, device, precision, v, &check->session[DEVICE]);
+    if (status == SM_ERR_UNSUPPORTED) {
+        const sm_verify_row row = {.check = check->name,
+                                   .subject = sm_mode_name(v->mode),
+                                   .ok = true,
+                                   .skipped = true,
+                                   .reason = sm_error_message()};
+        check->report(&row, check->context);
+        return SM_OK;
+    }
+    return status;
 }
 
 static sm_status verify_step(const sm_model *model, sm_device *device, sm_precision precision, const variant *v,
@@ -325,15 +325,12 @@ static sm_status verify_step(const sm_model *model, sm_device *device, sm_precis
                      .n_accum = v->n_accum,
                      .report = report_row,
                      .context = context};
-    const sm_status status = open_side(&check, device, precision, v, &check.session[DEVICE]);
-    if (status == SM_ERR_UNSUPPORTED) {
-        report_skipped(&check, v->mode);
+    SM_TRY(open_device(&check, device, precision, v));
+    if (check.session[DEVICE] == NULL) {
         return SM_OK;
     }
-    SM_TRY(status);
     SM_TRY(
         open_side(&check, reference, (sm_precision){.dtype = SM_F32}, &reference_variant, &check.session[REFERENCE]));
-    SM_TRY(allocate_values(&check));
     SM_TRY(write_weights(&check));
     SM_TRY(compare_steps(&check));
     SM_FAIL_IF(check.n_failed > 0, SM_ERR_MISMATCH,
@@ -376,13 +373,10 @@ static sm_status verify_optimizer(const sm_model *model, const sm_optimizer *opt
                      .context = context};
     sm_step_settings with = optimizer->defaults;
     with.grad_clip = settings.grad_clip;
-    const sm_status status = open_side(&check, device, precision, &(variant){.mode = mode}, &check.session[DEVICE]);
-    if (status == SM_ERR_UNSUPPORTED) {
-        report_skipped(&check, mode);
+    SM_TRY(open_device(&check, device, precision, &(variant){.mode = mode}));
+    if (check.session[DEVICE] == NULL) {
         return SM_OK;
     }
-    SM_TRY(status);
-    SM_TRY(allocate_values(&check));
     SM_TRY(write_weights(&check));
     for (int step = 1; step <= N_UPDATES; step++) {
         SM_TRY(check_update(&check, &with, step));
