@@ -242,6 +242,16 @@ bool sm_op_is_attention_forward(sm_op_kind kind);
 bool sm_op_is_communication(sm_op_kind kind); // sm_op_info.is_shared
 bool sm_op_has_attr(sm_op_kind kind, sm_attr attr);
 
+// A dimension in the text of a shape, such as "2F", "1" or "n/256" in "(N,2F)".
+typedef struct {
+    const char *letters;
+    size_t length; // of these; 0: a plain number, `factor`
+    int64_t factor, block;
+} sm_shape_dim;
+
+// Reads the next dimension, from the beginning of a shape on; false: there is none.
+bool sm_shape_next(const char **shape, sm_shape_dim *dim);
+
 // Whether the operand's shape is read with its two letters exchanged; checks and cases both ask here.
 bool sm_operand_is_transposed(const sm_operand_info *operand, const sm_attrs *attr);
 

@@ -159,71 +159,61 @@ typedef struct {
     int n;
 } binding;
 
-// Binds one dimension, such as "3C", "1" or "n/256", to its value; false if it contradicts. An earlier operand binds
-// the letter before a slash.
-static bool bind_dim(binding *bound, const char *text, size_t length, int64_t value) {
-    char *end = NULL;
-    int64_t factor = strtoll(text, &end, 10);
-    if (end == text) {
-        factor = 1;
-    }
-    size_t digits = (size_t)(end - text);
-    if (digits == length) {
-        return value == factor; // a plain number
-    }
-    if (value % factor != 0) {
+bool sm_shape_next(const char **shape, sm_shape_dim *dim) {
+    char *letters;
+    if (**shape == '\0' || **shape == ')') {
         return false;
     }
-    value /= factor;
-    const char *name = text + digits;
-    size_t name_length = length - digits;
-    const char *slash = memchr(name, '/', name_length);
-    const int64_t block = slash == NULL ? 1 : strtoll(slash + 1, NULL, 10);
-    name_length = slash == NULL ? name_length : (size_t)(slash - name);
+    const char *text = *shape + 1;
+    const int64_t factor = strtoll(text, &letters, 10);
+    *dim = (sm_shape_dim){letters, strcspn(letters, "/,)"), letters == text ? 1 : factor, 1};
+    *shape = letters + dim->length;
+    if (**shape == '/') {
+        dim->block = strtoll(*shape + 1, &letters, 10);
+        *shape = letters;
+    }
+    return true;
+}
+
+// Binds a dimension to its value; false if it contradicts. An earlier operand binds the letter before a slash.
+static bool bind_dim(binding *bound, const sm_shape_dim *dim, int64_t value) {
+    if (dim->length == 0 || value % dim->factor != 0) {
+        return value == dim->factor;
+    }
+    value /= dim->factor;
     for (int i = 0; i < bound->n; i++) {
-        if (strlen(bound->letters[i].name) == name_length && memcmp(bound->letters[i].name, name, name_length) == 0) {
-            return (bound->letters[i].value + block - 1) / block == value;
+        const letter *l = &bound->letters[i];
+        if (strlen(l->name) == dim->length && memcmp(l->name, dim->letters, dim->length) == 0) {
+            return (l->value + dim->block - 1) / dim->block == value;
         }
     }
-    if (slash != NULL) {
+    if (dim->block > 1) {
         return false;
     }
     letter *fresh = &bound->letters[bound->n++];
-    memcpy(fresh->name, name, name_length);
-    fresh->name[name_length] = '\0';
+    snprintf(fresh->name, sizeof fresh->name, "%.*s", (int)dim->length, dim->letters);
     fresh->value = value;
     return true;
 }
 
 // Matches a tensor against a shape text; `swap` exchanges a two-letter shape's letters.
 static bool bind_shape(binding *bound, const char *shape, const sm_tensor *t, bool swap) {
-    const char *parts[SM_MAX_DIMS];
-    size_t lengths[SM_MAX_DIMS];
+    sm_shape_dim dims[SM_MAX_DIMS];
     int n = 0;
-    for (const char *p = shape + 1; *p != '\0' && n < SM_MAX_DIMS;) {
-        size_t length = strcspn(p, ",)");
-        parts[n] = p;
-        lengths[n] = length;
+    while (n < SM_MAX_DIMS && sm_shape_next(&shape, &dims[n])) {
         n++;
-        p += length + 1;
     }
     if (n == 1) {
-        return bind_dim(bound, parts[0], lengths[0], sm_tensor_elems(t));
+        return bind_dim(bound, &dims[0], sm_tensor_elems(t));
     }
     if (n == 2) {
-        int first = swap ? 1 : 0;
-        return bind_dim(bound, parts[first], lengths[first], sm_tensor_rows(t)) &&
-               bind_dim(bound, parts[1 - first], lengths[1 - first], sm_tensor_cols(t));
+        return bind_dim(bound, &dims[swap], sm_tensor_rows(t)) && bind_dim(bound, &dims[!swap], sm_tensor_cols(t));
     }
-    if (n != t->n_dims) {
-        return false;
+    bool fits = n == t->n_dims;
+    for (int i = 0; i < n && fits; i++) {
+        fits = bind_dim(bound, &dims[i], t->dims[i]);
     }
-    for (int i = 0; i < n; i++) {
-        if (!bind_dim(bound, parts[i], lengths[i], t->dims[i])) {
-            return false;
-        }
-    }
-    return true;
+    return fits;
 }
 
 sm_dtype sm_plan_operand_dtype(const sm_plan *plan, sm_operand_type type) {

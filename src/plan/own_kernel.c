@@ -30,12 +30,11 @@ static void add(own_members *m, const char *name, size_t length, own_member_type
 
 // The letters of a shape, except h and s (of hyper and the scaler's state) and blocks such as "n/256".
 static void add_letters(own_members *m, const char *shape) {
-    for (const char *part = shape + 1; *part != '\0'; part += strcspn(part, ",)") + 1) {
-        const char *letter = part + strspn(part, "0123456789");
-        const size_t length = strcspn(letter, ",)");
-        const bool is_fixed = length == 1 && (*letter == 'h' || *letter == 's');
-        if (length > 0 && !is_fixed && memchr(letter, '/', length) == NULL) {
-            add(m, letter, length, OWN_DIMENSION, 0);
+    sm_shape_dim dim;
+    while (sm_shape_next(&shape, &dim)) {
+        const bool is_fixed = dim.length == 1 && strchr("hs", *dim.letters) != NULL;
+        if (dim.length > 0 && !is_fixed && dim.block == 1) {
+            add(m, dim.letters, dim.length, OWN_DIMENSION, 0);
         }
     }
 }

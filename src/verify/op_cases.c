@@ -291,14 +291,9 @@ static int64_t dim_value(const char *text, const char *letters, size_t length) {
 static int make_dims(const char *text, const sm_operand_info *operand, const sm_attrs *attr,
                      int64_t dims[SM_MAX_DIMS]) {
     int n = 0;
-    for (const char *part = operand->shape + 1; *part != '\0'; part += strcspn(part, ",)") + 1) {
-        char *letter = NULL;
-        long factor = strtol(part, &letter, 10);
-        factor = letter == part ? 1 : factor;
-        size_t length = strcspn(letter, "/,)");
-        int64_t value = length == 0 ? 1 : dim_value(text, letter, length);
-        int64_t block = letter[length] == '/' ? strtol(letter + length + 1, NULL, 10) : 1;
-        dims[n++] = factor * ((value + block - 1) / block);
+    sm_shape_dim dim;
+    for (const char *shape = operand->shape; sm_shape_next(&shape, &dim);) {
+        dims[n++] = dim.factor * ((dim_value(text, dim.letters, dim.length) + dim.block - 1) / dim.block);
     }
     if (sm_operand_is_transposed(operand, attr)) {
         int64_t rows = dims[0];
@@ -438,14 +433,12 @@ sm_status sm_op_set_find(const char *name, sm_op_set *set) {
 
 // Whether a shape, "(N,2F)", has the letter.
 static bool shape_has(const char *shape, const char *letter) {
-    for (const char *part = shape + 1; *part != '\0'; part += strcspn(part, ",)") + 1) {
-        const char *own = part + strspn(part, "0123456789");
-        const size_t length = strcspn(own, "/,)");
-        if (length == strlen(letter) && strncmp(own, letter, length) == 0) {
-            return true;
-        }
+    sm_shape_dim dim;
+    bool has = false;
+    while (sm_shape_next(&shape, &dim)) {
+        has |= dim.length == strlen(letter) && strncmp(dim.letters, letter, dim.length) == 0;
     }
-    return false;
+    return has;
 }
 
 bool sm_op_set_has(const sm_op_set *set, const char *letter) {
