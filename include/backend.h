@@ -224,6 +224,11 @@ static inline void sm_device_close(sm_device *device) {
 }
 SM_OWNABLE(sm_device, sm_device_close)
 
+static inline void sm_executable_release(sm_executable *executable) {
+    executable->device->backend->release(executable);
+}
+SM_OWNABLE(sm_executable, sm_executable_release)
+
 // src/session/registry.c
 int sm_backend_count(void);
 const sm_backend *sm_backend_at(int index);

@@ -64,7 +64,6 @@ static void close_device(sm_device *device) {
 }
 
 static sm_status open_device(int index, const sm_open_options *options, sm_device **device) {
-    sm_status status = SM_OK;
     sm_device_info info;
     const cpu_isa *isa;
     SM_TRY(cpu_isa_best(&isa));
@@ -74,15 +73,16 @@ static sm_status open_device(int index, const sm_open_options *options, sm_devic
         SM_TRY(cpu_isa_find(options->isa, &isa));
     }
     cpu_device *cpu = sm_calloc(1, sizeof *cpu);
+    SM_OWN(sm_device) *owned = &cpu->base;
+    cpu->base.backend = &sm_backend_cpu;
     // OpenMP's limit also applies here.
     const int n_threads = options->n_threads > 0 || info.n_warnings == 0 ? options->n_threads : info.n_threads;
     info.n_threads = n_threads < omp_get_thread_limit() ? n_threads : omp_get_thread_limit();
     info.n_warnings = options->n_threads > 0 || options->cpu_mask != NULL ? 0 : info.n_warnings;
-    SM_TRY_GOTO(cpu_binding_make(options->cpu_mask, &info.n_threads, &cpu->binding));
+    SM_TRY(cpu_binding_make(options->cpu_mask, &info.n_threads, &cpu->binding));
     snprintf(info.binding, sizeof info.binding, "%s", cpu_binding_text(cpu->binding));
     snprintf(info.isa, sizeof info.isa, "%s", isa->name);
-    SM_TRY_GOTO(cpu_pool_make(info.n_threads, cpu->binding, &cpu->pool));
-    cpu->base.backend = &sm_backend_cpu;
+    SM_TRY(cpu_pool_make(info.n_threads, cpu->binding, &cpu->pool));
     cpu->base.info = info;
     cpu->isa = isa;
     cpu->progress = options->progress;
@@ -91,11 +91,8 @@ static sm_status open_device(int index, const sm_open_options *options, sm_devic
     for (int i = 0; i < options->n_own_kernels; i++) {
         cpu->own[options->own_kernels[i].kind] = &options->own_kernels[i];
     }
-    *device = &cpu->base;
+    *device = sm_give(&owned);
     return SM_OK;
-cleanup:
-    close_device(&cpu->base);
-    return status;
 }
 
 // OpenBLAS's sbgemm, of bf16, is left out of most builds.

@@ -102,11 +102,11 @@ static sm_status allocate_scratch(cpu_executable *e, const sm_plan *plan) {
     e->ahead_bytes = place_weights((const cpu_device *)e->base.device, plan, e->places);
     e->ahead = e->ahead_bytes == 0 ? NULL : host_map(e->ahead_bytes);
     // The plan's own memory was just allocated, but still counts as available.
-    double needed_bytes = (double)e->memory.total_bytes + (double)e->n_threads * (double)e->scratch_bytes +
-                          (double)e->ahead_bytes;
+    double needed_bytes =
+        (double)e->memory.total_bytes + (double)e->n_threads * (double)e->scratch_bytes + (double)e->ahead_bytes;
     size_t available_bytes = host_available_bytes();
-    bool done = (available_bytes == 0 || needed_bytes <= (double)available_bytes) &&
-                (e->ahead != NULL || e->ahead_bytes == 0);
+    bool done =
+        (available_bytes == 0 || needed_bytes <= (double)available_bytes) && (e->ahead != NULL || e->ahead_bytes == 0);
     for (int i = 0; done && i < e->n_threads; i++) {
         e->scratch[i] = host_map(e->scratch_bytes);
         done = e->scratch[i] != NULL;
@@ -147,45 +147,37 @@ static void touch_memory(void *ctx, int part) {
 }
 
 sm_status cpu_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable) {
-    sm_status status = SM_OK;
     cpu_device *cpu = (cpu_device *)device;
     cpu_executable *e = sm_calloc(1, sizeof *e);
+    SM_OWN(sm_executable) *owned = &e->base;
     e->base.device = device;
     e->base.plan = plan;
     e->kernels = cpu_kernels_for(cpu->isa, plan);
     e->pool = cpu->pool;
     e->n_threads = device->info.n_threads;
-    e->base.parts = calloc((size_t)plan->n_ops + 1, sizeof *e->base.parts);
+    e->base.parts = sm_calloc((size_t)plan->n_ops + 1, sizeof *e->base.parts);
     e->busy = aligned_alloc(sizeof *e->busy, (size_t)e->n_threads * sizeof *e->busy);
-    if (e->base.parts == NULL || e->busy == NULL) {
-        status = sm_fail(SM_ERR_OOM, "cpu: no memory for the times of %d threads", e->n_threads);
-        goto cleanup;
-    }
+    SM_FAIL_IF(e->busy == NULL, SM_ERR_OOM, "cpu: no memory for the times of %d threads", e->n_threads);
     memset(e->busy, 0, (size_t)e->n_threads * sizeof *e->busy);
     e->own = cpu->own;
     for (int i = 0; i < plan->n_ops; i++) {
         const sm_own_kernel *own = cpu->own[plan->ops[i].kind];
         if (own != NULL && own->process != NULL) {
             e->own_process = own->process;
-            SM_TRY_GOTO(sm_own_process_fits(own->process, plan, &plan->ops[i], e->n_threads));
+            SM_TRY(sm_own_process_fits(own->process, plan, &plan->ops[i], e->n_threads));
         }
     }
-    SM_TRY_GOTO(cpu_blas_prepare(cpu, plan));
-    SM_TRY_GOTO(host_memory_allocate(plan, &e->memory));
-    SM_TRY_GOTO(host_bind(&e->memory, plan, &e->ops));
-    SM_TRY_GOTO(allocate_scratch(e, plan));
+    SM_TRY(cpu_blas_prepare(cpu, plan));
+    SM_TRY(host_memory_allocate(plan, &e->memory));
+    SM_TRY(host_bind(&e->memory, plan, &e->ops));
+    SM_TRY(allocate_scratch(e, plan));
     cpu_pool_run_once(e->pool, touch_memory, e);
     cpu_binding_check(cpu->binding, device->info.binding, sizeof device->info.binding);
-    if (plan->tuned) {
-        SM_TRY_GOTO(cpu_tune(cpu, e));
-    }
-    e->base.memory_bytes = e->memory.total_bytes + (size_t)e->n_threads * e->scratch_bytes + largest_shared(cpu, plan) +
-                           e->ahead_bytes;
-    *executable = &e->base;
+    SM_TRY(plan->tuned ? cpu_tune(cpu, e) : SM_OK);
+    e->base.memory_bytes =
+        e->memory.total_bytes + (size_t)e->n_threads * e->scratch_bytes + largest_shared(cpu, plan) + e->ahead_bytes;
+    *executable = sm_give(&owned);
     return SM_OK;
-cleanup:
-    cpu_release(&e->base);
-    return status;
 }
 
 void cpu_release(sm_executable *executable) {
@@ -313,8 +305,7 @@ static cpu_piece next_piece(void *ctx) {
     x->packs = x->i >= x->packed_end && units_of(e, x->i) > 0;
     if (x->packs) {
         x->packed_end = x->i + 1;
-        while (x->packed_end < x->left.end &&
-               (units_of(e, x->packed_end) == 0 || e->places[x->packed_end].at > 0)) {
+        while (x->packed_end < x->left.end && (units_of(e, x->packed_end) == 0 || e->places[x->packed_end].at > 0)) {
             x->packed_end++;
         }
         return CPU_PIECE_APART;

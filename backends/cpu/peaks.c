@@ -128,9 +128,7 @@ static sm_status measure_level(const cpu_device *cpu, int level, const cpu_strea
 }
 
 sm_status cpu_measure_ceilings(sm_device *device, double seconds, sm_ceiling_sink sink, void *ctx) {
-    sm_status status = SM_OK;
     const cpu_device *cpu = (const cpu_device *)device;
-    cpu_stream_memory memory;
     for (int i = 0; i < N_ARITHMETICS; i++) {
         sm_ceiling ceiling = make_ceiling(arithmetics[i].name, "registers", "FLOP/s", arithmetics[i].meaning);
         const cpu_trial trial = {.kind = CPU_TRIAL_FLOPS,
@@ -140,14 +138,12 @@ sm_status cpu_measure_ceilings(sm_device *device, double seconds, sm_ceiling_sin
         }
         SM_TRY(sink(ctx, &ceiling));
     }
+    SM_AT_END(cpu_stream_memory_free) cpu_stream_memory memory = {0};
     SM_TRY(cpu_stream_memory_allocate(cpu, cpu_memory_block_bytes(cpu), &memory));
     for (int level = 1; level <= CPU_CACHE_LEVELS; level++) {
-        SM_TRY_GOTO(measure_level(cpu, level, &memory, seconds, sink, ctx));
+        SM_TRY(measure_level(cpu, level, &memory, seconds, sink, ctx));
     }
-    SM_TRY_GOTO(measure_level(cpu, 0, &memory, seconds, sink, ctx));
-cleanup:
-    cpu_stream_memory_free(&memory);
-    return status;
+    return measure_level(cpu, 0, &memory, seconds, sink, ctx);
 }
 
 // --- the peaks of rows ------------------------------------------------------------------------

@@ -121,26 +121,23 @@ static void order_queues(opencl_executable *e) {
 }
 
 sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable) {
-    sm_status status = SM_OK;
     opencl_executable *e = sm_calloc(1, sizeof *e);
+    SM_OWN(sm_executable) *owned = &e->base;
     e->base.device = device;
     e->base.plan = plan;
     e->device = (opencl_device *)device;
     e->n_arenas = plan->n_arenas;
     e->uses_aside = uses_aside(e->device, plan);
     e->aside_elems = scratch_elems(e->device, plan, false);
-    SM_TRY_GOTO(plan->tuned ? opencl_tune(e) : SM_OK);
-    SM_TRY_GOTO(opencl_build_ahead(e));
-    SM_TRY_GOTO(opencl_allocate(e, scratch_bytes(e->device, plan)));
-    SM_TRY_GOTO(opencl_reserve_exchange(e));
-    SM_TRY_GOTO(opencl_reserve_landing(e));
-    SM_TRY_GOTO(bind_all(e));
+    SM_TRY(plan->tuned ? opencl_tune(e) : SM_OK);
+    SM_TRY(opencl_build_ahead(e));
+    SM_TRY(opencl_allocate(e, scratch_bytes(e->device, plan)));
+    SM_TRY(opencl_reserve_exchange(e));
+    SM_TRY(opencl_reserve_landing(e));
+    SM_TRY(bind_all(e));
     order_queues(e);
-    *executable = &e->base;
+    *executable = sm_give(&owned);
     return SM_OK;
-cleanup:
-    opencl_release(&e->base);
-    return status;
 }
 
 static void release_events(opencl_executable *e) {

@@ -126,7 +126,6 @@ static void close_device(sm_device *base) {
 }
 
 static sm_status open_device(int index, const sm_open_options *options, sm_device **opened) {
-    sm_status status = SM_OK;
     sm_device_info info;
     const opencl_family *family = NULL;
     *opened = NULL;
@@ -138,6 +137,7 @@ static sm_status open_device(int index, const sm_open_options *options, sm_devic
     }
     SM_TRY(opencl_reclaim(opencl_device_facts(index), info.id));
     opencl_device *device = sm_calloc(1, sizeof *device);
+    SM_OWN(sm_device) *owned = &device->base;
     device->base = (sm_device){.backend = &sm_backend_opencl, .info = info};
     device->facts = *opencl_device_facts(index);
     device->progress = options->progress;
@@ -145,16 +145,13 @@ static sm_status open_device(int index, const sm_open_options *options, sm_devic
     opencl_take_own(device, options);
     device->index = index;
     device->facts.shown_local_bytes = opencl_shown_local_bytes(&device->facts);
-    SM_TRY_GOTO(opencl_choose_family(&device->facts, options->isa, info.id, &family));
+    SM_TRY(opencl_choose_family(&device->facts, options->isa, info.id, &family));
     opencl_set_family(device, family);
     describe_family(family, &device->facts, &device->base.info);
-    SM_TRY_GOTO(take_part(device, options->n_threads));
-    SM_TRY_GOTO(create_queues(device));
-    *opened = &device->base;
+    SM_TRY(take_part(device, options->n_threads));
+    SM_TRY(create_queues(device));
+    *opened = sm_give(&owned);
     return SM_OK;
-cleanup:
-    close_device(&device->base);
-    return status;
 }
 
 // Families without matrix units widen what they read and compute in fp32.

@@ -97,23 +97,18 @@ static sm_status time_rounds(opencl_device *device, const opencl_arithmetic *of,
 }
 
 static sm_status measure_flops(opencl_device *device, const opencl_arithmetic *of, double seconds, trials *t) {
-    sm_status status = SM_OK;
     const cl_uint n_rounds = 0;
     const cl_float a = 0.5f;
     const cl_float b = 1.0f;
     const bool is_plain = strcmp(of->stem, "peaks") == 0;
-    cl_mem out = NULL;
-    cl_kernel kernel = NULL;
-    SM_TRY_GOTO(create_buffer(device, of->n_groups * of->group * sizeof(float), &out));
-    SM_TRY_GOTO(make_kernel(
+    SM_AT_END(opencl_end_buffer) cl_mem out = NULL;
+    SM_AT_END(opencl_end_kernel) cl_kernel kernel = NULL;
+    SM_TRY(create_buffer(device, of->n_groups * of->group * sizeof(float), &out));
+    SM_TRY(make_kernel(
         device, of->stem, of->options, "peak_flops",
         (opencl_argument[]){OPENCL_ARGUMENT(n_rounds), OPENCL_ARGUMENT(out), OPENCL_ARGUMENT(a), OPENCL_ARGUMENT(b)},
         is_plain ? 4 : 2, &kernel));
-    SM_TRY_GOTO(time_rounds(device, of, kernel, seconds, t));
-cleanup:
-    opencl_release_kernel(kernel);
-    opencl_release_buffer(out);
-    return status;
+    return time_rounds(device, of, kernel, seconds, t);
 }
 
 // --- bandwidth ------------------------------------------------------------------------------------------
@@ -145,9 +140,22 @@ static sm_status time_streams(opencl_device *device, const cl_kernel kernels[N_S
     return SM_OK;
 }
 
+typedef struct {
+    cl_mem x[N_BUFFERS];
+    cl_kernel kernels[N_STREAMS];
+} streams;
+
+static void end_streams(streams *s) {
+    for (int i = 0; i < N_STREAMS; i++) {
+        opencl_release_kernel(s->kernels[i]);
+    }
+    for (int i = 0; i < N_BUFFERS; i++) {
+        opencl_release_buffer(s->x[i]);
+    }
+}
+
 static sm_status measure_bandwidth(opencl_device *device, double seconds, trials t[N_STREAMS]) {
     enum { CPU_VECS = 4096, CARD_ITEMS = 1 << 16 };
-    sm_status status = SM_OK;
     const bool is_cpu = device->sizes.row_items == 1;
     const cl_ulong vector = (cl_ulong)device->sizes.vector;
     const cl_ulong n = choose_elems(&device->facts);
@@ -157,29 +165,19 @@ static sm_status measure_bandwidth(opencl_device *device, double seconds, trials
     const cl_ulong item_step = is_cpu ? n_vecs[1] * vector : vector;
     const cl_ulong stride = is_cpu ? vector : (cl_ulong)n_items[1] * vector;
     const cl_float f = 0.5f;
-    cl_mem x[N_BUFFERS] = {NULL};
-    cl_kernel kernels[N_STREAMS] = {NULL, NULL};
+    SM_AT_END(end_streams) streams s = {{NULL}, {NULL}};
     for (int i = 0; i < N_BUFFERS; i++) {
-        SM_TRY_GOTO(create_buffer(device, (size_t)n * sizeof(float), &x[i]));
+        SM_TRY(create_buffer(device, (size_t)n * sizeof(float), &s.x[i]));
     }
-    SM_TRY_GOTO(make_kernel(device, "peaks", options, "peak_triad",
-                            (opencl_argument[]){OPENCL_ARGUMENT(n), OPENCL_ARGUMENT(n_vecs[0]), OPENCL_ARGUMENT(f),
-                                                OPENCL_ARGUMENT(x[0]), OPENCL_ARGUMENT(x[1]), OPENCL_ARGUMENT(x[2])},
-                            6, &kernels[0]));
-    SM_TRY_GOTO(
-        make_kernel(device, "peaks", options, "peak_read",
-                    (opencl_argument[]){OPENCL_ARGUMENT(n), OPENCL_ARGUMENT(n_vecs[1]), OPENCL_ARGUMENT(item_step),
-                                        OPENCL_ARGUMENT(stride), OPENCL_ARGUMENT(x[0]), OPENCL_ARGUMENT(x[2])},
-                    6, &kernels[1]));
-    SM_TRY_GOTO(time_streams(device, kernels, n_items, n, seconds, t));
-cleanup:
-    for (int i = 0; i < N_STREAMS; i++) {
-        opencl_release_kernel(kernels[i]);
-    }
-    for (int i = 0; i < N_BUFFERS; i++) {
-        opencl_release_buffer(x[i]);
-    }
-    return status;
+    SM_TRY(make_kernel(device, "peaks", options, "peak_triad",
+                       (opencl_argument[]){OPENCL_ARGUMENT(n), OPENCL_ARGUMENT(n_vecs[0]), OPENCL_ARGUMENT(f),
+                                           OPENCL_ARGUMENT(s.x[0]), OPENCL_ARGUMENT(s.x[1]), OPENCL_ARGUMENT(s.x[2])},
+                       6, &s.kernels[0]));
+    SM_TRY(make_kernel(device, "peaks", options, "peak_read",
+                       (opencl_argument[]){OPENCL_ARGUMENT(n), OPENCL_ARGUMENT(n_vecs[1]), OPENCL_ARGUMENT(item_step),
+                                           OPENCL_ARGUMENT(stride), OPENCL_ARGUMENT(s.x[0]), OPENCL_ARGUMENT(s.x[2])},
+                       6, &s.kernels[1]));
+    return time_streams(device, s.kernels, n_items, n, seconds, t);
 }
 
 // --- what is asked for ----------------------------------------------------------------------------------

@@ -16,35 +16,21 @@ enum { NAME_SIZE = OPENCL_PRODUCT_NAME_SIZE, WAY_SIZE = 64, MOST_WAYS = 64 };
 
 // --- a plan of one op -----------------------------------------------------------------------------------
 
-static sm_status copy_operands(const sm_plan *plan, const int *from, int n, sm_plan *alone, int *to) {
-    for (int i = 0; i < n; i++) {
-        if (from[i] == SM_NO_TENSOR) {
-            continue;
-        }
-        const sm_tensor *t = &plan->tensors[from[i]];
-        to[i] = sm_plan_add_tensor(alone, t->role, t->dtype, t->n_dims, t->dims, "%s", t->name);
-        if (to[i] == SM_NO_TENSOR) {
-            return SM_ERR_OOM;
+static sm_status make_alone(const sm_device *device, const sm_plan *plan, const sm_op *op, sm_plan **alone) {
+    sm_op copy = *op;
+    SM_OWN(sm_plan) *made = sm_plan_new(plan->dtype);
+    made->products = plan->products;
+    for (int k = 0; k < SM_MAX_OPERANDS; k++) {
+        if (op->operands[k] != SM_NO_TENSOR) {
+            const sm_tensor *t = &plan->tensors[op->operands[k]];
+            copy.operands[k] = sm_plan_add_tensor(made, t->role, t->dtype, t->n_dims, t->dims, "%s", t->name);
+            SM_TRY(copy.operands[k] != SM_NO_TENSOR ? SM_OK : SM_ERR_OOM);
         }
     }
+    SM_TRY(sm_plan_add_op(made, &copy));
+    SM_TRY(sm_plan_assign_memory(made, device->info.max_alloc_bytes));
+    *alone = sm_give(&made);
     return SM_OK;
-}
-
-static sm_status make_alone(const sm_device *device, const sm_plan *plan, const sm_op *op, sm_plan **alone) {
-    sm_status status = SM_OK;
-    sm_op copy = *op;
-    *alone = sm_plan_new(plan->dtype);
-    SM_FAIL_IF(*alone == NULL, SM_ERR_OOM, "%s: no memory for a plan", device->info.id);
-    (*alone)->products = plan->products;
-    SM_TRY_GOTO(copy_operands(plan, op->in, SM_MAX_IN, *alone, copy.in));
-    SM_TRY_GOTO(copy_operands(plan, op->out, SM_MAX_OUT, *alone, copy.out));
-    SM_TRY_GOTO(sm_plan_add_op(*alone, &copy));
-    SM_TRY_GOTO(sm_plan_assign_memory(*alone, device->info.max_alloc_bytes));
-    return SM_OK;
-cleanup:
-    sm_plan_free(*alone);
-    *alone = NULL;
-    return status;
 }
 
 enum { BLOCK = 65521 };
@@ -52,27 +38,24 @@ enum { BLOCK = 65521 };
 // Numbers in [-1, 1), repeated, but shifted from row to row, in each input's format.
 static sm_status fill_inputs(sm_executable *e) {
     const sm_op *op = &e->plan->ops[0];
-    sm_status status = SM_OK;
     uint32_t seed = 1;
-    float *numbers = sm_malloc(BLOCK * sizeof *numbers);
-    float *stored = sm_malloc(BLOCK * sizeof *stored);
+    SM_FREED float *numbers = sm_malloc(BLOCK * sizeof *numbers);
+    SM_FREED float *stored = sm_malloc(BLOCK * sizeof *stored);
     for (int i = 0; i < BLOCK; i++) {
         seed = seed * 1664525u + 1013904223u;
         numbers[i] = (float)(seed >> 8) * 0x1p-23f - 1;
     }
-    for (int i = 0; i < SM_MAX_IN && status == SM_OK; i++) {
-        if (op->in[i] != SM_NO_TENSOR) {
-            const sm_tensor *t = &e->plan->tensors[op->in[i]];
-            const int64_t n = sm_tensor_elems(t);
+    for (int i = 0; i < SM_MAX_IN; i++) {
+        const sm_tensor *t = op->in[i] != SM_NO_TENSOR ? &e->plan->tensors[op->in[i]] : NULL;
+        const int64_t n = t != NULL ? sm_tensor_elems(t) : 0;
+        if (t != NULL) {
             sm_dtype_format(t->dtype)->round(BLOCK, numbers, stored);
-            for (int64_t at = 0; at < n && status == SM_OK; at += BLOCK) {
-                status = opencl_upload(e, op->in[i], at, n - at < BLOCK ? n - at : BLOCK, stored);
-            }
+        }
+        for (int64_t at = 0; at < n; at += BLOCK) {
+            SM_TRY(opencl_upload(e, op->in[i], at, n - at < BLOCK ? n - at : BLOCK, stored));
         }
     }
-    free(numbers);
-    free(stored);
-    return status;
+    return SM_OK;
 }
 
 // --- measuring --------------------------------------------------------------------------------------------
@@ -109,29 +92,27 @@ static sm_status read_result(sm_executable *e, float *result) {
     if (t->dtype == SM_F32) {
         return opencl_download(e, out, 0, n, result);
     }
-    void *stored = malloc(sm_tensor_bytes(t));
-    sm_status status = stored != NULL ? opencl_download(e, out, 0, n, stored)
-                                      : sm_fail(SM_ERR_OOM, "%s: no memory for a result", e->device->info.id);
-    if (status == SM_OK) {
-        sm_dtype_format(t->dtype)->widen(n, stored, result);
-    }
-    free(stored);
-    return status;
+    SM_FREED void *stored = malloc(sm_tensor_bytes(t));
+    SM_FAIL_IF(stored == NULL, SM_ERR_OOM, "%s: no memory for a result", e->device->info.id);
+    SM_TRY(opencl_download(e, out, 0, n, stored));
+    sm_dtype_format(t->dtype)->widen(n, stored, result);
+    return SM_OK;
+}
+
+static sm_status run_trial(opencl_device *device, const sm_plan *alone, float *result, int64_t *best_ns) {
+    SM_OWN(sm_executable) *e = NULL;
+    SM_TRY(opencl_prepare(&device->base, alone, &e));
+    SM_TRY(fill_inputs(e));
+    SM_TRY(opencl_execute(e, (sm_range){0, 1}, NULL));
+    SM_TRY(read_result(e, result));
+    return time_op(e, best_ns);
 }
 
 // Time and result of one way.
 static sm_status try_way(opencl_device *device, const sm_plan *alone, int way, float *result, int64_t *best_ns) {
-    sm_status status = SM_OK;
-    sm_executable *e = NULL;
     device->trial = &way;
-    SM_TRY_GOTO(device->base.backend->prepare(&device->base, alone, &e));
-    SM_TRY_GOTO(fill_inputs(e));
-    SM_TRY_GOTO(e->device->backend->execute(e, (sm_range){0, 1}, NULL));
-    SM_TRY_GOTO(read_result(e, result));
-    SM_TRY_GOTO(time_op(e, best_ns));
-cleanup:
+    const sm_status status = run_trial(device, alone, result, best_ns);
     device->trial = NULL;
-    device->base.backend->release(e);
     return status;
 }
 
@@ -145,13 +126,12 @@ static sm_status measure(opencl_device *device, const sm_plan *alone, const open
     char text[WAY_SIZE];
     int64_t best_ns = 0;
     const int64_t n = sm_tensor_elems(out);
-    float *expected = malloc((size_t)n * sizeof *expected);
-    float *result = malloc((size_t)n * sizeof *result);
-    sm_status status = expected != NULL && result != NULL
-                           ? try_way(device, alone, 0, expected, &best_ns)
-                           : sm_fail(SM_ERR_OOM, "%s: no memory for a result", id_of(device));
+    SM_FREED float *expected = malloc((size_t)n * sizeof *expected);
+    SM_FREED float *result = malloc((size_t)n * sizeof *result);
+    SM_FAIL_IF(expected == NULL || result == NULL, SM_ERR_OOM, "%s: no memory for a result", id_of(device));
     *best = 0;
-    for (int way = 1; way < MOST_WAYS && status == SM_OK && host_now_ns() < end_ns; way++) {
+    SM_TRY(try_way(device, alone, 0, expected, &best_ns));
+    for (int way = 1; way < MOST_WAYS && host_now_ns() < end_ns; way++) {
         int64_t elapsed_ns = 0;
         if (!device->family->matmul_way(&device->facts, p, way, text, sizeof text)) {
             continue;
@@ -161,11 +141,9 @@ static sm_status measure(opencl_device *device, const sm_plan *alone, const open
             best_ns = elapsed_ns;
             *best = way;
         }
-        status = device->is_lost ? SM_ERR_DEVICE : SM_OK;
+        SM_TRY(device->is_lost ? SM_ERR_DEVICE : SM_OK);
     }
-    free(expected);
-    free(result);
-    return status;
+    return SM_OK;
 }
 
 // --- all products of a plan ---------------------------------------------------------------------------------
@@ -197,7 +175,7 @@ static sm_status tune_op(opencl_device *device, const sm_plan *plan, const sm_op
                          host_tuning *tuning) {
     char name[NAME_SIZE];
     char text[WAY_SIZE];
-    sm_plan *alone = NULL;
+    SM_OWN(sm_plan) *alone = NULL;
     opencl_product p;
     if (device->own[op->kind] != NULL || !opencl_is_product(plan, op, &p)) {
         return SM_OK;
@@ -209,9 +187,7 @@ static sm_status tune_op(opencl_device *device, const sm_plan *plan, const sm_op
     int way = recall(device, &p, tuning, name);
     if (way < 0 && host_now_ns() < end_ns) {
         SM_TRY(make_alone(&device->base, plan, op, &alone));
-        sm_status status = measure(device, alone, &p, end_ns, &way);
-        sm_plan_free(alone);
-        SM_TRY(status);
+        SM_TRY(measure(device, alone, &p, end_ns, &way));
         if (host_now_ns() < end_ns && device->family->matmul_way(&device->facts, &p, way, text, sizeof text)) {
             char line[NAME_SIZE + WAY_SIZE + 16];
             snprintf(line, sizeof line, "tuning: %s: %s", name, text);

@@ -125,18 +125,15 @@ static void ref_release(sm_executable *executable) {
 }
 
 static sm_status ref_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable) {
-    sm_status status = SM_OK;
-    *executable = NULL;
     ref_executable *exe = sm_calloc(1, sizeof *exe);
+    SM_OWN(sm_executable) *owned = &exe->base;
+    *executable = NULL;
     exe->base = (sm_executable){.device = device, .plan = plan};
-    SM_TRY_GOTO(host_memory_allocate(plan, &exe->memory));
-    SM_TRY_GOTO(host_bind(&exe->memory, plan, &exe->ops));
-    SM_TRY_GOTO(allocate_scratch(exe));
-    *executable = &exe->base;
+    SM_TRY(host_memory_allocate(plan, &exe->memory));
+    SM_TRY(host_bind(&exe->memory, plan, &exe->ops));
+    SM_TRY(allocate_scratch(exe));
+    *executable = sm_give(&owned);
     return SM_OK;
-cleanup:
-    ref_release(&exe->base);
-    return status;
 }
 
 static sm_status ref_execute(sm_executable *executable, sm_range range, int64_t *op_ns) {

@@ -151,15 +151,11 @@ static sm_status read_expected(sm_exercise_case *c, const sm_backend *backend, s
 // Runs the ops before the one under test; or all of them, and reads the results.
 static sm_status run_reference(sm_exercise_case *c, sm_device *reference, bool all) {
     const sm_backend *backend = reference->backend;
-    sm_status status = SM_OK;
-    sm_executable *executable = NULL;
+    SM_OWN(sm_executable) *executable = NULL;
     SM_TRY(backend->prepare(reference, c->plan, &executable));
-    SM_TRY_GOTO(sm_op_text_upload(c->text, c->seed, c->plan, executable));
-    SM_TRY_GOTO(backend->execute(executable, (sm_range){0, all ? c->plan->n_ops : c->plan->n_ops - 1}, NULL));
-    status = all ? read_expected(c, backend, executable) : read_before(c, backend, executable);
-cleanup:
-    backend->release(executable);
-    return status;
+    SM_TRY(sm_op_text_upload(c->text, c->seed, c->plan, executable));
+    SM_TRY(backend->execute(executable, (sm_range){0, all ? c->plan->n_ops : c->plan->n_ops - 1}, NULL));
+    return all ? read_expected(c, backend, executable) : read_before(c, backend, executable);
 }
 
 sm_status sm_case_renew(sm_exercise_case *c, sm_device *reference, uint64_t seed) {

@@ -149,27 +149,16 @@ static sm_status compile(const char *path, const sm_kernel_limits *limits, sm_ke
 }
 
 static sm_status read_source(const char *path, sm_kernel_file *file) {
-    int fd;
+    SM_CLOSED int fd = -1;
     int64_t n;
-    sm_status status = SM_OK;
     SM_TRY(sm_input_open(path, &fd, &n));
     file->language = SM_OWN_OPENCL;
-    if (n > MOST_SOURCE_BYTES) {
-        status = sm_fail(SM_ERR_FORMAT, "%s: is not a source of OpenCL C: larger than 1 MiB", path);
-        goto cleanup;
-    }
-    file->source = calloc(1, (size_t)n + 1);
-    if (file->source == NULL) {
-        status = sm_fail(SM_ERR_OOM, "%s: no memory for its text", path);
-        goto cleanup;
-    }
-    SM_TRY_GOTO(sm_input_read(fd, path, 0, file->source, (size_t)n));
-    if (memchr(file->source, '\0', (size_t)n) != NULL) {
-        status = sm_fail(SM_ERR_FORMAT, "%s: is not a source of OpenCL C: it has a byte of 0", path);
-    }
-cleanup:
-    close(fd);
-    return status;
+    SM_FAIL_IF(n > MOST_SOURCE_BYTES, SM_ERR_FORMAT, "%s: is not a source of OpenCL C: larger than 1 MiB", path);
+    file->source = sm_calloc(1, (size_t)n + 1);
+    SM_TRY(sm_input_read(fd, path, 0, file->source, (size_t)n));
+    SM_FAIL_IF(memchr(file->source, '\0', (size_t)n) != NULL, SM_ERR_FORMAT,
+               "%s: is not a source of OpenCL C: it has a byte of 0", path);
+    return SM_OK;
 }
 
 sm_status sm_kernel_file_open(const char *path, const sm_kernel_limits *limits, sm_kernel_file *file) {

@@ -265,29 +265,22 @@ static sm_status place(cpu_binding *b, const char *mask) {
 
 sm_status cpu_binding_make(const char *mask, int *n_threads, cpu_binding **binding) {
     static atomic_uint n_made;
-    sm_status status = SM_OK;
     *binding = NULL;
-    cpu_binding *b = sm_calloc(1, sizeof *b);
+    SM_OWN(cpu_binding) *b = sm_calloc(1, sizeof *b);
     b->serial = atomic_fetch_add(&n_made, 1) + 1;
     b->n_threads = *n_threads;
-    if (mask != NULL && !is_known()) {
-        SM_TRY_GOTO(
-            sm_fail(SM_ERR_UNSUPPORTED, "cpu mask '%.60s': the processors of this machine are not known", mask));
-    } else if (mask == NULL && (openmp_binds() || !is_known())) {
+    SM_FAIL_IF(mask != NULL && !is_known(), SM_ERR_UNSUPPORTED,
+               "cpu mask '%.60s': the processors of this machine are not known", mask);
+    if (mask == NULL && (openmp_binds() || !is_known())) {
         b->n_threads = *n_threads > 0 ? *n_threads : cpu_topology_n_cores();
         snprintf(b->text, sizeof b->text, "%s", is_known() ? "as OpenMP would: OMP_PROC_BIND" : "free");
-        if (is_known()) {
-            SM_TRY_GOTO(choose_openmp_places(b));
-        }
+        SM_TRY(is_known() ? choose_openmp_places(b) : SM_OK);
     } else {
-        SM_TRY_GOTO(place(b, mask));
+        SM_TRY(place(b, mask));
     }
     *n_threads = b->n_threads;
-    *binding = b;
+    *binding = sm_give(&b);
     return SM_OK;
-cleanup:
-    cpu_binding_free(b);
-    return status;
 }
 
 void cpu_binding_free(cpu_binding *binding) {

@@ -39,25 +39,18 @@ void opencl_encode_map(const opencl_tensor_map *m, uint64_t address, unsigned ch
 
 // OpenCL 1.2 has no call for an address: a kernel returns it. Buffers do not move.
 sm_status opencl_find_address(opencl_device *device, cl_mem buffer, uint64_t *address) {
-    const char *id = id_of(device);
     const size_t one = 1;
-    sm_status status = SM_OK;
     cl_int code = CL_SUCCESS;
-    cl_kernel kernel = NULL;
+    SM_AT_END(opencl_end_kernel) cl_kernel kernel = NULL;
+    SM_AT_END(opencl_end_buffer)
     cl_mem result = opencl.clCreateBuffer(device->context, CL_MEM_READ_WRITE, sizeof *address, NULL, &code);
-    SM_TRY(opencl_check(id, "clCreateBuffer", code));
-    SM_TRY_GOTO(opencl_get_kernel(device, "address", "", "find_address", &kernel));
-    SM_TRY_GOTO(
+    SM_TRY(opencl_check(id_of(device), "clCreateBuffer", code));
+    SM_TRY(opencl_get_kernel(device, "address", "", "find_address", &kernel));
+    SM_TRY(
         opencl_set_arguments(device, kernel, (opencl_argument[]){OPENCL_ARGUMENT(buffer), OPENCL_ARGUMENT(result)}, 2));
-    SM_TRY_GOTO(opencl_check(id, "clEnqueueNDRangeKernel",
-                             opencl.clEnqueueNDRangeKernel(device->queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL)));
-    SM_TRY_GOTO(opencl_check(
-        id, "clEnqueueReadBuffer",
-        opencl.clEnqueueReadBuffer(device->queue, result, CL_TRUE, 0, sizeof *address, address, 0, NULL, NULL)));
-cleanup:
-    opencl_release_kernel(kernel);
-    opencl.clReleaseMemObject(result);
-    return status;
+    SM_TRY(OPENCL_CALL(device, clEnqueueNDRangeKernel, device->queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL));
+    return OPENCL_CALL(device, clEnqueueReadBuffer, device->queue, result, CL_TRUE, 0, sizeof *address, address, 0,
+                       NULL, NULL);
 }
 
 // --- an executable's maps ---------------------------------------------------------------------------------

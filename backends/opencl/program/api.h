@@ -95,6 +95,8 @@ static inline void opencl_release_kernel(cl_kernel kernel) {
         opencl.clReleaseKernel(kernel);
     }
 }
+static inline void opencl_end_buffer(cl_mem *buffer) { opencl_release_buffer(*buffer); }
+static inline void opencl_end_kernel(cl_kernel *kernel) { opencl_release_kernel(*kernel); }
 static inline void opencl_release_queue(cl_command_queue queue) {
     if (queue != NULL) {
         opencl.clReleaseCommandQueue(queue);
