@@ -48,6 +48,15 @@ static inline sm_status sm_failed(sm_status status, bool kept) { return kept ? s
 // The message of this thread's last sm_fail(); "" if there was none.
 const char *sm_error_message(void);
 
+// A status with its message, for another thread, or for later.
+typedef struct {
+    sm_status status;
+    char message[512];
+} sm_outcome;
+
+sm_outcome sm_outcome_of(sm_status status);           // with this thread's message
+sm_status sm_outcome_tell(const sm_outcome *outcome); // makes it this thread's message
+
 // Small memory: it is there, or the program prints "out of memory: N bytes" and ends with exit code 1. Files that are
 // replaced as a whole keep their old state. For names, tables and records, and for values of jansson after
 // json_set_alloc_funcs(sm_malloc, free). Tensors, arenas, contents of files and whatever else a user makes large are
@@ -58,6 +67,9 @@ void *sm_realloc(void *memory, size_t size_bytes);
 char *sm_strdup(const char *text);
 char *sm_strndup(const char *text, size_t most_bytes);
 char *sm_text_of(const char *format, ...) __attribute__((format(printf, 1, 2))); // the caller frees it
+
+// Frees a line after `show` got it; NULL: nobody does.
+void sm_show_line(void (*show)(void *ctx, const char *line), void *ctx, char *line);
 
 // A stream into memory; *text is whole after sm_memstream_close, and the caller's.
 FILE *sm_memstream(char **text, size_t *size_bytes);
@@ -80,15 +92,6 @@ extern void (*sm_no_memory_note)(const char *line); // prints that line; NULL: t
         if (condition) {                         \
             return sm_fail((code), __VA_ARGS__); \
         }                                        \
-    } while (0)
-
-// Forwards a failure to the function's cleanup path: sets `status`, jumps to `cleanup`.
-#define SM_TRY_GOTO(expression) \
-    do {                        \
-        status = (expression);  \
-        if (status != SM_OK) {  \
-            goto cleanup;       \
-        }                       \
     } while (0)
 
 // These release what a variable owns at the end of its scope, also where SM_TRY returns from it:

@@ -131,11 +131,6 @@ sm_status sm_comm_sum(sm_comm *comm, double *values, int n) {
 
 enum { MESSAGE_BYTES = 512 };
 
-typedef struct {
-    sm_status status;
-    char message[MESSAGE_BYTES];
-} condition;
-
 static int badness(sm_status status) { return status == SM_OK ? 0 : status == SM_ERR_INTERRUPTED ? 1 : 2; }
 
 // A message is exchanged only if there is one.

@@ -145,7 +145,7 @@ static void *serve(void *argument) {
     sm_reducer *r = argument;
     pthread_mutex_lock(&r->lock);
     while (!r->is_ending) {
-        if (r->n_finished == r->n_started || r->status != SM_OK) {
+        if (r->n_finished == r->n_started || r->outcome.status != SM_OK) {
             pthread_cond_wait(&r->changed, &r->lock);
             continue;
         }
@@ -158,8 +158,7 @@ static void *serve(void *argument) {
         r->busy_ns += job.is_done != NULL || job.fail != NULL ? 0 : busy_ns;
         r->n_finished++;
         if (status != SM_OK) {
-            r->status = status;
-            snprintf(r->message, sizeof r->message, "%s", sm_error_message());
+            r->outcome = sm_outcome_of(status);
             r->is_failing = job.fail != NULL;
         }
         pthread_cond_broadcast(&r->changed);
@@ -180,17 +179,13 @@ static void *serve(void *argument) {
 typedef struct {
     sm_status (*wait)(void *ctx);
     atomic_bool is_done;
-    sm_status status;
-    char message[512];
+    sm_outcome outcome;
     _Alignas(16) unsigned char ctx[];
 } wait_beside;
 
 static void *wait_in_thread(void *argument) {
     wait_beside *w = argument;
-    w->status = w->wait(w->ctx);
-    if (w->status != SM_OK) {
-        snprintf(w->message, sizeof w->message, "%s", sm_error_message());
-    }
+    w->outcome = sm_outcome_of(w->wait(w->ctx));
     atomic_store(&w->is_done, true);
     return NULL;
 }
@@ -208,7 +203,7 @@ static sm_status watch_thread(const sm_comm *comm, const wait_beside *w) {
                    "sets how long to wait)",
                    comm->options.timeout_s);
     }
-    return w->status == SM_OK ? SM_OK : sm_fail(w->status, "%s", w->message);
+    return sm_outcome_tell(&w->outcome);
 }
 
 sm_status sm_comm_wait_beside(sm_comm *comm, sm_status (*wait)(void *ctx), const void *ctx, size_t ctx_bytes) {
@@ -312,13 +307,13 @@ static sm_status failure_of(sm_reducer *r) {
     for (int code = 0; r->is_failing && code != ETIMEDOUT;) {
         code = pthread_cond_timedwait(&r->changed, &r->lock, &until);
     }
-    return r->status == SM_OK ? SM_OK : sm_fail(r->status, "%s", r->message);
+    return sm_outcome_tell(&r->outcome);
 }
 
 sm_status sm_comm_start(sm_comm *comm, const sm_comm_job *job, int64_t *ticket) {
     sm_reducer *r = comm->reducer;
     pthread_mutex_lock(&r->lock);
-    while (r->n_started - r->n_finished == QUEUE_JOBS && r->status == SM_OK) {
+    while (r->n_started - r->n_finished == QUEUE_JOBS && r->outcome.status == SM_OK) {
         pthread_cond_wait(&r->changed, &r->lock);
     }
     const sm_status status = failure_of(r);
@@ -334,7 +329,7 @@ sm_status sm_comm_start(sm_comm *comm, const sm_comm_job *job, int64_t *ticket) 
 sm_status sm_comm_finish(sm_comm *comm, int64_t ticket) {
     sm_reducer *r = comm->reducer;
     pthread_mutex_lock(&r->lock);
-    while (r->n_finished < ticket && r->status == SM_OK) {
+    while (r->n_finished < ticket && r->outcome.status == SM_OK) {
         atomic_store(&r->is_awaited, true);
         pthread_cond_wait(&r->changed, &r->lock);
     }
@@ -365,7 +360,7 @@ void sm_comm_add_busy(sm_comm *comm, int64_t elapsed_ns) {
 bool sm_comm_is_finished(sm_comm *comm, int64_t ticket) {
     sm_reducer *r = comm->reducer;
     pthread_mutex_lock(&r->lock);
-    const bool is_finished = r->n_finished >= ticket || r->status != SM_OK;
+    const bool is_finished = r->n_finished >= ticket || r->outcome.status != SM_OK;
     pthread_mutex_unlock(&r->lock);
     return is_finished;
 }

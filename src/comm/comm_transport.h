@@ -100,9 +100,8 @@ struct sm_reducer {
     int64_t busy_ns;        // in jobs that are finished
     atomic_bool is_awaited; // the computing thread waits
     bool is_ending;
-    bool is_failing;  // the failed job's `fail` is at work
-    sm_status status; // of the first job that failed; later jobs are not done
-    char message[512];
+    bool is_failing;    // the failed job's `fail` is at work
+    sm_outcome outcome; // of the first job that failed; later jobs are not done
 };
 
 // --- comm_move.c -----------------------------------------------------------------------------------

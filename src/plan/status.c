@@ -41,6 +41,16 @@ bool sm_keep_message(const char *format, ...) {
 
 const char *sm_error_message(void) { return last_message; }
 
+sm_outcome sm_outcome_of(sm_status status) {
+    sm_outcome outcome = {.status = status};
+    snprintf(outcome.message, sizeof outcome.message, "%s", status != SM_OK ? last_message : "");
+    return outcome;
+}
+
+sm_status sm_outcome_tell(const sm_outcome *outcome) {
+    return outcome->status == SM_OK ? SM_OK : sm_fail(outcome->status, "%s", outcome->message);
+}
+
 // --- small memory ----------------------------------------------------------------------------------
 
 void (*sm_no_memory_note)(const char *line);
@@ -106,6 +116,13 @@ char *sm_text_of(const char *format, ...) {
     const int length = vasprintf(&text, format, arguments);
     va_end(arguments);
     return checked(length >= 0 ? text : NULL, strlen(format));
+}
+
+void sm_show_line(void (*show)(void *ctx, const char *line), void *ctx, char *line) {
+    if (show != NULL) {
+        show(ctx, line);
+    }
+    free(line);
 }
 
 FILE *sm_memstream(char **text, size_t *size_bytes) { return checked(open_memstream(text, size_bytes), BUFSIZ); }

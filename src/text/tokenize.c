@@ -37,8 +37,7 @@ typedef struct {
     int n_blocks, n_idle;
     int64_t n_read, n_written;
     bool is_reading, is_writing, is_over;
-    sm_status status;
-    char message[512];
+    sm_outcome outcome; // the first failure
 
     // For the writing thread.
     sm_text_position written; // the end of the written text
@@ -91,14 +90,12 @@ static sm_status write_block(pipeline *p, const work_block *block) {
     return SM_OK;
 }
 
-// --- threads ------------------------------------------------------------------------------- The functions below hold
-// the mutex, except during the three steps.
+// --- threads -------------------------------------------------------------------------------
+//
+// The functions below hold the mutex, except during the three steps.
 
 static void fail_all(pipeline *p, sm_status status) {
-    if (p->status == SM_OK) {
-        p->status = status;
-        snprintf(p->message, sizeof p->message, "%s", sm_error_message());
-    }
+    p->outcome = p->outcome.status == SM_OK ? sm_outcome_of(status) : p->outcome;
     p->is_over = true;
     pthread_cond_broadcast(&p->moved);
 }
@@ -137,7 +134,7 @@ static void write_blocks(pipeline *p) {
         return;
     }
     p->is_writing = true;
-    while ((p->status == SM_OK || p->status == SM_ERR_INTERRUPTED) &&
+    while ((p->outcome.status == SM_OK || p->outcome.status == SM_ERR_INTERRUPTED) &&
            *(next = &p->encoded[p->n_written % p->n_blocks]) != NULL) {
         work_block *block = *next;
         pthread_mutex_unlock(&p->mutex);
@@ -193,8 +190,9 @@ static sm_status run_threads(pipeline *p) {
     }
 #pragma omp parallel num_threads(n_threads)
     work(p);
-    return p->status == SM_OK ? SM_OK : sm_fail(p->status, "%s", p->message);
+    return sm_outcome_tell(&p->outcome);
 }
+
 // --- the whole -----------------------------------------------------------------------------
 
 // The facts that make two works the same; tokens.json and progress.json begin with them. NULL: out of memory.
@@ -215,14 +213,6 @@ static json_t *describe_work(const sm_tokenize_job *job, const sm_tokenizer *t, 
                      (json_int_t)files->size_bytes, "files_digest", hash);
 }
 
-// Shows a line, and frees it.
-static void note(const sm_tokenize_job *job, char *line) {
-    SM_FREED char *owned = line;
-    if (job->note != NULL) {
-        job->note(job->ctx, line);
-    }
-}
-
 static sm_status check_result(const pipeline *p, const sm_data_files *files) {
     const sm_side_counts *train = sm_token_output_counts(p->out, SM_TRAIN_SIDE);
     const sm_side_counts *val = sm_token_output_counts(p->out, SM_VAL_SIDE);
@@ -234,7 +224,8 @@ static sm_status check_result(const pipeline *p, const sm_data_files *files) {
                "--val-percent",
                (long long)val->n_documents);
     if (p->job->val_percent > 0 && !sm_text_split_fits(p->job->val_percent, share)) {
-        note(p->job, sm_text_of("%.3g%% of the text are for validation, not %g%%: %s", 100 * share, p->job->val_percent,
+        sm_show_line(p->job->note, p->job->ctx,
+                     sm_text_of("%.3g%% of the text are for validation, not %g%%: %s", 100 * share, p->job->val_percent,
                                 files->has_stdin ? "stdin is read once, so only whole documents are chosen; give files"
                                 : p->split.ends == NULL ? "a few of its many documents are most of it"
                                                         : "it is too short"));
@@ -247,7 +238,8 @@ static sm_status encode_all(pipeline *p, const sm_data_files *files) {
     p->written = *begin;
     p->all_bytes = files->size_bytes;
     if (sm_token_output_is_resumed(p->out)) {
-        note(p->job, sm_text_of("resumes in file %lld of %lld, byte %lld", (long long)begin->file + 1,
+        sm_show_line(p->job->note, p->job->ctx,
+                     sm_text_of("resumes in file %lld of %lld, byte %lld", (long long)begin->file + 1,
                                 (long long)files->n_files, (long long)begin->offset_bytes));
     }
     for (int side = 0; side < SM_N_SIDES; side++) {
@@ -255,7 +247,8 @@ static sm_status encode_all(pipeline *p, const sm_data_files *files) {
     }
     SM_TRY(sm_text_split_find(files, p->job->val_percent, &p->split));
     if (p->split.ends != NULL) {
-        note(p->job, sm_text_of("%lld document%s: the last %g%% of each are for validation", (long long)p->split.n_ends,
+        sm_show_line(p->job->note, p->job->ctx,
+                     sm_text_of("%lld document%s: the last %g%% of each are for validation", (long long)p->split.n_ends,
                                 p->split.n_ends == 1 ? "" : "s", p->job->val_percent));
     }
     p->source = sm_text_source_open(files, p->tokenizer, p->job->val_percent > 0 ? &p->split : NULL, begin);

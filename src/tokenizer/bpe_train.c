@@ -61,8 +61,7 @@ typedef struct {
     bool (*stop)(void *ctx);
     void *ctx;
     sm_word_counts *words; // the total
-    sm_status status;
-    char message[512];
+    sm_outcome outcome;    // the first failure
 } counting;
 
 // The next block; *is_last: none is left.
@@ -70,7 +69,7 @@ static sm_status take_block(counting *c, sm_text_block *block, bool *is_last) {
     sm_status status = SM_OK;
 #pragma omp critical(sm_word_counts_read)
     {
-        status = c->status;
+        status = c->outcome.status;
         if (status == SM_OK && c->stop != NULL && c->stop(c->ctx)) {
             status = SM_ERR_INTERRUPTED;
         }
@@ -116,10 +115,7 @@ static void count_in_thread(counting *c) {
         }
     }
 #pragma omp critical(sm_word_counts_read)
-    if (status != SM_OK && c->status == SM_OK) {
-        c->status = status;
-        snprintf(c->message, sizeof c->message, "%s", sm_error_message());
-    }
+    c->outcome = c->outcome.status == SM_OK ? sm_outcome_of(status) : c->outcome;
 }
 
 sm_status sm_word_counts_of(sm_text_source *source, int n_threads, bool (*stop)(void *ctx), void *ctx,
@@ -128,7 +124,7 @@ sm_status sm_word_counts_of(sm_text_source *source, int n_threads, bool (*stop)(
     *words = (sm_word_counts){0};
 #pragma omp parallel num_threads(n_threads > 0 ? n_threads : 1)
     count_in_thread(&c);
-    return c.status == SM_OK ? SM_OK : sm_fail(c.status, "%s", c.message);
+    return sm_outcome_tell(&c.outcome);
 }
 
 // --- training ------------------------------------------------------------------------------

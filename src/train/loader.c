@@ -7,7 +7,7 @@
 
 #include "clock.h"
 
-enum { DEPTH_PER_THREAD = 2, MESSAGE_BYTES = 512 };
+enum { DEPTH_PER_THREAD = 2 };
 
 typedef struct {
     int32_t *inputs; // start of the slot's memory: inputs, targets, starts and a row of T + 1
@@ -17,8 +17,7 @@ typedef struct {
     int64_t *n_real;
     sm_load load;
     int64_t step; // whose load the slot holds; 0: none
-    sm_status status;
-    char message[MESSAGE_BYTES];
+    sm_outcome outcome;
 } room;
 
 typedef struct {
@@ -102,8 +101,7 @@ static void make_load(const sm_loader *l, int64_t step, int thread, room *r) {
     sm_tokens_cost cost = {0};
     sm_load_cost delayed = {0};
     r->load.begin_ns = sm_now_ns();
-    r->status = load_pieces(&l->share, step, r, &cost);
-    snprintf(r->message, sizeof r->message, "%s", r->status != SM_OK ? sm_error_message() : "");
+    r->outcome = sm_outcome_of(load_pieces(&l->share, step, r, &cost));
     r->load.n_real_of_all = count_real_of_all(&l->share, step);
     delay(d->read_ns, &delayed.read_ns);
     delay(d->tokenise_ns, &delayed.tokenise_ns);
@@ -247,5 +245,5 @@ sm_status sm_loader_next(sm_loader *l, sm_load *load) {
         r->load.waited_ns = sm_now_ns() - start_ns;
     }
     *load = r->load;
-    return r->status == SM_OK ? SM_OK : sm_fail(r->status, "%s", r->message);
+    return sm_outcome_tell(&r->outcome);
 }

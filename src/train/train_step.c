@@ -199,12 +199,9 @@ sm_status sm_train_step_run(sm_train_stepper *s, int64_t step, bool *is_whole, s
     sm_phases_lap(s->phases, SM_STEP_TRANSFER);
     sm_status status = run_batches(s, step, &result->load, &result->loss);
     *is_whole = status == SM_ERR_INTERRUPTED;
-    if (status == SM_ERR_MISMATCH) {
-        // The weights may be wrong since an earlier step.
-        char reason[1024];
-        snprintf(reason, sizeof reason, "%s", sm_error_message());
-        return sm_fail(SM_ERR_MISMATCH, "step %lld: %s; nothing is saved", (long long)step, reason);
-    }
+    // The weights may be wrong since an earlier step.
+    SM_FAIL_IF(status == SM_ERR_MISMATCH, status, "step %lld: %s; nothing is saved", (long long)step,
+               sm_error_message());
     SM_TRY(status);
     const int64_t sum_start_ns = sm_now_ns();
     SM_TRY(sm_comm_sum(s->comm, &result->loss, 1)); // waits for the slowest

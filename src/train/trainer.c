@@ -301,9 +301,8 @@ static sm_status train(trainer *t) {
 // Saves the steps that were done, also after an early end: the state is valid then, unless a step failed halfway. Keeps
 // the message of what ended them.
 static sm_status save_what_is_whole(trainer *t, sm_status ended) {
-    char reason[1024];
+    const sm_outcome reason = sm_outcome_of(ended);
     const int64_t step = t->progress.step;
-    snprintf(reason, sizeof reason, "%s", sm_error_message());
     if (!t->is_whole || step == t->progress.first_step) {
         return ended;
     }
@@ -311,10 +310,10 @@ static sm_status save_what_is_whole(trainer *t, sm_status ended) {
                                                    : sm_train_record_save(&t->record, step);
     const bool is_told = ended == SM_ERR_INTERRUPTED; // an interruption has no message
     if (saved != SM_OK && !is_told) {
-        t->callbacks->note(t->callbacks->ctx, reason); // the caller shows why nothing was saved
+        t->callbacks->note(t->callbacks->ctx, reason.message); // the caller shows why nothing was saved
     }
     SM_TRY(saved);
-    return is_told ? ended : sm_fail(ended, "%s", reason);
+    return is_told ? ended : sm_outcome_tell(&reason);
 }
 
 sm_status sm_train(const sm_train_settings *settings, const sm_train_callbacks *callbacks) {

@@ -11,118 +11,64 @@
 //
 // A thread writes a copy of the state while training continues. The next checkpoint waits for the one before.
 
-typedef enum { IDLE, BUSY, ENDED, CLOSING } writer_state;
-
-// The outcome of a checkpoint.
-typedef struct {
-    int64_t step;
-    sm_status status;
-    char message[1024];
-    int64_t elapsed_ns; // in the thread
-} checkpoint_end;
-
 typedef struct checkpoint_writer {
     const sm_train_settings *settings;
     sm_train_log *log;
-    sm_weights_copy *copy; // the thread's while it is BUSY
+    sm_weights_copy *copy; // the thread's while it runs
     sm_checkpoint checkpoint;
-    checkpoint_end end;
-
     pthread_t thread;
-    bool has_thread;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    _Atomic writer_state state; // changed with the lock held
+    bool is_begun; // its outcome is not taken yet
+    atomic_bool has_ended;
+
+    sm_outcome outcome;
+    int64_t elapsed_ns; // in the thread
 } checkpoint_writer;
 
-static void set_state(checkpoint_writer *w, writer_state state) {
-    pthread_mutex_lock(&w->lock);
-    atomic_store(&w->state, state);
-    pthread_cond_broadcast(&w->changed);
-    pthread_mutex_unlock(&w->lock);
-}
-
-// Waits while the state is the given one; returns the new state.
-static writer_state wait_while(checkpoint_writer *w, writer_state state) {
-    pthread_mutex_lock(&w->lock);
-    while (atomic_load(&w->state) == state || (state == IDLE && atomic_load(&w->state) == ENDED)) {
-        pthread_cond_wait(&w->changed, &w->lock);
-    }
-    const writer_state now = atomic_load(&w->state);
-    pthread_mutex_unlock(&w->lock);
-    return now;
-}
-
-static void *write_checkpoints(void *ctx) {
+static void *write_checkpoint(void *ctx) {
     checkpoint_writer *w = ctx;
     const sm_train_settings *s = w->settings;
-    while (wait_while(w, IDLE) == BUSY) {
-        const int64_t start_ns = sm_now_ns();
-        sm_status status = sm_train_log_sync(w->log);
-        if (status == SM_OK) {
-            status = sm_checkpoint_write(s->run_dir, &w->checkpoint, s->config, w->copy, s->keep);
-        }
-        w->end = (checkpoint_end){.step = w->checkpoint.step, .status = status, .elapsed_ns = sm_now_ns() - start_ns};
-        snprintf(w->end.message, sizeof w->end.message, "%s", status != SM_OK ? sm_error_message() : "");
-        set_state(w, ENDED);
+    const int64_t start_ns = sm_now_ns();
+    sm_status status = sm_train_log_sync(w->log);
+    if (status == SM_OK) {
+        status = sm_checkpoint_write(s->run_dir, &w->checkpoint, s->config, w->copy, s->keep);
     }
+    w->elapsed_ns = sm_now_ns() - start_ns;
+    w->outcome = sm_outcome_of(status);
+    atomic_store(&w->has_ended, true);
     return NULL;
 }
 
-static void close_writer(checkpoint_writer *writer) {
-    if (writer == NULL) {
-        return;
-    }
-    if (writer->has_thread) {
-        (void)wait_while(writer, BUSY);
-        set_state(writer, CLOSING);
-        pthread_join(writer->thread, NULL);
-    }
-    pthread_cond_destroy(&writer->changed);
-    pthread_mutex_destroy(&writer->lock);
-    sm_weights_copy_close(writer->copy);
-    free(writer);
-}
-SM_OWNABLE(checkpoint_writer, close_writer)
-
-// Allocates a copy of the session's state, and starts the thread. The log is synced before each checkpoint.
-static sm_status open_writer(const sm_train_settings *s, sm_train_log *log, checkpoint_writer **writer) {
-    SM_OWN(checkpoint_writer) *w = sm_calloc(1, sizeof *w);
-    w->settings = s;
-    w->log = log;
-    pthread_mutex_init(&w->lock, NULL);
-    pthread_cond_init(&w->changed, NULL);
-    SM_TRY(sm_weights_copy_open(s->session->plan, &w->copy));
-    SM_TRY(sm_background_start(&s->background, write_checkpoints, w, &w->thread));
-    w->has_thread = true;
-    *writer = sm_give(&w);
+// Starts writing the copy and the rest of the state, after the log is synced.
+static sm_status start_writer(checkpoint_writer *w, const sm_checkpoint *checkpoint) {
+    w->checkpoint = *checkpoint;
+    atomic_store(&w->has_ended, false);
+    SM_TRY(sm_background_start(&w->settings->background, write_checkpoint, w, &w->thread));
+    w->is_begun = true;
     return SM_OK;
 }
 
-// Starts writing the copy and the rest of the state.
-static void start_writer(checkpoint_writer *writer, const sm_checkpoint *checkpoint) {
-    writer->checkpoint = *checkpoint;
-    set_state(writer, BUSY);
-}
-
-// Whether a checkpoint has ended since the last call; *end has its outcome. As cheap as a load.
-static bool has_ended(checkpoint_writer *writer, checkpoint_end *end) {
-    if (atomic_load(&writer->state) != ENDED) {
+// Whether a checkpoint has ended since the last call, for which it may wait; else as cheap as a load.
+static bool has_ended(checkpoint_writer *w, bool waits) {
+    if (w == NULL || !w->is_begun || !(waits || atomic_load(&w->has_ended))) {
         return false;
     }
-    *end = writer->end;
-    set_state(writer, IDLE);
+    pthread_join(w->thread, NULL);
+    w->is_begun = false;
     return true;
+}
+
+static void close_writer(checkpoint_writer *w) {
+    if (w != NULL) {
+        (void)has_ended(w, true);
+        sm_weights_copy_close(w->copy);
+        free(w);
+    }
 }
 
 // ---- what all use ----
 
-// Shows a line, and frees it.
 static void note(const sm_train_record *r, char *line) {
-    SM_FREED char *owned = line;
-    if (r->is_writer && line[0] != '\0') {
-        r->callbacks->note(r->callbacks->ctx, line);
-    }
+    sm_show_line(r->is_writer && line[0] != '\0' ? r->callbacks->note : NULL, r->callbacks->ctx, line);
 }
 
 static void set_saving(const sm_train_record *r, bool saving) {
@@ -240,41 +186,42 @@ sm_status sm_train_record_begin(sm_train_record *r, int64_t step, int64_t log_by
         SM_TRY(sm_run_folder_begin(r->folder, s->command_line, step, startup_ms, s->facts));
         SM_TRY(sm_train_log_continue(r->log_path, log_bytes, &r->log));
         SM_TRY(sm_checkpoint_prepare(s->run_dir));
-        return open_writer(s, r->log, &r->writer);
+        sm_weights_copy *copy;
+        SM_TRY(sm_weights_copy_open(s->session->plan, &copy));
+        r->writer = sm_calloc(1, sizeof *r->writer);
+        *r->writer = (checkpoint_writer){.settings = s, .log = r->log, .copy = copy};
+        return SM_OK;
     }
     return r->is_writer && r->settings->log != NULL ? sm_train_log_append(r->settings->log, &r->log) : SM_OK;
 }
 
 // ---- checkpoints ----
 
-static sm_status take_end(sm_train_record *r, const checkpoint_end *end) {
+static sm_status take_end(sm_train_record *r) {
+    const checkpoint_writer *w = r->writer;
     const int64_t place = r->log_place;
     r->log_place = -1;
-    if (end->status == SM_OK) {
-        return place >= 0 ? sm_train_log_fill(r->log, place, end->elapsed_ns) : SM_OK;
+    if (w->outcome.status == SM_OK) {
+        return place >= 0 ? sm_train_log_fill(r->log, place, w->elapsed_ns) : SM_OK;
     }
     r->saved_step = -1;
-    return sm_fail(end->status, "%s; the checkpoint of step %lld is not written, and those before it stay",
-                   end->message, (long long)end->step);
+    return sm_fail(w->outcome.status, "%s; the checkpoint of step %lld is not written, and those before it stay",
+                   w->outcome.message, (long long)w->checkpoint.step);
 }
 
-sm_status sm_train_record_look(sm_train_record *r) {
-    checkpoint_end end;
-    if (r->writer == NULL || !has_ended(r->writer, &end)) {
+static sm_status look(sm_train_record *r, bool waits) {
+    if (!has_ended(r->writer, waits)) {
         return SM_OK;
     }
-    const sm_status status = take_end(r, &end);
-    if (end.status != SM_OK) {
+    const sm_status status = take_end(r);
+    if (r->writer->outcome.status != SM_OK) {
         note(r, sm_strdup(sm_error_message()));
         return SM_OK;
     }
     return status;
 }
 
-static sm_status wait_for_writer(sm_train_record *r) {
-    (void)wait_while(r->writer, BUSY);
-    return sm_train_record_look(r);
-}
+sm_status sm_train_record_look(sm_train_record *r) { return look(r, false); }
 
 static sm_checkpoint state_after(const sm_train_record *r, int64_t step) {
     const int64_t n_sequences = step * r->settings->global_batch;
@@ -290,7 +237,7 @@ static bool is_sharded(const sm_train_record *r) { return r->settings->session->
 static sm_status copy_state(sm_train_record *r, int64_t step, bool *is_copied, int64_t *waited_ns) {
     const int64_t start_ns = sm_now_ns();
     *is_copied = false;
-    const sm_status status = r->is_writer ? wait_for_writer(r) : SM_OK;
+    const sm_status status = look(r, true);
     bool is_wanted = r->is_writer && status == SM_OK && r->saved_step != step;
     if (is_sharded(r)) {
         SM_TRY(sm_comm_broadcast(r->settings->comm, 0, &is_wanted, sizeof is_wanted));
@@ -319,21 +266,18 @@ sm_status sm_train_record_checkpoint(sm_train_record *r, int64_t step) {
     }
     SM_TRY(sm_train_log_checkpoint(r->log, step, waited_ns, &r->log_place));
     checkpoint.log_bytes = sm_train_log_size(r->log);
-    start_writer(r->writer, &checkpoint);
+    SM_TRY(start_writer(r->writer, &checkpoint));
     r->saved_step = step;
     return SM_OK;
 }
 
 static sm_status write_now(sm_train_record *r, sm_checkpoint *checkpoint, int64_t waited_ns) {
-    checkpoint_end end;
     checkpoint->log_bytes = sm_train_log_size(r->log);
-    sm_status logged = sm_train_log_checkpoint(r->log, checkpoint->step, waited_ns, &r->log_place);
-    if (logged != SM_OK) { // a full disk may have ended the training, but still have room for this
-        r->log_place = -1;
+    if (sm_train_log_checkpoint(r->log, checkpoint->step, waited_ns, &r->log_place) != SM_OK) {
+        r->log_place = -1; // a full disk may have ended the training, but still have room for this
     }
-    start_writer(r->writer, checkpoint);
-    (void)wait_while(r->writer, BUSY);
-    return has_ended(r->writer, &end) ? take_end(r, &end) : SM_OK;
+    SM_TRY(start_writer(r->writer, checkpoint));
+    return has_ended(r->writer, true) ? take_end(r) : SM_OK;
 }
 
 sm_status sm_train_record_leave(sm_train_record *r, int64_t step, bool is_pending) {
@@ -390,7 +334,7 @@ sm_status sm_train_record_save(sm_train_record *r, int64_t step) {
         return SM_OK;
     }
     SM_TRY(sm_make_path(dir, "%s/model", r->settings->run_dir));
-    SM_TRY(wait_for_writer(r));
+    SM_TRY(look(r, true));
     SM_TRY(save_to(r, dir, step));
     return sm_train_log_sync(r->log);
 }
@@ -412,21 +356,17 @@ static sm_status end_run(sm_train_record *r, int64_t step, sm_status status) {
     const char *reason = status == SM_OK ? "complete" : status == SM_ERR_INTERRUPTED ? "signal" : "failed";
     const double wall_ms = (double)(sm_now_ns() - r->settings->process_start_ns) / 1e6;
     json_auto_t *facts = c->end_facts != NULL ? c->end_facts(c->ctx) : NULL;
-    SM_TRY(wait_for_writer(r));
+    SM_TRY(look(r, true));
     SM_TRY(sm_run_folder_end(r->folder, step, reason, wall_ms, facts));
     return status == SM_OK && c->completed != NULL ? c->completed(c->ctx, r->settings->run_dir) : SM_OK;
 }
 
 sm_status sm_train_record_close(sm_train_record *r, int64_t step, sm_status status) {
-    char reason[1024];
-    snprintf(reason, sizeof reason, "%s", sm_error_message());
+    const sm_outcome first = sm_outcome_of(status);
     sm_status ended = r->writer != NULL ? end_run(r, step, status) : SM_OK; // without a writer it never began
     close_writer(r->writer);
     sm_status closed = sm_train_log_close(r->log);
     sm_run_folder_close(r->folder);
     ended = ended != SM_OK ? ended : closed;
-    if (status == SM_OK || ended == SM_OK) {
-        return status != SM_OK ? status : ended;
-    }
-    return sm_fail(status, "%s", reason); // the first error
+    return status == SM_OK ? ended : sm_outcome_tell(&first);
 }
