@@ -1,5 +1,9 @@
-// f16.h: IEEE binary16: a sign, 5 exponent bits (bias 15) and 10 bits of the fraction. Precision 2^-11, magnitudes from
+// f16.h: the two formats of 16 bits.
+//
+// f16: IEEE binary16: a sign, 5 exponent bits (bias 15) and 10 bits of the fraction. Precision 2^-11, magnitudes from
 // 2^-24 to 65504: gradients are scaled to stay in this range (Micikevicius et al. 2018, "Mixed precision training").
+// bf16: the upper half of an f32: the sign, the 8 exponent bits and 7 bits of the fraction. It has the range of f32 and
+// a precision of 2^-8 (Kalamkar et al. 2019, "A study of BFLOAT16 for deep learning training").
 #ifndef STEPMARK_F16_H
 #define STEPMARK_F16_H
 
@@ -16,6 +20,17 @@ static inline uint32_t sm_f16_bits_of(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
+}
+
+// Exact.
+static inline float sm_bf16_widen(uint16_t value) { return sm_f16_of_bits((uint32_t)value << 16); }
+
+// To nearest, ties to even. The sum adds just under half of the last kept place, plus that place's bit, so it carries
+// exactly when it should, also into the exponent. A NaN stays a NaN: its quiet bit is set.
+static inline uint16_t sm_bf16_round(float value) {
+    const uint32_t bits = sm_f16_bits_of(value);
+    return (bits & 0x7FFFFFFFu) > 0x7F800000u ? (uint16_t)(bits >> 16 | 0x40u)
+                                              : (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
 }
 
 // Exact. (It computes all cases and selects one, so that loops over elements vectorise.)

@@ -1,7 +1,6 @@
 // number_format.h: the storage formats of elements, and the ways to multiply them.
 //
-// One table (src/plan/number_format.c) has the size, name, precision and conversions of each format. f16.h and bf16.h
-// convert one element, for kernels.
+// One table (src/plan/number_format.c) has size, name, precision and conversions of each; f16.h converts one element.
 #ifndef STEPMARK_NUMBER_FORMAT_H
 #define STEPMARK_NUMBER_FORMAT_H
 

@@ -1,7 +1,6 @@
-// plan.h: a training step as data. An array of ops in execution order and a table of
-// tensors (src/plan/plan.c); builders make it (src/models/builder.h), rewrites change it (src/rewrites/*.c),
-// the planner gives it memory (src/plan/planner.c), backends execute it, reports read it. The cost of its ops:
-// src/plan/op_kinds.c.
+// plan.h: a training step as data. An array of ops in execution order and a table of tensors (src/plan/plan.c);
+// builders make it (src/models/builder.h), rewrites change it (src/rewrites/*.c), the planner gives it memory
+// (src/plan/planner.c), backends execute it, reports read it. The cost of its ops: src/plan/op_kinds.c.
 #ifndef STEPMARK_PLAN_H
 #define STEPMARK_PLAN_H
 

@@ -12,7 +12,7 @@
 // Within one group there are no messages: each process reads its slice from all, and writes the sum to all.
 #include "src/comm/comm_transport.h"
 
-#include "bf16.h"
+#include "f16.h"
 #include "shard.h"
 
 // --- sums --------------------------------------------------------------------------------------------

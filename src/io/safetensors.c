@@ -3,7 +3,6 @@
 #include <limits.h>
 #include <unistd.h>
 
-#include "bf16.h"
 #include "f16.h"
 #include "src/io/atomic_file.h"
 #include "src/io/input_file.h"

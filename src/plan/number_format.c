@@ -3,7 +3,6 @@
 
 #include <float.h>
 
-#include "bf16.h"
 #include "f16.h"
 
 // Defines a format's two conversions of arrays from those of one element.

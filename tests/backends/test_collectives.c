@@ -8,7 +8,7 @@
 
 #include "tests/support/test.h"
 #include "backends/opencl/peers/peers.h"
-#include "bf16.h"
+#include "f16.h"
 #include "shard.h"
 #include "tests/support/opencl_device.h"
 

@@ -1,7 +1,7 @@
 // test_opencl_copies.c: copies during computation, as two processes' devices exchange gradients: out, in, added, and
 // rounded to bf16, exact to the bit; and a copy of the weights. Skipped, with the reason, without a device.
 #include "tests/support/test.h"
-#include "bf16.h"
+#include "f16.h"
 #include "tests/support/kept_weights.h"
 #include "tests/support/opencl_device.h"
 

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bf16.h"
 #include "f16.h"
 #include "philox.h"
 #include "warps.h"

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bf16.h"
 #include "f16.h"
 
 enum { MOST_WAVE = 64, OPERAND_BYTES = 32, MOST_C = 16 };

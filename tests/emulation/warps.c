@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bf16.h"
 #include "f16.h"
 #include "status.h"
 

@@ -1,6 +1,6 @@
 // test_bf16.c: plans with data type bf16: what is narrow, what stays f32, and who may run them.
 #include "tests/support/test.h"
-#include "bf16.h"
+#include "f16.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
 

@@ -1,7 +1,7 @@
 // test_bf16_training.c: bf16 and f16 on the cpu backend, with f32 master weights: training learns as in f32, the copies
 // of the weights follow their masters, and a wrong loss is detected.
 #include "tests/support/test.h"
-#include "bf16.h"
+#include "f16.h"
 #include "tests/support/training_curve.h"
 #include "src/verify/step_checks.h"
 

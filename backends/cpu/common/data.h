@@ -9,7 +9,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "bf16.h"
 #include "f16.h"
 
 #if defined(CPU_DATA_BF16) || defined(CPU_DATA_F16)
