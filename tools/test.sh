@@ -36,7 +36,6 @@ tests() {
             tools/tests/readme.sh tools/tests/mpi.sh 'tools/tests/step_page.py $release' \
             'tools/tests/report_page.py $release' tools/check_cl.sh" \
         RUN_LAST="tools/check_attention.sh 'tests/program/test_python.py $release' \
-            'tools/tests/scaling_page.py build/mpi/stepmark' \
             'tools/packages/test_pages.sh $release build/release/pages' tools/tests/slurm_scripts.sh \
             tools/tests/deps.sh 'tools/tests/small_runs.sh $release' 'tools/vendors/check.sh clang-19'"
 }

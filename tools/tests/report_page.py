@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""report_page.py STEPMARK [FOLDER]: tests the pages of report and leaderboard in a real Chromium, with rows made
-here: one machine, ten machines and builds, a thousand rows. Saves pictures of them in FOLDER, if given.
+"""report_page.py STEPMARK [FOLDER]: tests the pages of report, leaderboard and scaling in a real Chromium, with rows and
+runs made here: one machine, ten machines and builds, a thousand rows. Saves pictures of them in FOLDER, if given.
 """
 import json
 import os
@@ -151,6 +151,7 @@ def write_rows(name, rows):
 def stepmark(*arguments):
     done = subprocess.run([STEPMARK, *map(str, arguments)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{arguments}: exit {done.returncode}: {done.stderr}"
+    return done.stdout
 
 
 def write_training(name, lr):
@@ -167,6 +168,23 @@ def write_training(name, lr):
     (path / "run.json").write_text(json.dumps({"configuration": {"steps": 1000, "optimizer": {"lr": 1e-3 * lr}},
                                                "starts": [{"time_utc": "2026-11-22T10:00:00Z", "from_step": 0, "end": {"reason": "complete"}}]}))
     return path
+
+
+def write_scaling():
+    """Runs of 1, 2 and 4 processes: one process's, with the numbers and times that others would have on an idle machine."""
+    stepmark("train", "--run", folder / "n1", *"-m tiny -b 1 --global-batch 4 --seq-len 16 --steps 40 --threads 1".split())
+    runs = []
+    for n, (step_sec, comm_sec) in {1: (0.040, 0), 2: (0.021, 0.0007), 4: (0.012, 0.0011)}.items():
+        metrics = json.loads((folder / "n1" / "training_metrics.json").read_text())
+        metrics["training_config"] |= {"n_processes": n, "grad_accum": 4 // n}
+        for name in ("other_cpus", "own_cpus", "steal_share", "involuntary_switches"):
+            metrics["starts"][-1]["end"].pop(name)
+        metrics["summary"] |= {"step_time_mean_sec": step_sec, "step_time_mean_ci95_half_sec": step_sec / 100,
+                               "comm_exposed_time_mean_sec": comm_sec, "comm_exposed_time_mean_ci95_half_sec": comm_sec / 100,
+                               "dataload_time_mean_sec": step_sec / 1000}
+        runs.append(folder / f"n{n}.json")
+        runs[-1].write_text(json.dumps(metrics))
+    return [json.loads(line) for line in stepmark("report", "--scaling", *runs, "--page", folder / "scaling.html", "-o", "jsonl").splitlines()]
 
 
 def make_pages():
@@ -215,7 +233,7 @@ def column(browser, heading):
 
 
 def every_page_fits_every_screen(browser):
-    for name in ("one", "ten", "thousand", "loops"):
+    for name in ("one", "ten", "thousand", "loops", "scaling"):
         path = open_page(browser, name)
         assert path.stat().st_size <= MOST_BYTES, f"{name}: {path.stat().st_size} bytes"
         light = browser.js("getComputedStyle(document.body).backgroundColor")
@@ -244,7 +262,7 @@ def a_phone_comes_to_the_rows_soon(browser):
 
 
 def it_prints(browser):
-    for name in ("one", "ten", "thousand"):
+    for name in ("one", "ten", "thousand", "scaling"):
         open_page(browser, name)
         sheets = browser.print(folder / (name + ".pdf"))
         assert sheets <= SHEETS, f"{name} is printed on {sheets} sheets"
@@ -305,14 +323,14 @@ def a_point_tells_its_row(browser):
 
 
 def the_legend_hides(browser):
-    open_page(browser, "one")
-    marks = "[data-figure=throughput] svg .mark"
-    before = browser.count(marks)
-    browser.click("[data-figure=throughput] .legend button")
-    assert browser.count(marks) < before and browser.js(
-        "document.querySelector('[data-figure=throughput] .legend button').getAttribute('aria-pressed')") == "false"
-    browser.click("[data-figure=throughput] .legend button")
-    assert browser.count(marks) == before
+    for name, figure in (("one", "throughput"), ("scaling", "speedup")):
+        open_page(browser, name)
+        marks, button = f"[data-figure={figure}] svg .mark", f"[data-figure={figure}] .legend button"
+        before = browser.count(marks)
+        browser.click(button)
+        assert browser.count(marks) < before and browser.js("document.querySelector(arguments[0]).getAttribute('aria-pressed')", button) == "false"
+        browser.click(button)
+        assert browser.count(marks) == before
 
 
 def a_device_has_one_colour(browser):
@@ -406,6 +424,38 @@ def trainings_lie_over_each_other(browser):
     take_picture(browser, "trainings-phone")
 
 
+def scaling_is_the_terminals(browser):
+    """Strong and weak, measured and predicted: tables that sort, and a point of each run that says what it is."""
+    open_page(browser, "scaling")
+
+    def numbers(table, heading):  # of a column: what comes before an interval or a unit
+        cells = browser.js("""const table = document.querySelectorAll('table')[arguments[0]];
+            const at = [...table.tHead.rows[0].cells].findIndex(h => h.textContent === arguments[1]);
+            return [...table.tBodies[0].rows].map(r => r.cells[at].textContent.trim())""", table, heading)
+        return [float(cell.split()[0].replace(",", "").rstrip("%")) for cell in cells if cell not in ("", "-")]
+
+    for table, work in enumerate(("strong", "weak")):
+        rows = [row for row in scaling if row["scaling"] == work]
+        assert numbers(table, "processes") == [row["n_processes"] for row in rows] and len(rows) > 4
+        for shown, row in zip(numbers(table, "step ms"), rows):
+            assert abs(shown - 1e3 * row["step_s"]) <= 1e-2 * shown, (shown, row)
+    heading = "[...document.querySelectorAll('table')[1].querySelectorAll('th')].find(h => h.textContent === 'processes')"
+    before = numbers(1, "processes")
+    browser.js(heading + ".querySelector('button').click(); return 0")
+    browser.js(heading + ".getAttribute('aria-sort') === 'descending' || " + heading + ".querySelector('button').click(); return 0")
+    assert numbers(1, "processes") == before[::-1] != before
+    for figure in ("speedup", "efficiency"):
+        assert browser.count(f"[data-figure={figure}] .mark") == len(scaling), figure
+    assert browser.count("[data-figure=parts] rect.mark") > 3
+    browser.hover("[data-figure=speedup] .mark")
+    assert "processes" in browser.text("#hint") and "speed-up" in browser.text("#hint"), browser.text("#hint")
+    browser.hover("[data-figure=parts] rect.mark")
+    assert "compute" in browser.text("#hint") or "serial" in browser.text("#hint"), browser.text("#hint")
+    browser.js("document.querySelector('[data-figure=efficiency] svg').focus(); return 0")
+    browser.press(Keys.ARROW_RIGHT)
+    assert not browser.js("document.querySelector('#hint').hidden")
+
+
 def a_hundred_bundles(_):
     """Of as many machines, in one page, quickly; one changed by a byte is refused, and nothing is written."""
     draw = random.Random(8)
@@ -432,5 +482,6 @@ def a_hundred_bundles(_):
 
 
 make_pages()
+scaling = write_scaling()
 main("the report's page", [every_page_fits_every_screen, a_phone_comes_to_the_rows_soon, it_prints, the_table_sorts_and_filters, a_row_opens, a_point_tells_its_row,
-                           the_legend_hides, a_device_has_one_colour, a_thousand_rows_answer, nothing_in_a_row_is_markup, what_is_shown_is_a_file, loops_have_their_phases, the_leaderboard, trainings_lie_over_each_other, a_hundred_bundles])
+                           the_legend_hides, a_device_has_one_colour, a_thousand_rows_answer, nothing_in_a_row_is_markup, what_is_shown_is_a_file, loops_have_their_phases, the_leaderboard, trainings_lie_over_each_other, scaling_is_the_terminals, a_hundred_bundles])
