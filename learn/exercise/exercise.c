@@ -237,7 +237,7 @@ static void find_line(sm_op_kind kind, const char *path, sm_exercise_report *rep
 }
 
 static sm_status check_one(sm_op_kind kind, const char *path, const sm_exercise_options *options, sm_kernel_file *file,
-                           sm_exercise_report *report) {
+                           sm_known_mistakes *known, sm_exercise_report *report) {
     SM_AT_END(sm_exercise_cases_close) sm_exercise_cases cases = {.list = NULL};
     const sm_kernel_limits limits = {
         .timeout_s = options->timeout_s, .is_confined = true, .interrupted = options->interrupted};
@@ -255,7 +255,7 @@ static sm_status check_one(sm_op_kind kind, const char *path, const sm_exercise_
         sm_exercise_tell_end(&cases, &result, options->timeout_s, report);
     } else {
         SM_TRY(sm_exercise_cases_expect(&cases)); // only after the student's kernel has ended
-        SM_TRY(sm_exercise_judge(&cases, options, report));
+        SM_TRY(sm_exercise_judge(&cases, options, known, report));
     }
     if (sm_ends_with(path, ".c") || sm_ends_with(path, ".cl")) {
         find_line(kind, path, report);
@@ -266,6 +266,7 @@ static sm_status check_one(sm_op_kind kind, const char *path, const sm_exercise_
 sm_status sm_exercise_check(sm_op_kind kind, const char *const *paths, int n, const sm_exercise_options *options,
                             sm_exercise_report *reports) {
     SM_FREED sm_kernel_file *files = sm_calloc((size_t)n, sizeof *files);
+    SM_AT_END(sm_known_mistakes_close) sm_known_mistakes known = {.is_there = false};
     sm_status status = SM_OK;
     for (int i = 0; status == SM_OK && i < n; i++) {
         reports[i] = (sm_exercise_report){.ceiling_ns = NAN};
@@ -273,7 +274,7 @@ sm_status sm_exercise_check(sm_op_kind kind, const char *const *paths, int n, co
         int64_t size_bytes;
         status = sm_input_open(paths[i], &fd, &size_bytes); // whether it can be read
         const bool is_wrong = status != SM_OK && n > 1;     // one of many
-        status = status == SM_OK ? check_one(kind, paths[i], options, &files[i], &reports[i]) : status;
+        status = status == SM_OK ? check_one(kind, paths[i], options, &files[i], &known, &reports[i]) : status;
         if (status == SM_ERR_FORMAT || status == SM_ERR_TIMEOUT || is_wrong) {
             snprintf(reports[i].wrong, sizeof reports[i].wrong, "%s", sm_error_message());
             status = SM_OK;

@@ -13,6 +13,7 @@
 #include "src/processes/process.h"
 
 #define APPEND(text, ...) sm_append(text, sizeof(text), __VA_ARGS__)
+#define SAY(text, ...)    snprintf(text, sizeof(text), __VA_ARGS__)
 
 // --- numbers ---------------------------------------------------------------------------------------
 
@@ -40,13 +41,13 @@ static bool is_close(double a, double b, double difference) {
 }
 
 // The most inexact element, if all together are too inexact; -1: they are not.
-static int64_t most_inexact(const sm_case_operand *o, const float *values) {
+static int64_t most_inexact(const sm_case_operand *o) {
     double errors = 0;
     double squares = 0;
     double most = 0;
     int64_t index = -1;
     for (int64_t i = 0; i < o->n_elems; i++) {
-        const double error = fabs((double)values[i] - expected(o)[i]);
+        const double error = fabs((double)o->got[i] - expected(o)[i]);
         if (isfinite(error)) {
             errors += error * error;
             squares += (double)expected(o)[i] * expected(o)[i];
@@ -58,17 +59,24 @@ static int64_t most_inexact(const sm_case_operand *o, const float *values) {
 }
 
 // The first wrong element; -1: none.
-static int64_t first_wrong_of(const sm_case_operand *o, const float *values) {
+static int64_t first_wrong(const sm_case_operand *o) {
     const double difference = allowed(o);
     for (int64_t i = 0; i < o->n_elems; i++) {
-        if (!(fabs((double)values[i] - expected(o)[i]) <= difference)) {
+        if (!(fabs((double)o->got[i] - expected(o)[i]) <= difference)) {
             return i;
         }
     }
-    return o->mean_tolerance > 0 ? most_inexact(o, values) : -1;
+    return o->mean_tolerance > 0 ? most_inexact(o) : -1;
 }
 
-static int64_t first_wrong(const sm_case_operand *o) { return first_wrong_of(o, o->got); }
+bool sm_case_compare(sm_exercise_case *c) {
+    c->is_right = true;
+    for (sm_case_operand *o = &c->operands[SM_MAX_IN]; o < &c->operands[SM_CASE_OPERANDS]; o++) {
+        o->wrong = o->info != NULL ? first_wrong(o) : -1;
+        c->is_right &= o->wrong < 0;
+    }
+    return c->is_right;
+}
 
 // Whether these are the kernel's results.
 static bool explains(const sm_case_operand *o, const float *values) {
@@ -139,93 +147,66 @@ static bool has_feature(const sm_exercise_case *c, int i) {
 
 // --- what is wrong first ---------------------------------------------------------------------------
 
-bool sm_case_is_right(const sm_exercise_case *c) {
-    for (int k = 0; k < SM_MAX_OUT; k++) {
-        if (output(c, k) != NULL && first_wrong(output(c, k)) >= 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static void tell_first(const sm_exercise_cases *cases, sm_exercise_report *report) {
-    for (int i = 0; i < cases->n; i++) {
-        for (int k = 0; k < SM_MAX_OUT; k++) {
-            const sm_case_operand *o = output(&cases->list[i], k);
-            const int64_t wrong = o == NULL ? -1 : first_wrong(o);
-            if (wrong >= 0) {
-                char where[96];
-                index_text(o, wrong, where);
-                APPEND(report->wrong, "case %s: %s is %.6g and should be %.6g", cases->list[i].text, where,
-                       (double)o->got[wrong], (double)expected(o)[wrong]);
-                if (o->got[wrong] == SM_EXERCISE_POISON && o->info->mode == SM_WRITES) {
-                    APPEND(report->wrong, " (%g is what it held before: it was not written)",
-                           (double)SM_EXERCISE_POISON);
-                }
-                for (int f = 0; f < N_FEATURES; f++) {
-                    if (features[f].is_extra && has_feature(&cases->list[i], f)) {
-                        APPEND(report->wrong, "; here %s", features[f].text);
-                    }
-                }
-                return;
-            }
+    const sm_exercise_case *c = cases->list;
+    while (c->is_right) {
+        c++;
+    }
+    const sm_case_operand *o = &c->operands[SM_MAX_IN];
+    while (o->wrong < 0) {
+        o++;
+    }
+    char where[96];
+    index_text(o, o->wrong, where);
+    SAY(report->wrong, "case %s: %s is %.6g and should be %.6g", c->text, where, (double)o->got[o->wrong],
+        (double)expected(o)[o->wrong]);
+    if (o->got[o->wrong] == SM_EXERCISE_POISON && o->info->mode == SM_WRITES) {
+        APPEND(report->wrong, " (%g is what it held before: it was not written)", (double)SM_EXERCISE_POISON);
+    }
+    for (int f = 0; f < N_FEATURES; f++) {
+        if (features[f].is_extra && has_feature(c, f)) {
+            APPEND(report->wrong, "; here %s", features[f].text);
         }
     }
 }
 
-// "dx is right in all 7 cases; dw is wrong in 7 of 7".
+// The number of cases with an output, and of those where it is wrong.
+static int count(const sm_exercise_cases *cases, int k, int *n_wrong) {
+    int n = 0;
+    *n_wrong = 0;
+    for (int i = 0; i < cases->n; i++) {
+        n += output(&cases->list[i], k) != NULL;
+        *n_wrong += cases->list[i].operands[SM_MAX_IN + k].wrong >= 0;
+    }
+    return n;
+}
+
+// "dx is right in 7 of 7 cases; dw is wrong in 7 of 7 cases".
 static void tell_outputs(const sm_exercise_cases *cases, sm_exercise_report *report) {
+    const sm_op_info *info = sm_op_get_info(cases->list[0].kind);
     for (int k = 0; k < SM_MAX_OUT; k++) {
-        const char *name = NULL;
-        int n = 0;
-        int n_wrong = 0;
-        for (int i = 0; i < cases->n; i++) {
-            const sm_case_operand *o = output(&cases->list[i], k);
-            if (o != NULL) {
-                name = o->info->name;
-                n++;
-                n_wrong += first_wrong(o) >= 0;
-            }
-        }
-        if (name != NULL) {
-            APPEND(report->where, "%s%s is %s in %d of %d cases", report->where[0] != '\0' ? "; " : "", name,
-                   n_wrong > 0 ? "wrong" : "right", n_wrong > 0 ? n_wrong : n, n);
+        int n_wrong;
+        const int n = count(cases, k, &n_wrong);
+        if (n > 0) {
+            APPEND(report->where, "%s%s is %s in %d of %d cases", report->where[0] != '\0' ? "; " : "",
+                   info->out[k].name, n_wrong > 0 ? "wrong" : "right", n_wrong > 0 ? n_wrong : n, n);
         }
     }
 }
 
 // --- known mistakes --------------------------------------------------------------------------------
 
-enum { SM_MOST_MISTAKES = 20 };
-
-// A kind's mistakes, compiled for the first wrong kernel, and kept until the process ends.
-typedef struct {
-    char folder[PATH_MAX], path[PATH_MAX];
-    sm_kernel_file file;
-} library;
-
-static library *libraries[SM_OP_KIND_COUNT];
-static pid_t maker; // its children leave them where they are
-
-// The kind's mistakes, which are run as far as they are asked for.
+// One output, in all cases, and the kind's mistakes, which are run as far as they are asked for.
 typedef struct {
     const sm_exercise_cases *cases;
     const sm_exercise_options *how;
-    library *library; // NULL: not needed yet
+    sm_known_mistakes *known;
     int n_run;
     bool (*matches)[SM_MOST_MISTAKES][SM_MAX_OUT]; // of each case of the kind: whether an output is the mistake's
     sm_status status;
     float *values; // room for an output of any case
-} mistakes;
-
-// One output, in all cases.
-typedef struct {
-    const sm_exercise_cases *cases;
     int k;
-    const char *name;
-    sm_out_mode mode;
-    float *values;
-    mistakes *known;
+    const sm_operand_info *info;
 } suspect;
 
 // A mistake that makes another result of the right one and of the output's old contents: it leaves the latter, or takes
@@ -290,7 +271,7 @@ static bool find_factor(const suspect *s, char text[SM_EXERCISE_TEXT]) {
         {-1, "has the wrong sign"}, {2, "is twice what it should be"}, {0.5, "is half of what it should be"}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         if (has_factor(s, numbers[i].factor, NULL, 0)) {
-            snprintf(text, SM_EXERCISE_TEXT, "%s %s", s->name, numbers[i].says);
+            snprintf(text, SM_EXERCISE_TEXT, "%s %s", s->info->name, numbers[i].says);
             return true;
         }
     }
@@ -300,7 +281,7 @@ static bool find_factor(const suspect *s, char text[SM_EXERCISE_TEXT]) {
         if (sm_own_member_index(s->cases->list[0].kind, letter) >= 0 && has_factor(s, 1, letter, power)) {
             char value[SM_NAME_SIZE];
             snprintf(value, sizeof value, fabs(power) < 1 ? "sqrt(%s)" : "%s", letter);
-            snprintf(text, SM_EXERCISE_TEXT, "%s is %s%s times what it should be: %s it by %s", s->name,
+            snprintf(text, SM_EXERCISE_TEXT, "%s is %s%s times what it should be: %s it by %s", s->info->name,
                      power < 0 ? "1/" : "", value, power < 0 ? "multiply" : "divide", value);
             return true;
         }
@@ -340,7 +321,7 @@ static bool find_unwritten(const suspect *s, char text[SM_EXERCISE_TEXT]) {
                  : last_col ? "the last column"
                  : last_row ? "the last row"
                             : "a part",
-                 s->name, zeros ? "are" : "is",
+                 s->info->name, zeros ? "are" : "is",
                  zeros                  ? ": write the zeros, too"
                  : last_col || last_row ? ": a loop ends one too early"
                                         : ": loops must reach every element");
@@ -350,44 +331,27 @@ static bool find_unwritten(const suspect *s, char text[SM_EXERCISE_TEXT]) {
 
 // --- known mistakes: the kind's own ------------------------------------------------------------------
 
-static void close_library(library **l) {
-    if (*l != NULL) {
-        sm_kernel_file_close(&(*l)->file);
-        if ((*l)->folder[0] != '\0') {
-            sm_remove_tree((*l)->folder);
-        }
-        free(*l);
-        *l = NULL;
+void sm_known_mistakes_close(sm_known_mistakes *known) {
+    sm_kernel_file_close(&known->file);
+    if (known->folder[0] != '\0') {
+        sm_remove_tree(known->folder);
     }
 }
 
-static void close_libraries(void) {
-    for (int kind = 0; kind < SM_OP_KIND_COUNT && maker == getpid(); kind++) {
-        close_library(&libraries[kind]);
-    }
-}
-
-static sm_status find_library(sm_op_kind kind, const sm_exercise_options *how, library **found) {
+static sm_status open_known(sm_op_kind kind, const sm_exercise_options *how, sm_known_mistakes *known) {
     const sm_kernel_limits limits = {.timeout_s = how->timeout_s, .interrupted = how->interrupted};
-    if (libraries[kind] == NULL) {
-        SM_AT_END(close_library) library *made = sm_calloc(1, sizeof *made);
-        SM_TRY(sm_kernel_folder_make("mistakes", made->folder));
-        snprintf(made->path, sizeof made->path, "%.*s/mistakes.c", PATH_MAX - 16, made->folder);
-        SM_TRY(sm_mistakes_write(kind, made->path));
-        SM_TRY(sm_kernel_file_open(made->path, &limits, &made->file));
-        if (maker != getpid()) {
-            maker = getpid();
-            memset(libraries, 0, sizeof libraries);
-            (void)atexit(close_libraries);
-        }
-        libraries[kind] = sm_give(&made);
-    }
-    *found = libraries[kind];
+    sm_known_mistakes_close(known); // of a try that failed
+    *known = (sm_known_mistakes){.is_there = false};
+    SM_TRY(sm_kernel_folder_make("mistakes", known->folder));
+    snprintf(known->path, sizeof known->path, "%.*s/mistakes.c", PATH_MAX - 16, known->folder);
+    SM_TRY(sm_mistakes_write(kind, known->path));
+    SM_TRY(sm_kernel_file_open(known->path, &limits, &known->file));
+    known->is_there = true;
     return SM_OK;
 }
 
 // Runs a mistake on all cases, as a student's kernel runs, and notes which of the kernel's outputs are the same.
-static sm_status run_mistake(mistakes *m, int index) {
+static sm_status run_mistake(suspect *m, int index) {
     sm_child_result result;
     sm_exercise_options how = *m->how;
     how.without_times = true;
@@ -400,7 +364,7 @@ static sm_status run_mistake(mistakes *m, int index) {
             }
         }
     }
-    const sm_status status = sm_exercise_child_run(m->library->path, &m->library->file, m->cases, &how, &result);
+    const sm_status status = sm_exercise_child_run(m->known->path, &m->known->file, m->cases, &how, &result);
     free(result.printed);
     for (int i = 0; i < m->cases->n; i++) {
         const sm_exercise_case *c = &m->cases->list[i];
@@ -413,19 +377,18 @@ static sm_status run_mistake(mistakes *m, int index) {
 }
 
 // The mistake with the kernel's results in all cases; NULL: none.
-static const sm_mistake *find_mistake(const suspect *s) {
-    mistakes *m = s->known;
+static const sm_mistake *find_mistake(suspect *s) {
     const sm_op_kind kind = s->cases->list[0].kind;
     for (int index = 0; index < SM_MOST_MISTAKES && sm_mistake_at(kind, index) != NULL; index++) {
-        if (m->library == NULL && m->status == SM_OK) {
-            m->status = find_library(kind, m->how, &m->library);
+        if (!s->known->is_there && s->status == SM_OK) {
+            s->status = open_known(kind, s->how, s->known);
         }
-        if (m->status == SM_OK && index == m->n_run) {
-            m->status = run_mistake(m, m->n_run++);
+        if (s->status == SM_OK && index == s->n_run) {
+            s->status = run_mistake(s, s->n_run++);
         }
-        bool fits = m->status == SM_OK;
+        bool fits = s->status == SM_OK;
         for (int i = 0; fits && i < s->cases->n; i++) {
-            fits = m->matches[s->cases->list[i].index][index][s->k];
+            fits = s->matches[s->cases->list[i].index][index][s->k];
         }
         if (fits) {
             return sm_mistake_at(kind, index);
@@ -474,49 +437,43 @@ static bool find_features(const sm_exercise_cases *cases, char text[SM_EXERCISE_
 }
 
 // The text for one output; "": no known mistake.
-static void explain_output(const suspect *s, char text[SM_EXERCISE_TEXT]) {
+static void explain_output(suspect *s, char text[SM_EXERCISE_TEXT]) {
     text[0] = '\0';
     if (is_slip(s, LEFT_ALONE)) {
-        snprintf(text, SM_EXERCISE_TEXT, "%s is not written at all", s->name);
-    } else if (s->mode == SM_ADDS && is_slip(s, NOT_ADDED)) {
-        snprintf(text, SM_EXERCISE_TEXT, "%s is overwritten: it holds a sum already; add to it, +=", s->name);
-    } else if (s->mode == SM_WRITES && is_slip(s, ADDED)) {
-        snprintf(text, SM_EXERCISE_TEXT, "%s is added to: its old contents do not count; write it with =", s->name);
+        snprintf(text, SM_EXERCISE_TEXT, "%s is not written at all", s->info->name);
+    } else if (s->info->mode == SM_ADDS && is_slip(s, NOT_ADDED)) {
+        snprintf(text, SM_EXERCISE_TEXT, "%s is overwritten: it holds a sum already; add to it, +=", s->info->name);
+    } else if (s->info->mode == SM_WRITES && is_slip(s, ADDED)) {
+        snprintf(text, SM_EXERCISE_TEXT,
+                 "%s is added to: its old contents do not count; write it with =", s->info->name);
     } else {
         const sm_mistake *mistake = find_mistake(s);
         if (mistake != NULL) {
             snprintf(text, SM_EXERCISE_TEXT, "%s", mistake->says);
         } else if (!find_unwritten(s, text) && !find_factor(s, text) && is_slip(s, EXCHANGED)) {
-            snprintf(text, SM_EXERCISE_TEXT, "rows and columns of %s are exchanged", s->name);
+            snprintf(text, SM_EXERCISE_TEXT, "rows and columns of %s are exchanged", s->info->name);
         }
     }
-}
-
-// The number of cases with an output that is wrong.
-static int count_wrong(const sm_exercise_cases *cases, int k) {
-    int n = 0;
-    for (int i = 0; i < cases->n; i++) {
-        n += output(&cases->list[i], k) != NULL && first_wrong(output(&cases->list[i], k)) >= 0;
-    }
-    return n;
 }
 
 // Keeps the first.
 static void suspect_operand(sm_exercise_report *report, const char *name, bool is_written) {
     if (report->suspect[0] == '\0') {
-        snprintf(report->suspect, sizeof report->suspect, "%s", name);
+        SAY(report->suspect, "%s", name);
         report->is_written = is_written;
     }
 }
 
-static void explain_all(const sm_exercise_cases *cases, mistakes *known, sm_exercise_report *report) {
+static void explain_all(const sm_exercise_cases *cases, suspect *s, sm_exercise_report *report) {
     const sm_op_info *info = sm_op_get_info(cases->list[0].kind);
     char text[SM_EXERCISE_TEXT];
-    for (int k = 0; k < SM_MAX_OUT && info->out[k].name != NULL; k++) {
-        const suspect s = {cases, k, info->out[k].name, info->out[k].mode, known->values, known};
-        if (count_wrong(cases, k) > 0) {
-            explain_output(&s, text);
-            suspect_operand(report, s.name, true);
+    int n_wrong;
+    s->cases = cases;
+    for (s->k = 0; s->k < SM_MAX_OUT && info->out[s->k].name != NULL; s->k++) {
+        s->info = &info->out[s->k];
+        if (count(cases, s->k, &n_wrong) > 0 && n_wrong > 0) {
+            explain_output(s, text);
+            suspect_operand(report, s->info->name, true);
             if (text[0] != '\0' && strstr(report->why, text) == NULL) {
                 APPEND(report->why, "%s%s", report->why[0] != '\0' ? "; " : "", text);
             }
@@ -529,7 +486,7 @@ static void explain_all(const sm_exercise_cases *cases, mistakes *known, sm_exer
 
 // A kernel with two mistakes, such as a wrong sum and a layout that it ignores, is explained by its plain cases. Where
 // these are right, says so: they are most of the way.
-static void explain_plain(const sm_exercise_cases *cases, mistakes *known, sm_exercise_report *report) {
+static void explain_plain(const sm_exercise_cases *cases, suspect *s, sm_exercise_report *report) {
     SM_FREED sm_exercise_case *list = sm_malloc((size_t)cases->n * sizeof *list);
     int n_right = 0;
     sm_exercise_cases plain = {.list = list};
@@ -546,7 +503,7 @@ static void explain_plain(const sm_exercise_cases *cases, mistakes *known, sm_ex
     if (plain.n > 0 && plain.n < cases->n && n_right == plain.n) {
         APPEND(report->where, "; the %d plain cases are right, the others are left", plain.n);
     } else if (plain.n > 0 && plain.n < cases->n && report->why[0] == '\0') {
-        explain_all(&plain, known, report);
+        explain_all(&plain, s, report);
     }
 }
 
@@ -558,12 +515,11 @@ static bool tell_damage(const sm_exercise_cases *cases, sm_exercise_report *repo
         for (int k = 0; k < SM_CASE_OPERANDS; k++) {
             const sm_case_operand *o = &cases->list[i].operands[k];
             if (o->info != NULL && !sm_case_is_intact(o)) {
-                snprintf(report->wrong, sizeof report->wrong,
-                         "case %s: it writes outside of %s, which has %lld elements", cases->list[i].text,
-                         o->info->name, (long long)o->n_elems);
+                SAY(report->wrong, "case %s: it writes outside of %s, which has %lld elements", cases->list[i].text,
+                    o->info->name, (long long)o->n_elems);
                 suspect_operand(report, o->info->name, true);
-                snprintf(report->why, sizeof report->why, "a loop goes one too far: indices of %s run from 0 to %lld",
-                         o->info->name, (long long)o->n_elems - 1);
+                SAY(report->why, "a loop goes one too far: indices of %s run from 0 to %lld", o->info->name,
+                    (long long)o->n_elems - 1);
                 return true;
             }
         }
@@ -572,36 +528,31 @@ static bool tell_damage(const sm_exercise_cases *cases, sm_exercise_report *repo
 }
 
 void sm_exercise_judge_call(const sm_exercise_case *c, sm_exercise_report *report) {
-    for (int k = 0; k < SM_MAX_OUT; k++) {
-        const sm_case_operand *o = output(c, k);
-        const int64_t wrong = o != NULL ? first_wrong_of(o, o->got) : -1;
-        if (wrong >= 0 && report->right) {
-            char where[96];
-            index_text(o, wrong, where);
-            report->right = false;
-            snprintf(report->wrong, sizeof report->wrong,
-                     "case %s: right when it is checked and wrong when it is timed: in a timed call, with other "
-                     "inputs, %s is %.6g and should be %.6g",
-                     c->text, where, (double)o->got[wrong], (double)expected(o)[wrong]);
-            snprintf(report->why, sizeof report->why,
-                     "each call must compute everything again: results of earlier calls do not count");
-        }
+    const sm_case_operand *o = &c->operands[SM_MAX_IN];
+    while (o->wrong < 0) {
+        o++;
     }
+    char where[96];
+    index_text(o, o->wrong, where);
+    report->right = false;
+    SAY(report->wrong,
+        "case %s: right when it is checked and wrong when it is timed: in a timed call, with other inputs, %s is %.6g "
+        "and should be %.6g",
+        c->text, where, (double)o->got[o->wrong], (double)expected(o)[o->wrong]);
+    SAY(report->why, "each call must compute everything again: results of earlier calls do not count");
 }
 
-sm_status sm_exercise_judge(const sm_exercise_cases *cases, const sm_exercise_options *how,
+sm_status sm_exercise_judge(const sm_exercise_cases *cases, const sm_exercise_options *how, sm_known_mistakes *known,
                             sm_exercise_report *report) {
     int64_t most_elems = 1;
     report->n_cases = cases->n;
     for (int i = 0; i < cases->n; i++) {
-        sm_exercise_case *c = &cases->list[i];
-        c->is_right = sm_case_is_right(c);
         for (int k = 0; k < SM_MAX_OUT; k++) {
-            const sm_case_operand *o = output(c, k);
+            const sm_case_operand *o = output(&cases->list[i], k);
             report->n_values += o != NULL ? o->n_elems : 0;
             most_elems = o != NULL && o->n_elems > most_elems ? o->n_elems : most_elems;
         }
-        report->n_right += c->is_right;
+        report->n_right += sm_case_compare(&cases->list[i]);
     }
     if (tell_damage(cases, report)) {
         return SM_OK;
@@ -610,18 +561,18 @@ sm_status sm_exercise_judge(const sm_exercise_cases *cases, const sm_exercise_op
     if (report->right) {
         return SM_OK;
     }
-    mistakes known = {.cases = cases, .how = how, .values = sm_malloc((size_t)most_elems * sizeof(float))};
-    known.matches = sm_calloc((size_t)sm_op_case_count(cases->list[0].kind), sizeof *known.matches);
+    SM_FREED float *values = sm_malloc((size_t)most_elems * sizeof *values);
+    suspect s = {.how = how, .known = known, .values = values};
+    s.matches = sm_calloc((size_t)sm_op_case_count(cases->list[0].kind), sizeof *s.matches);
     tell_first(cases, report);
     tell_outputs(cases, report);
-    explain_all(cases, &known, report);
-    explain_plain(cases, &known, report);
-    if (known.status != SM_OK && report->why[0] == '\0') {
+    explain_all(cases, &s, report);
+    explain_plain(cases, &s, report);
+    if (s.status != SM_OK && report->why[0] == '\0') {
         APPEND(report->why, "known mistakes cannot be compared: %s", sm_error_message());
     }
-    free(known.values);
-    free(known.matches);
-    return known.status == SM_ERR_INTERRUPTED ? known.status : SM_OK;
+    free(s.matches);
+    return s.status == SM_ERR_INTERRUPTED ? s.status : SM_OK;
 }
 
 // --- kernels that did not end ------------------------------------------------------------------------
@@ -661,18 +612,18 @@ static void tell_access(const sm_exercise_case *c, const sm_child_result *result
         suspect_operand(report, o->info->name, o->is_output);
     }
     if (is_null && left_out[0] != '\0') {
-        snprintf(report->why, sizeof report->why,
-                 "a pointer is NULL: %s, which may be left out and is so in this case, or one of your own", left_out);
+        SAY(report->why, "a pointer is NULL: %s, which may be left out and is so in this case, or one of your own",
+            left_out);
     } else if (is_null) {
-        snprintf(report->why, sizeof report->why, "a pointer is NULL");
+        SAY(report->why, "a pointer is NULL");
     } else if (o == NULL) {
-        snprintf(report->why, sizeof report->why, "an index is far out of range, or the stack is full");
+        SAY(report->why, "an index is far out of range, or the stack is full");
     } else if ((const char *)address >= o->data && (const char *)address < o->data + o->size_bytes) {
-        snprintf(report->why, sizeof report->why, "it writes to %s, which is an input", o->info->name);
+        SAY(report->why, "it writes to %s, which is an input", o->info->name);
     } else {
-        snprintf(report->why, sizeof report->why, "it goes %s of %s %s: indices run from 0 to %lld",
-                 (const char *)address < o->data ? "before the beginning" : "past the end", o->info->name,
-                 o->info->shape, (long long)o->n_elems - 1);
+        SAY(report->why, "it goes %s of %s %s: indices run from 0 to %lld",
+            (const char *)address < o->data ? "before the beginning" : "past the end", o->info->name, o->info->shape,
+            (long long)o->n_elems - 1);
     }
 }
 
@@ -683,26 +634,25 @@ void sm_exercise_tell_end(const sm_exercise_cases *cases, const sm_child_result 
     char call[32];
     report->n_cases = cases->n;
     switch (result->end) {
-    case SM_CHILD_REFUSED: snprintf(report->wrong, sizeof report->wrong, "%s", result->message); break;
+    case SM_CHILD_REFUSED: SAY(report->wrong, "%s", result->message); break;
     case SM_CHILD_TIMEOUT:
-        snprintf(report->wrong, sizeof report->wrong, "case %s: it did not end within %g s", c->text, timeout_s);
-        snprintf(report->why, sizeof report->why, "a loop that does not end, or far too much work");
+        SAY(report->wrong, "case %s: it did not end within %g s", c->text, timeout_s);
+        SAY(report->why, "a loop that does not end, or far too much work");
         break;
     case SM_CHILD_SYSCALL:
-        snprintf(report->wrong, sizeof report->wrong, "case %s: it asked the operating system for %s", c->text,
-                 os_call_name(result->syscall_number, call));
-        snprintf(report->why, sizeof report->why, "a kernel computes: no files, processes, network or signals");
+        SAY(report->wrong, "case %s: it asked the operating system for %s", c->text,
+            os_call_name(result->syscall_number, call));
+        SAY(report->why, "a kernel computes: no files, processes, network or signals");
         break;
-    case SM_CHILD_EXIT: snprintf(report->wrong, sizeof report->wrong, "case %s: it ended the process", c->text); break;
+    case SM_CHILD_EXIT: SAY(report->wrong, "case %s: it ended the process", c->text); break;
     case SM_CHILD_SIGNAL:
-        snprintf(report->wrong, sizeof report->wrong, "case %s: it crashed (%s)", c->text,
-                 strsignal(result->signal_number));
+        SAY(report->wrong, "case %s: it crashed (%s)", c->text, strsignal(result->signal_number));
         if (result->signal_number == SIGSEGV || result->signal_number == SIGBUS) {
             tell_access(c, result, report);
         } else if (result->signal_number == SIGFPE) {
-            snprintf(report->why, sizeof report->why, "a whole number is divided by 0");
+            SAY(report->why, "a whole number is divided by 0");
         } else if (result->signal_number == SIGXFSZ) {
-            snprintf(report->why, sizeof report->why, "it printed more than 64 KiB");
+            SAY(report->why, "it printed more than 64 KiB");
         }
         break;
     case SM_CHILD_DONE: break;

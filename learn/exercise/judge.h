@@ -28,6 +28,7 @@ typedef struct {
     void *before;          // a copy of what the kernel gets
     void *expected;        // of outputs: the right result; NULL: not computed yet
     float *got;            // of outputs: the kernel's result, likewise
+    int64_t wrong;         // of outputs: the first wrong element of it, -1: none (sm_case_compare)
     double tolerance;      // of outputs: largest error relative to the largest value
     double mean_tolerance; // of matrix products: largest mean square of errors, relative to that of values; 0: none
     bool is_shared;        // an output in the place of an input
@@ -144,12 +145,22 @@ sm_status sm_exercise_device_meter(const char *id, const sm_exercise_case *timed
 // such as a missing or confused step of the equation, are edits of the reference's text, which is compiled only where a
 // kernel is wrong.
 
+// A kind's mistakes, compiled for the first wrong kernel of a check; all zero: not yet.
+typedef struct {
+    bool is_there;
+    char folder[PATH_MAX], path[PATH_MAX];
+    sm_kernel_file file;
+} sm_known_mistakes;
+
+void sm_known_mistakes_close(sm_known_mistakes *known);
+
 // After the kernel ran: fills right, n_right, n_values, wrong, where and why. `how`: to run known mistakes. SM_ERR_OOM,
 // SM_ERR_INTERRUPTED.
-sm_status sm_exercise_judge(const sm_exercise_cases *cases, const sm_exercise_options *how, sm_exercise_report *report);
+sm_status sm_exercise_judge(const sm_exercise_cases *cases, const sm_exercise_options *how, sm_known_mistakes *known,
+                            sm_exercise_report *report);
 
-// Whether a case's results are right, sm_case_expect.
-bool sm_case_is_right(const sm_exercise_case *c);
+// Compares a case's results with the right ones, sm_case_expect; whether they are right.
+bool sm_case_compare(sm_exercise_case *c);
 
 // After it was right, and wrong in a timed call, whose results the case has.
 void sm_exercise_judge_call(const sm_exercise_case *c, sm_exercise_report *report);
@@ -160,7 +171,7 @@ void sm_exercise_tell_end(const sm_exercise_cases *cases, const sm_child_result 
 
 // --- typical mistakes (mistakes.c) ------------------------------------------------------------------
 
-enum { SM_MOST_EDITS = 4 };
+enum { SM_MOST_EDITS = 4, SM_MOST_MISTAKES = 20 };
 
 typedef struct {
     sm_op_kind kind;

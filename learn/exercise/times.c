@@ -50,7 +50,7 @@ static sm_status time_calls(sm_exercise_case *c, sm_device *reference, const sm_
         call(c, kernel, is_on_device, &seen_ns[n]);
         SM_TRY(sm_own_process_state(kernel->process));
         SM_TRY(sm_case_expect(c, reference));
-        SM_TRY(sm_case_is_right(c) ? SM_OK : SM_ERR_MISMATCH);
+        SM_TRY(sm_case_compare(c) ? SM_OK : SM_ERR_MISMATCH);
         total_ns += n > 0 ? seen_ns[n] : 0;
     }
     const sm_stats stats = sm_stats_of_reals(seen_ns + (n > 1), n - (n > 1));
