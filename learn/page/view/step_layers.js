@@ -77,8 +77,7 @@ const layers = (() => {
         page.hint(picture, () => text);
         return {picture, std, most};
     };
-    const cells = (found) => (found ? [make('td', {}, found.picture), make('td', {class: 'n', 'data-v': found.std}, number(found.std, 3)), make('td', {class: 'n', 'data-v': found.most}, number(found.most, 3))]
-        : [make('td', {}), make('td', {class: 'n'}, '-'), make('td', {class: 'n'}, '-')]);
+    const cells = (found) => (found ? [found.picture, [number(found.std, 3), found.std], [number(found.most, 3), found.most]] : ['', '', '']);
 
     // An activation where it is written first, and its gradient where it is complete.
     const lastWrite = (name) => walk.ops.reduce((last, op, i) => (op.operands.some((o) => o.tensor === name && step.isOutput(o)) ? i : last), -1);
@@ -99,15 +98,13 @@ const layers = (() => {
         const at = gradient ? lastWrite(gradient) : -1;
         return at < 0 ? null : histogram(gradient, modelsOf(name, step.valuesAt(gradient, 2 * at + 1), gradient));
     };
-    const rowOf = (layer, name, values) => make('tr', {}, make('td', {class: 'n'}, layer < 0 ? '-' : layer), make('td', {class: 'name'}, name), ...cells(histogram(name, modelsOf(name, values))), ...cells(gradientOf(name)));
+    const rowOf = (layer, name, values) => [layer < 0 ? '' : layer, name, ...cells(histogram(name, modelsOf(name, values))), ...cells(gradientOf(name))];
     const activationRows = () => walk.ops.flatMap((op, i) => (op.phase !== 'forward' || op.attributes.recomputed ? [] : op.operands
         .filter((o) => step.isOutput(o) && o.role === 'activations' && step.count(o.dims) > 1).map((o) => rowOf(op.layer, o.tensor, step.valuesOf(i, o)))));
     const layerOf = (name) => Number((name.match(/^(?:h|model\.layers)\.(\d+)\./) || [0, -1])[1]);
     const parameterRows = () => walk.tensors.filter((t) => t.role === 'parameters' && t.view_of && !/^(bf16|f16|rows)\./.test(t.name))
         .map((t) => rowOf(layerOf(t.name), t.name, step.valuesAt(t.name, 0)));
-    const table = (id, first, rows) => make('div', {class: 'wide tall'}, make('table', {id},
-        make('thead', {}, make('tr', {}, ...['block', first, 'values', 'std', 'largest', 'gradient', 'std', 'largest'].map((text, k) => make('th', {class: [0, 3, 4, 6, 7].includes(k) ? 'n' : null}, text)))),
-        make('tbody', {}, ...rows)));
+    const table = (id, first, rows) => page.grid(id, `#block|${first}|values|#std|#largest|gradient|#std|#largest`, rows);
     const drawHistograms = () => [make('h3', {}, 'Activations'), table('activations', 'activation', activationRows()), make('h3', {}, 'Weights'), table('weights', 'weight', parameterRows())];
 
     return {drawAttention, drawHistograms};

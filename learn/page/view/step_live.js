@@ -349,8 +349,7 @@ const live = (() => {
         });
         checkBox.replaceChildren(make('p', {}, `${weightBox.value} = ${heat.exact(held)}; its gradient in this step: `, make('b', {id: 'live-gradient'}, heat.exact(gradient))),
             curve('live-errors', [{class: 'line', points: rows.map(({h, error}) => [h, error])}], {xLog: true, yLog: true, label: 'error against h'}),
-            make('table', {id: 'live-slopes'}, make('thead', {}, make('tr', {}, ...['h', '(L(w + h) - L(w - h)) / 2h', 'error'].map((text) => make('th', {class: 'n'}, text)))),
-                make('tbody', {}, ...rows.map(({h, slope, error}) => make('tr', {}, make('td', {class: 'n'}, String(h)), make('td', {class: 'n'}, heat.exact(slope)), make('td', {class: 'n'}, number(100 * error, 3) + '%'))))),
+            page.grid('live-slopes', '#h|#(L(w + h) - L(w - h)) / 2h|#error', rows.map(({h, slope, error}) => [String(h), heat.exact(slope), number(100 * error, 3) + '%'])),
             make('p', {class: 'soft'}, 'A large h leaves the straight line; a small one drowns in the rounding of the loss.'));
         return '';
     });

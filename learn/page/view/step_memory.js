@@ -54,16 +54,13 @@ const memory = (() => {
     };
 
     const roleTable = (plans) => {
-        const roles = [...new Set(plans.flatMap(({plan}) => plan.arenas.map((a) => a.role)))];
-        const rows = [...roles, 'all'].map((role) => make('tr', {}, make('th', {scope: 'row'}, role), ...plans.map(({plan}) => make('td', {class: 'n'}, bytes(arenaBytes(plan, (r) => role === 'all' || r === role))))));
-        return make('div', {class: 'wide'}, make('table', {}, make('thead', {}, make('tr', {}, make('th', {}, 'memory for'), ...plans.map(({mode}) => make('th', {class: 'n'}, 'mode ' + mode)))), make('tbody', {}, ...rows)));
+        const roles = [...new Set(plans.flatMap(({plan}) => plan.arenas.map((a) => a.role))), 'all'];
+        const bytesOf = (role) => plans.map(({plan}) => arenaBytes(plan, (r) => role === 'all' || r === role)).map((n) => [bytes(n), n]);
+        return page.grid('roles', ['memory for', ...plans.map(({mode}) => '#mode ' + mode)].join('|'), roles.map((role) => [role, ...bytesOf(role)]));
     };
-    const tensorTable = ({plan, mode}) => {
-        const rows = plan.tensors.filter((t, i) => isRoot(plan, i) && t.end > t.first).map((t) => make('tr', {}, make('td', {class: 'name'}, t.name), make('td', {}, t.role),
-            make('td', {class: 'n', 'data-v': t.bytes}, bytes(t.bytes)), make('td', {class: 'n'}, t.first), make('td', {class: 'n'}, t.end - 1), make('td', {class: 'n'}, t.arena), make('td', {class: 'n'}, number(t.offset, 9))));
-        return make('details', {}, make('summary', {}, `every tensor of mode ${mode}: its lifetime and its place`), make('div', {class: 'wide tall'}, make('table', {class: 'lives'},
-            make('thead', {}, make('tr', {}, ...['tensor', 'for', 'size', 'from op', 'to op', 'arena', 'at byte'].map((text, k) => make('th', {class: k > 1 ? 'n' : null}, text)))), make('tbody', {}, ...rows))));
-    };
+    const tensorTable = ({plan, mode}) => make('details', {}, make('summary', {}, `every tensor of mode ${mode}: its lifetime and its place`),
+        page.grid('lives-' + mode, 'tensor|for|#size|#from op|#to op|#arena|#at byte', plan.tensors.filter((t, i) => isRoot(plan, i) && t.end > t.first)
+            .map((t) => [t.name, t.role, [bytes(t.bytes), t.bytes], t.first, t.end - 1, t.arena, [number(t.offset, 9), t.offset]])));
 
     const both = [{plan: data.plan, mode: walk.mode}, {plan: data.other, mode: data.other_mode}].sort((a, b) => (a.mode === 'naive' ? -1 : b.mode === 'naive' ? 1 : 0));
     const draw = () => {
@@ -107,8 +104,7 @@ const memory = (() => {
         const names = (plan, i) => make('li', {}, make('code', {}, plan.ops[i].kind), ' → ' + namesOf(plan, plan.ops[i].out).join(', '));
         const lost = new Set(gone(naive, fused).map((t) => t.name));
         const vanished = from.flatMap((i) => namesOf(naive, naive.ops[i].out)).filter((name) => lost.has(name));
-        return make('tr', {}, make('td', {class: 'n'}, op.layer < 0 ? '-' : op.layer), make('td', {}, make('ul', {class: 'plain'}, ...from.map((i) => names(naive, i)))),
-            make('td', {}, make('ul', {class: 'plain'}, names(fused, into))), make('td', {}, vanished.join(', ') || '-'));
+        return [op.layer < 0 ? '' : op.layer, make('ul', {class: 'plain'}, ...from.map((i) => names(naive, i))), make('ul', {class: 'plain'}, names(fused, into)), vanished.join(', ')];
     };
     const drawFusion = () => {
         const naive = both[0].plan, fused = both[both.length - 1].plan;
@@ -117,7 +113,7 @@ const memory = (() => {
         const rows = found.filter(([into]) => into >= 0).map(([into, from]) => groupRow(naive, fused, into, from));
         const left = (found.find(([into]) => into < 0) || [0, []])[1];
         return [make('p', {}, `${naive.ops.length} ops became ${fused.ops.length}; ${lost.length} tensors of ${bytes(lost.reduce((n, t) => n + t.bytes, 0))} are gone: `, make('span', {class: 'soft'}, lost.map((t) => t.name).join(', '))),
-            make('div', {class: 'wide tall'}, make('table', {id: 'fusion-table'}, make('thead', {}, make('tr', {}, ...['block', 'naive', 'fused', 'gone'].map((text, k) => make('th', {class: k ? null : 'n'}, text)))), make('tbody', {}, ...rows))),
+            page.grid('fusion-table', '#block|naive|fused|gone', rows),
             left.length ? make('p', {class: 'soft'}, `Left out altogether: ${left.map((i) => `${naive.ops[i].kind} (${namesOf(naive, naive.ops[i].out)})`).join(', ')}.`) : null];
     };
 

@@ -48,20 +48,16 @@ const opPanel = (() => {
         isFinite(roofline) && roofline > 0 ? make('div', {class: 'roof', style: `left:${Math.min(100, 100 * roofline / most)}%`}) : null);
     const timeRow = (op, i, device, most) => {
         const {self_ns: time, roofline_ns: roofline, bound} = device.ops[i];
-        return make('tr', {}, make('th', {scope: 'row'}, device.device), make('td', {class: 'n'}, microseconds(time)), make('td', {}, bar(time, roofline, most)),
-            make('td', {class: 'n'}, roofline ? microseconds(roofline) : '-'), make('td', {class: 'n'}, roofline ? percent(roofline / time) : '-'),
-            make('td', {}, bound || '-'), make('td', {class: 'n'}, op.flops ? number(op.flops / time, 3) : '-'), make('td', {class: 'n'}, number(op.bytes / time, 3)));
+        return [device.device, [microseconds(time), time], bar(time, roofline, most), roofline ? [microseconds(roofline), roofline] : '', roofline ? percent(roofline / time) : '', bound,
+            op.flops ? number(op.flops / time, 3) : '', number(op.bytes / time, 3)];
     };
     const times = (i) => {
         const op = walk.ops[i];
         const timed = data.times.filter((device) => device.ops);
         if (!timed.length) return make('p', {class: 'soft'}, 'No device was timed.');
         const most = Math.max(...timed.map((device) => device.ops[i].self_ns));
-        const heads = ['device', 'time', '', 'roofline', 'of it', 'bound', 'GFLOP/s', 'GB/s'];
-        return make('div', {}, make('div', {class: 'wide'}, make('table', {class: 'times'},
-            make('thead', {}, make('tr', {}, ...heads.map((text, k) => make('th', {class: k === 0 || k === 2 || k === 5 ? null : 'n'}, text)))),
-            make('tbody', {}, ...timed.map((device) => timeRow(op, i, device, most))))),
-        make('p', {class: 'soft'}, 'roofline: the shortest time possible at the ceilings measured here, of operands as large as all tensors of the step; the mark in the bar. Above 100%: those of the op lay in a nearer cache.'));
+        return make('div', {}, page.grid('times', 'device|#time||#roofline|#of it|bound|#GFLOP/s|#GB/s', timed.map((device) => timeRow(op, i, device, most))),
+            make('p', {class: 'soft'}, 'roofline: the shortest time possible at the ceilings measured here, of operands as large as all tensors of the step; the mark in the bar. Above 100%: those of the op lay in a nearer cache.'));
     };
 
     // --- the rest ---

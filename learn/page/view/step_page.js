@@ -100,11 +100,10 @@ const stepPage = (() => {
             make('p', {}, `Every number here was computed by the reference backend. ${walk.tensors.some(step.isCut) ? 'Norms and first values' : 'The same numbers'} as text: `, make('code', {}, data.command)),
             make('div', {class: 'tools'}, make('button', {id: 'save', type: 'button', onclick: save}, 'all numbers as JSON'), make('span', {class: 'soft'}, 'Space plays, ← and → step, Tab and arrows reach every cell.')));
     };
-    const deviceRow = (device) => make('tr', {}, make('th', {scope: 'row'}, device.device), make('td', {}, [device.name, device.isa].filter(Boolean).join(', ')),
-        ...(device.ops ? [make('td', {class: 'n'}, opPanel.microseconds(device.median_ns)), make('td', {class: 'n'}, device.peak_flops ? number(device.peak_flops / 1e9, 3) : '-'), make('td', {class: 'n'}, device.peak_bandwidth ? number(device.peak_bandwidth / 1e9, 3) : '-'), make('td', {}, device.verdict)]
-            : [make('td', {class: 'n'}, '-'), make('td', {class: 'n'}, '-'), make('td', {class: 'n'}, '-'), make('td', {}, `${device.status}: ${device.reason}`)]));
-    const devices = () => (data.times.length ? [make('div', {class: 'wide'}, make('table', {id: 'devices'}, make('thead', {}, make('tr', {}, ...['device', 'is', 'a step', 'GFLOP/s', 'GB/s', 'what it is bound by'].map((text, k) => make('th', {class: k > 1 && k < 5 ? 'n' : null}, text)))),
-        make('tbody', {}, ...data.times.map(deviceRow)))), make('p', {class: 'soft'}, 'A short measurement of the same plan on batches of the embedded text; the loss and the gradients were checked first. GFLOP/s and GB/s: ceilings measured here, each for a tenth of a second. stepmark profile takes its time.')]
+    const deviceRow = ({ops, device, name, isa, median_ns: median, peak_flops: flops, peak_bandwidth: bandwidth, verdict, status, reason}) => [device, [name, isa].filter(Boolean).join(', '),
+        ...(ops ? [[opPanel.microseconds(median), median], flops ? flops / 1e9 : '', bandwidth ? bandwidth / 1e9 : '', verdict] : ['', '', '', `${status}: ${reason}`])];
+    const devices = () => (data.times.length ? [page.grid('devices', 'device|is|#a step|#GFLOP/s|#GB/s|what it is bound by', data.times.map(deviceRow)),
+        make('p', {class: 'soft'}, 'A short measurement of the same plan on batches of the embedded text; the loss and the gradients were checked first. GFLOP/s and GB/s: ceilings measured here, each for a tenth of a second. stepmark profile takes its time.')]
         : [make('p', {class: 'soft'}, 'No device was timed (--backend none).')]);
     const links = [['step', 'the step'], ['op-panel', 'the op'], ['live', 'change it'], ['text', 'the text'], ['attention', 'attention'], ['histograms', 'layers'], ['memory', 'memory'], ['fusion', 'naive and fused'], ['devices-part', 'devices']];
 

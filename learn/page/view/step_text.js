@@ -59,15 +59,11 @@ const textPart = (() => {
     const drawRow = (row, n) => {
         const p = softmax(row);
         const target = walk.targets[n];
-        return make('tr', {}, make('td', {class: 'n'}, n), make('td', {}, step.tokenText(walk.tokens[n])), make('td', {}, step.tokenText(target)),
-            make('td', {class: 'n'}, heat.exact(losses[n])), make('td', {class: 'n'}, (100 * p[target]).toFixed(2) + '%'), make('td', {class: 'n'}, rankOf(row, target)),
-            make('td', {}, ...topOf(p).map((id) => guess(p[id], id, id === target))));
+        return [n, step.tokenText(walk.tokens[n]), step.tokenText(target), heat.exact(losses[n]), (100 * p[target]).toFixed(2) + '%', rankOf(row, target),
+            make('span', {}, topOf(p).map((id) => guess(p[id], id, id === target)))];
     };
-    const drawLogits = () => (logits.length === 0 ? make('p', {class: 'soft'}, 'The logits are too many for a page; a shorter --seq-len has room for them.') : drawGuesses());
-    const drawGuesses = () => make('div', {class: 'wide tall'}, make('table', {id: 'logits'},
-        make('thead', {}, make('tr', {}, ...['place', 'token', 'next', 'loss', 'its probability', 'rank', `the ${TOP} most probable`].map((text, k) =>
-            make('th', {class: [0, 3, 4, 5].includes(k) ? 'n' : null}, text)))),
-        make('tbody', {}, ...logits.map(drawRow))));
+    const drawLogits = () => (logits.length === 0 ? make('p', {class: 'soft'}, 'The logits are too many for a page; a shorter --seq-len has room for them.')
+        : page.grid('logits', `#place|token|next|#loss|#its probability|#rank|the ${TOP} most probable`, logits.map(drawRow)));
 
     return {drawLosses, drawLogits, loss, softmax};
 })();

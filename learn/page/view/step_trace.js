@@ -170,9 +170,34 @@ const trace = (() => {
     };
     // Letters of a line: those of its left side, and those that it sums over.
     const lettersOf = (line) => {
-        const found = new Set(line.index.flatMap((node) => lettersIn(node, {})));
-        visit(line.right, (node) => { if (node.kind === 'over') found.add(node.letter); });
-        return found;
+        if (line.letters) return line.letters;
+        line.letters = new Set(line.index.flatMap((node) => lettersIn(node, {})));
+        visit(line.right, (node) => { if (node.kind === 'over') line.letters.add(node.letter); });
+        return line.letters;
+    };
+    // Gives the letters of a line numbers, until `found` says enough: all by which each of the tests holds, [node, whether
+    // its value will do, the values that will (null: too many to say)].
+    const MOST_PLACES = 20000;
+    const solve = (it, line, tests, found) => {
+        const ctx = contextOf(it);
+        let n = 0;
+        const go = (k, bound) => {
+            if (k === tests.length) return found(bound, ctx);
+            const [node, holds, list] = tests[k];
+            const letter = lettersIn(node, bound).find((name) => lettersOf(line).has(name));
+            if (letter === undefined) return holds(evaluate(node, {...bound, line}, ctx)) && go(k + 1, bound);
+            const extent = extentOf(it, line, letter);
+            if (list && isLetter(node)) return list.some((x) => x < extent && go(k + 1, {...bound, [letter]: x}));
+            for (let x = 0; x < extent && n++ < MOST_PLACES; x++) if (go(k, {...bound, [letter]: x})) return true;
+            return false;
+        };
+        go(0, {});
+    };
+    // The letters of a line that make its left side these indices; null: none do.
+    const bind = (it, line, index) => {
+        let letters = null;
+        solve(it, line, line.index.map((node, k) => [node, (value) => value === index[k], [index[k]]]), (bound) => Boolean(letters = bound));
+        return letters;
     };
 
     // --- computing ---
@@ -229,31 +254,6 @@ const trace = (() => {
         const value = valuesOf(ctx, name, isAfter)[step.slicePlace(step.operandOf(ctx.it.op, name).tensor, flat)] ?? NaN;
         ctx.seen?.(name, flat, isAfter, value, ctx.depth);
         return value;
-    };
-    // The letters of a line that make its left side these indices; null: none do.
-    const bind = (it, line, index) => {
-        const bound = {};
-        const hard = [];
-        for (let k = 0; k < index.length; k++) {
-            const node = line.index[k];
-            if (!isLetter(node)) { hard.push(k); continue; }
-            if (index[k] >= extentOf(it, line, node.name)) return null;
-            bound[node.name] = index[k];
-        }
-        const ctx = contextOf(it);
-        const fill = (k) => {
-            if (k === hard.length) return bound;
-            const node = line.index[hard[k]];
-            const [letter] = lettersIn(node, bound);
-            if (letter === undefined) return evaluate(node, bound, ctx) === index[hard[k]] ? fill(k + 1) : null;
-            for (let x = 0; x < extentOf(it, line, letter); x++) {
-                bound[letter] = x;
-                if (fill(k)) return bound;
-                delete bound[letter];
-            }
-            return null;
-        };
-        return fill(0);
     };
     const local = (ctx, name, index) => {
         const key = name + index;
@@ -364,7 +364,6 @@ const trace = (() => {
     };
 
     // --- forward: what it goes into ---
-    const MOST_PLACES = 20000;
     // Sets of indices, each null (all) or a list, that differ in one index become one.
     const merge = (boxes) => {
         const n = boxes.length ? boxes[0].length : 0;
@@ -386,41 +385,15 @@ const trace = (() => {
     };
     // Where a line's left side lies if this entry of its right side has these indices (null: any).
     const leftOf = (it, line, node, conditions, wanted) => {
-        const ctx = contextOf(it);
-        const letters = lettersOf(line);
         const boxes = [];
-        let n = 0;
-        const known = (part, bound) => lettersIn(part, bound).every((letter) => !letters.has(letter));
-        const finish = (bound) => {
-            for (const part of line.index) {
-                const [letter] = isLetter(part) ? [] : lettersIn(part, bound);
-                if (letter !== undefined) return every(letter, bound, finish);
-            }
+        const known = (part, bound) => lettersIn(part, bound).every((letter) => !lettersOf(line).has(letter));
+        const tests = [...node.index.map((part, k) => [part, (value) => wanted[k].includes(value), wanted[k]]).filter(([, , list]) => list),
+            ...conditions.map((part) => [part, (value) => value !== 0]), ...line.index.filter((part) => !isLetter(part)).map((part) => [part, () => true])];
+        solve(it, line, tests, (bound, ctx) => {
             boxes.push(line.index.map((part) => (known(part, bound) ? [evaluate(part, {...bound, line}, ctx)]
                 : fixed(it, part.name) ? Array.from({length: fixed(it, part.name)}, (_, x) => x) : null)));
-            return null;
-        };
-        const every = (letter, bound, next) => {
-            for (let x = 0; x < extentOf(it, line, letter) && n++ < MOST_PLACES; x++) next({...bound, [letter]: x});
-        };
-        const check = (bound) => {
-            for (const part of conditions) {
-                const [letter] = lettersIn(part, bound).filter((name) => letters.has(name));
-                if (letter !== undefined) { every(letter, bound, check); return; }
-                if (evaluate(part, {...bound, line}, ctx) === 0) return;
-            }
-            finish(bound);
-        };
-        const match = (k, bound) => {
-            if (k === node.index.length) { check(bound); return; }
-            const part = node.index[k];
-            if (wanted[k] === null) { match(k + 1, bound); return; }
-            const [letter] = lettersIn(part, bound);
-            if (letter === undefined) { if (wanted[k].includes(evaluate(part, {...bound, line}, ctx))) match(k + 1, bound); }
-            else if (isLetter(part)) for (const x of wanted[k].filter((y) => y < extentOf(it, line, letter))) match(k + 1, {...bound, [letter]: x});
-            else every(letter, bound, (more) => match(k, more));
-        };
-        match(0, {});
+            return false;
+        });
         return merge(boxes);
     };
     // Element `flat` of operand `name`, before op i: [{name, flats, n, sides, boxes}] of its outputs; flats is null where all.

@@ -106,17 +106,16 @@ const step = (() => {
     };
 
     // --- the walk as JSON has it, every value in its place ---
-    // Nine digits are those of one float alone.
+    // Nine digits are those of one float alone; `list` makes something else of an operand's values.
     const numbers = (values) => Array.from(values, (value) => (isFinite(value) ? Number(value.toPrecision(9)) : null));
-    const wholeOperand = (i, operand) => ({
-        ...operand, values: numbers(valuesOf(i, operand)),
-        ...(operand.before && {before: {...operand.before, values: numbers(valuesAt(operand.tensor, 2 * i))}}),
-    });
     const isInitial = (t) => ['parameters', 'optimizer', 'batch'].includes(t.role);
-    const whole = () => ({
+    const whole = (list = numbers) => ({
         ...walk,
-        tensors: walk.tensors.map((t) => (isInitial(t) ? {...t, values: numbers(valuesAt(t.name, 0))} : t)),
-        ops: walk.ops.map((op, i) => ({...op, operands: op.operands.map((operand) => wholeOperand(i, operand))})),
+        tensors: walk.tensors.map((t) => (isInitial(t) ? {...t, values: list(valuesAt(t.name, 0))} : t)),
+        ops: walk.ops.map((op, i) => ({...op, operands: op.operands.map((operand) => ({
+            ...operand, values: list(valuesOf(i, operand)),
+            ...(operand.before && {before: {...operand.before, values: list(valuesAt(operand.tensor, 2 * i))}}),
+        }))})),
     });
 
     // --- words ---
