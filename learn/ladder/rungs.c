@@ -103,40 +103,28 @@ const char *sm_ladder_text(const char *name) {
     return file == NULL ? NULL : file->text;
 }
 
-typedef struct {
-    const sm_embedded *files[8];
-    int n;
-} seen_files;
-
-// Prints each file once, as include guards do. A line `#include "NAME"` of a file of the ladder becomes that file.
-static sm_status print(const sm_embedded *file, seen_files *seen, FILE *out) {
+// A line `#include "NAME"` of a file of the ladder becomes that file; a rung reaches each once, without include guards.
+static void print(const sm_embedded *file, FILE *out) {
     static const char include[] = "#include \"";
     for (const char *line = file->text; line < file->text + file->size_bytes;) {
         const size_t length = strcspn(line, "\n") + 1;
-        const bool includes = strncmp(line, include, strlen(include)) == 0;
         const char *name = line + strlen(include);
+        const bool includes = strncmp(line, include, strlen(include)) == 0;
         const sm_embedded *other = includes ? find(name, strcspn(name, "\"")) : NULL;
-        bool is_new = true;
-        for (int i = 0; i < seen->n; i++) {
-            is_new &= seen->files[i] != other;
-        }
         if (other == NULL) {
             fwrite(line, 1, length, out);
-        } else if (is_new && seen->n == sizeof seen->files / sizeof seen->files[0]) {
-            return sm_fail(SM_ERR_INTERNAL, "ladder: %s includes too many files", file->path);
-        } else if (is_new) {
-            seen->files[seen->n++] = other;
-            SM_TRY(print(other, seen, out));
+        } else {
+            print(other, out);
         }
         line += length;
     }
-    return SM_OK;
 }
 
 sm_status sm_ladder_print_text(const char *name, FILE *out) {
     const sm_embedded *file = find(name, strlen(name));
-    seen_files seen = {.files = {file}, .n = 1};
-    return file == NULL ? sm_fail(SM_ERR_INTERNAL, "ladder: there is no source %s", name) : print(file, &seen, out);
+    SM_FAIL_IF(file == NULL, SM_ERR_INTERNAL, "ladder: there is no source %s", name);
+    print(file, out);
+    return SM_OK;
 }
 
 // --- their functions -------------------------------------------------------------------------------

@@ -1,7 +1,4 @@
 // vector.h: a vector of as many floats as the processor computes with at once.
-#ifndef STEPMARK_LEARN_LADDER_RUNGS_VECTOR_H
-#define STEPMARK_LEARN_LADDER_RUNGS_VECTOR_H
-
 #if defined(__AVX512F__)
 enum { VECTOR_BYTES = 64 };
 #elif defined(__AVX__)
@@ -13,5 +10,3 @@ enum { VECTOR_BYTES = 16 };
 typedef float vec __attribute__((vector_size(VECTOR_BYTES), may_alias));
 typedef int ivec __attribute__((vector_size(VECTOR_BYTES), may_alias));
 typedef float unaligned_vec __attribute__((vector_size(VECTOR_BYTES), may_alias, aligned(4))); // at any address
-
-#endif

@@ -1,7 +1,4 @@
 // vector_exp.h: exp of a vec of numbers <= 0, by a polynomial, to about one unit in the last place.
-#ifndef STEPMARK_LEARN_LADDER_RUNGS_VECTOR_EXP_H
-#define STEPMARK_LEARN_LADDER_RUNGS_VECTOR_EXP_H
-
 #include "vector.h"
 
 static inline vec greater(vec a, vec b) {
@@ -24,5 +21,3 @@ static inline vec exp_of(vec x) {
     p = p * r * r + r + 1;
     return (vec)((ivec)p + ((ivec)shifted << 23));
 }
-
-#endif

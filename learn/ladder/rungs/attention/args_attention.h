@@ -1,8 +1,5 @@
 // args_attention.h: what flash_attention_forward is given, as `stepmark exercise flash_attention_forward --init DIR`
 // writes it.
-#ifndef STEPMARK_LEARN_LADDER_RUNGS_ATTENTION_ARGS_ATTENTION_H
-#define STEPMARK_LEARN_LADDER_RUNGS_ATTENTION_ARGS_ATTENTION_H
-
 #include <stdint.h>
 
 typedef struct {
@@ -24,5 +21,3 @@ typedef struct {
 } flash_attention_forward_args;
 
 const char flash_attention_forward_signature[] = "1 B T QKV C NH NKV HS keep rng qkv starts y lse thread n_threads";
-
-#endif

@@ -1,8 +1,5 @@
 // attention_head.h: the addresses of a head's queries, keys and values in qkv, which has one row for each token. Heads
 // of queries may share a head of keys and values.
-#ifndef STEPMARK_LEARN_LADDER_RUNGS_ATTENTION_ATTENTION_HEAD_H
-#define STEPMARK_LEARN_LADDER_RUNGS_ATTENTION_ATTENTION_HEAD_H
-
 #include <math.h>
 
 #include "args_attention.h"
@@ -37,5 +34,3 @@ static inline head head_at(const flash_attention_forward_args *args, int64_t i) 
 static inline float kept(const flash_attention_forward_args *args, const head *a, int64_t t, int64_t s) {
     return args->rng == NULL ? 1 : args->keep(args->rng, a->first + t * args->T + s);
 }
-
-#endif

@@ -1,9 +1,6 @@
 // attention_tiles.h: attention of ROWS queries at a time as two small products with a softmax between them, a `vec` at
 // a time. Keys are packed so that a vec has the same channel of neighbouring keys; values, so that a row is whole vecs.
 // The includer defines vec and its exp.
-#ifndef STEPMARK_LEARN_LADDER_RUNGS_ATTENTION_ATTENTION_TILES_H
-#define STEPMARK_LEARN_LADDER_RUNGS_ATTENTION_ATTENTION_TILES_H
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,5 +122,3 @@ static void attend_head(const flash_attention_forward_args *args, int64_t i, con
         mix_tile(args, &a, r, t, n_rows);
     }
 }
-
-#endif

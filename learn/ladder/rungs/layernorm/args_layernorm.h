@@ -1,7 +1,4 @@
 // args_layernorm.h: what layernorm_forward is given, as `stepmark exercise layernorm_forward --init DIR` writes it.
-#ifndef STEPMARK_LEARN_LADDER_RUNGS_LAYERNORM_ARGS_LAYERNORM_H
-#define STEPMARK_LEARN_LADDER_RUNGS_LAYERNORM_ARGS_LAYERNORM_H
-
 #include <stdint.h>
 
 typedef struct {
@@ -21,5 +18,3 @@ typedef struct {
 } layernorm_forward_args;
 
 const char layernorm_forward_signature[] = "1 N C eps x w b add y mean rstd r thread n_threads";
-
-#endif

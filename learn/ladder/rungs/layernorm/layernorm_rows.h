@@ -1,8 +1,5 @@
 // layernorm_rows.h: rows of layernorm, a `vec` at a time, in LANES by CHAINS independent sums. The includer defines
 // vec.
-#ifndef STEPMARK_LEARN_LADDER_RUNGS_LAYERNORM_LAYERNORM_ROWS_H
-#define STEPMARK_LEARN_LADDER_RUNGS_LAYERNORM_LAYERNORM_ROWS_H
-
 #include <math.h>
 
 #include "args_layernorm.h"
@@ -61,5 +58,3 @@ static inline void normalise_row(const layernorm_forward_args *args, int64_t n) 
     args->mean[n] = mean;
     args->rstd[n] = rstd;
 }
-
-#endif

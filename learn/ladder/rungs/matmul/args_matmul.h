@@ -1,7 +1,4 @@
 // args_matmul.h: what matmul_forward is given, as `stepmark exercise matmul_forward --init DIR` writes it.
-#ifndef STEPMARK_LEARN_LADDER_RUNGS_MATMUL_ARGS_MATMUL_H
-#define STEPMARK_LEARN_LADDER_RUNGS_MATMUL_ARGS_MATMUL_H
-
 #include <stdint.h>
 
 typedef struct {
@@ -19,5 +16,3 @@ typedef struct {
 } matmul_forward_args;
 
 const char matmul_forward_signature[] = "1 N C F w_transposed x W b y act thread n_threads";
-
-#endif

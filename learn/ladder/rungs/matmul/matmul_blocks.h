@@ -1,9 +1,6 @@
 // matmul_blocks.h: tiles of ROWS rows by VECTORS `vec`s of y, with sums in registers: each number of W serves all rows,
 // each number of x all columns. And blocks: a slice of C by BLOCK columns of W stays in a cache for all rows. The
 // includer defines these names.
-#ifndef STEPMARK_LEARN_LADDER_RUNGS_MATMUL_MATMUL_BLOCKS_H
-#define STEPMARK_LEARN_LADDER_RUNGS_MATMUL_MATMUL_BLOCKS_H
-
 #include "args_matmul.h"
 
 enum {
@@ -73,5 +70,3 @@ static void multiply(const matmul_forward_args *args) {
         }
     }
 }
-
-#endif

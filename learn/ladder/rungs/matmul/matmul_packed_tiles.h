@@ -3,9 +3,6 @@
 //
 // Packing copies a slice of x and of W once, in the order in which the innermost loop reads them, padded with zeros:
 // the loop reads straight on and has no edge cases.
-#ifndef STEPMARK_LEARN_LADDER_RUNGS_MATMUL_MATMUL_PACKED_TILES_H
-#define STEPMARK_LEARN_LADDER_RUNGS_MATMUL_MATMUL_PACKED_TILES_H
-
 #include <string.h>
 
 #include "args_matmul.h"
@@ -91,5 +88,3 @@ static void multiply(const matmul_forward_args *args, int64_t f_first, int64_t f
         }
     }
 }
-
-#endif

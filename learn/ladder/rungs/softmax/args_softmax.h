@@ -1,7 +1,4 @@
 // args_softmax.h: what crossentropy_forward is given, as `stepmark exercise crossentropy_forward --init DIR` writes it.
-#ifndef STEPMARK_LEARN_LADDER_RUNGS_ARGS_SOFTMAX_H
-#define STEPMARK_LEARN_LADDER_RUNGS_ARGS_SOFTMAX_H
-
 #include <stdint.h>
 
 typedef struct {
@@ -17,5 +14,3 @@ typedef struct {
 } crossentropy_forward_args;
 
 const char crossentropy_forward_signature[] = "1 N Vp V logits target losses lse thread n_threads";
-
-#endif

@@ -1,8 +1,5 @@
 // softmax_rows.h: a row, block by block: a block's largest number, then its sum of exp while it is still in the L1
 // cache.
-#ifndef STEPMARK_LEARN_LADDER_RUNGS_SOFTMAX_ROWS_H
-#define STEPMARK_LEARN_LADDER_RUNGS_SOFTMAX_ROWS_H
-
 #include <math.h>
 
 #include "args_softmax.h"
@@ -55,5 +52,3 @@ static void lose_row(const crossentropy_forward_args *args, int64_t n) {
     args->lse[n] = largest + logf(sum);
     args->losses[n] = args->target[n] < 0 ? 0 : args->lse[n] - logits[args->target[n]];
 }
-
-#endif
