@@ -3,7 +3,6 @@
 #include "learn/exercise/judge.h"
 
 #include <limits.h>
-#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -22,7 +21,6 @@ enum {
 };
 static const uint64_t most_memory_bytes = (uint64_t)1 << 30; // in addition to what the process has
 static const uint64_t most_driver_bytes = (uint64_t)4 << 30; // likewise, for its own writable memory
-static const double meter_s = 60;                            // for the ceilings of a device
 
 // Shared by both processes. The child may write anything into it; only the report depends on it.
 typedef struct {
@@ -144,40 +142,6 @@ static sm_status judge(const control *seen, const sm_process_result *process, sm
     return SM_OK;
 }
 
-static sm_status share(size_t size_bytes, void **memory) {
-    *memory = os_map_shared(size_bytes);
-    return *memory != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "exercise: no memory for a process's results");
-}
-
-typedef struct {
-    const sm_exercise_case *timed;
-    const char *device;
-    double seen_ns;
-    sm_exercise_device_times *times;
-} meter;
-
-static int run_meter(void *ctx) {
-    const meter *m = ctx;
-    _exit(sm_exercise_device_meter(m->device, m->timed, m->seen_ns, m->times) == SM_OK ? 0 : 1);
-}
-
-sm_status sm_exercise_meter_run(const sm_exercise_case *timed, const sm_exercise_options *how, double seen_ns,
-                                sm_exercise_device_times *times) {
-    void *seen;
-    sm_process_result process;
-    SM_TRY(share(sizeof *times, &seen));
-    meter m = {timed, how->device, seen_ns, seen};
-    const sm_process_job job = {
-        .work = run_meter, .ctx = &m, .own_session = true, .timeout_s = meter_s, .interrupted = how->interrupted};
-    sm_status status = sm_process_run(&job, &process);
-    *times = *m.times;
-    if (status == SM_OK && process.exit_code != 0) {
-        *times = (sm_exercise_device_times){.ceiling_ns = NAN};
-    }
-    os_unmap(seen, sizeof *times);
-    return status == SM_OK && process.interrupted ? SM_ERR_INTERRUPTED : status;
-}
-
 // A driver's process gets more: its threads compute concurrently, and it maps memory that it does not use.
 static sm_status run_limited(check *c, sm_process_result *process) {
     const bool is_driver = c->file->language == SM_OWN_OPENCL;
@@ -205,21 +169,20 @@ sm_status sm_exercise_child_run(const char *path, sm_kernel_file *file, const sm
                                 const sm_exercise_options *how, sm_child_result *result) {
     check c = {.path = path, .file = file, .cases = cases, .how = how};
     sm_process_result process;
-    void *seen;
     *result = (sm_child_result){.printed = NULL};
-    SM_TRY(share(sizeof *shared, &seen));
-    shared = seen;
+    shared = os_map_shared(sizeof *shared);
+    SM_FAIL_IF(shared == NULL, SM_ERR_OOM, "exercise: no memory for a process's results");
     sm_status status = sm_kernel_folder_make("check", c.folder);
     if (status == SM_OK) {
         status = run_limited(&c, &process);
         sm_remove_tree(c.folder);
     }
     if (status == SM_OK) {
-        status = judge(seen, &process, result);
+        status = judge(shared, &process, result);
         result->printed = process.out;
         process.out = NULL;
         sm_process_free(&process);
     }
-    os_unmap(seen, sizeof *shared);
+    os_unmap(shared, sizeof *shared);
     return status;
 }

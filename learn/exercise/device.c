@@ -141,15 +141,3 @@ sm_status sm_exercise_device_run(const sm_own_kernel *kernel, const char *device
     }
     return status;
 }
-
-sm_status sm_exercise_device_meter(const char *id, const sm_exercise_case *c, double seen_ns,
-                                   sm_exercise_device_times *times) {
-    sm_op_ceiling ceiling;
-    SM_OWN(sm_device) *device = NULL;
-    SM_TRY(sm_kernel_device_open(NULL, id, &device));
-    snprintf(times->device, sizeof times->device, "%s", device->info.name);
-    SM_TRY(sm_case_ceiling(c, device, seen_ns, &ceiling));
-    times->ceiling_ns = ceiling.ns;
-    times->is_memory_bound = ceiling.is_memory_bound;
-    return SM_OK;
-}

@@ -127,38 +127,39 @@ typedef struct {
     sm_exercise_time ours[N_OURS];
 } field;
 
-static sm_status measure_ceiling(const sm_exercise_case *c, const sm_exercise_options *options, const field *f,
-                                 sm_exercise_device_times *times) {
-    SM_OWN(sm_device) *device = NULL;
-    sm_op_ceiling ceiling;
+// Without foreign code; after all else, as a driver does not survive a fork. A device may not tell its ceilings.
+static sm_status measure_ceiling(const sm_exercise_case *c, const char *id, const field *f, sm_device **device,
+                                 sm_op_ceiling *ceiling) {
     double least_ns = INFINITY;
     for (int i = 0; i < f->n; i++) {
         least_ns = fmin(least_ns, sm_exercise_median(f->list[i].time));
     }
-    if (f->list[0].device != NULL) {
-        return sm_exercise_meter_run(c, options, least_ns, times);
-    }
-    SM_TRY(sm_backend_find("cpu")->open(0, &(sm_open_options){.n_threads = 1}, &device));
-    SM_TRY(sm_case_ceiling(c, device, least_ns, &ceiling));
-    *times = (sm_exercise_device_times){"one thread", ceiling.ns, ceiling.is_memory_bound};
-    return SM_OK;
+    sm_status status = id != NULL ? sm_kernel_device_open(NULL, id, device)
+                                  : sm_backend_find("cpu")->open(0, &(sm_open_options){.n_threads = 1}, device);
+    status = status == SM_OK ? sm_case_ceiling(c, *device, least_ns, ceiling) : status;
+    ceiling->ns = status == SM_OK ? ceiling->ns : NAN;
+    return id != NULL ? SM_OK : status;
 }
 
 static sm_status time_field(sm_exercise_cases *cases, const sm_exercise_options *options, field *f) {
     sm_exercise_case *c = &cases->list[cases->timed];
-    sm_exercise_device_times ceiling;
+    const char *id = f->list[0].device;
+    SM_OWN(sm_device) *device = NULL;
+    sm_op_ceiling ceiling = {.ns = NAN};
     double call_ns = 0;
     SM_TRY(sm_exercise_time_all(c, options, f->list, f->n, &call_ns));
-    SM_TRY(measure_ceiling(c, options, f, &ceiling));
+    SM_TRY(measure_ceiling(c, id, f, &device, &ceiling));
     for (int i = 0; i < f->n_theirs; i++) {
         sm_exercise_report *report = f->list[i].report;
         snprintf(report->timed_case, sizeof report->timed_case, "%s", c->text);
         report->flops = sm_op_flops(c->plan, c->op);
         report->bytes = sm_op_bytes(c->plan, c->op);
         snprintf(report->timed_on, sizeof report->timed_on, "%s",
-                 ceiling.device[0] != '\0' ? ceiling.device : options->device); // unknown if it could not be measured
+                 id == NULL       ? "one thread"
+                 : device != NULL ? device->info.name
+                                  : id);
         report->call_ns = call_ns;
-        report->ceiling_ns = ceiling.ceiling_ns;
+        report->ceiling_ns = ceiling.ns;
         report->is_memory_bound = ceiling.is_memory_bound;
         report->n_times = report->times[0].n > 0;
         for (int k = 0; k < N_OURS && report->right; k++) {

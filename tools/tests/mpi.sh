@@ -11,7 +11,7 @@
 # The losses of N processes are those of one within 1e-5, those of a run again are the same bits; a process that dies or
 # stops ends all, and arguments, files and builds that differ are refused, each with one line that names the rank or the
 # flag. Fresh weights are rank 0's for all, whatever another machine computes.
-# shellcheck disable=SC2086 # lists of flags
+# shellcheck disable=SC2046,SC2086 # lists of flags
 set -eu
 stepmark=${1:-build/mpi/stepmark}
 processes=${PROCESSES:-3}
@@ -97,30 +97,36 @@ PYTHON
     n_checks=$((n_checks + 1))
 }
 
+# as NAME TOLERANCE N ARGUMENTS...: a training of N processes, now.jsonl, has NAME's losses.
+as() {
+    name=$1
+    tolerance=$2
+    shift 2
+    train now "$@"
+    agree "$name" now "$tolerance"
+}
+
+# on BACKEND: the flags of a training of all steps there.
+on() { echo "$sizes --backend $1 --steps $steps -b 2 $([ "$1" != cpu ] || echo --threads 1)"; }
+
 compare_with_one() {
     n=$2
-    work_of_all="$sizes --backend $1 --steps $steps -b 2"
-    [ "$1" = cpu ] && work_of_all="$work_of_all --threads 1"
-    train one 1 $work_of_all --accum $((2 * n))
+    train one 1 $(on "$1") --accum $((2 * n))
     for way in $ways; do
-        train many "$n" $work_of_all --accum 2 $(echo "$way" | tr , ' ')
-        agree one many 1e-5
+        as one 1e-5 "$n" $(on "$1") --accum 2 $(echo "$way" | tr , ' ')
     done
-    train again "$n" $work_of_all --accum 2 $(echo "$way" | tr , ' ')
-    agree many again 0
-    train half "$n" $work_of_all --accum 2 --gradient-format bf16
-    agree one half 1e-2
+    mv "$work/now.jsonl" "$work/many.jsonl"
+    as many 0 "$n" $(on "$1") --accum 2 $(echo "$way" | tr , ' ')
+    as one 1e-2 "$n" $(on "$1") --accum 2 --gradient-format bf16
 }
 
 # The loss scale, which halves for all where one process's gradients are not finite; narrow copies of sharded weights.
 compare_narrow() {
     for precision in fp16 bf16; do
-        work_of_all="$sizes --threads 1 --precision $precision --steps $steps -b 2"
-        train one 1 $work_of_all --accum 2
-        train many 2 $work_of_all
+        train one 1 $(on cpu) --precision $precision --accum 2
+        train many 2 $(on cpu) --precision $precision
         agree one many 2e-3
-        train shards 2 $work_of_all --shard optimizer
-        agree many shards 1e-4
+        as many 1e-4 2 $(on cpu) --precision $precision --shard optimizer
     done
 }
 
@@ -128,11 +134,8 @@ compare_narrow() {
 compare_pair() {
     for backend in $backends; do
         for way in "" "--shard optimizer" "--gradient-format bf16"; do
-            work_of_all="$sizes --backend $backend --steps $steps -b 2 --accum 2 $way"
-            [ "$backend" = cpu ] && work_of_all="$work_of_all --threads 1"
-            train shared 2 $work_of_all
-            train messages 2 $work_of_all --transport messages
-            agree shared messages 0
+            train shared 2 $(on $backend) --accum 2 $way
+            as shared 0 2 $(on $backend) --accum 2 $way --transport messages
         done
     done
 }
@@ -141,13 +144,10 @@ compare_pair() {
 compare_blocks() {
     for backend in $backends; do
         for n in $processes; do
-            work_of_all="$sizes --backend $backend --optimizer adamw8bit --steps $steps -b 2"
-            [ "$backend" = cpu ] && work_of_all="$work_of_all --threads 1"
-            train one 1 $work_of_all --accum "$n"
-            train many "$n" $work_of_all --shard optimizer
-            train again "$n" $work_of_all --shard optimizer
+            train one 1 $(on $backend) --optimizer adamw8bit --accum "$n"
+            train many "$n" $(on $backend) --optimizer adamw8bit --shard optimizer
             agree one many 1e-4
-            agree many again 0
+            as many 0 "$n" $(on $backend) --optimizer adamw8bit --shard optimizer
         done
     done
 }
@@ -155,26 +155,22 @@ compare_blocks() {
 # Documents: a step's loss and gradient are means over all its real tokens, whichever process or micro-batch has them.
 compare_documents() {
     for padding in max bucket; do
-        work_of_all="$sizes --threads 1 --steps $steps -b 2 --documents 3-32 --padding $padding"
-        train one 1 $work_of_all --accum 4
-        train many 2 $work_of_all --accum 2 --loader inline
-        agree one many 1e-5
+        train one 1 $(on cpu) --documents 3-32 --padding $padding --accum 4
+        as one 1e-5 2 $(on cpu) --documents 3-32 --padding $padding --accum 2 --loader inline
     done
-    train wide 1 $sizes --threads 1 --steps $steps -b 4 --documents 3-32 --padding max --accum 2
-    train many 2 $sizes --threads 1 --steps $steps -b 1 --documents 3-32 --padding max --accum 4
-    agree wide many 1e-5
+    train wide 1 $(on cpu) -b 4 --documents 3-32 --padding max --accum 2
+    as wide 1e-5 2 $(on cpu) -b 1 --documents 3-32 --padding max --accum 4
 }
 
 # A sharded state is saved as any other is: any number of processes resumes from it.
 compare_resumed() {
+    going_on="--threads 1 --steps $steps --weights $work"
     train first 2 $sizes --threads 1 --steps 3 -b 3 --shard optimizer --save "$work/state"
-    train three 3 --threads 1 --steps "$steps" -b 2 --shard optimizer --weights "$work/state"
-    train two 2 --threads 1 --steps "$steps" -b 3 --weights "$work/state"
-    agree two three 1e-5
+    train two 2 $going_on/state -b 3
+    as two 1e-5 3 $going_on/state -b 2 --shard optimizer
     train first 2 $sizes --threads 1 --steps 3 -b 3 --shard optimizer --optimizer adamw8bit --save "$work/blocks"
-    train three 3 --threads 1 --steps "$steps" -b 2 --shard optimizer --optimizer adamw8bit --weights "$work/blocks"
-    train one 1 --threads 1 --steps "$steps" -b 2 --accum 3 --optimizer adamw8bit --weights "$work/blocks"
-    agree one three 1e-4 # where rounding moves a number into the next bin, its code is another
+    train one 1 $going_on/blocks -b 2 --accum 3 --optimizer adamw8bit
+    as one 1e-4 3 $going_on/blocks -b 2 --shard optimizer --optimizer adamw8bit # rounding may take a number's next code
 }
 
 # worker RANK: the process that works for that rank, under the one that mpirun started.
@@ -190,8 +186,8 @@ worker() {
     done
 }
 
-# lose SIGNAL LINE [FLAGS]: one of three processes is killed, or stopped; the others end within seconds, on a busy machine within half a minute,
-# and say which.
+# lose SIGNAL LINE [FLAGS]: one of three processes is killed, or stopped; the others end within seconds, on a busy machine
+# within half a minute, and say which.
 lose() {
     signal=$1
     said=$2
@@ -239,33 +235,38 @@ prepare_hosts() {
     prepare "$program" train $sizes $common --threads 1 --steps 2 --save "$work/host0/weights"
 }
 
-# differ FLAG CHANGE ARGUMENTS...: with CHANGE done in rank 1's folder nothing begins; without, two steps are done.
+# two_hosts ARGUMENTS...: what two processes on the hosts' folders are started by.
+two_hosts() { echo "-n 2 $work/host $program train $* --threads 1 --steps 2"; }
+
+# differ FLAG CHANGE ARGUMENTS...: with CHANGE done in rank 1's folder nothing begins.
 differ() {
     flag=$1
     change=$2
     shift 2
     rm -rf "$work/host1"
     cp -r "$work/host0" "$work/host1"
-    prepare timeout 60 mpirun -n 2 "$work/host" "$program" train "$@" --threads 1 --steps 2
     (cd "$work/host1" && eval "$change" >/dev/null 2>&1)
-    refuse "$flag: is .* for rank 1 and .* for rank 0; give all processes the same" \
-        -n 2 "$work/host" "$program" train "$@" --threads 1 --steps 2
+    refuse "$flag: is .* for rank 1 and .* for rank 0; give all processes the same" $(two_hosts "$@")
     [ "$code" = 2 ] || fail "$flag differs: exit code $code"
     [ ! -s "$work/out" ] || fail "$flag differs, and steps were done"
 }
 
 compare_files() {
-    data="--data text --data-format bytes"
-    differ --data "echo >>text" $sizes $common $data
-    differ --val-data "tr e E <val >v; mv v val" $sizes $common $data --val-data val
-    differ --tokenizer "\"$program\" tokenize --vocab-size 279 --output words text" -m tiny --vocab 300 $common --data text --tokenizer words
-    differ "--weights: model.safetensors" "\"$program\" train --init $sizes --seed 8 --save weights" $common $data --weights weights
-    differ "--weights: optimizer.safetensors" "rm weights/optimizer.safetensors" $common $data --weights weights --shard optimizer
+    data="$common --data text --data-format bytes"
+    words="-m tiny --vocab 300 $common --data text --tokenizer words"
+    cp -r "$work/host0" "$work/host1"
+    prepare timeout 60 mpirun $(two_hosts $data --val-data val --weights weights --shard optimizer)
+    prepare timeout 60 mpirun $(two_hosts $words)
+    differ --data "echo >>text" $sizes $data
+    differ --val-data "tr e E <val >v; mv v val" $sizes $data --val-data val
+    differ --tokenizer "\"$program\" tokenize --vocab-size 279 --output words text" $words
+    differ "--weights: model.safetensors" "\"$program\" train --init $sizes --seed 8 --save weights" $data --weights weights
+    differ "--weights: optimizer.safetensors" "rm weights/optimizer.safetensors" $data --weights weights --shard optimizer
     cp "$program" "$work/stepmark"
     echo >>"$work/stepmark"
     refuse "the build: is commit .* for rank 1 and .* for rank 0" -n 1 "$program" train $sizes $common : -n 1 "$work/stepmark" train $sizes $common
     rm "$work/host1/text"
-    refuse "rank 1: text: cannot open" -n 2 "$work/host" "$program" train $sizes $common $data
+    refuse "rank 1: text: cannot open" $(two_hosts $sizes $data)
 }
 
 # have_cards: from here on OpenCL's processor is a card with NCCL in the host's memory (tests/shims).
@@ -293,16 +294,14 @@ few_shared() {
 compare_few_cards() {
     have_cards
     train host 2 $cards --steps "$steps" --transport memory --shard optimizer
-    train linked 2 $cards --steps "$steps" --shard optimizer --save "$work/shards"
+    as host 0 2 $cards --steps "$steps" --shard optimizer --save "$work/shards"
     grep -q "gradients travel by the cards' own links" "$work/err" || fail "auto: no links"
-    agree host linked 0
     lose KILL "rank 1 has died" $cards
     for way in p2p nccl memory; do exchange --op all_reduce,reduce_scatter,all_gather,broadcast --bytes 64K,8M --backend opencl --transport $way; done
     exchange --op all_reduce,reduce_scatter --bytes 8M --backend opencl --gradient-format bf16 --transport p2p
     export STEPMARK_CARD_LACKS=link
-    train nccl 2 $cards --steps "$steps" --shard optimizer
+    as host 0 2 $cards --steps "$steps" --shard optimizer
     grep -q "gradients travel by NCCL .*, Ring, Simple; ordered by a flag" "$work/err" || fail "auto: no NCCL"
-    agree host nccl 0
     # Each process reads what its own checks of the last step draw, amid exchanges that all hand over together.
     for _ in 1 2 3; do train nccl 2 $cards --steps 1 --shard optimizer; done
     have_none
@@ -314,17 +313,14 @@ compare_cards() {
         export STEPMARK_CARD_LACKS=$lacks
         for way in "" "--shard optimizer" "--gradient-format bf16" "--shard optimizer --gradient-format bf16 --precision bf16"; do
             train host 2 $cards --accum 2 --steps "$steps" --transport memory $way
-            train nccl 2 $cards --accum 2 --steps "$steps" --transport nccl $way
-            agree host nccl 0
+            as host 0 2 $cards --accum 2 --steps "$steps" --transport nccl $way
             train host 3 $cards --steps "$steps" --transport memory $way
             train nccl 3 $cards --steps "$steps" --transport nccl $way
-            train again 3 $cards --steps "$steps" --transport nccl $way
             agree host nccl 1e-4
-            agree nccl again 0
+            as nccl 0 3 $cards --steps "$steps" --transport nccl $way
             for n in 2 3; do
                 train host $n $cards --accum 2 --steps "$steps" --transport memory $way
-                train linked $n $cards --accum 2 --steps "$steps" --transport p2p $way
-                agree host linked 0
+                as host 0 $n $cards --accum 2 --steps "$steps" --transport p2p $way
             done
         done
         for transport in p2p nccl; do
@@ -333,17 +329,17 @@ compare_cards() {
         done
     done
     train first 2 $cards --steps 3 --transport nccl --shard optimizer --save "$work/cards"
-    train host 3 --backend opencl -b 2 --steps "$steps" --transport memory --weights "$work/cards"
+    going_on="--backend opencl -b 2 --steps $steps --weights $work/cards"
+    train host 3 $going_on --transport memory
     for transport in p2p nccl; do
-        train resumed 3 --backend opencl -b 2 --steps "$steps" --transport $transport --shard optimizer --weights "$work/cards"
-        agree host resumed 1e-5
+        as host 1e-5 3 $going_on --transport $transport --shard optimizer
     done
     export STEPMARK_CARD_LACKS=link STEPMARK_NCCL_FAULT="join 1" # as for two processes on one card
     refuse "rank 0: --transport p2p: .* cuMemImportFromShareableHandle" -n 2 "$stepmark" train $common $cards --transport p2p
     refuse "rank 0: --transport nccl: .* ncclCommInitRank: NCCL: internal error" -n 2 "$stepmark" train $common $cards --transport nccl
     train auto 2 $cards --steps 3
     grep -q "NCCL would be faster: .* ncclCommInitRank" "$work/err" || fail "auto: no word of why NCCL is not used"
-    unset STEPMARK_NCCL_FAULT STEPMARK_CARD_LACKS
+    unset STEPMARK_NCCL_FAULT
     have_none
 }
 
@@ -378,11 +374,11 @@ compare_checkpoints() {
 compare_fresh() {
     ${CC:-cc} -shared -fPIC -o "$work/trigonometry.so" tests/shims/trigonometry.c -lm
     for way in "" "--shard optimizer"; do
-        work_of_all="$sizes $common --threads 1 --steps 3 -b 2 $way"
-        train alike 2 $work_of_all
+        flags="$sizes $common --threads 1 --steps 3 -b 2 $way"
+        train alike 2 $flags
         rm -f "$work/mixed.jsonl"
-        prepare timeout 60 mpirun -n 1 "$stepmark" train $work_of_all --log "$work/mixed.jsonl" : \
-            -n 1 env LD_PRELOAD="$work/trigonometry.so" "$stepmark" train $work_of_all --log "$work/mixed.jsonl"
+        prepare timeout 60 mpirun -n 1 "$stepmark" train $flags --log "$work/mixed.jsonl" : \
+            -n 1 env LD_PRELOAD="$work/trigonometry.so" "$stepmark" train $flags --log "$work/mixed.jsonl"
         agree alike mixed 0
     done
 }
