@@ -80,23 +80,6 @@ bool cli_command_is_form(cli_command command) {
     return found;
 }
 
-// The flag of a form that a word names, "--preset=sizes", "--pres" or "-b"; false: it has none.
-static bool flag_of_word(cli_command form, const char *word, cli_flag *flag) {
-    const bool is_long = word[1] == '-';
-    const size_t length = is_long ? strcspn(word + 2, "=") : 1;
-    bool found = false;
-    for (int i = 0; i < cli_flag_count(); i++) {
-        cli_flag other;
-        const bool is_named = cli_flag_of(form, i, &other) &&
-                              (is_long ? strncmp(other.name, word + 2, length) == 0 : other.letter == word[1]);
-        if (is_named && (!found || other.name[length] == '\0')) { // a whole name comes before a beginning
-            *flag = other;
-            found = true;
-        }
-    }
-    return found;
-}
-
 // Whether an operand ends like "rows.jsonl#3".
 static bool is_numbered(const char *word) {
     const char *number = strrchr(word, '#');
@@ -105,29 +88,20 @@ static bool is_numbered(const char *word) {
 
 // The number of flags that a form takes; *all: it takes every one, and the operands.
 static int count_taken(cli_command form, bool has_numbered_form, int argc, char **argv, bool *all) {
+    cli_words w;
     bool numbered = false;
-    int n_operands = 0;
     int n = 0;
     *all = true;
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        cli_flag flag;
-        if (argv[i][0] != '-' || argv[i][1] == '\0') {
-            numbered = numbered || is_numbered(argv[i]);
-            n_operands++;
-            continue;
-        }
-        const bool is_taken = flag_of_word(form, argv[i], &flag);
-        const char *joined = argv[i][1] != '-' ? argv[i] + 2 : argv[i] + strcspn(argv[i], "=");
-        joined += joined[0] == '=';
-        const char *value = joined[0] != '\0' ? joined : i + 1 < argc ? argv[i + 1] : NULL;
-        const bool is_list =
-            is_taken && flag.type != CLI_TEXT && flag.type != CLI_CODE && value != NULL && strchr(value, ',') != NULL;
-        const bool fits = is_taken && (!is_list || cli_takes_list(&flag, form)); // of which it takes an entry
-        n += fits;
+    cli_words_begin(form, false, argc, argv, &w);
+    while (cli_words_next(&w)) {
+        numbered = numbered || (w.is_operand && is_numbered(w.word));
+        const bool is_list = !w.is_operand && w.flag != NULL && w.flag->type != CLI_TEXT && w.flag->type != CLI_CODE &&
+                             w.value != NULL && strchr(w.value, ',') != NULL; // of which it may take only an entry
+        const bool fits = w.is_operand || (w.flag != NULL && (!is_list || cli_takes_list(w.flag, form)));
+        n += fits && !w.is_operand;
         *all = *all && fits;
-        i += is_taken && flag.type != CLI_SWITCH && value != joined;
     }
-    numbered = numbered || n_operands == 1; // a file of one row, such as a block
+    numbered = numbered || w.n_operands == 1; // a file of one row, such as a block
     *all = *all && (!has_numbered_form || numbered == cli_commands[form].is_numbered);
     return n;
 }

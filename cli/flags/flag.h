@@ -80,6 +80,30 @@ int cli_flags_of(cli_command command, cli_flag flags[CLI_MAX_FLAGS]);
 // The flags of a form that the subcommand does not have; of the subcommand itself all. With their arguments in the form.
 int cli_flags_of_form(cli_command command, cli_command form, cli_flag flags[CLI_MAX_FLAGS]);
 
+// The flag that a word names, "--preset", "--pres=sizes" where no other begins so, or "-b4"; NULL: none.
+const cli_flag *cli_flag_named(const cli_flag *flags, int n, const char *word);
+
+// The words of a command line, one flag with its argument, or one operand, after the other.
+typedef struct {
+    cli_flag flags[CLI_MAX_FLAGS];
+    int n_flags, argc;
+    char **argv;
+    int at;              // the next word
+    bool sorts;          // moves flags before the operands
+    bool has_ended;      // after "--" all are operands
+    const char *letters; // in a word of several, "-qb": before the next letter; NULL: none
+    int n_operands;      // so far
+
+    // The current one.
+    const char *word;
+    bool is_operand, is_long;
+    const cli_flag *flag; // NULL: unknown
+    const char *value;    // NULL: none
+} cli_words;
+
+void cli_words_begin(cli_command command, bool sorts, int argc, char **argv, cli_words *words);
+bool cli_words_next(cli_words *words); // false at the end
+
 // SM_ERR_USAGE for a file that names code by this flag, while the command line does not. Its name and line are to be put
 // before the message.
 sm_status cli_refuse_code(const cli_flag *flag);

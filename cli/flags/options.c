@@ -1,8 +1,6 @@
-// options.c: reads a command line with getopt_long, whose tables, like the defaults, come from the table of flags
-// (flags/flags.c).
+// options.c: reads a command line. Its flags, like their defaults, come from the table of flags (flags/flags.c).
 
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +12,6 @@
 #include "src/io/json_text.h"
 #include "src/rewrites/rewrite.h"
 #include "src/runs/run_folder.h"
-
-enum {
-    FIRST_LONG_VALUE = 256, // getopt's value for flag i is FIRST_LONG_VALUE + i: no clash with letters
-};
 
 // --- values ----------------------------------------------------------------------------
 
@@ -195,55 +189,82 @@ sm_status cli_filter_compile(const char *text, sm_pattern **pattern) {
                : sm_fail(SM_ERR_USAGE, "--filter: %s", sm_error_message());
 }
 
+// --- the words of a line -------------------------------------------------------------------
+
+const cli_flag *cli_flag_named(const cli_flag *flags, int n, const char *word) {
+    const bool is_long = word[0] == '-' && word[1] == '-';
+    const size_t length = is_long ? strcspn(word + 2, "=") : 1;
+    const cli_flag *found = NULL;
+    bool is_only = true;
+    for (int i = 0; i < 2 * n; i++) {
+        const cli_flag *flag = &flags[i / 2];
+        const char *name = i % 2 == 0 ? flag->name : flag->also;
+        const bool is_begun = is_long && name != NULL && strncmp(name, word + 2, length) == 0;
+        if (is_long ? is_begun && name[length] == '\0' : flag->letter == word[1]) {
+            return flag;
+        }
+        is_only = is_only && (!is_begun || found == NULL || found == flag);
+        found = is_begun ? flag : found;
+    }
+    return is_only ? found : NULL;
+}
+
+void cli_words_begin(cli_command command, bool sorts, int argc, char **argv, cli_words *w) {
+    *w = (cli_words){.argc = argc, .argv = argv, .at = 1, .sorts = sorts};
+    w->n_flags = cli_flags_of(command, w->flags);
+}
+
+// Moves the words from `first` up to the next one before all operands so far.
+static void sort_words(const cli_words *w, int first) {
+    for (int i = first; i < w->at && w->sorts; i++) {
+        char **operands = &w->argv[i - w->n_operands];
+        char *word = w->argv[i];
+        memmove(operands + 1, operands, (size_t)w->n_operands * sizeof(*operands));
+        *operands = word;
+    }
+}
+
+bool cli_words_next(cli_words *w) {
+    if (w->letters == NULL && !w->has_ended && w->at < w->argc && strcmp(w->argv[w->at], "--") == 0) {
+        w->has_ended = true;
+        w->at++;
+        sort_words(w, w->at - 1);
+    }
+    if (w->letters == NULL && w->at == w->argc) {
+        return false;
+    }
+    const int first = w->at;
+    w->word = w->letters != NULL ? w->letters : w->argv[w->at++];
+    w->is_operand = w->letters == NULL && (w->has_ended || w->word[0] != '-' || w->word[1] == '\0');
+    w->is_long = w->letters == NULL && w->word[1] == '-';
+    w->letters = NULL;
+    w->value = NULL;
+    if (w->is_operand) {
+        w->n_operands++;
+        return true;
+    }
+    w->flag = cli_flag_named(w->flags, w->n_flags, w->word);
+    const bool takes_value = w->flag != NULL && w->flag->type != CLI_SWITCH;
+    if (w->is_long && strchr(w->word, '=') != NULL) {
+        w->value = strchr(w->word, '=') + 1;
+    } else if (!w->is_long && w->word[2] != '\0') {
+        w->value = takes_value ? w->word + 2 : NULL;
+        w->letters = takes_value ? NULL : w->word + 1; // the next letter stands behind this one
+    } else if (takes_value && w->at < w->argc) {
+        w->value = w->argv[w->at++];
+    }
+    sort_words(w, first);
+    return true;
+}
+
 // --- the whole line ----------------------------------------------------------------------
 
-// getopt_long's tables for one subcommand.
 typedef struct {
-    struct option longs[2 * CLI_MAX_FLAGS + 1]; // with other names
-    const char *names[CLI_MAX_FLAGS];
-    cli_flag flags[CLI_MAX_FLAGS];
-    int n;
-    char shorts[2 * CLI_MAX_FLAGS + 2];
+    cli_words words;
     cli_command command;
     bool is_row;                  // lists have one entry
     bool is_given[CLI_MAX_FLAGS]; // on the command line
-} getopt_tables;
-
-static void make_getopt_tables(cli_command command, getopt_tables *tables) {
-    memset(tables, 0, sizeof(*tables));
-    tables->command = command;
-    tables->n = cli_flags_of(command, tables->flags);
-    int n_longs = tables->n;
-    char *letter = tables->shorts;
-    *letter++ = ':'; // makes getopt_long report a missing argument as ':'
-    for (int i = 0; i < tables->n; i++) {
-        const cli_flag *flag = &tables->flags[i];
-        int has_argument = flag->type == CLI_SWITCH ? no_argument : required_argument;
-        tables->longs[i] = (struct option){flag->name, has_argument, NULL, FIRST_LONG_VALUE + i};
-        tables->names[i] = flag->name;
-        if (flag->also != NULL) {
-            tables->longs[n_longs++] = (struct option){flag->also, has_argument, NULL, FIRST_LONG_VALUE + i};
-        }
-        if (flag->letter != 0) {
-            *letter++ = flag->letter;
-            if (has_argument == required_argument) {
-                *letter++ = ':';
-            }
-        }
-    }
-}
-
-static const cli_flag *find_flag(const getopt_tables *tables, int value) {
-    if (value >= FIRST_LONG_VALUE) {
-        return &tables->flags[value - FIRST_LONG_VALUE];
-    }
-    for (int i = 0; i < tables->n; i++) {
-        if (tables->flags[i].letter == value) {
-            return &tables->flags[i];
-        }
-    }
-    return NULL;
-}
+} parser;
 
 // The subcommands that take a flag, by letter unless that is 0, as "run, train"; false if there is none.
 static bool who_takes(const char *name, char letter, char *text, size_t size_bytes) {
@@ -262,109 +283,97 @@ static bool who_takes(const char *name, char letter, char *text, size_t size_byt
     return commands != 0;
 }
 
-// The name in "--name" or "--name=value".
-static void name_of(const char *argument, char name[CLI_TEXT_SIZE]) {
-    snprintf(name, CLI_TEXT_SIZE, "%.*s", (int)strcspn(argument + 2, "="), argument + 2);
-}
-
-static sm_status unknown_flag(const getopt_tables *tables, const char *argument) {
-    char name[CLI_TEXT_SIZE], others[4 * CLI_TEXT_SIZE];
-    name_of(argument, name);
+static sm_status unknown_flag(const parser *p, const char *name) {
+    const char *names[CLI_MAX_FLAGS];
+    char others[4 * CLI_TEXT_SIZE];
     if (who_takes(name, 0, others, sizeof(others))) {
-        const char *own = cli_commands[tables->command].name;
+        const char *own = cli_commands[p->command].name;
         return strstr(others, own) != NULL
                    ? sm_fail(SM_ERR_USAGE, "--%s does not go with the other flags; `stepmark %s --help` groups them",
                              name, own)
                    : sm_fail(SM_ERR_USAGE, "--%s is a flag of %s, not of %s", name, others, own);
     }
     others[0] = '\0';
-    for (int i = 0; i < tables->n; i++) {
-        if (strncmp(tables->names[i], name, strlen(name)) == 0) {
-            cli_append_word(others, sizeof(others), ", --", tables->names[i]);
+    for (int i = 0; i < p->words.n_flags; i++) {
+        names[i] = p->words.flags[i].name;
+        if (strncmp(names[i], name, strlen(name)) == 0) {
+            cli_append_word(others, sizeof(others), ", --", names[i]);
         }
     }
     SM_FAIL_IF(others[0] != '\0', SM_ERR_USAGE, "--%s is the beginning of --%s; write it out", name, others);
-    const char *nearest = cli_nearest(name, tables->names, tables->n);
+    const char *nearest = cli_nearest(name, names, p->words.n_flags);
     SM_FAIL_IF(nearest == NULL, SM_ERR_USAGE, "unknown flag --%s", name);
     return sm_fail(SM_ERR_USAGE, "unknown flag --%s; did you mean --%s?", name, nearest);
 }
 
 // A letter that this subcommand lacks; another may have it.
-static sm_status unknown_letter(const getopt_tables *tables, char letter) {
+static sm_status unknown_letter(const parser *p, char letter) {
     char takers[4 * CLI_TEXT_SIZE];
+    const char *own = cli_commands[p->command].name;
     const cli_flag *flag = NULL;
     for (int i = 0; i < cli_flag_count() && flag == NULL; i++) {
         flag = cli_flag_at(i)->letter == letter ? cli_flag_at(i) : NULL;
     }
-    for (int i = 0; i < tables->n && flag != NULL; i++) {
-        SM_FAIL_IF(strcmp(tables->names[i], flag->name) == 0, SM_ERR_USAGE, "-%c is no flag of %s; write --%s", letter,
-                   cli_commands[tables->command].name, flag->name);
+    for (int i = 0; i < p->words.n_flags && flag != NULL; i++) {
+        SM_FAIL_IF(strcmp(p->words.flags[i].name, flag->name) == 0, SM_ERR_USAGE, "-%c is no flag of %s; write --%s",
+                   letter, own, flag->name);
     }
     SM_FAIL_IF(flag == NULL || !who_takes(flag->name, letter, takers, sizeof(takers)), SM_ERR_USAGE, "unknown flag -%c",
                letter);
-    return sm_fail(SM_ERR_USAGE, "-%c (--%s) is a flag of %s, not of %s", letter, flag->name, takers,
-                   cli_commands[tables->command].name);
+    return sm_fail(SM_ERR_USAGE, "-%c (--%s) is a flag of %s, not of %s", letter, flag->name, takers, own);
 }
 
-// The message for what getopt_long refused: found == ':' a missing argument, '?' the rest.
-static sm_status refused(const getopt_tables *tables, int found, const char *argument) {
-    const cli_flag *flag = optopt != 0 ? find_flag(tables, optopt) : NULL;
-    if (found == ':' && flag != NULL) {
-        char shown[CLI_ARGUMENT_SIZE];
-        cli_flag_argument(flag, tables->command, shown);
-        return sm_fail(SM_ERR_USAGE, "--%s: needs an argument, %s", flag->name, shown);
+static sm_status check_word(const parser *p) {
+    const cli_words *w = &p->words;
+    char name[CLI_TEXT_SIZE], takers[4 * CLI_TEXT_SIZE], shown[CLI_ARGUMENT_SIZE];
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(w->word + 2, "="), w->word + 2);
+    if (w->flag == NULL) {
+        return w->is_long ? unknown_flag(p, name) : unknown_letter(p, w->word[1]);
     }
-    SM_FAIL_IF(flag != NULL, SM_ERR_USAGE, "--%s takes no argument", flag->name);
-    return optopt != 0 ? unknown_letter(tables, (char)optopt) : unknown_flag(tables, argument);
+    SM_FAIL_IF(w->flag->type == CLI_SWITCH && w->value != NULL, SM_ERR_USAGE, "--%s takes no argument", w->flag->name);
+    if (w->flag->type != CLI_SWITCH && w->value == NULL) {
+        cli_flag_argument(w->flag, p->command, shown);
+        return sm_fail(SM_ERR_USAGE, "--%s: needs an argument, %s", w->flag->name, shown);
+    }
+    // The beginning of a name may be the whole name of another subcommand's flag (--mode, in a subcommand that has only
+    // --model-size): the user meant that one.
+    return w->is_long && strcmp(name, w->flag->name) != 0 && who_takes(name, 0, takers, sizeof(takers))
+               ? unknown_flag(p, name)
+               : SM_OK;
 }
 
 // Code that a file names counts only where the command line names some, too, and then that is taken.
-static sm_status take_flag(getopt_tables *tables, const cli_flag *flag, bool of_file, cli_options *options) {
-    bool *is_given = &tables->is_given[flag - tables->flags];
+static sm_status take_flag(parser *p, bool of_file, cli_options *options) {
+    const cli_flag *flag = p->words.flag;
+    bool *is_given = &p->is_given[flag - p->words.flags];
     *is_given = *is_given || !of_file;
     if (of_file && flag->type == CLI_CODE) {
         return *is_given ? SM_OK : cli_refuse_code(flag);
     }
-    const bool is_axis = cli_commands[options->command].sweeps && !tables->is_row && cli_is_axis(flag);
+    const bool is_axis = cli_commands[options->command].sweeps && !p->is_row && cli_is_axis(flag);
     options->sweep.of_sweep = is_axis ? options->sweep.of_sweep : flag->name;
     if (!is_axis) {
-        return store(flag, optarg, options);
+        return store(flag, p->words.value, options);
     }
     cli_axes *axes = &options->sweep.axes; // keeps its text
     SM_FAIL_IF(axes->n == CLI_MAX_AXES, SM_ERR_USAGE, "--%s: more than %d flags to sweep over", flag->name,
                CLI_MAX_AXES);
-    axes->axes[axes->n++] = (cli_axis){flag->row, optarg};
+    axes->axes[axes->n++] = (cli_axis){flag->row, p->words.value};
     return SM_OK;
 }
 
-static sm_status read_arguments(getopt_tables *tables, bool of_file, int argc, char **argv, cli_options *options) {
-    opterr = 0;
-    optind = 0; // resets getopt, also after a line that failed halfway
-    for (;;) {
-        int found = getopt_long(argc, argv, tables->shorts, tables->longs, NULL);
-        if (found == -1) {
-            break;
+static sm_status read_arguments(parser *p, bool of_file, int argc, char **argv, cli_options *options) {
+    cli_words_begin(p->command, true, argc, argv, &p->words);
+    while (cli_words_next(&p->words)) {
+        if (!p->words.is_operand) {
+            SM_TRY(check_word(p));
+            SM_TRY(take_flag(p, of_file, options));
         }
-        if (found == '?' || found == ':') {
-            return refused(tables, found, argv[optind - 1]);
-        }
-        const cli_flag *flag = find_flag(tables, found);
-        if (found >= FIRST_LONG_VALUE) {
-            // getopt_long accepts the beginning of a name. If it is the whole name of another subcommand's flag (--mode,
-            // in a subcommand that has only --model-size), the user meant that one.
-            const char *word = argv[optarg == argv[optind - 1] ? optind - 2 : optind - 1]; // before its argument
-            char name[CLI_TEXT_SIZE], takers[4 * CLI_TEXT_SIZE];
-            name_of(word, name);
-            SM_TRY(strcmp(name, flag->name) != 0 && who_takes(name, 0, takers, sizeof(takers))
-                       ? unknown_flag(tables, word)
-                       : SM_OK);
-        }
-        SM_TRY(take_flag(tables, flag, of_file, options));
     }
-    options->n_operands = argc - optind;
-    options->operands = argv + optind;
-    SM_FAIL_IF(optind < argc && cli_commands[options->command].operands == NULL, SM_ERR_USAGE,
-               "unexpected argument '%s'; flags begin with - or --", argv[optind]);
+    options->n_operands = p->words.n_operands;
+    options->operands = argv + argc - options->n_operands;
+    SM_FAIL_IF(options->n_operands > 0 && cli_commands[options->command].operands == NULL, SM_ERR_USAGE,
+               "unexpected argument '%s'; flags begin with - or --", options->operands[0]);
     return SM_OK;
 }
 
@@ -415,9 +424,9 @@ static sm_status find_rewrites(cli_options *options) {
     return SM_OK;
 }
 
-static sm_status set_defaults(const getopt_tables *tables, cli_options *options) {
+static sm_status set_defaults(cli_command command, cli_options *options) {
     memset(options, 0, sizeof(*options));
-    options->command = tables->command;
+    options->command = command;
     options->walk.layer = -1;
     options->walk.train_steps = -1;
     options->out.format = -1;
@@ -428,10 +437,10 @@ static sm_status set_defaults(const getopt_tables *tables, cli_options *options)
     for (int i = 0; i < sm_setting_count(); i++) {
         *sm_setting_of(&options->train.settings, sm_setting_at(i)) = NAN;
     }
-    for (int i = 0; i < tables->n; i++) {
-        const cli_flag *flag = &tables->flags[i];
-        if (flag->initial != NULL && !cli_has_own_list(flag, tables->command)) {
-            SM_TRY(store(flag, flag->initial, options));
+    for (int i = 0; i < cli_flag_count(); i++) {
+        cli_flag flag;
+        if (cli_flag_of(command, i, &flag) && flag.initial != NULL && !cli_has_own_list(&flag, command)) {
+            SM_TRY(store(&flag, flag.initial, options));
         }
     }
     return SM_OK;
@@ -508,16 +517,16 @@ enum { OF_CONFIG, OF_RUN, N_SAVED };
 static saved_flags saved[N_SAVED];
 
 // Flags of --config, then those of the run, then the command line's: the last wins.
-static sm_status read_all(getopt_tables *tables, int argc, char **argv, cli_options *options) {
-    SM_TRY(set_defaults(tables, options));
+static sm_status read_all(parser *p, int argc, char **argv, cli_options *options) {
+    SM_TRY(set_defaults(p->command, options));
     for (int i = 0; i < N_SAVED; i++) {
-        SM_FAIL_IF(saved[i].n > 0 && read_arguments(tables, true, saved[i].n, saved[i].args, options) != SM_OK,
-                   SM_ERR_USAGE, "%s: %s", saved[i].path, sm_error_message());
+        SM_FAIL_IF(saved[i].n > 0 && read_arguments(p, true, saved[i].n, saved[i].args, options) != SM_OK, SM_ERR_USAGE,
+                   "%s: %s", saved[i].path, sm_error_message());
     }
-    return read_arguments(tables, false, argc, argv, options);
+    return read_arguments(p, false, argc, argv, options);
 }
 
-static sm_status read_with_saved(getopt_tables *tables, int argc, char **argv, cli_options *options) {
+static sm_status read_with_saved(parser *p, int argc, char **argv, cli_options *options) {
     static char run_path[PATH_MAX];
     for (saved_flags *s = saved; s < saved + N_SAVED; s++) {
         for (int i = 0; i < s->n; i++) {
@@ -526,24 +535,22 @@ static sm_status read_with_saved(getopt_tables *tables, int argc, char **argv, c
         free(s->args);
         *s = (saved_flags){.n = 0};
     }
-    SM_TRY(read_all(tables, argc, argv, options));
+    SM_TRY(read_all(p, argc, argv, options));
     if (options->train.run != NULL && options->train.resume_run == SM_RESUME_AUTO &&
         snprintf(run_path, PATH_MAX, "%s/run.json", options->train.run) < PATH_MAX && access(run_path, R_OK) == 0) {
         SM_TRY(read_file(run_path, &saved[OF_RUN]));
-        SM_TRY(read_all(tables, argc, argv, options));
+        SM_TRY(read_all(p, argc, argv, options));
     }
     if (options->train.config != NULL) {
         SM_TRY(read_file(options->train.config, &saved[OF_CONFIG]));
-        SM_TRY(read_all(tables, argc, argv, options));
+        SM_TRY(read_all(p, argc, argv, options));
     }
     return SM_OK;
 }
 
 sm_status cli_options_parse(cli_command command, bool is_row, int argc, char **argv, cli_options *options) {
-    getopt_tables tables;
-    make_getopt_tables(command, &tables);
-    tables.is_row = is_row;
-    SM_TRY(read_with_saved(&tables, argc, argv, options));
+    parser p = {.command = command, .is_row = is_row};
+    SM_TRY(read_with_saved(&p, argc, argv, options));
     // Output for a person is fitted to the terminal, if there is one.
     const bool is_asked = options->out.format >= 0;
     if (options->out.wide && (!is_asked || options->out.format == SM_FORMAT_TEXT)) {

@@ -28,22 +28,6 @@ static int flags_of(cli_command command, cli_flag flags[MAX_FORM_FLAGS]) {
     return n;
 }
 
-// The flag with an argument that the first `length` bytes of a word name: "--batch-size" or "-b".
-static bool find_flag(cli_command command, const char *word, size_t length, cli_flag *flag) {
-    cli_flag flags[MAX_FORM_FLAGS];
-    const int n = flags_of(command, flags);
-    for (int i = 0; i < n && length >= 2; i++) {
-        *flag = flags[i];
-        const bool is_letter = length == 2 && word[0] == '-' && flag->letter != 0 && word[1] == flag->letter;
-        const bool is_name = strncmp(word, "--", 2) == 0 && strlen(flag->name) == length - 2 &&
-                             strncmp(word + 2, flag->name, length - 2) == 0;
-        if ((is_letter || is_name) && flag->type != CLI_SWITCH) {
-            return true;
-        }
-    }
-    return false;
-}
-
 // Of a list the last entry is typed.
 static void complete_value(cli_command command, const cli_flag *flag, typed t) {
     const char *words[CLI_MAX_WORDS];
@@ -69,22 +53,21 @@ static void complete_value(cli_command command, const cli_flag *flag, typed t) {
 }
 
 static void complete_command(cli_command command, int n, char **words) {
-    cli_flag flag;
+    cli_flag flags[MAX_FORM_FLAGS];
+    const int n_flags = flags_of(command, flags);
     typed t = {0, words[n - 1], words[n - 1]};
     const bool is_split = n >= 3 && strcmp(words[n - 2], "=") == 0; // bash makes three words of --flag=value
     const bool is_at_equals = n >= 2 && strcmp(words[n - 1], "=") == 0;
     const char *before = words[n - (is_split ? 3 : 2)];
-    const char *equals = is_at_equals ? NULL : strchr(t.value, '=');
+    const char *equals = is_at_equals || t.value[0] != '-' ? NULL : strchr(t.value, '=');
     t.value += is_at_equals;
-    if (equals != NULL && find_flag(command, t.value, (size_t)(equals - t.value), &flag)) {
-        t.n_before = (int)(equals + 1 - t.value);
-        t.value = equals + 1;
-        complete_value(command, &flag, t);
-    } else if (find_flag(command, before, strlen(before), &flag)) {
-        complete_value(command, &flag, t);
+    const char *word = equals != NULL ? t.value : before;
+    const cli_flag *flag = word[0] == '-' ? cli_flag_named(flags, n_flags, word) : NULL;
+    if (flag != NULL && flag->type != CLI_SWITCH) {
+        t.n_before = equals != NULL ? (int)(equals + 1 - t.value) : 0;
+        t.value = equals != NULL ? equals + 1 : t.value;
+        complete_value(command, flag, t);
     } else if (t.value[0] == '-' || cli_commands[command].operands == NULL) {
-        cli_flag flags[MAX_FORM_FLAGS];
-        const int n_flags = flags_of(command, flags);
         puts("words");
         for (int i = 0; i < n_flags; i++) {
             char name[CLI_ARGUMENT_SIZE], help[CLI_HELP_SIZE];
