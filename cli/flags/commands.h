@@ -54,7 +54,7 @@
     X(COMPARE, "compare", cli_compare, sm_compare_table,                                                              \
       "compare two result files, two command lines run in turn, a row with its repetition (FILE#N), or a step with "  \
       "and without rewrites",                                                                                         \
-      .operands = "A B|FILE#N", .exit_code = 3, .exit_meaning = "slower (compare)",                                   \
+      .operands = "A B|FILE#N",                                                                                       \
       .examples = {"stepmark compare before.json after.json", "stepmark compare rows.jsonl#3",                        \
                    "stepmark compare --interleaved \"run -m tiny -b 4 --seq-len 64\" \"./other/stepmark run -m tiny " \
                    "-b 4 --seq-len 64\"",                                                                             \
@@ -117,7 +117,6 @@
     X(TOKENIZER, "tokenize", cli_tokenizer, cli_no_table, "learn a vocabulary from text, show one, or convert one",   \
       .with = "--vocab-size, --show or --convert", .operands = "FILE...|TEXT...")                                     \
     X(TRAIN, "train", cli_train, cli_no_table, "train a model on a data file; prints one line a step",                \
-      .exit_code = 143, .exit_meaning = "ended by SIGTERM (train --run)",                                             \
       .examples = {"stepmark train --data my.txt",                                                                    \
                    "stepmark train --data tokens --global-batch 16 --epochs 1 --save-every 500 --run run --resume "   \
                    "auto",                                                                                            \
@@ -153,15 +152,13 @@ typedef struct {
     sm_status (*run)(const struct cli_options *options);
     const sm_table *table; // without columns: prints no records
     const char *purpose;
-    const char *heading;      // in --help, above this subcommand and those after it; NULL: none
-    const char *operands;     // after the flags in --help; NULL: none
-    const char *with;         // of a form: what chooses it, in --help
-    bool is_numbered;         // of a form: an operand FILE#N chooses it
-    bool is_alone;            // no other process should run while it measures
-    bool sweeps;              // measures products of lists, each configuration in its own process (cli_axes)
-    int exit_code;            // a special exit code; 0: none
-    const char *exit_meaning; // its meaning
-    const char *examples[6];  // command lines, NULL at the end
+    const char *heading;     // in --help, above this subcommand and those after it; NULL: none
+    const char *operands;    // after the flags in --help; NULL: none
+    const char *with;        // of a form: what chooses it, in --help
+    bool is_numbered;        // of a form: an operand FILE#N chooses it
+    bool is_alone;           // no other process should run while it measures
+    bool sweeps;             // measures products of lists, each configuration in its own process (cli_axes)
+    const char *examples[6]; // command lines, NULL at the end
 } cli_subcommand;
 
 extern const cli_subcommand cli_commands[CLI_COMMAND_COUNT];

@@ -24,20 +24,13 @@ static const char *models_text(void) {
     return text;
 }
 
-// The exit codes of a subcommand and their meanings, in their order; for CLI_COMMAND_COUNT, of all.
-static void exit_text(cli_command command, char text[CLI_HELP_SIZE]) {
-    enum { USAGE = 2, INTERRUPTED = 130 };
-    snprintf(text, CLI_HELP_SIZE, "0 ok, 1 error or failed check, 2 usage");
-    for (int after = 0; after < 2; after++) {
-        for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
-            const cli_subcommand *c = &cli_commands[i];
-            const bool is_asked = command == CLI_COMMAND_COUNT || command == (cli_command)i;
-            if (is_asked && c->exit_code > USAGE && (c->exit_code > INTERRUPTED) == after) {
-                sm_append(text, CLI_HELP_SIZE, ", %d %s", c->exit_code, c->exit_meaning);
-            }
-        }
-        sm_append(text, CLI_HELP_SIZE, after ? "." : ", 130 interrupted");
-    }
+// The exit codes of a subcommand and their meanings; for CLI_COMMAND_COUNT, of all.
+static const char *exit_text(cli_command command, char text[CLI_HELP_SIZE]) {
+    const bool is_any = command == CLI_COMMAND_COUNT;
+    snprintf(text, CLI_HELP_SIZE, "0 ok, 1 error or failed check, 2 usage%s, 130 interrupted%s.",
+             is_any || command == CLI_COMPARE ? ", 3 slower (compare)" : "",
+             is_any || command == CLI_TRAIN ? ", 143 ended by SIGTERM (train --run)" : "");
+    return text;
 }
 
 void cli_front_help(FILE *stream) {
@@ -60,9 +53,7 @@ void cli_front_help(FILE *stream) {
           "  stepmark run              measure GPT-2 124M on every device, about a minute\n"
           "  stepmark walk --values    follow a tiny model's step with its numbers\n",
           stream);
-    char codes[CLI_HELP_SIZE];
-    exit_text(CLI_COMMAND_COUNT, codes);
-    fprintf(stream, "\nExit codes: %s\n", codes);
+    fprintf(stream, "\nExit codes: %s\n", exit_text(CLI_COMMAND_COUNT, (char[CLI_HELP_SIZE]){""}));
 }
 
 void cli_front_hello(FILE *stream) {
@@ -183,61 +174,42 @@ void cli_options_help(FILE *stream, cli_command command) {
     for (int i = 0; c->examples[i] != NULL; i++) {
         fprintf(stream, "  %s\n", c->examples[i]);
     }
-    char codes[CLI_HELP_SIZE];
-    exit_text(command, codes);
-    fprintf(stream, "\nExit codes: %s\n", codes);
+    fprintf(stream, "\nExit codes: %s\n", exit_text(command, (char[CLI_HELP_SIZE]){""}));
 }
 
 // --- manual pages, in mdoc(7) -----------------------------------------------------------------------
 
-enum { PAGE_WIDTH = 78 };
-
-// Prints one character literally in roff.
-static void put_character(FILE *out, char c) {
-    switch (c) {
-    case '\\': fputs("\\e", out); break;
-    case '-': fputs("\\-", out); break;
-    case '`': fputs("\\(ga", out); break;
-    case '\'': fputs("\\(aq", out); break;
-    case '"': fputs("\\(dq", out); break;
-    default: fputc(c, out);
-    }
-}
-
-static void put_characters(FILE *out, const char *text, size_t length) {
-    for (size_t i = 0; i < length; i++) {
-        put_character(out, text[i]);
-    }
-}
-
-// Prints text in short lines; each sentence begins on a new line.
-static void put_text(FILE *out, const char *text) {
-    size_t column = 0;
-    while (*text != '\0') {
-        const size_t length = strcspn(text, " ");
-        if (column > 0 && column + 1 + length > PAGE_WIDTH / 2) { // escapes are longer than their characters
-            fputc('\n', out);
-            column = 0;
+// Prints text literally in roff, with `space` for each space.
+static void put(FILE *out, const char *text, const char *space) {
+    for (; *text != '\0'; text++) {
+        switch (*text) {
+        case ' ': fputs(space, out); break;
+        case '\\': fputs("\\e", out); break;
+        case '-': fputs("\\-", out); break;
+        case '`': fputs("\\(ga", out); break;
+        case '\'': fputs("\\(aq", out); break;
+        case '"': fputs("\\(dq", out); break;
+        default: fputc(*text, out);
         }
-        fputs(column > 0 ? " " : "\\&", out);
-        put_characters(out, text, length);
-        column += 1 + length;
-        column = length > 0 && strchr(".!?", text[length - 1]) ? PAGE_WIDTH : column;
-        text += length;
-        text += strspn(text, " ");
     }
+}
+
+// A paragraph, a word a line: the formatter fills its lines, and knows a sentence by the end of one.
+static void put_text(FILE *out, const char *text) {
+    fputs("\\&", out);
+    put(out, text, "\n\\&");
     fputc('\n', out);
 }
 
 // A command line, literally.
 static void put_example(FILE *out, const char *line) {
     fputs(".Dl \\&", out);
-    put_characters(out, line, strlen(line));
+    put(out, line, " ");
     fputc('\n', out);
 }
 
-// "November 22, 2026" for "2026-11-22".
-static void put_date(FILE *out) {
+// ".Dd November 22, 2026", for "2026-11-22", and ".Dt STEPMARK-RUN 1".
+static void put_head(FILE *out, const char *command) {
     static const char *const months[] = {"January", "February", "March",     "April",   "May",      "June",
                                          "July",    "August",   "September", "October", "November", "December"};
     int year = 1970;
@@ -246,13 +218,7 @@ static void put_date(FILE *out) {
     if (sscanf(sm_build_date(), "%d-%d-%d", &year, &month, &day) != 3 || month < 1 || month > 12) {
         month = 1;
     }
-    fprintf(out, ".Dd %s %d, %d\n", months[month - 1], day, year);
-}
-
-// ".Dt STEPMARK-RUN 1"
-static void put_title(FILE *out, const char *command) {
-    fputs(".Dt STEPMARK", out);
-    fputs(command[0] != '\0' ? "-" : "", out);
+    fprintf(out, ".Dd %s %d, %d\n.Dt STEPMARK%s", months[month - 1], day, year, command[0] != '\0' ? "-" : "");
     for (; *command != '\0'; command++) {
         fputc(toupper((unsigned char)*command), out);
     }
@@ -262,13 +228,9 @@ static void put_title(FILE *out, const char *command) {
 // " Fl \\-seq\\-len Ar \\&T[,T]", then its meaning.
 static void put_entry(FILE *out, const char *name, const char *argument, const char *help) {
     fputs(" Fl \\-", out);
-    put_characters(out, name, strlen(name));
-    if (argument[0] != '\0') {
-        fputs(" Ar \\&", out);
-        for (const char *c = argument; *c != '\0'; c++) { // one word, which must not be a macro's name
-            put_character(out, *c == ' ' ? '~' : *c);
-        }
-    }
+    put(out, name, " ");
+    fputs(argument[0] != '\0' ? " Ar \\&" : "", out);
+    put(out, argument, "~"); // one word
     fputc('\n', out);
     put_text(out, help);
 }
@@ -279,18 +241,16 @@ static void put_flags(FILE *out, cli_command command, cli_command form) {
     const char *group = "";
     if (form != command && n > 0) {
         fputs(".Ss With ", out);
-        put_characters(out, cli_commands[form].with, strlen(cli_commands[form].with));
+        put(out, cli_commands[form].with, " ");
         fputc('\n', out);
         put_text(out, cli_commands[form].purpose);
     }
     for (int i = 0; i < n; i++) {
+        char argument[CLI_ARGUMENT_SIZE], help[CLI_HELP_SIZE];
         if (strcmp(group, flags[i].group) != 0) {
-            fputs(group[0] != '\0' ? ".El\n" : "", out);
+            fprintf(out, "%s.Ss %s\n.Bl -tag -width Ds\n", group[0] != '\0' ? ".El\n" : "", flags[i].group);
             group = flags[i].group;
-            fprintf(out, ".Ss %s\n.Bl -tag -width Ds\n", group);
         }
-        char argument[CLI_ARGUMENT_SIZE];
-        char help[CLI_HELP_SIZE];
         cli_flag_argument(&flags[i], form, argument);
         cli_flag_text(&flags[i], help);
         fputs(".It", out);
@@ -303,24 +263,21 @@ static void put_flags(FILE *out, cli_command command, cli_command form) {
 }
 
 static void put_exit_status(FILE *out, cli_command command) {
-    char codes[CLI_HELP_SIZE];
-    exit_text(command, codes);
     fputs(".Sh EXIT STATUS\n", out);
-    put_text(out, codes);
+    put_text(out, exit_text(command, (char[CLI_HELP_SIZE]){""}));
+    fputs(".Sh EXAMPLES\n", out);
 }
 
 static void print_subcommand(FILE *out, cli_command command) {
-    const char *name = cli_commands[command].name;
-    put_date(out);
-    put_title(out, name);
-    fprintf(out, ".Sh NAME\n.Nm stepmark-%s\n.Nd ", name);
-    put_characters(out, cli_commands[command].purpose, strlen(cli_commands[command].purpose));
-    fprintf(out, "\n.Sh SYNOPSIS\n.Nm stepmark %s\n.Op Ar flags\n", name);
-    if (cli_commands[command].operands != NULL) {
-        fprintf(out, ".Ar %s\n", cli_commands[command].operands);
+    const cli_subcommand *c = &cli_commands[command];
+    put_head(out, c->name);
+    fprintf(out, ".Sh NAME\n.Nm stepmark-%s\n.Nd ", c->name);
+    put(out, c->purpose, " ");
+    fprintf(out, "\n.Sh SYNOPSIS\n.Nm stepmark %s\n.Op Ar flags\n", c->name);
+    if (c->operands != NULL) {
+        fprintf(out, ".Ar %s\n", c->operands);
     }
-    fputs(".Sh DESCRIPTION\n", out);
-    put_text(out, "Results go to stdout, the rest to stderr.");
+    fputs(".Sh DESCRIPTION\nResults go to stdout, the rest to stderr.\n", out);
     if (takes_ranges(command)) {
         put_text(out, RANGES_TEXT);
     }
@@ -330,21 +287,14 @@ static void print_subcommand(FILE *out, cli_command command) {
         }
     }
     put_exit_status(out, command);
-    fputs(".Sh EXAMPLES\n", out);
-    for (int i = 0; cli_commands[command].examples[i] != NULL; i++) {
-        put_example(out, cli_commands[command].examples[i]);
+    for (int i = 0; c->examples[i] != NULL; i++) {
+        put_example(out, c->examples[i]);
     }
     fputs(".Sh SEE ALSO\n.Xr stepmark 1\n", out);
 }
 
-static void put_item(FILE *out, const char *macro, const char *name, const char *text) {
-    fprintf(out, ".It %s %s\n", macro, name);
-    put_text(out, text);
-}
-
 static void print_program(FILE *out) {
-    put_date(out);
-    put_title(out, "");
+    put_head(out, "");
     fprintf(out, ".Sh NAME\n.Nm stepmark\n.Nd " PURPOSE "\n", models_text());
     fputs(".Sh SYNOPSIS\n.Nm\n.Ar subcommand\n.Op Ar flags\n.Sh DESCRIPTION\n", out);
     put_text(out,
@@ -363,28 +313,22 @@ static void print_program(FILE *out) {
     put_entry(out, &(name)[2], argument, help);
     CLI_FRONT_LIST(X)
 #undef X
-    fputs(".El\n", out);
-    fputs(".Sh ENVIRONMENT\n.Bl -tag -width Ds\n", out);
-    put_item(out, "Ev", "XDG_CACHE_HOME", "folder of the kernels chosen by measurement and of compiled programs.");
-    put_item(out, "Ev", "XDG_DATA_HOME", "folder of the baselines saved by compare.");
-    put_item(out, "Ev", "OPENBLAS_CORETYPE", "kernels for OpenBLAS; replaced if they are for an older processor.");
-    fputs(".El\n.Sh FILES\n.Bl -tag -width Ds\n", out);
-    put_item(out, "Pa", "~/.cache/stepmark", "kernels chosen by measurement, and compiled OpenCL programs.");
-    put_item(out, "Pa", "~/.local/share/stepmark", "baselines.");
-    fputs(".El\n", out);
+    fputs(".El\n.Sh ENVIRONMENT\n.Bl -tag -width Ds\n"
+          ".It Ev XDG_CACHE_HOME\nfolder of the kernels chosen by measurement and of compiled programs.\n"
+          ".It Ev XDG_DATA_HOME\nfolder of the baselines saved by compare.\n"
+          ".It Ev OPENBLAS_CORETYPE\nkernels for OpenBLAS; replaced if they are for an older processor.\n"
+          ".El\n.Sh FILES\n.Bl -tag -width Ds\n"
+          ".It Pa ~/.cache/stepmark\nkernels chosen by measurement, and compiled OpenCL programs.\n"
+          ".It Pa ~/.local/share/stepmark\nbaselines.\n.El\n",
+          out);
     put_exit_status(out, CLI_COMMAND_COUNT);
-    fputs(".Sh EXAMPLES\n", out);
     put_example(out, cli_commands[CLI_DEVICES].examples[0]);
     put_example(out, cli_commands[CLI_RUN].examples[0]);
     put_example(out, cli_commands[CLI_PROFILE].examples[0]);
 }
 
 void cli_manual_print(FILE *stream, cli_command command) {
-    if (command == CLI_COMMAND_COUNT) {
-        print_program(stream);
-    } else {
-        print_subcommand(stream, command);
-    }
+    command == CLI_COMMAND_COUNT ? print_program(stream) : print_subcommand(stream, command);
 }
 
 // --- --schema ---------------------------------------------------------------------------------------
