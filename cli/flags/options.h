@@ -64,7 +64,7 @@ typedef enum { CLI_PRECISION_LIST(SM_CODE) } cli_precision;
 
 typedef enum { CLI_PROFILE_ORDER_LIST(SM_CODE) } cli_profile_order;
 
-// Every flag's value. Paths point into argv. NULL, 0 and empty mean: not given.
+// Every flag's value, as its row in the table of flags says. Paths point into argv. NULL, 0 and empty mean: not given.
 typedef struct cli_options {
     cli_command command;
 
@@ -80,84 +80,45 @@ typedef struct cli_options {
     } model;
 
     struct {
-        const char *op; // run: ops by themselves, in place of a step
-        int64_t head_dim;
-        int64_t size_bytes; // --bytes
-        int place;          // 1: out of place
-        cli_ints batch_sizes;
-        cli_ints seq_lens;
-        double fit_s;
+        const char *op, *documents, *loader, *tokenizer, *data;
+        cli_ints batch_sizes, seq_lens;
         cli_ints passes; // sm_pass_type
-        double dropout;
-        int optimizer;         // index into the optimizers
-        int recompute;         // sm_recompute; 0 = not given
-        int attention;         // sm_attention; 0 = not given
-        const char *documents; // "20-512", an id or a tokenizer
-        int padding;           // sm_padding, from 1; 0 = not given
-        int long_documents;    // sm_long_document
-        const char *loader;    // "inline", "threads" or "threads:N"
-        int64_t queue_depth;   // 0: two for each thread
-        const char *tokenizer; // folder or file
-        int64_t accum;
-        const char *data;
-        int data_format; // sm_tokens_format
-        int64_t seed;
+        int optimizer;   // index into the optimizers
+        int padding;     // sm_padding, from 1
+        int recompute, attention, long_documents, data_format;
+        int place; // 1: out of place
+        int64_t head_dim, size_bytes, queue_depth, accum, seed;
+        double fit_s, dropout;
     } work;
 
     struct {
-        cli_texts backends;
-        cli_ints threads;
-        const char *isa;
-        const char *cpu_mask;
-        bool keep_env;
-        int openblas; // --products: 1
-        const char *backend_library;
-        const char *kernel;     // OP=FILE[,OP=FILE]
-        cli_ints precisions;    // cli_precision
-        const char *loss_scale; // "dynamic", "none" or a number
-        int64_t loss_scale_interval;
-        cli_ints modes; // sm_mode
-        cli_texts without;
+        cli_texts backends, without;
         unsigned without_bits; // --without in the form of sm_plan_rewrite
+        cli_ints threads;
+        cli_ints precisions; // cli_precision
+        cli_ints modes;      // sm_mode
+        const char *isa, *cpu_mask, *backend_library, *kernel, *loss_scale;
+        int64_t loss_scale_interval;
+        int openblas; // --products: 1
+        bool keep_env;
     } device;
 
     struct {
         int64_t warmup; // -1: until steady
-        int64_t repetitions;
-        double max_noise; // percent; 0: --repetitions samples
-        int64_t min_samples, max_samples;
-        double min_time_s, max_time_s;
-        int64_t check_seed; // 0: not given
-        bool no_peaks;
-        bool no_reference;
-        bool no_phases;
-        double delay_s;
-        double timeout_s;
-        double max_memory_gib; // 0 = what is available
+        int64_t repetitions, min_samples, max_samples, check_seed;
+        double max_noise, min_time_s, max_time_s, delay_s, timeout_s, max_memory_gib;
+        bool no_peaks, no_reference, no_phases;
     } measure;
 
-    // train, init.
     struct {
-        int64_t steps, epochs, tokens, global_batch;
+        int64_t steps, epochs, tokens, global_batch, val_every, val_batches, save_every, keep, log_every, sample_every;
         sm_step_settings settings; // NaN = the optimizer's default
-        int64_t warmup_steps;      // -1 = not given, here and in the next two
-        int schedule;              // sm_schedule_kind
-        int data_order;            // sm_order_kind
         double min_lr;             // NaN = not given
-        const char *val_data;
-        int64_t val_every, val_batches;
-        const char *run;
-        int64_t save_every, keep;
+        int64_t warmup_steps;      // -1 = not given, here and in the next two
+        int schedule, data_order;
         int resume_run; // sm_resume
-        const char *config;
-        int64_t log_every;
-        bool keep_best;
-        bool no_checks;
-        int64_t sample_every; // 0: none
-        const char *log;
-        bool profile;
-        const char *save;
-        bool init; // write the fresh model, and train nothing
+        const char *val_data, *run, *config, *log, *save;
+        bool keep_best, no_checks, profile, init;
     } train;
 
     struct {
@@ -165,110 +126,68 @@ typedef struct cli_options {
         int shard;           // 1: the optimizer
         int gradient_format; // 1: bf16
         int transport;       // sm_transport
-        const char *nccl;    // NULL: in the usual places
-        const char *buckets; // bytes of a bucket, "0", "25M" or "all"; NULL: as usual
+        const char *nccl, *buckets;
         double comm_timeout_s;
     } processes;
 
-    // tokenizer, tokenize.
     struct {
         const char *output_folder;
         bool show, convert;
-        int64_t vocab_size;
-        int64_t min_frequency;
+        int64_t vocab_size, min_frequency;
         double val_percent;
     } tokens;
 
     struct {
         const char *prompt;
-        int64_t n_tokens;
+        int64_t n_tokens, top_k;
         double temperature;
-        int64_t top_k; // 0 = all
-        bool ids;
-        bool raw;
+        bool ids, raw;
     } generate;
 
-    // sweep, advise.
     struct {
         cli_axes axes;
-        const char *of_sweep; // a flag of `sweep` itself that was given; NULL: none
-        const char *preset;
-        const char *sweep_file;
-        bool resume;
-        bool dry_run;
+        const char *of_sweep; // a flag that holds for all configurations and was given; NULL: none
+        const char *preset, *sweep_file;
+        bool resume, dry_run, find_batch;
         int order; // cli_order
-        int64_t order_seed;
-        int64_t rounds;
-        bool find_batch;
+        int64_t order_seed, rounds;
     } sweep;
 
-    // walk, page.
     struct {
-        const char *text;
-        int64_t layer; // -1 = not given
-        bool all;
-        bool values;
-        bool full;
-        const char *at;      // an op's number, or a kind
-        const char *held;    // numbers at other values (learn/live/live.h)
-        int64_t train_steps; // before the step that is shown; -1: not given
-        int64_t slice_elems; // page: of tensors in memory with more, slices are read; 0: no limit
+        const char *text, *at, *held;
+        int64_t layer, train_steps; // -1: not given
+        int64_t slice_elems;        // page: of tensors in memory with more, slices are read; 0: no limit
+        bool all, values, full;
     } walk;
 
-    // exercise, ladder, verify; `filter` also of sweep.
     struct {
-        const char *init; // folder
-        const char *check;
-        const char *solutions; // folder
-        const char *kind;      // of op
-        const char *against;
-        int64_t hint;       // level; 0: none
-        int language;       // sm_own_language
-        const char *source; // of a rung
-        const char *shape;
-        const char *filter;
-        int64_t max_elems; // 0 = no limit
+        const char *init, *check, *solutions, *kind, *against, *source, *shape, *filter;
+        int64_t hint, max_elems;
+        int language; // sm_own_language
     } learn;
 
-    // Comparing rows and runs; `pairs` is also advise's.
     struct {
-        bool interleaved;
+        bool interleaved, allow_own_code, weak;
         int64_t pairs;
         double threshold_percent;
         cli_texts across;
-        const char *save_baseline;
-        const char *baseline; // rows of an earlier loop
-        bool allow_own_code;  // of a row
-        bool weak;
+        const char *save_baseline, *baseline;
         cli_ints predict;
     } compare;
 
     struct {
-        int format; // sm_format
-        bool wide;
-        bool quiet;
-        bool progress;
-        int by;               // sm_profile_by
-        int sort;             // cli_profile_order
-        int64_t top;          // 0: all
-        const char *trace;    // file to write it to
-        const char *timeline; // likewise
-        const char *output_file;
-        const char *report_file;
+        int format;  // sm_format; -1: not given
+        int by;      // sm_profile_by
+        int sort;    // cli_profile_order
+        int64_t top; // 0: all
         bool chosen; // the switch of a form was given
-        cli_texts columns;
-        const char *collect; // folder
-        const char *page;
-        bool watch;
-        cli_texts prices;    // "H100=2.49/h"
-        double train_tokens; // 0 = not given
+        bool wide, quiet, progress, watch;
+        const char *trace, *timeline, *output_file, *report_file, *collect, *page;
+        cli_texts columns, prices;
+        double train_tokens;
     } out;
 
-    bool list_devices;
-    bool probe;
-    bool peaks;
-    bool schema;
-    bool help;
+    bool list_devices, probe, peaks, schema, help;
 
     char **operands; // arguments that are not flags, in argv; only if the subcommand has `operands`
     int n_operands;
