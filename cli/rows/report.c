@@ -1,20 +1,28 @@
-// report.c: makes a page or a table from result files, or from trainings; `--best` names the best of rows.
+// report.c: the subcommand `report`: a page or a table of result files or of trainings; and its forms, which name the best
+// rows, rank machines, bundle rows for others, check trainings and show how they scale.
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
 #include "bench/curves/curves.h"
 #include "bench/pages/page.h"
 #include "bench/report/report.h"
+#include "bench/rows/machine.h"
 #include "bench/rows/row.h"
+#include "bench/runs/run_check.h"
+#include "bench/runs/scaling.h"
 #include "bench/score/score.h"
+#include "bench/tables/layout.h"
 #include "bench/tables/screen.h"
 #include "bench/tables/show.h"
+#include "cli/flags/options.h"
 #include "cli/output/output.h"
 #include "cli/rows/rows.h"
 #include "os/files.h"
+#include "src/io/atomic_file.h"
 #include "src/io/shell_word.h"
 
 // Whether it is a table, and of which format; else it is a page.
@@ -262,4 +270,152 @@ sm_status cli_recommend(const cli_options *options) {
                  sm_plural(json_array_size(rows.rows)));
     }
     return SM_OK;
+}
+
+// --- report --bundle and --rank: rows for others, and one table of many such files ----------------------
+
+sm_status cli_bundle(const cli_options *options) {
+    SM_AT_END(sm_rows_free) sm_rows rows = {0};
+    SM_OWN(json_t) *machine = NULL;
+    SM_FREED char *text = NULL;
+    size_t size_bytes = 0;
+    SM_FAIL_IF(options->n_operands == 0 || options->out.report_file == NULL, SM_ERR_USAGE,
+               "give result files, and a name: stepmark report ROWS... --bundle FILE");
+    sm_rows_init(&rows);
+    SM_TRY(cli_rows_read(options, NULL, &rows));
+    machine = sm_machine_facts(options->argc, options->argv);
+    sm_bundle_make(rows.rows, machine, &text, &size_bytes);
+    SM_TRY(sm_atomic_write_all(options->out.report_file, text, size_bytes));
+    cli_note("%s: %zu row%s, %zu kB", options->out.report_file, json_array_size(rows.rows),
+             sm_plural(json_array_size(rows.rows)), size_bytes / 1000);
+    return SM_OK;
+}
+
+static sm_status write_board(void *board, FILE *out) {
+    sm_leaderboard_page(json_array_get(board, 0), json_array_get(board, 1), out);
+    return SM_OK;
+}
+
+sm_status cli_leaderboard(const cli_options *options) {
+    SM_OWN(json_t) *rows = json_array();
+    SM_OWN(json_t) *references = NULL;
+    SM_OWN(json_t) *records = NULL;
+    SM_OWN(json_t) *refused = NULL;
+    sm_costs costs;
+    SM_TRY(cli_costs(options, &costs));
+    SM_FAIL_IF(options->n_operands == 0 && options->measure.no_reference, SM_ERR_USAGE,
+               "give bundles: stepmark report --rank FILE...");
+    references = options->measure.no_reference ? NULL : sm_bundle_references();
+    for (int i = 0; i < options->n_operands; i++) {
+        SM_OWN(json_t) *more = NULL;
+        SM_TRY(cli_interrupted ? SM_ERR_INTERRUPTED : sm_bundle_read(options->operands[i], &more));
+        json_array_extend(rows, more);
+    }
+    sm_leaderboard_make(rows, references, &costs, &records, &refused);
+    SM_OWN(json_t) *board = json_pack("[O, O]", records, refused);
+    SM_TRY(sm_record_write_all(&sm_leaderboard_table, (sm_format)options->out.format, stdout, records));
+    if (json_array_size(refused) > 0) {
+        const char *why = "they failed"; // or the reason of one with figures
+        for (size_t i = json_array_size(refused); i-- > 0;) {
+            const json_t *record = json_array_get(refused, i);
+            why = strcmp(sm_rows_text(record, "status"), "ok") == 0 ? sm_rows_text(record, "reason") : why;
+        }
+        cli_note("%zu of %zu rows left out: %s%s", json_array_size(refused), json_array_size(rows), why,
+                 options->out.page != NULL ? "; the page lists them" : "");
+    }
+    const sm_status status =
+        options->out.page != NULL ? cli_write_page(options->out.page, write_board, board, "") : SM_OK;
+    // Whether references are among the records, or why not, for a person.
+    size_t n = 0;
+    for (size_t i = 0; i < json_array_size(records); i++) {
+        n += sm_leaderboard_is_reference(json_array_get(records, i));
+    }
+    if (n > 0) {
+        cli_note("%zu row%s marked ref (reference) came with stepmark (--no-reference leaves them out)", n,
+                 sm_plural(n));
+    } else if (json_array_size(references) > 0) {
+        cli_note("no reference row did this work; `stepmark report --rank` alone shows which did what");
+    }
+    return status;
+}
+
+// --- report --check: trainings by their run folders ----------------------------------------------
+
+sm_status cli_check_run(const cli_options *options) {
+    SM_AT_END(sm_training_runs_free) sm_training_runs runs = {0};
+    size_t n_rejected = 0;
+    SM_FAIL_IF(options->n_operands == 0, SM_ERR_USAGE,
+               "give run folders, or their training_metrics.json: stepmark report --check RUN...");
+    sm_training_runs_read(options->operands, options->n_operands, &runs);
+    sm_training_runs_compare(&runs, options->compare.weak ? SM_WORK_FIXED_A_PROCESS : SM_WORK_FIXED);
+    SM_OWN(json_t) *records = sm_training_runs_records(&runs);
+    SM_TRY(sm_record_write_all(&sm_run_check_table, (sm_format)options->out.format, stdout, records));
+    for (size_t i = 0; i < runs.n; i++) {
+        n_rejected += json_array_size(runs.runs[i].problems) > 0;
+    }
+    // Tables show the reasons; with other formats the message has the first.
+    const sm_status status = sm_training_runs_verdict(&runs);
+    SM_FAIL_IF(status == SM_ERR_INVALID && sm_format_is_read((sm_format)options->out.format), status,
+               "%zu of %zu run%s rejected", n_rejected, runs.n, runs.n == 1 ? "" : "s");
+    return status;
+}
+
+// --- report --scaling: over numbers of processes -------------------------------------------------
+
+static sm_status write_scaling(const sm_scaling *scaling, sm_format format, sm_work work, size_t least,
+                               const char *title) {
+    SM_OWN(json_t) *records = sm_scaling_records(scaling, &work);
+    sm_status status = SM_OK;
+    if (json_array_size(records) >= least) {
+        printf("%s\n\n", title);
+        status = sm_record_write_all(&sm_scaling_table, format, stdout, records);
+        putchar('\n');
+    }
+    return status;
+}
+
+// Formats for people: md or text.
+static sm_status write_tables(const sm_scaling *scaling, sm_format format) {
+    const size_t least = scaling->n > 2 ? 2 : 1; // each table begins with the run of fewest processes
+    SM_TRY(write_scaling(scaling, format, SM_WORK_FIXED, least,
+                         "Strong scaling: the same work, shared by more processes"));
+    SM_TRY(write_scaling(scaling, format, SM_WORK_FIXED_A_PROCESS, 2, "Weak scaling: the same work for each process"));
+    for (size_t i = 0; i < json_array_size(scaling->notes); i++) {
+        fputs("- ", stdout);
+        const char *note = json_string_value(json_array_get(scaling->notes, i));
+        if (format == SM_FORMAT_MARKDOWN) {
+            sm_markdown_text(note, stdout);
+        } else {
+            fputs(note, stdout);
+        }
+        putchar('\n');
+    }
+    return SM_OK;
+}
+
+static sm_status write_scaling_page(void *scaling, FILE *out) {
+    sm_scaling_page(scaling, out);
+    return SM_OK;
+}
+
+sm_status cli_scaling(const cli_options *options) {
+    SM_AT_END(sm_training_runs_free) sm_training_runs runs = {.runs = NULL};
+    SM_AT_END(sm_scaling_free) sm_scaling scaling = {.n = 0};
+    SM_FAIL_IF(options->n_operands == 0, SM_ERR_USAGE,
+               "give run folders, or their training_metrics.json: stepmark report --scaling RUN...");
+    sm_training_runs_read(options->operands, options->n_operands, &runs);
+    SM_TRY(sm_scaling_make(&runs, options->compare.predict.values, options->compare.predict.n, &scaling));
+    const sm_format format = (sm_format)options->out.format;
+    SM_OWN(json_t) *records = NULL;
+    if (sm_format_is_read(format)) {
+        SM_TRY(write_tables(&scaling, format));
+    } else {
+        records = sm_scaling_records(&scaling, NULL);
+        SM_TRY(format == SM_FORMAT_JSON
+                   ? cli_print_object(json_pack("{s:O, s:o, s:O}", "rows", records, "model", sm_scaling_model(&scaling),
+                                                "notes", scaling.notes),
+                                      "the scaling tables")
+                   : sm_record_write_all(&sm_scaling_table, format, stdout, records));
+    }
+    return options->out.page != NULL ? cli_write_page(options->out.page, write_scaling_page, &scaling, "") : SM_OK;
 }
