@@ -31,21 +31,23 @@ typedef struct {
     const double *full; // n_elems, with --full; else NULL. Valid during the event
 } cli_walk_data;
 
-// Facts about all ops.
+// A walk: its step, and where the numbers come from.
+enum { CLI_WALK_OPERANDS = SM_MAX_IN + SM_MAX_OUT, CLI_WALK_ROOMS = 2 * CLI_WALK_OPERANDS };
+
 typedef struct {
     const cli_options *options;
-    const sm_model_config *config;
-    const sm_plan *plan;
-    sm_mode mode;
-    const int32_t *batch; // B*T tokens, then as many targets
-    const char *weights;  // the command that makes these weights, or their source
-    const char *data;     // likewise for the tokens
-    int n_shown;          // of plan->n_ops ops
-    bool has_values;
+    cli_job job;
+    const sm_plan *plan;           // owned by cli_walk_with or by `live`
+    int32_t *batch;                // B*T tokens, then as many targets
+    char weights[PATH_MAX];        // the command that makes these weights, or their source
+    char data[PATH_MAX];           // likewise for the tokens
+    int n_shown;                   // of plan->n_ops ops
+    sm_live *live;                 // NULL: no values
+    double *rooms[CLI_WALK_ROOMS]; // with --full: one for each operand of an op; allocated when needed
 
     // With --full: values before the first op, of parameters, the optimizer's state and the batch.
-    const cli_walk_data *initial; // plan->n_tensors of them; NULL: none
-} cli_walk_head;
+    cli_walk_data *initial; // plan->n_tensors of them; NULL: none
+} cli_walk_state;
 
 // An operand of an op, and its values: of an input before the op, of an output after it, and also `before` it if the op
 // adds to or updates it.
@@ -56,8 +58,6 @@ typedef struct {
     cli_walk_data before, data;
 } cli_walk_operand;
 
-enum { CLI_WALK_OPERANDS = SM_MAX_IN + SM_MAX_OUT };
-
 typedef struct {
     const sm_plan *plan;
     int index;
@@ -66,7 +66,7 @@ typedef struct {
 } cli_walk_op;
 
 typedef struct cli_walk_writer {
-    sm_status (*begin)(struct cli_walk_writer *writer, const cli_walk_head *head);
+    sm_status (*begin)(struct cli_walk_writer *writer, const cli_walk_state *walk);
     sm_status (*op)(struct cli_walk_writer *writer, const cli_walk_op *op);
     sm_status (*skip)(struct cli_walk_writer *writer, const sm_plan *plan, sm_range ops); // NULL: says nothing
     sm_status (*end)(struct cli_walk_writer *writer, const sm_plan *plan); // also called after an op that failed,
@@ -75,7 +75,6 @@ typedef struct cli_walk_writer {
     bool is_object;                                                        // likewise
     struct cli_step_page *page;                                            // learn/page.c
     json_t *losses; // gets the loss of this step and of a few after it on the same batch; NULL: not asked
-    bool shows_values;
     int last_layer; // learn/walk_text.c: layer and range of the op before; -2: none
     int last_range;
 } cli_walk_writer;
@@ -83,9 +82,9 @@ typedef struct cli_walk_writer {
 // Walks through the step of the options, with this writer.
 sm_status cli_walk_with(const cli_options *options, cli_walk_writer *writer);
 
-// The JSON of a head; the caller owns it.
-json_t *cli_walk_head_json(const cli_walk_head *head);
-json_t *cli_walk_op_json(const cli_walk_op *event);
+// The JSON of what begins a walk, and of an op, with their values of --full where `has_values`; the caller owns it.
+json_t *cli_walk_head_json(const cli_walk_state *walk, bool has_values);
+json_t *cli_walk_op_json(const cli_walk_op *event, bool has_values);
 
 cli_walk_writer cli_walk_text_writer(void);
 cli_walk_writer cli_walk_record_writer(void); // json; csv, jsonl: only ops

@@ -127,45 +127,36 @@ static sm_status see(sm_film *film, int moment, int tensor, const cli_walk_data 
     return data->full != NULL ? sm_film_see(film, moment, tensor, data->full) : SM_OK;
 }
 
-static sm_status begin(cli_walk_writer *writer, const cli_walk_head *head) {
+static sm_status begin(cli_walk_writer *writer, const cli_walk_state *w) {
     step_page *page = writer->page;
-    const sm_plan *plan = head->plan;
-    cli_walk_head shown = *head;
-    page->film = sm_film_new(plan, head->options->walk.slice_elems);
-    for (int i = 0; i < plan->n_tensors; i++) {
-        SM_TRY(see(page->film, 0, i, &head->initial[i]));
-    }
-    shown.initial = NULL;
-    json_t *walk = cli_walk_head_json(&shown);
+    const int64_t slice_elems = w->options->walk.slice_elems;
+    page->film = sm_film_new(w->plan, slice_elems);
+    json_t *walk = cli_walk_head_json(w, false);
     set(page, "walk", walk);
-    // Tensors that are shown apart say which part of them.
-    for (int i = 0; i < plan->n_tensors; i++) {
+    for (int i = 0; i < w->plan->n_tensors; i++) {
         int64_t dims[SM_MAX_DIMS];
-        if (sm_page_slice(plan, i, head->options->walk.slice_elems, dims)) {
+        SM_TRY(see(page->film, 0, i, &w->initial[i]));
+        if (sm_page_slice(w->plan, i, slice_elems, dims)) { // a tensor that is shown apart says which part
             json_object_set_new(json_array_get(json_object_get(walk, "tensors"), (size_t)i), "slice",
-                                sm_json_integers(dims, plan->tensors[i].n_dims));
+                                sm_json_integers(dims, w->plan->tensors[i].n_dims));
         }
     }
     page->ops = json_array();
     json_object_set_new(walk, "ops", page->ops);
-    set(page, "plan", sm_step_page_plan(plan));
+    set(page, "plan", sm_step_page_plan(w->plan));
     return SM_OK;
 }
 
 // Values go into the film; only their summaries stay.
 static sm_status take_op(cli_walk_writer *writer, const cli_walk_op *event) {
     step_page *page = writer->page;
-    cli_walk_op shown = *event;
     for (int k = 0; k < event->n_operands; k++) {
         const cli_walk_operand *o = &event->operands[k];
-        SM_TRY(see(page->film, 2 * event->index, o->tensor, k < event->n_inputs ? &o->data : &o->before));
-        shown.operands[k].data.full = NULL;
-        shown.operands[k].before.full = NULL;
+        const bool is_input = k < event->n_inputs;
+        SM_TRY(see(page->film, 2 * event->index, o->tensor, is_input ? &o->data : &o->before));
+        SM_TRY(is_input ? SM_OK : see(page->film, 2 * event->index + 1, o->tensor, &o->data));
     }
-    for (int k = event->n_inputs; k < event->n_operands; k++) {
-        SM_TRY(see(page->film, 2 * event->index + 1, event->operands[k].tensor, &event->operands[k].data));
-    }
-    json_array_append_new(page->ops, cli_walk_op_json(&shown));
+    json_array_append_new(page->ops, cli_walk_op_json(event, false));
     return SM_OK;
 }
 

@@ -10,22 +10,10 @@
 #include "cli/learn/learn.h"
 #include "learn/page/step_page.h"
 
-enum { LOSSES = 12, N_ROOMS = 2 * CLI_WALK_OPERANDS, MAX_FULL_ELEMS = 1 << 22 };
-
-typedef struct {
-    const cli_options *options;
-    cli_job job;
-    const sm_plan *plan;    // owned by this struct or by `live`
-    int32_t *batch;         // B*T tokens, then as many targets
-    sm_live *live;          // NULL without --values
-    double *rooms[N_ROOMS]; // with --full: one for each operand of an op; allocated when needed
-    cli_walk_data *initial; // with --full, for each tensor
-    char weights[PATH_MAX]; // for cli_walk_head
-    char data[PATH_MAX];
-} walk;
+enum { LOSSES = 12, MAX_FULL_ELEMS = 1 << 22 };
 
 // For people one block stands for all; for programs every op is shown, unless --layer or --at selects.
-static bool is_shown(const walk *w, int index) {
+static bool is_shown(const cli_walk_state *w, int index) {
     const cli_options *o = w->options;
     const sm_op *op = &w->plan->ops[index];
     const char *at = o->walk.at; // an op's number, or a kind
@@ -39,32 +27,24 @@ static bool is_shown(const walk *w, int index) {
     return in_layer || o->walk.all || (!sm_format_is_read((sm_format)o->out.format) && o->walk.layer < 0);
 }
 
-static int count_shown(const walk *w) {
-    int n = 0;
-    for (int i = 0; i < w->plan->n_ops; i++) {
-        n += is_shown(w, i);
-    }
-    return n;
-}
-
-// SM_ERR_USAGE if --at and --layer select no op.
-static sm_status check_at(const walk *w) {
+// Counts the ops that are shown. SM_ERR_USAGE if --at and --layer select none.
+static sm_status count_shown(cli_walk_state *w) {
     const char *kinds[SM_OP_KIND_COUNT];
+    bool is_there[SM_OP_KIND_COUNT] = {false};
     const char *at = w->options->walk.at;
     int n = 0;
-    if (at == NULL || count_shown(w) > 0) {
+    for (int i = 0; i < w->plan->n_ops; i++) {
+        w->n_shown += is_shown(w, i);
+        is_there[w->plan->ops[i].kind] = true;
+    }
+    if (at == NULL || w->n_shown > 0) {
         return SM_OK;
     }
     SM_FAIL_IF(isdigit((unsigned char)at[0]), SM_ERR_USAGE, "--at: no op %s is shown; the step's ops are 0 to %d", at,
                w->plan->n_ops - 1);
     for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
-        bool is_there = false;
-        for (int i = 0; i < w->plan->n_ops && !is_there; i++) {
-            is_there = (int)w->plan->ops[i].kind == kind;
-        }
-        if (is_there) {
-            kinds[n++] = sm_op_name((sm_op_kind)kind);
-        }
+        kinds[n] = sm_op_name((sm_op_kind)kind);
+        n += is_there[kind];
     }
     return cli_no_such_name("--at", "op in this step", at, kinds, n);
 }
@@ -72,7 +52,7 @@ static sm_status check_at(const walk *w) {
 // --- where the numbers come from -------------------------------------------------------------------
 
 // "stepmark train --init -m tiny --seed 42 --save DIR".
-static void describe_weights(walk *w) {
+static void describe_weights(cli_walk_state *w) {
     const cli_options *o = w->options;
     if (o->model.weights != NULL) {
         snprintf(w->weights, sizeof(w->weights), "%s", o->model.weights);
@@ -99,7 +79,7 @@ static void describe_weights(walk *w) {
 // --- the batch -------------------------------------------------------------------------------------
 
 // Of --text, or the first of --data, or random tokens of --seed; a token's target is the next token.
-static sm_status read_batch(walk *w) {
+static sm_status read_batch(cli_walk_state *w) {
     const sm_plan *plan = w->plan;
     const int64_t n = plan->B * plan->T;
     SM_OWN(sm_tokens) *data = NULL;
@@ -141,7 +121,7 @@ static sm_status train(sm_live *live, const int32_t *batch, int64_t step) {
 }
 
 // Reads a tensor; with --full all elements, into a room that grows.
-static sm_status read_data(const walk *w, int tensor, double **room, cli_walk_data *data) {
+static sm_status read_data(const cli_walk_state *w, int tensor, double **room, cli_walk_data *data) {
     const int64_t slice_elems = w->options->walk.slice_elems;
     const sm_tensor *t = &w->plan->tensors[tensor];
     const int64_t n_elems = sm_tensor_elems(t);
@@ -170,7 +150,7 @@ static sm_status read_data(const walk *w, int tensor, double **room, cli_walk_da
 
 // Opens the reference backend with the weights of --weights, or initial ones of --seed, and the batch. Takes ownership of
 // the plan, also after a failure.
-static sm_status open_values(walk *w, sm_plan *plan) {
+static sm_status open_values(cli_walk_state *w, sm_plan *plan) {
     const cli_options *o = w->options;
     const int64_t n = plan->B * plan->T;
     SM_TRY(sm_live_open(plan, &w->live));
@@ -207,7 +187,7 @@ static sm_status open_values(walk *w, sm_plan *plan) {
 
 // Executes one op, and fills an event's data if it is shown: of inputs before it, of outputs after it, and of those that
 // it adds to or updates also before it, in the second half of the rooms.
-static sm_status execute(walk *w, bool shown, cli_walk_op *event) {
+static sm_status execute(cli_walk_state *w, bool shown, cli_walk_op *event) {
     for (int k = 0; k < event->n_operands && shown; k++) {
         cli_walk_operand *o = &event->operands[k];
         if (k < event->n_inputs) {
@@ -245,7 +225,7 @@ static cli_walk_op make_event(const sm_plan *plan, int index) {
     return e;
 }
 
-static sm_status walk_ops(walk *w, cli_walk_writer *writer) {
+static sm_status walk_ops(cli_walk_state *w, cli_walk_writer *writer) {
     const bool tells_skips = w->options->walk.at == NULL;
     int skipped_until = 0;
     for (int i = 0; i < w->plan->n_ops; i++) {
@@ -268,18 +248,8 @@ static sm_status walk_ops(walk *w, cli_walk_writer *writer) {
     return SM_OK;
 }
 
-static sm_status write_walk(walk *w, cli_walk_writer *writer) {
-    const cli_walk_head head = {.options = w->options,
-                                .config = &w->job.config,
-                                .plan = w->plan,
-                                .mode = w->job.mode,
-                                .batch = w->batch,
-                                .weights = w->weights,
-                                .data = w->data,
-                                .n_shown = count_shown(w),
-                                .has_values = w->live != NULL,
-                                .initial = w->initial};
-    SM_TRY(writer->begin(writer, &head));
+static sm_status write_walk(cli_walk_state *w, cli_walk_writer *writer) {
+    SM_TRY(writer->begin(writer, w));
     sm_status status = walk_ops(w, writer);
     for (int i = 0; i < LOSSES && status == SM_OK && writer->losses != NULL; i++) {
         double loss = 0;
@@ -291,7 +261,7 @@ static sm_status write_walk(walk *w, cli_walk_writer *writer) {
     return status != SM_OK ? status : ended;
 }
 
-static sm_status check_options(walk *w) {
+static sm_status check_options(cli_walk_state *w) {
     const cli_options *options = w->options;
     SM_TRY(cli_job_of(options, NULL, &w->job));
     SM_FAIL_IF(options->walk.text != NULL && options->work.data != NULL, SM_ERR_USAGE,
@@ -308,25 +278,25 @@ static sm_status check_options(walk *w) {
     return SM_OK;
 }
 
-static void release(walk *w) {
+static void release(cli_walk_state *w) {
     free(w->batch);
     for (int i = 0; w->initial != NULL && i < w->plan->n_tensors; i++) {
         free((double *)w->initial[i].full);
     }
     free(w->initial);
-    for (int i = 0; i < N_ROOMS; i++) {
+    for (int i = 0; i < CLI_WALK_ROOMS; i++) {
         free(w->rooms[i]);
     }
     sm_live_close(w->live);
 }
 
 sm_status cli_walk_with(const cli_options *options, cli_walk_writer *writer) {
-    SM_AT_END(release) walk w = {.options = options};
+    SM_AT_END(release) cli_walk_state w = {.options = options};
     SM_OWN(sm_plan) *plan = NULL;
     SM_TRY(check_options(&w));
     SM_TRY(cli_job_plan(&w.job, 0, &plan));
     w.plan = plan;
-    SM_TRY(check_at(&w));
+    SM_TRY(count_shown(&w));
     describe_weights(&w);
     if (options->walk.text != NULL) {
         snprintf(w.data, sizeof(w.data), "the text: %s", options->walk.text);

@@ -17,10 +17,10 @@ static void print_ids(const char *name, const int32_t *ids, int64_t n) {
     printf("%s\n", n > most ? " ..." : "");
 }
 
-static sm_status begin(cli_walk_writer *writer, const cli_walk_head *head) {
-    const sm_model_config *c = head->config;
-    const sm_plan *plan = head->plan;
-    const cli_options *o = head->options;
+static sm_status begin(SM_UNUSED cli_walk_writer *writer, const cli_walk_state *w) {
+    const sm_model_config *c = &w->job.config;
+    const sm_plan *plan = w->plan;
+    const cli_options *o = w->options;
     char shared[64] = "";
     if (sm_model_n_kv_head(c) != c->n_head) {
         snprintf(shared, sizeof(shared), " that share NKV=%lld of keys and values", (long long)c->n_kv_head);
@@ -30,24 +30,22 @@ static sm_status begin(cli_walk_writer *writer, const cli_walk_head *head) {
            (long long)c->n_layer, (long long)c->n_head, shared, (long long)c->d_model, (long long)c->d_ff,
            (long long)c->vocab, (long long)sm_model_padded_vocab(c), SM_TEXT_COUNT(plan->n_params));
     printf("One training step of B=%lld sequences of T=%lld tokens, mode %s, recompute %s, precision %s: %d ops\n",
-           (long long)plan->B, (long long)plan->T, sm_mode_name(head->mode), sm_recompute_name(plan->recompute),
+           (long long)plan->B, (long long)plan->T, sm_mode_name(w->job.mode), sm_recompute_name(plan->recompute),
            cli_precision_name((cli_precision)o->device.precisions.values[0]), plan->n_ops);
-    const int n_left_out = head->plan->n_ops - head->n_shown;
-    if (head->options->walk.at != NULL) {
-        printf("Shown: %d %s of --at %s\n", head->n_shown, head->n_shown == 1 ? "op, that" : "ops, those",
-               head->options->walk.at);
+    const int n_left_out = plan->n_ops - w->n_shown;
+    if (o->walk.at != NULL) {
+        printf("Shown: %d %s of --at %s\n", w->n_shown, w->n_shown == 1 ? "op, that" : "ops, those", o->walk.at);
     } else if (n_left_out > 0) {
         printf("Shown: %d ops, outside of blocks and of block %lld; the other %d are left out (--all shows them)\n",
-               head->n_shown, head->options->walk.layer < 0 ? 0LL : (long long)head->options->walk.layer, n_left_out);
+               w->n_shown, o->walk.layer < 0 ? 0LL : (long long)o->walk.layer, n_left_out);
     }
-    writer->shows_values = head->has_values;
-    if (head->has_values) {
-        const int64_t n = head->plan->B * head->plan->T;
-        printf("%-8s %s\n", "weights", head->weights);
-        print_ids("tokens", head->batch, n);
-        print_ids("targets", head->batch + n, n);
-        sm_step_settings settings = sm_plan_settings(head->plan);
-        printf("%-8s step %lld", "hyper", (long long)cli_walk_step(head->options));
+    if (w->live != NULL) {
+        const int64_t n = plan->B * plan->T;
+        printf("%-8s %s\n", "weights", w->weights);
+        print_ids("tokens", w->batch, n);
+        print_ids("targets", w->batch + n, n);
+        sm_step_settings settings = sm_plan_settings(plan);
+        printf("%-8s step %lld", "hyper", (long long)cli_walk_step(o));
         for (int i = 0; i < sm_setting_count(); i++) {
             char words[CLI_TEXT_SIZE];
             const double value = *sm_setting_of(&settings, sm_setting_at(i));
