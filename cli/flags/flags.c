@@ -789,6 +789,24 @@ int cli_choosable_find(const char *name, size_t length) {
 
 bool cli_is_axis(const cli_flag *flag) { return (flag->commands & CLI_LISTED) != 0; }
 
+const char *cli_axis_text(const cli_axes *axes, const char *name) {
+    const char *text = NULL;
+    for (int i = 0; i < axes->n; i++) {
+        text = strcmp(flags[axes->axes[i].flag].name, name) == 0 ? axes->axes[i].text : text;
+    }
+    return text;
+}
+
+sm_status cli_axis_add(cli_axes *axes, const char *name, const char *text) {
+    int row = 0;
+    while (!cli_is_axis(&flags[row]) || strcmp(flags[row].name, name) != 0) {
+        row++;
+    }
+    SM_FAIL_IF(axes->n == CLI_MAX_AXES, SM_ERR_USAGE, "--%s: more than %d flags to sweep over", name, CLI_MAX_AXES);
+    axes->axes[axes->n++] = (cli_axis){row, text};
+    return SM_OK;
+}
+
 bool cli_has_own_list(const cli_flag *flag, cli_command command) {
     for (const cli_flag_variant *v = flag->unlike; v != NULL && v->commands != 0; v++) {
         if ((v->commands & ADVISE) != 0 && v->initial != NULL) {
@@ -820,6 +838,6 @@ void cli_flag_argument(const cli_flag *flag, cli_command command, char text[CLI_
         cli_choice_words(flag->choices, text, CLI_ARGUMENT_SIZE);
     }
     sm_append(text, CLI_ARGUMENT_SIZE, "%s%s", flag->argument != NULL ? flag->argument : "",
-             cli_takes_list(flag, command) && (flag->argument == NULL || strchr(flag->argument, ',') == NULL) ? LIST
-                                                                                                              : "");
+              cli_takes_list(flag, command) && (flag->argument == NULL || strchr(flag->argument, ',') == NULL) ? LIST
+                                                                                                               : "");
 }

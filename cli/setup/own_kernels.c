@@ -150,13 +150,8 @@ void cli_describe_own_code(sm_device *device) {
 }
 
 sm_status cli_load_backend(const cli_options *options) {
-    const char *path = options->device.backend_library; // in a sweep flags are lists; this one has one value
-    for (int i = 0; i < options->sweep.axes.n; i++) {
-        if (strcmp(cli_flag_at(options->sweep.axes.axes[i].flag)->name, "backend-library") == 0) {
-            path = options->sweep.axes.axes[i].text;
-        }
-    }
-    return cli_load_backend_file(path);
+    const char *path = cli_axis_text(&options->sweep.axes, "backend-library"); // in a sweep
+    return cli_load_backend_file(path != NULL ? path : options->device.backend_library);
 }
 
 sm_status cli_load_backend_file(const char *path) {

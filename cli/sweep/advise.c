@@ -155,43 +155,16 @@ typedef struct {
 
 // --- what is tried where flags do not say it -----------------------------------------------------------
 
-static int find_flag(const char *name) {
-    int i = 0;
-    while ((cli_flag_at(i)->commands & (1u << CLI_ADVISE)) == 0 || strcmp(cli_flag_at(i)->name, name) != 0) {
-        i++;
-    }
-    return i;
-}
-
-static const char *text_of(const cli_axes *axes, const char *name) {
-    for (int i = axes->n - 1; i >= 0; i--) {
-        if (strcmp(cli_flag_at(axes->axes[i].flag)->name, name) == 0) {
-            return axes->axes[i].text;
-        }
-    }
-    return NULL;
-}
-
-// Replaces an existing flag. `text` must outlive the axes.
-static sm_status set_axis(cli_axes *axes, const char *name, const char *text) {
-    SM_FAIL_IF(axes->n == CLI_MAX_AXES, SM_ERR_USAGE, "advise: more than %d flags", CLI_MAX_AXES - 1);
-    axes->axes[axes->n++] = (cli_axis){find_flag(name), text};
-    return SM_OK;
-}
-
 // "8,4": one a core, and half of them; "" if the device has no such choice.
 static sm_status choose_threads(const cli_axes *axes, char *text, size_t size_bytes) {
-    cli_texts name = {.n = 1};
+    cli_texts names;
     cli_device_list devices;
     sm_device_info info;
-    const char *given = text_of(axes, "backend");
+    const char *given = cli_axis_text(axes, "backend");
     text[0] = '\0';
-    cli_flag backend;
-    cli_flag_of(CLI_ADVISE, find_flag("backend"), &backend);
-    snprintf(name.texts[0], sizeof(name.texts[0]), "%s", given != NULL ? given : backend.initial);
-    SM_FAIL_IF(strchr(name.texts[0], ',') != NULL, SM_ERR_USAGE,
-               "--backend: give one device; each has an advice of its own");
-    SM_TRY(cli_select_devices(&name, &devices));
+    SM_TRY(cli_parse_texts("--backend", given != NULL ? given : "cpu", &names));
+    SM_FAIL_IF(names.n > 1, SM_ERR_USAGE, "--backend: give one device; each has an advice of its own");
+    SM_TRY(cli_select_devices(&names, &devices));
     SM_TRY(cli_describe(devices.devices[0], &info));
     if (info.n_threads > 1) {
         snprintf(text, size_bytes, "%d,%d", info.n_threads, info.n_threads / 2);
@@ -202,15 +175,15 @@ static sm_status choose_threads(const cli_axes *axes, char *text, size_t size_by
 // Ceilings and phases do not matter for a difference, and cost as much as the steps of a run. With --loader a loop is
 // measured, whose phases are the step itself.
 static sm_status complete(cli_options *options, char *threads, size_t size_bytes) {
-    SM_TRY(set_axis(&options->sweep.axes, "no-peaks", NULL));
-    if (text_of(&options->sweep.axes, "loader") == NULL) {
-        SM_TRY(set_axis(&options->sweep.axes, "no-phases", NULL));
+    SM_TRY(cli_axis_add(&options->sweep.axes, "no-peaks", NULL));
+    if (cli_axis_text(&options->sweep.axes, "loader") == NULL) {
+        SM_TRY(cli_axis_add(&options->sweep.axes, "no-phases", NULL));
     }
-    if (text_of(&options->sweep.axes, "threads") != NULL) {
+    if (cli_axis_text(&options->sweep.axes, "threads") != NULL) {
         return SM_OK;
     }
     SM_TRY(choose_threads(&options->sweep.axes, threads, size_bytes));
-    return threads[0] != '\0' ? set_axis(&options->sweep.axes, "threads", threads) : SM_OK;
+    return threads[0] != '\0' ? cli_axis_add(&options->sweep.axes, "threads", threads) : SM_OK;
 }
 
 // --- rows ------------------------------------------------------------------------------------------------

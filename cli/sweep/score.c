@@ -110,14 +110,6 @@ static double time_for_samples(const schedule *t, const row_kind *kinds, int i, 
     return samples_s < most_samples_s ? samples_s : most_samples_s;
 }
 
-static bool is_given(const cli_axes *axes, const char *name) {
-    bool found = false;
-    for (int i = 0; i < axes->n; i++) {
-        found = found || strcmp(cli_flag_at(axes->axes[i].flag)->name, name) == 0;
-    }
-    return found;
-}
-
 // A processor's micro-batch is that of its threads: a measured peak, by which --fit chooses, varies from run to run, and
 // with it the work, by 10% of the rate on 16 virtual cores.
 static int64_t batch_of_threads(const cli_candidate *c) {
@@ -133,16 +125,17 @@ static int64_t batch_of_threads(const cli_candidate *c) {
 // And gives it its batch.
 static sm_status kind_of(cli_sweep *s, int index, row_kind *kind) {
     const sm_device_info *info = &s->candidate->info;
+    const cli_axes *axes = &s->sweeper.options->sweep.axes;
     SM_TRY(cli_candidate_look(&s->sweeper, &s->plan.items[index], s->candidate));
     // Formats of 16 bits are slower than fp32 on devices without units of their own for them.
-    const bool is_asked_for = is_given(&s->sweeper.options->sweep.axes, "precision") ||
-                              s->candidate->job.precision == CLI_FP32 || strcmp(info->tier, "tensor") == 0 ||
+    const bool is_asked_for = cli_axis_text(axes, "precision") != NULL || s->candidate->job.precision == CLI_FP32 ||
+                              strcmp(info->tier, "tensor") == 0 ||
                               sm_is_word_of(info->isa, "avx512_bf16 amx neon_bf16 sme");
     *kind = !is_asked_for                                                ? UNWANTED
             : !info->is_host_processor                                   ? OF_CARD
             : strcmp(s->candidate->job.device.backend->name, "cpu") != 0 ? OF_PROCESSOR_AGAIN
                                                                          : OF_PROCESSOR;
-    if (info->is_host_processor && !is_given(&s->sweeper.options->sweep.axes, "batch-size")) {
+    if (info->is_host_processor && cli_axis_text(axes, "batch-size") == NULL) {
         cli_configuration *c = &s->plan.items[index];
         cli_configuration_set(c, "batch-size", batch_of_threads(s->candidate));
         cli_configuration_set_key(c, "");

@@ -8,24 +8,12 @@
 #include "cli/flags/flag.h"
 #include "cli/sweep/sweep.h"
 
-// What the command line gives a flag; NULL: nothing. *row: the flag's.
-static const char *given(const cli_options *o, const char *name, int *row) {
-    const char *text = NULL;
-    for (int i = 0; i < cli_flag_count(); i++) {
-        *row = cli_is_axis(cli_flag_at(i)) && strcmp(cli_flag_at(i)->name, name) == 0 ? i : *row;
-    }
-    for (int i = 0; i < o->sweep.axes.n; i++) {
-        text = o->sweep.axes.axes[i].flag == *row ? o->sweep.axes.axes[i].text : text;
-    }
-    return text;
-}
-
 bool cli_is_shared(const cli_options *o) {
-    int row = 0;
-    const char *op = given(o, "op", &row);
+    const cli_axes *axes = &o->sweep.axes;
+    const char *op = cli_axis_text(axes, "op");
     SM_FREED char *first = op != NULL ? sm_strndup(op, strcspn(op, ",")) : NULL;
-    return (first != NULL && sm_collective_op_find(first) != SM_ALONE_COUNT) || given(o, "buckets", &row) != NULL ||
-           given(o, "shard", &row) != NULL ||
+    return (first != NULL && sm_collective_op_find(first) != SM_ALONE_COUNT) ||
+           cli_axis_text(axes, "buckets") != NULL || cli_axis_text(axes, "shard") != NULL ||
            (o->sweep.preset != NULL && strcmp(o->sweep.preset, "cs336-2-exchange") == 0);
 }
 
@@ -35,16 +23,14 @@ static sm_status plan_of(const cli_options *options, sm_comm *comm, cli_device *
     static cli_device_list devices;
     static sm_device_info info; // whose id the plan refers to
     cli_texts names;
-    int row = 0;
-    const char *text = given(options, "backend", &row);
+    const char *text = cli_axis_text(&options->sweep.axes, "backend");
     SM_TRY(cli_parse_texts("--backend", text != NULL ? text : "cpu", &names));
     cli_foresee();
     SM_TRY(cli_select_devices(&names, &devices));
     SM_TRY(cli_choose_device(comm, &devices, device));
     SM_TRY(device->backend->describe(device->index, &info));
     own = *options;
-    SM_FAIL_IF(own.sweep.axes.n == CLI_MAX_AXES, SM_ERR_USAGE, "more than %d flags", CLI_MAX_AXES);
-    own.sweep.axes.axes[own.sweep.axes.n++] = (cli_axis){row, info.id};
+    SM_TRY(cli_axis_add(&own.sweep.axes, "backend", info.id));
     SM_TRY(cli_sweep_plan_make(&own, plan));
     for (int i = 0; i < plan->n; i++) { // which would be one row in a file otherwise
         static const char *const ways[] = {SM_TRANSPORT_LIST(SM_WORD)};
