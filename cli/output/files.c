@@ -11,52 +11,51 @@
 
 // --- rows ----------------------------------------------------------------------------------------
 
-static sm_format format_of(const char *path) {
-    sm_format format;
-    return sm_format_of_file(path, &format) ? format : SM_FORMAT_JSONL;
-}
-
-bool cli_is_log(const char *path) { return format_of(path) == SM_FORMAT_JSONL; }
-
-void cli_second_open(const char *path, cli_second *second) {
-    *second = (cli_second){path, format_of(path), json_array()};
-}
-
-size_t cli_second_number(const cli_second *second) {
-    return second->format == SM_FORMAT_JSON ? json_array_size(second->rows) : 0;
-}
-
-void cli_second_add(cli_second *second, json_t *row) {
-    if (second->rows != NULL) {
-        json_array_append_new(second->rows, json_deep_copy(row));
+sm_status cli_row_file_open(const char *path, bool looks, cli_row_file *file) {
+    *file = (cli_row_file){.path = path};
+    if (path == NULL) {
+        return SM_OK;
     }
+    const bool is_whole = sm_format_of_file(path, &file->format) && file->format != SM_FORMAT_JSONL;
+    file->rows = is_whole && !looks ? json_array() : NULL;
+    return is_whole ? SM_OK : (looks ? sm_sweep_log_look : sm_sweep_log_open)(path, &file->log);
 }
 
-sm_status cli_second_close(cli_second *second) {
-    SM_OWN(json_t) *rows = second->rows;
-    const char *path = second->path;
+sm_status cli_row_file_add(cli_row_file *file, json_t *row) {
+    if (file->rows != NULL) {
+        json_array_append_new(file->rows, json_deep_copy(row));
+    }
+    return file->log != NULL ? sm_sweep_log_append(file->log, row) : SM_OK;
+}
+
+size_t cli_row_file_number(const cli_row_file *file, const json_t *row) {
+    return file->log != NULL                ? sm_json_place(sm_sweep_log_rows(file->log)->rows, row)
+           : file->format == SM_FORMAT_JSON ? json_array_size(file->rows)
+                                            : 0;
+}
+
+sm_status cli_row_file_close(cli_row_file *file) {
+    SM_OWN(json_t) *rows = file->rows;
     SM_FREED char *text = NULL;
     size_t size_bytes = 0;
-    *second = (cli_second){.path = NULL, .format = second->format};
+    sm_sweep_log_close(file->log);
+    file->log = NULL;
+    file->rows = NULL;
     if (rows == NULL) {
         return SM_OK;
     }
     FILE *out = sm_memstream(&text, &size_bytes);
-    const sm_status status = sm_record_write_all(&sm_row_table, second->format, out, rows);
+    const sm_status status = sm_record_write_all(&sm_row_table, file->format, out, rows);
     sm_memstream_close(out);
-    return status == SM_OK ? sm_atomic_write_all(path, text, size_bytes) : status;
+    return status == SM_OK ? sm_atomic_write_all(file->path, text, size_bytes) : status;
 }
 
 sm_status cli_write_row(const char *path, json_t *row) {
-    SM_OWN(sm_sweep_log) *log = NULL;
-    cli_second second;
-    if (!cli_is_log(path)) {
-        cli_second_open(path, &second);
-        cli_second_add(&second, row);
-        return cli_second_close(&second);
-    }
-    SM_TRY(sm_sweep_log_open(path, &log));
-    return sm_sweep_log_append(log, row);
+    cli_row_file file;
+    sm_status status = cli_row_file_open(path, false, &file);
+    status = status == SM_OK ? cli_row_file_add(&file, row) : status;
+    const sm_status closed = cli_row_file_close(&file);
+    return status == SM_OK ? closed : status;
 }
 
 // --- pages ---------------------------------------------------------------------------------------

@@ -67,30 +67,27 @@ void cli_last_words_unlock(void);
 
 // --- rows ----------------------------------------------------------------------------------------
 
-// `run --output-file FILE`: rows are appended to a .jsonl file, or one with an unknown ending (bench/rows/read_rows.h); a
+// The file of --output-file: rows are appended to a .jsonl file, or one with an unknown ending (bench/rows/read_rows.h); a
 // .json, .csv or .md file is written when all rows are complete.
-
-// Whether rows are appended to a file of that name.
-bool cli_is_log(const char *path);
-
-// A file that is written as a whole.
 typedef struct {
     const char *path; // NULL: none
     sm_format format;
-    json_t *rows; // kept until the end
-} cli_second;
+    struct sm_sweep_log *log; // of rows that are appended; NULL: it is written as a whole
+    json_t *rows;             // kept until then
+} cli_row_file;
 
-void cli_second_open(const char *path, cli_second *second);
-void cli_second_add(cli_second *second, json_t *row);
+// `looks`: only reads what is there.
+sm_status cli_row_file_open(const char *path, bool looks, cli_row_file *file);
+sm_status cli_row_file_add(cli_row_file *file, json_t *row);
 
-// The number in the file, from 1, of the row added last; 0: `compare` cannot read this file.
-size_t cli_second_number(const cli_second *second);
+// The number in the file, from 1, of a row, where it is written as a whole of the one added last; 0: it has no numbers.
+size_t cli_row_file_number(const cli_row_file *file, const json_t *row);
 
-// Adds a row to a file of either kind.
+// Writes what remains, and closes; one that is not open stays so.
+sm_status cli_row_file_close(cli_row_file *file);
+
+// Adds a row to a file.
 sm_status cli_write_row(const char *path, json_t *row);
-
-// Writes what remains, and closes.
-sm_status cli_second_close(cli_second *second);
 
 // --- pages ---------------------------------------------------------------------------------------
 

@@ -380,7 +380,7 @@ static sm_status run_and_print(advice *a) {
     if (ended != SM_OK && ended != SM_ERR_INTERRUPTED) {
         return ended;
     }
-    if (ended == SM_ERR_INTERRUPTED && a->sweep.log != NULL) {
+    if (ended == SM_ERR_INTERRUPTED && a->sweep.file.log != NULL) {
         cli_note("the measured rows are in %s; the same command with --resume continues", a->options->out.output_file);
     }
     if (a->n_tried > 0) { // not interrupted before the first run was complete

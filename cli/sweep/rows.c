@@ -51,8 +51,9 @@ static bool names_its_code(const json_t *row) {
 
 json_t *cli_sweep_known(const cli_sweep *s, const char *key) {
     json_t *row = json_object_get(s->kept, key);
-    json_t *before =
-        row == NULL && s->log != NULL && s->sweeper.options->sweep.resume ? sm_sweep_log_find(s->log, key) : NULL;
+    json_t *before = row == NULL && s->file.log != NULL && s->sweeper.options->sweep.resume
+                         ? sm_sweep_log_find(s->file.log, key)
+                         : NULL;
     return row != NULL ? row : before != NULL && names_its_code(before) ? before : NULL;
 }
 
@@ -76,8 +77,7 @@ sm_status cli_sweep_measure(cli_sweep *s, const cli_configuration *c, cli_candid
     }
     // A row of which only some samples were taken is shown, and kept for no later run.
     json_object_set_new(s->kept, c->key, made);
-    SM_TRY(s->log != NULL && measured == SM_OK ? sm_sweep_log_append(s->log, made) : SM_OK);
-    cli_second_add(&s->second, made);
+    SM_TRY(measured == SM_OK || s->file.log == NULL ? cli_row_file_add(&s->file, made) : SM_OK);
     if (work > 0) {
         s->seconds += (double)(sm_now_ns() - begin_ns) * 1e-9;
         s->work_done += work;
@@ -93,19 +93,16 @@ static sm_status open_log(cli_sweep *s) {
     const char *path = o->out.output_file;
     size_t i;
     json_t *row;
-    const bool is_log = path != NULL && cli_is_log(path);
     SM_FAIL_IF(o->sweep.resume && path == NULL, SM_ERR_USAGE, "--resume: needs --output-file, the file to continue");
-    SM_FAIL_IF(o->sweep.resume && !is_log, SM_ERR_USAGE,
+    SM_TRY(cli_row_file_open(path, o->sweep.dry_run, &s->file));
+    SM_FAIL_IF(o->sweep.resume && s->file.log == NULL, SM_ERR_USAGE,
                "--resume: continues a file of lines, such as rows.jsonl, not %s", path);
-    if (path != NULL && !is_log && !o->sweep.dry_run) {
-        cli_second_open(path, &s->second);
-    }
-    if (!is_log) {
+    if (s->file.log == NULL) {
         return SM_OK;
     }
-    SM_TRY(o->sweep.dry_run ? sm_sweep_log_look(path, &s->log) : sm_sweep_log_open(path, &s->log));
-    cli_note_warnings(sm_sweep_log_rows(s->log));
-    json_array_foreach(sm_sweep_log_rows(s->log)->rows, i, row) {
+    const sm_rows *rows = sm_sweep_log_rows(s->file.log);
+    cli_note_warnings(rows);
+    json_array_foreach(rows->rows, i, row) {
         if (o->sweep.resume && !names_its_code(row)) {
             cli_note("warning: %s: row %zu ran code of its own, which its sweep_key does not name; it is not taken",
                      path, i + 1);
@@ -144,9 +141,8 @@ sm_status cli_sweep_open(const cli_options *options, cli_sweep *s) {
 }
 
 void cli_sweep_close(cli_sweep *s) {
-    (void)cli_second_close(&s->second); // if a failure left it open
+    (void)cli_row_file_close(&s->file); // if a failure left it open
     cli_sweep_plan_free(&s->plan);
-    sm_sweep_log_close(s->log);
     json_decref(s->kept);
     json_decref(s->rows);
     cli_sweeper_close(&s->sweeper);

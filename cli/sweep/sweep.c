@@ -101,17 +101,12 @@ static bool prints_at_once(const cli_options *o) {
     return cli_sweep_order(o) == CLI_ORDER_GIVEN && !o->sweep.find_batch;
 }
 
-// In the file of rows; 0: there is none, or it has no numbers.
-static size_t row_number(const cli_sweep *s, const json_t *row) {
-    return s->log != NULL ? sm_json_place(sm_sweep_log_rows(s->log)->rows, row) : cli_second_number(&s->second);
-}
-
 // The first row opens the output, so that a usage error leaves it empty.
 static sm_status print_row(cli_sweep *s, json_t *row) {
     const sm_format format = (sm_format)s->sweeper.options->out.format;
     SM_TRY(s->writer == NULL ? sm_row_writer_open(format, stdout, &s->writer) : SM_OK);
     json_array_append(s->rows, row);
-    return sm_row_write_record(s->writer, sm_row_numbered(json_incref(row), row_number(s, row)));
+    return sm_row_write_record(s->writer, sm_row_numbered(json_incref(row), cli_row_file_number(&s->file, row)));
 }
 
 static sm_status run_one(cli_sweep *s, int index) {
@@ -207,7 +202,7 @@ static sm_status print_advice(const cli_sweep *s, const json_t *rows) {
     SM_TRY(cli_recommend_print(rows, format, &n));
     best = n > 0 ? cli_answer_print(rows, NULL, stdout) : -1;
     // Below a table for people: the row to measure again, of those in the file.
-    const json_t *logged = best >= 0 && s->log != NULL ? sm_sweep_log_rows(s->log)->rows : NULL;
+    const json_t *logged = best >= 0 && s->file.log != NULL ? sm_sweep_log_rows(s->file.log)->rows : NULL;
     const size_t place = logged != NULL ? sm_json_place(logged, json_array_get(rows, (size_t)best)) : 0;
     if (place > 0) {
         cli_again_print(s->sweeper.options->out.output_file, place - 1);
@@ -261,13 +256,13 @@ static sm_status close_output(cli_sweep *s, const outcome *o) {
         sm_row_write_legend(!options->measure.no_peaks, stdout);
     }
     const json_t *last = json_array_get(s->rows, json_array_size(s->rows) - 1);
-    if (last != NULL && row_number(s, last) > 0 && sm_format_is_read(format)) {
+    if (last != NULL && cli_row_file_number(&s->file, last) > 0 && sm_format_is_read(format)) {
         char word[SM_SHELL_PATH_SIZE];
         printf("\n- #: the row in its file: `stepmark compare %s##` measures it again.\n",
                sm_shell_path(options->out.output_file, word));
     }
     SM_TRY(o->n_ok > 1 ? print_advice(s, s->rows) : SM_OK);
-    return cli_second_close(&s->second);
+    return cli_row_file_close(&s->file);
 }
 
 static sm_status print_rows(cli_sweep *s, outcome *o) {
@@ -305,7 +300,7 @@ static sm_status run_and_print(cli_sweep *s) {
         return ended;
     }
     SM_ROW_TEXT(message, sm_error_message());
-    if (ended == SM_ERR_INTERRUPTED && s->log != NULL) {
+    if (ended == SM_ERR_INTERRUPTED && s->file.log != NULL) {
         cli_note("%d of %d rows are in %s; the same command with --resume continues", s->n_finished, s->n_total,
                  s->sweeper.options->out.output_file);
     }

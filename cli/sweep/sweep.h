@@ -125,9 +125,8 @@ typedef struct {
     cli_sweeper sweeper;
     cli_sweep_plan plan;
     cli_candidate *candidate; // the current one; large
-    sm_sweep_log *log;        // of --output-file; NULL: none, or a file that is written as a whole
     json_t *kept;             // key -> row of this run
-    cli_second second;        // a file that is written as a whole
+    cli_row_file file;        // of --output-file
     sm_row_writer *writer;    // NULL: nothing is written yet
     json_t *rows;             // written
     int n_total;
