@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// --- a model -------------------------------------------------------------------------------------
-
 sm_status cli_model_config(const cli_options *options, const char *size_name, sm_model_config *config) {
     const sm_model *model = sm_model_at(options->model.arch > 0 ? options->model.arch - 1 : 0);
     const sm_model_size *size = sm_model_size_find(model, size_name);
@@ -44,8 +42,6 @@ sm_status cli_check_seq_len(const sm_model_config *config, int64_t T) {
                (long long)T, (long long)config->context);
     return SM_OK;
 }
-
-// --- a precision ---------------------------------------------------------------------------------
 
 static const struct {
     const char *name;
@@ -96,8 +92,6 @@ sm_status cli_measure_peaks(sm_device *device, cli_precision precision, size_t w
                ? backend->measure_peaks_within(device, computed, working_set_bytes, seconds, peaks)
                : backend->measure_peaks(device, computed, seconds, peaks);
 }
-
-// --- an optimizer --------------------------------------------------------------------------------
 
 void cli_setting_text(const sm_setting *setting, char mark, char text[CLI_TEXT_SIZE]) {
     snprintf(text, CLI_TEXT_SIZE, "%s", setting->name);

@@ -331,8 +331,6 @@ void cli_manual_print(FILE *stream, cli_command command) {
     command == CLI_COMMAND_COUNT ? print_program(stream) : print_subcommand(stream, command);
 }
 
-// --- --schema ---------------------------------------------------------------------------------------
-
 sm_status cli_print_schema(cli_command command) {
     char title[128];
     const cli_subcommand *c = &cli_commands[command];

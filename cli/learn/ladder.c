@@ -7,8 +7,6 @@
 #include "cli/setup/setup.h"
 #include "learn/ladder/ladder.h"
 
-// --- the list --------------------------------------------------------------------------------------
-
 static const sm_column list_columns[] = {
     SM_TEXT("ladder", "the op by its short name", .heading = "ladder"),
     SM_TEXT("backend", "whose kernels these are", .heading = "backend"),
@@ -39,8 +37,6 @@ static sm_status list_ladders(const cli_options *options) {
 }
 
 static const double STEP_TOLERANCE = 0.03;
-
-// --- the table of a ladder -------------------------------------------------------------------------
 
 // "0.812 ± 0.4%": the interval's wider half.
 static void show_time(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
@@ -129,8 +125,6 @@ static json_t *make_record(const sm_ladder *ladder, const sm_ladder_result *r, c
     return record;
 }
 
-// --- the shape -------------------------------------------------------------------------------------
-
 // The ladder's own shape with the values of "N=128,F=3072".
 static sm_status make_shape(const char *given, const char *own, char shape[SM_CASE_TEXT_SIZE]) {
     for (const char *entry = given; *entry != '\0'; entry += strcspn(entry, ","), entry += *entry == ',') {
@@ -156,8 +150,6 @@ static sm_status make_shape(const char *given, const char *own, char shape[SM_CA
     }
     return SM_OK;
 }
-
-// --- the subcommand --------------------------------------------------------------------------------
 
 static void say(const char *text) { cli_say("%s", text); }
 

@@ -301,7 +301,7 @@ static sm_status time_devices(const cli_options *options, const sm_plan *plan, j
     return SM_OK;
 }
 
-// --- all data ------------------------------------------------------------------------------------------
+// --- all data and the page -------------------------------------------------------------------------
 
 // The texts of the ids, unless ids are bytes.
 static void set_vocabulary(step_page *p) {
@@ -402,8 +402,6 @@ static sm_status gather(step_page *p, const sm_plan *plan) {
     set(p, "files", json_incref(files));
     return SM_OK;
 }
-
-// --- the page --------------------------------------------------------------------------------------
 
 static sm_status write_page(void *data, FILE *out) {
     sm_step_page_write(data, out);

@@ -49,8 +49,6 @@ static sm_status count_shown(cli_walk_state *w) {
     return cli_no_such_name("--at", "op in this step", at, kinds, n);
 }
 
-// --- where the numbers come from -------------------------------------------------------------------
-
 // "stepmark train --init -m tiny --seed 42 --save DIR".
 static void describe_weights(cli_walk_state *w) {
     const cli_options *o = w->options;
@@ -75,8 +73,6 @@ static void describe_weights(cli_walk_state *w) {
         sm_append(w->weights, PATH_MAX, ", and %lld steps of training", (long long)o->walk.train_steps);
     }
 }
-
-// --- the batch -------------------------------------------------------------------------------------
 
 // Of --text, or the first of --data, or random tokens of --seed; a token's target is the next token.
 static sm_status read_batch(cli_walk_state *w) {
@@ -107,8 +103,6 @@ static sm_status read_batch(cli_walk_state *w) {
     SM_TRY(cli_open_tokens(w->options, plan->V, &data));
     return sm_tokens_batch(data, 0, plan->B, plan->T, tokens, targets);
 }
-
-// --- values ----------------------------------------------------------------------------------------
 
 // Step `step` of training on a batch: B*T tokens, then as many targets.
 static sm_status train(sm_live *live, const int32_t *batch, int64_t step) {
@@ -202,8 +196,6 @@ static sm_status execute(cli_walk_state *w, bool shown, cli_walk_op *event) {
     }
     return SM_OK;
 }
-
-// --- walking ---------------------------------------------------------------------------------------
 
 static cli_walk_op make_event(const sm_plan *plan, int index) {
     static const char *const accesses[] = {[SM_WRITES] = "writes", [SM_ADDS] = "adds to", [SM_UPDATES] = "updates"};

@@ -5,8 +5,6 @@
 #include "bench/tables/show.h"
 #include "cli/learn/learn.h"
 
-// --- values ----------------------------------------------------------------------------------------
-
 static json_t *ids_json(const int32_t *ids, int64_t n) {
     json_t *array = json_array();
     for (int64_t i = 0; i < n; i++) {
@@ -26,8 +24,6 @@ static void add_data(json_t *object, const cli_walk_data *data, bool has_values)
         json_object_set_new(object, "values", sm_json_reals(data->full, data->n_elems));
     }
 }
-
-// --- an op -----------------------------------------------------------------------------------------
 
 static const sm_column columns[] = {
     SM_INTEGER("index", "", "place in the order of execution"),
@@ -92,8 +88,6 @@ json_t *cli_walk_op_json(const cli_walk_op *event, bool has_values) {
 static sm_status write_op(cli_walk_writer *writer, const cli_walk_op *event) {
     return sm_record_write(writer->records, cli_walk_op_json(event, true));
 }
-
-// --- the head --------------------------------------------------------------------------------------
 
 static json_t *tensor_json(const cli_walk_state *walk, int tensor, bool has_values) {
     const sm_tensor *t = &walk->plan->tensors[tensor];

@@ -6,8 +6,6 @@
 
 enum { TEXT_SIZE = 160, NO_OP_BEFORE = -2 };
 
-// --- the head --------------------------------------------------------------------------------------
-
 static void print_ids(const char *name, const int32_t *ids, int64_t n) {
     const int64_t most = 16;
     printf("%-8s", name);
@@ -58,8 +56,6 @@ static sm_status begin(SM_UNUSED cli_walk_writer *writer, const cli_walk_state *
     }
     return SM_OK;
 }
-
-// --- an op -----------------------------------------------------------------------------------------
 
 static const char *dims_text(const sm_tensor *t, char text[TEXT_SIZE]) {
     text[0] = '\0';
@@ -157,8 +153,6 @@ static sm_status skip(cli_walk_writer *writer, const sm_plan *plan, sm_range ops
     writer->last_layer = plan->ops[ops.end - 1].layer;
     return SM_OK;
 }
-
-// --- totals ----------------------------------------------------------------------------------------
 
 static void print_total(const char *name, int n_ops, double flops, double bytes) {
     printf("%-10s %5d %12s %12s %12.2f\n", name, n_ops, SM_TEXT_SCALED(flops, "FLOP"), SM_TEXT_BYTES(bytes),

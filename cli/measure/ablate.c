@@ -60,8 +60,6 @@ typedef struct {
     unsigned asked; // bits of the rewrites to measure
 } ablation;
 
-// --- sessions -----------------------------------------------------------------------------
-
 static sm_status open_side(const ablation *a, sm_mode mode, unsigned without, sm_stepper *side) {
     SM_OWN(sm_session) *session = NULL;
     sm_plan *plan;
@@ -76,8 +74,6 @@ static sm_status open_side(const ablation *a, sm_mode mode, unsigned without, sm
     side->session = sm_give(&session);
     return SM_OK;
 }
-
-// --- records ------------------------------------------------------------------------------
 
 static sm_status measure_pair(ablation *a, sm_mode mode, unsigned without, json_t *record) {
     sm_stepper other;

@@ -6,8 +6,6 @@
 #include "cli/measure/measure.h"
 #include "cli/rows/rows.h"
 
-// --- its steps -----------------------------------------------------------------------------------
-
 sm_status cli_open_data(const cli_options *options, const cli_job *job, cli_loop_steps *loop, cli_workload *w) {
     if (loop == NULL) {
         return cli_workload_open(options, job, w);
@@ -44,8 +42,6 @@ void cli_loop_steps_close(cli_loop_steps *steps) {
     sm_loader_close(steps->loader);
     cli_train_data_close(&steps->data);
 }
-
-// --- what a person sees of it --------------------------------------------------------------------
 
 static const double unaccounted_limit = 0.01; // of an instrumented step
 
@@ -129,8 +125,6 @@ sm_status cli_loop_show(const sm_row *row, const json_t *baseline, sm_format for
     puts(n_told > 0 ? "." : "");
     return status;
 }
-
-// --- the whole -----------------------------------------------------------------------------------------
 
 static sm_status loop(const cli_options *options, sm_comm *comm) {
     static cli_bench bench; // static because of its ceilings

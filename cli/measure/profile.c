@@ -8,8 +8,6 @@
 
 static const double unaccounted_limit = 0.01; // of the wall clock
 
-// --- --sort and --top ----------------------------------------------------------------------
-
 static const char *const sort_fields[] = {
 #define X(code, word, field) field,
     CLI_PROFILE_ORDER_LIST(X)

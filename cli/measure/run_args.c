@@ -6,8 +6,6 @@
 
 #include "cli/flags/flag.h"
 
-// --- one flag ------------------------------------------------------------------------------------
-
 // A number, or a choice's word.
 static void put_integer(FILE *out, const cli_flag *flag, int64_t value) {
     for (const cli_choice *c = flag->choices; c != NULL && c->word != NULL; c++) {
@@ -75,8 +73,6 @@ static void put_flag(FILE *out, const cli_flag *flag, const cli_options *options
     case CLI_NEW_FOLDER: break;
     }
 }
-
-// --- all of them ---------------------------------------------------------------------------------
 
 static void set_number(cli_ints *list, int64_t value, bool is_given) {
     list->n = is_given;
@@ -165,8 +161,6 @@ const char *cli_run_args_value(const json_t *args, const char *name) {
 cli_command cli_run_args_command(const json_t *args) {
     return cli_run_args_value(args, "loader") != NULL ? CLI_LOOP : CLI_RUN; // which only loops have
 }
-
-// --- of whoever wrote the row ------------------------------------------------------------------------
 
 sm_status cli_run_args_check(const json_t *args) {
     const cli_command command = cli_run_args_command(args);

@@ -9,8 +9,6 @@
 #include "cli/flags/options.h"
 #include "src/io/atomic_file.h"
 
-// --- rows ----------------------------------------------------------------------------------------
-
 sm_status cli_row_file_open(const char *path, bool looks, cli_row_file *file) {
     *file = (cli_row_file){.path = path};
     if (path == NULL) {
@@ -58,8 +56,6 @@ sm_status cli_write_row(const char *path, json_t *row) {
     return status == SM_OK ? closed : status;
 }
 
-// --- pages ---------------------------------------------------------------------------------------
-
 sm_status cli_write_page(const char *path, cli_page_function put, void *what, const char *before) {
     SM_FREED char *text = NULL;
     size_t size_bytes = 0;
@@ -85,8 +81,6 @@ sm_status cli_print_object(json_t *object, const char *what) {
     putchar('\n');
     return is_written ? SM_OK : sm_fail(SM_ERR_IO, "cannot write %s", what);
 }
-
-// --- traces --------------------------------------------------------------------------------------
 
 sm_status cli_write_json(const json_t *value, const char *path) {
     SM_FREED char *text = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(15));

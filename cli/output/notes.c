@@ -134,8 +134,6 @@ void cli_live_keep(void) {
     live.n_lines = 0;
 }
 
-// --- notes ---------------------------------------------------------------------------------------
-
 static bool is_muted;
 
 void cli_mute(bool muted) { is_muted = muted; }

@@ -14,8 +14,6 @@
 #include "src/io/shell_word.h"
 #include "src/processes/process.h"
 
-// --- two command lines in turn -------------------------------------------------------------------
-
 // Command lines run in turn, so that a drift of the machine affects both. A command line is a `run` of this program
 // ("run -m tiny"), or of another program with the same flags ("./old/stepmark run -m tiny").
 
@@ -216,8 +214,6 @@ static sm_status interleave(const cli_options *options, const sm_compare_options
     return run_pairs(&of_a, &of_b, &t, a, b);
 }
 
-// --- the two sides -----------------------------------------------------------------------------
-
 static sm_status find_factors(const cli_options *options, unsigned *across) {
     *across = 0;
     for (int i = 0; i < options->compare.across.n; i++) {
@@ -234,8 +230,6 @@ static sm_status find_factors(const cli_options *options, unsigned *across) {
     }
     return SM_OK;
 }
-
-// --- output --------------------------------------------------------------------------------------
 
 static sm_status write_read(const sm_comparison *c, sm_format format) {
     SM_TRY(sm_record_write_all(&sm_compare_table, format, stdout, c->compared));
@@ -270,8 +264,6 @@ static sm_status write_comparison(const sm_comparison *c, sm_format format) {
     }
     return sm_record_write_all(&sm_compare_table, format, stdout, c->compared);
 }
-
-// --- the subcommand ------------------------------------------------------------------------------
 
 static sm_status compare(const cli_options *options, sm_rows *a, sm_rows *b) {
     SM_AT_END(sm_comparison_free) sm_comparison c = {NULL, NULL, NULL, SM_VERDICT_SAME, 0};

@@ -116,8 +116,6 @@ static sm_status write_report(void *what, FILE *out) {
     return r->curves != NULL ? sm_curves_page(r->curves, how, out) : sm_report_write(r->rows, &r->costs, how, out);
 }
 
-// --- trainings -----------------------------------------------------------------------------------
-
 static sm_status report_trainings(report *r) {
     const cli_options *options = r->options;
     SM_AT_END(sm_curves_free) sm_curves curves = {0};
@@ -127,8 +125,6 @@ static sm_status report_trainings(report *r) {
     snprintf(n_runs, sizeof(n_runs), "%zu training%s, ", curves.n, sm_plural(curves.n));
     return cli_write_page(options->out.report_file, write_report, r, n_runs);
 }
-
-// --- rows ----------------------------------------------------------------------------------------
 
 // The blocks and rows of every file in a folder, by name. A file that has none costs a line.
 static sm_status collect(const char *folder, sm_rows *rows) {
@@ -170,8 +166,6 @@ static sm_status report_rows(report *r) {
     snprintf(n_rows, sizeof(n_rows), "%zu row%s, ", n, sm_plural(n));
     return cli_write_page(options->out.report_file, write_report, r, n_rows);
 }
-
-// --- the subcommand ------------------------------------------------------------------------------
 
 // The newest change of the files that are read, in ns.
 static int64_t last_change(const cli_options *options) {
@@ -272,7 +266,7 @@ sm_status cli_recommend(const cli_options *options) {
     return SM_OK;
 }
 
-// --- report --bundle and --rank: rows for others, and one table of many such files ----------------------
+// --- report --bundle, --rank and --check ---------------------------------------------------------
 
 sm_status cli_bundle(const cli_options *options) {
     SM_AT_END(sm_rows_free) sm_rows rows = {0};
@@ -338,8 +332,6 @@ sm_status cli_leaderboard(const cli_options *options) {
     }
     return status;
 }
-
-// --- report --check: trainings by their run folders ----------------------------------------------
 
 sm_status cli_check_run(const cli_options *options) {
     SM_AT_END(sm_training_runs_free) sm_training_runs runs = {0};

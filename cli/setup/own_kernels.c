@@ -166,8 +166,6 @@ sm_status cli_load_backend_file(const char *path) {
     return SM_OK;
 }
 
-// --- of a row ----------------------------------------------------------------------------------------
-
 // `entry`, with the digest of its file, must be among those recorded.
 static sm_status expect_recorded(const char *what, const char *entry, const char *path, const char *recorded) {
     char digest[SM_DIGEST_SIZE], text[PATH_MAX + CLI_TEXT_SIZE + SM_DIGEST_SIZE];

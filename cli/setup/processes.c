@@ -10,8 +10,6 @@
 #include "os/os.h"
 #include "src/weights/weights.h"
 
-// --- joining ---------------------------------------------------------------------------------------
-
 sm_status cli_join(const cli_options *options, sm_comm **comm) {
     const sm_comm_options how = {.timeout_s = options->processes.comm_timeout_s,
                                  .transport = (sm_transport)options->processes.transport,
@@ -174,8 +172,6 @@ sm_status cli_choose_device(const sm_comm *comm, const cli_device_list *devices,
                    "or one for each",
                    devices->n, n_here);
 }
-
-// --- their end -------------------------------------------------------------------------------------
 
 void cli_wait_for_others(void) {
     enum { LOOK_NS = 20000000, MOST_LOOKS = 250 };

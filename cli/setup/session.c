@@ -9,8 +9,6 @@
 
 enum { CLI_MAX_BACKENDS = 16 };
 
-// --- devices -------------------------------------------------------------------------------
-
 // The devices of a backend, as another process listed them into shared memory.
 typedef struct {
     int n;
@@ -231,8 +229,6 @@ sm_status cli_open_only_device(const cli_options *options, sm_device **opened) {
     return cli_open_device(device, options->device.threads.values[0], options, opened);
 }
 
-// --- model and weights ---------------------------------------------------------------------
-
 sm_status cli_load_weights(sm_session *session, const sm_model_config *config, uint64_t seed, const char *folder) {
     return folder != NULL ? sm_weights_load(folder, config, session, NULL) : sm_session_draw(session, seed);
 }
@@ -248,8 +244,6 @@ sm_status cli_weights_digest(const cli_options *options, char digest[SM_DIGEST_S
     char *const *paths = sm_safetensors_paths(file, &n);
     return sm_digest_files(paths, n, digest);
 }
-
-// --- files ---------------------------------------------------------------------------------
 
 sm_status cli_open_tokens(const cli_options *options, int64_t vocab, sm_tokens **tokens) {
     char side[SM_DATA_PATH_BYTES];

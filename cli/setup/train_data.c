@@ -5,8 +5,6 @@
 #include "cli/setup/setup.h"
 #include "src/text/tokenize.h"
 
-// --- documents -----------------------------------------------------------------------------------
-
 sm_padding cli_padding(const cli_options *options) {
     if (options->work.documents == NULL) {
         return SM_PADDING_NONE;
@@ -48,8 +46,6 @@ sm_status cli_documents(const cli_options *options, const sm_model_config *confi
     return sm_documents_shorten(documents, T, cli_padding(options) == SM_PADDING_NONE, how);
 }
 
-// --- files ---------------------------------------------------------------------------------
-
 static sm_status open_source(const cli_options *o, const cli_job *job, const char *path, cli_train_file *file,
                              sm_train_source *source) {
     const sm_tokens_format format = (sm_tokens_format)o->work.data_format;
@@ -70,8 +66,6 @@ static sm_status open_source(const cli_options *o, const cli_job *job, const cha
     return SM_OK;
 }
 
-// --- loader --------------------------------------------------------------------------------
-
 sm_status cli_parse_loader(const cli_options *o, sm_loader_settings *loader) {
     int n = 1;
     int end = 0;
@@ -89,8 +83,6 @@ sm_status cli_parse_loader(const cli_options *o, sm_loader_settings *loader) {
     loader->n_threads = n;
     return SM_OK;
 }
-
-// --- all -----------------------------------------------------------------------------------
 
 sm_status cli_train_data_open(cli_options *o, const cli_job *job, cli_train_data *d, sm_train_settings *s) {
     SM_TRY(cli_parse_loader(o, &s->loader));

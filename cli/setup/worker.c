@@ -57,8 +57,6 @@ sm_status cli_work_apart(const cli_work *work, sm_process_result *end) {
     return sm_worker_run(&job, end);
 }
 
-// --- a subcommand ------------------------------------------------------------------------------------
-
 typedef struct {
     int (*work)(void *ctx);
     cli_options *options;

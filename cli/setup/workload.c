@@ -133,8 +133,6 @@ static sm_status read_batches(sm_tokens *tokens, cli_workload *w) {
     return SM_OK;
 }
 
-// --- documents ---------------------------------------------------------------------------------
-
 static sm_status read_documents(const sm_tokens *tokens, cli_workload *w) {
     SM_AT_END(sm_documents_free) sm_documents documents = {.all = NULL};
     SM_AT_END(sm_collation_free) sm_collation collation = {.placements = NULL};

@@ -12,8 +12,6 @@
 #include "cli/sweep/sweep.h"
 #include "src/io/shell_word.h"
 
-// --- the flags with several values ---------------------------------------------------------------
-
 // Configuration i of the plan is configuration i of the choices.
 typedef struct {
     sm_choices choices;
@@ -153,8 +151,6 @@ typedef struct {
     int64_t begin_ns;
 } advice;
 
-// --- what is tried where flags do not say it -----------------------------------------------------------
-
 // "8,4": one a core, and half of them; "" if the device has no such choice.
 static sm_status choose_threads(const cli_axes *axes, char *text, size_t size_bytes) {
     cli_texts names;
@@ -185,8 +181,6 @@ static sm_status complete(cli_options *options, char *threads, size_t size_bytes
     SM_TRY(choose_threads(&options->sweep.axes, threads, size_bytes));
     return threads[0] != '\0' ? cli_axis_add(&options->sweep.axes, "threads", threads) : SM_OK;
 }
-
-// --- rows ------------------------------------------------------------------------------------------------
 
 static tried *find_tried(advice *a, int64_t configuration) {
     for (size_t i = 0; i < a->n_tried; i++) {
@@ -342,8 +336,6 @@ static json_t *make_records(const advice *a) {
     }
     return records;
 }
-
-// --- the whole -----------------------------------------------------------------------------------------------
 
 // --dry-run: lists round 0; later rounds depend on measurements.
 static sm_status dry_run(advice *a) {

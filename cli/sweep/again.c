@@ -27,8 +27,6 @@ static void release(repetition **r) {
     free(*r);
 }
 
-// --- the row -----------------------------------------------------------------------------------------
-
 static sm_status find_flags(repetition *r) {
     const json_t *args = json_object_get(r->row, "run_args");
     const char *backend = sm_rows_text(r->row, "backend");
@@ -65,8 +63,6 @@ static sm_status take_own_code(const repetition *r) {
     return cli_load_backend_file(cli_run_args_value(args, "backend-library"));
 }
 
-// --- what it read --------------------------------------------------------------------------------------
-
 // A row that failed early has no digest. The file's own is never printed: a row may name any file.
 static sm_status check_digest(const repetition *r, const char *field, const char *what, const char *found) {
     const char *recorded = sm_rows_text(r->row, field);
@@ -93,8 +89,6 @@ static sm_status check_data(const repetition *r) {
     SM_TRY(opened);
     return check_digest(r, "data_digest", c->run.work.data != NULL ? c->run.work.data : "the embedded text", digest);
 }
-
-// --- running -------------------------------------------------------------------------------------------
 
 // Runs a row of a sweep as the sweep did: with its limits, and not at all if it was predicted to fail.
 static sm_status look(repetition *r) {
@@ -137,8 +131,6 @@ static sm_status run_again(repetition *r, json_t **again) {
     return SM_OK;
 }
 
-// --- output --------------------------------------------------------------------------------------------
-
 static sm_status write_result(const repetition *r, const sm_again *result, const json_t *again) {
     const sm_format format = (sm_format)r->options->out.format;
     if (format == SM_FORMAT_JSON) {
@@ -168,8 +160,6 @@ static sm_status write_result(const repetition *r, const sm_again *result, const
     }
     return SM_OK;
 }
-
-// --- the subcommand ------------------------------------------------------------------------------------
 
 sm_status cli_again(const cli_options *options) {
     SM_AT_END(sm_rows_free) sm_rows rows = {.rows = NULL};

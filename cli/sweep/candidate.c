@@ -192,8 +192,6 @@ sm_status cli_candidate_ask(const cli_sweeper *s, const cli_configuration *confi
     return end.exit_code == 0 ? SM_OK : cli_worker_failure(&end, "asking the device", 0);
 }
 
-// --- rows --------------------------------------------------------------------------------------
-
 // A row without figures.
 static sm_status make_row(const cli_sweeper *s, const cli_candidate *c, const char *status, const char *reason,
                           json_t **made) {
@@ -418,8 +416,6 @@ sm_status cli_candidate_run(cli_sweeper *s, const cli_configuration *configurati
     *row = m.row;
     return status;
 }
-
-// --- state of all -------------------------------------------------------------------------------
 
 // The share for one configuration of the memory available at the start.
 static const double memory_share = 0.9;

@@ -25,8 +25,6 @@ double cli_sweep_work(const cli_candidate *c) {
     return fixed_work + (c->is_forecast ? c->forecast.flops * n_steps : 0);
 }
 
-// --- one configuration ---------------------------------------------------------------------------
-
 static bool key_has(const char *key, const char *flag, const char *value) {
     char word[PATH_MAX + CLI_TEXT_SIZE];
     snprintf(word, sizeof(word), "%s=%s", flag, value);

@@ -75,8 +75,6 @@ static sm_status sweep_find(cli_sweep *s, int index) {
     return SM_OK;
 }
 
-// --- progress ------------------------------------------------------------------------------------
-
 // With several rows each failure is said; of a single one it is the program's last message.
 static void say_progress(const cli_sweep *s, const cli_configuration *c, const json_t *row) {
     char when[64] = "";
@@ -93,8 +91,6 @@ static void say_progress(const cli_sweep *s, const cli_configuration *c, const j
     cli_say("[%d/%d] %s: %s%s%s%s%s%s%s", s->n_finished, s->n_total, c->key, status, step[0] != '\0' ? ", " : "", step,
             step[0] != '\0' ? " ms" : "", ok ? "" : ": ", ok ? "" : sm_rows_text(row, "reason"), when);
 }
-
-// --- one configuration ---------------------------------------------------------------------------
 
 // Whether rows are printed as they come.
 static bool prints_at_once(const cli_options *o) {

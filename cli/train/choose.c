@@ -263,8 +263,6 @@ static double step_tokens(const cli_options *o) {
     return (double)n * (double)o->work.seq_lens.values[0];
 }
 
-// --- the whole ---------------------------------------------------------------------------------------
-
 static void tell(const chooser *c, const sm_model_config *config, int64_t n_params) {
     const cli_options *o = c->options;
     char length[96] = "";

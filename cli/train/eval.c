@@ -76,8 +76,6 @@ static sm_status set_up(evaluation *e) {
     return sm_weights_load(e->model.weights, &e->model.config, e->session, NULL);
 }
 
-// --- a row -------------------------------------------------------------------------------------
-
 // The loss of ids[first..n), each predicted from those before it; nats: their sum. n - 1 <= T.
 static sm_status score(evaluation *e, const int32_t *ids, int64_t n, int64_t first, double *nats) {
     int32_t *targets = e->ids + e->T;
@@ -109,8 +107,6 @@ static sm_status take_row(evaluation *e, const int32_t *ids, int64_t n) {
     }
     return SM_OK;
 }
-
-// --- a stream ----------------------------------------------------------------------------------
 
 // Every token but the first is predicted once, in rows of T.
 static sm_status take_tokens(evaluation *e, const char *path) {
@@ -149,8 +145,6 @@ static sm_status take_text(evaluation *e, const sm_data_files *files) {
     }
     return SM_OK;
 }
-
-// --- questions ---------------------------------------------------------------------------------
 
 // As llm.c has it: the ending's tokens follow the context's, after a space.
 static sm_status score_ending(evaluation *e, const char *ctx, const char *ending, double *sum, int64_t *n_tokens) {
@@ -209,8 +203,6 @@ static sm_status take_questions(evaluation *e, const char *path) {
     }
     return SM_OK;
 }
-
-// --- the whole ---------------------------------------------------------------------------------
 
 static sm_status take_data(evaluation *e, char path[SM_DATA_PATH_BYTES]) {
     const sm_tokens_format format = (sm_tokens_format)e->options->work.data_format;

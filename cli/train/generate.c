@@ -67,8 +67,6 @@ static sm_status continue_text(const continuation *c, const cli_options *o, doub
     return SM_OK;
 }
 
-// --- generate ------------------------------------------------------------------------------------
-
 sm_status cli_generate(const cli_options *o) {
     cli_trained model = {.tokenizer = NULL};
     SM_AT_END(sm_ids_free) sm_ids ids = {.n = 0};

@@ -10,8 +10,6 @@
 #include "src/tokenizer/encoder.h"
 #include "src/tokenizer/text_source.h"
 
-// --- shared --------------------------------------------------------------------------------
-
 int cli_token_threads(const cli_options *options) {
     return options->device.threads.n > 0 ? (int)options->device.threads.values[0] : sm_host_threads();
 }

@@ -490,8 +490,6 @@ static sm_status show_profile(const training *t) {
     return cli_loop_show(&row, NULL, sm_screen_width(stdout) > 0 ? SM_FORMAT_TEXT : SM_FORMAT_MARKDOWN);
 }
 
-// --- the whole -----------------------------------------------------------------------------
-
 static void close_all(training *t) {
     json_decref(t->settings.facts);
     json_decref(t->configuration);
@@ -540,8 +538,6 @@ sm_status cli_train(const cli_options *options) {
     close_all(&t);
     return cli_leave(t.comm, status);
 }
-
-// --- init ----------------------------------------------------------------------------------------
 
 sm_status cli_init(const cli_options *options) {
     sm_model_config config;
