@@ -41,52 +41,40 @@ static int usage_error(const char *command) {
 
 // --- files to be written -------------------------------------------------------------------------
 
-static sm_status cannot_write(const cli_flag *flag, const char *path, const char *what) {
-    return what == path
-               ? sm_fail(SM_ERR_IO, "--%s: %s: cannot be written: %s", flag->name, path, strerror(errno))
-               : sm_fail(SM_ERR_IO, "--%s: %s: cannot be written: %s: %s", flag->name, path, what, strerror(errno));
-}
-
-// Checks that names can be added to a folder.
-static sm_status check_writable(const cli_flag *flag, const char *path, const char *folder) {
+// Whether names can be added to a folder; errno says why not.
+static bool can_add_to(const char *folder) {
     struct stat info;
-    if (stat(folder, &info) == 0 && !S_ISDIR(info.st_mode)) {
-        errno = ENOTDIR;
-        return cannot_write(flag, path, folder);
-    }
-    return access(folder, W_OK | X_OK) == 0 ? SM_OK : cannot_write(flag, path, folder);
+    const bool is_other = stat(folder, &info) == 0 && !S_ISDIR(info.st_mode);
+    const bool can = !is_other && access(folder, W_OK | X_OK) == 0;
+    errno = is_other ? ENOTDIR : errno;
+    return can;
 }
 
-static sm_status check_parent(const cli_flag *flag, const char *path) {
+static sm_status check_output(const cli_flag *flag, const char *path) {
+    const bool is_folder = flag->type == CLI_NEW_FOLDER;
     char parent[PATH_MAX];
-    snprintf(parent, sizeof(parent), "%s", path);
-    return check_writable(flag, path, dirname(parent));
-}
-
-static sm_status check_folder(const cli_flag *flag, const char *path) {
-    struct stat info;
-    const bool exists = stat(path, &info) == 0;
-    const bool leads_nowhere = !exists && lstat(path, &info) == 0; // a symbolic link
-    SM_FAIL_IF(leads_nowhere || (exists && !S_ISDIR(info.st_mode)), SM_ERR_IO,
-               "--%s: %s is not a folder; choose another name", flag->name, path);
-    return exists ? check_writable(flag, path, path) : check_parent(flag, path);
-}
-
-static sm_status check_file(const cli_flag *flag, const char *path) {
     struct stat info;
     sm_format format;
-    SM_FAIL_IF(strcmp(path, "html") == 0 || sm_format_parse(path, &format), SM_ERR_USAGE, // report --output md
+    SM_FAIL_IF(path[0] == '\0', SM_ERR_USAGE, "--%s: empty; give a name", flag->name);
+    SM_FAIL_IF(strlen(path) >= PATH_MAX, SM_ERR_USAGE, "--%s: '%.40s...' is too long", flag->name, path);
+    SM_FAIL_IF(!is_folder && (strcmp(path, "html") == 0 || sm_format_parse(path, &format)), SM_ERR_USAGE,
                "--%s: %s is a format, and this flag takes a file's name; give a name such as result.%s, or ./%s",
-               flag->name, path, path, path);
-    if (stat(path, &info) != 0) {
-        return check_parent(flag, path);
-    }
-    SM_FAIL_IF(S_ISDIR(info.st_mode), SM_ERR_IO, "--%s: %s is a folder; give a file's name", flag->name, path);
-    if (flag->type == CLI_LOG_FILE) {
-        return access(path, W_OK) == 0 ? SM_OK : cannot_write(flag, path, path);
-    }
-    return S_ISREG(info.st_mode) ? check_parent(flag, path) // a new file replaces it
-                                 : sm_fail(SM_ERR_IO, "--%s: %s is not a regular file", flag->name, path);
+               flag->name, path, path, path); // report --output md
+    const bool exists = stat(path, &info) == 0;
+    const bool leads_nowhere = !exists && lstat(path, &info) == 0; // a symbolic link
+    SM_FAIL_IF(is_folder && (leads_nowhere || (exists && !S_ISDIR(info.st_mode))), SM_ERR_IO,
+               "--%s: %s is not a folder; choose another name", flag->name, path);
+    SM_FAIL_IF(!is_folder && exists && S_ISDIR(info.st_mode), SM_ERR_IO, "--%s: %s is a folder; give a file's name",
+               flag->name, path);
+    SM_FAIL_IF(flag->type == CLI_NEW_FILE && exists && !S_ISREG(info.st_mode), SM_ERR_IO,
+               "--%s: %s is not a regular file", flag->name, path);
+    snprintf(parent, sizeof(parent), "%s", path);
+    // A new file replaces an old one.
+    const char *what = exists && flag->type != CLI_NEW_FILE ? path : dirname(parent);
+    const bool can = what == path && !is_folder ? access(path, W_OK) == 0 : can_add_to(what);
+    SM_FAIL_IF(!can && what == path, SM_ERR_IO, "--%s: %s: cannot be written: %s", flag->name, path, strerror(errno));
+    SM_FAIL_IF(!can, SM_ERR_IO, "--%s: %s: cannot be written: %s: %s", flag->name, path, what, strerror(errno));
+    return SM_OK;
 }
 
 // Checks that every file and folder that the command line asks for can be written, before anything is measured or
@@ -99,11 +87,7 @@ static sm_status check_outputs(const cli_options *options) {
             continue;
         }
         const char *path = *(const char *const *)((const char *)options + flag->target);
-        if (path != NULL) {
-            SM_FAIL_IF(path[0] == '\0', SM_ERR_USAGE, "--%s: empty; give a name", flag->name);
-            SM_FAIL_IF(strlen(path) >= PATH_MAX, SM_ERR_USAGE, "--%s: '%.40s...' is too long", flag->name, path);
-            SM_TRY(flag->type == CLI_NEW_FOLDER ? check_folder(flag, path) : check_file(flag, path));
-        }
+        SM_TRY(path != NULL ? check_output(flag, path) : SM_OK);
     }
     return SM_OK;
 }

@@ -38,16 +38,37 @@ static sm_status add(cli_sweep_plan *plan, int n_args, cli_configuration **added
     return SM_OK;
 }
 
-// Makes the key: the arguments without their dashes.
-void cli_configuration_set_key(cli_configuration *c, const char *mark) {
-    size_t size_bytes;
-    free(c->key);
-    FILE *out = sm_memstream(&c->key, &size_bytes);
-    for (int i = 1; i < c->n_args; i++) {
-        fprintf(out, "%s%s", i > 1 ? " " : "", c->args[i] + 2);
+// Whether an argument, "--precision=fp32", says what is so without it.
+static bool is_default(const char *arg) {
+    for (int i = 0; i < cli_flag_count(); i++) {
+        cli_flag flag;
+        const size_t length = strcspn(arg + 2, "=");
+        if (cli_flag_of(CLI_RUN, i, &flag) && flag.initial != NULL && strlen(flag.name) == length &&
+            strncmp(arg + 2, flag.name, length) == 0) {
+            return strcmp(arg + 2 + length, "") != 0 && strcmp(arg + 3 + length, flag.initial) == 0;
+        }
     }
-    fprintf(out, "%s%s", mark[0] != '\0' ? " " : "", mark);
+    return false;
+}
+
+// The arguments without their dashes; and without those that say what is so without them. The caller frees it.
+static char *words_of(const cli_configuration *c, bool omits_defaults) {
+    char *text = NULL;
+    size_t size_bytes;
+    FILE *out = sm_memstream(&text, &size_bytes);
+    for (int i = 1; i < c->n_args; i++) {
+        if (!omits_defaults || !is_default(c->args[i])) {
+            fprintf(out, "%s%s", ftell(out) > 0 ? " " : "", c->args[i] + 2);
+        }
+    }
     sm_memstream_close(out);
+    return text;
+}
+
+void cli_configuration_set_key(cli_configuration *c, const char *mark) {
+    SM_FREED char *words = words_of(c, false);
+    free(c->key);
+    c->key = sm_text_of("%s%s%s", words, mark[0] != '\0' ? " " : "", mark);
 }
 
 sm_status cli_sweep_plan_copy(cli_sweep_plan *plan, const cli_configuration *of, cli_configuration **copy) {
@@ -60,11 +81,9 @@ sm_status cli_sweep_plan_copy(cli_sweep_plan *plan, const cli_configuration *of,
     return SM_OK;
 }
 
-void cli_configuration_set(cli_configuration *c, const char *flag, int64_t value) {
-    char prefix[CLI_TEXT_SIZE];
+void cli_configuration_set(cli_configuration *c, char *argument) {
     int at = 1;
-    int n = snprintf(prefix, sizeof(prefix), "--%s=", flag);
-    while (at < c->n_args && strncmp(c->args[at], prefix, (size_t)n) != 0) {
+    while (at < c->n_args && strncmp(c->args[at], argument, strcspn(argument, "=") + 1) != 0) {
         at++;
     }
     if (at == c->n_args) {
@@ -74,7 +93,7 @@ void cli_configuration_set(cli_configuration *c, const char *flag, int64_t value
         c->n_args++;
     }
     free(c->args[at]);
-    c->args[at] = sm_text_of("%s%lld", prefix, (long long)value);
+    c->args[at] = argument;
 }
 
 sm_status cli_sweep_plan_repeat(cli_sweep_plan *plan, int index, int64_t round) {
@@ -90,8 +109,8 @@ sm_status cli_sweep_plan_repeat(cli_sweep_plan *plan, int index, int64_t round) 
 sm_status cli_sweep_plan_derive(cli_sweep_plan *plan, const cli_configuration *of, int64_t B, int64_t T) {
     cli_configuration *c = NULL;
     SM_TRY(cli_sweep_plan_copy(plan, of, &c));
-    cli_configuration_set(c, "batch-size", B);
-    cli_configuration_set(c, "seq-len", T);
+    cli_configuration_set(c, sm_text_of("--batch-size=%lld", (long long)B));
+    cli_configuration_set(c, sm_text_of("--seq-len=%lld", (long long)T));
     c->is_search = true;
     cli_configuration_set_key(c, "largest");
     return SM_OK;
@@ -387,71 +406,23 @@ static sm_status add_lines(const cli_options *options, cli_sweep_plan *plan) {
 
 // --- filter, rounds, order -------------------------------------------------------------------------
 
-// Whether an argument, "--precision=fp32", says what is so without it.
-static bool is_default(const char *arg) {
-    for (int i = 0; i < cli_flag_count(); i++) {
-        cli_flag flag;
-        const size_t length = strcspn(arg + 2, "=");
-        if (cli_flag_of(CLI_RUN, i, &flag) && flag.initial != NULL && strlen(flag.name) == length &&
-            strncmp(arg + 2, flag.name, length) == 0) {
-            return strcmp(arg + 2 + length, "") != 0 && strcmp(arg + 3 + length, flag.initial) == 0;
-        }
-    }
-    return false;
-}
-
-// Two configurations are one if they differ in nothing but flags at their defaults: "" and "precision=fp32".
-static int compare_arguments(const cli_configuration *x, const cli_configuration *y) {
-    int i = 0;
-    int k = 0;
-    for (;;) {
-        while (i < x->n_args && is_default(x->args[i])) {
-            i++;
-        }
-        while (k < y->n_args && is_default(y->args[k])) {
-            k++;
-        }
-        if (i == x->n_args || k == y->n_args) {
-            return (i < x->n_args) - (k < y->n_args);
-        }
-        const int order = strcmp(x->args[i++], y->args[k++]);
-        if (order != 0) {
-            return order;
-        }
-    }
-}
-
-static int compare_keys(const void *a, const void *b) {
-    const cli_configuration *const *x = a;
-    const cli_configuration *const *y = b;
-    const int by_arguments = compare_arguments(*x, *y);
-    return by_arguments != 0 ? by_arguments : (*x > *y) - (*x < *y);
-}
-
-// Keeps the first configuration of each key, and of these the ones that match the filter.
+// Keeps the first of configurations that differ in nothing but flags at their defaults, "" and "precision=fp32", and of
+// these the ones that match the filter.
 static void leave_out(cli_sweep_plan *plan, const sm_pattern *filter) {
-    const cli_configuration **sorted = sm_malloc(((size_t)plan->n + 1) * sizeof(*sorted));
-    SM_FREED bool *drop = sm_calloc((size_t)plan->n + 1, sizeof(*drop));
-    for (int i = 0; i < plan->n; i++) {
-        sorted[i] = &plan->items[i];
-        drop[i] = filter != NULL && !sm_pattern_matches(filter, plan->items[i].key);
-    }
-    qsort(sorted, (size_t)plan->n, sizeof(*sorted), compare_keys);
-    for (int i = 1; i < plan->n; i++) {
-        if (compare_arguments(sorted[i - 1], sorted[i]) == 0) {
-            drop[sorted[i] - plan->items] = true;
-        }
-    }
+    SM_OWN(json_t) *seen = json_object();
     int n = 0;
     for (int i = 0; i < plan->n; i++) {
-        if (drop[i]) {
-            configuration_free(&plan->items[i]);
+        cli_configuration *c = &plan->items[i];
+        SM_FREED char *own = words_of(c, true);
+        const bool is_first = json_object_get(seen, own) == NULL;
+        (void)json_object_set_new_nocheck(seen, own, json_true());
+        if (is_first && (filter == NULL || sm_pattern_matches(filter, c->key))) {
+            plan->items[n++] = *c;
         } else {
-            plan->items[n++] = plan->items[i];
+            configuration_free(c);
         }
     }
     plan->n = n;
-    free(sorted);
 }
 
 static void shuffle(cli_configuration *items, int n, uint64_t seed) {

@@ -1,5 +1,6 @@
 // score.c: the subcommand `score`: measures the preset "score", the frozen work of docs/score.md, on every device, a line
 // each; or prints the last one as text to send.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,16 +16,6 @@
 static const char recompute[] = "--recompute=block"; // where memory is short
 
 // --- one device ------------------------------------------------------------------------------------
-
-// Replaces the value of a flag: "--fit=60" by "--recompute=block".
-static void replace(cli_configuration *c, const char *flag, const char *argument) {
-    for (int i = 1; i < c->n_args; i++) {
-        if (strncmp(c->args[i], flag, strlen(flag)) == 0) {
-            free(c->args[i]);
-            c->args[i] = sm_strdup(argument);
-        }
-    }
-}
 
 // A row for people: the line, or why there is none; and what else there is to say of the figure.
 // `is_cut`: it had less time than a score of this row alone.
@@ -137,24 +128,22 @@ static sm_status kind_of(cli_sweep *s, int index, row_kind *kind) {
                                                                          : OF_PROCESSOR;
     if (info->is_host_processor && cli_axis_text(axes, "batch-size") == NULL) {
         cli_configuration *c = &s->plan.items[index];
-        cli_configuration_set(c, "batch-size", batch_of_threads(s->candidate));
+        cli_configuration_set(c, sm_text_of("--batch-size=%lld", (long long)batch_of_threads(s->candidate)));
         cli_configuration_set_key(c, "");
     }
     return SM_OK;
 }
 
 static sm_status measure_one(cli_sweep *s, int index, double samples_s, json_t **row) {
-    char argument[48];
     *row = NULL;
     cli_configuration *c = &s->plan.items[index];
-    snprintf(argument, sizeof(argument), "--max-time=%.0f", samples_s > least_samples_s ? samples_s : least_samples_s);
-    replace(c, "--max-time=", argument);
+    cli_configuration_set(c, sm_text_of("--max-time=%.0f", fmax(samples_s, least_samples_s)));
     SM_TRY(cli_candidate_look(&s->sweeper, c, s->candidate));
     SM_TRY(cli_sweep_measure(s, c, s->candidate, row));
     if (*row != NULL && strcmp(sm_rows_text(*row, "status"), "oom") == 0 && strstr(c->key, recompute + 2) == NULL) {
-        // Appends a configuration once more with the least memory: one sequence, and recomputation in place of --fit.
+        // Appends a configuration once more with the least memory: one sequence, and recomputation.
         SM_TRY(cli_sweep_plan_derive(&s->plan, c, 1, SM_SCORE_SEQ_LEN));
-        replace(&s->plan.items[s->plan.n - 1], "--fit=", recompute);
+        cli_configuration_set(&s->plan.items[s->plan.n - 1], sm_strdup(recompute));
         cli_configuration_set_key(&s->plan.items[s->plan.n - 1], "");
         return measure_one(s, s->plan.n - 1, samples_s, row);
     }

@@ -39,8 +39,8 @@ sm_status cli_sweep_plan_repeat(cli_sweep_plan *plan, int index, int64_t round);
 // Sets the key from the arguments; `mark` is its last word, unless "".
 void cli_configuration_set_key(cli_configuration *c, const char *mark);
 
-// Replaces a flag's argument, or adds it; its key stays.
-void cli_configuration_set(cli_configuration *c, const char *flag, int64_t value);
+// Replaces a flag's argument by "--batch-size=4", or adds it; its key stays. Takes the text over.
+void cli_configuration_set(cli_configuration *c, char *argument);
 
 // --- all configurations --------------------------------------------------------------------------
 
