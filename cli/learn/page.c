@@ -152,9 +152,10 @@ static sm_status take_op(cli_walk_writer *writer, const cli_walk_op *event) {
     step_page *page = writer->page;
     for (int k = 0; k < event->n_operands; k++) {
         const cli_walk_operand *o = &event->operands[k];
-        const bool is_input = k < event->n_inputs;
-        SM_TRY(see(page->film, 2 * event->index, o->tensor, is_input ? &o->data : &o->before));
-        SM_TRY(is_input ? SM_OK : see(page->film, 2 * event->index + 1, o->tensor, &o->data));
+        SM_TRY(see(page->film, 2 * event->index, o->tensor, k < event->n_inputs ? &o->data : &o->before));
+    }
+    for (int k = event->n_inputs; k < event->n_operands; k++) {
+        SM_TRY(see(page->film, 2 * event->index + 1, event->operands[k].tensor, &event->operands[k].data));
     }
     json_array_append_new(page->ops, cli_walk_op_json(event, false));
     return SM_OK;
