@@ -239,16 +239,13 @@ void sm_again_free(sm_again *result);
 // so that drift over time affects both.
 //
 //   round 0   the default; then, axis by axis, every other level of that axis next to the fastest so far
-//   rounds    the default, the fastest, and others next to it, one by one: those expected to be faster; levels that
-//             did not fit at first, together with others that may let them in (a batch with recomputation);
-//             each other level of each axis, as what it gains may hang on the rest; and what is as fast, once more
+//   rounds    the default, the fastest, and, one by one, those expected to be the fastest: what gained elsewhere
+//             together; each other level next to the fastest; and what is as fast, once more
 //   rounds    the default and the fastest alone, until they have met often enough for an interval
 //
 // A configuration that was not measured is expected to gain the product of what its levels gain over the fastest's,
-// each as measured next to the configuration nearest to the fastest that ran with both.
-//
-// So it is a pattern search along the axes (Hooke and Jeeves 1961) on a model of main effects in the logarithm of speed;
-// its rounds are blocks with a control (Fisher 1935).
+// each as measured next to the configuration nearest to the fastest that ran with both. Much is hoped of a level that
+// did not fit: others may let it in (a batch with recomputation).
 //
 // It measures nothing itself, and the same speeds lead to the same requests.
 
