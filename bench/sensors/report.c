@@ -22,27 +22,13 @@ static int64_t growth(int64_t before, int64_t after) {
 }
 
 static void grow(int64_t *counter, int64_t from, int64_t to) {
-    if (*counter != SM_ABSENT && from != SM_ABSENT && to != SM_ABSENT) {
-        *counter += to - from;
-    }
+    *counter += *counter != SM_ABSENT && from != SM_ABSENT && to != SM_ABSENT ? to - from : 0;
 }
 
 void sm_sensors_leave_out(sm_reading *before, const sm_reading *from, const sm_reading *to) {
-#define COUNTERS(X)         \
-    X(time_ns)              \
-    X(own_cpu_ns)           \
-    X(waiting_ns)           \
-    X(minor_faults)         \
-    X(major_faults)         \
-    X(voluntary_switches)   \
-    X(involuntary_switches) \
-    X(busy_ticks)           \
-    X(steal_ticks)          \
-    X(total_ticks) X(swap_in_pages) X(swap_out_pages) X(throttle_count) X(quota_throttled_ns) X(gpu_energy_mj)
 #define X(counter) grow(&before->counter, from->counter, to->counter);
-    COUNTERS(X)
+    SM_READING_COUNTERS(X)
 #undef X
-#undef COUNTERS
     for (int i = 0; i < SM_MAX_ENERGY_COUNTERS; i++) {
         grow(&before->energy_uj[i], from->energy_uj[i], to->energy_uj[i]);
     }
@@ -53,56 +39,42 @@ static void absent(sm_row *row, const char *sensor, const char *reason) {
     sm_json_set_new(row->context, sensor, json_string(reason));
 }
 
-// --- load ---------------------------------------------------------------------------------------
+// --- load: `d` is what the counters grew by ---------------------------------------------------------
 
-static void set_load(const sm_reading *a, const sm_reading *b, double seconds, sm_row *row) {
-    int64_t total = growth(a->total_ticks, b->total_ticks);
-    int64_t busy = growth(a->busy_ticks, b->busy_ticks);
-    int64_t stolen = growth(a->steal_ticks, b->steal_ticks);
+static void set_load(const sm_reading *d, double seconds, sm_row *row) {
+    const double ticks_per_s = (double)sysconf(_SC_CLK_TCK);
     if (seconds < shortest_seconds) {
         absent(row, "sensors_absent.load", "measured for less than 0.2 s: ticks of 10 ms say nothing");
         return;
     }
-    if (total == SM_ABSENT || total <= 0) {
+    if (d->total_ticks == SM_ABSENT || d->total_ticks <= 0) {
         absent(row, "sensors_absent.load", "/proc/stat does not tell it");
         return;
     }
-    const double ticks_per_s = (double)sysconf(_SC_CLK_TCK);
-    double others = (double)busy / ticks_per_s - (double)(b->own_cpu_ns - a->own_cpu_ns) / 1e9;
-    row->sensors.steal_share = (double)stolen / (double)total;
-    row->sensors.other_cpus = others > 0 ? others / seconds : 0;
-    const int64_t computing_ns = b->own_cpu_ns - a->own_cpu_ns - (b->waiting_ns - a->waiting_ns);
-    row->sensors.own_cpus = (double)(computing_ns > 0 ? computing_ns : 0) / 1e9 / seconds;
-}
-
-static void judge_load(const sm_reading *a, const sm_reading *b, double seconds, sm_row *row) {
-    const sm_row_sensors *s = &row->sensors;
-    const double ticks_per_s = (double)sysconf(_SC_CLK_TCK);
-    double n_cpus = (double)growth(a->total_ticks, b->total_ticks) / ticks_per_s / seconds;
-    if (s->steal_share > steal_share_limit) {
-        sm_row_warn(row, "the hypervisor took %.1f%% of the processor time (steal)", 100 * s->steal_share);
+    const double others = (double)d->busy_ticks / ticks_per_s - (double)d->own_cpu_ns / 1e9;
+    const double n_cpus = (double)d->total_ticks / ticks_per_s / seconds;
+    row->sensors.steal_share = (double)d->steal_ticks / (double)d->total_ticks;
+    row->sensors.other_cpus = fmax(others, 0) / seconds;
+    row->sensors.own_cpus = fmax((double)(d->own_cpu_ns - d->waiting_ns), 0) / 1e9 / seconds;
+    if (row->sensors.steal_share > steal_share_limit) {
+        sm_row_warn(row, "the hypervisor took %.1f%% of the processor time (steal)", 100 * row->sensors.steal_share);
     }
-    if (s->other_cpus > other_share_limit * n_cpus) {
-        sm_row_warn(row, "other processes kept %.2f of %.0f processors busy", s->other_cpus, round(n_cpus));
-    }
-    if ((double)s->involuntary_switches > switches_per_s_limit * seconds && seconds >= shortest_seconds) {
-        sm_row_warn(row, "the process was preempted %lld times in %.1f s: more threads than processors, or others",
-                    (long long)s->involuntary_switches, seconds);
+    if (row->sensors.other_cpus > other_share_limit * n_cpus) {
+        sm_row_warn(row, "other processes kept %.2f of %.0f processors busy", row->sensors.other_cpus, round(n_cpus));
     }
 }
 
-static void set_counters(const sm_sensors *found, const sm_reading *a, const sm_reading *b, sm_row *row) {
+static void set_counters(const sm_sensors *found, const sm_reading *a, const sm_reading *b, const sm_reading *d,
+                         sm_row *row) {
     sm_row_sensors *s = &row->sensors;
     const int64_t page_bytes = (int64_t)os_page_bytes();
-    int64_t in = growth(a->swap_in_pages, b->swap_in_pages);
-    int64_t out = growth(a->swap_out_pages, b->swap_out_pages);
-    s->minor_faults = b->minor_faults - a->minor_faults;
-    s->major_faults = b->major_faults - a->major_faults;
-    s->voluntary_switches = b->voluntary_switches - a->voluntary_switches;
-    s->involuntary_switches = b->involuntary_switches - a->involuntary_switches;
-    s->swap_in_bytes = in != SM_ABSENT ? in * page_bytes : SM_ABSENT;
-    s->swap_out_bytes = out != SM_ABSENT ? out * page_bytes : SM_ABSENT;
-    if (in == SM_ABSENT) {
+    s->minor_faults = d->minor_faults;
+    s->major_faults = d->major_faults;
+    s->voluntary_switches = d->voluntary_switches;
+    s->involuntary_switches = d->involuntary_switches;
+    s->swap_in_bytes = d->swap_in_pages != SM_ABSENT ? d->swap_in_pages * page_bytes : SM_ABSENT;
+    s->swap_out_bytes = d->swap_out_pages != SM_ABSENT ? d->swap_out_pages * page_bytes : SM_ABSENT;
+    if (d->swap_in_pages == SM_ABSENT) {
         absent(row, "sensors_absent.swap", "/proc/vmstat does not tell it");
     }
     SM_ROW_TEXT(s->governor, found->governor);
@@ -110,8 +82,8 @@ static void set_counters(const sm_sensors *found, const sm_reading *a, const sm_
     s->frequency_after_mhz = b->frequency_mhz;
     s->temperature_before_c = a->temperature_c;
     s->temperature_after_c = b->temperature_c;
-    s->throttle_count = growth(a->throttle_count, b->throttle_count);
-    s->quota_throttled_ns = growth(a->quota_throttled_ns, b->quota_throttled_ns);
+    s->throttle_count = d->throttle_count;
+    s->quota_throttled_ns = d->quota_throttled_ns;
     s->gpu_frequency_mhz = b->gpu_frequency_mhz;
     s->gpu_temperature_c = b->gpu_temperature_c;
     sm_nvml_throttle_text(a->gpu_throttle_reasons | b->gpu_throttle_reasons, s->gpu_throttle, sizeof(s->gpu_throttle));
@@ -141,29 +113,25 @@ static void judge_clock(sm_row *row) {
 // --- energy ---------------------------------------------------------------------------------------
 
 // Joules of all counters; NaN where one could not be read.
-static double processor_joules(const sm_sensors *found, const sm_reading *a, const sm_reading *b) {
-    double joules = 0;
+static double processor_joules(const sm_sensors *found, const sm_reading *d) {
+    double joules = found->n_energy > 0 ? 0 : NAN;
     for (int i = 0; i < found->n_energy; i++) {
-        int64_t uj = growth(a->energy_uj[i], b->energy_uj[i]);
-        if (uj == SM_ABSENT) {
-            return NAN;
-        }
-        uj += uj < 0 ? found->energy[i].range_uj : 0; // it started again
-        joules += (double)uj / 1e6;
+        const int64_t uj = d->energy_uj[i];
+        const int64_t again_uj = uj < 0 ? found->energy[i].range_uj : 0; // it started again
+        joules += uj != SM_ABSENT ? (double)(uj + again_uj) / 1e6 : NAN;
     }
-    return found->n_energy > 0 ? joules : NAN;
+    return joules;
 }
 
-static void set_energy(const sm_sensors *found, const sm_reading *a, const sm_reading *b, double seconds,
-                       int64_t n_samples, double n_tokens, sm_row *row) {
-    int64_t gpu_mj = growth(a->gpu_energy_mj, b->gpu_energy_mj);
-    bool is_gpu = gpu_mj != SM_ABSENT;
-    bool of_processor = row->gpu_info[0] == '\0';
-    double joules = is_gpu ? (double)gpu_mj / 1000 : of_processor ? processor_joules(found, a, b) : NAN;
+static void set_energy(const sm_sensors *found, const sm_reading *d, double seconds, int64_t n_samples, double n_tokens,
+                       sm_row *row) {
+    const bool is_gpu = d->gpu_energy_mj != SM_ABSENT;
+    const bool of_processor = row->gpu_info[0] == '\0';
+    const double joules = is_gpu ? (double)d->gpu_energy_mj / 1000 : of_processor ? processor_joules(found, d) : NAN;
     // NVML's counter moves every tenth of a second, and each reading is up to that late: the difference of two by 0.04 s
     // of the card's power (standard deviation), of 1 + n differences by sqrt(1 + n) as much. Twice that is to be below a
     // tenth.
-    const double needed_s = is_gpu ? sqrt(1.0 + a->n_left_out) : 0;
+    const double needed_s = is_gpu ? sqrt(1.0 + d->n_left_out) : 0;
     if (!isfinite(joules) || n_samples < 1) {
         return;
     }
@@ -190,16 +158,26 @@ static void set_energy(const sm_sensors *found, const sm_reading *a, const sm_re
 
 void sm_sensors_report(const sm_sensors *found, const sm_reading *before, const sm_reading *after, int64_t n_samples,
                        double n_tokens, sm_row *row) {
-    double seconds = (double)(after->time_ns - before->time_ns) / 1e9;
+    sm_reading d = {.n_left_out = before->n_left_out};
+#define X(counter) d.counter = growth(before->counter, after->counter);
+    SM_READING_COUNTERS(X)
+#undef X
+    for (int i = 0; i < SM_MAX_ENERGY_COUNTERS; i++) {
+        d.energy_uj[i] = growth(before->energy_uj[i], after->energy_uj[i]);
+    }
+    const double seconds = (double)d.time_ns / 1e9;
     json_t *context = row->context != NULL ? json_copy(row->context) : json_object(); // rows share the machine's
     json_object_set_new(context, "sensors_absent", json_copy(found->absent));
     json_decref(row->context);
     row->context = context;
-    set_load(before, after, seconds, row);
-    set_counters(found, before, after, row);
-    set_energy(found, before, after, seconds, n_samples, n_tokens, row);
-    judge_load(before, after, seconds, row);
+    set_counters(found, before, after, &d, row);
+    set_load(&d, seconds, row);
+    set_energy(found, &d, seconds, n_samples, n_tokens, row);
     const sm_row_sensors *s = &row->sensors;
+    if ((double)d.involuntary_switches > switches_per_s_limit * seconds && seconds >= shortest_seconds) {
+        sm_row_warn(row, "the process was preempted %lld times in %.1f s: more threads than processors, or others",
+                    (long long)d.involuntary_switches, seconds);
+    }
     if (s->major_faults > 0) {
         sm_row_warn(row, "%lld page faults waited for the disk while it measured", (long long)s->major_faults);
     }

@@ -12,27 +12,33 @@
 
 enum { SM_MAX_ENERGY_COUNTERS = 16 };
 
-// One reading. Counters only mean something as differences. SM_ABSENT or NaN: not readable.
+// Counters of a reading: only their differences mean something. X(counter)
+#define SM_READING_COUNTERS(X)                                                                \
+    X(time_ns)                                                                                \
+    X(own_cpu_ns) /* user and system time of this process, all threads, and of own kernels */ \
+    X(waiting_ns) /* of it, for one another */                                                \
+    X(minor_faults)                                                                           \
+    X(major_faults)                                                                           \
+    X(voluntary_switches)                                                                     \
+    X(involuntary_switches)                                                                   \
+    X(busy_ticks)  /* of all processors: not idle, not waiting for files, not stolen */       \
+    X(steal_ticks) /* the hypervisor ran something else */                                    \
+    X(total_ticks)                                                                            \
+    X(swap_in_pages) /* of the whole machine */                                               \
+    X(swap_out_pages)                                                                         \
+    X(throttle_count)     /* thermal, summed over processors */                               \
+    X(quota_throttled_ns) /* stopped by the cgroup's limit of processor time */               \
+    X(gpu_energy_mj)
+
+// SM_ABSENT or NaN: not readable.
 typedef struct {
-    int64_t time_ns;
-    int64_t own_cpu_ns; // user and system time of this process, all threads, and of that of own kernels
-    int64_t waiting_ns; // of it, for one another
-    int64_t minor_faults;
-    int64_t major_faults;
-    int64_t voluntary_switches;
-    int64_t involuntary_switches;
-    int64_t busy_ticks;  // of all processors: not idle, not waiting for input or output, not stolen
-    int64_t steal_ticks; // the hypervisor ran something else
-    int64_t total_ticks;
-    int64_t swap_in_pages; // of the whole machine
-    int64_t swap_out_pages;
-    int64_t throttle_count;     // thermal, summed over processors
-    int64_t quota_throttled_ns; // stopped by the cgroup's limit of processor time
-    double frequency_mhz;       // mean over the processors that this process may use
-    double temperature_c;       // the hottest sensor of the processor
+#define X(counter) int64_t counter;
+    SM_READING_COUNTERS(X)
+#undef X
     int64_t energy_uj[SM_MAX_ENERGY_COUNTERS];
-    int64_t gpu_energy_mj;
-    int n_left_out; // parts that were left out of what began here: sm_sensors_leave_out
+    int n_left_out;       // parts that were left out of what began here: sm_sensors_leave_out
+    double frequency_mhz; // mean over the processors that this process may use
+    double temperature_c; // the hottest sensor of the processor
     double gpu_frequency_mhz;
     double gpu_temperature_c;
     uint64_t gpu_throttle_reasons; // bits of NVML
