@@ -2,7 +2,6 @@
 #include "bench/compare/compare.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,37 +13,17 @@ static const double tolerance_other = 1e-2;
 
 enum { TEXT_SIZE = 256 };
 
-// Fields that may differ between two runs of the same flags. `decides`: a difference may change the last digits of a
-// loss.
-static const struct {
-    const char *name;
-    bool decides;
-    bool is_shown; // shown even if equal
-} conditions[] = {
-    {"build_commit", true, true},
-    {"context.build_dirty", true, false},
-    {"context.compiler", true, false},
-    {"context.compiler_flags", true, false},
-    {"cpu_info", true, true},
-    {"gpu_info", true, false},
-    {"device", true, true},
-    {"context.device.name", true, false},
-    {"context.device.driver", true, false},
-    {"context.device.blas_core", true, false},
-    {"isa", true, true},
-    {"tier", true, false},
-    {"n_threads", true, true},
-    {"own_kernels", true, false},
-    {"binding", false, false},
-    {"context.environment", true, false},
-    {"context.cpu.threads_allowed", false, false},
-    {"context.cpu.quota", false, false},
-    {"context.cpu.governor", false, false},
-    {"context.transparent_huge_pages", false, false},
-    {"context.memory_bytes", false, false},
-    {"context.kernel", false, false},
-    {"context.host", false, false},
-};
+// Fields that may differ between two runs of the same flags. Those in `harmless` change no loss; those in `always` are
+// shown even if they are equal.
+static const char conditions[] =
+    "build_commit context.build_dirty context.compiler context.compiler_flags cpu_info gpu_info device "
+    "context.device.name context.device.driver context.device.blas_core isa tier n_threads own_kernels binding "
+    "context.environment context.cpu.threads_allowed context.cpu.quota context.cpu.governor "
+    "context.transparent_huge_pages context.memory_bytes context.kernel context.host";
+static const char harmless[] =
+    "binding context.cpu.threads_allowed context.cpu.quota context.cpu.governor context.transparent_huge_pages "
+    "context.memory_bytes context.kernel context.host";
+static const char always[] = "build_commit cpu_info device isa n_threads";
 
 static const sm_column columns[] = {
     SM_TEXT("field", "field of the rows", .heading = "field"),
@@ -56,16 +35,13 @@ static const sm_column columns[] = {
 const sm_table sm_again_table = {"again", columns, SM_COUNT(columns)};
 
 // Keeps only the first reason: later ones follow from it.
-static void fail(sm_again *result, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void fail(sm_again *result, const char *format, ...) {
-    va_list arguments;
+static void fail(sm_again *result, const char *reason) {
     if (result->is_reproduced) {
-        va_start(arguments, format);
-        vsnprintf(result->reason, sizeof(result->reason), format, arguments);
-        va_end(arguments);
+        snprintf(result->reason, sizeof(result->reason), "%s", reason);
     }
     result->is_reproduced = false;
 }
+#define FAIL(result, ...) fail((result), SM_TEXT_IN(sizeof((result)->reason), __VA_ARGS__))
 
 // --- the table -------------------------------------------------------------------------------------
 
@@ -104,29 +80,20 @@ static bool is_clean_build(const json_t *row) {
 static void add_conditions(sm_again *result, const json_t *recorded, const json_t *again, bool *must_be_equal) {
     *must_be_equal =
         is_clean_build(recorded) && is_clean_build(again) && strcmp(sm_rows_text(recorded, "mode"), "tuned") != 0;
-    for (size_t i = 0; i < SM_COUNT(conditions); i++) {
-        const char *name = conditions[i].name;
-        bool same = are_equal(sm_json_get(recorded, name), sm_json_get(again, name));
+    const char *names = conditions;
+    for (char name[TEXT_SIZE]; sm_next_word(&names, name, sizeof(name));) {
+        const bool same = are_equal(sm_json_get(recorded, name), sm_json_get(again, name));
         if (!same) {
-            *must_be_equal = *must_be_equal && !conditions[i].decides;
+            *must_be_equal = *must_be_equal && sm_is_word_of(name, harmless);
             sm_append_part(result->conditions, sizeof(result->conditions), ", ", name);
         }
-        if (!same || conditions[i].is_shown) {
+        if (!same || sm_is_word_of(name, always)) {
             add_value(result, recorded, again, name);
         }
     }
 }
 
 // --- losses ----------------------------------------------------------------------------------------
-
-typedef struct {
-    size_t n_both; // steps that both runs took
-    size_t n_equal;
-    size_t n_near;        // within the tolerance, including equal ones
-    double apart;         // the largest relative difference
-    size_t first_unequal; // step, from 1; 0 = none
-    size_t first_bad;     // the first beyond the tolerance
-} loss_difference;
 
 static double tolerance_of(const json_t *row, size_t step) {
     if (strcmp(sm_rows_text(row, "precision"), "fp32") != 0) {
@@ -139,63 +106,51 @@ static double distance(double a, double b) { return fabs(a - b) / fmax(1, fabs(a
 
 static double number_at(const json_t *array, size_t i) { return held(json_array_get(array, i)); }
 
-static void compare_losses(const json_t *recorded, const json_t *again, loss_difference *d) {
+static void judge_losses(sm_again *result, const json_t *recorded, const json_t *again, bool must_be_equal) {
     const json_t *before = sm_json_get(recorded, "losses");
     const json_t *now = sm_json_get(again, "losses");
-    const size_t n_before = json_array_size(before);
-    const size_t n_now = json_array_size(now);
-    *d = (loss_difference){.n_both = n_before < n_now ? n_before : n_now};
-    for (size_t i = 0; i < d->n_both; i++) {
-        const double a = number_at(before, i);
-        const double b = number_at(now, i);
-        const double apart = distance(a, b);
-        d->n_equal += a == b;
-        d->first_unequal = d->first_unequal == 0 && !(a == b) ? i + 1 : d->first_unequal;
-        if (apart <= tolerance_of(recorded, i)) {
-            d->n_near++;
-        } else if (d->first_bad == 0) {
-            d->first_bad = i + 1;
-        }
-        d->apart = apart <= d->apart ? d->apart : apart; // NaN stays
-    }
-}
-
-static void judge_losses(sm_again *result, const json_t *recorded, const json_t *again, bool must_be_equal) {
-    loss_difference d;
+    const size_t n = json_array_size(before) < json_array_size(now) ? json_array_size(before) : json_array_size(now);
+    size_t n_other = 0; // steps that differ, and of these the ones beyond the tolerance
+    size_t n_bad = 0;
+    size_t first_other = n; // the step to show: the first of these, or the last that both have
+    size_t first_bad = 0;
+    double apart = 0; // the largest relative difference
     char *text = result->losses;
-    const size_t size_bytes = sizeof(result->losses);
-    compare_losses(recorded, again, &d);
-    if (d.n_both == 0) {
-        snprintf(text, size_bytes, "none to compare: the two runs have no step in common");
-    } else if (d.n_equal == d.n_both) {
-        snprintf(text, size_bytes, "all %zu that both runs have are equal in every digit", d.n_both);
-    } else if (d.n_near == d.n_both) {
-        snprintf(text, size_bytes, "%zu of %zu differ, by at most %.2g, within the tolerance", d.n_both - d.n_equal,
-                 d.n_both, d.apart);
-    } else {
-        snprintf(text, size_bytes, "%zu of %zu are beyond the tolerance, first at step %zu; at most %.2g apart",
-                 d.n_both - d.n_near, d.n_both, d.first_bad, d.apart);
+    for (size_t i = 0; i < n; i++) {
+        const double its = distance(number_at(before, i), number_at(now, i));
+        first_other = its != 0 && n_other++ == 0 ? i + 1 : first_other;
+        first_bad = !(its <= tolerance_of(recorded, i)) && n_bad++ == 0 ? i + 1 : first_bad;
+        apart = its <= apart ? apart : its; // NaN stays
     }
-    if (d.n_near < d.n_both) {
-        fail(result, "losses: %s", text);
-    } else if (must_be_equal && d.n_equal < d.n_both) {
-        fail(result, "losses: %s, though the same build ran on the same device", text);
+    if (n == 0) {
+        snprintf(text, sizeof(result->losses), "none to compare: the two runs have no step in common");
+    } else if (n_other == 0) {
+        snprintf(text, sizeof(result->losses), "all %zu that both runs have are equal in every digit", n);
+    } else if (n_bad == 0) {
+        snprintf(text, sizeof(result->losses), "%zu of %zu differ, by at most %.2g, within the tolerance", n_other, n,
+                 apart);
+    } else {
+        snprintf(text, sizeof(result->losses),
+                 "%zu of %zu are beyond the tolerance, first at step %zu; at most %.2g apart", n_bad, n, first_bad,
+                 apart);
+    }
+    if (n_bad > 0) {
+        FAIL(result, "losses: %s", text);
+    } else if (must_be_equal && n_other > 0) {
+        FAIL(result, "losses: %s, though the same build ran on the same device", text);
     }
     // The first step's loss does not depend on the checks' draws. Without a check there is none, as the status says.
-    const double before = held(sm_json_get(recorded, "loss"));
-    const double now = held(sm_json_get(again, "loss"));
-    if (isfinite(before) && isfinite(now) &&
-        !(distance(before, now) <= (must_be_equal ? 0 : tolerance_of(recorded, 0)))) {
-        fail(result, "the checked loss is %.12g, was %.12g", now, before);
+    const double was = held(sm_json_get(recorded, "loss"));
+    const double is = held(sm_json_get(again, "loss"));
+    if (isfinite(was) && isfinite(is) && !(distance(was, is) <= (must_be_equal ? 0 : tolerance_of(recorded, 0)))) {
+        FAIL(result, "the checked loss is %.12g, was %.12g", is, was);
     }
     add_value(result, recorded, again, "loss");
-    if (d.n_both > 0) { // the step where the two differ first, or the last that both have
-        char texts[3][TEXT_SIZE];
-        const size_t step = d.first_bad > 0 ? d.first_bad : d.first_unequal > 0 ? d.first_unequal : d.n_both;
-        snprintf(texts[0], TEXT_SIZE, "losses, step %zu", step);
-        snprintf(texts[1], TEXT_SIZE, "%.12g", number_at(sm_json_get(recorded, "losses"), step - 1));
-        snprintf(texts[2], TEXT_SIZE, "%.12g", number_at(sm_json_get(again, "losses"), step - 1));
-        add_field(result, texts[0], texts[1], texts[2], strcmp(texts[1], texts[2]) == 0);
+    if (n > 0) {
+        const size_t step = first_bad > 0 ? first_bad : first_other;
+        const char *a = SM_TEXT_IN(TEXT_SIZE, "%.12g", number_at(before, step - 1));
+        const char *b = SM_TEXT_IN(TEXT_SIZE, "%.12g", number_at(now, step - 1));
+        add_field(result, SM_TEXT_IN(TEXT_SIZE, "losses, step %zu", step), a, b, strcmp(a, b) == 0);
     }
 }
 
@@ -207,7 +162,7 @@ static void judge_outcome(sm_again *result, const json_t *recorded, const json_t
     const char *now = sm_rows_status(again);
     const bool same = strcmp(before, now) == 0;
     if (!same) {
-        fail(result, "%s then, %s now: %s", before, now,
+        FAIL(result, "%s then, %s now: %s", before, now,
              sm_rows_text(strcmp(now, "ok") == 0 ? recorded : again, "reason"));
     }
     add_field(result, "status", before, now, same);
@@ -216,7 +171,7 @@ static void judge_outcome(sm_again *result, const json_t *recorded, const json_t
     }
     sm_identity_text(recorded, again, SM_SAME_WORK, work, sizeof(work));
     if (work[0] != '\0') {
-        fail(result, "the same flags made other work: %s", work);
+        FAIL(result, "the same flags made other work: %s", work);
         add_field(result, "work", work, "", false);
     }
 }
