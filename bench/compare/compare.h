@@ -32,30 +32,10 @@
 
 // --- verdicts on one row -------------------------------------------------------------------------
 
-// Decides whether a figure is steady enough to rely on.
-//
-// All statements about speed use it: run, sweep, recommend, report, compare and profile.
-//
-//   steady    the 95% interval of the median lies within SM_NOISE_LIMIT percent of it, and half of the samples
-//             within SM_SPREAD_LIMIT percent
-//   noisy     not so: another run may give another figure
-//   too few   no interval: fewer than 6 samples (or none told)
+// Whether a figure is steady enough to rely on (sm_noise, stats.h). All statements about speed use it.
 //
 // Some figures bear no verdict at all: no factor, no rank, nothing reckoned with them (sm_doubt_row). More samples do
 // not help where others had the processors, since a disturbance never makes a step faster.
-
-// X(code, name)
-#define SM_NOISE_LIST(X)         \
-    X(SM_NOISE_STEADY, "steady") \
-    X(SM_NOISE_NOISY, "noisy")   \
-    X(SM_NOISE_TOO_FEW, "too few")
-
-typedef enum { SM_NOISE_LIST(SM_CODE) } sm_noise;
-
-const char *sm_noise_name(sm_noise noise);
-
-// noise_percent: as in stats.h; NaN without an interval. spread_percent: the median absolute deviation.
-sm_noise sm_judge_noise(double noise_percent, double spread_percent);
 
 void sm_noise_describe(double noise_percent, double spread_percent, char *text, size_t size_bytes); // if noisy
 

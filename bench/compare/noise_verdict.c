@@ -6,15 +6,6 @@
 
 // --- noise -----------------------------------------------------------------------------------------
 
-SM_WORDS(sm_noise_name, sm_noise, SM_NOISE_LIST)
-
-sm_noise sm_judge_noise(double noise_percent, double spread_percent) {
-    if (isnan(noise_percent)) {
-        return SM_NOISE_TOO_FEW;
-    }
-    return noise_percent <= SM_NOISE_LIMIT && spread_percent <= SM_SPREAD_LIMIT ? SM_NOISE_STEADY : SM_NOISE_NOISY;
-}
-
 void sm_noise_describe(double noise_percent, double spread_percent, char *text, size_t size_bytes) {
     const char *noise = SM_TEXT_SPREAD(noise_percent);
     if (noise_percent > SM_USABLE_LIMIT) {

@@ -152,7 +152,7 @@ static bool samples_differ(audit *a) {
         return false;
     }
     const double noise = sm_steady_noise_percent(&s);
-    const char *verdict = sm_steady_verdict(noise, 100 * s.mad / s.median);
+    const char *verdict = sm_noise_name(sm_judge_noise(noise, 100 * s.mad / s.median));
 #define X(field, member) MUST_BE(#field, s.member, 1);
     SM_STATS_FIELDS(X)
 #undef X

@@ -153,7 +153,8 @@ static void complete(json_t *row) {
 #undef X
     fill_in(row, "noise_percent", noise);
     if (n > 0 && sm_rows_text(row, "noise_verdict")[0] == '\0') {
-        json_object_set_new(row, "noise_verdict", json_string(sm_steady_verdict(noise, 100 * s.mad / s.median)));
+        json_object_set_new(row, "noise_verdict",
+                            json_string(sm_noise_name(sm_judge_noise(noise, 100 * s.mad / s.median))));
     }
     fill_in(row, "median_ns", sm_json_number(row, "avg_ns"));
     const double n_accum = sm_json_number(row, "n_accum");

@@ -75,11 +75,20 @@ bool sm_steady_is_warm(const int64_t *steps_ns, int64_t n);
 // where there is no interval (below 6 samples).
 double sm_steady_noise_percent(const sm_stats *stats);
 
-// A figure is steady up to these (bench/compare/compare.h), and usable up to the last: percent of the median.
+// Whether another run would give about the same figure: the interval of its median lies within SM_NOISE_LIMIT percent of
+// it, and half of the samples within SM_SPREAD_LIMIT. Beyond SM_USABLE_LIMIT it is of no use. X(code, name)
 enum { SM_NOISE_LIMIT = 5, SM_SPREAD_LIMIT = 10, SM_USABLE_LIMIT = 50 };
+#define SM_NOISE_LIST(X)         \
+    X(SM_NOISE_STEADY, "steady") \
+    X(SM_NOISE_NOISY, "noisy")   \
+    X(SM_NOISE_TOO_FEW, "too few") // for an interval
 
-// "steady", "noisy", "too few": the noise_verdict of a row with these figures.
-const char *sm_steady_verdict(double noise_percent, double spread_percent);
+typedef enum { SM_NOISE_LIST(SM_CODE) } sm_noise;
+
+const char *sm_noise_name(sm_noise noise); // the noise_verdict of a row
+
+// spread_percent: the median absolute deviation.
+sm_noise sm_judge_noise(double noise_percent, double spread_percent);
 
 // The fields of a row that are such figures of its samples. X(field, member)
 #define SM_STATS_FIELDS(X) \

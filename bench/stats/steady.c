@@ -29,9 +29,11 @@ double sm_steady_noise_percent(const sm_stats *stats) {
     return stats->median > 0 ? 100 * (above > below ? above : below) / stats->median : NAN;
 }
 
-const char *sm_steady_verdict(double noise_percent, double spread_percent) {
+SM_WORDS(sm_noise_name, sm_noise, SM_NOISE_LIST)
+
+sm_noise sm_judge_noise(double noise_percent, double spread_percent) {
     const bool is_steady = noise_percent <= SM_NOISE_LIMIT && spread_percent <= SM_SPREAD_LIMIT;
-    return isnan(noise_percent) ? "too few" : is_steady ? "steady" : "noisy";
+    return isnan(noise_percent) ? SM_NOISE_TOO_FEW : is_steady ? SM_NOISE_STEADY : SM_NOISE_NOISY;
 }
 
 // --- trend -----------------------------------------------------------------------------------
