@@ -3,12 +3,11 @@
 // series [{name, colour, style}]. chart.figure() gives its element; null where it would show one point on an axis.
 //
 //   kind        a panel holds
-//   lines       series: [{series, points: [[x, y, lo, hi, row, is_grey]]}]; crosses: [[x, row]]; ideal: [[x, y]]; begin: x
-//   roofline    likewise, and roofs: [{series, peak_lo, peak_hi, bandwidth_lo, bandwidth_hi, is_wide}]
+//   lines       series: [{series, points: [[x, y, lo, hi, row, is_grey]]}]; crosses: [[x, row]]; ideal: [[x, y]]; begin: x;
+//               roofs: [{series, lines: [[peak, bandwidth], the highest first]}]
 //   intervals   points: [{name, series, x, lo, hi, row, text, is_grey}]: a dot with its interval for each name
 //   stacks      bars: [{name, colour, parts: [one a series], mark, text, row, changes}]
 //   strips      rows: [[series, row]]: their raw samples, as distance from their median
-//   steps       likewise: how many of a row's samples took at most that long
 //
 // Values that are not known are null. A point may name its row: the hint then tells of it (chart.rows), and a click opens it.
 const chart = (() => {
@@ -127,30 +126,37 @@ const chart = (() => {
         .filter((s) => s.points.length > 0);
 
     const drawLines = (figure, panel, width) => {
-        const top = panel.title ? 40 : 24, height = top + 196, left = 46, bottom = height - 34, right = width - 8;
+        const roofs = panel.roofs.filter((roof) => !figure.hidden.has(roof.series));
+        const top = panel.title ? 40 : 24, height = panel.roofs.length > 0 ? Math.max(300, Math.min(440, width * .6)) : top + 196;
+        const left = 50, bottom = height - 34, right = width - 8;
         const p = begin(panel.title, width, height);
         const series = visible(figure, panel);
         const all = series.flatMap((s) => s.points).filter((point) => point[1] !== null);
         const missed = (panel.crosses || []).filter((c) => rows.isShown(c[1]));
         if (all.length === 0) return p;
-        const xs = [...all.map((point) => point[0]), ...missed.map((c) => c[0])];
-        const ys = all.flatMap(([, y, lo, hi]) => [y, lo ?? y, hi ?? y]);
+        const xs = [...all.map((point) => point[0]), ...missed.map((c) => c[0]), ...roofs.flatMap((roof) => roof.lines.map(([peak, bandwidth]) => peak / bandwidth))];
+        const ys = [...all.flatMap(([, y, lo, hi]) => [y, lo ?? y, hi ?? y]), ...roofs.map(({lines: [[peak]]}) => peak)];
         if (panel.ideal) ys.push(...panel.ideal.map((point) => point[1]));
         const x = scaleOf(kindOf(figure.x, xs), figure.x, xs, left + 8, right - 8);
         const y = scaleOf(figure.yKind, {...figure.y, isUp: true}, figure.yKind === 'linear' ? ys : ys.filter((v) => v > 0), bottom, top + 4);
+        const polyline = (points, attributes) => svg('polyline', {points: points.map(([a, b]) => `${x.at(a)},${y.at(b)}`).join(' '), fill: 'none', ...attributes});
         axisX(p, figure.x, x, top, bottom);
         axisY(p, figure.y, y, left, right, top);
         if (figure.y.level > y.lo && figure.y.level < y.hi) put(p, line(left, y.at(figure.y.level), right, y.at(figure.y.level), {class: 'axis'}));
-        if (panel.ideal) {
-            put(p, svg('polyline', {points: panel.ideal.map(([a, b]) => `${x.at(a)},${y.at(b)}`).join(' '), fill: 'none', class: 'axis', 'stroke-dasharray': '4 4'}));
-        }
+        if (panel.ideal) put(p, polyline(panel.ideal, {class: 'axis', 'stroke-dasharray': '4 4'}));
         if (panel.begin > x.lo && panel.begin < x.hi) put(p, line(x.at(panel.begin), top, x.at(panel.begin), bottom, {class: 'axis', 'stroke-dasharray': '3 4'}));
+        for (const roof of roofs) {
+            const s = figure.series[roof.series];
+            roof.lines.forEach(([peak, bandwidth], i) => {
+                const first = Math.max(x.lo, y.lo / bandwidth), knee = Math.max(first, Math.min(x.hi, peak / bandwidth));
+                const drawn = polyline([[first, Math.min(peak, first * bandwidth)], [knee, Math.min(peak, knee * bandwidth)], [x.hi, Math.min(peak, x.hi * bandwidth)]],
+                    {stroke: colour(s.colour), 'stroke-width': i === 0 ? 1.8 : .9, 'stroke-dasharray': DASHES[s.style % DASHES.length]});
+                answer(p, drawn, [right - 60, y.at(peak) - 3, right, y.at(peak) + 3], told(s.name, []), null);
+            });
+        }
         for (const s of series) {
             const points = s.points.filter((point) => point[1] !== null);
-            const dashes = DASHES[s.style % DASHES.length];
-            if (!s.is_loose) {
-                put(p, svg('polyline', {points: points.map(([a, b]) => `${x.at(a)},${y.at(b)}`).join(' '), fill: 'none', stroke: colour(s.colour), 'stroke-width': s.is_thin ? 1.1 : 1.8, opacity: s.is_thin ? .7 : 1, 'stroke-dasharray': dashes}));
-            }
+            if (!s.is_loose) put(p, polyline(points, {stroke: colour(s.colour), 'stroke-width': s.is_thin ? 1.1 : 1.8, opacity: s.is_thin ? .7 : 1, 'stroke-dasharray': DASHES[s.style % DASHES.length]}));
             for (const [a, b, lo, hi, row, isGrey] of points) {
                 const cx = x.at(a), cy = y.at(b), own = colour(isGrey ? 0 : s.colour);
                 if (lo !== null && hi !== null && lo < hi) put(p, line(cx, y.at(Math.max(lo, y.lo)), cx, y.at(hi), {stroke: own, 'stroke-width': 1.5}));
@@ -242,9 +248,6 @@ const chart = (() => {
         const at = (sorted.length - 1) * q, low = Math.floor(at);
         return sorted[low] + (at - low) * ((sorted[low + 1] ?? sorted[low]) - sorted[low]);
     };
-    const sampled = (figure, panel) => panel.rows.map(([series, row]) => ({series, row, s: figure.series[series], samples: rows.samples(row)}))
-        .filter(({series, row, samples}) => !figure.hidden.has(series) && rows.isShown(row) && samples.length > 1)
-        .map((entry) => ({...entry, sorted: [...entry.samples].sort((a, b) => a - b)}));
 
     // Dots of one row's samples in the order measured, from left to right of `width`; also what a hint shows.
     const strip = (samples, width, height, colourNumber) => {
@@ -261,7 +264,9 @@ const chart = (() => {
     };
 
     const drawStrips = (figure, panel, width) => {
-        const found = sampled(figure, panel);
+        const found = panel.rows.map(([series, row]) => ({series, row, s: figure.series[series], samples: rows.samples(row)}))
+            .filter(({series, row, samples}) => !figure.hidden.has(series) && rows.isShown(row) && samples.length > 1)
+            .map((entry) => ({...entry, sorted: [...entry.samples].sort((a, b) => a - b)}));
         const texts = found.map((entry) => [entry.s.name, page.ms(quantile(entry.sorted, .5))]);
         const {p, top, bottom, left, right, at: rowAt} = named(figure, panel, width, texts);
         if (found.length === 0) return p;
@@ -290,62 +295,7 @@ const chart = (() => {
         return p;
     };
 
-    const drawSteps = (figure, panel, width) => {
-        const height = 236, left = 46, top = 40, bottom = height - 34, right = width - 8;
-        const p = begin(panel.title, width, height);
-        const found = sampled(figure, panel);
-        if (found.length === 0) return p;
-        const values = found.flatMap(({sorted}) => [sorted[0] * 1e-6, sorted.at(-1) * 1e-6]);
-        const x = scaleOf(kindOf(figure.x, values), figure.x, values, left, right);
-        const y = scaleOf('linear', {from_zero: true, isUp: true}, [0, 100], bottom, top + 4);
-        axisX(p, figure.x, x, top, bottom);
-        axisY(p, figure.y, y, left, right, top);
-        for (const {s, sorted, row} of found) {
-            let path = `M${x.at(sorted[0] * 1e-6)},${y.at(0)}`;
-            const skip = Math.ceil(sorted.length / 300);
-            sorted.forEach((v, k) => { if (k % skip === 0 || k === sorted.length - 1) path += `H${x.at(v * 1e-6).toFixed(1)}V${y.at(100 * (k + 1) / sorted.length).toFixed(1)}`; });
-            const mark = svg('path', {d: path, fill: 'none', stroke: colour(s.colour), 'stroke-width': 1.8, 'stroke-dasharray': DASHES[s.style % DASHES.length]});
-            const middle = x.at(quantile(sorted, .5) * 1e-6);
-            answer(p, mark, [middle, y.at(75), middle, y.at(25)], told(s.name, [], row), row);
-        }
-        return p;
-    };
-
-    const drawRoofline = (figure, panel, width) => {
-        const height = Math.max(300, Math.min(440, width * .6)), left = 50, top = 24, bottom = height - 34, right = width - 8;
-        const p = begin(panel.title, width, height);
-        const series = visible(figure, panel);
-        const all = series.flatMap((s) => s.points);
-        const roofs = panel.roofs.filter((roof) => !figure.hidden.has(roof.series));
-        if (all.length === 0) return p;
-        const knees = roofs.map((roof) => roof.peak_hi / roof.bandwidth_lo);
-        const xs = [...all.map((point) => point[0]), ...knees, ...roofs.map((roof) => roof.peak_lo / roof.bandwidth_hi)];
-        const x = scaleOf('log', {}, [Math.min(...xs) / 2, Math.max(...xs) * 2], left, right);
-        const roofAt = (roof, v, end) => Math.min(end === 'hi' ? roof.peak_hi : roof.peak_lo, v * (end === 'hi' ? roof.bandwidth_hi : roof.bandwidth_lo));
-        const y = scaleOf('log', {isUp: true}, [...all.map((point) => point[1]), ...roofs.map((roof) => roof.peak_hi), Math.min(...all.map((point) => point[1])) / 2], bottom, top + 4);
-        axisX(p, figure.x, x, top, bottom);
-        axisY(p, figure.y, y, left, right, top + 14);
-        const polyline = (roof, end, thickness) => {
-            const peak = end === 'hi' ? roof.peak_hi : roof.peak_lo, bandwidth = end === 'hi' ? roof.bandwidth_hi : roof.bandwidth_lo;
-            const first = Math.max(x.lo, y.lo / bandwidth);
-            const points = [first, Math.max(first, Math.min(x.hi, peak / bandwidth)), x.hi].map((v) => `${x.at(v)},${y.at(Math.max(y.lo, roofAt(roof, v, end)))}`);
-            return svg('polyline', {points: points.join(' '), fill: 'none', stroke: colour(figure.series[roof.series].colour), 'stroke-width': thickness, 'stroke-dasharray': DASHES[figure.series[roof.series].style % DASHES.length]});
-        };
-        for (const roof of roofs) {
-            const end = x.at(x.hi), at = y.at(roof.peak_hi);
-            if (roof.is_wide) put(p, polyline(roof, 'lo', .9));
-            answer(p, polyline(roof, 'hi', 1.8), [end - 60, at - 3, end, at + 3], told(figure.series[roof.series].name, []), null);
-        }
-        for (const s of series) {
-            for (const [a, b, lo, hi, row] of s.points) {
-                const mark = shape(s.style, x.at(a), y.at(b), 4, {fill: colour(s.colour)});
-                answer(p, mark, [x.at(a), y.at(b), x.at(a), y.at(b)], told(s.name, [[figure.x.label, number(a)], [figure.y.label, number(b)]], row), row);
-            }
-        }
-        return p;
-    };
-
-    const KINDS = {lines: drawLines, intervals: drawIntervals, stacks: drawStacks, strips: drawStrips, steps: drawSteps, roofline: drawRoofline};
+    const KINDS = {lines: drawLines, intervals: drawIntervals, stacks: drawStacks, strips: drawStrips};
 
     // --- pointer and keys: the nearest place answers ---
     const REACH = 26;
@@ -423,8 +373,8 @@ const chart = (() => {
             const picture = svg('svg', {viewBox: '0 0 26 12', width: 26, height: 12, style: 'width:26px', 'aria-hidden': 'true'});
             if (figure.kind === 'stacks') picture.append(svg('rect', {x: 4, y: 1, width: 18, height: 10, fill: colour(s.colour)}));
             else {
-                if (!s.is_loose && figure.kind !== 'stacks') picture.append(line(0, 6, 26, 6, {stroke: colour(s.colour), 'stroke-width': 1.8, 'stroke-dasharray': DASHES[s.style % DASHES.length]}));
-                if (!s.is_roof && figure.kind !== 'steps' && !figure.is_dense && !s.is_thin) picture.append(shape(figure.kind === 'lines' || figure.kind === 'roofline' ? s.style : 0, 13, 6, 4, {fill: s.is_hollow ? 'var(--card)' : colour(s.colour), stroke: colour(s.colour)}));
+                if (!s.is_loose) picture.append(line(0, 6, 26, 6, {stroke: colour(s.colour), 'stroke-width': 1.8, 'stroke-dasharray': DASHES[s.style % DASHES.length]}));
+                if (!s.is_roof && !figure.is_dense && !s.is_thin) picture.append(shape(figure.kind === 'lines' ? s.style : 0, 13, 6, 4, {fill: s.is_hollow ? 'var(--card)' : colour(s.colour), stroke: colour(s.colour)}));
             }
             const button = make('button', {type: 'button', 'aria-pressed': 'true', title: 'hide or show; twice: this one alone'}, picture, s.name);
             const update = () => {
@@ -448,8 +398,8 @@ const chart = (() => {
     // --- which figures there are ---
     const distinct = (points) => new Set(points.filter(([, y]) => y !== null).map(([x]) => x)).size;
     const SIZES = { // of a panel: the points on its axis
-        lines: (panel) => Math.max(0, ...panel.series.map((s) => distinct(s.points))), roofline: (panel) => 1 + panel.series.flatMap((s) => s.points).length,
-        intervals: (panel) => panel.points.length, stacks: (panel) => 2 * panel.bars.length, strips: (panel) => 2 * panel.rows.length, steps: (panel) => 2 * panel.rows.length,
+        lines: (panel) => Math.max(0, ...panel.series.map((s) => distinct(s.points) + panel.roofs.length)), intervals: (panel) => panel.points.length,
+        stacks: (panel) => 2 * panel.bars.length, strips: (panel) => 2 * panel.rows.length,
     };
     const figures = [];
     const figure = (made) => {
@@ -486,7 +436,7 @@ const chart = (() => {
         setTimeout(() => drawFrom(i + 1));
     };
     const start = () => requestAnimationFrame(() => setTimeout(() => drawFrom(0)));
-    addEventListener('beforeprint', () => figures.forEach((figure) => draw(figure, figure.kind === 'roofline' ? 460 : figure.panels.length > 1 && figure.y ? 250 : 340)));
+    addEventListener('beforeprint', () => figures.forEach((figure) => draw(figure, figure.panels[0].roofs.length > 0 ? 460 : figure.panels.length > 1 && figure.y ? 250 : 340)));
     addEventListener('afterprint', redraw);
     return {rows, charts, start, strip, redrawSoon};
 })();

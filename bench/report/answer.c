@@ -6,7 +6,7 @@
 #include "bench/report/report.h"
 #include "bench/tables/show.h"
 
-enum { SETTING_SIZE = SM_REPORT_NAME_SIZE + 160, MOST_DEVICES = 32 };
+enum { SETTING_SIZE = SM_REPORT_NAME_SIZE + 160 };
 
 // --- the fastest of each device ----------------------------------------------------------------
 
@@ -33,28 +33,17 @@ static const char *find_work(const sm_report_rows *report) {
     return work;
 }
 
-// Ranked ones first, the fastest first. Returns their number.
-static int find_entries(const sm_report_rows *report, const char *work, const sm_report_row *entries[MOST_DEVICES]) {
-    int n = 0;
+// The fastest row of that work, a ranked one if there is any, on another device than `except`; NULL: none.
+static const sm_report_row *find_fastest(const sm_report_rows *report, const char *work, const sm_report_row *except) {
+    const sm_report_row *best = NULL;
     for (size_t i = 0; i < report->n; i++) {
         const sm_report_row *row = &report->rows[i];
-        int k = 0;
-        if (!has_figure(row) || strcmp(row->work, work) != 0) {
-            continue;
+        if (has_figure(row) && strcmp(row->work, work) == 0 &&
+            (except == NULL || strcmp(row->device, except->device) != 0) && (best == NULL || comes_before(row, best))) {
+            best = row;
         }
-        while (k < n && strcmp(entries[k]->device, row->device) != 0) {
-            k++;
-        }
-        if (k == MOST_DEVICES || (k < n && !comes_before(row, entries[k]))) {
-            continue;
-        }
-        n += k == n;
-        for (; k > 0 && comes_before(row, entries[k - 1]); k--) {
-            entries[k] = entries[k - 1];
-        }
-        entries[k] = row;
     }
-    return n;
+    return best;
 }
 
 // --- the sentence ------------------------------------------------------------------------------
@@ -70,8 +59,9 @@ static void text_setting(const sm_report_row *row, char *text, size_t size_bytes
     }
 }
 
-static void text_sentence(const char *work, const sm_report_row *const *entries, int n, char *text, size_t size_bytes) {
-    const sm_report_row *a = entries[0];
+// `b`: the fastest of another device, or NULL.
+static void text_sentence(const char *work, const sm_report_row *a, const sm_report_row *b, char *text,
+                          size_t size_bytes) {
     char setting[SETTING_SIZE];
     const char *rate = SM_TEXT_COUNT(a->tokens_per_s);
     text_setting(a, setting, sizeof(setting));
@@ -79,12 +69,11 @@ static void text_sentence(const char *work, const sm_report_row *const *entries,
         snprintf(text, size_bytes, "No verdict for %s: %s.", work, a->doubt);
         return;
     }
-    if (n < 2 || !is_ranked(entries[1])) {
+    if (b == NULL || !is_ranked(b)) {
         snprintf(text, size_bytes, "For %s, %s reaches %s tokens/s with %s%s.", work, a->device, rate, setting,
-                 n > 1 ? "; the figures of the others support no verdict" : "");
+                 b != NULL ? "; the figures of the others support no verdict" : "");
         return;
     }
-    const sm_report_row *b = entries[1];
     const double lo = a->tokens_lo / b->tokens_hi;
     if (lo > 1) {
         snprintf(text, size_bytes, "For %s, %s is the fastest: %s tokens/s with %s, %.2f (%.2f to %.2f) times %s.",
@@ -98,22 +87,20 @@ static void text_sentence(const char *work, const sm_report_row *const *entries,
 
 const sm_report_row *sm_report_answer(const sm_report_rows *report, const sm_costs *costs, char text[SM_ANSWER_SIZE],
                                       char reason[SM_ANSWER_SIZE]) {
-    const sm_report_row *entries[MOST_DEVICES];
     const char *work = find_work(report);
-    const int n = work != NULL ? find_entries(report, work, entries) : 0;
+    const sm_report_row *a = work != NULL ? find_fastest(report, work, NULL) : NULL;
     snprintf(text, SM_ANSWER_SIZE, "%s", report->n > 0 ? "No row has figures." : "");
     reason[0] = '\0';
-    if (n == 0) {
+    if (a != NULL) {
+        text_sentence(work, a, find_fastest(report, work, a), text, SM_ANSWER_SIZE);
+    }
+    if (a == NULL || !is_ranked(a)) {
         return NULL;
     }
-    text_sentence(work, entries, n, text, SM_ANSWER_SIZE);
-    if (!is_ranked(entries[0])) {
-        return NULL;
-    }
-    const char *why = SM_ROWS_BOUND(entries[0]->json);
-    const char *cost = SM_COSTS_TEXT(costs, entries[0]->json, entries[0]->tokens_per_s);
+    const char *why = SM_ROWS_BOUND(a->json);
+    const char *cost = SM_COSTS_TEXT(costs, a->json, a->tokens_per_s);
     snprintf(reason, SM_ANSWER_SIZE, why[0] != '\0' ? "It is %s." : "%s", why);
     sm_append_part(reason, SM_ANSWER_SIZE, " ", cost);
     sm_append(reason, SM_ANSWER_SIZE, "%s", cost[0] != '\0' ? "." : "");
-    return entries[0];
+    return a;
 }

@@ -175,18 +175,15 @@ const group = (data) => {
         [['open_ns', 'open the device', 6], ['build_ns', 'build the plan', 1], ['tune_ns', 'tune kernels', 4], ['first_step_ns', 'first step', 2], ['warmup_ns', 'warm-up steps', 3]], null, (entry) => `step ${msOf(entry)} ms`);
 
     // --- samples ---
-    const sampled = (kind, id, title, caption, more) => {
-        const figure = make(kind, id, title, caption, more);
+    const spread = () => {
+        const figure = make('strips', 'spread', 'How steady is a step?',
+            'Raw samples, each as its distance from the median of its row, in the order measured from top to bottom; box: quartiles. How many lie beyond the right edge is said there.', {x: {label: 'step time, % from the median', scale: 'linear'}});
         for (const work of shown) {
             const its = atBatch(work), made = panel(figure, its.length > 0 ? `${work.name}, ${batchText(its[0])}` : work.name);
             made.rows = its.filter((entry) => list(entry.row, 'samples_ns').filter((v) => v > 0).length > 1).map((entry) => [seriesOf(figure, entry.series, entry.colour, entry.style), entry.index]);
         }
         return figure;
     };
-    const spread = () => sampled('strips', 'spread', 'How steady is a step?',
-        'Raw samples, each as its distance from the median of its row, in the order measured from top to bottom; box: quartiles. How many lie beyond the right edge is said there.', {x: {label: 'step time, % from the median', scale: 'linear'}});
-    const distribution = () => sampled('steps', 'distribution', 'Are there slow steps?',
-        'How many of a row\'s samples took at most that long. A steep line is a steady step; two steps in it are two modes; a long foot to the right, outliers.', {x: {label: 'step time, ms', scale: 'auto'}, y: {label: 'samples, %', scale: 'linear'}});
 
     // --- roofline ---
     const scaled = (value, unit) => {
@@ -196,7 +193,7 @@ const group = (data) => {
     const ONE_LINE = 1.05; // closer ceilings are drawn as one line
     const span = (lo, hi, unit) => (hi > lo * ONE_LINE ? scaled(lo, unit) + ' to ' : '') + scaled(hi, unit);
     const roofline = () => {
-        const figure = make('roofline', 'roofline', 'What bounds a step?',
+        const figure = make('lines', 'roofline', 'What bounds a step?',
             'Whole samples under their own measured ceilings. Across: floating-point operations for each byte, if every operation reads and writes its operands once. Lines: the lower of peak and bandwidth times intensity, of each device, thread count and precision; where its rows measured it differently, the highest and (thin) the lowest.',
             {x: {label: 'FLOP per byte', scale: 'log'}, y: {label: 'GFLOP/s', scale: 'log'}});
         const made = panel(figure), roofs = new Map();
@@ -211,7 +208,7 @@ const group = (data) => {
         [...roofs].forEach(([name, {colour, peaks, bandwidths}], i) => {
             const [a, b, c, d] = [Math.min(...peaks), Math.max(...peaks), Math.min(...bandwidths), Math.max(...bandwidths)];
             const series = seriesOf(figure, `${name}: ${span(a, b, 'FLOP/s')}, ${span(c, d, 'B/s')}`, colour, i, {is_roof: true});
-            made.roofs.push({series, peak_lo: a * 1e-9, peak_hi: b * 1e-9, bandwidth_lo: c * 1e-9, bandwidth_hi: d * 1e-9, is_wide: b > a * ONE_LINE || d > c * ONE_LINE});
+            made.roofs.push({series, lines: [[b * 1e-9, d * 1e-9], ...(b > a * ONE_LINE || d > c * ONE_LINE ? [[a * 1e-9, c * 1e-9]] : [])]});
         });
         for (const entry of has.slice(0, 2 * MOST_POINTS)) {
             const name = devices.length > 1 ? entry.device : entry.series;
@@ -324,5 +321,5 @@ const group = (data) => {
     };
 
     return {entries, devices, works, bySpeed, best, field, list, at, withText, scaled, loops, ladders,
-        figures: {answer, sideBySide, throughput, memory, gain, threads, threadEfficiency, phases, warmup, spread, distribution, roofline, loopFigures, ladderFigure, opTimes, opRates}};
+        figures: {answer, sideBySide, throughput, memory, gain, threads, threadEfficiency, phases, warmup, spread, roofline, loopFigures, ladderFigure, opTimes, opRates}};
 };

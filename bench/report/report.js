@@ -146,7 +146,7 @@
         'No verdict: a busy machine disturbed the row, its interval is too wide, its figures contradict each other, or code of the user\'s own ran. Such a row has no rank, reason or cost; figures draw it grey.',
         'Lines and baselines compare rows of the same work only.']);
     const pictures = page.part('pictures', 'Pictures', chart.charts(drawn.sideBySide(), drawn.throughput(), drawn.memory(), drawn.gain(), drawn.threads(), drawn.threadEfficiency(), drawn.opTimes(), drawn.opRates(), drawn.phases()),
-        page.fold('More pictures: start, spread, roofline', chart.charts(drawn.warmup(), drawn.spread(), drawn.distribution(), drawn.roofline())));
+        page.fold('More pictures: start, spread, roofline', chart.charts(drawn.warmup(), drawn.spread(), drawn.roofline())));
     const short = page.part('short', 'In short', page.text(data.best.shared), page.table(null, data.best));
     const parts = [short, pictures, loopPart, ladderPart, publishedPart, failures, warningPart, machinePart];
     const all = page.section('rows', 'All rows', page.text(data.table.shared), holder), reading = page.section('reading', 'How to read this', legend);

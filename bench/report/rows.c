@@ -106,19 +106,16 @@ static void name_work(const models *m, sm_report_row *r) {
             sm_append_part(r->work, sizeof(r->work), " ", part);
         }
     }
-    part[0] = '\0';
-    if (isfinite(n_seq)) {
-        snprintf(part, sizeof(part), "%.0f tokens", n_seq);
+    const char *parts[][2] = {
+        {", ", isfinite(n_seq) ? SM_TEXT_IN(32, "%.0f tokens", n_seq) : ""},
+        {", ", sm_rows_text(r->json, "pass_type")},
+        {", documents ", sm_rows_text(r->json, "documents")},
+        {", ", sm_rows_own_code(r->json)},
+        {", ", n_accum > 1 ? SM_TEXT_IN(32, "accumulation %.0f", n_accum) : ""},
+    };
+    for (size_t i = 0; i < SM_COUNT(parts); i++) {
+        sm_append_part(r->work, sizeof(r->work), parts[i][0], parts[i][1]);
     }
-    sm_append_part(r->work, sizeof(r->work), ", ", part);
-    sm_append_part(r->work, sizeof(r->work), ", ", sm_rows_text(r->json, "pass_type"));
-    sm_append_part(r->work, sizeof(r->work), ", documents ", sm_rows_text(r->json, "documents"));
-    sm_append_part(r->work, sizeof(r->work), ", ", sm_rows_own_code(r->json));
-    part[0] = '\0';
-    if (n_accum > 1) {
-        snprintf(part, sizeof(part), "accumulation %.0f", n_accum);
-    }
-    sm_append_part(r->work, sizeof(r->work), ", ", part);
 }
 
 // --- rows ----------------------------------------------------------------------------------
