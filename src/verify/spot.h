@@ -69,7 +69,7 @@ static inline void spot_compare(spot *s, const char *operand, double got, double
     const double error = difference / (allowed + 1e-37);
     s->n_values++;
     s->is_infinite |= !(difference < 1e300 && allowed < 1e300);
-    if (!(error <= s->error)) {
+    if (!(error <= s->error) && s->error == s->error) { // one that is no number stays
         s->error = error;
         s->operand = operand;
     }

@@ -97,6 +97,26 @@ TEST(test_loss_check) {
     see_faults(SM_F16);
 }
 
+// In f32 each token counts, also one that is not a number in a batch of which all is looked at.
+TEST(test_loss_check_of_each_token) {
+    fixture f = {.config = &sm_model_size_find(&sm_model_gpt2, "tiny")->config};
+    sm_loss_check result;
+    const sm_loss_draw draw = {.seed = SEED};
+    const sm_plan_options options = {.B = 2, .T = SEQUENCE, .seed = SEED};
+    SM_OWN(sm_device) *device = open_backend("cpu", 1);
+    f.session = start_session(device, build_plan(f.config, &options, SM_MODE_FUSED, 0), SEED);
+    ok(sm_tokens_embedded(f.config->vocab, &f.tokens));
+    ok(sm_tokens_batch(f.tokens, 0, 2, SEQUENCE, f.ids[0], f.ids[1]));
+    ok(sm_session_set_batch(f.session, f.ids[0], f.ids[1]));
+    ok(sm_session_run(f.session, SM_RUN_FORWARD, NULL));
+    for (int i = 0; i < 2; i++) {
+        const sm_status status = sm_check_loss(f.session, f.config, 0, SEED, f.ids[0], f.ids[1], NULL, &draw, &result);
+        assert_int_equal(status, i == 0 ? SM_OK : SM_ERR_MISMATCH);
+        ok(sm_session_write_part(f.session, f.session->plan->losses, 3, 1, &(float){NAN}));
+    }
+    tear_down(&f);
+}
+
 static sm_status feed(void *ctx, sm_session *session, int64_t index) {
     fixture *f = ctx;
     ok(sm_tokens_batch(f->tokens, index, BATCH, SEQUENCE, f->ids[0], f->ids[1]));

@@ -429,8 +429,8 @@ TEST(every_fault_of_an_update_is_found) {
 // --- lion -------------------------------------------------------------------------------------
 
 // Turns every second sign of lion's first update round, after its state was made such that terms cancel but for
-// rounding, or but for `left` of them.
-static sm_status turn_signs(sm_device *device, float left) {
+// rounding, or but for `left` of them. `factor`: of those results; not 1: wrong.
+static sm_status turn_signs(sm_device *device, float left, float factor) {
     const variant v = {&gpt2, SM_MODE_FUSED, 0, 1, &sm_optimizer_lion};
     sm_step_settings settings = v.optimizer->defaults;
     sm_update_check *check = NULL;
@@ -457,7 +457,7 @@ static sm_status turn_signs(sm_device *device, float left) {
     assert_int_equal(sm_session_run(session, SM_RUN_OPTIMIZER, NULL), SM_OK);
     assert_int_equal(sm_session_read(session, p, n, after), SM_OK);
     for (int64_t i = 0; i < n; i += 2) {
-        after[i] = 2 * before[i] - after[i]; // without decay
+        after[i] = factor * (2 * before[i] - after[i]); // without decay
     }
     assert_int_equal(sm_session_write(session, p, n, after), SM_OK);
     sm_status status = sm_update_check_end(check, session, 0, &result);
@@ -466,8 +466,9 @@ static sm_status turn_signs(sm_device *device, float left) {
 
 TEST(open_signs_go_either_way) {
     sm_device *device = *state;
-    assert_int_equal(turn_signs(device, 0), SM_OK);
-    assert_int_equal(turn_signs(device, 1e-5F), SM_ERR_MISMATCH);
+    assert_int_equal(turn_signs(device, 0, 1), SM_OK);
+    assert_int_equal(turn_signs(device, 1e-5F, 1), SM_ERR_MISMATCH);
+    assert_int_equal(turn_signs(device, 0, NAN), SM_ERR_MISMATCH);
 }
 
 static int set_up(void **state) {

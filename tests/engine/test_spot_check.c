@@ -1,11 +1,14 @@
 // test_spot_check.c: spot checks raise no false alarm on any backend, mode and precision, and find an error in any part
 // of an op's output.
+#include <math.h>
+
 #include "tests/support/test.h"
 #include "tests/support/small_model.h"
 #include "philox.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
 #include "src/session/session.h"
+#include "src/verify/spot.h"
 #include "src/verify/spot_check.h"
 #include "tests/support/whole.h"
 
@@ -151,5 +154,12 @@ TEST(reference_passes) { honest_steps_pass("reference", 1); }
 TEST(cpu_passes) { honest_steps_pass("cpu", 1); }
 // A driver compiles kernels for each variant.
 TEST(opencl_passes) { honest_steps_pass("opencl", runs_all() ? 1 : 3); }
+
+TEST(what_is_no_number_stays_the_largest_error) {
+    spot s = {.n_values = 0};
+    spot_compare(&s, "y", NAN, 1, 1);
+    spot_compare(&s, "y", 1, 1, 1);
+    assert_false(s.error <= 1);
+}
 
 int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }
