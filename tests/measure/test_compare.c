@@ -280,7 +280,7 @@ TEST(identity_is_one) {
                 json_array_size(sentences));
         n_columns++;
     }
-    assert_true(n_columns > 25);
+    assert_int_equal(n_columns, 36); // one that leaves the identity lets two works pass for one
 }
 
 // Each round has too few samples to tell; two have enough.

@@ -256,6 +256,11 @@ TEST(late_configurations_are_ended) {
     fail_msg("not one of three limits ran out at measuring: %s", out);
 }
 
+// A row without a sample is a failure.
+TEST(a_row_that_is_too_late_fails) {
+    expect_run(TINY "-b 1 --seq-len 64 -r 3 --timeout 0.0001 -o jsonl", 1, "\"timeout\"", "1 of 1 rows failed");
+}
+
 TEST(finds_the_largest_batch) {
     expect_run(TINY "-b 100000 --seq-len 8 -r 1 --max-memory 0.003 --find-batch --output-file $T/found", 0, NULL,
                "the largest batch is");
@@ -337,6 +342,16 @@ TEST(ctrl_c_keeps_rows) {
     expect_run(WORK "--output-file $T/interrupted --resume", 0, NULL, NULL);
     SM_FREED char *keys = keys_of("interrupted");
     assert_int_equal(count_lines(keys), 12);
+}
+
+// An hour's delay: the second row has not run when the first is there for long.
+TEST(rows_wait_for_their_delay) {
+    const pid_t child = start_program(TINY "-b 1,2 --seq-len 8 -r 1 --delay 3600 --output-file $T/apart");
+    wait_for_row("apart", child);
+    nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
+    assert_int_equal(end_by(child, SIGINT), 130);
+    SM_FREED char *keys = keys_of("apart");
+    assert_int_equal(count_lines(keys), 1);
 }
 
 TEST(a_damaged_end_is_set_aside) {

@@ -195,6 +195,14 @@ TEST(paddings_place_documents) {
     assert_true(check_padding(SM_PADDING_BUCKET, 1, 1, 1, 100) == 1);
 }
 
+TEST(documents_that_fill_a_row_share_it) {
+    sm_document all[] = {{0, 5}, {5, 3}, {8, 4}, {12, 4}};
+    SM_AT_END(sm_collation_free) sm_collation c;
+    ok(sm_collate(&(sm_documents){.all = all, .n = 4}, 1, 8, SM_PADDING_PACKED, 16, &c));
+    assert_int_equal(c.n_batches, 2);
+    assert_int_equal(sm_collation_real_tokens(&c, 0), 8);
+}
+
 TEST(a_batch_without_documents_is_refused) {
     sm_collation c;
     expect_failure("no real token", sm_collate(&(sm_documents){.n = 0}, 2, 8, SM_PADDING_PACKED, 16, &c),

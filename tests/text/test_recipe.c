@@ -125,7 +125,9 @@ TEST(a_model_is_evaluated) {
                 0);
     shell("cd $T && grep -q '\"n_tokens\": 320,' out && grep -oh '\"loss\": [0-9.]*' out >l && "
           "grep validation fixed/log.jsonl | grep -oh '\"loss\": [0-9.]*' >>l && "
-          "awk '{v[NR]=$2} END {d = v[1]-v[2]; exit !(NR == 2 && d < 1e-6 && d > -1e-6)}' l");
+          "awk '{v[NR]=$2} END {d = v[1]-v[2]; exit !(NR == 2 && d < 1e-6 && d > -1e-6)}' l && "
+          "awk -F'[:,]' '/\"loss\"/ {loss = $2} /bits_per_byte/ {bits = $2} "
+          "END {d = bits * log(2) - loss; exit !(loss > 0 && d < 1e-6 && d > -1e-6)}' out"); // a token is a byte
     static const expectation cases[] = {
         {"eval --weights $T/fixed --data $T/q.jsonl --seq-len 32 -o csv", 0, "2,", NULL},
         {"eval --weights $T/fixed --data $T/q.jsonl --seq-len 3", 1, NULL, "does not fit 3"},
