@@ -79,7 +79,4 @@ char *sm_clean_text(const char *text, bool escapes);
 // Writes the array of records, then the legend (NULL: none).
 void sm_markdown_write(const sm_table *table, const json_t *records, const sm_legend_line *legend, FILE *out);
 
-// A text with escaped markup; control characters become spaces.
-void sm_markdown_text(const char *text, FILE *out);
-
 #endif

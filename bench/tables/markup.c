@@ -8,9 +8,9 @@
 
 // --- Markdown --------------------------------------------------------------------------------------
 
-void sm_markdown_text(const char *text, FILE *out) {
-    SM_FREED char *clean = sm_clean_text(text, true);
-    fputs(clean, out);
+void sm_put_sentence(const char *before, const char *text, const char *after, sm_format format, FILE *out) {
+    SM_FREED char *clean = sm_clean_text(text, format == SM_FORMAT_MARKDOWN);
+    fprintf(out, "%s%s%s", before, clean, after);
 }
 
 static void write_line(const sm_layout *l, size_t row, FILE *out) {

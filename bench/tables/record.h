@@ -41,6 +41,9 @@ typedef enum { SM_FORMAT_LIST(SM_CODE) SM_FORMAT_COUNT } sm_format;
 
 const char *sm_format_name(sm_format format);
 bool sm_format_is_read(sm_format format);                    // for people: md or text
+
+// A text next to a table: of Markdown its markup is escaped; control characters become spaces.
+void sm_put_sentence(const char *before, const char *text, const char *after, sm_format format, FILE *out);
 bool sm_format_parse(const char *name, sm_format *format);   // "markdown" also means md, "tex" latex, "typ" typst
 bool sm_format_of_file(const char *path, sm_format *format); // by its ending
 

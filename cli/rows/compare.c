@@ -6,7 +6,6 @@
 
 #include "clock.h"
 #include "philox.h"
-#include "bench/tables/layout.h"
 #include "bench/tables/show.h"
 #include "cli/output/output.h"
 #include "cli/rows/rows.h"
@@ -238,9 +237,8 @@ static sm_status write_read(const sm_comparison *c, sm_format format) {
         SM_TRY(sm_record_write_all(&sm_apart_table, format, stdout, c->apart));
     }
     for (size_t i = 0; i < json_array_size(c->notes); i++) {
-        fputs(i == 0 ? "\n- note: " : "- note: ", stdout);
-        sm_markdown_text(json_string_value(json_array_get(c->notes, i)), stdout);
-        putchar('\n');
+        const char *note = json_string_value(json_array_get(c->notes, i));
+        sm_put_sentence(i == 0 ? "\n- note: " : "- note: ", note, "\n", format, stdout);
     }
     if (json_array_size(c->compared) > 0) {
         printf("\nverdict: B against A: %s\n", sm_verdict_name(c->verdict));

@@ -15,7 +15,6 @@
 #include "bench/runs/run_check.h"
 #include "bench/runs/scaling.h"
 #include "bench/score/score.h"
-#include "bench/tables/layout.h"
 #include "bench/tables/screen.h"
 #include "bench/tables/show.h"
 #include "cli/flags/options.h"
@@ -93,14 +92,14 @@ static sm_status write_table(const report *r, sm_format format, FILE *out) {
     }
     // Below the table, for people.
     if (r->curves == NULL) {
-        (void)cli_answer_print(r->rows->rows, &r->costs, out);
+        (void)cli_answer_print(r->rows->rows, &r->costs, format, out);
         return SM_OK;
     }
     SM_OWN(json_t) *answer = sm_curves_answer(r->curves);
     SM_OWN(json_t) *warnings = sm_curves_warnings(r->curves);
-    fprintf(out, "\n%s\n", json_string_value(answer));
+    sm_put_sentence("\n", json_string_value(answer), "\n", format, out);
     for (size_t i = 0; i < json_array_size(warnings); i++) {
-        fprintf(out, "- %s\n", json_string_value(json_array_get(warnings, i)));
+        sm_put_sentence("- ", json_string_value(json_array_get(warnings, i)), "\n", format, out);
     }
     return SM_OK;
 }
@@ -221,13 +220,14 @@ sm_status cli_recommend_print(const json_t *rows, sm_format format, size_t *n) {
     return sm_record_write_all(&sm_recommend_table, format, stdout, records);
 }
 
-int cli_answer_print(const json_t *rows, const sm_costs *costs, FILE *out) {
+int cli_answer_print(const json_t *rows, const sm_costs *costs, sm_format format, FILE *out) {
     SM_AT_END(sm_report_rows_free) sm_report_rows named = {0};
     char text[SM_ANSWER_SIZE], reason[SM_ANSWER_SIZE];
     sm_report_rows_make(rows, &named);
     const sm_report_row *row = sm_report_answer(&named, costs, text, reason);
     if (text[0] != '\0') {
-        fprintf(out, "\n%s%s%s\n", text, reason[0] != '\0' ? " " : "", reason);
+        sm_put_sentence("\n", text, reason[0] != '\0' ? " " : "", format, out);
+        sm_put_sentence("", reason, "\n", format, out);
     }
     return row != NULL && json_array_size(json_object_get(row->json, "run_args")) > 0 ? row->index : -1;
 }
@@ -251,7 +251,7 @@ sm_status cli_recommend(const cli_options *options) {
     SM_TRY(cli_recommend_print(rows.rows, format, &n));
     if (n > 0 && sm_format_is_read(format)) { // in the end one sentence, and one command
         SM_TRY(cli_costs(options, &costs));
-        const int best = cli_answer_print(rows.rows, &costs, stdout);
+        const int best = cli_answer_print(rows.rows, &costs, format, stdout);
         while (best >= 0 && first[file] > (size_t)best) {
             file--;
         }
@@ -373,14 +373,7 @@ static sm_status write_tables(const sm_scaling *scaling, sm_format format) {
                          "Strong scaling: the same work, shared by more processes"));
     SM_TRY(write_scaling(scaling, format, SM_WORK_FIXED_A_PROCESS, 2, "Weak scaling: the same work for each process"));
     for (size_t i = 0; i < json_array_size(scaling->notes); i++) {
-        fputs("- ", stdout);
-        const char *note = json_string_value(json_array_get(scaling->notes, i));
-        if (format == SM_FORMAT_MARKDOWN) {
-            sm_markdown_text(note, stdout);
-        } else {
-            fputs(note, stdout);
-        }
-        putchar('\n');
+        sm_put_sentence("- ", json_string_value(json_array_get(scaling->notes, i)), "\n", format, stdout);
     }
     return SM_OK;
 }

@@ -42,7 +42,7 @@ sm_status cli_recommend_print(const json_t *rows, sm_format format, size_t *n);
 
 // One sentence: the fastest, by how much, why, its cost (`costs` may be NULL). Returns its index; -1: there is no verdict.
 // And the command that runs a row of a file again.
-int cli_answer_print(const json_t *rows, const sm_costs *costs, FILE *out);
+int cli_answer_print(const json_t *rows, const sm_costs *costs, sm_format format, FILE *out);
 void cli_again_print(const char *path, size_t row);
 
 #endif

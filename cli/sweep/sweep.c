@@ -168,10 +168,10 @@ static sm_status look_at_all(cli_sweep *s) {
 }
 
 // Prints each sentence on a line, after a blank one, and takes them over; their number.
-static size_t print_sentences(json_t *sentences) {
+static size_t print_sentences(json_t *sentences, sm_format format) {
     const size_t n = json_array_size(sentences);
     for (size_t i = 0; i < n; i++) {
-        printf("%s%s.\n", i == 0 ? "\n" : "", json_string_value(json_array_get(sentences, i)));
+        sm_put_sentence(i == 0 ? "\n" : "", json_string_value(json_array_get(sentences, i)), ".\n", format, stdout);
     }
     json_decref(sentences);
     return n;
@@ -186,17 +186,17 @@ static sm_status print_advice(const cli_sweep *s, const json_t *rows) {
     if (!sm_format_is_read(format) || json_array_size(rows) < 2) {
         return SM_OK;
     }
-    if (print_sentences(sm_crossover_sentences(rows)) > 0 && s->sweeper.options->sweep.preset == NULL) {
+    if (print_sentences(sm_crossover_sentences(rows), format) > 0 && s->sweeper.options->sweep.preset == NULL) {
         return SM_OK;
     }
     if ((int64_t)json_array_size(rows) <= FEW * s->sweeper.options->sweep.rounds &&
         s->sweeper.options->sweep.preset == NULL) {
-        (void)print_sentences(sm_fastest_sentences(rows));
+        (void)print_sentences(sm_fastest_sentences(rows), format);
         return SM_OK;
     }
     puts("");
     SM_TRY(cli_recommend_print(rows, format, &n));
-    best = n > 0 ? cli_answer_print(rows, NULL, stdout) : -1;
+    best = n > 0 ? cli_answer_print(rows, NULL, format, stdout) : -1;
     // Below a table for people: the row to measure again, of those in the file.
     const json_t *logged = best >= 0 && s->file.log != NULL ? sm_sweep_log_rows(s->file.log)->rows : NULL;
     const size_t place = logged != NULL ? sm_json_place(logged, json_array_get(rows, (size_t)best)) : 0;

@@ -21,6 +21,7 @@ TEST(a_page_answers_first) {
         {"report $T/a", 0, "b", NULL},
         {"report $T/a -o md", 0,
          "a, complete: the validation loss fell to 5.2500 at step 2, and stands at 5.6000 after 3 of 3 steps.", NULL},
+        {"--version; cp -r $T/b \"$T/<b>\" && $P report $T/a \"$T/<b>\" -o md", 0, "\n&lt;b> has the lowest", NULL},
         {"report $T/a -o md", 0, "- a: step 3: the validation loss rises: 5.6000, after 5.2500 at step 2", NULL},
         {"report $T/a $T/b -o md", 0,
          "b has the lowest validation loss: 4.2000 at step 3, 20.0% below that of a (5.2500)", NULL},
