@@ -4,6 +4,7 @@
 #include "clock.h"
 #include "fnv1a.h"
 #include "philox.h"
+#include "src/plan/host_threads.h"
 #include "src/verify/spot.h"
 
 enum { OPS_OF_A_KIND = 2 };
@@ -162,6 +163,7 @@ static sm_status look_after(sm_spot_check *c, sm_session *session, int op) {
     spot *s = &c->look;
     const sm_op_kind kind = session->plan->ops[op].kind;
     SM_TRY(look_at(s->plan, kind)->after(s));
+    end_look(s);
     for (int k = 0; k < SM_MAX_IN; k++) {
         uint64_t digest;
         SM_TRY(digest_input(s, k, &digest));
@@ -175,7 +177,6 @@ static sm_status look_after(sm_spot_check *c, sm_session *session, int op) {
     if (s->is_infinite && session->plan->scaler != SM_NO_TENSOR) {
         SM_TRY(c->is_infinite ? SM_OK : sm_session_skipped(session, &c->n_skipped));
         c->is_infinite = true;
-        end_look(s);
         return SM_OK;
     }
     if (!(s->error <= c->result.error)) {
@@ -186,7 +187,6 @@ static sm_status look_after(sm_spot_check *c, sm_session *session, int op) {
                "wrong result: %s of %s (op %d) differs from the expected result of its inputs by %.3g "
                "times the allowed rounding; no speed is reported",
                s->operand, sm_op_name(kind), op, s->error);
-    end_look(s);
     return SM_OK;
 }
 
@@ -219,6 +219,7 @@ sm_status sm_spot_check_run(sm_spot_check *check, sm_session *session, unsigned 
     sm_status status = sm_session_run_watched(
         session, phases, op_ns, &(sm_watcher){.ctx = check, .wants = wants, .before = before, .after = after});
     end_look(&check->look); // of a check that failed
+    sm_host_threads_end();
     return status == SM_OK && (phases & SM_RUN_OPTIMIZER) ? require_skipped(check, session, phases) : status;
 }
 
