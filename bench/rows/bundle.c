@@ -40,7 +40,7 @@ void sm_bundle_make(const json_t *rows, const json_t *machine, char **text, size
     struct tm utc;
     FILE *out = sm_memstream(&body, &body_bytes);
     strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    json_t *facts = json_pack("{s:O, s:s, s:s}", "machine", machine, "created", created, "program", sm_build_version());
+    json_t *facts = json_pack("{s:O, s:s, s:s}", "machine", machine, "created", created, "program", sm_build.version);
     put_line(out, facts);
     json_decref(facts);
     SM_EACH(row, rows) { put_line(out, row); }

@@ -14,58 +14,29 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#ifndef SM_BUILD_VERSION
-#define SM_BUILD_VERSION "0"
-#endif
-#ifndef SM_BUILD_COMMIT
-#define SM_BUILD_COMMIT ""
-#endif
-#ifndef SM_BUILD_DATE
-#define SM_BUILD_DATE ""
-#endif
-#ifndef SM_BUILD_ISAS
-#define SM_BUILD_ISAS ""
-#endif
-#ifndef SM_COMPILER_FLAGS
-#define SM_COMPILER_FLAGS ""
-#endif
-#ifdef SM_OPENCL
-enum { HAS_OPENCL = true };
-#else
-enum { HAS_OPENCL = false };
-#endif
-#ifdef SM_MPI
-enum { HAS_MPI = true };
-#else
-enum { HAS_MPI = false };
-#endif
-
-#if defined(__clang__)
+#ifdef __clang__
 #define COMPILER __VERSION__ // "Debian Clang 14.0.6"
-#elif defined(__GNUC__)
-#define COMPILER "gcc " __VERSION__
 #else
-#define COMPILER ""
+#define COMPILER "gcc " __VERSION__
 #endif
 
 enum { LINE_SIZE = 8192 };
 
-const char *sm_build_version(void) { return SM_BUILD_VERSION; }
-const char *sm_build_commit(void) { return SM_BUILD_COMMIT; }
-const char *sm_build_flags(void) { return SM_COMPILER_FLAGS; }
-const char *sm_build_date(void) { return SM_BUILD_DATE; }
-const char *sm_build_isas(void) { return SM_BUILD_ISAS; }
-const char *sm_build_compiler(void) { return COMPILER; }
-bool sm_build_has_opencl(void) { return HAS_OPENCL; }
-bool sm_build_has_mpi(void) { return HAS_MPI; }
-
-bool sm_build_is_dirty(void) {
-#ifdef SM_BUILD_DIRTY
-    return SM_BUILD_DIRTY;
-#else
-    return false;
+const sm_build_facts sm_build = {
+    .version = SM_BUILD_VERSION,
+    .commit = SM_BUILD_COMMIT,
+    .date = SM_BUILD_DATE,
+    .flags = SM_COMPILER_FLAGS,
+    .isas = SM_BUILD_ISAS,
+    .compiler = COMPILER,
+    .is_dirty = SM_BUILD_DIRTY,
+#ifdef SM_OPENCL
+    .has_opencl = true,
 #endif
-}
+#ifdef SM_MPI
+    .has_mpi = true,
+#endif
+};
 
 // --- processor -----------------------------------------------------------------------------
 
@@ -228,20 +199,15 @@ json_t *sm_machine_facts(int argc, char *const argv[]) {
     for (int i = 0; i < argc; i++) {
         json_array_append_new(arguments, sm_json_bytes(argv[i]));
     }
-#ifdef SM_BUILD_DIRTY
-    json_t *dirty = json_boolean(SM_BUILD_DIRTY);
-#else
-    json_t *dirty = json_null();
-#endif
     return sm_json_put(
         json_object(), {"host", sm_json_text(named ? system.nodename : NULL)}, {"os", operating_system()},
         {"kernel", named ? json_sprintf("%s %s %s", system.sysname, system.release, system.machine) : json_null()},
         {"cpu", cpu_facts()}, {"load", has_load ? json_pack("[f, f, f]", load[0], load[1], load[2]) : json_null()},
         {"memory_bytes", unless_zero((int64_t)total_bytes)},
         {"memory_available_bytes", unless_zero((int64_t)available_bytes)},
-        {"transparent_huge_pages", transparent_huge_pages()}, {"compiler", sm_json_text(sm_build_compiler())},
-        {"compiler_flags", sm_json_text(sm_build_flags())}, {"build_commit", sm_json_text(sm_build_commit())},
-        {"build_dirty", dirty}, {"environment", environment()}, {"argv", arguments});
+        {"transparent_huge_pages", transparent_huge_pages()}, {"compiler", sm_json_text(sm_build.compiler)},
+        {"compiler_flags", sm_json_text(sm_build.flags)}, {"build_commit", sm_json_text(sm_build.commit)},
+        {"build_dirty", json_boolean(sm_build.is_dirty)}, {"environment", environment()}, {"argv", arguments});
 }
 
 json_t *sm_machine_device(const sm_device_info *info) {

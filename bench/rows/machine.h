@@ -8,16 +8,20 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-// The values of SM_BUILD_* and SM_COMPILER_FLAGS, string literals from the build; "" if it passed none.
-const char *sm_build_version(void);
-const char *sm_build_commit(void);
-const char *sm_build_date(void); // of the sources: "2026-11-22"
-bool sm_build_is_dirty(void);
-const char *sm_build_flags(void);
-const char *sm_build_isas(void);     // of the cpu backend's kernels: "baseline avx2"
-const char *sm_build_compiler(void); // "gcc 12.2.0"
-bool sm_build_has_opencl(void);
-bool sm_build_has_mpi(void);
+// The build, by what the Makefile says.
+typedef struct {
+    const char *version;
+    const char *commit;
+    const char *date; // of the sources: "2026-11-22"
+    const char *flags;
+    const char *isas;     // of the cpu backend's kernels: "baseline avx2"
+    const char *compiler; // "gcc 12.2.0"
+    bool is_dirty;
+    bool has_opencl;
+    bool has_mpi;
+} sm_build_facts;
+
+extern const sm_build_facts sm_build;
 
 // {host, os, kernel,
 //  cpu {name, sockets, cores, threads, threads_allowed, quota, numa_nodes, isa [], governor,

@@ -32,7 +32,7 @@ void sm_row_init(sm_row *row) {
         clear_field(row, &sm_row_table.columns[i]);
     }
     row->schema_version = SM_ROW_SCHEMA_VERSION;
-    SM_ROW_TEXT(row->build_commit, sm_build_commit());
+    SM_ROW_TEXT(row->build_commit, sm_build.commit);
     time_t now = time(NULL);
     struct tm utc;
     if (gmtime_r(&now, &utc) != NULL) {

@@ -69,17 +69,17 @@ void cli_front_hello(FILE *stream) {
 static const char *yes_no(bool is_so) { return is_so ? "yes" : "no"; }
 
 void cli_version_print(FILE *stream) {
-    fprintf(stream, "stepmark %s\n", sm_build_version());
-    fprintf(stream, "commit: %s, of %s%s\n", sm_build_commit(), sm_build_date(),
-            sm_build_is_dirty() ? ", with changes" : "");
-    fprintf(stream, "compiler: %s\n", sm_build_compiler());
-    fprintf(stream, "flags: %s\n", sm_build_flags());
-    fprintf(stream, "instruction sets: %s\n", sm_build_isas());
+    fprintf(stream, "stepmark %s\n", sm_build.version);
+    fprintf(stream, "commit: %s, of %s%s\n", sm_build.commit, sm_build.date,
+            sm_build.is_dirty ? ", with changes" : "");
+    fprintf(stream, "compiler: %s\n", sm_build.compiler);
+    fprintf(stream, "flags: %s\n", sm_build.flags);
+    fprintf(stream, "instruction sets: %s\n", sm_build.isas);
     fprintf(stream, "backends:");
     for (int i = 0; i < sm_backend_count(); i++) {
         fprintf(stream, " %s", sm_backend_at(i)->name);
     }
-    fprintf(stream, "\nOpenCL: %s\nMPI: %s\n", yes_no(sm_build_has_opencl()), yes_no(sm_build_has_mpi()));
+    fprintf(stream, "\nOpenCL: %s\nMPI: %s\n", yes_no(sm_build.has_opencl), yes_no(sm_build.has_mpi));
 }
 
 enum { HELP_COLUMN = 34, WIDTH_ELSEWHERE = 100 };
@@ -215,7 +215,7 @@ static void put_head(FILE *out, const char *command) {
     int year = 1970;
     int month = 1;
     int day = 1;
-    if (sscanf(sm_build_date(), "%d-%d-%d", &year, &month, &day) != 3 || month < 1 || month > 12) {
+    if (sscanf(sm_build.date, "%d-%d-%d", &year, &month, &day) != 3 || month < 1 || month > 12) {
         month = 1;
     }
     fprintf(out, ".Dd %s %d, %d\n.Dt STEPMARK%s", months[month - 1], day, year, command[0] != '\0' ? "-" : "");

@@ -104,7 +104,7 @@ static sm_status add_weights(fact_list *list, const char *folder) {
 static sm_status list_files(const cli_options *options, sm_train_source *data, sm_train_source *validation,
                             const sm_device *device, fact_list *list) {
     char build[64];
-    snprintf(build, sizeof build, "commit %.32s, ", sm_build_commit());
+    snprintf(build, sizeof build, "commit %.32s, ", sm_build.commit);
     SM_TRY(add_files(list, "the build", build, (char *const[]){(char *)os_program()}, 1));
     SM_TRY(add_source(list, "--data", data));
     SM_TRY(add_source(list, "--val-data", validation));

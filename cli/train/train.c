@@ -63,7 +63,7 @@ static json_t *configuration_of(const cli_options *options, const cli_job *job, 
     return json_pack(
         "{s: {s: s, s: s, s: s, s: s, s: s, s: s}, s: o, s: i, s: s, s: s, s: f, s: s, s: s, s: s, s: o, s: o*, s: s*, "
         "s: s*, s: s*}",
-        "engine", "name", "stepmark", "build_commit", sm_build_commit(), "mode", sm_mode_name(job->mode), "backend",
+        "engine", "name", "stepmark", "build_commit", sm_build.commit, "mode", sm_mode_name(job->mode), "backend",
         device->backend->name, "isa", device->info.isa, "tier", device->info.tier, "model", model, "n_threads",
         device->info.n_threads, "precision", cli_precision_name(job->precision), "recompute",
         sm_recompute_name(cli_recompute(job)), "dropout", options->work.dropout, "loss_scale",

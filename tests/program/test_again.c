@@ -72,7 +72,7 @@ static void make_sources(void) {
 }
 
 // Of the instruction sets that this build has kernels of.
-static const char *plainest_isa(void) { return textf("%.*s", (int)strcspn(sm_build_isas(), " "), sm_build_isas()); }
+static const char *plainest_isa(void) { return textf("%.*s", (int)strcspn(sm_build.isas, " "), sm_build.isas); }
 
 TEST(test_rows_come_back) {
     make_sources();
