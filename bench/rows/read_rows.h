@@ -13,7 +13,7 @@
 //                      the wrong type (sm_row_recognise). A line of a training log is no row
 //   a block                     is found in any text; its rows have the field `block`, the number of its first line.
 //                      Nothing else of a text with blocks is read. One that cannot be read becomes an error, too
-// A file without a single row is an error that says what the file seems to be. The time to read a file depends only on
+// A file without a single row is an error. The time to read a file depends only on
 // its size.
 //
 // Rows come from outside: callers may not assume a field's type. The readers below do not.
@@ -79,8 +79,6 @@ const char *sm_rows_status(const json_t *row);
 // The positive, finite numbers of an array field, in order. The caller frees *values; *n is 0 and *values NULL if there
 // are none.
 void sm_rows_samples(const json_t *row, const char *name, double **values, size_t *n);
-
-// Recognises files without result rows, for a better message.
 
 // --- what a row may hold -------------------------------------------------------------------------
 

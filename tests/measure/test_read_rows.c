@@ -72,26 +72,22 @@ TEST(every_prefix) {
 TEST(not_rows) {
     static const struct {
         const char *text;
-        const char *seems;
+        const char *has;
     } cases[] = {
-        {"", "empty"},
+        {"", ""},
         {"[]", ""},
         {" \n", ""},
-        {"schema_version,status\n1,ok\n", "rows as CSV"},
-        {"12", ""},
+        {"schema_version,status\n1,ok\n", ""},
         {"\"text\"", ""},
         {"[1, 2]", ""},
         {"\xff\xfe{}", ""},
-        {"{\"step\": 1, \"loss\": 4.5, \"ms\": 3}\n{\"step\": 2, \"loss\": 4.4, \"ms\": 3}\n", "a training log"},
-        {"[{\"device\": \"cpu\", \"ceiling\": \"read\", \"best\": 3.0}]", "`stepmark devices --peaks`"},
-        {"[{\"line\": \"total\", \"self_ns\": 3}]", "`stepmark profile`"},
-        {"[{\"check\": \"op\", \"subject\": \"gelu\", \"status\": \"ok\"}]", "`stepmark verify`"},
-        {"{\"colour\": 1, \"\\u001b[2J\": 2, \"size\": 3}", "JSON of another kind, with colour, size;"},
+        {"{\"step\": 1, \"loss\": 4.5, \"ms\": 3}\n{\"step\": 2}\n", "its first object has step, loss, ms;"},
+        {"{\"colour\": 1, \"\\u001b[2J\": 2, \"size\": 3}", "its first object has colour, size;"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         SM_AT_END(sm_rows_free) sm_rows rows;
         const char *text = cases[i].text;
-        const char *parts = textf("f.csv|no result row|-o json|%s", cases[i].seems);
+        const char *parts = textf("f.csv|no result row|-o json|%s", cases[i].has);
         sm_rows_init(&rows);
         expect_failure(text, sm_rows_parse("f.csv", text, strlen(text), &rows), SM_ERR_FORMAT, parts);
         assert_int_equal(json_array_size(rows.rows), 0);
