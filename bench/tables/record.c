@@ -356,28 +356,12 @@ static json_t *type_of(const sm_column *column) {
     return NULL;
 }
 
-// The object that holds the property of a dotted name, made on the way.
-static json_t *properties_for(json_t *properties, const char **name) {
-    const char *dot = strchr(*name, '.');
-    if (dot == NULL) {
-        return properties;
-    }
-    json_t *inner = json_object_getn(properties, *name, (size_t)(dot - *name));
-    if (inner == NULL) {
-        inner = json_pack("{s:[ss], s:{}}", "type", "object", "null", "properties");
-        json_object_setn_new(properties, *name, (size_t)(dot - *name), inner);
-    }
-    *name = dot + 1;
-    return properties_for(json_object_get(inner, "properties"), name);
-}
-
 // Every record has every column: all properties are required, also those of the objects that dotted names lie in.
 static void require_all(json_t *object) {
-    json_t *properties = json_object_get(object, "properties");
     json_t *names = json_array();
     const char *name;
     json_t *property;
-    json_object_foreach(properties, name, property) {
+    json_object_foreach(json_object_get(object, "properties"), name, property) {
         json_array_append_new(names, json_string(name));
         if (json_object_get(property, "properties") != NULL) {
             require_all(property);
@@ -387,21 +371,25 @@ static void require_all(json_t *object) {
 }
 
 json_t *sm_table_json_schema(const sm_table *table, const char *title, const char *description) {
-    json_t *properties = json_object();
+    json_t *schema =
+        json_pack("{s:s, s:s, s:s, s:s, s:n, s:{}}", "$schema", "https://json-schema.org/draft/2020-12/schema", "title",
+                  title, "description", description, "type", "object", "required", "properties");
     for (int i = 0; i < table->n_columns; i++) {
         const sm_column *column = &table->columns[i];
-        const char *unit = column->unit;
-        const char *name = column->name;
-        json_t *place = properties_for(properties, &name);
+        const char *dot = strchr(column->name, '.');
+        char path[256];
+        snprintf(path, sizeof(path), "properties.%s", column->name);
+        if (dot != NULL) {
+            const char *outer = SM_TEXT_IN(128, "properties.%.*s", (int)(dot - column->name), column->name);
+            sm_json_set_new(schema, SM_TEXT_IN(128, "%s.type", outer), json_pack("[ss]", "object", "null"));
+            snprintf(path, sizeof(path), "%s.properties%s", outer, dot);
+        }
         json_t *property = type_of(column);
         json_object_set_new(property, "description",
-                            json_sprintf("%s%s%s%s", column->description, unit[0] != '\0' ? " [" : "", unit,
-                                         unit[0] != '\0' ? "]" : ""));
-        json_object_set_new(place, name, property);
+                            column->unit[0] != '\0' ? json_sprintf("%s [%s]", column->description, column->unit)
+                                                    : json_string(column->description));
+        sm_json_set_new(schema, path, property);
     }
-    json_t *schema =
-        json_pack("{s:s, s:s, s:s, s:s, s:n, s:o}", "$schema", "https://json-schema.org/draft/2020-12/schema", "title",
-                  title, "description", description, "type", "object", "required", "properties", properties);
     require_all(schema);
     return schema;
 }
