@@ -89,32 +89,22 @@ double sm_advice_speed(const json_t *row) {
     return has_figures(row) ? 1 / per_token_s(row, sm_json_number(row, "min_ns")) : NAN;
 }
 
-// A growing array of values.
-typedef struct {
-    double *values;
-    size_t n;
-} series;
-
-static void push(series *s, double value) {
-    s->values = sm_realloc(s->values, (s->n + 1) * sizeof(*s->values));
-    s->values[s->n++] = value;
-}
-
-// Seconds a token of each sample of all rounds with figures.
-static series samples_of(const json_t *rows) {
-    series s = {NULL, 0};
+// Seconds a token of each sample of all rounds with figures. The caller frees them.
+static double *samples_of(const json_t *rows, size_t *n) {
+    double *all = NULL;
+    *n = 0;
     SM_EACH(row, rows) {
-        double *samples_ns = NULL;
-        size_t n = 0;
+        SM_FREED double *samples_ns = NULL;
+        size_t n_more = 0;
         if (has_figures(row)) {
-            sm_rows_samples(row, "samples_ns", &samples_ns, &n);
+            sm_rows_samples(row, "samples_ns", &samples_ns, &n_more);
+            all = sm_realloc(all, (*n + n_more + 1) * sizeof(*all));
         }
-        for (size_t i = 0; i < n; i++) {
-            push(&s, per_token_s(row, samples_ns[i]));
+        for (size_t i = 0; i < n_more; i++) {
+            all[(*n)++] = per_token_s(row, samples_ns[i]);
         }
-        free(samples_ns);
     }
-    return s;
+    return all;
 }
 
 // --- a case ----------------------------------------------------------------------------------------
@@ -149,33 +139,33 @@ static bool is_doubted(const json_t *rows, char doubt[SM_DOUBT_SIZE]) {
 // By round, in rounds in which both have figures; by sample over all rounds, because a default that was disturbed in one
 // round would affect all that ran in that round only.
 static void judge(const json_t *default_rows, const json_t *rows, json_t *record) {
-    series medians[2] = {{NULL, 0}, {NULL, 0}};
+    const size_t n_rounds = json_array_size(rows);
+    SM_FREED double *medians_a = sm_calloc(n_rounds + 1, sizeof(double));
+    SM_FREED double *medians_b = sm_calloc(n_rounds + 1, sizeof(double));
     char doubt[SM_DOUBT_SIZE];
-    for (size_t round = 0; round < json_array_size(rows); round++) {
+    size_t n = 0;
+    size_t n_a;
+    size_t n_b;
+    for (size_t round = 0; round < n_rounds; round++) {
         const json_t *a = json_array_get(default_rows, round);
         const json_t *b = json_array_get(rows, round);
         if (has_figures(a) && has_figures(b)) {
-            push(&medians[0], per_token_s(a, sm_json_number(a, "median_ns")));
-            push(&medians[1], per_token_s(b, sm_json_number(b, "median_ns")));
+            medians_a[n] = per_token_s(a, sm_json_number(a, "median_ns"));
+            medians_b[n++] = per_token_s(b, sm_json_number(b, "median_ns"));
         }
     }
-    const series a = samples_of(default_rows);
-    const series b = samples_of(rows);
-    const size_t n = medians[0].n;
+    SM_FREED double *a = samples_of(default_rows, &n_a);
+    SM_FREED double *b = samples_of(rows, &n_b);
     if (n >= LEAST_PAIRS) {
-        set_gain(record, sm_compare_paired(medians[0].values, medians[1].values, n, alpha), "pairs");
+        set_gain(record, sm_compare_paired(medians_a, medians_b, n, alpha), "pairs");
     } else if (is_doubted(default_rows, doubt) || is_doubted(rows, doubt)) {
         sm_json_put(record, {"verdict", sm_json_text("no verdict")}, {"reason", sm_json_text(doubt)});
-    } else if (a.n > 0 && b.n > 0) {
-        set_gain(record, sm_compare_unpaired(a.values, a.n, b.values, b.n, alpha), "samples");
+    } else if (n_a > 0 && n_b > 0) {
+        set_gain(record, sm_compare_unpaired(a, n_a, b, n_b, alpha), "samples");
     }
     if (json_object_get(record, "verdict") != NULL) {
         sm_json_set_new(record, "n_rounds", sm_json_integer((int64_t)n));
     }
-    free(medians[0].values);
-    free(medians[1].values);
-    free(a.values);
-    free(b.values);
 }
 
 // The largest value of a field in any round.
@@ -221,12 +211,12 @@ static json_t *make_record(const sm_advice_case *its, const json_t *default_rows
     }
     sm_json_set_new(record, "memory_bytes",
                     sm_json_integer(largest(its->rows, on_card ? "device_peak_bytes" : "peak_rss_bytes")));
-    const series s = samples_of(its->rows);
-    if (s.n > 0) {
-        sm_json_put(record, {"tokens_per_s", sm_json_real(1 / sm_stats_of_reals(s.values, (int64_t)s.n).median)},
-                    {"n_samples", sm_json_integer((int64_t)s.n)});
+    size_t n;
+    SM_FREED double *samples = samples_of(its->rows, &n);
+    if (n > 0) {
+        sm_json_put(record, {"tokens_per_s", sm_json_real(1 / sm_stats_of_reals(samples, (int64_t)n).median)},
+                    {"n_samples", sm_json_integer((int64_t)n)});
     }
-    free(s.values);
     if (is_default) {
         sm_json_set_new(record, "gain", sm_json_real(1));
     } else {
@@ -237,34 +227,18 @@ static json_t *make_record(const sm_advice_case *its, const json_t *default_rows
 
 // --- all ---------------------------------------------------------------------------------------------
 
-// Order in the table: by gain, or by speed without a default; failures come last, in the order of trying.
-typedef struct {
-    json_t *record;
-    size_t place;
-    double merit;
-} entry;
-
-static int compare_entries(const void *a, const void *b) {
-    const entry *x = a;
-    const entry *y = b;
-    if (x->merit != y->merit) {
-        return x->merit < y->merit ? 1 : -1;
-    }
-    return (x->place > y->place) - (x->place < y->place);
-}
-
+// In the table by gain, or by speed without a default; failures come last, in the order of trying.
 json_t *sm_advice(const sm_advice_case *cases, size_t n) {
     const char *by = has_figures(telling_row(cases[0].rows)) ? "gain" : "tokens_per_s";
-    SM_FREED entry *entries = sm_calloc(n + 1, sizeof(*entries));
     json_t *records = json_array();
     for (size_t i = 0; i < n; i++) {
         json_t *record = make_record(&cases[i], cases[0].rows);
-        const double merit = sm_json_number(record, by);
-        entries[i] = (entry){record, i, isfinite(merit) ? merit : -1};
-    }
-    qsort(entries, n, sizeof(*entries), compare_entries);
-    for (size_t i = 0; i < n; i++) {
-        json_array_append_new(records, entries[i].record);
+        size_t place = json_array_size(records);
+        while (place > 0 && !(sm_json_number(json_array_get(records, place - 1), by) >= sm_json_number(record, by)) &&
+               isfinite(sm_json_number(record, by))) {
+            place--;
+        }
+        json_array_insert_new(records, place, record);
     }
     return records;
 }
