@@ -13,24 +13,13 @@
 // MOST_PLAIN: of a training, which may have any number of steps. MOST_POINTS: of the memory over a step.
 enum { MOST_PLAIN = 1 << 16, MOST_POINTS = 200 };
 
-// The record of every step without instruments.
-typedef struct {
-    int64_t elapsed_ns;
-    int64_t input_ns; // waiting for data, or making it inline
-    int64_t comm_ns;
-    int64_t hidden_ns;
-    int64_t busy_ns;
-    int64_t n_ready;
-} plain_step;
-
 struct sm_loop {
     sm_loop_settings settings;
     char loader[32];
     sm_train_stepper stepper;
-    plain_step *plain; // warm-up, then headline
+    sm_train_step *plain; // without instruments: warm-up, then headline
     int64_t n_plain;
     int64_t room;
-    int64_t comm_bytes;  // of a step; 0: a single process
     sm_loop_step *apart; // settings.n_attribution
     int n_apart;
     int64_t *op_ns; // n_attribution times plan->n_ops, and as many for times that already belong to a phase
@@ -49,15 +38,9 @@ static sm_status take_step(sm_loop *l, int64_t number, sm_step_phases *phases, s
     return SM_OK;
 }
 
-static void keep_plain(sm_loop *l, const sm_train_step *step, int64_t elapsed_ns) {
+static void keep_plain(sm_loop *l, const sm_train_step *step) {
     SM_GROW(l->plain, l->n_plain, l->room);
-    l->comm_bytes = step->comm_bytes;
-    l->plain[l->n_plain++] = (plain_step){.elapsed_ns = elapsed_ns,
-                                          .input_ns = step->data_ns,
-                                          .comm_ns = step->comm_ns,
-                                          .hidden_ns = step->hidden_ns,
-                                          .busy_ns = step->load.end_ns - step->load.begin_ns,
-                                          .n_ready = step->load.n_ready};
+    l->plain[l->n_plain++] = *step;
 }
 
 sm_step_phases *sm_loop_time_apart(sm_loop *l) {
@@ -68,7 +51,7 @@ void sm_loop_keep(sm_loop *l, const sm_train_step *step, const sm_step_phases *p
     if (phases != NULL) {
         l->apart[l->n_apart++].step = *step;
     } else if (l->n_plain < MOST_PLAIN) {
-        keep_plain(l, step, step->elapsed_ns);
+        keep_plain(l, step);
     }
 }
 
@@ -78,7 +61,8 @@ static sm_status run_plain(sm_loop *l, int64_t number, int64_t *elapsed_ns, doub
     SM_TRY(take_step(l, number, NULL, &step));
     *elapsed_ns = sm_now_ns() - begin_ns;
     *loss = step.loss;
-    keep_plain(l, &step, *elapsed_ns);
+    step.elapsed_ns = *elapsed_ns; // with its log
+    keep_plain(l, &step);
     return SM_OK;
 }
 
@@ -108,8 +92,8 @@ static bool is_settled(void *loop) {
     if (l->n_plain == 0) {
         return false;
     }
-    const plain_step *last = &l->plain[l->n_plain - 1];
-    return last->n_ready == 0 || (l->n_plain > 1 && last->n_ready >= last[-1].n_ready);
+    const sm_train_step *last = &l->plain[l->n_plain - 1];
+    return last->load.n_ready == 0 || (l->n_plain > 1 && last->load.n_ready >= last[-1].load.n_ready);
 }
 
 static void forget(void *loop, int64_t n) { ((sm_loop *)loop)->n_plain -= n; }
@@ -158,31 +142,32 @@ const sm_loop_step *sm_loop_steps(const sm_loop *loop, int *n) {
 // --- the row -------------------------------------------------------------------------------------------
 
 // The last steps without instruments are the headline's: as many as it has samples, or fewer.
-static const plain_step *headline_of(const sm_loop *l, const sm_row *row, int64_t *n) {
+static const sm_train_step *headline_of(const sm_loop *l, const sm_row *row, int64_t *n) {
     *n = row->samples_ns.n < l->n_plain ? row->samples_ns.n : l->n_plain;
     return l->plain + l->n_plain - *n;
 }
 
 static void set_headline(const sm_loop *l, sm_row *row) {
     int64_t n;
-    const plain_step *steps = headline_of(l, row, &n);
+    const sm_train_step *steps = headline_of(l, row, &n);
     double input_ns = 0;
     double comm_ns = 0;
     double hidden_ns = 0;
     double busy_ns = 0;
     double n_ready = 0;
     for (int64_t i = 0; i < n; i++) {
-        input_ns += (double)steps[i].input_ns / (double)n;
+        input_ns += (double)steps[i].data_ns / (double)n;
         comm_ns += (double)steps[i].comm_ns / (double)n;
         hidden_ns += (double)steps[i].hidden_ns / (double)n;
-        busy_ns += (double)steps[i].busy_ns / (double)n;
-        n_ready += (double)steps[i].n_ready / (double)n;
+        busy_ns += (double)(steps[i].load.end_ns - steps[i].load.begin_ns) / (double)n;
+        n_ready += (double)steps[i].load.n_ready / (double)n;
     }
     row->loop.headline_wait_ns = (int64_t)input_ns;
     row->loop.headline_comm_ns = (int64_t)comm_ns;
-    if (l->comm_bytes > 0) {
+    const int64_t comm_bytes = n > 0 ? steps[n - 1].comm_bytes : 0; // 0: a single process
+    if (comm_bytes > 0) {
         row->loop.headline_hidden_ns = (int64_t)hidden_ns;
-        row->loop.comm_bytes = l->comm_bytes;
+        row->loop.comm_bytes = comm_bytes;
         SM_ROW_TEXT(row->loop.transport, sm_exchange_transport(l->stepper.session->exchange));
     }
     if (l->settings.n_loader_threads > 0) {
@@ -252,10 +237,10 @@ static json_t *samples_of(const sm_loop *l) {
 // The time of a headline step without data and other processes.
 static double median_work(const sm_loop *l, const sm_row *row) {
     int64_t n;
-    const plain_step *steps = headline_of(l, row, &n);
+    const sm_train_step *steps = headline_of(l, row, &n);
     SM_FREED int64_t *rest_ns = sm_malloc((size_t)n * sizeof(*rest_ns) + 1);
     for (int64_t i = 0; i < n; i++) {
-        rest_ns[i] = row->samples_ns.values[row->samples_ns.n - n + i] - steps[i].input_ns - steps[i].comm_ns;
+        rest_ns[i] = row->samples_ns.values[row->samples_ns.n - n + i] - steps[i].data_ns - steps[i].comm_ns;
     }
     return sm_stats_of(rest_ns, n).median;
 }

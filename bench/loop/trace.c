@@ -2,18 +2,7 @@
 // side by side, and how many loads are ready.
 #include "bench/loop/loop.h"
 
-#include <stdlib.h>
-
-enum { MAIN_TRACK = 1, DEVICE_TRACK = 2, LOADER_TRACK = 10, EVENTS_A_STEP = 3 };
-
-// An event that changes the number of loads that are ready.
-typedef enum { LOAD_ASKED, LOAD_READY, LOAD_TAKEN } load_event_kind;
-
-typedef struct {
-    int64_t time_ns;
-    load_event_kind kind;
-    int64_t n_ready; // LOAD_ASKED: then
-} load_event;
+enum { MAIN_TRACK = 1, DEVICE_TRACK = 2, LOADER_TRACK = 10 };
 
 // --- a step ----------------------------------------------------------------------------------------------
 
@@ -70,63 +59,27 @@ static void add_step(json_t *events, const sm_plan *plan, const sm_loop_step *st
 
 // --- the loader ------------------------------------------------------------------------------------------
 
-static void add_load(json_t *events, const sm_load *load, int64_t origin_ns, int64_t number) {
+// What made a step's load, and how many were ready when it was asked for.
+static void add_load(json_t *events, const sm_loop_step *step, int64_t origin_ns) {
+    const sm_load *load = &step->step.load;
     const struct {
         const char *name;
         int64_t ns;
     } parts[] = {
         {"read", load->cost.read_ns}, {"tokenise", load->cost.tokenise_ns}, {"collate", load->cost.collate_ns}};
     int64_t start_ns = load->begin_ns - origin_ns;
-    if (load->thread < 0 || start_ns < 0) {
-        return; // it is on the main line, or long before it
+    if (load->thread < 0) {
+        return; // it is on the main line
     }
-    for (size_t i = 0; i < SM_COUNT(parts); i++) {
+    sm_trace_counter(events, "loads ready", MAIN_TRACK, step->phases.begin_ns - origin_ns,
+                     json_pack("{s:I}", "loads", (json_int_t)load->n_ready));
+    for (size_t i = 0; i < SM_COUNT(parts) && start_ns >= 0; i++) { // not long before the first step
         if (parts[i].ns > 0) {
             sm_trace_span(events, parts[i].name, "loader", LOADER_TRACK + load->thread, start_ns, parts[i].ns,
-                          json_pack("{s:I}", "step", (json_int_t)number));
+                          json_pack("{s:I}", "step", (json_int_t)step->step.step));
             start_ns += parts[i].ns;
         }
     }
-}
-
-static int by_time(const void *a, const void *b) {
-    const load_event *x = a;
-    const load_event *y = b;
-    return x->time_ns != y->time_ns ? (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns)
-                                    : (int)x->kind - (int)y->kind;
-}
-
-// The number is exact when a load is asked for; in between it follows from the events.
-static void add_depth(json_t *events, load_event *changes, int n, int64_t origin_ns) {
-    int64_t depth = 0;
-    qsort(changes, (size_t)n, sizeof(*changes), by_time);
-    for (int i = 0; i < n; i++) {
-        switch (changes[i].kind) {
-        case LOAD_ASKED: depth = changes[i].n_ready; break;
-        case LOAD_READY: depth++; break;
-        case LOAD_TAKEN: depth -= depth > 0; break;
-        }
-        if (changes[i].time_ns >= origin_ns) {
-            sm_trace_counter(events, "loads ready", MAIN_TRACK, changes[i].time_ns - origin_ns,
-                             json_pack("{s:I}", "loads", (json_int_t)depth));
-        }
-    }
-}
-
-static void add_loads(json_t *events, const sm_loop_step *steps, int n, int64_t origin_ns) {
-    SM_FREED load_event *changes = sm_calloc((size_t)n * EVENTS_A_STEP + 1, sizeof(*changes));
-    int n_changes = 0;
-    for (int i = 0; i < n; i++) {
-        const sm_load *load = &steps[i].step.load;
-        const sm_step_phases *p = &steps[i].phases;
-        add_load(events, load, origin_ns, steps[i].step.step);
-        if (load->thread >= 0) {
-            changes[n_changes++] = (load_event){p->begin_ns, LOAD_ASKED, load->n_ready};
-            changes[n_changes++] = (load_event){load->end_ns, LOAD_READY, 0};
-            changes[n_changes++] = (load_event){p->n_spans > 0 ? p->spans[0].end_ns : p->begin_ns, LOAD_TAKEN, 0};
-        }
-    }
-    add_depth(events, changes, n_changes, origin_ns);
 }
 
 // --- the whole -------------------------------------------------------------------------------------------
@@ -161,7 +114,7 @@ json_t *sm_loop_trace(const sm_loop *loop, const sm_plan *plan, const char *cate
     }
     for (int i = 0; i < n; i++) {
         add_step(events, plan, &steps[i], category, origin_ns);
+        add_load(events, &steps[i], origin_ns);
     }
-    add_loads(events, steps, n, origin_ns);
     return sm_trace_make(events);
 }
