@@ -63,11 +63,10 @@ static void add_op(sm_profile_line *line, const sm_profile_input *in, int index,
         line->kind = op->kind;
         line->layer = op->layer;
         line->phase = op->phase;
-        line->one_kind = line->one_layer = line->one_phase = true;
     }
-    line->one_kind &= line->kind == op->kind;
-    line->one_layer &= line->layer == op->layer;
-    line->one_phase &= line->phase == op->phase;
+    line->kind = line->kind == op->kind ? op->kind : SM_OP_KIND_COUNT;
+    line->layer = line->layer == op->layer ? op->layer : -1;
+    line->phase = line->phase == op->phase ? op->phase : SM_PHASE_COUNT;
     line->self_ns += in->op_ns[index];
     if (in->op_parts != NULL) {
         line->parts.timed_ns += in->op_parts[index].timed_ns;

@@ -58,12 +58,9 @@ typedef struct {
 // A line: one op, or several that belong together.
 typedef struct {
     char name[160];  // "matmul_forward", "block 3", "3 matmul_forward h.3.mlp.fch"
-    sm_op_kind kind; // of its first op, and whether all ops have it
-    bool one_kind;
-    int layer; // likewise
-    bool one_layer;
-    sm_phase phase; // likewise
-    bool one_phase;
+    sm_op_kind kind; // of its ops; SM_OP_KIND_COUNT, -1 and SM_PHASE_COUNT where these differ
+    int layer;
+    sm_phase phase;
     int n_calls; // ops
     int64_t self_ns;
     sm_op_parts parts; // sums; 0: unknown

@@ -71,9 +71,9 @@ json_t *sm_profile_records(const sm_profile *profile, json_t *context) {
         const sm_profile_line *line = &profile->lines[i];
         json_t *record = start_record(profile, context, line->name, line->self_ns);
         add_work(record, line, line->self_ns, line->bound);
-        sm_json_put(record, {"kind", sm_json_text(line->one_kind ? sm_op_name(line->kind) : "")},
-                    {"layer", sm_json_integer(line->one_layer && line->layer >= 0 ? line->layer : SM_ABSENT)},
-                    {"phase", sm_json_text(line->one_phase ? sm_phase_name(line->phase) : "")});
+        sm_json_put(record, {"kind", sm_json_text(line->kind != SM_OP_KIND_COUNT ? sm_op_name(line->kind) : "")},
+                    {"layer", sm_json_integer(line->layer >= 0 ? line->layer : SM_ABSENT)},
+                    {"phase", sm_json_text(line->phase != SM_PHASE_COUNT ? sm_phase_name(line->phase) : "")});
         json_array_append_new(records, record);
     }
     json_array_append_new(records, start_record(profile, context, "unaccounted", profile->unaccounted_ns));

@@ -67,8 +67,8 @@ static json_t *ops_json(const sm_plan *plan, const int64_t *op_ns) {
 
 json_t *sm_profile_timeline(const sm_plan *plan, const int64_t *op_ns, size_t working_bytes) {
     const size_t n_ops = (size_t)plan->n_ops;
-    sm_range *lives = sm_malloc(((size_t)plan->n_tensors + 1) * sizeof(*lives));
-    size_t *alive = sm_calloc(n_ops + 1, sizeof(*alive));
+    SM_FREED sm_range *lives = sm_malloc(((size_t)plan->n_tensors + 1) * sizeof(*lives));
+    SM_FREED size_t *alive = sm_calloc(n_ops + 1, sizeof(*alive));
     SM_FREED size_t *of_role = sm_calloc(n_ops + 1, sizeof(*of_role));
     json_t *tensors = json_array();
     json_t *bytes = json_array();
@@ -92,13 +92,9 @@ json_t *sm_profile_timeline(const sm_plan *plan, const int64_t *op_ns, size_t wo
         json_array_append_new(bytes, json_integer((json_int_t)alive[i]));
         peak = alive[i] > alive[peak] ? (int)i : peak;
     }
-    json_t *timeline =
-        sm_json_put(json_object(), {"ops", ops_json(plan, op_ns)}, {"tensors", tensors}, {"alive_bytes", bytes},
-                    {"peak_op", json_integer(peak)}, {"peak_alive_bytes", json_integer((json_int_t)alive[peak])},
-                    {"peak_largest", largest_at(tensors, peak)},
-                    {"tensor_bytes", json_integer((json_int_t)sm_plan_memory(plan, NULL))},
-                    {"working_bytes", json_integer((json_int_t)working_bytes)});
-    free(lives);
-    free(alive);
-    return timeline;
+    return sm_json_put(json_object(), {"ops", ops_json(plan, op_ns)}, {"tensors", tensors}, {"alive_bytes", bytes},
+                       {"peak_op", json_integer(peak)}, {"peak_alive_bytes", json_integer((json_int_t)alive[peak])},
+                       {"peak_largest", largest_at(tensors, peak)},
+                       {"tensor_bytes", json_integer((json_int_t)sm_plan_memory(plan, NULL))},
+                       {"working_bytes", json_integer((json_int_t)working_bytes)});
 }
