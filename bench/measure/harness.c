@@ -63,19 +63,16 @@ const char *sm_stage_name(sm_stage stage) {
 // --- one step ----------------------------------------------------------------------------
 
 // Appends to the row's losses, whose capacity doubles when they are full at a power of two.
-static sm_status keep_loss(sm_row *row, double loss) {
+static void keep_loss(sm_row *row, double loss) {
     sm_reals *losses = &row->losses;
+    const size_t n = (size_t)losses->n;
     if (isnan(loss)) {
-        return SM_OK; // of ops by themselves
+        return; // of ops by themselves
     }
-    if ((losses->n & (losses->n - 1)) == 0) {
-        size_t room = losses->n > 0 ? 2 * (size_t)losses->n : 1;
-        double *values = realloc(losses->values, room * sizeof(*values));
-        SM_FAIL_IF(values == NULL, SM_ERR_OOM, "no memory for %zu losses", room);
-        losses->values = values;
+    if ((n & (n - 1)) == 0) {
+        losses->values = sm_realloc(losses->values, (n > 0 ? 2 * n : 1) * sizeof(*losses->values));
     }
     losses->values[losses->n++] = loss;
-    return SM_OK;
 }
 
 static sm_status run_step(measurement *m, int64_t *op_ns, int64_t *elapsed_ns) {
@@ -88,7 +85,8 @@ static sm_status run_step(measurement *m, int64_t *op_ns, int64_t *elapsed_ns) {
         m->grace_ns = grace_ns;
         m->session->executable->deadline_ns = m->deadline_ns + grace_ns;
     }
-    return keep_loss(m->row, loss);
+    keep_loss(m->row, loss);
+    return SM_OK;
 }
 
 // --- between steps -----------------------------------------------------------------------
@@ -247,7 +245,8 @@ static sm_status check_gradients_late(measurement *m) {
     m->row->checks_ns += elapsed_ns;
     sm_sensors_read(m->sensors, &to);
     sm_sensors_leave_out(&m->before, &from, &to);
-    return keep_loss(m->row, loss);
+    keep_loss(m->row, loss);
+    return SM_OK;
 }
 
 // --- steps that are made again ------------------------------------------------------------------
@@ -416,7 +415,7 @@ static sm_status last_check(measurement *m, int64_t *op_ns, int64_t *elapsed_ns)
     count_memory(m);
     SM_TRY(sm_step_check(&m->stepper, m->row, op_ns, elapsed_ns, &loss));
     sm_machine_reset_peak_rss();
-    SM_TRY(keep_loss(m->row, loss));
+    keep_loss(m->row, loss);
     SM_TRY(sm_judge_losses(m->row));
     if (m->stepper.workload->run_step != NULL) {
         m->row->losses.n = n_losses; // a loop runs until its loader settles, so this step's number varies
@@ -473,26 +472,22 @@ static sm_status check_protocol(const sm_protocol *p, const sm_plan *plan) {
     return SM_OK;
 }
 
-static sm_status new_integers(size_t n, int64_t **values) {
-    *values = calloc(n > 0 ? n : 1, sizeof(**values));
-    return *values != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for %zu samples", n);
-}
-
 // Allocates everything that the measured steps write to.
 static sm_status allocate(measurement *m) {
     const sm_protocol *p = m->protocol;
     sm_row *row = m->row;
-    size_t n_ops = (size_t)m->session->plan->n_ops;
-    size_t n_steps = p->n_attribution > 0 ? (size_t)p->n_attribution : 1;
+    const size_t n_samples = (size_t)max_samples(p);
+    const size_t n_ops = (size_t)m->session->plan->n_ops;
+    const size_t n_steps = p->n_attribution > 0 ? (size_t)p->n_attribution : 1;
     SM_FAIL_IF(n_ops > 0 && n_steps > SIZE_MAX / sizeof(int64_t) / n_ops, SM_ERR_OOM,
                "protocol: %zu attribution steps of %zu ops are too many", n_steps, n_ops);
-    SM_TRY(new_integers((size_t)max_samples(p), &row->samples_ns.values));
-    SM_TRY(new_integers((size_t)max_warmup(p, m->stepper.workload) + 2, &row->warmup_samples_ns.values));
-    SM_TRY(new_integers(n_steps, &m->walls_ns));
-    SM_TRY(new_integers(n_steps * n_ops, &m->op_ns));
+    row->samples_ns.values = sm_calloc(n_samples, sizeof(int64_t));
+    row->warmup_samples_ns.values = sm_calloc((size_t)max_warmup(p, m->stepper.workload) + 2, sizeof(int64_t));
+    m->walls_ns = sm_calloc(n_steps, sizeof(*m->walls_ns));
+    m->op_ns = sm_calloc(n_steps * n_ops + 1, sizeof(*m->op_ns));
     if (p->pass == SM_PASS_SEPARATE) {
-        SM_TRY(new_integers((size_t)max_samples(p), &row->samples_forward_ns.values));
-        SM_TRY(new_integers((size_t)max_samples(p), &row->samples_backward_ns.values));
+        row->samples_forward_ns.values = sm_calloc(n_samples, sizeof(int64_t));
+        row->samples_backward_ns.values = sm_calloc(n_samples, sizeof(int64_t));
     }
     return SM_OK;
 }

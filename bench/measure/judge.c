@@ -80,20 +80,6 @@ void sm_judge_peak(sm_row *row) {
 
 // --- losses ------------------------------------------------------------------------------------
 
-// 1.4826 times the median absolute deviation: the standard deviation of normal data, insensitive to outliers (Rousseeuw
-// and Croux 1993).
-static double spread_of(const double *values, int64_t n) {
-    SM_FREED double *sorted = sm_malloc((size_t)n * sizeof(*sorted));
-    memcpy(sorted, values, (size_t)n * sizeof(*sorted));
-    sm_sort(sorted, n);
-    const double median = sorted[n / 2];
-    for (int64_t i = 0; i < n; i++) {
-        sorted[i] = fabs(values[i] - median);
-    }
-    sm_sort(sorted, n);
-    return 1.4826 * sorted[n / 2];
-}
-
 sm_status sm_judge_losses(const sm_row *row) {
     const int64_t n = row->losses.n;
     const double *losses = row->losses.values;
@@ -102,7 +88,10 @@ sm_status sm_judge_losses(const sm_row *row) {
     }
     const double low = fmin(fmin(losses[0], losses[1]), losses[n - 1]);
     const double high = fmax(fmax(losses[0], losses[1]), losses[n - 1]);
-    const double allowed = fmax(high - low, least_loss_range) + batch_deviations * spread_of(losses, n);
+    // 1.4826 times the median absolute deviation: the standard deviation of normal data, insensitive to outliers
+    // (Rousseeuw and Croux 1993).
+    const double deviation = 1.4826 * sm_stats_of_reals(losses, n).mad;
+    const double allowed = fmax(high - low, least_loss_range) + batch_deviations * deviation;
     for (int64_t i = 2; i < n - 1; i++) {
         SM_FAIL_IF(!(losses[i] >= low - allowed && losses[i] <= high + allowed), SM_ERR_MISMATCH,
                    "wrong loss: step %lld has %.4f, and the checked steps before and after it have %.4f to "

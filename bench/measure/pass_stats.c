@@ -189,8 +189,9 @@ void sm_pass_attribute(sm_row *row, const sm_plan *plan, const int64_t *walls_ns
 
 static int64_t whole(double value) { return isfinite(value) ? llround(value) : SM_ABSENT; }
 
-static void set_rates(sm_row *row, double n_tokens, double median_ns) {
+static void set_tokens(sm_row *row, const sm_plan *plan, int n_accum, double median_ns) {
     const int64_t n = row->samples_ns.n;
+    const double n_tokens = sm_pass_tokens(plan, n_accum);
     free(row->samples_ts.values);
     row->samples_ts = (sm_reals){sm_malloc((size_t)n * sizeof(double)), n};
     for (int64_t i = 0; i < n; i++) {
@@ -199,14 +200,9 @@ static void set_rates(sm_row *row, double n_tokens, double median_ns) {
     const sm_stats rates = sm_stats_of_reals(row->samples_ts.values, n);
     row->avg_ts = rates.mean;
     row->stddev_ts = rates.stddev;
-    row->median_ts = n_tokens * 1e9 / median_ns;
-}
-
-static void set_tokens(sm_row *row, const sm_plan *plan, int n_accum, double median_ns) {
-    set_rates(row, sm_pass_tokens(plan, n_accum), median_ns);
-    row->real_tokens = sm_pass_tokens(plan, n_accum);
-    row->padded_tokens = (double)plan->B * (double)plan->T * micro_batches(plan, n_accum) - row->real_tokens;
-    row->real_tokens_per_s = row->median_ts;
+    row->median_ts = row->real_tokens_per_s = n_tokens * 1e9 / median_ns;
+    row->real_tokens = n_tokens;
+    row->padded_tokens = (double)plan->B * (double)plan->T * micro_batches(plan, n_accum) - n_tokens;
     row->padded_tokens_per_s = row->median_ts * row->padded_tokens / row->real_tokens;
     row->attended_pairs = plan->attended_pairs > 0 ? plan->attended_pairs : NAN;
 }
