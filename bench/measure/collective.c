@@ -132,7 +132,7 @@ static sm_status visit(sm_collective_work *w, sm_session *session, int tensor, i
         if (!writes) {
             SM_TRY(sm_session_read_part(session, tensor, at, length, part));
         }
-#pragma omp parallel for schedule(static) reduction(max : wrong) num_threads(sm_host_threads())
+#pragma omp parallel for schedule(static) reduction(max : wrong) num_threads(sm_few_host_threads())
         for (int64_t i = 0; i < length; i++) {
             if (writes) {
                 part[i] = operand(w->seed, sm_comm_rank(w->comm), first + at + i);

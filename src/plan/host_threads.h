@@ -9,7 +9,11 @@ static inline int sm_host_threads(void) {
     return omp_get_num_procs() < omp_get_thread_limit() ? omp_get_num_procs() : omp_get_thread_limit();
 }
 
-// After a loop they spin for milliseconds, which disturbs what is timed next: this ends them.
+// Of a loop that is bound by memory or short. More would not be faster, but wait for each other at its end, each time for
+// the one that has lost its processor.
+static inline int sm_few_host_threads(void) { return sm_host_threads() < 16 ? sm_host_threads() : 16; }
+
+// After a loop they spin for milliseconds, next to the threads of the device that works next: this ends them.
 static inline void sm_host_threads_end(void) { (void)omp_pause_resource_all(omp_pause_soft); }
 
 #endif

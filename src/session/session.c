@@ -96,7 +96,7 @@ static void convert_from_f32(sm_dtype dtype, int64_t n_elems, const float *value
         format->round(n_elems, values, to);
         return;
     }
-#pragma omp parallel for schedule(static) num_threads(sm_host_threads())
+#pragma omp parallel for schedule(static) num_threads(sm_few_host_threads())
     for (int64_t first = 0; first < n_elems; first += PIECE) {
         const int64_t length = n_elems - first < PIECE ? n_elems - first : PIECE;
         format->round(length, values + first, to + (size_t)first * format->size_bytes);
@@ -139,7 +139,7 @@ static void widen(sm_dtype dtype, int64_t n_elems, const void *values, float *wi
         format->widen(n_elems, values, wide);
         return;
     }
-#pragma omp parallel for schedule(static) num_threads(sm_host_threads())
+#pragma omp parallel for schedule(static) num_threads(sm_few_host_threads())
     for (int64_t first = 0; first < n_elems; first += PART_ELEMS) {
         const int64_t n = n_elems - first < PART_ELEMS ? n_elems - first : PART_ELEMS;
         format->widen(n, (const char *)values + (size_t)first * format->size_bytes, wide + first);

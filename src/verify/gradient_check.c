@@ -116,7 +116,7 @@ static float *new_floats(int64_t n) {
 // First touch is slow, so all threads share it: each its own part, so that two do not fault on one huge page.
 static void touch(float *values, int64_t n) {
     enum { PAGE_ELEMS = 4096 / sizeof(float) };
-#pragma omp parallel for schedule(static) num_threads(sm_host_threads())
+#pragma omp parallel for schedule(static) num_threads(sm_few_host_threads())
     for (int64_t i = 0; i < n; i += PAGE_ELEMS) {
         values[i] = 0;
     }
@@ -329,7 +329,7 @@ static sm_status move_forth(checker *c, piece *p) {
         SM_TRY(sm_session_read_part(c->session, p->value, p->first_elem, n, p->values));
     }
     const int64_t n_blocks = (p->cols + BLOCK_COLUMNS - 1) / BLOCK_COLUMNS;
-#pragma omp parallel for schedule(static) reduction(sum : sum) if (n > FEW_ELEMS) num_threads(sm_host_threads())
+#pragma omp parallel for schedule(static) reduction(sum : sum) if (n > FEW_ELEMS) num_threads(sm_few_host_threads())
     for (int64_t b = 0; b < n_blocks; b++) {
         sum = add(sum, p->moves ? move_block(c, p, b) : look_at_block(c, p, b));
     }
@@ -349,7 +349,7 @@ static sm_status move_back(checker *c, const piece *p) {
         return SM_OK;
     }
     SM_TRY(sm_session_read_part(c->session, p->value, p->first_elem, n, c->moved));
-#pragma omp parallel for schedule(static) if (n > FEW_ELEMS) num_threads(sm_host_threads())
+#pragma omp parallel for schedule(static) if (n > FEW_ELEMS) num_threads(sm_few_host_threads())
     for (int64_t i = 0; i < n; i++) {
         c->moved[i] = (float)(2 * (double)p->values[i] - c->moved[i]);
     }
@@ -379,6 +379,7 @@ static sm_status read_losses(checker *c, float *losses, double *mean) {
 static sm_status step_loss(checker *c, float *losses, double *loss) {
     c->session->n_micro_steps -= (uint64_t)c->n_accum;
     *loss = 0;
+    sm_host_threads_end();
     for (int i = 0; i < c->n_accum; i++) {
         double part = 0;
         SM_TRY(c->feed(c->ctx, c->session, i));

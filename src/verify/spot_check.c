@@ -194,6 +194,7 @@ static sm_status timed(sm_spot_check *c, sm_status (*look)(sm_spot_check *, sm_s
                        int op) {
     const int64_t begin_ns = sm_now_ns();
     const sm_status status = look(c, session, op);
+    sm_host_threads_end();
     c->result.elapsed_ns += sm_now_ns() - begin_ns;
     return status;
 }

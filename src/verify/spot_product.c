@@ -58,7 +58,7 @@ static int64_t block_rows(int64_t cols) { return cols < BLOCK_ELEMS ? BLOCK_ELEM
 // sums[i] += the sum over a row of values times signs, and of their squares.
 static void sum_rows(int64_t rows, int64_t cols, const float *values, const float *signs, double *sums,
                      double *squares) {
-#pragma omp parallel for schedule(static) if (rows * cols > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
+#pragma omp parallel for schedule(static) if (rows * cols > SPOT_FEW_ELEMS) num_threads(sm_few_host_threads())
     for (int64_t i = 0; i < rows; i++) {
         const float *row = values + i * cols;
         double sum = 0;
@@ -77,7 +77,7 @@ static void sum_rows(int64_t rows, int64_t cols, const float *values, const floa
 static void add_columns(int64_t rows, int64_t cols, const float *values, const float *signs, double *sums,
                         double *squares) {
     enum { COLUMNS = 256 }; // in one thread's block
-#pragma omp parallel for schedule(static) if (rows * cols > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
+#pragma omp parallel for schedule(static) if (rows * cols > SPOT_FEW_ELEMS) num_threads(sm_few_host_threads())
     for (int64_t first = 0; first < cols; first += COLUMNS) {
         const int64_t end = least_of(first + COLUMNS, cols);
         for (int64_t i = 0; i < rows; i++) {
@@ -265,7 +265,7 @@ static void compare_whole(spot *s, const product *p, int64_t n, const float *bia
     for (int64_t f = 0; f < p->F && bias != NULL; f++) {
         bias_sum += (double)bias[f] * p->signs[f];
     }
-#pragma omp parallel for schedule(static) if (n * (p->K + p->F) > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
+#pragma omp parallel for schedule(static) if (n * (p->K + p->F) > SPOT_FEW_ELEMS) num_threads(sm_few_host_threads())
     for (int64_t i = 0; i < n; i++) {
         sums[i] = sum_row(p, p->room + i * p->K, p->room_z + i * p->F);
     }
@@ -355,7 +355,7 @@ static sm_status sum_products(spot *s, const weight *w, double *want, double *sq
         SM_TRY(spot_read(s, dy, first * F, n * F, room_dy));
         memset(sums, 0, 2 * (size_t)block * sizeof *sums);
         sum_rows(n, F, room_dy, w->signs, sums, sums + block);
-#pragma omp parallel for schedule(static) if (n * C > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
+#pragma omp parallel for schedule(static) if (n * C > SPOT_FEW_ELEMS) num_threads(sm_few_host_threads())
         for (int64_t from = 0; from < C; from += 256) {
             for (int64_t i = 0; i < n; i++) {
                 for (int64_t c = from; c < least_of(from + 256, C); c++) {

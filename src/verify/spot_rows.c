@@ -269,7 +269,7 @@ static void take_part(operand *o, int64_t first_row, int64_t n_rows) {
 
 // The reference is serial: each thread computes a part of the rows.
 static sm_status compute_in_parts(const spot *s, const sample *p, float *const want[SM_MAX_OUT]) {
-    const int n_parts = (int)(p->n_rows < sm_host_threads() ? p->n_rows : sm_host_threads());
+    const int n_parts = (int)(p->n_rows < sm_few_host_threads() ? p->n_rows : sm_few_host_threads());
     sm_status status = SM_OK;
 #pragma omp parallel for schedule(static) num_threads(n_parts)
     for (int i = 0; i < n_parts; i++) {

@@ -39,7 +39,7 @@ static sm_status end_sqnorm(spot *s) {
         const int64_t length = least_of(BLOCK_ELEMS, n - first);
         const float *values;
         SM_TRY(spot_find(s, s->op.in[0], first, length, room, &values));
-#pragma omp parallel for simd schedule(static) reduction(+ : sum) if (length > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
+#pragma omp parallel for simd schedule(static) reduction(+ : sum) if (length > SPOT_FEW_ELEMS) num_threads(sm_few_host_threads())
         for (int64_t i = 0; i < length; i++) {
             sum += (double)values[i] * values[i];
         }
@@ -168,7 +168,7 @@ static sm_status begin_columns(spot *s) {
 static void add_rows(const column_sums *c, int64_t n, const float *dy, const float *x, const float *dx,
                      const float *mean, const float *rstd) {
     const summed *of = c->of;
-#pragma omp parallel for schedule(static) if (n * c->C > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
+#pragma omp parallel for schedule(static) if (n * c->C > SPOT_FEW_ELEMS) num_threads(sm_few_host_threads())
     for (int64_t from = 0; from < c->C; from += 64) {
         for (int64_t i = 0; i < n; i++) {
             for (int64_t j = from; j < least_of(from + 64, c->C); j++) {

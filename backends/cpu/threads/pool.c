@@ -14,6 +14,7 @@ enum { LINE_BYTES = 64 };
 static const int64_t PATIENCE_NS = 2000;       // before a thread counts as away
 static const int64_t SHORT_WAIT_NS = 20000;    // before a thread sleeps, if others use the processors, too
 static const int64_t LONG_WAIT_NS = 10000000;  // otherwise: waking is slow
+static const int64_t IDLE_WAIT_NS = 1000000;   // when the work is done: others' threads come, as those of checks
 static const int64_t LOOK_NS = 100000;         // between checks of who uses the processors
 static const int64_t STAYS_BUSY_NS = 50000000; // after a thread lost its processor
 
@@ -135,6 +136,7 @@ static bool help(cpu_pool *pool, uint64_t piece, bool any) {
 static void wait_past(cpu_pool *pool, const _Atomic uint64_t *word, uint64_t seen) {
     enum { POLLS = 16 };
     const bool may_help = word == &pool->piece;
+    const int64_t most_ns = may_help && kind_of(seen) == CPU_PIECE_NONE ? IDLE_WAIT_NS : LONG_WAIT_NS;
     int64_t begin_ns = 0;
     int64_t look_ns = SHORT_WAIT_NS;
     if (may_help && help(pool, seen, pool->is_crowded)) {
@@ -155,7 +157,7 @@ static void wait_past(cpu_pool *pool, const _Atomic uint64_t *word, uint64_t see
         }
         if (waited_ns > look_ns || pool->is_crowded) {
             look_ns += LOOK_NS;
-            if (waited_ns > LONG_WAIT_NS || is_busy(pool, now_ns)) {
+            if (waited_ns > most_ns || is_busy(pool, now_ns)) {
                 sleep_past(pool, word, seen);
                 return;
             }
