@@ -99,18 +99,9 @@ size_t cpu_memory_block_bytes(const cpu_device *cpu) {
 // --- trials -------------------------------------------------------------------------------
 
 static int n_arrays(cpu_stream stream) {
-    switch (stream) {
-    case CPU_STREAM_WRITE:
-    case CPU_STREAM_WRITE_PAST_CACHES: return 1;
-    case CPU_STREAM_COPY:
-    case CPU_STREAM_COPY_PAST_CACHES: return 2;
-    case CPU_STREAM_READ:
-    case CPU_STREAM_TRIAD:
-    case CPU_STREAM_TRIAD_PAST_CACHES:
-    case CPU_STREAM_UPDATE:
-    case CPU_STREAM_COUNT: break;
-    }
-    return 3;
+    return stream == CPU_STREAM_WRITE || stream == CPU_STREAM_WRITE_PAST_CACHES ? 1
+           : stream == CPU_STREAM_COPY || stream == CPU_STREAM_COPY_PAST_CACHES ? 2
+                                                                                : 3;
 }
 
 // Elements of each array: whole pages, so that all arrays have the same alignment, which the kernels rely on.

@@ -145,15 +145,18 @@ static double element(const sm_tensor *tensor, const void *data, int64_t i) {
     return value;
 }
 
+// Operand k of an op: of its inputs, then of its outputs.
+static void **operand(host_op *op, int k, const sm_tensor **tensor) {
+    *tensor = k < SM_MAX_IN ? op->in_tensor[k] : op->out_tensor[k - SM_MAX_IN];
+    return k < SM_MAX_IN ? &op->in[k] : &op->out[k - SM_MAX_IN];
+}
+
 static void free_operands(tuner *t) {
-    for (int i = 0; i < SM_MAX_IN; i++) {
-        if (t->op.in[i] != NULL) {
-            host_unmap(t->op.in[i], sm_tensor_bytes(t->op.in_tensor[i]));
-        }
-    }
-    for (int i = 0; i < SM_MAX_OUT; i++) {
-        if (t->op.out[i] != NULL) {
-            host_unmap(t->op.out[i], sm_tensor_bytes(t->op.out_tensor[i]));
+    const sm_tensor *tensor;
+    for (int k = 0; k < SM_MAX_OPERANDS; k++) {
+        void **data = operand(&t->op, k, &tensor);
+        if (*data != NULL) {
+            host_unmap(*data, sm_tensor_bytes(tensor));
         }
     }
     free(t->expected);
@@ -162,16 +165,11 @@ static void free_operands(tuner *t) {
 
 // The op with separate operands; false, with nothing to free, if there is no memory.
 static bool make_operands(tuner *t, const host_op *op) {
+    const sm_tensor *tensor;
     size_t needed_bytes = sm_tensor_bytes(op->out_tensor[0]);
-    bool made = true;
     t->op = *op;
-    for (int i = 0; i < SM_MAX_IN; i++) {
-        needed_bytes += op->in[i] != NULL ? sm_tensor_bytes(op->in_tensor[i]) : 0;
-        t->op.in[i] = NULL;
-    }
-    for (int i = 0; i < SM_MAX_OUT; i++) {
-        needed_bytes += op->out[i] != NULL ? sm_tensor_bytes(op->out_tensor[i]) : 0;
-        t->op.out[i] = NULL;
+    for (int k = 0; k < SM_MAX_OPERANDS; k++) {
+        needed_bytes += *operand(&t->op, k, &tensor) != NULL ? sm_tensor_bytes(tensor) : 0;
     }
     t->sweep_elems =
         (int64_t)((SWEEP_OPERANDS * needed_bytes < sweep_bytes ? SWEEP_OPERANDS * needed_bytes : sweep_bytes) /
@@ -181,20 +179,14 @@ static bool make_operands(tuner *t, const host_op *op) {
         return false;
     }
     t->expected = malloc(sm_tensor_bytes(op->out_tensor[0]));
-    made = t->expected != NULL;
-    for (int i = 0; made && i < SM_MAX_IN; i++) {
-        if (op->in[i] != NULL) {
-            t->op.in[i] = host_map(sm_tensor_bytes(op->in_tensor[i]));
-            made = t->op.in[i] != NULL;
-        }
-        if (made && op->in[i] != NULL) {
-            fill(op->in_tensor[i], t->op.in[i], (uint32_t)i + 1);
-        }
-    }
-    for (int i = 0; made && i < SM_MAX_OUT; i++) {
-        if (op->out[i] != NULL) {
-            t->op.out[i] = host_map(sm_tensor_bytes(op->out_tensor[i]));
-            made = t->op.out[i] != NULL;
+    bool made = t->expected != NULL;
+    for (int k = 0; k < SM_MAX_OPERANDS; k++) {
+        void **data = operand(&t->op, k, &tensor);
+        const bool is_used = *data != NULL;
+        *data = made && is_used ? host_map(sm_tensor_bytes(tensor)) : NULL;
+        made = made && (*data != NULL || !is_used);
+        if (*data != NULL && k < SM_MAX_IN) {
+            fill(tensor, *data, (uint32_t)k + 1);
         }
     }
     if (!made) {

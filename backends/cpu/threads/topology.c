@@ -213,10 +213,8 @@ static sm_status choose_places(cpu_binding *b) {
         }
         if (hwloc_bitmap_intersects(core->cpuset, b->allowed)) {
             b->places[i] = hwloc_bitmap_dup(core->cpuset);
-            SM_FAIL_IF(b->places[i] == NULL, SM_ERR_OOM, "cpu: no memory to bind %d threads", b->n_threads);
-            if (hwloc_bitmap_and(b->places[i], b->places[i], b->allowed) != 0) {
-                return sm_fail(SM_ERR_OOM, "cpu: no memory to bind %d threads", b->n_threads);
-            }
+            SM_FAIL_IF(b->places[i] == NULL || hwloc_bitmap_and(b->places[i], b->places[i], b->allowed) != 0,
+                       SM_ERR_OOM, "cpu: no memory to bind %d threads", b->n_threads);
             i++;
         }
     }
