@@ -1,11 +1,15 @@
 // test_cpu_numa.c: on a machine of two memory nodes the cpu backend binds neighbouring threads to a node, and each
-// thread touches its share of every tensor first, as the system places a page with the thread that does.
+// thread touches its share of every tensor first, as the system places a page with the thread that does. A cgroup's quota
+// lowers the default number of threads.
 //
 // The machine is simulated: hwloc is told of two nodes of two cores, whose processors are numbered in turns, as they
-// often are; this program answers the system's calls on affinity; and memory without access tells who comes first.
+// often are; this program answers the system's calls on affinity, and which cgroup it is in; and memory without access
+// tells who comes first.
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -36,6 +40,19 @@ int sched_getaffinity(SM_UNUSED pid_t id, size_t size_bytes, cpu_set_t *set) {
         CPU_SET_S(i, size_bytes, set);
     }
     return 0;
+}
+
+static const char *quota; // a cgroup's cpu.max; NULL: none
+
+FILE *fopen(const char *path, const char *mode) {
+    static char group[] = "0::/job\n";
+    if (quota != NULL && strcmp(path, "/proc/self/cgroup") == 0) {
+        return fmemopen(group, strlen(group), "r");
+    }
+    if (quota != NULL && strcmp(path, "/sys/fs/cgroup/job/cpu.max") == 0) {
+        return fmemopen((char *)(uintptr_t)quota, strlen(quota), "r");
+    }
+    return fopen64(path, mode);
 }
 
 // --- memory that tells who touches it first --------------------------------------------------------
@@ -167,6 +184,27 @@ static void check_first_touch(sm_dtype dtype) {
 TEST(shares_lie_with_their_threads) {
     check_first_touch(SM_F32);
     check_first_touch(SM_BF16);
+}
+
+static void check_default(const char *its_quota, const sm_open_options *options, int n_threads, const char *warning) {
+    sm_device *device = NULL;
+    quota = its_quota;
+    assert_int_equal(sm_backend_find("cpu")->open(0, options, &device), SM_OK);
+    quota = NULL;
+    assert_int_equal(device->info.n_threads, n_threads);
+    assert_int_equal(device->info.n_warnings > 0 && strstr(device->info.warnings[0], "quota") != NULL, warning != NULL);
+    assert_true(warning == NULL || strstr(device->info.warnings[0], warning) != NULL);
+    device->backend->close(device);
+}
+
+TEST(a_quota_lowers_the_default) {
+    const sm_open_options by_default = {.n_threads = 0};
+    check_default(NULL, &by_default, 4, NULL);
+    check_default("max 100000\n", &by_default, 4, NULL);
+    check_default("400000 100000\n", &by_default, 4, NULL);
+    check_default("250000 100000\n", &by_default, 2, "quota is 2.5 of 4 processors: 2 threads by default");
+    check_default("50000 100000\n", &by_default, 1, "quota is 0.5 of 4 processors: 1 thread by default");
+    check_default("250000 100000\n", &(sm_open_options){.n_threads = 3}, 3, NULL); // who says a number gets it
 }
 
 int main(void) {
