@@ -310,8 +310,8 @@ static cpu_piece next_piece(void *ctx) {
         }
         return CPU_PIECE_APART;
     }
-    const int meets = kernels->meets[x->op->op->kind];
-    return meets != 0 && e->n_threads >= meets && e->own[x->op->op->kind] == NULL ? CPU_PIECE_MEETS : CPU_PIECE_APART;
+    const sm_op_kind kind = x->op->op->kind;
+    return kernels->meets[kind] && e->own[kind] == NULL ? CPU_PIECE_MEETS : CPU_PIECE_APART;
 }
 
 static void run_part(void *ctx, int part) {

@@ -220,7 +220,6 @@ sm_status sm_spot_check_run(sm_spot_check *check, sm_session *session, unsigned 
     sm_status status = sm_session_run_watched(
         session, phases, op_ns, &(sm_watcher){.ctx = check, .wants = wants, .before = before, .after = after});
     end_look(&check->look); // of a check that failed
-    sm_host_threads_end();
     return status == SM_OK && (phases & SM_RUN_OPTIMIZER) ? require_skipped(check, session, phases) : status;
 }
 

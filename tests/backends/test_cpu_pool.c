@@ -8,7 +8,7 @@
 
 #include "tests/support/test.h"
 #include "tests/support/training_curve.h"
-#include "backends/cpu/threads/pool.h"
+#include "backends/cpu/common/kernel.h"
 
 enum { MOST_THREADS = 64, N_PIECES = 600, N_MEETINGS = 3, N_UNITS = 3 };
 
@@ -54,9 +54,9 @@ static cpu_piece next(void *ctx) {
 
 static long value_of(const pieces *p, int piece, int part) { return piece == 0 ? 0 : piece * p->n_threads + part; }
 
-static void count_wrong(pieces *p, int n) {
+static void count_wrong(int *n_wrong, int n) {
     if (n > 0) {
-        __atomic_fetch_add(&p->n_wrong, n, __ATOMIC_RELAXED);
+        __atomic_fetch_add(n_wrong, n, __ATOMIC_RELAXED);
     }
 }
 
@@ -65,6 +65,34 @@ static void take_units(pieces *p, int part, int64_t round) {
     for (int turn = 0; turn < p->n_threads; turn++) {
         while (cpu_pool_take(p->pool, (part + turn) % p->n_threads, round, N_UNITS, 0) >= 0) {
             __atomic_fetch_add(&p->n_units, 1, __ATOMIC_RELAXED);
+        }
+    }
+}
+
+// Of N_ROUNDS of N_SLOTS units of each list, one is done when all of the round before are.
+enum { N_SLOTS = 3, N_ROUNDS = 8 };
+
+typedef struct {
+    cpu_pool *pool;
+    int n_threads;
+    int values[16][N_SLOTS];
+    int n_wrong;
+} chains;
+
+static void run_chains(void *ctx, int part) {
+    chains *c = ctx;
+    for (int turn = 0; turn < c->n_threads; turn++) {
+        const int list = (part + turn) % c->n_threads;
+        int64_t unit;
+        while ((unit = cpu_pool_take(c->pool, list, 5, N_SLOTS * N_ROUNDS, 0)) >= 0) {
+            cpu_pool_await_units(c->pool, list, 5, unit / N_SLOTS * N_SLOTS);
+            for (int i = 0; i < N_SLOTS; i++) { // of this round some may be done
+                const int value = __atomic_load_n(&c->values[list][i], __ATOMIC_RELAXED);
+                const int least = (int)(unit / N_SLOTS);
+                count_wrong(&c->n_wrong, value != least && (value != least + 1 || i == unit % N_SLOTS));
+            }
+            __atomic_fetch_add(&c->values[list][unit % N_SLOTS], 1, __ATOMIC_RELAXED);
+            cpu_pool_end_unit(c->pool, list, 5);
         }
     }
 }
@@ -90,7 +118,7 @@ static void run(void *ctx, int part) {
     if (p->meets) {
         take_units(p, part, 1);
     }
-    count_wrong(p, n_wrong);
+    count_wrong(&p->n_wrong, n_wrong);
 }
 
 static void run_pieces(const char *mask, int n_threads) {
@@ -121,6 +149,64 @@ TEST(test_pieces) {
         run_pieces(NULL, n_threads[i]);
         run_pieces(one_processor(), n_threads[i]);
     }
+}
+
+TEST(test_units_in_order) {
+    static const int n_threads[] = {1, 2, 3, 5, 16};
+    for (size_t i = 0; i < 2 * sizeof n_threads / sizeof n_threads[0]; i++) {
+        int n = n_threads[i / 2];
+        SM_OWN(cpu_binding) *binding = NULL;
+        chains c = {.n_threads = n};
+        ok(cpu_binding_make(i % 2 == 0 ? NULL : one_processor(), &n, &binding));
+        ok(cpu_pool_make(n, binding, &c.pool));
+        for (int time = 0; time < 40; time++) {
+            memset(c.values, 0, sizeof c.values);
+            cpu_pool_run_once(c.pool, run_chains, &c);
+            for (int k = 0; k < n * N_SLOTS; k++) {
+                assert_int_equal(c.values[k / N_SLOTS][k % N_SLOTS], N_ROUNDS);
+            }
+        }
+        assert_int_equal(c.n_wrong, 0);
+        cpu_pool_free(c.pool);
+    }
+}
+
+// Threads of slower processors do less: here one holds its first unit until all others are taken.
+enum { N_OF_A_LIST = 50 };
+
+typedef struct {
+    cpu_pool *pool;
+    int n_threads;
+    int n_taken[16]; // by each part
+} uneven;
+
+static void run_uneven(void *ctx, int part) {
+    uneven *u = ctx;
+    const cpu_team team = {.thread = part, .n_threads = u->n_threads, .pool = u->pool};
+    int turn = 0;
+    while (cpu_next_unit(&team, N_OF_A_LIST * u->n_threads, &turn) >= 0) {
+        int n_all = 0;
+        __atomic_fetch_add(&u->n_taken[part], 1, __ATOMIC_RELAXED);
+        while (part == 1 && n_all < N_OF_A_LIST * u->n_threads) {
+            n_all = 0;
+            for (int i = 0; i < u->n_threads; i++) {
+                n_all += __atomic_load_n(&u->n_taken[i], __ATOMIC_RELAXED);
+            }
+            sched_yield();
+        }
+    }
+}
+
+TEST(test_uneven_processors) {
+    int n_threads = 4;
+    SM_OWN(cpu_binding) *binding = NULL;
+    SM_OWN(cpu_pool) *pool = NULL;
+    ok(cpu_binding_make(NULL, &n_threads, &binding));
+    ok(cpu_pool_make(n_threads, binding, &pool));
+    uneven u = {pool, n_threads, {0}};
+    cpu_pool_run_once(pool, run_uneven, &u);
+    assert_true(u.n_taken[1] <= 1); // 0: it came when all was done
+    assert_int_equal(u.n_taken[0] + u.n_taken[1] + u.n_taken[2] + u.n_taken[3], 4 * N_OF_A_LIST);
 }
 
 // A thread that does not run delays only those that share a begun part with it. Here a signal stops it.

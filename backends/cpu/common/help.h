@@ -5,6 +5,7 @@
 // itself and then by threads that have finished: first by those with the same rows, which have packed them. A panel's
 // sums do not depend on the thread. Two threads are equally fast, and do not help each other. Each time that all threads
 // meet, all wait for the one that is slowest just then: so they meet only before something is read that others wrote.
+// Panels of a slice of k add to those of the one before: they wait for these alone, which a helper may still compute.
 #ifndef STEPMARK_BACKENDS_CPU_COMMON_HELP_H
 #define STEPMARK_BACKENDS_CPU_COMMON_HELP_H
 
@@ -19,12 +20,23 @@ static inline int cpu_helped(const cpu_team *team, int grid_rows, int turn) {
     return row * grid_cols + (team->thread + turn) % grid_cols;
 }
 
-// The next of a thread's n_panels, or -1: none is left. Packing another thread's rows for its last panel is not
-// worthwhile.
-static inline int64_t cpu_take_panel(const cpu_team *team, int thread, int grid_rows, int64_t round, int64_t n_panels) {
+// The next of a thread's n_panels in each of n_slices, or -1: none is left. Packing another thread's rows for its last
+// panel is not worthwhile.
+static inline int64_t cpu_take_panel(const cpu_team *team, int thread, int grid_rows, int64_t round, int64_t n_panels,
+                                     int64_t n_slices) {
     const int grid_cols = team->n_threads / grid_rows;
     const int64_t kept = thread / grid_cols == team->thread / grid_cols ? 0 : 1;
-    return cpu_pool_take(team->pool, thread, 2 * round + 1, n_panels, kept);
+    const int64_t unit = cpu_pool_take(team->pool, thread, 2 * round + 1, n_panels * n_slices, kept);
+    if (unit >= n_panels) {
+        cpu_pool_await_units(team->pool, thread, 2 * round + 1, unit / n_panels * n_panels);
+    }
+    return unit;
+}
+
+static inline void cpu_end_panel(const cpu_team *team, int thread, int64_t round, int64_t n_slices) {
+    if (n_slices > 1) {
+        cpu_pool_end_unit(team->pool, thread, 2 * round + 1);
+    }
 }
 
 // Before that, threads with the same columns pack them in small parts, so that a slow one packs less: the next of

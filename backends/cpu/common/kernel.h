@@ -106,8 +106,7 @@ typedef struct {
     cpu_run run[SM_OP_KIND_COUNT];                     // NULL: no kernel
     cpu_run finish[SM_OP_KIND_COUNT];                  // NULL: nothing is left to do when all parts have run
     int finishes[SM_OP_KIND_COUNT];                    // the output without which an op has nothing to finish
-    int meets[SM_OP_KIND_COUNT];                       // the least number of threads for which parts meet; 0: they
-                                                       // never do
+    bool meets[SM_OP_KIND_COUNT];                      // its parts do
     cpu_scratch_bytes scratch_bytes[SM_OP_KIND_COUNT]; // NULL: none needed
     // The units in which a product's weight can be packed ahead, and its bytes; 0: it cannot. And packs one. NULL: none.
     int64_t (*ahead_units)(const host_op *op, size_t *size_bytes);

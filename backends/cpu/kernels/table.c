@@ -1,12 +1,11 @@
 // table.c: the kernels of one instruction set and type of data, by op kind.
 #include "backends/cpu/common/kernel.h"
 
-// Of narrow data, and of floats as sums of bf16, products pack an operand for all threads; of floats more than two threads
-// help each other.
+// Of narrow data, and of floats as sums of bf16, products pack an operand for all threads.
 #if defined(CPU_DATA_NARROW) || defined(CPU_SPLITS_FLOATS) || CPU_SME
-#define MATMUL_MEETS 2
+#define MATMUL_MEETS true
 #else
-#define MATMUL_MEETS 3
+#define MATMUL_MEETS false
 #endif
 
 #ifndef __clang__ // whose flag is in the Makefile
@@ -40,8 +39,8 @@ const cpu_kernel_table ISA(cpu_kernels) = {
             [SM_OP_MATMUL_FORWARD] = MATMUL_MEETS,
             [SM_OP_MATMUL_BACKWARD_INPUT] = MATMUL_MEETS,
             [SM_OP_MATMUL_BACKWARD_WEIGHT] = MATMUL_MEETS,
-            [SM_OP_ADAFACTOR] = 2,
-            [SM_OP_ADAFACTOR_VECTOR] = 2,
+            [SM_OP_ADAFACTOR] = true,
+            [SM_OP_ADAFACTOR_VECTOR] = true,
         },
     .scratch_bytes =
         {

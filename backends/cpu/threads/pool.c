@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "backends/cpu/threads/denormals.h"
 #include "backends/host/memory.h"
 #include "os/threads.h"
 
@@ -22,6 +21,7 @@ typedef struct {
     _Alignas(LINE_BYTES) _Atomic uint64_t taken; // the serial of the last piece in which this part was taken
     _Alignas(LINE_BYTES) atomic_bool is_away;    // others read it after each piece; it seldom changes
     _Alignas(LINE_BYTES) _Atomic uint64_t units; // taken of this list; above them the piece and round that they are of
+    _Alignas(LINE_BYTES) _Atomic uint64_t done;  // likewise, of those
     long n_preemptions;                          // of this thread, at its last check; private
     cpu_pool *pool;
     pthread_t thread;
@@ -46,9 +46,39 @@ struct cpu_pool {
 };
 
 static _Thread_local int self;       // this thread's number in its pool
-static _Thread_local int64_t met_ns; // waited at meetings
+static _Thread_local int64_t met_ns; // waited within parts
 
 static cpu_piece kind_of(uint64_t piece) { return (cpu_piece)(piece & 3); }
+
+// --- denormal numbers -----------------------------------------------------------------------------
+//
+// On x86 and 64-bit Arm they count as zero in this thread: they take a hundred cycles each, and do not matter. Returns the
+// earlier state, to restore.
+
+#if defined(__x86_64__)
+static unsigned denormals_off(void) {
+    enum { FLUSH_TO_ZERO = 0x8000, DENORMALS_ARE_ZERO = 0x0040 };
+    unsigned state = __builtin_ia32_stmxcsr();
+    __builtin_ia32_ldmxcsr(state | FLUSH_TO_ZERO | DENORMALS_ARE_ZERO);
+    return state;
+}
+
+static void denormals_restore(unsigned state) { __builtin_ia32_ldmxcsr(state); }
+#elif defined(__aarch64__)
+static void denormals_restore(unsigned state) { __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)state)); }
+
+static unsigned denormals_off(void) {
+    const uint64_t flush_to_zero = 1 << 24; // for operands and results
+    uint64_t state;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(state));
+    denormals_restore((unsigned)(state | flush_to_zero));
+    return (unsigned)state; // the rest is reserved
+}
+#else
+static unsigned denormals_off(void) { return 0; }
+
+static void denormals_restore(unsigned state) { (void)state; }
+#endif
 
 // --- waiting ------------------------------------------------------------------------------
 
@@ -186,7 +216,7 @@ static void serve(cpu_pool *pool) {
 
 void cpu_pool_run(cpu_pool *pool, const cpu_work *work) {
     const int n_omp_threads = omp_get_max_threads();
-    const unsigned state = cpu_denormals_off();
+    const unsigned state = denormals_off();
     cpu_bind_thread(pool->binding, 0);
     omp_set_num_threads(1); // for libraries that parts call
     cpu_piece first = work->next(work->ctx);
@@ -206,7 +236,7 @@ void cpu_pool_run(cpu_pool *pool, const cpu_work *work) {
     if (os_threads_inherit_places) { // those that others start meanwhile must not stay in this place
         cpu_unbind_thread();
     }
-    cpu_denormals_restore(state);
+    denormals_restore(state);
 }
 
 typedef struct {
@@ -253,21 +283,52 @@ void cpu_pool_meet(cpu_pool *pool) {
     met_ns += host_now_ns() - begin_ns;
 }
 
-int64_t cpu_pool_take(cpu_pool *pool, int list, int64_t round, int64_t n_units, int64_t kept) {
-    enum { UNIT_BITS = 24, ROUND_BITS = 12 };
+enum { UNIT_BITS = 24, ROUND_BITS = 12 };
+
+static uint64_t epoch_of(const cpu_pool *pool, int64_t round) {
     const uint64_t piece = atomic_load_explicit(&pool->piece, memory_order_relaxed) >> 2;
-    const uint64_t epoch = (piece << ROUND_BITS | ((uint64_t)round & ((1u << ROUND_BITS) - 1))) << UNIT_BITS;
+    return (piece << ROUND_BITS | ((uint64_t)round & ((1u << ROUND_BITS) - 1))) << UNIT_BITS;
+}
+
+static int64_t count_of(uint64_t word, uint64_t epoch) {
+    return (word ^ epoch) >> UNIT_BITS == 0 ? (int64_t)(word - epoch) : 0;
+}
+
+int64_t cpu_pool_take(cpu_pool *pool, int list, int64_t round, int64_t n_units, int64_t kept) {
+    const uint64_t epoch = epoch_of(pool, round);
     _Atomic uint64_t *units = &pool->members[list].units;
     uint64_t seen = atomic_load_explicit(units, memory_order_relaxed);
     for (;;) {
-        const uint64_t n_taken = (seen ^ epoch) >> UNIT_BITS == 0 ? seen - epoch : 0;
-        if ((int64_t)n_taken + kept >= n_units) {
+        const int64_t n_taken = count_of(seen, epoch);
+        if (n_taken + kept >= n_units) {
             return -1;
         }
-        if (atomic_compare_exchange_weak_explicit(units, &seen, epoch + n_taken + 1, memory_order_relaxed,
+        if (atomic_compare_exchange_weak_explicit(units, &seen, epoch + (uint64_t)n_taken + 1, memory_order_relaxed,
                                                   memory_order_relaxed)) {
-            return (int64_t)n_taken;
+            return n_taken;
         }
+    }
+}
+
+void cpu_pool_end_unit(cpu_pool *pool, int list, int64_t round) {
+    const uint64_t epoch = epoch_of(pool, round);
+    _Atomic uint64_t *done = &pool->members[list].done;
+    uint64_t seen = atomic_load_explicit(done, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak(done, &seen, epoch + (uint64_t)count_of(seen, epoch) + 1)) {
+    }
+    tell(pool);
+}
+
+void cpu_pool_await_units(cpu_pool *pool, int list, int64_t round, int64_t n) {
+    const uint64_t epoch = epoch_of(pool, round);
+    const _Atomic uint64_t *done = &pool->members[list].done;
+    uint64_t seen = atomic_load(done);
+    if (count_of(seen, epoch) < n) {
+        const int64_t begin_ns = host_now_ns();
+        for (; count_of(seen, epoch) < n; seen = atomic_load(done)) {
+            wait_past(pool, done, seen);
+        }
+        met_ns += host_now_ns() - begin_ns;
     }
 }
 
@@ -280,7 +341,7 @@ static void *work_on(void *arg) {
     cpu_pool *pool = me->pool;
     self = (int)(me - pool->members);
     cpu_bind_thread(pool->binding, self);
-    cpu_denormals_off();
+    denormals_off();
     omp_set_num_threads(1);
     serve(pool);
     return NULL;

@@ -41,11 +41,15 @@ void cpu_pool_run_once(cpu_pool *pool, void (*run)(void *ctx, int part), void *c
 // Within a part of a piece that meets: returns when all parts have called it.
 void cpu_pool_meet(cpu_pool *pool);
 
-// Within such a part: takes the next of n_units of a list, or returns -1: none is left but the last `kept`. There are as
-// many lists as threads, with units of their own in each round; all threads leave a round before any enters the next.
+// Within a part: takes the next of n_units of a list, or returns -1: none is left but the last `kept`. There are as many
+// lists as threads, with units of their own in each round; all threads leave a round before any enters the next.
 int64_t cpu_pool_take(cpu_pool *pool, int list, int64_t round, int64_t n_units, int64_t kept);
 
-// The time for which this thread has waited at meetings so far.
+// A unit that was taken is done; and returns when n of the list are, which others may still be doing.
+void cpu_pool_end_unit(cpu_pool *pool, int list, int64_t round);
+void cpu_pool_await_units(cpu_pool *pool, int list, int64_t round, int64_t n);
+
+// The time for which this thread has waited for others within parts so far.
 int64_t cpu_pool_met_ns(void);
 
 #endif

@@ -368,33 +368,29 @@ static void enter_slice(job *j, int64_t slice, int64_t n_slices) {
 // --- all threads --------------------------------------------------------------------------------
 
 // Takes panels of a thread's rectangle until none is left.
-static void take_panels(job *j, const cpu_team *team, int thread, int64_t slice) {
+static void take_panels(job *j, const cpu_team *team, int thread, int64_t n_slices) {
     enter_cell(j, team, thread);
     const int64_t n_panels = length(j->rows) > 0 ? cpu_divide_up(length(j->cols), CPU_PRODUCT_COLS) : 0;
-    int64_t panel;
-    while ((panel = cpu_take_panel(team, thread, j->grid_rows, slice, n_panels)) >= 0) {
-        const int64_t col = j->cols.first + panel * CPU_PRODUCT_COLS;
+    int64_t unit;
+    while ((unit = cpu_take_panel(team, thread, j->grid_rows, 0, n_panels, n_slices)) >= 0) {
+        const int64_t col = j->cols.first + unit % n_panels * CPU_PRODUCT_COLS;
+        const int64_t before = j->slice.end;
+        enter_slice(j, unit / n_panels, n_slices);
         block of = {
             .rows = j->rows, .cols = {col, cpu_min64(col + CPU_PRODUCT_COLS, j->cols.end)}, .n_lying = j->n_lying};
-        if (j->packed_rows.first != j->rows.first || j->packed_rows.end != j->rows.end) {
+        if (j->slice.end != before || j->packed_rows.first != j->rows.first || j->packed_rows.end != j->rows.end) {
             pack_a(j, &of);
             j->packed_rows = j->rows;
             j->n_lying = of.n_lying;
         }
         multiply_panel(j, &of, &(b_panel){.col = col, .packed = j->b_panels, .is_fresh = true, .asks = true});
+        cpu_end_panel(team, thread, 0, n_slices);
     }
 }
 
 static void multiply_together(job *j, const cpu_team *team, int64_t n_slices) {
-    for (int64_t slice = 0; slice < n_slices; slice++) {
-        if (slice > 0) {
-            cpu_meet(team); // it adds to the sums of the one before
-        }
-        enter_slice(j, slice, n_slices);
-        j->packed_rows = (cpu_range){0, 0};
-        for (int turn = 0; turn < team->n_threads; turn++) {
-            take_panels(j, team, cpu_helped(team, j->grid_rows, turn), slice);
-        }
+    for (int turn = 0; turn < team->n_threads; turn++) {
+        take_panels(j, team, cpu_helped(team, j->grid_rows, turn), n_slices);
     }
 }
 

@@ -587,6 +587,12 @@ static void multiply_panel(job *j, int64_t panel) {
     cpu_pack_rest(&j->w.b);
 }
 
+static void enter_slice(job *j, int64_t slice) {
+    j->slice = slice;
+    j->steps = slice_steps(j, slice);
+    j->n_parts = cpu_divide_up(length(j->steps), PART_STEPS);
+}
+
 // A block of rows by a block of columns, over a group of slices.
 static void multiply_block(job *j) {
     j->n_tiles = tiles_of(length(j->rows));
@@ -595,8 +601,7 @@ static void multiply_block(job *j) {
         cpu_pack_rest(&j->w.b);
     }
     for (j->slice = j->slices.first; j->slice < j->slices.end; j->slice++) {
-        j->steps = slice_steps(j, j->slice);
-        j->n_parts = cpu_divide_up(length(j->steps), PART_STEPS);
+        enter_slice(j, j->slice);
         begin_a(j, 0, 0, 1);
         cpu_pack_rest(&j->w.a);
         for (int64_t panel = 0; panel < panels_of(length(j->cols)); panel++) {
@@ -627,29 +632,26 @@ static void take_panels(job *j, int thread) {
     j->rows = j->cell_rows;
     j->n_tiles = tiles_of(length(j->rows));
     const int64_t n_panels = j->n_tiles > 0 ? panels_of(length(j->cols)) : 0;
-    int64_t panel;
-    while ((panel = cpu_take_panel(j->team, thread, j->of.grid_rows, j->round, n_panels)) >= 0) {
-        j->packs_a = j->packed_rows.first != j->rows.first || j->packed_rows.end != j->rows.end;
+    const int64_t n_slices = length(j->slices);
+    int64_t unit;
+    while ((unit = cpu_take_panel(j->team, thread, j->of.grid_rows, j->round, n_panels, n_slices)) >= 0) {
+        const int64_t before = j->slice;
+        enter_slice(j, j->slices.first + unit / n_panels);
+        j->packs_a = j->slice != before || j->packed_rows.first != j->rows.first || j->packed_rows.end != j->rows.end;
         if (j->packs_a) {
             begin_a(j, 0, 0, 1);
             cpu_pack_rest(&j->w.a);
             j->packed_rows = j->rows;
         }
-        multiply_panel(j, panel);
+        multiply_panel(j, unit % n_panels);
+        cpu_end_panel(j->team, thread, j->round, n_slices);
     }
 }
 
 static void multiply_together(job *j) {
-    for (j->slice = j->slices.first; j->slice < j->slices.end; j->slice++, j->round++) {
-        if (j->slice > j->slices.first) {
-            cpu_meet(j->team); // it goes on from the sums of the one before
-        }
-        j->steps = slice_steps(j, j->slice);
-        j->n_parts = cpu_divide_up(length(j->steps), PART_STEPS);
-        j->packed_rows = (cpu_range){0, 0};
-        for (int turn = 0; turn < j->team->n_threads; turn++) {
-            take_panels(j, cpu_helped(j->team, j->of.grid_rows, turn));
-        }
+    j->packed_rows = (cpu_range){0, 0};
+    for (int turn = 0; turn < j->team->n_threads; turn++) {
+        take_panels(j, cpu_helped(j->team, j->of.grid_rows, turn));
     }
     enter_cell(j, j->team->thread);
 }

@@ -311,7 +311,7 @@ static void take_panels(job *j, int thread) {
     enter_cell(j, thread);
     const int64_t n_panels = length(j->cell_rows) > 0 ? length(j->panels) : 0;
     int64_t panel;
-    while ((panel = cpu_take_panel(j->team, thread, j->of.grid_rows, j->round, n_panels)) >= 0) {
+    while ((panel = cpu_take_panel(j->team, thread, j->of.grid_rows, j->round, n_panels, 1)) >= 0) {
         if (j->rows.first != j->cell_rows.first || j->rows.end != j->cell_rows.end) {
             pack_a(j, j->cell_rows);
         }
