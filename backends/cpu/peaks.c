@@ -27,18 +27,6 @@ static sm_ceiling make_ceiling(const char *name, const char *where, const char *
     return (sm_ceiling){.name = name, .where = where, .unit = unit, .meaning = meaning};
 }
 
-static void fill_in(const cpu_device *cpu, const cpu_trial *trial, double seconds, sm_ceiling *ceiling) {
-    cpu_trial_result result;
-    cpu_run_trials(cpu, trial, seconds, &result);
-    ceiling->best = result.best;
-    ceiling->median = result.median;
-    ceiling->n_trials = result.n_trials;
-    ceiling->working_set_bytes = cpu_trial_bytes(trial) * (size_t)cpu->base.info.n_threads;
-    ceiling->clock_hz = result.clock_hz;
-    ceiling->clock_low_hz = result.clock_low_hz;
-    ceiling->clock_high_hz = result.clock_high_hz;
-}
-
 // --- arithmetic -----------------------------------------------------------------------------
 
 // The ceilings of arithmetic: names, and the instruction set with the kernels for measuring, of bf16 data or of float;
@@ -119,7 +107,7 @@ static sm_status measure_level(const cpu_device *cpu, int level, const cpu_strea
             snprintf(reason, sizeof reason, "too little memory is available to fill it");
         }
         if (reason[0] == '\0') {
-            fill_in(cpu, &trial, seconds, &ceiling);
+            cpu_run_trials(cpu, &trial, seconds, &ceiling);
         }
         snprintf(ceiling.reason, sizeof ceiling.reason, "%s", reason);
         SM_TRY(sink(ctx, &ceiling));
@@ -134,7 +122,7 @@ sm_status cpu_measure_ceilings(sm_device *device, double seconds, sm_ceiling_sin
         const cpu_trial trial = {.kind = CPU_TRIAL_FLOPS,
                                  .kernels = arithmetic_kernels(cpu, i, ceiling.reason, sizeof ceiling.reason)};
         if (trial.kernels != NULL) {
-            fill_in(cpu, &trial, seconds, &ceiling);
+            cpu_run_trials(cpu, &trial, seconds, &ceiling);
         }
         SM_TRY(sink(ctx, &ceiling));
     }
@@ -160,7 +148,7 @@ static sm_status measure_bandwidth(const cpu_device *cpu, size_t block_bytes, do
     *best = 0;
     for (int stream = 0; stream < CPU_STREAM_COUNT; stream++) {
         const cpu_trial trial = {CPU_TRIAL_STREAM, cpu->isa->kernels, (cpu_stream)stream, &memory, memory.block_bytes};
-        cpu_trial_result result = {.best = 0};
+        sm_ceiling result = {.best = 0};
         if (streams[stream].is_peak) {
             cpu_run_trials(cpu, &trial, seconds / n_peaks, &result);
         }
@@ -188,7 +176,7 @@ static sm_status measure_peaks(sm_device *device, sm_precision precision, size_t
                  device->info.n_threads);
         return SM_OK;
     }
-    cpu_trial_result result;
+    sm_ceiling result = {.best = 0};
     cpu_run_trials(cpu, &trial, seconds / 2, &result);
     peaks->flops = result.best / (split ? 6 : 1);
     snprintf(peaks->source, sizeof peaks->source, "measured: %s %s in registers; %s of %s; %d threads",

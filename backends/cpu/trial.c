@@ -110,11 +110,6 @@ static int64_t n_elems(const cpu_trial *trial) {
     return elems < PAGE_ELEMS ? PAGE_ELEMS : (int64_t)(elems / PAGE_ELEMS * PAGE_ELEMS);
 }
 
-size_t cpu_trial_bytes(const cpu_trial *trial) {
-    return trial->kind == CPU_TRIAL_STREAM ? (size_t)n_elems(trial) * sizeof(float) * (size_t)n_arrays(trial->stream)
-                                           : 0;
-}
-
 // Runs one thread's part; returns its FLOPs or bytes.
 static double run_part(const cpu_trial *trial, int thread, int64_t n_rounds) {
     if (trial->kind == CPU_TRIAL_FLOPS) {
@@ -183,13 +178,14 @@ static bool is_reached_again(const double *rates, int n) {
     return n_near >= MIN_TRIALS;
 }
 
-void cpu_run_trials(const cpu_device *cpu, const cpu_trial *trial, double seconds, cpu_trial_result *result) {
+void cpu_run_trials(const cpu_device *cpu, const cpu_trial *trial, double seconds, sm_ceiling *result) {
     double rates[MAX_TRIALS];
     double clocks[MAX_TRIALS];
     int64_t end_ns = host_now_ns() + (int64_t)(seconds * 1e9);
     int64_t last_end_ns = host_now_ns() + (int64_t)(seconds * PATIENCE * 1e9);
     int64_t n_rounds = calibrate(trial);
-    *result = (cpu_trial_result){.clock_low_hz = 1e30};
+    result->n_trials = 0;
+    result->clock_low_hz = 1e30;
     while (result->n_trials < MAX_TRIALS) {
         int64_t now_ns = host_now_ns();
         bool reached = now_ns >= last_end_ns || is_reached_again(rates, result->n_trials);
@@ -214,4 +210,8 @@ void cpu_run_trials(const cpu_device *cpu, const cpu_trial *trial, double second
     result->clock_hz = host_median(clocks, result->n_trials);
     result->median = host_median(rates, result->n_trials);
     result->best = rates[result->n_trials - 1]; // now sorted
+    result->working_set_bytes = trial->kind == CPU_TRIAL_FLOPS
+                                    ? 0
+                                    : (size_t)n_elems(trial) * sizeof(float) * (size_t)n_arrays(trial->stream) *
+                                          (size_t)cpu->base.info.n_threads;
 }

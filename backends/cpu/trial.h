@@ -28,19 +28,8 @@ typedef struct {
     size_t bytes_per_thread;         // the used bytes of each block
 } cpu_trial;
 
-// Bytes of a thread's arrays, rounded from bytes_per_thread.
-size_t cpu_trial_bytes(const cpu_trial *trial);
-
-// Rates are in FLOP/s or bytes/s of all threads together.
-typedef struct {
-    double best;
-    double median;
-    int n_trials;
-    double clock_hz, clock_low_hz, clock_high_hz; // as in sm_ceiling
-} cpu_trial_result;
-
 // Repeats a trial for about `seconds`, at least three times; up to five times as long until three are within 2% of the
-// best. All threads start together; the last to finish stops the clock.
-void cpu_run_trials(const cpu_device *cpu, const cpu_trial *trial, double seconds, cpu_trial_result *result);
+// best. All threads start together; the last to finish stops the clock. Rates are of all threads together.
+void cpu_run_trials(const cpu_device *cpu, const cpu_trial *trial, double seconds, sm_ceiling *result);
 
 #endif
