@@ -7,9 +7,9 @@
 # Targets that install: which sets of tools/deps.sh (SET?: the others do without). They are installed here, before the
 # Makefile asks this machine for anything else.
 installs = $(foreach target,$(1),$(eval SETS_$(target) := $(2)))
-$(call installs,deps bench results prove,run)
+$(call installs,deps bench results,run)
 $(call installs,mpi,run mpi)
-$(call installs,fuzz test-peers peers bench-peers opencl-with test-pages,run dev)
+$(call installs,fuzz prove test-peers peers bench-peers opencl-with test-pages,run dev)
 $(call installs,deps-dev test,run dev mpi browser?)
 $(call installs,deps-torture torture,run dev mpi torture cross-arm64?)
 $(call installs,wasm,run wasm)
@@ -338,7 +338,7 @@ results: build ## measure this machine for bench/results, which the leaderboard 
 
 prove: build ## measure again what the documents claim about comparisons, sweeps, estimates and overhead: about 25 minutes
 	@$(MAKE) B=build/slowed CFLAGS=-DSM_TEST_SLOWDOWN=0.03 build
-	@tools/prove.sh $(B)/stepmark build/slowed/stepmark $(CLAIMS)
+	@tools/prove.py $(B)/stepmark build/slowed/stepmark $(CLAIMS)
 
 test-windows: ## build the program for Windows, and run it under wine (skips where wine or mingw-w64 is missing)
 	@tools/tests/windows.sh

@@ -1,13 +1,13 @@
 #!/bin/sh
-# torture.sh [PART...]: runs the long tests tools/torture/PART.sh, and the long forms of tests below; default: all. Prints
-# the last line of each, and writes all output to build/torture/PART.log. Each script names the variables that set its
-# duration. Uses build/release/stepmark as it is; `make torture` builds it first.
+# torture.sh [PART...]: runs the long tests tools/torture/PART.sh, those of tools/torture/program.py, and the long forms of
+# tests below; default: all. Prints the last line of each, and writes all output to build/torture/PART.log. Each part names
+# the variables that set its duration. Uses build/release/stepmark as it is; `make torture` builds it first.
 set -u
 cd "$(dirname "$0")/.."
 logs=build/torture
 mkdir -p "$logs"
 if [ $# = 0 ]; then
-    set -- allocations cheats emulated exercises mpi suite vendors
+    set -- allocations cheats drivers emulated exercises files limits memcheck mpi opencl processors signals suite train tsan vendors
     for script in tools/torture/*.sh; do
         part=${script#tools/torture/}
         set -- "$@" "${part%.sh}"
@@ -39,12 +39,13 @@ run() {
     vendors) # kernels by AMD's and Intel's own compilers; the static model of cards against what one measured
         tools/vendors/model_cards.py build/release/stepmark && tools/vendors/check.sh
         ;;
+    drivers | files | limits | memcheck | opencl | processors | signals | train | tsan) tools/torture/program.py "$1" ;;
     *) "tools/torture/$1.sh" ;;
     esac
 }
 n_failed=0
 for part in "$@"; do
-    if [ ! -x "tools/torture/$part.sh" ] && ! grep -q "^    $part) " tools/torture.sh; then
+    if [ ! -x "tools/torture/$part.sh" ] && ! grep -qE "^    ([a-z| ]+ )?$part( [a-z| ]+)?\) " tools/torture.sh; then
         echo "torture: there is no part $part" >&2
         exit 2
     fi

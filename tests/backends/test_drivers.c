@@ -1,6 +1,6 @@
 // test_drivers.c: drivers that fail, hang or crash, signals and limits, as users meet them: the program ends in time,
-// each row has a status and a reason, the cpu's row exists, and the exit code is right. tools/torture/drivers.sh tests
-// all functions.
+// each row has a status and a reason, the cpu's row exists, and the exit code is right. tools/torture/program.py
+// tests all functions.
 #include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>

@@ -2,7 +2,7 @@
 // is the old state or the new one, the exit code and the message are true, the user's own files are as before, and the
 // next save leaves no temporaries. And data files, logs and readers that go away while training runs.
 //
-// STEPMARK_FAULT_STRIDE: every how many-th call is hit; 1: all (tools/torture/files.sh).
+// STEPMARK_FAULT_STRIDE: every how many-th call is hit; 1: all (tools/torture/program.py).
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>

@@ -7,7 +7,7 @@
 //             zen3      likewise, and AMD's
 //             baseline  no AVX
 //
-// tools/torture/processors.sh runs tests so. Only code that asks by CPUID is fooled, which is ours and that of the
+// tools/torture/program.py runs tests so. Only code that asks by CPUID is fooled, which is ours and that of the
 // libraries that choose kernels, but not the C library's own.
 #include <signal.h>
 #include <stdbool.h>
