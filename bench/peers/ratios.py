@@ -7,11 +7,10 @@ ours is faster, or smaller.
 
 import math
 import random
-from statistics import median
+from statistics import median, quantiles
 
 LOSS_TOLERANCE = {"fp32": 1e-3, "tf32x3": 1e-3, "bf16x6": 1e-3, "tf32": 1e-2, "bf16": 1e-2, "fp16": 1e-2}  # relative, at every step
 N_RESAMPLES = 2000
-CONFIDENCE = 0.95
 SEED = 1
 
 
@@ -27,14 +26,6 @@ def loss_differences(ours, theirs):
     return [d if math.isfinite(d) else math.inf for d in differences]
 
 
-def quantile(ordered, p):
-    """Of ascending values, interpolated linearly at (n-1) p."""
-    h = (len(ordered) - 1) * p
-    below = math.floor(h)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (h - below) * (ordered[above] - ordered[below])
-
-
 def pooled(runs):
     return [x for run in runs for x in run]
 
@@ -44,7 +35,7 @@ def resample(values, rng):
 
 
 def ratio_interval(ours, theirs, n_resamples=N_RESAMPLES):
-    """Bootstrap interval of median(theirs) / median(ours), from a list of samples a round of each.
+    """Bootstrap interval (95%) of median(theirs) / median(ours), from a list of samples a round of each.
 
     Resampled are the rounds, ours and theirs together, then the samples within each run: runs of
     one program differ by more than the samples of a run do. The same input gives the same answer.
@@ -57,9 +48,8 @@ def ratio_interval(ours, theirs, n_resamples=N_RESAMPLES):
         our_median = median(pooled(resample(a, rng) for a, _ in picked))
         their_median = median(pooled(resample(b, rng) for _, b in picked))
         ratios.append(their_median / our_median)
-    ratios.sort()
-    tail = (1 - CONFIDENCE) / 2
-    return quantile(ratios, tail), quantile(ratios, 1 - tail)
+    cuts = quantiles(ratios, n=40, method="inclusive")
+    return cuts[0], cuts[-1]
 
 
 def first_and_later(rows):

@@ -49,12 +49,6 @@ LOSSES = [5.0, 4.9, 4.8, 4.7, 4.6, 4.5]
 
 
 class Statistics(unittest.TestCase):
-    def test_quantiles(self):
-        values = sorted(random.Random(1).random() for _ in range(20))
-        for part, cut in enumerate(statistics.quantiles(values, n=4, method="inclusive"), start=1):
-            self.assertAlmostEqual(ratios.quantile(values, part / 4), cut, places=12)
-        self.assertEqual(ratios.quantile([7], 0.25), 7)
-
     @with_binary
     def test_a_row_of_ours_has_the_same_fields(self):
         flags = ["-m", "tiny", "-b", "2", "--seq-len", "8", "--backend", "cpu", "-r", "9", "-o", "jsonl"]
