@@ -31,10 +31,6 @@ typedef struct {
     int64_t total;
 } ticks;
 
-typedef struct {
-    double values[N_SERIES]; // NaN: unknown
-} sample;
-
 struct sm_utilisation {
     int stat_file; // -1: none
     int memory_file;
@@ -48,7 +44,7 @@ struct sm_utilisation {
     pthread_cond_t changed;
     bool is_ended;
     int64_t interval_ns;
-    sample samples[N_PLACES];
+    double samples[N_PLACES][N_SERIES]; // NaN: unknown
     int n;
     sm_utilisation_stage stage;
     int first[SM_UTILISATION_COUNT]; // first sample of a stage
@@ -93,20 +89,18 @@ static double share_of(ticks before, ticks after) {
     return total > 0 ? (double)(after.busy - before.busy) / (double)total : NAN;
 }
 
-static sample look(sm_utilisation *u) {
-    sample s;
+static void look(sm_utilisation *u, double values[N_SERIES]) {
     char text[128];
     long long pages;
     const ticks before = u->before;
     (void)read_whole(u->stat_file, u->text, STAT_BYTES);
     u->before = strncmp(u->text, "cpu ", 4) == 0 ? read_ticks(u->text + 4) : (ticks){0, 0};
     const bool is_told = read_whole(u->memory_file, text, sizeof(text)) && sscanf(text, "%*d %lld", &pages) == 1;
-    s.values[AT_cpu] = share_of(before, u->before);
-    s.values[AT_rss_bytes] = is_told ? (double)pages * (double)os_page_bytes() : NAN;
-    s.values[AT_gpu] = sm_nvml_read(u->nvml, SM_NVML_BUSY_PERCENT) / 100;
-    s.values[AT_gpu_memory_bytes] = sm_nvml_read(u->nvml, SM_NVML_MEMORY_BYTES);
-    s.values[AT_power_w] = sm_nvml_read(u->nvml, SM_NVML_POWER_MW) / 1000;
-    return s;
+    values[AT_cpu] = share_of(before, u->before);
+    values[AT_rss_bytes] = is_told ? (double)pages * (double)os_page_bytes() : NAN;
+    values[AT_gpu] = sm_nvml_read(u->nvml, SM_NVML_BUSY_PERCENT) / 100;
+    values[AT_gpu_memory_bytes] = sm_nvml_read(u->nvml, SM_NVML_MEMORY_BYTES);
+    values[AT_power_w] = sm_nvml_read(u->nvml, SM_NVML_POWER_MW) / 1000;
 }
 
 // --- keeping ----------------------------------------------------------------------------------------------
@@ -124,12 +118,10 @@ static void *watch(void *ctx) {
             break;
         }
         if (u->n == N_PLACES) {
-            for (int i = 0; i < u->n / 2; i++) {
-                for (int k = 0; k < N_SERIES; k++) {
-                    const double a = u->samples[2 * i].values[k];
-                    const double b = u->samples[2 * i + 1].values[k];
-                    u->samples[i].values[k] = isnan(a) ? b : isnan(b) ? a : (a + b) / 2;
-                }
+            for (int i = 0; i < u->n / 2 * N_SERIES; i++) {
+                const double a = u->samples[i / N_SERIES * 2][i % N_SERIES];
+                const double b = u->samples[i / N_SERIES * 2 + 1][i % N_SERIES];
+                u->samples[i / N_SERIES][i % N_SERIES] = isnan(a) ? b : isnan(b) ? a : (a + b) / 2;
             }
             u->n /= 2;
             for (int stage = 0; stage < SM_UTILISATION_COUNT; stage++) {
@@ -137,7 +129,7 @@ static void *watch(void *ctx) {
             }
             u->interval_ns *= 2;
         }
-        u->samples[u->n++] = look(u);
+        look(u, u->samples[u->n++]);
         next_ns = next_ns < sm_now_ns() ? sm_now_ns() : next_ns; // missed looks are not made up for
     }
     pthread_mutex_unlock(&u->lock);
@@ -151,33 +143,27 @@ static int open_below(const char *root, const char *name) {
     return opened != NULL ? fcntl(fileno(opened), F_DUPFD_CLOEXEC, 0) : -1;
 }
 
-static sm_status start(sm_utilisation *u, const char *gpu, const sm_background *background) {
-    u->text = sm_malloc(STAT_BYTES);
-    if (gpu[0] != '\0' && sm_nvml_open(gpu, &u->nvml) != SM_OK) {
-        u->nvml = NULL; // sensors.h reports why
-    }
-    (void)look(u);
-    SM_TRY(sm_background_start(background, watch, u, &u->thread));
-    u->has_thread = true;
-    return SM_OK;
-}
-
 sm_status sm_utilisation_start(const char *root, const char *gpu, const sm_background *background, int64_t interval_ns,
                                sm_utilisation **utilisation) {
     sm_utilisation *u = sm_calloc(1, sizeof(*u));
-    *utilisation = NULL;
+    *utilisation = u;
     u->stat_file = open_below(root, "/proc/stat");
     u->memory_file = open_below(root, "/proc/self/statm");
     u->interval_ns = interval_ns;
+    u->text = sm_malloc(STAT_BYTES);
     pthread_mutex_init(&u->lock, NULL);
     os_init_condition(&u->changed);
-    sm_status status = start(u, gpu, background);
+    if (gpu[0] != '\0' && sm_nvml_open(gpu, &u->nvml) != SM_OK) {
+        u->nvml = NULL; // sensors.h reports why
+    }
+    look(u, u->samples[0]); // from which the first share counts
+    const sm_status status = sm_background_start(background, watch, u, &u->thread);
+    u->has_thread = status == SM_OK;
     if (status != SM_OK) {
         sm_utilisation_close(u);
-        return status;
+        *utilisation = NULL;
     }
-    *utilisation = u;
-    return SM_OK;
+    return status;
 }
 
 // Called between stages, while no clock runs.
@@ -220,7 +206,7 @@ static json_t *values_of(const sm_utilisation *u, int which) {
     json_t *values = json_array();
     bool has_any = false;
     for (int i = 0; i < u->n; i++) {
-        const double value = u->samples[i].values[which];
+        const double value = u->samples[i][which];
         const bool is_whole = which == AT_rss_bytes || which == AT_gpu_memory_bytes;
         has_any |= isfinite(value);
         json_array_append_new(values, is_whole && isfinite(value) ? json_integer((json_int_t)value)
