@@ -37,7 +37,6 @@ typedef struct {
 typedef struct {
     run_group *a, *b;
     unsigned differs; // factors that differ
-    int n_fewest;     // the fewest factors in which any group of B with this work differs from `a`
 } match;
 
 typedef struct {
@@ -92,8 +91,9 @@ static void free_groups(run_groups *groups) {
 
 static int count_bits(unsigned bits) { return __builtin_popcount(bits); }
 
-// Matches every two groups of the same work; with `only_equal` no others are of use once two are equal.
-static void pair_same_work(run_groups *a, run_groups *b, bool only_equal, matches *m) {
+// Matches every two groups of the same work. With `only_equal` no others are of use once two are equal; with
+// `only_nearest`, for each group of A, those that differ in the fewest factors.
+static void pair_same_work(run_groups *a, run_groups *b, bool only_equal, bool only_nearest, matches *m) {
     bool needs_equal = false;
     size_t capacity = 0;
     for (size_t i = 0; i < a->n; i++) {
@@ -102,31 +102,26 @@ static void pair_same_work(run_groups *a, run_groups *b, bool only_equal, matche
         for (size_t j = 0; j < b->n; j++) {
             const unsigned differs =
                 sm_identity_key_difference(&a->groups[i].key, &b->groups[j].key, SM_SAME_WORK, NULL);
-            if ((differs & SM_SAME_WORK) != 0 || (needs_equal && differs != 0)) {
+            if ((differs & SM_SAME_WORK) != 0 || (needs_equal && differs != 0) ||
+                (only_nearest && count_bits(differs) > n_fewest)) {
                 continue;
             }
             needs_equal = needs_equal || (only_equal && differs == 0);
-            n_fewest = count_bits(differs) < n_fewest ? count_bits(differs) : n_fewest;
+            m->n = only_nearest && count_bits(differs) < n_fewest ? first : m->n;
+            n_fewest = count_bits(differs);
             SM_GROW(m->matches, m->n, capacity);
-            m->matches[m->n++] = (match){&a->groups[i], &b->groups[j], differs, 0};
-        }
-        for (size_t k = first; k < m->n; k++) {
-            m->matches[k].n_fewest = n_fewest;
+            m->matches[m->n++] = (match){&a->groups[i], &b->groups[j], differs};
         }
     }
 }
 
-static bool is_equal(const match *m, unsigned differs) { return m->differs == differs; }
-
-static bool is_across(const match *m, unsigned across) { return m->differs != 0 && (m->differs & ~across) == 0; }
-
-static bool is_nearest(const match *m, SM_UNUSED unsigned unused) { return count_bits(m->differs) == m->n_fewest; }
-
-// false: there is none, and all stay.
-static bool keep(matches *m, bool (*is_kept)(const match *m, unsigned bits), unsigned bits) {
+// Keeps those that differ in some of these factors and in no others; with none, those that are equal. false: there is
+// none, and all stay.
+static bool keep(matches *m, unsigned factors) {
     size_t n = 0;
     for (size_t i = 0; i < m->n; i++) {
-        if (is_kept(&m->matches[i], bits)) {
+        const unsigned differs = m->matches[i].differs;
+        if (differs != 0 ? (differs & ~factors) == 0 : factors == 0) {
             m->matches[n++] = m->matches[i];
         }
     }
@@ -142,7 +137,7 @@ static sm_status keep_single(matches *m) {
         single |= count_bits(m->matches[i].differs) == 1 ? m->matches[i].differs : 0;
     }
     if (count_bits(single) == 1) {
-        keep(m, is_equal, single);
+        keep(m, single);
         return SM_OK;
     }
     m->n = 0;
@@ -161,14 +156,11 @@ static sm_status keep_single(matches *m) {
 // factors; with `across` (bits), those that differ only in some of these; otherwise those that do not differ, or, if
 // there are none, those that differ in one factor, which must be the same for all (SM_ERR_USAGE).
 static sm_status find_matches(run_groups *a, run_groups *b, unsigned across, bool any_factor, matches *m) {
-    pair_same_work(a, b, !any_factor && across == 0, m);
-    if (any_factor) {
-        keep(m, is_nearest, 0);
-    } else if (across == 0) {
-        return keep(m, is_equal, 0) ? SM_OK : keep_single(m);
-    } else if (!keep(m, is_across, across) && !keep(m, is_equal, 0)) {
-        m->n = 0;
+    pair_same_work(a, b, !any_factor && across == 0, any_factor, m);
+    if (!any_factor && across == 0) {
+        return keep(m, 0) ? SM_OK : keep_single(m);
     }
+    m->n = any_factor || keep(m, across) || keep(m, 0) ? m->n : 0;
     return SM_OK;
 }
 
@@ -187,20 +179,21 @@ static double run_time(const json_t *row) { return sm_json_number(row, "median_n
 
 static double median_of(const double *from, size_t n) { return sm_stats_of_reals(from, (int64_t)n).median; }
 
-static void medians_of_runs(const run_group *group, double **out, size_t *n) {
-    *out = sm_malloc(group->n_usable * sizeof(**out));
+static double *medians_of_runs(const run_group *group, size_t *n) {
+    double *medians = sm_malloc(group->n_usable * sizeof(*medians));
     for (*n = 0; *n < group->n_usable; (*n)++) {
-        (*out)[*n] = run_time(group->rows[*n]);
+        medians[*n] = run_time(group->rows[*n]);
     }
+    return medians;
 }
 
 static void pairs_of_runs(const run_group *a, const run_group *b, values *v) {
     v->a = sm_malloc(a->n_usable * sizeof(*v->a));
     v->b = sm_malloc(a->n_usable * sizeof(*v->b));
     for (size_t i = 0; i < a->n_usable; i++) {
+        const double pair = sm_json_number(a->rows[i], "compare_pair");
         size_t k = 0;
-        while (k < b->n_usable &&
-               sm_json_number(b->rows[k], "compare_pair") != sm_json_number(a->rows[i], "compare_pair")) {
+        while (k < b->n_usable && sm_json_number(b->rows[k], "compare_pair") != pair) {
             k++;
         }
         if (k < b->n_usable) {
@@ -234,8 +227,8 @@ static values collect(const run_group *a, const run_group *b) {
         pairs_of_runs(a, b, &v);
     } else if (a->n_usable >= SM_COMPARE_MIN_RUNS && b->n_usable >= SM_COMPARE_MIN_RUNS) {
         v.basis = "runs";
-        medians_of_runs(a, &v.a, &v.n_a);
-        medians_of_runs(b, &v.b, &v.n_b);
+        v.a = medians_of_runs(a, &v.n_a);
+        v.b = medians_of_runs(b, &v.n_b);
     } else {
         v.basis = "samples";
         samples_of_runs(a, &v.a, &v.n_a);

@@ -163,84 +163,67 @@ static void name_of_op(const json_t *row, char name[NAME_SIZE]) {
     }
 }
 
-// The row of that op and name with that length; NULL: none has a time.
-static const json_t *find(const json_t *rows, const char *op, const char *name, double T) {
-    SM_EACH(row, rows) {
-        char own[NAME_SIZE];
-        name_of_op(row, own);
-        if (strcmp(sm_rows_text(row, "op"), op) == 0 && strcmp(own, name) == 0 && sm_json_number(row, "n_seq") == T &&
-            sm_json_number(row, "median_ns") > 0) {
-            return row;
-        }
-    }
-    return NULL;
-}
-
-// The least length from which flash is faster at every measured length; NaN: none. *longest: of both.
-static double crossing(const json_t *rows, const char *name, double *longest) {
-    double slower = 0; // the longest at which flash is not faster
-    double from = INFINITY;
-    *longest = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        SM_EACH(row, rows) {
-            const double T = sm_json_number(row, "n_seq");
-            const json_t *naive = find(rows, "attention", name, T);
-            const json_t *flash = find(rows, "flash_attention", name, T);
-            if (naive == NULL || flash == NULL) {
-                continue;
-            }
-            const bool is_faster = sm_json_number(flash, "median_ns") < sm_json_number(naive, "median_ns");
-            *longest = fmax(*longest, T);
-            slower = is_faster ? slower : fmax(slower, T);
-            from = pass == 1 && T > slower ? fmin(from, T) : from;
-        }
-    }
-    return isfinite(from) ? from : NAN;
-}
-
-// The rows of attention that bear a verdict; *n_doubted: of the others, and why of the first.
-static json_t *without_doubt(const json_t *all, size_t *n_doubted, char first_doubt[SM_DOUBT_SIZE]) {
-    json_t *rows = json_array();
+// The times of rows that bear a verdict: {name: {length: {op: ns}}}. *n_doubted: of the others, and why of the first.
+static json_t *times_of_attention(const json_t *rows, size_t *n_doubted, size_t *n_all, char why[SM_DOUBT_SIZE]) {
+    json_t *times = json_object();
     *n_doubted = 0;
-    SM_EACH(row, all) {
-        char doubt[SM_DOUBT_SIZE];
-        const char *op = sm_rows_text(row, "op");
-        if (strcmp(op, "attention") != 0 && strcmp(op, "flash_attention") != 0) {
-            continue;
-        }
-        if (!sm_doubt_row(row, doubt)) {
-            json_array_append(rows, row);
-        } else if ((*n_doubted)++ == 0) {
-            memcpy(first_doubt, doubt, SM_DOUBT_SIZE);
-        }
-    }
-    return rows;
-}
-
-json_t *sm_crossover_sentences(const json_t *all) {
-    char doubt[SM_DOUBT_SIZE];
-    size_t n_doubted;
-    json_t *sentences = json_array();
-    SM_OWN(json_t) *told = json_object();
-    SM_OWN(json_t) *rows = without_doubt(all, &n_doubted, doubt);
+    *n_all = 0;
     SM_EACH(row, rows) {
         char name[NAME_SIZE];
-        double longest;
-        name_of_op(row, name);
-        if (strcmp(sm_rows_text(row, "op"), "flash_attention") != 0 || json_object_get(told, name) != NULL) {
+        char doubt[SM_DOUBT_SIZE];
+        const char *op = sm_rows_text(row, "op");
+        const char *length = SM_TEXT_IN(32, "%.0f", sm_json_number(row, "n_seq"));
+        if (!sm_is_word_of(op, "attention flash_attention")) {
             continue;
         }
-        json_object_set_new(told, name, json_true());
-        const double from = crossing(rows, name, &longest);
-        if (longest > 0 && isnan(from)) {
-            json_array_append_new(sentences, json_sprintf("%s: naive attention is faster up to T=%.0f", name, longest));
-        } else if (longest > 0) {
-            json_array_append_new(sentences, json_sprintf("%s: flash attention is faster from T=%.0f on", name, from));
+        (*n_all)++;
+        if (sm_doubt_row(row, doubt) && (*n_doubted)++ == 0) {
+            memcpy(why, doubt, SM_DOUBT_SIZE);
+        }
+        if (doubt[0] == '\0' && sm_json_number(row, "median_ns") > 0) {
+            name_of_op(row, name);
+            json_t *of_row = json_pack("{s:{s:{s:O}}}", name, length, op, sm_json_get(row, "median_ns"));
+            json_object_update_recursive(times, of_row);
+            json_decref(of_row);
+        }
+    }
+    return times;
+}
+
+json_t *sm_crossover_sentences(const json_t *rows) {
+    char doubt[SM_DOUBT_SIZE];
+    size_t n_doubted;
+    size_t n_all;
+    json_t *sentences = json_array();
+    SM_OWN(json_t) *times = times_of_attention(rows, &n_doubted, &n_all, doubt);
+    const char *name;
+    const char *length;
+    json_t *by_length;
+    json_t *by_op;
+    json_object_foreach(times, name, by_length) {
+        double longest = 0; // of both ops
+        double slower = 0;  // the longest at which flash is not faster
+        double from = INFINITY;
+        for (int pass = 0; pass < 2; pass++) {
+            json_object_foreach(by_length, length, by_op) {
+                const double T = strtod(length, NULL);
+                const double naive_ns = sm_json_number(by_op, "attention");
+                const double flash_ns = sm_json_number(by_op, "flash_attention");
+                const bool are_both = naive_ns > 0 && flash_ns > 0;
+                longest = are_both ? fmax(longest, T) : longest;
+                slower = are_both && !(flash_ns < naive_ns) ? fmax(slower, T) : slower;
+                from = are_both && pass == 1 && T > slower ? fmin(from, T) : from;
+            }
+        }
+        if (longest > 0) {
+            json_array_append_new(
+                sentences, isfinite(from) ? json_sprintf("%s: flash attention is faster from T=%.0f on", name, from)
+                                          : json_sprintf("%s: naive attention is faster up to T=%.0f", name, longest));
         }
     }
     if (n_doubted > 0) {
-        json_array_append_new(sentences, json_sprintf("No verdict on %zu of %zu rows of attention: %s", n_doubted,
-                                                      n_doubted + json_array_size(rows), doubt));
+        json_array_append_new(sentences,
+                              json_sprintf("No verdict on %zu of %zu rows of attention: %s", n_doubted, n_all, doubt));
     }
     return sentences;
 }
