@@ -79,8 +79,7 @@ bool sm_doubt_rows(const json_t *const *rows, size_t n, char *text, size_t size_
 
 // --- costs ---------------------------------------------------------------------------------------
 
-// What a measured speed costs, by prices that the user gives: tokens for a unit of currency, and the time and
-// money that a training of N tokens takes. No price is known to the program.
+// What a measured speed costs, by prices that the user gives.
 
 enum { SM_MOST_PRICES = 32, SM_PRICE_NAME_SIZE = 64, SM_COST_TEXT_SIZE = 192 };
 
@@ -156,41 +155,30 @@ json_t *sm_crossover_sentences(const json_t *rows);
 
 // --- recommendations ------------------------------------------------------------------------------
 
-// Recommendations from measured rows. Rows are compared within a group only: one machine and device, one
-// model, one sequence length, one pass type; rows that ran kernels or a backend of the user's own (own code) are groups
-// of their own.
+// Recommendations from measured rows. Rows are compared within a group only: the same work but for the batch, on one
+// device of one machine; rows with code of the user's own are groups of their own.
 //
 //   fastest       most tokens/s at the median
-//   per GiB       most tokens/s for each GiB that it occupies: on a device with memory of its own what is
-//                 allocated there, else the process's peak
+//   per GiB       most tokens/s for each GiB: allocated on a device with memory of its own, else the process's peak
 //   steadiest     smallest median absolute deviation, in percent of the median
-//   break-even    for a pair of rows that differ in mode only, both steady: after how many steps the mode that
-//                 is faster a step has made good what it cost more to start (building, tuning, and the
-//                 first step beyond a usual one)
-//   did not fit   for a row oom: the largest work like it in the rows that did run
+//   break-even    of two steady rows that differ in mode alone: after how many steps the faster mode has made good what
+//                 it cost more to start
+//   did not fit   for a row oom: the largest work like it that did run
 //
-// Two figures are distinct where their 95% intervals do not overlap. Nothing is named the best that is not steady
-// and distinct from all others: the record then has no configuration, and `caution` says which are not
-// distinct, or why the first is not to be relied on.
+// Figures are distinct where their 95% intervals do not overlap. What is not steady and distinct from all others is not
+// named the best: the record then has no configuration, and `caution` says why.
 
-// Columns: topic, group, configuration, figure, value (the figure as a number), unit, caution.
 extern const sm_table sm_recommend_table;
-
-// Makes an array of records for that table; the caller owns it. `rows` as from read_rows.h.
-json_t *sm_recommend(const json_t *rows);
+json_t *sm_recommend(const json_t *rows); // the caller owns it
 
 // "cpu AMD EPYC, small, step s512": the group of a row.
 void sm_recommend_group(const json_t *row, char *text, size_t size_bytes);
 
 // --- a row again ----------------------------------------------------------------------------------
 
-// Compares a row with the row of a second run with the same flags: was it reproduced?
-//
-// It was if the status is the same and so is every loss that both runs have. Losses must be equal in every digit if the
-// same clean build ran on the same device with as many threads. If any of these differ, or mode tuned may have chosen
-// other kernels, tolerances apply: the loss check's for the first step and the checked loss, the one for other programs
-// for later steps. Steps that only one of the runs took (warm-up and sampling may end early) are not compared. Speed
-// does not decide: it is judged as in `compare` and reported.
+// Compares a row with the row of a second run with the same flags: it was reproduced if the status is the same and so is
+// every loss that both runs have. Losses must be equal in every digit if the same clean build ran on the same device with
+// as many threads; otherwise, and in mode tuned, tolerances apply. Speed does not decide: it is judged as in `compare`.
 
 typedef struct {
     json_t *fields;           // records of sm_again_table: outcome, losses, speed, and conditions
@@ -273,10 +261,7 @@ int sm_advisor_most_left(const sm_advisor *advisor);
 
 // --- gains of configurations ----------------------------------------------------------------------
 
-// Gains of measured configurations relative to a default: a record for each, with its gain and
-// interval.
-
-// A configuration and its rows.
+// Gains of measured configurations relative to a default. A configuration and its rows:
 typedef struct {
     const char *flags;   // different from the default's, "--batch-size=8 --precision=bf16"; "" for the default itself
     const char *changes; // what they change in the training, "batch, rounding"; "" for nothing
@@ -298,18 +283,15 @@ extern const sm_table sm_advice_table;
 
 // --- many machines --------------------------------------------------------------------------------
 
-// Rows from many machines in one table: for each work (model, length, number format, pass, optimizer)
-// the fastest row of each device of each machine, best first, with the limits of the comparison. Work is compared by
-// tokens/s; batch and mode may differ between devices.
+// Rows from many machines in one table: for each work, number format and optimizer the fastest row of each device of
+// each machine, best first, by tokens/s; batch and mode may differ between devices.
 
 extern const sm_table sm_leaderboard_table;
 extern const sm_table sm_leaderboard_refused_table; // machine, ..., status, reason
 
-// Makes two arrays of records. `references` (NULL: none) are rows that the program came with: those whose work `rows`
-// have, too, take part, marked as references; all of them where `rows` is empty. Rows without a checked figure, or with
-// one that supports no verdict, are refused, with the reason; emulated, noisy and warned ones are
-// marked. The caller owns both.
-// Machines whose intervals overlap share a place. `costs` may be NULL.
+// Makes two arrays of records; the caller owns both. `references` (NULL: none) are rows that the program came with: those
+// whose work `rows` have, too, take part; all of them where `rows` is empty. Rows without a checked figure, or without a
+// verdict, are refused. Machines whose intervals overlap share a place. `costs` may be NULL.
 void sm_leaderboard_make(const json_t *rows, const json_t *references, const sm_costs *costs, json_t **records,
                          json_t **refused);
 

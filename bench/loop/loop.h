@@ -62,23 +62,18 @@ const sm_loop_step *sm_loop_steps(const sm_loop *loop, int *n);
 // the number of ready loads. `category` of the ops: "cpu_op" or "kernel". The caller owns it.
 json_t *sm_loop_trace(const sm_loop *loop, const sm_plan *plan, const char *category, const char *device);
 
-// Memory over a step: the tensors that hold data while each op runs, from the planner, at the measured times
-// of the ops.
-
-// Makes a row's loop.memory from n_steps steps with plan->n_ops op times each. If there are many ops, neighbours are
-// joined, with the largest of their sizes. The caller owns what comes.
+// A row's loop.memory: the tensors that hold data while each op runs, from the planner, at the measured times of the ops
+// of n_steps steps. Of many ops neighbours are joined, with the largest of their sizes. The caller owns what comes.
 json_t *sm_loop_memory(const sm_plan *plan, const int64_t *op_ns, int n_steps);
-
-// The phases of a training loop's row as records, optionally against a baseline: a line for each phase that
-// took time in either, then the whole instrumented step, then the undisturbed step.
 
 extern const sm_table sm_loop_table;
 
 // The row of `rows` that is a loop of the same work; of several, the last. NULL: there is none.
 const json_t *sm_loop_baseline(const json_t *rows, const json_t *row);
 
-// `baseline` may be NULL. A change is that of stats.h, with its 95% interval, where both have six steps.
-// Records of sm_loop_table; the caller owns them.
+// The phases of a training loop's row: a record for each that took time in it or in the baseline (NULL: none), then the
+// whole instrumented step, then the undisturbed step. A change is that of stats.h, with its 95% interval, where both have
+// six steps. The caller owns them.
 json_t *sm_loop_records(const json_t *row, const json_t *baseline);
 
 // Finds what bounds a training loop: the cause whose removal alone would speed it up most.
@@ -86,8 +81,7 @@ json_t *sm_loop_records(const json_t *row, const json_t *baseline);
 //   input          making a step's batches: waiting for the loader's threads, or reading, tokenising and collating
 //                  inline; and copying them to the device
 //   communication  waiting for other processes
-//   launches       ops that take less than a call costs, and what a headline step has beyond its ops and phases;
-//   removed,
+//   launches       ops that take less than a call costs, and what a headline step has beyond its ops and phases; removed,
 //                  such ops take the shortest possible time
 //   compute        ops that arithmetic bounds: removed, they take the time of their memory traffic
 //   memory         ops that memory bounds: removed, they take the time of their arithmetic

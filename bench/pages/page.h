@@ -2,18 +2,9 @@
 // script (pages/page.js: tables that sort and filter, hints, downloads). All that is text goes through here and is
 // escaped, so that nothing that was read can become markup.
 //
-// Pages of results draw themselves: C writes data and texts, and a script groups, sorts and draws them with
-// pages/chart.js:
-//
-//   sm_page_write(out, "Title", (const char *const[2]){"my.js"}, 0, data);   the script finds page.data('page')
-//   sm_page_table(&sm_row_table, rows)      records for page.table(): their columns, and their cells as texts
-//
-// Other pages put their own elements in between:
-//
-//   sm_page_begin(out, "Title", (const char *const[]){"my.css", NULL});   <!DOCTYPE html> ... <body>
-//   sm_page_text(out, text);                                              escaped
-//   sm_page_json(out, "my-data", value);        data for a script: JSON.parse of #my-data's text
-//   sm_page_end(out, (const char *const[]){"my.js", NULL});               the base's script, yours, </html>
+// Pages of results draw themselves (sm_page_write): C writes data and texts, which a script finds as page.data('page'),
+// and groups, sorts and draws with pages/chart.js. Other pages put their own elements between sm_page_begin and
+// sm_page_end.
 //
 // A file *.css or *.js of bench or learn is embedded by the build; its name says which it is. A page may fetch nothing:
 // its content security policy refuses everything outside of it.

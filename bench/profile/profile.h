@@ -42,10 +42,9 @@ const char *sm_bound_name(sm_bound bound); // "compute"; "" if unknown
 // The measurement of one step.
 typedef struct {
     const sm_plan *plan;
-    int n_accum;          // the ops' times are means over this many micro-batches; 0: one
-    const int64_t *op_ns; // plan->n_ops entries: an attribution step
-    const int64_t
-        *op_least_ns; // likewise, the least of several such steps, by which the verdict names ops; NULL: op_ns
+    int n_accum;                 // the ops' times are means over this many micro-batches; 0: one
+    const int64_t *op_ns;        // plan->n_ops entries: an attribution step
+    const int64_t *op_least_ns;  // likewise, the least of several steps, which names ops in the verdict; NULL: op_ns
     const sm_op_parts *op_parts; // likewise, how threads shared them in all such steps; NULL: unknown
     bool is_noisy;               // of the plain steps (compare.h)
     char doubt[SM_DOUBT_SIZE];   // the reason why they support no verdict; "" if they do
@@ -105,10 +104,8 @@ json_t *sm_profile_trace(const sm_profile_input *input, const char *category, co
 // working_bytes, for the kernels: together the peak of `estimate`. The caller owns it.
 json_t *sm_profile_timeline(const sm_plan *plan, const int64_t *op_ns, size_t working_bytes);
 
-// The least time that a device's measured ceilings allow an op: its FLOPs at the peak of arithmetic, or
-// its bytes at a bandwidth: memory's, as in a step, or, if it runs repeatedly by itself, that of arrays as large as its
-// operands, which may be in a cache.
-
+// The least time that a device's measured ceilings allow an op: its FLOPs at the peak of arithmetic, or its bytes at a
+// bandwidth: memory's, or, `by_itself`, that of arrays as large as its operands, which may be in a cache.
 typedef struct {
     sm_peaks peaks;
     double ns; // NaN: not measured

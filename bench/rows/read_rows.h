@@ -1,20 +1,15 @@
 // read_rows.h: result files that this program, an older one of it, or another program wrote.
 //
 // A file holds JSON objects, one row each: a JSON array (-o json), a line each (-o jsonl), or one after the other.
-// Unknown fields do no harm:
-//   unknown fields     stay in the row
-//   fields not there   are null for the reader
-//   an older version   is read; figures that follow from its samples are filled in
-//   a newer version    is read, with a warning
-//   damaged text       is set aside with a warning that names the place: the last line of a run
-//                      that was cut short, or a line that is no JSON
-//   a contradiction    makes a row an error without figures, with a warning (sm_row_contradicts)
-//   other objects      are skipped with a warning that says why: no status of a row, or a field of
-//                      the wrong type (sm_row_recognise). A line of a training log is no row
-//   a block                     is found in any text; its rows have the field `block`, the number of its first line.
-//                      Nothing else of a text with blocks is read. One that cannot be read becomes an error, too
-// A file without a single row is an error. The time to read a file depends only on
-// its size.
+//   unknown fields    stay in the row
+//   an older version  is read; figures that follow from its samples are filled in
+//   a newer version   is read, with a warning
+//   damaged text      is set aside with a warning that names the place
+//   a contradiction   makes a row an error without figures, with a warning (sm_row_contradicts)
+//   other objects     are skipped with a warning that says why (sm_row_recognise)
+//   a block           is found in any text, of which nothing else is read; its rows have the field `block`, the number of
+//                     its first line. One that cannot be read becomes an error
+// A file without a single row is an error. The time to read a file depends only on its size.
 //
 // Rows come from outside: callers may not assume a field's type. The readers below do not.
 #ifndef STEPMARK_READ_ROWS_H
@@ -82,16 +77,13 @@ void sm_rows_samples(const json_t *row, const char *name, double **values, size_
 
 // --- what a row may hold -------------------------------------------------------------------------
 
-// The table of the result row (row_fields.h) as a JSON Schema, and a check of a row against it.
-
-// JSON Schema, draft 2020-12. Every field may be null; other fields are allowed. The caller owns it.
+// The table of the result row (row_fields.h) as a JSON Schema, draft 2020-12. Every field may be null; other fields are allowed. The caller owns it.
 json_t *sm_row_json_schema(void);
 
 bool sm_row_is_status(const json_t *value); // ok, oom, timeout, skipped or error
 
-// Whether this object, perhaps from another program or version, is a readable row: it has a schema_version or a time
-// (median_ns, avg_ns, samples_ns), a known status (optional if it has a time), and no value of a wrong type (any number
-// is accepted as a whole number). SM_ERR_FORMAT names what is missing.
+// Whether this object is a readable row: it has a schema_version or a time, a known status (optional if it has a time),
+// and no value of a wrong type. SM_ERR_FORMAT names what is missing.
 sm_status sm_row_recognise(const json_t *object);
 
 enum { SM_CONTRADICTION_SIZE = 256 };
@@ -105,8 +97,8 @@ bool sm_row_contradicts(const json_t *row, char text[SM_CONTRADICTION_SIZE]);
 // Takes a JSON row's figures of speed away, as sm_row_clear_speed, and gives it a status that is not ok.
 void sm_row_withdraw(json_t *row, const char *status, const char *reason);
 
-// Makes an error of a row that contradicts itself: its reason says where, and it has no figure of speed any more, so
-// that nothing ranks, compares or draws it. Every reader of rows does so. `text` as above; "" for any other row.
+// Makes an error without figures of a row that contradicts itself, as every reader does. `text` as above; "" for any
+// other row.
 void sm_row_hold_to_itself(json_t *row, char text[SM_CONTRADICTION_SIZE]);
 
 // --- blocks --------------------------------------------------------------------------------------
@@ -175,9 +167,8 @@ json_t *sm_bundle_published(void);
 
 // --- the file of a run ------------------------------------------------------------------------------
 
-// The file of a run's rows: one JSON object for each line, appended in one write and made durable before
-// the next configuration starts. However the sweep ends, the file has every finished row; the current configuration has
-// none and runs again.
+// The file of a run's rows: a JSON object a line, appended in one write and made durable before the next configuration
+// starts. However the run ends, the file has every finished row.
 
 typedef struct sm_sweep_log sm_sweep_log;
 

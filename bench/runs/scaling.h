@@ -23,10 +23,8 @@
 // did not hide, as it was logged: an all-reduce in which each process sends and receives its part of the gradients to
 // and from each other, 2 (N - 1) / N of their bytes in 2 (N - 1) messages.
 //
-// Weighted least squares, none of the parts below zero; weights and intervals come from the runs' spread.
-// docs/scaling.md says where this holds and where it does not.
-
-// Means over a run's steps, and the standard errors of these means (NaN: unknown).
+// Weighted least squares, none of the parts below zero; weights and intervals come from the runs' spread
+// (docs/scaling.md). Means over a run's steps, and the standard errors of these means (NaN: unknown).
 typedef struct {
     double n_processes;
     double sequences; // for each process and step

@@ -64,9 +64,6 @@ double sm_stats_quantile(const double *sorted, int64_t n, double p);
 
 // --- whether samples are steady ------------------------------------------------------------------
 
-// Properties of a series of timings, in the order of measurement: has it settled, is the sample large enough,
-// does it drift, is it two populations rather than one. They never remove anything from a sample.
-
 // Warm-up is over when the last 3 steps all failed to beat the fastest before them by more than
 // 1%. steps_ns[0] is the very first step: it sets the mark, and so at least 3 more are needed.
 bool sm_steady_is_warm(const int64_t *steps_ns, int64_t n);
@@ -156,8 +153,7 @@ typedef struct {
     bool has_interval; // false: so few values that no result could reach alpha
     double lo, hi;     // the interval of 1 - alpha; NaN without one
     double p_value;    // two-sided
-    double
-        detectable; // a true difference of this size would have been seen in 4 of 5 such samples; NaN without interval
+    double detectable; // true difference of this size: seen in 4 of 5 such samples; NaN without interval
 } sm_difference;
 
 // Values are positive. All NaN if a side is empty. Of more than 8192 values of a side every second, third, ... counts.

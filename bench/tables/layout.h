@@ -63,20 +63,8 @@ int sm_text_width_of(const char *text, size_t size_bytes);
 // escaped. The caller frees it.
 char *sm_clean_text(const char *text, bool escapes);
 
-// Records as a Markdown table that also reads well in a terminal.
-//
-//   All rows: model small (124M), mode fused
-//
-//   | device | test       | step ms ± spread |
-//   |--------|------------|-----------------:|
-//   | cpu    | step b4s64 |     812.3 ± 0.4% |
-//
-//   - warning: the governor is powersave
-//
-// Numbers are right-aligned. The last column is not padded, as it may have a long reason. Control characters in cells
-// become spaces, so that no text can control the terminal.
-
-// Writes the array of records, then the legend (NULL: none).
+// Writes records as a Markdown table that also reads well in a terminal, between what all share and the notes; then the
+// legend (NULL: none). The last column is not padded, as it may have a long reason.
 void sm_markdown_write(const sm_table *table, const json_t *records, const sm_legend_line *legend, FILE *out);
 
 #endif

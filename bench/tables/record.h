@@ -2,19 +2,16 @@
 // give the names of the record's fields, their meaning, and their display. Everything that stepmark prints as a result
 // goes through here.
 //
-//   json   an array of objects, one field a line
-//   jsonl  an object a line
-//   csv    a header, then a line a record (RFC 4180 quoting; null is an empty cell). A text that a spreadsheet
-//          would run as a formula gets an apostrophe in front; control characters become spaces
-//   md     an aligned Markdown table of the columns that have a place in it; markup in texts is escaped
-//   latex  a tabular with the lines of booktabs; typst: a table. Columns as in text, without omissions
-//   gbench Google Benchmark's JSON; bmf: Bencher's. Of rows: the median step and tokens/s (ci.c)
-//   text   the columns that a reader asks for first, within the width of the terminal (screen.h)
+//   json, jsonl    an array of objects, one field a line; or an object a line
+//   csv            RFC 4180; null is an empty cell. A dotted name becomes one column ("phases.forward_ns" ->
+//                  phases_forward_ns), arrays and objects JSON text. A text that a spreadsheet would run as a formula
+//                  gets an apostrophe in front; control characters become spaces
+//   md, text       an aligned Markdown table; or the columns that a reader asks for first, as the terminal is wide
+//   latex, typst   a tabular with the lines of booktabs; a table. All columns of text
+//   gbench, bmf    Google Benchmark's JSON; Bencher's. Of rows: the median step and tokens/s (ci.c)
 //
-// In csv a dotted name becomes one column ("phases.forward_ns" -> phases_forward_ns),
-// and arrays and objects become JSON text. Every record is flushed when written (md: all at the
-// close), so that a run that is cut short leaves the ones before it; the close makes an
-// interrupted json array whole.
+// Every record of json, jsonl and csv is flushed when written, so that a run that is cut short leaves the ones before it;
+// the close makes an interrupted json array whole.
 #ifndef STEPMARK_BENCH_TABLES_RECORD_H
 #define STEPMARK_BENCH_TABLES_RECORD_H
 
@@ -40,7 +37,7 @@
 typedef enum { SM_FORMAT_LIST(SM_CODE) SM_FORMAT_COUNT } sm_format;
 
 const char *sm_format_name(sm_format format);
-bool sm_format_is_read(sm_format format);                    // for people: md or text
+bool sm_format_is_read(sm_format format); // for people: md or text
 
 // A text next to a table: of Markdown its markup is escaped; control characters become spaces.
 void sm_put_sentence(const char *before, const char *text, const char *after, sm_format format, FILE *out);
@@ -87,9 +84,7 @@ sm_status sm_record_write_all(const sm_table *table, sm_format format, FILE *out
 // A text in quotation marks, as a cell of CSV that no spreadsheet runs.
 void sm_csv_quoted(FILE *out, const char *text);
 
-// The JSON Schema of a table's records.
-
-// Of one record: every column is required, since a writer leaves none out. The caller owns what comes.
+// The JSON Schema of a record: every column is required, since a writer leaves none out. The caller owns it.
 json_t *sm_table_json_schema(const sm_table *table, const char *title, const char *description);
 
 #endif

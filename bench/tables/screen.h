@@ -28,9 +28,6 @@ FILE *sm_screen_open(FILE *out, bool fits);
 
 // Writes an array of records so that no line is wider than the terminal (80 columns where there is none): a table of
 // the columns that a reader asks for first, as many as fit, or a line a column; then the legend (NULL: none).
-//
-//   device               test         tokens/s (95%)  step ms  of peak    memory  status
-//   cpu amx              step b4s256      349 ± 0.6%     2930    54.8%  2.39 GiB  ok
 void sm_text_write(const sm_table *table, const json_t *records, const sm_legend_line *legend, FILE *out);
 
 #endif
