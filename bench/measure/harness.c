@@ -411,6 +411,9 @@ static sm_status last_check(measurement *m, int64_t *op_ns, int64_t *elapsed_ns)
     if (m->n_repeated > 0 && (steps_made(m) - m->repeated_at) % 2 != 0) {
         SM_TRY(run_step(m, NULL, elapsed_ns));
         sm_step_count_checks(m->row, *elapsed_ns);
+        if (m->stepper.workload->forget != NULL) { // a loop's headline ends with the last sample
+            m->stepper.workload->forget(m->stepper.workload->loop, 1);
+        }
     }
     count_memory(m);
     SM_TRY(sm_step_check(&m->stepper, m->row, op_ns, elapsed_ns, &loss));
