@@ -1,13 +1,14 @@
 // call_filter.h: irrevocably limits the system calls of a process and all that it starts (seccomp). False: this system
-// has no such filter.
+// has no such filter. On Windows it limits none, but tells whether the process's rights are those of os_child_plan's
+// is_strange.
 #ifndef STEPMARK_OS_CALL_FILTER_H
 #define STEPMARK_OS_CALL_FILTER_H
 
 #include <signal.h>
 #include <stdbool.h>
 
-// Whether a process with code of a user's has a wall here that was tried: on Windows there is none.
-extern const bool os_runs_own_code;
+// What a row says of code of a user's: where nothing confines it, and where nothing limits the files that it reads.
+extern const char os_says_unconfined[], os_says_unlimited[];
 
 // Allows computing, memory, time, reading files, output to stdout and stderr, and ending. Any other call raises SIGSYS.
 bool os_filter_to_compute(void);

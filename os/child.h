@@ -45,7 +45,9 @@ typedef struct {
     void (*prepare)(void *ctx); // called before it, in its process; NULL is fine
     void *ctx;
 
-    int in, out, err; // the descriptors of its stdin, stdout and stderr, or one of the two below
+    int in, out, err;  // the descriptors of its stdin, stdout and stderr, or one of the two below
+    const void *given; // memory of os_map_given that is its stdin: `in` is its descriptor, if it has one; NULL: none
+    bool is_strange;   // it will run a stranger's code, which needs no rights and starts no processes
     // Where no function runs in a child by itself, the child is this program, started again with its words, which finds
     // by this text (os_told) what to start, and starts it: then it becomes the function. NULL: it cannot.
     const char *told;
@@ -60,6 +62,9 @@ typedef struct {
     bool dies_first;  // before others, if the machine's memory runs out
     bool own_session; // the processes that it starts end with it
 } os_child_plan;
+
+// Whether a function runs in a child without being told.
+extern const bool os_child_forks;
 
 // The text that the parent told this process. NULL: it was told nothing, or has become the function.
 const char *os_told(void);

@@ -57,8 +57,6 @@ void os_begin_writing(int file, int64_t at, int64_t n_bytes) {
 
 // --- confinement -----------------------------------------------------------------------------------
 
-bool os_filter_to_compute(void) { return false; }
-
 bool os_filter_to_drive(void) { return false; }
 
 bool os_has_address(const siginfo_t *info) { return info->si_code > 0; }

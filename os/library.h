@@ -2,6 +2,8 @@
 #ifndef STEPMARK_OS_LIBRARY_H
 #define STEPMARK_OS_LIBRARY_H
 
+#include <stdbool.h>
+
 // By its name on Linux, "libOpenCL.so.1", for which other systems look by theirs, or by its path. NULL: none, and
 // os_library_error() says why.
 void *os_library_open(const char *name);
@@ -11,6 +13,14 @@ void os_library_close(void *library);
 void *os_library_find(void *library, const char *name);
 
 const char *os_library_error(void);
+
+// Whether its file can be removed while a process has it; and whether it finds functions of the program.
+extern const bool os_removes_loaded, os_lends_functions;
+
+// For making one: the compilers to look for, up to NULL, a flag that one of them needs, and how the file's name ends.
+extern const char *const os_compilers[];
+const char *os_library_flag(const char *compiler);
+extern const char os_library_end[];
 
 // The advice to users of this system who have none.
 extern const char os_no_openblas[], os_no_opencl[];

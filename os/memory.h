@@ -17,6 +17,11 @@ void *os_map_shared(size_t size_bytes);
 // The contents of a file, shared with all that map it.
 void *os_map_file(int file, size_t size_bytes);
 
+// Memory for a program that is started with it as its standard input (os_child_plan), where that finds it. *file: a
+// descriptor of it, to be closed; -1: this system has none.
+void *os_map_given(size_t size_bytes, int *file);
+void *os_map_input(size_t *size_bytes);
+
 void os_unmap(void *memory, size_t size_bytes); // NULL is fine
 
 // What may be done with pages from now on.

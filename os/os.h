@@ -81,6 +81,9 @@ bool os_read_fact(const char *root, const char *path, const char *key, char *val
 // the system has in its place. False: there is none.
 bool os_user_folder(const char *variable, const char *within, char *path, size_t size_bytes);
 
+// The folder for temporary files: that of the variable TMPDIR, or what the system has in its place.
+void os_temporary_folder(char *path, size_t size_bytes);
+
 // A stream whose text `write` takes: it returns how many bytes it took. NULL: this system has no such streams.
 typedef ssize_t os_write(void *ctx, const char *text, size_t size_bytes);
 FILE *os_open_writer(os_write *write, void *ctx);

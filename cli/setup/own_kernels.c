@@ -8,7 +8,9 @@
 #include "cli/flags/flag.h"
 #include "learn/own_kernels/backend_apart.h"
 #include "learn/own_kernels/kernel_library.h"
+#include "os/call_filter.h"
 #include "os/file_access.h"
+#include "os/library.h"
 #include "os/os.h"
 #include "src/plan/own_process.h"
 
@@ -99,14 +101,26 @@ static sm_status for_each(const char *text, sm_status (*take)(const char *entry,
     }
 }
 
+static void close_files(void) {
+    for (int i = 0; i < own.n; i++) {
+        sm_kernel_file_close(&own.files[i]);
+        free((char *)own.paths[i]);
+        own.paths[i] = NULL;
+    }
+}
+
+static void end_apart(void) {
+    sm_own_process_end(own.process);
+    close_files();
+}
+
 sm_status cli_own_kernels(const cli_options *options, const sm_backend *backend, int n_threads,
                           const sm_own_kernel **list, int *n) {
     if (!own.is_loaded && options->device.kernel != NULL) {
         sm_status status = for_each(options->device.kernel, add, options);
         status = status == SM_OK ? load_apart(n_threads) : status;
-        for (int i = 0; i < own.n; i++) {
-            sm_kernel_file_close(&own.files[i]);
-            free((char *)own.paths[i]);
+        if (os_removes_loaded || own.process == NULL || atexit(end_apart) != 0) {
+            close_files();
         }
         SM_TRY(status);
         cli_note("kernels of your own: %s", own.text);
@@ -129,23 +143,16 @@ sm_status cli_own_kernels(const cli_options *options, const sm_backend *backend,
     return SM_OK;
 }
 
-static void warn(sm_device_info *info, const char *text) {
-    if (info->n_warnings < SM_MAX_WARNINGS) {
-        snprintf(info->warnings[info->n_warnings++], sizeof info->warnings[0], "%s", text);
-    }
-}
-
 void cli_describe_own_code(sm_device *device) {
     sm_device_info *info = &device->info;
     const bool is_brought = brought.backend != NULL && device->backend == brought.backend;
     const sm_own_process *process = is_brought ? sm_backend_apart_process() : own.process;
     memcpy(info->own_kernels, is_brought ? brought.text : own.text, sizeof info->own_kernels);
     info->own_call_ns = is_brought ? info->own_call_ns : own.process != NULL ? own.call_ns : 0;
-    if (process != NULL && !sm_own_process_is_confined(process)) {
-        warn(info,
-             "own code ran in a process apart, which this system cannot confine: it has no filter of system calls");
-    } else if (process != NULL && !os_file_access_is_limited()) {
-        warn(info, "own code could read files, as this system has no Landlock: those of this program, too");
+    const bool is_confined = process != NULL && sm_own_process_is_confined(process);
+    if (process != NULL && !(is_confined && os_file_access_is_limited()) && info->n_warnings < SM_MAX_WARNINGS) {
+        snprintf(info->warnings[info->n_warnings++], sizeof info->warnings[0], "%s",
+                 is_confined ? os_says_unlimited : os_says_unconfined);
     }
 }
 

@@ -12,6 +12,7 @@
 #include "words.h"
 #include "bench/stats/stats.h"
 #include "learn/exercise/judge.h"
+#include "os/child.h"
 #include "os/file_access.h"
 #include "src/io/input_file.h"
 #include "src/plan/own_process.h"
@@ -242,6 +243,10 @@ static sm_status check_one(sm_op_kind kind, const char *path, const sm_exercise_
     SM_AT_END(sm_exercise_cases_close) sm_exercise_cases cases = {.list = NULL};
     const sm_kernel_limits limits = {
         .timeout_s = options->timeout_s, .is_confined = true, .interrupted = options->interrupted};
+    SM_FAIL_IF(!os_child_forks, SM_ERR_UNSUPPORTED,
+               "%s: kernels are judged in a process that is forked, which Windows has not; `stepmark verify --kernel` "
+               "checks it in a process apart",
+               path);
     report->is_limited = os_file_access_is_limited();
     sm_status status = sm_kernel_file_open(path, &limits, file);
     report->said = file->said;

@@ -8,6 +8,7 @@
 #include "clock.h"
 #include "learn/own_kernels/backend_call.h"
 #include "learn/own_kernels/kernel_library.h"
+#include "os/library.h"
 #include "os/os.h"
 #include "src/optim/optimizer.h"
 #include "src/processes/process.h"
@@ -418,6 +419,10 @@ static sm_status take_facts(void) {
 
 sm_status sm_backend_apart_load(const char *path, const sm_backend **backend) {
     *backend = &apart.backend;
+    SM_FAIL_IF(!os_lends_functions, SM_ERR_UNSUPPORTED,
+               "--backend-library: %s: on Windows a library cannot call this program's functions; add your backend to "
+               "the sources, or use WSL",
+               path);
     SM_FAIL_IF(realpath(path, apart.library) == NULL, SM_ERR_IO, "--backend-library: %s: there is no such file", path);
     SM_TRY(sm_kernel_folder_make("backend", apart.folder));
     apart.maker = getpid();

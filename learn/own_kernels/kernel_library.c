@@ -10,7 +10,7 @@
 
 #include "words.h"
 #include "os/library.h"
-#include "os/call_filter.h"
+#include "os/os.h"
 #include "os/file_access.h"
 #include "src/processes/process.h"
 #include "src/io/input_file.h"
@@ -28,8 +28,9 @@ sm_op_kind sm_op_kind_find(const char *name) {
 }
 
 sm_status sm_kernel_folder_make(const char *what, char folder[PATH_MAX]) {
-    const char *temporary = getenv("TMPDIR");
-    snprintf(folder, PATH_MAX, "%s/stepmark-%s-XXXXXX", temporary != NULL ? temporary : "/tmp", what);
+    char temporary[PATH_MAX - 64];
+    os_temporary_folder(temporary, sizeof temporary);
+    snprintf(folder, PATH_MAX, "%s/stepmark-%s-XXXXXX", temporary, what);
     if (mkdtemp(folder) == NULL) {
         sm_status status = sm_fail(SM_ERR_IO, "%s: cannot be made: %s; set TMPDIR to a folder that can be written to",
                                    folder, strerror(errno));
@@ -81,26 +82,26 @@ static void allow_compiler(int rules, const char *name) {
 }
 
 // Compiles like the build compiles its own kernels, for this processor.
-static sm_status compile(const char *path, const sm_kernel_limits *limits, sm_kernel_file *file) {
-    const char *compiler = getenv("CC");
-    char *const argv[] = {(char *)(compiler != NULL && compiler[0] != '\0' ? compiler : "cc"),
-                          "-std=gnu11",
-                          "-O3",
-                          "-march=native",
-                          "-ffp-contract=fast",
-                          "-fno-math-errno",
-                          "-fno-trapping-math",
-                          "-fopenmp-simd",
-                          "-Wall",
-                          "-Wno-unused-variable",
-                          "-Wno-unknown-pragmas",
-                          "-shared",
-                          "-fPIC",
-                          "-o",
-                          file->library,
-                          (char *)path,
-                          "-lm",
-                          NULL};
+static sm_status compile_with(const char *compiler, const char *path, const sm_kernel_limits *limits,
+                              sm_kernel_file *file) {
+    char *argv[] = {(char *)compiler,
+                    "-std=gnu11",
+                    "-O3",
+                    "-march=native",
+                    "-ffp-contract=fast",
+                    "-fno-math-errno",
+                    "-fno-trapping-math",
+                    "-fopenmp-simd",
+                    "-Wall",
+                    "-Wno-unused-variable",
+                    "-Wno-unknown-pragmas",
+                    "-shared",
+                    (char *)os_library_flag(compiler),
+                    "-o",
+                    file->library,
+                    (char *)path,
+                    "-lm",
+                    NULL};
     sm_process_result process;
     confinement c = {limits, file->folder, -1};
     if (limits->is_confined) { // opens the rules here, since little is safe after a fork
@@ -132,8 +133,6 @@ static sm_status compile(const char *path, const sm_kernel_limits *limits, sm_ke
     if (c.rules >= 0) {
         close(c.rules);
     }
-    SM_FAIL_IF(status == SM_ERR_UNSUPPORTED, status,
-               "%s: the compiler '%s' cannot be started; install it, or name another in CC", path, argv[0]);
     SM_TRY(status);
     if (process.late) {
         status = sm_fail(SM_ERR_TIMEOUT, "%s: %s did not end within %g s", path, argv[0], limits->timeout_s);
@@ -146,6 +145,20 @@ static sm_status compile(const char *path, const sm_kernel_limits *limits, sm_ke
     }
     sm_process_free(&process);
     return status;
+}
+
+static sm_status compile(const char *path, const sm_kernel_limits *limits, sm_kernel_file *file) {
+    const char *named = getenv("CC");
+    const char *const ours[] = {named, NULL};
+    const char *const *compilers = named != NULL && named[0] != '\0' ? ours : os_compilers;
+    sm_status status = SM_ERR_UNSUPPORTED;
+    for (int i = 0; status == SM_ERR_UNSUPPORTED && compilers[i] != NULL; i++) {
+        status = compile_with(compilers[i], path, limits, file);
+    }
+    return status != SM_ERR_UNSUPPORTED
+               ? status
+               : sm_fail(status, "%s: the compiler '%s' cannot be started; install it, or name another in CC", path,
+                         compilers[0]);
 }
 
 static sm_status read_source(const char *path, sm_kernel_file *file) {
@@ -165,20 +178,18 @@ sm_status sm_kernel_file_open(const char *path, const sm_kernel_limits *limits, 
     int fd;
     int64_t size_bytes;
     *file = (sm_kernel_file){.language = SM_OWN_C};
-    SM_FAIL_IF(!os_runs_own_code, SM_ERR_UNSUPPORTED,
-               "%s: your own code does not run on Windows, where no wall around it was tried; use WSL", path);
     SM_TRY(sm_input_open(path, &fd, &size_bytes)); // opening a pipe would block, in the compiler, too
     close(fd);
     if (sm_ends_with(path, ".c")) {
         SM_TRY(sm_kernel_folder_make("kernel", file->folder));
-        snprintf(file->library, sizeof file->library, "%.*s/kernel.so", PATH_MAX - 16, file->folder);
+        snprintf(file->library, sizeof file->library, "%.*s/kernel%s", PATH_MAX - 16, file->folder, os_library_end);
         return compile(path, limits, file);
     }
     if (sm_ends_with(path, ".cl")) {
         return read_source(path, file);
     }
-    SM_FAIL_IF(!sm_ends_with(path, ".so"), SM_ERR_USAGE,
-               "%s: give a file of C, NAME.c, of OpenCL C, NAME.cl, or a shared library, NAME.so", path);
+    SM_FAIL_IF(!sm_ends_with(path, os_library_end), SM_ERR_USAGE,
+               "%s: give a file of C, NAME.c, of OpenCL C, NAME.cl, or a shared library, NAME%s", path, os_library_end);
     if (realpath(path, file->library) == NULL) { // systems search for a name without a slash
         return sm_fail(SM_ERR_IO, "%s: %s", path, strerror(errno));
     }

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "learn/own_kernels/backend_call.h"
@@ -163,13 +162,9 @@ static void *run_thread(void *box) {
 }
 
 static sm_status map_shared(void) {
-    struct stat info;
-    void *memory = NULL;
-    if (fstat(STDIN_FILENO, &info) == 0 && info.st_size > (off_t)sizeof *own.shared) {
-        memory = os_map_file(STDIN_FILENO, (size_t)info.st_size);
-    }
-    own.shared = memory;
-    return own.shared != NULL && own.shared->size_bytes == (size_t)info.st_size
+    size_t size_bytes = 0;
+    own.shared = os_map_input(&size_bytes);
+    return own.shared != NULL && size_bytes > sizeof *own.shared && own.shared->size_bytes == size_bytes
                ? SM_OK
                : sm_fail(SM_ERR_USAGE, "no memory is shared");
 }

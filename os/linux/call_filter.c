@@ -107,8 +107,6 @@ static unsigned short append_architecture(struct sock_filter *code, unsigned sho
     return n;
 }
 
-const bool os_runs_own_code = true;
-
 bool os_filter_to_compute(void) {
     enum { MOST = 2 * N_ALLOWED + 32 };
     struct sock_filter code[MOST];

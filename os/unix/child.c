@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "os/call_filter.h"
 #include "os/os.h"
 #include "os/unix/unix.h"
 
@@ -20,6 +21,11 @@ int64_t os_n_killed_for_memory(void) {
     uint64_t n;
     return os_read_count("", "/proc/vmstat", "oom_kill ", &n) ? (int64_t)n : -1;
 }
+
+const char os_says_unconfined[] =
+    "own code ran in a process apart, which this system cannot confine: it has no filter of system calls";
+const char os_says_unlimited[] =
+    "own code could read files, as this system has no Landlock: those of this program, too";
 
 // --- limits ----------------------------------------------------------------------------------------
 
@@ -117,6 +123,8 @@ static _Noreturn void become(const os_child_plan *plan, pid_t parent, uint64_t m
 }
 
 // --- its start -----------------------------------------------------------------------------------
+
+const bool os_child_forks = true;
 
 const char *os_told(void) { return NULL; }
 

@@ -20,6 +20,11 @@ bool os_user_folder(const char *variable, const char *within, char *path, size_t
     return n >= 0 && (size_t)n < size_bytes;
 }
 
+void os_temporary_folder(char *path, size_t size_bytes) {
+    const char *named = getenv("TMPDIR");
+    snprintf(path, size_bytes, "%s", named != NULL && named[0] != '\0' ? named : "/tmp");
+}
+
 // --- streams ---------------------------------------------------------------------------------------
 
 #ifdef __APPLE__

@@ -35,6 +35,15 @@ void *os_library_find(void *library, const char *name) { return dlsym(library, n
 
 const char *os_library_error(void) { return dlerror(); }
 
+const char *const os_compilers[] = {"cc", NULL};
+const char os_library_end[] = ".so";
+const bool os_removes_loaded = true, os_lends_functions = true;
+
+const char *os_library_flag(const char *compiler) {
+    (void)compiler;
+    return "-fPIC";
+}
+
 #ifdef __APPLE__
 const char os_no_openblas[] = "libopenblas.dylib is not installed (brew install openblas)";
 const char os_no_opencl[] = "no OpenCL.framework";

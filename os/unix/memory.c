@@ -3,7 +3,10 @@
 
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "os/os.h"
 
 size_t os_page_bytes(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
@@ -33,6 +36,23 @@ void *os_map(size_t size_bytes, size_t alignment) {
 void *os_map_shared(size_t size_bytes) { return map(size_bytes, MAP_SHARED | MAP_ANONYMOUS, -1); }
 
 void *os_map_file(int file, size_t size_bytes) { return map(size_bytes, MAP_SHARED | MAP_NORESERVE, file); }
+
+void *os_map_given(size_t size_bytes, int *file) {
+    *file = os_open_nameless();
+    void *memory = *file >= 0 && ftruncate(*file, (off_t)size_bytes) == 0 ? os_map_file(*file, size_bytes) : NULL;
+    if (memory == NULL && *file >= 0) {
+        close(*file);
+        *file = -1;
+    }
+    return memory;
+}
+
+void *os_map_input(size_t *size_bytes) {
+    struct stat info;
+    const bool is_there = fstat(STDIN_FILENO, &info) == 0 && info.st_size > 0;
+    *size_bytes = is_there ? (size_t)info.st_size : 0;
+    return is_there ? os_map_file(STDIN_FILENO, *size_bytes) : NULL;
+}
 
 void os_unmap(void *memory, size_t size_bytes) {
     if (memory != NULL) {

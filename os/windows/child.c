@@ -13,7 +13,7 @@
 
 #undef signal
 
-enum { LINE_UNITS = 32768, LOOK_MS = 5, STATUS_OF_KILL = 0x4B49, N_PASSED = 4 };
+enum { LINE_UNITS = 32768, LOOK_MS = 5, STATUS_OF_KILL = 0x4B49, N_PASSED = 4, MOST_EVENTS = 256 };
 
 // --- starting a program ----------------------------------------------------------------------------
 
@@ -71,10 +71,12 @@ static HANDLE stream_to_inherit(int file, DWORD standard) {
                                       OPEN_EXISTING, 0, NULL);
 }
 
-static HANDLE make_job(const os_limit *limits, int n_limits) {
+// Limits of the job's windows would forbid a job within another, so there are none: a low integrity has them.
+static HANDLE make_job(const os_limit *limits, int n_limits, bool is_alone) {
     HANDLE job = CreateJobObjectW(NULL, NULL);
-    JOBOBJECT_EXTENDED_LIMIT_INFORMATION info = {0};
-    info.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE;
+    JOBOBJECT_EXTENDED_LIMIT_INFORMATION info = {.BasicLimitInformation.ActiveProcessLimit = 1};
+    info.BasicLimitInformation.LimitFlags =
+        JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | (is_alone ? JOB_OBJECT_LIMIT_ACTIVE_PROCESS : 0);
     for (int i = 0; i < n_limits; i++) {
         if (limits[i].kind == OS_LIMIT_MEMORY || limits[i].kind == OS_LIMIT_ADDRESSES) {
             info.BasicLimitInformation.LimitFlags |= JOB_OBJECT_LIMIT_PROCESS_MEMORY;
@@ -90,11 +92,54 @@ static HANDLE make_job(const os_limit *limits, int n_limits) {
     return job;
 }
 
+// --- a stranger's code -----------------------------------------------------------------------------
+
+// This process's rights without privileges or an administrator's, at low integrity: files, processes and windows of the
+// user cannot be changed. NULL: none.
+static HANDLE make_token(void) {
+    SID low = {SID_REVISION, 1, {SECURITY_MANDATORY_LABEL_AUTHORITY}, {SECURITY_MANDATORY_LOW_RID}};
+    TOKEN_MANDATORY_LABEL label = {{&low, SE_GROUP_INTEGRITY}};
+    HANDLE ours = NULL, less = NULL;
+    (void)OpenProcessToken(GetCurrentProcess(), TOKEN_ALL_ACCESS, &ours);
+    (void)CreateRestrictedToken(ours, DISABLE_MAX_PRIVILEGE | LUA_TOKEN, 0, NULL, 0, NULL, 0, NULL, &less);
+    (void)SetTokenInformation(less, TokenIntegrityLevel, &label, sizeof label + GetLengthSid(&low));
+    CloseHandle(ours);
+    return less;
+}
+
+// Whether this process has them, and can start no other, by what the system says of it.
+bool os_filter_to_compute(void) {
+    JOBOBJECT_EXTENDED_LIMIT_INFORMATION job = {0};
+    struct {
+        TOKEN_MANDATORY_LABEL label;
+        char sid[SECURITY_MAX_SID_SIZE];
+    } of = {0};
+    HANDLE token = NULL;
+    DWORD n;
+    const bool is_low = OpenProcessToken(GetCurrentProcess(), TOKEN_QUERY, &token) &&
+                        GetTokenInformation(token, TokenIntegrityLevel, &of, sizeof of, &n) &&
+                        *GetSidSubAuthority(of.label.Label.Sid, 0) <= SECURITY_MANDATORY_LOW_RID;
+    CloseHandle(token);
+    return is_low && QueryInformationJobObject(NULL, JobObjectExtendedLimitInformation, &job, sizeof job, NULL) &&
+           (job.BasicLimitInformation.LimitFlags & JOB_OBJECT_LIMIT_ACTIVE_PROCESS) != 0;
+}
+
+const char os_says_unconfined[] =
+    "own code ran in a process apart, which this system did not confine: it has neither a low integrity nor a job of "
+    "its own, so that it could write files and start processes, too";
+const char os_says_unlimited[] =
+    "own code ran in a job, at low integrity; it could read files and use the network and more threads, as Windows has "
+    "no filter of system calls";
+
+// --- its start -------------------------------------------------------------------------------------
+
 // 0 or a reason. `line` is freed. `also`: further handles that it inherits, or NULL.
 static int start(wchar_t *line, const os_child_plan *plan, const HANDLE also[N_PASSED], os_child *child) {
-    HANDLE handles[3 + N_PASSED] = {stream_to_inherit(plan->in, STD_INPUT_HANDLE),
-                                    stream_to_inherit(plan->out, STD_OUTPUT_HANDLE),
-                                    stream_to_inherit(plan->err, STD_ERROR_HANDLE)};
+    int n_events;
+    HANDLE *events = os_shared_events(plan->given, &n_events);
+    HANDLE handles[3 + N_PASSED + MOST_EVENTS] = {
+        plan->given != NULL ? to_inherit(os_shared_name(plan->given)) : stream_to_inherit(plan->in, STD_INPUT_HANDLE),
+        stream_to_inherit(plan->out, STD_OUTPUT_HANDLE), stream_to_inherit(plan->err, STD_ERROR_HANDLE)};
     STARTUPINFOEXW how = {.StartupInfo = {.cb = sizeof how, .dwFlags = STARTF_USESTDHANDLES}};
     PROCESS_INFORMATION made;
     SIZE_T n_bytes = 0;
@@ -103,6 +148,9 @@ static int start(wchar_t *line, const os_child_plan *plan, const HANDLE also[N_P
         if (also[i] != NULL) {
             handles[n++] = also[i];
         }
+    }
+    for (int i = 0; i < n_events && i < MOST_EVENTS; i++) {
+        handles[n++] = events[i];
     }
     how.StartupInfo.hStdInput = handles[0];
     how.StartupInfo.hStdOutput = handles[1];
@@ -115,9 +163,14 @@ static int start(wchar_t *line, const os_child_plan *plan, const HANDLE also[N_P
                            UpdateProcThreadAttribute(how.lpAttributeList, 0, PROC_THREAD_ATTRIBUTE_HANDLE_LIST, handles,
                                                      n * sizeof handles[0], NULL, NULL);
     const DWORD flags = CREATE_SUSPENDED | CREATE_NEW_PROCESS_GROUP | (is_listed ? EXTENDED_STARTUPINFO_PRESENT : 0);
-    const bool is_made =
-        line != NULL && CreateProcessW(NULL, line, NULL, NULL, TRUE, flags, NULL, NULL, &how.StartupInfo, &made);
+    HANDLE token = plan->is_strange ? make_token() : NULL;
+    bool is_made =
+        line != NULL && token != NULL &&
+        CreateProcessAsUserW(token, NULL, line, NULL, NULL, TRUE, flags, NULL, NULL, &how.StartupInfo, &made);
+    is_made = is_made || (line != NULL && CreateProcessW(NULL, line, NULL, NULL, TRUE, flags, NULL, NULL,
+                                                         &how.StartupInfo, &made)); // the row tells the difference
     const DWORD code = GetLastError();
+    CloseHandle(token);
     for (int i = 0; i < 3; i++) {
         CloseHandle(handles[i]);
     }
@@ -131,7 +184,7 @@ static int start(wchar_t *line, const os_child_plan *plan, const HANDLE also[N_P
     }
     child->handle = made.hProcess;
     child->number = (int)made.dwProcessId;
-    child->job = make_job(plan->limits, plan->n_limits);
+    child->job = make_job(plan->limits, plan->n_limits, plan->is_strange);
     if (child->job != NULL) {
         (void)AssignProcessToJobObject(child->job, made.hProcess);
     }
@@ -140,10 +193,23 @@ static int start(wchar_t *line, const os_child_plan *plan, const HANDLE also[N_P
     return 0;
 }
 
-// NULL: they do not fit.
+// A program's name is looked for in PATH alone: not in the current folder, where strangers' files may lie. NULL: it is
+// not there, or they do not fit.
 static wchar_t *line_of(char *const *argv) {
+    wchar_t name[MAX_PATH], path[MAX_PATH + 1];
     wchar_t *line = calloc(LINE_UNITS, sizeof *line);
-    for (int i = 0; line != NULL && argv[i] != NULL; i++) {
+    const bool is_path = strpbrk(argv[0], "/\\") != NULL;
+    const DWORD n = !is_path && MultiByteToWideChar(CP_UTF8, 0, argv[0], -1, name, MAX_PATH) > 0
+                        ? SearchPathW(_wgetenv(L"PATH"), name, L".exe", MAX_PATH, path, NULL)
+                        : 0;
+    if (!is_path && (line == NULL || n == 0 || n >= MAX_PATH)) {
+        free(line);
+        return NULL;
+    }
+    if (!is_path) {
+        (void)swprintf(line, LINE_UNITS, L"\"%ls\"", path);
+    }
+    for (int i = !is_path; line != NULL && argv[i] != NULL; i++) {
         if (!append_word(line, argv[i])) {
             free(line);
             return NULL;
@@ -162,6 +228,8 @@ static struct {
     char *text; // NULL: nothing
     unsigned long long handles[N_PASSED];
 } told;
+
+const bool os_child_forks = false;
 
 const char *os_told(void) { return told.text; }
 
@@ -255,8 +323,6 @@ int os_child_start(const os_child_plan *plan, os_child *child) {
            : plan->told != NULL ? start_again(plan, child)
                                 : ENOSYS;
 }
-
-const bool os_runs_own_code = false;
 
 void os_limit_this(const os_limit *limit) { (void)limit; }
 

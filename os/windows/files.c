@@ -200,6 +200,12 @@ int os_open_nameless(void) {
     return handle != INVALID_HANDLE_VALUE ? _open_osfhandle((intptr_t)handle, _O_BINARY | _O_NOINHERIT) : fail_last();
 }
 
+void os_temporary_folder(char *path, size_t size_bytes) {
+    wchar_t wide[MAX_PATH + 1] = L".";
+    (void)GetTempPathW(MAX_PATH, wide);
+    narrow(wide, path, (int)size_bytes);
+}
+
 bool os_open_pipe(int ends[2]) { return _pipe(ends, 1 << 16, _O_BINARY | _O_NOINHERIT) == 0; }
 
 bool os_user_folder(const char *variable, const char *within, char *path, size_t size_bytes) {

@@ -69,11 +69,15 @@ size_t os_page_bytes(void) {
     return info.dwPageSize;
 }
 
-enum { MOST_SHARED = 64 };
+// Words of memory that another program was given are awaited by events, which it inherits: by their distance from its
+// beginning, and their names lie in the last page.
+enum { MOST_SHARED = 64, N_EVENTS = 256, WORD_BYTES = 128, NAMES_BYTES = 4096 };
 static struct {
-    void *memory;
+    char *memory;
+    size_t size_bytes;
     HANDLE whole;      // kept open, for children
-} shared[MOST_SHARED]; // of os_map_shared
+    HANDLE *events;    // NULL: none
+} shared[MOST_SHARED]; // of os_map_shared, os_map_given and os_map_input
 
 // Where a larger one lies, the aligned part of it is free.
 void *os_map(size_t size_bytes, size_t alignment) {
@@ -98,7 +102,9 @@ void *os_map_shared(size_t size_bytes) {
     for (int i = 0; i < MOST_SHARED && memory != NULL; i++) {
         if (shared[i].memory == NULL) {
             shared[i].memory = memory;
+            shared[i].size_bytes = size_bytes;
             shared[i].whole = whole;
+            shared[i].events = NULL;
             return memory;
         }
     }
@@ -111,13 +117,34 @@ void *os_map_shared(size_t size_bytes) {
     return NULL;
 }
 
-void *os_shared_name(const void *memory) {
-    for (int i = 0; i < MOST_SHARED && memory != NULL; i++) {
-        if (shared[i].memory == memory) {
-            return shared[i].whole;
+// Its index, by an address in it; -1: none.
+static int find_shared(const void *address) {
+    for (int i = 0; i < MOST_SHARED; i++) {
+        const char *memory = shared[i].memory;
+        if (memory != NULL && (const char *)address >= memory &&
+            (const char *)address < memory + shared[i].size_bytes) {
+            return i;
         }
     }
-    return NULL;
+    return -1;
+}
+
+void *os_shared_name(const void *memory) {
+    const int i = find_shared(memory);
+    return i >= 0 ? shared[i].whole : NULL;
+}
+
+void **os_shared_events(const void *memory, int *n) {
+    const int i = find_shared(memory);
+    *n = i >= 0 && shared[i].events != NULL ? N_EVENTS : 0;
+    return i >= 0 ? shared[i].events : NULL;
+}
+
+static HANDLE event_of(const void *word) {
+    const int i = find_shared(word);
+    return i >= 0 && shared[i].events != NULL
+               ? shared[i].events[(size_t)((const char *)word - shared[i].memory) / WORD_BYTES % N_EVENTS]
+               : NULL;
 }
 
 void *os_map_file(int file, size_t size_bytes) {
@@ -130,13 +157,50 @@ void *os_map_file(int file, size_t size_bytes) {
     return memory;
 }
 
+// Windows counts it as used at once, so that at most half of what is free may be asked for.
+void *os_map_given(size_t size_bytes, int *file) {
+    SECURITY_ATTRIBUTES passed = {.nLength = sizeof passed, .bInheritHandle = TRUE};
+    uint64_t total_bytes, available_bytes;
+    os_memory("", &total_bytes, &available_bytes);
+    *file = -1;
+    char *memory = size_bytes <= available_bytes / 2 ? os_map_shared(size_bytes + NAMES_BYTES) : NULL;
+    HANDLE *events = memory != NULL ? os_calloc(N_EVENTS, sizeof *events) : NULL;
+    for (int i = 0; events != NULL && i < N_EVENTS; i++) {
+        events[i] = CreateEventW(&passed, FALSE, FALSE, NULL);
+    }
+    if (events != NULL) {
+        shared[find_shared(memory)].events = events;
+        memcpy(memory + size_bytes, events, N_EVENTS * sizeof *events);
+    }
+    return memory;
+}
+
+void *os_map_input(size_t *size_bytes) {
+    static HANDLE events[N_EVENTS];
+    MEMORY_BASIC_INFORMATION info = {0};
+    char *memory = MapViewOfFile(GetStdHandle(STD_INPUT_HANDLE), FILE_MAP_WRITE, 0, 0, 0);
+    (void)VirtualQuery(memory, &info, sizeof info);
+    if (memory == NULL || info.RegionSize <= NAMES_BYTES) {
+        return NULL;
+    }
+    *size_bytes = info.RegionSize - NAMES_BYTES;
+    memcpy(events, memory + *size_bytes, sizeof events);
+    shared[0].memory = memory;
+    shared[0].size_bytes = *size_bytes;
+    shared[0].events = events;
+    return memory;
+}
+
 void os_unmap(void *memory, size_t size_bytes) {
     (void)size_bytes;
-    for (int i = 0; i < MOST_SHARED && memory != NULL; i++) {
-        if (shared[i].memory == memory) {
-            CloseHandle(shared[i].whole);
-            shared[i].memory = NULL;
+    const int of = find_shared(memory);
+    if (of >= 0) {
+        CloseHandle(shared[of].whole);
+        for (int i = 0; shared[of].events != NULL && i < N_EVENTS; i++) {
+            CloseHandle(shared[of].events[i]);
         }
+        os_free(shared[of].events);
+        shared[of].memory = NULL;
     }
     if (memory != NULL && !UnmapViewOfFile(memory)) {
         VirtualFree(memory, 0, MEM_RELEASE);
@@ -189,12 +253,17 @@ void os_memory_allowed(const char *root, uint64_t *total_bytes, uint64_t *availa
     os_memory(root, total_bytes, available_bytes);
 }
 
-// Words that processes share are looked at every 200 us: WaitOnAddress knows this process alone.
+// Other words that processes share are looked at every 200 us: WaitOnAddress knows this process alone.
 bool os_sleep_while(_Atomic uint32_t *word, uint32_t value, const struct timespec *most, bool is_shared) {
     const int64_t most_ns = most != NULL ? (int64_t)most->tv_sec * 1000000000 + most->tv_nsec : INT64_MAX;
     if (!is_shared) {
         const DWORD ms = most_ns / 1000000 < INFINITE ? (DWORD)((most_ns + 999999) / 1000000) : INFINITE;
         return WaitOnAddress((volatile void *)word, &value, sizeof value, ms) || GetLastError() != ERROR_TIMEOUT;
+    }
+    HANDLE event = event_of(word);
+    if (event != NULL) {
+        return WaitForSingleObject(event, most_ns / 1000000 < 1000 ? (DWORD)(most_ns / 1000000) : 1000) ==
+               WAIT_OBJECT_0;
     }
     for (int64_t slept_ns = 0; atomic_load(word) == value; slept_ns += 200000) {
         if (slept_ns >= most_ns) {
@@ -206,8 +275,11 @@ bool os_sleep_while(_Atomic uint32_t *word, uint32_t value, const struct timespe
 }
 
 void os_wake(_Atomic uint32_t *word, bool is_shared) {
+    HANDLE event = is_shared ? event_of(word) : NULL;
     if (!is_shared) {
         WakeByAddressAll((void *)word);
+    } else if (event != NULL) {
+        SetEvent(event);
     }
 }
 
@@ -291,6 +363,9 @@ void *os_library_open(const char *name) {
     const char *end = strstr(name, ".so");
     const bool is_named = strncmp(name, "lib", 3) == 0 && end != NULL;
     snprintf(plain, sizeof plain, "%.*s%s", is_named ? (int)(end - name) : MAX_PATH, name, is_named ? ".dll" : "");
+    for (char *at = plain; *at != '\0'; at++) {
+        *at = *at == '/' ? '\\' : *at;
+    }
     if (strcmp(plain, "libcuda.dll") == 0) {
         strcpy(plain, "libnvcuda.dll");
     }
@@ -314,6 +389,15 @@ const char *os_library_error(void) {
     static _Thread_local char text[64];
     snprintf(text, sizeof text, "Windows' error %lu", GetLastError());
     return text;
+}
+
+const char *const os_compilers[] = {"gcc", "clang", "x86_64-w64-mingw32-gcc", NULL};
+const char os_library_end[] = ".dll";
+const bool os_removes_loaded = false, os_lends_functions = false;
+
+// gcc keeps the stack of 64-bit Windows aligned to 16 bytes alone, so moves of longer vectors may not assume more.
+const char *os_library_flag(const char *compiler) {
+    return strstr(compiler, "clang") != NULL ? "-shared" : "-Wa,-muse-unaligned-vector-move";
 }
 
 const char os_no_openblas[] = "libopenblas.dll is neither next to the program nor in PATH";

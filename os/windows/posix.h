@@ -49,7 +49,9 @@ int os_vasprintf(char **text, const char *format, va_list arguments);
 #define strndup   os_strndup
 #define vasprintf os_vasprintf
 
-void *os_shared_name(const void *memory); // of os_map_shared, for a child
+// Of os_map_shared and os_map_given, for a child.
+void *os_shared_name(const void *memory);
+void **os_shared_events(const void *memory, int *n);
 
 // --- files ---------------------------------------------------------------------------------------------
 

@@ -309,15 +309,12 @@ static sm_status share(sm_own_process *p, const sm_own_process_options *how, int
     os_memory("", &total_bytes, &available_bytes);
     const size_t head_bytes = sizeof *p->shared + (size_t)p->n_threads * sizeof p->shared->boxes[0];
     p->operands_at = (head_bytes + page_bytes - 1) / page_bytes * page_bytes;
-    *file = os_open_nameless();
     p->size_bytes = how->size_bytes > 0 ? p->operands_at + how->size_bytes + page_bytes
                     : total_bytes > 0   ? (size_t)total_bytes
                                         : (size_t)4 << 30;
     p->size_bytes = p->size_bytes / page_bytes * page_bytes;
-    while (*file >= 0 && p->size_bytes > p->operands_at && p->shared == NULL) {
-        if (ftruncate(*file, (off_t)p->size_bytes) == 0) {
-            p->shared = os_map_file(*file, p->size_bytes);
-        }
+    while (p->size_bytes > p->operands_at && p->shared == NULL) {
+        p->shared = os_map_given(p->size_bytes, file);
         p->size_bytes = p->shared != NULL ? p->size_bytes : p->size_bytes / 2 / page_bytes * page_bytes;
     }
     SM_FAIL_IF(p->shared == NULL, SM_ERR_OOM, "--kernel: no memory to share with the process of your own code: %s",
@@ -332,6 +329,8 @@ static sm_status share(sm_own_process *p, const sm_own_process_options *how, int
 
 // Its input is the shared memory; what it prints goes to our stderr, or nowhere. What a driver starts is in its session.
 static sm_status spawn(sm_own_process *p, const char *program, char *const *words, int n, bool is_judged, int file) {
+    const bool is_driver =
+        n > 0 && (strcmp(words[0], SM_OWN_BACKEND_LIBRARY) == 0 || strcmp(words[1], SM_OWN_DEVICE) == 0);
     p->has_session = is_judged;
     char *argv[3 * SM_OP_KIND_COUNT + 4] = {(char *)program, (char *)"--helper", (char *)"own-kernels"};
     for (int i = 0; i < 3 * n; i++) {
@@ -339,6 +338,8 @@ static sm_status spawn(sm_own_process *p, const char *program, char *const *word
     }
     const int reason = os_child_start(&(os_child_plan){.argv = argv,
                                                        .in = file,
+                                                       .given = p->shared,
+                                                       .is_strange = !is_driver,
                                                        .out = is_judged ? OS_CHILD_NOTHING : STDERR_FILENO,
                                                        .err = is_judged ? OS_CHILD_NOTHING : OS_CHILD_OURS,
                                                        .own_session = is_judged},

@@ -13,6 +13,7 @@ if [ $# -eq 0 ]; then
     make CONFIG=dev CC=x86_64-w64-mingw32-gcc build
     set -- build/dev-windows/stepmark.exe
 fi
+tree=$PWD
 program=$(realpath "$1")
 base=$(mktemp -d)
 export WINEPREFIX="$base/prefix" WINEDEBUG=-all
@@ -54,8 +55,7 @@ kill -INT $pid
 wait $pid || true
 grep -q 'interrupted at measuring [0-9]* of 100000' cut.jsonl ||
     { echo "windows: failed: Ctrl-C" >&2 && cat cut.jsonl said.txt >&2 && exit 1; }
-echo 'void f(void) {}' >own.c
-check 'own.c: your own code does not run on Windows' run -m tiny -b 1 --seq-len 8 --no-peaks --kernel gelu_forward=own.c -o jsonl
+. "$tree/tests/windows/own_kernels.sh"
 check ' 0 failed' verify --backend cpu --filter '^[^s]|^s[^t]' --max-elems 2000 --precision fp32,bf16,fp16
 check ' 0 failed' verify --backend opencl --filter gelu --max-elems 2000
 check 'saved after step 4' train -m tiny -b 2 --seq-len 16 --steps 4 --save 'Mödell 1'
