@@ -269,12 +269,12 @@ static int start_again(const os_child_plan *plan, os_child *child) {
     return reason;
 }
 
-static BOOL WINAPI on_event(DWORD event);
+static bool handle(int number);
 
 static DWORD WINAPI await_question(void *unused) {
     (void)unused;
     if (WaitForSingleObject((HANDLE)(uintptr_t)told.handles[ASKED], INFINITE) != WAIT_OBJECT_0 ||
-        !on_event(CTRL_BREAK_EVENT)) {
+        !handle(SIGTERM)) {
         TerminateProcess(GetCurrentProcess(), STATUS_OF_KILL);
     }
     return 0;
@@ -436,20 +436,23 @@ unsigned geteuid(void) { return 0; }
 
 static void (*handlers[2])(int); // of SIGINT and SIGTERM
 
-// In a thread of its own. Windows ends the program soon after the window is closed.
-static BOOL WINAPI on_event(DWORD event) {
-    const int number = event == CTRL_C_EVENT ? SIGINT : SIGTERM;
+// In a thread of its own. False: there is no handler.
+static bool handle(int number) {
     void (*handler)(int) = handlers[number == SIGTERM];
-    if (handler == NULL || handler == SIG_DFL) {
-        return FALSE;
-    }
-    if (handler != SIG_IGN) {
+    if (handler != NULL && handler != SIG_DFL && handler != SIG_IGN) {
         handler(number);
     }
-    if (event != CTRL_C_EVENT && event != CTRL_BREAK_EVENT) {
+    return handler != NULL && handler != SIG_DFL;
+}
+
+// Ctrl-Break is another Ctrl-C. Windows ends the program soon after the window is closed.
+static BOOL WINAPI on_event(DWORD event) {
+    const bool is_key = event == CTRL_C_EVENT || event == CTRL_BREAK_EVENT;
+    const bool is_handled = handle(is_key ? SIGINT : SIGTERM);
+    if (is_handled && !is_key) {
         Sleep(INFINITE);
     }
-    return TRUE;
+    return is_handled;
 }
 
 int os_signal(int number, void (*handler)(int)) {
