@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "bench/pages/page.h"
-#include "bench/runs/metrics.h"
+#include "bench/runs/runs.h"
 #include "bench/tables/json_values.h"
 #include "bench/tables/record.h"
 #include "bench/tables/show.h"

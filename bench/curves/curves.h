@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "bench/runs/log.h"
+#include "bench/runs/runs.h"
 #include "bench/tables/table.h"
 
 typedef struct {

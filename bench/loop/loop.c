@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "clock.h"
-#include "bench/measure/pass_stats.h"
+#include "bench/measure/harness.h"
 #include "bench/stats/stats.h"
 #include "bench/tables/json_values.h"
 

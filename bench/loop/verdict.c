@@ -39,11 +39,29 @@ static int times_a_step(const sm_row *row, const sm_op *op) {
     return op->range == SM_PHASE_FORWARD || op->range == SM_PHASE_BACKWARD ? (int)row->n_accum : 1;
 }
 
-// Finds what bounds each op, by the profile's rules, for a single execution.
-static sm_status profile_ops(const sm_plan *plan, const sm_row *row, int64_t *op_ns, sm_profile *profile) {
-    for (int i = 0; i < plan->n_ops; i++) {
-        op_ns[i] = row->op_ns.values[i] / times_a_step(row, &plan->ops[i]);
+static void add_line(const sm_profile_line *line, const sm_row *row, double call_ns, double n_times,
+                     sm_loop_division *d) {
+    const double self_ns = (double)line->self_ns;
+    const struct {
+        sm_loop_bound bound;
+        double gained_ns;
+    } causes[SM_BOUND_COUNT] = {
+        [SM_BOUND_COMPUTE] = {SM_LOOP_COMPUTE, self_ns - line->bytes / row->peak_bandwidth * 1e9},
+        [SM_BOUND_MEMORY] = {SM_LOOP_MEMORY, self_ns - line->flops / row->peak_flops * 1e9},
+        [SM_BOUND_OVERHEAD] = {SM_LOOP_LAUNCHES, fmin(call_ns, self_ns - line->roofline_ns)},
+    };
+    if (line->bound == SM_BOUND_UNKNOWN) {
+        d->knows_ops = false;
+        return;
     }
+    d->taken_ns[causes[line->bound].bound] += n_times * self_ns;
+    d->gained_ns[causes[line->bound].bound] += n_times * fmax(causes[line->bound].gained_ns, 0);
+}
+
+// By what bounds each op, by the profile's rules, for a single execution.
+static sm_status divide_ops(const sm_plan *plan, const sm_row *row, sm_loop_division *d) {
+    SM_AT_END(sm_profile_free) sm_profile profile = {.lines = NULL};
+    SM_FREED int64_t *op_ns = sm_malloc((size_t)plan->n_ops * sizeof(*op_ns) + 1);
     const sm_profile_input input = {.plan = plan,
                                     .n_accum = (int)row->n_accum,
                                     .op_ns = op_ns,
@@ -51,46 +69,17 @@ static sm_status profile_ops(const sm_plan *plan, const sm_row *row, int64_t *op
                                     .headline_ns = row->median_ns,
                                     .peak_flops = row->peak_flops,
                                     .peak_bandwidth = row->peak_bandwidth};
-    return sm_profile_make(&input, SM_PROFILE_BY_OP, profile);
-}
-
-static void add_line(const sm_profile_line *line, const sm_row *row, double call_ns, double n_times,
-                     sm_loop_division *d) {
-    const double compute_ns = line->flops / row->peak_flops * 1e9;
-    const double memory_ns = line->bytes / row->peak_bandwidth * 1e9;
-    const double self_ns = (double)line->self_ns;
-    switch (line->bound) {
-    case SM_BOUND_COMPUTE:
-        d->taken_ns[SM_LOOP_COMPUTE] += n_times * self_ns;
-        d->gained_ns[SM_LOOP_COMPUTE] += n_times * fmax(self_ns - memory_ns, 0);
-        break;
-    case SM_BOUND_MEMORY:
-        d->taken_ns[SM_LOOP_MEMORY] += n_times * self_ns;
-        d->gained_ns[SM_LOOP_MEMORY] += n_times * fmax(self_ns - compute_ns, 0);
-        break;
-    case SM_BOUND_OVERHEAD:
-        d->taken_ns[SM_LOOP_LAUNCHES] += n_times * self_ns;
-        d->gained_ns[SM_LOOP_LAUNCHES] += n_times * fmax(fmin(call_ns, self_ns - line->roofline_ns), 0);
-        break;
-    case SM_BOUND_UNKNOWN:
-    case SM_BOUND_COUNT: d->knows_ops = false; break;
+    for (int i = 0; i < plan->n_ops; i++) {
+        op_ns[i] = row->op_ns.values[i] / times_a_step(row, &plan->ops[i]);
     }
-}
-
-static sm_status divide_ops(const sm_plan *plan, const sm_row *row, sm_loop_division *d) {
-    sm_profile profile;
-    SM_FREED int64_t *op_ns = sm_malloc((size_t)plan->n_ops * sizeof(*op_ns) + 1);
-    sm_status status = profile_ops(plan, row, op_ns, &profile);
-    for (int i = 0, line = 0; status == SM_OK && i < plan->n_ops; i++) {
+    SM_TRY(sm_profile_make(&input, SM_PROFILE_BY_OP, &profile));
+    for (int i = 0, line = 0; i < plan->n_ops; i++) {
         if (op_ns[i] > 0 && plan->ops[i].phase != SM_PHASE_COMMUNICATION) {
             add_line(&profile.lines[line], row, profile.overhead_ns, times_a_step(row, &plan->ops[i]), d);
         }
         line += op_ns[i] > 0;
     }
-    if (status == SM_OK) {
-        sm_profile_free(&profile);
-    }
-    return status;
+    return SM_OK;
 }
 
 static double ops_ns(const sm_loop_division *d) {

@@ -1,5 +1,5 @@
-// collective.c: see collective.h.
-#include "bench/measure/collective.h"
+// collective.c: see harness.h.
+#include "bench/measure/harness.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,6 @@
 #include "bench/measure/harness.h"
 
 #include "philox.h"
-#include "bench/measure/pass_stats.h"
 #include "bench/rows/machine.h"
 #include "bench/sensors/sensors.h"
 #include "src/plan/host_threads.h"
@@ -48,17 +47,7 @@ typedef struct {
     int n_walls;
 } measurement;
 
-const char *sm_stage_name(sm_stage stage) {
-    switch (stage) {
-    case SM_STAGE_FIRST_STEP: return "first step";
-    case SM_STAGE_CHECK: return "loss check";
-    case SM_STAGE_WARMUP: return "warm-up";
-    case SM_STAGE_HEADLINE: return "measuring";
-    case SM_STAGE_ATTRIBUTION: return "attribution";
-    case SM_STAGE_LAST_CHECK: return "the last check";
-    }
-    return "";
-}
+SM_WORDS(sm_stage_name, sm_stage, SM_STAGE_LIST)
 
 // --- one step ----------------------------------------------------------------------------
 

@@ -34,6 +34,8 @@
 
 #include "bench/measure/step.h"
 #include "bench/stats/stats.h"
+#include "bench/rows/row.h"
+#include "src/comm/comm.h"
 
 #include <signal.h>
 
@@ -52,16 +54,18 @@ unsigned sm_pass_phases(sm_pass_type pass); // SM_RUN_* of that pass type
 
 enum { SM_WARMUP_AUTO = -1 };
 
-typedef enum {
-    SM_STAGE_FIRST_STEP,
-    SM_STAGE_CHECK,
-    SM_STAGE_WARMUP,
-    SM_STAGE_HEADLINE,
-    SM_STAGE_ATTRIBUTION,
-    SM_STAGE_LAST_CHECK
-} sm_stage;
+// X(code, name)
+#define SM_STAGE_LIST(X)                   \
+    X(SM_STAGE_FIRST_STEP, "first step")   \
+    X(SM_STAGE_CHECK, "loss check")        \
+    X(SM_STAGE_WARMUP, "warm-up")          \
+    X(SM_STAGE_HEADLINE, "measuring")      \
+    X(SM_STAGE_ATTRIBUTION, "attribution") \
+    X(SM_STAGE_LAST_CHECK, "the last check")
 
-const char *sm_stage_name(sm_stage stage); // "first step", "loss check", ...
+typedef enum { SM_STAGE_LIST(SM_CODE) } sm_stage;
+
+const char *sm_stage_name(sm_stage stage);
 
 typedef struct {
     int n_warmup;      // SM_WARMUP_AUTO: until steady
@@ -144,5 +148,109 @@ typedef struct {
 // far; without a round its ratio.n is 0.
 sm_status sm_paired_measure(sm_stepper *a, sm_stepper *b, int n_warmup, int n_rounds,
                             const volatile sig_atomic_t *interrupted, sm_paired_result *result);
+
+// --- figures from times --------------------------------------------------------------------------
+
+// Computes a row's figures from the harness's raw times. Part of the harness.
+
+// Whether a sample is a sum of op times, not a stretch of wall-clock time.
+bool sm_pass_is_op_time(sm_pass_type pass);
+
+// Sums op_ns (plan->n_ops entries) by the ops' phases.
+void sm_pass_phase_sums(const sm_plan *plan, const int64_t *op_ns, int64_t by_phase_ns[SM_PHASE_COUNT]);
+
+// Sets attribution_ns, phases and op_ns of a row from the step with median wall-clock time (the lower of two). op_ns
+// has n_steps x plan->n_ops entries. Does nothing if n_steps is 0.
+void sm_pass_attribute(sm_row *row, const sm_plan *plan, const int64_t *walls_ns, const int64_t *op_ns, int n_steps);
+
+// Fills all figures that depend on samples_ns and the peaks: statistics, tokens/s, FLOPs, mfu, efficiency.
+void sm_pass_summarize(sm_row *row, const sm_plan *plan, sm_pass_type pass, int n_accum);
+
+// Facts about a sample that show how far to rely on its median. Part of the harness.
+
+// Percentiles that a sample can show: p of n samples if n (1 - p) >= 1, so that at least one sample is expected beyond
+// it: p95 from 20 samples on, p99 from 100.
+enum { SM_P95_MIN_SAMPLES = 20, SM_P99_MIN_SAMPLES = 100 };
+
+// Fills noise_percent, p95_ns, p99_ns, drift_percent, drift_p and bimodality of a row with samples; `stats` are theirs.
+// Warns of drift (2% or more over the sample, p < 0.01), of two modes, of outliers (3 or more, and a tenth of the
+// sample), and of noise.
+void sm_judge_samples(sm_row *row, const sm_stats *stats);
+
+// Compares the losses of the measured steps with those of the checked ones among them: the first two and the last.
+// SM_ERR_MISMATCH if one is further outside of their range than that is wide and than losses vary from batch to batch.
+sm_status sm_judge_losses(const sm_row *row);
+
+// Warns if a row's mfu is above 1: no step exceeds the device's peak, so other load disturbed the peak's measurement.
+void sm_judge_peak(sm_row *row);
+
+// --- ops by themselves ---------------------------------------------------------------------------
+
+// What a measurement of ops by themselves has in addition to the harness's protocol: their operands, cold runs and
+// memory.
+
+// Operands are drawn from a text of sizes, "N=64 C=768" (src/verify/op_cases.h), and a seed.
+typedef struct {
+    const char *text;
+    uint64_t seed; // before each checked step others are drawn, so that no result of earlier ones will do
+} sm_op_operands;
+
+// The harness's workload; the operands must outlive it.
+sm_workload sm_op_workload(sm_op_operands *operands);
+
+// Fills operand_bytes and kept_bytes.
+void sm_op_set_memory(const sm_plan *plan, sm_row *row);
+
+// Runs the ops of a measured row again, as often as it has samples but at most 20 times and about 10 s, with caches that
+// hold nothing of their operands. Fills the row's cold_* fields, or warns why it could not.
+sm_status sm_op_measure_cold(sm_session *session, const sm_protocol *protocol, sm_row *row);
+
+// --- exchanges by themselves ---------------------------------------------------------------------
+
+// Exchanges among processes by themselves, as workloads of the harness: `mpirun -n N stepmark run --op
+// all_reduce`. They travel as those of a step do (src/session/session.h). A broadcast, which no step has, is a gather in
+// which the last process has all, and the others nothing.
+//
+// Sizes and bandwidths are nccl-tests': the size S is that of the whole buffer, the algorithm's bandwidth S / time. The
+// bus's is what each process sends, over the time, at the least that the exchange needs:
+//
+//   all_reduce                  2 (N-1)/N S / time
+//   reduce_scatter, all_gather    (N-1)/N S / time
+//   broadcast                             S / time
+//
+// In bf16 half as many bytes travel, and count for the bus.
+//
+// Out of place the device copies the operands first, as all ways to exchange are in place. Operands are whole numbers, so
+// small that every order of a sum gives the same bits in bf16, too.
+
+// X(code, name)
+#define SM_COLLECTIVE_OP_LIST(X)                 \
+    X(SM_ALONE_ALL_REDUCE, "all_reduce")         \
+    X(SM_ALONE_REDUCE_SCATTER, "reduce_scatter") \
+    X(SM_ALONE_ALL_GATHER, "all_gather")         \
+    X(SM_ALONE_BROADCAST, "broadcast")
+
+typedef enum { SM_COLLECTIVE_OP_LIST(SM_CODE) SM_ALONE_COUNT } sm_collective_op;
+
+// SM_ALONE_COUNT: none has that name.
+sm_collective_op sm_collective_op_find(const char *name);
+
+// One to be measured.
+typedef struct {
+    sm_comm *comm;
+    sm_collective_op op;
+    int64_t size_bytes;
+    uint64_t seed; // of the operands
+} sm_collective_work;
+
+// Its plan; `is_apart`: out of place. SM_ERR_UNSUPPORTED: a single process; SM_ERR_USAGE: no whole floats.
+sm_status sm_collective_plan(sm_collective_op op, int64_t size_bytes, bool is_apart, sm_processes processes,
+                             sm_plan **plan);
+
+// Its operands are drawn before each checked step, and all results are compared afterwards, in every process.
+sm_workload sm_collective_workload(sm_collective_work *work);
+
+// Fills the row's transport and, once it has a time, its bandwidths.
+void sm_collective_set_rates(const sm_collective_work *work, const sm_session *session, sm_row *row);
 
 #endif

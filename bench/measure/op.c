@@ -1,7 +1,6 @@
-// op.c: see op.h.
-#include "bench/measure/op.h"
+// op.c: see harness.h.
+#include "bench/measure/harness.h"
 
-#include "bench/measure/pass_stats.h"
 #include "bench/tables/show.h"
 #include "clock.h"
 #include "src/verify/op_cases.h"

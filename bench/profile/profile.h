@@ -35,9 +35,16 @@
 
 typedef enum { SM_PROFILE_BY_LIST(SM_CODE) SM_PROFILE_BY_COUNT } sm_profile_by;
 
-typedef enum { SM_BOUND_UNKNOWN, SM_BOUND_COMPUTE, SM_BOUND_MEMORY, SM_BOUND_OVERHEAD, SM_BOUND_COUNT } sm_bound;
+// X(code, name)
+#define SM_BOUND_LIST(X)           \
+    X(SM_BOUND_UNKNOWN, "")        \
+    X(SM_BOUND_COMPUTE, "compute") \
+    X(SM_BOUND_MEMORY, "memory")   \
+    X(SM_BOUND_OVERHEAD, "overhead")
 
-const char *sm_bound_name(sm_bound bound); // "compute"; "" if unknown
+typedef enum { SM_BOUND_LIST(SM_CODE) SM_BOUND_COUNT } sm_bound;
+
+const char *sm_bound_name(sm_bound bound);
 
 // The measurement of one step.
 typedef struct {

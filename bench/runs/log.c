@@ -1,5 +1,5 @@
 // log.c: reads and checks one line at a time.
-#include "bench/runs/log.h"
+#include "bench/runs/runs.h"
 
 #include "bench/tables/json_values.h"
 #include "bench/tables/show.h"

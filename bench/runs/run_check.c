@@ -1,8 +1,7 @@
 // run_check.c: a problem is a text that names the field and both values.
-#include "bench/runs/run_check.h"
+#include "bench/runs/runs.h"
 
 #include "bench/rows/read_rows.h"
-#include "bench/runs/metrics.h"
 #include "bench/tables/show.h"
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"

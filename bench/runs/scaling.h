@@ -4,12 +4,12 @@
 //   strong   the same global batch: more processes share it. Next to the published figures of a V100 machine
 //   weak     the same part of the global batch for each process: more processes do more
 //
-// Runs are compared only where run_check.h lets them be. Speed-up is in tokens/s over the run of fewest processes (n of
+// Runs are compared only where runs.h lets them be. Speed-up is in tokens/s over the run of fewest processes (n of
 // them count as n); efficiency is speed-up / processes. Times are of the steps; the wall time is shown next to them.
 #ifndef STEPMARK_BENCH_RUNS_SCALING_H
 #define STEPMARK_BENCH_RUNS_SCALING_H
 
-#include "bench/runs/run_check.h"
+#include "bench/runs/runs.h"
 
 // --- the model -----------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
-// datasheet.c: see datasheet.h.
-#include "bench/score/datasheet.h"
+// datasheet.c: see score.h.
+#include "bench/score/score.h"
 
 #include "bench/tables/show.h"
 #include "os/os.h"

@@ -3,7 +3,6 @@
 
 #include "bench/rows/identity.h"
 #include "bench/rows/read_rows.h"
-#include "bench/score/datasheet.h"
 #include "bench/tables/show.h"
 
 #include <math.h>

@@ -8,10 +8,10 @@
 
 #include "clock.h"
 #include "bench/compare/compare.h"
-#include "bench/measure/op.h"
+#include "bench/measure/harness.h"
 #include "bench/rows/machine.h"
 #include "bench/pages/page.h"
-#include "bench/score/datasheet.h"
+#include "bench/score/score.h"
 #include "os/os.h"
 #include "os/processor.h"
 #include "src/weights/weights.h"

@@ -3,7 +3,7 @@
 #define STEPMARK_CLI_MEASURE_MEASURE_H
 
 #include "bench/loop/loop.h"
-#include "bench/measure/collective.h"
+#include "bench/measure/harness.h"
 #include "bench/profile/profile.h"
 #include "bench/profile/utilisation.h"
 #include "cli/setup/setup.h"

@@ -12,7 +12,7 @@
 #include "bench/report/report.h"
 #include "bench/rows/machine.h"
 #include "bench/rows/row.h"
-#include "bench/runs/run_check.h"
+#include "bench/runs/runs.h"
 #include "bench/runs/scaling.h"
 #include "bench/score/score.h"
 #include "bench/tables/screen.h"

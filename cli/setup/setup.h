@@ -44,7 +44,7 @@ typedef struct {
     sm_op_set ops;
     char shape[SM_CASE_TEXT_SIZE];
     bool is_apart;           // out of place
-    int64_t exchanged_bytes; // of an exchange among processes in place of ops (bench/measure/collective.h); 0: none
+    int64_t exchanged_bytes; // of an exchange among processes in place of ops (bench/measure/harness.h); 0: none
     const char *weights;     // folder; NULL: initial ones of the plan's seed
     sm_plan_options plan;    // what the members above do not say
     unsigned without;        // rewrites that are left out

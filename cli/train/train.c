@@ -10,7 +10,7 @@
 #include "words.h"
 #include "os/os.h"
 #include "bench/rows/machine.h"
-#include "bench/runs/metrics.h"
+#include "bench/runs/runs.h"
 #include "bench/tables/json_values.h"
 #include "bench/tables/screen.h"
 #include "bench/tables/show.h"

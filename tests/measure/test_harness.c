@@ -4,7 +4,6 @@
 #include "tests/support/fake_backend.h"
 #include "tests/support/fake_clock.h"
 #include "bench/measure/harness.h"
-#include "bench/measure/pass_stats.h"
 
 // --- a workload ----------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 // Plans of several processes: what they sum up together, when, and how the optimizer's state is shared out.
 #include "tests/support/test.h"
 #include "shard.h"
-#include "bench/measure/collective.h"
+#include "bench/measure/harness.h"
 #include "src/comm/comm.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"

@@ -9,7 +9,6 @@
 #include "tests/support/whole.h"
 #include "bench/rows/read_rows.h"
 #include "bench/score/score.h"
-#include "bench/score/datasheet.h"
 #include "bench/tables/show.h"
 #include "fnv1a.h"
 #include "src/models/model.h"

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "tests/support/temp_folder.h"
-#include "bench/runs/metrics.h"
+#include "bench/runs/runs.h"
 
 enum { RUN_SEQ_LEN = 8, RUN_EPOCH_STEPS = 10 };
 

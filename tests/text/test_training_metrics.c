@@ -4,8 +4,7 @@
 
 #include "tests/support/test.h"
 #include "tests/support/training_runs.h"
-#include "bench/runs/metrics.h"
-#include "bench/runs/run_check.h"
+#include "bench/runs/runs.h"
 #include "bench/stats/stats.h"
 #include "bench/tables/show.h"
 
