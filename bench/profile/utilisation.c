@@ -1,5 +1,5 @@
-// utilisation.c: see utilisation.h.
-#include "bench/profile/utilisation.h"
+// utilisation.c: see profile.h.
+#include "bench/profile/profile.h"
 
 #include <fcntl.h>
 #include <math.h>

@@ -5,7 +5,6 @@
 #include "bench/loop/loop.h"
 #include "bench/measure/harness.h"
 #include "bench/profile/profile.h"
-#include "bench/profile/utilisation.h"
 #include "cli/setup/setup.h"
 #include "src/train/train_log.h"
 

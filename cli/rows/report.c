@@ -221,15 +221,14 @@ sm_status cli_recommend_print(const json_t *rows, sm_format format, size_t *n) {
 }
 
 int cli_answer_print(const json_t *rows, const sm_costs *costs, sm_format format, FILE *out) {
-    SM_AT_END(sm_report_rows_free) sm_report_rows named = {0};
     char text[SM_ANSWER_SIZE], reason[SM_ANSWER_SIZE];
-    sm_report_rows_make(rows, &named);
-    const sm_report_row *row = sm_report_answer(&named, costs, text, reason);
+    const int row = sm_report_answer(rows, costs, text, reason);
     if (text[0] != '\0') {
         sm_put_sentence("\n", text, reason[0] != '\0' ? " " : "", format, out);
         sm_put_sentence("", reason, "\n", format, out);
     }
-    return row != NULL && json_array_size(json_object_get(row->json, "run_args")) > 0 ? row->index : -1;
+    const json_t *args = row >= 0 ? json_object_get(json_array_get(rows, (size_t)row), "run_args") : NULL;
+    return json_array_size(args) > 0 ? row : -1;
 }
 
 void cli_again_print(const char *path, size_t row) {

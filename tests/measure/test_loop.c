@@ -6,7 +6,7 @@
 #include "tests/support/fake_clock.h"
 #include "tests/support/temp_folder.h"
 #include "bench/loop/loop.h"
-#include "bench/profile/utilisation.h"
+#include "bench/profile/profile.h"
 #include "os/os.h"
 
 // --- the recorder --------------------------------------------------------------------------------------
