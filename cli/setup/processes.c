@@ -133,13 +133,16 @@ sm_status cli_compare_files(const cli_options *options, sm_status status, sm_tra
 static const struct {
     const char *count;
     const char *rank;
-} launchers[] = {{"OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"}, {"MPI_LOCALNRANKS", "MPI_LOCALRANKID"}};
+    const char *sign; // of the launcher
+} launchers[] = {{"OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+                 {"MPI_LOCALNRANKS", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+                 {"PMI_SIZE", "PMI_RANK", "PMI_SMPD_ID"}}; // Microsoft MPI
 
 // The launcher that started several processes on this host; -1: none.
 static int find_launcher(void) {
     for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
         const char *text = getenv(launchers[i].count);
-        if (text != NULL && atoi(text) > 1) {
+        if (text != NULL && atoi(text) > 1 && getenv(launchers[i].sign) != NULL) {
             return (int)i;
         }
     }

@@ -16,7 +16,7 @@ static sm_status refuse_many(void) {
         const char *text = getenv(counts[i]);
         SM_FAIL_IF(text != NULL && atoi(text) > 1, SM_ERR_USAGE,
                    "this is one of %s processes (%s), and this build is without MPI; `make mpi` makes "
-                   "build/mpi/stepmark",
+                   "build/mpi/stepmark on Linux",
                    text, counts[i]);
     }
     return SM_OK;

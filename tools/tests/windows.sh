@@ -55,6 +55,10 @@ kill -INT $pid
 wait $pid || true
 grep -q 'interrupted at measuring [0-9]* of 100000' cut.jsonl ||
     { echo "windows: failed: Ctrl-C" >&2 && cat cut.jsonl said.txt >&2 && exit 1; }
+export PMI_SIZE=2 PMI_RANK=0 PMI_SMPD_ID=0 # as Microsoft MPI does
+check 'run measures with one process, and this is one of 2' run -m tiny
+check 'this is one of 2 processes .PMI_SIZE., and this build is without MPI' train -m tiny
+unset PMI_SIZE PMI_RANK PMI_SMPD_ID
 . "$tree/tests/windows/own_kernels.sh"
 check ' 0 failed' verify --backend cpu --filter '^[^s]|^s[^t]' --max-elems 2000 --precision fp32,bf16,fp16
 check ' 0 failed' verify --backend opencl --filter gelu --max-elems 2000
