@@ -242,9 +242,8 @@ typedef enum {
 
 typedef struct sm_advisor sm_advisor;
 
-// n_meetings: final number of rounds with both the default and the fastest. SM_ERR_INVALID for choices beyond the
-// limits above.
-sm_status sm_advisor_open(const sm_choices *choices, int n_meetings, sm_advisor **advisor);
+// n_meetings: final number of rounds with both the default and the fastest.
+sm_advisor *sm_advisor_open(const sm_choices *choices, int n_meetings);
 void sm_advisor_close(sm_advisor *advisor); // NULL is fine
 
 // The next run; false: none is left. The answer does not change until its outcome is given.
@@ -294,9 +293,6 @@ extern const sm_table sm_leaderboard_refused_table; // machine, ..., status, rea
 // verdict, are refused. Machines whose intervals overlap share a place. `costs` may be NULL.
 void sm_leaderboard_make(const json_t *rows, const json_t *references, const sm_costs *costs, json_t **records,
                          json_t **refused);
-
-// Whether the record is a reference.
-bool sm_leaderboard_is_reference(const json_t *record);
 
 // Whether a row has a time to compare.
 bool sm_row_is_usable(const json_t *row);

@@ -272,28 +272,13 @@ static void plan(sm_advisor *a) {
 
 // --- the interface -----------------------------------------------------------------------------------
 
-sm_status sm_advisor_open(const sm_choices *choices, int n_meetings, sm_advisor **made) {
-    *made = NULL;
-    SM_FAIL_IF(choices->n_axes < 0 || choices->n_axes > SM_ADVISOR_MAX_AXES, SM_ERR_INVALID,
-               "%d choices at once, and at most %d may be made", choices->n_axes, SM_ADVISOR_MAX_AXES);
-    unsigned seen = 0; // axes of the order, bits
-    for (int i = 0; i < choices->n_axes; i++) {
-        seen |= choices->order[i] >= 0 && choices->order[i] < choices->n_axes ? 1u << choices->order[i] : 0;
-    }
-    SM_FAIL_IF(seen != (1u << choices->n_axes) - 1, SM_ERR_INVALID,
-               "the order of the choices names one twice, or one that is not there");
-    for (int axis = 0; axis < choices->n_axes; axis++) {
-        SM_FAIL_IF(choices->n_levels[axis] < 1 || choices->n_levels[axis] > SM_ADVISOR_MAX_LEVELS, SM_ERR_INVALID,
-                   "%d values to choose from, and there may be 1 to %d", choices->n_levels[axis],
-                   SM_ADVISOR_MAX_LEVELS);
-    }
+sm_advisor *sm_advisor_open(const sm_choices *choices, int n_meetings) {
     sm_advisor *a = sm_calloc(1, sizeof(*a));
     a->queue = sm_calloc((size_t)count_others(choices) + 1 + MOST_IN_ROUND, sizeof(*a->queue));
     a->choices = *choices;
     a->n_meetings = n_meetings;
     enqueue(a, 0);
-    *made = a;
-    return SM_OK;
+    return a;
 }
 
 void sm_advisor_close(sm_advisor *a) {

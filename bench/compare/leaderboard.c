@@ -259,5 +259,3 @@ void sm_leaderboard_make(const json_t *rows, const json_t *references, const sm_
     qsort(counted, n, sizeof(*counted), by_work_and_speed);
     write_places(counted, n, references, costs, *records);
 }
-
-bool sm_leaderboard_is_reference(const json_t *record) { return json_is_true(json_object_get(record, "reference")); }

@@ -149,7 +149,7 @@ static sm_status report_rows(report *r) {
     SM_OWN(json_t) *references = NULL;
     SM_TRY(cli_costs(options, &r->costs));
     sm_rows_init(&rows);
-    sm_rows_take_rungs(&rows);
+    rows.rungs = json_array();
     r->rows = &rows;
     rows.interrupted = &cli_interrupted;
     for (int k = 0; k < options->n_operands; k++) {
@@ -321,7 +321,7 @@ sm_status cli_leaderboard(const cli_options *options) {
     // Whether references are among the records, or why not, for a person.
     size_t n = 0;
     for (size_t i = 0; i < json_array_size(records); i++) {
-        n += sm_leaderboard_is_reference(json_array_get(records, i));
+        n += json_is_true(json_object_get(json_array_get(records, i), "reference"));
     }
     if (n > 0) {
         cli_note("%zu row%s marked ref (reference) came with stepmark (--no-reference leaves them out)", n,

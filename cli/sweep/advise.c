@@ -407,6 +407,6 @@ sm_status cli_advise(const cli_options *given) {
     SM_TRY(cli_sweep_open(&options, &a.sweep));
     a.n_configurations = a.sweep.plan.n;
     SM_TRY(find_axes(&a.sweep.plan, &a.axes));
-    SM_TRY(sm_advisor_open(&a.axes.choices, (int)options.compare.pairs, &a.advisor));
+    a.advisor = sm_advisor_open(&a.axes.choices, (int)options.compare.pairs);
     return options.sweep.dry_run ? dry_run(&a) : run_and_print(&a);
 }

@@ -140,7 +140,7 @@ TEST(references_stand_beside) {
     for (size_t i = 0; i < 3; i++) {
         static const char *const machines[] = {"R", "A", "A"}; // a reference is never a row of the user's machine
         assert_string_equal(text_at(records, i, "machine"), machines[i]);
-        assert_int_equal(sm_leaderboard_is_reference(json_array_get(records, i)), i < 2);
+        assert_int_equal(json_is_true(json_object_get(json_array_get(records, i), "reference")), i < 2);
         assert_int_equal(text_at(records, i, "marks") != NULL && strstr(text_at(records, i, "marks"), "reference"),
                          i < 2);
     }
