@@ -213,22 +213,21 @@ static json_t *text_alone(const sm_curve *c) {
         c->name, state_of(c), best->loss, progress, exp(best->loss));
 }
 
-static json_t *text_winner(const sm_curves *curves) {
-    const sm_curve *first = NULL;
-    const sm_curve *second = NULL;
+// The training with the lowest validation loss, but for `except`; NULL: none has a validation.
+static const sm_curve *find_lowest(const sm_curves *curves, const sm_curve *except) {
+    const sm_curve *lowest = NULL;
     for (size_t k = 0; k < curves->n; k++) {
-        const sm_curve *c = &curves->curves[k];
-        const sm_logged_pause *best = best_of(c);
-        if (best == NULL) {
-            continue;
-        }
-        if (first == NULL || best->loss < best_of(first)->loss) {
-            second = first;
-            first = c;
-        } else if (second == NULL || best->loss < best_of(second)->loss) {
-            second = c;
+        const sm_logged_pause *best = best_of(&curves->curves[k]);
+        if (best != NULL && &curves->curves[k] != except && (lowest == NULL || best->loss < best_of(lowest)->loss)) {
+            lowest = &curves->curves[k];
         }
     }
+    return lowest;
+}
+
+static json_t *text_winner(const sm_curves *curves) {
+    const sm_curve *first = find_lowest(curves, NULL);
+    const sm_curve *second = find_lowest(curves, first);
     if (second == NULL) {
         return json_sprintf("%zu trainings, of which %s has a validation: nothing tells which is best.", curves->n,
                             first != NULL ? "one" : "none");

@@ -79,24 +79,6 @@ static void name_device(const report_rows *report, report_row *r) {
 
 // --- works ---------------------------------------------------------------------------------
 
-enum { MAX_MODELS = 32 };
-
-// For each model's name: its first row, and the fields of its config (bits) in which others differ.
-typedef struct {
-    const json_t *first[MAX_MODELS];
-    unsigned varied[MAX_MODELS];
-    int n;
-} models;
-
-static int find_model(const models *m, const json_t *row) {
-    int i = 0;
-    while (i < m->n && (strcmp(sm_rows_text(m->first[i], "model_type"), sm_rows_text(row, "model_type")) != 0 ||
-                        strcmp(sm_rows_other_arch(m->first[i]), sm_rows_other_arch(row)) != 0)) {
-        i++;
-    }
-    return i;
-}
-
 static void field_text(const json_t *row, int field, char text[SM_IDENTITY_VALUE_SIZE]) {
     const char *column = sm_model_field_get_info((sm_model_field)field)->column;
     text[0] = '\0';
@@ -105,33 +87,38 @@ static void field_text(const json_t *row, int field, char text[SM_IDENTITY_VALUE
     }
 }
 
-static void find_models(const json_t *rows, models *m) {
-    memset(m, 0, sizeof(*m));
+// {model's name: the fields of its config (bits) in which rows differ from its first}. The caller owns it.
+static json_t *find_varied(const json_t *rows) {
+    json_t *varied = json_object();
+    SM_OWN(json_t) *first = json_object();
     SM_EACH(row, rows) {
-        int k = find_model(m, row);
-        if (k == m->n && m->n < MAX_MODELS) {
-            m->first[m->n++] = row;
+        char other[SM_IDENTITY_VALUE_SIZE];
+        char own[SM_IDENTITY_VALUE_SIZE];
+        const char *model = SM_ROWS_MODEL(row);
+        json_int_t bits = json_integer_value(json_object_get(varied, model));
+        if (json_object_get(first, model) == NULL) {
+            json_object_set(first, model, row);
         }
-        for (int d = 0; d < SM_MODEL_FIELD_COUNT && k < m->n; d++) {
-            char other[SM_IDENTITY_VALUE_SIZE];
-            char own[SM_IDENTITY_VALUE_SIZE];
-            field_text(m->first[k], d, other);
+        for (int d = 0; d < SM_MODEL_FIELD_COUNT; d++) {
+            field_text(json_object_get(first, model), d, other);
             field_text(row, d, own);
-            m->varied[k] |= own[0] != '\0' && other[0] != '\0' && strcmp(own, other) != 0 ? 1u << d : 0;
+            bits |= own[0] != '\0' && other[0] != '\0' && strcmp(own, other) != 0 ? 1 << d : 0;
         }
+        json_object_set_new(varied, model, json_integer(bits));
     }
+    return varied;
 }
 
-static void name_work(const models *m, report_row *r) {
+static void name_work(const json_t *varied, report_row *r) {
     char part[NAME_SIZE];
     const double n_accum = sm_json_number(r->json, "n_accum");
     const double n_seq = sm_json_number(r->json, "n_seq");
     const char *model = SM_ROWS_MODEL(r->json);
+    const json_int_t bits = json_integer_value(json_object_get(varied, model));
     snprintf(r->work, sizeof(r->work), "%.60s", model[0] != '\0' ? model : "model not named");
-    const int k = find_model(m, r->json);
-    for (int d = 0; d < SM_MODEL_FIELD_COUNT && k < m->n; d++) {
+    for (int d = 0; d < SM_MODEL_FIELD_COUNT; d++) {
         field_text(r->json, d, part);
-        if ((m->varied[k] & (1u << d)) != 0 && part[0] != '\0') {
+        if ((bits & (1 << d)) != 0 && part[0] != '\0') {
             sm_append_part(r->work, sizeof(r->work), ", ", sm_model_field_get_info((sm_model_field)d)->heading);
             sm_append_part(r->work, sizeof(r->work), " ", part);
         }
@@ -176,14 +163,13 @@ static void fill(const json_t *row, report_row *r) {
 }
 
 static void make_rows(const json_t *rows, report_rows *report) {
-    models m;
+    SM_OWN(json_t) *varied = find_varied(rows);
     const size_t n = json_array_size(rows);
     *report = (report_rows){.rows = sm_calloc(n + 1, sizeof(*report->rows)), .n = n};
-    find_models(rows, &m);
     for (size_t i = 0; i < n; i++) {
         fill(json_array_get(rows, i), &report->rows[i]);
         report->rows[i].index = (int)i;
-        name_work(&m, &report->rows[i]);
+        name_work(varied, &report->rows[i]);
     }
     name_machines(report);
     for (size_t i = 0; i < n; i++) {

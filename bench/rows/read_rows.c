@@ -27,8 +27,6 @@ void sm_rows_free(sm_rows *rows) {
     *rows = (sm_rows){.rows = NULL};
 }
 
-void sm_rows_take_rungs(sm_rows *rows) { rows->rungs = json_array(); }
-
 // --- fields ------------------------------------------------------------------------------
 
 const char *sm_rows_text(const json_t *row, const char *name) { return sm_json_word(row, name); }

@@ -25,14 +25,13 @@
 #include <stddef.h>
 
 typedef struct {
-    json_t *rows;                             // array of objects, in the order of reading
-    json_t *warnings;                         // array of texts
-    json_t *rungs;                            // rungs of `stepmark ladder`, likewise; NULL: they are not read
+    json_t *rows;     // array of objects, in the order of reading
+    json_t *warnings; // array of texts
+    json_t *rungs;    // rungs of `stepmark ladder`, likewise; NULL, as at first: they are not read
     const volatile sig_atomic_t *interrupted; // tested while reading; NULL is fine
 } sm_rows;
 
-void sm_rows_init(sm_rows *rows);       // all empty; nothing interrupts
-void sm_rows_take_rungs(sm_rows *rows); // from now on also reads rungs of ladders, separate from rows
+void sm_rows_init(sm_rows *rows); // all empty; nothing interrupts
 void sm_rows_free(sm_rows *rows);
 
 // Appends the rows of a file or pipe. SM_ERR_IO, SM_ERR_FORMAT, SM_ERR_OOM or SM_ERR_INTERRUPTED with the path; `rows`
@@ -174,10 +173,8 @@ typedef struct sm_sweep_log sm_sweep_log;
 
 // Opens `path`, creates it if missing, and locks it against a second run. An incomplete last line is moved to
 // "PATH.damaged"; sm_sweep_log_rows(log)->warnings reports this and other anomalies.
-sm_status sm_sweep_log_open(const char *path, sm_sweep_log **log);
-
-// Only reads the file, if it exists: makes, locks and moves nothing; nothing may be appended.
-sm_status sm_sweep_log_look(const char *path, sm_sweep_log **log);
+// `only_reads`: the file, if it exists, without making, locking or moving anything; nothing may then be appended.
+sm_status sm_sweep_log_open(const char *path, bool only_reads, sm_sweep_log **log);
 void sm_sweep_log_close(sm_sweep_log *log); // NULL is fine
 SM_OWNABLE(sm_sweep_log, sm_sweep_log_close)
 

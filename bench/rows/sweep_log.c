@@ -105,7 +105,7 @@ static sm_status open_file(sm_sweep_log *log) {
     return SM_OK;
 }
 
-static sm_status open_log(const char *path, bool only_reads, sm_sweep_log **log) {
+sm_status sm_sweep_log_open(const char *path, bool only_reads, sm_sweep_log **log) {
     SM_OWN(sm_sweep_log) *l = sm_calloc(1, sizeof(*l));
     *log = NULL;
     l->file = -1;
@@ -120,10 +120,6 @@ static sm_status open_log(const char *path, bool only_reads, sm_sweep_log **log)
     *log = sm_give(&l);
     return SM_OK;
 }
-
-sm_status sm_sweep_log_open(const char *path, sm_sweep_log **log) { return open_log(path, false, log); }
-
-sm_status sm_sweep_log_look(const char *path, sm_sweep_log **log) { return open_log(path, true, log); }
 
 void sm_sweep_log_close(sm_sweep_log *log) {
     if (log != NULL) {

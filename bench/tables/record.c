@@ -24,19 +24,12 @@ SM_WORDS(sm_format_name, sm_format, SM_FORMAT_LIST)
 bool sm_format_is_read(sm_format format) { return format == SM_FORMAT_MARKDOWN || format == SM_FORMAT_TEXT; }
 
 bool sm_format_parse(const char *name, sm_format *format) {
+    static const char *const others[SM_FORMAT_COUNT] = {
+        [SM_FORMAT_MARKDOWN] = "markdown", [SM_FORMAT_LATEX] = "tex", [SM_FORMAT_TYPST] = "typ"};
     for (int i = 0; i < SM_FORMAT_COUNT; i++) {
-        if (strcasecmp(name, sm_format_name((sm_format)i)) == 0) {
+        if (strcasecmp(name, sm_format_name((sm_format)i)) == 0 ||
+            (others[i] != NULL && strcasecmp(name, others[i]) == 0)) {
             *format = (sm_format)i;
-            return true;
-        }
-    }
-    static const struct {
-        const char *name;
-        sm_format format;
-    } others[] = {{"markdown", SM_FORMAT_MARKDOWN}, {"tex", SM_FORMAT_LATEX}, {"typ", SM_FORMAT_TYPST}};
-    for (size_t i = 0; i < SM_COUNT(others); i++) {
-        if (strcasecmp(name, others[i].name) == 0) {
-            *format = others[i].format;
             return true;
         }
     }

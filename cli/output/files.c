@@ -16,7 +16,7 @@ sm_status cli_row_file_open(const char *path, bool looks, cli_row_file *file) {
     }
     const bool is_whole = sm_format_of_file(path, &file->format) && file->format != SM_FORMAT_JSONL;
     file->rows = is_whole && !looks ? json_array() : NULL;
-    return is_whole ? SM_OK : (looks ? sm_sweep_log_look : sm_sweep_log_open)(path, &file->log);
+    return is_whole ? SM_OK : sm_sweep_log_open(path, looks, &file->log);
 }
 
 sm_status cli_row_file_add(cli_row_file *file, json_t *row) {

@@ -82,7 +82,7 @@ sm_status cli_run_together(const cli_options *options, sm_comm *comm) {
     SM_OWN(sm_sweep_log) *log = NULL; // process 0 looks, for all
     SM_TRY(plan_of(options, comm, &device, &plan));
     SM_TRY(options->sweep.resume && options->out.output_file != NULL && sm_comm_rank(comm) == 0
-               ? sm_sweep_log_look(options->out.output_file, &log)
+               ? sm_sweep_log_open(options->out.output_file, true, &log)
                : SM_OK);
     SM_OWN(json_t) *machine = bench.machine = sm_machine_facts(options->argc, options->argv);
     SM_TRY(sm_comm_rank(comm) == 0 ? sm_row_writer_open((sm_format)options->out.format, stdout, &writer) : SM_OK);

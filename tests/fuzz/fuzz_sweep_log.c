@@ -17,7 +17,7 @@ void fuzz_one(const uint8_t *data, size_t size_bytes) {
         snprintf(damaged, sizeof damaged, "%s.damaged", path);
     }
     fuzz_write(path, data, size_bytes);
-    if (sm_sweep_log_open(path, &log) == SM_OK) {
+    if (sm_sweep_log_open(path, false, &log) == SM_OK) {
         sm_sweep_log_find(log, "a");
         json_t *row = json_pack("{s:s}", "sweep_key", "fuzz");
         fuzz_expect(sm_sweep_log_append(log, row) == SM_OK, "a row is appended");
