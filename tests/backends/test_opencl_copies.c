@@ -87,6 +87,21 @@ TEST(test_plain) {
     tear_down(&b);
 }
 
+// A copy begins when what was started before it is done.
+TEST(test_copies_wait_for_ops) {
+    bench b;
+    set_up(&b);
+    for (int round = 0; round < 50; round++) {
+        check(backend->upload(b.executable, b.tensor, 0, N, b.own));
+        check(backend->execute(b.executable, (sm_range){0, 1}, NULL));
+        copy(&b, SM_COPY_OUT, false, b.result);
+        for (int i = 0; i < PART; i++) {
+            FAIL_IF(b.result[i] != 0, "round %d: element %d was copied before it was computed", round, i);
+        }
+    }
+    tear_down(&b);
+}
+
 static float rounded(float x) { return sm_bf16_widen(sm_bf16_round(x)); }
 
 TEST(test_rounded) {
