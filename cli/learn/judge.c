@@ -236,7 +236,8 @@ static sm_exercise_options judge_options(const cli_options *options) {
 }
 
 static sm_status judge_kind(const cli_options *options, sm_op_kind kind) {
-    const sm_exercise_options how = judge_options(options);
+    sm_exercise_options how = judge_options(options);
+    (void)os_draw(&how.seed, sizeof(how.seed));
     const char *paths[MOST_FILES];
     int index[MOST_FILES];
     int n = 0;

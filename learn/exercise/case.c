@@ -97,11 +97,6 @@ static sm_status lay_out(sm_exercise_case *c) {
     return SM_OK;
 }
 
-static sm_status download(const sm_exercise_case *c, const sm_backend *backend, sm_executable *executable,
-                          const sm_case_operand *o, void *to) {
-    return backend->download(executable, sm_case_tensor(c, o), 0, o->n_elems, to);
-}
-
 // Reads the operands before the op under test: after the forward op, if there is one.
 static sm_status read_before(sm_exercise_case *c, const sm_backend *backend, sm_executable *executable) {
     for (int i = 0; i < SM_CASE_OPERANDS; i++) {
@@ -116,7 +111,7 @@ static sm_status read_before(sm_exercise_case *c, const sm_backend *backend, sm_
                 ((float *)o->before)[k] = SM_EXERCISE_POISON;
             }
         } else {
-            SM_TRY(download(c, backend, executable, o, o->before));
+            SM_TRY(backend->download(executable, sm_case_tensor(c, o), 0, o->n_elems, o->before));
         }
         if (!o->is_shared) {
             memcpy(o->data, o->before, o->size_bytes);
@@ -140,7 +135,7 @@ static sm_status read_expected(sm_exercise_case *c, const sm_backend *backend, s
             o->expected = o->expected != NULL ? o->expected : sm_malloc(o->size_bytes);
             o->got = o->got != NULL ? o->got : sm_malloc(o->size_bytes);
             memcpy(o->got, o->data, o->size_bytes);
-            SM_TRY(download(c, backend, executable, o, o->expected));
+            SM_TRY(backend->download(executable, sm_case_tensor(c, o), 0, o->n_elems, o->expected));
             o->tolerance = sm_verify_tolerance(c->plan, c->op, o->out, sum_length);
             o->mean_tolerance = sm_op_is_matmul(c->kind) ? mean_tolerance(sum_length, o->n_elems) : 0;
         }
@@ -182,11 +177,11 @@ static sm_status open_case(sm_exercise_case *c, sm_device *reference) {
 
 // --- all cases -------------------------------------------------------------------------------------
 
-static sm_status open_cases(sm_op_kind kind, sm_device *reference, sm_exercise_cases *cases) {
+static sm_status open_cases(sm_op_kind kind, uint64_t seed, sm_device *reference, sm_exercise_cases *cases) {
     double most = -1;
     for (int i = 0; i < sm_op_case_count(kind); i++) {
         sm_exercise_case *c = &cases->list[cases->n];
-        *c = (sm_exercise_case){.kind = kind, .index = i, .seed = (uint64_t)i};
+        *c = (sm_exercise_case){.kind = kind, .index = i, .seed = seed + (uint64_t)i};
         sm_op_case_text(kind, i, c->text);
         if (!sm_op_case_is_naive(kind, i)) {
             continue;
@@ -202,11 +197,11 @@ static sm_status open_cases(sm_op_kind kind, sm_device *reference, sm_exercise_c
     return SM_OK;
 }
 
-sm_status sm_exercise_cases_open(sm_op_kind kind, sm_exercise_cases *cases) {
+sm_status sm_exercise_cases_open(sm_op_kind kind, uint64_t seed, sm_exercise_cases *cases) {
     SM_OWN(sm_device) *reference = NULL;
     *cases = (sm_exercise_cases){.list = sm_calloc((size_t)sm_op_case_count(kind), sizeof *cases->list)};
     SM_TRY(sm_backend_find("reference")->open(0, &(sm_open_options){.n_threads = 0}, &reference));
-    return open_cases(kind, reference, cases);
+    return open_cases(kind, seed, reference, cases);
 }
 
 sm_status sm_exercise_cases_expect(sm_exercise_cases *cases) {

@@ -81,13 +81,6 @@ sm_status sm_exercise_write(const sm_exercise *exercise, sm_own_language languag
 
 double sm_exercise_median(const sm_exercise_time *time) { return sm_stats_of_reals(time->ns, time->n).median; }
 
-static sm_exercise_time *add_row(sm_exercise_report *report, const char *who) {
-    sm_exercise_time *row = &report->times[report->n_times++];
-    *row = (sm_exercise_time){.n = 0};
-    snprintf(row->who, sizeof row->who, "%s", who);
-    return row;
-}
-
 // Refuses times below the machine's limits. Times of our own kernels are possible.
 static void refuse_impossible(sm_exercise_report *report, double own_ns) {
     double ours_ns = INFINITY;
@@ -184,10 +177,11 @@ static sm_status time_right(sm_op_kind kind, sm_own_language language, const sm_
     field f = {.list = list};
     for (int i = 0; i < n; i++) {
         if (reports[i].right && files[i].language == language) {
+            reports[i].times[0] = (sm_exercise_time){.who = "yours"};
             f.list[f.n++] = (sm_timed_kernel){.library = device != NULL ? paths[i] : files[i].library,
                                               .path = paths[i],
                                               .device = device,
-                                              .time = add_row(&reports[i], "yours"),
+                                              .time = &reports[i].times[0],
                                               .report = &reports[i],
                                               .left_s = options->timeout_s};
         }
@@ -199,7 +193,7 @@ static sm_status time_right(sm_op_kind kind, sm_own_language language, const sm_
             f.list[f.n++] = (sm_timed_kernel){.library = ours[i].library, .device = device, .time = &f.ours[i]};
         }
     }
-    SM_TRY(f.n > 0 ? sm_exercise_cases_open(kind, &cases) : SM_OK);
+    SM_TRY(f.n > 0 ? sm_exercise_cases_open(kind, 0, &cases) : SM_OK);
     return f.n > 0 ? time_field(&cases, options, &f) : SM_OK;
 }
 
@@ -252,7 +246,7 @@ static sm_status check_one(sm_op_kind kind, const char *path, const sm_exercise_
     report->said = file->said;
     file->said = NULL;
     SM_TRY(status);
-    SM_TRY(sm_exercise_cases_open(kind, &cases));
+    SM_TRY(sm_exercise_cases_open(kind, options->seed, &cases));
     sm_child_result result;
     status = sm_exercise_child_run(path, file, &cases, options, &result);
     report->printed = result.printed;

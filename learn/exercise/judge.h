@@ -55,8 +55,8 @@ typedef struct {
 } sm_exercise_cases;
 
 // All cases of the kind that a plan of mode naive can have, with the operands before the op under test. The right
-// results are computed later: they must not exist while an unknown kernel runs.
-sm_status sm_exercise_cases_open(sm_op_kind kind, sm_exercise_cases *cases);
+// results are computed later: they must not exist while an unknown kernel runs. `seed`: of the first case's inputs.
+sm_status sm_exercise_cases_open(sm_op_kind kind, uint64_t seed, sm_exercise_cases *cases);
 
 // Computes them with the reference, and keeps the kernel's.
 sm_status sm_exercise_cases_expect(sm_exercise_cases *cases);
@@ -188,9 +188,10 @@ typedef struct {
     const char *path;    // for messages
     const char *device;  // that it runs on; NULL: a thread of a process
     sm_exercise_time *time;
-    sm_exercise_report *report; // of a kernel that may be wrong; NULL: a backend's
-    double left_s;              // for all of its turns
-    double longest_s;           // of them so far
+    sm_exercise_report *report;       // of a kernel that may be wrong; NULL: a backend's
+    double left_s;                    // for all of its turns
+    double longest_s;                 // of them so far
+    double all_ns[SM_EXERCISE_TURNS]; // on a device: of a call with copies of operands and results, in each turn
     bool is_out;
 } sm_timed_kernel;
 

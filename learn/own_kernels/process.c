@@ -178,14 +178,6 @@ static sm_status start_threads(void) {
     return SM_OK;
 }
 
-static sm_status load(int i, const char *name, const char *path) {
-    sm_kernel_file file = {.language = SM_OWN_C};
-    snprintf(file.library, sizeof file.library, "%s", own.libraries[i]);
-    SM_TRY(sm_kernel_load(path, &file, sm_op_kind_find(name), &own.kernels[i]));
-    own.shared->has_threads[i] = own.kernels[i].has_threads;
-    return SM_OK;
-}
-
 static sm_status confine_and_load(char *const *words) {
     SM_TRY(start_threads());
     const bool is_backends = own.n > 0 && strncmp(own.libraries[0], SM_OWN_BACKEND, strlen(SM_OWN_BACKEND)) == 0;
@@ -202,7 +194,10 @@ static sm_status confine_and_load(char *const *words) {
         return is_backends ? open_backend(words) : sm_backend_file_load(own.libraries[0]);
     }
     for (int i = 0; i < own.n; i++) {
-        SM_TRY(load(i, words[3 * i], words[3 * i + 2]));
+        sm_kernel_file file = {.language = SM_OWN_C};
+        snprintf(file.library, sizeof file.library, "%s", own.libraries[i]);
+        SM_TRY(sm_kernel_load(words[3 * i + 2], &file, sm_op_kind_find(words[3 * i]), &own.kernels[i]));
+        own.shared->has_threads[i] = own.kernels[i].has_threads;
     }
     return SM_OK;
 }

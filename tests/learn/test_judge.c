@@ -1,7 +1,10 @@
 // test_judge.c: `stepmark judge`: kernels that want a time which they did not earn, by the names of the kinds that were
 // published about judges of kernels, and have none; and what is said of the others.
+#include <sys/syscall.h>
+
 #include "tests/support/test.h"
 
+#include "src/plan/own_process.h"
 #include "tests/support/run_program.h"
 
 static const char head[] =
@@ -132,6 +135,56 @@ TEST(kernels_in_opencl_are_judged) {
         FAIL_IF(code != (i > 0) || strstr(out, cases[i].says) == NULL, "%s: %s%s", cases[i].body, out, err);
         FAIL_IF(i == 0 && !(field(out, "ns_lo") > 0 && field(out, "speed_lo") > 0), "no interval: %s", out);
     }
+}
+
+#if defined(__x86_64__) && defined(__linux__)
+// What a processor's driver compiles could find the memory that is shared with the judge, and answer before it has
+// computed: here it sleeps after that, in each call that is timed.
+TEST(no_answer_comes_too_early) {
+    if (run("devices") != 0 || strstr(out, "pthread") == NULL) {
+        skip();
+    }
+    temp_put_text(
+        "gelu_forward.cl",
+        textf(
+            "#define gelu_forward_signature \"cl 1 n x y\"\n#define gelu_forward_items \"n\"\n"
+            "static long call(long number, long a, long b, long c) { long r; __asm__ volatile(\"syscall\" : \"=a\"(r) "
+            ": \"a\"(number), \"D\"(a), \"S\"(b), \"d\"(c) : \"rcx\", \"r11\", \"memory\"); return r; }\n"
+            "static ulong shared(void) { const char path[] = \"/proc/self/maps\"; char text[64], line[64]; int k = 0;\n"
+            "    for (long n, fd = call(%d, (long)path, 0, 0); (n = call(%d, fd, (long)text, 64)) > 0;)\n"
+            "        for (long i = 0; i < n; i++, k++) {\n"
+            "            if (k < 64) line[k] = text[i];\n"
+            "            if (text[i] != '\\n') continue;\n"
+            "            ulong at = 0; int c = 0;\n"
+            "            for (; line[c] != '-'; c++) at = at * 16 + line[c] - (line[c] > '9' ? 'a' - 10 : '0');\n"
+            "            for (; line[c] != ' '; c++) { }\n"
+            "            k = -1;\n"
+            "            if (line[c + 2] == 'w' && line[c + 4] == 's') return at;\n"
+            "        }\n"
+            "    return 0; }\n"
+            "kernel void gelu_forward(const long n, global const float *x, const ulong x_at, global float *y, const "
+            "ulong y_at) {\n"
+            "    const long i = get_global_id(0);\n"
+            "    if (i == 0 && n > 9999) { const ulong s = shared() + %zu; const long time[2] = {0, 80000000};\n"
+            "        if (s > %zu) *(volatile uint *)(s + %zu) = *(volatile uint *)s; call(%d, (long)time, 0, 0); }\n"
+            "    if (i < n) { const float u = x[x_at + i];\n"
+            "        y[y_at + i] = u / 2 * (1 + tanh(0.7978845608f * (u + 0.044715f * u * u * u))); } }\n",
+            SYS_open, SYS_read, offsetof(sm_own_shared, boxes), offsetof(sm_own_shared, boxes),
+            offsetof(sm_own_box, answered), SYS_nanosleep));
+    expect_exit("judge $T/gelu_forward.cl -o jsonl --timeout 300", 0);
+    FAIL_IF(!(field(out, "ns") > 40e6), "it took no time: %s", out);
+}
+#endif
+
+// A case's inputs are drawn: no kernel can know its results.
+TEST(cases_have_inputs_of_their_own) {
+    char first[256];
+    write_kernel("says.c", KERNEL("work(x, y, n); if (n < 99) printf(\"%a,\", x[0]);"));
+    expect_exit("judge $T/says.c --kind gelu_forward --no-peaks -o jsonl", 0);
+    snprintf(first, sizeof(first), "%s", strstr(out, "\"printed\""));
+    expect_exit("judge $T/says.c --kind gelu_forward --no-peaks -o jsonl", 0);
+    assert_non_null(strstr(first, "0x1"));
+    assert_null(strstr(out, first));
 }
 
 // A kernel that tampers with its own clock, with its loop of calls, or does its work between calls, has the time that it
