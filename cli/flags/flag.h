@@ -74,10 +74,8 @@ const cli_flag *cli_flag_at(int index); // as in most subcommands
 // The flag as in that subcommand; false if the subcommand does not have it.
 bool cli_flag_of(cli_command command, int index, cli_flag *flag);
 
-// The flags of a subcommand, group by group; returns their number.
+// The flags of a subcommand, group by group, and their number; of a form only those that the subcommand does not have.
 int cli_flags_of(cli_command command, cli_flag flags[CLI_MAX_FLAGS]);
-
-// The flags of a form that the subcommand does not have; of the subcommand itself all. With their arguments in the form.
 int cli_flags_of_form(cli_command command, cli_command form, cli_flag flags[CLI_MAX_FLAGS]);
 
 // The flag that a word names, "--preset", "--pres=sizes" where no other begins so, or "-b4"; NULL: none.
@@ -123,8 +121,7 @@ bool cli_has_own_list(const cli_flag *flag, cli_command command);
 // Whether that subcommand accepts a comma list.
 bool cli_takes_list(const cli_flag *flag, cli_command command);
 
-// "naive|fused|tuned".
-void cli_choice_words(const cli_choice *choices, char *text, size_t size_bytes);
+void cli_choice_words(const cli_choice *choices, char *text, size_t size_bytes); // "naive|fused|tuned"
 
 // A flag's argument as --help shows it; "" for a switch.
 enum { CLI_ARGUMENT_SIZE = 128 };
@@ -135,14 +132,9 @@ void cli_flag_argument(const cli_flag *flag, cli_command command, char text[CLI_
 enum { CLI_MAX_WORDS = 64 };
 int cli_flag_words(const cli_flag *flag, const char *words[CLI_MAX_WORDS]);
 
-// Lines of a preset, separated by newlines; NULL if there is no such preset.
-const char *cli_preset_find(const char *name);
-
-// Whether its lines are in the order in which they should run, unless --order says another.
-bool cli_preset_is_ordered(const char *name);
-
-// The name of a preset, from index 0; NULL after the last.
-const char *cli_preset_at(int index);
+const char *cli_preset_find(const char *name); // its lines, separated by newlines; NULL if there is none
+const char *cli_preset_at(int index);          // its name; NULL after the last
+bool cli_preset_is_ordered(const char *name);  // its lines run in their order, unless --order says another
 
 // The flags that `advise` chooses, in the order in which it tries values: those that do not change the training come
 // first, so that the fastest of them is found; accumulation comes last, as its gain depends on all others.
@@ -151,8 +143,7 @@ typedef struct {
     const char *changes; // what it changes in the training: "batch"; NULL: nothing
 } cli_choosable;
 
-// Index of the flag with that name of `length` bytes; -1: `advise` does not choose it.
-int cli_choosable_find(const char *name, size_t length);
-const cli_choosable *cli_choosable_at(int index); // NULL after the last
+// That of the flag with a name of `length` bytes, behind those that are tried before; NULL: `advise` does not choose it.
+const cli_choosable *cli_choosable_find(const char *name, size_t length);
 
 #endif

@@ -767,24 +767,19 @@ int cli_flags_of_form(cli_command command, cli_command form, cli_flag list[CLI_M
     return n_own;
 }
 
-static const cli_choosable choosable[] = {
-    {"mode", NULL},        {"attention", NULL},     {"recompute", NULL},       {"threads", NULL},
-    {"isa", NULL},         {"products", NULL},      {"padding", NULL},         {"loader", NULL},
-    {"queue-depth", NULL}, {"batch-size", "batch"}, {"precision", "rounding"}, {"optimizer", "optimizer"},
-    {"accum", "batch"},
-};
-
-enum { N_CHOOSABLE = sizeof(choosable) / sizeof(choosable[0]) };
-
-const cli_choosable *cli_choosable_at(int index) { return index < N_CHOOSABLE ? &choosable[index] : NULL; }
-
-int cli_choosable_find(const char *name, size_t length) {
-    for (int i = 0; i < N_CHOOSABLE; i++) {
+const cli_choosable *cli_choosable_find(const char *name, size_t length) {
+    static const cli_choosable choosable[] = {
+        {"mode", NULL},        {"attention", NULL},     {"recompute", NULL},       {"threads", NULL},
+        {"isa", NULL},         {"products", NULL},      {"padding", NULL},         {"loader", NULL},
+        {"queue-depth", NULL}, {"batch-size", "batch"}, {"precision", "rounding"}, {"optimizer", "optimizer"},
+        {"accum", "batch"},
+    };
+    for (size_t i = 0; i < sizeof(choosable) / sizeof(choosable[0]); i++) {
         if (length == strlen(choosable[i].flag) && strncmp(name, choosable[i].flag, length) == 0) {
-            return i;
+            return &choosable[i];
         }
     }
-    return -1;
+    return NULL;
 }
 
 bool cli_is_axis(const cli_flag *flag) { return (flag->commands & CLI_LISTED) != 0; }
@@ -818,7 +813,7 @@ bool cli_has_own_list(const cli_flag *flag, cli_command command) {
 
 bool cli_takes_list(const cli_flag *flag, cli_command command) {
     if (command == CLI_ADVISE) {
-        return cli_choosable_find(flag->name, strlen(flag->name)) >= 0;
+        return cli_choosable_find(flag->name, strlen(flag->name)) != NULL;
     }
     bool swept = (command == CLI_RUN || command == CLI_SCORE) && cli_is_axis(flag) && flag->type != CLI_SWITCH &&
                  !(flag->commands & CLI_WHOLE);

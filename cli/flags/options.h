@@ -200,9 +200,6 @@ typedef struct cli_options {
 // was probably meant.
 sm_status cli_options_parse(cli_command command, bool is_row, int argc, char **argv, cli_options *options);
 
-// Prints purpose, flags with defaults, examples, exit codes.
-void cli_options_help(FILE *stream, cli_command command);
-
 // "1,2,4", "1-4", "0-8+2", "1-64*2" or a mix of them, each value within min..max. `what` names
 // the flag in messages. And a list of texts.
 sm_status cli_parse_ints(const char *what, const char *text, int64_t min, int64_t max, cli_ints *list);
@@ -220,20 +217,14 @@ sm_status cli_no_such_name(const char *flag, const char *noun, const char *text,
 // The pattern of --filter, which the caller frees; NULL without a text. SM_ERR_USAGE has the error.
 sm_status cli_filter_compile(const char *text, sm_pattern **pattern);
 
-// --- a model -------------------------------------------------------------------------------------
-
 // The config of a size of --arch, with the dimensions that the command line sets. SM_ERR_USAGE names what is wrong.
 sm_status cli_model_config(const cli_options *options, const char *size_name, sm_model_config *config);
 
 // SM_ERR_USAGE if sequences of T tokens are longer than the model's context.
 sm_status cli_check_seq_len(const sm_model_config *config, int64_t T);
 
-// --- a precision ---------------------------------------------------------------------------------
-
 const char *cli_precision_name(cli_precision precision);
-
-// The data type and products of plans in that precision.
-sm_precision cli_plan_precision(cli_precision precision);
+sm_precision cli_plan_precision(cli_precision precision); // the data type and products of its plans
 
 // Whether the device lacks instructions for that precision and widens its data.
 bool cli_is_emulated(const sm_device *device, cli_precision precision);
@@ -248,8 +239,6 @@ sm_status cli_loss_scaling(const cli_options *options, cli_precision precision, 
 // working_set_bytes, which may fit in a cache; 0: operands in memory.
 sm_status cli_measure_peaks(sm_device *device, cli_precision precision, size_t working_set_bytes, double seconds,
                             sm_peaks *peaks);
-
-// --- an optimizer --------------------------------------------------------------------------------
 
 // The defaults of --optimizer, overridden by flags. SM_ERR_USAGE names a flag that the optimizer does not have.
 sm_status cli_settings(const cli_options *options, sm_step_settings *settings);

@@ -103,9 +103,7 @@ static void show_times(const json_t *record, const sm_column *column, char *text
     X("ceiling_ns", REAL, "ns", "the least time that measured ceilings allow", r->ceiling.ns, .heading = NULL)         \
     X("bound", TEXT, "", "which of them that is: compute or memory", bound, .heading = NULL)
 
-static const sm_column columns[] = {COLUMN_LIST(SM_LISTED_COLUMN)};
-
-const sm_table cli_ladder_table = {"ladder", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+CLI_LISTED_TABLE(cli_ladder_table, "ladder", COLUMN_LIST)
 
 // `before`: NULL for the first.
 static json_t *make_record(const sm_ladder *ladder, const sm_ladder_result *r, const sm_rung_result *rung,

@@ -8,8 +8,6 @@
 #include "learn/live/live.h"
 #include "src/rewrites/rewrite.h"
 
-// --- events --------------------------------------------------------------------------------------
-
 // The events of a walk, in this order: begin; then `op` for each op or `skip` for a run of omitted ops; finally `end`.
 // A writer turns them into text (learn/walk_text.c), or JSON and records (learn/walk_json.c), all with the same
 // numbers.
@@ -88,8 +86,6 @@ json_t *cli_walk_op_json(const cli_walk_op *event, bool has_values);
 
 cli_walk_writer cli_walk_text_writer(void);
 cli_walk_writer cli_walk_record_writer(void); // json; csv, jsonl: only ops
-
-// --- the parts of a step's page ------------------------------------------------------------------
 
 // For each kind of op in the plans (ending with NULL): {"text", "sources": [{"backend", "file"}]}: its section of
 // docs/equations.md, and the files that compute it, whose texts it adds to `files`. `tier` is the family of OpenCL

@@ -30,9 +30,7 @@
     X("status", TEXT, "", "passed, failed or skipped", l->status, .heading = "status")                            \
     X("reason", TEXT, "", "why it failed or was skipped", l->reason, .heading = "reason")
 
-static const sm_column columns[] = {COLUMN_LIST(SM_LISTED_COLUMN)};
-
-const sm_table cli_verify_table = {"verifications", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+CLI_LISTED_TABLE(cli_verify_table, "verifications", COLUMN_LIST)
 
 enum { SUBJECT_SIZE = 128 };
 

@@ -40,9 +40,7 @@ static int64_t known(size_t value) { return value > 0 ? (int64_t)value : SM_ABSE
     X("warnings", JSON, "", "causes of slowness on this machine", cli_device_warnings(info), .heading = "warning",  \
       .view = SM_SHOWN_AS_NOTES)
 
-static const sm_column columns[] = {COLUMN_LIST(SM_LISTED_COLUMN)};
-
-const sm_table cli_devices_table = {"devices", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+CLI_LISTED_TABLE(cli_devices_table, "devices", COLUMN_LIST)
 
 // Tests every device's matrix units again that a compiler or driver could fail at.
 static void try_units(void) {

@@ -36,19 +36,17 @@ typedef struct {
 sm_status cli_job_of(const cli_options *options, sm_comm *comm, cli_job *job);
 sm_status cli_single_job(const cli_options *options, sm_comm *comm, cli_job *job);
 
-// Of a job with --op: the ops, their sizes, and which of them are timed. And its plan, as cli_job_plan.
+// Of a job with --op: the ops, their sizes, and which of them are timed.
 sm_status cli_op_job(const cli_options *options, cli_job *job);
-sm_status cli_op_plan(const cli_job *job, sm_plan **plan);
 
 // Their defaults resolved.
 sm_attention cli_attention(const cli_job *job);
 sm_recompute cli_recompute(const cli_job *job);
 
-// The options of a job's plan. max_tensor_bytes as in sm_plan_options.
-sm_plan_options cli_plan_options(const cli_job *job, size_t max_tensor_bytes);
-
-// The plan of a job, without memory assigned; the caller frees it. max_tensor_bytes as in sm_plan_options.
+// The plan of a job, without memory assigned, which the caller frees; and its options, of which max_tensor_bytes is one.
 sm_status cli_job_plan(const cli_job *job, size_t max_tensor_bytes, sm_plan **plan);
+sm_status cli_op_plan(const cli_job *job, sm_plan **plan); // of a job with --op
+sm_plan_options cli_plan_options(const cli_job *job, size_t max_tensor_bytes);
 
 // The ceilings of a job's device, measured at the first call for its thread count and precision; 0 if the backend has
 // none. `opened` may be NULL: the device is then opened for it.
@@ -103,33 +101,22 @@ int64_t cli_largest_batch(const cli_job *job, cli_target target, int64_t limit_b
 // --- flags of a row ------------------------------------------------------------------------------
 
 // A row's field run_args: the flags of `run` (or `loop`) that measure exactly this row, "--batch-size=4", including
-// defaults, as a later version may have others.
-
-// For a job of the command with these options. The caller owns *args.
+// defaults, as a later version may have others. The caller owns *args.
 sm_status cli_run_args_make(const cli_options *options, const cli_job *job, json_t **args);
-
-// The subcommand of these flags: CLI_RUN or CLI_LOOP.
-cli_command cli_run_args_command(const json_t *args);
-
-// A flag's value; NULL: absent.
-const char *cli_run_args_value(const json_t *args, const char *name);
+cli_command cli_run_args_command(const json_t *args);                 // CLI_RUN or CLI_LOOP
+const char *cli_run_args_value(const json_t *args, const char *name); // NULL: absent
 
 // For a row of unknown origin: SM_ERR_FORMAT names the first flag that cli_run_args_make does not write, or that is
 // repeated.
 sm_status cli_run_args_check(const json_t *args);
-
-// --- sizes -------------------------------------------------------------------------------------
 
 // Sets job->B, and job->T if it is 0: the largest work of a fixed list that fits the device's free memory and, at 60% of the
 // measured ceilings, this device's share of the seconds of --fit for warm-up, samples and attribution; the smallest of
 // the list if none fits. Prints its choice and the reason on stderr.
 sm_status cli_fit(cli_bench *bench, cli_job *job);
 
-// --- the steps of a training loop -----------------------------------------------------------------------------------
-
 // The parts of a training loop that a measured step does not have: data read by a loader, a log, and the machine's
 // activity.
-
 typedef struct {
     cli_options options; // with the files of a data folder filled in
     cli_train_data data;
@@ -151,9 +138,7 @@ sm_status cli_open_data(const cli_options *options, const cli_job *job, cli_loop
 
 void cli_loop_steps_close(cli_loop_steps *steps); // an all-zero one is fine
 
-// --- what a person sees of it --------------------------------------------------------------------
-
-// Prints its phases, speed and bottleneck on stdout; `baseline` is the row of an earlier loop, or NULL.
+// Prints a loop's phases, speed and bottleneck on stdout; `baseline` is the row of an earlier loop, or NULL.
 sm_status cli_loop_show(const sm_row *row, const json_t *baseline, sm_format format);
 
 #endif

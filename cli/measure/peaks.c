@@ -73,9 +73,7 @@ static double per_cycle(const sm_device_info *info, const sm_ceiling *c) {
     X("warnings", JSON, "", "causes of slowness on this machine", cli_device_warnings(info), .heading = "warning",    \
       .view = SM_SHOWN_AS_NOTES)
 
-static const sm_column columns[] = {COLUMN_LIST(SM_LISTED_COLUMN)};
-
-const sm_table cli_peaks_table = {"peaks", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+CLI_LISTED_TABLE(cli_peaks_table, "peaks", COLUMN_LIST)
 
 typedef struct {
     sm_record_writer *writer;

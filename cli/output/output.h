@@ -11,23 +11,21 @@
 #include "status.h"
 #include "bench/tables/record.h"
 
+// A table, and its columns, from a list of both (bench/tables/table.h).
+#define CLI_LISTED_TABLE(table, title, list)                             \
+    static const sm_column table##_columns[] = {list(SM_LISTED_COLUMN)}; \
+    const sm_table table = {title, table##_columns, (int)(sizeof(table##_columns) / sizeof(table##_columns[0]))};
+
 // Counts SIGINT and SIGTERM. Long work checks it between steps, keeps its results and returns SM_ERR_INTERRUPTED. A
 // process that does not return within CLI_STOP_S, or gets a second signal, is ended (setup/setup.h).
 extern volatile sig_atomic_t cli_interrupted;
 
-// Suppresses notes: of several processes only one prints them.
-void cli_mute(bool muted);
-
-// A line on stderr, "stepmark: ...".
+// A line on stderr, "stepmark: ...": of facts, or of the current work, which -q leaves out as it does the live line.
 void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-void cli_note_line(const char *line); // the same, for who is given a function
-
-// -q: no line, and no cli_say().
-extern bool cli_is_quiet;
-
-// A note of the current work; none with -q.
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void cli_note_line(const char *line); // cli_note, for who is given a function
+void cli_mute(bool muted);            // no lines: of several processes only one prints them
+extern bool cli_is_quiet;             // -q
 
 // The whole has `total` parts, called `what` ("row"), of which `done` are complete; 0: unknown.
 void cli_live_parts(const char *what, int done, int total);
@@ -38,30 +36,21 @@ void cli_live_show(const char *what, int done, int total);
 // Shows lines that fit the terminal, each with its newline, in place of what is shown.
 void cli_live_lines(const char *lines);
 
-// Whether there is a terminal for it, and whether the last update was long enough ago.
-bool cli_live_is_off(void);
-bool cli_live_is_due(void);
-
-// Removes what is shown; or leaves it there for good.
-void cli_live_clear(void);
-void cli_live_keep(void);
+bool cli_live_is_off(void); // no terminal for it
+bool cli_live_is_due(void); // the last update was long enough ago
+void cli_live_clear(void);  // removes what is shown
+void cli_live_keep(void);   // leaves it there for good
 
 const char *cli_text_duration(double seconds, char text[32]); // "45 s", "12 min", "3.5 h"
 #define CLI_DURATION(seconds) cli_text_duration((seconds), (char[32]){""})
 
 // --- last words ----------------------------------------------------------------------------------
 
-// Prints results soon after Ctrl-C even if the current work, a long step or a driver's call, cannot be interrupted: a
-// separate thread prints what is complete, and ends the process.
-
-// From this call: if cli_interrupted is set and cli_last_words_end is not called in time, another thread calls
-// print(ctx), and the process ends as interrupted. Does nothing if no thread can be created.
+// Prints results soon after Ctrl-C even if the current work, a long step or a driver's call, cannot be interrupted: if
+// cli_interrupted is set and cli_last_words_end is not called in time, another thread calls print(ctx), and the process
+// ends as interrupted. Does nothing if no thread can be created. Hold the lock to change the data of print().
 void cli_last_words_begin(sm_status (*print)(void *ctx), void *ctx);
-
-// Ends that. Afterwards only the caller reads the data of print().
 void cli_last_words_end(void);
-
-// Hold this lock to change the data of print().
 void cli_last_words_lock(void);
 void cli_last_words_unlock(void);
 
@@ -89,21 +78,15 @@ sm_status cli_row_file_close(cli_row_file *file);
 // Adds a row to a file.
 sm_status cli_write_row(const char *path, json_t *row);
 
-// --- pages ---------------------------------------------------------------------------------------
-
-// A page is written whole or not at all.
+// --- pages, objects and traces -------------------------------------------------------------------
 
 typedef sm_status (*cli_page_function)(void *what, FILE *out);
 
-// Writes to the file, with a note of its size after `before` ("12 rows, "; ""); NULL: to stdout.
+// Writes a page, whole or not at all, with a note of its size after `before` ("12 rows, "; ""); path NULL: to stdout.
 sm_status cli_write_page(const char *path, cli_page_function put, void *what, const char *before);
-
-// --- JSON ----------------------------------------------------------------------------------------
 
 // Prints one object, so that a script can ask for a member, and takes it over; a failure's message names `what`.
 sm_status cli_print_object(json_t *object, const char *what);
-
-// --- traces --------------------------------------------------------------------------------------
 
 sm_status cli_write_json(const json_t *value, const char *path);
 sm_status cli_write_trace(const json_t *trace, const char *path);

@@ -9,16 +9,10 @@
 #include "bench/rows/read_rows.h"
 #include "cli/flags/options.h"
 
-// --- baselines -----------------------------------------------------------------------------------
-
 // Result files saved under a name, for later comparisons: NAME.jsonl in $XDG_DATA_HOME/stepmark/baselines
-// (~/.local/share/stepmark/baselines).
-
-// A name has letters, digits, '.', '_' and '-', and does not begin with '.'; otherwise SM_ERR_USAGE.
+// (~/.local/share/stepmark/baselines). A name has letters, digits, '.', '_' and '-', and does not begin with '.'.
 sm_status cli_baseline_check(const char *name);
-
-// Saves the rows under a name; replaces an older baseline.
-sm_status cli_baseline_save(const char *name, const json_t *rows);
+sm_status cli_baseline_save(const char *name, const json_t *rows); // replaces an older one
 
 // Reads a result file, or, if that path does not exist, the baseline with that name.
 sm_status cli_baseline_read(const char *path_or_name, sm_rows *rows);
@@ -30,12 +24,8 @@ void cli_note_warnings(const sm_rows *rows);
 // file i begin; NULL: not asked for.
 sm_status cli_rows_read(const cli_options *options, size_t *first, sm_rows *rows);
 
-// --- costs ---------------------------------------------------------------------------------------
-
 // From --price and --train-tokens.
 sm_status cli_costs(const cli_options *options, sm_costs *costs);
-
-// --- recommendations -----------------------------------------------------------------------------
 
 // Prints the recommendations from rows, for `report --best` and for the end of `run`; *n is their number.
 sm_status cli_recommend_print(const json_t *rows, sm_format format, size_t *n);

@@ -21,8 +21,6 @@
 #include "src/verify/op_cases.h"
 #include "src/verify/step_checks.h"
 
-// --- devices, weights and data -------------------------------------------------------------------
-
 // A device named by --backend: number `index` of a backend.
 typedef struct {
     const sm_backend *backend;
@@ -80,15 +78,14 @@ sm_status cli_list_as_told(const sm_backend *backend);
 // None of one whose devices are not known. The first call loads its drivers, which may hang or crash.
 int cli_count_devices(const sm_backend *backend);
 
-// From now on this process loads no driver, so that it can start processes that do: it lists devices by a process for
-// each backend, which has `timeout_s` (0: no limit). In such a process: it may load drivers.
+// From now on this process loads no driver, so that it can start processes that do, in which drivers may be loaded: it
+// lists devices by a process for each backend, which has `timeout_s` (0: no limit).
 void cli_load_no_drivers(double timeout_s);
 void cli_may_load_drivers(void);
 
-// Facts of a device; without drivers, those of when it was listed. Index -1: none, as its backend could not list any.
+// Facts of a device; without drivers, those of when it was listed. Index -1: none, as its backend could not list any. And
+// its warnings, an array, which the caller owns.
 sm_status cli_describe(cli_device device, sm_device_info *info);
-
-// A device's warnings, an array; the caller owns it.
 json_t *cli_device_warnings(const sm_device_info *info);
 
 // The failure of a backend whose devices are not known, with its message; SM_OK: they are, or were not asked for.
@@ -97,19 +94,16 @@ sm_status cli_backend_failure(const sm_backend *backend);
 // Loads the weights of --weights, or initial ones of --seed, into a session.
 sm_status cli_load_weights(sm_session *session, const sm_model_config *config, uint64_t seed, const char *folder);
 
-// The digest of --weights' model.safetensors, or of its parts; "" without --weights.
+// The digest of --weights' files; "" without --weights.
 sm_status cli_weights_digest(const cli_options *options, char digest[SM_DIGEST_SIZE]);
 
 // The tokens of --data, or the embedded text as bytes. The caller closes them.
 sm_status cli_open_tokens(const cli_options *options, int64_t vocab, sm_tokens **tokens);
 
-// How the flags say that devices are opened, with that many threads (0: their default).
+// Opens a device with that many threads (0: its default) as the flags say, or the only one of --backend with the only
+// --threads. A failure's message names the device.
 sm_open_options cli_open_options(const cli_options *options, int64_t n_threads);
-
-// Opens a device with that many threads (0: its default), --isa and --cpu-mask. A failure's message names the device.
 sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_options *options, sm_device **opened);
-
-// The same for a subcommand of one process, by its --backend and --threads, of which each stands for one. SM_ERR_USAGE.
 sm_status cli_open_only_device(const cli_options *options, sm_device **opened);
 
 // --- code of the user's own ----------------------------------------------------------------------
@@ -121,7 +115,6 @@ sm_status cli_own_kernels(const cli_options *options, const sm_backend *backend,
 
 // Adds the backend of --backend-library, once in a process, before devices are selected.
 sm_status cli_load_backend(const cli_options *options);
-
 sm_status cli_load_backend_file(const char *path);
 
 // Fills in what code of the user's own a device uses, whatever it says: "gelu_forward=my.c (fnv1a64:...)" of --kernel,
@@ -132,8 +125,6 @@ void cli_describe_own_code(sm_device *device);
 sm_status cli_own_code_check(const char *flag, const char *code, const char *recorded);
 
 // --- tokenizers ----------------------------------------------------------------------------------
-
-// Weights and tokenizer in a model's folder, or in a run of `train` with a model.
 
 #define CLI_BYTES_TOKENIZER "bytes" // for models of text read as bytes
 
@@ -164,8 +155,6 @@ sm_status cli_check_vocabulary(const char *given);
 sm_status cli_encode_text(const char *flag, const sm_tokenizer *tokenizer, const char *text, int64_t vocab,
                           sm_ids *ids);
 
-// --- documents -----------------------------------------------------------------------------------
-
 // The placement of documents in rows: none without --documents.
 sm_padding cli_padding(const cli_options *options);
 
@@ -175,8 +164,6 @@ sm_status cli_documents(const cli_options *options, const sm_model_config *confi
                         int64_t n_positions, sm_documents *documents);
 
 // --- a training's data ---------------------------------------------------------------------------
-
-// The data of a training, from flags: files of tokens or text, documents, and the loader.
 
 // A file and its documents.
 typedef struct {
@@ -222,13 +209,12 @@ typedef struct {
     sm_update_check *update_check; // of the current step; otherwise NULL
 } cli_workload;
 
-// Reads the first batches of --data, or of the embedded text, or of its --documents. A longer run repeats them.
+// Reads the first batches of --data, or of the embedded text, or of its --documents; or of open tokens. A longer run
+// repeats them. The digest is that of all batches.
 sm_status cli_workload_open(const cli_options *options, const cli_job *job, cli_workload *workload);
 sm_status cli_workload_open_of(const cli_options *options, const cli_job *job, sm_tokens *tokens,
-                               cli_workload *workload); // from open tokens
-void cli_workload_close(cli_workload *workload);        // one whose ids are NULL is fine
-
-// Of all its batches.
+                               cli_workload *workload);
+void cli_workload_close(cli_workload *workload); // one whose ids are NULL is fine
 void cli_workload_digest(const cli_workload *workload, char digest[SM_DIGEST_SIZE]);
 
 // The workload as the harness's interface; the workload must outlive it.

@@ -16,6 +16,7 @@
 typedef struct {
     sm_choices choices;
     int args[SM_ADVISOR_MAX_AXES]; // index of the axis's flag in a configuration's arguments
+    const cli_choosable *flags[SM_ADVISOR_MAX_AXES];
 } advise_axes;
 
 // Length of the flag's name in "--name=value", without its dashes.
@@ -42,11 +43,6 @@ static int count_levels(const cli_sweep_plan *plan, int arg) {
     return n;
 }
 
-static int rank_of(const cli_sweep_plan *plan, const advise_axes *axes, int axis) {
-    const char *text = plan->items[0].args[axes->args[axis]];
-    return cli_choosable_find(text + 2, name_length(text));
-}
-
 // SM_ERR_USAGE if a flag has several values that do not compare: two models do not do the same work.
 static sm_status find_axes(const cli_sweep_plan *plan, advise_axes *axes) {
     *axes = (advise_axes){.choices = {.n_axes = 0}};
@@ -55,12 +51,14 @@ static sm_status find_axes(const cli_sweep_plan *plan, advise_axes *axes) {
         if (n_levels != 1) {
             const char *text = plan->items[0].args[arg];
             const int n = axes->choices.n_axes;
-            SM_FAIL_IF(cli_choosable_find(text + 2, name_length(text)) < 0, SM_ERR_USAGE,
+            const cli_choosable *flag = cli_choosable_find(text + 2, name_length(text));
+            SM_FAIL_IF(flag == NULL, SM_ERR_USAGE,
                        "%.*s: give one value: rows with different values do not do the same work",
                        (int)name_length(text) + 2, text);
             SM_FAIL_IF(n_levels == 0 || n == SM_ADVISOR_MAX_AXES, SM_ERR_USAGE,
                        "%.*s: too much to choose between; shorten a list", (int)name_length(text) + 2, text);
             axes->args[n] = arg;
+            axes->flags[n] = flag;
             axes->choices.n_levels[n] = n_levels;
             axes->choices.n_axes++;
         }
@@ -68,7 +66,7 @@ static sm_status find_axes(const cli_sweep_plan *plan, advise_axes *axes) {
     for (int axis = 0; axis < axes->choices.n_axes; axis++) {
         int place = 0;
         for (int other = 0; other < axes->choices.n_axes; other++) {
-            place += rank_of(plan, axes, other) < rank_of(plan, axes, axis);
+            place += axes->flags[other] < axes->flags[axis];
         }
         axes->choices.order[place] = axis;
     }
@@ -116,7 +114,7 @@ static char *changes_of(const cli_sweep_plan *plan, const advise_axes *axes, int
         fputs("batch", out);
     }
     for (int axis = 0; axis < axes->choices.n_axes; axis++) {
-        const char *changes = cli_choosable_at(rank_of(plan, axes, axis))->changes;
+        const char *changes = axes->flags[axis]->changes;
         const bool is_changed = sm_choices_level(&axes->choices, configuration, axis) != 0;
         if (is_changed && changes != NULL && strcmp(changes, "batch") != 0) {
             fprintf(out, "%s%s", ftell(out) > 0 ? ", " : "", changes);
@@ -212,9 +210,6 @@ static void say_progress(const advice *a, const sm_trial *trial, const json_t *r
 
 static sm_status measure(advice *a, const cli_configuration *c, json_t **row) {
     cli_candidate *candidate = a->sweep.candidate;
-    if (candidate->status[0] == '\0') {
-        SM_TRY(cli_candidate_ask(&a->sweep.sweeper, c, candidate));
-    }
     if (candidate->status[0] == '\0') {
         // Does not start what would not end in time.
         char reason[SM_ROW_REASON_SIZE];

@@ -27,13 +27,10 @@ enum { CLI_MAX_CONFIGURATIONS = 100000 };
 
 void cli_sweep_plan_free(cli_sweep_plan *plan);
 
-// Appends a copy without a key. `of` may be of the same plan.
+// Appends a copy without a key; one with another B and T, for a search; or configuration `index` again, for round 1 or
+// later. Keys end with what these are. `of` may be of the same plan.
 sm_status cli_sweep_plan_copy(cli_sweep_plan *plan, const cli_configuration *of, cli_configuration **copy);
-
-// Appends a copy of `of` with another B and T, for a search, as the end of its key says.
 sm_status cli_sweep_plan_derive(cli_sweep_plan *plan, const cli_configuration *of, int64_t B, int64_t T);
-
-// Appends configuration `index` again, for round 1 or later, as its key says.
 sm_status cli_sweep_plan_repeat(cli_sweep_plan *plan, int index, int64_t round);
 
 // Sets the key from the arguments; `mark` is its last word, unless "".
@@ -42,17 +39,11 @@ void cli_configuration_set_key(cli_configuration *c, const char *mark);
 // Replaces a flag's argument by "--batch-size=4", or adds it; its key stays. Takes the text over.
 void cli_configuration_set(cli_configuration *c, char *argument);
 
-// --- all configurations --------------------------------------------------------------------------
-
-// A line of flags with lists is a Cartesian product; a sweep is one line (the command line) or all lines of a preset or
-// a file. A flag on the command line replaces that flag in every line.
-
-// The order of the configurations within a round.
-cli_order cli_sweep_order(const cli_options *options);
-
-// All configurations, filtered and in the order of running. SM_ERR_USAGE for bad values, unknown presets and lines;
-// SM_ERR_IO for a file that cannot be read.
+// All configurations, filtered and in the order of running. A line of flags with lists is a Cartesian product; a sweep is
+// one line (the command line) or all lines of a preset or a file. A flag on the command line replaces that flag in every
+// line. SM_ERR_USAGE for bad values, unknown presets and lines; SM_ERR_IO for a file that cannot be read.
 sm_status cli_sweep_plan_make(const cli_options *options, cli_sweep_plan *plan);
+cli_order cli_sweep_order(const cli_options *options); // within a round
 
 // --- a configuration becomes a row ---------------------------------------------------------------
 
@@ -110,17 +101,13 @@ sm_status cli_candidate_ask(const cli_sweeper *sweeper, const cli_configuration 
 // words.
 sm_status cli_do_as_told(const cli_options *options);
 
-// Marks it as one that is not run.
-void cli_candidate_skip(cli_candidate *candidate, const char *reason);
+void cli_candidate_skip(cli_candidate *candidate, const char *reason); // it is not run
 
 // Measures it, or not, and makes its row. SM_ERR_INTERRUPTED: it was interrupted, and may have a row of the samples so
 // far. SM_ERR_USAGE: a flag has a value that the device refuses; there is no row.
 sm_status cli_candidate_run(cli_sweeper *sweeper, const cli_configuration *c, cli_candidate *candidate, json_t **row);
 
-// --- a sweep under way ---------------------------------------------------------------------------
-
-// sweep/rows.c has its rows, sweep/sweep.c runs it.
-
+// A sweep under way: sweep/rows.c has its rows, sweep/sweep.c runs it.
 typedef struct {
     cli_sweeper sweeper;
     cli_sweep_plan plan;
@@ -149,8 +136,6 @@ double cli_sweep_work(const cli_candidate *candidate);
 
 // Lists the configurations and their planned outcomes; runs nothing.
 sm_status cli_sweep_dry_run(cli_sweep *s);
-
-// --- among processes -----------------------------------------------------------------------------
 
 // Whether the configurations are exchanges among processes, or steps that such an exchange is part of. All processes
 // then measure each, one after the other and without a process for each, and rank 0 writes the rows.

@@ -33,8 +33,7 @@ enum { NOT_COUNTED = -1 };
     X("accuracy_norm", REAL, "", "likewise by the mean of an ending's tokens", (double)e.n_right_norm / n_questions,   \
       .heading = "right, by mean", .show = sm_show_percent)
 
-static const sm_column columns[] = {COLUMN_LIST(SM_LISTED_COLUMN)};
-const sm_table cli_eval_table = {"eval", columns, sizeof(columns) / sizeof(columns[0])};
+CLI_LISTED_TABLE(cli_eval_table, "eval", COLUMN_LIST)
 
 typedef struct {
     const cli_options *options;

@@ -11,11 +11,6 @@
 // call it, as it may write the tokens of a text.
 sm_status cli_train_choose(cli_options *options);
 
-// --- what a user sees ----------------------------------------------------------------------------
-
-// On stdout a line for each step and validation; on stderr progress, warnings, and what the run is and has come to. A
-// run on a terminal has a live screen in place of lines and progress.
-
 // A curve of any length in few points: when there is no more room, each is the mean of twice as many values.
 typedef struct {
     struct {
@@ -27,12 +22,8 @@ typedef struct {
     int64_t n_last; // of the last
 } cli_train_curve;
 
-typedef struct {
-    cli_train_curve loss;
-    cli_train_curve validation;
-    double rate; // tokens/s, a moving mean
-} cli_train_screen;
-
+// What a user sees: on stdout a line for each step and validation; on stderr progress, warnings, and what the run is and
+// has come to. A run on a terminal has a live screen in place of lines and progress.
 typedef struct {
     double step_flops;   // of all micro-batches and the update
     double peak_flops;   // FLOP/s; 0: unknown
@@ -45,7 +36,8 @@ typedef struct {
     int64_t begin_ns; // end of the second step
     int64_t told_ns;  // of the last line on stderr
     bool is_live;
-    cli_train_screen screen;
+    cli_train_curve loss, validation;
+    double rate; // tokens/s, a moving mean
     sm_train_step last;
     bool is_unchecked; // --no-checks
     int64_t checked_ops;
@@ -69,8 +61,6 @@ void cli_train_show_leave(const cli_train_show *show, const sm_train_progress *p
 void cli_train_show_end(const cli_train_show *show, const sm_train_settings *settings,
                         const sm_train_progress *progress);
 
-// --- samples and the tokenizer -------------------------------------------------------------------
-
 // Continues --prompt by the weights of a session in training. A zeroed one is closed.
 typedef struct {
     const cli_options *options;
@@ -86,10 +76,7 @@ sm_status cli_train_sampler_open(const cli_options *options, const cli_job *job,
 sm_status cli_train_sampler_run(cli_train_sampler *sampler, sm_session *trained, char **text);
 void cli_train_sampler_close(cli_train_sampler *sampler);
 
-// --- tokens --------------------------------------------------------------------------------------
-
-// --threads, or one a core.
-int cli_token_threads(const cli_options *options);
+int cli_token_threads(const cli_options *options); // --threads, or one a core
 
 // Learns a vocabulary of --vocab-size tokens from the operands. The caller frees it.
 sm_status cli_learn_words(const cli_options *options, sm_tokenizer **tokenizer);

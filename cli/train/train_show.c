@@ -169,7 +169,7 @@ static void put_figures(const cli_train_show *show, FILE *out) {
     } else {
         fprintf(out, "norm %.4f", s->grad_norm);
     }
-    fprintf(out, " | %s tokens/s%s", SM_TEXT_COUNT(round(show->screen.rate)), show->is_unchecked ? " unchecked" : "");
+    fprintf(out, " | %s tokens/s%s", SM_TEXT_COUNT(round(show->rate)), show->is_unchecked ? " unchecked" : "");
     if (!isnan(mfu_of(show, s))) {
         fprintf(out, " | %.1f%% of peak", 100 * mfu_of(show, s));
     }
@@ -194,9 +194,9 @@ static void show_screen(const cli_train_show *show, const sm_train_progress *pro
                .last = (double)progress->step,
                .low = INFINITY,
                .high = -INFINITY};
-    widen(&p, &show->screen.loss);
-    widen(&p, &show->screen.validation);
-    draw(&p, &show->screen.loss, &show->screen.validation);
+    widen(&p, &show->loss);
+    widen(&p, &show->validation);
+    draw(&p, &show->loss, &show->validation);
     put_bar(show, progress, width, out);
     fprintf(out, "loss %.4f", show->last.loss);
     if (!isnan(progress->val_loss)) {
@@ -251,9 +251,9 @@ sm_status cli_train_show_step(cli_train_show *show, const sm_train_progress *pro
     const bool is_edge = progress->step == progress->first_step + 1 || progress->step == progress->n_steps;
     static const double newest = 0.1; // its weight in the mean
     const double rate = (double)step->n_tokens / ((double)step->elapsed_ns / 1e9);
-    show->screen.rate += (show->screen.rate == 0 ? 1 : newest) * (rate - show->screen.rate);
+    show->rate += (show->rate == 0 ? 1 : newest) * (rate - show->rate);
     show->last = *step;
-    add_point(&show->screen.loss, (double)step->step, step->loss);
+    add_point(&show->loss, (double)step->step, step->loss);
     if (show->is_live) {
         show_screen(show, progress, is_edge);
     } else if (is_edge || show->every == 0 || progress->step % show->every == 0) {
@@ -296,7 +296,7 @@ sm_status cli_train_show_validation(cli_train_show *show, const sm_train_progres
     if (p->best_val_step != p->step) {
         snprintf(best, sizeof(best), " | best %.6f at step %lld", p->best_val_loss, (long long)p->best_val_step);
     }
-    add_point(&show->screen.validation, (double)p->step, p->val_loss);
+    add_point(&show->validation, (double)p->step, p->val_loss);
     if (show->is_live) {
         show_screen(show, p, true);
     }
@@ -338,7 +338,7 @@ void cli_train_show_begin(cli_train_show *show, const sm_train_settings *s, cons
 }
 
 void cli_train_show_leave(const cli_train_show *show, const sm_train_progress *p) {
-    if (show->is_live && show->screen.loss.n > 0) {
+    if (show->is_live && show->loss.n > 0) {
         show_screen(show, p, true);
         cli_live_keep();
     }
