@@ -142,8 +142,7 @@ static const cli_flag flags[] = {
 #undef KEPT
         {"Model", "weights", 0, CLI_TEXT, "DIR", NULL, "folder with config.json and model.safetensors; instead of -m",
          FED | WALKED | ASKED, AT(model.weights),
-         UNLIKE({ASKED, .help = "folder with config.json and model.safetensors, or a run of train"},
-                {TRAIN, .help = "folder with config.json and model.safetensors, or a run of train; instead of -m"})},
+         UNLIKE({ASKED | TRAIN, .help = "folder with config.json and model.safetensors, or a run of train"})},
     {"Model", "run", 0, CLI_TEXT, "DIR", NULL, "a run of train: its model and its tokenizer; instead of -m", PAGE,
      AT(train.run)},
 
@@ -246,10 +245,7 @@ static const cli_flag flags[] = {
      "text or tokens to train on: a file, a pattern in quotes ('shards/*.bin'), or a folder (its train.bin, or all of "
      "it); not given: the embedded text, read as bytes",
      FED | WALKED | EVAL, AT(work.data),
-     UNLIKE({TRAIN | LOOP,
-             .help = "text or tokens to train on: a file, a pattern in quotes ('shards/*.bin'), or a folder (its "
-                     "train.bin and val.bin, or all of it); not given: the embedded text, read as bytes"},
-            {EVAL, .help = "text, tokens, a folder with val.bin, or questions (.jsonl: ctx, endings, label)"},
+     UNLIKE({EVAL, .help = "text, tokens, a folder with val.bin, or questions (.jsonl: ctx, endings, label)"},
             {WALK, .help = "text or tokens; the first batch is shown; not given: random tokens, by --seed"},
             {PAGE, .help = "text or tokens; the first batch is shown instead of --text"})},
     {"Work", "text", 0, CLI_TEXT, "TEXT", NULL,
@@ -308,7 +304,6 @@ static const cli_flag flags[] = {
             {PAGE, .initial = "reference,all",
              .help = "backends or devices to time the step on (see `stepmark devices`); none: no times"},
             {ESTIMATE, .argument = "NAME", .initial = "cpu", .help = "device whose memory must suffice"},
-            {EXERCISE, .group = "Exercise"}, {JUDGE, .group = "Judge"},
             {CHECKED, .argument = "NAME", .initial = "opencl", .help = "device on which a FILE.cl is checked"})},
     {"Device", "threads", 't', CLI_INTS, "N[,N]", NULL, "threads; not given: one a core",
      FED | SCORE | VERIFY | PEAKS | ASKED | LADDER | TOKENIZER | TOKENIZE, AT(device.threads), WITHIN(1, 4096),
@@ -401,9 +396,7 @@ static const cli_flag flags[] = {
      NOT_ADVISE(SWEPT) | LOOP, AT(measure.max_time_s), WITHIN(0, 1e9)},
     {"Measurement", "no-peaks", 0, CLI_SWITCH, NULL, NULL,
      "do not measure the device's ceilings (highest possible speeds): no % of peak", SWEPT | LOOP | LADDER | CHECKED,
-     AT(measure.no_peaks),
-     UNLIKE({EXERCISE, .group = "Exercise"}, {JUDGE, .group = "Judge"},
-            {CHECKED, .help = "do not measure times and ceilings"})},
+     AT(measure.no_peaks), UNLIKE({CHECKED, .help = "do not measure times and ceilings"})},
     {"Measurement", "no-phases", 0, CLI_SWITCH, NULL, NULL,
      "leave out the instrumented steps: no times of forward, backward and optimizer", SWEPT | LOOP,
      AT(measure.no_phases)},
@@ -415,7 +408,6 @@ static const cli_flag flags[] = {
      UNLIKE({ADVISE, .initial = "120",
              .help = "longest time for a run; a configuration that would take longer at the default's speed is not "
                      "tried; 0: no limit"},
-            {EXERCISE, .group = "Exercise"}, {JUDGE, .group = "Judge"},
             {CHECKED, .initial = "10",
              .help = "longest time for compiling a file, for its cases together, and for its timed calls together",
              WITHIN(0.1, 3600)})},
@@ -641,11 +633,9 @@ static const cli_flag flags[] = {
     {"Output", "trace", 0, CLI_NEW_FILE, "FILE", NULL, "also write a trace, for ui.perfetto.dev or chrome://tracing",
      PROFILE | LOOP, AT(out.trace)},
     {"Output", "timeline", 0, CLI_NEW_FILE, "FILE", NULL,
-     "also write what memory each tensor of the step holds over its ops, and where the most is held: a page (.html), "
-     "or JSON",
-     ESTIMATE | PROFILE, AT(out.timeline),
-     UNLIKE({ESTIMATE, .help = "also write what memory each tensor of the step holds over its ops, and where the most "
-                               "is held: a page (.html), or JSON; of the last configuration"})},
+     "also write what memory each tensor of the step (of several, the last) holds over its ops, and where the most is "
+     "held: a page (.html), or JSON",
+     ESTIMATE | PROFILE, AT(out.timeline)},
     {"Output", "output", 'o', CLI_FORMAT, SM_FORMAT_NAMES, NULL,
      "format on stdout; not given: text on a terminal, as wide as it is, and md elsewhere", SHOWN, AT(out.format)},
     {"Output", "wide", 0, CLI_SWITCH, NULL, NULL, "show every column with its meaning, as -o md does", SHOWN,
@@ -660,8 +650,7 @@ static const cli_flag flags[] = {
     {"Output", "output-file", 0, CLI_LOG_FILE, "FILE", NULL,
      "also write the rows to a file: rows are appended to FILE.jsonl; FILE.json, .csv or .md is written as a whole",
      MEASURED | SCORE | LOOP, AT(out.output_file),
-     UNLIKE({ADVISE, .help = "append each row (JSONL) as soon as it is measured"},
-            {SCORE, .initial = "score.jsonl", .help = "append each row (JSONL) here; --share reads it"})},
+     UNLIKE({SCORE, .initial = "score.jsonl", .help = "append each row (JSONL) here; --share reads it"})},
     {"Output", "share", 0, CLI_SWITCH, NULL, NULL,
      "measure nothing: print the last score of --output-file as text to paste into a forum, an issue or a mail", SCORE,
      AT(out.chosen)},
@@ -670,10 +659,10 @@ static const cli_flag flags[] = {
      EVAL, AT(out.report_file)},
     {"Output", "page", 0, CLI_NEW_FILE, "FILE", NULL, "also write a page (HTML) of the tables and charts",
      SCALING | LEADERBOARD | EXERCISE | JUDGE, AT(out.page),
-     UNLIKE({EXERCISE, .group = "Exercise",
+     UNLIKE({EXERCISE,
              .help = "with --check of a file in C: also write a page (HTML) of a step in which your kernel runs"})},
     {"Output", "output", 0, CLI_NEW_FILE, "FILE", NULL, "file to write; not given: stdout", REPORT | PAGE,
-     AT(out.report_file), UNLIKE({PAGE, .help = "page (HTML) to write; not given: stdout"})},
+     AT(out.report_file)},
     {"Output", "format", 'o', CLI_FORMAT, SM_FORMAT_NAMES, NULL,
      "a table in place of the page; not given: by the ending of --output, and text on a terminal; csv of trainings: "
      "every step",
@@ -714,6 +703,8 @@ static const cli_flag flags[] = {
      DEVICES, AT(probe)},
     {"Output", "help", 'h', CLI_SWITCH, NULL, NULL, "this text", ALL, AT(help)},
 };
+
+_Static_assert(sizeof(flags) / sizeof(flags[0]) <= CLI_MAX_ROWS, "the table of flags has outgrown CLI_MAX_ROWS");
 
 int cli_flag_count(void) { return (int)(sizeof(flags) / sizeof(flags[0])); }
 

@@ -154,6 +154,7 @@ static sm_status store(const cli_flag *flag, const char *text, cli_options *opti
     char what[CLI_TEXT_SIZE];
     sm_format format;
     snprintf(what, sizeof(what), "--%s", flag->name);
+    options->given[flag->row] = text != NULL ? text : "";
     switch (flag->type) {
     case CLI_SWITCH: *(bool *)target = true; return SM_OK;
     case CLI_NEW_FILE:

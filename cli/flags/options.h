@@ -15,7 +15,7 @@
 #include "src/io/pattern.h"
 
 // Values of a comma list; none if the flag was not given.
-enum { CLI_MAX_VALUES = 256, CLI_MAX_TEXTS = 32, CLI_TEXT_SIZE = 64 };
+enum { CLI_MAX_VALUES = 256, CLI_MAX_TEXTS = 32, CLI_TEXT_SIZE = 64, CLI_MAX_ROWS = 256 };
 
 typedef enum { CLI_ORDER_UNSAID, CLI_ORDER_RANDOM, CLI_ORDER_GIVEN } cli_order; // of configurations
 
@@ -67,6 +67,7 @@ typedef enum { CLI_PROFILE_ORDER_LIST(SM_CODE) } cli_profile_order;
 // Every flag's value, as its row in the table of flags says. Paths point into argv. NULL, 0 and empty mean: not given.
 typedef struct cli_options {
     cli_command command;
+    const char *given[CLI_MAX_ROWS]; // what each row of the table was stored from, or its default; NULL: nothing
 
     struct {
         int arch; // index into the architectures, from 1; 0 = not given

@@ -11,9 +11,6 @@ static const struct {
     {4, 128},   {4, 64},    {2, 64},   {1, 64},   {1, 32},  {1, 16},
 };
 
-// Of a length that is given.
-static const int64_t batches[] = {32, 16, 8, 4, 2, 1};
-
 // A cautious share of the ceilings that a step reaches, since the time must suffice.
 static const double expected_efficiency = 0.6;
 
@@ -74,14 +71,14 @@ sm_status cli_fit(cli_bench *bench, cli_job *job) {
     prediction p = {.memory_bytes = 0};
     const double share_s = bench->options->work.fit_s / bench->n_devices;
     const int64_t T = job->T;
-    const size_t n = T > 0 ? sizeof(batches) / sizeof(batches[0]) : sizeof(candidates) / sizeof(candidates[0]);
     SM_TRY(job->device.backend->describe(job->device.index, &info));
     SM_TRY(cli_get_peaks(bench, job, NULL, &peaks));
-    for (size_t i = 0; i < n; i++) {
-        if (T == 0 && candidates[i].T > job->config.context) {
+    for (size_t i = 0; i < sizeof(candidates) / sizeof(candidates[0]); i++) {
+        const bool is_tried = i > 0 && candidates[i].B == candidates[i - 1].B; // with the length that is given
+        if (T > 0 ? is_tried : candidates[i].T > job->config.context) {
             continue;
         }
-        job->B = T > 0 ? batches[i] : candidates[i].B;
+        job->B = candidates[i].B;
         job->T = T > 0 ? T : candidates[i].T;
         if (predict(job, &info, &peaks, &p) != SM_OK) {
             continue; // a tensor is larger than the device allocates

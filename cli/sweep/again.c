@@ -104,13 +104,6 @@ static sm_status look(repetition *r) {
     return SM_OK;
 }
 
-// Does not print a digest that the row has none to compare with.
-static void forget_digest(const repetition *r, json_t *again, const char *field) {
-    if (sm_rows_text(r->row, field)[0] == '\0') {
-        (void)json_object_set_new(again, field, json_null());
-    }
-}
-
 static sm_status run_again(repetition *r, json_t **again) {
     SM_TRY(find_flags(r));
     SM_TRY(take_own_code(r));
@@ -126,8 +119,12 @@ static sm_status run_again(repetition *r, json_t **again) {
     SM_FREED char *line = sm_shell_line(r->flags.args, r->flags.n_args);
     cli_note("stepmark %s", line);
     SM_TRY(cli_candidate_run(&r->sweeper, &r->flags, &r->candidate, again));
-    forget_digest(r, *again, "data_digest");
-    forget_digest(r, *again, "weights_digest");
+    static const char *const digests[] = {"data_digest", "weights_digest"};
+    for (int i = 0; i < 2; i++) { // one that the row has none to compare with is not printed
+        if (sm_rows_text(r->row, digests[i])[0] == '\0') {
+            (void)json_object_set_new(*again, digests[i], json_null());
+        }
+    }
     return SM_OK;
 }
 

@@ -116,7 +116,7 @@ sm_status cli_sweep_plan_derive(cli_sweep_plan *plan, const cli_configuration *o
     return SM_OK;
 }
 
-enum { MAX_WORDS = 64, MAX_LINE = 4096, MAX_FLAGS = 256, MAX_VALUE = 512, MAX_FILE = 1 << 26 };
+enum { MAX_WORDS = 64, MAX_LINE = 4096, MAX_VALUE = 512, MAX_FILE = 1 << 26 };
 
 // The values of one flag in one line.
 typedef struct {
@@ -135,8 +135,8 @@ static void free_axis(axis *a) {
     *a = (axis){NULL, NULL, 0};
 }
 
-static void free_axes(axis (*axes)[MAX_FLAGS]) {
-    for (int i = 0; i < MAX_FLAGS; i++) {
+static void free_axes(axis (*axes)[CLI_MAX_ROWS]) {
+    for (int i = 0; i < CLI_MAX_ROWS; i++) {
         free_axis(&(*axes)[i]);
     }
 }
@@ -213,9 +213,8 @@ static sm_status make_axis(const cli_axis *given, axis *a) {
 // --- a line --------------------------------------------------------------------------------------
 
 // One axis for each row of the table of flags.
-static sm_status set_axes(const cli_axes *given, axis axes[MAX_FLAGS]) {
+static sm_status set_axes(const cli_axes *given, axis axes[CLI_MAX_ROWS]) {
     for (int i = 0; i < given->n; i++) {
-        SM_FAIL_IF(given->axes[i].flag >= MAX_FLAGS, SM_ERR_INTERNAL, "sweep: the table of flags has outgrown it");
         SM_TRY(make_axis(&given->axes[i], &axes[given->axes[i].flag]));
     }
     return SM_OK;
@@ -230,12 +229,12 @@ static bool makes_loop(const cli_flag *flag) {
 }
 
 // Configuration `index` of the product: a number whose digits are the axes' positions; the last axis varies fastest.
-static sm_status add_product(const axis axes[MAX_FLAGS], int n_axes, int64_t index, cli_sweep_plan *plan) {
+static sm_status add_product(const axis axes[CLI_MAX_ROWS], int n_axes, int64_t index, cli_sweep_plan *plan) {
     cli_configuration *c = NULL;
     SM_TRY(add(plan, n_axes + 1, &c));
     int at = n_axes;
     cli_command command = CLI_RUN;
-    for (int i = MAX_FLAGS - 1; i >= 0; i--) {
+    for (int i = CLI_MAX_ROWS - 1; i >= 0; i--) {
         const axis *a = &axes[i];
         if (a->flag == NULL) {
             continue;
@@ -250,10 +249,10 @@ static sm_status add_product(const axis axes[MAX_FLAGS], int n_axes, int64_t ind
     return SM_OK;
 }
 
-static sm_status multiply(const axis axes[MAX_FLAGS], cli_sweep_plan *plan) {
+static sm_status multiply(const axis axes[CLI_MAX_ROWS], cli_sweep_plan *plan) {
     int64_t total = 1;
     int n_axes = 0;
-    for (int i = 0; i < MAX_FLAGS; i++) {
+    for (int i = 0; i < CLI_MAX_ROWS; i++) {
         if (axes[i].flag != NULL) {
             n_axes++;
             total *= axes[i].n;
@@ -268,10 +267,10 @@ static sm_status multiply(const axis axes[MAX_FLAGS], cli_sweep_plan *plan) {
 }
 
 // A kernel of one's own of an op by itself is measured next to the backend's: without it first.
-static sm_status multiply_without_kernel(axis axes[MAX_FLAGS], cli_sweep_plan *plan) {
+static sm_status multiply_without_kernel(axis axes[CLI_MAX_ROWS], cli_sweep_plan *plan) {
     axis *kernel = NULL;
     bool has_op = false;
-    for (int i = 0; i < MAX_FLAGS; i++) {
+    for (int i = 0; i < CLI_MAX_ROWS; i++) {
         const size_t target = axes[i].flag != NULL ? axes[i].flag->target : 0;
         kernel = axes[i].flag != NULL && target == offsetof(cli_options, device.kernel) ? &axes[i] : kernel;
         has_op |= axes[i].flag != NULL && target == offsetof(cli_options, work.op);
@@ -287,13 +286,13 @@ static sm_status multiply_without_kernel(axis axes[MAX_FLAGS], cli_sweep_plan *p
 }
 
 // Leaves out flags for other lines of a preset, as --bytes where a line is measured in a loop.
-static void leave_to_others(axis axes[MAX_FLAGS]) {
+static void leave_to_others(axis axes[CLI_MAX_ROWS]) {
     cli_flag flag;
     bool is_loop = false;
-    for (int i = 0; i < MAX_FLAGS; i++) {
+    for (int i = 0; i < CLI_MAX_ROWS; i++) {
         is_loop |= axes[i].flag != NULL && makes_loop(axes[i].flag);
     }
-    for (int i = 0; i < MAX_FLAGS && is_loop; i++) {
+    for (int i = 0; i < CLI_MAX_ROWS && is_loop; i++) {
         if (axes[i].flag != NULL && !cli_flag_of(CLI_LOOP, i, &flag)) {
             free_axis(&axes[i]);
         }
@@ -302,14 +301,14 @@ static void leave_to_others(axis axes[MAX_FLAGS]) {
 
 // A line's flags, overridden by the command line's.
 static sm_status add_line(cli_command command, const cli_axes *line, const cli_axes *override, cli_sweep_plan *plan) {
-    SM_AT_END(free_axes) axis axes[MAX_FLAGS] = {{NULL, NULL, 0}};
+    SM_AT_END(free_axes) axis axes[CLI_MAX_ROWS] = {{NULL, NULL, 0}};
     SM_TRY(line != NULL ? set_axes(line, axes) : SM_OK);
     SM_TRY(set_axes(override, axes));
     if (line != NULL) {
         leave_to_others(axes);
     }
     // Every device is a separate value, even if none was named; also adds the values that `advise` tries by itself.
-    for (int i = 0; i < cli_flag_count() && i < MAX_FLAGS; i++) {
+    for (int i = 0; i < cli_flag_count(); i++) {
         cli_flag flag;
         const bool is_its = cli_flag_of(command, i, &flag) && cli_is_axis(&flag);
         const bool is_asked_for = strcmp(flag.name, "backend") == 0 || cli_has_own_list(&flag, command);

@@ -109,32 +109,18 @@ static sm_status open_log(cli_sweep *s) {
     return SM_OK;
 }
 
-// The number of different values of a flag in the keys, "backend=", up to a few.
-static int count_values(const cli_sweep_plan *plan, const char *flag) {
-    enum { MOST = CLI_MAX_DEVICES };
-    const char *values[MOST];
-    int n = 0;
-    for (int i = 0; i < plan->n; i++) {
-        const char *value = strstr(plan->items[i].key, flag);
-        int k = 0;
-        while (k < n && value != NULL && strncmp(values[k], value, strcspn(value, " ") + 1) != 0) {
-            k++;
-        }
-        if (k == n && value != NULL && n < MOST) {
-            values[n++] = value;
-        }
-    }
-    return n;
-}
-
 sm_status cli_sweep_open(const cli_options *options, cli_sweep *s) {
     *s = (cli_sweep){.kept = json_object(), .rows = json_array(), .candidate = sm_calloc(1, sizeof(*s->candidate))};
     SM_TRY(cli_sweeper_open(options, &s->sweeper));
     SM_TRY(cli_sweep_plan_make(options, &s->plan));
-    s->sweeper.handed_on->bench.n_devices = count_values(&s->plan, "backend=");
+    SM_OWN(json_t) *devices = json_object();
     for (int i = 0; i < s->plan.n; i++) {
+        const char *device = strstr(s->plan.items[i].key, "backend="); // each has one
+        SM_FREED char *name = sm_strndup(device, strcspn(device, " "));
+        (void)json_object_set_new_nocheck(devices, name, json_true());
         s->sweeper.fits_naive = s->sweeper.fits_naive || key_has(s->plan.items[i].key, "mode", "naive");
     }
+    s->sweeper.handed_on->bench.n_devices = (int)json_object_size(devices);
     return open_log(s);
 }
 
@@ -159,12 +145,6 @@ void cli_sweep_close(cli_sweep *s) {
 static const sm_column columns[] = {COLUMN_LIST(SM_LISTED_COLUMN)};
 
 static const sm_table table = {"configurations", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
-
-typedef struct {
-    int n_done, n_run, n_skipped, n_oom;
-    double work_done; // of measured rows, and their time
-    double seconds, work_left;
-} totals;
 
 // The words of a key that other words, "a=1 b=2", have among them, or have not. The caller frees it.
 static char *words_of(const char *key, const char *others, bool is_among) {
@@ -197,7 +177,22 @@ static json_t *make_record(const cli_configuration *configuration, const char *s
     return record;
 }
 
-static sm_status list(cli_sweep *s, const char *shared, sm_record_writer *writer, totals *t) {
+sm_status cli_sweep_dry_run(cli_sweep *s) {
+    const cli_options *o = s->sweeper.options;
+    const sm_format format = (sm_format)o->out.format;
+    const bool is_read = sm_format_is_read(format);
+    int n_done = 0;
+    int n_run = 0;
+    int n_oom = 0;
+    double work_done = 0; // of measured rows, and their time
+    double work_left = 0;
+    double seconds = 0;
+    SM_OWN(json_t) *records = json_array();
+    SM_FREED char *shared = sm_strdup(is_read && s->plan.n > 1 ? s->plan.items[0].key : "");
+    for (int i = 1; i < s->plan.n; i++) {
+        SM_FREED char *before = shared;
+        shared = words_of(before, s->plan.items[i].key, true);
+    }
     for (int i = 0; i < s->plan.n; i++) {
         const cli_configuration *configuration = &s->plan.items[i];
         cli_candidate *c = s->candidate;
@@ -207,48 +202,28 @@ static sm_status list(cli_sweep *s, const char *shared, sm_record_writer *writer
         if (row == NULL && c->status[0] == '\0') {
             SM_TRY(cli_candidate_ask(&s->sweeper, configuration, c));
         }
-        double work = cli_sweep_work(c);
-        double process_ns = row != NULL ? sm_json_number(row, "process_ns") : NAN;
-        t->n_done += row != NULL;
-        if (row == NULL) {
-            t->n_skipped += c->status[0] == 's';
-            t->n_oom += c->status[0] == 'o';
-            t->n_run += c->status[0] == '\0';
-            t->work_left += work;
-        } else if (isfinite(process_ns)) {
-            t->work_done += work;
-            t->seconds += process_ns / 1e9;
-        }
-        SM_TRY(sm_record_write(writer, make_record(configuration, shared, c, row)));
+        const double work = cli_sweep_work(c);
+        const double process_ns = row != NULL ? sm_json_number(row, "process_ns") : NAN;
+        n_done += row != NULL;
+        n_oom += row == NULL && c->status[0] == 'o';
+        n_run += row == NULL && c->status[0] == '\0';
+        work_left += row == NULL ? work : 0;
+        work_done += isfinite(process_ns) ? work : 0;
+        seconds += isfinite(process_ns) ? process_ns / 1e9 : 0;
+        json_array_append_new(records, make_record(configuration, shared, c, row));
     }
-    return SM_OK;
-}
-
-sm_status cli_sweep_dry_run(cli_sweep *s) {
-    sm_record_writer *writer = NULL;
-    totals t = {0};
-    const bool is_read = sm_format_is_read((sm_format)s->sweeper.options->out.format);
-    SM_FREED char *shared = sm_strdup(is_read && s->plan.n > 1 ? s->plan.items[0].key : "");
-    for (int i = 1; i < s->plan.n; i++) {
-        SM_FREED char *before = shared;
-        shared = words_of(before, s->plan.items[i].key, true);
-    }
-    SM_TRY(sm_record_writer_open(&table, (sm_format)s->sweeper.options->out.format, stdout, &writer));
-    sm_status status = list(s, shared, writer, &t);
-    sm_status closed = sm_record_writer_close(writer);
-    SM_TRY(status);
-    SM_TRY(closed);
+    SM_TRY(sm_record_write_all(&table, format, stdout, records));
     // The estimate assumes the speed of the existing rows.
     FILE *stream = is_read ? stdout : stderr;
     if (shared[0] != '\0') {
         printf("\nAll of them: %s\n", shared);
     }
     fprintf(stream, "%s%d configuration%s: %d to run, %d skipped, %d too large, %d done",
-            stream == stdout ? "\n" : "stepmark: ", s->plan.n, sm_plural((size_t)s->plan.n), t.n_run, t.n_skipped,
-            t.n_oom, t.n_done);
-    if (t.work_done > 0 && t.n_run > 0) {
-        fprintf(stream, "; about %s, at the speed of the rows in %s",
-                CLI_DURATION(t.seconds * t.work_left / t.work_done), s->sweeper.options->out.output_file);
+            stream == stdout ? "\n" : "stepmark: ", s->plan.n, sm_plural((size_t)s->plan.n), n_run,
+            s->plan.n - n_run - n_oom - n_done, n_oom, n_done);
+    if (work_done > 0 && n_run > 0) {
+        fprintf(stream, "; about %s, at the speed of the rows in %s", CLI_DURATION(seconds * work_left / work_done),
+                o->out.output_file);
     }
     fputc('\n', stream);
     return SM_OK;
