@@ -9,7 +9,7 @@
 #include "src/rewrites/rewrite.h"
 
 // The events of a walk, in this order: begin; then `op` for each op or `skip` for a run of omitted ops; finally `end`.
-// A writer turns them into text (learn/walk_text.c), or JSON and records (learn/walk_json.c), all with the same
+// A writer turns them into text (learn/walk_write.c), or JSON and records, all with the same
 // numbers.
 
 // The optimizer step that is walked, 1, 2, ...; its settings are the optimizer's defaults.
@@ -69,11 +69,11 @@ typedef struct cli_walk_writer {
     sm_status (*skip)(struct cli_walk_writer *writer, const sm_plan *plan, sm_range ops); // NULL: says nothing
     sm_status (*end)(struct cli_walk_writer *writer, const sm_plan *plan); // also called after an op that failed,
     bool ends_only_whole;                                                  // unless this is set
-    struct sm_record_writer *records;                                      // learn/walk_json.c
+    struct sm_record_writer *records;                                      // learn/walk_write.c
     bool is_object;                                                        // likewise
     struct cli_step_page *page;                                            // learn/page.c
     json_t *losses; // gets the loss of this step and of a few after it on the same batch; NULL: not asked
-    int last_layer; // learn/walk_text.c: layer and range of the op before; -2: none
+    int last_layer; // learn/walk_write.c: layer and range of the op before; -2: none
     int last_range;
 } cli_walk_writer;
 
