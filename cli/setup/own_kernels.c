@@ -14,6 +14,8 @@
 #include "os/os.h"
 #include "src/plan/own_process.h"
 
+enum { ENTRY_SIZE = PATH_MAX + CLI_TEXT_SIZE }; // of OP=FILE
+
 static struct {
     bool is_loaded;
     sm_own_kernel list[SM_OP_KIND_COUNT];
@@ -53,9 +55,14 @@ static sm_status load_apart(int n_threads) {
     return sm_own_process_state(own.process);
 }
 
-// One OP=FILE.
-static sm_status add(const char *entry, const void *ctx) {
-    const cli_options *options = ctx;
+// Copies the first OP=FILE of a list; returns the rest of it, or NULL.
+static const char *take_entry(const char *list, char entry[ENTRY_SIZE]) {
+    const size_t length = strcspn(list, ",");
+    snprintf(entry, ENTRY_SIZE, "%.*s", (int)length, list);
+    return list[length] == ',' ? list + length + 1 : NULL;
+}
+
+static sm_status add(const cli_options *options, const char *entry) {
     char name[CLI_TEXT_SIZE], digest[SM_DIGEST_SIZE];
     sm_op_kind kind;
     const char *equals = strchr(entry, '=');
@@ -88,19 +95,6 @@ static sm_status add(const char *entry, const void *ctx) {
     return SM_OK;
 }
 
-static sm_status for_each(const char *text, sm_status (*take)(const char *entry, const void *ctx), const void *ctx) {
-    char entry[PATH_MAX + CLI_TEXT_SIZE];
-    for (;;) {
-        const size_t length = strcspn(text, ",");
-        snprintf(entry, sizeof(entry), "%.*s", (int)length, text);
-        SM_TRY(take(entry, ctx));
-        if (text[length] == '\0') {
-            return SM_OK;
-        }
-        text += length + 1;
-    }
-}
-
 static void close_files(void) {
     for (int i = 0; i < own.n; i++) {
         sm_kernel_file_close(&own.files[i]);
@@ -117,7 +111,12 @@ static void end_apart(void) {
 sm_status cli_own_kernels(const cli_options *options, const sm_backend *backend, int n_threads,
                           const sm_own_kernel **list, int *n) {
     if (!own.is_loaded && options->device.kernel != NULL) {
-        sm_status status = for_each(options->device.kernel, add, options);
+        char entry[ENTRY_SIZE];
+        sm_status status = SM_OK;
+        for (const char *rest = options->device.kernel; rest != NULL && status == SM_OK;) {
+            rest = take_entry(rest, entry);
+            status = add(options, entry);
+        }
         status = status == SM_OK ? load_apart(n_threads) : status;
         if (os_removes_loaded || own.process == NULL || atexit(end_apart) != 0) {
             close_files();
@@ -185,16 +184,16 @@ static sm_status expect_recorded(const char *what, const char *entry, const char
                                                     what, path);
 }
 
-static sm_status expect_kernel(const char *entry, const void *recorded) {
-    const char *equals = strchr(entry, '=');
-    return expect_recorded("--kernel", entry, equals != NULL ? equals + 1 : entry, recorded);
-}
-
 sm_status cli_own_code_check(const char *flag, const char *code, const char *recorded) {
-    char entry[PATH_MAX + CLI_TEXT_SIZE];
-    if (strcmp(flag, "kernel") == 0) {
-        return for_each(code, expect_kernel, recorded);
+    char entry[ENTRY_SIZE];
+    if (strcmp(flag, "kernel") != 0) {
+        snprintf(entry, sizeof(entry), "backend %s", code);
+        return expect_recorded("--backend-library", entry, code, recorded);
     }
-    snprintf(entry, sizeof(entry), "backend %s", code);
-    return expect_recorded("--backend-library", entry, code, recorded);
+    for (const char *rest = code; rest != NULL;) {
+        rest = take_entry(rest, entry);
+        const char *equals = strchr(entry, '=');
+        SM_TRY(expect_recorded("--kernel", entry, equals != NULL ? equals + 1 : entry, recorded));
+    }
+    return SM_OK;
 }

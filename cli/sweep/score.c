@@ -256,20 +256,16 @@ static sm_status measure(const cli_options *options, const json_t *references) {
 
 // The last score of each device, format and program, without those that may not be quoted; *n_busy counts these.
 static json_t *last_scores(const json_t *rows, const json_t *references, size_t *n_busy) {
+    SM_OWN(json_t) *seen = json_object();
     json_t *last = json_array();
     *n_busy = 0;
-    for (size_t i = 0; i < json_array_size(rows); i++) {
+    for (size_t i = json_array_size(rows); i-- > 0;) {
         json_t *row = json_array_get(rows, i);
         char text[SM_SCORE_TEXT_SIZE];
-        bool is_last = true;
-        for (size_t k = i + 1; k < json_array_size(rows) && is_last; k++) {
-            static const char *const fields[] = {"device", "precision", "backend_used"};
-            const json_t *later = json_array_get(rows, k);
-            is_last = false; // unless one of them differs
-            for (int f = 0; f < 3; f++) {
-                is_last = is_last || strcmp(sm_rows_text(row, fields[f]), sm_rows_text(later, fields[f])) != 0;
-            }
-        }
+        SM_FREED char *which = sm_text_of("%s|%s|%s", sm_rows_text(row, "device"), sm_rows_text(row, "precision"),
+                                          sm_rows_text(row, "backend_used"));
+        const bool is_last = json_object_get(seen, which) == NULL;
+        (void)json_object_set_new(seen, which, json_true());
         if (!is_last || sm_score_lacks(row, references, text)) {
             continue;
         }
@@ -277,7 +273,7 @@ static json_t *last_scores(const json_t *rows, const json_t *references, size_t 
         *n_busy += is_busy;
         sm_json_set_new(row, "busy", json_boolean(is_busy));
         sm_json_set_new(row, "score", json_string(SM_SCORE_NAME)); // rows of other programs do not say so themselves
-        json_array_append(last, row);
+        json_array_insert(last, 0, row);
     }
     return last;
 }
