@@ -430,7 +430,7 @@ static sm_status set_defaults(cli_command command, cli_options *options) {
     options->command = command;
     options->walk.layer = -1;
     options->walk.train_steps = -1;
-    options->out.format = -1;
+    options->out.format = SM_FORMAT_COUNT;
     options->train.warmup_steps = -1;
     options->train.schedule = -1;
     options->train.data_order = -1;
@@ -553,7 +553,7 @@ sm_status cli_options_parse(cli_command command, bool is_row, int argc, char **a
     parser p = {.command = command, .is_row = is_row};
     SM_TRY(read_with_saved(&p, argc, argv, options));
     // Output for a person is fitted to the terminal, if there is one.
-    const bool is_asked = options->out.format >= 0;
+    const bool is_asked = options->out.format != SM_FORMAT_COUNT;
     if (options->out.wide && (!is_asked || options->out.format == SM_FORMAT_TEXT)) {
         options->out.format = SM_FORMAT_MARKDOWN;
     } else if (!is_asked && options->command != CLI_REPORT) {

@@ -177,11 +177,11 @@ typedef struct cli_options {
     } compare;
 
     struct {
-        int format;  // sm_format; -1: not given
-        int by;      // sm_profile_by
-        int sort;    // cli_profile_order
-        int64_t top; // 0: all
-        bool chosen; // the switch of a form was given
+        sm_format format; // SM_FORMAT_COUNT: not given
+        int by;           // sm_profile_by
+        int sort;         // cli_profile_order
+        int64_t top;      // 0: all
+        bool chosen;      // the switch of a form was given
         bool wide, quiet, progress, watch;
         const char *trace, *timeline, *output_file, *report_file, *collect, *page;
         cli_texts columns, prices;

@@ -271,12 +271,12 @@ static sm_status judge_one(const cli_options *options, sm_op_kind kind, const ch
                            const sm_exercise_report *report) {
     SM_OWN(json_t) *records = json_array();
     warn_of_limits(report);
-    if (sm_format_is_read((sm_format)options->out.format)) {
+    if (sm_format_is_read(options->out.format)) {
         print_report(kind, report, NULL);
         return SM_OK;
     }
     json_array_append_new(records, record_of(kind, file, report, NULL));
-    return sm_record_write_all(&cli_judge_table, (sm_format)options->out.format, stdout, records);
+    return sm_record_write_all(&cli_judge_table, options->out.format, stdout, records);
 }
 
 // A table of the class, which sorts.
@@ -292,7 +292,7 @@ static sm_status conclude(const cli_options *options) {
     SM_FAIL_IF(n < all.n && !all.list[n].report.right, SM_ERR_USAGE, "--against %s: is wrong: %s", all.against,
                all.list[n].report.wrong);
     // All but --against, whose times the others are compared with.
-    const sm_format format = (sm_format)options->out.format;
+    const sm_format format = options->out.format;
     const sm_exercise_time *against = n < all.n ? &all.list[n].report.times[0] : NULL;
     SM_OWN(json_t) *records = json_array();
     for (int i = 0; i < n; i++) {
@@ -408,8 +408,8 @@ static sm_status show_progress(const cli_options *options) {
         state = next == NULL ? its : state;
         next = next == NULL && strcmp(its, "right") != 0 ? record : next;
     }
-    SM_TRY(sm_record_write_all(&progress_table, (sm_format)options->out.format, stdout, records));
-    if (!sm_format_is_read((sm_format)options->out.format)) {
+    SM_TRY(sm_record_write_all(&progress_table, options->out.format, stdout, records));
+    if (!sm_format_is_read(options->out.format)) {
         return SM_OK;
     }
     if (next == NULL) {
@@ -434,7 +434,7 @@ static sm_status check(const cli_options *options, const sm_exercise *exercise) 
     SM_TRY(sm_exercise_check(exercise->kind, &file, 1, &how, &report));
     SM_TRY(judge_one(options, exercise->kind, file, &report));
     SM_TRY(options->out.page != NULL ? cli_page_of_kernel(options->out.page, file, exercise->kind) : SM_OK);
-    if (sm_format_is_read((sm_format)options->out.format)) {
+    if (sm_format_is_read(options->out.format)) {
         if (!report.right) {
             printf("hint:  stepmark exercise %s --hint 1\n", sm_op_name(exercise->kind));
         } else {
@@ -507,7 +507,7 @@ sm_status cli_exercise(const cli_options *options) {
             json_array_append_new(records, json_pack("{s:s, s:s, s:s}", "exercise", sm_op_name(e->kind), "task",
                                                      e->task, "lesson", e->lesson));
         }
-        return sm_record_write_all(&list_table, (sm_format)options->out.format, stdout, records);
+        return sm_record_write_all(&list_table, options->out.format, stdout, records);
     }
     SM_FAIL_IF(options->n_operands != 1, SM_ERR_USAGE, "exercise: name one; `stepmark exercise` lists them");
     return exercise_one(options);

@@ -33,7 +33,7 @@ static sm_status list_ladders(const cli_options *options) {
         json_array_append_new(records, json_pack("{s:s, s:s, s:s, s:s}", "ladder", ladder->name, "backend",
                                                  ladder->backend, "kind", sm_op_name(ladder->kind), "rungs", rungs));
     }
-    return sm_record_write_all(&list_table, (sm_format)options->out.format, stdout, records);
+    return sm_record_write_all(&list_table, options->out.format, stdout, records);
 }
 
 static const double STEP_TOLERANCE = 0.03;
@@ -185,7 +185,7 @@ static sm_status measure(const cli_options *options, cli_device device, const sm
     if (step->ns.n > 0) {
         json_array_append_new(records, make_record(ladder, &result, step, last));
     }
-    SM_TRY(sm_record_write_all(&cli_ladder_table, (sm_format)options->out.format, stdout, records));
+    SM_TRY(sm_record_write_all(&cli_ladder_table, options->out.format, stdout, records));
     char noise[SM_CELL_SIZE];
     if (sm_ladder_noise(&result, noise, sizeof(noise))) {
         cli_note("warning: %s; give more time (--min-time), or look for other load", noise);

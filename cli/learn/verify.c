@@ -95,7 +95,7 @@ static void report(const sm_verify_row *row, void *context) {
     } else if (v->options->out.progress) {
         cli_note("%s: %s %s: %s", v->device->info.id, row->check, row->subject, l.status);
     }
-    if (sm_format_is_read((sm_format)v->options->out.format)) {
+    if (sm_format_is_read(v->options->out.format)) {
         cli_live_show(row->check, 0, 0);
         // A check's line shows its worst case and counts the others.
         if (v->sum.n_cases > 0 && strcmp(v->sum.check, l.check) != 0) {
@@ -197,11 +197,11 @@ sm_status cli_verify(const cli_options *options) {
     v.filter.pattern = pattern;
     cli_device_list devices;
     SM_TRY(cli_select_devices(&options->device.backends, &devices));
-    SM_TRY(sm_record_writer_open(&cli_verify_table, (sm_format)options->out.format, stdout, &v.writer));
+    SM_TRY(sm_record_writer_open(&cli_verify_table, options->out.format, stdout, &v.writer));
     sm_status status = verify_all(&v, &devices);
     cli_live_clear();
     sm_status closed = sm_record_writer_close(v.writer);
-    if (sm_format_is_read((sm_format)options->out.format) && status == SM_OK) {
+    if (sm_format_is_read(options->out.format) && status == SM_OK) {
         printf("\n%d passed, %d failed, %d skipped\n", v.n_passed, v.n_failed, v.n_skipped);
     }
     SM_TRY(status);

@@ -24,7 +24,7 @@ static bool is_shown(const cli_walk_state *w, int index) {
                                                          : strcmp(sm_op_name(op->kind), at) == 0;
         return is_at && (o->walk.layer < 0 || in_layer);
     }
-    return in_layer || o->walk.all || (!sm_format_is_read((sm_format)o->out.format) && o->walk.layer < 0);
+    return in_layer || o->walk.all || (!sm_format_is_read(o->out.format) && o->walk.layer < 0);
 }
 
 // Counts the ops that are shown. SM_ERR_USAGE if --at and --layer select none.
@@ -305,7 +305,6 @@ sm_status cli_walk_with(const cli_options *options, cli_walk_writer *writer) {
 }
 
 sm_status cli_walk(const cli_options *options) {
-    cli_walk_writer writer =
-        sm_format_is_read((sm_format)options->out.format) ? cli_walk_text_writer() : cli_walk_record_writer();
+    cli_walk_writer writer = sm_format_is_read(options->out.format) ? cli_walk_text_writer() : cli_walk_record_writer();
     return cli_walk_with(options, &writer);
 }

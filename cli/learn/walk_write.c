@@ -331,7 +331,7 @@ json_t *cli_walk_head_json(const cli_walk_state *walk, bool has_values) {
 
 // As JSON '{ ..., "ops": '; the array and "}" follow.
 static sm_status begin_records(cli_walk_writer *writer, const cli_walk_state *walk) {
-    const sm_format format = (sm_format)walk->options->out.format;
+    const sm_format format = walk->options->out.format;
     const char *key;
     json_t *value;
     writer->is_object = format == SM_FORMAT_JSON;

@@ -170,7 +170,7 @@ sm_status cli_ablate(const cli_options *options) {
     a.interface = cli_workload_interface(&a.workload);
     SM_TRY(cli_open_device(a.job.device, a.job.n_threads, options, &a.device));
     SM_TRY(open_side(&a, SM_MODE_FUSED, 0, &a.with));
-    SM_TRY(sm_record_writer_open(&cli_ablate_table, (sm_format)options->out.format, stdout, &a.writer));
+    SM_TRY(sm_record_writer_open(&cli_ablate_table, options->out.format, stdout, &a.writer));
     cli_last_words_begin(close_writer, &a);
     const sm_status status = run_rows(&a);
     cli_last_words_end();

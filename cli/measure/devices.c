@@ -78,7 +78,7 @@ sm_status cli_devices(const cli_options *options) {
             json_array_append_new(records, record);
         }
     }
-    return sm_record_write_all(&cli_devices_table, (sm_format)options->out.format, stdout, records);
+    return sm_record_write_all(&cli_devices_table, options->out.format, stdout, records);
 }
 
 // --- --peaks -----------------------------------------------------------------------------------------
@@ -237,14 +237,14 @@ sm_status cli_peaks(const cli_options *options) {
     static cli_device_list devices;
     peaks_output output = {.writer = NULL};
     SM_TRY(cli_select_devices(&options->device.backends, &devices));
-    SM_TRY(sm_record_writer_open(&cli_peaks_table, (sm_format)options->out.format, stdout, &output.writer));
+    SM_TRY(sm_record_writer_open(&cli_peaks_table, options->out.format, stdout, &output.writer));
     sm_status status = SM_OK;
     for (int i = 0; status == SM_OK && i < devices.n; i++) {
         status = measure_device(options, devices.devices[i], &output);
     }
     cli_live_clear();
     sm_status closed = sm_record_writer_close(output.writer);
-    if (sm_format_is_read((sm_format)options->out.format) && output.legend[0] != '\0') {
+    if (sm_format_is_read(options->out.format) && output.legend[0] != '\0') {
         printf("\n%s- median trial: how far it stays below the best; more than a few percent: something else runs.\n"
                "- clock: median (lowest-highest), from a chain of additions right after each trial.\n",
                output.legend);

@@ -210,8 +210,8 @@ sm_status cli_estimate(const cli_options *options) {
     const bool is_single = options->model.models.n == 1 && options->work.batch_sizes.n == 1 &&
                            options->work.seq_lens.n <= 1 && options->device.modes.n == 1 &&
                            options->device.precisions.n == 1;
-    if (!sm_format_is_read((sm_format)options->out.format) || !is_single) {
-        SM_TRY(sm_record_writer_open(&cli_estimate_table, (sm_format)options->out.format, stdout, &e.writer));
+    if (!sm_format_is_read(options->out.format) || !is_single) {
+        SM_TRY(sm_record_writer_open(&cli_estimate_table, options->out.format, stdout, &e.writer));
     }
     const sm_status status = estimate_all(&e);
     if (status == SM_OK && e.writer != NULL) {

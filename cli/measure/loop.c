@@ -128,7 +128,7 @@ sm_status cli_loop_show(const sm_row *row, const json_t *baseline, sm_format for
 
 static sm_status loop(const cli_options *options, sm_comm *comm) {
     static cli_bench bench; // static because of its ceilings
-    const sm_format format = (sm_format)options->out.format;
+    const sm_format format = options->out.format;
     const char *file = options->compare.baseline;
     cli_job job;
     SM_AT_END(sm_row_free) sm_row row = {.schema_version = 0};

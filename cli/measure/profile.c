@@ -61,7 +61,7 @@ static sm_status print_records(const cli_options *options, const sm_profile *pro
         sorted_by = sort_fields[options->out.sort];
         qsort(sorted, n_lines, sizeof(*sorted), compare_records);
     }
-    SM_TRY(sm_record_writer_open(&sm_profile_table, (sm_format)options->out.format, stdout, &writer));
+    SM_TRY(sm_record_writer_open(&sm_profile_table, options->out.format, stdout, &writer));
     for (size_t i = 0; status == SM_OK && i < n; i++) {
         status = i < n_kept || i >= n_lines ? sm_record_write(writer, json_incref(sorted[i])) : SM_OK;
     }

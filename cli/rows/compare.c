@@ -285,7 +285,7 @@ static sm_status compare(const cli_options *options, sm_rows *a, sm_rows *b) {
     cli_note_warnings(a);
     cli_note_warnings(b);
     SM_TRY(sm_compare(a->rows, b->rows, &how, &c));
-    SM_TRY(write_comparison(&c, (sm_format)options->out.format));
+    SM_TRY(write_comparison(&c, options->out.format));
     if (ended != SM_OK) { // incomplete: printed, but not judged
         cli_note("compared: the pairs that were whole when Ctrl-C came%s",
                  baseline != NULL ? "; no baseline is saved" : "");

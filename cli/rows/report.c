@@ -28,10 +28,10 @@
 static bool is_table(const cli_options *options, sm_format *format) {
     const char *file = options->out.report_file;
     const bool is_for_screen = file == NULL && sm_screen_width(stdout) > 0;
-    *format = options->out.format >= 0                         ? (sm_format)options->out.format
+    *format = options->out.format != SM_FORMAT_COUNT           ? options->out.format
               : options->out.collect != NULL && !is_for_screen ? SM_FORMAT_MARKDOWN
                                                                : SM_FORMAT_TEXT;
-    return options->out.format >= 0 || (options->out.collect != NULL && file == NULL) ||
+    return options->out.format != SM_FORMAT_COUNT || (options->out.collect != NULL && file == NULL) ||
            (file != NULL && sm_format_of_file(file, format)) || options->out.columns.n > 0 || is_for_screen;
 }
 
@@ -237,7 +237,7 @@ void cli_again_print(const char *path, size_t row) {
 }
 
 sm_status cli_recommend(const cli_options *options) {
-    const sm_format format = (sm_format)options->out.format;
+    const sm_format format = options->out.format;
     SM_AT_END(sm_rows_free) sm_rows rows = {0};
     sm_costs costs;
     size_t n = 0;
@@ -306,7 +306,7 @@ sm_status cli_leaderboard(const cli_options *options) {
     }
     sm_leaderboard_make(rows, references, &costs, &records, &refused);
     SM_OWN(json_t) *board = json_pack("[O, O]", records, refused);
-    SM_TRY(sm_record_write_all(&sm_leaderboard_table, (sm_format)options->out.format, stdout, records));
+    SM_TRY(sm_record_write_all(&sm_leaderboard_table, options->out.format, stdout, records));
     if (json_array_size(refused) > 0) {
         const char *why = "they failed"; // or the reason of one with figures
         for (size_t i = json_array_size(refused); i-- > 0;) {
@@ -340,14 +340,14 @@ sm_status cli_check_run(const cli_options *options) {
     sm_training_runs_read(options->operands, options->n_operands, &runs);
     sm_training_runs_compare(&runs, options->compare.weak ? SM_WORK_FIXED_A_PROCESS : SM_WORK_FIXED);
     SM_OWN(json_t) *records = sm_training_runs_records(&runs);
-    SM_TRY(sm_record_write_all(&sm_run_check_table, (sm_format)options->out.format, stdout, records));
+    SM_TRY(sm_record_write_all(&sm_run_check_table, options->out.format, stdout, records));
     for (size_t i = 0; i < runs.n; i++) {
         n_rejected += json_array_size(runs.runs[i].problems) > 0;
     }
     // Tables show the reasons; with other formats the message has the first.
     const sm_status status = sm_training_runs_verdict(&runs);
-    SM_FAIL_IF(status == SM_ERR_INVALID && sm_format_is_read((sm_format)options->out.format), status,
-               "%zu of %zu run%s rejected", n_rejected, runs.n, runs.n == 1 ? "" : "s");
+    SM_FAIL_IF(status == SM_ERR_INVALID && sm_format_is_read(options->out.format), status, "%zu of %zu run%s rejected",
+               n_rejected, runs.n, runs.n == 1 ? "" : "s");
     return status;
 }
 
@@ -389,7 +389,7 @@ sm_status cli_scaling(const cli_options *options) {
                "give run folders, or their training_metrics.json: stepmark report --scaling RUN...");
     sm_training_runs_read(options->operands, options->n_operands, &runs);
     SM_TRY(sm_scaling_make(&runs, options->compare.predict.values, options->compare.predict.n, &scaling));
-    const sm_format format = (sm_format)options->out.format;
+    const sm_format format = options->out.format;
     SM_OWN(json_t) *records = NULL;
     if (sm_format_is_read(format)) {
         SM_TRY(write_tables(&scaling, format));

@@ -371,7 +371,7 @@ static sm_status run_and_print(advice *a) {
         cli_note("the measured rows are in %s; the same command with --resume continues", a->options->out.output_file);
     }
     if (a->n_tried > 0) { // not interrupted before the first run was complete
-        const sm_format format = (sm_format)a->options->out.format;
+        const sm_format format = a->options->out.format;
         SM_OWN(json_t) *records = make_records(a);
         SM_TRY(sm_record_write_all(&sm_advice_table, format, stdout, records));
         if (sm_format_is_read(format)) {

@@ -129,7 +129,7 @@ static sm_status run_again(repetition *r, json_t **again) {
 }
 
 static sm_status write_result(const repetition *r, const sm_again *result, const json_t *again) {
-    const sm_format format = (sm_format)r->options->out.format;
+    const sm_format format = r->options->out.format;
     if (format == SM_FORMAT_JSON) {
         return cli_print_object(json_pack("{s:b, s:s, s:s, s:s, s:s, s:O, s:O, s:O, s:O}", "is_reproduced",
                                           result->is_reproduced, "reason", result->reason, "losses", result->losses,

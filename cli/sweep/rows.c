@@ -179,7 +179,7 @@ static json_t *make_record(const cli_configuration *configuration, const char *s
 
 sm_status cli_sweep_dry_run(cli_sweep *s) {
     const cli_options *o = s->sweeper.options;
-    const sm_format format = (sm_format)o->out.format;
+    const sm_format format = o->out.format;
     const bool is_read = sm_format_is_read(format);
     int n_done = 0;
     int n_run = 0;

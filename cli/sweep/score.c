@@ -170,7 +170,7 @@ static void print_end(const cli_options *o, const json_t *rows, const json_t *re
 }
 
 static sm_status measure_row(cli_sweep *s, schedule *t, const row_kind *kinds, int i, int n, const json_t *references) {
-    const bool is_read = sm_format_is_read((sm_format)s->sweeper.options->out.format);
+    const bool is_read = sm_format_is_read(s->sweeper.options->out.format);
     const double samples_s = time_for_samples(t, kinds, i, n);
     json_t *row = NULL;
     if (kinds[i] == OF_PROCESSOR_AGAIN && samples_s < 1) {
@@ -230,7 +230,7 @@ static sm_status measure(const cli_options *options, const json_t *references) {
     of_plan.sweep.rounds = 1;
     sm_status status = cli_sweep_open(&of_plan, &s);
     status = status == SM_OK ? measure_all(&s, references) : status;
-    if (status == SM_OK && sm_format_is_read((sm_format)options->out.format)) {
+    if (status == SM_OK && sm_format_is_read(options->out.format)) {
         // A backend that finds no device says what to install.
         for (int b = 0; b < sm_backend_count(); b++) {
             sm_device_info info;
@@ -241,7 +241,7 @@ static sm_status measure(const cli_options *options, const json_t *references) {
         }
         print_end(options, s.rows, references);
     } else if (status == SM_OK) {
-        status = sm_record_write_all(&sm_row_table, (sm_format)options->out.format, stdout, s.rows);
+        status = sm_record_write_all(&sm_row_table, options->out.format, stdout, s.rows);
     }
     bool has_score = false;
     char text[SM_SCORE_TEXT_SIZE] = "no device can run";

@@ -99,7 +99,7 @@ static bool prints_at_once(const cli_options *o) {
 
 // The first row opens the output, so that a usage error leaves it empty.
 static sm_status print_row(cli_sweep *s, json_t *row) {
-    const sm_format format = (sm_format)s->sweeper.options->out.format;
+    const sm_format format = s->sweeper.options->out.format;
     SM_TRY(s->writer == NULL ? sm_row_writer_open(format, stdout, &s->writer) : SM_OK);
     json_array_append(s->rows, row);
     return sm_row_write_record(s->writer, sm_row_numbered(json_incref(row), cli_row_file_number(&s->file, row)));
@@ -180,7 +180,7 @@ static size_t print_sentences(json_t *sentences, sm_format format) {
 // How much faster the fastest of a few rows is than each other; of more, what is best.
 static sm_status print_advice(const cli_sweep *s, const json_t *rows) {
     enum { FEW = 4 };
-    const sm_format format = (sm_format)s->sweeper.options->out.format;
+    const sm_format format = s->sweeper.options->out.format;
     size_t n = 0;
     int best = -1;
     if (!sm_format_is_read(format) || json_array_size(rows) < 2) {
@@ -242,7 +242,7 @@ static json_t *collect_rows(const cli_sweep *s) {
 // Completes the output, also if there are no rows.
 static sm_status close_output(cli_sweep *s, const outcome *o) {
     const cli_options *options = s->sweeper.options;
-    const sm_format format = (sm_format)options->out.format;
+    const sm_format format = options->out.format;
     SM_TRY(s->writer == NULL ? sm_row_writer_open(format, stdout, &s->writer) : SM_OK);
     if (o->n_ok > 0 && format == SM_FORMAT_TEXT) {
         sm_row_writer_explain(s->writer);

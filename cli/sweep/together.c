@@ -85,7 +85,7 @@ sm_status cli_run_together(const cli_options *options, sm_comm *comm) {
                ? sm_sweep_log_open(options->out.output_file, true, &log)
                : SM_OK);
     SM_OWN(json_t) *machine = bench.machine = sm_machine_facts(options->argc, options->argv);
-    SM_TRY(sm_comm_rank(comm) == 0 ? sm_row_writer_open((sm_format)options->out.format, stdout, &writer) : SM_OK);
+    SM_TRY(sm_comm_rank(comm) == 0 ? sm_row_writer_open(options->out.format, stdout, &writer) : SM_OK);
     sm_status status = SM_OK;
     for (int i = 0; i < plan.n && status == SM_OK; i++) {
         bool known = log != NULL && sm_sweep_log_find(log, plan.items[i].key) != NULL;

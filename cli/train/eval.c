@@ -257,5 +257,5 @@ sm_status cli_eval(const cli_options *options) {
     json_t *record = json_object();
     COLUMN_LIST(SM_LISTED_VALUE)
     SM_OWN(json_t) *records = json_pack("[o]", record);
-    return sm_record_write_all(&cli_eval_table, (sm_format)e.options->out.format, stdout, records);
+    return sm_record_write_all(&cli_eval_table, e.options->out.format, stdout, records);
 }
