@@ -13,17 +13,6 @@ const cli_subcommand cli_commands[CLI_COMMAND_COUNT] = {
 #undef X
 };
 
-// The front word for a word that lacks the dashes: "--help" for "help". NULL: none.
-static const char *flag_called(const char *name) {
-#define X(flag, argument, help)          \
-    if (strcmp(name, &(flag)[2]) == 0) { \
-        return flag;                     \
-    }
-    CLI_FRONT_LIST(X)
-#undef X
-    return NULL;
-}
-
 // What subcommands of earlier versions are now; until the first release.
 static const char *const moved[][2] = {
     {"sweep", "stepmark run takes lists of flags, --preset, --file, --resume and --dry-run"},
@@ -49,8 +38,10 @@ cli_command cli_command_find(const char *name) {
             return (cli_command)i;
         }
     }
-    const char *nearest = flag_called(name);
-    nearest = nearest != NULL ? nearest : cli_nearest(name, names, CLI_COMMAND_COUNT);
+    const char *nearest = cli_nearest(name, names, CLI_COMMAND_COUNT);
+#define X(flag, argument, help) nearest = strcmp(name, &(flag)[2]) == 0 ? flag : nearest; // "--help" for "help"
+    CLI_FRONT_LIST(X)
+#undef X
     for (size_t i = 0; i < sizeof(moved) / sizeof(moved[0]); i++) {
         if (strcmp(name, moved[i][0]) == 0) {
             sm_fail(SM_ERR_USAGE, "'%s' is no subcommand: %s", name, moved[i][1]);

@@ -18,16 +18,6 @@ static void offer(const typed *t, const char *candidate, const char *help) {
 
 // The flags of a subcommand and of its forms.
 enum { MAX_FORM_FLAGS = 4 * CLI_MAX_FLAGS };
-static int flags_of(cli_command command, cli_flag flags[MAX_FORM_FLAGS]) {
-    int n = 0;
-    for (int c = 0; c < CLI_COMMAND_COUNT && n + CLI_MAX_FLAGS <= MAX_FORM_FLAGS; c++) {
-        if (cli_command_is_form_of((cli_command)c, command)) {
-            n += cli_flags_of_form(command, (cli_command)c, flags + n);
-        }
-    }
-    return n;
-}
-
 // Of a list the last entry is typed.
 static void complete_value(cli_command command, const cli_flag *flag, typed t) {
     const char *words[CLI_MAX_WORDS];
@@ -54,7 +44,12 @@ static void complete_value(cli_command command, const cli_flag *flag, typed t) {
 
 static void complete_command(cli_command command, int n, char **words) {
     cli_flag flags[MAX_FORM_FLAGS];
-    const int n_flags = flags_of(command, flags);
+    int n_flags = 0;
+    for (int c = 0; c < CLI_COMMAND_COUNT && n_flags + CLI_MAX_FLAGS <= MAX_FORM_FLAGS; c++) {
+        if (cli_command_is_form_of((cli_command)c, command)) {
+            n_flags += cli_flags_of_form(command, (cli_command)c, flags + n_flags);
+        }
+    }
     typed t = {0, words[n - 1], words[n - 1]};
     const bool is_split = n >= 3 && strcmp(words[n - 2], "=") == 0; // bash makes three words of --flag=value
     const bool is_at_equals = n >= 2 && strcmp(words[n - 1], "=") == 0;

@@ -240,19 +240,6 @@ static sm_status walk_ops(cli_walk_state *w, cli_walk_writer *writer) {
     return SM_OK;
 }
 
-static sm_status write_walk(cli_walk_state *w, cli_walk_writer *writer) {
-    SM_TRY(writer->begin(writer, w));
-    sm_status status = walk_ops(w, writer);
-    for (int i = 0; i < LOSSES && status == SM_OK && writer->losses != NULL; i++) {
-        double loss = 0;
-        status = i > 0 ? train(w->live, w->batch, cli_walk_step(w->options) + i) : SM_OK;
-        status = status == SM_OK ? sm_session_loss(w->live->session, &loss) : status;
-        json_array_append_new(writer->losses, json_real(loss));
-    }
-    sm_status ended = writer->ends_only_whole && status != SM_OK ? SM_OK : writer->end(writer, w->plan);
-    return status != SM_OK ? status : ended;
-}
-
 static sm_status check_options(cli_walk_state *w) {
     const cli_options *options = w->options;
     SM_TRY(cli_job_of(options, NULL, &w->job));
@@ -301,7 +288,16 @@ sm_status cli_walk_with(const cli_options *options, cli_walk_writer *writer) {
     if (options->walk.values || options->walk.full) { // `live` owns the plan
         SM_TRY(open_values(&w, sm_give(&plan)));
     }
-    return write_walk(&w, writer);
+    SM_TRY(writer->begin(writer, &w));
+    sm_status status = walk_ops(&w, writer);
+    for (int i = 0; i < LOSSES && status == SM_OK && writer->losses != NULL; i++) {
+        double loss = 0;
+        status = i > 0 ? train(w.live, w.batch, cli_walk_step(options) + i) : SM_OK;
+        status = status == SM_OK ? sm_session_loss(w.live->session, &loss) : status;
+        json_array_append_new(writer->losses, json_real(loss));
+    }
+    const sm_status ended = writer->ends_only_whole && status != SM_OK ? SM_OK : writer->end(writer, w.plan);
+    return status != SM_OK ? status : ended;
 }
 
 sm_status cli_walk(const cli_options *options) {

@@ -45,11 +45,12 @@ static int64_t known(size_t value) { return value > 0 ? (int64_t)value : SM_ABSE
 
 CLI_LISTED_TABLE(cli_devices_table, "devices", COLUMN_LIST)
 
-// Tests every device's matrix units again that a compiler or driver could fail at.
-static void try_units(void) {
+sm_status cli_devices(const cli_options *options) {
+    SM_OWN(json_t) *records = json_array();
     for (int b = 0; b < sm_backend_count(); b++) {
         const sm_backend *backend = sm_backend_at(b);
-        for (int i = 0; backend->help != NULL && i < backend->device_count(); i++) {
+        // --probe tests every device's matrix units again that a compiler or driver could fail at.
+        for (int i = 0; options->probe && backend->help != NULL && i < backend->device_count(); i++) {
             char index[16];
             char *words[] = {index, (char *)"try", (char *)os_program()};
             snprintf(index, sizeof index, "%d", i);
@@ -57,16 +58,6 @@ static void try_units(void) {
                 cli_note("%s", sm_error_message());
             }
         }
-    }
-}
-
-sm_status cli_devices(const cli_options *options) {
-    SM_OWN(json_t) *records = json_array();
-    if (options->probe) {
-        try_units();
-    }
-    for (int b = 0; b < sm_backend_count(); b++) {
-        const sm_backend *backend = sm_backend_at(b);
         const int n = cli_count_devices(backend);
         const int first = cli_backend_failure(backend) != SM_OK ? -1 : 0; // its failure stands for its devices
         for (int i = first; i < n; i++) {

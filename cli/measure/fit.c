@@ -36,21 +36,6 @@ typedef struct {
     double step_seconds, total_seconds;
 } prediction;
 
-static sm_status predict(const cli_job *job, const sm_device_info *info, const sm_peaks *peaks, prediction *p) {
-    SM_OWN(sm_plan) *plan = NULL;
-    SM_TRY(cli_job_plan(job, info->max_alloc_bytes, &plan));
-    SM_TRY(sm_plan_assign_memory(plan, info->max_alloc_bytes));
-    double flops = peaks->flops > 0 ? peaks->flops : unknown_flops;
-    double bandwidth = peaks->bandwidth_bytes_per_s > 0 ? peaks->bandwidth_bytes_per_s : unknown_bandwidth;
-    double ideal_ns = sm_pass_ideal_ns(plan, job->pass, job->protocol.n_accum, flops, bandwidth);
-    p->memory_bytes = sm_plan_memory(plan, NULL);
-    p->step_seconds = ideal_ns / 1e9 / expected_efficiency;
-    const int n_warmup = job->protocol.n_warmup >= 0 ? job->protocol.n_warmup : N_AUTO_WARMUP;
-    const double n_steps = (double)(n_warmup + job->protocol.n_repetitions + N_INSTRUMENTED + N_CHECKED);
-    p->total_seconds = overhead_seconds + check_seconds_a_param * (double)plan->n_params + p->step_seconds * n_steps;
-    return SM_OK;
-}
-
 // `fit_s` 0: T was given, so that B alone was chosen.
 static void announce(const cli_job *job, const sm_device_info *info, const prediction *p, double fit_s, bool fits) {
     const bool known = info->free_bytes > 0; // OpenCL tells the whole alone
@@ -73,6 +58,10 @@ sm_status cli_fit(cli_bench *bench, cli_job *job) {
     const int64_t T = job->T;
     SM_TRY(job->device.backend->describe(job->device.index, &info));
     SM_TRY(cli_get_peaks(bench, job, NULL, &peaks));
+    const double flops = peaks.flops > 0 ? peaks.flops : unknown_flops;
+    const double bandwidth = peaks.bandwidth_bytes_per_s > 0 ? peaks.bandwidth_bytes_per_s : unknown_bandwidth;
+    const int n_warmup = job->protocol.n_warmup >= 0 ? job->protocol.n_warmup : N_AUTO_WARMUP;
+    const double n_steps = (double)(n_warmup + job->protocol.n_repetitions + N_INSTRUMENTED + N_CHECKED);
     for (size_t i = 0; i < sizeof(candidates) / sizeof(candidates[0]); i++) {
         const bool is_tried = i > 0 && candidates[i].B == candidates[i - 1].B; // with the length that is given
         if (T > 0 ? is_tried : candidates[i].T > job->config.context) {
@@ -80,9 +69,15 @@ sm_status cli_fit(cli_bench *bench, cli_job *job) {
         }
         job->B = candidates[i].B;
         job->T = T > 0 ? T : candidates[i].T;
-        if (predict(job, &info, &peaks, &p) != SM_OK) {
+        SM_OWN(sm_plan) *plan = NULL;
+        if (cli_job_plan(job, info.max_alloc_bytes, &plan) != SM_OK ||
+            sm_plan_assign_memory(plan, info.max_alloc_bytes) != SM_OK) {
             continue; // a tensor is larger than the device allocates
         }
+        p.memory_bytes = sm_plan_memory(plan, NULL);
+        p.step_seconds =
+            sm_pass_ideal_ns(plan, job->pass, job->protocol.n_accum, flops, bandwidth) / 1e9 / expected_efficiency;
+        p.total_seconds = overhead_seconds + check_seconds_a_param * (double)plan->n_params + p.step_seconds * n_steps;
         bool in_memory = info.free_bytes == 0 || (double)p.memory_bytes <= memory_share * (double)info.free_bytes;
         if (in_memory && p.total_seconds <= share_s) {
             announce(job, &info, &p, T > 0 ? 0 : share_s, true);

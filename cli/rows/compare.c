@@ -233,22 +233,6 @@ static sm_status find_factors(const cli_options *options, unsigned *across) {
     return SM_OK;
 }
 
-static sm_status write_read(const sm_comparison *c, sm_format format) {
-    SM_TRY(sm_record_write_all(&sm_compare_table, format, stdout, c->compared));
-    if (json_array_size(c->apart) > 0) {
-        putchar('\n');
-        SM_TRY(sm_record_write_all(&sm_apart_table, format, stdout, c->apart));
-    }
-    for (size_t i = 0; i < json_array_size(c->notes); i++) {
-        const char *note = json_string_value(json_array_get(c->notes, i));
-        sm_put_sentence(i == 0 ? "\n- note: " : "- note: ", note, "\n", format, stdout);
-    }
-    if (json_array_size(c->compared) > 0) {
-        printf("\nverdict: B against A: %s\n", sm_verdict_name(c->verdict));
-    }
-    return SM_OK;
-}
-
 static sm_status write_comparison(const sm_comparison *c, sm_format format) {
     if (format == SM_FORMAT_JSON) {
         return cli_print_object(json_pack("{s:s, s:O, s:O, s:O}", "verdict", sm_verdict_name(c->verdict), "comparisons",
@@ -256,7 +240,19 @@ static sm_status write_comparison(const sm_comparison *c, sm_format format) {
                                 "the comparison");
     }
     if (sm_format_is_read(format)) {
-        return write_read(c, format);
+        SM_TRY(sm_record_write_all(&sm_compare_table, format, stdout, c->compared));
+        if (json_array_size(c->apart) > 0) {
+            putchar('\n');
+            SM_TRY(sm_record_write_all(&sm_apart_table, format, stdout, c->apart));
+        }
+        for (size_t i = 0; i < json_array_size(c->notes); i++) {
+            const char *note = json_string_value(json_array_get(c->notes, i));
+            sm_put_sentence(i == 0 ? "\n- note: " : "- note: ", note, "\n", format, stdout);
+        }
+        if (json_array_size(c->compared) > 0) {
+            printf("\nverdict: B against A: %s\n", sm_verdict_name(c->verdict));
+        }
+        return SM_OK;
     }
     for (size_t i = 0; i < json_array_size(c->apart); i++) { // a stream of records has only one kind
         const json_t *apart = json_array_get(c->apart, i);

@@ -149,46 +149,27 @@ typedef struct {
     int64_t begin_ns;
 } advice;
 
-// "8,4": one a core, and half of them; "" if the device has no such choice.
-static sm_status choose_threads(const cli_axes *axes, char *text, size_t size_bytes) {
+// Ceilings and phases do not matter for a difference, and cost as much as the steps of a run. With --loader a loop is
+// measured, whose phases are the step itself.
+static sm_status complete(cli_axes *axes, char *threads, size_t size_bytes) {
+    SM_TRY(cli_axis_add(axes, "no-peaks", NULL));
+    if (cli_axis_text(axes, "loader") == NULL) {
+        SM_TRY(cli_axis_add(axes, "no-phases", NULL));
+    }
+    if (cli_axis_text(axes, "threads") != NULL) {
+        return SM_OK;
+    }
+    // "8,4": one a core, and half of them, if the device has such a choice.
     cli_texts names;
     cli_device_list devices;
     sm_device_info info;
     const char *given = cli_axis_text(axes, "backend");
-    text[0] = '\0';
     SM_TRY(cli_parse_texts("--backend", given != NULL ? given : "cpu", &names));
     SM_FAIL_IF(names.n > 1, SM_ERR_USAGE, "--backend: give one device; each has an advice of its own");
     SM_TRY(cli_select_devices(&names, &devices));
     SM_TRY(cli_describe(devices.devices[0], &info));
-    if (info.n_threads > 1) {
-        snprintf(text, size_bytes, "%d,%d", info.n_threads, info.n_threads / 2);
-    }
-    return SM_OK;
-}
-
-// Ceilings and phases do not matter for a difference, and cost as much as the steps of a run. With --loader a loop is
-// measured, whose phases are the step itself.
-static sm_status complete(cli_options *options, char *threads, size_t size_bytes) {
-    SM_TRY(cli_axis_add(&options->sweep.axes, "no-peaks", NULL));
-    if (cli_axis_text(&options->sweep.axes, "loader") == NULL) {
-        SM_TRY(cli_axis_add(&options->sweep.axes, "no-phases", NULL));
-    }
-    if (cli_axis_text(&options->sweep.axes, "threads") != NULL) {
-        return SM_OK;
-    }
-    SM_TRY(choose_threads(&options->sweep.axes, threads, size_bytes));
-    return threads[0] != '\0' ? cli_axis_add(&options->sweep.axes, "threads", threads) : SM_OK;
-}
-
-static tried *find_tried(advice *a, int64_t configuration) {
-    for (size_t i = 0; i < a->n_tried; i++) {
-        if (a->tried[i].configuration == configuration) {
-            return &a->tried[i];
-        }
-    }
-    a->tried = sm_realloc(a->tried, (a->n_tried + 1) * sizeof(*a->tried));
-    a->tried[a->n_tried] = (tried){configuration, json_array()};
-    return &a->tried[a->n_tried++];
+    snprintf(threads, size_bytes, "%d,%d", info.n_threads, info.n_threads / 2);
+    return info.n_threads > 1 ? cli_axis_add(axes, "threads", threads) : SM_OK;
 }
 
 // --- a run -----------------------------------------------------------------------------------------------
@@ -249,11 +230,18 @@ static sm_status run_trial(advice *a, const sm_trial *trial) {
         a->default_ns = sm_json_number(row, "median_ns");
         a->default_flops = candidate->forecast.flops;
     }
-    const tried *its = find_tried(a, trial->configuration);
-    while (json_array_size(its->rows) < (size_t)trial->round) {
-        json_array_append_new(its->rows, json_null());
+    size_t at = 0;
+    while (at < a->n_tried && a->tried[at].configuration != trial->configuration) {
+        at++;
     }
-    json_array_append(its->rows, row);
+    if (at == a->n_tried) {
+        a->tried = sm_realloc(a->tried, ++a->n_tried * sizeof(*a->tried));
+        a->tried[at] = (tried){trial->configuration, json_array()};
+    }
+    while (json_array_size(a->tried[at].rows) < (size_t)trial->round) {
+        json_array_append_new(a->tried[at].rows, json_null());
+    }
+    json_array_append(a->tried[at].rows, row);
     a->n_runs += isfinite(speed);
     sm_advisor_take(a->advisor,
                     isfinite(speed)                                   ? SM_TRIAL_MEASURED
@@ -397,7 +385,7 @@ sm_status cli_advise(const cli_options *given) {
     static cli_options options; // static because of its lists
     char threads[64] = "";
     options = *given;
-    SM_TRY(complete(&options, threads, sizeof(threads)));
+    SM_TRY(complete(&options.sweep.axes, threads, sizeof(threads)));
     SM_AT_END(release) advice a = {.options = &options, .default_ns = NAN};
     SM_TRY(cli_sweep_open(&options, &a.sweep));
     a.n_configurations = a.sweep.plan.n;

@@ -303,16 +303,13 @@ static sm_status receive(void *ctx, const json_t *message, int64_t *deadline_ns)
     return SM_OK;
 }
 
-// Detects a library's own end for want of memory below the limit.
-static bool is_at_limit(const cli_sweeper *s, const sm_process_result *end) {
-    return end->signal == SIGABRT && s->memory_limit_bytes > 0 &&
-           end->peak_rss_bytes > s->memory_limit_bytes - s->memory_limit_bytes / 8;
-}
-
 // The row of a process that did not end by itself.
 static sm_status give_up(measuring *m, const sm_process_result *end) {
     const cli_sweeper *s = m->sweeper;
-    const sm_status failure = is_at_limit(s, end)
+    // A library may end the process for want of memory below the limit.
+    const bool is_at_limit = end->signal == SIGABRT && s->memory_limit_bytes > 0 &&
+                             end->peak_rss_bytes > s->memory_limit_bytes - s->memory_limit_bytes / 8;
+    const sm_status failure = is_at_limit
                                   ? sm_fail(SM_ERR_OOM, "ended by a library for want of memory during: %s", m->stage)
                                   : cli_worker_failure(end, m->stage, s->options->measure.timeout_s);
     const bool is_complete = json_is_string(json_object_get(m->draft, "status"));
@@ -335,25 +332,23 @@ static sm_status give_up(measuring *m, const sm_process_result *end) {
     return failure == SM_ERR_INTERRUPTED ? failure : SM_OK;
 }
 
-static int64_t allowed_bytes(const cli_sweeper *s, const cli_candidate *c) {
-    const sm_model_config *config = &c->job.config;
-    // The checks keep a copy of the parameters, of the largest gradient, and room for the largest parameter.
-    int64_t check_bytes =
-        (int64_t)sizeof(float) * (sm_model_n_params(config) + 2 * sm_model_padded_vocab(config) * config->d_model);
-    return s->memory_limit_bytes > 0 ? s->memory_limit_bytes + library_bytes + check_bytes : 0;
-}
-
 static sm_status run_process(measuring *m) {
     sm_process_result end;
+    const int64_t limit_bytes = m->sweeper->memory_limit_bytes;
+    const sm_model_config *config = &m->candidate->job.config;
+    // The checks keep a copy of the parameters, of the largest gradient, and room for the largest parameter.
+    const int64_t check_bytes =
+        (int64_t)sizeof(float) * (sm_model_n_params(config) + 2 * sm_model_padded_vocab(config) * config->d_model);
     SM_ROW_TEXT(m->stage, "starting");
-    SM_TRY(cli_work_apart(&(cli_work){.work = measure,
-                                      .receive = receive,
-                                      .ctx = m,
-                                      .timeout_s = m->sweeper->options->measure.timeout_s,
-                                      .most_bytes = (uint64_t)allowed_bytes(m->sweeper, m->candidate),
-                                      .told = tell(m->sweeper, m->configuration, m->candidate, false),
-                                      .shared = {(void **)&m->sweeper->handed_on, sizeof(*m->sweeper->handed_on)}},
-                          &end));
+    SM_TRY(cli_work_apart(
+        &(cli_work){.work = measure,
+                    .receive = receive,
+                    .ctx = m,
+                    .timeout_s = m->sweeper->options->measure.timeout_s,
+                    .most_bytes = (uint64_t)(limit_bytes > 0 ? limit_bytes + library_bytes + check_bytes : 0),
+                    .told = tell(m->sweeper, m->configuration, m->candidate, false),
+                    .shared = {(void **)&m->sweeper->handed_on, sizeof(*m->sweeper->handed_on)}},
+        &end));
     sm_status status = m->refused != SM_OK ? sm_fail(m->refused, "%s", m->message)
                        : m->row == NULL    ? give_up(m, &end)
                                            : SM_OK;

@@ -154,21 +154,6 @@ static sm_status measure_one(cli_sweep *s, int index, double samples_s, json_t *
 static const char usual_file[] = "score.jsonl";
 static const char bench_file[] = "build/score.jsonl";
 
-// Commands begin as this one was called: a fresh build is not in PATH.
-static void print_end(const cli_options *o, const json_t *rows, const json_t *references) {
-    char text[SM_SCORE_TEXT_SIZE];
-    const char *file = o->out.output_file;
-    const bool is_found =
-        strcmp(file, usual_file) == 0 || (strcmp(file, bench_file) == 0 && access(usual_file, F_OK) != 0);
-    sm_score_standing(rows, references, text);
-    if (text[0] != '\0') {
-        printf("\nThis machine: %s.\n\n", text);
-        printf("next, as text to send:    %s score --share%s%s\n", o->argv[0], is_found ? "" : " --output-file ",
-               is_found ? "" : file);
-        printf("where the time goes:      %s profile -m small -b 1 --seq-len 1024\n", o->argv[0]);
-    }
-}
-
 static sm_status measure_row(cli_sweep *s, schedule *t, const row_kind *kinds, int i, int n, const json_t *references) {
     const bool is_read = sm_format_is_read(s->sweeper.options->out.format);
     const double samples_s = time_for_samples(t, kinds, i, n);
@@ -222,6 +207,7 @@ static sm_status measure_all(cli_sweep *s, const json_t *references) {
 }
 
 static sm_status measure(const cli_options *options, const json_t *references) {
+    char text[SM_SCORE_TEXT_SIZE];
     static cli_sweep s;         // static because of their lists
     static cli_options of_plan; // options, and the preset
     of_plan = *options;
@@ -239,12 +225,22 @@ static sm_status measure(const cli_options *options, const json_t *references) {
                 printf("%s  %s: %s\n", SM_SCORE_NAME, sm_backend_at(b)->name, info.reason);
             }
         }
-        print_end(options, s.rows, references);
+        // Commands begin as this one was called: a fresh build is not in PATH.
+        const char *file = options->out.output_file;
+        const bool is_found =
+            strcmp(file, usual_file) == 0 || (strcmp(file, bench_file) == 0 && access(usual_file, F_OK) != 0);
+        sm_score_standing(s.rows, references, text);
+        if (text[0] != '\0') {
+            printf("\nThis machine: %s.\n\n", text);
+            printf("next, as text to send:    %s score --share%s%s\n", options->argv[0],
+                   is_found ? "" : " --output-file ", is_found ? "" : file);
+            printf("where the time goes:      %s profile -m small -b 1 --seq-len 1024\n", options->argv[0]);
+        }
     } else if (status == SM_OK) {
         status = sm_record_write_all(&sm_row_table, options->out.format, stdout, s.rows);
     }
     bool has_score = false;
-    char text[SM_SCORE_TEXT_SIZE] = "no device can run";
+    snprintf(text, sizeof(text), "no device can run");
     for (size_t i = 0; i < json_array_size(s.rows) && !has_score; i++) {
         has_score = !sm_score_lacks(json_array_get(s.rows, i), references, text);
     }

@@ -131,26 +131,21 @@ static sm_status run_one(cli_sweep *s, int index) {
 
 // --- the whole -------------------------------------------------------------------------------------
 
-// A file that cannot be read is reported before the first row.
-static sm_status check_data(const cli_candidate *c, cli_candidate *before) {
-    SM_OWN(sm_tokens) *tokens = NULL;
-    const char *path = c->run.work.data;
-    const bool is_checked = before->run.work.data == path && before->job.config.vocab == c->job.config.vocab;
-    before->run.work.data = path;
-    before->job.config.vocab = c->job.config.vocab;
-    if (path == NULL || is_checked || c->status[0] != '\0' || c->run.command == CLI_LOOP) {
-        return SM_OK;
-    }
-    return cli_open_tokens(&c->run, c->job.config.vocab, &tokens);
-}
-
 // Examines all of them first, so that bad values are reported before anything runs, and the total work is known.
 static sm_status look_at_all(cli_sweep *s) {
     static cli_candidate before; // static because of its lists
     bool is_usage = true;
     for (int i = 0; i < s->plan.n; i++) {
         SM_TRY(cli_candidate_look(&s->sweeper, &s->plan.items[i], s->candidate));
-        SM_TRY(check_data(s->candidate, &before));
+        // A file that cannot be read is reported before the first row.
+        SM_OWN(sm_tokens) *tokens = NULL;
+        const cli_candidate *c = s->candidate;
+        const bool is_read = before.run.work.data == c->run.work.data && before.job.config.vocab == c->job.config.vocab;
+        before.run.work.data = c->run.work.data;
+        before.job.config.vocab = c->job.config.vocab;
+        if (c->run.work.data != NULL && !is_read && c->status[0] == '\0' && c->run.command != CLI_LOOP) {
+            SM_TRY(cli_open_tokens(&c->run, c->job.config.vocab, &tokens));
+        }
         is_usage = is_usage && s->candidate->is_usage;
         if (cli_sweep_known(s, s->plan.items[i].key) == NULL) {
             s->work_left += cli_sweep_work(s->candidate);

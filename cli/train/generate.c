@@ -112,16 +112,6 @@ sm_status cli_train_sampler_open(const cli_options *o, const cli_job *job, const
                           &s->generator);
 }
 
-// A model may end amid a character, or write none at all: the log and the terminal get valid text.
-static char *show(const char *bytes) {
-    SM_OWN(json_t) *valid = sm_json_bytes(bytes);
-    SM_FREED char *quoted = json_dumps(valid, JSON_ENCODE_ANY);
-    char *text = sm_strdup(json_string_value(valid));
-    cli_live_clear();
-    printf("sample | %s\n", quoted); // control characters are escaped
-    return text;
-}
-
 sm_status cli_train_sampler_run(cli_train_sampler *s, sm_session *trained, char **text) {
     SM_FREED char *bytes = NULL;
     size_t size_bytes;
@@ -134,7 +124,12 @@ sm_status cli_train_sampler_run(cli_train_sampler *s, sm_session *trained, char 
     s->prompt.n = n_prompt;
     sm_memstream_close(out);
     if (status == SM_OK) {
-        *text = show(bytes);
+        // A model may end amid a character, or write none at all: the log and the terminal get valid text.
+        SM_OWN(json_t) *valid = sm_json_bytes(bytes);
+        SM_FREED char *quoted = json_dumps(valid, JSON_ENCODE_ANY);
+        *text = sm_strdup(json_string_value(valid));
+        cli_live_clear();
+        printf("sample | %s\n", quoted); // control characters are escaped
     }
     return status;
 }

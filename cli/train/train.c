@@ -312,19 +312,6 @@ static sm_status open_files(training *t) {
     return cli_open_device(t->job.device, t->job.n_threads, options, &t->device);
 }
 
-static void open_profile(training *t) {
-    const sm_train_settings *s = &t->settings;
-    char name[CLI_LOADER_NAME_SIZE];
-    const sm_loader_settings *loader = &s->loader;
-    const int64_t round = s->session->plan->B * sm_comm_size(s->comm);
-    cli_loader_name(loader, name);
-    t->loop =
-        sm_loop_open(&(sm_loop_settings){.stepper = {.session = s->session, .n_accum = s->global_batch / round},
-                                         .loader = name,
-                                         .n_loader_threads = loader->kind == SM_LOADER_INLINE ? 0 : loader->n_threads,
-                                         .n_attribution = MOST_APART});
-}
-
 static sm_status set_up(training *t) {
     cli_stage("looking at the data", NULL);
     // One process may write tokens, which the others then find.
@@ -342,7 +329,15 @@ static sm_status set_up(training *t) {
     SM_FAIL_IF(!t->options.train.no_checks && !(os_draw(seed, sizeof(*seed)) && *seed != 0), SM_ERR_IO,
                "no random number for the checks; give --no-checks");
     if (t->options.train.profile) {
-        open_profile(t);
+        char name[CLI_LOADER_NAME_SIZE];
+        const sm_train_settings *s = &t->settings;
+        const int64_t round = s->session->plan->B * sm_comm_size(s->comm);
+        cli_loader_name(&s->loader, name);
+        t->loop = sm_loop_open(
+            &(sm_loop_settings){.stepper = {.session = s->session, .n_accum = s->global_batch / round},
+                                .loader = name,
+                                .n_loader_threads = s->loader.kind == SM_LOADER_INLINE ? 0 : s->loader.n_threads,
+                                .n_attribution = MOST_APART});
     }
     return set_run(t);
 }
@@ -354,22 +349,6 @@ static sm_status write_file(const char *folder, const char *name, const char *te
     int n = snprintf(path, sizeof path, "%s/%s", folder, name);
     return n < (int)sizeof path ? sm_atomic_write_all(path, text, strlen(text))
                                 : sm_fail(SM_ERR_INVALID, "%s: too long a name", folder);
-}
-
-// Writes training_metrics.json from run.json and log.jsonl, and then RUN_COMPLETE.txt, which marks a complete run. Each
-// gets its name only when it is complete.
-static sm_status complete_run(const char *folder) {
-    SM_OWN(json_t) *metrics = NULL;
-    char complete[SM_RUN_COMPLETE_SIZE], digest[SM_DIGEST_SIZE];
-    SM_TRY(sm_training_metrics_make(folder, &metrics));
-    SM_FREED char *text = json_dumps(metrics, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
-    sm_status status = write_file(folder, SM_TRAINING_METRICS_FILE, text);
-    if (status == SM_OK) {
-        sm_digest_bytes(text, strlen(text), digest);
-        sm_run_complete_text(metrics, digest, complete);
-        status = write_file(folder, SM_RUN_COMPLETE_FILE, complete);
-    }
-    return status;
 }
 
 // Copies the tokenizer into RUN/NAME. `tokenizer` NULL: does nothing.
@@ -458,7 +437,15 @@ static void set_saving(void *ctx, bool saving) {
 static sm_status completed(void *ctx, const char *run_dir) {
     training *t = ctx;
     SM_TRY(keep_tokenizer(t->data.tokenizer_folder, run_dir, "model"));
-    SM_TRY(complete_run(run_dir));
+    // training_metrics.json is made from run.json and log.jsonl, and then RUN_COMPLETE.txt, which marks a complete run.
+    SM_OWN(json_t) *metrics = NULL;
+    char complete[SM_RUN_COMPLETE_SIZE], digest[SM_DIGEST_SIZE];
+    SM_TRY(sm_training_metrics_make(run_dir, &metrics));
+    SM_FREED char *text = json_dumps(metrics, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    SM_TRY(write_file(run_dir, SM_TRAINING_METRICS_FILE, text));
+    sm_digest_bytes(text, strlen(text), digest);
+    sm_run_complete_text(metrics, digest, complete);
+    SM_TRY(write_file(run_dir, SM_RUN_COMPLETE_FILE, complete));
     cli_train_show_leave(&t->show, &t->progress);
     t->show.is_live = false; // what follows stands below
     cli_train_show_end(&t->show, &t->settings, &t->progress);

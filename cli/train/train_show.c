@@ -86,13 +86,6 @@ typedef struct {
     bool is_mark[MOST_ROWS][MOST_WIDTH];
 } plot;
 
-static void widen(plot *p, const cli_train_curve *c) {
-    for (int i = 0; i < c->n; i++) {
-        p->low = fmin(p->low, c->points[i].value);
-        p->high = fmax(p->high, c->points[i].value);
-    }
-}
-
 // The place of a value within n.
 static int place(double value, double from, double to, int n) {
     return to != from ? (int)lround((value - from) / (to - from) * (n - 1)) : 0;
@@ -161,24 +154,10 @@ static void put_bar(const cli_train_show *show, const sm_train_progress *p, int 
     fprintf(out, "%s\n", tail);
 }
 
-static void put_figures(const cli_train_show *show, FILE *out) {
-    const sm_train_step *s = &show->last;
-    fprintf(out, "lr %.1e | ", s->lr);
-    if (s->is_skipped) {
-        fprintf(out, "skipped, loss scale now %g", s->loss_scale);
-    } else {
-        fprintf(out, "norm %.4f", s->grad_norm);
-    }
-    fprintf(out, " | %s tokens/s%s", SM_TEXT_COUNT(round(show->rate)), show->is_unchecked ? " unchecked" : "");
-    if (!isnan(mfu_of(show, s))) {
-        fprintf(out, " | %.1f%% of peak", 100 * mfu_of(show, s));
-    }
-    fputc('\n', out);
-}
-
 // Shows where the training is, unless that was shown just now; `at_once`: in any case.
 static void show_screen(const cli_train_show *show, const sm_train_progress *progress, bool at_once) {
     static plot p; // static because of its cells
+    const sm_train_step *s = &show->last;
     char *text = NULL;
     size_t size_bytes;
     const int terminal_width = sm_screen_width(stderr) - 1; // the last column would wrap on some terminals
@@ -194,11 +173,16 @@ static void show_screen(const cli_train_show *show, const sm_train_progress *pro
                .last = (double)progress->step,
                .low = INFINITY,
                .high = -INFINITY};
-    widen(&p, &show->loss);
-    widen(&p, &show->validation);
+    const cli_train_curve *const curves[] = {&show->loss, &show->validation};
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < curves[k]->n; i++) {
+            p.low = fmin(p.low, curves[k]->points[i].value);
+            p.high = fmax(p.high, curves[k]->points[i].value);
+        }
+    }
     draw(&p, &show->loss, &show->validation);
     put_bar(show, progress, width, out);
-    fprintf(out, "loss %.4f", show->last.loss);
+    fprintf(out, "loss %.4f", s->loss);
     if (!isnan(progress->val_loss)) {
         fprintf(out, ", validation %c %.4f", validation_mark, progress->val_loss);
         if (progress->best_val_loss < progress->val_loss) {
@@ -207,7 +191,17 @@ static void show_screen(const cli_train_show *show, const sm_train_progress *pro
     }
     fputc('\n', out);
     put_plot(&p, out);
-    put_figures(show, out);
+    fprintf(out, "lr %.1e | ", s->lr);
+    if (s->is_skipped) {
+        fprintf(out, "skipped, loss scale now %g", s->loss_scale);
+    } else {
+        fprintf(out, "norm %.4f", s->grad_norm);
+    }
+    fprintf(out, " | %s tokens/s%s", SM_TEXT_COUNT(round(show->rate)), show->is_unchecked ? " unchecked" : "");
+    if (!isnan(mfu_of(show, s))) {
+        fprintf(out, " | %.1f%% of peak", 100 * mfu_of(show, s));
+    }
+    fputc('\n', out);
     fflush(stdout); // keeps the order of both streams
     if (fclose(out) == 0) {
         cli_live_lines(text);
