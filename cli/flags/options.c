@@ -48,16 +48,6 @@ static sm_status parse_int(const char *what, const char *text, int64_t min, int6
     return SM_OK;
 }
 
-static sm_status parse_real(const char *what, const char *text, double min, double max, double *value) {
-    char *end = NULL;
-    double parsed = strtod(text, &end);
-    SM_FAIL_IF(end == text || *end != '\0', SM_ERR_USAGE, "%s: '%s' is not a number", what, text);
-    SM_FAIL_IF(!(parsed >= min && parsed <= max), SM_ERR_USAGE,
-               "%s: %s is out of range; give a number from %.7g to %.7g", what, text, min, max);
-    *value = parsed;
-    return SM_OK;
-}
-
 static sm_status append_int(const char *what, cli_ints *list, int64_t value) {
     SM_FAIL_IF(list->n == CLI_MAX_VALUES, SM_ERR_USAGE, "%s: more than %d values", what, CLI_MAX_VALUES);
     list->values[list->n++] = value;
@@ -152,6 +142,8 @@ static sm_status store(const cli_flag *flag, const char *text, cli_options *opti
     void *target = (char *)options + flag->target;
     const int64_t min = (int64_t)flag->min, max = (int64_t)flag->max;
     char what[CLI_TEXT_SIZE];
+    char *end = NULL;
+    double real;
     sm_format format;
     snprintf(what, sizeof(what), "--%s", flag->name);
     options->given[flag->row] = text != NULL ? text : "";
@@ -163,7 +155,13 @@ static sm_status store(const cli_flag *flag, const char *text, cli_options *opti
     case CLI_CODE:
     case CLI_TEXT: *(const char **)target = text; return SM_OK;
     case CLI_INT: return parse_int(what, text, min, max, target);
-    case CLI_REAL: return parse_real(what, text, flag->min, flag->max, target);
+    case CLI_REAL:
+        real = strtod(text, &end);
+        SM_FAIL_IF(end == text || *end != '\0', SM_ERR_USAGE, "%s: '%s' is not a number", what, text);
+        SM_FAIL_IF(!(real >= flag->min && real <= flag->max), SM_ERR_USAGE,
+                   "%s: %s is out of range; give a number from %.7g to %.7g", what, text, flag->min, flag->max);
+        *(double *)target = real;
+        return SM_OK;
     case CLI_COUNT:
         *(int64_t *)target = -1;
         return strcmp(text, "auto") == 0 ? SM_OK : parse_int(what, text, 0, max, target);
@@ -378,20 +376,6 @@ static sm_status read_arguments(parser *p, bool of_file, int argc, char **argv, 
     return SM_OK;
 }
 
-// Flags that are valid only together.
-static sm_status check_documents(cli_options *options) {
-    const bool is_asked = options->work.padding > SM_PADDING_NONE + 1 || options->work.long_documents != SM_LONG_REFUSE;
-    if (options->work.documents == NULL && is_asked) {
-        options->work.documents = options->work.tokenizer; // its <|endoftext|> separates the documents of a text
-    }
-    SM_FAIL_IF(options->work.documents == NULL && options->work.padding > SM_PADDING_NONE + 1, SM_ERR_USAGE,
-               "--padding %s applies to documents; also give --documents, for instance 20-512",
-               sm_padding_name((sm_padding)(options->work.padding - 1)));
-    SM_FAIL_IF(options->work.documents == NULL && options->work.long_documents != SM_LONG_REFUSE, SM_ERR_USAGE,
-               "--long-documents applies to documents; also give --documents, for instance 20-512");
-    return SM_OK;
-}
-
 // Turns --without's names into bits.
 static sm_status find_rewrites(cli_options *options) {
     const char *names[CLI_MAX_TEXTS];
@@ -561,6 +545,16 @@ sm_status cli_options_parse(cli_command command, bool is_row, int argc, char **a
     }
     sm_loss_scaling scaling;
     SM_TRY(cli_loss_scaling(options, CLI_FP32, &scaling)); // checks it
-    SM_TRY(check_documents(options));
+    // Padding and long documents apply to documents. <|endoftext|> of a text's tokenizer separates some.
+    const bool is_padded = options->work.padding > SM_PADDING_NONE + 1;
+    const bool is_long = options->work.long_documents != SM_LONG_REFUSE;
+    if (options->work.documents == NULL && (is_padded || is_long)) {
+        options->work.documents = options->work.tokenizer;
+    }
+    SM_FAIL_IF(options->work.documents == NULL && is_padded, SM_ERR_USAGE,
+               "--padding %s applies to documents; also give --documents, for instance 20-512",
+               sm_padding_name((sm_padding)(options->work.padding - 1)));
+    SM_FAIL_IF(options->work.documents == NULL && is_long, SM_ERR_USAGE,
+               "--long-documents applies to documents; also give --documents, for instance 20-512");
     return find_rewrites(options);
 }

@@ -126,23 +126,6 @@ static void print_wrapped(FILE *stream, const char *text) {
     fputc('\n', stream);
 }
 
-static void print_flag(FILE *stream, cli_command command, const cli_flag *flag) {
-    char left[256], argument[CLI_ARGUMENT_SIZE], right[CLI_HELP_SIZE];
-    int used = flag->letter != 0 ? snprintf(left, sizeof(left), "  -%c, --%s", flag->letter, flag->name)
-                                 : snprintf(left, sizeof(left), "      --%s", flag->name);
-    cli_flag_argument(flag, command, argument);
-    if (argument[0] != '\0') {
-        used += snprintf(left + used, sizeof(left) - (size_t)used, " %s", argument);
-    }
-    if (used > HELP_COLUMN - 2) {
-        fprintf(stream, "%s\n%*s", left, HELP_COLUMN, "");
-    } else {
-        fprintf(stream, "%-*s", HELP_COLUMN, left);
-    }
-    cli_flag_text(flag, right);
-    print_wrapped(stream, right);
-}
-
 // The flags of a subcommand, or those of a form that the subcommand itself does not have.
 static void print_flags(FILE *stream, cli_command command, cli_command form) {
     cli_flag flags[CLI_MAX_FLAGS];
@@ -156,7 +139,21 @@ static void print_flags(FILE *stream, cli_command command, cli_command form) {
             group = flags[i].group;
             fprintf(stream, "%s%s\n", form == command ? "\n" : " ", group);
         }
-        print_flag(stream, form, &flags[i]);
+        const cli_flag *flag = &flags[i];
+        char left[256], argument[CLI_ARGUMENT_SIZE], right[CLI_HELP_SIZE];
+        int used = flag->letter != 0 ? snprintf(left, sizeof(left), "  -%c, --%s", flag->letter, flag->name)
+                                     : snprintf(left, sizeof(left), "      --%s", flag->name);
+        cli_flag_argument(flag, form, argument);
+        if (argument[0] != '\0') {
+            used += snprintf(left + used, sizeof(left) - (size_t)used, " %s", argument);
+        }
+        if (used > HELP_COLUMN - 2) {
+            fprintf(stream, "%s\n%*s", left, HELP_COLUMN, "");
+        } else {
+            fprintf(stream, "%-*s", HELP_COLUMN, left);
+        }
+        cli_flag_text(flag, right);
+        print_wrapped(stream, right);
     }
 }
 

@@ -77,21 +77,6 @@ static sm_status check_output(const cli_flag *flag, const char *path) {
     return SM_OK;
 }
 
-// Checks that every file and folder that the command line asks for can be written, before anything is measured or
-// computed.
-static sm_status check_outputs(const cli_options *options) {
-    for (int i = 0; i < cli_flag_count(); i++) {
-        const cli_flag *flag = cli_flag_at(i);
-        bool is_output = flag->type == CLI_NEW_FILE || flag->type == CLI_LOG_FILE || flag->type == CLI_NEW_FOLDER;
-        if (!is_output || (flag->commands & (1u << options->command)) == 0) {
-            continue;
-        }
-        const char *path = *(const char *const *)((const char *)options + flag->target);
-        SM_TRY(path != NULL ? check_output(flag, path) : SM_OK);
-    }
-    return SM_OK;
-}
-
 // --- a subcommand --------------------------------------------------------------------------------
 
 static sm_status call(const cli_options *options) {
@@ -103,7 +88,15 @@ static sm_status call(const cli_options *options) {
     SM_FAIL_IF(memory == NULL, SM_ERR_OOM, "out of memory: not even %d MiB to begin with (ulimit -v?)",
                LIBRARIES_BYTES >> 20);
     free(memory);
-    SM_TRY(check_outputs(options));
+    // Every file and folder that the command line asks for can be written, before anything is measured or computed.
+    for (int i = 0; i < cli_flag_count(); i++) {
+        const cli_flag *flag = cli_flag_at(i);
+        const bool is_output = flag->type == CLI_NEW_FILE || flag->type == CLI_LOG_FILE || flag->type == CLI_NEW_FOLDER;
+        if (is_output && (flag->commands & (1u << options->command)) != 0) {
+            const char *path = *(const char *const *)((const char *)options + flag->target);
+            SM_TRY(path != NULL ? check_output(flag, path) : SM_OK);
+        }
+    }
     SM_TRY(cli_load_backend(options));
     return cli_commands[options->list_devices ? CLI_DEVICES : options->command].run(options);
 }

@@ -59,15 +59,6 @@ static sm_status begin(SM_UNUSED cli_walk_writer *writer, const cli_walk_state *
     return SM_OK;
 }
 
-static const char *dims_text(const sm_tensor *t, char text[TEXT_SIZE]) {
-    text[0] = '\0';
-    for (int i = 0; i < t->n_dims; i++) {
-        sm_append(text, TEXT_SIZE, "%s%lld", i > 0 ? "," : "(", (long long)t->dims[i]);
-    }
-    sm_append(text, TEXT_SIZE, ")");
-    return text;
-}
-
 // `when`: "before", or "" after the op.
 static void print_data(const sm_plan *plan, int tensor, const char *when, const cli_walk_data *data) {
     if (!data->has) {
@@ -133,9 +124,13 @@ static sm_status print_op(cli_walk_writer *writer, const cli_walk_op *event) {
     for (int k = 0; k < event->n_operands; k++) {
         const cli_walk_operand *o = &event->operands[k];
         const sm_tensor *t = &plan->tensors[o->tensor];
-        char dims[TEXT_SIZE];
-        printf("       %-8s %-7s %-11s %-30s %-16s %s\n", o->access, o->info->name, o->info->shape, t->name,
-               dims_text(t, dims), sm_role_name(t->role));
+        char dims[TEXT_SIZE] = "";
+        for (int i = 0; i < t->n_dims; i++) {
+            sm_append(dims, TEXT_SIZE, "%s%lld", i > 0 ? "," : "(", (long long)t->dims[i]);
+        }
+        sm_append(dims, TEXT_SIZE, ")");
+        printf("       %-8s %-7s %-11s %-30s %-16s %s\n", o->access, o->info->name, o->info->shape, t->name, dims,
+               sm_role_name(t->role));
         print_data(plan, o->tensor, "  before", &o->before);
         print_data(plan, o->tensor, o->before.has ? "  after" : "", &o->data);
     }

@@ -168,23 +168,6 @@ static sm_status on_ceiling(void *ctx, const sm_ceiling *c) {
     return SM_OK;
 }
 
-// 1, 2, 4, ... and the device's default; only the default, as 0, if the backend has no ceilings for threads.
-static sm_status default_threads(const cli_options *options, cli_device device, cli_ints *threads) {
-    sm_device *opened;
-    SM_TRY(cli_open_device(device, 0, options, &opened));
-    int64_t most = opened->info.n_threads;
-    sm_device_close(opened);
-    threads->n = 0;
-    if (device.backend->measure_ceilings == NULL) {
-        most = 0;
-    }
-    for (int64_t n = 1; n < most && threads->n + 1 < CLI_MAX_VALUES; n *= 2) {
-        threads->values[threads->n++] = n;
-    }
-    threads->values[threads->n++] = most;
-    return SM_OK;
-}
-
 static sm_status measure_threads(const cli_options *options, cli_device device, int64_t n_threads,
                                  peaks_output *output) {
     const double seconds = options->measure.min_time_s;
@@ -209,7 +192,14 @@ static sm_status measure_device(const cli_options *options, cli_device device, p
     threads = options->device.threads;
     const bool is_asked = threads.n > 0;
     if (!is_asked) {
-        SM_TRY(default_threads(options, device, &threads));
+        // 1, 2, 4, ... and the device's default; only the default, as 0, if the backend has no ceilings for threads.
+        SM_OWN(sm_device) *opened = NULL;
+        SM_TRY(cli_open_device(device, 0, options, &opened));
+        const int64_t most = device.backend->measure_ceilings != NULL ? opened->info.n_threads : 0;
+        for (int64_t n = 1; n < most && threads.n + 1 < CLI_MAX_VALUES; n *= 2) {
+            threads.values[threads.n++] = n;
+        }
+        threads.values[threads.n++] = most;
     }
     for (int i = 0; i < threads.n; i++) {
         cli_say("%s: measuring ...", device.backend->name);

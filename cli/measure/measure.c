@@ -331,19 +331,6 @@ static sm_status start_loop(cli_loop_steps *s, sm_session *session, const sm_wor
                                 &s->utilisation);
 }
 
-static sm_status report_loop(cli_loop_steps *steps, sm_row *row) {
-    sm_utilisation_stop(steps->utilisation, &row->utilisation);
-    SM_TRY(sm_loop_report(steps->loop, row));
-    sm_loop_withhold_verdict(row);
-    const bool own_device = row->gpu_info[0] != '\0';
-    if (steps->options.out.trace == NULL || sm_comm_rank(steps->settings.comm) != 0) {
-        return SM_OK;
-    }
-    SM_OWN(json_t) *trace =
-        sm_loop_trace(steps->loop, steps->settings.session->plan, own_device ? "kernel" : "cpu_op", row->device);
-    return cli_write_trace(trace, steps->options.out.trace);
-}
-
 // Runs steps with prepared batches, or those of a training loop, under the harness.
 static sm_status measure_steps(sm_session *session, sm_protocol *protocol, const sm_workload *workload,
                                cli_loop_steps *loop, sm_row *row) {
@@ -357,8 +344,14 @@ static sm_status measure_steps(sm_session *session, sm_protocol *protocol, const
     seen->loop = loop;
     sm_status status = sm_harness_measure(session, protocol, &steps, row);
     if (status == SM_OK || cli_is_cut_short(status, row)) {
-        sm_status reported = report_loop(loop, row);
-        status = status != SM_OK ? status : reported;
+        sm_utilisation_stop(loop->utilisation, &row->utilisation);
+        SM_TRY(sm_loop_report(loop->loop, row));
+        sm_loop_withhold_verdict(row);
+        if (loop->options.out.trace != NULL && sm_comm_rank(loop->settings.comm) == 0) {
+            const char *category = row->gpu_info[0] != '\0' ? "kernel" : "cpu_op";
+            SM_OWN(json_t) *trace = sm_loop_trace(loop->loop, session->plan, category, row->device);
+            SM_TRY(cli_write_trace(trace, loop->options.out.trace));
+        }
     }
     return status;
 }

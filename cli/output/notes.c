@@ -55,15 +55,6 @@ const char *cli_text_duration(double seconds, char text[32]) {
     return text;
 }
 
-// Estimated time left: for the whole once a part is complete, before that for the current part; below 0: unknown.
-static double seconds_left(int done, int total) {
-    const double within = total > 0 ? (double)done / total : 0;
-    if (live.n_parts > 1 && live.n_done > 0) {
-        return seconds_since(live.parts_begin_ns) / (live.n_done + within) * (live.n_parts - live.n_done - within);
-    }
-    return live.n_parts <= 1 && done > 0 && total > 0 ? seconds_since(live.begin_ns) / done * (total - done) : -1;
-}
-
 static void put_line(const char *what, int done, int total) {
     char line[256] = "";
     if (live.n_parts > 1) {
@@ -74,7 +65,12 @@ static void put_line(const char *what, int done, int total) {
         sm_append(line, sizeof(line), " %d/%d", done, total);
     }
     const double elapsed_s = seconds_since(live.n_parts > 1 ? live.parts_begin_ns : live.begin_ns);
-    const double left_s = seconds_left(done, total);
+    // For the whole once a part is complete, before that for the current part; below 0: unknown.
+    const double within = total > 0 ? (double)done / total : 0;
+    const double n_done = live.n_done + within;
+    const double left_s = live.n_parts > 1 && live.n_done > 0          ? elapsed_s / n_done * (live.n_parts - n_done)
+                          : live.n_parts <= 1 && done > 0 && total > 0 ? elapsed_s / done * (total - done)
+                                                                       : -1;
     sm_append(line, sizeof(line), ", %.0f s", elapsed_s);
     if (left_s >= 0 && elapsed_s >= told_after_s) {
         sm_append(line, sizeof(line), ", about %s left", CLI_DURATION(left_s));

@@ -216,23 +216,6 @@ static sm_status interleave(const cli_options *options, const sm_compare_options
     return run_pairs(&of_a, &of_b, &t, a, b);
 }
 
-static sm_status find_factors(const cli_options *options, unsigned *across) {
-    *across = 0;
-    for (int i = 0; i < options->compare.across.n; i++) {
-        sm_identity factor;
-        if (!sm_factor_parse(options->compare.across.texts[i], &factor)) {
-            const char *names[SM_IDENTITY_COUNT];
-            int n = 0;
-            for (int k = SM_FACTOR_MACHINE; k < SM_IDENTITY_COUNT; k++) {
-                names[n++] = sm_identity_name((sm_identity)k);
-            }
-            return cli_no_such_name("--across", "factor", options->compare.across.texts[i], names, n);
-        }
-        *across |= 1u << factor;
-    }
-    return SM_OK;
-}
-
 static sm_status write_comparison(const sm_comparison *c, sm_format format) {
     if (format == SM_FORMAT_JSON) {
         return cli_print_object(json_pack("{s:s, s:O, s:O, s:O}", "verdict", sm_verdict_name(c->verdict), "comparisons",
@@ -267,7 +250,18 @@ static sm_status compare(const cli_options *options, sm_rows *a, sm_rows *b) {
     sm_compare_options how = {.threshold = options->compare.threshold_percent / 100,
                               .any_factor = options->compare.interleaved};
     const char *baseline = options->compare.save_baseline;
-    SM_TRY(find_factors(options, &how.across));
+    for (int i = 0; i < options->compare.across.n; i++) {
+        sm_identity factor;
+        if (!sm_factor_parse(options->compare.across.texts[i], &factor)) {
+            const char *names[SM_IDENTITY_COUNT];
+            int n = 0;
+            for (int k = SM_FACTOR_MACHINE; k < SM_IDENTITY_COUNT; k++) {
+                names[n++] = sm_identity_name((sm_identity)k);
+            }
+            return cli_no_such_name("--across", "factor", options->compare.across.texts[i], names, n);
+        }
+        how.across |= 1u << factor;
+    }
     sm_status ended = SM_OK;
     if (options->compare.interleaved) {
         ended = interleave(options, &how, a, b);

@@ -143,21 +143,17 @@ sm_status cli_candidate_look(const cli_sweeper *s, const cli_configuration *conf
     return SM_OK;
 }
 
-// In a process that may load drivers.
-static sm_status ask(const cli_candidate *c) {
+static int answer(void *ctx) {
+    cli_may_load_drivers();
+    const cli_candidate *c = ctx;
     SM_OWN(sm_device) *device = NULL;
     SM_OWN(sm_plan) *plan = NULL;
     cli_job job = c->job;
     job.B = job.B > 0 ? job.B : 1;
     job.T = job.T > 0 ? job.T : 1;
-    SM_TRY(cli_open_device(job.device, job.n_threads, &c->run, &device));
-    SM_TRY(cli_job_plan(&job, device->info.max_alloc_bytes, &plan));
-    return sm_session_supports(device, plan);
-}
-
-static int answer(void *ctx) {
-    cli_may_load_drivers();
-    const sm_status status = ask(ctx);
+    sm_status status = cli_open_device(job.device, job.n_threads, &c->run, &device);
+    status = status == SM_OK ? cli_job_plan(&job, device->info.max_alloc_bytes, &plan) : status;
+    status = status == SM_OK ? sm_session_supports(device, plan) : status;
     return sm_worker_send(json_pack("{s:i, s:s}", "answer", (int)status, "message", sm_error_message())) == SM_OK ? 0
                                                                                                                   : 1;
 }

@@ -285,27 +285,21 @@ static sm_status multiply_without_kernel(axis axes[CLI_MAX_ROWS], cli_sweep_plan
     return status;
 }
 
-// Leaves out flags for other lines of a preset, as --bytes where a line is measured in a loop.
-static void leave_to_others(axis axes[CLI_MAX_ROWS]) {
-    cli_flag flag;
-    bool is_loop = false;
-    for (int i = 0; i < CLI_MAX_ROWS; i++) {
-        is_loop |= axes[i].flag != NULL && makes_loop(axes[i].flag);
-    }
-    for (int i = 0; i < CLI_MAX_ROWS && is_loop; i++) {
-        if (axes[i].flag != NULL && !cli_flag_of(CLI_LOOP, i, &flag)) {
-            free_axis(&axes[i]);
-        }
-    }
-}
-
 // A line's flags, overridden by the command line's.
 static sm_status add_line(cli_command command, const cli_axes *line, const cli_axes *override, cli_sweep_plan *plan) {
     SM_AT_END(free_axes) axis axes[CLI_MAX_ROWS] = {{NULL, NULL, 0}};
     SM_TRY(line != NULL ? set_axes(line, axes) : SM_OK);
     SM_TRY(set_axes(override, axes));
-    if (line != NULL) {
-        leave_to_others(axes);
+    // Leaves out flags for other lines of a preset, as --bytes where a line is measured in a loop.
+    bool is_loop = false;
+    for (int i = 0; i < CLI_MAX_ROWS; i++) {
+        is_loop |= line != NULL && axes[i].flag != NULL && makes_loop(axes[i].flag);
+    }
+    for (int i = 0; i < CLI_MAX_ROWS && is_loop; i++) {
+        cli_flag flag;
+        if (axes[i].flag != NULL && !cli_flag_of(CLI_LOOP, i, &flag)) {
+            free_axis(&axes[i]);
+        }
     }
     // Every device is a separate value, even if none was named; also adds the values that `advise` tries by itself.
     for (int i = 0; i < cli_flag_count(); i++) {

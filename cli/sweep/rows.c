@@ -86,29 +86,6 @@ sm_status cli_sweep_measure(cli_sweep *s, const cli_configuration *c, cli_candid
 
 // --- its beginning and its end -------------------------------------------------------------------
 
-static sm_status open_log(cli_sweep *s) {
-    const cli_options *o = s->sweeper.options;
-    const char *path = o->out.output_file;
-    size_t i;
-    json_t *row;
-    SM_FAIL_IF(o->sweep.resume && path == NULL, SM_ERR_USAGE, "--resume: needs --output-file, the file to continue");
-    SM_TRY(cli_row_file_open(path, o->sweep.dry_run, &s->file));
-    SM_FAIL_IF(o->sweep.resume && s->file.log == NULL, SM_ERR_USAGE,
-               "--resume: continues a file of lines, such as rows.jsonl, not %s", path);
-    if (s->file.log == NULL) {
-        return SM_OK;
-    }
-    const sm_rows *rows = sm_sweep_log_rows(s->file.log);
-    cli_note_warnings(rows);
-    json_array_foreach(rows->rows, i, row) {
-        if (o->sweep.resume && !names_its_code(row)) {
-            cli_note("warning: %s: row %zu ran code of its own, which its sweep_key does not name; it is not taken",
-                     path, i + 1);
-        }
-    }
-    return SM_OK;
-}
-
 sm_status cli_sweep_open(const cli_options *options, cli_sweep *s) {
     *s = (cli_sweep){.kept = json_object(), .rows = json_array(), .candidate = sm_calloc(1, sizeof(*s->candidate))};
     SM_TRY(cli_sweeper_open(options, &s->sweeper));
@@ -121,7 +98,23 @@ sm_status cli_sweep_open(const cli_options *options, cli_sweep *s) {
         s->sweeper.fits_naive = s->sweeper.fits_naive || key_has(s->plan.items[i].key, "mode", "naive");
     }
     s->sweeper.handed_on->bench.n_devices = (int)json_object_size(devices);
-    return open_log(s);
+    const char *path = options->out.output_file;
+    const bool resumes = options->sweep.resume;
+    SM_FAIL_IF(resumes && path == NULL, SM_ERR_USAGE, "--resume: needs --output-file, the file to continue");
+    SM_TRY(cli_row_file_open(path, options->sweep.dry_run, &s->file));
+    SM_FAIL_IF(resumes && s->file.log == NULL, SM_ERR_USAGE,
+               "--resume: continues a file of lines, such as rows.jsonl, not %s", path);
+    const sm_rows *rows = s->file.log != NULL ? sm_sweep_log_rows(s->file.log) : NULL;
+    if (rows != NULL) {
+        cli_note_warnings(rows);
+    }
+    for (size_t i = 0; resumes && i < json_array_size(rows->rows); i++) {
+        if (!names_its_code(json_array_get(rows->rows, i))) {
+            cli_note("warning: %s: row %zu ran code of its own, which its sweep_key does not name; it is not taken",
+                     path, i + 1);
+        }
+    }
+    return SM_OK;
 }
 
 void cli_sweep_close(cli_sweep *s) {

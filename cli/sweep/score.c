@@ -101,18 +101,6 @@ static double time_for_samples(const schedule *t, const row_kind *kinds, int i, 
     return samples_s < most_samples_s ? samples_s : most_samples_s;
 }
 
-// A processor's micro-batch is that of its threads: a measured peak, by which --fit chooses, varies from run to run, and
-// with it the work, by 10% of the rate on 16 virtual cores.
-static int64_t batch_of_threads(const cli_candidate *c) {
-    const int64_t n_threads = c->job.n_threads > 0 ? c->job.n_threads : c->info.n_threads;
-    const int64_t most = c->job.precision == CLI_FP32 ? n_threads / 4 : n_threads / 2;
-    int64_t B = 1;
-    while (2 * B <= most && B < 32) {
-        B *= 2;
-    }
-    return B;
-}
-
 // And gives it its batch.
 static sm_status kind_of(cli_sweep *s, int index, row_kind *kind) {
     const sm_device_info *info = &s->candidate->info;
@@ -127,8 +115,17 @@ static sm_status kind_of(cli_sweep *s, int index, row_kind *kind) {
             : strcmp(s->candidate->job.device.backend->name, "cpu") != 0 ? OF_PROCESSOR_AGAIN
                                                                          : OF_PROCESSOR;
     if (info->is_host_processor && cli_axis_text(axes, "batch-size") == NULL) {
+        // A processor's micro-batch is that of its threads: a measured peak, by which --fit chooses, varies from run to
+        // run, and with it the work, by 10% of the rate on 16 virtual cores.
+        const cli_job *job = &s->candidate->job;
+        const int64_t n_threads = job->n_threads > 0 ? job->n_threads : info->n_threads;
+        const int64_t most = job->precision == CLI_FP32 ? n_threads / 4 : n_threads / 2;
+        int64_t B = 1;
+        while (2 * B <= most && B < 32) {
+            B *= 2;
+        }
         cli_configuration *c = &s->plan.items[index];
-        cli_configuration_set(c, sm_text_of("--batch-size=%lld", (long long)batch_of_threads(s->candidate)));
+        cli_configuration_set(c, sm_text_of("--batch-size=%lld", (long long)B));
         cli_configuration_set_key(c, "");
     }
     return SM_OK;

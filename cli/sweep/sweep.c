@@ -27,23 +27,6 @@ static sm_status probe(cli_sweep *s, int index, int64_t B, int64_t T, json_t **r
     return SM_OK;
 }
 
-// `row` is that of the last probe; NULL if there was none.
-static void announce(const cli_sweep *s, int index, const json_t *row, int64_t B, int64_t T, int64_t failed_B) {
-    const char *key = s->plan.items[index].key;
-    if (B == 0) {
-        cli_note("%s: not even one token fits", key);
-    } else if (json_array_size(json_object_get(row, "samples_ns")) == 0) { // a late one with samples did run
-        cli_note("%s: a batch of %lld of %lld tokens should fit, but it is not proven: %s", key, (long long)B,
-                 (long long)T, sm_rows_text(row, "reason"));
-    } else if (failed_B > 0) {
-        cli_note("%s: the largest batch is %lld of %lld tokens: it ran, and %lld did not", key, (long long)B,
-                 (long long)T, (long long)failed_B);
-    } else {
-        cli_note("%s: the largest batch is %lld of %lld tokens: it ran, and %lld does not fit by estimate", key,
-                 (long long)B, (long long)T, (long long)B + 1);
-    }
-}
-
 // For configuration `index` of the plan, which has no batch size or does not fit: runs the largest batch that fits by
 // estimate, and smaller ones until one runs. Halves T if not even one sequence fits. Appends its runs to the plan, and
 // reuses existing rows. The row's sweep_note tells how its batch was found.
@@ -71,25 +54,17 @@ static sm_status sweep_find(cli_sweep *s, int index) {
         failed_B = B;
         B = (int64_t)((double)B * next_share);
     }
-    announce(s, index, row, B, T, failed_B);
+    const char *key = s->plan.items[index].key;
+    if (B == 0) {
+        cli_note("%s: not even one token fits", key);
+    } else if (json_array_size(json_object_get(row, "samples_ns")) == 0) { // a late one with samples did run
+        cli_note("%s: a batch of %lld of %lld tokens should fit, but it is not proven: %s", key, (long long)B,
+                 (long long)T, sm_rows_text(row, "reason"));
+    } else {
+        cli_note("%s: the largest batch is %lld of %lld tokens: it ran, and %lld %s", key, (long long)B, (long long)T,
+                 (long long)(failed_B > 0 ? failed_B : B + 1), failed_B > 0 ? "did not" : "does not fit by estimate");
+    }
     return SM_OK;
-}
-
-// With several rows each failure is said; of a single one it is the program's last message.
-static void say_progress(const cli_sweep *s, const cli_configuration *c, const json_t *row) {
-    char when[64] = "";
-    const char *status = sm_rows_text(row, "status");
-    bool ok = strcmp(status, "ok") == 0;
-    if (!ok && json_array_size(json_object_get(row, "samples_ns")) == 0) {
-        cli_note("%s %s: %s: %s", sm_rows_text(row, "device"), sm_rows_text(row, "test"), status,
-                 sm_rows_text(row, "reason"));
-    }
-    const char *step = SM_TEXT_MS(sm_json_number(row, "median_ns"));
-    if (s->work_done > 0) {
-        snprintf(when, sizeof(when), "; about %s left", CLI_DURATION(s->seconds * s->work_left / s->work_done));
-    }
-    cli_say("[%d/%d] %s: %s%s%s%s%s%s%s", s->n_finished, s->n_total, c->key, status, step[0] != '\0' ? ", " : "", step,
-            step[0] != '\0' ? " ms" : "", ok ? "" : ": ", ok ? "" : sm_rows_text(row, "reason"), when);
 }
 
 // Whether rows are printed as they come.
@@ -117,8 +92,20 @@ static sm_status run_one(cli_sweep *s, int index) {
         cli_live_parts("row", s->n_finished, s->n_total);
         status = cli_sweep_measure(s, c, s->candidate, &row);
         s->n_finished++;
-        if (row != NULL && s->n_total > 1) {
-            say_progress(s, c, row);
+        if (row != NULL && s->n_total > 1) { // of a single row a failure is the program's last message
+            char when[64] = "";
+            const char *its = sm_rows_text(row, "status");
+            const char *reason = sm_rows_text(row, "reason");
+            const char *step = SM_TEXT_MS(sm_json_number(row, "median_ns"));
+            const bool ok = strcmp(its, "ok") == 0;
+            if (!ok && json_array_size(json_object_get(row, "samples_ns")) == 0) {
+                cli_note("%s %s: %s: %s", sm_rows_text(row, "device"), sm_rows_text(row, "test"), its, reason);
+            }
+            if (s->work_done > 0) {
+                snprintf(when, sizeof(when), "; about %s left", CLI_DURATION(s->seconds * s->work_left / s->work_done));
+            }
+            cli_say("[%d/%d] %s: %s%s%s%s%s%s%s", s->n_finished, s->n_total, c->key, its, step[0] != '\0' ? ", " : "",
+                    step, step[0] != '\0' ? " ms" : "", ok ? "" : ": ", ok ? "" : reason, when);
         }
     }
     if (row != NULL && prints_at_once(o)) {

@@ -138,7 +138,14 @@ static sm_status show(const cli_options *options, const sm_tokenizer *tokenizer)
     return SM_OK;
 }
 
-static sm_status show_or_convert(const cli_options *options) {
+sm_status cli_tokenizer(const cli_options *options) {
+    SM_FAIL_IF(options->tokens.show + options->tokens.convert + (options->tokens.vocab_size > 0) > 1, SM_ERR_USAGE,
+               "--vocab-size, --show and --convert exclude each other; give one");
+    SM_FAIL_IF(!options->tokens.show && options->tokens.output_folder == NULL, SM_ERR_USAGE,
+               "--output: missing; give the folder to write the tokenizer to");
+    if (!options->tokens.show && !options->tokens.convert) {
+        return learn(options);
+    }
     SM_OWN(sm_tokenizer) *tokenizer = NULL;
     SM_FAIL_IF(options->tokens.convert && options->n_operands > 0, SM_ERR_USAGE,
                "unexpected argument '%s' with --convert", options->operands[0]);
@@ -147,14 +154,6 @@ static sm_status show_or_convert(const cli_options *options) {
                "--tokenizer: missing; give the folder of the vocabulary");
     SM_TRY(sm_tokenizer_read(options->work.tokenizer, &tokenizer));
     return options->tokens.convert ? write_tokenizer(options, tokenizer) : show(options, tokenizer);
-}
-
-sm_status cli_tokenizer(const cli_options *options) {
-    SM_FAIL_IF(options->tokens.show + options->tokens.convert + (options->tokens.vocab_size > 0) > 1, SM_ERR_USAGE,
-               "--vocab-size, --show and --convert exclude each other; give one");
-    SM_FAIL_IF(!options->tokens.show && options->tokens.output_folder == NULL, SM_ERR_USAGE,
-               "--output: missing; give the folder to write the tokenizer to");
-    return options->tokens.show || options->tokens.convert ? show_or_convert(options) : learn(options);
 }
 
 // --- tokenize ------------------------------------------------------------------------------
