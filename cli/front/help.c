@@ -265,31 +265,6 @@ static void put_exit_status(FILE *out, cli_command command) {
     fputs(".Sh EXAMPLES\n", out);
 }
 
-static void print_subcommand(FILE *out, cli_command command) {
-    const cli_subcommand *c = &cli_commands[command];
-    put_head(out, c->name);
-    fprintf(out, ".Sh NAME\n.Nm stepmark-%s\n.Nd ", c->name);
-    put(out, c->purpose, " ");
-    fprintf(out, "\n.Sh SYNOPSIS\n.Nm stepmark %s\n.Op Ar flags\n", c->name);
-    if (c->operands != NULL) {
-        fprintf(out, ".Ar %s\n", c->operands);
-    }
-    fputs(".Sh DESCRIPTION\nResults go to stdout, the rest to stderr.\n", out);
-    if (takes_ranges(command)) {
-        put_text(out, RANGES_TEXT);
-    }
-    for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
-        if (cli_command_is_form_of((cli_command)i, command)) {
-            put_flags(out, command, (cli_command)i);
-        }
-    }
-    put_exit_status(out, command);
-    for (int i = 0; c->examples[i] != NULL; i++) {
-        put_example(out, c->examples[i]);
-    }
-    fputs(".Sh SEE ALSO\n.Xr stepmark 1\n", out);
-}
-
 static void print_program(FILE *out) {
     put_head(out, "");
     fprintf(out, ".Sh NAME\n.Nm stepmark\n.Nd " PURPOSE "\n", models_text());
@@ -324,8 +299,33 @@ static void print_program(FILE *out) {
     put_example(out, cli_commands[CLI_PROFILE].examples[0]);
 }
 
-void cli_manual_print(FILE *stream, cli_command command) {
-    command == CLI_COMMAND_COUNT ? print_program(stream) : print_subcommand(stream, command);
+void cli_manual_print(FILE *out, cli_command command) {
+    if (command == CLI_COMMAND_COUNT) {
+        print_program(out);
+        return;
+    }
+    const cli_subcommand *c = &cli_commands[command];
+    put_head(out, c->name);
+    fprintf(out, ".Sh NAME\n.Nm stepmark-%s\n.Nd ", c->name);
+    put(out, c->purpose, " ");
+    fprintf(out, "\n.Sh SYNOPSIS\n.Nm stepmark %s\n.Op Ar flags\n", c->name);
+    if (c->operands != NULL) {
+        fprintf(out, ".Ar %s\n", c->operands);
+    }
+    fputs(".Sh DESCRIPTION\nResults go to stdout, the rest to stderr.\n", out);
+    if (takes_ranges(command)) {
+        put_text(out, RANGES_TEXT);
+    }
+    for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
+        if (cli_command_is_form_of((cli_command)i, command)) {
+            put_flags(out, command, (cli_command)i);
+        }
+    }
+    put_exit_status(out, command);
+    for (int i = 0; c->examples[i] != NULL; i++) {
+        put_example(out, c->examples[i]);
+    }
+    fputs(".Sh SEE ALSO\n.Xr stepmark 1\n", out);
 }
 
 sm_status cli_print_schema(cli_command command) {

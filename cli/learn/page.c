@@ -231,23 +231,6 @@ static sm_status make_live(const step_page *p, const sm_plan *plan, json_t *loss
 
 // --- its time on devices, as `profile` measures it, but briefly ------------------------------------
 
-static sm_status add_ops(const cli_job *job, const sm_row *row, json_t *entry) {
-    SM_OWN(sm_plan) *plan = NULL;
-    SM_AT_END(sm_profile_free) sm_profile profile = {.lines = NULL};
-    sm_profile_input input;
-    SM_TRY(cli_row_profile_input(job, row, &plan, &input));
-    SM_TRY(sm_profile_make(&input, SM_PROFILE_BY_OP, &profile));
-    json_t *ops = json_array();
-    for (int i = 0; i < profile.n_lines; i++) {
-        const sm_profile_line *line = &profile.lines[i];
-        json_array_append_new(ops, json_pack("{s:I, s:o, s:s}", "self_ns", (json_int_t)line->self_ns, "roofline_ns",
-                                             sm_json_real(line->roofline_ns), "bound", sm_bound_name(line->bound)));
-    }
-    sm_json_put(entry, {"ops", ops}, {"unaccounted_ns", json_integer(profile.unaccounted_ns)},
-                {"verdict", json_string(profile.verdict)});
-    return SM_OK;
-}
-
 static sm_status time_device(cli_bench *bench, const cli_job *job, json_t *times) {
     SM_AT_END(sm_row_free) sm_row row = {.schema_version = 0};
     sm_row_init(&row);
@@ -264,7 +247,23 @@ static sm_status time_device(cli_bench *bench, const cli_job *job, json_t *times
                   "loss_check", sm_json_text(row.loss_check), "gradient_check", sm_json_text(row.gradient_check),
                   "median_ns", sm_json_integer(row.median_ns), "wall_ns", sm_json_integer(row.attribution_ns));
     json_array_append_new(times, entry);
-    return status == SM_OK ? add_ops(job, &row, entry) : SM_OK; // the entry has the failure
+    if (status != SM_OK) {
+        return SM_OK; // the entry has the failure
+    }
+    SM_OWN(sm_plan) *plan = NULL;
+    SM_AT_END(sm_profile_free) sm_profile profile = {.lines = NULL};
+    sm_profile_input input;
+    SM_TRY(cli_row_profile_input(job, &row, &plan, &input));
+    SM_TRY(sm_profile_make(&input, SM_PROFILE_BY_OP, &profile));
+    json_t *ops = json_array();
+    for (int i = 0; i < profile.n_lines; i++) {
+        const sm_profile_line *line = &profile.lines[i];
+        json_array_append_new(ops, json_pack("{s:I, s:o, s:s}", "self_ns", (json_int_t)line->self_ns, "roofline_ns",
+                                             sm_json_real(line->roofline_ns), "bound", sm_bound_name(line->bound)));
+    }
+    sm_json_put(entry, {"ops", ops}, {"unaccounted_ns", json_integer(profile.unaccounted_ns)},
+                {"verdict", json_string(profile.verdict)});
+    return SM_OK;
 }
 
 // The step on each device of --backend: [{"device", "name", ..., "status", "ops": [{"self_ns", "roofline_ns",

@@ -240,23 +240,6 @@ static sm_status walk_ops(cli_walk_state *w, cli_walk_writer *writer) {
     return SM_OK;
 }
 
-static sm_status check_options(cli_walk_state *w) {
-    const cli_options *options = w->options;
-    SM_TRY(cli_job_of(options, NULL, &w->job));
-    SM_FAIL_IF(options->walk.text != NULL && options->work.data != NULL, SM_ERR_USAGE,
-               "--text: --data has the tokens; leave one of them out");
-    SM_FAIL_IF(options->walk.held != NULL && !options->walk.values && !options->walk.full, SM_ERR_USAGE,
-               "--set: changes numbers, and none are computed; add --values or --full");
-    SM_FAIL_IF(cli_walk_step(options) > 1 && !options->walk.values && !options->walk.full, SM_ERR_USAGE,
-               "--train-steps: no numbers are shown; add --values or --full");
-    SM_FAIL_IF(options->walk.layer >= w->job.config.n_layer, SM_ERR_USAGE, "--layer: %lld; the blocks are 0 to %lld",
-               (long long)options->walk.layer, (long long)w->job.config.n_layer - 1);
-    SM_FAIL_IF(options->processes.n_processes > 1 && (options->walk.values || options->walk.full), SM_ERR_USAGE,
-               "--processes: %lld processes have no numbers here, where there is one; leave out --values and --full",
-               (long long)options->processes.n_processes);
-    return SM_OK;
-}
-
 static void release(cli_walk_state *w) {
     free(w->batch);
     for (int i = 0; w->initial != NULL && i < w->plan->n_tensors; i++) {
@@ -272,7 +255,19 @@ static void release(cli_walk_state *w) {
 sm_status cli_walk_with(const cli_options *options, cli_walk_writer *writer) {
     SM_AT_END(release) cli_walk_state w = {.options = options};
     SM_OWN(sm_plan) *plan = NULL;
-    SM_TRY(check_options(&w));
+    SM_TRY(cli_job_of(options, NULL, &w.job));
+    const bool has_numbers = options->walk.values || options->walk.full;
+    SM_FAIL_IF(options->walk.text != NULL && options->work.data != NULL, SM_ERR_USAGE,
+               "--text: --data has the tokens; leave one of them out");
+    SM_FAIL_IF(options->walk.held != NULL && !has_numbers, SM_ERR_USAGE,
+               "--set: changes numbers, and none are computed; add --values or --full");
+    SM_FAIL_IF(cli_walk_step(options) > 1 && !has_numbers, SM_ERR_USAGE,
+               "--train-steps: no numbers are shown; add --values or --full");
+    SM_FAIL_IF(options->walk.layer >= w.job.config.n_layer, SM_ERR_USAGE, "--layer: %lld; the blocks are 0 to %lld",
+               (long long)options->walk.layer, (long long)w.job.config.n_layer - 1);
+    SM_FAIL_IF(options->processes.n_processes > 1 && has_numbers, SM_ERR_USAGE,
+               "--processes: %lld processes have no numbers here, where there is one; leave out --values and --full",
+               (long long)options->processes.n_processes);
     SM_TRY(cli_job_plan(&w.job, 0, &plan));
     w.plan = plan;
     SM_TRY(count_shown(&w));
@@ -285,7 +280,7 @@ sm_status cli_walk_with(const cli_options *options, cli_walk_writer *writer) {
         snprintf(w.data, sizeof(w.data), "random, seed %lld", (long long)options->work.seed);
     }
     SM_TRY(read_batch(&w));
-    if (options->walk.values || options->walk.full) { // `live` owns the plan
+    if (has_numbers) { // `live` owns the plan
         SM_TRY(open_values(&w, sm_give(&plan)));
     }
     SM_TRY(writer->begin(writer, &w));

@@ -1,6 +1,9 @@
 // ablate.c: the gain of each rewrite: mode fused with and without it, in turn.
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "bench/measure/harness.h"
 #include "bench/tables/show.h"
@@ -58,7 +61,11 @@ typedef struct {
     sm_record_writer *writer;
     int n_done;
     unsigned asked; // bits of the rewrites to measure
+    bool has_ended; // for the thread that watches
 } ablation;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of the writer and the end
+static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
 
 static sm_status open_side(const ablation *a, sm_mode mode, unsigned without, sm_stepper *side) {
     SM_OWN(sm_session) *session = NULL;
@@ -130,29 +137,48 @@ static sm_status run_row(ablation *a, sm_mode mode, unsigned without, const char
                     sm_json_text(status == SM_OK ? "ok"
                                  : interrupted   ? "interrupted"
                                                  : sm_error_message()));
-    cli_last_words_lock();
+    pthread_mutex_lock(&lock);
     sm_status written = sm_record_write(a->writer, record);
-    cli_last_words_unlock();
+    pthread_mutex_unlock(&lock);
     return interrupted && written == SM_OK ? status : written;
 }
 
-static sm_status run_rows(ablation *a) {
-    for (int i = 0; i < sm_rewrite_count(); i++) {
-        const sm_rewrite *rewrite = sm_rewrite_at(i);
-        const bool has_it = strcmp(rewrite->name, "recompute") != 0 || cli_recompute(&a->job) != SM_RECOMPUTE_NONE;
-        if (has_it && (a->asked & (1u << i)) != 0) {
-            SM_TRY(run_row(a, SM_MODE_FUSED, 1u << i, rewrite->name, rewrite->summary));
-        }
-    }
-    return a->asked != ~0u ? SM_OK : run_row(a, SM_MODE_NAIVE, 0, "all", "mode fused as a whole, against mode naive");
-}
-
 // Prints the finished rows.
-static sm_status close_writer(void *ctx) {
-    ablation *a = ctx;
+static sm_status close_writer(ablation *a) {
     sm_record_writer *writer = a->writer;
     a->writer = NULL;
     return sm_record_writer_close(writer);
+}
+
+// Waits with the lock released; returns whether the end came.
+static bool wait_for_end(const ablation *a, int ms) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += ms * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    while (!a->has_ended && pthread_cond_timedwait(&ended, &lock, &until) == 0) {
+    }
+    return a->has_ended;
+}
+
+// Prints what is complete soon after Ctrl-C even if the current work, a long step or a driver's call, cannot be
+// interrupted. Polls rarely, so that a measurement is not disturbed; then waits for a normal end. Both together take less
+// than a second.
+static void *watch(void *ctx) {
+    enum { LOOK_MS = 200, IN_ORDER_MS = 600, EXIT_INTERRUPTED = 130 };
+    ablation *a = ctx;
+    pthread_mutex_lock(&lock);
+    while (!wait_for_end(a, LOOK_MS)) {
+        if (cli_interrupted && !wait_for_end(a, IN_ORDER_MS)) {
+            (void)close_writer(a);
+            fflush(stdout);
+            cli_note("interrupted");
+            _exit(EXIT_INTERRUPTED); // no waiting for other threads, which may hang
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return NULL;
 }
 
 static void release(ablation *a) {
@@ -171,9 +197,26 @@ sm_status cli_ablate(const cli_options *options) {
     SM_TRY(cli_open_device(a.job.device, a.job.n_threads, options, &a.device));
     SM_TRY(open_side(&a, SM_MODE_FUSED, 0, &a.with));
     SM_TRY(sm_record_writer_open(&cli_ablate_table, options->out.format, stdout, &a.writer));
-    cli_last_words_begin(close_writer, &a);
-    const sm_status status = run_rows(&a);
-    cli_last_words_end();
+    pthread_t thread;
+    const bool has_thread = pthread_create(&thread, NULL, watch, &a) == 0;
+    sm_status status = SM_OK;
+    for (int i = 0; i < sm_rewrite_count() && status == SM_OK; i++) {
+        const sm_rewrite *rewrite = sm_rewrite_at(i);
+        const bool has_it = strcmp(rewrite->name, "recompute") != 0 || cli_recompute(&a.job) != SM_RECOMPUTE_NONE;
+        if (has_it && (a.asked & (1u << i)) != 0) {
+            status = run_row(&a, SM_MODE_FUSED, 1u << i, rewrite->name, rewrite->summary);
+        }
+    }
+    if (status == SM_OK && a.asked == ~0u) {
+        status = run_row(&a, SM_MODE_NAIVE, 0, "all", "mode fused as a whole, against mode naive");
+    }
+    if (has_thread) {
+        pthread_mutex_lock(&lock);
+        a.has_ended = true;
+        pthread_cond_signal(&ended);
+        pthread_mutex_unlock(&lock);
+        pthread_join(thread, NULL);
+    }
     const sm_status closed = close_writer(&a);
     return status != SM_OK ? status : closed;
 }

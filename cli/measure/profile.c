@@ -70,30 +70,7 @@ static sm_status print_records(const cli_options *options, const sm_profile *pro
     return status != SM_OK ? status : closed;
 }
 
-static sm_status join(const cli_options *options, const cli_job *job, const sm_row *row) {
-    SM_OWN(sm_plan) *plan = NULL;
-    SM_AT_END(sm_profile_free) sm_profile profile = {.lines = NULL};
-    sm_profile_input input;
-    SM_TRY(cli_row_profile_input(job, row, &plan, &input));
-    SM_TRY(sm_profile_make(&input, (sm_profile_by)options->out.by, &profile));
-    SM_TRY(print_records(options, &profile, row));
-    double share = (double)profile.unaccounted_ns / (double)profile.wall_ns;
-    if (!(share <= unaccounted_limit)) {
-        cli_note("%.1f%% of the step lies outside of its ops: too small a step for its parts to be told", 100 * share);
-    }
-    if (options->out.trace != NULL) {
-        const char *category = row->gpu_info[0] != '\0' ? "kernel" : "cpu_op";
-        SM_OWN(json_t) *trace = sm_profile_trace(&input, category, row->device);
-        SM_TRY(cli_write_trace(trace, options->out.trace));
-    }
-    if (options->out.timeline != NULL) {
-        SM_TRY(sm_plan_assign_memory(plan, 0));
-        SM_TRY(cli_write_timeline(options->out.timeline, job, plan, input.op_ns, row->device_peak_bytes));
-    }
-    return SM_OK;
-}
-
-static sm_status profile(const cli_options *options, sm_comm *comm) {
+static sm_status measure_and_print(const cli_options *options, sm_comm *comm) {
     static cli_bench bench;
     cli_job job;
     SM_AT_END(sm_row_free) sm_row row = {.schema_version = 0};
@@ -104,8 +81,30 @@ static sm_status profile(const cli_options *options, sm_comm *comm) {
     SM_OWN(json_t) *machine = bench.machine = sm_machine_facts(options->argc, options->argv);
     sm_row_init(&row);
     SM_TRY(cli_measure(&bench, &job, &row));
-    return sm_comm_rank(comm) == 0 ? join(options, &job, &row) : SM_OK;
+    if (sm_comm_rank(comm) > 0) {
+        return SM_OK;
+    }
+    SM_OWN(sm_plan) *plan = NULL;
+    SM_AT_END(sm_profile_free) sm_profile profile = {.lines = NULL};
+    sm_profile_input input;
+    SM_TRY(cli_row_profile_input(&job, &row, &plan, &input));
+    SM_TRY(sm_profile_make(&input, (sm_profile_by)options->out.by, &profile));
+    SM_TRY(print_records(options, &profile, &row));
+    double share = (double)profile.unaccounted_ns / (double)profile.wall_ns;
+    if (!(share <= unaccounted_limit)) {
+        cli_note("%.1f%% of the step lies outside of its ops: too small a step for its parts to be told", 100 * share);
+    }
+    if (options->out.trace != NULL) {
+        const char *category = row.gpu_info[0] != '\0' ? "kernel" : "cpu_op";
+        SM_OWN(json_t) *trace = sm_profile_trace(&input, category, row.device);
+        SM_TRY(cli_write_trace(trace, options->out.trace));
+    }
+    if (options->out.timeline != NULL) {
+        SM_TRY(sm_plan_assign_memory(plan, 0));
+        SM_TRY(cli_write_timeline(options->out.timeline, &job, plan, input.op_ns, row.device_peak_bytes));
+    }
+    return SM_OK;
 }
 
 // With several processes, all measure the same steps, and rank 0 shows its own.
-sm_status cli_profile(const cli_options *options) { return cli_together(options, profile); }
+sm_status cli_profile(const cli_options *options) { return cli_together(options, measure_and_print); }

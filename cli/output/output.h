@@ -44,16 +44,6 @@ void cli_live_keep(void);   // leaves it there for good
 const char *cli_text_duration(double seconds, char text[32]); // "45 s", "12 min", "3.5 h"
 #define CLI_DURATION(seconds) cli_text_duration((seconds), (char[32]){""})
 
-// --- last words ----------------------------------------------------------------------------------
-
-// Prints results soon after Ctrl-C even if the current work, a long step or a driver's call, cannot be interrupted: if
-// cli_interrupted is set and cli_last_words_end is not called in time, another thread calls print(ctx), and the process
-// ends as interrupted. Does nothing if no thread can be created. Hold the lock to change the data of print().
-void cli_last_words_begin(sm_status (*print)(void *ctx), void *ctx);
-void cli_last_words_end(void);
-void cli_last_words_lock(void);
-void cli_last_words_unlock(void);
-
 // --- rows ----------------------------------------------------------------------------------------
 
 // The file of --output-file: rows are appended to a .jsonl file, or one with an unknown ending (bench/rows/read_rows.h); a

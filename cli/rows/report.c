@@ -125,23 +125,6 @@ static sm_status report_trainings(report *r) {
     return cli_write_page(options->out.report_file, write_report, r, n_runs);
 }
 
-// The blocks and rows of every file in a folder, by name. A file that has none costs a line.
-static sm_status collect(const char *folder, sm_rows *rows) {
-    SM_AT_END(os_free_names) os_names names;
-    char path[PATH_MAX];
-    SM_FAIL_IF(!os_list_folder(folder, &names), SM_ERR_IO, "--collect: %s: %s; give a folder of texts with blocks",
-               folder, strerror(errno));
-    for (int i = 0; i < names.n; i++) {
-        snprintf(path, sizeof(path), "%s/%s", folder, names.list[i]);
-        if (names.list[i][0] != '.' && sm_rows_read(path, rows) != SM_OK) {
-            cli_note("left out: %s", sm_error_message());
-        }
-    }
-    return json_array_size(rows->rows) > 0
-               ? SM_OK
-               : sm_fail(SM_ERR_FORMAT, "--collect: %s: none of its %d files holds a block or a row", folder, names.n);
-}
-
 static sm_status report_rows(report *r) {
     const cli_options *options = r->options;
     char n_rows[64];
@@ -155,7 +138,21 @@ static sm_status report_rows(report *r) {
     for (int k = 0; k < options->n_operands; k++) {
         SM_TRY(sm_rows_read(options->operands[k], &rows));
     }
-    SM_TRY(options->out.collect != NULL ? collect(options->out.collect, &rows) : SM_OK);
+    if (options->out.collect != NULL) { // the blocks and rows of every file in a folder, by name
+        SM_AT_END(os_free_names) os_names names;
+        const char *folder = options->out.collect;
+        SM_FAIL_IF(!os_list_folder(folder, &names), SM_ERR_IO, "--collect: %s: %s; give a folder of texts with blocks",
+                   folder, strerror(errno));
+        for (int i = 0; i < names.n; i++) {
+            char path[PATH_MAX];
+            snprintf(path, sizeof(path), "%s/%s", folder, names.list[i]);
+            if (names.list[i][0] != '.' && sm_rows_read(path, &rows) != SM_OK) {
+                cli_note("left out: %s", sm_error_message());
+            }
+        }
+        SM_FAIL_IF(json_array_size(rows.rows) == 0, SM_ERR_FORMAT,
+                   "--collect: %s: none of its %d files holds a block or a row", folder, names.n);
+    }
     if (sm_score_has_blocks(rows.rows)) {
         references = sm_bundle_references();
         sm_score_hold(rows.rows, references);

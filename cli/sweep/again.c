@@ -49,20 +49,6 @@ static sm_status find_flags(repetition *r) {
                    "does not say its flags (field run_args), as in rows of older versions; measure again");
 }
 
-// Kernels and a backend from the person who measured the row run only with this user's consent, and only unchanged.
-static sm_status take_own_code(const repetition *r) {
-    const json_t *args = json_object_get(r->row, "run_args");
-    for (int i = 0; i < cli_flag_count(); i++) {
-        const cli_flag *flag = cli_flag_at(i);
-        const char *code = flag->type == CLI_CODE ? cli_run_args_value(args, flag->name) : NULL;
-        SM_FAIL_IF(code != NULL && !r->options->compare.allow_own_code, SM_ERR_INVALID,
-                   "it runs code of its own, --%s %s; look at it, and give --allow-own-code to have it run here",
-                   flag->name, code);
-        SM_TRY(code != NULL ? cli_own_code_check(flag->name, code, sm_rows_text(r->row, "own_kernels")) : SM_OK);
-    }
-    return cli_load_backend_file(cli_run_args_value(args, "backend-library"));
-}
-
 // A row that failed early has no digest. The file's own is never printed: a row may name any file.
 static sm_status check_digest(const repetition *r, const char *field, const char *what, const char *found) {
     const char *recorded = sm_rows_text(r->row, field);
@@ -90,8 +76,20 @@ static sm_status check_data(const repetition *r) {
     return check_digest(r, "data_digest", c->run.work.data != NULL ? c->run.work.data : "the embedded text", digest);
 }
 
-// Runs a row of a sweep as the sweep did: with its limits, and not at all if it was predicted to fail.
-static sm_status look(repetition *r) {
+static sm_status run_again(repetition *r, json_t **again) {
+    SM_TRY(find_flags(r));
+    // Kernels and a backend from the person who measured the row run only with this user's consent, and only unchanged.
+    const json_t *args = json_object_get(r->row, "run_args");
+    for (int i = 0; i < cli_flag_count(); i++) {
+        const cli_flag *flag = cli_flag_at(i);
+        const char *code = flag->type == CLI_CODE ? cli_run_args_value(args, flag->name) : NULL;
+        SM_FAIL_IF(code != NULL && !r->options->compare.allow_own_code, SM_ERR_INVALID,
+                   "it runs code of its own, --%s %s; look at it, and give --allow-own-code to have it run here",
+                   flag->name, code);
+        SM_TRY(code != NULL ? cli_own_code_check(flag->name, code, sm_rows_text(r->row, "own_kernels")) : SM_OK);
+    }
+    SM_TRY(cli_load_backend_file(cli_run_args_value(args, "backend-library")));
+    // Runs a row of a sweep as the sweep did: with its limits, and not at all if it was predicted to fail.
     const double limit_bytes = sm_json_number(r->row, "memory_limit_bytes");
     r->sweeper.options = &r->how;
     r->sweeper.memory_limit_bytes = limit_bytes > 0 ? (int64_t)limit_bytes : 0;
@@ -101,13 +99,6 @@ static sm_status look(repetition *r) {
     if (r->flags.key == NULL) {
         r->candidate.status[0] = '\0';
     }
-    return SM_OK;
-}
-
-static sm_status run_again(repetition *r, json_t **again) {
-    SM_TRY(find_flags(r));
-    SM_TRY(take_own_code(r));
-    SM_TRY(look(r));
     const cli_candidate *c = &r->candidate;
     char digest[SM_DIGEST_SIZE];
     SM_TRY(sm_rows_text(r->row, "data_digest")[0] != '\0' ? check_data(r) : SM_OK);

@@ -22,22 +22,6 @@ static void set_verdict(cli_candidate *c, const char *status, const char *reason
 
 void cli_candidate_skip(cli_candidate *c, const char *reason) { set_verdict(c, "skipped", reason); }
 
-// A backend that could not list its devices stands for one.
-static sm_status choose_device(cli_candidate *c, cli_device *device) {
-    cli_device_list devices;
-    SM_TRY(cli_select_devices(&c->run.device.backends, &devices));
-    *device = devices.n > 0 ? devices.devices[0] : (cli_device){sm_backend_find(c->run.device.backends.texts[0]), -1};
-    const sm_status failure = devices.n > 0 ? SM_OK : cli_backend_failure(device->backend);
-    if (failure != SM_OK) {
-        set_verdict(c,
-                    failure == SM_ERR_TIMEOUT ? "timeout"
-                    : failure == SM_ERR_OOM   ? "oom"
-                                              : "error",
-                    sm_error_message());
-    }
-    return cli_describe(*device, &c->info);
-}
-
 static void name_place(const cli_candidate *c, char place[2 * SM_TEXT_SIZE]) {
     snprintf(place, 2 * SM_TEXT_SIZE, "%s %s", c->job.model, c->info.id);
 }
@@ -110,6 +94,7 @@ static void foretell(const cli_sweeper *s, cli_candidate *c) {
 }
 
 sm_status cli_candidate_look(const cli_sweeper *s, const cli_configuration *configuration, cli_candidate *c) {
+    cli_device_list devices;
     cli_device device;
     memset(c, 0, sizeof(*c));
     const cli_command command = cli_command_find(configuration->args[0]);
@@ -122,7 +107,16 @@ sm_status cli_candidate_look(const cli_sweeper *s, const cli_configuration *conf
         c->run.argc = s->options->argc;
         c->run.argv = s->options->argv;
     }
-    SM_TRY(choose_device(c, &device));
+    SM_TRY(cli_select_devices(&c->run.device.backends, &devices));
+    if (devices.n > 0) {
+        device = devices.devices[0];
+    } else { // a backend that could not list its devices stands for one
+        device = (cli_device){sm_backend_find(c->run.device.backends.texts[0]), -1};
+        const sm_status failure = cli_backend_failure(device.backend);
+        const char *status = failure == SM_ERR_TIMEOUT ? "timeout" : failure == SM_ERR_OOM ? "oom" : "error";
+        set_verdict(c, failure != SM_OK ? status : "", sm_error_message());
+    }
+    SM_TRY(cli_describe(device, &c->info));
     SM_TRY(command == CLI_LOOP ? cli_parse_loader(&c->run, &(sm_loader_settings){.n_threads = 0}) : SM_OK);
     const sm_status status = cli_job_of(&c->run, NULL, &c->job);
     c->job.device = device;

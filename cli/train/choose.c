@@ -263,21 +263,6 @@ static double step_tokens(const cli_options *o) {
     return (double)n * (double)o->work.seq_lens.values[0];
 }
 
-static void tell(const chooser *c, const sm_model_config *config, int64_t n_params) {
-    const cli_options *o = c->options;
-    char length[96] = "";
-    if (o->train.steps > 0) {
-        snprintf(length, sizeof length, "; %lld steps, %.3g epochs", (long long)o->train.steps,
-                 (double)o->train.steps * step_tokens(o) / (double)c->n_train);
-    }
-    cli_note("%s of %.1f M parameters (layers %lld, width %lld), vocabulary %lld, context %lld, batch %lld; %lld "
-             "tokens to train on, %lld to validate%s%s%s",
-             config->model->title, (double)n_params / 1e6, (long long)config->n_layer, (long long)config->d_model,
-             (long long)config->vocab, (long long)config->context, (long long)o->work.batch_sizes.values[0],
-             (long long)c->n_train, (long long)c->n_val, length, o->train.run != NULL ? "; run in " : "",
-             o->train.run != NULL ? o->train.run : "");
-}
-
 sm_status cli_train_choose(cli_options *o) {
     static chooser c; // options point into it
     sm_model_config config;
@@ -316,7 +301,17 @@ sm_status cli_train_choose(cli_options *o) {
         o->train.keep_best = true;
         say(&c, "--keep-best");
     }
-    tell(&c, &config, sm_model_n_params(&config));
+    char length[96] = "";
+    if (o->train.steps > 0) {
+        snprintf(length, sizeof length, "; %lld steps, %.3g epochs", (long long)o->train.steps,
+                 (double)o->train.steps * step_tokens(o) / (double)c.n_train);
+    }
+    cli_note("%s of %.1f M parameters (layers %lld, width %lld), vocabulary %lld, context %lld, batch %lld; %lld "
+             "tokens to train on, %lld to validate%s%s%s",
+             config.model->title, n_params / 1e6, (long long)config.n_layer, (long long)config.d_model,
+             (long long)config.vocab, (long long)config.context, (long long)o->work.batch_sizes.values[0],
+             (long long)c.n_train, (long long)c.n_val, length, o->train.run != NULL ? "; run in " : "",
+             o->train.run != NULL ? o->train.run : "");
     char **argv = sm_calloc((size_t)(o->argc + c.n_said + 1), sizeof *argv); // lives as long as the process
     memcpy(argv, o->argv, (size_t)o->argc * sizeof *argv);
     for (int i = 0; i < c.n_said; i++) {

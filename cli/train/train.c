@@ -203,20 +203,6 @@ static sm_status open_session(training *t) {
     return SM_OK;
 }
 
-// Dropout is part of a plan: validation, which has none, needs its own plan.
-static sm_status open_val_session(training *t) {
-    cli_job job = t->job;
-    sm_plan *plan;
-    if (t->settings.validation.tokens == NULL || t->options.work.dropout == 0) {
-        return SM_OK;
-    }
-    job.pass = SM_PASS_FORWARD;
-    job.plan.dropout_p = 0;
-    job.plan.processes = (sm_processes){.n = 1};
-    SM_TRY(cli_job_plan(&job, t->device->info.max_alloc_bytes, &plan));
-    return sm_session_open(t->device, plan, &t->val_session);
-}
-
 // Measures the peak, unless that is impossible; the share of the peak is then omitted. Several processes would disturb
 // each other. Only a profile needs the bandwidth of memory, which takes longest.
 static void measure_peak(training *t) {
@@ -322,7 +308,16 @@ static sm_status set_up(training *t) {
     SM_TRY(cli_compare_files(&t->options, opened, &t->settings.data, &t->settings.validation, t->device, t->comm));
     cli_stage("building the step", NULL);
     SM_TRY(open_session(t));
-    SM_TRY(open_val_session(t));
+    if (t->settings.validation.tokens != NULL && t->options.work.dropout != 0) {
+        // Dropout is part of a plan: validation, which has none, needs its own plan.
+        cli_job job = t->job;
+        sm_plan *plan;
+        job.pass = SM_PASS_FORWARD;
+        job.plan.dropout_p = 0;
+        job.plan.processes = (sm_processes){.n = 1};
+        SM_TRY(cli_job_plan(&job, t->device->info.max_alloc_bytes, &plan));
+        SM_TRY(sm_session_open(t->device, plan, &t->val_session));
+    }
     set_work(t);
     t->show.is_unchecked = t->options.train.no_checks;
     uint64_t *seed = &t->settings.check_seed;
