@@ -65,7 +65,6 @@ static void show_times(const json_t *record, const sm_column *column, char *text
     }
 }
 
-// X(name, type, unit, description, value, further members of the column)
 #define SHARED(head) .heading = head, .view = SM_SHOWN_WHEN_VARIED
 #define COLUMN_LIST(X)                                                                                                 \
     X("ladder", TEXT, "", "the op by its short name", ladder->name, SHARED("ladder"))                                  \

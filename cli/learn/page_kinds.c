@@ -156,26 +156,6 @@ static sm_status write_frame(const char *path, const char *name) {
     return fclose(out) == 0 ? SM_OK : sm_fail(SM_ERR_IO, "%s: cannot be written", path);
 }
 
-static sm_status compile(const char *file, const char *frame, const char *module) {
-    char *const argv[] = {
-        "clang", "--target=wasm32-wasi", "-mexec-model=reactor", "-std=gnu11", "-O2", "-w", "-Wl,--allow-undefined",
-        "-o",    (char *)module,         (char *)frame,          (char *)file, NULL};
-    SM_AT_END(sm_process_free) sm_process_result process = {.out = NULL};
-    const sm_process_job job = {.argv = argv,
-                                .has_no_input = true,
-                                .output = SM_OUTPUT_KEPT,
-                                .most_bytes = MOST_SAID_BYTES,
-                                .own_session = true,
-                                .timeout_s = MOST_SECONDS};
-    const sm_status started = sm_process_run(&job, &process);
-    SM_FAIL_IF(started == SM_ERR_UNSUPPORTED, started,
-               "--page: clang makes a page's kernel, and is not installed (make wasm)");
-    SM_TRY(started);
-    SM_FAIL_IF(process.exit_code != 0, SM_ERR_UNSUPPORTED, "--page: clang cannot compile %s for wasm32 (make wasm): %s",
-               file, sm_process_last_line(&process));
-    return SM_OK;
-}
-
 // Of a struct's members: its name, "integer" or "real" with the value, "in" or "out" with the tensor (-1: none), "keep",
 // "rng".
 static json_t *arguments_json(const sm_plan *plan, const sm_op *op) {
@@ -217,7 +197,22 @@ sm_status cli_page_kernel(const char *file, sm_op_kind kind, const sm_plan *plan
     snprintf(frame, sizeof(frame), "%s/frame.c", folder);
     snprintf(module, sizeof(module), "%s/kernel.wasm", folder);
     SM_TRY(write_frame(frame, sm_op_name(kind)));
-    SM_TRY(compile(file, frame, module));
+    char *const argv[] = {
+        "clang", "--target=wasm32-wasi", "-mexec-model=reactor", "-std=gnu11", "-O2", "-w", "-Wl,--allow-undefined",
+        "-o",    (char *)module,         (char *)frame,          (char *)file, NULL};
+    SM_AT_END(sm_process_free) sm_process_result process = {.out = NULL};
+    const sm_process_job job = {.argv = argv,
+                                .has_no_input = true,
+                                .output = SM_OUTPUT_KEPT,
+                                .most_bytes = MOST_SAID_BYTES,
+                                .own_session = true,
+                                .timeout_s = MOST_SECONDS};
+    const sm_status started = sm_process_run(&job, &process);
+    SM_FAIL_IF(started == SM_ERR_UNSUPPORTED, started,
+               "--page: clang makes a page's kernel, and is not installed (make wasm)");
+    SM_TRY(started);
+    SM_FAIL_IF(process.exit_code != 0, SM_ERR_UNSUPPORTED, "--page: clang cannot compile %s for wasm32 (make wasm): %s",
+               file, sm_process_last_line(&process));
     SM_TRY(sm_input_whole(module, MOST_MODULE_BYTES, &bytes, &size_bytes));
     sm_own_kernel_signature(kind, signature);
     *json = json_pack("{s:s, s:o, s:s, s:O, s:o}", "kind", sm_op_name(kind), "file", sm_json_bytes(file), "signature",

@@ -7,7 +7,6 @@
 #include "cli/setup/setup.h"
 #include "src/verify/verify.h"
 
-// X(name, type, unit, description, value, further members of the column)
 #define SHARED(head) .heading = head, .view = SM_SHOWN_WHEN_VARIED
 #define COLUMN_LIST(X)                                                                                            \
     X("device", TEXT, "", "device that is compared with the reference", v->device->info.id, SHARED("device"))     \

@@ -10,7 +10,6 @@
 // In sm_device_info 0 means unknown or none.
 static int64_t known(size_t value) { return value > 0 ? (int64_t)value : SM_ABSENT; }
 
-// X(name, type, unit, description, value, further members of the column)
 #define COLUMN_LIST(X)                                                                                              \
     X("device", TEXT, "", "id, as --backend takes it", info->id, .heading = "device", .rank = SM_RANK_ALWAYS)       \
     X("backend", TEXT, "", "backend that drives it", backend->name, .heading = NULL)                                \

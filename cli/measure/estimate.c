@@ -97,9 +97,23 @@ static void set(json_t *record, const char *group, const char *name, const char 
     sm_json_set_new(record, field, value);
 }
 
-static void set_costs(json_t *record, const cli_forecast *f, const sm_device_info *info) {
+static json_t *make_record(const estimator *e, const cli_job *job, const cli_forecast *f) {
+    const cli_options *o = e->options;
+    const int64_t free_bytes = (int64_t)e->info.free_bytes;
+    const int64_t max_batch = free_bytes > 0 ? cli_largest_batch(job, target_of(e), free_bytes) : SM_ABSENT;
+    json_t *record = json_pack(
+        "{s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "model_arch",
+        job->config.model->name, "optimizer", sm_optimizer_at(o->work.optimizer)->name, "model_type",
+        sm_json_text(job->model), "model_n_params", (json_int_t)f->n_params, "n_batch", (json_int_t)job->B, "n_seq",
+        (json_int_t)job->T, "n_processes", (json_int_t)o->processes.n_processes, "max_batch",
+        sm_json_integer(max_batch), "device_free_bytes", sm_json_integer(free_bytes > 0 ? free_bytes : SM_ABSENT),
+        "mode", sm_mode_name(job->mode), "recompute", sm_recompute_name(cli_recompute(job)), "attention",
+        sm_attention_name(cli_attention(job)), "precision", cli_precision_name(job->precision), "shard",
+        o->processes.shard != 0 ? "optimizer" : "none", "device", e->info.id, "fits",
+        free_bytes > 0 ? json_boolean(f->memory_bytes <= free_bytes) : json_null());
+    (void)sm_model_fields_to_json(&job->config, record);
     const int64_t own_bytes = sm_machine_rss_bytes(); // libraries and drivers will take what they take now
-    const bool is_own = info->free_bytes > 0 && own_bytes != SM_ABSENT;
+    const bool is_own = free_bytes > 0 && own_bytes != SM_ABSENT;
     double flops = 0;
     double bytes = 0;
     for (sm_phase phase = 0; phase < SM_PHASE_COUNT; phase++) {
@@ -118,24 +132,6 @@ static void set_costs(json_t *record, const cli_forecast *f, const sm_device_inf
     set(record, "memory", "working", "_bytes", sm_json_integer((int64_t)f->working_bytes));
     set(record, "memory", "peak", "_bytes", sm_json_integer(f->memory_bytes));
     set(record, "memory", "process", "_bytes", sm_json_integer(is_own ? own_bytes + f->memory_bytes : SM_ABSENT));
-}
-
-static json_t *make_record(const estimator *e, const cli_job *job, const cli_forecast *f) {
-    const cli_options *o = e->options;
-    const int64_t free_bytes = (int64_t)e->info.free_bytes;
-    const int64_t max_batch = free_bytes > 0 ? cli_largest_batch(job, target_of(e), free_bytes) : SM_ABSENT;
-    json_t *record = json_pack(
-        "{s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "model_arch",
-        job->config.model->name, "optimizer", sm_optimizer_at(o->work.optimizer)->name, "model_type",
-        sm_json_text(job->model), "model_n_params", (json_int_t)f->n_params, "n_batch", (json_int_t)job->B, "n_seq",
-        (json_int_t)job->T, "n_processes", (json_int_t)o->processes.n_processes, "max_batch",
-        sm_json_integer(max_batch), "device_free_bytes", sm_json_integer(free_bytes > 0 ? free_bytes : SM_ABSENT),
-        "mode", sm_mode_name(job->mode), "recompute", sm_recompute_name(cli_recompute(job)), "attention",
-        sm_attention_name(cli_attention(job)), "precision", cli_precision_name(job->precision), "shard",
-        o->processes.shard != 0 ? "optimizer" : "none", "device", e->info.id, "fits",
-        free_bytes > 0 ? json_boolean(f->memory_bytes <= free_bytes) : json_null());
-    (void)sm_model_fields_to_json(&job->config, record);
-    set_costs(record, f, &e->info);
     return record;
 }
 

@@ -52,7 +52,19 @@ const char *cli_text_duration(double seconds, char text[32]) {
     return text;
 }
 
-static void put_line(const char *what, int done, int total) {
+bool cli_live_is_due(void) { return seconds_since(live.shown_ns) >= least_pause_s; }
+
+void cli_live_show(const char *what, int done, int total) {
+    if (cli_live_is_off()) {
+        return;
+    }
+    const bool is_new = strcmp(live.what, what) != 0;
+    if (is_new) {
+        snprintf(live.what, sizeof(live.what), "%s", what);
+        live.begin_ns = sm_now_ns();
+    } else if (live.is_shown && !cli_live_is_due()) {
+        return;
+    }
     char line[256] = "";
     if (live.n_parts > 1) {
         snprintf(line, sizeof(line), "%s %d of %d: ", live.part, live.n_done + 1, live.n_parts);
@@ -77,22 +89,6 @@ static void put_line(const char *what, int done, int total) {
     }
     fprintf(stderr, "\r\033[K%.*s", sm_screen_width(stderr) - 1, line);
     fflush(stderr);
-}
-
-bool cli_live_is_due(void) { return seconds_since(live.shown_ns) >= least_pause_s; }
-
-void cli_live_show(const char *what, int done, int total) {
-    if (cli_live_is_off()) {
-        return;
-    }
-    const bool is_new = strcmp(live.what, what) != 0;
-    if (is_new) {
-        snprintf(live.what, sizeof(live.what), "%s", what);
-        live.begin_ns = sm_now_ns();
-    } else if (live.is_shown && !cli_live_is_due()) {
-        return;
-    }
-    put_line(what, done, total);
     live.is_shown = true;
     live.shown_ns = sm_now_ns();
 }

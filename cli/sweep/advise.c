@@ -320,31 +320,6 @@ static json_t *make_records(const advice *a) {
     return records;
 }
 
-// --dry-run: lists round 0; later rounds depend on measurements.
-static sm_status dry_run(advice *a) {
-    sm_trial trial;
-    int n = 0;
-    const int n_most = sm_advisor_most_left(a->advisor);
-    cli_sweep_plan *plan = &a->sweep.plan;
-    SM_AT_END(cli_sweep_plan_free) cli_sweep_plan first = {NULL, 0};
-    while (sm_advisor_next(a->advisor, &trial) && trial.round == 0) {
-        cli_configuration *c = NULL;
-        const cli_configuration *from = &plan->items[trial.configuration];
-        SM_TRY(cli_sweep_plan_copy(&first, from, &c));
-        cli_configuration_set_key(c, "");
-        sm_advisor_take(a->advisor, SM_TRIAL_MEASURED, 1);
-        n++;
-    }
-    cli_sweep_plan swapped = *plan;
-    *plan = first;
-    first = swapped;
-    SM_TRY(cli_sweep_dry_run(&a->sweep));
-    cli_note(
-        "of %lld configurations these %d are tried first, or next to a faster one found by then; at most about %d runs",
-        (long long)a->n_configurations, n, n_most);
-    return SM_OK;
-}
-
 static sm_status run_and_print(advice *a) {
     sm_trial trial;
     sm_status ended = SM_OK;
@@ -391,5 +366,25 @@ sm_status cli_advise(const cli_options *given) {
     a.n_configurations = a.sweep.plan.n;
     SM_TRY(find_axes(&a.sweep.plan, &a.axes));
     a.advisor = sm_advisor_open(&a.axes.choices, (int)options.compare.pairs);
-    return options.sweep.dry_run ? dry_run(&a) : run_and_print(&a);
+    if (!options.sweep.dry_run) {
+        return run_and_print(&a);
+    }
+    // --dry-run lists round 0; later rounds depend on measurements.
+    sm_trial trial;
+    int n = 0;
+    const int n_most = sm_advisor_most_left(a.advisor);
+    SM_AT_END(cli_sweep_plan_free) cli_sweep_plan all = a.sweep.plan;
+    a.sweep.plan = (cli_sweep_plan){NULL, 0};
+    while (sm_advisor_next(a.advisor, &trial) && trial.round == 0) {
+        cli_configuration *c = NULL;
+        SM_TRY(cli_sweep_plan_copy(&a.sweep.plan, &all.items[trial.configuration], &c));
+        cli_configuration_set_key(c, "");
+        sm_advisor_take(a.advisor, SM_TRIAL_MEASURED, 1);
+        n++;
+    }
+    SM_TRY(cli_sweep_dry_run(&a.sweep));
+    cli_note(
+        "of %lld configurations these %d are tried first, or next to a faster one found by then; at most about %d runs",
+        (long long)a.n_configurations, n, n_most);
+    return SM_OK;
 }

@@ -266,25 +266,6 @@ static sm_status multiply(const axis axes[CLI_MAX_ROWS], cli_sweep_plan *plan) {
     return SM_OK;
 }
 
-// A kernel of one's own of an op by itself is measured next to the backend's: without it first.
-static sm_status multiply_without_kernel(axis axes[CLI_MAX_ROWS], cli_sweep_plan *plan) {
-    axis *kernel = NULL;
-    bool has_op = false;
-    for (int i = 0; i < CLI_MAX_ROWS; i++) {
-        const size_t target = axes[i].flag != NULL ? axes[i].flag->target : 0;
-        kernel = axes[i].flag != NULL && target == offsetof(cli_options, device.kernel) ? &axes[i] : kernel;
-        has_op |= axes[i].flag != NULL && target == offsetof(cli_options, work.op);
-    }
-    if (kernel == NULL || !has_op) {
-        return SM_OK;
-    }
-    const cli_flag *flag = kernel->flag;
-    kernel->flag = NULL;
-    const sm_status status = multiply(axes, plan);
-    kernel->flag = flag;
-    return status;
-}
-
 // A line's flags, overridden by the command line's.
 static sm_status add_line(cli_command command, const cli_axes *line, const cli_axes *override, cli_sweep_plan *plan) {
     SM_AT_END(free_axes) axis axes[CLI_MAX_ROWS] = {{NULL, NULL, 0}};
@@ -310,7 +291,21 @@ static sm_status add_line(cli_command command, const cli_axes *line, const cli_a
             SM_TRY(make_axis(&(cli_axis){i, flag.initial}, &axes[i]));
         }
     }
-    SM_TRY(multiply_without_kernel(axes, plan));
+    // A kernel of one's own of an op by itself is measured next to the backend's: without it first.
+    axis *kernel = NULL;
+    bool has_op = false;
+    for (int i = 0; i < CLI_MAX_ROWS; i++) {
+        const size_t target = axes[i].flag != NULL ? axes[i].flag->target : 0;
+        kernel = axes[i].flag != NULL && target == offsetof(cli_options, device.kernel) ? &axes[i] : kernel;
+        has_op |= axes[i].flag != NULL && target == offsetof(cli_options, work.op);
+    }
+    if (kernel != NULL && has_op) {
+        const cli_flag *flag = kernel->flag;
+        kernel->flag = NULL;
+        const sm_status status = multiply(axes, plan);
+        kernel->flag = flag;
+        SM_TRY(status);
+    }
     return multiply(axes, plan);
 }
 

@@ -128,7 +128,6 @@ void cli_sweep_close(cli_sweep *s) {
 
 // --- --dry-run -----------------------------------------------------------------------------------
 
-// X(name, type, unit, description, value, further members of the column)
 #define COLUMN_LIST(X)                                                                                   \
     X("configuration", TEXT, "", "flags of `run`", own, .heading = "configuration")                      \
     X("estimated_bytes", INTEGER, "bytes", "memory by the planner",                                      \

@@ -46,19 +46,6 @@ static bool is_one_of(const json_t *row, const char *field, const char *texts) {
     return texts[0] == '*' ? own[0] != '\0' : strlen(own) == length && strncmp(own, texts, length) == 0;
 }
 
-static bool meets(const json_t *row, const char *conditions) {
-    char text[256];
-    char *rest = NULL;
-    bool is_met = true;
-    snprintf(text, sizeof(text), "%s", conditions);
-    for (char *word = strtok_r(text, " ", &rest); word != NULL && is_met; word = strtok_r(NULL, " ", &rest)) {
-        char *value = strchr(word, '=');
-        *value++ = '\0';
-        is_met = is_one_of(row, word, value);
-    }
-    return is_met;
-}
-
 static sm_status write_table(const json_t *rows, size_t i, FILE *out) {
     char text[256];
     const char *names[16];
@@ -67,7 +54,14 @@ static sm_status write_table(const json_t *rows, size_t i, FILE *out) {
     sm_table chosen;
     SM_OWN(json_t) *own = json_array();
     SM_EACH(row, rows) {
-        if (meets(row, tables[i].conditions)) {
+        bool is_met = true;
+        snprintf(text, sizeof(text), "%s", tables[i].conditions);
+        for (char *word = strtok_r(text, " ", &rest); word != NULL && is_met; word = strtok_r(NULL, " ", &rest)) {
+            char *value = strchr(word, '=');
+            *value++ = '\0';
+            is_met = is_one_of(row, word, value);
+        }
+        if (is_met) {
             json_array_append(own, (json_t *)row);
         }
     }

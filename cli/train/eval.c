@@ -16,7 +16,6 @@
 
 enum { NOT_COUNTED = -1 };
 
-// X(name, type, unit, description, value, further members of the column)
 #define COLUMN_LIST(X)                                                                                                 \
     X("model", TEXT, "", "folder of the weights", e.model.weights, .heading = "model", .view = SM_SHOWN_WHEN_VARIED)   \
     X("data", TEXT, "", "what was read", path, .heading = "data", .rank = 9)                                           \

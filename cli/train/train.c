@@ -215,26 +215,6 @@ static void measure_peak(training *t) {
     }
 }
 
-static void set_work(training *t) {
-    const cli_options *o = &t->options;
-    sm_train_settings *s = &t->settings;
-    s->session = t->session;
-    s->val_session = t->val_session;
-    s->config = &t->job.config;
-    s->comm = t->comm;
-    s->global_batch = o->train.global_batch;
-    s->seed = (uint64_t)o->work.seed;
-    s->max_steps = o->train.steps == 0 && o->train.epochs == 0 && o->train.tokens == 0 ? DEFAULT_STEPS : o->train.steps;
-    s->max_epochs = o->train.epochs;
-    s->max_tokens = o->train.tokens;
-    s->val_every = o->train.val_every;
-    s->val_batches = o->train.val_batches;
-    s->log = o->train.log;
-    s->save = o->train.save;
-    s->interrupted = &cli_interrupted;
-    t->show.every = o->train.log_every;
-}
-
 static sm_status set_run(training *t) {
     const cli_options *o = &t->options;
     sm_train_settings *s = &t->settings;
@@ -318,14 +298,29 @@ static sm_status set_up(training *t) {
         SM_TRY(cli_job_plan(&job, t->device->info.max_alloc_bytes, &plan));
         SM_TRY(sm_session_open(t->device, plan, &t->val_session));
     }
-    set_work(t);
-    t->show.is_unchecked = t->options.train.no_checks;
+    const cli_options *o = &t->options;
+    sm_train_settings *s = &t->settings;
+    s->session = t->session;
+    s->val_session = t->val_session;
+    s->config = &t->job.config;
+    s->comm = t->comm;
+    s->global_batch = o->train.global_batch;
+    s->seed = (uint64_t)o->work.seed;
+    s->max_steps = o->train.steps == 0 && o->train.epochs == 0 && o->train.tokens == 0 ? DEFAULT_STEPS : o->train.steps;
+    s->max_epochs = o->train.epochs;
+    s->max_tokens = o->train.tokens;
+    s->val_every = o->train.val_every;
+    s->val_batches = o->train.val_batches;
+    s->log = o->train.log;
+    s->save = o->train.save;
+    s->interrupted = &cli_interrupted;
+    t->show.every = o->train.log_every;
+    t->show.is_unchecked = o->train.no_checks;
     uint64_t *seed = &t->settings.check_seed;
     SM_FAIL_IF(!t->options.train.no_checks && !(os_draw(seed, sizeof(*seed)) && *seed != 0), SM_ERR_IO,
                "no random number for the checks; give --no-checks");
     if (t->options.train.profile) {
         char name[CLI_LOADER_NAME_SIZE];
-        const sm_train_settings *s = &t->settings;
         const int64_t round = s->session->plan->B * sm_comm_size(s->comm);
         cli_loader_name(&s->loader, name);
         t->loop = sm_loop_open(
