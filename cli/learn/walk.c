@@ -179,24 +179,6 @@ static sm_status open_values(cli_walk_state *w, sm_plan *plan) {
     return SM_OK;
 }
 
-// Executes one op, and fills an event's data if it is shown: of inputs before it, of outputs after it, and of those that
-// it adds to or updates also before it, in the second half of the rooms.
-static sm_status execute(cli_walk_state *w, bool shown, cli_walk_op *event) {
-    for (int k = 0; k < event->n_operands && shown; k++) {
-        cli_walk_operand *o = &event->operands[k];
-        if (k < event->n_inputs) {
-            SM_TRY(read_data(w, o->tensor, &w->rooms[k], &o->data));
-        } else if (strcmp(o->access, "writes") != 0) {
-            SM_TRY(read_data(w, o->tensor, &w->rooms[CLI_WALK_OPERANDS + k], &o->before));
-        }
-    }
-    SM_TRY(sm_live_run(w->live, event->index));
-    for (int k = event->n_inputs; k < event->n_operands && shown; k++) {
-        SM_TRY(read_data(w, event->operands[k].tensor, &w->rooms[k], &event->operands[k].data));
-    }
-    return SM_OK;
-}
-
 static cli_walk_op make_event(const sm_plan *plan, int index) {
     static const char *const accesses[] = {[SM_WRITES] = "writes", [SM_ADDS] = "adds to", [SM_UPDATES] = "updates"};
     const sm_op *op = &plan->ops[index];
@@ -224,7 +206,20 @@ static sm_status walk_ops(cli_walk_state *w, cli_walk_writer *writer) {
         const bool shown = is_shown(w, i);
         cli_walk_op event = make_event(w->plan, i);
         SM_TRY(cli_interrupted ? SM_ERR_INTERRUPTED : SM_OK);
-        SM_TRY(w->live != NULL ? execute(w, shown, &event) : SM_OK);
+        // Of an op that is shown, inputs are read before it, outputs after it, and those that it adds to or updates also
+        // before it, in the second half of the rooms.
+        for (int k = 0; k < event.n_operands && shown && w->live != NULL; k++) {
+            cli_walk_operand *o = &event.operands[k];
+            if (k < event.n_inputs) {
+                SM_TRY(read_data(w, o->tensor, &w->rooms[k], &o->data));
+            } else if (strcmp(o->access, "writes") != 0) {
+                SM_TRY(read_data(w, o->tensor, &w->rooms[CLI_WALK_OPERANDS + k], &o->before));
+            }
+        }
+        SM_TRY(w->live != NULL ? sm_live_run(w->live, i) : SM_OK);
+        for (int k = event.n_inputs; k < event.n_operands && shown && w->live != NULL; k++) {
+            SM_TRY(read_data(w, event.operands[k].tensor, &w->rooms[k], &event.operands[k].data));
+        }
         if (shown) {
             SM_TRY(writer->op(writer, &event));
         } else if (tells_skips && i >= skipped_until) {

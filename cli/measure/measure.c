@@ -306,31 +306,6 @@ static int loop_attribution(const cli_options *options) {
 
 static sm_status log_step(void *ctx, const sm_train_step *step) { return sm_train_log_step(ctx, step); }
 
-// Opens the rest of a loop for a session; `checks` are those of the first steps.
-static sm_status start_loop(cli_loop_steps *s, sm_session *session, const sm_workload *checks, const sm_row *row) {
-    sm_train_stepper stepper;
-    s->settings.session = session;
-    s->settings.optimizer = sm_plan_settings(session->plan);
-    SM_TRY(sm_train_prepare(&s->settings, &s->share, &stepper));
-    stepper.schedule =
-        (sm_schedule){.kind = SM_SCHEDULE_CONSTANT, .lr = s->settings.optimizer.lr, .n_steps = INT64_MAX};
-    SM_TRY(sm_loader_open(&s->settings.loader, &s->share, SM_CHECKED_STEPS + 1, &s->loader));
-    stepper.loader = s->loader;
-    char name[CLI_LOADER_NAME_SIZE];
-    const sm_loader_settings *loader = &s->settings.loader;
-    const bool is_inline = loader->kind == SM_LOADER_INLINE;
-    cli_loader_name(loader, name);
-    s->loop = sm_loop_open(&(sm_loop_settings){.workload = checks,
-                                               .stepper = stepper,
-                                               .loader = name,
-                                               .n_loader_threads = is_inline ? 0 : loader->n_threads,
-                                               .n_attribution = loop_attribution(&s->options),
-                                               .log = s->log != NULL ? log_step : NULL,
-                                               .log_ctx = s->log});
-    return sm_utilisation_start("", row->gpu_info, &s->settings.background, sm_utilisation_interval_ns,
-                                &s->utilisation);
-}
-
 // Runs steps with prepared batches, or those of a training loop, under the harness.
 static sm_status measure_steps(sm_session *session, sm_protocol *protocol, const sm_workload *workload,
                                cli_loop_steps *loop, sm_row *row) {
@@ -338,7 +313,28 @@ static sm_status measure_steps(sm_session *session, sm_protocol *protocol, const
     if (loop == NULL) {
         return sm_harness_measure(session, protocol, workload, row);
     }
-    SM_TRY(start_loop(loop, session, workload, row));
+    // Opens the rest of the loop for the session.
+    sm_train_stepper stepper;
+    loop->settings.session = session;
+    loop->settings.optimizer = sm_plan_settings(session->plan);
+    SM_TRY(sm_train_prepare(&loop->settings, &loop->share, &stepper));
+    stepper.schedule =
+        (sm_schedule){.kind = SM_SCHEDULE_CONSTANT, .lr = loop->settings.optimizer.lr, .n_steps = INT64_MAX};
+    SM_TRY(sm_loader_open(&loop->settings.loader, &loop->share, SM_CHECKED_STEPS + 1, &loop->loader));
+    stepper.loader = loop->loader;
+    char name[CLI_LOADER_NAME_SIZE];
+    const sm_loader_settings *loader = &loop->settings.loader;
+    cli_loader_name(loader, name);
+    loop->loop =
+        sm_loop_open(&(sm_loop_settings){.workload = workload,
+                                         .stepper = stepper,
+                                         .loader = name,
+                                         .n_loader_threads = loader->kind == SM_LOADER_INLINE ? 0 : loader->n_threads,
+                                         .n_attribution = loop_attribution(&loop->options),
+                                         .log = loop->log != NULL ? log_step : NULL,
+                                         .log_ctx = loop->log});
+    SM_TRY(sm_utilisation_start("", row->gpu_info, &loop->settings.background, sm_utilisation_interval_ns,
+                                &loop->utilisation));
     const sm_workload steps = sm_loop_workload(loop->loop);
     protocol->n_attribution = loop_attribution(&loop->options);
     seen->loop = loop;

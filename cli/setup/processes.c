@@ -72,35 +72,6 @@ static sm_status add_source(fact_list *list, const char *name, sm_train_source *
     return SM_OK;
 }
 
-static sm_status add_weights(fact_list *list, const char *folder) {
-    static const char *const names[SM_MODEL_FILE_COUNT] = {
-        [SM_FILE_MODEL] = "--weights: model.safetensors",
-        [SM_FILE_CONFIG] = "--weights: config.json",
-        [SM_FILE_OPTIMIZER] = "--weights: optimizer.safetensors",
-    };
-    for (int i = 0; i < SM_MODEL_FILE_COUNT && folder != NULL; i++) {
-        char path[PATH_MAX];
-        char *const only[] = {path};
-        char *const *paths = only;
-        int n = 1;
-        sm_safetensors *parts = NULL; // a model may have several files
-        bool found = false;
-        SM_TRY(sm_model_folder_find(folder, (sm_model_file)i, path, &found));
-        if (!found) {
-            add_fact(list, names[i], "not there");
-            continue;
-        }
-        if (i == SM_FILE_MODEL) {
-            SM_TRY(sm_weights_open(folder, &parts));
-            paths = sm_safetensors_paths(parts, &n);
-        }
-        const sm_status status = add_files(list, names[i], "", paths, n);
-        sm_safetensors_close(parts);
-        SM_TRY(status);
-    }
-    return SM_OK;
-}
-
 static sm_status list_files(const cli_options *options, sm_train_source *data, sm_train_source *validation,
                             const sm_device *device, fact_list *list) {
     char build[64];
@@ -115,7 +86,31 @@ static sm_status list_files(const cli_options *options, sm_train_source *data, s
         add_fact(list, options->device.backend_library != NULL ? "--backend-library" : "--kernel", "%s",
                  device->info.own_kernels);
     }
-    return add_weights(list, options->model.weights);
+    const char *folder = options->model.weights;
+    for (int i = 0; i < SM_MODEL_FILE_COUNT && folder != NULL; i++) {
+        static const char *const names[SM_MODEL_FILE_COUNT] = {
+            [SM_FILE_MODEL] = "--weights: model.safetensors",
+            [SM_FILE_CONFIG] = "--weights: config.json",
+            [SM_FILE_OPTIMIZER] = "--weights: optimizer.safetensors",
+        };
+        char path[PATH_MAX];
+        char *const only[] = {path};
+        char *const *paths = only;
+        int n = 1;
+        SM_OWN(sm_safetensors) *parts = NULL; // a model may have several files
+        bool found = false;
+        SM_TRY(sm_model_folder_find(folder, (sm_model_file)i, path, &found));
+        if (!found) {
+            add_fact(list, names[i], "not there");
+            continue;
+        }
+        if (i == SM_FILE_MODEL) {
+            SM_TRY(sm_weights_open(folder, &parts));
+            paths = sm_safetensors_paths(parts, &n);
+        }
+        SM_TRY(add_files(list, names[i], "", paths, n));
+    }
+    return SM_OK;
 }
 
 sm_status cli_compare_files(const cli_options *options, sm_status status, sm_train_source *data,

@@ -300,26 +300,6 @@ static void conclude_in_words(const advice *a, const json_t *records) {
     }
 }
 
-static json_t *make_records(const advice *a) {
-    SM_FREED sm_advice_case *cases = sm_calloc(a->n_tried + 1, sizeof(*cases));
-    for (size_t i = 0; i < a->n_tried; i++) {
-        char *flags = flags_of(&a->sweep.plan, &a->axes, a->tried[i].configuration);
-        char *changes = changes_of(&a->sweep.plan, &a->axes, a->tried[i].configuration);
-        const cli_configuration *c = &a->sweep.plan.items[a->tried[i].configuration];
-        SM_FREED char *line = sm_shell_line(c->args, c->n_args);
-        char *command = sm_text_of("stepmark %s", line); // that measures it
-        cases[i] = (sm_advice_case){flags, changes, command, a->tried[i].rows,
-                                    a->tried[i].configuration == sm_advisor_best(a->advisor)};
-    }
-    json_t *records = sm_advice(cases, a->n_tried);
-    for (size_t i = 0; i < a->n_tried; i++) {
-        free((char *)cases[i].flags);
-        free((char *)cases[i].changes);
-        free((char *)cases[i].command);
-    }
-    return records;
-}
-
 static sm_status run_and_print(advice *a) {
     sm_trial trial;
     sm_status ended = SM_OK;
@@ -335,7 +315,22 @@ static sm_status run_and_print(advice *a) {
     }
     if (a->n_tried > 0) { // not interrupted before the first run was complete
         const sm_format format = a->options->out.format;
-        SM_OWN(json_t) *records = make_records(a);
+        SM_FREED sm_advice_case *cases = sm_calloc(a->n_tried + 1, sizeof(*cases));
+        for (size_t i = 0; i < a->n_tried; i++) {
+            const int64_t configuration = a->tried[i].configuration;
+            const cli_configuration *c = &a->sweep.plan.items[configuration];
+            SM_FREED char *line = sm_shell_line(c->args, c->n_args);
+            cases[i] = (sm_advice_case){flags_of(&a->sweep.plan, &a->axes, configuration),
+                                        changes_of(&a->sweep.plan, &a->axes, configuration),
+                                        sm_text_of("stepmark %s", line), // that measures it
+                                        a->tried[i].rows, configuration == sm_advisor_best(a->advisor)};
+        }
+        SM_OWN(json_t) *records = sm_advice(cases, a->n_tried);
+        for (size_t i = 0; i < a->n_tried; i++) {
+            free((char *)cases[i].flags);
+            free((char *)cases[i].changes);
+            free((char *)cases[i].command);
+        }
         SM_TRY(sm_record_write_all(&sm_advice_table, format, stdout, records));
         if (sm_format_is_read(format)) {
             conclude_in_words(a, records);

@@ -202,25 +202,6 @@ static int compare_places(const void *a, const void *b) {
     return by_place != 0 ? by_place : (*x > *y) - (*x < *y);
 }
 
-// Rows of this plan, in the requested order, including searches, each once; also rows of an earlier run.
-static json_t *collect_rows(const cli_sweep *s) {
-    SM_FREED const cli_configuration **sorted = sm_malloc(((size_t)s->plan.n + 1) * sizeof(*sorted));
-    SM_OWN(json_t) *taken = json_object();
-    json_t *rows = json_array();
-    for (int i = 0; i < s->plan.n; i++) {
-        sorted[i] = &s->plan.items[i];
-    }
-    qsort(sorted, (size_t)s->plan.n, sizeof(*sorted), compare_places);
-    for (int i = 0; i < s->plan.n; i++) {
-        json_t *row = cli_sweep_known(s, sorted[i]->key);
-        if (row != NULL && json_object_get(taken, sorted[i]->key) == NULL) { // two searches may have found the same row
-            json_object_set_new(taken, sorted[i]->key, json_true());
-            json_array_append(rows, row);
-        }
-    }
-    return rows;
-}
-
 // Completes the output, also if there are no rows.
 static sm_status close_output(cli_sweep *s, const outcome *o) {
     const cli_options *options = s->sweeper.options;
@@ -247,9 +228,19 @@ static sm_status print_rows(cli_sweep *s, outcome *o) {
     json_t *row;
     size_t i;
     if (!prints_at_once(s->sweeper.options)) {
-        json_t *rows = collect_rows(s);
-        json_array_foreach(rows, i, row) { SM_TRY(print_row(s, row)); }
-        json_decref(rows);
+        // Rows of this plan, in the requested order, including searches, each once; also rows of an earlier run.
+        SM_FREED const cli_configuration **sorted = sm_malloc(((size_t)s->plan.n + 1) * sizeof(*sorted));
+        SM_OWN(json_t) *taken = json_object();
+        for (int k = 0; k < s->plan.n; k++) {
+            sorted[k] = &s->plan.items[k];
+        }
+        qsort(sorted, (size_t)s->plan.n, sizeof(*sorted), compare_places);
+        for (int k = 0; k < s->plan.n; k++) {
+            const char *key = sorted[k]->key; // two searches may have found the same row
+            row = json_object_get(taken, key) == NULL ? cli_sweep_known(s, key) : NULL;
+            SM_TRY(row != NULL ? print_row(s, row) : SM_OK);
+            json_object_set_new(taken, key, json_true());
+        }
     }
     json_array_foreach(s->rows, i, row) {
         const char *reason = sm_rows_text(row, "reason");

@@ -76,28 +76,6 @@ static json_t *configuration_of(const cli_options *options, const cli_job *job, 
         options->work.documents != NULL ? sm_long_document_name((sm_long_document)options->work.long_documents) : NULL);
 }
 
-// {processes, hosts [one for each process], environment, host, hardware, build, scheduler}. All processes must call it.
-static sm_status gather_facts(const cli_options *options, const sm_session *session, sm_comm *comm, json_t **facts) {
-    enum { HOST_BYTES = 64 };
-    const char *transport = sm_exchange_transport(session->exchange);
-    *facts = sm_training_facts(options->argc, options->argv, &session->device->info);
-    const int n = sm_comm_size(comm);
-    char mine[HOST_BYTES] = "";
-    SM_FREED char *all = sm_calloc((size_t)n, HOST_BYTES);
-    SM_OWN(json_t) *hosts = json_array();
-    (void)gethostname(mine, sizeof(mine) - 1);
-    SM_TRY(sm_comm_gather(comm, mine, sizeof(mine), all));
-    for (int i = 0; i < n; i++) {
-        json_array_append_new(hosts, json_string(all + (size_t)i * HOST_BYTES));
-    }
-    if (transport[0] != '\0') {
-        json_object_set_new(*facts, "transport", json_string(transport));
-    }
-    json_object_set(*facts, "hosts", hosts);
-    json_object_set_new(*facts, "processes", json_integer(sm_comm_size(comm)));
-    return SM_OK;
-}
-
 // {max_memory_bytes: of the device's memory, else of this process; other_cpus, own_cpus, steal_share,
 // involuntary_switches: since the start, as in a row}.
 static json_t *end_facts(void *ctx) {
@@ -240,7 +218,25 @@ static sm_status set_run(training *t) {
     s->command_line = t->command_line;
     sm_sensors_open("", "", &t->sensors);
     sm_sensors_read(t->sensors, &t->before);
-    return gather_facts(o, t->session, t->comm, &s->facts);
+    // {processes, hosts [one for each process], environment, host, hardware, build, scheduler}, of all processes.
+    enum { HOST_BYTES = 64 };
+    const char *transport = sm_exchange_transport(t->session->exchange);
+    const int n = sm_comm_size(t->comm);
+    char mine[HOST_BYTES] = "";
+    SM_FREED char *all = sm_calloc((size_t)n, HOST_BYTES);
+    json_t *hosts = json_array();
+    s->facts = sm_training_facts(o->argc, o->argv, &t->session->device->info);
+    if (transport[0] != '\0') {
+        json_object_set_new(s->facts, "transport", json_string(transport));
+    }
+    json_object_set_new(s->facts, "hosts", hosts);
+    json_object_set_new(s->facts, "processes", json_integer(n));
+    (void)gethostname(mine, sizeof(mine) - 1);
+    SM_TRY(sm_comm_gather(t->comm, mine, sizeof(mine), all));
+    for (int i = 0; i < n; i++) {
+        json_array_append_new(hosts, json_string(all + (size_t)i * HOST_BYTES));
+    }
+    return SM_OK;
 }
 
 // The part that each process does alone, and in which it may fail alone.
