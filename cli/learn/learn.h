@@ -9,8 +9,7 @@
 #include "src/rewrites/rewrite.h"
 
 // The events of a walk, in this order: begin; then `op` for each op or `skip` for a run of omitted ops; finally `end`.
-// A writer turns them into text (learn/walk_write.c), or JSON and records, all with the same
-// numbers.
+// A writer turns them into text, or JSON and records (learn/walk_write.c), all with the same numbers.
 
 // The optimizer step that is walked, 1, 2, ...; its settings are the optimizer's defaults.
 static inline int64_t cli_walk_step(const cli_options *options) {
