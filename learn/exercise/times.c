@@ -43,16 +43,14 @@ static void call(sm_exercise_case *c, const sm_own_kernel *kernel, bool is_on_de
 
 // SM_ERR_MISMATCH: a result is wrong.
 static sm_status time_calls(sm_exercise_case *c, sm_device *reference, const sm_own_kernel *own, sm_timed_kernel *k) {
-    const bool is_on_device = k->device != NULL;
     double seen_ns[N_CALLS] = {0};
-    double all_ns = INFINITY;
-    double least_ns = INFINITY;
+    double all_ns, least_ns = INFINITY;
     int n = 0;
     for (double total_ns = 0; n == 0 || (n < N_CALLS && total_ns < most_turn_ns); n++) {
         uint64_t seed = (uint64_t)sm_now_ns();
         (void)os_draw(&seed, sizeof seed);
         SM_TRY(sm_case_renew(c, reference, seed));
-        call(c, own, is_on_device, &seen_ns[n], &all_ns);
+        call(c, own, k->device != NULL, &seen_ns[n], &all_ns);
         SM_TRY(sm_own_process_state(own->process));
         SM_TRY(sm_case_expect(c, reference));
         SM_TRY(sm_case_compare(c) ? SM_OK : SM_ERR_MISMATCH);
@@ -61,7 +59,7 @@ static sm_status time_calls(sm_exercise_case *c, sm_device *reference, const sm_
     }
     const sm_stats stats = sm_stats_of_reals(seen_ns + (n > 1), n - (n > 1));
     k->all_ns[k->time->n] = least_ns;
-    k->time->ns[k->time->n++] = is_on_device ? stats.min : stats.median; // others may keep a device's driver waiting
+    k->time->ns[k->time->n++] = k->device != NULL ? stats.min : stats.median; // others may keep a driver waiting
     return SM_OK;
 }
 
@@ -106,12 +104,12 @@ static sm_status take_turn(sm_exercise_case *c, sm_device *reference, const char
     sm_own_process *process = NULL;
     sm_own_kernel own[SM_OWN_STEPS];
     char folder[PATH_MAX] = "";
-    const bool is_on_device = k->device != NULL;
     const int64_t begin_ns = sm_now_ns();
     sm_status status = start(c, program, k, folder, own, &process);
     status = status == SM_OK ? time_calls(c, reference, own, k) : status;
     if (status == SM_OK && k->report == NULL) { // code of ours: it counts its calls rightly
-        const double seen_ns = is_on_device ? sm_own_process_call_ns(process) : sm_own_process_call_cpu_ns(process);
+        const double seen_ns =
+            k->device != NULL ? sm_own_process_call_ns(process) : sm_own_process_call_cpu_ns(process);
         *call_ns = *call_ns > 0 && *call_ns < seen_ns ? *call_ns : seen_ns;
     }
     sm_own_process_end(process);
