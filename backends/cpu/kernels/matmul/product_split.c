@@ -1,5 +1,5 @@
 // product_split.c: c = a b of float operands in AMX's tile registers: each number is split into three of
-// bf16, and six products of these are summed in float (matmul/tile_split.h, matmul/tile_split.h).
+// bf16, and six products of these are summed in float (matmul/tile_split.h).
 //
 // Six products of tiles are computed of what three loads bring, so the second-level cache delivers operands as fast as
 // they are used. A block of a, packed, fills much of it; b is packed once, for all threads that need it:
