@@ -10,10 +10,8 @@
 static void bind_dropout(opencl_binder *b) {
     const int64_t n = sm_tensor_elems(out(b, SM_OUT(dropout, y)));
     opencl_begin_rows(b, "dropout", "dropout", 0);
-    arg_count(b, n);
-    opencl_arg_ulong(b, b->op->attr.rng_key);
-    opencl_arg_uint(b, sm_dropout_threshold(b->op->attr.dropout_p));
-    opencl_arg_float(b, (float)(1 / (1 - b->op->attr.dropout_p)));
+    OPENCL_ARGS(b, arg_count(n), arg_ulong(b->op->attr.rng_key), arg_uint(sm_dropout_threshold(b->op->attr.dropout_p)),
+                arg_float((float)(1 / (1 - b->op->attr.dropout_p))));
     opencl_arg_operands(b);
     opencl_launch_items(b, (n + 3) / 4);
 }
@@ -36,10 +34,8 @@ static const char *norm_program(const sm_op *op) { return is_centred(op) ? "laye
 static void bind_norm_forward(opencl_binder *b) {
     const sm_tensor *x = in(b, 0);
     opencl_begin_short(b, norm_program(b->op), "norm_forward", sm_tensor_cols(x));
-    opencl_arg_uint(b, sm_op_tensor(b->op, "add") != SM_NO_TENSOR);
-    arg_count(b, sm_tensor_rows(x));
-    arg_count(b, sm_tensor_cols(x));
-    opencl_arg_float(b, (float)b->op->attr.eps);
+    OPENCL_ARGS(b, arg_uint(sm_op_tensor(b->op, "add") != SM_NO_TENSOR), arg_count(sm_tensor_rows(x)),
+                arg_count(sm_tensor_cols(x)), arg_float((float)b->op->attr.eps));
     opencl_arg_inputs(b);
     opencl_arg_outputs(b);
     opencl_launch_rows(b, sm_tensor_rows(x));
@@ -56,39 +52,30 @@ static void bind_norm_backward(opencl_binder *b) {
     const int64_t C = sm_tensor_cols(in(b, 0));
     const int64_t n_strips = opencl_count_row_strips(b->e->device, N);
     opencl_begin_kept(b, norm_program(b->op), "norm_backward_rows", C);
-    opencl_arg_uint(b, sm_op_tensor(b->op, "dskip") != SM_NO_TENSOR);
-    arg_count(b, N);
-    arg_count(b, C);
-    arg_count(b, n_strips);
+    OPENCL_ARGS(b, arg_uint(sm_op_tensor(b->op, "dskip") != SM_NO_TENSOR), arg_count(N), arg_count(C),
+                arg_count(n_strips));
     if (is_centred(b->op)) {
-        opencl_arg_uint(b, (uint32_t)n_sums);
+        OPENCL_ARGS(b, arg_uint((uint32_t)n_sums));
     }
     opencl_arg_inputs(b);
-    arg_out(b, 0);
-    opencl_arg_scratch(b, 0);
+    OPENCL_ARGS(b, arg_out(b, 0), arg_scratch(0));
     opencl_launch_parts(b, n_strips);
     if (!is_centred(b->op)) {
         opencl_sum_strips(b, 0, n_strips, C, b->op->out[SM_OUT(rmsnorm_backward, dw)], true);
         return;
     }
     opencl_begin_kept(b, "layernorm", "norm_backward_sum", C);
-    arg_count(b, n_strips);
-    arg_count(b, C);
-    opencl_arg_uint(b, (uint32_t)n_sums);
-    opencl_arg_scratch(b, 0);
-    arg_out(b, SM_OUT(layernorm_backward, dw));
-    arg_out(b, SM_OUT(layernorm_backward, db));
-    arg_out(b, SM_OUT(layernorm_backward, dbias));
+    OPENCL_ARGS(b, arg_count(n_strips), arg_count(C), arg_uint((uint32_t)n_sums), arg_scratch(0),
+                arg_out(b, SM_OUT(layernorm_backward, dw)), arg_out(b, SM_OUT(layernorm_backward, db)),
+                arg_out(b, SM_OUT(layernorm_backward, dbias)));
     opencl_launch_lanes(b, C, n_sums, SUM_LANES);
 }
 
 // A head is a row of HS channels.
 static void begin_head_rmsnorm(opencl_binder *b, int64_t HS, const sm_tensor *x) {
     const sm_attrs *attr = &b->op->attr;
-    arg_count(b, sm_tensor_rows(x));
-    arg_count(b, HS);
-    opencl_arg_uint(b, (uint32_t)attr->n_head);
-    opencl_arg_uint(b, (uint32_t)attr->n_kv_head);
+    OPENCL_ARGS(b, arg_count(sm_tensor_rows(x)), arg_count(HS), arg_uint((uint32_t)attr->n_head),
+                arg_uint((uint32_t)attr->n_kv_head));
 }
 
 static void bind_head_rmsnorm_forward(opencl_binder *b) {
@@ -96,7 +83,7 @@ static void bind_head_rmsnorm_forward(opencl_binder *b) {
     const int64_t HS = sm_tensor_elems(in(b, SM_IN(head_rmsnorm_forward, wq)));
     opencl_begin_several(b, "head_rmsnorm", "head_rmsnorm_forward", HS);
     begin_head_rmsnorm(b, HS, x);
-    opencl_arg_float(b, (float)b->op->attr.eps);
+    OPENCL_ARGS(b, arg_float((float)b->op->attr.eps));
     opencl_arg_operands(b);
     opencl_launch_rows(b, sm_tensor_elems(x) / HS);
 }
@@ -113,10 +100,9 @@ static void bind_head_rmsnorm_backward(opencl_binder *b) {
     opencl_begin_several(b, "head_rmsnorm", "head_rmsnorm_backward_rows", HS);
     begin_head_rmsnorm(b, HS, x);
     const int64_t n_strips = n_parts * b->group_rows;
-    arg_count(b, n_strips);
+    OPENCL_ARGS(b, arg_count(n_strips));
     opencl_arg_inputs(b);
-    arg_out(b, SM_OUT(head_rmsnorm_backward, dx));
-    opencl_arg_scratch(b, 0);
+    OPENCL_ARGS(b, arg_out(b, SM_OUT(head_rmsnorm_backward, dx)), arg_scratch(0));
     opencl_launch_parts(b, n_strips);
     opencl_sum_strips(b, 0, n_parts, HS, b->op->out[SM_OUT(head_rmsnorm_backward, dwq)], true);
     opencl_sum_strips(b, n_parts * HS, n_parts, HS, b->op->out[SM_OUT(head_rmsnorm_backward, dwk)], true);
@@ -133,15 +119,11 @@ static void bind_rope(opencl_binder *b) {
     const double growth = 1 / 6.283185307179586477;
     const double ratio = pow(attr->rope_theta, -1 / (double)half_size);
     opencl_begin_rows(b, "rope", "rope", 0);
-    arg_count(b, sm_tensor_rows(x));
-    arg_count(b, x->dims[1]);
-    opencl_arg_uint(b, (uint32_t)half_size);
-    opencl_arg_uint(b, (uint32_t)(attr->n_head + attr->n_kv_head));
-    opencl_arg_uint(b, (uint32_t)attr->n_kv_head);
-    opencl_arg_uint(b, attr->inverse);
-    opencl_arg_ulong(b, (uint64_t)(growth * 0x1p64));
-    opencl_arg_ulong(b, ratio < 1 ? (uint64_t)(ratio * 0x1p64) : UINT64_MAX);
-    opencl_arg_uint(b, b->op->in[SM_IN(rope, starts)] != SM_NO_TENSOR);
+    OPENCL_ARGS(b, arg_count(sm_tensor_rows(x)), arg_count(x->dims[1]), arg_uint((uint32_t)half_size),
+                arg_uint((uint32_t)(attr->n_head + attr->n_kv_head)), arg_uint((uint32_t)attr->n_kv_head),
+                arg_uint(attr->inverse), arg_ulong((uint64_t)(growth * 0x1p64)),
+                arg_ulong(ratio < 1 ? (uint64_t)(ratio * 0x1p64) : UINT64_MAX),
+                arg_uint(b->op->in[SM_IN(rope, starts)] != SM_NO_TENSOR));
     opencl_arg_inputs(b);
     opencl_arg_outputs(b);
     opencl_launch_groups(b, (half_size + ITEMS - 1) / ITEMS, sm_tensor_rows(x), ITEMS);
@@ -153,11 +135,9 @@ static void bind_embedding_forward(opencl_binder *b) {
     const int64_t N = sm_tensor_elems(in(b, SM_IN(embedding_forward, token)));
     const int64_t C = sm_tensor_cols(out(b, SM_OUT(embedding_forward, x)));
     opencl_begin_rows(b, "embedding", "embedding_forward", C);
-    opencl_arg_uint(b, b->op->in[SM_IN(embedding_forward, wpe)] != SM_NO_TENSOR);
-    opencl_arg_uint(b, b->op->in[SM_IN(embedding_forward, starts)] != SM_NO_TENSOR);
-    arg_count(b, N);
-    arg_count(b, in(b, SM_IN(embedding_forward, token))->dims[1]);
-    arg_count(b, C);
+    OPENCL_ARGS(b, arg_uint(b->op->in[SM_IN(embedding_forward, wpe)] != SM_NO_TENSOR),
+                arg_uint(b->op->in[SM_IN(embedding_forward, starts)] != SM_NO_TENSOR), arg_count(N),
+                arg_count(in(b, SM_IN(embedding_forward, token))->dims[1]), arg_count(C));
     opencl_arg_inputs(b);
     opencl_arg_outputs(b);
     opencl_launch_grid(b, C, N);
@@ -169,18 +149,16 @@ static void sort_ids(opencl_binder *b, int64_t N, size_t positions_at) {
     enum { BLOCK = 512, GROUP = 128, LANES = 16 }; // of cl/embedding.cl
     const int lanes = b->e->device->sizes.row_items == 1 ? 1 : LANES;
     opencl_begin_rows(b, "embedding", "embedding_backward_sort", 0);
-    arg_count(b, N);
+    OPENCL_ARGS(b, arg_count(N));
     if (positions_at == 0) {
-        arg_in(b, SM_IN(embedding_backward, token));
+        OPENCL_ARGS(b, arg_in(b, SM_IN(embedding_backward, token)));
     } else {
-        opencl_arg_scratch(b, positions_at);
+        OPENCL_ARGS(b, arg_scratch(positions_at));
     }
-    opencl_arg_scratch(b, 0);
+    OPENCL_ARGS(b, arg_scratch(0));
     opencl_launch_groups(b, (N + BLOCK - 1) / BLOCK, 1, GROUP);
     opencl_begin_rows(b, "embedding", "embedding_backward_merge", 0);
-    arg_count(b, N);
-    opencl_arg_scratch(b, 0);
-    opencl_arg_scratch(b, 2 * (size_t)N);
+    OPENCL_ARGS(b, arg_count(N), arg_scratch(0), arg_scratch(2 * (size_t)N));
     opencl_launch_tiles(b, N, lanes, (size_t)(GROUP / lanes), (size_t)lanes);
 }
 
@@ -199,40 +177,28 @@ static int64_t positions_at(int64_t N, int64_t C) { return partial_rows_at(N) + 
 static void add_sorted_rows(opencl_binder *b, int64_t N, int64_t C, int table) {
     enum { RUN_LANES = 8 };
     opencl_begin_rows(b, "embedding", "embedding_backward_rows", C);
-    arg_count(b, N);
-    arg_count(b, C);
-    opencl_arg_scratch(b, 2 * (size_t)N);
-    arg_in(b, SM_IN(embedding_backward, dx));
-    arg_out(b, table);
-    opencl_arg_scratch(b, (size_t)partial_rows_at(N));
+    OPENCL_ARGS(b, arg_count(N), arg_count(C), arg_scratch(2 * (size_t)N), arg_in(b, SM_IN(embedding_backward, dx)),
+                arg_out(b, table), arg_scratch((size_t)partial_rows_at(N)));
     opencl_launch_grid(b, C, count_windows(N));
     opencl_begin_rows(b, "embedding", "embedding_backward_runs", C);
-    arg_count(b, N);
-    arg_count(b, C);
-    opencl_arg_scratch(b, 2 * (size_t)N);
-    opencl_arg_scratch(b, (size_t)partial_rows_at(N));
-    arg_out(b, table);
+    OPENCL_ARGS(b, arg_count(N), arg_count(C), arg_scratch(2 * (size_t)N), arg_scratch((size_t)partial_rows_at(N)),
+                arg_out(b, table));
     opencl_launch_lanes(b, C, count_windows(N), RUN_LANES);
 }
 
 static void bind_positions_backward(opencl_binder *b, int64_t B, int64_t T, int64_t C) {
     if (b->op->in[SM_IN(embedding_backward, starts)] != SM_NO_TENSOR) {
         opencl_begin_rows(b, "embedding", "embedding_backward_positions", 0);
-        arg_count(b, B * T);
-        arg_count(b, T);
-        arg_in(b, SM_IN(embedding_backward, starts));
-        opencl_arg_scratch(b, (size_t)positions_at(B * T, C));
+        OPENCL_ARGS(b, arg_count(B * T), arg_count(T), arg_in(b, SM_IN(embedding_backward, starts)),
+                    arg_scratch((size_t)positions_at(B * T, C)));
         opencl_launch_items(b, B * T);
         sort_ids(b, B * T, (size_t)positions_at(B * T, C));
         add_sorted_rows(b, B * T, C, SM_OUT(embedding_backward, dwpe));
         return;
     }
     opencl_begin_rows(b, "embedding", "embedding_backward_wpe", C);
-    arg_count(b, B);
-    arg_count(b, T);
-    arg_count(b, C);
-    arg_in(b, SM_IN(embedding_backward, dx));
-    arg_out(b, SM_OUT(embedding_backward, dwpe));
+    OPENCL_ARGS(b, arg_count(B), arg_count(T), arg_count(C), arg_in(b, SM_IN(embedding_backward, dx)),
+                arg_out(b, SM_OUT(embedding_backward, dwpe)));
     opencl_launch_grid(b, C, T);
 }
 
@@ -257,9 +223,7 @@ static void bind_crossentropy(opencl_binder *b) {
     } else {
         opencl_begin_rows(b, "loss", sm_op_name(b->op->kind), sm_tensor_cols(logits));
     }
-    arg_count(b, sm_tensor_rows(logits));
-    arg_count(b, b->op->attr.vocab);
-    arg_count(b, sm_tensor_cols(logits));
+    OPENCL_ARGS(b, arg_count(sm_tensor_rows(logits)), arg_count(b->op->attr.vocab), arg_count(sm_tensor_cols(logits)));
     opencl_arg_operands(b);
     opencl_launch_rows(b, sm_tensor_rows(logits));
 }
@@ -270,8 +234,7 @@ static void bind_loss_scale(opencl_binder *b) {
     opencl_launch_one_row(b, "loss", "loss_scale", true);
     if (b->op->in[SM_IN(loss_scale, scaler)] != SM_NO_TENSOR) {
         opencl_begin(b, "scaler", "", "scale_loss");
-        arg_in(b, SM_IN(loss_scale, scaler));
-        arg_out(b, SM_OUT(loss_scale, scale));
+        OPENCL_ARGS(b, arg_in(b, SM_IN(loss_scale, scaler)), arg_out(b, SM_OUT(loss_scale, scale)));
         opencl_launch_items(b, 1);
     }
 }
@@ -366,9 +329,9 @@ static void bind_by_rule(opencl_binder *b) {
     find_stem(b->op->kind, stem);
     opencl_begin_rows(b, stem, name, n_cols);
     if (matrix != NULL) {
-        arg_count(b, n_rows);
+        OPENCL_ARGS(b, arg_count(n_rows));
     }
-    arg_count(b, n_cols);
+    OPENCL_ARGS(b, arg_count(n_cols));
     opencl_arg_attributes(b);
     opencl_arg_operands(b);
     opencl_arg_optional(b);

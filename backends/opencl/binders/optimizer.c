@@ -9,8 +9,7 @@ void opencl_bind_adamw8bit(opencl_binder *b) {
     const bool is_cpu = device->sizes.row_items == 1;
     opencl_begin_rows(b, "adamw8bit", "adamw8bit", n);
     const size_t items = is_cpu ? 1 : (size_t)(BLOCK / b->vector);
-    arg_count(b, n);
-    opencl_arg_uint(b, b->op->attr.decay);
+    OPENCL_ARGS(b, arg_count(n), arg_uint(b->op->attr.decay));
     opencl_arg_operands(b);
     opencl_arg_optional(b);
     opencl_launch_tiles(b, (int64_t)items, sm_tensor_elems(out(b, SM_OUT(adamw8bit, m_max))), items,
@@ -22,31 +21,21 @@ void opencl_bind_adamw8bit(opencl_binder *b) {
 
 static void arg_matrix(opencl_binder *b, const char *kernel, int64_t R, int64_t C) {
     opencl_begin_rows(b, "adafactor", kernel, C);
-    arg_count(b, R);
-    arg_count(b, C);
+    OPENCL_ARGS(b, arg_count(R), arg_count(C));
 }
 
 static void bind_adafactor_means(opencl_binder *b, int64_t R, int64_t C, int64_t n_strips) {
     arg_matrix(b, "adafactor_rows", R, C);
-    arg_in(b, SM_IN(adafactor, g));
-    arg_in(b, SM_IN(adafactor, hyper));
-    arg_in(b, SM_IN(adafactor, clip));
-    arg_out(b, SM_OUT(adafactor, row));
+    OPENCL_ARGS(b, arg_in(b, SM_IN(adafactor, g)), arg_in(b, SM_IN(adafactor, hyper)),
+                arg_in(b, SM_IN(adafactor, clip)), arg_out(b, SM_OUT(adafactor, row)));
     opencl_launch_rows(b, R);
     arg_matrix(b, "adafactor_column_strips", R, C);
-    arg_count(b, opencl_strip_rows(R, n_strips));
-    arg_in(b, SM_IN(adafactor, g));
-    arg_in(b, SM_IN(adafactor, clip));
-    opencl_arg_scratch(b, 0);
+    OPENCL_ARGS(b, arg_count(opencl_strip_rows(R, n_strips)), arg_in(b, SM_IN(adafactor, g)),
+                arg_in(b, SM_IN(adafactor, clip)), arg_scratch(0));
     opencl_launch_lanes(b, C, n_strips, STRIP_LANES);
     opencl_begin_rows(b, "adafactor", "adafactor_columns", C);
-    arg_count(b, n_strips);
-    arg_count(b, R);
-    arg_count(b, C);
-    opencl_arg_scratch(b, 0);
-    arg_in(b, SM_IN(adafactor, hyper));
-    arg_in(b, SM_IN(adafactor, clip));
-    arg_out(b, SM_OUT(adafactor, col));
+    OPENCL_ARGS(b, arg_count(n_strips), arg_count(R), arg_count(C), arg_scratch(0), arg_in(b, SM_IN(adafactor, hyper)),
+                arg_in(b, SM_IN(adafactor, clip)), arg_out(b, SM_OUT(adafactor, col)));
     opencl_launch_lanes(b, C, 1, SUM_LANES);
 }
 
@@ -57,23 +46,20 @@ void opencl_bind_adafactor(opencl_binder *b) {
     const size_t squares_at = (size_t)(n_strips * C);
     bind_adafactor_means(b, R, C, n_strips);
     opencl_begin_rows(b, "adafactor", "adafactor_mean", 0);
-    arg_count(b, R);
-    arg_out(b, SM_OUT(adafactor, row));
-    arg_in(b, SM_IN(adafactor, hyper));
-    opencl_arg_scratch(b, squares_at + 2 * (size_t)R);
+    OPENCL_ARGS(b, arg_count(R), arg_out(b, SM_OUT(adafactor, row)), arg_in(b, SM_IN(adafactor, hyper)),
+                arg_scratch(squares_at + 2 * (size_t)R));
     opencl_launch_rows(b, 1);
     arg_matrix(b, "adafactor_measure", R, C);
     opencl_arg_operands(b);
-    opencl_arg_scratch(b, squares_at);
+    OPENCL_ARGS(b, arg_scratch(squares_at));
     opencl_launch_rows(b, R);
     arg_matrix(b, "adafactor_step", R, C);
-    arg_in(b, SM_IN(adafactor, hyper));
-    opencl_arg_scratch(b, squares_at);
+    OPENCL_ARGS(b, arg_in(b, SM_IN(adafactor, hyper)), arg_scratch(squares_at));
     opencl_launch_rows(b, 1);
     arg_matrix(b, "adafactor_move", R, C);
-    opencl_arg_uint(b, b->op->attr.decay);
+    OPENCL_ARGS(b, arg_uint(b->op->attr.decay));
     opencl_arg_operands(b);
-    opencl_arg_scratch(b, squares_at);
+    OPENCL_ARGS(b, arg_scratch(squares_at));
     opencl_arg_optional(b);
     opencl_launch_grid(b, C, R);
 }
@@ -81,7 +67,7 @@ void opencl_bind_adafactor(opencl_binder *b) {
 void opencl_bind_adafactor_vector(opencl_binder *b) {
     const int64_t n = sm_tensor_elems(out(b, SM_OUT(adafactor_vector, p)));
     opencl_begin_rows(b, "adafactor", "adafactor_vector", n);
-    arg_count(b, n);
+    OPENCL_ARGS(b, arg_count(n));
     opencl_arg_operands(b);
     opencl_launch_rows(b, 1);
 }
@@ -92,10 +78,8 @@ void opencl_bind_grad_clip(opencl_binder *b) {
     opencl_launch_one_row(b, "grad_norm", "grad_clip", false);
     if (b->op->in[SM_IN(grad_clip, scaler)] != SM_NO_TENSOR) {
         opencl_begin(b, "scaler", "", "unscale_clip");
-        arg_in(b, SM_IN(grad_clip, hyper));
-        arg_in(b, SM_IN(grad_clip, scaler));
-        arg_out(b, SM_OUT(grad_clip, norm));
-        arg_out(b, SM_OUT(grad_clip, clip));
+        OPENCL_ARGS(b, arg_in(b, SM_IN(grad_clip, hyper)), arg_in(b, SM_IN(grad_clip, scaler)),
+                    arg_out(b, SM_OUT(grad_clip, norm)), arg_out(b, SM_OUT(grad_clip, clip)));
         opencl_launch_items(b, 1);
     }
 }
@@ -117,15 +101,11 @@ void opencl_bind_grad_sqnorm(opencl_binder *b) {
     const int64_t n = sm_tensor_elems(in(b, SM_IN(grad_sqnorm, g)));
     const int64_t n_parts = opencl_count_norm_parts(device);
     opencl_begin_rows(b, "grad_norm", "grad_sqnorm_parts", n);
-    arg_count(b, n);
-    arg_count(b, n_parts);
-    arg_count(b, (n + n_parts * b->vector - 1) / (n_parts * b->vector) * b->vector);
-    arg_in(b, SM_IN(grad_sqnorm, g));
-    opencl_arg_scratch(b, 0);
+    OPENCL_ARGS(b, arg_count(n), arg_count(n_parts),
+                arg_count((n + n_parts * b->vector - 1) / (n_parts * b->vector) * b->vector),
+                arg_in(b, SM_IN(grad_sqnorm, g)), arg_scratch(0));
     opencl_launch_parts(b, n_parts);
     opencl_begin_rows(b, "grad_norm", "grad_sqnorm_sum", 0);
-    arg_count(b, n_parts);
-    opencl_arg_scratch(b, 0);
-    arg_out(b, SM_OUT(grad_sqnorm, sqnorm));
+    OPENCL_ARGS(b, arg_count(n_parts), arg_scratch(0), arg_out(b, SM_OUT(grad_sqnorm, sqnorm)));
     opencl_launch_rows(b, 1);
 }

@@ -11,15 +11,13 @@ void opencl_take_own(opencl_device *device, const sm_open_options *options) {
 
 static void bind_parameter(opencl_binder *b, const sm_own_parameter *p) {
     switch (p->type) {
-    case SM_OWN_LONG: opencl_arg_ulong(b, (uint64_t)p->integer); break;
-    case SM_OWN_FLOAT: opencl_arg_float(b, (float)p->real); break;
-    case SM_OWN_TENSOR: opencl_arg_own_tensor(b, p->tensor); break;
+    case SM_OWN_LONG: OPENCL_ARGS(b, arg_count(p->integer)); break;
+    case SM_OWN_FLOAT: OPENCL_ARGS(b, arg_float((float)p->real)); break;
+    case SM_OWN_TENSOR: OPENCL_ARGS(b, arg_own_tensor(p->tensor)); break;
     case SM_OWN_DROPOUT: {
         const double drop = p->tensor == SM_NO_TENSOR ? 0 : b->op->attr.dropout_p;
-        opencl_arg_ulong(b, b->op->attr.rng_key);
-        opencl_arg_uint(b, sm_dropout_threshold(drop));
-        opencl_arg_float(b, (float)(1 / (1 - drop)));
-        opencl_arg_own_tensor(b, p->tensor);
+        OPENCL_ARGS(b, arg_ulong(b->op->attr.rng_key), arg_uint(sm_dropout_threshold(drop)),
+                    arg_float((float)(1 / (1 - drop))), arg_own_tensor(p->tensor));
         break;
     }
     }

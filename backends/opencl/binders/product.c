@@ -135,22 +135,15 @@ void opencl_bind_attention(opencl_binder *b) {
 }
 
 void opencl_arg_heads(opencl_binder *b, const opencl_attention *a) {
-    arg_count(b, a->T);
-    arg_count(b, a->NH);
-    arg_count(b, a->NKV);
+    OPENCL_ARGS(b, arg_count(a->T), arg_count(a->NH), arg_count(a->NKV));
 }
 
 void opencl_arg_mask(opencl_binder *b, const opencl_attention *a) {
-    opencl_arg_ulong(b, a->key);
-    opencl_arg_uint(b, a->threshold);
-    opencl_arg_float(b, a->drop_scale);
+    OPENCL_ARGS(b, arg_ulong(a->key), arg_uint(a->threshold), arg_float(a->drop_scale));
 }
 
 void opencl_arg_gradient(opencl_binder *b, const opencl_attention *a) {
-    opencl_arg_tensor(b, a->dy);
-    opencl_arg_tensor(b, a->qkv);
-    opencl_arg_tensor(b, a->weights);
-    opencl_arg_tensor(b, a->rng_step);
+    OPENCL_ARGS(b, arg_tensor(a->dy), arg_tensor(a->qkv), arg_tensor(a->weights), arg_tensor(a->rng_step));
 }
 
 const char *const opencl_attention_kernels[OPENCL_ATTENTION_PARTS] = {
@@ -161,40 +154,27 @@ const char *const opencl_attention_kernels[OPENCL_ATTENTION_PARTS] = {
 
 void opencl_arg_attention(opencl_binder *b, const opencl_attention *a, int part) {
     if (part == OPENCL_ATTENTION_FORWARD) {
-        opencl_arg_tensor(b, a->qkv);
-        opencl_arg_tensor(b, a->rng_step);
-        opencl_arg_tensor(b, a->y);
-        opencl_arg_tensor(b, a->weights);
+        OPENCL_ARGS(b, arg_tensor(a->qkv), arg_tensor(a->rng_step), arg_tensor(a->y), arg_tensor(a->weights));
         return;
     }
     opencl_arg_gradient(b, a);
     if (part == OPENCL_ATTENTION_ROWS) {
-        opencl_arg_tensor(b, a->y);
+        OPENCL_ARGS(b, arg_tensor(a->y));
     }
-    opencl_arg_scratch(b, 0);
-    opencl_arg_tensor(b, a->dqkv);
+    OPENCL_ARGS(b, arg_scratch(0), arg_tensor(a->dqkv));
 }
 
 void opencl_arg_product(opencl_binder *b, const opencl_product *p, uint32_t beside, int64_t part_cols, int n_parts) {
-    opencl_arg_uint(b, n_parts > 1 ? 0 : beside);
-    arg_count(b, p->M);
-    arg_count(b, p->N);
-    arg_count(b, p->K);
-    arg_count(b, part_cols);
-    opencl_arg_tensor(b, p->a);
-    opencl_arg_tensor(b, p->b);
+    OPENCL_ARGS(b, arg_uint(n_parts > 1 ? 0 : beside), arg_count(p->M), arg_count(p->N), arg_count(p->K),
+                arg_count(part_cols), arg_tensor(p->a), arg_tensor(p->b));
     if (n_parts > 1) {
-        opencl_arg_scratch(b, 0);
+        OPENCL_ARGS(b, arg_scratch(0));
     } else {
-        opencl_arg_tensor(b, p->c);
+        OPENCL_ARGS(b, arg_tensor(p->c));
     }
 }
 
 void opencl_arg_parts(opencl_binder *b, const opencl_product *p, uint32_t beside, int n_parts, int64_t scratch_at) {
-    opencl_arg_uint(b, beside);
-    arg_count(b, p->M);
-    arg_count(b, p->N);
-    arg_count(b, n_parts);
-    opencl_arg_scratch(b, (size_t)scratch_at);
-    opencl_arg_tensor(b, p->c);
+    OPENCL_ARGS(b, arg_uint(beside), arg_count(p->M), arg_count(p->N), arg_count(n_parts),
+                arg_scratch((size_t)scratch_at), arg_tensor(p->c));
 }

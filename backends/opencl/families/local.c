@@ -138,8 +138,7 @@ static void add_parts(opencl_binder *b, const opencl_product *p, const tiles *t,
     enum { ITEMS = 64, ITEM_COLS = 4 };
     begin_matmul(b, p, t, "matmul_sum", false);
     opencl_arg_parts(b, p, beside, t->n_parts, 0);
-    opencl_arg_tensor(b, p->side);
-    opencl_arg_tensor(b, p->act);
+    OPENCL_ARGS(b, arg_tensor(p->side), arg_tensor(p->act));
     opencl_launch_groups(b, opencl_count_up(p->N, ITEMS * ITEM_COLS), p->M, ITEMS);
 }
 
@@ -148,8 +147,7 @@ static void matmul(opencl_binder *b, const opencl_product *p, int way) {
     const uint32_t beside = (p->add ? OPENCL_ADD : 0) | opencl_epilogue(p);
     begin_matmul(b, p, &t, "matmul", t.n_parts > 1);
     opencl_arg_product(b, p, beside, t.part_cols, t.n_parts);
-    opencl_arg_tensor(b, p->side);
-    opencl_arg_tensor(b, p->act);
+    OPENCL_ARGS(b, arg_tensor(p->side), arg_tensor(p->act));
     opencl_launch_groups(b, opencl_count_up(p->N, t.tile_n), opencl_count_up(p->M, t.tile_m) * t.n_parts,
                          (size_t)items_of(&t));
     if (t.n_parts > 1) {
@@ -227,7 +225,7 @@ static void begin_attention(opencl_binder *b, const opencl_attention *a, const c
              a->stores_weights, opencl_documents_option(a));
     opencl_begin(b, "attention_local", options, kernel);
     opencl_arg_heads(b, a);
-    opencl_arg_tensor(b, a->starts);
+    OPENCL_ARGS(b, arg_tensor(a->starts));
 }
 
 // A group for each tile of rows of each head.
@@ -240,20 +238,16 @@ static void attention_forward(opencl_binder *b, const opencl_attention *a) {
     enum { ITEMS = 64 };
     begin_attention(b, a, "attention_forward");
     opencl_arg_mask(b, a);
-    opencl_arg_tensor(b, a->qkv);
-    opencl_arg_tensor(b, a->rng_step);
-    opencl_arg_tensor(b, a->y);
+    OPENCL_ARGS(b, arg_tensor(a->qkv), arg_tensor(a->rng_step), arg_tensor(a->y));
     if (!a->stores_weights) {
-        opencl_arg_tensor(b, a->weights);
+        OPENCL_ARGS(b, arg_tensor(a->weights));
         launch_rows(b, a);
         return;
     }
-    opencl_arg_scratch(b, 0);
+    OPENCL_ARGS(b, arg_scratch(0));
     launch_rows(b, a);
     begin_attention(b, a, "attention_weights");
-    opencl_arg_tensor(b, a->qkv);
-    opencl_arg_scratch(b, 0);
-    opencl_arg_tensor(b, a->weights);
+    OPENCL_ARGS(b, arg_tensor(a->qkv), arg_scratch(0), arg_tensor(a->weights));
     opencl_launch_groups(b, opencl_count_up(a->T, ITEMS), a->B * a->NH, ITEMS); // an item for each token and head
 }
 
@@ -269,18 +263,13 @@ static void attention_backward(opencl_binder *b, const opencl_attention *a) {
     const score_tile t = choose_score_tile(&b->e->device->facts, a);
     const int64_t n_parts = count_parts(&b->e->device->facts, a);
     begin_backward(b, a, "attention_backward_sums");
-    opencl_arg_tensor(b, a->y);
-    opencl_arg_scratch(b, 0);
+    OPENCL_ARGS(b, arg_tensor(a->y), arg_scratch(0));
     opencl_launch_groups(b, opencl_count_up(a->T, SUM_ROWS), a->B * a->NH, ITEMS);
     begin_backward(b, a, "attention_backward_keys");
-    opencl_arg_scratch(b, 0);
-    opencl_arg_scratch(b, parts_at(a));
-    opencl_arg_tensor(b, a->dqkv);
+    OPENCL_ARGS(b, arg_scratch(0), arg_scratch(parts_at(a)), arg_tensor(a->dqkv));
     opencl_launch_groups(b, a->B * a->NKV, n_parts, (size_t)(t.items_y * t.items_x));
     begin_attention(b, a, "attention_backward_queries");
-    opencl_arg_ulong(b, (uint64_t)n_parts);
-    opencl_arg_scratch(b, parts_at(a));
-    opencl_arg_tensor(b, a->dqkv);
+    OPENCL_ARGS(b, arg_count(n_parts), arg_scratch(parts_at(a)), arg_tensor(a->dqkv));
     opencl_launch_groups(b, opencl_count_up(a->T * padded_channels(a) / 4, ITEMS), a->B * a->NH, ITEMS);
 }
 

@@ -110,12 +110,9 @@ typedef struct {
 
 static void pack_piece(opencl_binder *b, const opencl_product *p, const tiles *t, const char *options, const span *s) {
     opencl_begin(b, "matmul_registers", options, "matmul_pack");
-    opencl_arg_uint(b, p->a_transposed);
-    opencl_arg_ulong(b, (uint64_t)s->M);
-    opencl_arg_ulong(b, (uint64_t)s->K);
-    opencl_arg_ulong(b, (uint64_t)(p->a_transposed ? p->M : p->K));
-    opencl_arg_tensor_at(b, p->a, p->a_transposed ? s->k * p->M + s->m : s->m * p->K + s->k);
-    opencl_arg_scratch(b, 0);
+    OPENCL_ARGS(b, arg_uint(p->a_transposed), arg_count(s->M), arg_count(s->K),
+                arg_count(p->a_transposed ? p->M : p->K),
+                arg_tensor_at(p->a, p->a_transposed ? s->k * p->M + s->m : s->m * p->K + s->k), arg_scratch(0));
     const int64_t n_chunks = divide_up(s->K, PACK_K);
     const int64_t n_panels = divide_up(s->M, t->tile_m);
     opencl_launch_groups(b, p->a_transposed ? n_panels : n_chunks, p->a_transposed ? n_chunks : n_panels, 1);
@@ -131,28 +128,17 @@ static void multiply_piece(opencl_binder *b, const opencl_product *p, const tile
     const int64_t at = s->m * p->N + s->n; // in C
     const bool side_is_matrix = (p->epilogue & SM_EPILOGUE_ACT_BACKWARD) != 0;
     opencl_begin(b, "matmul_registers", options, "matmul");
-    opencl_arg_uint(b, p->b_transposed);
-    opencl_arg_uint(b, p->add || s->k > 0 ? OPENCL_ADD : 0);
-    opencl_arg_uint(b, s->k + s->K == p->K ? OPENCL_LAST | opencl_epilogue(p) : 0);
-    opencl_arg_ulong(b, (uint64_t)s->M);
-    opencl_arg_ulong(b, (uint64_t)s->N);
-    opencl_arg_ulong(b, (uint64_t)s->K);
-    opencl_arg_ulong(b, (uint64_t)block_panels);
-    opencl_arg_scratch(b, 0);
-    opencl_arg_ulong(b, (uint64_t)(p->b_transposed ? p->K : p->N));
-    opencl_arg_tensor_at(b, p->b, p->b_transposed ? s->n * p->K + s->k : s->k * p->N + s->n);
+    OPENCL_ARGS(b, arg_uint(p->b_transposed), arg_uint(p->add || s->k > 0 ? OPENCL_ADD : 0),
+                arg_uint(s->k + s->K == p->K ? OPENCL_LAST | opencl_epilogue(p) : 0), arg_count(s->M), arg_count(s->N),
+                arg_count(s->K), arg_count(block_panels), arg_scratch(0), arg_count(p->b_transposed ? p->K : p->N),
+                arg_tensor_at(p->b, p->b_transposed ? s->n * p->K + s->k : s->k * p->N + s->n));
     if (keeps_sums(p, t)) {
-        opencl_arg_ulong(b, (uint64_t)s->N);
-        opencl_arg_scratch(b, (size_t)sums_at);
+        OPENCL_ARGS(b, arg_count(s->N), arg_scratch((size_t)sums_at));
     } else {
-        opencl_arg_ulong(b, (uint64_t)p->N);
-        opencl_arg_tensor_at(b, p->c, at);
+        OPENCL_ARGS(b, arg_count(p->N), arg_tensor_at(p->c, at));
     }
-    opencl_arg_ulong(b, (uint64_t)p->N);
-    opencl_arg_tensor_at(b, p->c, at);
-    opencl_arg_tensor_at(b, p->side, side_is_matrix ? at : s->n);
-    opencl_arg_tensor_at(b, p->act, at);
-    opencl_arg_local(b, (size_t)(block_cols(facts, t) * t->block_k) * sizeof(float));
+    OPENCL_ARGS(b, arg_count(p->N), arg_tensor_at(p->c, at), arg_tensor_at(p->side, side_is_matrix ? at : s->n),
+                arg_tensor_at(p->act, at), arg_local((size_t)(block_cols(facts, t) * t->block_k) * sizeof(float)));
     opencl_launch_groups(b, n_blocks, divide_up(n_panels, block_panels), 1);
 }
 
@@ -200,9 +186,9 @@ static void attention(opencl_binder *b, const opencl_attention *a) {
     const int64_t n_items = divide_up(a->T, (int64_t)LANE_VECS * vector(&b->e->device->facts));
     for (int part = opencl_first_part(a); part <= opencl_last_part(a); part++) {
         opencl_begin(b, "attention_registers", options, opencl_attention_kernels[part]);
-        opencl_arg_uint(b, a->stores_weights);
+        OPENCL_ARGS(b, arg_uint(a->stores_weights));
         opencl_arg_heads(b, a);
-        opencl_arg_tensor(b, a->starts);
+        OPENCL_ARGS(b, arg_tensor(a->starts));
         opencl_arg_mask(b, a);
         opencl_arg_attention(b, a, part);
         opencl_launch_groups(b, n_items, a->B * (part == OPENCL_ATTENTION_KEYS ? a->NKV : a->NH), 1);

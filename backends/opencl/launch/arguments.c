@@ -2,54 +2,45 @@
 #include "backends/opencl/launch/launch.h"
 
 static void set_arg(opencl_binder *b, size_t size_bytes, const void *value) {
-    if (b->status == SM_OK && b->e->wanted == NULL) {
+    if (b->status == SM_OK) {
         b->status = OPENCL_CALL(b->e->device, clSetKernelArg, b->launch.kernel, b->n_args++, size_bytes, value);
     }
 }
 
-void opencl_arg_ulong(opencl_binder *b, uint64_t value) { set_arg(b, sizeof value, &value); }
-void opencl_arg_uint(opencl_binder *b, uint32_t value) { set_arg(b, sizeof value, &value); }
-void opencl_arg_float(opencl_binder *b, float value) { set_arg(b, sizeof value, &value); }
-
-void opencl_arg_local(opencl_binder *b, size_t size_bytes) { set_arg(b, size_bytes, NULL); }
-
-void opencl_arg_buffer(opencl_binder *b, cl_mem buffer) { set_arg(b, sizeof buffer, &buffer); }
-
-void opencl_arg_tensor_at(opencl_binder *b, int tensor, int64_t offset_elems) {
-    if (b->e->wanted != NULL) { // there are no buffers yet
-        return;
-    }
-    if (tensor == SM_NO_TENSOR) {
-        set_arg(b, sizeof(cl_mem), &b->e->arenas[0]);
-        opencl_arg_ulong(b, 0);
-        return;
-    }
-    const sm_tensor *t = &b->e->base.plan->tensors[tensor];
-    set_arg(b, sizeof(cl_mem), &b->e->arenas[t->arena]);
-    opencl_arg_ulong(b, (uint64_t)t->offset_bytes / sm_dtype_size(t->dtype) + (uint64_t)offset_elems);
+static void set_at(opencl_binder *b, const cl_mem *buffer, uint64_t at) {
+    set_arg(b, sizeof *buffer, buffer);
+    set_arg(b, sizeof at, &at);
 }
 
-void opencl_arg_own_tensor(opencl_binder *b, int tensor) {
-    const cl_mem none = NULL;
-    if (tensor != SM_NO_TENSOR) {
-        opencl_arg_tensor(b, tensor);
+static void set_tensor(opencl_binder *b, const opencl_value *v) {
+    static const cl_mem none = NULL;
+    if (v->tensor == SM_NO_TENSOR) {
+        set_at(b, v->may_be_null ? &none : &b->e->arenas[0], 0);
         return;
     }
-    set_arg(b, sizeof none, &none);
-    opencl_arg_ulong(b, 0);
+    const sm_tensor *t = &b->e->base.plan->tensors[v->tensor];
+    set_at(b, &b->e->arenas[t->arena], (uint64_t)t->offset_bytes / sm_dtype_size(t->dtype) + v->at);
 }
 
-void opencl_arg_tensor(opencl_binder *b, int tensor) { opencl_arg_tensor_at(b, tensor, 0); }
-
-void opencl_arg_scratch(opencl_binder *b, size_t offset_elems) {
-    set_arg(b, sizeof(cl_mem), &b->e->scratch);
-    opencl_arg_ulong(b, offset_elems + opencl_scratch_at(b));
+void opencl_args(opencl_binder *b, const opencl_value *values, size_t n) {
+    const bool is_wanted = b->e->wanted != NULL; // the program alone: there are no buffers yet
+    for (const opencl_value *v = values; v < values + n && !is_wanted; v++) {
+        switch (v->kind) {
+        case OPENCL_ULONG: set_arg(b, sizeof v->at, &v->at); break;
+        case OPENCL_UINT: set_arg(b, sizeof v->number, &v->number); break;
+        case OPENCL_FLOAT: set_arg(b, sizeof v->real, &v->real); break;
+        case OPENCL_BUFFER: set_arg(b, sizeof v->buffer, &v->buffer); break;
+        case OPENCL_LOCAL: set_arg(b, v->at, NULL); break;
+        case OPENCL_SCRATCH: set_at(b, &b->e->scratch, v->at + opencl_scratch_at(b)); break;
+        case OPENCL_TENSOR: set_tensor(b, v); break;
+        }
+    }
 }
 
 static void arg_operands(opencl_binder *b, const sm_operand_info *operands, const int *tensors, int n, bool all) {
     for (int i = 0; i < n && operands[i].name != NULL; i++) {
         if (all || !(operands[i].flags & SM_OPTIONAL)) {
-            opencl_arg_tensor(b, tensors[i]);
+            OPENCL_ARGS(b, arg_tensor(tensors[i]));
         }
     }
 }
@@ -69,8 +60,7 @@ void opencl_arg_operands(opencl_binder *b) {
 
 static void arg_optional(opencl_binder *b, const sm_operand_info *operand, int tensor) {
     if (operand->name != NULL && operand->flags & SM_OPTIONAL) {
-        opencl_arg_uint(b, tensor != SM_NO_TENSOR);
-        opencl_arg_tensor(b, tensor);
+        OPENCL_ARGS(b, arg_uint(tensor != SM_NO_TENSOR), arg_tensor(tensor));
     }
 }
 
@@ -90,10 +80,10 @@ void opencl_arg_attributes(opencl_binder *b) {
     for (int i = 0; i < SM_ATTR_COUNT; i++) {
         const double value = sm_attr_get(&b->op->attr, i);
         switch (attributes >> i & 1 ? sm_attr_get_info(i)->type : SM_ATTR_KEY) {
-        case SM_ATTR_INTEGER: opencl_arg_ulong(b, (uint64_t)value); break;
-        case SM_ATTR_REAL: opencl_arg_float(b, (float)value); break;
+        case SM_ATTR_INTEGER: OPENCL_ARGS(b, arg_ulong((uint64_t)value)); break;
+        case SM_ATTR_REAL: OPENCL_ARGS(b, arg_float((float)value)); break;
         case SM_ATTR_SWITCH:
-        case SM_ATTR_EPILOGUE: opencl_arg_uint(b, value != 0); break;
+        case SM_ATTR_EPILOGUE: OPENCL_ARGS(b, arg_uint(value != 0)); break;
         case SM_ATTR_KEY: break;
         }
     }

@@ -64,24 +64,46 @@ void opencl_launch_groups(opencl_binder *b, int64_t n_x, int64_t n_y, size_t n_i
 
 // --- arguments.c ---------------------------------------------------------------------------------
 
-// The buffer, and the tensor's offset in it. SM_NO_TENSOR gives any buffer, which the kernel ignores.
-void opencl_arg_tensor(opencl_binder *b, int tensor);
-void opencl_arg_own_tensor(opencl_binder *b, int tensor); // likewise, but SM_NO_TENSOR gives NULL
-void opencl_arg_tensor_at(opencl_binder *b, int tensor, int64_t offset_elems);
-void opencl_arg_scratch(opencl_binder *b, size_t offset_elems);
-void opencl_arg_buffer(opencl_binder *b, cl_mem buffer);
-void opencl_arg_local(opencl_binder *b, size_t size_bytes); // local memory
-void opencl_arg_ulong(opencl_binder *b, uint64_t value);
-void opencl_arg_uint(opencl_binder *b, uint32_t value);
-void opencl_arg_float(opencl_binder *b, float value);
+// A kernel's argument, or two: a buffer, and an offset in it.
+typedef struct {
+    enum { OPENCL_ULONG, OPENCL_UINT, OPENCL_FLOAT, OPENCL_BUFFER, OPENCL_LOCAL, OPENCL_TENSOR, OPENCL_SCRATCH } kind;
+    union {
+        cl_uint number;
+        cl_float real;
+        cl_mem buffer;
+        struct {
+            int tensor;
+            bool may_be_null; // SM_NO_TENSOR is NULL; otherwise any buffer, which the kernel ignores
+        };
+    };
+    uint64_t at; // or the number: elements, bytes of local memory
+} opencl_value;
+
+static inline opencl_value arg_ulong(uint64_t n) { return (opencl_value){.kind = OPENCL_ULONG, .at = n}; }
+static inline opencl_value arg_count(int64_t n) { return arg_ulong((uint64_t)n); }
+static inline opencl_value arg_uint(uint32_t n) { return (opencl_value){.kind = OPENCL_UINT, .number = n}; }
+static inline opencl_value arg_float(float x) { return (opencl_value){.kind = OPENCL_FLOAT, .real = x}; }
+static inline opencl_value arg_buffer(cl_mem m) { return (opencl_value){.kind = OPENCL_BUFFER, .buffer = m}; }
+static inline opencl_value arg_local(size_t n_bytes) { return (opencl_value){.kind = OPENCL_LOCAL, .at = n_bytes}; }
+static inline opencl_value arg_scratch(size_t at) { return (opencl_value){.kind = OPENCL_SCRATCH, .at = at}; }
+static inline opencl_value arg_tensor_at(int tensor, int64_t at) {
+    return (opencl_value){.kind = OPENCL_TENSOR, .tensor = tensor, .at = (uint64_t)at};
+}
+static inline opencl_value arg_tensor(int tensor) { return arg_tensor_at(tensor, 0); }
+static inline opencl_value arg_own_tensor(int tensor) {
+    return (opencl_value){.kind = OPENCL_TENSOR, .tensor = tensor, .may_be_null = true};
+}
+static inline opencl_value arg_in(const opencl_binder *b, int i) { return arg_tensor(b->op->in[i]); }
+static inline opencl_value arg_out(const opencl_binder *b, int i) { return arg_tensor(b->op->out[i]); }
+
+// The next arguments of a launch, in the order of its kernel: OPENCL_ARGS(b, arg_count(N), arg_tensor(dx));
+void opencl_args(opencl_binder *b, const opencl_value *values, size_t n);
+#define OPENCL_ARGS(b, ...) \
+    opencl_args((b), (opencl_value[]){__VA_ARGS__}, sizeof((opencl_value[]){__VA_ARGS__}) / sizeof(opencl_value))
 
 // The op's operand with that index in the table of op kinds.
 static inline const sm_tensor *in(const opencl_binder *b, int i) { return &b->e->base.plan->tensors[b->op->in[i]]; }
 static inline const sm_tensor *out(const opencl_binder *b, int i) { return &b->e->base.plan->tensors[b->op->out[i]]; }
-
-static inline void arg_in(opencl_binder *b, int i) { opencl_arg_tensor(b, b->op->in[i]); }
-static inline void arg_out(opencl_binder *b, int i) { opencl_arg_tensor(b, b->op->out[i]); }
-static inline void arg_count(opencl_binder *b, int64_t n) { opencl_arg_ulong(b, (uint64_t)n); }
 
 // In the order of their tables: all inputs, all outputs; required operands; optional ones, each after a flag whether it
 // is present; attributes, switches as 0 or 1.

@@ -122,11 +122,7 @@ int64_t opencl_strip_rows(int64_t N, int64_t n_strips) { return (N + n_strips - 
 
 void opencl_sum_strips(opencl_binder *b, int64_t offset_elems, int64_t n_strips, int64_t C, int to, bool add) {
     opencl_begin_rows(b, "bias", "bias_backward_sum", C);
-    opencl_arg_uint(b, add);
-    arg_count(b, n_strips);
-    arg_count(b, C);
-    opencl_arg_scratch(b, (size_t)offset_elems);
-    opencl_arg_tensor(b, to);
+    OPENCL_ARGS(b, arg_uint(add), arg_count(n_strips), arg_count(C), arg_scratch((size_t)offset_elems), arg_tensor(to));
     opencl_launch_lanes(b, C, 1, SUM_LANES);
 }
 
@@ -136,21 +132,14 @@ void opencl_sum_rows(opencl_binder *b, int rows, int to, bool add) {
     const int64_t C = sm_tensor_cols(&b->e->base.plan->tensors[rows]);
     if (b->e->device->sizes.row_items > 1 && N <= FEW_ROWS) {
         opencl_begin_rows(b, "bias", "bias_backward", C);
-        opencl_arg_uint(b, add);
-        arg_count(b, N);
-        arg_count(b, C);
-        opencl_arg_tensor(b, rows);
-        opencl_arg_tensor(b, to);
+        OPENCL_ARGS(b, arg_uint(add), arg_count(N), arg_count(C), arg_tensor(rows), arg_tensor(to));
         opencl_launch_lanes(b, C, 1, SUM_LANES);
         return;
     }
     const int64_t n_strips = opencl_count_strips(b->e->device, b->e->base.plan, N, C);
     opencl_begin_rows(b, "bias", "bias_backward_strips", C);
-    arg_count(b, N);
-    arg_count(b, C);
-    arg_count(b, opencl_strip_rows(N, n_strips));
-    opencl_arg_tensor(b, rows);
-    opencl_arg_scratch(b, 0);
+    OPENCL_ARGS(b, arg_count(N), arg_count(C), arg_count(opencl_strip_rows(N, n_strips)), arg_tensor(rows),
+                arg_scratch(0));
     opencl_launch_lanes(b, C, n_strips, STRIP_LANES);
     opencl_sum_strips(b, 0, n_strips, C, to, add);
 }
@@ -163,7 +152,7 @@ int64_t opencl_sum_rows_elems(const opencl_device *device, const sm_plan *plan, 
 void opencl_launch_one_row(opencl_binder *b, const char *stem, const char *kernel, bool by_vecs) {
     const int64_t n = sm_tensor_elems(in(b, 0));
     opencl_begin_rows(b, stem, kernel, by_vecs ? n : 0);
-    arg_count(b, n);
+    OPENCL_ARGS(b, arg_count(n));
     opencl_arg_operands(b);
     opencl_launch_rows(b, 1);
 }

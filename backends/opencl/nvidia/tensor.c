@@ -45,8 +45,7 @@ static bool has_room_for_parts(const opencl_product *p, int n_parts) {
 // Arguments of the epilogue: bias, pre.
 static void arg_side(opencl_binder *b, const opencl_product *p) {
     const bool is_bias = (p->epilogue & SM_EPILOGUE_BIAS) != 0;
-    opencl_arg_tensor(b, is_bias ? p->side : SM_NO_TENSOR);
-    opencl_arg_tensor(b, is_bias ? SM_NO_TENSOR : p->side);
+    OPENCL_ARGS(b, arg_tensor(is_bias ? p->side : SM_NO_TENSOR), arg_tensor(is_bias ? SM_NO_TENSOR : p->side));
 }
 
 static uint32_t what_is_beside(const opencl_product *p) { return (p->add ? OPENCL_ADD : 0) | opencl_epilogue(p); }
@@ -59,7 +58,7 @@ static void add_parts(opencl_binder *b, const opencl_product *p, int n_parts, in
     opencl_begin(b, "matmul_tensor", options, "matmul_sum");
     opencl_arg_parts(b, p, what_is_beside(p), n_parts, at);
     arg_side(b, p);
-    opencl_arg_tensor(b, p->act);
+    OPENCL_ARGS(b, arg_tensor(p->act));
     opencl_launch_groups(b, opencl_count_up(p->N, ITEMS * ITEM_COLS), p->M, ITEMS);
 }
 
@@ -167,7 +166,7 @@ static void multiply_by_mma(opencl_binder *b, const opencl_product *p, const til
     opencl_begin(b, "matmul_tensor", options, "matmul");
     opencl_arg_product(b, p, what_is_beside(p), t->part_cols, t->n_parts);
     arg_side(b, p);
-    opencl_arg_tensor(b, p->act);
+    OPENCL_ARGS(b, arg_tensor(p->act));
     opencl_launch_groups(b, opencl_count_up(p->N, t->tile_n), opencl_count_up(p->M, t->tile_m) * t->n_parts,
                          (size_t)items_of(t));
     if (is_parted) {
@@ -330,11 +329,8 @@ static void prepare_operand(opencl_binder *b, const opencl_product *p, int tenso
     const int64_t n_cols = along_k ? p->K : outer;
     snprintf(options, sizeof options, "-DTRANSPOSE=%d -DSPLIT=%d", !along_k, is_split(p));
     opencl_begin(b, "operand_tensor", options, "prepare_operand");
-    opencl_arg_ulong(b, (uint64_t)n_rows);
-    opencl_arg_ulong(b, (uint64_t)n_cols);
-    opencl_arg_tensor(b, tensor);
-    opencl_arg_scratch(b, (size_t)at);
-    opencl_arg_ulong(b, (uint64_t)small_at);
+    OPENCL_ARGS(b, arg_count(n_rows), arg_count(n_cols), arg_tensor(tensor), arg_scratch((size_t)at),
+                arg_count(small_at));
     opencl_launch_groups(b, opencl_count_up(n_cols, TILE), opencl_count_up(n_rows, TILE), ITEMS);
 }
 
@@ -419,16 +415,12 @@ static void multiply_by_wgmma(opencl_binder *b, const opencl_product *p, const w
              p->b_transposed && !is_float(p) ? " -DB_TRANSPOSED" : "", opencl_result_option(p, is_parted),
              has_sums ? " -DCOLUMN_SUMS=1" : "");
     opencl_begin(b, "matmul_wgmma", options, "matmul");
-    opencl_arg_uint(b, beside);
-    opencl_arg_uint(b, (uint32_t)p->M);
-    opencl_arg_uint(b, (uint32_t)p->N);
-    opencl_arg_uint(b, (uint32_t)p->K);
-    opencl_arg_uint(b, (uint32_t)t->n_parts);
-    opencl_arg_uint(b, (uint32_t)t->band);
+    OPENCL_ARGS(b, arg_uint(beside), arg_uint((uint32_t)p->M), arg_uint((uint32_t)p->N), arg_uint((uint32_t)p->K),
+                arg_uint((uint32_t)t->n_parts), arg_uint((uint32_t)t->band));
     arg_wide_maps(b, p, t);
-    opencl_arg_tensor(b, p->epilogue & SM_EPILOGUE_BIAS ? p->side : SM_NO_TENSOR);
+    OPENCL_ARGS(b, arg_tensor(p->epilogue & SM_EPILOGUE_BIAS ? p->side : SM_NO_TENSOR));
     if (has_sums) {
-        opencl_arg_scratch(b, (size_t)at.strips);
+        OPENCL_ARGS(b, arg_scratch((size_t)at.strips));
     }
     opencl_launch_groups(b, n_tiles < n_units ? n_tiles : n_units, 1, WIDE_ITEMS);
     if (is_parted) {

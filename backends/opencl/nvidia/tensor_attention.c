@@ -76,8 +76,7 @@ static void launch(opencl_binder *b, const opencl_attention *a, int part) {
     opencl_score_sizes s = {0};
     begin(b, a, part, &s);
     opencl_arg_heads(b, a);
-    opencl_arg_ulong(b, (uint64_t)(a->B * n_heads));
-    opencl_arg_tensor(b, a->starts);
+    OPENCL_ARGS(b, arg_count(a->B * n_heads), arg_tensor(a->starts));
     opencl_arg_mask(b, a);
     if (s.stages > 0) {
         arg_maps(b, a);

@@ -115,8 +115,7 @@ static sm_status add_maps(opencl_binder *b, const opencl_tensor_map *maps, int n
         SM_TRY(find_matrix(b, &maps[i], &address));
         opencl_encode_map(&maps[i], address, bytes + (size_t)i * OPENCL_MAP_BYTES);
     }
-    opencl_arg_buffer(b, room->buffer);
-    opencl_arg_ulong(b, room->used_bytes);
+    OPENCL_ARGS(b, arg_buffer(room->buffer), arg_ulong(room->used_bytes));
     room->used_bytes += n_bytes;
     return opencl_check(id_of(e->device), "clEnqueueWriteBuffer, tensor maps",
                         opencl.clEnqueueWriteBuffer(e->device->queue, room->buffer, CL_TRUE, room->used_bytes - n_bytes,

@@ -184,8 +184,7 @@ static void launch(opencl_binder *b, const opencl_attention *a, int part) {
     strncat(options, opencl_documents_option(a), sizeof options - strlen(options) - 1);
     opencl_begin(b, "attention_units", options, opencl_attention_kernels[part]);
     opencl_arg_heads(b, a);
-    opencl_arg_ulong(b, (uint64_t)(a->B * n_heads));
-    opencl_arg_tensor(b, a->starts);
+    OPENCL_ARGS(b, arg_count(a->B * n_heads), arg_tensor(a->starts));
     opencl_arg_mask(b, a);
     opencl_arg_attention(b, a, part);
     opencl_launch_groups(b, a->B * n_heads * opencl_count_up(a->T, s.waves * unit->tn), s.is_apart ? 2 : 1,

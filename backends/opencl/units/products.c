@@ -124,9 +124,8 @@ void units_product_options(const opencl_unit *unit, units_format format, const u
 
 static void arg_sides(opencl_binder *b, const opencl_product *p) {
     const bool is_bias = (p->epilogue & SM_EPILOGUE_BIAS) != 0;
-    opencl_arg_tensor(b, is_bias ? p->side : SM_NO_TENSOR);
-    opencl_arg_tensor(b, is_bias ? SM_NO_TENSOR : p->side);
-    opencl_arg_tensor(b, p->act);
+    OPENCL_ARGS(b, arg_tensor(is_bias ? p->side : SM_NO_TENSOR), arg_tensor(is_bias ? SM_NO_TENSOR : p->side),
+                arg_tensor(p->act));
 }
 
 // Adds the sums of the parts in order, with the epilogue.
