@@ -169,7 +169,7 @@ sm_status cpu_prepare(sm_device *device, const sm_plan *plan, sm_executable **ex
     }
     SM_TRY(cpu_blas_prepare(cpu, plan));
     SM_TRY(host_memory_allocate(plan, &e->memory));
-    SM_TRY(host_bind(&e->memory, plan, &e->ops));
+    e->ops = host_bind(&e->memory, plan);
     SM_TRY(allocate_scratch(e, plan));
     cpu_pool_run_once(e->pool, touch_memory, e);
     cpu_binding_check(cpu->binding, device->info.binding, sizeof device->info.binding);

@@ -145,18 +145,10 @@ static double element(const sm_tensor *tensor, const void *data, int64_t i) {
     return value;
 }
 
-// Operand k of an op: of its inputs, then of its outputs.
-static void **operand(host_op *op, int k, const sm_tensor **tensor) {
-    *tensor = k < SM_MAX_IN ? op->in_tensor[k] : op->out_tensor[k - SM_MAX_IN];
-    return k < SM_MAX_IN ? &op->in[k] : &op->out[k - SM_MAX_IN];
-}
-
 static void free_operands(tuner *t) {
-    const sm_tensor *tensor;
-    for (int k = 0; k < SM_MAX_OPERANDS; k++) {
-        void **data = operand(&t->op, k, &tensor);
-        if (*data != NULL) {
-            host_unmap(*data, sm_tensor_bytes(tensor));
+    for (int i = 0; i < SM_MAX_OPERANDS; i++) {
+        if (t->op.operands[i] != NULL) {
+            host_unmap(t->op.operands[i], sm_tensor_bytes(t->op.tensors[i]));
         }
     }
     free(t->expected);
@@ -165,11 +157,11 @@ static void free_operands(tuner *t) {
 
 // The op with separate operands; false, with nothing to free, if there is no memory.
 static bool make_operands(tuner *t, const host_op *op) {
-    const sm_tensor *tensor;
     size_t needed_bytes = sm_tensor_bytes(op->out_tensor[0]);
     t->op = *op;
-    for (int k = 0; k < SM_MAX_OPERANDS; k++) {
-        needed_bytes += *operand(&t->op, k, &tensor) != NULL ? sm_tensor_bytes(tensor) : 0;
+    for (int i = 0; i < SM_MAX_OPERANDS; i++) {
+        needed_bytes += op->operands[i] != NULL ? sm_tensor_bytes(op->tensors[i]) : 0;
+        t->op.operands[i] = NULL;
     }
     t->sweep_elems =
         (int64_t)((SWEEP_OPERANDS * needed_bytes < sweep_bytes ? SWEEP_OPERANDS * needed_bytes : sweep_bytes) /
@@ -180,13 +172,13 @@ static bool make_operands(tuner *t, const host_op *op) {
     }
     t->expected = malloc(sm_tensor_bytes(op->out_tensor[0]));
     bool made = t->expected != NULL;
-    for (int k = 0; k < SM_MAX_OPERANDS; k++) {
-        void **data = operand(&t->op, k, &tensor);
-        const bool is_used = *data != NULL;
-        *data = made && is_used ? host_map(sm_tensor_bytes(tensor)) : NULL;
-        made = made && (*data != NULL || !is_used);
-        if (*data != NULL && k < SM_MAX_IN) {
-            fill(tensor, *data, (uint32_t)k + 1);
+    for (int i = 0; made && i < SM_MAX_OPERANDS; i++) {
+        if (op->operands[i] != NULL) {
+            t->op.operands[i] = host_map(sm_tensor_bytes(op->tensors[i]));
+            made = t->op.operands[i] != NULL;
+        }
+        if (made && op->operands[i] != NULL && i < SM_MAX_IN) {
+            fill(op->tensors[i], t->op.in[i], (uint32_t)i + 1);
         }
     }
     if (!made) {

@@ -238,16 +238,10 @@ bool host_is_skipped(const host_op *op) {
 }
 
 host_op host_describe_op(const sm_plan *plan, const sm_op *op) {
-    const sm_op_info *info = sm_op_get_info(op->kind);
-    host_op described = {.op = op, .skip_in = SM_NO_OPERAND};
-    for (int k = 0; k < SM_MAX_IN; k++) {
-        if (info->in[k].name != NULL && strcmp(info->in[k].name, "clip") == 0 && op->kind != SM_OP_SCALER_UPDATE) {
-            described.skip_in = k;
-        }
-        described.in_tensor[k] = op->in[k] != SM_NO_TENSOR ? &plan->tensors[op->in[k]] : NULL;
-    }
-    for (int k = 0; k < SM_MAX_OUT; k++) {
-        described.out_tensor[k] = op->out[k] != SM_NO_TENSOR ? &plan->tensors[op->out[k]] : NULL;
+    const int clip = sm_op_find_in(op->kind, "clip");
+    host_op described = {.op = op, .skip_in = op->kind != SM_OP_SCALER_UPDATE ? clip : SM_NO_OPERAND};
+    for (int k = 0; k < SM_MAX_OPERANDS; k++) {
+        described.tensors[k] = op->operands[k] != SM_NO_TENSOR ? &plan->tensors[op->operands[k]] : NULL;
     }
     return described;
 }
@@ -261,20 +255,16 @@ const host_op *host_find_later(const sm_plan *plan, const host_op *op, host_late
     return &later->bound;
 }
 
-sm_status host_bind(const host_memory *memory, const sm_plan *plan, host_op **ops) {
+host_op *host_bind(const host_memory *memory, const sm_plan *plan) {
     host_op *bound = sm_calloc((size_t)plan->n_ops + 1, sizeof *bound);
     for (int i = 0; i < plan->n_ops; i++) {
         const sm_op *op = &plan->ops[i];
         bound[i] = host_describe_op(plan, op);
-        for (int k = 0; k < SM_MAX_IN; k++) {
-            bound[i].in[k] = op->in[k] != SM_NO_TENSOR ? host_tensor(memory, plan, op->in[k]) : NULL;
-        }
-        for (int k = 0; k < SM_MAX_OUT; k++) {
-            bound[i].out[k] = op->out[k] != SM_NO_TENSOR ? host_tensor(memory, plan, op->out[k]) : NULL;
+        for (int k = 0; k < SM_MAX_OPERANDS; k++) {
+            bound[i].operands[k] = op->operands[k] != SM_NO_TENSOR ? host_tensor(memory, plan, op->operands[k]) : NULL;
         }
     }
-    *ops = bound;
-    return SM_OK;
+    return bound;
 }
 
 // --- the machine ----------------------------------------------------------------------

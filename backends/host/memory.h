@@ -43,10 +43,20 @@ sm_status host_download(const host_memory *memory, const sm_plan *plan, int tens
 // An op with its operands' addresses. For absent operands tensor and address are NULL.
 typedef struct {
     const sm_op *op;
-    const sm_tensor *in_tensor[SM_MAX_IN];
-    const sm_tensor *out_tensor[SM_MAX_OUT];
-    void *in[SM_MAX_IN];
-    void *out[SM_MAX_OUT];
+    union { // as in sm_op
+        struct {
+            const sm_tensor *in_tensor[SM_MAX_IN];
+            const sm_tensor *out_tensor[SM_MAX_OUT];
+        };
+        const sm_tensor *tensors[SM_MAX_OPERANDS];
+    };
+    union {
+        struct {
+            void *in[SM_MAX_IN];
+            void *out[SM_MAX_OUT];
+        };
+        void *operands[SM_MAX_OPERANDS];
+    };
     int skip_in; // index of the input `clip` of a kind that does nothing if it is negative (op_table.h); or
                  // SM_NO_OPERAND
 } host_op;
@@ -64,8 +74,8 @@ const host_op *host_find_later(const sm_plan *plan, const host_op *op, host_late
 // Whether it is an update of a skipped step.
 bool host_is_skipped(const host_op *op);
 
-// Binds every op of the plan (plan->n_ops entries); the caller frees the array.
-sm_status host_bind(const host_memory *memory, const sm_plan *plan, host_op **ops);
+// Every op of the plan (plan->n_ops entries); the caller frees the array.
+host_op *host_bind(const host_memory *memory, const sm_plan *plan);
 
 // The machine's total and available memory in bytes, within the limits of cgroups.
 size_t host_total_bytes(void);

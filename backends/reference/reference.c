@@ -130,7 +130,7 @@ static sm_status ref_prepare(sm_device *device, const sm_plan *plan, sm_executab
     *executable = NULL;
     exe->base = (sm_executable){.device = device, .plan = plan};
     SM_TRY(host_memory_allocate(plan, &exe->memory));
-    SM_TRY(host_bind(&exe->memory, plan, &exe->ops));
+    exe->ops = host_bind(&exe->memory, plan);
     SM_TRY(allocate_scratch(exe));
     *executable = sm_give(&owned);
     return SM_OK;

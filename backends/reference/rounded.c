@@ -14,11 +14,8 @@ static bool is_copied(const sm_operand_info *operand, const sm_tensor *t) {
 int64_t ref_rounded_elems(const host_op *op) {
     const sm_op_info *info = sm_op_get_info(op->op->kind);
     int64_t n_elems = 0;
-    for (int k = 0; k < SM_MAX_IN; k++) {
-        n_elems += is_copied(&info->in[k], op->in_tensor[k]) ? sm_tensor_elems(op->in_tensor[k]) : 0;
-    }
-    for (int k = 0; k < SM_MAX_OUT; k++) {
-        n_elems += is_copied(&info->out[k], op->out_tensor[k]) ? sm_tensor_elems(op->out_tensor[k]) : 0;
+    for (int k = 0; k < SM_MAX_OPERANDS; k++) {
+        n_elems += is_copied(&info->operands[k], op->tensors[k]) ? sm_tensor_elems(op->tensors[k]) : 0;
     }
     return n_elems;
 }
@@ -64,20 +61,16 @@ void ref_run_rounded(const host_op *op, sm_products products, double *scratch, f
     const bool multiplies = sm_op_is_matmul(op->op->kind) || sm_op_is_attention(op->op->kind);
     const bool to_tf32 = multiplies && products == SM_PRODUCTS_TF32;
     host_op wide = *op;
-    for (int k = 0; k < SM_MAX_IN; k++) {
-        if (is_copied(&info->in[k], op->in_tensor[k])) {
-            wide.in[k] = widened(&room, op->in_tensor[k], op->in[k]);
-            if (to_tf32 && !(info->in[k].flags & SM_OPTIONAL)) { // optional operands belong to epilogues
-                round_to_tf32(sm_tensor_elems(op->in_tensor[k]), wide.in[k]);
+    for (int k = 0; k < SM_MAX_OPERANDS; k++) { // also outputs that the op does not change
+        if (is_copied(&info->operands[k], op->tensors[k])) {
+            wide.operands[k] = widened(&room, op->tensors[k], op->operands[k]);
+            if (to_tf32 && k < SM_MAX_IN && !(info->in[k].flags & SM_OPTIONAL)) { // these belong to epilogues
+                round_to_tf32(sm_tensor_elems(op->tensors[k]), wide.in[k]);
             }
         }
     }
-    for (int k = 0; k < SM_MAX_OUT; k++) { // also outputs that the op does not change
-        if (is_copied(&info->out[k], op->out_tensor[k])) {
-            wide.out[k] = widened(&room, op->out_tensor[k], op->out[k]);
-        }
-    }
-    if (to_tf32 && op->op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT && op->out[SM_OUT(matmul_backward_weight, db)] != NULL) {
+    if (to_tf32 && op->op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT &&
+        op->out[SM_OUT(matmul_backward_weight, db)] != NULL) {
         wide.out[SM_OUT(matmul_backward_weight, db)] = NULL;
         sum_unrounded(op, scratch);
     }

@@ -305,11 +305,11 @@ static void find_stem(sm_op_kind kind, char stem[STEM_SIZE]) {
 // The first required operand with shape (n), or with two letters, as (N,C); NULL: none.
 static const sm_tensor *find_shape(const opencl_binder *b, bool is_matrix) {
     const sm_op_info *info = sm_op_get_info(b->op->kind);
-    for (int i = 0; i < SM_MAX_IN + SM_MAX_OUT; i++) {
-        const sm_operand_info *o = i < SM_MAX_IN ? &info->in[i] : &info->out[i - SM_MAX_IN];
+    for (int i = 0; i < SM_MAX_OPERANDS; i++) {
+        const sm_operand_info *o = &info->operands[i];
         if (o->name != NULL && o->flags == 0 &&
             (is_matrix ? strlen(o->shape) == strlen("(N,C)") : strcmp(o->shape, "(n)") == 0)) {
-            return i < SM_MAX_IN ? in(b, i) : out(b, i - SM_MAX_IN);
+            return &b->e->base.plan->tensors[b->op->operands[i]];
         }
     }
     return NULL;

@@ -37,40 +37,26 @@ void opencl_args(opencl_binder *b, const opencl_value *values, size_t n) {
     }
 }
 
-static void arg_operands(opencl_binder *b, const sm_operand_info *operands, const int *tensors, int n, bool all) {
-    for (int i = 0; i < n && operands[i].name != NULL; i++) {
-        if (all || !(operands[i].flags & SM_OPTIONAL)) {
-            OPENCL_ARGS(b, arg_tensor(tensors[i]));
+// The operands from `first` to before `end`: all, or those that are required.
+static void arg_operands(opencl_binder *b, int first, int end, bool all) {
+    const sm_op_info *info = sm_op_get_info(b->op->kind);
+    for (int i = first; i < end; i++) {
+        if (info->operands[i].name != NULL && (all || !(info->operands[i].flags & SM_OPTIONAL))) {
+            OPENCL_ARGS(b, arg_tensor(b->op->operands[i]));
         }
     }
 }
 
-void opencl_arg_inputs(opencl_binder *b) {
-    arg_operands(b, sm_op_get_info(b->op->kind)->in, b->op->in, SM_MAX_IN, true);
-}
-
-void opencl_arg_outputs(opencl_binder *b) {
-    arg_operands(b, sm_op_get_info(b->op->kind)->out, b->op->out, SM_MAX_OUT, true);
-}
-
-void opencl_arg_operands(opencl_binder *b) {
-    arg_operands(b, sm_op_get_info(b->op->kind)->in, b->op->in, SM_MAX_IN, false);
-    arg_operands(b, sm_op_get_info(b->op->kind)->out, b->op->out, SM_MAX_OUT, false);
-}
-
-static void arg_optional(opencl_binder *b, const sm_operand_info *operand, int tensor) {
-    if (operand->name != NULL && operand->flags & SM_OPTIONAL) {
-        OPENCL_ARGS(b, arg_uint(tensor != SM_NO_TENSOR), arg_tensor(tensor));
-    }
-}
+void opencl_arg_inputs(opencl_binder *b) { arg_operands(b, 0, SM_MAX_IN, true); }
+void opencl_arg_outputs(opencl_binder *b) { arg_operands(b, SM_MAX_IN, SM_MAX_OPERANDS, true); }
+void opencl_arg_operands(opencl_binder *b) { arg_operands(b, 0, SM_MAX_OPERANDS, false); }
 
 void opencl_arg_optional(opencl_binder *b) {
     const sm_op_info *info = sm_op_get_info(b->op->kind);
-    for (int i = 0; i < SM_MAX_IN; i++) {
-        arg_optional(b, &info->in[i], b->op->in[i]);
-    }
-    for (int i = 0; i < SM_MAX_OUT; i++) {
-        arg_optional(b, &info->out[i], b->op->out[i]);
+    for (int i = 0; i < SM_MAX_OPERANDS; i++) {
+        if (info->operands[i].name != NULL && info->operands[i].flags & SM_OPTIONAL) {
+            OPENCL_ARGS(b, arg_uint(b->op->operands[i] != SM_NO_TENSOR), arg_tensor(b->op->operands[i]));
+        }
     }
 }
 

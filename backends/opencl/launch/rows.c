@@ -10,8 +10,8 @@ static int whole_vector(const sm_plan *plan) { return sm_dtype_is_narrow(plan->d
 static bool is_whole(const opencl_binder *b, int64_t row_elems) {
     const int vector = whole_vector(b->e->base.plan);
     bool whole = b->e->device->sizes.row_items > 1 && row_elems % vector == 0;
-    for (int i = 0; whole && row_elems > 0 && i < SM_MAX_IN + SM_MAX_OUT; i++) {
-        const int tensor = i < SM_MAX_IN ? b->op->in[i] : b->op->out[i - SM_MAX_IN];
+    for (int i = 0; whole && row_elems > 0 && i < SM_MAX_OPERANDS; i++) {
+        const int tensor = b->op->operands[i];
         if (tensor != SM_NO_TENSOR) {
             const sm_tensor *t = &b->e->base.plan->tensors[tensor];
             const size_t vec_bytes = (size_t)vector * sm_dtype_size(t->dtype);
