@@ -1,11 +1,11 @@
 // macos.c: facts that macOS tells by sysctl, in the form of Linux's files: see os/os.h. posix.c has the rest.
 #include <errno.h>
 #include <mach/mach.h>
-#include <string.h>
 #include <sys/sysctl.h>
 #include <unistd.h>
 
 #include "os/threads.h"
+#include "words.h"
 
 static int64_t number_of(const char *name) {
     int64_t value = 0; // little-endian: of 4 bytes, too
@@ -27,7 +27,7 @@ static const struct {
     {"hw.optional.arm.FEAT_BF16", "bf16", 1 << 14}, {"hw.optional.arm.FEAT_I8MM", "i8mm", 0},
     {"hw.optional.arm.FEAT_SME", "sme", 1 << 23},   {"hw.optional.arm.FEAT_SME2", "sme2", 0},
 };
-enum { N_FEATURES = sizeof features / sizeof features[0] };
+enum { N_FEATURES = SM_COUNT(features) };
 
 unsigned long os_arm_features(void) {
     unsigned long bits = 0;

@@ -313,27 +313,15 @@ static sm_status wait_for_copy_out(void *ctx) {
     return t->copy_out == NULL ? SM_OK : backend->wait_copy(t->executable, t->copy_out);
 }
 
-// The part that others need from this process: its summands of all slices or, in a pair, of the other's slice; or its
-// own slice.
-static sm_slice part_out(const transfer *t, int64_t n_elems) {
+// The part that goes out of this process's device, or in: of a gather its own slice goes out and of a scatter in, and the
+// other way, in a pair, the other's slice, else all.
+static sm_slice part_of(const transfer *t, bool is_out) {
     const sm_processes *p = &t->exchange->plan->processes;
-    switch (t->pattern) {
-    case SM_COMM_ALL_GATHER: return sm_slice_of(n_elems, t->line_elems, p->rank, p->n);
-    case SM_COMM_REDUCE_SCATTER:
-        return t->theirs != NULL ? sm_slice_of(n_elems, t->line_elems, 1 - p->rank, p->n) : (sm_slice){0, n_elems};
-    default: return (sm_slice){0, n_elems};
-    }
-}
-
-// The part that this process's device needs.
-static sm_slice part_in(const transfer *t, int64_t n_elems) {
-    const sm_processes *p = &t->exchange->plan->processes;
-    switch (t->pattern) {
-    case SM_COMM_REDUCE_SCATTER: return sm_slice_of(n_elems, t->line_elems, p->rank, p->n);
-    case SM_COMM_ALL_GATHER:
-        return t->theirs != NULL ? sm_slice_of(n_elems, t->line_elems, 1 - p->rank, p->n) : (sm_slice){0, n_elems};
-    default: return (sm_slice){0, n_elems};
-    }
+    const int64_t n_elems = sm_tensor_elems(&t->exchange->plan->tensors[t->tensor]);
+    const bool is_own = (t->pattern == SM_COMM_ALL_GATHER) == is_out;
+    return t->pattern == SM_COMM_ALL_REDUCE || (!is_own && t->theirs == NULL)
+               ? (sm_slice){0, n_elems}
+               : sm_slice_of(n_elems, t->line_elems, is_own ? p->rank : 1 - p->rank, p->n);
 }
 
 // Starts to copy a part between the device and `host`, which holds the whole tensor.
@@ -350,21 +338,19 @@ static sm_status begin_copy(const transfer *t, sm_copy_kind kind, sm_slice part,
     return copy.n_elems == 0 ? SM_OK : t->exchange->backend->begin_copy(t->executable, &copy, ticket);
 }
 
-static int64_t elems_of(const transfer *t) { return sm_tensor_elems(&t->exchange->plan->tensors[t->tensor]); }
-
 static sm_status begin_copy_out(transfer *t) {
     if (t->theirs != NULL && t->brought > 0) {
         SM_TRY(sm_comm_wait_released(t->exchange->comm, t->brought));
     }
-    return begin_copy(t, SM_COPY_OUT, part_out(t, elems_of(t)), t->host, &t->copy_out);
+    return begin_copy(t, SM_COPY_OUT, part_of(t, true), t->host, &t->copy_out);
 }
 
 // Starts to copy the device's part in; the finish waits for it.
 static sm_status begin_copy_in(void *ctx) {
     transfer *t = ctx;
     const bool adds = t->theirs != NULL && t->pattern != SM_COMM_ALL_GATHER;
-    return begin_copy(t, adds ? SM_COPY_ADD : SM_COPY_IN, part_in(t, elems_of(t)),
-                      t->theirs != NULL ? t->theirs : t->host, &t->copy_in);
+    return begin_copy(t, adds ? SM_COPY_ADD : SM_COPY_IN, part_of(t, false), t->theirs != NULL ? t->theirs : t->host,
+                      &t->copy_in);
 }
 
 // --- by the library: the communicating thread hands over what all have begun, and watches ---
@@ -660,33 +646,8 @@ static share share_of(const sm_plan *plan, const sm_tensor *t, const sm_bucket *
     return (share){.at = from - first, .within = from - begin, .n = to > from ? to - from : 0};
 }
 
-// Copies between host memory and this process's slice, whose elements may be narrower than f32.
-static sm_status download(const sm_exchange *x, sm_executable *executable, int tensor, const share *s, float *values) {
-    const sm_dtype dtype = x->plan->tensors[tensor].dtype;
-    if (dtype == SM_F32) {
-        return x->backend->download(executable, tensor, s->within, s->n, values);
-    }
-    SM_FREED void *narrow = malloc((size_t)s->n * sm_dtype_size(dtype));
-    SM_FAIL_IF(narrow == NULL, SM_ERR_OOM, "no memory to convert %lld elements", (long long)s->n);
-    SM_TRY(x->backend->download(executable, tensor, s->within, s->n, narrow));
-    sm_dtype_format(dtype)->widen(s->n, narrow, values);
-    return SM_OK;
-}
-
-static sm_status upload(const sm_exchange *x, sm_executable *executable, int tensor, const share *s,
-                        const float *values) {
-    const sm_dtype dtype = x->plan->tensors[tensor].dtype;
-    if (dtype == SM_F32) {
-        return x->backend->upload(executable, tensor, s->within, s->n, values);
-    }
-    SM_FREED void *narrow = malloc((size_t)s->n * sm_dtype_size(dtype));
-    SM_FAIL_IF(narrow == NULL, SM_ERR_OOM, "no memory to convert %lld elements", (long long)s->n);
-    sm_dtype_format(dtype)->round(s->n, values, narrow);
-    return x->backend->upload(executable, tensor, s->within, s->n, narrow);
-}
-
-sm_status sm_exchange_read(sm_exchange *x, sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems,
-                           float *values) {
+sm_status sm_exchange_read(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems, float *values) {
+    const sm_exchange *x = session->exchange;
     const sm_tensor *t = &x->plan->tensors[tensor];
     const int64_t first = t->shard_offset + offset_elems;
     for (int k = 0; k < x->plan->n_buckets; k++) {
@@ -697,7 +658,7 @@ sm_status sm_exchange_read(sm_exchange *x, sm_executable *executable, int tensor
                 continue;
             }
             if (rank == x->plan->processes.rank) {
-                SM_TRY(download(x, executable, b->states[t->shard_state], &s, values + s.at));
+                SM_TRY(sm_session_download(session, b->states[t->shard_state], s.within, s.n, values + s.at));
             }
             SM_TRY(sm_comm_broadcast(x->comm, rank, values + s.at, (size_t)s.n * sizeof *values));
         }
@@ -705,15 +666,16 @@ sm_status sm_exchange_read(sm_exchange *x, sm_executable *executable, int tensor
     return SM_OK;
 }
 
-sm_status sm_exchange_write(sm_exchange *x, sm_executable *executable, int tensor, int64_t offset_elems,
-                            int64_t n_elems, const float *values) {
+sm_status sm_exchange_write(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems,
+                            const float *values) {
+    const sm_exchange *x = session->exchange;
     const sm_tensor *t = &x->plan->tensors[tensor];
     const int64_t first = t->shard_offset + offset_elems;
     for (int k = 0; k < x->plan->n_buckets; k++) {
         const sm_bucket *b = &x->plan->buckets[k];
         const share s = share_of(x->plan, t, b, x->plan->processes.rank, first, first + n_elems);
         if (b->group == t->shard_group && s.n > 0) {
-            SM_TRY(upload(x, executable, b->states[t->shard_state], &s, values + s.at));
+            SM_TRY(sm_session_upload(session, b->states[t->shard_state], s.within, s.n, values + s.at));
         }
     }
     return SM_OK;

@@ -87,20 +87,49 @@ static sm_status finish_exchange_of(sm_session *session, int tensor) {
                                                                  : SM_OK;
 }
 
-// Threads, because there are hundreds of millions of weights.
-static void convert_from_f32(sm_dtype dtype, int64_t n_elems, const float *values, void *converted) {
+// Between f32 and a narrower format. Threads, because there are hundreds of millions of weights; but a team of threads,
+// even of one, takes longer to make than a few elements to convert.
+static void convert(const sm_number_format *format, bool widens, int64_t n_elems, const void *from, void *to) {
     enum { PIECE = 65536 };
-    const sm_number_format *format = sm_dtype_format(dtype);
-    char *to = converted;
-    if (n_elems <= PIECE) { // a team of threads, even of one, takes longer to make than a few elements to convert
-        format->round(n_elems, values, to);
+    const size_t from_bytes = widens ? format->size_bytes : sizeof(float);
+    const size_t to_bytes = widens ? sizeof(float) : format->size_bytes;
+    if (n_elems <= PIECE) {
+        if (widens) {
+            format->widen(n_elems, from, to);
+        } else {
+            format->round(n_elems, from, to);
+        }
         return;
     }
 #pragma omp parallel for schedule(static) num_threads(sm_few_host_threads())
     for (int64_t first = 0; first < n_elems; first += PIECE) {
-        const int64_t length = n_elems - first < PIECE ? n_elems - first : PIECE;
-        format->round(length, values + first, to + (size_t)first * format->size_bytes);
+        convert(format, widens, n_elems - first < PIECE ? n_elems - first : PIECE,
+                (const char *)from + (size_t)first * from_bytes, (char *)to + (size_t)first * to_bytes);
     }
+}
+
+sm_status sm_session_upload(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems,
+                            const float *values) {
+    const sm_dtype dtype = session->plan->tensors[tensor].dtype;
+    if (dtype != SM_F32) {
+        SM_TRY(reserve_staging(session, n_elems, dtype));
+        convert(sm_dtype_format(dtype), false, n_elems, values, session->staging);
+    }
+    return session->device->backend->upload(session->executable, tensor, offset_elems, n_elems,
+                                            dtype != SM_F32 ? session->staging : values);
+}
+
+sm_status sm_session_download(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems, float *values) {
+    const sm_dtype dtype = session->plan->tensors[tensor].dtype;
+    if (dtype != SM_F32) {
+        SM_TRY(reserve_staging(session, n_elems, dtype));
+    }
+    SM_TRY(session->device->backend->download(session->executable, tensor, offset_elems, n_elems,
+                                              dtype != SM_F32 ? session->staging : values));
+    if (dtype != SM_F32) {
+        convert(sm_dtype_format(dtype), true, n_elems, session->staging, values);
+    }
+    return SM_OK;
 }
 
 sm_status sm_session_write(sm_session *session, int tensor, int64_t n_elems, const float *values) {
@@ -109,20 +138,13 @@ sm_status sm_session_write(sm_session *session, int tensor, int64_t n_elems, con
 
 sm_status sm_session_write_part(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems,
                                 const float *values) {
-    const sm_backend *backend = session->device->backend;
     const sm_tensor *t = &session->plan->tensors[tensor];
-    const void *converted = values;
     SM_TRY(check_transfer(session, tensor, offset_elems, n_elems));
     SM_TRY(finish_exchange_of(session, tensor));
     if (t->is_sharded) {
-        return sm_exchange_write(session->exchange, session->executable, tensor, offset_elems, n_elems, values);
+        return sm_exchange_write(session, tensor, offset_elems, n_elems, values);
     }
-    if (t->dtype != SM_F32) {
-        SM_TRY(reserve_staging(session, n_elems, t->dtype));
-        convert_from_f32(t->dtype, n_elems, values, session->staging);
-        converted = session->staging;
-    }
-    SM_TRY(backend->upload(session->executable, tensor, offset_elems, n_elems, converted));
+    SM_TRY(sm_session_upload(session, tensor, offset_elems, n_elems, values));
     return t->working_copy == SM_NO_TENSOR
                ? SM_OK
                : sm_session_write_part(session, t->working_copy, offset_elems, n_elems, values);
@@ -132,35 +154,11 @@ sm_status sm_session_read(sm_session *session, int tensor, int64_t n_elems, floa
     return sm_session_read_part(session, tensor, 0, n_elems, values);
 }
 
-static void widen(sm_dtype dtype, int64_t n_elems, const void *values, float *wide) {
-    enum { PART_ELEMS = 1 << 16 };
-    const sm_number_format *format = sm_dtype_format(dtype);
-    if (n_elems <= PART_ELEMS) {
-        format->widen(n_elems, values, wide);
-        return;
-    }
-#pragma omp parallel for schedule(static) num_threads(sm_few_host_threads())
-    for (int64_t first = 0; first < n_elems; first += PART_ELEMS) {
-        const int64_t n = n_elems - first < PART_ELEMS ? n_elems - first : PART_ELEMS;
-        format->widen(n, (const char *)values + (size_t)first * format->size_bytes, wide + first);
-    }
-}
-
 sm_status sm_session_read_part(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems, float *values) {
-    const sm_backend *backend = session->device->backend;
-    const sm_dtype dtype = session->plan->tensors[tensor].dtype;
     SM_TRY(check_transfer(session, tensor, offset_elems, n_elems));
     SM_TRY(finish_exchange_of(session, tensor));
-    if (session->plan->tensors[tensor].is_sharded) {
-        return sm_exchange_read(session->exchange, session->executable, tensor, offset_elems, n_elems, values);
-    }
-    if (dtype == SM_F32) {
-        return backend->download(session->executable, tensor, offset_elems, n_elems, values);
-    }
-    SM_TRY(reserve_staging(session, n_elems, dtype));
-    SM_TRY(backend->download(session->executable, tensor, offset_elems, n_elems, session->staging));
-    widen(dtype, n_elems, session->staging, values);
-    return SM_OK;
+    return (session->plan->tensors[tensor].is_sharded ? sm_exchange_read : sm_session_download)(
+        session, tensor, offset_elems, n_elems, values);
 }
 
 sm_status sm_session_find(sm_session *session, int tensor, const float **values) {

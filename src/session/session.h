@@ -45,13 +45,6 @@ sm_status sm_exchange_is_same(sm_exchange *exchange, const void *data, size_t si
 // hand over the same exchanges together, at ops that all come to.
 sm_status sm_exchange_finish(sm_exchange *exchange, int tensor);
 
-// Copies elements of a sharded state between host memory and the slices that hold them. All processes must call a read,
-// and all get the values; in a write each takes its own.
-sm_status sm_exchange_read(sm_exchange *exchange, sm_executable *executable, int tensor, int64_t offset_elems,
-                           int64_t n_elems, float *values);
-sm_status sm_exchange_write(sm_exchange *exchange, sm_executable *executable, int tensor, int64_t offset_elems,
-                            int64_t n_elems, const float *values);
-
 typedef struct {
     sm_device *device; // not owned
     sm_plan *plan;     // owned
@@ -63,6 +56,16 @@ typedef struct {
     void *staging;          // a buffer for conversions, as large as the largest so far
     size_t staging_bytes;
 } sm_session;
+
+// Copy elements between host f32 and the tensor of this process, whatever its dtype.
+sm_status sm_session_upload(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems,
+                            const float *values);
+sm_status sm_session_download(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems, float *values);
+// The same for a sharded state and the slices that hold it. All processes must call a read, and all get the values; in a
+// write each takes its own.
+sm_status sm_exchange_write(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems,
+                            const float *values);
+sm_status sm_exchange_read(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems, float *values);
 
 // Copies the model's parameters, a part at a time; of those that `to` reads in place (sm_tensor.memory) the working
 // copies.
