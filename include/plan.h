@@ -103,6 +103,7 @@ typedef struct {
 } sm_bucket;
 
 typedef struct {
+    sm_status status; // the first failure to add a tensor or an op: after it nothing is added
     sm_tensor *tensors;
     int n_tensors;
     int cap_tensors;
@@ -171,16 +172,16 @@ sm_precision sm_plan_precision(const sm_plan *plan);
 // SM_ERR_UNSUPPORTED if the plan's products are not plain; for backends that compute only those.
 sm_status sm_plan_supports_plain_products(const sm_plan *plan, const char *device_id);
 
-// Adds a root tensor and returns its index, or SM_NO_TENSOR with the error message set
-// (out of memory, a dim < 1, or a size that overflows).
+// Adds a root tensor and returns its index, or SM_NO_TENSOR after a failure, with the error message set (a dim < 1, or a
+// size that overflows).
 int sm_plan_add_tensor(sm_plan *plan, sm_role role, sm_dtype dtype, int n_dims, const int64_t *dims,
                        const char *name_format, ...) __attribute__((format(printf, 6, 7)));
 
-// Adds a view: `n_dims`/`dims` at `offset_elems` of tensor `of` (a root or a view).
+// Adds a view: `n_dims`/`dims` at `offset_elems` of tensor `of` (a root or a view). SM_NO_TENSOR of SM_NO_TENSOR.
 int sm_plan_add_view(sm_plan *plan, int of, int64_t offset_elems, int n_dims, const int64_t *dims,
                      const char *name_format, ...) __attribute__((format(printf, 6, 7)));
 
-// Appends a copy of `op` after checking that its operands fit its kind.
+// Appends a copy of `op` after checking that its operands fit its kind. Returns the plan's status.
 sm_status sm_plan_add_op(sm_plan *plan, const sm_op *op);
 
 // An op with no operands yet: all SM_NO_TENSOR.

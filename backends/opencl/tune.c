@@ -24,7 +24,6 @@ static sm_status make_alone(const sm_device *device, const sm_plan *plan, const 
         if (op->operands[k] != SM_NO_TENSOR) {
             const sm_tensor *t = &plan->tensors[op->operands[k]];
             copy.operands[k] = sm_plan_add_tensor(made, t->role, t->dtype, t->n_dims, t->dims, "%s", t->name);
-            SM_TRY(copy.operands[k] != SM_NO_TENSOR ? SM_OK : SM_ERR_OOM);
         }
     }
     SM_TRY(sm_plan_add_op(made, &copy));

@@ -43,22 +43,16 @@ static sm_status add_copy(sm_plan *plan, int from, int to) {
     return sm_plan_add_op(plan, &op);
 }
 
-static int add_tensor(sm_plan *plan, sm_role role, int64_t n, const char *name, sm_status *status) {
-    const int tensor = *status == SM_OK ? sm_plan_add_tensor(plan, role, SM_F32, 1, &n, name, plan->n_tensors) : 0;
-    *status = *status == SM_OK ? sm_status_of_tensor(tensor) : *status;
-    return tensor;
-}
-
 // Devices make room by its buckets.
 static sm_status add_piece(sm_plan *plan, sm_collective_op what, int64_t n, bool is_apart) {
     static const sm_op_kind starts[] = {[SM_ALONE_ALL_REDUCE] = SM_OP_ALL_REDUCE_START,
                                         [SM_ALONE_REDUCE_SCATTER] = SM_OP_REDUCE_SCATTER_START,
                                         [SM_ALONE_ALL_GATHER] = SM_OP_ALL_GATHER_START,
                                         [SM_ALONE_BROADCAST] = SM_OP_ALL_GATHER_START};
-    sm_status status = SM_OK;
-    const int tensor = add_tensor(plan, SM_ROLE_GRADIENT, n, "piece.%d", &status);
-    const int operand = is_apart ? add_tensor(plan, SM_ROLE_PARAMETER, n, "operand.%d", &status) : SM_NO_TENSOR;
-    SM_TRY(status);
+    const int tensor = sm_plan_add_tensor(plan, SM_ROLE_GRADIENT, SM_F32, 1, &n, "piece.%d", plan->n_tensors);
+    const int operand = is_apart
+                            ? sm_plan_add_tensor(plan, SM_ROLE_PARAMETER, SM_F32, 1, &n, "operand.%d", plan->n_tensors)
+                            : SM_NO_TENSOR;
     plan->buckets[plan->n_buckets++] = (sm_bucket){.n_elems = n, .gradient = tensor, .value = operand};
     SM_TRY(is_apart ? add_copy(plan, operand, tensor) : SM_OK);
     return add_op(plan, starts[what], tensor, what == SM_ALONE_BROADCAST);

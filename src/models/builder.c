@@ -9,30 +9,18 @@
 
 // --- tensors and ops ------------------------------------------------------------------------------
 
-// Remembers a failed allocation of a tensor; returns the index unchanged.
-static int keep(sm_builder *b, int tensor) {
-    if (tensor == SM_NO_TENSOR && b->status == SM_OK) {
-        b->status = SM_ERR_INVALID; // its message was set where it failed
-    }
-    return tensor;
-}
-
 static int lasting(sm_builder *b, sm_role role, sm_dtype dtype, const char *name, int n_dims, const int64_t *dims) {
-    return b->status == SM_OK ? keep(b, sm_plan_add_tensor(b->plan, role, dtype, n_dims, dims, "%s", name))
-                              : SM_NO_TENSOR;
+    return sm_plan_add_tensor(b->plan, role, dtype, n_dims, dims, "%s", name);
 }
 
 static int transient(sm_builder *b, sm_dtype dtype, const char *name, const char *part, int n_dims,
                      const int64_t *dims) {
-    char full[SM_NAME_SIZE];
-    if (b->status != SM_OK) {
-        return SM_NO_TENSOR;
+    char block[16] = "";
+    if (b->layer >= 0) {
+        snprintf(block, sizeof block, "h.%d.", b->layer);
     }
-    snprintf(full, sizeof full, "%s%s%s", name, part != NULL ? "." : "", part != NULL ? part : "");
-    if (b->layer < 0) {
-        return keep(b, sm_plan_add_tensor(b->plan, SM_ROLE_ACTIVATION, dtype, n_dims, dims, "%s", full));
-    }
-    return keep(b, sm_plan_add_tensor(b->plan, SM_ROLE_ACTIVATION, dtype, n_dims, dims, "h.%d.%s", b->layer, full));
+    return sm_plan_add_tensor(b->plan, SM_ROLE_ACTIVATION, dtype, n_dims, dims, "%s%s%s%s", block, name,
+                              part != NULL ? "." : "", part != NULL ? part : "");
 }
 
 // An activation or its gradient.
@@ -48,11 +36,7 @@ static int statistic(sm_builder *b, const char *name, const char *what, int n_di
 // An op of the current layer and phase, without operands.
 static sm_op make(const sm_builder *b, sm_op_kind kind) { return sm_op_make(kind, b->phase, b->layer); }
 
-static void add(sm_builder *b, const sm_op *op) {
-    if (b->status == SM_OK) {
-        b->status = sm_plan_add_op(b->plan, op);
-    }
-}
+static void add(sm_builder *b, const sm_op *op) { sm_plan_add_op(b->plan, op); }
 
 // A parameter by kind: itself, the copy that matmuls read, its gradient. For the first part of a matrix in parts, copy
 // and gradient are those of the whole matrix.
@@ -404,20 +388,12 @@ static void loss_scale(sm_builder *b) {
     add(b, &op);
 }
 
-static void build_step(sm_builder *b) {
-    b->blocks = calloc((size_t)b->config->n_layer, b->config->model->block_bytes);
-    if (b->blocks == NULL) {
-        b->status = sm_fail(SM_ERR_OOM, "plan: no memory for %lld layers", (long long)b->config->n_layer);
-        return;
-    }
+static sm_status build_step(sm_builder *b) {
     const int n_kinds = b->config->model->params(b->config, b->specs);
-    b->status = sm_params_add(b->plan, b->specs, n_kinds, (int)b->config->n_layer, b->options->backward,
-                              sm_plan_exchanged_bytes(b->plan, b->options->max_tensor_bytes), &b->params);
-    if (b->status == SM_OK && b->options->backward && b->plan->processes.n > 1) {
-        b->status = sm_params_cut(b->plan, &b->params);
-    }
-    if (b->status != SM_OK) {
-        return; // names need the batch's dimensions
+    SM_TRY(sm_params_add(b->plan, b->specs, n_kinds, (int)b->config->n_layer, b->options->backward,
+                         sm_plan_exchanged_bytes(b->plan, b->options->max_tensor_bytes), &b->params));
+    if (b->options->backward && b->plan->processes.n > 1) {
+        sm_params_cut(b->plan, &b->params);
     }
     add_batch_and_results(b);
     if (b->options->backward) {
@@ -429,10 +405,11 @@ static void build_step(sm_builder *b) {
         loss_scale(b);
     }
     b->config->model->build(b);
-    if (b->options->optimizer != NULL && b->status == SM_OK) {
-        b->status = sm_optimizer_build(b->options->optimizer, b->plan, &b->params);
-    }
+    SM_TRY(b->plan->status);
+    return b->options->optimizer != NULL ? sm_optimizer_build(b->options->optimizer, b->plan, &b->params) : SM_OK;
 }
+
+static void free_params(sm_builder *b) { sm_params_free(&b->params); }
 
 static sm_status check_options(const sm_model_config *config, const sm_plan_options *options) {
     SM_TRY(sm_model_check(config));
@@ -451,10 +428,23 @@ static sm_status check_options(const sm_model_config *config, const sm_plan_opti
 sm_status sm_model_build(const sm_model_config *config, const sm_plan_options *options, sm_plan **plan) {
     *plan = NULL;
     SM_TRY(check_options(config, options));
+    SM_OWN(sm_plan) *made = sm_plan_new(options->dtype);
+    SM_FREED void *blocks = sm_calloc((size_t)config->n_layer, config->model->block_bytes);
+    made->products = options->products;
+    made->n_params = sm_model_n_params(config);
+    made->B = options->B;
+    made->T = options->T;
+    made->V = config->vocab;
+    made->one_micro_batch = options->one_micro_batch;
+    made->recompute = options->recompute;
+    made->processes = options->processes;
+    made->attention = options->attention;
+    SM_AT_END(free_params)
     sm_builder b = {
-        .plan = sm_plan_new(options->dtype),
+        .plan = made,
         .config = config,
         .options = options,
+        .blocks = blocks,
         .B = options->B,
         .T = options->T,
         .C = config->d_model,
@@ -466,28 +456,8 @@ sm_status sm_model_build(const sm_model_config *config, const sm_plan_options *o
         .layer = -1,
         .phase = SM_PHASE_FORWARD,
         .scale = SM_NO_TENSOR,
-        .status = SM_OK,
     };
-    if (b.plan == NULL) {
-        b.status = sm_fail(SM_ERR_OOM, "plan: no memory");
-    } else {
-        b.plan->products = options->products;
-        b.plan->n_params = sm_model_n_params(config);
-        b.plan->B = b.B;
-        b.plan->T = b.T;
-        b.plan->V = b.V;
-        b.plan->one_micro_batch = options->one_micro_batch;
-        b.plan->recompute = options->recompute;
-        b.plan->processes = options->processes;
-        b.plan->attention = options->attention;
-        build_step(&b);
-    }
-    free(b.blocks);
-    sm_params_free(&b.params);
-    if (b.status != SM_OK) {
-        sm_plan_free(b.plan);
-        return b.status;
-    }
-    *plan = b.plan;
+    SM_TRY(build_step(&b));
+    *plan = sm_give(&made);
     return SM_OK;
 }

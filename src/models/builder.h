@@ -2,7 +2,7 @@
 // tensor that it computes. The backward of such a function adds to the gradients of parameters and returns the gradient
 // of the input. Names are those of tensors, without the layer's prefix: "h.3.ln1" is "ln1".
 //
-// After a failure all functions do nothing; sm_builder.status has the first.
+// After a failure all functions do nothing; sm_plan.status has the first.
 #ifndef STEPMARK_BUILDER_H
 #define STEPMARK_BUILDER_H
 
@@ -19,9 +19,8 @@ typedef struct sm_builder {
     sm_phase phase; // forward, until sm_build_loss_backward
     sm_param_spec specs[SM_MAX_PARAM_KINDS];
     sm_params params;
-    void *blocks;     // the tensors that each block's forward keeps for its backward (sm_model.block_bytes)
-    int scale;        // tensor: the factor on the loss's gradient; SM_NO_TENSOR without backward
-    sm_status status; // the first failure; later calls do nothing
+    void *blocks; // the tensors that each block's forward keeps for its backward (sm_model.block_bytes)
+    int scale;    // tensor: the factor on the loss's gradient; SM_NO_TENSOR without backward
 } sm_builder;
 
 // --- lines of a model -----------------------------------------------------------------------------

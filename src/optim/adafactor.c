@@ -5,14 +5,11 @@
 #include "src/optim/optimizer.h"
 
 // The matrix without the rows of padding, which are 0 but would count in every mean.
-static sm_status add_model_rows(sm_plan *plan, const sm_param *param, int64_t rows, int of, int *added) {
+static int add_model_rows(sm_plan *plan, const sm_param *param, int64_t rows, int of) {
     const int64_t dims[2] = {rows, param->cols};
-    *added = of;
-    if (of != SM_NO_TENSOR && rows < param->rows) {
-        *added = sm_plan_add_view(plan, of, 0, 2, dims, "rows.%.50s", plan->tensors[of].name);
-        return sm_status_of_tensor(*added);
-    }
-    return SM_OK;
+    return of != SM_NO_TENSOR && rows < param->rows
+               ? sm_plan_add_view(plan, of, 0, 2, dims, "rows.%.50s", plan->tensors[of].name)
+               : of;
 }
 
 static sm_status build_matrix(sm_plan *plan, const sm_param *param, int clip) {
@@ -21,13 +18,11 @@ static sm_status build_matrix(sm_plan *plan, const sm_param *param, int clip) {
     op.attr.decay = true;
     op.in[SM_IN(adafactor, hyper)] = plan->hyper;
     op.in[SM_IN(adafactor, clip)] = clip;
-    SM_TRY(add_model_rows(plan, param, rows, param->gradient, &op.in[SM_IN(adafactor, g)]));
-    SM_TRY(add_model_rows(plan, param, rows, param->value, &op.out[SM_OUT(adafactor, p)]));
-    SM_TRY(add_model_rows(plan, param, rows, plan->tensors[param->value].working_copy, &op.out[SM_OUT(adafactor, w)]));
+    op.in[SM_IN(adafactor, g)] = add_model_rows(plan, param, rows, param->gradient);
+    op.out[SM_OUT(adafactor, p)] = add_model_rows(plan, param, rows, param->value);
+    op.out[SM_OUT(adafactor, w)] = add_model_rows(plan, param, rows, plan->tensors[param->value].working_copy);
     op.out[SM_OUT(adafactor, row)] = sm_param_add_state(plan, param, "row", plan->real, 1, &rows);
     op.out[SM_OUT(adafactor, col)] = sm_param_add_state(plan, param, "col", plan->real, 1, &param->cols);
-    SM_TRY(sm_status_of_tensor(op.out[SM_OUT(adafactor, row)]));
-    SM_TRY(sm_status_of_tensor(op.out[SM_OUT(adafactor, col)]));
     return sm_plan_add_op(plan, &op);
 }
 

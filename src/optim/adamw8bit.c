@@ -6,28 +6,13 @@
 
 static int64_t blocks_of(int64_t n_elems) { return (n_elems + SM_QUANT_BLOCK - 1) / SM_QUANT_BLOCK; }
 
-// All operands but the states and the working copy.
-static sm_op begin_update(const sm_plan *plan, int clip, int gradient, int value) {
-    sm_op op = sm_op_make(SM_OP_ADAMW8BIT, SM_PHASE_OPTIMIZER, -1);
-    op.attr.decay = true;
-    op.in[SM_IN(adamw8bit, g)] = gradient;
-    op.in[SM_IN(adamw8bit, hyper)] = plan->hyper;
-    op.in[SM_IN(adamw8bit, clip)] = clip;
-    op.out[SM_OUT(adamw8bit, p)] = value;
-    return op;
-}
-
 static sm_status build_matrix(sm_plan *plan, const sm_param *param, int clip) {
     const int64_t n_blocks = blocks_of(param->rows * param->cols);
-    sm_op op = begin_update(plan, clip, param->gradient, param->value);
+    sm_op op = sm_begin_update(plan, SM_OP_ADAMW8BIT, clip, param->gradient, param->value, true);
     op.out[SM_OUT(adamw8bit, m)] = sm_param_add_state(plan, param, "m", SM_U8, 0, NULL);
     op.out[SM_OUT(adamw8bit, v)] = sm_param_add_state(plan, param, "v", SM_U8, 0, NULL);
     op.out[SM_OUT(adamw8bit, m_max)] = sm_param_add_state(plan, param, "m_max", plan->real, 1, &n_blocks);
     op.out[SM_OUT(adamw8bit, v_max)] = sm_param_add_state(plan, param, "v_max", plan->real, 1, &n_blocks);
-    op.out[SM_OUT(adamw8bit, w)] = plan->tensors[param->value].working_copy;
-    for (int k = SM_OUT(adamw8bit, m); k <= SM_OUT(adamw8bit, v_max); k++) {
-        SM_TRY(sm_status_of_tensor(op.out[k]));
-    }
     return sm_plan_add_op(plan, &op);
 }
 
@@ -43,8 +28,7 @@ static sm_shard_state state_of(const sm_plan *plan, int k) {
 
 // The part of a slice's tensor with a matrix's elements; SM_NO_TENSOR if the plan has no such tensor.
 static int part_of(sm_plan *plan, int tensor, int64_t first, int64_t n, const sm_param *param) {
-    return tensor == SM_NO_TENSOR ? SM_NO_TENSOR
-                                  : sm_plan_add_view(plan, tensor, first, 1, &n, "shard.%s", param->name);
+    return sm_plan_add_view(plan, tensor, first, 1, &n, "shard.%s", param->name);
 }
 
 // Updates the part of one matrix that is in the slice.
@@ -59,13 +43,14 @@ static sm_status build_part(sm_plan *plan, int bucket, const sm_param *param, in
     if (n <= 0) {
         return SM_OK;
     }
-    sm_op op = begin_update(plan, clip, part_of(plan, b.own_gradient, from - begin, n, param),
-                            part_of(plan, b.own_value, from - begin, n, param));
+    const int gradient = part_of(plan, b.own_gradient, from - begin, n, param);
+    const int value = part_of(plan, b.own_value, from - begin, n, param);
+    SM_TRY(plan->status);
+    sm_op op = sm_begin_update(plan, SM_OP_ADAMW8BIT, clip, gradient, value, true);
     op.out[SM_OUT(adamw8bit, w)] = part_of(plan, b.own_copy, from - begin, n, param);
     for (int k = SM_OUT(adamw8bit, m); k <= SM_OUT(adamw8bit, v_max); k++) {
         const int block = state_of(plan, k).block_elems;
         op.out[k] = part_of(plan, b.states[k], (from - begin) / block, (n + block - 1) / block, param);
-        SM_TRY(sm_status_of_tensor(op.out[k]));
     }
     return sm_plan_add_op(plan, &op);
 }
@@ -76,7 +61,7 @@ static sm_status build_slice(sm_plan *plan, const sm_params *params, int bucket,
     }
     for (int k = SM_OUT(adamw8bit, m); k <= SM_OUT(adamw8bit, v_max); k++) {
         const sm_shard_state state = state_of(plan, k);
-        SM_TRY(sm_status_of_tensor(sm_params_add_shard(plan, bucket, &state)));
+        sm_params_add_shard(plan, bucket, &state);
     }
     for (int i = 0; i < params->n_params; i++) {
         if (params->params[i].group == plan->buckets[bucket].group) {
@@ -105,9 +90,9 @@ static sm_status build_matrix_group(sm_plan *plan, const sm_params *params, int 
     }
     for (int k = SM_OUT(adamw8bit, m); k <= SM_OUT(adamw8bit, v_max); k++) {
         const sm_shard_state state = state_of(plan, k);
-        SM_TRY(sm_params_name_shards(plan, params, group, &state));
+        sm_params_name_shards(plan, params, group, &state);
     }
-    return SM_OK;
+    return plan->status;
 }
 
 // --- both ------------------------------------------------------------------------------------------------------------

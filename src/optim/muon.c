@@ -17,25 +17,13 @@ typedef struct {
     int64_t rows, cols; // of x
     bool is_tall;
     int clip;
-    int iteration;    // 0: before the first
-    sm_status status; // after the first failure nothing is added
+    int iteration; // 0: before the first
 } builder;
 
 static int add_tensor(builder *b, const char *name, sm_dtype dtype, int64_t rows, int64_t cols) {
     const int64_t dims[2] = {rows, cols};
-    if (b->status != SM_OK) {
-        return SM_NO_TENSOR;
-    }
-    int added = sm_plan_add_tensor(b->plan, SM_ROLE_SCRATCH, dtype, 2, dims, "muon.%s.%d.%.44s", name, b->iteration,
-                                   b->param->name);
-    b->status = sm_status_of_tensor(added);
-    return added;
-}
-
-static void emit(builder *b, const sm_op *op) {
-    if (b->status == SM_OK) {
-        b->status = sm_plan_add_op(b->plan, op);
-    }
+    return sm_plan_add_tensor(b->plan, SM_ROLE_SCRATCH, dtype, 2, dims, "muon.%s.%d.%.44s", name, b->iteration,
+                              b->param->name);
 }
 
 static sm_op make_op(sm_op_kind kind) { return sm_op_make(kind, SM_PHASE_OPTIMIZER, -1); }
@@ -47,7 +35,7 @@ static int product(builder *b, const char *name, int x, int W, bool transposed, 
     op.in[SM_IN(matmul_forward, x)] = x;
     op.in[SM_IN(matmul_forward, W)] = W;
     op.out[SM_OUT(matmul_forward, y)] = add_tensor(b, name, b->plan->dtype, b->rows, n);
-    emit(b, &op);
+    sm_plan_add_op(b->plan, &op);
     return op.out[SM_OUT(matmul_forward, y)];
 }
 
@@ -59,7 +47,7 @@ static int combine(builder *b, const char *name, double p, int x, double q, int 
     op.in[SM_IN(combine, x)] = x;
     op.in[SM_IN(combine, z)] = z;
     op.out[SM_OUT(combine, y)] = add_tensor(b, name, b->plan->dtype, b->rows, n);
-    emit(b, &op);
+    sm_plan_add_op(b->plan, &op);
     return op.out[SM_OUT(combine, y)];
 }
 
@@ -70,7 +58,7 @@ static int momentum(builder *b) {
     op.in[SM_IN(muon_momentum, clip)] = b->clip;
     op.out[SM_OUT(muon_momentum, m)] = sm_param_add_state(b->plan, b->param, "m", b->plan->real, 0, NULL);
     op.out[SM_OUT(muon_momentum, u)] = add_tensor(b, "u", b->plan->real, b->param->rows, b->param->cols);
-    emit(b, &op);
+    sm_plan_add_op(b->plan, &op);
     return op.out[SM_OUT(muon_momentum, u)];
 }
 
@@ -78,13 +66,13 @@ static int normalize(builder *b, int u) {
     sm_op norm = make_op(SM_OP_GRAD_SQNORM);
     norm.in[SM_IN(grad_sqnorm, g)] = u;
     norm.out[SM_OUT(grad_sqnorm, sqnorm)] = add_tensor(b, "sqnorm", b->plan->real, 1, 1);
-    emit(b, &norm);
+    sm_plan_add_op(b->plan, &norm);
     sm_op op = make_op(SM_OP_NORMALIZE);
     op.attr.w_transposed = b->is_tall;
     op.in[SM_IN(normalize, u)] = u;
     op.in[SM_IN(normalize, sqnorm)] = norm.out[SM_OUT(grad_sqnorm, sqnorm)];
     op.out[SM_OUT(normalize, x)] = add_tensor(b, "x", b->plan->dtype, b->rows, b->cols);
-    emit(b, &op);
+    sm_plan_add_op(b->plan, &op);
     return op.out[SM_OUT(normalize, x)];
 }
 
@@ -95,8 +83,7 @@ static sm_status build_hidden(sm_plan *plan, const sm_param *param, int clip) {
                  .rows = is_tall ? param->cols : param->rows,
                  .cols = is_tall ? param->rows : param->cols,
                  .is_tall = is_tall,
-                 .clip = clip,
-                 .status = SM_OK};
+                 .clip = clip};
     int x = normalize(&b, momentum(&b));
     for (b.iteration = 1; b.iteration <= N_ITERATIONS; b.iteration++) {
         const int gram = product(&b, "gram", x, x, true, b.rows);
@@ -113,8 +100,7 @@ static sm_status build_hidden(sm_plan *plan, const sm_param *param, int clip) {
     op.in[SM_IN(muon_update, clip)] = clip;
     op.out[SM_OUT(muon_update, p)] = param->value;
     op.out[SM_OUT(muon_update, w)] = plan->tensors[param->value].working_copy;
-    emit(&b, &op);
-    return b.status;
+    return sm_plan_add_op(plan, &op);
 }
 
 static bool is_hidden(const sm_param *param) { return param->is_matrix && param->layer >= 0; }

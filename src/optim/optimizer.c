@@ -35,7 +35,6 @@ static sm_status clip_gradients(sm_plan *plan, const sm_params *params, int *cli
     const int64_t n_parts = sm_plan_is_sharded(plan) ? plan->n_buckets : params->n_groups;
     const int64_t one = 1;
     int sqnorms = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, plan->real, 1, &n_parts, "sqnorms");
-    SM_TRY(sm_status_of_tensor(sqnorms));
     for (int i = 0; i < n_parts; i++) {
         // Part i of the gradients whose norm this process computes: a group or, with a sharded optimizer, its slice of a
         // bucket. SM_NO_TENSOR: that slice is empty.
@@ -44,12 +43,10 @@ static sm_status clip_gradients(sm_plan *plan, const sm_params *params, int *cli
         sm_op op = sm_op_make(is_empty ? SM_OP_ZERO : SM_OP_GRAD_SQNORM, SM_PHASE_OPTIMIZER, -1);
         op.in[SM_IN(grad_sqnorm, g)] = gradient;
         op.out[0] = sm_plan_add_view(plan, sqnorms, i, 1, &one, "sqnorms.%d", i);
-        SM_TRY(sm_status_of_tensor(op.out[0]));
-        SM_TRY(sm_plan_add_op(plan, &op));
+        sm_plan_add_op(plan, &op);
     }
     SM_TRY(sm_plan_is_sharded(plan) ? sum_over_processes(plan, sqnorms) : SM_OK);
     *clip = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, plan->real, 1, &one, "clip");
-    SM_TRY(sm_status_of_tensor(*clip));
     sm_op op = sm_op_make(SM_OP_GRAD_CLIP, SM_PHASE_OPTIMIZER, -1);
     op.in[SM_IN(grad_clip, sqnorm)] = sqnorms;
     op.in[SM_IN(grad_clip, hyper)] = plan->hyper;
@@ -108,11 +105,11 @@ bool sm_op_is_update(const sm_plan *plan, const sm_op *op) {
 // All element-wise updates have these operands at the same indices.
 _Static_assert(SM_IN(adam, clip) == SM_IN(adamw, clip) && SM_IN(sgd, clip) == SM_IN(adamw, clip) &&
                    SM_IN(lion, clip) == SM_IN(adamw, clip) && SM_OUT(sgd, p) == SM_OUT(adamw, p) &&
-                   SM_OUT(lion, p) == SM_OUT(adamw, p) && SM_OUT(adam, p) == SM_OUT(adamw, p),
+                   SM_OUT(lion, p) == SM_OUT(adamw, p) && SM_OUT(adam, p) == SM_OUT(adamw, p) &&
+                   SM_IN(adamw8bit, clip) == SM_IN(adamw, clip) && SM_OUT(adamw8bit, p) == SM_OUT(adamw, p),
                "what one builder writes of all");
 
-// All operands but the states. The state of output k becomes out[k], for every k that `is_state`.
-static sm_op begin_update(const sm_plan *plan, sm_op_kind kind, int clip, int gradient, int value, bool decay) {
+sm_op sm_begin_update(const sm_plan *plan, sm_op_kind kind, int clip, int gradient, int value, bool decay) {
     const sm_op_info *info = sm_op_get_info(kind);
     sm_op op = sm_op_make(kind, SM_PHASE_OPTIMIZER, -1);
     op.attr.decay = decay;
@@ -128,6 +125,7 @@ static sm_op begin_update(const sm_plan *plan, sm_op_kind kind, int clip, int gr
     return op;
 }
 
+// Whether output k is a state.
 static bool is_state(sm_op_kind kind, int k) {
     const sm_operand_info *operand = &sm_op_get_info(kind)->out[k];
     return k > SM_OUT(adamw, p) && operand->name != NULL && strcmp(operand->name, "w") != 0;
@@ -143,12 +141,11 @@ static sm_status build_shard_update(sm_plan *plan, int bucket, sm_op_kind kind, 
     if (b.own_value == SM_NO_TENSOR) {
         return SM_OK;
     }
-    sm_op op = begin_update(plan, kind, clip, b.own_gradient, b.own_value, decay);
+    sm_op op = sm_begin_update(plan, kind, clip, b.own_gradient, b.own_value, decay);
     for (int k = 0; k < SM_MAX_OUT; k++) {
         if (is_state(kind, k)) {
             const sm_shard_state state = state_of(plan, kind, k);
             op.out[k] = sm_params_add_shard(plan, bucket, &state);
-            SM_TRY(sm_status_of_tensor(op.out[k]));
         }
     }
     return sm_plan_add_op(plan, &op);
@@ -163,10 +160,10 @@ static sm_status build_shard_updates(sm_plan *plan, const sm_params *params, int
     for (int k = 0; k < SM_MAX_OUT; k++) {
         if (is_state(kind, k)) {
             const sm_shard_state state = state_of(plan, kind, k);
-            SM_TRY(sm_params_name_shards(plan, params, group, &state));
+            sm_params_name_shards(plan, params, group, &state);
         }
     }
-    return SM_OK;
+    return plan->status;
 }
 
 sm_status sm_build_group_update(sm_plan *plan, const sm_params *params, int group, sm_op_kind kind, int clip) {
@@ -174,22 +171,20 @@ sm_status sm_build_group_update(sm_plan *plan, const sm_params *params, int grou
     if (sm_plan_is_sharded(plan)) {
         return build_shard_updates(plan, params, group, kind, clip);
     }
-    sm_op op = begin_update(plan, kind, clip, g->gradient, g->value, g->is_matrix);
+    sm_op op = sm_begin_update(plan, kind, clip, g->gradient, g->value, g->is_matrix);
     for (int k = 0; k < SM_MAX_OUT; k++) {
         if (is_state(kind, k)) {
             op.out[k] = sm_params_add_state(plan, params, group, sm_op_get_info(kind)->out[k].name, plan->real);
-            SM_TRY(sm_status_of_tensor(op.out[k]));
         }
     }
     return sm_plan_add_op(plan, &op);
 }
 
 sm_status sm_build_param_update(sm_plan *plan, const sm_param *param, sm_op_kind kind, int clip) {
-    sm_op op = begin_update(plan, kind, clip, param->gradient, param->value, param->is_matrix);
+    sm_op op = sm_begin_update(plan, kind, clip, param->gradient, param->value, param->is_matrix);
     for (int k = 0; k < SM_MAX_OUT; k++) {
         if (is_state(kind, k)) {
             op.out[k] = sm_param_add_state(plan, param, sm_op_get_info(kind)->out[k].name, plan->real, 0, NULL);
-            SM_TRY(sm_status_of_tensor(op.out[k]));
         }
     }
     return sm_plan_add_op(plan, &op);

@@ -92,6 +92,9 @@ bool sm_op_is_update(const sm_plan *plan, const sm_op *op);
 // Whether each process has its own slice of the state.
 bool sm_plan_is_sharded(const sm_plan *plan);
 
+// The op of an update, with all operands but the states.
+sm_op sm_begin_update(const sm_plan *plan, sm_op_kind kind, int clip, int gradient, int value, bool decay);
+
 // Adds an element-wise update of a group or of a single parameter, with a kind whose inputs are g, hyper and clip and
 // whose outputs are p, states of the plan's real type, and w. The states are named after the operands.
 sm_status sm_build_group_update(sm_plan *plan, const sm_params *params, int group, sm_op_kind kind, int clip);

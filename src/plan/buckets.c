@@ -17,18 +17,12 @@ static int64_t most_elems(const sm_plan *plan) {
     return (given > 0 ? given : given < 0 ? SM_BUCKETS_ALL : usual) / (int64_t)sm_dtype_size(plan->real);
 }
 
-static int add_part(sm_plan *plan, int of, int64_t first, int64_t n_elems, const char *what, int number,
-                    sm_status *status) {
-    if (of == SM_NO_TENSOR || n_elems == 0 || *status != SM_OK) {
-        return SM_NO_TENSOR;
-    }
-    const int view = sm_plan_add_view(plan, of, first, 1, &n_elems, "%s.%d", what, number);
-    *status = sm_status_of_tensor(view);
-    return view;
+static int add_part(sm_plan *plan, int of, int64_t first, int64_t n_elems, const char *what, int number) {
+    return n_elems == 0 ? SM_NO_TENSOR : sm_plan_add_view(plan, of, first, 1, &n_elems, "%s.%d", what, number);
 }
 
 // Adds the bucket of elements first .. end - 1 of a group.
-static sm_status add_bucket(sm_plan *plan, const sm_params *params, int group, int64_t first, int64_t end) {
+static void add_bucket(sm_plan *plan, const sm_params *params, int group, int64_t first, int64_t end) {
     const sm_param_group *g = &params->groups[group];
     plan->buckets = sm_realloc(plan->buckets, (size_t)(plan->n_buckets + 1) * sizeof *plan->buckets);
     const int number = plan->n_buckets++;
@@ -36,17 +30,16 @@ static sm_status add_bucket(sm_plan *plan, const sm_params *params, int group, i
     const sm_slice own = sm_slice_of(n, SM_SLICE_BLOCK, plan->processes.rank, plan->processes.n);
     const int64_t own_first = first + own.first;
     const int64_t n_own = plan->processes.is_sharded ? own.end - own.first : 0;
-    sm_status status = SM_OK;
     plan->buckets[number] = (sm_bucket){
         .group = group,
         .first_elem = first,
         .n_elems = n,
-        .gradient = add_part(plan, g->gradient, first, n, "bucket.grads", number, &status),
-        .value = add_part(plan, g->value, first, n, "bucket.params", number, &status),
-        .working_copy = add_part(plan, g->working_copy, first, n, "bucket.copy", number, &status),
-        .own_gradient = add_part(plan, g->gradient, own_first, n_own, "shard.grads", number, &status),
-        .own_value = add_part(plan, g->value, own_first, n_own, "shard.params", number, &status),
-        .own_copy = add_part(plan, g->working_copy, own_first, n_own, "shard.copy", number, &status),
+        .gradient = add_part(plan, g->gradient, first, n, "bucket.grads", number),
+        .value = add_part(plan, g->value, first, n, "bucket.params", number),
+        .working_copy = add_part(plan, g->working_copy, first, n, "bucket.copy", number),
+        .own_gradient = add_part(plan, g->gradient, own_first, n_own, "shard.grads", number),
+        .own_value = add_part(plan, g->value, own_first, n_own, "shard.params", number),
+        .own_copy = add_part(plan, g->working_copy, own_first, n_own, "shard.copy", number),
     };
     sm_bucket *b = &plan->buckets[number];
     for (int k = 0; k < SM_MAX_OUT; k++) {
@@ -55,21 +48,19 @@ static sm_status add_bucket(sm_plan *plan, const sm_params *params, int group, i
     if (b->own_value != SM_NO_TENSOR) {
         plan->tensors[b->own_value].working_copy = b->own_copy;
     }
-    return status;
 }
 
 // Cuts elements first .. end - 1 of a group into buckets of equal size, the last first.
-static sm_status add_buckets(sm_plan *plan, const sm_params *params, int group, int64_t first, int64_t end) {
+static void add_buckets(sm_plan *plan, const sm_params *params, int group, int64_t first, int64_t end) {
     const int64_t most = most_elems(plan);
     const int n = (int)((end - first - 1) / most + 1);
     for (int i = n - 1; i >= 0; i--) {
         const sm_slice part = sm_slice_of(end - first, SM_SLICE_BLOCK, i, n);
-        SM_TRY(add_bucket(plan, params, group, first + part.first, first + part.end));
+        add_bucket(plan, params, group, first + part.first, first + part.end);
     }
-    return SM_OK;
 }
 
-sm_status sm_params_cut(sm_plan *plan, const sm_params *params) {
+void sm_params_cut(sm_plan *plan, const sm_params *params) {
     const int64_t most = most_elems(plan);
     const int64_t way = plan->processes.bucket_bytes;
     for (int group = 0; group < params->n_groups; group++) {
@@ -83,13 +74,14 @@ sm_status sm_params_cut(sm_plan *plan, const sm_params *params) {
             }
             const bool belongs = way == SM_BUCKETS_ALL || (p->layer >= 0) == in_blocks || !p->is_matrix;
             if (begin < end && (!belongs || way == SM_BUCKETS_NAIVE || end - p->offset_elems > most)) {
-                SM_TRY(add_buckets(plan, params, group, begin, end));
+                add_buckets(plan, params, group, begin, end);
                 end = begin;
             }
             begin = p->offset_elems;
             in_blocks = p->layer >= 0;
         }
-        SM_TRY(begin < end ? add_buckets(plan, params, group, begin, end) : SM_OK);
+        if (begin < end) {
+            add_buckets(plan, params, group, begin, end);
+        }
     }
-    return SM_OK;
 }

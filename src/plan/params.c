@@ -113,57 +113,44 @@ static int add_group_tensor(sm_plan *plan, const sm_params *all, int group, sm_r
                               g->is_matrix ? "matrices" : "vectors", group);
 }
 
-static sm_status add_group(sm_plan *plan, sm_params *all, int group, bool gradients) {
+static void add_group(sm_plan *plan, sm_params *all, int group, bool gradients) {
     sm_param_group *g = &all->groups[group];
     const bool has_copy = g->is_matrix && plan->dtype != plan->real;
-    g->gradient = g->working_copy = SM_NO_TENSOR;
+    const char *copy = sm_dtype_name(plan->dtype);
     g->value = add_group_tensor(plan, all, group, SM_ROLE_PARAMETER, plan->real, "params");
-    if (gradients) {
-        g->gradient = add_group_tensor(plan, all, group, SM_ROLE_GRADIENT, plan->real, "grads");
+    g->gradient = gradients ? add_group_tensor(plan, all, group, SM_ROLE_GRADIENT, plan->real, "grads") : SM_NO_TENSOR;
+    g->working_copy =
+        has_copy ? add_group_tensor(plan, all, group, SM_ROLE_PARAMETER, plan->dtype, copy) : SM_NO_TENSOR;
+    if (plan->status == SM_OK) {
+        plan->tensors[g->value].working_copy = g->working_copy;
     }
-    if (has_copy) {
-        g->working_copy =
-            add_group_tensor(plan, all, group, SM_ROLE_PARAMETER, plan->dtype, sm_dtype_name(plan->dtype));
-    }
-    if (g->value == SM_NO_TENSOR || (gradients && g->gradient == SM_NO_TENSOR) ||
-        (has_copy && g->working_copy == SM_NO_TENSOR)) {
-        return SM_ERR_INVALID; // its message was set where it failed
-    }
-    plan->tensors[g->value].working_copy = g->working_copy;
-    return SM_OK;
 }
 
 // A view of a group's tensor for one parameter; SM_NO_TENSOR if the plan does not have that tensor.
-static sm_status add_view(sm_plan *plan, const sm_param *p, int of, const char *prefix, int *view) {
+static int add_view(sm_plan *plan, const sm_param *p, int of, const char *prefix) {
     const int64_t dims[2] = {p->is_matrix ? p->rows : p->cols, p->cols};
-    *view = SM_NO_TENSOR;
-    if (of == SM_NO_TENSOR) {
-        return SM_OK;
-    }
-    *view = sm_plan_add_view(plan, of, p->offset_elems, p->is_matrix ? 2 : 1, dims, "%s%s%s", prefix,
-                             prefix[0] != '\0' ? "." : "", p->name);
-    return sm_status_of_tensor(*view);
+    return sm_plan_add_view(plan, of, p->offset_elems, p->is_matrix ? 2 : 1, dims, "%s%s%s", prefix,
+                            prefix[0] != '\0' ? "." : "", p->name);
 }
 
-static sm_status add_param(sm_plan *plan, const sm_params *all, sm_param *p) {
+static void add_param(sm_plan *plan, const sm_params *all, sm_param *p) {
     const sm_param_group *g = &all->groups[p->group];
-    SM_TRY(add_view(plan, p, g->value, "", &p->value));
-    SM_TRY(add_view(plan, p, g->gradient, "d", &p->gradient));
-    SM_TRY(add_view(plan, p, g->working_copy, sm_dtype_name(plan->dtype), &p->operand));
-    sm_tensor *t = &plan->tensors[p->value];
-    t->is_saved = true;
-    t->real_elems = elems_of(p->spec);
-    t->init_value = p->spec->init_value;
-    t->init_std = p->spec->init_std;
-    t->working_copy = p->operand;
-    p->operand = p->operand == SM_NO_TENSOR ? p->value : p->operand;
-    p->whole_operand = p->operand;
-    p->whole_gradient = p->gradient;
-    return SM_OK;
+    p->value = add_view(plan, p, g->value, "");
+    p->gradient = p->whole_gradient = add_view(plan, p, g->gradient, "d");
+    const int copy = add_view(plan, p, g->working_copy, sm_dtype_name(plan->dtype));
+    p->operand = p->whole_operand = copy == SM_NO_TENSOR ? p->value : copy;
+    if (plan->status == SM_OK) {
+        sm_tensor *t = &plan->tensors[p->value];
+        t->is_saved = true;
+        t->real_elems = elems_of(p->spec);
+        t->init_value = p->spec->init_value;
+        t->init_std = p->spec->init_std;
+        t->working_copy = copy;
+    }
 }
 
 // Adds views of a whole matrix in parts; its first part has them.
-static sm_status add_whole(sm_plan *plan, const sm_params *all, sm_param *first, int n_parts) {
+static void add_whole(sm_plan *plan, const sm_params *all, sm_param *first, int n_parts) {
     const sm_param_group *g = &all->groups[first->group];
     sm_param whole = *first;
     make_name(whole.name, first->spec->part_of, first->layer);
@@ -171,9 +158,9 @@ static sm_status add_whole(sm_plan *plan, const sm_params *all, sm_param *first,
         whole.rows += first[i].rows;
     }
     const bool has_copy = g->working_copy != SM_NO_TENSOR;
-    SM_TRY(add_view(plan, &whole, has_copy ? g->working_copy : g->value, has_copy ? sm_dtype_name(plan->dtype) : "",
-                    &first->whole_operand));
-    return add_view(plan, &whole, g->gradient, "d", &first->whole_gradient);
+    first->whole_operand =
+        add_view(plan, &whole, has_copy ? g->working_copy : g->value, has_copy ? sm_dtype_name(plan->dtype) : "");
+    first->whole_gradient = add_view(plan, &whole, g->gradient, "d");
 }
 
 sm_status sm_params_add(sm_plan *plan, const sm_param_spec *specs, int n_kinds, int n_layer, bool gradients,
@@ -202,17 +189,17 @@ sm_status sm_params_add(sm_plan *plan, const sm_param_spec *specs, int n_kinds, 
         assign_group(params, &params->params[i], count_parts(params, i), max_group_bytes, sm_dtype_size(plan->real));
     }
     for (int g = 0; g < params->n_groups; g++) {
-        SM_TRY(add_group(plan, params, g, gradients));
+        add_group(plan, params, g, gradients);
     }
     for (int i = 0; i < params->n_params; i++) {
-        SM_TRY(add_param(plan, params, &params->params[i]));
+        add_param(plan, params, &params->params[i]);
     }
     for (int i = 0; i < params->n_params; i += count_parts(params, i)) {
         if (count_parts(params, i) > 1) {
-            SM_TRY(add_whole(plan, params, &params->params[i], count_parts(params, i)));
+            add_whole(plan, params, &params->params[i], count_parts(params, i));
         }
     }
-    return SM_OK;
+    return plan->status;
 }
 
 void sm_params_free(sm_params *params) {
@@ -222,17 +209,13 @@ void sm_params_free(sm_params *params) {
 
 int sm_params_add_state(sm_plan *plan, const sm_params *params, int group, const char *state, sm_dtype dtype) {
     const int root = add_group_tensor(plan, params, group, SM_ROLE_OPTIMIZER, dtype, state);
-    for (int i = 0; i < params->n_params && root != SM_NO_TENSOR; i++) {
+    for (int i = 0; i < params->n_params; i++) {
         const sm_param *p = &params->params[i];
-        int view;
-        if (p->group != group) {
-            continue;
+        const int view = p->group == group ? add_view(plan, p, root, state) : SM_NO_TENSOR;
+        if (view != SM_NO_TENSOR) {
+            plan->tensors[view].is_saved = true;
+            plan->tensors[view].real_elems = plan->tensors[p->value].real_elems;
         }
-        if (add_view(plan, p, root, state, &view) != SM_OK) {
-            return SM_NO_TENSOR;
-        }
-        plan->tensors[view].is_saved = true;
-        plan->tensors[view].real_elems = plan->tensors[p->value].real_elems;
     }
     return root;
 }
@@ -248,24 +231,23 @@ int sm_params_add_shard(sm_plan *plan, int bucket, const sm_shard_state *state) 
     return added;
 }
 
-sm_status sm_params_name_shards(sm_plan *plan, const sm_params *params, int group, const sm_shard_state *state) {
+void sm_params_name_shards(sm_plan *plan, const sm_params *params, int group, const sm_shard_state *state) {
     for (int i = 0; i < params->n_params; i++) {
         const sm_param *p = &params->params[i];
         const int64_t n_blocks = blocks_of(p->rows * p->cols, state->block_elems);
-        if (p->group != group) {
-            continue;
-        }
         const bool is_alike = state->block_elems == 1;
-        const int whole = sm_param_add_state(plan, p, state->name, state->dtype, is_alike ? 0 : 1, &n_blocks);
-        SM_TRY(sm_status_of_tensor(whole));
-        sm_tensor *t = &plan->tensors[whole];
-        t->is_sharded = true;
-        t->shard_group = group;
-        t->shard_offset = p->offset_elems / state->block_elems;
-        t->shard_block = state->block_elems;
-        t->shard_state = state->k;
+        const int whole = p->group == group
+                              ? sm_param_add_state(plan, p, state->name, state->dtype, is_alike ? 0 : 1, &n_blocks)
+                              : SM_NO_TENSOR;
+        if (whole != SM_NO_TENSOR) {
+            sm_tensor *t = &plan->tensors[whole];
+            t->is_sharded = true;
+            t->shard_group = group;
+            t->shard_offset = p->offset_elems / state->block_elems;
+            t->shard_block = state->block_elems;
+            t->shard_state = state->k;
+        }
     }
-    return SM_OK;
 }
 
 int sm_param_add_state(sm_plan *plan, const sm_param *param, const char *state, sm_dtype dtype, int n_dims,

@@ -13,9 +13,6 @@
 
 #include "plan.h"
 
-// The status of a tensor that was just added: a failure's message was set where it failed.
-static inline sm_status sm_status_of_tensor(int tensor) { return tensor == SM_NO_TENSOR ? SM_ERR_INVALID : SM_OK; }
-
 // A kind of parameter, as a model describes it.
 typedef struct {
     const char *name; // Hugging Face's name; "%d" stands for the layer if each block has one
@@ -71,7 +68,7 @@ sm_status sm_params_add(sm_plan *plan, const sm_param_spec *specs, int n_kinds, 
 void sm_params_free(sm_params *params);
 
 // Cuts the groups into buckets for the plan's processes.
-sm_status sm_params_cut(sm_plan *plan, const sm_params *params);
+void sm_params_cut(sm_plan *plan, const sm_params *params);
 
 // The state of the update's output k: name, dtype, and parameter elements for each element of state: 1, or a block.
 typedef struct {
@@ -82,17 +79,16 @@ typedef struct {
 } sm_shard_state;
 
 // Adds the state of this process's slice of a bucket, "m.shard.3". All slices together are saved under the names of
-// sm_params_add_state and sm_param_add_state. Returns the tensor or SM_NO_TENSOR.
+// sm_params_add_state and sm_param_add_state. Returns the tensor.
 int sm_params_add_shard(sm_plan *plan, int bucket, const sm_shard_state *state);
 // Adds the names under which the slices' state is saved, for each parameter; once for each group and state.
-sm_status sm_params_name_shards(sm_plan *plan, const sm_params *params, int group, const sm_shard_state *state);
+void sm_params_name_shards(sm_plan *plan, const sm_params *params, int group, const sm_shard_state *state);
 
 // A parameter by kind (index of its spec), and by layer if each layer has one.
 const sm_param *sm_params_get(const sm_params *params, int kind, int layer);
 
 // Adds a state with one element for each of a group's parameters, "m.matrices.0", and for each parameter a view of it,
-// "m.wte.weight", the name under which it is saved. Returns the group's tensor, or SM_NO_TENSOR with the error message
-// set.
+// "m.wte.weight", the name under which it is saved. Returns the group's tensor.
 int sm_params_add_state(sm_plan *plan, const sm_params *params, int group, const char *state, sm_dtype dtype);
 
 // Adds a state of a single parameter, "m.wte.weight", saved under that name, with the parameter's shape if n_dims is 0.

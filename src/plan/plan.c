@@ -49,43 +49,55 @@ static sm_status shape_tensor(sm_tensor *t, int n_dims, const int64_t *dims, con
         n_elems *= dims[i];
         t->dims[i] = dims[i];
     }
+    t->real_elems = n_elems;
     return SM_OK;
 }
 
 static int append_tensor(sm_plan *plan, const sm_tensor *t) {
+    if (plan->status != SM_OK) {
+        return SM_NO_TENSOR;
+    }
     SM_GROW(plan->tensors, plan->n_tensors, plan->cap_tensors);
     plan->tensors[plan->n_tensors] = *t;
-    plan->tensors[plan->n_tensors].real_elems = sm_tensor_elems(t);
     return plan->n_tensors++;
 }
 
 int sm_plan_add_tensor(sm_plan *plan, sm_role role, sm_dtype dtype, int n_dims, const int64_t *dims,
                        const char *name_format, ...) {
     sm_tensor t = {.role = role, .dtype = dtype, .view_of = SM_NO_TENSOR, .working_copy = SM_NO_TENSOR};
-    va_list arguments;
-    va_start(arguments, name_format);
-    sm_status status = shape_tensor(&t, n_dims, dims, name_format, arguments);
-    va_end(arguments);
-    return status == SM_OK ? append_tensor(plan, &t) : SM_NO_TENSOR;
+    if (plan->status == SM_OK) {
+        va_list arguments;
+        va_start(arguments, name_format);
+        plan->status = shape_tensor(&t, n_dims, dims, name_format, arguments);
+        va_end(arguments);
+    }
+    return append_tensor(plan, &t);
+}
+
+static sm_status place_view(const sm_plan *plan, int of, int64_t offset_elems, sm_tensor *t) {
+    const sm_tensor *parent = &plan->tensors[of];
+    SM_FAIL_IF(offset_elems < 0 || offset_elems + t->real_elems > sm_tensor_elems(parent), SM_ERR_INTERNAL,
+               "view %s: does not lie within %s", t->name, parent->name);
+    t->role = parent->role;
+    t->dtype = parent->dtype;
+    t->view_of = sm_plan_root(plan, of);
+    t->view_offset_elems = offset_elems + (t->view_of == of ? 0 : parent->view_offset_elems);
+    return SM_OK;
 }
 
 int sm_plan_add_view(sm_plan *plan, int of, int64_t offset_elems, int n_dims, const int64_t *dims,
                      const char *name_format, ...) {
-    const sm_tensor parent = plan->tensors[of];
-    sm_tensor t = {.role = parent.role, .dtype = parent.dtype, .working_copy = SM_NO_TENSOR};
-    va_list arguments;
-    va_start(arguments, name_format);
-    sm_status status = shape_tensor(&t, n_dims, dims, name_format, arguments);
-    va_end(arguments);
-    if (status != SM_OK) {
+    sm_tensor t = {.working_copy = SM_NO_TENSOR};
+    if (of == SM_NO_TENSOR) {
         return SM_NO_TENSOR;
     }
-    if (offset_elems < 0 || offset_elems + sm_tensor_elems(&t) > sm_tensor_elems(&parent)) {
-        sm_fail(SM_ERR_INTERNAL, "view %s: does not lie within %s", t.name, parent.name);
-        return SM_NO_TENSOR;
+    if (plan->status == SM_OK) {
+        va_list arguments;
+        va_start(arguments, name_format);
+        plan->status = shape_tensor(&t, n_dims, dims, name_format, arguments);
+        va_end(arguments);
     }
-    t.view_of = sm_plan_root(plan, of);
-    t.view_offset_elems = offset_elems + (t.view_of == of ? 0 : parent.view_offset_elems);
+    plan->status = plan->status == SM_OK ? place_view(plan, of, offset_elems, &t) : plan->status;
     return append_tensor(plan, &t);
 }
 
@@ -116,13 +128,20 @@ sm_op sm_op_make(sm_op_kind kind, sm_phase phase, int layer) {
     return op;
 }
 
-sm_status sm_plan_add_op(sm_plan *plan, const sm_op *op) {
+static sm_status check_added(const sm_plan *plan, const sm_op *op) {
     SM_TRY(sm_op_check(plan, op));
     SM_FAIL_IF(plan->n_ops > 0 && plan->ops[plan->n_ops - 1].range > op->range, SM_ERR_INTERNAL,
                "%s: added to a range that is already over", sm_op_name(op->kind));
-    SM_GROW(plan->ops, plan->n_ops, plan->cap_ops);
-    plan->ops[plan->n_ops++] = *op;
     return SM_OK;
+}
+
+sm_status sm_plan_add_op(sm_plan *plan, const sm_op *op) {
+    plan->status = plan->status == SM_OK ? check_added(plan, op) : plan->status;
+    if (plan->status == SM_OK) {
+        SM_GROW(plan->ops, plan->n_ops, plan->cap_ops);
+        plan->ops[plan->n_ops++] = *op;
+    }
+    return plan->status;
 }
 
 sm_range sm_plan_range(const sm_plan *plan, sm_phase range) {

@@ -15,10 +15,9 @@ _Static_assert(SM_IN(flash_attention_forward, starts) == SM_IN(attention_forward
 static sm_status forward(sm_plan *plan, sm_op *op) {
     const sm_tensor att = plan->tensors[op->out[SM_OUT(attention_forward, att)]]; // (B,NH,T,T)
     op->kind = SM_OP_FLASH_ATTENTION_FORWARD;
-    const int lse =
+    op->out[SM_OUT(flash_attention_forward, lse)] =
         sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, plan->real, 3, att.dims, "%.*s.lse", SM_NAME_SIZE - 5, att.name);
-    op->out[SM_OUT(flash_attention_forward, lse)] = lse;
-    return lse == SM_NO_TENSOR ? SM_ERR_OOM : sm_op_check(plan, op);
+    return plan->status == SM_OK ? sm_op_check(plan, op) : plan->status;
 }
 
 static sm_status backward(const sm_plan *plan, const sm_op *forward_op, sm_op *op) {

@@ -97,9 +97,7 @@ sm_status sm_rewrite_gather_rows(sm_plan *plan) {
     const int dx = plan->ops[at].in[SM_IN(embedding_backward, dx)];
     const int rows = add_gathered(plan, dx, "gathered.d.encoded");
     const int tokens = add_gathered(plan, plan->tokens, "gathered.tokens");
-    if (rows == SM_NO_TENSOR || tokens == SM_NO_TENSOR) {
-        return SM_ERR_OOM; // its message was set where it failed
-    }
+    SM_TRY(plan->status);
     sm_tensor *own = &plan->tensors[dx];
     own->role = SM_ROLE_GRADIENT;
     own->view_of = rows;

@@ -65,9 +65,9 @@ typedef struct {
     int logits, targets, losses, lse, lnf, dlnf;
 } chunk_views;
 
-static sm_status make_views(sm_plan *plan, const sm_op head_ops[N_HEAD_OPS], bool backward, int logits, int64_t first,
-                            int64_t n, chunk_views *views) {
-    *views = (chunk_views){
+static chunk_views make_views(sm_plan *plan, const sm_op head_ops[N_HEAD_OPS], bool backward, int logits, int64_t first,
+                              int64_t n) {
+    return (chunk_views){
         .logits = row_view(plan, logits, false, 0, n),
         .targets = row_view(plan, head_ops[LOSS].in[SM_IN(crossentropy_forward, target)], true, first, n),
         .losses = row_view(plan, head_ops[LOSS].out[SM_OUT(crossentropy_forward, losses)], true, first, n),
@@ -75,13 +75,6 @@ static sm_status make_views(sm_plan *plan, const sm_op head_ops[N_HEAD_OPS], boo
         .lnf = row_view(plan, head_ops[LOGITS].in[SM_IN(matmul_forward, x)], false, first, n),
         .dlnf = backward ? row_view(plan, head_ops[DLNF].out[SM_OUT(matmul_backward_input, dx)], false, first, n) : 0,
     };
-    const int *all = (const int *)views;
-    for (size_t i = 0; i < sizeof *views / sizeof(int); i++) {
-        if (all[i] == SM_NO_TENSOR) {
-            return SM_ERR_OOM;
-        }
-    }
-    return SM_OK;
 }
 
 // Of crossentropy_forward and crossentropy_backward, on a chunk's views.
@@ -126,13 +119,11 @@ static void emit_chunks(sm_op_list *list, const sm_op head_ops[N_HEAD_OPS], bool
     const int64_t chunk_rows = choose_rows(n_rows, &whole);
     const int64_t dims[2] = {chunk_rows, sm_tensor_cols(&whole)};
     int logits = sm_plan_add_tensor(plan, SM_ROLE_SCRATCH, whole.dtype, 2, dims, "logits.chunk");
-    for (int64_t first = 0; first < n_rows && list->status == SM_OK; first += chunk_rows) {
+    for (int64_t first = 0; first < n_rows && plan->status == SM_OK; first += chunk_rows) {
         int64_t n = n_rows - first < chunk_rows ? n_rows - first : chunk_rows;
-        chunk_views views;
+        const chunk_views views = make_views(plan, head_ops, backward, logits, first, n);
         sm_op ops[4];
-        list->status =
-            logits == SM_NO_TENSOR ? SM_ERR_OOM : make_views(plan, head_ops, backward, logits, first, n, &views);
-        const int n_ops = list->status == SM_OK ? bind_chunk(head_ops, backward, &views, ops) : 0;
+        const int n_ops = bind_chunk(head_ops, backward, &views, ops);
         for (int i = 0; i < n_ops; i++) {
             ops[i].range = SM_PHASE_FORWARD;
             sm_ops_append(list, ops[i]);

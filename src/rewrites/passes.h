@@ -22,11 +22,10 @@ typedef struct {
     sm_plan *plan;
     sm_op *ops;
     int n, cap;
-    sm_status status; // the first failure
 } sm_op_list;
 
-void sm_ops_append(sm_op_list *list, sm_op op); // a copy, which is checked
-sm_status sm_ops_take(sm_op_list *list);        // replaces the plan's ops; after a failure they stay
+void sm_ops_append(sm_op_list *list, sm_op op); // a copy, which is checked, as sm_plan_add_op does
+sm_status sm_ops_take(sm_op_list *list);        // replaces the plan's ops; returns its status
 
 // Number of ops that read a tensor. A fused op may drop a value only if no other op reads it.
 int sm_rewrite_n_readers(const sm_plan *plan, int tensor);

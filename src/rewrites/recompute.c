@@ -40,7 +40,7 @@ static bool is_kept(const again *a, int tensor) {
 
 // Parts of tensors are read only in the forward (loss_head.c) and by updates, where nothing is computed again.
 static void refuse_part(again *a, const sm_tensor *t) {
-    a->list.status = sm_fail(SM_ERR_INTERNAL, "recompute: '%s' is a part of another tensor", t->name);
+    a->list.plan->status = sm_fail(SM_ERR_INTERNAL, "recompute: '%s' is a part of another tensor", t->name);
 }
 
 // Lets an op read the recomputed tensors.

@@ -105,21 +105,18 @@ sm_status sm_rewrite_fuse(sm_plan *plan, int (*fuse)(const sm_plan *plan, int i,
 }
 
 void sm_ops_append(sm_op_list *list, sm_op op) {
-    list->status = list->status == SM_OK ? sm_op_check(list->plan, &op) : list->status;
+    list->plan->status = list->plan->status == SM_OK ? sm_op_check(list->plan, &op) : list->plan->status;
     SM_GROW(list->ops, list->n, list->cap);
     list->ops[list->n++] = op;
 }
 
 sm_status sm_ops_take(sm_op_list *list) {
-    if (list->status == SM_OK) {
-        free(list->plan->ops);
-        list->plan->ops = list->ops;
-        list->plan->n_ops = list->n;
-        list->plan->cap_ops = list->cap;
-    } else {
-        free(list->ops);
-    }
-    return list->status;
+    sm_plan *plan = list->plan;
+    free(plan->ops);
+    plan->ops = list->ops;
+    plan->n_ops = list->n;
+    plan->cap_ops = list->cap;
+    return plan->status;
 }
 
 int sm_rewrite_n_readers(const sm_plan *plan, int tensor) {

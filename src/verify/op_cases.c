@@ -327,20 +327,17 @@ static bool has_optional(const sm_plan *plan, const char *text, const char *name
 }
 
 // Finds or adds the tensor of an operand.
-static sm_status bind_operand(sm_plan *plan, const char *text, const sm_operand_info *operand, const sm_attrs *attr,
-                              sm_role role, int *tensor) {
+static int bind_operand(sm_plan *plan, const char *text, const sm_operand_info *operand, const sm_attrs *attr,
+                        sm_role role) {
     int64_t dims[SM_MAX_DIMS];
-    *tensor = SM_NO_TENSOR;
     if ((operand->flags & SM_OPTIONAL) && !has_optional(plan, text, operand->name)) {
-        return SM_OK;
+        return SM_NO_TENSOR;
     }
-    *tensor = sm_plan_find_tensor(plan, operand->name);
-    if (*tensor == SM_NO_TENSOR) {
-        const sm_dtype dtype = sm_plan_operand_dtype(plan, operand->type);
-        *tensor =
-            sm_plan_add_tensor(plan, role, dtype, make_dims(text, operand, attr, dims), dims, "%s", operand->name);
-    }
-    return *tensor == SM_NO_TENSOR ? SM_ERR_OOM : SM_OK; // the message was set where it failed
+    const int found = sm_plan_find_tensor(plan, operand->name);
+    const sm_dtype dtype = sm_plan_operand_dtype(plan, operand->type);
+    return found != SM_NO_TENSOR
+               ? found
+               : sm_plan_add_tensor(plan, role, dtype, make_dims(text, operand, attr, dims), dims, "%s", operand->name);
 }
 
 // Values of attributes that a text does not name.
@@ -377,11 +374,10 @@ static sm_status add_op(sm_plan *plan, sm_op_kind kind, sm_phase phase, const ch
         const int overwrites = i == inplace_out ? info->inplace_in : i < SM_MAX_IN ? i : SM_NO_OPERAND;
         if (info->operands[i].name != NULL) {
             const bool shared = overwrites != SM_NO_OPERAND && strcmp(info->in[overwrites].name, overwritten) == 0;
-            SM_TRY(bind_operand(plan, text, &info->operands[i], &op.attr,
-                                shared          ? SM_ROLE_ACTIVATION
-                                : i < SM_MAX_IN ? SM_ROLE_BATCH
-                                                : SM_ROLE_RESULT,
-                                &op.operands[i]));
+            op.operands[i] = bind_operand(plan, text, &info->operands[i], &op.attr,
+                                          shared          ? SM_ROLE_ACTIVATION
+                                          : i < SM_MAX_IN ? SM_ROLE_BATCH
+                                                          : SM_ROLE_RESULT);
         }
     }
     return sm_plan_add_op(plan, &op);

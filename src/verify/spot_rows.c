@@ -134,10 +134,7 @@ static sm_status build(const spot *s, const sample *p, sm_plan *plan) {
                                  info->operands[k].shape);
         } else if (op.kind == SM_OP_ROPE && k == SM_IN(rope, starts)) { // gives the rows their positions
             *tensor = sm_plan_add_tensor(plan, SM_ROLE_OPTIMIZER, SM_I32, 2, (int64_t[]){p->n_rows, 1}, "starts");
-        } else {
-            continue;
         }
-        SM_TRY(*tensor != SM_NO_TENSOR ? SM_OK : SM_ERR_INVALID);
     }
     return sm_plan_add_op(plan, &op);
 }

@@ -314,19 +314,15 @@ static int add_scalars(sm_plan *plan, sm_role role, int64_t n, const char *name)
 }
 
 // Tensors 0, 1, ... of the reference's plan are the parts; sampled ones have one dimension.
-static sm_status add_copies(const sm_update_check *c, const sm_plan *of, sm_plan *plan) {
+static void add_copies(const sm_update_check *c, const sm_plan *of, sm_plan *plan) {
     for (int i = 0; i < c->n_parts; i++) {
         const part *p = &c->parts[i];
         const sm_tensor *t = &of->tensors[p->tensor];
         const bool is_float = t->dtype == of->real || t->dtype == of->dtype;
-        const int n_dims = p->run_elems > 0 ? 1 : t->n_dims;
-        const int64_t *dims = p->run_elems > 0 ? &p->n : t->dims;
-        if (sm_plan_add_tensor(plan, SM_ROLE_OPTIMIZER, is_float ? SM_F32 : t->dtype, n_dims, dims, "%s", t->name) !=
-            i) {
-            return SM_ERR_INVALID; // its message was set where it failed
-        }
+        const bool is_one_dim = p->run_elems > 0;
+        sm_plan_add_tensor(plan, SM_ROLE_OPTIMIZER, is_float ? SM_F32 : t->dtype, is_one_dim ? 1 : t->n_dims,
+                           is_one_dim ? &p->n : t->dims, "%s", t->name);
     }
-    return SM_OK;
 }
 
 // The same op on the parts.
@@ -341,7 +337,7 @@ static sm_op copy_op(const sm_update_check *c, const sm_plan *of, const sm_op *o
 
 // A plan that clips by the norm and updates each part.
 static sm_status build_update(const sm_update_check *c, const sm_plan *of, sm_plan *plan) {
-    SM_TRY(add_copies(c, of, plan));
+    add_copies(c, of, plan);
     plan->hyper = add_scalars(plan, SM_ROLE_BATCH, SM_HYPER_COUNT, "hyper");
     plan->grad_norm = add_scalars(plan, SM_ROLE_RESULT, 1, "norm");
     sm_op clip = sm_op_make(SM_OP_GRAD_CLIP, SM_PHASE_OPTIMIZER, -1);
@@ -349,14 +345,14 @@ static sm_status build_update(const sm_update_check *c, const sm_plan *of, sm_pl
     clip.in[SM_IN(grad_clip, hyper)] = plan->hyper;
     clip.out[SM_OUT(grad_clip, norm)] = plan->grad_norm;
     clip.out[SM_OUT(grad_clip, clip)] = add_scalars(plan, SM_ROLE_RESULT, 1, "clip");
-    SM_TRY(sm_plan_add_op(plan, &clip));
+    sm_plan_add_op(plan, &clip);
     for (int i = 0; i < c->n_updates; i++) {
         if (c->updates[i].is_checked) {
             const sm_op op = copy_op(c, of, c->updates[i].op, plan, clip.out[SM_OUT(grad_clip, clip)]);
-            SM_TRY(sm_plan_add_op(plan, &op));
+            sm_plan_add_op(plan, &op);
         }
     }
-    return SM_OK;
+    return plan->status;
 }
 
 // Uploads the device's settings and norm, parameters and state before the step, and the step's gradients.
