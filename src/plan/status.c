@@ -66,7 +66,7 @@ static _Noreturn void no_memory(size_t size_bytes) {
     exit(EXIT_FAILURE);
 }
 
-static void *checked(void *memory, size_t size_bytes) {
+void *sm_present(void *memory, size_t size_bytes) {
     if (memory == NULL) {
         no_memory(size_bytes);
     }
@@ -96,17 +96,18 @@ void *sm_give(void *variable) {
 void *sm_malloc(size_t size_bytes) { return sm_realloc(NULL, size_bytes); }
 
 void *sm_realloc(void *memory, size_t size_bytes) {
-    return checked(realloc(memory, size_bytes > 0 ? size_bytes : 1), size_bytes);
+    return sm_present(realloc(memory, size_bytes > 0 ? size_bytes : 1), size_bytes);
 }
 
 void *sm_calloc(size_t n, size_t size_bytes) {
-    return checked(calloc(n > 0 ? n : 1, size_bytes), n > 0 && size_bytes > SIZE_MAX / n ? SIZE_MAX : n * size_bytes);
+    return sm_present(calloc(n > 0 ? n : 1, size_bytes),
+                      n > 0 && size_bytes > SIZE_MAX / n ? SIZE_MAX : n * size_bytes);
 }
 
 char *sm_strdup(const char *text) { return sm_strndup(text, strlen(text)); }
 
 char *sm_strndup(const char *text, size_t most_bytes) {
-    return checked(strndup(text, most_bytes), strnlen(text, most_bytes) + 1);
+    return sm_present(strndup(text, most_bytes), strnlen(text, most_bytes) + 1);
 }
 
 char *sm_text_of(const char *format, ...) {
@@ -115,7 +116,7 @@ char *sm_text_of(const char *format, ...) {
     va_start(arguments, format);
     const int length = vasprintf(&text, format, arguments);
     va_end(arguments);
-    return checked(length >= 0 ? text : NULL, strlen(format));
+    return sm_present(length >= 0 ? text : NULL, strlen(format));
 }
 
 void sm_show_line(void (*show)(void *ctx, const char *line), void *ctx, char *line) {
@@ -125,7 +126,7 @@ void sm_show_line(void (*show)(void *ctx, const char *line), void *ctx, char *li
     free(line);
 }
 
-FILE *sm_memstream(char **text, size_t *size_bytes) { return checked(open_memstream(text, size_bytes), BUFSIZ); }
+FILE *sm_memstream(char **text, size_t *size_bytes) { return sm_present(open_memstream(text, size_bytes), BUFSIZ); }
 
 void sm_memstream_close(FILE *stream) {
     const int is_cut = ferror(stream); // a write that lacked memory

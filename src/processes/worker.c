@@ -35,7 +35,6 @@ sm_status sm_worker_send(json_t *message) {
     if (send_to < 0) {
         return SM_OK;
     }
-    SM_FAIL_IF(line == NULL, SM_ERR_OOM, "no memory for a message to the parent process");
     SM_FAIL_IF(!os_write_all(send_to, line, strlen(line)) || !os_write_all(send_to, "\n", 1), SM_ERR_IO,
                "cannot tell the parent process: %s", strerror(errno));
     return SM_OK;
@@ -63,10 +62,7 @@ static int work(void *ctx) {
 static sm_status receive(void *ctx, const char *line, size_t length) {
     enum { SHOWN_BYTES = 40 };
     worker *w = ctx;
-    json_error_t error;
-    json_auto_t *message = json_loadb(line, length, 0, &error);
-    SM_FAIL_IF(message == NULL && json_error_code(&error) == json_error_out_of_memory, SM_ERR_OOM,
-               "no memory for a message of the worker");
+    json_auto_t *message = json_loadb(line, length, 0, NULL);
     SM_FAIL_IF(!json_is_object(message), SM_ERR_FORMAT,
                "the worker process sent %zu bytes that are no message of stepmark, \"%.*s\"; code in it (a kernel, a "
                "driver) writes where it must not",

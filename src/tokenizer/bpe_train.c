@@ -91,7 +91,7 @@ static sm_status count_blocks(counting *c, sm_pretokens *pretokens, sm_text_bloc
         for (size_t i = 0; i < block->n_parts; i++) {
             const uint8_t *text = block->text + block->parts[i].offset;
             size_t begin = 0;
-            SM_TRY(sm_pretokens_begin(pretokens, text, block->parts[i].n_bytes));
+            sm_pretokens_begin(pretokens, text, block->parts[i].n_bytes);
             for (size_t end; sm_pretokens_next(pretokens, &end); begin = end) {
                 SM_TRY(sm_word_counts_add(words, text + begin, end - begin, 1));
             }
@@ -100,13 +100,10 @@ static sm_status count_blocks(counting *c, sm_pretokens *pretokens, sm_text_bloc
 }
 
 static void count_in_thread(counting *c) {
-    SM_OWN(sm_pretokens) *pretokens = NULL;
+    SM_OWN(sm_pretokens) *pretokens = sm_pretokens_new();
     SM_AT_END(sm_text_block_free) sm_text_block block = {0};
     SM_AT_END(sm_word_counts_free) sm_word_counts words = {0};
-    sm_status status = sm_pretokens_new(&pretokens);
-    if (status == SM_OK) {
-        status = count_blocks(c, pretokens, &block, &words);
-    }
+    sm_status status = count_blocks(c, pretokens, &block, &words);
 #pragma omp critical(sm_word_counts_add)
     for (size_t i = 0; i < words.n_entries && status == SM_OK; i++) {
         const sm_word *entry = &words.entries[i];

@@ -235,7 +235,7 @@ static sm_status encode_piece(sm_encoder *e, const uint8_t *bytes, size_t n, siz
 static sm_status encode_plain(sm_encoder *e, const uint8_t *text, size_t n, sm_ids *ids) {
     size_t begin = 0;
     size_t end;
-    SM_TRY(sm_pretokens_begin(e->pretokens, text, n));
+    sm_pretokens_begin(e->pretokens, text, n);
     while (sm_pretokens_next(e->pretokens, &end)) {
         SM_TRY(encode_piece(e, text + begin, end - begin, n - begin, ids));
         begin = end;
@@ -334,10 +334,9 @@ sm_status sm_encoder_new(const sm_tokenizer *tokenizer, sm_encoder **encoder) {
     *encoder = NULL;
     e->tokenizer = tokenizer;
     e->merging.tokenizer = tokenizer;
-    e->table = aligned_alloc(sizeof(*e->table), N_KEPT * sizeof(*e->table));
-    SM_FAIL_IF(e->table == NULL, SM_ERR_OOM, "no memory for an encoder");
+    e->table = sm_present(aligned_alloc(sizeof(*e->table), N_KEPT * sizeof(*e->table)), N_KEPT * sizeof(*e->table));
     memset(e->table, 0, N_KEPT * sizeof(*e->table));
-    SM_TRY(sm_pretokens_new(&e->pretokens));
+    e->pretokens = sm_pretokens_new();
     for (int kind = 0; kind < N_KINDS; kind++) {
         SM_TRY(compile_added(e, kind));
     }

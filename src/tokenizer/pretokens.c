@@ -93,20 +93,16 @@ static size_t decode(const uint8_t *text, size_t n, uint32_t *character) {
     return 0;
 }
 
-static sm_status copy_text(sm_pretokens *p, const uint8_t *text) {
+static void copy_text(sm_pretokens *p, const uint8_t *text) {
     if (p->subject == p->copy) {
-        return SM_OK;
+        return;
     }
     if (p->n > p->capacity) {
-        free(p->copy);
-        p->capacity = 0;
-        p->copy = malloc(p->n);
-        SM_FAIL_IF(p->copy == NULL, SM_ERR_OOM, "no memory for a copy of %zu bytes of text", p->n);
+        p->copy = sm_realloc(p->copy, p->n);
         p->capacity = p->n;
     }
     memcpy(p->copy, text, p->n);
     p->subject = p->copy;
-    return SM_OK;
 }
 
 static size_t skip_ascii(const uint8_t *text, size_t at, size_t n) {
@@ -123,7 +119,7 @@ static size_t skip_ascii(const uint8_t *text, size_t at, size_t n) {
     return at;
 }
 
-sm_status sm_pretokens_begin(sm_pretokens *p, const uint8_t *text, size_t n) {
+void sm_pretokens_begin(sm_pretokens *p, const uint8_t *text, size_t n) {
     p->subject = text;
     p->n = n;
     p->position = 0;
@@ -134,12 +130,11 @@ sm_status sm_pretokens_begin(sm_pretokens *p, const uint8_t *text, size_t n) {
         const bool is_valid = length > 0;
         length = is_valid ? length : 1;
         if (!is_valid || is_newer(character, &kind)) {
-            SM_TRY(copy_text(p, text));
+            copy_text(p, text);
             memcpy(p->copy + at, stand_ins[kind][length], length);
         }
         at += length;
     }
-    return SM_OK;
 }
 
 // --- cutting -------------------------------------------------------------------------------
@@ -168,20 +163,17 @@ bool sm_pretokens_part_at(const uint8_t *text, size_t at) {
 
 // --- beginning and end ---------------------------------------------------------------------
 
-sm_status sm_pretokens_new(sm_pretokens **pretokens) {
+sm_pretokens *sm_pretokens_new(void) {
     int error;
     PCRE2_SIZE where;
     uint32_t jit = 0;
-    *pretokens = NULL;
-    SM_OWN(sm_pretokens) *p = sm_calloc(1, sizeof *p);
+    sm_pretokens *p = sm_calloc(1, sizeof *p);
     p->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED, &error,
                             &where, NULL);
-    p->match = p->code != NULL ? pcre2_match_data_create_from_pattern(p->code, NULL) : NULL;
-    SM_FAIL_IF(p->match == NULL, SM_ERR_OOM, "no memory for the pattern of pre-tokenisation");
+    p->match = sm_present(p->code != NULL ? pcre2_match_data_create_from_pattern(p->code, NULL) : NULL, sizeof pattern);
     p->has_jit =
         pcre2_config(PCRE2_CONFIG_JIT, &jit) == 0 && jit == 1 && pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE) == 0;
-    *pretokens = sm_give(&p);
-    return SM_OK;
+    return p;
 }
 
 void sm_pretokens_free(sm_pretokens *p) {

@@ -12,12 +12,12 @@
 // Working memory, reused for every text. Each thread has its own.
 typedef struct sm_pretokens sm_pretokens;
 
-sm_status sm_pretokens_new(sm_pretokens **pretokens);
+sm_pretokens *sm_pretokens_new(void);
 void sm_pretokens_free(sm_pretokens *pretokens); // NULL is fine
 SM_OWNABLE(sm_pretokens, sm_pretokens_free)
 
-// Starts a text, which must not change until its end. SM_ERR_OOM.
-sm_status sm_pretokens_begin(sm_pretokens *pretokens, const uint8_t *text, size_t n);
+// Starts a text, which must not change until its end.
+void sm_pretokens_begin(sm_pretokens *pretokens, const uint8_t *text, size_t n);
 
 // The end of the next piece; it begins at the end of the one before, the first at 0. False: none is left.
 bool sm_pretokens_next(sm_pretokens *pretokens, size_t *end);

@@ -37,14 +37,9 @@ static double mean_of(const sm_validation *v, const double *losses, int64_t *n_t
 
 sm_status sm_validation_run(const sm_validation *v, double *loss, int64_t *n_tokens) {
     const int64_t n_ids = 3 * v->session->plan->B * v->session->plan->T;
-    SM_FREED int32_t *ids = malloc((size_t)n_ids * sizeof *ids);
-    SM_FREED double *losses = calloc((size_t)v->n_batches, sizeof *losses);
-    sm_status status = ids != NULL && losses != NULL
-                           ? SM_OK
-                           : sm_fail(SM_ERR_OOM, "validation: no memory for %lld batches", (long long)v->n_batches);
-    if (status == SM_OK && v->session != v->trained) {
-        status = sm_session_copy_params(v->trained, v->session);
-    }
+    SM_FREED int32_t *ids = sm_malloc((size_t)n_ids * sizeof *ids);
+    SM_FREED double *losses = sm_calloc((size_t)v->n_batches, sizeof *losses);
+    sm_status status = v->session != v->trained ? sm_session_copy_params(v->trained, v->session) : SM_OK;
     status = status == SM_OK ? run_share(v, ids, losses) : status;
     *loss = 0;
     SM_TRY(sm_comm_agree(v->comm, status));

@@ -228,7 +228,7 @@ static int64_t run_elems_of(const update *u, const operands *all, int k) {
     return u->is_whole ? 0 : is_blocks(all->infos[k]) ? 1 : has_blocks ? BLOCK_ELEMS : RUN_ELEMS;
 }
 
-static sm_status add_parts(sm_update_check *c, const sm_plan *plan) {
+static void add_parts(sm_update_check *c, const sm_plan *plan) {
     for (int i = 0; i < c->n_updates; i++) {
         const update *u = &c->updates[i];
         const operands all = operands_of(c, plan, u->op);
@@ -242,19 +242,17 @@ static sm_status add_parts(sm_update_check *c, const sm_plan *plan) {
                             .is_product = u->op->kind == SM_OP_MUON_UPDATE,
                             .sign = u->op->kind == SM_OP_LION ? u->op : NULL};
                 p->n = n_sampled(p, n_elems);
-                p->before = calloc((size_t)p->n * 2, sizeof *p->before);
-                SM_FAIL_IF(p->before == NULL, SM_ERR_OOM, "update check: no memory for %lld elements", (long long)p->n);
+                p->before = sm_calloc((size_t)p->n * 2, sizeof *p->before);
                 p->after = p->before + p->n;
                 c->part_of[all.tensors[k]] = c->n_parts++;
             }
         }
     }
-    return SM_OK;
 }
 
 // --- the check ------------------------------------------------------------------------------------
 
-static sm_status new_check(const sm_plan *plan, uint64_t seed, sm_update_check *c) {
+static void new_check(const sm_plan *plan, uint64_t seed, sm_update_check *c) {
     const size_t n_tensors = (size_t)plan->n_tensors + 1;
     SM_FREED int *first_user = sm_malloc(n_tensors * sizeof *first_user);
     c->seed = seed;
@@ -277,7 +275,7 @@ static sm_status new_check(const sm_plan *plan, uint64_t seed, sm_update_check *
     }
     find_islands(c, plan, first_user);
     choose_islands(c, plan);
-    return add_parts(c, plan);
+    add_parts(c, plan);
 }
 
 void sm_update_check_free(sm_update_check *check) {
@@ -295,7 +293,7 @@ void sm_update_check_free(sm_update_check *check) {
 sm_status sm_update_check_begin(sm_session *session, uint64_t seed, sm_update_check **check) {
     SM_OWN(sm_update_check) *c = sm_calloc(1, sizeof *c);
     *check = NULL;
-    SM_TRY(new_check(session->plan, seed, c));
+    new_check(session->plan, seed, c);
     SM_TRY(sm_session_skipped(session, &c->n_skipped));
     for (int i = 0; i < c->n_parts; i++) {
         const part *p = &c->parts[i];
@@ -562,8 +560,7 @@ static sm_status check_update(sm_update_check *c, sm_session *session, double gr
     }
     snprintf(result->how, sizeof result->how, "%lld weights and their state against the reference's rule%s",
              (long long)result->n_weights, left_out);
-    SM_FREED float *room = malloc((size_t)largest * sizeof *room);
-    SM_FAIL_IF(room == NULL, SM_ERR_OOM, "update check: no memory for %lld elements", (long long)largest);
+    SM_FREED float *room = sm_malloc((size_t)largest * sizeof *room);
     SM_TRY(was_skipped ? compare_skipped(c, session->plan, result) : run_reference(c, session, norm, room, result));
     return compare_copies(c, session, room);
 }

@@ -50,15 +50,12 @@ static sm_status map(const opencl_device *device, int descriptor, opencl_told *t
 static sm_status receive(const opencl_device *device, int rank) {
     const opencl_links *l = device->peers->links;
     uint64_t size_bytes = 0;
-    int descriptor = -1;
+    SM_CLOSED int descriptor = -1;
     SM_TRY(host_receive_descriptor(l->connections[rank], &descriptor, &size_bytes));
-    const sm_status status =
-        size_bytes == l->told_bytes
-            ? map(device, descriptor, &l->told[rank])
-            : sm_fail(SM_ERR_INTERNAL, "%s: rank %d has words of %llu bytes, and this process of %zu", id_of(device),
-                      rank, (unsigned long long)size_bytes, l->told_bytes);
-    close(descriptor);
-    return status;
+    SM_FAIL_IF(size_bytes != l->told_bytes, SM_ERR_INTERNAL,
+               "%s: rank %d has words of %llu bytes, and this process of %zu", id_of(device), rank,
+               (unsigned long long)size_bytes, l->told_bytes);
+    return map(device, descriptor, &l->told[rank]);
 }
 
 // All processes map the words of all.
@@ -68,7 +65,7 @@ static sm_status share_words(const opencl_device *device) {
     const size_t page = os_page_bytes();
     l->told_bytes = (opencl_word_at(OPENCL_MATTERS * p->n_processes) + page - 1) / page * page;
     l->told = sm_calloc((size_t)p->n_processes, sizeof *l->told);
-    const int own = os_open_nameless();
+    SM_CLOSED int own = os_open_nameless();
     const bool is_there = own >= 0 && ftruncate(own, (off_t)l->told_bytes) == 0;
     const sm_status mapped =
         is_there ? map(device, own, &l->told[p->rank]) : sm_fail(SM_ERR_OOM, "%s: no memory for words", id_of(device));
@@ -76,9 +73,6 @@ static sm_status share_words(const opencl_device *device) {
     for (int rank = 0; rank < p->n_processes && status == SM_OK; rank++) {
         const int sent = mapped == SM_OK ? own : -1;
         status = rank == p->rank ? SM_OK : host_send_descriptor(l->connections[rank], sent, l->told_bytes);
-    }
-    if (own >= 0) {
-        close(own);
     }
     for (int rank = 0; rank < p->n_processes && mapped == SM_OK && status == SM_OK; rank++) {
         status = rank == p->rank ? SM_OK : receive(device, rank);

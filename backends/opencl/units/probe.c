@@ -105,25 +105,18 @@ static sm_status run(const product *p, const unsigned char *a, const unsigned ch
 }
 
 static void try_product(const product *p, units_tried *t) {
-    unsigned char *a = calloc((size_t)K * (M + N), sizeof(float));
-    float *c = calloc((size_t)M * N, sizeof *c);
-    snprintf(t->trouble, sizeof t->trouble, "no memory for its test");
-    if (a != NULL && c != NULL) {
-        unsigned char *b = a + (size_t)M * K * sizeof(float);
-        put_operands(p, a, b);
-        const sm_status status = run(p, a, b, c);
-        const int n_wrong = status == SM_OK ? count_wrong(c) : 0;
-        t->is_right = status == SM_OK && n_wrong == 0;
-        if (status != SM_OK) {
-            snprintf(t->trouble, sizeof t->trouble, "%.*s", UNITS_TRIED_TEXT - 1, sm_error_message());
-        } else if (n_wrong > 0) {
-            snprintf(t->trouble, sizeof t->trouble, "%d of %d numbers are wrong", n_wrong, M * N);
-        } else {
-            memset(t->trouble, 0, sizeof t->trouble);
-        }
+    SM_FREED unsigned char *a = sm_calloc((size_t)K * (M + N), sizeof(float));
+    SM_FREED float *c = sm_calloc((size_t)M * N, sizeof *c);
+    unsigned char *b = a + (size_t)M * K * sizeof(float);
+    put_operands(p, a, b);
+    const sm_status status = run(p, a, b, c);
+    const int n_wrong = status == SM_OK ? count_wrong(c) : 0;
+    t->is_right = status == SM_OK && n_wrong == 0;
+    if (status != SM_OK) {
+        snprintf(t->trouble, sizeof t->trouble, "%.*s", UNITS_TRIED_TEXT - 1, sm_error_message());
+    } else if (n_wrong > 0) {
+        snprintf(t->trouble, sizeof t->trouble, "%d of %d numbers are wrong", n_wrong, M * N);
     }
-    free(a);
-    free(c);
 }
 
 static sm_dtype dtype_of(units_format format) {
