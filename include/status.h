@@ -64,6 +64,7 @@ sm_status sm_outcome_tell(const sm_outcome *outcome); // makes it this thread's 
 void *sm_malloc(size_t size_bytes);
 void *sm_calloc(size_t n, size_t size_bytes);
 void *sm_realloc(void *memory, size_t size_bytes);
+void *sm_malloc_large(size_t size_bytes); // in large pages if there are any: gigabytes are touched once; or NULL
 void *sm_present(void *memory, size_t size_bytes); // `memory`, unless that is NULL: then the program ends
 char *sm_strdup(const char *text);
 char *sm_strndup(const char *text, size_t most_bytes);

@@ -4,6 +4,8 @@
 
 #include "status.h"
 
+#include "os/os.h"
+
 static _Thread_local char last_message[512];
 
 const char *sm_status_text(sm_status status) {
@@ -90,6 +92,15 @@ void *sm_give(void *variable) {
     void *memory;
     memcpy(&memory, variable, sizeof memory);
     memset(variable, 0, sizeof memory);
+    return memory;
+}
+
+void *sm_malloc_large(size_t size_bytes) {
+    enum { PAGE_BYTES = 1 << 21 };
+    void *memory = aligned_alloc(PAGE_BYTES, (size_bytes / PAGE_BYTES + 1) * PAGE_BYTES);
+    if (memory != NULL) {
+        os_use_large_pages(memory, size_bytes);
+    }
     return memory;
 }
 

@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "philox.h"
-#include "os/os.h"
 #include "src/plan/host_threads.h"
 
 // How far the parameters move, and the tolerances: docs/measurement.md derives the figures.
@@ -100,19 +99,6 @@ int sm_gradient_of(const sm_plan *plan, int tensor) {
     return sm_plan_is_param(plan, tensor) ? sm_plan_find_tensor(plan, name) : SM_NO_TENSOR;
 }
 
-// Allocates floats in huge pages if the kernel has them: gigabytes are touched once.
-static float *new_floats(int64_t n) {
-    const size_t huge_page_bytes = (size_t)2 << 20;
-    const size_t size_bytes = ((size_t)n * sizeof(float) / huge_page_bytes + 1) * huge_page_bytes;
-    float *values = aligned_alloc(huge_page_bytes, size_bytes);
-    if (values == NULL) {
-        sm_fail(SM_ERR_OOM, "gradient check: no memory for a copy of %lld elements", (long long)n);
-    } else {
-        os_use_large_pages(values, size_bytes);
-    }
-    return values;
-}
-
 // First touch is slow, so all threads share it: each its own part, so that two do not fault on one huge page.
 static void touch(float *values, int64_t n) {
     enum { PAGE_ELEMS = 4096 / sizeof(float) };
@@ -174,17 +160,19 @@ static sm_status allocate(checker *c) {
     c->here = c->above + c->n_tokens;
     c->below = c->here + c->n_tokens;
     c->n_values = list_pieces(c);
-    c->values = new_floats(c->n_values);
-    c->moved = c->values != NULL ? new_floats(c->n_largest) : NULL;
+    c->values = sm_malloc_large((size_t)c->n_values * sizeof *c->values);
+    c->moved = sm_malloc_large((size_t)c->n_largest * sizeof *c->moved);
+    SM_FAIL_IF(c->values == NULL || c->moved == NULL, SM_ERR_OOM,
+               "gradient check: no memory for a copy of %lld elements", (long long)(c->n_values + c->n_largest));
     float *kept = c->values;
-    for (int i = 0; i < c->n_pieces && c->moved != NULL; i++) {
+    for (int i = 0; i < c->n_pieces; i++) {
         piece *p = &c->pieces[i];
         if (p->moves) {
             p->values = kept;
             kept += p->rows * p->cols;
         }
     }
-    return c->moved != NULL ? SM_OK : SM_ERR_OOM;
+    return SM_OK;
 }
 
 static void release(checker *c) {

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "words.h"
-#include "os/os.h"
 #include "philox.h"
 #include "src/io/input_file.h"
 #include "src/weights/weights.h"
@@ -365,16 +364,6 @@ static bool is_copied(const sm_tensor *tensor) {
     return tensor->is_saved && (tensor->role == SM_ROLE_PARAMETER || tensor->role == SM_ROLE_OPTIMIZER);
 }
 
-// In huge pages if available: training waits for the first touch.
-static float *allocate(size_t size_bytes) {
-    enum { LARGE_PAGE_BYTES = 1 << 21 };
-    void *values = aligned_alloc(LARGE_PAGE_BYTES, (size_bytes / LARGE_PAGE_BYTES + 1) * LARGE_PAGE_BYTES);
-    if (values != NULL) {
-        os_use_large_pages(values, size_bytes);
-    }
-    return values;
-}
-
 sm_status sm_weights_copy_open(const sm_plan *plan, sm_weights_copy **copy) {
     *copy = NULL;
     SM_OWN(sm_weights_copy) *c = sm_calloc(1, sizeof *c);
@@ -384,7 +373,7 @@ sm_status sm_weights_copy_open(const sm_plan *plan, sm_weights_copy **copy) {
         c->offsets[i] = is_copied(&plan->tensors[i]) ? c->n_elems : -1;
         c->n_elems += is_copied(&plan->tensors[i]) ? plan->tensors[i].real_elems : 0;
     }
-    c->values = allocate((size_t)c->n_elems * sizeof *c->values);
+    c->values = sm_malloc_large((size_t)c->n_elems * sizeof *c->values);
     SM_FAIL_IF(c->values == NULL, SM_ERR_OOM,
                "checkpoints: no memory for a copy of weights and optimizer state, %.1f MiB",
                (double)c->n_elems * sizeof *c->values / 1048576);
