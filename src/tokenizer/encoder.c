@@ -357,14 +357,3 @@ void sm_encoder_free(sm_encoder *e) {
         free(e);
     }
 }
-
-// --- and back ------------------------------------------------------------------------------
-
-sm_status sm_decode(const sm_tokenizer *t, const int32_t *ids, size_t n, sm_text *text) {
-    for (size_t i = 0; i < n; i++) {
-        SM_FAIL_IF(ids[i] < 0 || ids[i] >= t->n_tokens, SM_ERR_INVALID, "token %zu is %d, outside the vocabulary of %d",
-                   i, ids[i], t->n_tokens);
-        sm_append_bytes(&text->bytes, &text->n, &text->capacity, sm_token_bytes(t, ids[i]), t->tokens[ids[i]].n_bytes);
-    }
-    return SM_OK;
-}

@@ -1,7 +1,7 @@
-// encoder.h: text to ids and back. Several encoders, one for each thread, may share a tokenizer.
+// encoder.h: text to ids. Several encoders, one for each thread, may share a tokenizer.
 //
-// The ids are those of Hugging Face's `tokenizers`. Bytes that are not valid UTF-8 are encoded like any others, and
-// decoding restores them. (A program that replaces them by U+FFFD before encoding gets other ids.)
+// The ids are those of Hugging Face's `tokenizers`. Bytes that are not valid UTF-8 are encoded like any others, so
+// that the ids' tokens are the text. (A program that replaces them by U+FFFD before encoding gets other ids.)
 #ifndef STEPMARK_ENCODER_H
 #define STEPMARK_ENCODER_H
 
@@ -20,12 +20,5 @@ sm_status sm_encoder_encode(sm_encoder *encoder, const uint8_t *text, size_t n, 
 // The last place, at or after `least`, where a text may be cut so that both sides, encoded separately, give the ids of
 // the whole; 0: none. `tokenizer` NULL: without added tokens.
 size_t sm_encoder_part(const sm_tokenizer *tokenizer, const uint8_t *text, size_t n, size_t least);
-
-// Appends the bytes of ids to `text` (its capacity grows). SM_ERR_INVALID: an id outside the vocabulary.
-typedef struct {
-    uint8_t *bytes;
-    size_t n, capacity;
-} sm_text;
-sm_status sm_decode(const sm_tokenizer *tokenizer, const int32_t *ids, size_t n, sm_text *text);
 
 #endif

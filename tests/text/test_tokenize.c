@@ -83,7 +83,6 @@ static sm_status tokenize_one(const char *output, const char *input, double val_
 static char *text_of(const char *name, size_t *n_bytes) {
     SM_OWN(sm_tokenizer) *tokenizer = NULL;
     SM_OWN(sm_tokens) *tokens = NULL;
-    sm_text text = {0};
     expect_ok("tokenizer", sm_tokenizer_read(vocabulary, &tokenizer));
     expect_ok(name, sm_tokens_open(temp_path(name), SM_TOKENS_LLMC, tokenizer->n_tokens, &tokens));
     const int64_t n = sm_tokens_count(tokens);
@@ -94,10 +93,13 @@ static char *text_of(const char *name, size_t *n_bytes) {
         memmove(ids + 1, ids, (size_t)(n - 1) * sizeof(*ids));
         ids[0] = first;
     }
-    expect_ok(name, sm_decode(tokenizer, ids, (size_t)n, &text));
-    expect_ok(name, sm_decode(tokenizer, (int32_t[]){tokenizer->byte_ids[0]}, 1, &text)); // ends the string
-    *n_bytes = text.n - 1;
-    return (char *)text.bytes;
+    char *text = NULL;
+    FILE *out = sm_memstream(&text, n_bytes);
+    for (int64_t i = 0; i < n; i++) {
+        fwrite(sm_token_bytes(tokenizer, ids[i]), 1, tokenizer->tokens[ids[i]].n_bytes, out);
+    }
+    sm_memstream_close(out);
+    return text;
 }
 
 static void expect_contents(const char *name, const char *expected) {
