@@ -4,9 +4,6 @@
 #include "warps.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "f16.h"
 #include "status.h"

@@ -2,9 +2,6 @@
 // special_tokens_map.json and added_tokens.json, separated by a byte 0xff; an empty one is not there. A tokenizer that
 // was read must encode any text, whole and in parts, and decode it back.
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "harness_support.h"
 #include "src/tokenizer/encoder.h"

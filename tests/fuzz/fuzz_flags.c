@@ -1,6 +1,4 @@
 // fuzz_flags.c: a command line. The first byte chooses the subcommand; blanks and zeros separate the words.
-#include <stdlib.h>
-#include <string.h>
 
 #include "harness_support.h"
 #include "cli/flags/options.h"

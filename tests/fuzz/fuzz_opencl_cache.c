@@ -1,7 +1,5 @@
 // fuzz_opencl_cache.c: a built program in the cache. With an even first byte the hash is corrected, as otherwise hardly
 // any input would pass it.
-#include <stdlib.h>
-#include <string.h>
 
 #include "harness_support.h"
 #include "fnv1a.h"

@@ -1,6 +1,5 @@
 // fuzz_pretokens.c: any bytes are cut into pieces that together are the whole; parts that may be encoded separately
 // have the same pieces.
-#include <stdbool.h>
 
 #include "harness_support.h"
 #include "src/tokenizer/pretokens.h"

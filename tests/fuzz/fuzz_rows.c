@@ -1,5 +1,4 @@
 // fuzz_rows.c: result rows, as other programs may write them.
-#include <stdlib.h>
 
 #include "harness_support.h"
 #include "bench/rows/read_rows.h"

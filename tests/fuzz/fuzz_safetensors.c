@@ -1,5 +1,4 @@
 // fuzz_safetensors.c: a file of tensors, and the data of each float tensor.
-#include <stdlib.h>
 
 #include "harness_support.h"
 #include "src/io/safetensors.h"

@@ -1,6 +1,5 @@
 // fuzz_sweep_log.c: a sweep's file of rows, for `run --resume`.
 #include <limits.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "harness_support.h"

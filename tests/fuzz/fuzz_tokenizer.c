@@ -1,8 +1,5 @@
 // fuzz_tokenizer.c: files of a tokenizer. The first byte chooses: tokenizer.json, or vocab.json and merges.txt,
 // separated by a byte 0xff. A tokenizer that was read must encode any text, and decode it back.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "harness_support.h"
 #include "src/tokenizer/encoder.h"

@@ -3,9 +3,6 @@
 #include <dirent.h>
 #include <jansson.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "harness_support.h"
 #include "backends/host/tuning.h"

@@ -1,7 +1,6 @@
 // fuzz_weights.c: files of a very small model: the parameters (even first byte), or the optimizer's state with the
 // number of steps in its metadata (odd).
 #include <limits.h>
-#include <stdio.h>
 
 #include "harness_support.h"
 #include "src/weights/weights.h"

@@ -1,8 +1,6 @@
 // fuzz_weights_index.c: the index of a model in parts, and its parts: the first byte is how many bytes are a part's,
 // before those of the index; further parts are the same file.
 #include <limits.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "harness_support.h"
 #include "src/io/safetensors.h"

@@ -4,9 +4,6 @@
 #ifndef STEPMARK_HARNESS_SUPPORT_H
 #define STEPMARK_HARNESS_SUPPORT_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "status.h"
 
 // Of each fuzzer: gives the reader one input; and the time that a byte of a long input may take, under sanitizers on a

@@ -2,7 +2,6 @@
 // through what mail programs, forums and browsers do to text; and forged ones are each found by what they claim.
 #include <jansson.h>
 #include <math.h>
-#include <stdbool.h>
 
 #include "tests/support/test.h"
 #include "tests/support/run_program.h"

@@ -6,10 +6,6 @@
 //     STEPMARK_CARD_LACKS=link   it cannot reach other cards
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>

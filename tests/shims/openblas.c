@@ -1,5 +1,4 @@
 // openblas.c: a libopenblas.so.0 for tests, which multiplies wrongly unless OPENBLAS_CORETYPE is set when it is loaded.
-#include <stdlib.h>
 
 #include "status.h"
 

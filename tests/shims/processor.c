@@ -10,11 +10,6 @@
 // tools/torture/program.py runs tests so. Only code that asks by CPUID is fooled, which is ours and that of the
 // libraries that choose kernels, but not the C library's own.
 #include <signal.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>

@@ -6,8 +6,6 @@
 #include <malloc.h>
 #include <math.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "bench/measure/step.h"

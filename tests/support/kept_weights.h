@@ -3,9 +3,6 @@
 #ifndef STEPMARK_TESTS_KEPT_WEIGHTS_H
 #define STEPMARK_TESTS_KEPT_WEIGHTS_H
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/session.h"
 
 enum { KEPT_B = 2, KEPT_T = 16 };

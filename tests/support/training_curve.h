@@ -4,9 +4,6 @@
 #define STEPMARK_TESTS_TRAINING_CURVE_H
 
 #include <math.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "src/data/tokens.h"
 #include "tests/support/session.h"
