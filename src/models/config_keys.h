@@ -35,7 +35,7 @@ sm_status sm_config_check(const char *path, const char *place, const json_t *roo
 // Of every architecture.
 extern const sm_config_rule sm_config_common[];
 
-// Makes a model's object from these fields; it takes ownership of their values. NULL: out of memory, also for a value.
+// Makes a model's object from these fields; it takes ownership of their values.
 typedef struct {
     const char *key;
     json_t *value;

@@ -111,9 +111,8 @@ json_t *sm_model_fields_to_json(const sm_model_config *config, json_t *object) {
     const sm_model_config told = sm_model_told(config);
     for (int i = 0; i < SM_MODEL_FIELD_COUNT; i++) {
         const char *column = fields[i].info.column;
-        if (column != NULL && json_object_set_new(object, column, to_json(&told, i)) != 0) {
-            json_decref(object);
-            return NULL;
+        if (column != NULL) {
+            json_object_set_new(object, column, to_json(&told, i));
         }
     }
     return object;

@@ -107,7 +107,7 @@ struct sm_model {
     const char *hf_architectures[2];    // accepted names in its `architectures`: with the head; without it, or NULL
 
     // Convert config.json, an object, to and from the fields of a config; `model` is set. Messages name path and key
-    // (config_keys.h). Features that stepmark does not compute are refused. NULL: out of memory.
+    // (config_keys.h). Features that stepmark does not compute are refused.
     sm_status (*read_config)(const char *path, const json_t *root, sm_model_config *config);
     json_t *(*write_config)(const sm_model_config *config, double dropout_p);
 };
@@ -139,7 +139,7 @@ sm_model_config sm_model_told(const sm_model_config *config);
 enum { SM_FIELD_TEXT_SIZE = 32 };
 void sm_model_field_text(const sm_model_config *config, sm_model_field field, char text[SM_FIELD_TEXT_SIZE]);
 
-// Sets all columns of a config in a JSON object, and returns it. NULL: no memory; it is then freed.
+// Sets all columns of a config in a JSON object, and returns it.
 json_t *sm_model_fields_to_json(const sm_model_config *config, json_t *object);
 
 // Rows of the token embedding and columns of the logits: V rounded up to a multiple of 64.

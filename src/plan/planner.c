@@ -10,17 +10,11 @@
 
 enum { ALIGNMENT_BYTES = 256 }; // a multiple of a cache line, a SIMD register and OpenCL's 1024 bits
 
-// Inclusive op indices between which a root tensor holds data; first > last: never used.
-typedef struct {
-    int first;
-    int last;
-} lifetime;
-
 typedef struct {
     int tensor; // root that owns the place; others may share it
     size_t size_bytes;
-    lifetime life;
-    int arena; // counted among the activation arenas
+    sm_range life; // while it holds data
+    int arena;     // counted among the activation arenas
     size_t offset_bytes;
 } place;
 
@@ -30,13 +24,9 @@ static size_t align_up(size_t size_bytes) {
 
 static bool is_transient(sm_role role) { return role == SM_ROLE_ACTIVATION || role == SM_ROLE_SCRATCH; }
 
-static void extend(lifetime *life, int op) {
-    if (op < life->first) {
-        life->first = op;
-    }
-    if (op > life->last) {
-        life->last = op;
-    }
+static void extend(sm_range *life, int op) {
+    life->first = op < life->first ? op : life->first;
+    life->end = op >= life->end ? op + 1 : life->end;
 }
 
 // Gradients of weights from 16-bit data may run next to later ops (backends/opencl/execute.c): their operands stay for
@@ -47,9 +37,10 @@ static int count_lag(const sm_plan *plan, int op) {
     return !may_lag ? 0 : op + LAG < plan->n_ops ? LAG : plan->n_ops - 1 - op;
 }
 
-static void find_lifetimes(const sm_plan *plan, lifetime *lives) {
+// Of each root tensor: while it holds data; the end is not behind the first of one that is never used.
+static void find_lifetimes(const sm_plan *plan, sm_range *lives) {
     for (int i = 0; i < plan->n_tensors; i++) {
-        lives[i] = (lifetime){plan->n_ops, -1};
+        lives[i] = (sm_range){plan->n_ops, 0};
     }
     for (int i = 0; i < plan->n_ops; i++) {
         for (int k = 0; k < SM_MAX_OPERANDS; k++) {
@@ -64,7 +55,7 @@ static void find_lifetimes(const sm_plan *plan, lifetime *lives) {
 
 // If an op may overwrite an input that no later op reads, its output takes the input's place. owner[t] is then the
 // tensor whose place t shares.
-static void share_in_place(const sm_plan *plan, lifetime *lives, int *owner) {
+static void share_in_place(const sm_plan *plan, sm_range *lives, int *owner) {
     for (int i = 0; i < plan->n_tensors; i++) {
         owner[i] = i;
     }
@@ -85,9 +76,9 @@ static void share_in_place(const sm_plan *plan, lifetime *lives, int *owner) {
             read_again |= other != k && op->in[other] == op->in[k];
         }
         if (whole && !read_again && is_transient(in->role) && in->role == out->role && op->in[k] != result &&
-            lives[from].last == i && lives[result].first == i) {
+            lives[from].end == i + 1 && lives[result].first == i) {
             owner[result] = from;
-            extend(&lives[from], lives[result].last);
+            extend(&lives[from], lives[result].end - 1);
         }
     }
 }
@@ -112,7 +103,7 @@ static size_t lowest_gap(const place *places, int n, const place *p, int arena, 
     int n_alive = 0;
     for (int i = 0; i < n; i++) {
         const place *q = &places[i];
-        if (q->arena == arena && q->life.first <= p->life.last && p->life.first <= q->life.last) {
+        if (q->arena == arena && q->life.first < p->life.end && p->life.first < q->life.end) {
             alive[n_alive++] = q;
         }
     }
@@ -190,7 +181,7 @@ static sm_status place_one(sm_plan *plan, place *places, int n, size_t max_arena
 // Packs the roots of one transient role by lifetime.
 static sm_status pack_transient(sm_plan *plan, sm_role role, size_t max_arena_bytes) {
     size_t n_tensors = (size_t)plan->n_tensors + 1; // never zero bytes
-    SM_FREED lifetime *lives = sm_malloc(n_tensors * sizeof *lives);
+    SM_FREED sm_range *lives = sm_malloc(n_tensors * sizeof *lives);
     SM_FREED int *owner = sm_malloc(n_tensors * sizeof *owner);
     SM_FREED place *places = sm_malloc(n_tensors * sizeof *places);
     SM_FREED const place **alive = sm_malloc(n_tensors * sizeof *alive);
@@ -199,7 +190,7 @@ static sm_status pack_transient(sm_plan *plan, sm_role role, size_t max_arena_by
     int n = 0;
     for (int i = 0; i < plan->n_tensors; i++) {
         const sm_tensor *t = &plan->tensors[i];
-        if (t->role == role && t->view_of == SM_NO_TENSOR && owner[i] == i && lives[i].first <= lives[i].last) {
+        if (t->role == role && t->view_of == SM_NO_TENSOR && owner[i] == i && lives[i].first < lives[i].end) {
             places[n++] = (place){.tensor = i, .size_bytes = align_up(sm_tensor_bytes(t)), .life = lives[i]};
         }
     }
@@ -258,37 +249,28 @@ size_t sm_plan_memory(const sm_plan *plan, size_t by_role[SM_ROLE_COUNT]) {
 }
 
 void sm_plan_lifetimes(const sm_plan *plan, sm_range *lives) {
-    lifetime *found = sm_malloc(((size_t)plan->n_tensors + 1) * sizeof *found);
-    find_lifetimes(plan, found);
+    find_lifetimes(plan, lives);
     for (int i = 0; i < plan->n_tensors; i++) {
-        const lifetime life = found[sm_plan_root(plan, i)];
-        const bool is_used = life.first <= life.last;
+        const sm_range life = lives[sm_plan_root(plan, i)];
         lives[i] = !is_transient(plan->tensors[i].role) ? (sm_range){0, plan->n_ops}
-                   : is_used                            ? (sm_range){life.first, life.last + 1}
+                   : life.first < life.end              ? life
                                                         : (sm_range){0, 0};
     }
-    free(found);
 }
 
 void sm_plan_alive_bytes(const sm_plan *plan, sm_role role, size_t *alive_bytes) {
     size_t n_tensors = (size_t)plan->n_tensors + 1; // never zero bytes
-    lifetime *lives = sm_malloc(n_tensors * sizeof *lives);
-    int *owner = sm_malloc(n_tensors * sizeof *owner);
+    SM_FREED sm_range *lives = sm_malloc(n_tensors * sizeof *lives);
+    SM_FREED int *owner = sm_malloc(n_tensors * sizeof *owner);
     find_lifetimes(plan, lives);
     share_in_place(plan, lives, owner);
-    for (int i = 0; i < plan->n_ops; i++) {
-        alive_bytes[i] = 0;
-    }
+    memset(alive_bytes, 0, (size_t)plan->n_ops * sizeof *alive_bytes);
     for (int i = 0; i < plan->n_tensors; i++) {
         const sm_tensor *t = &plan->tensors[i];
-        if (t->role != role || t->view_of != SM_NO_TENSOR || owner[i] != i) {
-            continue;
-        }
-        lifetime life = is_transient(t->role) ? lives[i] : (lifetime){0, plan->n_ops - 1};
-        for (int op = life.first; op <= life.last; op++) {
+        const sm_range life = is_transient(t->role) ? lives[i] : (sm_range){0, plan->n_ops};
+        for (int op = life.first; op < life.end && t->role == role && t->view_of == SM_NO_TENSOR && owner[i] == i;
+             op++) {
             alive_bytes[op] += align_up(sm_tensor_bytes(t));
         }
     }
-    free(lives);
-    free(owner);
 }
