@@ -11,6 +11,7 @@
 //                                     has a kernel. Left out if NO_SHARED_OPS is defined
 //   INPUTS(name)                      its inputs follow, in order
 //   IN(operand, shape, type, flags)   flags: SM_OPTIONAL, SM_TRANSPOSABLE, or 0
+//   UPDATE_INPUTS(shape)              the inputs g, hyper and clip of an update
 //   OUTPUTS(name)                     its outputs follow, at least one
 //   OUT(operand, shape, type, mode, flags)      mode: SM_WRITES, SM_ADDS or SM_UPDATES; flags also SM_INPLACE
 //   WORKING_COPY(shape)               the optional output w of an update: its first output, rounded to the data type
@@ -65,6 +66,9 @@
 #endif
 #ifndef IN
 #define IN(operand, shape, type, flags)
+#endif
+#ifndef UPDATE_INPUTS
+#define UPDATE_INPUTS(shape) IN(g, shape, REAL, 0) IN(hyper, "(h)", REAL, 0) IN(clip, "(1)", REAL, 0)
 #endif
 #ifndef OUTPUTS
 #define OUTPUTS(name)
@@ -500,9 +504,7 @@ OP(SM_OP_ADAMW, adamw, SM_NO_OPERAND,
    "Loshchilov and Hutter 2019, algorithm 2; wd = 0 for groups without decay; the optional w is"
    " the copy of p that matmuls read (Micikevicius et al. 2018, section 3.1)")
 INPUTS(adamw)
-    IN(g, "(n)", REAL, 0)
-    IN(hyper, "(h)", REAL, 0)
-    IN(clip, "(1)", REAL, 0)
+    UPDATE_INPUTS("(n)")
 OUTPUTS(adamw)
     OUT(p, "(n)", REAL, SM_UPDATES, 0)
     OUT(m, "(n)", REAL, SM_UPDATES, 0)
@@ -515,9 +517,7 @@ OP(SM_OP_ADAM, adam, SM_NO_OPERAND,
    "g = clip g + wd p;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;  p -= lr (m/bc1) / (sqrt(v/bc2) + eps);  w = p",
    "Kingma and Ba 2015, algorithm 1; decay as L2 in the gradient, as in PyTorch; wd = 0 for groups without decay")
 INPUTS(adam)
-    IN(g, "(n)", REAL, 0)
-    IN(hyper, "(h)", REAL, 0)
-    IN(clip, "(1)", REAL, 0)
+    UPDATE_INPUTS("(n)")
 OUTPUTS(adam)
     OUT(p, "(n)", REAL, SM_UPDATES, 0)
     OUT(m, "(n)", REAL, SM_UPDATES, 0)
@@ -530,9 +530,7 @@ OP(SM_OP_SGD, sgd, SM_NO_OPERAND,
    "g = clip g + wd p;  m = momentum m + g;  p -= lr m, or lr (g + momentum m) with hyper.nesterov;  w = p",
    "Sutskever et al. 2013, section 2, in PyTorch's form; wd = 0 for groups without decay")
 INPUTS(sgd)
-    IN(g, "(n)", REAL, 0)
-    IN(hyper, "(h)", REAL, 0)
-    IN(clip, "(1)", REAL, 0)
+    UPDATE_INPUTS("(n)")
 OUTPUTS(sgd)
     OUT(p, "(n)", REAL, SM_UPDATES, 0)
     OUT(m, "(n)", REAL, SM_UPDATES, 0)
@@ -544,9 +542,7 @@ OP(SM_OP_LION, lion, SM_NO_OPERAND,
    "g = clip g;  p *= 1 - lr wd;  p -= lr sign(b1 m + (1-b1) g);  m = b2 m + (1-b2) g;  w = p",
    "Chen et al. 2023, algorithm 2; wd = 0 for groups without decay")
 INPUTS(lion)
-    IN(g, "(n)", REAL, 0)
-    IN(hyper, "(h)", REAL, 0)
-    IN(clip, "(1)", REAL, 0)
+    UPDATE_INPUTS("(n)")
 OUTPUTS(lion)
     OUT(p, "(n)", REAL, SM_UPDATES, 0)
     OUT(m, "(n)", REAL, SM_UPDATES, 0)
@@ -559,9 +555,7 @@ OP(SM_OP_ADAMW8BIT, adamw8bit, SM_NO_OPERAND,
    "to m/m_max, v/v_max",
    "Dettmers et al. 2022, sections 2 and 3; map: include/dynamic_map.h")
 INPUTS(adamw8bit)
-    IN(g, "(n)", REAL, 0)
-    IN(hyper, "(h)", REAL, 0)
-    IN(clip, "(1)", REAL, 0)
+    UPDATE_INPUTS("(n)")
 OUTPUTS(adamw8bit)
     OUT(p, "(n)", REAL, SM_UPDATES, 0)
     OUT(m, "(n)", U8, SM_UPDATES, 0)
@@ -577,9 +571,7 @@ OP(SM_OP_ADAFACTOR, adafactor, SM_NO_OPERAND,
    "p = (1 - lr wd) p - rho max(eps2, rms(p)) u / max(1, rms(u)/d);  w = p",
    "Shazeer and Stern 2018, algorithm 4, as PyTorch's Adafactor; rho is the relative step; wd = 0 for vectors")
 INPUTS(adafactor)
-    IN(g, "(R,C)", REAL, 0)
-    IN(hyper, "(h)", REAL, 0)
-    IN(clip, "(1)", REAL, 0)
+    UPDATE_INPUTS("(R,C)")
 OUTPUTS(adafactor)
     OUT(p, "(R,C)", REAL, SM_UPDATES, 0)
     OUT(row, "(R)", REAL, SM_UPDATES, 0)
@@ -592,9 +584,7 @@ OP(SM_OP_ADAFACTOR_VECTOR, adafactor_vector, SM_NO_OPERAND,
    "g = clip g;  v = b2 v + (1-b2) g^2;  u = g / sqrt(v);  p -= rho max(eps2, rms(p)) u / max(1, rms(u)/d)",
    "Shazeer and Stern 2018, algorithm 5, as PyTorch's Adafactor")
 INPUTS(adafactor_vector)
-    IN(g, "(n)", REAL, 0)
-    IN(hyper, "(h)", REAL, 0)
-    IN(clip, "(1)", REAL, 0)
+    UPDATE_INPUTS("(n)")
 OUTPUTS(adafactor_vector)
     OUT(p, "(n)", REAL, SM_UPDATES, 0)
     OUT(v, "(n)", REAL, SM_UPDATES, 0)
@@ -605,9 +595,7 @@ OP(SM_OP_MUON_MOMENTUM, muon_momentum, SM_NO_OPERAND,
    "g = clip g;  m = momentum m + (1 - momentum) g;  u = (1 - momentum) g + momentum m, or m without hyper.nesterov",
    "Jordan et al. 2024, Muon, as PyTorch's")
 INPUTS(muon_momentum)
-    IN(g, "(n)", REAL, 0)
-    IN(hyper, "(h)", REAL, 0)
-    IN(clip, "(1)", REAL, 0)
+    UPDATE_INPUTS("(n)")
 OUTPUTS(muon_momentum)
     OUT(m, "(n)", REAL, SM_UPDATES, 0)
     OUT(u, "(n)", REAL, SM_WRITES, 0)
@@ -746,6 +734,7 @@ END
 #undef NO_SHARED_OPS
 #undef INPUTS
 #undef IN
+#undef UPDATE_INPUTS
 #undef OUTPUTS
 #undef OUT
 #undef WORKING_COPY
