@@ -281,19 +281,9 @@ sm_status sm_tokens_batch(const sm_tokens *tokens, int64_t i, int64_t B, int64_t
     SM_FAIL_IF(n_batches == 0, SM_ERR_INVALID,
                "%s: %lld tokens are too few for one batch of %lld x %lld, which needs %lld + 1", tokens->path,
                (long long)tokens->count, (long long)B, (long long)T, (long long)n);
-    int64_t start = i % n_batches * n;
-    for (int64_t first = 0; first <= n; first += PIECE_IDS) {
-        int32_t ids[PIECE_IDS];
-        int64_t n_ids = n + 1 - first < PIECE_IDS ? n + 1 - first : PIECE_IDS;
-        SM_TRY(read_ids(tokens, start + first, n_ids, ids, NULL));
-        for (int64_t k = 0; k < n_ids; k++) { // token first + k is an input, and the target of the input before it
-            if (first + k < n) {
-                inputs[first + k] = ids[k];
-            }
-            if (first + k > 0) {
-                targets[first + k - 1] = ids[k];
-            }
-        }
-    }
+    SM_FREED int32_t *ids = sm_malloc((size_t)(n + 1) * sizeof *ids);
+    SM_TRY(sm_tokens_read(tokens, i % n_batches * n, n + 1, ids));
+    memcpy(inputs, ids, (size_t)n * sizeof *ids);
+    memcpy(targets, ids + 1, (size_t)n * sizeof *ids);
     return SM_OK;
 }
