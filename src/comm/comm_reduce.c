@@ -340,22 +340,10 @@ sm_status sm_comm_finish(sm_comm *comm, int64_t ticket) {
 }
 
 int64_t sm_comm_busy_ns(sm_comm *comm) {
-    sm_reducer *r = comm != NULL ? comm->reducer : NULL;
-    if (r == NULL) {
-        return 0;
-    }
-    pthread_mutex_lock(&r->lock);
-    const int64_t busy_ns = r->busy_ns;
-    pthread_mutex_unlock(&r->lock);
-    return busy_ns;
+    return comm != NULL && comm->reducer != NULL ? atomic_load(&comm->reducer->busy_ns) : 0;
 }
 
-void sm_comm_add_busy(sm_comm *comm, int64_t elapsed_ns) {
-    sm_reducer *r = comm->reducer;
-    pthread_mutex_lock(&r->lock);
-    r->busy_ns += elapsed_ns;
-    pthread_mutex_unlock(&r->lock);
-}
+void sm_comm_add_busy(sm_comm *comm, int64_t elapsed_ns) { atomic_fetch_add(&comm->reducer->busy_ns, elapsed_ns); }
 
 bool sm_comm_is_finished(sm_comm *comm, int64_t ticket) {
     sm_reducer *r = comm->reducer;

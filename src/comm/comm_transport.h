@@ -97,8 +97,8 @@ struct sm_reducer {
     pthread_cond_t changed;
     sm_comm_job queue[QUEUE_JOBS];
     int64_t n_started, n_finished;
-    int64_t busy_ns;        // in jobs that are finished
-    atomic_bool is_awaited; // the computing thread waits
+    _Atomic int64_t busy_ns; // in jobs that are finished
+    atomic_bool is_awaited;  // the computing thread waits
     bool is_ending;
     bool is_failing;    // the failed job's `fail` is at work
     sm_outcome outcome; // of the first job that failed; later jobs are not done

@@ -18,10 +18,7 @@ static void set_text(uint64_t hash, char text[SM_FILE_DIGEST_SIZE]) {
 
 sm_digester *sm_digester_open(void) {
     sm_digester *digester = sm_malloc(sizeof *digester);
-    digester->state = XXH3_createState();
-    if (digester->state == NULL) {
-        digester->state = sm_malloc(SIZE_MAX); // ends the program
-    }
+    digester->state = sm_present(XXH3_createState(), sizeof *digester->state);
     (void)XXH3_64bits_reset(digester->state);
     return digester;
 }

@@ -157,13 +157,19 @@ int sm_own_member_index(sm_op_kind kind, const char *name) {
 
 // --- text ------------------------------------------------------------------------------------------
 
-void sm_own_kernel_signature(sm_op_kind kind, char text[SM_OWN_SIGNATURE_SIZE]) {
+void own_signature(sm_op_kind kind, sm_own_language language, char text[SM_OWN_SIGNATURE_SIZE]) {
     const own_members m = own_members_of(kind);
-    int used = snprintf(text, SM_OWN_SIGNATURE_SIZE, "%d", SM_OWN_KERNEL_VERSION);
+    const bool is_c = language == SM_OWN_C;
+    int used = snprintf(text, SM_OWN_SIGNATURE_SIZE, "%s%d", is_c ? "" : "cl ", SM_OWN_KERNEL_VERSION);
     for (int i = 0; i < m.n && used < SM_OWN_SIGNATURE_SIZE; i++) {
-        used += snprintf(text + used, (size_t)(SM_OWN_SIGNATURE_SIZE - used), " %s", m.list[i].name);
+        if (is_c || !own_is_of_c_alone(m.list[i].type)) {
+            used += snprintf(text + used, (size_t)(SM_OWN_SIGNATURE_SIZE - used), " %s",
+                             is_c || m.list[i].type != OWN_RNG ? m.list[i].name : "DROPOUT");
+        }
     }
 }
+
+void sm_own_kernel_signature(sm_op_kind kind, char text[SM_OWN_SIGNATURE_SIZE]) { own_signature(kind, SM_OWN_C, text); }
 
 static const char *const c_types[] = {[SM_OPERAND_DATA] = "float",
                                       [SM_OPERAND_REAL] = "float",
@@ -199,27 +205,31 @@ void own_print_meaning(const sm_op_info *info, const own_member *m, FILE *out) {
     fputc('\n', out);
 }
 
-static void print_member(const sm_op_info *info, const own_member *m, FILE *out) {
-    char left[64] = "";
+// "const float *x"
+static void declare(const sm_op_info *info, const own_member *m, char *text, size_t size_bytes) {
     const sm_operand_info *operand = own_operand_of(info, m);
+    if (operand != NULL) {
+        snprintf(text, size_bytes, "%s%s *%s", m->type == OWN_INPUT ? "const " : "", c_types[operand->type], m->name);
+    } else {
+        snprintf(text, size_bytes, "%s %s", m->type == OWN_REAL ? "double" : "int64_t", m->name);
+    }
+}
+
+static void print_member(const sm_op_info *info, const own_member *m, FILE *out) {
+    char declared[64];
+    char left[sizeof declared + 1];
+    declare(info, m, declared, sizeof declared);
+    snprintf(left, sizeof left, "%s;", declared);
     switch (m->type) {
     case OWN_DIMENSION:
-    case OWN_THREAD: fprintf(out, "    int64_t %s;\n", m->name); return;
-    case OWN_HEAD_SIZE:
-    case OWN_INTEGER: snprintf(left, sizeof left, "int64_t %s;", m->name); break;
-    case OWN_REAL: snprintf(left, sizeof left, "double %s;", m->name); break;
+    case OWN_THREAD: fprintf(out, "    %s\n", left); return;
     case OWN_KEEP:
         fputs("    float (*keep)(const void *rng, int64_t element); // dropout: what it multiplies that element by\n",
               out);
         return;
     case OWN_RNG: fputs("    const void *rng;\n", out); return;
-    case OWN_INPUT:
-    case OWN_OUTPUT:
-        snprintf(left, sizeof left, "%s%s *%s;", m->type == OWN_INPUT ? "const " : "", c_types[operand->type], m->name);
-        break;
+    default: fprintf(out, "    %-24s // ", left); own_print_meaning(info, m, out);
     }
-    fprintf(out, "    %-24s // ", left);
-    own_print_meaning(info, m, out);
 }
 
 void own_print_places(sm_op_kind kind, FILE *out) {
@@ -250,21 +260,11 @@ void sm_own_kernel_unpack(sm_op_kind kind, FILE *out) {
     const sm_op_info *info = sm_op_get_info(kind);
     const own_members m = own_members_of(kind);
     for (int i = 0; i < m.n; i++) {
-        const own_member *from = &m.list[i];
-        const char *name = from->name;
-        switch (from->type) {
-        case OWN_DIMENSION:
-        case OWN_HEAD_SIZE:
-        case OWN_INTEGER: fprintf(out, "    const int64_t %s = args->%s;\n", name, name); break;
-        case OWN_REAL: fprintf(out, "    const double %s = args->%s;\n", name, name); break;
-        case OWN_INPUT:
-        case OWN_OUTPUT:
-            fprintf(out, "    %s%s *%s = args->%s;\n", from->type == OWN_INPUT ? "const " : "",
-                    c_types[own_operand_of(info, from)->type], name, name);
-            break;
-        case OWN_KEEP:
-        case OWN_RNG:
-        case OWN_THREAD: break;
+        char declared[64];
+        declare(info, &m.list[i], declared, sizeof declared);
+        if (m.list[i].type != OWN_RNG && !own_is_of_c_alone(m.list[i].type)) {
+            fprintf(out, "    %s%s = args->%s;\n", own_operand_of(info, &m.list[i]) == NULL ? "const " : "", declared,
+                    m.list[i].name);
         }
     }
 }

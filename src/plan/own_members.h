@@ -30,6 +30,11 @@ typedef struct {
 
 own_members own_members_of(sm_op_kind kind);
 
+// Whether a kernel in OpenCL C lacks such a member.
+static inline bool own_is_of_c_alone(own_member_type type) { return type == OWN_KEEP || type == OWN_THREAD; }
+
+void own_signature(sm_op_kind kind, sm_own_language language, char text[SM_OWN_SIGNATURE_SIZE]);
+
 // For printing: a member's operand (NULL: none); its meaning, to the end of the line; the indices of hyper, if the kind
 // reads it.
 const sm_operand_info *own_operand_of(const sm_op_info *info, const own_member *m);

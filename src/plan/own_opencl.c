@@ -40,17 +40,6 @@ int sm_own_opencl_parameters(const sm_plan *plan, const sm_op *op, sm_own_parame
 
 // --- the two lines ---------------------------------------------------------------------------------
 
-static void write_signature(sm_op_kind kind, char text[SM_OWN_SIGNATURE_SIZE]) {
-    const own_members m = own_members_of(kind);
-    int used = snprintf(text, SM_OWN_SIGNATURE_SIZE, "cl %d", SM_OWN_KERNEL_VERSION);
-    for (int i = 0; i < m.n && used < SM_OWN_SIGNATURE_SIZE; i++) {
-        if (m.list[i].type != OWN_KEEP && m.list[i].type != OWN_THREAD) {
-            used += snprintf(text + used, (size_t)(SM_OWN_SIGNATURE_SIZE - used), " %s",
-                             m.list[i].type == OWN_RNG ? "DROPOUT" : m.list[i].name);
-        }
-    }
-}
-
 // The text of `#define KIND_end "TEXT"`. False: the line is missing or too long.
 static bool find_line(sm_op_kind kind, const char *end, const char *source, char *text, size_t size_bytes) {
     char begin[LINE_SIZE];
@@ -71,7 +60,7 @@ sm_status sm_own_opencl_check(sm_op_kind kind, const char *source, const char *n
     char found[SM_OWN_SIGNATURE_SIZE];
     char items[LINE_SIZE];
     const char *op = sm_op_name(kind);
-    write_signature(kind, expected);
+    own_signature(kind, SM_OWN_OPENCL, expected);
     SM_FAIL_IF(!find_line(kind, "signature", source, found, sizeof found), SM_ERR_FORMAT,
                "%s: the line #define %s_signature \"%s\" is missing; add it (`stepmark exercise` and "
                "docs/adding.md show how)",
@@ -248,10 +237,10 @@ void sm_own_opencl_skeleton(sm_op_kind kind, FILE *out) {
     const own_members m = own_members_of(kind);
     char signature[SM_OWN_SIGNATURE_SIZE];
     int last = m.n - 1;
-    while (m.list[last].type == OWN_KEEP || m.list[last].type == OWN_THREAD) {
+    while (own_is_of_c_alone(m.list[last].type)) {
         last--;
     }
-    write_signature(kind, signature);
+    own_signature(kind, SM_OWN_OPENCL, signature);
     own_print_places(kind, out);
     fprintf(out, "#define %s_signature \"%s\"\n\n", info->name, signature);
     fprintf(

@@ -151,17 +151,11 @@ int64_t sm_run_folder_first_step(const sm_run_folder *folder) {
 // ---- the configuration ----
 
 // Facts of the machine or build that may differ between starts, with a note. Paths of files may differ silently.
-static const char *const noted[] = {"engine.build_commit", "engine.isa", "engine.tier", "n_threads"};
-static const char *const passed[] = {"data.path", "val_data.path"};
-
-static bool is_among(const char *name, const char *const *names, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(name, names[i]) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
+static const struct {
+    const char *name;
+    bool is_noted;
+} may_differ[] = {{"engine.build_commit", true}, {"engine.isa", true}, {"engine.tier", true},
+                  {"n_threads", true},           {"data.path", false}, {"val_data.path", false}};
 
 static void format_value(const json_t *value, char text[VALUE_BYTES]) {
     SM_FREED char *written = value != NULL ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
@@ -179,13 +173,13 @@ static sm_status tell_difference(const comparison *c, const char *name, const js
     char is[VALUE_BYTES];
     format_value(before, was);
     format_value(now, is);
-    if (is_among(name, passed, SM_COUNT(passed))) {
-        return SM_OK;
-    }
-    if (is_among(name, noted, SM_COUNT(noted))) {
-        snprintf(c->note, c->note_bytes, "%s: %s was %s and is %s now: results may differ in their last bits",
-                 c->folder->dir, name, was, is);
-        return SM_OK;
+    for (size_t i = 0; i < SM_COUNT(may_differ); i++) {
+        if (strcmp(name, may_differ[i].name) == 0) {
+            snprintf(c->note, may_differ[i].is_noted ? c->note_bytes : 0,
+                     "%s: %s was %s and is %s now: results may differ in their last bits", c->folder->dir, name, was,
+                     is);
+            return SM_OK;
+        }
     }
     return sm_fail(SM_ERR_USAGE,
                    "--run: %s: %s was %s when the run began and is %s now; give the same value as at the start, or "

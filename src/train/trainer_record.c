@@ -312,8 +312,7 @@ static sm_status save_state(const sm_train_record *r, const char *dir, int64_t s
     if (!r->is_writer) {
         return SM_OK;
     }
-    return r->folder != NULL ? sm_weights_save_model(dir, s->config, s->session)
-                             : sm_weights_save(dir, s->config, s->session, step);
+    return sm_weights_save(dir, s->config, s->session, r->folder != NULL ? SM_NO_STATE : step);
 }
 
 static sm_status save_to(const sm_train_record *r, const char *dir, int64_t step) {
@@ -346,7 +345,7 @@ sm_status sm_train_record_keep_best(sm_train_record *r) {
     }
     SM_TRY(sm_make_path(dir, "%s/best", r->settings->run_dir));
     set_saving(r, true);
-    const sm_status status = sm_weights_save_model(dir, r->settings->config, r->settings->session);
+    const sm_status status = sm_weights_save(dir, r->settings->config, r->settings->session, SM_NO_STATE);
     set_saving(r, false);
     return status;
 }

@@ -539,27 +539,24 @@ static bool has_optimizer(const sm_plan *plan) {
     return optimizer.first < optimizer.end;
 }
 
-static sm_status save(const char *dir, const source *from, bool with_optimizer, int64_t step) {
+static sm_status save(const char *dir, const source *from, int64_t step) {
     char digest[DIGEST_SIZE];
     SM_OWN(sm_model_folder) *folder = NULL;
     SM_TRY(sm_model_folder_begin(dir, &folder));
     SM_TRY(write_model(sm_model_folder_new(folder), from, digest, NULL));
-    SM_TRY(with_optimizer ? write_optimizer(sm_model_folder_new(folder), from, digest, step, NULL) : SM_OK);
+    SM_TRY(step != SM_NO_STATE && has_optimizer(from->plan)
+               ? write_optimizer(sm_model_folder_new(folder), from, digest, step, NULL)
+               : SM_OK);
     return sm_model_folder_commit(folder);
 }
 
 sm_status sm_weights_save(const char *dir, const sm_model_config *config, sm_session *session, int64_t step) {
-    return save(dir, &(source){.session = session, .config = config, .plan = session->plan},
-                has_optimizer(session->plan), step);
+    return save(dir, &(source){.session = session, .config = config, .plan = session->plan}, step);
 }
 
 sm_status sm_weights_save_copy(const char *dir, const sm_model_config *config, const sm_weights_copy *copy,
                                int64_t step) {
-    return save(dir, &(source){.copy = copy, .config = config, .plan = copy->plan}, has_optimizer(copy->plan), step);
-}
-
-sm_status sm_weights_save_model(const char *dir, const sm_model_config *config, sm_session *session) {
-    return save(dir, &(source){.session = session, .config = config, .plan = session->plan}, false, 0);
+    return save(dir, &(source){.copy = copy, .config = config, .plan = copy->plan}, step);
 }
 
 sm_status sm_weights_write(const char *dir, const sm_model_config *config, const sm_weights_copy *copy, int64_t step,
@@ -580,5 +577,5 @@ sm_status sm_weights_init(const char *dir, const sm_model_config *config, uint64
     const sm_plan_options options = {.B = 1, .T = 1, .dtype = SM_F32};
     SM_OWN(sm_plan) *plan = NULL;
     SM_TRY(sm_model_build(config, &options, &plan));
-    return save(dir, &(source){.config = config, .plan = plan, .seed = seed}, false, 0);
+    return save(dir, &(source){.config = config, .plan = plan, .seed = seed}, SM_NO_STATE);
 }

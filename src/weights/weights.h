@@ -35,15 +35,13 @@ sm_status sm_weights_open(const char *dir, sm_safetensors **file);
 sm_status sm_weights_load(const char *dir, const sm_model_config *config, sm_session *session, int64_t *step);
 
 // Writes parameters, config and, if the plan has one, the optimizer state after `step` steps; makes the folder if
-// missing (its parent must exist). After a failure the folder's model is unchanged.
+// missing (its parent must exist). After a failure the folder's model is unchanged. SM_NO_STATE: without that state.
+#define SM_NO_STATE INT64_C(-1)
 sm_status sm_weights_save(const char *dir, const sm_model_config *config, sm_session *session, int64_t step);
 
 // The same for a copy.
 sm_status sm_weights_save_copy(const char *dir, const sm_model_config *config, const sm_weights_copy *copy,
                                int64_t step);
-
-// Without an optimizer's state.
-sm_status sm_weights_save_model(const char *dir, const sm_model_config *config, sm_session *session);
 
 // Writes the files of a copy of a session's state into an existing folder that no other process uses;
 // digests[SM_FILE_*] receives each file's digest, "" if there is no such file. The session may run meanwhile.
