@@ -86,7 +86,6 @@ static void take_parts(sm_documents *documents, int64_t T, bool first_alone, boo
         const sm_document d = documents->all[i];
         int64_t used = 0;
         made.n_long += d.n > T;
-        made.n_short += whole && d.n < T;
         while (used < d.n && (used == 0 || !first_alone) && (!whole || d.n - used >= T)) {
             const int64_t n = d.n - used < T ? d.n - used : T;
             append(&made, d.first + used, n);

@@ -21,7 +21,6 @@ typedef struct {
     int64_t cap;
     int64_t n_empty;         // empty documents, left out
     int64_t n_long;          // documents that were cut or split
-    int64_t n_short;         // left out because they do not fill a row
     int64_t n_tokens_unused; // in all documents left out or cut
 } sm_documents;
 

@@ -40,7 +40,7 @@ static void describe(sm_params *all, const sm_param_spec *spec, int layer) {
     p->layer = layer;
     p->rows = p->is_matrix ? spec->rows : 1;
     p->cols = spec->cols;
-    p->value = p->operand = p->gradient = SM_NO_TENSOR;
+    p->value = p->gradient = SM_NO_TENSOR;
     make_name(p->name, spec->name, layer);
 }
 
@@ -138,7 +138,7 @@ static void add_param(sm_plan *plan, const sm_params *all, sm_param *p) {
     p->value = add_view(plan, p, g->value, "");
     p->gradient = p->whole_gradient = add_view(plan, p, g->gradient, "d");
     const int copy = add_view(plan, p, g->working_copy, sm_dtype_name(plan->dtype));
-    p->operand = p->whole_operand = copy == SM_NO_TENSOR ? p->value : copy;
+    p->whole_operand = copy == SM_NO_TENSOR ? p->value : copy;
     if (plan->status == SM_OK) {
         sm_tensor *t = &plan->tensors[p->value];
         t->is_saved = true;

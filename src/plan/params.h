@@ -35,10 +35,10 @@ typedef struct {
     int group;            // index into sm_params.groups
     int64_t offset_elems; // within the group
     int value;            // tensor index
-    int operand;          // tensor index: the tensor that matmuls read: `value` or its working copy
     int gradient;         // tensor index, or SM_NO_TENSOR
-    int whole_operand;    // the same for the whole matrix, if this is its first part
-    int whole_gradient;
+    int whole_operand; // tensor index: what matmuls read: `value` or its working copy, or, if this is the first part of
+                       // a matrix, those of the whole
+    int whole_gradient; // likewise
 } sm_param;
 
 typedef struct {

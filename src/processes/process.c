@@ -119,9 +119,6 @@ static sm_status read_stream(process *p, int which) {
         sm_close_at(&s->fd);
         return SM_OK;
     }
-    if (which == ERR && p->job->shows_stderr) {
-        fwrite(s->text + s->n, 1, (size_t)n, stderr);
-    }
     s->n += (size_t)n;
     if (which == MESSAGES) {
         char *line = s->text;

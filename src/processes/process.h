@@ -32,7 +32,6 @@ typedef struct {
     bool has_no_input; // its stdin is empty
     sm_process_output output;
     size_t most_bytes; // keep this many bytes from the beginnings of stdout and stderr instead; 0: as above
-    bool shows_stderr; // the kept stderr also appears on ours
 
     // Receives lines that the function writes to *messages, a descriptor in its process, without the newline. A failure
     // ends the process and is returned. NULL: none. An outer process's descriptor there is closed.
