@@ -35,7 +35,6 @@ sm_status sm_documents_split(const sm_tokens *tokens, int32_t separator, int64_t
                 if (length > 0) {
                     append(documents, first, length);
                 }
-                documents->n_empty += length == 0;
                 n_found += length;
                 first = at + i + 1;
             }
@@ -81,17 +80,15 @@ sm_status sm_documents_draw(const sm_tokens *tokens, int64_t least, int64_t most
 // Replaces the documents by their parts of at most T positions; first_alone: by the first part only; whole: by parts of
 // exactly T.
 static void take_parts(sm_documents *documents, int64_t T, bool first_alone, bool whole) {
-    sm_documents made = {.n_empty = documents->n_empty};
+    sm_documents made = {.n = 0};
     for (int64_t i = 0; i < documents->n; i++) {
         const sm_document d = documents->all[i];
         int64_t used = 0;
-        made.n_long += d.n > T;
         while (used < d.n && (used == 0 || !first_alone) && (!whole || d.n - used >= T)) {
             const int64_t n = d.n - used < T ? d.n - used : T;
             append(&made, d.first + used, n);
             used += n;
         }
-        made.n_tokens_unused += d.n - used;
     }
     sm_documents_free(documents);
     *documents = made;

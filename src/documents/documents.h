@@ -19,9 +19,6 @@ typedef struct {
     sm_document *all; // in the stream's order
     int64_t n;
     int64_t cap;
-    int64_t n_empty;         // empty documents, left out
-    int64_t n_long;          // documents that were cut or split
-    int64_t n_tokens_unused; // in all documents left out or cut
 } sm_documents;
 
 // Ways to treat a document that does not fit a row of T positions. X(code, name)

@@ -19,7 +19,7 @@ static sm_tokens *open_bytes(const char *text, size_t size_bytes) {
 
 // --- documents --------------------------------------------------------------------------------------
 
-static void check_split(const char *text, const char *const *wanted, int64_t n_empty) {
+static void check_split(const char *text, const char *const *wanted) {
     SM_OWN(sm_tokens) *tokens = open_bytes(text, strlen(text));
     SM_AT_END(sm_documents_free) sm_documents documents;
     int64_t n = 0;
@@ -30,14 +30,13 @@ static void check_split(const char *text, const char *const *wanted, int64_t n_e
         assert_memory_equal(text + d.first, wanted[n], (size_t)d.n);
     }
     assert_int_equal(documents.n, n);
-    assert_int_equal(documents.n_empty, n_empty);
 }
 
 TEST(separators_split_documents) {
-    check_split("abc|de|f|", (const char *const[]){"abc", "de", "f", NULL}, 0);
-    check_split("|abc||de", (const char *const[]){"abc", "d", NULL}, 2); // the last token is a target alone
-    check_split("abcd", (const char *const[]){"abc", NULL}, 0);
-    check_split("ab|c", (const char *const[]){"ab", NULL}, 0);
+    check_split("abc|de|f|", (const char *const[]){"abc", "de", "f", NULL});
+    check_split("|abc||de", (const char *const[]){"abc", "d", NULL}); // the last token is a target alone
+    check_split("abcd", (const char *const[]){"abc", NULL});
+    check_split("ab|c", (const char *const[]){"ab", NULL});
     const char *const without[] = {"|||", "|", "a"};
     for (size_t i = 0; i < sizeof without / sizeof without[0]; i++) {
         SM_OWN(sm_tokens) *tokens = open_bytes(without[i], strlen(without[i]));
@@ -86,12 +85,11 @@ static sm_documents three(void) {
     return documents;
 }
 
-static void check_lengths(sm_documents *documents, const int64_t *wanted, int64_t n, int64_t n_unused) {
+static void check_lengths(sm_documents *documents, const int64_t *wanted, int64_t n) {
     assert_int_equal(documents->n, n);
     for (int64_t i = 0; i < n; i++) {
         assert_int_equal(documents->all[i].n, wanted[i]);
     }
-    assert_int_equal(documents->n_tokens_unused, n_unused);
     sm_documents_free(documents);
 }
 
@@ -101,11 +99,11 @@ TEST(long_documents_are_refused_cut_or_split) {
                    SM_ERR_INVALID, "document 2 has 10 tokens");
     ok(sm_documents_shorten(&documents, 10, false, SM_LONG_REFUSE));
     ok(sm_documents_shorten(&documents, 4, false, SM_LONG_CUT));
-    check_lengths(&documents, (const int64_t[]){3, 4, 4}, 3, 6);
+    check_lengths(&documents, (const int64_t[]){3, 4, 4}, 3);
     documents = three();
     ok(sm_documents_shorten(&documents, 4, false, SM_LONG_SPLIT));
     assert_int_equal(documents.all[2].first, 8);
-    check_lengths(&documents, (const int64_t[]){3, 4, 4, 2, 4}, 5, 0);
+    check_lengths(&documents, (const int64_t[]){3, 4, 4, 2, 4}, 5);
 }
 
 TEST(rows_without_padding_are_whole) {
@@ -113,10 +111,10 @@ TEST(rows_without_padding_are_whole) {
     expect_failure("document 1 has 3 tokens", sm_documents_shorten(&documents, 4, true, SM_LONG_REFUSE), SM_ERR_INVALID,
                    "document 1 has 3 tokens");
     ok(sm_documents_shorten(&documents, 4, true, SM_LONG_SPLIT));
-    check_lengths(&documents, (const int64_t[]){4, 4, 4}, 3, 5);
+    check_lengths(&documents, (const int64_t[]){4, 4, 4}, 3);
     documents = three();
     ok(sm_documents_shorten(&documents, 4, true, SM_LONG_CUT));
-    check_lengths(&documents, (const int64_t[]){4, 4}, 2, 9);
+    check_lengths(&documents, (const int64_t[]){4, 4}, 2);
     documents = three();
     expect_failure("none", sm_documents_shorten(&documents, 11, true, SM_LONG_SPLIT), SM_ERR_INVALID, "fills a row");
     sm_documents_free(&documents);
