@@ -18,14 +18,6 @@ static uint64_t number_at(const uint8_t *bytes, int n) {
 
 static uint32_t word_at(const uint8_t *bytes, int index) { return (uint32_t)number_at(bytes + 4 * index, 4); }
 
-sm_status sm_id_layout_check(const char *path, const sm_id_layout *layout, int64_t size_bytes) {
-    const int64_t found_bytes = size_bytes - layout->offset_bytes;
-    SM_FAIL_IF(layout->count != found_bytes / layout->id_bytes || found_bytes % layout->id_bytes != 0, SM_ERR_FORMAT,
-               "%s: its header tells of %lld ids of %lld bytes, but %lld bytes follow it", path,
-               (long long)layout->count, (long long)layout->id_bytes, (long long)found_bytes);
-    return SM_OK;
-}
-
 // ---- llm.c ----------------------------------------------------------------------------------
 
 // The magic number implies the width of ids.
@@ -54,10 +46,14 @@ sm_status sm_llmc_parse(const char *path, const uint8_t *head, size_t n, int64_t
     SM_FAIL_IF(word_at(head, 1) != llmc_variants[variant].version, SM_ERR_UNSUPPORTED,
                "%s: version %u of llm.c's format; with magic number %u only %u is supported", path, word_at(head, 1),
                llmc_variants[variant].magic, llmc_variants[variant].version);
-    *layout = (sm_id_layout){.offset_bytes = SM_LLMC_HEADER_BYTES,
-                             .count = (int64_t)number_at(head + 8, 8),
-                             .id_bytes = llmc_variants[variant].id_bytes};
-    return sm_id_layout_check(path, layout, size_bytes);
+    const int64_t told = (int64_t)number_at(head + 8, 8);
+    const int64_t found_bytes = size_bytes - SM_LLMC_HEADER_BYTES;
+    const int64_t id_bytes = llmc_variants[variant].id_bytes;
+    SM_FAIL_IF(told != found_bytes / id_bytes || found_bytes % id_bytes != 0, SM_ERR_FORMAT,
+               "%s: its header tells of %lld tokens, but %lld bytes follow it", path, (long long)told,
+               (long long)found_bytes);
+    *layout = (sm_id_layout){.offset_bytes = SM_LLMC_HEADER_BYTES, .count = told, .id_bytes = id_bytes};
+    return SM_OK;
 }
 
 void sm_llmc_header(int64_t id_bytes, int64_t count, uint8_t header[SM_LLMC_HEADER_BYTES]) {

@@ -43,9 +43,6 @@ typedef struct {
     bool is_signed, is_big_endian;
 } sm_id_layout;
 
-// SM_ERR_FORMAT: behind its header, a file has not as many ids as that tells of.
-sm_status sm_id_layout_check(const char *path, const sm_id_layout *layout, int64_t size_bytes);
-
 enum { SM_DATA_HEAD_BYTES = 1 << 16 };
 
 // Finds the format of a file from its first n bytes: SM_DATA_HEAD_BYTES, or all. `asked` is what its user says that it

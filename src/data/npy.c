@@ -152,5 +152,9 @@ sm_status sm_npy_parse(const char *path, const uint8_t *head, size_t n, int64_t 
                "%s: a NumPy array of %d dimensions in Fortran's order; save it in C's: "
                "np.save(FILE, np.ascontiguousarray(ids))",
                path, a.n_dims);
-    return sm_id_layout_check(path, layout, size_bytes);
+    const int64_t found_bytes = size_bytes - layout->offset_bytes;
+    return a.count == found_bytes / layout->id_bytes && found_bytes % layout->id_bytes == 0
+               ? SM_OK
+               : sm_fail(SM_ERR_FORMAT, "%s: its header tells of %lld ids of %lld bytes, but %lld bytes follow it",
+                         path, (long long)a.count, (long long)layout->id_bytes, (long long)found_bytes);
 }

@@ -5,7 +5,7 @@
 
 #include "harness_support.h"
 #include "src/tokenizer/encoder.h"
-#include "tests/support/ids_of.h"
+#include "tests/support/source_text.h"
 
 enum { MAX_TEXT_BYTES = 500, PART_BYTES = 7 };
 

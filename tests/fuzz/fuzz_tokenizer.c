@@ -3,7 +3,7 @@
 
 #include "harness_support.h"
 #include "src/tokenizer/encoder.h"
-#include "tests/support/ids_of.h"
+#include "tests/support/source_text.h"
 
 enum { MAX_TEXT_BYTES = 2000 };
 

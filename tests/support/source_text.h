@@ -1,11 +1,10 @@
-// source_text.h: a megabyte of real text for tests: the program's embedded files, one after another.
+// source_text.h: a megabyte of real text for tests: the program's embedded files, one after another; and whether ids are
+// a text's.
 #ifndef STEPMARK_TESTS_SOURCE_TEXT_H
 #define STEPMARK_TESTS_SOURCE_TEXT_H
 
-#include <stdint.h>
-#include <string.h>
-
 #include "embedded.h"
+#include "src/tokenizer/tokenizer.h"
 
 enum { SOURCE_TEXT_BYTES = 1 << 20 };
 
@@ -23,6 +22,19 @@ static inline const uint8_t *source_text(void) {
         n += n_bytes;
     }
     return text;
+}
+
+// Whether their tokens, one after another, are its bytes.
+static inline bool are_ids_of(const sm_tokenizer *t, const sm_ids *ids, const uint8_t *text, size_t n) {
+    size_t at = 0;
+    for (size_t i = 0; i < ids->n; i++) {
+        const size_t n_bytes = t->tokens[ids->ids[i]].n_bytes;
+        if (n_bytes > n - at || memcmp(text + at, sm_token_bytes(t, ids->ids[i]), n_bytes) != 0) {
+            return false;
+        }
+        at += n_bytes;
+    }
+    return at == n;
 }
 
 #endif

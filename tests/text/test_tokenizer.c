@@ -3,7 +3,6 @@
 #include "tests/support/test.h"
 #include "clock.h"
 #include "tests/support/full_disk.h"
-#include "tests/support/ids_of.h"
 #include "philox.h"
 #include "tests/support/source_text.h"
 #include "tests/support/temp_folder.h"
