@@ -130,8 +130,8 @@ static sm_status take_turn(sm_exercise_case *c, sm_device *reference, const char
     return k->report == NULL && status == SM_ERR_FORMAT ? SM_OK : status; // a smaller build lacks an instruction set
 }
 
-// What a processor's driver compiles could answer before it is done, or begin while operands are copied: a call with its
-// copies, less the longest that those of ours took, is the least that it can have taken. Ours come last.
+// What a processor's driver compiles could answer before it is done, or begin while operands are copied. A call with
+// its copies, less the longest that those of ours took, is the least that it can have taken. Ours come last.
 static void count_hidden_work(sm_timed_kernel *kernels, int n) {
     double copies_ns = 0;
     for (int i = n * SM_EXERCISE_TURNS - 1; i >= 0; i--) {

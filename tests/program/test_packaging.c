@@ -1,5 +1,6 @@
 // test_packaging.c: what packaging/ names is there: versions, commands, flags, and the figure that the Phoronix profile
-// reads. Its tools themselves need networks, and are not run.
+// reads. Its tools themselves need networks, and are not run. And scripts of tools/ that judge a change fail when they
+// must.
 #include "tests/support/test.h"
 #include "tests/support/run_program.h"
 
@@ -36,6 +37,19 @@ TEST(the_profile_reads_the_figure) {
           "chmod +x stepmark-*/bin/stepmark && tar -czf stepmark-0.1.0-linux-x86_64.tar.gz stepmark-*-x86_64 && "
           "sh $P/phoronix/install.sh && ./stepmark --precision bf16 && grep -qx 0 test-exit-status && "
           "grep -qx 'rate: 538.2[0-9]*' log");
+}
+
+TEST(a_failed_test_is_a_failure) {
+    shell("tools/run_tests.sh true >/dev/null && { tools/run_tests.sh true false >$T/said 2>&1; test $? = 1; } && "
+          "grep -q '^false failed: exit code 1' $T/said");
+}
+
+TEST(what_includes_upwards_is_refused) {
+    shell("git --version >/dev/null 2>&1 || exit 0; mkdir -p $T/tree/tools $T/tree/os $T/tree/src/plan && "
+          "cp tools/check_deps.sh $T/tree/tools && cd $T/tree && git init -q && "
+          "echo '#include \"src/plan/plan.h\"' >os/os.h && : >src/plan/plan.h && "
+          "{ tools/check_deps.sh 2>said; test $? = 1; } && grep -q 'os.h includes .*, which is above it' said && "
+          "echo '#include \"os/os.h\"' >src/plan/plan.h && : >os/os.h && tools/check_deps.sh >said 2>&1");
 }
 
 int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }
