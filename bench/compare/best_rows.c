@@ -97,9 +97,8 @@ static estimate throughput_per_gib(const json_t *row) {
 // The median absolute deviation is a median, too: its interval is computed like that of times.
 static estimate spread(const json_t *row) {
     const double median = sm_json_number(row, "median_ns");
-    SM_FREED double *values = NULL;
-    size_t n = 0;
-    sm_rows_samples(row, "samples_ns", &values, &n);
+    size_t n;
+    SM_FREED double *values = sm_rows_samples(row, "samples_ns", &n);
     for (size_t i = 0; i < n; i++) {
         values[i] = 100 * fabs(values[i] - median) / median;
     }

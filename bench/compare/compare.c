@@ -206,9 +206,8 @@ static void pairs_of_runs(const run_group *a, const run_group *b, values *v) {
 // All samples of a side's few runs: of a run with many the medians of its stretches; of one without any its median.
 static void samples_of_runs(const run_group *group, double **out, size_t *n) {
     for (size_t i = 0; i < group->n_usable; i++) {
-        double *samples = NULL;
-        size_t n_samples = 0;
-        sm_rows_samples(group->rows[i], "samples_ns", &samples, &n_samples);
+        size_t n_samples;
+        SM_FREED double *samples = sm_rows_samples(group->rows[i], "samples_ns", &n_samples);
         const size_t n_parts = n_samples >= MIN_STRETCHED ? N_STRETCHES : n_samples > 0 ? n_samples : 1;
         *out = sm_realloc(*out, (*n + n_parts) * sizeof(**out));
         for (size_t k = 0; k < n_parts; k++) {
@@ -216,8 +215,15 @@ static void samples_of_runs(const run_group *group, double **out, size_t *n) {
             const size_t end = (k + 1) * n_samples / n_parts;
             (*out)[(*n)++] = n_samples > 0 ? median_of(samples + first, end - first) : run_time(group->rows[i]);
         }
-        free(samples);
     }
+}
+
+sm_difference sm_compare_samples(const json_t *row_a, const json_t *row_b, const char *samples, double alpha) {
+    size_t n_a;
+    size_t n_b;
+    SM_FREED double *a = sm_rows_samples(row_a, samples, &n_a);
+    SM_FREED double *b = sm_rows_samples(row_b, samples, &n_b);
+    return sm_compare_unpaired(a, n_a, b, n_b, alpha);
 }
 
 static values collect(const run_group *a, const run_group *b) {

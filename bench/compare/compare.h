@@ -143,6 +143,9 @@ sm_status sm_compare(const json_t *rows_a, const json_t *rows_b, const sm_compar
                      sm_comparison *comparison);
 void sm_comparison_free(sm_comparison *comparison);
 
+// Of two rows alone, by an array of samples (sm_compare_unpaired).
+sm_difference sm_compare_samples(const json_t *row_a, const json_t *row_b, const char *samples, double alpha);
+
 // For rows that did the same work: how much faster the fastest is than each other, an array of texts: "fused is 1.36
 // (1.31-1.41) times faster than naive", with the 95% interval of the ratio; or that the two are not distinct, or have
 // too few samples. Rows without figures are left out; rounds count together. The caller owns it.

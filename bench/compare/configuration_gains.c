@@ -94,13 +94,10 @@ static double *samples_of(const json_t *rows, size_t *n) {
     double *all = NULL;
     *n = 0;
     SM_EACH(row, rows) {
-        SM_FREED double *samples_ns = NULL;
-        size_t n_more = 0;
-        if (has_figures(row)) {
-            sm_rows_samples(row, "samples_ns", &samples_ns, &n_more);
-            all = sm_realloc(all, (*n + n_more + 1) * sizeof(*all));
-        }
-        for (size_t i = 0; i < n_more; i++) {
+        size_t n_more;
+        SM_FREED double *samples_ns = sm_rows_samples(row, "samples_ns", &n_more);
+        all = sm_realloc(all, (*n + n_more + 1) * sizeof(*all));
+        for (size_t i = 0; i < n_more && has_figures(row); i++) {
             all[(*n)++] = per_token_s(row, samples_ns[i]);
         }
     }

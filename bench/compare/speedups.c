@@ -65,16 +65,10 @@ static void name_row(const group *g, const json_t *row, char name[NAME_SIZE]) {
 }
 
 static void say(const group *g, const json_t *slow, bool names_test, json_t *sentences) {
-    double *samples[2];
-    size_t n[2];
     char fast_name[NAME_SIZE];
     char slow_name[NAME_SIZE];
     char text[SENTENCE_SIZE];
-    sm_rows_samples(g->rows[0], "samples_ns", &samples[0], &n[0]);
-    sm_rows_samples(slow, "samples_ns", &samples[1], &n[1]);
-    const sm_difference d = sm_compare_unpaired(samples[0], n[0], samples[1], n[1], 0.05);
-    free(samples[0]);
-    free(samples[1]);
+    const sm_difference d = sm_compare_samples(g->rows[0], slow, "samples_ns", 0.05);
     name_row(g, g->rows[0], fast_name);
     name_row(g, slow, slow_name);
     if (!isfinite(d.estimate) || fast_name[0] == '\0' || strcmp(fast_name, slow_name) == 0) {

@@ -66,18 +66,10 @@ const json_t *sm_loop_baseline(const json_t *rows, const json_t *row) {
 // The samples are times by step; fewer than six have no interval.
 static void add_change(const json_t *row, const json_t *baseline, const char *samples, const char *field,
                        json_t *record) {
-    double *now = NULL;
-    double *then = NULL;
-    size_t n_now = 0;
-    size_t n_then = 0;
     if (baseline == NULL) {
         return;
     }
-    sm_rows_samples(row, samples, &now, &n_now);
-    sm_rows_samples(baseline, samples, &then, &n_then);
-    const sm_difference d = sm_compare_unpaired(then, n_then, now, n_now, alpha);
-    free(now);
-    free(then);
+    const sm_difference d = sm_compare_samples(baseline, row, samples, alpha);
     const double then_ns = sm_json_number(baseline, field);
     const bool is_told = isfinite(d.estimate) || then_ns > 0;
     const double change = isfinite(d.estimate) ? expm1(d.estimate) : sm_json_number(row, field) / then_ns - 1;

@@ -282,12 +282,10 @@ void sm_stepper_close(sm_stepper *s) {
 static sm_step_record *new_record(const sm_plan *plan) {
     const size_t n_losses = (size_t)(plan->B * plan->T);
     const size_t n_values = 2 + (size_t)plan->n_tensors * N_RUNS * RUN_ELEMS;
-    sm_step_record *r = calloc(1, sizeof *r + (n_losses + n_values) * sizeof(float));
-    if (r != NULL) {
-        r->n_losses = (int64_t)n_losses;
-        r->losses = (float *)(r + 1);
-        r->values = r->losses + n_losses;
-    }
+    sm_step_record *r = sm_calloc(1, sizeof *r + (n_losses + n_values) * sizeof(float));
+    r->n_losses = (int64_t)n_losses;
+    r->losses = (float *)(r + 1);
+    r->values = r->losses + n_losses;
     return r;
 }
 
@@ -316,7 +314,6 @@ sm_status sm_step_keep(sm_stepper *s, sm_row *row, bool *is_kept) {
     }
     SM_TRY(open_spot(s));
     s->record = new_record(s->session->plan);
-    SM_FAIL_IF(s->record == NULL, SM_ERR_OOM, "no memory to record a step");
     s->record->n_batches = s->n_batches;
     s->record->n_micro_steps = s->session->n_micro_steps;
     SM_TRY(sm_session_synchronize(s->session));
@@ -402,8 +399,7 @@ static sm_status write_own_tokens(const sm_session *session) {
     if (plan->gathered_tokens == SM_NO_TENSOR) {
         return SM_OK;
     }
-    SM_FREED int32_t *tokens = malloc((size_t)n * sizeof *tokens);
-    SM_FAIL_IF(tokens == NULL, SM_ERR_OOM, "no memory for %lld tokens", (long long)n);
+    SM_FREED int32_t *tokens = sm_malloc((size_t)n * sizeof *tokens);
     SM_TRY(backend->download(session->executable, plan->tokens, 0, n, tokens));
     return backend->upload(session->executable, plan->gathered_tokens, plan->processes.rank * n, n, tokens);
 }
@@ -435,7 +431,7 @@ static sm_status repeat(sm_stepper *s, sm_step_record *again) {
 sm_status sm_step_repeat(sm_stepper *s, sm_row *row) {
     const int64_t begin_ns = sm_now_ns();
     SM_FREED sm_step_record *again = new_record(s->session->plan);
-    const sm_status status = again != NULL ? repeat(s, again) : sm_fail(SM_ERR_OOM, "no memory to record a step");
+    const sm_status status = repeat(s, again);
     sm_step_forget(s);
     describe_spots(s, row);
     sm_step_count_checks(row, sm_now_ns() - begin_ns);

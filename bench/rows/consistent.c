@@ -167,9 +167,8 @@ static bool samples_differ(audit *a) {
 // The sum, mean, deviation and median of an array of times, where the row has them.
 static bool array_differs(const audit *a, const char *array, const char *sum, const char *mean, const char *deviation,
                           const char *median) {
-    SM_FREED double *values = NULL;
-    size_t n = 0;
-    sm_rows_samples(a->row, array, &values, &n);
+    size_t n;
+    SM_FREED double *values = sm_rows_samples(a->row, array, &n);
     const sm_stats s = sm_stats_of_reals(values, (int64_t)n);
     return differs(a, sum, s.mean * (double)n, 1) || differs(a, mean, s.mean, 1) ||
            differs(a, deviation, s.stddev, 1) || differs(a, median, n > 0 ? s.median : NAN, 1);
@@ -424,7 +423,7 @@ bool sm_row_contradicts(const json_t *row, char text[SM_CONTRADICTION_SIZE]) {
     if (has_wrong_sign(a)) {
         return true;
     }
-    sm_rows_samples(row, "samples_ns", &a->samples, &a->n);
+    a->samples = sm_rows_samples(row, "samples_ns", &a->n);
     const bool found = lacks_samples(a) || samples_differ(a) ||
                        array_differs(a, "warmup_samples_ns", "warmup_ns", "", "", "") ||
                        array_differs(a, "cold_samples_ns", "", "", "", "cold_ns") ||

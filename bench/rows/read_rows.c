@@ -109,21 +109,17 @@ const char *sm_rows_status(const json_t *row) {
     return sm_json_number(row, "median_ns") > 0 ? "ok" : "error";
 }
 
-void sm_rows_samples(const json_t *row, const char *name, double **values, size_t *n) {
+double *sm_rows_samples(const json_t *row, const char *name, size_t *n) {
     const json_t *array = sm_json_get(row, name);
-    size_t size = json_array_size(array);
-    *values = NULL;
+    double *values = sm_malloc((json_array_size(array) + 1) * sizeof(*values));
     *n = 0;
-    if (size == 0) {
-        return;
-    }
-    *values = sm_malloc(size * sizeof(**values));
-    for (size_t i = 0; i < size; i++) {
-        double value = json_number_value(json_array_get(array, i));
+    SM_EACH(sample, array) {
+        const double value = json_number_value(sample);
         if (isfinite(value) && value > 0) {
-            (*values)[(*n)++] = value;
+            values[(*n)++] = value;
         }
     }
+    return values;
 }
 
 // --- figures that older rows and other programs leave out ------------------------------------
@@ -140,12 +136,10 @@ static void fill_in(json_t *row, const char *name, double value) {
 
 // From the samples where there are any; else the mean stands for the median.
 static void complete(json_t *row) {
-    double *values = NULL;
-    size_t n = 0;
-    sm_rows_samples(row, "samples_ns", &values, &n);
+    size_t n;
+    SM_FREED double *values = sm_rows_samples(row, "samples_ns", &n);
     const sm_stats s = sm_stats_of_reals(values, (int64_t)n);
     const double noise = sm_steady_noise_percent(&s);
-    free(values);
 #define X(field, member) fill_in(row, #field, s.member);
     SM_STATS_FIELDS(X)
 #undef X

@@ -70,9 +70,8 @@ const char *sm_rows_other_optimizer(const json_t *row);
 // "ok" if the row has figures but no status.
 const char *sm_rows_status(const json_t *row);
 
-// The positive, finite numbers of an array field, in order. The caller frees *values; *n is 0 and *values NULL if there
-// are none.
-void sm_rows_samples(const json_t *row, const char *name, double **values, size_t *n);
+// The positive, finite numbers of an array field, in order; *n counts them. The caller frees them.
+double *sm_rows_samples(const json_t *row, const char *name, size_t *n);
 
 // --- what a row may hold -------------------------------------------------------------------------
 

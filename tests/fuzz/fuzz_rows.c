@@ -13,10 +13,9 @@ void fuzz_one(const uint8_t *data, size_t size_bytes) {
     SM_FREED char *text = fuzz_text(data, size_bytes);
     if (sm_rows_parse("rows", text, size_bytes, &rows) == SM_OK) {
         json_array_foreach(rows.rows, i, row) {
-            SM_FREED double *values = NULL;
-            size_t n = 0;
+            size_t n;
             sm_rows_status(row);
-            sm_rows_samples(row, "samples_ns", &values, &n);
+            SM_FREED double *values = sm_rows_samples(row, "samples_ns", &n);
         }
     }
 }

@@ -243,11 +243,10 @@ TEST(versions) {
 }
 
 TEST(types_are_not_trusted) {
-    SM_FREED double *values = NULL;
-    size_t n = 0;
+    size_t n;
     json_t *row =
         json_loads("{\"samples_ns\": [\"x\", -1, 0, 5, null, {}], \"status\": 3, \"median_ns\": \"fast\"}", 0, NULL);
-    sm_rows_samples(row, "samples_ns", &values, &n);
+    SM_FREED double *values = sm_rows_samples(row, "samples_ns", &n);
     assert_int_equal(n, 1);
     assert_string_equal(sm_rows_text(row, "median_ns"), "fast");
     assert_string_equal(sm_rows_status(row), "error");
