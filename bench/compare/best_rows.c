@@ -71,31 +71,25 @@ static void add_record(json_t *records, const json_t *groups, const char *topic,
 
 // --- the best of a group -----------------------------------------------------------------------------
 
-// A figure with its 95% interval; NaN if unknown.
-typedef struct {
-    double value, lo, hi;
-} estimate;
-
-// Tokens per second: the inverse of time, so the ends of the interval are exchanged.
-static estimate throughput(const json_t *row) {
+sm_estimate sm_row_rate(const json_t *row) {
     const double median_ts = sm_json_number(row, "median_ts");
     const double tokens = median_ts * sm_json_number(row, "median_ns");
-    return (estimate){median_ts, tokens / sm_json_number(row, "ci95_hi_ns"),
-                      tokens / sm_json_number(row, "ci95_lo_ns")};
+    return (sm_estimate){median_ts, tokens / sm_json_number(row, "ci95_hi_ns"),
+                         tokens / sm_json_number(row, "ci95_lo_ns")};
 }
 
 // For each GiB in use: memory allocated on a device with its own memory, otherwise the process's peak.
-static estimate throughput_per_gib(const json_t *row) {
+static sm_estimate throughput_per_gib(const json_t *row) {
     const double on_device = sm_json_number(row, "device_peak_bytes");
     const double in_process = sm_json_number(row, "peak_rss_bytes");
     const bool own_memory = sm_rows_text(row, "gpu_info")[0] != '\0' || !(in_process > 0);
     const double gib = (own_memory && on_device > 0 ? on_device : in_process) / (1024.0 * 1024 * 1024);
-    const estimate all = throughput(row);
-    return gib > 0 ? (estimate){all.value / gib, all.lo / gib, all.hi / gib} : (estimate){NAN, NAN, NAN};
+    const sm_estimate all = sm_row_rate(row);
+    return gib > 0 ? (sm_estimate){all.value / gib, all.lo / gib, all.hi / gib} : (sm_estimate){NAN, NAN, NAN};
 }
 
 // The median absolute deviation is a median, too: its interval is computed like that of times.
-static estimate spread(const json_t *row) {
+static sm_estimate spread(const json_t *row) {
     const double median = sm_json_number(row, "median_ns");
     size_t n;
     SM_FREED double *values = sm_rows_samples(row, "samples_ns", &n);
@@ -103,28 +97,28 @@ static estimate spread(const json_t *row) {
         values[i] = 100 * fabs(values[i] - median) / median;
     }
     const sm_stats s = sm_stats_of_reals(values, median > 0 ? (int64_t)n : 0);
-    return (estimate){s.median, s.ci95_lo, s.ci95_hi};
+    return (sm_estimate){s.median, s.ci95_lo, s.ci95_hi};
 }
 
 // A criterion for comparing rows.
 typedef struct {
     const char *topic;
     const char *unit;
-    estimate (*estimate_of)(const json_t *row);
+    sm_estimate (*estimate_of)(const json_t *row);
     bool least_wins;
 } contest;
 
 static const contest contests[] = {
-    {"fastest", "tokens/s", throughput, false},
+    {"fastest", "tokens/s", sm_row_rate, false},
     {"per GiB", "tokens/s/GiB", throughput_per_gib, false},
     {"steadiest", "% spread", spread, true},
 };
 
 typedef struct {
     const json_t *first; // the best by its value; NULL: fewer than two configurations have the figure
-    estimate figure;     // of `first`
+    sm_estimate figure;  // of `first`
     const json_t *rival; // the nearest of those that it is not distinct from; NULL: none
-    estimate rival_figure;
+    sm_estimate rival_figure;
     size_t n_rivals;
     char doubt[SM_DOUBT_SIZE * 2]; // of all rows; those without a verdict do not take part. "": none
 } outcome;
@@ -133,7 +127,7 @@ static bool is_better(const contest *c, double a, double b) { return c->least_wi
 
 static outcome judge(const contest *c, const json_t *const *rows, size_t n) {
     outcome o = {.first = NULL};
-    SM_FREED estimate *figures = sm_calloc(n, sizeof(*figures));
+    SM_FREED sm_estimate *figures = sm_calloc(n, sizeof(*figures));
     bool has_several = false;
     size_t n_others = 0;
     for (size_t i = 0; i < n; i++) {
@@ -149,7 +143,7 @@ static outcome judge(const contest *c, const json_t *const *rows, size_t n) {
         o.doubt[0] = '\0';
     }
     for (size_t i = 0; i < n && o.first != NULL; i++) {
-        const estimate *its = &figures[i];
+        const sm_estimate *its = &figures[i];
         if (isnan(its->value) || sm_identity_difference(rows[i], o.first) == 0) {
             continue;
         }

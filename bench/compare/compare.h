@@ -30,6 +30,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// Tokens/s of a row at its median step, with the 95% interval of that: the ends of the time's, exchanged; NaN: unknown.
+typedef struct {
+    double value, lo, hi;
+} sm_estimate;
+sm_estimate sm_row_rate(const json_t *row);
+
 // --- verdicts on one row -------------------------------------------------------------------------
 
 // Whether a figure is steady enough to rely on (sm_noise, stats.h). All statements about speed use it.

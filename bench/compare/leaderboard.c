@@ -162,19 +162,17 @@ static json_t *make_record(const json_t *row, const json_t *best, const char *wo
     char marks[TEXT_SIZE];
     const bool has_card = sm_rows_text(row, "gpu_info")[0] != '\0';
     const double memory_bytes = sm_json_number(row, has_card ? "device_peak_bytes" : "peak_rss_bytes");
-    const double rate = sm_json_number(row, "median_ts");
-    const double tokens = rate * sm_json_number(row, "median_ns");
+    const sm_estimate rate = sm_row_rate(row);
     set_marks(row, best, is_reference, marks);
     return sm_json_put(make_name(row), {"reference", json_boolean(is_reference)}, {"place", sm_json_integer(place)},
-                       {"work", sm_json_text(work)}, {"median_ts", sm_json_real(rate)},
-                       {"lo_ts", sm_json_real(tokens / sm_json_number(row, "ci95_hi_ns"))},
-                       {"hi_ts", sm_json_real(tokens / sm_json_number(row, "ci95_lo_ns"))},
+                       {"work", sm_json_text(work)}, {"median_ts", sm_json_real(rate.value)},
+                       {"lo_ts", sm_json_real(rate.lo)}, {"hi_ts", sm_json_real(rate.hi)},
                        {"noise_percent", sm_json_real(sm_json_number(row, "noise_percent"))},
                        {"mfu", sm_json_real(sm_json_number(row, "mfu"))},
                        {"tokens_per_joule", sm_json_real(1 / sm_json_number(row, "energy_per_token_j"))},
                        {"memory_bytes", sm_json_real(memory_bytes)}, {"bound", sm_json_text(SM_ROWS_BOUND(row))},
-                       {"tokens_per_s_gib", sm_json_real(rate / (memory_bytes / gib))},
-                       {"cost", sm_json_text(SM_COSTS_TEXT(costs, row, rate))}, {"marks", sm_json_text(marks)});
+                       {"tokens_per_s_gib", sm_json_real(rate.value / (memory_bytes / gib))},
+                       {"cost", sm_json_text(SM_COSTS_TEXT(costs, row, rate.value))}, {"marks", sm_json_text(marks)});
 }
 
 // Whether the same device of the same machine has a faster row for that work; a reference is nobody's machine.
@@ -190,15 +188,6 @@ static bool is_beaten(const json_t *const *sorted, const json_t *references, siz
         }
     }
     return is_same;
-}
-
-// Whether a slower row may be as fast as that one.
-static bool overlap(const json_t *fast, const json_t *slow) {
-    const double fast_lo =
-        sm_json_number(fast, "median_ts") * sm_json_number(fast, "median_ns") / sm_json_number(fast, "ci95_hi_ns");
-    const double slow_hi =
-        sm_json_number(slow, "median_ts") * sm_json_number(slow, "median_ns") / sm_json_number(slow, "ci95_lo_ns");
-    return slow_hi >= fast_lo; // without intervals by the figures alone
 }
 
 static void write_places(const json_t *const *sorted, size_t n, const json_t *references, const sm_costs *costs,
@@ -217,7 +206,7 @@ static void write_places(const json_t *const *sorted, size_t n, const json_t *re
         if (is_beaten(sorted, references, first, i)) {
             continue;
         }
-        if (n_before == 0 || !overlap(sorted[leader], sorted[i])) {
+        if (n_before == 0 || !(sm_row_rate(sorted[i]).hi >= sm_row_rate(sorted[leader]).lo)) {
             place = n_before + 1;
             leader = i;
         }
