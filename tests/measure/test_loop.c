@@ -50,6 +50,33 @@ TEST(phases_add_up) {
     assert_int_equal(p->spans[p->n_spans - 1].end_ns, p->begin_ns + p->wall_ns);
 }
 
+// In a trace of two micro-batches and an update, ops take the time that they took.
+TEST(a_trace_shares_ops_among_micro_batches) {
+    SM_OWN(sm_plan) *plan = make_plan();
+    sm_session session = {.plan = plan};
+    const sm_train_step step = {.step = 1, .load = {.thread = -1}};
+    sm_loop *loop =
+        sm_loop_open(&(sm_loop_settings){.stepper = {.session = &session}, .loader = "inline", .n_attribution = 1});
+    sm_step_phases *p = sm_loop_time_apart(loop);
+    for (p->n_spans = 0; p->n_spans < 3; p->n_spans++) {
+        p->spans[p->n_spans] = (sm_step_span){SM_STEP_LAUNCH, 100000 * p->n_spans, 100000 * (p->n_spans + 1)};
+    }
+    for (int i = 0; i < plan->n_ops; i++) {
+        p->op_ns[i] = 2000;
+    }
+    sm_loop_keep(loop, &step, p);
+    json_auto_t *trace = sm_loop_trace(loop, plan, "cpu_op", "a device");
+    double sum_us = 0;
+    size_t i;
+    json_t *event;
+    json_array_foreach(json_object_get(trace, "traceEvents"), i, event) {
+        const json_t *of_op = json_object_get(json_object_get(event, "args"), "op");
+        sum_us += of_op != NULL ? json_number_value(json_object_get(event, "dur")) : 0;
+    }
+    sm_loop_close(loop);
+    assert_true(fabs(sum_us - 2 * plan->n_ops) < 1e-6);
+}
+
 TEST(no_recorder_is_fine) {
     sm_phases_begin(NULL, NULL);
     sm_phases_add(NULL, SM_STEP_READ, 1);
