@@ -327,11 +327,12 @@ static const cli_flag flags[] = {
      OPENED & ~LADDER, AT(device.openblas), ONE_OF(products)},
     {"Device", "backend-library", 0, CLI_CODE, "FILE.so", NULL,
      "load your own backend, compiled against include/ (docs/adding.md), into a process of its own: --backend then "
-     "takes its name",
+     "takes its name; not on Windows",
      OPENED | DEVICES, AT(device.backend_library)},
     {"Device", "kernel", 0, CLI_CODE, "OP=FILE[,OP=FILE]", NULL,
      "run your own fp32 kernel (the function that computes a kind of operation): on the cpu backend from a C file "
-     "(compiled by cc) or a shared library, on OpenCL devices from FILE.cl; `stepmark exercise` writes a first version",
+     "(compiled by cc, on Windows gcc or clang) or a shared library, on OpenCL devices from FILE.cl; `stepmark "
+     "exercise` writes a first version",
      SWEPT | CLI_WHOLE | VERIFY | PROFILE | LOOP | TRAIN, AT(device.kernel)},
     {"Device", "precision", 0, CLI_CHOICES, NULL, "fp32", PRECISION_HELP, STEPPED | SCORE | VERIFY | ASKED,
      AT(device.precisions), ONE_OF(precisions),
