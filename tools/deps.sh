@@ -17,7 +17,7 @@ elsewhere="debootstrap qemu-user-static|qemu-user-binfmt"
 # Of another processor: what is linked, and what is loaded at run time.
 libraries="libc6-dev libjansson-dev libhwloc-dev libpcre2-dev zlib1g-dev libxxhash-dev libopenblas0-openmp ocl-icd-libopencl1 libcmocka-dev"
 slurm="slurmctld slurmd slurm-client munge"
-packaging="git python3 python3-venv debhelper dpkg-dev lintian debootstrap"
+package="git python3 python3-venv debhelper dpkg-dev lintian debootstrap"
 longest_wait_s=600
 packages=""
 optional=""
@@ -62,17 +62,9 @@ add_cross() {
 for set in "$@"; do
     case $set in
     *\?) optional="$optional ${set%?}" ;;
-    run) packages="$packages $run" ;;
-    mpi) packages="$packages $mpi" ;;
-    check) packages="$packages $check" ;;
-    dev) packages="$packages $dev" ;;
-    wasm) packages="$packages clang $wasm" ;;
-    elsewhere) packages="$packages $elsewhere" ;;
     cross-*) add_cross "${set#cross-}" ;;
-    browser) packages="$packages $browser" ;;
-    torture) packages="$packages $torture" ;;
-    package) packages="$packages $packaging" ;;
-    slurm) packages="$packages $slurm" ;;
+    wasm) packages="$packages clang $wasm" ;;
+    run | check | dev | mpi | browser | torture | elsewhere | slurm | package) eval "packages=\"\$packages \$$set\"" ;;
     esac
 done
 command -v apt-get >/dev/null 2>&1 ||

@@ -1,7 +1,6 @@
 // exercise.c: the first file of an exercise, and the check from compiling to timing.
 #include "learn/exercise/exercise.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include "os/child.h"
 #include "os/file_access.h"
 #include "src/io/input_file.h"
+#include "src/io/pattern.h"
 #include "src/plan/own_process.h"
 
 // --- the file to begin with --------------------------------------------------------------------------
@@ -199,33 +199,22 @@ static sm_status time_right(sm_op_kind kind, sm_own_language language, const sm_
 
 // --- the check -------------------------------------------------------------------------------------
 
-// Whether a line uses operand `name`; `written`: assigns to it.
-static bool uses(const char *line, const char *name, bool written) {
-    const size_t n = strlen(name);
-    for (const char *at = strstr(line, name); at != NULL; at = strstr(at + 1, name)) {
-        const bool begins = at == line || !(isalnum((unsigned char)at[-1]) || at[-1] == '_' || at[-1] == '>');
-        const bool is_pointed = at > line && at[-1] == '*';
-        const char *end = at[n] == '[' ? strchr(at, ']') : is_pointed && !isalnum((unsigned char)at[n]) ? at + n : NULL;
-        const char *sign = end == NULL ? NULL : end + (*end == ']') + strspn(end + (*end == ']'), " ]");
-        const bool assigns =
-            sign != NULL && ((sign[0] == '=' && sign[1] != '=') || (sign[0] != '\0' && sign[1] == '='));
-        if (begins && end != NULL && (!written || assigns)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-// The line that a mistake is likely in: where the suspect is assigned, or read.
+// The line that a mistake is likely in: where the suspect is assigned, or read, as NAME[...] or *NAME.
 static void find_line(sm_op_kind kind, const char *path, sm_exercise_report *report) {
-    char line[512];
-    char function[SM_NAME_SIZE];
+    char line[512], function[SM_NAME_SIZE], text[2 * SM_NAME_SIZE + 64];
+    const char *name = report->suspect;
     bool is_inside = false;
-    SM_OWN(FILE) *file = report->suspect[0] != '\0' ? fopen(path, "r") : NULL;
+    SM_OWN(FILE) *file = name[0] != '\0' ? fopen(path, "r") : NULL;
+    SM_OWN(sm_pattern) *pattern = NULL;
     snprintf(function, sizeof function, "void %s(", sm_op_name(kind));
-    for (int number = 1; file != NULL && report->look[0] == '\0' && fgets(line, sizeof line, file) != NULL; number++) {
+    snprintf(text, sizeof text, "(?<![\\w>])(%s\\[[^]]*\\]|(?<=\\*)%s\\b)%s", name, name,
+             report->is_written ? "[\\] ]*[-+*/]?=(?!=)" : "");
+    if (file == NULL || sm_pattern_new(text, &pattern) != SM_OK) {
+        return;
+    }
+    for (int number = 1; report->look[0] == '\0' && fgets(line, sizeof line, file) != NULL; number++) {
         is_inside |= strstr(line, function) != NULL;
-        if (is_inside && strstr(line, "args->") == NULL && uses(line, report->suspect, report->is_written)) {
+        if (is_inside && strstr(line, "args->") == NULL && sm_pattern_matches(pattern, line)) {
             line[strcspn(line, "\n")] = '\0';
             snprintf(report->look, sizeof report->look, "line %d: %.200s", number, line + strspn(line, " \t"));
         }
