@@ -161,24 +161,25 @@ sm_status sm_case_renew(sm_exercise_case *c, sm_device *reference, uint64_t seed
 sm_status sm_case_expect(sm_exercise_case *c, sm_device *reference) { return run_reference(c, reference, true); }
 
 static sm_status open_case(sm_exercise_case *c, sm_device *reference) {
-    void *in[SM_MAX_IN];
-    void *out[SM_MAX_OUT];
     SM_TRY(sm_op_case_plan(c->kind, c->index, (sm_precision){.dtype = SM_F32}, &c->plan));
     c->op = &c->plan->ops[c->plan->n_ops - 1];
     SM_TRY(sm_plan_assign_memory(c->plan, 0));
     SM_TRY(lay_out(c));
     SM_TRY(run_reference(c, reference, false));
     for (int i = 0; i < SM_CASE_OPERANDS; i++) {
-        *(i < SM_MAX_IN ? &in[i] : &out[i - SM_MAX_IN]) = c->operands[i].data;
+        c->addresses[i] = c->operands[i].data;
     }
-    sm_own_args_fill(c->plan, c->op, in, out, &c->args); // operands hold their data, also dropout's counter
+    sm_own_args_fill(c->plan, c->op, c->addresses, c->addresses + SM_MAX_IN,
+                     &c->args); // operands hold their data, also dropout's counter
     return SM_OK;
 }
 
 // --- all cases -------------------------------------------------------------------------------------
 
-static sm_status open_cases(sm_op_kind kind, uint64_t seed, sm_device *reference, sm_exercise_cases *cases) {
+sm_status sm_exercise_cases_open(sm_op_kind kind, uint64_t seed, sm_exercise_cases *cases) {
     double most = -1;
+    *cases = (sm_exercise_cases){.list = sm_calloc((size_t)sm_op_case_count(kind), sizeof *cases->list)};
+    SM_TRY(sm_backend_find("reference")->open(0, &(sm_open_options){.n_threads = 0}, &cases->reference));
     for (int i = 0; i < sm_op_case_count(kind); i++) {
         sm_exercise_case *c = &cases->list[cases->n];
         *c = (sm_exercise_case){.kind = kind, .index = i, .seed = seed + (uint64_t)i};
@@ -187,28 +188,17 @@ static sm_status open_cases(sm_op_kind kind, uint64_t seed, sm_device *reference
             continue;
         }
         cases->n++; // so that a failed one is closed, too
-        SM_TRY(open_case(c, reference));
+        SM_TRY(open_case(c, cases->reference));
         const double work = sm_op_flops(c->plan, c->op) + sm_op_bytes(c->plan, c->op);
-        if (work > most) {
-            most = work;
-            cases->timed = cases->n - 1;
-        }
+        cases->timed = work > most ? cases->n - 1 : cases->timed;
+        most = fmax(work, most);
     }
     return SM_OK;
 }
 
-sm_status sm_exercise_cases_open(sm_op_kind kind, uint64_t seed, sm_exercise_cases *cases) {
-    SM_OWN(sm_device) *reference = NULL;
-    *cases = (sm_exercise_cases){.list = sm_calloc((size_t)sm_op_case_count(kind), sizeof *cases->list)};
-    SM_TRY(sm_backend_find("reference")->open(0, &(sm_open_options){.n_threads = 0}, &reference));
-    return open_cases(kind, seed, reference, cases);
-}
-
 sm_status sm_exercise_cases_expect(sm_exercise_cases *cases) {
-    SM_OWN(sm_device) *reference = NULL;
-    SM_TRY(sm_backend_find("reference")->open(0, &(sm_open_options){.n_threads = 0}, &reference));
     for (int i = 0; i < cases->n; i++) {
-        SM_TRY(sm_case_expect(&cases->list[i], reference));
+        SM_TRY(sm_case_expect(&cases->list[i], cases->reference));
     }
     return SM_OK;
 }
@@ -218,6 +208,7 @@ void sm_exercise_cases_close(sm_exercise_cases *cases) {
         close_case(&cases->list[i]);
     }
     free(cases->list);
+    sm_device_close(cases->reference);
     *cases = (sm_exercise_cases){.list = NULL};
 }
 

@@ -141,7 +141,7 @@ static sm_status time_field(sm_exercise_cases *cases, const sm_exercise_options 
     SM_OWN(sm_device) *device = NULL;
     sm_op_ceiling ceiling = {.ns = NAN};
     double call_ns = 0;
-    SM_TRY(sm_exercise_time_all(c, options, f->list, f->n, &call_ns));
+    SM_TRY(sm_exercise_time_all(cases, options, f->list, f->n, &call_ns));
     SM_TRY(measure_ceiling(c, id, f, &device, &ceiling));
     for (int i = 0; i < f->n_theirs; i++) {
         sm_exercise_report *report = f->list[i].report;

@@ -44,6 +44,7 @@ typedef struct {
     sm_plan *plan;
     const sm_op *op;
     sm_case_operand operands[SM_CASE_OPERANDS]; // inputs, then outputs
+    void *addresses[SM_CASE_OPERANDS];          // of their data
     sm_own_args args;
     bool is_right; // after the comparison
 } sm_exercise_case;
@@ -51,7 +52,8 @@ typedef struct {
 typedef struct {
     sm_exercise_case *list;
     int n;
-    int timed; // index of the case with the most work
+    int timed;            // index of the case with the most work
+    sm_device *reference; // computes what is right
 } sm_exercise_cases;
 
 // All cases of the kind that a plan of mode naive can have, with the operands before the op under test. The right
@@ -197,7 +199,7 @@ typedef struct {
 
 // Fills the times; a kernel that is wrong, or does not end, is out, and its report says why. One
 // whose time runs out between its turns has fewer. call_ns: the time of a call that does nothing. SM_ERR_INTERRUPTED.
-sm_status sm_exercise_time_all(sm_exercise_case *c, const sm_exercise_options *options, sm_timed_kernel *kernels, int n,
-                               double *call_ns);
+sm_status sm_exercise_time_all(sm_exercise_cases *cases, const sm_exercise_options *options, sm_timed_kernel *kernels,
+                               int n, double *call_ns);
 
 #endif

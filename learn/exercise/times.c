@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "clock.h"
 #include "bench/stats/stats.h"
@@ -18,13 +17,9 @@ static const double most_turn_ns = 5e8;
 // *ns: its time; *all_ns: on a device, with what gives operands and takes results.
 static void call(sm_exercise_case *c, const sm_own_kernel *kernel, bool is_on_device, double *ns, double *all_ns) {
     static int64_t before_ns; // of a process, since its last call
-    void *in[SM_MAX_IN];
-    void *out[SM_MAX_OUT];
+    void **in = c->addresses, **out = c->addresses + SM_MAX_IN;
     int64_t waiting_ns;
     const int64_t first_ns = sm_now_ns();
-    for (int i = 0; i < SM_CASE_OPERANDS; i++) {
-        *(i < SM_MAX_IN ? &in[i] : &out[i - SM_MAX_IN]) = c->operands[i].data;
-    }
     sm_own_process_give(kernel, c->plan, c->op, in, out, 0, 1);
     for (int step = 0; is_on_device && step < SM_OWN_STEPS; step++) {
         const int64_t begin_ns = sm_now_ns();
@@ -71,31 +66,23 @@ static sm_status start(const sm_exercise_case *c, const char *program, const sm_
                                         .sleeps = !is_on_device,
                                         .size_bytes = sm_own_process_bytes(c->plan, c->op),
                                         .timeout_s = k->left_s};
-    char *words[3 * SM_OWN_STEPS] = {(char *)sm_op_name(c->kind), (char *)k->library,
-                                     (char *)(k->report != NULL ? k->path : c->text)};
-    if (is_on_device) {
-        SM_TRY(sm_kernel_folder_make("time", folder));
-        char *const of_device[] = {words[0],        (char *)SM_OWN_DEVICE,
-                                   (char *)c->text, (char *)k->device,
-                                   folder,          (char *)(k->report != NULL ? k->library : ""),
-                                   (char *)"",      (char *)"",
-                                   (char *)""};
-        memcpy(words, of_device, sizeof words);
-    }
+    SM_TRY(is_on_device ? sm_kernel_folder_make("time", folder) : SM_OK);
+    const char *const of_thread[] = {sm_op_name(c->kind), k->library, k->report != NULL ? k->path : c->text};
+    const char *const of_device[] = {sm_op_name(c->kind),
+                                     SM_OWN_DEVICE,
+                                     c->text,
+                                     k->device,
+                                     folder,
+                                     k->report != NULL ? k->library : "",
+                                     "",
+                                     "",
+                                     ""};
+    char *const *words = (char *const *)(is_on_device ? of_device : of_thread);
     for (int i = 0; i < SM_OWN_STEPS; i++) {
         own[i] = (sm_own_kernel){.kind = c->kind};
     }
     SM_TRY(sm_own_process_start(program, words, &how, own, is_on_device ? SM_OWN_STEPS : 1, process));
     return sm_own_process_fits(*process, c->plan, c->op, 1);
-}
-
-static void tell(const sm_exercise_case *c, sm_status status, sm_exercise_report *report) {
-    if (status == SM_ERR_MISMATCH) {
-        sm_exercise_judge_call(c, report);
-    } else {
-        report->right = false;
-        snprintf(report->wrong, sizeof report->wrong, "case %s, when it was timed: %s", c->text, sm_error_message());
-    }
 }
 
 // One turn of one kernel.
@@ -123,8 +110,14 @@ static sm_status take_turn(sm_exercise_case *c, sm_device *reference, const char
         k->is_out = true;
         k->time->n = 0;
     }
+    if (k->report != NULL && status == SM_ERR_MISMATCH) {
+        sm_exercise_judge_call(c, k->report);
+        return SM_OK;
+    }
     if (k->report != NULL && status != SM_OK && status != SM_ERR_OOM) {
-        tell(c, status, k->report);
+        k->report->right = false;
+        snprintf(k->report->wrong, sizeof k->report->wrong, "case %s, when it was timed: %s", c->text,
+                 sm_error_message());
         return SM_OK;
     }
     return k->report == NULL && status == SM_ERR_FORMAT ? SM_OK : status; // a smaller build lacks an instruction set
@@ -156,11 +149,10 @@ static void shuffle(int *order, int n) {
     }
 }
 
-sm_status sm_exercise_time_all(sm_exercise_case *c, const sm_exercise_options *options, sm_timed_kernel *kernels, int n,
-                               double *call_ns) {
-    SM_OWN(sm_device) *reference = NULL;
+sm_status sm_exercise_time_all(sm_exercise_cases *cases, const sm_exercise_options *options, sm_timed_kernel *kernels,
+                               int n, double *call_ns) {
+    sm_exercise_case *c = &cases->list[cases->timed];
     SM_FREED int *order = sm_calloc((size_t)n, sizeof *order);
-    SM_TRY(sm_backend_find("reference")->open(0, &(sm_open_options){.n_threads = 0}, &reference));
     for (int i = 0; i < n; i++) {
         order[i] = i;
     }
@@ -169,7 +161,7 @@ sm_status sm_exercise_time_all(sm_exercise_case *c, const sm_exercise_options *o
         for (int i = 0; i < n; i++) {
             sm_timed_kernel *k = &kernels[order[i]];
             k->is_out |= k->report != NULL && turn > 0 && k->left_s < 2 * k->longest_s;
-            const sm_status status = k->is_out ? SM_OK : take_turn(c, reference, options->program, k, call_ns);
+            const sm_status status = k->is_out ? SM_OK : take_turn(c, cases->reference, options->program, k, call_ns);
             SM_TRY(options->interrupted != NULL && *options->interrupted ? SM_ERR_INTERRUPTED : status);
         }
     }
