@@ -98,27 +98,20 @@ const heat = (() => {
 
     // --- every value, as a table of some rows at a time ---
     const ROWS_A_PAGE = 32, MOST_TABLE_COLS = 16;
-    const tableRows = (map, first) => {
-        const {cols, values, dims} = map;
-        const width = Math.min(cols, MOST_TABLE_COLS);
-        const lines = Math.ceil(values.length / width);
-        const rows = [];
-        for (let line = first; line < Math.min(lines, first + ROWS_A_PAGE); line++) {
-            const cells = Array.from(values.subarray(line * width, Math.min(values.length, (line + 1) * width)), (x) => make('td', {class: 'n'}, exact(x)));
-            rows.push(make('tr', {}, make('th', {scope: 'row'}, indexText(dims, line * width)), ...cells));
-        }
-        return {rows, lines};
-    };
     const table = (given) => {
         const map = {...given, ...layout(given.dims), values: given.values.slice()};
+        const width = Math.min(map.cols, MOST_TABLE_COLS);
+        const lines = Math.ceil(map.values.length / width);
         const body = make('tbody');
         const where = make('output', {'aria-live': 'polite'});
+        const rowOf = (line) => make('tr', {}, make('th', {scope: 'row'}, indexText(map.dims, line * width)),
+            ...Array.from(map.values.subarray(line * width, (line + 1) * width), (x) => make('td', {class: 'n'}, exact(x))));
         let first = 0;
         const turn = (by) => {
-            const {lines} = tableRows(map, 0);
             first = Math.max(0, Math.min(Math.floor((lines - 1) / ROWS_A_PAGE) * ROWS_A_PAGE, first + by));
-            body.replaceChildren(...tableRows(map, first).rows);
-            where.textContent = `lines ${first + 1} to ${Math.min(lines, first + ROWS_A_PAGE)} of ${lines}`;
+            const n = Math.min(lines - first, ROWS_A_PAGE);
+            body.replaceChildren(...Array.from({length: n}, (_, k) => rowOf(first + k)));
+            where.textContent = `lines ${first + 1} to ${first + n} of ${lines}`;
         };
         turn(0);
         const tools = map.values.length > ROWS_A_PAGE * MOST_TABLE_COLS

@@ -30,13 +30,8 @@ const memory = (() => {
         return svg('g', {}, svg('path', {class: 'gridline', d: `M${LEFT},${y}H${WIDTH}`}), svg('text', {class: 'soft', x: LEFT - 6, y: y + 4, 'text-anchor': 'end'}, share ? bytes(share * most) : '0'));
     });
     // Parts of the step under the picture.
-    const phases = (plan, scale) => plan.ops.flatMap((op, i) => (i === 0 || plan.ops[i - 1].phase !== op.phase
-        ? [svg('path', {class: 'axis', d: `M${LEFT + i * scale.x},${HEIGHT}v5`}), svg('text', {class: 'soft', x: LEFT + i * scale.x + 3, y: HEIGHT + 15}, op.phase.length * 6 < scale.x * runLength(plan, i) ? op.phase : '')] : []));
-    const runLength = (plan, first) => {
-        let end = first;
-        while (end < plan.ops.length && plan.ops[end].phase === plan.ops[first].phase) end++;
-        return end - first;
-    };
+    const phases = (plan, scale) => step.phasesOf(plan.ops).map(({phase, first, n}) => [svg('path', {class: 'axis', d: `M${LEFT + first * scale.x},${HEIGHT}v5`}),
+        svg('text', {class: 'soft', x: LEFT + first * scale.x + 3, y: HEIGHT + 15}, phase.length * 6 < scale.x * n ? phase : '')]);
 
     const cursors = [];
     const picture = (plan, mode, most) => {

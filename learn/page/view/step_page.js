@@ -32,14 +32,8 @@ const stepPage = (() => {
         piece.addEventListener('click', () => go(i));
         return piece;
     }));
-    const phases = () => {
-        const runs = [];
-        walk.ops.forEach((op, i) => {
-            if (!runs.length || runs[runs.length - 1].phase !== op.phase) runs.push({phase: op.phase, first: i, n: 0});
-            runs[runs.length - 1].n++;
-        });
-        return make('div', {class: 'phases'}, ...runs.map(({phase, first, n}) => make('button', {type: 'button', style: `flex:${n} 1 0`, title: `${phase}: ops ${first} to ${first + n - 1}`, onclick: () => go(first)}, phase)));
-    };
+    const phases = () => make('div', {class: 'phases'}, ...step.phasesOf(walk.ops).map(({phase, first, n}) =>
+        make('button', {type: 'button', style: `flex:${n} 1 0`, title: `${phase}: ops ${first} to ${first + n - 1}`, onclick: () => go(first)}, phase)));
 
     // The picture scrolls by itself next to a long op.
     const keepInView = (frame, box) => {

@@ -127,8 +127,13 @@ const step = (() => {
         if (!data.has_bytes) return '#' + id;
         return id < 128 ? visible(String.fromCharCode(id)) : '0x' + id.toString(16);
     };
+    // The parts of a step: [{phase, first, n}], ops that follow one another.
+    const phasesOf = (ops) => ops.reduce((runs, {phase}, first) => {
+        if (runs.at(-1)?.phase === phase) runs.at(-1).n++; else runs.push({phase, first, n: 1});
+        return runs;
+    }, []);
     const isBackward = (op) => op.phase === 'backward';
     const place = (op) => (op.layer < 0 ? op.phase : `${op.phase}, block ${op.layer}`);
 
-    return {data, walk, plan, count, indicesOf, bytesOf, sidesOf, isCut, fullPlace, slicePlace, partText, valueAt, valuesAt, firstAt, replace, decode, valuesOf, momentOf, operandOf, isOutput, tensor, whole, tokenText, isBackward, place};
+    return {data, walk, plan, count, indicesOf, bytesOf, sidesOf, isCut, fullPlace, slicePlace, partText, valueAt, valuesAt, firstAt, replace, decode, valuesOf, momentOf, operandOf, isOutput, tensor, whole, tokenText, phasesOf, isBackward, place};
 })();
