@@ -241,40 +241,31 @@ json_t *sm_film_json(const sm_film *film) {
 
 enum { MOST_LOGITS = 600000 };
 
+static int64_t count(const int64_t *dims, int n_dims) { return n_dims > 0 ? dims[0] * count(dims + 1, n_dims - 1) : 1; }
+
 bool sm_page_slice(const sm_plan *plan, int tensor, int64_t most_elems, int64_t dims[SM_MAX_DIMS]) {
     const sm_tensor *t = &plan->tensors[tensor];
     int64_t n = sm_tensor_elems(t);
     if (most_elems == 0 || sm_tensor_elems(&plan->tensors[sm_plan_root(plan, tensor)]) <= most_elems) {
         return false;
     }
-    for (int d = 0; d < t->n_dims; d++) {
-        dims[d] = t->dims[d];
-    }
+    memcpy(dims, t->dims, sizeof t->dims);
     const bool is_logits = strncmp(t->name, "logits", strlen("logits")) == 0; // or "logits.chunk[0:12]"
     while (n > most_elems && !(n <= MOST_LOGITS && is_logits)) {              // halves the longest side
         int longest = 0;
-        n = 1;
         for (int d = 1; d < t->n_dims; d++) {
             longest = dims[d] > dims[longest] ? d : longest;
         }
         dims[longest] = (dims[longest] + 1) / 2;
-        for (int d = 0; d < t->n_dims; d++) {
-            n *= dims[d];
-        }
+        n = count(dims, t->n_dims);
     }
     return true;
 }
 
 int64_t sm_page_slice_elems(const sm_plan *plan, int tensor, int64_t most_elems) {
     int64_t dims[SM_MAX_DIMS];
-    int64_t n = 1;
-    if (!sm_page_slice(plan, tensor, most_elems, dims)) {
-        return sm_tensor_elems(&plan->tensors[tensor]);
-    }
-    for (int d = 0; d < plan->tensors[tensor].n_dims; d++) {
-        n *= dims[d];
-    }
-    return n;
+    const sm_tensor *t = &plan->tensors[tensor];
+    return sm_page_slice(plan, tensor, most_elems, dims) ? count(dims, t->n_dims) : sm_tensor_elems(t);
 }
 
 int64_t sm_page_slice_place(const sm_tensor *tensor, const int64_t dims[SM_MAX_DIMS], int64_t i) {

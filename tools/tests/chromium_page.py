@@ -82,9 +82,6 @@ class Browser:
             assert time.monotonic() < end, f"not within {seconds} s: {expression}"
             time.sleep(0.02)
 
-    def all(self, selector):
-        return self.driver.find_elements(By.CSS_SELECTOR, selector)
-
     def one(self, selector):
         return self.driver.find_element(By.CSS_SELECTOR, selector)
 
@@ -125,11 +122,10 @@ class Browser:
         pathlib.Path(path).write_bytes(pdf)
         return len(re.findall(rb"/Type\s*/Page[^s]", pdf))
 
-    def picture(self, path, whole=True):
-        """A screenshot, of the whole page or of the first screen."""
-        got = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": whole, **(
-            {"clip": {"x": 0, "y": 0, "width": self.js("document.documentElement.clientWidth"),
-                      "height": self.js("document.documentElement.scrollHeight"), "scale": 1}} if whole else {})})
+    def picture(self, path):
+        """A screenshot of the whole page."""
+        clip = {"x": 0, "y": 0, "width": self.js("document.documentElement.clientWidth"), "height": self.js("document.documentElement.scrollHeight"), "scale": 1}
+        got = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
         pathlib.Path(path).write_bytes(base64.b64decode(got["data"]))
 
 
