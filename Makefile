@@ -297,6 +297,7 @@ check: ## run the checks for a change: about a minute, less with CONFIG=dev (T="
 	@$(MAKE) -s build $(CHECK_TESTS:%=$(B)/tests/test_%) $(TEST_SHIMS) $(TEST_LIBRARIES) $(PARTS) $(B)/smallest $(B)/tests/topology.xml
 	@mkdir -p build/cache/pocl
 	$(if $(T),,@tools/check_lines.sh)
+	@! tools/run_tests.sh false >/dev/null 2>&1 || { echo "tools/run_tests.sh loses failures"; exit 1; }
 	@$(TEST_SURROUNDINGS) BRIEF=1 tools/run_tests.sh $(CHECK_COMMANDS) $(CHECK_TESTS:%=$(B)/tests/test_%)
 
 build: $(B)/stepmark$(EXE) ## build build/release/stepmark
@@ -428,6 +429,7 @@ TEST_SURROUNDINGS = ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0 \
 LONGEST := $(LONGEST_TESTS:%=$(B)/tests/test_%)
 run-tests: tests $(B)/tests/topology.xml
 	@mkdir -p build/cache/pocl
+	@! tools/run_tests.sh false >/dev/null 2>&1 || { echo "tools/run_tests.sh loses failures"; exit 1; }
 	@$(TEST_SURROUNDINGS) tools/run_tests.sh $(RUN_FIRST) $(filter $(TESTS),$(LONGEST)) $(filter-out $(LONGEST),$(TESTS)) $(RUN_LAST)
 
 # Compiles all sources and tests to find warnings, without linking; clang finds all of its own without making code
