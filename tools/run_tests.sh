@@ -11,7 +11,8 @@ output=$outputs/$(basename "${1%% *}")
 begun=$(date +%s)
 code=0
 $1 >"$output" 2>&1 </dev/null || code=$?
-used=$(times | sed -n "2s/ /, of the system /p") # of a processor, as other tests run next to this one
+times >"$output.used" # of a processor, as other tests run next to this one
+used=$(sed -n "2s/ /, of the system /p" "$output.used")
 echo "$1: $(($(date +%s) - begun)) s, user $used" >>"$output"
 [ $code = 0 ] && exec flock "$outputs" tail -n "${BRIEF:-+1}" "$output"
 echo "$1 failed: exit code $code" | tee -a "$output" >>"$outputs/list"
