@@ -2,8 +2,6 @@
 #include "bench/compare/compare.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 // Relative, by the format of the numbers: for the first step as in src/verify/loss_check.c, for later ones as in
 // bench/peers.

@@ -2,8 +2,6 @@
 #include "bench/compare/compare.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { GROUP_SIZE = 512 };
 

@@ -3,8 +3,6 @@
 
 #include <limits.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 // From MIN_STRETCHED samples on, the medians of N_STRETCHES consecutive parts of a run replace its samples.
 enum { MIN_STRETCHED = 40, N_STRETCHES = 20, TEXT_SIZE = 512 };

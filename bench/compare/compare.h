@@ -26,9 +26,6 @@
 #include "status.h"
 
 #include <jansson.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 // Tokens/s of a row at its median step, with the 95% interval of that: the ends of the time's, exchanged; NaN: unknown.
 typedef struct {

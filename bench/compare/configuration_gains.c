@@ -2,8 +2,6 @@
 #include "bench/compare/compare.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { LEAST_PAIRS = 6 }; // with fewer there is no 95% interval
 static const double alpha = 0.05;

@@ -2,7 +2,6 @@
 #include "bench/compare/compare.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 // At most one in so many configurations runs: less than a fifth of a sweep. The budget has room for this many others,
 // in addition to the first round and the last.

@@ -2,9 +2,6 @@
 #include "bench/compare/compare.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 sm_status sm_costs_add(sm_costs *costs, const char *text) {
     const char *equals = strrchr(text, '=');

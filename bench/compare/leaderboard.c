@@ -1,9 +1,6 @@
 // leaderboard.c: see compare.h.
 #include "bench/compare/compare.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { TEXT_SIZE = 256 };
 
 static const double gib = 1024.0 * 1024.0 * 1024.0;

@@ -2,7 +2,6 @@
 #include "bench/compare/compare.h"
 
 #include <math.h>
-#include <string.h>
 
 // --- noise -----------------------------------------------------------------------------------------
 

@@ -4,8 +4,6 @@
 #include "bench/rows/row.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { NAME_SIZE = 256, SENTENCE_SIZE = 1024, MOST_SENTENCES = 8 };
 

@@ -13,8 +13,6 @@
 
 #include <limits.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MOST_POINTS = 240 };
 

@@ -3,7 +3,6 @@
 #define STEPMARK_BENCH_CURVES_CURVES_H
 
 #include <jansson.h>
-#include <stdio.h>
 
 #include "bench/runs/runs.h"
 #include "bench/tables/table.h"

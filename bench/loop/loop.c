@@ -2,8 +2,6 @@
 #include "bench/loop/loop.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "clock.h"
 #include "bench/measure/harness.h"

@@ -2,8 +2,6 @@
 #include "bench/loop/loop.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "bench/compare/compare.h"
 #include "bench/rows/read_rows.h"

@@ -2,7 +2,6 @@
 #include "bench/loop/loop.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "bench/tables/show.h"
 

@@ -2,8 +2,6 @@
 #include "bench/measure/harness.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "shard.h"
 #include "src/plan/host_threads.h"

@@ -9,8 +9,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 enum { MAX_AUTO_WARMUP = 50, ROOM_OF_A_NUMBER = 24 };

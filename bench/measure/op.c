@@ -5,9 +5,6 @@
 #include "clock.h"
 #include "src/verify/op_cases.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 // --- operands --------------------------------------------------------------------------------
 
 static sm_status no_batch(SM_UNUSED void *ctx, SM_UNUSED sm_session *session, SM_UNUSED int64_t index) { return SM_OK; }

@@ -2,9 +2,6 @@
 #include "philox.h"
 #include "bench/measure/harness.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 sm_stepper sm_paired_side(sm_session *session, const sm_workload *workload, uint64_t check_seed) {
     return (sm_stepper){
         .session = session,

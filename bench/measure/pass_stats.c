@@ -4,8 +4,6 @@
 #include "bench/compare/compare.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 // --- pass types ----------------------------------------------------------------------------
 

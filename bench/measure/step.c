@@ -5,9 +5,6 @@
 #include "src/verify/step_checks.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static void wait_for_share(int64_t begin_ns) {
     const double share = SM_TEST_SLOWDOWN;

@@ -2,8 +2,6 @@
 #include "bench/pages/page.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "embedded.h"
 #include "bench/rows/identity.h"

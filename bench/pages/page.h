@@ -12,7 +12,6 @@
 #define STEPMARK_BENCH_PAGES_PAGE_H
 
 #include <jansson.h>
-#include <stdio.h>
 
 #include "bench/tables/table.h"
 

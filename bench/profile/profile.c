@@ -4,8 +4,6 @@
 #include "bench/tables/show.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 SM_WORDS(sm_bound_name, sm_bound, SM_BOUND_LIST)
 

@@ -27,7 +27,6 @@
 #include "src/runs/background.h"
 
 #include <jansson.h>
-#include <stdint.h>
 
 // The subject of a line of the profile. X(code, name)
 #define SM_PROFILE_BY_LIST(X)       \

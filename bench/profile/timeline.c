@@ -3,8 +3,6 @@
 
 #include "bench/tables/json_values.h"
 
-#include <stdlib.h>
-
 enum { N_LARGEST = 10 };
 
 // Tensors in the place of an input take it over: the input's life ends before.

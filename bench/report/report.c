@@ -10,8 +10,6 @@
 #include "src/models/model.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 // The rows of a report: their names for readers, and whether they support a verdict.
 //

@@ -7,8 +7,6 @@
 
 #include <ctype.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <zlib.h>
 
 enum { MOST_JSON_BYTES = 1 << 17, LINE_CHARACTERS = 72, BITS = 6 };

@@ -1,9 +1,6 @@
 // bundle.c: see read_rows.h.
 #include "bench/rows/read_rows.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "embedded.h"

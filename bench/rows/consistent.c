@@ -5,8 +5,6 @@
 
 #include <math.h>
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 static const double rounding = 1e-6;        // reals have 12 digits

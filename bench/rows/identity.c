@@ -5,9 +5,6 @@
 #include "fnv1a.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SM_WORDS(sm_identity_name, sm_identity, SM_IDENTITY_LIST)
 

@@ -13,10 +13,6 @@
 
 #include "bench/tables/table.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 // X(code, name)
 #define SM_IDENTITY_LIST(X)             \
     X(SM_IDENTITY_NONE, "none")         \

@@ -8,8 +8,6 @@
 #include "os/processor.h"
 
 #include <hwloc.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>

@@ -6,7 +6,6 @@
 #include "backend.h"
 
 #include <jansson.h>
-#include <stdbool.h>
 
 // The build, by what the Makefile says.
 typedef struct {

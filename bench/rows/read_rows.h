@@ -21,8 +21,6 @@
 
 #include <jansson.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stddef.h>
 
 typedef struct {
     json_t *rows;     // array of objects, in the order of reading

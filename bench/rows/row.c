@@ -5,8 +5,6 @@
 #include "bench/rows/read_rows.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 // Removes a figure, or an array of them, from a row.

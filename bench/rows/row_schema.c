@@ -3,7 +3,6 @@
 #include "bench/rows/read_rows.h"
 
 #include <math.h>
-#include <string.h>
 
 // "cpu avx512"
 static void show_device(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {

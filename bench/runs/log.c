@@ -7,9 +7,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MOST_LINE_BYTES = 1 << 20 };
 static const int64_t most_log_bytes = (int64_t)1 << 32;

@@ -10,9 +10,6 @@
 
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { SUPPORTED_RUN_VERSION = 1 };
 

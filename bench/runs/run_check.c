@@ -9,8 +9,6 @@
 
 #include <limits.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 enum { NAME_SIZE = 160, VALUE_SIZE = 120 };

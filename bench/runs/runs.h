@@ -14,9 +14,6 @@
 #include "backend.h"
 #include "bench/tables/digest.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <jansson.h>
 
 typedef struct {

@@ -6,7 +6,6 @@
 #include "bench/tables/show.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 static const double normal_95 = 1.959964;
 static const double worst_trusted = 0.1; // deviation of the model from a run

@@ -5,8 +5,6 @@
 #include "bench/tables/show.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 // "1.94 ± 0.02"
 static void show_speedup(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {

@@ -6,9 +6,6 @@
 
 #include <ctype.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define HOPPER    "NVIDIA H100 datasheet, 2023; half of the sparse rates"
 #define AMPERE    "NVIDIA Ampere GA102 whitepaper, 2021; sums in fp32"

@@ -7,9 +7,6 @@
 #include "bench/tables/show.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 // --- the work ----------------------------------------------------------------------------------------
 

@@ -10,9 +10,6 @@
 #include "bench/tables/table.h"
 
 #include <jansson.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #define SM_SCORE_NAME "stepmark-124M-v1"
 

@@ -2,7 +2,6 @@
 #include "bench/sensors/sensors.h"
 
 #include <math.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "bench/tables/show.h"

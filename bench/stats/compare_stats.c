@@ -5,7 +5,6 @@
 #include "bench/stats/stats.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { MOST_VALUES = 8192 }; // of a side; of more every second, third, ... one is taken
 static const double power = 0.8;

@@ -2,8 +2,6 @@
 #include "bench/stats/stats.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const double confidence = 0.95;
 static const double fence_iqr = 1.5;

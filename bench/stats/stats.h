@@ -20,10 +20,6 @@
 
 #include "status.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 // All in the samples' unit. NaN where the sample is too small to say: stddev, ci95; all without samples.
 typedef struct {
     int64_t n;

@@ -2,7 +2,6 @@
 #include "bench/stats/stats.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { WARM_STEPS = 3, MAX_TREND_POINTS = 256, MODE_SHARE = 5 };
 

@@ -5,7 +5,6 @@
 #include "src/io/input_file.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <unistd.h>
 
 enum { PART_BYTES = 1 << 16 };

@@ -5,8 +5,6 @@
 
 #include "status.h"
 
-#include <stddef.h>
-
 enum { SM_DIGEST_SIZE = 32 };
 
 void sm_digest_bytes(const void *data, size_t size_bytes, char digest[SM_DIGEST_SIZE]);

@@ -2,9 +2,7 @@
 #include "bench/tables/json_values.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <stdarg.h>
-#include <string.h>
 
 static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
 

@@ -6,8 +6,6 @@
 #include "status.h"
 
 #include <jansson.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 SM_OWNABLE(json_t, json_decref)
 

@@ -4,8 +4,6 @@
 #include "bench/tables/show.h"
 
 #include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
 
 // Every byte that does not continue a UTF-8 sequence begins one.
 int sm_text_width_of(const char *text, size_t size_bytes) {

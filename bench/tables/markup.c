@@ -3,9 +3,6 @@
 #include "bench/tables/record.h"
 #include "bench/tables/screen.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 // --- Markdown --------------------------------------------------------------------------------------
 
 void sm_put_sentence(const char *before, const char *text, const char *after, sm_format format, FILE *out) {

@@ -6,8 +6,6 @@
 #include "bench/tables/show.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 struct sm_record_writer {

@@ -18,8 +18,6 @@
 #include "status.h"
 #include "bench/tables/table.h"
 
-#include <stdio.h>
-
 // X(code, name)
 #define SM_FORMAT_LIST(X)         \
     X(SM_FORMAT_JSON, "json")     \

@@ -4,8 +4,6 @@
 #include "bench/tables/layout.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "os/os.h"

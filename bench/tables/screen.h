@@ -2,8 +2,6 @@
 #ifndef STEPMARK_BENCH_TABLES_SCREEN_H
 #define STEPMARK_BENCH_TABLES_SCREEN_H
 
-#include <stdbool.h>
-
 #include "bench/tables/table.h"
 
 // Columns of the terminal of `out`; 0 if it is not a terminal.

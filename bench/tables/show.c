@@ -3,8 +3,6 @@
 
 #include <math.h>
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
 // Four significant digits without an exponent, for 0.001 <= |ms| < 10000.
 const char *sm_text_ms(double ns, char *text, size_t size_bytes) {

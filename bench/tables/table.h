@@ -5,9 +5,6 @@
 #include "status.h"
 #include "bench/tables/json_values.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-
 // A column's type, and the member of a struct that holds it.
 typedef enum {
     SM_COLUMN_INTEGER,  // int64_t, SM_ABSENT = null

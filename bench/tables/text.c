@@ -2,9 +2,6 @@
 #include "bench/tables/layout.h"
 #include "bench/tables/screen.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { GAP = 2, LEAST_TEXT = 24, LEAST_CELL = 10, WIDTH_ELSEWHERE = 80 };
 
 static int total_width(const sm_layout *l) {

@@ -1,6 +1,4 @@
 // commands.c: the table of subcommands, and their forms; the possible words of a flag, and what a wrong one meant.
-#include <string.h>
-
 #include "bench/tables/show.h"
 #include "cli/flags/flag.h"
 #include "src/rewrites/rewrite.h"

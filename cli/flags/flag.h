@@ -4,7 +4,6 @@
 #define STEPMARK_CLI_FLAGS_FLAG_H
 
 #include <limits.h>
-#include <stddef.h>
 
 #include "cli/flags/options.h"
 

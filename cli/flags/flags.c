@@ -2,8 +2,6 @@
 // meanings has two rows.
 #include "cli/flags/flag.h"
 
-#include <string.h>
-
 #include "own_kernel.h"
 #include "bench/measure/harness.h"
 #include "bench/profile/profile.h"

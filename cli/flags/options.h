@@ -3,10 +3,6 @@
 #ifndef STEPMARK_CLI_FLAGS_OPTIONS_H
 #define STEPMARK_CLI_FLAGS_OPTIONS_H
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-
 #include "backend.h"
 #include "cli/flags/commands.h"
 #include "src/models/fields.h"

@@ -1,7 +1,5 @@
 // presets.c: sweeps with names. A line is a product of lists; CORES stands for the number of processors. A flag on the
 // command line replaces the preset's, for instance to scale a sweep down to a small machine.
-#include <string.h>
-
 #include "cli/flags/flag.h"
 
 typedef struct {

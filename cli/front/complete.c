@@ -1,7 +1,5 @@
 // complete.c: completes a command line that is being typed, from the tables of --help; and the functions with which
 // bash, zsh and fish ask for it.
-#include <string.h>
-
 #include "cli/front/front.h"
 
 // A value is being typed, after the part `before` of its word, which candidates repeat.

@@ -1,6 +1,5 @@
 // help.c: --help, manual pages and --schema, printed from the tables of subcommands and flags.
 #include <ctype.h>
-#include <string.h>
 
 #include "bench/rows/machine.h"
 #include "bench/rows/read_rows.h"

@@ -1,8 +1,6 @@
 // main.c: the program stepmark: finds the subcommand, prints its error, sets the exit code.
 #include <errno.h>
 #include <libgen.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

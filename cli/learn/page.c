@@ -1,8 +1,6 @@
 // page.c: a training step as a page: the walk of `walk --full`, the plan of the other mode, the kinds of ops, and the
 // step's time on devices.
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "embedded.h"

@@ -1,8 +1,5 @@
 // page_kinds.c: a page's text for a kind of op: its equations, from docs/equations.md, and the embedded files that
 // compute it; and a student's kernel.
-#include <stdlib.h>
-#include <string.h>
-
 #include "embedded.h"
 #include "words.h"
 #include "cli/learn/learn.h"

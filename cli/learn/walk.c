@@ -2,8 +2,6 @@
 // requested, and passes them to a writer (learn/learn.h).
 #include <ctype.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "philox.h"
 #include "bench/tables/show.h"

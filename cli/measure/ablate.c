@@ -1,7 +1,6 @@
 // ablate.c: the gain of each rewrite: mode fused with and without it, in turn.
 #include <math.h>
 #include <pthread.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

@@ -1,7 +1,6 @@
 // devices.c: the subcommand `devices`: lists the devices, with a reason for those that cannot run here; --peaks measures
 // their ceilings, for each number of threads.
 #include <math.h>
-#include <string.h>
 
 #include "bench/tables/show.h"
 #include "cli/setup/setup.h"

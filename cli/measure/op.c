@@ -1,9 +1,6 @@
 // op.c: `run --op`: the ops of a name and their sizes, from flags.
 #include "cli/measure/measure.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 // The letters of shapes in the order of --shape.
 enum { B_, T_, N_, R_, C_, F_, V_, P_, NH_, HS_, n_, G_, N_LETTERS };
 

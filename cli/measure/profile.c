@@ -1,7 +1,5 @@
 // profile.c: where the step's time goes: measures a row as `stepmark run` does, and joins the op times of its
 // attribution pass with the plan.
-#include <stdlib.h>
-
 #include "bench/rows/machine.h"
 #include "bench/tables/show.h"
 #include "cli/measure/measure.h"

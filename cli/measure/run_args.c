@@ -1,9 +1,6 @@
 // run_args.c: the flags that make a row again.
 #include "cli/measure/measure.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "cli/flags/flag.h"
 
 // Flags that determine a row: all of `run` except its output; of `loop` also without its baseline, and NCCL's file, as a

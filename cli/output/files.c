@@ -1,9 +1,6 @@
 // files.c: see output/output.h.
 #include "cli/output/output.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "bench/rows/row.h"
 #include "bench/rows/read_rows.h"
 #include "cli/flags/options.h"

@@ -1,7 +1,5 @@
 // notes.c: see output/output.h.
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "clock.h"
 #include "bench/tables/screen.h"

@@ -4,9 +4,6 @@
 
 #include <jansson.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdio.h>
 
 #include "status.h"
 #include "bench/tables/record.h"

@@ -1,8 +1,6 @@
 // compare.c: compares two sets of rows; and saves rows under a name, to compare with later.
 #include <limits.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

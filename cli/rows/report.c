@@ -2,8 +2,6 @@
 // rows, rank machines, bundle rows for others, check trainings and show how they scale.
 #include <errno.h>
 #include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 

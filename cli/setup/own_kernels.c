@@ -1,9 +1,6 @@
 // own_kernels.c: OP=FILE[,OP=FILE]: finds the kinds, compiles and loads the files.
 #include "cli/setup/setup.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "bench/tables/show.h"
 #include "cli/flags/flag.h"
 #include "learn/own_kernels/backend_apart.h"

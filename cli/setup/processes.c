@@ -2,8 +2,6 @@
 #include "cli/setup/setup.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "bench/rows/machine.h"

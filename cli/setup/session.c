@@ -1,8 +1,6 @@
 // session.c: devices by name, weights and data.
 #include "cli/setup/setup.h"
 
-#include <string.h>
-
 #include "os/memory.h"
 #include "os/os.h"
 #include "src/weights/weights.h"

@@ -1,6 +1,4 @@
 // train_data.c: see setup/setup.h: documents and files of a training; weights and tokenizer of a trained model.
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "cli/setup/setup.h"

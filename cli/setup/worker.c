@@ -1,8 +1,6 @@
 // worker.c: see setup/setup.h.
 #include "cli/setup/setup.h"
 
-#include <string.h>
-
 #include "clock.h"
 #include "os/os.h"
 

@@ -2,8 +2,6 @@
 #include "cli/setup/setup.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MAX_BATCHES = 16 };
 

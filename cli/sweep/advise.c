@@ -1,8 +1,6 @@
 // advise.c: the subcommand `advise`: runs what the search requests (bench/compare/compare.h), each configuration in its
 // own process as in a sweep, and reports the measurements.
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "clock.h"
 #include "bench/compare/compare.h"

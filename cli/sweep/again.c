@@ -1,7 +1,4 @@
 // again.c: runs a row of a result file again with its own flags, and compares the result.
-#include <stdlib.h>
-#include <string.h>
-
 #include "bench/compare/compare.h"
 #include "bench/score/score.h"
 #include "bench/tables/show.h"

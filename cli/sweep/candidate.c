@@ -1,8 +1,6 @@
 // candidate.c: see sweep/sweep.h.
 #include "cli/sweep/sweep.h"
 
-#include <string.h>
-
 #include "clock.h"
 #include "bench/rows/machine.h"
 #include "bench/rows/read_rows.h"

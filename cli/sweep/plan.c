@@ -1,7 +1,5 @@
 // plan.c: from lines of flags to configurations: reads the lines, forms products, removes duplicates and filtered ones,
 // and orders them.
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "cli/flags/flag.h"

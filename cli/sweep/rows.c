@@ -1,8 +1,6 @@
 // rows.c: the rows of a running sweep: the known ones, and measuring one more.
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "clock.h"

@@ -1,8 +1,6 @@
 // score.c: the subcommand `score`: measures the preset "score", the frozen work of docs/score.md, on every device, a line
 // each; or prints the last one as text to send.
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "clock.h"

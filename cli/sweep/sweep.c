@@ -1,8 +1,5 @@
 // sweep.c: the subcommand `run`: measures every configuration in turn, keeps each row at once, and prints them: as they
 // come where they run in the order asked for, else in that order at the end.
-#include <stdlib.h>
-#include <string.h>
-
 #include "bench/tables/show.h"
 #include "cli/rows/rows.h"
 #include "cli/sweep/sweep.h"

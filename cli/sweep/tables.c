@@ -1,7 +1,5 @@
 // tables.c: what a preset of a course leaves beside its rows: the page of `report`, and its tables in one LaTeX file.
 #include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "bench/report/report.h"
 #include "cli/flags/flag.h"

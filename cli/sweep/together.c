@@ -1,7 +1,4 @@
 // together.c: `mpirun -n N stepmark run`: configurations that all processes measure together. See sweep.h.
-#include <stdlib.h>
-#include <string.h>
-
 #include "bench/rows/machine.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"

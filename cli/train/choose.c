@@ -3,7 +3,6 @@
 // the command line that run.json keeps, so that a resumed run chooses the same.
 #include <math.h>
 #include <stdarg.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "embedded.h"

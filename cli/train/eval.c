@@ -1,7 +1,6 @@
 // eval.c: what a model knows of a text: its loss, perplexity and bits per byte; and the questions of a JSONL file in
 // HellaSwag's form, {"ctx": ..., "endings": [...], "label": N}, answered by the most probable ending.
 #include <math.h>
-#include <stdlib.h>
 
 #include "words.h"
 #include "bench/tables/json_values.h"

@@ -2,8 +2,6 @@
 #include "cli/train/train.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "clock.h"
 #include "bench/tables/json_values.h"

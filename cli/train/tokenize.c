@@ -1,6 +1,4 @@
 // tokenize.c: converts text files to files of token ids.
-#include <string.h>
-
 #include "clock.h"
 #include "bench/tables/show.h"
 #include "cli/train/train.h"

@@ -2,8 +2,6 @@
 #include "cli/train/train.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "clock.h"

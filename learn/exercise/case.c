@@ -2,8 +2,6 @@
 #include "learn/exercise/judge.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "os/memory.h"
 #include "src/verify/verify.h"

@@ -4,7 +4,6 @@
 
 #include <limits.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "learn/own_kernels/confine.h"

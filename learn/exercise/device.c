@@ -1,9 +1,6 @@
 // device.c: a case as a plan of one op on a device, with gaps between its operands that must not change.
 #include "learn/exercise/judge.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { GAP_BYTES = 16384, UNTOUCHED = 0xCB }; // as a number: -13e6
 
 // --- a case on it ----------------------------------------------------------------------------------

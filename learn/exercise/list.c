@@ -1,6 +1,4 @@
 // list.c: the exercises, with their hints.
-#include <string.h>
-
 #include "learn/exercise/exercise.h"
 
 #define STARTS "// starts is for rows of several documents: NULL here.\n"

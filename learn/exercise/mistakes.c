@@ -2,8 +2,6 @@
 #include "learn/exercise/judge.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "embedded.h"
 #include "own_kernel.h"

@@ -2,8 +2,6 @@
 #include "learn/exercise/judge.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "clock.h"
 #include "bench/stats/stats.h"

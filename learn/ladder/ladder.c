@@ -2,8 +2,6 @@
 #include "learn/ladder/ladder.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "bench/compare/compare.h"
 #include "clock.h"

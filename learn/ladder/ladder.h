@@ -4,7 +4,6 @@
 #define STEPMARK_LEARN_LADDER_LADDER_H
 
 #include <signal.h>
-#include <stdio.h>
 
 #include "backend.h"
 #include "own_kernel.h"

@@ -1,8 +1,6 @@
 // rungs.c: the table of ladders, their sources, and the functions compiled from them.
 #include "learn/ladder/ladder.h"
 
-#include <string.h>
-
 #include "embedded.h"
 
 // --- the ladders -----------------------------------------------------------------------------------

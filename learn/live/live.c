@@ -1,9 +1,6 @@
 // live.c: see live.h.
 #include "learn/live/live.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 // --- a plan as numbers -----------------------------------------------------------------------------
 
 void sm_live_numbers(const sm_model_config *config, const sm_plan_options *options, sm_mode mode, unsigned without,

@@ -4,7 +4,6 @@
 #include "src/tokenizer/encoder.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #define EXPORT(name) __attribute__((export_name(#name))) name
 

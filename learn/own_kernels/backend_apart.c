@@ -1,8 +1,6 @@
 // backend_apart.c: the judge's half: a backend whose functions are calls of another process.
 #include "learn/own_kernels/backend_apart.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "clock.h"

@@ -3,8 +3,6 @@
 #include "learn/own_kernels/backend_file.h"
 
 #include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "learn/own_kernels/backend_call.h"
 #include "os/library.h"

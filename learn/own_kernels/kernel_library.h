@@ -5,7 +5,6 @@
 
 #include <limits.h>
 #include <signal.h>
-#include <stdbool.h>
 
 #include "backend.h"
 #include "own_kernel.h"

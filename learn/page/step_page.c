@@ -2,8 +2,6 @@
 #include "learn/page/step_page.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "bench/pages/page.h"
 

@@ -4,7 +4,6 @@
 #define STEPMARK_LEARN_PAGE_STEP_PAGE_H
 
 #include <jansson.h>
-#include <stdio.h>
 
 #include "plan.h"
 

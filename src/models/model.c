@@ -1,5 +1,4 @@
 // model.c: what all architectures share.
-
 #include "src/models/model.h"
 
 const sm_model_size *sm_model_size_find(const sm_model *model, const char *name) {

@@ -1,5 +1,4 @@
 // adamw.c: AdamW (Loshchilov and Hutter 2019, algorithm 2). State: m and v, one element of each for every parameter.
-
 #include "src/optim/optimizer.h"
 
 const sm_optimizer sm_optimizer_adamw = {

@@ -1,6 +1,5 @@
 // adamw8bit.c: AdamW with 8-bit moments (Dettmers et al. 2022). State of a matrix: codes of m and of v for every
 // parameter, and a scale of each for every block of 256. The few vectors keep f32 moments.
-
 #include "dynamic_map.h"
 #include "src/optim/optimizer.h"
 

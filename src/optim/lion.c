@@ -1,5 +1,4 @@
 // lion.c: Lion (Chen et al. 2023, algorithm 2). State: m, one element for every parameter.
-
 #include "src/optim/optimizer.h"
 
 static void fill_hyper(const sm_step_settings *settings, SM_UNUSED int64_t step, double hyper[SM_HYPER_COUNT]) {

@@ -5,7 +5,6 @@
 // iteration. x is u/|u|, or its transpose if u is tall, so that the products x x^T are small:
 //
 //     x x^T -> gram    gram gram -> square    b gram + c square -> poly    poly x -> px    a x + px -> x
-
 #include "src/optim/optimizer.h"
 
 enum { N_ITERATIONS = 5 };

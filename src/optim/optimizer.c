@@ -1,5 +1,4 @@
 // optimizer.c: what all optimizers share.
-
 #include "src/optim/optimizer.h"
 
 static const sm_setting settings_table[] = {

@@ -5,7 +5,6 @@
 // updates and a gather of its own, so it is twice as large. The backward completes a model's parameters from
 // the last to the first, so groups are cut from their ends; parameters outside of the blocks, whose gradients are
 // complete at another time, have buckets of their own. A parameter larger than a bucket is cut.
-
 #include "src/plan/params.h"
 #include "shard.h"
 

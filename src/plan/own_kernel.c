@@ -1,6 +1,5 @@
 // own_kernel.c: the arguments of a user's kernel, from the table of op kinds. One list of members makes the struct, its
 // signature and its values.
-
 #include "philox.h"
 #include "src/plan/own_members.h"
 

@@ -5,7 +5,6 @@
 // not overlap may share addresses. Placing them is the dynamic storage allocation problem, solved greedily by size: the
 // largest first, each at the lowest offset that is free during its lifetime (Pisarchyk and Lee 2020, "Efficient memory
 // management for deep neural net inference").
-
 #include "plan.h"
 
 enum { ALIGNMENT_BYTES = 256 }; // a multiple of a cache line, a SIMD register and OpenCL's 1024 bits

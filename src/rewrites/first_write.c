@@ -7,7 +7,6 @@
 // Equal because 0 + x = x. Only the first of several micro-batches overwrites; later ones add (sm_op_later). Gradients
 // that other kinds of op write first are still zeroed, each by an op of its own; so is the group of vectors, which is
 // small. Memory that no op writes (gaps between parameters) stays zero, as after prepare.
-
 #include "src/rewrites/passes.h"
 
 // The first op, in execution order, that adds to a view of a group of gradients; NULL: none.

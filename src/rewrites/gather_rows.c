@@ -10,7 +10,6 @@
 // The table is the largest parameter, and its gradient is complete only when the backward ends, with no computation
 // left to overlap with the sum. A batch has few of its rows. Micro-batches before a step's last add only their own
 // rows.
-
 #include "shard.h"
 #include "src/rewrites/passes.h"
 

@@ -10,7 +10,6 @@
 // Equal because rows of the head do not depend on one another, and dwte is a sum over rows. The ops work on views of
 // their operands. Those of the backward keep their phase in reports, but run in the forward range, while their chunk of
 // logits exists. Memory falls from two (N,Vp) tensors to one chunk. Without backward, a chunk has logits and losses alone.
-
 #include "src/rewrites/passes.h"
 
 // Rows of logits in a chunk. Every chunk reads and writes dwte once more, and the matmul of dlnf has only the chunk's

@@ -9,7 +9,6 @@
 // same and its inputs are kept for other readers (Chen et al. 2016, "Training deep nets with sublinear memory cost",
 // section 4.2). y then lives for two ops in forward and two in backward, as y' in scratch memory that all layers share.
 // A block of GPT-2 then keeps 10 (N,C) instead of 16: it drops ln1, ln2 and the four of gelu.
-
 #include "src/rewrites/passes.h"
 
 // --- a list of ops in which the backward executes forward ops again, with new outputs, which later ops read ---------

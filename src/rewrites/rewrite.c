@@ -1,5 +1,4 @@
 // rewrite.c: the modes, and the rewrites in their order of application.
-
 #include "src/rewrites/rewrite.h"
 #include "src/rewrites/passes.h"
 

@@ -1,5 +1,4 @@
 // registry.c: the only file that names backends. A new backend adds a line here.
-
 #include "backend_library.h"
 #include "collectives.h"
 

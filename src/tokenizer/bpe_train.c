@@ -1,6 +1,5 @@
 // bpe_train.c: words as lists of ids with their counts; a table of pairs with their counts and words; a heap of pairs
 // by count. A count in the heap may be out of date: it is checked when it reaches the top.
-
 #include "src/tokenizer/bpe_train.h"
 #include "src/tokenizer/pretokens.h"
 
