@@ -166,7 +166,7 @@ ISAS_clang := $(if $(filter x86_64-%,$(TARGET)),amx)
 # Tests of arithmetic and results run without sanitizers, which get small runs instead (tools/tests/small_runs.sh).
 LEFT_OUT_asan := $(addprefix %/test_,$(addsuffix .c,advise again bf16 bf16_training cheats cli consistent cpu_math cpu_product cpu_split cpu_stream \
                  exercise golden gradient gradient_check op_rows opencl opencl_narrow optimizers recipe recompute run_outputs same_bits spot_check \
-                 judge tensor_attention verify course ladder walk))
+                 judge packaging tensor_attention verify course ladder walk))
 endif
 ISAS_dev = $(shell tools/best_isa.sh $(CC))
 # GCC 12's AMX intrinsics make strides of 32 bits where `long` has 32: on Windows they do not assemble.
