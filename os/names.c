@@ -4,7 +4,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
+
+enum { LOCK_TRIES = 30, LOCK_PAUSE_MS = 100 };
 
 static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
@@ -58,4 +62,15 @@ bool os_write_all(int fd, const void *data, size_t size_bytes) {
         size_bytes -= n > 0 ? (size_t)n : 0;
     }
     return true;
+}
+
+int os_lock_soon(int fd) {
+    const struct timespec pause = {.tv_nsec = LOCK_PAUSE_MS * 1000000L};
+    for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
+        if ((errno != EWOULDBLOCK && errno != EINTR) || i == LOCK_TRIES) {
+            return errno;
+        }
+        nanosleep(&pause, NULL);
+    }
+    return 0;
 }

@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -88,7 +87,8 @@ static sm_status open_file(sm_sweep_log *log) {
     if (log->file < 0) {
         return io_failure(log->path, "cannot be opened");
     }
-    if (flock(log->file, LOCK_EX | LOCK_NB) != 0) {
+    errno = os_lock_soon(log->file);
+    if (errno != 0) {
         return errno == EWOULDBLOCK ? sm_fail(SM_ERR_IO, "%s: another run is writing to it", log->path)
                                     : io_failure(log->path, "cannot be locked");
     }

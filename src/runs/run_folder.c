@@ -4,17 +4,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "os/os.h"
+#include "os/files.h"
 #include "src/io/atomic_file.h"
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"
 #include "src/io/shell_word.h"
 
-enum { SCHEMA_VERSION = 1, LOCK_TRIES = 50, LOCK_PAUSE_MS = 100 };
+enum { SCHEMA_VERSION = 1 };
 enum { VALUE_BYTES = 96, REAL_DIGITS = 15 };
 
 struct sm_run_folder {
@@ -35,20 +35,12 @@ static void format_time(const char *format, char *text, size_t size_bytes) {
 
 // ---- opening ----
 
-// A killed process may need a moment to disappear.
 static sm_status take_lock(sm_run_folder *folder) {
-    const struct timespec pause = {.tv_nsec = LOCK_PAUSE_MS * 1000000L};
     folder->lock = open(folder->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     SM_FAIL_IF(folder->lock < 0, SM_ERR_IO, "--run: %s: cannot be opened: %s", folder->dir, strerror(errno));
-    for (int i = 0; flock(folder->lock, LOCK_EX | LOCK_NB) != 0; i++) {
-        if (errno != EWOULDBLOCK && errno != EINTR) {
-            return SM_OK; // the file system has no locks
-        }
-        SM_FAIL_IF(i == LOCK_TRIES, SM_ERR_USAGE, "--run: %s: another process trains there; wait for its end",
-                   folder->dir);
-        nanosleep(&pause, NULL);
-    }
-    return SM_OK;
+    SM_FAIL_IF(os_lock_soon(folder->lock) == EWOULDBLOCK, SM_ERR_USAGE,
+               "--run: %s: another process trains there; wait for its end", folder->dir);
+    return SM_OK; // also where the file system has no locks
 }
 
 static sm_status read_run(sm_run_folder *folder) {

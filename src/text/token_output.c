@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -158,7 +157,7 @@ sm_status sm_token_output_open(const char *output, const json_t *work, int id_by
         if (out->lock < 0) {
             return fail_errno(out->partial, "", "open");
         }
-        SM_FAIL_IF(flock(out->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK, SM_ERR_IO,
+        SM_FAIL_IF(os_lock_soon(out->lock) == EWOULDBLOCK, SM_ERR_IO,
                    "%s: another process is writing it; wait for it or choose another name", out->partial);
         SM_TRY(may_resume ? take_up(out) : SM_OK);
         // Cuts off everything after the recorded progress.
