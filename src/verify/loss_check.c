@@ -201,11 +201,9 @@ static double mean(int64_t n, const float *values) {
 // Largest |difference|, relative to max(1, loss); NaN counts as the largest.
 static double largest_difference(int64_t n, const float *got, const float *want) {
     double largest = 0;
-    for (int64_t i = 0; i < n && !isnan(largest); i++) {
+    for (int64_t i = 0; i < n; i++) {
         double error = fabs((double)got[i] - want[i]) / fmax(1.0, fabs((double)want[i]));
-        if (!(error <= largest)) {
-            largest = error;
-        }
+        largest = sm_error_is_larger(error, largest) ? error : largest;
     }
     return largest;
 }

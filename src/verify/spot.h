@@ -2,7 +2,7 @@
 #ifndef STEPMARK_SPOT_H
 #define STEPMARK_SPOT_H
 
-#include "src/session/session.h"
+#include "src/verify/step_checks.h"
 
 enum { SPOT_FEW_ELEMS = 1 << 17 }; // below this, waking other threads costs more than it saves
 
@@ -69,7 +69,7 @@ static inline void spot_compare(spot *s, const char *operand, double got, double
     const double error = difference / (allowed + 1e-37);
     s->n_values++;
     s->is_infinite |= !(difference < 1e300 && allowed < 1e300);
-    if (!(error <= s->error) && s->error == s->error) { // one that is no number stays
+    if (sm_error_is_larger(error, s->error)) {
         s->error = error;
         s->operand = operand;
     }

@@ -5,6 +5,11 @@
 #include "src/models/model.h"
 #include "src/session/session.h"
 
+// Whether an error is the largest so far: one that is no number is, and stays it.
+static inline bool sm_error_is_larger(double error, double largest) {
+    return !(error <= largest) && largest == largest;
+}
+
 // --- losses ------------------------------------------------------------------------------------------
 
 // It is cheap: attention is causal, so the losses of a sequence's first tokens do not depend on the rest, and the reference

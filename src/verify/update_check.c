@@ -418,12 +418,10 @@ static double allowed_error(const sm_update_check *c, const part *p, const sm_te
 static double largest_error(const sm_update_check *c, const part *p, const sm_tensor *t, const step_values *step,
                             const float *want) {
     double largest = 0;
-    for (int64_t i = 0; i < p->n && !isnan(largest); i++) {
+    for (int64_t i = 0; i < p->n; i++) {
         const double got = p->after[i];
         const double error = fabs(got - (double)want[i]) / (allowed_error(c, p, t, step, want, i) + FLT_MIN);
-        if (!(error <= largest)) {
-            largest = error;
-        }
+        largest = sm_error_is_larger(error, largest) ? error : largest;
     }
     return largest;
 }
