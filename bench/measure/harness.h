@@ -186,8 +186,7 @@ void sm_judge_peak(sm_row *row);
 
 // --- ops by themselves ---------------------------------------------------------------------------
 
-// What a measurement of ops by themselves has in addition to the harness's protocol: their operands, cold runs and
-// memory.
+// Measuring ops by themselves adds operands, cold runs and memory to the harness's protocol.
 
 // Operands are drawn from a text of sizes, "N=64 C=768" (src/verify/op_cases.h), and a seed.
 typedef struct {
