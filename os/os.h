@@ -50,6 +50,9 @@ void os_keep_from_children(void *memory, size_t size_bytes);
 bool os_sleep_while(_Atomic uint32_t *word, uint32_t value, const struct timespec *most, bool is_shared);
 void os_wake(_Atomic uint32_t *word, bool is_shared);
 
+// Likewise where nobody wakes it: looks at the word now and then (lacking.c).
+bool os_look_while(_Atomic uint32_t *word, uint32_t value, const struct timespec *most);
+
 // The bytes of an ru_maxrss: macOS counts bytes, others KiB.
 static inline int64_t os_rss_bytes(long most) {
 #ifdef __APPLE__

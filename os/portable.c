@@ -1,4 +1,5 @@
 // portable.c: linked into the program of tools/packages/archive.sh alone, before libraries' archives.
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 #include <stdio.h>
 
 // Archives that say stdin, stdout and stderr get these: their code expects the addresses of the program's own
@@ -26,22 +27,10 @@ void *udev_device_unref(void *device);
 
 void *udev_new(void) { return NULL; }
 
-void *udev_unref(void *udev) {
-    (void)udev;
-    return NULL;
-}
+void *udev_unref(void *udev) { return NULL; }
 
-void *udev_device_new_from_subsystem_sysname(void *udev, const char *subsystem, const char *name) {
-    (void)udev, (void)subsystem, (void)name;
-    return NULL;
-}
+void *udev_device_new_from_subsystem_sysname(void *udev, const char *subsystem, const char *name) { return NULL; }
 
-const char *udev_device_get_property_value(void *device, const char *key) {
-    (void)device, (void)key;
-    return NULL;
-}
+const char *udev_device_get_property_value(void *device, const char *key) { return NULL; }
 
-void *udev_device_unref(void *device) {
-    (void)device;
-    return NULL;
-}
+void *udev_device_unref(void *device) { return NULL; }

@@ -1,5 +1,6 @@
 // posix.c: see os.h. Functions beyond POSIX report that they are unavailable, and callers work without them: threads
 // are not bound, /proc and /sys are not read, ended children are polled for, system calls and files are not filtered.
+#pragma GCC diagnostic ignored "-Wunused-parameter" // some take what only others need
 #include "os/threads.h"
 
 #include <errno.h>
@@ -30,14 +31,8 @@ int os_n_processors(void) {
 
 const bool os_threads_inherit_places = true;
 
-void os_bind_thread(pthread_attr_t *attributes, const os_processors *processors) {
-    (void)attributes;
-    (void)processors;
-}
-
 #ifndef __APPLE__ // macos.c has it
 void os_memory(const char *root, uint64_t *total_bytes, uint64_t *available_bytes) {
-    (void)root;
     const long n_pages = sysconf(_SC_PHYS_PAGES);
     const long page_bytes = sysconf(_SC_PAGESIZE);
     *total_bytes = n_pages > 0 && page_bytes > 0 ? (uint64_t)n_pages * (uint64_t)page_bytes : 0;
@@ -45,32 +40,14 @@ void os_memory(const char *root, uint64_t *total_bytes, uint64_t *available_byte
 }
 #endif
 
-void os_memory_allowed(const char *root, uint64_t *total_bytes, uint64_t *available_bytes) {
-    os_memory(root, total_bytes, available_bytes);
-}
-
 bool os_may_use_tiles(void) { return false; }
 
-// Nobody wakes us, so it polls.
+// Nobody wakes us.
 bool os_sleep_while(_Atomic uint32_t *word, uint32_t value, const struct timespec *most, bool is_shared) {
-    const int64_t look_ns = 200000;
-    const int64_t most_ns = most != NULL ? (int64_t)most->tv_sec * 1000000000 + most->tv_nsec : INT64_MAX;
-    (void)is_shared;
-    for (int64_t slept_ns = 0; atomic_load(word) == value; slept_ns += look_ns) {
-        if (slept_ns >= most_ns) {
-            return false;
-        }
-        nanosleep(&(struct timespec){.tv_nsec = (long)look_ns}, NULL);
-    }
-    return true;
+    return os_look_while(word, value, most);
 }
 
-void os_wake(_Atomic uint32_t *word, bool is_shared) {
-    (void)word;
-    (void)is_shared;
-}
-
-long os_n_preemptions(void) { return 0; }
+void os_wake(_Atomic uint32_t *word, bool is_shared) {}
 
 // --- files -----------------------------------------------------------------------------------------
 
@@ -138,15 +115,9 @@ void os_begin(char ***argv) { program = (*argv)[0] != NULL ? find_program((*argv
 
 const char *os_program(void) { return program != NULL ? program : ""; }
 
-int os_watch(pid_t child) {
-    (void)child;
-    return -1;
-}
+int os_watch(pid_t child) { return -1; }
 
-int64_t os_child_busy_ns(const os_child *child) {
-    (void)child;
-    return 0;
-}
+int64_t os_child_busy_ns(const os_child *child) { return 0; }
 
 // A signal between the two calls is seen after at most LOOK_MS.
 int os_poll(struct pollfd *files, int n, const struct timespec *most, const sigset_t *signals) {
@@ -158,10 +129,6 @@ int os_poll(struct pollfd *files, int n, const struct timespec *most, const sigs
     sigprocmask(SIG_SETMASK, &before, NULL);
     return n_ready;
 }
-
-void os_end_with_parent(void) {}
-
-void os_die_first(void) {}
 
 void os_leave_no_core(void) { (void)setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}); }
 

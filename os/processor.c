@@ -3,11 +3,13 @@
 #include "os/processor.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 
 #include "os/os.h"
+#include "status.h"
 
 enum { TEXT_SIZE = 160, LINE_SIZE = 8192, MAX_KINDS = 8 };
 
@@ -208,53 +210,41 @@ static const char *value_of(const char *line, const char *key) {
 }
 
 bool os_read_line(const char *root, const char *path, char *line, size_t size_bytes) {
-    FILE *file = os_open_facts(root, path);
+    SM_OWN(FILE) *file = os_open_facts(root, path);
     errno = file != NULL ? 0 : errno;
     const bool is_found = file != NULL && fgets(line, (int)size_bytes, file) != NULL;
-    const int reason = errno != 0 ? errno : ENODATA;
-    if (file != NULL) {
-        fclose(file);
-    }
+    errno = errno != 0 ? errno : ENODATA;
     line[is_found ? strcspn(line, "\n") : 0] = '\0';
-    errno = reason;
     return is_found;
 }
 
 bool os_read_count(const char *root, const char *path, const char *key, uint64_t *value) {
     char line[256];
-    FILE *file = os_open_facts(root, path);
-    bool is_found = false;
-    while (file != NULL && !is_found && fgets(line, sizeof line, file) != NULL) {
-        unsigned long long number = 0;
-        is_found = strncmp(line, key, strlen(key)) == 0 && sscanf(line + strlen(key), "%llu", &number) == 1;
-        *value = is_found ? number : *value;
+    SM_OWN(FILE) *file = os_open_facts(root, path);
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        if (strncmp(line, key, strlen(key)) == 0 && sscanf(line + strlen(key), "%" SCNu64, value) == 1) {
+            return true;
+        }
     }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return is_found;
+    return false;
 }
 
 bool os_read_fact(const char *root, const char *path, const char *key, char *value, size_t size_bytes) {
     char line[LINE_SIZE];
-    FILE *file = os_open_facts(root, path);
-    bool is_found = false;
-    while (file != NULL && !is_found && fgets(line, sizeof line, file) != NULL) {
+    SM_OWN(FILE) *file = os_open_facts(root, path);
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
         const char *found = value_of(line, key);
         if (found != NULL) {
             copy_trimmed(found, value, size_bytes);
-            is_found = true;
+            return true;
         }
     }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return is_found;
+    return false;
 }
 
 // Each processor has a paragraph, which begins with "processor".
 static void read_kinds(const char *root, kinds *all) {
-    FILE *file = os_open_facts(root, "/proc/cpuinfo");
+    SM_OWN(FILE) *file = os_open_facts(root, "/proc/cpuinfo");
     char line[LINE_SIZE];
     facts f = {0};
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
@@ -269,10 +259,7 @@ static void read_kinds(const char *root, kinds *all) {
             }
         }
     }
-    if (file != NULL) {
-        add(all, &f);
-        fclose(file);
-    }
+    add(all, &f);
 }
 
 void os_processor_name(const char *root, char *name, size_t size_bytes) {

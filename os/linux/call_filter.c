@@ -25,55 +25,35 @@
 #ifndef SYS_clone3
 #define SYS_clone3 435
 #endif
+#ifndef SYS_riscv_hwprobe // RISC-V's library loader asks by it
+#define SYS_riscv_hwprobe SYS_exit
+#endif
 
+// Newer architectures have some calls under their newer names alone.
 #if defined(__x86_64__)
-#define ARCHITECTURE AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
+#define OF_X86_64(...) __VA_ARGS__
+#define ARCHITECTURE   AUDIT_ARCH_X86_64
+#else
+#define OF_X86_64(...)
+#endif
+#if defined(__aarch64__)
 #define ARCHITECTURE AUDIT_ARCH_AARCH64
 #elif defined(__riscv) && __riscv_xlen == 64
 #define ARCHITECTURE AUDIT_ARCH_RISCV64
-#else
+#elif !defined(ARCHITECTURE)
 #define ARCHITECTURE 0
 #endif
 
 // Computing, memory, time, reading files (to load a library), ending.
+// clang-format off
 static const int allowed[] = {
-    SYS_read,
-    SYS_pread64,
-    SYS_close,
-    SYS_fstat,
-    SYS_newfstatat,
-    SYS_lseek,
-    SYS_mmap,
-    SYS_mprotect,
-    SYS_munmap,
-    SYS_mremap,
-    SYS_brk,
-    SYS_madvise,
-    SYS_futex,
-    SYS_sched_yield,
-    SYS_clock_gettime,
-    SYS_clock_nanosleep,
-    SYS_getrandom,
-    SYS_getpid,
-    SYS_gettid,
-    SYS_rt_sigreturn,
-    SYS_rt_sigprocmask,
-    SYS_exit,
-    SYS_exit_group,
-    SYS_sigaltstack,
-    SYS_readlinkat,
-    SYS_sched_getaffinity,
-#ifdef SYS_nanosleep
-    SYS_nanosleep,
-#endif
-#ifdef SYS_readlink
-    SYS_readlink,
-#endif
-#ifdef SYS_riscv_hwprobe
-    SYS_riscv_hwprobe, // for the library loader
-#endif
+    SYS_read, SYS_pread64, SYS_close, SYS_fstat, SYS_newfstatat, SYS_lseek, SYS_readlinkat, OF_X86_64(SYS_readlink,)
+    SYS_mmap, SYS_mprotect, SYS_munmap, SYS_mremap, SYS_brk, SYS_madvise,
+    SYS_futex, SYS_sched_yield, SYS_sched_getaffinity, SYS_clock_gettime, SYS_clock_nanosleep, SYS_nanosleep,
+    SYS_getrandom, SYS_getpid, SYS_gettid, SYS_riscv_hwprobe,
+    SYS_rt_sigreturn, SYS_rt_sigprocmask, SYS_sigaltstack, SYS_exit, SYS_exit_group,
 };
+// clang-format on
 enum { N_ALLOWED = sizeof(allowed) / sizeof(allowed[0]) };
 
 #define LOAD(offset)                 BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (offset))
@@ -116,9 +96,7 @@ bool os_filter_to_compute(void) {
         code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
     }
     n = append_open(code, n, SYS_openat, ARGUMENT(2));
-#ifdef SYS_open
-    n = append_open(code, n, SYS_open, ARGUMENT(1));
-#endif
+    OF_X86_64(n = append_open(code, n, SYS_open, ARGUMENT(1));)
     code[n++] = (struct sock_filter)IF_EQUAL(SYS_write, 0, 4);
     code[n++] = (struct sock_filter)LOAD(ARGUMENT(0));
     code[n++] = (struct sock_filter)IF_EQUAL(1, 1, 0);
@@ -132,56 +110,17 @@ bool os_filter_to_compute(void) {
 
 // A driver opens devices, starts threads, keeps files and calls compilers, so this is a list of what is refused: the
 // network, other processes, leaving the process group, and administration.
+// clang-format off
 static const int refused[] = {
-    SYS_socket,
-    SYS_connect,
-    SYS_bind,
-    SYS_io_uring_setup,
-    SYS_kill,
-    SYS_tkill,
-    SYS_rt_sigqueueinfo,
-    SYS_rt_tgsigqueueinfo,
-    SYS_pidfd_send_signal,
-    SYS_pidfd_open,
-    SYS_ptrace,
-    SYS_process_vm_readv,
-    SYS_process_vm_writev,
-    SYS_setsid,
-    SYS_setpgid,
-    SYS_setns,
-    SYS_unshare,
-    SYS_chroot,
-    SYS_pivot_root,
-    SYS_mount,
-    SYS_umount2,
-    SYS_reboot,
-    SYS_kexec_load,
-    SYS_init_module,
-    SYS_finit_module,
-    SYS_delete_module,
-    SYS_swapon,
-    SYS_swapoff,
-    SYS_settimeofday,
-    SYS_clock_settime,
-    SYS_adjtimex,
-    SYS_sethostname,
-    SYS_setdomainname,
-    SYS_acct,
-    SYS_bpf,
-    SYS_perf_event_open,
-    SYS_userfaultfd,
-    SYS_add_key,
-    SYS_keyctl,
-    SYS_open_by_handle_at,
-    SYS_setrlimit,
-#ifdef SYS_fork
-    SYS_fork,
-#endif
-#ifdef SYS_iopl
-    SYS_iopl,
-    SYS_ioperm,
-#endif
+    SYS_socket, SYS_connect, SYS_bind, SYS_io_uring_setup, OF_X86_64(SYS_fork, SYS_iopl, SYS_ioperm,)
+    SYS_kill, SYS_tkill, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo, SYS_pidfd_send_signal, SYS_pidfd_open,
+    SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_setsid, SYS_setpgid, SYS_setns, SYS_unshare,
+    SYS_chroot, SYS_pivot_root, SYS_mount, SYS_umount2, SYS_open_by_handle_at, SYS_swapon, SYS_swapoff,
+    SYS_reboot, SYS_kexec_load, SYS_init_module, SYS_finit_module, SYS_delete_module,
+    SYS_settimeofday, SYS_clock_settime, SYS_adjtimex, SYS_sethostname, SYS_setdomainname, SYS_setrlimit,
+    SYS_acct, SYS_bpf, SYS_perf_event_open, SYS_userfaultfd, SYS_add_key, SYS_keyctl,
 };
+// clang-format on
 enum { N_REFUSED = sizeof(refused) / sizeof(refused[0]), FIRST_OF_X32 = 0x40000000 };
 
 bool os_filter_to_drive(void) {
@@ -218,28 +157,18 @@ const char *os_call_name(int number, char text[32]) {
     static const struct {
         int number;
         const char *name;
-    } names[] = {
-        {SYS_clone, "fork"},
-        {SYS_execve, "exec"},
-        {SYS_socket, "socket"},
-        {SYS_kill, "kill"},
-        {SYS_tgkill, "abort"},
-        {SYS_unlinkat, "remove"},
-        {SYS_openat, "open, to write"},
-        {SYS_connect, "connect"},
-        {SYS_ptrace, "ptrace"},
-        {SYS_write, "write, to a file"},
-#ifdef SYS_fork
-        {SYS_fork, "fork"},
-#endif
-#ifdef SYS_vfork
-        {SYS_vfork, "fork"},
-#endif
-        {SYS_clone3, "fork"},
-#ifdef SYS_unlink
-        {SYS_unlink, "remove"},
-#endif
-    };
+    } names[] = {{SYS_clone, "fork"},
+                 {SYS_execve, "exec"},
+                 {SYS_socket, "socket"},
+                 {SYS_kill, "kill"},
+                 {SYS_tgkill, "abort"},
+                 {SYS_unlinkat, "remove"},
+                 {SYS_openat, "open, to write"},
+                 {SYS_connect, "connect"},
+                 {SYS_ptrace, "ptrace"},
+                 {SYS_write, "write, to a file"},
+                 {SYS_clone3, "fork"},
+                 OF_X86_64({SYS_fork, "fork"}, {SYS_vfork, "fork"}, {SYS_unlink, "remove"})};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (names[i].number == number) {
             return names[i].name;

@@ -4,10 +4,13 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "status.h"
 
 #if __has_include(<linux/landlock.h>)
 #include <linux/landlock.h>
@@ -79,49 +82,20 @@ void os_file_access_limit(int rules) {
 #else
 bool os_file_access_is_limited(void) { return false; }
 
-int os_file_access_open(bool limits_reading) {
-    (void)limits_reading;
-    return -1;
-}
+int os_file_access_open(SM_UNUSED bool limits_reading) { return -1; }
 
-void os_file_access_allow(int rules, const char *path, unsigned rights) {
-    (void)rules;
-    (void)path;
-    (void)rights;
-}
+void os_file_access_allow(SM_UNUSED int rules, SM_UNUSED const char *path, SM_UNUSED unsigned rights) {}
 
-void os_file_access_limit(int rules) { (void)rules; }
+void os_file_access_limit(SM_UNUSED int rules) {}
 #endif
 
 void os_file_access_allow_system(int rules) {
-    static const char *const paths[] = {
-        "/bin",
-        "/lib",
-        "/lib32",
-        "/lib64",
-        "/libx32",
-        "/usr/bin",
-        "/usr/include",
-        "/usr/lib",
-        "/usr/lib32",
-        "/usr/lib64",
-        "/usr/libx32",
-        "/usr/libexec",
-        "/usr/local/bin",
-        "/usr/local/lib",
-        "/usr/local/include",
-        "/etc/alternatives",
-        "/etc/ld.so.cache",
-        "/nix/store",
-        "/gnu/store",
-        "/proc/self",
-        "/proc/cpuinfo",
-        "/sys/devices/system/cpu",
-        "/dev/null",
-        "/dev/urandom",
-    };
-    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
-        os_file_access_allow(rules, paths[i], OS_MAY_READ);
+    static const char paths[] =
+        "/bin\0/lib\0/lib32\0/lib64\0/libx32\0/usr/bin\0/usr/include\0/usr/lib\0/usr/lib32\0/usr/lib64\0/usr/libx32\0"
+        "/usr/libexec\0/usr/local/bin\0/usr/local/lib\0/usr/local/include\0/etc/alternatives\0/etc/ld.so.cache\0"
+        "/nix/store\0/gnu/store\0/proc/self\0/proc/cpuinfo\0/sys/devices/system/cpu\0/dev/null\0/dev/urandom\0";
+    for (const char *path = paths; *path != '\0'; path += strlen(path) + 1) {
+        os_file_access_allow(rules, path, OS_MAY_READ);
     }
     os_file_access_allow(rules, "/dev/null", OS_MAY_READ | OS_MAY_WRITE);
 }

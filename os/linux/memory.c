@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "os/os.h"
+#include "status.h"
 
 // --- the machine's ---------------------------------------------------------------------------------
 
@@ -14,9 +15,7 @@ static uint64_t read_bytes(const char *root, const char *key) {
 void os_memory(const char *root, uint64_t *total_bytes, uint64_t *available_bytes) {
     *total_bytes = read_bytes(root, "MemTotal:");
     *available_bytes = read_bytes(root, "MemAvailable:");
-    if (*available_bytes == 0) {
-        *available_bytes = *total_bytes;
-    }
+    *available_bytes = *available_bytes > 0 ? *available_bytes : *total_bytes;
 }
 
 // --- this process's control groups -----------------------------------------------------------------
@@ -51,14 +50,12 @@ static void visit_groups(const cgroup_visitor *visitor, const char *root, const 
         snprintf(folder, sizeof folder, "/sys/fs/cgroup%s%s%s", controllers[0] != '\0' ? "/" : "", controllers, group);
         visitor->visit(visitor, root, folder, controllers[0] != '\0');
         slash = strrchr(group, '/');
-        if (slash != NULL) {
-            *slash = '\0';
-        }
+        group[slash != NULL ? slash - group : 0] = '\0';
     }
 }
 
 static void visit_all_groups(const cgroup_visitor *visitor, const char *root) {
-    FILE *file = os_open_facts(root, "/proc/self/cgroup");
+    SM_OWN(FILE) *file = os_open_facts(root, "/proc/self/cgroup");
     char line[CGROUP_PATH_SIZE]; // "4:memory:/group", "3:cpu,cpuacct:/group" (version 1) or "0::/group" (version 2)
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
         line[strcspn(line, "\n")] = '\0';
@@ -72,9 +69,6 @@ static void visit_all_groups(const cgroup_visitor *visitor, const char *root) {
         if (controllers[0] == '\0' || has_word(controllers, visitor->controller)) {
             visit_groups(visitor, root, controllers, group);
         }
-    }
-    if (file != NULL) {
-        fclose(file);
     }
 }
 
@@ -116,10 +110,9 @@ static double read_quota(const char *root, const char *folder, bool is_v1) {
                  !is_v1   ? "cpu.max"
                  : i == 0 ? "cpu.cfs_quota_us"
                           : "cpu.cfs_period_us");
-        FILE *file = os_open_facts(root, path);
+        SM_OWN(FILE) *file = os_open_facts(root, path);
         if (file != NULL) {
             (void)!(is_v1 ? fscanf(file, "%lf", &numbers[i]) : fscanf(file, "%lf %lf", &numbers[0], &numbers[1]));
-            fclose(file);
         }
     }
     return numbers[0] > 0 && numbers[1] > 0 ? numbers[0] / numbers[1] : 0;

@@ -2,6 +2,7 @@
 // library of OpenMP that a program for macOS may count on. Each parallel region starts its threads and joins them; loops
 // are divided evenly; all critical sections are one.
 #pragma clang diagnostic ignored "-Wmissing-prototypes" // the compiler calls them
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -41,15 +42,9 @@ void omp_set_num_threads(int n) { n_usual = n; }
 
 // --- regions ---------------------------------------------------------------------------------------
 
-int32_t __kmpc_global_thread_num(place *where) {
-    (void)where;
-    return team.thread;
-}
+int32_t __kmpc_global_thread_num(place *where) { return team.thread; }
 
-void __kmpc_push_num_threads(place *where, int32_t thread, int32_t n_threads) {
-    (void)where, (void)thread;
-    n_pushed = n_threads;
-}
+void __kmpc_push_num_threads(place *where, int32_t thread, int32_t n_threads) { n_pushed = n_threads; }
 
 static void *run_part(void *of) {
     part *p = of;
@@ -71,7 +66,6 @@ void __kmpc_fork_call(place *where, int32_t n_shared, region *run, ...) {
     const int wanted = n_pushed > 0 ? n_pushed : omp_get_max_threads();
     const int n = team.n > 1 ? 1 : wanted < MOST_THREADS ? wanted : MOST_THREADS; // none within another
     va_list all;
-    (void)where;
     n_pushed = 0;
     if (n_shared > MOST_SHARED) {
         abort();
@@ -104,7 +98,6 @@ void __kmpc_fork_call(place *where, int32_t n_shared, region *run, ...) {
 
 // A region of one thread.
 void __kmpc_serialized_parallel(place *where, int32_t thread) {
-    (void)where, (void)thread;
     if (depth == MOST_DEPTH) {
         abort();
     }
@@ -113,10 +106,7 @@ void __kmpc_serialized_parallel(place *where, int32_t thread) {
     team = (share){0, 1};
 }
 
-void __kmpc_end_serialized_parallel(place *where, int32_t thread) {
-    (void)where, (void)thread;
-    team = around[--depth];
-}
+void __kmpc_end_serialized_parallel(place *where, int32_t thread) { team = around[--depth]; }
 
 // --- loops -----------------------------------------------------------------------------------------
 
@@ -142,20 +132,13 @@ void __kmpc_for_static_fini(place *where, int32_t thread) { (void)where, (void)t
 
 // --- one at a time ---------------------------------------------------------------------------------
 
-void __kmpc_critical(place *where, int32_t thread, void *name) {
-    (void)where, (void)thread, (void)name;
-    pthread_mutex_lock(&critical);
-}
+void __kmpc_critical(place *where, int32_t thread, void *name) { pthread_mutex_lock(&critical); }
 
-void __kmpc_end_critical(place *where, int32_t thread, void *name) {
-    (void)where, (void)thread, (void)name;
-    pthread_mutex_unlock(&critical);
-}
+void __kmpc_end_critical(place *where, int32_t thread, void *name) { pthread_mutex_unlock(&critical); }
 
 // 1: the caller adds its part, and says when it has.
 int32_t __kmpc_reduce_nowait(place *where, int32_t thread, int32_t n, size_t size_bytes, void *data,
                              void (*reduce)(void *to, void *from), void *name) {
-    (void)n, (void)size_bytes, (void)data, (void)reduce;
     __kmpc_critical(where, thread, name);
     return 1;
 }

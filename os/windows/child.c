@@ -10,6 +10,7 @@
 #include "os/child.h"
 #include "os/file_access.h"
 #include "os/os.h"
+#include "status.h"
 
 #undef signal
 
@@ -140,7 +141,11 @@ static int start(wchar_t *line, const os_child_plan *plan, const HANDLE also[N_P
     HANDLE handles[3 + N_PASSED + MOST_EVENTS] = {
         plan->given != NULL ? to_inherit(os_shared_name(plan->given)) : stream_to_inherit(plan->in, STD_INPUT_HANDLE),
         stream_to_inherit(plan->out, STD_OUTPUT_HANDLE), stream_to_inherit(plan->err, STD_ERROR_HANDLE)};
-    STARTUPINFOEXW how = {.StartupInfo = {.cb = sizeof how, .dwFlags = STARTF_USESTDHANDLES}};
+    STARTUPINFOEXW how = {.StartupInfo = {.cb = sizeof how,
+                                          .dwFlags = STARTF_USESTDHANDLES,
+                                          .hStdInput = handles[0],
+                                          .hStdOutput = handles[1],
+                                          .hStdError = handles[2]}};
     PROCESS_INFORMATION made;
     SIZE_T n_bytes = 0;
     SIZE_T n = 3;
@@ -152,9 +157,6 @@ static int start(wchar_t *line, const os_child_plan *plan, const HANDLE also[N_P
     for (int i = 0; i < n_events && i < MOST_EVENTS; i++) {
         handles[n++] = events[i];
     }
-    how.StartupInfo.hStdInput = handles[0];
-    how.StartupInfo.hStdOutput = handles[1];
-    how.StartupInfo.hStdError = handles[2];
     // Only these are inherited.
     (void)InitializeProcThreadAttributeList(NULL, 1, 0, &n_bytes);
     how.lpAttributeList = malloc(n_bytes);
@@ -185,9 +187,7 @@ static int start(wchar_t *line, const os_child_plan *plan, const HANDLE also[N_P
     child->handle = made.hProcess;
     child->number = (int)made.dwProcessId;
     child->job = make_job(plan->limits, plan->n_limits, plan->is_strange);
-    if (child->job != NULL) {
-        (void)AssignProcessToJobObject(child->job, made.hProcess);
-    }
+    (void)AssignProcessToJobObject(child->job, made.hProcess);
     ResumeThread(made.hThread);
     CloseHandle(made.hThread);
     return 0;
@@ -260,9 +260,7 @@ static int start_again(const os_child_plan *plan, os_child *child) {
         }
     }
     for (int i = 0; i < N_PASSED; i++) {
-        if (also[i] != NULL) {
-            CloseHandle(also[i]);
-        }
+        CloseHandle(also[i]);
     }
     free(text);
     free(line);
@@ -271,10 +269,8 @@ static int start_again(const os_child_plan *plan, os_child *child) {
 
 static bool handle(int number);
 
-static DWORD WINAPI await_question(void *unused) {
-    (void)unused;
-    if (WaitForSingleObject((HANDLE)(uintptr_t)told.handles[ASKED], INFINITE) != WAIT_OBJECT_0 ||
-        !handle(SIGTERM)) {
+static DWORD WINAPI await_question(SM_UNUSED void *unused) {
+    if (WaitForSingleObject((HANDLE)(uintptr_t)told.handles[ASKED], INFINITE) != WAIT_OBJECT_0 || !handle(SIGTERM)) {
         TerminateProcess(GetCurrentProcess(), STATUS_OF_KILL);
     }
     return 0;
@@ -324,7 +320,7 @@ int os_child_start(const os_child_plan *plan, os_child *child) {
                                 : ENOSYS;
 }
 
-void os_limit_this(const os_limit *limit) { (void)limit; }
+void os_limit_this(SM_UNUSED const os_limit *limit) {}
 
 int64_t os_n_killed_for_memory(void) { return -1; }
 
@@ -396,12 +392,9 @@ int os_child_take(os_child *child, bool at_once, os_child_end *end) {
     *end = (os_child_end){.exit_code = number == 0 ? (int)status : -1,
                           .signal = number,
                           .peak_rss_bytes = (int64_t)memory.PeakWorkingSetSize};
-    HANDLE const ours[] = {child->handle, child->job, child->asked};
-    for (int i = 0; i < 3; i++) {
-        if (ours[i] != NULL) {
-            CloseHandle(ours[i]);
-        }
-    }
+    CloseHandle(child->handle);
+    CloseHandle(child->job);
+    CloseHandle(child->asked);
     *child = (os_child){.number = child->number, .watched = -1};
     return 0;
 }
@@ -466,13 +459,11 @@ int os_signal(int number, void (*handler)(int)) {
     return 0;
 }
 
-int sigaction(int number, const struct sigaction *wanted, struct sigaction *before) {
-    (void)before;
+int sigaction(int number, const struct sigaction *wanted, SM_UNUSED struct sigaction *before) {
     return os_signal(number, wanted->sa_handler);
 }
 
-int os_signals_held(const os_sigset *set, os_sigset *before) {
-    (void)set;
+int os_signals_held(SM_UNUSED const os_sigset *set, os_sigset *before) {
     if (before != NULL) {
         *before = 0;
     }
@@ -520,10 +511,6 @@ void os_begin(char ***argv) {
 }
 
 const char *os_program(void) { return program; }
-
-void os_end_with_parent(void) {} // a job does
-
-void os_die_first(void) {}
 
 void os_leave_no_core(void) {}
 

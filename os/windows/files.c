@@ -7,6 +7,7 @@
 
 #include "os/files.h"
 #include "os/os.h"
+#include "status.h"
 
 #undef open
 #undef fopen
@@ -47,17 +48,20 @@ static int fail(DWORD code) {
 
 static int fail_last(void) { return fail(GetLastError()); }
 
+static int refuse(int reason) {
+    errno = reason;
+    return -1;
+}
+
+static bool is_folder_by(DWORD attributes) {
+    return attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
+}
+
 // A path for Windows' calls: UTF-16, and with its prefix for long ones where it is long. False with errno.
 static bool widen(const char *path, wchar_t wide[PATH_UNITS]) {
-    if (strcmp(path, "/dev/null") == 0) {
-        path = "NUL";
-    }
-    if (MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, PATH_UNITS) == 0) {
-        errno = path[0] == '\0' ? ENOENT : strlen(path) >= PATH_UNITS ? ENAMETOOLONG : ENOENT;
-        return false;
-    }
-    if (wide[0] == L'\0') {
-        errno = ENOENT;
+    path = strcmp(path, "/dev/null") == 0 ? "NUL" : path;
+    if (path[0] == '\0' || MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, PATH_UNITS) == 0) {
+        errno = strlen(path) >= PATH_UNITS ? ENAMETOOLONG : ENOENT;
         return false;
     }
     for (wchar_t *at = wide; *at != L'\0'; at++) {
@@ -112,12 +116,10 @@ int os_open(const char *path, int flags, ...) {
         return -1;
     }
     const DWORD attributes = GetFileAttributesW(wide);
-    const bool is_folder = attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
-    if (is_folder != ((flags & O_DIRECTORY) != 0) && attributes != INVALID_FILE_ATTRIBUTES) {
-        if (!is_folder || way != O_RDONLY) {
-            errno = is_folder ? EISDIR : ENOTDIR;
-            return -1;
-        }
+    const bool is_folder = is_folder_by(attributes);
+    if (is_folder != ((flags & O_DIRECTORY) != 0) && attributes != INVALID_FILE_ATTRIBUTES &&
+        (!is_folder || way != O_RDONLY)) {
+        return refuse(is_folder ? EISDIR : ENOTDIR);
     }
     // The rights to cut a file that is appended to, and to give a folder back.
     const DWORD more = (flags & O_APPEND) != 0 && way != O_RDONLY ? FILE_WRITE_DATA : 0;
@@ -208,11 +210,10 @@ void os_temporary_folder(char *path, size_t size_bytes) {
 
 bool os_open_pipe(int ends[2]) { return _pipe(ends, 1 << 16, _O_BINARY | _O_NOINHERIT) == 0; }
 
-bool os_user_folder(const char *variable, const char *within, char *path, size_t size_bytes) {
+bool os_user_folder(const char *variable, SM_UNUSED const char *within, char *path, size_t size_bytes) {
     const wchar_t *local = _wgetenv(L"LOCALAPPDATA");
     const char *named = getenv(variable);
     char folder[PATH_UNITS] = "";
-    (void)within;
     if (named != NULL && named[0] != '\0' && named[1] == ':') {
         snprintf(folder, sizeof folder, "%s", named);
     } else if (local != NULL) {
@@ -285,13 +286,11 @@ static int lock_folder(int file, const BY_HANDLE_FILE_INFORMATION *info) {
                    info->nFileIndexHigh, info->nFileIndexLow);
     HANDLE event = CreateEventW(NULL, TRUE, FALSE, name);
     if (event == NULL || file >= MOST_LOCKED) {
-        errno = EINVAL;
-        return -1;
+        return refuse(EINVAL);
     }
     if (GetLastError() == ERROR_ALREADY_EXISTS) {
         CloseHandle(event);
-        errno = EWOULDBLOCK;
-        return -1;
+        return refuse(EWOULDBLOCK);
     }
     locked_folders[file] = event;
     return 0;
@@ -322,8 +321,7 @@ int flock(int file, int operation) {
         return 0;
     }
     const DWORD code = GetLastError();
-    errno = code == ERROR_LOCK_VIOLATION || code == ERROR_IO_PENDING ? EWOULDBLOCK : EINVAL;
-    return -1;
+    return refuse(code == ERROR_LOCK_VIOLATION || code == ERROR_IO_PENDING ? EWOULDBLOCK : EINVAL);
 }
 
 // --- facts -----------------------------------------------------------------------------------------
@@ -332,12 +330,8 @@ static int take_facts(HANDLE handle, struct os_stat *info) {
     BY_HANDLE_FILE_INFORMATION found;
     *info = (struct os_stat){.st_nlink = 1};
     const DWORD type = GetFileType(handle);
-    if (type == FILE_TYPE_PIPE) {
-        info->st_mode = _S_IFIFO | 0600;
-        return 0;
-    }
-    if (type == FILE_TYPE_CHAR) {
-        info->st_mode = _S_IFCHR | 0600;
+    if (type == FILE_TYPE_PIPE || type == FILE_TYPE_CHAR) {
+        info->st_mode = (mode_t)((type == FILE_TYPE_PIPE ? _S_IFIFO : _S_IFCHR) | 0600);
         return 0;
     }
     if (!GetFileInformationByHandle(handle, &found)) {
@@ -381,12 +375,9 @@ int os_access(const char *path, int mode) {
     if (attributes == INVALID_FILE_ATTRIBUTES) {
         return fail_last();
     }
-    if ((mode & W_OK) != 0 && (attributes & FILE_ATTRIBUTE_READONLY) != 0 &&
-        (attributes & FILE_ATTRIBUTE_DIRECTORY) == 0) {
-        errno = EACCES;
-        return -1;
-    }
-    return 0;
+    return (mode & W_OK) != 0 && (attributes & FILE_ATTRIBUTE_READONLY) != 0 && !is_folder_by(attributes)
+               ? refuse(EACCES)
+               : 0;
 }
 
 int statvfs(const char *path, struct statvfs *facts) {
@@ -416,9 +407,8 @@ char *realpath(const char *path, char *found) {
 
 // --- names -----------------------------------------------------------------------------------------
 
-int os_mkdir(const char *path, mode_t mode) {
+int os_mkdir(const char *path, SM_UNUSED mode_t mode) {
     wchar_t wide[PATH_UNITS] = L"";
-    (void)mode;
     if (!widen(path, wide) || CreateDirectoryW(wide, NULL)) {
         return wide[0] != L'\0' ? 0 : -1;
     }
@@ -432,10 +422,8 @@ int os_unlink(const char *path) {
     if (!widen(path, wide)) {
         return -1;
     }
-    const DWORD attributes = GetFileAttributesW(wide);
-    if (attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY) != 0) {
-        errno = EISDIR;
-        return -1;
+    if (is_folder_by(GetFileAttributesW(wide))) {
+        return refuse(EISDIR);
     }
     for (int try = 0; !DeleteFileW(wide); try++) {
         if (!is_held(try)) {
@@ -461,8 +449,7 @@ int os_rename(const char *from, const char *to) {
     if (!widen(from, wide_from) || !widen(to, wide_to)) {
         return -1;
     }
-    const DWORD old = GetFileAttributesW(wide_to);
-    if (old != INVALID_FILE_ATTRIBUTES && (old & FILE_ATTRIBUTE_DIRECTORY) != 0) {
+    if (is_folder_by(GetFileAttributesW(wide_to))) {
         (void)RemoveDirectoryW(wide_to); // an empty folder is replaced
     }
     for (int try = 0; !MoveFileExW(wide_from, wide_to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH); try++) {

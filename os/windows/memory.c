@@ -7,6 +7,7 @@
 #include "os/library.h"
 #include "os/memory.h"
 #include "os/threads.h"
+#include "status.h"
 
 #undef malloc
 #undef calloc
@@ -72,12 +73,13 @@ size_t os_page_bytes(void) {
 // Words of memory that another program was given are awaited by events, which it inherits: by their distance from its
 // beginning, and their names lie in the last page.
 enum { MOST_SHARED = 64, N_EVENTS = 256, WORD_BYTES = 128, NAMES_BYTES = 4096 };
-static struct {
+typedef struct {
     char *memory;
     size_t size_bytes;
-    HANDLE whole;      // kept open, for children
-    HANDLE *events;    // NULL: none
-} shared[MOST_SHARED]; // of os_map_shared, os_map_given and os_map_input
+    HANDLE whole;   // kept open, for children
+    HANDLE *events; // NULL: none
+} shared_memory;
+static shared_memory shared[MOST_SHARED]; // of os_map_shared, os_map_given and os_map_input
 
 // Where a larger one lies, the aligned part of it is free.
 void *os_map(size_t size_bytes, size_t alignment) {
@@ -95,25 +97,24 @@ void *os_map(size_t size_bytes, size_t alignment) {
     return memory;
 }
 
+// *whole: what it is a view of; NULL after a failure.
+static void *map_whole(HANDLE file, size_t size_bytes, HANDLE *whole) {
+    *whole =
+        CreateFileMappingW(file, NULL, PAGE_READWRITE, (DWORD)((uint64_t)size_bytes >> 32), (DWORD)size_bytes, NULL);
+    return *whole != NULL ? MapViewOfFile(*whole, FILE_MAP_WRITE, 0, 0, size_bytes) : NULL;
+}
+
 void *os_map_shared(size_t size_bytes) {
-    HANDLE whole = CreateFileMappingW(INVALID_HANDLE_VALUE, NULL, PAGE_READWRITE, (DWORD)((uint64_t)size_bytes >> 32),
-                                      (DWORD)size_bytes, NULL);
-    void *memory = whole != NULL ? MapViewOfFile(whole, FILE_MAP_WRITE, 0, 0, size_bytes) : NULL;
+    HANDLE whole;
+    void *memory = map_whole(INVALID_HANDLE_VALUE, size_bytes, &whole);
     for (int i = 0; i < MOST_SHARED && memory != NULL; i++) {
         if (shared[i].memory == NULL) {
-            shared[i].memory = memory;
-            shared[i].size_bytes = size_bytes;
-            shared[i].whole = whole;
-            shared[i].events = NULL;
+            shared[i] = (shared_memory){memory, size_bytes, whole, NULL};
             return memory;
         }
     }
-    if (memory != NULL) {
-        UnmapViewOfFile(memory);
-    }
-    if (whole != NULL) {
-        CloseHandle(whole);
-    }
+    UnmapViewOfFile(memory);
+    CloseHandle(whole);
     return NULL;
 }
 
@@ -148,12 +149,9 @@ static HANDLE event_of(const void *word) {
 }
 
 void *os_map_file(int file, size_t size_bytes) {
-    HANDLE whole = CreateFileMappingW((HANDLE)_get_osfhandle(file), NULL, PAGE_READWRITE,
-                                      (DWORD)((uint64_t)size_bytes >> 32), (DWORD)size_bytes, NULL);
-    void *memory = whole != NULL ? MapViewOfFile(whole, FILE_MAP_WRITE, 0, 0, size_bytes) : NULL;
-    if (whole != NULL) {
-        CloseHandle(whole);
-    }
+    HANDLE whole;
+    void *memory = map_whole((HANDLE)_get_osfhandle(file), size_bytes, &whole);
+    CloseHandle(whole);
     return memory;
 }
 
@@ -185,14 +183,11 @@ void *os_map_input(size_t *size_bytes) {
     }
     *size_bytes = info.RegionSize - NAMES_BYTES;
     memcpy(events, memory + *size_bytes, sizeof events);
-    shared[0].memory = memory;
-    shared[0].size_bytes = *size_bytes;
-    shared[0].events = events;
+    shared[0] = (shared_memory){memory, *size_bytes, NULL, events};
     return memory;
 }
 
-void os_unmap(void *memory, size_t size_bytes) {
-    (void)size_bytes;
+void os_unmap(void *memory, SM_UNUSED size_t size_bytes) {
     const int of = find_shared(memory);
     if (of >= 0) {
         CloseHandle(shared[of].whole);
@@ -236,42 +231,23 @@ int os_n_processors(void) {
 
 const bool os_threads_inherit_places = false;
 
-void os_bind_thread(pthread_attr_t *attributes, const os_processors *processors) {
-    (void)attributes;
-    (void)processors;
-}
-
-void os_memory(const char *root, uint64_t *total_bytes, uint64_t *available_bytes) {
-    (void)root;
+void os_memory(SM_UNUSED const char *root, uint64_t *total_bytes, uint64_t *available_bytes) {
     MEMORYSTATUSEX status = {.dwLength = sizeof status};
     const bool is_told = GlobalMemoryStatusEx(&status);
     *total_bytes = is_told ? status.ullTotalPhys : 0;
     *available_bytes = is_told ? status.ullAvailPhys : 0;
 }
 
-void os_memory_allowed(const char *root, uint64_t *total_bytes, uint64_t *available_bytes) {
-    os_memory(root, total_bytes, available_bytes);
-}
-
-// Other words that processes share are looked at every 200 us: WaitOnAddress knows this process alone.
+// Other words that processes share are looked at: WaitOnAddress knows this process alone.
 bool os_sleep_while(_Atomic uint32_t *word, uint32_t value, const struct timespec *most, bool is_shared) {
-    const int64_t most_ns = most != NULL ? (int64_t)most->tv_sec * 1000000000 + most->tv_nsec : INT64_MAX;
+    const int64_t most_ms = most != NULL ? (int64_t)most->tv_sec * 1000 + (most->tv_nsec + 999999) / 1000000 : INFINITE;
+    HANDLE event = is_shared ? event_of(word) : NULL;
     if (!is_shared) {
-        const DWORD ms = most_ns / 1000000 < INFINITE ? (DWORD)((most_ns + 999999) / 1000000) : INFINITE;
+        const DWORD ms = most_ms < INFINITE ? (DWORD)most_ms : INFINITE;
         return WaitOnAddress((volatile void *)word, &value, sizeof value, ms) || GetLastError() != ERROR_TIMEOUT;
     }
-    HANDLE event = event_of(word);
-    if (event != NULL) {
-        return WaitForSingleObject(event, most_ns / 1000000 < 1000 ? (DWORD)(most_ns / 1000000) : 1000) ==
-               WAIT_OBJECT_0;
-    }
-    for (int64_t slept_ns = 0; atomic_load(word) == value; slept_ns += 200000) {
-        if (slept_ns >= most_ns) {
-            return false;
-        }
-        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
-    }
-    return true;
+    return event != NULL ? WaitForSingleObject(event, most_ms < 1000 ? (DWORD)most_ms : 1000) == WAIT_OBJECT_0
+                         : os_look_while(word, value, most);
 }
 
 void os_wake(_Atomic uint32_t *word, bool is_shared) {
@@ -282,8 +258,6 @@ void os_wake(_Atomic uint32_t *word, bool is_shared) {
         SetEvent(event);
     }
 }
-
-long os_n_preemptions(void) { return 0; }
 
 bool os_may_use_tiles(void) {
     uint32_t low, high;
@@ -322,11 +296,7 @@ int os_gethostname(char *name, size_t n_bytes) {
     return GetComputerNameExA(ComputerNameDnsHostname, name, &n) ? 0 : -1;
 }
 
-int getloadavg(double *loads, int n) {
-    (void)loads;
-    (void)n;
-    return -1;
-}
+int getloadavg(SM_UNUSED double *loads, SM_UNUSED int n) { return -1; }
 
 int uname(struct utsname *names) {
     OSVERSIONINFOW version = {.dwOSVersionInfoSize = sizeof version};

@@ -147,18 +147,8 @@ extern FILE *os_stdout;
 
 // --- processes -----------------------------------------------------------------------------------------
 
-enum {
-    SIGKILL = 9,
-    SIGPIPE = 13,
-    SIGBUS = 7,
-    SIGSYS = 31,
-    SIGXCPU = 24,
-    SIGXFSZ = 25,
-    SIGCHLD = 17,
-    SIGHUP = 1,
-    SIGQUIT = 3,
-    SIGUSR1 = 10
-};
+enum { SIGHUP = 1, SIGQUIT = 3, SIGBUS = 7, SIGKILL = 9, SIGUSR1 = 10, SIGPIPE = 13, SIGCHLD = 17 };
+enum { SIGXCPU = 24, SIGXFSZ = 25, SIGSYS = 31 };
 enum { SA_SIGINFO = 1, SA_ONSTACK = 2, SA_RESTART = 4 };
 typedef unsigned os_sigset;
 #define sigset_t os_sigset

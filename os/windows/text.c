@@ -2,16 +2,13 @@
 #include <windows.h>
 
 #include "os/os.h"
+#include "status.h"
 
 #undef fclose
 
 FILE *os_stdout;
 
-FILE *os_open_writer(os_write *write, void *ctx) {
-    (void)write;
-    (void)ctx;
-    return NULL;
-}
+FILE *os_open_writer(SM_UNUSED os_write *write, SM_UNUSED void *ctx) { return NULL; }
 
 // --- streams into memory ---------------------------------------------------------------------------
 
