@@ -217,8 +217,7 @@ static void samples_of_runs(const run_group *group, double **out, size_t *n) {
 }
 
 sm_difference sm_compare_samples(const json_t *row_a, const json_t *row_b, const char *samples, double alpha) {
-    size_t n_a;
-    size_t n_b;
+    size_t n_a, n_b;
     SM_FREED double *a = sm_rows_samples(row_a, samples, &n_a);
     SM_FREED double *b = sm_rows_samples(row_b, samples, &n_b);
     return sm_compare_unpaired(a, n_a, b, n_b, alpha);
@@ -277,8 +276,7 @@ static json_t *make_record(const run_group *of_a, const run_group *of_b, const v
                            double alpha, double threshold, sm_verdict *verdict) {
     const json_t *a = of_a->rows[0];
     const json_t *b = of_b->rows[0];
-    char differs[TEXT_SIZE];
-    char doubt[TEXT_SIZE];
+    char differs[TEXT_SIZE], doubt[TEXT_SIZE];
     const char *reason;
     *verdict = judge(d, threshold, &reason);
     // Runs in turn see the same disturbances; other runs each need a verdict.
@@ -362,8 +360,7 @@ static void failed_match(sm_comparison *c, const match *m) {
 // The difference between a row and the most similar row of the other side; work counts first.
 static void nearest_text(const run_group *group, const run_groups *others, bool is_a, char text[TEXT_SIZE]) {
     const json_t *row = group->rows[0];
-    char work[TEXT_SIZE];
-    char factor[TEXT_SIZE];
+    char work[TEXT_SIZE], factor[TEXT_SIZE];
     const json_t *nearest = NULL;
     int least = INT_MAX;
     for (size_t j = 0; j < others->n; j++) {

@@ -191,8 +191,7 @@ static void write_places(const json_t *const *sorted, size_t n, const json_t *re
                          json_t *records) {
     size_t first = 0;  // first row of the work
     size_t leader = 0; // first row of the place
-    int n_before = 0;
-    int place = 0;
+    int n_before = 0, place = 0;
     char work[TEXT_SIZE] = "";
     for (size_t i = 0; i < n; i++) {
         if (sm_identity_order(sorted[first], sorted[i], competition) != 0) {

@@ -27,15 +27,13 @@ static void noise_of(const json_t *row, double *noise_percent, double *spread_pe
 }
 
 sm_noise sm_judge_row(const json_t *row) {
-    double noise_percent;
-    double spread_percent;
+    double noise_percent, spread_percent;
     noise_of(row, &noise_percent, &spread_percent);
     return sm_judge_noise(noise_percent, spread_percent);
 }
 
 void sm_noise_text(const json_t *row, char *text, size_t size_bytes) {
-    double noise_percent;
-    double spread_percent;
+    double noise_percent, spread_percent;
     noise_of(row, &noise_percent, &spread_percent);
     text[0] = '\0';
     switch (sm_judge_noise(noise_percent, spread_percent)) {

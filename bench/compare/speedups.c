@@ -23,8 +23,7 @@ static int by_median(const void *a, const void *b) {
 }
 
 static bool varies(const group *g, const sm_column *column) {
-    char first[SM_IDENTITY_VALUE_SIZE];
-    char other[SM_IDENTITY_VALUE_SIZE];
+    char first[SM_IDENTITY_VALUE_SIZE], other[SM_IDENTITY_VALUE_SIZE];
     bool varied = false;
     sm_identity_value(g->rows[0], column, first);
     for (size_t i = 1; i < g->n && !varied; i++) {
@@ -37,8 +36,7 @@ static bool varies(const group *g, const sm_column *column) {
 // A row's name within its group, of the columns that vary: "fused bf16". The mode's text has all columns of the mode, and
 // a device's name the place of its threads.
 static void name_row(const group *g, const json_t *row, char name[NAME_SIZE]) {
-    bool has_device = false;
-    bool has_mode = false;
+    bool has_device = false, has_mode = false;
     name[0] = '\0';
     for (int i = 0; i < sm_row_table.n_columns; i++) {
         const sm_column *column = &sm_row_table.columns[i];
@@ -63,9 +61,7 @@ static void name_row(const group *g, const json_t *row, char name[NAME_SIZE]) {
 }
 
 static void say(const group *g, const json_t *slow, bool names_test, json_t *sentences) {
-    char fast_name[NAME_SIZE];
-    char slow_name[NAME_SIZE];
-    char text[SENTENCE_SIZE];
+    char fast_name[NAME_SIZE], slow_name[NAME_SIZE], text[SENTENCE_SIZE];
     const sm_difference d = sm_compare_samples(g->rows[0], slow, "samples_ns", 0.05);
     name_row(g, g->rows[0], fast_name);
     name_row(g, slow, slow_name);
@@ -112,8 +108,7 @@ static json_t *pool_rounds(const json_t *rows) {
 json_t *sm_fastest_sentences(const json_t *all) {
     SM_OWN(json_t) *rows = pool_rounds(all);
     const size_t n_rows = json_array_size(rows);
-    char doubt[SM_DOUBT_SIZE];
-    char first_doubt[SM_DOUBT_SIZE];
+    char doubt[SM_DOUBT_SIZE], first_doubt[SM_DOUBT_SIZE];
     size_t n_doubted = 0;
     json_t *sentences = json_array();
     SM_OWN(json_t) *groups = sm_identity_groups(rows, SM_SAME_WORK, has_figures);
@@ -161,8 +156,7 @@ static json_t *times_of_attention(const json_t *rows, size_t *n_doubted, size_t 
     *n_doubted = 0;
     *n_all = 0;
     SM_EACH(row, rows) {
-        char name[NAME_SIZE];
-        char doubt[SM_DOUBT_SIZE];
+        char name[NAME_SIZE], doubt[SM_DOUBT_SIZE];
         const char *op = sm_rows_text(row, "op");
         const char *length = SM_TEXT_IN(32, "%.0f", sm_json_number(row, "n_seq"));
         if (!sm_is_word_of(op, "attention flash_attention")) {
@@ -184,14 +178,11 @@ static json_t *times_of_attention(const json_t *rows, size_t *n_doubted, size_t 
 
 json_t *sm_crossover_sentences(const json_t *rows) {
     char doubt[SM_DOUBT_SIZE];
-    size_t n_doubted;
-    size_t n_all;
+    size_t n_doubted, n_all;
     json_t *sentences = json_array();
     SM_OWN(json_t) *times = times_of_attention(rows, &n_doubted, &n_all, doubt);
-    const char *name;
-    const char *length;
-    json_t *by_length;
-    json_t *by_op;
+    const char *name, *length;
+    json_t *by_length, *by_op;
     json_object_foreach(times, name, by_length) {
         double longest = 0; // of both ops
         double slower = 0;  // the longest at which flash is not faster

@@ -3,7 +3,6 @@
 #include "bench/curves/curves.h"
 
 #include "bench/pages/page.h"
-#include "bench/runs/runs.h"
 #include "bench/tables/json_values.h"
 #include "bench/tables/record.h"
 #include "bench/tables/show.h"
@@ -20,8 +19,7 @@ enum { MOST_POINTS = 240 };
 
 bool sm_curves_is_training(const char *path) {
     SM_OWN(FILE) *file = NULL;
-    char line[32];
-    char inner[PATH_MAX];
+    char line[32], inner[PATH_MAX];
     return sm_file_is_in(path, SM_RUN_FILE, inner) || sm_file_is_in(path, SM_RUN_LOG_FILE, inner) ||
            (sm_input_file(path, &file) == SM_OK && fgets(line, sizeof line, file) != NULL &&
             strncmp(line, "{\"step\": ", 9) == 0);
@@ -39,10 +37,8 @@ static double pauses_at(const sm_logged_pause *pauses, size_t n, size_t *next, i
 
 static void add_up(sm_curve *c) {
     const sm_training_log *log = &c->log;
-    size_t validation = 0;
-    size_t checkpoint = 0;
-    double tokens = 0;
-    double time_s = 0;
+    size_t validation = 0, checkpoint = 0;
+    double tokens = 0, time_s = 0;
     c->tokens = sm_calloc(log->n_steps, sizeof *c->tokens);
     c->time_s = sm_calloc(log->n_steps, sizeof *c->time_s);
     for (size_t i = 0; i < log->n_steps; i++) {

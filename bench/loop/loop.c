@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "clock.h"
-#include "bench/measure/harness.h"
 #include "bench/stats/stats.h"
 #include "bench/tables/json_values.h"
 
@@ -137,6 +136,44 @@ const sm_loop_step *sm_loop_steps(const sm_loop *loop, int *n) {
     return loop->apart;
 }
 
+// --- memory over a step ----------------------------------------------------------------------------------
+
+// loop.memory: the tensors that hold data while each op runs, from the planner, at the measured times of the ops of n_steps
+// steps. Of many ops neighbours are joined, with the largest of their sizes.
+static json_t *memory_of(const sm_plan *plan, const int64_t *op_ns, int n_steps) {
+    const size_t n_ops = (size_t)plan->n_ops;
+    const int stride = (plan->n_ops + MOST_POINTS - 1) / MOST_POINTS;
+    SM_FREED size_t *activations = sm_calloc(n_ops + 1, sizeof(*activations));
+    SM_FREED size_t *scratch = sm_calloc(n_ops + 1, sizeof(*scratch));
+    SM_FREED int64_t *steps_ns = sm_malloc((size_t)n_steps * sizeof(*steps_ns) + 1);
+    json_t *ends = json_array();
+    json_t *alive = json_array();
+    size_t by_role[SM_ROLE_COUNT];
+    double held_bytes = 0, now_ns = 0, backward_ns = -1;
+    sm_plan_alive_bytes(plan, SM_ROLE_ACTIVATION, activations);
+    sm_plan_alive_bytes(plan, SM_ROLE_SCRATCH, scratch);
+    (void)sm_plan_memory(plan, by_role);
+    for (int role = 0; role < SM_ROLE_COUNT; role++) {
+        held_bytes += role == SM_ROLE_ACTIVATION || role == SM_ROLE_SCRATCH ? 0 : (double)by_role[role];
+    }
+    for (int first = 0; first < plan->n_ops; first += stride) {
+        double most_bytes = 0;
+        for (int op = first; op < first + stride && op < plan->n_ops; op++) {
+            most_bytes = fmax(most_bytes, (double)activations[op] + (double)scratch[op]);
+            backward_ns = backward_ns < 0 && plan->ops[op].phase == SM_PHASE_BACKWARD ? now_ns : backward_ns;
+            for (int i = 0; i < n_steps; i++) {
+                steps_ns[i] = op_ns[(size_t)i * n_ops + (size_t)op];
+            }
+            now_ns += sm_stats_of(steps_ns, n_steps).median; // a preempted step has no effect
+        }
+        json_array_append_new(ends, json_integer((json_int_t)now_ns));
+        json_array_append_new(alive, json_integer((json_int_t)most_bytes));
+    }
+    return sm_json_put(json_object(), {"end_ns", ends}, {"alive_bytes", alive},
+                       {"held_bytes", json_integer((json_int_t)held_bytes)},
+                       {"backward_ns", json_integer((json_int_t)backward_ns)});
+}
+
 // --- the row -------------------------------------------------------------------------------------------
 
 // The last steps without instruments are the headline's: as many as it has samples, or fewer.
@@ -148,11 +185,7 @@ static const sm_train_step *headline_of(const sm_loop *l, const sm_row *row, int
 static void set_headline(const sm_loop *l, sm_row *row) {
     int64_t n;
     const sm_train_step *steps = headline_of(l, row, &n);
-    double input_ns = 0;
-    double comm_ns = 0;
-    double hidden_ns = 0;
-    double busy_ns = 0;
-    double n_ready = 0;
+    double input_ns = 0, comm_ns = 0, hidden_ns = 0, busy_ns = 0, n_ready = 0;
     for (int64_t i = 0; i < n; i++) {
         input_ns += (double)steps[i].data_ns / (double)n;
         comm_ns += (double)steps[i].comm_ns / (double)n;
@@ -262,46 +295,8 @@ sm_status sm_loop_report(const sm_loop *loop, sm_row *row) {
     row->loop.n_steps = n - 2 * (n / 4);
     set_means_of(steps + n / 4, (int)row->loop.n_steps, row);
     row->loop.samples = samples_of(loop);
-    row->loop.memory = sm_loop_memory(loop->stepper.session->plan, loop->op_ns, loop->n_apart);
+    row->loop.memory = memory_of(loop->stepper.session->plan, loop->op_ns, loop->n_apart);
     return sm_loop_verdict(loop->stepper.session->plan, median_work(loop, row), row);
-}
-
-// --- memory over a step ----------------------------------------------------------------------------------
-
-json_t *sm_loop_memory(const sm_plan *plan, const int64_t *op_ns, int n_steps) {
-    const size_t n_ops = (size_t)plan->n_ops;
-    const int stride = (plan->n_ops + MOST_POINTS - 1) / MOST_POINTS;
-    SM_FREED size_t *activations = sm_calloc(n_ops + 1, sizeof(*activations));
-    SM_FREED size_t *scratch = sm_calloc(n_ops + 1, sizeof(*scratch));
-    SM_FREED int64_t *steps_ns = sm_malloc((size_t)n_steps * sizeof(*steps_ns) + 1);
-    json_t *ends = json_array();
-    json_t *alive = json_array();
-    size_t by_role[SM_ROLE_COUNT];
-    double held_bytes = 0;
-    double now_ns = 0;
-    double backward_ns = -1;
-    sm_plan_alive_bytes(plan, SM_ROLE_ACTIVATION, activations);
-    sm_plan_alive_bytes(plan, SM_ROLE_SCRATCH, scratch);
-    (void)sm_plan_memory(plan, by_role);
-    for (int role = 0; role < SM_ROLE_COUNT; role++) {
-        held_bytes += role == SM_ROLE_ACTIVATION || role == SM_ROLE_SCRATCH ? 0 : (double)by_role[role];
-    }
-    for (int first = 0; first < plan->n_ops; first += stride) {
-        double most_bytes = 0;
-        for (int op = first; op < first + stride && op < plan->n_ops; op++) {
-            most_bytes = fmax(most_bytes, (double)activations[op] + (double)scratch[op]);
-            backward_ns = backward_ns < 0 && plan->ops[op].phase == SM_PHASE_BACKWARD ? now_ns : backward_ns;
-            for (int i = 0; i < n_steps; i++) {
-                steps_ns[i] = op_ns[(size_t)i * n_ops + (size_t)op];
-            }
-            now_ns += sm_stats_of(steps_ns, n_steps).median; // a preempted step has no effect
-        }
-        json_array_append_new(ends, json_integer((json_int_t)now_ns));
-        json_array_append_new(alive, json_integer((json_int_t)most_bytes));
-    }
-    return sm_json_put(json_object(), {"end_ns", ends}, {"alive_bytes", alive},
-                       {"held_bytes", json_integer((json_int_t)held_bytes)},
-                       {"backward_ns", json_integer((json_int_t)backward_ns)});
 }
 
 // --- of a training -------------------------------------------------------------------------------------

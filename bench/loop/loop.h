@@ -62,10 +62,6 @@ const sm_loop_step *sm_loop_steps(const sm_loop *loop, int *n);
 // the number of ready loads. `category` of the ops: "cpu_op" or "kernel". The caller owns it.
 json_t *sm_loop_trace(const sm_loop *loop, const sm_plan *plan, const char *category, const char *device);
 
-// A row's loop.memory: the tensors that hold data while each op runs, from the planner, at the measured times of the ops
-// of n_steps steps. Of many ops neighbours are joined, with the largest of their sizes. The caller owns what comes.
-json_t *sm_loop_memory(const sm_plan *plan, const int64_t *op_ns, int n_steps);
-
 extern const sm_table sm_loop_table;
 
 // The row of `rows` that is a loop of the same work; of several, the last. NULL: there is none.

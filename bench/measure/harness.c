@@ -220,8 +220,7 @@ static void draw_late_check(measurement *m) {
 
 // A kernel may compute less once it has run for a while, in a way that each op's inputs agree with.
 static sm_status check_gradients_late(measurement *m) {
-    sm_reading from;
-    sm_reading to;
+    sm_reading from, to;
     int64_t elapsed_ns = 0;
     double loss = NAN;
     bool is_kept;
@@ -331,8 +330,7 @@ static sm_status take_sample(measurement *m, int64_t *sample_ns) {
     const bool has_update = // that is checked
         sm_plan_is_step(m->session->plan) && (repeats || looks_checked || n + 1 == m->next_repeat);
     bool is_kept = false;
-    sm_reading from;
-    sm_reading to;
+    sm_reading from, to;
     if (has_update) {
         sm_sensors_read(m->sensors, &from);
         SM_TRY(before_sample(m, repeats, looks_checked, &is_kept));

@@ -84,8 +84,7 @@ static sm_status open_sweep(sm_device *device, int64_t n_bytes, sm_session **swe
 
 // A sample of the pass, each of its ranges after a sweep: a backward otherwise finds what its forward left.
 static sm_status run_cold(sm_session *session, sm_session *sweep, sm_pass_type pass, int64_t *op_ns, int64_t *cold_ns) {
-    int64_t by_phase_ns[SM_PHASE_COUNT];
-    int64_t wall_ns = 0;
+    int64_t by_phase_ns[SM_PHASE_COUNT], wall_ns = 0;
     memset(op_ns, 0, (size_t)session->plan->n_ops * sizeof *op_ns);
     for (sm_phase phase = SM_PHASE_FORWARD; phase <= SM_PHASE_BACKWARD; phase++) {
         const unsigned phases = phase == SM_PHASE_FORWARD ? SM_RUN_FORWARD : SM_RUN_ZERO_GRAD | SM_RUN_BACKWARD;

@@ -106,8 +106,7 @@ static sm_status check_mean(const sm_stepper *s) {
     SM_FREED float *losses = sm_malloc((size_t)n * sizeof *losses);
     SM_FREED int32_t *targets = sm_malloc((size_t)n * sizeof *targets);
     const double rounding = 8 * 0x1p-24 * (4 + sqrt((double)n));
-    double loss = 0;
-    double sum = 0;
+    double loss = 0, sum = 0;
     int64_t n_targets = 0;
     SM_TRY(sm_session_loss(s->session, &loss));
     SM_TRY(sm_session_read(s->session, plan->losses, n, losses));
@@ -357,8 +356,7 @@ static sm_status read_record(sm_stepper *s, sm_step_record *r) {
 
 // The largest difference, as a share of the largest value.
 static double worst_share(const float *a, const float *b, int64_t n) {
-    double largest = 0;
-    double worst = 0;
+    double largest = 0, worst = 0;
     for (int64_t i = 0; i < n; i++) {
         const double difference = fabs((double)a[i] - b[i]);
         worst = difference <= worst ? worst : difference; // also if it is NaN

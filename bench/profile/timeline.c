@@ -1,8 +1,6 @@
 // timeline.c: the memory of a step over its ops, and an attribution step as a trace. See profile.h.
 #include "bench/profile/profile.h"
 
-#include "bench/tables/json_values.h"
-
 enum { N_LARGEST = 10 };
 
 // Tensors in the place of an input take it over: the input's life ends before.

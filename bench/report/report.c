@@ -90,8 +90,7 @@ static json_t *find_varied(const json_t *rows) {
     json_t *varied = json_object();
     SM_OWN(json_t) *first = json_object();
     SM_EACH(row, rows) {
-        char other[SM_IDENTITY_VALUE_SIZE];
-        char own[SM_IDENTITY_VALUE_SIZE];
+        char other[SM_IDENTITY_VALUE_SIZE], own[SM_IDENTITY_VALUE_SIZE];
         const char *model = SM_ROWS_MODEL(row);
         json_int_t bits = json_integer_value(json_object_get(varied, model));
         if (json_object_get(first, model) == NULL) {
@@ -432,8 +431,7 @@ static json_t *best_of(const json_t *records) {
 }
 
 sm_status sm_report_write(const sm_rows *rows, const sm_costs *costs, unsigned how, FILE *out) {
-    char text[SM_ANSWER_SIZE];
-    char reason[SM_ANSWER_SIZE];
+    char text[SM_ANSWER_SIZE], reason[SM_ANSWER_SIZE];
     SM_AT_END(free_rows) report_rows report = {0};
     make_rows(rows->rows, &report);
     (void)find_answer(&report, costs, text, reason);

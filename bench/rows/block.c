@@ -84,8 +84,7 @@ static void shorten(char *chip, int width) {
 }
 
 void sm_block_machine(const json_t *row, int width, char *name, size_t size_bytes) {
-    char chip[128];
-    char more[48] = "";
+    char chip[128], more[48] = "";
     const double n = sm_json_number(row, "n_threads");
     const bool is_card = sm_rows_text(row, "gpu_info")[0] != '\0';
     const char *program = sm_rows_text(row, "backend_used");
@@ -107,8 +106,7 @@ void sm_block_machine(const json_t *row, int width, char *name, size_t size_byte
 
 void sm_block_line(const json_t *row, char line[SM_BLOCK_LINE_SIZE]) {
     enum { COLUMNS = 80, MOST_RATE = 7 };
-    char name[192];
-    char peak[16] = "";
+    char name[192], peak[16] = "";
     const char *score = sm_rows_text(row, "score");
     const char *precision = sm_rows_text(row, "precision");
     const double mfu = sm_json_number(row, "mfu");
@@ -158,8 +156,7 @@ static json_t *facts_of(const json_t *row) {
 
 static void put_characters(FILE *out, const unsigned char *bytes, size_t n) {
     unsigned held = 0;
-    int n_held = 0;
-    int n_written = 0;
+    int n_held = 0, n_written = 0;
     for (size_t i = 0; i < n || n_held > 0;) {
         if (n_held < BITS && i < n) {
             held = held << 8 | bytes[i++];

@@ -31,8 +31,7 @@ static void put_line(FILE *out, const json_t *value) {
 void sm_bundle_make(const json_t *rows, const json_t *machine, char **text, size_t *size_bytes) {
     char *body = NULL;
     size_t body_bytes = 0;
-    char header[HEADER_SIZE];
-    char created[32];
+    char header[HEADER_SIZE], created[32];
     const time_t now = time(NULL);
     struct tm utc;
     FILE *out = sm_memstream(&body, &body_bytes);

@@ -21,16 +21,17 @@ static const double most_op_time = 20;
 static const double op_time_slack_ns = 3e8;
 
 // Fields that rules name often. NaN: not there, and no comparison holds.
-#define FIGURES(X)                                                                                                   \
-    X(median_ns)                                                                                                     \
-    X(median_ts)                                                                                                     \
-    X(avg_ns)                                                                                                        \
-    X(max_ns)                                                                                                        \
-    X(ci95_hi_ns)                                                                                                    \
-    X(n_batch)                                                                                                       \
-    X(n_seq)                                                                                                         \
-    X(n_accum) X(real_tokens) X(padded_tokens) X(energy_j) X(n_layer) X(n_head) X(d_model) X(d_ff) X(vocab) X(n_ctx) \
-        X(model_n_params) X(attribution_ns) X(flops) X(bytes) X(peak_flops) X(datasheet_flops) X(peak_bandwidth)     \
+#define FIGURES(X)                                                                                               \
+    X(median_ns)                                                                                                 \
+    X(median_ts)                                                                                                 \
+    X(avg_ns)                                                                                                    \
+    X(max_ns)                                                                                                    \
+    X(ci95_hi_ns)                                                                                                \
+    X(n_batch)                                                                                                   \
+    X(n_seq)                                                                                                     \
+    X(n_accum)                                                                                                   \
+    X(real_tokens) X(padded_tokens) X(energy_j) X(n_layer) X(n_head) X(d_model) X(d_ff) X(vocab) X(n_ctx)        \
+        X(model_n_params) X(attribution_ns) X(flops) X(bytes) X(peak_flops) X(datasheet_flops) X(peak_bandwidth) \
             X(ideal_ns) X(n_threads) X(peak_rss_bytes) X(device_peak_bytes) X(loss_checked) X(loss_reference)
 
 typedef struct {
@@ -108,8 +109,7 @@ static bool has_wrong_sign(const audit *a) {
 // The smallest sample that a share p of all do not exceed.
 static bool is_other_percentile(const audit *a, const char *field, double p) {
     const double value = number(a, field);
-    double n_below = 0;
-    double n_up_to = 0;
+    double n_below = 0, n_up_to = 0;
     for (size_t i = 0; i < a->n; i++) {
         n_below += a->samples[i] < value;
         n_up_to += a->samples[i] <= value;

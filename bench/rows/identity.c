@@ -56,8 +56,7 @@ static int value_order(const char *a, const char *b) {
 }
 
 int sm_identity_order(const json_t *a, const json_t *b, unsigned parts) {
-    char x[SM_IDENTITY_VALUE_SIZE];
-    char y[SM_IDENTITY_VALUE_SIZE];
+    char x[SM_IDENTITY_VALUE_SIZE], y[SM_IDENTITY_VALUE_SIZE];
     for (int i = 0; i < sm_row_table.n_columns; i++) {
         const sm_column *column = &sm_row_table.columns[i];
         if ((parts & SM_PART(column->identity)) == 0) {
@@ -153,8 +152,7 @@ unsigned sm_identity_key_difference(const sm_identity_key *a, const sm_identity_
 }
 
 unsigned sm_identity_difference(const json_t *a, const json_t *b) {
-    sm_identity_key x;
-    sm_identity_key y;
+    sm_identity_key x, y;
     sm_identity_key_of(a, &x);
     sm_identity_key_of(b, &y);
     return sm_identity_key_difference(&x, &y, 0, NULL);
@@ -163,8 +161,7 @@ unsigned sm_identity_difference(const json_t *a, const json_t *b) {
 // `with_b`: "name A / B"; otherwise "name A".
 static int list_differences(const json_t *a, const json_t *b, unsigned parts, bool with_b, char *text,
                             size_t size_bytes) {
-    sm_identity_key x;
-    sm_identity_key y;
+    sm_identity_key x, y;
     sm_identity_key_of(a, &x);
     sm_identity_key_of(b, &y);
     const unsigned bits = sm_identity_key_difference(&x, &y, 0, NULL) & parts;
@@ -174,8 +171,7 @@ static int list_differences(const json_t *a, const json_t *b, unsigned parts, bo
     text[0] = '\0';
     for (int i = 0; i < n_keyed; i++) {
         const int part = part_of(i);
-        char own[SM_IDENTITY_VALUE_SIZE];
-        char other[SM_IDENTITY_VALUE_SIZE];
+        char own[SM_IDENTITY_VALUE_SIZE], other[SM_IDENTITY_VALUE_SIZE];
         if ((bits & ~named & SM_PART(part)) == 0 || !differs(&x, &y, i)) {
             continue;
         }

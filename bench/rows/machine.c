@@ -52,8 +52,7 @@ static const char *const isa_names[] = {
 };
 
 static json_t *isa_list(void) {
-    char words[LINE_SIZE];
-    char *rest = NULL;
+    char words[LINE_SIZE], *rest = NULL;
     if (!os_processor_features("", words, sizeof(words))) {
         return json_null();
     }
@@ -114,9 +113,7 @@ static hwloc_topology_t load_topology(void) {
 
 static json_t *cpu_facts(void) {
     hwloc_topology_t topology = load_topology();
-    char name[SM_TEXT_SIZE];
-    char governor[LINE_SIZE];
-    char flags[LINE_SIZE];
+    char name[SM_TEXT_SIZE], governor[LINE_SIZE], flags[LINE_SIZE];
     double quota_cpus;
     int64_t throttled_ns;
     os_processor_name("", name, sizeof(name));
@@ -191,8 +188,7 @@ json_t *sm_machine_facts(int argc, char *const argv[]) {
     double load[3];
     const bool has_load = getloadavg(load, 3) == 3;
     json_t *arguments = json_array();
-    uint64_t total_bytes;
-    uint64_t available_bytes;
+    uint64_t total_bytes, available_bytes;
     os_memory("", &total_bytes, &available_bytes);
     for (int i = 0; i < argc; i++) {
         json_array_append_new(arguments, sm_json_bytes(argv[i]));

@@ -1,5 +1,4 @@
 // row.c: filling a result row. Its fields are described in row_fields.h.
-#include "bench/rows/row.h"
 
 #include "bench/rows/machine.h"
 #include "bench/rows/read_rows.h"

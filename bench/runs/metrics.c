@@ -157,8 +157,7 @@ static json_t *starts_of(const maker *m) {
 static json_t *summary_of(const maker *m) {
     const sm_log_part p = sm_training_log_sum(&m->log, 0, m->log.n_steps);
     const int64_t n = (int64_t)m->log.n_steps;
-    double startup_s = 0;
-    double other_s = 0;
+    double startup_s = 0, other_s = 0;
     for (size_t i = 0; i < json_array_size(m->starts); i++) {
         const double startup_ms = sm_json_number(json_array_get(m->starts, i), "startup_ms");
         startup_s += isfinite(startup_ms) ? startup_ms / 1e3 : 0;

@@ -56,9 +56,7 @@ static void compare_members(const comparison *c, const char *name, const json_t 
 }
 
 static void compare_values(const comparison *c, const char *name, const json_t *a, const json_t *b) {
-    char here[VALUE_SIZE];
-    char there[VALUE_SIZE];
-    char item[NAME_SIZE];
+    char here[VALUE_SIZE], there[VALUE_SIZE], item[NAME_SIZE];
     if (json_is_object(a) && json_is_object(b)) {
         compare_members(c, name, a, b);
         return;
@@ -173,9 +171,7 @@ static void check_times(sm_training_run *run) {
 
 // The metrics must be those for which RUN_COMPLETE.txt was written.
 static void check_complete(sm_training_run *run, const char *metrics_path) {
-    char path[PATH_MAX];
-    char text[SM_RUN_COMPLETE_SIZE];
-    char expected[SM_DIGEST_SIZE] = "";
+    char path[PATH_MAX], text[SM_RUN_COMPLETE_SIZE], expected[SM_DIGEST_SIZE] = "";
     char digest[SM_DIGEST_SIZE];
     snprintf(path, sizeof(path), "%s/%s", run->path, SM_RUN_COMPLETE_FILE);
     FILE *file;

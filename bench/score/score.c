@@ -303,9 +303,7 @@ bool sm_score_has_blocks(const json_t *rows) {
 }
 
 static json_t *make_record(const json_t *row, const json_t *references) {
-    char machine[SM_SCORE_TEXT_SIZE];
-    char text[SM_SCORE_TEXT_SIZE];
-    char doubt[SM_DOUBT_SIZE];
+    char machine[SM_SCORE_TEXT_SIZE], text[SM_SCORE_TEXT_SIZE], doubt[SM_DOUBT_SIZE];
     sm_block_machine(row, MACHINE_WIDTH, machine, sizeof(machine));
     json_t *record =
         sm_json_copy(json_object(), row, "n_threads median_ts noise_percent precision mfu datasheet_mfu n_batch block");

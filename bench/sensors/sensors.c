@@ -44,8 +44,7 @@ static void absent(sm_sensors *s, const char *sensor, const char *reason) {
 // A zone of powercap, "intel-rapl:0" (a package) or "intel-rapl:0:2" (a part of one). Of the parts
 // only the memory is outside of its package.
 static void try_energy_zone(sm_sensors *s, const char *zone, char *reason, size_t size_bytes) {
-    char name[64];
-    char line[LINE_SIZE];
+    char name[64], line[LINE_SIZE];
     sm_energy_counter *counter = &s->energy[s->n_energy];
     if (s->n_energy == SM_MAX_ENERGY_COUNTERS ||
         !read_line(s, name, sizeof(name), "/sys/class/powercap/%s/name", zone) ||
@@ -87,8 +86,7 @@ static void find_energy(sm_sensors *s) {
 // has it, and returns their number.
 static int find_in(sm_sensors *s, const char *parent, const char *kind, const char *file, const char *const *names,
                    char found_path[SM_SENSOR_PATH]) {
-    char path[SM_SENSOR_PATH];
-    char line[LINE_SIZE];
+    char path[SM_SENSOR_PATH], line[LINE_SIZE];
     int n_found = 0;
     snprintf(path, sizeof(path), "%s%s", s->root, parent);
     SM_AT_END(os_free_names) os_names folders;

@@ -101,8 +101,7 @@ static size_t interval_rank(const distribution *d, size_t n_set, double alpha) {
 
 // Differences of zero count half on either side, rounded towards the middle.
 static double two_sided_p(const distribution *d, const double *set, size_t n_set) {
-    double n_below = 0;
-    double n_zero = 0;
+    double n_below = 0, n_zero = 0;
     for (size_t i = 0; i < n_set; i++) {
         n_below += set[i] < 0;
         n_zero += set[i] == 0;
@@ -136,8 +135,7 @@ static size_t stride_of(size_t n) { return (n + MOST_VALUES - 1) / MOST_VALUES; 
 
 sm_difference sm_compare_paired(const double *a, const double *b, size_t n, double alpha) {
     const size_t stride = stride_of(n);
-    size_t n_set = 0;
-    size_t n_taken = 0;
+    size_t n_set = 0, n_taken = 0;
     if (n == 0) {
         return nothing;
     }
@@ -153,8 +151,7 @@ sm_difference sm_compare_paired(const double *a, const double *b, size_t n, doub
 sm_difference sm_compare_unpaired(const double *a, size_t n_a, const double *b, size_t n_b, double alpha) {
     const size_t stride_a = stride_of(n_a);
     const size_t stride_b = stride_of(n_b);
-    size_t n_set = 0;
-    size_t n_taken = 0;
+    size_t n_set = 0, n_taken = 0;
     if (n_a == 0 || n_b == 0) {
         return nothing;
     }

@@ -57,8 +57,7 @@ const char *sm_layout_heading(const sm_layout *l, const sm_column *column) {
 // another says something else.
 static const json_t *first_told(const sm_layout *l, const sm_column *column, bool *varied) {
     const json_t *first = NULL;
-    char first_text[SM_CELL_SIZE];
-    char text[SM_CELL_SIZE];
+    char first_text[SM_CELL_SIZE], text[SM_CELL_SIZE];
     bool has_silent = false;
     *varied = false;
     SM_EACH(record, l->records) {
@@ -137,7 +136,8 @@ static const char *skip_figure(const char *text) {
     return has_exponent ? text + 2 + strspn(text + 2, figures) : text;
 }
 
-bool sm_same_but_figures(const char *a, const char *b) {
+// Whether texts differ only in numbers.
+static bool same_but_figures(const char *a, const char *b) {
     for (;;) {
         bool has_figure = isdigit((unsigned char)*a);
         if (has_figure != (isdigit((unsigned char)*b) != 0)) {
@@ -158,7 +158,7 @@ bool sm_same_but_figures(const char *a, const char *b) {
 static bool has_note(const json_t *record, const sm_note *n) {
     SM_EACH(text, sm_json_get(record, n->column->name)) {
         const char *other = json_is_string(text) ? json_string_value(text) : "";
-        if (n->has_variants ? sm_same_but_figures(other, n->text) : strcmp(other, n->text) == 0) {
+        if (n->has_variants ? same_but_figures(other, n->text) : strcmp(other, n->text) == 0) {
             return true;
         }
     }
@@ -173,13 +173,12 @@ static void join_notes(sm_layout *l) {
         int n = 0;
         int n_kept = i + 1;
         for (int k = i; k < l->n_notes; k++) {
-            n += l->notes[k].column == first->column && sm_same_but_figures(l->notes[k].text, first->text);
+            n += l->notes[k].column == first->column && same_but_figures(l->notes[k].text, first->text);
         }
         first->has_variants = n > MOST_VARIANTS;
         for (int k = i + 1; k < l->n_notes; k++) {
             const sm_note *other = &l->notes[k];
-            if (!first->has_variants || other->column != first->column ||
-                !sm_same_but_figures(other->text, first->text)) {
+            if (!first->has_variants || other->column != first->column || !same_but_figures(other->text, first->text)) {
                 l->notes[n_kept++] = *other;
             }
         }

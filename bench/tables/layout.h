@@ -1,5 +1,5 @@
 // layout.h: a table of records as texts, before anybody writes it: the columns that fit, the facts common to all
-// records, the notes below, and the cells with their widths. markup.c and text.c write it.
+// records, the notes below, and the cells with their widths. formats.c and text.c write it.
 #ifndef STEPMARK_BENCH_TABLES_LAYOUT_H
 #define STEPMARK_BENCH_TABLES_LAYOUT_H
 
@@ -51,9 +51,6 @@ void sm_layout_explain(const sm_layout *l, const sm_legend_line *legend, FILE *o
 
 // "[1] warning: ..."; the caller frees it.
 char *sm_layout_note_text(const sm_layout *l, int index);
-
-// Whether texts differ only in numbers.
-bool sm_same_but_figures(const char *a, const char *b);
 
 // Characters on the screen, of a text or of its first bytes.
 int sm_text_width(const char *text);

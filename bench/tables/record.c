@@ -1,4 +1,4 @@
-// record.c: writes records as json, jsonl and csv; markup.c writes Markdown.
+// record.c: writes records as json, jsonl and csv.
 #include "bench/tables/record.h"
 
 #include "bench/tables/layout.h"

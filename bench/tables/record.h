@@ -8,7 +8,7 @@
 //                  gets an apostrophe in front; control characters become spaces
 //   md, text       an aligned Markdown table; or the columns that a reader asks for first, as the terminal is wide
 //   latex, typst   a tabular with the lines of booktabs; a table. All columns of text
-//   gbench, bmf    Google Benchmark's JSON; Bencher's. Of rows: the median step and tokens/s (ci.c)
+//   gbench, bmf    Google Benchmark's JSON; Bencher's. Of rows: the median step and tokens/s (formats.c)
 //
 // Every record of json, jsonl and csv is flushed when written, so that a run that is cut short leaves the ones before it;
 // the close makes an interrupted json array whole.
@@ -60,10 +60,8 @@ typedef struct sm_record_writer sm_record_writer;
 // Writes the part before the first record. `table` and `out` must outlive the writer, which does not close `out`.
 sm_status sm_record_writer_open(const sm_table *table, sm_format format, FILE *out, sm_record_writer **writer);
 
-// latex and typst, whole (markup.c).
+// latex and typst; gbench and bmf: whole (formats.c).
 void sm_typeset_write(const sm_table *table, const json_t *records, sm_format format, FILE *out);
-
-// gbench and bmf, whole (ci.c).
 void sm_ci_write(const json_t *records, sm_format format, FILE *out);
 
 // Writes one record and takes ownership of it, also after a failure. Missing columns become null; fields without a

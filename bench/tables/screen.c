@@ -25,8 +25,7 @@ typedef struct {
 static screen opened;
 
 int sm_screen_width(FILE *out) {
-    int n_columns = 0;
-    int n_lines;
+    int n_columns = 0, n_lines;
     if (out == opened.stream && out != NULL) {
         return opened.width;
     }
@@ -41,8 +40,7 @@ int sm_screen_width(FILE *out) {
 }
 
 int sm_screen_height(FILE *out) {
-    int n_columns;
-    int n_lines;
+    int n_columns, n_lines;
     const int descriptor = out == opened.stream && out != NULL ? opened.descriptor : fileno(out);
     return descriptor >= 0 && isatty(descriptor) && os_screen_size(descriptor, &n_columns, &n_lines) ? n_lines : 0;
 }

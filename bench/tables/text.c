@@ -86,8 +86,7 @@ static bool wrap_columns(sm_layout *l, int width) {
 
 // Bytes of the part of a text that fits into `width`, up to the end of a word.
 static int part_of(const char *text, int width) {
-    int end = 0;
-    int n = 0;
+    int end = 0, n = 0;
     for (int i = 0; text[i] != '\0'; i++) {
         n += ((unsigned char)text[i] & 0xC0) != 0x80;
         if (n > width) {

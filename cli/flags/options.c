@@ -55,8 +55,7 @@ static sm_status append_int(const char *what, cli_ints *list, int64_t value) {
 // One entry: "a", "a-b", "a-b+step" or "a-b*mult".
 static sm_status parse_range(const char *what, const char *entry, int64_t min, int64_t max, cli_ints *list) {
     char part[CLI_TEXT_SIZE];
-    int64_t first, last;
-    int64_t by = 1;
+    int64_t first, last, by = 1;
     const char *rest = entry;
     // A leading minus is a sign, out of range for every list, and must not read as a range.
     SM_TRY(next_entry(what, &rest, entry[0] == '-' ? "" : "-", part));
@@ -139,8 +138,7 @@ static sm_status check_one(const cli_flag *flag, cli_command command, int n) {
 static sm_status store(const cli_flag *flag, const char *text, cli_options *options) {
     void *target = (char *)options + flag->target;
     const int64_t min = (int64_t)flag->min, max = (int64_t)flag->max;
-    char what[CLI_TEXT_SIZE];
-    char *end = NULL;
+    char what[CLI_TEXT_SIZE], *end = NULL;
     double real;
     sm_format format;
     snprintf(what, sizeof(what), "--%s", flag->name);

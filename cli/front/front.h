@@ -21,7 +21,4 @@ sm_status cli_print_schema(cli_command command);
 
 enum { CLI_HELP_SIZE = 512 };
 
-// The help of a flag, with its default.
-void cli_flag_text(const cli_flag *flag, char text[CLI_HELP_SIZE]);
-
 #endif

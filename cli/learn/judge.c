@@ -237,8 +237,7 @@ static sm_status judge_kind(const cli_options *options, sm_op_kind kind) {
     sm_exercise_options how = judge_options(options);
     (void)os_draw(&how.seed, sizeof(how.seed));
     const char *paths[MOST_FILES];
-    int index[MOST_FILES];
-    int n = 0;
+    int index[MOST_FILES], n = 0;
     for (int i = 0; i < all.n; i++) {
         if (all.list[i].kind == kind) {
             index[n] = i;

@@ -86,15 +86,6 @@ json_t *cli_walk_op_json(const cli_walk_op *event, bool has_values);
 cli_walk_writer cli_walk_text_writer(void);
 cli_walk_writer cli_walk_record_writer(void); // json; csv, jsonl: only ops
 
-// For each kind of op in the plans (ending with NULL): {"text", "sources": [{"backend", "file"}]}: its section of
-// docs/equations.md, and the files that compute it, whose texts it adds to `files`. `tier` is the family of OpenCL
-// kernels to show.
-json_t *cli_page_kinds(const sm_plan *const *plans, const char *tier, json_t *files);
-
-// A student's kernel for a page: {"kind", "file", "signature", "module" (base64), "ops": {"7": its arguments there}}.
-// SM_ERR_UNSUPPORTED: clang is missing, or cannot compile it for wasm32.
-sm_status cli_page_kernel(const char *file, sm_op_kind kind, const sm_plan *plan, json_t **json);
-
 // A page of a step of the smallest model in which this kernel runs, for `exercise --page`.
 sm_status cli_page_of_kernel(const char *path, const char *file, sm_op_kind kind);
 

@@ -157,11 +157,9 @@ static void print_total(const char *name, int n_ops, double flops, double bytes)
 }
 
 static sm_status print_totals(SM_UNUSED cli_walk_writer *writer, const sm_plan *plan) {
-    double flops[SM_PHASE_COUNT] = {0};
-    double bytes[SM_PHASE_COUNT] = {0};
+    double flops[SM_PHASE_COUNT] = {0}, bytes[SM_PHASE_COUNT] = {0};
     int n_ops[SM_PHASE_COUNT] = {0};
-    double all_flops = 0;
-    double all_bytes = 0;
+    double all_flops = 0, all_bytes = 0;
     for (int i = 0; i < plan->n_ops; i++) {
         sm_phase phase = plan->ops[i].phase;
         flops[phase] += sm_op_flops(plan, &plan->ops[i]);

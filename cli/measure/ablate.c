@@ -4,7 +4,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bench/measure/harness.h"
 #include "bench/tables/show.h"
 #include "cli/measure/measure.h"
 

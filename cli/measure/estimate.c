@@ -112,8 +112,7 @@ static json_t *make_record(const estimator *e, const cli_job *job, const cli_for
     (void)sm_model_fields_to_json(&job->config, record);
     const int64_t own_bytes = sm_machine_rss_bytes(); // libraries and drivers will take what they take now
     const bool is_own = free_bytes > 0 && own_bytes != SM_ABSENT;
-    double flops = 0;
-    double bytes = 0;
+    double flops = 0, bytes = 0;
     for (sm_phase phase = 0; phase < SM_PHASE_COUNT; phase++) {
         flops += f->phase_flops[phase];
         bytes += f->phase_bytes[phase];

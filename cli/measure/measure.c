@@ -7,7 +7,6 @@
 
 #include "clock.h"
 #include "bench/compare/compare.h"
-#include "bench/measure/harness.h"
 #include "bench/rows/machine.h"
 #include "bench/pages/page.h"
 #include "bench/score/score.h"
@@ -354,8 +353,7 @@ static sm_status measure_steps(sm_session *session, sm_protocol *protocol, const
 // The maker's own figure, beside the measured one; a ceiling above it is one of the two that is wrong.
 static void set_datasheet(const cli_job *job, const sm_device_info *info, sm_row *row) {
     const char *precision = row->emulated ? "fp32" : cli_precision_name(job->precision);
-    char chip[2 * SM_TEXT_SIZE];
-    char cores[64];
+    char chip[2 * SM_TEXT_SIZE], cores[64];
     os_processor_generation("", cores, sizeof(cores));
     snprintf(chip, sizeof(chip), "%s (%s)", info->name, cores);
     const double flops = info->is_host_processor && info->isa[0] != '\0'

@@ -92,8 +92,7 @@ sm_status cli_run_args_check(const json_t *args) {
         SM_FAIL_IF(arg == NULL || strncmp(arg, "--", 2) != 0, SM_ERR_FORMAT,
                    "its run_args are not flags of `stepmark run` or `stepmark loop`");
         const size_t length = strcspn(arg, "=");
-        bool may_write = false;
-        bool is_twice = false;
+        bool may_write = false, is_twice = false;
         for (int k = 0; k < cli_flag_count() && !may_write; k++) {
             cli_flag flag;
             may_write = cli_flag_of(command, k, &flag) && decides(&flag, command) && strlen(flag.name) + 2 == length &&

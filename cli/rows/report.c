@@ -15,7 +15,6 @@
 #include "bench/score/score.h"
 #include "bench/tables/screen.h"
 #include "bench/tables/show.h"
-#include "cli/flags/options.h"
 #include "cli/output/output.h"
 #include "cli/rows/rows.h"
 #include "os/files.h"
@@ -33,7 +32,8 @@ static bool is_table(const cli_options *options, sm_format *format) {
            (file != NULL && sm_format_of_file(file, format)) || options->out.columns.n > 0 || is_for_screen;
 }
 
-sm_status cli_costs(const cli_options *options, sm_costs *costs) {
+// From --price and --train-tokens.
+static sm_status read_costs(const cli_options *options, sm_costs *costs) {
     *costs = (sm_costs){.train_tokens = options->out.train_tokens};
     for (int i = 0; i < options->out.prices.n; i++) {
         SM_TRY(sm_costs_add(costs, options->out.prices.texts[i]));
@@ -128,7 +128,7 @@ static sm_status report_rows(report *r) {
     char n_rows[64];
     SM_AT_END(sm_rows_free) sm_rows rows = {0};
     SM_OWN(json_t) *references = NULL;
-    SM_TRY(cli_costs(options, &r->costs));
+    SM_TRY(read_costs(options, &r->costs));
     sm_rows_init(&rows);
     rows.rungs = json_array();
     r->rows = &rows;
@@ -244,7 +244,7 @@ sm_status cli_recommend(const cli_options *options) {
     SM_TRY(cli_rows_read(options, first, &rows));
     SM_TRY(cli_recommend_print(rows.rows, format, &n));
     if (n > 0 && sm_format_is_read(format)) { // in the end one sentence, and one command
-        SM_TRY(cli_costs(options, &costs));
+        SM_TRY(read_costs(options, &costs));
         const int best = cli_answer_print(rows.rows, &costs, format, stdout);
         while (best >= 0 && first[file] > (size_t)best) {
             file--;
@@ -290,7 +290,7 @@ sm_status cli_leaderboard(const cli_options *options) {
     SM_OWN(json_t) *records = NULL;
     SM_OWN(json_t) *refused = NULL;
     sm_costs costs;
-    SM_TRY(cli_costs(options, &costs));
+    SM_TRY(read_costs(options, &costs));
     SM_FAIL_IF(options->n_operands == 0 && options->measure.no_reference, SM_ERR_USAGE,
                "give bundles: stepmark report --rank FILE...");
     references = options->measure.no_reference ? NULL : sm_bundle_references();

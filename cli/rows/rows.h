@@ -11,9 +11,7 @@
 
 // Result files saved under a name, for later comparisons: NAME.jsonl in $XDG_DATA_HOME/stepmark/baselines
 // (~/.local/share/stepmark/baselines). A name has letters, digits, '.', '_' and '-', and does not begin with '.'.
-sm_status cli_baseline_check(const char *name);
-sm_status cli_baseline_save(const char *name, const json_t *rows); // replaces an older one
-
+//
 // Reads a result file, or, if that path does not exist, the baseline with that name.
 sm_status cli_baseline_read(const char *path_or_name, sm_rows *rows);
 
@@ -23,9 +21,6 @@ void cli_note_warnings(const sm_rows *rows);
 // Reads all result files of the command line into initialised rows, and prints the warnings. first[i]: where the rows of
 // file i begin; NULL: not asked for.
 sm_status cli_rows_read(const cli_options *options, size_t *first, sm_rows *rows);
-
-// From --price and --train-tokens.
-sm_status cli_costs(const cli_options *options, sm_costs *costs);
 
 // Prints the recommendations from rows, for `report --best` and for the end of `run`; *n is their number.
 sm_status cli_recommend_print(const json_t *rows, sm_format format, size_t *n);

@@ -70,8 +70,7 @@ static sm_status open_source(const cli_options *o, const cli_job *job, const cha
 }
 
 sm_status cli_parse_loader(const cli_options *o, sm_loader_settings *loader) {
-    int n = 1;
-    int end = 0;
+    int n = 1, end = 0;
     if (strcmp(o->work.loader, "inline") == 0) {
         loader->kind = SM_LOADER_INLINE;
     } else if (strcmp(o->work.loader, "threads") == 0 ||

@@ -3,8 +3,6 @@
 #include <math.h>
 
 #include "clock.h"
-#include "bench/compare/compare.h"
-#include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
 #include "cli/flags/flag.h"
 #include "cli/sweep/sweep.h"

@@ -1,5 +1,4 @@
 // again.c: runs a row of a result file again with its own flags, and compares the result.
-#include "bench/compare/compare.h"
 #include "bench/score/score.h"
 #include "bench/tables/show.h"
 #include "cli/flags/flag.h"

@@ -3,7 +3,6 @@
 
 #include "clock.h"
 #include "bench/rows/machine.h"
-#include "bench/rows/read_rows.h"
 #include "bench/score/score.h"
 #include "bench/tables/show.h"
 #include "os/memory.h"

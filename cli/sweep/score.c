@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "bench/compare/compare.h"
-#include "bench/rows/read_rows.h"
 #include "bench/score/score.h"
 #include "bench/tables/show.h"
 #include "cli/flags/flag.h"
@@ -18,8 +16,7 @@ static const char recompute[] = "--recompute=block"; // where memory is short
 // A row for people: the line, or why there is none; and what else there is to say of the figure.
 // `is_cut`: it had less time than a score of this row alone.
 static void print_row(json_t *row, bool is_cut, const json_t *references) {
-    char text[SM_SCORE_TEXT_SIZE];
-    char doubt[SM_DOUBT_SIZE];
+    char text[SM_SCORE_TEXT_SIZE], doubt[SM_DOUBT_SIZE];
     const double n_samples = (double)json_array_size(sm_json_get(row, "samples_ns"));
     const double datasheet = sm_json_number(row, "datasheet_mfu");
     cli_live_clear();
@@ -271,8 +268,7 @@ static json_t *last_scores(const json_t *rows, const json_t *references, size_t 
 
 static sm_status share(const cli_options *options, const json_t *references) {
     SM_AT_END(sm_rows_free) sm_rows rows;
-    size_t n_busy = 0;
-    size_t n_shared = 0;
+    size_t n_busy = 0, n_shared = 0;
     const char *file = options->out.output_file;
     const bool is_of_bench = strcmp(file, usual_file) == 0 && access(file, F_OK) != 0 && access(bench_file, F_OK) == 0;
     sm_rows_init(&rows);

@@ -107,7 +107,7 @@ void cli_candidate_skip(cli_candidate *candidate, const char *reason); // it is 
 // far. SM_ERR_USAGE: a flag has a value that the device refuses; there is no row.
 sm_status cli_candidate_run(cli_sweeper *sweeper, const cli_configuration *c, cli_candidate *candidate, json_t **row);
 
-// A sweep under way: sweep/rows.c has its rows, sweep/sweep.c runs it.
+// A sweep under way.
 typedef struct {
     cli_sweeper sweeper;
     cli_sweep_plan plan;
@@ -130,17 +130,8 @@ typedef struct {
 sm_status cli_sweep_open(const cli_options *options, cli_sweep *s);
 void cli_sweep_close(cli_sweep *s);
 
-// Work of a configuration, for the estimate of the remaining time: FLOPs of its steps plus a constant; 0 if it will not
-// run.
-double cli_sweep_work(const cli_candidate *candidate);
-
 // Lists the configurations and their planned outcomes; runs nothing.
 sm_status cli_sweep_dry_run(cli_sweep *s);
-
-// Whether the configurations are exchanges among processes, or steps that such an exchange is part of. All processes
-// then measure each, one after the other and without a process for each, and rank 0 writes the rows.
-bool cli_is_shared(const cli_options *options);
-sm_status cli_run_together(const cli_options *options, sm_comm *comm);
 
 // After a preset of a course: the page and the LaTeX tables of all rows of --output-file, beside it.
 sm_status cli_sweep_tables(const cli_options *options);

@@ -162,8 +162,7 @@ static sm_status score_ending(evaluation *e, const char *ctx, const char *ending
 static sm_status take_question(evaluation *e, const sm_question *question) {
     double sums[SM_MOST_ENDINGS];
     int64_t n_tokens[SM_MOST_ENDINGS];
-    size_t best = 0;
-    size_t best_norm = 0;
+    size_t best = 0, best_norm = 0;
     for (size_t i = 0; i < question->n_endings; i++) {
         SM_TRY(score_ending(e, question->ctx, question->endings[i], &sums[i], &n_tokens[i]));
         best = sums[i] < sums[best] ? i : best;

@@ -91,8 +91,7 @@ static int place(double value, double from, double to, int n) {
 
 static void draw(plot *p, const cli_train_curve *loss, const cli_train_curve *validation) {
     static const unsigned char bits[DOTS_Y][DOTS_X] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
-    int before_x = 0;
-    int before_y = 0;
+    int before_x = 0, before_y = 0;
     for (int i = 0; i < loss->n; i++) {
         const int x = place(loss->points[i].step, p->first, p->last, DOTS_X * p->n_columns);
         const int y = place(loss->points[i].value, p->high, p->low, DOTS_Y * p->n_rows);
@@ -220,8 +219,7 @@ static int format_step(const cli_train_show *show, int64_t n_steps, const sm_tra
     char tokens_per_s[32];
     char mfu[32] = "- | ";
     char norm[48] = "norm - | "; // a skipped step's norm is not finite
-    char lr[32] = "";
-    char skipped[64] = "";
+    char lr[32] = "", skipped[64] = "";
     sm_text_count(round((double)s->n_tokens / seconds), tokens_per_s, sizeof(tokens_per_s));
     if (show->peak_flops > 0) {
         snprintf(mfu, sizeof(mfu), "%.1f%%%s peak | ", 100 * mfu_of(show, s), show->form < BRIEF_PEAK ? " of" : "");
@@ -283,8 +281,7 @@ sm_status cli_train_show_step(cli_train_show *show, const sm_train_progress *pro
 }
 
 sm_status cli_train_show_validation(cli_train_show *show, const sm_train_progress *p) {
-    char best[64] = "";
-    char warning[SM_WATCH_TEXT_SIZE];
+    char best[64] = "", warning[SM_WATCH_TEXT_SIZE];
     if (p->best_val_step != p->step) {
         snprintf(best, sizeof(best), " | best %.6f at step %lld", p->best_val_loss, (long long)p->best_val_step);
     }
