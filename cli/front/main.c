@@ -8,7 +8,7 @@
 #include "cli/front/front.h"
 #include "cli/setup/setup.h"
 #include "cli/sweep/sweep.h"
-#include "learn/own_kernels/process.h"
+#include "learn/own_kernels/kernel_library.h"
 #include "os/threads.h"
 
 enum {

@@ -3,7 +3,6 @@
 
 #include "bench/tables/show.h"
 #include "cli/flags/flag.h"
-#include "learn/own_kernels/backend_apart.h"
 #include "learn/own_kernels/kernel_library.h"
 #include "os/call_filter.h"
 #include "os/file_access.h"

@@ -1,4 +1,4 @@
-// child.c: a process with limits (process.h) and confinement (own_kernels/confine.h), and its outcome. A forbidden call
+// child.c: a process with limits (process.h) and confinement (own_kernels/confine.c), and its outcome. A forbidden call
 // raises SIGSYS, whose handler records it. Results return through memory that both processes share.
 #include "learn/exercise/judge.h"
 
@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "learn/own_kernels/confine.h"
 #include "os/call_filter.h"
 #include "os/memory.h"
 #include "os/os.h"

@@ -245,7 +245,8 @@ static bool has_factor(const suspect *s, double factor, const char *letter, doub
     for (int i = 0; i < s->cases->n; i++) {
         const sm_exercise_case *c = &s->cases->list[i];
         const sm_case_operand *o = output(c, s->k);
-        const double f = letter == NULL ? factor : factor * pow((double)sm_case_member(c, letter).integer, power);
+        const int index = letter == NULL ? -1 : sm_own_member_index(c->kind, letter);
+        const double f = index < 0 ? factor : factor * pow((double)c->args.members[index].integer, power);
         const double difference =
             o == NULL ? 0 : 8 * fmax(1, fabs(f)) * (allowed(o) + 1e-7 * largest(before(o), o->n_elems));
         for (int64_t e = 0; o != NULL && e < o->n_elems; e++) {

@@ -77,12 +77,6 @@ bool sm_case_is_overwritten(const sm_exercise_case *c, const sm_case_operand *in
 sm_status sm_case_renew(sm_exercise_case *c, sm_device *reference, uint64_t seed);
 sm_status sm_case_expect(sm_exercise_case *c, sm_device *reference);
 
-// Address of an operand by its name, and value of a letter or an attribute.
-static inline sm_own_member sm_case_member(const sm_exercise_case *c, const char *name) {
-    const int index = sm_own_member_index(c->kind, name);
-    return index < 0 ? (sm_own_member){.integer = 0} : c->args.members[index];
-}
-
 // The least time that the device's measured ceilings allow the case's op. A kernel took `seen_ns`: if the ceilings
 // allow no less, they are measured again, as the machine may have been busy.
 sm_status sm_case_ceiling(const sm_exercise_case *c, sm_device *device, double seen_ns, sm_op_ceiling *ceiling);

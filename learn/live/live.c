@@ -12,25 +12,13 @@ void sm_live_numbers(const sm_model_config *config, const sm_plan_options *optio
     while (optimizer < sm_optimizer_count() && sm_optimizer_at(optimizer) != options->optimizer) {
         optimizer++;
     }
-    const double of_plan[] = {model,
-                              (double)options->B,
-                              (double)options->T,
-                              options->dtype,
-                              options->products,
-                              options->dropout_p,
-                              (double)options->seed,
-                              options->scaling.scale,
-                              options->scaling.growth,
-                              options->scaling.backoff,
-                              options->scaling.interval,
-                              optimizer,
-                              options->documents,
-                              options->recompute,
-                              options->attention,
-                              mode,
-                              without};
-    _Static_assert(sizeof of_plan / sizeof of_plan[0] == SM_LIVE_without + 1, "a number for each name");
-    memcpy(numbers, of_plan, sizeof of_plan);
+    const double others[] = {model, optimizer, mode, without};
+    memcpy(&numbers[SM_LIVE_model], others, sizeof others);
+#define OPTION(member)  numbers[SM_LIVE_##member] = (double)options->member;
+#define SCALING(member) numbers[SM_LIVE_##member] = (double)options->scaling.member;
+    SM_LIVE_PLAN(OPTION, SCALING)
+#undef OPTION
+#undef SCALING
 #define X(type, member, ...) numbers[SM_LIVE_FIELD_##member] = (double)config->member;
     SM_MODEL_FIELDS(X, X)
 #undef X
@@ -46,21 +34,11 @@ sm_status sm_live_plan(const double numbers[SM_LIVE_COUNT], sm_plan **plan) {
 #define X(type, member, ...) config.member = (SM_FIELD_##type)NUMBER(FIELD_##member);
     SM_MODEL_FIELDS(X, X)
 #undef X
-    const sm_plan_options options = {
-        .B = (int64_t)NUMBER(B),
-        .T = (int64_t)NUMBER(T),
-        .dtype = (sm_dtype)NUMBER(dtype),
-        .products = (sm_products)NUMBER(products),
-        .dropout_p = NUMBER(dropout_p),
-        .seed = (uint64_t)NUMBER(seed),
-        .backward = true,
-        .scaling = {NUMBER(scale), NUMBER(growth), NUMBER(backoff), NUMBER(interval)},
-        .optimizer = sm_optimizer_at((int)NUMBER(optimizer)),
-        .one_micro_batch = true,
-        .documents = NUMBER(documents) != 0,
-        .recompute = (sm_recompute)NUMBER(recompute),
-        .attention = (sm_attention)NUMBER(attention),
-    };
+    sm_plan_options options = {
+        .backward = true, .one_micro_batch = true, .optimizer = sm_optimizer_at((int)NUMBER(optimizer))};
+#define OPTION(member)  options.member = (__typeof__(options.member))NUMBER(member);
+#define SCALING(member) options.scaling.member = NUMBER(member);
+    SM_LIVE_PLAN(OPTION, SCALING)
     SM_TRY(sm_model_build(&config, &options, &built));
     SM_TRY(sm_plan_rewrite(built, (sm_mode)NUMBER(mode), (unsigned)NUMBER(without)));
 #undef NUMBER

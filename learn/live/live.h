@@ -9,18 +9,20 @@
 #include "src/tokenizer/tokenizer.h"
 
 // A plan as numbers, which a page hands to its module: everything that a plan depends on, besides one process and one
-// micro-batch. X(name)
-#define SM_LIVE_PLAN(X)                                                                                               \
-    X(model)                                                                                                          \
-    X(B)                                                                                                              \
-    X(T)                                                                                                              \
-    X(dtype)                                                                                                          \
-    X(products) X(dropout_p) X(seed) X(scale) X(growth) X(backoff) X(interval) X(optimizer) X(documents) X(recompute) \
-        X(attention) X(mode) X(without)
+// micro-batch. OPTION(member of sm_plan_options), SCALING(member of its scaling)
+// clang-format off
+#define SM_LIVE_PLAN(OPTION, SCALING) \
+    OPTION(B) OPTION(T) OPTION(dtype) OPTION(products) OPTION(dropout_p) OPTION(seed) OPTION(documents) OPTION(recompute) \
+    OPTION(attention) SCALING(scale) SCALING(growth) SCALING(backoff) SCALING(interval)
+// clang-format on
 
 typedef enum {
+    SM_LIVE_model,
+    SM_LIVE_optimizer,
+    SM_LIVE_mode,
+    SM_LIVE_without,
 #define X(name) SM_LIVE_##name,
-    SM_LIVE_PLAN(X)
+    SM_LIVE_PLAN(X, X)
 #undef X
 #define X(type, member, ...) SM_LIVE_FIELD_##member,
         SM_MODEL_FIELDS(X, X)

@@ -1,11 +1,10 @@
 // backend_apart.c: the judge's half: a backend whose functions are calls of another process.
-#include "learn/own_kernels/backend_apart.h"
+#include "learn/own_kernels/kernel_library.h"
 
 #include <unistd.h>
 
 #include "clock.h"
 #include "learn/own_kernels/backend_call.h"
-#include "learn/own_kernels/kernel_library.h"
 #include "os/library.h"
 #include "os/os.h"
 #include "src/optim/optimizer.h"

@@ -1,8 +1,8 @@
-// backend_call.h: a call of a backend that lives in another process (backend_apart.h), in memory that both share.
+// backend_call.h: a call of a backend that lives in another process (backend_apart.c), in memory that both share.
 #ifndef STEPMARK_LEARN_OWN_KERNELS_BACKEND_CALL_H
 #define STEPMARK_LEARN_OWN_KERNELS_BACKEND_CALL_H
 
-#include "backend.h"
+#include "backend_library.h"
 #include "src/plan/own_process.h"
 
 typedef enum {
@@ -66,7 +66,11 @@ typedef struct {
     _Alignas(64) char data[]; // a plan, or a part of a tensor
 } backend_call;
 
-// In the process of the backend that sm_backend_file_load loaded: does the call, and fills in the answer.
+// In the process that has the library (backend_file.c): loads it for the rest of the process, and adds its backend.
+// SM_ERR_FORMAT: it is not a library, has no backend, or was compiled with other headers.
+sm_status sm_backend_file_load(const char *path);
+
+// Does the call there, and fills in the answer.
 void sm_backend_answer(backend_call *call);
 
 #endif

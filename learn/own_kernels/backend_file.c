@@ -1,10 +1,9 @@
 // backend_file.c: loads a library, compares the headers that it was compiled with, and checks that its backend is
 // complete; then does what the judge asks for (backend_call.h).
-#include "learn/own_kernels/backend_file.h"
+#include "learn/own_kernels/backend_call.h"
 
 #include <limits.h>
 
-#include "learn/own_kernels/backend_call.h"
 #include "os/library.h"
 #include "src/optim/optimizer.h"
 

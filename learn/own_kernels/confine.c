@@ -1,8 +1,7 @@
 // confine.c: limits the process's system calls (call_filter.h) and its access to files (file_access.h).
-#include "learn/own_kernels/confine.h"
+#include "learn/own_kernels/kernel_library.h"
 
 #include <libgen.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,15 +1,12 @@
 // process.c: confines all of its threads, and then loads the libraries: what happens from there on is in the hands of
 // their code.
-#include "learn/own_kernels/process.h"
+#include "learn/own_kernels/kernel_library.h"
 
 #include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "learn/own_kernels/backend_call.h"
-#include "learn/own_kernels/backend_file.h"
-#include "learn/own_kernels/confine.h"
-#include "learn/own_kernels/kernel_library.h"
 #include "os/memory.h"
 #include "os/os.h"
 #include "src/processes/process.h"
