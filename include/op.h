@@ -17,7 +17,7 @@ typedef enum {
 // Operands are struct members, so that the compiler knows and counts those of a kind, and refuses an input's name among
 // the outputs. (The formatter does not understand braces that open in one macro and close in another.)
 // clang-format off
-#define INPUTS(name)                           struct sm_inputs_of_##name {
+#define OP(code, name, ...)                    struct sm_inputs_of_##name {
 #define IN(operand, shape, type, flags)        int operand;
 #define OUTPUTS(name)                          int n_operands; }; struct sm_outputs_of_##name {
 #define OUT(operand, shape, type, mode, flags) int operand;

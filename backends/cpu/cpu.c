@@ -69,9 +69,7 @@ static sm_status open_device(int index, const sm_open_options *options, sm_devic
     SM_TRY(cpu_isa_best(&isa));
     SM_TRY(describe(index, &info));
     SM_TRY(check_threads(options->n_threads));
-    if (options->isa != NULL) {
-        SM_TRY(cpu_isa_find(options->isa, &isa));
-    }
+    SM_TRY(options->isa != NULL ? cpu_isa_find(options->isa, &isa) : SM_OK);
     cpu_device *cpu = sm_calloc(1, sizeof *cpu);
     SM_OWN(sm_device) *owned = &cpu->base;
     cpu->base.backend = &sm_backend_cpu;

@@ -131,9 +131,7 @@ sm_status host_cache_write(const char *path, const void *data, size_t size_bytes
     char temporary[PATH_MAX + 8];
     snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
     const bool has_folder = make_folders(path);
-    if (has_folder) {
-        SM_TRY(close_to_others(path));
-    }
+    SM_TRY(has_folder ? close_to_others(path) : SM_OK);
     const int descriptor = has_folder ? mkstemp(temporary) : -1;
     SM_FAIL_IF(descriptor < 0, SM_ERR_IO, "%s: cannot be written: %s", path, strerror(errno));
     const bool written = write_all(descriptor, data, size_bytes);

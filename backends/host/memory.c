@@ -19,10 +19,7 @@ static const double GIB = 1024.0 * 1024.0 * 1024.0;
 
 // Rounds up to whole 4 KiB pages; 0 when that overflows. An empty arena takes one page.
 static size_t whole_pages(size_t size_bytes) {
-    if (size_bytes > SIZE_MAX - 4095) {
-        return 0;
-    }
-    return size_bytes == 0 ? 4096 : (size_bytes + 4095) / 4096 * 4096;
+    return size_bytes > SIZE_MAX - 4095 ? 0 : size_bytes == 0 ? 4096 : (size_bytes + 4095) / 4096 * 4096;
 }
 
 // Aligned to a huge page if one can help.

@@ -98,9 +98,7 @@ static sm_status build_matrix_group(sm_plan *plan, const sm_params *params, int 
 
 static sm_status build(sm_plan *plan, const sm_params *params, int clip) {
     for (int i = 0; i < params->n_params && !sm_plan_is_sharded(plan); i++) {
-        if (params->params[i].is_matrix) {
-            SM_TRY(build_matrix(plan, &params->params[i], clip));
-        }
+        SM_TRY(params->params[i].is_matrix ? build_matrix(plan, &params->params[i], clip) : SM_OK);
     }
     for (int g = 0; g < params->n_groups; g++) {
         if (params->groups[g].is_matrix && sm_plan_is_sharded(plan)) {

@@ -117,9 +117,7 @@ static sm_status build(sm_plan *plan, const sm_params *params, int clip) {
     }
     SM_FAIL_IF(n_hidden == 0, SM_ERR_INVALID, "optimizer muon: the model has no hidden matrices; use adamw");
     for (int g = 0; g < params->n_groups; g++) {
-        if (!params->groups[g].is_matrix) {
-            SM_TRY(sm_build_group_update(plan, params, g, SM_OP_ADAMW, clip));
-        }
+        SM_TRY(!params->groups[g].is_matrix ? sm_build_group_update(plan, params, g, SM_OP_ADAMW, clip) : SM_OK);
     }
     return SM_OK;
 }

@@ -31,12 +31,11 @@ static const op_work work_of[SM_OP_KIND_COUNT]; // below
 static const sm_op_info op_kinds[SM_OP_KIND_COUNT] = {
 #define ROW(code, its_name, inplace, again, its_attributes, its_equation, its_source, shared)                    \
     [code] = {.name = #its_name, .equation = its_equation, .source = its_source, .inplace_in = inplace,          \
-              .attributes = 0 its_attributes, .is_cheap = again, .is_shared = shared,
+              .attributes = 0 its_attributes, .is_cheap = again, .is_shared = shared, .in = {
 #define OP(code, name, inplace, work, again, call, look, attributes, equation, source) \
     ROW(code, name, inplace, again, attributes, equation, source, false)
 #define SHARED_OP(code, name, inplace, work, again, attributes, equation, source) \
     ROW(code, name, inplace, again, attributes, equation, source, true)
-#define INPUTS(name)                           .in = {
 #define IN(operand, shape, type, flags)        {#operand, shape, type, SM_WRITES, flags},
 #define OUTPUTS(name)                          {0}}, .out = {
 #define OUT(operand, shape, type, mode, flags) {#operand, shape, type, mode, flags},

@@ -285,9 +285,7 @@ static sm_status wait_for(process *p) {
 }
 
 static sm_status keep(process *p) {
-    if (p->job->output == SM_OUTPUT_FILE) {
-        SM_TRY(read_file(p));
-    }
+    SM_TRY(p->job->output == SM_OUTPUT_FILE ? read_file(p) : SM_OK);
     for (int i = OUT; i <= ERR; i++) {
         stream *s = &p->streams[i];
         SM_TRY(make_room(s, 1));

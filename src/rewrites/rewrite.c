@@ -82,9 +82,7 @@ sm_status sm_plan_rewrite(sm_plan *plan, sm_mode mode, unsigned without) {
         SM_TRY(sm_rewrite_recompute_block(plan));
     }
     for (int i = 0; i < sm_rewrite_count(); i++) {
-        if (is_wanted(plan, &rewrites[i], mode) && !(without & (1u << i))) {
-            SM_TRY(rewrites[i].apply(plan));
-        }
+        SM_TRY(is_wanted(plan, &rewrites[i], mode) && !(without & (1u << i)) ? rewrites[i].apply(plan) : SM_OK);
     }
     return plan->processes.n > 1 ? sm_rewrite_communication(plan) : SM_OK;
 }

@@ -292,9 +292,7 @@ sm_status sm_exchange_pin(sm_exchange *x, sm_executable *executable) {
             continue;
         }
         SM_TRY(x->backend->pin(executable, x->memory[i], x->plan->arenas[i].size_bytes));
-        if (x->is_pair) {
-            SM_TRY(x->backend->pin(executable, their_memory(x, i), x->plan->arenas[i].size_bytes));
-        }
+        SM_TRY(x->is_pair ? x->backend->pin(executable, their_memory(x, i), x->plan->arenas[i].size_bytes) : SM_OK);
     }
     return SM_OK;
 }
@@ -339,9 +337,7 @@ static sm_status begin_copy(const transfer *t, sm_copy_kind kind, sm_slice part,
 }
 
 static sm_status begin_copy_out(transfer *t) {
-    if (t->theirs != NULL && t->brought > 0) {
-        SM_TRY(sm_comm_wait_released(t->exchange->comm, t->brought));
-    }
+    SM_TRY(t->theirs != NULL && t->brought > 0 ? sm_comm_wait_released(t->exchange->comm, t->brought) : SM_OK);
     return begin_copy(t, SM_COPY_OUT, part_of(t, true), t->host, &t->copy_out);
 }
 

@@ -11,9 +11,7 @@ sm_status sm_session_supports(const sm_device *device, const sm_plan *plan) {
     SM_FAIL_IF(plan->tuned && !backend->tunes, SM_ERR_UNSUPPORTED,
                "mode tuned: backend %s has no kernels to choose among; use fused", backend->name);
     for (int i = 0; i < plan->n_ops; i++) {
-        if (!sm_op_is_communication(plan->ops[i].kind)) {
-            SM_TRY(backend->supports(device, plan, &plan->ops[i]));
-        }
+        SM_TRY(!sm_op_is_communication(plan->ops[i].kind) ? backend->supports(device, plan, &plan->ops[i]) : SM_OK);
     }
     return SM_OK;
 }
@@ -121,9 +119,7 @@ sm_status sm_session_upload(sm_session *session, int tensor, int64_t offset_elem
 
 sm_status sm_session_download(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems, float *values) {
     const sm_dtype dtype = session->plan->tensors[tensor].dtype;
-    if (dtype != SM_F32) {
-        SM_TRY(reserve_staging(session, n_elems, dtype));
-    }
+    SM_TRY(dtype != SM_F32 ? reserve_staging(session, n_elems, dtype) : SM_OK);
     SM_TRY(session->device->backend->download(session->executable, tensor, offset_elems, n_elems,
                                               dtype != SM_F32 ? session->staging : values));
     if (dtype != SM_F32) {
@@ -207,9 +203,7 @@ static sm_status draw_params(sm_session *session, uint64_t seed, bool is_sent, s
             if (!is_sent || plan->processes.rank == 0) {
                 sm_param_init(plan, i, seed, first, n, values);
             }
-            if (is_sent) {
-                SM_TRY(sm_exchange_broadcast(session->exchange, values, (size_t)n * sizeof(*values)));
-            }
+            SM_TRY(is_sent ? sm_exchange_broadcast(session->exchange, values, (size_t)n * sizeof(*values)) : SM_OK);
             if (digester != NULL) {
                 sm_digester_add(digester, values, (size_t)n * sizeof(*values));
             }
@@ -381,9 +375,7 @@ static sm_status run_range(sm_session *session, sm_range range, const manner *ho
 
 static sm_status run_phases(sm_session *session, const manner *how) {
     SM_TRY(check_gradients(session, how->phases));
-    if (how->phases & SM_RUN_FORWARD) {
-        SM_TRY(advance_rng(session));
-    }
+    SM_TRY(how->phases & SM_RUN_FORWARD ? advance_rng(session) : SM_OK);
     for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
         if (!(how->phases & (1u << phase))) {
             continue;
@@ -395,9 +387,7 @@ static sm_status run_phases(sm_session *session, const manner *how) {
             sm_range next = sm_plan_range(session->plan, (sm_phase)++phase);
             range.end = next.end > range.end ? next.end : range.end;
         }
-        if (range.first < range.end) {
-            SM_TRY(run_range(session, range, how));
-        }
+        SM_TRY(range.first < range.end ? run_range(session, range, how) : SM_OK);
     }
     return SM_OK;
 }

@@ -253,9 +253,7 @@ static sm_status encode_all(pipeline *p, const sm_data_files *files) {
     }
     p->source = sm_text_source_open(files, p->tokenizer, p->job->val_percent > 0 ? &p->split : NULL, begin);
     sm_status status = run_threads(p);
-    if (status == SM_ERR_INTERRUPTED) {
-        SM_TRY(sm_token_output_save(p->out, &p->written));
-    }
+    SM_TRY(status == SM_ERR_INTERRUPTED ? sm_token_output_save(p->out, &p->written) : SM_OK);
     SM_TRY(status);
     status = check_result(p, files);
     if (status != SM_OK) {
@@ -290,9 +288,7 @@ sm_status sm_tokenize(const sm_tokenize_job *job, sm_tokenize_result *result) {
     p.id_bytes = p.tokenizer->n_tokens <= NARROW_IDS ? 2 : 4;
     json_auto_t *description = describe_work(job, p.tokenizer, &files, p.id_bytes);
     SM_TRY(sm_token_output_open(job->output, description, p.id_bytes, !files.has_stdin, &p.out));
-    if (!sm_token_output_is_complete(p.out)) {
-        SM_TRY(encode_all(&p, &files));
-    }
+    SM_TRY(!sm_token_output_is_complete(p.out) ? encode_all(&p, &files) : SM_OK);
     *result = (sm_tokenize_result){
         .n_files = files.n_files, .vocab = p.tokenizer->n_tokens, .was_complete = sm_token_output_is_complete(p.out)};
     for (int side = 0; side < SM_N_SIDES; side++) {

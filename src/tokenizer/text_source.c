@@ -265,9 +265,7 @@ sm_status sm_text_source_next(sm_text_source *s, sm_text_block *block) {
     block->n_read_bytes = 0;
     SM_TRY(grow_block(block, BLOCK_BYTES));
     while (s->at.file < s->files->n_files) {
-        if (s->fd < 0) {
-            SM_TRY(open_file(s));
-        }
+        SM_TRY(s->fd < 0 ? open_file(s) : SM_OK);
         SM_TRY(add_file(s, block));
         if (block->n_parts == 0) {
             block->n_bytes = 0; // only separators so far

@@ -203,9 +203,7 @@ static sm_status validate(trainer *t) {
         p->best_val_loss = p->val_loss;
         p->best_val_step = p->step;
     }
-    if (is_best && t->settings->keep_best) {
-        SM_TRY(sm_train_record_keep_best(&t->record));
-    }
+    SM_TRY(is_best && t->settings->keep_best ? sm_train_record_keep_best(&t->record) : SM_OK);
     return t->record.is_writer && c->validated != NULL ? c->validated(c->ctx, p) : SM_OK;
 }
 
@@ -228,9 +226,7 @@ static bool is_due(const trainer *t, int64_t every) {
 
 static sm_status do_due(trainer *t) {
     const sm_train_settings *s = t->settings;
-    if (t->validation.tokens != NULL && is_due(t, s->val_every)) {
-        SM_TRY(validate(t));
-    }
+    SM_TRY(t->validation.tokens != NULL && is_due(t, s->val_every) ? validate(t) : SM_OK);
     if (s->sample_every > 0 && is_due(t, s->sample_every)) {
         SM_TRY(sample(t));
     }

@@ -239,9 +239,7 @@ static sm_status copy_state(sm_train_record *r, int64_t step, bool *is_copied, i
     *is_copied = false;
     const sm_status status = look(r, true);
     bool is_wanted = r->is_writer && status == SM_OK && r->saved_step != step;
-    if (is_sharded(r)) {
-        SM_TRY(sm_comm_broadcast(r->settings->comm, 0, &is_wanted, sizeof is_wanted));
-    }
+    SM_TRY(is_sharded(r) ? sm_comm_broadcast(r->settings->comm, 0, &is_wanted, sizeof is_wanted) : SM_OK);
     SM_TRY(status);
     if (is_wanted) {
         SM_TRY(r->is_writer ? sm_weights_copy_take(r->writer->copy, r->settings->session)
@@ -309,10 +307,7 @@ static sm_status save_state(const sm_train_record *r, const char *dir, int64_t s
         SM_TRY(sm_weights_copy_take(copy, s->session));
         return sm_weights_save_copy(dir, s->config, copy, step);
     }
-    if (!r->is_writer) {
-        return SM_OK;
-    }
-    return sm_weights_save(dir, s->config, s->session, r->folder != NULL ? SM_NO_STATE : step);
+    return !r->is_writer ? SM_OK : sm_weights_save(dir, s->config, s->session, r->folder != NULL ? SM_NO_STATE : step);
 }
 
 static sm_status save_to(const sm_train_record *r, const char *dir, int64_t step) {

@@ -313,9 +313,7 @@ static sm_status move_forth(checker *c, piece *p) {
     for (int64_t i = 0; i < n && c->scale != 1; i++) {
         c->moved[i] = (float)(c->moved[i] / c->scale);
     }
-    if (p->moves) {
-        SM_TRY(sm_session_read_part(c->session, p->value, p->first_elem, n, p->values));
-    }
+    SM_TRY(p->moves ? sm_session_read_part(c->session, p->value, p->first_elem, n, p->values) : SM_OK);
     const int64_t n_blocks = (p->cols + BLOCK_COLUMNS - 1) / BLOCK_COLUMNS;
 #pragma omp parallel for schedule(static) reduction(sum : sum) if (n > FEW_ELEMS) num_threads(sm_few_host_threads())
     for (int64_t b = 0; b < n_blocks; b++) {

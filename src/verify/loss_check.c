@@ -318,9 +318,7 @@ sm_status sm_check_loss(sm_session *session, const sm_model_config *config, doub
     SM_TRY(device_losses(session, &of, l.got));
     SM_TRY(sm_backend_find("reference")->open(0, &(sm_open_options){.n_threads = 1}, &device));
     SM_TRY(reference_losses(&of, device, (sm_precision){.dtype = SM_F32}, l.n, l.want));
-    if (together) {
-        SM_TRY(reference_losses(&of, device, sm_plan_precision(plan), l.n, l.want_rounded));
-    }
+    SM_TRY(together ? reference_losses(&of, device, sm_plan_precision(plan), l.n, l.want_rounded) : SM_OK);
     SM_TRY(judge(&l, together, result));
     return session->device->info.own_kernels[0] != '\0' && !together ? check_sequence(of, draw, result) : SM_OK;
 }

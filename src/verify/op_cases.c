@@ -281,10 +281,7 @@ static int64_t dim_value(const char *text, const char *letters, size_t length) {
     if (length == 1 && *letters == 'h') {
         return SM_HYPER_COUNT;
     }
-    if (length == 1 && *letters == 's') {
-        return SM_SCALER_COUNT;
-    }
-    return length == 0 ? 1 : (int64_t)get(text, letters, length);
+    return length == 1 && *letters == 's' ? SM_SCALER_COUNT : length == 0 ? 1 : (int64_t)get(text, letters, length);
 }
 
 // Shape of an operand, such as "(N,2F)", with the text's values. Returns the number of dims.
@@ -395,9 +392,7 @@ sm_status sm_op_text_plan(sm_op_kind kind, const char *text, sm_precision precis
     built->products = precision.products;
     const sm_op_info *info = sm_op_get_info(kind);
     const char *overwritten = value_of(text, "inplace") > 0 ? info->in[info->inplace_in].name : "";
-    if (forward_of(kind) != kind) {
-        SM_TRY(add_op(built, forward_of(kind), SM_PHASE_FORWARD, text, overwritten));
-    }
+    SM_TRY(forward_of(kind) != kind ? add_op(built, forward_of(kind), SM_PHASE_FORWARD, text, overwritten) : SM_OK);
     SM_TRY(add_op(built, kind, SM_PHASE_FORWARD, text, overwritten));
     *plan = sm_give(&built);
     return SM_OK;

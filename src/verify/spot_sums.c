@@ -312,9 +312,7 @@ static sm_status end_embedding(spot *s) {
     for (int64_t i = 0; i < n; i++) {
         SM_TRY(spot_read(s, s->op.out[0], rows[i] * C, C, row));
         SM_TRY(spot_read(s, s->op.in[SM_IN(embedding_forward, wte)], tokens[rows[i]] * C, C, row + C));
-        if (wpe != SM_NO_TENSOR) {
-            SM_TRY(spot_read(s, wpe, position(starts, rows[i], T) * C, C, row + 2 * C));
-        }
+        SM_TRY(wpe != SM_NO_TENSOR ? spot_read(s, wpe, position(starts, rows[i], T) * C, C, row + 2 * C) : SM_OK);
         for (int64_t c = 0; c < C; c++) {
             const double want = (double)row[C + c] + (wpe != SM_NO_TENSOR ? row[2 * C + c] : 0);
             spot_compare(s, "x", row[c], want,

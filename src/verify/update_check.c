@@ -297,9 +297,7 @@ sm_status sm_update_check_begin(sm_session *session, uint64_t seed, sm_update_ch
     SM_TRY(sm_session_skipped(session, &c->n_skipped));
     for (int i = 0; i < c->n_parts; i++) {
         const part *p = &c->parts[i];
-        if (is_lasting(&session->plan->tensors[p->tensor])) {
-            SM_TRY(read_part(session, p, p->tensor, p->before));
-        }
+        SM_TRY(is_lasting(&session->plan->tensors[p->tensor]) ? read_part(session, p, p->tensor, p->before) : SM_OK);
     }
     *check = sm_give(&c);
     return SM_OK;
@@ -512,9 +510,7 @@ static sm_status run_reference(sm_update_check *c, sm_session *session, double n
 static sm_status read_scale(sm_session *session, double *scale) {
     const sm_plan *plan = session->plan;
     float state[SM_SCALER_COUNT] = {[SM_SCALER_SCALE] = 1, [SM_SCALER_GOOD] = 1};
-    if (plan->scaler != SM_NO_TENSOR) {
-        SM_TRY(sm_session_read(session, plan->scaler, SM_SCALER_COUNT, state));
-    }
+    SM_TRY(plan->scaler != SM_NO_TENSOR ? sm_session_read(session, plan->scaler, SM_SCALER_COUNT, state) : SM_OK);
     *scale = state[SM_SCALER_SCALE] / (state[SM_SCALER_GOOD] == 0 ? plan->scaling.growth : 1);
     return SM_OK;
 }
@@ -543,9 +539,7 @@ static sm_status check_update(sm_update_check *c, sm_session *session, double gr
     for (int i = 0; i < c->n_parts; i++) {
         const part *p = &c->parts[i];
         const sm_tensor *t = &session->plan->tensors[p->tensor];
-        if (is_lasting(t) || t->role == SM_ROLE_GRADIENT) {
-            SM_TRY(read_part(session, p, p->tensor, p->after));
-        }
+        SM_TRY(is_lasting(t) || t->role == SM_ROLE_GRADIENT ? read_part(session, p, p->tensor, p->after) : SM_OK);
         largest = p->n > largest ? p->n : largest;
     }
     // Describes the check, for the row.

@@ -114,10 +114,7 @@ static sm_status finish(const char *dir) {
         return SM_OK;
     }
     SM_TRY(move_files(dir, saved, exists(key)));
-    if (!sm_temporary_remove(saved)) {
-        return fail_finish(dir);
-    }
-    return sync_names(dir, saved);
+    return !sm_temporary_remove(saved) ? fail_finish(dir) : sync_names(dir, saved);
 }
 
 // ---- writing ----

@@ -360,8 +360,5 @@ TEST(little_address_space_is_enough) {
 #endif
 
 int main(void) {
-    if (find_loader() != 0) {
-        return 1;
-    }
-    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
+    return find_loader() != 0 ? 1 : cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
 }

@@ -153,9 +153,7 @@ static sm_status check_gradients(void *ctx, sm_session *session, SM_UNUSED int64
 
 static sm_status before_step(SM_UNUSED void *ctx, sm_session *session, int64_t step, SM_UNUSED unsigned phases,
                              uint64_t seed) {
-    if (step == 1) {
-        SM_TRY(sm_poison_gradients(session));
-    }
+    SM_TRY(step == 1 ? sm_poison_gradients(session) : SM_OK);
     return sm_update_check_begin(session, seed, &checks.update_check);
 }
 

@@ -149,10 +149,7 @@ TEST(what_cannot_be_shown_is_refused) {
 }
 
 static int set_up(void **state) {
-    if (temp_folder_make(state) != 0) {
-        return -1;
-    }
-    return run("train -m tiny --steps 2 -b 1 --seq-len 8 --run $T/run");
+    return temp_folder_make(state) != 0 ? -1 : run("train -m tiny --steps 2 -b 1 --seq-len 8 --run $T/run");
 }
 
 int main(void) { return cmocka_run_group_tests(tests, set_up, temp_folder_remove); }

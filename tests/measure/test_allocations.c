@@ -138,10 +138,7 @@ static const char *judge(const result *r, const result *undisturbed) {
     if (r->code != undisturbed->code) {
         return r->code == 1 ? "another reason is given" : r->code == 124 ? "it hangs" : "another exit code";
     }
-    if (undisturbed->file != NULL && strcmp(r->file, "old") == 0) {
-        return "the file was not written";
-    }
-    return NULL;
+    return undisturbed->file != NULL && strcmp(r->file, "old") == 0 ? "the file was not written" : NULL;
 }
 
 // --- all -------------------------------------------------------------------------------------------

@@ -101,10 +101,7 @@ TEST(says_where_numbers_come_from) {
 }
 
 static int set_up(void **state) {
-    if (temp_folder_make(state) != 0) {
-        return -1;
-    }
-    return run("train --init -m tiny --seed 5 --save $T/model");
+    return temp_folder_make(state) != 0 ? -1 : run("train --init -m tiny --seed 5 --save $T/model");
 }
 
 int main(void) { return cmocka_run_group_tests(tests, set_up, temp_folder_remove); }

@@ -247,9 +247,7 @@ static sm_status write_text(cpu_binding *b, int n_cores) {
 static sm_status place(cpu_binding *b, const char *mask) {
     b->allowed = hwloc_bitmap_dup(process_set);
     SM_FAIL_IF(b->allowed == NULL, SM_ERR_OOM, "cpu: no memory to bind threads");
-    if (mask != NULL) {
-        SM_TRY(parse_mask(mask, b->allowed));
-    }
+    SM_TRY(mask != NULL ? parse_mask(mask, b->allowed) : SM_OK);
     int n_cores = count_cores(b->allowed);
     b->n_threads = b->n_threads > 0 ? b->n_threads : n_cores;
     if (mask != NULL ? b->n_threads <= n_cores : b->n_threads == n_cores) {

@@ -189,9 +189,7 @@ static sm_status read_config(const char *path, const json_t *root, sm_model_conf
         config->activation = strcmp(activation, name) == 0 ? a : config->activation;
     }
     config->d_ff = 4 * config->d_model;
-    if (sm_config_has(root, "n_inner")) {
-        SM_TRY(sm_config_size(path, root, "n_inner", &config->d_ff));
-    }
+    SM_TRY(sm_config_has(root, "n_inner") ? sm_config_size(path, root, "n_inner", &config->d_ff) : SM_OK);
     return sm_config_real(path, root, "layer_norm_epsilon", 1e-5, 0, 1, &config->norm_eps);
 }
 
