@@ -2,8 +2,7 @@
 #include "src/models/model.h"
 
 const sm_model_size *sm_model_size_find(const sm_model *model, const char *name) {
-    for (int i = 0; i < model->n_sizes; i++) {
-        const sm_model_size *size = &model->sizes[i];
+    for (const sm_model_size *size = model->sizes; size < model->sizes + model->n_sizes; size++) {
         if (strcmp(size->name, name) == 0 || (size->alias != NULL && strcmp(size->alias, name) == 0)) {
             return size;
         }

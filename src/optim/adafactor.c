@@ -27,8 +27,7 @@ static sm_status build_matrix(sm_plan *plan, const sm_param *param, int clip) {
 }
 
 static sm_status build(sm_plan *plan, const sm_params *params, int clip) {
-    for (int i = 0; i < params->n_params; i++) {
-        const sm_param *param = &params->params[i];
+    for (const sm_param *param = params->params; param < params->params + params->n_params; param++) {
         SM_TRY(param->is_matrix ? build_matrix(plan, param, clip)
                                 : sm_build_param_update(plan, param, SM_OP_ADAFACTOR_VECTOR, clip));
     }

@@ -72,8 +72,7 @@ static sm_status build_slice(sm_plan *plan, const sm_params *params, int bucket,
 
 // The parts of one matrix must follow one another without a gap.
 static sm_status check_blocks(const sm_params *params) {
-    for (int i = 0; i < params->n_params; i++) {
-        const sm_param *param = &params->params[i];
+    for (const sm_param *param = params->params; param < params->params + params->n_params; param++) {
         SM_FAIL_IF(param->is_matrix && param->offset_elems % SM_QUANT_BLOCK != 0, SM_ERR_UNSUPPORTED,
                    "--shard optimizer: adamw8bit cannot be: %s of this model begins inside a block of %d "
                    "elements; use adamw, or widths that are multiples of 16",

@@ -106,8 +106,7 @@ static bool is_hidden(const sm_param *param) { return param->is_matrix && param-
 
 static sm_status build(sm_plan *plan, const sm_params *params, int clip) {
     int n_hidden = 0;
-    for (int i = 0; i < params->n_params; i++) {
-        const sm_param *param = &params->params[i];
+    for (const sm_param *param = params->params; param < params->params + params->n_params; param++) {
         n_hidden += is_hidden(param);
         if (is_hidden(param)) {
             SM_TRY(build_hidden(plan, param, clip));

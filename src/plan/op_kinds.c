@@ -179,8 +179,7 @@ static bool bind_dim(binding *bound, const sm_shape_dim *dim, int64_t value) {
         return value == dim->factor;
     }
     value /= dim->factor;
-    for (int i = 0; i < bound->n; i++) {
-        const letter *l = &bound->letters[i];
+    for (const letter *l = bound->letters; l < bound->letters + bound->n; l++) {
         if (strlen(l->name) == dim->length && memcmp(l->name, dim->letters, dim->length) == 0) {
             return (l->value + dim->block - 1) / dim->block == value;
         }

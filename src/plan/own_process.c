@@ -139,8 +139,7 @@ typedef struct {
 // An output that lies where an input lies does so in the shared memory, too.
 static void place(operands *all, int k) {
     operand *o = &all->list[k];
-    for (int i = 0; i < k; i++) {
-        const operand *other = &all->list[i];
+    for (const operand *other = all->list; other < all->list + k; other++) {
         if (other->memory != NULL && o->memory >= other->memory &&
             o->memory + o->size_bytes <= other->memory + other->size_bytes) {
             o->at = other->at + (size_t)(o->memory - other->memory);
@@ -227,8 +226,7 @@ static void copy_part(char *to, const char *from, size_t size_bytes, int part, i
 
 static void copy_all(const sm_own_process *p, const operands *all, bool gives, int part, int n_parts) {
     char *first = (char *)p->shared + p->operands_at;
-    for (int k = 0; k < SM_MAX_OPERANDS; k++) {
-        const operand *o = &all->list[k];
+    for (const operand *o = all->list; o < all->list + SM_MAX_OPERANDS; o++) {
         if (gives ? o->is_given : o->is_taken) {
             copy_part(gives ? first + o->at : o->memory, gives ? o->memory : first + o->at, o->size_bytes, part,
                       n_parts);

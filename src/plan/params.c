@@ -209,8 +209,7 @@ void sm_params_free(sm_params *params) {
 
 int sm_params_add_state(sm_plan *plan, const sm_params *params, int group, const char *state, sm_dtype dtype) {
     const int root = add_group_tensor(plan, params, group, SM_ROLE_OPTIMIZER, dtype, state);
-    for (int i = 0; i < params->n_params; i++) {
-        const sm_param *p = &params->params[i];
+    for (const sm_param *p = params->params; p < params->params + params->n_params; p++) {
         const int view = p->group == group ? add_view(plan, p, root, state) : SM_NO_TENSOR;
         if (view != SM_NO_TENSOR) {
             plan->tensors[view].is_saved = true;
@@ -232,8 +231,7 @@ int sm_params_add_shard(sm_plan *plan, int bucket, const sm_shard_state *state) 
 }
 
 void sm_params_name_shards(sm_plan *plan, const sm_params *params, int group, const sm_shard_state *state) {
-    for (int i = 0; i < params->n_params; i++) {
-        const sm_param *p = &params->params[i];
+    for (const sm_param *p = params->params; p < params->params + params->n_params; p++) {
         const int64_t n_blocks = blocks_of(p->rows * p->cols, state->block_elems);
         const bool is_alike = state->block_elems == 1;
         const int whole = p->group == group

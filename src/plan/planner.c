@@ -100,8 +100,7 @@ static int lower_first(const void *a, const void *b) {
 // Lowest offset in `arena` where p fits among the first n places.
 static size_t lowest_gap(const place *places, int n, const place *p, int arena, const place **alive) {
     int n_alive = 0;
-    for (int i = 0; i < n; i++) {
-        const place *q = &places[i];
+    for (const place *q = places; q < places + n; q++) {
         if (q->arena == arena && q->life.first < p->life.end && p->life.first < q->life.end) {
             alive[n_alive++] = q;
         }
@@ -138,8 +137,7 @@ static sm_status pack_lasting(sm_plan *plan, sm_role role, size_t max_arena_byte
     const size_t full_bytes =
         sm_plan_is_exchanged(plan, role) ? sm_plan_exchanged_bytes(plan, max_arena_bytes) : max_arena_bytes;
     int arena = -1;
-    for (int i = 0; i < plan->n_tensors; i++) {
-        sm_tensor *t = &plan->tensors[i];
+    for (sm_tensor *t = plan->tensors; t < plan->tensors + plan->n_tensors; t++) {
         if (t->role != role || t->view_of != SM_NO_TENSOR || t->is_sharded) {
             continue;
         }
@@ -222,8 +220,7 @@ sm_status sm_plan_assign_memory(sm_plan *plan, size_t max_arena_bytes) {
     for (int role = 0; role < SM_ROLE_COUNT; role++) {
         SM_TRY((is_transient((sm_role)role) ? pack_transient : pack_lasting)(plan, (sm_role)role, max_arena_bytes));
     }
-    for (int i = 0; i < plan->n_tensors; i++) {
-        sm_tensor *t = &plan->tensors[i];
+    for (sm_tensor *t = plan->tensors; t < plan->tensors + plan->n_tensors; t++) {
         if (t->view_of != SM_NO_TENSOR) {
             t->arena = plan->tensors[t->view_of].arena;
             t->offset_bytes =

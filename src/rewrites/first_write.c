@@ -11,8 +11,7 @@
 
 // The first op, in execution order, that adds to a view of a group of gradients; NULL: none.
 static sm_op *first_writer(const sm_plan *plan, int gradient) {
-    for (int i = 0; i < plan->n_ops; i++) {
-        sm_op *op = &plan->ops[i];
+    for (sm_op *op = plan->ops; op < plan->ops + plan->n_ops; op++) {
         for (int k = 0; k < SM_MAX_OUT && op->kind != SM_OP_ZERO; k++) {
             if (op->out[k] == gradient) {
                 return op;

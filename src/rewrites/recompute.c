@@ -180,8 +180,7 @@ static void find_inner_tensors(const sm_plan *plan, int *block_of) {
     for (int i = 0; i < plan->n_tensors; i++) {
         block_of[i] = NO_BLOCK;
     }
-    for (int i = 0; i < plan->n_ops; i++) {
-        const sm_op *op = &plan->ops[i];
+    for (const sm_op *op = plan->ops; op < plan->ops + plan->n_ops; op++) {
         for (int k = 0; k < SM_MAX_OUT && op->range == SM_PHASE_FORWARD; k++) {
             const int root = op->out[k] != SM_NO_TENSOR ? sm_plan_root(plan, op->out[k]) : SM_NO_TENSOR;
             if (root != SM_NO_TENSOR && plan->tensors[root].role == SM_ROLE_ACTIVATION) {
@@ -245,8 +244,7 @@ sm_status sm_rewrite_recompute_block(sm_plan *plan) {
     int block = NO_BLOCK; // whose backward is being built
     again_open(plan, &p.again);
     find_inner_tensors(plan, p.block_of);
-    for (int i = 0; i < plan->n_ops; i++) {
-        const sm_op *op = &plan->ops[i];
+    for (const sm_op *op = plan->ops; op < plan->ops + plan->n_ops; op++) {
         if (op->range == SM_PHASE_BACKWARD && block_at(plan, op) != block) {
             block = block_at(plan, op);
             if (block != NO_BLOCK) {

@@ -165,8 +165,7 @@ static sm_status allocate(checker *c) {
     SM_FAIL_IF(c->values == NULL || c->moved == NULL, SM_ERR_OOM,
                "gradient check: no memory for a copy of %lld elements", (long long)(c->n_values + c->n_largest));
     float *kept = c->values;
-    for (int i = 0; i < c->n_pieces; i++) {
-        piece *p = &c->pieces[i];
+    for (piece *p = c->pieces; p < c->pieces + c->n_pieces; p++) {
         if (p->moves) {
             p->values = kept;
             kept += p->rows * p->cols;
@@ -539,8 +538,7 @@ sm_status sm_poison_gradients(sm_session *session) {
     for (int64_t i = 0; i < c.n_largest; i++) {
         c.moved[i] = NAN;
     }
-    for (int i = 0; i < c.n_pieces; i++) {
-        const piece *p = &c.pieces[i];
+    for (const piece *p = c.pieces; p < c.pieces + c.n_pieces; p++) {
         SM_TRY(sm_session_write_part(session, p->gradient, p->first_elem, p->rows * p->cols, c.moved));
     }
     return SM_OK;

@@ -473,8 +473,7 @@ sm_status sm_op_set_plan(const sm_op_set *set, const char *text, bool backward, 
 // --- inputs ---------------------------------------------------------------------------
 
 bool sm_op_case_is_input(const sm_plan *plan, int tensor) {
-    for (int i = 0; i < plan->n_ops; i++) {
-        const sm_op *op = &plan->ops[i];
+    for (const sm_op *op = plan->ops; op < plan->ops + plan->n_ops; op++) {
         for (int k = 0; k < SM_MAX_OPERANDS; k++) {
             if (op->operands[k] == tensor) {
                 return k < SM_MAX_IN || sm_op_get_info(op->kind)->operands[k].mode != SM_WRITES;

@@ -229,8 +229,7 @@ static int64_t run_elems_of(const update *u, const operands *all, int k) {
 }
 
 static void add_parts(sm_update_check *c, const sm_plan *plan) {
-    for (int i = 0; i < c->n_updates; i++) {
-        const update *u = &c->updates[i];
+    for (const update *u = c->updates; u < c->updates + c->n_updates; u++) {
         const operands all = operands_of(c, plan, u->op);
         for (int k = 0; k < all.n && u->is_checked; k++) {
             if (c->part_of[all.tensors[k]] < 0) {
@@ -295,8 +294,7 @@ sm_status sm_update_check_begin(sm_session *session, uint64_t seed, sm_update_ch
     *check = NULL;
     new_check(session->plan, seed, c);
     SM_TRY(sm_session_skipped(session, &c->n_skipped));
-    for (int i = 0; i < c->n_parts; i++) {
-        const part *p = &c->parts[i];
+    for (const part *p = c->parts; p < c->parts + c->n_parts; p++) {
         SM_TRY(is_lasting(&session->plan->tensors[p->tensor]) ? read_part(session, p, p->tensor, p->before) : SM_OK);
     }
     *check = sm_give(&c);
@@ -311,8 +309,7 @@ static int add_scalars(sm_plan *plan, sm_role role, int64_t n, const char *name)
 
 // Tensors 0, 1, ... of the reference's plan are the parts; sampled ones have one dimension.
 static void add_copies(const sm_update_check *c, const sm_plan *of, sm_plan *plan) {
-    for (int i = 0; i < c->n_parts; i++) {
-        const part *p = &c->parts[i];
+    for (const part *p = c->parts; p < c->parts + c->n_parts; p++) {
         const sm_tensor *t = &of->tensors[p->tensor];
         const bool is_float = t->dtype == of->real || t->dtype == of->dtype;
         const bool is_one_dim = p->run_elems > 0;

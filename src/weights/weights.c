@@ -101,8 +101,7 @@ static void format_digest(const slot_list *list, char text[DIGEST_SIZE]) {
 // The slot of a name on disk, with or without the prefix of the model without its head; NULL: none.
 static slot *find_slot(const slot_list *list, const sm_model *model, const char *name) {
     const size_t n = strlen(model->base_prefix);
-    for (int i = 0; i < list->n_slots; i++) {
-        slot *s = &list->slots[i];
+    for (slot *s = list->slots; s < list->slots + list->n_slots; s++) {
         if (strcmp(s->name, name) == 0 ||
             (strncmp(s->name, model->base_prefix, n) == 0 && strcmp(s->name + n, name) == 0)) {
             return s;
@@ -210,8 +209,7 @@ static sm_status load_slots(const char *path, const sm_safetensors *file, const 
     SM_TRY(match_file(path, file, model, list));
     SM_FREED float *values = allocate_values(path, list);
     SM_TRY(values != NULL ? SM_OK : SM_ERR_OOM);
-    for (int i = 0; i < list->n_slots; i++) {
-        const slot *s = &list->slots[i];
+    for (const slot *s = list->slots; s < list->slots + list->n_slots; s++) {
         if (s->entry == NULL) {
             continue; // keeps its initial value
         }
@@ -508,8 +506,7 @@ static sm_status save_slots(const char *path, slot_list *list, const source *fro
 static sm_status write_model(const char *dir, const source *from, char digest[DIGEST_SIZE], char *file_digest) {
     char path[PATH_MAX];
     double dropout_p = 0; // all dropout ops of a plan have the same
-    for (int i = 0; i < from->plan->n_ops; i++) {
-        const sm_op *op = &from->plan->ops[i];
+    for (const sm_op *op = from->plan->ops; op < from->plan->ops + from->plan->n_ops; op++) {
         dropout_p = op->kind == SM_OP_DROPOUT ? op->attr.dropout_p : dropout_p;
     }
     SM_AT_END(free_slots) slot_list list;

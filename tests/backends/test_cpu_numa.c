@@ -161,8 +161,7 @@ static void check_first_touch(sm_dtype dtype) {
     assert_int_equal(backend->open(0, &(sm_open_options){.n_threads = 0}, &device), SM_OK);
     assert_int_equal(device->info.n_threads, N_PROCESSORS);
     assert_int_equal(backend->prepare(device, plan, &executable), SM_OK);
-    for (int i = 0; i < plan->n_tensors; i++) {
-        const sm_tensor *t = &plan->tensors[i];
+    for (const sm_tensor *t = plan->tensors; t < plan->tensors + plan->n_tensors; t++) {
         const bool is_apart =
             t->role == SM_ROLE_PARAMETER || t->role == SM_ROLE_GRADIENT || t->role == SM_ROLE_OPTIMIZER;
         if (is_apart && t->arena >= 0 && t->view_of == SM_NO_TENSOR) {

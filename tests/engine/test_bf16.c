@@ -53,8 +53,7 @@ static sm_plan *build(const char *size, sm_dtype dtype, sm_mode mode, bool optim
 
 // The working copy of a matrix, laid out as the matrix; of a vector there is none.
 static void assert_working_copies(const sm_plan *plan) {
-    for (int i = 0; i < plan->n_tensors; i++) {
-        const sm_tensor *t = &plan->tensors[i];
+    for (const sm_tensor *t = plan->tensors; t < plan->tensors + plan->n_tensors; t++) {
         if (t->role != SM_ROLE_PARAMETER || t->dtype == plan->dtype) {
             continue;
         }
@@ -76,8 +75,7 @@ static void assert_working_copies(const sm_plan *plan) {
 }
 
 static void assert_ops_use_copies(const sm_plan *plan) {
-    for (int i = 0; i < plan->n_ops; i++) {
-        const sm_op *op = &plan->ops[i];
+    for (const sm_op *op = plan->ops; op < plan->ops + plan->n_ops; op++) {
         assert_int_equal(sm_op_check(plan, op), SM_OK);
         if (op->kind == SM_OP_MATMUL_FORWARD || op->kind == SM_OP_MATMUL_BACKWARD_INPUT) {
             assert_memory_equal(plan->tensors[op->in[SM_IN(matmul_forward, W)]].name, "bf16.", 5);

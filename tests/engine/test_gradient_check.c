@@ -318,8 +318,7 @@ TEST(nothing_is_found_where_nothing_is_wrong) {
 }
 
 static bool kind_is_in(const sm_plan *plan, sm_op_kind kind, int output) {
-    for (int i = 0; i < plan->n_ops; i++) {
-        const sm_op *op = &plan->ops[i];
+    for (const sm_op *op = plan->ops; op < plan->ops + plan->n_ops; op++) {
         if (op->kind == kind && op->out[output] != SM_NO_TENSOR && belongs(plan, op)) {
             return true;
         }

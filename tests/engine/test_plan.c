@@ -164,8 +164,7 @@ TEST(test_memory_limit) {
 
 static double flops_of_phase(const sm_plan *plan, sm_phase phase) {
     double flops = 0;
-    for (int i = 0; i < plan->n_ops; i++) {
-        const sm_op *op = &plan->ops[i];
+    for (const sm_op *op = plan->ops; op < plan->ops + plan->n_ops; op++) {
         if (op->kind == SM_OP_CROSSENTROPY_WITH_GRADIENT) { // one half is the backward's
             flops += phase == SM_PHASE_FORWARD || phase == SM_PHASE_BACKWARD ? sm_op_flops(plan, op) / 2 : 0;
         } else {
@@ -177,8 +176,7 @@ static double flops_of_phase(const sm_plan *plan, sm_phase phase) {
 
 // A kind that the table of FLOPs forgets would count none.
 static void expect_work(const sm_plan *plan) {
-    for (int i = 0; i < plan->n_ops; i++) {
-        const sm_op *op = &plan->ops[i];
+    for (const sm_op *op = plan->ops; op < plan->ops + plan->n_ops; op++) {
         const bool is_work = op->kind != SM_OP_ZERO && !op->attr.recomputed;
         FAIL_IF((sm_op_flops(plan, op) > 0) != is_work, "%s: %g FLOPs", sm_op_name(op->kind), sm_op_flops(plan, op));
     }
@@ -262,8 +260,7 @@ TEST(test_bias_gradients_join) {
         SM_OWN(sm_plan) *plan = build("small", 2, 64, 0, 0);
         int n_joined = 0;
         assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, with ? 0 : first_write), SM_OK);
-        for (int i = 0; i < plan->n_ops; i++) {
-            const sm_op *op = &plan->ops[i];
+        for (const sm_op *op = plan->ops; op < plan->ops + plan->n_ops; op++) {
             sm_op later;
             if (op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT &&
                 op->out[SM_OUT(matmul_backward_weight, db)] != SM_NO_TENSOR) {

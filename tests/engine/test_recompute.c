@@ -175,8 +175,7 @@ static int n_recomputed(sm_mode mode, unsigned without, sm_recompute recompute) 
     SM_OWN(sm_plan) *plan =
         build(&sm_model_at(0)->odd, &(variant){SM_F32, mode, without, recompute, 1}, BATCH, SEQUENCE);
     int n = 0;
-    for (int i = 0; i < plan->n_ops; i++) {
-        const sm_op *op = &plan->ops[i];
+    for (const sm_op *op = plan->ops; op < plan->ops + plan->n_ops; op++) {
         n += op->attr.recomputed;
         assert_true(!op->attr.recomputed || op->range == SM_PHASE_BACKWARD);
     }

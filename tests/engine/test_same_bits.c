@@ -106,8 +106,7 @@ TEST(test_one_micro_batch_is_kept) {
 static double overwritten_bytes(const sm_plan *plan, int *n_ops) {
     double bytes = 0;
     *n_ops = 0;
-    for (int i = 0; i < plan->n_ops; i++) {
-        const sm_op *op = &plan->ops[i];
+    for (const sm_op *op = plan->ops; op < plan->ops + plan->n_ops; op++) {
         if (op->attr.overwrites) {
             const int db = op->out[SM_OUT(matmul_backward_weight, db)];
             bytes += (double)sm_tensor_bytes(&plan->tensors[op->out[SM_OUT(matmul_backward_weight, dW)]]);

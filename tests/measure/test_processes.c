@@ -74,8 +74,7 @@ static void check_bucket(const sm_plan *plan, const sm_bucket *bucket, sm_op_kin
 static void check_parts(const sm_plan *plan, const sm_bucket *bucket) {
     bool has_blocks = false;
     bool has_others = false;
-    for (int i = 0; i < plan->n_ops; i++) {
-        const sm_op *op = &plan->ops[i];
+    for (const sm_op *op = plan->ops; op < plan->ops + plan->n_ops; op++) {
         if ((op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT || op->kind == SM_OP_EMBEDDING_BACKWARD) &&
             overlap(plan, op->out[0], bucket->gradient)) {
             *(op->layer >= 0 ? &has_blocks : &has_others) = true;
@@ -95,8 +94,7 @@ static void check_sums(const sm_plan *plan, sm_op_kind kind) {
             assert_false(overlap(plan, plan->buckets[k].gradient, plan->buckets[other].gradient));
         }
     }
-    for (int i = 0; i < plan->n_tensors; i++) {
-        const sm_tensor *t = &plan->tensors[i];
+    for (const sm_tensor *t = plan->tensors; t < plan->tensors + plan->n_tensors; t++) {
         n_gradients += t->role == SM_ROLE_GRADIENT && t->view_of == SM_NO_TENSOR ? sm_tensor_elems(t) : 0;
     }
     assert_int_equal(n_in_buckets, n_gradients); // and none twice: all of them
@@ -317,8 +315,7 @@ TEST(test_weights_are_waited_for) {
 
 static int64_t state_elems(const sm_plan *plan) {
     int64_t n = 0;
-    for (int i = 0; i < plan->n_tensors; i++) {
-        const sm_tensor *t = &plan->tensors[i];
+    for (const sm_tensor *t = plan->tensors; t < plan->tensors + plan->n_tensors; t++) {
         const bool has_memory = t->role == SM_ROLE_OPTIMIZER && t->view_of == SM_NO_TENSOR && !t->is_sharded;
         n += has_memory ? sm_tensor_elems(t) : 0;
     }
@@ -343,8 +340,7 @@ static void check_shards(const sm_optimizer *optimizer) {
         SM_OWN(sm_plan) *plan = NULL;
         assert_int_equal(build(sm_model_at(0), rank, true, optimizer, SM_MODE_FUSED, &plan), SM_OK);
         n_elems += state_elems(plan);
-        for (int i = 0; i < whole->n_tensors; i++) {
-            const sm_tensor *t = &whole->tensors[i];
+        for (const sm_tensor *t = whole->tensors; t < whole->tensors + whole->n_tensors; t++) {
             if (t->role == SM_ROLE_OPTIMIZER && t->is_saved) {
                 const int same = sm_plan_find_tensor(plan, t->name);
                 assert_int_not_equal(same, SM_NO_TENSOR);
@@ -368,15 +364,13 @@ TEST(test_blocks_are_not_cut) {
     int64_t n_elems = 0;
     int64_t n_matrices = 0;
     assert_int_equal(build(sm_model_at(0), 0, false, &sm_optimizer_adamw8bit, SM_MODE_FUSED, &whole), SM_OK);
-    for (int i = 0; i < whole->n_ops; i++) {
-        const sm_op *op = &whole->ops[i];
+    for (const sm_op *op = whole->ops; op < whole->ops + whole->n_ops; op++) {
         n_matrices += op->kind == SM_OP_ADAMW8BIT ? sm_tensor_elems(&whole->tensors[op->out[SM_OUT(adamw8bit, p)]]) : 0;
     }
     for (int rank = 0; rank < N_PROCESSES; rank++) {
         SM_OWN(sm_plan) *plan = NULL;
         assert_int_equal(build(sm_model_at(0), rank, true, &sm_optimizer_adamw8bit, SM_MODE_FUSED, &plan), SM_OK);
-        for (int i = 0; i < plan->n_ops; i++) {
-            const sm_op *op = &plan->ops[i];
+        for (const sm_op *op = plan->ops; op < plan->ops + plan->n_ops; op++) {
             if (op->kind != SM_OP_ADAMW8BIT) {
                 continue;
             }
