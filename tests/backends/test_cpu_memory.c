@@ -40,10 +40,8 @@ static void check_ops(sm_device *device, sm_dtype dtype) {
 }
 
 static void check_step(sm_device *device, sm_dtype dtype) {
-    const sm_plan_options options = {
-        .B = 4, .T = 64, .dtype = dtype, .backward = true, .optimizer = &sm_optimizer_adamw};
-    const sm_model_config *config = &sm_model_size_find(&sm_model_gpt2, "tiny")->config;
-    SM_OWN(sm_plan) *plan = build_plan(config, &options, SM_MODE_FUSED, 0);
+    const sm_plan_options options = {TRAINING(4, 64, dtype)};
+    SM_OWN(sm_plan) *plan = build_plan(gpt2_of("tiny"), &options, SM_MODE_FUSED, 0);
     check_estimate(device, plan, "tiny", "b4s64");
 }
 

@@ -1,8 +1,7 @@
 // test_bf16.c: plans with data type bf16: what is narrow, what stays f32, and who may run them.
 #include "tests/support/test.h"
 #include "f16.h"
-#include "src/models/model.h"
-#include "src/rewrites/rewrite.h"
+#include "tests/support/plans.h"
 
 static float from_bits(uint32_t bits) {
     float value;
@@ -38,17 +37,9 @@ TEST(test_rounding) {
 }
 
 static sm_plan *build(const char *size, sm_dtype dtype, sm_mode mode, bool optimizer) {
-    const sm_plan_options options = {.B = 4,
-                                     .T = 64,
-                                     .dtype = dtype,
-                                     .dropout_p = 0.1,
-                                     .backward = optimizer,
-                                     .optimizer = optimizer ? &sm_optimizer_adamw : NULL};
-    sm_plan *plan = NULL;
-    FAIL_IF(sm_model_build(&sm_model_size_find(&sm_model_gpt2, size)->config, &options, &plan) != SM_OK ||
-                sm_plan_rewrite(plan, mode, 0) != SM_OK || sm_plan_assign_memory(plan, 0) != SM_OK,
-            "%s", sm_error_message());
-    return plan;
+    const sm_plan_options forward = {.B = 4, .T = 64, .dtype = dtype, .dropout_p = 0.1};
+    const sm_plan_options options = {TRAINING(4, 64, dtype), .dropout_p = 0.1};
+    return place_plan(gpt2_of(size), optimizer ? &options : &forward, mode, 0);
 }
 
 // The working copy of a matrix, laid out as the matrix; of a vector there is none.
@@ -107,22 +98,20 @@ TEST(test_plan) {
 // f32 parameters, gradients and AdamW state as ever, two bytes an element of each matrix more; activations of
 // half the size, but for statistics.
 TEST(test_memory) {
-    sm_plan *plans[2] = {build("small", SM_F32, SM_MODE_FUSED, true), build("small", SM_BF16, SM_MODE_FUSED, true)};
+    SM_OWN(sm_plan) *in_f32 = build("small", SM_F32, SM_MODE_FUSED, true);
+    SM_OWN(sm_plan) *in_bf16 = build("small", SM_BF16, SM_MODE_FUSED, true);
     size_t wide[SM_ROLE_COUNT];
     size_t narrow[SM_ROLE_COUNT];
-    sm_plan_memory(plans[0], wide);
-    sm_plan_memory(plans[1], narrow);
-    int matrices = sm_plan_find_tensor(plans[1], "bf16.matrices.0");
+    sm_plan_memory(in_f32, wide);
+    sm_plan_memory(in_bf16, narrow);
+    int matrices = sm_plan_find_tensor(in_bf16, "bf16.matrices.0");
     assert_true(matrices != SM_NO_TENSOR);
-    assert_int_equal(narrow[SM_ROLE_PARAMETER],
-                     wide[SM_ROLE_PARAMETER] + sm_tensor_bytes(&plans[1]->tensors[matrices]));
+    assert_int_equal(narrow[SM_ROLE_PARAMETER], wide[SM_ROLE_PARAMETER] + sm_tensor_bytes(&in_bf16->tensors[matrices]));
     assert_int_equal(narrow[SM_ROLE_GRADIENT], wide[SM_ROLE_GRADIENT]);
     assert_int_equal(narrow[SM_ROLE_OPTIMIZER], wide[SM_ROLE_OPTIMIZER]);
     assert_true(narrow[SM_ROLE_ACTIVATION] >= wide[SM_ROLE_ACTIVATION] / 2);
     assert_true((double)narrow[SM_ROLE_ACTIVATION] < 0.52 * (double)wide[SM_ROLE_ACTIVATION]);
     assert_int_equal(narrow[SM_ROLE_SCRATCH], wide[SM_ROLE_SCRATCH] / 2); // logits
-    sm_plan_free(plans[0]);
-    sm_plan_free(plans[1]);
 }
 
 // The same FLOPs; AdamW moves two bytes an element more, a matmul's bytes follow its operands.

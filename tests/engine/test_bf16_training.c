@@ -99,7 +99,7 @@ TEST(test_loss_check) {
 
 // In f32 each token counts, also one that is not a number in a batch of which all is looked at.
 TEST(test_loss_check_of_each_token) {
-    fixture f = {.config = &sm_model_size_find(&sm_model_gpt2, "tiny")->config};
+    fixture f = {.config = gpt2_of("tiny")};
     sm_loss_check result;
     const sm_loss_draw draw = {.seed = SEED};
     const sm_plan_options options = {.B = 2, .T = SEQUENCE, .seed = SEED};

@@ -275,12 +275,7 @@ static const sm_workload workload = {.next_batch = next_batch,
                                      .after_update = after_update};
 
 static sm_plan *build(const variant *v) {
-    const sm_plan_options options = {.B = BATCH,
-                                     .T = SEQUENCE,
-                                     .dtype = SM_F32,
-                                     .backward = true,
-                                     .optimizer = &sm_optimizer_adamw,
-                                     .one_micro_batch = true};
+    const sm_plan_options options = {TRAINING(BATCH, SEQUENCE, SM_F32), .one_micro_batch = true};
     sm_plan *plan = build_plan(v->model, &options, v->mode, 0);
     assert_true(plan->n_ops <= MOST_OPS);
     return plan;

@@ -107,13 +107,8 @@ static fixture open_fixture(const variant *v, const char *name) {
 
     f.device = open_backend(v->backend, 0);
     ok(sm_weights_read_config(f.model_dir, &f.config));
-    const sm_plan_options options = {
-        .B = (int64_t)scalar(f.scalars, "B"),
-        .T = (int64_t)scalar(f.scalars, "T"),
-        .dtype = SM_F32,
-        .backward = true,
-        .optimizer = &sm_optimizer_adamw,
-    };
+    const int64_t B = (int64_t)scalar(f.scalars, "B");
+    const sm_plan_options options = {TRAINING(B, (int64_t)scalar(f.scalars, "T"), SM_F32)};
     f.session = open_plan(f.device, build_plan(&f.config, &options, v->mode, 0));
     ok(sm_weights_load(f.model_dir, &f.config, f.session, NULL));
     return f;

@@ -207,14 +207,8 @@ static sm_step_settings settings_of(const sm_optimizer *optimizer) {
 }
 
 static sm_session *open_session(sm_device *device, const variant *v) {
-    const sm_plan_options options = {.B = BATCH,
-                                     .T = SEQUENCE,
-                                     .dtype = SM_F32,
-                                     .dropout_p = v->dropout_p,
-                                     .seed = 1,
-                                     .backward = true,
-                                     .optimizer = v->optimizer,
-                                     .one_micro_batch = v->n_accum == 1};
+    const sm_plan_options options = {TRAINING_BY(v->optimizer, BATCH, SEQUENCE, SM_F32), .dropout_p = v->dropout_p,
+                                     .seed = 1, .one_micro_batch = v->n_accum == 1};
     sm_session *session = open_plan(device, build_plan(v->model, &options, v->mode, 0));
     draw_weights(session);
     return session;

@@ -1,21 +1,12 @@
 // test_plan.c: plans as data: sizes, memory, rewrites, and refusals.
 #include "tests/support/test.h"
-#include "src/models/model.h"
 #include "src/rewrites/passes.h"
-#include "src/rewrites/rewrite.h"
+#include "tests/support/plans.h"
+#include "tests/support/small_model.h"
 
-static sm_plan *build(const char *size, int64_t B, int64_t T, double dropout_p, size_t max_tensor_bytes) {
-    const sm_plan_options options = {.B = B,
-                                     .T = T,
-                                     .dtype = SM_F32,
-                                     .dropout_p = dropout_p,
-                                     .backward = true,
-                                     .optimizer = &sm_optimizer_adamw,
-                                     .max_tensor_bytes = max_tensor_bytes};
-    sm_plan *plan = NULL;
-    FAIL_IF(sm_model_build(&sm_model_size_find(&sm_model_gpt2, size)->config, &options, &plan) != SM_OK, "%s",
-            sm_error_message());
-    return plan;
+// GPT-2's small, with places in memory.
+static sm_plan *build_small(int64_t B, int64_t T, sm_mode mode, unsigned without) {
+    return place_plan(gpt2_of("small"), &(sm_plan_options){TRAINING(B, T, SM_F32)}, mode, without);
 }
 
 // Of GPT-2 as published; of Llama with the vocabulary that published benchmarks have; of Qwen 3 as transformers counts.
@@ -42,9 +33,8 @@ TEST(test_parameter_counts) {
         assert_int_equal(sm_model_n_params(&config), counts[i].n_params);
         // The plan's tensors hold exactly these, padding and what is a part of another aside.
         const sm_plan_options options = {.B = 1, .T = 1, .dtype = SM_F32};
-        SM_OWN(sm_plan) *plan = NULL;
+        SM_OWN(sm_plan) *plan = build_plan(&config, &options, SM_MODE_NAIVE, 0);
         int64_t n_elems = 0;
-        assert_int_equal(sm_model_build(&config, &options, &plan), SM_OK);
         for (int t = 0; t < plan->n_tensors; t++) {
             n_elems += sm_plan_is_param(plan, t) ? plan->tensors[t].real_elems : 0;
         }
@@ -112,9 +102,8 @@ static void assert_no_overlap(const sm_plan *plan) {
 TEST(test_memory) {
     for (int mode = SM_MODE_NAIVE; mode <= SM_MODE_FUSED; mode++) {
         for (int with_dropout = 0; with_dropout < 2; with_dropout++) {
-            SM_OWN(sm_plan) *plan = build("tiny", 3, 17, with_dropout ? 0.1 : 0, 0);
-            assert_int_equal(sm_plan_rewrite(plan, (sm_mode)mode, 0), SM_OK);
-            assert_int_equal(sm_plan_assign_memory(plan, 0), SM_OK);
+            const sm_plan_options options = {TRAINING(3, 17, SM_F32), .dropout_p = with_dropout ? 0.1 : 0};
+            SM_OWN(sm_plan) *plan = place_plan(gpt2_of("tiny"), &options, (sm_mode)mode, 0);
             assert_no_overlap(plan);
             size_t by_role[SM_ROLE_COUNT];
             size_t total = sm_plan_memory(plan, by_role);
@@ -130,13 +119,8 @@ TEST(test_memory) {
 
 // The operands of a gradient of weights outlive the eight ops after it, which do not write there.
 TEST(operands_of_weights_gradients_stay) {
-    const sm_model_config *config = &sm_model_size_find(&sm_model_gpt2, "tiny")->config;
-    const sm_plan_options options = {
-        .B = 3, .T = 17, .dtype = SM_BF16, .backward = true, .optimizer = &sm_optimizer_adamw};
-    SM_OWN(sm_plan) *plan = NULL;
-    assert_int_equal(sm_model_build(config, &options, &plan), SM_OK);
-    assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, 0), SM_OK);
-    assert_int_equal(sm_plan_assign_memory(plan, 0), SM_OK);
+    const sm_plan_options options = {TRAINING(3, 17, SM_BF16)};
+    SM_OWN(sm_plan) *plan = place_plan(gpt2_of("tiny"), &options, SM_MODE_FUSED, 0);
     assert_no_overlap(plan);
     for (int i = 0; i < plan->n_ops; i++) {
         for (int next = i + 1; next <= i + 8 && next < plan->n_ops; next++) {
@@ -152,8 +136,9 @@ TEST(operands_of_weights_gradients_stay) {
 
 TEST(test_memory_limit) {
     const size_t limit = 64 << 10;
-    SM_OWN(sm_plan) *plan = build("tiny", 2, 16, 0, limit);
-    assert_int_equal(sm_plan_assign_memory(plan, limit), SM_OK);
+    const sm_plan_options options = {TRAINING(2, 16, SM_F32), .max_tensor_bytes = limit};
+    SM_OWN(sm_plan) *plan = build_plan(gpt2_of("tiny"), &options, SM_MODE_NAIVE, 0);
+    ok(sm_plan_assign_memory(plan, limit));
     assert_no_overlap(plan);
     for (int i = 0; i < plan->n_arenas; i++) {
         assert_true(plan->arenas[i].size_bytes <= limit);
@@ -186,16 +171,9 @@ TEST(test_every_op_counts) {
     for (int m = 0; m < sm_model_count(); m++) {
         for (int o = 0; o < sm_optimizer_count(); o++) {
             for (int mode = SM_MODE_NAIVE; mode <= SM_MODE_FUSED; mode++) {
-                const sm_model *model = sm_model_at(m);
-                const sm_plan_options options = {.B = 2,
-                                                 .T = 16,
-                                                 .dtype = SM_F32,
-                                                 .dropout_p = 0,
-                                                 .backward = true,
-                                                 .optimizer = sm_optimizer_at(o)};
-                SM_OWN(sm_plan) *plan = NULL;
-                assert_int_equal(sm_model_build(&sm_model_size_find(model, "tiny")->config, &options, &plan), SM_OK);
-                assert_int_equal(sm_plan_rewrite(plan, (sm_mode)mode, 0), SM_OK);
+                const sm_model_config *config = &sm_model_size_find(sm_model_at(m), "tiny")->config;
+                const sm_plan_options options = {TRAINING_BY(sm_optimizer_at(o), 2, 16, SM_F32)};
+                SM_OWN(sm_plan) *plan = build_plan(config, &options, (sm_mode)mode, 0);
                 expect_work(plan);
             }
         }
@@ -204,13 +182,9 @@ TEST(test_every_op_counts) {
 
 // A rewrite changes how, not how much: FLOPs a phase stay, ops and memory shrink.
 TEST(test_rewrites_keep_the_work) {
-    SM_OWN(sm_plan) *naive = build("small", 2, 512, 0, 0);
-    assert_int_equal(sm_plan_assign_memory(naive, 0), SM_OK);
-    for (int i = -1; i < sm_rewrite_count(); i++) {
-        SM_OWN(sm_plan) *plan = build("small", 2, 512, 0, 0);
-        unsigned without = i < 0 ? 0 : ~(1u << i); // all of them, then each alone
-        assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, without), SM_OK);
-        assert_int_equal(sm_plan_assign_memory(plan, 0), SM_OK);
+    SM_OWN(sm_plan) *naive = build_small(2, 512, SM_MODE_NAIVE, 0);
+    for (int i = -1; i < sm_rewrite_count(); i++) { // all of them, then each alone
+        SM_OWN(sm_plan) *plan = build_small(2, 512, SM_MODE_FUSED, i < 0 ? 0 : ~(1u << i));
         for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
             double a = flops_of_phase(naive, (sm_phase)phase);
             double b = flops_of_phase(plan, (sm_phase)phase);
@@ -230,8 +204,7 @@ static int count_kind(const sm_plan *plan, sm_op_kind kind) {
 }
 
 TEST(test_fused_has_no_leftovers) {
-    SM_OWN(sm_plan) *plan = build("small", 4, 256, 0, 0);
-    assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, 0), SM_OK);
+    SM_OWN(sm_plan) *plan = build_small(4, 256, SM_MODE_FUSED, 0);
     const sm_op_kind gone[] = {SM_OP_ATTENTION_FORWARD, SM_OP_ATTENTION_BACKWARD, SM_OP_BIAS_FORWARD,
                                SM_OP_GELU_FORWARD,      SM_OP_GELU_BACKWARD,      SM_OP_RESIDUAL};
     for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++) {
@@ -246,8 +219,7 @@ TEST(test_fused_has_no_leftovers) {
         }
     }
     assert_false(plan->tuned);
-    SM_OWN(sm_plan) *tuned = build("small", 4, 256, 0, 0);
-    assert_int_equal(sm_plan_rewrite(tuned, SM_MODE_TUNED, 0), SM_OK);
+    SM_OWN(sm_plan) *tuned = build_small(4, 256, SM_MODE_TUNED, 0);
     assert_true(tuned->tuned);
     assert_int_equal(tuned->n_ops, plan->n_ops);
 }
@@ -255,11 +227,10 @@ TEST(test_fused_has_no_leftovers) {
 // Each bias's gradient is summed by the op next to it, and written as its weight's is: by the first micro-batch alone.
 TEST(test_bias_gradients_join) {
     const unsigned first_write = 1u << sm_rewrite_find("first_write");
-    const int n_layer = sm_model_size_find(&sm_model_gpt2, "small")->config.n_layer;
+    const int n_layer = gpt2_of("small")->n_layer;
     for (int with = 0; with < 2; with++) {
-        SM_OWN(sm_plan) *plan = build("small", 2, 64, 0, 0);
+        SM_OWN(sm_plan) *plan = build_small(2, 64, SM_MODE_FUSED, with ? 0 : first_write);
         int n_joined = 0;
-        assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, with ? 0 : first_write), SM_OK);
         for (const sm_op *op = plan->ops; op < plan->ops + plan->n_ops; op++) {
             sm_op later;
             if (op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT &&
@@ -278,19 +249,15 @@ TEST(test_bias_gradients_join) {
 // A product that something else reads, too, keeps its memory: xw = x W; y = xw + b; z = y + xw.
 TEST(test_a_product_that_others_read_stays) {
     static const int64_t dims[] = {1, 4, 8};
+    static const int64_t square[] = {8, 8};
     const int none = SM_NO_TENSOR;
     for (int n_readers = 1; n_readers <= 2; n_readers++) {
         SM_OWN(sm_plan) *plan = sm_plan_new(SM_F32);
         int t[6]; // x, xw, y, z, W, b
         for (int i = 0; i < 6; i++) {
-            t[i] = sm_plan_add_tensor(plan, i < 4 ? SM_ROLE_ACTIVATION : SM_ROLE_PARAMETER, SM_F32,
-                                      i < 4    ? 3
-                                      : i == 4 ? 2
-                                               : 1,
-                                      i == 4   ? (int64_t[]){8, 8}
-                                      : i == 5 ? dims + 2
-                                               : dims,
-                                      "t%d", i);
+            const sm_role role = i < 4 ? SM_ROLE_ACTIVATION : SM_ROLE_PARAMETER;
+            const int n_dims = i < 4 ? 3 : 6 - i;
+            t[i] = sm_plan_add_tensor(plan, role, SM_F32, n_dims, i < 4 ? dims : square, "t%d", i);
         }
         const struct {
             sm_op_kind kind;
@@ -314,10 +281,9 @@ TEST(test_a_product_that_others_read_stays) {
 TEST(test_recompute_keeps_less) {
     size_t bytes[2][SM_ROLE_COUNT];
     for (int without = 0; without < 2; without++) {
-        SM_OWN(sm_plan) *plan = build("small", 4, 256, 0, 0);
-        plan->recompute = SM_RECOMPUTE_LIGHT;
-        assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, without ? 1u << sm_rewrite_find("recompute") : 0), SM_OK);
-        assert_int_equal(sm_plan_assign_memory(plan, 0), SM_OK);
+        const sm_plan_options options = {TRAINING(4, 256, SM_F32), .recompute = SM_RECOMPUTE_LIGHT};
+        SM_OWN(sm_plan) *plan =
+            place_plan(gpt2_of("small"), &options, SM_MODE_FUSED, without ? 1u << sm_rewrite_find("recompute") : 0);
         assert_no_overlap(plan);
         sm_plan_memory(plan, bytes[without]);
         int n_recomputed = 0;
@@ -334,14 +300,10 @@ TEST(test_recompute_keeps_less) {
 TEST(test_fused_memory_is_linear_in_T) {
     size_t bytes[2] = {0, 0};
     for (int i = 0; i < 2; i++) {
-        sm_model_config config = sm_model_size_find(&sm_model_gpt2, "small")->config;
+        sm_model_config config = *gpt2_of("small");
         config.context = 8192;
-        const sm_plan_options options = {
-            .B = 1, .T = i == 0 ? 4096 : 8192, .dtype = SM_F32, .backward = true, .optimizer = &sm_optimizer_adamw};
-        SM_OWN(sm_plan) *plan = NULL;
-        assert_int_equal(sm_model_build(&config, &options, &plan), SM_OK);
-        assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, 0), SM_OK);
-        assert_int_equal(sm_plan_assign_memory(plan, 0), SM_OK);
+        const sm_plan_options options = {TRAINING(1, i == 0 ? 4096 : 8192, SM_F32)};
+        SM_OWN(sm_plan) *plan = place_plan(&config, &options, SM_MODE_FUSED, 0);
         size_t by_role[SM_ROLE_COUNT];
         sm_plan_memory(plan, by_role);
         bytes[i] = by_role[SM_ROLE_ACTIVATION];
@@ -350,7 +312,7 @@ TEST(test_fused_memory_is_linear_in_T) {
 }
 
 TEST(test_refusals) {
-    const sm_model_config tiny = sm_model_size_find(&sm_model_gpt2, "tiny")->config;
+    const sm_model_config tiny = *gpt2_of("tiny");
     const sm_plan_options good = {.B = 1, .T = 8, .dtype = SM_F32};
     const struct {
         sm_model_config config;
@@ -361,30 +323,10 @@ TEST(test_refusals) {
         {tiny, {.B = 1, .T = 65}, "context of 64"},
         {tiny, {.B = 1, .T = 0}, "sequence length 0"},
         {tiny, {.B = 1, .T = 8, .dropout_p = 1}, "dropout 1"},
-        {{.model = &sm_model_gpt2, .n_layer = 1, .n_head = 3, .d_model = 32, .d_ff = 64, .vocab = 8, .context = 8},
-         good,
-         "3 heads"},
-        {{.model = &sm_model_gpt2, .n_layer = 0, .n_head = 1, .d_model = 32, .d_ff = 64, .vocab = 8, .context = 8},
-         good,
-         "n_layer is 0"},
-        {{.model = &sm_model_gpt2,
-          .n_layer = 1,
-          .n_head = 1,
-          .d_model = 32,
-          .d_ff = 64,
-          .vocab = INT32_MAX,
-          .context = 8},
-         good,
-         "vocab is 2147483647"},
-        {{.model = &sm_model_gpt2,
-          .n_layer = 1,
-          .n_head = 1,
-          .d_model = 1 << 20,
-          .d_ff = 1 << 22,
-          .vocab = 2000000000,
-          .context = 1 << 24},
-         {.B = INT32_MAX, .T = 1 << 24},
-         "impossible"},
+        {{MODEL(gpt2, 1, 3, 32, 64, 8, 8)}, good, "3 heads"},
+        {{MODEL(gpt2, 0, 1, 32, 64, 8, 8)}, good, "n_layer is 0"},
+        {{MODEL(gpt2, 1, 1, 32, 64, INT32_MAX, 8)}, good, "vocab is 2147483647"},
+        {{MODEL(gpt2, 1, 1, 1 << 20, 1 << 22, 2000000000, 1 << 24)}, {.B = INT32_MAX, .T = 1 << 24}, "impossible"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sm_plan *plan = NULL;

@@ -3,6 +3,7 @@
 #include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "tests/support/session.h"
+#include "src/verify/step_checks.h"
 
 enum { BATCH = 3, SEQUENCE = 17, N_STEPS = 3 };
 
@@ -15,15 +16,8 @@ typedef struct {
 } variant;
 
 static sm_plan *build(const sm_model_config *config, const variant *v, int64_t B, int64_t T) {
-    const sm_plan_options options = {.B = B,
-                                     .T = T,
-                                     .dtype = v->dtype,
-                                     .dropout_p = 0.1,
-                                     .seed = 1,
-                                     .backward = true,
-                                     .optimizer = &sm_optimizer_adamw,
-                                     .one_micro_batch = v->n_accum == 1,
-                                     .recompute = v->recompute};
+    const sm_plan_options options = {TRAINING(B, T, v->dtype), .dropout_p = 0.1, .seed = 1,
+                                     .one_micro_batch = v->n_accum == 1, .recompute = v->recompute};
     return build_plan(config, &options, v->mode, v->without);
 }
 
@@ -35,25 +29,21 @@ static sm_session *open_session(sm_device *device, const sm_model_config *config
 
 // The tensor of that name is, bit by bit, that of the other session.
 static void compare_tensor(sm_session *one, sm_session *other, int tensor) {
-    const sm_tensor *t = &one->plan->tensors[tensor];
-    const size_t size_bytes = (size_t)t->real_elems * sizeof(float);
-    SM_FREED float *a = sm_malloc(size_bytes);
-    SM_FREED float *b = sm_malloc(size_bytes);
-    ok(sm_session_read(one, tensor, t->real_elems, a));
-    ok(sm_session_read(other, sm_plan_find_tensor(other->plan, t->name), t->real_elems, b));
-    FAIL_IF(memcmp(a, b, size_bytes) != 0, "%s differs with recomputation", t->name);
+    const char *name = one->plan->tensors[tensor].name;
+    int64_t n;
+    SM_FREED float *a = read_tensor(one, tensor, &n);
+    SM_FREED float *b = read_tensor(other, sm_plan_find_tensor(other->plan, name), &n);
+    FAIL_IF(memcmp(a, b, (size_t)n * sizeof *a) != 0, "%s differs with recomputation", name);
 }
 
 // Losses, gradients and weights.
 static void compare_sessions(sm_session *one, sm_session *other) {
-    char name[SM_NAME_SIZE + 2];
     int n_params = 0;
     compare_tensor(one, other, one->plan->losses);
     for (int i = 0; i < one->plan->n_tensors; i++) {
         if (sm_plan_is_param(one->plan, i)) {
-            snprintf(name, sizeof name, "d.%s", one->plan->tensors[i].name);
             compare_tensor(one, other, i);
-            compare_tensor(one, other, sm_plan_find_tensor(one->plan, name));
+            compare_tensor(one, other, sm_gradient_of(one->plan, i));
             n_params++;
         }
     }

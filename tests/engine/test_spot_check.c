@@ -1,13 +1,9 @@
 // test_spot_check.c: spot checks raise no false alarm on any backend, mode and precision, and find an error in any part
 // of an op's output.
-#include <math.h>
-
 #include "tests/support/test.h"
+#include "tests/support/session.h"
 #include "tests/support/small_model.h"
 #include "philox.h"
-#include "src/models/model.h"
-#include "src/rewrites/rewrite.h"
-#include "src/session/session.h"
 #include "src/verify/spot.h"
 #include "src/verify/spot_check.h"
 #include "tests/support/whole.h"
@@ -45,37 +41,21 @@ static void feed(sm_session *session, uint64_t number) {
         const int64_t t = i % plan->T;
         ids[2 * n + i] = t > 0 && block.word[3] % 20 != 0 ? ids[2 * n + i - 1] : (int32_t)t;
     }
-    if (plan->starts != SM_NO_TENSOR) {
-        assert_int_equal(sm_session_set_documents(session, ids + 2 * n), SM_OK);
-    }
-    assert_int_equal(sm_session_set_batch(session, ids, ids + n), SM_OK);
+    ok(plan->starts != SM_NO_TENSOR ? sm_session_set_documents(session, ids + 2 * n) : SM_OK);
+    ok(sm_session_set_batch(session, ids, ids + n));
 }
 
 static sm_session *open_session(sm_device *device, const variant *v) {
-    const sm_plan_options options = {.B = v->B,
-                                     .T = v->T,
-                                     .dtype = v->precision.dtype,
+    const sm_plan_options options = {TRAINING_BY(v->optimizer, v->B, v->T, v->precision.dtype),
                                      .products = v->precision.products,
                                      .dropout_p = v->dropout_p,
                                      .seed = 5,
-                                     .backward = true,
-                                     .optimizer = v->optimizer,
                                      .attention = v->attention,
                                      .documents = v->documents,
                                      .scaling =
                                          v->precision.dtype == SM_F16 ? sm_dynamic_scaling : (sm_loss_scaling){0},
                                      .one_micro_batch = v->n_accum == 1};
-    sm_plan *plan = NULL;
-    sm_session *session = NULL;
-    assert_int_equal(sm_model_build(v->model, &options, &plan), SM_OK);
-    assert_int_equal(sm_plan_rewrite(plan, v->mode, 0), SM_OK);
-    const sm_status status = sm_session_open(device, plan, &session);
-    if (status == SM_ERR_UNSUPPORTED) {
-        return NULL;
-    }
-    assert_int_equal(status, SM_OK);
-    assert_int_equal(sm_session_draw(session, 3), SM_OK);
-    return session;
+    return start_if_supported(device, build_plan(v->model, &options, v->mode, 0), 3);
 }
 
 // The next step; with a check its last micro-batch is looked at.

@@ -5,7 +5,7 @@
 #include "embedded.h"
 #include "tests/support/run_program.h"
 #include "learn/page/step_page.h"
-#include "src/models/model.h"
+#include "tests/support/plans.h"
 
 // Their trees, as the page's own code builds them.
 TEST(equations_are_read_as_meant) { shell("node tests/learn/equations.js"); }
@@ -69,10 +69,8 @@ TEST(a_film_keeps_slices) {
 
 // An activation lives from the op that writes it to the last that reads it.
 TEST(a_page_says_how_long_tensors_live) {
-    const sm_plan_options options = {
-        .B = 1, .T = 8, .dtype = SM_F32, .backward = true, .optimizer = &sm_optimizer_adamw};
-    SM_OWN(sm_plan) *plan = NULL;
-    ok(sm_model_build(&sm_model_size_find(&sm_model_gpt2, "tiny")->config, &options, &plan));
+    const sm_plan_options options = {TRAINING(1, 8, SM_F32)};
+    SM_OWN(sm_plan) *plan = build_plan(gpt2_of("tiny"), &options, SM_MODE_NAIVE, 0);
     json_auto_t *json = sm_step_page_plan(plan);
     int n_alive = 0;
     for (int t = 0; t < plan->n_tensors; t++) {

@@ -3,20 +3,14 @@
 #include "shard.h"
 #include "bench/measure/harness.h"
 #include "src/comm/comm.h"
-#include "src/models/model.h"
-#include "src/rewrites/rewrite.h"
+#include "tests/support/plans.h"
 #include "src/session/session.h"
 
 enum { N_PROCESSES = 3 };
 
 static sm_status build_of(const sm_model_config *config, int64_t T, int rank, bool is_sharded,
                           const sm_optimizer *optimizer, sm_mode mode, bool one_micro_batch, sm_plan **plan) {
-    const sm_plan_options options = {.B = 2,
-                                     .T = T,
-                                     .dtype = SM_BF16,
-                                     .one_micro_batch = one_micro_batch,
-                                     .backward = true,
-                                     .optimizer = optimizer,
+    const sm_plan_options options = {TRAINING_BY(optimizer, 2, T, SM_BF16), .one_micro_batch = one_micro_batch,
                                      .processes = {.n = N_PROCESSES, .rank = rank, .is_sharded = is_sharded}};
     SM_TRY(sm_model_build(config, &options, plan));
     return sm_plan_rewrite(*plan, mode, 0);
@@ -184,18 +178,8 @@ TEST(test_rows_have_their_places) {
 
 // Tiny: 28 parameters in two groups, 35,712 numbers of 4 bytes.
 static sm_plan *build_tiny(sm_processes processes) {
-    sm_plan *plan = NULL;
-    const sm_model_size *tiny = sm_model_size_find(sm_model_at(0), "tiny");
-    const sm_plan_options options = {.B = 2,
-                                     .T = 32,
-                                     .dtype = SM_F32,
-                                     .one_micro_batch = true,
-                                     .backward = true,
-                                     .optimizer = &sm_optimizer_adamw,
-                                     .processes = processes};
-    assert_int_equal(sm_model_build(&tiny->config, &options, &plan), SM_OK);
-    assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, 0), SM_OK);
-    return plan;
+    const sm_plan_options options = {TRAINING(2, 32, SM_F32), .one_micro_batch = true, .processes = processes};
+    return build_plan(gpt2_of("tiny"), &options, SM_MODE_FUSED, 0);
 }
 
 TEST(test_buckets_are_as_large_as_asked_for) {

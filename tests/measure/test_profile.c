@@ -61,17 +61,9 @@ TEST(a_timeline_holds_what_the_planner_says) {
     static const sm_recompute ways[] = {SM_RECOMPUTE_NONE, SM_RECOMPUTE_BLOCK, SM_RECOMPUTE_BLOCK_2};
     for (size_t way = 0; way < 3 * 2; way++) {
         sm_model_config config = sm_model_size_find(sm_model_at(0), "tiny")->config;
-        sm_plan *plan;
         config.n_layer = 4;
-        const sm_plan_options options = {.B = 2,
-                                         .T = 32,
-                                         .dtype = SM_F32,
-                                         .backward = true,
-                                         .optimizer = sm_optimizer_at(0),
-                                         .recompute = ways[way % 3]};
-        assert_int_equal(sm_model_build(&config, &options, &plan), SM_OK);
-        assert_int_equal(sm_plan_rewrite(plan, way < 3 ? SM_MODE_FUSED : SM_MODE_NAIVE, 0), SM_OK);
-        assert_int_equal(sm_plan_assign_memory(plan, 0), SM_OK);
+        const sm_plan_options options = {TRAINING(2, 32, SM_F32), .recompute = ways[way % 3]};
+        sm_plan *plan = place_plan(&config, &options, way < 3 ? SM_MODE_FUSED : SM_MODE_NAIVE, 0);
         json_auto_t *timeline = sm_profile_timeline(plan, NULL, 7);
         const json_t *tensors = json_object_get(timeline, "tensors");
         const json_t *alive = json_object_get(timeline, "alive_bytes");
@@ -80,8 +72,8 @@ TEST(a_timeline_holds_what_the_planner_says) {
             double sum = 0;
             for (size_t i = 0; i < json_array_size(tensors); i++) {
                 const json_t *t = json_array_get(tensors, i);
-                const bool is_there = json_integer_value(json_array_get(t, 3)) <= op &&
-                                      op < json_integer_value(json_array_get(t, 4));
+                const bool is_there =
+                    json_integer_value(json_array_get(t, 3)) <= op && op < json_integer_value(json_array_get(t, 4));
                 sum += is_there ? ceil(json_number_value(json_array_get(t, 2)) / 256) * 256 : 0; // its place in memory
             }
             assert_true(sum == json_number_value(json_array_get(alive, (size_t)op)));

@@ -1,18 +1,14 @@
 // Figures of plans that the README tells: true of the plans that this program builds.
 #include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
-#include "src/models/model.h"
-#include "src/rewrites/rewrite.h"
+#include "tests/support/plans.h"
 
 // "402 operations of 22 kinds", of the plan of a mode.
 static const char *count(sm_mode mode) {
     bool has_kind[SM_OP_KIND_COUNT] = {false};
     int n_kinds = 0;
-    SM_OWN(sm_plan) *plan = NULL;
-    const sm_plan_options options = {
-        .B = 4, .T = 64, .dtype = SM_F32, .backward = true, .optimizer = &sm_optimizer_adamw, .one_micro_batch = true};
-    assert_int_equal(sm_model_build(&sm_model_size_find(&sm_model_gpt2, "124M")->config, &options, &plan), SM_OK);
-    assert_int_equal(sm_plan_rewrite(plan, mode, 0), SM_OK);
+    const sm_plan_options options = {TRAINING(4, 64, SM_F32), .one_micro_batch = true};
+    SM_OWN(sm_plan) *plan = build_plan(gpt2_of("124M"), &options, mode, 0);
     for (int i = 0; i < plan->n_ops; i++) {
         n_kinds += !has_kind[plan->ops[i].kind];
         has_kind[plan->ops[i].kind] = true;

@@ -8,15 +8,8 @@
 enum { KEPT_B = 2, KEPT_T = 16 };
 
 static inline sm_session *kept_open(sm_device *device, sm_dtype dtype) {
-    const sm_plan_options options = {.B = KEPT_B,
-                                     .T = KEPT_T,
-                                     .dtype = dtype,
-                                     .seed = 1,
-                                     .backward = true,
-                                     .one_micro_batch = true,
-                                     .optimizer = &sm_optimizer_adamw};
-    const sm_model_config *config = &sm_model_size_find(&sm_model_gpt2, "tiny")->config;
-    return start_session(device, build_plan(config, &options, SM_MODE_FUSED, 0), 1);
+    const sm_plan_options options = {TRAINING(KEPT_B, KEPT_T, dtype), .seed = 1, .one_micro_batch = true};
+    return start_session(device, build_plan(gpt2_of("tiny"), &options, SM_MODE_FUSED, 0), 1);
 }
 
 static inline void kept_step(sm_session *session, int64_t step) {

@@ -3,9 +3,8 @@
 #define STEPMARK_TESTS_SESSION_H
 
 #include "bench/measure/harness.h"
-#include "src/models/model.h"
-#include "src/rewrites/rewrite.h"
 #include "src/session/session.h"
+#include "tests/support/plans.h"
 
 // The backend's first device.
 static inline sm_device *open_backend(const char *name, int n_threads) {
@@ -14,14 +13,6 @@ static inline sm_device *open_backend(const char *name, int n_threads) {
     assert_non_null(found);
     ok(found->open(0, &(sm_open_options){.n_threads = n_threads}, &device));
     return device;
-}
-
-static inline sm_plan *build_plan(const sm_model_config *config, const sm_plan_options *options, sm_mode mode,
-                                  unsigned without) {
-    sm_plan *plan = NULL;
-    ok(sm_model_build(config, options, &plan));
-    ok(sm_plan_rewrite(plan, mode, without));
-    return plan;
 }
 
 // The session takes the plan.
@@ -36,6 +27,23 @@ static inline sm_session *start_session(sm_device *device, sm_plan *plan, uint64
     sm_session *session = open_plan(device, plan);
     ok(sm_session_draw(session, seed));
     return session;
+}
+
+// Likewise, or NULL where the device has no way to run the plan.
+static inline sm_session *start_if_supported(sm_device *device, sm_plan *plan, uint64_t seed) {
+    sm_session *session = NULL;
+    const sm_status status = sm_session_open(device, plan, &session);
+    ok(status == SM_ERR_UNSUPPORTED ? SM_OK : status);
+    ok(session == NULL ? SM_OK : sm_session_draw(session, seed));
+    return session;
+}
+
+// A tensor of real numbers, whole, and how many; the caller's to free.
+static inline float *read_tensor(sm_session *session, int tensor, int64_t *n) {
+    *n = session->plan->tensors[tensor].real_elems;
+    float *values = sm_malloc((size_t)*n * sizeof *values);
+    ok(sm_session_read(session, tensor, *n, values));
+    return values;
 }
 
 // A step of AdamW on tokens made up, one in nine of which has no target.

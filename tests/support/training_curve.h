@@ -20,15 +20,10 @@ typedef struct {
 
 // The device is the caller's.
 static inline void set_up(fixture *f, sm_device *device, sm_precision precision, sm_mode mode) {
-    const sm_plan_options options = {.B = BATCH,
-                                     .T = SEQUENCE,
-                                     .dtype = precision.dtype,
-                                     .products = precision.products,
+    const sm_plan_options options = {TRAINING(BATCH, SEQUENCE, precision.dtype), .products = precision.products,
                                      .seed = SEED,
-                                     .backward = true,
-                                     .optimizer = &sm_optimizer_adamw,
                                      .scaling = precision.dtype == SM_F16 ? sm_dynamic_scaling : (sm_loss_scaling){0}};
-    *f = (fixture){.device = device, .config = &sm_model_size_find(&sm_model_gpt2, "tiny")->config};
+    *f = (fixture){.device = device, .config = gpt2_of("tiny")};
     f->session = start_session(device, build_plan(f->config, &options, mode, 0), SEED); // as `stepmark train`
     ok(sm_tokens_embedded(f->config->vocab, &f->tokens));
 }

@@ -10,6 +10,7 @@
 #include "src/rewrites/rewrite.h"
 #include "src/session/session.h"
 #include "src/train/trainer.h"
+#include "src/verify/step_checks.h"
 
 static sm_tokens *open_bytes(const char *text, size_t size_bytes) {
     sm_tokens *tokens;
@@ -221,13 +222,8 @@ typedef struct {
 static outcome run(const char *backend_name, const sm_model *model, sm_mode mode, sm_attention attention,
                    int64_t n_rows, int64_t length, const int32_t *inputs, const int32_t *targets,
                    const int32_t *starts) {
-    const sm_plan_options options = {.B = n_rows,
-                                     .T = length,
-                                     .dtype = SM_F32,
-                                     .backward = true,
-                                     .documents = starts != NULL,
-                                     .attention = attention,
-                                     .one_micro_batch = true};
+    const sm_plan_options options = {TRAINING_BY(NULL, n_rows, length, SM_F32), .documents = starts != NULL,
+                                     .attention = attention, .one_micro_batch = true};
     SM_OWN(sm_device) *device = open_backend(backend_name, 0);
     sm_plan *plan = build_plan(&model->odd, &options, mode, 0);
     SM_OWN(sm_session) *s = open_plan(device, plan);
@@ -250,13 +246,11 @@ static outcome run(const char *backend_name, const sm_model *model, sm_mode mode
     ok(sm_session_synchronize(s));
     ok(sm_session_read(s, plan->losses, n_rows * length, o.losses));
     for (int i = 0; i < plan->n_tensors; i++) {
-        char name[SM_NAME_SIZE + 2];
+        const int64_t n = plan->tensors[i].real_elems;
         if (sm_plan_is_param(plan, i)) {
-            snprintf(name, sizeof name, "d.%s", plan->tensors[i].name);
-            assert_true(o.n_gradients + plan->tensors[i].real_elems <= 100000);
-            ok(sm_session_read(s, sm_plan_find_tensor(plan, name), plan->tensors[i].real_elems,
-                               o.gradients + o.n_gradients));
-            o.n_gradients += plan->tensors[i].real_elems;
+            assert_true(o.n_gradients + n <= 100000);
+            ok(sm_session_read(s, sm_gradient_of(plan, i), n, o.gradients + o.n_gradients));
+            o.n_gradients += n;
         }
     }
     return o;
