@@ -6,30 +6,32 @@
 
 // --- parameters -----------------------------------------------------------------------------------
 
-enum {
-    EMBED_W,
-    NORM1_W,
-    QKV_W, // q, then k and v, in one matrix
-    K_W,
-    V_W,
-    Q_NORM_W, // with has_head_norms
-    K_NORM_W,
-    ATTN_PROJ_W, // a block's first half,
-    NORM2_W,
-    GATE_UP_W, // gate, then up, in one matrix
-    UP_W,
-    DOWN_W, // and its second
-    NORMF_W,
-    HEAD_W,
-    N_PARAM_KINDS
-};
+#define LAYER "model.layers.%d."
+
+// q, then k and v, are one matrix, and so are gate and up. NORM1_W to ATTN_PROJ_W are a block's first half, NORM2_W to
+// DOWN_W its second. Q_NORM_W and K_NORM_W are there with has_head_norms.
+#define PARAMS(X)                                                                               \
+    X(EMBED_W, "model.embed_tokens.weight", Vp, C, .real_rows = config->vocab, .init_std = std) \
+    X(NORM1_W, LAYER "input_layernorm.weight", 0, C, .init_value = 1)                           \
+    X(QKV_W, LAYER "self_attn.q_proj.weight", A, C, .part_of = qkv, .init_std = std)            \
+    X(K_W, LAYER "self_attn.k_proj.weight", KV, C, .part_of = qkv, .init_std = std)             \
+    X(V_W, LAYER "self_attn.v_proj.weight", KV, C, .part_of = qkv, .init_std = std)             \
+    X(Q_NORM_W, LAYER "self_attn.q_norm.weight", 0, HS, .init_value = 1)                        \
+    X(K_NORM_W, LAYER "self_attn.k_norm.weight", 0, HS, .init_value = 1)                        \
+    X(ATTN_PROJ_W, LAYER "self_attn.o_proj.weight", C, A, .init_std = std)                      \
+    X(NORM2_W, LAYER "post_attention_layernorm.weight", 0, C, .init_value = 1)                  \
+    X(GATE_UP_W, LAYER "mlp.gate_proj.weight", F, C, .part_of = gate_up, .init_std = std)       \
+    X(UP_W, LAYER "mlp.up_proj.weight", F, C, .part_of = gate_up, .init_std = std)              \
+    X(DOWN_W, LAYER "mlp.down_proj.weight", C, F, .init_std = std)                              \
+    X(NORMF_W, "model.norm.weight", 0, C, .init_value = 1)                                      \
+    X(HEAD_W, "lm_head.weight", Vp, C, .real_rows = config->vocab, .init_std = std)
+
+enum { PARAMS(SM_CODE) N_PARAM_KINDS };
 
 // The index of a kind among those that the model has.
 static int kind_of(const sm_model *model, int kind) {
     return kind > K_NORM_W && !model->has_head_norms ? kind - (ATTN_PROJ_W - Q_NORM_W) : kind;
 }
-
-#define LAYER "model.layers.%d."
 
 sm_status sm_decoder_check(const sm_model_config *config) {
     SM_FAIL_IF(sm_model_head_dim(config) % 2 != 0, SM_ERR_INVALID,
@@ -50,22 +52,7 @@ int sm_decoder_params(const sm_model_config *config, sm_param_spec *specs) {
     const double std = 0.02;
     const char *const qkv = LAYER "self_attn.qkv_proj.weight";
     const char *const gate_up = LAYER "mlp.gate_up_proj.weight";
-    const sm_param_spec kinds[N_PARAM_KINDS] = {
-        [EMBED_W] = {"model.embed_tokens.weight", Vp, C, .real_rows = config->vocab, .init_std = std},
-        [NORM1_W] = {LAYER "input_layernorm.weight", 0, C, .init_value = 1},
-        [QKV_W] = {LAYER "self_attn.q_proj.weight", A, C, .part_of = qkv, .init_std = std},
-        [K_W] = {LAYER "self_attn.k_proj.weight", KV, C, .part_of = qkv, .init_std = std},
-        [V_W] = {LAYER "self_attn.v_proj.weight", KV, C, .part_of = qkv, .init_std = std},
-        [Q_NORM_W] = {LAYER "self_attn.q_norm.weight", 0, HS, .init_value = 1},
-        [K_NORM_W] = {LAYER "self_attn.k_norm.weight", 0, HS, .init_value = 1},
-        [ATTN_PROJ_W] = {LAYER "self_attn.o_proj.weight", C, A, .init_std = std},
-        [NORM2_W] = {LAYER "post_attention_layernorm.weight", 0, C, .init_value = 1},
-        [GATE_UP_W] = {LAYER "mlp.gate_proj.weight", F, C, .part_of = gate_up, .init_std = std},
-        [UP_W] = {LAYER "mlp.up_proj.weight", F, C, .part_of = gate_up, .init_std = std},
-        [DOWN_W] = {LAYER "mlp.down_proj.weight", C, F, .init_std = std},
-        [NORMF_W] = {"model.norm.weight", 0, C, .init_value = 1},
-        [HEAD_W] = {"lm_head.weight", Vp, C, .real_rows = config->vocab, .init_std = std},
-    };
+    const sm_param_spec kinds[] = {PARAMS(SM_PARAM_SPEC)};
     for (int kind = 0; kind < N_PARAM_KINDS; kind++) {
         specs[kind_of(config->model, kind)] = kinds[kind]; // a kind that the model has replaces one that it has not
     }

@@ -22,6 +22,10 @@ typedef struct {
 #undef X
 } sm_model_config;
 
+// A config's members that every model has: {SM_DIMENSIONS(gpt2, 2, 2, 32, 128, 256, 64), .norm_eps = 1e-5}
+#define SM_DIMENSIONS(name, L, NH, C, F, V, P) \
+    .model = &sm_model_##name, .n_layer = L, .n_head = NH, .d_model = C, .d_ff = F, .vocab = V, .context = P
+
 typedef enum {
 #define X(type, member, ...) SM_MODEL_##member,
     SM_MODEL_FIELDS(X, X)

@@ -35,10 +35,7 @@ static sm_status build(sm_plan *plan, const sm_params *params, int clip) {
 }
 
 static void fill_hyper(const sm_step_settings *settings, int64_t step, double hyper[SM_HYPER_COUNT]) {
-    hyper[SM_HYPER_LR] = settings->lr;
     hyper[SM_HYPER_BETA2] = 1.0 - pow((double)step, -0.8);
-    hyper[SM_HYPER_EPS] = settings->eps;
-    hyper[SM_HYPER_WEIGHT_DECAY] = settings->weight_decay;
     hyper[SM_HYPER_RELATIVE_STEP] = fmin(settings->lr, 1.0 / sqrt((double)step));
     hyper[SM_HYPER_EPS2] = 1e-3;
     hyper[SM_HYPER_UPDATE_RMS] = 1;
@@ -48,14 +45,7 @@ static void fill_hyper(const sm_step_settings *settings, int64_t step, double hy
 const sm_optimizer sm_optimizer_adafactor = {
     .name = "adafactor",
     .title = "Adafactor",
-    .defaults = {.lr = 1e-2,
-                 .beta1 = NAN,
-                 .beta2 = NAN,
-                 .eps = (double)FLT_EPSILON,
-                 .weight_decay = 0,
-                 .momentum = NAN,
-                 .nesterov = NAN,
-                 .grad_clip = 0},
+    .defaults = SM_DEFAULTS(1e-2, NAN, NAN, (double)FLT_EPSILON, 0, NAN, NAN),
     .build = build,
     .not_sharded = "its state is of rows and columns, and its step of whole matrices",
     .fill_hyper = fill_hyper,

@@ -6,14 +6,6 @@
 const sm_optimizer sm_optimizer_adam = {
     .name = "adam",
     .title = "Adam",
-    .defaults = {.lr = 1e-3,
-                 .beta1 = 0.9,
-                 .beta2 = 0.999,
-                 .eps = 1e-8,
-                 .weight_decay = 0,
-                 .momentum = NAN,
-                 .nesterov = NAN,
-                 .grad_clip = 0},
+    .defaults = SM_DEFAULTS(1e-3, 0.9, 0.999, 1e-8, 0, NAN, NAN),
     .update = SM_OP_ADAM,
-    .fill_hyper = sm_fill_adam,
 };

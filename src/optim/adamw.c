@@ -6,5 +6,4 @@ const sm_optimizer sm_optimizer_adamw = {
     .title = "AdamW",
     .defaults = SM_ADAMW_DEFAULTS,
     .update = SM_OP_ADAMW,
-    .fill_hyper = sm_fill_adam,
 };

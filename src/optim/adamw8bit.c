@@ -115,5 +115,4 @@ const sm_optimizer sm_optimizer_adamw8bit = {
     .title = "8-bit AdamW",
     .defaults = SM_ADAMW_DEFAULTS,
     .build = build,
-    .fill_hyper = sm_fill_adam,
 };

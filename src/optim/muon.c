@@ -121,25 +121,11 @@ static sm_status build(sm_plan *plan, const sm_params *params, int clip) {
     return SM_OK;
 }
 
-static void fill_hyper(const sm_step_settings *settings, int64_t step, double hyper[SM_HYPER_COUNT]) {
-    sm_fill_adam(settings, step, hyper);
-    hyper[SM_HYPER_MOMENTUM] = settings->momentum;
-    hyper[SM_HYPER_NESTEROV] = settings->nesterov;
-}
-
 // The defaults are those of PyTorch's Muon, and of its AdamW for the other parameters.
 const sm_optimizer sm_optimizer_muon = {
     .name = "muon",
     .title = "Muon",
-    .defaults = {.lr = 1e-3,
-                 .beta1 = 0.9,
-                 .beta2 = 0.999,
-                 .eps = 1e-8,
-                 .weight_decay = 0.1,
-                 .momentum = 0.95,
-                 .nesterov = 1,
-                 .grad_clip = 0},
+    .defaults = SM_DEFAULTS(1e-3, 0.9, 0.999, 1e-8, 0.1, 0.95, 1),
     .build = build,
     .not_sharded = "it orthogonalises whole matrices",
-    .fill_hyper = fill_hyper,
 };

@@ -78,17 +78,39 @@ sm_status sm_optimizer_build(const sm_optimizer *optimizer, sm_plan *plan, const
     return plan->scaler == SM_NO_TENSOR ? SM_OK : update_scaler(plan, clip);
 }
 
+// What the optimizer has not is 0.
+static void fill_settings(const sm_step_settings *settings, int64_t step, double hyper[SM_HYPER_COUNT]) {
+    const double values[] = {
+        [SM_HYPER_LR] = settings->lr,
+        [SM_HYPER_BETA1] = settings->beta1,
+        [SM_HYPER_BETA2] = settings->beta2,
+        [SM_HYPER_EPS] = settings->eps,
+        [SM_HYPER_WEIGHT_DECAY] = settings->weight_decay,
+        // In double: in f32, 1 - 0.999^1 would lose four digits.
+        [SM_HYPER_BIAS_CORRECTION1] = 1.0 - pow(settings->beta1, (double)step),
+        [SM_HYPER_BIAS_CORRECTION2] = 1.0 - pow(settings->beta2, (double)step),
+        [SM_HYPER_GRAD_CLIP] = settings->grad_clip,
+        [SM_HYPER_MOMENTUM] = settings->momentum,
+        [SM_HYPER_NESTEROV] = settings->nesterov,
+    };
+    for (size_t i = 0; i < SM_COUNT(values); i++) {
+        hyper[i] = isnan(values[i]) ? 0 : values[i];
+    }
+}
+
 void sm_fill_hyper(const sm_plan *plan, const sm_step_settings *settings, int64_t step, int64_t n_accum,
                    double hyper[SM_HYPER_COUNT]) {
     memset(hyper, 0, SM_HYPER_COUNT * sizeof *hyper);
+    if (plan->optimizer != NULL) {
+        fill_settings(settings, step, hyper);
+        if (plan->optimizer->fill_hyper != NULL) {
+            plan->optimizer->fill_hyper(settings, step, hyper);
+        }
+    }
     hyper[SM_HYPER_LOSS_SCALE] = 1.0 / ((double)n_accum * (plan->processes.n > 1 ? plan->processes.n : 1));
     hyper[SM_HYPER_SCALE_GROWTH] = plan->scaling.growth;
     hyper[SM_HYPER_SCALE_BACKOFF] = plan->scaling.backoff;
     hyper[SM_HYPER_SCALE_INTERVAL] = plan->scaling.interval;
-    if (plan->optimizer != NULL) {
-        hyper[SM_HYPER_GRAD_CLIP] = settings->grad_clip;
-        plan->optimizer->fill_hyper(settings, step, hyper);
-    }
 }
 
 bool sm_op_is_update(const sm_plan *plan, const sm_op *op) {
@@ -187,17 +209,6 @@ sm_status sm_build_param_update(sm_plan *plan, const sm_param *param, sm_op_kind
         }
     }
     return sm_plan_add_op(plan, &op);
-}
-
-void sm_fill_adam(const sm_step_settings *settings, int64_t step, double hyper[SM_HYPER_COUNT]) {
-    hyper[SM_HYPER_LR] = settings->lr;
-    hyper[SM_HYPER_BETA1] = settings->beta1;
-    hyper[SM_HYPER_BETA2] = settings->beta2;
-    hyper[SM_HYPER_EPS] = settings->eps;
-    hyper[SM_HYPER_WEIGHT_DECAY] = settings->weight_decay;
-    // In double: in f32, 1 - 0.999^1 would lose four digits.
-    hyper[SM_HYPER_BIAS_CORRECTION1] = 1.0 - pow(settings->beta1, (double)step);
-    hyper[SM_HYPER_BIAS_CORRECTION2] = 1.0 - pow(settings->beta2, (double)step);
 }
 
 // The table of optimizers.

@@ -45,7 +45,8 @@ struct sm_optimizer {
     // The reason why its state and update cannot be cut into slices of elements, one for each process; NULL: they can.
     const char *not_sharded;
 
-    // Sets the elements of the tensor `hyper` that its ops read, for step 1, 2, ...; all others are 0.
+    // Sets the elements of the tensor `hyper` that its ops read and that are neither settings nor bias corrections, for step
+    // 1, 2, ...; NULL: there are none.
     void (*fill_hyper)(const sm_step_settings *settings, int64_t step, double hyper[SM_HYPER_COUNT]);
 };
 
@@ -82,12 +83,10 @@ bool sm_op_is_update(const sm_plan *plan, const sm_op *op);
 
 // --- for builders ---------------------------------------------------------------------------------
 
-// AdamW's defaults, the same in PyTorch and bitsandbytes.
-#define SM_ADAMW_DEFAULTS                                                                                              \
-    {                                                                                                                  \
-        .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01, .momentum = NAN, .nesterov = NAN, \
-        .grad_clip = 0                                                                                                 \
-    }
+// Defaults in the order of SM_SETTING_LIST, without clipping; and AdamW's, the same in PyTorch and bitsandbytes.
+#define SM_DEFAULTS(...) \
+    { __VA_ARGS__, 0 }
+#define SM_ADAMW_DEFAULTS SM_DEFAULTS(1e-3, 0.9, 0.999, 1e-8, 0.01, NAN, NAN)
 
 // Whether each process has its own slice of the state.
 bool sm_plan_is_sharded(const sm_plan *plan);
@@ -99,8 +98,5 @@ sm_op sm_begin_update(const sm_plan *plan, sm_op_kind kind, int clip, int gradie
 // whose outputs are p, states of the plan's real type, and w. The states are named after the operands.
 sm_status sm_build_group_update(sm_plan *plan, const sm_params *params, int group, sm_op_kind kind, int clip);
 sm_status sm_build_param_update(sm_plan *plan, const sm_param *param, sm_op_kind kind, int clip);
-
-// The settings of Adam and its variants.
-void sm_fill_adam(const sm_step_settings *settings, int64_t step, double hyper[SM_HYPER_COUNT]);
 
 #endif

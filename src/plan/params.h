@@ -25,6 +25,8 @@ typedef struct {
     double init_std;     // or, if above 0, they are drawn from N(0, init_std)
 } sm_param_spec;
 
+#define SM_PARAM_SPEC(kind, ...) [kind] = {__VA_ARGS__},
+
 typedef struct {
     char name[SM_NAME_SIZE];
     const sm_param_spec *spec; // of its kind

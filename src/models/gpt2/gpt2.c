@@ -6,12 +6,9 @@
 #include "src/models/config_keys.h"
 
 // Radford et al. 2019, table 2; 2.7B as in published benchmarks.
-#define SIZE(size_name, size_alias, L, NH, C, F, V, P)                                                              \
-    {                                                                                                               \
-        size_name, size_alias, {                                                                                    \
-            .model = &sm_model_gpt2, .n_layer = L, .n_head = NH, .d_model = C, .d_ff = F, .vocab = V, .context = P, \
-            .norm_eps = 1e-5                                                                                        \
-        }                                                                                                           \
+#define SIZE(size_name, size_alias, ...)                                              \
+    {                                                                                 \
+        size_name, size_alias, { SM_DIMENSIONS(gpt2, __VA_ARGS__), .norm_eps = 1e-5 } \
     }
 static const sm_model_size sizes[] = {
     SIZE("tiny", "36K", 2, 2, 32, 128, 256, 64),
@@ -25,51 +22,34 @@ static const sm_model_size sizes[] = {
 
 // --- parameters -----------------------------------------------------------------------------------
 
-enum {
-    WTE,
-    WPE,
-    LN1_W,
-    LN1_B,
-    QKV_W,
-    QKV_B,
-    ATTN_PROJ_W,
-    ATTN_PROJ_B, // a block's first half,
-    LN2_W,
-    LN2_B,
-    FC_W,
-    FC_B,
-    MLP_PROJ_W,
-    MLP_PROJ_B, // and its second
-    LNF_W,
-    LNF_B,
-    N_PARAM_KINDS
-};
-
 // Radford et al. 2019, section 2.3: the two projections into the residual stream are scaled down, so that its variance
-// does not grow with the number of layers.
+// does not grow with the number of layers. LN1_W to ATTN_PROJ_B are a block's first half, LN2_W to MLP_PROJ_B its second.
+#define PARAMS(X)                                                                                       \
+    X(WTE, "wte.weight", sm_model_padded_vocab(config), C, .real_rows = config->vocab, .init_std = std) \
+    X(WPE, "wpe.weight", config->context, C, .init_std = std)                                           \
+    X(LN1_W, "h.%d.ln_1.weight", 0, C, .init_value = 1)                                                 \
+    X(LN1_B, "h.%d.ln_1.bias", 0, C, .init_value = 0)                                                   \
+    X(QKV_W, "h.%d.attn.c_attn.weight", C, 3 * C, .init_std = std)                                      \
+    X(QKV_B, "h.%d.attn.c_attn.bias", 0, 3 * C, .init_value = 0)                                        \
+    X(ATTN_PROJ_W, "h.%d.attn.c_proj.weight", C, C, .init_std = stream_std)                             \
+    X(ATTN_PROJ_B, "h.%d.attn.c_proj.bias", 0, C, .init_value = 0)                                      \
+    X(LN2_W, "h.%d.ln_2.weight", 0, C, .init_value = 1)                                                 \
+    X(LN2_B, "h.%d.ln_2.bias", 0, C, .init_value = 0)                                                   \
+    X(FC_W, "h.%d.mlp.c_fc.weight", C, F, .init_std = std)                                              \
+    X(FC_B, "h.%d.mlp.c_fc.bias", 0, F, .init_value = 0)                                                \
+    X(MLP_PROJ_W, "h.%d.mlp.c_proj.weight", F, C, .init_std = stream_std)                               \
+    X(MLP_PROJ_B, "h.%d.mlp.c_proj.bias", 0, C, .init_value = 0)                                        \
+    X(LNF_W, "ln_f.weight", 0, C, .init_value = 1)                                                      \
+    X(LNF_B, "ln_f.bias", 0, C, .init_value = 0)
+
+enum { PARAMS(SM_CODE) N_PARAM_KINDS };
+
 static int params(const sm_model_config *config, sm_param_spec *specs) {
     const int64_t C = config->d_model;
     const int64_t F = config->d_ff;
     const double std = 0.02;
     const double stream_std = 0.02 / sqrt(2.0 * (double)config->n_layer);
-    const sm_param_spec kinds[N_PARAM_KINDS] = {
-        [WTE] = {"wte.weight", sm_model_padded_vocab(config), C, .real_rows = config->vocab, .init_std = std},
-        [WPE] = {"wpe.weight", config->context, C, .init_std = std},
-        [LN1_W] = {"h.%d.ln_1.weight", 0, C, .init_value = 1},
-        [LN1_B] = {"h.%d.ln_1.bias", 0, C, .init_value = 0},
-        [QKV_W] = {"h.%d.attn.c_attn.weight", C, 3 * C, .init_std = std},
-        [QKV_B] = {"h.%d.attn.c_attn.bias", 0, 3 * C, .init_value = 0},
-        [ATTN_PROJ_W] = {"h.%d.attn.c_proj.weight", C, C, .init_std = stream_std},
-        [ATTN_PROJ_B] = {"h.%d.attn.c_proj.bias", 0, C, .init_value = 0},
-        [LN2_W] = {"h.%d.ln_2.weight", 0, C, .init_value = 1},
-        [LN2_B] = {"h.%d.ln_2.bias", 0, C, .init_value = 0},
-        [FC_W] = {"h.%d.mlp.c_fc.weight", C, F, .init_std = std},
-        [FC_B] = {"h.%d.mlp.c_fc.bias", 0, F, .init_value = 0},
-        [MLP_PROJ_W] = {"h.%d.mlp.c_proj.weight", F, C, .init_std = stream_std},
-        [MLP_PROJ_B] = {"h.%d.mlp.c_proj.bias", 0, C, .init_value = 0},
-        [LNF_W] = {"ln_f.weight", 0, C, .init_value = 1},
-        [LNF_B] = {"ln_f.bias", 0, C, .init_value = 0},
-    };
+    const sm_param_spec kinds[] = {PARAMS(SM_PARAM_SPEC)};
     memcpy(specs, kinds, sizeof kinds);
     return N_PARAM_KINDS;
 }
@@ -234,14 +214,7 @@ const sm_model sm_model_gpt2 = {
     .title = "GPT-2",
     .sizes = sizes,
     .n_sizes = SM_COUNT(sizes),
-    .odd = {.model = &sm_model_gpt2,
-            .n_layer = 2,
-            .n_head = 3,
-            .d_model = 15,
-            .d_ff = 60,
-            .vocab = 37,
-            .context = 20,
-            .norm_eps = 1e-5},
+    .odd = {SM_DIMENSIONS(gpt2, 2, 3, 15, 60, 37, 20), .norm_eps = 1e-5},
     .params = params,
     .build = build,
     .block_bytes = sizeof(block),

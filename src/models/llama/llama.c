@@ -2,12 +2,9 @@
 #include "src/models/decoder.h"
 
 // GPT-2's sizes, for comparison: the same dimensions; d_ff is the inner width of SwiGLU.
-#define SIZE(size_name, L, NH, C, F, V, P)                                                                           \
-    {                                                                                                                \
-        size_name, NULL, {                                                                                           \
-            .model = &sm_model_llama, .n_layer = L, .n_head = NH, .d_model = C, .d_ff = F, .vocab = V, .context = P, \
-            .norm_eps = 1e-5, .rope_theta = 1e4, .untied = true                                                      \
-        }                                                                                                            \
+#define SIZE(size_name, ...)                                                                                        \
+    {                                                                                                               \
+        size_name, NULL, { SM_DIMENSIONS(llama, __VA_ARGS__), .norm_eps = 1e-5, .rope_theta = 1e4, .untied = true } \
     }
 static const sm_model_size sizes[] = {
     SIZE("tiny", 2, 2, 32, 128, 256, 64),
@@ -40,20 +37,11 @@ const sm_model sm_model_llama = {
     .title = "Llama",
     .sizes = sizes,
     .n_sizes = SM_COUNT(sizes),
-    .odd = {.model = &sm_model_llama,
-            .n_layer = 2,
-            .n_head = 4,
-            .n_kv_head = 2,
-            .d_model = 24,
-            .d_ff = 50,
-            .vocab = 37,
-            .context = 20,
+    .odd = {SM_DIMENSIONS(llama, 2, 4, 24, 50, 37, 20), .n_kv_head = 2,
             // Large enough that verify finds a norm without eps: the mean square of the embeddings is 0.053 there. With
             // 1e-5 the norm would also multiply rounding errors by 4.3 instead of 1.7, and single bf16 gradients would
             // differ by 4.6% of the largest, verify's whole tolerance.
-            .norm_eps = 0.3,
-            .rope_theta = 1e4,
-            .untied = true},
+            .norm_eps = 0.3, .rope_theta = 1e4, .untied = true},
     SM_DECODER,
     .ignored_endings = buffers,
     .hf_model_type = "llama",

@@ -4,12 +4,12 @@
 
 // GPT-2's sizes, for comparison, except for heads of keys and values and, in tiny, the head size; and the sizes of Yang
 // et al. 2025, table 1, by their own names. The smaller ones have a tied head.
-#define SIZE(size_name, L, NH, NKV, HS, C, F, V, P, has_head)                                                     \
-    {                                                                                                             \
-        size_name, NULL, {                                                                                        \
-            .model = &sm_model_qwen3, .n_layer = L, .n_head = NH, .n_kv_head = NKV, .head_dim = HS, .d_model = C, \
-            .d_ff = F, .vocab = V, .context = P, .norm_eps = 1e-6, .rope_theta = 1e6, .untied = has_head          \
-        }                                                                                                         \
+#define SIZE(size_name, L, NH, NKV, HS, C, F, V, P, has_head)                                            \
+    {                                                                                                    \
+        size_name, NULL, {                                                                               \
+            SM_DIMENSIONS(qwen3, L, NH, C, F, V, P), .n_kv_head = NKV, .head_dim = HS, .norm_eps = 1e-6, \
+                                                     .rope_theta = 1e6, .untied = has_head               \
+        }                                                                                                \
     }
 static const sm_model_size sizes[] = {
     SIZE("tiny", 2, 2, 1, 24, 32, 128, 256, 64, false),
@@ -52,17 +52,8 @@ const sm_model sm_model_qwen3 = {
     .title = "Qwen 3",
     .sizes = sizes,
     .n_sizes = SM_COUNT(sizes),
-    .odd = {.model = &sm_model_qwen3,
-            .n_layer = 2,
-            .n_head = 4,
-            .n_kv_head = 2,
-            .head_dim = 10,
-            .d_model = 24,
-            .d_ff = 50,
-            .vocab = 37,
-            .context = 20,
-            .norm_eps = 0.3, // as Llama's
-            .rope_theta = 1e4},
+    .odd = {SM_DIMENSIONS(qwen3, 2, 4, 24, 50, 37, 20), .n_kv_head = 2, .head_dim = 10, .norm_eps = 0.3,
+            .rope_theta = 1e4}, // eps as Llama's
     SM_DECODER,
     .has_head_norms = true,
     .ignored_endings = none,
