@@ -5,7 +5,7 @@
 #include <limits.h>
 
 #include "tests/support/test.h"
-#include "tests/support/small_model.h"
+#include "tests/support/plans.h"
 #include "clock.h"
 #include "tests/support/opencl_ops.h"
 #include "tests/support/temp_folder.h"

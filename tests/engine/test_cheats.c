@@ -6,7 +6,6 @@
 // HONEST=200 as many honest runs.
 #include "tests/support/test.h"
 #include "tests/support/session.h"
-#include "tests/support/small_model.h"
 #include "philox.h"
 #include "bench/measure/harness.h"
 #include "src/models/model.h"

@@ -3,7 +3,6 @@
 // without dropout and with (the masks are held fixed).
 #include "tests/support/test.h"
 #include "tests/support/session.h"
-#include "tests/support/small_model.h"
 #include "philox.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"

@@ -5,7 +5,6 @@
 // an output that adds nothing; a sum that is overwritten instead of added to; and a mask that is missing.
 #include "tests/support/test.h"
 #include "tests/support/session.h"
-#include "tests/support/small_model.h"
 #include "philox.h"
 #include "bench/measure/step.h"
 #include "src/models/model.h"

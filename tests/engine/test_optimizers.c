@@ -6,8 +6,8 @@
 #include "tests/support/test.h"
 #include "tests/support/session.h"
 #include "dynamic_map.h"
-#include "src/io/safetensors.h"
 #include "src/data/tokens.h"
+#include "src/verify/step_checks.h"
 #include "src/weights/weights.h"
 
 enum { MOST_ELEMS = 640, RUN_B = 2, RUN_T = 9 };
@@ -51,45 +51,22 @@ static sm_session *open_update(const sm_optimizer *optimizer, sm_device *device,
 
 // --- goldens ----------------------------------------------------------------------------------
 
-static const sm_safetensors_entry *find_entry(const sm_safetensors *file, const char *name) {
-    for (int i = 0; i < sm_safetensors_count(file); i++) {
-        if (strcmp(sm_safetensors_at(file, i)->name, name) == 0) {
-            return sm_safetensors_at(file, i);
-        }
-    }
-    fail_msg("the golden has no array %s", name);
-    return NULL;
-}
-
-static int64_t read_array(const sm_safetensors *file, const char *prefix, const char *name, float *values) {
-    const sm_safetensors_entry *entry = find_entry(file, textf("%s%s", prefix, name));
-    assert_true(entry->n_elems <= MOST_ELEMS);
-    ok(sm_safetensors_read(file, entry, values));
-    return entry->n_elems;
-}
-
 // Writes the golden's arrays "PREFIX + parameter" to the parameters; or, times `scale`, to their gradients.
 static void write_params(sm_session *session, const sm_safetensors *file, const char *prefix, double scale) {
-    float values[MOST_ELEMS];
-    char name[SM_NAME_SIZE];
     for (int t = 0; t < session->plan->n_tensors; t++) {
-        const sm_tensor tensor = session->plan->tensors[t];
-        if (!sm_plan_is_param(session->plan, t)) {
-            continue;
+        if (sm_plan_is_param(session->plan, t)) {
+            int64_t n;
+            SM_FREED float *values = array_values(file, textf("%s%s", prefix, session->plan->tensors[t].name), &n);
+            for (int64_t i = 0; i < n && scale != 0; i++) {
+                values[i] *= (float)scale;
+            }
+            ok(sm_session_write(session, scale != 0 ? sm_gradient_of(session->plan, t) : t, n, values));
         }
-        const int64_t n = read_array(file, prefix, tensor.name, values);
-        for (int64_t i = 0; i < n && scale != 0; i++) {
-            values[i] *= (float)scale;
-        }
-        snprintf(name, sizeof name, "%s%.50s", scale != 0 ? "d." : "", tensor.name);
-        ok(sm_session_write(session, sm_plan_find_tensor(session->plan, name), n, values));
     }
 }
 
 // Largest difference of a parameter from the golden's, over the largest value that it has.
 static double largest_error(sm_session *session, const sm_safetensors *file, const char *prefix) {
-    float want[MOST_ELEMS];
-    float got[MOST_ELEMS];
     double worst = 0;
     for (int t = 0; t < session->plan->n_tensors; t++) {
         double difference = 0;
@@ -97,8 +74,9 @@ static double largest_error(sm_session *session, const sm_safetensors *file, con
         if (!sm_plan_is_param(session->plan, t)) {
             continue;
         }
-        const int64_t n = read_array(file, prefix, session->plan->tensors[t].name, want);
-        ok(sm_session_read(session, t, n, got));
+        int64_t n;
+        SM_FREED float *want = array_values(file, textf("%s%s", prefix, session->plan->tensors[t].name), &n);
+        SM_FREED float *got = tensor_values(session, t, n);
         for (int64_t i = 0; i < n; i++) {
             difference = fmax(difference, isnan(got[i]) ? INFINITY : fabs((double)got[i] - (double)want[i]));
             largest = fmax(largest, fabs((double)want[i]));
@@ -133,8 +111,7 @@ static double run_golden(sm_device *device, const json_t *golden, const sm_safet
         ok(sm_session_run(session, SM_RUN_OPTIMIZER, NULL));
     }
     ok(sm_session_synchronize(session));
-    const double error = largest_error(session, file, textf("%s.", name));
-    return error;
+    return largest_error(session, file, textf("%s.", name));
 }
 
 // Muon's iteration amplifies the rounding errors of small singular values; and bitsandbytes on a CPU gives one element
@@ -177,7 +154,7 @@ static sm_session *open_model(sm_device *device, const char *folder, const sm_op
     ok(sm_weights_read_config(path, &config));
     assert_true(sm_model_padded_vocab(&config) > config.vocab);
     *vocab = config.vocab;
-    const sm_plan_options options = {.B = RUN_B, .T = RUN_T, .dtype = SM_F32, .backward = true, .optimizer = optimizer};
+    const sm_plan_options options = {TRAINING_BY(optimizer, RUN_B, RUN_T, SM_F32)};
     sm_session *session = open_plan(device, build_plan(&config, &options, SM_MODE_NAIVE, 0));
     ok(sm_weights_load(path, &config, session, NULL));
     return session;
@@ -188,15 +165,13 @@ static void check_padding(sm_session *session) {
     const sm_plan *plan = session->plan;
     int n_padded = 0;
     for (int t = 0; t < plan->n_tensors; t++) {
-        float values[64 * 16];
         const int64_t n = sm_tensor_elems(&plan->tensors[t]);
         const int64_t n_real = plan->tensors[t].real_elems;
         if (n == n_real) {
             continue;
         }
-        const char *gradient = textf("d.%.50s", plan->tensors[t].name);
-        const int tensors[2] = {t, sm_plan_is_param(plan, t) ? sm_plan_find_tensor(plan, gradient) : t};
-        assert_true(n <= (int64_t)(sizeof values / sizeof values[0]));
+        SM_FREED float *values = sm_malloc((size_t)n * sizeof *values);
+        const int tensors[2] = {t, sm_plan_is_param(plan, t) ? sm_gradient_of(plan, t) : t};
         for (int k = 0; k < 2; k++) {
             ok(sm_session_read(session, tensors[k], n, values));
             for (int64_t i = n_real; i < n; i++) {
@@ -255,25 +230,6 @@ static void check_trainings(const char *backend) {
                 json_string_value(json_object_get(golden, "model")), difference);
     }
     assert_int_equal(json_array_size(json_object_get(goldens, "runs")), 2 * sm_optimizer_count());
-}
-
-TEST(test_goldens_reference) {
-    check_goldens("reference");
-    check_trainings("reference");
-}
-
-TEST(test_goldens_cpu) {
-    check_goldens("cpu");
-    check_trainings("cpu");
-}
-
-TEST(test_goldens_opencl) {
-    const sm_backend *opencl = sm_backend_find("opencl");
-    if (opencl == NULL || opencl->device_count() == 0) {
-        skip();
-    }
-    check_goldens("opencl");
-    check_trainings("opencl");
 }
 
 // --- the loss scaler --------------------------------------------------------------------------
@@ -385,24 +341,22 @@ static void check_skips(const char *backend) {
     }
 }
 
-TEST(test_scaler_reference) {
-    check_scaler("reference");
-    check_skips("reference");
-}
+// --- on every backend -------------------------------------------------------------------------
 
-TEST(test_scaler_cpu) {
-    check_scaler("cpu");
-    check_skips("cpu");
-}
-
-TEST(test_scaler_opencl) {
-    const sm_backend *opencl = sm_backend_find("opencl");
-    if (opencl == NULL || opencl->device_count() == 0) {
+static void check_all(const char *backend) {
+    const sm_backend *found = sm_backend_find(backend);
+    if (found == NULL || found->device_count() == 0) {
         skip();
     }
-    check_scaler("opencl");
-    check_skips("opencl");
+    check_goldens(backend);
+    check_trainings(backend);
+    check_scaler(backend);
+    check_skips(backend);
 }
+
+TEST(test_reference) { check_all("reference"); }
+TEST(test_cpu) { check_all("cpu"); }
+TEST(test_opencl) { check_all("opencl"); }
 
 // --- state ------------------------------------------------------------------------------------
 

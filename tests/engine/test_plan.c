@@ -2,7 +2,6 @@
 #include "tests/support/test.h"
 #include "src/rewrites/passes.h"
 #include "tests/support/plans.h"
-#include "tests/support/small_model.h"
 
 // GPT-2's small, with places in memory.
 static sm_plan *build_small(int64_t B, int64_t T, sm_mode mode, unsigned without) {

@@ -30,9 +30,9 @@ static sm_session *open_session(sm_device *device, const sm_model_config *config
 // The tensor of that name is, bit by bit, that of the other session.
 static void compare_tensor(sm_session *one, sm_session *other, int tensor) {
     const char *name = one->plan->tensors[tensor].name;
-    int64_t n;
-    SM_FREED float *a = read_tensor(one, tensor, &n);
-    SM_FREED float *b = read_tensor(other, sm_plan_find_tensor(other->plan, name), &n);
+    const int64_t n = one->plan->tensors[tensor].real_elems;
+    SM_FREED float *a = tensor_values(one, tensor, n);
+    SM_FREED float *b = tensor_values(other, sm_plan_find_tensor(other->plan, name), n);
     FAIL_IF(memcmp(a, b, (size_t)n * sizeof *a) != 0, "%s differs with recomputation", name);
 }
 

@@ -2,7 +2,6 @@
 // of an op's output.
 #include "tests/support/test.h"
 #include "tests/support/session.h"
-#include "tests/support/small_model.h"
 #include "philox.h"
 #include "src/verify/spot.h"
 #include "src/verify/spot_check.h"

@@ -5,7 +5,6 @@
 
 #include "tests/support/test.h"
 #include "tests/support/session.h"
-#include "tests/support/small_model.h"
 #include "tests/support/temp_folder.h"
 #include "src/io/atomic_file.h"
 #include "src/io/safetensors.h"

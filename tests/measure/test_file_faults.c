@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 
 #include "tests/support/test.h"
-#include "tests/support/small_model.h"
+#include "tests/support/plans.h"
 #include "philox.h"
 #include "tests/support/temp_folder.h"
 #include "src/io/atomic_file.h"

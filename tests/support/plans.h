@@ -1,9 +1,12 @@
-// plans.h: for tests: a plan in one call.
+// plans.h: for tests: a small model, and a plan in one call.
 #ifndef STEPMARK_TESTS_PLANS_H
 #define STEPMARK_TESTS_PLANS_H
 
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
+
+// {MODEL(gpt2, 2, 2, 16, 32, 61, 16)}: a config with these layers, heads, C, F, V and context.
+#define MODEL(...) SM_DIMENSIONS(__VA_ARGS__), .norm_eps = 1e-5
 
 // {TRAINING(2, 16, SM_F32), .dropout_p = 0.1}: options of a plan that trains on B sequences of T tokens, by AdamW.
 #define TRAINING(sequences, tokens, type) TRAINING_BY(&sm_optimizer_adamw, sequences, tokens, type)

@@ -3,6 +3,7 @@
 #define STEPMARK_TESTS_SESSION_H
 
 #include "bench/measure/harness.h"
+#include "src/io/safetensors.h"
 #include "src/session/session.h"
 #include "tests/support/plans.h"
 
@@ -38,11 +39,23 @@ static inline sm_session *start_if_supported(sm_device *device, sm_plan *plan, u
     return session;
 }
 
-// A tensor of real numbers, whole, and how many; the caller's to free.
-static inline float *read_tensor(sm_session *session, int tensor, int64_t *n) {
-    *n = session->plan->tensors[tensor].real_elems;
-    float *values = sm_malloc((size_t)*n * sizeof *values);
-    ok(sm_session_read(session, tensor, *n, values));
+// The first numbers of a tensor; the caller's to free.
+static inline float *tensor_values(sm_session *session, int tensor, int64_t n) {
+    float *values = sm_malloc((size_t)n * sizeof *values);
+    ok(sm_session_read(session, tensor, n, values));
+    return values;
+}
+
+// The numbers of a file's array, and how many; the caller's to free.
+static inline float *array_values(const sm_safetensors *file, const char *name, int64_t *n) {
+    int i = 0;
+    while (i < sm_safetensors_count(file) && strcmp(sm_safetensors_at(file, i)->name, name) != 0) {
+        i++;
+    }
+    FAIL_IF(i == sm_safetensors_count(file), "%s has no array %s", sm_safetensors_name(file), name);
+    *n = sm_safetensors_at(file, i)->n_elems;
+    float *values = sm_malloc((size_t)*n * sizeof *values + 1);
+    ok(sm_safetensors_read(file, sm_safetensors_at(file, i), values));
     return values;
 }
 
