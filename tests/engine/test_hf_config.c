@@ -6,17 +6,8 @@
 #include "src/weights/model_folder.h"
 
 // A GPT-2 of these dimensions.
-#define CONFIG(L, NH, C, F, V, P, eps)                                                                          \
-    {                                                                                                           \
-        .model = &sm_model_gpt2, .n_layer = L, .n_head = NH, .d_model = C, .d_ff = F, .vocab = V, .context = P, \
-        .norm_eps = eps                                                                                         \
-    }
-
-#define RELU2(L, NH, C, F, V, P, eps)                                                                           \
-    {                                                                                                           \
-        .model = &sm_model_gpt2, .n_layer = L, .n_head = NH, .d_model = C, .d_ff = F, .vocab = V, .context = P, \
-        .norm_eps = eps, .activation = SM_ACTIVATION_RELU2                                                      \
-    }
+#define CONFIG(eps, ...) \
+    { SM_DIMENSIONS(gpt2, __VA_ARGS__), .norm_eps = eps }
 
 static const char BASE_CONFIG[] = "{\"model_type\": \"gpt2\", \"vocab_size\": 100, \"n_positions\": 32, "
                                   "\"n_embd\": 24, \"n_layer\": 3, \"n_head\": 4, \"unknown\": [1, {}]}";
@@ -26,10 +17,10 @@ static const char LLAMA_CONFIG[] =
     "\"intermediate_size\": 50, \"num_hidden_layers\": 3, \"num_attention_heads\": 4, \"unknown\": [1, {}]}";
 
 // A Llama of LLAMA_CONFIG's dimensions, but for these.
-#define LLAMA(NKV, eps, theta, has_head)                                                                  \
-    {                                                                                                     \
-        .model = &sm_model_llama, .n_layer = 3, .n_head = 4, .n_kv_head = NKV, .d_model = 24, .d_ff = 50, \
-        .vocab = 100, .context = 32, .norm_eps = eps, .rope_theta = theta, .untied = has_head             \
+#define LLAMA(NKV, eps, theta, has_head)                                                                     \
+    {                                                                                                        \
+        SM_DIMENSIONS(llama, 3, 4, 24, 50, 100, 32), .n_kv_head = NKV, .norm_eps = eps, .rope_theta = theta, \
+                                                     .untied = has_head                                      \
     }
 
 // Writes the base config with `changes` (a JSON object; null removes a key, "NULL" sets it to null)
@@ -55,13 +46,7 @@ static sm_status read_changed(const char *base, const char *changes, sm_model_co
 }
 
 static void expect_config(const char *label, const sm_model_config *config, const sm_model_config *expected) {
-    FAIL_IF(config->model != expected->model || config->n_layer != expected->n_layer ||
-                config->n_head != expected->n_head || config->d_model != expected->d_model ||
-                config->d_ff != expected->d_ff || config->vocab != expected->vocab ||
-                config->context != expected->context || config->norm_eps != expected->norm_eps ||
-                config->n_kv_head != expected->n_kv_head || config->rope_theta != expected->rope_theta ||
-                config->untied != expected->untied || config->activation != expected->activation,
-            "%s: the config differs", label);
+    FAIL_IF(memcmp(config, expected, sizeof *config) != 0, "%s: the config differs", label);
 }
 
 // What the base config with changes is read as.
@@ -88,9 +73,8 @@ typedef struct {
 static void expect_refusals(const char *base, const refusal *cases, size_t n) {
     for (size_t i = 0; i < n; i++) {
         sm_model_config config;
-        const sm_status status = read_changed(base, cases[i].changes, &config);
-        expect_failure(cases[i].changes, status, cases[i].status, "config.json");
-        expect_failure(cases[i].changes, status, cases[i].status, cases[i].message);
+        expect_failure(cases[i].changes, read_changed(base, cases[i].changes, &config), cases[i].status,
+                       textf("config.json|%s", cases[i].message));
     }
 }
 
@@ -98,19 +82,20 @@ static void expect_refusals(const char *base, const refusal *cases, size_t n) {
 
 TEST(good_configs_are_read) {
     static const reading cases[] = {
-        {"{}", CONFIG(3, 4, 24, 96, 100, 32, 1e-5)},
-        {"{\"n_inner\": \"NULL\"}", CONFIG(3, 4, 24, 96, 100, 32, 1e-5)},
-        {"{\"n_inner\": 7}", CONFIG(3, 4, 24, 7, 100, 32, 1e-5)},
-        {"{\"n_ctx\": 16}", CONFIG(3, 4, 24, 96, 100, 32, 1e-5)},
-        {"{\"n_positions\": null, \"n_ctx\": 16}", CONFIG(3, 4, 24, 96, 100, 16, 1e-5)},
-        {"{\"layer_norm_epsilon\": 1e-6}", CONFIG(3, 4, 24, 96, 100, 32, 1e-6)},
-        {"{\"layer_norm_epsilon\": 0}", CONFIG(3, 4, 24, 96, 100, 32, 0)},
-        {"{\"activation_function\": \"gelu_new\"}", CONFIG(3, 4, 24, 96, 100, 32, 1e-5)},
-        {"{\"activation_function\": \"gelu_pytorch_tanh\"}", CONFIG(3, 4, 24, 96, 100, 32, 1e-5)},
-        {"{\"activation_function\": \"relu2\"}", RELU2(3, 4, 24, 96, 100, 32, 1e-5)},
+        {"{}", CONFIG(1e-5, 3, 4, 24, 96, 100, 32)},
+        {"{\"n_inner\": \"NULL\"}", CONFIG(1e-5, 3, 4, 24, 96, 100, 32)},
+        {"{\"n_inner\": 7}", CONFIG(1e-5, 3, 4, 24, 7, 100, 32)},
+        {"{\"n_ctx\": 16}", CONFIG(1e-5, 3, 4, 24, 96, 100, 32)},
+        {"{\"n_positions\": null, \"n_ctx\": 16}", CONFIG(1e-5, 3, 4, 24, 96, 100, 16)},
+        {"{\"layer_norm_epsilon\": 1e-6}", CONFIG(1e-6, 3, 4, 24, 96, 100, 32)},
+        {"{\"layer_norm_epsilon\": 0}", CONFIG(0, 3, 4, 24, 96, 100, 32)},
+        {"{\"activation_function\": \"gelu_new\"}", CONFIG(1e-5, 3, 4, 24, 96, 100, 32)},
+        {"{\"activation_function\": \"gelu_pytorch_tanh\"}", CONFIG(1e-5, 3, 4, 24, 96, 100, 32)},
+        {"{\"activation_function\": \"relu2\"}",
+         {SM_DIMENSIONS(gpt2, 3, 4, 24, 96, 100, 32), .norm_eps = 1e-5, .activation = SM_ACTIVATION_RELU2}},
         {"{\"tie_word_embeddings\": true, \"scale_attn_weights\": true, \"scale_attn_by_inverse_layer_idx\": false, "
          "\"add_cross_attention\": false, \"reorder_and_upcast_attn\": true}",
-         CONFIG(3, 4, 24, 96, 100, 32, 1e-5)},
+         CONFIG(1e-5, 3, 4, 24, 96, 100, 32)},
     };
     EXPECT_ALL(expect_readings, BASE_CONFIG, cases);
 }
@@ -172,10 +157,10 @@ static const char QWEN3_CONFIG[] =
     "\"intermediate_size\": 50, \"num_hidden_layers\": 3, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
     "\"head_dim\": 8, \"sliding_window\": null, \"use_sliding_window\": false, \"max_window_layers\": 3}";
 
-#define QWEN3(NKV, HS, eps, has_head)                                                                         \
-    {                                                                                                         \
-        .model = &sm_model_qwen3, .n_layer = 3, .n_head = 4, .n_kv_head = NKV, .head_dim = HS, .d_model = 24, \
-        .d_ff = 50, .vocab = 100, .context = 32, .norm_eps = eps, .rope_theta = 1e4, .untied = has_head       \
+#define QWEN3(NKV, HS, eps, has_head)                                                                   \
+    {                                                                                                   \
+        SM_DIMENSIONS(qwen3, 3, 4, 24, 50, 100, 32), .n_kv_head = NKV, .head_dim = HS, .norm_eps = eps, \
+                                                     .rope_theta = 1e4, .untied = has_head              \
     }
 
 TEST(qwen3_configs_are_read) {
@@ -334,7 +319,7 @@ TEST(marks_and_odd_numbers_are_tolerated) {
         static const char keys[] =
             "\"model_type\": \"gpt2\", \"vocab_size\": 100, \"n_positions\": 32, \"n_embd\": 24, "
             "\"n_layer\": 3, \"n_head\": 4";
-        static const sm_model_config expected = CONFIG(3, 4, 24, 96, 100, 32, 1e-5);
+        static const sm_model_config expected = CONFIG(1e-5, 3, 4, 24, 96, 100, 32);
         char text[400];
         sm_model_config config;
         snprintf(text, sizeof text, cases[i].text, keys); // NOLINT: the formats are above
@@ -378,13 +363,13 @@ TEST(written_configs_are_read) {
         double dropout_p;
         const char *has[5]; // lines of the file
     } cases[] = {
-        {CONFIG(12, 12, 768, 3072, 50257, 1024, 1e-5),
+        {CONFIG(1e-5, 12, 12, 768, 3072, 50257, 1024),
          0.1,
          {"\"bos_token_id\": 50256,", "\"n_inner\": null,", "\"layer_norm_epsilon\": 1e-5,", "\"resid_pdrop\": 0.1,"}},
-        {CONFIG(1, 1, 2, 3, 61, 5, 1.25e-6),
+        {CONFIG(1.25e-6, 1, 1, 2, 3, 61, 5),
          0,
          {"\"eos_token_id\": null,", "\"n_inner\": 3,", "\"layer_norm_epsilon\": 1.25e-6,", "\"attn_pdrop\": 0.0,"}},
-        {CONFIG(1, 1, 2, 8, 61, 5, 1.0 / 3), 0.2, {"\"model_type\": \"gpt2\",", "\"GPT2LMHeadModel\""}},
+        {CONFIG(1.0 / 3, 1, 1, 2, 8, 61, 5), 0.2, {"\"model_type\": \"gpt2\",", "\"GPT2LMHeadModel\""}},
     };
     const char *path = temp_path("written.json");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
