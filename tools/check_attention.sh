@@ -2,11 +2,8 @@
 # check_attention.sh: tests the kernels of cl/nvidia/attention_tensor.cl on the CPU, with emulated instructions of
 # matrix units (tests/emulation). clang compiles the kernels; no GPU is needed.
 # shellcheck disable=SC2086 # lists of flags
-set -eu
-cd "$(dirname "$0")/.."
+. "$(dirname "$0")/script.sh"
 [ "$(uname -m)" = x86_64 ] || { echo "check-attention: left out: not an x86-64 processor"; exit 0; }
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
 # check "OPTIONS" HS WARPS FRAGMENTS TILE STEP IN_REGISTERS "B T NH NKV p"
 check() {
     options="$1 -DHS=$2 -DWARPS=$3 -DFRAGMENTS=$4 -DTILE=$5 -DSTEP=$6 -DIN_REGISTERS=$7"
@@ -15,12 +12,12 @@ check() {
         clang -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -target x86_64-pc-linux-gnu -O1 -fno-pic \
             -DVECTOR=1 $options -DPART=$part -include cl/philox.cl -include cl/prelude.cl -include tests/emulation/tensor.cl \
             -include cl/heads.cl -include cl/nvidia/attention_tiles.cl \
-            -c -o "$folder/part$part.o" cl/nvidia/attention_tensor.cl
+            -c -o "$work/part$part.o" cl/nvidia/attention_tensor.cl
     done
     # Local memory below 4 GiB, at the beginning of a window of 256 KiB.
-    clang -O2 -Iinclude -Itests/emulation -fno-pic -static -DSPLIT=0 $options -o "$folder/attention" \
-        tests/emulation/attention.c tests/emulation/warps.c "$folder"/part?.o -lm -Wno-macro-redefined
-    "$folder/attention" $8
+    clang -O2 -Iinclude -Itests/emulation -fno-pic -static -DSPLIT=0 $options -o "$work/attention" \
+        tests/emulation/attention.c tests/emulation/warps.c "$work"/part?.o -lm -Wno-macro-redefined
+    "$work/attention" $8
 }
 check "-DDATA_BF16 -DDOCUMENTS=1"                      64 4 2 64 32 1 "2 300 2 1 0"
 check "-DDATA_F16 -DDROPOUT=1"                         72 4 1 32 32 2 "1 67 2 2 0.1"

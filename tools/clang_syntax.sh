@@ -1,10 +1,7 @@
 #!/bin/sh
 # clang_syntax.sh: lets clang look for warnings in all sources and tests, without making code. It takes the files that
 # have the same flags in one process: half of the time for one file is clang's start. make says what the flags are.
-set -eu
-cd "$(dirname "$0")/.."
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/script.sh"
 make -s CONFIG=clang build/clang/ladder_rungs.list
 make -n CONFIG=clang objects |
     sed -n '/^clang /{s/ -MMD -MP//;s/ -shared//;s/ -c / /;s/ -o [^ ]*//;s/ -ldl$//;s/^\(.*\) \([^ ]*\.c\)$/\2 \1/p;}' |

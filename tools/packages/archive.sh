@@ -3,8 +3,7 @@
 # -windows-ARCH.zip or -macos-ARCH-never-run.tar.gz, as CC compiles. Libraries are linked into it, OpenBLAS and OpenCL are
 # looked for when it runs. On Linux it needs glibc 2.28: Zig's C compiler links it, which has that glibc's symbols, from a
 # virtual environment outside of the tree (STEPMARK_ZIG names another folder for it).
-set -eu
-cd "$(dirname "$0")/../.."
+. "$(dirname "$0")/../script.sh"
 make=${1:-make}
 . tools/packages/target.sh
 # tool NAME ARGUMENT...: of the compiler's own.
@@ -12,10 +11,6 @@ tool() {
     program=$($CC -print-prog-name="$1")
     shift
     "$program" "$@"
-}
-fail() {
-    echo "archive: $1" >&2
-    exit 1
 }
 
 link_for_linux() {

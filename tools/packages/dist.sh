@@ -2,14 +2,12 @@
 # dist.sh [MAKE]: build/dist: files to download, made from one tree: for each system an archive and a wheel, SHA256SUMS, and
 # index.md, which says of each what it needs and how it was tried. Each program measures a checked step here, where it can;
 # one whose compiler is not installed is left out. The same sources always give the same bytes.
-set -eu
-cd "$(dirname "$0")/../.."
+. "$(dirname "$0")/../script.sh"
 make=${1:-make}
 zig=$(tools/packages/zig.sh)
 dist=build/dist
 rm -rf $dist
 mkdir -p $dist
-work=$(mktemp -d)
 export WINEPREFIX="$work/prefix" WINEDEBUG=-all
 end() {
     wineserver -k 2>/dev/null || true # of this prefix

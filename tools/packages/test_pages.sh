@@ -1,12 +1,10 @@
 #!/bin/sh
 # test_pages.sh STEPMARK FOLDER: checks that manual pages pass mandoc -Tlint and name every flag, and that real
 # shells complete subcommands, flags, words and lists. tools/packages/pages.sh made FOLDER.
-set -eu
+. "$(dirname "$0")/../script.sh"
 stepmark=$(realpath "$1")
 PATH=$(dirname "$stepmark"):$PATH
 folder=$(realpath "$2")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 failed=0
 
 fail() {

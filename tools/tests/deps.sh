@@ -2,98 +2,95 @@
 # deps.sh: tests tools/deps.sh with stand-ins for apt: it installs missing packages by this release's names, one at
 # a time, and waits for other installers. Then the first command on a machine that has make and no compiler: the targets
 # that install, with stand-ins for sudo and gcc, too.
-set -eu
-cd "$(dirname "$0")/../.."
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-export folder PATH="$folder/bin:$PATH"
-mkdir "$folder/bin"
+. "$(dirname "$0")/../script.sh"
+export work PATH="$work/bin:$PATH"
+mkdir "$work/bin"
 n_passed=0
 
 stand_in() {
-    { echo '#!/bin/sh' && cat; } >"$folder/bin/$1"
-    chmod +x "$folder/bin/$1"
+    { echo '#!/bin/sh' && cat; } >"$work/bin/$1"
+    chmod +x "$work/bin/$1"
 }
 stand_in id <<'END'
 echo 0
 END
 stand_in dpkg-query <<'END'
 for name; do :; done
-! grep -qx "$name" "$folder/installed" || echo installed all
-! grep -qx "$name" "$folder/foreign" || echo installed m68k
+! grep -qx "$name" "$work/installed" || echo installed all
+! grep -qx "$name" "$work/foreign" || echo installed m68k
 END
 stand_in apt-cache <<'END'
-! grep -qx "$2" "$folder/unknown" || exit 100
+! grep -qx "$2" "$work/unknown" || exit 100
 echo "Package: $2"
 END
 stand_in apt-get <<'END'
-if ! mkdir "$folder/lock" 2>/dev/null; then
+if ! mkdir "$work/lock" 2>/dev/null; then
     echo "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 7 (another)" >&2
     exit 100
 fi
 sleep 0.3
-[ "$3" != install ] || for name; do echo "$name"; done | tail -n +4 >>"$folder/installed"
-rmdir "$folder/lock"
-[ ! -e "$folder/broken" ] || { echo "E: broken" >&2 && exit 100; }
+[ "$3" != install ] || for name; do echo "$name"; done | tail -n +4 >>"$work/installed"
+rmdir "$work/lock"
+[ ! -e "$work/broken" ] || { echo "E: broken" >&2 && exit 100; }
 END
 
 fail() {
     echo "deps: $1" >&2
-    cat "$folder/out" "$folder/installed" >&2
+    cat "$work/out" "$work/installed" >&2
     exit 1
 }
 passed() { n_passed=$((n_passed + 1)); }
 fresh() {
-    : >"$folder/installed"
-    : >"$folder/foreign"
-    printf '%s\n' "$@" >"$folder/unknown"
+    : >"$work/installed"
+    : >"$work/foreign"
+    printf '%s\n' "$@" >"$work/unknown"
 }
 
 fresh libclang-rt-14-dev
-tools/deps.sh run dev >"$folder/one" 2>&1 &
-tools/deps.sh run package >"$folder/out" 2>&1 || fail "the second of two side by side failed"
+tools/deps.sh run dev >"$work/one" 2>&1 &
+tools/deps.sh run package >"$work/out" 2>&1 || fail "the second of two side by side failed"
 wait $! || fail "the first of two side by side failed"
-[ -z "$(sort "$folder/installed" | uniq -d)" ] || fail "a package was installed twice"
-! grep -q waiting "$folder/one" "$folder/out" || fail "the two got in each other's way"
+[ -z "$(sort "$work/installed" | uniq -d)" ] || fail "a package was installed twice"
+! grep -q waiting "$work/one" "$work/out" || fail "the two got in each other's way"
 for name in gcc libclang-rt-19-dev lintian; do
-    grep -qx "$name" "$folder/installed" || fail "$name was not installed"
+    grep -qx "$name" "$work/installed" || fail "$name was not installed"
 done
 passed
 [ -z "$(tools/deps.sh run dev package 2>&1)" ] || fail "something was said where nothing is missing"
 passed
 fresh
-echo libhwloc-dev >"$folder/foreign"
-tools/deps.sh run >"$folder/out" 2>&1 || fail "another processor's package is in the way"
-grep -qx libhwloc-dev "$folder/installed" || fail "another processor's package was taken for this one's"
+echo libhwloc-dev >"$work/foreign"
+tools/deps.sh run >"$work/out" 2>&1 || fail "another processor's package is in the way"
+grep -qx libhwloc-dev "$work/installed" || fail "another processor's package was taken for this one's"
 passed
 
 fresh
-mkdir "$folder/lock"
-(sleep 2 && rmdir "$folder/lock") &
-tools/deps.sh run >"$folder/out" 2>&1 || fail "it did not wait for another program"
-[ "$(grep -c "held by process 7" "$folder/out")" = 1 ] || fail "one line does not say whom it waits for"
-grep -qx gcc "$folder/installed" || fail "gcc was not installed"
+mkdir "$work/lock"
+(sleep 2 && rmdir "$work/lock") &
+tools/deps.sh run >"$work/out" 2>&1 || fail "it did not wait for another program"
+[ "$(grep -c "held by process 7" "$work/out")" = 1 ] || fail "one line does not say whom it waits for"
+grep -qx gcc "$work/installed" || fail "gcc was not installed"
 passed
 
 fresh
-: >"$folder/broken"
-! tools/deps.sh run >"$folder/out" 2>&1 || fail "what apt-get could not do was taken for done"
-grep -qx "E: broken" "$folder/out" || fail "what apt-get said is not shown"
+: >"$work/broken"
+! tools/deps.sh run >"$work/out" 2>&1 || fail "what apt-get could not do was taken for done"
+grep -qx "E: broken" "$work/out" || fail "what apt-get said is not shown"
 passed
-rm "$folder/broken"
+rm "$work/broken"
 
 # A machine without compiler, headers and sudo, and a user.
-git ls-files -z | xargs -0 cp --parents -t "$folder" 2>/dev/null || true # one deleted in the working tree is none
-cp -rs /usr/bin "$folder/hidden"
-rm -f "$folder"/hidden/*gcc* "$folder"/hidden/*clang* "$folder"/hidden/*cc "$folder"/hidden/c[89]9* "$folder/hidden/sudo"
+git ls-files -z | xargs -0 cp --parents -t "$work" 2>/dev/null || true # one deleted in the working tree is none
+cp -rs /usr/bin "$work/hidden"
+rm -f "$work"/hidden/*gcc* "$work"/hidden/*clang* "$work"/hidden/*cc "$work"/hidden/c[89]9* "$work/hidden/sudo"
 for name in apt-get apt-cache dpkg-query id; do
-    mv -f "$folder/bin/$name" "$folder/hidden"
+    mv -f "$work/bin/$name" "$work/hidden"
 done
-rmdir "$folder/bin"
-mv "$folder/hidden" "$folder/bin"
+rmdir "$work/bin"
+mv "$work/hidden" "$work/bin"
 unset MAKEFLAGS MAKELEVEL MFLAGS WANTED
-export PATH="$folder/bin"
-cd "$folder"
+export PATH="$work/bin"
+cd "$work"
 stand_in id <<'END'
 echo 1000
 END
@@ -124,14 +121,14 @@ stand_in sudo <<'END'
 "$@"
 END
 # shellcheck disable=SC2016 # the stand-in's own
-sed -i 's|^rmdir|[ "$3" != install ] \|\| ln -sf "$folder/gcc" "$folder/bin/gcc"\n&|' bin/apt-get
+sed -i 's|^rmdir|[ "$3" != install ] \|\| ln -sf "$work/gcc" "$work/bin/gcc"\n&|' bin/apt-get
 cat >gcc <<'END'
 #!/bin/sh
 case $* in
 -dumpmachine) echo "$(uname -m)-linux-gnu" ;;
 *-print-prog-name*) echo true ;;
-*cmocka.h*) grep -qx libcmocka-dev "$folder/installed" ;;
-*-E*) cat >/dev/null && grep -qx opencl-headers "$folder/installed" ;;
+*cmocka.h*) grep -qx libcmocka-dev "$work/installed" ;;
+*-E*) cat >/dev/null && grep -qx opencl-headers "$work/installed" ;;
 *)
     for word; do
         [ "${before:-}" != -o ] || out=$word

@@ -12,7 +12,7 @@
 # stops ends all, and arguments, files and builds that differ are refused, each with one line that names the rank or the
 # flag. Fresh weights are rank 0's for all, whatever another machine computes.
 # shellcheck disable=SC2046,SC2086 # lists of flags
-set -eu
+. "$(dirname "$0")/../script.sh"
 stepmark=${1:-build/mpi/stepmark}
 processes=${PROCESSES:-3}
 steps=${STEPS:-10}
@@ -24,7 +24,6 @@ if ! command -v mpirun >/dev/null 2>&1; then
 fi
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export STEPMARK_TEST_MPI=$$ # by which whatever was started here is found
-work=$(mktemp -d)
 
 # However this script ends, nothing that it started keeps running: mpirun ends its processes, and the rest is killed.
 # Jobs run in the background and the shell waits for them, so that it handles a signal at once.

@@ -2,11 +2,8 @@
 # slurm_scripts.sh: tests tools/slurm with stand-ins for Slurm's commands: the scripts are valid bash, each
 # requests the processes in its name, and train.sh starts the program, reports its end and requeues the job after the
 # warning. `make test-slurm` uses a real Slurm.
-set -eu
-cd "$(dirname "$0")/../.."
+. "$(dirname "$0")/../script.sh"
 root=$PWD
-work=$(mktemp -d /tmp/stepmark-scripts-XXXXXX)
-trap 'rm -rf "$work"' EXIT
 n_failed=0
 fail() {
     n_failed=$((n_failed + 1))

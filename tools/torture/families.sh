@@ -5,34 +5,26 @@
 #   FAMILIES="aarch64 riscv64"   which; RISC-V's libraries come from Debian unstable (tools/elsewhere.sh), as root
 #   MOST_ELEMS=20000             of a tensor that is verified
 #   LLVM_MCA_CORES="neoverse-n1,..."  also print multiply-adds a cycle by llvm-mca's models of these cores
-set -eu
-cd "$(dirname "$0")/../.."
+. "$(dirname "$0")/../script.sh"
 here=build/release/stepmark
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
 n=0
 left_out=""
-
-fail() {
-    echo "families: $*" >&2
-    exit 1
-}
 
 # Runs the program of $stepmark on a processor of QEMU's.
 emulated() {
     cpu=$1
     shift
     n=$((n + 1))
-    timeout "$LONGEST_S" "$qemu" -L "$sysroot" -cpu "$cpu" "$stepmark" "$@" >"$folder/out" 2>&1 || { cat "$folder/out" >&2 && fail "$cpu: $*"; }
+    timeout "$LONGEST_S" "$qemu" -L "$sysroot" -cpu "$cpu" "$stepmark" "$@" >"$work/out" 2>&1 || { cat "$work/out" >&2 && fail "$cpu: $*"; }
 }
 
-# training NAME ARGUMENT...: what 50 steps' losses are, in $folder/NAME.losses
-work="-m tiny -b 2 --seq-len 16 --steps 50 --data README.md --seed 3"
+# training NAME ARGUMENT...: what 50 steps' losses are, in $work/NAME.losses
+flags="-m tiny -b 2 --seq-len 16 --steps 50 --data README.md --seed 3"
 losses_of() { sed -n 's/.*"loss": \([-0-9.e+]*\).*/\1/p' "$1"; }
 
 # near NAME NAME TOLERANCE: two trainings have the same losses but for this
 near() {
-    paste "$folder/$1.losses" "$folder/$2.losses" | awk -v most="$3" '
+    paste "$work/$1.losses" "$work/$2.losses" | awk -v most="$3" '
         { d = $1 - $2; d = d < 0 ? -d : d; if (!(d <= most * $2)) { print "step " NR ": " $1 " and " $2; bad = 1 } }
         END { exit NR == 50 && !bad ? 0 : 1 }' >&2 || fail "losses of $1 and $2 differ"
 }
@@ -51,13 +43,13 @@ check() {
     for precision in fp32 bf16; do
         most=$([ $precision = fp32 ] && echo 1e-5 || echo 1e-2)
         for turn in 2 2.again 1; do # threads
-            log=$folder/$cpu.$isa.$precision.$turn
+            log=$work/$cpu.$isa.$precision.$turn
             # shellcheck disable=SC2086 # a list of flags
-            emulated "$cpu" train $work --precision $precision -t "${turn%.*}" --isa "$isa" --log "$log.jsonl"
+            emulated "$cpu" train $flags --precision $precision -t "${turn%.*}" --isa "$isa" --log "$log.jsonl"
             losses_of "$log.jsonl" >"$log.losses"
             near "$cpu.$isa.$precision.$turn" here.$precision "$most"
         done
-        cmp "$folder/$cpu.$isa.$precision.2.losses" "$folder/$cpu.$isa.$precision.2.again.losses" ||
+        cmp "$work/$cpu.$isa.$precision.2.losses" "$work/$cpu.$isa.$precision.2.again.losses" ||
             fail "$isa, $precision: the same training has other losses when it is repeated"
     done
 }
@@ -76,8 +68,8 @@ MOST_ELEMS=${MOST_ELEMS:-20000}
 LONGEST_S=3600 # of a run
 for precision in fp32 bf16; do
     # shellcheck disable=SC2086 # a list of flags
-    $here train $work --precision $precision -t 1 --log "$folder/here.$precision.jsonl" >"$folder/out" 2>&1 || { cat "$folder/out" >&2 && fail "training here"; }
-    losses_of "$folder/here.$precision.jsonl" >"$folder/here.$precision.losses"
+    $here train $flags --precision $precision -t 1 --log "$work/here.$precision.jsonl" >"$work/out" 2>&1 || { cat "$work/out" >&2 && fail "training here"; }
+    losses_of "$work/here.$precision.jsonl" >"$work/here.$precision.losses"
 done
 for family in ${FAMILIES:-aarch64 riscv64}; do
     prefix=$family-linux-gnu
@@ -86,8 +78,8 @@ for family in ${FAMILIES:-aarch64 riscv64}; do
     build=build/release-$family
     sysroot=/
     if command -v "$qemu" >/dev/null &&
-        echo 'int main(void) { return 0; }' | "$prefix-gcc" -x c -o "$folder/linked" - -lhwloc -ljansson 2>/dev/null; then
-        env -u MAKEFLAGS -u MAKELEVEL make CC="$prefix-gcc" B="$build" build >"$folder/build" 2>&1 || { tail -20 "$folder/build" >&2 && fail "$family: build"; }
+        echo 'int main(void) { return 0; }' | "$prefix-gcc" -x c -o "$work/linked" - -lhwloc -ljansson 2>/dev/null; then
+        env -u MAKEFLAGS -u MAKELEVEL make CC="$prefix-gcc" B="$build" build >"$work/build" 2>&1 || { tail -20 "$work/build" >&2 && fail "$family: build"; }
     elif [ "$family" = riscv64 ] && [ "$(id -u)" = 0 ]; then
         sysroot=${ELSEWHERE:-/var/tmp/stepmark-elsewhere}/sid
         T=none tools/elsewhere.sh sid riscv64 || fail "$family: build"

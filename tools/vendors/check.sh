@@ -8,8 +8,7 @@
 #   TARGETS="gfx942 bmg"   which devices; not given: all
 #   ONLY=DATA_BF16         compile of the programs those whose options match this expression
 # shellcheck disable=SC2086 # lists of flags
-set -eu
-cd "$(dirname "$0")/../.."
+. "$(dirname "$0")/../script.sh"
 stepmark=${STEPMARK:-build/release/stepmark}
 vendors=${1:-}
 if [ -z "$vendors" ]; then
@@ -22,8 +21,6 @@ else
     TARGETS=${TARGETS:-gfx942 gfx1100 gfx1201}
     first='^(matmul|attention)'
 fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 table=$work/table
 n=0
 failed=0

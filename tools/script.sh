@@ -1,0 +1,9 @@
+# shellcheck shell=sh
+# script.sh: sourced first by scripts with a folder of their own, $work, which goes when they end. The current folder is
+# the root, a command that fails ends the script, and fail WHY... says why.
+set -eu
+cd "$(dirname "$0")"
+until [ -e tools/script.sh ]; do cd ..; done
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "$(basename "$0" .sh): $*" >&2 && exit 1; }
