@@ -48,14 +48,9 @@ def innermost_loops(code):
 
 
 def counts(loop):
-    uses_stack = [t for t in loop if (LOADS.match(t) or STORES.match(t)) and re.search(r"\[sp|\(sp\)|\[x29", t)]
-    return {
-        "mla": sum(bool(MULTIPLIES.match(t)) for t in loop),
-        "loads": sum(bool(LOADS.match(t)) for t in loop),
-        "moves": sum(bool(MOVES.match(t)) for t in loop),
-        "stack": len(uses_stack),
-        "all": len(loop),
-    }
+    found = {name: sum(bool(pattern.match(t)) for t in loop) for name, pattern in (("mla", MULTIPLIES), ("loads", LOADS), ("moves", MOVES))}
+    stack = [t for t in loop if (LOADS.match(t) or STORES.match(t)) and re.search(r"\[sp|\(sp\)|\[x29", t)]
+    return {**found, "stack": len(stack), "all": len(loop)}
 
 
 def per_cycle(loop, core, architecture):
@@ -72,11 +67,9 @@ def per_cycle(loop, core, architecture):
 
 
 def main():
-    words = sys.argv[1:]
-    cores = []
+    cores, words = [], sys.argv[1:]
     if words and words[0] == "--mca":
-        cores = words[1].split(",")
-        words = words[2:]
+        cores, words = words[1].split(","), words[2:]
     if len(words) < 3:
         sys.exit(__doc__)
     objdump, path, function, *limits = words
@@ -88,17 +81,14 @@ def main():
     failed = False
     for loop in loops:
         found = counts(loop)
-        line = f"{function}: " + ", ".join(f"{number} {name}" for name, number in found.items())
-        for core in cores:
-            line += f"; {core} {per_cycle(loop, core, architecture):.2f}"
-        print(line)
+        print(f"{function}: " + ", ".join(f"{number} {name}" for name, number in found.items())
+              + "".join(f"; {core} {per_cycle(loop, core, architecture):.2f}" for core in cores))
         for limit in limits:
             name, sign, number = re.match(r"(\w+)(<=|>=)([\d.]+)$", limit).groups()
-            holds = found[name] <= float(number) if sign == "<=" else found[name] >= float(number)
-            if not holds:
+            if not (found[name] <= float(number) if sign == "<=" else found[name] >= float(number)):
                 print(f"hot_loops: {function} in {path}: {found[name]} {name}, wanted {limit}", file=sys.stderr)
                 failed = True
-    sys.exit(1 if failed else 0)
+    sys.exit(failed)
 
 
 if __name__ == "__main__":

@@ -226,13 +226,8 @@ json_t *sm_film_json(const sm_film *film) {
         }
         json_array_append_new(changes, made);
     }
-    SM_FREED char *bytes = sm_malloc(film->n_values * 4 + 1);
-    for (size_t i = 0; i < film->n_values * 4; i++) {
-        uint32_t bits;
-        memcpy(&bits, &film->values[i / 4], sizeof(bits));
-        bytes[i] = (char)(bits >> 8 * (i % 4));
-    }
-    return json_pack("{s:o, s:o}", "changes", changes, "values", sm_base64_json(bytes, film->n_values * 4));
+    return json_pack("{s:o, s:o}", "changes", changes, "values",
+                     sm_base64_json((const char *)film->values, film->n_values * sizeof(*film->values)));
 }
 
 // The part of a large tensor that a page shows.

@@ -2,18 +2,13 @@
 # wheel.sh [MAKE]: build/stepmark-VERSION-py3-none-PLATFORM.whl: the Python module with the program of
 # tools/packages/archive.sh inside, so that `pip install` needs no compiler. Its tools are in a virtual environment
 # outside of the tree (STEPMARK_WHEEL names another folder for it).
-set -eu
-cd "$(dirname "$0")/../.."
+. "$(dirname "$0")/../script.sh"
 make=${1:-make}
 . tools/packages/target.sh
 [ $system != macos ] || version=$version+never.run
 export STEPMARK_VERSION="$version"
 venv=${STEPMARK_WHEEL:-${XDG_CACHE_HOME:-$HOME/.cache}/stepmark/wheel}
-if ! "$venv/bin/python" -c 'import auditwheel, setuptools, wheel' 2>/dev/null; then
-    echo "setting up auditwheel in $venv" >&2
-    python3 -m venv "$venv" >&2
-    "$venv/bin/pip" install --quiet auditwheel setuptools wheel >&2
-fi
+venv "$venv" "auditwheel, setuptools, wheel" auditwheel setuptools wheel
 tools/packages/archive.sh "$make"
 stage=build/wheel-$system-$arch
 rm -rf "$stage"

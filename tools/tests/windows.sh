@@ -6,7 +6,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 if ! command -v wine >/dev/null 2>&1 || ! command -v x86_64-w64-mingw32-gcc >/dev/null 2>&1; then
-    echo "windows: skipped: wine or mingw-w64 is not installed (tools/windows.sh installs both)"
+    echo "windows: skipped: wine or mingw-w64 is not installed (tools/libraries.sh installs both)"
     exit 0
 fi
 if [ $# -eq 0 ]; then

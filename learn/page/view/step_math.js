@@ -1,4 +1,4 @@
-// step_math.js: equations in the course's notation as MathML. `math` here.
+// step_math.js: reads equations in the course's notation, and shows them as MathML. `math` here.
 //
 //   x[n,c]  a subscript     a / b  a fraction of the product before it and the factor after it     a/b  of two factors
 //   sum_c   a sum over c    a / sum_c b  a fraction whose lower side is the whole sum               "for s <= t"  text
@@ -13,121 +13,110 @@ const math = (() => {
     };
     const row = (children) => (children.length === 1 ? children[0] : el('mrow', children));
 
-    const greek = {alpha: 'α', beta: 'β', eps: 'ε', theta: 'θ', rho: 'ρ', mu: 'μ', sigma: 'σ', pi: 'π', lambda: 'λ'};
-    const functions = new Set(['exp', 'log', 'tanh', 'max', 'min', 'sin', 'cos', 'softmax', 'sign', 'gelu', 'relu2', 'dropout', 'norm',
-        'layernorm', 'rmsnorm', 'mean', 'rms', 'map', 'clip', 'nearest', 'rows', 'abs', 'floor', 'group', 'map_m', 'map_v', 'code_m', 'code_v']);
-    const symbols = {'<=': '≤', '>=': '≥', '*': '⋅', '->': '→', '-': '−', '~': '∼', '...': '…', '/': '/', '+=': '+=', '*=': '⋅=', '-=': '−='};
-
-    // Each token says whether a space comes before it.
-    const pattern = /"[^"]*"|[A-Za-z_][A-Za-z0-9_]*'*|[0-9.]*[0-9](?:e-?[0-9]+)?|\.\.\.|<=|>=|->|\+=|-=|\*=|\S/g;
-    const tokenize = (text) => [...text.matchAll(pattern)].map((match) =>
-        ({text: match[0], spaced: match.index > 0 && text[match.index - 1] === ' '}));
-
-    const parser = (text) => {
-        const tokens = tokenize(text);
+    // --- reading ---
+    // An equation: expressions, and the signs and texts between them. Nodes: {kind, ...}.
+    const pattern = /"[^"]*"|∂?[A-Za-z_][A-Za-z0-9_]*'*|[0-9.]*[0-9](?:e-?[0-9]+)?|\.\.\.|<=|>=|->|\+=|-=|\*=|\S/g;
+    const ends = new Set(['', '+', '-', '=', ',', ';', ':', '<=', '>=', '<', '>', '->', '+=', '-=', '*=', '~', ')', ']']);
+    const parse = (text) => {
+        const tokens = [...text.matchAll(pattern)].map((match) => ({word: match[0], spaced: match.index === 0 || text[match.index - 1] === ' '}));
         let at = 0;
-        const peek = (ahead = 0) => tokens[at + ahead] || {text: '', spaced: true};
-        const is = (word) => peek().text === word;
-        const take = () => tokens[at++];
-
-        // A name: its Greek letter, and a number at its end as a subscript.
-        const name = (word) => {
-            const [, stem, digits, primes] = word.match(/^(.*?)([0-9]*)('*)$/);
-            const letter = el('mi', greek[stem] || stem);
-            const base = digits ? el('msub', [letter, el('mn', digits)]) : letter;
-            return primes ? el('msup', [base, el('mo', '′'.repeat(primes.length))]) : base;
-        };
-
-        // The text between brackets, closed by `close`, with its commas.
-        const until = (close) => {
+        const peek = () => tokens[at] || {word: '', spaced: true};
+        const is = (word) => peek().word === word;
+        const take = () => tokens[at++]?.word ?? '';
+        const list = (close) => {
             const parts = [];
-            while (at < tokens.length && !is(close)) parts.push(...sequence((word) => word === close));
+            while (at < tokens.length && !is(close)) { parts.push(sum()); if (is(',')) take(); }
             take();
             return parts;
         };
-        const inParentheses = (open, close) => {
+        const comparison = () => {
+            const [left, sign, right] = [sum(), take(), sum()];
             take();
-            return [el('mo', open), row(until(close)), el('mo', close)];
+            return {kind: 'where', left, sign, right};
         };
-
-        const sum = (word) => {
-            const index = word.slice(4);
-            const sign = el('mo', '∑');
-            return index ? el('munder', [sign, row(parser(index).all())]) : sign;
-        };
-
         const atom = () => {
-            const {text: word} = peek();
-            if (word === '(') return {parts: inParentheses('(', ')'), bracketed: true};
-            if (word === '[') return {parts: inParentheses('[', ']')};
-            if (word === '|') { take(); return {parts: [el('mo', '|'), row(until('|')), el('mo', '|')]}; }
-            take();
-            if (word.startsWith('"')) return {parts: [el('mtext', '\u2002' + word.slice(1, -1) + '\u2002')]};
-            if (/^[0-9.]/.test(word) && word !== '...') return {parts: [el('mn', word)]};
-            if (word === 'sqrt' && is('(')) { take(); return {parts: [el('msqrt', until(')'))]}; }
-            if (word === '∂') return {parts: [el('mo', '∂'), ...factor().parts]};
-            if (word === 'sum' || word.startsWith('sum_')) return {parts: [sum(word)], isSum: true};
-            if (/^[A-Za-z_]/.test(word)) return {parts: [name(word)], callable: functions.has(word.replace(/'+$/, ''))};
-            return {parts: [el('mo', symbols[word] || word)]};
+            const word = take();
+            if (word === '[') return comparison();
+            if (word === '(') return {kind: 'group', inner: list(')')[0]};
+            if (/^[0-9.]/.test(word)) return {kind: 'number', word, value: Number(word)};
+            if (is('(') && !peek().spaced) { take(); return {kind: 'call', name: word, inputs: list(')')}; }
+            if (is('[') && !peek().spaced) { take(); return {kind: 'entry', name: word, index: list(']')}; }
+            return {kind: 'entry', name: word, index: []};
         };
-
-        // An atom with its subscripts, superscripts and arguments.
         const factor = () => {
-            const first = atom();
-            let parts = first.parts;
-            let bracketed = first.bracketed;
-            while (at < tokens.length && !peek().spaced) {
-                if (is('[')) { take(); parts = [el('msub', [row(parts), row(until(']'))])]; bracketed = false; }
-                else if (is('^')) { take(); const up = atom(); parts = [el('msup', [row(parts), row(up.bracketed ? up.parts.slice(1, -1) : up.parts)])]; bracketed = false; }
-                else if (is('(') && first.callable) { parts = [row([...parts, ...inParentheses('(', ')')])]; bracketed = false; }
-                else break;
-            }
-            return {parts, bracketed, isSum: first.isSum};
+            const node = atom();
+            if (!is('^')) return node;
+            take();
+            return {kind: 'power', base: node, up: atom()};
         };
-
-        const bare = ({parts, bracketed}) => row(bracketed ? parts.slice(1, -1) : parts);
-        const fraction = (above, below) => ({parts: [el('mfrac', [bare(above), bare(below)])]});
-        const ends = new Set(['+', '-', '=', ',', ';', ':', '<=', '>=', '<', '>', '->', '+=', '-=', '*=', '~', ')', ']', '|', '']);
-
-        const isEnd = () => ends.has(peek().text) || peek().text.startsWith('"');
-
-        // The divisor of a fraction: a factor, or a sum with the product that it sums.
-        const divisor = () => {
-            const factors = [factor()];
-            while (factors[0].isSum && !isEnd() && !is('/')) factors.push(factor());
-            return factors.length === 1 ? factors[0] : {parts: spread(factors)};
+        const isEnd = () => ends.has(peek().word) || peek().word[0] === '"';
+        const isTight = () => is('/') && !peek().spaced;
+        // A factor with what it is divided by, or a sum over all that follows, up to " / ".
+        const part = () => {
+            const over = /^(sum|max)_(.'*)$/.exec(peek().word);
+            if (over) { take(); return {kind: 'over', what: over[1], letter: over[2], body: factors()}; }
+            let node = factor();
+            while (isTight()) { take(); node = {kind: 'ratio', above: node, below: factor()}; }
+            return node;
         };
-
-        // Factors side by side. A tight slash joins two of them; a spaced one takes all of the product so far.
-        const product = () => {
-            let factors = [];
-            while (!isEnd()) {
-                if (is('/')) {
-                    const isTight = !peek().spaced && !peek(1).spaced;
-                    take();
-                    const above = isTight || factors.length === 1 ? factors.pop() : {parts: spread(factors)};
-                    factors = [...(isTight ? factors : []), fraction(above, divisor())];
-                } else factors.push(factor());
-            }
-            return spread(factors);
-        };
-        const spread = (factors) => factors.flatMap(({parts}, i) => (i > 0 ? [el('mspace', [], {width: '0.17em'}), ...parts] : parts));
-
-        // Products with signs between them, up to what `stops`.
-        const sequence = (stops) => {
+        const factors = () => {
             const parts = [];
-            while (at < tokens.length && !stops(peek().text)) {
-                const before = at;
-                parts.push(...product());
-                if (at < tokens.length && !stops(peek().text)) parts.push(...atom().parts);
-                if (at === before) break;
-            }
-            return parts;
+            while (!isEnd() && (!is('/') || isTight())) parts.push(part());
+            return parts.length === 1 ? parts[0] : {kind: 'product', parts};
         };
-        return {all: () => sequence(() => false)};
+        // Factors side by side: " / " divides the product before it.
+        const product = () => {
+            let node = factors();
+            while (is('/')) {
+                take();
+                node = {kind: 'ratio', above: node, below: part()};
+                if (!isEnd() && !is('/')) node = {kind: 'product', parts: [node, factors()]};
+            }
+            return node;
+        };
+        const sum = () => {
+            const first = is('-') && take() ? -1 : 1;
+            const parts = [{sign: first, node: product()}];
+            while (is('+') || is('-')) parts.push({sign: take() === '-' ? -1 : 1, node: product()});
+            return parts.length === 1 && first > 0 ? parts[0].node : {kind: 'sum', parts};
+        };
+        const all = [];
+        while (at < tokens.length) all.push(isEnd() && !is('-') ? {kind: 'sign', word: take()} : sum());
+        return all;
     };
 
-    const expression = (text) => parser(text).all();
+    // --- showing ---
+    const greek = {alpha: 'α', beta: 'β', eps: 'ε', theta: 'θ', rho: 'ρ', mu: 'μ', sigma: 'σ', pi: 'π', lambda: 'λ'};
+    const symbols = {'<=': '≤', '>=': '≥', '*': '⋅', '->': '→', '-': '−', '~': '∼', '*=': '⋅=', '-=': '−='};
+    const mark = (word) => el('mo', symbols[word] || word);
+    // A name: its Greek letter, and a number at its end as a subscript.
+    const letters = (word) => {
+        const [, stem, digits, primes] = word.match(/^(.*?)([0-9]*)('*)$/);
+        const letter = el('mi', greek[stem] || stem);
+        const base = digits ? el('msub', [letter, el('mn', digits)]) : letter;
+        return primes ? el('msup', [base, mark('′'.repeat(primes.length))]) : base;
+    };
+    const listed = (nodes) => nodes.flatMap((node, i) => (i > 0 ? [mark(','), ...show(node)] : show(node)));
+    const bare = (node) => row(show(node.kind === 'group' ? node.inner : node));
+    const spread = (all) => all.filter((parts) => parts.length).flatMap((parts, i) => (i > 0 ? [el('mspace', [], {width: '0.17em'}), ...parts] : parts));
+    const shown = {
+        number: ({word}) => [el('mn', word)],
+        sign: ({word}) => [word[0] === '"' ? el('mtext', '\u2002' + word.slice(1, -1) + '\u2002') : mark(word)],
+        group: ({inner}) => [mark('('), row(show(inner)), mark(')')],
+        where: ({left, sign, right}) => [mark('['), row([...show(left), mark(sign), ...show(right)]), mark(']')],
+        call: ({name, inputs}) => (name === 'sqrt' ? [el('msqrt', listed(inputs))] : [row([letters(name), mark('('), row(listed(inputs)), mark(')')])]),
+        entry: ({name, index}) => {
+            const base = letters(name.replace('∂', ''));
+            return [...(name[0] === '∂' ? [mark('∂')] : []), index.length ? el('msub', [base, row(listed(index))]) : base];
+        },
+        power: ({base, up}) => [el('msup', [row(show(base)), bare(up)])],
+        over: ({what, letter, body}) => spread([[what === 'sum' ? el('munder', [mark('∑'), letters(letter)]) : letters(`${what}_${letter}`)], show(body)]),
+        ratio: ({above, below}) => [el('mfrac', [bare(above), bare(below)])],
+        sum: ({parts}) => parts.flatMap(({sign, node}, i) => (i > 0 || sign < 0 ? [mark(sign < 0 ? '-' : '+'), ...show(node)] : show(node))),
+        product: ({parts}) => spread(parts.map(show)),
+    };
+    const show = (node) => shown[node.kind](node);
+    const expression = (text) => parse(text).flatMap(show);
     // Alone on its line.
     const display = (text) => el('math', row(expression(text)), {display: 'block', 'aria-label': text});
     const inline = (text) => el('math', row(expression(text)), {'aria-label': text});
@@ -141,5 +130,5 @@ const math = (() => {
             ? page.make('div', {class: 'equations'}, ...block.split('\n').filter((line) => line.trim()).map((line) => display(line.trim())))
             : paragraph(block.replaceAll('\n', ' '))));
 
-    return {display, describe};
+    return {parse, display, describe};
 })();

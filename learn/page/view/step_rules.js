@@ -32,6 +32,10 @@ const rules = (() => {
         gx[n,c] = dy[n,c] w[c]
         dx[n,c] = {dskip&!cut? dskip[n,c] + }rstd[n] (gx[n,c] - xh[n,c] sum_j gx[n,j] xh[n,j] / C)
         dw[c] += sum_n dy[n,c] xh[n,c]`;
+    const losses = `
+        lse[n] = log(sum_v [v < V] exp(logits[n,v]))
+        losses[n] = [target[n] >= 0] (lse[n] - logits[n,target[n]])`;
+    const dlogits = 'dlogits[n,v] = [target[n] >= 0] [v < V] scale (exp(logits[n,v] - lse[n]) - [v = target[n]])';
     const copy = 'w[i] = p\'[i]';
     const moments = (gradient) => `
         gc[i] = clip g[i]${gradient}
@@ -113,14 +117,10 @@ const rules = (() => {
             y[b,t,k,e + HS/2] = x[b,t,k,e] sin(angle[b,t,e]) + x[b,t,k,e + HS/2] cos(angle[b,t,e])
             y[b,t,NH + NKV + g,i] = x[b,t,NH + NKV + g,i]`,
         residual: 'y[i] = {!cut? a[i] + }b[i]',
-        crossentropy_forward: `
-            lse[n] = log(sum_v [v < V] exp(logits[n,v]))
-            losses[n] = [target[n] >= 0] (lse[n] - logits[n,target[n]])`,
-        crossentropy_backward: 'dlogits[n,v] = [target[n] >= 0] [v < V] scale (exp(logits[n,v] - lse[n]) - [v = target[n]])',
-        crossentropy_with_gradient: `
-            lse[n] = log(sum_v [v < V] exp(logits[n,v]))
-            losses[n] = [target[n] >= 0] (lse[n] - logits[n,target[n]])
-            dlogits[n,v] = [target[n] >= 0] [v < V] scale (exp(logits[n,v] - lse[n]) - [v = target[n]])`,
+        crossentropy_forward: losses,
+        crossentropy_backward: dlogits,
+        crossentropy_with_gradient: `${losses}
+            ${dlogits}`,
         loss_mean: 'loss = sum_n losses[n] / max(1, sum_n [target[n] >= 0])',
         grad_sqnorm: 'sqnorm = sum_i g[i]^2',
         grad_clip: `

@@ -3,81 +3,13 @@
 const trace = (() => {
     const {walk} = step;
 
-    // --- reading an equation ---
-    // Nodes: {kind, ...}; a product's factors stand side by side, " / " divides the product before it, "/" the factor.
-    const pattern = /[A-Za-z_][A-Za-z0-9_]*'*|[0-9.]*[0-9]|<=|>=|\+=|\S/g;
+    // --- an equation, as step_math.js reads it ---
     const parse = (text) => {
-        const tokens = [...text.matchAll(pattern)].map((match) => ({word: match[0], spaced: match.index === 0 || text[match.index - 1] === ' '}));
-        let at = 0;
-        const peek = () => tokens[at] || {word: '', spaced: true};
-        const is = (word) => peek().word === word;
-        const take = () => tokens[at++].word;
-        const list = (close) => {
-            const parts = [];
-            while (!is(close)) { parts.push(sum()); if (is(',')) take(); }
-            take();
-            return parts;
-        };
-        const comparison = () => {
-            const left = sum();
-            const sign = take();
-            const right = sum();
-            take();
-            return {kind: 'where', left, sign, right};
-        };
-        const atom = () => {
-            if (is('[')) { take(); return comparison(); }
-            if (is('(')) { take(); return list(')')[0]; }
-            const word = take();
-            if (/^[0-9.]/.test(word)) return {kind: 'number', value: Number(word)};
-            if (is('(') && !peek().spaced) { take(); return {kind: 'call', name: word, inputs: list(')')}; }
-            if (is('[') && !peek().spaced) { take(); return {kind: 'entry', name: word, index: list(']')}; }
-            return {kind: 'entry', name: word, index: []};
-        };
-        const factor = () => {
-            const node = atom();
-            if (!is('^')) return node;
-            take();
-            return {kind: 'power', base: node, up: atom()};
-        };
-        const isEnd = () => ['', '+', '-', ',', ')', ']', '<', '>', '<=', '>=', '=', '+='].includes(peek().word);
-        const isTight = () => is('/') && !peek().spaced;
-        // A factor with what it is divided by, or a sum over all that follows, up to " / ".
-        const part = () => {
-            const over = /^(sum|max)_(.)$/.exec(peek().word);
-            if (over) { take(); return {kind: 'over', what: over[1], letter: over[2], body: factors()}; }
-            let node = factor();
-            while (isTight()) { take(); node = {kind: 'ratio', above: node, below: factor()}; }
-            return node;
-        };
-        const factors = () => {
-            const parts = [];
-            while (!isEnd() && (!is('/') || isTight())) parts.push(part());
-            return parts.length === 1 ? parts[0] : {kind: 'product', parts};
-        };
-        const product = () => {
-            let node = factors();
-            while (is('/')) {
-                take();
-                const below = part();
-                node = {kind: 'ratio', above: node, below};
-                if (!isEnd() && !is('/')) node = {kind: 'product', parts: [node, factors()]};
-            }
-            return node;
-        };
-        const sum = () => {
-            const first = is('-') && take() ? -1 : 1;
-            const parts = [{sign: first, node: product()}];
-            while (is('+') || is('-')) parts.push({sign: take() === '-' ? -1 : 1, node: product()});
-            return parts.length === 1 && first > 0 ? parts[0].node : {kind: 'sum', parts};
-        };
-        const left = atom();
-        const adds = take() === '+=';
-        return {text, name: left.name, index: left.index, adds, right: sum()};
+        const [{name, index}, {word}, right = {kind: 'product', parts: []}] = math.parse(text); // what is left out has none
+        return {text, name, index, adds: word === '+=', right};
     };
-
     const childrenOf = (node) => ({sum: () => node.parts.map((part) => part.node), product: () => node.parts, ratio: () => [node.above, node.below], power: () => [node.base, node.up],
-        call: () => node.inputs, where: () => [node.left, node.right], over: () => [node.body], entry: () => node.index}[node.kind]?.() || []);
+        group: () => [node.inner], call: () => node.inputs, where: () => [node.left, node.right], over: () => [node.body], entry: () => node.index}[node.kind]?.() || []);
     // Every node, with the conditions on whose product it stands.
     const visit = (node, see, conditions = []) => {
         see(node, conditions);
@@ -297,6 +229,7 @@ const trace = (() => {
     const evaluate = (node, bound, ctx) => {
         switch (node.kind) {
         case 'number': return node.value;
+        case 'group': return evaluate(node.inner, bound, ctx);
         case 'entry': return entry(node, bound, ctx);
         case 'call': return ctx.functions[node.name](...node.inputs.map((input) => evaluate(input, bound, ctx)));
         case 'where': return signs[node.sign](evaluate(node.left, bound, ctx), evaluate(node.right, bound, ctx)) ? 1 : 0;
