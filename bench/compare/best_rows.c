@@ -40,10 +40,6 @@ static const char *name_row(const json_t *row, bool with_device, char text[GROUP
 }
 #define NAME_ROW(row, with_device) name_row((row), (with_device), (char[GROUP_SIZE]){""})
 
-static bool is_ok(const json_t *row) {
-    return strcmp(sm_rows_status(row), "ok") == 0 && sm_json_number(row, "median_ns") > 0;
-}
-
 // A record; its group's name has the dimensions in which it differs from another group of that name.
 static void add_record(json_t *records, const json_t *groups, const char *topic, const json_t *of_group,
                        const char *configuration, const char *figure, double value, const char *unit,
@@ -156,15 +152,9 @@ static outcome judge(const contest *c, const json_t *const *rows, size_t n) {
     return o;
 }
 
-static const char *figure_text(const contest *c, double value, char text[64]) {
-    if (c->least_wins) {
-        snprintf(text, 64, "%.1f%s", value, c->unit);
-    } else {
-        snprintf(text, 64, "%s %s", SM_TEXT_COUNT(value), c->unit);
-    }
-    return text;
-}
-#define FIGURE(c, value) figure_text((c), (value), (char[64]){""})
+#define FIGURE(c, value)                                            \
+    ((c)->least_wins ? SM_TEXT_IN(64, "%.1f%s", (value), (c)->unit) \
+                     : SM_TEXT_IN(64, "%s %s", SM_TEXT_COUNT(value), (c)->unit))
 
 // Why there is no winner: "A at 1,234 tokens/s is not distinct from B at 1,230 tokens/s and 2 more: take more samples".
 static void doubt_text(const contest *c, const outcome *o, char *text, size_t size_bytes) {
@@ -256,26 +246,24 @@ static bool is_like(const json_t *a, const json_t *b) {
 static void advise_smaller(const json_t *rows, const json_t *oom, json_t *records) {
     const json_t *best = NULL;
     SM_EACH(row, rows) {
-        if (is_ok(row) && is_like(row, oom) && tokens(row) < tokens(oom) &&
+        if (sm_row_is_ok(row) && is_like(row, oom) && tokens(row) < tokens(oom) &&
             (best == NULL || tokens(row) > tokens(best))) {
             best = row;
         }
     }
-    if (best == NULL) {
-        add_record(records, NULL, "did not fit", oom, NAME_ROW(oom, false), "no smaller work of this kind was run", NAN,
-                   "", "`stepmark run --find-batch` with its flags finds and runs the largest that fits");
-        return;
-    }
-    add_record(records, NULL, "did not fit", oom, NAME_ROW(oom, false),
-               SM_TEXT_IN(GROUP_SIZE, "%s ran", sm_rows_text(best, "test")), sm_json_number(best, "n_batch"), "batch",
-               "");
+    const char *figure = best == NULL ? "no smaller work of this kind was run"
+                                      : SM_TEXT_IN(GROUP_SIZE, "%s ran", sm_rows_text(best, "test"));
+    const char *caution = "`stepmark run --find-batch` with its flags finds and runs the largest that fits";
+    add_record(records, NULL, "did not fit", oom, NAME_ROW(oom, false), figure, sm_json_number(best, "n_batch"),
+               best == NULL ? "" : "batch", best == NULL ? caution : "");
 }
 
 // A group did the same work but for the batch, on the same device, and all or none of it with own code.
 json_t *sm_recommend(const json_t *rows) {
     json_t *records = json_array();
     SM_OWN(json_t) *groups = sm_identity_groups(
-        rows, SM_PART(SM_IDENTITY_WORK) | SM_PART(SM_FACTOR_MACHINE) | SM_PART(SM_FACTOR_DEVICE) | SM_OWN_CODE, is_ok);
+        rows, SM_PART(SM_IDENTITY_WORK) | SM_PART(SM_FACTOR_MACHINE) | SM_PART(SM_FACTOR_DEVICE) | SM_OWN_CODE,
+        sm_row_is_ok);
     SM_FREED const json_t **of_group = sm_malloc((json_array_size(rows) + 1) * sizeof(*of_group));
     SM_EACH(group, groups) {
         size_t n = 0;

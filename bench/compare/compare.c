@@ -42,10 +42,12 @@ typedef struct {
     size_t n;
 } matches;
 
+bool sm_row_is_ok(const json_t *row) {
+    return strcmp(sm_rows_status(row), "ok") == 0 && sm_json_number(row, "median_ns") > 0;
+}
+
 bool sm_row_is_usable(const json_t *row) {
-    const char *status = sm_rows_status(row);
-    bool ran = strcmp(status, "ok") == 0 || strcmp(status, "timeout") == 0;
-    return ran && sm_json_number(row, "median_ns") > 0;
+    return sm_row_is_ok(row) || (strcmp(sm_rows_status(row), "timeout") == 0 && sm_json_number(row, "median_ns") > 0);
 }
 
 static void add_row(run_groups *groups, const json_t *row) {
@@ -87,8 +89,6 @@ static void free_groups(run_groups *groups) {
 
 // --- what is compared ----------------------------------------------------------------------
 
-static int count_bits(unsigned bits) { return __builtin_popcount(bits); }
-
 // Matches every two groups of the same work. With `only_equal` no others are of use once two are equal; with
 // `only_nearest`, for each group of A, those that differ in the fewest factors.
 static void pair_same_work(run_groups *a, run_groups *b, bool only_equal, bool only_nearest, matches *m) {
@@ -101,12 +101,12 @@ static void pair_same_work(run_groups *a, run_groups *b, bool only_equal, bool o
             const unsigned differs =
                 sm_identity_key_difference(&a->groups[i].key, &b->groups[j].key, SM_SAME_WORK, NULL);
             if ((differs & SM_SAME_WORK) != 0 || (needs_equal && differs != 0) ||
-                (only_nearest && count_bits(differs) > n_fewest)) {
+                (only_nearest && __builtin_popcount(differs) > n_fewest)) {
                 continue;
             }
             needs_equal = needs_equal || (only_equal && differs == 0);
-            m->n = only_nearest && count_bits(differs) < n_fewest ? first : m->n;
-            n_fewest = count_bits(differs);
+            m->n = only_nearest && __builtin_popcount(differs) < n_fewest ? first : m->n;
+            n_fewest = __builtin_popcount(differs);
             SM_GROW(m->matches, m->n, capacity);
             m->matches[m->n++] = (match){&a->groups[i], &b->groups[j], differs};
         }
@@ -132,9 +132,9 @@ static sm_status keep_single(matches *m) {
     unsigned single = 0;
     char names[TEXT_SIZE] = "";
     for (size_t i = 0; i < m->n; i++) {
-        single |= count_bits(m->matches[i].differs) == 1 ? m->matches[i].differs : 0;
+        single |= __builtin_popcount(m->matches[i].differs) == 1 ? m->matches[i].differs : 0;
     }
-    if (count_bits(single) == 1) {
+    if (__builtin_popcount(single) == 1) {
         keep(m, single);
         return SM_OK;
     }
@@ -177,14 +177,6 @@ static double run_time(const json_t *row) { return sm_json_number(row, "median_n
 
 static double median_of(const double *from, size_t n) { return sm_stats_of_reals(from, (int64_t)n).median; }
 
-static double *medians_of_runs(const run_group *group, size_t *n) {
-    double *medians = sm_malloc(group->n_usable * sizeof(*medians));
-    for (*n = 0; *n < group->n_usable; (*n)++) {
-        medians[*n] = run_time(group->rows[*n]);
-    }
-    return medians;
-}
-
 static void pairs_of_runs(const run_group *a, const run_group *b, values *v) {
     v->a = sm_malloc(a->n_usable * sizeof(*v->a));
     v->b = sm_malloc(a->n_usable * sizeof(*v->b));
@@ -201,11 +193,13 @@ static void pairs_of_runs(const run_group *a, const run_group *b, values *v) {
     }
 }
 
-// All samples of a side's few runs: of a run with many the medians of its stretches; of one without any its median.
-static void samples_of_runs(const run_group *group, double **out, size_t *n) {
+// The medians of a side's runs; or, of few runs, all of their samples: of a run with many the medians of its stretches, of
+// one without any its median.
+static void values_of_runs(const run_group *group, bool takes_samples, double **out, size_t *n) {
     for (size_t i = 0; i < group->n_usable; i++) {
         size_t n_samples;
         SM_FREED double *samples = sm_rows_samples(group->rows[i], "samples_ns", &n_samples);
+        n_samples = takes_samples ? n_samples : 0;
         const size_t n_parts = n_samples >= MIN_STRETCHED ? N_STRETCHES : n_samples > 0 ? n_samples : 1;
         *out = sm_realloc(*out, (*n + n_parts) * sizeof(**out));
         for (size_t k = 0; k < n_parts; k++) {
@@ -228,14 +222,11 @@ static values collect(const run_group *a, const run_group *b) {
     if (v.paired) {
         v.basis = "pairs";
         pairs_of_runs(a, b, &v);
-    } else if (a->n_usable >= SM_COMPARE_MIN_RUNS && b->n_usable >= SM_COMPARE_MIN_RUNS) {
-        v.basis = "runs";
-        v.a = medians_of_runs(a, &v.n_a);
-        v.b = medians_of_runs(b, &v.n_b);
     } else {
-        v.basis = "samples";
-        samples_of_runs(a, &v.a, &v.n_a);
-        samples_of_runs(b, &v.b, &v.n_b);
+        const bool are_few = a->n_usable < SM_COMPARE_MIN_RUNS || b->n_usable < SM_COMPARE_MIN_RUNS;
+        v.basis = are_few ? "samples" : "runs";
+        values_of_runs(a, are_few, &v.a, &v.n_a);
+        values_of_runs(b, are_few, &v.b, &v.n_b);
     }
     return v;
 }

@@ -300,7 +300,8 @@ extern const sm_table sm_leaderboard_refused_table; // machine, ..., status, rea
 void sm_leaderboard_make(const json_t *rows, const json_t *references, const sm_costs *costs, json_t **records,
                          json_t **refused);
 
-// Whether a row has a time to compare.
+// Whether a row is ok, and has a time; whether it has a time to compare, if of fewer samples than were asked for.
+bool sm_row_is_ok(const json_t *row);
 bool sm_row_is_usable(const json_t *row);
 
 #endif

@@ -481,8 +481,8 @@ static void judge(const json_t *default_rows, const json_t *rows, json_t *record
 // The largest value of a field in any round.
 static int64_t largest(const json_t *rows, const char *name) {
     int64_t most = SM_ABSENT;
-    for (size_t round = 0; round < json_array_size(rows); round++) {
-        const json_t *value = json_object_get(json_array_get(rows, round), name);
+    SM_EACH(row, rows) {
+        const json_t *value = json_object_get(row, name);
         if (json_is_integer(value) && (most == SM_ABSENT || json_integer_value(value) > most)) {
             most = json_integer_value(value);
         }

@@ -36,26 +36,17 @@ static const sm_price *find(const sm_costs *costs, const json_t *row) {
     return NULL;
 }
 
-static void text_time(double seconds, char *text, size_t size_bytes) {
-    if (seconds < 3600) {
-        snprintf(text, size_bytes, "%.3g min", seconds / 60);
-    } else if (seconds < 48 * 3600) {
-        snprintf(text, size_bytes, "%.3g h", seconds / 3600);
-    } else {
-        snprintf(text, size_bytes, "%.0f days", seconds / 86400);
-    }
-}
-
 const char *sm_costs_text(const sm_costs *costs, const json_t *row, double tokens_per_s, char text[SM_COST_TEXT_SIZE]) {
     const sm_price *price = find(costs, row);
-    char time[32];
     text[0] = '\0';
     if (costs == NULL || !(tokens_per_s > 0)) {
         return text;
     }
     const double seconds = costs->train_tokens / tokens_per_s;
     if (costs->train_tokens > 0) {
-        text_time(seconds, time, sizeof time);
+        const char *time = seconds < 3600        ? SM_TEXT_IN(32, "%.3g min", seconds / 60)
+                           : seconds < 48 * 3600 ? SM_TEXT_IN(32, "%.3g h", seconds / 3600)
+                                                 : SM_TEXT_IN(32, "%.0f days", seconds / 86400);
         snprintf(text, SM_COST_TEXT_SIZE, "%s tokens take %s", SM_TEXT_COUNT(costs->train_tokens), time);
         if (price != NULL) {
             sm_append(text, SM_COST_TEXT_SIZE, " and cost %.2f%s%s", seconds / 3600 * price->per_hour,

@@ -16,7 +16,7 @@ void sm_noise_describe(double noise_percent, double spread_percent, char *text, 
              SM_TEXT_SPREAD(spread_percent), spread_percent > SM_USABLE_LIMIT ? "" : " or more", noise);
 }
 
-static void noise_of(const json_t *row, double *noise_percent, double *spread_percent) {
+static sm_noise noise_of(const json_t *row, double *noise_percent, double *spread_percent) {
     const sm_stats stats = {
         .median = sm_json_number(row, "median_ns"),
         .ci95_lo = sm_json_number(row, "ci95_lo_ns"),
@@ -24,25 +24,20 @@ static void noise_of(const json_t *row, double *noise_percent, double *spread_pe
     };
     *noise_percent = sm_steady_noise_percent(&stats);
     *spread_percent = 100 * sm_json_number(row, "mad_ns") / stats.median;
+    return sm_judge_noise(*noise_percent, *spread_percent);
 }
 
-sm_noise sm_judge_row(const json_t *row) {
-    double noise_percent, spread_percent;
-    noise_of(row, &noise_percent, &spread_percent);
-    return sm_judge_noise(noise_percent, spread_percent);
-}
+sm_noise sm_judge_row(const json_t *row) { return noise_of(row, &(double){0}, &(double){0}); }
 
 void sm_noise_text(const json_t *row, char *text, size_t size_bytes) {
     double noise_percent, spread_percent;
-    noise_of(row, &noise_percent, &spread_percent);
+    const sm_noise noise = noise_of(row, &noise_percent, &spread_percent);
     text[0] = '\0';
-    switch (sm_judge_noise(noise_percent, spread_percent)) {
-    case SM_NOISE_STEADY: break;
-    case SM_NOISE_NOISY: sm_noise_describe(noise_percent, spread_percent, text, size_bytes); break;
-    case SM_NOISE_TOO_FEW:
+    if (noise == SM_NOISE_NOISY) {
+        sm_noise_describe(noise_percent, spread_percent, text, size_bytes);
+    } else if (noise == SM_NOISE_TOO_FEW) {
         snprintf(text, size_bytes, "too few samples (%zu) to tell how steady it is",
                  json_array_size(sm_json_get(row, "samples_ns")));
-        break;
     }
 }
 
@@ -57,8 +52,8 @@ static const double least_own_cpus = 0.7;
 static const double room = 0.05; // of the processors: demand slightly above their number disturbs nothing
                                  // yet
 
-// The processor time that others took; false: nothing that matters. Unknown counts as nothing.
-static bool others_text(const sm_conditions *of, char *text, size_t size_bytes) {
+// The processor time that others took; nothing where it does not matter. Unknown counts as nothing.
+static void others_text(const sm_conditions *of, char *text, size_t size_bytes) {
     if (of->steal_share > steal_share_limit) {
         snprintf(text, size_bytes, "busy host: the hypervisor took %.0f%% of the processor time",
                  100 * of->steal_share);
@@ -70,14 +65,11 @@ static bool others_text(const sm_conditions *of, char *text, size_t size_bytes) 
                of->needed_cpus <= of->n_cpus) {
         snprintf(text, size_bytes, "busy machine: threads were preempted %.0f times in %.0f samples", of->n_preemptions,
                  of->n_samples);
-    } else {
-        return false;
     }
-    return true;
 }
 
 // A step in which nothing waits keeps one processor busy throughout.
-static bool own_text(const sm_conditions *of, char *text, size_t size_bytes) {
+static void own_text(const sm_conditions *of, char *text, size_t size_bytes) {
     if (of->throttled_share > throttled_share_limit) {
         snprintf(text, size_bytes,
                  "stopped by a quota: the cgroup's limit of processor time stopped its threads for %.0f%% of the time",
@@ -88,28 +80,25 @@ static bool own_text(const sm_conditions *of, char *text, size_t size_bytes) {
     } else if (of->n_threads > 0 && of->own_cpus < least_own_cpus && of->other_cpus + 1 < of->n_cpus + room) {
         snprintf(text, size_bytes, "stopped: it ran for %.0f%% of the time, while a processor was idle",
                  100 * of->own_cpus);
-    } else {
-        return false;
     }
-    return true;
 }
 
 bool sm_doubt(const sm_conditions *of, char text[SM_DOUBT_SIZE]) {
-    const char *advice = "; take more samples (-r)";
+    const char *advice = "; measure again without";
     const bool is_disturbed = sm_judge_noise(of->noise_percent, of->spread_percent) != SM_NOISE_STEADY ||
                               of->n_preemptions >= preemptions_limit * of->n_samples;
     text[0] = '\0';
-    if (own_text(of, text, SM_DOUBT_SIZE)) {
-        advice = "; measure again without";
-    } else if (is_disturbed && others_text(of, text, SM_DOUBT_SIZE)) {
+    own_text(of, text, SM_DOUBT_SIZE);
+    if (text[0] == '\0' && is_disturbed) {
+        others_text(of, text, SM_DOUBT_SIZE);
         advice = of->may_use_fewer_threads ? "; try -t 1, or again when it is idle" : "; try again when it is idle";
-    } else if (of->noise_percent > SM_USABLE_LIMIT) {
-        sm_noise_describe(of->noise_percent, of->spread_percent, text, SM_DOUBT_SIZE);
-    } else {
-        return false;
     }
-    sm_append(text, SM_DOUBT_SIZE, "%s", advice);
-    return true;
+    if (text[0] == '\0' && of->noise_percent > SM_USABLE_LIMIT) {
+        sm_noise_describe(of->noise_percent, of->spread_percent, text, SM_DOUBT_SIZE);
+        advice = "; take more samples (-r)";
+    }
+    sm_append(text, SM_DOUBT_SIZE, "%s", text[0] != '\0' ? advice : "");
+    return text[0] != '\0';
 }
 
 bool sm_doubt_row(const json_t *row, char text[SM_DOUBT_SIZE]) {
@@ -135,7 +124,7 @@ bool sm_doubt_row(const json_t *row, char text[SM_DOUBT_SIZE]) {
         .throttled_share =
             sm_json_number(row, "sensors.quota_throttled_ns") / (n_samples * sm_json_number(row, "avg_ns")),
     };
-    noise_of(row, &of.noise_percent, &of.spread_percent);
+    (void)noise_of(row, &of.noise_percent, &of.spread_percent);
     const char *own = sm_rows_text(row, "own_kernels"); // what it could do to the figure, however steady
     if (strncmp(own, "backend ", strlen("backend ")) == 0 || strstr(own, ", backend ") != NULL) {
         snprintf(text, SM_DOUBT_SIZE, "own backend, in the measuring process: not ranked");

@@ -12,10 +12,6 @@ typedef struct {
     size_t n;
 } group;
 
-static bool has_figures(const json_t *row) {
-    return strcmp(sm_rows_text(row, "status"), "ok") == 0 && sm_json_number(row, "median_ns") > 0;
-}
-
 static int by_median(const void *a, const void *b) {
     const double x = sm_json_number(*(const json_t *const *)a, "median_ns");
     const double y = sm_json_number(*(const json_t *const *)b, "median_ns");
@@ -96,9 +92,9 @@ static json_t *pool_rounds(const json_t *rows) {
         if (before == NULL) {
             json_array_append_new(pooled, json_deep_copy(row));
             json_object_set(known, name, json_array_get(pooled, json_array_size(pooled) - 1));
-        } else if (!has_figures(before) || sm_doubt_row(before, doubt)) {
+        } else if (!sm_row_is_ok(before) || sm_doubt_row(before, doubt)) {
             json_object_update(before, (json_t *)row);
-        } else if (has_figures(row) && !sm_doubt_row(row, doubt)) {
+        } else if (sm_row_is_ok(row) && !sm_doubt_row(row, doubt)) {
             json_array_extend(json_object_get(before, "samples_ns"), json_object_get(row, "samples_ns"));
         }
     }
@@ -111,7 +107,7 @@ json_t *sm_fastest_sentences(const json_t *all) {
     char doubt[SM_DOUBT_SIZE], first_doubt[SM_DOUBT_SIZE];
     size_t n_doubted = 0;
     json_t *sentences = json_array();
-    SM_OWN(json_t) *groups = sm_identity_groups(rows, SM_SAME_WORK, has_figures);
+    SM_OWN(json_t) *groups = sm_identity_groups(rows, SM_SAME_WORK, sm_row_is_ok);
     SM_FREED const json_t **sorted = sm_malloc((n_rows + 1) * sizeof(*sorted));
     SM_EACH(of_work, groups) {
         const size_t n = json_array_size(of_work);

@@ -13,10 +13,7 @@ enum { WARNING_SIZE = 400, WARNINGS_OF_A_KIND = 20, MOST_WASTED = 2 };
 
 static const size_t largest_file_bytes = (size_t)1 << 30;
 
-void sm_rows_init(sm_rows *rows) {
-    *rows = (sm_rows){.rows = json_array()};
-    rows->warnings = json_array();
-}
+sm_rows sm_rows_new(void) { return (sm_rows){.rows = json_array(), .warnings = json_array()}; }
 
 void sm_rows_free(sm_rows *rows) {
     json_decref(rows->rows);

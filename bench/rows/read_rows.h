@@ -29,7 +29,7 @@ typedef struct {
     const volatile sig_atomic_t *interrupted; // tested while reading; NULL is fine
 } sm_rows;
 
-void sm_rows_init(sm_rows *rows); // all empty; nothing interrupts
+sm_rows sm_rows_new(void); // all empty; nothing interrupts
 void sm_rows_free(sm_rows *rows);
 
 // Appends the rows of a file or pipe. SM_ERR_IO, SM_ERR_FORMAT, SM_ERR_OOM or SM_ERR_INTERRUPTED with the path; `rows`

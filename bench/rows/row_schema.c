@@ -89,10 +89,9 @@ static void show_flag(const json_t *record, const sm_column *column, char *text,
         *c = '-';
     }
     text[0] = '\0';
-    for (size_t i = 0; i < json_array_size(args); i++) {
-        const char *arg = json_string_value(json_array_get(args, i));
-        if (arg != NULL && strncmp(arg, flag, strlen(flag)) == 0) {
-            snprintf(text, size_bytes, "%s", arg + strlen(flag));
+    SM_EACH(arg, args) {
+        if (json_is_string(arg) && strncmp(json_string_value(arg), flag, strlen(flag)) == 0) {
+            snprintf(text, size_bytes, "%s", json_string_value(arg) + strlen(flag));
         }
     }
 }

@@ -110,7 +110,7 @@ sm_status sm_sweep_log_open(const char *path, bool only_reads, sm_sweep_log **lo
     l->only_reads = only_reads;
     l->by_key = json_object();
     snprintf(l->path, sizeof(l->path), "%s", path);
-    sm_rows_init(&l->rows);
+    l->rows = sm_rows_new();
     SM_TRY(open_file(l));
     if (l->file >= 0) {
         SM_TRY(read_rows(l));

@@ -144,10 +144,9 @@ static double other_time(const maker *m, size_t index) {
 
 static json_t *starts_of(const maker *m) {
     json_t *starts = json_array();
-    for (size_t i = 0; i < json_array_size(m->starts); i++) {
-        json_array_append_new(starts,
-                              sm_json_copy(json_object(), json_array_get(m->starts, i),
-                                           "time_utc from_step startup_ms processes transport hosts scheduler end"));
+    SM_EACH(start, m->starts) {
+        const char *copied = "time_utc from_step startup_ms processes transport hosts scheduler end";
+        json_array_append_new(starts, sm_json_copy(json_object(), start, copied));
     }
     return starts;
 }
@@ -158,10 +157,10 @@ static json_t *summary_of(const maker *m) {
     const sm_log_part p = sm_training_log_sum(&m->log, 0, m->log.n_steps);
     const int64_t n = (int64_t)m->log.n_steps;
     double startup_s = 0, other_s = 0;
-    for (size_t i = 0; i < json_array_size(m->starts); i++) {
-        const double startup_ms = sm_json_number(json_array_get(m->starts, i), "startup_ms");
+    SM_EACH(start, m->starts) {
+        const double startup_ms = sm_json_number(start, "startup_ms");
         startup_s += isfinite(startup_ms) ? startup_ms / 1e3 : 0;
-        other_s += other_time(m, i);
+        other_s += other_time(m, start_at);
     }
     const double untimed_s = startup_s + p.validation_s + p.checkpoint_s + other_s;
     json_t *summary = sm_json_put(

@@ -30,9 +30,7 @@ static double last_end(const sm_training_run *run, const char *name) {
 static bool is_doubted(const sm_training_run *run, char doubt[SM_DOUBT_SIZE]) {
     const json_t *hosts = json_object_get(last_start(run), "hosts");
     double n_beside = 0; // processes on the host of its first
-    for (size_t i = 0; i < json_array_size(hosts); i++) {
-        n_beside += json_equal(json_array_get(hosts, i), json_array_get(hosts, 0));
-    }
+    SM_EACH(host, hosts) { n_beside += json_equal(host, json_array_get(hosts, 0)); }
     n_beside = fmax(n_beside, 1);
     const double half_s = number(run, "summary.step_time_mean_ci95_half_sec");
     const double n_threads = number(run, "training_config.n_threads");
@@ -428,24 +426,19 @@ static const double least_error = 1e-3;   // of a mean, for errors that its spre
 static const double unknown_error = 1e-2; // if a run is too short for a spread
 static const double singular = 1e-9;
 
-// y = a u + b v
-typedef struct {
-    double u, v, y, weight;
-} equation;
-
-// Sums of the normal equations.
+// Sums of the normal equations of y = a u + b v.
 typedef struct {
     double uu, uv, vv, uy, vy, yy;
     int n;
 } sums;
 
-static void add(sums *s, const equation *e) {
-    s->uu += e->weight * e->u * e->u;
-    s->uv += e->weight * e->u * e->v;
-    s->vv += e->weight * e->v * e->v;
-    s->uy += e->weight * e->u * e->y;
-    s->vy += e->weight * e->v * e->y;
-    s->yy += e->weight * e->y * e->y;
+static void add(sums *s, double u, double v, double y, double weight) {
+    s->uu += weight * u * u;
+    s->uv += weight * u * v;
+    s->vv += weight * v * v;
+    s->uy += weight * u * y;
+    s->vy += weight * v * y;
+    s->yy += weight * y * y;
     s->n++;
 }
 
@@ -518,18 +511,15 @@ sm_scaling_time sm_scaling_time_at(const sm_scaling_fit *fit, double n_processes
 }
 
 void sm_scaling_fit_points(const sm_scaling_point *points, size_t n, sm_scaling_fit *fit) {
-    sums compute = {.n = 0};
-    sums comm = {.n = 0};
+    sums compute = {.n = 0}, comm = {.n = 0};
     for (size_t i = 0; i < n; i++) {
         const sm_scaling_point *p = &points[i];
         double step_error_s = error_of(p->step_s, p->step_error_s);
         double comm_error_s = fmax(error_of(p->comm_s, p->comm_error_s), least_error * p->step_s);
-        equation of_compute = {1, p->sequences, p->step_s - p->comm_s, 1 / (step_error_s * step_error_s)};
-        equation of_comm = {volume_share(p->n_processes), messages(p->n_processes), p->comm_s,
-                            1 / (comm_error_s * comm_error_s)};
-        add(&compute, &of_compute);
+        add(&compute, 1, p->sequences, p->step_s - p->comm_s, 1 / (step_error_s * step_error_s));
         if (p->n_processes > 1) {
-            add(&comm, &of_comm);
+            add(&comm, volume_share(p->n_processes), messages(p->n_processes), p->comm_s,
+                1 / (comm_error_s * comm_error_s));
         }
     }
     *fit = (sm_scaling_fit){.compute = solve(&compute, 1), .comm = solve(&comm, 0)};

@@ -182,14 +182,13 @@ void sm_ci_write(const json_t *records, sm_format format, FILE *out) {
     const bool is_google = format == SM_FORMAT_GBENCH;
     json_t *list = json_array();
     SM_OWN(json_t) *by_name = json_object();
-    for (size_t i = 0; i < json_array_size(records); i++) {
-        const json_t *record = json_array_get(records, i);
+    SM_EACH(record, records) {
         char name[NAME_SIZE];
         const double ns = sm_json_number(record, "median_ns");
         const double rate = sm_json_number(record, "median_ts");
         if (ns > 0 && rate > 0) { // what failed has no figure, and no place
             name_of(record, name);
-            json_array_append_new(list, google_record(record, (int64_t)i, name));
+            json_array_append_new(list, google_record(record, (int64_t)record_at, name));
             json_object_set_new(by_name, name, bencher_record(record));
         }
     }

@@ -129,9 +129,7 @@ void sm_json_note(json_t *array, const char *format, ...) {
     va_end(arguments);
     SM_OWN(json_t) *note = sm_json_bytes(text);
     bool is_there = false;
-    for (size_t i = 0; i < json_array_size(array); i++) {
-        is_there = is_there || json_equal(json_array_get(array, i), note);
-    }
+    SM_EACH(other, array) { is_there = is_there || json_equal(other, note); }
     if (!is_there) {
         json_array_append(array, note);
     }

@@ -231,15 +231,14 @@ static void fill_cells(sm_layout *l) {
     for (int j = 0; j < l->n_shown; j++) {
         const sm_column *column = &l->table->columns[l->shown[j]];
         fill_cell(l, 0, j, sm_layout_heading(l, column));
-        for (size_t i = 0; i < json_array_size(l->records); i++) {
-            const json_t *record = json_array_get(l->records, i);
+        SM_EACH(record, l->records) {
             sm_layout_show(l, column, record, text);
             for (int n = 0; n < l->n_notes && j + 1 == l->n_shown; n++) { // "ok [1] [3]"
                 if (l->notes[n].mark > 0 && has_note(record, &l->notes[n])) {
                     sm_append(text, sizeof(text), "%s[%d]", text[0] != '\0' ? " " : "- ", l->notes[n].mark);
                 }
             }
-            fill_cell(l, i + 1, j, text);
+            fill_cell(l, record_at + 1, j, text);
         }
     }
 }

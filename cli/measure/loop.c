@@ -50,13 +50,11 @@ static void mean_of(const json_t *seen, const char *name, double *warmup, double
     const json_t *values = json_object_get(seen, name);
     const size_t n_warmup = (size_t)json_integer_value(json_object_get(seen, "n_warmup"));
     const size_t n_headline = (size_t)json_integer_value(json_object_get(seen, "n_headline"));
-    double sums[2] = {0, 0};
-    double n[2] = {0, 0};
-    for (size_t i = 0; i < json_array_size(values) && i < n_warmup + n_headline; i++) {
-        const json_t *value = json_array_get(values, i);
-        if (json_is_number(value)) {
-            sums[i >= n_warmup] += json_number_value(value);
-            n[i >= n_warmup]++;
+    double sums[2] = {0}, n[2] = {0};
+    SM_EACH(value, values) {
+        if (json_is_number(value) && value_at < n_warmup + n_headline) {
+            sums[value_at >= n_warmup] += json_number_value(value);
+            n[value_at >= n_warmup]++;
         }
     }
     *warmup = n[0] > 0 ? sums[0] / n[0] : NAN;
@@ -132,10 +130,9 @@ static sm_status loop(const cli_options *options, sm_comm *comm) {
     const char *file = options->compare.baseline;
     cli_job job;
     SM_AT_END(sm_row_free) sm_row row = {.schema_version = 0};
-    SM_AT_END(sm_rows_free) sm_rows baselines = {.rows = NULL};
+    SM_AT_END(sm_rows_free) sm_rows baselines = sm_rows_new();
     bench = (cli_bench){.options = options};
     SM_TRY(cli_single_job(options, comm, &job));
-    sm_rows_init(&baselines);
     baselines.interrupted = &cli_interrupted;
     SM_TRY(file != NULL ? cli_baseline_read(file, &baselines) : SM_OK);
     cli_note_warnings(&baselines);

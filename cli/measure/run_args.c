@@ -72,10 +72,9 @@ sm_status cli_run_args_make(const cli_options *options, const cli_job *job, json
 const char *cli_run_args_value(const json_t *args, const char *name) {
     char prefix[CLI_TEXT_SIZE];
     const size_t n = (size_t)snprintf(prefix, sizeof(prefix), "--%s=", name);
-    for (size_t i = 0; i < json_array_size(args); i++) {
-        const char *arg = json_string_value(json_array_get(args, i));
-        if (arg != NULL && strncmp(arg, prefix, n) == 0) {
-            return arg + n;
+    SM_EACH(arg, args) {
+        if (json_is_string(arg) && strncmp(json_string_value(arg), prefix, n) == 0) {
+            return json_string_value(arg) + n;
         }
     }
     return NULL;

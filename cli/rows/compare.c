@@ -44,8 +44,8 @@ static sm_status save(const char *name, const json_t *rows) {
     size_t size_bytes;
     SM_TRY(path_of(name, true, path));
     FILE *out = sm_memstream(&text, &size_bytes);
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        json_dumpf(json_array_get(rows, i), out, SM_JSON_DUMP_FLAGS);
+    SM_EACH(row, rows) {
+        json_dumpf(row, out, SM_JSON_DUMP_FLAGS);
         fputc('\n', out);
     }
     sm_memstream_close(out);
@@ -66,9 +66,7 @@ sm_status cli_baseline_read(const char *path_or_name, sm_rows *rows) {
 }
 
 void cli_note_warnings(const sm_rows *rows) {
-    for (size_t i = 0; i < json_array_size(rows->warnings); i++) {
-        cli_note("warning: %s", json_string_value(json_array_get(rows->warnings, i)));
-    }
+    SM_EACH(warning, rows->warnings) { cli_note("warning: %s", json_string_value(warning)); }
 }
 
 sm_status cli_rows_read(const cli_options *options, size_t *first, sm_rows *rows) {
@@ -181,15 +179,13 @@ static sm_status run_once(const command *c, int64_t pair, sm_rows *rows, double 
 
 // Sampling should take about as long as starting the process. Computes that number of samples.
 static sm_status rehearse(const command *c, double *n_samples) {
-    SM_AT_END(sm_rows_free) sm_rows rows = {.rows = NULL};
+    SM_AT_END(sm_rows_free) sm_rows rows = sm_rows_new();
     double ignored;
     double samples_ns = 0; // of one sample of every row
-    sm_rows_init(&rows);
     int64_t begin_ns = sm_now_ns();
     sm_status status = run_once(c, 0, &rows, &ignored);
     double start_ns = (double)(sm_now_ns() - begin_ns); // outside of steps
-    for (size_t i = 0; i < json_array_size(rows.rows); i++) {
-        const json_t *row = json_array_get(rows.rows, i);
+    SM_EACH(row, rows.rows) {
         double median_ns = sm_json_number(row, "median_ns");
         if (isfinite(median_ns)) {
             start_ns -= median_ns * (double)json_array_size(json_object_get(row, "losses")); // one for each step
@@ -246,9 +242,8 @@ static sm_status run_pairs(const command *a, const command *b, const turns *how,
             SM_AT_END(sm_comparison_free) sm_comparison c = {0};
             SM_TRY(sm_compare(rows_a->rows, rows_b->rows, how->compare, &c));
             sharp = true;
-            for (size_t i = 0; i < json_array_size(c.compared); i++) {
-                double detectable = sm_json_number(json_array_get(c.compared, i), "detectable_percent");
-                sharp = sharp && detectable <= 2 * 100 * how->compare->threshold;
+            SM_EACH(record, c.compared) {
+                sharp = sharp && sm_json_number(record, "detectable_percent") <= 2 * 100 * how->compare->threshold;
             }
             next_look += 1 + next_look / 8;
         }
@@ -297,17 +292,15 @@ static sm_status write_comparison(const sm_comparison *c, sm_format format) {
             putchar('\n');
             SM_TRY(sm_record_write_all(&sm_apart_table, format, stdout, c->apart));
         }
-        for (size_t i = 0; i < json_array_size(c->notes); i++) {
-            const char *note = json_string_value(json_array_get(c->notes, i));
-            sm_put_sentence(i == 0 ? "\n- note: " : "- note: ", note, "\n", format, stdout);
+        SM_EACH(note, c->notes) {
+            sm_put_sentence(note_at == 0 ? "\n- note: " : "- note: ", json_string_value(note), "\n", format, stdout);
         }
         if (json_array_size(c->compared) > 0) {
             printf("\nverdict: B against A: %s\n", sm_verdict_name(c->verdict));
         }
         return SM_OK;
     }
-    for (size_t i = 0; i < json_array_size(c->apart); i++) { // a stream of records has only one kind
-        const json_t *apart = json_array_get(c->apart, i);
+    SM_EACH(apart, c->apart) { // a stream of records has only one kind
         cli_note("not compared: %s %s: %s", sm_rows_text(apart, "side"), sm_rows_text(apart, "test"),
                  sm_rows_text(apart, "reason"));
     }
@@ -362,8 +355,8 @@ static sm_status compare(const cli_options *options, sm_rows *a, sm_rows *b) {
 sm_status cli_compare(const cli_options *options) {
     bool only_saves =
         options->compare.save_baseline != NULL && options->n_operands == 1 && !options->compare.interleaved;
-    SM_AT_END(sm_rows_free) sm_rows a = {.rows = NULL};
-    SM_AT_END(sm_rows_free) sm_rows b = {.rows = NULL};
+    SM_AT_END(sm_rows_free) sm_rows a = sm_rows_new();
+    SM_AT_END(sm_rows_free) sm_rows b = sm_rows_new();
     SM_FAIL_IF(options->n_operands != 2 && !only_saves, SM_ERR_USAGE,
                options->compare.interleaved
                    ? "--interleaved needs two command lines, each in quotes: \"run ...\" \"run ...\""
@@ -371,10 +364,7 @@ sm_status cli_compare(const cli_options *options) {
     if (options->compare.save_baseline != NULL) {
         SM_TRY(check_name(options->compare.save_baseline));
     }
-    sm_rows_init(&a);
-    sm_rows_init(&b);
-    a.interrupted = &cli_interrupted;
-    b.interrupted = &cli_interrupted;
+    a.interrupted = b.interrupted = &cli_interrupted;
     if (!only_saves) {
         return compare(options, &a, &b);
     }

@@ -96,9 +96,7 @@ static sm_status write_table(const report *r, sm_format format, FILE *out) {
     SM_OWN(json_t) *answer = sm_curves_answer(r->curves);
     SM_OWN(json_t) *warnings = sm_curves_warnings(r->curves);
     sm_put_sentence("\n", json_string_value(answer), "\n", format, out);
-    for (size_t i = 0; i < json_array_size(warnings); i++) {
-        sm_put_sentence("- ", json_string_value(json_array_get(warnings, i)), "\n", format, out);
-    }
+    SM_EACH(warning, warnings) { sm_put_sentence("- ", json_string_value(warning), "\n", format, out); }
     return SM_OK;
 }
 
@@ -126,10 +124,9 @@ static sm_status report_trainings(report *r) {
 static sm_status report_rows(report *r) {
     const cli_options *options = r->options;
     char n_rows[64];
-    SM_AT_END(sm_rows_free) sm_rows rows = {0};
+    SM_AT_END(sm_rows_free) sm_rows rows = sm_rows_new();
     SM_OWN(json_t) *references = NULL;
     SM_TRY(read_costs(options, &r->costs));
-    sm_rows_init(&rows);
     rows.rungs = json_array();
     r->rows = &rows;
     rows.interrupted = &cli_interrupted;
@@ -233,14 +230,13 @@ void cli_again_print(const char *path, size_t row) {
 
 sm_status cli_recommend(const cli_options *options) {
     const sm_format format = options->out.format;
-    SM_AT_END(sm_rows_free) sm_rows rows = {0};
+    SM_AT_END(sm_rows_free) sm_rows rows = sm_rows_new();
     sm_costs costs;
     size_t n = 0;
     int file = options->n_operands - 1;
     SM_FAIL_IF(options->n_operands == 0, SM_ERR_USAGE,
                "give files of rows (JSON or JSONL): stepmark report --best FILE...");
     SM_FREED size_t *first = sm_calloc((size_t)options->n_operands, sizeof(*first));
-    sm_rows_init(&rows);
     SM_TRY(cli_rows_read(options, first, &rows));
     SM_TRY(cli_recommend_print(rows.rows, format, &n));
     if (n > 0 && sm_format_is_read(format)) { // in the end one sentence, and one command
@@ -263,15 +259,13 @@ sm_status cli_recommend(const cli_options *options) {
 // --- report --bundle, --rank and --check ---------------------------------------------------------
 
 sm_status cli_bundle(const cli_options *options) {
-    SM_AT_END(sm_rows_free) sm_rows rows = {0};
-    SM_OWN(json_t) *machine = NULL;
+    SM_AT_END(sm_rows_free) sm_rows rows = sm_rows_new();
     SM_FREED char *text = NULL;
     size_t size_bytes = 0;
     SM_FAIL_IF(options->n_operands == 0 || options->out.report_file == NULL, SM_ERR_USAGE,
                "give result files, and a name: stepmark report ROWS... --bundle FILE");
-    sm_rows_init(&rows);
     SM_TRY(cli_rows_read(options, NULL, &rows));
-    machine = sm_machine_facts(options->argc, options->argv);
+    SM_OWN(json_t) *machine = sm_machine_facts(options->argc, options->argv);
     sm_bundle_make(rows.rows, machine, &text, &size_bytes);
     SM_TRY(sm_atomic_write_all(options->out.report_file, text, size_bytes));
     cli_note("%s: %zu row%s, %zu kB", options->out.report_file, json_array_size(rows.rows),
@@ -286,14 +280,13 @@ static sm_status write_board(void *board, FILE *out) {
 
 sm_status cli_leaderboard(const cli_options *options) {
     SM_OWN(json_t) *rows = json_array();
-    SM_OWN(json_t) *references = NULL;
+    SM_OWN(json_t) *references = options->measure.no_reference ? NULL : sm_bundle_references();
     SM_OWN(json_t) *records = NULL;
     SM_OWN(json_t) *refused = NULL;
     sm_costs costs;
     SM_TRY(read_costs(options, &costs));
     SM_FAIL_IF(options->n_operands == 0 && options->measure.no_reference, SM_ERR_USAGE,
                "give bundles: stepmark report --rank FILE...");
-    references = options->measure.no_reference ? NULL : sm_bundle_references();
     for (int i = 0; i < options->n_operands; i++) {
         SM_OWN(json_t) *more = NULL;
         SM_TRY(cli_interrupted ? SM_ERR_INTERRUPTED : sm_bundle_read(options->operands[i], &more));
@@ -315,9 +308,7 @@ sm_status cli_leaderboard(const cli_options *options) {
         options->out.page != NULL ? cli_write_page(options->out.page, write_board, board, "") : SM_OK;
     // Whether references are among the records, or why not, for a person.
     size_t n = 0;
-    for (size_t i = 0; i < json_array_size(records); i++) {
-        n += json_is_true(json_object_get(json_array_get(records, i), "reference"));
-    }
+    SM_EACH(record, records) { n += json_is_true(json_object_get(record, "reference")); }
     if (n > 0) {
         cli_note("%zu row%s marked ref (reference) came with stepmark (--no-reference leaves them out)", n,
                  sm_plural(n));
@@ -366,9 +357,7 @@ static sm_status write_tables(const sm_scaling *scaling, sm_format format) {
     SM_TRY(write_scaling(scaling, format, SM_WORK_FIXED, least,
                          "Strong scaling: the same work, shared by more processes"));
     SM_TRY(write_scaling(scaling, format, SM_WORK_FIXED_A_PROCESS, 2, "Weak scaling: the same work for each process"));
-    for (size_t i = 0; i < json_array_size(scaling->notes); i++) {
-        sm_put_sentence("- ", json_string_value(json_array_get(scaling->notes, i)), "\n", format, stdout);
-    }
+    SM_EACH(note, scaling->notes) { sm_put_sentence("- ", json_string_value(note), "\n", format, stdout); }
     return SM_OK;
 }
 

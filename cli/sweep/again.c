@@ -146,7 +146,7 @@ static sm_status write_result(const repetition *r, const sm_again *result, const
 }
 
 sm_status cli_again(const cli_options *options) {
-    SM_AT_END(sm_rows_free) sm_rows rows = {.rows = NULL};
+    SM_AT_END(sm_rows_free) sm_rows rows = sm_rows_new();
     SM_OWN(json_t) *again = NULL;
     SM_FAIL_IF(options->n_operands != 1, SM_ERR_USAGE, "give one row, as FILE#N, or a block");
     SM_AT_END(release) repetition *r = sm_calloc(1, sizeof(*r));
@@ -156,7 +156,6 @@ sm_status cli_again(const cli_options *options) {
     const size_t length = is_numbered ? (size_t)(mark - options->operands[0]) : strlen(options->operands[0]);
     snprintf(r->file, sizeof(r->file), "%.*s", (int)length, options->operands[0]);
     r->number = is_numbered ? strtoll(mark + 1, NULL, 10) : -1;
-    sm_rows_init(&rows);
     SM_TRY(cli_baseline_read(r->file, &rows));
     cli_note_warnings(&rows);
     const size_t n = json_array_size(rows.rows);

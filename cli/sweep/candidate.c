@@ -48,19 +48,15 @@ static void complete_job(const cli_sweeper *s, bool fits, cli_candidate *c) {
 // The reason why a combination of flags is meaningless; NULL if it is not.
 static const char *why_meaningless(const cli_candidate *c) {
     const cli_options *o = &c->run;
-    if (o->device.without.n > 0 && c->job.mode == SM_MODE_NAIVE) {
-        return "--without has no meaning in mode naive: there are no rewrites to leave out";
-    }
-    if (o->device.isa != NULL && c->info.isa[0] == '\0' && c->info.tier[0] == '\0') {
-        return "--isa does not apply: the device has neither instruction sets nor families of kernels";
-    }
-    if (o->device.threads.n > 0 && c->info.n_threads == 0) {
-        return "--threads has no meaning here: the device chooses its own";
-    }
-    if (o->work.accum > 1 && c->job.pass == SM_PASS_FORWARD) {
-        return "--accum has no meaning for a forward pass: there are no gradients to sum";
-    }
-    return NULL;
+    const bool is_without = o->device.without.n > 0 && c->job.mode == SM_MODE_NAIVE;
+    const bool is_isa = o->device.isa != NULL && c->info.isa[0] == '\0' && c->info.tier[0] == '\0';
+    const bool is_threads = o->device.threads.n > 0 && c->info.n_threads == 0;
+    const bool is_accum = o->work.accum > 1 && c->job.pass == SM_PASS_FORWARD;
+    return is_without   ? "--without has no meaning in mode naive: there are no rewrites to leave out"
+           : is_isa     ? "--isa does not apply: the device has neither instruction sets nor families of kernels"
+           : is_threads ? "--threads has no meaning here: the device chooses its own"
+           : is_accum   ? "--accum has no meaning for a forward pass: there are no gradients to sum"
+                        : NULL;
 }
 
 static void foretell(const cli_sweeper *s, cli_candidate *c) {

@@ -95,12 +95,10 @@ void cli_configuration_set(cli_configuration *c, char *argument) {
 }
 
 sm_status cli_sweep_plan_repeat(cli_sweep_plan *plan, int index, int64_t round) {
-    char mark[32];
     cli_configuration *c = NULL;
     SM_TRY(cli_sweep_plan_copy(plan, &plan->items[index], &c));
     c->place += round;
-    snprintf(mark, sizeof(mark), "round=%lld", (long long)round + 1);
-    cli_configuration_set_key(c, mark);
+    cli_configuration_set_key(c, SM_TEXT_IN(32, "round=%lld", (long long)round + 1));
     return SM_OK;
 }
 

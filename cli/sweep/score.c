@@ -166,9 +166,7 @@ static sm_status measure_row(cli_sweep *s, schedule *t, const row_kind *kinds, i
     if (row != NULL && kinds[i] != OF_CARD) {
         const json_t *samples = sm_json_get(row, "samples_ns");
         double other_s = sm_json_number(row, "process_ns") / 1e9;
-        for (size_t k = 0; k < json_array_size(samples); k++) {
-            other_s -= json_number_value(json_array_get(samples, k)) / 1e9;
-        }
+        SM_EACH(ns, samples) { other_s -= json_number_value(ns) / 1e9; }
         t->other_s = other_s > t->other_s ? other_s : t->other_s;
     }
     if (row != NULL && is_read) {
@@ -233,9 +231,7 @@ static sm_status measure(const cli_options *options, const json_t *references) {
     }
     bool has_score = false;
     snprintf(text, sizeof(text), "no device can run");
-    for (size_t i = 0; i < json_array_size(s.rows) && !has_score; i++) {
-        has_score = !sm_score_lacks(json_array_get(s.rows, i), references, text);
-    }
+    SM_EACH(row, s.rows) { has_score = has_score || !sm_score_lacks(row, references, text); }
     cli_sweep_close(&s);
     return status != SM_OK || has_score ? status : sm_fail(SM_ERR_DEVICE, "no score: %s", text);
 }
@@ -267,11 +263,10 @@ static json_t *last_scores(const json_t *rows, const json_t *references, size_t 
 }
 
 static sm_status share(const cli_options *options, const json_t *references) {
-    SM_AT_END(sm_rows_free) sm_rows rows;
+    SM_AT_END(sm_rows_free) sm_rows rows = sm_rows_new();
     size_t n_busy = 0, n_shared = 0;
     const char *file = options->out.output_file;
     const bool is_of_bench = strcmp(file, usual_file) == 0 && access(file, F_OK) != 0 && access(bench_file, F_OK) == 0;
-    sm_rows_init(&rows);
     SM_TRY(sm_rows_read(is_of_bench ? bench_file : file, &rows));
     SM_OWN(json_t) *last = last_scores(rows.rows, references, &n_busy);
     SM_FAIL_IF(json_array_size(last) == 0, SM_ERR_INVALID,

@@ -528,10 +528,8 @@ static sm_status plan_of(const cli_options *options, sm_comm *comm, cli_device *
     SM_TRY(cli_sweep_plan_make(&own, plan));
     for (int i = 0; i < plan->n; i++) { // which would be one row in a file otherwise
         static const char *const ways[] = {SM_TRANSPORT_LIST(SM_WORD)};
-        char mark[64];
-        snprintf(mark, sizeof(mark), "processes=%d transport=%s", sm_comm_size(comm),
-                 ways[options->processes.transport]);
-        cli_configuration_set_key(&plan->items[i], mark);
+        cli_configuration_set_key(&plan->items[i], SM_TEXT_IN(64, "processes=%d transport=%s", sm_comm_size(comm),
+                                                              ways[options->processes.transport]));
     }
     return SM_OK;
 }

@@ -96,11 +96,10 @@ sm_status cli_sweep_tables(const cli_options *options) {
         cli_page_function write;
     } files[] = {{"html", write_page}, {"tex", write_tables}};
     const char *path = options->out.output_file;
-    SM_AT_END(sm_rows_free) sm_rows rows = {0};
     if (path == NULL || options->sweep.preset == NULL || !cli_preset_is_ordered(options->sweep.preset)) {
         return SM_OK;
     }
-    sm_rows_init(&rows);
+    SM_AT_END(sm_rows_free) sm_rows rows = sm_rows_new();
     SM_TRY(sm_rows_read(path, &rows));
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         char to[PATH_MAX];

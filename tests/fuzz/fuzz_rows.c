@@ -9,7 +9,7 @@ void fuzz_one(const uint8_t *data, size_t size_bytes) {
     SM_AT_END(sm_rows_free) sm_rows rows;
     size_t i;
     json_t *row;
-    sm_rows_init(&rows);
+    rows = sm_rows_new();
     SM_FREED char *text = fuzz_text(data, size_bytes);
     if (sm_rows_parse("rows", text, size_bytes, &rows) == SM_OK) {
         json_array_foreach(rows.rows, i, row) {

@@ -27,7 +27,7 @@ static int measure_all(void **state) {
     if (temp_folder_make(state) != 0) {
         return -1;
     }
-    sm_rows_init(&read);
+    read = sm_rows_new();
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
         run(commands[i]);
         if (sm_rows_parse(commands[i], out, strlen(out), &read) != SM_OK) {
@@ -219,7 +219,7 @@ TEST(readers_leave_them_out) {
     json_auto_t *row = json_deep_copy(json_array_get(rows, 0));
     set(row, "median_ts", json_real(1e9));
     line = sm_json_dump(row);
-    sm_rows_init(&read);
+    read = sm_rows_new();
     assert_int_equal(sm_rows_parse("f", line, strlen(line), &read), SM_OK);
     const char *warning = json_string_value(json_array_get(read.warnings, 0));
     assert_non_null(strstr(warning, "f: line 1 contradicts itself, and its figures do not count: median_ts is 1e+09"));

@@ -8,7 +8,7 @@
 #include "bench/tables/show.h"
 
 static void parse(const char *text, sm_rows *rows) {
-    sm_rows_init(rows);
+    *rows = sm_rows_new();
     expect_ok(text, sm_rows_parse("f.json", text, strlen(text), rows));
 }
 
@@ -61,7 +61,7 @@ TEST(every_prefix) {
     static const char text[] = "[{\"avg_ns\": 5, \"a\": \"x}\\\"\", \"b\": [1]},\n {\"avg_ns\": 2}]\n";
     for (size_t n = 0; n < sizeof(text); n++) {
         SM_AT_END(sm_rows_free) sm_rows rows;
-        sm_rows_init(&rows);
+        rows = sm_rows_new();
         sm_status status = sm_rows_parse("f", text, n, &rows);
         size_t n_rows = json_array_size(rows.rows);
         bool fits = status == SM_OK ? n_rows >= 1 && n_rows <= 2 : status == SM_ERR_FORMAT && n_rows == 0;
@@ -88,7 +88,7 @@ TEST(not_rows) {
         SM_AT_END(sm_rows_free) sm_rows rows;
         const char *text = cases[i].text;
         const char *parts = textf("f.csv|no result row|-o json|%s", cases[i].has);
-        sm_rows_init(&rows);
+        rows = sm_rows_new();
         expect_failure(text, sm_rows_parse("f.csv", text, strlen(text), &rows), SM_ERR_FORMAT, parts);
         assert_int_equal(json_array_size(rows.rows), 0);
     }
@@ -137,7 +137,7 @@ TEST(others_are_skipped) {
 static double seconds_to_read(const char *text, size_t size_bytes, sm_rows *rows) {
     struct timespec begin;
     struct timespec end;
-    sm_rows_init(rows);
+    *rows = sm_rows_new();
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
     sm_status status = sm_rows_parse("f", text, size_bytes, rows);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
@@ -198,7 +198,7 @@ TEST(damage_takes_no_longer) {
 TEST(interrupted) {
     volatile sig_atomic_t signal_came = 1;
     SM_AT_END(sm_rows_free) sm_rows rows;
-    sm_rows_init(&rows);
+    rows = sm_rows_new();
     rows.interrupted = &signal_came;
     expect_failure("text", sm_rows_parse("f", "{\"avg_ns\": 5}", 13, &rows), SM_ERR_INTERRUPTED, "f|interrupted");
 }
@@ -206,7 +206,7 @@ TEST(interrupted) {
 TEST(files) {
     SM_AT_END(sm_rows_free) sm_rows rows;
     const char *path = temp_path("rows.jsonl");
-    sm_rows_init(&rows);
+    rows = sm_rows_new();
     expect_failure("none", sm_rows_read(path, &rows), SM_ERR_IO, "rows.jsonl|cannot open");
     expect_failure("folder", sm_rows_read(temp_folder, &rows), SM_ERR_IO, "cannot read");
     FILE *file = fopen(path, "w");
@@ -304,7 +304,7 @@ TEST(rows_of_the_program_validate) {
                      "--pass-type step,separate --no-peaks -o jsonl >%s 2>/dev/null",
                      SM_TEST_BINARY, path));
     assert_true(status >= 0);
-    sm_rows_init(&rows);
+    rows = sm_rows_new();
     expect_ok("read", sm_rows_read(path, &rows));
     assert_int_equal(json_array_size(rows.rows), 8);
     assert_int_equal(json_array_size(rows.warnings), 0);

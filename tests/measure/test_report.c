@@ -55,7 +55,7 @@ static json_t *make_row(const char *device, const char *mode, int batch) {
 static void make_rows(sm_rows *rows, size_t n) {
     static const char *const devices[] = {"cpu", "opencl:0.0"};
     static const char *const modes[] = {"naive", "fused"};
-    sm_rows_init(rows);
+    *rows = sm_rows_new();
     for (size_t i = 0; i < n; i++) {
         json_auto_t *row = make_row(devices[i % 2], modes[i / 2 % 2], 1 << (i / 4 % 4));
         SM_FREED char *text = sm_json_dump(row);
@@ -220,7 +220,7 @@ TEST(ladders) {
         "\"ns\": 2e6, \"ns_ci95_lo\": 2e6, \"ns_ci95_hi\": 2e6, \"ceiling_ns\": 1e6, \"ceiling_share\": 0.5, "
         "\"times_before\": 2, \"flops_per_s\": 2e9}\n";
     sm_rows rows;
-    sm_rows_init(&rows);
+    rows = sm_rows_new();
     assert_int_equal(sm_rows_parse("rungs", text_of_rungs, sizeof(text_of_rungs) - 1, &rows), SM_ERR_FORMAT);
     sm_rows_free(&rows);
     make_rows(&rows, 4);

@@ -123,7 +123,7 @@ static char *make_block(json_t *row) {
 // Reads a text, which has one row.
 static json_t *read_one(const char *text) {
     SM_AT_END(sm_rows_free) sm_rows rows = {0};
-    sm_rows_init(&rows);
+    rows = sm_rows_new();
     assert_int_equal(sm_rows_parse("post", text, strlen(text), &rows), SM_OK);
     assert_int_equal(json_array_size(rows.rows), 1);
     return json_incref(json_array_get(rows.rows, 0));
@@ -223,7 +223,7 @@ static char *replace_all(const char *text, const char *from, const char *to) {
 // The rows of a text, all of which must count.
 static void expect_honest(const char *text, size_t n_rows) {
     sm_rows rows;
-    sm_rows_init(&rows);
+    rows = sm_rows_new();
     assert_int_equal(sm_rows_parse("post", text, strlen(text), &rows), SM_OK);
     assert_int_equal(json_array_size(rows.rows), n_rows);
     for (size_t i = 0; i < n_rows; i++) {
@@ -275,7 +275,7 @@ TEST(a_block_in_much_noise) {
     }
     sprintf(all + n, "\n%s", text);
     sm_rows rows;
-    sm_rows_init(&rows);
+    rows = sm_rows_new();
     assert_int_equal(sm_rows_parse("noise", all, strlen(all), &rows), SM_OK);
     size_t n_honest = 0;
     size_t i;
