@@ -396,10 +396,7 @@ static double per_token_s(const json_t *row, double step_ns) {
     return step_ns * 1e-9 / sm_json_number(row, "real_tokens");
 }
 
-static bool has_figures(const json_t *row) {
-    return json_is_object(row) && strcmp(sm_rows_status(row), "ok") == 0 && sm_json_number(row, "median_ns") > 0 &&
-           sm_json_number(row, "real_tokens") > 0;
-}
+static bool has_figures(const json_t *row) { return sm_row_is_ok(row) && sm_json_number(row, "real_tokens") > 0; }
 
 double sm_advice_speed(const json_t *row) {
     return has_figures(row) ? 1 / per_token_s(row, sm_json_number(row, "min_ns")) : NAN;

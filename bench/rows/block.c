@@ -132,11 +132,10 @@ void sm_block_line(const json_t *row, char line[SM_BLOCK_LINE_SIZE]) {
 // Flags whose value is no path; --cpu-mask and --isa are words.
 static json_t *shared_flags(const json_t *args) {
     json_t *flags = json_array();
-    for (size_t i = 0; i < json_array_size(args); i++) {
-        const char *flag = json_string_value(json_array_get(args, i));
-        if (flag != NULL && strchr(flag, '/') == NULL && strncmp(flag, "--data=", 7) != 0 &&
-            strncmp(flag, "--weights=", 10) != 0) {
-            json_array_append_new(flags, json_string(flag));
+    SM_EACH(arg, args) {
+        const char *flag = json_is_string(arg) ? json_string_value(arg) : "/";
+        if (strchr(flag, '/') == NULL && strncmp(flag, "--data=", 7) != 0 && strncmp(flag, "--weights=", 10) != 0) {
+            json_array_append(flags, arg);
         }
     }
     return flags;

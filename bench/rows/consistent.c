@@ -21,18 +21,19 @@ static const double most_op_time = 20;
 static const double op_time_slack_ns = 3e8;
 
 // Fields that rules name often. NaN: not there, and no comparison holds.
-#define FIGURES(X)                                                                                               \
-    X(median_ns)                                                                                                 \
-    X(median_ts)                                                                                                 \
-    X(avg_ns)                                                                                                    \
-    X(max_ns)                                                                                                    \
-    X(ci95_hi_ns)                                                                                                \
-    X(n_batch)                                                                                                   \
-    X(n_seq)                                                                                                     \
-    X(n_accum)                                                                                                   \
-    X(real_tokens) X(padded_tokens) X(energy_j) X(n_layer) X(n_head) X(d_model) X(d_ff) X(vocab) X(n_ctx)        \
-        X(model_n_params) X(attribution_ns) X(flops) X(bytes) X(peak_flops) X(datasheet_flops) X(peak_bandwidth) \
-            X(ideal_ns) X(n_threads) X(peak_rss_bytes) X(device_peak_bytes) X(loss_checked) X(loss_reference)
+#define FIGURES(X)                                                                                           \
+    X(median_ns)                                                                                             \
+    X(median_ts)                                                                                             \
+    X(avg_ns)                                                                                                \
+    X(max_ns)                                                                                                \
+    X(ci95_hi_ns)                                                                                            \
+    X(n_batch)                                                                                               \
+    X(n_seq)                                                                                                 \
+    X(n_accum)                                                                                               \
+    X(real_tokens)                                                                                           \
+    X(padded_tokens) X(energy_j) X(n_layer) X(n_head) X(d_model) X(d_ff) X(vocab) X(n_ctx) X(model_n_params) \
+        X(attribution_ns) X(flops) X(bytes) X(peak_flops) X(datasheet_flops) X(peak_bandwidth) X(ideal_ns)   \
+            X(n_threads) X(peak_rss_bytes) X(device_peak_bytes) X(loss_checked) X(loss_reference)
 
 typedef struct {
     const json_t *row;
@@ -360,28 +361,19 @@ static bool checks_contradict(const audit *a) {
 
 // --- flags -----------------------------------------------------------------------------------------
 
-// The value of a flag in run_args; NULL: not given.
 static const char *flag_of(const audit *a, const char *name) {
-    const size_t length = strlen(name);
-    for (size_t i = 0; i < size_of(a, "run_args"); i++) {
-        const char *arg = json_string_value(json_array_get(sm_json_get(a->row, "run_args"), i));
-        if (arg != NULL && strncmp(arg, name, length) == 0 && (arg[length] == '=' || arg[length] == '\0')) {
-            return arg + length + (arg[length] == '=');
-        }
-    }
-    return NULL;
+    return sm_rows_flag(sm_json_get(a->row, "run_args"), name);
 }
 
 static bool flags_contradict(const audit *a) {
     // Flags, and the fields that have their values.
     const char *pairs =
-        "--model-size=model_type --arch=model_arch --batch-size=n_batch --seq-len=n_seq --accum=n_accum "
-        "--precision=precision --mode=mode --pass-type=pass_type --optimizer=optimizer --backend=device "
-        "--seed=seed --dropout=dropout --vocab=vocab --check-seed=check_seed --loader=loop.loader "
-        "--data=data --weights=weights";
-    const char *own = flag_of(a, "--kernel") != NULL ? "--kernel" : "--backend-library";
+        "model-size=model_type arch=model_arch batch-size=n_batch seq-len=n_seq accum=n_accum precision=precision "
+        "mode=mode pass-type=pass_type optimizer=optimizer backend=device seed=seed dropout=dropout vocab=vocab "
+        "check-seed=check_seed loader=loop.loader data=data weights=weights";
+    const char *own = flag_of(a, "kernel") != NULL ? "kernel" : "backend-library";
     REFUSE_IF(flag_of(a, own) != NULL && has_speed(a) && sm_rows_own_code(a->row)[0] == '\0', a,
-              "its run_args have %s, and own_kernels names no code", own);
+              "its run_args have --%s, and own_kernels names no code", own);
     for (char name[64]; sm_next_word(&pairs, name, sizeof(name));) {
         char *field = strchr(name, '=');
         *field++ = '\0';
@@ -389,10 +381,10 @@ static bool flags_contradict(const audit *a) {
         const double value = number(a, field);
         const char *text = text_of(a, field);
         const bool is_other = flag != NULL && (text[0] != '\0' ? strcmp(flag, text) != 0 : strtod(flag, NULL) != value);
-        REFUSE_IF(is_other && (text[0] != '\0' || isfinite(value)), a, "its run_args have %s=%.60s, which %s is not",
+        REFUSE_IF(is_other && (text[0] != '\0' || isfinite(value)), a, "its run_args have --%s=%.60s, which %s is not",
                   name, flag, field);
     }
-    const char *repetitions = is_text(a, "stop_reason", "repetitions") ? flag_of(a, "--repetitions") : NULL;
+    const char *repetitions = is_text(a, "stop_reason", "repetitions") ? flag_of(a, "repetitions") : NULL;
     REFUSE_IF(repetitions != NULL && a->n > 0 && strtod(repetitions, NULL) != (double)a->n, a,
               "it has %zu samples, where its run_args have --repetitions=%.20s", a->n, repetitions);
     return false;
@@ -400,13 +392,13 @@ static bool flags_contradict(const audit *a) {
 
 // Sampling ends after a time, which the samples of whole steps are nearly all of.
 static bool end_contradicts(const audit *a) {
-    const char *limit = is_text(a, "stop_reason", "time")    ? "--max-time"
-                        : is_text(a, "stop_reason", "noise") ? "--min-time"
+    const char *limit = is_text(a, "stop_reason", "time")    ? "max-time"
+                        : is_text(a, "stop_reason", "noise") ? "min-time"
                                                              : "";
     const char *least = limit[0] != '\0' && is_text(a, "pass_type", "step") ? flag_of(a, limit) : NULL;
     const double took_s = (a->avg_ns + or_zero(number(a, "harness_ns"))) * (double)a->n * 1e-9;
     REFUSE_IF(least != NULL && text_of(a, "loop.loader")[0] == '\0' && took_s < most_of_time * strtod(least, NULL), a,
-              "its samples take %.3g s, and they ended by %s=%.20s", took_s, limit, least);
+              "its samples take %.3g s, and they ended by --%s=%.20s", took_s, limit, least);
     return false;
 }
 

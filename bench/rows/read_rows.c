@@ -26,6 +26,18 @@ void sm_rows_free(sm_rows *rows) {
 
 const char *sm_rows_text(const json_t *row, const char *name) { return sm_json_word(row, name); }
 
+const char *sm_rows_flag(const json_t *args, const char *name) {
+    const size_t length = strlen(name) + 2;
+    SM_EACH(value, args) {
+        const char *arg = json_is_string(value) ? json_string_value(value) : "";
+        if (strncmp(arg, "--", 2) == 0 && strncmp(arg + 2, name, length - 2) == 0 &&
+            (arg[length] == '=' || arg[length] == '\0')) {
+            return arg + length + (arg[length] == '=');
+        }
+    }
+    return NULL;
+}
+
 const char *sm_rows_own_code(const json_t *row) {
     return sm_rows_text(row, "own_kernels")[0] != '\0' ? "own code" : "";
 }
@@ -79,18 +91,15 @@ const char *sm_rows_bound(const json_t *row, char *text, size_t size_bytes) {
     const double moved = sm_json_number(row, "bytes") / sm_json_number(row, "peak_bandwidth") / step_s;
     const double memory = moved <= 1 ? moved : 0; // faster than memory: the operands lay in caches
     text[0] = '\0';
-    if (!(compute > 0)) {
-        return text;
-    }
-    if (!(compute >= least_share) && !(memory >= least_share)) {
+    if (compute > 0 && !(compute >= least_share) && !(memory >= least_share)) {
         snprintf(text, size_bytes,
                  "bound by neither arithmetic (%.1f%% of its measured peak) nor memory: by many small operations",
                  100 * compute);
-    } else if (memory > compute) {
+    } else if (compute > 0 && memory > compute) {
         snprintf(text, size_bytes,
                  "bound by memory: %.0f%% of its measured bandwidth (and %.0f%% of its peak arithmetic)", 100 * memory,
                  100 * compute);
-    } else {
+    } else if (compute > 0) {
         snprintf(text, size_bytes, "bound by arithmetic: %.0f%% of its measured peak", 100 * compute);
     }
     return text;
@@ -98,10 +107,7 @@ const char *sm_rows_bound(const json_t *row, char *text, size_t size_bytes) {
 
 const char *sm_rows_status(const json_t *row) {
     const char *status = sm_rows_text(row, "status");
-    if (status[0] != '\0') {
-        return status;
-    }
-    return sm_json_number(row, "median_ns") > 0 ? "ok" : "error";
+    return status[0] != '\0' ? status : sm_json_number(row, "median_ns") > 0 ? "ok" : "error";
 }
 
 double *sm_rows_samples(const json_t *row, const char *name, size_t *n) {
@@ -159,10 +165,7 @@ typedef struct {
     size_t at;
     size_t line;     // of `line_end`, from 1
     size_t line_end; // up to where lines were counted
-    const volatile sig_atomic_t *interrupted;
-    json_t *rows;
-    json_t *warnings;
-    json_t *rungs;          // NULL: not taken
+    sm_rows found;
     size_t n_skipped;       // objects that are no rows
     size_t n_damaged;       // places
     size_t n_contradictory; // rows
@@ -201,7 +204,7 @@ static void note_damage(reader *r, const char *what) {
     const char *end = memchr(r->text + r->at, '\n', r->size_bytes - r->at);
     const bool is_last = end == NULL || end + 1 == r->text + r->size_bytes;
     if (!r->in_damage && ++r->n_damaged <= WARNINGS_OF_A_KIND) {
-        sm_json_note(r->warnings, "%s: line %zu%s is damaged and was set aside: %s", r->name, line_of(r, r->at),
+        sm_json_note(r->found.warnings, "%s: line %zu%s is damaged and was set aside: %s", r->name, line_of(r, r->at),
                      is_last ? ", the last," : "", what);
     }
     r->in_damage = true;
@@ -212,17 +215,17 @@ static void take_row(reader *r, json_t *row, size_t line) {
     const double version = sm_json_number(row, "schema_version");
     if (!r->warned_of_version && version > SM_ROW_SCHEMA_VERSION) {
         r->warned_of_version = true;
-        sm_json_note(r->warnings,
+        sm_json_note(r->found.warnings,
                      "%s: written by a newer stepmark (schema version %.0f, this one knows %d); fields may mean more",
                      r->name, version, SM_ROW_SCHEMA_VERSION);
     }
     sm_row_hold_to_itself(row, contradiction);
     if (contradiction[0] != '\0' && r->n_contradictory++ < WARNINGS_OF_A_KIND) {
-        sm_json_note(r->warnings, "%s: line %zu contradicts itself, and its figures do not count: %s", r->name, line,
-                     contradiction);
+        sm_json_note(r->found.warnings, "%s: line %zu contradicts itself, and its figures do not count: %s", r->name,
+                     line, contradiction);
     }
     complete(row);
-    json_array_append(r->rows, row);
+    json_array_append(r->found.rows, row);
 }
 
 // With a device and a time, as `stepmark ladder` writes it. One that is wrong has no time.
@@ -236,14 +239,14 @@ static bool is_rung(const json_t *object) {
 }
 
 static void take_object(reader *r, json_t *object, size_t line) {
-    if (r->rungs != NULL && is_rung(object)) {
-        json_array_append(r->rungs, object);
+    if (r->found.rungs != NULL && is_rung(object)) {
+        json_array_append(r->found.rungs, object);
     } else if (sm_row_recognise(object) == SM_OK) {
         take_row(r, object, line);
     } else {
         r->first_foreign = r->first_foreign != NULL ? r->first_foreign : json_incref(object);
         if (r->n_skipped++ < WARNINGS_OF_A_KIND) {
-            sm_json_note(r->warnings, "%s: line %zu is no result row and was skipped: %s", r->name, line,
+            sm_json_note(r->found.warnings, "%s: line %zu is no result row and was skipped: %s", r->name, line,
                          sm_error_message());
         }
     }
@@ -292,7 +295,7 @@ static void foreign_text(const json_t *first_object, char *text, size_t size_byt
 // How many more there were than have a warning each.
 static void count_rest(reader *r, size_t n, const char *what) {
     if (n > WARNINGS_OF_A_KIND) {
-        sm_json_note(r->warnings, "%s: %zu %s in all", r->name, n, what);
+        sm_json_note(r->found.warnings, "%s: %zu %s in all", r->name, n, what);
     }
 }
 
@@ -301,11 +304,11 @@ static void take_block_rows(reader *r, json_t *rows, const char *why, size_t lin
     char reason[SM_BLOCK_WHY_SIZE + 64];
     snprintf(reason, sizeof(reason), "the block of line %zu is %s%s", line, rows != NULL ? "contradicted: " : "", why);
     if (r->n_contradictory++ < WARNINGS_OF_A_KIND) {
-        sm_json_note(r->warnings, "%s: %s", r->name, reason);
+        sm_json_note(r->found.warnings, "%s: %s", r->name, reason);
     }
     if (rows == NULL) {
-        json_array_append_new(
-            r->rows, json_pack("{s:s, s:s, s:I}", "status", "error", "reason", reason, "block", (json_int_t)line));
+        json_array_append_new(r->found.rows, json_pack("{s:s, s:s, s:I}", "status", "error", "reason", reason, "block",
+                                                       (json_int_t)line));
     }
     SM_EACH(row, rows) { sm_row_withdraw(row, "error", reason); }
 }
@@ -313,8 +316,8 @@ static void take_block_rows(reader *r, json_t *rows, const char *why, size_t lin
 // Blocks within any text: what stands between them is not read.
 static bool read_blocks(reader *r) {
     char why[SM_BLOCK_WHY_SIZE];
-    json_t *rows = NULL;
-    size_t begin = 0;
+    json_t *rows;
+    size_t begin;
     bool has_any = false;
     while (sm_block_next(r->text, r->size_bytes, &r->at, &begin, &rows, why)) {
         const size_t line = line_of(r, begin);
@@ -335,8 +338,8 @@ static sm_status read_all(reader *r) {
     const size_t first = r->at;
     r->at = read_blocks(r) ? r->size_bytes : first;
     for (skip_between(r); r->at < r->size_bytes; skip_between(r)) {
-        SM_FAIL_IF(r->interrupted != NULL && *r->interrupted, SM_ERR_INTERRUPTED, "%s: interrupted at line %zu",
-                   r->name, line_of(r, r->at));
+        SM_FAIL_IF(r->found.interrupted != NULL && *r->found.interrupted, SM_ERR_INTERRUPTED,
+                   "%s: interrupted at line %zu", r->name, line_of(r, r->at));
         if (r->text[r->at] == '{') {
             read_object(r);
         } else {
@@ -344,7 +347,7 @@ static sm_status read_all(reader *r) {
             skip_line(r);
         }
     }
-    if (json_array_size(r->rows) + json_array_size(r->rungs) == 0) {
+    if (json_array_size(r->found.rows) + json_array_size(r->found.rungs) == 0) {
         char what[WARNING_SIZE];
         foreign_text(r->first_foreign, what, sizeof(what));
         return sm_fail(SM_ERR_FORMAT,
@@ -358,24 +361,22 @@ static sm_status read_all(reader *r) {
 }
 
 sm_status sm_rows_parse(const char *name, const char *text, size_t size_bytes, sm_rows *rows) {
-    reader r = {.name = name, .text = text, .size_bytes = size_bytes, .line = 1, .interrupted = rows->interrupted};
+    reader r = {.name = name, .text = text, .size_bytes = size_bytes, .line = 1};
     const char *first = text;
     if (sm_bundle_is_one(text, size_bytes)) {
         SM_TRY(sm_bundle_rows(name, text, size_bytes, &first));
         r.at = (size_t)(first - text);
     }
-    r.rows = json_array();
-    r.warnings = json_array();
-    r.rungs = rows->rungs != NULL ? json_array() : NULL;
+    r.found = sm_rows_new();
+    r.found.rungs = rows->rungs != NULL ? json_array() : NULL;
+    r.found.interrupted = rows->interrupted;
     const sm_status status = read_all(&r);
     if (status == SM_OK) {
-        json_array_extend(rows->rows, r.rows);
-        json_array_extend(rows->warnings, r.warnings);
-        json_array_extend(rows->rungs, r.rungs);
+        json_array_extend(rows->rows, r.found.rows);
+        json_array_extend(rows->warnings, r.found.warnings);
+        json_array_extend(rows->rungs, r.found.rungs);
     }
-    json_decref(r.rows);
-    json_decref(r.rungs);
-    json_decref(r.warnings);
+    sm_rows_free(&r.found);
     json_decref(r.first_foreign);
     return status;
 }

@@ -42,6 +42,9 @@ sm_status sm_rows_parse(const char *name, const char *text, size_t size_bytes, s
 // A text field; "" if it is null, absent or not a text.
 const char *sm_rows_text(const json_t *row, const char *name);
 
+// The value of a flag in a row's run_args, by its name without dashes: "" of a switch; NULL: not given.
+const char *sm_rows_flag(const json_t *args, const char *name);
+
 // "own code" if kernels or a backend of the user's own ran (own_kernels), since such rows are ranked separately;
 // otherwise "".
 const char *sm_rows_own_code(const json_t *row);

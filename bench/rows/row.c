@@ -99,13 +99,12 @@ void sm_row_set_device(sm_row *row, const char *backend, const sm_device_info *i
 
 void sm_row_fail(sm_row *row, sm_status status) {
     const char *message = sm_error_message();
-    const char *name = "error";
-    if (status == SM_OK || status == SM_ERR_OOM || status == SM_ERR_TIMEOUT) {
-        name = status == SM_OK ? "ok" : status == SM_ERR_OOM ? "oom" : "timeout";
-    } else if (status == SM_ERR_UNSUPPORTED || status == SM_ERR_INTERRUPTED) {
-        name = "skipped";
-    }
-    SM_ROW_TEXT(row->status, name);
+    const bool is_skipped = status == SM_ERR_UNSUPPORTED || status == SM_ERR_INTERRUPTED;
+    SM_ROW_TEXT(row->status, status == SM_OK            ? "ok"
+                             : status == SM_ERR_OOM     ? "oom"
+                             : status == SM_ERR_TIMEOUT ? "timeout"
+                             : is_skipped               ? "skipped"
+                                                        : "error");
     SM_ROW_TEXT(row->reason, message[0] != '\0' ? message : sm_status_text(status));
 }
 

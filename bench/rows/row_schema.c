@@ -77,23 +77,18 @@ static void show_status(const json_t *record, SM_UNUSED const sm_column *column,
 // The value of the field's flag in the row's command line; "" if it was not given.
 static void show_flag(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     static const char *const unlike[][2] = {{"n_warmup", "warmup"}, {"n_ctx", "context"}};
-    const json_t *args = sm_json_get(record, "run_args");
     char flag[64];
-    snprintf(flag, sizeof(flag), "--%s=", column->name);
+    snprintf(flag, sizeof(flag), "%s", column->name);
     for (size_t i = 0; i < SM_COUNT(unlike); i++) {
         if (strcmp(unlike[i][0], column->name) == 0) {
-            snprintf(flag, sizeof(flag), "--%s=", unlike[i][1]);
+            snprintf(flag, sizeof(flag), "%s", unlike[i][1]);
         }
     }
     for (char *c = strchr(flag, '_'); c != NULL; c = strchr(c, '_')) {
         *c = '-';
     }
-    text[0] = '\0';
-    SM_EACH(arg, args) {
-        if (json_is_string(arg) && strncmp(json_string_value(arg), flag, strlen(flag)) == 0) {
-            snprintf(text, size_bytes, "%s", json_string_value(arg) + strlen(flag));
-        }
-    }
+    const char *value = sm_rows_flag(sm_json_get(record, "run_args"), flag);
+    snprintf(text, size_bytes, "%s", value != NULL ? value : "");
 }
 
 #define FIELD(member, column_type, its_unit, ...) \

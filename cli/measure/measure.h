@@ -103,8 +103,7 @@ int64_t cli_largest_batch(const cli_job *job, cli_target target, int64_t limit_b
 // A row's field run_args: the flags of `run` (or `loop`) that measure exactly this row, "--batch-size=4", including
 // defaults, as a later version may have others. The caller owns *args.
 sm_status cli_run_args_make(const cli_options *options, const cli_job *job, json_t **args);
-cli_command cli_run_args_command(const json_t *args);                 // CLI_RUN or CLI_LOOP
-const char *cli_run_args_value(const json_t *args, const char *name); // NULL: absent
+cli_command cli_run_args_command(const json_t *args); // CLI_RUN or CLI_LOOP
 
 // For a row of unknown origin: SM_ERR_FORMAT names the first flag that cli_run_args_make does not write, or that is
 // repeated.

@@ -69,19 +69,8 @@ sm_status cli_run_args_make(const cli_options *options, const cli_job *job, json
     return SM_OK;
 }
 
-const char *cli_run_args_value(const json_t *args, const char *name) {
-    char prefix[CLI_TEXT_SIZE];
-    const size_t n = (size_t)snprintf(prefix, sizeof(prefix), "--%s=", name);
-    SM_EACH(arg, args) {
-        if (json_is_string(arg) && strncmp(json_string_value(arg), prefix, n) == 0) {
-            return json_string_value(arg) + n;
-        }
-    }
-    return NULL;
-}
-
 cli_command cli_run_args_command(const json_t *args) {
-    return cli_run_args_value(args, "loader") != NULL ? CLI_LOOP : CLI_RUN; // which only loops have
+    return sm_rows_flag(args, "loader") != NULL ? CLI_LOOP : CLI_RUN; // which only loops have
 }
 
 sm_status cli_run_args_check(const json_t *args) {

@@ -78,13 +78,13 @@ static sm_status run_again(repetition *r, json_t **again) {
     const json_t *args = json_object_get(r->row, "run_args");
     for (int i = 0; i < cli_flag_count(); i++) {
         const cli_flag *flag = cli_flag_at(i);
-        const char *code = flag->type == CLI_CODE ? cli_run_args_value(args, flag->name) : NULL;
+        const char *code = flag->type == CLI_CODE ? sm_rows_flag(args, flag->name) : NULL;
         SM_FAIL_IF(code != NULL && !r->options->compare.allow_own_code, SM_ERR_INVALID,
                    "it runs code of its own, --%s %s; look at it, and give --allow-own-code to have it run here",
                    flag->name, code);
         SM_TRY(code != NULL ? cli_own_code_check(flag->name, code, sm_rows_text(r->row, "own_kernels")) : SM_OK);
     }
-    SM_TRY(cli_load_backend_file(cli_run_args_value(args, "backend-library")));
+    SM_TRY(cli_load_backend_file(sm_rows_flag(args, "backend-library")));
     // Runs a row of a sweep as the sweep did: with its limits, and not at all if it was predicted to fail.
     const double limit_bytes = sm_json_number(r->row, "memory_limit_bytes");
     r->sweeper.options = &r->how;

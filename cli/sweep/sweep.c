@@ -43,7 +43,7 @@ static bool names_its_code(const json_t *row) {
     for (int i = 0; i < cli_flag_count(); i++) {
         const cli_flag *flag = cli_flag_at(i);
         const bool is_code = flag->type == CLI_CODE;
-        const char *value = cli_run_args_value(json_object_get(row, "run_args"), flag->name);
+        const char *value = sm_rows_flag(json_object_get(row, "run_args"), flag->name);
         names_any = names_any || (is_code && key_has(key, flag->name, ""));
         names_all = names_all && (!is_code || value == NULL || key_has(key, flag->name, value));
     }
