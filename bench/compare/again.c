@@ -18,9 +18,8 @@ static const char conditions[] =
     "context.device.name context.device.driver context.device.blas_core isa tier n_threads own_kernels binding "
     "context.environment context.cpu.threads_allowed context.cpu.quota context.cpu.governor "
     "context.transparent_huge_pages context.memory_bytes context.kernel context.host";
-static const char harmless[] =
-    "binding context.cpu.threads_allowed context.cpu.quota context.cpu.governor context.transparent_huge_pages "
-    "context.memory_bytes context.kernel context.host";
+static const char harmless[] = "binding context.cpu.threads_allowed context.cpu.quota context.cpu.governor "
+                               "context.transparent_huge_pages context.memory_bytes context.kernel context.host";
 static const char always[] = "build_commit cpu_info device isa n_threads";
 
 static const sm_column columns[] = {

@@ -314,9 +314,8 @@ static void weigh(const run_group *a, const run_group *b, double alpha, double t
     note_noise(c->notes, v.basis, "A", a->rows[0]);
     note_noise(c->notes, v.basis, "B", b->rows[0]);
     if (strcmp(v.basis, "samples") == 0) {
-        sm_json_note(c->notes,
-                     "fewer than 5 runs a side: differences from run to run are unknown, so the verdict holds for "
-                     "these runs only; compare --interleaved measures them");
+        sm_json_note(c->notes, "fewer than 5 runs a side: differences from run to run are unknown, so the verdict "
+                               "holds for these runs only; compare --interleaved measures them");
     } else if (strcmp(v.basis, "runs") == 0) {
         sm_json_note(c->notes,
                      "the runs of A and B were not interleaved: a drift of the machine would look like a difference");

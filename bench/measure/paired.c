@@ -64,8 +64,7 @@ sm_status sm_paired_measure(sm_stepper *a, sm_stepper *b, int n_warmup, int n_ro
     SM_FAIL_IF(n_rounds < 1 || n_warmup < 0, SM_ERR_INVALID, "%d rounds, %d warm-up steps: at least 1 and 0 are needed",
                n_rounds, n_warmup);
     const size_t n = (size_t)n_rounds;
-    SM_AT_END(sm_row_free) sm_row row = {0};
-    sm_row_init(&row);
+    SM_ROW(row);
     size_t n_whole = 0;
     SM_FREED int64_t *a_ns = sm_calloc(2 * n, sizeof(*a_ns));
     SM_FREED int64_t *b_ns = sm_calloc(2 * n, sizeof(*b_ns));

@@ -56,6 +56,9 @@ extern const sm_table sm_row_table;
 
 // Sets every field to absent, except schema_version, build_commit, test_time (now) and an empty warnings array.
 void sm_row_init(sm_row *row);
+#define SM_ROW(name)                      \
+    SM_AT_END(sm_row_free) sm_row name; \
+    sm_row_init(&(name))
 void sm_row_free(sm_row *row); // frees its contents, not the struct
 
 // The machine's facts: cpu_info, and `context`, of which the row holds a reference.

@@ -225,11 +225,10 @@ static sm_status add_predicted(sm_scaling *s, size_t begin, const int64_t *predi
         SM_TRY(add_row(s, &row));
     }
     if (n_too_wide > 0) {
-        sm_json_note(
-            s->notes,
-            "predictions whose 95%% interval reaches over %d%% are left out (%d): give longer runs, or runs of "
-            "more processes",
-            SM_USABLE_LIMIT, n_too_wide);
+        sm_json_note(s->notes,
+                     "predictions whose 95%% interval reaches over %d%% are left out (%d): give longer runs, or runs "
+                     "of more processes",
+                     SM_USABLE_LIMIT, n_too_wide);
     }
     if (n_too_many != 0) {
         sm_json_note(s->notes, "strong scaling: a global batch of %.0f sequences feeds %.0f processes at most",
@@ -300,34 +299,29 @@ static void note_differences(sm_scaling *s, const sm_training_runs *runs) {
 static void note_model(sm_scaling *s) {
     const sm_part_fit *compute = &s->fit.compute;
     const sm_part_fit *comm = &s->fit.comm;
-    sm_json_note(
-        s->notes,
-        "model of a step on N processes with q sequences each, from %zu runs, all of whose steps it meets within "
-        "%.1f%%: %.4g ms + %.4g ms q + %.4g ms 2(N-1)/N + %.4g ms 2(N-1)",
-        s->n_points, 100 * s->fit.worst, 1e3 * compute->value[0], 1e3 * compute->value[1], 1e3 * comm->value[0],
-        1e3 * comm->value[1]);
+    sm_json_note(s->notes,
+                 "model of a step on N processes with q sequences each, from %zu runs, all of whose steps it meets "
+                 "within %.1f%%: %.4g ms + %.4g ms q + %.4g ms 2(N-1)/N + %.4g ms 2(N-1)",
+                 s->n_points, 100 * s->fit.worst, 1e3 * compute->value[0], 1e3 * compute->value[1],
+                 1e3 * comm->value[0], 1e3 * comm->value[1]);
     if (s->fit.worst > worst_trusted) {
-        sm_json_note(
-            s->notes,
-            "the model misses a run by more than %.0f%%: its predictions are no more than a guess; give longer "
-            "runs, on a quiet machine",
-            100 * worst_trusted);
+        sm_json_note(s->notes,
+                     "the model misses a run by more than %.0f%%: its predictions are no more than a guess; give "
+                     "longer runs, on a quiet machine",
+                     100 * worst_trusted);
     }
     if (s->n_points <= 2) {
         sm_json_note(s->notes, "so few runs leave nothing to check the model by");
     }
     if (!compute->is_told[0]) {
-        sm_json_note(s->notes,
-                     "the serial part cannot be separated from the rest: all runs have as many sequences a process; it "
-                     "counts as 0");
+        sm_json_note(s->notes, "the serial part cannot be separated from the rest: all runs have as many sequences a "
+                               "process; it counts as 0");
     }
     if (s->most_processes < 2) {
         sm_json_note(s->notes, "no run has more than one process: predictions are without communication, and too good");
     } else if (!comm->is_told[1]) {
-        sm_json_note(
-            s->notes,
-            "communication was measured at one number of processes: the cost of each further one is not in the "
-            "predictions, which are too optimistic by that");
+        sm_json_note(s->notes, "communication was measured at one number of processes: the cost of each further one is "
+                               "not in the predictions, which are too optimistic by that");
     }
 }
 
@@ -341,9 +335,8 @@ static void note_predictions(sm_scaling *s) {
     if (!any) {
         return;
     }
-    sm_json_note(s->notes,
-                 "predicted rows were not measured: they are the model's, for processes and links like the measured "
-                 "ones (docs/scaling.md)");
+    sm_json_note(s->notes, "predicted rows were not measured: they are the model's, for processes and links like the "
+                           "measured ones (docs/scaling.md)");
     if (most_nodes <= 1) {
         sm_json_note(s->notes, "all runs were on one host: predictions do not know links between hosts");
     }

@@ -55,10 +55,10 @@ typedef struct {
     cli_flag_type type;
     const char *argument; // as in --help, after the words of a choice; a comma: takes a list
     const char *initial;  // the default, in the flag's own syntax; NULL = none
+    unsigned commands;    // bits 1 << CLI_*, CLI_LISTED, CLI_WHOLE
     const char *help;
-    unsigned commands; // bits 1 << CLI_*, CLI_LISTED, CLI_WHOLE
-    size_t target;     // offset in cli_options
-    double min, max;   // numbers only, both inclusive
+    size_t target;   // offset in cli_options
+    double min, max; // numbers only, both inclusive
     const cli_choice *choices;
     const cli_flag_variant *unlike; // the last has no subcommands; later ones add to earlier ones; NULL: none
     const char *also;               // another long name; NULL: none

@@ -45,11 +45,11 @@ static const preset presets[] = {
      "--op attention --attention naive,flash --n-head 1 --head-dim 16,32,64,128 -b 8 --seq-len 256-4096*2 -w 5 -r 20\n"
      "-m small --vocab 10000 --context 512 --seq-len 128-512*2 -b 4 -w 5 -r 10 --pass-type forward,step\n"
      "-m small --vocab 10000 --context 512 --seq-len 512 -b 4 -w 5 -r 10 --optimizer adamw,sgd,adamw8bit\n"
-     "-m small --vocab 10000 --context 512 --seq-len 512 -b 4 -w 5 -r 10 --mode naive,fused,tuned "
-     "--precision fp32,bf16\n"
+     "-m small --vocab 10000 --context 512 --seq-len 512 -b 4 -w 5 -r 10 --mode naive,fused,tuned --precision "
+     "fp32,bf16\n"
      "-m small --vocab 10000 --context 512 --seq-len 512 -b 4 -w 0,1,2,5 -r 10 --pass-type separate\n"
-     "-m small,medium --vocab 10000 --context 512 --seq-len 512 -b 4 -w 5 -r 10 "
-     "--recompute light,block,block:2,block:4,block:6\n"
+     "-m small,medium --vocab 10000 --context 512 --seq-len 512 -b 4 -w 5 -r 10 --recompute "
+     "light,block,block:2,block:4,block:6\n"
      "--op attention --attention naive,flash --n-head 1 --head-dim 16,32,64,128 -b 8 --seq-len 8192,16384 -w 1 -r "
      "5\n" CS336_SIZES},
     {"cs336-2-sizes", CS336_SIZES},
@@ -57,8 +57,7 @@ static const preset presets[] = {
     {"cs336-2-exchange",
      "--op all_reduce,reduce_scatter,all_gather,broadcast --bytes 1M-64M*4 --place in,out -w 5 -r 20\n"
      "-m small --vocab 10000 --context 512 --seq-len 128 -b 2 -w 5 -r 10 --buckets 0,1M,25M,all\n"
-     "-m small --vocab 10000 --context 512 --seq-len 128 -b 2 -w 5 -r 10 --buckets 25M "
-     "--shard none,optimizer\n"},
+     "-m small --vocab 10000 --context 512 --seq-len 128 -b 2 -w 5 -r 10 --buckets 25M --shard none,optimizer\n"},
     {"warmup", "-m small --seq-len 512 -b 4 -w 0,1,2,5,10,auto -r 10\n"},
     {"threads", "-m small --seq-len 256 -b 4 -t 1-CORES*2,CORES -w auto -r 10\n"},
     {"seq-len", "-m small --seq-len 64-1024*2 -b 4 --mode naive,fused -w auto -r 10\n"},

@@ -234,8 +234,7 @@ static sm_status make_live(const step_page *p, const sm_plan *plan, json_t *loss
 // --- its time on devices, as `profile` measures it, but briefly ------------------------------------
 
 static sm_status time_device(cli_bench *bench, const cli_job *job, json_t *times) {
-    SM_AT_END(sm_row_free) sm_row row = {.schema_version = 0};
-    sm_row_init(&row);
+    SM_ROW(row);
     const sm_status status = cli_measure(bench, job, &row);
     if (status == SM_ERR_INTERRUPTED || status == SM_ERR_OOM) {
         return status;

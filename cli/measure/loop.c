@@ -129,7 +129,7 @@ static sm_status loop(const cli_options *options, sm_comm *comm) {
     const sm_format format = options->out.format;
     const char *file = options->compare.baseline;
     cli_job job;
-    SM_AT_END(sm_row_free) sm_row row = {.schema_version = 0};
+    SM_ROW(row);
     SM_AT_END(sm_rows_free) sm_rows baselines = sm_rows_new();
     bench = (cli_bench){.options = options};
     SM_TRY(cli_single_job(options, comm, &job));
@@ -137,7 +137,6 @@ static sm_status loop(const cli_options *options, sm_comm *comm) {
     SM_TRY(file != NULL ? cli_baseline_read(file, &baselines) : SM_OK);
     cli_note_warnings(&baselines);
     SM_OWN(json_t) *machine = bench.machine = sm_machine_facts(options->argc, options->argv);
-    sm_row_init(&row);
     const sm_status status = cli_measure(&bench, &job, &row);
     if (sm_comm_rank(comm) > 0 || (status != SM_OK && !cli_is_cut_short(status, &row))) {
         return status;

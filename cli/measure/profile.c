@@ -71,13 +71,12 @@ static sm_status print_records(const cli_options *options, const sm_profile *pro
 static sm_status measure_and_print(const cli_options *options, sm_comm *comm) {
     static cli_bench bench;
     cli_job job;
-    SM_AT_END(sm_row_free) sm_row row = {.schema_version = 0};
+    SM_ROW(row);
     bench = (cli_bench){.options = options};
     SM_TRY(cli_single_job(options, comm, &job));
     job.protocol.n_accum = 1; // an op of several micro-batches has several times, but one place in a trace
     job.plan.one_micro_batch = true;
     SM_OWN(json_t) *machine = bench.machine = sm_machine_facts(options->argc, options->argv);
-    sm_row_init(&row);
     SM_TRY(cli_measure(&bench, &job, &row));
     if (sm_comm_rank(comm) > 0) {
         return SM_OK;

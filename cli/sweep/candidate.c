@@ -179,8 +179,7 @@ sm_status cli_candidate_ask(const cli_sweeper *s, const cli_configuration *confi
 static sm_status make_row(const cli_sweeper *s, const cli_candidate *c, const char *status, const char *reason,
                           json_t **made) {
     const cli_bench bench = {.options = &c->run, .machine = s->machine};
-    SM_AT_END(sm_row_free) sm_row row = {0};
-    sm_row_init(&row);
+    SM_ROW(row);
     sm_status set = cli_set_configuration(&bench, &c->job, &row);
     SM_ROW_TEXT(row.device, c->info.id);
     SM_ROW_TEXT(row.status, status);
@@ -236,12 +235,11 @@ static int measure(void *ctx) {
     measuring *m = ctx;
     static cli_bench bench; // static because of its ceilings
     cli_candidate *c = m->candidate;
-    SM_AT_END(sm_row_free) sm_row row = {0};
+    SM_ROW(row);
     cli_may_load_drivers();
     bench = m->sweeper->handed_on->bench;
     bench.options = &c->run;
     bench.machine = m->sweeper->machine;
-    sm_row_init(&row);
     sm_status status = c->job.B == 0 ? choose_sizes(m, &bench) : SM_OK;
     if (status == SM_OK) {
         const bool is_op = c->job.op[0] != '\0';

@@ -538,7 +538,7 @@ static sm_status measure_one(const cli_options *options, sm_comm *comm, cli_benc
                              const cli_configuration *c, sm_row_writer *writer) {
     static cli_options run;
     cli_job job;
-    SM_AT_END(sm_row_free) sm_row row = {.schema_version = 0};
+    SM_ROW(row);
     const cli_command command = cli_command_find(c->args[0]);
     SM_TRY(cli_options_parse(command, true, c->n_args, c->args, &run));
     run.measure.check_seed = options->measure.check_seed;
@@ -551,7 +551,6 @@ static sm_status measure_one(const cli_options *options, sm_comm *comm, cli_benc
     job.device = device;
     job.B = job.B > 0 ? job.B : CLI_DEFAULT_BATCH;
     job.T = job.T > 0 ? job.T : CLI_DEFAULT_SEQ_LEN;
-    sm_row_init(&row);
     cli_say("%s ...", c->key);
     const sm_status status = cli_measure(bench, &job, &row);
     if (sm_comm_rank(comm) > 0 || status == SM_ERR_USAGE) {

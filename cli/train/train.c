@@ -86,16 +86,13 @@ static json_t *end_facts(void *ctx) {
                                   : (json_int_t)session->executable->memory_bytes);
     // Absent if they cannot be read.
     sm_reading after;
-    SM_AT_END(sm_row_free) sm_row row = {0};
+    SM_ROW(row);
     sm_sensors_read(t->sensors, &after);
-    sm_row_init(&row);
     const sm_row_sensors *s = &row.sensors;
     sm_sensors_report(t->sensors, &t->before, &after, 1, NAN, &row);
-    json_object_set_new(facts, "other_cpus", sm_json_real(s->other_cpus));
-    json_object_set_new(facts, "own_cpus", sm_json_real(s->own_cpus));
-    json_object_set_new(facts, "steal_share", sm_json_real(s->steal_share));
-    json_object_set_new(facts, "involuntary_switches", json_integer(s->involuntary_switches));
-    return facts;
+    return sm_json_put(facts, {"other_cpus", sm_json_real(s->other_cpus)}, {"own_cpus", sm_json_real(s->own_cpus)},
+                       {"steal_share", sm_json_real(s->steal_share)},
+                       {"involuntary_switches", json_integer(s->involuntary_switches)});
 }
 
 // --- setting up ----------------------------------------------------------------------------
@@ -138,33 +135,19 @@ static sm_status set_recipe(training *t) {
     if (isnan(o->train.min_lr)) {
         return SM_OK;
     }
-    if (s->schedule == SM_SCHEDULE_CONSTANT || o->train.min_lr > optimizer->lr) {
-        return s->schedule == SM_SCHEDULE_CONSTANT
-                   ? sm_fail(SM_ERR_USAGE,
-                             "--min-lr: a constant learning rate has none; give --schedule cosine, linear or wsd")
-                   : sm_fail(SM_ERR_USAGE, "--min-lr: %g is above the learning rate of %g", o->train.min_lr,
-                             optimizer->lr);
-    }
+    SM_FAIL_IF(s->schedule == SM_SCHEDULE_CONSTANT, SM_ERR_USAGE,
+               "--min-lr: a constant learning rate has none; give --schedule cosine, linear or wsd");
+    SM_FAIL_IF(o->train.min_lr > optimizer->lr, SM_ERR_USAGE, "--min-lr: %g is above the learning rate of %g",
+               o->train.min_lr, optimizer->lr);
     s->final_fraction = optimizer->lr > 0 ? o->train.min_lr / optimizer->lr : 0;
     return SM_OK;
-}
-
-static double range_flops(const sm_plan *plan, sm_phase range) {
-    sm_range ops = sm_plan_range(plan, range);
-    double flops = 0;
-    for (int i = ops.first; i < ops.end; i++) {
-        flops += sm_op_flops(plan, &plan->ops[i]);
-    }
-    return flops;
 }
 
 static sm_status open_session(training *t) {
     sm_plan *plan;
     SM_TRY(cli_job_plan(&t->job, t->device->info.max_alloc_bytes, &plan));
     cli_train_data_count(&t->data, plan);
-    t->show.step_flops =
-        (double)t->options.work.accum * (range_flops(plan, SM_PHASE_FORWARD) + range_flops(plan, SM_PHASE_BACKWARD)) +
-        range_flops(plan, SM_PHASE_OPTIMIZER);
+    t->show.step_flops = sm_pass_flops(plan, SM_PASS_STEP, (int)t->options.work.accum);
     SM_TRY(sm_session_open_among(t->comm, t->device, plan, &t->session));
     if (sm_comm_size(t->comm) > 1) {
         cli_note("gradients travel by %s", sm_exchange_transport(t->session->exchange));
@@ -330,9 +313,8 @@ static sm_status set_up(training *t) {
 
 static sm_status write_file(const char *folder, const char *name, const char *text) {
     char path[PATH_MAX];
-    int n = snprintf(path, sizeof path, "%s/%s", folder, name);
-    return n < (int)sizeof path ? sm_atomic_write_all(path, text, strlen(text))
-                                : sm_fail(SM_ERR_INVALID, "%s: too long a name", folder);
+    SM_TRY(sm_make_path(path, "%s/%s", folder, name));
+    return sm_atomic_write_all(path, text, strlen(text));
 }
 
 // Copies the tokenizer into RUN/NAME. `tokenizer` NULL: does nothing.
@@ -342,8 +324,7 @@ static sm_status keep_tokenizer(const char *tokenizer, const char *run, const ch
     if (tokenizer == NULL) {
         return SM_OK;
     }
-    SM_FAIL_IF(snprintf(folder, sizeof folder, "%s/%s", run, name) >= (int)sizeof folder, SM_ERR_IO,
-               "%.100s...: the path is too long", run);
+    SM_TRY(sm_make_path(folder, "%s/%s", run, name));
     SM_TRY(sm_tokenizer_read(tokenizer, &t));
     return sm_tokenizer_write(t, folder);
 }
@@ -438,17 +419,15 @@ static sm_status completed(void *ctx, const char *run_dir) {
 
 // Its phases, as in `loop`.
 static sm_status show_profile(const training *t) {
-    SM_AT_END(sm_row_free) sm_row row = {.schema_version = 0};
-    SM_OWN(json_t) *machine = NULL;
+    SM_ROW(row);
     int n_apart;
     (void)sm_loop_steps(t->loop, &n_apart);
     if (n_apart == 0) {
         cli_note("--profile: a training of fewer than %d steps has no step whose ops are timed", N_UNTYPICAL + PERIOD);
         return SM_OK;
     }
-    machine = sm_machine_facts(t->options.argc, t->options.argv);
-    sm_row_init(&row);
-    const cli_bench bench = {.options = &t->options, .machine = (json_t *)machine};
+    SM_OWN(json_t) *machine = sm_machine_facts(t->options.argc, t->options.argv);
+    const cli_bench bench = {.options = &t->options, .machine = machine};
     SM_TRY(cli_set_configuration(&bench, &t->job, &row));
     sm_row_set_device(&row, t->session->device->backend->name, &t->session->device->info);
     SM_ROW_TEXT(row.status, "ok");
