@@ -42,8 +42,8 @@ static inline void temp_write(const char *path, const void *data, size_t size_by
     assert_int_equal(fclose(file), 0);
 }
 
-// Likewise, for a name in the folder, with the folders on the way.
-static inline void temp_put(const char *name, const void *data, size_t size_bytes) {
+// Likewise, for a name in the folder, with the folders on the way; its path.
+static inline char *temp_put(const char *name, const void *data, size_t size_bytes) {
     char *path = temp_path(name);
     for (char *slash = strchr(path + strlen(temp_folder) + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
@@ -51,9 +51,10 @@ static inline void temp_put(const char *name, const void *data, size_t size_byte
         *slash = '/';
     }
     temp_write(path, data, size_bytes);
+    return path;
 }
 
-static inline void temp_put_text(const char *name, const char *text) { temp_put(name, text, strlen(text)); }
+static inline char *temp_put_text(const char *name, const char *text) { return temp_put(name, text, strlen(text)); }
 
 // The whole file, with a zero after it; the caller's to free.
 static inline char *temp_read(const char *path, size_t *size_bytes) {

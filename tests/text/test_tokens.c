@@ -21,17 +21,29 @@ static size_t make_llmc(uint8_t *bytes, int32_t magic, int32_t version, int32_t 
     return sizeof header + 2 * (size_t)n;
 }
 
+// A file of this name and content, opened.
+static sm_tokens *open_file(const char *name, const void *data, size_t n_bytes, sm_tokens_format format,
+                            int64_t vocab) {
+    sm_tokens *tokens = NULL;
+    expect_ok(name, sm_tokens_open(temp_put(name, data, n_bytes), format, vocab, &tokens));
+    return tokens;
+}
+
+static void expect_refused(const char *label, const char *name, const void *data, size_t n_bytes,
+                           sm_tokens_format format, int64_t vocab, sm_status status, const char *message) {
+    sm_tokens *tokens;
+    expect_failure(label, sm_tokens_open(temp_put(name, data, n_bytes), format, vocab, &tokens), status, message);
+    assert_null(tokens);
+}
+
 TEST(ids_of_32_bits_are_read) {
     static const uint32_t ids[] = {0, 65536, 100000, 0x00ffffff};
     uint8_t bytes[SM_LLMC_HEADER_BYTES + sizeof ids];
-    const char *path = temp_path("wide.bin");
-    sm_tokens *tokens;
     int32_t inputs[3];
     int32_t targets[3];
     sm_llmc_header(4, 4, bytes);
     memcpy(bytes + SM_LLMC_HEADER_BYTES, ids, sizeof ids);
-    temp_write(path, bytes, sizeof bytes);
-    expect_ok("wide", sm_tokens_open(path, SM_TOKENS_AUTO, 0x01000000, &tokens));
+    SM_OWN(sm_tokens) *tokens = open_file("wide.bin", bytes, sizeof bytes, SM_TOKENS_AUTO, 0x01000000);
     assert_int_equal(sm_tokens_format_of(tokens), SM_TOKENS_LLMC);
     assert_int_equal(sm_tokens_count(tokens), 4);
     expect_ok("wide", sm_tokens_batch(tokens, 0, 1, 3, inputs, targets));
@@ -39,15 +51,12 @@ TEST(ids_of_32_bits_are_read) {
         assert_int_equal(inputs[i], ids[i]);
         assert_int_equal(targets[i], ids[i + 1]);
     }
-    sm_tokens_close(tokens);
-    expect_failure("small vocabulary", sm_tokens_open(path, SM_TOKENS_AUTO, 100000, &tokens), SM_ERR_INVALID,
+    expect_refused("small vocabulary", "wide.bin", bytes, sizeof bytes, SM_TOKENS_AUTO, 100000, SM_ERR_INVALID,
                    "wide.bin: token 2 |is 100000|vocabulary of 100000");
-    temp_write(path, bytes, sizeof bytes - 1);
-    expect_failure("cut", sm_tokens_open(path, SM_TOKENS_AUTO, 0x01000000, &tokens), SM_ERR_FORMAT,
+    expect_refused("cut", "wide.bin", bytes, sizeof bytes - 1, SM_TOKENS_AUTO, 0x01000000, SM_ERR_FORMAT,
                    "4 tokens|15 bytes");
     bytes[SM_LLMC_HEADER_BYTES + 3] = 0xff;
-    temp_write(path, bytes, sizeof bytes);
-    expect_failure("beyond all", sm_tokens_open(path, SM_TOKENS_AUTO, INT64_MAX, &tokens), SM_ERR_INVALID,
+    expect_refused("beyond all", "wide.bin", bytes, sizeof bytes, SM_TOKENS_AUTO, INT64_MAX, SM_ERR_INVALID,
                    "token 0 |is 4278190080");
 }
 
@@ -95,17 +104,13 @@ TEST(formats_are_detected_or_forced) {
         {"bin", "AB", 2, SM_TOKENS_AUTO, SM_TOKENS_TEXT, 2, 'A', 'B'},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const char *path = temp_path(cases[i].name);
-        SM_OWN(sm_tokens) *tokens = NULL;
-        int32_t inputs[1];
-        int32_t targets[1];
-        temp_write(path, cases[i].data, cases[i].size_bytes);
-        expect_ok(cases[i].name, sm_tokens_open(path, cases[i].asked, 65536, &tokens));
+        SM_OWN(sm_tokens) *tokens = open_file(cases[i].name, cases[i].data, cases[i].size_bytes, cases[i].asked, 65536);
+        int32_t ids[2];
         assert_int_equal(sm_tokens_format_of(tokens), cases[i].found);
         assert_int_equal(sm_tokens_count(tokens), cases[i].count);
-        expect_ok(cases[i].name, sm_tokens_batch(tokens, 0, 1, 1, inputs, targets));
-        assert_int_equal(inputs[0], cases[i].first);
-        assert_int_equal(targets[0], cases[i].second);
+        expect_ok(cases[i].name, sm_tokens_read(tokens, 0, 2, ids));
+        assert_int_equal(ids[0], cases[i].first);
+        assert_int_equal(ids[1], cases[i].second);
     }
 }
 
@@ -147,12 +152,8 @@ TEST(malformed_files_are_refused) {
          "id2.bin|token 2 |is 2|vocabulary of 2; --vocab 4 would fit"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const char *path = temp_path(cases[i].name);
-        sm_tokens *tokens;
-        temp_write(path, cases[i].data, cases[i].size_bytes);
-        sm_status status = sm_tokens_open(path, cases[i].format, cases[i].vocab, &tokens);
-        expect_failure(cases[i].name, status, cases[i].status, cases[i].message);
-        assert_null(tokens);
+        expect_refused(cases[i].name, cases[i].name, cases[i].data, cases[i].size_bytes, cases[i].format,
+                       cases[i].vocab, cases[i].status, cases[i].message);
     }
 }
 
@@ -218,10 +219,9 @@ TEST(arrays_of_numpy_are_read) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint8_t bytes[256];
         int32_t ids[2];
-        SM_OWN(sm_tokens) *tokens = NULL;
-        const char *path = temp_path(i % 2 == 0 ? "array.npy" : "array.bin");
-        temp_write(path, bytes, make_npy(bytes, cases[i].version, cases[i].dict, cases[i].data, cases[i].n_bytes));
-        expect_ok(cases[i].dict, sm_tokens_open(path, SM_TOKENS_AUTO, 200000, &tokens));
+        const size_t n = make_npy(bytes, cases[i].version, cases[i].dict, cases[i].data, cases[i].n_bytes);
+        const char *name = i % 2 == 0 ? "array.npy" : "array.bin";
+        SM_OWN(sm_tokens) *tokens = open_file(name, bytes, n, SM_TOKENS_AUTO, 200000);
         assert_int_equal(sm_tokens_format_of(tokens), SM_TOKENS_NPY);
         assert_int_equal(sm_tokens_count(tokens), 2);
         expect_ok(cases[i].dict, sm_tokens_read(tokens, 0, 2, ids));
@@ -262,17 +262,12 @@ TEST(other_arrays_are_refused) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         static const uint8_t data[64];
         uint8_t bytes[256];
-        sm_tokens *tokens;
-        const char *path = temp_path("array.npy");
-        temp_write(path, bytes, make_npy(bytes, 1, cases[i].dict, data, cases[i].n_bytes));
-        expect_failure(cases[i].dict, sm_tokens_open(path, SM_TOKENS_AUTO, 65536, &tokens), cases[i].status,
-                       cases[i].message);
+        const size_t n = make_npy(bytes, 1, cases[i].dict, data, cases[i].n_bytes);
+        expect_refused(cases[i].dict, "array.npy", bytes, n, SM_TOKENS_AUTO, 65536, cases[i].status, cases[i].message);
     }
     uint8_t negative[256];
-    sm_tokens *tokens;
-    const char *path = temp_path("array.npy");
-    temp_write(path, negative, make_npy(negative, 1, DICT("<i2", "False", "(2,)"), "\x01\0\xff\xff", 4));
-    expect_failure("negative", sm_tokens_open(path, SM_TOKENS_AUTO, 65536, &tokens), SM_ERR_INVALID, "token 1 |is -1");
+    const size_t n = make_npy(negative, 1, DICT("<i2", "False", "(2,)"), "\x01\0\xff\xff", 4);
+    expect_refused("negative", "array.npy", negative, n, SM_TOKENS_AUTO, 65536, SM_ERR_INVALID, "token 1 |is -1");
 }
 
 #define BYTES(text) text, sizeof(text) - 1
@@ -295,9 +290,7 @@ TEST(known_beginnings_are_refused) {
         {BYTES("\x5e\x2a\x4d\x18\x01\0\0\0a"), "zstd or lz4: unpack it first"},
         {BYTES("070701000000010000"), "cpio: unpack it first"},
         {BYTES("(lp0\nI1\naI2\na."), "pickle: stepmark runs no pickle"},
-        {BYTES("]q\0(K\x01K\x02"
-               "e."),
-         "pickle: stepmark runs no pickle"},
+        {BYTES("]q\0(K\x01K\002e."), "pickle: stepmark runs no pickle"},
         {BYTES("\x80\x03X\x05\0\0\0helloq\0."), "pickle: stepmark runs no pickle"},
         {BYTES("MATLAB 5.0 MAT-file, Platform"), "MATLAB: write its text"},
         {BYTES("RIFF\x10\0\0\0WEBPVP8 "), "WebP: it holds neither"},
@@ -314,27 +307,19 @@ TEST(known_beginnings_are_refused) {
         {BYTES("%PDF-1.7\n%"), "PDF: write its text"},
         {BYTES("\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), "PNG: it holds neither text nor token ids"},
         {BYTES("\xff\xd8\xff\xe0\0\x10JFIF"), "JPEG: it holds neither"},
-        {BYTES("\x7f"
-               "ELF\x02\x01\x01"),
-         "ELF: it holds neither"},
+        {BYTES("\177ELF\x02\x01\x01"), "ELF: it holds neither"},
         {BYTES("\x02\0\0\0\0\0\0\0{}"), "safetensors: it holds a model"},
         {BYTES("\x0d\0\0\0\0\0\0\0{\"a\": {   }}  abcd"), "safetensors: it holds a model"},
-        {BYTES("\x80\x04\x95\x07\0\0\0\0\0\0\0\x8c\x03"
-               "abc\x94."),
-         "pickle: stepmark runs no pickle"},
+        {BYTES("\x80\x04\x95\x07\0\0\0\0\0\0\0\x8c\003abc\x94."), "pickle: stepmark runs no pickle"},
         {BYTES("\x80\x02}q\0X\x03\0\0\0abcq\x01."), "pickle: stepmark runs no pickle"},
         {BYTES("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."), "PyTorch: it holds a model"},
         {BYTES("GGUF\x03\0\0\0"), "GGUF: it holds a model"},
         {BYTES("SQLite format 3\0\x10\0"), "SQLite: write its text"},
         {BYTES("\x89HDF\r\n\x1a\n\0"), "HDF5: write its text"},
-        {BYTES("\x03\0\0\0\0\0\0\0\xb0\x99\x49\x0e"
-               "abc\0\0\0\0"),
-         "TFRecord: write its text"},
+        {BYTES("\x03\0\0\0\0\0\0\0\xb0\x99\x49\016abc\0\0\0\0"), "TFRecord: write its text"},
         {BYTES("version https://git-lfs.github.com/spec/v1\noid sha256:00\n"), "a Git LFS pointer"},
         {BYTES("MMIDIDX\0\0\x01\0"), "Megatron-LM's index: give the .bin"},
-        {BYTES("\xff\xfe"
-               "a\0b\0"),
-         "UTF-16: convert it: iconv"},
+        {BYTES("\xff\376a\0b\0"), "UTF-16: convert it: iconv"},
         {BYTES("\xfe\xff\0a\0b"), "UTF-16: convert it"},
         {BYTES("\xff\xfe\0\0a\0\0\0"), "UTF-32: convert it"},
         {BYTES("\0\0\xfe\xff\0\0\0a"), "UTF-32: convert it"},
@@ -351,15 +336,13 @@ TEST(known_beginnings_are_refused) {
     memcpy(tar, "a.txt", 5);
     memcpy(tar + 257, "ustar", 5);
     for (size_t i = 0; i < 2 * sizeof cases / sizeof cases[0]; i++) {
-        sm_tokens *tokens;
-        const char *path = temp_path(i % 2 == 0 ? "some.bin" : "some.txt");
-        temp_write(path, cases[i / 2].bytes, cases[i / 2].n_bytes);
-        expect_failure(cases[i / 2].message, sm_tokens_open(path, SM_TOKENS_AUTO, 65536, &tokens), SM_ERR_FORMAT,
-                       cases[i / 2].message);
-        if (strstr(cases[i / 2].message, "LFS") == NULL) { // a pointer is never the file
-            expect_ok("bytes", sm_tokens_open(path, SM_TOKENS_BYTES, 65536, &tokens));
-            assert_int_equal(sm_tokens_count(tokens), cases[i / 2].n_bytes);
-            sm_tokens_close(tokens);
+        const char *name = i % 2 == 0 ? "some.bin" : "some.txt";
+        const char *message = cases[i / 2].message;
+        const size_t n = cases[i / 2].n_bytes;
+        expect_refused(message, name, cases[i / 2].bytes, n, SM_TOKENS_AUTO, 65536, SM_ERR_FORMAT, message);
+        if (strstr(message, "LFS") == NULL) { // a pointer is never the file
+            SM_OWN(sm_tokens) *tokens = open_file(name, cases[i / 2].bytes, n, SM_TOKENS_BYTES, 65536);
+            assert_int_equal(sm_tokens_count(tokens), n);
         }
     }
 }
@@ -398,8 +381,6 @@ TEST(what_is_no_text_is_refused) {
         {"text in .bin", "text.bin", 1, 'a', 1, 26 + 'a', "all of its bytes are text|--data-format text"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        sm_tokens *tokens;
-        const char *path = temp_path(cases[i].name);
         for (int64_t k = 0, id = cases[i].first; k < N; k++, id = (id + cases[i].step) % cases[i].modulo) {
             id = id < cases[i].first && cases[i].modulo == 26 + 'a' ? 'a' : id;
             const int n = abs(cases[i].id_bytes); // below 0: the high byte first
@@ -407,20 +388,16 @@ TEST(what_is_no_text_is_refused) {
                 bytes[k * n + (cases[i].id_bytes < 0 ? n - 1 - b : b)] = (uint8_t)(id >> 8 * b);
             }
         }
-        temp_write(path, bytes, (size_t)(N * abs(cases[i].id_bytes)));
-        const sm_status status = sm_tokens_open(path, SM_TOKENS_AUTO, 65536, &tokens);
+        const size_t n_bytes = (size_t)(N * abs(cases[i].id_bytes));
         if (cases[i].message != NULL) {
-            expect_failure(cases[i].label, status, SM_ERR_FORMAT, cases[i].message);
+            expect_refused(cases[i].label, cases[i].name, bytes, n_bytes, SM_TOKENS_AUTO, 65536, SM_ERR_FORMAT,
+                           cases[i].message);
         } else {
-            expect_ok(cases[i].label, status);
+            SM_OWN(sm_tokens) *tokens = open_file(cases[i].name, bytes, n_bytes, SM_TOKENS_AUTO, 65536);
             assert_int_equal(sm_tokens_format_of(tokens), SM_TOKENS_UINT16);
-            sm_tokens_close(tokens);
         }
     }
-    temp_put("zero.txt", "text\0text, and more of it", 25);
-    const char *zero = temp_path("zero.txt");
-    sm_tokens *tokens;
-    expect_failure("zero byte", sm_tokens_open(zero, SM_TOKENS_AUTO, 65536, &tokens), SM_ERR_FORMAT,
+    expect_refused("zero byte", "zero.txt", BYTES("text\0text, and more of it"), SM_TOKENS_AUTO, 65536, SM_ERR_FORMAT,
                    "1 of its first 25");
 }
 
@@ -458,21 +435,17 @@ TEST(json_is_read_by_lines_or_refused) {
          NULL, SM_TOKENS_JSONL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        sm_tokens *tokens;
-        const char *path = temp_path(cases[i].name);
-        temp_write(path, cases[i].text, strlen(cases[i].text));
-        const sm_status status = sm_tokens_open(path, SM_TOKENS_AUTO, 65536, &tokens);
+        const size_t n = strlen(cases[i].text);
         if (cases[i].message != NULL) {
-            expect_failure(cases[i].text, status,
+            expect_refused(cases[i].text, cases[i].name, cases[i].text, n, SM_TOKENS_AUTO, 65536,
                            strstr(cases[i].message, "line 2") ? SM_ERR_INVALID : SM_ERR_UNSUPPORTED, cases[i].message);
             continue;
         }
-        expect_ok(cases[i].text, status);
+        SM_OWN(sm_tokens) *tokens = open_file(cases[i].name, cases[i].text, n, SM_TOKENS_AUTO, 65536);
         assert_int_equal(sm_tokens_format_of(tokens), cases[i].format);
         if (cases[i].format == SM_TOKENS_JSONL) { // each has a document of 4 bytes and an empty one, and their ends
             assert_int_equal(sm_tokens_count(tokens), 4 + 2 * (int)strlen(SM_END_OF_TEXT));
         }
-        sm_tokens_close(tokens);
     }
 }
 
@@ -482,11 +455,9 @@ TEST(json_is_read_by_lines_or_refused) {
 TEST(shards_are_one_stream) {
     enum { N_SHARDS = 70 };
     int32_t ids[2 * N_SHARDS];
-    assert_int_equal(mkdir(temp_path("shards"), 0777), 0);
     for (int i = N_SHARDS - 1; i >= 0; i--) {
         const uint8_t two[] = {(uint8_t)(2 * i), 1, (uint8_t)(2 * i + 1), 1};
-        const char *name = textf("shards/s%02d.bin", i);
-        temp_put(name, (const char *)two, sizeof two);
+        temp_put(textf("shards/s%02d.bin", i), two, sizeof two);
     }
     temp_put_text("shards/.hidden", "no");
     static const char *const paths[] = {"shards", "shards/*.bin", "shards/s[0-9]?.bin"};
@@ -545,13 +516,10 @@ TEST(a_file_that_changes_is_an_error) {
     static uint8_t ids[2 * 30000];
     static int32_t inputs[20000];
     static int32_t targets[20000];
-    const char *path = temp_path("changing.bin");
-    SM_OWN(sm_tokens) *tokens = NULL;
-    temp_write(path, ids, sizeof ids);
-    expect_ok("open", sm_tokens_open(path, SM_TOKENS_AUTO, 256, &tokens));
+    SM_OWN(sm_tokens) *tokens = open_file("changing.bin", ids, sizeof ids, SM_TOKENS_AUTO, 256);
     expect_ok("whole", sm_tokens_batch(tokens, 0, 1, 20000, inputs, targets));
     ids[2 * 19999 + 1] = 1; // token 19999 is 256
-    temp_write(path, ids, sizeof ids);
+    const char *path = temp_put("changing.bin", ids, sizeof ids);
     sm_status status = sm_tokens_batch(tokens, 0, 1, 20000, inputs, targets);
     expect_failure("overwritten", status, SM_ERR_INVALID, "changing.bin: token 19999 |is 256|vocabulary of 256");
     expect_ok("before it", sm_tokens_batch(tokens, 0, 1, 19998, inputs, targets));
