@@ -314,7 +314,6 @@ TEST(marks_and_odd_numbers_are_tolerated) {
         {"{%s, \"g\": Infinit}", "not JSON"},
         {"{%s, \"g\": nan}", "not JSON"},
     };
-    const char *path = temp_path("odd.json");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         static const char keys[] =
             "\"model_type\": \"gpt2\", \"vocab_size\": 100, \"n_positions\": 32, \"n_embd\": 24, "
@@ -323,8 +322,7 @@ TEST(marks_and_odd_numbers_are_tolerated) {
         char text[400];
         sm_model_config config;
         snprintf(text, sizeof text, cases[i].text, keys); // NOLINT: the formats are above
-        temp_write(path, text, strlen(text));
-        const sm_status status = sm_hf_config_read(path, &config);
+        const sm_status status = sm_hf_config_read(temp_put_text("odd.json", text), &config);
         if (cases[i].refused != NULL) {
             expect_failure(text, status, SM_ERR_FORMAT, cases[i].refused);
         } else {
@@ -348,8 +346,8 @@ TEST(files_that_are_no_config_are_refused) {
         {"{\"n_embd\": 1, \"n_embd\": 2}", "no-config.json|not JSON|uplicate"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        temp_write(path, cases[i].text, strlen(cases[i].text));
-        expect_failure(cases[i].text, sm_hf_config_read(path, &config), SM_ERR_FORMAT, cases[i].message);
+        expect_failure(cases[i].text, sm_hf_config_read(temp_put_text("no-config.json", cases[i].text), &config),
+                       SM_ERR_FORMAT, cases[i].message);
     }
     assert_int_equal(truncate(path, (1 << 20) + 1), 0);
     expect_failure("long", sm_hf_config_read(path, &config), SM_ERR_FORMAT, "1048577 bytes");
@@ -374,11 +372,10 @@ TEST(written_configs_are_read) {
     const char *path = temp_path("written.json");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sm_model_config config;
-        size_t size_bytes;
         expect_ok("write", sm_hf_config_write(path, &cases[i].config, cases[i].dropout_p));
         expect_ok("read", sm_hf_config_read(path, &config));
         expect_config("written", &config, &cases[i].config);
-        SM_FREED char *text = temp_read(path, &size_bytes);
+        const char *text = file_text(path);
         for (int k = 0; cases[i].has[k] != NULL; k++) {
             FAIL_IF(strstr(text, cases[i].has[k]) == NULL, "no %s in %s", cases[i].has[k], text);
         }

@@ -39,20 +39,20 @@ TEST(the_alphabet_is_gpt2_s) {
 
 // --- cuts ----------------------------------------------------------------------------------
 
-// Writes the pieces of a text with '|' between them.
-static void cut(sm_pretokens *pretokens, const char *text, char *cuts) {
-    size_t begin = 0;
+// Gives the pieces of a text, one after the other.
+static void each_piece(const uint8_t *text, size_t n, void (*take)(void *ctx, const uint8_t *piece, size_t length),
+                       void *ctx) {
+    SM_OWN(sm_pretokens) *pretokens = sm_pretokens_new();
     size_t end;
-    sm_pretokens_begin(pretokens, (const uint8_t *)text, strlen(text));
-    while (sm_pretokens_next(pretokens, &end)) {
-        if (begin > 0) {
-            *cuts++ = '|';
-        }
-        memcpy(cuts, text + begin, end - begin);
-        cuts += end - begin;
-        begin = end;
+    sm_pretokens_begin(pretokens, text, n);
+    for (size_t begin = 0; sm_pretokens_next(pretokens, &end); begin = end) {
+        take(ctx, text + begin, end - begin);
     }
-    *cuts = '\0';
+}
+
+// Writes the pieces with '|' behind each.
+static void write_piece(void *ctx, const uint8_t *piece, size_t length) {
+    snprintf((char *)ctx + strlen(ctx), length + 2, "%.*s|", (int)length, (const char *)piece);
 }
 
 TEST(text_is_cut_as_gpt2_cuts_it) {
@@ -76,18 +76,17 @@ TEST(text_is_cut_as_gpt2_cuts_it) {
         "'re|'re",
         "a|\xc2\x85|b",
     };
-    SM_OWN(sm_pretokens) *pretokens = sm_pretokens_new();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[128];
-        char cuts[256];
+        char cuts[256] = "";
         size_t n = 0;
         for (const char *c = cases[i]; *c != '\0'; c++) {
             if (*c != '|') {
                 text[n++] = *c;
             }
         }
-        text[n] = '\0';
-        cut(pretokens, text, cuts);
+        each_piece((const uint8_t *)text, n, write_piece, cuts);
+        cuts[strlen(cuts) - 1] = '\0';
         FAIL_IF(strcmp(cuts, cases[i]) != 0, "'%s' is cut as '%s'", cases[i], cuts);
     }
 }
@@ -123,37 +122,28 @@ static size_t slow_merge(const sm_tokenizer *t, const uint8_t *bytes, size_t n, 
     }
 }
 
-static void slow_encode(const sm_tokenizer *t, const uint8_t *text, size_t n, sm_ids *ids) {
-    SM_OWN(sm_pretokens) *pretokens = sm_pretokens_new();
-    size_t begin = 0;
-    size_t end;
-    sm_pretokens_begin(pretokens, text, n);
-    while (sm_pretokens_next(pretokens, &end)) {
-        sm_ids_reserve(ids, end - begin);
-        ids->n += slow_merge(t, text + begin, end - begin, ids->ids + ids->n);
-        begin = end;
-    }
+typedef struct {
+    const sm_tokenizer *tokenizer;
+    sm_ids ids;
+} slow_encoding;
+
+static void encode_piece(void *ctx, const uint8_t *piece, size_t length) {
+    slow_encoding *slow = ctx;
+    sm_ids_reserve(&slow->ids, length);
+    slow->ids.n += slow_merge(slow->tokenizer, piece, length, slow->ids.ids + slow->ids.n);
 }
 
 // --- vocabularies --------------------------------------------------------------------------
 
-static sm_word_counts count_corpus(size_t n_bytes) {
-    sm_word_counts words = {0};
-    SM_OWN(sm_pretokens) *pretokens = sm_pretokens_new();
-    size_t begin = 0;
-    size_t end;
-    sm_pretokens_begin(pretokens, source_text(), n_bytes);
-    while (sm_pretokens_next(pretokens, &end)) {
-        expect_ok("add", sm_word_counts_add(&words, source_text() + begin, end - begin, 1));
-        begin = end;
-    }
-    return words;
+static void count_piece(void *ctx, const uint8_t *piece, size_t length) {
+    expect_ok("add", sm_word_counts_add(ctx, piece, length, 1));
 }
 
 static sm_tokenizer *learn(size_t n_bytes, int64_t vocab_size) {
     sm_tokenizer *tokenizer;
-    SM_AT_END(sm_word_counts_free) sm_word_counts words = count_corpus(n_bytes);
+    SM_AT_END(sm_word_counts_free) sm_word_counts words = {0};
     const sm_bpe_settings settings = {.vocab_size = vocab_size, .min_frequency = 2};
+    each_piece(source_text(), n_bytes, count_piece, &words);
     expect_ok("train", sm_bpe_train(&words, &settings, &tokenizer));
     return tokenizer;
 }
@@ -178,6 +168,10 @@ static pair slow_best(const int32_t *ids, const uint8_t *ends_word, size_t n, in
     return best;
 }
 
+static void mark_end(void *ends_word, const uint8_t *piece, size_t length) {
+    ((uint8_t *)ends_word)[piece + length - 1 - source_text()] = 1;
+}
+
 TEST(vocabularies_are_learned_as_defined) {
     enum { N = 30000 };
     static int32_t ids[N];
@@ -186,12 +180,7 @@ TEST(vocabularies_are_learned_as_defined) {
     assert_int_equal(t->n_tokens, 257 + N_MERGES);
     assert_int_equal(t->n_merges, N_MERGES);
     assert_int_equal(t->end_of_text, 0);
-    SM_OWN(sm_pretokens) *pretokens = sm_pretokens_new();
-    size_t end;
-    sm_pretokens_begin(pretokens, source_text(), N);
-    while (sm_pretokens_next(pretokens, &end)) {
-        ends_word[end - 1] = 1;
-    }
+    each_piece(source_text(), N, mark_end, ends_word);
     size_t n = N;
     for (size_t i = 0; i < n; i++) {
         ids[i] = t->byte_ids[source_text()[i]];
@@ -234,28 +223,31 @@ static bool are_equal(const sm_ids *a, const sm_ids *b) {
     return a->n == b->n && (a->n == 0 || memcmp(a->ids, b->ids, a->n * sizeof(*a->ids)) == 0);
 }
 
-// In parts, as blocks of text are encoded, too.
-static void expect_ids(const char *label, const sm_tokenizer *t, const uint8_t *text, size_t n) {
-    sm_ids expected = {0};
+// The ids of a text, which are the same in parts cut out of pieces of so many bytes, as blocks of text are encoded.
+static sm_ids encode(const char *label, const sm_tokenizer *t, const uint8_t *text, size_t n, size_t piece_bytes) {
+    SM_OWN(sm_encoder) *encoder = NULL;
     sm_ids ids = {0};
     sm_ids parts = {0};
-    SM_OWN(sm_encoder) *encoder = NULL;
-    slow_encode(t, text, n, &expected);
     expect_ok(label, sm_encoder_new(t, &encoder));
     expect_ok(label, sm_encoder_encode(encoder, text, n, &ids));
-    for (size_t begin = 0; begin < n;) {
-        const size_t piece = n - begin < 997 ? n - begin : 997;
-        const size_t part = begin + piece < n ? sm_encoder_part(t, text + begin, piece, 1) : piece;
-        const size_t length = part > 0 ? part : n - begin;
-        expect_ok(label, sm_encoder_encode(encoder, text + begin, length, &parts));
-        begin += length;
+    for (size_t begin = 0, part; begin < n; begin += part) {
+        part = n - begin > piece_bytes ? sm_encoder_part(t, text + begin, piece_bytes, 1) : 0;
+        part = part > 0 ? part : n - begin;
+        expect_ok(label, sm_encoder_encode(encoder, text + begin, part, &parts));
     }
-    FAIL_IF(!are_equal(&ids, &expected), "%s: other ids than the definition's", label);
     FAIL_IF(!are_equal(&parts, &ids), "%s: parts give other ids than the whole", label);
-    assert_true(are_ids_of(t, &ids, text, n));
-    free(expected.ids);
-    free(ids.ids);
     free(parts.ids);
+    return ids;
+}
+
+static void expect_ids(const char *label, const sm_tokenizer *t, const uint8_t *text, size_t n) {
+    slow_encoding slow = {.tokenizer = t};
+    sm_ids ids = encode(label, t, text, n, 997);
+    each_piece(text, n, encode_piece, &slow);
+    FAIL_IF(!are_equal(&ids, &slow.ids), "%s: other ids than the definition's", label);
+    assert_true(are_ids_of(t, &ids, text, n));
+    free(slow.ids.ids);
+    free(ids.ids);
 }
 
 static size_t put_character(uint8_t *text, uint32_t c) {
@@ -314,10 +306,7 @@ TEST(a_megabyte_without_a_space_ends_soon) {
 TEST(added_tokens_come_first) {
     static const char text[] = "a<|endoftext|>b<|endoftext|<|endoftext|>";
     SM_OWN(sm_tokenizer) *t = learn(1000, 257);
-    SM_OWN(sm_encoder) *encoder = NULL;
-    sm_ids ids = {0};
-    expect_ok("new", sm_encoder_new(t, &encoder));
-    expect_ok("encode", sm_encoder_encode(encoder, (const uint8_t *)text, strlen(text), &ids));
+    sm_ids ids = encode("added", t, (const uint8_t *)text, strlen(text), SIZE_MAX);
     assert_int_equal(ids.n, 1 + 1 + 1 + 12 + 1);
     assert_int_equal(ids.ids[1], 0);
     assert_int_equal(ids.ids[2], t->byte_ids['b']);
@@ -327,52 +316,43 @@ TEST(added_tokens_come_first) {
 
 // --- files ---------------------------------------------------------------------------------
 
+// What is read there has the digest of the other.
+static void expect_same_tokenizer(const char *path, const sm_tokenizer *other) {
+    char digests[2][SM_TOKENIZER_DIGEST_SIZE];
+    SM_OWN(sm_tokenizer) *t = NULL;
+    expect_ok(path, sm_tokenizer_read(path, &t));
+    assert_int_equal(t->end_of_text, 0);
+    sm_tokenizer_digest(t, digests[0]);
+    sm_tokenizer_digest(other, digests[1]);
+    assert_string_equal(digests[0], digests[1]);
+}
+
 TEST(both_formats_are_read_as_they_were_written) {
-    char digests[3][SM_TOKENIZER_DIGEST_SIZE];
     const char *folder = temp_path("tokenizer");
     const char *json = temp_path("tokenizer/tokenizer.json");
-    sm_tokenizer *t = learn(CORPUS_BYTES, 700);
-    sm_tokenizer_digest(t, digests[0]);
+    SM_OWN(sm_tokenizer) *t = learn(CORPUS_BYTES, 700);
     expect_ok("write", sm_tokenizer_write(t, folder));
-    sm_tokenizer_free(t);
     assert_true(sm_tokenizer_is_in(folder));
-    for (int i = 1; i < 3; i++) {
-        expect_ok("read", sm_tokenizer_read(folder, &t));
-        assert_int_equal(t->end_of_text, 0);
-        sm_tokenizer_digest(t, digests[i]);
-        assert_string_equal(digests[i], digests[0]);
-        sm_tokenizer_free(t);
-        if (i == 1) {
-            expect_ok("file", sm_tokenizer_read(json, &t));
-            sm_tokenizer_free(t);
-            assert_int_equal(unlink(json), 0); // vocab.json and merges.txt are left
-        }
-    }
+    expect_same_tokenizer(json, t);
+    expect_same_tokenizer(folder, t);
+    assert_int_equal(unlink(json), 0); // vocab.json and merges.txt are left
+    expect_same_tokenizer(folder, t);
 }
 
 // The files belong together: where the last of them does not fit, the others stay as they were.
 TEST(a_full_disk_leaves_the_old_tokenizer) {
-    char digest[SM_TOKENIZER_DIGEST_SIZE];
-    char after[SM_TOKENIZER_DIGEST_SIZE];
     const char *folder = temp_path("kept");
-    sm_tokenizer *t = learn(CORPUS_BYTES, 300);
-    sm_tokenizer_digest(t, digest);
-    expect_ok("write", sm_tokenizer_write(t, folder));
-    sm_tokenizer_free(t);
-    t = learn(CORPUS_BYTES, 700);
+    SM_OWN(sm_tokenizer) *old = learn(CORPUS_BYTES, 300);
+    SM_OWN(sm_tokenizer) *new = learn(CORPUS_BYTES, 700);
+    expect_ok("write", sm_tokenizer_write(old, folder));
     limit_files(16384); // tokenizer.json is larger, vocab.json and merges.txt are not
-    const sm_status status = sm_tokenizer_write(t, folder);
+    const sm_status status = sm_tokenizer_write(new, folder);
     limit_files(RLIM_INFINITY);
-    sm_tokenizer_free(t);
     expect_failure("full", status, SM_ERR_IO, "kept/tokenizer.json|cannot write|File too large");
     assert_int_equal(temp_count(folder), 4);
-    for (int i = 0; i < 2; i++) { // tokenizer.json, then vocab.json and merges.txt
-        expect_ok("read", sm_tokenizer_read(folder, &t));
-        sm_tokenizer_digest(t, after);
-        assert_string_equal(after, digest);
-        sm_tokenizer_free(t);
-        (void)unlink(temp_path("kept/tokenizer.json"));
-    }
+    expect_same_tokenizer(folder, old);
+    assert_int_equal(unlink(temp_path("kept/tokenizer.json")), 0); // vocab.json and merges.txt are left
+    expect_same_tokenizer(folder, old);
 }
 
 // A tokenizer.json of all bytes and these tokens, merges and added tokens.
@@ -442,46 +422,28 @@ TEST(malformed_tokenizers_are_refused) {
          "\"TemplateProcessing\", \"single\": [{\"Sequence\": {\"id\": \"A\"}}]}]},",
          SM_OK, ""},
     };
-    const char *path = temp_path("malformed.json");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sm_tokenizer *t;
         SM_FREED char *text = make_json(cases[i].tokens, cases[i].merges, cases[i].added, cases[i].more);
         const char *label = textf("case %zu", i);
-        temp_write(path, text, strlen(text));
-        sm_status status = sm_tokenizer_read(path, &t);
+        sm_status status = sm_tokenizer_read(temp_put_text("malformed.json", text), &t);
         expect_failure(label, status, cases[i].status, status == SM_OK ? "" : cases[i].message);
         sm_tokenizer_free(t);
         for (size_t cut_at = 0; i == 0 && cut_at < strlen(text); cut_at += 97) { // no part of it is whole
-            temp_write(path, text, cut_at);
-            assert_int_equal(sm_tokenizer_read(path, &t), SM_ERR_FORMAT);
+            assert_int_equal(sm_tokenizer_read(temp_put("malformed.json", text, cut_at), &t), SM_ERR_FORMAT);
         }
     }
 }
 
 static void expect_text_ids(const char *label, const char *folder, const char *text, const char *expected) {
     SM_OWN(sm_tokenizer) *t = NULL;
-    SM_OWN(sm_encoder) *encoder = NULL;
-    sm_ids ids = {.n = 0};
-    sm_ids parts = {.n = 0};
     char found[400] = "";
     expect_ok(label, sm_tokenizer_read(folder, &t));
-    expect_ok(label, sm_encoder_new(t, &encoder));
-    expect_ok(label, sm_encoder_encode(encoder, (const uint8_t *)text, strlen(text), &ids));
-    for (size_t begin = 0; begin < strlen(text);) { // and in parts, each cut out of few bytes
-        const uint8_t *from = (const uint8_t *)text + begin;
-        const size_t left = strlen(text) - begin;
-        const size_t part = left > 4 ? sm_encoder_part(t, from, 4, 1) : left;
-        const size_t n = part > 0 ? part : left;
-        expect_ok(label, sm_encoder_encode(encoder, from, n, &parts));
-        begin += n;
-    }
-    FAIL_IF(parts.n != ids.n || memcmp(parts.ids, ids.ids, ids.n * sizeof *ids.ids) != 0,
-            "%s: parts of '%s' give other ids than the whole", label, text);
+    sm_ids ids = encode(label, t, (const uint8_t *)text, strlen(text), 4);
     for (size_t i = 0, used = 0; i < ids.n; i++) {
         used += (size_t)snprintf(found + used, sizeof found - used, i > 0 ? " %d" : "%d", ids.ids[i]);
     }
     FAIL_IF(strcmp(found, expected) != 0, "%s: '%s' has the ids %s, not %s", label, text, found, expected);
-    free(parts.ids);
     free(ids.ids);
 }
 
@@ -502,11 +464,9 @@ TEST(added_tokens_overlap_as_in_tokenizers) {
         {TOKEN(257, "a b", false), "xa ba b a", "87 257 257 220 64"},
         {TOKEN(257, "\\n", true), "a\\nb\nc", "64 59 77 65 257 66"},
     };
-    const char *path = temp_path("overlap.json");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         SM_FREED char *json = make_json(AB, "\"a b\"", cases[i].added, "");
-        temp_write(path, json, strlen(json));
-        expect_text_ids(cases[i].added, path, cases[i].text, cases[i].ids);
+        expect_text_ids(cases[i].added, temp_put_text("overlap.json", json), cases[i].text, cases[i].ids);
     }
 }
 
@@ -559,8 +519,7 @@ TEST(added_tokens_of_every_file_are_one_id) {
         sm_tokenizer *t;
         const char *label = textf("case %zu", i);
         for (int k = 0; k < 3; k++) {
-            const char *path = temp_path(names[k]);
-            (void)unlink(path);
+            (void)unlink(temp_path(names[k]));
             if (texts[k] != NULL) {
                 temp_put_text(names[k], texts[k]);
             }
@@ -594,11 +553,10 @@ TEST(what_is_no_tokenizer_is_refused) {
         {metaspace, SM_ERR_UNSUPPORTED, "pre_tokenizer"},
         {byte_less, SM_ERR_UNSUPPORTED, "0x00|not a byte-level vocabulary"},
     };
-    const char *path = temp_path("other.json");
     sm_tokenizer *t;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        temp_write(path, cases[i].text, strlen(cases[i].text));
-        expect_failure(cases[i].text, sm_tokenizer_read(path, &t), cases[i].status, cases[i].message);
+        expect_failure(cases[i].text, sm_tokenizer_read(temp_put_text("other.json", cases[i].text), &t),
+                       cases[i].status, cases[i].message);
     }
     expect_failure("empty folder", sm_tokenizer_read("/proc/self/task", &t), SM_ERR_IO, "holds no tokenizer.json");
     expect_failure("nothing", sm_tokenizer_read("/nowhere", &t), SM_ERR_IO, "/nowhere");
