@@ -35,27 +35,19 @@ static void write_many(const char *name) {
 }
 
 static int set_up(void **state) {
-    sm_word_counts words = {0};
-    sm_tokenizer *tokenizer = NULL;
+    SM_AT_END(sm_word_counts_free) sm_word_counts words = {0};
+    SM_OWN(sm_tokenizer) *tokenizer = NULL;
     const sm_bpe_settings settings = {.vocab_size = 400, .min_frequency = 2};
-    if (temp_folder_make(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(temp_folder_make(state), 0);
     for (size_t begin = 0; begin + 6 < 60000; begin += 6) { // any words will do
-        if (sm_word_counts_add(&words, source_text() + begin, 6, 1) != SM_OK) {
-            return -1;
-        }
+        ok(sm_word_counts_add(&words, source_text() + begin, 6, 1));
     }
     vocabulary = temp_path("vocabulary");
-    sm_status status = sm_bpe_train(&words, &settings, &tokenizer);
-    status = status == SM_OK ? sm_tokenizer_write(tokenizer, vocabulary) : status;
-    sm_tokenizer_free(tokenizer);
-    sm_word_counts_free(&words);
+    ok(sm_bpe_train(&words, &settings, &tokenizer));
+    ok(sm_tokenizer_write(tokenizer, vocabulary));
     write_many("many.txt");
-    return status == SM_OK ? 0 : -1;
+    return 0;
 }
-
-static int tear_down(void **state) { return temp_folder_remove(state); }
 
 // --- running -------------------------------------------------------------------------------
 
@@ -70,8 +62,7 @@ static sm_status tokenize(const char *output, int n_inputs, char *const *inputs,
                                  .val_percent = val_percent,
                                  .n_threads = n_threads,
                                  .save_bytes = 1};
-    sm_status status = sm_tokenize(&job, result != NULL ? result : &ignored);
-    return status;
+    return sm_tokenize(&job, result != NULL ? result : &ignored);
 }
 
 static sm_status tokenize_one(const char *output, const char *input, double val_percent, int n_threads,
@@ -86,13 +77,8 @@ static char *text_of(const char *name, size_t *n_bytes) {
     expect_ok("tokenizer", sm_tokenizer_read(vocabulary, &tokenizer));
     expect_ok(name, sm_tokens_open(temp_path(name), SM_TOKENS_LLMC, tokenizer->n_tokens, &tokens));
     const int64_t n = sm_tokens_count(tokens);
-    SM_FREED int32_t *ids = sm_calloc((size_t)(2 * n), sizeof(*ids));
-    if (n > 1) {
-        expect_ok(name, sm_tokens_batch(tokens, 0, 1, n - 1, ids + n, ids)); // the targets: ids 1 to n - 1
-        const int32_t first = ids[n];
-        memmove(ids + 1, ids, (size_t)(n - 1) * sizeof(*ids));
-        ids[0] = first;
-    }
+    SM_FREED int32_t *ids = sm_calloc((size_t)n, sizeof *ids);
+    expect_ok(name, sm_tokens_read(tokens, 0, n, ids));
     char *text = NULL;
     FILE *out = sm_memstream(&text, n_bytes);
     for (int64_t i = 0; i < n; i++) {
@@ -108,24 +94,16 @@ static void expect_contents(const char *name, const char *expected) {
     assert_string_equal(text, expected);
 }
 
-static bool are_equal(const char *a, const char *b) {
-    size_t n_a;
-    size_t n_b;
-    SM_FREED char *text_a = temp_read(temp_path(a), &n_a);
-    SM_FREED char *text_b = temp_read(temp_path(b), &n_b);
-    const bool equal = n_a == n_b && memcmp(text_a, text_b, n_a) == 0;
-    return equal;
-}
+static void expect_same_files(const char *a, const char *b) { shell(textf("cd $T && cmp %s %s", a, b)); }
 
-static bool exists(const char *name) {
-    const bool found = access(temp_path(name), F_OK) == 0;
-    return found;
-}
+static bool exists(const char *name) { return access(temp_path(name), F_OK) == 0; }
+
+// Nothing is left of work that failed.
+static void expect_nothing(const char *name) { assert_false(exists(name) || exists(textf("%s.partial", name))); }
 
 // tokens.json lists what was read, in that order.
 static void expect_listed(const char *record, const char *name, int64_t n_bytes) {
-    size_t n;
-    SM_FREED char *text = temp_read(temp_path(record), &n);
+    const char *text = file_text(temp_path(record));
     const char *wanted = textf("\"name\": \"%s\",\n      \"bytes\": %lld", temp_path(name), (long long)n_bytes);
     FAIL_IF(strstr(text, wanted) == NULL, "%s does not list %s:\n%s", record, wanted, text);
 }
@@ -136,9 +114,6 @@ static void expect_listed(const char *record, const char *name, int64_t n_bytes)
 
 TEST(documents_end_with_a_separator) {
     sm_tokenize_result result;
-    const char *folder = temp_path("texts");
-    assert_int_equal(mkdir(folder, 0777), 0);
-    assert_int_equal(mkdir(temp_path("texts/b"), 0777), 0);
     temp_put_text("texts/c", "third");
     temp_put_text("texts/a", "first" END END "and a half" END);
     temp_put_text("texts/b/x", "second\xff");
@@ -161,7 +136,7 @@ TEST(any_number_of_threads_writes_the_same) {
     size_t n;
     expect_ok("one", tokenize_one("one", "many.txt", 0, 1, NULL));
     expect_ok("five", tokenize_one("five", "many.txt", 0, 5, NULL));
-    assert_true(are_equal("one/train.bin", "five/train.bin"));
+    expect_same_files("one/train.bin", "five/train.bin");
     SM_FREED char *text = text_of("one/train.bin", &n);
     SM_FREED char *read = temp_read(temp_path("many.txt"), &n);
     const char *at = text; // but for empty documents the text is the same
@@ -198,8 +173,7 @@ TEST(content_alone_decides_what_is_for_validation) {
     expect_ok("all", tokenize_one("whole3", "even.txt", 0, 1, &again));
     assert_int_equal(again.n_documents[0], result.n_documents[0] + result.n_documents[1]);
     expect_failure("nothing left", tokenize_one("whole4", "many.txt", 100, 1, NULL), SM_ERR_INVALID, "--val-percent");
-    assert_false(exists("whole4"));
-    assert_false(exists("whole4.partial"));
+    expect_nothing("whole4");
 }
 
 // Of few documents, the beginning of each is for training and the end for validation, whatever their sizes are. Documents
@@ -207,7 +181,6 @@ TEST(content_alone_decides_what_is_for_validation) {
 TEST(few_documents_are_divided_at_their_ends) {
     static const int n_lines[] = {60, 60, 61, 4000, 7, 1, 200000};
     SM_FREED char *text = malloc(1 << 23);
-    char inputs[7][32];
     char *paths[7];
     int64_t n_all = 0;
     assert_non_null(text);
@@ -216,15 +189,11 @@ TEST(few_documents_are_divided_at_their_ends) {
         for (int k = 0; k < n_lines[i]; k++) {
             n += sprintf(text + n, "line %d of text %d\n", k, i);
         }
-        snprintf(inputs[i], sizeof inputs[i], "few%d.txt", i);
-        temp_put_text(inputs[i], text);
-        paths[i] = temp_path(inputs[i]);
+        paths[i] = temp_put_text(textf("few%d.txt", i), text);
         n_all += n;
-        char name[16];
-        snprintf(name, sizeof name, "few%d", i + 1);
         for (int percent = 10; percent <= 60; percent += 50) {
             sm_tokenize_result result;
-            snprintf(name, sizeof name, "few%d-%d", i + 1, percent);
+            const char *name = textf("few%d-%d", i + 1, percent);
             expect_ok(name, tokenize(name, i + 1, paths, percent, 2, &result));
             const double share = (double)result.text_bytes[1] / (double)n_all;
             assert_int_equal(result.text_bytes[0] + result.text_bytes[1], n_all);
@@ -268,21 +237,20 @@ TEST(lines_of_json_are_documents) {
     expect_ok("lines", tokenize_one("lines", "lines.jsonl", 0, 2, &result));
     assert_int_equal(result.n_documents[0], 60000);
     assert_int_equal(plain_result.n_documents[0], 60000);
-    assert_true(are_equal("lines/train.bin", "plain/train.bin"));
-    sm_tokens *of[2];
+    expect_same_files("lines/train.bin", "plain/train.bin");
+    SM_OWN(sm_tokens) *of_plain = NULL;
+    SM_OWN(sm_tokens) *of_lines = NULL;
     static int32_t ids[2][5000];
     char digest[SM_TOKENIZER_DIGEST_SIZE];
-    expect_ok("plain", sm_text_tokens_open(plain_path, SM_TOKENS_AUTO, vocabulary, 400, digest, &of[0]));
-    expect_ok("lines", sm_text_tokens_open(lines_path, SM_TOKENS_AUTO, vocabulary, 400, digest, &of[1]));
-    const int64_t count = sm_tokens_count(of[0]);
-    assert_int_equal(sm_tokens_count(of[1]), count);
+    expect_ok("plain", sm_text_tokens_open(plain_path, SM_TOKENS_AUTO, vocabulary, 400, digest, &of_plain));
+    expect_ok("lines", sm_text_tokens_open(lines_path, SM_TOKENS_AUTO, vocabulary, 400, digest, &of_lines));
+    const int64_t count = sm_tokens_count(of_plain);
+    assert_int_equal(sm_tokens_count(of_lines), count);
     for (int64_t at = 0; at + 5000 <= count; at += count / 7) {
-        expect_ok("plain", sm_tokens_read(of[0], at, 5000, ids[0]));
-        expect_ok("lines", sm_tokens_read(of[1], at, 5000, ids[1]));
+        expect_ok("plain", sm_tokens_read(of_plain, at, 5000, ids[0]));
+        expect_ok("lines", sm_tokens_read(of_lines, at, 5000, ids[1]));
         assert_memory_equal(ids[0], ids[1], sizeof ids[0]);
     }
-    sm_tokens_close(of[0]);
-    sm_tokens_close(of[1]);
     static const struct {
         const char *line, *message;
     } bad[] = {
@@ -292,11 +260,9 @@ TEST(lines_of_json_are_documents) {
         {"words", "line 2: no object"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        char text[128];
-        snprintf(text, sizeof text, "{\"text\": \"a\"}\n%s\n", bad[i].line);
-        temp_put_text("bad.jsonl", text);
+        temp_put_text("bad.jsonl", textf("{\"text\": \"a\"}\n%s\n", bad[i].line));
         expect_failure(bad[i].line, tokenize_one("bad", "bad.jsonl", 0, 1, NULL), SM_ERR_INVALID, bad[i].message);
-        assert_false(exists("bad") || exists("bad.partial"));
+        expect_nothing("bad");
     }
 }
 
@@ -328,8 +294,8 @@ TEST(interrupted_work_goes_on) {
     }
     expect_ok("last", status);
     assert_true(n_stops >= 3);
-    assert_true(are_equal("stopped/train.bin", "split/train.bin"));
-    assert_true(are_equal("stopped/val.bin", "split/val.bin"));
+    expect_same_files("stopped/train.bin", "split/train.bin");
+    expect_same_files("stopped/val.bin", "split/val.bin");
 }
 
 TEST(killed_work_goes_on) {
@@ -345,19 +311,18 @@ TEST(killed_work_goes_on) {
         assert_int_equal(waitpid(child, NULL, 0), child);
     }
     expect_ok("to its end", tokenize_one("killed", "many.txt", 30, 2, NULL));
-    assert_true(are_equal("killed/train.bin", "split/train.bin"));
-    assert_true(are_equal("killed/val.bin", "split/val.bin"));
+    expect_same_files("killed/train.bin", "split/train.bin");
+    expect_same_files("killed/val.bin", "split/val.bin");
 }
 
 TEST(other_work_begins_anew) {
     const char *partial = temp_path("anew.partial");
-    assert_int_equal(mkdir(partial, 0777), 0);
     static const char *const records[] = {"", "{", "[]", "{\"schema_version\": 1}",
                                           "{\"position\": {\"file\": -5, \"offset\": 1e300}}"};
     for (size_t i = 0; i < sizeof records / sizeof records[0]; i++) {
-        temp_write(temp_path("anew.partial/progress.json"), records[i], strlen(records[i]));
+        temp_put_text("anew.partial/progress.json", records[i]);
         expect_ok(records[i], tokenize_one("anew", "texts", 0, 1, NULL));
-        assert_true(are_equal("anew/train.bin", "documents/train.bin"));
+        expect_same_files("anew/train.bin", "documents/train.bin");
         assert_int_equal(rename(temp_path("anew"), partial), 0);
     }
 }
@@ -390,8 +355,7 @@ TEST(unreadable_input_is_told) {
     expect_failure("missing", tokenize_one("none", "missing", 0, 1, NULL), SM_ERR_IO, "missing|No such file");
     expect_failure("empty", tokenize_one("none", "texts/empty", 0, 1, NULL), SM_ERR_INVALID, "no text");
     expect_failure("stdin twice", tokenize("none", 2, (char *[]){"-", "-"}, 0, 1, NULL), SM_ERR_USAGE, "twice");
-    assert_false(exists("none"));
-    assert_false(exists("none.partial"));
+    expect_nothing("none");
 }
 
 // As `test_tokenize FOLDER VOCABULARY` it is the work that is killed.
@@ -401,5 +365,5 @@ int main(int argc, char **argv) {
         vocabulary = argv[2];
         return tokenize_one("killed", "many.txt", 30, 2, NULL) == SM_OK ? 0 : 1;
     }
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, temp_folder_remove);
 }
