@@ -39,17 +39,13 @@ static void check_ops(sm_device *device, sm_dtype dtype) {
     }
 }
 
-static void check_step(sm_device *device, sm_dtype dtype) {
-    const sm_plan_options options = {TRAINING(4, 64, dtype)};
-    SM_OWN(sm_plan) *plan = build_plan(gpt2_of("tiny"), &options, SM_MODE_FUSED, 0);
-    check_estimate(device, plan, "tiny", "b4s64");
-}
-
 static void check(sm_dtype dtype) {
+    const sm_plan_options options = {TRAINING(4, 64, dtype)};
     for (int n_threads = 1; n_threads <= 3; n_threads += 2) {
         SM_OWN(sm_device) *device = open_backend("cpu", n_threads);
+        SM_OWN(sm_plan) *plan = build_plan(gpt2_of("tiny"), &options, SM_MODE_FUSED, 0);
         check_ops(device, dtype);
-        check_step(device, dtype);
+        check_estimate(device, plan, "tiny", "b4s64");
     }
 }
 
@@ -74,10 +70,10 @@ TEST(memory_of_the_caller_is_only_read) {
     enum { N = 4096 };
     static float values[N], result[N];
     const int64_t dims[] = {N};
-    const sm_backend *backend = sm_backend_find("cpu");
-    sm_device *device = NULL;
     sm_executable *executable = NULL;
-    sm_plan *plan = sm_plan_new(SM_F32);
+    SM_OWN(sm_device) *device = open_backend("cpu", 2);
+    SM_OWN(sm_plan) *plan = sm_plan_new(SM_F32);
+    const sm_backend *backend = device->backend;
     sm_op op = sm_op_make(SM_OP_GELU_FORWARD, SM_PHASE_FORWARD, -1);
     op.in[SM_IN(gelu_forward, x)] = sm_plan_add_tensor(plan, SM_ROLE_PARAMETER, SM_F32, 1, dims, "x");
     op.out[SM_OUT(gelu_forward, y)] = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 1, dims, "y");
@@ -87,7 +83,6 @@ TEST(memory_of_the_caller_is_only_read) {
     for (int i = 0; i < N; i++) {
         values[i] = 100.1F;
     }
-    assert_int_equal(backend->open(0, &(sm_open_options){.n_threads = 2}, &device), SM_OK);
     assert_int_equal(backend->prepare(device, plan, &executable), SM_OK);
     assert_int_equal(backend->execute(executable, (sm_range){0, 1}, NULL), SM_OK);
     assert_int_equal(backend->synchronize(executable), SM_OK);
@@ -96,8 +91,6 @@ TEST(memory_of_the_caller_is_only_read) {
         assert_true(values[i] == 100.1F && result[i] == 100.1F);
     }
     backend->release(executable);
-    backend->close(device);
-    sm_plan_free(plan);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

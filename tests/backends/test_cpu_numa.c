@@ -15,8 +15,7 @@
 
 #include "tests/support/test.h"
 #include "backends/cpu/cpu.h"
-#include "src/models/model.h"
-#include "src/rewrites/rewrite.h"
+#include "tests/support/session.h"
 
 enum { N_NODES = 2, N_PROCESSORS = 4, NOBODY = -1, MOST_ARENAS = 32, PAGE_BYTES = 4096 };
 
@@ -147,20 +146,15 @@ static int check_tensor(const sm_tensor *t) {
 }
 
 static void check_first_touch(sm_dtype dtype) {
-    const sm_plan_options options = {
-        .B = 4, .T = 64, .dtype = dtype, .backward = true, .optimizer = &sm_optimizer_adamw};
+    const sm_plan_options options = {TRAINING(4, 64, dtype)};
     const sm_backend *backend = sm_backend_find("cpu");
-    sm_device *device = NULL;
     sm_executable *executable = NULL;
-    sm_plan *plan = NULL;
+    SM_OWN(sm_plan) *plan = place_plan(gpt2_of("tiny"), &options, SM_MODE_FUSED, 0);
     int n_pages = 0;
-    assert_int_equal(sm_model_build(&sm_model_size_find(&sm_model_gpt2, "tiny")->config, &options, &plan), SM_OK);
-    assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, 0), SM_OK);
-    assert_int_equal(sm_plan_assign_memory(plan, 0), SM_OK);
     watch(plan);
-    assert_int_equal(backend->open(0, &(sm_open_options){.n_threads = 0}, &device), SM_OK);
+    SM_OWN(sm_device) *device = open_backend("cpu", 0);
     assert_int_equal(device->info.n_threads, N_PROCESSORS);
-    assert_int_equal(backend->prepare(device, plan, &executable), SM_OK);
+    ok(backend->prepare(device, plan, &executable));
     for (const sm_tensor *t = plan->tensors; t < plan->tensors + plan->n_tensors; t++) {
         const bool is_apart =
             t->role == SM_ROLE_PARAMETER || t->role == SM_ROLE_GRADIENT || t->role == SM_ROLE_OPTIMIZER;
@@ -175,8 +169,6 @@ static void check_first_touch(sm_dtype dtype) {
         }
     }
     backend->release(executable);
-    backend->close(device);
-    sm_plan_free(plan);
     forget();
 }
 

@@ -3,20 +3,14 @@
 // threads, on every instruction set of this processor.
 #include "tests/support/test.h"
 #include "tests/support/cpu_kernel_run.h"
-#include "backends/cpu/cpu.h"
-
-static const char *const isa_names[] = {"baseline",  "avx2", "avx512", "avx512_bf16", "amx",
-                                        "neon_bf16", "sme",  "rvv128", "rvv256",      "rvv512"};
-enum { N_ISAS = sizeof isa_names / sizeof isa_names[0] };
 
 typedef struct {
     int64_t N, C, F; // rows, input channels, output channels
 } shape;
 
 static const shape shapes[] = {
-    {1, 1, 1},      {5, 3, 7},     {33, 65, 50},    {64, 128, 96},  {130, 97, 200}, {9, 20, 6201},
-    {17, 6200, 21}, {3105, 35, 9}, {1500, 20, 160}, {40, 1100, 70}, {64, 96, 2112}, {96, 1056, 64},
-    {40, 3300, 70}, {3300, 40, 70},
+    {1, 1, 1},     {5, 3, 7},       {33, 65, 50},   {64, 128, 96},  {130, 97, 200}, {9, 20, 6201},  {17, 6200, 21},
+    {3105, 35, 9}, {1500, 20, 160}, {40, 1100, 70}, {64, 96, 2112}, {96, 1056, 64}, {40, 3300, 70}, {3300, 40, 70},
 };
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0], MOST_THREADS = 4 };
 
@@ -43,6 +37,8 @@ typedef struct {
     void *data;
 } operand;
 
+static void free_operand(operand *o) { free(o->data); }
+
 static operand make_operand(sm_dtype dtype, int64_t rows, int64_t cols, uint32_t seed) {
     operand o = {.tensor = {.dtype = dtype, .n_dims = 2, .dims = {rows, cols}}};
     o.data = calloc((size_t)(rows * cols), sm_dtype_size(dtype));
@@ -62,29 +58,7 @@ static double at(const operand *o, int64_t i) {
     return o->tensor.dtype == SM_BF16 ? widened(((const uint16_t *)o->data)[i]) : (double)((const float *)o->data)[i];
 }
 
-static double gelu(double x) { return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }
-
-static double gelu_derivative(double x) {
-    double t = tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
-    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
-}
-
-// --- running and comparing ------------------------------------------------------------------------
-
-static void run(const cpu_isa *isa, const host_op *op, int n_threads) {
-    const cpu_kernel_table *kernels = isa->kernels_bf16;
-    const size_t scratch_bytes = kernels->scratch_bytes[op->op->kind](op, n_threads);
-    void *scratch[MOST_THREADS];
-    for (int i = 0; i < n_threads; i++) {
-        scratch[i] = aligned_alloc(4096, (scratch_bytes + 4095) / 4096 * 4096);
-        assert_non_null(scratch[i]);
-        memset(scratch[i], 0xFF, scratch_bytes); // NaN
-    }
-    cpu_kernel_run_op(kernels, op, n_threads, scratch);
-    for (int i = 0; i < n_threads; i++) {
-        free(scratch[i]);
-    }
-}
+// --- comparing ------------------------------------------------------------------------------------
 
 // A sum of products, and the sum of their magnitudes, which scales its rounding errors.
 typedef struct {
@@ -117,65 +91,56 @@ static double rounded_tolerance(double expected, double size) { return fabs(expe
 static int64_t check_step = 1;
 
 static void check_forward(const cpu_isa *isa, shape of, bool transposed, bool epilogue, int n_threads) {
-    operand x = make_operand(SM_BF16, of.N, of.C, 1);
-    operand W = make_operand(SM_BF16, transposed ? of.F : of.C, transposed ? of.C : of.F, 2);
-    operand b = make_operand(SM_F32, 1, of.F, 3);
-    operand y = make_operand(SM_BF16, of.N, of.F, 4);
-    operand act = make_operand(SM_BF16, of.N, of.F, 5);
+    SM_AT_END(free_operand) operand x = make_operand(SM_BF16, of.N, of.C, 1);
+    SM_AT_END(free_operand) operand W = make_operand(SM_BF16, transposed ? of.F : of.C, transposed ? of.C : of.F, 2);
+    SM_AT_END(free_operand) operand b = make_operand(SM_F32, 1, of.F, 3);
+    SM_AT_END(free_operand) operand y = make_operand(SM_BF16, of.N, of.F, 4);
+    SM_AT_END(free_operand) operand act = make_operand(SM_BF16, of.N, of.F, 5);
     const sm_op op = {.kind = SM_OP_MATMUL_FORWARD, .attr = {.w_transposed = transposed}};
     host_op bound = {.op = &op,
                      .in_tensor = {&x.tensor, &W.tensor, epilogue ? &b.tensor : NULL},
                      .out_tensor = {&y.tensor, epilogue ? &act.tensor : NULL},
                      .in = {x.data, W.data, epilogue ? b.data : NULL},
                      .out = {y.data, epilogue ? act.data : NULL}};
-    run(isa, &bound, n_threads);
+    cpu_kernel_run_op(isa->kernels_bf16, &bound, n_threads);
     for (int64_t i = 0; i < of.N * of.F; i += check_step) {
         int64_t f = i % of.F;
         sum s = sum_of(&x, i / of.F * of.C, 1, &W, transposed ? f * of.C : f, transposed ? 1 : of.F, of.C);
         double expected = s.value + (epilogue ? at(&b, f) : 0);
         check("y", isa, of, n_threads, i, at(&y, i), expected, rounded_tolerance(expected, s.size));
         if (epilogue) {
-            check("act", isa, of, n_threads, i, at(&act, i), gelu(expected),
-                  rounded_tolerance(gelu(expected), 2 * s.size));
+            check("act", isa, of, n_threads, i, at(&act, i), gelu_of(expected),
+                  rounded_tolerance(gelu_of(expected), 2 * s.size));
         }
     }
-    free(x.data);
-    free(W.data);
-    free(b.data);
-    free(y.data);
-    free(act.data);
 }
 
 static void check_backward_input(const cpu_isa *isa, shape of, bool transposed, bool epilogue, int n_threads) {
-    operand dy = make_operand(SM_BF16, of.N, of.F, 1);
-    operand W = make_operand(SM_BF16, transposed ? of.F : of.C, transposed ? of.C : of.F, 2);
-    operand pre = make_operand(SM_BF16, of.N, of.C, 3);
-    operand dx = make_operand(SM_BF16, of.N, of.C, 4);
+    SM_AT_END(free_operand) operand dy = make_operand(SM_BF16, of.N, of.F, 1);
+    SM_AT_END(free_operand) operand W = make_operand(SM_BF16, transposed ? of.F : of.C, transposed ? of.C : of.F, 2);
+    SM_AT_END(free_operand) operand pre = make_operand(SM_BF16, of.N, of.C, 3);
+    SM_AT_END(free_operand) operand dx = make_operand(SM_BF16, of.N, of.C, 4);
     const sm_op op = {.kind = SM_OP_MATMUL_BACKWARD_INPUT, .attr = {.w_transposed = transposed}};
     host_op bound = {.op = &op,
                      .in_tensor = {&dy.tensor, &W.tensor, epilogue ? &pre.tensor : NULL},
                      .out_tensor = {&dx.tensor},
                      .in = {dy.data, W.data, epilogue ? pre.data : NULL},
                      .out = {dx.data}};
-    run(isa, &bound, n_threads);
+    cpu_kernel_run_op(isa->kernels_bf16, &bound, n_threads);
     for (int64_t i = 0; i < of.N * of.C; i += check_step) {
         int64_t c = i % of.C;
         sum s = sum_of(&dy, i / of.C * of.F, 1, &W, transposed ? c : c * of.F, transposed ? of.C : 1, of.F);
-        double expected = s.value * (epilogue ? gelu_derivative(at(&pre, i)) : 1);
+        double expected = s.value * (epilogue ? gelu_slope_of(at(&pre, i)) : 1);
         check("dx", isa, of, n_threads, i, at(&dx, i), expected, rounded_tolerance(expected, 2 * s.size));
     }
-    free(dy.data);
-    free(W.data);
-    free(pre.data);
-    free(dx.data);
 }
 
 static void check_backward_weight(const cpu_isa *isa, shape of, bool transposed, bool overwrites, int n_threads) {
-    operand x = make_operand(SM_BF16, of.N, of.C, 1);
-    operand dy = make_operand(SM_BF16, of.N, of.F, 2);
+    SM_AT_END(free_operand) operand x = make_operand(SM_BF16, of.N, of.C, 1);
+    SM_AT_END(free_operand) operand dy = make_operand(SM_BF16, of.N, of.F, 2);
     int64_t cols = transposed ? of.C : of.F;
-    operand before = make_operand(SM_F32, of.C * of.F / cols, cols, 3);
-    operand dW = make_operand(SM_F32, of.C * of.F / cols, cols, 3);
+    SM_AT_END(free_operand) operand before = make_operand(SM_F32, of.C * of.F / cols, cols, 3);
+    SM_AT_END(free_operand) operand dW = make_operand(SM_F32, of.C * of.F / cols, cols, 3);
     const sm_op op = {.kind = SM_OP_MATMUL_BACKWARD_WEIGHT,
                       .attr = {.w_transposed = transposed, .overwrites = overwrites}};
     host_op bound = {.op = &op,
@@ -183,7 +148,7 @@ static void check_backward_weight(const cpu_isa *isa, shape of, bool transposed,
                      .out_tensor = {&dW.tensor},
                      .in = {x.data, dy.data},
                      .out = {dW.data}};
-    run(isa, &bound, n_threads);
+    cpu_kernel_run_op(isa->kernels_bf16, &bound, n_threads);
     for (int64_t i = 0; i < of.C * of.F; i += check_step) {
         int64_t c = transposed ? i % cols : i / cols;
         int64_t f = transposed ? i / cols : i % cols;
@@ -191,28 +156,19 @@ static void check_backward_weight(const cpu_isa *isa, shape of, bool transposed,
         double expected = (overwrites ? 0 : at(&before, i)) + s.value;
         check("dW", isa, of, n_threads, i, at(&dW, i), expected, 1e-6 * (s.size + 1));
     }
-    free(x.data);
-    free(dy.data);
-    free(before.data);
-    free(dW.data);
-}
-
-static void check_isa(const cpu_isa *isa) {
-    for (int s = 0; s < N_SHAPES; s++) {
-        for (int form = 0; form < 4; form++) {
-            int n_threads = 1 + (s + form) % MOST_THREADS;
-            check_forward(isa, shapes[s], form % 2 == 1, form >= 2, n_threads);
-            check_backward_input(isa, shapes[s], form % 2 == 1, form >= 2, n_threads);
-            check_backward_weight(isa, shapes[s], form % 2 == 1, form >= 2, n_threads);
-        }
-    }
 }
 
 TEST(test_products) {
-    for (int i = 0; i < N_ISAS; i++) {
+    for (size_t i = 0; i < SM_COUNT(cpu_isa_names); i++) {
         const cpu_isa *isa = NULL;
-        if (cpu_isa_find(isa_names[i], &isa) == SM_OK) { // else this processor lacks it
-            check_isa(isa);
+        const bool has_isa = cpu_isa_find(cpu_isa_names[i], &isa) == SM_OK;
+        for (int s = 0; s < N_SHAPES && has_isa; s++) {
+            for (int form = 0; form < 4; form++) {
+                int n_threads = 1 + (s + form) % MOST_THREADS;
+                check_forward(isa, shapes[s], form % 2 == 1, form >= 2, n_threads);
+                check_backward_input(isa, shapes[s], form % 2 == 1, form >= 2, n_threads);
+                check_backward_weight(isa, shapes[s], form % 2 == 1, form >= 2, n_threads);
+            }
         }
     }
 }

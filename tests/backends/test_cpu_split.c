@@ -7,7 +7,6 @@
 #include "tests/support/cpu_kernel_run.h"
 #include "tests/support/training_curve.h"
 #include "backends/cpu/common/geometry.h"
-#include "backends/cpu/cpu.h"
 #include "src/verify/op_cases.h"
 #include "src/verify/verify.h"
 
@@ -26,10 +25,7 @@ typedef struct {
     bool epilogue; // bias and GELU; GELU's derivative; dW is added to
 } product;
 
-static float *make(int64_t n) {
-    float *x = sm_malloc((size_t)n * sizeof *x);
-    return x;
-}
+static float *make(int64_t n) { return sm_malloc((size_t)n * sizeof(float)); }
 
 // Between -1 and 1, with all 24 bits.
 static void fill(float *x, int64_t n, uint32_t seed) {
@@ -95,9 +91,7 @@ static void free_operands(operands *o) {
 
 static void run(operands *o, const cpu_kernel_table *kernels, int n_threads) {
     const product *of = &o->of;
-    void *scratch[MOST_THREADS];
     bind(o); // whose addresses are this struct's
-    const size_t bytes = kernels->scratch_bytes[of->kind](&o->bound, n_threads);
     o->bound.in[o->g.a_in] = o->a;
     o->bound.in[1 - o->g.a_in] = o->b;
     o->bound.out[0] = o->c;
@@ -105,15 +99,7 @@ static void run(operands *o, const cpu_kernel_table *kernels, int n_threads) {
         o->bound.in[2] = o->beside;
         o->bound.out[1] = of->kind == SM_OP_MATMUL_FORWARD ? o->act : NULL;
     }
-    for (int i = 0; i < n_threads; i++) {
-        scratch[i] = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-        assert_non_null(scratch[i]);
-        memset(scratch[i], 0xFF, bytes); // NaN
-    }
-    cpu_kernel_run_op(kernels, &o->bound, n_threads, scratch);
-    for (int i = 0; i < n_threads; i++) {
-        free(scratch[i]);
-    }
+    cpu_kernel_run_op(kernels, &o->bound, n_threads);
 }
 
 // Element (i,j) of a b, and the sum of its summands' sizes, which errors are measured by.
@@ -142,13 +128,6 @@ static double largest_error(const operands *o, int64_t step) {
 
 // --- right results --------------------------------------------------------------------------------
 
-static double gelu(double x) { return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }
-
-static double gelu_derivative(double x) {
-    double t = tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
-    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
-}
-
 static void expect_close(const operands *o, const char *what, int n_threads, int64_t i, double got, double expected,
                          double tolerance) {
     FAIL_IF(!(fabs(got - expected) <= tolerance),
@@ -158,7 +137,7 @@ static void expect_close(const operands *o, const char *what, int n_threads, int
 }
 
 static void check_product(product of, int n_threads) {
-    operands o = make_operands(of);
+    SM_AT_END(free_operands) operands o = make_operands(of);
     SM_FREED float *before = make(o.g.m * o.g.n);
     fill(before, o.g.m * o.g.n, 3);
     run(&o, isa->kernels_x6, n_threads);
@@ -168,15 +147,14 @@ static void check_product(product of, int n_threads) {
         const double tolerance = 5e-7 * (size + 1);
         if (of.epilogue && of.kind == SM_OP_MATMUL_FORWARD) {
             expected += (double)o.beside[i % o.g.n];
-            expect_close(&o, "GELU", n_threads, i, (double)o.act[i], gelu(expected), 2 * tolerance);
+            expect_close(&o, "GELU", n_threads, i, (double)o.act[i], gelu_of(expected), 2 * tolerance);
         } else if (of.epilogue && of.kind == SM_OP_MATMUL_BACKWARD_INPUT) {
-            expected *= gelu_derivative((double)o.beside[i]);
+            expected *= gelu_slope_of((double)o.beside[i]);
         } else if (of.epilogue) {
             expected += (double)before[i];
         }
         expect_close(&o, "result", n_threads, i, (double)o.c[i], expected, 2 * tolerance);
     }
-    free_operands(&o);
 }
 
 static const sm_op_kind kinds[] = {SM_OP_MATMUL_FORWARD, SM_OP_MATMUL_BACKWARD_INPUT, SM_OP_MATMUL_BACKWARD_WEIGHT};
@@ -199,7 +177,7 @@ TEST(test_products) {
 // Next to a correctly rounded result, six products are as near as fp32's own.
 TEST(test_exactness) {
     for (int k = 0; k < N_KINDS; k++) {
-        operands o = make_operands((product){kinds[k], 256, 768, 320, false, false});
+        SM_AT_END(free_operands) operands o = make_operands((product){kinds[k], 256, 768, 320, false, false});
         run(&o, isa->kernels, 2);
         const double plain = largest_error(&o, 13);
         run(&o, isa->kernels_x6, 2);
@@ -207,14 +185,13 @@ TEST(test_exactness) {
         print_message("%s: error %.2e in fp32, %.2e by six products\n", sm_op_name(kinds[k]), plain, split);
         assert_true(split <= 2 * plain);
         assert_true(split <= 1e-6);
-        free_operands(&o);
     }
 }
 
 // Rows of a, and columns of b, of 1e-20 to 1e20.
 TEST(test_ill_scaled) {
     for (int k = 0; k < N_KINDS; k++) {
-        operands o = make_operands((product){kinds[k], 96, 128, 80, false, false});
+        SM_AT_END(free_operands) operands o = make_operands((product){kinds[k], 96, 128, 80, false, false});
         for (int64_t i = 0; i < o.g.m; i++) {
             for (int64_t j = 0; j < o.g.k; j++) {
                 o.a[i * o.g.a_row + j * o.g.a_col] *= (float)pow(10, (double)(i % 41 - 20));
@@ -227,7 +204,6 @@ TEST(test_ill_scaled) {
         }
         run(&o, isa->kernels_x6, 1);
         assert_true(largest_error(&o, 1) <= 1e-6);
-        free_operands(&o);
     }
 }
 
@@ -235,35 +211,35 @@ TEST(test_ill_scaled) {
 
 // c (32,32) of a whose every row is x 0 0 ..., and b that is 1 everywhere.
 static float times_one(float x) {
-    operands o = make_operands((product){SM_OP_MATMUL_FORWARD, 32, 32, 32, false, false});
+    SM_AT_END(free_operands) operands o = make_operands((product){SM_OP_MATMUL_FORWARD, 32, 32, 32, false, false});
     for (int i = 0; i < 32 * 32; i++) {
         o.a[i] = i % 32 == 5 ? x : 0;
         o.b[i] = 1;
     }
     run(&o, isa->kernels_x6, 1);
-    const float result = o.c[77];
-    free_operands(&o);
-    return result;
+    return o.c[77];
 }
 
 // A number comes back as it is: all of its 24 bits are in its three parts.
 TEST(test_numbers) {
-    static const float numbers[] = {1,
-                                    -1,
-                                    0x1.FFFFFEp0f,
-                                    0x1.00FFFFp0f,
-                                    0x1.010001p0f,
-                                    0x1.FF7FFFp-3f,
-                                    FLT_MAX,
-                                    -FLT_MAX,
-                                    0x1.FF0000p127f,
-                                    0x1.FEFFFEp127f,
-                                    0x1.FFp126f,
-                                    0x1.23456p-100f,
-                                    1e-20f,
-                                    -1e20f,
-                                    0.1f,
-                                    0};
+    static const float numbers[] = {
+        1,
+        -1,
+        0x1.FFFFFEp0f,
+        0x1.00FFFFp0f,
+        0x1.010001p0f,
+        0x1.FF7FFFp-3f,
+        FLT_MAX,
+        -FLT_MAX,
+        0x1.FF0000p127f,
+        0x1.FEFFFEp127f,
+        0x1.FFp126f,
+        0x1.23456p-100f,
+        1e-20f,
+        -1e20f,
+        0.1f,
+        0,
+    };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         const float got = times_one(numbers[i]);
         FAIL_IF(got != numbers[i], "%a times 1 is %a", (double)numbers[i], (double)got);
@@ -276,7 +252,7 @@ TEST(test_not_finite) {
     static const uint32_t bits[] = {0x7F800000, 0xFF800000, 0x7FC00000, 0xFFFFFFFF, 0x7FFFFFFF, 0x7F800001, 0xFF800001};
     enum { N_BITS = sizeof bits / sizeof bits[0] };
     for (int k = 0; k < N_KINDS; k++) {
-        operands o = make_operands((product){kinds[k], 96, 96, 96, k == 1, false});
+        SM_AT_END(free_operands) operands o = make_operands((product){kinds[k], 96, 96, 96, k == 1, false});
         for (int i = 0; i < 96 * 96; i++) {
             o.b[i] = i % 5 == 0 ? (float)(i % 3 - 1) : i % 7 == 0 ? o.b[i] * 1e20f : o.b[i];
             o.b[i] = i % 911 == 0 ? INFINITY : o.b[i];
@@ -298,7 +274,6 @@ TEST(test_not_finite) {
                     "%s: element %d is %g, and not %g", sm_op_name(kinds[k]), i, (double)o.c[i], (double)plain[i]);
         }
         assert_int_not_equal(n_infinite, 0);
-        free_operands(&o);
     }
 }
 
@@ -315,15 +290,13 @@ TEST(test_small) {
 
 TEST(test_threads) {
     for (int k = 0; k < N_KINDS; k++) {
-        operands one = make_operands((product){kinds[k], 600, 1100, 170, k == 1, true});
+        SM_AT_END(free_operands) operands one = make_operands((product){kinds[k], 600, 1100, 170, k == 1, true});
         run(&one, isa->kernels_x6, 1);
         for (int n_threads = 2; n_threads <= MOST_THREADS; n_threads++) {
-            operands many = make_operands(one.of);
+            SM_AT_END(free_operands) operands many = make_operands(one.of);
             run(&many, isa->kernels_x6, n_threads);
             assert_memory_equal(many.c, one.c, (size_t)(one.g.m * one.g.n) * sizeof *one.c);
-            free_operands(&many);
         }
-        free_operands(&one);
     }
 }
 

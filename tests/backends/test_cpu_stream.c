@@ -3,11 +3,8 @@
 // instruction set of this processor, in fp32 and bf16, with one and two threads.
 #include "tests/support/test.h"
 #include "tests/support/cpu_kernel_run.h"
-#include "backends/cpu/cpu.h"
 
-static const char *const isa_names[] = {"baseline",  "avx2", "avx512", "avx512_bf16", "amx",
-                                        "neon_bf16", "sme",  "rvv128", "rvv256",      "rvv512"};
-enum { N_ISAS = sizeof isa_names / sizeof isa_names[0], FEW_ROWS = 8, MOST_THREADS = 2 };
+enum { FEW_ROWS = 8 };
 
 // A kind's operands, a letter each: R rows of data, D rows of data of twice as many columns, w a number a column, s one
 // a row, - none.
@@ -119,21 +116,6 @@ static void release(bound *b) {
     }
 }
 
-static void run(const cpu_kernel_table *kernels, const host_op *op, int n_threads) {
-    const cpu_scratch_bytes needs = kernels->scratch_bytes[op->op->kind];
-    const size_t scratch_bytes = (needs == NULL ? 1 : needs(op, n_threads)) + 4095;
-    void *scratch[MOST_THREADS];
-    for (int i = 0; i < n_threads; i++) {
-        scratch[i] = aligned_alloc(4096, scratch_bytes / 4096 * 4096);
-        assert_non_null(scratch[i]);
-        memset(scratch[i], 0xFF, scratch_bytes / 4096 * 4096); // NaN
-    }
-    cpu_kernel_run_op(kernels, op, n_threads, scratch);
-    for (int i = 0; i < n_threads; i++) {
-        free(scratch[i]);
-    }
-}
-
 static void check_shape(const cpu_kernel_table *kernels, const char *isa, const shape *s, sm_dtype data, int64_t cols,
                         int n_threads) {
     const int64_t row_bytes = cols * (int64_t)sm_dtype_size(data);
@@ -143,8 +125,8 @@ static void check_shape(const cpu_kernel_table *kernels, const char *isa, const 
     bound many;
     bind(s, data, FEW_ROWS, cols, &few);
     bind(s, data, many_rows, cols, &many);
-    run(kernels, &few.host, 1);
-    run(kernels, &many.host, n_threads);
+    cpu_kernel_run_op(kernels, &few.host, 1);
+    cpu_kernel_run_op(kernels, &many.host, n_threads);
     for (int k = 0; s->out[k] != '\0'; k++) {
         if (s->out[k] == 'R' || s->out[k] == 'D' || s->out[k] == 's') {
             const size_t few_bytes = sm_tensor_bytes(&few.out[k]);
@@ -160,17 +142,17 @@ static void check_shape(const cpu_kernel_table *kernels, const char *isa, const 
 }
 
 TEST(large_results_have_the_bits_of_small_ones) {
-    for (int i = 0; i < N_ISAS; i++) {
+    for (size_t i = 0; i < SM_COUNT(cpu_isa_names); i++) {
         const cpu_isa *isa = NULL;
-        if (cpu_isa_find(isa_names[i], &isa) != SM_OK) {
+        if (cpu_isa_find(cpu_isa_names[i], &isa) != SM_OK) {
             continue;
         }
         for (int k = 0; k < 2 * SM_OP_KIND_COUNT; k++) { // each kind, without and with what is optional
             shape s;
             if (shape_of((sm_op_kind)(k / 2), k % 2 == 1, &s)) { // whole cache lines, and not
-                check_shape(isa->kernels, isa_names[i], &s, SM_F32, 800, 1);
-                check_shape(isa->kernels_bf16, isa_names[i], &s, SM_BF16, 800, 2);
-                check_shape(isa->kernels_bf16, isa_names[i], &s, SM_BF16, 1007, 1);
+                check_shape(isa->kernels, cpu_isa_names[i], &s, SM_F32, 800, 1);
+                check_shape(isa->kernels_bf16, cpu_isa_names[i], &s, SM_BF16, 800, 2);
+                check_shape(isa->kernels_bf16, cpu_isa_names[i], &s, SM_BF16, 1007, 1);
             }
         }
     }

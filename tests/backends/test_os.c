@@ -9,6 +9,14 @@
 #include "tests/support/temp_folder.h"
 #include "os/os.h"
 
+// Of a child that has ended or will.
+static int exit_code_of(pid_t child) {
+    int end = 0;
+    assert_int_equal(waitpid(child, &end, 0), child);
+    assert_true(WIFEXITED(end));
+    return WEXITSTATUS(end);
+}
+
 static bool is_open(int file) { return fcntl(file, F_GETFD) >= 0; }
 
 static bool closes_at_exec(int file) { return (fcntl(file, F_GETFD) & FD_CLOEXEC) != 0; }
@@ -147,15 +155,12 @@ TEST(test_random_numbers_differ) {
 
 TEST(test_program_is_this_one) {
     char *const again[] = {"test_os", "--again", NULL};
-    int end = 0;
     const pid_t child = fork();
     if (child == 0) {
         execv(os_program(), again);
         _exit(1);
     }
-    assert_int_equal(waitpid(child, &end, 0), child);
-    assert_true(WIFEXITED(end));
-    assert_int_equal(WEXITSTATUS(end), 7);
+    assert_int_equal(exit_code_of(child), 7);
 }
 
 TEST(test_end_of_a_child_is_seen) {
@@ -179,22 +184,18 @@ TEST(test_end_of_a_child_is_seen) {
     } else {
         close(ends[1]);
     }
-    int end = 0;
-    assert_int_equal(waitpid(child, &end, 0), child);
-    assert_int_equal(WEXITSTATUS(end), 5);
+    assert_int_equal(exit_code_of(child), 5);
     close(ends[0]);
 }
 
 TEST(test_descriptors_are_closed) {
     const int file = os_open_nameless();
-    int end = 0;
     const pid_t child = fork();
     if (child == 0) {
         os_close_from(3);
         os_exit_now(is_open(STDERR_FILENO) && !is_open(file) ? 0 : 1);
     }
-    assert_int_equal(waitpid(child, &end, 0), child);
-    assert_int_equal(WEXITSTATUS(end), 0);
+    assert_int_equal(exit_code_of(child), 0);
     close(file);
 }
 

@@ -1,7 +1,6 @@
 // test_tuning.c: the cache of choices: each key's choices come back; damaged files, files of another key and unwritable
 // ones only cause a warning.
 #include <glob.h>
-#include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,17 +17,10 @@ static int make_cache(void **state) {
 static void expect_choice(const char *key, const char *name, const char *value, const char *warning) {
     host_tuning *tuning = host_tuning_open(key);
     const char *found = host_tuning_get(tuning, name);
-    if (value == NULL) {
-        assert_null(found);
-    } else {
-        assert_non_null(found);
-        assert_string_equal(found, value);
-    }
-    if (warning == NULL) {
-        assert_string_equal(host_tuning_warning(tuning), "");
-    } else if (strstr(host_tuning_warning(tuning), warning) == NULL) {
-        fail_msg("no '%s' in the warning: %s", warning, host_tuning_warning(tuning));
-    }
+    FAIL_IF(value == NULL || found == NULL ? value != found : strcmp(value, found) != 0, "%s is %s", name, found);
+    const char *said = host_tuning_warning(tuning);
+    FAIL_IF(warning == NULL ? said[0] != '\0' : strstr(said, warning) == NULL, "no '%s' in the warning: %s", warning,
+            said);
     host_tuning_free(tuning);
 }
 
@@ -63,6 +55,16 @@ TEST(test_two_writers) {
     expect_choice("shared", "of the first", "1", NULL);
 }
 
+// The only entry's path.
+static char *find_entry(void) {
+    glob_t found;
+    assert_int_equal(glob(textf("%s/stepmark/tuning/*", getenv("XDG_CACHE_HOME")), 0, NULL, &found), 0);
+    assert_int_equal(found.gl_pathc, 1);
+    char *path = textf("%s", found.gl_pathv[0]);
+    globfree(&found);
+    return path;
+}
+
 TEST(test_broken_files) {
     static const struct {
         const char *text;
@@ -77,26 +79,18 @@ TEST(test_broken_files) {
         {"{\"stepmark_tuning\": 1, \"key\": \"another\", \"choices\": {\"x\": \"1\"}}",
          "is of another device or build"},
     };
-    glob_t found;
-    const char *folder = temp_path("broken");
-    const char *pattern = textf("%.3000s/stepmark/tuning/*", folder);
-    setenv("XDG_CACHE_HOME", folder, 1);
+    setenv("XDG_CACHE_HOME", temp_path("broken"), 1);
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         save_choice("k", "x", "0"); // makes the folder, and mends the file before
         expect_choice("k", "x", "0", NULL);
-        assert_int_equal(glob(pattern, 0, NULL, &found), 0);
-        assert_int_equal(found.gl_pathc, 1);
-        temp_write(found.gl_pathv[0], files[i].text, strlen(files[i].text));
-        globfree(&found);
+        temp_write(find_entry(), files[i].text, strlen(files[i].text));
         expect_choice("k", "x", NULL, files[i].warning);
     }
     setenv("XDG_CACHE_HOME", temp_folder, 1);
 }
 
 TEST(test_no_folder) {
-    const char *file = temp_path("file");
-    temp_write(file, "", 0);
-    setenv("XDG_CACHE_HOME", file, 1); // no folder can be made in a file, not even by root
+    setenv("XDG_CACHE_HOME", temp_put_text("file", ""), 1); // no folder can be made in a file, not even by root
     host_tuning *tuning = host_tuning_open("k");
     host_tuning_put(tuning, "x", "1");
     host_tuning_save(tuning);
@@ -114,22 +108,11 @@ TEST(test_no_folder) {
     setenv("XDG_CACHE_HOME", temp_folder, 1);
 }
 
-// The only entry's path.
-static void find_entry(char path[PATH_MAX]) {
-    glob_t found;
-    assert_int_equal(glob(textf("%.1000s/stepmark/tuning/*", getenv("XDG_CACHE_HOME")), 0, NULL, &found), 0);
-    assert_int_equal(found.gl_pathc, 1);
-    snprintf(path, PATH_MAX, "%s", found.gl_pathv[0]);
-    globfree(&found);
-}
-
 // Files that others could have written are not read, not waited for, and replaced when choices are saved.
 TEST(test_untrusted_entries) {
-    char path[PATH_MAX];
-    const char *folder = temp_path("untrusted");
-    setenv("XDG_CACHE_HOME", folder, 1);
+    setenv("XDG_CACHE_HOME", temp_path("untrusted"), 1);
     save_choice("t", "x", "1");
-    find_entry(path);
+    char *path = find_entry();
     assert_int_equal(chmod(path, 0666), 0);
     expect_choice("t", "x", NULL, "others than this user");
     assert_int_equal(unlink(path), 0);

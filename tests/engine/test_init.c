@@ -1,7 +1,7 @@
 // test_init.c: counter-based random numbers and the initial weights drawn from them.
 #include "tests/support/test.h"
 #include "philox.h"
-#include "src/models/model.h"
+#include "tests/support/plans.h"
 
 // Known answers of Philox4x32-10: all bits zero, all bits one, the digits of pi.
 TEST(test_philox) {
@@ -71,12 +71,11 @@ static void assert_normal(const float *values, int64_t n_elems, double std) {
 }
 
 TEST(test_initial_weights) {
-    sm_model_config config = sm_model_size_find(&sm_model_gpt2, "tiny")->config;
+    sm_model_config config = *gpt2_of("tiny");
     config.d_model = 256; // so that the fill is shared among threads
     config.vocab = 1201;
     const sm_plan_options options = {.B = 1, .T = 1, .dtype = SM_F32};
-    SM_OWN(sm_plan) *plan = NULL;
-    assert_int_equal(sm_model_build(&config, &options, &plan), SM_OK);
+    SM_OWN(sm_plan) *plan = build_plan(&config, &options, SM_MODE_NAIVE, 0);
     int64_t n = 0;
     int64_t n_again = 0;
 

@@ -1,9 +1,21 @@
-// cpu_kernel_run.h: runs one op with a kernel of the cpu backend, on its own threads; if its weight can be packed ahead,
-// again with that, for the same bits.
+// cpu_kernel_run.h: runs one op with a kernel of the cpu backend, on its own threads and with scratch that is NaN; if its
+// weight can be packed ahead, again with that, for the same bits. And what tests of kernels compare with.
 #ifndef STEPMARK_TESTS_CPU_KERNEL_RUN_H
 #define STEPMARK_TESTS_CPU_KERNEL_RUN_H
 
 #include "backends/cpu/common/kernel.h"
+#include "backends/cpu/cpu.h"
+
+// All instruction sets; a processor lacks most of them.
+static const char *const cpu_isa_names[] = {"baseline",  "avx2", "avx512", "avx512_bf16", "amx",
+                                            "neon_bf16", "sme",  "rvv128", "rvv256",      "rvv512"};
+
+static inline double gelu_of(double x) { return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }
+
+static inline double gelu_slope_of(double x) {
+    double t = tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
+}
 
 typedef struct {
     const cpu_kernel_table *kernels;
@@ -58,8 +70,17 @@ static inline void cpu_kernel_run_packed(cpu_kernel_run *r) {
     host_unmap(packed, size_bytes);
 }
 
-static inline void cpu_kernel_run_op(const cpu_kernel_table *kernels, const host_op *op, int n_threads,
-                                     void *const *scratch) {
+static inline void cpu_kernel_run_op(const cpu_kernel_table *kernels, const host_op *op, int n_threads) {
+    enum { MOST_SCRATCHES = 8 };
+    void *scratch[MOST_SCRATCHES];
+    const cpu_scratch_bytes needs = kernels->scratch_bytes[op->op->kind];
+    const size_t scratch_bytes = ((needs == NULL ? 1 : needs(op, n_threads)) + 4095) / 4096 * 4096;
+    assert_true(n_threads <= MOST_SCRATCHES);
+    for (int i = 0; i < n_threads; i++) {
+        scratch[i] = aligned_alloc(4096, scratch_bytes);
+        assert_true(scratch[i] != NULL || scratch_bytes == 0);
+        memset(scratch[i], 0xFF, scratch_bytes); // NaN
+    }
     SM_OWN(cpu_binding) *binding = NULL;
     SM_OWN(cpu_pool) *pool = NULL;
     assert_int_equal(cpu_binding_make(NULL, &n_threads, &binding), SM_OK);
@@ -70,6 +91,9 @@ static inline void cpu_kernel_run_op(const cpu_kernel_table *kernels, const host
         cpu_pool_run_once(pool, cpu_kernel_finish_part, &r);
     }
     cpu_kernel_run_packed(&r);
+    for (int i = 0; i < n_threads; i++) {
+        free(scratch[i]);
+    }
 }
 
 #endif
