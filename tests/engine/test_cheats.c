@@ -8,9 +8,6 @@
 #include "tests/support/session.h"
 #include "philox.h"
 #include "bench/measure/harness.h"
-#include "src/models/model.h"
-#include "src/rewrites/rewrite.h"
-#include "src/verify/step_checks.h"
 
 enum { BATCH = 4, SEQUENCE = 16, N_TOKENS = BATCH * SEQUENCE, VOCAB = 61, N_BATCHES = 5, MOST_OPS = 512 };
 
@@ -119,10 +116,7 @@ static bool is_active(void) {
     }
 }
 
-static float *new_values(const sm_tensor *t) {
-    float *values = sm_malloc((size_t)sm_tensor_elems(t) * sizeof *values);
-    return values;
-}
+static float *new_values(const sm_tensor *t) { return sm_malloc((size_t)sm_tensor_elems(t) * sizeof(float)); }
 
 static sm_status run_spoilt(sm_executable *e, int i) {
     const sm_op *op = &e->plan->ops[i];
@@ -218,9 +212,7 @@ static const sm_model_config *config;
 static struct {
     int32_t inputs[N_BATCHES][N_TOKENS];
     int32_t targets[N_BATCHES][N_TOKENS];
-    double grad_norm;
     int64_t n_loss_checks;
-    sm_update_check *update_check;
 } work;
 
 static void draw_batches(void) {
@@ -244,34 +236,7 @@ static sm_status check(SM_UNUSED void *ctx, sm_session *session, int64_t index, 
                          &drawn, &result);
 }
 
-static sm_status check_gradients(void *ctx, sm_session *session, SM_UNUSED int64_t first_batch, int n_accum,
-                                 sm_row *row) {
-    sm_gradient_check result;
-    SM_ROW_TEXT(row->gradient_check, "as the program does");
-    const sm_status status = sm_check_gradients(session, n_accum, next_batch, ctx, &result);
-    work.grad_norm = result.grad_norm;
-    return status;
-}
-
-static sm_status before_step(SM_UNUSED void *ctx, sm_session *session, int64_t step, SM_UNUSED unsigned phases,
-                             uint64_t seed) {
-    SM_TRY(step == 1 ? sm_poison_gradients(session) : SM_OK);
-    return sm_update_check_begin(session, seed + (uint64_t)step, &work.update_check);
-}
-
-static sm_status after_update(SM_UNUSED void *ctx, sm_session *session, SM_UNUSED sm_row *row) {
-    sm_update_result result;
-    const sm_status status = sm_update_check_end(work.update_check, session, work.grad_norm, &result);
-    work.update_check = NULL;
-    work.grad_norm = 0;
-    return status;
-}
-
-static const sm_workload workload = {.next_batch = next_batch,
-                                     .check = check,
-                                     .check_gradients = check_gradients,
-                                     .before_step = before_step,
-                                     .after_update = after_update};
+static const sm_workload workload = {.next_batch = next_batch, .check = check, CHECKED};
 
 static sm_plan *build(const variant *v) {
     const sm_plan_options options = {TRAINING(BATCH, SEQUENCE, SM_F32), .one_micro_batch = true};
@@ -290,13 +255,14 @@ static sm_status measure(sm_device *device, const variant *v, sm_row *row) {
     protocol.n_attribution = 1;
     protocol.check_seed = (uint64_t)draw(1 << 30);
     config = v->model;
+    checked.feed = next_batch;
     work.n_loss_checks = 0;
     draw_batches();
     SM_OWN(sm_session) *session = start_session(device, build(v), (uint64_t)draw(1 << 30));
     sm_row_init(row);
     const sm_status status = sm_harness_measure(session, &protocol, &workload, row);
-    sm_update_check_free(work.update_check);
-    work.update_check = NULL;
+    sm_update_check_free(checked.update);
+    checked.update = NULL;
     return status;
 }
 
@@ -423,6 +389,5 @@ int main(void) {
     for (size_t i = 0; i < n_tests; i++) {
         tests[i].initial_state = device;
     }
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    return failed;
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

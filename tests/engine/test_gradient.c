@@ -4,40 +4,20 @@
 #include "tests/support/test.h"
 #include "tests/support/session.h"
 #include "philox.h"
-#include "src/models/model.h"
-#include "src/rewrites/rewrite.h"
-#include "src/session/session.h"
+#include "src/verify/step_checks.h"
 
 static const sm_model_config gpt2 = {MODEL(gpt2, 2, 2, 8, 24, 11, 6)};
 
 static const sm_model_config gpt2_bent = {MODEL(gpt2, 1, 2, 8, 24, 11, 6)};
 
 // Heads that share keys and values, and a head of its own; and neither.
-static const sm_model_config llama = {.model = &sm_model_llama,
-                                      .n_layer = 2,
-                                      .n_head = 4,
-                                      .n_kv_head = 2,
-                                      .d_model = 16,
-                                      .d_ff = 6,
-                                      .vocab = 11,
-                                      .context = 6,
-                                      .norm_eps = 1e-2,
-                                      .rope_theta = 100,
-                                      .untied = true};
+static const sm_model_config llama = {SM_DIMENSIONS(llama, 2, 4, 16, 6, 11, 6), .n_kv_head = 2, .norm_eps = 1e-2,
+                                      .rope_theta = 100, .untied = true};
 static const sm_model_config llama_tied = {MODEL(llama, 1, 2, 8, 12, 11, 6), .rope_theta = 1e4};
 
 // Heads wider than d_model / n_head.
-static const sm_model_config qwen3 = {.model = &sm_model_qwen3,
-                                      .n_layer = 2,
-                                      .n_head = 4,
-                                      .n_kv_head = 2,
-                                      .head_dim = 6,
-                                      .d_model = 16,
-                                      .d_ff = 6,
-                                      .vocab = 11,
-                                      .context = 6,
-                                      .norm_eps = 1e-2,
-                                      .rope_theta = 100};
+static const sm_model_config qwen3 = {SM_DIMENSIONS(qwen3, 2, 4, 16, 6, 11, 6), .n_kv_head = 2, .head_dim = 6,
+                                      .norm_eps = 1e-2, .rope_theta = 100};
 
 enum { BATCH = 2, SEQUENCE = 5, MOST_ELEMS = 64 * 8 };
 
@@ -54,14 +34,12 @@ static double uniform(uint64_t key, int64_t i) {
     return (double)sm_philox4x32(key, (uint64_t)i, 0).word[0] * 0x1p-31 - 1; // in [-1, 1)
 }
 
-static void check(sm_status status) { FAIL_IF(status != SM_OK, "%s", sm_error_message()); }
-
 static void upload(sm_session *s, int tensor, int64_t first, int64_t n, const double *values) {
-    check(s->device->backend->upload(s->executable, tensor, first, n, values));
+    ok(s->device->backend->upload(s->executable, tensor, first, n, values));
 }
 
 static void download(sm_session *s, int tensor, int64_t n, double *values) {
-    check(s->device->backend->download(s->executable, tensor, 0, n, values));
+    ok(s->device->backend->download(s->executable, tensor, 0, n, values));
 }
 
 // Fills a parameter so that every term of its gradient counts.
@@ -80,15 +58,15 @@ static void set_batch(sm_session *s) {
     const int32_t tokens[BATCH * SEQUENCE] = {3, 10, 0, 3, 7, 1, 3, 3, 9, 10};
     const int32_t targets[BATCH * SEQUENCE] = {10, 0, -1, 7, 2, 3, -1, 9, 10, 4};
     const int32_t starts[BATCH * SEQUENCE] = {0, 0, 2, 2, 2, 0, 1, 1, 1, 4};
-    check(s->plan->starts == SM_NO_TENSOR ? SM_OK : sm_session_set_documents(s, starts));
-    check(sm_session_set_batch(s, tokens, targets));
-    check(sm_session_set_hyper(s, &sm_optimizer_adamw.defaults, 1, 1));
+    ok(s->plan->starts == SM_NO_TENSOR ? SM_OK : sm_session_set_documents(s, starts));
+    ok(sm_session_set_batch(s, tokens, targets));
+    ok(sm_session_set_hyper(s, &sm_optimizer_adamw.defaults, 1, 1));
 }
 
 static double loss_of(sm_session *s) {
     double loss = 0;
     s->n_micro_steps = 3; // the same dropout masks every time
-    check(sm_session_run(s, SM_RUN_FORWARD, NULL));
+    ok(sm_session_run(s, SM_RUN_FORWARD, NULL));
     download(s, s->plan->loss, 1, &loss);
     return loss;
 }
@@ -117,44 +95,28 @@ static double compare_param(sm_session *s, int tensor, const double *gradient) {
     return worst / largest;
 }
 
-static void note_coverage(const sm_plan *plan) {
+// Attention AUTO: rows are no documents.
+static sm_session *open_session(sm_device *device, const sm_model_config *model, sm_mode mode, double dropout_p,
+                                sm_attention attention) {
+    const sm_plan_options options = {TRAINING_BY(NULL, BATCH, SEQUENCE, SM_F64), .dropout_p = dropout_p, .seed = 1,
+                                     .documents = attention != SM_ATTENTION_AUTO, .attention = attention};
+    sm_plan *plan = build_plan(model, &options, mode, 0);
     for (int i = 0; i < plan->n_ops; i++) {
         covered[plan->ops[i].kind] = true;
         covered_epilogues |= plan->ops[i].attr.epilogue;
     }
-}
-
-// AUTO: rows are no documents.
-static sm_session *open_session(const sm_model_config *model, sm_mode mode, double dropout_p, sm_attention attention) {
-    const sm_plan_options options = {.B = BATCH,
-                                     .T = SEQUENCE,
-                                     .dtype = SM_F64,
-                                     .dropout_p = dropout_p,
-                                     .seed = 1,
-                                     .backward = true,
-                                     .documents = attention != SM_ATTENTION_AUTO,
-                                     .attention = attention};
-    sm_plan *plan = build_plan(model, &options, mode, 0);
-    note_coverage(plan);
     covered_models[n_covered_models++ % 16] = model->model;
-    return open_plan(open_backend("reference", 0), plan);
-}
-
-static void close_session(sm_session *s) {
-    SM_OWN(sm_device) *device = s->device;
-    sm_session_close(s);
+    return open_plan(device, plan);
 }
 
 // The gradients of the plan's own backward, all of them, before the differences begin: in a
 // fused plan the forward range adds to some.
 static void run_backward(sm_session *s, double (*gradients)[MOST_ELEMS]) {
     s->n_micro_steps = 3;
-    check(sm_session_run(s, SM_RUN_ZERO_GRAD | SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL));
+    ok(sm_session_run(s, SM_RUN_ZERO_GRAD | SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL));
     for (int i = 0; i < s->plan->n_tensors; i++) {
         if (sm_plan_is_param(s->plan, i)) {
-            char name[SM_NAME_SIZE + 2];
-            snprintf(name, sizeof name, "d.%s", s->plan->tensors[i].name);
-            int gradient = sm_plan_find_tensor(s->plan, name);
+            const int gradient = sm_gradient_of(s->plan, i);
             assert_int_not_equal(gradient, SM_NO_TENSOR);
             download(s, gradient, s->plan->tensors[i].real_elems, gradients[i]);
         }
@@ -166,10 +128,10 @@ static void check_gradients_of(const sm_model_config *model, sm_mode mode, doubl
     double values[MOST_ELEMS];
     double worst = 0;
     int n_params = 0;
-    sm_session *s = open_session(model, mode, dropout_p, attention);
+    SM_OWN(sm_device) *device = open_backend("reference", 0);
+    SM_OWN(sm_session) *s = open_session(device, model, mode, dropout_p, attention);
     const sm_plan *plan = s->plan;
-    double(*gradients)[MOST_ELEMS] = calloc((size_t)plan->n_tensors, sizeof *gradients);
-    assert_non_null(gradients);
+    SM_FREED double(*gradients)[MOST_ELEMS] = sm_calloc((size_t)plan->n_tensors, sizeof *gradients);
     set_batch(s);
     for (int i = 0; i < plan->n_tensors; i++) {
         if (sm_plan_is_param(plan, i)) {
@@ -186,8 +148,6 @@ static void check_gradients_of(const sm_model_config *model, sm_mode mode, doubl
     print_message("%s, mode %s, dropout %g: %d parameters, largest error %.1e\n", model->model->name,
                   sm_mode_name(mode), dropout_p, n_params, worst);
     assert_int_equal(n_params, n_expected);
-    free(gradients);
-    close_session(s);
 }
 
 static void check_gradients(const sm_model_config *model, sm_mode mode, double dropout_p, int n_expected) {

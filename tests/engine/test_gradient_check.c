@@ -7,9 +7,6 @@
 #include "tests/support/session.h"
 #include "philox.h"
 #include "bench/measure/step.h"
-#include "src/models/model.h"
-#include "src/rewrites/rewrite.h"
-#include "src/verify/step_checks.h"
 
 enum { VOCAB = 37 };
 
@@ -81,7 +78,7 @@ static float spoil(bool changes, float was, float is) {
 static void unmask(sm_executable *executable, const sm_op *op) {
     const sm_plan *plan = executable->plan;
     if (op->kind == SM_OP_DROPOUT) {
-        assert_int_equal(copy(executable, op->in[SM_IN(dropout, x)], false, after), SM_OK);
+        ok(copy(executable, op->in[SM_IN(dropout, x)], false, after));
         return;
     }
     assert_true(op->kind == SM_OP_CROSSENTROPY_BACKWARD || op->kind == SM_OP_CROSSENTROPY_WITH_GRADIENT);
@@ -125,12 +122,6 @@ static sm_backend mutants;
 
 // --- a workload ------------------------------------------------------------------------------
 
-static struct {
-    double grad_norm;
-    sm_update_check *update_check;
-    sm_gradient_check gradients;
-} checks;
-
 static sm_status next_batch(SM_UNUSED void *ctx, sm_session *session, int64_t index) {
     int32_t tokens[N_TOKENS];
     int32_t targets[N_TOKENS];
@@ -142,32 +133,7 @@ static sm_status next_batch(SM_UNUSED void *ctx, sm_session *session, int64_t in
     return sm_session_set_batch(session, tokens, targets);
 }
 
-static sm_status check_gradients(void *ctx, sm_session *session, SM_UNUSED int64_t first_batch, int n_accum,
-                                 sm_row *row) {
-    SM_ROW_TEXT(row->gradient_check, "differences");
-    sm_status status = sm_check_gradients(session, n_accum, next_batch, ctx, &checks.gradients);
-    checks.grad_norm = checks.gradients.grad_norm;
-    return status;
-}
-
-static sm_status before_step(SM_UNUSED void *ctx, sm_session *session, int64_t step, SM_UNUSED unsigned phases,
-                             uint64_t seed) {
-    SM_TRY(step == 1 ? sm_poison_gradients(session) : SM_OK);
-    return sm_update_check_begin(session, seed, &checks.update_check);
-}
-
-static sm_status after_update(SM_UNUSED void *ctx, sm_session *session, SM_UNUSED sm_row *row) {
-    sm_update_result result;
-    sm_status status = sm_update_check_end(checks.update_check, session, checks.grad_norm, &result);
-    checks.update_check = NULL;
-    checks.grad_norm = 0;
-    return status;
-}
-
-static const sm_workload workload = {.next_batch = next_batch,
-                                     .check_gradients = check_gradients,
-                                     .before_step = before_step,
-                                     .after_update = after_update};
+static const sm_workload workload = {.next_batch = next_batch, CHECKED};
 
 // --- running ---------------------------------------------------------------------------------
 
@@ -193,7 +159,7 @@ static void draw_weights(sm_session *session) {
             const double uniform = (double)sm_philox4x32(key, (uint64_t)k, 0).word[0] * 0x1p-31 - 1;
             before[k] = (float)(centre + 0.2 * uniform);
         }
-        assert_int_equal(sm_session_write(session, i, n, before), SM_OK);
+        ok(sm_session_write(session, i, n, before));
     }
 }
 
@@ -230,13 +196,13 @@ static unsigned micro_phases(int index, int n_accum) {
 // A second step whose update alone is checked: who measures looks at its ops, too, and would find there what has to be
 // found here.
 static sm_status run_second(sm_session *session, const variant *v, const sm_step_settings *settings, sm_row *row) {
-    SM_TRY(before_step(NULL, session, 2, SM_RUN_STEP, 1));
+    SM_TRY(checked_before(NULL, session, 2, SM_RUN_STEP, 1));
     SM_TRY(sm_session_set_hyper(session, settings, 2, v->n_accum));
     for (int i = 0; i < v->n_accum; i++) {
         SM_TRY(next_batch(NULL, session, v->n_accum + i));
         SM_TRY(sm_session_run(session, micro_phases(i, v->n_accum), NULL));
     }
-    return after_update(NULL, session, row);
+    return checked_after(NULL, session, row);
 }
 
 // Two steps with these checks: the first status that is not ok.
@@ -246,15 +212,15 @@ static sm_status run_steps(sm_session *session, const variant *v) {
         .session = session, .workload = &workload, .settings = &settings, .phases = SM_RUN_STEP, .n_accum = v->n_accum};
     sm_row row;
     sm_row_init(&row);
-    sm_status status = SM_OK;
     mutant.happened = false;
+    checked.feed = next_batch;
     int64_t elapsed_ns;
     double loss;
-    status = status == SM_OK ? sm_step_run(&stepper, &row, NULL, &elapsed_ns, &loss) : status;
+    sm_status status = sm_step_run(&stepper, &row, NULL, &elapsed_ns, &loss);
     status = status == SM_OK ? run_second(session, v, &settings, &row) : status;
     sm_row_free(&row);
-    sm_update_check_free(checks.update_check);
-    checks.update_check = NULL;
+    sm_update_check_free(checked.update);
+    checked.update = NULL;
     return status;
 }
 
@@ -265,11 +231,11 @@ static double fingerprint(sm_device *device, const variant *v) {
     const sm_plan *plan = session->plan;
     const sm_step_settings settings = settings_of(v->optimizer);
     double sum = 0;
-    assert_int_equal(sm_poison_gradients(session), SM_OK);
-    assert_int_equal(sm_session_set_hyper(session, &settings, 1, v->n_accum), SM_OK);
+    ok(sm_poison_gradients(session));
+    ok(sm_session_set_hyper(session, &settings, 1, v->n_accum));
     for (int i = 0; i < v->n_accum; i++) {
-        assert_int_equal(next_batch(NULL, session, i), SM_OK);
-        assert_int_equal(sm_session_run(session, micro_phases(i, v->n_accum), NULL), SM_OK);
+        ok(next_batch(NULL, session, i));
+        ok(sm_session_run(session, micro_phases(i, v->n_accum), NULL));
     }
     for (int i = 0; i < plan->n_tensors; i++) {
         const sm_tensor *t = &plan->tensors[i];
@@ -277,7 +243,7 @@ static double fingerprint(sm_device *device, const variant *v) {
             if (t->role == roles[r] && t->view_of == SM_NO_TENSOR && t->arena >= 0) {
                 const int64_t n = sm_tensor_elems(t);
                 double sizes = 1e-30;
-                assert_int_equal(sm_session_read(session, i, n, after), SM_OK);
+                ok(sm_session_read(session, i, n, after));
                 for (int64_t k = 0; k < n; k++) {
                     sizes += fabs((double)after[k]) * (double)(1 + k % 7);
                 }
@@ -300,13 +266,9 @@ TEST(nothing_is_found_where_nothing_is_wrong) {
     mutant.fault = NO_FAULT;
     for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
         SM_OWN(sm_session) *session = open_session(device, &variants[i]);
-        sm_status status = run_steps(session, &variants[i]);
-        if (status != SM_OK) {
-            print_error("variant %zu: %s\n", i, sm_error_message());
-        }
-        assert_int_equal(status, SM_OK);
-        assert_true(checks.gradients.tells);
-        assert_true(checks.gradients.error <= 2e-3);
+        FAIL_IF(run_steps(session, &variants[i]) != SM_OK, "variant %zu: %s", i, sm_error_message());
+        assert_true(checked.gradients.tells);
+        assert_true(checked.gradients.error <= 2e-3);
     }
 }
 
@@ -343,9 +305,8 @@ static void try_mutant(sm_device *device, const variant *v, double sound, tally 
         t->n_harmless++;
         return;
     }
-    sm_session *session = open_session(device, v);
-    sm_status status = run_steps(session, v);
-    sm_session_close(session);
+    SM_OWN(sm_session) *session = open_session(device, v);
+    const sm_status status = run_steps(session, v);
     assert_true(mutant.happened);
     t->n_found += status == SM_ERR_MISMATCH;
     if (status != SM_ERR_MISMATCH) {
@@ -353,7 +314,7 @@ static void try_mutant(sm_device *device, const variant *v, double sound, tally 
         print_error("missed: %s: %s, output %s: %s; mode %s, dropout %g, %d micro-batches (status %d, error %g)\n",
                     v->model->model->name, sm_op_name(mutant.kind),
                     sm_op_get_info(mutant.kind)->out[mutant.output].name, fault_names[mutant.fault],
-                    sm_mode_name(v->mode), v->dropout_p, v->n_accum, (int)status, checks.gradients.error);
+                    sm_mode_name(v->mode), v->dropout_p, v->n_accum, (int)status, checked.gradients.error);
     }
 }
 
@@ -433,25 +394,24 @@ static sm_status turn_signs(sm_device *device, float left, float factor) {
     assert_true(p != SM_NO_TENSOR && g != SM_NO_TENSOR && m != SM_NO_TENSOR);
     const int64_t n = sm_tensor_elems(&session->plan->tensors[g]);
     assert_true(n <= MAX_ELEMS);
-    assert_int_equal(sm_session_set_hyper(session, &settings, 1, 1), SM_OK);
-    assert_int_equal(next_batch(NULL, session, 0), SM_OK);
-    assert_int_equal(sm_session_run(session, SM_RUN_ZERO_GRAD | SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL), SM_OK);
-    assert_int_equal(sm_session_read(session, g, n, after), SM_OK);
+    ok(sm_session_set_hyper(session, &settings, 1, 1));
+    ok(next_batch(NULL, session, 0));
+    ok(sm_session_run(session, SM_RUN_ZERO_GRAD | SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL));
+    ok(sm_session_read(session, g, n, after));
     const float share = (float)((1 - settings.beta1) / settings.beta1);
     for (int64_t i = 0; i < n; i++) {
         before[i] = -share * (1 - left) * after[i];
     }
-    assert_int_equal(sm_session_write(session, m, n, before), SM_OK);
-    assert_int_equal(sm_session_read(session, p, n, before), SM_OK);
-    assert_int_equal(sm_update_check_begin(session, 1, &check), SM_OK);
-    assert_int_equal(sm_session_run(session, SM_RUN_OPTIMIZER, NULL), SM_OK);
-    assert_int_equal(sm_session_read(session, p, n, after), SM_OK);
+    ok(sm_session_write(session, m, n, before));
+    ok(sm_session_read(session, p, n, before));
+    ok(sm_update_check_begin(session, 1, &check));
+    ok(sm_session_run(session, SM_RUN_OPTIMIZER, NULL));
+    ok(sm_session_read(session, p, n, after));
     for (int64_t i = 0; i < n; i += 2) {
         after[i] = factor * (2 * before[i] - after[i]); // without decay
     }
-    assert_int_equal(sm_session_write(session, p, n, after), SM_OK);
-    sm_status status = sm_update_check_end(check, session, 0, &result);
-    return status;
+    ok(sm_session_write(session, p, n, after));
+    return sm_update_check_end(check, session, 0, &result);
 }
 
 TEST(open_signs_go_either_way) {

@@ -5,6 +5,7 @@
 #include "bench/measure/harness.h"
 #include "src/io/safetensors.h"
 #include "src/session/session.h"
+#include "src/verify/step_checks.h"
 #include "tests/support/plans.h"
 
 // The backend's first device.
@@ -77,6 +78,38 @@ static inline void run_made_step(sm_session *session, int step, int n_accum) {
     }
     ok(sm_session_synchronize(session));
 }
+
+// A workload's checks of gradients and updates, as the program makes them; the batches are the test's.
+static struct {
+    sm_feed feed;
+    double grad_norm;
+    sm_gradient_check gradients;
+    sm_update_check *update;
+} checked;
+
+static inline sm_status checked_gradients(void *ctx, sm_session *session, SM_UNUSED int64_t first_batch, int n_accum,
+                                          sm_row *row) {
+    SM_ROW_TEXT(row->gradient_check, "as the program does");
+    const sm_status status = sm_check_gradients(session, n_accum, checked.feed, ctx, &checked.gradients);
+    checked.grad_norm = checked.gradients.grad_norm;
+    return status;
+}
+
+static inline sm_status checked_before(SM_UNUSED void *ctx, sm_session *session, int64_t step,
+                                       SM_UNUSED unsigned phases, uint64_t seed) {
+    SM_TRY(step == 1 ? sm_poison_gradients(session) : SM_OK);
+    return sm_update_check_begin(session, seed + (uint64_t)step, &checked.update);
+}
+
+static inline sm_status checked_after(SM_UNUSED void *ctx, sm_session *session, SM_UNUSED sm_row *row) {
+    sm_update_result result;
+    const sm_status status = sm_update_check_end(checked.update, session, checked.grad_norm, &result);
+    checked.update = NULL;
+    checked.grad_norm = 0;
+    return status;
+}
+
+#define CHECKED .check_gradients = checked_gradients, .before_step = checked_before, .after_update = checked_after
 
 // For tests that measure: a few warm-up steps and repetitions of the whole step, no limits.
 static inline sm_protocol sm_protocol_default(void) {
