@@ -102,7 +102,7 @@ int sm_gradient_of(const sm_plan *plan, int tensor) {
 // First touch is slow, so all threads share it: each its own part, so that two do not fault on one huge page.
 static void touch(float *values, int64_t n) {
     enum { PAGE_ELEMS = 4096 / sizeof(float) };
-#pragma omp parallel for schedule(static) num_threads(sm_few_host_threads())
+#pragma omp parallel for schedule(static) num_threads(sm_host_threads())
     for (int64_t i = 0; i < n; i += PAGE_ELEMS) {
         values[i] = 0;
     }
