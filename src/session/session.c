@@ -99,7 +99,7 @@ static void convert(const sm_number_format *format, bool widens, int64_t n_elems
         }
         return;
     }
-#pragma omp parallel for schedule(static) num_threads(sm_few_host_threads())
+#pragma omp parallel for schedule(static) num_threads(sm_host_threads())
     for (int64_t first = 0; first < n_elems; first += PIECE) {
         convert(format, widens, n_elems - first < PIECE ? n_elems - first : PIECE,
                 (const char *)from + (size_t)first * from_bytes, (char *)to + (size_t)first * to_bytes);

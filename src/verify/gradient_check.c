@@ -314,7 +314,7 @@ static sm_status move_forth(checker *c, piece *p) {
     }
     SM_TRY(p->moves ? sm_session_read_part(c->session, p->value, p->first_elem, n, p->values) : SM_OK);
     const int64_t n_blocks = (p->cols + BLOCK_COLUMNS - 1) / BLOCK_COLUMNS;
-#pragma omp parallel for schedule(static) reduction(sum : sum) if (n > FEW_ELEMS) num_threads(sm_few_host_threads())
+#pragma omp parallel for schedule(static) reduction(sum : sum) if (n > FEW_ELEMS) num_threads(sm_host_threads())
     for (int64_t b = 0; b < n_blocks; b++) {
         sum = add(sum, p->moves ? move_block(c, p, b) : look_at_block(c, p, b));
     }
@@ -334,7 +334,7 @@ static sm_status move_back(checker *c, const piece *p) {
         return SM_OK;
     }
     SM_TRY(sm_session_read_part(c->session, p->value, p->first_elem, n, c->moved));
-#pragma omp parallel for schedule(static) if (n > FEW_ELEMS) num_threads(sm_few_host_threads())
+#pragma omp parallel for schedule(static) if (n > FEW_ELEMS) num_threads(sm_host_threads())
     for (int64_t i = 0; i < n; i++) {
         c->moved[i] = (float)(2 * (double)p->values[i] - c->moved[i]);
     }
