@@ -532,8 +532,6 @@ static json_t *make_record(const sm_advice_case *its, const json_t *default_rows
     return record;
 }
 
-// --- all ---------------------------------------------------------------------------------------------
-
 // In the table by gain, or by speed without a default; failures come last, in the order of trying.
 json_t *sm_advice(const sm_advice_case *cases, size_t n) {
     const char *by = has_figures(telling_row(cases[0].rows)) ? "gain" : "tokens_per_s";

@@ -15,8 +15,6 @@
 
 enum { MOST_POINTS = 240 };
 
-// --- what a path holds -----------------------------------------------------------------------
-
 bool sm_curves_is_training(const char *path) {
     SM_OWN(FILE) *file = NULL;
     char line[32], inner[PATH_MAX];

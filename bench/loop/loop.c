@@ -136,8 +136,6 @@ const sm_loop_step *sm_loop_steps(const sm_loop *loop, int *n) {
     return loop->apart;
 }
 
-// --- memory over a step ----------------------------------------------------------------------------------
-
 // loop.memory: the tensors that hold data while each op runs, from the planner, at the measured times of the ops of n_steps
 // steps. Of many ops neighbours are joined, with the largest of their sizes.
 static json_t *memory_of(const sm_plan *plan, const int64_t *op_ns, int n_steps) {
@@ -298,8 +296,6 @@ sm_status sm_loop_report(const sm_loop *loop, sm_row *row) {
     row->loop.memory = memory_of(loop->stepper.session->plan, loop->op_ns, loop->n_apart);
     return sm_loop_verdict(loop->stepper.session->plan, median_work(loop, row), row);
 }
-
-// --- of a training -------------------------------------------------------------------------------------
 
 sm_status sm_loop_conclude(const sm_loop *l, sm_row *row) {
     const sm_plan *plan = l->stepper.session->plan;

@@ -57,8 +57,6 @@ static void add_step(json_t *events, const sm_plan *plan, const sm_loop_step *st
     }
 }
 
-// --- the loader ------------------------------------------------------------------------------------------
-
 // What made a step's load, and how many were ready when it was asked for.
 static void add_load(json_t *events, const sm_loop_step *step, int64_t origin_ns) {
     const sm_load *load = &step->step.load;

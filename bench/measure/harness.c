@@ -7,9 +7,7 @@
 #include "bench/sensors/sensors.h"
 #include "src/plan/host_threads.h"
 
-#include <errno.h>
 #include <math.h>
-#include <time.h>
 
 enum { MAX_AUTO_WARMUP = 50, ROOM_OF_A_NUMBER = 24 };
 
@@ -94,16 +92,6 @@ static sm_status may_continue(const measurement *m, sm_stage stage, int done, in
         p->progress(p->progress_ctx, stage, done, total);
     }
     return SM_OK;
-}
-
-static void rest(const sm_protocol *p) {
-    if (!(p->delay_s > 0)) {
-        return;
-    }
-    struct timespec left = {.tv_sec = (time_t)p->delay_s};
-    left.tv_nsec = (long)((p->delay_s - (double)left.tv_sec) * 1e9);
-    while (nanosleep(&left, &left) != 0 && errno == EINTR && !(p->interrupted != NULL && *p->interrupted)) {
-    }
 }
 
 // --- stages --------------------------------------------------------------------------------
@@ -441,9 +429,7 @@ static sm_status check_protocol(const sm_protocol *p, const sm_plan *plan) {
                "protocol: %d repetitions, %d warm-up steps, %d attribution steps, %d micro-batches a step: at least 1, "
                "0, 0 and 1 are needed",
                p->n_repetitions, p->n_warmup, p->n_attribution, p->n_accum);
-    SM_FAIL_IF(!(p->timeout_s >= 0 && p->delay_s >= 0 && p->delay_s <= 86400), SM_ERR_INVALID,
-               "protocol: timeout %g s, delay %g s: neither may be negative, and a delay is at most a day",
-               p->timeout_s, p->delay_s);
+    SM_FAIL_IF(!(p->timeout_s >= 0), SM_ERR_INVALID, "protocol: timeout %g s: it may not be negative", p->timeout_s);
     SM_FAIL_IF(!(p->max_noise_percent >= 0 && p->min_time_s >= 0 && p->max_time_s >= 0) ||
                    (p->max_noise_percent > 0 && (p->min_samples < 1 || p->max_samples < p->min_samples)),
                SM_ERR_INVALID,
@@ -487,9 +473,7 @@ static sm_status take_samples(measurement *m) {
     SM_TRY(check_protocol(p, m->session->plan));
     SM_TRY(allocate(m));
     sm_sensors_open("", m->row->gpu_info, &m->sensors);
-    rest(p);
-    const int64_t begin_ns = p->begin_ns > 0 ? p->begin_ns + (int64_t)(p->delay_s * 1e9) : sm_now_ns();
-    const double deadline = (double)begin_ns + p->timeout_s * 1e9;
+    const double deadline = (double)(p->begin_ns > 0 ? p->begin_ns : sm_now_ns()) + p->timeout_s * 1e9;
     if (p->timeout_s > 0 && deadline < 9e18) {
         m->deadline_ns = (int64_t)deadline;
         m->grace_ns = least_grace_ns;

@@ -88,8 +88,7 @@ typedef struct {
     sm_pass_type pass;
     double timeout_s; // tested between steps; 0 = none. The current step then has another second, or half as long again
                       // as the longest so far, before the device counts as hung
-    int64_t begin_ns; // time of sm_now_ns at which the limit began to count, without delay_s; 0 = at the first step
-    double delay_s;   // pause before the first step, to let the machine cool down
+    int64_t begin_ns; // time of sm_now_ns at which the limit began to count; 0 = at the first step
 
     // Set by a signal handler; tested between steps. NULL is fine.
     const volatile sig_atomic_t *interrupted;

@@ -320,8 +320,6 @@ void sm_judge_peak(sm_row *row) {
     }
 }
 
-// --- losses ------------------------------------------------------------------------------------
-
 sm_status sm_judge_losses(const sm_row *row) {
     const int64_t n = row->losses.n;
     const double *losses = row->losses.values;

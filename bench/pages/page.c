@@ -8,8 +8,6 @@
 #include "bench/tables/layout.h"
 #include "bench/tables/show.h"
 
-// --- embedded files --------------------------------------------------------------------------
-
 // Files of pages are next to the code that uses them, and have unique names.
 static void put_asset(FILE *out, const char *file_name) {
     const sm_embedded *file = sm_embedded_find_below("", file_name);
@@ -17,8 +15,6 @@ static void put_asset(FILE *out, const char *file_name) {
         fwrite(file->text, 1, file->size_bytes, out);
     }
 }
-
-// --- text ------------------------------------------------------------------------------------
 
 void sm_page_text(FILE *out, const char *text) {
     static const char markup[] = "&<>\"'";

@@ -111,8 +111,6 @@ static int longest_first(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-// --- verdict --------------------------------------------------------------------------------
-
 // `step`: all ops, and the time outside of ops as overhead. `kinds`: by their least times, so that a single preemption
 // does not name an op.
 static void write_verdict(sm_profile *profile, const sm_profile_line *step, const sm_profile_line *kinds, int n_kinds,

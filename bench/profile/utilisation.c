@@ -100,8 +100,6 @@ static void look(sm_utilisation *u, double values[N_SERIES]) {
     values[AT_power_w] = sm_nvml_read(u->nvml, SM_NVML_POWER_MW) / 1000;
 }
 
-// --- keeping ----------------------------------------------------------------------------------------------
-
 static void *watch(void *ctx) {
     sm_utilisation *u = ctx;
     int64_t next_ns = sm_now_ns();

@@ -174,12 +174,7 @@ static void make_rows(const json_t *rows, report_rows *report) {
     }
 }
 
-static void free_rows(report_rows *report) {
-    free(report->rows);
-    *report = (report_rows){.rows = NULL};
-}
-
-// --- the answer: of the work that most rows did --------------------------------------------------
+static void free_rows(report_rows *report) { free(report->rows); }
 
 enum { SETTING_SIZE = NAME_SIZE + 160 };
 
@@ -241,18 +236,13 @@ static void text_sentence(const char *work, const report_row *a, const report_ro
     text_setting(a, setting, sizeof(setting));
     if (!is_ranked(a)) {
         snprintf(text, size_bytes, "No verdict for %s: %s.", work, a->doubt);
-        return;
-    }
-    if (b == NULL || !is_ranked(b)) {
+    } else if (b == NULL || !is_ranked(b)) {
         snprintf(text, size_bytes, "For %s, %s reaches %s tokens/s with %s%s.", work, a->device, rate, setting,
                  b != NULL ? "; the figures of the others support no verdict" : "");
-        return;
-    }
-    const double lo = a->tokens_lo / b->tokens_hi;
-    if (lo > 1) {
+    } else if (a->tokens_lo > b->tokens_hi) {
         snprintf(text, size_bytes, "For %s, %s is the fastest: %s tokens/s with %s, %.2f (%.2f to %.2f) times %s.",
-                 work, a->device, rate, setting, a->tokens_per_s / b->tokens_per_s, lo, a->tokens_hi / b->tokens_lo,
-                 b->device);
+                 work, a->device, rate, setting, a->tokens_per_s / b->tokens_per_s, a->tokens_lo / b->tokens_hi,
+                 a->tokens_hi / b->tokens_lo, b->device);
     } else {
         snprintf(text, size_bytes, "For %s, no device is the fastest: %s (%s tokens/s, %s) is not told apart from %s.",
                  work, a->device, rate, setting, b->device);
@@ -286,8 +276,6 @@ int sm_report_answer(const json_t *rows, const sm_costs *costs, char text[SM_ANS
     const report_row *row = find_answer(&report, costs, text, reason);
     return row != NULL ? row->index : -1;
 }
-
-// --- the rows, for the page to show and export ---------------------------------------------------
 
 enum { MOST_LOOPS = 24 };
 

@@ -21,19 +21,20 @@ static const double most_op_time = 20;
 static const double op_time_slack_ns = 3e8;
 
 // Fields that rules name often. NaN: not there, and no comparison holds.
-#define FIGURES(X)                                                                                           \
-    X(median_ns)                                                                                             \
-    X(median_ts)                                                                                             \
-    X(avg_ns)                                                                                                \
-    X(max_ns)                                                                                                \
-    X(ci95_hi_ns)                                                                                            \
-    X(n_batch)                                                                                               \
-    X(n_seq)                                                                                                 \
-    X(n_accum)                                                                                               \
-    X(real_tokens)                                                                                           \
-    X(padded_tokens) X(energy_j) X(n_layer) X(n_head) X(d_model) X(d_ff) X(vocab) X(n_ctx) X(model_n_params) \
-        X(attribution_ns) X(flops) X(bytes) X(peak_flops) X(datasheet_flops) X(peak_bandwidth) X(ideal_ns)   \
-            X(n_threads) X(peak_rss_bytes) X(device_peak_bytes) X(loss_checked) X(loss_reference)
+#define FIGURES(X)                                                                                                     \
+    X(median_ns)                                                                                                       \
+    X(median_ts)                                                                                                       \
+    X(avg_ns)                                                                                                          \
+    X(max_ns)                                                                                                          \
+    X(ci95_hi_ns)                                                                                                      \
+    X(n_batch)                                                                                                         \
+    X(n_seq)                                                                                                           \
+    X(n_accum)                                                                                                         \
+    X(real_tokens)                                                                                                     \
+    X(padded_tokens)                                                                                                   \
+    X(energy_j) X(n_layer) X(n_head) X(d_model) X(d_ff) X(vocab) X(n_ctx) X(model_n_params) X(attribution_ns) X(flops) \
+        X(bytes) X(peak_flops) X(datasheet_flops) X(peak_bandwidth) X(ideal_ns) X(n_threads) X(peak_rss_bytes)         \
+            X(device_peak_bytes) X(loss_checked) X(loss_reference)
 
 typedef struct {
     const json_t *row;
@@ -84,8 +85,6 @@ static bool differs(const audit *a, const char *field, double expected, double s
 #define AT_MOST(field, most)                                                                                \
     REFUSE_IF(number(a, field) > (most), a, "%s is %.6g, and can be %.6g at most", field, number(a, field), \
               (double)(most))
-
-// --- signs ---------------------------------------------------------------------------------------
 
 static const char signed_fields[] =
     "attribution_percent overhead_ns drift_percent seed sensors.temperature_before_c sensors.temperature_after_c "

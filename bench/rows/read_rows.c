@@ -272,8 +272,6 @@ static void read_object(reader *r) {
     skip_line(r);
 }
 
-// --- files of another kind -----------------------------------------------------------------
-
 // "; its first object has step, loss": names that are plain words, as the text goes to a terminal. "" without an object.
 static void foreign_text(const json_t *first_object, char *text, size_t size_bytes) {
     enum { MOST_FIELDS = 4 };
@@ -380,8 +378,6 @@ sm_status sm_rows_parse(const char *name, const char *text, size_t size_bytes, s
     json_decref(r.first_foreign);
     return status;
 }
-
-// --- files -------------------------------------------------------------------------------
 
 sm_status sm_rows_read(const char *path, sm_rows *rows) {
     SM_FREED char *text = NULL;

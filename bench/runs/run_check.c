@@ -15,8 +15,6 @@ enum { NAME_SIZE = 160, VALUE_SIZE = 120 };
 
 static const double same_within = 1e-9; // for numbers written with 12 digits or more
 
-// --- problems ----------------------------------------------------------------------------------
-
 static void value_text(const json_t *value, char text[VALUE_SIZE]) {
     SM_FREED char *dumped = value != NULL ? sm_json_dump(value) : sm_strdup("missing");
     snprintf(text, VALUE_SIZE, "%.100s%s", dumped, strlen(dumped) > 100 ? "..." : "");

@@ -87,14 +87,13 @@ static void choose_column(sm_layout *l, int i, bool ranked) {
     if (column->heading == NULL || is_note(column) || first_told(l, column, &varied) == NULL) {
         return;
     }
-    if (!varied && column->view == SM_SHOWN_IF_VARIED) {
+    const bool is_hidden = ranked && column->rank == 0 && column->view == SM_SHOWN;
+    if (is_hidden || (!varied && column->view == SM_SHOWN_IF_VARIED)) {
         return;
     }
     const bool once = l->is_text && !l->is_page && !varied && column->type == SM_COLUMN_TEXT &&
                       column->rank < SM_RANK_ALWAYS && json_array_size(l->records) > 1;
-    if (ranked && column->rank == 0 && column->view == SM_SHOWN) {
-        l->n_hidden++;
-    } else if (!varied && (once || column->view == SM_SHOWN_WHEN_VARIED || column->view == SM_SHOWN_WHEN_SOME)) {
+    if (!varied && (once || column->view == SM_SHOWN_WHEN_VARIED || column->view == SM_SHOWN_WHEN_SOME)) {
         l->common[l->n_common++] = i;
     } else {
         l->shown[l->n_shown++] = i;

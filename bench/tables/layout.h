@@ -24,7 +24,6 @@ typedef struct {
     int n_shown;
     int *common; // of the columns shown once
     int n_common;
-    int n_hidden; // columns left out because they have no rank
     char **cells; // (n_records + 1) x n_shown; row 0 has the headings
     int *widths;  // n_shown, in characters
     sm_note *notes;

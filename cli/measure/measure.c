@@ -104,7 +104,6 @@ sm_status cli_job_of(const cli_options *o, sm_comm *comm, cli_job *job) {
                      .check_seed = (uint64_t)o->measure.check_seed,
                      .n_accum = (int)o->work.accum,
                      .timeout_s = o->measure.timeout_s,
-                     .delay_s = o->measure.delay_s,
                      .interrupted = &cli_interrupted},
         .comm = comm,
     };

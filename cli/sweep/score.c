@@ -11,8 +11,6 @@
 
 static const char recompute[] = "--recompute=block"; // where memory is short
 
-// --- one device ------------------------------------------------------------------------------------
-
 // A row for people: the line, or why there is none; and what else there is to say of the figure.
 // `is_cut`: it had less time than a score of this row alone.
 static void print_row(json_t *row, bool is_cut, const json_t *references) {

@@ -589,8 +589,6 @@ static sm_status run_together(const cli_options *options, sm_comm *comm) {
     return status == SM_OK && sm_comm_rank(comm) == 0 ? cli_sweep_tables(options) : status;
 }
 
-// --- the subcommand ----------------------------------------------------------------------------------
-
 sm_status cli_run(const cli_options *options) {
     if (is_shared(options) && !options->sweep.dry_run) {
         return cli_together(options, run_together);

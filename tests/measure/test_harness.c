@@ -611,7 +611,7 @@ TEST_WITH(test_bad_protocols, fake_reset, NULL) {
     assert_int_equal(measure(&p, &row), SM_ERR_INVALID);
     sm_row_free(&row);
     p = protocol_of(SM_PASS_STEP);
-    p.delay_s = NAN;
+    p.timeout_s = NAN;
     assert_int_equal(measure(&p, &row), SM_ERR_INVALID);
     sm_row_free(&row);
     assert_int_equal(fake.n_steps, 0);
