@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 typedef struct {
     int number;                 // as the system counts processes; 0: none
@@ -99,6 +100,10 @@ int os_child_take(os_child *child, bool at_once, os_child_end *end);
 // NULL: no such count; `child` NULL: none.
 bool os_await(const os_child *child, const int *files, bool *has_news, int n, int64_t most_ns,
               const volatile sig_atomic_t *counted, int n_seen);
+
+// As ppoll, on a Unix (linux.c, posix.c), for os_await.
+struct pollfd;
+int os_poll(struct pollfd *files, int n, const struct timespec *most, const sigset_t *signals);
 
 // Whether there is a process with this number.
 bool os_process_is_there(int number);

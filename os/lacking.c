@@ -1,5 +1,5 @@
 // lacking.c: what only Linux has, on the other systems: no quotas of processors, no large pages that are asked for, and
-// neither system calls nor files are filtered. Callers work without them. See os.h, call_filter.h, file_access.h.
+// neither system calls nor files are filtered. Callers work without them. See os.h, confinement.h.
 #pragma GCC diagnostic ignored "-Wunused-parameter" // they take what Linux needs
 #include "os/threads.h"
 
@@ -9,8 +9,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "os/call_filter.h"
-#include "os/file_access.h"
+#include "os/confinement.h"
 
 // --- processors and memory -------------------------------------------------------------------------
 

@@ -1,6 +1,5 @@
 // os.h: the differences between operating systems. os/linux/ implements everything; os/posix.c implements what every
-// Unix has, and reports the rest as unavailable. `make OS=posix` uses the latter on Linux, too. See also file_access.h
-// and call_filter.h.
+// Unix has, and reports the rest as unavailable. `make OS=posix` uses the latter on Linux, too. See also confinement.h.
 #ifndef STEPMARK_OS_OS_H
 #define STEPMARK_OS_OS_H
 

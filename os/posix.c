@@ -12,10 +12,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "os/call_filter.h"
+#include "os/confinement.h"
 #include "os/child.h"
-#include "os/unix/unix.h"
-#include "os/file_access.h"
 
 // --- processors and memory -------------------------------------------------------------------------
 
@@ -33,8 +31,7 @@ const bool os_threads_inherit_places = true;
 
 #ifndef __APPLE__ // macos.c has it
 void os_memory(const char *root, uint64_t *total_bytes, uint64_t *available_bytes) {
-    const long n_pages = sysconf(_SC_PHYS_PAGES);
-    const long page_bytes = sysconf(_SC_PAGESIZE);
+    const long n_pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
     *total_bytes = n_pages > 0 && page_bytes > 0 ? (uint64_t)n_pages * (uint64_t)page_bytes : 0;
     *available_bytes = *total_bytes;
 }

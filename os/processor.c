@@ -117,22 +117,17 @@ static void describe_x86(const facts *f, char text[TEXT_SIZE]) {
 }
 
 static void describe_arm(const facts *f, char text[TEXT_SIZE]) {
-    const long implementer = strtol(f->implementer, NULL, 0);
-    char maker[32];
-    char name[32];
+    char maker[32], name[32], number[16];
     snprintf(maker, sizeof maker, "implementer %s", f->implementer);
     snprintf(name, sizeof name, "part %s", f->part);
+    snprintf(number, sizeof number, "%03lx ", strtol(f->part, NULL, 0));
     for (size_t i = 0; i < sizeof implementers / sizeof implementers[0]; i++) {
-        if (implementers[i].implementer == implementer) {
+        if (implementers[i].implementer == strtol(f->implementer, NULL, 0)) {
+            const char *part = strstr(implementers[i].parts, number);
             snprintf(maker, sizeof maker, "%s", implementers[i].name);
-            for (const char *part = implementers[i].parts; *part != '\0'; part += strspn(part, ", ")) {
-                char *rest;
-                const bool is_it = strtol(part, &rest, 16) == strtol(f->part, NULL, 0);
-                const int length = (int)strcspn(rest, ",");
-                if (is_it) {
-                    snprintf(name, sizeof name, "%.*s", length - 1, rest + 1);
-                }
-                part = rest + length;
+            if (part != NULL) {
+                part += strlen(number);
+                snprintf(name, sizeof name, "%.*s", (int)strcspn(part, ","), part);
             }
         }
     }
@@ -264,8 +259,7 @@ static void read_kinds(const char *root, kinds *all) {
 
 void os_processor_name(const char *root, char *name, size_t size_bytes) {
     kinds all = {0};
-    char board[TEXT_SIZE];
-    char text[TEXT_SIZE * (MAX_KINDS + 2)] = "";
+    char board[TEXT_SIZE], text[TEXT_SIZE * (MAX_KINDS + 2)] = "";
     struct utsname system;
     read_kinds(root, &all);
     os_read_line(root, "/proc/device-tree/model", board, sizeof board); // "Raspberry Pi 5 Model B Rev 1.0"

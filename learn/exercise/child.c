@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "os/call_filter.h"
+#include "os/confinement.h"
 #include "os/memory.h"
 #include "os/os.h"
 #include "src/processes/process.h"

@@ -10,7 +10,7 @@
 #include "bench/stats/stats.h"
 #include "learn/exercise/judge.h"
 #include "os/child.h"
-#include "os/file_access.h"
+#include "os/confinement.h"
 #include "src/io/input_file.h"
 #include "src/io/pattern.h"
 #include "src/plan/own_process.h"

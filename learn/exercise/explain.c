@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "bench/tables/show.h"
-#include "os/call_filter.h"
+#include "os/confinement.h"
 #include "src/processes/process.h"
 
 #define APPEND(text, ...) sm_append(text, sizeof(text), __VA_ARGS__)
@@ -40,9 +40,7 @@ static bool is_close(double a, double b, double difference) {
 
 // The most inexact element, if all together are too inexact; -1: they are not.
 static int64_t most_inexact(const sm_case_operand *o) {
-    double errors = 0;
-    double squares = 0;
-    double most = 0;
+    double errors = 0, squares = 0, most = 0;
     int64_t index = -1;
     for (int64_t i = 0; i < o->n_elems; i++) {
         const double error = fabs((double)o->got[i] - expected(o)[i]);
@@ -293,10 +291,7 @@ static bool find_factor(const suspect *s, char text[SM_EXERCISE_TEXT]) {
 // Finds elements that did not change but should have, if all others are right. False: there are none, or something else
 // is wrong.
 static bool find_unwritten(const suspect *s, char text[SM_EXERCISE_TEXT]) {
-    bool last_col = true;
-    bool last_row = true;
-    bool zeros = true;
-    bool any = false;
+    bool last_col = true, last_row = true, zeros = true, any = false;
     for (int i = 0; i < s->cases->n; i++) {
         const sm_case_operand *o = output(&s->cases->list[i], s->k);
         const int64_t cols = o == NULL ? 1 : sm_tensor_cols(o->tensor);
@@ -576,17 +571,6 @@ sm_status sm_exercise_judge(const sm_exercise_cases *cases, const sm_exercise_op
 
 // --- kernels that did not end ------------------------------------------------------------------------
 
-// The operand nearest to an address in its pages or guards.
-static const sm_case_operand *operand_at(const sm_exercise_case *c, const void *address) {
-    for (int k = 0; k < SM_CASE_OPERANDS; k++) {
-        const sm_case_operand *o = &c->operands[k];
-        if (o->info != NULL && (const char *)address >= o->map && (const char *)address < o->map + o->map_bytes) {
-            return o;
-        }
-    }
-    return NULL;
-}
-
 // The operands that the case leaves out: "b or act".
 static void list_left_out(const sm_exercise_case *c, char *text, size_t size, sm_exercise_report *report) {
     const sm_op_info *info = sm_op_get_info(c->kind);
@@ -601,8 +585,11 @@ static void list_left_out(const sm_exercise_case *c, char *text, size_t size, sm
 }
 
 static void tell_access(const sm_exercise_case *c, const sm_child_result *result, sm_exercise_report *report) {
-    const void *address = result->address;
-    const sm_case_operand *o = operand_at(c, address);
+    const char *address = result->address;
+    const sm_case_operand *o = NULL; // in its pages or guards
+    for (const sm_case_operand *k = c->operands; k < c->operands + SM_CASE_OPERANDS && o == NULL; k++) {
+        o = k->info != NULL && address >= k->map && address < k->map + k->map_bytes ? k : NULL;
+    }
     const bool is_null = result->has_address && (size_t)address < 65536;
     char left_out[SM_NAME_SIZE] = "";
     if (is_null) {
@@ -617,11 +604,11 @@ static void tell_access(const sm_exercise_case *c, const sm_child_result *result
         SAY(report->why, "a pointer is NULL");
     } else if (o == NULL) {
         SAY(report->why, "an index is far out of range, or the stack is full");
-    } else if ((const char *)address >= o->data && (const char *)address < o->data + o->size_bytes) {
+    } else if (address >= o->data && address < o->data + o->size_bytes) {
         SAY(report->why, "it writes to %s, which is an input", o->info->name);
     } else {
         SAY(report->why, "it goes %s of %s %s: indices run from 0 to %lld",
-            (const char *)address < o->data ? "before the beginning" : "past the end", o->info->name, o->info->shape,
+            address < o->data ? "before the beginning" : "past the end", o->info->name, o->info->shape,
             (long long)o->n_elems - 1);
     }
 }

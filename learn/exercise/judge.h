@@ -156,11 +156,11 @@ void sm_exercise_tell_end(const sm_exercise_cases *cases, const sm_child_result 
 enum { SM_MOST_EDITS = 4, SM_MOST_MISTAKES = 20 };
 
 typedef struct {
-    sm_op_kind kind;
     const char *says;
     struct {
         const char *find, *replace; // everywhere
     } edits[SM_MOST_EDITS];
+    sm_op_kind kind, also; // in the table's rows of kinds
 } sm_mistake;
 
 // The mistakes of a kind, from 0 on; NULL: no more.

@@ -1,4 +1,5 @@
 // mistakes.c: the list of mistakes, and a file with the reference's text edited by each of them.
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers" // a row is of a kind, or of a mistake
 #include "learn/exercise/judge.h"
 
 #include <errno.h>
@@ -110,58 +111,46 @@ static const struct {
 #define VARIANCE   "squares / (double)C"
 #define DEVIATION  "1 / sqrt(squares / (double)C + eps)"
 
-// Both ways to compute attention.
-#define ATTENTIONS(...) {SM_OP_ATTENTION_FORWARD, __VA_ARGS__}, {SM_OP_FLASH_ATTENTION_FORWARD, __VA_ARGS__}
 #define MOST_OF_ROW              \
     "double most = weight[t];\n" \
     "        for (int64_t s = 0; s < t; s++) {\n            most = fmax(most, weight[s]);\n        }\n        "
 
+// A row of a kind, or two, stands before its mistakes.
 static const sm_mistake mistakes[] = {
-    {SM_OP_LOSS_MEAN, "divided by all N tokens: those with target -1 do not count",
-     {{"(double)count_targets(N, target)", "(double)N"}}},
-    {SM_OP_LOSS_MEAN, "this is the sum: divide by the tokens that count",
-     {{"sum / (double)count_targets(N, target)", "sum"}}},
-    {SM_OP_LOSS_MEAN, "divided by 0 where no token counts: divide by max(1, ...)",
-     {{"n_targets > 0 ? n_targets : 1", "n_targets"}}},
-
-    {SM_OP_EMBEDDING_FORWARD, "the position is missing: x = wte[token] + wpe[t], where there is a wpe",
+    {.kind = SM_OP_LOSS_MEAN},
+    {"divided by all N tokens: those with target -1 do not count", {{"(double)count_targets(N, target)", "(double)N"}}},
+    {"this is the sum: divide by the tokens that count", {{"sum / (double)count_targets(N, target)", "sum"}}},
+    {"divided by 0 where no token counts: divide by max(1, ...)", {{"n_targets > 0 ? n_targets : 1", "n_targets"}}},
+    {.kind = SM_OP_EMBEDDING_FORWARD},
+    {"the position is missing: x = wte[token] + wpe[t], where there is a wpe",
      {{"(double)word[c] + position", "(double)word[c]"}}},
-    {SM_OP_EMBEDDING_FORWARD, TOKEN_SAYS, {{"wte + token[b * T + t]", "wte + token[t]"}}},
-    {SM_OP_EMBEDDING_FORWARD, "every token takes position 0: the row of wpe is t", {{"wpe[at * C + c]", "wpe[c]"}}},
-    {SM_OP_EMBEDDING_FORWARD, "every token takes the first token of its sequence",
-     {{"wte + token[b * T + t]", "wte + token[b * T]"}}},
-
-    {SM_OP_EMBEDDING_BACKWARD,
-     "a token that occurs several times keeps only its last gradient: dwte[token] += dx, on top of what it holds",
+    {TOKEN_SAYS, {{"wte + token[b * T + t]", "wte + token[t]"}}},
+    {"every token takes position 0: the row of wpe is t", {{"wpe[at * C + c]", "wpe[c]"}}},
+    {"every token takes the first token of its sequence", {{"wte + token[b * T + t]", "wte + token[b * T]"}}},
+    {.kind = SM_OP_EMBEDDING_BACKWARD},
+    {"a token that occurs several times keeps only its last gradient: dwte[token] += dx, on top of what it holds",
      {{"(n_uses == 0 ? 0 : sum[c]) + ", ""}, {"(double)dwte[v * C + c] + sum[c]", "sum[c]"}}},
-    {SM_OP_EMBEDDING_BACKWARD, TOKEN_SAYS,
+    {TOKEN_SAYS,
      {{"    embedding_backward_wte(B * T, C, V, token, dx,",
        "    for (int64_t b = 0; b < B; b++) embedding_backward_wte(T, C, V, token, dx + b * T * C,"}}},
-    {SM_OP_EMBEDDING_BACKWARD, "dwpe has the first sequence only: it is a sum over all B sequences",
-     {{"n < B * T", "n < T"}}},
-    {SM_OP_EMBEDDING_BACKWARD, "dwpe is overwritten: dwpe[t] += dx, of all sequences",
+    {"dwpe has the first sequence only: it is a sum over all B sequences", {{"n < B * T", "n < T"}}},
+    {"dwpe is overwritten: dwpe[t] += dx, of all sequences",
      {{"sum += position_of", "sum = position_of"}, {"i % C] : 0", "i % C] : sum"}, {"(double)dwpe[i] + sum", "sum"}}},
-
-    {SM_OP_LAYERNORM_FORWARD, "eps is missing: rstd = 1 / sqrt(variance + eps)", {{VARIANCE " + eps", VARIANCE}}},
-    {SM_OP_LAYERNORM_FORWARD, "eps is added outside of the root: it belongs under it",
-     {{DEVIATION, "1 / (sqrt(" VARIANCE ") + eps)"}}},
-    {SM_OP_LAYERNORM_FORWARD, "the variance is divided by C - 1: divide by C",
-     {{VARIANCE, "squares / (double)(C - 1)"}}},
-    {SM_OP_LAYERNORM_FORWARD, "the variance is a sum: divide it by C", {{VARIANCE, "squares"}}},
-    {SM_OP_LAYERNORM_FORWARD, "the mean is a sum: divide it by C", {{"sum / (double)C", "sum"}}},
-    {SM_OP_LAYERNORM_FORWARD, "the square root is missing: rstd = 1 / sqrt(variance + eps)",
-     {{DEVIATION, "1 / (" VARIANCE " + eps)"}}},
-    {SM_OP_LAYERNORM_FORWARD, "the variance is taken for rstd: it is the reciprocal of its root, 1 / sqrt",
-     {{DEVIATION, VARIANCE " + eps"}}},
-    {SM_OP_LAYERNORM_FORWARD, "rstd holds the standard deviation: it is the reciprocal, 1 / sqrt",
-     {{"(real)scale", "(real)(1 / scale)"}}},
-    {SM_OP_LAYERNORM_FORWARD, "b is not added: y = xh w + b", {{" + (double)b[c]", ""}}},
-    {SM_OP_LAYERNORM_FORWARD, "w is missing: y = xh w + b", {{" * scale * (double)w[c]", " * scale"}}},
-    {SM_OP_LAYERNORM_FORWARD, "the mean is not subtracted: xh = (x - mean) rstd",
-     {{"((double)row[c] - mu) * scale", "(double)row[c] * scale"}}},
-    {SM_OP_LAYERNORM_FORWARD, "the mean of x^2 is taken for the variance: it is the mean of (x - mean)^2",
+    {.kind = SM_OP_LAYERNORM_FORWARD},
+    {"eps is missing: rstd = 1 / sqrt(variance + eps)", {{VARIANCE " + eps", VARIANCE}}},
+    {"eps is added outside of the root: it belongs under it", {{DEVIATION, "1 / (sqrt(" VARIANCE ") + eps)"}}},
+    {"the variance is divided by C - 1: divide by C", {{VARIANCE, "squares / (double)(C - 1)"}}},
+    {"the variance is a sum: divide it by C", {{VARIANCE, "squares"}}},
+    {"the mean is a sum: divide it by C", {{"sum / (double)C", "sum"}}},
+    {"the square root is missing: rstd = 1 / sqrt(variance + eps)", {{DEVIATION, "1 / (" VARIANCE " + eps)"}}},
+    {"the variance is taken for rstd: it is the reciprocal of its root, 1 / sqrt", {{DEVIATION, VARIANCE " + eps"}}},
+    {"rstd holds the standard deviation: it is the reciprocal, 1 / sqrt", {{"(real)scale", "(real)(1 / scale)"}}},
+    {"b is not added: y = xh w + b", {{" + (double)b[c]", ""}}},
+    {"w is missing: y = xh w + b", {{" * scale * (double)w[c]", " * scale"}}},
+    {"the mean is not subtracted: xh = (x - mean) rstd", {{"((double)row[c] - mu) * scale", "(double)row[c] * scale"}}},
+    {"the mean of x^2 is taken for the variance: it is the mean of (x - mean)^2",
      {{"((double)row[c] - mu) * ((double)row[c] - mu)", "(double)row[c] * (double)row[c]"}}},
-    {SM_OP_LAYERNORM_FORWARD, "mean and variance are " AXIS_SAYS,
+    {"mean and variance are " AXIS_SAYS,
      {{"y[n * C + c] = (real)(((double)row[c] - mu)",
        "sum = squares = 0;\n"
        "            for (int64_t i = 0; i < N; i++) sum += (double)x[i * C + c];\n"
@@ -169,16 +158,16 @@ static const sm_mistake mistakes[] = {
        "            for (int64_t i = 0; i < N; i++) squares += ((double)x[i * C + c] - mu) * (x[i * C + c] - mu);\n"
        "            scale = 1 / sqrt(squares / (double)N + eps);\n"
        "            y[n * C + c] = (real)(((double)row[c] - mu)"}}},
-
-    {SM_OP_LAYERNORM_BACKWARD, "dx lacks the mean of g: " MEANS_SAYS, {{" - sum_g / (double)C", ""}}},
-    {SM_OP_LAYERNORM_BACKWARD, "dx lacks the term of xh: " MEANS_SAYS, {{" - xh * sum_g_xh / (double)C", ""}}},
-    {SM_OP_LAYERNORM_BACKWARD, "dx lacks both means: the mean and the variance depend on x, too; " MEANS_SAYS,
+    {.kind = SM_OP_LAYERNORM_BACKWARD},
+    {"dx lacks the mean of g: " MEANS_SAYS, {{" - sum_g / (double)C", ""}}},
+    {"dx lacks the term of xh: " MEANS_SAYS, {{" - xh * sum_g_xh / (double)C", ""}}},
+    {"dx lacks both means: the mean and the variance depend on x, too; " MEANS_SAYS,
      {{" - sum_g / (double)C", ""}, {" - xh * sum_g_xh / (double)C", ""}}},
-    {SM_OP_LAYERNORM_BACKWARD, "w is missing: g = dy w", {{" * (double)w[c]", ""}}},
-    {SM_OP_LAYERNORM_BACKWARD, "dw is made of x: it is the sum of dy xh, of the normalised x",
+    {"w is missing: g = dy w", {{" * (double)w[c]", ""}}},
+    {"dw is made of x: it is the sum of dy xh, of the normalised x",
      {{"sum_w += (double)dy[n * C + c] * xh", "sum_w += (double)dy[n * C + c] * (double)x[n * C + c]"}}},
-    {SM_OP_LAYERNORM_BACKWARD, "rstd is missing in front of dx", {{"double d = (double)rstd[n] * ", "double d = "}}},
-    {SM_OP_LAYERNORM_BACKWARD, "the means are " AXIS_SAYS,
+    {"rstd is missing in front of dx", {{"double d = (double)rstd[n] * ", "double d = "}}},
+    {"the means are " AXIS_SAYS,
      {{"double d = (double)rstd[n] * (g - sum_g / (double)C - xh * sum_g_xh / (double)C)",
        "sum_g = sum_g_xh = 0;\n"
        "            for (int64_t i = 0; i < N; i++) {\n"
@@ -187,163 +176,147 @@ static const sm_mistake mistakes[] = {
        "                sum_g_xh += gi * ((double)x[i * C + c] - mean[i]) * rstd[i];\n"
        "            }\n"
        "            double d = (double)rstd[n] * (g - sum_g / (double)N - xh * sum_g_xh / (double)N)"}}},
-    {SM_OP_LAYERNORM_BACKWARD, "sums are taken for means: divide both by C",
+    {"sums are taken for means: divide both by C",
      {{"sum_g / (double)C - xh * sum_g_xh / (double)C", "sum_g - xh * sum_g_xh"}}},
-    {SM_OP_LAYERNORM_BACKWARD, "the mean of g is a sum: divide it by C", {{"sum_g / (double)C", "sum_g"}}},
-    {SM_OP_LAYERNORM_BACKWARD, "the mean of g xh is a sum: divide it by C", {{"sum_g_xh / (double)C", "sum_g_xh"}}},
-    {SM_OP_LAYERNORM_BACKWARD,
-     "only the last row counts in dw and db: they are overwritten for each n; they are sums over all rows, on top of "
+    {"the mean of g is a sum: divide it by C", {{"sum_g / (double)C", "sum_g"}}},
+    {"the mean of g xh is a sum: divide it by C", {{"sum_g_xh / (double)C", "sum_g_xh"}}},
+    {"only the last row counts in dw and db: they are overwritten for each n; they are sums over all rows, on top of "
      "what they hold",
      {{"sum_w += ", "sum_w = "}, {"sum_b += ", "sum_b = "}, {"(double)dw[c] + ", ""}, {"(double)db[c] + ", ""}}},
-
-    {SM_OP_MATMUL_FORWARD, IGNORED_SAYS, IGNORED},
-    {SM_OP_MATMUL_FORWARD, SWAPPED_SAYS, SWAPPED},
-    {SM_OP_MATMUL_FORWARD, SUM_KEPT_SAYS, {{"sum = 0;", ""}}},
-    {SM_OP_MATMUL_FORWARD, "the last term of the sum is missing: c runs up to C - 1", {{"c < C", "c < C - 1"}}},
-    {SM_OP_MATMUL_FORWARD, "the first term of the sum is missing: c begins at 0", {{"c = 0", "c = 1"}}},
-    {SM_OP_MATMUL_BACKWARD_INPUT, IGNORED_SAYS, IGNORED},
-    {SM_OP_MATMUL_BACKWARD_INPUT, SWAPPED_SAYS ", read along f", SWAPPED},
-    {SM_OP_MATMUL_BACKWARD_INPUT, SUM_KEPT_SAYS, {{"sum = 0;", ""}}},
-    {SM_OP_MATMUL_BACKWARD_INPUT, "the last term of the sum is missing: f runs up to F - 1", {{"f < F", "f < F - 1"}}},
-    {SM_OP_MATMUL_BACKWARD_INPUT, "the first term of the sum is missing: f begins at 0", {{"f = 0", "f = 1"}}},
-    {SM_OP_MATMUL_BACKWARD_WEIGHT, "w_transposed is ignored: where it is 1, dW is stored (F,C), as W is", IGNORED},
-    {SM_OP_MATMUL_BACKWARD_WEIGHT,
-     "dW's rows and columns are exchanged: it is stored as W is, (C,F), and (F,C) where w_transposed is 1", SWAPPED},
-    {SM_OP_MATMUL_BACKWARD_WEIGHT,
-     "only the last row counts: dW is overwritten for each n; it is a sum over all rows, on top of what dW holds",
+    {.kind = SM_OP_MATMUL_FORWARD},
+    {IGNORED_SAYS, IGNORED},
+    {SWAPPED_SAYS, SWAPPED},
+    {SUM_KEPT_SAYS, {{"sum = 0;", ""}}},
+    {"the last term of the sum is missing: c runs up to C - 1", {{"c < C", "c < C - 1"}}},
+    {"the first term of the sum is missing: c begins at 0", {{"c = 0", "c = 1"}}},
+    {.kind = SM_OP_MATMUL_BACKWARD_INPUT},
+    {IGNORED_SAYS, IGNORED},
+    {SWAPPED_SAYS ", read along f", SWAPPED},
+    {SUM_KEPT_SAYS, {{"sum = 0;", ""}}},
+    {"the last term of the sum is missing: f runs up to F - 1", {{"f < F", "f < F - 1"}}},
+    {"the first term of the sum is missing: f begins at 0", {{"f = 0", "f = 1"}}},
+    {.kind = SM_OP_MATMUL_BACKWARD_WEIGHT},
+    {"w_transposed is ignored: where it is 1, dW is stored (F,C), as W is", IGNORED},
+    {"dW's rows and columns are exchanged: it is stored as W is, (C,F), and (F,C) where w_transposed is 1", SWAPPED},
+    {"only the last row counts: dW is overwritten for each n; it is a sum over all rows, on top of what dW holds",
      {{"n = 0", "n = N - 1"}, {"(dW" AT " + sum)", "sum"}}},
-    {SM_OP_MATMUL_BACKWARD_WEIGHT, "the last row is missing: n runs up to N - 1", {{"n < N", "n < N - 1"}}},
-    {SM_OP_MATMUL_BACKWARD_WEIGHT, "the first row is missing: n begins at 0", {{"n = 0", "n = 1"}}},
-    {SM_OP_BIAS_BACKWARD,
-     "only the last row counts: db is overwritten for each n; it is a sum over all rows, on top of what db holds",
+    {"the last row is missing: n runs up to N - 1", {{"n < N", "n < N - 1"}}},
+    {"the first row is missing: n begins at 0", {{"n = 0", "n = 1"}}},
+    {.kind = SM_OP_BIAS_BACKWARD},
+    {"only the last row counts: db is overwritten for each n; it is a sum over all rows, on top of what db holds",
      {{"sum += ", "sum = "}, {"(double)db[c] + sum", "sum"}}},
-    {SM_OP_BIAS_BACKWARD, "only the first row counts: db is a sum over all rows", {{"n < N", "n < 1"}}},
-
-    ATTENTIONS("the causal mask is missing: token t sees the tokens s <= t only", {{"last_key(d, t)", "d->T - 1"}}),
-    ATTENTIONS("1 / sqrt(HS) is missing: scores are q k / sqrt(HS)", {{" / sqrt((double)d->HS)", ""}}),
-    ATTENTIONS("scores are divided by HS: divide by its square root", {{"sqrt((double)d->HS)", "(double)d->HS"}}),
-    ATTENTIONS("scores are divided by sqrt(C): divide by sqrt(HS), the size of a head",
-               {{"sqrt((double)d->HS)", "sqrt((double)d->y_row)"}}),
-    ATTENTIONS(
-        "softmax goes over the wrong axis, over queries: the weights of a query, over its keys, sum to 1",
-        {{"weight[s] = exp(weight[s] - log_sum)",
-          "double column = 0;\n"
-          "        for (int64_t i = s; i < d->T; i++) {\n"
-          "            column += exp(dot(d->HS, d->q + i * d->qkv_row, d->k + s * d->qkv_row) / sqrt(d->HS));\n"
-          "        }\n"
-          "        weight[s] = exp(weight[s]) / column"}}),
-    ATTENTIONS("dropout is missing: weights are multiplied by keep(rng, (b NH + h) T T + t T + s) when they mix v",
-               {{"keep(d, t, s)", "1"}}),
-    ATTENTIONS("the largest score is not subtracted before exp, which is infinite from 89 on in float",
-               {{"largest = fmax(largest, score[s])", "largest = 0"},
-                {"exp(score[s] - largest)", "expf((float)score[s])"},
-                {"exp(weight[s] - log_sum)", "expf((float)weight[s]) / exp(log_sum)"}}),
-    {SM_OP_ATTENTION_FORWARD, "att is stored after dropout: it holds the weights before",
-     {{"(real)weight[s]", "(real)(weight[s] * keep(d, t, s))"}}},
-    {SM_OP_FLASH_ATTENTION_FORWARD, "lse lacks the largest score, which was subtracted: add it again",
-     {{"lse[d->first_row + t] = (real)log_sum", MOST_OF_ROW "lse[d->first_row + t] = (real)(log_sum - most)"}}},
-    {SM_OP_FLASH_ATTENTION_FORWARD, "lse is the largest score alone: add log(sum)",
-     {{"lse[d->first_row + t] = (real)log_sum", MOST_OF_ROW "lse[d->first_row + t] = (real)most"}}},
-    {SM_OP_FLASH_ATTENTION_FORWARD,
-     "the earlier sum is not rescaled when the largest score grows: multiply sum and y by exp(old - new)",
-     {{"largest = fmax(largest, score[s])", "largest = fmax(largest, score[s]);\n        score[s] -= largest"},
-      {"sum += exp(score[s] - largest)", "sum += exp(score[s]);\n        score[s] += largest"}}},
-    {SM_OP_ATTENTION_BACKWARD, "1 / sqrt(HS) is missing in ds: dq = ds k / sqrt(HS), dk = ds^T q / sqrt(HS)",
-     {{" / sqrt((double)d->HS)", ""}}},
-    {SM_OP_ATTENTION_BACKWARD, "the derivative of softmax lacks its sum: ds = att (da - sum_s att da)",
-     {{"(ds[s] - sum)", "ds[s]"}}},
-    {SM_OP_ATTENTION_BACKWARD, "dv takes att as it is: it is att^T dy, the sum over the queries that saw a key",
-     {{"dv += att[t", "dv += 0 * att[t"},
-      {"dq += ", "dv += att[r * d->T + s] * (double)dy[d->first_y + s * d->y_row + i];\n                dq += "}}},
-    {SM_OP_ATTENTION_BACKWARD, "att is missing: ds = att (da - sum_s att da)",
-     {{"att[s] * (ds[s] - sum)", "ds[s] - sum"}}},
-    {SM_OP_ATTENTION_BACKWARD,
-     "heads that share keys and values (NKV < NH) overwrite their gradient: dk and dv are sums over these heads",
-     {{"d->first_of_group ? 0 :", "1 ? 0 :"}}},
-    {SM_OP_ATTENTION_BACKWARD, "dropout is missing: da = keep (dy v), and dv is of dropped weights",
+    {"only the first row counts: db is a sum over all rows", {{"n < N", "n < 1"}}},
+    {.kind = SM_OP_ATTENTION_FORWARD, .also = SM_OP_FLASH_ATTENTION_FORWARD},
+    {"the causal mask is missing: token t sees the tokens s <= t only", {{"last_key(d, t)", "d->T - 1"}}},
+    {"1 / sqrt(HS) is missing: scores are q k / sqrt(HS)", {{" / sqrt((double)d->HS)", ""}}},
+    {"scores are divided by HS: divide by its square root", {{"sqrt((double)d->HS)", "(double)d->HS"}}},
+    {"scores are divided by sqrt(C): divide by sqrt(HS), the size of a head",
+     {{"sqrt((double)d->HS)", "sqrt((double)d->y_row)"}}},
+    {"softmax goes over the wrong axis, over queries: the weights of a query, over its keys, sum to 1",
+     {{"weight[s] = exp(weight[s] - log_sum)",
+       "double column = 0;\n"
+       "        for (int64_t i = s; i < d->T; i++) {\n"
+       "            column += exp(dot(d->HS, d->q + i * d->qkv_row, d->k + s * d->qkv_row) / sqrt(d->HS));\n"
+       "        }\n"
+       "        weight[s] = exp(weight[s]) / column"}}},
+    {"dropout is missing: weights are multiplied by keep(rng, (b NH + h) T T + t T + s) when they mix v",
      {{"keep(d, t, s)", "1"}}},
-    {SM_OP_ATTENTION_BACKWARD, "dq and dk are exchanged in ds: dq = ds k, dk = ds^T q",
+    {"the largest score is not subtracted before exp, which is infinite from 89 on in float",
+     {{"largest = fmax(largest, score[s])", "largest = 0"},
+     {"exp(score[s] - largest)", "expf((float)score[s])"},
+     {"exp(weight[s] - log_sum)", "expf((float)weight[s]) / exp(log_sum)"}}},
+    {.kind = SM_OP_ATTENTION_FORWARD},
+    {"att is stored after dropout: it holds the weights before",
+     {{"(real)weight[s]", "(real)(weight[s] * keep(d, t, s))"}}},
+    {.kind = SM_OP_FLASH_ATTENTION_FORWARD},
+    {"lse lacks the largest score, which was subtracted: add it again",
+     {{"lse[d->first_row + t] = (real)log_sum", MOST_OF_ROW "lse[d->first_row + t] = (real)(log_sum - most)"}}},
+    {"lse is the largest score alone: add log(sum)",
+     {{"lse[d->first_row + t] = (real)log_sum", MOST_OF_ROW "lse[d->first_row + t] = (real)most"}}},
+    {"the earlier sum is not rescaled when the largest score grows: multiply sum and y by exp(old - new)",
+     {{"largest = fmax(largest, score[s])", "largest = fmax(largest, score[s]);\n        score[s] -= largest"},
+     {"sum += exp(score[s] - largest)", "sum += exp(score[s]);\n        score[s] += largest"}}},
+    {.kind = SM_OP_ATTENTION_BACKWARD},
+    {"1 / sqrt(HS) is missing in ds: dq = ds k / sqrt(HS), dk = ds^T q / sqrt(HS)", {{" / sqrt((double)d->HS)", ""}}},
+    {"the derivative of softmax lacks its sum: ds = att (da - sum_s att da)", {{"(ds[s] - sum)", "ds[s]"}}},
+    {"dv takes att as it is: it is att^T dy, the sum over the queries that saw a key",
+     {{"dv += att[t", "dv += 0 * att[t"},
+     {"dq += ", "dv += att[r * d->T + s] * (double)dy[d->first_y + s * d->y_row + i];\n                dq += "}}},
+    {"att is missing: ds = att (da - sum_s att da)", {{"att[s] * (ds[s] - sum)", "ds[s] - sum"}}},
+    {"heads that share keys and values (NKV < NH) overwrite their gradient: dk and dv are sums over these heads",
+     {{"d->first_of_group ? 0 :", "1 ? 0 :"}}},
+    {"dropout is missing: da = keep (dy v), and dv is of dropped weights", {{"keep(d, t, s)", "1"}}},
+    {"dq and dk are exchanged in ds: dq = ds k, dk = ds^T q",
      {{"dq += ds[r * d->T + s] * (double)d->k[", "dk += ds[r * d->T + s] * (double)d->q["},
-      {"dk += ds[t * d->T + r] * (double)d->q[", "dq += ds[t * d->T + r] * (double)d->k["}}},
-
-    {SM_OP_GELU_FORWARD, "this is x sigmoid(1.702 x), another approximation: GPT-2 has the form with tanh",
+     {"dk += ds[t * d->T + r] * (double)d->q[", "dq += ds[t * d->T + r] * (double)d->k["}}},
+    {.kind = SM_OP_GELU_FORWARD},
+    {"this is x sigmoid(1.702 x), another approximation: GPT-2 has the form with tanh",
      {{"0.5 * z * (1 + tanh(u))", "z / (1 + exp(-1.702 * z))"}}},
-    {SM_OP_GELU_FORWARD, "this is the exact GELU, with erf: GPT-2 has the form with tanh",
-     {{"(1 + tanh(u))", "(1 + erf(z / sqrt(2)))"}}},
-    {SM_OP_GELU_FORWARD, "the cubic term is missing: tanh(sqrt(2/pi) (x + 0.044715 x^3))",
-     {{" + 0.044715 * z * z * z", ""}}},
-    {SM_OP_GELU_FORWARD, "sqrt(2/pi) is missing inside of tanh", {{"u = sqrt_2_over_pi * ", "u = "}}},
-    {SM_OP_GELU_FORWARD, "the factor 1/2 is missing: y = x/2 (1 + tanh(...))",
-     {{"(0.5 * z * (1 + tanh(u)))", "(z * (1 + tanh(u)))"}}},
-    {SM_OP_GELU_FORWARD, "x^2 is taken for x^3 inside of tanh", {{"0.044715 * z * z * z", "0.044715 * z * z"}}},
-    {SM_OP_GELU_BACKWARD, "dy is missing: dx = dy gelu'(x)", {{"(double)dy[i] * ", ""}}},
-    {SM_OP_GELU_BACKWARD,
-     "the chain rule stops at tanh: the second term, x/2 (1 - tanh^2) times the derivative of the argument, is missing",
+    {"this is the exact GELU, with erf: GPT-2 has the form with tanh", {{"(1 + tanh(u))", "(1 + erf(z / sqrt(2)))"}}},
+    {"the cubic term is missing: tanh(sqrt(2/pi) (x + 0.044715 x^3))", {{" + 0.044715 * z * z * z", ""}}},
+    {"sqrt(2/pi) is missing inside of tanh", {{"u = sqrt_2_over_pi * ", "u = "}}},
+    {"the factor 1/2 is missing: y = x/2 (1 + tanh(...))", {{"(0.5 * z * (1 + tanh(u)))", "(z * (1 + tanh(u)))"}}},
+    {"x^2 is taken for x^3 inside of tanh", {{"0.044715 * z * z * z", "0.044715 * z * z"}}},
+    {.kind = SM_OP_GELU_BACKWARD},
+    {"dy is missing: dx = dy gelu'(x)", {{"(double)dy[i] * ", ""}}},
+    {"the chain rule stops at tanh: the second term, x/2 (1 - tanh^2) times the derivative of the argument, is missing",
      {{" + 0.5 * z * (1 - th * th) * du", ""}}},
-    {SM_OP_GELU_BACKWARD, "the derivative of the argument of tanh lacks 3 0.044715 x^2",
-     {{"(1 + 3 * 0.044715 * z * z)", "1"}}},
-    {SM_OP_GELU_BACKWARD, "this is dy gelu(x): take the derivative, gelu'(x)",
+    {"the derivative of the argument of tanh lacks 3 0.044715 x^2", {{"(1 + 3 * 0.044715 * z * z)", "1"}}},
+    {"this is dy gelu(x): take the derivative, gelu'(x)",
      {{"(0.5 * (1 + th) + 0.5 * z * (1 - th * th) * du)", "(0.5 * z * (1 + th))"}}},
-    {SM_OP_GELU_BACKWARD, "the derivative of the argument of tanh lacks sqrt(2/pi)",
-     {{"du = sqrt_2_over_pi * ", "du = "}}},
-    {SM_OP_GELU_BACKWARD, "the derivative of tanh is 1 - tanh^2, not 1 - tanh", {{"1 - th * th", "1 - th"}}},
-    {SM_OP_RESIDUAL, "b is subtracted: y = a + b", {{" + (double)b[i]", " - (double)b[i]"}}},
-    {SM_OP_RESIDUAL, "b is not added: y = a + b", {{" + (double)b[i]", ""}}},
-    {SM_OP_RESIDUAL, "a is not added: y = a + b", {{"(double)a[i] + ", ""}}},
-
-    {SM_OP_CROSSENTROPY_FORWARD, "the padding counts: sum over the V columns that are tokens, not over all Vp",
-     {{"v < V;", "v < Vp;"}}},
-    {SM_OP_CROSSENTROPY_FORWARD, "tokens with target -1 have a loss: it is 0 there",
+    {"the derivative of the argument of tanh lacks sqrt(2/pi)", {{"du = sqrt_2_over_pi * ", "du = "}}},
+    {"the derivative of tanh is 1 - tanh^2, not 1 - tanh", {{"1 - th * th", "1 - th"}}},
+    {.kind = SM_OP_RESIDUAL},
+    {"b is subtracted: y = a + b", {{" + (double)b[i]", " - (double)b[i]"}}},
+    {"b is not added: y = a + b", {{" + (double)b[i]", ""}}},
+    {"a is not added: y = a + b", {{"(double)a[i] + ", ""}}},
+    {.kind = SM_OP_CROSSENTROPY_FORWARD},
+    {"the padding counts: sum over the V columns that are tokens, not over all Vp", {{"v < V;", "v < Vp;"}}},
+    {"tokens with target -1 have a loss: it is 0 there",
      {{"target[n] == -1 ? 0 : (real)(log_sum - (double)row[target[n]])",
        "(real)(log_sum - (target[n] == -1 ? 0 : (double)row[target[n]]))"}}},
-    {SM_OP_CROSSENTROPY_FORWARD, "lse lacks the largest logit, which was subtracted: add it again",
-     {{"largest + log(sum)", "log(sum)"}}},
-    {SM_OP_CROSSENTROPY_FORWARD, "lse is the sum itself: take its logarithm",
-     {{"largest + log(sum)", "exp(largest + log(sum))"}}},
-    {SM_OP_CROSSENTROPY_FORWARD, "the target's logit is not subtracted: losses = lse - logits[target]",
+    {"lse lacks the largest logit, which was subtracted: add it again", {{"largest + log(sum)", "log(sum)"}}},
+    {"lse is the sum itself: take its logarithm", {{"largest + log(sum)", "exp(largest + log(sum))"}}},
+    {"the target's logit is not subtracted: losses = lse - logits[target]",
      {{"log_sum - (double)row[target[n]]", "log_sum"}}},
-    {SM_OP_CROSSENTROPY_FORWARD,
-     "the largest logit is not subtracted before exp, which is infinite from 89 on in float",
+    {"the largest logit is not subtracted before exp, which is infinite from 89 on in float",
      {{"largest = (double)row[v] > largest ? (double)row[v] : largest", "largest = 0"},
-      {"exp((double)row[v] - largest)", "expf((float)row[v])"}}},
-    {SM_OP_CROSSENTROPY_FORWARD,
-     "the largest logit is not subtracted, or its search begins at 0: exp of each is 0 where all are below -745; begin "
+     {"exp((double)row[v] - largest)", "expf((float)row[v])"}}},
+    {"the largest logit is not subtracted, or its search begins at 0: exp of each is 0 where all are below -745; begin "
      "at -INFINITY",
      {{"-(double)INFINITY", "0"}}},
-    {SM_OP_CROSSENTROPY_BACKWARD, "the 1 of the target is missing: dlogits = scale (p - [v = target])",
-     {{" - (v == target[n])", ""}}},
-    {SM_OP_CROSSENTROPY_BACKWARD, "tokens with target -1 have a gradient: it is 0 there",
-     {{"target[n] != -1 && v < V", "v < V"}}},
-    {SM_OP_CROSSENTROPY_BACKWARD, "scale is missing", {{"(double)*scale * ", ""}}},
-    {SM_OP_CROSSENTROPY_BACKWARD, "columns of the padding have a gradient: it is 0 from V on",
-     {{"target[n] != -1 && v < V", "target[n] != -1"}}},
-    {SM_OP_CROSSENTROPY_BACKWARD, "the 1 of the target is added: it is subtracted, p - [v = target]",
+    {.kind = SM_OP_CROSSENTROPY_BACKWARD},
+    {"the 1 of the target is missing: dlogits = scale (p - [v = target])", {{" - (v == target[n])", ""}}},
+    {"tokens with target -1 have a gradient: it is 0 there", {{"target[n] != -1 && v < V", "v < V"}}},
+    {"scale is missing", {{"(double)*scale * ", ""}}},
+    {"columns of the padding have a gradient: it is 0 from V on", {{"target[n] != -1 && v < V", "target[n] != -1"}}},
+    {"the 1 of the target is added: it is subtracted, p - [v = target]",
      {{" - (v == target[n])", " + (v == target[n])"}}},
-
-    {SM_OP_ADAMW,
-     "the bias correction is missing: m / bc1 and v / bc2, hyper[BIAS_CORRECTION1] and hyper[BIAS_CORRECTION2]",
+    {.kind = SM_OP_ADAMW},
+    {"the bias correction is missing: m / bc1 and v / bc2, hyper[BIAS_CORRECTION1] and hyper[BIAS_CORRECTION2]",
      {{" / (double)hyper[SM_HYPER_BIAS_CORRECTION1]", ""}, {" / (double)hyper[SM_HYPER_BIAS_CORRECTION2]", ""}}},
-    {SM_OP_ADAMW,
-     "the decay is added to the gradient, as in Adam with L2: AdamW scales the weights, p *= 1 - lr wd",
+    {"the decay is added to the gradient, as in Adam with L2: AdamW scales the weights, p *= 1 - lr wd",
      {{"(double)*clip * (double)g[i], &mi", "(double)*clip * (double)g[i] + wd * (double)p[i], &mi"},
-      {" * (1 - lr * wd)", ""}}},
-    {SM_OP_ADAMW, "eps is added under the root: it belongs after it, sqrt(v / bc2) + eps",
+     {" * (1 - lr * wd)", ""}}},
+    {"eps is added under the root: it belongs after it, sqrt(v / bc2) + eps",
      {{"sqrt(v_hat) + (double)hyper[SM_HYPER_EPS]", "sqrt(v_hat + (double)hyper[SM_HYPER_EPS])"}}},
-    {SM_OP_ADAMW, "the square root of v is missing: m / bc1 / (sqrt(v / bc2) + eps)", {{"sqrt(v_hat)", "v_hat"}}},
-    {SM_OP_ADAMW, "clip is ignored: g = clip g, before all else", {{"(double)*clip * ", ""}}},
-    {SM_OP_ADAMW, "v is a mean of g: it is a mean of g^2", {{"(1 - b2) * g * g", "(1 - b2) * g"}}},
-    {SM_OP_ADAMW, "decay is ignored: where it is 1, p *= 1 - lr wd", {{"return decay ?", "return 0 ?"}}},
-    {SM_OP_ADAMW, "weights decay also where decay is 0", {{"return decay ?", "return 1 ?"}}},
-    {SM_OP_ADAMW, "beta1 and beta2 are exchanged: beta1 is of m, beta2 of v",
+    {"the square root of v is missing: m / bc1 / (sqrt(v / bc2) + eps)", {{"sqrt(v_hat)", "v_hat"}}},
+    {"clip is ignored: g = clip g, before all else", {{"(double)*clip * ", ""}}},
+    {"v is a mean of g: it is a mean of g^2", {{"(1 - b2) * g * g", "(1 - b2) * g"}}},
+    {"decay is ignored: where it is 1, p *= 1 - lr wd", {{"return decay ?", "return 0 ?"}}},
+    {"weights decay also where decay is 0", {{"return decay ?", "return 1 ?"}}},
+    {"beta1 and beta2 are exchanged: beta1 is of m, beta2 of v",
      {{"double b1 = (double)hyper[SM_HYPER_BETA1]", "double b1 = (double)hyper[SM_HYPER_BETA2]"},
-      {"double b2 = (double)hyper[SM_HYPER_BETA2]", "double b2 = (double)hyper[SM_HYPER_BETA1]"}}},
+     {"double b2 = (double)hyper[SM_HYPER_BETA2]", "double b2 = (double)hyper[SM_HYPER_BETA1]"}}},
 };
 // clang-format on
 
 const sm_mistake *sm_mistake_at(sm_op_kind kind, int index) {
-    for (size_t i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++) {
-        if (mistakes[i].kind == kind && index-- == 0) {
-            return &mistakes[i];
+    bool is_its = false;
+    for (const sm_mistake *m = mistakes; m < mistakes + sizeof mistakes / sizeof mistakes[0]; m++) {
+        is_its = m->says == NULL ? m->kind == kind || m->also == kind : is_its;
+        if (m->says != NULL && is_its && index-- == 0) {
+            return m;
         }
     }
     return NULL;
@@ -390,11 +363,11 @@ static char *write_right(sm_op_kind kind) {
     return strstr(text, "#include \"") != NULL ? replace(text, "#include \"", "// \"") : text;
 }
 
-static sm_status write_mistake(const sm_mistake *mistake, int number, FILE *out) {
-    char *text = write_right(mistake->kind);
+static sm_status write_mistake(sm_op_kind kind, const sm_mistake *mistake, int number, FILE *out) {
+    char *text = write_right(kind);
     for (int i = 0; i < SM_MOST_EDITS && mistake->edits[i].find != NULL; i++) {
         text = replace(text, mistake->edits[i].find, mistake->edits[i].replace);
-        SM_FAIL_IF(text == NULL, SM_ERR_FORMAT, "%s: the reference lacks \"%s\"", sm_op_name(mistake->kind),
+        SM_FAIL_IF(text == NULL, SM_ERR_FORMAT, "%s: the reference lacks \"%s\"", sm_op_name(kind),
                    mistake->edits[i].find);
     }
     fprintf(out, "#undef K\n#define K %d\n%s", number, text);
@@ -418,7 +391,7 @@ sm_status sm_mistakes_write(sm_op_kind kind, const char *path) {
     }
     int n = 0;
     for (; status == SM_OK && sm_mistake_at(kind, n) != NULL; n++) {
-        status = write_mistake(sm_mistake_at(kind, n), n, out);
+        status = write_mistake(kind, sm_mistake_at(kind, n), n, out);
     }
     fprintf(out, "void %s(const %s_args *args) {\n    switch (args->thread) {\n", name, name);
     for (int i = 0; i < n; i++) {

@@ -200,8 +200,7 @@ static bool is_alike(const sm_plan *plan, const sm_op *op, const sm_plan *own) {
     bool alike = op->kind == wanted->kind && op->attr.vocab == wanted->attr.vocab &&
                  op->attr.w_transposed == wanted->attr.w_transposed;
     for (int i = 0; alike && i < SM_MAX_IN; i++) {
-        const int a = op->in[i];
-        const int b = wanted->in[i];
+        const int a = op->in[i], b = wanted->in[i];
         alike = (a == SM_NO_TENSOR) == (b == SM_NO_TENSOR) &&
                 (a == SM_NO_TENSOR || sm_tensor_elems(&plan->tensors[a]) == sm_tensor_elems(&own->tensors[b]));
     }

@@ -1,7 +1,6 @@
 // edits.c: numbers of a live step that are held at other values.
 #include "learn/live/live.h"
 
-#include <errno.h>
 #include <math.h>
 
 enum { MOST_EDITS = 64 };
@@ -17,24 +16,14 @@ struct sm_live_edit {
 
 // "*", "12" or "0:32", of a side of n; moves *text past it. False: it is none of these, or outside.
 static bool read_places(const char **text, int64_t n, sm_range *places) {
-    char *end;
-    if (**text == '*') {
-        *places = (sm_range){0, (int)n};
-        ++*text;
-        return true;
+    int first = 0, last = (int)n, length = 1;
+    if (**text != '*') {
+        const int n_read = sscanf(*text, "%9d%n:%9d%n", &first, &length, &last, &length);
+        last = n_read == 1 ? first + 1 : n_read == 2 ? last : 0;
     }
-    errno = 0;
-    const long first = strtol(*text, &end, 10);
-    long last = first + 1;
-    bool is_read = end != *text;
-    if (*end == ':') {
-        *text = end + 1;
-        last = strtol(*text, &end, 10);
-        is_read = is_read && end != *text;
-    }
-    *text = end;
-    *places = (sm_range){(int)first, (int)last};
-    return is_read && errno == 0 && first >= 0 && first < last && last <= n;
+    *text += length;
+    *places = (sm_range){first, last};
+    return first >= 0 && first < last && last <= n;
 }
 
 static sm_status refuse(const char *text) {
@@ -44,16 +33,14 @@ static sm_status refuse(const char *text) {
                    text);
 }
 
-// The place of an op in mask[...]: the block of an attention; -1: none.
-static int mask_place(const sm_plan *plan, const sm_op *op) {
-    (void)plan;
-    return sm_op_is_attention(op->kind) ? op->layer : -1;
-}
-
-// In line[...], of an op that adds to the stream or to its gradient: 2 k around attention of block k, 2 k + 1 its MLP.
-static int line_place(const sm_plan *plan, const sm_op *op) {
+// The place of an op in mask[...], the block of an attention; or in line[...], of an op that adds to the stream or to its
+// gradient: 2 k around attention of block k, 2 k + 1 its MLP. -1: none.
+static int place_of(const sm_plan *plan, const sm_op *op, bool is_mask) {
     int block;
     char end;
+    if (is_mask) {
+        return sm_op_is_attention(op->kind) ? op->layer : -1;
+    }
     for (int i = 0; i < SM_MAX_OUT && sm_live_stream(op) != SM_NO_TENSOR; i++) {
         const char *name = op->out[i] == SM_NO_TENSOR ? "" : plan->tensors[op->out[i]].name;
         if (sscanf(name, "h.%d.res%c", &block, &end) == 2) { // the stream after a sum
@@ -67,17 +54,19 @@ static int line_place(const sm_plan *plan, const sm_op *op) {
 }
 
 // "mask[0:2]=0": attention in these blocks, forward and backward, without its mask; "line[0]=0": no residual line there.
-static sm_status cut(sm_plan *plan, const char *text, int (*place_of)(const sm_plan *plan, const sm_op *op)) {
-    const char *at = strchr(text, '[') + 1;
+static sm_status cut(sm_plan *plan, const char *text) {
+    const char *at = text + strlen("mask[");
+    const bool is_mask = text[0] == 'm';
     int n = 0;
     sm_range places;
     for (int i = 0; i < plan->n_ops; i++) {
-        n = place_of(plan, &plan->ops[i]) >= n ? place_of(plan, &plan->ops[i]) + 1 : n;
+        const int place = place_of(plan, &plan->ops[i], is_mask);
+        n = place >= n ? place + 1 : n;
     }
     SM_FAIL_IF(!read_places(&at, n, &places) || strcmp(at, "]=0") != 0, SM_ERR_USAGE,
                "%s: give mask[*]=0 or mask[BLOCK]=0, line[*]=0 or line[2 BLOCK]=0; places are 0 to %d", text, n - 1);
     for (int i = 0; i < plan->n_ops; i++) {
-        const int place = place_of(plan, &plan->ops[i]);
+        const int place = place_of(plan, &plan->ops[i], is_mask);
         plan->ops[i].attr.cut |= place >= places.first && place < places.end;
     }
     return SM_OK;
@@ -87,7 +76,7 @@ static sm_status hold(sm_live *live, const char *text) {
     const sm_plan *plan = live->session->plan;
     sm_live_edit edit = {.tensor = SM_NO_TENSOR};
     if (strncmp(text, "mask[", 5) == 0 || strncmp(text, "line[", 5) == 0) {
-        return cut(live->session->plan, text, *text == 'm' ? mask_place : line_place);
+        return cut(live->session->plan, text);
     }
     const char *at = strchr(text, '[');
     const size_t length = at == NULL ? 0 : (size_t)(at - text);

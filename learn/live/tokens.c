@@ -51,8 +51,7 @@ sm_status sm_live_read_tokenizer(const uint8_t *bytes, size_t n_bytes, sm_tokeni
     SM_OWN(sm_tokenizer) *t = NULL;
     SM_TRY(sm_tokenizer_new(take(&r), &t));
     for (int32_t id = 0; id < t->n_tokens; id++) {
-        const uint32_t token_bytes = take(&r);
-        const uint32_t kind = take(&r);
+        const uint32_t token_bytes = take(&r), kind = take(&r);
         const uint8_t *token = r.at;
         SM_FAIL_IF(r.is_over || token_bytes > (size_t)(r.end - r.at), SM_ERR_FORMAT, "a tokenizer ends within token %d",
                    id);

@@ -66,11 +66,4 @@ typedef struct {
     _Alignas(64) char data[]; // a plan, or a part of a tensor
 } backend_call;
 
-// In the process that has the library (backend_file.c): loads it for the rest of the process, and adds its backend.
-// SM_ERR_FORMAT: it is not a library, has no backend, or was compiled with other headers.
-sm_status sm_backend_file_load(const char *path);
-
-// Does the call there, and fills in the answer.
-void sm_backend_answer(backend_call *call);
-
 #endif

@@ -1,4 +1,4 @@
-// confine.c: limits the process's system calls (call_filter.h) and its access to files (file_access.h).
+// confine.c: limits the process's system calls and its access to files (os/confinement.h).
 #include "learn/own_kernels/kernel_library.h"
 
 #include <libgen.h>
@@ -7,8 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "os/call_filter.h"
-#include "os/file_access.h"
+#include "os/confinement.h"
 #include "os/files.h"
 
 // Allows reading files, and writing to stdout and stderr. False: this system has no such filter.

@@ -8,7 +8,7 @@
 #include "words.h"
 #include "os/library.h"
 #include "os/os.h"
-#include "os/file_access.h"
+#include "os/confinement.h"
 #include "src/processes/process.h"
 #include "src/io/input_file.h"
 
@@ -42,7 +42,7 @@ sm_status sm_kernel_folder_make(const char *what, char folder[PATH_MAX]) {
 typedef struct {
     const sm_kernel_limits *limits;
     const char *folder; // the writable folder
-    int rules;          // file_access.h
+    int rules;          // os/confinement.h
 } confinement;
 
 // Runs in the compiler's process. Its remaining files are removed with the folder.
@@ -57,8 +57,7 @@ static void prepare(void *ctx) {
 
 // Allows the folder of a compiler that is not the system's: PREFIX of PREFIX/bin/cc.
 static void allow_compiler(int rules, const char *name) {
-    char path[PATH_MAX];
-    char found[PATH_MAX];
+    char path[PATH_MAX], found[PATH_MAX];
     const char *home = getenv("HOME");
     const char *folders = strchr(name, '/') != NULL ? "" : getenv("PATH");
     for (const char *folder = folders; folder != NULL; folder = strchr(folder, ':')) {

@@ -24,7 +24,7 @@ typedef struct {
 typedef struct {
     double timeout_s; // SM_ERR_TIMEOUT; 0: none
     bool is_confined; // for an untrusted file: limits memory and file sizes; reads only files of the system and
-                      // compiler, and the file's folder; writes nowhere else (file_access.h)
+                      // compiler, and the file's folder; writes nowhere else (os/confinement.h)
     const volatile sig_atomic_t *interrupted; // NULL is fine
 } sm_kernel_limits;
 

@@ -18,9 +18,7 @@ static json_t *indices_json(const int *indices, int n) {
 }
 
 json_t *sm_step_page_plan(const sm_plan *plan) {
-    json_t *ops = json_array();
-    json_t *tensors = json_array();
-    json_t *arenas = json_array();
+    json_t *ops = json_array(), *tensors = json_array(), *arenas = json_array();
     SM_FREED sm_range *lives = sm_calloc((size_t)plan->n_tensors + 1, sizeof(*lives));
     sm_plan_lifetimes(plan, lives);
     for (int i = 0; i < plan->n_ops; i++) {
@@ -262,8 +260,7 @@ int64_t sm_page_slice_elems(const sm_plan *plan, int tensor, int64_t most_elems)
 }
 
 int64_t sm_page_slice_place(const sm_tensor *tensor, const int64_t dims[SM_MAX_DIMS], int64_t i) {
-    int64_t place = 0;
-    int64_t step = 1;
+    int64_t place = 0, step = 1;
     for (int d = tensor->n_dims - 1; d >= 0; d--) {
         place += i % dims[d] * step;
         i /= dims[d];

@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "os/child.h"
-#include "os/unix/unix.h"
 
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434

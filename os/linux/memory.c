@@ -44,30 +44,25 @@ static bool has_word(const char *words, const char *word) {
 
 // A limit applies to a group and all groups below it: walks from this process's group to the root. In a container the
 // path may name invisible groups; then the root is ours.
-static void visit_groups(const cgroup_visitor *visitor, const char *root, const char *controllers, char *group) {
-    for (char *slash = group; slash != NULL;) {
-        char folder[CGROUP_PATH_SIZE + 64];
-        snprintf(folder, sizeof folder, "/sys/fs/cgroup%s%s%s", controllers[0] != '\0' ? "/" : "", controllers, group);
-        visitor->visit(visitor, root, folder, controllers[0] != '\0');
-        slash = strrchr(group, '/');
-        group[slash != NULL ? slash - group : 0] = '\0';
-    }
-}
-
 static void visit_all_groups(const cgroup_visitor *visitor, const char *root) {
     SM_OWN(FILE) *file = os_open_facts(root, "/proc/self/cgroup");
     char line[CGROUP_PATH_SIZE]; // "4:memory:/group", "3:cpu,cpuacct:/group" (version 1) or "0::/group" (version 2)
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
         line[strcspn(line, "\n")] = '\0';
         char *controllers = strchr(line, ':');
-        char *group = controllers == NULL ? NULL : strchr(controllers + 1, ':');
+        char *group = controllers == NULL ? NULL : strchr(++controllers, ':');
         if (group == NULL) {
             continue;
         }
         *group++ = '\0';
-        controllers++;
-        if (controllers[0] == '\0' || has_word(controllers, visitor->controller)) {
-            visit_groups(visitor, root, controllers, group);
+        const bool is_v1 = controllers[0] != '\0';
+        char *slash = !is_v1 || has_word(controllers, visitor->controller) ? group : NULL;
+        while (slash != NULL) {
+            char folder[CGROUP_PATH_SIZE + 64];
+            snprintf(folder, sizeof folder, "/sys/fs/cgroup%s%s%s", is_v1 ? "/" : "", controllers, group);
+            visitor->visit(visitor, root, folder, is_v1);
+            slash = strrchr(group, '/');
+            group[slash != NULL ? slash - group : 0] = '\0';
         }
     }
 }
@@ -75,8 +70,7 @@ static void visit_all_groups(const cgroup_visitor *visitor, const char *root) {
 // Lowers both figures to the limit of a group and to what is left of it.
 static void visit_memory(const cgroup_visitor *of, const char *root, const char *folder, bool is_v1) {
     char path[FILE_PATH_SIZE];
-    uint64_t limit = 0;
-    uint64_t usage = 0;
+    uint64_t limit = 0, usage = 0;
     uint64_t inactive = 0; // the file cache that the kernel reclaims first
     snprintf(path, sizeof path, "%s/%s", folder, is_v1 ? "memory.limit_in_bytes" : "memory.max");
     if (!os_read_count(root, path, "", &limit)) { // absent, or "max": no limit

@@ -11,9 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "os/call_filter.h"
+#include "os/confinement.h"
 #include "os/os.h"
-#include "os/unix/unix.h"
 
 enum { MOST_AWAITED = 8 };
 
@@ -36,14 +35,11 @@ static uint64_t mapped_bytes(void) {
 }
 
 // AddressSanitizer maps terabytes that it never touches, so it could not start under a limit.
-#if defined(__SANITIZE_ADDRESS__)
-enum { CAN_LIMIT_MEMORY = 0 };
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-enum { CAN_LIMIT_MEMORY = 0 };
-#else
-enum { CAN_LIMIT_MEMORY = 1 };
+#ifndef __has_feature
+#define __has_feature(name) 0
 #endif
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+enum { CAN_LIMIT_MEMORY = 0 };
 #else
 enum { CAN_LIMIT_MEMORY = 1 };
 #endif

@@ -6,9 +6,8 @@
 #include <psapi.h>
 #include <shellapi.h>
 
-#include "os/call_filter.h"
+#include "os/confinement.h"
 #include "os/child.h"
-#include "os/file_access.h"
 #include "os/os.h"
 #include "status.h"
 

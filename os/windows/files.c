@@ -192,8 +192,7 @@ int os_mkstemp(char *path) { return make_name(path) ? os_open(path, O_RDWR | O_C
 char *mkdtemp(char *path) { return make_name(path) && os_mkdir(path, 0700) == 0 ? path : NULL; }
 
 int os_open_nameless(void) {
-    wchar_t folder[MAX_PATH + 1];
-    wchar_t path[MAX_PATH + 1];
+    wchar_t folder[MAX_PATH + 1], path[MAX_PATH + 1];
     if (GetTempPathW(MAX_PATH, folder) == 0 || GetTempFileNameW(folder, L"sm", 0, path) == 0) {
         return fail_last();
     }
@@ -312,9 +311,6 @@ int flock(int file, int operation) {
     if (GetFileInformationByHandle(handle, &info) && (info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) != 0) {
         return (operation & LOCK_EX) != 0 ? lock_folder(file, &info) : 0;
     }
-    if ((operation & LOCK_UN) != 0) {
-        return UnlockFileEx(handle, 0, 1, 0, &place) ? 0 : fail_last();
-    }
     const DWORD flags = ((operation & LOCK_EX) != 0 ? LOCKFILE_EXCLUSIVE_LOCK : 0) |
                         ((operation & LOCK_NB) != 0 ? LOCKFILE_FAIL_IMMEDIATELY : 0);
     if (LockFileEx(handle, flags, 0, 1, 0, &place)) {
@@ -391,8 +387,7 @@ int statvfs(const char *path, struct statvfs *facts) {
 }
 
 char *realpath(const char *path, char *found) {
-    wchar_t wide[PATH_UNITS];
-    wchar_t whole[PATH_UNITS];
+    wchar_t wide[PATH_UNITS], whole[PATH_UNITS];
     if (!widen(path, wide) || GetFileAttributesW(wide) == INVALID_FILE_ATTRIBUTES ||
         GetFullPathNameW(wide, PATH_UNITS, whole, NULL) == 0) {
         (void)fail_last();
@@ -444,8 +439,7 @@ int os_remove(const char *path) {
 }
 
 int os_rename(const char *from, const char *to) {
-    wchar_t wide_from[PATH_UNITS];
-    wchar_t wide_to[PATH_UNITS];
+    wchar_t wide_from[PATH_UNITS], wide_to[PATH_UNITS];
     if (!widen(from, wide_from) || !widen(to, wide_to)) {
         return -1;
     }
@@ -475,8 +469,7 @@ static bool match(const char *pattern, bool inner, os_names *names) {
     }
     bool is_whole = true;
     do {
-        char name[4 * MAX_PATH];
-        char path[4 * PATH_UNITS];
+        char name[4 * MAX_PATH], path[4 * PATH_UNITS];
         narrow(found.cFileName, name, sizeof name);
         snprintf(path, sizeof path, "%.*s%s", n_folder, pattern, name);
         is_whole = os_add_name(names, path);

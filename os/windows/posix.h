@@ -59,13 +59,9 @@ void **os_shared_events(const void *memory, int *n);
 #define O_NONBLOCK  0
 #define O_NOFOLLOW  0
 #define O_DIRECTORY 0x100000
-enum { LOCK_SH = 1, LOCK_EX = 2, LOCK_NB = 4, LOCK_UN = 8 };
+enum { LOCK_SH = 1, LOCK_EX = 2, LOCK_NB = 4 };
 enum { F_GETFL, F_SETFL, F_GETFD, F_SETFD, F_DUPFD_CLOEXEC, FD_CLOEXEC = 1 };
 #define NAME_MAX 255
-#ifndef S_ISLNK
-#define S_ISLNK(mode)  0
-#define S_ISSOCK(mode) 0
-#endif
 
 struct os_stat {
     uint64_t st_dev, st_ino;

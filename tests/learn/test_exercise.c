@@ -8,7 +8,7 @@
 #include "tests/support/run_program.h"
 #include "tests/support/whole.h"
 #include "learn/exercise/exercise.h"
-#include "os/file_access.h"
+#include "os/confinement.h"
 
 enum { TEXT_SIZE = 1 << 15, MAX_MISTAKES = 10, LEAST_MISTAKES = 3, SAID_SIZE = 3 * SM_EXERCISE_TEXT + 16 };
 

@@ -44,18 +44,12 @@ for card in ${CARDS:-gfx90a gfx942 gfx950 gfx1100 gfx1201 dg2 pvc bmg}; do
     ! grep -qv ': right$' "$work/said" || fail "$card: $(grep -v ': right$' "$work/said" | head -1)"
     grep -q ",$level," "$work/devices" || fail "$card: level $level is not used: $(cat "$work/devices")"
     for spoilt in ${SPOILS:-1 2 3 4 5 6 7}; do
-        STEPMARK_SPOIL=$spoilt
-        export STEPMARK_SPOIL
-        try_units "$card"
-        unset STEPMARK_SPOIL
+        (export STEPMARK_SPOIL="$spoilt" && try_units "$card")
         grep -qE ",local,\"?no $level: " "$work/devices" && grep -q ' are wrong' "$work/said" ||
             fail "$card: spoilt layout $spoilt is not noticed"
         n_noticed=$((n_noticed + 1))
     done
-    STEPMARK_CRASH=-DA_TRANSPOSED
-    export STEPMARK_CRASH
-    try_units "$card"
-    unset STEPMARK_CRASH
+    (export STEPMARK_CRASH=-DA_TRANSPOSED && try_units "$card")
     grep -qE ",local,\"?no $level: .*ended the process" "$work/devices" || fail "$card: a compiler that ends its process: $(cat "$work/devices")"
     try_units "$card"
     STEPMARK_EMULATED_CACHE=$work/cache tools/vendors/emulated.sh "$card" "$stepmark" verify --backend opencl --isa tensor -o csv \
@@ -65,13 +59,8 @@ for card in ${CARDS:-gfx90a gfx942 gfx950 gfx1100 gfx1201 dg2 pvc bmg}; do
     [ "$passed" -gt 0 ] || fail "$card: nothing was compared"
     n_passed=$((n_passed + passed))
     filter=${FILTER:-matmul|flash_attention|step}
-    export STEPMARK_KEEPS=1
-    try_units "$card"
-    measure >"$work/rows" 2>&1 || fail "$card: $(tail -1 "$work/rows")"
-    STEPMARK_CRASH=-DUNIT
-    export STEPMARK_CRASH
-    measure >"$work/rows" 2>&1 || fail "$card: the second run: $(tail -1 "$work/rows")"
-    unset STEPMARK_CRASH STEPMARK_KEEPS
+    (export STEPMARK_KEEPS=1 && try_units "$card" && measure) >"$work/rows" 2>&1 || fail "$card: $(tail -1 "$work/rows")"
+    (export STEPMARK_KEEPS=1 STEPMARK_CRASH=-DUNIT && measure) >"$work/rows" 2>&1 || fail "$card: the second run: $(tail -1 "$work/rows")"
     for expected in '"status": "ok"' "\"tier\": \"$level\"" "products by $level"; do
         grep -q "$expected" "$work/rows" || fail "$card: the second run's row lacks $expected"
     done
