@@ -29,6 +29,13 @@ typedef enum {
 #define SM_IN(kind, operand)  ((int)(offsetof(struct sm_inputs_of_##kind, operand) / sizeof(int)))
 #define SM_OUT(kind, operand) ((int)(offsetof(struct sm_outputs_of_##kind, operand) / sizeof(int)))
 
+// All inputs of an op, or all outputs, in the table's order, SM_NO_TENSOR for one left out; the compiler counts them:
+//     SM_INPUTS(op, matmul_forward, x, W, SM_NO_TENSOR);
+#define SM_INPUTS(op, kind, ...) \
+    memcpy((op).in, &(struct sm_inputs_of_##kind){__VA_ARGS__, 0}, sizeof(int) * SM_IN(kind, n_operands))
+#define SM_OUTPUTS(op, kind, ...) \
+    memcpy((op).out, &(struct sm_outputs_of_##kind){__VA_ARGS__, 0}, sizeof(int) * SM_OUT(kind, n_operands))
+
 // Operations on a block of a matmul's result before it is stored. Rewrites set them.
 typedef enum {
 #define X(CODE, name, f, slope) SM_ACTIVATION_##CODE,

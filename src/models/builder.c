@@ -40,12 +40,14 @@ static void add(sm_builder *b, const sm_op *op) { sm_plan_add_op(b->plan, op); }
 
 // A parameter by kind: itself, the copy that matmuls read, its gradient. For the first part of a matrix in parts, copy
 // and gradient are those of the whole matrix.
-static int value_of(const sm_builder *b, int kind) { return sm_params_get(&b->params, kind, b->layer)->value; }
+static int value_of(const sm_builder *b, int kind) {
+    return kind == SM_NO_PARAM ? SM_NO_TENSOR : sm_params_get(&b->params, kind, b->layer)->value;
+}
 
 static int matrix_of(const sm_builder *b, int kind) { return sm_params_get(&b->params, kind, b->layer)->whole_operand; }
 
 static int gradient_of(const sm_builder *b, int kind) {
-    return sm_params_get(&b->params, kind, b->layer)->whole_gradient;
+    return kind == SM_NO_PARAM ? SM_NO_TENSOR : sm_params_get(&b->params, kind, b->layer)->whole_gradient;
 }
 
 static int64_t columns_of(const sm_builder *b, int tensor) {
@@ -63,47 +65,32 @@ static int result(sm_builder *b, sm_op *op, int output, const char *name, int64_
 
 int sm_build_embedding(sm_builder *b, int wte_kind, int wpe_kind) {
     sm_op op = make(b, SM_OP_EMBEDDING_FORWARD);
-    op.in[SM_IN(embedding_forward, token)] = b->plan->tokens;
-    op.in[SM_IN(embedding_forward, starts)] = b->plan->starts;
-    op.in[SM_IN(embedding_forward, wte)] = value_of(b, wte_kind);
-    if (wpe_kind != SM_NO_PARAM) {
-        op.in[SM_IN(embedding_forward, wpe)] = value_of(b, wpe_kind);
-    }
+    SM_INPUTS(op, embedding_forward, b->plan->tokens, value_of(b, wte_kind), value_of(b, wpe_kind), b->plan->starts);
     return result(b, &op, SM_OUT(embedding_forward, x), "encoded", b->C);
 }
 
 void sm_build_embedding_backward(sm_builder *b, int dx, int wte_kind, int wpe_kind) {
     sm_op op = make(b, SM_OP_EMBEDDING_BACKWARD);
-    op.in[SM_IN(embedding_backward, token)] = b->plan->tokens;
-    op.in[SM_IN(embedding_backward, starts)] = b->plan->starts;
-    op.in[SM_IN(embedding_backward, dx)] = dx;
-    op.out[SM_OUT(embedding_backward, dwte)] = gradient_of(b, wte_kind);
-    if (wpe_kind != SM_NO_PARAM) {
-        op.out[SM_OUT(embedding_backward, dwpe)] = gradient_of(b, wpe_kind);
-    }
+    SM_INPUTS(op, embedding_backward, b->plan->tokens, dx, b->plan->starts);
+    SM_OUTPUTS(op, embedding_backward, gradient_of(b, wte_kind), gradient_of(b, wpe_kind));
     add(b, &op);
 }
-
-// Both norms have these operands at the same indices.
-_Static_assert(SM_IN(rmsnorm_forward, w) == SM_IN(layernorm_forward, w) &&
-                   SM_IN(rmsnorm_backward, w) == SM_IN(layernorm_backward, w) &&
-                   SM_OUT(rmsnorm_backward, dw) == SM_OUT(layernorm_backward, dw),
-               "what both norms share");
 
 int sm_build_norm(sm_builder *b, const char *name, int x, int w_kind, int b_kind, sm_norm *norm) {
     const bool is_layernorm = b_kind != SM_NO_PARAM;
     sm_op op = make(b, is_layernorm ? SM_OP_LAYERNORM_FORWARD : SM_OP_RMSNORM_FORWARD);
     *norm = (sm_norm){.x = x, .w_kind = w_kind, .b_kind = b_kind};
     op.attr.eps = b->config->norm_eps;
-    op.in[SM_IN(layernorm_forward, x)] = x;
-    op.in[SM_IN(layernorm_forward, w)] = value_of(b, w_kind);
-    op.out[SM_OUT(layernorm_forward, y)] = norm->y = activation(b, name, DIMS(b->B, b->T, b->C));
-    if (is_layernorm) {
-        op.in[SM_IN(layernorm_forward, b)] = value_of(b, b_kind);
-        op.out[SM_OUT(layernorm_forward, mean)] = norm->mean = statistic(b, name, "mean", DIMS(b->B, b->T));
-    }
+    norm->y = activation(b, name, DIMS(b->B, b->T, b->C));
+    norm->mean = is_layernorm ? statistic(b, name, "mean", DIMS(b->B, b->T)) : SM_NO_TENSOR;
     norm->rstd = statistic(b, name, "rstd", DIMS(b->B, b->T));
-    op.out[is_layernorm ? SM_OUT(layernorm_forward, rstd) : SM_OUT(rmsnorm_forward, rstd)] = norm->rstd;
+    if (is_layernorm) {
+        SM_INPUTS(op, layernorm_forward, x, value_of(b, w_kind), value_of(b, b_kind), SM_NO_TENSOR);
+        SM_OUTPUTS(op, layernorm_forward, norm->y, norm->mean, norm->rstd, SM_NO_TENSOR);
+    } else {
+        SM_INPUTS(op, rmsnorm_forward, x, value_of(b, w_kind), SM_NO_TENSOR);
+        SM_OUTPUTS(op, rmsnorm_forward, norm->y, norm->rstd, SM_NO_TENSOR);
+    }
     add(b, &op);
     return norm->y;
 }
@@ -111,14 +98,14 @@ int sm_build_norm(sm_builder *b, const char *name, int x, int w_kind, int b_kind
 int sm_build_norm_backward(sm_builder *b, const char *dx_name, int dy, const sm_norm *norm) {
     const bool is_layernorm = norm->b_kind != SM_NO_PARAM;
     sm_op op = make(b, is_layernorm ? SM_OP_LAYERNORM_BACKWARD : SM_OP_RMSNORM_BACKWARD);
-    op.in[SM_IN(layernorm_backward, dy)] = dy;
-    op.in[SM_IN(layernorm_backward, x)] = norm->x;
-    op.in[SM_IN(layernorm_backward, w)] = value_of(b, norm->w_kind);
-    op.in[is_layernorm ? SM_IN(layernorm_backward, rstd) : SM_IN(rmsnorm_backward, rstd)] = norm->rstd;
-    op.out[SM_OUT(layernorm_backward, dw)] = gradient_of(b, norm->w_kind);
+    const int w = value_of(b, norm->w_kind);
+    const int dw = gradient_of(b, norm->w_kind);
     if (is_layernorm) {
-        op.in[SM_IN(layernorm_backward, mean)] = norm->mean;
-        op.out[SM_OUT(layernorm_backward, db)] = gradient_of(b, norm->b_kind);
+        SM_INPUTS(op, layernorm_backward, dy, norm->x, w, norm->mean, norm->rstd, SM_NO_TENSOR);
+        SM_OUTPUTS(op, layernorm_backward, SM_NO_TENSOR, dw, gradient_of(b, norm->b_kind), SM_NO_TENSOR);
+    } else {
+        SM_INPUTS(op, rmsnorm_backward, dy, norm->x, w, norm->rstd, SM_NO_TENSOR);
+        SM_OUTPUTS(op, rmsnorm_backward, SM_NO_TENSOR, dw);
     }
     return result(b, &op, SM_OUT(layernorm_backward, dx), dx_name, b->C);
 }
@@ -135,8 +122,7 @@ static int matmul(sm_builder *b, const char *name, const char *part, int x, int 
     const int W = matrix_of(b, w_kind);
     sm_op op = make_matmul(b, SM_OP_MATMUL_FORWARD, vocab);
     const int64_t F = op.attr.w_transposed ? sm_tensor_rows(&b->plan->tensors[W]) : columns_of(b, W);
-    op.in[SM_IN(matmul_forward, x)] = x;
-    op.in[SM_IN(matmul_forward, W)] = W;
+    SM_INPUTS(op, matmul_forward, x, W, SM_NO_TENSOR);
     op.out[SM_OUT(matmul_forward, y)] = transient(b, b->plan->dtype, name, part, DIMS(b->B, b->T, F));
     add(b, &op);
     return op.out[SM_OUT(matmul_forward, y)];
@@ -144,13 +130,11 @@ static int matmul(sm_builder *b, const char *name, const char *part, int x, int 
 
 static int matmul_backward(sm_builder *b, const char *dx_name, int x, int dy, int w_kind, int64_t vocab) {
     sm_op dw = make_matmul(b, SM_OP_MATMUL_BACKWARD_WEIGHT, vocab);
-    dw.in[SM_IN(matmul_backward_weight, x)] = x;
-    dw.in[SM_IN(matmul_backward_weight, dy)] = dy;
-    dw.out[SM_OUT(matmul_backward_weight, dW)] = gradient_of(b, w_kind);
+    SM_INPUTS(dw, matmul_backward_weight, x, dy);
+    SM_OUTPUTS(dw, matmul_backward_weight, gradient_of(b, w_kind), SM_NO_TENSOR);
     add(b, &dw);
     sm_op dx = make_matmul(b, SM_OP_MATMUL_BACKWARD_INPUT, vocab);
-    dx.in[SM_IN(matmul_backward_input, dy)] = dy;
-    dx.in[SM_IN(matmul_backward_input, W)] = matrix_of(b, w_kind);
+    SM_INPUTS(dx, matmul_backward_input, dy, matrix_of(b, w_kind), SM_NO_TENSOR);
     return result(b, &dx, SM_OUT(matmul_backward_input, dx), dx_name, columns_of(b, x));
 }
 
@@ -160,16 +144,15 @@ int sm_build_linear(sm_builder *b, const char *name, int x, int w_kind, int b_ki
     }
     const int xw = matmul(b, name, "xw", x, w_kind, 0);
     sm_op op = make(b, SM_OP_BIAS_FORWARD);
-    op.in[SM_IN(bias_forward, x)] = xw;
-    op.in[SM_IN(bias_forward, b)] = value_of(b, b_kind);
+    SM_INPUTS(op, bias_forward, xw, value_of(b, b_kind));
     return result(b, &op, SM_OUT(bias_forward, y), name, columns_of(b, xw));
 }
 
 int sm_build_linear_backward(sm_builder *b, const char *dx_name, int x, int dy, int w_kind, int b_kind) {
     if (b_kind != SM_NO_PARAM) {
         sm_op db = make(b, SM_OP_BIAS_BACKWARD);
-        db.in[SM_IN(bias_backward, dy)] = dy;
-        db.out[SM_OUT(bias_backward, db)] = gradient_of(b, b_kind);
+        SM_INPUTS(db, bias_backward, dy);
+        SM_OUTPUTS(db, bias_backward, gradient_of(b, b_kind));
         add(b, &db);
     }
     return matmul_backward(b, dx_name, x, dy, w_kind, 0);
@@ -184,8 +167,7 @@ int sm_build_activation(sm_builder *b, int x) {
 
 int sm_build_activation_backward(sm_builder *b, const char *dx_name, int dy, int x) {
     sm_op op = make(b, sm_activation_get_info(b->config->activation)->backward);
-    op.in[SM_IN(gelu_backward, dy)] = dy;
-    op.in[SM_IN(gelu_backward, x)] = x;
+    SM_INPUTS(op, gelu_backward, dy, x);
     return result(b, &op, SM_OUT(gelu_backward, dx), dx_name, columns_of(b, x));
 }
 
@@ -197,8 +179,7 @@ int sm_build_swiglu(sm_builder *b, const char *name, int gate_up) {
 
 int sm_build_swiglu_backward(sm_builder *b, const char *dx_name, int dy, int gate_up) {
     sm_op op = make(b, SM_OP_SWIGLU_BACKWARD);
-    op.in[SM_IN(swiglu_backward, dy)] = dy;
-    op.in[SM_IN(swiglu_backward, x)] = gate_up;
+    SM_INPUTS(op, swiglu_backward, dy, gate_up);
     return result(b, &op, SM_OUT(swiglu_backward, dx), dx_name, columns_of(b, gate_up));
 }
 
@@ -216,15 +197,13 @@ int sm_build_dropout(sm_builder *b, const char *mask_name, const char *name, int
     sm_op op = make(b, SM_OP_DROPOUT);
     op.attr.dropout_p = b->options->dropout_p;
     op.attr.rng_key = mask_key(b, mask_name);
-    op.in[SM_IN(dropout, x)] = x;
-    op.in[SM_IN(dropout, rng_step)] = b->plan->rng_step;
+    SM_INPUTS(op, dropout, x, b->plan->rng_step);
     return result(b, &op, SM_OUT(dropout, y), name, b->C);
 }
 
 int sm_build_residual(sm_builder *b, const char *name, int skip, int branch) {
     sm_op op = make(b, SM_OP_RESIDUAL);
-    op.in[SM_IN(residual, a)] = skip;
-    op.in[SM_IN(residual, b)] = branch;
+    SM_INPUTS(op, residual, skip, branch);
     return result(b, &op, SM_OUT(residual, y), name, b->C);
 }
 
@@ -239,9 +218,7 @@ int sm_build_head_rmsnorm(sm_builder *b, const char *name, int qkv, int wq_kind,
     sm_op op = make_with_heads(b, SM_OP_HEAD_RMSNORM_FORWARD);
     const int64_t n_rstd = b->config->n_head + sm_model_n_kv_head(b->config);
     op.attr.eps = b->config->norm_eps;
-    op.in[SM_IN(head_rmsnorm_forward, x)] = qkv;
-    op.in[SM_IN(head_rmsnorm_forward, wq)] = value_of(b, wq_kind);
-    op.in[SM_IN(head_rmsnorm_forward, wk)] = value_of(b, wk_kind);
+    SM_INPUTS(op, head_rmsnorm_forward, qkv, value_of(b, wq_kind), value_of(b, wk_kind));
     op.out[SM_OUT(head_rmsnorm_forward, y)] = activation(b, name, DIMS(b->B, b->T, b->QKV));
     op.out[SM_OUT(head_rmsnorm_forward, rstd)] = statistic(b, name, "rstd", DIMS(b->B, b->T, n_rstd));
     add(b, &op);
@@ -252,13 +229,9 @@ int sm_build_head_rmsnorm(sm_builder *b, const char *name, int qkv, int wq_kind,
 
 int sm_build_head_rmsnorm_backward(sm_builder *b, const char *dx_name, int dy, const sm_head_norm *norm) {
     sm_op op = make_with_heads(b, SM_OP_HEAD_RMSNORM_BACKWARD);
-    op.in[SM_IN(head_rmsnorm_backward, dy)] = dy;
-    op.in[SM_IN(head_rmsnorm_backward, x)] = norm->x;
-    op.in[SM_IN(head_rmsnorm_backward, wq)] = value_of(b, norm->wq_kind);
-    op.in[SM_IN(head_rmsnorm_backward, wk)] = value_of(b, norm->wk_kind);
-    op.in[SM_IN(head_rmsnorm_backward, rstd)] = norm->rstd;
-    op.out[SM_OUT(head_rmsnorm_backward, dwq)] = gradient_of(b, norm->wq_kind);
-    op.out[SM_OUT(head_rmsnorm_backward, dwk)] = gradient_of(b, norm->wk_kind);
+    SM_INPUTS(op, head_rmsnorm_backward, dy, norm->x, value_of(b, norm->wq_kind), value_of(b, norm->wk_kind),
+              norm->rstd);
+    SM_OUTPUTS(op, head_rmsnorm_backward, SM_NO_TENSOR, gradient_of(b, norm->wq_kind), gradient_of(b, norm->wk_kind));
     return result(b, &op, SM_OUT(head_rmsnorm_backward, dx), dx_name, b->QKV);
 }
 
@@ -266,8 +239,7 @@ int sm_build_rope(sm_builder *b, const char *name, int qkv) {
     sm_op op = make_with_heads(b, SM_OP_ROPE);
     op.attr.rope_theta = b->config->rope_theta;
     op.attr.inverse = b->phase == SM_PHASE_BACKWARD;
-    op.in[SM_IN(rope, x)] = qkv;
-    op.in[SM_IN(rope, starts)] = b->plan->starts;
+    SM_INPUTS(op, rope, qkv, b->plan->starts);
     return result(b, &op, SM_OUT(rope, y), name, b->QKV);
 }
 
@@ -282,22 +254,17 @@ static sm_op make_attention(const sm_builder *b, sm_op_kind kind) {
 
 int sm_build_attention(sm_builder *b, int qkv, int *att) {
     sm_op op = make_attention(b, SM_OP_ATTENTION_FORWARD);
-    op.in[SM_IN(attention_forward, qkv)] = qkv;
-    op.in[SM_IN(attention_forward, rng_step)] = b->plan->rng_step;
-    op.in[SM_IN(attention_forward, starts)] = b->plan->starts;
-    op.out[SM_OUT(attention_forward, y)] = activation(b, "atty", DIMS(b->B, b->T, b->A));
-    op.out[SM_OUT(attention_forward, att)] = *att = activation(b, "att", DIMS(b->B, b->config->n_head, b->T, b->T));
+    const int y = activation(b, "atty", DIMS(b->B, b->T, b->A));
+    *att = activation(b, "att", DIMS(b->B, b->config->n_head, b->T, b->T));
+    SM_INPUTS(op, attention_forward, qkv, b->plan->rng_step, b->plan->starts);
+    SM_OUTPUTS(op, attention_forward, y, *att);
     add(b, &op);
-    return op.out[SM_OUT(attention_forward, y)];
+    return y;
 }
 
 int sm_build_attention_backward(sm_builder *b, int dy, int qkv, int att) {
     sm_op op = make_attention(b, SM_OP_ATTENTION_BACKWARD);
-    op.in[SM_IN(attention_backward, dy)] = dy;
-    op.in[SM_IN(attention_backward, qkv)] = qkv;
-    op.in[SM_IN(attention_backward, att)] = att;
-    op.in[SM_IN(attention_backward, rng_step)] = b->plan->rng_step;
-    op.in[SM_IN(attention_backward, starts)] = b->plan->starts;
+    SM_INPUTS(op, attention_backward, dy, qkv, att, b->plan->rng_step, b->plan->starts);
     return result(b, &op, SM_OUT(attention_backward, dqkv), "d.qkv", b->QKV);
 }
 
@@ -328,15 +295,13 @@ void sm_build_loss(sm_builder *b, int x, int w_kind, sm_head *head) {
     *head = (sm_head){.x = x, .w_kind = w_kind, .logits = matmul(b, "logits", NULL, x, w_kind, b->V)};
     sm_op op = make(b, SM_OP_CROSSENTROPY_FORWARD);
     op.attr.vocab = b->V;
-    op.in[SM_IN(crossentropy_forward, logits)] = head->logits;
-    op.in[SM_IN(crossentropy_forward, target)] = b->plan->targets;
-    op.out[SM_OUT(crossentropy_forward, losses)] = b->plan->losses;
-    op.out[SM_OUT(crossentropy_forward, lse)] = head->lse = statistic(b, "logits", "lse", DIMS(b->B, b->T));
+    head->lse = statistic(b, "logits", "lse", DIMS(b->B, b->T));
+    SM_INPUTS(op, crossentropy_forward, head->logits, b->plan->targets);
+    SM_OUTPUTS(op, crossentropy_forward, b->plan->losses, head->lse);
     add(b, &op);
     sm_op mean = make(b, SM_OP_LOSS_MEAN);
-    mean.in[SM_IN(loss_mean, losses)] = b->plan->losses;
-    mean.in[SM_IN(loss_mean, target)] = b->plan->targets;
-    mean.out[SM_OUT(loss_mean, loss)] = b->plan->loss;
+    SM_INPUTS(mean, loss_mean, b->plan->losses, b->plan->targets);
+    SM_OUTPUTS(mean, loss_mean, b->plan->loss);
     add(b, &mean);
 }
 
@@ -344,10 +309,7 @@ int sm_build_loss_backward(sm_builder *b, const char *dx_name, const sm_head *he
     b->phase = SM_PHASE_BACKWARD;
     sm_op loss = make(b, SM_OP_CROSSENTROPY_BACKWARD);
     loss.attr.vocab = b->V;
-    loss.in[SM_IN(crossentropy_backward, logits)] = head->logits;
-    loss.in[SM_IN(crossentropy_backward, target)] = b->plan->targets;
-    loss.in[SM_IN(crossentropy_backward, lse)] = head->lse;
-    loss.in[SM_IN(crossentropy_backward, scale)] = b->scale;
+    SM_INPUTS(loss, crossentropy_backward, head->logits, b->plan->targets, head->lse, b->scale);
     const int dlogits = result(b, &loss, SM_OUT(crossentropy_backward, dlogits), "d.logits", b->Vp);
     return matmul_backward(b, dx_name, head->x, dlogits, head->w_kind, b->V);
 }
@@ -381,9 +343,7 @@ static void add_batch_and_results(sm_builder *b) {
 
 static void loss_scale(sm_builder *b) {
     sm_op op = sm_op_make(SM_OP_LOSS_SCALE, SM_PHASE_FORWARD, -1);
-    op.in[SM_IN(loss_scale, targets)] = b->plan->targets;
-    op.in[SM_IN(loss_scale, hyper)] = b->plan->hyper;
-    op.in[SM_IN(loss_scale, scaler)] = b->plan->scaler;
+    SM_INPUTS(op, loss_scale, b->plan->targets, b->plan->hyper, b->plan->scaler);
     op.out[SM_OUT(loss_scale, scale)] = b->scale = statistic(b, "loss_scale", NULL, DIMS(1));
     add(b, &op);
 }

@@ -16,9 +16,7 @@ static sm_status build_matrix(sm_plan *plan, const sm_param *param, int clip) {
     const int64_t rows = plan->tensors[param->value].real_elems / param->cols;
     sm_op op = sm_op_make(SM_OP_ADAFACTOR, SM_PHASE_OPTIMIZER, -1);
     op.attr.decay = true;
-    op.in[SM_IN(adafactor, hyper)] = plan->hyper;
-    op.in[SM_IN(adafactor, clip)] = clip;
-    op.in[SM_IN(adafactor, g)] = add_model_rows(plan, param, rows, param->gradient);
+    SM_INPUTS(op, adafactor, add_model_rows(plan, param, rows, param->gradient), plan->hyper, clip);
     op.out[SM_OUT(adafactor, p)] = add_model_rows(plan, param, rows, param->value);
     op.out[SM_OUT(adafactor, w)] = add_model_rows(plan, param, rows, plan->tensors[param->value].working_copy);
     op.out[SM_OUT(adafactor, row)] = sm_param_add_state(plan, param, "row", plan->real, 1, &rows);

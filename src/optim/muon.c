@@ -31,8 +31,7 @@ static sm_op make_op(sm_op_kind kind) { return sm_op_make(kind, SM_PHASE_OPTIMIZ
 static int product(builder *b, const char *name, int x, int W, bool transposed, int64_t n) {
     sm_op op = make_op(SM_OP_MATMUL_FORWARD);
     op.attr.w_transposed = transposed;
-    op.in[SM_IN(matmul_forward, x)] = x;
-    op.in[SM_IN(matmul_forward, W)] = W;
+    SM_INPUTS(op, matmul_forward, x, W, SM_NO_TENSOR);
     op.out[SM_OUT(matmul_forward, y)] = add_tensor(b, name, b->plan->dtype, b->rows, n);
     sm_plan_add_op(b->plan, &op);
     return op.out[SM_OUT(matmul_forward, y)];
@@ -43,8 +42,7 @@ static int combine(builder *b, const char *name, double p, int x, double q, int 
     sm_op op = make_op(SM_OP_COMBINE);
     op.attr.a = p;
     op.attr.b = q;
-    op.in[SM_IN(combine, x)] = x;
-    op.in[SM_IN(combine, z)] = z;
+    SM_INPUTS(op, combine, x, z);
     op.out[SM_OUT(combine, y)] = add_tensor(b, name, b->plan->dtype, b->rows, n);
     sm_plan_add_op(b->plan, &op);
     return op.out[SM_OUT(combine, y)];
@@ -52,9 +50,7 @@ static int combine(builder *b, const char *name, double p, int x, double q, int 
 
 static int momentum(builder *b) {
     sm_op op = make_op(SM_OP_MUON_MOMENTUM);
-    op.in[SM_IN(muon_momentum, g)] = b->param->gradient;
-    op.in[SM_IN(muon_momentum, hyper)] = b->plan->hyper;
-    op.in[SM_IN(muon_momentum, clip)] = b->clip;
+    SM_INPUTS(op, muon_momentum, b->param->gradient, b->plan->hyper, b->clip);
     op.out[SM_OUT(muon_momentum, m)] = sm_param_add_state(b->plan, b->param, "m", b->plan->real, 0, NULL);
     op.out[SM_OUT(muon_momentum, u)] = add_tensor(b, "u", b->plan->real, b->param->rows, b->param->cols);
     sm_plan_add_op(b->plan, &op);
@@ -68,8 +64,7 @@ static int normalize(builder *b, int u) {
     sm_plan_add_op(b->plan, &norm);
     sm_op op = make_op(SM_OP_NORMALIZE);
     op.attr.w_transposed = b->is_tall;
-    op.in[SM_IN(normalize, u)] = u;
-    op.in[SM_IN(normalize, sqnorm)] = norm.out[SM_OUT(grad_sqnorm, sqnorm)];
+    SM_INPUTS(op, normalize, u, norm.out[SM_OUT(grad_sqnorm, sqnorm)]);
     op.out[SM_OUT(normalize, x)] = add_tensor(b, "x", b->plan->dtype, b->rows, b->cols);
     sm_plan_add_op(b->plan, &op);
     return op.out[SM_OUT(normalize, x)];
@@ -94,11 +89,8 @@ static sm_status build_hidden(sm_plan *plan, const sm_param *param, int clip) {
     sm_op op = make_op(SM_OP_MUON_UPDATE);
     op.attr.w_transposed = is_tall;
     op.attr.decay = true;
-    op.in[SM_IN(muon_update, x)] = x;
-    op.in[SM_IN(muon_update, hyper)] = plan->hyper;
-    op.in[SM_IN(muon_update, clip)] = clip;
-    op.out[SM_OUT(muon_update, p)] = param->value;
-    op.out[SM_OUT(muon_update, w)] = plan->tensors[param->value].working_copy;
+    SM_INPUTS(op, muon_update, x, plan->hyper, clip);
+    SM_OUTPUTS(op, muon_update, param->value, plan->tensors[param->value].working_copy);
     return sm_plan_add_op(plan, &op);
 }
 

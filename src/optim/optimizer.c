@@ -47,20 +47,16 @@ static sm_status clip_gradients(sm_plan *plan, const sm_params *params, int *cli
     SM_TRY(sm_plan_is_sharded(plan) ? sum_over_processes(plan, sqnorms) : SM_OK);
     *clip = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, plan->real, 1, &one, "clip");
     sm_op op = sm_op_make(SM_OP_GRAD_CLIP, SM_PHASE_OPTIMIZER, -1);
-    op.in[SM_IN(grad_clip, sqnorm)] = sqnorms;
-    op.in[SM_IN(grad_clip, hyper)] = plan->hyper;
-    op.in[SM_IN(grad_clip, scaler)] = plan->scaler;
-    op.out[SM_OUT(grad_clip, norm)] = plan->grad_norm;
-    op.out[SM_OUT(grad_clip, clip)] = *clip;
+    SM_INPUTS(op, grad_clip, sqnorms, plan->hyper, plan->scaler);
+    SM_OUTPUTS(op, grad_clip, plan->grad_norm, *clip);
     return sm_plan_add_op(plan, &op);
 }
 
 static sm_status update_scaler(sm_plan *plan, int clip) {
     sm_op op = sm_op_make(SM_OP_SCALER_UPDATE, SM_PHASE_OPTIMIZER, -1);
     op.phase = SM_PHASE_SCALER;
-    op.in[SM_IN(scaler_update, clip)] = clip;
-    op.in[SM_IN(scaler_update, hyper)] = plan->hyper;
-    op.out[SM_OUT(scaler_update, scaler)] = plan->scaler;
+    SM_INPUTS(op, scaler_update, clip, plan->hyper);
+    SM_OUTPUTS(op, scaler_update, plan->scaler);
     return sm_plan_add_op(plan, &op);
 }
 
@@ -134,9 +130,7 @@ sm_op sm_begin_update(const sm_plan *plan, sm_op_kind kind, int clip, int gradie
     const sm_op_info *info = sm_op_get_info(kind);
     sm_op op = sm_op_make(kind, SM_PHASE_OPTIMIZER, -1);
     op.attr.decay = decay;
-    op.in[SM_IN(adamw, g)] = gradient;
-    op.in[SM_IN(adamw, hyper)] = plan->hyper;
-    op.in[SM_IN(adamw, clip)] = clip;
+    SM_INPUTS(op, adamw, gradient, plan->hyper, clip);
     op.out[SM_OUT(adamw, p)] = value;
     for (int k = 1; k < SM_MAX_OUT && info->out[k].name != NULL; k++) {
         if (strcmp(info->out[k].name, "w") == 0) {

@@ -23,13 +23,11 @@ static sm_status forward(sm_plan *plan, sm_op *op) {
 static sm_status backward(const sm_plan *plan, const sm_op *forward_op, sm_op *op) {
     const sm_op naive = *op;
     op->kind = SM_OP_FLASH_ATTENTION_BACKWARD;
-    op->in[SM_IN(flash_attention_backward, dy)] = naive.in[SM_IN(attention_backward, dy)];
-    op->in[SM_IN(flash_attention_backward, qkv)] = naive.in[SM_IN(attention_backward, qkv)];
-    op->in[SM_IN(flash_attention_backward, y)] = forward_op->out[SM_OUT(flash_attention_forward, y)];
-    op->in[SM_IN(flash_attention_backward, lse)] = forward_op->out[SM_OUT(flash_attention_forward, lse)];
-    op->in[SM_IN(flash_attention_backward, rng_step)] = naive.in[SM_IN(attention_backward, rng_step)];
-    op->in[SM_IN(flash_attention_backward, starts)] = naive.in[SM_IN(attention_backward, starts)];
-    op->out[SM_OUT(flash_attention_backward, dqkv)] = naive.out[SM_OUT(attention_backward, dqkv)];
+    SM_INPUTS(*op, flash_attention_backward, naive.in[SM_IN(attention_backward, dy)],
+              naive.in[SM_IN(attention_backward, qkv)], forward_op->out[SM_OUT(flash_attention_forward, y)],
+              forward_op->out[SM_OUT(flash_attention_forward, lse)], naive.in[SM_IN(attention_backward, rng_step)],
+              naive.in[SM_IN(attention_backward, starts)]);
+    SM_OUTPUTS(*op, flash_attention_backward, naive.out[SM_OUT(attention_backward, dqkv)]);
     return sm_op_check(plan, op);
 }
 

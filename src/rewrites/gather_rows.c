@@ -71,8 +71,7 @@ static sm_status replace(sm_plan *plan, int at, int rows, int tokens) {
     all.in[SM_IN(embedding_backward, token)] = tokens;
     gather.phase = SM_PHASE_COMMUNICATION;
     gather.attr.n_processes = plan->processes.n;
-    gather.out[SM_OUT(gather_rows, x)] = rows;
-    gather.out[SM_OUT(gather_rows, token)] = tokens;
+    SM_OUTPUTS(gather, gather_rows, rows, tokens);
     sm_op_list list = {.plan = plan};
     for (int i = 0; i < plan->n_ops; i++) {
         if (i != at) {

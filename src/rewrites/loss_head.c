@@ -80,11 +80,8 @@ static chunk_views make_views(sm_plan *plan, const sm_op head_ops[N_HEAD_OPS], b
 static sm_op join_losses(const sm_op *forward, const sm_op *backward, const chunk_views *v) {
     sm_op op = sm_op_make(SM_OP_CROSSENTROPY_WITH_GRADIENT, forward->phase, forward->layer);
     op.attr = forward->attr;
-    op.in[SM_IN(crossentropy_with_gradient, logits)] = v->logits;
-    op.in[SM_IN(crossentropy_with_gradient, target)] = v->targets;
-    op.in[SM_IN(crossentropy_with_gradient, scale)] = backward->in[SM_IN(crossentropy_backward, scale)];
-    op.out[SM_OUT(crossentropy_with_gradient, dlogits)] = v->logits;
-    op.out[SM_OUT(crossentropy_with_gradient, losses)] = v->losses;
+    SM_INPUTS(op, crossentropy_with_gradient, v->logits, v->targets, backward->in[SM_IN(crossentropy_backward, scale)]);
+    SM_OUTPUTS(op, crossentropy_with_gradient, v->logits, v->losses);
     return op;
 }
 
@@ -95,16 +92,13 @@ static int bind_chunk(const sm_op head_ops[N_HEAD_OPS], bool backward, const chu
     ops[0].out[SM_OUT(matmul_forward, y)] = v->logits;
     if (!backward) {
         ops[1] = head_ops[LOSS];
-        ops[1].in[SM_IN(crossentropy_forward, logits)] = v->logits;
-        ops[1].in[SM_IN(crossentropy_forward, target)] = v->targets;
-        ops[1].out[SM_OUT(crossentropy_forward, losses)] = v->losses;
-        ops[1].out[SM_OUT(crossentropy_forward, lse)] = v->lse;
+        SM_INPUTS(ops[1], crossentropy_forward, v->logits, v->targets);
+        SM_OUTPUTS(ops[1], crossentropy_forward, v->losses, v->lse);
         return 2;
     }
     ops[1] = join_losses(&head_ops[LOSS], &head_ops[DLOGITS], v);
     ops[2] = head_ops[DWTE];
-    ops[2].in[SM_IN(matmul_backward_weight, x)] = v->lnf;
-    ops[2].in[SM_IN(matmul_backward_weight, dy)] = v->logits;
+    SM_INPUTS(ops[2], matmul_backward_weight, v->lnf, v->logits);
     ops[3] = head_ops[DLNF];
     ops[3].in[SM_IN(matmul_backward_input, dy)] = v->logits;
     ops[3].out[SM_OUT(matmul_backward_input, dx)] = v->dlnf;

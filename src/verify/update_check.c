@@ -334,8 +334,7 @@ static sm_status build_update(const sm_update_check *c, const sm_plan *of, sm_pl
     plan->hyper = add_scalars(plan, SM_ROLE_BATCH, SM_HYPER_COUNT, "hyper");
     plan->grad_norm = add_scalars(plan, SM_ROLE_RESULT, 1, "norm");
     sm_op clip = sm_op_make(SM_OP_GRAD_CLIP, SM_PHASE_OPTIMIZER, -1);
-    clip.in[SM_IN(grad_clip, sqnorm)] = add_scalars(plan, SM_ROLE_BATCH, 1, "sqnorm");
-    clip.in[SM_IN(grad_clip, hyper)] = plan->hyper;
+    SM_INPUTS(clip, grad_clip, add_scalars(plan, SM_ROLE_BATCH, 1, "sqnorm"), plan->hyper, SM_NO_TENSOR);
     clip.out[SM_OUT(grad_clip, norm)] = plan->grad_norm;
     clip.out[SM_OUT(grad_clip, clip)] = add_scalars(plan, SM_ROLE_RESULT, 1, "clip");
     sm_plan_add_op(plan, &clip);
