@@ -6,9 +6,6 @@
 #include "philox.h"
 #include "tests/support/temp_folder.h"
 #include "src/documents/documents.h"
-#include "src/models/model.h"
-#include "src/rewrites/rewrite.h"
-#include "src/session/session.h"
 #include "src/train/trainer.h"
 #include "src/verify/step_checks.h"
 
@@ -57,7 +54,8 @@ TEST(splitting_ends_when_there_are_enough) {
 TEST(lengths_are_drawn) {
     static char text[4000];
     SM_OWN(sm_tokens) *tokens = open_bytes(text, sizeof text);
-    sm_documents documents, again;
+    SM_AT_END(sm_documents_free) sm_documents documents, again;
+    sm_documents none;
     ok(sm_documents_draw(tokens, 20, 512, 1, 1000000, &documents));
     ok(sm_documents_draw(tokens, 20, 512, 1, 1000000, &again));
     int64_t sum = 0;
@@ -70,11 +68,9 @@ TEST(lengths_are_drawn) {
     assert_true(fabs((double)sum / (double)documents.n - 492 / log(512.0 / 20)) < 5);
     assert_int_equal(documents.n, again.n);
     assert_memory_equal(documents.all, again.all, (size_t)documents.n * sizeof *documents.all);
-    sm_documents_free(&documents);
-    sm_documents_free(&again);
-    expect_failure("9 to 8", sm_documents_draw(tokens, 9, 8, 1, 10, &documents), SM_ERR_INVALID, "9 to 8");
-    expect_failure("0 to 8", sm_documents_draw(tokens, 0, 8, 1, 10, &documents), SM_ERR_INVALID, "0 to 8");
-    expect_failure("from 4000", sm_documents_draw(tokens, 1, 4000, 1, 10, &documents), SM_ERR_INVALID, "from 4000");
+    expect_failure("9 to 8", sm_documents_draw(tokens, 9, 8, 1, 10, &none), SM_ERR_INVALID, "9 to 8");
+    expect_failure("0 to 8", sm_documents_draw(tokens, 0, 8, 1, 10, &none), SM_ERR_INVALID, "0 to 8");
+    expect_failure("from 4000", sm_documents_draw(tokens, 1, 4000, 1, 10, &none), SM_ERR_INVALID, "from 4000");
 }
 
 // Documents of 3, 10 and 4 positions.
@@ -218,6 +214,11 @@ typedef struct {
     int64_t n_gradients;
 } outcome;
 
+static void free_outcome(outcome *o) {
+    free(o->losses);
+    free(o->gradients);
+}
+
 // Forward and backward of a batch, on a backend; starts: NULL in a plan without documents.
 static outcome run(const char *backend_name, const sm_model *model, sm_mode mode, sm_attention attention,
                    int64_t n_rows, int64_t length, const int32_t *inputs, const int32_t *targets,
@@ -227,8 +228,7 @@ static outcome run(const char *backend_name, const sm_model *model, sm_mode mode
     SM_OWN(sm_device) *device = open_backend(backend_name, 0);
     sm_plan *plan = build_plan(&model->odd, &options, mode, 0);
     SM_OWN(sm_session) *s = open_plan(device, plan);
-    outcome o = {.losses = calloc((size_t)(n_rows * length), sizeof(float)),
-                 .gradients = calloc(100000, sizeof(float))};
+    outcome o = {.losses = sm_calloc((size_t)(n_rows * length), sizeof(float)), .gradients = sm_calloc(100000, 4)};
     for (int i = 0; i < plan->n_tensors; i++) {
         const int64_t n = plan->tensors[i].real_elems;
         if (sm_plan_is_param(plan, i)) {
@@ -254,11 +254,6 @@ static outcome run(const char *backend_name, const sm_model *model, sm_mode mode
         }
     }
     return o;
-}
-
-static void free_outcome(outcome *o) {
-    free(o->losses);
-    free(o->gradients);
 }
 
 // Rows of documents of random lengths: the first ends with padding, the last is all padding.
@@ -289,6 +284,7 @@ static outcome run_one_by_one(const sm_model *model, const rows *r) {
         while (first + n < N && (first + n) % T != 0 && r->starts[first + n] == first % T) {
             n++;
         }
+        SM_AT_END(free_outcome)
         outcome one = run("reference", model, SM_MODE_NAIVE, SM_ATTENTION_NAIVE, 1, n, r->inputs + first,
                           r->targets + first, NULL);
         all.n_gradients = one.n_gradients;
@@ -296,7 +292,6 @@ static outcome run_one_by_one(const sm_model *model, const rows *r) {
         for (int64_t i = 0; i < one.n_gradients && r->targets[first] >= 0; i++) {
             all.gradients[i] += one.gradients[i] * (float)n / (float)r->n_real;
         }
-        free_outcome(&one);
         first += n;
     }
     return all;
@@ -320,16 +315,15 @@ TEST(documents_in_a_row_are_as_one_at_a_time) {
             const sm_model *model = sm_model_at(m);
             rows r;
             make_rows(model, seed, &r);
-            outcome wanted = run_one_by_one(model, &r);
+            SM_AT_END(free_outcome) outcome wanted = run_one_by_one(model, &r);
             for (int i = 0; i < 4; i++) {
+                SM_AT_END(free_outcome)
                 outcome got = run(i < 2 ? "reference" : "cpu", model, i < 2 ? SM_MODE_NAIVE : SM_MODE_FUSED,
                                   kinds[i % 2], B, T, r.inputs, r.targets, r.starts);
                 assert_int_equal(got.n_gradients, wanted.n_gradients);
                 assert_true(worst_difference(N, got.losses, wanted.losses) < 1e-5);
                 assert_true(worst_difference(got.n_gradients, got.gradients, wanted.gradients) < 2e-5);
-                free_outcome(&got);
             }
-            free_outcome(&wanted);
         }
     }
 }
@@ -342,6 +336,7 @@ TEST(a_batch_of_padding_has_no_gradients) {
         targets[i] = -1;
         starts[i] = i % T;
     }
+    SM_AT_END(free_outcome)
     outcome o = run("cpu", model, SM_MODE_FUSED, SM_ATTENTION_FLASH, B, T, inputs, targets, starts);
     for (int i = 0; i < N; i++) {
         assert_true(o.losses[i] == 0);
@@ -349,7 +344,6 @@ TEST(a_batch_of_padding_has_no_gradients) {
     for (int64_t i = 0; i < o.n_gradients; i++) {
         assert_true(o.gradients[i] == 0);
     }
-    free_outcome(&o);
 }
 
 // Documents of 3 and of 17 tokens, a batch each: the mean counts each token once.

@@ -117,54 +117,40 @@ TEST(greedy_tokens_have_the_least_loss) {
 
 // --- the program ---------------------------------------------------------------------------
 
-// Fills the command's $T with the folder.
-static void expect(const char *format, int code, const char *on_stdout, const char *on_stderr) {
-    char command[COMMAND_SIZE];
-    size_t used = 0;
-    for (const char *c = format; *c != '\0'; c++) {
-        const char *piece = strncmp(c, "$T", 2) == 0 ? temp_folder : NULL;
-        used += (size_t)(piece != NULL ? snprintf(command + used, sizeof command - used, "%s", piece)
-                                       : snprintf(command + used, sizeof command - used, "%c", *c));
-        c += piece != NULL;
-    }
-    expect_exit(command, code);
-    expect_text(command, out, on_stdout);
-    expect_text(command, err, on_stderr);
-}
-
 TEST(the_program_goes_on_with_a_text) {
     static char first[OUTPUT_SIZE];
     assert_int_equal(mkdir(temp_path("run"), 0777), 0);
-    expect("train --init -m tiny --seed 5 --save $T/run/model", 0, "tiny", NULL); // 256 tokens: bytes
-    expect("generate --weights $T/run --prompt 'Hello' --tokens 6 --backend cpu -t 1", 0, "Hello", "6 tokens");
-    expect("generate --weights $T/run/model --prompt Hello --tokens 6 --ids -t 1", 0, NULL, NULL);
+    expect_run("train --init -m tiny --seed 5 --save $T/run/model", 0, "tiny", NULL); // 256 tokens: bytes
+    expect_run("generate --weights $T/run --prompt 'Hello' --tokens 6 --backend cpu -t 1", 0, "Hello", "6 tokens");
+    expect_run("generate --weights $T/run/model --prompt Hello --tokens 6 --ids -t 1", 0, NULL, NULL);
     memcpy(first, out, sizeof first);
-    expect("generate --weights $T/run/model --prompt Hello --tokens 6 --ids --backend reference", 0, first, NULL);
-    expect("generate --weights $T/run/model --prompt Hello --tokens 90 --temperature 1 --seed 3 --ids -t 1", 0, "\n",
-           "90 tokens"); // beyond the context of 64
-    expect("generate --weights $T/run --prompt ''", 2, NULL, "--prompt: empty");
-    expect("generate --weights $T/run", 2, NULL, "--prompt");
-    expect("generate --prompt x", 2, NULL, "--weights");
-    expect("generate --weights $T --prompt x", 1, NULL, "config.json");
-    expect("--version && mkdir -p $T/cut/checkpoints && " SM_TEST_BINARY " generate --weights $T/cut --prompt x", 1,
-           NULL, "cut: a training that has not ended, and has no checkpoint yet");
-    expect("train --weights $T/run --steps 1 -b 1 --seq-len 8 -t 1 --backend reference --save $T/more", 0, NULL,
-           "run/model: no optimizer state");
+    expect_run("generate --weights $T/run/model --prompt Hello --tokens 6 --ids --backend reference", 0, first, NULL);
+    expect_run("generate --weights $T/run/model --prompt Hello --tokens 90 --temperature 1 --seed 3 --ids -t 1", 0,
+               "\n",
+               "90 tokens"); // beyond the context of 64
+    expect_run("generate --weights $T/run --prompt ''", 2, NULL, "--prompt: empty");
+    expect_run("generate --weights $T/run", 2, NULL, "--prompt");
+    expect_run("generate --prompt x", 2, NULL, "--weights");
+    expect_run("generate --weights $T --prompt x", 1, NULL, "config.json");
+    expect_run("--version && mkdir -p $T/cut/checkpoints && " SM_TEST_BINARY " generate --weights $T/cut --prompt x", 1,
+               NULL, "cut: a training that has not ended, and has no checkpoint yet");
+    expect_run("train --weights $T/run --steps 1 -b 1 --seq-len 8 -t 1 --backend reference --save $T/more", 0, NULL,
+               "run/model: no optimizer state");
     // Names that are not UTF-8, which no JSON can hold.
-    expect("--version && cp -r $T/run/model $T/'m\377' && cp README.md $T/'d\377' && " SM_TEST_BINARY
-           " train --weights $T/'m\377' --data $T/'d\377' --data-format bytes --run $T/'r\377' --steps 1 -b 1 "
-           "--seq-len 8 -t 1 --backend reference && " SM_TEST_BINARY " eval --weights $T/'r\377' --data README.md "
-           "--data-format bytes -t 1 && test -s $T/'r\377'/run.json",
-           0, "bits a byte", NULL);
-    expect("eval --weights $T/run/model/model.safetensors --data README.md", 1, NULL,
-           "model.safetensors: is a file; give the folder");
-    expect("train --init -m tiny --vocab 300 --save $T/wide", 0, NULL, NULL);
-    expect("generate --weights $T/wide --prompt x", 2, NULL, "--tokenizer: the model knows 300");
-    expect("generate --weights $T/wide --prompt x --tokenizer bytes --tokens 3", 0, "x", NULL);
-    expect("tokenize --vocab-size 300 --output $T/wide README.md", 0, "300 tokens", NULL);
-    expect("generate --weights $T/wide --prompt 'The step' --tokens 4", 0, "The step", NULL);
-    expect("generate --weights $T/wide --prompt '' --tokens 4", 0, NULL, "4 tokens");
-    expect("generate --weights $T/run --tokenizer $T/wide --prompt x", 1, NULL, "300 tokens, but the model");
+    expect_run("--version && cp -r $T/run/model $T/'m\377' && cp README.md $T/'d\377' && " SM_TEST_BINARY
+               " train --weights $T/'m\377' --data $T/'d\377' --data-format bytes --run $T/'r\377' --steps 1 -b 1 "
+               "--seq-len 8 -t 1 --backend reference && " SM_TEST_BINARY " eval --weights $T/'r\377' --data README.md "
+               "--data-format bytes -t 1 && test -s $T/'r\377'/run.json",
+               0, "bits a byte", NULL);
+    expect_run("eval --weights $T/run/model/model.safetensors --data README.md", 1, NULL,
+               "model.safetensors: is a file; give the folder");
+    expect_run("train --init -m tiny --vocab 300 --save $T/wide", 0, NULL, NULL);
+    expect_run("generate --weights $T/wide --prompt x", 2, NULL, "--tokenizer: the model knows 300");
+    expect_run("generate --weights $T/wide --prompt x --tokenizer bytes --tokens 3", 0, "x", NULL);
+    expect_run("tokenize --vocab-size 300 --output $T/wide README.md", 0, "300 tokens", NULL);
+    expect_run("generate --weights $T/wide --prompt 'The step' --tokens 4", 0, "The step", NULL);
+    expect_run("generate --weights $T/wide --prompt '' --tokens 4", 0, NULL, "4 tokens");
+    expect_run("generate --weights $T/run --tokenizer $T/wide --prompt x", 1, NULL, "300 tokens, but the model");
 }
 
 int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

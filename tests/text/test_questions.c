@@ -5,10 +5,10 @@
 
 #define QUESTION(label) "{\"ctx\": \"a\", \"endings\": [\"b\", \"c\", \"d\"], \"label\": " label "}"
 
-static char *write_questions(const char *text) {
-    char *path = temp_path("q.jsonl");
-    temp_write(path, text, strlen(text));
-    return path;
+static sm_questions *open_questions(const char *text) {
+    sm_questions *questions = NULL;
+    expect_ok("open", sm_questions_open(temp_put_text("q.jsonl", text), &questions));
+    return questions;
 }
 
 TEST(only_whole_numbers_in_range_are_labels) {
@@ -31,10 +31,8 @@ TEST(only_whole_numbers_in_range_are_labels) {
         {QUESTION("4294967296"), -1}, {QUESTION("-18446744073709551615"), -1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        SM_OWN(sm_questions) *questions = NULL;
+        SM_OWN(sm_questions) *questions = open_questions(cases[i].text);
         const sm_question *question;
-        const char *path = write_questions(cases[i].text);
-        expect_ok("open", sm_questions_open(path, &questions));
         const sm_status status = sm_questions_next(questions, &question);
         if (cases[i].label < 0) {
             expect_failure(cases[i].text, status, SM_ERR_FORMAT, "q.jsonl: line 1: ");
@@ -50,10 +48,8 @@ TEST(blank_lines_and_a_mark_are_passed_over) {
     static const char text[] = "\xef\xbb\xbf\n \t\r\n" QUESTION("1") "\r\n\n" QUESTION("2") "\n\n  " QUESTION("0");
     static const size_t lines[] = {3, 5, 7};
     static const size_t labels[] = {1, 2, 0};
-    SM_OWN(sm_questions) *questions = NULL;
+    SM_OWN(sm_questions) *questions = open_questions(text);
     const sm_question *question;
-    const char *path = write_questions(text);
-    expect_ok("open", sm_questions_open(path, &questions));
     for (size_t i = 0; i < 3; i++) {
         expect_ok("next", sm_questions_next(questions, &question));
         assert_int_equal(question->line, lines[i]);
@@ -77,11 +73,9 @@ TEST(what_is_no_question_is_refused_by_its_line) {
                                         "[" QUESTION("0") "]",
                                         "\xef\xbb\xbf" QUESTION("0")};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        SM_OWN(sm_questions) *questions = NULL;
         const sm_question *question;
         const char *text = textf(QUESTION("1") "\n\n%s\n", cases[i]);
-        const char *path = write_questions(text);
-        expect_ok("open", sm_questions_open(path, &questions));
+        SM_OWN(sm_questions) *questions = open_questions(text);
         expect_ok("first", sm_questions_next(questions, &question));
         expect_failure(text, sm_questions_next(questions, &question), SM_ERR_FORMAT, "q.jsonl: line 3: no {|label");
         assert_null(question);
