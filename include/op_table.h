@@ -81,8 +81,7 @@
 
 OP(SM_OP_ZERO, zero, SM_NO_OPERAND,
    NO_WORK, KEPT, BY_ELEMENT, LOOK(zero), NO_ATTRS,
-   "x = 0",
-   "gradients of one step are a sum over its micro-batches, so they start at zero")
+   "x = 0", "gradients of one step are a sum over its micro-batches, so they start at zero")
 OUTPUTS(zero)
     OUT(x, "(n)", REAL, SM_WRITES, 0) END
 
@@ -109,8 +108,7 @@ OUTPUTS(embedding_forward)
 
 OP(SM_OP_EMBEDDING_BACKWARD, embedding_backward, SM_NO_OPERAND,
    EACH_IN(2, embedding_backward, dx), KEPT, OWN_CALL, LOOK(embedding_backward), HAS(when),
-   "dwte[token[b,t],:] += dx[b,t,:];  dwpe[t - starts[b,t],:] += dx[b,t,:]",
-   "derivative of embedding_forward")
+   "dwte[token[b,t],:] += dx[b,t,:];  dwpe[t - starts[b,t],:] += dx[b,t,:]", "derivative of embedding_forward")
     IN(token, "(B,T)", I32, 0)
     IN(dx, "(B,T,C)", DATA, 0)
     IN(starts, "(B,T)", I32, SM_OPTIONAL)
@@ -163,8 +161,7 @@ OUTPUTS(layernorm_backward)
 OP(SM_OP_MATMUL_FORWARD, matmul_forward, SM_NO_OPERAND,
    COUNTED(matmul_forward), KEPT, OWN_CALL, LOOK(product), HAS(vocab) HAS(w_transposed) HAS(then_bias)
    HAS(then_gelu) HAS(then_relu2),
-   "y = x W",
-   "a linear layer; W is (C,F), or (F,C) and used transposed (the tied head)")
+   "y = x W", "a linear layer; W is (C,F), or (F,C) and used transposed (the tied head)")
     IN(x, "(N,C)", DATA, 0)
     IN(W, "(C,F)", DATA, SM_TRANSPOSABLE)
     IN(b, "(F)", REAL, SM_OPTIONAL)
@@ -175,8 +172,7 @@ OUTPUTS(matmul_forward)
 OP(SM_OP_MATMUL_BACKWARD_INPUT, matmul_backward_input, SM_NO_OPERAND,
    COUNTED(matmul_backward_input), KEPT, OWN_CALL, LOOK(product), HAS(vocab) HAS(w_transposed)
    HAS(then_gelu_backward) HAS(then_relu2_backward),
-   "dx = dy W^T",
-   "derivative of matmul_forward with respect to x")
+   "dx = dy W^T", "derivative of matmul_forward with respect to x")
     IN(dy, "(N,F)", DATA, 0)
     IN(W, "(C,F)", DATA, SM_TRANSPOSABLE)
     IN(pre, "(N,C)", DATA, SM_OPTIONAL)
@@ -195,8 +191,7 @@ OUTPUTS(matmul_backward_weight)
 
 OP(SM_OP_BIAS_FORWARD, bias_forward, SM_IN(bias_forward, x),
    EACH_OUT(1, bias_forward, y), KEPT, BY_ROW, LOOK(rows), NO_ATTRS,
-   "y = x + b",
-   "a linear layer's bias, broadcast over rows")
+   "y = x + b", "a linear layer's bias, broadcast over rows")
     IN(x, "(N,C)", DATA, 0)
     IN(b, "(C)", REAL, 0)
 OUTPUTS(bias_forward)
@@ -204,8 +199,7 @@ OUTPUTS(bias_forward)
 
 OP(SM_OP_BIAS_BACKWARD, bias_backward, SM_NO_OPERAND,
    EACH_IN(1, bias_backward, dy), KEPT, BY_ROW, LOOK(column_sums), NO_ATTRS,
-   "db += sum_n dy",
-   "derivative of bias_forward with respect to b")
+   "db += sum_n dy", "derivative of bias_forward with respect to b")
     IN(dy, "(N,C)", DATA, 0)
 OUTPUTS(bias_backward)
     OUT(db, "(C)", REAL, SM_ADDS, 0) END
@@ -225,8 +219,7 @@ OUTPUTS(attention_forward)
 OP(SM_OP_ATTENTION_BACKWARD, attention_backward, SM_NO_OPERAND,
    COUNTED(attention_backward), KEPT, OWN_CALL, LOOK(attention_backward), HEADS DROPS,
    "dv = dropout(att)^T dy;  da = dropout(dy v^T);  ds = att (da - sum_s att da);  dq = ds k / sqrt(HS);  dk"
-   " = ds^T q / sqrt(HS)",
-   "derivative of attention_forward")
+   " = ds^T q / sqrt(HS)", "derivative of attention_forward")
     IN(dy, "(B,T,C)", DATA, 0)
     IN(qkv, "(B,T,QKV)", DATA, 0)
     IN(att, "(B,NH,T,T)", DATA, 0)
@@ -237,16 +230,14 @@ OUTPUTS(attention_backward)
 
 OP(SM_OP_GELU_FORWARD, gelu_forward, SM_NO_OPERAND,
    EACH_OUT(9, gelu_forward, y), CHEAP, BY_ELEMENT, LOOK(rows), NO_ATTRS,
-   "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))",
-   "Hendrycks and Gimpel 2016, section 2 (tanh form)")
+   "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))", "Hendrycks and Gimpel 2016, section 2 (tanh form)")
     IN(x, "(n)", DATA, 0)
 OUTPUTS(gelu_forward)
     OUT(y, "(n)", DATA, SM_WRITES, 0) END
 
 OP(SM_OP_GELU_BACKWARD, gelu_backward, SM_IN(gelu_backward, dy),
    EACH_OUT(18, gelu_backward, dx), KEPT, BY_ELEMENT, LOOK(rows), NO_ATTRS,
-   "dx = dy gelu'(x)",
-   "derivative of gelu_forward")
+   "dx = dy gelu'(x)", "derivative of gelu_forward")
     IN(dy, "(n)", DATA, 0)
     IN(x, "(n)", DATA, 0)
 OUTPUTS(gelu_backward)
@@ -254,16 +245,14 @@ OUTPUTS(gelu_backward)
 
 OP(SM_OP_RELU2_FORWARD, relu2_forward, SM_NO_OPERAND,
    EACH_OUT(2, relu2_forward, y), CHEAP, BY_ELEMENT, LOOK(rows), NO_ATTRS,
-   "y = max(x, 0)^2",
-   "So et al. 2021 (Primer), section 4.1")
+   "y = max(x, 0)^2", "So et al. 2021 (Primer), section 4.1")
     IN(x, "(n)", DATA, 0)
 OUTPUTS(relu2_forward)
     OUT(y, "(n)", DATA, SM_WRITES, 0) END
 
 OP(SM_OP_RELU2_BACKWARD, relu2_backward, SM_IN(relu2_backward, dy),
    EACH_OUT(3, relu2_backward, dx), KEPT, BY_ELEMENT, LOOK(rows), NO_ATTRS,
-   "dx = 2 max(x, 0) dy",
-   "derivative of relu2_forward")
+   "dx = 2 max(x, 0) dy", "derivative of relu2_forward")
     IN(dy, "(n)", DATA, 0)
     IN(x, "(n)", DATA, 0)
 OUTPUTS(relu2_backward)
@@ -308,8 +297,7 @@ OUTPUTS(head_rmsnorm_forward)
 OP(SM_OP_HEAD_RMSNORM_BACKWARD, head_rmsnorm_backward, SM_IN(head_rmsnorm_backward, dy),
    COUNTED(head_rmsnorm_backward), KEPT, OWN_CALL, LOOK(head_sums), HEADS,
    "per head of q and k: xh = x rstd;  g = dy w;  dx = rstd (g - xh sum_i g xh / HS);  dw += sum over rows and heads of"
-   " dy xh;  v: dx = dy",
-   "derivative of head_rmsnorm_forward")
+   " dy xh;  v: dx = dy", "derivative of head_rmsnorm_forward")
     IN(dy, "(B,T,QKV)", DATA, 0)
     IN(x, "(B,T,QKV)", DATA, 0)
     IN(wq, "(HS)", REAL, 0)
@@ -332,16 +320,14 @@ OUTPUTS(rope)
 
 OP(SM_OP_SWIGLU_FORWARD, swiglu_forward, SM_NO_OPERAND,
    EACH_OUT(5, swiglu_forward, y), CHEAP, OWN_CALL, LOOK(rows), NO_ATTRS,
-   "gate, up = the two halves of a row of x;  y = gate / (1 + exp(-gate)) up",
-   "Shazeer 2020, equation 6")
+   "gate, up = the two halves of a row of x;  y = gate / (1 + exp(-gate)) up", "Shazeer 2020, equation 6")
     IN(x, "(N,2F)", DATA, 0)
 OUTPUTS(swiglu_forward)
     OUT(y, "(N,F)", DATA, SM_WRITES, 0) END
 
 OP(SM_OP_SWIGLU_BACKWARD, swiglu_backward, SM_IN(swiglu_backward, x),
    EACH_IN(12, swiglu_backward, dy), KEPT, BY_ROW, LOOK(rows), NO_ATTRS,
-   "s = 1 / (1 + exp(-gate));  dgate = dy up s (1 + gate (1 - s));  dup = dy gate s",
-   "derivative of swiglu_forward")
+   "s = 1 / (1 + exp(-gate));  dgate = dy up s (1 + gate (1 - s));  dup = dy gate s", "derivative of swiglu_forward")
     IN(dy, "(N,F)", DATA, 0)
     IN(x, "(N,2F)", DATA, 0)
 OUTPUTS(swiglu_backward)
@@ -349,8 +335,7 @@ OUTPUTS(swiglu_backward)
 
 OP(SM_OP_RESIDUAL, residual, SM_IN(residual, a),
    EACH_OUT(1, residual, y), KEPT, BY_ELEMENT, LOOK(rows), NO_ATTRS,
-   "y = a + b",
-   "He et al. 2016, equation 1; backward, the gradients of a fan-out add the same way")
+   "y = a + b", "He et al. 2016, equation 1; backward, the gradients of a fan-out add the same way")
     IN(a, "(n)", DATA, 0)
     IN(b, "(n)", DATA, 0)
 OUTPUTS(residual)
@@ -399,8 +384,7 @@ OUTPUTS(loss_mean)
 
 OP(SM_OP_GRAD_SQNORM, grad_sqnorm, SM_NO_OPERAND,
    EACH_IN(2, grad_sqnorm, g), KEPT, BY_ELEMENT, LOOK(sqnorm), NO_ATTRS,
-   "sqnorm = sum_i g[i]^2",
-   "Pascanu et al. 2013, section 3.2")
+   "sqnorm = sum_i g[i]^2", "Pascanu et al. 2013, section 3.2")
     IN(g, "(n)", REAL, 0)
 OUTPUTS(grad_sqnorm)
     OUT(sqnorm, "(1)", REAL, SM_WRITES, 0) END
@@ -474,8 +458,7 @@ OUTPUTS(lion)
 OP(SM_OP_ADAMW8BIT, adamw8bit, SM_NO_OPERAND,
    EACH_IN(24, adamw8bit, g), KEPT, BY_ELEMENT, NO_LOOK, HAS(decay),
    "a block of 256: m = m_max map(m), v = v_max map(v);  adamw;  m_max = max |m|, v_max = max v;  m, v = the codes nearest "
-   "to m/m_max, v/v_max",
-   "Dettmers et al. 2022, sections 2 and 3; map: include/dynamic_map.h")
+   "to m/m_max, v/v_max", "Dettmers et al. 2022, sections 2 and 3; map: include/dynamic_map.h")
     UPDATE_INPUTS("(n)")
 OUTPUTS(adamw8bit)
     OUT(p, "(n)", REAL, SM_UPDATES, 0)
@@ -526,8 +509,7 @@ OUTPUTS(normalize)
 
 OP(SM_OP_COMBINE, combine, SM_IN(combine, x),
    EACH_IN(3, combine, x), KEPT, BY_ELEMENT, LOOK(rows), HAS(a) HAS(b),
-   "y = a x + b z",
-   "Jordan et al. 2024, Muon: the part of Newton-Schulz outside of its products")
+   "y = a x + b z", "Jordan et al. 2024, Muon: the part of Newton-Schulz outside of its products")
     IN(x, "(n)", DATA, 0)
     IN(z, "(n)", DATA, 0)
 OUTPUTS(combine)
@@ -598,8 +580,7 @@ OUTPUTS(process_sum)
 OP(SM_OP_FLASH_ATTENTION_FORWARD, flash_attention_forward, SM_NO_OPERAND,
    COUNTED(attention_forward), KEPT, OWN_CALL, LOOK(attention), HEADS DROPS,
    "per head: s = q k^T / sqrt(HS) over keys starts..t, in tiles;  lse = log sum exp(s);  y = dropout(exp(s - "
-   "lse)) v",
-   "Dao et al. 2022, algorithm 1: attention_forward that stores lse instead of att")
+   "lse)) v", "Dao et al. 2022, algorithm 1: attention_forward that stores lse instead of att")
     IN(qkv, "(B,T,QKV)", DATA, 0)
     IN(rng_step, "(2)", U32, SM_OPTIONAL)
     IN(starts, "(B,T)", I32, SM_OPTIONAL)
@@ -610,8 +591,7 @@ OUTPUTS(flash_attention_forward)
 OP(SM_OP_FLASH_ATTENTION_BACKWARD, flash_attention_backward, SM_NO_OPERAND,
    COUNTED(attention_backward), KEPT, OWN_CALL, LOOK(attention_backward), HEADS DROPS,
    "att = exp(s - lse), tile by tile;  D = sum_c dy y;  dv = dropout(att)^T dy;  ds = att (dropout(dy v^T) -"
-   " D);  dq = ds k / sqrt(HS);  dk = ds^T q / sqrt(HS)",
-   "Dao et al. 2022, algorithm 4")
+   " D);  dq = ds k / sqrt(HS);  dk = ds^T q / sqrt(HS)", "Dao et al. 2022, algorithm 4")
     IN(dy, "(B,T,C)", DATA, 0)
     IN(qkv, "(B,T,QKV)", DATA, 0)
     IN(y, "(B,T,C)", DATA, 0)

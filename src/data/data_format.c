@@ -83,9 +83,7 @@ static const struct {
     const char *bytes;
 } beginnings[] = {
     {"gzip", UNPACK("gunzip"), AT(0, "\x1f\x8b\x08")},
-    {"xz", UNPACK("unxz"),
-     AT(0, "\xfd"
-           "7zXZ\0")},
+    {"xz", UNPACK("unxz"), AT(0, "\3757zXZ\0")},
     {"zstd", UNPACK("unzstd"), AT(0, "\x28\xb5\x2f\xfd")},
     {"zstd or lz4", UNPACK("unpack"), AT(1, "\x2a\x4d\x18")}, // its first frame is to be skipped
     {"bzip2", UNPACK("bunzip2"), AT(4, "1AY&SY")},
@@ -140,9 +138,7 @@ static const struct {
     {"MP3", NO_DATA, AT(0, "ID3\x04\0")},
     {"MP4", NO_DATA, AT(4, "ftyp")},
     {"Matroska", NO_DATA, AT(0, "\x1a\x45\xdf\xa3")},
-    {"ELF", NO_DATA,
-     AT(0, "\x7f"
-           "ELF")},
+    {"ELF", NO_DATA, AT(0, "\177ELF")},
     {"Mach-O", NO_DATA, AT(0, "\xcf\xfa\xed\xfe")},
     {"a Java class", NO_DATA, AT(0, "\xca\xfe\xba\xbe")},
     {"WebAssembly", NO_DATA, AT(0, "\0asm\x01")},
