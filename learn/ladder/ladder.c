@@ -35,24 +35,12 @@ typedef struct {
     const sm_ladder *ladder;
     const sm_ladder_options *options;
     sm_ladder_result *result;
-    climber *climbers;          // one for each rung, and one in a step
-    void *expected[SM_MAX_OUT]; // results for the shape, by the reference
+    climber *climbers; // one for each rung, and one in a step
 } climb;
 
 static void say(const climb *c, const char *text) {
     if (c->options->say != NULL) {
         c->options->say(text);
-    }
-}
-
-// --- against the reference: the cases of verify ----------------------------------------------------
-
-static void note_case(const sm_verify_row *row, void *context) {
-    sm_rung_result *rung = context;
-    rung->n_cases += !row->skipped;
-    if (!row->ok && rung->wrong[0] == '\0') {
-        snprintf(rung->wrong, sizeof rung->wrong, "case %s: %s: error %.1e, tolerance %.1e", row->subject, row->reason,
-                 row->error, row->tolerance);
     }
 }
 
@@ -97,65 +85,38 @@ static void close_climber(climber *one) {
     free(one->op_ns);
 }
 
-// --- against the reference: the shape that is measured ---------------------------------------------
+// --- against the reference ---------------------------------------------------------------------------
 
-static sm_status read_output(const climber *one, int out, void **values) {
-    const int tensor = one->plan->ops[0].out[out];
-    const sm_tensor *t = &one->plan->tensors[tensor];
-    *values = malloc(sm_tensor_bytes(t));
-    SM_FAIL_IF(*values == NULL, SM_ERR_OOM, "ladder: no memory for %s", t->name);
-    return one->device->backend->download(one->executable, tensor, 0, sm_tensor_elems(t), *values);
-}
-
-static sm_status compute_expected(climb *c) {
-    const sm_backend *backend = sm_backend_find("reference");
-    SM_AT_END(close_climber) climber one = {.device = NULL};
-    SM_TRY(backend->open(0, &(sm_open_options){0}, &one.device));
-    SM_TRY(prepare(c, &one));
-    c->result->flops = sm_op_flops(one.plan, &one.plan->ops[0]);
-    c->result->bytes = sm_op_bytes(one.plan, &one.plan->ops[0]);
-    SM_TRY(backend->execute(one.executable, (sm_range){0, 1}, NULL));
-    for (int k = 0; k < SM_MAX_OUT; k++) {
-        SM_TRY(one.plan->ops[0].out[k] != SM_NO_TENSOR ? read_output(&one, k, &c->expected[k]) : SM_OK);
+static void note_case(const sm_verify_row *row, void *context) {
+    sm_rung_result *rung = context;
+    rung->n_cases += !row->skipped;
+    if (!row->ok && rung->wrong[0] == '\0') {
+        snprintf(rung->wrong, sizeof rung->wrong, "case %s: %s: error %.1e, tolerance %.1e", row->subject, row->reason,
+                 row->error, row->tolerance);
     }
-    return SM_OK;
 }
 
 // Compares a rung with the reference: in the cases of verify, then in the shape that is measured.
 static sm_status verify_rung(const climb *c, climber *one, sm_rung_result *rung) {
-    sm_verify_filter filter = {.naive_only = true, .max_elems = c->options->max_elems};
+    sm_verify_filter filter = {.naive_only = true, .max_elems = c->options->max_elems, .kind = c->ladder->kind};
     SM_OWN(sm_pattern) *pattern = NULL;
     char text[SM_NAME_SIZE];
     snprintf(text, sizeof text, "^%s ", sm_op_name(c->ladder->kind));
     SM_TRY(sm_pattern_new(text, &pattern));
     filter.pattern = pattern;
-    const sm_status status = sm_verify_ops(one->device, precision, &filter, note_case, rung);
-    SM_TRY(status == SM_ERR_MISMATCH ? SM_OK : status);
+    for (int i = 0; i < 2 && rung->wrong[0] == '\0'; i++) {
+        const sm_status status = sm_verify_ops(one->device, precision, &filter, note_case, rung);
+        SM_TRY(status == SM_ERR_MISMATCH ? SM_OK : status);
+        rung->n_cases -= i; // the shape is not counted
+        filter.text = c->result->shape;
+    }
     if (rung->wrong[0] != '\0') {
         return SM_OK;
     }
     SM_TRY(prepare(c, one));
     one->range = (sm_range){0, 1};
     one->op_ns = sm_calloc((size_t)one->plan->n_ops, sizeof *one->op_ns);
-    SM_TRY(run_once(one));
-    const sm_op *op = &one->plan->ops[0];
-    for (int k = 0; k < SM_MAX_OUT; k++) {
-        // Columns of logits beyond the vocabulary are ignored; no ladder has an op that writes them.
-        SM_FREED void *values = NULL;
-        if (op->out[k] == SM_NO_TENSOR) {
-            continue;
-        }
-        const sm_tensor *t = &one->plan->tensors[op->out[k]];
-        SM_TRY(read_output(one, k, &values));
-        const double error = sm_verify_error(SM_F32, sm_tensor_elems(t), values, c->expected[k], 0);
-        const int64_t sum_length = sm_op_text_sum_length(op->kind, c->result->shape);
-        const double tolerance = sm_verify_tolerance(one->plan, op, k, sum_length);
-        if (!(error <= tolerance) && rung->wrong[0] == '\0') {
-            snprintf(rung->wrong, sizeof rung->wrong, "%s: %s: error %.1e, tolerance %.1e", c->result->shape, t->name,
-                     error, tolerance);
-        }
-    }
-    return SM_OK;
+    return run_once(one);
 }
 
 // --- the top kernel in a step ----------------------------------------------------------------------
@@ -287,9 +248,6 @@ static void close_climb(climb *c) {
     for (int i = c->result->n_rungs; i >= 0; i--) { // the step first
         close_climber(&c->climbers[i]);
     }
-    for (int k = 0; k < SM_MAX_OUT; k++) {
-        free(c->expected[k]);
-    }
     free(c->climbers);
 }
 
@@ -306,6 +264,7 @@ static bool is_there(const climb *c, const sm_rung *rung) {
 sm_status sm_ladder_measure(const sm_ladder *ladder, const sm_ladder_options *options, sm_ladder_result *result) {
     const sm_rung *rungs[SM_MOST_RUNGS];
     const sm_rung_result *before = NULL;
+    SM_OWN(sm_plan) *plan = NULL;
     *result = (sm_ladder_result){.ceiling.ns = NAN};
     SM_AT_END(close_climb) climb c = {.ladder = ladder, .options = options, .result = result};
     c.climbers = sm_calloc(SM_MOST_RUNGS + 1, sizeof *c.climbers);
@@ -316,7 +275,9 @@ sm_status sm_ladder_measure(const sm_ladder *ladder, const sm_ladder_options *op
             result->rungs[result->n_rungs++].rung = rungs[i];
         }
     }
-    SM_TRY(compute_expected(&c));
+    SM_TRY(sm_op_text_plan(ladder->kind, result->shape, precision, &plan));
+    result->flops = sm_op_flops(plan, &plan->ops[0]);
+    result->bytes = sm_op_bytes(plan, &plan->ops[0]);
     say(&c, "comparing each rung with the reference ...");
     for (int i = 0; i < result->n_rungs; i++) {
         SM_TRY(open_rung(&c, &c.climbers[i], result->rungs[i].rung));

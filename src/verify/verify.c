@@ -87,12 +87,12 @@ typedef struct {
 typedef struct {
     checker *check;
     sm_op_kind kind;
-    int index;
+    const char *text;
+    uint64_t seed;
     sm_plan *plan[N_SIDES]; // the same ops on the same tensors, except for dtypes
     sm_executable *executable[N_SIDES];
     void *values[N_SIDES]; // room for the largest tensor in any dtype
     void *raw;             // the same room, for the device's own dtype
-    char text[SM_CASE_TEXT_SIZE];
 } op_case;
 
 static void close_case(op_case *c) {
@@ -117,7 +117,7 @@ static int64_t largest_tensor(const sm_plan *plan) {
 static sm_status open_case(op_case *c) {
     for (int side = 0; side < N_SIDES; side++) {
         sm_device *d = c->check->device[side];
-        SM_TRY(sm_op_case_plan(c->kind, c->index, c->check->precision[side], &c->plan[side]));
+        SM_TRY(sm_op_text_plan(c->kind, c->text, c->check->precision[side], &c->plan[side]));
         for (int i = 0; i < c->plan[side]->n_ops; i++) {
             SM_TRY(d->backend->supports(d, c->plan[side], &c->plan[side]->ops[i]));
         }
@@ -184,7 +184,7 @@ static sm_status feed(const op_case *c) {
                 continue;
             }
             if (is_input) {
-                sm_op_text_fill(c->text, (uint64_t)c->index, c->plan[DEVICE], i, c->raw);
+                sm_op_text_fill(c->text, c->seed, c->plan[DEVICE], i, c->raw);
             } else {
                 memset(c->raw, 0xFF, sm_tensor_bytes(device_tensor(c, i))); // NaN
             }
@@ -300,7 +300,7 @@ static sm_status compare_inputs(const op_case *c, sm_verify_row *row) {
             continue;
         }
         SM_TRY(transfer(c, DEVICE, false, tensor, c->values[DEVICE]));
-        sm_op_text_fill(c->text, (uint64_t)c->index, c->plan[DEVICE], tensor, c->raw);
+        sm_op_text_fill(c->text, c->seed, c->plan[DEVICE], tensor, c->raw);
         if (memcmp(c->values[DEVICE], c->raw, sm_tensor_bytes(device_tensor(c, tensor))) != 0) {
             row->error = INFINITY;
             row->reason = sm_op_get_info(op->kind)->in[k].name;
@@ -309,10 +309,9 @@ static sm_status compare_inputs(const op_case *c, sm_verify_row *row) {
     return SM_OK;
 }
 
-static sm_status check_case(checker *check, sm_op_kind kind, int index) {
-    SM_AT_END(close_case) op_case c = {.check = check, .kind = kind, .index = index};
-    sm_op_case_text(kind, index, c.text);
-    sm_verify_row row = {.check = sm_op_name(kind), .subject = c.text, .reason = ""};
+static sm_status check_case(checker *check, sm_op_kind kind, const char *text, uint64_t seed) {
+    SM_AT_END(close_case) op_case c = {.check = check, .kind = kind, .text = text, .seed = seed};
+    sm_verify_row row = {.check = sm_op_name(kind), .subject = text, .reason = ""};
     const sm_status status = open_case(&c);
     if (status == SM_ERR_UNSUPPORTED) {
         row.ok = row.skipped = true;
@@ -333,17 +332,15 @@ static sm_status check_case(checker *check, sm_op_kind kind, int index) {
 
 // --- all cases ------------------------------------------------------------------------
 
-static bool matches(const sm_pattern *pattern, sm_op_kind kind, int index) {
-    char text[SM_CASE_TEXT_SIZE];
+static bool matches(const sm_pattern *pattern, sm_op_kind kind, const char *text) {
     char name[2 * SM_CASE_TEXT_SIZE];
-    sm_op_case_text(kind, index, text);
     snprintf(name, sizeof name, "%s %s", sm_op_name(kind), text);
     return sm_pattern_matches(pattern, name);
 }
 
-static sm_status is_wanted(const sm_verify_filter *filter, sm_op_kind kind, int index, sm_precision precision,
-                           bool *wanted) {
-    *wanted = filter == NULL || filter->pattern == NULL || matches(filter->pattern, kind, index);
+static sm_status is_wanted(const sm_verify_filter *filter, sm_op_kind kind, int index, const char *text,
+                           sm_precision precision, bool *wanted) {
+    *wanted = filter == NULL || filter->pattern == NULL || matches(filter->pattern, kind, text);
     *wanted = *wanted && (filter == NULL || !filter->naive_only || sm_op_case_is_naive(kind, index));
     if (*wanted && filter != NULL && filter->max_elems > 0) {
         SM_OWN(sm_plan) *plan = NULL;
@@ -371,13 +368,17 @@ sm_status sm_verify_ops(sm_device *device, sm_precision precision, const sm_veri
                      .precision = {precision, {.dtype = wide(precision.dtype)}},
                      .report = report,
                      .context = context};
-    int n_cases = 0;
-    for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
+    const bool is_one = filter != NULL && filter->text != NULL;
+    int n_cases = is_one;
+    SM_TRY(is_one ? check_case(&check, filter->kind, filter->text, 0) : SM_OK);
+    for (int kind = is_one ? SM_OP_KIND_COUNT : 0; kind < SM_OP_KIND_COUNT; kind++) {
         check_has_cases(&check, filter, (sm_op_kind)kind);
         for (int i = 0; i < sm_op_case_count((sm_op_kind)kind); i++) {
+            char text[SM_CASE_TEXT_SIZE];
             bool wanted = false;
-            SM_TRY(is_wanted(filter, (sm_op_kind)kind, i, precision, &wanted));
-            SM_TRY(wanted ? check_case(&check, (sm_op_kind)kind, i) : SM_OK);
+            sm_op_case_text((sm_op_kind)kind, i, text);
+            SM_TRY(is_wanted(filter, (sm_op_kind)kind, i, text, precision, &wanted));
+            SM_TRY(wanted ? check_case(&check, (sm_op_kind)kind, text, (uint64_t)i) : SM_OK);
             n_cases += wanted;
         }
     }

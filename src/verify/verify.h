@@ -26,8 +26,10 @@ typedef void (*sm_verify_report)(const sm_verify_row *row, void *context);
 // Which cases of ops to run.
 typedef struct {
     const sm_pattern *pattern; // matched against check and subject, "bias_forward N=3 C=5"; NULL: all
-    int64_t max_elems;      // limit on the case's largest tensor; 0: none
-    bool naive_only;        // only cases of a plan of mode naive (sm_op_case_is_naive)
+    int64_t max_elems;         // limit on the case's largest tensor; 0: none
+    bool naive_only;           // only cases of a plan of mode naive (sm_op_case_is_naive)
+    const char *text;          // not NULL: one case of this kind alone, "N=96 C=768"
+    sm_op_kind kind;
 } sm_verify_filter;
 
 // Runs every case of every kind of op (op_cases.h) on the device, in plans of data type `dtype`, and on the reference,
