@@ -168,9 +168,9 @@ static sm_status measure(const cli_options *options, cli_device device, const sm
     SM_TRY(make_shape(options->learn.shape != NULL ? options->learn.shape : "",
                       ladder_options.on_card ? ladder->card_shape : ladder->shape, shape));
     // Conditions between several letters.
-    const int64_t NH = sm_ladder_size(shape, "NH");
-    SM_FAIL_IF(NH > 0 && sm_ladder_size(shape, "C") % NH != 0, SM_ERR_USAGE, "--shape: %s: NH must divide C", shape);
-    SM_FAIL_IF(sm_ladder_size(shape, "vocab") > 0 && sm_ladder_size(shape, "vocab") > sm_ladder_size(shape, "Vp"),
+    const int64_t NH = sm_op_text_size(shape, "NH");
+    SM_FAIL_IF(NH > 0 && sm_op_text_size(shape, "C") % NH != 0, SM_ERR_USAGE, "--shape: %s: NH must divide C", shape);
+    SM_FAIL_IF(sm_op_text_size(shape, "vocab") > 0 && sm_op_text_size(shape, "vocab") > sm_op_text_size(shape, "Vp"),
                SM_ERR_USAGE, "--shape: %s: vocab must not be above Vp", shape);
     SM_TRY(sm_ladder_measure(ladder, &ladder_options, &result));
     const sm_rung_result *last = &result.rungs[result.n_rungs - 1];

@@ -124,30 +124,19 @@ static sm_status verify_rung(const climb *c, climber *one, sm_rung_result *rung)
 // The forward of a one-block model in which the op has the measured shape: how a step runs the top kernel.
 enum { HEAD_SIZE = 64, LONGEST = 64, SMALL = 64, SEED = 1 };
 
-int64_t sm_ladder_size(const char *shape, const char *letter) {
-    const size_t length = strlen(letter);
-    for (const char *word = shape; *word != '\0'; word += strspn(word, " ")) {
-        if (strncmp(word, letter, length) == 0 && word[length] == '=') {
-            return atoll(word + length + 1);
-        }
-        word += strcspn(word, " ");
-    }
-    return 0;
-}
-
 static int64_t size_or(const char *shape, const char *letter, int64_t otherwise) {
-    const int64_t size = sm_ladder_size(shape, letter);
+    const int64_t size = sm_op_text_size(shape, letter);
     return size > 0 ? size : otherwise;
 }
 
 // N rows become short sequences, since only ops over whole sequences depend on their length.
 static void choose_sizes(const char *shape, sm_model_config *config, sm_plan_options *options) {
-    const int64_t N = sm_ladder_size(shape, "N");
+    const int64_t N = size_or(shape, "N", 0);
     options->T = size_or(shape, "T", LONGEST);
     while (N > 0 && N % options->T != 0) {
         options->T--;
     }
-    options->B = N > 0 ? N / options->T : sm_ladder_size(shape, "B");
+    options->B = N > 0 ? N / options->T : size_or(shape, "B", 0);
     config->d_model = size_or(shape, "C", SMALL);
     config->n_head = size_or(
         shape, "NH", config->d_model > HEAD_SIZE && config->d_model % HEAD_SIZE == 0 ? config->d_model / HEAD_SIZE : 1);

@@ -105,7 +105,4 @@ bool sm_rung_is_usable(const sm_rung_result *rung);
 // steady; false: all are steady.
 bool sm_ladder_noise(const sm_ladder_result *result, char *text, size_t size_bytes);
 
-// Value of a letter of a shape, "N=96 C=768"; 0: absent.
-int64_t sm_ladder_size(const char *shape, const char *letter);
-
 #endif

@@ -96,16 +96,11 @@ sm_status sm_live_begin(sm_live *live, const int32_t *tokens, const int32_t *tar
     return SM_OK;
 }
 
-static int input(const sm_op *op, const char *name) {
-    const int place = sm_op_find_in(op->kind, name);
-    return place == SM_NO_OPERAND ? SM_NO_TENSOR : op->in[place];
-}
-
 int sm_live_stream(const sm_op *op) {
-    return op->kind == SM_OP_RESIDUAL           ? input(op, "a")
-           : input(op, "dskip") != SM_NO_TENSOR ? input(op, "dskip")
-           : input(op, "add") != SM_NO_TENSOR   ? input(op, "x")
-                                                : SM_NO_TENSOR;
+    return op->kind == SM_OP_RESIDUAL                  ? sm_op_tensor(op, "a")
+           : sm_op_tensor(op, "dskip") != SM_NO_TENSOR ? sm_op_tensor(op, "dskip")
+           : sm_op_tensor(op, "add") != SM_NO_TENSOR   ? sm_op_tensor(op, "x")
+                                                       : SM_NO_TENSOR;
 }
 
 static sm_status execute(sm_live *live, int op) {

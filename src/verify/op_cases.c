@@ -205,6 +205,8 @@ static double get(const char *text, const char *key, size_t length) {
 
 static double value_of(const char *text, const char *key) { return get(text, key, strlen(key)); }
 
+int64_t sm_op_text_size(const char *text, const char *letter) { return (int64_t)value_of(text, letter); }
+
 int64_t sm_op_text_sum_length(sm_op_kind kind, const char *text) {
     // An argument of exp as large as this has the rounding error of a sum of its square of terms.
     const double largest = value_of(text, "far") * (value_of(text, "NH") > 0 ? 12 : 2);

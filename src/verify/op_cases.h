@@ -66,6 +66,9 @@ void sm_op_text_fill(const char *text, uint64_t seed, const sm_plan *plan, int t
 // Uploads all inputs of a text's plan, with those numbers.
 sm_status sm_op_text_upload(const char *text, uint64_t seed, const sm_plan *plan, sm_executable *executable);
 
+// The number of a letter of a text; 0: it has none.
+int64_t sm_op_text_size(const char *text, const char *letter);
+
 // Length of the longest sum in an element of an output: rounding errors grow with it.
 int64_t sm_op_text_sum_length(sm_op_kind kind, const char *text);
 

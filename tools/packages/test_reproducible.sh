@@ -2,10 +2,8 @@
 # test_reproducible.sh [dist]: builds the last commit twice, in folders with different names and depths, and another locale,
 # time zone and umask, and compares program, manual pages and completions byte by byte, or all files to download. CONFIG
 # and CFLAGS apply to both.
-set -eu
-cd "$(dirname "$0")/../.."
-work=${WORK:-$(mktemp -d)}
-[ -n "${WORK:-}" ] || trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/../script.sh"
+folder=${WORK:-$work}
 BUILD_COMMIT=$(git rev-parse --short=12 HEAD)
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 BUILD_DIRTY=0
@@ -20,10 +18,7 @@ build() {
     mkdir -p "$1"
     git archive HEAD | tar -x -C "$1"
     # shellcheck disable=SC2086 # targets
-    make -C "$1" $what >"$1/log" 2>&1 || {
-        cat "$1/log" >&2
-        exit 1
-    }
+    make -C "$1" $what >"$1/log" 2>&1 || { cat "$1/log" >&2 && exit 1; }
     if [ "$what" = dist ]; then
         cp "$1/build/dist/SHA256SUMS" "$1/hashes"
     else
@@ -31,16 +26,16 @@ build() {
     fi
 }
 
-(build "$work/one")
+(build "$folder/one")
 (
     umask 027
     export LC_ALL=C.UTF-8 TZ=Asia/Tokyo HOME=/nonexistent
-    build "$work/another/folder-further-down"
+    build "$folder/another/folder-further-down"
 )
-cmp "$work/one/hashes" "$work/another/folder-further-down/hashes" || {
-    diff "$work/one/hashes" "$work/another/folder-further-down/hashes" >&2 || true
+cmp "$folder/one/hashes" "$folder/another/folder-further-down/hashes" || {
+    diff "$folder/one/hashes" "$folder/another/folder-further-down/hashes" >&2 || true
     echo "test-reproducible: two builds of the same sources differ" >&2
     exit 1
 }
-echo "two builds, equal bytes of $(wc -l <"$work/one/hashes") files:"
-grep -v ' pages/' "$work/one/hashes"
+echo "two builds, equal bytes of $(wc -l <"$folder/one/hashes") files:"
+grep -v ' pages/' "$folder/one/hashes"

@@ -222,11 +222,16 @@ def shown_rows(browser):
     return browser.js("[...document.querySelectorAll('#comparison tbody tr')].filter(r => !r.hidden).map(r => Number(r.dataset.row))")
 
 
-def column(browser, heading):
-    """The shown cells of a column of the comparison, from top to bottom."""
-    return browser.js("""const table = document.querySelector('#comparison table');
+def column(browser, heading, selector="#comparison table", n=0):
+    """The shown cells of a column of a table, from top to bottom."""
+    return browser.js("""const table = document.querySelectorAll(arguments[1])[arguments[2]];
         const at = [...table.tHead.rows[0].cells].findIndex(h => h.textContent.split(' (')[0] === arguments[0]);
-        return [...table.tBodies[0].rows].filter(r => !r.hidden).map(r => r.cells[at].textContent.trim())""", heading)
+        return [...table.tBodies[0].rows].filter(r => !r.hidden).map(r => r.cells[at].textContent.trim())""", heading, selector, n)
+
+
+def numbers(browser, heading, *table):
+    """Of such a column what comes before an interval or a unit, where it has a number."""
+    return [float(cell.split()[0].replace(",", "").rstrip("%")) for cell in column(browser, heading, *table) if cell not in ("", "-")]
 
 
 # --- tests ------------------------------------------------------------------------------------------------------
@@ -272,11 +277,11 @@ def it_prints(browser):
 def the_table_sorts_and_filters(browser):
     open_page(browser, "one")
     assert "is the fastest: " in browser.text("p") or "not told apart" in browser.text("p") or "reaches" in browser.text("p")
-    got = [float(v.split()[0].replace(",", "")) for v in column(browser, "tokens/s") if v != "-"]
+    got = numbers(browser, "tokens/s")
     assert len(got) == 14 and column(browser, "tokens/s")[-1] == "-"  # of each work the fastest first
     heading = "[...document.querySelectorAll('#comparison th')].find(h => h.textContent.startsWith('tokens/s'))"
     browser.js(heading + ".querySelector('button').click(); return 0")
-    got = [float(v.split()[0].replace(",", "")) for v in column(browser, "tokens/s") if v != "-"]
+    got = numbers(browser, "tokens/s")
     assert got == sorted(got, reverse=True) and len(got) == 14, got
     assert browser.js(heading + ".getAttribute('aria-sort')") == "descending"
     assert column(browser, "tokens/s")[-1] == "-"  # what has no figure comes last, either way
@@ -427,23 +432,16 @@ def trainings_lie_over_each_other(browser):
 def scaling_is_the_terminals(browser):
     """Strong and weak, measured and predicted: tables that sort, and a point of each run that says what it is."""
     open_page(browser, "scaling")
-
-    def numbers(table, heading):  # of a column: what comes before an interval or a unit
-        cells = browser.js("""const table = document.querySelectorAll('table')[arguments[0]];
-            const at = [...table.tHead.rows[0].cells].findIndex(h => h.textContent === arguments[1]);
-            return [...table.tBodies[0].rows].map(r => r.cells[at].textContent.trim())""", table, heading)
-        return [float(cell.split()[0].replace(",", "").rstrip("%")) for cell in cells if cell not in ("", "-")]
-
     for table, work in enumerate(("strong", "weak")):
         rows = [row for row in scaling if row["scaling"] == work]
-        assert numbers(table, "processes") == [row["n_processes"] for row in rows] and len(rows) > 4
-        for shown, row in zip(numbers(table, "step ms"), rows):
+        assert numbers(browser, "processes", "table", table) == [row["n_processes"] for row in rows] and len(rows) > 4
+        for shown, row in zip(numbers(browser, "step ms", "table", table), rows):
             assert abs(shown - 1e3 * row["step_s"]) <= 1e-2 * shown, (shown, row)
     heading = "[...document.querySelectorAll('table')[1].querySelectorAll('th')].find(h => h.textContent === 'processes')"
-    before = numbers(1, "processes")
+    before = numbers(browser, "processes", "table", 1)
     browser.js(heading + ".querySelector('button').click(); return 0")
     browser.js(heading + ".getAttribute('aria-sort') === 'descending' || " + heading + ".querySelector('button').click(); return 0")
-    assert numbers(1, "processes") == before[::-1] != before
+    assert numbers(browser, "processes", "table", 1) == before[::-1] != before
     for figure in ("speedup", "efficiency"):
         assert browser.count(f"[data-figure={figure}] .mark") == len(scaling), figure
     assert browser.count("[data-figure=parts] rect.mark") > 3

@@ -3,8 +3,7 @@
 # processor and on PoCL through wine's OpenCL.dll, a training that is killed and resumed, a page; in a folder with blanks
 # and umlauts, at the end of a long path, on a full disk (as root), and over a file that another program holds. Builds it if
 # it is not given.
-set -eu
-cd "$(dirname "$0")/../.."
+. "$(dirname "$0")/../script.sh"
 if ! command -v wine >/dev/null 2>&1 || ! command -v x86_64-w64-mingw32-gcc >/dev/null 2>&1; then
     echo "windows: skipped: wine or mingw-w64 is not installed (tools/libraries.sh installs both)"
     exit 0
@@ -15,7 +14,7 @@ if [ $# -eq 0 ]; then
 fi
 tree=$PWD
 program=$(realpath "$1")
-base=$(mktemp -d)
+base=$work
 export WINEPREFIX="$base/prefix" WINEDEBUG=-all
 folder="$base/Mein Ördner ü"
 mkdir -p "$folder"
