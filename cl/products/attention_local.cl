@@ -384,26 +384,30 @@ attention_forward(ulong T, ulong NH, ulong NKV, IN(int, starts), ulong key, uint
     }
 }
 
-// att[t,s] = exp(s - lse), or 0 for keys that t does not see: an item a key, items side by side along s.
-kernel void attention_weights(ulong T, ulong NH, ulong NKV, IN(int, starts), IN(data, qkv), IN(float, lse),
-                              OUT(data, att)) {
-    const place p = find_place(get_group_id(1), T, NH, NKV, starts + starts_at);
-    const ulong s = get_global_id(0);
-    if (s >= T) {
-        return;
-    }
-    const global data *k = qkv + qkv_at + qkv_start(&p, s) + p.k;
-    for (ulong t = 0; t < T; t++) {
-        const bool sees = first_key_of(p.starts, t) <= s && s <= t;
-        float score = 0.0f;
-        if (sees) {
-            const global data *q = qkv + qkv_at + qkv_start(&p, t) + p.q;
-            for (uint i = 0; i < HS; i++) {
-                score = multiply_add(widen(q[i]), widen(k[i]), score);
+// att[t,s] = exp(s - lse), or 0 for keys that t does not see. A group has ROWS rows, and walks all keys.
+kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
+attention_weights(ulong T, ulong NH, ulong NKV, IN(int, starts), IN(data, qkv), IN(float, lse), OUT(data, att)) {
+    local float rows[ROWS * LD] __attribute__((aligned(16)));
+    local float keys[KEYS * LD] __attribute__((aligned(16)));
+    const place p = find_place(get_group_id(0), T, NH, NKV, starts + starts_at);
+    const ulong first_row = get_group_id(1) * ROWS;
+    stage(qkv + qkv_at + qkv_start(&p, first_row) + p.q, p.ld, T - first_row, ROWS, SCALE, rows);
+    for (ulong first_key = 0; first_key < T; first_key += KEYS) {
+        float score[ROWS_EACH][KEYS_EACH];
+        barrier(CLK_LOCAL_MEM_FENCE);
+        stage(qkv + qkv_at + qkv_start(&p, first_key) + p.k, p.ld, T - first_key, KEYS, 1.0f, keys);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        multiply_rows(rows + p.y * LD, keys + p.x * LD, score);
+        hide_keys(&p, first_row, first_key, score);
+        for (uint i = 0; i < ROWS_EACH; i++) {
+            const ulong t = first_row + p.y + i * ITEMS_Y;
+            for (uint j = 0; j < KEYS_EACH; j++) {
+                const ulong s = first_key + p.x + j * ITEMS_X;
+                if (t < T && s < T) {
+                    att[att_at + (p.head_row + t) * T + s] = narrow(exp(score[i][j] - lse[lse_at + p.head_row + t]));
+                }
             }
         }
-        const float weight = sees ? exp(score * SCALE - lse[lse_at + p.head_row + t]) : 0.0f;
-        att[att_at + (get_group_id(1) * T + t) * T + s] = narrow(weight);
     }
 }
 

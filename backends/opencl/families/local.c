@@ -235,7 +235,6 @@ static void launch_rows(opencl_binder *b, const opencl_attention *a) {
 }
 
 static void attention_forward(opencl_binder *b, const opencl_attention *a) {
-    enum { ITEMS = 64 };
     begin_attention(b, a, "attention_forward");
     opencl_arg_mask(b, a);
     OPENCL_ARGS(b, arg_tensor(a->qkv), arg_tensor(a->rng_step), arg_tensor(a->y));
@@ -248,7 +247,7 @@ static void attention_forward(opencl_binder *b, const opencl_attention *a) {
     launch_rows(b, a);
     begin_attention(b, a, "attention_weights");
     OPENCL_ARGS(b, arg_tensor(a->qkv), arg_scratch(0), arg_tensor(a->weights));
-    opencl_launch_groups(b, opencl_count_up(a->T, ITEMS), a->B * a->NH, ITEMS); // an item for each token and head
+    launch_rows(b, a);
 }
 
 // The first arguments of the kernels of D, and of dk and dv.
