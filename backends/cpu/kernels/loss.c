@@ -126,45 +126,44 @@ static void backward_row(const cpu_data *x, int64_t V, int64_t Vp, int32_t targe
     memset(dx + V, 0, (size_t)(Vp - V) * sizeof *dx);
 }
 
-CPU_KERNEL(crossentropy_backward) {
+// The gradient of this thread's rows. lse is known, or found on the way to the losses: row by row, so that the second
+// reading finds a row in the caches.
+static void differentiate_rows(const host_op *op, const cpu_team *team, const float *lse, float scale, float *losses,
+                               cpu_data *dlogits) {
     const cpu_data *logits = op->in[SM_IN(crossentropy_backward, logits)]; // may be dlogits itself
     const int32_t *target = op->in[SM_IN(crossentropy_backward, target)];
-    const float *lse = op->in[SM_IN(crossentropy_backward, lse)];
-    const float scale = *(const float *)op->in[SM_IN(crossentropy_backward, scale)];
-    cpu_data *dlogits = op->out[SM_OUT(crossentropy_backward, dlogits)];
-    int64_t V = op->op->attr.vocab;
-    int64_t Vp = sm_tensor_cols(op->in_tensor[SM_IN(crossentropy_backward, logits)]);
-    cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[SM_IN(crossentropy_backward, logits)]));
+    const int64_t V = op->op->attr.vocab;
+    const int64_t Vp = sm_tensor_cols(op->in_tensor[SM_IN(crossentropy_backward, logits)]);
+    const cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[SM_IN(crossentropy_backward, logits)]));
     for (int64_t n = rows.first; n < rows.end; n++) {
+        const cpu_data *row = logits + n * Vp;
+        float loss = 0;
         if (target[n] < 0) {
             memset(dlogits + n * Vp, 0, (size_t)Vp * sizeof *dlogits);
         } else {
-            backward_row(logits + n * Vp, V, Vp, target[n], lse[n], scale, dlogits + n * Vp);
+            const float row_lse = lse != NULL ? lse[n] : log_sum_exp(row, V);
+            loss = row_lse - cpu_widen(row[target[n]]);
+            backward_row(row, V, Vp, target[n], row_lse, scale, dlogits + n * Vp);
+        }
+        if (losses != NULL) {
+            losses[n] = loss;
         }
     }
 }
 
-// Row by row: the second reading finds a row in the caches.
+CPU_KERNEL(crossentropy_backward) {
+    const float scale = *(const float *)op->in[SM_IN(crossentropy_backward, scale)];
+    differentiate_rows(op, team, op->in[SM_IN(crossentropy_backward, lse)], scale, NULL,
+                       op->out[SM_OUT(crossentropy_backward, dlogits)]);
+}
+
 CPU_KERNEL(crossentropy_with_gradient) {
-    const cpu_data *logits = op->in[SM_IN(crossentropy_with_gradient, logits)]; // may be dlogits itself
-    const int32_t *target = op->in[SM_IN(crossentropy_with_gradient, target)];
     const float scale = *(const float *)op->in[SM_IN(crossentropy_with_gradient, scale)];
-    cpu_data *dlogits = op->out[SM_OUT(crossentropy_with_gradient, dlogits)];
-    float *losses = op->out[SM_OUT(crossentropy_with_gradient, losses)];
-    int64_t V = op->op->attr.vocab;
-    int64_t Vp = sm_tensor_cols(op->in_tensor[SM_IN(crossentropy_with_gradient, logits)]);
-    cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[SM_IN(crossentropy_with_gradient, logits)]));
-    for (int64_t n = rows.first; n < rows.end; n++) {
-        const cpu_data *row = logits + n * Vp;
-        if (target[n] < 0) {
-            losses[n] = 0;
-            memset(dlogits + n * Vp, 0, (size_t)Vp * sizeof *dlogits);
-            continue;
-        }
-        const float lse = log_sum_exp(row, V);
-        losses[n] = lse - cpu_widen(row[target[n]]);
-        backward_row(row, V, Vp, target[n], lse, scale, dlogits + n * Vp);
-    }
+    _Static_assert(SM_IN(crossentropy_with_gradient, logits) == SM_IN(crossentropy_backward, logits) &&
+                       SM_IN(crossentropy_with_gradient, target) == SM_IN(crossentropy_backward, target),
+                   "operands that differentiate_rows reads");
+    differentiate_rows(op, team, NULL, scale, op->out[SM_OUT(crossentropy_with_gradient, losses)],
+                       op->out[SM_OUT(crossentropy_with_gradient, dlogits)]);
 }
 
 static int64_t count_targets(const int32_t *target, int64_t n) {

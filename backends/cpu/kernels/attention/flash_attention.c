@@ -123,44 +123,26 @@ static void hide_past(const head *h, int64_t row_tile, int64_t key_tile, float *
 
 // --- forward --------------------------------------------------------------------------
 
-// Scratch of the forward pass: keys and values of the whole head, and one tile of rows.
-typedef struct {
-    float *keys;    // n_tiles of (TILE, width)
-    float *values;  // n_tiles of (TILE, width)
-    float *rows;    // (TILE, width): q, times log2(e) / sqrt(HS)
-    float *rows_t;  // (width, TILE): the same transposed
-    float *scores;  // (TILE, TILE)
-    float *factors; // 2 of (TILE, TILE)
-    float *result;  // (TILE, width)
-    float *largest; // (TILE)
-    float *sum;     // (TILE)
-    float *shrink;  // (TILE)
-} forward_scratch;
+static int64_t elems_of_tile(const head *h) { return TILE * h->width; }
+static int64_t elems_of_head(const head *h) { return h->n_tiles * elems_of_tile(h); }
 
-static size_t forward_elems(int64_t HS, int64_t n_tiles) {
-    size_t tile = TILE * (size_t)padded_width(HS);
-    return (size_t)n_tiles * 2 * tile + 3 * tile + 3 * TILE_ELEMS + 3 * TILE;
-}
+// Scratch of the forward pass: keys and values of the whole head, and one tile of rows.
+#define FORWARD_AREAS(AREA)                                                                \
+    AREA(float, keys, elems_of_head(h))   /* n_tiles of (TILE, width) */                   \
+    AREA(float, values, elems_of_head(h)) /* likewise */                                   \
+    AREA(float, rows, elems_of_tile(h))   /* (TILE, width): q, times log2(e) / sqrt(HS) */ \
+    AREA(float, rows_t, elems_of_tile(h)) /* (width, TILE): the same transposed */         \
+    AREA(float, result, elems_of_tile(h)) /* (TILE, width) */                              \
+    AREA(float, scores, TILE_ELEMS)       /* (TILE, TILE) */                               \
+    AREA(float, factors, 2 * TILE_ELEMS)  /* 2 of (TILE, TILE) */                          \
+    AREA(float, largest, TILE)                                                             \
+    AREA(float, sum, TILE)                                                                 \
+    AREA(float, shrink, TILE)
+DEFINE_SCRATCH(forward, FORWARD_AREAS, const head *h)
 
 CPU_SCRATCH(flash_attention_forward) {
-    const sm_tensor *y = op->out_tensor[SM_OUT(flash_attention_forward, y)];
-    return forward_elems(y->dims[2] / op->op->attr.n_head, cpu_divide_up(y->dims[1], TILE)) * sizeof(float);
-}
-
-static forward_scratch forward_carve(const head *h, float *scratch) {
-    int64_t tile = TILE * h->width;
-    forward_scratch s;
-    s.keys = scratch;
-    s.values = s.keys + h->n_tiles * tile;
-    s.rows = s.values + h->n_tiles * tile;
-    s.rows_t = s.rows + tile;
-    s.result = s.rows_t + tile;
-    s.scores = s.result + tile;
-    s.factors = s.scores + TILE_ELEMS;
-    s.largest = s.factors + 2 * TILE_ELEMS;
-    s.sum = s.largest + TILE;
-    s.shrink = s.sum + TILE;
-    return s;
+    const head h = find_head(op, op->out_tensor[SM_OUT(flash_attention_forward, y)], NULL, NULL, 0);
+    return forward_scratch_bytes(&h);
 }
 
 // Turns CPU_VECTOR rows' scores of n_keys keys into weights relative to the largest score so far; a row that has seen
@@ -289,7 +271,7 @@ CPU_KERNEL(flash_attention_forward) {
     while ((unit = cpu_next_unit(team, n_units, &turn)) >= 0) {
         const head h = find_head(op, y, rng_step, starts, unit / n_parts);
         const head next = find_head(op, y, rng_step, starts, (unit + 1) / n_parts);
-        const forward_scratch s = forward_carve(&h, team->scratch[team->thread]);
+        const forward_scratch s = forward_carve(team->scratch[team->thread], &h);
         const cpu_data *qkv = op->in[SM_IN(flash_attention_forward, qkv)];
         int64_t n_packed = 0;
         for (int64_t row_tile = unit % n_parts; row_tile < h.n_tiles; row_tile += n_parts) {
@@ -309,44 +291,26 @@ CPU_KERNEL(flash_attention_forward) {
 // --- backward -------------------------------------------------------------------------
 
 // Scratch of the backward pass: keys and their gradients of the whole head, and one tile of rows.
-typedef struct {
-    float *k, *v;      // n_tiles of (TILE, width)
-    float *dk, *dv;    // n_tiles of (TILE, width)
-    float *q, *dy;     // (TILE, width); q times log2(e) / sqrt(HS)
-    float *q_t, *dy_t; // (width, TILE)
-    float *dq;         // (TILE, width)
-    float *weights;    // (TILE, TILE)
-    float *ds;         // (TILE, TILE): gradient of the scores
-    float *factors;    // 2 of (TILE, TILE)
-    float *D;          // (TILE): sum over channels of dy y
-    float *lse;        // (TILE)
-} backward_scratch;
+#define BACKWARD_AREAS(AREA)                                                             \
+    AREA(float, k, elems_of_head(h)) /* n_tiles of (TILE, width), like the next three */ \
+    AREA(float, v, elems_of_head(h))                                                     \
+    AREA(float, dk, elems_of_head(h))                                                    \
+    AREA(float, dv, elems_of_head(h))                                                    \
+    AREA(float, q, elems_of_tile(h))     /* (TILE, width), times log2(e) / sqrt(HS) */   \
+    AREA(float, dy, elems_of_tile(h))    /* (TILE, width) */                             \
+    AREA(float, q_t, elems_of_tile(h))   /* (width, TILE) */                             \
+    AREA(float, dy_t, elems_of_tile(h))  /* (width, TILE) */                             \
+    AREA(float, dq, elems_of_tile(h))    /* (TILE, width) */                             \
+    AREA(float, weights, TILE_ELEMS)     /* (TILE, TILE) */                              \
+    AREA(float, ds, TILE_ELEMS)          /* (TILE, TILE): gradient of the scores */      \
+    AREA(float, factors, 2 * TILE_ELEMS) /* 2 of (TILE, TILE) */                         \
+    AREA(float, D, TILE)                 /* sum over channels of dy y */                 \
+    AREA(float, lse, TILE)
+DEFINE_SCRATCH(backward, BACKWARD_AREAS, const head *h)
 
 CPU_SCRATCH(flash_attention_backward) {
-    const sm_tensor *y = op->in_tensor[SM_IN(flash_attention_backward, dy)];
-    size_t tile = TILE * (size_t)padded_width(y->dims[2] / op->op->attr.n_head);
-    size_t n_tiles = (size_t)cpu_divide_up(y->dims[1], TILE);
-    return (n_tiles * 4 * tile + 5 * tile + 4 * TILE_ELEMS + 2 * TILE) * sizeof(float);
-}
-
-static backward_scratch backward_carve(const head *h, float *scratch) {
-    int64_t tile = TILE * h->width;
-    backward_scratch s;
-    s.k = scratch;
-    s.v = s.k + h->n_tiles * tile;
-    s.dk = s.v + h->n_tiles * tile;
-    s.dv = s.dk + h->n_tiles * tile;
-    s.q = s.dv + h->n_tiles * tile;
-    s.dy = s.q + tile;
-    s.q_t = s.dy + tile;
-    s.dy_t = s.q_t + tile;
-    s.dq = s.dy_t + tile;
-    s.weights = s.dq + tile;
-    s.ds = s.weights + TILE_ELEMS;
-    s.factors = s.ds + TILE_ELEMS;
-    s.D = s.factors + 2 * TILE_ELEMS;
-    s.lse = s.D + TILE;
-    return s;
+    const head h = find_head(op, op->in_tensor[SM_IN(flash_attention_backward, dy)], NULL, NULL, 0);
+    return backward_scratch_bytes(&h);
 }
 
 static float dot(const cpu_data *a, const cpu_data *b, int64_t n) {
@@ -474,7 +438,7 @@ CPU_KERNEL(flash_attention_backward) {
         for (int64_t index = unit * group; index < (unit + 1) * group; index++) {
             const head h = find_head(op, dy, rng_step, starts, index);
             const head next = find_head(op, dy, rng_step, starts, index + 1);
-            const backward_scratch s = backward_carve(&h, team->scratch[team->thread]);
+            const backward_scratch s = backward_carve(team->scratch[team->thread], &h);
             cpu_data *dq = (cpu_data *)op->out[SM_OUT(flash_attention_backward, dqkv)] + h.q_offset_elems;
             for (int64_t tile = 0; tile < h.n_tiles; tile++) {
                 const bool last = tile + 1 == h.n_tiles;

@@ -263,36 +263,25 @@ static bool is_masked(const head *h, int64_t key_block, int64_t row_block) {
 
 // --- forward --------------------------------------------------------------------------
 
-// Scratch of the forward pass: keys and values of the whole head, and one block of rows.
-typedef struct {
-    cpu_packed *keys;     // blocks of a panel of a, HS deep
-    cpu_packed *values_t; // for each block of channels a panel of a, all keys deep
-    cpu_packed *rows;     // a panel of b, HS deep
-    cpu_packed *weights;  // a panel of b, a chunk deep
-    float *scores;        // CHUNK of (keys, rows)
-    float *result;        // blocks of channels (channels, rows)
-    uint32_t *kept;       // for each block of a chunk, the rows'
-} forward_scratch;
+// A block's rows packed HS deep, those of a head, and the sums of a block of rows or keys, by blocks of channels.
+static int64_t words_of_block(division d) { return d.steps * CPU_BLOCK_STEP; }
+static int64_t words_of_head(division d) { return d.blocks * words_of_block(d); }
+static int64_t sums_of_block(division d) { return d.channels * CPU_BLOCK_SUMS; }
 
-static forward_scratch forward_carve(division d, float *scratch) {
-    const int64_t head_words = d.blocks * d.steps * CPU_BLOCK_STEP;
-    forward_scratch s;
-    s.keys = (cpu_packed *)scratch;
-    s.values_t = s.keys + head_words;
-    s.rows = s.values_t + head_words;
-    s.weights = s.rows + d.steps * CPU_BLOCK_STEP;
-    s.scores = (float *)(s.weights + CHUNK * CPU_BLOCK_STEP);
-    s.result = s.scores + CHUNK * CPU_BLOCK_SUMS;
-    s.kept = (uint32_t *)(s.result + d.channels * CPU_BLOCK_SUMS);
-    return s;
-}
+// Scratch of the forward pass: keys and values of the whole head, and one block of rows.
+#define FORWARD_AREAS(AREA)                                                                                          \
+    AREA(cpu_packed, keys, words_of_head(d))            /* blocks of a panel of a, HS deep */                        \
+    AREA(cpu_packed, values_t, words_of_head(d))        /* for each block of channels a panel of a, all keys deep */ \
+    AREA(cpu_packed, rows, words_of_block(d))           /* a panel of b, HS deep */                                  \
+    AREA(cpu_packed, weights, (CHUNK * CPU_BLOCK_STEP)) /* a panel of b, a chunk deep */                             \
+    AREA(float, scores, (CHUNK * CPU_BLOCK_SUMS))       /* CHUNK of (keys, rows) */                                  \
+    AREA(float, result, sums_of_block(d))               /* blocks of channels (channels, rows) */                    \
+    AREA(uint32_t, kept, (CHUNK * CPU_BLOCK))           /* for each block of a chunk, the rows' */
+DEFINE_SCRATCH(forward, FORWARD_AREAS, division d)
 
 size_t ISA(cpu_flash_attention_forward_scratch)(const host_op *op, SM_UNUSED int n_threads) {
     const sm_tensor *y = op->out_tensor[SM_OUT(flash_attention_forward, y)];
-    const division d = divide(y->dims[1], y->dims[2] / op->op->attr.n_head);
-    const int64_t packed = ((2 * d.blocks + 1) * d.steps + CHUNK) * CPU_BLOCK_STEP;
-    const int64_t floats = (CHUNK + d.channels) * CPU_BLOCK_SUMS + CHUNK * CPU_BLOCK;
-    return (size_t)packed * sizeof(cpu_packed) + (size_t)floats * sizeof(float);
+    return forward_scratch_bytes(divide(y->dims[1], y->dims[2] / op->op->attr.n_head));
 }
 
 // A block of rows: its position, and each row's running maximum of scores, times log2(e) / sqrt(HS), and running sum of
@@ -492,7 +481,7 @@ void ISA(cpu_flash_attention_forward)(const host_op *op, const cpu_team *team) {
         const head next = find_head(op, y, rng_step, starts, (unit + 1) / n_parts);
         division d = divide(h.T, h.HS);
         d.streams = leaves_caches(n_heads * h.T * h.HS, team->n_threads);
-        const forward_scratch s = forward_carve(d, team->scratch[team->thread]);
+        const forward_scratch s = forward_carve(team->scratch[team->thread], d);
         int64_t n_packed = 0;
         for (int64_t row_block = unit % n_parts; row_block < d.blocks; row_block += n_parts) {
             for (; n_packed <= row_block; n_packed++) {
@@ -515,57 +504,37 @@ void ISA(cpu_flash_attention_forward)(const host_op *op, const cpu_team *team) {
 // --- backward -------------------------------------------------------------------------
 
 // Scratch of the backward pass: all of a head.
-typedef struct {
-    cpu_packed *k, *v;      // blocks of a panel of a, HS deep
-    cpu_packed *k_t;        // for each block of channels a panel of a, all keys deep
-    cpu_packed *q_t, *dy_t; // blocks of a panel of b, HS deep
-    cpu_packed *q, *dy;     // for each block of channels a panel of b, all rows deep
-    cpu_packed *weights;    // for each of KEYS blocks of keys a panel of a, all rows deep
-    cpu_packed *ds;         // the same: gradients of scores
-    cpu_packed *ds_pairs;   // a panel of b (a block of rows), KEYS blocks deep
-    float *scores, *da;     // KEYS of (keys, rows)
-    float *dk, *dv;         // blocks of channels (keys, channels), of one block of keys or, in groups, of all
-    float *dq_t;            // for each block of rows, blocks of channels (channels, rows)
-    float *D;               // sum over channels of dy y
-    float *lse;             // times log2(e)
-    uint32_t *kept;         // KEPT_BLOCKS of all rows
-} backward_scratch;
+#define BACKWARD_AREAS(AREA)                                                                                           \
+    AREA(cpu_packed, k, words_of_head(d))    /* blocks of a panel of a, HS deep */                                     \
+    AREA(cpu_packed, v, words_of_head(d))    /* likewise */                                                            \
+    AREA(cpu_packed, k_t, words_of_head(d))  /* for each block of channels a panel of a, all keys deep */              \
+    AREA(cpu_packed, q_t, words_of_head(d))  /* blocks of a panel of b, HS deep */                                     \
+    AREA(cpu_packed, dy_t, words_of_head(d)) /* likewise */                                                            \
+    AREA(cpu_packed, q, words_of_head(d))    /* for each block of channels a panel of b, all rows deep */              \
+    AREA(cpu_packed, dy, words_of_head(d))   /* likewise */                                                            \
+    AREA(cpu_packed, weights,                                                                                          \
+         (KEYS * d.blocks * CPU_BLOCK_STEP))                 /* for each block of keys a panel of a, all rows deep */  \
+    AREA(cpu_packed, ds, (KEYS * d.blocks * CPU_BLOCK_STEP)) /* the same: gradients of scores */                       \
+    AREA(cpu_packed, ds_pairs, (KEYS * CPU_BLOCK_STEP))      /* a panel of b (a block of rows), KEYS blocks deep */    \
+    AREA(float, scores, (KEYS * CPU_BLOCK_SUMS))             /* KEYS of (keys, rows) */                                \
+    AREA(float, da, (KEYS * CPU_BLOCK_SUMS))                 /* likewise */                                            \
+    AREA(float, dk, (key_blocks * sums_of_block(d)))         /* blocks of channels (keys, channels) */                 \
+    AREA(float, dv, (key_blocks * sums_of_block(d)))         /* likewise */                                            \
+    AREA(float, dq_t, (d.blocks * sums_of_block(d))) /* for each block of rows, blocks of channels (channels, rows) */ \
+    AREA(float, D, (d.blocks * CPU_BLOCK))           /* sum over channels of dy y */                                   \
+    AREA(float, lse, (d.blocks * CPU_BLOCK))         /* times log2(e) */                                               \
+    AREA(uint32_t, kept, (KEPT_BLOCKS * d.blocks * CPU_BLOCK)) /* KEPT_BLOCKS of all rows */
+DEFINE_SCRATCH(backward, BACKWARD_AREAS, division d, int64_t key_blocks)
 
 static int64_t group_of(const host_op *op) { return op->op->attr.n_head / op->op->attr.n_kv_head; }
+
+// The blocks of keys whose gradients are kept: one or, where heads of a group add to them, all.
+static int64_t key_blocks_of(const host_op *op, division d) { return group_of(op) > 1 ? d.blocks : 1; }
 
 size_t ISA(cpu_flash_attention_backward_scratch)(const host_op *op, SM_UNUSED int n_threads) {
     const sm_tensor *y = op->in_tensor[SM_IN(flash_attention_backward, dy)];
     const division d = divide(y->dims[1], y->dims[2] / op->op->attr.n_head);
-    const int64_t key_blocks = group_of(op) > 1 ? d.blocks : 1;
-    const int64_t packed = (7 * d.blocks * d.steps + KEYS * (2 * d.blocks + 1)) * CPU_BLOCK_STEP;
-    const int64_t floats = (2 * KEYS + (2 * key_blocks + d.blocks) * d.channels) * CPU_BLOCK_SUMS;
-    const int64_t rows = (2 + KEPT_BLOCKS) * d.blocks * CPU_BLOCK;
-    return (size_t)packed * sizeof(cpu_packed) + (size_t)(floats + rows) * sizeof(float);
-}
-
-static backward_scratch backward_carve(division d, int64_t group, float *scratch) {
-    const int64_t head_words = d.blocks * d.steps * CPU_BLOCK_STEP;
-    const int64_t gradient_elems = (group > 1 ? d.blocks : 1) * d.channels * CPU_BLOCK_SUMS;
-    backward_scratch s;
-    s.k = (cpu_packed *)scratch;
-    s.v = s.k + head_words;
-    s.k_t = s.v + head_words;
-    s.q_t = s.k_t + head_words;
-    s.dy_t = s.q_t + head_words;
-    s.q = s.dy_t + head_words;
-    s.dy = s.q + head_words;
-    s.weights = s.dy + head_words;
-    s.ds = s.weights + KEYS * d.blocks * CPU_BLOCK_STEP;
-    s.ds_pairs = s.ds + KEYS * d.blocks * CPU_BLOCK_STEP;
-    s.scores = (float *)(s.ds_pairs + KEYS * CPU_BLOCK_STEP);
-    s.da = s.scores + KEYS * CPU_BLOCK_SUMS;
-    s.dk = s.da + KEYS * CPU_BLOCK_SUMS;
-    s.dv = s.dk + gradient_elems;
-    s.dq_t = s.dv + gradient_elems;
-    s.D = s.dq_t + d.blocks * d.channels * CPU_BLOCK_SUMS;
-    s.lse = s.D + d.blocks * CPU_BLOCK;
-    s.kept = (uint32_t *)(s.lse + d.blocks * CPU_BLOCK);
-    return s;
+    return backward_scratch_bytes(d, key_blocks_of(op, d));
 }
 
 static float dot(const cpu_data *a, const cpu_data *b, int64_t n) {
@@ -825,7 +794,7 @@ void ISA(cpu_flash_attention_backward)(const host_op *op, const cpu_team *team) 
             const head next = find_head(op, dy, rng_step, starts, index + 1);
             division d = divide(h.T, h.HS);
             d.streams = leaves_caches(dy->dims[0] * h.T * h.ld_qkv, team->n_threads);
-            const backward_scratch s = backward_carve(d, group, team->scratch[team->thread]);
+            const backward_scratch s = backward_carve(team->scratch[team->thread], d, key_blocks_of(op, d));
             cpu_fetching f = backward_fetching(op, &h, d, index + 1 < n_units * group ? &next : NULL);
             backward_head(op, &h, d, &s, index % group == 0, index % group == group - 1, &f);
         }

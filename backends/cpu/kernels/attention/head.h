@@ -69,6 +69,30 @@ static inline int64_t first_key_tile(const head *h, int64_t row_tile) {
     return h->starts == NULL ? 0 : h->starts[row_tile * TILE] / TILE;
 }
 
+// --- scratch --------------------------------------------------------------------------
+
+// Defines the scratch of a pass, areas of 4-byte elements that AREAS lists: pass_scratch, pass_scratch_bytes() and
+// pass_carve(), whose parameters are what the numbers of elements depend on.
+#define DEFINE_SCRATCH(pass, AREAS, ...)                             \
+    typedef struct {                                                 \
+        AREAS(AREA_FIELD)                                            \
+    } pass##_scratch;                                                \
+    static size_t pass##_scratch_bytes(__VA_ARGS__) {                \
+        const int64_t n_elems = 0 AREAS(AREA_ELEMS);                 \
+        return (size_t)n_elems * sizeof(float);                      \
+    }                                                                \
+    static pass##_scratch pass##_carve(void *scratch, __VA_ARGS__) { \
+        pass##_scratch s;                                            \
+        float *at = scratch;                                         \
+        AREAS(AREA_PLACE)                                            \
+        return s;                                                    \
+    }
+#define AREA_FIELD(type, name, n_elems) type *name;
+#define AREA_ELEMS(type, name, n_elems) +(n_elems)
+#define AREA_PLACE(type, name, n_elems) \
+    s.name = (type *)at;                \
+    at += (n_elems);
+
 // --- packing --------------------------------------------------------------------------
 
 // Rows of tile `tile` of a head's operand, times factor, as (TILE, width); zeros beyond T and HS.

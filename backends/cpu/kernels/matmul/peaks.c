@@ -114,50 +114,29 @@ static void read_often(const float *a, const float *b, const float *c, int64_t n
     (void)sink;
 }
 
-static void write_once(float *a, int64_t n_elems) {
-    const vector value = splat(0.7f);
-    for (int64_t i = 0; i < n_elems; i += BLOCK) {
-        for (int k = 0; k < UNROLLED; k++) {
-            AT(a, i, k) = value;
-        }
+// The vector that a stream to `a` stores at (i, k).
+static inline __attribute__((always_inline)) vector stored(cpu_stream stream, const float *b, const float *c, int64_t i,
+                                                           int k) {
+    switch (stream) {
+    case CPU_STREAM_COPY:
+    case CPU_STREAM_COPY_PAST_CACHES: return SEEN(c, i, k);
+    case CPU_STREAM_TRIAD:
+    case CPU_STREAM_TRIAD_PAST_CACHES: return SEEN(b, i, k) + splat(3.0f) * SEEN(c, i, k);
+    default: return splat(0.7f);
     }
 }
 
-static void write_past_caches(float *a, int64_t n_elems) {
-    const vector value = splat(0.7f);
-    for (int64_t i = 0; i < n_elems; i += VECTOR) {
-        store_past_caches(a + i, value);
-    }
-}
-
-static void copy_once(float *a, const float *c, int64_t n_elems) {
+static inline __attribute__((always_inline)) void store_stream(cpu_stream stream, bool past_caches, float *a,
+                                                               const float *b, const float *c, int64_t n_elems) {
     for (int64_t i = 0; i < n_elems; i += BLOCK) {
         for (int k = 0; k < UNROLLED; k++) {
-            AT(a, i, k) = SEEN(c, i, k);
+            if (past_caches) {
+                store_past_caches(a + i + k * VECTOR, stored(stream, b, c, i, k));
+            } else {
+                AT(a, i, k) = stored(stream, b, c, i, k);
+            }
         }
         __asm__ volatile("" ::: "memory"); // or a compiler calls memcpy, which chooses stores of its own
-    }
-}
-
-static void copy_past_caches(float *a, const float *c, int64_t n_elems) {
-    for (int64_t i = 0; i < n_elems; i += VECTOR) {
-        store_past_caches(a + i, SEEN(c, i, 0));
-    }
-}
-
-static void triad_once(float *a, const float *b, const float *c, int64_t n_elems) {
-    const vector three = splat(3.0f);
-    for (int64_t i = 0; i < n_elems; i += BLOCK) {
-        for (int k = 0; k < UNROLLED; k++) {
-            AT(a, i, k) = SEEN(b, i, k) + three * SEEN(c, i, k);
-        }
-    }
-}
-
-static void triad_past_caches(float *a, const float *b, const float *c, int64_t n_elems) {
-    const vector three = splat(3.0f);
-    for (int64_t i = 0; i < n_elems; i += VECTOR) {
-        store_past_caches(a + i, SEEN(b, i, 0) + three * SEEN(c, i, 0));
     }
 }
 
@@ -191,12 +170,12 @@ double ISA(cpu_peak_stream)(cpu_stream stream, float *a, float *b, const float *
     }
     for (int64_t pass = 0; stream != CPU_STREAM_READ && pass < n_passes; pass++) {
         switch (stream) {
-        case CPU_STREAM_WRITE: write_once(a, n_elems); break;
-        case CPU_STREAM_WRITE_PAST_CACHES: write_past_caches(a, n_elems); break;
-        case CPU_STREAM_COPY: copy_once(a, c, n_elems); break;
-        case CPU_STREAM_COPY_PAST_CACHES: copy_past_caches(a, c, n_elems); break;
-        case CPU_STREAM_TRIAD: triad_once(a, b, c, n_elems); break;
-        case CPU_STREAM_TRIAD_PAST_CACHES: triad_past_caches(a, b, c, n_elems); break;
+        case CPU_STREAM_WRITE: store_stream(CPU_STREAM_WRITE, false, a, b, c, n_elems); break;
+        case CPU_STREAM_WRITE_PAST_CACHES: store_stream(CPU_STREAM_WRITE_PAST_CACHES, true, a, b, c, n_elems); break;
+        case CPU_STREAM_COPY: store_stream(CPU_STREAM_COPY, false, a, b, c, n_elems); break;
+        case CPU_STREAM_COPY_PAST_CACHES: store_stream(CPU_STREAM_COPY_PAST_CACHES, true, a, b, c, n_elems); break;
+        case CPU_STREAM_TRIAD: store_stream(CPU_STREAM_TRIAD, false, a, b, c, n_elems); break;
+        case CPU_STREAM_TRIAD_PAST_CACHES: store_stream(CPU_STREAM_TRIAD_PAST_CACHES, true, a, b, c, n_elems); break;
         case CPU_STREAM_UPDATE: update_once(a, b, c, n_elems); break;
         case CPU_STREAM_READ:
         case CPU_STREAM_COUNT: break;

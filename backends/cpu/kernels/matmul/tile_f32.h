@@ -223,30 +223,21 @@ cpu_tile_of_packed(int n_vectors, int64_t k, cpu_a_rows a, const float *b, cpu_t
 
 typedef void (*cpu_tile)(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_beside *beside);
 
-static void cpu_tile_1(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_beside *beside) {
-    cpu_tile_of_packed(1, k, a, b, to, beside);
-}
-static void cpu_tile_2(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_beside *beside) {
-    cpu_tile_of_packed(2, k, a, b, to, beside);
-}
-#if CPU_REGISTERS == 32
-static void cpu_tile_3(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_beside *beside) {
-    cpu_tile_of_packed(3, k, a, b, to, beside);
-}
-#endif
+// Tiles of one vector, of two, and so on.
 #if CPU_SCALAR
-static void cpu_tile_4(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_beside *beside) {
-    cpu_tile_of_packed(4, k, a, b, to, beside);
-}
-static void cpu_tile_5(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_beside *beside) {
-    cpu_tile_of_packed(5, k, a, b, to, beside);
-}
-static const cpu_tile cpu_tiles[] = {cpu_tile_1, cpu_tile_2, cpu_tile_3, cpu_tile_4, cpu_tile_5};
+#define CPU_EACH_TILE(X) X(1) X(2) X(3) X(4) X(5)
 #elif CPU_REGISTERS == 32
-static const cpu_tile cpu_tiles[] = {cpu_tile_1, cpu_tile_2, cpu_tile_3};
+#define CPU_EACH_TILE(X) X(1) X(2) X(3)
 #else
-static const cpu_tile cpu_tiles[] = {cpu_tile_1, cpu_tile_2};
+#define CPU_EACH_TILE(X) X(1) X(2)
 #endif
+#define TILE_OF(n)                                                                                              \
+    static void cpu_tile_##n(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_beside *beside) { \
+        cpu_tile_of_packed(n, k, a, b, to, beside);                                                             \
+    }
+CPU_EACH_TILE(TILE_OF)
+#define TILE_NAME(n) cpu_tile_##n,
+static const cpu_tile cpu_tiles[] = {CPU_EACH_TILE(TILE_NAME)};
 
 // Whole tiles that pack: of b, where it lies in rows b_step apart; of a, where it lies in columns; of both.
 static void cpu_tile_packs_a(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_beside *beside) {
