@@ -595,7 +595,7 @@ $(B)/build_info: FORCE
 .PHONY: FORCE
 FORCE:
 
-$(WASM): tools/wasm.sh $(WASM_SRC) $(wildcard include/*.h os/*.h os/none/*.h learn/live/*.h backends/host/*.h backends/reference/*.h src/*/*.h)
+$(WASM): tools/wasm.sh $(WASM_SRC) $(wildcard include/*.h os/*.h learn/live/*.h backends/host/*.h backends/reference/*.h src/*/*.h)
 	@echo "  WASM $@"
 	@tools/wasm.sh $@ $(WASM_SRC)
 

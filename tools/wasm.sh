@@ -8,7 +8,7 @@ output=$1
 shift
 mkdir -p "$(dirname "$output")"
 target="--target=wasm32-wasi -lwasi-emulated-mman"
-flags="-std=c11 -O2 -mexec-model=reactor -D_GNU_SOURCE -D_WASI_EMULATED_MMAN -Iinclude -I. -Ios/none"
+flags="-std=c11 -O2 -mexec-model=reactor -D_GNU_SOURCE -D_WASI_EMULATED_MMAN -Iinclude -I."
 is_there() {
     # shellcheck disable=SC2086 # a list of flags
     printf '#include <omp.h>\n#include <stdio.h>\nint main(void) { return 0; }\n' |

@@ -1,6 +1,7 @@
 // module.c: live.c as a page's module: one live step, whose numbers the page's scripts read and write in this memory.
 // Functions return 0, or 1 after a failure that live_message tells.
 #include "learn/live/live.h"
+#include "src/io/pattern.h"
 #include "src/tokenizer/encoder.h"
 
 #include <math.h>
@@ -94,4 +95,31 @@ float *EXPORT(live_room)(int n) {
     static float *room;
     free(room);
     return room = sm_calloc((size_t)n, sizeof *room);
+}
+
+// --- regular expressions: the browser's --------------------------------------------------------------
+
+// The page makes one, and gives its number; and finds its next place, 1, or does not, 0.
+int page_pattern(const char *text, sm_pattern_kind kind);
+int page_match(int pattern, const uint8_t *subject, size_t n, size_t begin, size_t place[2]);
+
+struct sm_pattern {
+    int number;
+    size_t place[2];
+};
+
+sm_status sm_pattern_compile(const char *text, sm_pattern_kind kind, sm_pattern **pattern) {
+    *pattern = sm_malloc(sizeof **pattern);
+    (*pattern)->number = page_pattern(text, kind);
+    return SM_OK;
+}
+
+sm_status sm_pattern_new(const char *text, sm_pattern **pattern) {
+    return sm_pattern_compile(text, SM_PATTERN_OF_BYTES, pattern);
+}
+
+void sm_pattern_free(sm_pattern *pattern) { free(pattern); }
+
+const size_t *sm_pattern_find(const sm_pattern *pattern, const uint8_t *subject, size_t n, size_t begin) {
+    return page_match(pattern->number, subject, n, begin, (size_t *)pattern->place) != 0 ? pattern->place : NULL;
 }

@@ -1,4 +1,4 @@
-// pattern.h: regular expressions, in PCRE2's syntax, that choose among texts.
+// pattern.h: regular expressions, in PCRE2's syntax.
 #ifndef STEPMARK_SRC_IO_PATTERN_H
 #define STEPMARK_SRC_IO_PATTERN_H
 
@@ -6,12 +6,16 @@
 
 typedef struct sm_pattern sm_pattern;
 
+// Of bytes; or of words: letters and spaces are Unicode's, a subject is valid UTF-8, and it matches where it is tried alone.
 // SM_ERR_USAGE has the text, the error and its place. The caller frees *pattern.
-sm_status sm_pattern_new(const char *text, sm_pattern **pattern);
-void sm_pattern_free(sm_pattern *pattern); // NULL is fine
+typedef enum { SM_PATTERN_OF_BYTES, SM_PATTERN_OF_WORDS } sm_pattern_kind;
+sm_status sm_pattern_compile(const char *text, sm_pattern_kind kind, sm_pattern **pattern);
+sm_status sm_pattern_new(const char *text, sm_pattern **pattern); // of bytes
+void sm_pattern_free(sm_pattern *pattern);                        // NULL is fine
 SM_OWNABLE(sm_pattern, sm_pattern_free)
 
-// Whether it matches anywhere in the subject. One thread at a time.
-bool sm_pattern_matches(const sm_pattern *pattern, const char *subject);
+// Its first match in n bytes from `begin` on, from [0] to before [1], until the next call; NULL: none. One thread at a time.
+const size_t *sm_pattern_find(const sm_pattern *pattern, const uint8_t *subject, size_t n, size_t begin);
+bool sm_pattern_matches(const sm_pattern *pattern, const char *subject); // anywhere in it
 
 #endif

@@ -2,10 +2,9 @@
 //
 // The table of recent pieces holds those of at most 16 bytes, each in one cache line; a new one replaces the entry in
 // its line.
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
 #include "src/tokenizer/encoder.h"
+
+#include "src/io/pattern.h"
 #include "src/tokenizer/pretokens.h"
 
 enum { MAX_SHORT = 48, NO_RANK = INT32_MAX };
@@ -179,8 +178,7 @@ struct sm_encoder {
     sm_pretokens *pretokens;
     merging merging;
     kept *table;
-    pcre2_code *added[N_KINDS]; // match any added token that is not normalized, or that is; NULL: there are none
-    pcre2_match_data *match[N_KINDS];
+    sm_pattern *added[N_KINDS]; // match any added token that is not normalized, or that is; NULL: there are none
 };
 
 // --- pieces --------------------------------------------------------------------------------
@@ -248,11 +246,11 @@ static sm_status encode_plain(sm_encoder *e, const uint8_t *text, size_t n, sm_i
 // Encodes the text around the added tokens of a kind with those of the next.
 static sm_status encode_around(sm_encoder *e, int kind, const uint8_t *text, size_t n, sm_ids *ids) {
     size_t begin = 0;
+    const size_t *found;
     if (kind == N_KINDS) {
         return encode_plain(e, text, n, ids);
     }
-    while (e->added[kind] != NULL && pcre2_match(e->added[kind], text, n, begin, 0, e->match[kind], NULL) > 0) {
-        const PCRE2_SIZE *found = pcre2_get_ovector_pointer(e->match[kind]);
+    while (e->added[kind] != NULL && (found = sm_pattern_find(e->added[kind], text, n, begin)) != NULL) {
         const int32_t id = sm_tokenizer_find_added(e->tokenizer, text + found[0], found[1] - found[0]);
         SM_TRY(encode_around(e, kind + 1, text + begin, found[0] - begin, ids));
         sm_ids_append(ids, id);
@@ -315,17 +313,12 @@ static char *pattern_of(const sm_tokenizer *t, bool is_normalized) {
 }
 
 static sm_status compile_added(sm_encoder *e, int kind) {
-    int error;
-    PCRE2_SIZE where;
     SM_FREED char *pattern = pattern_of(e->tokenizer, kind == 1);
     if (pattern[0] == '\0') {
         return SM_OK;
     }
-    e->added[kind] = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, 0, &error, &where, NULL);
-    e->match[kind] = e->added[kind] != NULL ? pcre2_match_data_create_from_pattern(e->added[kind], NULL) : NULL;
-    SM_FAIL_IF(e->match[kind] == NULL, SM_ERR_OOM, "no memory for a pattern of %zu added tokens",
-               e->tokenizer->added_ids.n);
-    (void)pcre2_jit_compile(e->added[kind], PCRE2_JIT_COMPLETE); // without it, matching is only slower
+    SM_FAIL_IF(sm_pattern_new(pattern, &e->added[kind]) != SM_OK, SM_ERR_OOM,
+               "no memory for a pattern of %zu added tokens", e->tokenizer->added_ids.n);
     return SM_OK;
 }
 
@@ -347,8 +340,7 @@ sm_status sm_encoder_new(const sm_tokenizer *tokenizer, sm_encoder **encoder) {
 void sm_encoder_free(sm_encoder *e) {
     if (e != NULL) {
         for (int kind = 0; kind < N_KINDS; kind++) {
-            pcre2_match_data_free(e->match[kind]);
-            pcre2_code_free(e->added[kind]);
+            sm_pattern_free(e->added[kind]);
         }
         free(e->merging.links);
         free(e->merging.heap);

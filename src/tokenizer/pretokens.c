@@ -1,18 +1,15 @@
-// pretokens.c: PCRE2 with its just-in-time compiler finds the ends. It reads the text itself if that is valid UTF-8 and
+// pretokens.c: PCRE2 (src/io/pattern.h) finds the ends. It reads the text itself if that is valid UTF-8 and
 // has no character that its Unicode tables may lack; otherwise a copy with a stand-in of the same length and kind for
 // each such character. The ends are the same, and the pattern is still GPT-2's.
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
 #include "src/tokenizer/pretokens.h"
 
+#include "src/io/pattern.h"
+
 // Possessive ++, since no run of one kind is ever shortened. PCRE2's \s includes U+180E, see `newer`.
-static const char pattern[] = "'(?:[sdmt]|ll|ve|re)| ?\\p{L}++| ?\\p{N}++| ?[^\\s\\p{L}\\p{N}]++|\\s+(?!\\S)|\\s++";
+static const char words[] = "'(?:[sdmt]|ll|ve|re)| ?\\p{L}++| ?\\p{N}++| ?[^\\s\\p{L}\\p{N}]++|\\s+(?!\\S)|\\s++";
 
 struct sm_pretokens {
-    pcre2_code *code;
-    pcre2_match_data *match;
-    bool has_jit;
+    sm_pattern *pattern;
     const uint8_t *subject; // the text, or `copy`
     size_t n;
     size_t position;
@@ -143,12 +140,8 @@ bool sm_pretokens_next(sm_pretokens *p, size_t *end) {
     if (p->position == p->n) {
         return false;
     }
-    int found = p->has_jit ? pcre2_jit_match(p->code, p->subject, p->n, p->position, 0, p->match, NULL) : 0;
-    if (found <= 0) {
-        found = pcre2_match(p->code, p->subject, p->n, p->position, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, p->match, NULL);
-    }
-    p->position = found > 0 ? pcre2_get_ovector_pointer(p->match)[1] : p->n; // every text matches somewhere
-    *end = p->position;
+    const size_t *found = sm_pattern_find(p->pattern, p->subject, p->n, p->position);
+    *end = p->position = found != NULL ? found[1] : p->n; // every text matches somewhere
     return true;
 }
 
@@ -164,22 +157,13 @@ bool sm_pretokens_part_at(const uint8_t *text, size_t at) {
 // --- beginning and end ---------------------------------------------------------------------
 
 sm_pretokens *sm_pretokens_new(void) {
-    int error;
-    PCRE2_SIZE where;
-    uint32_t jit = 0;
     sm_pretokens *p = sm_calloc(1, sizeof *p);
-    p->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED, &error,
-                            &where, NULL);
-    p->match = sm_present(p->code != NULL ? pcre2_match_data_create_from_pattern(p->code, NULL) : NULL, sizeof pattern);
-    p->has_jit =
-        pcre2_config(PCRE2_CONFIG_JIT, &jit) == 0 && jit == 1 && pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE) == 0;
-    return p;
+    return sm_pattern_compile(words, SM_PATTERN_OF_WORDS, &p->pattern) == SM_OK ? p : sm_present(NULL, sizeof words);
 }
 
 void sm_pretokens_free(sm_pretokens *p) {
     if (p != NULL) {
-        pcre2_match_data_free(p->match);
-        pcre2_code_free(p->code);
+        sm_pattern_free(p->pattern);
         free(p->copy);
         free(p);
     }

@@ -1,8 +1,7 @@
 // step_follow.js: follows a number: what made it, by which equation, from which values; what it goes into. Each of these
 // is a step further, by a click. `follow` here.
 const follow = (() => {
-    const {make, number} = page;
-    const {walk} = step;
+    const {make, number} = page, {walk} = step;
     const {exact, indexText} = heat;
     const FEW = 8, TERMS = 6;
 

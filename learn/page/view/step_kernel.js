@@ -1,8 +1,7 @@
 // step_kernel.js: a student's kernel in place of the reference's (`exercise --page`): a module of its own, which sees copies
 // of an op's operands alone; and its first wrong number. `ownKernel` here.
 const ownKernel = (() => {
-    const {make, number} = page;
-    const {data, walk} = step;
+    const {make, number} = page, {data, walk} = step;
     const given = data.kernel;
     const state = {module: null, wrong: [], isOn: Boolean(given)};
     const arrays = {i32: Int32Array, u32: Uint32Array, u8: Uint8Array};

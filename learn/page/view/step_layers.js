@@ -1,8 +1,7 @@
 // step_layers.js: attention's weights, head by head, and how activations and gradients are spread, layer by layer.
 // `layers` here.
 const layers = (() => {
-    const {make, svg, number} = page;
-    const {walk} = step;
+    const {make, svg, number} = page, {walk} = step;
     const {n_seq: T, n_batch: B} = walk;
 
     // --- attention ---

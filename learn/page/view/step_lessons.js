@@ -1,8 +1,7 @@
 // step_lessons.js: the course's lessons at their ops: each asks what a change will do. You guess, and the page computes
 // the answer. `lessons` here.
 const lessons = (() => {
-    const {make, number} = page;
-    const {data, walk} = step;
+    const {make, number} = page, {data, walk} = step;
     const L = walk.config.n_layer - 1;
 
     // --- where things are ---

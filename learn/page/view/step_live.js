@@ -1,8 +1,7 @@
 // step_live.js: computes the step again in the page, by the engine's own C compiled for browsers (learn/live): of another
 // text, with numbers changed, over several steps of training, and with a weight nudged. `live` here.
 const live = (() => {
-    const {make, svg, number} = page;
-    const {data, walk, plan} = step;
+    const {make, svg, number} = page, {data, walk, plan} = step;
     const given = data.live;
     const given_tokens = walk.tokens, given_targets = walk.targets, given_data = walk.data;
     const N = walk.n_batch * walk.n_seq;
@@ -15,7 +14,7 @@ const live = (() => {
         const nothing = () => 52; // "not there", as systems without files answer
         const clock = (id, precision, to) => { new DataView(c.memory.buffer).setBigUint64(to, BigInt(Math.round(performance.now() * 1e6)), true); return 0; };
         const system = new Proxy({clock_time_get: clock}, {get: (own, name) => own[name] || nothing});
-        // The regular expressions of the tokenizer (os/none/pcre2.h), on bytes or on their text.
+        // The regular expressions of the tokenizer (learn/live/module.c), on bytes or on their text.
         const made = [];
         const memory = (at, n) => new Uint8Array(c.memory.buffer, at, n);
         const ofBytes = (all) => Array.from(all, (x) => String.fromCharCode(x)).join('');
@@ -28,9 +27,9 @@ const live = (() => {
             return isText ? [from, from + length] : [found.index, found.index + length];
         };
         const patterns = {
-            page_pattern: (at, isText, isAnchored) => {
+            page_pattern: (at, isText) => {
                 const source = text(at).replaceAll('++', '+').replaceAll('\\s', '\\p{White_Space}').replaceAll('\\S', '\\P{White_Space}');
-                return made.push({expression: new RegExp(source, (isText ? 'u' : 'g') + (isAnchored ? 'y' : '')), isText}) - 1;
+                return made.push({expression: new RegExp(source, isText ? 'uy' : 'g'), isText}) - 1;
             },
             page_match: (k, at, n, from, to) => {
                 const all = memory(at, n), some = all.subarray(0, from + 1000);

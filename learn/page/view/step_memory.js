@@ -1,7 +1,6 @@
 // step_memory.js: memory over the step, as the planner packs it, and what mode fused makes of mode naive. `memory` here.
 const memory = (() => {
-    const {make, svg, bytes, number} = page;
-    const {data, walk} = step;
+    const {make, svg, bytes, number} = page, {data, walk} = step;
     const WIDTH = 720, HEIGHT = 220, LEFT = 64, BOTTOM = 24;
 
     const isTransient = (role) => role === 'activations' || role === 'scratch';

@@ -1,8 +1,7 @@
 // step_op.js: one op opened: what it computes and why its derivative is what it is, its operands with their values, its
 // time on every device, its sources. `opPanel` here.
 const opPanel = (() => {
-    const {make, number, bytes} = page;
-    const {data, walk} = step;
+    const {make, number, bytes} = page, {data, walk} = step;
 
     const microseconds = (ns) => number(ns / 1000, 3) + ' µs';
     const percent = (share) => (isFinite(share) ? Math.round(100 * share) + '%' : '-');

@@ -1,7 +1,6 @@
 // step_page.js: puts the parts of the page together, and plays the step: op by op, by buttons, keys or a slider.
 const stepPage = (() => {
-    const {make, number} = page;
-    const {data, walk} = step;
+    const {make, number} = page, {data, walk} = step;
     const last = walk.ops.length - 1;
     const state = {op: -1, timer: null};
 

@@ -1,8 +1,7 @@
 // step_picture.js: the model as a picture: forward down its left side, backward up its right, block by block, along the
 // residual stream. `picture` here.
 const picture = (() => {
-    const {make, svg} = page;
-    const {walk} = step;
+    const {make, svg} = page, {walk} = step;
     // On a phone the boxes stand close, so that their texts can be read; a band's name stands above it.
     const isNarrow = innerWidth < 640;
     const [BOX, GAP, LEFT, EDGE, BAND_GAP] = isNarrow ? [150, 30, 42, 26, 24] : [196, 120, 92, 34, 12];

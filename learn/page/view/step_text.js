@@ -1,8 +1,7 @@
 // step_text.js: what the model makes of the text: the loss of each token, and the most probable tokens at each place.
 // `textPart` here.
 const textPart = (() => {
-    const {make, number} = page;
-    const {walk} = step;
+    const {make, number} = page, {walk} = step;
     const TOP = 5;
     const V = walk.config.vocab;
 
