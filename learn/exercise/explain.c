@@ -260,26 +260,24 @@ static bool has_factor(const suspect *s, double factor, const char *letter, doub
 // True, with the text, if all elements are wrong by the same factor.
 static bool find_factor(const suspect *s, char text[SM_EXERCISE_TEXT]) {
     static const char *const letters[] = {"N", "C", "F", "T", "B", "V", "Vp", "HS", "NH", "n"};
-    static const double powers[] = {1, -1, 0.5, -0.5};
     static const struct {
-        double factor;
+        double factor, power; // of a letter; 0: a number alone
         const char *says;
-    } numbers[] = {
-        {-1, "has the wrong sign"}, {2, "is twice what it should be"}, {0.5, "is half of what it should be"}};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        if (has_factor(s, numbers[i].factor, NULL, 0)) {
-            snprintf(text, SM_EXERCISE_TEXT, "%s %s", s->info->name, numbers[i].says);
-            return true;
-        }
-    }
-    for (size_t i = 0; i < 4 * (sizeof letters / sizeof letters[0]); i++) {
-        const char *letter = letters[i / 4];
-        const double power = powers[i % 4];
-        if (sm_own_member_index(s->cases->list[0].kind, letter) >= 0 && has_factor(s, 1, letter, power)) {
-            char value[SM_NAME_SIZE];
-            snprintf(value, sizeof value, fabs(power) < 1 ? "sqrt(%s)" : "%s", letter);
-            snprintf(text, SM_EXERCISE_TEXT, "%s is %s%s times what it should be: %s it by %s", s->info->name,
-                     power < 0 ? "1/" : "", value, power < 0 ? "multiply" : "divide", value);
+    } factors[] = {{-1, 0, "has the wrong sign"},
+                   {2, 0, "is twice what it should be"},
+                   {0.5, 0, "is half of what it should be"},
+                   {1, 1, "is %s times what it should be: divide it by %s"},
+                   {1, -1, "is 1/%s times what it should be: multiply it by %s"},
+                   {1, 0.5, "is sqrt(%s) times what it should be: divide it by sqrt(%s)"},
+                   {1, -0.5, "is 1/sqrt(%s) times what it should be: multiply it by sqrt(%s)"}};
+    enum { N_FACTORS = SM_COUNT(factors), N_PLAIN = 3, N_POWERS = N_FACTORS - N_PLAIN };
+    for (int i = 0; i < N_PLAIN + (int)SM_COUNT(letters) * N_POWERS; i++) {
+        const char *letter = i < N_PLAIN ? NULL : letters[(i - N_PLAIN) / N_POWERS];
+        const int k = i < N_PLAIN ? i : N_PLAIN + (i - N_PLAIN) % N_POWERS;
+        if ((letter == NULL || sm_own_member_index(s->cases->list[0].kind, letter) >= 0) &&
+            has_factor(s, factors[k].factor, letter, factors[k].power)) {
+            snprintf(text, SM_EXERCISE_TEXT, "%s ", s->info->name);
+            sm_append(text, SM_EXERCISE_TEXT, factors[k].says, letter, letter);
             return true;
         }
     }
@@ -406,28 +404,25 @@ static bool only_wrong_have(const sm_exercise_cases *cases, int feature) {
 
 // The features that no right case has, if each wrong case has one of them: the first that they all have, or several.
 static bool find_features(const sm_exercise_cases *cases, char text[SM_EXERCISE_TEXT]) {
-    for (int first = 0; first <= N_FEATURES; first++) { // each alone, then all
-        bool fits = true;
+    bool fits = false;
+    for (int first = 0; first <= N_FEATURES && !fits; first++) { // each alone, then all
+        const int from = first % N_FEATURES, end = first < N_FEATURES ? first + 1 : N_FEATURES;
         text[0] = '\0';
-        for (int i = 0; i < N_FEATURES; i++) {
-            if ((i == first || first == N_FEATURES) && only_wrong_have(cases, i)) {
+        for (int i = from; i < end; i++) {
+            if (only_wrong_have(cases, i)) {
                 sm_append(text, SM_EXERCISE_TEXT, "%s where %s", text[0] == '\0' ? "only the cases are wrong" : ", or",
                           features[i].text);
             }
         }
+        fits = text[0] != '\0';
         for (int k = 0; k < cases->n && fits; k++) {
-            bool has = cases->list[k].is_right;
-            for (int i = 0; i < N_FEATURES; i++) {
-                has |=
-                    (i == first || first == N_FEATURES) && has_feature(&cases->list[k], i) && only_wrong_have(cases, i);
+            fits = cases->list[k].is_right;
+            for (int i = from; i < end; i++) {
+                fits |= has_feature(&cases->list[k], i) && only_wrong_have(cases, i);
             }
-            fits = has;
-        }
-        if (fits && text[0] != '\0') {
-            return true;
         }
     }
-    return false;
+    return fits;
 }
 
 // The text for one output; "": no known mistake.

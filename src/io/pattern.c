@@ -30,10 +30,6 @@ sm_status sm_pattern_compile(const char *text, sm_pattern_kind kind, sm_pattern 
     return SM_OK;
 }
 
-sm_status sm_pattern_new(const char *text, sm_pattern **pattern) {
-    return sm_pattern_compile(text, SM_PATTERN_OF_BYTES, pattern);
-}
-
 void sm_pattern_free(sm_pattern *pattern) {
     if (pattern != NULL) {
         pcre2_match_data_free(pattern->match);

@@ -10,8 +10,10 @@ typedef struct sm_pattern sm_pattern;
 // SM_ERR_USAGE has the text, the error and its place. The caller frees *pattern.
 typedef enum { SM_PATTERN_OF_BYTES, SM_PATTERN_OF_WORDS } sm_pattern_kind;
 sm_status sm_pattern_compile(const char *text, sm_pattern_kind kind, sm_pattern **pattern);
-sm_status sm_pattern_new(const char *text, sm_pattern **pattern); // of bytes
-void sm_pattern_free(sm_pattern *pattern);                        // NULL is fine
+static inline sm_status sm_pattern_new(const char *text, sm_pattern **pattern) {
+    return sm_pattern_compile(text, SM_PATTERN_OF_BYTES, pattern);
+}
+void sm_pattern_free(sm_pattern *pattern); // NULL is fine
 SM_OWNABLE(sm_pattern, sm_pattern_free)
 
 // Its first match in n bytes from `begin` on, from [0] to before [1], until the next call; NULL: none. One thread at a time.
