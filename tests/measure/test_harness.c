@@ -7,7 +7,7 @@
 
 // --- a workload ----------------------------------------------------------------------------
 
-enum { N_STEPS = 12 }; // that protocol_of() takes
+enum { N_STEPS = 12 }; // that begin() sets
 enum { N_ACCUM = 3 };  // where there is more than one micro-batch: that one is not fed again
 
 static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
@@ -47,8 +47,17 @@ static void progress(void *ctx, sm_stage stage, int done, int total) {
     fake.n_progress++;
 }
 
-static sm_protocol protocol_of(sm_pass_type pass) {
-    sm_protocol p = sm_protocol_default();
+// --- a test ----------------------------------------------------------------------------------
+
+static sm_protocol p;
+static sm_row row; // what was measured last
+static bool has_peaks;
+
+// All is well, and as little as possible is measured.
+static void begin(sm_pass_type pass) {
+    fake_reset(NULL);
+    has_peaks = true;
+    p = sm_protocol_default();
     p.n_warmup = 2;
     p.n_repetitions = 6;
     p.n_attribution = 3;
@@ -56,45 +65,56 @@ static sm_protocol protocol_of(sm_pass_type pass) {
     p.interrupted = &fake.interrupted;
     p.progress = progress;
     p.progress_ctx = &fake;
-    return p;
 }
 
+static int begin_steps(SM_UNUSED void **state) {
+    begin(SM_PASS_STEP);
+    return 0;
+}
+
+#define TEST_OF_STEPS(name) TEST_WITH(name, begin_steps, NULL)
+
 // Measures with the fake as the test has set it.
-static sm_status measure(const sm_protocol *protocol, sm_row *row) {
-    sm_session *session = NULL;
+static void measure(sm_status expected) {
+    SM_OWN(sm_session) *session = NULL;
     sm_workload workload = {.next_batch = next_batch, .check = check, FAKE_CHECKS};
     sm_backend backend = fake_backend;
     backend.keep_weights = fake.keeps_nothing ? NULL : fake_keep_weights;
     fake_device.backend = &backend;
     assert_int_equal(sm_session_open(&fake_device, make_plan(), &session), SM_OK);
-    sm_row_init(row);
-    row->peak_flops = 1e9;
-    row->peak_bandwidth = 1e9;
-    sm_status status = sm_harness_measure(session, protocol, &workload, row);
-    sm_session_close(session);
-    fake_device.backend = &fake_backend;
-    return status;
+    sm_row_free(&row);
+    sm_row_init(&row);
+    if (has_peaks) {
+        row.peak_flops = row.peak_bandwidth = 1e9;
+    }
+    assert_int_equal(sm_harness_measure(session, &p, &workload, &row), expected);
 }
 
-static void assert_no_speed(const sm_row *row) {
-    assert_int_equal(row->samples_ns.n, 0);
-    assert_int_equal(row->samples_ts.n, 0);
-    assert_int_equal(row->samples_forward_ns.n, 0);
-    assert_int_equal(row->median_ns, SM_ABSENT);
-    assert_int_equal(row->avg_ns, SM_ABSENT);
-    assert_int_equal(row->first_step_ns, SM_ABSENT);
-    assert_int_equal(row->warmup_ns, SM_ABSENT);
-    assert_int_equal(row->attribution_ns, SM_ABSENT);
-    assert_int_equal(row->phases.forward_ns, SM_ABSENT);
-    assert_true(isnan(row->avg_ts) && isnan(row->median_ts) && isnan(row->mfu) && isnan(row->step_efficiency));
+static void assert_no_speed(void) {
+    assert_int_equal(row.samples_ns.n, 0);
+    assert_int_equal(row.samples_ts.n, 0);
+    assert_int_equal(row.samples_forward_ns.n, 0);
+    assert_int_equal(row.median_ns, SM_ABSENT);
+    assert_int_equal(row.avg_ns, SM_ABSENT);
+    assert_int_equal(row.first_step_ns, SM_ABSENT);
+    assert_int_equal(row.warmup_ns, SM_ABSENT);
+    assert_int_equal(row.attribution_ns, SM_ABSENT);
+    assert_int_equal(row.phases.forward_ns, SM_ABSENT);
+    assert_true(isnan(row.avg_ts) && isnan(row.median_ts) && isnan(row.mfu) && isnan(row.step_efficiency));
+}
+
+// Measures what is wrong: it has a reason, and no speed.
+static void expect_wrong(const char *reason) {
+    measure(SM_ERR_MISMATCH);
+    assert_string_equal(row.status, "error");
+    assert_non_null(strstr(row.reason, reason));
+    assert_no_speed();
 }
 
 // --- tests ------------------------------------------------------------------------------------
 
-TEST_WITH(test_step, fake_reset, NULL) {
-    SM_AT_END(sm_row_free) sm_row row;
-    sm_protocol p = protocol_of(SM_PASS_STEP);
-    assert_int_equal(measure(&p, &row), SM_OK);
+TEST_OF_STEPS(test_step) {
+    measure(SM_OK);
     assert_string_equal(row.status, "ok");
     assert_string_equal(row.stop_reason, "repetitions");
     assert_string_equal(row.test, "step b2s2");
@@ -131,34 +151,28 @@ TEST_WITH(test_step, fake_reset, NULL) {
 }
 
 // Without an attribution pass, the last check is a step of its own.
-TEST_WITH(test_last_check_by_itself, fake_reset, NULL) {
-    SM_AT_END(sm_row_free) sm_row row;
-    sm_protocol p = protocol_of(SM_PASS_STEP);
+TEST_OF_STEPS(test_last_check_by_itself) {
     p.n_attribution = 0;
-    assert_int_equal(measure(&p, &row), SM_OK);
+    measure(SM_OK);
     assert_int_equal(fake.n_steps, 1 + 2 + 6 + 1);
     assert_int_equal(fake.steps_at_check[1], 10);
     assert_int_equal(row.losses.n, 10);
 }
 
 // The time of a checked step is one of warm-up or attribution; where it is neither, it is one of checks.
-TEST_WITH(test_checked_steps_count_once, fake_reset, NULL) {
+TEST_OF_STEPS(test_checked_steps_count_once) {
     for (int n_steps = 0; n_steps <= 1; n_steps++) {
-        SM_AT_END(sm_row_free) sm_row row;
-        sm_protocol p = protocol_of(SM_PASS_FORWARD);
-        fake_reset(state);
+        begin(SM_PASS_FORWARD);
         fake.ms_of_step = 20;
         fake.keeps_nothing = true;
         p.n_warmup = p.n_attribution = 1 - n_steps;
-        assert_int_equal(measure(&p, &row), SM_OK);
+        measure(SM_OK);
         assert_int_equal(row.checks_ns >= 2 * INT64_C(20000000), n_steps == 1);
     }
 }
 
-TEST_WITH(test_figures_follow_from_samples, fake_reset, NULL) {
-    SM_AT_END(sm_row_free) sm_row row;
-    sm_protocol p = protocol_of(SM_PASS_STEP);
-    assert_int_equal(measure(&p, &row), SM_OK);
+TEST_OF_STEPS(test_figures_follow_from_samples) {
+    measure(SM_OK);
     double seconds = (double)row.median_ns * 1e-9;
     const double flops = FORWARD_FLOPS + BACKWARD_FLOPS + ADAMW_FLOPS;
     assert_near(row.flops, flops);
@@ -173,11 +187,9 @@ TEST_WITH(test_figures_follow_from_samples, fake_reset, NULL) {
     assert_int_equal(row.ci95_hi_ns, row.max_ns);
 }
 
-TEST_WITH(test_phases_add_up, fake_reset, NULL) {
-    SM_AT_END(sm_row_free) sm_row row;
-    sm_protocol p = protocol_of(SM_PASS_STEP);
+TEST_OF_STEPS(test_phases_add_up) {
     fake.op_cost_ns = 1000;
-    assert_int_equal(measure(&p, &row), SM_OK);
+    measure(SM_OK);
     assert_int_equal(row.phases.zero_grad_ns, 1000);
     assert_int_equal(row.phases.forward_ns, 2000 + 4000);
     assert_int_equal(row.phases.backward_ns, 3000 + 5000); // the op that runs in the forward range included
@@ -189,15 +201,12 @@ TEST_WITH(test_phases_add_up, fake_reset, NULL) {
     assert_int_equal(row.n_attribution, 3);
 }
 
-TEST_WITH(test_real_op_times_fit_in_the_wall_clock, fake_reset, NULL) {
-    SM_AT_END(sm_row_free) sm_row row;
-    sm_protocol p = protocol_of(SM_PASS_STEP);
-    assert_int_equal(measure(&p, &row), SM_OK);
+TEST_OF_STEPS(test_real_op_times_fit_in_the_wall_clock) {
+    measure(SM_OK);
     assert_true(row.phases.unaccounted_ns >= 0);
 }
 
-TEST_WITH(test_median_step_is_attributed, fake_reset, NULL) {
-    SM_AT_END(sm_row_free) sm_row row;
+TEST_OF_STEPS(test_median_step_is_attributed) {
     SM_OWN(sm_plan) *plan = make_plan();
     sm_row_init(&row);
     const int64_t walls_ns[] = {500, 100, 300};
@@ -213,11 +222,9 @@ TEST_WITH(test_median_step_is_attributed, fake_reset, NULL) {
     assert_int_equal(row.attribution_ns, 100); // the lower of two
 }
 
-TEST_WITH(test_accumulation, fake_reset, NULL) {
-    SM_AT_END(sm_row_free) sm_row row;
-    sm_protocol p = protocol_of(SM_PASS_STEP);
+TEST_OF_STEPS(test_accumulation) {
     p.n_accum = N_ACCUM;
-    assert_int_equal(measure(&p, &row), SM_OK);
+    measure(SM_OK);
     const int n_made = N_STEPS + fake.n_put_back; // as in test_step
     assert_true(fake.n_put_back >= 1);
     assert_int_equal(fake.n_steps, N_STEPS);
@@ -231,7 +238,7 @@ TEST_WITH(test_accumulation, fake_reset, NULL) {
     assert_int_equal(row.n_accum, 3);
 }
 
-TEST_WITH(test_pass_types, fake_reset, NULL) {
+TEST_OF_STEPS(test_pass_types) {
     static const struct {
         sm_pass_type pass;
         const char *test;
@@ -244,11 +251,9 @@ TEST_WITH(test_pass_types, fake_reset, NULL) {
         {SM_PASS_SEPARATE, "fwd,bwd b2s2", FORWARD_FLOPS + BACKWARD_FLOPS, true},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        SM_AT_END(sm_row_free) sm_row row;
-        sm_protocol p = protocol_of(cases[i].pass);
-        fake_reset(state);
+        begin(cases[i].pass);
         fake.op_cost_ns = 1000;
-        assert_int_equal(measure(&p, &row), SM_OK);
+        measure(SM_OK);
         assert_string_equal(row.test, cases[i].test);
         assert_near(row.flops, cases[i].flops);
         assert_int_equal(row.ideal_ns, (int64_t)cases[i].flops); // no optimizer, no traffic
@@ -273,7 +278,7 @@ TEST_WITH(test_pass_types, fake_reset, NULL) {
 }
 
 // What is wrong, is not checked or fails has no speed.
-TEST_WITH(test_what_is_wrong_has_no_speed, fake_reset, NULL) {
+TEST_OF_STEPS(test_what_is_wrong_has_no_speed) {
     static const struct {
         sm_pass_type pass;
         sm_status result;
@@ -292,9 +297,7 @@ TEST_WITH(test_what_is_wrong_has_no_speed, fake_reset, NULL) {
         {SM_PASS_STEP, SM_ERR_UNSUPPORTED, "skipped", "fake: step 5 fails", 5, .failure = SM_ERR_UNSUPPORTED},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        SM_AT_END(sm_row_free) sm_row row;
-        sm_protocol p = protocol_of(cases[i].pass);
-        fake_reset(state);
+        begin(cases[i].pass);
         fake.loss = cases[i].check != SM_OK ? 3 : 2.5;
         fake.check_result = cases[i].check;
         fake.gradient_result = cases[i].gradient;
@@ -303,17 +306,17 @@ TEST_WITH(test_what_is_wrong_has_no_speed, fake_reset, NULL) {
         fake.gradient_check_is_mute = cases[i].gradient_check_is_mute;
         fake.fail_at_step = cases[i].failure != SM_OK ? 5 : -1;
         fake.failure = cases[i].failure;
-        assert_int_equal(measure(&p, &row), cases[i].result);
+        measure(cases[i].result);
         assert_string_equal(row.status, cases[i].status);
         assert_non_null(strstr(row.reason, cases[i].reason));
         assert_int_equal(fake.n_steps, cases[i].n_steps);
-        assert_no_speed(&row);
+        assert_no_speed();
     }
 }
 
 // Gradients: once, before the first update. Updates: the first two, the last, that of a repeated sample and that of the
 // sample before it. Without a backward there is nothing to check.
-TEST_WITH(test_checks_by_pass_type, fake_reset, NULL) {
+TEST_OF_STEPS(test_checks_by_pass_type) {
     static const struct {
         sm_pass_type pass;
         int n_gradients;
@@ -324,10 +327,8 @@ TEST_WITH(test_checks_by_pass_type, fake_reset, NULL) {
                     {SM_PASS_SEPARATE, 1, 0},
                     {SM_PASS_STEP, 1, 3}};
     for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
-        SM_AT_END(sm_row_free) sm_row row;
-        sm_protocol p = protocol_of(expected[i].pass);
-        fake_reset(NULL);
-        assert_int_equal(measure(&p, &row), SM_OK);
+        begin(expected[i].pass);
+        measure(SM_OK);
         assert_int_equal(fake.n_gradient_checks, expected[i].n_gradients);
         assert_int_equal(fake.updates_at_gradient_check, 0);
         const int n_drawn = fake.n_update_checks[1] - expected[i].n_updates;
@@ -343,7 +344,7 @@ TEST_WITH(test_checks_by_pass_type, fake_reset, NULL) {
 
 // --- checks among the steps that are timed ---------------------------------------------------------
 
-TEST_WITH(test_step_that_does_not_repeat, fake_reset, NULL) {
+TEST_OF_STEPS(test_step_that_does_not_repeat) {
     static const struct {
         fake_change change;
         const char *what;
@@ -352,210 +353,170 @@ TEST_WITH(test_step_that_does_not_repeat, fake_reset, NULL) {
                  {FAKE_OTHER_GRADIENTS, "has other gradients, or their norm"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         for (int n_accum = 1; n_accum <= N_ACCUM; n_accum += N_ACCUM - 1) {
-            SM_AT_END(sm_row_free) sm_row row;
-            sm_protocol p = protocol_of(SM_PASS_STEP);
+            begin(SM_PASS_STEP);
             p.n_accum = n_accum;
-            fake_reset(state);
             fake.change = cases[i].change;
-            assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
-            assert_string_equal(row.status, "error");
-            assert_non_null(strstr(row.reason, cases[i].what));
+            expect_wrong(cases[i].what);
             assert_int_equal(fake.n_put_back, 1);
             assert_false(fake.is_kept);
             assert_true(row.repeat_check[0] == '\0' && row.checks_ns > 0);
-            assert_no_speed(&row);
         }
     }
 }
 
 // An op that is wrong from some step on is seen at the last check at the latest, also where the fault comes with the
 // attribution pass; in a pass without an optimizer, too.
-TEST_WITH(test_op_that_goes_wrong, fake_reset, NULL) {
+TEST_OF_STEPS(test_op_that_goes_wrong) {
     static const sm_pass_type passes[] = {SM_PASS_STEP, SM_PASS_FORWARD_BACKWARD, SM_PASS_BACKWARD};
     for (size_t i = 0; i < sizeof(passes) / sizeof(passes[0]); i++) {
         for (int step = 2; step <= N_STEPS; step++) {
-            SM_AT_END(sm_row_free) sm_row row;
-            sm_protocol p = protocol_of(passes[i]);
-            fake_reset(state);
+            begin(passes[i]);
             fake.op_cost_ns = 1000;
             fake.wrong_from_step = step;
-            assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
-            assert_string_equal(row.status, "error");
-            assert_non_null(strstr(row.reason, "gelu_backward (op 4) differs"));
-            assert_no_speed(&row);
+            expect_wrong("gelu_backward (op 4) differs");
         }
     }
 }
 
 // Of several micro-batches the last is always looked at, and another that is drawn.
-TEST_WITH(test_last_micro_batch_is_looked_at, fake_reset, NULL) {
+TEST_OF_STEPS(test_last_micro_batch_is_looked_at) {
     for (uint64_t seed = 1; seed <= 8; seed++) {
-        SM_AT_END(sm_row_free) sm_row row;
-        sm_protocol p = protocol_of(SM_PASS_STEP);
-        fake_reset(state);
+        begin(SM_PASS_STEP);
         p.n_accum = fake.wrong_in_last_of = N_ACCUM;
         p.check_seed = seed;
         fake.wrong_from_step = 2; // the first that is checked
-        assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
+        measure(SM_ERR_MISMATCH);
         assert_int_equal(fake.n_steps, 2);
     }
 }
 
-TEST_WITH(test_loss_off_the_course, fake_reset, NULL) {
+TEST_OF_STEPS(test_loss_off_the_course) {
     for (int step = 3; step < N_STEPS; step++) { // warm-up, headline, attribution
-        SM_AT_END(sm_row_free) sm_row row;
-        sm_protocol p = protocol_of(SM_PASS_STEP);
-        fake_reset(state);
+        begin(SM_PASS_STEP);
         fake.odd_loss_at_step = step;
         fake.odd_loss = 12;
-        assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
-        assert_non_null(strstr(row.reason, "wrong loss: step"));
-        assert_no_speed(&row);
+        expect_wrong("wrong loss: step");
     }
 }
 
-static void assert_places_are(const sm_row *a, const sm_row *b, bool same) {
-    assert_int_equal(strcmp(a->spot_check, b->spot_check) == 0 && strcmp(a->repeat_check, b->repeat_check) == 0, same);
-}
-
 // Of the fake's ops all are looked at; which steps are made again is drawn.
-TEST_WITH(test_seed_draws_the_places, fake_reset, NULL) {
+TEST_OF_STEPS(test_seed_draws_the_places) {
     enum { N_SEEDS = 8 };
-    sm_row rows[N_SEEDS];
-    sm_row again;
-    sm_protocol p = protocol_of(SM_PASS_STEP);
+    char spots[sizeof row.spot_check], repeats[sizeof row.repeat_check], first[sizeof row.repeat_check];
     int n_others = 0;
     p.n_repetitions = 40;
     for (int i = 0; i < N_SEEDS; i++) {
         fake_reset(state);
         p.check_seed = 100 + (uint64_t)i;
-        assert_int_equal(measure(&p, &rows[i]), SM_OK);
-        assert_int_equal(rows[i].check_seed, 100 + i);
-        assert_non_null(strstr(rows[i].repeat_check, "with identical bits: samples "));
+        measure(SM_OK);
+        assert_int_equal(row.check_seed, 100 + i);
+        assert_non_null(strstr(row.repeat_check, "with identical bits: samples "));
         // Of zero a step has one op: it is looked at in each checked step and in each that is made again.
-        assert_non_null(strstr(rows[i].spot_check, textf("each kind at least %d times", 2 + fake.n_put_back)));
-        assert_true(rows[i].spot_error >= 0 && rows[i].spot_error <= 1 && rows[i].checks_ns > 0);
+        assert_non_null(strstr(row.spot_check, textf("each kind at least %d times", 2 + fake.n_put_back)));
+        assert_true(row.spot_error >= 0 && row.spot_error <= 1 && row.checks_ns > 0);
         assert_true(fake.n_put_back >= 2);
-        n_others += strcmp(rows[i].repeat_check, rows[0].repeat_check) != 0;
+        strcpy(spots, row.spot_check);
+        strcpy(repeats, row.repeat_check);
+        strcpy(first, i == 0 ? repeats : first);
+        n_others += strcmp(repeats, first) != 0;
         fake_reset(state);
-        assert_int_equal(measure(&p, &again), SM_OK);
-        assert_places_are(&again, &rows[i], true);
-        sm_row_free(&again);
+        measure(SM_OK);
+        assert_string_equal(row.spot_check, spots);
+        assert_string_equal(row.repeat_check, repeats);
     }
     assert_true(n_others >= N_SEEDS / 2);
-    for (int i = 0; i < N_SEEDS; i++) {
-        sm_row_free(&rows[i]);
-    }
 }
 
 // Own code cannot tell a checked step by what comes before it, and its gradients are checked twice.
-TEST_WITH(test_most_samples_of_own_code_look_checked, fake_reset, NULL) {
-    sm_row row;
-    sm_protocol p = protocol_of(SM_PASS_STEP);
+TEST_OF_STEPS(test_most_samples_of_own_code_look_checked) {
     p.n_repetitions = 30;
     snprintf(fake_device.info.own_kernels, sizeof(fake_device.info.own_kernels), "gelu_forward=mine.c");
     for (int seed = 1; seed <= 20; seed++) {
         fake_reset(state);
         p.check_seed = (uint64_t)seed;
-        assert_int_equal(measure(&p, &row), SM_OK);
+        measure(SM_OK);
         assert_true(fake.n_kept >= 20 + 1 && fake.n_kept <= 20 + 1 + fake.n_put_back);
         assert_int_equal(fake.n_gradient_checks, 2);
-        sm_row_free(&row);
     }
     fake_device.info.own_kernels[0] = '\0';
 }
 
 // A device too full for a copy, or without such a thing, is measured nevertheless; the row says what was not done.
-TEST_WITH(test_no_room_for_a_copy, fake_reset, NULL) {
-    sm_row row;
-    sm_protocol p = protocol_of(SM_PASS_STEP);
+TEST_OF_STEPS(test_no_room_for_a_copy) {
     fake.keep_result = SM_ERR_OOM;
-    assert_int_equal(measure(&p, &row), SM_OK);
+    measure(SM_OK);
     assert_string_equal(row.status, "ok");
     assert_string_equal(row.repeat_check, "no step was made again: fake: no room for a copy");
     assert_int_equal(row.samples_ns.n, 6);
     assert_int_equal(fake.n_put_back, 0);
-    sm_row_free(&row);
 
     fake_reset(state);
     fake.keeps_nothing = true;
-    assert_int_equal(measure(&p, &row), SM_OK);
+    measure(SM_OK);
     assert_string_equal(row.repeat_check, "no step was made again: backend fake keeps no copy of the weights");
     assert_int_equal(fake.n_kept, 0);
-    sm_row_free(&row);
 
     fake_reset(state); // any other failure is one
     fake.keep_result = SM_ERR_DEVICE;
-    assert_int_equal(measure(&p, &row), SM_ERR_DEVICE);
-    assert_no_speed(&row);
-    sm_row_free(&row);
+    measure(SM_ERR_DEVICE);
+    assert_no_speed();
 }
 
 // A pass that is cut short by Ctrl-C is checked to its end: its samples count.
-TEST_WITH(test_interrupted_pass_is_checked, fake_reset, NULL) {
-    SM_AT_END(sm_row_free) sm_row row;
-    sm_protocol p = protocol_of(SM_PASS_STEP);
+TEST_OF_STEPS(test_interrupted_pass_is_checked) {
     fake.interrupt_at_step = 6;
     fake.wrong_from_step = 8; // the last check, an odd number of steps after the repeated one
-    assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
+    expect_wrong("");
     assert_int_equal(fake.n_steps, 8);
-    assert_string_equal(row.status, "error");
-    assert_no_speed(&row);
 }
 
-TEST_WITH(test_loss_that_is_no_number, fake_reset, NULL) {
+TEST_OF_STEPS(test_loss_that_is_no_number) {
     // In the first step, the checked one, in warm-up, in the headline, in the attribution pass, in the last check.
     static const int steps[] = {1, 2, 3, 8, 11, N_STEPS};
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-        SM_AT_END(sm_row_free) sm_row row;
-        sm_protocol p = protocol_of(SM_PASS_STEP);
-        fake_reset(state);
+        begin(SM_PASS_STEP);
         fake.bad_loss_at_step = steps[i];
-        assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
-        assert_string_equal(row.status, "error");
-        assert_non_null(strstr(row.reason, "nan"));
-        assert_no_speed(&row);
+        expect_wrong("nan");
     }
 }
 
-TEST_WITH(test_interrupted, fake_reset, NULL) {
-    sm_row row;
-    sm_protocol p = protocol_of(SM_PASS_STEP);
+TEST_OF_STEPS(test_interrupted) {
     fake.interrupt_at_step = 6; // 1 first, 2 warm-up, and this is the third sample
-    assert_int_equal(measure(&p, &row), SM_ERR_INTERRUPTED);
+    measure(SM_ERR_INTERRUPTED);
     assert_string_equal(row.status, "ok");
     assert_string_equal(row.stop_reason, "interrupted");
     assert_non_null(strstr(row.reason, "measuring 3 of 6"));
     assert_int_equal(row.samples_ns.n, 3);
     assert_true(row.median_ns > 0 && row.avg_ts > 0);
-    sm_row_free(&row);
 
     fake_reset(state);
     fake.interrupt_at_step = 2;
-    assert_int_equal(measure(&p, &row), SM_ERR_INTERRUPTED);
+    measure(SM_ERR_INTERRUPTED);
     assert_string_equal(row.status, "skipped");
     assert_int_equal(row.samples_ns.n, 0);
     assert_int_equal(row.median_ns, SM_ABSENT);
-    sm_row_free(&row);
 
     // All samples are there: only the phases are of fewer steps.
     fake_reset(state);
     fake.interrupt_at_step = 10;
-    assert_int_equal(measure(&p, &row), SM_ERR_INTERRUPTED);
+    measure(SM_ERR_INTERRUPTED);
     assert_string_equal(row.status, "ok");
     assert_int_equal(row.samples_ns.n, 6);
     assert_int_equal(row.n_attribution, 1);
     assert_non_null(strstr(json_string_value(json_array_get(row.warnings, 0)), "attribution pass cut short"));
-    sm_row_free(&row);
 }
 
-TEST_WITH(test_timeout, fake_reset, NULL) {
-    sm_row row;
-    sm_protocol p = protocol_of(SM_PASS_STEP);
+// All is well but for a step that takes longer than the limit.
+static void delay_step(int step) {
+    begin(SM_PASS_STEP);
     p.timeout_s = 0.5;
-    fake.sleep_at_step = 5; // the second sample
+    fake.sleep_at_step = step;
     fake.sleep_ms = 550;
-    assert_int_equal(measure(&p, &row), SM_ERR_TIMEOUT);
+}
+
+TEST_OF_STEPS(test_timeout) {
+    delay_step(5); // the second sample
+    measure(SM_ERR_TIMEOUT);
     assert_string_equal(row.status, "timeout");
     assert_string_equal(row.stop_reason, "timeout");
     assert_int_equal(row.samples_ns.n, 2);
@@ -563,35 +524,24 @@ TEST_WITH(test_timeout, fake_reset, NULL) {
     assert_true(row.max_ns >= 550000000);
     assert_non_null(strstr(row.reason, "--timeout"));
     assert_int_equal(fake.n_checks, 2); // the last check comes after the limit
-    sm_row_free(&row);
 
-    fake_reset(state);
-    fake.sleep_at_step = 5;
-    fake.sleep_ms = 550;
+    delay_step(5);
     fake.wrong_from_step = 6;
-    assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
-    assert_string_equal(row.status, "error");
-    assert_no_speed(&row);
-    sm_row_free(&row);
+    expect_wrong("");
 
-    fake_reset(state);
-    fake.sleep_at_step = 1;
-    fake.sleep_ms = 550;
-    assert_int_equal(measure(&p, &row), SM_ERR_TIMEOUT);
+    delay_step(1);
+    measure(SM_ERR_TIMEOUT);
     assert_int_equal(row.samples_ns.n, 0);
     assert_int_equal(fake.n_checks, 0);
-    sm_row_free(&row);
 }
 
 // A backend that gives a wait up, as it would go past the limit: the samples so far count.
-TEST_WITH(test_hang, fake_reset, NULL) {
-    SM_AT_END(sm_row_free) sm_row row;
-    sm_protocol p = protocol_of(SM_PASS_STEP);
+TEST_OF_STEPS(test_hang) {
     p.timeout_s = 60;
     fake.fail_at_step = 5;
     fake.failure = SM_ERR_TIMEOUT;
     int64_t before_ns = clock_ns();
-    assert_int_equal(measure(&p, &row), SM_ERR_TIMEOUT);
+    measure(SM_ERR_TIMEOUT);
     assert_true(fake.deadline_ns > before_ns + 60000000000 && fake.deadline_ns < clock_ns() + 70000000000);
     assert_string_equal(row.status, "timeout");
     assert_string_equal(row.stop_reason, "timeout");
@@ -599,33 +549,24 @@ TEST_WITH(test_hang, fake_reset, NULL) {
     assert_int_equal(row.samples_ns.n, 1);
 }
 
-TEST_WITH(test_bad_protocols, fake_reset, NULL) {
-    sm_row row;
-    sm_protocol p = protocol_of(SM_PASS_STEP);
+TEST_OF_STEPS(test_bad_protocols) {
     p.n_repetitions = 0;
-    assert_int_equal(measure(&p, &row), SM_ERR_INVALID);
+    measure(SM_ERR_INVALID);
     assert_string_equal(row.status, "error");
-    sm_row_free(&row);
-    p = protocol_of(SM_PASS_STEP);
+    p.n_repetitions = 6;
     p.n_accum = 0;
-    assert_int_equal(measure(&p, &row), SM_ERR_INVALID);
-    sm_row_free(&row);
-    p = protocol_of(SM_PASS_STEP);
+    measure(SM_ERR_INVALID);
+    p.n_accum = 1;
     p.timeout_s = NAN;
-    assert_int_equal(measure(&p, &row), SM_ERR_INVALID);
-    sm_row_free(&row);
+    measure(SM_ERR_INVALID);
     assert_int_equal(fake.n_steps, 0);
 }
 
-TEST_WITH(test_without_attribution_or_peaks, fake_reset, NULL) {
-    SM_AT_END(sm_row_free) sm_row row;
-    SM_OWN(sm_session) *session = NULL;
-    sm_workload workload = {.next_batch = next_batch, .check = check, FAKE_CHECKS};
-    sm_protocol p = protocol_of(SM_PASS_BACKWARD);
+TEST_OF_STEPS(test_without_attribution_or_peaks) {
+    begin(SM_PASS_BACKWARD);
+    has_peaks = false;
     p.n_attribution = 0;
-    assert_int_equal(sm_session_open(&fake_device, make_plan(), &session), SM_OK);
-    sm_row_init(&row);
-    assert_int_equal(sm_harness_measure(session, &p, &workload, &row), SM_OK);
+    measure(SM_OK);
     assert_int_equal(row.attribution_ns, SM_ABSENT);
     assert_int_equal(row.op_ns.n, 0);
     assert_int_equal(row.ideal_ns, SM_ABSENT);
