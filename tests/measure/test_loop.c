@@ -155,7 +155,6 @@ static void measure_loop(const sm_loader_settings *loader, int step_ms, sm_row *
     SM_OWN(sm_tokens) *tokens = NULL;
     SM_OWN(sm_session) *session = NULL;
     SM_OWN(sm_loader) *opened = NULL;
-    sm_loop *loop;
     fake.ms_of_step = step_ms;
     assert_int_equal(sm_tokens_from_bytes(text, N_TOKENS, 16, &tokens), SM_OK);
     assert_int_equal(sm_session_open(&fake_device, make_plan(), &session), SM_OK);
@@ -176,7 +175,7 @@ static void measure_loop(const sm_loader_settings *loader, int step_ms, sm_row *
         .n_loader_threads = loader->kind == SM_LOADER_INLINE ? 0 : loader->n_threads,
         .n_attribution = N_ATTRIBUTION,
     };
-    loop = sm_loop_open(&settings);
+    sm_loop *loop = sm_loop_open(&settings);
     sm_protocol protocol = sm_protocol_default();
     protocol.n_warmup = 1;
     protocol.n_repetitions = 6;
@@ -278,24 +277,23 @@ TEST_WITH(a_fast_loader_is_not, reset_fake, NULL) {
     }
 }
 
+static const sm_loader_settings one_thread = {.kind = SM_LOADER_THREADS, .n_threads = 1};
+
 // Only the attribution steps time ops.
 TEST_WITH(the_headline_is_undisturbed, reset_fake, NULL) {
     SM_AT_END(sm_row_free) sm_row row;
-    const sm_loader_settings loader = {.kind = SM_LOADER_THREADS, .n_threads = 1};
-    measure_loop(&loader, 0, &row);
+    measure_loop(&one_thread, 0, &row);
     assert_int_equal(row.n_attribution, N_ATTRIBUTION);
     assert_int_equal(row.loop.n_steps, N_ATTRIBUTION - 2); // the middle half
     assert_int_equal(fake.n_executed[1] - fake.n_untimed[1], N_ATTRIBUTION);
-    const json_t *waits = json_object_get(row.loop.samples, "wall");
-    assert_int_equal(json_array_size(waits), N_ATTRIBUTION);
+    assert_int_equal(json_array_size(json_object_get(row.loop.samples, "wall")), N_ATTRIBUTION);
 }
 
 // Ops and copies that are slower when they are timed take no more of a headline step than there is.
 TEST_WITH(shares_are_of_the_headline, reset_fake, NULL) {
     SM_AT_END(sm_row_free) sm_row row;
-    const sm_loader_settings loader = {.kind = SM_LOADER_THREADS, .n_threads = 1};
     fake.op_cost_ns = 1000000; // in steps of some microseconds
-    measure_loop(&loader, 0, &row);
+    measure_loop(&one_thread, 0, &row);
     assert_true(row.attribution_ns > 0 && row.loop.bound[0] != '\0');
     assert_true(row.loop.bound_share > 0 && row.loop.bound_share <= 1);
     assert_true(row.loop.ceiling_ts >= row.median_ts);
@@ -310,8 +308,7 @@ TEST_WITH(shares_are_of_the_headline, reset_fake, NULL) {
 // Ops that memory bounds would take the time of their arithmetic, here almost none; and the other way round.
 TEST_WITH(ops_gain_what_bounds_them, reset_fake, NULL) {
     SM_AT_END(sm_row_free) sm_row row;
-    const sm_loader_settings loader = {.kind = SM_LOADER_THREADS, .n_threads = 1};
-    measure_loop(&loader, 0, &row);
+    measure_loop(&one_thread, 0, &row);
     SM_OWN(sm_plan) *plan = make_plan();
     for (int i = 0; i < 2; i++) {
         const char *bound = i == 0 ? "memory" : "compute";

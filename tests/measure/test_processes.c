@@ -16,9 +16,10 @@ static sm_status build_of(const sm_model_config *config, int64_t T, int rank, bo
     return sm_plan_rewrite(*plan, mode, 0);
 }
 
-static sm_status build(const sm_model *model, int rank, bool is_sharded, const sm_optimizer *optimizer, sm_mode mode,
-                       sm_plan **plan) {
-    return build_of(&model->odd, 8, rank, is_sharded, optimizer, mode, false, plan);
+static sm_plan *build(const sm_model *model, int rank, bool is_sharded, const sm_optimizer *optimizer, sm_mode mode) {
+    sm_plan *plan = NULL;
+    assert_int_equal(build_of(&model->odd, 8, rank, is_sharded, optimizer, mode, false, &plan), SM_OK);
+    return plan;
 }
 
 static bool overlap(const sm_plan *plan, int a, int b) {
@@ -96,14 +97,11 @@ static void check_sums(const sm_plan *plan, sm_op_kind kind) {
 
 TEST(test_every_gradient_is_summed_once) {
     for (int i = 0; i < sm_model_count() * 2; i++) {
-        sm_plan *plan = NULL;
         const sm_mode mode = i % 2 == 0 ? SM_MODE_NAIVE : SM_MODE_FUSED;
-        assert_int_equal(build(sm_model_at(i / 2), 0, false, &sm_optimizer_adamw, mode, &plan), SM_OK);
-        check_sums(plan, SM_OP_ALL_REDUCE_START);
-        sm_plan_free(plan);
-        assert_int_equal(build(sm_model_at(i / 2), 0, true, &sm_optimizer_lion, mode, &plan), SM_OK);
-        check_sums(plan, SM_OP_REDUCE_SCATTER_START);
-        sm_plan_free(plan);
+        SM_OWN(sm_plan) *whole = build(sm_model_at(i / 2), 0, false, &sm_optimizer_adamw, mode);
+        SM_OWN(sm_plan) *sharded = build(sm_model_at(i / 2), 0, true, &sm_optimizer_lion, mode);
+        check_sums(whole, SM_OP_ALL_REDUCE_START);
+        check_sums(sharded, SM_OP_REDUCE_SCATTER_START);
     }
 }
 
@@ -317,12 +315,10 @@ static int64_t most_padding(const sm_plan *plan) {
 
 // The slices' states make up the whole; each is saved under the names that the whole has.
 static void check_shards(const sm_optimizer *optimizer) {
-    SM_OWN(sm_plan) *whole = NULL;
+    SM_OWN(sm_plan) *whole = build(sm_model_at(0), 0, false, optimizer, SM_MODE_FUSED);
     int64_t n_elems = 0;
-    assert_int_equal(build(sm_model_at(0), 0, false, optimizer, SM_MODE_FUSED, &whole), SM_OK);
     for (int rank = 0; rank < N_PROCESSES; rank++) {
-        SM_OWN(sm_plan) *plan = NULL;
-        assert_int_equal(build(sm_model_at(0), rank, true, optimizer, SM_MODE_FUSED, &plan), SM_OK);
+        SM_OWN(sm_plan) *plan = build(sm_model_at(0), rank, true, optimizer, SM_MODE_FUSED);
         n_elems += state_elems(plan);
         for (const sm_tensor *t = whole->tensors; t < whole->tensors + whole->n_tensors; t++) {
             if (t->role == SM_ROLE_OPTIMIZER && t->is_saved) {
@@ -344,16 +340,14 @@ TEST(test_shards_make_up_the_state) {
 
 // Each element of a matrix is updated once, with the scale of its own block.
 TEST(test_blocks_are_not_cut) {
-    SM_OWN(sm_plan) *whole = NULL;
+    SM_OWN(sm_plan) *whole = build(sm_model_at(0), 0, false, &sm_optimizer_adamw8bit, SM_MODE_FUSED);
     int64_t n_elems = 0;
     int64_t n_matrices = 0;
-    assert_int_equal(build(sm_model_at(0), 0, false, &sm_optimizer_adamw8bit, SM_MODE_FUSED, &whole), SM_OK);
     for (const sm_op *op = whole->ops; op < whole->ops + whole->n_ops; op++) {
         n_matrices += op->kind == SM_OP_ADAMW8BIT ? sm_tensor_elems(&whole->tensors[op->out[SM_OUT(adamw8bit, p)]]) : 0;
     }
     for (int rank = 0; rank < N_PROCESSES; rank++) {
-        SM_OWN(sm_plan) *plan = NULL;
-        assert_int_equal(build(sm_model_at(0), rank, true, &sm_optimizer_adamw8bit, SM_MODE_FUSED, &plan), SM_OK);
+        SM_OWN(sm_plan) *plan = build(sm_model_at(0), rank, true, &sm_optimizer_adamw8bit, SM_MODE_FUSED);
         for (const sm_op *op = plan->ops; op < plan->ops + plan->n_ops; op++) {
             if (op->kind != SM_OP_ADAMW8BIT) {
                 continue;
@@ -374,7 +368,8 @@ TEST(test_what_cannot_be_sharded_says_why) {
     const sm_optimizer *whole_only[] = {&sm_optimizer_muon, &sm_optimizer_adafactor};
     for (size_t i = 0; i < sizeof whole_only / sizeof whole_only[0]; i++) {
         sm_plan *plan = NULL;
-        assert_int_equal(build(sm_model_at(0), 0, true, whole_only[i], SM_MODE_FUSED, &plan), SM_ERR_UNSUPPORTED);
+        assert_int_equal(build_of(&sm_model_at(0)->odd, 8, 0, true, whole_only[i], SM_MODE_FUSED, false, &plan),
+                         SM_ERR_UNSUPPORTED);
         assert_non_null(strstr(sm_error_message(), whole_only[i]->name));
         assert_non_null(strstr(sm_error_message(), "use adamw"));
         assert_null(plan);

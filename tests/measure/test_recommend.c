@@ -48,20 +48,20 @@ static void expect(const json_t *records, const char *topic, const char *field, 
 }
 
 static json_t *recommend(json_t *rows) {
-    json_t *records = NULL;
-    records = sm_recommend(rows);
+    json_t *records = sm_recommend(rows);
     json_decref(rows);
     return records;
 }
 
+static json_t *recommend_2(json_t *a, json_t *b) { return recommend(json_pack("[o, o]", a, b)); }
+static json_t *recommend_3(json_t *a, json_t *b, json_t *c) { return recommend(json_pack("[o, o, o]", a, b, c)); }
+
 // Models of two widths are two groups, whose names tell which.
 TEST(widths_are_apart) {
-    json_t *wide = make_row(4, "fused", 10, 12, 1);
-    json_t *narrow = make_row(4, "naive", 5, 6, 1);
-    json_object_set_new(wide, "d_model", json_integer(128));
-    json_object_set_new(narrow, "d_model", json_integer(64));
+    json_t *wide = with_members(make_row(4, "fused", 10, 12, 1), "'d_model': 128");
+    json_t *narrow = with_members(make_row(4, "naive", 5, 6, 1), "'d_model': 64");
     json_t *again = with_members(json_deep_copy(wide), "'mode': 'naive'");
-    json_auto_t *records = recommend(json_pack("[ooo]", narrow, wide, again));
+    json_auto_t *records = recommend_3(narrow, wide, again);
     for (size_t i = 0; i < json_array_size(records); i++) {
         const char *group = json_string_value(json_object_get(json_array_get(records, i), "group"));
         assert_non_null(strstr(group, "d_model 128"));
@@ -70,11 +70,9 @@ TEST(widths_are_apart) {
 }
 
 TEST(the_best_of_three_kinds) {
-    json_t *rows = json_array();
-    json_array_append_new(rows, make_row(1, "naive", 1, 1, 1));
-    json_array_append_new(rows, make_row(2, "naive", 1.5, 1.5, 4)); // faster a token, heavier
-    json_array_append_new(rows, make_row(4, "naive", 8, 8, 9));     // the least spread
-    json_auto_t *records = recommend(rows);
+    json_auto_t *records =
+        recommend_3(make_row(1, "naive", 1, 1, 1), make_row(2, "naive", 1.5, 1.5, 4), // faster a token, heavier
+                    make_row(4, "naive", 8, 8, 9));                                   // the least spread
     expect(records, "fastest", "configuration", "b2s16");
     expect(records, "fastest", "figure", "21,333 tokens/s");
     expect(records, "per GiB", "configuration", "b1s16");
@@ -84,31 +82,23 @@ TEST(the_best_of_three_kinds) {
 
 // A kernel or backend of the user's own wins nothing against this program's.
 TEST(code_of_ones_own_is_another_group) {
-    json_t *rows = json_array();
-    json_array_append_new(rows, make_row(1, "naive", 1, 1, 1));
-    json_array_append_new(rows, make_row(2, "naive", 3, 3, 1));
-    SM_OWN(json_t) *own =
-        with_members(make_row(1, "fused", 0.1, 0.1, 1), "'own_kernels': 'gelu_forward=my.c (fnv1a64:1)'");
-    json_array_append_new(rows, own);
-    json_auto_t *records = recommend(rows);
+    json_t *fused = with_members(make_row(1, "fused", 0.1, 0.1, 1), "'own_kernels': 'gelu_forward=my.c (fnv1a64:1)'");
+    json_auto_t *records = recommend_3(make_row(1, "naive", 1, 1, 1), make_row(2, "naive", 3, 3, 1), fused);
     expect(records, "fastest", "configuration", "b1s16 naive fp32");
     assert_null(advice(records, "break-even", 0));
     char group[256];
-    sm_recommend_group(own = json_pack("{s:s, s:s}", "device", "cpu", "own_kernels", "x"), group, sizeof(group));
+    json_auto_t *own = json_pack("{s:s, s:s}", "device", "cpu", "own_kernels", "x");
+    sm_recommend_group(own, group, sizeof(group));
     assert_non_null(strstr(group, ", own code"));
 }
 
 TEST(another_architecture_is_another_group) {
+    const char *const usual = "'model_arch': 'gpt2', 'optimizer': 'adamw'";
+    const char *const other = "'model_arch': 'another', 'optimizer': 'sign'";
     json_t *rows = json_array();
     for (int batch = 1; batch <= 2; batch++) {
-        json_t *usual = make_row(batch, "naive", 1, 1, 1);
-        json_t *other = make_row(batch, "naive", 2, 1, 1);
-        json_object_set_new(usual, "model_arch", json_string("gpt2"));
-        json_object_set_new(usual, "optimizer", json_string("adamw"));
-        json_object_set_new(other, "model_arch", json_string("another"));
-        json_object_set_new(other, "optimizer", json_string("sign"));
-        json_array_append_new(rows, usual);
-        json_array_append_new(rows, other);
+        json_array_append_new(rows, with_members(make_row(batch, "naive", 1, 1, 1), usual));
+        json_array_append_new(rows, with_members(make_row(batch, "naive", 2, 1, 1), other));
     }
     json_auto_t *records = recommend(rows);
     expect(records, "fastest", "group", "(A processor), tiny,");
@@ -119,10 +109,7 @@ TEST(another_architecture_is_another_group) {
 }
 
 TEST(what_overlaps_is_not_told_apart) {
-    json_t *rows = json_array();
-    json_array_append_new(rows, make_row(1, "naive", 1, 1, 1));
-    json_array_append_new(rows, make_row(1, "fused", 0.995, 1, 1));
-    json_auto_t *records = recommend(rows);
+    json_auto_t *records = recommend_2(make_row(1, "naive", 1, 1, 1), make_row(1, "fused", 0.995, 1, 1));
     expect(records, "fastest", "caution",
            "step b1s16 fused fp32 at 16,080 tokens/s is not distinct from step b1s16 naive");
     assert_true(json_is_null(json_object_get(advice(records, "fastest", 0), "configuration")));
@@ -131,50 +118,34 @@ TEST(what_overlaps_is_not_told_apart) {
 
 // A third one that reaches into the first's interval is enough, however much slower the second is.
 TEST(all_must_be_told_apart) {
-    json_t *rows = json_array();
-    json_array_append_new(rows, make_row(1, "naive", 1, 1, 1));
-    json_array_append_new(rows, make_row(1, "tuned", 2, 1, 1));
-    json_array_append_new(rows, with_members(make_row(1, "fused", 1.8, 1, 1), "'ci95_lo_ns': 0.95e6"));
-    json_auto_t *records = recommend(rows);
+    json_t *third = with_members(make_row(1, "fused", 1.8, 1, 1), "'ci95_lo_ns': 0.95e6");
+    json_auto_t *records = recommend_3(make_row(1, "naive", 1, 1, 1), make_row(1, "tuned", 2, 1, 1), third);
     expect(records, "fastest", "caution", "not distinct from step b1s16 fused");
 }
 
 // Two runs of one configuration are no rivals, and of one configuration there is no best.
 TEST(runs_of_one_configuration_are_one) {
-    json_t *rows = json_array();
-    json_array_append_new(rows, make_row(1, "fused", 1, 1, 1));
-    json_array_append_new(rows, make_row(1, "fused", 1, 1, 1));
-    json_t *records = recommend(json_incref(rows));
-    assert_int_equal(json_array_size(records), 0);
-    json_decref(records);
-    json_array_append_new(rows, make_row(1, "naive", 2, 1, 1));
-    records = recommend(rows);
+    json_auto_t *of_one = recommend_2(make_row(1, "fused", 1, 1, 1), make_row(1, "fused", 1, 1, 1));
+    assert_int_equal(json_array_size(of_one), 0);
+    json_auto_t *records =
+        recommend_3(make_row(1, "fused", 1, 1, 1), make_row(1, "fused", 1, 1, 1), make_row(1, "naive", 2, 1, 1));
     expect(records, "fastest", "configuration", "fused");
-    json_decref(records);
 }
 
 // Nothing noisy, or of too few samples, is the best of anything, and nothing is reckoned with it.
 TEST(noise_wins_nothing) {
-    json_t *rows = json_array();
     json_t *noisy = with_members(make_row(4, "fused", 1, 100, 1), "'mad_ns': 0.81e6");
-    json_array_append_new(rows, noisy);
-    json_array_append_new(rows, make_row(4, "naive", 10, 10, 1));
-    json_t *records = recommend(rows);
+    json_auto_t *records = recommend_2(noisy, make_row(4, "naive", 10, 10, 1));
     expect(records, "fastest", "caution", "is noisy: half of the samples differ from the median by over 50%, and");
     assert_true(json_is_null(json_object_get(advice(records, "fastest", 0), "value")));
     assert_null(advice(records, "break-even", 0));
-    json_decref(records);
 
-    rows = json_array();
     json_t *few = make_row(4, "fused", 1, 100, 1);
     json_object_del(few, "ci95_lo_ns");
     json_object_del(few, "ci95_hi_ns");
-    json_array_append_new(rows, few);
-    json_array_append_new(rows, make_row(4, "naive", 10, 10, 1));
-    records = recommend(rows);
-    expect(records, "fastest", "caution", "not distinct");
-    assert_null(advice(records, "break-even", 0));
-    json_decref(records);
+    json_auto_t *others = recommend_2(few, make_row(4, "naive", 10, 10, 1));
+    expect(others, "fastest", "caution", "not distinct");
+    assert_null(advice(others, "break-even", 0));
 }
 
 TEST(noise_is_judged_by_figures) {
@@ -197,24 +168,18 @@ TEST(noise_is_judged_by_figures) {
 }
 
 TEST(a_longer_start_is_made_good) {
-    json_t *rows = json_array();
-    json_array_append_new(rows, make_row(1, "naive", 10, 10, 1));
-    json_array_append_new(rows, make_row(1, "fused", 8, 109, 1)); // 101 ms later, 2 ms a step sooner
-    json_array_append_new(rows, make_row(2, "fused", 1, 1, 1));   // another batch: no pair
-    json_auto_t *records = recommend(rows);
+    json_auto_t *records = recommend_3(make_row(1, "naive", 10, 10, 1),
+                                       make_row(1, "fused", 8, 109, 1), // 101 ms later, 2 ms a step sooner
+                                       make_row(2, "fused", 1, 1, 1));  // another batch: no pair
     assert_true(json_number_value(json_object_get(advice(records, "break-even", 0), "value")) == 51);
     assert_null(advice(records, "break-even", 1));
 }
 
 TEST(what_did_not_fit) {
-    json_t *rows = json_array();
-    json_array_append_new(rows, make_row(4, "naive", 8, 8, 1));
-    json_array_append_new(rows, make_row(2, "naive", 4, 4, 1));
-    json_t *oom = with_members(make_row(8, "naive", 1, 1, 1), "'status': 'oom'");
-    json_array_append_new(rows, oom);
-    oom = with_members(make_row(8, "fused", 1, 1, 1), "'status': 'oom'");
-    json_array_append_new(rows, oom);
-    json_auto_t *records = recommend(rows);
+    json_auto_t *records =
+        recommend(json_pack("[o, o, o, o]", make_row(4, "naive", 8, 8, 1), make_row(2, "naive", 4, 4, 1),
+                            with_members(make_row(8, "naive", 1, 1, 1), "'status': 'oom'"),
+                            with_members(make_row(8, "fused", 1, 1, 1), "'status': 'oom'")));
     expect(records, "did not fit", "figure", "step b4s16 ran");
     const json_t *second = advice(records, "did not fit", 1);
     assert_non_null(strstr(json_string_value(json_object_get(second, "caution")), "--find-batch"));
