@@ -52,32 +52,35 @@ static json_t *make_row(const char *device, const char *mode, int batch) {
     return row;
 }
 
-static void make_rows(sm_rows *rows, size_t n) {
+static sm_rows rows; // of the test
+
+static void make_rows(size_t n) {
     static const char *const devices[] = {"cpu", "opencl:0.0"};
     static const char *const modes[] = {"naive", "fused"};
-    *rows = sm_rows_new();
+    sm_rows_free(&rows);
+    rows = sm_rows_new();
     for (size_t i = 0; i < n; i++) {
         json_auto_t *row = make_row(devices[i % 2], modes[i / 2 % 2], 1 << (i / 4 % 4));
         SM_FREED char *text = sm_json_dump(row);
-        expect_ok("parse", sm_rows_parse("rows", text, strlen(text), rows)); // fills the statistics in
+        expect_ok("parse", sm_rows_parse("rows", text, strlen(text), &rows)); // fills the statistics in
     }
 }
 
-static json_t *row_at(sm_rows *rows, size_t i) { return json_array_get(rows->rows, i); }
+static json_t *row_at(size_t i) { return json_array_get(rows.rows, i); }
 
 // One of each trouble.
-static void spoil(sm_rows *rows) {
-    json_t *oom = row_at(rows, 12);
+static void spoil(void) {
+    json_t *oom = row_at(12);
     set(oom, "status", json_string("oom"));
     set(oom, "reason", json_string(evil));
     set(oom, "samples_ns", json_array());
     json_object_del(oom, "median_ns");
-    set(row_at(rows, 0), "warnings", json_pack("[s]", evil));
-    set(row_at(rows, 1), "isa", json_string(evil));
-    set(row_at(rows, 2), "context.host", json_string(evil));
-    set(row_at(rows, 3), "n_batch", json_string("four"));
-    set(row_at(rows, 5), "samples_ns", json_integer(7));
-    json_array_append_new(rows->warnings, json_string(evil));
+    set(row_at(0), "warnings", json_pack("[s]", evil));
+    set(row_at(1), "isa", json_string(evil));
+    set(row_at(2), "context.host", json_string(evil));
+    set(row_at(3), "n_batch", json_string("four"));
+    set(row_at(5), "samples_ns", json_integer(7));
+    json_array_append_new(rows.warnings, json_string(evil));
     json_t *separate = make_row("cpu", "fused", 4);
     set(separate, "pass_type", json_string("separate"));
     set(separate, "n_seq", json_integer(128));
@@ -86,15 +89,15 @@ static void spoil(sm_rows *rows) {
     set(separate, "avg_ns", json_integer(300000000));
     set(separate, "forward_avg_ns", json_integer(100000000));
     set(separate, "backward_avg_ns", json_integer(200000000));
-    json_array_append_new(rows->rows, separate);
-    json_array_append_new(rows->rows, json_object());
+    json_array_append_new(rows.rows, separate);
+    json_array_append_new(rows.rows, json_object());
 }
 
-static char *write_report(const sm_rows *rows, const sm_costs *costs, size_t *size_bytes) {
+static char *write_report(const sm_costs *costs, size_t *size_bytes) {
     char *text = NULL;
     FILE *stream = open_memstream(&text, size_bytes);
     assert_non_null(stream);
-    expect_ok("report", sm_report_write(rows, costs, 0, stream));
+    expect_ok("report", sm_report_write(&rows, costs, 0, stream));
     fclose(stream);
     return text;
 }
@@ -125,24 +128,30 @@ static json_t *data_of(const char *page) {
     return data;
 }
 
+// Of the report of the test's rows.
+static json_t *data_of_report(const sm_costs *costs) {
+    size_t size_bytes;
+    SM_FREED char *page = write_report(costs, &size_bytes);
+    return data_of(page);
+}
+
 static const char *entry_text(const json_t *data, size_t row, const char *name) {
     return sm_rows_text(json_array_get(json_object_get(data, "rows"), row), name);
 }
 
 // What the script makes of a page of these rows is as report_figures.js has it under that name.
-static void expect_figures(const sm_rows *rows, const char *name) {
+static void expect_figures(const char *name) {
     size_t size_bytes;
-    SM_FREED char *page = write_report(rows, NULL, &size_bytes);
+    SM_FREED char *page = write_report(NULL, &size_bytes);
     temp_put("figures.html", page, size_bytes);
     shell(textf("node tests/support/report_figures.js $T/figures.html %s", name));
 }
 
 TEST(a_page_of_spoiled_rows) {
-    SM_AT_END(sm_rows_free) sm_rows rows;
     size_t size_bytes;
-    make_rows(&rows, 16);
-    spoil(&rows);
-    SM_FREED char *text = write_report(&rows, NULL, &size_bytes);
+    make_rows(16);
+    spoil();
+    SM_FREED char *text = write_report(NULL, &size_bytes);
     assert_null(strstr(text, "</td><script>"));
     assert_null(strstr(text, "<img"));
     assert_null(strstr(text, "\x01"));
@@ -154,59 +163,54 @@ TEST(a_page_of_spoiled_rows) {
     assert_int_equal(json_array_size(sm_json_get(data, "table.rows")), 18);
     assert_string_equal(entry_text(data, 12, "row.reason"), evil);
     assert_string_equal(entry_text(data, 12, "doubt"), "no figures");
-    expect_figures(&rows, "spoiled");
+    expect_figures("spoiled");
 }
 
 // A single point is no picture.
 TEST(nothing_of_one_row) {
-    SM_AT_END(sm_rows_free) sm_rows rows;
-    make_rows(&rows, 1);
-    expect_figures(&rows, "one");
+    make_rows(1);
+    expect_figures("one");
 }
 
 TEST(rows_of_two_devices) {
-    SM_AT_END(sm_rows_free) sm_rows rows;
-    make_rows(&rows, 16);
-    expect_figures(&rows, "two_devices");
+    make_rows(16);
+    expect_figures("two_devices");
 }
 
 // A varied flag tells series apart, also one that is no part of a row's identity.
 TEST(a_varied_flag_is_a_column) {
-    SM_AT_END(sm_rows_free) sm_rows rows;
-    make_rows(&rows, 4);
+    make_rows(4);
     for (size_t i = 0; i < 4; i++) {
-        set(row_at(&rows, i), "device", json_string("cpu"));
-        set(row_at(&rows, i), "mode", json_string("fused"));
-        set(row_at(&rows, i), "run_args", json_pack("[o, s]", json_sprintf("--warmup=%d", (int)(5 * i)), "--seed=42"));
+        set(row_at(i), "device", json_string("cpu"));
+        set(row_at(i), "mode", json_string("fused"));
+        set(row_at(i), "run_args", json_pack("[o, s]", json_sprintf("--warmup=%d", (int)(5 * i)), "--seed=42"));
     }
-    expect_figures(&rows, "warmup");
+    expect_figures("warmup");
 }
 
 // Rows that differ in threads alone are a line over them, next to what as many threads would give at best.
 TEST(threads) {
-    SM_AT_END(sm_rows_free) sm_rows rows;
-    make_rows(&rows, 16);
+    make_rows(16);
     for (size_t i = 0; i < 16; i++) {
-        set(row_at(&rows, i), "n_batch", json_integer(4));
-        set(row_at(&rows, i), "n_threads", json_integer(1 << (i / 4)));
-        set(row_at(&rows, i), "median_ts", json_real(1000.0 * (1 + (double)(i / 4))));
+        set(row_at(i), "n_batch", json_integer(4));
+        set(row_at(i), "n_threads", json_integer(1 << (i / 4)));
+        set(row_at(i), "median_ts", json_real(1000.0 * (1 + (double)(i / 4))));
     }
-    expect_figures(&rows, "threads");
+    expect_figures("threads");
 }
 
 // A loop's phases are held against the first loop of the same work.
 TEST(loops) {
-    SM_AT_END(sm_rows_free) sm_rows rows;
-    make_rows(&rows, 4);
+    make_rows(4);
     for (size_t i = 0; i < 4; i += 2) {
-        json_t *row = row_at(&rows, i);
+        json_t *row = row_at(i);
         set(row, "loop",
             json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:f}", "loader", i == 0 ? "inline" : "threads:1", "wall_ns",
                       150000000, "wait_ns", i == 0 ? 50000000 : 5000000, "forward_ns", 100000000, "bound", "input",
                       "verdict", "Bound by <input>.", "ceiling_ts", 1000.0));
         set(row, "mode", json_string("fused"));
     }
-    expect_figures(&rows, "loops");
+    expect_figures("loops");
 }
 
 // Rungs of `stepmark ladder` are read only where they are asked for.
@@ -219,57 +223,49 @@ TEST(ladders) {
         "\"shipped\", "
         "\"ns\": 2e6, \"ns_ci95_lo\": 2e6, \"ns_ci95_hi\": 2e6, \"ceiling_ns\": 1e6, \"ceiling_share\": 0.5, "
         "\"times_before\": 2, \"flops_per_s\": 2e9}\n";
-    sm_rows rows;
-    rows = sm_rows_new();
+    make_rows(0);
     assert_int_equal(sm_rows_parse("rungs", text_of_rungs, sizeof(text_of_rungs) - 1, &rows), SM_ERR_FORMAT);
-    sm_rows_free(&rows);
-    make_rows(&rows, 4);
+    make_rows(4);
     rows.rungs = json_array();
     assert_int_equal(sm_rows_parse("rungs", text_of_rungs, sizeof(text_of_rungs) - 1, &rows), SM_OK);
     assert_int_equal(json_array_size(rows.rows), 4);
-    expect_figures(&rows, "ladders");
+    expect_figures("ladders");
     json_array_clear(rows.rows);
-    expect_figures(&rows, "ladders");
-    sm_rows_free(&rows);
+    expect_figures("ladders");
 }
 
 // Rows of two hosts with the same chip have colours of their own, the same in each picture.
 TEST(colours_by_device) {
-    SM_AT_END(sm_rows_free) sm_rows rows;
-    make_rows(&rows, 8);
+    make_rows(8);
     for (size_t i = 0; i < 8; i++) {
-        set(row_at(&rows, i), "cpu_info", json_string("Some(R) Chip CPU @ 2.00GHz"));
-        set(row_at(&rows, i), "device", json_string("cpu"));
-        set(row_at(&rows, i), "context.host", json_string(i % 2 == 0 ? "here" : "there"));
+        set(row_at(i), "cpu_info", json_string("Some(R) Chip CPU @ 2.00GHz"));
+        set(row_at(i), "device", json_string("cpu"));
+        set(row_at(i), "context.host", json_string(i % 2 == 0 ? "here" : "there"));
     }
-    expect_figures(&rows, "two_hosts");
+    expect_figures("two_hosts");
 }
 
 // Each precision has its own ceiling, and one that was measured differently is drawn as far as it was.
 TEST(ceilings_by_precision) {
-    SM_AT_END(sm_rows_free) sm_rows rows;
-    make_rows(&rows, 4);
+    make_rows(4);
     for (size_t i = 0; i < 4; i++) {
-        set(row_at(&rows, i), "device", json_string("cpu"));
+        set(row_at(i), "device", json_string("cpu"));
     }
-    set(row_at(&rows, 0), "precision", json_string("bf16"));
-    set(row_at(&rows, 0), "peak_flops", json_real(8e11));
-    set(row_at(&rows, 1), "peak_bandwidth", json_real(6.6e9));
-    set(row_at(&rows, 2), "peak_bandwidth", json_real(28.6e9));
-    expect_figures(&rows, "ceilings");
+    set(row_at(0), "precision", json_string("bf16"));
+    set(row_at(0), "peak_flops", json_real(8e11));
+    set(row_at(1), "peak_bandwidth", json_real(6.6e9));
+    set(row_at(2), "peak_bandwidth", json_real(28.6e9));
+    expect_figures("ceilings");
 }
 
 // A row without a verdict has no rank, reason or cost.
 TEST(one_verdict) {
-    SM_AT_END(sm_rows_free) sm_rows rows;
-    size_t size_bytes;
     const sm_costs costs = {.train_tokens = 1e9};
-    make_rows(&rows, 4);
-    set(row_at(&rows, 2), "own_kernels", json_string("gelu_forward=my.c (fnv1a64:1)"));
-    set(row_at(&rows, 0), "noise_percent", json_real(70));
-    set(row_at(&rows, 0), "ci95_hi_ns", json_integer(500000000));
-    SM_FREED char *text = write_report(&rows, &costs, &size_bytes);
-    json_auto_t *data = data_of(text);
+    make_rows(4);
+    set(row_at(2), "own_kernels", json_string("gelu_forward=my.c (fnv1a64:1)"));
+    set(row_at(0), "noise_percent", json_real(70));
+    set(row_at(0), "ci95_hi_ns", json_integer(500000000));
+    json_auto_t *data = data_of_report(&costs);
     for (size_t i = 0; i < 4; i++) {
         const bool is_refused = i == 0 || i == 2;
         FAIL_IF((entry_text(data, i, "doubt")[0] != '\0') != is_refused ||
@@ -278,17 +274,14 @@ TEST(one_verdict) {
                 "row %zu: doubt '%s', why '%s', cost '%s'", i, entry_text(data, i, "doubt"), entry_text(data, i, "why"),
                 entry_text(data, i, "cost"));
     }
-    expect_figures(&rows, "refused");
+    expect_figures("refused");
 }
 
 TEST(the_answer_comes_first) {
     static const char *const says[] = {"For small, 64 tokens, step, cpu is the fastest: ",
                                        "with fused fp32, batch 1, 2 threads, 1.70 ("};
-    SM_AT_END(sm_rows_free) sm_rows rows;
-    size_t size_bytes;
-    make_rows(&rows, 4);
-    SM_FREED char *text = write_report(&rows, NULL, &size_bytes);
-    json_auto_t *data = data_of(text);
+    make_rows(4);
+    json_auto_t *data = data_of_report(NULL);
     const json_t *answer = json_object_get(data, "answer");
     for (size_t i = 0; i < 2; i++) {
         expect_in(json_string_value(json_array_get(answer, 0)), says[i]);
@@ -299,18 +292,15 @@ TEST(the_answer_comes_first) {
 
 // Two devices whose intervals overlap.
 TEST(no_answer_of_devices_alike) {
-    SM_AT_END(sm_rows_free) sm_rows rows;
-    size_t size_bytes;
-    make_rows(&rows, 4);
+    make_rows(4);
     for (size_t i = 2; i < 4; i++) {
         const double median_ns = i == 2 ? 1.5e8 : 1.52e8;
-        set(row_at(&rows, i), "median_ns", json_real(median_ns));
-        set(row_at(&rows, i), "median_ts", json_real(64e9 / median_ns));
-        set(row_at(&rows, i), "ci95_lo_ns", json_real(0.97 * median_ns));
-        set(row_at(&rows, i), "ci95_hi_ns", json_real(1.03 * median_ns));
+        set(row_at(i), "median_ns", json_real(median_ns));
+        set(row_at(i), "median_ts", json_real(64e9 / median_ns));
+        set(row_at(i), "ci95_lo_ns", json_real(0.97 * median_ns));
+        set(row_at(i), "ci95_hi_ns", json_real(1.03 * median_ns));
     }
-    SM_FREED char *text = write_report(&rows, NULL, &size_bytes);
-    json_auto_t *data = data_of(text);
+    json_auto_t *data = data_of_report(NULL);
     expect_in(json_string_value(json_array_get(json_object_get(data, "answer"), 0)),
               "For small, 64 tokens, step, no device is the fastest: cpu (427 tokens/s, ");
 }
@@ -319,10 +309,9 @@ TEST(no_answer_of_devices_alike) {
 TEST(a_page_has_its_styles_and_scripts) {
     static const char *const files[] = {"bench/pages/page.css",  "bench/pages/page.js",   "bench/pages/chart.js",
                                         "bench/pages/figure.js", "bench/report/group.js", "bench/report/report.js"};
-    SM_AT_END(sm_rows_free) sm_rows rows;
     size_t size_bytes;
-    make_rows(&rows, 4);
-    SM_FREED char *text = write_report(&rows, NULL, &size_bytes);
+    make_rows(4);
+    SM_FREED char *text = write_report(NULL, &size_bytes);
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         const sm_embedded *file = sm_embedded_find(files[i]);
         FAIL_IF(file == NULL || memmem(text, size_bytes, file->text, file->size_bytes) == NULL, "the page lacks %s",
@@ -354,13 +343,12 @@ TEST(counts_have_commas) {
 }
 
 TEST(a_thousand_rows) {
-    SM_AT_END(sm_rows_free) sm_rows rows;
     size_t size_bytes;
     struct timespec begin;
     struct timespec end;
-    make_rows(&rows, 1000);
+    make_rows(1000);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
-    SM_FREED char *text = write_report(&rows, NULL, &size_bytes);
+    SM_FREED char *text = write_report(NULL, &size_bytes);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
     assert_true(size_bytes < 5000000);
     if (!(end.tv_sec - begin.tv_sec < 30)) { // 1 s where nothing else runs, and not under sanitizers
@@ -369,6 +357,16 @@ TEST(a_thousand_rows) {
 }
 
 // --- the program -------------------------------------------------------------------------------
+
+// The test's rows, a line each.
+static void write_rows(const char *name) {
+    FILE *file = fopen(temp_path(name), "w");
+    for (size_t i = 0; i < json_array_size(rows.rows); i++) {
+        json_dumpf(row_at(i), file, JSON_COMPACT);
+        fputc('\n', file);
+    }
+    fclose(file);
+}
 
 TEST(program) {
     static const expectation cases[] = {
@@ -398,14 +396,8 @@ TEST(program) {
         {"report $T/rows.jsonl --watch", 2, NULL, "--watch: give --output FILE.html"},
         {"run --schema", 0, "\"samples_ns\"", NULL},
     };
-    SM_AT_END(sm_rows_free) sm_rows rows;
-    make_rows(&rows, 16);
-    FILE *file = fopen(temp_path("rows.jsonl"), "w");
-    for (size_t i = 0; i < json_array_size(rows.rows); i++) {
-        json_dumpf(row_at(&rows, i), file, JSON_COMPACT);
-        fputc('\n', file);
-    }
-    fclose(file);
+    make_rows(16);
+    write_rows("rows.jsonl");
     CHECK_ALL(cases);
 }
 
@@ -418,15 +410,11 @@ TEST(tables_for_papers_compile) {
         {"cd $T && pdflatex -halt-on-error -interaction=batchmode paper.tex >/dev/null",
          "command -v pdflatex >/dev/null && kpsewhich booktabs.sty >/dev/null"}};
     static const char *const special[] = {"50% of A & B_1 #2 {x} ~ ^ \\ $", "<x> *b* [c] @d = -e +f /g \"h\" 'i' `j`"};
-    SM_AT_END(sm_rows_free) sm_rows rows;
-    make_rows(&rows, 2);
-    FILE *file = fopen(temp_path("special.jsonl"), "w");
-    for (size_t i = 0; i < json_array_size(rows.rows); i++) {
-        set(row_at(&rows, i), "mode", json_string(special[i % 2]));
-        json_dumpf(row_at(&rows, i), file, JSON_COMPACT);
-        fputc('\n', file);
+    make_rows(2);
+    for (size_t i = 0; i < 2; i++) {
+        set(row_at(i), "mode", json_string(special[i]));
     }
-    fclose(file);
+    write_rows("special.jsonl");
     temp_put_text("paper.tex",
                   "\\documentclass{article}\n\\usepackage{booktabs}\n\\begin{document}\n\\input{table.tex}\n"
                   "\\end{document}\n");

@@ -5,30 +5,37 @@
 #include "tests/support/fake_clock.h"
 #include "bench/measure/harness.h"
 
-static sm_status measure(const sm_protocol *protocol, sm_row *row) {
+static sm_protocol p;
+static sm_row row; // what was measured last
+
+static void measure(sm_status expected) {
     SM_OWN(sm_session) *session = NULL;
     const sm_workload workload = {.next_batch = fake_next_batch, .check = fake_check, FAKE_CHECKS};
     assert_int_equal(sm_session_open(&fake_device, make_plan(), &session), SM_OK);
-    sm_row_init(row);
-    return sm_harness_measure(session, protocol, &workload, row);
+    sm_row_free(&row);
+    sm_row_init(&row);
+    assert_int_equal(sm_harness_measure(session, &p, &workload, &row), expected);
+}
+
+static int begin(void **state) {
+    p = sm_protocol_default();
+    return fake_reset(state);
 }
 
 // Pass type backward takes its samples from the ops' times, which the fake makes up: all equal.
-static sm_protocol equal_samples(void) {
-    sm_protocol p = sm_protocol_default();
+static int begin_equal(void **state) {
+    begin(state);
     p.pass = SM_PASS_BACKWARD;
     p.n_warmup = 1;
     fake.op_cost_ns = 1000;
-    return p;
+    return 0;
 }
 
-TEST_WITH(warm_up_ends_by_itself, fake_reset, NULL) {
-    SM_AT_END(sm_row_free) sm_row row;
-    sm_protocol p = sm_protocol_default();
+TEST_WITH(warm_up_ends_by_itself, begin, NULL) {
     p.n_warmup = SM_WARMUP_AUTO;
     fake.sleep_at_step = 1; // the first step is slow, as it is where things happen only once
     fake.sleep_ms = 20;
-    assert_int_equal(measure(&p, &row), SM_OK);
+    measure(SM_OK);
     assert_true(row.n_warmup >= 4 && row.n_warmup <= 50);
     assert_true(strcmp(row.warmup_stop, "steady") == 0 || row.n_warmup == 50);
     assert_int_equal(row.warmup_samples_ns.n, row.n_warmup);
@@ -40,88 +47,71 @@ TEST_WITH(warm_up_ends_by_itself, fake_reset, NULL) {
     assert_true(row.first_step_ns >= 20000000);
 }
 
-TEST_WITH(fixed_warm_up_is_as_asked, fake_reset, NULL) {
-    SM_AT_END(sm_row_free) sm_row row;
-    sm_protocol p = sm_protocol_default();
+TEST_WITH(fixed_warm_up_is_as_asked, begin, NULL) {
     p.n_warmup = 0;
-    assert_int_equal(measure(&p, &row), SM_OK);
+    measure(SM_OK);
     assert_int_equal(row.n_warmup, 0);
     assert_int_equal(row.warmup_samples_ns.n, 0);
     assert_string_equal(row.warmup_stop, "fixed");
     assert_string_equal(row.stop_reason, "repetitions");
 }
 
-TEST_WITH(stops_when_precise, fake_reset, NULL) {
-    SM_AT_END(sm_row_free) sm_row row;
-    sm_protocol p = equal_samples();
+TEST_WITH(stops_when_precise, begin_equal, NULL) {
     p.max_noise_percent = 1;
-    assert_int_equal(measure(&p, &row), SM_OK);
+    measure(SM_OK);
     assert_string_equal(row.stop_reason, "noise");
     assert_int_equal(row.samples_ns.n, p.min_samples);
     assert_true(row.noise_percent == 0);
 }
 
-TEST_WITH(takes_its_least_time, fake_reset, NULL) {
-    SM_AT_END(sm_row_free) sm_row row;
-    sm_protocol p = equal_samples();
+TEST_WITH(takes_its_least_time, begin_equal, NULL) {
     p.max_noise_percent = 1;
     p.min_time_s = 0.03;
     p.max_samples = 1000000;
     fake.sleep_at_step = 4;
     fake.sleep_ms = 35;
-    assert_int_equal(measure(&p, &row), SM_OK);
+    measure(SM_OK);
     assert_string_equal(row.stop_reason, "noise");
     assert_int_equal(row.samples_ns.n, p.min_samples);
 }
 
-TEST_WITH(samples_run_out, fake_reset, NULL) {
-    SM_AT_END(sm_row_free) sm_row row;
-    sm_protocol p = equal_samples();
+TEST_WITH(samples_run_out, begin_equal, NULL) {
     p.max_noise_percent = 1;
     p.min_samples = 2;
     p.max_samples = 5; // below what an interval needs
-    assert_int_equal(measure(&p, &row), SM_OK);
+    measure(SM_OK);
     assert_string_equal(row.stop_reason, "samples");
     assert_int_equal(row.samples_ns.n, 5);
     assert_int_equal(row.ci95_lo_ns, SM_ABSENT);
 }
 
-TEST_WITH(time_runs_out, fake_reset, NULL) {
-    SM_AT_END(sm_row_free) sm_row row;
-    sm_protocol p = equal_samples();
+TEST_WITH(time_runs_out, begin_equal, NULL) {
     p.max_noise_percent = 1;
     p.max_time_s = 0.25;
     fake.sleep_at_step = 5; // 1 first, 1 of warm-up: the third sample
     fake.sleep_ms = 260;
-    assert_int_equal(measure(&p, &row), SM_OK);
+    measure(SM_OK);
     assert_string_equal(row.stop_reason, "time");
     assert_string_equal(row.status, "ok");
     assert_int_equal(row.samples_ns.n, 3);
 }
 
-TEST_WITH(limits_must_make_sense, fake_reset, NULL) {
-    sm_row row;
-    sm_protocol p = equal_samples();
+TEST_WITH(limits_must_make_sense, begin_equal, NULL) {
     p.max_noise_percent = 1;
     p.max_samples = 3;
-    assert_int_equal(measure(&p, &row), SM_ERR_INVALID);
-    sm_row_free(&row);
-    p = equal_samples();
+    measure(SM_ERR_INVALID);
+    begin_equal(state);
     p.max_noise_percent = -1;
-    assert_int_equal(measure(&p, &row), SM_ERR_INVALID);
-    sm_row_free(&row);
-    p = equal_samples();
+    measure(SM_ERR_INVALID);
+    begin_equal(state);
     p.n_warmup = -2;
-    assert_int_equal(measure(&p, &row), SM_ERR_INVALID);
-    sm_row_free(&row);
+    measure(SM_ERR_INVALID);
     assert_int_equal(fake.n_steps, 0);
 }
 
 // The sensors are read at the edges of the headline pass, and the row tells what they said.
-TEST_WITH(sensors_are_in_the_row, fake_reset, NULL) {
-    SM_AT_END(sm_row_free) sm_row row;
-    sm_protocol p = equal_samples();
-    assert_int_equal(measure(&p, &row), SM_OK);
+TEST_WITH(sensors_are_in_the_row, begin_equal, NULL) {
+    measure(SM_OK);
     assert_true(row.sensors.minor_faults >= 0 && row.sensors.involuntary_switches >= 0);
     assert_true(json_is_object(sm_json_get(row.context, "sensors_absent")));
     assert_int_equal(fake.n_allocating_steps, 0);
