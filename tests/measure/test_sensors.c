@@ -31,24 +31,48 @@ static void make_machine(void) {
     temp_put_text("sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count", "1\n");
 }
 
-static bool warns(const sm_row *row, const char *text) {
-    for (size_t i = 0; i < json_array_size(row->warnings); i++) {
-        if (strstr(json_string_value(json_array_get(row->warnings, i)), text) != NULL) {
+static sm_sensors *sensors; // of the test, and
+static sm_row row;          // what they reported
+
+// Sensors of the machine in the folder, and of a device; "": the host.
+static void open_sensors(const char *root, const char *gpu) {
+    sm_sensors_close(sensors);
+    sm_sensors_open(root, gpu, &sensors);
+    sm_row_free(&row);
+    sm_row_init(&row);
+    SM_ROW_TEXT(row.gpu_info, gpu);
+}
+
+static int set_up(void **state) {
+    if (temp_folder_make(state) != 0) {
+        return -1;
+    }
+    make_machine();
+    open_sensors(temp_folder, "");
+    return 0;
+}
+
+static int tear_down(void **state) {
+    sm_sensors_close(sensors);
+    sensors = NULL;
+    return temp_folder_remove(state);
+}
+
+static bool warns(const char *text) {
+    for (size_t i = 0; i < json_array_size(row.warnings); i++) {
+        if (strstr(json_string_value(json_array_get(row.warnings, i)), text) != NULL) {
             return true;
         }
     }
     return false;
 }
 
-static const char *why_absent(const sm_row *row, const char *sensor) {
-    return json_string_value(json_object_get(json_object_get(row->context, "sensors_absent"), sensor));
+static const char *why_absent(const char *sensor) {
+    return json_string_value(json_object_get(json_object_get(row.context, "sensors_absent"), sensor));
 }
 
-TEST_WITH(reads_a_machine, temp_folder_make, temp_folder_remove) {
-    sm_sensors *sensors = NULL;
+TEST_WITH(reads_a_machine, set_up, tear_down) {
     sm_reading r;
-    make_machine();
-    sm_sensors_open(temp_folder, "", &sensors);
     sm_sensors_read(sensors, &r);
     assert_int_equal(r.busy_ticks, 150);
     assert_int_equal(r.steal_ticks, 5);
@@ -61,17 +85,12 @@ TEST_WITH(reads_a_machine, temp_folder_make, temp_folder_remove) {
     assert_true(r.temperature_c == 45.5);
     assert_int_equal(r.gpu_energy_mj, SM_ABSENT);
     assert_true(r.own_cpu_ns > 0 && r.minor_faults > 0 && r.time_ns > 0);
-    sm_sensors_close(sensors);
 }
 
 // Everything goes wrong at once: each says so, and in figures.
-TEST_WITH(a_spoiled_measurement_says_why, temp_folder_make, temp_folder_remove) {
-    sm_sensors *sensors = NULL;
+TEST_WITH(a_spoiled_measurement_says_why, set_up, tear_down) {
     sm_reading before;
     sm_reading after;
-    SM_AT_END(sm_row_free) sm_row row;
-    make_machine();
-    sm_sensors_open(temp_folder, "", &sensors);
     sm_sensors_read(sensors, &before);
     temp_put_text("proc/vmstat", "pswpin 4\npswpout 4\n");
     temp_put_text("sys/fs/cgroup/cpu.stat", "throttled_usec 5100\n");
@@ -88,7 +107,6 @@ TEST_WITH(a_spoiled_measurement_says_why, temp_folder_make, temp_folder_remove) 
     after.major_faults = before.major_faults + 7;
     after.involuntary_switches = before.involuntary_switches + 1000;
     after.frequency_mhz = 2000;
-    sm_row_init(&row);
     sm_sensors_report(sensors, &before, &after, 10, 20, &row);
     assert_true(row.sensors.own_cpus == 1);
     assert_true(row.sensors.other_cpus == 1.5);
@@ -107,54 +125,41 @@ TEST_WITH(a_spoiled_measurement_says_why, temp_folder_make, temp_folder_remove) 
         "steal",     "other processes kept 1.50 of 4", "preempted 1000",   "7 page faults",          "swapped",
         "powersave", "from 3000 to 2000 MHz",          "throttled itself", "limit of processor time"};
     for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
-        assert_true(warns(&row, expected[i]));
+        assert_true(warns(expected[i]));
     }
-    assert_non_null(why_absent(&row, "gpu"));
-    assert_null(why_absent(&row, "energy"));
-    sm_sensors_close(sensors);
+    assert_non_null(why_absent("gpu"));
+    assert_null(why_absent("energy"));
 }
 
-TEST_WITH(a_quiet_measurement_says_nothing, temp_folder_make, temp_folder_remove) {
-    sm_sensors *sensors = NULL;
+TEST_WITH(a_quiet_measurement_says_nothing, set_up, tear_down) {
     sm_reading before;
-    sm_row row;
-    make_machine();
     temp_put_text("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n");
-    sm_sensors_open(temp_folder, "", &sensors);
+    open_sensors(temp_folder, "");
     sm_sensors_read(sensors, &before);
     sm_reading after = before;
     after.time_ns += 1000000;
-    sm_row_init(&row);
     sm_sensors_report(sensors, &before, &after, 1, 1, &row);
     assert_int_equal(json_array_size(row.warnings), 0);
     assert_true(isnan(row.sensors.other_cpus)); // a millisecond: ticks cannot tell
-    assert_non_null(why_absent(&row, "load"));
-    sm_row_free(&row);
+    assert_non_null(why_absent("load"));
     after.swap_out_pages += 1;
-    sm_row_init(&row);
     sm_sensors_report(sensors, &before, &after, 1, 1, &row);
     assert_int_equal(json_array_size(row.warnings), 1);
-    assert_true(warns(&row, "the machine swapped (0 bytes in"));
-    sm_row_free(&row);
-    sm_sensors_close(sensors);
+    assert_true(warns("the machine swapped (0 bytes in"));
 }
 
 // A machine that tells nothing: null with a reason each, and no failure.
-TEST_WITH(absent_sensors_have_reasons, temp_folder_make, temp_folder_remove) {
+TEST_WITH(absent_sensors_have_reasons, set_up, tear_down) {
     static const char *const names[] = {"energy",          "temperature", "governor", "frequency", "throttle_count",
                                         "quota_throttled", "load",        "swap",     "gpu"};
-    sm_sensors *sensors = NULL;
     sm_reading r;
-    SM_AT_END(sm_row_free) sm_row row;
-    sm_sensors_open(temp_path("nothing"), "No such device", &sensors);
+    open_sensors(temp_path("nothing"), "No such device");
     sm_sensors_read(sensors, &r);
     sm_reading later = r;
     later.time_ns += INT64_C(1000000000);
-    sm_row_init(&row);
-    SM_ROW_TEXT(row.gpu_info, "No such device");
     sm_sensors_report(sensors, &r, &later, 1, 1, &row);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        FAIL_IF(why_absent(&row, names[i]) == NULL, "%s: no reason", names[i]);
+        FAIL_IF(why_absent(names[i]) == NULL, "%s: no reason", names[i]);
     }
     assert_int_equal(row.sensors.swap_in_bytes, SM_ABSENT);
     assert_int_equal(row.sensors.throttle_count, SM_ABSENT);
@@ -162,58 +167,42 @@ TEST_WITH(absent_sensors_have_reasons, temp_folder_make, temp_folder_remove) {
     json_auto_t *record = sm_row_to_json(&row);
     assert_true(json_is_null(sm_json_get(record, "sensors.swap_in_bytes")));
     assert_true(json_is_null(sm_json_get(record, "sensors.governor")));
-    sm_sensors_close(sensors);
 }
 
 // The energy of the host says nothing of a device of its own.
-TEST_WITH(host_energy_is_not_a_devices, temp_folder_make, temp_folder_remove) {
-    sm_sensors *sensors = NULL;
+TEST_WITH(host_energy_is_not_a_devices, set_up, tear_down) {
     sm_reading r;
-    SM_AT_END(sm_row_free) sm_row row;
-    make_machine();
-    sm_sensors_open(temp_folder, "No such device", &sensors);
+    open_sensors(temp_folder, "No such device");
     sm_sensors_read(sensors, &r);
-    sm_row_init(&row);
-    SM_ROW_TEXT(row.gpu_info, "No such device");
     sm_sensors_report(sensors, &r, &r, 1, 1, &row);
     assert_true(isnan(row.energy_j));
     assert_string_equal(row.energy_source, "");
-    sm_sensors_close(sensors);
 }
 
 // AMD's and Intel's drivers count microjoules in hwmon; of two cards nobody knows which is measured.
-TEST_WITH(energy_of_a_card_by_its_driver, temp_folder_make, temp_folder_remove) {
+TEST_WITH(energy_of_a_card_by_its_driver, set_up, tear_down) {
     static const char *const drivers[] = {"amdgpu", "xe"};
     for (int i = 0; i < 3; i++) {
-        sm_sensors *sensors = NULL;
         sm_reading before, after;
-        SM_AT_END(sm_row_free) sm_row row;
-        make_machine();
         temp_put_text("sys/class/hwmon/hwmon7/name", i == 1 ? "xe\n" : "amdgpu\n");
         temp_put_text("sys/class/hwmon/hwmon7/energy1_input", "5000000\n");
         if (i == 2) {
             temp_put_text("sys/class/hwmon/hwmon8/name", "xe\n");
             temp_put_text("sys/class/hwmon/hwmon8/energy1_input", "5000000\n");
         }
-        sm_sensors_open(temp_folder, drivers[i % 2], &sensors);
+        open_sensors(temp_folder, drivers[i % 2]);
         sm_sensors_read(sensors, &before);
         temp_put_text("sys/class/hwmon/hwmon7/energy1_input", "205000000\n");
         sm_sensors_read(sensors, &after);
         after.time_ns = before.time_ns + 2000000000;
-        sm_row_init(&row);
-        SM_ROW_TEXT(row.gpu_info, drivers[i % 2]);
         sm_sensors_report(sensors, &before, &after, 10, 100, &row);
         assert_true(i < 2 ? fabs(row.energy_j - 20) < 1e-12 : isnan(row.energy_j));
         assert_string_equal(row.energy_source, i < 2 ? "hwmon, the whole card" : "");
-        sm_sensors_close(sensors);
     }
 }
 
 // A card's counter moves so seldom that of a short time it tells nothing, and of parts left out less.
-TEST_WITH(energy_of_a_card_needs_time, temp_folder_make, temp_folder_remove) {
-    sm_sensors *sensors = NULL;
-    make_machine();
-    sm_sensors_open(temp_folder, "No such device", &sensors);
+TEST_WITH(energy_of_a_card_needs_time, set_up, tear_down) {
     const struct {
         double seconds;
         int n_left_out;
@@ -221,21 +210,18 @@ TEST_WITH(energy_of_a_card_needs_time, temp_folder_make, temp_folder_remove) {
     } cases[] = {{0.07, 0, false}, {0.9, 0, false}, {1.1, 0, true}, {1.9, 3, false}, {2.1, 3, true}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         sm_reading before;
-        SM_AT_END(sm_row_free) sm_row row;
+        open_sensors(temp_folder, "Some card");
         sm_sensors_read(sensors, &before);
         sm_reading after = before;
         before.n_left_out = cases[i].n_left_out;
         before.gpu_energy_mj = 5000;
         after.gpu_energy_mj = 5000 + 200000;
         after.time_ns += (int64_t)(cases[i].seconds * 1e9);
-        sm_row_init(&row);
-        SM_ROW_TEXT(row.gpu_info, "Some card");
         sm_sensors_report(sensors, &before, &after, 10, 100, &row);
         assert_true(cases[i].is_known ? fabs(row.energy_j - 20) < 1e-12 : isnan(row.energy_j));
         assert_true(cases[i].is_known ==
-                    (why_absent(&row, "energy") == NULL || strstr(why_absent(&row, "energy"), "moves") == NULL));
+                    (why_absent("energy") == NULL || strstr(why_absent("energy"), "moves") == NULL));
     }
-    sm_sensors_close(sensors);
 }
 
 // A check in the middle of what is measured takes time, processor and energy that are not the measurement's.
