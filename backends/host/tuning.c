@@ -50,7 +50,7 @@ static json_t *check_document(const host_tuning *tuning, json_t *document, const
 
 // Adds the file's choices to the existing ones, which take precedence.
 static void read_choices(host_tuning *tuning) {
-    char *text = NULL;
+    SM_FREED char *text = NULL;
     size_t size_bytes = 0;
     if (tuning->path[0] == '\0') {
         return;
@@ -62,7 +62,7 @@ static void read_choices(host_tuning *tuning) {
     if (text == NULL) {
         return;
     }
-    json_t *document = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, NULL);
+    json_auto_t *document = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, NULL);
     const char *wrong = NULL;
     json_t *choices = check_document(tuning, document, &wrong);
     if (choices != NULL) {
@@ -70,8 +70,6 @@ static void read_choices(host_tuning *tuning) {
     } else {
         warn(tuning, "%.150s: ignored, it %s: choices are measured again", tuning->path, wrong);
     }
-    json_decref(document);
-    free(text);
 }
 
 host_tuning *host_tuning_open(const char *key) {
@@ -108,9 +106,9 @@ void host_tuning_save(host_tuning *tuning) {
         return;
     }
     read_choices(tuning);
-    json_t *document =
+    json_auto_t *document =
         json_pack("{s:i, s:s, s:O}", "stepmark_tuning", FORMAT, "key", tuning->key, "choices", tuning->choices);
-    char *text = document == NULL ? NULL : json_dumps(document, JSON_INDENT(2) | JSON_SORT_KEYS);
+    SM_FREED char *text = document == NULL ? NULL : json_dumps(document, JSON_INDENT(2) | JSON_SORT_KEYS);
     if (text == NULL) {
         warn(tuning, "choices are not remembered: they cannot be written as JSON");
     } else if (host_cache_write(tuning->path, text, strlen(text)) != SM_OK) {
@@ -118,8 +116,6 @@ void host_tuning_save(host_tuning *tuning) {
     } else {
         tuning->changed = false;
     }
-    free(text);
-    json_decref(document);
 }
 
 const char *host_tuning_warning(const host_tuning *tuning) { return tuning->warning; }

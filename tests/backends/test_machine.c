@@ -6,8 +6,7 @@
 TEST(test_machine_facts) {
     setenv("OMP_STEPMARK_TEST", "a\xFF", 1);
     char *argv[] = {(char[]){"stepmark"}, (char[]){"\xC3\x28"}, NULL};
-    json_auto_t *facts = NULL;
-    facts = sm_machine_facts(2, argv);
+    json_auto_t *facts = sm_machine_facts(2, argv);
     assert_true(json_is_string(sm_json_get(facts, "kernel")));
     assert_true(json_integer_value(sm_json_get(facts, "memory_bytes")) > 0);
     assert_true(json_integer_value(sm_json_get(facts, "cpu.threads")) > 0);

@@ -6,10 +6,9 @@
 const double fuzz_longest_us_per_byte = 5;
 
 void fuzz_one(const uint8_t *data, size_t size_bytes) {
-    SM_AT_END(sm_rows_free) sm_rows rows;
     size_t i;
     json_t *row;
-    rows = sm_rows_new();
+    SM_AT_END(sm_rows_free) sm_rows rows = sm_rows_new();
     SM_FREED char *text = fuzz_text(data, size_bytes);
     if (sm_rows_parse("rows", text, size_bytes, &rows) == SM_OK) {
         json_array_foreach(rows.rows, i, row) {

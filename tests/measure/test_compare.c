@@ -29,8 +29,7 @@ static double noise(double width) {
 TEST(signed_rank) {
     static const double a[] = {1, 1, 1, 1, 1, 1, 1, 1};
     static const double b[] = {1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08};
-    sm_difference d;
-    d = sm_compare_paired(a, b, 5, 0.05);
+    sm_difference d = sm_compare_paired(a, b, 5, 0.05);
     assert_true(fabs(d.p_value - 2.0 / 32) < 1e-12 && !d.has_interval);
     d = sm_compare_paired(a, b, 8, 0.01);
     assert_true(fabs(d.p_value - 2.0 / 256) < 1e-12 && d.has_interval);
@@ -53,8 +52,7 @@ TEST(rank_sum) {
     static const double b[] = {10, 20, 30, 40, 50};
     static const double c[] = {3.5, 20, 30, 40, 50}; // two of a above: U = 2
     static const double e[] = {2.5, 20, 30, 40, 50}; // three: U = 3
-    sm_difference d;
-    d = sm_compare_unpaired(a, 4, b, 4, 0.05);
+    sm_difference d = sm_compare_unpaired(a, 4, b, 4, 0.05);
     assert_true(fabs(d.p_value - 2.0 / 70) < 1e-12 && d.has_interval);
     d = sm_compare_unpaired(a, 5, c, 5, 0.05);
     assert_true(d.p_value <= 0.05 && d.lo > 0);
@@ -71,16 +69,14 @@ TEST(rank_sum) {
 TEST(large_samples) {
     double a[SM_COMPARE_EXACT + 1];
     double b[SM_COMPARE_EXACT + 1];
-    sm_difference exact;
-    sm_difference normal;
     for (int i = 0; i <= SM_COMPARE_EXACT; i++) {
         a[i] = noise(0.02);
         b[i] = noise(0.02) * 1.005;
     }
     a[SM_COMPARE_EXACT] = 1;
     b[SM_COMPARE_EXACT] = 1.005;
-    exact = sm_compare_unpaired(a, SM_COMPARE_EXACT, b, SM_COMPARE_EXACT, 0.01);
-    normal = sm_compare_unpaired(a, SM_COMPARE_EXACT + 1, b, SM_COMPARE_EXACT + 1, 0.01);
+    sm_difference exact = sm_compare_unpaired(a, SM_COMPARE_EXACT, b, SM_COMPARE_EXACT, 0.01);
+    sm_difference normal = sm_compare_unpaired(a, SM_COMPARE_EXACT + 1, b, SM_COMPARE_EXACT + 1, 0.01);
     assert_true(fabs(exact.p_value - normal.p_value) < 0.02 && fabs(exact.lo - normal.lo) < 0.002);
     exact = sm_compare_paired(a, b, SM_COMPARE_EXACT, 0.01);
     normal = sm_compare_paired(a, b, SM_COMPARE_EXACT + 1, 0.01);
@@ -270,9 +266,8 @@ TEST(identity_is_one) {
                                              : "3 / 5") == NULL,
                 "%s: differences %#x, order %d, text %s", column->name, sm_identity_difference(a, b),
                 sm_identity_order(a, b, part), text);
-        json_auto_t *sentences = NULL;
         json_auto_t *rows = json_pack("[OO]", a, b);
-        sentences = sm_fastest_sentences(rows);
+        json_auto_t *sentences = sm_fastest_sentences(rows);
         const bool is_work = (part & SM_SAME_WORK) != 0;
         const bool is_named = json_array_size(sentences) > 0;
         // The name of the backend stands in the device's, and a mode's text lacks what is usual.

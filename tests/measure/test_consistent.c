@@ -23,11 +23,10 @@ static int measure_all(void **state) {
         "loop " STEPS "-r 20 --accum 2",
         "run " STEPS "--op attention -r 7",
     };
-    SM_AT_END(sm_rows_free) sm_rows read = {0};
     if (temp_folder_make(state) != 0) {
         return -1;
     }
-    read = sm_rows_new();
+    SM_AT_END(sm_rows_free) sm_rows read = sm_rows_new();
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
         run(commands[i]);
         if (sm_rows_parse(commands[i], out, strlen(out), &read) != SM_OK) {
@@ -115,11 +114,10 @@ static void complete_op(json_t *row) {
 
 TEST(honest_rows_do_not) {
     char text[SM_CONTRADICTION_SIZE];
-    json_auto_t *references = NULL;
     size_t i;
     json_t *row;
     assert_true(json_array_size(rows) == 10);
-    references = sm_bundle_references();
+    json_auto_t *references = sm_bundle_references();
     json_array_extend(rows, references);
     json_array_foreach(rows, i, row) {
         FAIL_IF(sm_row_contradicts(row, text) || strcmp(sm_rows_status(row), "error") == 0, "row %zu: %s; %s", i, text,
@@ -214,12 +212,10 @@ TEST(steps_above_the_peak_are_named) {
 TEST(readers_leave_them_out) {
     json_auto_t *records = NULL;
     json_auto_t *refused = NULL;
-    SM_FREED char *line = NULL;
-    SM_AT_END(sm_rows_free) sm_rows read;
     json_auto_t *row = json_deep_copy(json_array_get(rows, 0));
     set(row, "median_ts", json_real(1e9));
-    line = sm_json_dump(row);
-    read = sm_rows_new();
+    SM_FREED char *line = sm_json_dump(row);
+    SM_AT_END(sm_rows_free) sm_rows read = sm_rows_new();
     assert_int_equal(sm_rows_parse("f", line, strlen(line), &read), SM_OK);
     const char *warning = json_string_value(json_array_get(read.warnings, 0));
     assert_non_null(strstr(warning, "f: line 1 contradicts itself, and its figures do not count: median_ts is 1e+09"));

@@ -348,10 +348,9 @@ static json_t *loop_row(double factor) {
 TEST(phases_change_against_a_baseline) {
     json_auto_t *now = loop_row(1.2);
     json_auto_t *rows = json_pack("[o, {s:s}, o]", loop_row(3), "status", "skipped", loop_row(1));
-    json_t *records;
     const json_t *baseline = sm_loop_baseline(rows, now);
     assert_ptr_equal(baseline, json_array_get(rows, 2)); // the last loop
-    records = sm_loop_records(now, baseline);
+    json_t *records = sm_loop_records(now, baseline);
     assert_int_equal(json_array_size(records), 3); // forward, step, undisturbed
     const json_t *forward = json_array_get(records, 0);
     assert_string_equal(json_string_value(json_object_get(forward, "phase")), "forward");

@@ -121,10 +121,9 @@ TEST(spreads_have_one_form) {
 // --- each subcommand ------------------------------------------------------------------------------
 
 TEST(run_names_what_differs) {
-    json_auto_t *sentences = NULL;
     json_auto_t *rows = json_pack("[o, o]", make_row("fused", 1, 1, 0), make_row("fused", 2, 1, 0));
     json_object_set_new(json_array_get(rows, 1), "n_threads", json_integer(1));
-    sentences = sm_fastest_sentences(rows);
+    json_auto_t *sentences = sm_fastest_sentences(rows);
     const char *sentence = json_string_value(json_array_get(sentences, 0));
     assert_non_null(sentence);
     assert_ptr_equal(strstr(sentence, "2 threads is 2.00"), sentence);
@@ -132,9 +131,8 @@ TEST(run_names_what_differs) {
 }
 
 TEST(run_names_no_factor) {
-    json_t *sentences;
     json_t *rows = make_rows(true);
-    sentences = sm_fastest_sentences(rows);
+    json_t *sentences = sm_fastest_sentences(rows);
     assert_int_equal(json_array_size(sentences), 1);
     assert_string_equal(json_string_value(json_array_get(sentences, 0)), "No verdict: " BUSY);
     json_decref(sentences);

@@ -63,7 +63,7 @@ TEST(a_timeline_holds_what_the_planner_says) {
         sm_model_config config = sm_model_size_find(sm_model_at(0), "tiny")->config;
         config.n_layer = 4;
         const sm_plan_options options = {TRAINING(2, 32, SM_F32), .recompute = ways[way % 3]};
-        sm_plan *plan = place_plan(&config, &options, way < 3 ? SM_MODE_FUSED : SM_MODE_NAIVE, 0);
+        SM_OWN(sm_plan) *plan = place_plan(&config, &options, way < 3 ? SM_MODE_FUSED : SM_MODE_NAIVE, 0);
         json_auto_t *timeline = sm_profile_timeline(plan, NULL, 7);
         const json_t *tensors = json_object_get(timeline, "tensors");
         const json_t *alive = json_object_get(timeline, "alive_bytes");
@@ -83,7 +83,6 @@ TEST(a_timeline_holds_what_the_planner_says) {
         assert_true(most <= (double)sm_plan_memory(plan, NULL));
         assert_true(sm_json_number(timeline, "tensor_bytes") == (double)sm_plan_memory(plan, NULL));
         assert_int_equal(json_array_size(json_object_get(timeline, "peak_largest")), 10);
-        sm_plan_free(plan);
     }
 }
 

@@ -60,8 +60,7 @@ TEST(damage_is_set_aside) {
 TEST(every_prefix) {
     static const char text[] = "[{\"avg_ns\": 5, \"a\": \"x}\\\"\", \"b\": [1]},\n {\"avg_ns\": 2}]\n";
     for (size_t n = 0; n < sizeof(text); n++) {
-        SM_AT_END(sm_rows_free) sm_rows rows;
-        rows = sm_rows_new();
+        SM_AT_END(sm_rows_free) sm_rows rows = sm_rows_new();
         sm_status status = sm_rows_parse("f", text, n, &rows);
         size_t n_rows = json_array_size(rows.rows);
         bool fits = status == SM_OK ? n_rows >= 1 && n_rows <= 2 : status == SM_ERR_FORMAT && n_rows == 0;
@@ -85,10 +84,9 @@ TEST(not_rows) {
         {"{\"colour\": 1, \"\\u001b[2J\": 2, \"size\": 3}", "its first object has colour, size;"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        SM_AT_END(sm_rows_free) sm_rows rows;
         const char *text = cases[i].text;
         const char *parts = textf("f.csv|no result row|-o json|%s", cases[i].has);
-        rows = sm_rows_new();
+        SM_AT_END(sm_rows_free) sm_rows rows = sm_rows_new();
         expect_failure(text, sm_rows_parse("f.csv", text, strlen(text), &rows), SM_ERR_FORMAT, parts);
         assert_int_equal(json_array_size(rows.rows), 0);
     }
@@ -197,8 +195,7 @@ TEST(damage_takes_no_longer) {
 
 TEST(interrupted) {
     volatile sig_atomic_t signal_came = 1;
-    SM_AT_END(sm_rows_free) sm_rows rows;
-    rows = sm_rows_new();
+    SM_AT_END(sm_rows_free) sm_rows rows = sm_rows_new();
     rows.interrupted = &signal_came;
     expect_failure("text", sm_rows_parse("f", "{\"avg_ns\": 5}", 13, &rows), SM_ERR_INTERRUPTED, "f|interrupted");
 }
@@ -297,14 +294,13 @@ TEST(own_rows_validate) {
 
 // Measured, skipped and failed rows of the program itself.
 TEST(rows_of_the_program_validate) {
-    SM_AT_END(sm_rows_free) sm_rows rows;
     const char *path = temp_path("run.jsonl");
     int status =
         system(textf("%s run -m tiny -b 1 --seq-len 8 -w 0 -r 2 -t 1 --backend cpu,reference --precision fp32,fp16 "
                      "--pass-type step,separate --no-peaks -o jsonl >%s 2>/dev/null",
                      SM_TEST_BINARY, path));
     assert_true(status >= 0);
-    rows = sm_rows_new();
+    SM_AT_END(sm_rows_free) sm_rows rows = sm_rows_new();
     expect_ok("read", sm_rows_read(path, &rows));
     assert_int_equal(json_array_size(rows.rows), 8);
     assert_int_equal(json_array_size(rows.warnings), 0);

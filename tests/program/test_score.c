@@ -89,11 +89,10 @@ TEST(the_losses_of_the_work) {
 
 // The first reference row that did this work with so many sequences, in that format.
 static json_t *find_row(int n_batch, const char *precision, const char *device) {
-    json_auto_t *references = NULL;
     json_t *found = NULL;
     size_t i;
     json_t *row;
-    references = sm_bundle_references();
+    json_auto_t *references = sm_bundle_references();
     json_array_foreach(references, i, row) {
         if (found == NULL && sm_json_number(row, "n_batch") == n_batch && sm_score_is_work(row) &&
             strcmp(sm_rows_text(row, "precision"), precision) == 0 &&
@@ -122,8 +121,7 @@ static char *make_block(json_t *row) {
 
 // Reads a text, which has one row.
 static json_t *read_one(const char *text) {
-    SM_AT_END(sm_rows_free) sm_rows rows = {0};
-    rows = sm_rows_new();
+    SM_AT_END(sm_rows_free) sm_rows rows = sm_rows_new();
     assert_int_equal(sm_rows_parse("post", text, strlen(text), &rows), SM_OK);
     assert_int_equal(json_array_size(rows.rows), 1);
     return json_incref(json_array_get(rows.rows, 0));
@@ -222,15 +220,13 @@ static char *replace_all(const char *text, const char *from, const char *to) {
 
 // The rows of a text, all of which must count.
 static void expect_honest(const char *text, size_t n_rows) {
-    sm_rows rows;
-    rows = sm_rows_new();
+    SM_AT_END(sm_rows_free) sm_rows rows = sm_rows_new();
     assert_int_equal(sm_rows_parse("post", text, strlen(text), &rows), SM_OK);
     assert_int_equal(json_array_size(rows.rows), n_rows);
     for (size_t i = 0; i < n_rows; i++) {
         assert_string_equal(sm_rows_text(json_array_get(rows.rows, i), "reason"), "");
         assert_counts(json_array_get(rows.rows, i));
     }
-    sm_rows_free(&rows);
 }
 
 TEST(what_programs_do_to_a_block) {
@@ -274,8 +270,7 @@ TEST(a_block_in_much_noise) {
         n += (size_t)sprintf(all + n, "%s", noise[drawn >> 16 & 7]);
     }
     sprintf(all + n, "\n%s", text);
-    sm_rows rows;
-    rows = sm_rows_new();
+    SM_AT_END(sm_rows_free) sm_rows rows = sm_rows_new();
     assert_int_equal(sm_rows_parse("noise", all, strlen(all), &rows), SM_OK);
     size_t n_honest = 0;
     size_t i;
@@ -284,7 +279,6 @@ TEST(a_block_in_much_noise) {
     assert_int_equal(n_honest, 2);
     json_auto_t *board = sm_score_board(rows.rows, NULL);
     assert_true(sm_json_number(json_array_get(board, 0), "place") == 1);
-    sm_rows_free(&rows);
 }
 
 TEST(a_block_has_no_names_of_hosts_users_and_paths) {
@@ -385,7 +379,7 @@ TEST(scaled_samples) {
     FAIL_IF(sm_score_lacks(score, processors, why), "it should count: %s", why);
     sm_json_set_new(processor, "median_ts", json_real(0.7 * sm_json_number(processor, "median_ts")));
     assert_lacks(score, processors, "1.43 times the reference score of the same device");
-    json_t *less = scale(find_row(1, "fp32", "cpu"), 0.7);
+    json_auto_t *less = scale(find_row(1, "fp32", "cpu"), 0.7);
     sm_json_set_new(less, "peak_flops", json_real(sm_json_number(less, "peak_flops") / 0.7));
     sm_json_set_new(less, "mfu", json_copy(json_object_get(score, "mfu")));
     less = through_block(less);
@@ -397,7 +391,6 @@ TEST(scaled_samples) {
         }
     }
     assert_lacks(less, NULL, "it computes 7.69e+11 FLOP/s, and 2 cores of AMD EPYC (Zen 5) 7.42e+11 at most");
-    json_decref(less);
 }
 
 // In both columns.
@@ -415,7 +408,7 @@ TEST(a_renamed_processor) {
         {"AMD EPYC 9015 8-Core Processor", 32, "its machine has 32 cores, and two of AMD EPYC 9015 8-Core Processor"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        json_t *row = find_row(1, "fp32", "cpu");
+        json_auto_t *row = find_row(1, "fp32", "cpu");
         sm_json_set_new(row, "cpu_info", json_string(cases[i].name));
         sm_json_set_new(row, "context.cpu.name", json_string(cases[i].name));
         sm_json_set_new(row, "context.device.name", json_string(cases[i].name));
@@ -426,7 +419,6 @@ TEST(a_renamed_processor) {
         } else {
             assert_lacks(row, NULL, cases[i].found);
         }
-        json_decref(row);
     }
 }
 
@@ -448,7 +440,7 @@ TEST(a_program_that_claims_too_much) {
     static const char *const measured[] = {"peak_flops", "mfu", "flops", "loss_check", "gradient_error"};
     for (int is_card = 0; is_card < 2; is_card++) {
         for (int i = 0; i < 2; i++) {
-            json_t *row = is_card ? make_row("bf16") : find_row(1, "fp32", "cpu");
+            json_auto_t *row = is_card ? make_row("bf16") : find_row(1, "fp32", "cpu");
             sm_json_set_new(row, "backend_used", json_string("pytorch-compile"));
             sm_json_set_new(row, "stop_reason", json_string("repetitions"));
             sm_json_set_new(row, "run_args", json_null());
@@ -464,7 +456,6 @@ TEST(a_program_that_claims_too_much) {
             } else {
                 assert_lacks(row, NULL, is_card ? "of the datasheet of NVIDIA H100 80GB HBM3" : "it computes ");
             }
-            json_decref(row);
         }
     }
 }
@@ -509,7 +500,7 @@ TEST(one_field_is_forged) {
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char why[SM_SCORE_TEXT_SIZE];
-        json_t *row = strcmp(cases[i].of, "cpu") == 0 ? make_processor_row() : make_row(cases[i].of);
+        json_auto_t *row = strcmp(cases[i].of, "cpu") == 0 ? make_processor_row() : make_row(cases[i].of);
         if (cases[i].value[0] == '\0') {
             json_object_del(row, cases[i].field);
         } else {
@@ -518,7 +509,6 @@ TEST(one_field_is_forged) {
         row = through_block(row);
         const bool is_named = sm_score_lacks(row, NULL, why) && strstr(why, cases[i].found) != NULL;
         FAIL_IF(is_named != (cases[i].found[0] != '\0'), "%s = %s: \"%s\"", cases[i].field, cases[i].value, why);
-        json_decref(row);
     }
     json_auto_t *honest = through_block(make_processor_row());
     assert_counts(honest);
@@ -526,16 +516,15 @@ TEST(one_field_is_forged) {
 
 // Times in another unit, with all that follows from them.
 TEST(a_unit_is_swapped) {
-    json_t *row = scale(make_row("bf16"), 1e-2);
+    json_auto_t *row = scale(make_row("bf16"), 1e-2);
     json_object_del(row, "noise_percent"); // which the rounded times would contradict
     row = through_block(row);
     assert_lacks(row, NULL, "its steps take 0.0");
-    json_decref(row);
 }
 
 // Processors that share a name have other clocks: held to their own peaks.
 TEST(a_faster_processor_of_the_same_name_is_honest) {
-    json_t *row = scale(make_processor_row(), 0.6);
+    json_auto_t *row = scale(make_processor_row(), 0.6);
     json_auto_t *references = json_pack("[o]", make_processor_row());
     sm_json_set_new(row, "mfu", json_copy(json_object_get(json_array_get(references, 0), "mfu")));
     sm_json_set_new(row, "peak_flops", json_real(sm_json_number(row, "peak_flops") / 0.6));
@@ -544,7 +533,6 @@ TEST(a_faster_processor_of_the_same_name_is_honest) {
     char why[SM_SCORE_TEXT_SIZE];
     row = through_block(row);
     FAIL_IF(sm_score_lacks(row, references, why), "%s", why);
-    json_decref(row);
 }
 
 TEST(other_data_and_batches) {

@@ -311,9 +311,8 @@ static void print_loops(FILE *out, int first, int last) {
     assert_non_null(file);
     json_auto_t *before = read_line(file);
     json_auto_t *after = read_line(file);
-    json_auto_t *records = NULL;
     fclose(file);
-    records = sm_loop_records(last > first ? after : before, last > first ? before : NULL);
+    json_auto_t *records = sm_loop_records(last > first ? after : before, last > first ? before : NULL);
     assert_int_equal(sm_record_write_all(&sm_loop_table, SM_FORMAT_TEXT, out, records), SM_OK);
 }
 

@@ -398,8 +398,7 @@ TEST(a_course_has_a_page_and_its_tables) {
     assert_non_null(strstr(tables, "first\\_step ms & forward\\_avg ms"));
     assert_non_null(strstr(tables, "\\end{document}"));
     assert_null(strstr(tables, "Exchanges")); // one process has none
-    SM_AT_END(sm_rows_free) sm_rows rows = {0};
-    rows = sm_rows_new();
+    SM_AT_END(sm_rows_free) sm_rows rows = sm_rows_new();
     assert_int_equal(sm_rows_read(temp_path("course.jsonl"), &rows), SM_OK);
     for (size_t i = 0; i < json_array_size(rows.rows); i++) {
         const json_t *args = json_object_get(json_array_get(rows.rows, i), "run_args");

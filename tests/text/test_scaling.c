@@ -213,11 +213,10 @@ TEST(records) {
     static const int sizes[][2] = {{1, 16}, {2, 16}, {4, 16}};
     char *paths[MOST_RUNS];
     static sm_scaling s;
-    json_auto_t *rows = NULL;
     const sm_work strong = SM_WORK_FIXED;
     make_runs(sizes, 3, "records", paths);
     expect_ok("scaling", scaling_of(paths, 3, &s));
-    rows = sm_scaling_records(&s, &strong);
+    json_auto_t *rows = sm_scaling_records(&s, &strong);
     const json_t *four = json_array_get(rows, 2);
     assert_string_equal(json_string_value(json_object_get(four, "kind")), "measured");
     const json_t *published = json_array_get(rows, json_array_size(rows) - 1);

@@ -210,9 +210,8 @@ TEST(schema) {
 TEST(facts) {
     static char program[] = "stepmark";
     char *argv[] = {program, NULL};
-    json_t *f = NULL;
     unsetenv("SLURM_JOB_ID");
-    f = sm_training_facts(1, argv, NULL);
+    json_t *f = sm_training_facts(1, argv, NULL);
     assert_true(json_is_null(json_object_get(f, "scheduler")));
     assert_true(json_is_object(sm_json_get(f, "hardware.cpu")));
     json_decref(f);

@@ -33,12 +33,11 @@ static bool openmp_binds(void) { return omp_get_proc_bind() != omp_proc_bind_fal
 // Adds the processors of one of OpenMP's places.
 static void add_place(int place, hwloc_bitmap_t set) {
     const int n = omp_get_place_num_procs(place);
-    int *processors = sm_calloc((size_t)n + 1, sizeof *processors);
+    SM_FREED int *processors = sm_calloc((size_t)n + 1, sizeof *processors);
     omp_get_place_proc_ids(place, processors);
     for (int i = 0; i < n; i++) {
         hwloc_bitmap_set(set, (unsigned)processors[i]);
     }
-    free(processors);
 }
 
 // The processors of the process: the mask of its first thread, unless OpenMP has reduced that.
