@@ -382,15 +382,6 @@ static void list_unmatched(sm_comparison *c, const run_groups *groups, const run
 
 // --- all -------------------------------------------------------------------------------------
 
-static void show_interval(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    double lo = sm_json_number(record, column->name);
-    double hi = sm_json_number(record, "ci_hi_percent");
-    text[0] = '\0';
-    if (isfinite(lo) && isfinite(hi)) {
-        snprintf(text, size_bytes, "%+.2f to %+.2f%%", lo, hi);
-    }
-}
-
 static const sm_column compare_columns[] = {
     SM_TEXT("verdict", "B against A: faster, slower, no-difference or inconclusive", .heading = "verdict",
             .rank = SM_RANK_ALWAYS),
@@ -403,7 +394,8 @@ static const sm_column compare_columns[] = {
     SM_REAL("median_b_ns", "ns", "median of B's values", .heading = "B ms", .show = sm_show_ms, .rank = 5),
     SM_REAL("change_percent", "%", "time of B against A's, Hodges-Lehmann; above zero: slower", .heading = "change",
             .format = "%+.2f%%", .rank = SM_RANK_ALWAYS),
-    SM_REAL("ci_lo_percent", "%", "lower end of its interval", .heading = "interval", .show = show_interval, .rank = 7),
+    SM_REAL("ci_lo_percent", "%", "lower end of its interval", .heading = "interval", .format = "", .rank = 7,
+            .beside = "%+.2f to %+.2f%%", .lo = "ci_lo_percent", .hi = "ci_hi_percent"),
     SM_REAL("ci_hi_percent", "%", "upper end"),
     SM_REAL("confidence", "", "of the interval"),
     SM_REAL("p_value", "", "probability of a difference at least as large by chance", .heading = "p",

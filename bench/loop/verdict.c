@@ -192,19 +192,6 @@ enum { NAME_SIZE = 64 };
 
 static const double alpha = 0.05;
 
-// "-3.1% (-4.0 to -2.2)"; without an interval "-3.1%".
-static void show_change(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    const double percent = sm_json_number(record, column->name);
-    const double lo = sm_json_number(record, "change_lo_percent");
-    const double hi = sm_json_number(record, "change_hi_percent");
-    text[0] = '\0';
-    if (isfinite(percent) && isfinite(lo) && isfinite(hi)) {
-        snprintf(text, size_bytes, "%+.1f%% (%+.1f to %+.1f)", percent, lo, hi);
-    } else if (isfinite(percent)) {
-        snprintf(text, size_bytes, "%+.1f%%", percent);
-    }
-}
-
 static const sm_column columns[] = {
     SM_COLUMN_OF_MODEL,
     SM_COLUMN_OF_TEST,
@@ -220,7 +207,8 @@ static const sm_column columns[] = {
     SM_REAL("alone_ts", "tokens/s", "throughput that it alone would allow", .heading = "tokens/s alone",
             .show = sm_show_count, .rank = 6),
     SM_INTEGER("baseline_ns", "ns", "the baseline's", .heading = "baseline ms", .show = sm_show_ms, .rank = 5),
-    SM_REAL("change_percent", "%", "against the baseline", .heading = "change (95%)", .show = show_change, .rank = 7),
+    SM_REAL("change_percent", "%", "against the baseline", .heading = "change (95%)", .rank = 7, .format = "%+.1f%%",
+            .beside = " (%+.1f to %+.1f)", .lo = "change_lo_percent", .hi = "change_hi_percent"),
     SM_REAL("change_lo_percent", "%", "its 95% interval; null below six steps a side"),
     SM_REAL("change_hi_percent", "%", "its upper end"),
     SM_JSON("warnings", "disturbances of the figures", .heading = "warning", .view = SM_SHOWN_AS_NOTES),

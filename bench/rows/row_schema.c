@@ -34,7 +34,6 @@ static void show_accumulation(const json_t *record, const sm_column *column, cha
 static void show_unaccounted(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     double part_ns = sm_json_number(record, column->name);
     double whole_ns = sm_json_number(record, "attribution_ns");
-    text[0] = '\0';
     if (isfinite(part_ns) && whole_ns > 0) {
         snprintf(text, size_bytes, "%.1f%%", 100 * part_ns / whole_ns);
     }
@@ -53,10 +52,8 @@ static void show_check(const json_t *record, const sm_column *column, char *text
 }
 
 // For a terminal.
-static void show_nothing(SM_UNUSED const json_t *record, SM_UNUSED const sm_column *column, char *text,
-                         SM_UNUSED size_t size_bytes) {
-    text[0] = '\0';
-}
+static void show_nothing(SM_UNUSED const json_t *record, SM_UNUSED const sm_column *column, SM_UNUSED char *text,
+                         SM_UNUSED size_t size_bytes) {}
 
 // "ok", "ok, noisy" or "oom: 9.1 GiB needed, 6.0 GiB free"
 static void show_status(const json_t *record, SM_UNUSED const sm_column *column, char *text, size_t size_bytes) {

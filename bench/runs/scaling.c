@@ -528,7 +528,6 @@ void sm_scaling_fit_points(const sm_scaling_point *points, size_t n, sm_scaling_
 static void show_speedup(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     const double speedup = sm_json_number(record, column->name);
     const double half = sm_json_number(record, "speedup_half");
-    text[0] = '\0';
     if (isfinite(speedup)) {
         snprintf(text, size_bytes, half > 0 ? "%.2f ± %.2f" : "%.2f", speedup, half);
     }
@@ -555,7 +554,6 @@ static void show_kind(const json_t *record, const sm_column *column, char *text,
 static void show_bar(const json_t *record, SM_UNUSED const sm_column *column, char *text, size_t size_bytes) {
     double n = round(10 * sm_json_number(record, "efficiency"));
     const bool is_predicted = strcmp(json_string_value(json_object_get(record, "kind")), "predicted") == 0;
-    text[0] = '\0';
     for (size_t used = 0; n >= 1 && used < 15 * 3 && used + 4 < size_bytes; n--, used += 3) {
         memcpy(text + used, is_predicted ? "░" : "█", 4);
     }

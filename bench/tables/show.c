@@ -133,10 +133,15 @@ void sm_show_plain(const json_t *record, const sm_column *column, char *text, si
 }
 
 void sm_show_real(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    double value = sm_json_number(record, column->name);
-    text[0] = '\0';
+    const double scale = column->scale != 0 ? column->scale : 1;
+    const double value = scale * sm_json_number(record, column->name);
+    const double lo = column->beside != NULL ? scale * sm_json_number(record, column->lo) : NAN;
+    const double hi = column->beside != NULL ? scale * sm_json_number(record, column->hi) : NAN;
     if (isfinite(value)) {
         snprintf(text, size_bytes, column->format != NULL ? column->format : "%.4g", value);
+    }
+    if (isfinite(value) && isfinite(lo) && isfinite(hi)) {
+        sm_append(text, size_bytes, column->beside, lo, hi);
     }
 }
 
@@ -174,8 +179,7 @@ void sm_show_scaled(const json_t *record, const sm_column *column, char *text, s
 }
 
 void sm_show_percent(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    double value = sm_json_number(record, column->name);
-    text[0] = '\0';
+    const double value = sm_json_number(record, column->name);
     if (isfinite(value)) {
         snprintf(text, size_bytes, "%.1f%%", 100 * value);
     }

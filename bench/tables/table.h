@@ -30,7 +30,7 @@ typedef struct {
 typedef struct sm_column sm_column;
 
 // Writes a record's Markdown cell, for instance "12.3 ± 0.4%" from two fields; "" shows as "-". show.h has the usual
-// functions.
+// functions. `text` is "" before.
 typedef void (*sm_show)(const json_t *record, const sm_column *column, char *text, size_t size_bytes);
 
 enum { SM_CELL_SIZE = 1024 };
@@ -57,8 +57,10 @@ struct sm_column {
     // Markdown.
     const char *heading; // NULL: not shown
     sm_column_view view;
-    sm_show show;       // NULL: by the type
-    const char *format; // of a finite SM_COLUMN_REAL, for printf; NULL: "%.4g"
+    sm_show show;                 // NULL: by the type
+    const char *format;           // of a finite SM_COLUMN_REAL, for printf; NULL: "%.4g"
+    double scale;                 // multiplies what is shown of it; 0: 1
+    const char *beside, *lo, *hi; // " (%.2f-%.2f)", for fields of its interval; NULL: none
 
     // Text. Columns that do not fit are omitted, the lowest rank first.
     int rank;                  // 0: never shown, if another column of the table has a rank

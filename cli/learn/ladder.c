@@ -58,7 +58,6 @@ static void show_rate(const json_t *record, const sm_column *column, char *text,
 
 static void show_times(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     const double times = sm_json_number(record, column->name);
-    text[0] = '\0';
     if (isfinite(times)) {
         snprintf(text, size_bytes, times < 10 ? "%.2f x" : "%.1f x", times);
     }
@@ -101,7 +100,7 @@ static void show_times(const json_t *record, const sm_column *column, char *text
     X("ceiling_ns", REAL, "ns", "the least time that measured ceilings allow", r->ceiling.ns, .heading = NULL)         \
     X("bound", TEXT, "", "which of them that is: compute or memory", bound, .heading = NULL)
 
-CLI_LISTED_TABLE(cli_ladder_table, "ladder", COLUMN_LIST)
+const sm_table cli_ladder_table = CLI_LISTED_TABLE("ladder", COLUMN_LIST);
 
 // `before`: NULL for the first.
 static json_t *make_record(const sm_ladder *ladder, const sm_ladder_result *r, const sm_rung_result *rung,

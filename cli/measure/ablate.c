@@ -7,19 +7,6 @@
 #include "bench/tables/show.h"
 #include "cli/measure/measure.h"
 
-// "1.12 (1.10-1.15)"
-static void show_ratio(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    double ratio = sm_json_number(record, column->name);
-    double low = sm_json_number(record, "ratio_ci95_lo");
-    double high = sm_json_number(record, "ratio_ci95_hi");
-    text[0] = '\0';
-    if (isfinite(ratio) && isfinite(low) && isfinite(high)) {
-        snprintf(text, size_bytes, "%.3f (%.3f-%.3f)", ratio, low, high);
-    } else if (isfinite(ratio)) {
-        snprintf(text, size_bytes, "%.3f", ratio);
-    }
-}
-
 static const sm_column columns[] = {
     SM_COLUMN_OF_MODEL,
     SM_COLUMN_OF_TEST,
@@ -30,7 +17,8 @@ static const sm_column columns[] = {
     SM_INTEGER("without_ns", "ns", "median step without this one", .heading = "without ms", .show = sm_show_ms,
                .rank = 6),
     SM_REAL("ratio", "", "without / with, median of the rounds: above 1 the rewrite is worth it",
-            .heading = "without / with (95%)", .show = show_ratio, .rank = SM_RANK_ALWAYS),
+            .heading = "without / with (95%)", .rank = SM_RANK_ALWAYS, .format = "%.3f", .beside = " (%.3f-%.3f)",
+            .lo = "ratio_ci95_lo", .hi = "ratio_ci95_hi"),
     SM_REAL("ratio_ci95_lo", "", "95% confidence interval of it; null below 6 rounds"),
     SM_REAL("ratio_ci95_hi", "", "its upper end"),
     SM_INTEGER("n_rounds", "", "rounds of with, without, without, with", .heading = "rounds"),

@@ -41,7 +41,7 @@ static int64_t known(size_t value) { return value > 0 ? (int64_t)value : SM_ABSE
     X("warnings", JSON, "", "causes of slowness on this machine", cli_device_warnings(info), .heading = "warning",  \
       .view = SM_SHOWN_AS_NOTES)
 
-CLI_LISTED_TABLE(cli_devices_table, "devices", COLUMN_LIST)
+const sm_table cli_devices_table = CLI_LISTED_TABLE("devices", COLUMN_LIST);
 
 sm_status cli_devices(const cli_options *options) {
     SM_OWN(json_t) *records = json_array();
@@ -83,20 +83,8 @@ static void show_rate(const json_t *record, const sm_column *column, char *text,
 static void show_shortfall(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     double best = sm_json_number(record, "best");
     double median = sm_json_number(record, column->name);
-    text[0] = '\0';
     if (best > 0 && isfinite(median)) {
         snprintf(text, size_bytes, "%.1f%%", 100 * (median / best - 1));
-    }
-}
-
-// "3.71 (3.70-3.72)" GHz
-static void show_clock(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    double clock = sm_json_number(record, column->name);
-    double low = sm_json_number(record, "clock_low_hz");
-    double high = sm_json_number(record, "clock_high_hz");
-    text[0] = '\0';
-    if (isfinite(clock)) {
-        snprintf(text, size_bytes, "%.2f (%.2f-%.2f)", clock / 1e9, low / 1e9, high / 1e9);
     }
 }
 
@@ -127,7 +115,8 @@ static double per_cycle(const sm_device_info *info, const sm_ceiling *c) {
     X("n_trials", INTEGER, "", "trials of some milliseconds each", c->n_trials > 0 ? c->n_trials : SM_ABSENT,         \
       .heading = NULL)                                                                                                \
     X("clock_hz", REAL, "Hz", "processor clock right after the trials, median", positive(c->clock_hz),                \
-      .heading = "clock GHz", .show = show_clock, .rank = 4)                                                          \
+      .heading = "clock GHz", .rank = 4, .scale = 1e-9, .format = "%.2f", .beside = " (%.2f-%.2f)",                   \
+      .lo = "clock_low_hz", .hi = "clock_high_hz")                                                                    \
     X("clock_low_hz", REAL, "Hz", "lowest clock of any trial and thread",                                             \
       c->clock_hz > 0 ? positive(c->clock_low_hz) : NAN, .heading = NULL)                                             \
     X("clock_high_hz", REAL, "Hz", "highest clock", c->clock_hz > 0 ? positive(c->clock_high_hz) : NAN,               \
@@ -139,7 +128,7 @@ static double per_cycle(const sm_device_info *info, const sm_ceiling *c) {
     X("warnings", JSON, "", "causes of slowness on this machine", cli_device_warnings(info), .heading = "warning",    \
       .view = SM_SHOWN_AS_NOTES)
 
-CLI_LISTED_TABLE(cli_peaks_table, "peaks", CEILING_LIST)
+const sm_table cli_peaks_table = CLI_LISTED_TABLE("peaks", CEILING_LIST);
 
 typedef struct {
     sm_record_writer *writer;

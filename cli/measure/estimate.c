@@ -157,7 +157,7 @@ static sm_status estimate_one(const estimator *e, const cli_job *job) {
     // For a single configuration: one line for each field.
     for (int i = 0; i < cli_estimate_table.n_columns; i++) {
         const sm_column *column = &columns[i];
-        char text[SM_CELL_SIZE];
+        char text[SM_CELL_SIZE] = "";
         bool is_bytes = strcmp(column->unit, "bytes") == 0;
         sm_show show = is_bytes ? sm_show_bytes : column->show != NULL ? column->show : sm_show_by_type(column->type);
         show(record, column, text, sizeof(text));

@@ -137,9 +137,7 @@ void cli_sweep_close(cli_sweep *s) {
       c->is_forecast ? c->forecast.memory_bytes : SM_ABSENT, .heading = "memory", .show = sm_show_bytes) \
     X("verdict", TEXT, "", "planned outcome: run, done, skipped or oom, with the reason", verdict, .heading = "verdict")
 
-static const sm_column columns[] = {COLUMN_LIST(SM_LISTED_COLUMN)};
-
-static const sm_table table = {"configurations", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+static const sm_table table = CLI_LISTED_TABLE("configurations", COLUMN_LIST);
 
 // The words of a key that other words, "a=1 b=2", have among them, or have not. The caller frees it.
 static char *words_of(const char *key, const char *others, bool is_among) {
