@@ -297,9 +297,9 @@ sm_status sm_record_write(sm_record_writer *w, json_t *record) {
 
 void sm_record_writer_explain(sm_record_writer *writer, const sm_legend_line *legend) { writer->legend = legend; }
 
-sm_status sm_record_writer_close(sm_record_writer *w) {
+sm_status sm_record_writer_close(sm_record_writer *w, sm_status before) {
     if (w == NULL) {
-        return SM_OK;
+        return before;
     }
     if (w->format == SM_FORMAT_JSON) {
         fputs(w->n_records > 0 ? "\n]\n" : "]\n", w->out);
@@ -315,18 +315,15 @@ sm_status sm_record_writer_close(sm_record_writer *w) {
     const sm_status status = check_stream(w);
     json_decref(w->kept);
     free(w);
-    return status;
+    return before != SM_OK ? before : status;
 }
 
 sm_status sm_record_write_all(const sm_table *table, sm_format format, FILE *out, const json_t *records) {
     sm_record_writer *writer = NULL;
     sm_status status = SM_OK;
     SM_TRY(sm_record_writer_open(table, format, out, &writer));
-    for (size_t i = 0; i < json_array_size(records) && status == SM_OK; i++) {
-        status = sm_record_write(writer, json_incref(json_array_get(records, i)));
-    }
-    sm_status closed = sm_record_writer_close(writer);
-    return status != SM_OK ? status : closed;
+    SM_EACH(record, records) { status = status == SM_OK ? sm_record_write(writer, json_incref(record)) : status; }
+    return sm_record_writer_close(writer, status);
 }
 
 // --- JSON Schema: each type of a column has its types in JSON -------------------------------------

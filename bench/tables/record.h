@@ -71,8 +71,8 @@ sm_status sm_record_write(sm_record_writer *writer, json_t *record);
 // Has the table end with a legend, in the formats for people. The legend must outlive the writer.
 void sm_record_writer_explain(sm_record_writer *writer, const sm_legend_line *legend);
 
-// Writes the part after the last record and frees the writer, also after a failure. NULL is fine.
-sm_status sm_record_writer_close(sm_record_writer *writer);
+// Writes the part after the last record and frees the writer, also after a failure, whose status it returns. NULL is fine.
+sm_status sm_record_writer_close(sm_record_writer *writer, sm_status before);
 
 // Writes all records of an array (which is not changed), with the parts before and after.
 sm_status sm_record_write_all(const sm_table *table, sm_format format, FILE *out, const json_t *records);

@@ -207,9 +207,7 @@ static void put_example(FILE *out, const char *line) {
 static void put_head(FILE *out, const char *command) {
     static const char *const months[] = {"January", "February", "March",     "April",   "May",      "June",
                                          "July",    "August",   "September", "October", "November", "December"};
-    int year = 1970;
-    int month = 1;
-    int day = 1;
+    int year = 1970, month = 1, day = 1;
     if (sscanf(sm_build.date, "%d-%d-%d", &year, &month, &day) != 3 || month < 1 || month > 12) {
         month = 1;
     }

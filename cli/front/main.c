@@ -167,10 +167,9 @@ static int help(int n_words, char **words) {
     if (n_words > 0 && strcmp(words[0], "own-kernels") == 0) {
         return sm_own_process_serve(n_words - 1, words + 1) == SM_OK ? EXIT_OK : EXIT_ERROR;
     }
-    if (backend == NULL || backend->help == NULL) {
-        return EXIT_USAGE;
-    }
-    return backend->help(n_words - 1, words + 1) == SM_OK ? EXIT_OK : EXIT_ERROR;
+    return backend == NULL || backend->help == NULL         ? EXIT_USAGE
+           : backend->help(n_words - 1, words + 1) == SM_OK ? EXIT_OK
+                                                            : EXIT_ERROR;
 }
 
 // Handles a flag in place of a subcommand.
@@ -197,14 +196,9 @@ static int front_option(int argc, char **argv) {
     if (strcmp(name, "--completion") == 0) {
         return cli_completion_print(stdout, argv[2]) == SM_OK ? printed() : usage_error("");
     }
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+    if (sm_is_word_of(name, "--help -h --version")) {
         stdout = sm_screen_open(stdout, true);
-        cli_front_help(stdout);
-        return printed();
-    }
-    if (strcmp(name, "--version") == 0) {
-        stdout = sm_screen_open(stdout, true);
-        cli_version_print(stdout);
+        (strcmp(name, "--version") == 0 ? cli_version_print : cli_front_help)(stdout);
         return printed();
     }
     (void)cli_command_find(name); // for its message

@@ -3,6 +3,7 @@
 #include "cli/learn/learn.h"
 
 #include <errno.h>
+#include <libgen.h>
 #include <math.h>
 #include <sys/stat.h>
 
@@ -431,17 +432,12 @@ static sm_status check(const cli_options *options, const sm_exercise *exercise) 
         if (!report.right) {
             printf("hint:  stepmark exercise %s --hint 1\n", sm_op_name(exercise->kind));
         } else {
-            // The next exercise, in the folder of this one.
-            const char *slash = strrchr(file, '/');
-            char folder[PATH_MAX] = ".";
-            char word[SM_SHELL_PATH_SIZE];
-            if (slash != NULL) {
-                snprintf(folder, sizeof(folder), "%.*s", (int)(slash - file), file);
-            }
+            char folder[PATH_MAX], word[SM_SHELL_PATH_SIZE]; // of this exercise, and of the next
+            snprintf(folder, sizeof(folder), "%s", file);
             for (int i = 0; i + 1 < sm_exercise_count(); i++) {
                 if (sm_exercise_at(i) == exercise) {
                     printf("next:  stepmark exercise %s --init %s\n", sm_op_name(sm_exercise_at(i + 1)->kind),
-                           sm_shell_path(folder, word));
+                           sm_shell_path(dirname(folder), word));
                 }
             }
         }

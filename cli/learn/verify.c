@@ -63,7 +63,7 @@ static void write_line(verification *v, const line *l) {
 static void flush_sum(verification *v) {
     if (v->sum.n_cases > 0) {
         write_line(v, &v->sum);
-        v->sum.n_cases = 0;
+        v->sum = (line){.n_cases = 0};
     }
 }
 
@@ -99,13 +99,10 @@ static void report(const sm_verify_row *row, void *context) {
         if (v->sum.n_cases > 0 && strcmp(v->sum.check, l.check) != 0) {
             flush_sum(v);
         }
-        int64_t n_cases = v->sum.n_cases;
-        int64_t n_values = v->sum.n_values;
-        if (n_cases == 0 || badness(&l) > badness(&v->sum)) {
-            v->sum = l;
-        }
-        v->sum.n_cases = n_cases + 1;
-        v->sum.n_values = (n_cases > 0 ? n_values : 0) + l.n_values;
+        const line before = v->sum;
+        v->sum = before.n_cases == 0 || badness(&l) > badness(&before) ? l : before;
+        v->sum.n_cases = before.n_cases + 1;
+        v->sum.n_values = before.n_values + l.n_values;
     } else {
         write_line(v, &l);
     }
@@ -198,12 +195,10 @@ sm_status cli_verify(const cli_options *options) {
     SM_TRY(sm_record_writer_open(&cli_verify_table, options->out.format, stdout, &v.writer));
     sm_status status = verify_all(&v, &devices);
     cli_live_clear();
-    sm_status closed = sm_record_writer_close(v.writer);
-    if (sm_format_is_read(options->out.format) && status == SM_OK) {
+    SM_TRY(sm_record_writer_close(v.writer, status));
+    if (sm_format_is_read(options->out.format)) {
         printf("\n%d passed, %d failed, %d skipped\n", v.n_passed, v.n_failed, v.n_skipped);
     }
-    SM_TRY(status);
-    SM_TRY(closed);
     // The final status.
     const int n_compared = v.n_passed + v.n_failed;
     SM_FAIL_IF(n_compared + v.n_skipped == 0, SM_ERR_USAGE, "--filter and --max-elems leave no comparison");

@@ -343,7 +343,7 @@ static sm_status begin_records(cli_walk_writer *writer, const cli_walk_state *wa
 }
 
 static sm_status end_records(cli_walk_writer *writer, SM_UNUSED const sm_plan *plan) {
-    sm_status status = sm_record_writer_close(writer->records); // also ends incomplete output
+    sm_status status = sm_record_writer_close(writer->records, SM_OK); // also ends incomplete output
     fputs(writer->is_object ? "}\n" : "", stdout);
     return status;
 }

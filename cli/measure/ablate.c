@@ -130,10 +130,10 @@ static sm_status run_row(ablation *a, sm_mode mode, unsigned without, const char
 }
 
 // Prints the finished rows.
-static sm_status close_writer(ablation *a) {
+static sm_status close_writer(ablation *a, sm_status status) {
     sm_record_writer *writer = a->writer;
     a->writer = NULL;
-    return sm_record_writer_close(writer);
+    return sm_record_writer_close(writer, status);
 }
 
 // Waits with the lock released; returns whether the end came.
@@ -157,7 +157,7 @@ static void *watch(void *ctx) {
     pthread_mutex_lock(&lock);
     while (!wait_for_end(a, LOOK_MS)) {
         if (cli_interrupted && !wait_for_end(a, IN_ORDER_MS)) {
-            (void)close_writer(a);
+            (void)close_writer(a, SM_OK);
             fflush(stdout);
             cli_note("interrupted");
             _exit(EXIT_INTERRUPTED); // no waiting for other threads, which may hang
@@ -203,6 +203,5 @@ sm_status cli_ablate(const cli_options *options) {
         pthread_mutex_unlock(&lock);
         pthread_join(thread, NULL);
     }
-    const sm_status closed = close_writer(&a);
-    return status != SM_OK ? status : closed;
+    return close_writer(&a, status);
 }

@@ -211,11 +211,11 @@ sm_status cli_peaks(const cli_options *options) {
         status = measure_device(options, devices.devices[i], &output);
     }
     cli_live_clear();
-    sm_status closed = sm_record_writer_close(output.writer);
+    status = sm_record_writer_close(output.writer, status);
     if (sm_format_is_read(options->out.format) && output.legend[0] != '\0') {
         printf("\n%s- median trial: how far it stays below the best; more than a few percent: something else runs.\n"
                "- clock: median (lowest-highest), from a chain of additions right after each trial.\n",
                output.legend);
     }
-    return status != SM_OK ? status : closed;
+    return status;
 }

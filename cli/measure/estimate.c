@@ -22,12 +22,8 @@ static void show_state(const json_t *record, SM_UNUSED const sm_column *column, 
 }
 
 #define INTEGER(field, unit_name, text, head, ...) SM_INTEGER(field, unit_name, text, .heading = head, __VA_ARGS__)
-#define WORK(field, text, head)                                                                      \
-    {                                                                                                \
-        .name = field, .type = SM_COLUMN_REAL, .unit = "FLOP", .description = text, .heading = head, \
-        .show = sm_show_scaled                                                                       \
-    }
-#define BYTES(field, text, head) INTEGER(field, "bytes", text, head, .show = sm_show_bytes)
+#define WORK(field, text, head)                    SM_REAL(field, "FLOP", text, .heading = head, .show = sm_show_scaled)
+#define BYTES(field, text, head)                   INTEGER(field, "bytes", text, head, .show = sm_show_bytes)
 
 static const sm_column columns[] = {
     SM_SHARED_COLUMN("model_arch", "architecture of the model", "architecture"),
@@ -210,6 +206,5 @@ sm_status cli_estimate(const cli_options *options) {
     if (status == SM_OK && e.writer != NULL) {
         sm_record_writer_explain(e.writer, legend);
     }
-    const sm_status closed = sm_record_writer_close(e.writer);
-    return status != SM_OK ? status : closed;
+    return sm_record_writer_close(e.writer, status);
 }

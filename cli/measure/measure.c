@@ -295,10 +295,10 @@ enum { LEAST_ATTRIBUTION = 6, MOST_ATTRIBUTION = 10 }; // the fewest that give a
 // Number of attribution steps for that many samples: enough for an interval.
 static int loop_attribution(const cli_options *options) {
     const int64_t n = options->measure.repetitions;
-    if (options->measure.no_phases) {
-        return 0;
-    }
-    return n < LEAST_ATTRIBUTION ? LEAST_ATTRIBUTION : n > MOST_ATTRIBUTION ? MOST_ATTRIBUTION : (int)n;
+    return options->measure.no_phases ? 0
+           : n < LEAST_ATTRIBUTION    ? LEAST_ATTRIBUTION
+           : n > MOST_ATTRIBUTION     ? MOST_ATTRIBUTION
+                                      : (int)n;
 }
 
 static sm_status log_step(void *ctx, const sm_train_step *step) { return sm_train_log_step(ctx, step); }
@@ -423,7 +423,7 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
     }
     sm_plan *plan = (*session)->plan;
     if (loop != NULL) {
-        cli_train_data_count(&loop->data, plan);
+        cli_count_tokens(&loop->data.data.collation, &plan->real_tokens, &plan->attended_pairs);
     } else {
         plan->real_tokens = w->real_tokens;
         plan->attended_pairs = w->attended_pairs;
@@ -550,8 +550,7 @@ static bool fits(const cli_job *job, int64_t B, cli_target target, int64_t limit
 
 // Doubles B until it does not fit, then bisects.
 int64_t cli_largest_batch(const cli_job *job, cli_target target, int64_t limit_bytes) {
-    int64_t lowest = 0; // fits
-    int64_t highest = 1;
+    int64_t lowest = 0, highest = 1; // the lowest fits
     while (highest <= CLI_MAX_BATCH && fits(job, highest, target, limit_bytes)) {
         lowest = highest;
         highest *= 2;
@@ -559,11 +558,7 @@ int64_t cli_largest_batch(const cli_job *job, cli_target target, int64_t limit_b
     highest = highest > CLI_MAX_BATCH ? CLI_MAX_BATCH + 1 : highest; // stop above the limit
     while (highest - lowest > 1) {
         int64_t middle = lowest + (highest - lowest) / 2;
-        if (fits(job, middle, target, limit_bytes)) {
-            lowest = middle;
-        } else {
-            highest = middle;
-        }
+        *(fits(job, middle, target, limit_bytes) ? &lowest : &highest) = middle;
     }
     return lowest;
 }

@@ -64,8 +64,7 @@ static sm_status print_records(const cli_options *options, const sm_profile *pro
         status = i < n_kept || i >= n_lines ? sm_record_write(writer, json_incref(sorted[i])) : SM_OK;
     }
     sm_record_writer_explain(writer, legend);
-    sm_status closed = sm_record_writer_close(writer);
-    return status != SM_OK ? status : closed;
+    return sm_record_writer_close(writer, status);
 }
 
 static sm_status measure_and_print(const cli_options *options, sm_comm *comm) {

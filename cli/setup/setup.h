@@ -190,8 +190,8 @@ sm_status cli_train_data_open(cli_options *options, const cli_job *job, cli_trai
                               sm_train_settings *settings);
 void cli_train_data_close(cli_train_data *data);
 
-// Sets the plan's mean number of real tokens in a micro-batch, for its work and speed.
-void cli_train_data_count(const cli_train_data *data, sm_plan *plan);
+// Adds the mean numbers of real tokens and of pairs in a micro-batch, for a plan's work and speed.
+void cli_count_tokens(const sm_collation *collation, double *real_tokens, double *attended_pairs);
 
 // --- the batches of a measurement, and the checks of its loss, gradients and updates -------------
 
@@ -200,13 +200,12 @@ typedef struct {
     const cli_job *job;
     int32_t *ids; // n_batches times B*T inputs, B*T targets and B*T starts of documents
     int64_t n_batches;
-    int32_t *moved;     // inputs and targets of a batch whose tokens were moved on; NULL: none yet
-    double real_tokens; // of a mean batch; 0: all, likewise for the pairs
-    double attended_pairs;
-    double grad_norm;              // of the first step, from the gradient check; 0 = unknown
-    int64_t first_checked;         // batch of the step whose gradients are checked
-    int64_t n_loss_checks;         // so far
-    sm_update_check *update_check; // of the current step; otherwise NULL
+    int32_t *moved;                     // inputs and targets of a batch whose tokens were moved on; NULL: none yet
+    double real_tokens, attended_pairs; // of a mean batch; 0: all
+    double grad_norm;                   // of the first step, from the gradient check; 0 = unknown
+    int64_t first_checked;              // batch of the step whose gradients are checked
+    int64_t n_loss_checks;              // so far
+    sm_update_check *update_check;      // of the current step; otherwise NULL
 } cli_workload;
 
 // Reads the first batches of --data, or of the embedded text, or of its --documents; or of open tokens. A longer run

@@ -19,8 +19,7 @@ sm_padding cli_padding(const cli_options *options) {
 static sm_status find(const cli_options *options, const sm_model_config *config, const sm_tokens *tokens,
                       int64_t n_positions, sm_documents *documents) {
     const char *text = options->work.documents;
-    long long least = 0;
-    long long most = 0;
+    long long least = 0, most = 0;
     int end = 0;
     int32_t separator = 0;
     if (sscanf(text, "%lld-%lld%n", &least, &most, &end) == 2 && text[end] == '\0') {
@@ -120,11 +119,10 @@ void cli_train_data_close(cli_train_data *data) {
     close_file(&data->validation);
 }
 
-void cli_train_data_count(const cli_train_data *data, sm_plan *plan) {
-    const sm_collation *c = &data->data.collation;
+void cli_count_tokens(const sm_collation *c, double *real_tokens, double *attended_pairs) {
     for (int64_t i = 0; i < c->n_batches; i++) {
-        plan->real_tokens += (double)sm_collation_real_tokens(c, i) / (double)c->n_batches;
-        plan->attended_pairs += (double)sm_collation_pairs(c, i) / (double)c->n_batches;
+        *real_tokens += (double)sm_collation_real_tokens(c, i) / (double)c->n_batches;
+        *attended_pairs += (double)sm_collation_pairs(c, i) / (double)c->n_batches;
     }
 }
 

@@ -147,9 +147,8 @@ static sm_status read_documents(const sm_tokens *tokens, cli_workload *w) {
     for (int64_t i = 0; i < collation.n_batches; i++) {
         int32_t *inputs = batch(w, i);
         SM_TRY(sm_collation_fill(&collation, tokens, i, inputs, inputs + n_ids, inputs + 2 * n_ids, NULL));
-        w->real_tokens += (double)sm_collation_real_tokens(&collation, i) / (double)collation.n_batches;
-        w->attended_pairs += (double)sm_collation_pairs(&collation, i) / (double)collation.n_batches;
     }
+    cli_count_tokens(&collation, &w->real_tokens, &w->attended_pairs);
     return SM_OK;
 }
 

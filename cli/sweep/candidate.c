@@ -70,12 +70,8 @@ static void foretell(const cli_sweeper *s, cli_candidate *c) {
         return; // the process itself chooses
     }
     sm_status status = cli_forecast_job(&c->job, (cli_target){c->info.max_alloc_bytes, NULL}, &c->forecast);
-    if (status == SM_ERR_UNSUPPORTED) {
-        set_verdict(c, "skipped", sm_error_message());
-        return;
-    }
-    if (status != SM_OK) { // sizes beyond 64 bits, or a tensor larger than any allocation
-        set_verdict(c, "oom", sm_error_message());
+    if (status != SM_OK) { // oom: sizes beyond 64 bits, or a tensor larger than any allocation
+        set_verdict(c, status == SM_ERR_UNSUPPORTED ? "skipped" : "oom", sm_error_message());
         return;
     }
     c->is_forecast = true;
@@ -206,15 +202,13 @@ static sm_status choose_sizes(measuring *m, cli_bench *bench) {
     cli_job *job = &m->candidate->job;
     cli_handed_on *handed_on = m->sweeper->handed_on;
     cli_fitted *fitted = &handed_on->fitted[handed_on->n_fitted % CLI_MAX_PEAKS];
-    sm_row row;
+    SM_ROW(row);
     const int64_t T = job->T; // if --fit chooses the batch alone
     job->B = CLI_DEFAULT_BATCH;
     job->T = T > 0 ? T : job->config.context < CLI_DEFAULT_SEQ_LEN ? job->config.context : CLI_DEFAULT_SEQ_LEN;
-    sm_row_init(&row);
     SM_TRY(cli_set_configuration(bench, job, &row));
     SM_ROW_TEXT(row.device, m->candidate->info.id);
     cli_stage("choosing batch size and length (--fit)", &row); // measuring the ceilings may hang
-    sm_row_free(&row);
     cli_job fit = *job;
     fit.T = T;
     fit.mode = m->sweeper->fits_naive ? SM_MODE_NAIVE : fit.mode;
@@ -294,20 +288,16 @@ static sm_status give_up(measuring *m, const sm_process_result *end) {
                                   ? sm_fail(SM_ERR_OOM, "ended by a library for want of memory during: %s", m->stage)
                                   : cli_worker_failure(end, m->stage, s->options->measure.timeout_s);
     const bool is_complete = json_is_string(json_object_get(m->draft, "status"));
-    sm_row named;
     if (is_complete) { // but its device did not close
         json_array_append_new(json_object_get(m->draft, "warnings"), sm_json_text(sm_error_message()));
     } else {
-        sm_row_init(&named);
+        SM_ROW(named);
         sm_row_fail(&named, failure);
-        if (m->draft == NULL) {
-            SM_TRY(make_row(s, m->candidate, named.status, named.reason, &m->draft));
-        }
+        SM_TRY(m->draft == NULL ? make_row(s, m->candidate, named.status, named.reason, &m->draft) : SM_OK);
         sm_row_withdraw(m->draft, named.status, named.reason); // there was no last check
         if (failure == SM_ERR_INTERRUPTED) {
             sm_json_set_new(m->draft, "stop_reason", json_string("interrupted"));
         }
-        sm_row_free(&named);
     }
     m->row = json_incref(m->draft);
     return failure == SM_ERR_INTERRUPTED ? failure : SM_OK;

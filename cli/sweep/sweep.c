@@ -419,7 +419,7 @@ static sm_status close_output(cli_sweep *s, const outcome *o) {
     if (o->n_ok > 0 && format == SM_FORMAT_TEXT) {
         sm_row_writer_explain(s->writer);
     }
-    SM_TRY(sm_record_writer_close(s->writer));
+    SM_TRY(sm_record_writer_close(s->writer, SM_OK));
     if (o->n_ok > 0 && format == SM_FORMAT_MARKDOWN) {
         sm_row_write_legend(!options->measure.no_peaks, stdout);
     }
@@ -582,8 +582,7 @@ static sm_status run_together(const cli_options *options, sm_comm *comm) {
         status =
             status == SM_OK && !known ? measure_one(options, comm, &bench, device, &plan.items[i], writer) : status;
     }
-    const sm_status closed = writer != NULL ? sm_record_writer_close(writer) : SM_OK;
-    status = status == SM_OK ? closed : status;
+    status = sm_record_writer_close(writer, status);
     return status == SM_OK && sm_comm_rank(comm) == 0 ? cli_sweep_tables(options) : status;
 }
 

@@ -146,7 +146,7 @@ static sm_status set_recipe(training *t) {
 static sm_status open_session(training *t) {
     sm_plan *plan;
     SM_TRY(cli_job_plan(&t->job, t->device->info.max_alloc_bytes, &plan));
-    cli_train_data_count(&t->data, plan);
+    cli_count_tokens(&t->data.data.collation, &plan->real_tokens, &plan->attended_pairs);
     t->show.step_flops = sm_pass_flops(plan, SM_PASS_STEP, (int)t->options.work.accum);
     SM_TRY(sm_session_open_among(t->comm, t->device, plan, &t->session));
     if (sm_comm_size(t->comm) > 1) {

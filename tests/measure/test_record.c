@@ -21,7 +21,7 @@ static char *write_named_thing(sm_format format, const char *name) {
         json_pack("{s:s, s:{s:i}, s:b, s:s}", "name", name, "memory", "total_bytes", 1536, "fits", 1, "more", "stays");
     assert_int_equal(sm_record_writer_open(&thing_table, format, out, &writer), SM_OK);
     assert_int_equal(sm_record_write(writer, record), SM_OK);
-    assert_int_equal(sm_record_writer_close(writer), SM_OK);
+    assert_int_equal(sm_record_writer_close(writer, SM_OK), SM_OK);
     fclose(out);
     return text;
 }
@@ -86,7 +86,7 @@ TEST(test_notes_name_their_rows) {
     sm_record_write(writer, json_pack("{s:s, s:[s, s]}", "name", "a", "notes", "all of 3", "12.5% lost (p = 0.002)"));
     sm_record_write(writer, json_pack("{s:s, s:[s, s]}", "name", "b", "notes", "only here", "all of 3"));
     sm_record_write(writer, json_pack("{s:s, s:[s, s]}", "name", "c", "notes", "3% lost (p = 1.5e-05)", "all of 3"));
-    assert_int_equal(sm_record_writer_close(writer), SM_OK);
+    assert_int_equal(sm_record_writer_close(writer, SM_OK), SM_OK);
     fclose(out);
     assert_string_equal(text, "| name |\n|------|\n| a [1] |\n| b [2] |\n| c [3] |\n\n"
                               "- warning: all of 3\n"
@@ -108,8 +108,7 @@ TEST(test_full_disk) {
         sm_status status = sm_record_writer_open(&table, (sm_format)format, out, &writer);
         if (status == SM_OK) {
             status = sm_record_write(writer, json_pack("{s:s}", "name", "x"));
-            sm_status closed = sm_record_writer_close(writer);
-            status = status == SM_OK ? closed : status;
+            status = sm_record_writer_close(writer, status);
         }
         assert_int_equal(status, SM_ERR_IO);
         assert_non_null(strstr(sm_error_message(), "cannot write"));

@@ -76,7 +76,7 @@ static char *write_rows(sm_format format) {
     assert_int_equal(sm_row_writer_open(format, out, &writer), SM_OK);
     assert_int_equal(sm_row_write_record(writer, sm_row_to_json(&good)), SM_OK);
     assert_int_equal(sm_row_write_record(writer, sm_row_to_json(&failed)), SM_OK);
-    assert_int_equal(sm_record_writer_close(writer), SM_OK);
+    assert_int_equal(sm_record_writer_close(writer, SM_OK), SM_OK);
     sm_row_free(&good);
     sm_row_free(&failed);
     fclose(out);
@@ -153,7 +153,7 @@ TEST(test_no_rows) {
         FILE *out = open_memstream(&text, &size_bytes);
         sm_row_writer *writer = NULL;
         assert_int_equal(sm_row_writer_open(formats[i], out, &writer), SM_OK);
-        assert_int_equal(sm_record_writer_close(writer), SM_OK);
+        assert_int_equal(sm_record_writer_close(writer, SM_OK), SM_OK);
         fclose(out);
         assert_string_equal(text, expected[formats[i]]);
     }

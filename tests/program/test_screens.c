@@ -294,7 +294,7 @@ static void print_rows(FILE *out, int first, int last) {
     }
     fclose(file);
     sm_row_writer_explain(writer);
-    assert_int_equal(sm_record_writer_close(writer), SM_OK);
+    assert_int_equal(sm_record_writer_close(writer, SM_OK), SM_OK);
 }
 
 static json_t *read_line(FILE *file) {
