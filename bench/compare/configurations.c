@@ -29,11 +29,9 @@ struct sm_advisor {
     bool is_over;
     int round;
     int64_t *queue; // of the round
-    int n_queue;
-    int next; // in the queue
+    int n_queue, next;
     result *results;
-    int n_results;
-    int room;
+    int n_results, room;
 };
 
 int64_t sm_choices_count(const sm_choices *c) {
@@ -92,8 +90,7 @@ static double base_of(const sm_advisor *a, int round) {
 // Mean gain over the default in all rounds, as a logarithm; with three or more rounds without the smallest and the
 // largest, which may be disturbed. NaN if a run failed or there was none.
 static double measured_gain(const sm_advisor *a, int64_t configuration) {
-    double sum = 0, least = INFINITY;
-    double largest = -INFINITY;
+    double sum = 0, least = INFINITY, largest = -INFINITY;
     int n = 0;
     for (int i = 0; i < a->n_results; i++) {
         const result *r = &a->results[i];
@@ -140,8 +137,7 @@ static double expected_gain(const sm_advisor *a, int axis, int level) {
     const int own = sm_choices_level(c, a->from, axis);
     double gain = NAN;
     int nearest = SM_ADVISOR_MAX_AXES + 1;
-    bool is_large = false; // it did not fit so far
-    bool has_run = false;
+    bool is_large = false, has_run = false; // large: it did not fit so far
     for (int i = 0; i < a->n_results && level != own; i++) {
         const int64_t one = a->results[i].trial.configuration;
         const int64_t with_own = neighbour(c, one, axis, own);
@@ -326,14 +322,10 @@ static const double alpha = 0.05;
 
 // "1.36 (1.31-1.41)"; the status if there is no gain.
 static void show_gain(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    const double gain = sm_json_number(record, column->name);
-    const double lo = sm_json_number(record, "gain_ci95_lo");
     const char *verdict = sm_rows_text(record, "verdict");
-    snprintf(text, size_bytes, "%s", verdict[0] != '\0' ? verdict : sm_rows_text(record, "status"));
-    if (isfinite(lo)) {
-        snprintf(text, size_bytes, "%.2f (%.2f-%.2f)", gain, lo, sm_json_number(record, "gain_ci95_hi"));
-    } else if (isfinite(gain)) {
-        snprintf(text, size_bytes, "%.2f", gain);
+    sm_show_real(record, column, text, size_bytes);
+    if (text[0] == '\0') {
+        snprintf(text, size_bytes, "%s", verdict[0] != '\0' ? verdict : sm_rows_text(record, "status"));
     }
 }
 
@@ -365,8 +357,8 @@ static const sm_column columns[] = {
     SM_REAL("tokens_per_s", "tokens/s", "real tokens a second, by the median of its samples", .heading = "tokens/s",
             .show = sm_show_count, .rank = 7),
     SM_REAL("gain", "", "tokens a second against the default's; above 1 it is faster",
-            .heading = "times the default's (95%)", .brief_heading = "gain (95%)", .show = show_gain,
-            .rank = SM_RANK_ALWAYS),
+            .heading = "times the default's (95%)", .brief_heading = "gain (95%)", .show = show_gain, .format = "%.2f",
+            .beside = " (%.2f-%.2f)", .lo = "gain_ci95_lo", .hi = "gain_ci95_hi", .rank = SM_RANK_ALWAYS),
     SM_REAL("gain_ci95_lo", "", "95% confidence interval of it; null with too few samples"),
     SM_REAL("gain_ci95_hi", "", "its upper end"),
     SM_TEXT("verdict", "faster, slower or not distinct: by the interval; or no verdict: reason says why",
@@ -480,9 +472,8 @@ static int64_t largest(const json_t *rows, const char *name) {
     int64_t most = SM_ABSENT;
     SM_EACH(row, rows) {
         const json_t *value = json_object_get(row, name);
-        if (json_is_integer(value) && (most == SM_ABSENT || json_integer_value(value) > most)) {
-            most = json_integer_value(value);
-        }
+        const bool is_more = json_is_integer(value) && (most == SM_ABSENT || json_integer_value(value) > most);
+        most = is_more ? json_integer_value(value) : most;
     }
     return most;
 }
@@ -490,14 +481,7 @@ static int64_t largest(const json_t *rows, const char *name) {
 // The row of a round that did not run, if there is one.
 static const json_t *telling_row(const json_t *rows) {
     const json_t *last = NULL;
-    SM_EACH(row, rows) {
-        if (json_is_object(row)) {
-            last = row;
-            if (!has_figures(row)) {
-                break;
-            }
-        }
-    }
+    SM_EACH(row, rows) { last = json_is_object(row) && (last == NULL || has_figures(last)) ? row : last; }
     return last;
 }
 

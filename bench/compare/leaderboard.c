@@ -86,16 +86,13 @@ static bool agree(const json_t *a, const json_t *b, const char *field) {
 // "" for a measured, checked and usable row; otherwise what it lacks.
 static const char *lack_of(const json_t *row, char doubt[SM_DOUBT_SIZE]) {
     const char *reason = sm_rows_text(row, "reason");
-    if (strcmp(sm_rows_text(row, "status"), "ok") != 0) {
-        return reason[0] != '\0' ? reason : "it failed, and gives no reason";
-    }
-    if (sm_rows_text(row, "loss_check")[0] == '\0') {
-        return "its loss was not checked";
-    }
-    if (!(sm_json_number(row, "median_ts") > 0)) {
-        return "it has no figure";
-    }
-    return sm_doubt_row(row, doubt) ? doubt : "";
+    const bool is_ok = sm_row_is_ok(row);
+    return !is_ok && reason[0] != '\0'                  ? reason
+           : !is_ok                                     ? "it failed, and gives no reason"
+           : sm_rows_text(row, "loss_check")[0] == '\0' ? "its loss was not checked"
+           : !(sm_json_number(row, "median_ts") > 0)    ? "it has no figure"
+           : sm_doubt_row(row, doubt)                   ? doubt
+                                                        : "";
 }
 
 // By work, then the fastest first.

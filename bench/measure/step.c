@@ -17,14 +17,8 @@ static bool is_step(const sm_stepper *s) { return sm_plan_is_step(s->session->pl
 
 // Phases that micro-batch `index` of a step executes: zero-grad before the first, the optimizer after the last.
 static unsigned micro_phases(const sm_stepper *s, int index) {
-    unsigned phases = s->phases;
-    if (index > 0) {
-        phases &= ~(unsigned)SM_RUN_ZERO_GRAD;
-    }
-    if (index + 1 < s->n_accum) {
-        phases &= ~(unsigned)SM_RUN_OPTIMIZER;
-    }
-    return phases;
+    const unsigned others = (index > 0 ? SM_RUN_ZERO_GRAD : 0u) | (index + 1 < s->n_accum ? SM_RUN_OPTIMIZER : 0u);
+    return s->phases & ~others;
 }
 
 static sm_status set_hyper(sm_stepper *s) {

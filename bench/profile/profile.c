@@ -27,23 +27,18 @@ static double roofline_ns(const sm_profile_input *in, const sm_op *op) {
 static bool has_run(const sm_profile_input *in, int op) { return in->op_ns[op] > 0; }
 
 static sm_bound bound_of(const sm_profile_input *in, const sm_op *op, double overhead_ns) {
-    double roofline = roofline_ns(in, op);
-    if (isnan(roofline)) {
-        return SM_BOUND_UNKNOWN;
-    }
-    if (overhead_ns > roofline) {
-        return SM_BOUND_OVERHEAD;
-    }
-    return compute_ns(in, op) >= memory_ns(in, op) ? SM_BOUND_COMPUTE : SM_BOUND_MEMORY;
+    const double roofline = roofline_ns(in, op);
+    return isnan(roofline)                           ? SM_BOUND_UNKNOWN
+           : overhead_ns > roofline                  ? SM_BOUND_OVERHEAD
+           : compute_ns(in, op) >= memory_ns(in, op) ? SM_BOUND_COMPUTE
+                                                     : SM_BOUND_MEMORY;
 }
 
 // The bound of most of a line's time.
 static sm_bound largest_bound(const sm_profile_line *line) {
     sm_bound largest = SM_BOUND_UNKNOWN;
-    for (int bound = 0; bound < SM_BOUND_COUNT; bound++) {
-        if (line->bound_ns[bound] > line->bound_ns[largest]) {
-            largest = (sm_bound)bound;
-        }
+    for (sm_bound bound = 0; bound < SM_BOUND_COUNT; bound++) {
+        largest = line->bound_ns[bound] > line->bound_ns[largest] ? bound : largest;
     }
     return largest;
 }
@@ -75,20 +70,13 @@ static void add_op(sm_profile_line *line, const sm_profile_input *in, int index,
 // --- lines --------------------------------------------------------------------------------
 
 static void name_line(sm_profile_line *line, const sm_plan *plan, const sm_op *op, int index, sm_profile_by by) {
-    switch (by) {
-    case SM_PROFILE_BY_OP:
+    if (by == SM_PROFILE_BY_OP) {
         snprintf(line->name, sizeof(line->name), "%d %s %s", index, sm_op_name(op->kind),
                  op->out[0] != SM_NO_TENSOR ? plan->tensors[op->out[0]].name : "");
-        break;
-    case SM_PROFILE_BY_LAYER:
-        if (op->layer < 0) {
-            snprintf(line->name, sizeof(line->name), "outside the blocks");
-        } else {
-            snprintf(line->name, sizeof(line->name), "block %d", op->layer);
-        }
-        break;
-    case SM_PROFILE_BY_KIND:
-    case SM_PROFILE_BY_COUNT: snprintf(line->name, sizeof(line->name), "%s", sm_op_name(op->kind)); break;
+    } else if (by == SM_PROFILE_BY_LAYER) {
+        snprintf(line->name, sizeof(line->name), op->layer < 0 ? "outside the blocks" : "block %d", op->layer);
+    } else {
+        snprintf(line->name, sizeof(line->name), "%s", sm_op_name(op->kind));
     }
 }
 
@@ -105,10 +93,8 @@ static sm_profile_line *find_line(sm_profile *profile, const sm_op *op, sm_profi
 static int longest_first(const void *a, const void *b) {
     const sm_profile_line *x = a;
     const sm_profile_line *y = b;
-    if (x->self_ns != y->self_ns) {
-        return x->self_ns < y->self_ns ? 1 : -1;
-    }
-    return strcmp(x->name, y->name);
+    const int by_time = (x->self_ns < y->self_ns) - (x->self_ns > y->self_ns);
+    return by_time != 0 ? by_time : strcmp(x->name, y->name);
 }
 
 // `step`: all ops, and the time outside of ops as overhead. `kinds`: by their least times, so that a single preemption
@@ -116,8 +102,10 @@ static int longest_first(const void *a, const void *b) {
 static void write_verdict(sm_profile *profile, const sm_profile_line *step, const sm_profile_line *kinds, int n_kinds,
                           const sm_profile_input *input) {
     const sm_profile_line *worst = NULL;
+    char *text = profile->verdict;
+    const size_t size = sizeof(profile->verdict);
     if (input->doubt[0] != '\0') {
-        snprintf(profile->verdict, sizeof(profile->verdict), "No verdict: %s.", input->doubt);
+        snprintf(text, size, "No verdict: %s.", input->doubt);
         return;
     }
     for (int i = 0; i < n_kinds; i++) {
@@ -127,12 +115,9 @@ static void write_verdict(sm_profile *profile, const sm_profile_line *step, cons
     }
     const double wall_ns = (double)profile->wall_ns;
     if (isnan(profile->total.roofline_ns) || wall_ns <= 0) {
-        snprintf(profile->verdict, sizeof(profile->verdict),
-                 "Without the device's ceilings the bound of this step is unknown.");
+        snprintf(text, size, "Without the device's ceilings the bound of this step is unknown.");
         return;
     }
-    char *text = profile->verdict;
-    const size_t size = sizeof(profile->verdict);
     snprintf(text, size, "This step is bound by %s: %.0f%% of its time, and all of it runs at %.0f%% of its roofline",
              sm_bound_name(step->bound), 100 * (double)step->bound_ns[step->bound] / wall_ns,
              100 * profile->total.roofline_ns / wall_ns);

@@ -24,8 +24,7 @@ enum { N_PLACES = 1024, MAX_PROCESSORS = 1024, STAT_BYTES = 256 << 10 };
 enum { SERIES_LIST(SM_CODE) N_SERIES };
 
 typedef struct {
-    int64_t busy;
-    int64_t total;
+    int64_t busy, total;
 } ticks;
 
 struct sm_utilisation {
@@ -196,9 +195,9 @@ static double rounded(double value, int which) {
                                               : round(value);
 }
 
-// NULL if nothing was recorded.
-static json_t *values_of(const sm_utilisation *u, int which) {
-    json_t *values = json_array();
+// Nothing, if nothing was recorded.
+static void add_values(const sm_utilisation *u, int which, const char *name, json_t *series) {
+    SM_OWN(json_t) *values = json_array();
     bool has_any = false;
     for (int i = 0; i < u->n; i++) {
         const double value = u->samples[i][which];
@@ -207,11 +206,9 @@ static json_t *values_of(const sm_utilisation *u, int which) {
         json_array_append_new(values, is_whole && isfinite(value) ? json_integer((json_int_t)value)
                                                                   : sm_json_real(rounded(value, which)));
     }
-    if (!has_any) {
-        json_decref(values);
-        return NULL;
+    if (has_any) {
+        sm_json_set_new(series, name, json_incref(values));
     }
-    return values;
 }
 
 static json_t *make_series(const sm_utilisation *u) {
@@ -224,10 +221,7 @@ static json_t *make_series(const sm_utilisation *u) {
         sm_json_set_new(series, counts[stage], json_integer(end - u->first[stage]));
     }
     for (int which = 0; which < N_SERIES; which++) {
-        json_t *values = values_of(u, which);
-        if (values != NULL) {
-            sm_json_set_new(series, names[which], values);
-        }
+        add_values(u, which, names[which], series);
     }
     if (u->first[SM_UTILISATION_AFTER] > u->first[SM_UTILISATION_HEADLINE]) {
         json_t *processors = json_array();

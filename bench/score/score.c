@@ -71,12 +71,8 @@ static bool losses_differ(const json_t *row, char text[SM_SCORE_TEXT_SIZE]) {
     const char *digest = sm_rows_text(row, "data_digest");
     const sm_score_batch *batch = batch_of(row);
     const double allowed = sm_rows_is_exact(row) ? exact_rounding : narrow_rounding;
-    if (batch == NULL) {
-        snprintf(text, SM_SCORE_TEXT_SIZE,
-                 "its micro-batch of %.0f sequences has no known losses; docs/score.md has those that do",
-                 sm_json_number(row, "n_batch"));
-        return true;
-    }
+    LACKS_IF(batch == NULL, "its micro-batch of %.0f sequences has no known losses; docs/score.md has those that do",
+             sm_json_number(row, "n_batch"));
     LACKS_IF(digest[0] != '\0' && strcmp(digest, batch->data_digest) != 0,
              "its data are others: their digest is %.30s, and that of the work %s", digest, batch->data_digest);
     LACKS_IF(json_array_size(losses) < 2, "it has no losses of its steps");
@@ -221,12 +217,9 @@ static void append_share(const json_t *row, const json_t *reference, char *text)
     const double factor = sm_json_number(row, "median_ts") / sm_json_number(reference, "median_ts");
     const double n_threads = sm_json_number(reference, "n_threads");
     const bool is_card = sm_rows_text(reference, "gpu_info")[0] != '\0';
+    const double shown = factor < 0.9 ? 1 / factor : factor;
     sm_append(text, SM_SCORE_TEXT_SIZE, "%s", text[0] != '\0' ? ", " : "");
-    if (factor < 0.9) {
-        sm_append(text, SM_SCORE_TEXT_SIZE, "1/%.*f of ", 1 / factor < 3 ? 1 : 0, 1 / factor);
-    } else {
-        sm_append(text, SM_SCORE_TEXT_SIZE, "%.*f times ", factor < 3 ? 1 : 0, factor);
-    }
+    sm_append(text, SM_SCORE_TEXT_SIZE, factor < 0.9 ? "1/%.*f of " : "%.*f times ", shown < 3 ? 1 : 0, shown);
     if (!is_own(reference)) {
         sm_append(text, SM_SCORE_TEXT_SIZE, "%s on ", sm_rows_text(reference, "backend_used"));
     }
