@@ -93,10 +93,8 @@ static void add_conditions(sm_again *result, const json_t *recorded, const json_
 // --- losses ----------------------------------------------------------------------------------------
 
 static double tolerance_of(const json_t *row, size_t step) {
-    if (strcmp(sm_rows_text(row, "precision"), "fp32") != 0) {
-        return tolerance_other;
-    }
-    return step == 0 ? first_tolerance_fp32 : later_tolerance_fp32;
+    const bool is_fp32 = strcmp(sm_rows_text(row, "precision"), "fp32") == 0;
+    return !is_fp32 ? tolerance_other : step == 0 ? first_tolerance_fp32 : later_tolerance_fp32;
 }
 
 static double distance(double a, double b) { return fabs(a - b) / fmax(1, fabs(a)); }
@@ -107,11 +105,9 @@ static void judge_losses(sm_again *result, const json_t *recorded, const json_t 
     const json_t *before = sm_json_get(recorded, "losses");
     const json_t *now = sm_json_get(again, "losses");
     const size_t n = json_array_size(before) < json_array_size(now) ? json_array_size(before) : json_array_size(now);
-    size_t n_other = 0; // steps that differ, and of these the ones beyond the tolerance
-    size_t n_bad = 0;
-    size_t first_other = n; // the step to show: the first of these, or the last that both have
-    size_t first_bad = 0;
-    double apart = 0; // the largest relative difference
+    size_t n_other = 0, n_bad = 0;         // steps that differ, and of these the ones beyond the tolerance
+    size_t first_other = n, first_bad = 0; // the step to show: the first of these, or the last that both have
+    double apart = 0;                      // the largest relative difference
     char *text = result->losses;
     for (size_t i = 0; i < n; i++) {
         const double its = distance(number_at(before, i), number_at(now, i));

@@ -120,22 +120,17 @@ static const char *state_of(const sm_curve *c) {
     const json_t *starts = json_object_get(c->run, "starts");
     const size_t n = json_array_size(starts);
     const char *reason = json_string_value(sm_json_get(json_array_get(starts, n > 0 ? n - 1 : 0), "end.reason"));
-    if (c->run == NULL) {
-        return "a log";
-    }
-    if (reason == NULL) {
-        return "running, or killed";
-    }
-    return strcmp(reason, "signal") == 0 ? "interrupted" : reason;
+    return c->run == NULL                  ? "a log"
+           : reason == NULL                ? "running, or killed"
+           : strcmp(reason, "signal") == 0 ? "interrupted"
+                                           : reason;
 }
 
 static const sm_logged_pause *best_of(const sm_curve *c) {
     const sm_logged_pause *best = NULL;
     for (size_t i = 0; i < c->log.n_validations; i++) {
         const sm_logged_pause *v = &c->log.validations[i];
-        if (isfinite(v->loss) && (best == NULL || v->loss < best->loss)) {
-            best = v;
-        }
+        best = isfinite(v->loss) && (best == NULL || v->loss < best->loss) ? v : best;
     }
     return best;
 }
@@ -148,13 +143,7 @@ static size_t index_of(const sm_curve *c, int64_t step) {
 
 // --- CSV ---------------------------------------------------------------------------------------
 
-static void put_number(double value, FILE *out) {
-    if (isfinite(value)) {
-        fprintf(out, ",%.9g", value);
-    } else {
-        fputc(',', out);
-    }
-}
+static void put_number(double value, FILE *out) { fprintf(out, isfinite(value) ? ",%.9g" : ",", value); }
 
 sm_status sm_curves_csv(const sm_curves *curves, FILE *out) {
     fputs("run,step,tokens,time_s,loss,grad_norm,lr,tokens_per_s,validation_loss\n", out);

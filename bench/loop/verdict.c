@@ -125,17 +125,15 @@ static sm_status divide(const sm_plan *plan, double work_ns, const sm_row *row, 
 // --- in words ------------------------------------------------------------------------------------------
 
 static const char *what_it_is(sm_loop_bound bound, const sm_row_loop *l) {
-    switch (bound) {
-    case SM_LOOP_COMPUTE: return "is ops that arithmetic bounds; if they took only the time of their memory traffic";
-    case SM_LOOP_MEMORY: return "is ops that memory bounds; if they took only the time of their arithmetic";
-    case SM_LOOP_LAUNCHES: return "is launching ops, or ops shorter than that; without it";
-    case SM_LOOP_INPUT:
-        return l->busy_ns != SM_ABSENT ? "waits for the loader and copies its batches; without that"
-                                       : "makes batches inline and copies them; without that";
-    case SM_LOOP_COMMUNICATION: return "waits for other processes; without that";
-    case SM_LOOP_BOUND_COUNT: break;
-    }
-    return "";
+    static const char *const texts[] = {
+        [SM_LOOP_COMPUTE] = "is ops that arithmetic bounds; if they took only the time of their memory traffic",
+        [SM_LOOP_MEMORY] = "is ops that memory bounds; if they took only the time of their arithmetic",
+        [SM_LOOP_LAUNCHES] = "is launching ops, or ops shorter than that; without it",
+        [SM_LOOP_INPUT] = "makes batches inline and copies them; without that",
+        [SM_LOOP_COMMUNICATION] = "waits for other processes; without that",
+    };
+    const bool has_loader = bound == SM_LOOP_INPUT && l->busy_ns != SM_ABSENT;
+    return has_loader ? "waits for the loader and copies its batches; without that" : texts[bound];
 }
 
 // Tokens a second without that cause. A mean step may be longer than the median, if it sometimes waits.

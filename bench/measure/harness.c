@@ -26,9 +26,8 @@ typedef struct {
     int64_t grace_ns;    // beyond the deadline, for the current step
 
     sm_sensors *sensors;
-    sm_reading before; // at the start of the headline pass
-    sm_reading after;
-    const char *stop_reason; // why the headline pass ended
+    sm_reading before, after; // at the start of the headline pass, and at its end
+    const char *stop_reason;  // why the headline pass ended
 
     int64_t next_repeat; // next sample whose step is repeated
     int64_t n_repeated;
@@ -38,8 +37,7 @@ typedef struct {
     bool is_checked;     // the last check is done
 
     // Attribution steps: wall-clock time of each, and op_ns[step * n_ops + op].
-    int64_t *walls_ns;
-    int64_t *op_ns;
+    int64_t *walls_ns, *op_ns;
     int n_walls;
 } measurement;
 
@@ -174,15 +172,11 @@ static sm_status look_at_samples(measurement *m, int64_t *next_look) {
         is_precise = sm_steady_noise_percent(&stats) <= p->max_noise_percent;
         *next_look = n + 1 + n / 8;
     }
-    if (n >= max_samples(p)) {
-        m->stop_reason = p->max_noise_percent > 0 ? "samples" : "repetitions";
-    }
-    if (p->max_noise_percent > 0 && p->max_time_s > 0 && seconds >= p->max_time_s && n > 0) {
-        m->stop_reason = "time";
-    }
-    if (is_precise) {
-        m->stop_reason = "noise";
-    }
+    const bool is_open = p->max_noise_percent > 0; // how many samples there will be
+    m->stop_reason = is_precise                                                          ? "noise"
+                     : is_open && p->max_time_s > 0 && seconds >= p->max_time_s && n > 0 ? "time"
+                     : n >= max_samples(p) ? (is_open ? "samples" : "repetitions")
+                                           : NULL;
     bool ends = m->stop_reason != NULL;
     SM_TRY(decide(m, &ends));
     m->stop_reason = !ends ? NULL : m->stop_reason != NULL ? m->stop_reason : "process 0";
@@ -502,10 +496,9 @@ static sm_status take_phases(measurement *m) {
     const sm_op_parts *parts = m->session->executable->parts;
     const size_t size_bytes = (size_t)m->session->plan->n_ops * sizeof *parts;
     sm_status status = attribute(m);
-    if (is_cut(status)) {
+    SM_TRY(is_cut(status) ? SM_OK : status);
+    if (status != SM_OK) {
         sm_row_warn(m->row, "attribution pass cut short: %s", sm_error_message());
-    } else {
-        SM_TRY(status);
     }
     sm_pass_attribute(m->row, m->session->plan, m->walls_ns, m->op_ns, m->n_walls);
     if (parts != NULL && m->n_walls > 0) {
@@ -517,12 +510,10 @@ static sm_status take_phases(measurement *m) {
 }
 
 static const char *stop_reason(const measurement *m, sm_status status) {
-    switch (status) {
-    case SM_OK: return m->stop_reason;
-    case SM_ERR_TIMEOUT: return "timeout";
-    case SM_ERR_INTERRUPTED: return "interrupted";
-    default: return "";
-    }
+    return status == SM_OK                ? m->stop_reason
+           : status == SM_ERR_TIMEOUT     ? "timeout"
+           : status == SM_ERR_INTERRUPTED ? "interrupted"
+                                          : "";
 }
 
 // After the limit, too: the check then has as long again as all checks before it took, with their steps.
@@ -550,13 +541,12 @@ static sm_status check_what_is_left(measurement *m, sm_status status) {
 static void conclude(measurement *m, sm_status status) {
     sm_row *row = m->row;
     SM_ROW_TEXT(row->stop_reason, stop_reason(m, status));
-    if (status != SM_OK && (!is_cut(status) || (row->samples_ns.n > 0 && !m->is_checked))) {
-        sm_row_fail(row, status);
-        sm_row_clear_speed(row); // no figure without its last check
-        return;
-    }
     if (status != SM_OK) {
         sm_row_fail(row, status);
+    }
+    if (status != SM_OK && (!is_cut(status) || (row->samples_ns.n > 0 && !m->is_checked))) {
+        sm_row_clear_speed(row); // no figure without its last check
+        return;
     }
     if (status == SM_OK || (status == SM_ERR_INTERRUPTED && row->samples_ns.n > 0)) {
         SM_ROW_TEXT(row->status, "ok");

@@ -8,8 +8,7 @@
 // --- pass types ----------------------------------------------------------------------------
 
 static const struct {
-    const char *name;
-    const char *short_name;
+    const char *name, *short_name;
 } passes[] = {
 #define X(code, name, short_name) {name, short_name},
     SM_PASS_LIST(X)
@@ -19,15 +18,9 @@ static const struct {
 const char *sm_pass_name(sm_pass_type pass) { return passes[pass].name; }
 
 unsigned sm_pass_phases(sm_pass_type pass) {
-    switch (pass) {
-    case SM_PASS_FORWARD: return SM_RUN_FORWARD;
-    case SM_PASS_BACKWARD:
-    case SM_PASS_FORWARD_BACKWARD:
-    case SM_PASS_SEPARATE: return SM_RUN_ZERO_GRAD | SM_RUN_FORWARD | SM_RUN_BACKWARD;
-    case SM_PASS_STEP:
-    case SM_PASS_COUNT: break;
-    }
-    return SM_RUN_STEP;
+    return pass == SM_PASS_FORWARD ? SM_RUN_FORWARD
+           : pass == SM_PASS_STEP  ? SM_RUN_STEP
+                                   : SM_RUN_ZERO_GRAD | SM_RUN_FORWARD | SM_RUN_BACKWARD;
 }
 
 bool sm_pass_is_op_time(sm_pass_type pass) { return pass == SM_PASS_BACKWARD || pass == SM_PASS_SEPARATE; }
@@ -49,15 +42,9 @@ void sm_row_set_test(sm_row *row, sm_pass_type pass, int64_t B, int64_t T, int n
 // Whether a sample's time includes this op: by its phase if the sample is a sum of op times, otherwise by the executed
 // ranges.
 static bool is_covered(const sm_op *op, sm_pass_type pass) {
-    switch (pass) {
-    case SM_PASS_BACKWARD: return op->phase == SM_PHASE_BACKWARD;
-    case SM_PASS_SEPARATE: return op->phase == SM_PHASE_FORWARD || op->phase == SM_PHASE_BACKWARD;
-    case SM_PASS_FORWARD:
-    case SM_PASS_FORWARD_BACKWARD:
-    case SM_PASS_STEP:
-    case SM_PASS_COUNT: break;
-    }
-    return sm_pass_phases(pass) & (1u << op->range);
+    return pass == SM_PASS_BACKWARD   ? op->phase == SM_PHASE_BACKWARD
+           : pass == SM_PASS_SEPARATE ? op->phase == SM_PHASE_FORWARD || op->phase == SM_PHASE_BACKWARD
+                                      : (sm_pass_phases(pass) & (1u << op->range)) != 0;
 }
 
 // Sums a property of the ops in a sample, each as often as it runs; of_op: of one execution, on average.
@@ -85,10 +72,7 @@ double sm_pass_tokens(const sm_plan *plan, int n_accum) {
            (plan->real_tokens > 0 ? plan->real_tokens : (double)plan->B * (double)plan->T);
 }
 
-static double mean_flops(const sm_plan *plan, const sm_op *op, int n_times) {
-    (void)n_times; // all the same
-    return sm_op_flops(plan, op);
-}
+static double mean_flops(const sm_plan *plan, const sm_op *op, SM_UNUSED int n_times) { return sm_op_flops(plan, op); }
 
 double sm_pass_flops(const sm_plan *plan, sm_pass_type pass, int n_accum) {
     return sum_over_ops(plan, pass, n_accum, mean_flops);
@@ -121,9 +105,7 @@ double sm_pass_ideal_ns(const sm_plan *plan, sm_pass_type pass, int n_accum, dou
 // --- attribution -----------------------------------------------------------------------------
 
 void sm_pass_phase_sums(const sm_plan *plan, const int64_t *op_ns, int64_t by_phase_ns[SM_PHASE_COUNT]) {
-    for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
-        by_phase_ns[phase] = 0;
-    }
+    memset(by_phase_ns, 0, SM_PHASE_COUNT * sizeof(*by_phase_ns));
     for (int i = 0; i < plan->n_ops; i++) {
         by_phase_ns[plan->ops[i].phase] += op_ns[i];
     }

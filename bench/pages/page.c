@@ -67,11 +67,8 @@ void sm_page_json(FILE *out, const char *id, const json_t *value) {
     SM_FREED char *text = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(12) | JSON_ENCODE_ANY);
     fprintf(out, "<script type=\"application/json\" id=\"%s\">", id);
     for (const char *at = text; *at != '\0'; at++) {
-        if (*at == '<') { // an end of the element, or a comment, could begin with it
-            fputs("\\u003c", out);
-        } else {
-            fputc(*at, out);
-        }
+        *at == '<' ? fputs("\\u003c", out)
+                   : fputc(*at, out); // an end of the element, or a comment, could begin with it
     }
     fputs("</script>\n", out);
 }
@@ -114,10 +111,10 @@ json_t *sm_page_table(const sm_table *table, const json_t *records) {
     for (int j = 0; j < l.n_shown; j++) {
         json_array_append_new(json_object_get(made, "columns"), column_json(&l, &table->columns[l.shown[j]]));
     }
-    for (size_t i = 0; i < json_array_size(records); i++) {
+    SM_EACH(record, records) {
         json_t *row = json_array();
         for (int j = 0; j < l.n_shown; j++) {
-            json_array_append_new(row, cell_json(&l, &table->columns[l.shown[j]], json_array_get(records, i)));
+            json_array_append_new(row, cell_json(&l, &table->columns[l.shown[j]], record));
         }
         json_array_append_new(json_object_get(made, "rows"), row);
     }

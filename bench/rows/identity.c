@@ -126,11 +126,9 @@ static int part_of(int i) {
 // A row may lack a column of the work or the batch, and others marked so, and still agree with one that has it.
 static bool differs(const sm_identity_key *a, const sm_identity_key *b, int i) {
     const bool may_lack = part_of(i) <= SM_IDENTITY_BATCH || keyed[i]->may_lack;
-    if (a->values[i] == b->values[i]) {
-        return false;
-    }
-    return keyed[i]->identity == SM_IDENTITY_NONE ? a->is_named || b->is_named
-                                                  : (a->values[i] != 0 && b->values[i] != 0) || !may_lack;
+    return a->values[i] == b->values[i]             ? false
+           : keyed[i]->identity == SM_IDENTITY_NONE ? a->is_named || b->is_named
+                                                    : (a->values[i] != 0 && b->values[i] != 0) || !may_lack;
 }
 
 unsigned sm_identity_key_difference(const sm_identity_key *a, const sm_identity_key *b, unsigned ends, int *n_columns) {
@@ -138,10 +136,9 @@ unsigned sm_identity_key_difference(const sm_identity_key *a, const sm_identity_
     int n_work = 0;
     unsigned bits = 0;
     for (int i = 0; i < n_keyed && (bits & ends) == 0; i++) {
-        if (differs(a, b, i)) {
-            bits |= SM_PART(part_of(i));
-            n_work += part_of(i) <= SM_IDENTITY_BATCH;
-        }
+        const bool is_other = differs(a, b, i);
+        bits |= is_other ? SM_PART(part_of(i)) : 0;
+        n_work += is_other && part_of(i) <= SM_IDENTITY_BATCH;
     }
     if (n_columns != NULL) {
         *n_columns = n_work;

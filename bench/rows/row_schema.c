@@ -178,12 +178,11 @@ static bool allows(const sm_column *column, const json_t *value) {
 }
 
 bool sm_row_is_status(const json_t *value) {
+    bool is_one = false;
     for (int i = 0; i < N_STATUSES; i++) {
-        if (json_is_string(value) && strcmp(json_string_value(value), statuses[i]) == 0) {
-            return true;
-        }
+        is_one = is_one || (json_is_string(value) && strcmp(json_string_value(value), statuses[i]) == 0);
     }
-    return false;
+    return is_one;
 }
 
 static bool is_null(const json_t *value) { return value == NULL || json_is_null(value); }

@@ -26,15 +26,11 @@ double sm_normal_two_sided(double alpha) {
 // Of the number of differences below zero. exact[s] is P(number <= s), s = 0 .. M.
 typedef struct {
     double *exact; // NULL: normal
-    double mean;
-    double sd;
+    double mean, sd;
 } distribution;
 
 static double at_most(const distribution *d, double s) {
-    if (s < 0) {
-        return 0;
-    }
-    return d->exact != NULL ? d->exact[(size_t)s] : normal_tail((d->mean - s - 0.5) / d->sd);
+    return s < 0 ? 0 : d->exact != NULL ? d->exact[(size_t)s] : normal_tail((d->mean - s - 0.5) / d->sd);
 }
 
 static void accumulate(double *ways, size_t n, double n_all) {

@@ -103,11 +103,10 @@ sm_status sm_table_choose(const sm_table *table, const char *const *names, int n
 
 json_t *sm_records_chosen(const sm_table *chosen, const json_t *records) {
     json_t *all = json_array();
-    for (size_t i = 0; i < json_array_size(records); i++) {
+    SM_EACH(whole, records) {
         json_t *record = json_object();
         for (int k = 0; k < chosen->n_columns; k++) {
-            const char *name = chosen->columns[k].name;
-            sm_json_set_new(record, name, json_incref(sm_json_get(json_array_get(records, i), name)));
+            sm_json_set_new(record, chosen->columns[k].name, json_incref(sm_json_get(whole, chosen->columns[k].name)));
         }
         json_array_append_new(all, record);
     }
@@ -329,19 +328,15 @@ sm_status sm_record_write_all(const sm_table *table, sm_format format, FILE *out
 // --- JSON Schema: each type of a column has its types in JSON -------------------------------------
 
 static json_t *type_of(const sm_column *column) {
-    switch (column->type) {
-    case SM_COLUMN_INTEGER: return json_pack("{s:[ss]}", "type", "integer", "null");
-    case SM_COLUMN_REAL: return json_pack("{s:[ss]}", "type", "number", "null");
-    case SM_COLUMN_BOOLEAN: return json_pack("{s:[ss]}", "type", "boolean", "null");
-    case SM_COLUMN_TEXT: return json_pack("{s:[ss]}", "type", "string", "null");
-    case SM_COLUMN_INTEGERS:
-        return json_pack("{s:[ss], s:{s:[ss]}}", "type", "array", "null", "items", "type", "integer", "null");
-    case SM_COLUMN_REALS:
-        return json_pack("{s:[ss], s:{s:[ss]}}", "type", "array", "null", "items", "type", "number", "null");
-    case SM_COLUMN_JSON: return json_pack("{s:[sss]}", "type", "array", "object", "null");
-    case SM_COLUMN_TYPE_COUNT: break;
-    }
-    return NULL;
+    static const char *const names[] = {
+        [SM_COLUMN_INTEGER] = "integer", [SM_COLUMN_REAL] = "number",      [SM_COLUMN_BOOLEAN] = "boolean",
+        [SM_COLUMN_TEXT] = "string",     [SM_COLUMN_INTEGERS] = "integer", [SM_COLUMN_REALS] = "number",
+    };
+    const char *name = names[column->type];
+    return column->type == SM_COLUMN_JSON ? json_pack("{s:[sss]}", "type", "array", "object", "null")
+           : column->type == SM_COLUMN_INTEGERS || column->type == SM_COLUMN_REALS
+               ? json_pack("{s:[ss], s:{s:[ss]}}", "type", "array", "null", "items", "type", name, "null")
+               : json_pack("{s:[ss]}", "type", name, "null");
 }
 
 // Every record has every column: all properties are required, also those of the objects that dotted names lie in.

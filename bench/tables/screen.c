@@ -14,8 +14,7 @@ enum { LEAST_WIDTH = 40, USUAL_WIDTH = 80, HANGING = 2 };
 // The stream of sm_screen_open().
 typedef struct {
     FILE *stream; // NULL: none is open
-    int descriptor;
-    int width;
+    int descriptor, width;
     bool fits;
     int column;   // of the next character
     char held[4]; // an incomplete character
@@ -30,13 +29,10 @@ int sm_screen_width(FILE *out) {
         return opened.width;
     }
     const int descriptor = fileno(out);
-    if (descriptor < 0 || !isatty(descriptor)) {
-        return 0;
-    }
-    if (!os_screen_size(descriptor, &n_columns, &n_lines) || n_columns == 0) {
-        return USUAL_WIDTH;
-    }
-    return n_columns > LEAST_WIDTH ? n_columns : LEAST_WIDTH;
+    return descriptor < 0 || !isatty(descriptor)                                 ? 0
+           : !os_screen_size(descriptor, &n_columns, &n_lines) || n_columns == 0 ? USUAL_WIDTH
+           : n_columns > LEAST_WIDTH                                             ? n_columns
+                                                                                 : LEAST_WIDTH;
 }
 
 int sm_screen_height(FILE *out) {

@@ -110,13 +110,10 @@ static void report(const sm_verify_row *row, void *context) {
 
 // Continues after a mismatch, which has been reported.
 static sm_status go_on(const verification *v, sm_status status) {
-    if (v->status != SM_OK) {
-        return v->status;
-    }
-    if (cli_interrupted) {
-        return SM_ERR_INTERRUPTED;
-    }
-    return status == SM_ERR_MISMATCH ? SM_OK : status;
+    return v->status != SM_OK          ? v->status
+           : cli_interrupted           ? SM_ERR_INTERRUPTED
+           : status == SM_ERR_MISMATCH ? SM_OK
+                                       : status;
 }
 
 // Continues after steps that were compared in a mode. A step that cannot run is skipped, with the reason.

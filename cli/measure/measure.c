@@ -277,13 +277,9 @@ static sm_status open_session(const cli_job *job, const sm_op_operands *operands
         row->estimated_rss_bytes = before_bytes + (int64_t)sm_session_memory(device, (*session)->plan);
     }
     cli_stage("copying the weights", row);
-    if (job->exchanged_bytes > 0) {
-        return SM_OK; // it uploads before each checked step
-    }
-    if (job->op[0] != '\0') {
-        return sm_op_text_upload(operands->text, operands->seed, plan, (*session)->executable);
-    }
-    return cli_load_weights(*session, &job->config, job->plan.seed, job->weights);
+    return job->exchanged_bytes > 0 ? SM_OK // it uploads before each checked step
+           : job->op[0] != '\0'     ? sm_op_text_upload(operands->text, operands->seed, plan, (*session)->executable)
+                                    : cli_load_weights(*session, &job->config, job->plan.seed, job->weights);
 }
 
 bool cli_is_cut_short(sm_status status, const sm_row *row) {
@@ -534,10 +530,8 @@ sm_status cli_write_timeline(const char *path, const cli_job *job, const sm_plan
              (long long)job->B, (long long)job->T, sm_mode_name(job->mode), cli_precision_name(job->precision),
              sm_recompute_name(cli_recompute(job)));
     json_object_set_new(timeline, "title", json_string(title));
-    if (ending != NULL && strcmp(ending, ".html") == 0) {
-        return cli_write_page(path, write_timeline_page, timeline, "");
-    }
-    return cli_write_json(timeline, path);
+    return ending != NULL && strcmp(ending, ".html") == 0 ? cli_write_page(path, write_timeline_page, timeline, "")
+                                                          : cli_write_json(timeline, path);
 }
 
 // Whether a batch of B fits. A plan that cannot be built does not fit.

@@ -9,10 +9,9 @@
 #include "src/weights/weights.h"
 
 sm_padding cli_padding(const cli_options *options) {
-    if (options->work.documents == NULL) {
-        return SM_PADDING_NONE;
-    }
-    return options->work.padding > 0 ? (sm_padding)(options->work.padding - 1) : SM_PADDING_PACKED;
+    return options->work.documents == NULL ? SM_PADDING_NONE
+           : options->work.padding > 0     ? (sm_padding)(options->work.padding - 1)
+                                           : SM_PADDING_PACKED;
 }
 
 // "MIN-MAX", an id, or a tokenizer.
