@@ -129,4 +129,13 @@ void *sm_give(void *variable);   // of a pointer: gives what it owns away, *made
         }                                                                        \
     } while (0)
 
+// Appends to an array that doubles whenever the number of its elements, n, is a power of two.
+#define SM_PUSH(array, n, ...)                                                                \
+    do {                                                                                      \
+        if (((n) & ((n)-1)) == 0) {                                                           \
+            (array) = sm_realloc((array), ((n) > 0 ? 2 * (size_t)(n) : 1) * sizeof *(array)); \
+        }                                                                                     \
+        (array)[(n)++] = __VA_ARGS__;                                                         \
+    } while (0)
+
 #endif

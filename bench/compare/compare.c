@@ -58,14 +58,12 @@ static void add_row(run_groups *groups, const json_t *row) {
         g++;
     }
     run_group *group = &groups->groups[g];
-    if ((group->n_rows & (group->n_rows - 1)) == 0) { // at 0 and each power of two
-        group->rows = sm_realloc(group->rows, (2 * group->n_rows + 1) * sizeof(*group->rows));
-    }
     if (g == groups->n) {
         group->key = key;
         groups->n++;
     }
-    size_t at = group->n_rows++;
+    size_t at = group->n_rows;
+    SM_PUSH(group->rows, group->n_rows, row);
     if (sm_row_is_usable(row)) {
         memmove(group->rows + group->n_usable + 1, group->rows + group->n_usable,
                 (at - group->n_usable) * sizeof(*group->rows));
@@ -93,7 +91,6 @@ static void free_groups(run_groups *groups) {
 // `only_nearest`, for each group of A, those that differ in the fewest factors.
 static void pair_same_work(run_groups *a, run_groups *b, bool only_equal, bool only_nearest, matches *m) {
     bool needs_equal = false;
-    size_t capacity = 0;
     for (size_t i = 0; i < a->n; i++) {
         const size_t first = m->n;
         int n_fewest = SM_IDENTITY_COUNT;
@@ -107,8 +104,7 @@ static void pair_same_work(run_groups *a, run_groups *b, bool only_equal, bool o
             needs_equal = needs_equal || (only_equal && differs == 0);
             m->n = only_nearest && __builtin_popcount(differs) < n_fewest ? first : m->n;
             n_fewest = __builtin_popcount(differs);
-            SM_GROW(m->matches, m->n, capacity);
-            m->matches[m->n++] = (match){&a->groups[i], &b->groups[j], differs};
+            SM_PUSH(m->matches, m->n, (match){&a->groups[i], &b->groups[j], differs});
         }
     }
 }

@@ -31,7 +31,7 @@ struct sm_advisor {
     int64_t *queue; // of the round
     int n_queue, next;
     result *results;
-    int n_results, room;
+    int n_results;
 };
 
 int64_t sm_choices_count(const sm_choices *c) {
@@ -294,10 +294,9 @@ bool sm_advisor_next(sm_advisor *a, sm_trial *trial) {
 }
 
 void sm_advisor_take(sm_advisor *a, sm_trial_outcome outcome, double speed) {
-    SM_GROW(a->results, a->n_results, a->room);
     const bool has_speed = outcome == SM_TRIAL_MEASURED && speed > 0 && isfinite(speed);
-    a->results[a->n_results++] =
-        (result){.trial = {a->queue[a->next], a->round}, .outcome = outcome, .log_speed = has_speed ? log(speed) : NAN};
+    SM_PUSH(a->results, a->n_results,
+            (result){{a->queue[a->next], a->round}, outcome, .log_speed = has_speed ? log(speed) : NAN});
     a->next++;
     if (outcome == SM_TRIAL_TOO_LARGE && a->round > 0) { // it was not even started
         a->n_queue--;

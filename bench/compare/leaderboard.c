@@ -86,7 +86,7 @@ static bool agree(const json_t *a, const json_t *b, const char *field) {
 // "" for a measured, checked and usable row; otherwise what it lacks.
 static const char *lack_of(const json_t *row, char doubt[SM_DOUBT_SIZE]) {
     const char *reason = sm_rows_text(row, "reason");
-    const bool is_ok = sm_row_is_ok(row);
+    const bool is_ok = strcmp(sm_rows_text(row, "status"), "ok") == 0;
     return !is_ok && reason[0] != '\0'                  ? reason
            : !is_ok                                     ? "it failed, and gives no reason"
            : sm_rows_text(row, "loss_check")[0] == '\0' ? "its loss was not checked"

@@ -72,9 +72,7 @@ static void name_it(const sm_curves *all, const char *path, sm_curve *c) {
 static sm_status read_curve(const char *path, const sm_curves *all, sm_curve *c) {
     char inner[PATH_MAX];
     name_it(all, path, c);
-    if (sm_file_is_in(path, SM_RUN_FILE, inner)) {
-        SM_TRY(sm_json_read(inner, SM_RUN_MOST_BYTES, &c->run));
-    }
+    SM_TRY(sm_file_is_in(path, SM_RUN_FILE, inner) ? sm_json_read(inner, SM_RUN_MOST_BYTES, &c->run) : SM_OK);
     const json_t *from = json_object_get(json_array_get(json_object_get(c->run, "starts"), 0), "from_step");
     if (sm_file_is_in(path, SM_RUN_LOG_FILE, inner)) {
         path = inner;

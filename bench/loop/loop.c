@@ -16,7 +16,6 @@ struct sm_loop {
     sm_train_stepper stepper;
     sm_train_step *plain; // without instruments: warm-up, then headline
     int64_t n_plain;
-    int64_t room;
     sm_loop_step *apart; // settings.n_attribution
     int n_apart;
     int64_t *op_ns; // n_attribution times plan->n_ops, and as many for times that already belong to a phase
@@ -35,10 +34,7 @@ static sm_status take_step(sm_loop *l, int64_t number, sm_step_phases *phases, s
     return SM_OK;
 }
 
-static void keep_plain(sm_loop *l, const sm_train_step *step) {
-    SM_GROW(l->plain, l->n_plain, l->room);
-    l->plain[l->n_plain++] = *step;
-}
+static void keep_plain(sm_loop *l, const sm_train_step *step) { SM_PUSH(l->plain, l->n_plain, *step); }
 
 sm_step_phases *sm_loop_time_apart(sm_loop *l) {
     return l->n_apart < l->settings.n_attribution ? &l->apart[l->n_apart].phases : NULL;
@@ -86,11 +82,8 @@ static sm_status run_step(void *loop, int64_t step, int64_t *op_ns, int64_t *ela
 // queue is empty, or shrinks no more.
 static bool is_settled(void *loop) {
     const sm_loop *l = loop;
-    if (l->n_plain == 0) {
-        return false;
-    }
-    const sm_train_step *last = &l->plain[l->n_plain - 1];
-    return last->load.n_ready == 0 || (l->n_plain > 1 && last->load.n_ready >= last[-1].load.n_ready);
+    const sm_train_step *last = l->n_plain > 0 ? &l->plain[l->n_plain - 1] : NULL;
+    return last != NULL && (last->load.n_ready == 0 || (l->n_plain > 1 && last->load.n_ready >= last[-1].load.n_ready));
 }
 
 static void forget(void *loop, int64_t n) { ((sm_loop *)loop)->n_plain -= n; }

@@ -95,8 +95,7 @@ static double communication_ns(const sm_plan *plan, const sm_row *row) {
 }
 
 static void set_whole(sm_loop_division *d, sm_loop_bound bound, double ns) {
-    d->taken_ns[bound] = ns;
-    d->gained_ns[bound] = ns;
+    d->taken_ns[bound] = d->gained_ns[bound] = ns;
 }
 
 // Divides a headline step into its ops, its other phases, and the rest.

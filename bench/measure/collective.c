@@ -121,9 +121,7 @@ static sm_status visit(sm_collective_work *w, sm_session *session, int tensor, i
     for (int64_t at = own.first; at < own.end; at += PART_ELEMS) {
         const int64_t length = own.end - at < PART_ELEMS ? own.end - at : PART_ELEMS;
         int64_t wrong = -1;
-        if (!writes) {
-            SM_TRY(sm_session_read_part(session, tensor, at, length, part));
-        }
+        SM_TRY(!writes ? sm_session_read_part(session, tensor, at, length, part) : SM_OK);
 #pragma omp parallel for schedule(static) reduction(max : wrong) num_threads(sm_few_host_threads())
         for (int64_t i = 0; i < length; i++) {
             if (writes) {
@@ -135,9 +133,7 @@ static sm_status visit(sm_collective_work *w, sm_session *session, int tensor, i
         SM_FAIL_IF(wrong >= 0, SM_ERR_MISMATCH, "wrong result: element %lld of %s is %g, not %g",
                    (long long)(first + at + wrong), names[w->op], (double)part[wrong],
                    (double)result(w, first, n, at + wrong));
-        if (writes) {
-            SM_TRY(sm_session_write_part(session, tensor, at, length, part));
-        }
+        SM_TRY(writes ? sm_session_write_part(session, tensor, at, length, part) : SM_OK);
     }
     return SM_OK;
 }

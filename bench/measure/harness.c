@@ -45,17 +45,10 @@ SM_WORDS(sm_stage_name, sm_stage, SM_STAGE_LIST)
 
 // --- one step ----------------------------------------------------------------------------
 
-// Appends to the row's losses, whose capacity doubles when they are full at a power of two.
 static void keep_loss(sm_row *row, double loss) {
-    sm_reals *losses = &row->losses;
-    const size_t n = (size_t)losses->n;
-    if (isnan(loss)) {
-        return; // of ops by themselves
+    if (!isnan(loss)) { // of ops by themselves
+        SM_PUSH(row->losses.values, row->losses.n, loss);
     }
-    if ((n & (n - 1)) == 0) {
-        losses->values = sm_realloc(losses->values, (n > 0 ? 2 * n : 1) * sizeof(*losses->values));
-    }
-    losses->values[losses->n++] = loss;
 }
 
 static sm_status run_step(measurement *m, int64_t *op_ns, int64_t *elapsed_ns) {

@@ -197,9 +197,7 @@ static sm_status run_checked(sm_stepper *s, sm_row *row, int64_t *op_ns, int64_t
     SM_TRY(read_loss(s, loss));
     SM_TRY(check_losses(s, row));
     *check_ns = sm_now_ns() - begin_ns;
-    if (s->phases & SM_RUN_OPTIMIZER) {
-        SM_TRY(run_piece(s, true, SM_RUN_OPTIMIZER, op_ns));
-    }
+    SM_TRY(s->phases & SM_RUN_OPTIMIZER ? run_piece(s, true, SM_RUN_OPTIMIZER, op_ns) : SM_OK);
     return sm_session_synchronize(s->session);
 }
 

@@ -247,19 +247,17 @@ static unsigned char *read_characters(const char *at, const char *end, size_t *n
     unsigned char *bytes = sm_malloc((size_t)(end - at) + 1);
     unsigned held = 0;
     int n_held = 0;
-    *n = 0;
-    while (at < end) {
+    for (*n = 0; at < end;) {
         const char given = *at == '&' ? numbered(at, end) : *at;
         const char *found = given != '\0' ? strchr(alphabet, given) : NULL;
-        if (found == NULL) {
-            if (skip_markup(&at, end)) {
-                continue;
-            }
+        if (found == NULL && !skip_markup(&at, end)) {
             if (!isspace((unsigned char)*at) && strchr(">|=\\", *at) == NULL) {
                 free(bytes);
                 return NULL;
             }
             at++;
+        }
+        if (found == NULL) {
             continue;
         }
         held = held << BITS | (unsigned)(found - alphabet);
@@ -299,7 +297,7 @@ static json_t *read_rows(const char *body, const char *end, const char *digest, 
     size_t n = 0;
     SM_FREED unsigned char *bytes = read_characters(body, end, &n);
     SM_FREED char *text = bytes != NULL ? expand(bytes, n) : NULL;
-    json_t *rows = NULL;
+    SM_OWN(json_t) *rows = NULL;
     if (text == NULL) {
         snprintf(why, SM_BLOCK_WHY_SIZE, "damaged: some of its characters are lost or changed; ask for it again");
     } else {
@@ -308,11 +306,7 @@ static json_t *read_rows(const char *body, const char *end, const char *digest, 
         snprintf(why, SM_BLOCK_WHY_SIZE, "%s",
                  json_is_array(rows) ? "" : "changed: its digest is not that of its facts");
     }
-    if (!json_is_array(rows)) {
-        json_decref(rows);
-        rows = NULL;
-    }
-    return rows;
+    return json_is_array(rows) ? json_incref(rows) : NULL;
 }
 
 // Letters and digits alone, without markup and the "=C2=B1" of mails: what no program changes.
@@ -323,14 +317,12 @@ static char *plain(const char *at, const char *end) {
         if (skip_markup(&at, end)) {
             continue;
         }
-        if (*at == '=' && end - at > 2 && isxdigit((unsigned char)at[1]) && isxdigit((unsigned char)at[2])) {
-            at += 3;
-            continue;
-        }
+        const bool is_byte =
+            *at == '=' && end - at > 2 && isxdigit((unsigned char)at[1]) && isxdigit((unsigned char)at[2]);
         if (isalnum((unsigned char)*at)) {
             text[n++] = *at;
         }
-        at++;
+        at += is_byte ? 3 : 1;
     }
     text[n] = '\0';
     return text;
@@ -357,8 +349,7 @@ static bool lines_agree(const char *at, const char *end, const json_t *rows) {
     SM_FREED char *text = plain(at, end);
     const char *score = sm_rows_text(json_array_get(rows, 0), "score");
     SM_FREED char *name = plain(score, score + strlen(score));
-    size_t last_wrong = 0; // counted from 1
-    size_t n = 0;
+    size_t n = 0, last_wrong = 0; // counted from 1
     for (const char *found = name[0] != '\0' ? strstr(text, name) : NULL; found != NULL;
          found = strstr(found + 1, name)) {
         bool agrees = false;

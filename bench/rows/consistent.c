@@ -21,20 +21,15 @@ static const double most_op_time = 20;
 static const double op_time_slack_ns = 3e8;
 
 // Fields that rules name often. NaN: not there, and no comparison holds.
-#define FIGURES(X)                                                                                                     \
-    X(median_ns)                                                                                                       \
-    X(median_ts)                                                                                                       \
-    X(avg_ns)                                                                                                          \
-    X(max_ns)                                                                                                          \
-    X(ci95_hi_ns)                                                                                                      \
-    X(n_batch)                                                                                                         \
-    X(n_seq)                                                                                                           \
-    X(n_accum)                                                                                                         \
-    X(real_tokens)                                                                                                     \
-    X(padded_tokens)                                                                                                   \
-    X(energy_j) X(n_layer) X(n_head) X(d_model) X(d_ff) X(vocab) X(n_ctx) X(model_n_params) X(attribution_ns) X(flops) \
-        X(bytes) X(peak_flops) X(datasheet_flops) X(peak_bandwidth) X(ideal_ns) X(n_threads) X(peak_rss_bytes)         \
-            X(device_peak_bytes) X(loss_checked) X(loss_reference)
+// clang-format off: a line each would be long
+#define FIGURES(X)                                                                                                 \
+    X(median_ns)                                                                                                   \
+    X(median_ts)                                                                                                   \
+    X(avg_ns) X(max_ns) X(ci95_hi_ns) X(n_batch) X(n_seq) X(n_accum) X(real_tokens) X(padded_tokens) X(energy_j)   \
+        X(n_layer) X(n_head) X(d_model) X(d_ff) X(vocab) X(n_ctx) X(model_n_params) X(attribution_ns) X(flops)     \
+            X(bytes) X(peak_flops) X(datasheet_flops) X(peak_bandwidth) X(ideal_ns) X(n_threads) X(peak_rss_bytes) \
+                X(device_peak_bytes) X(loss_checked) X(loss_reference)
+// clang-format on
 
 typedef struct {
     const json_t *row;
@@ -70,18 +65,14 @@ static bool differs(const audit *a, const char *field, double expected, double s
            say(a, "%s is %.6g, where its other fields give %.6g", field, value, expected);
 }
 
-#define REFUSE_IF(condition, ...)    \
-    do {                             \
-        if (condition) {             \
-            return say(__VA_ARGS__); \
-        }                            \
+#define TRUE_IF(condition) \
+    do {                   \
+        if (condition) {   \
+            return true;   \
+        }                  \
     } while (0)
-#define MUST_BE(field, expected, slack)           \
-    do {                                          \
-        if (differs(a, field, expected, slack)) { \
-            return true;                          \
-        }                                         \
-    } while (0)
+#define REFUSE_IF(condition, ...)       TRUE_IF((condition) && say(__VA_ARGS__))
+#define MUST_BE(field, expected, slack) TRUE_IF(differs(a, field, expected, slack))
 #define AT_MOST(field, most)                                                                                \
     REFUSE_IF(number(a, field) > (most), a, "%s is %.6g, and can be %.6g at most", field, number(a, field), \
               (double)(most))
@@ -119,13 +110,12 @@ static bool is_other_percentile(const audit *a, const char *field, double p) {
 }
 
 static bool order_differs(const audit *a) {
-    int64_t *samples = sm_malloc(a->n * sizeof(*samples));
+    SM_FREED int64_t *samples = sm_malloc(a->n * sizeof(*samples));
     for (size_t i = 0; i < a->n; i++) {
         samples[i] = (int64_t)a->samples[i];
     }
     const sm_trend trend = sm_steady_trend(samples, (int64_t)a->n);
     const sm_modes modes = sm_steady_modes(samples, (int64_t)a->n);
-    free(samples);
     return differs(a, "drift_percent", trend.percent, rounding) || differs(a, "drift_p", trend.p, rounding) ||
            differs(a, "bimodality", modes.distance, rounding);
 }
@@ -191,9 +181,7 @@ static bool lacks_samples(const audit *a) {
 
 // Numbers of parameters and FLOPs that no model of these sizes has.
 static bool sizes_contradict(const audit *a) {
-    const double L = a->n_layer;
-    const double C = a->d_model;
-    const double F = a->d_ff;
+    const double L = a->n_layer, C = a->d_model, F = a->d_ff;
     const double channels = number(a, "head_dim") * a->n_head; // about C, but for some models
     const double positions = a->n_batch * a->n_seq * fmax(a->n_accum, 1);
     const double least = L * 2 * C * F + a->vocab * C;
@@ -409,11 +397,8 @@ bool sm_row_contradicts(const json_t *row, char text[SM_CONTRADICTION_SIZE]) {
     FIGURES(X)
 #undef X
     a->tokens = a->real_tokens > 0 ? a->real_tokens : a->n_batch * a->n_seq * fmax(a->n_accum, 1);
-    if (has_wrong_sign(a)) {
-        return true;
-    }
     a->samples = sm_rows_samples(row, "samples_ns", &a->n);
-    const bool found = lacks_samples(a) || samples_differ(a) ||
+    const bool found = has_wrong_sign(a) || lacks_samples(a) || samples_differ(a) ||
                        array_differs(a, "warmup_samples_ns", "warmup_ns", "", "", "") ||
                        array_differs(a, "cold_samples_ns", "", "", "", "cold_ns") ||
                        array_differs(a, "samples_forward_ns", "", "forward_avg_ns", "forward_stddev_ns", "") ||

@@ -22,7 +22,7 @@ static void show_step(const json_t *record, const sm_column *column, char *text,
 
 // Phases that a pass type does not run have no time to show.
 static void show_phase(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    double phase_ns = sm_json_number(record, column->name);
+    const double phase_ns = sm_json_number(record, column->name);
     sm_text_ms(phase_ns != 0 ? phase_ns : NAN, text, size_bytes);
 }
 

@@ -61,12 +61,8 @@ static sm_status read_rows(sm_sweep_log *log) {
         whole--;
     }
     log->size_bytes = (off_t)whole;
-    if (whole > 0) { // checked first: a file without rows is not changed
-        SM_TRY(sm_rows_parse(log->path, text, whole, &log->rows));
-    }
-    if (whole < n && !log->only_reads) {
-        SM_TRY(set_aside(log, text + whole, n - whole));
-    }
+    SM_TRY(whole > 0 ? sm_rows_parse(log->path, text, whole, &log->rows) : SM_OK); // first: a file without rows stays
+    SM_TRY(whole < n && !log->only_reads ? set_aside(log, text + whole, n - whole) : SM_OK);
     SM_EACH(row, log->rows.rows) {
         const char *key = sm_rows_text(row, "sweep_key");
         if (key[0] != '\0') {
@@ -112,9 +108,7 @@ sm_status sm_sweep_log_open(const char *path, bool only_reads, sm_sweep_log **lo
     snprintf(l->path, sizeof(l->path), "%s", path);
     l->rows = sm_rows_new();
     SM_TRY(open_file(l));
-    if (l->file >= 0) {
-        SM_TRY(read_rows(l));
-    }
+    SM_TRY(l->file >= 0 ? read_rows(l) : SM_OK);
     *log = sm_give(&l);
     return SM_OK;
 }
@@ -138,10 +132,9 @@ sm_status sm_sweep_log_append(sm_sweep_log *log, json_t *row) {
     SM_FREED char *text = sm_json_dump(row);
     SM_FREED char *line = sm_text_of("%s\n", text);
     const size_t n = strlen(line);
-    sm_status status = os_write_all(log->file, line, n) ? SM_OK : io_failure(log->path, "cannot be written");
-    if (status == SM_OK && os_sync_data(log->file) != 0) {
-        status = io_failure(log->path, "cannot be made durable");
-    }
+    const sm_status status = !os_write_all(log->file, line, n) ? io_failure(log->path, "cannot be written")
+                             : os_sync_data(log->file) != 0    ? io_failure(log->path, "cannot be made durable")
+                                                               : SM_OK;
     if (status != SM_OK) {
         (void)!ftruncate(log->file, log->size_bytes); // otherwise the next resume would move the rest, too
         return status;

@@ -21,13 +21,6 @@ static sm_status malformed(const reader *r, const char *what) {
     return sm_fail(SM_ERR_FORMAT, "%s: line %zu: %s", r->path, r->log->n_lines, what);
 }
 
-// Makes room for one more of `n` elements: capacity doubles whenever n is a power of two.
-static void grow(void **array, size_t n, size_t element_bytes) {
-    if (n == 0 || (n & (n - 1)) == 0) {
-        *array = sm_realloc(*array, (n > 0 ? 2 * n : 1) * element_bytes);
-    }
-}
-
 // --- lines -----------------------------------------------------------------------------------
 
 static bool whole(const json_t *line, const char *name, int64_t least, int64_t *value) {
@@ -69,8 +62,7 @@ static sm_status take_step(reader *r, const json_t *line) {
                step.step < expected ? "it is repeated" : "steps are missing");
     (void)whole(line, "checked_ops", 0, &step.checked_ops);
     step.skipped = json_is_true(json_object_get(line, "skipped"));
-    grow((void **)&log->steps, log->n_steps, sizeof(step));
-    log->steps[log->n_steps++] = step;
+    SM_PUSH(log->steps, log->n_steps, step);
     return SM_OK;
 }
 
@@ -79,8 +71,7 @@ static sm_status take_pause(const reader *r, const json_t *line, sm_logged_pause
     if (!whole(line, "step", 0, &pause.step) || !time_of(line, "ms", NAN, &pause.time_s)) {
         return malformed(r, "\"step\" and \"ms\" belong there");
     }
-    grow((void **)pauses, *n, sizeof(pause));
-    (*pauses)[(*n)++] = pause;
+    SM_PUSH(*pauses, *n, pause);
     return SM_OK;
 }
 
@@ -103,9 +94,8 @@ static sm_status take_line(reader *r, const json_t *line) {
         if (!whole(line, "step", 0, &sample.step) || text == NULL) {
             return malformed(r, "\"step\" and \"text\" belong there");
         }
-        grow((void **)&log->samples, log->n_samples, sizeof(sample));
         sample.text = sm_strdup(text);
-        log->samples[log->n_samples++] = sample;
+        SM_PUSH(log->samples, log->n_samples, sample);
     }
     return SM_OK;
 }

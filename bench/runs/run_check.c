@@ -82,8 +82,8 @@ static double number(const sm_training_run *run, const char *name) { return sm_j
 
 // `a` is the value of field `name`, `b` the value that follows from others.
 static void expect_equal(sm_training_run *run, const char *name, double b, const char *why) {
-    double a = number(run, name);
-    if (!(!isfinite(b) || close_to(a, b))) {
+    const double a = number(run, name);
+    if (isfinite(b) && !close_to(a, b)) {
         sm_json_note(run->problems, "%s is %.12g, and %s is %.12g", name, a, why, b);
     }
 }
@@ -169,8 +169,7 @@ static void check_times(sm_training_run *run) {
 
 // The metrics must be those for which RUN_COMPLETE.txt was written.
 static void check_complete(sm_training_run *run, const char *metrics_path) {
-    char path[PATH_MAX], text[SM_RUN_COMPLETE_SIZE], expected[SM_DIGEST_SIZE] = "";
-    char digest[SM_DIGEST_SIZE];
+    char path[PATH_MAX], text[SM_RUN_COMPLETE_SIZE], expected[SM_DIGEST_SIZE] = "", digest[SM_DIGEST_SIZE];
     snprintf(path, sizeof(path), "%s/%s", run->path, SM_RUN_COMPLETE_FILE);
     FILE *file;
     if (sm_input_file(path, &file) != SM_OK) {
@@ -362,7 +361,7 @@ static json_t *engine_of(const json_t *metrics) {
     }
     for (size_t i = 0; i < SM_COUNT(names); i++) {
         const char *part = sm_rows_text(engine, names[i]);
-        sm_append(text, sizeof(text), "%s%.40s", text[0] != '\0' && part[0] != '\0' ? " " : "", part);
+        sm_append_part(text, sizeof(text), " ", SM_TEXT_IN(41, "%s", part));
     }
     return sm_json_text(text);
 }

@@ -386,9 +386,7 @@ static sm_status add_table(sm_scaling *s, const sm_training_runs *all, sm_work w
     sm_training_runs_compare(&runs, work);
     SM_TRY(sm_training_runs_verdict(&runs));
     SM_TRY(add_measured(s, &runs, work));
-    if (s->has_verdict) {
-        SM_TRY(add_predicted(s, begin, predict, n_predict));
-    }
+    SM_TRY(s->has_verdict ? add_predicted(s, begin, predict, n_predict) : SM_OK);
     for (size_t i = begin; i < s->n; i++) {
         derive(s->has_verdict ? &s->fit : NULL, &s->rows[begin], &s->rows[i]);
     }

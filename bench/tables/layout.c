@@ -197,8 +197,7 @@ static void collect_notes(sm_layout *l) {
                     is_there = l->notes[n].column == column && strcmp(l->notes[n].text, json_string_value(text)) == 0;
                 }
                 if (!is_there) { // a note for each different text
-                    l->notes = sm_realloc(l->notes, ((size_t)l->n_notes + 1) * sizeof(*l->notes));
-                    l->notes[l->n_notes++] = (sm_note){.column = column, .text = json_string_value(text)};
+                    SM_PUSH(l->notes, l->n_notes, (sm_note){.column = column, .text = json_string_value(text)});
                 }
             }
         }

@@ -503,9 +503,7 @@ sm_status cli_forecast_job(const cli_job *job, cli_target target, cli_forecast *
     forecast->memory_bytes = (int64_t)(tensor_bytes + forecast->working_bytes);
     forecast->n_params = plan->n_params;
     forecast->flops = sm_pass_flops(plan, job->pass, job->protocol.n_accum);
-    if (job->timeline != NULL) {
-        SM_TRY(cli_write_timeline(job->timeline, job, plan, NULL, forecast->memory_bytes));
-    }
+    SM_TRY(job->timeline != NULL ? cli_write_timeline(job->timeline, job, plan, NULL, forecast->memory_bytes) : SM_OK);
     for (int i = 0; i < plan->n_ops; i++) {
         const sm_op *op = &plan->ops[i];
         forecast->phase_flops[op->phase] += sm_op_flops(plan, op);

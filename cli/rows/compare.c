@@ -361,9 +361,7 @@ sm_status cli_compare(const cli_options *options) {
                options->compare.interleaved
                    ? "--interleaved needs two command lines, each in quotes: \"run ...\" \"run ...\""
                    : "give two result files or baselines: stepmark compare A B");
-    if (options->compare.save_baseline != NULL) {
-        SM_TRY(check_name(options->compare.save_baseline));
-    }
+    SM_TRY(options->compare.save_baseline != NULL ? check_name(options->compare.save_baseline) : SM_OK);
     a.interrupted = b.interrupted = &cli_interrupted;
     if (!only_saves) {
         return compare(options, &a, &b);

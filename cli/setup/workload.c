@@ -80,9 +80,7 @@ static sm_status check_gradients(void *ctx, sm_session *session, int64_t first_b
 
 static sm_status before_step(void *ctx, sm_session *session, int64_t step, unsigned phases, uint64_t seed) {
     cli_workload *w = ctx;
-    if (step == 1) {
-        SM_TRY(sm_poison_gradients(session));
-    }
+    SM_TRY(step == 1 ? sm_poison_gradients(session) : SM_OK);
     return phases & SM_RUN_OPTIMIZER ? sm_update_check_begin(session, seed + (uint64_t)step, &w->update_check) : SM_OK;
 }
 

@@ -149,9 +149,7 @@ typedef struct {
 // measured, whose phases are the step itself.
 static sm_status complete(cli_axes *axes, char *threads, size_t size_bytes) {
     SM_TRY(cli_axis_add(axes, "no-peaks", NULL));
-    if (cli_axis_text(axes, "loader") == NULL) {
-        SM_TRY(cli_axis_add(axes, "no-phases", NULL));
-    }
+    SM_TRY(cli_axis_text(axes, "loader") == NULL ? cli_axis_add(axes, "no-phases", NULL) : SM_OK);
     if (cli_axis_text(axes, "threads") != NULL) {
         return SM_OK;
     }
@@ -218,9 +216,7 @@ static sm_status run_trial(advice *a, const sm_trial *trial) {
         sm_advisor_take(a->advisor, SM_TRIAL_TOO_LARGE, NAN);
         return SM_OK;
     }
-    if (!is_known) {
-        SM_TRY(measure(a, c, &row));
-    }
+    SM_TRY(!is_known ? measure(a, c, &row) : SM_OK);
     const double speed = sm_advice_speed(row);
     if (trial->configuration == 0 && isfinite(speed) && candidate->is_forecast) {
         a->default_ns = sm_json_number(row, "median_ns");
@@ -231,8 +227,7 @@ static sm_status run_trial(advice *a, const sm_trial *trial) {
         at++;
     }
     if (at == a->n_tried) {
-        a->tried = sm_realloc(a->tried, ++a->n_tried * sizeof(*a->tried));
-        a->tried[at] = (tried){trial->configuration, json_array()};
+        SM_PUSH(a->tried, a->n_tried, (tried){trial->configuration, json_array()});
     }
     while (json_array_size(a->tried[at].rows) < (size_t)trial->round) {
         json_array_append_new(a->tried[at].rows, json_null());

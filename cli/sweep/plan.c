@@ -28,11 +28,9 @@ void cli_sweep_plan_free(cli_sweep_plan *plan) {
 static sm_status add(cli_sweep_plan *plan, int n_args, cli_configuration **added) {
     SM_FAIL_IF(plan->n >= CLI_MAX_CONFIGURATIONS, SM_ERR_USAGE, "sweep: more than %d configurations; shorten a list",
                CLI_MAX_CONFIGURATIONS);
-    if ((plan->n & (plan->n - 1)) == 0) { // at 0 and each power of two: there is room up to the next
-        plan->items = sm_realloc(plan->items, (plan->n > 0 ? 2 * (size_t)plan->n : 1) * sizeof(*plan->items));
-    }
-    *added = &plan->items[plan->n++];
-    **added = (cli_configuration){.args = sm_calloc((size_t)n_args + 1, sizeof(char *)), .n_args = n_args};
+    SM_PUSH(plan->items, plan->n,
+            (cli_configuration){.args = sm_calloc((size_t)n_args + 1, sizeof(char *)), .n_args = n_args});
+    *added = &plan->items[plan->n - 1];
     return SM_OK;
 }
 
@@ -138,10 +136,7 @@ static void free_axes(axis (*axes)[CLI_MAX_ROWS]) {
 }
 
 // Takes `value` over.
-static void add_value(axis *a, char *value) {
-    a->values = sm_realloc(a->values, ((size_t)a->n + 1) * sizeof(*a->values));
-    a->values[a->n++] = value;
-}
+static void add_value(axis *a, char *value) { SM_PUSH(a->values, a->n, value); }
 
 // Expands to device ids, so that a row is for one device.
 static sm_status add_devices(axis *a, const char *text, size_t length) {

@@ -189,9 +189,7 @@ sm_status cli_sweep_dry_run(cli_sweep *s) {
         const json_t *row = cli_sweep_known(s, configuration->key);
         SM_TRY(cli_interrupted ? SM_ERR_INTERRUPTED : SM_OK);
         SM_TRY(cli_candidate_look(&s->sweeper, configuration, c));
-        if (row == NULL && c->status[0] == '\0') {
-            SM_TRY(cli_candidate_ask(&s->sweeper, configuration, c));
-        }
+        SM_TRY(row == NULL && c->status[0] == '\0' ? cli_candidate_ask(&s->sweeper, configuration, c) : SM_OK);
         const double work = work_of(c);
         const double process_ns = row != NULL ? sm_json_number(row, "process_ns") : NAN;
         n_done += row != NULL;
@@ -317,9 +315,7 @@ static sm_status run_one(cli_sweep *s, int index) {
                     step, step[0] != '\0' ? " ms" : "", ok ? "" : ": ", ok ? "" : reason, when);
         }
     }
-    if (row != NULL && prints_at_once(o)) {
-        SM_TRY(print_row(s, row));
-    }
+    SM_TRY(row != NULL && prints_at_once(o) ? print_row(s, row) : SM_OK);
     SM_TRY(status);
     bool is_oom = row != NULL && strcmp(sm_rows_text(row, "status"), "oom") == 0;
     return search || (is_oom && o->sweep.find_batch) ? sweep_find(s, index) : SM_OK;

@@ -279,9 +279,7 @@ sm_status cli_train_choose(cli_options *o) {
         o->train.run = c.run;
         say(&c, "--run=%s", c.run);
     }
-    if (o->train.run != NULL) {
-        SM_TRY(sm_run_folder_check(o->train.run, (sm_resume)o->train.resume_run));
-    }
+    SM_TRY(o->train.run != NULL ? sm_run_folder_check(o->train.run, (sm_resume)o->train.resume_run) : SM_OK);
     SM_TRY(look_at_data(&c));
     SM_TRY(choose_batch(&c));
     choose_model(&c);
