@@ -162,7 +162,7 @@ static void judge_outcome(sm_again *result, const json_t *recorded, const json_t
     if (!same || strcmp(now, "ok") != 0) {
         add_value(result, recorded, again, "reason");
     }
-    sm_identity_text(recorded, again, SM_SAME_WORK, work, sizeof(work));
+    sm_identity_text(recorded, again, SM_SAME_WORK, true, work, sizeof(work));
     if (work[0] != '\0') {
         FAIL(result, "the same flags made other work: %s", work);
         add_field(result, "work", work, "", false);

@@ -44,15 +44,13 @@ static const char *name_row(const json_t *row, bool with_device, char text[GROUP
 static void add_record(json_t *records, const json_t *groups, const char *topic, const json_t *of_group,
                        const char *configuration, const char *figure, double value, const char *unit,
                        const char *caution) {
-    char name[GROUP_SIZE];
-    char other[GROUP_SIZE];
-    char own[GROUP_SIZE] = "";
+    char name[GROUP_SIZE], other[GROUP_SIZE], own[GROUP_SIZE] = "";
     sm_recommend_group(of_group, name, sizeof(name));
     SM_EACH(group, groups) {
         const json_t *first = json_array_get(group, 0);
         sm_recommend_group(first, other, sizeof(other));
         if (own[0] == '\0' && strcmp(other, name) == 0) {
-            sm_identity_own_text(of_group, first, SM_PART(SM_IDENTITY_WORK), own, sizeof(own));
+            sm_identity_text(of_group, first, SM_PART(SM_IDENTITY_WORK), false, own, sizeof(own));
         }
     }
     sm_append_part(name, sizeof(name), ", ", own);
@@ -96,8 +94,7 @@ static sm_estimate spread(const json_t *row) {
 
 // A criterion for comparing rows.
 typedef struct {
-    const char *topic;
-    const char *unit;
+    const char *topic, *unit;
     sm_estimate (*estimate_of)(const json_t *row);
     bool least_wins;
 } contest;
@@ -239,17 +236,15 @@ static double tokens(const json_t *row) { return sm_json_number(row, "n_batch") 
 // Whether two rows differ in nothing but batch and length.
 static bool is_like(const json_t *a, const json_t *b) {
     char text[GROUP_SIZE];
-    const int n = sm_identity_text(a, b, SM_FACTORS | SM_PART(SM_IDENTITY_WORK), text, sizeof(text));
+    const int n = sm_identity_text(a, b, SM_FACTORS | SM_PART(SM_IDENTITY_WORK), true, text, sizeof(text));
     return n == 0 || (n == 1 && strncmp(text, "n_seq ", strlen("n_seq ")) == 0);
 }
 
 static void advise_smaller(const json_t *rows, const json_t *oom, json_t *records) {
     const json_t *best = NULL;
     SM_EACH(row, rows) {
-        if (sm_row_is_ok(row) && is_like(row, oom) && tokens(row) < tokens(oom) &&
-            (best == NULL || tokens(row) > tokens(best))) {
-            best = row;
-        }
+        const bool is_smaller = sm_row_is_ok(row) && is_like(row, oom) && tokens(row) < tokens(oom);
+        best = is_smaller && (best == NULL || tokens(row) > tokens(best)) ? row : best;
     }
     const char *figure = best == NULL ? "no smaller work of this kind was run"
                                       : SM_TEXT_IN(GROUP_SIZE, "%s ran", sm_rows_text(best, "test"));

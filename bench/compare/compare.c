@@ -232,20 +232,15 @@ static values collect(const run_group *a, const run_group *b) {
 static double percent(double log_ratio) { return 100 * expm1(log_ratio); }
 
 static sm_verdict judge(const sm_difference *d, double threshold, const char **reason) {
-    double change = expm1(d->estimate);
-    *reason = NULL;
-    if (!d->has_interval) {
-        *reason = "too few runs or samples for any verdict";
-        return SM_VERDICT_INCONCLUSIVE;
-    }
-    if (!(d->lo > 0 || d->hi < 0)) {
-        *reason = "the interval of the change contains zero";
-    } else if (!(fabs(change) >= threshold)) {
-        *reason = "the change is below the threshold";
-    } else {
-        return change > 0 ? SM_VERDICT_SLOWER : SM_VERDICT_FASTER;
-    }
-    return SM_VERDICT_SAME;
+    const double change = expm1(d->estimate);
+    *reason = !d->has_interval               ? "too few runs or samples for any verdict"
+              : !(d->lo > 0 || d->hi < 0)    ? "the interval of the change contains zero"
+              : !(fabs(change) >= threshold) ? "the change is below the threshold"
+                                             : NULL;
+    return !d->has_interval  ? SM_VERDICT_INCONCLUSIVE
+           : *reason != NULL ? SM_VERDICT_SAME
+           : change > 0      ? SM_VERDICT_SLOWER
+                             : SM_VERDICT_FASTER;
 }
 
 static json_t *describe(const json_t *row) {
@@ -273,7 +268,7 @@ static json_t *make_record(const run_group *of_a, const run_group *of_b, const v
         *verdict = SM_VERDICT_INCONCLUSIVE;
         reason = doubt;
     }
-    sm_identity_text(a, b, SM_FACTORS, differs, sizeof(differs));
+    sm_identity_text(a, b, SM_FACTORS, true, differs, sizeof(differs));
     return sm_json_put(
         json_object(), {"verdict", json_string(sm_verdict_name(*verdict))}, {"reason", sm_json_text(reason)},
         {"test", sm_json_text(sm_rows_text(a, "test"))}, {"model_type", sm_json_text(sm_rows_text(a, "model_type"))},
@@ -295,10 +290,9 @@ static void note_noise(json_t *notes, const char *basis, const char *side, const
     if (!is_doubted) {
         sm_noise_text(row, noise, sizeof(noise));
     }
-    if ((strcmp(basis, "samples") != 0 && !is_doubted) || noise[0] == '\0') {
-        return;
+    if ((strcmp(basis, "samples") == 0 || is_doubted) && noise[0] != '\0') {
+        sm_json_note(notes, "%s, %.100s: %s", side, sm_rows_text(row, "test"), noise);
     }
-    sm_json_note(notes, "%s, %.100s: %s", side, sm_rows_text(row, "test"), noise);
 }
 
 static void weigh(const run_group *a, const run_group *b, double alpha, double threshold, sm_comparison *c) {
@@ -360,8 +354,8 @@ static void nearest_text(const run_group *group, const run_groups *others, bool 
         snprintf(text, TEXT_SIZE, "the other side is empty");
         return;
     }
-    sm_identity_text(is_a ? row : nearest, is_a ? nearest : row, SM_SAME_WORK, work, sizeof(work));
-    sm_identity_text(is_a ? row : nearest, is_a ? nearest : row, SM_FACTORS, factor, sizeof(factor));
+    sm_identity_text(is_a ? row : nearest, is_a ? nearest : row, SM_SAME_WORK, true, work, sizeof(work));
+    sm_identity_text(is_a ? row : nearest, is_a ? nearest : row, SM_FACTORS, true, factor, sizeof(factor));
     snprintf(text, TEXT_SIZE, "no match; the nearest differs in %.230s%s%.230s", work,
              work[0] != '\0' && factor[0] != '\0' ? ", " : "", factor);
 }
@@ -432,8 +426,7 @@ sm_status sm_compare(const json_t *rows_a, const json_t *rows_b, const sm_compar
     const double alpha = fmin(alpha_each, alpha_all / (double)(m.n > 0 ? m.n : 1));
     for (size_t i = 0; i < m.n; i++) {
         const match *pair = &m.matches[i];
-        pair->a->is_matched = true;
-        pair->b->is_matched = true;
+        pair->a->is_matched = pair->b->is_matched = true;
         if (pair->a->n_usable == 0 || pair->b->n_usable == 0) {
             failed_match(c, pair);
         } else {

@@ -146,7 +146,7 @@ static void other_work(const json_t *const *sorted, size_t n_before, const json_
             alike = agree(sorted[i], row, shown[k]);
         }
         if (alike) {
-            sm_identity_own_text(row, sorted[i], SM_PART(SM_IDENTITY_WORK), text, TEXT_SIZE);
+            sm_identity_text(row, sorted[i], SM_PART(SM_IDENTITY_WORK), false, text, TEXT_SIZE);
         }
     }
 }

@@ -49,8 +49,7 @@ static const double preemptions_limit = 0.5; // for each sample
 static const double throttled_share_limit = 0.01;
 static const double own_share_limit = 0.1; // above the threads
 static const double least_own_cpus = 0.7;
-static const double room = 0.05; // of the processors: demand slightly above their number disturbs nothing
-                                 // yet
+static const double room = 0.05; // of the processors: demand slightly above their number disturbs nothing yet
 
 // The processor time that others took; nothing where it does not matter. Unknown counts as nothing.
 static void others_text(const sm_conditions *of, char *text, size_t size_bytes) {
@@ -126,15 +125,14 @@ bool sm_doubt_row(const json_t *row, char text[SM_DOUBT_SIZE]) {
     };
     (void)noise_of(row, &of.noise_percent, &of.spread_percent);
     const char *own = sm_rows_text(row, "own_kernels"); // what it could do to the figure, however steady
-    if (strncmp(own, "backend ", strlen("backend ")) == 0 || strstr(own, ", backend ") != NULL) {
-        snprintf(text, SM_DOUBT_SIZE, "own backend, in the measuring process: not ranked");
-        return true;
+    const bool is_backend = strncmp(own, "backend ", strlen("backend ")) == 0 || strstr(own, ", backend ") != NULL;
+    const bool has_chosen = own[0] != '\0' && json_is_true(sm_json_get(row, "check_seed_chosen"));
+    if (!is_backend && !has_chosen) {
+        return sm_doubt(&of, text);
     }
-    if (own[0] != '\0' && json_is_true(sm_json_get(row, "check_seed_chosen"))) {
-        snprintf(text, SM_DOUBT_SIZE, "own code with a chosen --check-seed: not ranked");
-        return true;
-    }
-    return sm_doubt(&of, text);
+    snprintf(text, SM_DOUBT_SIZE, "%s: not ranked",
+             is_backend ? "own backend, in the measuring process" : "own code with a chosen --check-seed");
+    return true;
 }
 
 bool sm_doubt_rows(const json_t *const *rows, size_t n, char *text, size_t size_bytes) {

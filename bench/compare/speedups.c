@@ -44,11 +44,7 @@ static void name_row(const group *g, const json_t *row, char name[NAME_SIZE]) {
         }
         has_device |= column->identity == SM_FACTOR_DEVICE;
         has_mode |= is_mode;
-        if (is_mode) {
-            sm_text_mode(row, text, sizeof(text));
-        } else {
-            sm_identity_value(row, column, text);
-        }
+        is_mode ? (void)sm_text_mode(row, text, sizeof(text)) : sm_identity_value(row, column, text);
         sm_append_part(name, NAME_SIZE, " ", text);
         if (strcmp(column->name, "n_threads") == 0 && text[0] != '\0') {
             sm_append(name, NAME_SIZE, " thread%s", strcmp(text, "1") == 0 ? "" : "s");
@@ -149,8 +145,7 @@ static void name_of_op(const json_t *row, char name[NAME_SIZE]) {
 // The times of rows that bear a verdict: {name: {length: {op: ns}}}. *n_doubted: of the others, and why of the first.
 static json_t *times_of_attention(const json_t *rows, size_t *n_doubted, size_t *n_all, char why[SM_DOUBT_SIZE]) {
     json_t *times = json_object();
-    *n_doubted = 0;
-    *n_all = 0;
+    *n_doubted = *n_all = 0;
     SM_EACH(row, rows) {
         char name[NAME_SIZE], doubt[SM_DOUBT_SIZE];
         const char *op = sm_rows_text(row, "op");
@@ -180,9 +175,7 @@ json_t *sm_crossover_sentences(const json_t *rows) {
     const char *name, *length;
     json_t *by_length, *by_op;
     json_object_foreach(times, name, by_length) {
-        double longest = 0; // of both ops
-        double slower = 0;  // the longest at which flash is not faster
-        double from = INFINITY;
+        double longest = 0, slower = 0, from = INFINITY; // longest: of both ops; slower: at which flash is not faster
         for (int pass = 0; pass < 2; pass++) {
             json_object_foreach(by_length, length, by_op) {
                 const double T = strtod(length, NULL);

@@ -208,10 +208,10 @@ static const report_row *find_fastest(const report_rows *report, const char *wor
     const report_row *best = NULL;
     for (size_t i = 0; i < report->n; i++) {
         const report_row *row = &report->rows[i];
-        if (has_figure(row) && strcmp(row->work, work) == 0 &&
-            (except == NULL || strcmp(row->device, except->device) != 0) && (best == NULL || comes_before(row, best))) {
-            best = row;
-        }
+        const bool may_be = except == NULL || strcmp(row->device, except->device) != 0;
+        best = may_be && has_figure(row) && strcmp(row->work, work) == 0 && (best == NULL || comes_before(row, best))
+                   ? row
+                   : best;
     }
     return best;
 }

@@ -81,10 +81,7 @@ json_t *sm_identity_groups(const json_t *rows, unsigned parts, bool (*counts)(co
             continue;
         }
         SM_EACH(group, groups) {
-            if (sm_identity_order(row, json_array_get(group, 0), parts) == 0) {
-                own = group;
-                break;
-            }
+            own = own == NULL && sm_identity_order(row, json_array_get(group, 0), parts) == 0 ? group : own;
         }
         if (own == NULL) {
             own = json_array();
@@ -155,16 +152,13 @@ unsigned sm_identity_difference(const json_t *a, const json_t *b) {
     return sm_identity_key_difference(&x, &y, 0, NULL);
 }
 
-// `with_b`: "name A / B"; otherwise "name A".
-static int list_differences(const json_t *a, const json_t *b, unsigned parts, bool with_b, char *text,
-                            size_t size_bytes) {
+int sm_identity_text(const json_t *a, const json_t *b, unsigned parts, bool with_b, char *text, size_t size_bytes) {
     sm_identity_key x, y;
     sm_identity_key_of(a, &x);
     sm_identity_key_of(b, &y);
     const unsigned bits = sm_identity_key_difference(&x, &y, 0, NULL) & parts;
     unsigned named = 0; // factors: one column stands for all
     int n = 0;
-    size_t used = 0;
     text[0] = '\0';
     for (int i = 0; i < n_keyed; i++) {
         const int part = part_of(i);
@@ -177,21 +171,9 @@ static int list_differences(const json_t *a, const json_t *b, unsigned parts, bo
         const bool is_factor = part >= SM_FACTOR_MACHINE;
         named |= is_factor ? SM_PART(part) : 0;
         n++;
-        used += (size_t)snprintf(text + used, size_bytes - used, "%s%s %s%s%s", used > 0 ? ", " : "",
-                                 is_factor ? sm_identity_name((sm_identity)part) : keyed[i]->name,
-                                 own[0] != '\0' ? own : "-", with_b ? " / " : "",
-                                 !with_b            ? ""
-                                 : other[0] != '\0' ? other
-                                                    : "-");
-        used = used < size_bytes ? used : size_bytes - 1;
+        sm_append_part(text, size_bytes, ", ", is_factor ? sm_identity_name((sm_identity)part) : keyed[i]->name);
+        sm_append(text, size_bytes, " %s", own[0] != '\0' ? own : "-");
+        sm_append(text, size_bytes, with_b ? " / %s" : "", other[0] != '\0' ? other : "-");
     }
     return n;
-}
-
-int sm_identity_text(const json_t *a, const json_t *b, unsigned parts, char *text, size_t size_bytes) {
-    return list_differences(a, b, parts, true, text, size_bytes);
-}
-
-void sm_identity_own_text(const json_t *row, const json_t *other, unsigned parts, char *text, size_t size_bytes) {
-    list_differences(row, other, parts, false, text, size_bytes);
 }

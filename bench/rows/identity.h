@@ -71,11 +71,8 @@ void sm_identity_key_of(const json_t *row, sm_identity_key *key);
 // number of differing columns of the work and the batch; NULL is fine.
 unsigned sm_identity_key_difference(const sm_identity_key *a, const sm_identity_key *b, unsigned ends, int *n_columns);
 
-// These differences among `parts` as text, "n_batch 4 / 8, n_seq 64 / 128" or, of factors, "mode naive / fused"; "" if
-// there are none. Returns the number of differing columns.
-int sm_identity_text(const json_t *a, const json_t *b, unsigned parts, char *text, size_t size_bytes);
-
-// The columns of `parts` in which a row differs from another, with its own values: "d_model 128, d_ff 512".
-void sm_identity_own_text(const json_t *row, const json_t *other, unsigned parts, char *text, size_t size_bytes);
+// These differences among `parts` as text, "n_batch 4 / 8, n_seq 64 / 128" or, of factors, "mode naive / fused"; only with
+// A's values: "d_model 128, d_ff 512"; "" if there are none. Returns the number of differing columns.
+int sm_identity_text(const json_t *a, const json_t *b, unsigned parts, bool with_b, char *text, size_t size_bytes);
 
 #endif

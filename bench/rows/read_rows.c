@@ -159,10 +159,8 @@ static void complete(json_t *row) {
 // --- text --------------------------------------------------------------------------------
 
 typedef struct {
-    const char *name;
-    const char *text;
-    size_t size_bytes;
-    size_t at;
+    const char *name, *text;
+    size_t size_bytes, at;
     size_t line;     // of `line_end`, from 1
     size_t line_end; // up to where lines were counted
     sm_rows found;

@@ -127,12 +127,9 @@ json_t *sm_row_to_json(const sm_row *row) { return sm_record_from_struct(&sm_row
 // The table of rows with their number in front, which no file holds.
 static const sm_table *numbered_table(void) {
     enum { MOST_COLUMNS = 256 };
-    static const sm_column number = {
-        .name = ROW_NUMBER, .type = SM_COLUMN_INTEGER, .unit = "", .heading = "#", .rank = SM_RANK_ALWAYS};
-    static sm_column columns[MOST_COLUMNS];
+    static sm_column columns[MOST_COLUMNS] = {SM_INTEGER(ROW_NUMBER, "", "", .heading = "#", .rank = SM_RANK_ALWAYS)};
     static sm_table table = {.columns = columns};
     const int n = sm_row_table.n_columns < MOST_COLUMNS ? sm_row_table.n_columns : MOST_COLUMNS - 1;
-    columns[0] = number;
     memcpy(columns + 1, sm_row_table.columns, (size_t)n * sizeof(columns[0]));
     table.name = sm_row_table.name;
     table.n_columns = n + 1;

@@ -134,10 +134,7 @@ static double other_time(const maker *m, size_t index) {
     size_t end = next != NULL ? steps_until(m, whole(next, "from_step")) : m->log.n_steps;
     double wall_s = sm_json_number(start, "end.wall_ms") / 1e3;
     double startup_s = sm_json_number(start, "startup_ms") / 1e3;
-    sm_log_part p = {.timed_s = 0};
-    if (begin < end) {
-        p = sm_training_log_sum(&m->log, begin, end);
-    }
+    const sm_log_part p = begin < end ? sm_training_log_sum(&m->log, begin, end) : (sm_log_part){.timed_s = 0};
     double known_s = (isfinite(startup_s) ? startup_s : 0) + p.timed_s + p.validation_s + p.checkpoint_s;
     return isfinite(wall_s) ? wall_s - known_s : 0;
 }
@@ -236,16 +233,12 @@ bool sm_run_complete_digest(const char *text, char digest[SM_DIGEST_SIZE]) {
 
 // --- facts of the machine and its scheduler ------------------------------------------------------
 
-// Variables on the job's layout; other SLURM_* have paths, addresses and a user's name.
-static const char *const variables[] = {
-    "SLURM_CLUSTER_NAME",  "SLURM_CPUS_ON_NODE",   "SLURM_CPUS_PER_TASK",
-    "SLURM_DISTRIBUTION",  "SLURM_GPUS",           "SLURM_GPUS_ON_NODE",
-    "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK",  "SLURM_JOB_ID",
-    "SLURM_JOB_NAME",      "SLURM_JOB_NODELIST",   "SLURM_JOB_NUM_NODES",
-    "SLURM_JOB_PARTITION", "SLURM_JOB_QOS",        "SLURM_MEM_PER_CPU",
-    "SLURM_MEM_PER_NODE",  "SLURM_NTASKS",         "SLURM_NTASKS_PER_NODE",
-    "SLURM_RESTART_COUNT", "SLURM_TASKS_PER_NODE", "SLURM_THREADS_PER_CORE",
-};
+// Variables on the job's layout, after SLURM_; others have paths, addresses and a user's name.
+static const char variables[] =
+    "CLUSTER_NAME CPUS_ON_NODE CPUS_PER_TASK DISTRIBUTION GPUS GPUS_ON_NODE GPUS_PER_NODE GPUS_PER_TASK JOB_ID "
+    "JOB_NAME "
+    "JOB_NODELIST JOB_NUM_NODES JOB_PARTITION JOB_QOS MEM_PER_CPU MEM_PER_NODE NTASKS NTASKS_PER_NODE RESTART_COUNT "
+    "TASKS_PER_NODE THREADS_PER_CORE";
 
 // A number if the variable is one.
 static json_t *number_of(const char *variable) {
@@ -261,10 +254,11 @@ static json_t *scheduler_facts(void) {
         return json_null();
     }
     json_t *all = json_object();
-    for (size_t i = 0; i < SM_COUNT(variables); i++) {
-        const char *text = getenv(variables[i]);
-        if (text != NULL) {
-            json_object_set_new(all, variables[i], sm_json_bytes(text));
+    const char *names = variables;
+    for (char name[64]; sm_next_word(&names, name, sizeof(name));) {
+        const char *variable = SM_TEXT_IN(80, "SLURM_%s", name);
+        if (getenv(variable) != NULL) {
+            json_object_set_new(all, variable, sm_json_bytes(getenv(variable)));
         }
     }
     return sm_json_put(json_object(), {"name", json_string("slurm")}, {"job_id", number_of("SLURM_JOB_ID")},

@@ -104,7 +104,7 @@ static layout layout_of(const sm_training_run *run) {
 static int by_layout(const void *a, const void *b) {
     const layout *x = a;
     const layout *y = b;
-    int by_processes = (x->n_processes > y->n_processes) - (x->n_processes < y->n_processes);
+    const int by_processes = (x->n_processes > y->n_processes) - (x->n_processes < y->n_processes);
     return by_processes != 0 ? by_processes : (x->n_nodes > y->n_nodes) - (x->n_nodes < y->n_nodes);
 }
 
@@ -210,19 +210,12 @@ static sm_status add_predicted(sm_scaling *s, size_t begin, const int64_t *predi
         for (size_t k = begin; k < s->n; k++) {
             is_there = is_there || s->rows[k].n_processes == n;
         }
-        if (is_there) {
-            continue;
-        }
-        if (base.work == SM_WORK_FIXED && n > base.global_batch) {
-            n_too_many++;
-            continue;
-        }
-        sm_scaling_row row = predict_row(s, &base, n);
-        if (100 * row.step_half_s > SM_USABLE_LIMIT * row.step_s) {
-            n_too_wide++;
-            continue;
-        }
-        SM_TRY(add_row(s, &row));
+        const sm_scaling_row row = predict_row(s, &base, n);
+        const bool has_work = base.work != SM_WORK_FIXED || n <= base.global_batch;
+        const bool is_wide = 100 * row.step_half_s > SM_USABLE_LIMIT * row.step_s;
+        n_too_many += !is_there && !has_work;
+        n_too_wide += !is_there && has_work && is_wide;
+        SM_TRY(!is_there && has_work && !is_wide ? add_row(s, &row) : SM_OK);
     }
     if (n_too_wide > 0) {
         sm_json_note(s->notes,
@@ -435,8 +428,7 @@ static void add(sums *s, double u, double v, double y, double weight) {
 
 // The factor by which errors are too small if points scatter more than their errors allow.
 static double inflation(const sums *s, const sm_part_fit *f, int n_parts) {
-    double a = f->value[0];
-    double b = f->value[1];
+    const double a = f->value[0], b = f->value[1];
     double chi2 = s->yy - 2 * (a * s->uy + b * s->vy) + a * a * s->uu + 2 * a * b * s->uv + b * b * s->vv;
     int n_free = s->n - n_parts;
     return n_free > 0 ? fmax(1, chi2 / n_free) : 1;

@@ -12,8 +12,7 @@ static const double power = 0.8;
 static double normal_tail(double z) { return 0.5 * erfc(z / sqrt(2)); }
 
 double sm_normal_two_sided(double alpha) {
-    double lo = 0;
-    double hi = 40;
+    double lo = 0, hi = 40;
     for (int i = 0; i < 200; i++) {
         double middle = (lo + hi) / 2;
         *(2 * normal_tail(middle) > alpha ? &lo : &hi) = middle;
@@ -145,8 +144,7 @@ sm_difference sm_compare_paired(const double *a, const double *b, size_t n, doub
 }
 
 sm_difference sm_compare_unpaired(const double *a, size_t n_a, const double *b, size_t n_b, double alpha) {
-    const size_t stride_a = stride_of(n_a);
-    const size_t stride_b = stride_of(n_b);
+    const size_t stride_a = stride_of(n_a), stride_b = stride_of(n_b);
     size_t n_set = 0, n_taken = 0;
     if (n_a == 0 || n_b == 0) {
         return nothing;

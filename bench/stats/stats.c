@@ -17,17 +17,13 @@ void sm_sort(double *values, int64_t n) { qsort(values, (size_t)n, sizeof(*value
 double sm_stats_quantile(const double *sorted, int64_t n, double p) {
     double h = (double)(n - 1) * p;
     int64_t below = (int64_t)floor(h);
-    if (below >= n - 1) {
-        return sorted[n - 1];
-    }
-    return sorted[below] + (h - (double)below) * (sorted[below + 1] - sorted[below]);
+    return below >= n - 1 ? sorted[n - 1] : sorted[below] + (h - (double)below) * (sorted[below + 1] - sorted[below]);
 }
 
 // Adds up P(Bin(n,1/2) = i) from i = 0 while the tail stays within what the interval may
 // leave out on one side. Each term is taken from logarithms: 2^-n alone would underflow.
 int64_t sm_stats_ci95_rank(int64_t n) {
-    double left_out = (1 - confidence) / 2;
-    double tail = 0;
+    double left_out = (1 - confidence) / 2, tail = 0;
     int64_t k = 0;
     while (k < n / 2) {
         double i = (double)k;
@@ -135,9 +131,7 @@ bool sm_steady_is_warm(const int64_t *steps_ns, int64_t n) {
     double best = n > 0 ? (double)steps_ns[0] : 0;
     for (int64_t i = 1; i < n; i++) {
         double step = (double)steps_ns[i];
-        if (step < best * (1 - warm_improvement)) {
-            last_better = i;
-        }
+        last_better = step < best * (1 - warm_improvement) ? i : last_better;
         best = step < best ? step : best;
     }
     return n - 1 - last_better >= WARM_STEPS;
@@ -198,8 +192,7 @@ sm_trend sm_steady_trend(const int64_t *samples, int64_t n) {
     }
     double *scratch = sm_malloc((size_t)(n > most_pairs ? n : most_pairs) * sizeof(*scratch));
     const int64_t n_points = make_points(samples, n, scratch, points);
-    int64_t score = 0; // ascents less descents
-    int64_t n_pairs = 0;
+    int64_t n_pairs = 0, score = 0; // ascents less descents
     for (int64_t i = 0; i < n_points; i++) {
         for (int64_t j = i + 1; j < n_points; j++) {
             score += (points[j] > points[i]) - (points[j] < points[i]);
@@ -243,8 +236,7 @@ static void best_cut(const double *x, int64_t n, sm_modes *modes) {
         if (k < smallest) {
             continue;
         }
-        double n_lo = (double)k;
-        double n_hi = (double)(n - k);
+        const double n_lo = (double)k, n_hi = (double)(n - k);
         double variance_lo, variance_hi;
         double mean_lo = mean_and_variance(sum_lo, squares_lo, n_lo, &variance_lo);
         double mean_hi = mean_and_variance(sum - sum_lo, squares - squares_lo, n_hi, &variance_hi);

@@ -61,19 +61,15 @@ void sm_markdown_write(const sm_table *table, const json_t *records, const sm_le
 // Writes what the language would read as markup with a backslash, or, in LaTeX, by its name; what the usual fonts of LaTeX
 // show as another character, and "--", which they show as a dash, so, too.
 static void put_text(const char *text, bool is_latex, FILE *out) {
-    static const char characters[] = "\\~^<>|-";
-    static const char *const names[] = {"\\textbackslash{}",
-                                        "\\textasciitilde{}",
-                                        "\\textasciicircum{}",
-                                        "\\textless{}",
-                                        "\\textgreater{}",
-                                        "\\textbar{}",
-                                        "{-}"};
+    static const char characters[] = "\\~^<>|";
+    static const char *const names[] = {"backslash", "asciitilde", "asciicircum", "less", "greater", "bar"};
     const char *special = is_latex ? "&%$#_{}" : "\\#$*_`<>@[]=~-+/\"'";
     for (; *text != '\0'; text++) {
         const char *at = is_latex ? strchr(characters, *text) : NULL;
         if (at != NULL) {
-            fputs(names[at - characters], out);
+            fprintf(out, "\\text%s{}", names[at - characters]);
+        } else if (is_latex && *text == '-') {
+            fputs("{-}", out);
         } else {
             fputs(strchr(special, *text) != NULL ? "\\" : "", out);
             fputc(*text, out);

@@ -62,15 +62,12 @@ static const json_t *first_told(const sm_layout *l, const sm_column *column, boo
     *varied = false;
     SM_EACH(record, l->records) {
         sm_layout_show(l, column, record, text);
-        if (text[0] == '\0') {
-            has_silent = true;
-            continue;
-        }
-        if (first == NULL) {
+        const bool is_silent = text[0] == '\0';
+        has_silent = has_silent || is_silent;
+        *varied = *varied || (first != NULL && !is_silent && strcmp(text, first_text) != 0);
+        if (first == NULL && !is_silent) {
             first = record;
             strcpy(first_text, text);
-        } else if (strcmp(text, first_text) != 0) {
-            *varied = true;
         }
     }
     *varied = *varied || (first != NULL && has_silent && column->view != SM_SHOWN_WHEN_VARIED);
@@ -169,8 +166,7 @@ static void join_notes(sm_layout *l) {
     enum { MOST_VARIANTS = 3 };
     for (int i = 0; i < l->n_notes; i++) {
         sm_note *first = &l->notes[i];
-        int n = 0;
-        int n_kept = i + 1;
+        int n = 0, n_kept = i + 1;
         for (int k = i; k < l->n_notes; k++) {
             n += l->notes[k].column == first->column && same_but_figures(l->notes[k].text, first->text);
         }
@@ -218,10 +214,8 @@ static void collect_notes(sm_layout *l) {
 static void fill_cell(sm_layout *l, size_t row, int j, const char *text) {
     char *cell = sm_clean_text(text[0] != '\0' ? text : "-", !l->is_text);
     l->cells[row * (size_t)l->n_shown + (size_t)j] = cell;
-    int width = sm_text_width(cell);
-    if (width > l->widths[j]) {
-        l->widths[j] = width;
-    }
+    const int width = sm_text_width(cell);
+    l->widths[j] = width > l->widths[j] ? width : l->widths[j];
 }
 
 static void fill_cells(sm_layout *l) {

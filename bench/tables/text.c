@@ -28,9 +28,7 @@ static int rank_of(const sm_layout *l, int j) {
 static int least_missed(const sm_layout *l) {
     int least = -1;
     for (int j = 0; j < l->n_shown; j++) {
-        if (rank_of(l, j) < SM_RANK_ALWAYS && (least < 0 || rank_of(l, j) <= rank_of(l, least))) {
-            least = j;
-        }
+        least = rank_of(l, j) < SM_RANK_ALWAYS && (least < 0 || rank_of(l, j) <= rank_of(l, least)) ? j : least;
     }
     return least;
 }
@@ -72,9 +70,8 @@ static bool wrap_columns(sm_layout *l, int width) {
     while (total_width(l) > width) {
         int widest = -1;
         for (int j = 0; j < l->n_shown; j++) {
-            if (l->widths[j] > least_wrapped(l, j) && (widest < 0 || l->widths[j] > l->widths[widest])) {
-                widest = j;
-            }
+            const bool is_wider = widest < 0 || l->widths[j] > l->widths[widest];
+            widest = is_wider && l->widths[j] > least_wrapped(l, j) ? j : widest;
         }
         if (widest < 0) {
             return false;
@@ -105,8 +102,7 @@ static void write_row(const sm_layout *l, size_t row, int width, FILE *out) {
         rest[j] = sm_layout_cell(l, row, j);
     }
     while (!is_whole) {
-        int column = 0;
-        int before = 0; // spaces before the next cell
+        int column = 0, before = 0; // before: spaces before the next cell
         is_whole = true;
         for (int j = 0; j < l->n_shown; j++) {
             const bool is_last = j + 1 == l->n_shown && total_width(l) > width;

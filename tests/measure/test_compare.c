@@ -260,7 +260,7 @@ TEST(identity_is_one) {
         json_object_set_new(b, column->name, is_text ? json_string("y") : is_switch ? json_true() : json_integer(5));
         FAIL_IF(sm_identity_difference(a, b) != part || sm_identity_order(a, b, part) >= 0 ||
                     sm_identity_order(a, b, (SM_SAME_WORK | SM_FACTORS) & ~part) != 0 ||
-                    sm_identity_text(a, b, part, text, sizeof(text)) != 1 ||
+                    sm_identity_text(a, b, part, true, text, sizeof(text)) != 1 ||
                     strstr(text, is_text     ? "x / y"
                                  : is_switch ? "no / yes"
                                              : "3 / 5") == NULL,
