@@ -128,29 +128,6 @@ static bool emulates(const sm_device *device, sm_precision precision) {
     return precision.dtype == SM_F16 || (precision.dtype == SM_BF16 && cpu->isa->kernels_bf16->peak_flops == NULL);
 }
 
-// execute() returns when everything is done.
-static sm_status synchronize(SM_UNUSED sm_executable *executable) { return SM_OK; }
-
-static sm_status upload(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems,
-                        const void *data) {
-    const cpu_executable *e = (const cpu_executable *)executable;
-    return host_upload(&e->memory, executable->plan, tensor, offset_elems, n_elems, data);
-}
-
-static sm_status download(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, void *data) {
-    const cpu_executable *e = (const cpu_executable *)executable;
-    return host_download(&e->memory, executable->plan, tensor, offset_elems, n_elems, data);
-}
-
-static sm_status keep_weights(sm_executable *executable, sm_weights_action action) {
-    cpu_executable *e = (cpu_executable *)executable;
-    return host_keep_weights(&e->memory, action, &e->weights);
-}
-
-static const void *address(const sm_executable *executable, int tensor) {
-    return host_tensor(&((const cpu_executable *)executable)->memory, executable->plan, tensor);
-}
-
 const sm_backend sm_backend_cpu = {
     .name = "cpu",
     .summary = "C kernels on threads, matrix products by OpenBLAS",
@@ -171,9 +148,9 @@ const sm_backend sm_backend_cpu = {
     .prepare = cpu_prepare,
     .release = cpu_release,
     .execute = cpu_execute,
-    .synchronize = synchronize,
-    .upload = upload,
-    .download = download,
-    .keep_weights = keep_weights,
-    .address = address,
+    .synchronize = host_synchronize,
+    .upload = host_upload,
+    .download = host_download,
+    .keep_weights = host_keep_weights,
+    .address = host_address,
 };

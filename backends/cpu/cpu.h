@@ -61,14 +61,14 @@ typedef struct {
 } cpu_busy;
 
 typedef struct {
-    sm_executable base;
+    union {
+        sm_executable base;
+        host_executable host;
+    };
     const cpu_kernel_table *kernels;
     cpu_pool *pool;                  // the device's
     const sm_own_kernel *const *own; // likewise
     sm_own_process *own_process;     // of those that the plan needs; NULL: none, or in this process
-    host_memory memory;
-    host_weights weights;
-    host_op *ops;
     int n_threads;
     void **scratch;       // n_threads blocks
     size_t scratch_bytes; // of each block
@@ -76,8 +76,8 @@ typedef struct {
     void *ahead;          // weights packed ahead
     size_t ahead_bytes;
     struct cpu_place *places; // of them, by op
-    cpu_choice *choices;  // one for each op, then one for each op of later micro-batches that differs; NULL: all
-                          // defaults
+    cpu_choice *choices;      // one for each op, then one for each op of later micro-batches that differs; NULL: all
+                              // defaults
 } cpu_executable;
 
 // cpu/isa.c: the best instruction set that the processor supports, or the one with that name; SM_ERR_USAGE for an

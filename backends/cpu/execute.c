@@ -58,7 +58,7 @@ static void pack_weights(const cpu_executable *e, const cpu_team *team, int firs
         int op = first;
         for (unit += places[first].unit; unit >= places[op + 1].unit; op++) {
         }
-        e->kernels->pack_ahead(&e->ops[op], (char *)e->ahead + places[op].at, unit - places[op].unit);
+        e->kernels->pack_ahead(&e->host.ops[op], (char *)e->ahead + places[op].at, unit - places[op].unit);
     }
 }
 
@@ -103,7 +103,7 @@ static sm_status allocate_scratch(cpu_executable *e, const sm_plan *plan) {
     e->ahead = e->ahead_bytes == 0 ? NULL : host_map(e->ahead_bytes);
     // The plan's own memory was just allocated, but still counts as available.
     double needed_bytes =
-        (double)e->memory.total_bytes + (double)e->n_threads * (double)e->scratch_bytes + (double)e->ahead_bytes;
+        (double)e->host.total_bytes + (double)e->n_threads * (double)e->scratch_bytes + (double)e->ahead_bytes;
     size_t available_bytes = host_available_bytes();
     bool done =
         (available_bytes == 0 || needed_bytes <= (double)available_bytes) && (e->ahead != NULL || e->ahead_bytes == 0);
@@ -136,13 +136,13 @@ static void touch_memory(void *ctx, int part) {
         const sm_tensor *t = &plan->tensors[i];
         if (t->arena >= 0 && t->view_of == SM_NO_TENSOR && t->memory == NULL) { // else the caller's, and only read
             int64_t step = (int64_t)(16 * sm_dtype_size(t->dtype));
-            touch(host_tensor(&e->memory, plan, i), cpu_split((int64_t)sm_tensor_bytes(t), step, part, e->n_threads));
+            touch(host_tensor(&e->host, i), cpu_split((int64_t)sm_tensor_bytes(t), step, part, e->n_threads));
         }
     }
     touch(e->scratch[part], (cpu_range){0, (int64_t)e->scratch_bytes});
     cpu_pool_meet(e->pool);
-    for (int i = 0; i < e->memory.n_arenas; i++) {
-        touch(e->memory.arenas[i], cpu_split((int64_t)e->memory.sizes_bytes[i], PAGE_BYTES, part, e->n_threads));
+    for (int i = 0; i < e->host.n_arenas; i++) {
+        touch(e->host.arenas[i], cpu_split((int64_t)e->host.sizes_bytes[i], PAGE_BYTES, part, e->n_threads));
     }
 }
 
@@ -168,14 +168,13 @@ sm_status cpu_prepare(sm_device *device, const sm_plan *plan, sm_executable **ex
         }
     }
     SM_TRY(cpu_blas_prepare(cpu, plan));
-    SM_TRY(host_memory_allocate(plan, &e->memory));
-    e->ops = host_bind(&e->memory, plan);
+    SM_TRY(host_prepare(&e->host));
     SM_TRY(allocate_scratch(e, plan));
     cpu_pool_run_once(e->pool, touch_memory, e);
     cpu_binding_check(cpu->binding, device->info.binding, sizeof device->info.binding);
     SM_TRY(plan->tuned ? cpu_tune(cpu, e) : SM_OK);
     e->base.memory_bytes =
-        e->memory.total_bytes + (size_t)e->n_threads * e->scratch_bytes + largest_shared(cpu, plan) + e->ahead_bytes;
+        e->host.total_bytes + (size_t)e->n_threads * e->scratch_bytes + largest_shared(cpu, plan) + e->ahead_bytes;
     *executable = sm_give(&owned);
     return SM_OK;
 }
@@ -194,9 +193,7 @@ void cpu_release(sm_executable *executable) {
     free(e->places);
     free(e->base.parts);
     free(e->choices);
-    free(e->ops);
-    host_keep_weights(&e->memory, SM_WEIGHTS_DROP, &e->weights);
-    host_memory_free(&e->memory);
+    host_free(&e->host);
     free(e);
 }
 
@@ -259,7 +256,7 @@ static bool next_op(execution *x) {
     static const cpu_choice by_openblas = {.method = CPU_BY_OPENBLAS};
     const cpu_executable *e = x->e;
     while (x->left.first < x->left.end) {
-        const host_op *op = &e->ops[x->left.first];
+        const host_op *op = &e->host.ops[x->left.first];
         x->i = x->left.first++;
         x->op = e->base.is_later ? host_find_later(e->base.plan, op, &x->later) : op;
         if (!host_is_skipped(x->op)) {

@@ -15,15 +15,9 @@
 static bool always(void) { return true; }
 
 #if defined(__x86_64__)
-extern const cpu_kernel_table cpu_kernels_avx2;
-extern const cpu_kernel_table cpu_kernels_avx512;
-extern const cpu_kernel_table cpu_kernels_bf16_avx2;
-extern const cpu_kernel_table cpu_kernels_bf16_avx512;
-extern const cpu_kernel_table cpu_kernels_bf16_avx512_bf16;
-extern const cpu_kernel_table cpu_kernels_bf16_amx;
-extern const cpu_kernel_table cpu_kernels_amx;
-extern const cpu_kernel_table cpu_kernels_f16_avx2;
-extern const cpu_kernel_table cpu_kernels_f16_avx512;
+extern const cpu_kernel_table cpu_kernels_avx2, cpu_kernels_bf16_avx2, cpu_kernels_f16_avx2;
+extern const cpu_kernel_table cpu_kernels_avx512, cpu_kernels_bf16_avx512, cpu_kernels_f16_avx512;
+extern const cpu_kernel_table cpu_kernels_bf16_avx512_bf16, cpu_kernels_bf16_amx, cpu_kernels_amx;
 
 static bool has_avx512_bf16(void) { return cpu_has_avx512() && __builtin_cpu_supports("avx512bf16"); }
 
@@ -42,12 +36,8 @@ static bool has_amx(void) {
 #endif
 
 #if defined(__aarch64__)
-extern const cpu_kernel_table cpu_kernels_neon;
-extern const cpu_kernel_table cpu_kernels_bf16_neon;
-extern const cpu_kernel_table cpu_kernels_bf16_neon_bf16;
-extern const cpu_kernel_table cpu_kernels_f16_neon;
-extern const cpu_kernel_table cpu_kernels_sme;
-extern const cpu_kernel_table cpu_kernels_bf16_sme;
+extern const cpu_kernel_table cpu_kernels_neon, cpu_kernels_bf16_neon, cpu_kernels_f16_neon;
+extern const cpu_kernel_table cpu_kernels_bf16_neon_bf16, cpu_kernels_sme, cpu_kernels_bf16_sme;
 
 // BFMMLA and what comes with it (Linux's Documentation/arch/arm64/elf_hwcaps.rst).
 static bool has_neon_bf16(void) {
@@ -85,52 +75,41 @@ static bool has_rvv128(void) { return vector_bits() >= 128; }
 static bool has_rvv256(void) { return vector_bits() >= 256; }
 static bool has_rvv512(void) { return vector_bits() >= 512; }
 #else
-extern const cpu_kernel_table cpu_kernels_baseline;
-extern const cpu_kernel_table cpu_kernels_bf16_baseline;
-extern const cpu_kernel_table cpu_kernels_f16_baseline;
+extern const cpu_kernel_table cpu_kernels_baseline, cpu_kernels_bf16_baseline, cpu_kernels_f16_baseline;
 #endif
 
 // Best first; the last, which every such processor has, is also found as baseline. The build says which it has kernels
 // of (Makefile, ISAS): a smaller build lacks some.
 #define BUILT(isa, table) (CPU_WITH_##isa ? &(table) : NULL)
+#define KERNELS(isa, supported, f32, bf16, f16)                                          \
+#isa, supported, BUILT(isa, cpu_kernels_##f32), BUILT(isa, cpu_kernels_bf16_##bf16), \
+        BUILT(isa, cpu_kernels_f16_##f16)
 static const cpu_isa isas[] = {
 #if defined(__x86_64__)
-    {"amx", has_amx, BUILT(amx, cpu_kernels_avx512), BUILT(amx, cpu_kernels_bf16_amx),
-     BUILT(amx, cpu_kernels_f16_avx512), BUILT(amx, cpu_kernels_amx)},
-    {"avx512_bf16", has_avx512_bf16, BUILT(avx512_bf16, cpu_kernels_avx512),
-     BUILT(avx512_bf16, cpu_kernels_bf16_avx512_bf16), BUILT(avx512_bf16, cpu_kernels_f16_avx512), NULL},
-    {"avx512", cpu_has_avx512, BUILT(avx512, cpu_kernels_avx512), BUILT(avx512, cpu_kernels_bf16_avx512),
-     BUILT(avx512, cpu_kernels_f16_avx512), NULL},
-    {"avx2", cpu_has_avx2, BUILT(avx2, cpu_kernels_avx2), BUILT(avx2, cpu_kernels_bf16_avx2),
-     BUILT(avx2, cpu_kernels_f16_avx2), NULL},
+    {KERNELS(amx, has_amx, avx512, amx, avx512), BUILT(amx, cpu_kernels_amx)},
+    {KERNELS(avx512_bf16, has_avx512_bf16, avx512, avx512_bf16, avx512), NULL},
+    {KERNELS(avx512, cpu_has_avx512, avx512, avx512, avx512), NULL},
+    {KERNELS(avx2, cpu_has_avx2, avx2, avx2, avx2), NULL},
 #endif
 #if defined(__aarch64__)
-    {"sme", has_sme, BUILT(sme, cpu_kernels_sme), BUILT(sme, cpu_kernels_bf16_sme), BUILT(sme, cpu_kernels_f16_neon),
-     NULL},
-    {"neon_bf16", has_neon_bf16, BUILT(neon_bf16, cpu_kernels_neon), BUILT(neon_bf16, cpu_kernels_bf16_neon_bf16),
-     BUILT(neon_bf16, cpu_kernels_f16_neon), NULL},
-    {"neon", always, BUILT(neon, cpu_kernels_neon), BUILT(neon, cpu_kernels_bf16_neon),
-     BUILT(neon, cpu_kernels_f16_neon), NULL},
+    {KERNELS(sme, has_sme, sme, sme, neon), NULL},
+    {KERNELS(neon_bf16, has_neon_bf16, neon, neon_bf16, neon), NULL},
+    {KERNELS(neon, always, neon, neon, neon), NULL},
 #elif defined(__riscv)
     // Vectors of a fixed length run on every processor whose registers are as long, or longer.
-    {"rvv512", has_rvv512, BUILT(rvv512, cpu_kernels_rvv512), BUILT(rvv512, cpu_kernels_bf16_rvv512),
-     BUILT(rvv512, cpu_kernels_f16_rvv512), NULL},
-    {"rvv256", has_rvv256, BUILT(rvv256, cpu_kernels_rvv256), BUILT(rvv256, cpu_kernels_bf16_rvv256),
-     BUILT(rvv256, cpu_kernels_f16_rvv256), NULL},
-    {"rvv128", has_rvv128, BUILT(rvv128, cpu_kernels_rvv128), BUILT(rvv128, cpu_kernels_bf16_rvv128),
-     BUILT(rvv128, cpu_kernels_f16_rvv128), NULL},
-    {"scalar", always, BUILT(scalar, cpu_kernels_scalar), BUILT(scalar, cpu_kernels_bf16_scalar),
-     BUILT(scalar, cpu_kernels_f16_scalar), NULL},
+    {KERNELS(rvv512, has_rvv512, rvv512, rvv512, rvv512), NULL},
+    {KERNELS(rvv256, has_rvv256, rvv256, rvv256, rvv256), NULL},
+    {KERNELS(rvv128, has_rvv128, rvv128, rvv128, rvv128), NULL},
+    {KERNELS(scalar, always, scalar, scalar, scalar), NULL},
 #else
-    {"baseline", always, BUILT(baseline, cpu_kernels_baseline), BUILT(baseline, cpu_kernels_bf16_baseline),
-     BUILT(baseline, cpu_kernels_f16_baseline), NULL},
+    {KERNELS(baseline, always, baseline, baseline, baseline), NULL},
 #endif
 };
 
 enum { N_ISAS = sizeof isas / sizeof isas[0] };
 
 // The names of those that are built: "amx, avx512_bf16".
-static void list_built(char text[SM_TEXT_SIZE]) {
+static const char *list_built(char text[SM_TEXT_SIZE]) {
     size_t used = 0;
     text[0] = '\0';
     for (int i = 0; i < N_ISAS; i++) {
@@ -138,6 +117,7 @@ static void list_built(char text[SM_TEXT_SIZE]) {
             used += (size_t)snprintf(text + used, SM_TEXT_SIZE - used, "%s%s", used == 0 ? "" : ", ", isas[i].name);
         }
     }
+    return text;
 }
 
 // --- the best ---------------------------------------------------------------------------------
@@ -191,14 +171,11 @@ static void choose(void) {
 sm_status cpu_isa_best(const cpu_isa **isa) {
     char built[SM_TEXT_SIZE];
     pthread_once(&is_chosen, choose);
-    if (chosen != NULL) {
-        *isa = chosen;
-        return SM_OK;
-    }
-    list_built(built);
-    return sm_fail(SM_ERR_UNSUPPORTED,
-                   "cpu: this build has kernels for %s alone, which this processor lacks; build without CONFIG=dev",
-                   built);
+    SM_FAIL_IF(chosen == NULL, SM_ERR_UNSUPPORTED,
+               "cpu: this build has kernels for %s alone, which this processor lacks; build without CONFIG=dev",
+               list_built(built));
+    *isa = chosen;
+    return SM_OK;
 }
 
 void cpu_isa_reason(char text[SM_TEXT_SIZE]) {
@@ -216,26 +193,22 @@ bool cpu_isa_includes(const cpu_isa *isa, const cpu_isa *other) {
 
 sm_status cpu_isa_find(const char *name, const cpu_isa **isa) {
     char built[SM_TEXT_SIZE];
-    for (int i = 0; i < N_ISAS; i++) {
-        if (strcmp(isas[i].name, name) != 0 && (i + 1 < N_ISAS || strcmp(name, "baseline") != 0)) {
-            continue;
-        }
-        if (isas[i].kernels == NULL) {
-            list_built(built);
-            return sm_fail(SM_ERR_UNSUPPORTED,
-                           "cpu: instruction set %s: this build has kernels for %s alone; build without CONFIG=dev",
-                           name, built);
-        }
-        if (!isas[i].supported()) {
-            const cpu_isa *best;
-            SM_TRY(cpu_isa_best(&best));
-            return sm_fail(SM_ERR_UNSUPPORTED,
-                           "cpu: instruction set %s: this processor does not have it; its best is %s", name,
-                           best->name);
-        }
-        *isa = &isas[i];
-        return SM_OK;
+    const cpu_isa *found = isas;
+    while (found < isas + N_ISAS && strcmp(found->name, name) != 0) {
+        found++;
     }
-    list_built(built);
-    return sm_fail(SM_ERR_USAGE, "cpu: instruction set %s: there are kernels for %s", name, built);
+    found = strcmp(name, "baseline") == 0 ? &isas[N_ISAS - 1] : found;
+    SM_FAIL_IF(found == isas + N_ISAS, SM_ERR_USAGE, "cpu: instruction set %s: there are kernels for %s", name,
+               list_built(built));
+    SM_FAIL_IF(found->kernels == NULL, SM_ERR_UNSUPPORTED,
+               "cpu: instruction set %s: this build has kernels for %s alone; build without CONFIG=dev", name,
+               list_built(built));
+    if (!found->supported()) {
+        const cpu_isa *best;
+        SM_TRY(cpu_isa_best(&best));
+        return sm_fail(SM_ERR_UNSUPPORTED, "cpu: instruction set %s: this processor does not have it; its best is %s",
+                       name, best->name);
+    }
+    *isa = found;
+    return SM_OK;
 }

@@ -320,11 +320,11 @@ sm_status cpu_tune(cpu_device *device, cpu_executable *e) {
     list_candidates(&t);
     for (int i = 0; t.n_candidates > 1 && i < plan->n_ops; i++) {
         host_later later;
-        const host_op *differing = host_find_later(plan, &e->ops[i], &later);
+        const host_op *differing = host_find_later(plan, &e->host.ops[i], &later);
         if (sm_op_is_matmul(plan->ops[i].kind)) {
-            choose(&t, &e->ops[i], &e->choices[i]);
+            choose(&t, &e->host.ops[i], &e->choices[i]);
         }
-        if (differing != &e->ops[i]) {
+        if (differing != &e->host.ops[i]) {
             choose(&t, differing, &e->choices[plan->n_ops + i]);
         }
     }

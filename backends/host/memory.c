@@ -51,57 +51,70 @@ static sm_status check_size(const sm_plan *plan) {
     return SM_OK;
 }
 
-sm_status host_memory_allocate(const sm_plan *plan, host_memory *memory) {
-    *memory = (host_memory){.plan = plan};
-    SM_TRY(check_size(plan));
+static sm_status allocate_arenas(host_executable *e) {
+    const sm_plan *plan = e->base.plan;
     size_t n_slots = (size_t)plan->n_arenas + 1; // never zero bytes
-    memory->arenas = sm_calloc(n_slots, sizeof *memory->arenas);
-    memory->sizes_bytes = sm_calloc(n_slots, sizeof *memory->sizes_bytes);
-    for (int i = 0; i < plan->n_arenas; i++) {
-        size_t size_bytes = whole_pages(plan->arenas[i].size_bytes);
-        void *arena = plan->arenas[i].memory != NULL ? plan->arenas[i].memory : host_map(size_bytes);
-        if (arena == NULL) {
-            host_memory_free(memory);
-            return sm_fail(
-                SM_ERR_OOM,
-                "the system refused %.2f GiB for %s, %.2f GiB available; use a smaller batch or sequence length",
-                (double)size_bytes / GIB, sm_role_name(plan->arenas[i].role), (double)host_available_bytes() / GIB);
-        }
-        memory->arenas[i] = arena;
-        memory->sizes_bytes[i] = plan->arenas[i].memory != NULL ? plan->arenas[i].size_bytes : size_bytes;
-        memory->total_bytes += size_bytes;
-        memory->n_arenas++;
+    e->arenas = sm_calloc(n_slots, sizeof *e->arenas);
+    e->sizes_bytes = sm_calloc(n_slots, sizeof *e->sizes_bytes);
+    for (const sm_arena *arena = plan->arenas; arena < plan->arenas + plan->n_arenas; arena++) {
+        size_t size_bytes = whole_pages(arena->size_bytes);
+        void *memory = arena->memory != NULL ? arena->memory : host_map(size_bytes);
+        SM_FAIL_IF(memory == NULL, SM_ERR_OOM,
+                   "the system refused %.2f GiB for %s, %.2f GiB available; use a smaller batch or sequence length",
+                   (double)size_bytes / GIB, sm_role_name(arena->role), (double)host_available_bytes() / GIB);
+        e->arenas[e->n_arenas] = memory;
+        e->sizes_bytes[e->n_arenas++] = arena->memory != NULL ? arena->size_bytes : size_bytes;
+        e->total_bytes += size_bytes;
     }
+    return SM_OK;
+}
+
+static void bind_ops(host_executable *e) {
+    const sm_plan *plan = e->base.plan;
+    e->ops = sm_calloc((size_t)plan->n_ops + 1, sizeof *e->ops);
+    for (int i = 0; i < plan->n_ops; i++) {
+        const sm_op *op = &plan->ops[i];
+        e->ops[i] = host_describe_op(plan, op);
+        for (int k = 0; k < SM_MAX_OPERANDS; k++) {
+            e->ops[i].operands[k] = op->operands[k] != SM_NO_TENSOR ? host_tensor(e, op->operands[k]) : NULL;
+        }
+    }
+}
+
+sm_status host_prepare(host_executable *e) {
+    SM_TRY(check_size(e->base.plan));
+    SM_TRY(allocate_arenas(e));
+    bind_ops(e);
     return SM_OK;
 }
 
 // --- a copy of the weights ---------------------------------------------------------------------
 
-static void drop_weights(const host_memory *memory, host_weights *weights) {
-    for (int i = 0; i < memory->n_arenas && weights->arenas != NULL; i++) {
-        host_unmap(weights->arenas[i], memory->sizes_bytes[i]);
+static void drop_weights(host_executable *e) {
+    for (int i = 0; i < e->n_arenas && e->kept != NULL; i++) {
+        host_unmap(e->kept[i], e->sizes_bytes[i]);
     }
-    free(weights->arenas);
-    weights->arenas = NULL;
+    free(e->kept);
+    e->kept = NULL;
 }
 
-static sm_status map_weights(const host_memory *memory, host_weights *weights) {
+static sm_status map_weights(host_executable *e) {
     size_t needed_bytes = 0;
-    const sm_arena *arenas = memory->plan->arenas;
+    const sm_arena *arenas = e->base.plan->arenas;
     const size_t available_bytes = host_available_bytes();
-    for (int i = 0; i < memory->n_arenas; i++) {
-        needed_bytes += arenas[i].role == SM_ROLE_PARAMETER ? memory->sizes_bytes[i] : 0;
+    for (int i = 0; i < e->n_arenas; i++) {
+        needed_bytes += arenas[i].role == SM_ROLE_PARAMETER ? e->sizes_bytes[i] : 0;
     }
-    weights->arenas = sm_calloc((size_t)memory->n_arenas + 1, sizeof *weights->arenas);
+    e->kept = sm_calloc((size_t)e->n_arenas + 1, sizeof *e->kept);
     bool done = available_bytes == 0 || needed_bytes <= available_bytes / 2;
-    for (int i = 0; i < memory->n_arenas && done; i++) {
+    for (int i = 0; i < e->n_arenas && done; i++) {
         if (arenas[i].role == SM_ROLE_PARAMETER) {
-            weights->arenas[i] = host_map(memory->sizes_bytes[i]);
-            done = weights->arenas[i] != NULL;
+            e->kept[i] = host_map(e->sizes_bytes[i]);
+            done = e->kept[i] != NULL;
         }
     }
     if (!done) {
-        drop_weights(memory, weights);
+        drop_weights(e);
         return sm_fail(SM_ERR_OOM, "a copy of the weights needs %.2f GiB, %.2f GiB available",
                        (double)needed_bytes / GIB, (double)available_bytes / GIB);
     }
@@ -137,49 +150,55 @@ static void treat(char *memory, char *copy, size_t size_bytes, sm_weights_action
     }
 }
 
-sm_status host_keep_weights(const host_memory *memory, sm_weights_action action, host_weights *weights) {
+sm_status host_keep_weights(sm_executable *executable, sm_weights_action action) {
+    host_executable *e = (host_executable *)executable;
     if (action == SM_WEIGHTS_DROP) {
-        drop_weights(memory, weights);
+        drop_weights(e);
         return SM_OK;
     }
-    SM_TRY(weights->arenas == NULL ? map_weights(memory, weights) : SM_OK);
-    for (int i = 0; i < memory->n_arenas; i++) {
-        const sm_role role = memory->plan->arenas[i].role;
+    SM_TRY(e->kept == NULL ? map_weights(e) : SM_OK);
+    for (int i = 0; i < e->n_arenas; i++) {
+        const sm_role role = e->base.plan->arenas[i].role;
         const bool is_made_by_step =
             role == SM_ROLE_ACTIVATION || role == SM_ROLE_GRADIENT || role == SM_ROLE_RESULT || role == SM_ROLE_SCRATCH;
         const bool is_spoilt = action == SM_WEIGHTS_RESTORE && is_made_by_step;
-        if (weights->arenas[i] != NULL || is_spoilt) {
-            treat(memory->arenas[i], weights->arenas[i], memory->sizes_bytes[i], action);
+        if (e->kept[i] != NULL || is_spoilt) {
+            treat(e->arenas[i], e->kept[i], e->sizes_bytes[i], action);
         }
     }
     return SM_OK;
 }
 
-void host_memory_free(host_memory *memory) {
-    for (int i = 0; i < memory->n_arenas; i++) {
-        if (memory->plan->arenas[i].memory != NULL) {
-            continue; // the caller's
+void host_free(host_executable *e) {
+    drop_weights(e);
+    for (int i = 0; i < e->n_arenas; i++) {
+        if (e->base.plan->arenas[i].memory == NULL) { // else the caller's
+            host_unmap(e->arenas[i], e->sizes_bytes[i]);
         }
-        host_unmap(memory->arenas[i], memory->sizes_bytes[i]);
     }
-    free(memory->arenas);
-    free(memory->sizes_bytes);
-    *memory = (host_memory){0};
+    free(e->arenas);
+    free(e->sizes_bytes);
+    free(e->ops);
 }
 
 // --- tensors --------------------------------------------------------------------------
 
-void *host_tensor(const host_memory *memory, const sm_plan *plan, int tensor) {
-    const sm_tensor *t = &plan->tensors[tensor];
+void *host_tensor(const host_executable *e, int tensor) {
+    const sm_tensor *t = &e->base.plan->tensors[tensor];
     if (t->memory != NULL) {
         return (void *)(uintptr_t)t->memory; // also the type of addresses that are only read
     }
-    return t->arena < 0 ? NULL : (char *)memory->arenas[t->arena] + t->offset_bytes; // < 0: no op uses it
+    return t->arena < 0 ? NULL : (char *)e->arenas[t->arena] + t->offset_bytes; // < 0: no op uses it
+}
+
+const void *host_address(const sm_executable *executable, int tensor) {
+    return host_tensor((const host_executable *)executable, tensor);
 }
 
 // Address of a part of a tensor, after checking that the part exists.
-static sm_status find_part(const host_memory *memory, const sm_plan *plan, int tensor, int64_t offset_elems,
-                           int64_t n_elems, char **part) {
+static sm_status find_part(const sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems,
+                           char **part) {
+    const sm_plan *plan = executable->plan;
     SM_FAIL_IF(tensor < 0 || tensor >= plan->n_tensors, SM_ERR_INTERNAL, "no tensor %d in a plan of %d", tensor,
                plan->n_tensors);
     const sm_tensor *t = &plan->tensors[tensor];
@@ -187,7 +206,7 @@ static sm_status find_part(const host_memory *memory, const sm_plan *plan, int t
     SM_FAIL_IF(offset_elems < 0 || n_elems < 0 || offset_elems > size_elems || n_elems > size_elems - offset_elems,
                SM_ERR_INTERNAL, "tensor %s: elements %lld to %lld asked of %lld", t->name, (long long)offset_elems,
                (long long)offset_elems + (long long)n_elems, (long long)size_elems);
-    char *first = host_tensor(memory, plan, tensor);
+    char *first = host_tensor((const host_executable *)executable, tensor);
     SM_FAIL_IF(first == NULL, SM_ERR_INTERNAL, "tensor %s: has no memory, because no op uses it", t->name);
     *part = first + (size_t)offset_elems * sm_dtype_size(t->dtype);
     return SM_OK;
@@ -210,21 +229,23 @@ static void copy(void *to, const void *from, size_t size_bytes) {
     }
 }
 
-sm_status host_upload(const host_memory *memory, const sm_plan *plan, int tensor, int64_t offset_elems, int64_t n_elems,
-                      const void *data) {
+sm_status host_upload(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, const void *data) {
     char *part = NULL;
-    SM_TRY(find_part(memory, plan, tensor, offset_elems, n_elems, &part));
-    copy(part, data, (size_t)n_elems * sm_dtype_size(plan->tensors[tensor].dtype));
+    SM_TRY(find_part(executable, tensor, offset_elems, n_elems, &part));
+    copy(part, data, (size_t)n_elems * sm_dtype_size(executable->plan->tensors[tensor].dtype));
     return SM_OK;
 }
 
-sm_status host_download(const host_memory *memory, const sm_plan *plan, int tensor, int64_t offset_elems,
-                        int64_t n_elems, void *data) {
+sm_status host_download(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, void *data) {
     char *part = NULL;
-    SM_TRY(find_part(memory, plan, tensor, offset_elems, n_elems, &part));
-    copy(data, part, (size_t)n_elems * sm_dtype_size(plan->tensors[tensor].dtype));
+    SM_TRY(find_part(executable, tensor, offset_elems, n_elems, &part));
+    copy(data, part, (size_t)n_elems * sm_dtype_size(executable->plan->tensors[tensor].dtype));
     return SM_OK;
 }
+
+sm_status host_synchronize(SM_UNUSED sm_executable *executable) { return SM_OK; }
+
+// --- ops ------------------------------------------------------------------------------
 
 bool host_is_skipped(const host_op *op) {
     if (op->skip_in == SM_NO_OPERAND) {
@@ -250,18 +271,6 @@ const host_op *host_find_later(const sm_plan *plan, const host_op *op, host_late
     later->bound = *op;
     later->bound.op = &later->op;
     return &later->bound;
-}
-
-host_op *host_bind(const host_memory *memory, const sm_plan *plan) {
-    host_op *bound = sm_calloc((size_t)plan->n_ops + 1, sizeof *bound);
-    for (int i = 0; i < plan->n_ops; i++) {
-        const sm_op *op = &plan->ops[i];
-        bound[i] = host_describe_op(plan, op);
-        for (int k = 0; k < SM_MAX_OPERANDS; k++) {
-            bound[i].operands[k] = op->operands[k] != SM_NO_TENSOR ? host_tensor(memory, plan, op->operands[k]) : NULL;
-        }
-    }
-    return bound;
 }
 
 // --- the machine ----------------------------------------------------------------------

@@ -9,37 +9,6 @@
 void *host_map(size_t size_bytes);
 void host_unmap(void *block, size_t size_bytes);
 
-// One zeroed block for each arena, aligned to at least 4 KiB, with huge pages requested.
-typedef struct {
-    const sm_plan *plan;
-    int n_arenas;
-    void **arenas; // or the plan's own memory (sm_arena.memory)
-    size_t *sizes_bytes;
-    size_t total_bytes;
-} host_memory;
-
-// SM_ERR_OOM if the plan needs more than is available now, with both figures. `memory` needs no initialisation and is
-// empty after a failure.
-sm_status host_memory_allocate(const sm_plan *plan, host_memory *memory);
-void host_memory_free(host_memory *memory);
-
-// A copy of the parameters' arenas.
-typedef struct {
-    void **arenas; // one for each arena of the plan; NULL for other roles
-} host_weights;
-
-// keep_weights of backend.h.
-sm_status host_keep_weights(const host_memory *memory, sm_weights_action action, host_weights *weights);
-
-// Address of a tensor's first element; NULL if no op uses it.
-void *host_tensor(const host_memory *memory, const sm_plan *plan, int tensor);
-
-// upload/download of backend.h.
-sm_status host_upload(const host_memory *memory, const sm_plan *plan, int tensor, int64_t offset_elems, int64_t n_elems,
-                      const void *data);
-sm_status host_download(const host_memory *memory, const sm_plan *plan, int tensor, int64_t offset_elems,
-                        int64_t n_elems, void *data);
-
 // An op with its operands' addresses. For absent operands tensor and address are NULL.
 typedef struct {
     const sm_op *op;
@@ -74,8 +43,32 @@ const host_op *host_find_later(const sm_plan *plan, const host_op *op, host_late
 // Whether it is an update of a skipped step.
 bool host_is_skipped(const host_op *op);
 
-// Every op of the plan (plan->n_ops entries); the caller frees the array.
-host_op *host_bind(const host_memory *memory, const sm_plan *plan);
+// What an executable of a backend that computes on the host begins with: the plan's memory and bound ops. Each arena is
+// one zeroed block, aligned to at least 4 KiB, with huge pages requested.
+typedef struct {
+    sm_executable base;
+    int n_arenas;
+    void **arenas; // or the plan's own memory (sm_arena.memory)
+    size_t *sizes_bytes;
+    size_t total_bytes;
+    void **kept;  // a copy of the parameters' arenas, NULL for those of other roles; NULL: none
+    host_op *ops; // every op of the plan
+} host_executable;
+
+// Makes all of it for base.plan. SM_ERR_OOM if the plan needs more than is available now, with both figures; then, as
+// always, host_free() frees what there is, but not e itself.
+sm_status host_prepare(host_executable *e);
+void host_free(host_executable *e);
+
+// Address of a tensor's first element; NULL if no op uses it.
+void *host_tensor(const host_executable *e, int tensor);
+
+// Functions of backend.h for such executables; execute() returns when everything is done.
+sm_status host_synchronize(sm_executable *executable);
+sm_status host_upload(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, const void *data);
+sm_status host_download(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, void *data);
+sm_status host_keep_weights(sm_executable *executable, sm_weights_action action);
+const void *host_address(const sm_executable *executable, int tensor);
 
 // The machine's total and available memory in bytes, within the limits of cgroups.
 size_t host_total_bytes(void);

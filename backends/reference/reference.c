@@ -6,10 +6,10 @@
 #include "os/processor.h"
 
 typedef struct {
-    sm_executable base; // first, so that pointers to both are the same
-    host_memory memory;
-    host_weights weights;
-    host_op *ops;    // plan->n_ops
+    union {
+        sm_executable base;
+        host_executable host;
+    };
     double *scratch; // for the op that needs most
     float *room;     // likewise, stored after it: widened operands of rounded plans
 } ref_executable;
@@ -37,13 +37,8 @@ static sm_status ref_open(int index, const sm_open_options *options, sm_device *
                "reference: instruction set %s asked for and it has none; leave it out", options->isa);
     sm_device *opened = sm_calloc(1, sizeof *opened);
     opened->backend = &sm_backend_reference;
-    sm_status status = ref_describe(index, &opened->info);
-    if (status != SM_OK) {
-        free(opened);
-        return status;
-    }
     *device = opened;
-    return SM_OK;
+    return ref_describe(index, &opened->info);
 }
 
 static void ref_close(sm_device *device) { free(device); }
@@ -109,16 +104,14 @@ static sm_status allocate_scratch(ref_executable *exe) {
     SM_FAIL_IF(exe->scratch == NULL, SM_ERR_OOM,
                "reference: no memory for scratch of %zu bytes; use a shorter sequence", size_bytes);
     exe->room = (float *)((char *)exe->scratch + working_of(exe->base.plan).scratch_bytes);
-    exe->base.memory_bytes = exe->memory.total_bytes + size_bytes;
+    exe->base.memory_bytes = exe->host.total_bytes + size_bytes;
     return SM_OK;
 }
 
 static void ref_release(sm_executable *executable) {
     if (executable != NULL) {
         ref_executable *exe = (ref_executable *)executable;
-        host_keep_weights(&exe->memory, SM_WEIGHTS_DROP, &exe->weights);
-        host_memory_free(&exe->memory);
-        free(exe->ops);
+        host_free(&exe->host);
         free(exe->scratch);
         free(exe);
     }
@@ -129,8 +122,7 @@ static sm_status ref_prepare(sm_device *device, const sm_plan *plan, sm_executab
     SM_OWN(sm_executable) *owned = &exe->base;
     *executable = NULL;
     exe->base = (sm_executable){.device = device, .plan = plan};
-    SM_TRY(host_memory_allocate(plan, &exe->memory));
-    exe->ops = host_bind(&exe->memory, plan);
+    SM_TRY(host_prepare(&exe->host));
     SM_TRY(allocate_scratch(exe));
     *executable = sm_give(&owned);
     return SM_OK;
@@ -144,7 +136,7 @@ static sm_status ref_execute(sm_executable *executable, sm_range range, int64_t 
     for (int i = range.first; i < range.end; i++) {
         int64_t start_ns = op_ns == NULL ? 0 : host_now_ns();
         host_later later;
-        const host_op *op = executable->is_later ? host_find_later(plan, &exe->ops[i], &later) : &exe->ops[i];
+        const host_op *op = executable->is_later ? host_find_later(plan, &exe->host.ops[i], &later) : &exe->host.ops[i];
         if (host_is_skipped(op)) {
             continue;
         }
@@ -158,31 +150,6 @@ static sm_status ref_execute(sm_executable *executable, sm_range range, int64_t 
         }
     }
     return SM_OK;
-}
-
-static sm_status ref_synchronize(sm_executable *executable) {
-    (void)executable; // execute returns when everything is done
-    return SM_OK;
-}
-
-static sm_status ref_upload(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems,
-                            const void *data) {
-    return host_upload(&((ref_executable *)executable)->memory, executable->plan, tensor, offset_elems, n_elems, data);
-}
-
-static sm_status ref_download(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems,
-                              void *data) {
-    return host_download(&((ref_executable *)executable)->memory, executable->plan, tensor, offset_elems, n_elems,
-                         data);
-}
-
-static sm_status ref_keep_weights(sm_executable *executable, sm_weights_action action) {
-    ref_executable *e = (ref_executable *)executable;
-    return host_keep_weights(&e->memory, action, &e->weights);
-}
-
-static const void *ref_address(const sm_executable *executable, int tensor) {
-    return host_tensor(&((const ref_executable *)executable)->memory, executable->plan, tensor);
 }
 
 const sm_backend sm_backend_reference = {
@@ -200,9 +167,9 @@ const sm_backend sm_backend_reference = {
     .prepare = ref_prepare,
     .release = ref_release,
     .execute = ref_execute,
-    .synchronize = ref_synchronize,
-    .upload = ref_upload,
-    .download = ref_download,
-    .keep_weights = ref_keep_weights,
-    .address = ref_address,
+    .synchronize = host_synchronize,
+    .upload = host_upload,
+    .download = host_download,
+    .keep_weights = host_keep_weights,
+    .address = host_address,
 };
