@@ -18,29 +18,36 @@ static bool uses_aside(const opencl_device *device, const sm_plan *plan) {
            flops / n >= device->least_aside_flops;
 }
 
-// Floats between the launches of an op, as many as any needs; if there is a queue aside, of its ops or of the others.
-static size_t scratch_elems(const opencl_device *device, const sm_plan *plan, bool of_aside) {
+// Floats between the launches of an op, as many as any op of that course needs.
+static size_t most_scratch(const opencl_device *device, const sm_plan *plan, bool is_divided, opencl_course course) {
     enum { STEP = 64 }; // 256 bytes: for alignment
-    const bool is_divided = uses_aside(device, plan);
     sm_op op;
     size_t most = 0;
     for (int i = 0; i < 2 * plan->n_ops; i++) {
-        const bool counts =
-            opencl_op_at(plan, i, &op) && (is_divided && op.kind == SM_OP_MATMUL_BACKWARD_WEIGHT) == of_aside;
+        const bool counts = opencl_op_at(plan, i, &op) && opencl_course_of(plan, is_divided, &op) == course;
         const size_t n_elems = counts ? opencl_op_scratch_elems(device, plan, &op) : 0;
         most = n_elems > most ? n_elems : most;
     }
     return (most + STEP - 1) / STEP * STEP;
 }
 
-static size_t scratch_bytes(const opencl_device *device, const sm_plan *plan) {
-    return (scratch_elems(device, plan, false) + scratch_elems(device, plan, true)) * sizeof(float);
+// Bytes of the scratch. Divides it by courses.
+static size_t divide_scratch(const opencl_device *device, const sm_plan *plan, size_t at[OPENCL_COURSES],
+                             size_t *norm_elems) {
+    const bool is_divided = uses_aside(device, plan);
+    at[OPENCL_IN_QUEUE] = 0;
+    at[OPENCL_ASIDE] = most_scratch(device, plan, is_divided, OPENCL_IN_QUEUE);
+    at[OPENCL_SUMS_ASIDE] = at[OPENCL_ASIDE] + most_scratch(device, plan, is_divided, OPENCL_ASIDE);
+    *norm_elems = most_scratch(device, plan, is_divided, OPENCL_SUMS_ASIDE);
+    return (at[OPENCL_SUMS_ASIDE] + OPENCL_NORM_PLACES * *norm_elems) * sizeof(float);
 }
 
 size_t opencl_working_bytes(const sm_device *device, const sm_plan *plan) {
     const opencl_device *d = (const opencl_device *)device;
     const size_t family_bytes = d->family->own_bytes != NULL ? d->family->own_bytes(&d->facts, plan) : 0;
-    return scratch_bytes(d, plan) + family_bytes +
+    size_t at[OPENCL_COURSES];
+    size_t norm_elems;
+    return divide_scratch(d, plan, at, &norm_elems) + family_bytes +
            (opencl_has_peers(d) ? opencl_exchange_bytes(plan) + opencl_landing_bytes(d, plan)
                                 : opencl_copy_bytes(plan));
 }
@@ -71,7 +78,7 @@ static sm_status bind_all(opencl_executable *e) {
 // --- two queues -----------------------------------------------------------------------------------------
 //
 // Gradients of weights wait for what was computed before them; for them wait the optimizer, and ops that write where
-// their operands are. So they go to a queue of their own, whose launches fill units that other launches leave idle, and
+// their operands are. So they, and sums of a norm's strips, which wait for its first launch, go to a queue of their own, whose launches fill units that other launches leave idle, and
 // an event orders the queues where one waits for the other. What is summed, and in which order, stays the same.
 
 static bool have_common_bytes(const sm_plan *plan, const int *a, int n_a, const int *b, int n_b) {
@@ -87,8 +94,18 @@ static bool have_common_bytes(const sm_plan *plan, const int *a, int n_a, const 
 
 // `launch` waits for `after`, of the other queue, and so for all before that one.
 static void order(opencl_executable *e, int launch, int after) {
-    e->launches[launch].after = after + 1;
+    opencl_launch *l = &e->launches[launch];
+    l->after = after >= l->after ? after + 1 : l->after;
     e->launches[after].is_awaited = true;
+}
+
+// Whether op waits for what `before` does aside: not for a norm's dx, its first output.
+static bool waits_for(const opencl_executable *e, const sm_op *op, const sm_op *before) {
+    const sm_plan *plan = e->base.plan;
+    const opencl_course course = opencl_course_of(plan, e->uses_aside, before);
+    const int first = course == OPENCL_SUMS_ASIDE;
+    return have_common_bytes(plan, op->operands, SM_MAX_OPERANDS, before->out + first, SM_MAX_OUT - first) ||
+           (course == OPENCL_ASIDE && have_common_bytes(plan, op->out, SM_MAX_OUT, before->in, SM_MAX_IN));
 }
 
 // Divides the launches of a step's first micro-batch between the queues.
@@ -96,27 +113,35 @@ static void order_queues(opencl_executable *e) {
     const sm_plan *plan = e->base.plan;
     int last = -1;       // launch of the queue
     int first_aside = 0; // op aside that the queue has not waited for
+    int n_norms = 0;
+    int readers[OPENCL_NORM_PLACES] = {0}; // of each place: the launch aside that read it last
     for (int i = 0; i < plan->n_ops; i++) {
         const sm_op *op = &plan->ops[i];
         const sm_range launches = e->launches_of[i];
-        const bool is_aside = last >= 0 && opencl_is_aside(e, op);
-        for (int k = launches.first; k < launches.end; k++) {
-            e->launches[k].is_aside = is_aside;
-        }
-        if (is_aside && launches.first < launches.end) {
-            order(e, launches.first, last);
-        }
-        for (int k = i - 1; k >= first_aside && !is_aside && launches.first < launches.end; k--) {
-            const sm_op *before = &plan->ops[k];
+        const int n = launches.end - launches.first;
+        const opencl_course course = last >= 0 ? opencl_course_of(plan, e->uses_aside, op) : OPENCL_IN_QUEUE;
+        const int n_ahead = course == OPENCL_ASIDE ? 0 : course == OPENCL_SUMS_ASIDE && n == 2 ? 1 : n; // in the queue
+        for (int k = i - 1; k >= first_aside && n_ahead > 0; k--) {
             const int end = e->launches_of[k].end;
-            if (end > 0 && e->launches[end - 1].is_aside && opencl_is_aside(e, before) &&
-                (have_common_bytes(plan, op->operands, SM_MAX_OPERANDS, before->out, SM_MAX_OUT) ||
-                 have_common_bytes(plan, op->out, SM_MAX_OUT, before->in, SM_MAX_IN))) {
+            if (end > 0 && e->launches[end - 1].is_aside && waits_for(e, op, &plan->ops[k])) {
                 order(e, launches.first, end - 1);
                 first_aside = k + 1;
             }
         }
-        last = is_aside || launches.first == launches.end ? last : launches.end - 1;
+        if (n_ahead < n && n_ahead > 0) {
+            int *reader = &readers[n_norms++ % OPENCL_NORM_PLACES];
+            if (*reader > 0) {
+                order(e, launches.first, *reader);
+            }
+            *reader = launches.end - 1;
+        }
+        last = n_ahead > 0 ? launches.first + n_ahead - 1 : last;
+        if (n_ahead < n) {
+            order(e, launches.first + n_ahead, last);
+        }
+        for (int k = launches.first + n_ahead; k < launches.end; k++) {
+            e->launches[k].is_aside = true;
+        }
     }
 }
 
@@ -128,10 +153,10 @@ sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable *
     e->device = (opencl_device *)device;
     e->n_arenas = plan->n_arenas;
     e->uses_aside = uses_aside(e->device, plan);
-    e->aside_elems = scratch_elems(e->device, plan, false);
+    const size_t scratch_bytes = divide_scratch(e->device, plan, e->scratch_at, &e->norm_elems);
     SM_TRY(plan->tuned ? opencl_tune(e) : SM_OK);
     SM_TRY(opencl_build_ahead(e));
-    SM_TRY(opencl_allocate(e, scratch_bytes(e->device, plan)));
+    SM_TRY(opencl_allocate(e, scratch_bytes));
     SM_TRY(opencl_reserve_exchange(e));
     SM_TRY(opencl_reserve_landing(e));
     SM_TRY(bind_all(e));
@@ -206,7 +231,7 @@ static sm_status enqueue_range(opencl_executable *e, sm_range range, bool is_pro
             const opencl_launch *l = &e->launches[i];
             const cl_event *after = l->after > 0 && !e->base.is_later && !is_profiled ? &e->events[l->after - 1] : NULL;
             const bool waits = after != NULL && *after != NULL;
-            is_aside = l->is_aside && (i > launches.first ? is_aside : waits);
+            is_aside = l->is_aside && (l->after > 0 ? waits : is_aside);
             last = is_aside ? i : waits && l->after - 1 == last ? -1 : last;
             e->n_enqueued++;
             SM_TRY(OPENCL_CALL(d, clEnqueueNDRangeKernel,

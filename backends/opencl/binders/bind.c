@@ -51,6 +51,7 @@ static void bind_norm_backward(opencl_binder *b) {
     const int64_t N = sm_tensor_rows(in(b, 0));
     const int64_t C = sm_tensor_cols(in(b, 0));
     const int64_t n_strips = opencl_count_row_strips(b->e->device, N);
+    b->e->n_norms++;
     opencl_begin_kept(b, norm_program(b->op), "norm_backward_rows", C);
     OPENCL_ARGS(b, arg_uint(sm_op_tensor(b->op, "dskip") != SM_NO_TENSOR), arg_count(N), arg_count(C),
                 arg_count(n_strips));

@@ -31,14 +31,21 @@ typedef struct {
     int group_rows; // rows of a work-group
 } opencl_binder;
 
-// Whether an op goes to the queue aside: gradients of weights, for which little waits.
-static inline bool opencl_is_aside(const opencl_executable *e, const sm_op *op) {
-    return e->uses_aside && op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT;
+// Gradients of weights go to the queue aside, since little waits for them; of a norm's backward of few rows, the sums
+// that end it.
+static inline opencl_course opencl_course_of(const sm_plan *plan, bool uses_aside, const sm_op *op) {
+    enum { FEW_ROWS = 4096 }; // others take long enough beside their sums
+    const bool is_norm = op->kind == SM_OP_LAYERNORM_BACKWARD || op->kind == SM_OP_RMSNORM_BACKWARD;
+    return uses_aside && op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT                           ? OPENCL_ASIDE
+           : uses_aside && is_norm && sm_tensor_rows(&plan->tensors[op->in[0]]) <= FEW_ROWS ? OPENCL_SUMS_ASIDE
+                                                                                            : OPENCL_IN_QUEUE;
 }
 
-// The op's first float of the scratch: each queue has its own part.
+// The op's first float of the scratch. What sums aside read is not overwritten by the next norms.
 static inline size_t opencl_scratch_at(const opencl_binder *b) {
-    return opencl_is_aside(b->e, b->op) ? b->e->aside_elems : 0;
+    const opencl_course course = opencl_course_of(b->e->base.plan, b->e->uses_aside, b->op);
+    const size_t place = course == OPENCL_SUMS_ASIDE ? (size_t)(b->e->n_norms % OPENCL_NORM_PLACES) : 0;
+    return b->e->scratch_at[course] + place * b->e->norm_elems;
 }
 
 // --- launch.c ------------------------------------------------------------------------------------

@@ -35,6 +35,10 @@ typedef struct {
     size_t landing_bytes;
 } opencl_copy_way;
 
+// Where an op's launches go, and which part of the scratch they have: of norms whose sums go aside, places in turn.
+typedef enum { OPENCL_IN_QUEUE, OPENCL_ASIDE, OPENCL_SUMS_ASIDE, OPENCL_COURSES } opencl_course;
+enum { OPENCL_NORM_PLACES = 4 };
+
 // A plan on a device, shared by all layers. Members are grouped by the layers that own them.
 typedef struct opencl_executable {
     sm_executable base;
@@ -45,8 +49,10 @@ typedef struct opencl_executable {
     cl_mem *weights;       // copies of the parameters' arenas (opencl_keep_weights); NULL for others
     opencl_pages *pages;   // n_arenas + 1: memory of the arenas and the scratch
     cl_mem scratch;        // data between launches of one op; NULL if no op needs it
-    bool uses_aside;       // the queue aside,
-    size_t aside_elems;    // whose scratch follows these floats
+    bool uses_aside;       // the queue aside
+    size_t scratch_at[OPENCL_COURSES]; // floats
+    size_t norm_elems;                 // of a place
+    int n_norms;                       // backward, bound so far
     opencl_staging staging;
     cl_mem pinned[OPENCL_MAX_PINNED]; // host memory that other processes see, too (opencl_pin)
     int n_pinned;
