@@ -21,6 +21,9 @@
 // memory: rows of 128 bytes, whose chunks of 16 bytes are exchanged by the row's number. Numbers outside of a matrix
 // are read as zeros and not written.
 //
+// With SPARING, a work-group takes no more registers than its sums need, so that groups of other launches find room
+// beside it.
+//
 // The sums are registers of PTX by name (cl/nvidia/wgmma.cl). With SPLIT, t00 to t3f are what is added up of them.
 
 #ifndef STAGES
@@ -80,6 +83,17 @@
 #define BARRIERS_AT (STORE_AT + CONSUMERS * 2 * OUTPUTS * BOX_BYTES) // full and empty of each stage
 #define LOCAL_BYTES (BARRIERS_AT + STAGES * 2 * 8)
 #define N_BLOCKS    (TILE_N / 32)
+// Registers of an item at first, and of a consumer, after the others have left them all but 40.
+#if defined(SPARING) && TILE_N <= 128
+#define REGISTERS          "//registers: 104\n"
+#define CONSUMER_REGISTERS "136"
+#elif defined(SPARING) && TILE_N == 192
+#define REGISTERS          "//registers: 128\n"
+#define CONSUMER_REGISTERS "168"
+#else
+#define REGISTERS          "" // 168
+#define CONSUMER_REGISTERS "232"
+#endif
 #define PRE_BLOCKS  (2 * BOX_BLOCKS)               // of ACT_BACKWARD's pre: blocks that a stage has room for
 
 // A product's tensor maps.
@@ -606,7 +620,7 @@ matmul(uint beside, uint M, uint N, uint K, uint n_parts, uint band, IN(uchar, m
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     if (MY_WARP >= CONSUMERS * CONSUMER_WARPS) {
-        __asm__ volatile("//@setmaxnreg.dec.sync.aligned.u32 40;" ::: "memory");
+        __asm__ volatile(REGISTERS "//@setmaxnreg.dec.sync.aligned.u32 40;" ::: "memory");
         if (get_local_id(0) == CONSUMERS * CONSUMER_WARPS * WARP) {
             produce(&g, at, maps + maps_at);
         }
@@ -616,7 +630,7 @@ matmul(uint beside, uint M, uint N, uint K, uint n_parts, uint band, IN(uchar, m
         }
 #endif
     } else {
-        __asm__ volatile("//@setmaxnreg.inc.sync.aligned.u32 232;" ::: "memory");
+        __asm__ volatile("//@setmaxnreg.inc.sync.aligned.u32 " CONSUMER_REGISTERS ";" ::: "memory");
         finisher f;
         f.maps = maps + maps_at;
         f.beside = beside;

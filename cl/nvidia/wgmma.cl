@@ -10,7 +10,7 @@
 // ch(4i) to ch(4i + 3); row = LANE / 4, pair = LANE % 4.
 
 #ifndef TILE_N
-#define TILE_N 256 // columns of C per tile: 128, 192 or 256
+#define TILE_N 256 // columns of C per tile: 64, 128, 192 or 256
 #endif
 
 #if defined(DATA_F16)
@@ -40,8 +40,12 @@
 #define SUMS_OF(h)                                                                                                 \
     "c" #h "0, c" #h "1, c" #h "2, c" #h "3, c" #h "4, c" #h "5, c" #h "6, c" #h "7, c" #h "8, c" #h "9, c" #h     \
     "a, c" #h "b, c" #h "c, c" #h "d, c" #h "e, c" #h "f"
-#define SUMS_128 SUMS_OF(0) ", " SUMS_OF(1) ", " SUMS_OF(2) ", " SUMS_OF(3)
-#if TILE_N == 128
+#define SUMS_64  SUMS_OF(0) ", " SUMS_OF(1)
+#define SUMS_128 SUMS_64 ", " SUMS_OF(2) ", " SUMS_OF(3)
+#if TILE_N == 64
+#define SUMS         SUMS_64
+#define BLOCKS(each) each(0) each(1)
+#elif TILE_N == 128
 #define SUMS         SUMS_128
 #define BLOCKS(each) each(0) each(1) each(2) each(3)
 #elif TILE_N == 192

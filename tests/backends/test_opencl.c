@@ -69,6 +69,9 @@ TEST(test_retarget) {
     SM_FREED char *other = opencl_retarget((const unsigned char *)three, sizeof three, &n_bytes);
     assert_non_null(other);
     assert_string_equal(other, ".target sm_90a\n.minnctapersm 3\n.reqntid 128, 1, 1\n{\n //groups a unit: 3\n}");
+    static const char fewer[] = ".target sm_90\n.reqntid 384, 1, 1\n{\n //registers: 104\n}";
+    SM_FREED char *limited = opencl_retarget((const unsigned char *)fewer, sizeof fewer, &n_bytes);
+    assert_string_equal(limited, ".target sm_90a\n.maxnreg 104\n.reqntid 384, 1, 1\n{\n //registers: 104\n}");
     assert_null(opencl_retarget((const unsigned char *)"\177ELF", 4, &n_bytes));
 }
 

@@ -2,7 +2,7 @@
 // wgmma. A kernel contains them as comments, "//@" before each, which become text here; the driver's assembler accepts
 // the result as a program's binary. It also declares how many work-groups a unit is to run at a time: as many as the
 // comment "//groups a unit: " says, or one. The assembler needs that for warps to pass registers to one another
-// (setmaxnreg), and gives each item as many registers as there are for so many.
+// (setmaxnreg), and gives each item as many registers as there are for so many; or as "//registers: " says.
 
 #include "backends/opencl/nvidia/tensor.h"
 
@@ -10,6 +10,7 @@ static const char hidden[] = "//@";
 static const char target[] = ".target sm_";
 static const char group[] = ".reqntid";
 static const char n_groups[] = "//groups a unit: "; // one digit follows
+static const char n_registers[] = "//registers: ";  // three digits follow
 
 // Copies the number after ".target sm_", with the suffix of the architecture-specific variant.
 static const char *copy_target(const char *from, char **to) {
@@ -21,8 +22,8 @@ static const char *copy_target(const char *from, char **to) {
 }
 
 char *opencl_retarget(const unsigned char *ptx, size_t size_bytes, size_t *new_bytes) {
-    char groups[] = ".minnctapersm 1\n";
-    char *text = calloc(3 * size_bytes + sizeof groups, 1); // a line grows to less than three times its length
+    char limit[] = ".minnctapersm 1\n";
+    char *text = calloc(3 * size_bytes + sizeof limit, 1); // a line grows to less than three times its length
     char *copy = calloc(size_bytes + 1, 1);
     if (text == NULL || copy == NULL) {
         free(text);
@@ -31,7 +32,11 @@ char *opencl_retarget(const unsigned char *ptx, size_t size_bytes, size_t *new_b
     }
     memcpy(copy, ptx, size_bytes);
     const char *from = strstr(copy, n_groups);
-    groups[sizeof groups - 3] = from != NULL ? from[sizeof n_groups - 1] : '1';
+    limit[sizeof limit - 3] = from != NULL ? from[sizeof n_groups - 1] : '1';
+    from = strstr(copy, n_registers);
+    if (from != NULL) {
+        snprintf(limit, sizeof limit, ".maxnreg %.3s\n", from + sizeof n_registers - 1);
+    }
     from = copy;
     char *to = text;
     bool is_found = false;
@@ -42,8 +47,8 @@ char *opencl_retarget(const unsigned char *ptx, size_t size_bytes, size_t *new_b
             from = copy_target(from, &to);
             is_found = true;
         } else if (strncmp(from, group, sizeof group - 1) == 0) {
-            memcpy(to, groups, sizeof groups - 1);
-            to += sizeof groups - 1;
+            memcpy(to, limit, strlen(limit));
+            to += strlen(limit);
             memcpy(to, group, sizeof group - 1);
             to += sizeof group - 1;
             from += sizeof group - 1;

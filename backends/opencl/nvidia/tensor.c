@@ -185,21 +185,21 @@ typedef struct {
 enum { WIDE_TILE_M = 128, WIDE_ROW_BYTES = 128, WIDE_ITEMS = 384, N_CONSUMERS = 2, SUM_WARPS = 3 };
 
 static const wide_tiles wide_list[] = {
-    {.tile_n = 256, .band = 8},  {.tile_n = 192, .band = 8},  {.tile_n = 128, .band = 8},
-    {.tile_n = 256, .band = 16}, {.tile_n = 192, .band = 16}, {.tile_n = 256, .band = 4},
+    {.tile_n = 256, .band = 8},  {.tile_n = 192, .band = 8}, {.tile_n = 128, .band = 8}, {.tile_n = 256, .band = 16},
+    {.tile_n = 192, .band = 16}, {.tile_n = 256, .band = 4}, {.tile_n = 64, .band = 8},
 };
+enum { NARROWEST = 6 }; // the last
 
 // With split numbers, sums are kept twice.
 static const wide_tiles wide_split_list[] = {
     {.tile_n = 128, .band = 8}, {.tile_n = 128, .band = 16}, {.tile_n = 128, .band = 4}};
 
+static bool is_float(const opencl_product *p) { return !sm_dtype_is_narrow(p->plan->tensors[p->a].dtype); }
+
 // Way 0 is the rule's; the others are one of these tiles, with the rule's number of parts, one part, or twice as many.
 static int count_wide(const opencl_product *p) {
-    return (int)(is_split(p) ? sizeof wide_split_list / sizeof wide_split_list[0]
-                             : sizeof wide_list / sizeof wide_list[0]);
+    return is_split(p) ? (int)SM_COUNT(wide_split_list) : is_float(p) ? NARROWEST : NARROWEST + 1;
 }
-
-static bool is_float(const opencl_product *p) { return !sm_dtype_is_narrow(p->plan->tensors[p->a].dtype); }
 
 // Floats of A can reach the units through registers, where they are rounded or split; those of B cannot. (With
 // ACT_BACKWARD the assembler would serialise the products, unless they are serial anyway.)
@@ -262,11 +262,11 @@ static wide_tiles wide_of(const opencl_facts *facts, const opencl_product *p, in
 }
 
 static wide_tiles choose_wide_by_rule(const opencl_facts *facts, const opencl_product *p) {
-    enum { N_TRIED = 3 };        // the others differ in their bands
+    enum { N_TRIED = 3 };        // the others differ in their bands, or are for few rows of 16-bit numbers
     enum { WORTH_PERCENT = 94 }; // another program takes half a second to build
     wide_tiles best = wide_of(facts, p, 0);
-    for (int i = 1; i < N_TRIED; i++) {
-        const wide_tiles t = wide_of(facts, p, i);
+    for (int i = 1; i < N_TRIED + !is_float(p); i++) {
+        const wide_tiles t = wide_of(facts, p, i < N_TRIED ? i : NARROWEST);
         if (cost_of_wide(facts, p, &t, t.n_parts) * 100 < cost_of_wide(facts, p, &best, best.n_parts) * WORTH_PERCENT) {
             best = t;
         }
@@ -396,12 +396,15 @@ static uint32_t compiled_beside(const opencl_product *p, uint32_t beside) {
 }
 
 static void multiply_by_wgmma(opencl_binder *b, const opencl_product *p, const wide_tiles *t) {
+    enum { FEW_STEPS = 64 }; // of K, on a unit: then others run beside it
     char options[OPTIONS_SIZE];
     const bool is_parted = t->n_parts > 1;
     const uint32_t beside = is_parted ? 0 : what_is_beside(p);
     const int64_t n_tiles = opencl_count_up(p->M, WIDE_TILE_M) * opencl_count_up(p->N, t->tile_n) * t->n_parts;
     const int n_units = b->e->device->facts.n_units;
     const bool has_sums = matmul_sums(&b->e->device->facts, p);
+    const int64_t n_steps = opencl_count_up(n_tiles, n_units) * opencl_count_up(p->K, wide_tile_k(p)) / t->n_parts;
+    const bool spares = !is_float(p) && n_steps <= FEW_STEPS;
     const scratch_places at = place_in_scratch(p, t->n_parts);
     if (is_float(p) && !is_a_raw(p)) {
         prepare_operand(b, p, p->a, !p->a_transposed, p->M, at.a, 0);
@@ -409,11 +412,11 @@ static void multiply_by_wgmma(opencl_binder *b, const opencl_product *p, const w
     if (is_float(p)) {
         prepare_operand(b, p, p->b, p->b_transposed, p->N, at.b, at.small_b);
     }
-    snprintf(options, sizeof options, "-DTILE_N=%d -DSTAGES=%d -DBESIDE=%u%s%s%s%s%s%s", t->tile_n,
+    snprintf(options, sizeof options, "-DTILE_N=%d -DSTAGES=%d -DBESIDE=%u%s%s%s%s%s%s%s", t->tile_n,
              count_stages(p, t->tile_n, beside), compiled_beside(p, beside), is_split(p) ? " -DSPLIT=1" : "",
              is_a_raw(p) ? " -DA_RAW=1" : "", p->a_transposed && (!is_float(p) || is_a_raw(p)) ? " -DA_TRANSPOSED" : "",
              p->b_transposed && !is_float(p) ? " -DB_TRANSPOSED" : "", opencl_result_option(p, is_parted),
-             has_sums ? " -DCOLUMN_SUMS=1" : "");
+             has_sums ? " -DCOLUMN_SUMS=1" : "", spares ? " -DSPARING" : "");
     opencl_begin(b, "matmul_wgmma", options, "matmul");
     OPENCL_ARGS(b, arg_uint(beside), arg_uint((uint32_t)p->M), arg_uint((uint32_t)p->N), arg_uint((uint32_t)p->K),
                 arg_uint((uint32_t)t->n_parts), arg_uint((uint32_t)t->band));
