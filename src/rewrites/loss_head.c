@@ -14,9 +14,9 @@
 
 // Rows of logits in a chunk. Every chunk reads and writes dwte once more, and the matmul of dlnf has only the chunk's
 // rows: so a quarter of all rows, if that is enough for an efficient matmul and the logits stay below half a gibibyte.
-// Matmuls of narrow data are faster than memory, so they take twice as many rows, which need no more bytes. Chunks are
-// whole tiles, except the last.
-enum { LEAST_ROWS = 512, TILE_ROWS = 128, CHUNKS = 4, MOST_LOGITS_BYTES = 1 << 29 };
+// Matmuls of narrow data are faster than memory, so they take twice as many rows, which need no more bytes, or all, if
+// these are few. Chunks are whole tiles, except the last.
+enum { LEAST_ROWS = 512, TILE_ROWS = 128, CHUNKS = 4, FEW_LOGITS_BYTES = 1 << 28, MOST_LOGITS_BYTES = 1 << 29 };
 
 static int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
@@ -25,7 +25,8 @@ static int64_t choose_rows(int64_t n_rows, const sm_tensor *logits) {
     const int64_t row_bytes = sm_tensor_cols(logits) * elem_bytes;
     const int64_t least = LEAST_ROWS * (int64_t)sizeof(float) / elem_bytes;
     const int64_t most = MOST_LOGITS_BYTES / row_bytes / TILE_ROWS * TILE_ROWS;
-    const int64_t n_wanted = CHUNKS * elem_bytes / (int64_t)sizeof(float);
+    const bool are_few = sm_dtype_is_narrow(logits->dtype) && n_rows * row_bytes <= FEW_LOGITS_BYTES;
+    const int64_t n_wanted = are_few ? 1 : CHUNKS * elem_bytes / (int64_t)sizeof(float);
     int64_t rows = round_up((n_rows + n_wanted - 1) / n_wanted, TILE_ROWS);
     rows = rows < most ? rows : most;
     rows = rows > least ? rows : least;
