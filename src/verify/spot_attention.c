@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "philox.h"
+#include "src/plan/host_threads.h"
 #include "src/verify/spot.h"
 #include "src/verify/verify.h"
 
@@ -352,11 +353,14 @@ static sm_status look_at_key(spot *s, sequence *q, int64_t kv, int64_t k) {
     const int64_t n = q->NH / q->NKV;
     for (int64_t h = kv * n; h < (kv + 1) * n; h++) {
         SM_TRY(read_att(s, q, h));
+#pragma omp parallel for schedule(dynamic, 8) if (!q->is_flash) num_threads(sm_few_host_threads())
+        for (int64_t t = k; t < q->T; t++) {
+            find_D(q, h, t);
+        }
         for (int64_t t = k; t < q->T && first_key(q, t) <= k; t++) {
             const double weight = kept_weight(q, h, t, k);
             const double kept = weight * keeps(q, h, t, k);
             extent made_of;
-            find_D(q, h, t);
             const double ds = ds_of(s, q, h, t, k, weight, &made_of);
             add_terms(&dk, q, ds, &made_of, query(q, h, t));
             add_terms(&dv, q, kept, &(extent){kept, kept, made_of.rounding}, dy_of(q, h, t));
