@@ -13,9 +13,6 @@
 #ifndef PART
 #define PART 0 // the kernel that is compiled; 0: forward, 1: dq, 2: dk and dv. Each has its own best sizes
 #endif
-#ifndef HEADS_TOGETHER
-#define HEADS_TOGETHER 32 // heads whose tiles are worked on side by side: their keys and values fit the second level
-#endif
 
 // Arrays of an item are registers only where all that handles them is part of the kernel.
 #define inlined static inline __attribute__((always_inline))
@@ -47,11 +44,14 @@ inlined place find_place(uint head, ulong T, ulong NH, ulong NKV) {
 inlined ulong qkv_start(const place *p, uint t) { return (p->first_token + t) * p->ld; }
 inlined ulong y_start(const place *p, uint t) { return (p->first_token + t) * p->C + p->q; }
 
-// Maps this work-group to a head and a tile: tiles of HEADS_TOGETHER heads lie side by side, tile 0 of each first.
-inlined void find_tile(uint n_heads, uint n_tiles, uint *head, uint *tile) {
+// Maps this work-group to a head and a tile: tiles of some heads lie side by side, tile 0 of each first. The keys of so
+// many heads fit a card's second level.
+inlined void find_tile(uint n_heads, uint n_tiles, uint T, uint *head, uint *tile) {
+    const uint fits = (4u << 20) / (T * HS);
+    const uint together = fits < 8 ? 8 : min(fits, 32u);
     const uint group = (uint)get_group_id(0);
-    const uint first = group / (HEADS_TOGETHER * n_tiles) * HEADS_TOGETHER;
-    const uint n = min(n_heads - first, (uint)HEADS_TOGETHER);
+    const uint first = group / (together * n_tiles) * together;
+    const uint n = min(n_heads - first, together);
     const uint left = group - first * n_tiles;
     *tile = left / n;
     *head = first + left % n;

@@ -23,7 +23,7 @@ check "-DDATA_BF16 -DDOCUMENTS=1"                      64 4 2 64 32 1 "2 300 2 1
 check "-DDATA_F16 -DDROPOUT=1"                         72 4 1 32 32 2 "1 67 2 2 0.1"
 check "-DDATA_F32"                                     24 2 1 32 16 0 "2 37 4 2 0"
 check "-DDATA_F32 -DSPLIT=1 -DDROPOUT=1 -DDOCUMENTS=1" 40 2 1 32 32 0 "1 167 3 1 0.2"
-check "-DDATA_BF16 -DWGMMA=1"                          64 8 1 64 64 0 "1 140 2 1 0"
+check "-DDATA_BF16 -DWGMMA=1"                          64 12 1 64 64 0 "1 340 2 1 0"
 check "-DDATA_F16 -DWGMMA=1 -DDOCUMENTS=1 -DSTAGES=2" 128 4 1 64 64 0 "1 300 1 1 0"
 # The long tests run each with documents and without.
 if [ -n "${STEPMARK_TEST_ALL:-}" ]; then

@@ -246,8 +246,8 @@ inlined void add_weighted_twice(float w[FRAGMENTS][STEP_TILES][4], tile_name b_r
 #define SETTLE_STEP   JOIN(settle_, STEP)
 #define SETTLE_HEAD   JOIN(settle_, HS)
 
-// The same, of 64 rows by four warps, both operands in local memory: kept in registers, the first of tiles of 64 rows
-// came out wrong. The units' results must be settled before the units are given any registers.
+// The same, of 64 rows by four warps, both operands in local memory: the assembler takes a first operand's registers for
+// free after its product. The units' results must be settled before the units are given any registers.
 inlined void begin_rows(tile_name a_rows, tile_name b_rows, float score[FRAGMENTS][STEP_TILES][4]) {
 #pragma unroll
     for (uint k = 0; k < K_STEPS; k++) {
@@ -268,11 +268,6 @@ inlined void begin_weighted(uint a[SUM_STEPS][4], tile_name b_rows, float sum[FR
     for (uint k = 0; k < SUM_STEPS; k++) {
         MULTIPLY_HEAD(sum[0], a[k], b_rows + FURTHER(k * (16 * 128)));
     }
-}
-
-inlined void finish_products(void) {
-    end_products();
-    wait_for_products(0);
 }
 
 inlined void multiply_rows(operand o, bool kept, tile_name a_rows, tile_name b_rows,
@@ -302,15 +297,21 @@ inlined void multiply_rows_twice(operand o, bool kept, tile_name a_rows, tile_na
 }
 #endif
 
-inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], tile_name b_rows, float sum[FRAGMENTS][ROW_TILES][4]) {
-    uint a[SUM_STEPS][4];
-    pack_weights(w, a);
+inlined void add_packed(uint a[SUM_STEPS][4], tile_name b_rows, float sum[FRAGMENTS][ROW_TILES][4]) {
     SETTLE_HEAD(sum[0]);
     give_registers();
     begin_weighted(a, b_rows, sum);
-    finish_products();
+    end_products();
+    wait_for_products(0);
     SETTLE_HEAD(sum[0]);
 }
+
+#define add_weighted(w, b_rows, sum)      \
+    {                                     \
+        uint packed[SUM_STEPS][4];        \
+        pack_weights(w, packed);          \
+        add_packed(packed, b_rows, sum);  \
+    }
 
 #if PART == 2
 inlined void add_weighted_twice(float w[FRAGMENTS][STEP_TILES][4], tile_name b_rows, float sum[FRAGMENTS][ROW_TILES][4],
@@ -325,7 +326,8 @@ inlined void add_weighted_twice(float w[FRAGMENTS][STEP_TILES][4], tile_name b_r
     give_registers();
     begin_weighted(a, b_rows, sum);
     begin_weighted(a2, b2_rows, sum2);
-    finish_products();
+    end_products();
+    wait_for_products(0);
     SETTLE_HEAD(sum[0]);
     SETTLE_HEAD(sum2[0]);
 }
@@ -463,10 +465,10 @@ inlined float largest_of_four(float x) {
     return fmax(x, exchange(x, 2));
 }
 
-// The largest score of each row so far, or one that is at most 2^8 times smaller in weight: what there is of the result
-// shrinks only where a weight would become larger than that, which is seldom.
-inlined void find_largest(float score[FRAGMENTS][STEP_TILES][4], float largest[FRAGMENTS][2], float total[FRAGMENTS][2],
-                          float result[FRAGMENTS][ROW_TILES][4]) {
+// The largest score of each row so far, or one that is at most 2^8 times smaller in weight. True where a weight would
+// become larger than that, which is seldom: then what there is of the result must shrink.
+inlined bool find_largest(float score[FRAGMENTS][STEP_TILES][4], float largest[FRAGMENTS][2], float total[FRAGMENTS][2],
+                          float shrink[FRAGMENTS][2]) {
     const float most = 8.0f / (SCALE * LOG2E);
     float x[FRAGMENTS][2];
     bool grows = false;
@@ -484,39 +486,28 @@ inlined void find_largest(float score[FRAGMENTS][STEP_TILES][4], float largest[F
         }
     }
     if (!is_any(grows)) {
-        return;
+        return false;
     }
 #pragma unroll
     for (uint f = 0; f < FRAGMENTS; f++) {
 #pragma unroll
         for (uint h = 0; h < 2; h++) {
-            const float shrink = fast_exp2((largest[f][h] - x[f][h]) * (SCALE * LOG2E));
+            shrink[f][h] = fast_exp2((largest[f][h] - x[f][h]) * (SCALE * LOG2E));
             largest[f][h] = x[f][h];
-            total[f][h] *= shrink;
-#pragma unroll
-            for (uint j = 0; j < ROW_TILES; j++) {
-                result[f][j][2 * h] *= shrink;
-                result[f][j][2 * h + 1] *= shrink;
-            }
+            total[f][h] *= shrink[f][h];
         }
     }
+    return true;
 }
 
-// score becomes the weights, not yet divided by their total.
-inlined void make_weights(float score[FRAGMENTS][STEP_TILES][4], float largest[FRAGMENTS][2],
-                          float total[FRAGMENTS][2]) {
+inlined void shrink_rows(float result[FRAGMENTS][ROW_TILES][4], float shrink[FRAGMENTS][2]) {
 #pragma unroll
     for (uint f = 0; f < FRAGMENTS; f++) {
 #pragma unroll
-        for (uint h = 0; h < 2; h++) {
-            const float offset = largest[f][h] * (SCALE * LOG2E);
+        for (uint j = 0; j < ROW_TILES; j++) {
 #pragma unroll
-            for (uint j = 0; j < STEP_TILES; j++) {
-#pragma unroll
-                for (uint i = 2 * h; i < 2 * h + 2; i++) {
-                    score[f][j][i] = fast_exp2(fma(score[f][j][i], SCALE * LOG2E, -offset));
-                    total[f][h] += score[f][j][i];
-                }
+            for (uint i = 0; i < 4; i++) {
+                result[f][j][i] *= shrink[f][i / 2];
             }
         }
     }
@@ -539,6 +530,29 @@ inlined void drop_weights(const mask *drop, const place *p, uint first_row, uint
     }
 }
 
+// score becomes the weights, not yet divided by their total.
+inlined void make_weights(float score[FRAGMENTS][STEP_TILES][4], float largest[FRAGMENTS][2],
+                          float total[FRAGMENTS][2], const mask *drop, const place *p, uint first_row, uint first_key) {
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+        for (uint h = 0; h < 2; h++) {
+            const float offset = largest[f][h] * (SCALE * LOG2E);
+#pragma unroll
+            for (uint j = 0; j < STEP_TILES; j++) {
+#pragma unroll
+                for (uint i = 2 * h; i < 2 * h + 2; i++) {
+                    score[f][j][i] = fast_exp2(fma(score[f][j][i], SCALE * LOG2E, -offset));
+                    total[f][h] += score[f][j][i];
+                }
+            }
+        }
+    }
+    if (DROPOUT) {
+        drop_weights(drop, p, first_row, first_key, score);
+    }
+}
+
 // Rows first_row.. are the work-group's, my_row.. the warp's.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, starts), ulong key, uint threshold,
@@ -548,7 +562,7 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, starts),
     const uint T = (uint)T_;
     const uint n_tiles = (T + OWN - 1) / OWN;
     uint head, tile;
-    find_tile((uint)n_heads, n_tiles, &head, &tile);
+    find_tile((uint)n_heads, n_tiles, T, &head, &tile);
     const place p = find_place(head, T, NH, NKV);
     const mask drop = make_mask(key, DROPOUT ? threshold : 0, drop_scale, rng_step + rng_step_at);
     const uint first_row = (n_tiles - 1 - tile) * OWN; // those with most to do first
@@ -565,6 +579,7 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, starts),
     const tile_name own_q = name_own(local_address(rows));
     float largest[FRAGMENTS][2];
     float total[FRAGMENTS][2]; // of this item's keys
+    float shrink[FRAGMENTS][2];
     float result[FRAGMENTS][ROW_TILES][4];
     operand q;
 #pragma unroll
@@ -583,6 +598,43 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, starts),
     if (IN_REGISTERS > 0) {
         load_operand(q, local_address(rows));
     }
+#if OVERLAPS
+    const uint my_end = min(n_keys, our_row + TOGETHER * WARP_ROWS);
+    float score[FRAGMENTS][STEP_TILES][4];
+    uint weights[SUM_STEPS][4];
+    fill(&r, &of_qkv, p.k, &of_qkv, p.v, start_key + AHEAD * TILE, n_keys, T);
+    FILL(score, STEP_TILES, 0.0f)
+    multiply_rows(q, false, own_q, stages + r.now * FURTHER(STAGE_BYTES), score);
+    await_products(score, 0);
+    hide_keys(&seen, my_row, start_key, score);
+    find_largest(score, largest, total, shrink);
+    make_weights(score, largest, total, &drop, &p, my_row, start_key);
+    pack_weights(score, weights);
+#pragma unroll 1
+    for (uint first_key = start_key + TILE; first_key < my_end; first_key += TILE) {
+        fill(&r, &of_qkv, p.k, &of_qkv, p.v, first_key + AHEAD * TILE, n_keys, T);
+        const ring next = await_next(&r);
+        FILL(score, STEP_TILES, 0.0f)
+        SETTLE_HEAD(result[0]);
+        multiply_rows(q, false, own_q, stages + next.now * FURTHER(STAGE_BYTES), score);
+        begin_weighted(weights, stages + r.now * FURTHER(STAGE_BYTES) + FURTHER(TILE_BYTES), result);
+        end_products();
+        await_products(score, 1);
+        hide_keys(&seen, my_row, first_key, score);
+        const bool shrinks = find_largest(score, largest, total, shrink);
+        make_weights(score, largest, total, &drop, &p, my_row, first_key);
+        SETTLE_STEP(score[0]);
+        wait_for_products(0);
+        SETTLE_HEAD(result[0]);
+        leave_stage(&r);
+        if (shrinks) {
+            shrink_rows(result, shrink);
+        }
+        pack_weights(score, weights);
+    }
+    add_packed(weights, stages + r.now * FURTHER(STAGE_BYTES) + FURTHER(TILE_BYTES), result);
+    leave_stage(&r);
+#else
 #pragma unroll 1
     for (uint first_key = start_key; first_key < n_keys; first_key += TILE) {
         const tile_name at = stages + r.now * FURTHER(STAGE_BYTES);
@@ -595,11 +647,10 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, starts),
                 multiply_rows(q, IN_REGISTERS > 0, own_q, at + FURTHER(s * ROW_BYTES), score);
                 await_products(score, 0);
                 hide_keys(&seen, my_row, first_key + s, score);
-                find_largest(score, largest, total, result);
-                make_weights(score, largest, total);
-                if (DROPOUT) {
-                    drop_weights(&drop, &p, my_row, first_key + s, score);
+                if (find_largest(score, largest, total, shrink)) {
+                    shrink_rows(result, shrink);
                 }
+                make_weights(score, largest, total, &drop, &p, my_row, first_key + s);
                 add_weighted(score, at + FURTHER(TILE_BYTES + s * ROW_BYTES), result);
             }
         }
@@ -608,6 +659,7 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, starts),
             await_stage(&r);
         }
     }
+#endif
     float factor[FRAGMENTS][2];
 #pragma unroll
     for (uint f = 0; f < FRAGMENTS; f++) {
@@ -668,6 +720,44 @@ inlined void sum_rows(const global data *dy, const global data *y, const place *
     }
 }
 
+// Scores become weights.
+inlined void weigh_rows(float score[FRAGMENTS][STEP_TILES][4], float log_total[FRAGMENTS][2]) {
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+        for (uint j = 0; j < STEP_TILES; j++) {
+#pragma unroll
+            for (uint i = 0; i < 4; i++) {
+                score[f][j][i] = fast_exp2(fma(score[f][j][i], SCALE * LOG2E, -log_total[f][i / 2]));
+            }
+        }
+    }
+}
+
+// The weights' gradients become the scores'.
+inlined void slope_rows(float score[FRAGMENTS][STEP_TILES][4], float dweight[FRAGMENTS][STEP_TILES][4],
+                        float sum[FRAGMENTS][2], const mask *drop, const place *p, uint my_row, uint first_key) {
+#pragma unroll
+    for (uint f = 0; f < FRAGMENTS; f++) {
+#pragma unroll
+        for (uint j = 0; j < STEP_TILES; j++) {
+#pragma unroll
+            for (uint h = 0; h < 2; h++) {
+                if (DROPOUT) {
+                    float factor[2];
+                    keep_two(drop, p, my_row + f * 16 + h * 8 + ROW, first_key + j * 8 + 2 * PAIR, factor);
+                    dweight[f][j][2 * h] *= factor[0];
+                    dweight[f][j][2 * h + 1] *= factor[1];
+                }
+#pragma unroll
+                for (uint i = 2 * h; i < 2 * h + 2; i++) {
+                    dweight[f][j][i] = (dweight[f][j][i] - sum[f][h]) * score[f][j][i];
+                }
+            }
+        }
+    }
+}
+
 // dq of OWN rows, and D for dk and dv, which are computed after it.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, starts), ulong key, uint threshold,
@@ -678,7 +768,7 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, st
     const uint T = (uint)T_;
     const uint n_tiles = (T + OWN - 1) / OWN;
     uint head, tile;
-    find_tile((uint)n_heads, n_tiles, &head, &tile);
+    find_tile((uint)n_heads, n_tiles, T, &head, &tile);
     const place p = find_place(head, T, NH, NKV);
     const mask drop = make_mask(key, DROPOUT ? threshold : 0, drop_scale, rng_step + rng_step_at);
     const uint first_row = (n_tiles - 1 - tile) * OWN; // those with most to do first
@@ -727,6 +817,49 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, st
     if (IN_REGISTERS > 1) {
         load_operand(d, local_address(rows) + OWN_BYTES);
     }
+#if OVERLAPS
+    const uint my_end = min(n_keys, our_row + TOGETHER * WARP_ROWS);
+    float score[FRAGMENTS][STEP_TILES][4];
+    float dweight[FRAGMENTS][STEP_TILES][4];
+    uint slopes[SUM_STEPS][4];
+    const tile_name first = stages + r.now * FURTHER(STAGE_BYTES);
+    fill(&r, &of_qkv, p.k, &of_qkv, p.v, start_key + AHEAD * TILE, n_keys, T);
+    FILL(score, STEP_TILES, 0.0f)
+    FILL(dweight, STEP_TILES, 0.0f)
+    multiply_rows_twice(q, false, own_q, first, score, d, false, own_dy, first + FURTHER(TILE_BYTES), dweight);
+    await_products(score, 1);
+    hide_keys(&seen, my_row, start_key, score);
+    weigh_rows(score, log_total);
+    await_products(dweight, 0);
+    slope_rows(score, dweight, sum, &drop, &p, my_row, start_key);
+    pack_weights(dweight, slopes);
+#pragma unroll 1
+    for (uint first_key = start_key + TILE; first_key < my_end; first_key += TILE) {
+        fill(&r, &of_qkv, p.k, &of_qkv, p.v, first_key + AHEAD * TILE, n_keys, T);
+        const ring next = await_next(&r);
+        const tile_name at = stages + next.now * FURTHER(STAGE_BYTES);
+        FILL(score, STEP_TILES, 0.0f)
+        FILL(dweight, STEP_TILES, 0.0f)
+        SETTLE_STEP(dweight[0]);
+        SETTLE_HEAD(dq[0]);
+        multiply_rows(q, false, own_q, at, score);
+        begin_weighted(slopes, stages + r.now * FURTHER(STAGE_BYTES), dq);
+        end_products();
+        begin_rows(own_dy, at + FURTHER(TILE_BYTES), dweight);
+        end_products();
+        await_products(score, 2);
+        hide_keys(&seen, my_row, first_key, score);
+        weigh_rows(score, log_total);
+        SETTLE_STEP(score[0]);
+        await_products(dweight, 0);
+        SETTLE_HEAD(dq[0]);
+        leave_stage(&r);
+        slope_rows(score, dweight, sum, &drop, &p, my_row, first_key);
+        pack_weights(dweight, slopes);
+    }
+    add_packed(slopes, stages + r.now * FURTHER(STAGE_BYTES), dq);
+    leave_stage(&r);
+#else
 #pragma unroll 1
     for (uint first_key = start_key; first_key < n_keys; first_key += TILE) {
         const tile_name at = stages + r.now * FURTHER(STAGE_BYTES);
@@ -742,37 +875,9 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, st
                                     d, IN_REGISTERS > 1, own_dy, at + FURTHER(TILE_BYTES + s * ROW_BYTES), dweight);
                 await_products(score, 1);
                 hide_keys(&seen, my_row, first_key + s, score);
-#pragma unroll
-                for (uint f = 0; f < FRAGMENTS; f++) {
-#pragma unroll
-                    for (uint j = 0; j < STEP_TILES; j++) {
-#pragma unroll
-                        for (uint i = 0; i < 4; i++) {
-                            score[f][j][i] = fast_exp2(fma(score[f][j][i], SCALE * LOG2E, -log_total[f][i / 2]));
-                        }
-                    }
-                }
+                weigh_rows(score, log_total);
                 await_products(dweight, 0);
-#pragma unroll
-                for (uint f = 0; f < FRAGMENTS; f++) {
-#pragma unroll
-                    for (uint j = 0; j < STEP_TILES; j++) {
-#pragma unroll
-                        for (uint h = 0; h < 2; h++) {
-                            if (DROPOUT) {
-                                float factor[2];
-                                keep_two(&drop, &p, my_row + f * 16 + h * 8 + ROW, first_key + s + j * 8 + 2 * PAIR,
-                                         factor);
-                                dweight[f][j][2 * h] *= factor[0];
-                                dweight[f][j][2 * h + 1] *= factor[1];
-                            }
-#pragma unroll
-                            for (uint i = 2 * h; i < 2 * h + 2; i++) {
-                                dweight[f][j][i] = (dweight[f][j][i] - sum[f][h]) * score[f][j][i];
-                            }
-                        }
-                    }
-                }
+                slope_rows(score, dweight, sum, &drop, &p, my_row, first_key + s);
                 add_weighted(dweight, at + FURTHER(s * ROW_BYTES), dq);
             }
         }
@@ -781,6 +886,7 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, st
             await_stage(&r);
         }
     }
+#endif
     float factor[FRAGMENTS][2];
 #pragma unroll
     for (uint f = 0; f < FRAGMENTS; f++) {
@@ -866,23 +972,23 @@ inlined void step_rows(row_place *at, uint start_row, uint end_row, uint T) {
     }
 }
 
-// This item's of such a tile's TILE values of -lse, to base 2, and as many of -D; 0 for rows beyond T.
+// This item's of such a tile's TILE values of lse, and as many of D; any row's beyond T, where q and dy are 0.
 inlined void load_sums(const global float *lse, const global float *D, const row_place *at, uint T,
                        float sums[SUMS_EACH]) {
 #pragma unroll
     for (uint e = 0; e < SUMS_EACH; e++) {
         const uint i = SUM_ITEM + e * SUM_ITEMS;
-        const uint t = at->row + i % TILE;
-        sums[e] = i < 2 * TILE && t < T ? (i < TILE ? lse : D)[at->head_row + t] * (i < TILE ? -LOG2E : -1.0f) : 0.0f;
+        sums[e] = (i < TILE ? lse : D)[at->head_row + min(at->row + i % TILE, T - 1)];
     }
 }
 
+// They become -lse, to base 2, and -D here: next to the load, that would wait for it before the products begin.
 inlined void keep_sums(const float from[SUMS_EACH], local float *sums) {
 #pragma unroll
     for (uint e = 0; e < SUMS_EACH; e++) {
         const uint i = SUM_ITEM + e * SUM_ITEMS;
         if (i < 2 * TILE) {
-            sums[i] = from[e];
+            sums[i] = from[e] * (i < TILE ? -LOG2E : -1.0f);
         }
     }
 #if WGMMA
@@ -900,7 +1006,7 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, st
     local float sums[WARPS / SUM_WARPS * 4 * TILE] __attribute__((aligned(8))); // -lse, -D of a tile; of the next
     const uint T = (uint)T_;
     uint shared_head, tile;
-    find_tile((uint)n_heads, (T + OWN - 1) / OWN, &shared_head, &tile);
+    find_tile((uint)n_heads, (T + OWN - 1) / OWN, T, &shared_head, &tile);
     const uint n_sharing = (uint)(NH / NKV);
     const uint first_head = shared_head * n_sharing;
     place p = find_place(first_head, T, NH, NKV);

@@ -47,6 +47,8 @@
 #define TOGETHER      4            // warps that multiply together
 #define AHEAD         (STAGES > 2 ? STAGES - 2 : 1) // so that four warps may be a tile behind others
 #define BARRIER_BYTES (STAGES * 16)
+// A tile's sums are multiplied with the scores of the next, if there are registers and the one who brings is far ahead.
+#define OVERLAPS (STAGES > 2 && STAGES > WARPS / TOGETHER && (PART == 0 || (PART == 1 && GROUPS == 1)))
 #else
 #define STAGES        2
 #define ROW_BYTES     PITCH
@@ -164,6 +166,14 @@ inlined void fill(ring *r, const source *a, uint a_channel, const source *b, uin
 }
 
 inlined void await_stage(const ring *r) { wait_for(FULL(r, r->now), r->now_parity); }
+
+// Waits for the stage after the one in use.
+inlined ring await_next(const ring *r) {
+    ring next = *r;
+    advance(&next.now, &next.now_parity);
+    await_stage(&next);
+    return next;
+}
 
 inlined void leave_stage(ring *r) {
     if (LANE == 0) {

@@ -419,7 +419,7 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, starts),
     const uint T = (uint)T_;
     const uint n_tiles = (T + OWN - 1) / OWN;
     uint head, tile;
-    find_tile((uint)n_heads, n_tiles, &head, &tile);
+    find_tile((uint)n_heads, n_tiles, T, &head, &tile);
     const place p = find_place(head, T, NH, NKV);
     const mask drop = make_mask(key, DROPOUT ? threshold : 0, drop_scale, rng_step + rng_step_at);
     const uint first_row = (n_tiles - 1 - tile) * OWN; // those with most to do first
@@ -498,7 +498,7 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, st
     const uint T = (uint)T_;
     const uint n_tiles = (T + OWN - 1) / OWN;
     uint head, tile;
-    find_tile((uint)n_heads, n_tiles, &head, &tile);
+    find_tile((uint)n_heads, n_tiles, T, &head, &tile);
     const place p = find_place(head, T, NH, NKV);
     const mask drop = make_mask(key, DROPOUT ? threshold : 0, drop_scale, rng_step + rng_step_at);
     const uint first_row = (n_tiles - 1 - tile) * OWN; // those with most to do first
@@ -604,7 +604,7 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, st
     local float log_totals[TILE], sums[TILE];
     const uint T = (uint)T_;
     uint shared_head, tile;
-    find_tile((uint)n_heads, (T + OWN - 1) / OWN, &shared_head, &tile);
+    find_tile((uint)n_heads, (T + OWN - 1) / OWN, T, &shared_head, &tile);
     const uint n_sharing = (uint)(NH / NKV);
     const uint first_head = shared_head * n_sharing;
     place p = find_place(first_head, T, NH, NKV);

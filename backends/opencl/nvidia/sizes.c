@@ -67,21 +67,24 @@ static const opencl_score_sizes float_sizes[OPENCL_ATTENTION_PARTS][N_SIZES] = {
 // idle for long at the end, if there are few. A unit has registers for `groups` of them.
 static const opencl_score_sizes wgmma_sizes[OPENCL_ATTENTION_PARTS][OPENCL_HEADS_KINDS] = {
     [OPENCL_ATTENTION_FORWARD] = {[OPENCL_HEADS_64] = {.warps = 8, .stages = 4, .groups = 2},
-                                  [OPENCL_FEW_HEADS_64] = {.warps = 4, .stages = 2, .groups = 4},
-                                  [OPENCL_HEADS_128] = {.warps = 12, .stages = 3, .groups = 1}},
+                                  [OPENCL_LONG_64] = {.warps = 8, .stages = 4, .groups = 2},
+                                  [OPENCL_FEW_64] = {.warps = 8, .stages = 4, .groups = 2},
+                                  [OPENCL_HEADS_128] = {.warps = 12, .stages = 4, .groups = 1}},
     [OPENCL_ATTENTION_ROWS] = {[OPENCL_HEADS_64] = {.warps = 8, .stages = 4, .groups = 2},
-                               [OPENCL_FEW_HEADS_64] = {.warps = 4, .stages = 2, .groups = 4},
-                               [OPENCL_HEADS_128] = {.warps = 12, .stages = 3, .groups = 1}},
+                               [OPENCL_LONG_64] = {.warps = 12, .stages = 4, .groups = 1},
+                               [OPENCL_FEW_64] = {.warps = 4, .stages = 2, .groups = 4},
+                               [OPENCL_HEADS_128] = {.warps = 8, .stages = 4, .groups = 1}},
     [OPENCL_ATTENTION_KEYS] = {[OPENCL_HEADS_64] = {.warps = 4, .stages = 3, .groups = 3},
-                               [OPENCL_FEW_HEADS_64] = {.warps = 4, .stages = 3, .groups = 3},
+                               [OPENCL_LONG_64] = {.warps = 4, .stages = 3, .groups = 3},
+                               [OPENCL_FEW_64] = {.warps = 4, .stages = 3, .groups = 3},
                                [OPENCL_HEADS_128] = {.warps = 8, .stages = 3, .groups = 1}},
 };
 
-opencl_heads opencl_kind_of_heads(const opencl_facts *facts, sm_dtype dtype, int64_t HS, int64_t n_rows) {
-    enum { GROUP_ROWS = 128, GROUPS_A_UNIT = 2, LEAST_ROUNDS = 3 };
+opencl_heads opencl_kind_of_heads(const opencl_facts *facts, sm_dtype dtype, int64_t HS, int64_t T, int64_t n_rows) {
+    enum { GROUP_ROWS = 128, GROUPS_A_UNIT = 2, LEAST_ROUNDS = 3, LONG = 2048 };
     const bool is_few = n_rows < (int64_t)GROUP_ROWS * GROUPS_A_UNIT * LEAST_ROUNDS * facts->n_units;
     return !sm_dtype_is_narrow(dtype) ? OPENCL_OTHER_HEADS
-           : HS == 64                 ? (is_few ? OPENCL_FEW_HEADS_64 : OPENCL_HEADS_64)
+           : HS == 64                 ? (is_few ? OPENCL_FEW_64 : T < LONG ? OPENCL_HEADS_64 : OPENCL_LONG_64)
            : HS == 128                ? OPENCL_HEADS_128
                                       : OPENCL_OTHER_HEADS;
 }

@@ -34,10 +34,10 @@ static inline int opencl_own_rows(const opencl_score_sizes *s) {
     return s->warps * s->fragments * OPENCL_FRAGMENT_ROWS;
 }
 
-// Heads that wgmma has kernels for: of 64 channels, few of which (and rows) need smaller work-groups, or of 128.
-typedef enum { OPENCL_HEADS_64, OPENCL_FEW_HEADS_64, OPENCL_HEADS_128, OPENCL_OTHER_HEADS } opencl_heads;
+// Heads that wgmma has kernels for: of 64 channels, whose sequences may be long, or which have few rows; or of 128.
+typedef enum { OPENCL_HEADS_64, OPENCL_LONG_64, OPENCL_FEW_64, OPENCL_HEADS_128, OPENCL_OTHER_HEADS } opencl_heads;
 enum { OPENCL_HEADS_KINDS = OPENCL_OTHER_HEADS };
-opencl_heads opencl_kind_of_heads(const opencl_facts *facts, sm_dtype dtype, int64_t HS,
+opencl_heads opencl_kind_of_heads(const opencl_facts *facts, sm_dtype dtype, int64_t HS, int64_t T,
                                   int64_t n_rows); // of all heads
 
 // Sizes of a part's kernel by wgmma; or by mma.sync, false if no tile of a head of HS channels fits.

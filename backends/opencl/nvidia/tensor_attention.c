@@ -33,7 +33,7 @@ bool opencl_tensor_attends(const opencl_facts *facts, const sm_plan *plan, const
 // --- launches ---------------------------------------------------------------------------------------
 
 static opencl_heads heads_of(const opencl_binder *b, const opencl_attention *a) {
-    return opencl_kind_of_heads(&b->e->device->facts, b->e->base.plan->tensors[a->qkv].dtype, a->HS,
+    return opencl_kind_of_heads(&b->e->device->facts, b->e->base.plan->tensors[a->qkv].dtype, a->HS, a->T,
                                 a->B * a->NH * a->T);
 }
 
