@@ -29,22 +29,18 @@ static bool append_word(wchar_t *line, const char *word) {
         line[at++] = L' ';
     }
     line[at++] = L'"';
-    for (const wchar_t *c = wide; *c != L'\0'; c++) {
-        size_t n_slashes = 0;
-        while (c[n_slashes] == L'\\') {
-            n_slashes++;
-        }
-        const bool is_doubled = c[n_slashes] == L'"' || c[n_slashes] == L'\0';
-        for (size_t i = 0; i < (is_doubled ? 2 : 1) * n_slashes; i++) {
+    size_t n_slashes = 0; // before this character; those before a quote are doubled
+    for (const wchar_t *c = wide;; c++) {
+        for (; (*c == L'"' || *c == L'\0') && n_slashes > 0; n_slashes--) {
             line[at++] = L'\\';
         }
-        c += n_slashes;
         if (*c == L'\0') {
             break;
         }
         if (*c == L'"') {
             line[at++] = L'\\';
         }
+        n_slashes = *c == L'\\' ? n_slashes + 1 : 0;
         line[at++] = *c;
     }
     line[at++] = L'"';
