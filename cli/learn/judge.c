@@ -227,7 +227,6 @@ static sm_status add_folder(const cli_options *options, const char *folder, bool
 static sm_exercise_options judge_options(const cli_options *options) {
     return (sm_exercise_options){.timeout_s = options->measure.timeout_s,
                                  .without_times = options->measure.no_peaks,
-                                 .program = os_program(),
                                  .device = options->device.backends.texts[0],
                                  .interrupted = &cli_interrupted};
 }

@@ -29,24 +29,24 @@ static struct {
 
 // Kernels in C run in a process apart, which alone loads them.
 static sm_status load_apart(int n_threads) {
-    char *words[3 * SM_OP_KIND_COUNT];
+    const char *words[3 * SM_OP_KIND_COUNT];
     const sm_own_process_options how = {.n_threads = n_threads};
     for (int i = 0; i < own.n; i++) {
         if (own.files[i].language != SM_OWN_C) {
             return SM_OK; // no backend takes both
         }
-        words[3 * i] = (char *)sm_op_name(own.list[i].kind);
+        words[3 * i] = sm_op_name(own.list[i].kind);
         words[3 * i + 1] = own.files[i].library;
-        words[3 * i + 2] = (char *)own.paths[i];
+        words[3 * i + 2] = own.paths[i];
     }
     // Measures a call in a process without own code, which could make it look slower.
     sm_own_process *idle = NULL;
-    sm_status status = sm_own_process_start(os_program(), NULL, &how, NULL, 0, &idle);
+    sm_status status = sm_own_process_start(NULL, &how, NULL, 0, &idle);
     own.call_ns = status == SM_OK ? sm_own_process_call_ns(idle) : 0;
     status = status == SM_OK ? sm_own_process_state(idle) : status;
     sm_own_process_end(idle);
     SM_TRY(status);
-    SM_TRY(sm_own_process_start(os_program(), words, &how, own.list, own.n, &own.process));
+    SM_TRY(sm_own_process_start(words, &how, own.list, own.n, &own.process));
     return sm_own_process_state(own.process);
 }
 

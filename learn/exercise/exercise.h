@@ -68,9 +68,8 @@ typedef struct {
 typedef struct {
     double timeout_s; // for compiling, for all cases together, and for all timed calls
     bool without_times;
-    uint64_t seed;       // of the cases' inputs; 0: those of verify, which a kernel could know
-    const char *program; // this one, which is started to time kernels in C
-    const char *device;  // for a kernel in OpenCL C: "opencl", or an id
+    uint64_t seed;      // of the cases' inputs; 0: those of verify, which a kernel could know
+    const char *device; // for a kernel in OpenCL C: "opencl", or an id
     const volatile sig_atomic_t *interrupted;
 } sm_exercise_options;
 

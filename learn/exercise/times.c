@@ -56,7 +56,7 @@ static sm_status time_calls(sm_exercise_case *c, sm_device *reference, const sm_
     return SM_OK;
 }
 
-static sm_status start(const sm_exercise_case *c, const char *program, const sm_timed_kernel *k, char *folder,
+static sm_status start(const sm_exercise_case *c, const sm_timed_kernel *k, char *folder,
                        sm_own_kernel own[SM_OWN_STEPS], sm_own_process **process) {
     const bool is_on_device = k->device != NULL;
     const sm_own_process_options how = {.n_threads = 1,
@@ -65,32 +65,29 @@ static sm_status start(const sm_exercise_case *c, const char *program, const sm_
                                         .size_bytes = sm_own_process_bytes(c->plan, c->op),
                                         .timeout_s = k->left_s};
     SM_TRY(is_on_device ? sm_kernel_folder_make("time", folder) : SM_OK);
-    const char *const of_thread[] = {sm_op_name(c->kind), k->library, k->report != NULL ? k->path : c->text};
-    const char *const of_device[] = {sm_op_name(c->kind),
-                                     SM_OWN_DEVICE,
-                                     c->text,
-                                     k->device,
-                                     folder,
-                                     k->report != NULL ? k->library : "",
-                                     "",
-                                     "",
-                                     ""};
-    char *const *words = (char *const *)(is_on_device ? of_device : of_thread);
+    const char *const words[3 * SM_OWN_STEPS] = {sm_op_name(c->kind),
+                                                 is_on_device ? SM_OWN_DEVICE : k->library,
+                                                 is_on_device || k->report == NULL ? c->text : k->path,
+                                                 is_on_device ? k->device : "",
+                                                 folder,
+                                                 k->report != NULL ? k->library : "",
+                                                 "",
+                                                 "",
+                                                 ""};
     for (int i = 0; i < SM_OWN_STEPS; i++) {
         own[i] = (sm_own_kernel){.kind = c->kind};
     }
-    SM_TRY(sm_own_process_start(program, words, &how, own, is_on_device ? SM_OWN_STEPS : 1, process));
+    SM_TRY(sm_own_process_start(words, &how, own, is_on_device ? SM_OWN_STEPS : 1, process));
     return sm_own_process_fits(*process, c->plan, c->op, 1);
 }
 
 // One turn of one kernel.
-static sm_status take_turn(sm_exercise_case *c, sm_device *reference, const char *program, sm_timed_kernel *k,
-                           double *call_ns) {
+static sm_status take_turn(sm_exercise_case *c, sm_device *reference, sm_timed_kernel *k, double *call_ns) {
     sm_own_process *process = NULL;
     sm_own_kernel own[SM_OWN_STEPS];
     char folder[PATH_MAX] = "";
     const int64_t begin_ns = sm_now_ns();
-    sm_status status = start(c, program, k, folder, own, &process);
+    sm_status status = start(c, k, folder, own, &process);
     status = status == SM_OK ? time_calls(c, reference, own, k) : status;
     if (status == SM_OK && k->report == NULL) { // code of ours: it counts its calls rightly
         const double seen_ns =
@@ -159,7 +156,7 @@ sm_status sm_exercise_time_all(sm_exercise_cases *cases, const sm_exercise_optio
         for (int i = 0; i < n; i++) {
             sm_timed_kernel *k = &kernels[order[i]];
             k->is_out |= k->report != NULL && turn > 0 && k->left_s < 2 * k->longest_s;
-            const sm_status status = k->is_out ? SM_OK : take_turn(c, cases->reference, options->program, k, call_ns);
+            const sm_status status = k->is_out ? SM_OK : take_turn(c, cases->reference, k, call_ns);
             SM_TRY(options->interrupted != NULL && *options->interrupted ? SM_ERR_INTERRUPTED : status);
         }
     }

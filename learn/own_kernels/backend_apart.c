@@ -50,7 +50,7 @@ static void remove_folder(void) {
 }
 
 static sm_status start(void) {
-    char *words[] = {(char *)SM_OWN_BACKEND_LIBRARY, apart.library, apart.folder};
+    const char *const words[] = {SM_OWN_BACKEND_LIBRARY, apart.library, apart.folder};
     const sm_own_process_options how = {.n_threads = 1};
     sm_own_kernel unused = {.number = 0};
     if (apart.process != NULL && apart.owner == getpid()) {
@@ -60,12 +60,12 @@ static sm_status start(void) {
     apart.process = NULL;
     apart.knows_plan = false;
     if (apart.call_ns == 0) { // without the library, which could make it look slower
-        SM_TRY(sm_own_process_start(os_program(), NULL, &how, NULL, 0, &apart.process));
+        SM_TRY(sm_own_process_start(NULL, &how, NULL, 0, &apart.process));
         apart.call_ns = sm_own_process_call_ns(apart.process);
         sm_own_process_end(apart.process);
         apart.process = NULL;
     }
-    const sm_status status = sm_own_process_start(os_program(), words, &how, &unused, 1, &apart.process);
+    const sm_status status = sm_own_process_start(words, &how, &unused, 1, &apart.process);
     apart.owner = getpid();
     return status;
 }

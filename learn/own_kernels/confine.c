@@ -25,11 +25,10 @@ bool sm_confine_kernel(char *const *libraries, int n) {
 
 // --- a driver's process ----------------------------------------------------------------------------
 
-// Computing devices, and files that every program may write to. No disks: the superuser could write to them.
+// Computing devices, by how names begin, and files that all may write to. No disks: the superuser could write to them.
 static void allow_devices(int rules) {
     static const char *const names[] = {"null", "zero",  "full",   "random", "urandom", "kfd",    "dxg",
-                                        "dri",  "accel", "nvidia", "mali",   "kgsl",    "davinci"}; // or devices with
-                                                                                                    // this beginning
+                                        "dri",  "accel", "nvidia", "mali",   "kgsl",    "davinci"};
     char path[PATH_MAX];
     os_names devices;
     (void)os_list_folder("/dev", &devices);

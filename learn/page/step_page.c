@@ -126,25 +126,19 @@ static bool is_same(float held, double value) {
     return memcmp(&held, &seen, sizeof(seen)) == 0;
 }
 
-// Makes room for n elements after n_used; more than it needs, as more will come.
-static sm_status grow(void **list, size_t *capacity, size_t n_used, size_t n, size_t elem_bytes) {
-    if (n_used + n > *capacity) {
-        const size_t wanted = 2 * *capacity + n;
-        void *grown = realloc(*list, wanted * elem_bytes);
-        SM_FAIL_IF(grown == NULL, SM_ERR_OOM, "page: no memory for %zu changes or values", wanted);
-        *list = grown;
-        *capacity = wanted;
-    }
-    return SM_OK;
-}
-
 static sm_status keep(sm_film *film, change made, const float *values) {
     bool is_constant = isfinite(values[0]);
     for (int64_t i = 1; i < made.n && is_constant; i++) {
         is_constant = memcmp(&values[i], &values[0], sizeof(values[0])) == 0;
     }
-    SM_TRY(grow((void **)&film->changes, &film->cap_changes, film->n_changes, 1, sizeof(*film->changes)));
-    SM_TRY(grow((void **)&film->values, &film->cap_values, film->n_values, (size_t)made.n, sizeof(*film->values)));
+    SM_GROW(film->changes, film->n_changes, film->cap_changes);
+    if (film->n_values + (size_t)made.n > film->cap_values) { // more than it needs, as more will come
+        const size_t wanted = 2 * film->cap_values + (size_t)made.n;
+        float *grown = realloc(film->values, wanted * sizeof(*grown));
+        SM_FAIL_IF(grown == NULL, SM_ERR_OOM, "page: no memory for %zu values", wanted);
+        film->values = grown;
+        film->cap_values = wanted;
+    }
     if (is_constant) {
         made.place = -1;
         made.constant = values[0];

@@ -40,9 +40,8 @@ bool os_processors_allowed(os_processors *allowed) {
 }
 
 int os_n_processors(void) {
-    cpu_set_t set;
-    const int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1; // more processors than cpu_set_t
-                                                                                     // has
+    cpu_set_t set; // it is not told where there are more processors than this has
+    const int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
     return n > 0 ? n : 1;
 }
 

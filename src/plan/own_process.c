@@ -326,13 +326,13 @@ static sm_status share(sm_own_process *p, const sm_own_process_options *how, int
 }
 
 // Its input is the shared memory; what it prints goes to our stderr, or nowhere. What a driver starts is in its session.
-static sm_status spawn(sm_own_process *p, const char *program, char *const *words, int n, bool is_judged, int file) {
+static sm_status spawn(sm_own_process *p, const char *const *words, int n, bool is_judged, int file) {
     const bool is_driver =
         n > 0 && (strcmp(words[0], SM_OWN_BACKEND_LIBRARY) == 0 || strcmp(words[1], SM_OWN_DEVICE) == 0);
     p->has_session = is_judged;
-    char *argv[3 * SM_OP_KIND_COUNT + 4] = {(char *)program, (char *)"--helper", (char *)"own-kernels"};
+    char *argv[3 * SM_OP_KIND_COUNT + 4] = {(char *)os_program(), (char *)"--helper", (char *)"own-kernels"};
     for (int i = 0; i < 3 * n; i++) {
-        argv[3 + i] = words[i];
+        argv[3 + i] = (char *)words[i];
     }
     const int reason = os_child_start(&(os_child_plan){.argv = argv,
                                                        .in = file,
@@ -369,8 +369,8 @@ static sm_status load(sm_own_process *p, sm_own_kernel *kernels, int n) {
     return SM_OK;
 }
 
-sm_status sm_own_process_start(const char *program, char *const *words, const sm_own_process_options *how,
-                               sm_own_kernel *kernels, int n, sm_own_process **process) {
+sm_status sm_own_process_start(const char *const *words, const sm_own_process_options *how, sm_own_kernel *kernels,
+                               int n, sm_own_process **process) {
     SM_CLOSED int file = -1;
     sm_own_process *p = *process = sm_calloc(1, sizeof *p);
     p->n_threads = how->n_threads;
@@ -378,7 +378,7 @@ sm_status sm_own_process_start(const char *program, char *const *words, const sm
     p->timeout_s = how->timeout_s;
     p->deadline_ns = how->timeout_s > 0 ? sm_now_ns() + (int64_t)(how->timeout_s * 1e9) : 0;
     SM_TRY(share(p, how, &file));
-    SM_TRY(spawn(p, program, words, n, how->most_bytes > 0, file));
+    SM_TRY(spawn(p, words, n, how->most_bytes > 0, file));
     return load(p, kernels, n);
 }
 

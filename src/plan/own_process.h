@@ -77,11 +77,10 @@ enum { SM_OWN_GIVES, SM_OWN_RUNS, SM_OWN_TAKES, SM_OWN_STEPS };
 // The three words of a whole backend in place of kernels: this, its library, and the only folder that it may write to.
 #define SM_OWN_BACKEND_LIBRARY "--backend-library"
 
-// Starts it: `program` is a path of this program, and three words for each kernel are its op, its library, and its file
-// for messages. Fills `process`, `number` and `has_threads`. SM_ERR_FORMAT: a library is refused. It ends with this
+// Starts it, this program again: three words for each kernel are its op, its library, and its file for messages. Fills `process`, `number` and `has_threads`. SM_ERR_FORMAT: a library is refused. It ends with this
 // process, or by sm_own_process_end, which is needed after a failed start, too.
-sm_status sm_own_process_start(const char *program, char *const *words, const sm_own_process_options *how,
-                               sm_own_kernel *kernels, int n, sm_own_process **process);
+sm_status sm_own_process_start(const char *const *words, const sm_own_process_options *how, sm_own_kernel *kernels,
+                               int n, sm_own_process **process);
 void sm_own_process_end(sm_own_process *process); // NULL is fine
 
 // Gives the operands of a plan's only op the memory that they have in a process, which begins at this address.

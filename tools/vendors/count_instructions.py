@@ -23,19 +23,15 @@ def count(block, pattern):
 
 def amd(path):
     text = open(path).read()
-    facts = {}
-    for part in re.split(r"\n  - \.", text.split("amdhsa.kernels:")[1])[1:]:
-        part = "." + part
+    for part in re.split(r"\n  - (?=\.)", text.split("amdhsa.kernels:")[1])[1:]:
         get = lambda key: int((re.search(r"\.%s:\s+(\d+)" % key, part) or [0, 0])[1])
         name = re.search(r"\.name:\s+(\S+)", part)[1]
-        facts[name] = (get("vgpr_count"), get("agpr_count"), get("vgpr_spill_count"), get("private_segment_fixed_size"),
-                       get("group_segment_fixed_size"))
-    for name, (vgpr, agpr, spills, scratch, local) in facts.items():
         body = re.search(r"\n%s:(.*?)\n\.Lfunc_end" % name, text, re.S)
         if body is None or not re.search(r"v_(mfma|wmma)", body[1]):
             continue
         block = hot_block(body[1].split("\n"), lambda l: re.match(r"\.LBB", l), r"v_(mfma|wmma)")
-        print(f"{name}: registers {vgpr} ({agpr} for sums), spills {spills}, scratch {scratch}, local {local}; loop: "
+        print(f"{name}: registers {get('vgpr_count')} ({get('agpr_count')} for sums), spills {get('vgpr_spill_count')}, "
+              f"scratch {get('private_segment_fixed_size')}, local {get('group_segment_fixed_size')}; loop: "
               f"matrix {count(block, r'v_(mfma|wmma)')}, local loads {count(block, r'ds_(read|load)')}, local stores "
               f"{count(block, r'ds_(write|store)')}, global loads {count(block, r'(global|buffer|flat)_load')}, "
               f"instructions {sum(1 for l in block if re.match(r'	[a-z]', l))}")
