@@ -256,8 +256,7 @@ static json_t *describe(const json_t *row) {
 
 static json_t *make_record(const run_group *of_a, const run_group *of_b, const values *v, const sm_difference *d,
                            double alpha, double threshold, sm_verdict *verdict) {
-    const json_t *a = of_a->rows[0];
-    const json_t *b = of_b->rows[0];
+    const json_t *a = of_a->rows[0], *b = of_b->rows[0];
     char differs[TEXT_SIZE], doubt[TEXT_SIZE];
     const char *reason;
     *verdict = judge(d, threshold, &reason);
@@ -326,8 +325,7 @@ static void set_apart(sm_comparison *c, const char *side, const json_t *row, con
 
 // One side has no figure: reported without a verdict.
 static void failed_match(sm_comparison *c, const match *m) {
-    bool a_failed = m->a->n_usable == 0;
-    bool b_failed = m->b->n_usable == 0;
+    const bool a_failed = m->a->n_usable == 0, b_failed = m->b->n_usable == 0;
     const json_t *row = b_failed ? m->b->rows[0] : m->a->rows[0];
     const char *reason = sm_rows_text(row, "reason");
     const char *text = SM_TEXT_IN(2 * TEXT_SIZE, "%s: %s%s%s",
@@ -433,9 +431,7 @@ sm_status sm_compare(const json_t *rows_a, const json_t *rows_b, const sm_compar
             weigh(pair->a, pair->b, alpha, options->threshold, c);
         }
     }
-    if (json_array_size(c->compared) == 0) {
-        c->verdict = SM_VERDICT_INCONCLUSIVE;
-    }
+    c->verdict = json_array_size(c->compared) == 0 ? SM_VERDICT_INCONCLUSIVE : c->verdict;
     list_unmatched(c, &a, &b, true);
     list_unmatched(c, &b, &a, false);
     return SM_OK;

@@ -55,8 +55,7 @@ enum { SM_DOUBT_SIZE = 256 };
 typedef struct {
     double noise_percent;
     double spread_percent; // of half of its samples; 0 for a mean
-    double n_samples;
-    double n_preemptions;
+    double n_samples, n_preemptions;
     double n_cpus;      // of the machine
     double needed_cpus; // at a time
     double other_cpus;  // kept busy by others

@@ -74,9 +74,7 @@ static sm_status read_curve(const char *path, const sm_curves *all, sm_curve *c)
     name_it(all, path, c);
     SM_TRY(sm_file_is_in(path, SM_RUN_FILE, inner) ? sm_json_read(inner, SM_RUN_MOST_BYTES, &c->run) : SM_OK);
     const json_t *from = json_object_get(json_array_get(json_object_get(c->run, "starts"), 0), "from_step");
-    if (sm_file_is_in(path, SM_RUN_LOG_FILE, inner)) {
-        path = inner;
-    }
+    path = sm_file_is_in(path, SM_RUN_LOG_FILE, inner) ? inner : path;
     SM_TRY(sm_training_log_read(path, from != NULL ? json_integer_value(from) + 1 : 1, &c->log));
     add_up(c);
     return SM_OK;

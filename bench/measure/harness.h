@@ -76,10 +76,8 @@ typedef struct {
     // after every sample would find a lucky moment, so it is tested whenever the number of samples has grown by an
     // eighth.
     double max_noise_percent;
-    int min_samples;
-    int max_samples;
-    double min_time_s;
-    double max_time_s;
+    int min_samples, max_samples;
+    double min_time_s, max_time_s;
 
     uint64_t check_seed; // seed of the checks' draws
 

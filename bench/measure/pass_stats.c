@@ -55,9 +55,7 @@ static double sum_over_ops(const sm_plan *plan, sm_pass_type pass, int n_accum,
         const sm_op *op = &plan->ops[i];
         const bool every_micro_batch = op->range == SM_PHASE_FORWARD || op->range == SM_PHASE_BACKWARD;
         const int n_times = every_micro_batch ? n_accum : 1;
-        if (is_covered(op, pass)) {
-            sum += of_op(plan, op, n_times) * n_times;
-        }
+        sum += is_covered(op, pass) ? of_op(plan, op, n_times) * n_times : 0;
     }
     return sum;
 }
@@ -250,12 +248,8 @@ static void set_percentiles(sm_row *row) {
     const int64_t n = row->samples_ns.n;
     SM_FREED double *sorted = sm_reals_of(row->samples_ns.values, n);
     sm_sort(sorted, n);
-    if (n >= SM_P95_MIN_SAMPLES) {
-        row->p95_ns = percentile(sorted, n, 0.95);
-    }
-    if (n >= SM_P99_MIN_SAMPLES) {
-        row->p99_ns = percentile(sorted, n, 0.99);
-    }
+    row->p95_ns = n >= SM_P95_MIN_SAMPLES ? percentile(sorted, n, 0.95) : row->p95_ns;
+    row->p99_ns = n >= SM_P99_MIN_SAMPLES ? percentile(sorted, n, 0.99) : row->p99_ns;
 }
 
 void sm_judge_samples(sm_row *row, const sm_stats *stats) {

@@ -246,8 +246,7 @@ enum { N_RUNS = 8, RUN_ELEMS = 32 }; // for the gradient of each parameter
 struct sm_step_record {
     float *losses; // (B,T) of the last micro-batch; they follow the record
     float *values; // the runs, the loss and the gradients' norm
-    int64_t n_losses;
-    int64_t n_values;
+    int64_t n_losses, n_values;
     int64_t n_batches; // before the step
     uint64_t n_micro_steps;
     float scaler[SM_SCALER_COUNT];

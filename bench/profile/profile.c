@@ -109,9 +109,7 @@ static void write_verdict(sm_profile *profile, const sm_profile_line *step, cons
         return;
     }
     for (int i = 0; i < n_kinds; i++) {
-        if (kinds[i].above_ns > 0 && (worst == NULL || kinds[i].above_ns > worst->above_ns)) {
-            worst = &kinds[i];
-        }
+        worst = kinds[i].above_ns > 0 && (worst == NULL || kinds[i].above_ns > worst->above_ns) ? &kinds[i] : worst;
     }
     const double wall_ns = (double)profile->wall_ns;
     if (isnan(profile->total.roofline_ns) || wall_ns <= 0) {

@@ -71,8 +71,7 @@ typedef struct {
     int n_calls; // ops
     int64_t self_ns;
     sm_op_parts parts; // sums; 0: unknown
-    double flops;
-    double bytes;
+    double flops, bytes;
     double roofline_ns;               // sum over its ops; NaN without peaks
     double above_ns;                  // self_ns - roofline_ns
     int64_t bound_ns[SM_BOUND_COUNT]; // self time by its ops' bounds

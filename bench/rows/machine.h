@@ -9,15 +9,12 @@
 
 // The build, by what the Makefile says.
 typedef struct {
-    const char *version;
-    const char *commit;
+    const char *version, *commit;
     const char *date; // of the sources: "2026-11-22"
     const char *flags;
     const char *isas;     // of the cpu backend's kernels: "baseline avx2"
     const char *compiler; // "gcc 12.2.0"
-    bool is_dirty;
-    bool has_opencl;
-    bool has_mpi;
+    bool is_dirty, has_opencl, has_mpi;
 } sm_build_facts;
 
 extern const sm_build_facts sm_build;

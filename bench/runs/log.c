@@ -135,9 +135,7 @@ static sm_status read_lines(reader *r, FILE *file) {
     if (status == SM_OK && ferror(file)) {
         status = sm_fail(SM_ERR_IO, "%s: cannot read: %s", r->path, strerror(errno));
     }
-    if (status == SM_OK && r->log->n_steps == 0) {
-        status = sm_fail(SM_ERR_FORMAT, "%s: has no step", r->path);
-    }
+    status = status == SM_OK && r->log->n_steps == 0 ? sm_fail(SM_ERR_FORMAT, "%s: has no step", r->path) : status;
     return status;
 }
 

@@ -80,9 +80,7 @@ static void set_step_times(const maker *m, const sm_log_part *p, json_t *object)
 static double max_memory(const maker *m, int64_t step) {
     double most = NAN;
     SM_EACH(start, m->starts) {
-        if (whole(start, "from_step") < step) {
-            most = fmax(most, sm_json_number(start, "end.max_memory_bytes"));
-        }
+        most = whole(start, "from_step") < step ? fmax(most, sm_json_number(start, "end.max_memory_bytes")) : most;
     }
     return most;
 }

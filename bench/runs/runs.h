@@ -59,13 +59,11 @@ json_t *sm_training_runs_records(const sm_training_runs *runs);
 
 // NaN if a line has no value. Times in seconds.
 typedef struct {
-    int64_t step;
-    int64_t epoch;
+    int64_t step, epoch;
     int64_t tokens; // in all processes
     double loss;
     double grad_norm; // of a skipped step NaN
-    double lr;
-    double time_s;
+    double lr, time_s;
     double data_s;     // waiting for data
     double comm_s;     // communication that did not overlap with computation
     double hidden_s;   // and that which did
@@ -94,8 +92,7 @@ typedef struct {
     sm_logged_pause *checkpoints;
     size_t n_checkpoints;
     sm_logged_sample *samples;
-    size_t n_samples;
-    size_t n_lines;
+    size_t n_samples, n_lines;
 } sm_training_log;
 
 // Reads and checks a log whose first step is `first_step`. SM_ERR_IO, SM_ERR_FORMAT or SM_ERR_OOM names path and line;
@@ -106,9 +103,7 @@ void sm_training_log_free(sm_training_log *log);
 // Sums of the steps [begin, end), and of the pauses after them; one before the first step belongs to it.
 typedef struct {
     size_t begin, end;
-    int64_t n_skipped;
-    int64_t checked_ops, checked_steps;
-    int64_t tokens;
+    int64_t n_skipped, checked_ops, checked_steps, tokens;
     double timed_s, data_s, comm_s;
     double hidden_s, comm_bytes; // NaN if a step has no value (single process)
     double loss;                 // mean, weighted by tokens

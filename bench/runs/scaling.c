@@ -436,8 +436,7 @@ static double inflation(const sums *s, const sm_part_fit *f, int n_parts) {
 
 // Fits one part alone: `k` is 0 for u, 1 for v.
 static void solve_one(const sums *s, int k, sm_part_fit *f) {
-    double square = k == 0 ? s->uu : s->vv;
-    double product = k == 0 ? s->uy : s->vy;
+    const double square = k == 0 ? s->uu : s->vv, product = k == 0 ? s->uy : s->vy;
     if (!(square > 0)) {
         return;
     }

@@ -34,9 +34,7 @@ typedef struct {
 
 // Two parts fitted together: their values, variances and covariance.
 typedef struct {
-    double value[2];
-    double variance[2];
-    double covariance;
+    double value[2], variance[2], covariance;
     bool is_told[2]; // false: the points cannot separate it from the other; it counts as 0
 } sm_part_fit;
 
@@ -50,8 +48,7 @@ void sm_scaling_fit_points(const sm_scaling_point *points, size_t n, sm_scaling_
 
 // Seconds; `half` is half of the 95% interval, as far as it follows from the runs' spread.
 typedef struct {
-    double serial_s, compute_s, comm_s;
-    double step_s, half_s;
+    double serial_s, compute_s, comm_s, step_s, half_s;
 } sm_scaling_time;
 
 sm_scaling_time sm_scaling_time_at(const sm_scaling_fit *fit, double n_processes, double sequences);
@@ -67,12 +64,9 @@ typedef struct {
     double n_processes, n_nodes;
     double n_runs; // pooled
     double global_batch, steps, tokens;
-    double step_s, step_half_s;
-    double comm_s;
-    double timed_s, wall_s;
+    double step_s, step_half_s, comm_s, timed_s, wall_s;
     double tokens_per_s, tokens_half_per_s;
-    double speedup, speedup_half;
-    double efficiency;
+    double speedup, speedup_half, efficiency;
     sm_scaling_time model;
 } sm_scaling_row;
 

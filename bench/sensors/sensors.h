@@ -39,8 +39,7 @@ typedef struct {
     int n_left_out;       // parts that were left out of what began here: sm_sensors_leave_out
     double frequency_mhz; // mean over the processors that this process may use
     double temperature_c; // the hottest sensor of the processor
-    double gpu_frequency_mhz;
-    double gpu_temperature_c;
+    double gpu_frequency_mhz, gpu_temperature_c;
     uint64_t gpu_throttle_reasons; // bits of NVML
 } sm_reading;
 

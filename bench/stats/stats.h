@@ -23,17 +23,9 @@
 // All in the samples' unit. NaN where the sample is too small to say: stddev, ci95; all without samples.
 typedef struct {
     int64_t n;
-    double mean;
-    double stddev;
-    double min;
-    double q1;
-    double median;
-    double q3;
-    double p95;
-    double max;
-    double mad;
-    double ci95_lo;
-    double ci95_hi;
+    double mean, stddev;
+    double min, q1, median, q3, p95, max;
+    double mad, ci95_lo, ci95_hi;
     int64_t n_outliers;
 } sm_stats;
 
@@ -101,8 +93,7 @@ sm_noise sm_judge_noise(double noise_percent, double spread_percent);
 // ties. Both NaN below 8 samples. Samples of more than 256 are first cut into that many blocks,
 // each standing for itself by its median.
 typedef struct {
-    double percent;
-    double p;
+    double percent, p;
 } sm_trend;
 
 enum { SM_TREND_MIN_SAMPLES = 8 };
@@ -113,9 +104,7 @@ sm_trend sm_steady_trend(const int64_t *samples, int64_t n);
 // it. distance is Ashman's D = sqrt(2) (mean_hi - mean_lo) / sqrt(var_lo + var_hi): about 2.7
 // where one normal population was cut in two, 3.5 for a uniform one. All NaN below 12 samples.
 typedef struct {
-    double distance;
-    double mean_lo;
-    double mean_hi;
+    double distance, mean_lo, mean_hi;
     double share_hi; // of the samples
 } sm_modes;
 

@@ -90,11 +90,8 @@ static void choose_column(sm_layout *l, int i, bool ranked) {
     }
     const bool once = l->is_text && !l->is_page && !varied && column->type == SM_COLUMN_TEXT &&
                       column->rank < SM_RANK_ALWAYS && json_array_size(l->records) > 1;
-    if (!varied && (once || column->view == SM_SHOWN_WHEN_VARIED || column->view == SM_SHOWN_WHEN_SOME)) {
-        l->common[l->n_common++] = i;
-    } else {
-        l->shown[l->n_shown++] = i;
-    }
+    const bool is_common = once || column->view == SM_SHOWN_WHEN_VARIED || column->view == SM_SHOWN_WHEN_SOME;
+    *(!varied && is_common ? &l->common[l->n_common++] : &l->shown[l->n_shown++]) = i;
 }
 
 static void put_clean(const sm_layout *l, const char *text, FILE *out) {

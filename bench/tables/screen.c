@@ -78,9 +78,7 @@ static int put_word(FILE *out, int width, int indent, int column, const char *wo
 static int last_column(const char *line, size_t length, int width) {
     int column = 0;
     for (size_t i = 2; i < length && sm_text_width_of(line, i) <= width * 6 / 10; i++) {
-        if (line[i - 1] == ' ' && line[i - 2] == ' ' && line[i] != ' ') {
-            column = sm_text_width_of(line, i);
-        }
+        column = line[i - 1] == ' ' && line[i - 2] == ' ' && line[i] != ' ' ? sm_text_width_of(line, i) : column;
     }
     return column;
 }

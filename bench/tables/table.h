@@ -75,8 +75,7 @@ struct sm_column {
     bool may_lack;
 
     // Offset of the field in a struct; unused by tables of plain JSON.
-    size_t offset;
-    size_t size_bytes;
+    size_t offset, size_bytes;
 };
 
 // A column of records of plain JSON; members of sm_column follow the description:

@@ -3,8 +3,7 @@
 #include "cli/flags/flag.h"
 
 typedef struct {
-    const char *name;
-    const char *lines;
+    const char *name, *lines;
 } preset;
 
 // The handout's sizes, small to xl and 10B.

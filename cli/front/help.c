@@ -145,11 +145,8 @@ static void print_flags(FILE *stream, cli_command command, cli_command form) {
         if (argument[0] != '\0') {
             used += snprintf(left + used, sizeof(left) - (size_t)used, " %s", argument);
         }
-        if (used > HELP_COLUMN - 2) {
-            fprintf(stream, "%s\n%*s", left, HELP_COLUMN, "");
-        } else {
-            fprintf(stream, "%-*s", HELP_COLUMN, left);
-        }
+        fprintf(stream, "%-*s%s%*s", HELP_COLUMN - 2, left, used > HELP_COLUMN - 2 ? "\n" : "",
+                used > HELP_COLUMN - 2 ? HELP_COLUMN : 2, "");
         flag_text(flag, right);
         print_wrapped(stream, right);
     }
@@ -208,9 +205,7 @@ static void put_head(FILE *out, const char *command) {
     static const char *const months[] = {"January", "February", "March",     "April",   "May",      "June",
                                          "July",    "August",   "September", "October", "November", "December"};
     int year = 1970, month = 1, day = 1;
-    if (sscanf(sm_build.date, "%d-%d-%d", &year, &month, &day) != 3 || month < 1 || month > 12) {
-        month = 1;
-    }
+    month = sscanf(sm_build.date, "%d-%d-%d", &year, &month, &day) != 3 || month < 1 || month > 12 ? 1 : month;
     fprintf(out, ".Dd %s %d, %d\n.Dt STEPMARK%s", months[month - 1], day, year, command[0] != '\0' ? "-" : "");
     for (; *command != '\0'; command++) {
         fputc(toupper((unsigned char)*command), out);

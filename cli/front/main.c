@@ -23,9 +23,7 @@ enum {
 static volatile sig_atomic_t first_signal; // that was counted; 0: none
 
 static void on_signal(int number) {
-    if (first_signal == 0) {
-        first_signal = number;
-    }
+    first_signal = first_signal == 0 ? number : first_signal;
     if (cli_interrupted < SIG_ATOMIC_MAX) {
         cli_interrupted++;
     }

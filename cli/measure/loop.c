@@ -28,11 +28,8 @@ sm_status cli_open_data(const cli_options *options, const cli_job *job, cli_loop
 }
 
 void cli_loader_name(const sm_loader_settings *loader, char name[CLI_LOADER_NAME_SIZE]) {
-    if (loader->kind == SM_LOADER_INLINE) {
-        snprintf(name, CLI_LOADER_NAME_SIZE, "%s", sm_loader_name(loader->kind));
-    } else {
-        snprintf(name, CLI_LOADER_NAME_SIZE, "%s:%d", sm_loader_name(loader->kind), loader->n_threads);
-    }
+    snprintf(name, CLI_LOADER_NAME_SIZE, loader->kind == SM_LOADER_INLINE ? "%s" : "%s:%d",
+             sm_loader_name(loader->kind), loader->n_threads);
 }
 
 void cli_loop_steps_close(cli_loop_steps *steps) {

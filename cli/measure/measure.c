@@ -198,9 +198,7 @@ sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_r
     row->model_n_params = sm_model_n_params(c);
     sm_row_set_model(row, c);
     row->dropout = job->plan.dropout_p;
-    if (job->n_threads > 0) {
-        row->n_threads = job->n_threads;
-    }
+    row->n_threads = job->n_threads > 0 ? job->n_threads : row->n_threads;
     SM_ROW_TEXT(row->data, options->work.data != NULL ? options->work.data : "embedded text");
     SM_ROW_TEXT(row->documents, options->work.documents != NULL ? options->work.documents : "");
     SM_ROW_TEXT(row->padding, sm_padding_name(cli_padding(options)));
@@ -263,9 +261,7 @@ static sm_status open_session(const cli_job *job, const sm_op_operands *operands
     SM_TRY(sm_session_open_among(job->comm, device, plan, session));
     const sm_executable *executable = (*session)->executable;
     row->build_ns = sm_now_ns() - start_ns - executable->tune_ns;
-    if (executable->tune_ns > 0) {
-        row->tune_ns = executable->tune_ns;
-    }
+    row->tune_ns = executable->tune_ns > 0 ? executable->tune_ns : row->tune_ns;
     const char *const warnings[] = {executable->tune_warning, sm_exchange_advice((*session)->exchange),
                                     executable->note};
     for (size_t i = 0; i < sizeof(warnings) / sizeof(warnings[0]); i++) {

@@ -36,9 +36,7 @@ bool cli_live_is_off(void) {
 
 void cli_live_parts(const char *what, int done, int total) {
     snprintf(live.part, sizeof(live.part), "%s", what);
-    if (done == 0 || live.n_parts != total) {
-        live.parts_begin_ns = sm_now_ns();
-    }
+    live.parts_begin_ns = done == 0 || live.n_parts != total ? sm_now_ns() : live.parts_begin_ns;
     live.n_done = done;
     live.n_parts = total;
 }

@@ -115,17 +115,14 @@ sm_status cli_compare_files(const cli_options *options, sm_status status, sm_tra
                             sm_train_source *validation, const sm_device *device, sm_comm *comm) {
     static fact_list list; // static because of its size
     list.n = 0;
-    if (status == SM_OK && sm_comm_size(comm) > 1) {
-        status = list_files(options, data, validation, device, &list);
-    }
+    status = status == SM_OK && sm_comm_size(comm) > 1 ? list_files(options, data, validation, device, &list) : status;
     return sm_comm_compare(comm, status, list.facts, list.n, "give all processes the same files");
 }
 
 // --- who starts them, and what each does -----------------------------------------------------------
 
 static const struct {
-    const char *count;
-    const char *rank;
+    const char *count, *rank;
     const char *sign; // of the launcher
 } launchers[] = {{"OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
                  {"MPI_LOCALNRANKS", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},

@@ -36,8 +36,7 @@ typedef struct {
     cli_precision precision;
     sm_mode mode;
     sm_pass_type pass;
-    int64_t B;
-    int64_t T;
+    int64_t B, T;
     char op[SM_ROW_TEXT_SIZE]; // --op: ops by themselves; "": a step
     sm_op_set ops;
     char shape[SM_CASE_TEXT_SIZE];
@@ -174,11 +173,9 @@ typedef struct {
 } cli_train_file;
 
 typedef struct {
-    char data_path[SM_DATA_PATH_BYTES];
-    char val_path[SM_DATA_PATH_BYTES];
+    char data_path[SM_DATA_PATH_BYTES], val_path[SM_DATA_PATH_BYTES];
     const char *tokenizer_folder; // of the data's tokenizer; NULL: unknown
-    cli_train_file data;
-    cli_train_file validation;
+    cli_train_file data, validation;
 } cli_train_data;
 
 // From --loader; SM_ERR_USAGE if it is invalid.

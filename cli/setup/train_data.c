@@ -158,12 +158,8 @@ sm_status cli_find_weights(const char *folder, char weights[PATH_MAX]) {
 sm_status cli_find_tokenizer(const char *given, const char *folder, const char *weights, int64_t vocab,
                              sm_tokenizer **tokenizer) {
     char beside[PATH_MAX];
-    if (given == NULL && weights != NULL && sm_tokenizer_is_in(weights)) {
-        given = weights;
-    }
-    if (given == NULL && folder != NULL && sm_tokenizer_is_in(folder)) {
-        given = folder;
-    }
+    given = given == NULL && weights != NULL && sm_tokenizer_is_in(weights) ? weights : given;
+    given = given == NULL && folder != NULL && sm_tokenizer_is_in(folder) ? folder : given;
     // A run keeps its tokenizer in a folder next to checkpoints/, model/ and best/.
     static const char *const places[] = {"tokenizer", "../tokenizer", "../../tokenizer"};
     for (int i = 0; i < 3 && given == NULL && vocab != SM_N_BYTES && weights != NULL; i++) {

@@ -250,9 +250,7 @@ static sm_status sweep_find(cli_sweep *s, int index) {
         T = job.T;
         B = cli_largest_batch(&job, (cli_target){s->candidate->info.max_alloc_bytes, NULL}, s->candidate->limit_bytes);
     }
-    if (known != NULL && job.B > 0 && T == s->candidate->job.T && B >= job.B) {
-        B = job.B - 1;
-    }
+    B = known != NULL && job.B > 0 && T == s->candidate->job.T && B >= job.B ? job.B - 1 : B;
     while (B > 0) {
         SM_TRY(probe(s, index, B, T, &row));
         if (strcmp(sm_rows_text(row, "status"), "oom") != 0) {

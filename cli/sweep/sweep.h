@@ -116,14 +116,10 @@ typedef struct {
     cli_row_file file;        // of --output-file
     sm_row_writer *writer;    // NULL: nothing is written yet
     json_t *rows;             // written
-    int n_total;
-    int n_finished;
-    int n_started;
+    int n_total, n_finished, n_started;
 
     // For the estimate of the remaining time.
-    double work_done;
-    double work_left;
-    double seconds;
+    double work_done, work_left, seconds;
 } cli_sweep;
 
 // Plans a sweep, and opens the file of its rows. Close it also after a failure.

@@ -239,9 +239,7 @@ sm_status cli_eval(const cli_options *options) {
     SM_AT_END(release) evaluation e = {.options = options};
     size_t size_bytes = 0;
     SM_TRY(set_up(&e));
-    if (options->out.report_file != NULL) {
-        e.scores = sm_memstream(&scores, &size_bytes);
-    }
+    e.scores = options->out.report_file != NULL ? sm_memstream(&scores, &size_bytes) : e.scores;
     SM_TRY(take_data(&e, path));
     SM_FAIL_IF(e.n_tokens == 0 && e.n_questions == 0, SM_ERR_INVALID, "%s: has nothing to predict", path);
     if (e.scores != NULL) {

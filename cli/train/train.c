@@ -125,9 +125,7 @@ static sm_status set_recipe(training *t) {
     s->schedule = o->train.schedule >= 0 ? (sm_schedule_kind)o->train.schedule : usual;
     s->warmup_steps = o->train.warmup_steps >= 0 ? o->train.warmup_steps : is_run ? SM_WARMUP_SHARE : 0;
     s->final_fraction = usual_final_fraction;
-    if (is_run && isnan(o->train.settings.grad_clip)) {
-        optimizer->grad_clip = 1;
-    }
+    optimizer->grad_clip = is_run && isnan(o->train.settings.grad_clip) ? 1 : optimizer->grad_clip;
     if (is_run && sm_is_word_of(sm_optimizer_at(o->work.optimizer)->name, "adam adamw adamw8bit")) {
         optimizer->beta2 = isnan(o->train.settings.beta2) ? 0.95 : optimizer->beta2;
         optimizer->lr = isnan(o->train.settings.lr) ? fmin(6e-3, 0.5 / (double)t->job.config.d_model) : optimizer->lr;
@@ -234,9 +232,7 @@ static sm_status open_files(training *t) {
     // --accum from --global-batch.
     cli_options *o = &t->options;
     const int64_t round = t->job.B * sm_comm_size(t->comm); // sequences of all processes' micro-batches
-    if (o->train.global_batch == 0) {
-        o->train.global_batch = o->work.accum * round;
-    }
+    o->train.global_batch = o->train.global_batch == 0 ? o->work.accum * round : o->train.global_batch;
     SM_FAIL_IF(o->train.global_batch % round != 0 ||
                    (o->work.accum > 1 && o->work.accum * round != o->train.global_batch),
                SM_ERR_USAGE, "--global-batch: %lld is not %s%lld, --batch-size %lld times %d processes",
@@ -480,9 +476,7 @@ sm_status cli_train(const cli_options *options) {
         set_saving(&t, false);
         status = sm_train(&t.settings, &callbacks);
         cli_train_show_leave(&t.show, &t.progress);
-        if (status == SM_OK && t.loop != NULL && sm_comm_rank(t.comm) == 0) {
-            status = show_profile(&t);
-        }
+        status = status == SM_OK && t.loop != NULL && sm_comm_rank(t.comm) == 0 ? show_profile(&t) : status;
         sm_worker_set_saving(false);
     }
     close_all(&t);

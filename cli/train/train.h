@@ -14,8 +14,7 @@ sm_status cli_train_choose(cli_options *options);
 // A curve of any length in few points: when there is no more room, each is the mean of twice as many values.
 typedef struct {
     struct {
-        double step;
-        double value;
+        double step, value;
     } points[512];
     int n;
     int64_t n_each; // values of a point
