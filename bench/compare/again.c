@@ -70,13 +70,12 @@ static void add_value(sm_again *result, const json_t *recorded, const json_t *ag
 // --- conditions ------------------------------------------------------------------------------------
 
 static bool is_clean_build(const json_t *row) {
-    return sm_rows_text(row, "build_commit")[0] != '\0' && json_is_false(sm_json_get(row, "context.build_dirty"));
+    return sm_rows_has(row, "build_commit") && json_is_false(sm_json_get(row, "context.build_dirty"));
 }
 
 // *must_be_equal: no condition differs that may change a loss's last digits.
 static void add_conditions(sm_again *result, const json_t *recorded, const json_t *again, bool *must_be_equal) {
-    *must_be_equal =
-        is_clean_build(recorded) && is_clean_build(again) && strcmp(sm_rows_text(recorded, "mode"), "tuned") != 0;
+    *must_be_equal = is_clean_build(recorded) && is_clean_build(again) && !sm_rows_is(recorded, "mode", "tuned");
     const char *names = conditions;
     for (char name[TEXT_SIZE]; sm_next_word(&names, name, sizeof(name));) {
         const bool same = are_equal(sm_json_get(recorded, name), sm_json_get(again, name));
@@ -93,7 +92,7 @@ static void add_conditions(sm_again *result, const json_t *recorded, const json_
 // --- losses ----------------------------------------------------------------------------------------
 
 static double tolerance_of(const json_t *row, size_t step) {
-    const bool is_fp32 = strcmp(sm_rows_text(row, "precision"), "fp32") == 0;
+    const bool is_fp32 = sm_rows_is(row, "precision", "fp32");
     return !is_fp32 ? tolerance_other : step == 0 ? first_tolerance_fp32 : later_tolerance_fp32;
 }
 

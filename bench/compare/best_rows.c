@@ -74,7 +74,7 @@ sm_estimate sm_row_rate(const json_t *row) {
 static sm_estimate throughput_per_gib(const json_t *row) {
     const double on_device = sm_json_number(row, "device_peak_bytes");
     const double in_process = sm_json_number(row, "peak_rss_bytes");
-    const bool own_memory = sm_rows_text(row, "gpu_info")[0] != '\0' || !(in_process > 0);
+    const bool own_memory = sm_rows_has(row, "gpu_info") || !(in_process > 0);
     const double gib = (own_memory && on_device > 0 ? on_device : in_process) / (1024.0 * 1024 * 1024);
     const sm_estimate all = sm_row_rate(row);
     return gib > 0 ? (sm_estimate){all.value / gib, all.lo / gib, all.hi / gib} : (sm_estimate){NAN, NAN, NAN};
@@ -160,8 +160,7 @@ static void doubt_text(const contest *c, const outcome *o, char *text, size_t si
         snprintf(text, size_bytes, "no verdict on %s", o->doubt);
         return;
     }
-    const bool with_device =
-        o->rival != NULL && strcmp(sm_rows_text(o->first, "device"), sm_rows_text(o->rival, "device")) != 0;
+    const bool with_device = o->rival != NULL && !sm_rows_is(o->first, "device", sm_rows_text(o->rival, "device"));
     snprintf(text, size_bytes, "%s at %s", NAME_ROW(o->first, with_device), FIGURE(c, o->figure.value));
     if (o->rival == NULL) {
         sm_noise_text(o->first, noise, sizeof(noise));
@@ -220,7 +219,7 @@ static void break_evens(const json_t *groups, const json_t *group, json_t *recor
     SM_EACH(slow, group) {
         SM_EACH(fast, group) {
             // Cheap tests first: there may be many pairs.
-            if (strcmp(sm_rows_text(slow, "mode"), sm_rows_text(fast, "mode")) != 0 &&
+            if (!sm_rows_is(slow, "mode", sm_rows_text(fast, "mode")) &&
                 sm_json_number(fast, "ci95_hi_ns") < sm_json_number(slow, "ci95_lo_ns") && is_sure(fast) &&
                 is_sure(slow) && sm_identity_difference(slow, fast) == SM_PART(SM_FACTOR_MODE)) {
                 break_even(groups, slow, fast, records);
@@ -269,7 +268,7 @@ json_t *sm_recommend(const json_t *rows) {
     }
     SM_EACH(group, groups) { break_evens(groups, group, records); }
     SM_EACH(row, rows) {
-        const bool is_probe = sm_rows_text(row, "sweep_note")[0] != '\0'; // an intermediate step of a search
+        const bool is_probe = sm_rows_has(row, "sweep_note"); // an intermediate step of a search
         if (strcmp(sm_rows_status(row), "oom") == 0 && !is_probe) {
             advise_smaller(rows, row, records);
         }

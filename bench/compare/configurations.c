@@ -487,7 +487,7 @@ static const json_t *telling_row(const json_t *rows) {
 static json_t *make_record(const sm_advice_case *its, const json_t *default_rows) {
     const json_t *row = telling_row(its->rows);
     const bool is_default = its->flags[0] == '\0';
-    const bool on_card = sm_rows_text(row, "gpu_info")[0] != '\0';
+    const bool on_card = sm_rows_has(row, "gpu_info");
     json_t *record = sm_json_put(json_object(), {"device", sm_json_text(sm_rows_text(row, "device"))},
                                  {"model", sm_json_text(SM_ROWS_MODEL(row))},
                                  {"flags", sm_json_text(is_default ? "(the default)" : its->flags)},

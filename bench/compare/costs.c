@@ -25,7 +25,7 @@ sm_status sm_costs_add(sm_costs *costs, const char *text) {
 // The first price whose name the row's processor, card, host or device has, in whatever case; NULL: none.
 static const sm_price *find(const sm_costs *costs, const json_t *row) {
     static const char *const fields[] = {"gpu_info", "cpu_info", "machine", "host", "context.host", "device"};
-    const bool has_card = sm_rows_text(row, "gpu_info")[0] != '\0';
+    const bool has_card = sm_rows_has(row, "gpu_info");
     for (int i = 0; costs != NULL && i < costs->n; i++) {
         for (size_t k = 0; k < SM_COUNT(fields); k++) {
             if (!(has_card && k == 1) && strcasestr(sm_rows_text(row, fields[k]), costs->prices[i].name) != NULL) {

@@ -86,13 +86,13 @@ static bool agree(const json_t *a, const json_t *b, const char *field) {
 // "" for a measured, checked and usable row; otherwise what it lacks.
 static const char *lack_of(const json_t *row, char doubt[SM_DOUBT_SIZE]) {
     const char *reason = sm_rows_text(row, "reason");
-    const bool is_ok = strcmp(sm_rows_text(row, "status"), "ok") == 0;
-    return !is_ok && reason[0] != '\0'                  ? reason
-           : !is_ok                                     ? "it failed, and gives no reason"
-           : sm_rows_text(row, "loss_check")[0] == '\0' ? "its loss was not checked"
-           : !(sm_json_number(row, "median_ts") > 0)    ? "it has no figure"
-           : sm_doubt_row(row, doubt)                   ? doubt
-                                                        : "";
+    const bool is_ok = sm_rows_is(row, "status", "ok");
+    return !is_ok && reason[0] != '\0'               ? reason
+           : !is_ok                                  ? "it failed, and gives no reason"
+           : !sm_rows_has(row, "loss_check")         ? "its loss was not checked"
+           : !(sm_json_number(row, "median_ts") > 0) ? "it has no figure"
+           : sm_doubt_row(row, doubt)                ? doubt
+                                                     : "";
 }
 
 // By work, then the fastest first.
@@ -154,7 +154,7 @@ static void other_work(const json_t *const *sorted, size_t n_before, const json_
 static json_t *make_record(const json_t *row, const json_t *best, const char *work, int place, bool is_reference,
                            const sm_costs *costs) {
     char marks[TEXT_SIZE];
-    const bool has_card = sm_rows_text(row, "gpu_info")[0] != '\0';
+    const bool has_card = sm_rows_has(row, "gpu_info");
     const double memory_bytes = sm_json_number(row, has_card ? "device_peak_bytes" : "peak_rss_bytes");
     const sm_estimate rate = sm_row_rate(row);
     set_marks(row, best, is_reference, marks);
@@ -174,11 +174,11 @@ static bool is_beaten(const json_t *const *sorted, const json_t *references, siz
     static const char *const place[] = {"gpu_info", "cpu_info", "device", "context.host"};
     bool is_same = false;
     for (size_t k = first; k < i && !is_same; k++) {
-        const bool has_card = sm_rows_text(sorted[i], "gpu_info")[0] != '\0';
+        const bool has_card = sm_rows_has(sorted[i], "gpu_info");
         is_same = holds(references, sorted[k]) == holds(references, sorted[i]);
         for (size_t f = 0; f < SM_COUNT(place) && is_same; f++) {
             is_same = (has_card && f == 1) || // a card's host may have others
-                      strcmp(sm_rows_text(sorted[k], place[f]), sm_rows_text(sorted[i], place[f])) == 0;
+                      sm_rows_is(sorted[k], place[f], sm_rows_text(sorted[i], place[f]));
         }
     }
     return is_same;

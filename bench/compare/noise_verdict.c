@@ -103,11 +103,10 @@ bool sm_doubt(const sm_conditions *of, char text[SM_DOUBT_SIZE]) {
 bool sm_doubt_row(const json_t *row, char text[SM_DOUBT_SIZE]) {
     const double n_threads = sm_json_number(row, "n_threads");
     const double n_cpus = sm_json_number(row, "context.cpu.threads");
-    const bool has_card = sm_rows_text(row, "gpu_info")[0] != '\0';
+    const bool has_card = sm_rows_has(row, "gpu_info");
     const double n_samples = (double)json_array_size(sm_json_get(row, "samples_ns"));
     // A loop may wait for data, and has threads that load them; another device has threads of its driver.
-    const bool is_plain =
-        strcmp(sm_rows_text(row, "device"), "cpu") == 0 && sm_rows_text(row, "loop.loader")[0] == '\0';
+    const bool is_plain = sm_rows_is(row, "device", "cpu") && !sm_rows_has(row, "loop.loader");
     sm_conditions of = {
         .n_samples = n_samples,
         .n_preemptions = sm_json_number(row, "sensors.involuntary_switches"),

@@ -224,7 +224,7 @@ static void text_setting(const report_row *row, char *text, size_t size_bytes) {
     const double n_batch = sm_json_number(row->json, "n_batch");
     snprintf(text, size_bytes, "%s %s, batch ", SM_TEXT_MODE(row->json), SM_TEXT_PRECISION(row->json));
     sm_append(text, size_bytes, isfinite(n_batch) ? "%.0f" : "not named", n_batch);
-    if (n_threads > 0 && sm_rows_text(row->json, "gpu_info")[0] == '\0') {
+    if (n_threads > 0 && !sm_rows_has(row->json, "gpu_info")) {
         sm_append(text, size_bytes, ", %.0f thread%s", n_threads, sm_plural((size_t)n_threads));
     }
 }
@@ -411,7 +411,7 @@ static json_t *best_of(const json_t *records) {
     SM_EACH(record, records) {
         const char *topic = sm_rows_text(record, "topic");
         if (strcmp(topic, "break-even") != 0 &&
-            (strcmp(topic, "fastest") == 0 || sm_rows_text(record, "configuration")[0] != '\0')) {
+            (strcmp(topic, "fastest") == 0 || sm_rows_has(record, "configuration"))) {
             json_array_append(best, record);
         }
     }

@@ -86,7 +86,7 @@ static void shorten(char *chip, int width) {
 void sm_block_machine(const json_t *row, int width, char *name, size_t size_bytes) {
     char chip[128], more[48] = "";
     const double n = sm_json_number(row, "n_threads");
-    const bool is_card = sm_rows_text(row, "gpu_info")[0] != '\0';
+    const bool is_card = sm_rows_has(row, "gpu_info");
     const char *program = sm_rows_text(row, "backend_used");
     if (strcmp(program, is_card ? "opencl" : "cpu") != 0) {
         const bool is_opencl = strcmp(program, "opencl") == 0;

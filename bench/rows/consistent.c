@@ -22,12 +22,13 @@ static const double op_time_slack_ns = 3e8;
 
 // Fields that rules name often. NaN: not there, and no comparison holds.
 // clang-format off: a line each would be long
-#define FIGURES(X)                                                                                                 \
-    X(median_ns)                                                                                                   \
-    X(median_ts)                                                                                                   \
-    X(avg_ns) X(max_ns) X(ci95_hi_ns) X(n_batch) X(n_seq) X(n_accum) X(real_tokens) X(padded_tokens) X(energy_j)   \
-        X(n_layer) X(n_head) X(d_model) X(d_ff) X(vocab) X(n_ctx) X(model_n_params) X(attribution_ns) X(flops)     \
-            X(bytes) X(peak_flops) X(datasheet_flops) X(peak_bandwidth) X(ideal_ns) X(n_threads) X(peak_rss_bytes) \
+#define FIGURES(X)                                                                                                \
+    X(median_ns)                                                                                                  \
+    X(median_ts)                                                                                                  \
+    X(avg_ns)                                                                                                     \
+    X(max_ns) X(ci95_hi_ns) X(n_batch) X(n_seq) X(n_accum) X(real_tokens) X(padded_tokens) X(energy_j) X(n_layer) \
+        X(n_head) X(d_model) X(d_ff) X(vocab) X(n_ctx) X(model_n_params) X(attribution_ns) X(flops) X(bytes)      \
+            X(peak_flops) X(datasheet_flops) X(peak_bandwidth) X(ideal_ns) X(n_threads) X(peak_rss_bytes)         \
                 X(device_peak_bytes) X(loss_checked) X(loss_reference)
 // clang-format on
 
@@ -44,9 +45,7 @@ typedef struct {
 
 static double number(const audit *a, const char *field) { return sm_json_number(a->row, field); }
 static const char *text_of(const audit *a, const char *field) { return sm_rows_text(a->row, field); }
-static bool is_text(const audit *a, const char *field, const char *text) {
-    return strcmp(text_of(a, field), text) == 0;
-}
+static bool is_text(const audit *a, const char *field, const char *text) { return sm_rows_is(a->row, field, text); }
 static size_t size_of(const audit *a, const char *field) { return json_array_size(sm_json_get(a->row, field)); }
 static double or_zero(double value) { return isfinite(value) ? value : 0; }
 

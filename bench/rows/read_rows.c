@@ -26,6 +26,12 @@ void sm_rows_free(sm_rows *rows) {
 
 const char *sm_rows_text(const json_t *row, const char *name) { return sm_json_word(row, name); }
 
+bool sm_rows_has(const json_t *row, const char *name) { return sm_json_word(row, name)[0] != '\0'; }
+
+bool sm_rows_is(const json_t *row, const char *name, const char *text) {
+    return strcmp(sm_json_word(row, name), text) == 0;
+}
+
 const char *sm_rows_flag(const json_t *args, const char *name) {
     const size_t length = strlen(name) + 2;
     SM_EACH(value, args) {
@@ -38,9 +44,7 @@ const char *sm_rows_flag(const json_t *args, const char *name) {
     return NULL;
 }
 
-const char *sm_rows_own_code(const json_t *row) {
-    return sm_rows_text(row, "own_kernels")[0] != '\0' ? "own code" : "";
-}
+const char *sm_rows_own_code(const json_t *row) { return sm_rows_has(row, "own_kernels") ? "own code" : ""; }
 
 bool sm_rows_is_exact(const json_t *row) {
     const char *precision = sm_rows_text(row, "precision");
@@ -145,7 +149,7 @@ static void complete(json_t *row) {
     SM_STATS_FIELDS(X)
 #undef X
     fill_in(row, "noise_percent", noise);
-    if (n > 0 && sm_rows_text(row, "noise_verdict")[0] == '\0') {
+    if (n > 0 && !sm_rows_has(row, "noise_verdict")) {
         json_object_set_new(row, "noise_verdict",
                             json_string(sm_noise_name(sm_judge_noise(noise, 100 * s.mad / s.median))));
     }
@@ -231,7 +235,7 @@ static bool is_rung(const json_t *object) {
     static const char *const texts[] = {"ladder", "shape", "device", "name", "rung"};
     bool all = json_is_number(sm_json_get(object, "ns"));
     for (size_t i = 0; i < SM_COUNT(texts); i++) {
-        all = all && sm_rows_text(object, texts[i])[0] != '\0';
+        all = all && sm_rows_has(object, texts[i]);
     }
     return all;
 }

@@ -41,6 +41,8 @@ sm_status sm_rows_parse(const char *name, const char *text, size_t size_bytes, s
 
 // A text field; "" if it is null, absent or not a text.
 const char *sm_rows_text(const json_t *row, const char *name);
+bool sm_rows_has(const json_t *row, const char *name); // another than ""
+bool sm_rows_is(const json_t *row, const char *name, const char *text);
 
 // The value of a flag in a row's run_args, by its name without dashes: "" of a switch; NULL: not given.
 const char *sm_rows_flag(const json_t *args, const char *name);

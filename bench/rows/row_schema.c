@@ -41,14 +41,14 @@ static void show_unaccounted(const json_t *record, const sm_column *column, char
 
 // The memory allocated on a device with its own memory; otherwise the process's peak.
 static void show_memory(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    bool own_memory = sm_rows_text(record, "gpu_info")[0] != '\0';
+    bool own_memory = sm_rows_has(record, "gpu_info");
     sm_text_bytes(sm_json_number(record, own_memory ? "device_peak_bytes" : column->name), text, size_bytes);
 }
 
 // How its loss was checked; ops by themselves have none.
 static void show_check(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    const char *check = sm_rows_text(record, sm_rows_text(record, "op")[0] != '\0' ? column->name : "loss_check");
-    snprintf(text, size_bytes, "%s", strcmp(sm_rows_text(record, "status"), "ok") == 0 ? check : "");
+    const char *check = sm_rows_text(record, sm_rows_has(record, "op") ? column->name : "loss_check");
+    snprintf(text, size_bytes, "%s", sm_rows_is(record, "status", "ok") ? check : "");
 }
 
 // For a terminal.
@@ -61,8 +61,7 @@ static void show_status(const json_t *record, SM_UNUSED const sm_column *column,
     const char *reason = sm_rows_text(record, "reason");
     const char *noise = sm_rows_text(record, "noise_verdict");
     const bool ok = strcmp(status, "ok") == 0;
-    const bool is_checked =
-        sm_rows_text(record, sm_rows_text(record, "op")[0] != '\0' ? "spot_check" : "loss_check")[0] != '\0';
+    const bool is_checked = sm_rows_has(record, sm_rows_text(record, "op")[0] != '\0' ? "spot_check" : "loss_check");
     const char *judged = !ok                             ? ""
                          : strcmp(noise, "noisy") == 0   ? ", noisy"
                          : strcmp(noise, "too few") == 0 ? ", few samples"

@@ -44,7 +44,7 @@ bool sm_score_is_work(const json_t *row) {
     const unsigned parts = SM_PART(SM_IDENTITY_WORK) | SM_PART(SM_FACTOR_OPTIMIZER);
     return sm_json_number(row, "model_n_params") == sm_json_number(frozen, "model_n_params") &&
            sm_json_number(row, "n_seq") == SM_SCORE_SEQ_LEN && (sm_identity_difference(row, frozen) & parts) == 0 &&
-           sm_rows_text(row, "loop.loader")[0] == '\0';
+           !sm_rows_has(row, "loop.loader");
 }
 
 // --- what it is worth ----------------------------------------------------------------------------------
@@ -92,13 +92,13 @@ static double slow_ns(const json_t *row) {
 }
 
 static bool is_same_device(const json_t *a, const json_t *b) {
-    const bool is_card = sm_rows_text(a, "gpu_info")[0] != '\0';
+    const bool is_card = sm_rows_has(a, "gpu_info");
     return strcmp(SM_ROWS_CHIP(a), SM_ROWS_CHIP(b)) == 0 &&
            (is_card || sm_json_number(a, "n_threads") == sm_json_number(b, "n_threads"));
 }
 
 static bool is_same_program(const json_t *a, const json_t *b) {
-    return strcmp(sm_rows_text(a, "backend_used"), sm_rows_text(b, "backend_used")) == 0;
+    return sm_rows_is(a, "backend_used", sm_rows_text(b, "backend_used"));
 }
 
 // Programs whose rows have what stepmark measures.
@@ -117,17 +117,17 @@ static bool is_score(const json_t *row) {
 // What a figure rests on: without it the others would be free.
 static bool lacks_ground(const json_t *row, char text[SM_SCORE_TEXT_SIZE]) {
     const double n_cpus = sm_json_number(row, "context.cpu.threads");
-    const char *lack = json_array_size(sm_json_get(row, "samples_ns")) == 0    ? "no samples"
-                       : sm_rows_text(row, "test_time")[0] == '\0'             ? "no date"
-                       : !is_own(row)                                          ? ""
-                       : !(sm_json_number(row, "peak_flops") > 0)              ? "no measured peak"
-                       : !(sm_json_number(row, "flops") > 0)                   ? "no count of FLOPs"
-                       : sm_rows_text(row, "loss_check")[0] == '\0'            ? "no check of its loss"
-                       : !(sm_json_number(row, "gradient_error") >= 0)         ? "no check of its gradients"
-                       : sm_rows_text(row, "context.device.driver")[0] == '\0' ? "no driver"
-                                                                               : "";
+    const char *lack = json_array_size(sm_json_get(row, "samples_ns")) == 0 ? "no samples"
+                       : !sm_rows_has(row, "test_time")                     ? "no date"
+                       : !is_own(row)                                       ? ""
+                       : !(sm_json_number(row, "peak_flops") > 0)           ? "no measured peak"
+                       : !(sm_json_number(row, "flops") > 0)                ? "no count of FLOPs"
+                       : !sm_rows_has(row, "loss_check")                    ? "no check of its loss"
+                       : !(sm_json_number(row, "gradient_error") >= 0)      ? "no check of its gradients"
+                       : !sm_rows_has(row, "context.device.driver")         ? "no driver"
+                                                                            : "";
     LACKS_IF(lack[0] != '\0', "it has %s", lack);
-    LACKS_IF(strcmp(sm_rows_text(row, "device"), "cpu") == 0 && sm_json_number(row, "n_threads") > n_cpus,
+    LACKS_IF(sm_rows_is(row, "device", "cpu") && sm_json_number(row, "n_threads") > n_cpus,
              "it has %.0f threads on %.0f processors", sm_json_number(row, "n_threads"), n_cpus);
     return false;
 }
@@ -137,7 +137,7 @@ static double computed(const json_t *row) { return 1e9 * work_flops * sm_json_nu
 
 static bool is_other_processor(const json_t *row, char text[SM_SCORE_TEXT_SIZE]) {
     const double n_threads = sm_json_number(row, "n_threads");
-    return sm_rows_text(row, "gpu_info")[0] == '\0' &&
+    return !sm_rows_has(row, "gpu_info") &&
            sm_datasheet_is_other(SM_ROWS_CHIP(row), sm_rows_text(row, "isa"), sm_rows_text(row, "precision"),
                                  n_threads > 0 ? (int)n_threads : 0, sm_json_number(row, "context.cpu.cores"),
                                  fmax(sm_json_number(row, "peak_flops"), computed(row)), text, SM_SCORE_TEXT_SIZE);
@@ -156,14 +156,13 @@ static bool is_too_fast(const json_t *row, const json_t *references, char text[S
              "its measured peak is %.3g of the datasheet of %s: it ran on another device",
              fmax(ceiling, datasheet > 0 ? computed(row) / datasheet : 0), SM_ROWS_CHIP(row));
     // A processor by its share of the peak, too, since those that share a name have other clocks.
-    const bool is_card = sm_rows_text(row, "gpu_info")[0] != '\0';
+    const bool is_card = sm_rows_has(row, "gpu_info");
     SM_EACH(reference, references) {
         const double rate = sm_json_number(row, "median_ts") / sm_json_number(reference, "median_ts");
         const double of_peak = sm_json_number(row, "mfu") / sm_json_number(reference, "mfu");
         const double factor = is_card || rate < of_peak ? rate : of_peak;
         LACKS_IF(is_same_device(row, reference) && is_same_program(row, reference) && is_score(reference) &&
-                     strcmp(sm_rows_text(row, "precision"), sm_rows_text(reference, "precision")) == 0 &&
-                     factor > most_of_reference,
+                     sm_rows_is(row, "precision", sm_rows_text(reference, "precision")) && factor > most_of_reference,
                  "its rate is %.3g times the reference score of the same device, %s", factor, SM_ROWS_CHIP(row));
     }
     return false;
@@ -183,7 +182,7 @@ bool sm_score_lacks(const json_t *row, const json_t *references, char text[SM_SC
 void sm_score_hold(json_t *rows, const json_t *references) {
     SM_EACH(row, rows) {
         char why[SM_SCORE_TEXT_SIZE];
-        const bool is_meant = sm_rows_text(row, "score")[0] != '\0' || sm_json_get(row, "block") != NULL;
+        const bool is_meant = sm_rows_has(row, "score") || sm_json_get(row, "block") != NULL;
         if (is_meant && strcmp(sm_rows_status(row), "ok") == 0 && sm_score_lacks(row, references, why)) {
             sm_row_withdraw(row, "error", why);
         }
@@ -216,7 +215,7 @@ static bool is_best_of_device(const json_t *row, const json_t *references) {
 static void append_share(const json_t *row, const json_t *reference, char *text) {
     const double factor = sm_json_number(row, "median_ts") / sm_json_number(reference, "median_ts");
     const double n_threads = sm_json_number(reference, "n_threads");
-    const bool is_card = sm_rows_text(reference, "gpu_info")[0] != '\0';
+    const bool is_card = sm_rows_has(reference, "gpu_info");
     const double shown = factor < 0.9 ? 1 / factor : factor;
     sm_append(text, SM_SCORE_TEXT_SIZE, "%s", text[0] != '\0' ? ", " : "");
     sm_append(text, SM_SCORE_TEXT_SIZE, factor < 0.9 ? "1/%.*f of " : "%.*f times ", shown < 3 ? 1 : 0, shown);
@@ -302,7 +301,7 @@ static json_t *make_record(const json_t *row, const json_t *references) {
         sm_json_copy(json_object(), row, "n_threads median_ts noise_percent precision mfu datasheet_mfu n_batch block");
     sm_json_put(record, {"program", sm_json_text(sm_rows_text(row, "backend_used"))},
                 {"system", sm_json_text(sm_rows_text(row, "context.os"))},
-                {"class", json_string(strcmp(sm_rows_text(row, "precision"), "fp32") == 0 ? "fp32" : "any")},
+                {"class", json_string(sm_rows_is(row, "precision", "fp32") ? "fp32" : "any")},
                 {"machine", sm_json_bytes(machine)},
                 {"date", sm_json_text(SM_TEXT_IN(16, "%.10s", sm_rows_text(row, "test_time")))},
                 {"whose", json_string(sm_json_get(row, "block") != NULL ? "a block" : "yours")});
@@ -316,7 +315,7 @@ static json_t *make_record(const json_t *row, const json_t *references) {
     return record;
 }
 
-static bool counts(const json_t *record) { return sm_rows_text(record, "reason")[0] == '\0'; }
+static bool counts(const json_t *record) { return !sm_rows_has(record, "reason"); }
 
 static int by_place(const void *a, const void *b) {
     const json_t *x = *(const json_t *const *)a;
@@ -352,8 +351,7 @@ json_t *sm_score_board(const json_t *rows, const json_t *references) {
     }
     qsort(records, n, sizeof(json_t *), by_place);
     for (size_t i = 0; i < n; i++) {
-        const bool is_next =
-            i > 0 && strcmp(sm_rows_text(records[i], "class"), sm_rows_text(records[i - 1], "class")) == 0;
+        const bool is_next = i > 0 && sm_rows_is(records[i], "class", sm_rows_text(records[i - 1], "class"));
         place = is_next ? place + 1 : 1;
         sm_json_set_new(records[i], "place", counts(records[i]) ? sm_json_integer(place) : json_null());
         json_array_append_new(board, records[i]);

@@ -299,7 +299,7 @@ sm_status cli_leaderboard(const cli_options *options) {
         const char *why = "they failed"; // or the reason of one with figures
         for (size_t i = json_array_size(refused); i-- > 0;) {
             const json_t *record = json_array_get(refused, i);
-            why = strcmp(sm_rows_text(record, "status"), "ok") == 0 ? sm_rows_text(record, "reason") : why;
+            why = sm_rows_is(record, "status", "ok") ? sm_rows_text(record, "reason") : why;
         }
         cli_note("%zu of %zu rows left out: %s%s", json_array_size(refused), json_array_size(rows), why,
                  options->out.page != NULL ? "; the page lists them" : "");

@@ -235,9 +235,9 @@ static sm_status run_trial(advice *a, const sm_trial *trial) {
     json_array_append(a->tried[at].rows, row);
     a->n_runs += isfinite(speed);
     sm_advisor_take(a->advisor,
-                    isfinite(speed)                                   ? SM_TRIAL_MEASURED
-                    : strcmp(sm_rows_text(row, "status"), "oom") == 0 ? SM_TRIAL_TOO_LARGE
-                                                                      : SM_TRIAL_FAILED,
+                    isfinite(speed)                    ? SM_TRIAL_MEASURED
+                    : sm_rows_is(row, "status", "oom") ? SM_TRIAL_TOO_LARGE
+                                                       : SM_TRIAL_FAILED,
                     speed);
     say_progress(a, trial, row, is_known);
     return SM_OK;
@@ -262,10 +262,10 @@ static void conclude_in_words(const advice *a, const json_t *records) {
         const char *verdict = sm_rows_text(record, "verdict");
         const bool is_faster = strcmp(verdict, "faster") == 0;
         winner = is_faster && json_is_true(json_object_get(record, "advised")) ? record : winner;
-        same = is_faster && same == NULL && sm_rows_text(record, "changes")[0] == '\0' ? record : same;
+        same = is_faster && same == NULL && !sm_rows_has(record, "changes") ? record : same;
         doubted = doubted == NULL && strcmp(verdict, "no verdict") == 0 ? record : doubted;
     }
-    same = winner != NULL && sm_rows_text(winner, "changes")[0] == '\0' ? winner : same;
+    same = winner != NULL && !sm_rows_has(winner, "changes") ? winner : same;
     const int64_t n_left = a->n_configurations - (int64_t)a->n_tried - a->n_too_large;
     if (a->n_too_large > 0) {
         snprintf(too_large, sizeof(too_large), " %lld more do not fit by estimate.", (long long)a->n_too_large);

@@ -26,7 +26,7 @@ static void release(repetition **r) {
 static sm_status find_flags(repetition *r) {
     const json_t *args = json_object_get(r->row, "run_args");
     const char *backend = sm_rows_text(r->row, "backend");
-    const bool was_loop = sm_rows_text(r->row, "loop.loader")[0] != '\0';
+    const bool was_loop = sm_rows_has(r->row, "loop.loader");
     if (json_array_size(args) > 0 && (!was_loop || cli_run_args_command(args) == CLI_LOOP)) {
         const size_t n = json_array_size(args);
         SM_TRY(cli_run_args_check(args));
@@ -97,8 +97,8 @@ static sm_status run_again(repetition *r, json_t **again) {
     }
     const cli_candidate *c = &r->candidate;
     char digest[SM_DIGEST_SIZE];
-    SM_TRY(sm_rows_text(r->row, "data_digest")[0] != '\0' ? check_data(r) : SM_OK);
-    if (sm_rows_text(r->row, "weights_digest")[0] != '\0') {
+    SM_TRY(sm_rows_has(r->row, "data_digest") ? check_data(r) : SM_OK);
+    if (sm_rows_has(r->row, "weights_digest")) {
         SM_TRY(cli_weights_digest(&c->run, digest));
         SM_TRY(check_digest(r, "weights_digest", c->run.model.weights != NULL ? c->run.model.weights : "--weights",
                             digest));
@@ -108,7 +108,7 @@ static sm_status run_again(repetition *r, json_t **again) {
     SM_TRY(cli_candidate_run(&r->sweeper, &r->flags, &r->candidate, again));
     static const char *const digests[] = {"data_digest", "weights_digest"};
     for (int i = 0; i < 2; i++) { // one that the row has none to compare with is not printed
-        if (sm_rows_text(r->row, digests[i])[0] == '\0') {
+        if (!sm_rows_has(r->row, digests[i])) {
             (void)json_object_set_new(*again, digests[i], json_null());
         }
     }

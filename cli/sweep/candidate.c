@@ -327,7 +327,7 @@ static sm_status run_process(measuring *m) {
         sm_json_set_new(m->row, "process_ns", sm_json_integer(end.wall_ns));
         sm_json_set_new(m->row, "process_peak_rss_bytes", sm_json_integer(end.peak_rss_bytes));
     }
-    const bool is_cut = m->row != NULL && strcmp(sm_rows_text(m->row, "stop_reason"), "interrupted") == 0;
+    const bool is_cut = m->row != NULL && sm_rows_is(m->row, "stop_reason", "interrupted");
     return status == SM_OK && is_cut ? SM_ERR_INTERRUPTED : status;
 }
 

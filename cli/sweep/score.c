@@ -35,18 +35,18 @@ static void print_row(json_t *row, bool is_cut, const json_t *references) {
         const char *what = is_machine ? doubt + 14 : doubt;
         printf("    busy: not to be quoted: %.*s\n", (int)strcspn(what, ";"), what);
         puts(is_machine ? "    end the other programs, then measure again" : "    measure again on an idle machine");
-    } else if (strcmp(sm_rows_text(row, "noise_verdict"), "too few") == 0) {
+    } else if (sm_rows_is(row, "noise_verdict", "too few")) {
         printf("    %.0f sample%s: too few for an interval%s", n_samples, sm_plural((size_t)n_samples),
                is_cut ? ", to end within two minutes; for more:\n" : "\n");
         if (is_cut) {
             printf("    stepmark score --backend %s --precision %s\n", sm_rows_text(row, "device"),
                    sm_rows_text(row, "precision"));
         }
-    } else if (strcmp(sm_rows_text(row, "noise_verdict"), "steady") != 0) {
+    } else if (!sm_rows_is(row, "noise_verdict", "steady")) {
         printf("    %.0f samples, and they are %s: measure again on a quiet machine\n", n_samples,
                sm_rows_text(row, "noise_verdict"));
     }
-    if (strcmp(sm_rows_text(row, "recompute"), "block") == 0) {
+    if (sm_rows_is(row, "recompute", "block")) {
         puts("    memory is short: the backward computes each block again");
     }
     fflush(stdout);
@@ -130,7 +130,7 @@ static sm_status measure_one(cli_sweep *s, int index, double samples_s, json_t *
     cli_configuration_set(c, sm_text_of("--max-time=%.0f", fmax(samples_s, least_samples_s)));
     SM_TRY(cli_candidate_look(&s->sweeper, c, s->candidate));
     SM_TRY(cli_sweep_measure(s, c, s->candidate, row));
-    if (*row != NULL && strcmp(sm_rows_text(*row, "status"), "oom") == 0 && strstr(c->key, recompute + 2) == NULL) {
+    if (*row != NULL && sm_rows_is(*row, "status", "oom") && strstr(c->key, recompute + 2) == NULL) {
         // Appends a configuration once more with the least memory: one sequence, and recomputation.
         SM_TRY(cli_sweep_plan_derive(&s->plan, c, 1, SM_SCORE_SEQ_LEN));
         cli_configuration_set(&s->plan.items[s->plan.n - 1], sm_strdup(recompute));

@@ -38,7 +38,7 @@ static bool key_has(const char *key, const char *flag, const char *value) {
 // configuration without.
 static bool names_its_code(const json_t *row) {
     const char *key = sm_rows_text(row, "sweep_key");
-    bool names_any = sm_rows_text(row, "own_kernels")[0] == '\0';
+    bool names_any = !sm_rows_has(row, "own_kernels");
     bool names_all = true;
     for (int i = 0; i < cli_flag_count(); i++) {
         const cli_flag *flag = cli_flag_at(i);
@@ -253,7 +253,7 @@ static sm_status sweep_find(cli_sweep *s, int index) {
     B = known != NULL && job.B > 0 && T == s->candidate->job.T && B >= job.B ? job.B - 1 : B;
     while (B > 0) {
         SM_TRY(probe(s, index, B, T, &row));
-        if (strcmp(sm_rows_text(row, "status"), "oom") != 0) {
+        if (!sm_rows_is(row, "status", "oom")) {
             break;
         }
         failed_B = B;
@@ -315,7 +315,7 @@ static sm_status run_one(cli_sweep *s, int index) {
     }
     SM_TRY(row != NULL && prints_at_once(o) ? print_row(s, row) : SM_OK);
     SM_TRY(status);
-    bool is_oom = row != NULL && strcmp(sm_rows_text(row, "status"), "oom") == 0;
+    bool is_oom = row != NULL && sm_rows_is(row, "status", "oom");
     return search || (is_oom && o->sweep.find_batch) ? sweep_find(s, index) : SM_OK;
 }
 
@@ -447,13 +447,12 @@ static sm_status print_rows(cli_sweep *s, outcome *o) {
     }
     json_array_foreach(s->rows, i, row) {
         const char *reason = sm_rows_text(row, "reason");
-        const bool is_late = strcmp(sm_rows_text(row, "status"), "timeout") == 0;
-        if (strcmp(sm_rows_text(row, "status"), "ok") == 0 ||
-            (is_late && json_array_size(json_object_get(row, "samples_ns")) > 0)) {
+        const bool is_late = sm_rows_is(row, "status", "timeout");
+        if (sm_rows_is(row, "status", "ok") || (is_late && json_array_size(json_object_get(row, "samples_ns")) > 0)) {
             o->n_ok++;
             continue;
         }
-        o->n_failed += is_late || strcmp(sm_rows_text(row, "status"), "error") == 0;
+        o->n_failed += is_late || sm_rows_is(row, "status", "error");
         o->one_reason = o->reason == NULL || (o->one_reason && strcmp(reason, o->reason) == 0);
         o->reason = o->reason == NULL ? reason : o->reason;
     }
