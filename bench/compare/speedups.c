@@ -159,9 +159,8 @@ static json_t *times_of_attention(const json_t *rows, size_t *n_doubted, size_t 
         }
         if (doubt[0] == '\0' && sm_json_number(row, "median_ns") > 0) {
             name_of_op(row, name);
-            json_t *of_row = json_pack("{s:{s:{s:O}}}", name, length, op, sm_json_get(row, "median_ns"));
+            SM_OWN(json_t) *of_row = json_pack("{s:{s:{s:O}}}", name, length, op, sm_json_get(row, "median_ns"));
             json_object_update_recursive(times, of_row);
-            json_decref(of_row);
         }
     }
     return times;

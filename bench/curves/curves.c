@@ -353,14 +353,13 @@ static json_t *curve_json(const sm_curve *c) {
 
 sm_status sm_curves_page(const sm_curves *curves, unsigned how, FILE *out) {
     json_t *all = json_array();
-    json_t *records = sm_curves_records(curves);
+    SM_OWN(json_t) *records = sm_curves_records(curves);
     for (size_t k = 0; k < curves->n; k++) {
         json_array_append_new(all, curve_json(&curves->curves[k]));
     }
     json_t *page =
         json_pack("{s:o, s:o, s:o, s:o}", "answer", sm_curves_answer(curves), "warnings", sm_curves_warnings(curves),
                   "curves", all, "table", sm_page_table(&sm_curves_table, records));
-    json_decref(records);
     sm_page_write(out, curves->n == 1 ? "A training" : "Trainings", (const char *const[2]){"curves.js"}, how, page);
     return SM_OK;
 }

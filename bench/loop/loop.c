@@ -240,7 +240,7 @@ static json_t *samples_of(const sm_loop *l) {
     };
     json_t *samples = json_object();
     for (int phase = SM_STEP_PHASE_COUNT; phase >= 0; phase--) {
-        json_t *values = json_array();
+        SM_OWN(json_t) *values = json_array();
         bool has_time = phase == SM_STEP_PHASE_COUNT;
         for (int i = 0; i < l->n_apart; i++) {
             const sm_step_phases *p = &l->apart[i].phases;
@@ -251,7 +251,6 @@ static json_t *samples_of(const sm_loop *l) {
         if (has_time) {
             json_object_set(samples, members[phase], values);
         }
-        json_decref(values);
     }
     return samples;
 }

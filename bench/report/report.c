@@ -395,11 +395,10 @@ static json_t *make_loops(const report_rows *report) {
         const report_row *row = &report->rows[i];
         if (is_loop(row)) {
             const report_row *baseline = baseline_of(report, row);
-            json_t *records = sm_loop_records(row->json, baseline != NULL ? baseline->json : NULL);
+            SM_OWN(json_t) *records = sm_loop_records(row->json, baseline != NULL ? baseline->json : NULL);
             json_array_append_new(loops, json_pack("{s:i, s:o, s:o}", "row", row->index, "baseline",
                                                    baseline != NULL ? json_integer(baseline->index) : json_null(),
                                                    "phases", sm_page_table(&sm_loop_table, records)));
-            json_decref(records);
         }
     }
     return loops;

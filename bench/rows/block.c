@@ -194,13 +194,12 @@ static char *make(const json_t *rows, size_t n_rows) {
         json_array_append_new(facts, facts_of(json_array_get(rows, i)));
     }
     SM_FREED char *json = json_dumps(facts, JSON_COMPACT | JSON_REAL_PRECISION(7));
-    json_t *read = json_loads(json, 0, NULL); // the lines are of the rounded figures, as a reader has them
+    SM_OWN(json_t) *read = json_loads(json, 0, NULL); // the lines are of the rounded figures, as a reader has them
     for (size_t i = 0; i < n_rows; i++) {
         char line[SM_BLOCK_LINE_SIZE];
         sm_block_line(json_array_get(read, i), line);
         fprintf(out, "    %s\n", line);
     }
-    json_decref(read);
     SM_FREED unsigned char *bytes = compress_text(json, &size_bytes);
     sm_digest_bytes(json, strlen(json), digest);
     fprintf(out, "    %s%s]", header, digest);
@@ -355,9 +354,8 @@ static bool lines_agree(const char *at, const char *end, const json_t *rows) {
         bool agrees = false;
         for (size_t i = 0; i < json_array_size(rows) && !agrees; i++) {
             sm_block_line(json_array_get(rows, i), line);
-            char *expected = plain(line, line + strlen(line));
+            SM_FREED char *expected = plain(line, line + strlen(line));
             agrees = strncmp(found, expected, strlen(expected)) == 0;
-            free(expected);
         }
         n += is_line(found, name);
         last_wrong = is_line(found, name) && !agrees ? n : last_wrong;

@@ -29,22 +29,21 @@ static void put_line(FILE *out, const json_t *value) {
 }
 
 void sm_bundle_make(const json_t *rows, const json_t *machine, char **text, size_t *size_bytes) {
-    char *body = NULL;
+    SM_FREED char *body = NULL;
     size_t body_bytes = 0;
     char header[HEADER_SIZE], created[32];
     const time_t now = time(NULL);
     struct tm utc;
     FILE *out = sm_memstream(&body, &body_bytes);
     strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    json_t *facts = json_pack("{s:O, s:s, s:s}", "machine", machine, "created", created, "program", sm_build.version);
+    SM_OWN(json_t) *facts =
+        json_pack("{s:O, s:s, s:s}", "machine", machine, "created", created, "program", sm_build.version);
     put_line(out, facts);
-    json_decref(facts);
     SM_EACH(row, rows) { put_line(out, row); }
     sm_memstream_close(out);
     write_header(body, body_bytes, header);
     *size_bytes = strlen(header) + body_bytes;
     *text = sm_text_of("%s%s", header, body);
-    free(body);
 }
 
 // --- reading -----------------------------------------------------------------------------------------

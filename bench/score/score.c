@@ -232,7 +232,7 @@ static void append_share(const json_t *row, const json_t *reference, char *text)
 void sm_score_standing(const json_t *rows, const json_t *references, char text[SM_SCORE_TEXT_SIZE]) {
     enum { MOST_SHARES = 3 };
     const json_t *best = fastest(rows);
-    const json_t **sorted = sm_malloc((json_array_size(references) + 1) * sizeof(*sorted));
+    SM_FREED const json_t **sorted = sm_malloc((json_array_size(references) + 1) * sizeof(*sorted));
     const double training_tokens = 1e10;
     size_t n = 0;
     text[0] = '\0';
@@ -251,7 +251,6 @@ void sm_score_standing(const json_t *rows, const json_t *references, char text[S
     for (size_t i = 0; i < n && i < MOST_SHARES; i++) {
         append_share(best, sorted[n > MOST_SHARES ? i * (n - 1) / (MOST_SHARES - 1) : i], text);
     }
-    free(sorted);
     if (best != NULL) {
         const double days = training_tokens / sm_json_number(best, "median_ts") / 86400;
         sm_append(text, SM_SCORE_TEXT_SIZE, "%sten billion tokens take %.*f %s", n > 0 ? "; " : "", days < 10 ? 1 : 0,
@@ -328,7 +327,7 @@ static int by_place(const void *a, const void *b) {
 
 json_t *sm_score_board(const json_t *rows, const json_t *references) {
     size_t n = 0;
-    json_t **records = sm_malloc((json_array_size(rows) + 1) * sizeof(*records));
+    SM_FREED json_t **records = sm_malloc((json_array_size(rows) + 1) * sizeof(*records));
     json_t *board = json_array();
     SM_OWN(json_t) *seen = json_object();
     int place = 0;
@@ -356,7 +355,6 @@ json_t *sm_score_board(const json_t *rows, const json_t *references) {
         sm_json_set_new(records[i], "place", counts(records[i]) ? sm_json_integer(place) : json_null());
         json_array_append_new(board, records[i]);
     }
-    free(records);
     return board;
 }
 

@@ -190,7 +190,7 @@ sm_trend sm_steady_trend(const int64_t *samples, int64_t n) {
     if (n < SM_TREND_MIN_SAMPLES) {
         return (sm_trend){NAN, NAN};
     }
-    double *scratch = sm_malloc((size_t)(n > most_pairs ? n : most_pairs) * sizeof(*scratch));
+    SM_FREED double *scratch = sm_malloc((size_t)(n > most_pairs ? n : most_pairs) * sizeof(*scratch));
     const int64_t n_points = make_points(samples, n, scratch, points);
     int64_t n_pairs = 0, score = 0; // ascents less descents
     for (int64_t i = 0; i < n_points; i++) {
@@ -201,7 +201,6 @@ sm_trend sm_steady_trend(const int64_t *samples, int64_t n) {
     }
     sm_sort(scratch, n_pairs);
     const double rise = sm_stats_quantile(scratch, n_pairs, 0.5) * (double)(n_points - 1);
-    free(scratch);
     const double variance = kendall_variance(points, n_points);
     const double median = sm_stats_quantile(points, n_points, 0.5); // sorted by now
     const double distance = fabs((double)score) - 1;                // continuity

@@ -196,8 +196,7 @@ void sm_ci_write(const json_t *records, sm_format format, FILE *out) {
                     {"mhz_per_cpu", json_integer(0)}, {"cpu_scaling_enabled", json_false()}, {"caches", json_array()},
                     {"load_avg", json_array()}, {"library_version", json_string(sm_json_word(first, "build_commit"))},
                     {"library_build_type", json_string("release")}, {"json_schema_version", json_integer(1)});
-    json_t *google = sm_json_put(json_object(), {"context", context}, {"benchmarks", list});
+    SM_OWN(json_t) *google = sm_json_put(json_object(), {"context", context}, {"benchmarks", list});
     json_dumpf(is_google ? google : by_name, out, SM_JSON_DUMP_FLAGS | JSON_INDENT(2));
     fputc('\n', out);
-    json_decref(google);
 }

@@ -152,10 +152,9 @@ static void json_record(const sm_record_writer *w, json_t *record) {
     fputs(w->n_records > 0 ? ",\n  {" : "\n  {", w->out);
     const char *separator = "\n    ";
     json_object_foreach(record, key, value) {
-        json_t *name = json_string(key);
+        SM_OWN(json_t) *name = json_string(key);
         fputs(separator, w->out);
         dump(w, name);
-        json_decref(name);
         fputs(": ", w->out);
         dump(w, value);
         separator = ",\n    ";
@@ -217,9 +216,8 @@ static void csv_record(const sm_record_writer *w, const json_t *record) {
         } else if (json_is_number(value)) {
             dump(w, value);
         } else if (value != NULL && !json_is_null(value)) {
-            char *text = sm_json_dump(value);
+            SM_FREED char *text = sm_json_dump(value);
             put_csv_text(w->out, text);
-            free(text);
         }
     }
     fputs("\n", w->out);

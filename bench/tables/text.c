@@ -107,7 +107,7 @@ static void write_row(const sm_layout *l, size_t row, int width, FILE *out) {
         for (int j = 0; j < l->n_shown; j++) {
             const bool is_last = j + 1 == l->n_shown && total_width(l) > width;
             const int n_bytes = is_last ? (int)strlen(rest[j]) : part_of(rest[j], l->widths[j]);
-            char *part = sm_strndup(rest[j], (size_t)n_bytes);
+            SM_FREED char *part = sm_strndup(rest[j], (size_t)n_bytes);
             const int padding = is_last ? 0 : l->widths[j] - sm_text_width(part);
             const bool right = sm_layout_is_number(l, j);
             if (part[0] != '\0') {
@@ -119,7 +119,6 @@ static void write_row(const sm_layout *l, size_t row, int width, FILE *out) {
             column += l->widths[j] + GAP;
             rest[j] += n_bytes + (rest[j][n_bytes] == ' ');
             is_whole = is_whole && rest[j][0] == '\0';
-            free(part);
         }
         fputc('\n', out);
     }

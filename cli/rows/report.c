@@ -80,9 +80,8 @@ static sm_status write_table(const report *r, sm_format format, FILE *out) {
     }
     SM_FREED const sm_column *columns = chosen.columns;
     if (asked->n > 0 && (format == SM_FORMAT_JSON || format == SM_FORMAT_JSONL)) {
-        json_t *all = records;
+        SM_OWN(json_t) *all = records;
         records = sm_records_chosen(&chosen, all);
-        json_decref(all);
     }
     SM_TRY(sm_record_write_all(&table, format, out, records));
     if (!sm_format_is_read(format) || asked->n > 0) {

@@ -15,7 +15,7 @@ sm_status cli_join(const cli_options *options, sm_comm **comm) {
     int n_cores = 0;
     SM_TRY(sm_comm_open(&how, comm));
     cli_mute(sm_comm_rank(*comm) > 0);
-    sm_comm_fact *facts = sm_calloc((size_t)options->argc + 1, sizeof *facts);
+    SM_FREED sm_comm_fact *facts = sm_calloc((size_t)options->argc + 1, sizeof *facts);
     int n = 0;
     for (int i = 2; i < options->argc; i++) { // "--lr" "0.1"; "--lr=0.1" counts as the same
         const char *name = options->argv[i];
@@ -27,9 +27,7 @@ sm_status cli_join(const cli_options *options, sm_comm **comm) {
         facts[place] = (sm_comm_fact){name, has_value ? options->argv[++i] : ""}; // the last value counts
         n += place == n;
     }
-    const sm_status status = sm_comm_compare(*comm, SM_OK, facts, n, "start all with the same arguments");
-    free(facts);
-    SM_TRY(status);
+    SM_TRY(sm_comm_compare(*comm, SM_OK, facts, n, "start all with the same arguments"));
     return options->device.cpu_mask == NULL ? sm_comm_bind(*comm, &n_cores) : SM_OK;
 }
 

@@ -138,17 +138,15 @@ sm_status cli_find_weights(const char *folder, char weights[PATH_MAX]) {
     if (!found && snprintf(inner, sizeof(inner), "%s/checkpoints", folder) < (int)sizeof(inner) &&
         access(inner, F_OK) == 0) {
         // The last checkpoint of a training that has not ended.
-        int64_t *steps = NULL;
+        SM_FREED int64_t *steps = NULL;
         int n = 0;
         SM_TRY(sm_checkpoint_list(folder, &steps, &n));
-        const int64_t step = n > 0 ? steps[0] : 0;
-        free(steps);
         SM_FAIL_IF(n == 0, SM_ERR_IO,
                    "%s: a training that has not ended, and has no checkpoint yet; train --save-every N writes them",
                    folder);
-        SM_FAIL_IF(snprintf(weights, PATH_MAX, "%s/checkpoints/step-%lld", folder, (long long)step) >= PATH_MAX,
+        SM_FAIL_IF(snprintf(weights, PATH_MAX, "%s/checkpoints/step-%lld", folder, (long long)steps[0]) >= PATH_MAX,
                    SM_ERR_IO, "%.100s...: the path is too long", folder);
-        cli_note("%s: has not ended; its last checkpoint, of step %lld, is used", folder, (long long)step);
+        cli_note("%s: has not ended; its last checkpoint, of step %lld, is used", folder, (long long)steps[0]);
         return SM_OK;
     }
     snprintf(weights, PATH_MAX, "%s", folder);

@@ -173,15 +173,14 @@ static sm_status take_question(evaluation *e, const sm_question *question) {
     e->n_right_norm += best_norm == question->label;
     if (e->scores != NULL) {
         // The scores of a question's endings as a line: sums of log-probabilities, and of how many tokens.
-        json_t *scores = json_pack("{s:I, s:I, s:[], s:[]}", "line", (json_int_t)question->line, "label",
-                                   (json_int_t)question->label, "log_probability", "n_tokens");
+        SM_OWN(json_t) *scores = json_pack("{s:I, s:I, s:[], s:[]}", "line", (json_int_t)question->line, "label",
+                                           (json_int_t)question->label, "log_probability", "n_tokens");
         for (size_t i = 0; i < question->n_endings; i++) {
             json_array_append_new(json_object_get(scores, "log_probability"), sm_json_real(-sums[i]));
             json_array_append_new(json_object_get(scores, "n_tokens"), json_integer(n_tokens[i]));
         }
         json_dumpf(scores, e->scores, JSON_COMPACT);
         fputc('\n', e->scores);
-        json_decref(scores);
     }
     return SM_OK;
 }

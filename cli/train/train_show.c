@@ -155,7 +155,7 @@ static void put_bar(const cli_train_show *show, const sm_train_progress *p, int 
 static void show_screen(const cli_train_show *show, const sm_train_progress *progress, bool at_once) {
     static plot p; // static because of its cells
     const sm_train_step *s = &show->last;
-    char *text = NULL;
+    SM_FREED char *text = NULL;
     size_t size_bytes;
     const int terminal_width = sm_screen_width(stderr) - 1; // the last column would wrap on some terminals
     const int width = terminal_width < MOST_WIDTH ? terminal_width : MOST_WIDTH;
@@ -203,7 +203,6 @@ static void show_screen(const cli_train_show *show, const sm_train_progress *pro
     if (fclose(out) == 0) {
         cli_live_lines(text);
     }
-    free(text);
 }
 
 // --- lines -------------------------------------------------------------------------------------------
