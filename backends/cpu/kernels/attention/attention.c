@@ -4,41 +4,10 @@
 // that some row of it may see, s < t1 and from the start of the first row's document, their softmax, and the product
 // with the values, each by one small BLAS call on copies in this thread's scratch. Backward, dk and dv gather from all
 // rows of all heads that share them, so a head of keys and values belongs to one thread.
-#include <math.h>
-
 #include "backends/cpu/blas.h"
-#include "backends/cpu/common/kernel.h"
-#include "backends/cpu/common/math.h"
+#include "backends/cpu/kernels/attention/head.h"
 
 enum { BLOCK_ROWS = 64 };
-
-// Position of one head of one sequence: q, k, v are columns of qkv (B,T,(NH+2NKV)HS).
-typedef struct {
-    int64_t T, C, HS;
-    int64_t index;                        // b*NH + h
-    int64_t group;                        // heads that share its keys and values
-    int64_t ld_qkv;                       // elements of a row of qkv
-    int64_t q_offset, k_offset, v_offset; // of its first elements in qkv
-    int64_t y_offset;                     // of its first element in y (B,T,C)
-    const int32_t *starts;                // (T): the first key that each row sees; NULL: 0
-    float scale;
-} head;
-
-static head find_head(const host_op *op, const sm_tensor *y, const int32_t *starts, int64_t index) {
-    const int64_t NH = op->op->attr.n_head;
-    const int64_t NKV = op->op->attr.n_kv_head;
-    const int64_t h = index % NH;
-    const int64_t row = index / NH * y->dims[1];
-    head d = {.T = y->dims[1], .C = y->dims[2], .HS = y->dims[2] / NH, .index = index, .group = NH / NKV};
-    d.ld_qkv = d.C + 2 * NKV * d.HS;
-    d.q_offset = row * d.ld_qkv + h * d.HS;
-    d.k_offset = row * d.ld_qkv + (NH + h / d.group) * d.HS;
-    d.v_offset = d.k_offset + NKV * d.HS;
-    d.y_offset = row * d.C + h * d.HS;
-    d.starts = starts == NULL ? NULL : starts + row;
-    d.scale = 1.0f / sqrtf((float)d.HS);
-    return d;
-}
 
 static int64_t first_key(const head *h, int64_t t) { return h->starts == NULL ? 0 : h->starts[t]; }
 
@@ -99,9 +68,8 @@ static void softmax_row(const head *h, int64_t t, int64_t key0, int64_t end, flo
 }
 
 // Dropout's factors of row t of the head, over n keys from key0 on.
-static void row_factors(const cpu_dropout_rule *rule, const head *h, int64_t t, int64_t key0, int64_t n,
-                        float *factors) {
-    cpu_dropout_factors(rule, (uint64_t)((h->index * h->T + t) * h->T + key0), n, factors);
+static void row_factors(const head *h, int64_t t, int64_t key0, int64_t n, float *factors) {
+    cpu_dropout_factors(&h->dropout, (uint64_t)(att_row(h, t) + key0), n, factors);
 }
 
 static void multiply_row(float *x, const float *by, int64_t n) {
@@ -111,41 +79,41 @@ static void multiply_row(float *x, const float *by, int64_t n) {
     }
 }
 
+#define FORWARD_AREAS(AREA)                                           \
+    AREA(float, scores, BLOCK_ROWS * h->T) /* (BLOCK_ROWS, n_keys) */ \
+    AREA(float, factors, h->T)             /* (n_keys) */             \
+    AREA(float, q, BLOCK_ROWS * h->HS)     /* (BLOCK_ROWS, HS) */     \
+    AREA(float, result, BLOCK_ROWS * h->HS)                           \
+    AREA(float, k, h->T * h->HS) /* (n_keys, HS) */                   \
+    AREA(float, v, h->T * h->HS)
+DEFINE_SCRATCH(forward, FORWARD_AREAS, const head *h)
+
 CPU_SCRATCH(attention_forward) {
-    const sm_tensor *y = op->out_tensor[SM_OUT(attention_forward, y)];
-    const int64_t T = y->dims[1];
-    const int64_t HS = y->dims[2] / op->op->attr.n_head;
-    return (size_t)((BLOCK_ROWS + 1) * T + 2 * BLOCK_ROWS * HS + 2 * T * HS) * sizeof(float);
+    const head h = find_head(op, op->out_tensor[SM_OUT(attention_forward, y)], NULL, NULL, 0);
+    return forward_scratch_bytes(&h);
 }
 
 static void forward_block(const host_op *op, const head *h, int64_t t0, int64_t t1, float *scratch) {
     const cpu_data *qkv = op->in[SM_IN(attention_forward, qkv)];
-    cpu_data *y = (cpu_data *)op->out[SM_OUT(attention_forward, y)] + h->y_offset;
+    cpu_data *y = (cpu_data *)op->out[SM_OUT(attention_forward, y)] + h->y_offset_elems;
     cpu_data *att = op->out[SM_OUT(attention_forward, att)];
     const int64_t key0 = first_key(h, t0);
     const int64_t n_keys = t1 - key0;
-    float *scores = scratch;                     // (BLOCK_ROWS, n_keys)
-    float *factors = scores + BLOCK_ROWS * h->T; // (n_keys)
-    float *q = factors + h->T;                   // (BLOCK_ROWS, HS)
-    float *result = q + BLOCK_ROWS * h->HS;      // (BLOCK_ROWS, HS)
-    float *k = result + BLOCK_ROWS * h->HS;      // (n_keys, HS)
-    float *v = k + h->T * h->HS;                 // (n_keys, HS)
-    const double p = op->op->attr.dropout_p;
-    cpu_dropout_rule rule = cpu_dropout_make(p, op->op->attr.rng_key, op->in[SM_IN(attention_forward, rng_step)]);
-    gather(h, qkv + h->q_offset, h->ld_qkv, t0, t1, q);
-    gather(h, qkv + h->k_offset, h->ld_qkv, key0, t1, k);
-    gather(h, qkv + h->v_offset, h->ld_qkv, key0, t1, v);
-    small_gemm(false, true, t1 - t0, n_keys, h->HS, h->scale, q, h->HS, k, false, scores);
+    const forward_scratch s = forward_carve(scratch, h);
+    gather(h, qkv + h->q_offset_elems, h->ld_qkv, t0, t1, s.q);
+    gather(h, qkv + h->k_offset_elems, h->ld_qkv, key0, t1, s.k);
+    gather(h, qkv + h->v_offset_elems, h->ld_qkv, key0, t1, s.v);
+    small_gemm(false, true, t1 - t0, n_keys, h->HS, h->scale, s.q, h->HS, s.k, false, s.scores);
     for (int64_t t = t0; t < t1; t++) {
-        float *row = scores + (t - t0) * n_keys;
+        float *row = s.scores + (t - t0) * n_keys;
         softmax_row(h, t, key0, t1, row, att + att_row(h, t));
-        if (p > 0) {
-            row_factors(&rule, h, t, key0, n_keys, factors);
-            multiply_row(row, factors, n_keys);
+        if (h->drops) {
+            row_factors(h, t, key0, n_keys, s.factors);
+            multiply_row(row, s.factors, n_keys);
         }
     }
-    small_gemm(false, false, t1 - t0, h->HS, n_keys, 1.0f, scores, n_keys, v, false, result);
-    scatter(h, result, t0, t1, y, h->C);
+    small_gemm(false, false, t1 - t0, h->HS, n_keys, 1.0f, s.scores, n_keys, s.v, false, s.result);
+    scatter(h, s.result, t0, t1, y, h->ld_y);
 }
 
 CPU_KERNEL(attention_forward) {
@@ -154,7 +122,7 @@ CPU_KERNEL(attention_forward) {
     int64_t n_blocks = (y->dims[1] + BLOCK_ROWS - 1) / BLOCK_ROWS;
     // Blocks grow with t, so they are dealt out like cards.
     for (int64_t unit = team->thread; unit < n_heads * n_blocks; unit += team->n_threads) {
-        head h = find_head(op, y, op->in[SM_IN(attention_forward, starts)], unit / n_blocks);
+        const head h = FIND_HEAD(attention_forward, op, y, unit / n_blocks);
         int64_t t0 = unit % n_blocks * BLOCK_ROWS;
         int64_t t1 = t0 + BLOCK_ROWS < h.T ? t0 + BLOCK_ROWS : h.T;
         forward_block(op, &h, t0, t1, team->scratch[team->thread]);
@@ -162,33 +130,22 @@ CPU_KERNEL(attention_forward) {
 }
 
 // Scratch of the backward pass: a head's operands and gradients, and one block of rows.
-typedef struct {
-    float *q, *k, *v, *dy;     // (T, HS)
-    float *dq, *dk, *dv;       // (T, HS); dk and dv of all heads that share them
-    float *att, *ds, *factors; // (BLOCK_ROWS, T); of one row: (T)
-} backward_scratch;
+#define BACKWARD_AREAS(AREA)                                                   \
+    AREA(float, q, h->T * h->HS) /* (T, HS), like those up to dv */            \
+    AREA(float, k, h->T * h->HS)                                               \
+    AREA(float, v, h->T * h->HS)                                               \
+    AREA(float, dy, h->T * h->HS)                                              \
+    AREA(float, dq, h->T * h->HS)                                              \
+    AREA(float, dk, h->T * h->HS) /* of all heads that share it; dv follows */ \
+    AREA(float, dv, h->T * h->HS)                                              \
+    AREA(float, att, BLOCK_ROWS * h->T) /* (BLOCK_ROWS, T) */                  \
+    AREA(float, ds, BLOCK_ROWS * h->T)                                         \
+    AREA(float, factors, h->T)
+DEFINE_SCRATCH(backward, BACKWARD_AREAS, const head *h)
 
 CPU_SCRATCH(attention_backward) {
-    const int64_t T = op->in_tensor[SM_IN(attention_backward, dy)]->dims[1];
-    const int64_t HS = op->in_tensor[SM_IN(attention_backward, dy)]->dims[2] / op->op->attr.n_head;
-    return (size_t)(7 * T * HS + (2 * BLOCK_ROWS + 1) * T) * sizeof(float);
-}
-
-static backward_scratch backward_carve(const head *h, float *scratch) {
-    const int64_t rows = h->T * h->HS;
-    backward_scratch s = {scratch,
-                          scratch + rows,
-                          scratch + 2 * rows,
-                          scratch + 3 * rows,
-                          scratch + 4 * rows,
-                          scratch + 5 * rows,
-                          scratch + 6 * rows,
-                          scratch + 7 * rows,
-                          NULL,
-                          NULL};
-    s.ds = s.att + BLOCK_ROWS * h->T;
-    s.factors = s.ds + BLOCK_ROWS * h->T;
-    return s;
+    const head h = find_head(op, op->in_tensor[SM_IN(attention_backward, dy)], NULL, NULL, 0);
+    return backward_scratch_bytes(&h);
 }
 
 // One row: da (of the dropped weights) becomes ds, of n keys; those that the row does not see have weights of 0.
@@ -207,8 +164,6 @@ static void score_gradient_row(const float *att, const float *factors, float *da
 
 static void backward_block(const host_op *op, const head *h, int64_t t0, int64_t t1, const backward_scratch *s) {
     const cpu_data *att = op->in[SM_IN(attention_backward, att)];
-    const double p = op->op->attr.dropout_p;
-    cpu_dropout_rule rule = cpu_dropout_make(p, op->op->attr.rng_key, op->in[SM_IN(attention_backward, rng_step)]);
     const int64_t rows = t1 - t0;
     const int64_t key0 = first_key(h, t0);
     const int64_t n_keys = t1 - key0;
@@ -221,11 +176,11 @@ static void backward_block(const host_op *op, const head *h, int64_t t0, int64_t
         for (int64_t i = 0; i < n_keys; i++) {
             row[i] = cpu_widen(stored[i]);
         }
-        if (p > 0) {
-            row_factors(&rule, h, t, key0, n_keys, s->factors);
+        if (h->drops) {
+            row_factors(h, t, key0, n_keys, s->factors);
         }
-        score_gradient_row(row, p > 0 ? s->factors : NULL, s->ds + (t - t0) * n_keys, n_keys);
-        if (p > 0) {
+        score_gradient_row(row, h->drops ? s->factors : NULL, s->ds + (t - t0) * n_keys, n_keys);
+        if (h->drops) {
             multiply_row(row, s->factors, n_keys);
         }
     }
@@ -239,24 +194,24 @@ CPU_KERNEL(attention_backward) {
     const int64_t group = op->op->attr.n_head / op->op->attr.n_kv_head;
     const cpu_range mine = cpu_my_rows(team, dy->dims[0] * op->op->attr.n_kv_head);
     for (int64_t index = mine.first * group; index < mine.end * group; index++) {
-        head h = find_head(op, dy, op->in[SM_IN(attention_backward, starts)], index);
-        backward_scratch s = backward_carve(&h, team->scratch[team->thread]);
+        const head h = FIND_HEAD(attention_backward, op, dy, index);
+        const backward_scratch s = backward_carve(team->scratch[team->thread], &h);
         const cpu_data *qkv = op->in[SM_IN(attention_backward, qkv)];
         cpu_data *dqkv = op->out[SM_OUT(attention_backward, dqkv)];
-        gather(&h, qkv + h.q_offset, h.ld_qkv, 0, h.T, s.q);
-        gather(&h, (const cpu_data *)op->in[SM_IN(attention_backward, dy)] + h.y_offset, h.C, 0, h.T, s.dy);
+        gather(&h, qkv + h.q_offset_elems, h.ld_qkv, 0, h.T, s.q);
+        gather(&h, (const cpu_data *)op->in[SM_IN(attention_backward, dy)] + h.y_offset_elems, h.ld_y, 0, h.T, s.dy);
         if (index % group == 0) {
-            gather(&h, qkv + h.k_offset, h.ld_qkv, 0, h.T, s.k);
-            gather(&h, qkv + h.v_offset, h.ld_qkv, 0, h.T, s.v);
+            gather(&h, qkv + h.k_offset_elems, h.ld_qkv, 0, h.T, s.k);
+            gather(&h, qkv + h.v_offset_elems, h.ld_qkv, 0, h.T, s.v);
             memset(s.dk, 0, 2 * (size_t)(h.T * h.HS) * sizeof(float)); // and dv, which follows
         }
         for (int64_t t0 = 0; t0 < h.T; t0 += BLOCK_ROWS) {
             backward_block(op, &h, t0, t0 + BLOCK_ROWS < h.T ? t0 + BLOCK_ROWS : h.T, &s);
         }
-        scatter(&h, s.dq, 0, h.T, dqkv + h.q_offset, h.ld_qkv);
+        scatter(&h, s.dq, 0, h.T, dqkv + h.q_offset_elems, h.ld_qkv);
         if (index % group == group - 1) {
-            scatter(&h, s.dk, 0, h.T, dqkv + h.k_offset, h.ld_qkv);
-            scatter(&h, s.dv, 0, h.T, dqkv + h.v_offset, h.ld_qkv);
+            scatter(&h, s.dk, 0, h.T, dqkv + h.k_offset_elems, h.ld_qkv);
+            scatter(&h, s.dv, 0, h.T, dqkv + h.v_offset_elems, h.ld_qkv);
         }
     }
 }

@@ -264,13 +264,11 @@ CPU_KERNEL(flash_attention_forward) {
     const int64_t n_heads = y->dims[0] * op->op->attr.n_head;
     const int64_t n_parts = cpu_head_parts(team, n_heads, cpu_divide_up(y->dims[1], TILE));
     const int64_t n_units = n_heads * n_parts;
-    const uint32_t *rng_step = op->in[SM_IN(flash_attention_forward, rng_step)];
-    const int32_t *starts = op->in[SM_IN(flash_attention_forward, starts)];
     int turn = 0;
     int64_t unit;
     while ((unit = cpu_next_unit(team, n_units, &turn)) >= 0) {
-        const head h = find_head(op, y, rng_step, starts, unit / n_parts);
-        const head next = find_head(op, y, rng_step, starts, (unit + 1) / n_parts);
+        const head h = FIND_HEAD(flash_attention_forward, op, y, unit / n_parts);
+        const head next = FIND_HEAD(flash_attention_forward, op, y, (unit + 1) / n_parts);
         const forward_scratch s = forward_carve(team->scratch[team->thread], &h);
         const cpu_data *qkv = op->in[SM_IN(flash_attention_forward, qkv)];
         int64_t n_packed = 0;
@@ -430,14 +428,12 @@ CPU_KERNEL(flash_attention_backward) {
     const sm_tensor *dy = op->in_tensor[SM_IN(flash_attention_backward, dy)];
     const int64_t group = op->op->attr.n_head / op->op->attr.n_kv_head;
     const int64_t n_units = dy->dims[0] * op->op->attr.n_kv_head;
-    const uint32_t *rng_step = op->in[SM_IN(flash_attention_backward, rng_step)];
-    const int32_t *starts = op->in[SM_IN(flash_attention_backward, starts)];
     int turn = 0;
     int64_t unit;
     while ((unit = cpu_next_unit(team, n_units, &turn)) >= 0) {
         for (int64_t index = unit * group; index < (unit + 1) * group; index++) {
-            const head h = find_head(op, dy, rng_step, starts, index);
-            const head next = find_head(op, dy, rng_step, starts, index + 1);
+            const head h = FIND_HEAD(flash_attention_backward, op, dy, index);
+            const head next = FIND_HEAD(flash_attention_backward, op, dy, index + 1);
             const backward_scratch s = backward_carve(team->scratch[team->thread], &h);
             cpu_data *dq = (cpu_data *)op->out[SM_OUT(flash_attention_backward, dqkv)] + h.q_offset_elems;
             for (int64_t tile = 0; tile < h.n_tiles; tile++) {

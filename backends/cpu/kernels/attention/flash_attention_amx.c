@@ -470,15 +470,13 @@ void ISA(cpu_flash_attention_forward)(const host_op *op, const cpu_team *team) {
     const int64_t n_heads = y->dims[0] * op->op->attr.n_head;
     const int64_t n_parts = cpu_head_parts(team, n_heads, divide(y->dims[1], y->dims[2] / op->op->attr.n_head).blocks);
     const int64_t n_units = n_heads * n_parts;
-    const uint32_t *rng_step = op->in[SM_IN(flash_attention_forward, rng_step)];
-    const int32_t *starts = op->in[SM_IN(flash_attention_forward, starts)];
     const cpu_data *qkv = op->in[SM_IN(flash_attention_forward, qkv)];
     int turn = 0;
     int64_t unit;
     cpu_product_begin();
     while ((unit = cpu_next_unit(team, n_units, &turn)) >= 0) {
-        const head h = find_head(op, y, rng_step, starts, unit / n_parts);
-        const head next = find_head(op, y, rng_step, starts, (unit + 1) / n_parts);
+        const head h = FIND_HEAD(flash_attention_forward, op, y, unit / n_parts);
+        const head next = FIND_HEAD(flash_attention_forward, op, y, (unit + 1) / n_parts);
         division d = divide(h.T, h.HS);
         d.streams = leaves_caches(n_heads * h.T * h.HS, team->n_threads);
         const forward_scratch s = forward_carve(team->scratch[team->thread], d);
@@ -783,15 +781,13 @@ void ISA(cpu_flash_attention_backward)(const host_op *op, const cpu_team *team) 
     const sm_tensor *dy = op->in_tensor[SM_IN(flash_attention_backward, dy)];
     const int64_t group = group_of(op);
     const int64_t n_units = dy->dims[0] * op->op->attr.n_kv_head;
-    const uint32_t *rng_step = op->in[SM_IN(flash_attention_backward, rng_step)];
-    const int32_t *starts = op->in[SM_IN(flash_attention_backward, starts)];
     cpu_product_begin();
     int turn = 0;
     int64_t unit;
     while ((unit = cpu_next_unit(team, n_units, &turn)) >= 0) {
         for (int64_t index = unit * group; index < (unit + 1) * group; index++) {
-            const head h = find_head(op, dy, rng_step, starts, index);
-            const head next = find_head(op, dy, rng_step, starts, index + 1);
+            const head h = FIND_HEAD(flash_attention_backward, op, dy, index);
+            const head next = FIND_HEAD(flash_attention_backward, op, dy, index + 1);
             division d = divide(h.T, h.HS);
             d.streams = leaves_caches(dy->dims[0] * h.T * h.ld_qkv, team->n_threads);
             const backward_scratch s = backward_carve(team->scratch[team->thread], d, key_blocks_of(op, d));

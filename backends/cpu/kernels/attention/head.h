@@ -64,6 +64,9 @@ static inline head find_head(const host_op *op, const sm_tensor *y, const uint32
     };
 }
 
+#define FIND_HEAD(kind, op, y, index) \
+    find_head(op, y, op->in[SM_IN(kind, rng_step)], op->in[SM_IN(kind, starts)], index)
+
 // The first tile of keys that any row of a tile sees: its first row looks back furthest.
 static inline int64_t first_key_tile(const head *h, int64_t row_tile) {
     return h->starts == NULL ? 0 : h->starts[row_tile * TILE] / TILE;
