@@ -106,10 +106,8 @@ typedef struct {
     sm_status status; // the first failure to add a tensor or an op: after it nothing is added
     sm_tensor *tensors;
     int n_tensors;
-    int cap_tensors;
     sm_op *ops; // in execution order, ascending by range
     int n_ops;
-    int cap_ops;
     sm_arena *arenas; // filled by sm_plan_assign_memory
     int n_arenas;
 

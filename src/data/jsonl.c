@@ -16,7 +16,7 @@ typedef struct {
 
 struct sm_jsonl {
     mark *marks; // the last one is the end
-    size_t n, capacity;
+    size_t n;
 };
 
 // The document of a line; *line NULL: the line is blank.
@@ -37,10 +37,7 @@ static sm_status parse_line(const char *text, size_t n, json_t **line, const cha
 
 // ---- the index ------------------------------------------------------------------------------
 
-static void add_mark(sm_jsonl *j, mark m) {
-    SM_GROW(j->marks, j->n, j->capacity);
-    j->marks[j->n++] = m;
-}
+static void add_mark(sm_jsonl *j, mark m) { SM_PUSH(j->marks, j->n, m); }
 
 static sm_status add_line(sm_jsonl *j, const char *text, size_t n, mark *at) {
     json_auto_t *line = NULL;

@@ -6,8 +6,7 @@ enum { MOST_SLOTS = 16, MOST_OPEN_ROWS = 64 };
 SM_WORDS(sm_padding_name, sm_padding, SM_PADDING_LIST)
 
 static void place(sm_collation *c, int64_t batch, int64_t row, int64_t column, sm_document document) {
-    SM_GROW(c->placements, c->n, c->cap);
-    c->placements[c->n++] = (sm_placement){batch, row, column, document};
+    SM_PUSH(c->placements, c->n, (sm_placement){batch, row, column, document});
 }
 
 void sm_collation_free(sm_collation *collation) {

@@ -8,8 +8,7 @@
 SM_WORDS(sm_long_document_name, sm_long_document, SM_LONG_LIST)
 
 static void append(sm_documents *documents, int64_t first, int64_t n) {
-    SM_GROW(documents->all, documents->n, documents->cap);
-    documents->all[documents->n++] = (sm_document){first, n};
+    SM_PUSH(documents->all, documents->n, (sm_document){first, n});
 }
 
 void sm_documents_free(sm_documents *documents) {

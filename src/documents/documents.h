@@ -18,7 +18,6 @@ typedef struct {
 typedef struct {
     sm_document *all; // in the stream's order
     int64_t n;
-    int64_t cap;
 } sm_documents;
 
 // Ways to treat a document that does not fit a row of T positions. X(code, name)
@@ -88,7 +87,7 @@ typedef struct {
     sm_padding padding; // none: positions need no start of their document
     int64_t n_batches;
     sm_placement *placements; // ordered by batch
-    int64_t n, cap;
+    int64_t n;
     int64_t *first_of; // first placement of each batch, n_batches + 1 entries
 } sm_collation;
 

@@ -57,9 +57,8 @@ static int append_tensor(sm_plan *plan, const sm_tensor *t) {
     if (plan->status != SM_OK) {
         return SM_NO_TENSOR;
     }
-    SM_GROW(plan->tensors, plan->n_tensors, plan->cap_tensors);
-    plan->tensors[plan->n_tensors] = *t;
-    return plan->n_tensors++;
+    SM_PUSH(plan->tensors, plan->n_tensors, *t);
+    return plan->n_tensors - 1;
 }
 
 int sm_plan_add_tensor(sm_plan *plan, sm_role role, sm_dtype dtype, int n_dims, const int64_t *dims,
@@ -138,8 +137,7 @@ static sm_status check_added(const sm_plan *plan, const sm_op *op) {
 sm_status sm_plan_add_op(sm_plan *plan, const sm_op *op) {
     plan->status = plan->status == SM_OK ? check_added(plan, op) : plan->status;
     if (plan->status == SM_OK) {
-        SM_GROW(plan->ops, plan->n_ops, plan->cap_ops);
-        plan->ops[plan->n_ops++] = *op;
+        SM_PUSH(plan->ops, plan->n_ops, *op);
     }
     return plan->status;
 }

@@ -21,7 +21,7 @@ sm_status sm_rewrite_fuse(sm_plan *plan, int (*fuse)(const sm_plan *plan, int i,
 typedef struct {
     sm_plan *plan;
     sm_op *ops;
-    int n, cap;
+    int n;
 } sm_op_list;
 
 void sm_ops_append(sm_op_list *list, sm_op op); // a copy, which is checked, as sm_plan_add_op does

@@ -103,8 +103,7 @@ sm_status sm_rewrite_fuse(sm_plan *plan, int (*fuse)(const sm_plan *plan, int i,
 
 void sm_ops_append(sm_op_list *list, sm_op op) {
     list->plan->status = list->plan->status == SM_OK ? sm_op_check(list->plan, &op) : list->plan->status;
-    SM_GROW(list->ops, list->n, list->cap);
-    list->ops[list->n++] = op;
+    SM_PUSH(list->ops, list->n, op);
 }
 
 sm_status sm_ops_take(sm_op_list *list) {
@@ -112,7 +111,6 @@ sm_status sm_ops_take(sm_op_list *list) {
     free(plan->ops);
     plan->ops = list->ops;
     plan->n_ops = list->n;
-    plan->cap_ops = list->cap;
     return plan->status;
 }
 

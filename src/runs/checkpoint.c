@@ -42,7 +42,6 @@ static int later_first(const void *left, const void *right) {
 
 sm_status sm_checkpoint_list(const char *run_dir, int64_t **steps, int *n) {
     char path[PATH_MAX];
-    int capacity = 0;
     *steps = NULL;
     *n = 0;
     SM_TRY(sm_make_path(path, "%s/checkpoints", run_dir));
@@ -52,8 +51,7 @@ sm_status sm_checkpoint_list(const char *run_dir, int64_t **steps, int *n) {
     for (int i = 0; i < names.n; i++) {
         const int64_t step = step_of(names.list[i]);
         if (step >= 0) {
-            SM_GROW(*steps, *n, capacity);
-            (*steps)[(*n)++] = step;
+            SM_PUSH(*steps, *n, step);
         }
     }
     if (*n > 0) {

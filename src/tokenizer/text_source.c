@@ -323,8 +323,7 @@ static sm_status survey(sm_text_source *source, double val_percent, sm_text_bloc
             document = (sm_text_end){.file = part->file, .from = begin, .end = end};
             if (part->ends_document) {
                 document.from = end - (int64_t)((double)(end - begin) * val_percent / 100);
-                SM_GROW(split->ends, split->n_ends, split->capacity);
-                split->ends[split->n_ends++] = document;
+                SM_PUSH(split->ends, split->n_ends, document);
                 document.end = -1;
             }
         }

@@ -47,7 +47,7 @@ typedef struct {
 typedef struct {
     double val_percent;
     sm_text_end *ends; // of all documents, in order; NULL: whole documents
-    int64_t n_ends, capacity;
+    int64_t n_ends;
 } sm_text_split;
 
 // Reads the text once to decide, unless it is stdin's, or has more documents than that share can be left to chance for.

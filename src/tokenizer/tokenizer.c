@@ -155,8 +155,7 @@ sm_status sm_tokenizer_set_added(sm_tokenizer *t, int64_t id, const uint8_t *byt
 
 sm_status sm_tokenizer_add_merge(sm_tokenizer *t, int32_t left, int32_t right, int32_t result) {
     SM_FAIL_IF(t->n_merges == SM_MAX_TOKEN_IDS, SM_ERR_FORMAT, "more than %d merges", SM_MAX_TOKEN_IDS);
-    SM_GROW(t->merges, t->n_merges, t->merges_capacity);
-    t->merges[t->n_merges++] = (sm_merge){left, right, result};
+    SM_PUSH(t->merges, t->n_merges, (sm_merge){left, right, result});
     return SM_OK;
 }
 

@@ -86,7 +86,7 @@ typedef struct {
     uint8_t *bytes; // of all tokens
     size_t n_bytes, bytes_capacity;
     sm_merge *merges;
-    int32_t n_merges, merges_capacity;
+    int32_t n_merges;
     int32_t byte_ids[SM_N_BYTES]; // the tokens of single bytes
     int32_t end_of_text;          // id of SM_END_OF_TEXT, or SM_NO_ID
     sm_ids added_ids;             // the longest first

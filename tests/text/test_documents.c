@@ -76,7 +76,7 @@ TEST(lengths_are_drawn) {
 // Documents of 3, 10 and 4 positions.
 static sm_documents three(void) {
     static const sm_document all[] = {{0, 3}, {4, 10}, {15, 4}};
-    sm_documents documents = {.all = malloc(sizeof all), .n = 3, .cap = 3};
+    sm_documents documents = {.all = malloc(sizeof all), .n = 3};
     assert_non_null(documents.all);
     memcpy(documents.all, all, sizeof all);
     return documents;
