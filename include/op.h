@@ -19,7 +19,9 @@ typedef enum {
 // clang-format off
 #define OP(code, name, ...)                    struct sm_inputs_of_##name {
 #define IN(operand, shape, type, flags)        int operand;
-#define OUTPUTS(name)                          int n_operands; }; struct sm_outputs_of_##name {
+#define END                                    int n_operands; };
+#include "op_table.h"
+#define OP(code, name, ...)                    struct sm_outputs_of_##name {
 #define OUT(operand, shape, type, mode, flags) int operand;
 #define END                                    int n_operands; };
 #include "op_table.h"

@@ -11,8 +11,8 @@
 //                                     has a kernel. Left out if NO_SHARED_OPS is defined
 //   IN(operand, shape, type, flags)   of each input, in order; flags: SM_OPTIONAL, SM_TRANSPOSABLE, or 0
 //   UPDATE_INPUTS(shape)              the inputs g, hyper and clip of an update
-//   OUTPUTS(name)                     its outputs follow, at least one
-//   OUT(operand, shape, type, mode, flags)      mode: SM_WRITES, SM_ADDS or SM_UPDATES; flags also SM_INPLACE
+//   OUT(operand, shape, type, mode, flags)      of each output, at least one; mode: SM_WRITES, SM_ADDS or SM_UPDATES;
+//                                     flags also SM_INPLACE
 //   WORKING_COPY(shape)               the optional output w of an update: its first output, rounded to the data type
 //   END
 //
@@ -66,9 +66,6 @@
 #ifndef UPDATE_INPUTS
 #define UPDATE_INPUTS(shape) IN(g, shape, REAL, 0) IN(hyper, "(h)", REAL, 0) IN(clip, "(1)", REAL, 0)
 #endif
-#ifndef OUTPUTS
-#define OUTPUTS(name)
-#endif
 #ifndef OUT
 #define OUT(operand, shape, type, mode, flags)
 #endif
@@ -82,7 +79,6 @@
 OP(SM_OP_ZERO, zero, SM_NO_OPERAND,
    NO_WORK, KEPT, BY_ELEMENT, LOOK(zero), NO_ATTRS,
    "x = 0", "gradients of one step are a sum over its micro-batches, so they start at zero")
-OUTPUTS(zero)
     OUT(x, "(n)", REAL, SM_WRITES, 0) END
 
 OP(SM_OP_LOSS_SCALE, loss_scale, SM_NO_OPERAND,
@@ -92,7 +88,6 @@ OP(SM_OP_LOSS_SCALE, loss_scale, SM_NO_OPERAND,
     IN(targets, "(N)", I32, 0)
     IN(hyper, "(h)", REAL, 0)
     IN(scaler, "(s)", REAL, SM_OPTIONAL)
-OUTPUTS(loss_scale)
     OUT(scale, "(1)", REAL, SM_WRITES, 0) END
 
 OP(SM_OP_EMBEDDING_FORWARD, embedding_forward, SM_NO_OPERAND,
@@ -103,7 +98,6 @@ OP(SM_OP_EMBEDDING_FORWARD, embedding_forward, SM_NO_OPERAND,
     IN(wte, "(V,C)", REAL, 0)
     IN(wpe, "(P,C)", REAL, SM_OPTIONAL)
     IN(starts, "(B,T)", I32, SM_OPTIONAL)
-OUTPUTS(embedding_forward)
     OUT(x, "(B,T,C)", DATA, SM_WRITES, 0) END
 
 OP(SM_OP_EMBEDDING_BACKWARD, embedding_backward, SM_NO_OPERAND,
@@ -112,7 +106,6 @@ OP(SM_OP_EMBEDDING_BACKWARD, embedding_backward, SM_NO_OPERAND,
     IN(token, "(B,T)", I32, 0)
     IN(dx, "(B,T,C)", DATA, 0)
     IN(starts, "(B,T)", I32, SM_OPTIONAL)
-OUTPUTS(embedding_backward)
     OUT(dwte, "(V,C)", REAL, SM_ADDS, 0)
     OUT(dwpe, "(P,C)", REAL, SM_ADDS, SM_OPTIONAL) END
 
@@ -122,7 +115,6 @@ OP(SM_OP_DROPOUT, dropout, SM_IN(dropout, x),
    "Srivastava et al. 2014, section 4 (inverted form)")
     IN(x, "(n)", DATA, 0)
     IN(rng_step, "(2)", U32, 0)
-OUTPUTS(dropout)
     OUT(y, "(n)", DATA, SM_WRITES, 0) END
 
 OP(SM_OP_LAYERNORM_FORWARD, layernorm_forward, SM_IN(layernorm_forward, x),
@@ -134,7 +126,6 @@ OP(SM_OP_LAYERNORM_FORWARD, layernorm_forward, SM_IN(layernorm_forward, x),
     IN(w, "(C)", REAL, 0)
     IN(b, "(C)", REAL, 0)
     IN(add, "(N,C)", DATA, SM_OPTIONAL)
-OUTPUTS(layernorm_forward)
     OUT(y, "(N,C)", DATA, SM_WRITES, 0)
     OUT(mean, "(N)", REAL, SM_WRITES, 0)
     OUT(rstd, "(N)", REAL, SM_WRITES, 0)
@@ -152,7 +143,6 @@ OP(SM_OP_LAYERNORM_BACKWARD, layernorm_backward, SM_IN(layernorm_backward, dskip
     IN(mean, "(N)", REAL, 0)
     IN(rstd, "(N)", REAL, 0)
     IN(dskip, "(N,C)", DATA, SM_OPTIONAL)
-OUTPUTS(layernorm_backward)
     OUT(dx, "(N,C)", DATA, SM_WRITES, 0)
     OUT(dw, "(C)", REAL, SM_ADDS, 0)
     OUT(db, "(C)", REAL, SM_ADDS, 0)
@@ -165,7 +155,6 @@ OP(SM_OP_MATMUL_FORWARD, matmul_forward, SM_NO_OPERAND,
     IN(x, "(N,C)", DATA, 0)
     IN(W, "(C,F)", DATA, SM_TRANSPOSABLE)
     IN(b, "(F)", REAL, SM_OPTIONAL)
-OUTPUTS(matmul_forward)
     OUT(y, "(N,F)", DATA, SM_WRITES, 0)
     OUT(act, "(N,F)", DATA, SM_WRITES, SM_OPTIONAL) END
 
@@ -176,7 +165,6 @@ OP(SM_OP_MATMUL_BACKWARD_INPUT, matmul_backward_input, SM_NO_OPERAND,
     IN(dy, "(N,F)", DATA, 0)
     IN(W, "(C,F)", DATA, SM_TRANSPOSABLE)
     IN(pre, "(N,C)", DATA, SM_OPTIONAL)
-OUTPUTS(matmul_backward_input)
     OUT(dx, "(N,C)", DATA, SM_WRITES, 0) END
 
 OP(SM_OP_MATMUL_BACKWARD_WEIGHT, matmul_backward_weight, SM_NO_OPERAND,
@@ -185,7 +173,6 @@ OP(SM_OP_MATMUL_BACKWARD_WEIGHT, matmul_backward_weight, SM_NO_OPERAND,
    "derivative of matmul_forward with respect to W; the optional db is that of the bias added to y")
     IN(x, "(N,C)", DATA, 0)
     IN(dy, "(N,F)", DATA, 0)
-OUTPUTS(matmul_backward_weight)
     OUT(dW, "(C,F)", REAL, SM_ADDS, SM_TRANSPOSABLE)
     OUT(db, "(F)", REAL, SM_ADDS, SM_OPTIONAL) END
 
@@ -194,14 +181,12 @@ OP(SM_OP_BIAS_FORWARD, bias_forward, SM_IN(bias_forward, x),
    "y = x + b", "a linear layer's bias, broadcast over rows")
     IN(x, "(N,C)", DATA, 0)
     IN(b, "(C)", REAL, 0)
-OUTPUTS(bias_forward)
     OUT(y, "(N,C)", DATA, SM_WRITES, 0) END
 
 OP(SM_OP_BIAS_BACKWARD, bias_backward, SM_NO_OPERAND,
    EACH_IN(1, bias_backward, dy), KEPT, BY_ROW, LOOK(column_sums), NO_ATTRS,
    "db += sum_n dy", "derivative of bias_forward with respect to b")
     IN(dy, "(N,C)", DATA, 0)
-OUTPUTS(bias_backward)
     OUT(db, "(C)", REAL, SM_ADDS, 0) END
 
 OP(SM_OP_ATTENTION_FORWARD, attention_forward, SM_NO_OPERAND,
@@ -212,7 +197,6 @@ OP(SM_OP_ATTENTION_FORWARD, attention_forward, SM_NO_OPERAND,
     IN(qkv, "(B,T,QKV)", DATA, 0)
     IN(rng_step, "(2)", U32, SM_OPTIONAL)
     IN(starts, "(B,T)", I32, SM_OPTIONAL)
-OUTPUTS(attention_forward)
     OUT(y, "(B,T,C)", DATA, SM_WRITES, 0)
     OUT(att, "(B,NH,T,T)", DATA, SM_WRITES, 0) END
 
@@ -225,14 +209,12 @@ OP(SM_OP_ATTENTION_BACKWARD, attention_backward, SM_NO_OPERAND,
     IN(att, "(B,NH,T,T)", DATA, 0)
     IN(rng_step, "(2)", U32, SM_OPTIONAL)
     IN(starts, "(B,T)", I32, SM_OPTIONAL)
-OUTPUTS(attention_backward)
     OUT(dqkv, "(B,T,QKV)", DATA, SM_WRITES, 0) END
 
 OP(SM_OP_GELU_FORWARD, gelu_forward, SM_NO_OPERAND,
    EACH_OUT(9, gelu_forward, y), CHEAP, BY_ELEMENT, LOOK(rows), NO_ATTRS,
    "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))", "Hendrycks and Gimpel 2016, section 2 (tanh form)")
     IN(x, "(n)", DATA, 0)
-OUTPUTS(gelu_forward)
     OUT(y, "(n)", DATA, SM_WRITES, 0) END
 
 OP(SM_OP_GELU_BACKWARD, gelu_backward, SM_IN(gelu_backward, dy),
@@ -240,14 +222,12 @@ OP(SM_OP_GELU_BACKWARD, gelu_backward, SM_IN(gelu_backward, dy),
    "dx = dy gelu'(x)", "derivative of gelu_forward")
     IN(dy, "(n)", DATA, 0)
     IN(x, "(n)", DATA, 0)
-OUTPUTS(gelu_backward)
     OUT(dx, "(n)", DATA, SM_WRITES, 0) END
 
 OP(SM_OP_RELU2_FORWARD, relu2_forward, SM_NO_OPERAND,
    EACH_OUT(2, relu2_forward, y), CHEAP, BY_ELEMENT, LOOK(rows), NO_ATTRS,
    "y = max(x, 0)^2", "So et al. 2021 (Primer), section 4.1")
     IN(x, "(n)", DATA, 0)
-OUTPUTS(relu2_forward)
     OUT(y, "(n)", DATA, SM_WRITES, 0) END
 
 OP(SM_OP_RELU2_BACKWARD, relu2_backward, SM_IN(relu2_backward, dy),
@@ -255,7 +235,6 @@ OP(SM_OP_RELU2_BACKWARD, relu2_backward, SM_IN(relu2_backward, dy),
    "dx = 2 max(x, 0) dy", "derivative of relu2_forward")
     IN(dy, "(n)", DATA, 0)
     IN(x, "(n)", DATA, 0)
-OUTPUTS(relu2_backward)
     OUT(dx, "(n)", DATA, SM_WRITES, 0) END
 
 OP(SM_OP_RMSNORM_FORWARD, rmsnorm_forward, SM_IN(rmsnorm_forward, x),
@@ -265,7 +244,6 @@ OP(SM_OP_RMSNORM_FORWARD, rmsnorm_forward, SM_IN(rmsnorm_forward, x),
     IN(x, "(N,C)", DATA, 0)
     IN(w, "(C)", REAL, 0)
     IN(add, "(N,C)", DATA, SM_OPTIONAL)
-OUTPUTS(rmsnorm_forward)
     OUT(y, "(N,C)", DATA, SM_WRITES, 0)
     OUT(rstd, "(N)", REAL, SM_WRITES, 0)
     OUT(r, "(N,C)", DATA, SM_WRITES, SM_OPTIONAL | SM_INPLACE) END
@@ -279,7 +257,6 @@ OP(SM_OP_RMSNORM_BACKWARD, rmsnorm_backward, SM_IN(rmsnorm_backward, dskip),
     IN(w, "(C)", REAL, 0)
     IN(rstd, "(N)", REAL, 0)
     IN(dskip, "(N,C)", DATA, SM_OPTIONAL)
-OUTPUTS(rmsnorm_backward)
     OUT(dx, "(N,C)", DATA, SM_WRITES, 0)
     OUT(dw, "(C)", REAL, SM_ADDS, 0) END
 
@@ -290,7 +267,6 @@ OP(SM_OP_HEAD_RMSNORM_FORWARD, head_rmsnorm_forward, SM_IN(head_rmsnorm_forward,
     IN(x, "(B,T,QKV)", DATA, 0)
     IN(wq, "(HS)", REAL, 0)
     IN(wk, "(HS)", REAL, 0)
-OUTPUTS(head_rmsnorm_forward)
     OUT(y, "(B,T,QKV)", DATA, SM_WRITES, 0)
     OUT(rstd, "(B,T,NQK)", REAL, SM_WRITES, 0) END
 
@@ -303,7 +279,6 @@ OP(SM_OP_HEAD_RMSNORM_BACKWARD, head_rmsnorm_backward, SM_IN(head_rmsnorm_backwa
     IN(wq, "(HS)", REAL, 0)
     IN(wk, "(HS)", REAL, 0)
     IN(rstd, "(B,T,NQK)", REAL, 0)
-OUTPUTS(head_rmsnorm_backward)
     OUT(dx, "(B,T,QKV)", DATA, SM_WRITES, 0)
     OUT(dwq, "(HS)", REAL, SM_ADDS, 0)
     OUT(dwk, "(HS)", REAL, SM_ADDS, 0) END
@@ -315,14 +290,12 @@ OP(SM_OP_ROPE, rope, SM_IN(rope, x),
    "Su et al. 2021, equation 34, with halves for pairs; backward, the same with angles of the other sign")
     IN(x, "(B,T,QKV)", DATA, 0)
     IN(starts, "(B,T)", I32, SM_OPTIONAL)
-OUTPUTS(rope)
     OUT(y, "(B,T,QKV)", DATA, SM_WRITES, 0) END
 
 OP(SM_OP_SWIGLU_FORWARD, swiglu_forward, SM_NO_OPERAND,
    EACH_OUT(5, swiglu_forward, y), CHEAP, OWN_CALL, LOOK(rows), NO_ATTRS,
    "gate, up = the two halves of a row of x;  y = gate / (1 + exp(-gate)) up", "Shazeer 2020, equation 6")
     IN(x, "(N,2F)", DATA, 0)
-OUTPUTS(swiglu_forward)
     OUT(y, "(N,F)", DATA, SM_WRITES, 0) END
 
 OP(SM_OP_SWIGLU_BACKWARD, swiglu_backward, SM_IN(swiglu_backward, x),
@@ -330,7 +303,6 @@ OP(SM_OP_SWIGLU_BACKWARD, swiglu_backward, SM_IN(swiglu_backward, x),
    "s = 1 / (1 + exp(-gate));  dgate = dy up s (1 + gate (1 - s));  dup = dy gate s", "derivative of swiglu_forward")
     IN(dy, "(N,F)", DATA, 0)
     IN(x, "(N,2F)", DATA, 0)
-OUTPUTS(swiglu_backward)
     OUT(dx, "(N,2F)", DATA, SM_WRITES, 0) END
 
 OP(SM_OP_RESIDUAL, residual, SM_IN(residual, a),
@@ -338,7 +310,6 @@ OP(SM_OP_RESIDUAL, residual, SM_IN(residual, a),
    "y = a + b", "He et al. 2016, equation 1; backward, the gradients of a fan-out add the same way")
     IN(a, "(n)", DATA, 0)
     IN(b, "(n)", DATA, 0)
-OUTPUTS(residual)
     OUT(y, "(n)", DATA, SM_WRITES, 0) END
 
 OP(SM_OP_CROSSENTROPY_FORWARD, crossentropy_forward, SM_NO_OPERAND,
@@ -347,7 +318,6 @@ OP(SM_OP_CROSSENTROPY_FORWARD, crossentropy_forward, SM_NO_OPERAND,
    "Bridle 1990; negative log likelihood of the softmax over the V real columns")
     IN(logits, "(N,Vp)", DATA, 0)
     IN(target, "(N)", I32, 0)
-OUTPUTS(crossentropy_forward)
     OUT(losses, "(N)", REAL, SM_WRITES, 0)
     OUT(lse, "(N)", REAL, SM_WRITES, 0) END
 
@@ -359,7 +329,6 @@ OP(SM_OP_CROSSENTROPY_BACKWARD, crossentropy_backward, SM_IN(crossentropy_backwa
     IN(target, "(N)", I32, 0)
     IN(lse, "(N)", REAL, 0)
     IN(scale, "(1)", REAL, 0)
-OUTPUTS(crossentropy_backward)
     OUT(dlogits, "(N,Vp)", DATA, SM_WRITES, 0) END
 
 OP(SM_OP_CROSSENTROPY_WITH_GRADIENT, crossentropy_with_gradient, SM_IN(crossentropy_with_gradient, logits),
@@ -369,7 +338,6 @@ OP(SM_OP_CROSSENTROPY_WITH_GRADIENT, crossentropy_with_gradient, SM_IN(crossentr
     IN(logits, "(N,Vp)", DATA, 0)
     IN(target, "(N)", I32, 0)
     IN(scale, "(1)", REAL, 0)
-OUTPUTS(crossentropy_with_gradient)
     OUT(dlogits, "(N,Vp)", DATA, SM_WRITES, 0)
     OUT(losses, "(N)", REAL, SM_WRITES, 0) END
 
@@ -379,14 +347,12 @@ OP(SM_OP_LOSS_MEAN, loss_mean, SM_NO_OPERAND,
    "mean negative log likelihood of the micro-batch")
     IN(losses, "(N)", REAL, 0)
     IN(target, "(N)", I32, 0)
-OUTPUTS(loss_mean)
     OUT(loss, "(1)", REAL, SM_WRITES, 0) END
 
 OP(SM_OP_GRAD_SQNORM, grad_sqnorm, SM_NO_OPERAND,
    EACH_IN(2, grad_sqnorm, g), KEPT, BY_ELEMENT, LOOK(sqnorm), NO_ATTRS,
    "sqnorm = sum_i g[i]^2", "Pascanu et al. 2013, section 3.2")
     IN(g, "(n)", REAL, 0)
-OUTPUTS(grad_sqnorm)
     OUT(sqnorm, "(1)", REAL, SM_WRITES, 0) END
 
 OP(SM_OP_GRAD_CLIP, grad_clip, SM_NO_OPERAND,
@@ -397,7 +363,6 @@ OP(SM_OP_GRAD_CLIP, grad_clip, SM_NO_OPERAND,
     IN(sqnorm, "(G)", REAL, 0)
     IN(hyper, "(h)", REAL, 0)
     IN(scaler, "(s)", REAL, SM_OPTIONAL)
-OUTPUTS(grad_clip)
     OUT(norm, "(1)", REAL, SM_WRITES, 0)
     OUT(clip, "(1)", REAL, SM_WRITES, 0) END
 
@@ -408,7 +373,6 @@ OP(SM_OP_SCALER_UPDATE, scaler_update, SM_NO_OPERAND,
    "Micikevicius et al. 2018, section 3.2, by the rule of PyTorch's GradScaler")
     IN(clip, "(1)", REAL, 0)
     IN(hyper, "(h)", REAL, 0)
-OUTPUTS(scaler_update)
     OUT(scaler, "(s)", REAL, SM_UPDATES, 0) END
 
 OP(SM_OP_ADAMW, adamw, SM_NO_OPERAND,
@@ -418,7 +382,6 @@ OP(SM_OP_ADAMW, adamw, SM_NO_OPERAND,
    "Loshchilov and Hutter 2019, algorithm 2; wd = 0 for groups without decay; the optional w is"
    " the copy of p that matmuls read (Micikevicius et al. 2018, section 3.1)")
     UPDATE_INPUTS("(n)")
-OUTPUTS(adamw)
     OUT(p, "(n)", REAL, SM_UPDATES, 0)
     OUT(m, "(n)", REAL, SM_UPDATES, 0)
     OUT(v, "(n)", REAL, SM_UPDATES, 0)
@@ -429,7 +392,6 @@ OP(SM_OP_ADAM, adam, SM_NO_OPERAND,
    "g = clip g + wd p;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;  p -= lr (m/bc1) / (sqrt(v/bc2) + eps);  w = p",
    "Kingma and Ba 2015, algorithm 1; decay as L2 in the gradient, as in PyTorch; wd = 0 for groups without decay")
     UPDATE_INPUTS("(n)")
-OUTPUTS(adam)
     OUT(p, "(n)", REAL, SM_UPDATES, 0)
     OUT(m, "(n)", REAL, SM_UPDATES, 0)
     OUT(v, "(n)", REAL, SM_UPDATES, 0)
@@ -440,7 +402,6 @@ OP(SM_OP_SGD, sgd, SM_NO_OPERAND,
    "g = clip g + wd p;  m = momentum m + g;  p -= lr m, or lr (g + momentum m) with hyper.nesterov;  w = p",
    "Sutskever et al. 2013, section 2, in PyTorch's form; wd = 0 for groups without decay")
     UPDATE_INPUTS("(n)")
-OUTPUTS(sgd)
     OUT(p, "(n)", REAL, SM_UPDATES, 0)
     OUT(m, "(n)", REAL, SM_UPDATES, 0)
     WORKING_COPY("(n)") END
@@ -450,7 +411,6 @@ OP(SM_OP_LION, lion, SM_NO_OPERAND,
    "g = clip g;  p *= 1 - lr wd;  p -= lr sign(b1 m + (1-b1) g);  m = b2 m + (1-b2) g;  w = p",
    "Chen et al. 2023, algorithm 2; wd = 0 for groups without decay")
     UPDATE_INPUTS("(n)")
-OUTPUTS(lion)
     OUT(p, "(n)", REAL, SM_UPDATES, 0)
     OUT(m, "(n)", REAL, SM_UPDATES, 0)
     WORKING_COPY("(n)") END
@@ -460,7 +420,6 @@ OP(SM_OP_ADAMW8BIT, adamw8bit, SM_NO_OPERAND,
    "a block of 256: m = m_max map(m), v = v_max map(v);  adamw;  m_max = max |m|, v_max = max v;  m, v = the codes nearest "
    "to m/m_max, v/v_max", "Dettmers et al. 2022, sections 2 and 3; map: include/dynamic_map.h")
     UPDATE_INPUTS("(n)")
-OUTPUTS(adamw8bit)
     OUT(p, "(n)", REAL, SM_UPDATES, 0)
     OUT(m, "(n)", U8, SM_UPDATES, 0)
     OUT(v, "(n)", U8, SM_UPDATES, 0)
@@ -474,7 +433,6 @@ OP(SM_OP_ADAFACTOR, adafactor, SM_NO_OPERAND,
    "p = (1 - lr wd) p - rho max(eps2, rms(p)) u / max(1, rms(u)/d);  w = p",
    "Shazeer and Stern 2018, algorithm 4, as PyTorch's Adafactor; rho is the relative step; wd = 0 for vectors")
     UPDATE_INPUTS("(R,C)")
-OUTPUTS(adafactor)
     OUT(p, "(R,C)", REAL, SM_UPDATES, 0)
     OUT(row, "(R)", REAL, SM_UPDATES, 0)
     OUT(col, "(C)", REAL, SM_UPDATES, 0)
@@ -485,7 +443,6 @@ OP(SM_OP_ADAFACTOR_VECTOR, adafactor_vector, SM_NO_OPERAND,
    "g = clip g;  v = b2 v + (1-b2) g^2;  u = g / sqrt(v);  p -= rho max(eps2, rms(p)) u / max(1, rms(u)/d)",
    "Shazeer and Stern 2018, algorithm 5, as PyTorch's Adafactor")
     UPDATE_INPUTS("(n)")
-OUTPUTS(adafactor_vector)
     OUT(p, "(n)", REAL, SM_UPDATES, 0)
     OUT(v, "(n)", REAL, SM_UPDATES, 0) END
 
@@ -494,7 +451,6 @@ OP(SM_OP_MUON_MOMENTUM, muon_momentum, SM_NO_OPERAND,
    "g = clip g;  m = momentum m + (1 - momentum) g;  u = (1 - momentum) g + momentum m, or m without hyper.nesterov",
    "Jordan et al. 2024, Muon, as PyTorch's")
     UPDATE_INPUTS("(n)")
-OUTPUTS(muon_momentum)
     OUT(m, "(n)", REAL, SM_UPDATES, 0)
     OUT(u, "(n)", REAL, SM_WRITES, 0) END
 
@@ -504,7 +460,6 @@ OP(SM_OP_NORMALIZE, normalize, SM_NO_OPERAND,
    "Jordan et al. 2024, Muon: singular values of at most 1, before Newton-Schulz")
     IN(u, "(R,C)", REAL, 0)
     IN(sqnorm, "(1)", REAL, 0)
-OUTPUTS(normalize)
     OUT(x, "(R,C)", DATA, SM_WRITES, SM_TRANSPOSABLE) END
 
 OP(SM_OP_COMBINE, combine, SM_IN(combine, x),
@@ -512,7 +467,6 @@ OP(SM_OP_COMBINE, combine, SM_IN(combine, x),
    "y = a x + b z", "Jordan et al. 2024, Muon: the part of Newton-Schulz outside of its products")
     IN(x, "(n)", DATA, 0)
     IN(z, "(n)", DATA, 0)
-OUTPUTS(combine)
     OUT(y, "(n)", DATA, SM_WRITES, 0) END
 
 OP(SM_OP_MUON_UPDATE, muon_update, SM_NO_OPERAND,
@@ -522,7 +476,6 @@ OP(SM_OP_MUON_UPDATE, muon_update, SM_NO_OPERAND,
     IN(x, "(R,C)", DATA, SM_TRANSPOSABLE)
     IN(hyper, "(h)", REAL, 0)
     IN(clip, "(1)", REAL, 0)
-OUTPUTS(muon_update)
     OUT(p, "(R,C)", REAL, SM_UPDATES, 0)
     WORKING_COPY("(R,C)") END
 
@@ -534,21 +487,18 @@ SHARED_OP(SM_OP_ALL_REDUCE_START, all_reduce_start, SM_NO_OPERAND,
    NO_WORK, KEPT, HAS(n_processes) HAS(is_bf16),
    "begin: g = g of process 0 + g of process 1 + ... + g of process N-1",
    "Li et al. 2020, PyTorch Distributed, section 3.2: gradients in buckets, summed while the backward continues")
-OUTPUTS(all_reduce_start)
     OUT(g, "(n)", REAL, SM_UPDATES, 0) END
 
 SHARED_OP(SM_OP_REDUCE_SCATTER_START, reduce_scatter_start, SM_NO_OPERAND,
    NO_WORK, KEPT, HAS(n_processes) HAS(is_bf16),
    "begin: slice r of g, in process r, = that slice of process 0 + ... + that slice of process N-1",
    "Rajbhandari et al. 2020, ZeRO, section 5.1: a process needs only the gradients that it updates")
-OUTPUTS(reduce_scatter_start)
     OUT(g, "(n)", REAL, SM_UPDATES, 0) END
 
 SHARED_OP(SM_OP_ALL_GATHER_START, all_gather_start, SM_NO_OPERAND,
    NO_WORK, KEPT, HAS(n_processes) HAS(from_last),
    "begin: slice r of p and of w = that of process r, for r = 0 ... N-1",
    "Rajbhandari et al. 2020, ZeRO, section 5.1: each process updates its slice, and all need the whole")
-OUTPUTS(all_gather_start)
     OUT(p, "(n)", REAL, SM_UPDATES, 0)
     OUT(w, "(n)", DATA, SM_UPDATES, SM_OPTIONAL) END
 
@@ -556,7 +506,6 @@ SHARED_OP(SM_OP_GATHER_ROWS, gather_rows, SM_NO_OPERAND,
    NO_WORK, KEPT, HAS(n_processes),
    "part r of x and of token = that of process r, for r = 0 ... N-1, at once",
    "cheaper than exchanging the gradient of the whole table: a batch has fewer rows than the table")
-OUTPUTS(gather_rows)
     OUT(x, "(B,T,C)", DATA, SM_UPDATES, 0)
     OUT(token, "(B,T)", I32, SM_UPDATES, 0) END
 
@@ -564,14 +513,12 @@ SHARED_OP(SM_OP_COMMUNICATION_FINISH, communication_finish, SM_NO_OPERAND,
    NO_WORK, KEPT, HAS(n_processes),
    "x is the result of the op that began its communication",
    "waits for communication that took longer than the ops run meanwhile")
-OUTPUTS(communication_finish)
     OUT(x, "(n)", REAL, SM_UPDATES, 0) END
 
 SHARED_OP(SM_OP_PROCESS_SUM, process_sum, SM_NO_OPERAND,
    NO_WORK, KEPT, HAS(n_processes),
    "x = x of process 0 + x of process 1 + ... + x of process N-1, at once",
    "squares of the slices' norms add up to that of the whole")
-OUTPUTS(process_sum)
     OUT(x, "(n)", REAL, SM_UPDATES, 0) END
 #endif
 
@@ -584,7 +531,6 @@ OP(SM_OP_FLASH_ATTENTION_FORWARD, flash_attention_forward, SM_NO_OPERAND,
     IN(qkv, "(B,T,QKV)", DATA, 0)
     IN(rng_step, "(2)", U32, SM_OPTIONAL)
     IN(starts, "(B,T)", I32, SM_OPTIONAL)
-OUTPUTS(flash_attention_forward)
     OUT(y, "(B,T,C)", DATA, SM_WRITES, 0)
     OUT(lse, "(B,NH,T)", REAL, SM_WRITES, 0) END
 
@@ -598,7 +544,6 @@ OP(SM_OP_FLASH_ATTENTION_BACKWARD, flash_attention_backward, SM_NO_OPERAND,
     IN(lse, "(B,NH,T)", REAL, 0)
     IN(rng_step, "(2)", U32, SM_OPTIONAL)
     IN(starts, "(B,T)", I32, SM_OPTIONAL)
-OUTPUTS(flash_attention_backward)
     OUT(dqkv, "(B,T,QKV)", DATA, SM_WRITES, 0) END
 
 #undef OP
@@ -606,7 +551,6 @@ OUTPUTS(flash_attention_backward)
 #undef NO_SHARED_OPS
 #undef IN
 #undef UPDATE_INPUTS
-#undef OUTPUTS
 #undef OUT
 #undef WORKING_COPY
 #undef END

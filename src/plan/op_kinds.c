@@ -37,9 +37,11 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] = {
 #define SHARED_OP(code, name, inplace, work, again, attributes, equation, source) \
     ROW(code, name, inplace, again, attributes, equation, source, true)
 #define IN(operand, shape, type, flags)        {#operand, shape, type, SM_WRITES, flags},
-#define OUTPUTS(name)                          {0}}, .out = {
+#define END                                    {0}}},
+#include "op_table.h"
+#define OP(code, ...)                          [code].out = {
 #define OUT(operand, shape, type, mode, flags) {#operand, shape, type, mode, flags},
-#define END                                    }},
+#define END                                    },
 #include "op_table.h"
 };
 // clang-format on
