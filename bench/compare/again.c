@@ -56,8 +56,7 @@ static double held(const json_t *value) {
 }
 
 static bool are_equal(const json_t *a, const json_t *b) {
-    const bool has_a = a != NULL && !json_is_null(a);
-    const bool has_b = b != NULL && !json_is_null(b);
+    const bool has_a = a != NULL && !json_is_null(a), has_b = b != NULL && !json_is_null(b);
     return (!has_a && !has_b) || json_equal(a, b) || held(a) == held(b);
 }
 
@@ -187,8 +186,7 @@ static void judge_speed(sm_again *result, const json_t *recorded, const json_t *
         return;
     }
     const double change = sm_json_number(c, "change_percent");
-    const double lo = sm_json_number(c, "ci_lo_percent");
-    const double hi = sm_json_number(c, "ci_hi_percent");
+    const double lo = sm_json_number(c, "ci_lo_percent"), hi = sm_json_number(c, "ci_hi_percent");
     const char *finding = strcmp(verdict, sm_verdict_name(SM_VERDICT_SAME)) == 0 ? "not distinct" : verdict;
     if (isfinite(lo) && isfinite(hi)) {
         snprintf(result->speed, sizeof(result->speed),

@@ -445,8 +445,7 @@ static void judge(const json_t *default_rows, const json_t *rows, json_t *record
     char doubt[SM_DOUBT_SIZE];
     size_t n = 0, n_a, n_b;
     for (size_t round = 0; round < n_rounds; round++) {
-        const json_t *a = json_array_get(default_rows, round);
-        const json_t *b = json_array_get(rows, round);
+        const json_t *a = json_array_get(default_rows, round), *b = json_array_get(rows, round);
         if (has_figures(a) && has_figures(b)) {
             medians_a[n] = per_token_s(a, sm_json_number(a, "median_ns"));
             medians_b[n++] = per_token_s(b, sm_json_number(b, "median_ns"));

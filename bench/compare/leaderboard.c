@@ -78,8 +78,7 @@ static const unsigned competition =
     SM_PART(SM_IDENTITY_WORK) | SM_PART(SM_FACTOR_PRECISION) | SM_PART(SM_FACTOR_OPTIMIZER) | SM_OWN_CODE;
 
 static bool agree(const json_t *a, const json_t *b, const char *field) {
-    const json_t *x = json_object_get(a, field);
-    const json_t *y = json_object_get(b, field);
+    const json_t *x = json_object_get(a, field), *y = json_object_get(b, field);
     return x == y || json_equal(x, y);
 }
 
@@ -97,8 +96,7 @@ static const char *lack_of(const json_t *row, char doubt[SM_DOUBT_SIZE]) {
 
 // By work, then the fastest first.
 static int by_work_and_speed(const void *a, const void *b) {
-    const json_t *x = *(const json_t *const *)a;
-    const json_t *y = *(const json_t *const *)b;
+    const json_t *x = *(const json_t *const *)a, *y = *(const json_t *const *)b;
     const int work = sm_identity_order(x, y, competition);
     const double x_ts = sm_json_number(x, "median_ts");
     const double y_ts = sm_json_number(y, "median_ts");

@@ -205,8 +205,7 @@ static int64_t work_of(const sm_loop_step *step) {
 }
 
 static int by_work(const void *a, const void *b) {
-    const int64_t x = work_of(*(const sm_loop_step *const *)a);
-    const int64_t y = work_of(*(const sm_loop_step *const *)b);
+    const int64_t x = work_of(*(const sm_loop_step *const *)a), y = work_of(*(const sm_loop_step *const *)b);
     return (x > y) - (x < y);
 }
 

@@ -13,8 +13,7 @@ static void end_overwritten(const sm_plan *plan, sm_range *lives) {
             if (in == SM_NO_TENSOR || out == SM_NO_TENSOR) {
                 continue;
             }
-            const int from = sm_plan_root(plan, in);
-            const int to = sm_plan_root(plan, out);
+            const int from = sm_plan_root(plan, in), to = sm_plan_root(plan, out);
             const bool is_moved = from != to && lives[from].end == i + 1 && lives[to].first == i;
             if (is_moved && sm_tensors_overlap(&plan->tensors[from], &plan->tensors[to])) {
                 lives[from].end = i;

@@ -49,8 +49,7 @@ static const char *model_name(const json_t *row) {
 
 static int value_order(const char *a, const char *b) {
     char *end_a, *end_b;
-    const double x = strtod(a, &end_a);
-    const double y = strtod(b, &end_b);
+    const double x = strtod(a, &end_a), y = strtod(b, &end_b);
     const bool numbers = a[0] != '\0' && b[0] != '\0' && *end_a == '\0' && *end_b == '\0';
     return numbers && x != y ? (x > y) - (x < y) : strcmp(a, b);
 }

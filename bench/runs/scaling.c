@@ -481,8 +481,7 @@ static double messages(double n_processes) { return 2 * (n_processes - 1); }
 sm_scaling_time sm_scaling_time_at(const sm_scaling_fit *fit, double n_processes, double sequences) {
     const sm_part_fit *c = &fit->compute;
     const sm_part_fit *x = &fit->comm;
-    const double u = volume_share(n_processes);
-    const double v = messages(n_processes);
+    const double u = volume_share(n_processes), v = messages(n_processes);
     sm_scaling_time t = {.serial_s = c->value[0], .compute_s = c->value[1] * sequences};
     t.comm_s = x->value[0] * u + x->value[1] * v;
     t.step_s = t.serial_s + t.compute_s + t.comm_s;

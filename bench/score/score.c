@@ -317,8 +317,7 @@ static json_t *make_record(const json_t *row, const json_t *references) {
 static bool counts(const json_t *record) { return !sm_rows_has(record, "reason"); }
 
 static int by_place(const void *a, const void *b) {
-    const json_t *x = *(const json_t *const *)a;
-    const json_t *y = *(const json_t *const *)b;
+    const json_t *x = *(const json_t *const *)a, *y = *(const json_t *const *)b;
     const double x_ts = sm_json_number(x, "median_ts");
     const double y_ts = sm_json_number(y, "median_ts");
     const int by_class = strcmp(sm_rows_text(y, "class"), sm_rows_text(x, "class"));

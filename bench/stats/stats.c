@@ -7,8 +7,7 @@ static const double confidence = 0.95;
 static const double fence_iqr = 1.5;
 
 static int compare_doubles(const void *a, const void *b) {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
+    double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
@@ -138,8 +137,7 @@ bool sm_steady_is_warm(const int64_t *steps_ns, int64_t n) {
 }
 
 double sm_steady_noise_percent(const sm_stats *stats) {
-    double above = stats->ci95_hi - stats->median;
-    double below = stats->median - stats->ci95_lo;
+    double above = stats->ci95_hi - stats->median, below = stats->median - stats->ci95_lo;
     return stats->median > 0 ? 100 * (above > below ? above : below) / stats->median : NAN;
 }
 

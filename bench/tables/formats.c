@@ -167,8 +167,7 @@ static json_t *measure(double value, double lower, double upper) {
 
 static json_t *bencher_record(const json_t *record) {
     const double ns = sm_json_number(record, "median_ns");
-    const double lo = sm_json_number(record, "ci95_lo_ns");
-    const double hi = sm_json_number(record, "ci95_hi_ns");
+    const double lo = sm_json_number(record, "ci95_lo_ns"), hi = sm_json_number(record, "ci95_hi_ns");
     const double rate = sm_json_number(record, "median_ts");
     return json_pack("{s:o, s:o}", "latency", measure(ns, lo, hi), "throughput",
                      measure(rate, rate * ns / hi, rate * ns / lo));

@@ -126,8 +126,7 @@ static int min_int(int a, int b) { return a < b ? a : b; }
 // CLI_TEXT_SIZE characters: distance[i][j] is that of the first i and the first j letters.
 static int edit_distance(const char *a, const char *b) {
     int distance[CLI_TEXT_SIZE][CLI_TEXT_SIZE];
-    int n_a = (int)strlen(a);
-    int n_b = (int)strlen(b);
+    int n_a = (int)strlen(a), n_b = (int)strlen(b);
     for (int i = 0; i <= n_a; i++) {
         for (int j = 0; j <= n_b; j++) {
             if (i == 0 || j == 0) {

@@ -40,8 +40,7 @@ static const double STEP_TOLERANCE = 0.03;
 // "0.812 ± 0.4%": the interval's wider half.
 static void show_time(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     const double ns = sm_json_number(record, column->name);
-    const double lo = sm_json_number(record, "ns_ci95_lo");
-    const double hi = sm_json_number(record, "ns_ci95_hi");
+    const double lo = sm_json_number(record, "ns_ci95_lo"), hi = sm_json_number(record, "ns_ci95_hi");
     sm_text_ms(ns, text, size_bytes);
     if (isfinite(lo) && isfinite(hi)) {
         sm_append_spread(100 * fmax(ns - lo, hi - ns) / ns, text, size_bytes);
