@@ -7,14 +7,20 @@
 #include "bench/rows/row.h"
 #include "bench/tables/show.h"
 
-static void parse(const char *text, sm_rows *rows) {
-    *rows = sm_rows_new();
-    expect_ok(text, sm_rows_parse("f.json", text, strlen(text), rows));
+static sm_rows rows; // of the test
+
+static void empty_rows(void) {
+    sm_rows_free(&rows);
+    rows = sm_rows_new();
+}
+
+static void parse(const char *text) {
+    empty_rows();
+    expect_ok(text, sm_rows_parse("f.json", text, strlen(text), &rows));
 }
 
 static void expect_counts(const char *text, size_t n_rows, size_t n_warnings) {
-    SM_AT_END(sm_rows_free) sm_rows rows;
-    parse(text, &rows);
+    parse(text);
     FAIL_IF(json_array_size(rows.rows) != n_rows || json_array_size(rows.warnings) != n_warnings,
             "%s: %zu rows and %zu warnings", text, json_array_size(rows.rows), json_array_size(rows.warnings));
 }
@@ -42,7 +48,6 @@ TEST(forms) {
 }
 
 TEST(damage_is_set_aside) {
-    SM_AT_END(sm_rows_free) sm_rows rows;
     expect_rows("{\"a\": 1}\n{\"a\": 2", 1, 1);
     expect_rows("[{\"a\": 1},\n{\"a\": 2}", 2, 0); // only the bracket is missing: no row is lost
     expect_rows("[{\"a\": 1},\n{\"a\": [1, 2", 1, 1);
@@ -51,7 +56,7 @@ TEST(damage_is_set_aside) {
     // A row cut short in its samples seems to continue in the next one, which is found all the same.
     expect_rows("{\"a\": [1, 2,\n{\"a\": 3}\n{\"a\": 4}\n", 2, 1);
     expect_rows("{\"a\":\nx\ny\n\nz\n{\"a\": 4}\n", 1, 1); // one place, however many lines
-    parse("{\"median_ns\": 1}\n\n{\"a\": tru", &rows);
+    parse("{\"median_ns\": 1}\n\n{\"a\": tru");
     const char *warning = json_string_value(json_array_get(rows.warnings, 0));
     assert_non_null(strstr(warning, "f.json: line 3, the last, is damaged"));
 }
@@ -60,7 +65,7 @@ TEST(damage_is_set_aside) {
 TEST(every_prefix) {
     static const char text[] = "[{\"avg_ns\": 5, \"a\": \"x}\\\"\", \"b\": [1]},\n {\"avg_ns\": 2}]\n";
     for (size_t n = 0; n < sizeof(text); n++) {
-        SM_AT_END(sm_rows_free) sm_rows rows = sm_rows_new();
+        empty_rows();
         sm_status status = sm_rows_parse("f", text, n, &rows);
         size_t n_rows = json_array_size(rows.rows);
         bool fits = status == SM_OK ? n_rows >= 1 && n_rows <= 2 : status == SM_ERR_FORMAT && n_rows == 0;
@@ -86,7 +91,7 @@ TEST(not_rows) {
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const char *text = cases[i].text;
         const char *parts = textf("f.csv|no result row|-o json|%s", cases[i].has);
-        SM_AT_END(sm_rows_free) sm_rows rows = sm_rows_new();
+        empty_rows();
         expect_failure(text, sm_rows_parse("f.csv", text, strlen(text), &rows), SM_ERR_FORMAT, parts);
         assert_int_equal(json_array_size(rows.rows), 0);
     }
@@ -94,7 +99,6 @@ TEST(not_rows) {
 
 // Objects that are no rows, among rows: skipped, each with its reason up to a number, then counted.
 TEST(others_are_skipped) {
-    sm_rows rows;
     static const char skipped[][64] = {
         "{\"step\": 1, \"loss\": 2.5}",
         "{\"schema_version\": 1, \"status\": \"fine\"}",
@@ -112,32 +116,30 @@ TEST(others_are_skipped) {
                                           "phases.forward_ns",
                                           "field samples_ns"};
     for (size_t i = 0; i < sizeof(skipped) / sizeof(skipped[0]); i++) {
-        parse(textf("{\"avg_ns\": 5}\n%s\n", skipped[i]), &rows);
+        parse(textf("{\"avg_ns\": 5}\n%s\n", skipped[i]));
         const char *warning = json_string_value(json_array_get(rows.warnings, 0));
         FAIL_IF(json_array_size(rows.rows) != 1 || warning == NULL || strstr(warning, reasons[i]) == NULL,
                 "%s: %zu rows, warning %s", skipped[i], json_array_size(rows.rows), warning);
         assert_non_null(strstr(warning, "line 2"));
-        sm_rows_free(&rows);
     }
     SM_FREED char *many = calloc(1, 10000);
     for (int i = 0; i < 100; i++) {
         strcat(many, "{\"avg_ns\": 5}\n{\"step\": 1, \"loss\": 2.5}\n");
     }
-    parse(many, &rows);
+    parse(many);
     assert_int_equal(json_array_size(rows.rows), 100);
     assert_int_equal(json_array_size(rows.warnings), 21);
     assert_non_null(
         strstr(json_string_value(json_array_get(rows.warnings, 20)), "100 objects that are no result rows"));
-    sm_rows_free(&rows);
 }
 
 // Reads a text; returns the processor's time for it.
-static double seconds_to_read(const char *text, size_t size_bytes, sm_rows *rows) {
+static double seconds_to_read(const char *text, size_t size_bytes) {
     struct timespec begin;
     struct timespec end;
-    *rows = sm_rows_new();
+    empty_rows();
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
-    sm_status status = sm_rows_parse("f", text, size_bytes, rows);
+    sm_status status = sm_rows_parse("f", text, size_bytes, &rows);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
     assert_true(status == SM_OK || status == SM_ERR_FORMAT);
     return (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) * 1e-9;
@@ -145,8 +147,7 @@ static double seconds_to_read(const char *text, size_t size_bytes, sm_rows *rows
 
 // Of a slow processor: a quarter of the text takes about a quarter of the time.
 static bool grows_with_size(const char *text, size_t size_bytes, double seconds) {
-    SM_AT_END(sm_rows_free) sm_rows rows = {0};
-    const double of_quarter = seconds_to_read(text, size_bytes / 4, &rows);
+    const double of_quarter = seconds_to_read(text, size_bytes / 4);
     return seconds < 8 * of_quarter;
 }
 
@@ -177,13 +178,12 @@ TEST(damage_takes_no_longer) {
     SM_FREED char *text = malloc(size_bytes);
     assert_non_null(text);
     for (size_t i = 0; i <= sizeof(units) / sizeof(units[0]); i++) {
-        SM_AT_END(sm_rows_free) sm_rows rows;
         bool zeros = i == sizeof(units) / sizeof(units[0]);
         size_t length = zeros ? 1 : strlen(units[i]);
         for (size_t k = 0; k < size_bytes; k++) {
             text[k] = zeros ? '\0' : units[i][k % length];
         }
-        const double seconds = seconds_to_read(text, size_bytes, &rows);
+        const double seconds = seconds_to_read(text, size_bytes);
         if (size != NULL) {
             print_message("%5.2f s  %zu rows  %s\n", seconds, json_array_size(rows.rows), zeros ? "zeros" : units[i]);
         }
@@ -195,13 +195,12 @@ TEST(damage_takes_no_longer) {
 
 TEST(interrupted) {
     volatile sig_atomic_t signal_came = 1;
-    SM_AT_END(sm_rows_free) sm_rows rows = sm_rows_new();
+    empty_rows();
     rows.interrupted = &signal_came;
     expect_failure("text", sm_rows_parse("f", "{\"avg_ns\": 5}", 13, &rows), SM_ERR_INTERRUPTED, "f|interrupted");
 }
 
 TEST(files) {
-    SM_AT_END(sm_rows_free) sm_rows rows;
     const char *path = temp_path("rows.jsonl");
     rows = sm_rows_new();
     expect_failure("none", sm_rows_read(path, &rows), SM_ERR_IO, "rows.jsonl|cannot open");
@@ -217,26 +216,22 @@ TEST(files) {
 }
 
 TEST(versions) {
-    sm_rows rows;
     // An old row without statistics: they follow from its samples. Unknown fields stay.
-    parse("{\"samples_ns\": [3e6, 1e6, 2e6], \"n_batch\": 2, \"n_seq\": 8, \"mine\": {\"x\": 1}}", &rows);
+    parse("{\"samples_ns\": [3e6, 1e6, 2e6], \"n_batch\": 2, \"n_seq\": 8, \"mine\": {\"x\": 1}}");
     const json_t *row = json_array_get(rows.rows, 0);
     assert_true(sm_json_number(row, "median_ns") == 2e6);
     assert_true(sm_json_number(row, "median_ts") == 8000);
     assert_true(sm_json_number(row, "mine.x") == 1);
     assert_string_equal(sm_rows_status(row), "ok");
-    sm_rows_free(&rows);
     // Another program's row that has only a mean.
-    parse("{\"avg_ns\": 5e6, \"avg_ts\": 123.5}", &rows);
+    parse("{\"avg_ns\": 5e6, \"avg_ts\": 123.5}");
     assert_true(sm_json_number(json_array_get(rows.rows, 0), "median_ns") == 5e6);
     assert_true(sm_json_number(json_array_get(rows.rows, 0), "median_ts") == 123.5);
-    sm_rows_free(&rows);
     // A newer version: one warning a file.
     expect_counts("{\"schema_version\": 99, \"avg_ns\": 1}\n{\"schema_version\": 99, \"avg_ns\": 1}", 2, 1);
     // Existing figures are never changed.
-    parse("{\"samples_ns\": [1, 2], \"median_ns\": 1.25}", &rows);
+    parse("{\"samples_ns\": [1, 2], \"median_ns\": 1.25}");
     assert_true(sm_json_number(json_array_get(rows.rows, 0), "median_ns") == 1.25);
-    sm_rows_free(&rows);
 }
 
 TEST(types_are_not_trusted) {
@@ -300,7 +295,7 @@ TEST(rows_of_the_program_validate) {
                      "--pass-type step,separate --no-peaks -o jsonl >%s 2>/dev/null",
                      SM_TEST_BINARY, path));
     assert_true(status >= 0);
-    SM_AT_END(sm_rows_free) sm_rows rows = sm_rows_new();
+    empty_rows();
     expect_ok("read", sm_rows_read(path, &rows));
     assert_int_equal(json_array_size(rows.rows), 8);
     assert_int_equal(json_array_size(rows.warnings), 0);

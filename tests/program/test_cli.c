@@ -158,10 +158,7 @@ TEST(run_prints_every_format) {
 }
 
 TEST(run_measures) {
-    json_auto_t *rows = run_json("run -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 1 -r 3");
-    const json_t *row = json_array_get(rows, 0);
-    assert_int_equal(json_array_size(rows), 1);
-    assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
+    json_auto_t *row = run_row("run -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 1 -r 3");
     assert_int_equal(json_array_size(json_object_get(row, "samples_ns")), 3);
     assert_int_equal(json_integer_value(json_object_get(row, "model_n_params")), 35712);
     assert_int_equal(json_integer_value(json_object_get(row, "n_threads")), 1);
@@ -179,14 +176,10 @@ static double number_of(const json_t *row, const char *field) {
 TEST(documents_fill_rows) {
     static const char *const paddings[] = {"max", "batch", "bucket", "packed"};
     for (size_t i = 0; i < sizeof(paddings) / sizeof(paddings[0]); i++) {
-        expect_exit(textf("run -m tiny --backend cpu -t 1 -b 2 --seq-len 16 --documents 2-16 --padding %s -w 1 -r 1 "
-                          "--no-peaks -o json",
-                          paddings[i]),
-                    0);
-        json_auto_t *rows = parse_json(out);
-        const json_t *row = json_array_get(rows, 0);
+        json_auto_t *row = run_row(textf("run -m tiny --backend cpu -t 1 -b 2 --seq-len 16 --documents 2-16 --padding "
+                                         "%s -w 1 -r 1 --no-peaks",
+                                         paddings[i]));
         const double real = number_of(row, "real_tokens");
-        assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
         assert_string_equal(json_string_value(json_object_get(row, "padding")), paddings[i]);
         assert_true(real >= 2 && fabs(real + number_of(row, "padded_tokens") - 32) < 1e-9);
         assert_true(fabs(number_of(row, "median_ts") * number_of(row, "median_ns") / 1e9 / real - 1) < 1e-6);
@@ -235,11 +228,9 @@ TEST(attention_is_chosen) {
 // The scale grows after every good step, until steps are skipped.
 TEST(run_tells_of_skipped_steps) {
     // By this seed a gradient that overflows is among those that are computed again.
-    json_auto_t *rows =
-        run_json("run -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 0 -r 20 --precision fp16 --loss-scale-interval 1 "
-                 "--no-peaks --check-seed 51082654");
-    const json_t *row = json_array_get(rows, 0);
-    assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
+    json_auto_t *row =
+        run_row("run -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 0 -r 20 --precision fp16 --loss-scale-interval 1 "
+                "--no-peaks --check-seed 51082654");
     assert_string_equal(json_string_value(json_object_get(row, "loss_scale")), "dynamic");
     assert_true(json_is_true(json_object_get(row, "emulated")));
     assert_true(json_integer_value(json_object_get(row, "n_skipped")) > 0);
@@ -248,12 +239,8 @@ TEST(run_tells_of_skipped_steps) {
 
 // The row of a run whose checks draw by `seed`; 0: by what they like.
 static json_t *run_by_seed(int seed) {
-    expect_exit(textf("run -m tiny --backend cpu -t 1 -b 2 --seq-len 16 -w 0 -r 12 --no-peaks -o json %s",
-                      seed > 0 ? textf("--check-seed %d", seed) : ""),
-                0);
-    json_auto_t *rows = parse_json(out);
-    json_t *row = json_incref(json_array_get(rows, 0));
-    assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
+    json_t *row = run_row(textf("run -m tiny --backend cpu -t 1 -b 2 --seq-len 16 -w 0 -r 12 --no-peaks %s",
+                                seed > 0 ? textf("--check-seed %d", seed) : ""));
     assert_true(json_integer_value(json_object_get(row, "checks_ns")) > 0);
     return row;
 }
@@ -587,8 +574,7 @@ TEST(architectures_and_optimizers_are_chosen) {
         {"train --weights $T/chosen --arch gpt2", 2, NULL, "--arch: the model of --weights fixes it"},
     };
     CHECK_ALL(cases);
-    json_auto_t *rows = run_json("run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --no-peaks");
-    const json_t *row = json_array_get(rows, 0);
+    json_auto_t *row = run_row("run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --no-peaks");
     assert_string_equal(json_string_value(json_object_get(row, "model_arch")), "gpt2");
     assert_string_equal(json_string_value(json_object_get(row, "optimizer")), "adamw");
 }
@@ -597,17 +583,13 @@ TEST(architectures_and_optimizers_are_chosen) {
 static json_t *run_tuned_with(const char *options, const char *cache) {
     SM_FREED char *before = getenv("XDG_CACHE_HOME") != NULL ? strdup(getenv("XDG_CACHE_HOME")) : NULL;
     setenv("XDG_CACHE_HOME", temp_path(cache), 1);
-    expect_exit(
-        textf("run --backend cpu -m tiny -t 1 -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --mode tuned %s -o json", options),
-        0);
+    json_t *row =
+        run_row(textf("run --backend cpu -m tiny -t 1 -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --mode tuned %s", options));
     if (before != NULL) {
         setenv("XDG_CACHE_HOME", before, 1);
     } else {
         unsetenv("XDG_CACHE_HOME");
     }
-    json_auto_t *rows = parse_json(out);
-    json_t *row = json_incref(json_array_get(rows, 0));
-    assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
     assert_true(json_integer_value(json_object_get(row, "tune_ns")) > 0);
     return row;
 }

@@ -109,6 +109,15 @@ static inline json_t *run_json(const char *arguments) {
     return parse_json(out);
 }
 
+// Its only row, which is ok.
+static inline json_t *run_row(const char *arguments) {
+    json_auto_t *rows = run_json(arguments);
+    json_t *row = json_incref(json_array_get(rows, 0));
+    assert_int_equal(json_array_size(rows), 1);
+    assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
+    return row;
+}
+
 typedef struct {
     const char *arguments;
     int code;
