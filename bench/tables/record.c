@@ -329,6 +329,7 @@ static json_t *type_of(const sm_column *column) {
     static const char *const names[] = {
         [SM_COLUMN_INTEGER] = "integer", [SM_COLUMN_REAL] = "number",      [SM_COLUMN_BOOLEAN] = "boolean",
         [SM_COLUMN_TEXT] = "string",     [SM_COLUMN_INTEGERS] = "integer", [SM_COLUMN_REALS] = "number",
+        [SM_COLUMN_JSON] = NULL,
     };
     const char *name = names[column->type];
     return column->type == SM_COLUMN_JSON ? json_pack("{s:[sss]}", "type", "array", "object", "null")

@@ -208,6 +208,7 @@ TEST_OF_STEPS(test_real_op_times_fit_in_the_wall_clock) {
 
 TEST_OF_STEPS(test_median_step_is_attributed) {
     SM_OWN(sm_plan) *plan = make_plan();
+    sm_row_free(&row);
     sm_row_init(&row);
     const int64_t walls_ns[] = {500, 100, 300};
     int64_t op_ns[18];
@@ -417,7 +418,9 @@ TEST_OF_STEPS(test_seed_draws_the_places) {
         assert_true(fake.n_put_back >= 2);
         strcpy(spots, row.spot_check);
         strcpy(repeats, row.repeat_check);
-        strcpy(first, i == 0 ? repeats : first);
+        if (i == 0) {
+            strcpy(first, repeats);
+        }
         n_others += strcmp(repeats, first) != 0;
         fake_reset(state);
         measure(SM_OK);

@@ -202,7 +202,7 @@ TEST(interrupted) {
 
 TEST(files) {
     const char *path = temp_path("rows.jsonl");
-    rows = sm_rows_new();
+    empty_rows();
     expect_failure("none", sm_rows_read(path, &rows), SM_ERR_IO, "rows.jsonl|cannot open");
     expect_failure("folder", sm_rows_read(temp_folder, &rows), SM_ERR_IO, "cannot read");
     FILE *file = fopen(path, "w");
