@@ -189,6 +189,7 @@ static inline bool cpu_leaves_caches(const cpu_team *team, int64_t n_bytes) {
 }
 
 static inline int64_t cpu_min64(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t cpu_max64(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t cpu_divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
 // A half-open range of rows, columns or elements.
@@ -196,6 +197,8 @@ typedef struct {
     int64_t first;
     int64_t end;
 } cpu_range;
+
+static inline int64_t cpu_length(cpu_range range) { return range.end - range.first; }
 
 // Part `part` of `n_parts` nearly equal parts of 0..n-1, cut at multiples of `step`.
 static inline cpu_range cpu_split(int64_t n, int64_t step, int part, int n_parts) {

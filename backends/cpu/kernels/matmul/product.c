@@ -113,8 +113,6 @@ static cpu_range slice_of(int64_t k, int64_t slice, int64_t n_slices) {
     return (cpu_range){k * slice / n_slices, k * (slice + 1) / n_slices};
 }
 
-static int64_t length(cpu_range range) { return range.end - range.first; }
-
 // The default's; no blocking that is tried asks for more.
 size_t ISA(cpu_product_scratch)(SM_UNUSED int64_t m, SM_UNUSED int64_t n, SM_UNUSED int64_t k,
                                 SM_UNUSED int n_threads) {
@@ -140,17 +138,17 @@ static bool packs_lying_rows(int64_t n_cols) {
 static void pack_a(const job *j, block *of) {
     const cpu_product *p = j->p;
     const float *from = p->a + of->rows.first * p->a_row + j->slice.first * p->a_col;
-    const int64_t n_rows = length(of->rows);
-    const int64_t depth = length(j->slice);
+    const int64_t n_rows = cpu_length(of->rows);
+    const int64_t depth = cpu_length(j->slice);
     if (p->a_row == 1) {
         of->n_paired =
-            length(of->cols) < CPU_PRODUCT_COLS ? 0 : n_rows / (2 * CPU_PRODUCT_ROWS) * (2 * CPU_PRODUCT_ROWS);
+            cpu_length(of->cols) < CPU_PRODUCT_COLS ? 0 : n_rows / (2 * CPU_PRODUCT_ROWS) * (2 * CPU_PRODUCT_ROWS);
         pack_rows(from + of->n_paired, p->a_col, n_rows - of->n_paired, depth, j->a_panels + of->n_paired * depth,
                   CPU_PRODUCT_ROWS);
         of->n_lying = 0;
     } else {
         int64_t done = n_rows / CPU_PRODUCT_ROWS * CPU_PRODUCT_ROWS;
-        if (packs_lying_rows(length(j->cols))) {
+        if (packs_lying_rows(cpu_length(j->cols))) {
             done = n_rows / CPU_VECTOR * CPU_VECTOR;
             for (int64_t row = 0; row < done; row += CPU_VECTOR) {
                 pack_tiles_of_lines(from + row * p->a_row, p->a_row, depth, j->a_panels + row * depth);
@@ -170,7 +168,7 @@ static void pack_a(const job *j, block *of) {
 // The rows of a tile, `row` rows into a block: packed, or read where they lie, by rows or, with `packs`, by columns.
 static cpu_a_rows rows_of_tile(const job *j, const block *of, int64_t row, bool packs) {
     const cpu_product *p = j->p;
-    const int64_t depth = length(j->slice);
+    const int64_t depth = cpu_length(j->slice);
     const float *lying = p->a + (of->rows.first + row) * p->a_row + j->slice.first * p->a_col;
     float *packed = j->a_panels + row * depth;
     if (packs) {
@@ -202,7 +200,7 @@ static inline __attribute__((always_inline)) void finish_row(const cpu_product *
 }
 
 void ISA(cpu_finish_product)(const cpu_product *p, cpu_range rows, cpu_range cols) {
-    const int64_t n_cols = length(cols);
+    const int64_t n_cols = cpu_length(cols);
     for (int64_t row = rows.first; row < rows.end; row++) {
         const int64_t at = row * p->n + cols.first;
         if (n_cols == CPU_PRODUCT_COLS) { // a length that the compiler knows
@@ -216,9 +214,9 @@ void ISA(cpu_finish_product)(const cpu_product *p, cpu_range rows, cpu_range col
 // A b panel that no tile packs.
 static void pack_b(const job *j, const float *b, int64_t n_cols, float *panel) {
     if (j->p->b_col != 1) {
-        pack_lines(b, j->p->b_col, n_cols, length(j->slice), panel, CPU_PRODUCT_COLS);
+        pack_lines(b, j->p->b_col, n_cols, cpu_length(j->slice), panel, CPU_PRODUCT_COLS);
     } else {
-        pack_rows(b, j->p->b_row, n_cols, length(j->slice), panel, CPU_PRODUCT_COLS);
+        pack_rows(b, j->p->b_row, n_cols, cpu_length(j->slice), panel, CPU_PRODUCT_COLS);
     }
 }
 
@@ -235,16 +233,16 @@ typedef struct {
 static void multiply_panel(const job *j, const block *of, const b_panel *panel) {
     const int64_t col = panel->col;
     const cpu_product *p = j->p;
-    const int64_t depth = length(j->slice);
+    const int64_t depth = cpu_length(j->slice);
     const int64_t n_times = cpu_divide_up(depth, CPU_STRETCH);
     const int64_t n_cols = cpu_min64(of->cols.end - col, CPU_PRODUCT_COLS);
     const cpu_tile whole = cpu_tiles[cpu_divide_up(n_cols, CPU_TILE_VECTOR) - 1];
     const float *b = p->b + j->slice.first * p->b_row + col * p->b_col;
     const bool tile_packs =
-        panel->is_fresh && p->b_col == 1 && n_cols == CPU_PRODUCT_COLS && length(of->rows) >= CPU_PRODUCT_ROWS;
+        panel->is_fresh && p->b_col == 1 && n_cols == CPU_PRODUCT_COLS && cpu_length(of->rows) >= CPU_PRODUCT_ROWS;
     const float *beside = p->act != NULL ? p->act : p->pre;
     const bool finishes = j->last_slice && (p->bias != NULL || beside != NULL);
-    const int64_t n_turns = cpu_divide_up(length(of->rows), CPU_PRODUCT_ROWS) * n_times;
+    const int64_t n_turns = cpu_divide_up(cpu_length(of->rows), CPU_PRODUCT_ROWS) * n_times;
     cpu_beside meanwhile = {.left = 0};
     if (panel->next != NULL) {
         meanwhile = (cpu_beside){.from = b + CPU_PRODUCT_COLS,
@@ -259,17 +257,17 @@ static void multiply_panel(const job *j, const block *of, const b_panel *panel) 
     if (panel->is_fresh && !tile_packs) {
         pack_b(j, b, n_cols, panel->packed);
     }
-    for (int64_t row = 0; row < length(of->rows); row += CPU_PRODUCT_ROWS) {
+    for (int64_t row = 0; row < cpu_length(of->rows); row += CPU_PRODUCT_ROWS) {
         const cpu_range rows = {of->rows.first + row, cpu_min64(of->rows.first + row + CPU_PRODUCT_ROWS, of->rows.end)};
         const bool packs_a = col == of->cols.first && row < of->n_paired && row % (2 * CPU_PRODUCT_ROWS) == 0;
         const bool packs_b = tile_packs && row == 0;
         const cpu_a_rows a = rows_of_tile(j, of, row, packs_a);
         const int64_t at = rows.first * p->n + col;
         cpu_tile_result to = {.c = p->c + at, .ld = p->n, .add = p->add || j->slice.first > 0};
-        meanwhile.asking.result = cpu_lines_of(to.c, p->n, length(rows), n_cols, n_times);
+        meanwhile.asking.result = cpu_lines_of(to.c, p->n, cpu_length(rows), n_cols, n_times);
         if (finishes && beside != NULL) {
             to.beside = beside + at;
-            meanwhile.asking.beside = cpu_lines_of(to.beside, p->n, length(rows), n_cols, n_times);
+            meanwhile.asking.beside = cpu_lines_of(to.beside, p->n, cpu_length(rows), n_cols, n_times);
         }
         if (packs_a && packs_b) {
             cpu_tile_packs_both(depth, a, b, p->b_row, panel->packed, to, &meanwhile);
@@ -277,10 +275,10 @@ static void multiply_panel(const job *j, const block *of, const b_panel *panel) 
             cpu_tile_packs_a(depth, a, panel->packed, to, &meanwhile);
         } else if (packs_b) {
             cpu_tile_packs_b(depth, a, b, p->b_row, panel->packed, to, &meanwhile);
-        } else if (length(rows) == CPU_PRODUCT_ROWS && n_cols % CPU_TILE_VECTOR == 0) {
+        } else if (cpu_length(rows) == CPU_PRODUCT_ROWS && n_cols % CPU_TILE_VECTOR == 0) {
             whole(depth, a, panel->packed, to, &meanwhile);
         } else {
-            cpu_tile_at_edge(whole, depth, a, panel->packed, to, length(rows), n_cols, &meanwhile);
+            cpu_tile_at_edge(whole, depth, a, panel->packed, to, cpu_length(rows), n_cols, &meanwhile);
         }
         if (finishes) {
             ISA(cpu_finish_product)(p, rows, (cpu_range){col, col + n_cols});
@@ -290,14 +288,14 @@ static void multiply_panel(const job *j, const block *of, const b_panel *panel) 
 }
 
 static int n_row_blocks(const job *j) {
-    return (int)cpu_divide_up(length(j->rows), j->blocking.block_tiles * CPU_PRODUCT_ROWS);
+    return (int)cpu_divide_up(cpu_length(j->rows), j->blocking.block_tiles * CPU_PRODUCT_ROWS);
 }
 
 // Whether a b panel is packed while the one before it is used: if that is a copy, and there are tiles enough.
 static bool packs_ahead(const job *j, const block *of, int64_t next_col) {
     enum { LEAST_TILES = 8 };
     return j->p->b_col == 1 && next_col + CPU_PRODUCT_COLS <= of->cols.end &&
-           length(of->rows) >= LEAST_TILES * CPU_PRODUCT_ROWS;
+           cpu_length(of->rows) >= LEAST_TILES * CPU_PRODUCT_ROWS;
 }
 
 // A block of this thread's columns, over all of its rows. Where one block of rows is all there is, each b
@@ -306,7 +304,7 @@ static void multiply_columns(const job *j, cpu_range cols) {
     const int n_blocks = n_row_blocks(j);
     const int64_t panel_elems = CPU_PRODUCT_COLS * j->blocking.slice_k;
     for (int i = 0; i < n_blocks; i++) {
-        const cpu_range rows = cpu_split(length(j->rows), CPU_PRODUCT_ROWS, i, n_blocks);
+        const cpu_range rows = cpu_split(cpu_length(j->rows), CPU_PRODUCT_ROWS, i, n_blocks);
         block of = {.rows = {j->rows.first + rows.first, j->rows.first + rows.end}, .cols = cols};
         pack_a(j, &of);
         b_panel panel = {.packed = j->b_panels, .is_fresh = i == 0, .asks = i == 0};
@@ -370,7 +368,7 @@ static void enter_slice(job *j, int64_t slice, int64_t n_slices) {
 // Takes panels of a thread's rectangle until none is left.
 static void take_panels(job *j, const cpu_team *team, int thread, int64_t n_slices) {
     enter_cell(j, team, thread);
-    const int64_t n_panels = length(j->rows) > 0 ? cpu_divide_up(length(j->cols), CPU_PRODUCT_COLS) : 0;
+    const int64_t n_panels = cpu_length(j->rows) > 0 ? cpu_divide_up(cpu_length(j->cols), CPU_PRODUCT_COLS) : 0;
     int64_t unit;
     while ((unit = cpu_take_panel(team, thread, j->grid_rows, 0, n_panels, n_slices)) >= 0) {
         const int64_t col = j->cols.first + unit % n_panels * CPU_PRODUCT_COLS;
@@ -397,7 +395,7 @@ static void multiply_together(job *j, const cpu_team *team, int64_t n_slices) {
 // This thread's rectangle alone.
 static void multiply_own(job *j, const cpu_team *team, int64_t n_slices) {
     enter_cell(j, team, team->thread);
-    const int64_t block_cols = n_row_blocks(j) == 1 ? length(j->cols) : j->blocking.block_cols;
+    const int64_t block_cols = n_row_blocks(j) == 1 ? cpu_length(j->cols) : j->blocking.block_cols;
     for (int64_t slice = 0; slice < n_slices; slice++) {
         enter_slice(j, slice, n_slices);
         for (int64_t col = j->cols.first; col < j->cols.end; col += block_cols) {

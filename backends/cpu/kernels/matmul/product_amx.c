@@ -43,8 +43,6 @@ enum {
     ROW_COST = 250,         // and to fetch and pack a row of a as so many columns
 };
 
-static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t length(cpu_range range) { return range.end - range.first; }
 static int64_t panels_of(int64_t n_cols) { return cpu_divide_up(n_cols, COLS); }
 static int64_t tiles_of(int64_t n_rows) { return cpu_divide_up(n_rows, ROWS); }
 
@@ -66,7 +64,7 @@ typedef struct {
 
 // The most of n that fit in so many bytes, in whole steps, when n is divided evenly.
 static int64_t fitting(int64_t n, int64_t step, int64_t bytes, int64_t each_bytes) {
-    const int64_t most = max64(bytes / (each_bytes * step), 1) * step;
+    const int64_t most = cpu_max64(bytes / (each_bytes * step), 1) * step;
     const int64_t n_blocks = cpu_divide_up(n, most);
     return cpu_divide_up(cpu_divide_up(n, n_blocks), step) * step;
 }
@@ -83,7 +81,7 @@ static division divide(int64_t m, int64_t n, int64_t k, bool shares_b) {
     of.block_cols = sliced ? fitting(n, COLS, SLICED_COLS, 1) : panels_of(n) * COLS;
     if (shares_b) {
         of.block_cols = cpu_min64(of.block_cols, fitting(n, COLS, PACKED_BYTES, slice_bytes));
-        const int64_t most = max64(PACKED_BYTES / (of.block_cols * slice_bytes), 1);
+        const int64_t most = cpu_max64(PACKED_BYTES / (of.block_cols * slice_bytes), 1);
         of.n_groups = cpu_divide_up(of.n_slices, most);
     }
     of.group_slices = cpu_divide_up(of.n_slices, of.n_groups);
@@ -170,7 +168,7 @@ typedef struct {
 // Some columns of the next row.
 static void finish_row(const finishing *f) {
     const cpu_product *p = f->p;
-    const int64_t n = length(f->cols);
+    const int64_t n = cpu_length(f->cols);
     const int64_t at = f->row * p->n + f->cols.first;
     if (p->rounded != NULL) {
         cpu_finish_row(p, at, f->cols.first, n, f->tile);
@@ -284,7 +282,7 @@ static void finish_rows(finishing *f, int64_t most) {
     if (n <= 0) {
         return;
     }
-    if (length(f->cols) < COLS || (f->p->rounded == NULL && !f->p->add && !can_stream(f))) {
+    if (cpu_length(f->cols) < COLS || (f->p->rounded == NULL && !f->p->add && !can_stream(f))) {
         finish_each(f, n);
     } else if (f->p->add) {
         add_floats(f, n);
@@ -356,7 +354,7 @@ static cpu_range slice_steps(const job *j, int64_t slice) {
 
 // Steps of a part, counted from the first step of the slice.
 static cpu_range part_steps(const job *j, int64_t part) {
-    const int64_t n_steps = length(j->steps);
+    const int64_t n_steps = cpu_length(j->steps);
     return (cpu_range){n_steps * part / j->n_parts, n_steps * (part + 1) / j->n_parts};
 }
 
@@ -364,7 +362,7 @@ static cpu_range part_steps(const job *j, int64_t part) {
 // part of them each.
 static cpu_packed *b_panel(const job *j, int64_t index) {
     if (j->packed != NULL) {
-        const int64_t n_panels = panels_of(length(j->cols));
+        const int64_t n_panels = panels_of(cpu_length(j->cols));
         const int64_t panel = j->cols.first / COLS + index % n_panels;
         return j->packed + (panel * j->of.steps + slice_steps(j, j->slices.first + index / n_panels).first) * B_STEP;
     }
@@ -379,15 +377,15 @@ static cpu_packed *b_panel(const job *j, int64_t index) {
 // The memory that it is packed from; none beyond the last.
 static cpu_packing packing_of_b(const job *j, int64_t index, int64_t *n_steps) {
     const cpu_product *p = j->p;
-    const int64_t n_panels = panels_of(length(j->cols));
+    const int64_t n_panels = panels_of(cpu_length(j->cols));
     *n_steps = 0;
-    if (index >= n_panels * length(j->slices)) {
+    if (index >= n_panels * cpu_length(j->slices)) {
         return (cpu_packing){.left = 0};
     }
     const cpu_range steps = slice_steps(j, j->slices.first + index / n_panels);
     const int64_t k = steps.first * STEP_K;
     const int64_t col = j->cols.first + index % n_panels * COLS;
-    *n_steps = length(steps);
+    *n_steps = cpu_length(steps);
     return (cpu_packing){
         .from = p->b + k * p->b_row + col * p->b_col,
         .ld = p->b_col == 1 ? p->b_row : p->b_col,
@@ -423,8 +421,8 @@ static void pack_b_rows(const job *j, int64_t slice, int64_t step) {
     enum { ROWS_AT_ONCE = 8 };
     const cpu_product *p = j->p;
     const int64_t k = (slice_steps(j, slice).first + step) * STEP_K;
-    const int64_t n_panels = panels_of(length(j->cols));
-    const int64_t n_whole = p->k - k >= STEP_K ? length(j->cols) / COLS : 0;
+    const int64_t n_panels = panels_of(cpu_length(j->cols));
+    const int64_t n_whole = p->k - k >= STEP_K ? cpu_length(j->cols) / COLS : 0;
     const int64_t first = (slice - j->slices.first) * n_panels;
     const cpu_data *from = p->b + k * p->b_row + j->cols.first;
     for (int64_t row = 0; row < STEP_K; row += ROWS_AT_ONCE) {
@@ -441,7 +439,7 @@ static void pack_b_rows(const job *j, int64_t slice, int64_t step) {
 static void pack_b_panel(const job *j, int64_t index, int64_t other) {
     int64_t n_steps;
     const cpu_packing next = packing_of_b(j, other, &n_steps);
-    cpu_lines asked = cpu_packing_lines(&next, n_steps, max64(n_steps * CPU_PRODUCT_B, 1));
+    cpu_lines asked = cpu_packing_lines(&next, n_steps, cpu_max64(n_steps * CPU_PRODUCT_B, 1));
     cpu_packing packing = packing_of_b(j, index, &n_steps);
     for (packing.left = n_steps * CPU_PRODUCT_B; packing.left > 0;) {
         cpu_pack_register(&packing);
@@ -456,7 +454,7 @@ static void pack_shared_b(const job *j) {
     const bool by_rows = j->p->b_col == 1;
     const int64_t first_step = slice_steps(j, j->slices.first).first;
     const int64_t n_steps = slice_steps(j, j->slices.end).first - first_step;
-    const int64_t n_parts = by_rows ? n_steps : length(j->slices) * panels_of(length(j->cols));
+    const int64_t n_parts = by_rows ? n_steps : cpu_length(j->slices) * panels_of(cpu_length(j->cols));
     int64_t slice = j->slices.first;
     int64_t part;
     while ((part = cpu_take_packing(j->team, j->team->thread % grid_cols, j->round, n_parts)) >= 0) {
@@ -473,7 +471,7 @@ static void pack_shared_b(const job *j) {
 
 static cpu_packed *a_part(const job *j, int64_t part, int64_t tile) {
     const cpu_range steps = part_steps(j, part);
-    return j->a + (steps.first * j->n_tiles + tile * length(steps)) * A_STEP;
+    return j->a + (steps.first * j->n_tiles + tile * cpu_length(steps)) * A_STEP;
 }
 
 // The memory that a part of a panel of a is packed from; the one after the last of a part is the first of the next.
@@ -488,7 +486,7 @@ static cpu_packing packing_of_a(const job *j, int64_t part, int64_t tile, int64_
     const cpu_range steps = part_steps(j, part);
     const int64_t k = (j->steps.first + steps.first) * STEP_K;
     const int64_t row = j->rows.first + tile * ROWS;
-    *n_steps = length(steps);
+    *n_steps = cpu_length(steps);
     return (cpu_packing){
         .from = p->a + row * p->a_row + k * p->a_col,
         .ld = p->a_col == 1 ? p->a_row : p->a_col,
@@ -514,21 +512,21 @@ static void begin_asking(job *j, cpu_range rows, cpu_range cols, int64_t n_turns
     const cpu_product *p = j->p;
     const int64_t at = rows.first * p->n + cols.first;
     if (p->rounded != NULL && !j->streams) {
-        j->w.write = cpu_lines_of(p->rounded + at, p->n, length(rows), length(cols), n_turns);
+        j->w.write = cpu_lines_of(p->rounded + at, p->n, cpu_length(rows), cpu_length(cols), n_turns);
     }
     if (p->pre != NULL) {
-        j->w.read = cpu_lines_of(p->pre + at, p->n, length(rows), length(cols), n_turns);
+        j->w.read = cpu_lines_of(p->pre + at, p->n, cpu_length(rows), cpu_length(cols), n_turns);
     }
     if (p->add) { // floats
         const int64_t size = sizeof *p->c / sizeof(cpu_data);
-        j->w.read =
-            cpu_lines_of((const cpu_data *)(p->c + at), p->n * size, length(rows), length(cols) * size, n_turns);
+        j->w.read = cpu_lines_of((const cpu_data *)(p->c + at), p->n * size, cpu_length(rows), cpu_length(cols) * size,
+                                 n_turns);
     }
 }
 
 // Index of a panel among all panels of the group's slices.
 static int64_t index_of(const job *j, int64_t panel) {
-    return (j->slice - j->slices.first) * panels_of(length(j->cols)) + panel;
+    return (j->slice - j->slices.first) * panels_of(cpu_length(j->cols)) + panel;
 }
 
 // Accumulator of the sums of a tile of the block.
@@ -542,7 +540,7 @@ static float *sums_of(const job *j, int64_t panel, int64_t tile) {
 // One tile of a part, after which the one before it has been finished, too.
 static void multiply_tile(job *j, int64_t panel, int64_t part, int64_t tile) {
     const cpu_range steps = part_steps(j, part);
-    const int64_t n_steps = length(steps);
+    const int64_t n_steps = cpu_length(steps);
     const int64_t row = j->rows.first + tile * ROWS;
     const int64_t col = j->cols.first + panel * COLS;
     const cpu_range rows = {row, cpu_min64(row + ROWS, j->rows.end)};
@@ -563,19 +561,19 @@ static void multiply_tile(job *j, int64_t panel, int64_t part, int64_t tile) {
                      &j->w);
     cpu_pack_rest(&j->w.a);
     if (is_last) {
-        j->w.last =
-            (finishing){.p = j->p, .tile = to, .streams = j->streams, .row = row, .left = length(rows), .cols = cols};
+        j->w.last = (finishing){
+            .p = j->p, .tile = to, .streams = j->streams, .row = row, .left = cpu_length(rows), .cols = cols};
         j->tile[0] = j->tile[1];
         j->tile[1] = to;
     }
 }
 
 static void multiply_panel(job *j, int64_t panel) {
-    const int64_t n_turns = j->n_tiles * length(j->steps);
+    const int64_t n_turns = j->n_tiles * cpu_length(j->steps);
     const int64_t next = index_of(j, panel) + 1;
     if (!j->of.shares_b) {
         begin_b(j, next, n_turns);
-    } else if (next < length(j->slices) * panels_of(length(j->cols))) {
+    } else if (next < cpu_length(j->slices) * panels_of(cpu_length(j->cols))) {
         j->w.b_asked =
             cpu_lines_of((const cpu_data *)b_panel(j, next), 0, 1, panel_elems(&j->of) * CPU_PACK_K, n_turns);
     }
@@ -590,12 +588,12 @@ static void multiply_panel(job *j, int64_t panel) {
 static void enter_slice(job *j, int64_t slice) {
     j->slice = slice;
     j->steps = slice_steps(j, slice);
-    j->n_parts = cpu_divide_up(length(j->steps), PART_STEPS);
+    j->n_parts = cpu_divide_up(cpu_length(j->steps), PART_STEPS);
 }
 
 // A block of rows by a block of columns, over a group of slices.
 static void multiply_block(job *j) {
-    j->n_tiles = tiles_of(length(j->rows));
+    j->n_tiles = tiles_of(cpu_length(j->rows));
     if (!j->of.shares_b) {
         begin_b(j, 0, 1);
         cpu_pack_rest(&j->w.b);
@@ -604,7 +602,7 @@ static void multiply_block(job *j) {
         enter_slice(j, j->slice);
         begin_a(j, 0, 0, 1);
         cpu_pack_rest(&j->w.a);
-        for (int64_t panel = 0; panel < panels_of(length(j->cols)); panel++) {
+        for (int64_t panel = 0; panel < panels_of(cpu_length(j->cols)); panel++) {
             j->packs_a = panel == 0;
             multiply_panel(j, panel);
         }
@@ -630,9 +628,9 @@ static void enter_cell(job *j, int thread) {
 static void take_panels(job *j, int thread) {
     enter_cell(j, thread);
     j->rows = j->cell_rows;
-    j->n_tiles = tiles_of(length(j->rows));
-    const int64_t n_panels = j->n_tiles > 0 ? panels_of(length(j->cols)) : 0;
-    const int64_t n_slices = length(j->slices);
+    j->n_tiles = tiles_of(cpu_length(j->rows));
+    const int64_t n_panels = j->n_tiles > 0 ? panels_of(cpu_length(j->cols)) : 0;
+    const int64_t n_slices = cpu_length(j->slices);
     int64_t unit;
     while ((unit = cpu_take_panel(j->team, thread, j->of.grid_rows, j->round, n_panels, n_slices)) >= 0) {
         const int64_t before = j->slice;

@@ -27,7 +27,6 @@ enum {
     BLOCK_B = 256 << 10,    // packed elements of b that a thread keeps: 1 MiB
 };
 
-static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t round_up(int64_t n, int64_t to) { return cpu_divide_up(n, to) * to; }
 
 // --- how a product is cut -----------------------------------------------------------------------
@@ -52,8 +51,8 @@ static division divide(int64_t m, int64_t n, int64_t k, int n_threads) {
     const int64_t n_chunks = cpu_divide_up(m * of.steps, CHUNK_PACKED);
     of.chunk_rows = round_up(cpu_divide_up(m, n_chunks), ROWS);
     of.n_panels = cpu_divide_up(of.chunk_rows / ROWS, n_threads);
-    of.block_rows = max64(CPU_PRODUCT_BLOCK_A / (of.steps * ROWS), 1) * ROWS;
-    of.n_b = max64(BLOCK_B / (of.steps * COLS), 1);
+    of.block_rows = cpu_max64(CPU_PRODUCT_BLOCK_A / (of.steps * ROWS), 1) * ROWS;
+    of.n_b = cpu_max64(BLOCK_B / (of.steps * COLS), 1);
     int64_t best = INT64_MAX;
     for (int grid_rows = 1; grid_rows <= n_threads; grid_rows++) {
         if (n_threads % grid_rows != 0) {
@@ -129,7 +128,7 @@ static void pack_a(const job *j) {
     const int64_t end = cpu_min64(first + j->of.n_panels, cpu_divide_up(j->chunk_rows, ROWS));
     const int64_t depth = j->ks.end - j->ks.first;
     enum { GROUP_ROWS = 32 }; // that are packed together where they are contiguous: a cache line
-    const int64_t step = p->a_row == 1 ? max64(GROUP_ROWS / ROWS, 1) : 1;
+    const int64_t step = p->a_row == 1 ? cpu_max64(GROUP_ROWS / ROWS, 1) : 1;
     for (int64_t panel = first; panel < end; panel += step) {
         const int64_t row = panel * ROWS;
         const int64_t n_rows = cpu_min64(j->chunk_rows - row, cpu_min64(step, end - panel) * ROWS);

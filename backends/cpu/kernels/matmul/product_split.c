@@ -27,8 +27,6 @@ enum {
     ROW_COST = 64,          // a row of a as so many columns
 };
 
-static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t length(cpu_range range) { return range.end - range.first; }
 static int64_t panels_of(int64_t n) { return cpu_divide_up(n, CPU_SPLIT_PANEL); }
 
 // --- how a product is cut -----------------------------------------------------------------------
@@ -48,7 +46,7 @@ static int64_t panel_words(const division *of) { return of->most_steps * CPU_SPL
 
 // The most of n panels that fit in so many bytes, when they are divided evenly.
 static int64_t fitting(const division *of, int64_t n_panels, int64_t bytes) {
-    const int64_t most = max64(bytes / (panel_words(of) * (int64_t)sizeof(cpu_split_word)), 1);
+    const int64_t most = cpu_max64(bytes / (panel_words(of) * (int64_t)sizeof(cpu_split_word)), 1);
     return cpu_divide_up(n_panels, cpu_divide_up(n_panels, most));
 }
 
@@ -131,7 +129,7 @@ static void store_row(const finishing *f, float *c, int64_t n) {
 }
 
 static void finish_row(finishing *f) {
-    store_row(f, f->p->c + f->row * f->p->n + f->cols.first, length(f->cols));
+    store_row(f, f->p->c + f->row * f->p->n + f->cols.first, cpu_length(f->cols));
     if (f->is_last) {
         BASE_ISA(cpu_finish_product)(f->p, (cpu_range){f->row, f->row + 1}, f->cols);
     }
@@ -187,9 +185,9 @@ static cpu_splitting splitting_of_a(const job *j, cpu_range rows) {
         .ld = p->a_col == 1 ? p->a_row : p->a_col,
         .across = p->a_col != 1,
         .transposed = p->a_col != 1,
-        .n = length(rows),
+        .n = cpu_length(rows),
         .depth = p->k - k,
-        .n_steps = length(j->steps),
+        .n_steps = cpu_length(j->steps),
         .to = j->a,
         .panel = panel_words(&j->of),
     };
@@ -203,9 +201,9 @@ static cpu_splitting splitting_of_b(const job *j, cpu_range cols, cpu_split_word
         .ld = p->b_col == 1 ? p->b_row : p->b_col,
         .across = p->b_col == 1,
         .transposed = p->b_col != 1,
-        .n = length(cols),
+        .n = cpu_length(cols),
         .depth = p->k - k,
-        .n_steps = length(j->steps),
+        .n_steps = cpu_length(j->steps),
         .to = to,
         .panel = panel_words(&j->of),
     };
@@ -213,7 +211,7 @@ static cpu_splitting splitting_of_b(const job *j, cpu_range cols, cpu_split_word
 
 // The panels of the block that one of the threads that share it packs, and keeps in its scratch.
 static cpu_range share_of(const job *j, int member) {
-    const cpu_range share = cpu_split(length(j->panels), 1, member, j->of.grid_rows);
+    const cpu_range share = cpu_split(cpu_length(j->panels), 1, member, j->of.grid_rows);
     return (cpu_range){j->panels.first + share.first, j->panels.first + share.end};
 }
 
@@ -251,13 +249,13 @@ static void begin_asking(job *j, int64_t at, int64_t n_rows, int64_t n_cols, int
 // One tile, after which the one before it has been finished, too.
 static void multiply_tile(job *j, int64_t row, int64_t panel, const cpu_split_word *b) {
     const cpu_product *p = j->p;
-    const int64_t n_steps = length(j->steps);
+    const int64_t n_steps = cpu_length(j->steps);
     const cpu_range cols = {panel * COLS, cpu_min64((panel + 1) * COLS, p->n)};
     const int64_t n_rows = cpu_min64(j->rows.end - row, ROWS);
     const cpu_split_word *a = j->a + (row - j->rows.first) / ROWS * panel_words(&j->of);
     float *sums = j->tile[0];
     j->w.last.each = cpu_divide_up(j->w.last.left, n_steps);
-    begin_asking(j, row * p->n + cols.first, n_rows, length(cols), n_steps);
+    begin_asking(j, row * p->n + cols.first, n_rows, cpu_length(cols), n_steps);
     cpu_split_tile(n_steps, a, b, sums, do_beside, &j->w);
     finish_rows(&j->w.last, j->w.last.left);
     j->w.last = (finishing){.p = p,
@@ -309,7 +307,7 @@ static void enter_cell(job *j, int thread) {
 // Takes panels of a thread's block until none is left.
 static void take_panels(job *j, int thread) {
     enter_cell(j, thread);
-    const int64_t n_panels = length(j->cell_rows) > 0 ? length(j->panels) : 0;
+    const int64_t n_panels = cpu_length(j->cell_rows) > 0 ? cpu_length(j->panels) : 0;
     int64_t panel;
     while ((panel = cpu_take_panel(j->team, thread, j->of.grid_rows, j->round, n_panels, 1)) >= 0) {
         if (j->rows.first != j->cell_rows.first || j->rows.end != j->cell_rows.end) {
