@@ -819,8 +819,7 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, st
     }
 #if OVERLAPS
     const uint my_end = min(n_keys, our_row + TOGETHER * WARP_ROWS);
-    float score[FRAGMENTS][STEP_TILES][4];
-    float dweight[FRAGMENTS][STEP_TILES][4];
+    float score[FRAGMENTS][STEP_TILES][4], dweight[FRAGMENTS][STEP_TILES][4];
     uint slopes[SUM_STEPS][4];
     const tile_name first = stages + r.now * FURTHER(STAGE_BYTES);
     fill(&r, &of_qkv, p.k, &of_qkv, p.v, start_key + AHEAD * TILE, n_keys, T);
@@ -835,6 +834,7 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, st
     pack_weights(dweight, slopes);
 #pragma unroll 1
     for (uint first_key = start_key + TILE; first_key < my_end; first_key += TILE) {
+        const tile_name now = stages + r.now * FURTHER(STAGE_BYTES);
         fill(&r, &of_qkv, p.k, &of_qkv, p.v, first_key + AHEAD * TILE, n_keys, T);
         const ring next = await_next(&r);
         const tile_name at = stages + next.now * FURTHER(STAGE_BYTES);
@@ -843,7 +843,7 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, st
         SETTLE_STEP(dweight[0]);
         SETTLE_HEAD(dq[0]);
         multiply_rows(q, false, own_q, at, score);
-        begin_weighted(slopes, stages + r.now * FURTHER(STAGE_BYTES), dq);
+        begin_weighted(slopes, now, dq);
         end_products();
         begin_rows(own_dy, at + FURTHER(TILE_BYTES), dweight);
         end_products();
