@@ -94,7 +94,7 @@ static sm_status run_spoilt(sm_executable *executable, int i) {
     const sm_op *op = &executable->plan->ops[i];
     const int tensor = op->out[mutant.output];
     const sm_out_mode mode = sm_op_get_info(op->kind)->out[mutant.output].mode;
-    const bool changes = mode == SM_UPDATES || (mode == SM_ADDS && !op->attr.overwrites);
+    const bool changes = op->kind == SM_OP_ZERO || mode == SM_UPDATES || (mode == SM_ADDS && !op->attr.overwrites);
     const int64_t n = sm_tensor_elems(&executable->plan->tensors[tensor]);
     mutant.happened = true;
     SM_TRY(copy(executable, tensor, false, before));
@@ -344,6 +344,7 @@ static void try_all(sm_device *device, const variant *v, tally *all) {
         if (of_kind.n_harmless > 0) {
             print_message("%s by %s: %d harmless\n", sm_op_name(mutant.kind), v->optimizer->name, of_kind.n_harmless);
         }
+        assert_true(mutant.kind != SM_OP_ZERO || of_kind.n_harmless == 0); // what is not zeroed is not a number
         all->n_found += of_kind.n_found;
         all->n_missed += of_kind.n_missed;
         all->n_harmless += of_kind.n_harmless;
