@@ -23,17 +23,13 @@ static sm_status feed(char side) {
     return SM_OK;
 }
 
-static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
-    (void)session;
-    (void)index;
+static sm_status next_batch(void *ctx, SM_UNUSED sm_session *session, SM_UNUSED int64_t index) {
     return feed(*(const char *)ctx);
 }
 
-static sm_status check(void *ctx, sm_session *session, int64_t index, uint64_t seed, sm_row *row) {
+static sm_status check(SM_UNUSED void *ctx, sm_session *session, SM_UNUSED int64_t index, SM_UNUSED uint64_t seed,
+                       sm_row *row) {
     double loss = 0;
-    (void)ctx;
-    (void)index;
-    (void)seed;
     assert_int_equal(sm_session_loss(session, &loss), SM_OK);
     assert_true(loss == 2.5);
     n_checked++;

@@ -17,8 +17,7 @@ static double normal(void) { return sqrt(-2 * log(uniform())) * cos(6.2831853071
 
 static double exponential(void) { return -log(uniform()); }
 
-static int seed(void **unused) {
-    (void)unused;
+static int seed(SM_UNUSED void **unused) {
     generator = 20260101;
     return 0;
 }

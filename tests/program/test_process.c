@@ -22,15 +22,13 @@ static int count_descriptors(void) {
 
 static int n_before;
 
-static int look_before(void **state) {
-    (void)state;
+static int look_before(SM_UNUSED void **state) {
     n_before = count_descriptors();
     return 0;
 }
 
 // No child, living or dead, and no descriptor.
-static int look_after(void **state) {
-    (void)state;
+static int look_after(SM_UNUSED void **state) {
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
     assert_int_equal(errno, ECHILD);
     assert_int_equal(count_descriptors(), n_before);
@@ -123,18 +121,14 @@ CLEAN_TEST(an_interruption_is_passed_on) {
 
 // --- functions -------------------------------------------------------------------------------------
 
-static int hang(void *ctx) {
-    (void)ctx;
+static int hang(SM_UNUSED void *ctx) {
     for (int n = 0; n >= 0; n = 0) {
         pause();
     }
     return 0;
 }
 
-static void leave(int number) {
-    (void)number;
-    _exit(4);
-}
+static void leave(SM_UNUSED int number) { _exit(4); }
 
 // Its handler is ours: there from its beginning.
 static sm_process_result run_late(void (*handler)(int), double grace_s) {
@@ -163,15 +157,11 @@ CLEAN_TEST(what_is_late_is_asked_then_ended) {
 
 static volatile sig_atomic_t n_signals;
 
-static void on_signal(int number) {
-    (void)number;
-    n_signals++;
-}
+static void on_signal(SM_UNUSED int number) { n_signals++; }
 
 // Our parent is sent SIGTERM again and again; the first is passed on to us.
-static int send_signals(void *ctx) {
+static int send_signals(SM_UNUSED void *ctx) {
     const struct timespec half = {.tv_nsec = 500000000};
-    (void)ctx;
     for (int n = 0; n >= 0; n = 0) {
         kill(getppid(), SIGTERM);
         nanosleep(&half, NULL);
@@ -190,8 +180,7 @@ CLEAN_TEST(a_second_signal_ends_at_once) {
     assert_int_equal(r.signal, SIGKILL);
 }
 
-static int crash(void *ctx) {
-    (void)ctx;
+static int crash(SM_UNUSED void *ctx) {
     signal(SIGABRT, SIG_DFL);
     kill(getpid(), SIGABRT);
     return 0;
@@ -240,9 +229,8 @@ typedef struct {
     bool refuses;
 } heard;
 
-static int talk(void *ctx) {
+static int talk(SM_UNUSED void *ctx) {
     static char text[200000];
-    (void)ctx;
     memset(text, 'x', sizeof(text) - 1);
     for (int i = 0; i < 20; i++) {
         if (sm_worker_send(json_pack("{s:s}", "text", text)) != SM_OK) {
@@ -252,9 +240,8 @@ static int talk(void *ctx) {
     return 5;
 }
 
-static sm_status hear(void *ctx, const json_t *message, int64_t *deadline_ns) {
+static sm_status hear(void *ctx, const json_t *message, SM_UNUSED int64_t *deadline_ns) {
     heard *h = ctx;
-    (void)deadline_ns;
     h->n_messages++;
     h->n_bytes += (int)json_string_length(json_object_get(message, "text"));
     return h->refuses && h->n_messages == 3 ? sm_fail(SM_ERR_INVALID, "enough") : SM_OK;
@@ -281,9 +268,7 @@ static int hang_as_worker(void *ctx) {
     return hang(ctx);
 }
 
-static sm_status set_deadline(void *ctx, const json_t *message, int64_t *deadline_ns) {
-    (void)ctx;
-    (void)message;
+static sm_status set_deadline(SM_UNUSED void *ctx, SM_UNUSED const json_t *message, int64_t *deadline_ns) {
     *deadline_ns = 1; // long ago
     return SM_OK;
 }
