@@ -27,6 +27,7 @@ static int begin_equal(void **state) {
     begin(state);
     p.pass = SM_PASS_BACKWARD;
     p.n_warmup = 1;
+    p.max_noise_percent = 1;
     fake.op_cost_ns = 1000;
     return 0;
 }
@@ -47,6 +48,23 @@ TEST_WITH(warm_up_ends_by_itself, begin, NULL) {
     assert_true(row.first_step_ns >= 20000000);
 }
 
+static void hurry(SM_UNUSED void *ctx, SM_UNUSED sm_stage stage, SM_UNUSED int done, SM_UNUSED int total) {
+    fake.ms_of_step = fake.ms_of_step * 19 / 20;
+}
+
+// Steps that get ever faster are never warm: their time or their number ends it.
+TEST_WITH(warm_up_has_limits, begin, NULL) {
+    for (int is_slow = 0; is_slow < 2; is_slow++) {
+        begin(state);
+        p.n_warmup = SM_WARMUP_AUTO;
+        p.progress = hurry;
+        fake.ms_of_step = is_slow ? 20000 : 900;
+        measure(SM_OK);
+        assert_int_equal(row.n_warmup, is_slow ? 2 : 50);
+        assert_string_equal(row.warmup_stop, "limit");
+    }
+}
+
 TEST_WITH(fixed_warm_up_is_as_asked, begin, NULL) {
     p.n_warmup = 0;
     measure(SM_OK);
@@ -57,7 +75,6 @@ TEST_WITH(fixed_warm_up_is_as_asked, begin, NULL) {
 }
 
 TEST_WITH(stops_when_precise, begin_equal, NULL) {
-    p.max_noise_percent = 1;
     measure(SM_OK);
     assert_string_equal(row.stop_reason, "noise");
     assert_int_equal(row.samples_ns.n, p.min_samples);
@@ -65,7 +82,6 @@ TEST_WITH(stops_when_precise, begin_equal, NULL) {
 }
 
 TEST_WITH(takes_its_least_time, begin_equal, NULL) {
-    p.max_noise_percent = 1;
     p.min_time_s = 0.03;
     p.max_samples = 1000000;
     fake.sleep_at_step = 14; // the twelfth sample: by then there are enough
@@ -76,7 +92,6 @@ TEST_WITH(takes_its_least_time, begin_equal, NULL) {
 }
 
 TEST_WITH(samples_run_out, begin_equal, NULL) {
-    p.max_noise_percent = 1;
     p.min_samples = 2;
     p.max_samples = 5; // below what an interval needs
     measure(SM_OK);
@@ -86,7 +101,6 @@ TEST_WITH(samples_run_out, begin_equal, NULL) {
 }
 
 TEST_WITH(time_runs_out, begin_equal, NULL) {
-    p.max_noise_percent = 1;
     p.max_time_s = 0.25;
     fake.sleep_at_step = 5; // 1 first, 1 of warm-up: the third sample
     fake.sleep_ms = 260;
@@ -97,7 +111,6 @@ TEST_WITH(time_runs_out, begin_equal, NULL) {
 }
 
 TEST_WITH(limits_must_make_sense, begin_equal, NULL) {
-    p.max_noise_percent = 1;
     p.max_samples = 3;
     measure(SM_ERR_INVALID);
     begin_equal(state);
