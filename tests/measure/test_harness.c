@@ -10,8 +10,7 @@
 enum { N_STEPS = 12 }; // that begin() sets
 enum { N_ACCUM = 3 };  // where there is more than one micro-batch: that one is not fed again
 
-static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
-    (void)ctx;
+static sm_status next_batch(SM_UNUSED void *ctx, sm_session *session, int64_t index) {
     static const int32_t ids[B * T];
     if (fake.is_again) {
         assert_int_equal(index, fake.n_batches - N_ACCUM + fake.n_batches_again++ % N_ACCUM);
@@ -26,10 +25,8 @@ static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
     return sm_session_set_batch(session, ids, ids);
 }
 
-static sm_status check(void *ctx, sm_session *session, int64_t index, uint64_t seed, sm_row *row) {
-    (void)ctx;
-    (void)session;
-    (void)seed;
+static sm_status check(SM_UNUSED void *ctx, SM_UNUSED sm_session *session, int64_t index, SM_UNUSED uint64_t seed,
+                       sm_row *row) {
     assert_int_equal(index, fake.n_batches - 1);
     assert_int_equal(fake.n_executed[5], fake.updates_before_step); // the losses are of weights that are still there
     fake.steps_at_check[fake.n_checks++] = fake.n_steps;
@@ -40,8 +37,7 @@ static sm_status check(void *ctx, sm_session *session, int64_t index, uint64_t s
                : sm_fail(fake.check_result, "loss %g, reference %g", row->loss, row->loss_reference);
 }
 
-static void progress(void *ctx, sm_stage stage, int done, int total) {
-    (void)stage;
+static void progress(void *ctx, SM_UNUSED sm_stage stage, int done, int total) {
     assert_ptr_equal(ctx, &fake);
     assert_true(done < total);
     fake.n_progress++;
@@ -430,8 +426,9 @@ TEST_OF_STEPS(test_seed_draws_the_places) {
     assert_true(n_others >= N_SEEDS / 2);
 }
 
-// Own code cannot tell a checked step by what comes before it, and its gradients are checked twice.
+// Own code cannot tell a checked step by what comes before it, nor by its number, and its gradients are checked twice.
 TEST_OF_STEPS(test_most_samples_of_own_code_look_checked) {
+    uint64_t always = ~UINT64_C(0);
     p.n_repetitions = 30;
     snprintf(fake_device.info.own_kernels, sizeof(fake_device.info.own_kernels), "gelu_forward=mine.c");
     for (int seed = 1; seed <= 20; seed++) {
@@ -440,7 +437,9 @@ TEST_OF_STEPS(test_most_samples_of_own_code_look_checked) {
         measure(SM_OK);
         assert_true(fake.n_kept >= 20 + 1 && fake.n_kept <= 20 + 1 + fake.n_put_back);
         assert_int_equal(fake.n_gradient_checks, 2);
+        always &= fake.kept_at;
     }
+    assert_int_equal(always, 0);
     fake_device.info.own_kernels[0] = '\0';
 }
 

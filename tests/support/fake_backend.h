@@ -98,8 +98,9 @@ static struct {
 
     // Seen.
     volatile sig_atomic_t interrupted;
-    int n_steps; // from uploads of hyper: a step that is made again is none
-    int n_kept;  // copies of the weights that were made
+    int n_steps;      // from uploads of hyper: a step that is made again is none
+    int n_kept;       // copies of the weights that were made
+    uint64_t kept_at; // bits of the numbers of steps by then
     int n_put_back;
     int n_resumed;
     bool is_kept;
@@ -253,6 +254,7 @@ static sm_status fake_keep_weights(SM_UNUSED sm_executable *executable, sm_weigh
         }
         assert_false(fake.is_kept);
         fake.n_kept++;
+        fake.kept_at |= UINT64_C(1) << fake.n_steps % 64;
     } else if (action == SM_WEIGHTS_RESTORE) {
         assert_true(fake.is_kept && !fake.is_again);
         fake.n_put_back++;
