@@ -325,20 +325,26 @@ CL_API_ENTRY cl_int CL_API_CALL clReleaseProgram(cl_program p) {
     return CL_SUCCESS;
 }
 
-// Which parameters are floats or buffers, by the text of the kernel's head.
+// Which parameters are floats or buffers, by the text of the kernel's head. IN(type, x) and OUT(type, x) are two: a buffer
+// and where x begins in it.
 static void find_parameters(const char *text, const char *name, own_kernel *k) {
     char head[128];
     snprintf(head, sizeof head, "%s(", name);
     for (const char *found = text; (found = strstr(found, head)) != NULL; found++) {
-        const char *end = strchr(found, ')');
-        if (strchr("\n ", found[-1]) == NULL || end == NULL || end[2] != '{') {
+        const char *brace = strchr(found, '{');
+        const char *end = strchr(found, ';');
+        if (strchr("\n ", found[-1]) == NULL || brace == NULL || (end != NULL && end < brace)) {
             continue;
         }
         int i = 0;
-        for (const char *p = found + strlen(head); p < end; p += strcspn(p, ",)") + 1, i++) {
+        for (const char *p = found + strlen(head); p < brace - 2; i++) {
             p += strspn(p, " \n");
+            const bool is_placed = strncmp(p, "IN(", 3) == 0 || strncmp(p, "OUT(", 4) == 0;
             k->is_float |= strncmp(p, "float ", 6) == 0 ? 1ull << i : 0;
-            k->is_buffer |= memchr(p, '*', strcspn(p, ",)")) != NULL ? 1ull << i : 0;
+            k->is_buffer |= is_placed || memchr(p, '*', strcspn(p, ",)")) != NULL ? 1ull << i : 0;
+            i += is_placed;
+            p += is_placed ? strcspn(p, ")") + 1 : 0;
+            p += strcspn(p, ",)") + 1;
         }
         return;
     }
