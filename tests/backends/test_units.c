@@ -1,6 +1,6 @@
-// Matrix units of AMD and Intel: which a device has, and that one which ends the process that tries it is not used. The
-// device is PoCL's, and says that it is such a card (tools/vendors/emulated.sh); `make check-emulated` runs products on
-// it.
+// Matrix units of AMD and Intel: which a device has, that two products are right, and that a unit which ends the process
+// that tries it is not used. The device is PoCL's, and says that it is such a card (tools/vendors/emulated.sh); `make
+// check-emulated` runs all products on it.
 #include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
 
@@ -40,9 +40,10 @@ TEST(test_levels) {
 
 TEST(test_crash) {
     skip_without_opencl();
-    assert_int_equal(run("STEPMARK_CRASH=-DUNIT", "gfx942", "devices --probe -o json"), 0);
-    expect("mfma: bf16 products NT, through local memory: the driver or its compiler ended the process");
-    expect("no mfma: mfma: bf16 products NT");
+    assert_int_equal(run("STEPMARK_CRASH=-DA_TRANSPOSED", "gfx942", "devices --probe -o json"), 0);
+    expect("mfma: bf16 products NT, through local memory: right");
+    expect("mfma: bf16 products TN, through local memory: the driver or its compiler ended the process");
+    expect("no mfma: mfma: bf16 products TN");
 }
 
 int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }
