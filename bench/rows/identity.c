@@ -172,7 +172,7 @@ int sm_identity_text(const json_t *a, const json_t *b, unsigned parts, bool with
         n++;
         sm_append_part(text, size_bytes, ", ", is_factor ? sm_identity_name((sm_identity)part) : keyed[i]->name);
         sm_append(text, size_bytes, " %s", own[0] != '\0' ? own : "-");
-        sm_append(text, size_bytes, with_b ? " / %s" : "", other[0] != '\0' ? other : "-");
+        sm_append(text, size_bytes, "%s%s", with_b ? " / " : "", !with_b ? "" : other[0] != '\0' ? other : "-");
     }
     return n;
 }
