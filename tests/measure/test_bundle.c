@@ -163,10 +163,9 @@ TEST(references_stand_beside) {
 }
 
 TEST(the_program_bundles_and_compares) {
-    json_t *rows = json_pack("[o]", make_row("A", "fused", 100));
+    json_auto_t *rows = json_pack("[o]", make_row("A", "fused", 100));
     SM_FREED char *text = json_dumps(rows, 0);
     temp_put("rows.json", text, strlen(text));
-    json_decref(rows);
     static const expectation cases[] = {
         {"report $T/rows.json --bundle $T/a.bundle", 0, NULL, "1 row, "},
         {"report --rank $T/a.bundle", 0, "| machine", NULL},

@@ -23,9 +23,7 @@ static int measure_all(void **state) {
         "loop " STEPS "-r 20 --accum 2",
         "run " STEPS "--op attention -r 7",
     };
-    if (temp_folder_make(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(temp_folder_make(state), 0);
     SM_AT_END(sm_rows_free) sm_rows read = sm_rows_new();
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
         run(commands[i]);

@@ -350,7 +350,7 @@ TEST(phases_change_against_a_baseline) {
     json_auto_t *rows = json_pack("[o, {s:s}, o]", loop_row(3), "status", "skipped", loop_row(1));
     const json_t *baseline = sm_loop_baseline(rows, now);
     assert_ptr_equal(baseline, json_array_get(rows, 2)); // the last loop
-    json_t *records = sm_loop_records(now, baseline);
+    json_auto_t *records = sm_loop_records(now, baseline);
     assert_int_equal(json_array_size(records), 3); // forward, step, undisturbed
     const json_t *forward = json_array_get(records, 0);
     assert_string_equal(json_string_value(json_object_get(forward, "phase")), "forward");
@@ -358,11 +358,9 @@ TEST(phases_change_against_a_baseline) {
     assert_true(json_number_value(json_object_get(forward, "change_lo_percent")) > 15);
     assert_true(json_number_value(json_object_get(forward, "change_hi_percent")) < 25);
     assert_true(is_near(json_number_value(json_object_get(forward, "alone_ts")), 256 / 1.2e-3, 1e-3));
-    json_decref(records);
 
-    records = sm_loop_records(now, NULL);
-    assert_null(json_object_get(json_array_get(records, 0), "change_percent"));
-    json_decref(records);
+    json_auto_t *alone = sm_loop_records(now, NULL);
+    assert_null(json_object_get(json_array_get(alone, 0), "change_percent"));
     json_object_set_new(json_array_get(rows, 2), "n_batch", json_integer(8)); // other work
     assert_ptr_equal(sm_loop_baseline(rows, now), json_array_get(rows, 0));
 }

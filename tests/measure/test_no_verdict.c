@@ -131,19 +131,15 @@ TEST(run_names_what_differs) {
 }
 
 TEST(run_names_no_factor) {
-    json_t *rows = make_rows(true);
-    json_t *sentences = sm_fastest_sentences(rows);
+    json_auto_t *rows = make_rows(true);
+    json_auto_t *sentences = sm_fastest_sentences(rows);
     assert_int_equal(json_array_size(sentences), 1);
     assert_string_equal(json_string_value(json_array_get(sentences, 0)), "No verdict: " BUSY);
-    json_decref(sentences);
-    json_decref(rows);
-    rows = make_rows(false);
-    sentences = sm_fastest_sentences(rows);
-    assert_int_equal(json_array_size(sentences), 2);
-    assert_non_null(strstr(json_string_value(json_array_get(sentences, 0)), "times faster than tuned"));
-    assert_string_equal(json_string_value(json_array_get(sentences, 1)), "No verdict on 1 of 3 rows: " BUSY);
-    json_decref(sentences);
-    json_decref(rows);
+    json_auto_t *others = make_rows(false);
+    json_auto_t *two = sm_fastest_sentences(others);
+    assert_int_equal(json_array_size(two), 2);
+    assert_non_null(strstr(json_string_value(json_array_get(two, 0)), "times faster than tuned"));
+    assert_string_equal(json_string_value(json_array_get(two, 1)), "No verdict on 1 of 3 rows: " BUSY);
 }
 
 TEST(loop_names_no_bound) {
@@ -223,9 +219,8 @@ TEST(advise_gains_nothing) {
 }
 
 TEST(report_says_why) {
-    json_t *rows = make_rows(true);
+    json_auto_t *rows = make_rows(true);
     assert_int_equal(json_dump_file(rows, temp_path("rows.json"), 0), 0);
-    json_decref(rows);
     const expectation cases[] = {
         {"report $T/rows.json -o md", 0, "No verdict for tiny, 16 tokens, step: " BUSY, NULL},
         {"report --best $T/rows.json -o json", 0, "no verdict on 3 of 3 rows: " BUSY, NULL},

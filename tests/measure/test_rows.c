@@ -133,14 +133,12 @@ TEST(test_jsonl) {
     char *end = strchr(second, '\n');
     assert_string_equal(end, "\n");
     second[-1] = '\0';
-    json_t *row = json_loads(text, 0, NULL);
-    assert_non_null(row);
-    check_good_row(row);
-    json_decref(row);
-    row = json_loads(second, 0, NULL);
-    assert_non_null(row);
-    check_failed_row(row);
-    json_decref(row);
+    json_auto_t *good = json_loads(text, 0, NULL);
+    assert_non_null(good);
+    check_good_row(good);
+    json_auto_t *failed = json_loads(second, 0, NULL);
+    assert_non_null(failed);
+    check_failed_row(failed);
 }
 
 TEST(test_no_rows) {

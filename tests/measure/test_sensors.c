@@ -44,9 +44,7 @@ static void open_sensors(const char *root, const char *gpu) {
 }
 
 static int set_up(void **state) {
-    if (temp_folder_make(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(temp_folder_make(state), 0);
     make_machine();
     open_sensors(temp_folder, "");
     return 0;

@@ -341,9 +341,8 @@ TEST(profile_adds_up) {
     assert_int_equal(sum_ns, json_integer_value(json_object_get(total, "wall_ns")));
     assert_int_equal(json_array_size(json_object_get(total, "verdict")), 1);
     read_file("trace.json", out);
-    json_t *trace = parse_json(out);
+    json_auto_t *trace = parse_json(out);
     assert_true(json_array_size(json_object_get(trace, "traceEvents")) > n);
-    json_decref(trace);
     expect_exit("profile -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 0 -r 1 --by layer --mode naive", 0);
     expect_text("profile", out, "- verdict: ");
     expect_text("profile", out, "- of roofline: ");
@@ -794,9 +793,7 @@ TEST(ctrl_c_ends_a_training_in_order) {
 // --- setup -----------------------------------------------------------------------------------
 
 static int set_up(void **state) {
-    if (temp_folder_make(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(temp_folder_make(state), 0);
     return system(SM_TEST_BINARY
                   " train --init -m tiny --seed 7 --save $T/model >/dev/null &&"
                   "printf 'too short' >$T/short.txt &&"

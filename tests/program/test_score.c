@@ -423,16 +423,14 @@ TEST(a_renamed_processor) {
 }
 
 TEST(a_renamed_device) {
-    json_t *row = make_row("bf16");
+    json_auto_t *row = make_row("bf16");
     sm_json_set_new(row, "gpu_info", json_string("NVIDIA GeForce RTX 4090"));
     sm_json_set_new(row, "context.device.name", json_string("NVIDIA GeForce RTX 4090"));
     row = through_block(row);
     assert_lacks(row, NULL, "of the datasheet of NVIDIA GeForce RTX 4090: it ran on another device");
-    json_decref(row);
-    row = make_row("bf16");
-    sm_json_set_new(row, "gpu_info", json_string("Another card"));
-    assert_lacks(row, NULL, "gpu_info is Another card, where NVIDIA H100 80GB HBM3 ran");
-    json_decref(row);
+    json_auto_t *other = make_row("bf16");
+    sm_json_set_new(other, "gpu_info", json_string("Another card"));
+    assert_lacks(other, NULL, "gpu_info is Another card, where NVIDIA H100 80GB HBM3 ran");
 }
 
 // Rows of other programs have no measured peak.
@@ -461,18 +459,16 @@ TEST(a_program_that_claims_too_much) {
 }
 
 TEST(losses_of_other_weights) {
-    json_t *row = make_row("fp32");
+    json_auto_t *row = make_row("fp32");
     json_array_set_new(json_object_get(row, "losses"), 2, json_real(6.7051));
     row = through_block(row);
     assert_lacks(row, NULL,
                  "its losses are those of other weights or another step: step 3 has 6.705100, and the work "
                  "6.704492");
-    json_decref(row);
-    row = make_row("bf16");
-    json_array_set_new(json_object_get(row, "losses"), 0, json_real(11.0084));
-    sm_json_set_new(row, "loss", json_real(11.0084));
-    assert_lacks(row, NULL, "step 1 has 11.008400");
-    json_decref(row);
+    json_auto_t *other = make_row("bf16");
+    json_array_set_new(json_object_get(other, "losses"), 0, json_real(11.0084));
+    sm_json_set_new(other, "loss", json_real(11.0084));
+    assert_lacks(other, NULL, "step 1 has 11.008400");
 }
 
 // One field is changed; "" as its value: left out.
@@ -536,14 +532,12 @@ TEST(a_faster_processor_of_the_same_name_is_honest) {
 }
 
 TEST(other_data_and_batches) {
-    json_t *row = make_row("fp32");
+    json_auto_t *row = make_row("fp32");
     sm_json_set_new(row, "data_digest", json_string("fnv1a64:0000000000000000"));
     assert_lacks(row, NULL, "its data are others");
-    json_decref(row);
-    row = make_row("fp32");
-    sm_json_set_new(row, "test_time", json_string("2026-01-01T00:00:00Z"));
-    assert_lacks(row, NULL, "before the first stepmark");
-    json_decref(row);
+    json_auto_t *early = make_row("fp32");
+    sm_json_set_new(early, "test_time", json_string("2026-01-01T00:00:00Z"));
+    assert_lacks(early, NULL, "before the first stepmark");
 }
 
 // --- lines -----------------------------------------------------------------------------------------
@@ -701,13 +695,12 @@ TEST(datasheets) {
 // --- the program -------------------------------------------------------------------------------------
 
 TEST(the_program_shares_and_gathers) {
-    json_t *row = make_row("bf16");
+    json_auto_t *row = make_row("bf16");
     sm_json_set_new(row, "run_args",
                     json_pack("[s, s, s]", "--batch-size=32", "--seq-len=1024", "--backend=opencl:9.9"));
     sm_json_set_new(row, "device", json_string("opencl:9.9"));
     SM_FREED char *line = json_dumps(row, JSON_COMPACT);
     temp_put_text("score.jsonl", line);
-    json_decref(row);
     expect_exit("score --share --output-file $T/score.jsonl", 0);
     expect_text("score --share", out,
                 "    stepmark-124M-v1  H100 80GB HBM3     560,398 tok/s ± 5.7% bf16 47% peak verified\n");

@@ -218,9 +218,7 @@ TEST(rows_are_files_or_pipes) {
 }
 
 static int set_up(void **state) {
-    if (temp_folder_make(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(temp_folder_make(state), 0);
     setenv("RAN", temp_path("ran"), 1);
     setenv("EVIL", temp_path("evil.so"), 1);
     setenv("KERNEL", textf("gelu_forward=%s/evil.so", temp_folder), 1);

@@ -117,7 +117,7 @@ TEST(a_dry_run_says_what_will_be) {
     SM_FREED char *copy = strdup(out);
     assert_int_equal(access(temp_path("foretold"), F_OK), -1); // nothing is made
     expect_run(MIXED "--output-file $T/foretold", 0, NULL, NULL);
-    json_t *rows = read_rows("foretold");
+    json_auto_t *rows = read_rows("foretold");
     assert_int_equal(json_array_size(rows), count_lines(copy));
     for (char *line = strtok(copy, "\n"); line != NULL; line = strtok(NULL, "\n")) {
         json_auto_t *said = json_loads(line, 0, NULL);
@@ -127,7 +127,6 @@ TEST(a_dry_run_says_what_will_be) {
         assert_string_equal(
             verdict, textf("%s%s%.900s", ok ? "run" : field(row, "status"), ok ? "" : ": ", field(row, "reason")));
     }
-    json_decref(rows);
     expect_run(MIXED "--output-file $T/foretold --dry-run --resume", 0,
                "24 configurations: 0 to run, 0 skipped, 0 too large, 24 done", NULL);
     expect_run(MIXED "-r 1,2 --output-file $T/foretold --dry-run --resume", 0, "at the speed of the rows in", NULL);
@@ -212,7 +211,7 @@ TEST(bad_usage) {
 TEST(every_configuration_is_a_row) {
     expect_run(TINY "-r 6 -b 1,100000 --seq-len 8,65 --mode naive,fused --max-memory 1 --output-file $T/rows", 0,
                "fastest", "[8/8]");
-    json_t *rows = read_rows("rows");
+    json_auto_t *rows = read_rows("rows");
     assert_int_equal(json_array_size(rows), 8);
     const json_t *row = row_with(rows, "batch-size=1 seq-len=8 ");
     assert_string_equal(field(row, "status"), "ok");
@@ -227,7 +226,6 @@ TEST(every_configuration_is_a_row) {
     assert_non_null(strstr(field(row, "reason"), "1.00 GiB allowed"));
     assert_true(json_integer_value(json_object_get(row, "estimated_bytes")) > 1 << 30);
     assert_int_equal(json_integer_value(json_object_get(row, "n_batch")), 100000);
-    json_decref(rows);
     expect_run("report --best $T/rows -o jsonl", 0, "did not fit", NULL);
     expect_run("run -m tiny --backend reference -b 1 --seq-len 8 --mode naive --without loss_head --dry-run", 0,
                "skipped: --without", NULL);

@@ -444,9 +444,7 @@ TEST(sweeps_measure_loops) {
 // --- setup -----------------------------------------------------------------------------------------
 
 static int set_up(void **state) {
-    if (temp_folder_make(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(temp_folder_make(state), 0);
     text_path = temp_path("text");
     tokenizer_path = temp_path("tok");
     stored_path = temp_path("ids/train.bin");

@@ -185,9 +185,7 @@ TEST(what_goes_wrong_is_told) {
 }
 
 static int set_up(void **state) {
-    if (temp_folder_make(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(temp_folder_make(state), 0);
     return system("cd $T && seq 100000 | head -c 3201 >text && head -c 321 text >some && cp text flags.jsonl && "
                   "echo '{\"ctx\": \"1 2 3\", \"endings\": [\"4 5\", \"x y\"], \"label\": 0}' >q.jsonl && "
                   "echo '{\"ctx\": \"7 8\", \"endings\": [\"z\", \"9\"], \"label\": \"1\"}' >>q.jsonl && yes 'a bee "

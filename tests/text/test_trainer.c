@@ -305,9 +305,7 @@ TEST(two_processes_do_not_share_a_run) {
 // --- setup ---------------------------------------------------------------------------------------------
 
 static int set_up(void **state) {
-    if (temp_folder_make(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(temp_folder_make(state), 0);
     return system("cd $T && mkdir foreign folder both && touch foreign/log.jsonl && "
                   "seq 100000 | head -c 3201 >text && seq 5000 9999 | head -c 900 >val && seq 2 100000 | head -c 3201 "
                   ">changed && "
