@@ -123,6 +123,33 @@ static sm_status feed(void *ctx, sm_session *session, int64_t index) {
     return sm_session_set_batch(session, f->ids[0], f->ids[1]);
 }
 
+// Of a batch of 8, two sequences are looked at, drawn, and others in each round; the rest's mean has to be like theirs.
+TEST(test_loss_check_draws_sequences) {
+    fixture f;
+    sm_loss_check result;
+    int n_found[2] = {0};
+    unsigned rounds = 0;
+    SM_OWN(sm_device) *device = open_backend("cpu", 1);
+    set_up(&f, device, (sm_precision){.dtype = SM_F32}, SM_MODE_FUSED);
+    for (int leaves_out = 0; leaves_out < 2; leaves_out++) { // all sequences but the first two; else one token is wrong
+        ok(feed(&f, f.session, 0));
+        ok(sm_session_run(f.session, SM_RUN_FORWARD, NULL));
+        SM_FREED float *losses = tensor_values(f.session, f.session->plan->losses, BATCH * SEQUENCE);
+        losses[3] += leaves_out ? 0 : 1e-2F;
+        memset(losses + 2 * SEQUENCE, 0, leaves_out ? 6 * SEQUENCE * sizeof *losses : 0);
+        ok(sm_session_write(f.session, f.session->plan->losses, BATCH * SEQUENCE, losses));
+        for (int i = 0; i < 16; i++) {
+            const sm_loss_draw draw = {.seed = (uint64_t)i / 4, .round = i % 4};
+            const bool is_found = sm_check_loss(f.session, f.config, 0, SEED, f.ids[0], f.ids[1], NULL, &draw,
+                                                &result) == SM_ERR_MISMATCH;
+            n_found[leaves_out] += is_found;
+            rounds |= is_found && !leaves_out ? 1u << draw.round : 0;
+        }
+    }
+    assert_true(n_found[0] == 4 && n_found[1] == 16 && (rounds & (rounds - 1)) != 0);
+    tear_down(&f);
+}
+
 // A first scale that is too large is lowered until there are gradients to check; the step is then not skipped.
 TEST(test_check_settles_the_scale) {
     const float too_large = 0x1p40f;
