@@ -426,7 +426,8 @@ TEST_OF_STEPS(test_seed_draws_the_places) {
     assert_true(n_others >= N_SEEDS / 2);
 }
 
-// Own code cannot tell a checked step by what comes before it, nor by its number, and its gradients are checked twice.
+// Own code cannot tell a checked step by what comes before it, nor by its number; every second one is made again, about,
+// and gradients are checked twice.
 TEST_OF_STEPS(test_most_samples_of_own_code_look_checked) {
     uint64_t always = ~UINT64_C(0);
     p.n_repetitions = 30;
@@ -435,7 +436,7 @@ TEST_OF_STEPS(test_most_samples_of_own_code_look_checked) {
         fake_reset(state);
         p.check_seed = (uint64_t)seed;
         measure(SM_OK);
-        assert_true(fake.n_kept >= 20 + 1 && fake.n_kept <= 20 + 1 + fake.n_put_back);
+        assert_true(fake.n_kept >= 20 + 1 && fake.n_kept <= 20 + 1 + fake.n_put_back && fake.n_put_back >= 8);
         assert_int_equal(fake.n_gradient_checks, 2);
         always &= fake.kept_at;
     }
@@ -544,7 +545,7 @@ TEST_OF_STEPS(test_hang) {
     fake.failure = SM_ERR_TIMEOUT;
     int64_t before_ns = clock_ns();
     measure(SM_ERR_TIMEOUT);
-    assert_true(fake.deadline_ns > before_ns + 60000000000 && fake.deadline_ns < clock_ns() + 70000000000);
+    assert_true(fake.deadline_ns > before_ns + 61000000000 && fake.deadline_ns < clock_ns() + 70000000000);
     assert_string_equal(row.status, "timeout");
     assert_string_equal(row.stop_reason, "timeout");
     assert_string_equal(row.reason, "fake: step 5 fails");

@@ -121,7 +121,7 @@ static struct {
     size_t heap_at_begin; // 0: no clock runs
     int n_allocating_steps;
     int n_progress;
-    int64_t deadline_ns; // of the executable
+    int64_t deadline_ns; // of the executable at first
 } fake;
 
 enum { NO_WAITS = -1000 };
@@ -158,7 +158,7 @@ static sm_status fake_prepare(sm_device *device, const sm_plan *plan, sm_executa
 static void fake_release(sm_executable *executable) { free(executable); }
 
 static sm_status fake_execute(sm_executable *executable, sm_range range, int64_t *op_ns) {
-    fake.deadline_ns = executable->deadline_ns;
+    fake.deadline_ns = fake.deadline_ns == 0 ? executable->deadline_ns : fake.deadline_ns;
     if (fake.fail_at_step == fake.n_steps) {
         return sm_fail(fake.failure, "fake: step %d fails", fake.n_steps);
     }
