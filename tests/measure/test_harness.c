@@ -87,9 +87,7 @@ static void measure(sm_status expected) {
 }
 
 static void assert_no_speed(void) {
-    assert_int_equal(row.samples_ns.n, 0);
-    assert_int_equal(row.samples_ts.n, 0);
-    assert_int_equal(row.samples_forward_ns.n, 0);
+    assert_true(row.samples_ns.n == 0 && row.samples_ts.n == 0 && row.samples_forward_ns.n == 0);
     assert_int_equal(row.median_ns, SM_ABSENT);
     assert_int_equal(row.avg_ns, SM_ABSENT);
     assert_int_equal(row.first_step_ns, SM_ABSENT);
@@ -414,9 +412,7 @@ TEST_OF_STEPS(test_seed_draws_the_places) {
         assert_true(fake.n_put_back >= 2);
         strcpy(spots, row.spot_check);
         strcpy(repeats, row.repeat_check);
-        if (i == 0) {
-            strcpy(first, repeats);
-        }
+        memmove(first, i == 0 ? repeats : first, sizeof first);
         n_others += strcmp(repeats, first) != 0;
         fake_reset(state);
         measure(SM_OK);

@@ -198,9 +198,8 @@ TEST(ops_must_have_run) {
 TEST(trace_can_be_read) {
     SM_OWN(sm_plan) *plan = make_plan();
     const sm_profile_input input = make_input(plan);
-    json_t *trace = sm_profile_trace(&input, "cpu_op", "a \"device\" \xFF");
+    json_auto_t *trace = sm_profile_trace(&input, "cpu_op", "a \"device\" \xFF");
     SM_FREED char *text = json_dumps(trace, JSON_COMPACT);
-    json_decref(trace);
     assert_non_null(text);
     trace = json_loads(text, 0, NULL);
     assert_non_null(trace);

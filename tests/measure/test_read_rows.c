@@ -236,13 +236,12 @@ TEST(versions) {
 
 TEST(types_are_not_trusted) {
     size_t n;
-    json_t *row =
+    json_auto_t *row =
         json_loads("{\"samples_ns\": [\"x\", -1, 0, 5, null, {}], \"status\": 3, \"median_ns\": \"fast\"}", 0, NULL);
     SM_FREED double *values = sm_rows_samples(row, "samples_ns", &n);
     assert_int_equal(n, 1);
     assert_string_equal(sm_rows_text(row, "median_ns"), "fast");
     assert_string_equal(sm_rows_status(row), "error");
-    json_decref(row);
 }
 
 // --- the schema ------------------------------------------------------------------------------------

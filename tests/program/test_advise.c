@@ -183,18 +183,16 @@ TEST(says_it_in_words) {
 
 TEST(what_does_not_fit_is_not_run) {
     expect_exit(TINY "-b 4,64 --accum 1 --precision fp32 --recompute light --max-memory 0.002 -o json", 0);
-    json_t *records = records_of_out();
+    json_auto_t *records = records_of_out();
     const json_t *large = record_with(records, "--batch-size=64");
     assert_string_equal(text(large, "status"), "oom");
     assert_non_null(strstr(text(large, "reason"), "not started"));
-    json_decref(records);
 
     expect_exit(TINY "-b 1,20000 --accum 1 --precision fp32 --recompute light -r 1000 --timeout 60 -o json", 0);
-    records = records_of_out();
-    large = record_with(records, "--batch-size=20000");
+    json_auto_t *others = records_of_out();
+    large = record_with(others, "--batch-size=20000");
     assert_string_equal(text(large, "status"), "skipped");
     assert_non_null(strstr(text(large, "reason"), "by the default's speed"));
-    json_decref(records);
 
     expect_exit(TINY "-b 64,128 --accum 1 --precision fp32 --recompute light --max-memory 0.0001", 1);
     expect_text("advise", err, "nothing could be measured; the default: ");

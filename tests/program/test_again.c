@@ -178,11 +178,10 @@ TEST(test_swept_loops_come_back) {
            0, "");
     repeat_row("sweep of loops", 1);
     repeat_row("sweep of loops", 2);
-    json_t *row =
+    json_auto_t *row =
         parse_json("{\"schema_version\":1,\"status\":\"ok\",\"backend\":\"cpu\",\"run_args\":[\"--batch-size=1\"]}");
     write_row(row, "loop", json_pack("{s:s}", "loader", "inline"), "old.json");
     expect("compare old.json#1", 1, "row 1: does not say its flags");
-    json_decref(row);
 }
 
 TEST(test_changes_are_told) {
@@ -327,13 +326,12 @@ TEST(test_code_of_rows_runs_when_asked) {
     expect("compare stranger.json#1 --allow-own-code", 1, "gelu_forward.c is not the file that was measured");
     write_with(row, "--backend-library=gelu_forward.c", "stranger.json");
     expect("compare stranger.json#1", 1, "it runs code of its own");
-    json_t *plain =
+    json_auto_t *plain =
         first_row("run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases -o json");
     write_with(plain, "--backend-library=gelu_forward.c", "stranger.json");
     expect("compare stranger.json#1", 1, "it runs code of its own, --backend-library gelu_forward.c");
     expect("compare stranger.json#1 --allow-own-code", 1, "--backend-library: gelu_forward.c is not the file");
     expect_code_ran("changed", false);
-    json_decref(plain);
 }
 
 // The log of a run to resume may be another run's, too.

@@ -496,7 +496,7 @@ static json_int_t integer(const json_t *object, const char *name) {
 
 // Every op of the step is in the JSON, in its place, with the batch and the settings that the numbers follow from.
 TEST(walk_leaves_nothing_out) {
-    json_t *walk = run_json("walk --values -b 2 --seq-len 4");
+    json_auto_t *walk = run_json("walk --values -b 2 --seq-len 4");
     const json_t *ops = json_object_get(walk, "ops");
     const json_int_t n_ops = integer(walk, "n_ops");
     assert_int_equal(json_array_size(ops), n_ops);
@@ -523,7 +523,6 @@ TEST(walk_leaves_nothing_out) {
     }
     assert_true(json_real_value(json_object_get(json_object_get(walk, "hyper"), "beta1")) == 0.9);
     assert_int_equal(integer(json_object_get(walk, "config"), "n_layer"), 2);
-    json_decref(walk);
 
     expect_exit("walk -o jsonl", 0);
     json_int_t n_lines = 0;
@@ -532,11 +531,10 @@ TEST(walk_leaves_nothing_out) {
     }
     assert_int_equal(n_lines, n_ops);
     expect_exit("walk --layer 1 -o json", 0);
-    walk = parse_json(out);
-    assert_int_equal(json_array_size(json_object_get(walk, "ops")), integer(walk, "n_ops_shown"));
-    assert_int_equal(integer(walk, "n_ops"), n_ops);
-    assert_true(integer(walk, "n_ops_shown") < n_ops);
-    json_decref(walk);
+    json_auto_t *layer = parse_json(out);
+    assert_int_equal(json_array_size(json_object_get(layer, "ops")), integer(layer, "n_ops_shown"));
+    assert_int_equal(integer(layer, "n_ops"), n_ops);
+    assert_true(integer(layer, "n_ops_shown") < n_ops);
     static const expectation cases[] = {
         {"walk", 0, "are left out (--all shows them)", NULL},
         {"walk --values", 0, "hyper    step 1, lr 0.001", NULL},
