@@ -48,9 +48,10 @@ static void pause_between(int n_looks) {
     }
 }
 
-static sm_status wait_for(mpi_comm *m, int rank, MPI_Request *request) {
-    enum { LOOKS_A_CHECK = 1024 };
-    const int64_t until_ns = sm_comm_wait_until_ns(&m->base);
+// Who waits for a rank that may itself wait for another is more patient, so that the one that is missing gets named.
+static sm_status wait_for_ns(mpi_comm *m, int rank, MPI_Request *request, int64_t more_ns) {
+    enum { LOOKS_A_CHECK = 128 };
+    const int64_t until_ns = sm_comm_wait_until_ns(&m->base) + more_ns;
     int done = 0;
     for (int n_looks = 0; !done; n_looks++) {
         SM_TRY(check("MPI_Test", test(m, request, &done)));
@@ -64,7 +65,9 @@ static sm_status wait_for(mpi_comm *m, int rank, MPI_Request *request) {
     return SM_OK;
 }
 
-enum { TAG = 1, MOST_BYTES = 1 << 30 };
+static sm_status wait_for(mpi_comm *m, int rank, MPI_Request *request) { return wait_for_ns(m, rank, request, 0); }
+
+enum { TAG = 1, MOST_BYTES = 1 << 30, PATIENCE_NS = 500000000 };
 
 static sm_status send_on(mpi_comm *m, MPI_Comm on, int rank, const void *data, size_t size_bytes,
                          MPI_Request *request) {
@@ -90,7 +93,7 @@ static sm_status broadcast_part(mpi_comm *m, int from, char *data, size_t size_b
     MPI_Request request;
     if (m->base.rank != from) {
         SM_TRY(receive_on(m, m->control, from, data, size_bytes, &request));
-        return wait_for(m, from, &request);
+        return wait_for_ns(m, from, &request, PATIENCE_NS);
     }
     SM_FREED MPI_Request *requests = sm_calloc((size_t)m->base.size, sizeof *requests);
     for (int rank = 0; rank < m->base.size; rank++) {
