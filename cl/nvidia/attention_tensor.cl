@@ -381,19 +381,22 @@ inlined float sum_of_four(float x) {
     return x + exchange(x, 2);
 }
 
-// Dropout's factors of (t, s) and (t, s + 1), mostly from one draw.
-inlined void keep_two(const mask *m, const place *p, uint t, uint s, float factor[2]) {
+// Dropout of (t, s) and (t, s + 1), mostly from one draw.
+inlined void drop_two(const mask *m, const place *p, uint t, uint s, float weight[2]) {
     const ulong e = (p->head_row + t) * p->T + s;
     const uint4 words = philox(m->key, e / 4, m->step);
     const uint at = (uint)e % 4;
     const uint first = at == 0 ? words.x : at == 1 ? words.y : at == 2 ? words.z : words.w;
-    factor[0] = first >= m->threshold ? m->scale : 0.0f;
+    const float factor = first >= m->threshold ? m->scale : 0.0f;
+    float next;
     if (at == 3) {
-        factor[1] = keep_factor(m->key, m->step, e + 1, m->threshold, m->scale);
+        next = keep_factor(m->key, m->step, e + 1, m->threshold, m->scale);
     } else {
         const uint second = at == 0 ? words.y : at == 1 ? words.z : words.w;
-        factor[1] = second >= m->threshold ? m->scale : 0.0f;
+        next = second >= m->threshold ? m->scale : 0.0f;
     }
+    weight[0] *= factor;
+    weight[1] *= next;
 }
 
 // The first key that each of this item's rows sees, and the first that any, and that all, of the warp's rows see.
@@ -521,10 +524,8 @@ inlined void drop_weights(const mask *drop, const place *p, uint first_row, uint
         for (uint h = 0; h < 2; h++) {
 #pragma unroll
             for (uint j = 0; j < STEP_TILES; j++) {
-                float factor[2];
-                keep_two(drop, p, first_row + f * 16 + h * 8 + ROW, first_key + j * 8 + 2 * PAIR, factor);
-                weights[f][j][2 * h] *= factor[0];
-                weights[f][j][2 * h + 1] *= factor[1];
+                drop_two(drop, p, first_row + f * 16 + h * 8 + ROW, first_key + j * 8 + 2 * PAIR,
+                         weights[f][j] + 2 * h);
             }
         }
     }
@@ -744,10 +745,8 @@ inlined void slope_rows(float score[FRAGMENTS][STEP_TILES][4], float dweight[FRA
 #pragma unroll
             for (uint h = 0; h < 2; h++) {
                 if (DROPOUT) {
-                    float factor[2];
-                    keep_two(drop, p, my_row + f * 16 + h * 8 + ROW, first_key + j * 8 + 2 * PAIR, factor);
-                    dweight[f][j][2 * h] *= factor[0];
-                    dweight[f][j][2 * h + 1] *= factor[1];
+                    drop_two(drop, p, my_row + f * 16 + h * 8 + ROW, first_key + j * 8 + 2 * PAIR,
+                             dweight[f][j] + 2 * h);
                 }
 #pragma unroll
                 for (uint i = 2 * h; i < 2 * h + 2; i++) {
