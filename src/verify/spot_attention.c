@@ -353,11 +353,15 @@ static sm_status look_at_key(spot *s, sequence *q, int64_t kv, int64_t k) {
     const int64_t n = q->NH / q->NKV;
     for (int64_t h = kv * n; h < (kv + 1) * n; h++) {
         SM_TRY(read_att(s, q, h));
+        int64_t end = k; // of the rows that see the key
+        while (end < q->T && first_key(q, end) <= k) {
+            end++;
+        }
 #pragma omp parallel for schedule(dynamic, 8) if (!q->is_flash) num_threads(sm_few_host_threads())
-        for (int64_t t = k; t < q->T; t++) {
+        for (int64_t t = k; t < end; t++) {
             find_D(q, h, t);
         }
-        for (int64_t t = k; t < q->T && first_key(q, t) <= k; t++) {
+        for (int64_t t = k; t < end; t++) {
             const double weight = kept_weight(q, h, t, k);
             const double kept = weight * keeps(q, h, t, k);
             extent made_of;
