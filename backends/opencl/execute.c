@@ -154,8 +154,8 @@ sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable *
     e->device = (opencl_device *)device;
     e->n_arenas = plan->n_arenas;
     e->uses_aside = uses_aside(e->device, plan);
+    SM_TRY(plan->tuned ? opencl_tune(e) : SM_OK); // before the scratch, which each way divides for itself
     const size_t scratch_bytes = divide_scratch(e->device, plan, e->scratch_at, &e->norm_elems);
-    SM_TRY(plan->tuned ? opencl_tune(e) : SM_OK);
     SM_TRY(opencl_build_ahead(e));
     SM_TRY(opencl_allocate(e, scratch_bytes));
     SM_TRY(opencl_reserve_exchange(e));

@@ -646,15 +646,17 @@ static void run_product(sm_device *device, bool tuned, float dw[TUNED_ELEMS]) {
     SM_OWN(sm_plan) *plan = NULL;
     sm_executable *e = NULL;
     int index = 0;
-    while (strcmp(text, "N=700 C=36 F=40") != 0) {
+    for (; strcmp(text, "N=700 C=36 F=40") != 0; sm_op_case_text(kind, index++, text)) {
         assert_true(index < sm_op_case_count(kind));
-        sm_op_case_text(kind, index++, text);
     }
     check(sm_op_case_plan(kind, --index, (sm_precision){.dtype = SM_F32}, &plan));
     plan->tuned = tuned;
     check(sm_plan_assign_memory(plan, device->info.max_alloc_bytes));
     prepare_whole(device, plan, &e);
     assert_int_equal(e->tune_ns > 0, tuned);
+    const sm_op *op = &plan->ops[plan->n_ops - 1];
+    assert_true(((opencl_executable *)e)->scratch_at[OPENCL_ASIDE] >=
+                opencl_op_scratch_elems((opencl_device *)device, plan, op)); // as the way chosen needs
     for (int t = 0; t < plan->n_tensors; t++) {
         const int64_t n = sm_tensor_elems(&plan->tensors[t]);
         SM_FREED float *values = sm_calloc((size_t)n, sizeof *values);
@@ -663,7 +665,6 @@ static void run_product(sm_device *device, bool tuned, float dw[TUNED_ELEMS]) {
             check(backend->upload(e, t, 0, n, values));
         }
     }
-    const sm_op *op = &plan->ops[plan->n_ops - 1];
     check(backend->execute(e, (sm_range){0, plan->n_ops}, NULL));
     check(backend->download(e, op->out[SM_OUT(matmul_backward_weight, dW)], 0, TUNED_ELEMS, dw));
     backend->release(e);
