@@ -15,7 +15,7 @@ times >"$output.used" # of a processor, as other tests run next to this one
 used=$(sed -n "2s/ /, of the system /p" "$output.used")
 echo "$1: $(($(date +%s) - begun)) s, user $used" >>"$output"
 [ $code = 0 ] && exec flock "$outputs" tail -n "${BRIEF:-+1}" "$output"
-[ $code != 255 ] || code="255: a crash outside of the test's own thread; CMOCKA_TEST_ABORT=1 names the signal"
+[ $code != 255 ] || code="255: a crash on another thread than the test; CMOCKA_TEST_ABORT=1 names the signal"
 echo "$1 failed: exit code $code" | tee -a "$output" >>"$outputs/list"
 mv "$output" "$output.failed"
 exit 1'
