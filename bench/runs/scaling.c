@@ -90,14 +90,9 @@ typedef struct {
 // The number of hosts from the processes' names or the scheduler.
 static layout layout_of(const sm_training_run *run) {
     const json_t *hosts = json_object_get(last_start(run), "hosts");
-    double n_nodes = 0;
-    for (size_t i = 0; i < json_array_size(hosts); i++) {
-        size_t k = 0;
-        while (k < i && !json_equal(json_array_get(hosts, i), json_array_get(hosts, k))) {
-            k++;
-        }
-        n_nodes += k == i;
-    }
+    SM_OWN(json_t) *nodes = json_object();
+    SM_EACH(host, hosts) { json_object_set(nodes, json_string_value(host), host); }
+    const double n_nodes = (double)json_object_size(nodes);
     return (layout){processes_of(run), fmax(n_nodes, number(run, "scheduler.n_nodes"))}; // fmax ignores NaN
 }
 
@@ -243,6 +238,7 @@ static void fit_runs(sm_scaling *s, const sm_training_runs *runs) {
             .step_error_s = number(run, "summary.step_time_mean_ci95_half_sec") / normal_95,
             .comm_s = number(run, "summary.comm_exposed_time_mean_sec"),
             .comm_error_s = number(run, "summary.comm_exposed_time_mean_ci95_half_sec") / normal_95,
+            .hidden_s = fmax(0, number(run, "summary.comm_hidden_time_mean_sec")), // fmax ignores NaN
         };
         s->most_processes = fmax(s->most_processes, points[i].n_processes);
     }
@@ -251,7 +247,7 @@ static void fit_runs(sm_scaling *s, const sm_training_runs *runs) {
 }
 
 json_t *sm_scaling_model(const sm_scaling *scaling) {
-    static const char *const names[2][2] = {{"serial_s", "per_sequence_s"}, {"volume_s", "message_s"}};
+    static const char *const names[2][2] = {{"serial_s", "per_sequence_s"}, {"volume_s", "hidden_per_sequence_s"}};
     const sm_part_fit *parts[] = {&scaling->fit.compute, &scaling->fit.comm};
     if (!scaling->has_verdict) {
         return json_null();
@@ -294,9 +290,9 @@ static void note_model(sm_scaling *s) {
     const sm_part_fit *comm = &s->fit.comm;
     sm_json_note(s->notes,
                  "model of a step on N processes with q sequences each, from %zu runs, all of whose steps it meets "
-                 "within %.1f%%: %.4g ms + %.4g ms q + %.4g ms 2(N-1)/N + %.4g ms 2(N-1)",
+                 "within %.1f%%: %.4g ms + %.4g ms q + what %.4g ms 2(N-1)/N exceed %.4g ms q by, at least %.4g ms",
                  s->n_points, 100 * s->fit.worst, 1e3 * compute->value[0], 1e3 * compute->value[1],
-                 1e3 * comm->value[0], 1e3 * comm->value[1]);
+                 1e3 * comm->value[0], 1e3 * comm->value[1], 1e3 * s->fit.least_s);
     if (s->fit.worst > worst_trusted) {
         sm_json_note(s->notes,
                      "the model misses a run by more than %.0f%%: its predictions are no more than a guess; give "
@@ -312,9 +308,6 @@ static void note_model(sm_scaling *s) {
     }
     if (s->most_processes < 2) {
         sm_json_note(s->notes, "no run has more than one process: predictions are without communication, and too good");
-    } else if (!comm->is_told[1]) {
-        sm_json_note(s->notes, "communication was measured at one number of processes: the cost of each further one is "
-                               "not in the predictions, which are too optimistic by that");
     }
 }
 
@@ -404,7 +397,7 @@ sm_status sm_scaling_make(sm_training_runs *runs, const int64_t *predict, int n_
     return SM_OK;
 }
 
-// --- the fit: compute over (1, q), communication over (2 (N - 1) / N, 2 (N - 1)) -----------------
+// --- the fit: compute over (1, q), all communication over 2 (N - 1) / N, what is hidden over q ----
 
 static const double least_error = 1e-3;   // of a mean, for errors that its spread does not show (drift between runs)
 static const double unknown_error = 1e-2; // if a run is too short for a spread
@@ -476,34 +469,37 @@ static double error_of(double mean, double error) {
 
 static double volume_share(double n_processes) { return 2 * (n_processes - 1) / n_processes; }
 
-static double messages(double n_processes) { return 2 * (n_processes - 1); }
-
 sm_scaling_time sm_scaling_time_at(const sm_scaling_fit *fit, double n_processes, double sequences) {
     const sm_part_fit *c = &fit->compute;
     const sm_part_fit *x = &fit->comm;
-    const double u = volume_share(n_processes), v = messages(n_processes);
+    const double u = volume_share(n_processes);
     sm_scaling_time t = {.serial_s = c->value[0], .compute_s = c->value[1] * sequences};
-    t.comm_s = x->value[0] * u + x->value[1] * v;
+    t.comm_s = n_processes > 1 ? fmax(fit->least_s, x->value[0] * u - x->value[1] * sequences) : 0;
     t.step_s = t.serial_s + t.compute_s + t.comm_s;
     double variance = c->variance[0] + 2 * c->covariance * sequences + c->variance[1] * sequences * sequences +
-                      x->variance[0] * u * u + 2 * x->covariance * u * v + x->variance[1] * v * v;
+                      x->variance[0] * u * u;
     t.half_s = normal_95 * sqrt(fmax(0, variance));
     return t;
 }
 
 void sm_scaling_fit_points(const sm_scaling_point *points, size_t n, sm_scaling_fit *fit) {
     sums compute = {.n = 0}, comm = {.n = 0};
+    double hidden_s = 0, least_s = INFINITY;
     for (size_t i = 0; i < n; i++) {
         const sm_scaling_point *p = &points[i];
         double step_error_s = error_of(p->step_s, p->step_error_s);
         double comm_error_s = fmax(error_of(p->comm_s, p->comm_error_s), least_error * p->step_s);
         add(&compute, 1, p->sequences, p->step_s - p->comm_s, 1 / (step_error_s * step_error_s));
         if (p->n_processes > 1) {
-            add(&comm, volume_share(p->n_processes), messages(p->n_processes), p->comm_s,
-                1 / (comm_error_s * comm_error_s));
+            add(&comm, volume_share(p->n_processes), 0, p->comm_s + p->hidden_s, 1 / (comm_error_s * comm_error_s));
+            hidden_s = fmax(hidden_s, p->hidden_s / p->sequences);
+            least_s = fmin(least_s, p->comm_s);
         }
     }
-    *fit = (sm_scaling_fit){.compute = solve(&compute, 1), .comm = solve(&comm, 0)};
+    *fit =
+        (sm_scaling_fit){.compute = solve(&compute, 1), .comm = solve(&comm, 0), .least_s = comm.n > 0 ? least_s : 0};
+    fit->comm.value[1] = hidden_s;
+    fit->comm.is_told[1] = comm.n > 0;
     for (size_t i = 0; i < n; i++) {
         sm_scaling_time t = sm_scaling_time_at(fit, points[i].n_processes, points[i].sequences);
         fit->worst = fmax(fit->worst, fabs(t.step_s / points[i].step_s - 1));

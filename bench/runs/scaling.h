@@ -15,13 +15,13 @@
 
 // A step's time on N processes, as a sum of parts that measured runs give.
 //
-//     t(N, q) = serial + per_sequence q + exposed(N)
-//     exposed(N) = volume 2 (N - 1) / N + message 2 (N - 1)
+//     t(N, q) = serial + per_sequence q + exposed(N, q)
+//     exposed(N, q) = volume 2 (N - 1) / N - hidden q, but at least the least that a run of several processes exposed
 //
 // q is the sequences that a process computes in a step (global batch / N). `serial` is the work of every process that
-// does not depend on q: the update, launching, waiting for data. `exposed` is the communication that the backward pass
-// did not hide, as it was logged: an all-reduce in which each process sends and receives its part of the gradients to
-// and from each other, 2 (N - 1) / N of their bytes in 2 (N - 1) messages.
+// does not depend on q: the update, launching, waiting for data. `volume` is all communication, exposed and hidden: an
+// all-reduce moves 2 (N - 1) / N of the gradients' bytes through each process. `hidden` is the most that a run hid for
+// each sequence: a process of fewer sequences has a shorter backward to hide the same bytes in.
 //
 // Weighted least squares, none of the parts below zero; weights and intervals come from the runs' spread
 // (docs/scaling.md). Means over a run's steps, and the standard errors of these means (NaN: unknown).
@@ -30,6 +30,7 @@ typedef struct {
     double sequences; // for each process and step
     double step_s, step_error_s;
     double comm_s, comm_error_s; // exposed
+    double hidden_s;
 } sm_scaling_point;
 
 // Two parts fitted together: their values, variances and covariance.
@@ -40,7 +41,8 @@ typedef struct {
 
 typedef struct {
     sm_part_fit compute; // serial, per sequence
-    sm_part_fit comm;    // volume, message
+    sm_part_fit comm;    // volume, hidden per sequence
+    double least_s;      // least exposed
     double worst;        // largest |t / measured t - 1| of the points
 } sm_scaling_fit;
 
@@ -90,7 +92,7 @@ void sm_scaling_free(sm_scaling *scaling);
 extern const sm_table sm_scaling_table;
 json_t *sm_scaling_records(const sm_scaling *scaling, const sm_work *work);
 
-// {serial_s, per_sequence_s, volume_s, message_s, worst_deviation, n_runs}, each part with its standard error; null
+// {serial_s, per_sequence_s, volume_s, hidden_per_sequence_s, worst_deviation, n_runs}, each part with its standard error; null
 // without a verdict.
 json_t *sm_scaling_model(const sm_scaling *scaling);
 

@@ -12,6 +12,7 @@
 #include "tests/support/test.h"
 #include "clock.h"
 #include "tests/support/temp_folder.h"
+#include "bench/tables/json_values.h"
 
 enum { MAX_ARGUMENTS = 32 };
 
@@ -105,11 +106,9 @@ static void expect_message(const char *part) {
 
 // The rows of `run`, each with a status and, but for ok, a reason.
 static json_t *read_rows(void) {
-    size_t i;
-    json_t *row;
     json_t *rows = json_loads(read_stream("out"), 0, NULL);
     assert_true(json_is_array(rows));
-    json_array_foreach(rows, i, row) {
+    SM_EACH(row, rows) {
         assert_string_not_equal(text_of(row, "status"), "");
         assert_true(strcmp(text_of(row, "status"), "ok") == 0 || text_of(row, "reason")[0] != '\0');
     }
@@ -117,9 +116,7 @@ static json_t *read_rows(void) {
 }
 
 static const json_t *row_of(const json_t *rows, const char *backend) {
-    size_t i;
-    json_t *row;
-    json_array_foreach(rows, i, row) {
+    SM_EACH(row, rows) {
         if (strcmp(text_of(row, "backend"), backend) == 0) {
             return row;
         }
@@ -359,6 +356,4 @@ TEST(little_address_space_is_enough) {
 }
 #endif
 
-int main(void) {
-    return find_loader() != 0 ? 1 : cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
-}
+int main(void) { return find_loader() != 0 ? 1 : cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

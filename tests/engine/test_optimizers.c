@@ -129,9 +129,7 @@ static void check_goldens(const char *backend) {
     SM_OWN(sm_device) *device = open_backend(backend, 0);
     const int64_t n_steps = json_integer_value(json_object_get(goldens, "n_steps"));
     bool seen[64] = {false};
-    size_t i;
-    json_t *golden;
-    json_array_foreach(json_object_get(goldens, "cases"), i, golden) {
+    SM_EACH(golden, json_object_get(goldens, "cases")) {
         const char *name = json_string_value(json_object_get(golden, "name"));
         const double difference = run_golden(device, golden, file, n_steps);
         for (int k = 0; k < sm_optimizer_count(); k++) {
@@ -220,9 +218,7 @@ static void check_trainings(const char *backend) {
     json_auto_t *goldens = json_load_file(SM_TEST_GOLDEN_DIR "/optimizers.json", 0, &error);
     assert_non_null(goldens);
     SM_OWN(sm_device) *device = open_backend(backend, 0);
-    size_t i;
-    json_t *golden;
-    json_array_foreach(json_object_get(goldens, "runs"), i, golden) {
+    SM_EACH(golden, json_object_get(goldens, "runs")) {
         const char *optimizer = json_string_value(json_object_get(golden, "optimizer"));
         const double difference = run_training(device, golden);
         FAIL_IF(!(difference <= loss_tolerance_of(optimizer)),
@@ -288,12 +284,10 @@ static void check_scaler(const char *backend) {
     SM_OWN(sm_session) *session = open_update(&sm_optimizer_adamw, device, SM_F32, &scaling);
     write_params(session, inputs, "", 0);
     int64_t n_skipped = 0;
-    size_t i;
-    json_t *step;
-    json_array_foreach(json_object_get(golden, "steps"), i, step) {
+    SM_EACH(step, json_object_get(golden, "steps")) {
         const char *spoilt = json_string_value(json_object_get(step, "spoilt"));
         n_skipped += spoilt != NULL;
-        scaled_step(session, inputs, &settings, (int64_t)i, spoilt);
+        scaled_step(session, inputs, &settings, (int64_t)step_at, spoilt);
         compare_scaler(session, step, n_skipped);
     }
     assert_true(n_skipped > 0);

@@ -67,9 +67,7 @@ TEST(a_trace_shares_ops_among_micro_batches) {
     sm_loop_keep(loop, &step, p);
     json_auto_t *trace = sm_loop_trace(loop, plan, "cpu_op", "a device");
     double sum_us = 0;
-    size_t i;
-    json_t *event;
-    json_array_foreach(json_object_get(trace, "traceEvents"), i, event) {
+    SM_EACH(event, json_object_get(trace, "traceEvents")) {
         const json_t *of_op = json_object_get(json_object_get(event, "args"), "op");
         sum_us += of_op != NULL ? json_number_value(json_object_get(event, "dur")) : 0;
     }

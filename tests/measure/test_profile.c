@@ -206,9 +206,7 @@ TEST(trace_can_be_read) {
     double end_us = 0;
     int n_ops = 0;
     int n_counters = 0;
-    size_t i;
-    json_t *event;
-    json_array_foreach(json_object_get(trace, "traceEvents"), i, event) {
+    SM_EACH(event, json_object_get(trace, "traceEvents")) {
         const char *phase = json_string_value(json_object_get(event, "ph"));
         assert_true(json_is_string(json_object_get(event, "name")));
         assert_true(json_is_number(json_object_get(event, "ts")));

@@ -30,9 +30,7 @@ static json_t *make_row(int batch, const char *mode, double median_ms, double fi
 
 // The advice on a topic, after the n-th of it; NULL if there is none.
 static const json_t *advice(const json_t *records, const char *topic, int n) {
-    size_t i;
-    json_t *record;
-    json_array_foreach((json_t *)records, i, record) {
+    SM_EACH(record, records) {
         if (strcmp(json_string_value(json_object_get(record, "topic")), topic) == 0 && n-- == 0) {
             return record;
         }

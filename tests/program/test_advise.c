@@ -121,9 +121,7 @@ static json_t *records_of_out(void) {
 
 // The first, the fastest, with that flag among others. The flags tried with it depend on what was fast.
 static const json_t *record_among(const json_t *records, const char *flag) {
-    size_t i;
-    json_t *record;
-    json_array_foreach((json_t *)records, i, record) {
+    SM_EACH(record, records) {
         if (strstr(text(record, "flags"), flag) != NULL) {
             return record;
         }
@@ -133,9 +131,7 @@ static const json_t *record_among(const json_t *records, const char *flag) {
 }
 
 static const json_t *record_with(const json_t *records, const char *flags) {
-    size_t i;
-    json_t *record;
-    json_array_foreach((json_t *)records, i, record) {
+    SM_EACH(record, records) {
         if (strcmp(text(record, "flags"), flags) == 0) {
             return record;
         }

@@ -4,6 +4,7 @@
 #include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "src/train/phases.h"
+#include "bench/tables/json_values.h"
 
 #define WORK "-m tiny --backend cpu -b 2 --seq-len 16 -r 6 -w 1 "
 
@@ -150,9 +151,7 @@ TEST(a_trace_has_all_tracks) {
     double end_us[16] = {0};
     int n_spans[16] = {0};
     int n_counts = 0;
-    size_t i;
-    json_t *event;
-    json_array_foreach(events, i, event) {
+    SM_EACH(event, events) {
         const char *kind = json_string_value(json_object_get(event, "ph"));
         const json_int_t track = json_integer_value(json_object_get(event, "tid"));
         const double begin_us = json_number_value(json_object_get(event, "ts"));

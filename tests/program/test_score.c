@@ -90,10 +90,8 @@ TEST(the_losses_of_the_work) {
 // The first reference row that did this work with so many sequences, in that format.
 static json_t *find_row(int n_batch, const char *precision, const char *device) {
     json_t *found = NULL;
-    size_t i;
-    json_t *row;
     json_auto_t *references = sm_bundle_references();
-    json_array_foreach(references, i, row) {
+    SM_EACH(row, references) {
         if (found == NULL && sm_json_number(row, "n_batch") == n_batch && sm_score_is_work(row) &&
             strcmp(sm_rows_text(row, "precision"), precision) == 0 &&
             (device == NULL || strcmp(sm_rows_text(row, "device"), device) == 0)) {
@@ -273,9 +271,7 @@ TEST(a_block_in_much_noise) {
     SM_AT_END(sm_rows_free) sm_rows rows = sm_rows_new();
     assert_int_equal(sm_rows_parse("noise", all, strlen(all), &rows), SM_OK);
     size_t n_honest = 0;
-    size_t i;
-    json_t *found;
-    json_array_foreach(rows.rows, i, found) { n_honest += sm_json_number(found, "median_ts") > 0; }
+    SM_EACH(found, rows.rows) { n_honest += sm_json_number(found, "median_ts") > 0; }
     assert_int_equal(n_honest, 2);
     json_auto_t *board = sm_score_board(rows.rows, NULL);
     assert_true(sm_json_number(json_array_get(board, 0), "place") == 1);

@@ -37,9 +37,7 @@ static const char *field(const json_t *row, const char *name) {
 
 // The row whose key holds `part`; fails when there is none.
 static const json_t *row_with(const json_t *rows, const char *part) {
-    size_t i;
-    json_t *row;
-    json_array_foreach((json_t *)rows, i, row) {
+    SM_EACH(row, rows) {
         if (strstr(field(row, "sweep_key"), part) != NULL) {
             return row;
         }
@@ -290,9 +288,7 @@ TEST(recomputation_lets_a_larger_batch_in) {
     json_auto_t *rows = read_rows("recomputed");
     const json_t *none = row_with(rows, "recompute=none");
     const json_t *block = row_with(rows, "recompute=block");
-    size_t i;
-    json_t *row;
-    json_array_foreach(rows, i, row) { assert_string_equal(field(row, "status"), "ok"); }
+    SM_EACH(row, rows) { assert_string_equal(field(row, "status"), "ok"); }
     assert_true(batch_of(none) < batch_of(row_with(rows, "recompute=light")));
     assert_true(2 * batch_of(none) < batch_of(block));
     assert_string_equal(field(block, "recompute"), "block");

@@ -16,11 +16,11 @@ typedef struct {
     int global_batch;
     int n_steps;
     const char *mode;
-    double step_ms; // of step s: step_ms (1 + jitter of s)
-    double comm_ms;
-    int64_t data_bytes; // 0: 1000
-    int interrupted_at; // 0: one start; else a second one resumes from there
-    int n_hosts;        // 0: one
+    double step_ms;            // of step s: step_ms (1 + jitter of s)
+    double comm_ms, hidden_ms; // hidden: 0: 1.5
+    int64_t data_bytes;        // 0: 1000
+    int interrupted_at;        // 0: one start; else a second one resumes from there
+    int n_hosts;               // 0: one
 } made_run;
 
 // Between -1 and 1, never the same pattern twice.
@@ -71,7 +71,9 @@ static inline double made_log(const made_run *run, FILE *log, int first, int las
                 "\"epoch\": %d, \"data_ms\": 0.25, \"comm_ms\": %.9g%s}\n",
                 s, 5.0 / s, ms, run->global_batch * RUN_SEQ_LEN, 1 + (s - 1) / RUN_EPOCH_STEPS,
                 run->n_processes > 1 ? run->comm_ms : 0.0,
-                run->n_processes > 1 ? ", \"comm_hidden_ms\": 1.5, \"comm_bytes\": 4096" : "");
+                run->n_processes > 1 ? textf(", \"comm_hidden_ms\": %.9g, \"comm_bytes\": 4096",
+                                             run->hidden_ms > 0 ? run->hidden_ms : 1.5)
+                                     : "");
         if (s % RUN_EPOCH_STEPS == 0) {
             fprintf(log, "{\"kind\": \"validation\", \"step\": %d, \"loss\": %.9g, \"tokens\": 64, \"ms\": 30}\n", s,
                     6.0 / s);
