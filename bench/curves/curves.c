@@ -108,10 +108,6 @@ void sm_curves_free(sm_curves *curves) {
 
 // --- facts -------------------------------------------------------------------------------------
 
-static int64_t n_steps_of(const sm_curve *c) {
-    return (int64_t)json_integer_value(sm_json_get(c->run, "configuration.steps"));
-}
-
 static const char *state_of(const sm_curve *c) {
     const json_t *starts = json_object_get(c->run, "starts");
     const size_t n = json_array_size(starts);
@@ -129,12 +125,6 @@ static const sm_logged_pause *best_of(const sm_curve *c) {
         best = isfinite(v->loss) && (best == NULL || v->loss < best->loss) ? v : best;
     }
     return best;
-}
-
-static size_t index_of(const sm_curve *c, int64_t step) {
-    const int64_t first = c->log.steps[0].step;
-    const int64_t last = (int64_t)c->log.n_steps - 1;
-    return (size_t)(step < first ? 0 : step - first > last ? last : step - first);
 }
 
 // --- CSV ---------------------------------------------------------------------------------------
@@ -173,7 +163,7 @@ static json_t *text_alone(const sm_curve *c) {
     const sm_logged_pause *best = best_of(c);
     const sm_logged_pause *last = log->n_validations > 0 ? &log->validations[log->n_validations - 1] : NULL;
     const long long n_done = (long long)log->steps[log->n_steps - 1].step;
-    const long long n_steps = (long long)n_steps_of(c);
+    const long long n_steps = json_integer_value(sm_json_get(c->run, "configuration.steps"));
     const char *progress =
         n_steps > 0 ? SM_TEXT_IN(64, "%lld of %lld steps", n_done, n_steps) : SM_TEXT_IN(64, "%lld steps", n_done);
     if (best == NULL) {
@@ -330,7 +320,8 @@ static json_t *validations_of(const sm_curve *c) {
     json_t *points = json_array();
     for (size_t i = 0; i < c->log.n_validations; i++) {
         const sm_logged_pause *v = &c->log.validations[i];
-        const size_t at = index_of(c, v->step);
+        const int64_t i_step = v->step - c->log.steps[0].step, last = (int64_t)c->log.n_steps - 1;
+        const size_t at = (size_t)(i_step < 0 ? 0 : i_step > last ? last : i_step);
         json_array_append_new(points, json_pack("[I, f, f, o]", (json_int_t)c->log.steps[at].step, c->tokens[at],
                                                 c->time_s[at], sm_json_real(v->loss)));
     }

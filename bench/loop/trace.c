@@ -6,12 +6,6 @@ enum { MAIN_TRACK = 1, DEVICE_TRACK = 2, LOADER_TRACK = 10 };
 
 // --- a step ----------------------------------------------------------------------------------------------
 
-// Of several micro-batches the times of an op are one sum: each shows its mean.
-static int64_t time_of_op(const sm_loop_step *step, const sm_plan *plan, int op, int n_micro, bool is_first) {
-    const int64_t ns = step->phases.op_ns[op];
-    return plan->ops[op].range == SM_PHASE_ZERO_GRAD ? (is_first ? ns : 0) : ns / n_micro;
-}
-
 // The ops of a stretch: the last is the optimizer's, each of the n_micro before it a micro-batch. They lie end to end
 // from its beginning: their lengths are measured, their places follow.
 static void add_stretch(json_t *events, const sm_plan *plan, const sm_loop_step *step, const char *category,
@@ -20,7 +14,9 @@ static void add_stretch(json_t *events, const sm_plan *plan, const sm_loop_step 
     const bool is_update = index == n_micro;
     int64_t start_ns = span->begin_ns;
     for (int i = is_update ? optimizer : 0; i < (is_update ? plan->n_ops : optimizer); i++) {
-        const int64_t mean_ns = time_of_op(step, plan, i, is_update ? 1 : n_micro, index == 0);
+        const int64_t ns = step->phases.op_ns[i]; // of all micro-batches: each shows the mean, the first what is zeroed
+        const bool is_zero = plan->ops[i].range == SM_PHASE_ZERO_GRAD;
+        const int64_t mean_ns = is_update || (is_zero && index == 0) ? ns : is_zero ? 0 : ns / n_micro;
         const int64_t elapsed_ns = mean_ns < span->end_ns - start_ns ? mean_ns : span->end_ns - start_ns;
         if (elapsed_ns > 0) {
             const sm_step_phase phase = sm_step_phase_of(plan, &plan->ops[i]);

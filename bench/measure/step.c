@@ -1,6 +1,7 @@
 // step.c: the step of step.h.
 #include "clock.h"
 #include "philox.h"
+#include "shard.h"
 #include "bench/measure/step.h"
 #include "src/verify/step_checks.h"
 
@@ -390,6 +391,21 @@ static sm_status write_own_tokens(const sm_session *session) {
     return backend->upload(session->executable, plan->gathered_tokens, plan->processes.rank * n, n, tokens);
 }
 
+// Nor does an op write what lies between the gradients of a group's matrices, up to the next block, and their norm
+// counts it as zeros (src/rewrites/first_write.c).
+static sm_status zero_gaps(sm_session *session) {
+    static const float zeros[SM_SLICE_BLOCK];
+    const sm_plan *plan = session->plan;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const sm_tensor *t = sm_gradient_of(plan, i) != SM_NO_TENSOR ? &plan->tensors[sm_gradient_of(plan, i)] : NULL;
+        const int64_t end =
+            t != NULL && t->n_dims > 1 && t->view_of != SM_NO_TENSOR ? t->view_offset_elems + sm_tensor_elems(t) : 0;
+        const int64_t n = (SM_SLICE_BLOCK - end % SM_SLICE_BLOCK) % SM_SLICE_BLOCK;
+        SM_TRY(n > 0 ? sm_session_upload(session, t->view_of, end, n, zeros) : SM_OK);
+    }
+    return SM_OK;
+}
+
 static sm_status repeat(sm_stepper *s, sm_step_record *again) {
     const sm_backend *backend = s->session->device->backend;
     SM_TRY(sm_exchange_finish(s->session->exchange, SM_NO_TENSOR));
@@ -398,6 +414,7 @@ static sm_status repeat(sm_stepper *s, sm_step_record *again) {
     SM_TRY(write_scaler(s, s->record->scaler));
     SM_TRY(backend->keep_weights(s->session->executable, SM_WEIGHTS_RESTORE));
     SM_TRY(write_own_tokens(s->session));
+    SM_TRY(zero_gaps(s->session));
     s->session->n_micro_steps = s->record->n_micro_steps;
     // The step again up to its update, in pieces, with the same batches. A single micro-batch and its settings are still
     // in place.

@@ -13,8 +13,8 @@ enum { BATCH = 4, SEQUENCE = 16, N_TOKENS = BATCH * SEQUENCE, VOCAB = 61, N_BATC
 
 static const sm_model_config gpt2 = {MODEL(gpt2, 2, 4, 32, 64, VOCAB, SEQUENCE)};
 
-static const sm_model_config llama = {MODEL(llama, 2, 4, 32, 48, VOCAB, SEQUENCE), .n_kv_head = 2, .rope_theta = 1e4,
-                                      .untied = true};
+static const sm_model_config llama = {MODEL(llama, 2, 4, 32, 44, VOCAB, SEQUENCE), .n_kv_head = 2, .rope_theta = 1e4,
+                                      .untied = true}; // there are gaps between the gradients of its matrices
 
 typedef struct {
     const char *name;
