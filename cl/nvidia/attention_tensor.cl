@@ -71,10 +71,8 @@ inlined void to_a(float c[STEP_TILES][4], uint k, uint a[4]) {
 typedef uint operand[FRAGMENTS][K_STEPS][4];
 
 inlined void load_operand(operand o, uint rows) {
-#pragma unroll
-    for (uint f = 0; f < FRAGMENTS; f++) {
-#pragma unroll
-        for (uint k = 0; k < K_STEPS; k++) {
+    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
+        UNROLLED for (uint k = 0; k < K_STEPS; k++) {
             load_a(o[f][k], rows, MY_FIRST + f * 16, k);
         }
     }
@@ -98,8 +96,7 @@ inlined void multiply(float c[4], const uint a[4], uint b0, uint b1) {
 #elif SPLIT
     uint large[4];
     uint small[4];
-#pragma unroll
-    for (uint i = 0; i < 4; i++) {
+    UNROLLED for (uint i = 0; i < 4; i++) {
         large[i] = round_tf32(as_float(a[i]));
         small[i] = round_tf32(as_float(a[i]) - as_float(large[i]));
     }
@@ -136,26 +133,21 @@ inlined void load_b_rows(uint b[4], uint rows, uint k, uint n) {
 // score += a b^T: a the warp's rows (in registers where `kept`), b STEP rows
 inlined void multiply_rows(operand o, bool kept, tile_name a_rows, tile_name b_rows,
                                  float score[FRAGMENTS][STEP_TILES][4]) {
-#pragma unroll
-    for (uint k = 0; k < K_STEPS; k++) {
+    UNROLLED for (uint k = 0; k < K_STEPS; k++) {
         uint a[FRAGMENTS][4];
-#pragma unroll
-        for (uint f = 0; f < FRAGMENTS; f++) {
+        UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
             if (kept) {
-#pragma unroll
-                for (uint i = 0; i < 4; i++) {
+                UNROLLED for (uint i = 0; i < 4; i++) {
                     a[f][i] = o[f][k][i];
                 }
             } else {
                 load_a(a[f], a_rows, MY_FIRST + f * 16, k);
             }
         }
-#pragma unroll
-        for (uint j = 0; j < STEP_TILES; j += 2) {
+        UNROLLED for (uint j = 0; j < STEP_TILES; j += 2) {
             uint b[4];
             load_b(b, b_rows + j * 8 * PITCH, k);
-#pragma unroll
-            for (uint f = 0; f < FRAGMENTS; f++) {
+            UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
                 multiply(score[f][j], a[f], b[0], b[1]);
                 multiply(score[f][j + 1], a[f], b[2], b[3]);
             }
@@ -166,19 +158,15 @@ inlined void multiply_rows(operand o, bool kept, tile_name a_rows, tile_name b_r
 // sum += w b: w (the warp's rows, STEP), b STEP rows
 #if !SPLIT
 inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], tile_name b_rows, float sum[FRAGMENTS][ROW_TILES][4]) {
-#pragma unroll
-    for (uint k = 0; k < SUM_STEPS; k++) {
+    UNROLLED for (uint k = 0; k < SUM_STEPS; k++) {
         uint a[FRAGMENTS][4];
-#pragma unroll
-        for (uint f = 0; f < FRAGMENTS; f++) {
+        UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
             to_a(w[f], k, a[f]);
         }
-#pragma unroll
-        for (uint j = 0; j < ROW_TILES; j += 2) {
+        UNROLLED for (uint j = 0; j < ROW_TILES; j += 2) {
             uint b[4];
             load_b_rows(b, b_rows, k, j / 2);
-#pragma unroll
-            for (uint f = 0; f < FRAGMENTS; f++) {
+            UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
                 multiply(sum[f][j], a[f], b[0], b[1]);
                 if (j + 1 < ROW_TILES) {
                     multiply(sum[f][(j + 1) % ROW_TILES], a[f], b[2], b[3]);
@@ -190,26 +178,21 @@ inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], tile_name b_rows, f
 #else
 // The units cut off what they add to large sums: those of a step begin at zero, and join the others by an addition.
 inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], tile_name b_rows, float sum[FRAGMENTS][ROW_TILES][4]) {
-#pragma unroll
-    for (uint j = 0; j < ROW_TILES; j += 2) {
+    UNROLLED for (uint j = 0; j < ROW_TILES; j += 2) {
         float part[FRAGMENTS][2][4];
         FILL(part, 2, 0.0f)
-#pragma unroll
-        for (uint k = 0; k < SUM_STEPS; k++) {
+        UNROLLED for (uint k = 0; k < SUM_STEPS; k++) {
             uint b[4];
             load_b_rows(b, b_rows, k, j / 2);
-#pragma unroll
-            for (uint f = 0; f < FRAGMENTS; f++) {
+            UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
                 uint a[4];
                 to_a(w[f], k, a);
                 multiply(part[f][0], a, b[0], b[1]);
                 multiply(part[f][1], a, b[2], b[3]);
             }
         }
-#pragma unroll
-        for (uint f = 0; f < FRAGMENTS; f++) {
-#pragma unroll
-            for (uint i = 0; i < 8; i++) {
+        UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
+            UNROLLED for (uint i = 0; i < 8; i++) {
                 if (j + i / 4 < ROW_TILES) {
                     sum[f][(j + i / 4) % ROW_TILES][i % 4] += part[f][i / 4][i % 4];
                 }
@@ -249,23 +232,20 @@ inlined void add_weighted_twice(float w[FRAGMENTS][STEP_TILES][4], tile_name b_r
 // The same, of 64 rows by four warps, both operands in local memory: the assembler takes a first operand's registers for
 // free after its product. The units' results must be settled before the units are given any registers.
 inlined void begin_rows(tile_name a_rows, tile_name b_rows, float score[FRAGMENTS][STEP_TILES][4]) {
-#pragma unroll
-    for (uint k = 0; k < K_STEPS; k++) {
+    UNROLLED for (uint k = 0; k < K_STEPS; k++) {
         MULTIPLY_STEP(score[0], a_rows + FURTHER(k / 4 * (OWN * 128) + k % 4 * 32),
                       b_rows + FURTHER(k / 4 * (TILE * 128) + k % 4 * 32));
     }
 }
 
 inlined void pack_weights(float w[FRAGMENTS][STEP_TILES][4], uint a[SUM_STEPS][4]) {
-#pragma unroll
-    for (uint k = 0; k < SUM_STEPS; k++) {
+    UNROLLED for (uint k = 0; k < SUM_STEPS; k++) {
         to_a(w[0], k, a[k]);
     }
 }
 
 inlined void begin_weighted(uint a[SUM_STEPS][4], tile_name b_rows, float sum[FRAGMENTS][ROW_TILES][4]) {
-#pragma unroll
-    for (uint k = 0; k < SUM_STEPS; k++) {
+    UNROLLED for (uint k = 0; k < SUM_STEPS; k++) {
         MULTIPLY_HEAD(sum[0], a[k], b_rows + FURTHER(k * (16 * 128)));
     }
 }
@@ -343,13 +323,10 @@ inlined void write_rows(float sum[FRAGMENTS][ROW_TILES][4], float factor[FRAGMEN
 #else
     wait_for_warp();
 #endif
-#pragma unroll
-    for (uint f = 0; f < FRAGMENTS; f++) {
-#pragma unroll
-        for (uint h = 0; h < 2; h++) {
+    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
+        UNROLLED for (uint h = 0; h < 2; h++) {
             const uint row = MY_FIRST + f * 16 + h * 8 + ROW;
-#pragma unroll
-            for (uint j = 0; j < ROW_TILES; j++) {
+            UNROLLED for (uint j = 0; j < ROW_TILES; j++) {
                 const float x = sum[f][j][2 * h] * factor[f][h];
                 const float z = sum[f][j][2 * h + 1] * factor[f][h];
 #if defined(DATA_BF16) || defined(DATA_F16)
@@ -409,10 +386,8 @@ inlined key_starts find_starts(const global int *starts, uint T, uint my_row, ui
     key_starts k;
     k.first = (uint)first_key_of(starts, min(our_row, T - 1));
     k.last = (uint)first_key_of(starts, min(my_row + WARP_ROWS, T) - 1);
-#pragma unroll
-    for (uint f = 0; f < FRAGMENTS; f++) {
-#pragma unroll
-        for (uint h = 0; h < 2; h++) {
+    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
+        UNROLLED for (uint h = 0; h < 2; h++) {
             k.of_row[f][h] = (uint)first_key_of(starts, min(my_row + f * 16 + h * 8 + ROW, T - 1));
         }
     }
@@ -424,12 +399,9 @@ inlined void hide_past(const key_starts *k, uint first_key, float score[FRAGMENT
     if (k->last <= first_key) {
         return;
     }
-#pragma unroll
-    for (uint f = 0; f < FRAGMENTS; f++) {
-#pragma unroll
-        for (uint j = 0; j < STEP_TILES; j++) {
-#pragma unroll
-            for (uint i = 0; i < 4; i++) {
+    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
+        UNROLLED for (uint j = 0; j < STEP_TILES; j++) {
+            UNROLLED for (uint i = 0; i < 4; i++) {
                 score[f][j][i] =
                     first_key + 2 * PAIR + j * 8 + i % 2 < k->of_row[f][i / 2] ? -INFINITY : score[f][j][i];
             }
@@ -446,12 +418,9 @@ inlined void hide_keys(const key_starts *k, uint first_row, uint first_key, floa
         return;
     }
     const int ahead = (int)(first_key + 2 * PAIR) - (int)(first_row + ROW);
-#pragma unroll
-    for (int f = 0; f < FRAGMENTS; f++) {
-#pragma unroll
-        for (int j = 0; j < STEP_TILES; j++) {
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
+    UNROLLED for (int f = 0; f < FRAGMENTS; f++) {
+        UNROLLED for (int j = 0; j < STEP_TILES; j++) {
+            UNROLLED for (int i = 0; i < 4; i++) {
                 score[f][j][i] = ahead + j * 8 + i % 2 > f * 16 + i / 2 * 8 ? -INFINITY : score[f][j][i];
             }
         }
@@ -475,13 +444,10 @@ inlined bool find_largest(float score[FRAGMENTS][STEP_TILES][4], float largest[F
     const float most = 8.0f / (SCALE * LOG2E);
     float x[FRAGMENTS][2];
     bool grows = false;
-#pragma unroll
-    for (uint f = 0; f < FRAGMENTS; f++) {
-#pragma unroll
-        for (uint h = 0; h < 2; h++) {
+    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
+        UNROLLED for (uint h = 0; h < 2; h++) {
             x[f][h] = fmax(score[f][0][2 * h], score[f][0][2 * h + 1]);
-#pragma unroll
-            for (uint j = 1; j < STEP_TILES; j++) {
+            UNROLLED for (uint j = 1; j < STEP_TILES; j++) {
                 x[f][h] = fmax(x[f][h], fmax(score[f][j][2 * h], score[f][j][2 * h + 1]));
             }
             x[f][h] = fmax(largest[f][h], largest_of_four(x[f][h]));
@@ -491,10 +457,8 @@ inlined bool find_largest(float score[FRAGMENTS][STEP_TILES][4], float largest[F
     if (!is_any(grows)) {
         return false;
     }
-#pragma unroll
-    for (uint f = 0; f < FRAGMENTS; f++) {
-#pragma unroll
-        for (uint h = 0; h < 2; h++) {
+    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
+        UNROLLED for (uint h = 0; h < 2; h++) {
             shrink[f][h] = fast_exp2((largest[f][h] - x[f][h]) * (SCALE * LOG2E));
             largest[f][h] = x[f][h];
             total[f][h] *= shrink[f][h];
@@ -504,12 +468,9 @@ inlined bool find_largest(float score[FRAGMENTS][STEP_TILES][4], float largest[F
 }
 
 inlined void shrink_rows(float result[FRAGMENTS][ROW_TILES][4], float shrink[FRAGMENTS][2]) {
-#pragma unroll
-    for (uint f = 0; f < FRAGMENTS; f++) {
-#pragma unroll
-        for (uint j = 0; j < ROW_TILES; j++) {
-#pragma unroll
-            for (uint i = 0; i < 4; i++) {
+    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
+        UNROLLED for (uint j = 0; j < ROW_TILES; j++) {
+            UNROLLED for (uint i = 0; i < 4; i++) {
                 result[f][j][i] *= shrink[f][i / 2];
             }
         }
@@ -518,12 +479,9 @@ inlined void shrink_rows(float result[FRAGMENTS][ROW_TILES][4], float shrink[FRA
 
 inlined void drop_weights(const mask *drop, const place *p, uint first_row, uint first_key,
                                 float weights[FRAGMENTS][STEP_TILES][4]) {
-#pragma unroll
-    for (uint f = 0; f < FRAGMENTS; f++) {
-#pragma unroll
-        for (uint h = 0; h < 2; h++) {
-#pragma unroll
-            for (uint j = 0; j < STEP_TILES; j++) {
+    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
+        UNROLLED for (uint h = 0; h < 2; h++) {
+            UNROLLED for (uint j = 0; j < STEP_TILES; j++) {
                 drop_two(drop, p, first_row + f * 16 + h * 8 + ROW, first_key + j * 8 + 2 * PAIR,
                          weights[f][j] + 2 * h);
             }
@@ -534,15 +492,11 @@ inlined void drop_weights(const mask *drop, const place *p, uint first_row, uint
 // score becomes the weights, not yet divided by their total.
 inlined void make_weights(float score[FRAGMENTS][STEP_TILES][4], float largest[FRAGMENTS][2],
                           float total[FRAGMENTS][2], const mask *drop, const place *p, uint first_row, uint first_key) {
-#pragma unroll
-    for (uint f = 0; f < FRAGMENTS; f++) {
-#pragma unroll
-        for (uint h = 0; h < 2; h++) {
+    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
+        UNROLLED for (uint h = 0; h < 2; h++) {
             const float offset = largest[f][h] * (SCALE * LOG2E);
-#pragma unroll
-            for (uint j = 0; j < STEP_TILES; j++) {
-#pragma unroll
-                for (uint i = 2 * h; i < 2 * h + 2; i++) {
+            UNROLLED for (uint j = 0; j < STEP_TILES; j++) {
+                UNROLLED for (uint i = 2 * h; i < 2 * h + 2; i++) {
                     score[f][j][i] = fast_exp2(fma(score[f][j][i], SCALE * LOG2E, -offset));
                     total[f][h] += score[f][j][i];
                 }
@@ -583,8 +537,7 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, starts),
     float shrink[FRAGMENTS][2];
     float result[FRAGMENTS][ROW_TILES][4];
     operand q;
-#pragma unroll
-    for (uint f = 0; f < FRAGMENTS; f++) {
+    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
         largest[f][0] = largest[f][1] = LEAST_SCORE;
         total[f][0] = total[f][1] = 0.0f;
     }
@@ -662,10 +615,8 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, starts),
     }
 #endif
     float factor[FRAGMENTS][2];
-#pragma unroll
-    for (uint f = 0; f < FRAGMENTS; f++) {
-#pragma unroll
-        for (uint h = 0; h < 2; h++) {
+    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
+        UNROLLED for (uint h = 0; h < 2; h++) {
             const uint t = my_row + f * 16 + h * 8 + ROW;
             const float sum = sum_of_four(total[f][h]);
             factor[f][h] = 1.0f / sum;
@@ -700,10 +651,8 @@ inlined float multiply_words(uint a, uint b, float sum) {
 // D = sum_c dy y of the warp's rows, each by four items.
 inlined void sum_rows(const global data *dy, const global data *y, const place *p, uint first_row,
                             float sum[FRAGMENTS][2]) {
-#pragma unroll
-    for (uint f = 0; f < FRAGMENTS; f++) {
-#pragma unroll
-        for (uint h = 0; h < 2; h++) {
+    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
+        UNROLLED for (uint h = 0; h < 2; h++) {
             const uint t = first_row + f * 16 + h * 8 + ROW;
             float x = 0.0f;
             if (t < p->T) {
@@ -723,12 +672,9 @@ inlined void sum_rows(const global data *dy, const global data *y, const place *
 
 // Scores become weights.
 inlined void weigh_rows(float score[FRAGMENTS][STEP_TILES][4], float log_total[FRAGMENTS][2]) {
-#pragma unroll
-    for (uint f = 0; f < FRAGMENTS; f++) {
-#pragma unroll
-        for (uint j = 0; j < STEP_TILES; j++) {
-#pragma unroll
-            for (uint i = 0; i < 4; i++) {
+    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
+        UNROLLED for (uint j = 0; j < STEP_TILES; j++) {
+            UNROLLED for (uint i = 0; i < 4; i++) {
                 score[f][j][i] = fast_exp2(fma(score[f][j][i], SCALE * LOG2E, -log_total[f][i / 2]));
             }
         }
@@ -738,18 +684,14 @@ inlined void weigh_rows(float score[FRAGMENTS][STEP_TILES][4], float log_total[F
 // The weights' gradients become the scores'.
 inlined void slope_rows(float score[FRAGMENTS][STEP_TILES][4], float dweight[FRAGMENTS][STEP_TILES][4],
                         float sum[FRAGMENTS][2], const mask *drop, const place *p, uint my_row, uint first_key) {
-#pragma unroll
-    for (uint f = 0; f < FRAGMENTS; f++) {
-#pragma unroll
-        for (uint j = 0; j < STEP_TILES; j++) {
-#pragma unroll
-            for (uint h = 0; h < 2; h++) {
+    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
+        UNROLLED for (uint j = 0; j < STEP_TILES; j++) {
+            UNROLLED for (uint h = 0; h < 2; h++) {
                 if (DROPOUT) {
                     drop_two(drop, p, my_row + f * 16 + h * 8 + ROW, first_key + j * 8 + 2 * PAIR,
                              dweight[f][j] + 2 * h);
                 }
-#pragma unroll
-                for (uint i = 2 * h; i < 2 * h + 2; i++) {
+                UNROLLED for (uint i = 2 * h; i < 2 * h + 2; i++) {
                     dweight[f][j][i] = (dweight[f][j][i] - sum[f][h]) * score[f][j][i];
                 }
             }
@@ -797,10 +739,8 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, st
         fill(&r, &of_qkv, p.k, &of_qkv, p.v, start_key + i * TILE, n_keys, T);
     }
     sum_rows(dy + dy_at, y + y_at, &p, my_row, sum);
-#pragma unroll
-    for (uint f = 0; f < FRAGMENTS; f++) {
-#pragma unroll
-        for (uint h = 0; h < 2; h++) {
+    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
+        UNROLLED for (uint h = 0; h < 2; h++) {
             const uint t = my_row + f * 16 + h * 8 + ROW;
             log_total[f][h] = t < T ? lse[lse_at + p.head_row + t] * LOG2E : 0.0f;
             if (PAIR == 0 && t < T) {
@@ -887,8 +827,7 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, st
     }
 #endif
     float factor[FRAGMENTS][2];
-#pragma unroll
-    for (uint f = 0; f < FRAGMENTS; f++) {
+    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
         factor[f][0] = factor[f][1] = SCALE;
     }
     write_rows(dq, factor, rows, dqkv + dqkv_at + qkv_start(&p, 0) + p.q, p.ld, first_row, T);
@@ -905,15 +844,11 @@ inlined void hide_later(const global int *starts, uint T, uint first_key, uint f
     if (first_key_of(starts, min(first_row + STEP, T) - 1) <= first_key) {
         return;
     }
-#pragma unroll
-    for (uint j = 0; j < STEP_TILES; j++) {
-#pragma unroll
-        for (uint i = 0; i < 2; i++) {
+    UNROLLED for (uint j = 0; j < STEP_TILES; j++) {
+        UNROLLED for (uint i = 0; i < 2; i++) {
             const uint start = (uint)first_key_of(starts, min(first_row + 2 * PAIR + j * 8 + i, T - 1));
-#pragma unroll
-            for (uint f = 0; f < FRAGMENTS; f++) {
-#pragma unroll
-                for (uint h = 0; h < 2; h++) {
+            UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
+                UNROLLED for (uint h = 0; h < 2; h++) {
                     score[f][j][2 * h + i] =
                         first_key + f * 16 + h * 8 + ROW < start ? -INFINITY : score[f][j][2 * h + i];
                 }
@@ -932,12 +867,9 @@ inlined void hide_rows(const global int *starts, uint T, uint first_key, uint fi
         return;
     }
     const int ahead = (int)(first_key + ROW) - (int)(first_row + 2 * PAIR);
-#pragma unroll
-    for (int f = 0; f < FRAGMENTS; f++) {
-#pragma unroll
-        for (int j = 0; j < STEP_TILES; j++) {
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
+    UNROLLED for (int f = 0; f < FRAGMENTS; f++) {
+        UNROLLED for (int j = 0; j < STEP_TILES; j++) {
+            UNROLLED for (int i = 0; i < 4; i++) {
                 score[f][j][i] = ahead + f * 16 + i / 2 * 8 > j * 8 + i % 2 ? -INFINITY : score[f][j][i];
             }
         }
@@ -974,8 +906,7 @@ inlined void step_rows(row_place *at, uint start_row, uint end_row, uint T) {
 // This item's of such a tile's TILE values of lse, and as many of D; any row's beyond T, where q and dy are 0.
 inlined void load_sums(const global float *lse, const global float *D, const row_place *at, uint T,
                        float sums[SUMS_EACH]) {
-#pragma unroll
-    for (uint e = 0; e < SUMS_EACH; e++) {
+    UNROLLED for (uint e = 0; e < SUMS_EACH; e++) {
         const uint i = SUM_ITEM + e * SUM_ITEMS;
         sums[e] = (i < TILE ? lse : D)[at->head_row + min(at->row + i % TILE, T - 1)];
     }
@@ -983,8 +914,7 @@ inlined void load_sums(const global float *lse, const global float *D, const row
 
 // They become -lse, to base 2, and -D here: next to the load, that would wait for it before the products begin.
 inlined void keep_sums(const float from[SUMS_EACH], local float *sums) {
-#pragma unroll
-    for (uint e = 0; e < SUMS_EACH; e++) {
+    UNROLLED for (uint e = 0; e < SUMS_EACH; e++) {
         const uint i = SUM_ITEM + e * SUM_ITEMS;
         if (i < 2 * TILE) {
             sums[i] = from[e] * (i < TILE ? -LOG2E : -1.0f);
@@ -1078,27 +1008,21 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, st
                                     v, IN_REGISTERS > 1, own_v, at + FURTHER(TILE_BYTES + s * ROW_BYTES), dweight);
                 await_products(score, 1);
                 hide_rows(first_keys, T, my_key, first_row + s, score);
-#pragma unroll
-                for (uint j = 0; j < STEP_TILES; j++) {
+                UNROLLED for (uint j = 0; j < STEP_TILES; j++) {
                     const float2 two = lse_at_s[j * 4];
                     const float minus_log_total[2] = {two.x, two.y};
-#pragma unroll
-                    for (uint f = 0; f < FRAGMENTS; f++) {
-#pragma unroll
-                        for (uint i = 0; i < 4; i++) {
+                    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
+                        UNROLLED for (uint i = 0; i < 4; i++) {
                             score[f][j][i] = fast_exp2(fma(score[f][j][i], SCALE * LOG2E, minus_log_total[i % 2]));
                         }
                     }
                 }
                 await_products(dweight, 0);
-#pragma unroll
-                for (uint j = 0; j < STEP_TILES; j++) {
+                UNROLLED for (uint j = 0; j < STEP_TILES; j++) {
                     const float2 two = D_at_s[j * 4];
                     const float minus_D[2] = {two.x, two.y};
-#pragma unroll
-                    for (uint f = 0; f < FRAGMENTS; f++) {
-#pragma unroll
-                        for (uint i = 0; i < 4; i++) {
+                    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
+                        UNROLLED for (uint i = 0; i < 4; i++) {
                             const float att = score[f][j][i];
                             if (DROPOUT) {
                                 const float factor = keep(&drop, &p, first_row + s + j * 8 + 2 * PAIR + i % 2,
@@ -1122,14 +1046,12 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, st
         }
     }
     float factor[FRAGMENTS][2];
-#pragma unroll
-    for (uint f = 0; f < FRAGMENTS; f++) {
+    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
         factor[f][0] = factor[f][1] = SCALE;
     }
     global data *to = dqkv + dqkv_at + qkv_start(&p, 0);
     write_rows(dk, factor, keys, to + p.k, p.ld, first_key, T);
-#pragma unroll
-    for (uint f = 0; f < FRAGMENTS; f++) {
+    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
         factor[f][0] = factor[f][1] = 1.0f;
     }
     write_rows(dv, factor, keys, to + p.v, p.ld, first_key, T);
