@@ -352,8 +352,8 @@ check-deps: ## check that every layer includes only lower layers
 check-cl: ## check that every kernel file compiles as OpenCL C 1.2 without a warning
 	@tools/check_cl.sh
 
-check-attention: ## check attention's kernels for matrix units with emulated instructions
-	@tools/check_attention.sh
+check-nvidia: ## check the kernels for NVIDIA's matrix units with emulated instructions
+	@tools/check_nvidia.sh
 
 check-vendors: build ## compile the kernels of matrix units with AMD's and Intel's compilers (as root; TARGETS="gfx942 bmg" for some)
 	@tools/vendors/check.sh

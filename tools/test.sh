@@ -35,7 +35,7 @@ tests() {
     AT_A_TIME=4 $make run-tests RUN_FIRST="'$0 $make sanitized' $clang_warnings \
             tools/tests/readme.sh tools/tests/mpi.sh 'tools/tests/step_page.py $release' \
             'tools/tests/report_page.py $release' tools/check_cl.sh" \
-        RUN_LAST="tools/check_attention.sh 'tests/program/test_python.py $release' \
+        RUN_LAST="tools/check_nvidia.sh 'tests/program/test_python.py $release' \
             'tools/packages/test_pages.sh $release build/release/pages' tools/tests/slurm_scripts.sh \
             tools/tests/deps.sh 'tools/tests/small_runs.sh $release' 'tools/vendors/check.sh clang-19'"
 }

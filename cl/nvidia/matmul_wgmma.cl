@@ -115,18 +115,6 @@ static inline void bring_tile(uint to, const global uchar *map, uint k, uint out
     }
 }
 
-// A box of C, or of sums of a part: stored, or added to what is there.
-#define SEND_BOX(instruction, map, x, y, part, from)                                               \
-    __asm__ volatile(instruction " [%0, {%1, %2, %3}], [%4];" ::"l"(map), "r"(x), "r"(y), "r"(part), \
-                     "r"(from)                                                                     \
-                     : "memory")
-#define STORE_BOX "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group"
-#define ADD_BOX   "cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.bulk_group"
-
-static inline void send_commit(void) { __asm__ volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-#define send_wait_read(n) __asm__ volatile("cp.async.bulk.wait_group.read " TEXT(n) ";" ::: "memory")
-static inline void send_wait(void) { __asm__ volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
-
 // --- totals ------------------------------------------------------------------------------------------------
 
 #if SPLIT // TILE_N is 128
@@ -245,12 +233,10 @@ static inline uint place_chunk(uint box, uint row, uint chunk) { return box + ro
 INLINE void put_block(const float x[16], uint box, uint half_box) {
     const uint row = MY_WARP % CONSUMER_WARPS * 16 + LANE % 16;
 #pragma unroll
-    for (uint i = 0; i < 2; i++) {
-        __asm__ volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
-                             place_chunk(box, row, half_box * 4 + i * 2 + LANE / 16)),
-                         "r"(pack_numbers(x[8 * i], x[8 * i + 1])), "r"(pack_numbers(x[8 * i + 2], x[8 * i + 3])),
-                         "r"(pack_numbers(x[8 * i + 4], x[8 * i + 5])), "r"(pack_numbers(x[8 * i + 6], x[8 * i + 7]))
-                         : "memory");
+    for (uint i = 0; i < 16; i += 8) {
+        const uint words[4] = {pack_numbers(x[i], x[i + 1]), pack_numbers(x[i + 2], x[i + 3]),
+                               pack_numbers(x[i + 4], x[i + 5]), pack_numbers(x[i + 6], x[i + 7])};
+        store_matrices(place_chunk(box, row, half_box * 4 + i / 4 + LANE / 16), words);
     }
 }
 
@@ -271,29 +257,27 @@ INLINE void get_block(float x[16], uint box, uint half_box) {
 }
 #endif
 #else
+// Two columns of two rows, 8 apart, for each 8 columns.
+INLINE uint place_two(uint box, uint i) {
+    return place_chunk(box, MY_WARP % CONSUMER_WARPS * 16 + LANE / 4, i * 2 + LANE % 4 / 2) + LANE % 2 * 8;
+}
+
 INLINE void put_block(const float x[16], uint box, uint half_box) {
-    const uint row = MY_WARP % CONSUMER_WARPS * 16 + LANE / 4;
     (void)half_box;
 #pragma unroll
     for (uint i = 0; i < 4; i++) {
-        const uint at = place_chunk(box, row, i * 2 + LANE % 4 / 2) + LANE % 2 * 8;
-        __asm__ volatile("st.shared.v2.f32 [%0], {%1, %2};\nst.shared.v2.f32 [%0+1024], {%3, %4};" ::"r"(at), "f"(x[4 * i]),
-                         "f"(x[4 * i + 1]), "f"(x[4 * i + 2]), "f"(x[4 * i + 3])
-                         : "memory");
+        store_two(x + 4 * i, place_two(box, i), 0);
+        store_two(x + 4 * i + 2, place_two(box, i), 1024);
     }
 }
 
 #if BESIDE & ACT_BACKWARD
 INLINE void get_block(float x[16], uint box, uint half_box) {
-    const uint row = MY_WARP % CONSUMER_WARPS * 16 + LANE / 4;
     (void)half_box;
 #pragma unroll
     for (uint i = 0; i < 4; i++) {
-        const uint at = place_chunk(box, row, i * 2 + LANE % 4 / 2) + LANE % 2 * 8;
-        __asm__ volatile("ld.shared.v2.f32 {%0, %1}, [%4];\nld.shared.v2.f32 {%2, %3}, [%4+1024];"
-                         : "=f"(x[4 * i]), "=f"(x[4 * i + 1]), "=f"(x[4 * i + 2]), "=f"(x[4 * i + 3])
-                         : "r"(at)
-                         : "memory");
+        load_two(x + 4 * i, place_two(box, i), 0);
+        load_two(x + 4 * i + 2, place_two(box, i), 1024);
     }
 }
 #endif
@@ -337,7 +321,9 @@ INLINE void finish_block(const finisher *f, float x[16], uint h, float bias, con
     }
 #endif
     if (h % BOX_BLOCKS == 0) {
-        if (is_first) {
+        if (is_first && h == 0) { // the tile before may have ended with this box
+            send_wait_read(0);
+        } else if (is_first) {
             send_wait_read(1);
         }
         wait_for_four_warps(1 + f->consumer);
@@ -620,7 +606,7 @@ matmul(uint beside, uint M, uint N, uint K, uint n_parts, uint band, IN(uchar, m
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     if (MY_WARP >= CONSUMERS * CONSUMER_WARPS) {
-        __asm__ volatile(REGISTERS "//@setmaxnreg.dec.sync.aligned.u32 40;" ::: "memory");
+        LEAVE_REGISTERS(REGISTERS);
         if (get_local_id(0) == CONSUMERS * CONSUMER_WARPS * WARP) {
             produce(&g, at, maps + maps_at);
         }
@@ -630,7 +616,7 @@ matmul(uint beside, uint M, uint N, uint K, uint n_parts, uint band, IN(uchar, m
         }
 #endif
     } else {
-        __asm__ volatile("//@setmaxnreg.inc.sync.aligned.u32 " CONSUMER_REGISTERS ";" ::: "memory");
+        TAKE_REGISTERS(CONSUMER_REGISTERS);
         finisher f;
         f.maps = maps + maps_at;
         f.beside = beside;

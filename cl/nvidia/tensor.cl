@@ -55,6 +55,13 @@ static inline void load_matrices_transposed(uint x[4], uint address) {
                      : "memory");
 }
 
+// Stores such matrices, from such words (sm_90).
+static inline void store_matrices(uint address, const uint x[4]) {
+    __asm__ volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(x[0]),
+                     "r"(x[1]), "r"(x[2]), "r"(x[3])
+                     : "memory");
+}
+
 // The value of another item of the warp.
 static inline float from_lane(float x, uint lane) {
     float y;
@@ -74,6 +81,12 @@ static inline uint load_word(uint address) {
     __asm__ volatile("ld.shared.u32 %0, [%1];" : "=r"(x) : "r"(address) : "memory");
     return x;
 }
+
+// Two floats side by side, at an address and a literal number.
+#define load_two(x, address, offset)                                                                              \
+    __asm__ volatile("ld.shared.v2.f32 {%0, %1}, [%2+" #offset "];" : "=f"((x)[0]), "=f"((x)[1]) : "r"(address) : "memory")
+#define store_two(x, address, offset)                                                                             \
+    __asm__ volatile("st.shared.v2.f32 [%0+" #offset "], {%1, %2};" ::"r"(address), "f"((x)[0]), "f"((x)[1]) : "memory")
 
 // Two floats as a word of two 16-bit numbers, each rounded to nearest even; `low` comes first in memory.
 #if !(defined(DATA_BF16) && defined(PACKS_BF16)) // else it is there already

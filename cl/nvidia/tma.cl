@@ -78,3 +78,16 @@ static inline void bring_box_of(uint to, const global uchar *map, uint x, uint y
                      "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
                      : "memory");
 }
+
+// A box of local memory to a tensor: stored, or added to the floats that are there; a group of these copies ends; waits until
+// at most n (a literal number) groups still read local memory, or until all are done.
+#define SEND_BOX(instruction, map, x, y, z, from)                                               \
+    __asm__ volatile(instruction " [%0, {%1, %2, %3}], [%4];" ::"l"(map), "r"(x), "r"(y), "r"(z), \
+                     "r"(from)                                                                     \
+                     : "memory")
+#define STORE_BOX "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group"
+#define ADD_BOX   "cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.bulk_group"
+
+static inline void send_commit(void) { __asm__ volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+#define send_wait_read(n) __asm__ volatile("cp.async.bulk.wait_group.read " TEXT(n) ";" ::: "memory")
+static inline void send_wait(void) { __asm__ volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }

@@ -107,3 +107,7 @@
 #define MULTIPLY_BEGIN  __asm__ volatile("//@wgmma.fence.sync.aligned;" ::: "memory")
 #define MULTIPLY_END    __asm__ volatile("//@wgmma.commit_group.sync.aligned;" ::: "memory")
 #define MULTIPLY_WAIT(n) __asm__ volatile("//@wgmma.wait_group.sync.aligned " #n ";" ::: "memory") // n may go on
+
+// Four warps leave registers to others, or take them; `said` is for the host, or "".
+#define LEAVE_REGISTERS(said) __asm__ volatile(said "//@setmaxnreg.dec.sync.aligned.u32 40;" ::: "memory")
+#define TAKE_REGISTERS(n)     __asm__ volatile("//@setmaxnreg.inc.sync.aligned.u32 " n ";" ::: "memory")

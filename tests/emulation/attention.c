@@ -264,8 +264,8 @@ int main(int argc, char **argv) {
     x.ld = (x.NH + 2 * x.NKV) * HS;
     make_tensors();
 #if WGMMA
-    maps[0] = (warps_map){(uint64_t)(uintptr_t)(x.qkv + GUARD), x.B, x.T, x.ld};
-    maps[1] = (warps_map){(uint64_t)(uintptr_t)(x.dy + GUARD), x.B, x.T, x.C};
+    maps[0] = (warps_map){(uint64_t)(uintptr_t)(x.qkv + GUARD), {x.ld, x.T, x.B}, 2, {64, 64, 1}};
+    maps[1] = (warps_map){(uint64_t)(uintptr_t)(x.dy + GUARD), {x.C, x.T, x.B}, 2, {64, 64, 1}};
 #endif
     compute(&e);
     warps_run(groups(x.NH), ITEMS, forward);

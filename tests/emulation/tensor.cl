@@ -17,10 +17,11 @@ void warp_copy(uint to, ulong from, uint n_bytes, uint size_bytes);
 void warp_end_copies(void);
 void warp_wait_for_copies(int n_groups);
 void warp_load(uint *x, uint address, int transposed);
-void warp_load_tile(uint *a, ulong tile);
+void warp_load_tile(uint *a, ulong tile, int transposed);
 void warp_multiply(float *c, const uint *a, uint b0, uint b1, int number);
 void warp_multiply_tile(float *c, const uint *a, ulong tile, uint n, int transposed, int number);
-float warp_exchange(float x, uint other);
+void warp_store(uint address, const uint *x);
+float warp_from(float x, uint other);
 uint warp_any(uint x);
 void warp_wait(void);
 uint warp_pack(float low, float high, int number);
@@ -35,6 +36,10 @@ static inline void copy4_async_part(uint to, const global void *from, uint n) { 
 #define copy_async_wait warp_wait_for_copies
 static inline void load_matrices(uint x[4], uint address) { warp_load(x, address, 0); }
 static inline void load_matrices_transposed(uint x[4], uint address) { warp_load(x, address, 1); }
+#define store_matrices warp_store
+#define load_two(x, address, offset) ((x)[0] = TWO(address, offset)[0], (x)[1] = TWO(address, offset)[1])
+#define store_two(x, address, offset) (TWO(address, offset)[0] = (x)[0], TWO(address, offset)[1] = (x)[1])
+#define TWO(address, offset) ((local float *)(ulong)((address) + (offset)))
 static inline uint load_word(uint address) { return *(const local uint *)(ulong)address; }
 static inline uint pack_bf16(float low, float high) { return warp_pack(low, high, BF16); }
 static inline uint pack_f16(float low, float high) { return warp_pack(low, high, F16); }
@@ -44,13 +49,48 @@ static inline float2 unpack_f16(uint x) { return (float2)(warp_unpack(x & 0xffff
 #define multiply_bf16(c, a, b0, b1) warp_multiply(c, a, b0, b1, BF16)
 #define multiply_f16(c, a, b0, b1) warp_multiply(c, a, b0, b1, F16)
 #define multiply_tf32(c, a, b0, b1) warp_multiply(c, a, b0, b1, TF32)
-#define exchange warp_exchange
+#define from_lane warp_from
+#define exchange(x, other) warp_from(x, LANE ^ (other))
 #define first_lane(x) (x) // the same for all items where it is used
 #define is_any warp_any
 #define wait_for_warp warp_wait
 #define fast_exp2 warp_exp2
 
+// --- TMA ----------------------------------------------------------------------------------------------------
+
+enum { MAP_BYTES = 48 }; // of tests/emulation/warps.h
+void warp_make_barrier(uint barrier, uint n_arrivals);
+void warp_arrive(uint barrier, uint n_bytes, uint n_arrivals);
+void warp_wait_for(uint barrier, uint parity);
+void warp_bring_box(uint to, ulong map, uint x, uint y, uint z, uint barrier);
+void warp_wait_for_four(void);
+void warp_send_box(int adds, ulong map, uint x, uint y, uint z, uint from);
+void warp_end_boxes(void);
+void warp_wait_for_boxes(int n_groups);
+#define make_barrier                    warp_make_barrier
+#define show_barriers()
+#define arrive(barrier)                 warp_arrive(barrier, 0, 1)
+#define arrive_with_bytes(barrier, n)   warp_arrive(barrier, n, 1)
+#define expect_bytes(barrier, n)        warp_arrive(barrier, n, 0)
+#define wait_for                        warp_wait_for
+#define wait_bounded                    warp_wait_for
+#define wait_for_four_warps(number)     warp_wait_for_four()
+#define order_map(map)
+#define order_bulk_copies()
+#define bring_box_of(to, map, x, y, z, barrier) warp_bring_box(to, (ulong)(map), x, y, z, barrier)
+#define bring_box(to, map, x, y, barrier) warp_bring_box(to, (ulong)(map), x, y, 0, barrier)
+#define SEND_BOX(adds, map, x, y, z, from) warp_send_box(adds, (ulong)(map), x, y, z, from)
+#define STORE_BOX                          0
+#define ADD_BOX                            1
+#define send_commit                        warp_end_boxes
+#define send_wait_read                     warp_wait_for_boxes
+#define send_wait()                        warp_wait_for_boxes(0)
+
 // --- wgmma: a warp's 16 of the 64 rows ----------------------------------------------------------------------
+
+static inline ulong describe_tile(uint address, uint column_bytes) {
+    return 0x4000004000000000UL | (ulong)(address >> 18) << 48 | (ulong)(column_bytes / 16) << 16 | (address & 0x3ffff) / 16;
+}
 
 #if WGMMA
 #define give_registers()
@@ -60,26 +100,6 @@ static inline float2 unpack_f16(uint x) { return (float2)(warp_unpack(x & 0xffff
 #define settle_64(c)
 #define settle_128(c)
 
-enum { MAP_BYTES = 32 }; // of tests/emulation/warps.h
-void warp_make_barrier(uint barrier, uint n_arrivals);
-void warp_arrive(uint barrier, uint n_bytes, uint n_arrivals);
-void warp_wait_for(uint barrier, uint parity);
-void warp_bring_box(uint to, ulong map, uint x, uint y, uint z, uint barrier);
-void warp_wait_for_four(void);
-#define make_barrier                    warp_make_barrier
-#define show_barriers()
-#define arrive(barrier)                 warp_arrive(barrier, 0, 1)
-#define arrive_with_bytes(barrier, n)   warp_arrive(barrier, n, 1)
-#define expect_bytes(barrier, n)        warp_arrive(barrier, n, 0)
-#define wait_for                        warp_wait_for
-#define wait_for_four_warps(number)     warp_wait_for_four()
-#define order_map(map)
-#define bring_box_of(to, map, x, y, z, barrier) warp_bring_box(to, (ulong)(map), x, y, z, barrier)
-
-static inline ulong describe_tile(uint address, uint column_bytes) {
-    return 0x4000004000000000UL | (ulong)(column_bytes / 16) << 16 | (address & 0x3ffff) / 16;
-}
-
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
 #define multiply_by_columns_64(c, a, b) warp_multiply_tile(&(c)[0][0], a, b, 64, 1, NUMBER)
@@ -87,7 +107,7 @@ static inline ulong describe_tile(uint address, uint column_bytes) {
 
 static inline void multiply_by_rows_64(float c[8][4], ulong a_tile, ulong b) {
     uint a[4];
-    warp_load_tile(a, a_tile);
+    warp_load_tile(a, a_tile, 0);
     warp_multiply_tile(&c[0][0], a, b, 64, 0, NUMBER);
 }
 #endif

@@ -8,7 +8,7 @@
 #include "f16.h"
 #include "status.h"
 
-enum { WARP = 32, MOST_COPIES = 256, MOST_COLS = 128 };
+enum { WARP = 32, MOST_COPIES = 256, MOST_COLS = 256, MOST_SENT = 8 };
 
 typedef struct {
     uint32_t to, n_bytes, size_bytes;
@@ -16,10 +16,19 @@ typedef struct {
     int group;
 } copy;
 
+// Of a tensor, to local memory or from there.
+typedef struct {
+    warps_map map;
+    uint32_t local, at[3];
+    uint32_t barrier; // of a box that is brought
+    int adds, group;  // of one that is sent
+} box;
+
 typedef struct {
     copy copies[MOST_COPIES];
-    int n_copies;
-    int group; // of the next copy
+    box sent[MOST_SENT];
+    int n_copies, n_sent;
+    int group, box_group; // of the next copy, and the next box that is sent
 } item;
 
 // What the items of a warp bring to an instruction that they execute together, and what each gets.
@@ -34,7 +43,7 @@ typedef struct {
 
 static item items[MOST_ITEMS];
 static warp warps[MOST_ITEMS / WARP];
-static uint32_t group_id, near_local; // near_local: an address in local memory
+static uint32_t group_id, n_groups_of_run;
 
 static void stop(const char *what) {
     printf("emulation: item %d of group %u: %s\n", current, group_id, what);
@@ -44,9 +53,10 @@ static void stop(const char *what) {
 void warps_run(uint32_t n_groups, int items_a_group, void (*item_kernel)(void)) {
     kernel = item_kernel;
     n_items = items_a_group;
+    n_groups_of_run = n_groups;
     for (group_id = 0; group_id < n_groups; group_id++) {
         for (int i = 0; i < n_items; i++) {
-            items[i].n_copies = items[i].group = 0;
+            items[i].n_copies = items[i].n_sent = items[i].group = items[i].box_group = 0;
         }
         if (!run_fibers()) {
             stop("items wait for one another");
@@ -59,6 +69,7 @@ void warps_run(uint32_t n_groups, int items_a_group, void (*item_kernel)(void)) 
 uint64_t cl_local_id(uint32_t dim) __asm__("_Z12get_local_idj");
 uint64_t cl_group_id(uint32_t dim) __asm__("_Z12get_group_idj");
 uint64_t cl_global_id(uint32_t dim) __asm__("_Z13get_global_idj");
+uint64_t cl_num_groups(uint32_t dim) __asm__("_Z14get_num_groupsj");
 void cl_barrier(uint32_t flags) __asm__("_Z7barrierj");
 uint32_t cl_min(uint32_t a, uint32_t b) __asm__("_Z3minjj");
 float cl_fmax(float a, float b) __asm__("_Z4fmaxff");
@@ -69,6 +80,7 @@ uint32_t cl_mul_hi(uint32_t a, uint32_t b) __asm__("_Z6mul_hijj");
 uint64_t cl_local_id(uint32_t dim) { return dim == 0 ? (uint64_t)current : 0; }
 uint64_t cl_group_id(uint32_t dim) { return dim == 0 ? group_id : 0; }
 uint64_t cl_global_id(uint32_t dim) { return cl_group_id(dim) * (uint64_t)n_items + cl_local_id(dim); }
+uint64_t cl_num_groups(uint32_t dim) { return dim == 0 ? n_groups_of_run : 1; }
 uint32_t cl_min(uint32_t a, uint32_t b) { return a < b ? a : b; }
 float cl_fmax(float a, float b) { return fmaxf(a, b); }
 float cl_fma(float a, float b, float c) { return fmaf(a, b, c); }
@@ -91,7 +103,6 @@ void warp_copy(uint32_t to, uint64_t from, uint32_t n_bytes, uint32_t size_bytes
     if (x->n_copies == MOST_COPIES) {
         stop("too many copies on their way");
     }
-    near_local = to;
     x->copies[x->n_copies++] = (copy){to, n_bytes, size_bytes, from, x->group};
 }
 
@@ -121,12 +132,7 @@ typedef struct {
     uint16_t phase;
 } barrier;
 
-enum { BOX_UNIT = 128, MOST_BOXES = 256, BOX_ROWS = 64, BOX_CHANNELS = 64 };
-
-typedef struct {
-    warps_map map;
-    uint32_t to, x, y, z, barrier;
-} box;
+enum { BOX_UNIT = 128, MOST_BOXES = 256 };
 
 static box boxes[MOST_BOXES]; // on their way
 static int n_boxes;
@@ -136,6 +142,9 @@ void warp_arrive(uint32_t address, uint32_t n_bytes, uint32_t n_arrivals);
 void warp_wait_for(uint32_t address, uint32_t parity);
 void warp_bring_box(uint32_t to, uint64_t map, uint32_t x, uint32_t y, uint32_t z, uint32_t barrier);
 void warp_wait_for_four(void);
+void warp_send_box(int adds, uint64_t map, uint32_t x, uint32_t y, uint32_t z, uint32_t from);
+void warp_end_boxes(void);
+void warp_wait_for_boxes(int n_groups);
 
 static barrier *barrier_at(uint32_t address) { return (barrier *)(uintptr_t)address; }
 
@@ -162,49 +171,103 @@ void warp_arrive(uint32_t address, uint32_t n_bytes, uint32_t n_arrivals) {
     settle_barrier(b);
 }
 
-static void copy_box(const box *x) {
-    barrier *b = barrier_at(x->barrier);
-    for (uint32_t row = 0; row < BOX_ROWS; row++) {
-        for (uint32_t chunk = 0; chunk < BOX_UNIT / 16; chunk++) {
-            char *to = (char *)(uintptr_t)(x->to + row * BOX_UNIT + (chunk ^ row % 8) * 16);
-            const uint64_t at = ((x->z * x->map.n_rows + x->y + row) * x->map.n_channels + x->x + chunk * 8) * 2;
-            const int is_there = x->y + row < x->map.n_rows && x->x + chunk * 8 < x->map.n_channels;
-            memset(to, 0, 16);
-            memcpy(to, (const char *)(uintptr_t)(x->map.address + (is_there ? at : 0)), is_there ? 16 : 0);
+static uint32_t count_rows(const warps_map *m) { return m->box[1] * m->box[2]; }
+
+// Numbers outside of the tensor are read as zeros and not written.
+static void move_box(const box *x, int brings) {
+    const warps_map *m = &x->map;
+    for (uint32_t i = 0; i < m->box[0] * count_rows(m); i++) {
+        const uint32_t row = i / m->box[0];
+        const uint32_t byte = i % m->box[0] * m->elem_bytes;
+        const uint64_t at[3] = {x->at[0] + i % m->box[0], x->at[1] + row % m->box[1], x->at[2] + row / m->box[1]};
+        const int is_there = at[0] < m->dims[0] && at[1] < m->dims[1] && at[2] < m->dims[2];
+        const uint64_t elem = (at[2] * m->dims[1] + at[1]) * m->dims[0] + at[0];
+        void *global = (void *)(uintptr_t)(m->address + (is_there ? elem * m->elem_bytes : 0));
+        void *local = (void *)(uintptr_t)(x->local + row * BOX_UNIT + (byte / 16 ^ row % 8) * 16 + byte % 16);
+        if (brings) {
+            memset(local, 0, m->elem_bytes);
+        }
+        if (is_there && x->adds) {
+            *(float *)global += *(const float *)local;
+        } else if (is_there) {
+            memcpy(brings ? local : global, brings ? global : local, m->elem_bytes);
         }
     }
-    b->n_boxes = (int16_t)(b->n_boxes - BOX_ROWS * BOX_CHANNELS * 2 / BOX_UNIT);
+}
+
+static void bring_box(const box *x) {
+    barrier *b = barrier_at(x->barrier);
+    move_box(x, 1);
+    b->n_boxes = (int16_t)(b->n_boxes - (int)count_rows(&x->map));
     settle_barrier(b);
+}
+
+static box name_box(uint64_t map, uint32_t x, uint32_t y, uint32_t z, uint32_t local) {
+    box b = {.local = local, .at = {x, y, z}};
+    memcpy(&b.map, (const void *)(uintptr_t)map, sizeof b.map);
+    if (local % (8 * BOX_UNIT) != 0 || z >= b.map.dims[2] || b.map.box[0] * b.map.elem_bytes != BOX_UNIT) {
+        stop("a box that TMA would not move");
+    }
+    return b;
 }
 
 // Every second box comes at once, the others when somebody waits for them.
 void warp_bring_box(uint32_t to, uint64_t map, uint32_t x, uint32_t y, uint32_t z, uint32_t barrier) {
     static uint32_t n;
-    box b = {.to = to, .x = x, .y = y, .z = z, .barrier = barrier};
-    memcpy(&b.map, (const void *)(uintptr_t)map, sizeof b.map);
-    near_local = to;
-    if (to % (8 * BOX_UNIT) != 0 || b.z >= b.map.n_sequences || n_boxes == MOST_BOXES) {
-        stop("a box that TMA would not bring");
-    }
+    box b = name_box(map, x, y, z, to);
+    b.barrier = barrier;
     if (n++ % 2 == 0) {
-        copy_box(&b);
-    } else {
+        bring_box(&b);
+    } else if (n_boxes < MOST_BOXES) {
         boxes[n_boxes++] = b;
+    } else {
+        stop("too many boxes on their way");
     }
 }
 
-void warp_wait_for(uint32_t address, uint32_t parity) {
+static void bring_awaited(uint32_t barrier) {
     int n_left = 0;
     for (int i = 0; i < n_boxes; i++) {
-        if (boxes[i].barrier == address) {
-            copy_box(&boxes[i]);
+        if (boxes[i].barrier == barrier) {
+            bring_box(&boxes[i]);
         } else {
             boxes[n_left++] = boxes[i];
         }
     }
     n_boxes = n_left;
+}
+
+// A box that is sent leaves local memory as late as it may.
+void warp_send_box(int adds, uint64_t map, uint32_t x, uint32_t y, uint32_t z, uint32_t from) {
+    item *i = &items[current];
+    if (i->n_sent == MOST_SENT) {
+        stop("too many boxes on their way");
+    }
+    i->sent[i->n_sent] = name_box(map, x, y, z, from);
+    i->sent[i->n_sent].adds = adds;
+    i->sent[i->n_sent++].group = i->box_group;
+}
+
+void warp_end_boxes(void) { items[current].box_group++; }
+
+void warp_wait_for_boxes(int n_groups) {
+    item *x = &items[current];
+    int n_left = 0;
+    for (int i = 0; i < x->n_sent; i++) {
+        if (x->sent[i].group < x->box_group - n_groups) {
+            move_box(&x->sent[i], 0);
+        } else {
+            x->sent[n_left++] = x->sent[i];
+        }
+    }
+    x->n_sent = n_left;
+}
+
+void warp_wait_for(uint32_t address, uint32_t parity) {
+    bring_awaited(address);
     while (barrier_at(address)->phase % 2 == parity) {
         let_others();
+        bring_awaited(address);
     }
 }
 
@@ -251,10 +314,11 @@ static void leave(warp *w, int is_last) {
     }
 }
 
-enum { LOAD, LOAD_TRANSPOSED, MULTIPLY, MULTIPLY_TILE, EXCHANGE, ANY, WAIT };
+enum { LOAD, LOAD_TRANSPOSED, STORE, MULTIPLY, MULTIPLY_TILE, EXCHANGE, ANY, WAIT };
 
 void warp_load(uint32_t *x, uint32_t address, int transposed);
-float warp_exchange(float x, uint32_t other);
+void warp_store(uint32_t address, const uint32_t *x);
+float warp_from(float x, uint32_t other);
 uint32_t warp_any(uint32_t x);
 void warp_wait(void);
 
@@ -291,12 +355,26 @@ void warp_load(uint32_t *x, uint32_t address, int transposed) {
     memcpy(x, w->results[lane()], sizeof w->results[0]);
 }
 
-float warp_exchange(float x, uint32_t other) {
+// The other way about.
+void warp_store(uint32_t address, const uint32_t *x) {
+    warp *w;
+    const int is_last = arrive(&w, STORE);
+    w->words[lane()][0] = address;
+    memcpy(w->words[lane()] + 1, x, 4 * sizeof *x);
+    for (int i = 0; is_last && i < 4 * WARP; i++) {
+        const uint32_t row = w->words[i / WARP * 8 + i % WARP / 4][0];
+        memcpy((char *)(uintptr_t)row + i % 4 * 4, &w->words[i % WARP][1 + i / WARP], 4);
+    }
+    leave(w, is_last);
+}
+
+float warp_from(float x, uint32_t other) {
     warp *w;
     const int is_last = arrive(&w, EXCHANGE);
     memcpy(w->words[lane()], &x, sizeof x);
+    w->words[lane()][1] = other;
     for (int l = 0; is_last && l < WARP; l++) {
-        w->results[l][0] = w->words[(uint32_t)l ^ other][0];
+        w->results[l][0] = w->words[w->words[l][1]][0];
     }
     leave(w, is_last);
     memcpy(&x, w->results[lane()], sizeof x);
@@ -346,7 +424,7 @@ float warp_exp2(float x) { return exp2f(x); }
 // --- products -----------------------------------------------------------------------------------------
 
 void warp_multiply(float *c, const uint32_t *a, uint32_t b0, uint32_t b1, int number);
-void warp_load_tile(uint32_t *a, uint64_t tile);
+void warp_load_tile(uint32_t *a, uint64_t tile, int transposed);
 void warp_multiply_tile(float *c, const uint32_t *a, uint64_t tile, uint32_t n, int transposed, int number);
 
 // Number i of a fragment's word; a word of tf32 is one number, whose last 13 bits must be zero.
@@ -414,13 +492,8 @@ void warp_multiply(float *c, const uint32_t *a, uint32_t b0, uint32_t b1, int nu
 
 // --- tiles as wgmma reads them --------------------------------------------------------------------------
 
-// A descriptor has the low 18 bits of the address: that one which is nearest to where copies go.
-static uint64_t tile_start(uint64_t tile) {
-    enum { WINDOW = 1 << 18 };
-    uint64_t address = (near_local & ~(uint64_t)(WINDOW - 1)) | (tile & 0x3FFF) * 16;
-    address = address > near_local + (uint64_t)WINDOW / 2 ? address - WINDOW : address;
-    return address + WINDOW / 2 < near_local ? address + WINDOW : address;
-}
+// A descriptor has the low 18 bits of an address, without 4; the emulation's, the others, too, from bit 48 on.
+static uint64_t tile_start(uint64_t tile) { return (tile >> 48 & 0x3FFF) << 18 | (tile & 0xFFFF) * 16; }
 
 // Chunks of 16 bytes are exchanged by the row's number.
 static uint16_t read_tile(uint64_t address) { return read16(address ^ (address >> 7 & 7) << 4); }
@@ -433,13 +506,14 @@ static uint16_t tile_element(uint64_t tile, int row, int col) {
                      (uint64_t)(col / 64) * cols64_bytes + (uint64_t)(col % 64) * 2);
 }
 
-// The warp's 16 of 64 rows, as fragments.
-void warp_load_tile(uint32_t *a, uint64_t tile) {
+// The warp's 16 of 64 rows, or columns, as fragments.
+void warp_load_tile(uint32_t *a, uint64_t tile, int transposed) {
     const int first = current / WARP % 4 * 16 + lane() / 4;
     for (int i = 0; i < 4; i++) {
         const int row = first + i % 2 * 8;
         const int col = 2 * (lane() % 4) + i / 2 * 8;
-        a[i] = tile_element(tile, row, col) | (uint32_t)tile_element(tile, row, col + 1) << 16;
+        const uint32_t low = transposed ? tile_element(tile, col, row) : tile_element(tile, row, col);
+        a[i] = low | (uint32_t)(transposed ? tile_element(tile, col + 1, row) : tile_element(tile, row, col + 1)) << 16;
     }
 }
 

@@ -8,10 +8,10 @@
 
 enum { BF16, F16, TF32 }; // numbers that are multiplied
 
-// A tensor map: (sequences, rows, channels) of 16-bit numbers.
+// A tensor map: sizes of dimensions, innermost first, and of a box, whose rows have 128 bytes.
 typedef struct {
-    uint64_t address;
-    uint64_t n_sequences, n_rows, n_channels;
+    uint64_t address, dims[3];
+    uint32_t elem_bytes, box[3];
 } warps_map;
 
 // Runs `item` as every item of n_groups work-groups.

@@ -1,0 +1,50 @@
+// wgmma.cl of the emulation: what cl/nvidia/wgmma.cl says in PTX, for a processor (tensor.cl): its sums are a variable.
+#undef NUMBER // of the emulation
+#ifdef DATA_F16
+#define NUMBER F16
+#else
+#define NUMBER BF16
+#endif
+#undef DECLARE_SUMS
+#define DECLARE_SUMS float sums[TILE_N / 2]
+#undef READ_SUMS
+#define READ_SUMS(x, h)            \
+    for (uint i = 0; i < 16; i++) { \
+        (x)[i] = sums[(h) * 16 + i]; \
+    }
+#undef PLACE
+#define PLACE(at, along_c) describe_tile(at, (along_c) ? BOX_BYTES : 16)
+#undef MULTIPLY
+#define MULTIPLY(a, b, add) multiply(sums, a, b, add)
+static inline void multiply(float *sums, ulong a, ulong b, uint add) {
+    uint fragments[4];
+    for (uint i = 0; i < TILE_N / 2 && !add; i++) {
+        sums[i] = 0.0f;
+    }
+    warp_load_tile(fragments, a, A_ALONG_C);
+    warp_multiply_tile(sums, fragments, b, TILE_N, B_ALONG_C, NUMBER);
+}
+#undef MULTIPLY_BEGIN
+#define MULTIPLY_BEGIN
+#undef MULTIPLY_END
+#define MULTIPLY_END
+#undef MULTIPLY_WAIT
+#define MULTIPLY_WAIT(n)
+#undef LEAVE_REGISTERS
+#define LEAVE_REGISTERS(said)
+#undef TAKE_REGISTERS
+#define TAKE_REGISTERS(n)
+
+// Any functions: those of cl/nvidia/tensor.cl are the card's own.
+static inline void quick_activations(float y[4], const float x[4]) {
+    for (uint i = 0; i < 4; i++) {
+        y[i] = x[i] > 0.0f ? x[i] : x[i] / 4;
+    }
+}
+
+static inline void quick_slopes(float y[4], const float x[4]) {
+    for (uint i = 0; i < 4; i++) {
+        y[i] = x[i] > 0.0f ? 1.0f : 0.25f;
+    }
+}
+#define vstore2(two, i, p) ((p)[0] = (two).x, (p)[1] = (two).y)
