@@ -37,14 +37,12 @@ static sm_status parse_line(const char *text, size_t n, json_t **line, const cha
 
 // ---- the index ------------------------------------------------------------------------------
 
-static void add_mark(sm_jsonl *j, mark m) { SM_PUSH(j->marks, j->n, m); }
-
 static sm_status add_line(sm_jsonl *j, const char *text, size_t n, mark *at) {
     json_auto_t *line = NULL;
     const char *document;
     size_t n_bytes;
     if (j->n == 0 || at->text_at - j->marks[j->n - 1].text_at >= MARK_BYTES) {
-        add_mark(j, *at);
+        SM_PUSH(j->marks, j->n, *at);
     }
     SM_TRY(parse_line(text, n, &line, &document, &n_bytes));
     at->file_at += (int64_t)n;
@@ -65,7 +63,7 @@ static sm_status make_index(sm_jsonl *j, const char *path, FILE *file) {
         SM_FAIL_IF(status != SM_OK, status, "%s: line %lld: %s", path, number, sm_error_message());
     }
     SM_FAIL_IF(!feof(file), SM_ERR_IO, "%s: cannot read: %s", path, strerror(errno));
-    add_mark(j, at);
+    SM_PUSH(j->marks, j->n, at);
     return SM_OK;
 }
 

@@ -82,17 +82,13 @@ static sm_status write_record(const sm_token_output *out, const char *name, json
 
 // --- what is there -------------------------------------------------------------------------
 
-static bool is_empty_folder(const char *path) {
-    SM_AT_END(os_free_names) os_names names;
-    return os_list_folder(path, &names) && names.n == 0;
-}
-
 // Finds an earlier result of the same work; anything else in the folder is an error.
 static sm_status look_at_folder(sm_token_output *out, bool may_resume) {
     char path[PATH_MAX];
     struct stat info;
     json_auto_t *record = NULL;
-    if (lstat(out->folder, &info) != 0 || is_empty_folder(out->folder)) {
+    SM_AT_END(os_free_names) os_names names;
+    if ((os_list_folder(out->folder, &names) && names.n == 0) || lstat(out->folder, &info) != 0) {
         return SM_OK;
     }
     SM_TRY(sm_make_path(path, "%s/tokens.json", out->folder));

@@ -332,15 +332,11 @@ static sm_status check_case(checker *check, sm_op_kind kind, const char *text, u
 
 // --- all cases ------------------------------------------------------------------------
 
-static bool matches(const sm_pattern *pattern, sm_op_kind kind, const char *text) {
-    char name[2 * SM_CASE_TEXT_SIZE];
-    snprintf(name, sizeof name, "%s %s", sm_op_name(kind), text);
-    return sm_pattern_matches(pattern, name);
-}
-
 static sm_status is_wanted(const sm_verify_filter *filter, sm_op_kind kind, int index, const char *text,
                            sm_precision precision, bool *wanted) {
-    *wanted = filter == NULL || filter->pattern == NULL || matches(filter->pattern, kind, text);
+    char name[2 * SM_CASE_TEXT_SIZE];
+    snprintf(name, sizeof name, "%s %s", sm_op_name(kind), text);
+    *wanted = filter == NULL || filter->pattern == NULL || sm_pattern_matches(filter->pattern, name);
     *wanted = *wanted && (filter == NULL || !filter->naive_only || sm_op_case_is_naive(kind, index));
     if (*wanted && filter != NULL && filter->max_elems > 0) {
         SM_OWN(sm_plan) *plan = NULL;

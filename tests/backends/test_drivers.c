@@ -248,19 +248,17 @@ static bool handles(pid_t pid, int number) {
     return (caught >> (number - 1) & 1) != 0;
 }
 
-// Whether the program has come to where the signal is to meet it: its driver hangs, or it said `begun` on stderr.
-static bool has_come(const conditions *c, const char *begun) {
-    return c->fault != NULL ? access(getenv("STEPMARK_HANGS"), F_OK) == 0 : strstr(read_stream("err"), begun) != NULL;
-}
-
-// Sends the signal once the program has come there, and a moment later; the seconds until it has ended.
+// Sends the signal once the program's driver hangs, or it said `begun` on stderr, and a moment later; the seconds until
+// it has ended.
 static double end_by_signal(const char *line, const conditions *c, int number, const char *begun) {
     const char *path = temp_path("hangs");
     unlink(path);
     setenv("STEPMARK_HANGS", path, 1);
     pid_t pid = start(line, c);
     int64_t start_ns = sm_now_ns();
-    while (!(handles(pid, number) && has_come(c, begun)) && seconds_since(start_ns) < END_S) {
+    while (!(handles(pid, number) && (c->fault != NULL ? access(getenv("STEPMARK_HANGS"), F_OK) == 0
+                                                       : strstr(read_stream("err"), begun) != NULL)) &&
+           seconds_since(start_ns) < END_S) {
         nap();
     }
     unsetenv("STEPMARK_HANGS");

@@ -8,11 +8,6 @@
 #include "tests/support/temp_folder.h"
 #include "backends/host/tuning.h"
 
-static int make_cache(void **state) {
-    int failed = temp_folder_make(state);
-    return failed == 0 ? setenv("XDG_CACHE_HOME", temp_folder, 1) : failed;
-}
-
 // The value under a name in the file of a key, and the start of the warning.
 static void expect_choice(const char *key, const char *name, const char *value, const char *warning) {
     host_tuning *tuning = host_tuning_open(key);
@@ -134,4 +129,4 @@ TEST(test_untrusted_entries) {
     setenv("XDG_CACHE_HOME", temp_folder, 1);
 }
 
-int main(void) { return cmocka_run_group_tests(tests, make_cache, temp_folder_remove); }
+int main(void) { return cmocka_run_group_tests(tests, temp_cache_make, temp_folder_remove); }

@@ -30,10 +30,6 @@ static const sm_model *covered_models[16];
 static size_t n_covered_models;
 static unsigned covered_epilogues;
 
-static double uniform(uint64_t key, int64_t i) {
-    return (double)sm_philox4x32(key, (uint64_t)i, 0).word[0] * 0x1p-31 - 1; // in [-1, 1)
-}
-
 static void upload(sm_session *s, int tensor, int64_t first, int64_t n, const double *values) {
     ok(s->device->backend->upload(s->executable, tensor, first, n, values));
 }
@@ -49,7 +45,8 @@ static void draw_weights(sm_session *s, int tensor, double *values) {
     int64_t n = s->plan->tensors[tensor].real_elems;
     assert_true(n <= MOST_ELEMS);
     for (int64_t i = 0; i < n; i++) {
-        values[i] = centre + 0.7 * uniform(sm_philox_key(7, name), i);
+        const double drawn = sm_philox4x32(sm_philox_key(7, name), (uint64_t)i, 0).word[0] * 0x1p-31 - 1; // in [-1, 1)
+        values[i] = centre + 0.7 * drawn;
     }
     upload(s, tensor, 0, n, values);
 }

@@ -58,11 +58,6 @@ static bool belongs(const sm_plan *plan, const sm_op *op) {
                                      op->kind == SM_OP_CROSSENTROPY_WITH_GRADIENT;
 }
 
-static bool is_hit(const sm_plan *plan, const sm_op *op) {
-    return mutant.fault != NO_FAULT && belongs(plan, op) && op->kind == mutant.kind &&
-           op->out[mutant.output] != SM_NO_TENSOR;
-}
-
 // y[i] as it would have been, from what it was, `was`, and what it is, `is`.
 static float spoil(bool changes, float was, float is) {
     const float old = changes ? was : 0;
@@ -111,9 +106,10 @@ static sm_status run_spoilt(sm_executable *executable, int i) {
 
 static sm_status execute(sm_executable *executable, sm_range range, SM_UNUSED int64_t *op_ns) {
     for (int i = range.first; i < range.end; i++) {
-        SM_TRY(is_hit(executable->plan, &executable->plan->ops[i])
-                   ? run_spoilt(executable, i)
-                   : reference->execute(executable, (sm_range){i, i + 1}, NULL));
+        const sm_op *op = &executable->plan->ops[i];
+        const bool is_hit = mutant.fault != NO_FAULT && belongs(executable->plan, op) && op->kind == mutant.kind &&
+                            op->out[mutant.output] != SM_NO_TENSOR;
+        SM_TRY(is_hit ? run_spoilt(executable, i) : reference->execute(executable, (sm_range){i, i + 1}, NULL));
     }
     return SM_OK;
 }

@@ -232,8 +232,4 @@ TEST(ctrl_c_keeps_rows) {
     expect_exit(SMALL "--output-file $T/cut.jsonl --resume -o json", 0);
 }
 
-static int set_up(void **state) {
-    return temp_folder_make(state) == 0 && setenv("XDG_CACHE_HOME", temp_folder, 1) == 0 ? 0 : -1;
-}
-
-int main(void) { return cmocka_run_group_tests_name("advise", tests, set_up, temp_folder_remove); }
+int main(void) { return cmocka_run_group_tests_name("advise", tests, temp_cache_make, temp_folder_remove); }

@@ -204,8 +204,4 @@ TEST(pages_name_every_flag) {
     CHECK_ALL(cases);
 }
 
-static int set_up(void **state) {
-    return temp_folder_make(state) == 0 && setenv("XDG_CACHE_HOME", temp_folder, 1) == 0 ? 0 : -1;
-}
-
-int main(void) { return cmocka_run_group_tests(tests, set_up, temp_folder_remove); }
+int main(void) { return cmocka_run_group_tests(tests, temp_cache_make, temp_folder_remove); }

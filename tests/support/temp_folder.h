@@ -18,6 +18,11 @@ static inline int temp_folder_make(SM_UNUSED void **state) {
     return mkdtemp(temp_folder) != NULL && setenv("T", temp_folder, 1) == 0 ? 0 : -1;
 }
 
+// Likewise, also for what the program keeps between runs.
+static inline int temp_cache_make(void **state) {
+    return temp_folder_make(state) == 0 ? setenv("XDG_CACHE_HOME", temp_folder, 1) : -1;
+}
+
 static inline int temp_folder_remove(SM_UNUSED void **state) { return system(textf("rm -rf '%s'", temp_folder)); }
 
 // The path of a name in the folder.
