@@ -76,6 +76,9 @@ static sm_status add(collection *c, const json_t *token, const json_t *id, bool 
     SM_FAIL_IF(!json_is_string(content) || (id != NULL && !json_is_integer(id)), SM_ERR_FORMAT,
                "%s: added token %zu lacks a text 'content', or its id is not a whole number", c->path,
                json_array_size(c->list));
+    SM_FAIL_IF((special != NULL && !json_is_boolean(special)) || (normalized != NULL && !json_is_boolean(normalized)),
+               SM_ERR_FORMAT, "%s: added token %zu: its 'special' or 'normalized' is neither true nor false", c->path,
+               json_array_size(c->list));
     SM_TRY(check_off(c->path, token, "an added token's ", off));
     if (id == NULL && json_object_get(c->contents, json_string_value(content)) != NULL) {
         return SM_OK;
@@ -169,17 +172,18 @@ static sm_status read_other(const char *folder, const char *name, char path[PATH
     return folder != NULL && sm_file_is_in(folder, name, path) ? sm_json_read(path, MAX_FILE_BYTES, root) : SM_OK;
 }
 
-// vocab.json and merges.txt do not say how text is cut into pieces; the class does.
-static sm_status check_class(const char *path, const json_t *config) {
-    static const char *const known[] = {"GPT2Tokenizer",     "GPT2TokenizerFast",       "CodeGenTokenizer",
-                                        "TokenizersBackend", "PreTrainedTokenizerFast", NULL};
+// vocab.json and merges.txt do not say how text is cut into pieces; the class does. Since transformers 5.0 some classes
+// cut otherwise than the tokenizer.json beside them says.
+static sm_status check_class(const char *path, const json_t *config, bool is_pair) {
+    static const char as_gpt2[] = " GPT2 CodeGen PreTrained  "; // classes up to "Tokenizer"; TokenizersBackend
+    static const char otherwise[] = " Bart Blenderbot CLIP Cohere Deberta LED Luke Mvp Qwen2 Qwen3_5 Roberta Whisper ";
     const char *class = json_string_value(json_object_get(config, "tokenizer_class"));
-    for (int i = 0; class != NULL && known[i] != NULL; i++) {
-        class = strcmp(class, known[i]) == 0 ? NULL : class;
-    }
-    SM_FAIL_IF(class != NULL, SM_ERR_UNSUPPORTED,
-               "%s: tokenizer_class is '%.64s'; only GPT2Tokenizer is supported, or a tokenizer.json", path,
-               sm_is_printable(class) ? class : "?");
+    const char *end = class != NULL ? strstr(class, "Tokenizer") : NULL;
+    SM_FREED char *word = end != NULL ? sm_text_of(" %.*s ", (int)(end - class), class) : sm_strdup("?");
+    const bool is_listed = strstr(is_pair ? as_gpt2 : otherwise, word) != NULL;
+    SM_FAIL_IF(class != NULL && is_listed != is_pair, SM_ERR_UNSUPPORTED,
+               "%s: tokenizer_class is '%.64s'; only GPT2Tokenizer is supported%s", path,
+               sm_is_printable(class) ? class : "?", is_pair ? ", or a tokenizer.json" : "");
     return SM_OK;
 }
 
@@ -188,6 +192,9 @@ static void free_collection(collection *c) {
     json_decref(c->list);
 }
 
+// Collects {"content", "id" (if listed), "special", "normalized"} in the order of transformers.
+// `folder` may be NULL (no other files), and so may `tokenizer`, the root of tokenizer.json at c->path. Refuses
+// settings that would change the ids.
 static sm_status collect(collection *c, const char *folder, const json_t *tokenizer) {
     static const char *const off[] = {"add_prefix_space", "add_bos_token", "add_eos_token", "split_special_tokens",
                                       NULL};
@@ -209,7 +216,7 @@ static sm_status collect(collection *c, const char *folder, const json_t *tokeni
     SM_TRY(read_other(folder, "tokenizer_config.json", config_path, &config));
     c->path = config_path;
     SM_TRY(check_off(config_path, config, "", off));
-    SM_TRY(tokenizer == NULL ? check_class(config_path, config) : SM_OK);
+    SM_TRY(check_class(config_path, config, tokenizer == NULL));
     const json_t *decoder = json_object_get(config, "added_tokens_decoder");
     SM_TRY(check_list(config_path, decoder, json_is_object(decoder), "added_tokens_decoder"));
     if (decoder == NULL) {
@@ -226,17 +233,6 @@ static sm_status collect(collection *c, const char *folder, const json_t *tokeni
     SM_TRY(add_listed(c, added, true, names.contents));
     c->path = config_path;
     return add_named(c, config, true);
-}
-
-// A new array of {"content", "id" (if listed), "special", "normalized"} in the order of transformers.
-// `folder` may be NULL (no other files), and so may `tokenizer`, the root of tokenizer.json at `path`. Refuses
-// settings that would change the ids.
-static sm_status list_added(const char *folder, const char *path, const json_t *tokenizer, json_t **list) {
-    SM_AT_END(free_collection) collection c = {path, json_array(), json_object()};
-    *list = NULL;
-    SM_TRY(collect(&c, folder, tokenizer));
-    *list = json_incref(c.list);
-    return SM_OK;
 }
 
 // --- vocabulary ----------------------------------------------------------------------------
@@ -396,11 +392,14 @@ static sm_status check_kind(const reading *r, const json_t *root) {
     const json_t *model = json_object_get(root, "model");
     const char *cut_type = json_string_value(json_object_get(cuts, "type"));
     const char *model_type = json_string_value(json_object_get(model, "type"));
+    const char *version = json_string_value(json_object_get(root, "version"));
+    const json_t *regex = json_object_get(cuts, "use_regex");
+    SM_FAIL_IF(version != NULL && strcmp(version, "1.0") != 0, SM_ERR_UNSUPPORTED,
+               "%s: version %.*s of tokenizer.json; only 1.0 is supported", r->path, MAX_SHOWN, shown(version));
     SM_FAIL_IF(!json_is_object(model), SM_ERR_FORMAT, "%s: has no object 'model'", r->path);
     SM_FAIL_IF(model_type != NULL && strcmp(model_type, "BPE") != 0, SM_ERR_UNSUPPORTED,
                "%s: a model of type '%.*s'; only BPE is supported", r->path, MAX_SHOWN, shown(model_type));
-    SM_FAIL_IF(cut_type == NULL || strcmp(cut_type, "ByteLevel") != 0 ||
-                   json_is_false(json_object_get(cuts, "use_regex")),
+    SM_FAIL_IF(cut_type == NULL || strcmp(cut_type, "ByteLevel") != 0 || (regex != NULL && !json_is_true(regex)),
                SM_ERR_UNSUPPORTED, "%s: pre_tokenizer is not ByteLevel; only GPT-2's is supported", r->path);
     SM_TRY(check_off(r->path, root, "", of_root));
     SM_TRY(check_off(r->path, cuts, "pre_tokenizer.", of_cuts));
@@ -443,12 +442,13 @@ static sm_status read_added_token(const reading *r, const json_t *token, const j
 static sm_status read_root(reading *r, const json_t *root, const char *folder, const char *merges_path) {
     const bool is_pair = merges_path[0] != '\0';
     const json_t *model = json_object_get(root, "model");
-    json_auto_t *added = NULL;
+    SM_AT_END(free_collection) collection collected = {r->path, json_array(), json_object()};
+    json_t *added = collected.list;
     r->vocab = is_pair ? root : json_object_get(model, "vocab");
     SM_TRY(is_pair ? SM_OK : check_kind(r, root));
     SM_FAIL_IF(!json_is_object(r->vocab), SM_ERR_FORMAT, "%s: model.vocab is not an object", r->path);
-    SM_TRY(list_added(folder, r->path, is_pair ? NULL : root, &added));
-    if (is_pair && json_object_get(root, SM_END_OF_TEXT) != NULL) { // GPT2Tokenizer's own
+    SM_TRY(collect(&collected, folder, is_pair ? NULL : root));
+    if (json_object_get(r->vocab, SM_END_OF_TEXT) != NULL) { // GPT2Tokenizer's own
         json_array_append_new(added,
                               json_pack("{s:s, s:b, s:b}", "content", SM_END_OF_TEXT, "special", 1, "normalized", 0));
     }

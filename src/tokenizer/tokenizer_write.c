@@ -9,14 +9,11 @@
 // The text of a token in files; the caller frees it.
 static char *text_of(const sm_tokenizer *t, int32_t id) {
     const sm_token *token = &t->tokens[id];
-    char *text = sm_malloc(SM_ALPHABET_CHAR_BYTES * (size_t)token->n_bytes + 1);
-    size_t length = token->n_bytes;
     if (token->is_added) {
-        memcpy(text, sm_token_bytes(t, id), length);
-    } else {
-        length = sm_byte_alphabet_write(sm_token_bytes(t, id), token->n_bytes, text);
+        return sm_text_of("%.*s", (int)token->n_bytes, (const char *)sm_token_bytes(t, id));
     }
-    text[length] = '\0';
+    char *text = sm_malloc(SM_ALPHABET_CHAR_BYTES * (size_t)token->n_bytes + 1);
+    text[sm_byte_alphabet_write(sm_token_bytes(t, id), token->n_bytes, text)] = '\0';
     return text;
 }
 

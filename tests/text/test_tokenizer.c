@@ -378,6 +378,9 @@ static char *make_json(const char *tokens, const char *merges, const char *added
 
 TEST(malformed_tokenizers_are_refused) {
 #define AB ", \"ab\": 256"
+#define POST                                                                                               \
+    "\"post_processor\": {\"type\": \"Sequence\", \"processors\": [{\"type\": \"ByteLevel\"}, {\"type\": " \
+    "\"TemplateProcessing\", \"single\": ["
     static const struct {
         const char *tokens, *merges, *added, *more;
         sm_status status;
@@ -410,17 +413,13 @@ TEST(malformed_tokenizers_are_refused) {
          "'<s>' is listed with the id 0|get 257"},
         {AB, "\"a b\"", "{\"id\": 3, \"content\": \"ab\"}", "", SM_ERR_FORMAT, "'ab' is listed with the id 3|get 256"},
         {AB, "\"a b\"", "{\"id\": 220, \"content\": \"Ġ\"}", "", SM_ERR_UNSUPPORTED, "'Ġ'|stands for other bytes"},
+        {AB, "", "{\"id\": 257, \"content\": \"<s>\", \"special\": \"true\"}", "", SM_ERR_FORMAT, "neither true nor"},
+        {AB, "", "", "\"version\": \"2.0\",", SM_ERR_UNSUPPORTED, "version 2.0 of tokenizer.json"},
         {AB, "\"a b\"", "", "\"post_processor\": {\"type\": \"RobertaProcessing\"},", SM_ERR_UNSUPPORTED,
          "post_processor is RobertaProcessing, which adds tokens"},
-        {AB, "\"a b\"", "",
-         "\"post_processor\": {\"type\": \"Sequence\", \"processors\": [{\"type\": \"ByteLevel\"}, {\"type\": "
-         "\"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"a\"}}, {\"Sequence\": {\"id\": "
-         "\"A\"}}]}]},",
+        {AB, "\"a b\"", "", POST "{\"SpecialToken\": {\"id\": \"a\"}}, {\"Sequence\": {\"id\": \"A\"}}]}]},",
          SM_ERR_UNSUPPORTED, "post_processor is TemplateProcessing, which adds tokens"},
-        {AB, "\"a b\"", "",
-         "\"post_processor\": {\"type\": \"Sequence\", \"processors\": [{\"type\": \"ByteLevel\"}, {\"type\": "
-         "\"TemplateProcessing\", \"single\": [{\"Sequence\": {\"id\": \"A\"}}]}]},",
-         SM_OK, ""},
+        {AB, "\"a b\"", "", POST "{\"Sequence\": {\"id\": \"A\"}}]}]},", SM_OK, ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sm_tokenizer *t;
@@ -531,27 +530,30 @@ TEST(added_tokens_of_every_file_are_one_id) {
             expect_text_ids(label, folder, text, cases[i].ids);
         }
     }
+    sm_tokenizer *t;
+    SM_FREED char *whole = make_json(AB ", \"<|endoftext|>\": 257", "\"a b\"", "", "");
+    temp_put_text("pair/tokenizer.json", whole);
+    expect_failure("both", sm_tokenizer_read(folder, &t), SM_ERR_UNSUPPORTED, "tokenizer_class is 'Qwen2Tokenizer'");
+    assert_int_equal(unlink(temp_path(names[0])), 0);
+    expect_text_ids("whole", folder, text, cases[0].ids); // <|endoftext|> is one, though nothing lists it
 }
 
 TEST(what_is_no_tokenizer_is_refused) {
-    static const char byte_less[] = "{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": "
-                                    "{\"type\": \"ByteLevel\"}}";
-    static const char word_piece[] = "{\"model\": {\"type\": \"WordPiece\", \"vocab\": {}}}";
-    static const char metaspace[] = "{\"model\": {\"vocab\": {}}, \"pre_tokenizer\": {\"type\": \"Metaspace\"}}";
-    static const char object[] = "{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": "
-                                 "{\"type\": \"ByteLevel\"}, \"added_tokens\": {\"<x>\": 1}}";
+#define BYTE_LEVEL "{\"pre_tokenizer\": {\"type\": \"ByteLevel\""
+#define A_MODEL    ", \"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}}"
     static const struct {
         const char *text;
         sm_status status;
         const char *message;
     } cases[] = {
-        {object, SM_ERR_FORMAT, "added_tokens is no list of tokens"},
+        {BYTE_LEVEL "}, \"added_tokens\": {\"<x>\": 1}" A_MODEL, SM_ERR_FORMAT, "added_tokens is no list of tokens"},
         {"", SM_ERR_FORMAT, "not JSON"},
         {"[]", SM_ERR_FORMAT, "not a JSON object"},
         {"{}", SM_ERR_FORMAT, "'model'"},
-        {word_piece, SM_ERR_UNSUPPORTED, "WordPiece"},
-        {metaspace, SM_ERR_UNSUPPORTED, "pre_tokenizer"},
-        {byte_less, SM_ERR_UNSUPPORTED, "0x00|not a byte-level vocabulary"},
+        {"{\"model\": {\"type\": \"WordPiece\", \"vocab\": {}}}", SM_ERR_UNSUPPORTED, "WordPiece"},
+        {"{\"pre_tokenizer\": {\"type\": \"Metaspace\"}" A_MODEL, SM_ERR_UNSUPPORTED, "pre_tokenizer"},
+        {BYTE_LEVEL ", \"use_regex\": 0}" A_MODEL, SM_ERR_UNSUPPORTED, "pre_tokenizer"},
+        {BYTE_LEVEL "}" A_MODEL, SM_ERR_UNSUPPORTED, "0x00|not a byte-level vocabulary"},
     };
     sm_tokenizer *t;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
