@@ -144,9 +144,14 @@ sm_status cli_find_weights(const char *folder, char weights[PATH_MAX]) {
         SM_FAIL_IF(n == 0, SM_ERR_IO,
                    "%s: a training that has not ended, and has no checkpoint yet; train --save-every N writes them",
                    folder);
-        SM_FAIL_IF(snprintf(weights, PATH_MAX, "%s/checkpoints/step-%lld", folder, (long long)steps[0]) >= PATH_MAX,
-                   SM_ERR_IO, "%.100s...: the path is too long", folder);
-        cli_note("%s: has not ended; its last checkpoint, of step %lld, is used", folder, (long long)steps[0]);
+        sm_status status = SM_ERR_FORMAT;
+        for (int i = 0; i < n && status != SM_OK; i++) { // the last whole one
+            status = sm_checkpoint_check(folder, steps[i], weights);
+            status == SM_OK
+                ? cli_note("%s: has not ended; its last checkpoint, of step %lld, is used", folder, (long long)steps[i])
+                : cli_note("%s", sm_error_message());
+        }
+        SM_FAIL_IF(status != SM_OK, status, "%s: none of its checkpoints is whole", folder);
         return SM_OK;
     }
     snprintf(weights, PATH_MAX, "%s", folder);

@@ -75,10 +75,10 @@ sm_status sm_checkpoint_prepare(const char *run_dir) {
     return SM_OK;
 }
 
-// Renames the folder first, so that no reader finds a checkpoint with a part missing.
+// Renames the folder first, so that no reader finds a checkpoint with a part missing. -0 may be the new checkpoint.
 static void remove_folder(const char *path) {
     char aside[PATH_MAX];
-    if (sm_make_path(aside, "%s.tmp-%ld-0", path, (long)getpid()) == SM_OK && rename(path, aside) == 0) {
+    if (sm_make_path(aside, "%s.tmp-%ld-1000", path, (long)getpid()) == SM_OK && rename(path, aside) == 0) {
         (void)sm_temporary_remove(aside);
     }
 }
@@ -109,16 +109,6 @@ static void digest_manifest(const json_t *manifest, char digest[SM_FILE_DIGEST_S
     sm_bytes_digest(text, strlen(text), digest);
 }
 
-static sm_status add_file(json_t *files, const char *dir, sm_model_file file, const char *digest) {
-    char path[PATH_MAX];
-    struct stat info;
-    SM_TRY(sm_model_file_path(dir, file, path));
-    SM_FAIL_IF(stat(path, &info) != 0, SM_ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
-    json_t *entry = json_pack("{s: I, s: s}", "bytes", (json_int_t)info.st_size, "digest", digest);
-    json_object_set_new(files, strrchr(path, '/') + 1, entry);
-    return SM_OK;
-}
-
 static sm_status write_manifest(const char *dir, const sm_checkpoint *c,
                                 char digests[SM_MODEL_FILE_COUNT][SM_FILE_DIGEST_SIZE]) {
     char path[PATH_MAX];
@@ -129,7 +119,14 @@ static sm_status write_manifest(const char *dir, const sm_checkpoint *c,
                                       (json_int_t)c->n_sequences, "micro_steps", (json_int_t)c->n_micro_steps,
                                       "log_bytes", (json_int_t)c->log_bytes, "pending", c->is_pending, "files", files);
     for (int i = 0; i < SM_MODEL_FILE_COUNT; i++) {
-        SM_TRY(digests[i][0] != '\0' ? add_file(files, dir, (sm_model_file)i, digests[i]) : SM_OK);
+        struct stat info;
+        SM_TRY(sm_model_file_path(dir, (sm_model_file)i, path));
+        SM_FAIL_IF(digests[i][0] != '\0' && stat(path, &info) != 0, SM_ERR_IO, "%s: cannot be read: %s", path,
+                   strerror(errno));
+        if (digests[i][0] != '\0') {
+            json_object_set_new(files, strrchr(path, '/') + 1,
+                                json_pack("{s: I, s: s}", "bytes", (json_int_t)info.st_size, "digest", digests[i]));
+        }
     }
     digest_manifest(manifest, digest);
     json_object_set_new(manifest, "digest", json_string(digest));
@@ -186,7 +183,7 @@ static sm_status read_manifest(const char *path, json_t **manifest, sm_checkpoin
     const int failed = json_unpack(*manifest, "{s: i, s: s, s: I, s: I, s: I, s: I, s: b}", "schema_version", &version,
                                    "run_id", &run_id, "step", &step, "sequences", &n_sequences, "micro_steps",
                                    &n_micro_steps, "log_bytes", &log_bytes, "pending", &is_pending);
-    SM_FAIL_IF(failed != 0 || version != SCHEMA_VERSION, SM_ERR_FORMAT,
+    SM_FAIL_IF(failed != 0 || version != SCHEMA_VERSION || log_bytes < 0, SM_ERR_FORMAT,
                "%s: is not a checkpoint of this version of stepmark", path);
     *c = (sm_checkpoint){.step = step,
                          .n_sequences = n_sequences,
@@ -198,13 +195,11 @@ static sm_status read_manifest(const char *path, json_t **manifest, sm_checkpoin
     return SM_OK;
 }
 
-static sm_status check_file(const char *dir, const char *name, const json_t *told) {
-    char path[PATH_MAX];
+static sm_status check_file(const char *path, const json_t *told) {
     char digest[SM_FILE_DIGEST_SIZE];
     int64_t size_bytes;
     const json_int_t told_bytes = json_integer_value(json_object_get(told, "bytes"));
     const char *told_digest = json_string_value(json_object_get(told, "digest"));
-    SM_TRY(sm_make_path(path, "%s/%s", dir, name));
     SM_TRY(sm_file_digest(path, digest, &size_bytes));
     SM_FAIL_IF(size_bytes != told_bytes, SM_ERR_FORMAT, "%s: has %lld bytes; the checkpoint was written with %lld",
                path, (long long)size_bytes, (long long)told_bytes);
@@ -215,33 +210,44 @@ static sm_status check_file(const char *dir, const char *name, const json_t *tol
 }
 
 static sm_status check_files(const char *dir, const json_t *manifest, bool has_optimizer) {
-    const char *name;
-    json_t *told;
-    json_t *files = json_object_get(manifest, "files");
+    const json_t *files = json_object_get(manifest, "files");
     for (int i = 0; i < SM_MODEL_FILE_COUNT; i++) {
         char path[PATH_MAX];
         SM_TRY(sm_model_file_path(dir, (sm_model_file)i, path));
-        SM_FAIL_IF(json_object_get(files, strrchr(path, '/') + 1) == NULL && (i != SM_FILE_OPTIMIZER || has_optimizer),
-                   SM_ERR_FORMAT, "%s: is not part of the checkpoint", path);
+        const json_t *told = json_object_get(files, strrchr(path, '/') + 1);
+        SM_FAIL_IF(told == NULL && (i != SM_FILE_OPTIMIZER || has_optimizer), SM_ERR_FORMAT,
+                   "%s: is not part of the checkpoint", path);
+        SM_TRY(told != NULL ? check_file(path, told) : SM_OK);
     }
-    json_object_foreach(files, name, told) { SM_TRY(check_file(dir, name, told)); }
     return SM_OK;
+}
+
+// `run_id` may be NULL: of any run.
+static sm_status check_whole(const char *dir, int64_t step, const char *run_id, bool has_optimizer,
+                             sm_checkpoint *checkpoint) {
+    char path[PATH_MAX];
+    json_auto_t *manifest = NULL;
+    SM_TRY(sm_make_path(path, "%s/%s", dir, manifest_name));
+    SM_TRY(read_manifest(path, &manifest, checkpoint));
+    SM_FAIL_IF(run_id != NULL && strcmp(checkpoint->run_id, run_id) != 0, SM_ERR_FORMAT,
+               "%s: is a checkpoint of another run, %s", dir, checkpoint->run_id);
+    SM_FAIL_IF(checkpoint->step != step, SM_ERR_FORMAT, "%s: holds the state after step %lld", dir,
+               (long long)checkpoint->step);
+    return check_files(dir, manifest, has_optimizer);
+}
+
+sm_status sm_checkpoint_check(const char *run_dir, int64_t step, char dir[PATH_MAX]) {
+    sm_checkpoint checkpoint;
+    SM_TRY(folder_of(run_dir, step, dir));
+    return check_whole(dir, step, NULL, false, &checkpoint);
 }
 
 sm_status sm_checkpoint_load(const char *run_dir, int64_t step, const char *run_id, const sm_model_config *config,
                              sm_session *session, sm_checkpoint *checkpoint) {
     char dir[PATH_MAX];
-    char path[PATH_MAX];
-    json_auto_t *manifest = NULL;
     int64_t loaded_step = 0;
     SM_TRY(folder_of(run_dir, step, dir));
-    SM_TRY(sm_make_path(path, "%s/%s", dir, manifest_name));
-    SM_TRY(read_manifest(path, &manifest, checkpoint));
-    SM_FAIL_IF(strcmp(checkpoint->run_id, run_id) != 0, SM_ERR_FORMAT, "%s: is a checkpoint of another run, %s", dir,
-               checkpoint->run_id);
-    SM_FAIL_IF(checkpoint->step != step, SM_ERR_FORMAT, "%s: holds the state after step %lld", dir,
-               (long long)checkpoint->step);
-    SM_TRY(check_files(dir, manifest, session->plan->optimizer != NULL));
+    SM_TRY(check_whole(dir, step, run_id, session->plan->optimizer != NULL, checkpoint));
     SM_TRY(sm_weights_load(dir, config, session, &loaded_step));
     SM_FAIL_IF(loaded_step != step, SM_ERR_FORMAT, "%s: its optimizer's state is that after step %lld", dir,
                (long long)loaded_step);

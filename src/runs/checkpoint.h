@@ -33,6 +33,9 @@ sm_status sm_checkpoint_write(const char *run_dir, const sm_checkpoint *checkpoi
 // The steps of a run's checkpoints, the last first. The caller frees *steps.
 sm_status sm_checkpoint_list(const char *run_dir, int64_t **steps, int *n);
 
+// Checks every file of the checkpoint of a step, whose folder is *dir.
+sm_status sm_checkpoint_check(const char *run_dir, int64_t step, char dir[PATH_MAX]);
+
 // Checks every file of a checkpoint of the run `run_id`, then loads it.
 sm_status sm_checkpoint_load(const char *run_dir, int64_t step, const char *run_id, const sm_model_config *config,
                              sm_session *session, sm_checkpoint *checkpoint);

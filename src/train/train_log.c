@@ -169,21 +169,27 @@ sm_status sm_train_log_sample(sm_train_log *log, int64_t step, const char *text)
     return add_line(log, sm_text_of("%s\n", written));
 }
 
-sm_status sm_train_log_best(const char *path, int64_t size_bytes, double *loss, int64_t *step) {
+sm_status sm_train_log_best(const char *path, int64_t size_bytes, int64_t step_before, int64_t last_step, double *loss,
+                            int64_t *step) {
     SM_OWN(FILE) *file = NULL;
     char text[LINE_BYTES]; // a longer line holds a sample
+    long long last = step_before;
     *loss = NAN;
     SM_TRY(sm_input_file(path, &file));
     for (; size_bytes > 0 && fgets(text, sizeof text, file) != NULL && text[0] != '\0';
          size_bytes -= (int64_t)strlen(text)) {
         long long at;
         double value;
+        (void)sscanf(text, "{\"step\": %lld", &last);
         if (sscanf(text, "{\"kind\": \"validation\", \"step\": %lld, \"loss\": %lf", &at, &value) == 2 &&
             !(value >= *loss)) {
             *loss = value;
             *step = at;
         }
     }
+    SM_FAIL_IF(size_bytes <= 0 && last != last_step, SM_ERR_FORMAT,
+               "%s: is not the log that the checkpoint was written with: up to there it ends with step %lld, not %lld",
+               path, last, (long long)last_step);
     return SM_OK;
 }
 

@@ -31,8 +31,10 @@ sm_status sm_train_log_epoch(sm_train_log *log, int64_t epoch, int64_t step);
 
 sm_status sm_train_log_sample(sm_train_log *log, int64_t step, const char *text);
 
-// The lowest validation loss in the first size_bytes of a log, and its step; NaN if there is none.
-sm_status sm_train_log_best(const char *path, int64_t size_bytes, double *loss, int64_t *step);
+// The lowest validation loss in the first size_bytes of a log, and its step; NaN if there is none. These bytes must end
+// with last_step, or hold no step if that is step_before.
+sm_status sm_train_log_best(const char *path, int64_t size_bytes, int64_t step_before, int64_t last_step, double *loss,
+                            int64_t *step);
 
 // *place is the position at which background_ms is filled in later, in a run's log; the line keeps its length.
 sm_status sm_train_log_checkpoint(sm_train_log *log, int64_t step, int64_t waited_ns, int64_t *place);

@@ -158,7 +158,7 @@ static sm_status load_state(trainer *t, int64_t *log_bytes) {
         t->progress.step = checkpoint.step;
         t->is_pending = checkpoint.is_pending;
         *log_bytes = checkpoint.log_bytes;
-        SM_TRY(sm_train_record_best(&t->record, *log_bytes, &t->progress.best_val_loss, &t->progress.best_val_step));
+        SM_TRY(sm_train_record_best(&t->record, &checkpoint, &t->progress.best_val_loss, &t->progress.best_val_step));
         return checkpoint.n_sequences == checkpoint.step * t->settings->global_batch
                    ? SM_OK
                    : sm_fail(SM_ERR_FORMAT, "%s: the checkpoint of step %lld has read %lld sequences, not %lld each",

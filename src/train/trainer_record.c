@@ -167,11 +167,12 @@ sm_status sm_train_record_load(sm_train_record *r, sm_checkpoint *checkpoint, bo
     return SM_OK;
 }
 
-sm_status sm_train_record_best(sm_train_record *r, int64_t log_bytes, double *loss, int64_t *step) {
+sm_status sm_train_record_best(sm_train_record *r, const sm_checkpoint *checkpoint, double *loss, int64_t *step) {
     char path[PATH_MAX];
     sm_status status = r->folder != NULL ? sm_make_path(path, "%s/log.jsonl", r->settings->run_dir) : SM_OK;
     if (status == SM_OK && r->folder != NULL) {
-        status = sm_train_log_best(path, log_bytes, loss, step);
+        status = sm_train_log_best(path, checkpoint->log_bytes, sm_run_folder_first_step(r->folder), checkpoint->step,
+                                   loss, step);
     }
     SM_TRY(sm_comm_agree(r->settings->comm, status));
     SM_TRY(sm_comm_broadcast(r->settings->comm, 0, loss, sizeof *loss));

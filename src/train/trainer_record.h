@@ -54,8 +54,8 @@ sm_status sm_train_record_save(sm_train_record *record, int64_t step);
 // Saves the weights to best/; process 0's alone writes.
 sm_status sm_train_record_keep_best(sm_train_record *record);
 
-// The lowest validation loss in the first log_bytes of the log of a run that resumes, and its step; in all processes.
-sm_status sm_train_record_best(sm_train_record *record, int64_t log_bytes, double *loss, int64_t *step);
+// The lowest validation loss in the log of a run that resumes from a checkpoint, and its step; in all processes.
+sm_status sm_train_record_best(sm_train_record *record, const sm_checkpoint *checkpoint, double *loss, int64_t *step);
 
 // Ends this process's entry in run.json, and the log. An earlier error message is kept.
 sm_status sm_train_record_close(sm_train_record *record, int64_t step, sm_status status);

@@ -244,8 +244,13 @@ TEST(a_damaged_checkpoint_is_passed_over) {
         expect_exit(RUN DAMAGED, 0);
         expect_text(cases[i].damage, err, cases[i].said);
         expect_text(cases[i].damage, err, "; trying the checkpoint before it, of step 90");
+        assert_null(strstr(err, "is not written"));
         expect_same_runs("good", "damaged");
     }
+    damage("truncate -s 5000 $T/damaged/$N/model.safetensors");
+    expect_exit("generate --weights $T/damaged --prompt a --tokens 1", 0);
+    expect_text("a reader", err, "has 5000 bytes; the checkpoint was written with ");
+    expect_text("a reader", err, "its last checkpoint, of step 90, is used");
 }
 
 TEST(a_run_without_a_whole_checkpoint_is_refused) {
@@ -255,6 +260,12 @@ TEST(a_run_without_a_whole_checkpoint_is_refused) {
     damage("truncate -s 100 $T/damaged/log.jsonl");
     expect_exit(RUN DAMAGED, 1);
     expect_text("a short log", err, "log.jsonl: has 100 bytes, but had ");
+    damage("sed -i 's/{\"step\": 100,/{\"step\": 101,/' $T/damaged/log.jsonl");
+    expect_exit(RUN DAMAGED, 1);
+    expect_text("another log", err, "up to there it ends with step 101, not 100");
+    damage("sed -i 's/\"argv\"/\"args\"/' $T/damaged/run.json");
+    expect_exit(RUN DAMAGED, 2);
+    expect_text("no command line", err, "its starts hold no command line of train");
     damage("echo {} >$T/damaged/run.json");
     expect_exit(RUN DAMAGED, 1);
     expect_text("no run.json", err, "run.json: is damaged");
