@@ -78,9 +78,10 @@ static sm_status parse(const char *path, const char *text, size_t size_bytes, js
         const size_t length = strcspn(line, "\n");
         char contradiction[SM_CONTRADICTION_SIZE];
         json_t *row = json_loadb(line, length, 0, NULL);
-        SM_FAIL_IF(!json_is_object(row), SM_ERR_FORMAT, "%s: row %zu is no JSON object", path,
-                   json_array_size(rows) + 1);
         json_array_append_new(rows, row);
+        SM_FAIL_IF(!json_is_object(row) || sm_row_recognise(row) != SM_OK, SM_ERR_FORMAT,
+                   "%s: row %zu is no result row: %s", path, json_array_size(rows),
+                   json_is_object(row) ? sm_error_message() : "no JSON object");
         sm_row_hold_to_itself(row, contradiction); // its reason says where
         line += length + (line[length] == '\n');
     }

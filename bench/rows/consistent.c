@@ -170,6 +170,10 @@ static bool lacks_samples(const audit *a) {
     if (!has_speed(a) || text_of(a, "loss_check")[0] == '\0') {
         return false;
     }
+    const char *needed = "n_batch n_seq n_layer d_model d_ff vocab flops model_n_params median_ns"; // by rules below
+    for (char name[32]; sm_next_word(&needed, name, sizeof(name));) {
+        REFUSE_IF(!(number(a, name) > 0), a, "it has figures of checked steps, and no %s", name);
+    }
     REFUSE_IF(a->n == 0, a, "it has figures of checked steps, and no samples");
     REFUSE_IF(size_of(a, "losses") <= a->n, a, "%zu losses are fewer than its steps", size_of(a, "losses"));
     REFUSE_IF(n_parts > 0 && n_parts != a->n, a, "it has %zu samples_forward_ns of %zu samples", n_parts, a->n);

@@ -197,7 +197,7 @@ static sm_status check_members(const json_t *object, const char *group) {
         const sm_column *column = at >= 0 ? &sm_row_table.columns[at] : NULL;
         SM_FAIL_IF(column != NULL && !allows(column, value), SM_ERR_FORMAT, "field %s: a value of the wrong type",
                    name);
-        const bool is_group = group[0] == '\0' && (strcmp(key, "phases") == 0 || strcmp(key, "sensors") == 0);
+        const bool is_group = group[0] == '\0' && sm_is_word_of(key, "phases sensors loop");
         SM_TRY(is_group ? check_members(value, key) : SM_OK);
     }
     return SM_OK;

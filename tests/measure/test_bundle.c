@@ -10,12 +10,15 @@
 #include "bench/rows/read_rows.h"
 
 static json_t *make_row(const char *processor, const char *mode, double rate) {
+    const double ns = 64e9 / rate;
     return json_pack(
-        "{s:i, s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:f, s:f, s:I, s:s, s:[], s:b, s:[iiiiii], s:[iiiiiii]}",
+        "{s:i, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:f, s:f, s:f, s:I, s:s, "
+        "s:[], s:b, s:[ffffff], s:[iiiiiii]}",
         "schema_version", 1, "status", "ok", "loss_check", "by the reference", "cpu_info", processor, "mode", mode,
-        "model_type", "tiny", "n_seq", 64, "precision", "fp32", "noise_verdict", "steady", "median_ts", rate,
-        "energy_per_token_j", 0.5, "peak_rss_bytes", (json_int_t)1 << 30, "device", "cpu", "warnings", "emulated", 0,
-        "samples_ns", 5, 5, 5, 5, 5, 5, "losses", 3, 3, 3, 3, 3, 3, 3);
+        "model_type", "tiny", "n_batch", 1, "n_seq", 64, "n_layer", 1, "d_model", 1, "d_ff", 1, "vocab", 1,
+        "model_n_params", 3, "flops", 2000, "precision", "fp32", "noise_verdict", "steady", "median_ns", ns,
+        "median_ts", rate, "energy_per_token_j", 0.5, "peak_rss_bytes", (json_int_t)1 << 30, "device", "cpu",
+        "warnings", "emulated", 0, "samples_ns", ns, ns, ns, ns, ns, ns, "losses", 3, 3, 3, 3, 3, 3, 3);
 }
 
 static sm_status read_bundle(const char *name, json_t **rows) { return sm_bundle_read(temp_path(name), rows); }
@@ -26,6 +29,13 @@ TEST(a_changed_byte_is_refused) {
     json_t *read = NULL;
     SM_FREED char *text = NULL;
     size_t size_bytes = 0;
+    json_object_set_new(json_array_get(rows, 1), "own_kernels", json_pack("[s]", "gelu_forward=x.so"));
+    sm_bundle_make(rows, machine, &text, &size_bytes);
+    temp_put("whole", text, size_bytes);
+    expect_failure("a list", read_bundle("whole", &read), SM_ERR_FORMAT,
+                   "row 2|field own_kernels: a value of the wrong");
+    free(text);
+    json_object_del(json_array_get(rows, 1), "own_kernels");
     sm_bundle_make(rows, machine, &text, &size_bytes);
     temp_put("whole", text, size_bytes);
     assert_int_equal(read_bundle("whole", &read), SM_OK);

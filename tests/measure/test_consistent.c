@@ -184,6 +184,9 @@ TEST(forged_facts_are_named) {
         {"gradient_error", "9", "gradient_error"},
         {"median_ts", "1e300", "median_ts"},
         {"noise_verdict", "\"too few\"", "noise_verdict"},
+        {"median_ns", "null", "no median_ns"},
+        {"n_seq", "null", "no n_seq"},
+        {"d_ff", "null", "no d_ff"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         json_auto_t *row = json_deep_copy(json_array_get(rows, 0));

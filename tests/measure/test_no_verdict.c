@@ -33,7 +33,9 @@ static json_t *make_row(const char *mode, double ms, double noise_percent, doubl
     json_object_set_new(json_object_get(row, "sensors"), "other_cpus", sm_json_real(other_cpus));
     json_object_set_new(row, "noise_percent", json_real(noise_percent));
     json_object_set_new(row, "losses", json_pack("[iiiiiiiiiiiii]", 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3));
-    json_object_set_new(row, "real_tokens", json_integer(16));
+    sm_json_put(row, {"real_tokens", json_integer(16)}, {"n_layer", json_integer(1)}, {"d_model", json_integer(1)},
+                {"d_ff", json_integer(1)}, {"vocab", json_integer(1)}, {"model_n_params", json_integer(3)},
+                {"flops", json_integer(500)});
     return row;
 }
 
