@@ -33,16 +33,16 @@ static size_t number_at(const char *text, bool *is_kept) {
 }
 
 // Python's json writes Infinity, -Infinity, NaN, and whole numbers of any size, for which JSON or jansson have no
-// place. They become texts of the same length: a reader that wants a number refuses them, all others ignore them.
+// place. They become empty arrays of the same length: who wants a number or a text refuses them, others ignore them.
 static void keep_odd_numbers(char *text, size_t size_bytes) {
     bool in_string = false;
     bool is_kept;
     for (size_t i = 0, n; i < size_bytes; i += n) {
         n = in_string ? 0 : number_at(text + i, &is_kept);
         if (n > 2 && !is_kept) {
-            memset(text + i, '0', n);
-            text[i] = '"';
-            text[i + n - 1] = '"';
+            memset(text + i, ' ', n);
+            text[i] = '[';
+            text[i + n - 1] = ']';
         } else if (n == 0) {
             in_string ^= text[i] == '"';
             n = in_string && text[i] == '\\' && i + 1 < size_bytes ? 2 : 1;

@@ -62,8 +62,8 @@ static sm_status read_question(const sm_questions *q, sm_question *question) {
         is_complete = question->endings[i] != NULL;
     }
     SM_FAIL_IF(!is_complete, SM_ERR_FORMAT,
-               "%s: line %zu: no {\"ctx\": text, \"endings\": [2 to %d texts], \"label\": number}", q->path,
-               question->line, SM_MOST_ENDINGS);
+               "%s: line %zu: no {\"ctx\": text, \"endings\": [2 to %d texts], \"label\": number}%s", q->path,
+               question->line, SM_MOST_ENDINGS, question->line == 1 ? ", nor a text's {\"text\": ...}" : "");
     SM_FAIL_IF(!read_label(label, question->n_endings, &question->label), SM_ERR_FORMAT,
                "%s: line %zu: its label is no whole number from 0 to %zu", q->path, question->line,
                question->n_endings - 1);

@@ -28,6 +28,7 @@ TEST(only_whole_numbers_in_range_are_labels) {
         {QUESTION("\"1.0\""), -1},    {QUESTION("[1]"), -1},
         {QUESTION("{}"), -1},         {QUESTION("\"3\""), -1},
         {QUESTION("1e0"), -1},        {QUESTION("\"18446744073709551617\""), -1},
+        {QUESTION("NaN"), -1},        {QUESTION("1e999"), -1},
         {QUESTION("4294967296"), -1}, {QUESTION("-18446744073709551615"), -1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -193,7 +193,7 @@ static int set_up(void **state) {
                   "mkdir many && yes 'an ant cannot' | head -c 3000 | split -b 300 - many/ && "
                   "echo '{\"model_size\": \"tiny\", \"steps\": 3, \"lr\": 1e-3, \"seq-len\": 16, \"profile\": false}' "
                   ">flags.json && sed s/false/true/ flags.json >on.json && "
-                  "echo '{\"stepz\": 3}' >wrong.json && echo '{\"steps\": [3]}' >list.json && "
+                  "echo '{\"stepz\": 3}' >wrong.json && echo '{\"steps\": NaN}' >list.json && "
                   "echo '{\"kernel\": \"gelu_forward=x.c\"}' >code.json");
 }
 

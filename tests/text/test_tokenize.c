@@ -255,6 +255,7 @@ TEST(lines_of_json_are_documents) {
         const char *line, *message;
     } bad[] = {
         {"{\"text\": 5}", "line 2: no object {\"text\": ...}"},
+        {"{\"text\": NaN}", "line 2: no object {\"text\": ...}"},
         {"{\"text\": \"a\"", "line 2: no object"},
         {"{\"text\": \"\\ud83d b\"}", "line 2: no object"},
         {"words", "line 2: no object"},
