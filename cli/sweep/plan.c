@@ -373,7 +373,8 @@ static sm_status add_lines(const cli_options *options, cli_sweep_plan *plan) {
         size_t size_bytes;
         SM_TRY(sm_input_text(name, MAX_FILE, &read, &size_bytes));
         SM_FAIL_IF(size_bytes == 0, SM_ERR_USAGE, "--file: %s: empty", name);
-        text = read;
+        SM_FAIL_IF(strlen(read) != size_bytes, SM_ERR_USAGE, "--file: %s: no text: it has a zero byte", name);
+        text = read + sm_mark_bytes(read, size_bytes);
     }
     for (int number = 1; *text != '\0'; number++) {
         size_t length = strcspn(text, "\n");

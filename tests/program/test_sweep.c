@@ -71,7 +71,7 @@ static char *keys_of(const char *name) {
 // --- what is run -------------------------------------------------------------------------------
 
 TEST(products_filters_and_lines) {
-    const char *lines = "# two products, with one configuration in common\n"
+    const char *lines = "\xef\xbb\xbf# two products, with one configuration in common\n"
                         "-b 1,2 --seq-len 8,16\n\n"
                         "-b 2-4*2 --seq-len 16 # and a comment\n";
     temp_put_text("lines", lines);
@@ -85,6 +85,8 @@ TEST(products_filters_and_lines) {
     assert_int_equal(count_lines(out), 3);
     expect_run(TINY "-b 1,2 --seq-len 8 --rounds 3 --dry-run -o jsonl", 0, "round=3", NULL);
     assert_int_equal(count_lines(out), 6);
+    temp_put("lines", "-b 1 --seq-len\0 8\n", 18);
+    expect_run(TINY "--file $T/lines --dry-run", 2, NULL, "it has a zero byte");
     temp_put_text("lines", "-b 1 --seq-len 8\n-b 1 --seq-len 8 --precision fp32,bf16 --mode fused --pass-type step\n");
     expect_run(TINY "--file $T/lines --dry-run -o jsonl", 0, NULL, NULL);
     assert_int_equal(count_lines(out), 2); // flags at their defaults make no other configuration
