@@ -17,9 +17,11 @@ void warp_copy(uint to, ulong from, uint n_bytes, uint size_bytes);
 void warp_end_copies(void);
 void warp_wait_for_copies(int n_groups);
 void warp_load(uint *x, uint address, int transposed);
-void warp_load_tile(uint *a, ulong tile, int transposed);
 void warp_multiply(float *c, const uint *a, uint b0, uint b1, int number);
-void warp_multiply_tile(float *c, const uint *a, ulong tile, uint n, int transposed, int number);
+void warp_begin_product(float *c, const uint *a, ulong a_tile, int a_transposed, ulong b, uint n, int transposed, int adds,
+                        int number);
+void warp_end_products(void);
+void warp_wait_for_products(int n_groups);
 void warp_store(uint address, const uint *x);
 float warp_from(float x, uint other);
 uint warp_any(uint x);
@@ -94,20 +96,16 @@ static inline ulong describe_tile(uint address, uint column_bytes) {
 
 #if WGMMA
 #define give_registers()
-#define end_products()
-#define wait_for_products(n_groups)
+#define end_products warp_end_products
+#define wait_for_products warp_wait_for_products
 #define settle_32(c)
 #define settle_64(c)
 #define settle_128(c)
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
-#define multiply_by_columns_64(c, a, b) warp_multiply_tile(&(c)[0][0], a, b, 64, 1, NUMBER)
-#define multiply_by_columns_128(c, a, b) warp_multiply_tile(&(c)[0][0], a, b, 128, 1, NUMBER)
-
-static inline void multiply_by_rows_64(float c[8][4], ulong a_tile, ulong b) {
-    uint a[4];
-    warp_load_tile(a, a_tile, 0);
-    warp_multiply_tile(&c[0][0], a, b, 64, 0, NUMBER);
-}
+#define BY_COLUMNS(c, a, b, n) warp_begin_product(&(c)[0][0], a, 0, 0, b, n, 1, 1, NUMBER)
+#define multiply_by_columns_64(c, a, b) BY_COLUMNS(c, a, b, 64)
+#define multiply_by_columns_128(c, a, b) BY_COLUMNS(c, a, b, 128)
+#define multiply_by_rows_64(c, a, b) warp_begin_product(&(c)[0][0], 0, a, 0, b, 64, 0, 1, NUMBER)
 #endif

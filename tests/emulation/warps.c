@@ -8,7 +8,7 @@
 #include "f16.h"
 #include "status.h"
 
-enum { WARP = 32, MOST_COPIES = 256, MOST_COLS = 256, MOST_SENT = 8 };
+enum { WARP = 32, MOST_COPIES = 256, MOST_COLS = 256, MOST_SENT = 8, MOST_BEGUN = 64 };
 
 typedef struct {
     uint32_t to, n_bytes, size_bytes;
@@ -24,7 +24,17 @@ typedef struct {
     int adds, group;  // of one that is sent
 } box;
 
+// By four warps: c += a b, or with adds 0 c = a b; a is a tile's rows, or fragments.
 typedef struct {
+    float *c;
+    int has_fragments, a_transposed, transposed, adds, number, group;
+    uint32_t a[4], n;
+    uint64_t a_tile, b;
+} product;
+
+typedef struct {
+    product begun[MOST_BEGUN];
+    int n_begun, product_group;
     copy copies[MOST_COPIES];
     box sent[MOST_SENT];
     int n_copies, n_sent;
@@ -56,7 +66,7 @@ void warps_run(uint32_t n_groups, int items_a_group, void (*item_kernel)(void)) 
     n_groups_of_run = n_groups;
     for (group_id = 0; group_id < n_groups; group_id++) {
         for (int i = 0; i < n_items; i++) {
-            items[i].n_copies = items[i].n_sent = items[i].group = items[i].box_group = 0;
+            items[i].n_copies = items[i].n_sent = items[i].n_begun = 0;
         }
         if (!run_fibers()) {
             stop("items wait for one another");
@@ -424,8 +434,10 @@ float warp_exp2(float x) { return exp2f(x); }
 // --- products -----------------------------------------------------------------------------------------
 
 void warp_multiply(float *c, const uint32_t *a, uint32_t b0, uint32_t b1, int number);
-void warp_load_tile(uint32_t *a, uint64_t tile, int transposed);
-void warp_multiply_tile(float *c, const uint32_t *a, uint64_t tile, uint32_t n, int transposed, int number);
+void warp_begin_product(float *c, const uint32_t *a, uint64_t a_tile, int a_transposed, uint64_t b, uint32_t n,
+                        int transposed, int adds, int number);
+void warp_end_products(void);
+void warp_wait_for_products(int n_groups);
 
 // Number i of a fragment's word; a word of tf32 is one number, whose last 13 bits must be zero.
 static float number_of(uint32_t word, int i, int number) {
@@ -507,7 +519,7 @@ static uint16_t tile_element(uint64_t tile, int row, int col) {
 }
 
 // The warp's 16 of 64 rows, or columns, as fragments.
-void warp_load_tile(uint32_t *a, uint64_t tile, int transposed) {
+static void load_tile(uint32_t *a, uint64_t tile, int transposed) {
     const int first = current / WARP % 4 * 16 + lane() / 4;
     for (int i = 0; i < 4; i++) {
         const int row = first + i % 2 * 8;
@@ -517,21 +529,52 @@ void warp_load_tile(uint32_t *a, uint64_t tile, int transposed) {
     }
 }
 
-void warp_multiply_tile(float *c, const uint32_t *a, uint64_t tile, uint32_t n, int transposed, int number) {
+static void run_product(product *p) {
     warp *w;
     float rows[16][16];
     float cols[16][MOST_COLS];
-    const int is_last = arrive(&w, MULTIPLY_TILE + 16 * (int)n);
-    memcpy(w->words[lane()], a, 4 * sizeof *a);
-    w->sums[lane()] = c;
+    if (!p->has_fragments) {
+        load_tile(p->a, p->a_tile, p->a_transposed);
+    }
+    for (uint32_t i = 0; i < p->n / 2 && !p->adds; i++) {
+        p->c[i] = 0;
+    }
+    const int is_last = arrive(&w, MULTIPLY_TILE + 16 * (int)p->n);
+    memcpy(w->words[lane()], p->a, sizeof p->a);
+    w->sums[lane()] = p->c;
     if (is_last) {
-        gather_a(w, number, rows);
+        gather_a(w, p->number, rows);
         for (int k = 0; k < 16; k++) {
-            for (int j = 0; j < (int)n; j++) {
-                cols[k][j] = warp_unpack(transposed ? tile_element(tile, k, j) : tile_element(tile, j, k), number);
+            for (int j = 0; j < (int)p->n; j++) {
+                const uint16_t x = p->transposed ? tile_element(p->b, k, j) : tile_element(p->b, j, k);
+                cols[k][j] = warp_unpack(x, p->number);
             }
         }
-        add_products(w, rows, cols, 16, (int)n);
+        add_products(w, rows, cols, 16, (int)p->n);
     }
     leave(w, is_last);
+}
+
+void warp_begin_product(float *c, const uint32_t *a, uint64_t a_tile, int a_transposed, uint64_t b, uint32_t n,
+                        int transposed, int adds, int number) {
+    item *x = &items[current];
+    if (x->n_begun == MOST_BEGUN) {
+        stop("too many products at once");
+    }
+    product *p = &x->begun[x->n_begun++];
+    *p = (product){c, a != NULL, a_transposed, transposed, adds, number, x->product_group, {0}, n, a_tile, b};
+    memcpy(p->a, a != NULL ? a : p->a, sizeof p->a);
+}
+
+void warp_end_products(void) { items[current].product_group++; }
+
+// Products read their tiles as late as they may.
+void warp_wait_for_products(int n_groups) {
+    item *x = &items[current];
+    int n_done = 0;
+    while (n_done < x->n_begun && x->begun[n_done].group < x->product_group - n_groups) {
+        run_product(&x->begun[n_done++]);
+    }
+    x->n_begun -= n_done;
+    memmove(x->begun, x->begun + n_done, (size_t)x->n_begun * sizeof *x->begun);
 }

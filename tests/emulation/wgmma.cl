@@ -15,21 +15,13 @@
 #undef PLACE
 #define PLACE(at, along_c) describe_tile(at, (along_c) ? BOX_BYTES : 16)
 #undef MULTIPLY
-#define MULTIPLY(a, b, add) multiply(sums, a, b, add)
-static inline void multiply(float *sums, ulong a, ulong b, uint add) {
-    uint fragments[4];
-    for (uint i = 0; i < TILE_N / 2 && !add; i++) {
-        sums[i] = 0.0f;
-    }
-    warp_load_tile(fragments, a, A_ALONG_C);
-    warp_multiply_tile(sums, fragments, b, TILE_N, B_ALONG_C, NUMBER);
-}
+#define MULTIPLY(a, b, add) warp_begin_product(sums, 0, a, A_ALONG_C, b, TILE_N, B_ALONG_C, add, NUMBER)
 #undef MULTIPLY_BEGIN
 #define MULTIPLY_BEGIN
 #undef MULTIPLY_END
-#define MULTIPLY_END
+#define MULTIPLY_END warp_end_products()
 #undef MULTIPLY_WAIT
-#define MULTIPLY_WAIT(n)
+#define MULTIPLY_WAIT warp_wait_for_products
 #undef LEAVE_REGISTERS
 #define LEAVE_REGISTERS(said)
 #undef TAKE_REGISTERS
