@@ -505,7 +505,7 @@ void warp_multiply(float *c, const uint32_t *a, uint32_t b0, uint32_t b1, int nu
 // --- tiles as wgmma reads them --------------------------------------------------------------------------
 
 // A descriptor has the low 18 bits of an address, without 4; the emulation's, the others, too, from bit 48 on.
-static uint64_t tile_start(uint64_t tile) { return (tile >> 48 & 0x3FFF) << 18 | (tile & 0xFFFF) * 16; }
+static uint64_t tile_start(uint64_t tile) { return ((tile >> 48 & 0x3FFF) << 18) + (tile & 0xFFFF) * 16; }
 
 // Chunks of 16 bytes are exchanged by the row's number.
 static uint16_t read_tile(uint64_t address) { return read16(address ^ (address >> 7 & 7) << 4); }
