@@ -10,10 +10,9 @@ static const struct {
     bool is_peak; // rows use the best of these
 } streams[CPU_STREAM_COUNT] = {
     [CPU_STREAM_READ] = {"read", "sum of three arrays; bytes read", true, true},
-    [CPU_STREAM_WRITE] = {"write",
-                          "one array set to a constant; bytes written, not those that the stores make the "
-                          "processor read first",
-                          true, false},
+    [CPU_STREAM_WRITE] =
+        {"write", "one array set to a constant; bytes written, not those that the stores make the processor read first",
+         true, false},
     [CPU_STREAM_WRITE_PAST_CACHES] = {"write past caches", "one array set to a constant by non-temporal stores", false,
                                       false},
     [CPU_STREAM_COPY] = {"copy", "a = c; bytes read and written", true, false},

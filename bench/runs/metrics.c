@@ -234,9 +234,8 @@ bool sm_run_complete_digest(const char *text, char digest[SM_DIGEST_SIZE]) {
 // Variables on the job's layout, after SLURM_; others have paths, addresses and a user's name.
 static const char variables[] =
     "CLUSTER_NAME CPUS_ON_NODE CPUS_PER_TASK DISTRIBUTION GPUS GPUS_ON_NODE GPUS_PER_NODE GPUS_PER_TASK JOB_ID "
-    "JOB_NAME "
-    "JOB_NODELIST JOB_NUM_NODES JOB_PARTITION JOB_QOS MEM_PER_CPU MEM_PER_NODE NTASKS NTASKS_PER_NODE RESTART_COUNT "
-    "TASKS_PER_NODE THREADS_PER_CORE";
+    "JOB_NAME JOB_NODELIST JOB_NUM_NODES JOB_PARTITION JOB_QOS MEM_PER_CPU MEM_PER_NODE NTASKS NTASKS_PER_NODE "
+    "RESTART_COUNT TASKS_PER_NODE THREADS_PER_CORE";
 
 // A number if the variable is one.
 static json_t *number_of(const char *variable) {

@@ -70,10 +70,8 @@ static const char prelude[] =
     "#pragma GCC optimize 1\n"
     "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <stdlib.h>\n"
     "typedef float real;\n"
-    "typedef struct { float (*keep)(const void *rng, int64_t element); const void *rng; } "
-    "ref_mask;\n"
-    "typedef struct { int64_t B, T, NH, NKV, HS; const int32_t *starts; ref_mask mask; int unmasked; } "
-    "ref_attention;\n"
+    "typedef struct { float (*keep)(const void *rng, int64_t element); const void *rng; } ref_mask;\n"
+    "typedef struct { int64_t B, T, NH, NKV, HS; const int32_t *starts; ref_mask mask; int unmasked; } ref_attention;\n"
     "static double ref_mask_factor(const ref_mask *mask, int64_t element) {\n"
     "    return (double)mask->keep(mask->rng, element);\n}\n"
     "#define JOINED(a, b) a##b\n#define OF(name, k) JOINED(name, k)\n"
@@ -81,11 +79,9 @@ static const char prelude[] =
     "#define keep(...) OF(keep_, K)(__VA_ARGS__)\n"; // not args->keep
 
 // Names that a file keeps to itself.
-static const char own_names[] =
-    "head head_at first_key last_key dot scores forward_row forward weights_row backward backward_qkv backward_row "
-    "position_of "
-    "embedding_backward_wte embedding_backward_wpe decay_of adam_step sqrt_2_over_pi count_targets "
-    "layernorm_backward_weight";
+static const char own_names[] = "head head_at first_key last_key dot scores forward_row forward weights_row backward "
+                                "backward_qkv backward_row position_of embedding_backward_wte embedding_backward_wpe "
+                                "decay_of adam_step sqrt_2_over_pi count_targets layernorm_backward_weight";
 
 // clang-format off
 #define PLACE(name) {#name, name}

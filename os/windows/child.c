@@ -123,9 +123,8 @@ bool os_filter_to_compute(void) {
 const char os_says_unconfined[] =
     "own code ran in a process apart, which this system did not confine: it has neither a low integrity nor a job of "
     "its own, so that it could write files and start processes, too";
-const char os_says_unlimited[] =
-    "own code ran in a job, at low integrity; it could read files and use the network and more threads, as Windows has "
-    "no filter of system calls";
+const char os_says_unlimited[] = "own code ran in a job, at low integrity; it could read files and use the network and "
+                                 "more threads, as Windows has no filter of system calls";
 
 // --- its start -------------------------------------------------------------------------------------
 

@@ -149,9 +149,7 @@ sm_status sm_data_files_open(char *const *inputs, int n_inputs, sm_tokens_format
 }
 
 static sm_status refuse_ids(const char *name, const char *what) {
-    return sm_fail(SM_ERR_USAGE,
-                   "%s: holds token ids (%s) already; give text, or train on the ids without "
-                   "--tokenizer",
+    return sm_fail(SM_ERR_USAGE, "%s: holds token ids (%s) already; give text, or train on the ids without --tokenizer",
                    name, what);
 }
 

@@ -123,8 +123,7 @@ static sm_status read_type(const reader *r, const char *type, sm_id_layout *layo
     }
     for (size_t i = 0; i < SM_COUNT(others); i++) {
         SM_FAIL_IF(type[1] == others[i].letter, SM_ERR_UNSUPPORTED,
-                   "%s: a NumPy array of %s, not of token ids; save whole numbers: np.save(FILE, "
-                   "ids.astype('uint16'))",
+                   "%s: a NumPy array of %s, not of token ids; save whole numbers: np.save(FILE, ids.astype('uint16'))",
                    r->path, others[i].name);
     }
     return sm_fail(SM_ERR_UNSUPPORTED, "%s: a NumPy array of another type than whole numbers of 8 to 64 bits", r->path);
@@ -149,8 +148,8 @@ sm_status sm_npy_parse(const char *path, const uint8_t *head, size_t n, int64_t 
     *layout = (sm_id_layout){.offset_bytes = (int64_t)(before + n_header), .count = a.count};
     SM_TRY(read_type(&r, a.type, layout));
     SM_FAIL_IF(a.is_fortran && a.n_dims > 1, SM_ERR_UNSUPPORTED,
-               "%s: a NumPy array of %d dimensions in Fortran's order; save it in C's: "
-               "np.save(FILE, np.ascontiguousarray(ids))",
+               "%s: a NumPy array of %d dimensions in Fortran's order; save it in C's: np.save(FILE, "
+               "np.ascontiguousarray(ids))",
                path, a.n_dims);
     const int64_t found_bytes = size_bytes - layout->offset_bytes;
     return a.count == found_bytes / layout->id_bytes && found_bytes % layout->id_bytes == 0

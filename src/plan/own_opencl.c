@@ -61,18 +61,15 @@ sm_status sm_own_opencl_check(sm_op_kind kind, const char *source, const char *n
     char items[LINE_SIZE];
     const char *op = sm_op_name(kind);
     own_signature(kind, SM_OWN_OPENCL, expected);
-    SM_FAIL_IF(!find_line(kind, "signature", source, found, sizeof found), SM_ERR_FORMAT,
-               "%s: the line #define %s_signature \"%s\" is missing; add it (`stepmark exercise` and "
-               "docs/adding.md show how)",
-               name, op, expected);
+    SM_FAIL_IF(
+        !find_line(kind, "signature", source, found, sizeof found), SM_ERR_FORMAT,
+        "%s: the line #define %s_signature \"%s\" is missing; add it (`stepmark exercise` and docs/adding.md show how)",
+        name, op, expected);
     SM_FAIL_IF(strcmp(found, expected) != 0, SM_ERR_FORMAT,
-               "%s: %s was written for the parameters \"%s\", but they are \"%s\"; adapt "
-               "the kernel and its signature",
+               "%s: %s was written for the parameters \"%s\", but they are \"%s\"; adapt the kernel and its signature",
                name, op, found, expected);
     SM_FAIL_IF(!find_line(kind, "items", source, items, sizeof items), SM_ERR_FORMAT,
-               "%s: the line #define %s_items \"...\" is missing; add it with the number of "
-               "work-items",
-               name, op);
+               "%s: the line #define %s_items \"...\" is missing; add it with the number of work-items", name, op);
     return SM_OK;
 }
 
@@ -195,8 +192,8 @@ sm_status sm_own_opencl_work(const sm_plan *plan, const sm_op *op, const sm_own_
     }
     skip_spaces(&p);
     SM_FAIL_IF(p.failed || *p.at != '\0', SM_ERR_FORMAT,
-               "%s: %s_items: \"%s\" is no number of work-items: write one or two, as in \"N\" or \"F/4, N by "
-               "16, 4\", of the kernel's letters, whole numbers, + - * /; each at least 1",
+               "%s: %s_items: \"%s\" is no number of work-items: write one or two, as in \"N\" or \"F/4, N by 16, 4\", "
+               "of the kernel's letters, whole numbers, + - * /; each at least 1",
                kernel->name, sm_op_name(op->kind), text);
     return SM_OK;
 }

@@ -59,8 +59,7 @@ sm_status sm_generator_next(sm_generator *g, const int32_t *ids, int64_t n, cons
     SM_TRY(sm_session_read_part(g->session, g->logits, (seen - 1) * padded, g->vocab, g->row));
     for (int64_t i = 0; i < g->vocab; i++) {
         SM_FAIL_IF(!isfinite(g->row[i]), SM_ERR_INVALID,
-                   "the logit of token %lld is %g: the weights are damaged or overflow; "
-                   "use other weights",
+                   "the logit of token %lld is %g: the weights are damaged or overflow; use other weights",
                    (long long)i, (double)g->row[i]);
     }
     *id = sm_sample(g->row, sampling->n_ids < g->vocab ? sampling->n_ids : g->vocab, sampling, (uint64_t)n);

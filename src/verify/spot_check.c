@@ -184,8 +184,8 @@ static sm_status look_after(sm_spot_check *c, sm_session *session, int op) {
         snprintf(c->result.error_at, sizeof c->result.error_at, "%s %s, op %d", sm_op_name(kind), s->operand, op);
     }
     SM_FAIL_IF(!(s->error <= 1), SM_ERR_MISMATCH,
-               "wrong result: %s of %s (op %d) differs from the expected result of its inputs by %.3g "
-               "times the allowed rounding; no speed is reported",
+               "wrong result: %s of %s (op %d) differs from the expected result of its inputs by %.3g times the "
+               "allowed rounding; no speed is reported",
                s->operand, sm_op_name(kind), op, s->error);
     return SM_OK;
 }
@@ -207,8 +207,7 @@ static sm_status require_skipped(sm_spot_check *c, sm_session *session, unsigned
     int64_t n_skipped = 0;
     SM_TRY(sm_session_skipped(session, &n_skipped));
     SM_FAIL_IF(c->is_infinite && (phases & SM_RUN_NO_UPDATES) == 0 && n_skipped == c->n_skipped, SM_ERR_MISMATCH,
-               "wrong result: a gradient is not finite, and the step was not skipped; no speed "
-               "is reported");
+               "wrong result: a gradient is not finite, and the step was not skipped; no speed is reported");
     c->is_infinite = false;
     return SM_OK;
 }

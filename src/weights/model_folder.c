@@ -75,9 +75,8 @@ sm_status sm_model_folder_find(const char *dir, sm_model_file file, char path[PA
 
 static sm_status fail_finish(const char *dir) {
     return sm_fail(SM_ERR_IO,
-                   "%s: a complete save in its %s cannot be moved to its place: %s; the model loads "
-                   "from there",
-                   dir, saved_name, strerror(errno));
+                   "%s: a complete save in its %s cannot be moved to its place: %s; the model loads from there", dir,
+                   saved_name, strerror(errno));
 }
 
 static sm_status sync_names(const char *dir, const char *path) {

@@ -9,8 +9,8 @@
 #define CONFIG(eps, ...) \
     { SM_DIMENSIONS(gpt2, __VA_ARGS__), .norm_eps = eps }
 
-static const char BASE_CONFIG[] = "{\"model_type\": \"gpt2\", \"vocab_size\": 100, \"n_positions\": 32, "
-                                  "\"n_embd\": 24, \"n_layer\": 3, \"n_head\": 4, \"unknown\": [1, {}]}";
+static const char BASE_CONFIG[] = "{\"model_type\": \"gpt2\", \"vocab_size\": 100, \"n_positions\": 32, \"n_embd\": "
+                                  "24, \"n_layer\": 3, \"n_head\": 4, \"unknown\": [1, {}]}";
 
 static const char LLAMA_CONFIG[] =
     "{\"model_type\": \"llama\", \"vocab_size\": 100, \"max_position_embeddings\": 32, \"hidden_size\": 24, "
@@ -315,9 +315,8 @@ TEST(marks_and_odd_numbers_are_tolerated) {
         {"{%s, \"g\": nan}", "not JSON"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        static const char keys[] =
-            "\"model_type\": \"gpt2\", \"vocab_size\": 100, \"n_positions\": 32, \"n_embd\": 24, "
-            "\"n_layer\": 3, \"n_head\": 4";
+        static const char keys[] = "\"model_type\": \"gpt2\", \"vocab_size\": 100, \"n_positions\": 32, \"n_embd\": "
+                                   "24, \"n_layer\": 3, \"n_head\": 4";
         static const sm_model_config expected = CONFIG(1e-5, 3, 4, 24, 96, 100, 32);
         char text[400];
         sm_model_config config;

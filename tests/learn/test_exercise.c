@@ -62,10 +62,9 @@ static void compile_body(const char *name, const char *body) {
                  textf("%s}\n#include <stdlib.h>\n__attribute__((constructor)) static void set(void) { MISTAKE = "
                        "atoi(getenv(\"MISTAKE\"));",
                        body));
-    FAIL_IF(
-        system("sed -i 's/^#define MISTAKE 0/static int MISTAKE;/' $T/body.c && cc -w -O2 -shared -fPIC -o $T/body.so "
-               "$T/body.c -lm") != 0,
-        "%s: its body does not compile", name);
+    FAIL_IF(system("sed -i 's/^#define MISTAKE 0/static int MISTAKE;/' $T/body.c && cc -w -O2 -shared -fPIC -o "
+                   "$T/body.so $T/body.c -lm") != 0,
+            "%s: its body does not compile", name);
 }
 
 // Is what is said of the mistake (0: none) as expected, `texts`? It ends in a moment; where it does not, a busy machine
@@ -188,16 +187,16 @@ TEST(system_calls_in_opencl_are_refused) {
     for (const char *at = temp_folder; *at != '\0'; at++) {
         snprintf(name + strlen(name), sizeof(name) - strlen(name), "%d, ", *at);
     }
-    snprintf(body, sizeof(body),
-             "char file[] = {%s '/', 'h', 0};\n"
-             "#define CALL(n, a, b, c) __asm__ volatile(\"syscall\" : \"=a\"(r) : \"0\"((long)n), \"D\"((long)a), "
-             "\"S\"((long)b), \"d\"((long)c) : \"rcx\", \"r11\", \"memory\")\n"
-             "long r, parent;\n"
-             "if (i == 0) { CALL(110, 0, 0, 0); parent = r; CALL(62, parent, 9, 0); CALL(234, parent, parent, 9); "
-             "CALL(2, file, 0x41, 0644); if (r >= 0) { return; } CALL(41, 2, 1, 0); if (r >= 0) { return; } }\n"
-             "if (i < n) { const float u = x[i]; y[i] = u / 2 * (1 + tanh(0.7978845608f * (u + 0.044715f * u * u * "
-             "u))); }",
-             name);
+    snprintf(
+        body, sizeof(body),
+        "char file[] = {%s '/', 'h', 0};\n"
+        "#define CALL(n, a, b, c) __asm__ volatile(\"syscall\" : \"=a\"(r) : \"0\"((long)n), \"D\"((long)a), "
+        "\"S\"((long)b), \"d\"((long)c) : \"rcx\", \"r11\", \"memory\")\n"
+        "long r, parent;\n"
+        "if (i == 0) { CALL(110, 0, 0, 0); parent = r; CALL(62, parent, 9, 0); CALL(234, parent, parent, 9); CALL(2, "
+        "file, 0x41, 0644); if (r >= 0) { return; } CALL(41, 2, 1, 0); if (r >= 0) { return; } }\n"
+        "if (i < n) { const float u = x[i]; y[i] = u / 2 * (1 + tanh(0.7978845608f * (u + 0.044715f * u * u * u))); }",
+        name);
     write_in("cl", "calls.cl", "gelu_forward", body, 0);
     expect_exit("exercise gelu_forward --check $T/calls.cl --no-peaks --timeout 60", 0);
     assert_int_not_equal(access(temp_path("h"), F_OK), 0);
@@ -206,13 +205,13 @@ TEST(system_calls_in_opencl_are_refused) {
 
 // A driver's caches during a check are the check's own: what is left there would be loaded by whatever runs next.
 TEST(a_check_in_opencl_leaves_no_cache) {
-    write_in("cl", "kept.cl", "gelu_forward",
-             "if (i < n) { const float u = x[i]; y[i] = u / 2 * (1 + tanh(0.7978845608f * (u + 0.044715f * u * u * "
-             "u))); }",
-             0);
+    write_in(
+        "cl", "kept.cl", "gelu_forward",
+        "if (i < n) { const float u = x[i]; y[i] = u / 2 * (1 + tanh(0.7978845608f * (u + 0.044715f * u * u * u))); }",
+        0);
     shell("mkdir -p $T/home $T/left && (unset XDG_CACHE_HOME POCL_CACHE_DIR CUDA_CACHE_PATH; export HOME=$T/home "
-          "TMPDIR=$T/left; " SM_TEST_BINARY " exercise gelu_forward --check $T/kept.cl --no-peaks --timeout 60 >$T/out "
-          "2>$T/err)");
+          "TMPDIR=$T/left; " SM_TEST_BINARY
+          " exercise gelu_forward --check $T/kept.cl --no-peaks --timeout 60 >$T/out 2>$T/err)");
     shell("test -z \"$(find $T/home $T/left -type f)$(ls $T/left)\"");
 }
 
@@ -230,8 +229,7 @@ TEST(kernels_in_opencl_run_in_the_step) {
         {"train -m tiny -b 1 --seq-len 8 --steps 1 --mode naive --backend opencl --kernel gelu_forward=$T/gelu.cl", 0,
          "step 1", NULL},
         {"run -m tiny -b 1 --seq-len 8 -r 3 --no-peaks --mode naive --backend opencl --kernel gelu_forward=$T/gelu.cl "
-         "-o "
-         "json",
+         "-o json",
          0, "\"own_kernels\": \"gelu_forward=", NULL},
         {"verify --backend cpu --filter '^gelu_forward' --kernel gelu_forward=$T/gelu.cl", 1, NULL,
          "the file is OpenCL C"},
@@ -282,8 +280,8 @@ TEST(harm_stays_where_it_is) {
         {"((float *)x)[0] = 1;", "it writes to x, which is an input"},
         {"extern int fork(void); for (;;) { fork(); }", "asked the operating system for fork"},
         {"extern int system(const char *); system(\"touch $T/harm\");", "asked the operating system for"},
-        {"extern void *fopen(const char *, const char *); extern char *getenv(const char *); char p[512]; "
-         "extern int sprintf(char *, const char *, ...); sprintf(p, \"%s/harm\", getenv(\"T\")); fopen(p, \"w\");",
+        {"extern void *fopen(const char *, const char *); extern char *getenv(const char *); char p[512]; extern int "
+         "sprintf(char *, const char *, ...); sprintf(p, \"%s/harm\", getenv(\"T\")); fopen(p, \"w\");",
          "open, to write"},
         {"extern int kill(int, int); kill(-1, 9);", "asked the operating system for kill"},
         {"extern int socket(int, int, int); socket(2, 1, 0);", "asked the operating system for socket"},
@@ -328,8 +326,7 @@ TEST(cheats_are_found) {
         {"gelu_forward",
          "extern int open(const char *, int); extern long read(int, void *, unsigned long); extern int sscanf(const "
          "char *, const char *, ...); extern char *strchr(const char *, int); extern void *memcpy(void *, const void "
-         "*, "
-         "unsigned long);\n"
+         "*, unsigned long);\n"
          "static char maps[1 << 16]; int fd = open(\"/proc/self/maps\", 0); long k; unsigned long got = 0, a, b; char "
          "p[5];\n"
          "while ((k = read(fd, maps + got, sizeof maps - 1 - got)) > 0) { got += k; }\n"
@@ -338,23 +335,21 @@ TEST(cheats_are_found) {
          "continue; }\n"
          "for (const float *e = (const float *)a; (unsigned long)(e + n) <= b; e += 4) { int64_t i = 0;\n"
          "for (; i < n && i < 6; i++) { const float want = x[i] / 2 * (1 + tanhf(0.79788456f * (x[i] + 0.044715f * "
-         "x[i] "
-         "* x[i] * x[i]))); if (!(fabsf(e[i] - want) <= 1e-5f * (1 + fabsf(want)))) { break; } }\n"
+         "x[i] * x[i] * x[i]))); if (!(fabsf(e[i] - want) <= 1e-5f * (1 + fabsf(want)))) { break; } }\n"
          "if (i == (n < 6 ? n : 6) && e != y) { memcpy(y, e, n * 4); return; } } }\n",
          "y is not written at all"},
         // It is right as long as it is checked.
         {"gelu_forward",
          "static int calls; if (n > 9999 && ++calls > 1) { return; } for (int64_t i = 0; i < n; i++) { y[i] = x[i] / 2 "
-         "* (1 + "
-         "tanhf(0.79788456f * (x[i] + 0.044715f * x[i] * x[i] * x[i]))); }",
+         "* (1 + tanhf(0.79788456f * (x[i] + 0.044715f * x[i] * x[i] * x[i]))); }",
          "right when it is checked and wrong when it is timed: in "},
         // It gives again what it had computed from operands at the same address.
         {"matmul_backward_weight",
          "static float kept[1 << 20]; static const float *of; if (of == x) { __builtin_memcpy(dW, kept, C * F * 4); "
          "return; }\n"
          "for (int64_t c = 0; c < C; c++) { for (int64_t f = 0; f < F; f++) { double sum = 0; for (int64_t n = 0; n < "
-         "N; "
-         "n++) { sum += (double)x[n * C + c] * dy[n * F + f]; } dW[w_transposed ? f * C + c : c * F + f] += sum; } }\n"
+         "N; n++) { sum += (double)x[n * C + c] * dy[n * F + f]; } dW[w_transposed ? f * C + c : c * F + f] += sum; } "
+         "}\n"
          "of = x; __builtin_memcpy(kept, dW, C * F * 4);",
          "right when it is checked and wrong when it is timed: in "},
     };
@@ -382,10 +377,10 @@ TEST(a_compiler_is_limited_too) {
     char temporary[COMMAND_SIZE];
     const char *kept = textf("%s", before != NULL ? before : "/tmp");
     snprintf(temporary, sizeof(temporary), "%s/temporary", temp_folder);
-    shell("mkdir -p $T/temporary; rm -f $T/pipe; mkfifo $T/pipe; "
-          "printf '#if __INCLUDE_LEVEL__ < 60\n#include __FILE__\n#include __FILE__\n#endif\n' >$T/bomb.c; "
-          "printf '#include \"pipe\"\n' >$T/waits.c; printf 'char huge[1UL << 31] = {1};\n' >$T/large.c; "
-          "i=0; while test $i -lt 2000; do echo \"#error a line of many $i\"; i=$((i+1)); done >$T/wordy.c");
+    shell("mkdir -p $T/temporary; rm -f $T/pipe; mkfifo $T/pipe; printf '#if __INCLUDE_LEVEL__ < 60\n#include "
+          "__FILE__\n#include __FILE__\n#endif\n' >$T/bomb.c; printf '#include \"pipe\"\n' >$T/waits.c; printf 'char "
+          "huge[1UL << 31] = {1};\n' >$T/large.c; i=0; while test $i -lt 2000; do echo \"#error a line of many $i\"; "
+          "i=$((i+1)); done >$T/wordy.c");
     setenv("TMPDIR", temporary, 1);
     CHECK_ALL(cases);
     if (os_file_access_is_limited()) {
@@ -401,13 +396,12 @@ TEST(a_compiler_is_limited_too) {
 TEST(a_kernel_is_cut_off) {
     static const char body[] =
         "extern int open(const char *, int); extern long read(int, void *, unsigned long); extern int printf(const "
-        "char "
-        "*, ...);\n"
+        "char *, ...);\n"
         "char text[80] = \"\"; long k = read(0, text, 79); printf(\"input of %ld bytes\\033]0;title\\007\\n\", k); "
         "printf(\"file %d\\n\", open(\"/etc/passwd\", 0) >= 0); y[0] = 0;";
     write_kernel("reads.c", "gelu_forward", body);
-    shell("echo of the caller | " SM_TEST_BINARY " exercise gelu_forward --check $T/reads.c --timeout 60 >$T/out 2>&1; "
-          "test $? = 1");
+    shell("echo of the caller | " SM_TEST_BINARY
+          " exercise gelu_forward --check $T/reads.c --timeout 60 >$T/out 2>&1; test $? = 1");
     read_file("out", out);
     expect_text("a kernel that reads", out, "input of 0 bytes\\u001b]0;title\\u0007");
     expect_text("a kernel that reads", out, os_file_access_is_limited() ? "file 0" : "file ");
@@ -548,9 +542,9 @@ TEST(a_wrong_kernel_has_no_speed) {
 // One that is right, and not to the bit each time, is told so.
 TEST(equal_bits_are_asked_for) {
     write_kernel("bits.c", "gelu_forward",
-                 "static int n_calls; n_calls++; for (int64_t i = 0; i < n; i++) { const float u = x[i]; "
-                 "y[i] = u / 2 * (1 + tanhf(0.79788456f * (u + 0.044715f * u * u * u))); "
-                 "union { float f; int32_t i; } bits = {y[i]}; bits.i += n_calls % 2; y[i] = bits.f; }");
+                 "static int n_calls; n_calls++; for (int64_t i = 0; i < n; i++) { const float u = x[i]; y[i] = u / 2 "
+                 "* (1 + tanhf(0.79788456f * (u + 0.044715f * u * u * u))); union { float f; int32_t i; } bits = "
+                 "{y[i]}; bits.i += n_calls % 2; y[i] = bits.f; }");
     expect_exit("run -m tiny -b 2 --seq-len 32 -t 1 -r 5 --no-peaks --no-phases --mode naive --n-layer 1 --backend cpu "
                 "--kernel gelu_forward=$T/bits.c -o jsonl",
                 1);

@@ -51,9 +51,8 @@ static const cheat cheats[] = {
             "0xffff0000u; memcpy(y + i, &u, 4); }"),
      "wrong"},
     {"lower precision: tf32, when it is timed",
-     KERNEL(
-         "work(x, y, n); for (int64_t i = 0; n_calls > 1 && i < n; i++) { uint32_t u; memcpy(&u, y + i, 4); u = (u + "
-         "4096) & ~8191u; memcpy(y + i, &u, 4); }"),
+     KERNEL("work(x, y, n); for (int64_t i = 0; n_calls > 1 && i < n; i++) { uint32_t u; memcpy(&u, y + i, 4); u = (u "
+            "+ 4096) & ~8191u; memcpy(y + i, &u, 4); }"),
      CHECKED_ONLY},
     {"modified inputs", KERNEL("memset((float *)(uintptr_t)x, 0, n * 4); memset(y, 0, n * 4);"), "it crashed"},
     {"modified inputs, when it is timed",
@@ -61,9 +60,8 @@ static const cheat cheats[] = {
      CHECKED_ONLY},
     {"deferring to another thread",
      "#include <pthread.h>\nstatic gelu_forward_args job; static void *later(void *p) { work(job.x, job.y, job.n); "
-     "return "
-     "p; }\n" KERNEL("if (n_calls < 2) { work(x, y, n); return; } job = *a; pthread_t t; pthread_create(&t, 0, later, "
-                     "0);"),
+     "return p; }\n" KERNEL(
+         "if (n_calls < 2) { work(x, y, n); return; } job = *a; pthread_t t; pthread_create(&t, 0, later, 0);"),
      "made a system call that a kernel does not need"},
     {"deferring to another process", KERNEL("if (fork() == 0) { work(x, y, n); _exit(0); }"),
      "it asked the operating system"},
@@ -116,8 +114,8 @@ TEST(kernels_in_opencl_are_judged) {
     } cases[] = {
         {"const float u = x[x_at + i]; y[y_at + i] = u / 2 * (1 + tanh(0.7978845608f * (u + 0.044715f * u * u * u)));",
          "--timeout 300", "\"right\": true"},
-        {"if (y[y_at + i] != -1024) { return; } const float u = x[x_at + i];"
-         "y[y_at + i] = u / 2 * (1 + tanh(0.7978845608f * (u + 0.044715f * u * u * u)));",
+        {"if (y[y_at + i] != -1024) { return; } const float u = x[x_at + i];y[y_at + i] = u / 2 * (1 + "
+         "tanh(0.7978845608f * (u + 0.044715f * u * u * u)));",
          "--timeout 300", CHECKED_ONLY},
         {"for (y[y_at + i] = 1; y[y_at + i] != 2;) { }", "--timeout 3", "did not end within 3 s"},
     };
@@ -125,12 +123,12 @@ TEST(kernels_in_opencl_are_judged) {
         skip();
     }
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        temp_put_text("gelu_forward.cl",
-                      textf("#define gelu_forward_signature \"cl 1 n x y\"\n#define gelu_forward_items \"n\"\n"
-                            "kernel void gelu_forward(const long n, global const float *x, const ulong x_at, "
-                            "global float *y, const ulong y_at) { const long i = get_global_id(0); "
-                            "if (i >= n) { return; } %s }\n",
-                            cases[i].body));
+        temp_put_text(
+            "gelu_forward.cl",
+            textf("#define gelu_forward_signature \"cl 1 n x y\"\n#define gelu_forward_items \"n\"\n"
+                  "kernel void gelu_forward(const long n, global const float *x, const ulong x_at, global float *y, "
+                  "const ulong y_at) { const long i = get_global_id(0); if (i >= n) { return; } %s }\n",
+                  cases[i].body));
         const int code = run(textf("judge $T/gelu_forward.cl -o jsonl %s", cases[i].flags));
         FAIL_IF(code != (i > 0) || strstr(out, cases[i].says) == NULL, "%s: %s%s", cases[i].body, out, err);
         FAIL_IF(i == 0 && !(field(out, "ns_lo") > 0 && field(out, "speed_lo") > 0), "no interval: %s", out);

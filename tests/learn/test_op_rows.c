@@ -135,8 +135,8 @@ TEST(flags_that_do_not_fit_are_refused) {
 TEST(own_kernels_are_measured_next_to_ours) {
     static const char gelu[] = "#include <math.h>\n"
                                "#include <stdint.h>\n"
-                               "typedef struct { int64_t n; const float *x; float *y; int64_t thread; "
-                               "int64_t n_threads; } gelu_forward_args;\n"
+                               "typedef struct { int64_t n; const float *x; float *y; int64_t thread; int64_t "
+                               "n_threads; } gelu_forward_args;\n"
                                "const char gelu_forward_signature[] = \"1 n x y thread n_threads\";\n"
                                "void gelu_forward(const gelu_forward_args *a) {\n"
                                "    for (int64_t i = 0; i < a->n; i++) {\n"
@@ -186,9 +186,9 @@ TEST(the_crossover_is_the_last_change_of_order) {
 
 // The shape's own B and T are those of the row, whatever -b says otherwise.
 TEST(a_shape_says_batch_and_length) {
-    json_auto_t *rows = rows_of("--op flash_attention --shape 1x24x2x16 --pass-type forward -r 1 -w 0 --no-peaks -q "
-                                "--no-phases --backend cpu",
-                                0, 1);
+    json_auto_t *rows = rows_of(
+        "--op flash_attention --shape 1x24x2x16 --pass-type forward -r 1 -w 0 --no-peaks -q --no-phases --backend cpu",
+        0, 1);
     const json_t *row = json_array_get(rows, 0);
     assert_string_equal(text(row, "status"), "ok");
     assert_true(number(row, "n_batch") == 1 && number(row, "n_seq") == 24);
@@ -241,14 +241,12 @@ TEST(every_kind_can_be_measured_by_itself) {
 // Every command of docs/course/measuring.md, in smaller sizes: without a launcher, exchanges say what they need.
 TEST(the_commands_of_the_lesson_run) {
     static const char smaller[] =
-        "sed -e ':a' -e '/\\\\$/N; s/\\\\\\n *//; ta' docs/course/measuring.md | sed -n "
-        "-e 's/^    mpirun -n 2 stepmark run/    stepmark run -q/; s/ *#.*//; s/-m [a-z]*/-m tiny/; s/-b [0-9]*/-b 2/' "
-        "-e 's/--seq-len [^ ]*/--seq-len 32/; s/--shape [^ ]*/--shape 64x32x128/; s/--head-dim [^ ]*/--head-dim 16/' "
-        "-e 's/--vocab 10000/--vocab 256/; s/-w 5 -r 10//' "
-        "-e 's/--preset cs336-2 /&-m tiny --vocab 256 --context 64 --d-model 32 --n-layer 2 --n-head 2 --d-ff 64 -b 2 "
-        "--mode fused --precision fp32 --head-dim 16 --seq-len 32 /' "
-        "-e 's/^    stepmark run .*/& -m tiny --backend cpu --no-peaks -q -w 1 -r 2/; s/^    stepmark //p' "
-        ">$T/commands";
+        "sed -e ':a' -e '/\\\\$/N; s/\\\\\\n *//; ta' docs/course/measuring.md | sed -n -e 's/^    mpirun -n 2 "
+        "stepmark run/    stepmark run -q/; s/ *#.*//; s/-m [a-z]*/-m tiny/; s/-b [0-9]*/-b 2/' -e 's/--seq-len [^ "
+        "]*/--seq-len 32/; s/--shape [^ ]*/--shape 64x32x128/; s/--head-dim [^ ]*/--head-dim 16/' -e 's/--vocab "
+        "10000/--vocab 256/; s/-w 5 -r 10//' -e 's/--preset cs336-2 /&-m tiny --vocab 256 --context 64 --d-model 32 "
+        "--n-layer 2 --n-head 2 --d-ff 64 -b 2 --mode fused --precision fp32 --head-dim 16 --seq-len 32 /' -e 's/^    "
+        "stepmark run .*/& -m tiny --backend cpu --no-peaks -q -w 1 -r 2/; s/^    stepmark //p' >$T/commands";
     int n_run = 0;
     shell(smaller);
     SM_FREED char *lines = temp_text("commands");

@@ -109,8 +109,7 @@ TEST(pages_are_written) {
          0, "1", NULL},
         {"page --train-steps 0 --backend none --vocab 50 | grep -o 'random, seed 42'", 0, "random", NULL},
         {"page --train-steps 0 --backend none --run $T/run --text 'static int x; // and so on'  --seq-len 8 | grep -o "
-         "-- '--weights [^ "
-         "]*/run/model'",
+         "-- '--weights [^ ]*/run/model'",
          0, "--weights", NULL},
         {"page --train-steps 0 --backend none --weights $T/run/model | tail -1", 0, "</html>", NULL},
     };

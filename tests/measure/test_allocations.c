@@ -46,8 +46,7 @@ enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]), QUICK_TRIES = 12 };
 static const char rows[] =
     "{\"schema_version\": 1, \"status\": \"ok\", \"test_time\": \"2026-01-02T03:04:05Z\", \"model_type\": \"tiny\", "
     "\"device\": \"cpu\", \"mode\": \"naive\", \"precision\": \"fp32\", \"pass_type\": \"step\", \"test\": \"step "
-    "b1s8\", "
-    "\"n_batch\": 1, \"n_seq\": 8, \"samples_ns\": [5, 6, 7, 8, 9, 10, 11], \"open_ns\": 7, \"build_ns\": 9, "
+    "b1s8\", \"n_batch\": 1, \"n_seq\": 8, \"samples_ns\": [5, 6, 7, 8, 9, 10, 11], \"open_ns\": 7, \"build_ns\": 9, "
     "\"first_step_ns\": 9, \"peak_rss_bytes\": 9000, \"flops\": 1e4, \"bytes\": 1e3, \"peak_flops\": 1e9, "
     "\"peak_bandwidth\": 1e8, \"context\": {\"host\": \"here\", \"cpu\": {\"name\": \"a processor\"}}}\n"
     "{\"schema_version\": 1, \"status\": \"ok\", \"model_type\": \"tiny\", \"device\": \"cpu\", \"mode\": \"fused\", "
@@ -89,11 +88,10 @@ static result run(const command *c, long fault_at) {
     }
     const char *built = SM_TEST_BINARY;
     SM_FREED char *here = getcwd(NULL, 0);
-    snprintf(
-        line, sizeof(line),
-        "cd %s && exec timeout 60 env -u OPENBLAS_CORETYPE FAULT_AT=%ld FAULT_COUNT=count LD_PRELOAD=%s/%s %s/%s %s "
-        ">out 2>err </dev/null",
-        temp_folder, fault_at, here, shim, here, built, c->arguments);
+    snprintf(line, sizeof(line),
+             "cd %s && exec timeout 60 env -u OPENBLAS_CORETYPE FAULT_AT=%ld FAULT_COUNT=count LD_PRELOAD=%s/%s %s/%s "
+             "%s >out 2>err </dev/null",
+             temp_folder, fault_at, here, shim, here, built, c->arguments);
     int status = system(line);
     r.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     r.out = read_named("out", &size_bytes);

@@ -352,12 +352,10 @@ TEST(exit_codes) {
          "-w 0 -r 2 -t 1' --backend cpu",
          2, NULL, "does not go with the other flags"},
         {"compare --interleaved --pairs 2 -o json 'run -m tiny -b 1 --seq-len 8 -w 0 -r 2 -t 1 --backend cpu' 'run -m "
-         "tiny "
-         "-b 1 --seq-len 8 -w 0 -r 2 -t 1 --backend cpu'",
+         "tiny -b 1 --seq-len 8 -w 0 -r 2 -t 1 --backend cpu'",
          0, "\"basis\": \"pairs\"", NULL},
         {"compare --interleaved --pairs 1 'run -m tiny -b 1 --seq-len 8 -w 0 -t 1 --backend cpu' 'run -m tiny -b 1 "
-         "--seq-len "
-         "8 -w 0 -t 1 --backend cpu'", // it chooses the samples
+         "--seq-len 8 -w 0 -t 1 --backend cpu'", // it chooses the samples
          0, "too few runs", NULL},
     };
     write_runs("a.jsonl", 1);

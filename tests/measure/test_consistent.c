@@ -15,7 +15,7 @@ static json_t *rows; // honest ones of each kind
 static int measure_all(void **state) {
     static const char *const commands[] = {
         "run " STEPS "--pass-type step,separate,backward,forward -r 100 -w 2 --loss-scale dynamic --documents 5-20 "
-        "--padding max --timeout 300",
+                     "--padding max --timeout 300",
         "run " STEPS "--mode naive -r 1 -w 0 --no-peaks --no-phases",
         "run " STEPS "-r 1000000 --timeout 3 --no-peaks",
         "run " STEPS "--precision bf16 -r 7 --accum 2",
@@ -45,11 +45,9 @@ static int remove_all(void **state) {
 static bool is_free(const char *name) {
     static const char names[] =
         " schema_version seed n_head n_kv_head n_ctx open_ns build_ns tune_ns first_step_ns n_attribution n_skipped "
-        "harness_ns own_call_ns "
-        "attended_pairs bytes peak_bandwidth energy_j loop.n_steps loop.headline_hidden_ns loop.comm_bytes "
-        "loop.busy_ns loop.n_ready "
-        "sensors.minor_faults sensors.major_faults sensors.swap_in_bytes sensors.swap_out_bytes "
-        "sensors.voluntary_switches sensors.involuntary_switches sensors.frequency_before_mhz "
+        "harness_ns own_call_ns attended_pairs bytes peak_bandwidth energy_j loop.n_steps loop.headline_hidden_ns "
+        "loop.comm_bytes loop.busy_ns loop.n_ready sensors.minor_faults sensors.major_faults sensors.swap_in_bytes "
+        "sensors.swap_out_bytes sensors.voluntary_switches sensors.involuntary_switches sensors.frequency_before_mhz "
         "sensors.frequency_after_mhz sensors.temperature_before_c sensors.temperature_after_c sensors.throttle_count "
         "sensors.quota_throttled_ns own_call_ns sensors.gpu_frequency_mhz sensors.gpu_temperature_c estimated_bytes "
         "estimated_rss_bytes process_ns process_peak_rss_bytes memory_limit_bytes checks_ns gradient_tolerance "

@@ -18,17 +18,16 @@ static json_t *make_row(const char *mode, double ms, double noise_percent, doubl
         const double part = i < 3 ? -noise_percent : i < 6 ? -1 : i < 9 ? 1 : noise_percent;
         json_array_append_new(samples, json_real(1e6 * ms * (1 + part / 100)));
     }
-    json_t *row = json_pack(
-        "{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, "
-        "s:o, "
-        "s:{s:{s:i}}, s:{s:f, s:i}}",
-        "schema_version", 1, "status", "ok", "loss_check", "reference", "device", "cpu", "backend_used", "cpu",
-        "cpu_info", "A processor", "model_type", "tiny", "pass_type", "step", "precision", "fp32", "mode", mode, "test",
-        "step b1s16", "noise_verdict", noise_percent > 5 ? "noisy" : "steady", "n_batch", 1, "n_seq", 16, "n_accum", 1,
-        "n_threads", 2, "median_ns", 1e6 * ms, "mad_ns", 5e3 * ms * (1 + noise_percent), "ci95_lo_ns",
-        1e6 * ms * (1 - noise_percent / 100), "ci95_hi_ns", 1e6 * ms * (1 + noise_percent / 100), "median_ts",
-        16e3 / ms, "samples_ns", samples, "context", "cpu", "threads", 2, "sensors", "steal_share", 0.0,
-        "involuntary_switches", 0);
+    json_t *row =
+        json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:f, "
+                  "s:f, s:f, s:o, s:{s:{s:i}}, s:{s:f, s:i}}",
+                  "schema_version", 1, "status", "ok", "loss_check", "reference", "device", "cpu", "backend_used",
+                  "cpu", "cpu_info", "A processor", "model_type", "tiny", "pass_type", "step", "precision", "fp32",
+                  "mode", mode, "test", "step b1s16", "noise_verdict", noise_percent > 5 ? "noisy" : "steady",
+                  "n_batch", 1, "n_seq", 16, "n_accum", 1, "n_threads", 2, "median_ns", 1e6 * ms, "mad_ns",
+                  5e3 * ms * (1 + noise_percent), "ci95_lo_ns", 1e6 * ms * (1 - noise_percent / 100), "ci95_hi_ns",
+                  1e6 * ms * (1 + noise_percent / 100), "median_ts", 16e3 / ms, "samples_ns", samples, "context", "cpu",
+                  "threads", 2, "sensors", "steal_share", 0.0, "involuntary_switches", 0);
     assert_non_null(row);
     json_object_set_new(json_object_get(row, "sensors"), "other_cpus", sm_json_real(other_cpus));
     json_object_set_new(row, "noise_percent", json_real(noise_percent));

@@ -284,10 +284,9 @@ TEST(own_rows_validate) {
 // Measured, skipped and failed rows of the program itself.
 TEST(rows_of_the_program_validate) {
     const char *path = temp_path("run.jsonl");
-    int status =
-        system(textf("%s run -m tiny -b 1 --seq-len 8 -w 0 -r 2 -t 1 --backend cpu,reference --precision fp32,fp16 "
-                     "--pass-type step,separate --no-peaks -o jsonl >%s 2>/dev/null",
-                     SM_TEST_BINARY, path));
+    int status = system(textf("%s run -m tiny -b 1 --seq-len 8 -w 0 -r 2 -t 1 --backend cpu,reference --precision "
+                              "fp32,fp16 --pass-type step,separate --no-peaks -o jsonl >%s 2>/dev/null",
+                              SM_TEST_BINARY, path));
     assert_true(status >= 0);
     empty_rows();
     expect_ok("read", sm_rows_read(path, &rows));

@@ -220,9 +220,8 @@ TEST(ladders) {
         "\"ns\": 4e6, \"ns_ci95_lo\": 3.9e6, \"ns_ci95_hi\": 4.1e6, \"ceiling_ns\": 1e6, \"ceiling_share\": 0.25, "
         "\"times_before\": null, \"flops_per_s\": 1e9}\n"
         "{\"ladder\": \"matmul\", \"shape\": \"N=8\", \"device\": \"cpu\", \"name\": \"<Chip>\", \"rung\": "
-        "\"shipped\", "
-        "\"ns\": 2e6, \"ns_ci95_lo\": 2e6, \"ns_ci95_hi\": 2e6, \"ceiling_ns\": 1e6, \"ceiling_share\": 0.5, "
-        "\"times_before\": 2, \"flops_per_s\": 2e9}\n";
+        "\"shipped\", \"ns\": 2e6, \"ns_ci95_lo\": 2e6, \"ns_ci95_hi\": 2e6, \"ceiling_ns\": 1e6, \"ceiling_share\": "
+        "0.5, \"times_before\": 2, \"flops_per_s\": 2e9}\n";
     make_rows(0);
     assert_int_equal(sm_rows_parse("rungs", text_of_rungs, sizeof(text_of_rungs) - 1, &rows), SM_ERR_FORMAT);
     make_rows(4);

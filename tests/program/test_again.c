@@ -77,8 +77,8 @@ static const char *plainest_isa(void) { return textf("%.*s", (int)strcspn(sm_bui
 TEST(test_rows_come_back) {
     make_sources();
     expect_reproducible("run -m tiny --backend reference -b 1,2 --seq-len 8 --mode naive,fused", 4);
-    expect_reproducible("run -m tiny --backend reference -b 1 --seq-len 8 --accum 3 --seed 0 --dropout 0.1 "
-                        "--pass-type forward,backward,separate --without flash_attention",
+    expect_reproducible("run -m tiny --backend reference -b 1 --seq-len 8 --accum 3 --seed 0 --dropout 0.1 --pass-type "
+                        "forward,backward,separate --without flash_attention",
                         3);
     expect_reproducible(
         textf("run -m tiny --backend cpu -b 2 --precision fp32,bf16,fp16 -t 1 --isa %s", plainest_isa()), 3);
@@ -102,8 +102,8 @@ TEST(test_opencl_row_comes_back) {
 // Also those that the sweep did not start.
 TEST(test_sweep_rows_come_back) {
     remove(temp_path("r.json"));
-    expect("run -m tiny --backend reference -b 1,10000 --seq-len 16 -w 0 -r 1 --no-peaks --mode naive,fused "
-           "--without flash_attention --max-memory 0.5 --timeout 100 --no-phases --output-file r.json",
+    expect("run -m tiny --backend reference -b 1,10000 --seq-len 16 -w 0 -r 1 --no-peaks --mode naive,fused --without "
+           "flash_attention --max-memory 0.5 --timeout 100 --no-phases --output-file r.json",
            0, "");
     for (int i = 1; i <= 4; i++) {
         repeat_row("sweep", i);
@@ -173,8 +173,8 @@ TEST(test_loops_come_back) {
 
 TEST(test_swept_loops_come_back) {
     remove(temp_path("r.json"));
-    expect("run -m tiny --backend reference -b 1,10000 --seq-len 16 -w 0 -r 1 --no-peaks --loader inline "
-           "--max-memory 0.5 --output-file r.json",
+    expect("run -m tiny --backend reference -b 1,10000 --seq-len 16 -w 0 -r 1 --no-peaks --loader inline --max-memory "
+           "0.5 --output-file r.json",
            0, "");
     repeat_row("sweep of loops", 1);
     repeat_row("sweep of loops", 2);
@@ -186,10 +186,9 @@ TEST(test_swept_loops_come_back) {
 
 TEST(test_changes_are_told) {
     make_sources();
-    assert_int_equal(
-        run("run --weights model --data \"it's text\" --backend reference -b 1 --seq-len 16 -w 0 -r 1 --no-peaks "
-            "-o json"),
-        0);
+    assert_int_equal(run("run --weights model --data \"it's text\" --backend reference -b 1 --seq-len 16 -w 0 -r 1 "
+                         "--no-peaks -o json"),
+                     0);
     json_auto_t *rows = parse_json(out);
     const json_t *row = json_array_get(rows, 0);
     write_row(row, "sweep_note", json_null(), "good.json");
@@ -261,9 +260,8 @@ TEST(test_rows_hold_no_other_flags) {
     static const char *const of_loop[] = {"--log=victim.json", "--trace=victim.json", "--baseline=victim.json"};
     json_t *row =
         first_row("run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases -o json");
-    json_auto_t *loop =
-        first_row("loop -m tiny --backend reference -b 1 --seq-len 8 --loader inline -w 0 -r 1 --no-peaks "
-                  "--no-phases -o json");
+    json_auto_t *loop = first_row(
+        "loop -m tiny --backend reference -b 1 --seq-len 8 --loader inline -w 0 -r 1 --no-peaks --no-phases -o json");
     temp_write(temp_path("victim.json"), "precious", 8);
     for (size_t i = 0; i < sizeof(of_run) / sizeof(of_run[0]); i++) {
         write_with(row, of_run[i], "stranger.json");
@@ -283,9 +281,8 @@ TEST(test_rows_hold_no_other_flags) {
 // The digest of a file that a row names is not told, whether the row has another or none.
 TEST(test_no_digest_of_other_files) {
     temp_write(temp_path("secret"), "a text that is long enough for a batch of bytes", 47);
-    json_auto_t *row =
-        first_row("run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases --data "
-                  "secret --data-format bytes -o json");
+    json_auto_t *row = first_row("run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases "
+                                 "--data secret --data-format bytes -o json");
     const char *digest = textf("%s", json_string_value(json_object_get(row, "data_digest")));
     assert_true(strncmp(digest, "fnv1a64:", 8) == 0);
     write_row(row, "data_digest", json_string("fnv1a64:0"), "stranger.json");

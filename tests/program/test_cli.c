@@ -66,11 +66,9 @@ TEST(data_are_told_apart_everywhere) {
         "tokenize --vocab-size 300 --output $T/never",
     };
     enum { N_IDS = 9 }; // readers of ids, too
-    shell(
-        "mkdir -p $T/shards $T/mixed && printf '\\037\\213\\010\\000words' >$T/packed && printf "
-        "'\\377\\376a\\000b\\000' "
-        ">$T/wide.txt && seq 1 500 >$T/text.txt && cp $T/text.txt $T/packed $T/mixed && cp $T/text.txt $T/shards/1 && "
-        "printf '{\"text\": \"more\"}\\n' >$T/shards/2");
+    shell("mkdir -p $T/shards $T/mixed && printf '\\037\\213\\010\\000words' >$T/packed && printf "
+          "'\\377\\376a\\000b\\000' >$T/wide.txt && seq 1 500 >$T/text.txt && cp $T/text.txt $T/packed $T/mixed && cp "
+          "$T/text.txt $T/shards/1 && printf '{\"text\": \"more\"}\\n' >$T/shards/2");
     expect_exit("tokenize --vocab-size 257 --output $T/bytes $T/text.txt", 0);
     for (size_t i = 0; i < sizeof readers / sizeof readers[0]; i++) {
         static const struct {
@@ -83,9 +81,8 @@ TEST(data_are_told_apart_everywhere) {
             expect_run(textf("%s $T/%s", readers[i], cases[k].data), 1, NULL, cases[k].message);
         }
     }
-    shell(
-        "mkdir -p $T/ids && for i in 1 2 3; do cp $T/large_ids.bin $T/ids/web_train_$i.bin; done; cp $T/large_ids.bin "
-        "$T/ids/web_val_1.bin");
+    shell("mkdir -p $T/ids && for i in 1 2 3; do cp $T/large_ids.bin $T/ids/web_train_$i.bin; done; cp "
+          "$T/large_ids.bin $T/ids/web_val_1.bin");
     for (size_t i = 0; i < N_IDS; i++) {
         static const char *const given[] = {"$T/ids", "\"$T/ids/*.bin\""};
         const bool is_text = strstr(readers[i], "--tokenizer") != NULL;
@@ -176,9 +173,9 @@ static double number_of(const json_t *row, const char *field) {
 TEST(documents_fill_rows) {
     static const char *const paddings[] = {"max", "batch", "bucket", "packed"};
     for (size_t i = 0; i < sizeof(paddings) / sizeof(paddings[0]); i++) {
-        json_auto_t *row = run_row(textf("run -m tiny --backend cpu -t 1 -b 2 --seq-len 16 --documents 2-16 --padding "
-                                         "%s -w 1 -r 1 --no-peaks",
-                                         paddings[i]));
+        json_auto_t *row = run_row(
+            textf("run -m tiny --backend cpu -t 1 -b 2 --seq-len 16 --documents 2-16 --padding %s -w 1 -r 1 --no-peaks",
+                  paddings[i]));
         const double real = number_of(row, "real_tokens");
         assert_string_equal(json_string_value(json_object_get(row, "padding")), paddings[i]);
         assert_true(real >= 2 && fabs(real + number_of(row, "padded_tokens") - 32) < 1e-9);
@@ -228,9 +225,8 @@ TEST(attention_is_chosen) {
 // The scale grows after every good step, until steps are skipped.
 TEST(run_tells_of_skipped_steps) {
     // By this seed a gradient that overflows is among those that are computed again.
-    json_auto_t *row =
-        run_row("run -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 0 -r 20 --precision fp16 --loss-scale-interval 1 "
-                "--no-peaks --check-seed 51082654");
+    json_auto_t *row = run_row("run -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 0 -r 20 --precision fp16 "
+                               "--loss-scale-interval 1 --no-peaks --check-seed 51082654");
     assert_string_equal(json_string_value(json_object_get(row, "loss_scale")), "dynamic");
     assert_true(json_is_true(json_object_get(row, "emulated")));
     assert_true(json_integer_value(json_object_get(row, "n_skipped")) > 0);
@@ -757,8 +753,8 @@ TEST(ctrl_c_keeps_ablations_and_pairs) {
 
 // A program that does not listen is ended.
 TEST(ctrl_c_ends_a_deaf_comparison) {
-    shell("printf '#!/bin/sh\ntrap \"\" TERM INT\necho started >>$T/deaf.log\nwhile :; do sleep 0.2; done\n' "
-          ">$T/deaf && chmod +x $T/deaf");
+    shell("printf '#!/bin/sh\ntrap \"\" TERM INT\necho started >>$T/deaf.log\nwhile :; do sleep 0.2; done\n' >$T/deaf "
+          "&& chmod +x $T/deaf");
     char *line = textf("%s/deaf run", temp_folder);
     char *compare[] = {SM_TEST_BINARY, "compare", "--interleaved", line, line, NULL};
     pid_t child = fork();
@@ -792,18 +788,15 @@ TEST(ctrl_c_ends_a_training_in_order) {
 
 static int set_up(void **state) {
     assert_int_equal(temp_folder_make(state), 0);
-    return system(SM_TEST_BINARY
-                  " train --init -m tiny --seed 7 --save $T/model >/dev/null &&"
-                  "printf 'too short' >$T/short.txt &&"
-                  "head -c 2001 /dev/zero >$T/odd.bin && ln -s missing/folder $T/nowhere &&"
-                  "head -c 4000 /dev/zero | tr '\\0' '\\377' >$T/large_ids.bin &&"
-                  "mkdir $T/bad_config $T/truncated $T/lying &&"
-                  "cp $T/model/config.json $T/truncated && head -c 5000 $T/model/model.safetensors "
-                  ">$T/truncated/model.safetensors &&"
-                  "cp $T/model/config.json $T/lying && printf '\\377\\377\\377\\377\\377\\377\\377\\177{}' "
-                  ">$T/lying/model.safetensors &&"
-                  "cp $T/model/model.safetensors $T/bad_config &&"
-                  "sed 's/\"n_layer\": 2/\"n_layer\": \"two\"/' $T/model/config.json >$T/bad_config/config.json");
+    return system(
+        SM_TEST_BINARY
+        " train --init -m tiny --seed 7 --save $T/model >/dev/null &&printf 'too short' >$T/short.txt &&head -c 2001 "
+        "/dev/zero >$T/odd.bin && ln -s missing/folder $T/nowhere &&head -c 4000 /dev/zero | tr '\\0' '\\377' "
+        ">$T/large_ids.bin &&mkdir $T/bad_config $T/truncated $T/lying &&cp $T/model/config.json $T/truncated && head "
+        "-c 5000 $T/model/model.safetensors >$T/truncated/model.safetensors &&cp $T/model/config.json $T/lying && "
+        "printf '\\377\\377\\377\\377\\377\\377\\377\\177{}' >$T/lying/model.safetensors &&cp "
+        "$T/model/model.safetensors $T/bad_config &&sed 's/\"n_layer\": 2/\"n_layer\": \"two\"/' $T/model/config.json "
+        ">$T/bad_config/config.json");
 }
 
 int main(void) { return cmocka_run_group_tests(tests, set_up, temp_folder_remove); }

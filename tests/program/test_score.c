@@ -459,8 +459,7 @@ TEST(losses_of_other_weights) {
     json_array_set_new(json_object_get(row, "losses"), 2, json_real(6.7051));
     row = through_block(row);
     assert_lacks(row, NULL,
-                 "its losses are those of other weights or another step: step 3 has 6.705100, and the work "
-                 "6.704492");
+                 "its losses are those of other weights or another step: step 3 has 6.705100, and the work 6.704492");
     json_auto_t *other = make_row("bf16");
     json_array_set_new(json_object_get(other, "losses"), 0, json_real(11.0084));
     sm_json_set_new(other, "loss", json_real(11.0084));
@@ -732,17 +731,17 @@ TEST(what_readers_of_benchmarks_take) {
     temp_put_text("row.jsonl", line);
     expect_exit("report $T/row.jsonl -o gbench", 0);
     json_auto_t *read = parse_json(out);
-    assert_int_equal(
-        json_unpack(read,
-                    "{s:{s:s, s:s, s:s, s:I, s:I, s:b, s:o, s:o, s:s, s:s, s:I !}, s:[{s:s, s:I, s:I, s:s, "
-                    "s:s, s:I, s:I, s:I, s:I, s:F, s:F, s:s, s:F !} !] !}",
-                    "context", "date", &text, "host_name", &text, "executable", &text, "num_cpus", &n, "mhz_per_cpu",
-                    &n, "cpu_scaling_enabled", &is_scaling, "caches", &list, "load_avg", &list, "library_version",
-                    &text, "library_build_type", &text, "json_schema_version", &n, "benchmarks", "name", &name,
-                    "family_index", &n, "per_family_instance_index", &n, "run_name", &run_name, "run_type", &run_type,
-                    "repetitions", &n, "repetition_index", &n, "threads", &n, "iterations", &n, "real_time", &real_time,
-                    "cpu_time", &cpu_time, "time_unit", &unit, "items_per_second", &rate),
-        0);
+    assert_int_equal(json_unpack(read,
+                                 "{s:{s:s, s:s, s:s, s:I, s:I, s:b, s:o, s:o, s:s, s:s, s:I !}, s:[{s:s, s:I, s:I, "
+                                 "s:s, s:s, s:I, s:I, s:I, s:I, s:F, s:F, s:s, s:F !} !] !}",
+                                 "context", "date", &text, "host_name", &text, "executable", &text, "num_cpus", &n,
+                                 "mhz_per_cpu", &n, "cpu_scaling_enabled", &is_scaling, "caches", &list, "load_avg",
+                                 &list, "library_version", &text, "library_build_type", &text, "json_schema_version",
+                                 &n, "benchmarks", "name", &name, "family_index", &n, "per_family_instance_index", &n,
+                                 "run_name", &run_name, "run_type", &run_type, "repetitions", &n, "repetition_index",
+                                 &n, "threads", &n, "iterations", &n, "real_time", &real_time, "cpu_time", &cpu_time,
+                                 "time_unit", &unit, "items_per_second", &rate),
+                     0);
     assert_string_equal(name, run_name);
     assert_string_equal(run_type, "iteration");
     assert_true(real_time == sm_json_number(row, "median_ns") && rate == sm_json_number(row, "median_ts"));

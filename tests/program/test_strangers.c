@@ -109,10 +109,10 @@ TEST(garbage_of_a_worker_is_told) {
     setenv("ASAN_OPTIONS", "verify_asan_link_order=0:detect_leaks=0", 1);
     for (size_t i = 0; i < sizeof(written) / sizeof(written[0]); i++) {
         setenv("WRITTEN", written[i][0], 1);
-        shell("printf '#include <pthread.h>\n#include <stdio.h>\nstatic void garble(void) "
-              "{for (int fd = 3; fd < 30; fd++) dprintf(fd, \"%%s\\\\n\", \"%s\");}\n"
-              "__attribute__((constructor)) static void go(void) {pthread_atfork(NULL, NULL, garble);}\n' "
-              "\"$WRITTEN\" >$T/garbage.c && cc -shared -fPIC -pthread -o $T/garbage.so $T/garbage.c");
+        shell("printf '#include <pthread.h>\n#include <stdio.h>\nstatic void garble(void) {for (int fd = 3; fd < 30; "
+              "fd++) dprintf(fd, \"%%s\\\\n\", \"%s\");}\n"
+              "__attribute__((constructor)) static void go(void) {pthread_atfork(NULL, NULL, garble);}\n' \"$WRITTEN\" "
+              ">$T/garbage.c && cc -shared -fPIC -pthread -o $T/garbage.so $T/garbage.c");
         setenv("LD_PRELOAD", library, 1);
         const int code = run("run -m tiny --mode naive --backend cpu -t 1 -b 1 --seq-len 8 --no-peaks");
         unsetenv("LD_PRELOAD");
@@ -145,8 +145,8 @@ TEST(printed_commands_pass_paths_on) {
             continue;
         }
         shell("echo 'stepmark() { printf \"%s\\n\" \"${2%#*}\" end; }' >$T/script && tail -n 1 $T/out >>$T/script && "
-              "cd $T/d && bash $T/script >$T/words && case $NAME in -*) NAME=./$NAME;; esac && "
-              "printf '%s\\n' \"$NAME\" end | cmp - $T/words");
+              "cd $T/d && bash $T/script >$T/words && case $NAME in -*) NAME=./$NAME;; esac && printf '%s\\n' "
+              "\"$NAME\" end | cmp - $T/words");
     }
     shell("test ! -e $RAN && cp -r $T/run \"$T/a b\"");
     expect_exit("train " WORK "--run \"$T/a b\"", 2);
@@ -192,9 +192,9 @@ TEST(reading_a_run_ends) {
 // A run that resumes appends to its log; a stranger's must not be a link.
 TEST(a_log_is_no_link) {
     shell("rm -rf $T/r && " SM_TEST_BINARY " train " WORK
-          "--steps 400000 --save-every 20 --run $T/r -q >$T/out 2>$T/err & "
-          "p=$!; while ! ls $T/r/checkpoints/* >/dev/null 2>&1; do sleep 0.1; done; kill -INT $p; wait $p; "
-          "mv $T/r/log.jsonl $T/victim && cp $T/victim $T/before && ln -s $T/victim $T/r/log.jsonl");
+          "--steps 400000 --save-every 20 --run $T/r -q >$T/out 2>$T/err & p=$!; while ! ls $T/r/checkpoints/* "
+          ">/dev/null 2>&1; do sleep 0.1; done; kill -INT $p; wait $p; mv $T/r/log.jsonl $T/victim && cp $T/victim "
+          "$T/before && ln -s $T/victim $T/r/log.jsonl");
     expect_exit("train --run $T/r --resume auto", 1);
     expect_text("train", err, "/r/log.jsonl: cannot be written: a link");
     shell("cmp $T/victim $T/before");
@@ -222,13 +222,12 @@ static int set_up(void **state) {
     setenv("RAN", temp_path("ran"), 1);
     setenv("EVIL", temp_path("evil.so"), 1);
     setenv("KERNEL", textf("gelu_forward=%s/evil.so", temp_folder), 1);
-    return system(
-        "printf '#include <stdio.h>\\n#include <stdlib.h>\\n__attribute__((constructor)) static void go(void) {"
-        "FILE *f = fopen(getenv(\"RAN\"), \"w\"); if (f != NULL) fclose(f);}' >$T/evil.c && "
-        "cc -shared -fPIC -o $EVIL $T/evil.c && exec 2>$T/err && " SM_TEST_BINARY " run " WORK
-        "-w 0 -r 1 --no-peaks --no-phases -o jsonl >$T/row.jsonl && " SM_TEST_BINARY " loop " WORK
-        "-w 0 -r 1 --no-peaks --no-phases -o jsonl >$T/loop.jsonl && " SM_TEST_BINARY " train " WORK
-        "--steps 2 --run $T/run >$T/out && cp $T/run/run.json $T");
+    return system("printf '#include <stdio.h>\\n#include <stdlib.h>\\n__attribute__((constructor)) static void "
+                  "go(void) {FILE *f = fopen(getenv(\"RAN\"), \"w\"); if (f != NULL) fclose(f);}' >$T/evil.c && cc "
+                  "-shared -fPIC -o $EVIL $T/evil.c && exec 2>$T/err && " SM_TEST_BINARY " run " WORK
+                  "-w 0 -r 1 --no-peaks --no-phases -o jsonl >$T/row.jsonl && " SM_TEST_BINARY " loop " WORK
+                  "-w 0 -r 1 --no-peaks --no-phases -o jsonl >$T/loop.jsonl && " SM_TEST_BINARY " train " WORK
+                  "--steps 2 --run $T/run >$T/out && cp $T/run/run.json $T");
 }
 
 int main(void) { return cmocka_run_group_tests(tests, set_up, temp_folder_remove); }

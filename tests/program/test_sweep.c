@@ -283,10 +283,9 @@ TEST(recomputation_lets_a_larger_batch_in) {
     if (!repeats_paths()) {
         skip();
     }
-    expect_run(
-        "run -m tiny --n-layer 6 --backend cpu -t 1 -w 0 -r 1 --seq-len 64 --recompute none,light,block --max-memory "
-        "0.012 --find-batch --no-peaks --output-file $T/recomputed",
-        0, NULL, "the largest batch is");
+    expect_run("run -m tiny --n-layer 6 --backend cpu -t 1 -w 0 -r 1 --seq-len 64 --recompute none,light,block "
+               "--max-memory 0.012 --find-batch --no-peaks --output-file $T/recomputed",
+               0, NULL, "the largest batch is");
     json_auto_t *rows = read_rows("recomputed");
     const json_t *none = row_with(rows, "recompute=none");
     const json_t *block = row_with(rows, "recompute=block");
@@ -380,11 +379,10 @@ TEST(a_course_has_a_page_and_its_tables) {
                                          "Modes and precision",          "Memory by context",
                                          "The optimizer's share",        "Recomputation",
                                          "Attention by itself"};
-    expect_exit(
-        "run --preset cs336-2 -m tiny --vocab 256 --context 64 --seq-len 32 -b 2 -r 2 --backend cpu --no-peaks -q "
-        "--head-dim 16 --mode fused --precision fp32 --optimizer adamw --d-model 32 "
-        "--n-layer 2 --n-head 2 --d-ff 64 --output-file $T/course.jsonl",
-        0);
+    expect_exit("run --preset cs336-2 -m tiny --vocab 256 --context 64 --seq-len 32 -b 2 -r 2 --backend cpu --no-peaks "
+                "-q --head-dim 16 --mode fused --precision fp32 --optimizer adamw --d-model 32 --n-layer 2 --n-head 2 "
+                "--d-ff 64 --output-file $T/course.jsonl",
+                0);
     SM_FREED char *page = temp_text("course.html");
     SM_FREED char *tables = temp_text("course.tex");
     assert_non_null(strstr(page, "<html"));

@@ -19,11 +19,9 @@ static const char products[] =
     "#include <math.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"
     "#include <time.h>\n"
     "typedef struct { int64_t N, C, F, w_transposed; const float *x, *W, *b; float *y, *act; int64_t thread, "
-    "n_threads; "
-    "} matmul_forward_args;\n"
+    "n_threads; } matmul_forward_args;\n"
     "typedef struct { int64_t N, F, C, w_transposed; const float *dy, *W, *pre; float *dx; int64_t thread, n_threads; "
-    "} "
-    "matmul_backward_input_args;\n"
+    "} matmul_backward_input_args;\n"
     "const char matmul_forward_signature[] = \"1 N C F w_transposed x W b y act thread n_threads\";\n"
     "const char matmul_backward_input_signature[] = \"1 N F C w_transposed dy W pre dx thread n_threads\";\n"
     "static int64_t n_calls;\n"
@@ -73,26 +71,23 @@ static const cheat cheats[] = {
      "wrong "},
     {"rounds: an input to 17 bits",
      "static void round_all(float *v, int64_t n) { for (int64_t i = 0; i < n; i++) { union { float f; unsigned u; } a "
-     "= "
-     "{v[i]}; a.u = (a.u + 64) & ~127u; v[i] = a.f; } }\n" NO_HOOKS
+     "= {v[i]}; a.u = (a.u + 64) & ~127u; v[i] = a.f; } }\n" NO_HOOKS
      "#define ROWS(n) (n)\n#define BEGIN(x, n, c) round_all((float *)(uintptr_t)(x), (n) * (c))\n",
      "wrong "},
     {"late: computes nothing after a while",
      NO_HOOKS "#define BEGIN(x, n, c)\n#define ROWS(n) (n_calls > 60 ? 0 : (n))\n", "wrong "},
     {"by lot: computes nothing in four of five steps after a while",
-     NO_HOOKS "#define BEGIN(x, n, c)\n"
-              "#define ROWS(n) (n_calls > 80 && (uint64_t)(n_calls / 10) * 0x9E3779B97F4A7C15 >> 40 < 13421772 ? 0 : "
-              "(n))\n",
+     NO_HOOKS
+     "#define BEGIN(x, n, c)\n"
+     "#define ROWS(n) (n_calls > 80 && (uint64_t)(n_calls / 10) * 0x9E3779B97F4A7C15 >> 40 < 13421772 ? 0 : (n))\n",
      "wrong "},
     {"forger: writes a row to every descriptor when it is loaded",
-     "#include <unistd.h>\n__attribute__((constructor)) static void go(void) { "
-     "for (int fd = 3; fd < 30; fd++) dprintf(fd, \"{\\\"row\\\": {}}\\n\"); _exit(0); }\n" NO_HOOKS
-     "#define BEGIN(x, n, c)\n#define ROWS(n) (n)\n",
+     "#include <unistd.h>\n__attribute__((constructor)) static void go(void) { for (int fd = 3; fd < 30; fd++) "
+     "dprintf(fd, \"{\\\"row\\\": {}}\\n\"); _exit(0); }\n" NO_HOOKS "#define BEGIN(x, n, c)\n#define ROWS(n) (n)\n",
      "own code ended its process, with exit code 0"},
     {"threads: starts one of its own",
      "#include <pthread.h>\nstatic void *work(void *x) { for (;;) { } return x; }\nstatic void start(void) { pthread_t "
-     "t; "
-     "if (n_calls == 50) pthread_create(&t, NULL, work, NULL); }\n" NO_HOOKS
+     "t; if (n_calls == 50) pthread_create(&t, NULL, work, NULL); }\n" NO_HOOKS
      "#define BEGIN(x, n, c) start()\n#define ROWS(n) (n)\n",
      "made a system call that a kernel does not need"},
     {"signal: stops the process that started it",
@@ -221,8 +216,7 @@ static const cheat device_cheats[] = {
      "wrong "},
     {"positions: erases its input after 32 rows",
      "#define TERM(v) v\n#define BEGIN if (n >= 32) { for (long c = 0; c < C; c++) ((global float *)x)[c] = 0; for "
-     "(long "
-     "f = 0; f < F; f++) y[f] = 0; return; }\n",
+     "(long f = 0; f < F; f++) y[f] = 0; return; }\n",
      "wrong "},
     {"leaves out a row of eight", "#define TERM(v) v\n#define BEGIN if (n % 8 == 5) return;\n", "wrong "},
     {"remembers: computes only where its output is empty",
@@ -277,8 +271,7 @@ static const char sham[] =
     "    *to = (sm_peaks){.flops = 1, .bandwidth_bytes_per_s = 1}; return SM_OK; }\n"
     "static sm_status open_it(int i, const sm_open_options *o, sm_device **d) {\n"
     "    char path[64]; snprintf(path, 64, \"/proc/%d/mem\", (int)getppid());\n"
-    "    if (is(\"looks\") && (fopen(path, \"r+\") || fopen(path, \"r\") || kill(getppid(), SIGSTOP) == 0)) "
-    "_exit(9);\n"
+    "    if (is(\"looks\") && (fopen(path, \"r+\") || fopen(path, \"r\") || kill(getppid(), SIGSTOP) == 0)) _exit(9);\n"
     "    SM_TRY(base->open(i, o, d)); (*d)->backend = &own; strcpy((*d)->info.own_kernels, \"none\");\n"
     "    (*d)->info.n_warnings = 1 << 30; memset((*d)->info.name, 'x', 99999 % sizeof (*d)->info.name); return SM_OK; "
     "}\n"
@@ -286,9 +279,7 @@ static const char sham[] =
     "    base = sm_backend_find(\"cpu\"); own = *base; own.name = \"sham\"; own.execute = execute; own.synchronize = "
     "synchronize;\n"
     "    own.upload = upload; own.download = download; own.keep_weights = is(\"bare\") ? NULL : keep; own.open = "
-    "open_it; own.measure_peaks "
-    "= "
-    "peaks;\n"
+    "open_it; own.measure_peaks = peaks;\n"
     "    for (int fd = 3; is(\"forger\") && fd < 30; fd++) dprintf(fd, \"{\\\"row\\\": {}}\\n\");\n"
     "    if (is(\"forger\")) _exit(0);\n"
     "    return &own; }\n"
@@ -313,10 +304,9 @@ TEST(no_backend_has_a_speed_that_it_did_not_earn) {
     temp_put_text("sham.c", sham);
     shell("cc -O1 -shared -fPIC -w -Iinclude -o $T/sham.so $T/sham.c");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        const char *command =
-            textf("run -m tiny --n-layer 1 -b 1 --seq-len 8 --mode naive -w 1 -t 1 --no-phases --timeout 120 %s -q -o "
-                  "jsonl --backend sham --backend-library $T/sham.so",
-                  cases[i].flags);
+        const char *command = textf("run -m tiny --n-layer 1 -b 1 --seq-len 8 --mode naive -w 1 -t 1 --no-phases "
+                                    "--timeout 120 %s -q -o jsonl --backend sham --backend-library $T/sham.so",
+                                    cases[i].flags);
         assert_int_equal(setenv("SHAM", cases[i].name, 1), 0);
         const int code = run(command);
         const char *median = strstr(out, "\"median_ns\": ");

@@ -28,9 +28,8 @@ static void show_row(const sm_verify_row *row, void *context) {
 static int check_ops(sm_precision precision, const char *family, int64_t max_elems) {
 #define OTHER_KINDS "^([^abfm]|a[^t]|b[^l]|f[^l]|m[^a])|vocab="
     static const char own[] = OTHER_KINDS "|^matmul|^flash.*(NH=3( |$)|T=100 )|^attention.*(C=15 NH=3 p=|docs=100)";
-    static const char other[] =
-        OTHER_KINDS "|^matmul_forward.*F=65 bias=1 gelu=1$|^matmul_backward[^=]*=17 C=33 F=65( [^w]*)?$"
-                    "|^flash.*C=15 NH=3 [pd]|^attention.*C=15 NH=3 p=";
+    static const char other[] = OTHER_KINDS "|^matmul_forward.*F=65 bias=1 gelu=1$|^matmul_backward[^=]*=17 C=33 F=65( "
+                                            "[^w]*)?$|^flash.*C=15 NH=3 [pd]|^attention.*C=15 NH=3 p=";
     const char *few = precision.dtype == SM_F32 && family == NULL ? own : other;
     tally t = {0};
     SM_OWN(sm_pattern) *pattern = NULL;

@@ -139,10 +139,9 @@ static inline void expect_run(const char *arguments, int code, const char *in_ou
 
 // The runs of `train --run` left the same weights, and logs that differ in times alone.
 static inline void expect_same_runs(const char *one, const char *other) {
-    shell(textf("cd $T && cmp %s/model/model.safetensors %s/model/model.safetensors && "
-                "for run in %s %s; do sed 's/, \"checked_ops\": [0-9]*, \"checks_ms\": [^,}]*//; s/\"[a-z_]*ms\": "
-                "*[^,}]*//g' $run/log.jsonl >$run.timeless; done && "
-                "cmp %s.timeless %s.timeless",
+    shell(textf("cd $T && cmp %s/model/model.safetensors %s/model/model.safetensors && for run in %s %s; do sed 's/, "
+                "\"checked_ops\": [0-9]*, \"checks_ms\": [^,}]*//; s/\"[a-z_]*ms\": *[^,}]*//g' $run/log.jsonl "
+                ">$run.timeless; done && cmp %s.timeless %s.timeless",
                 one, other, one, other, one, other));
 }
 

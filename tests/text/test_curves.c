@@ -10,10 +10,8 @@
 TEST(a_csv_holds_every_step) {
     expect_exit("report $T/a $T/b -o csv --output $T/both.csv", 0);
     shell(
-        "cd $T && test $(wc -l <both.csv) = 7 && "
-        "grep -q '^\"a\",1,64,0.01,5.5,2,0.001,6400,$' both.csv && grep -q '^\"a\",2,128,0.03,5,1,0.002,3200,5.25$' "
-        "both.csv "
-        "&& grep -q '^\"a\",3,192,0.14,4.5,,0.002,6400,' both.csv"); // a skipped step has no norm; pauses count as time
+        "cd $T && test $(wc -l <both.csv) = 7 && grep -q '^\"a\",1,64,0.01,5.5,2,0.001,6400,$' both.csv && grep -q "
+        "'^\"a\",2,128,0.03,5,1,0.002,3200,5.25$' both.csv && grep -q '^\"a\",3,192,0.14,4.5,,0.002,6400,' both.csv"); // a skipped step has no norm; pauses count as time
 }
 
 TEST(a_page_answers_first) {
@@ -67,27 +65,25 @@ TEST(a_page_follows_a_training) {
 // --- setup -------------------------------------------------------------------------------------------
 
 static int write_run(const char *name, const char *lr, const char *last_validation) {
-    return system(
-        textf("mkdir $T/%s && cd $T/%s && cat >run.json <<'END'\n"
-              "{\"configuration\": {\"steps\": 3, \"optimizer\": {\"lr\": %s}}, \"starts\": [{\"time_utc\": "
-              "\"2026-11-22T10:00:00Z\", \"from_step\": 0, \"end\": {\"reason\": \"complete\"}}]}\nEND\n"
-              "cat >log.jsonl <<'END'\n"
-              "{\"step\": 1, \"loss\": 5.5, \"grad_norm\": 2, \"lr\": 0.001, \"ms\": 10, \"tokens\": 64}\n"
-              "{\"step\": 2, \"loss\": 5, \"grad_norm\": 1, \"lr\": 0.002, \"ms\": 20, \"tokens\": 64}\n"
-              "{\"kind\": \"validation\", \"step\": 2, \"loss\": 5.25, \"tokens\": 64, \"ms\": 90}\n"
-              "{\"kind\": \"checkpoint\", \"step\": 2, \"ms\": 10, \"background_ms\": null}\n"
-              "{\"kind\": \"sample\", \"step\": 2, \"text\": \"a <b> text\"}\n"
-              "{\"step\": 3, \"loss\": 4.5, \"grad_norm\": null, \"skipped\": true, \"lr\": 0.002, \"ms\": 10, "
-              "\"tokens\": 64}\n"
-              "{\"kind\": \"validation\", \"step\": 3, \"loss\": %s, \"tokens\": 64, \"ms\": 90}\nEND",
-              name, name, lr, last_validation));
+    return system(textf("mkdir $T/%s && cd $T/%s && cat >run.json <<'END'\n"
+                        "{\"configuration\": {\"steps\": 3, \"optimizer\": {\"lr\": %s}}, \"starts\": [{\"time_utc\": "
+                        "\"2026-11-22T10:00:00Z\", \"from_step\": 0, \"end\": {\"reason\": \"complete\"}}]}\nEND\n"
+                        "cat >log.jsonl <<'END'\n"
+                        "{\"step\": 1, \"loss\": 5.5, \"grad_norm\": 2, \"lr\": 0.001, \"ms\": 10, \"tokens\": 64}\n"
+                        "{\"step\": 2, \"loss\": 5, \"grad_norm\": 1, \"lr\": 0.002, \"ms\": 20, \"tokens\": 64}\n"
+                        "{\"kind\": \"validation\", \"step\": 2, \"loss\": 5.25, \"tokens\": 64, \"ms\": 90}\n"
+                        "{\"kind\": \"checkpoint\", \"step\": 2, \"ms\": 10, \"background_ms\": null}\n"
+                        "{\"kind\": \"sample\", \"step\": 2, \"text\": \"a <b> text\"}\n"
+                        "{\"step\": 3, \"loss\": 4.5, \"grad_norm\": null, \"skipped\": true, \"lr\": 0.002, \"ms\": "
+                        "10, \"tokens\": 64}\n"
+                        "{\"kind\": \"validation\", \"step\": 3, \"loss\": %s, \"tokens\": 64, \"ms\": 90}\nEND",
+                        name, name, lr, last_validation));
 }
 
 static int set_up(void **state) {
     return temp_folder_make(state) == 0 && write_run("a", "0.002", "5.6") == 0 && write_run("b", "0.004", "4.2") == 0
                ? system("cd $T && grep -v kind a/log.jsonl >alone.jsonl && echo '{\"status\": \"ok\"}' >rows.jsonl && "
-                        "mkdir torn "
-                        "&& sed -n '1p;6p' a/log.jsonl >torn/log.jsonl")
+                        "mkdir torn && sed -n '1p;6p' a/log.jsonl >torn/log.jsonl")
                : -1;
 }
 

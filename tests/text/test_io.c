@@ -204,13 +204,12 @@ TEST(files_without_a_header_are_refused) {
 
 // One tensor of every kind that can be read, unaligned, with known values; and one that cannot.
 TEST(floats_of_every_width_are_read) {
-    static const char header[] = "{\"mask\":{\"dtype\":\"BOOL\",\"shape\":[1],\"data_offsets\":[0,1]},"
-                                 "\"half\":{\"dtype\":\"F16\",\"shape\":[2,4],\"data_offsets\":[1,17]},"
-                                 "\"brain\":{\"dtype\":\"BF16\",\"shape\":[4],\"data_offsets\":[17,25]},"
-                                 "\"double\":{\"dtype\":\"F64\",\"shape\":[3],\"data_offsets\":[25,49]},"
-                                 "\"single\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[49,53]},"
-                                 "\"none\":{\"dtype\":\"F32\",\"shape\":[0,7],\"data_offsets\":[53,53]},"
-                                 "\"__metadata__\":{\"format\":\"np\"}}   ";
+    static const char header[] =
+        "{\"mask\":{\"dtype\":\"BOOL\",\"shape\":[1],\"data_offsets\":[0,1]},\"half\":{\"dtype\":\"F16\",\"shape\":[2,"
+        "4],\"data_offsets\":[1,17]},\"brain\":{\"dtype\":\"BF16\",\"shape\":[4],\"data_offsets\":[17,25]},\"double\":{"
+        "\"dtype\":\"F64\",\"shape\":[3],\"data_offsets\":[25,49]},\"single\":{\"dtype\":\"F32\",\"shape\":[],\"data_"
+        "offsets\":[49,53]},\"none\":{\"dtype\":\"F32\",\"shape\":[0,7],\"data_offsets\":[53,53]},\"__metadata__\":{"
+        "\"format\":\"np\"}}   ";
     static const uint16_t half[] = {0x3c00, 0xc000, 0x3555, 0x0001, 0x83ff, 0x7bff, 0xfc00, 0x8000};
     static const uint16_t brain[] = {0x3f80, 0xc040, 0x0001, 0x7f80};
     static const double wide[] = {0.1, -1e300, 3};

@@ -85,8 +85,8 @@ TEST(a_folder_has_the_tokens_that_tokenize_writes) {
     char digest[SM_TOKENIZER_DIGEST_SIZE];
     SM_OWN(sm_tokens) *text = NULL;
     SM_OWN(sm_tokens) *stored = NULL;
-    shell("cd $T && mkdir -p many/b && head -c 90000 text >many/b/1 && tail -c 60000 text >many/a && : >many/c && "
-          "cp val many/d && cd - >/dev/null && " SM_TEST_BINARY
+    shell("cd $T && mkdir -p many/b && head -c 90000 text >many/b/1 && tail -c 60000 text >many/a && : >many/c && cp "
+          "val many/d && cd - >/dev/null && " SM_TEST_BINARY
           " tokenize --tokenizer $T/tok --output $T/many_ids $T/many >/dev/null");
     ok(sm_text_tokens_open(temp_path("many"), SM_TOKENS_AUTO, tokenizer_path, VOCAB, digest, &text));
     ok(sm_tokens_open(temp_path("many_ids/train.bin"), SM_TOKENS_LLMC, VOCAB, &stored));
@@ -354,17 +354,15 @@ TEST(micro_batches_count_by_their_tokens) {
     }
     static const char *const cuts[] = {"-b 4", "-b 2 --accum 2", "-b 1 --accum 4"};
     for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
-        expect_exit(
-            textf("train -m tiny --vocab 600 --seq-len 32 --backend reference --data $T/ids --documents 1-32 --padding "
-                  "max --steps 8 "
-                  "--optimizer sgd --lr 0.1 %s --log $T/cut%d",
-                  cuts[i], (int)i),
-            0);
+        expect_exit(textf("train -m tiny --vocab 600 --seq-len 32 --backend reference --data $T/ids --documents 1-32 "
+                          "--padding max --steps 8 --optimizer sgd --lr 0.1 %s --log $T/cut%d",
+                          cuts[i], (int)i),
+                    0);
     }
     shell("cd $T && for i in 0 1 2; do sed 's/.*\"loss\": \\([^,]*\\), \"grad_norm\": \\([^,]*\\),.*\"tokens\": "
-          "\\([0-9]*\\).*/\\1 \\2 \\3/' cut$i >numbers$i; test $(wc -l <numbers$i) = 8; done && "
-          "for i in 1 2; do paste numbers0 numbers$i | awk '{ for (k = 1; k < 4; k++) { d = $k / $(k + 3) - 1; "
-          "if (!(d * d < 1e-10)) { print; exit 1 } } }' || exit 1; done");
+          "\\([0-9]*\\).*/\\1 \\2 \\3/' cut$i >numbers$i; test $(wc -l <numbers$i) = 8; done && for i in 1 2; do paste "
+          "numbers0 numbers$i | awk '{ for (k = 1; k < 4; k++) { d = $k / $(k + 3) - 1; if (!(d * d < 1e-10)) { print; "
+          "exit 1 } } }' || exit 1; done");
 }
 
 #define RUN                                                                                          \
@@ -378,11 +376,10 @@ TEST(documents_go_on_where_a_run_ended) {
     for (size_t i = 0; i < 2; i++) {
         expect_exit(textf(RUN, paddings[i], "inline", paddings[i]), 0);
         const char *name = textf("ended_%s", paddings[i]);
-        shell(textf(
-            "exec timeout -s KILL 60 " SM_TEST_BINARY " " RUN " >$T/out 2>&1 & "
-            "for i in $(seq 2000); do [ $(cat $T/%s/log.jsonl 2>/dev/null | wc -l) -ge 25 ] && break; sleep 0.01; "
-            "done; kill -TERM $!; wait $!; test $? = 143 -o $? = 0",
-            paddings[i], "threads:2", name, name));
+        shell(textf("exec timeout -s KILL 60 " SM_TEST_BINARY " " RUN
+                    " >$T/out 2>&1 & for i in $(seq 2000); do [ $(cat $T/%s/log.jsonl 2>/dev/null | wc -l) -ge 25 ] && "
+                    "break; sleep 0.01; done; kill -TERM $!; wait $!; test $? = 143 -o $? = 0",
+                    paddings[i], "threads:2", name, name));
         const int code = run(textf(RUN " --resume auto", paddings[i], "threads:3", name));
         assert_true(code == 0 || (code == 2 && strstr(err, "holds a run that is complete") != NULL));
         expect_same_runs(paddings[i], name);
@@ -425,12 +422,12 @@ TEST(what_does_not_go_together_is_refused) {
 
 // A configuration with a loader is a loop's.
 TEST(sweeps_measure_loops) {
-    expect_exit("run -m tiny --vocab 600 -b 2 --seq-len 16 -t 1 --data $T/text --tokenizer $T/tok --documents 2-16 "
-                "--loader inline,threads:2 --mode naive,fused --backend cpu --no-peaks -w 1 -r 3 --output-file "
-                "$T/loops.jsonl",
-                0);
-    shell("cd $T && test $(grep -c '\"loader\": *\"inline\"' loops.jsonl) = 2 && "
-          "test $(grep -c '\"loader\": *\"threads:2\"' loops.jsonl) = 2");
+    expect_exit(
+        "run -m tiny --vocab 600 -b 2 --seq-len 16 -t 1 --data $T/text --tokenizer $T/tok --documents 2-16 --loader "
+        "inline,threads:2 --mode naive,fused --backend cpu --no-peaks -w 1 -r 3 --output-file $T/loops.jsonl",
+        0);
+    shell("cd $T && test $(grep -c '\"loader\": *\"inline\"' loops.jsonl) = 2 && test $(grep -c '\"loader\": "
+          "*\"threads:2\"' loops.jsonl) = 2");
     expect_exit("report $T/loops.jsonl -o md --output $T/loops.md", 0);
     shell("cd $T && test $(grep -cE '^\\| cpu .*\\| (inline|threads:2) *\\|' loops.md) = 4");
     static const expectation cases[] = {
@@ -449,15 +446,13 @@ static int set_up(void **state) {
     tokenizer_path = temp_path("tok");
     stored_path = temp_path("ids/train.bin");
     // Words, numbers, bytes that are no UTF-8, 20 KB without a place to cut, documents long and short, and empty ones.
-    return system(
-        "cd $T && { awk 'BEGIN { for (d = 0; d < 4000; d++) { for (i = d % 29 == 0 ? -400 : d % 5; i < 5; i++) "
-        "printf \"the %d th word of it, \", 7 * d + i; printf \"<|endoftext|>\" } }'; printf 'a\\377\\300b \\342\\202 "
-        "c<|endoftext|><|endoftext|>'; "
-        "head -c 20000 /dev/zero | tr '\\0' x; printf '<|endoftext|> \\303\\251t\\303\\251 \\n\\n end'; } >text && "
-        "seq -f 'word %g' 900 >val && : >empty && printf '<|endoftext|><|endoftext|>' >separators && cd - >/dev/null "
-        "&& "
-        "{ " SM_TEST_BINARY " tokenize --vocab-size 600 --output $T/tok $T/text && " SM_TEST_BINARY
-        " tokenize --tokenizer $T/tok --output $T/ids $T/text; } >/dev/null 2>&1");
+    return system("cd $T && { awk 'BEGIN { for (d = 0; d < 4000; d++) { for (i = d % 29 == 0 ? -400 : d % 5; i < 5; "
+                  "i++) printf \"the %d th word of it, \", 7 * d + i; printf \"<|endoftext|>\" } }'; printf "
+                  "'a\\377\\300b \\342\\202 c<|endoftext|><|endoftext|>'; head -c 20000 /dev/zero | tr '\\0' x; printf "
+                  "'<|endoftext|> \\303\\251t\\303\\251 \\n\\n end'; } >text && seq -f 'word %g' 900 >val && : >empty "
+                  "&& printf '<|endoftext|><|endoftext|>' >separators && cd - >/dev/null && { " SM_TEST_BINARY
+                  " tokenize --vocab-size 600 --output $T/tok $T/text && " SM_TEST_BINARY
+                  " tokenize --tokenizer $T/tok --output $T/ids $T/text; } >/dev/null 2>&1");
 }
 
 int main(void) { return cmocka_run_group_tests(tests, set_up, temp_folder_remove); }

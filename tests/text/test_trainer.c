@@ -102,9 +102,9 @@ static void expect_stopped_before_its_end(const char *arguments, const char *run
 TEST(a_run_leaves_its_folder) {
     expect_exit(RUN "--steps 40 --run $T/whole", 0);
     expect_text("train --run", out, "step 40/40 | loss ");
-    shell("cd $T/whole && test -s RUN_COMPLETE.txt && test -s training_metrics.json && test -s run.json && "
-          "test -s model/config.json && ! test -e model/optimizer.safetensors && "
-          "test \"$(ls checkpoints | tr '\\n' ' ')\" = 'step-30 step-40 '");
+    shell("cd $T/whole && test -s RUN_COMPLETE.txt && test -s training_metrics.json && test -s run.json && test -s "
+          "model/config.json && ! test -e model/optimizer.safetensors && test \"$(ls checkpoints | tr '\\n' ' ')\" = "
+          "'step-30 step-40 '");
     shell("cd $T/whole && test $(grep -vc kind log.jsonl) = 40 && test $(grep -c '\"validation\"' log.jsonl) = 3 && "
           "test $(grep -c '\"checkpoint\"' log.jsonl) = 4 && ! grep -q null log.jsonl");
     expect_exit("train --weights $T/whole/checkpoints/step-40 --backend reference -b 2 --seq-len 16 --steps 1", 0);
@@ -185,10 +185,10 @@ TEST(an_ended_run_goes_on_as_if_it_had_not_been) {
 
 // By whoever it was: only what the kernel says of itself is told as want of memory.
 TEST(a_killed_training_says_what_it_did) {
-    shell("timeout 60 " SM_TEST_BINARY " " RUN "--steps 100000000 --run $T/k >/dev/null 2>$T/err & "
-          "timeout 60 sh -c 'until test -s $T/k/log.jsonl; do sleep 0.02; done'; program=$(cat "
-          "/proc/$!/task/*/children); "
-          "kill -9 $(cat /proc/${program% }/task/${program% }/children); wait $!; test $? = 1");
+    shell("timeout 60 " SM_TEST_BINARY " " RUN
+          "--steps 100000000 --run $T/k >/dev/null 2>$T/err & timeout 60 sh -c 'until test -s $T/k/log.jsonl; do sleep "
+          "0.02; done'; program=$(cat /proc/$!/task/*/children); kill -9 $(cat /proc/${program% }/task/${program% "
+          "}/children); wait $!; test $? = 1");
     read_file("err", err);
     expect_text("train", err, "the process was killed (SIGKILL) during: training");
 }
@@ -235,8 +235,8 @@ TEST(a_damaged_checkpoint_is_passed_over) {
         {"rm $N/checkpoint.json", "checkpoint.json: cannot open"},
     };
     expect_exit(RUN "--steps 100 --run $T/good", 0);
-    shell("rm -rf $T/to_damage && cp -r $T/good $T/to_damage && cd $T/to_damage && "
-          "rm -r RUN_COMPLETE.txt training_metrics.json model");
+    shell("rm -rf $T/to_damage && cp -r $T/good $T/to_damage && cd $T/to_damage && rm -r RUN_COMPLETE.txt "
+          "training_metrics.json model");
     setenv("N", "checkpoints/step-100", 1);
     setenv("O", "checkpoints/step-90", 1);
     for (size_t i = 0; i < (repeats_paths() ? sizeof(cases) / sizeof(cases[0]) : 3); i++) {
@@ -317,10 +317,9 @@ TEST(two_processes_do_not_share_a_run) {
 
 static int set_up(void **state) {
     assert_int_equal(temp_folder_make(state), 0);
-    return system("cd $T && mkdir foreign folder both && touch foreign/log.jsonl && "
-                  "seq 100000 | head -c 3201 >text && seq 5000 9999 | head -c 900 >val && seq 2 100000 | head -c 3201 "
-                  ">changed && "
-                  "printf short >short && cp text both/train.bin && cp val both/val.bin");
+    return system("cd $T && mkdir foreign folder both && touch foreign/log.jsonl && seq 100000 | head -c 3201 >text && "
+                  "seq 5000 9999 | head -c 900 >val && seq 2 100000 | head -c 3201 >changed && printf short >short && "
+                  "cp text both/train.bin && cp val both/val.bin");
 }
 
 int main(void) { return cmocka_run_group_tests(tests, set_up, temp_folder_remove); }

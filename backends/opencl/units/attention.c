@@ -102,12 +102,11 @@ static void write_options(const opencl_unit *unit, units_format format, const si
                           bool drops, char *options, size_t size_bytes) {
     char which[64];
     units_options(unit, format, which, sizeof which);
-    snprintf(
-        options, size_bytes,
-        "%s -DPART=%d -DHS=%lld -DSCALE=%.9gf -DWAVES=%d -DTILE=%d -DSTRIP=%d -DLOCAL_OWN=%d -DAHEAD=%d -DAPART=%d "
-        "-DDROPOUT=%d%s",
-        which, part, (long long)HS, 1 / sqrt((double)HS), s->waves, s->tile, s->strip, s->n_local, s->is_ahead,
-        s->is_apart, drops, units_registers_option(unit));
+    snprintf(options, size_bytes,
+             "%s -DPART=%d -DHS=%lld -DSCALE=%.9gf -DWAVES=%d -DTILE=%d -DSTRIP=%d -DLOCAL_OWN=%d -DAHEAD=%d "
+             "-DAPART=%d -DDROPOUT=%d%s",
+             which, part, (long long)HS, 1 / sqrt((double)HS), s->waves, s->tile, s->strip, s->n_local, s->is_ahead,
+             s->is_apart, drops, units_registers_option(unit));
 }
 
 sm_status units_find_attention(opencl_device *device, const void *format, const opencl_attention_example *example,
