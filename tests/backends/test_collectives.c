@@ -2,11 +2,11 @@
 // waits for a queue in each way, one process's exchanges, sums of several parts, and what is missing. Run where there is
 // a card of NVIDIA's, it uses that card and its libraries. Elsewhere it starts again with a card in the host's memory
 // (tests/shims).
+#define OWN_MAIN
 #include <dlfcn.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/support/test.h"
 #include "backends/opencl/peers/peers.h"
 #include "f16.h"
 #include "shard.h"

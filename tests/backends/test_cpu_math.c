@@ -73,9 +73,7 @@ TEST(sigmoid_is_right) {
 TEST(rows_are_right) {
     enum { MOST = 3 * CPU_VECTOR + 1 };
     for (int n = 0; n < MOST; n++) {
-        float x[MOST];
-        float y[MOST];
-        float d[MOST];
+        float x[MOST], y[MOST], d[MOST];
         for (int i = 0; i < MOST; i++) {
             x[i] = (float)(i - n) * 0.37f;
             y[i] = d[i] = 1.0f;
@@ -88,5 +86,3 @@ TEST(rows_are_right) {
         }
     }
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

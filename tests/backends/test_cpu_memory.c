@@ -1,5 +1,4 @@
 // test_cpu_memory.c: the cpu backend allocates what it predicts for a plan, and restores kept weights.
-#include "tests/support/test.h"
 #include "backend.h"
 #include "tests/support/kept_weights.h"
 #include "src/models/model.h"
@@ -92,5 +91,3 @@ TEST(memory_of_the_caller_is_only_read) {
     }
     backend->release(executable);
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

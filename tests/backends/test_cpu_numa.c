@@ -5,15 +5,13 @@
 // The machine is simulated: hwloc is told of two nodes of two cores, whose processors are numbered in turns, as they
 // often are; this program answers the system's calls on affinity, and which cgroup it is in; and memory without access
 // tells who comes first.
+#define OWN_MAIN
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tests/support/test.h"
 #include "backends/cpu/cpu.h"
 #include "tests/support/session.h"
 
@@ -110,8 +108,7 @@ static void keep_processor(void *ctx, int part) { ((int *)ctx)[part] = processor
 static void check_binding(const char *mask, int n_threads, const int *expected) {
     SM_OWN(cpu_binding) *binding = NULL;
     SM_OWN(cpu_pool) *pool = NULL;
-    int bound[N_PROCESSORS];
-    int n = 0;
+    int bound[N_PROCESSORS], n = 0;
     assert_int_equal(cpu_binding_make(mask, &n, &binding), SM_OK);
     assert_int_equal(n, n_threads);
     assert_int_equal(cpu_pool_make(n, binding, &pool), SM_OK);

@@ -6,7 +6,6 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "tests/support/test.h"
 #include "tests/support/training_curve.h"
 #include "backends/cpu/common/kernel.h"
 
@@ -30,8 +29,7 @@ static const char *one_processor(void) {
 // The numbers are not atomic: only the pool orders writes before reads.
 typedef struct {
     cpu_pool *pool;
-    int n_threads;
-    int n_pieces;
+    int n_threads, n_pieces;
     int piece; // that is run, from 1 on
     bool meets;
     long written[2][MOST_THREADS]; // by each part of a piece, and of the one before
@@ -74,9 +72,7 @@ enum { N_SLOTS = 3, N_ROUNDS = 8 };
 
 typedef struct {
     cpu_pool *pool;
-    int n_threads;
-    int values[16][N_SLOTS];
-    int n_wrong;
+    int n_threads, values[16][N_SLOTS], n_wrong;
 } chains;
 
 static void run_chains(void *ctx, int part) {
@@ -232,8 +228,7 @@ static void run_apart(SM_UNUSED void *ctx, SM_UNUSED int part) {
 }
 
 TEST(test_away) {
-    int n_threads = 2;
-    int n_left = 200;
+    int n_threads = 2, n_left = 200;
     SM_OWN(cpu_binding) *binding = NULL;
     SM_OWN(cpu_pool) *pool = NULL;
     ok(cpu_binding_make(NULL, &n_threads, &binding));
@@ -278,5 +273,3 @@ TEST(test_same_losses) {
         }
     }
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

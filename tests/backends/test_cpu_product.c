@@ -1,7 +1,6 @@
 // test_cpu_product.c: the cpu backend's bf16 matmuls, kernel by kernel, against sums in double: the three matmuls of a
 // linear layer, with W as (C,F) and as (F,C), their epilogues, odd shapes, k deeper than a slice, and one to four
 // threads, on every instruction set of this processor.
-#include "tests/support/test.h"
 #include "tests/support/cpu_kernel_run.h"
 
 typedef struct {
@@ -62,8 +61,7 @@ static double at(const operand *o, int64_t i) {
 
 // A sum of products, and the sum of their magnitudes, which scales its rounding errors.
 typedef struct {
-    double value;
-    double size;
+    double value, size;
 } sum;
 
 // of a[a_first + i a_step] b[b_first + i b_step], i < k
@@ -150,8 +148,7 @@ static void check_backward_weight(const cpu_isa *isa, shape of, bool transposed,
                      .out = {dW.data}};
     cpu_kernel_run_op(isa->kernels_bf16, &bound, n_threads);
     for (int64_t i = 0; i < of.C * of.F; i += check_step) {
-        int64_t c = transposed ? i % cols : i / cols;
-        int64_t f = transposed ? i / cols : i % cols;
+        int64_t c = transposed ? i % cols : i / cols, f = transposed ? i / cols : i % cols;
         sum s = sum_of(&x, c, of.C, &dy, f, of.F, of.N);
         double expected = (overwrites ? 0 : at(&before, i)) + s.value;
         check("dW", isa, of, n_threads, i, at(&dW, i), expected, 1e-6 * (s.size + 1));
@@ -214,5 +211,3 @@ TEST(test_blocks) {
         check_blocks(with_dots);
     }
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -1,9 +1,9 @@
 // test_cpu_split.c: float matmuls by six bf16 matmuls (--precision bf16x6): as exact as fp32, for operands of any
 // magnitude; infinite and NaN where fp32's result is; the same bits on any number of threads; training as in fp32. All
 // but the refusal need a processor with AMX.
+#define OWN_MAIN
 #include <float.h>
 
-#include "tests/support/test.h"
 #include "tests/support/cpu_kernel_run.h"
 #include "tests/support/training_curve.h"
 #include "backends/cpu/common/geometry.h"
@@ -50,9 +50,7 @@ static void bind(operands *o) {
     const product *of = &o->of;
     const bool forward = of->kind == SM_OP_MATMUL_FORWARD;
     const bool of_weight = of->kind == SM_OP_MATMUL_BACKWARD_WEIGHT;
-    sm_tensor *x = &o->tensors[0];
-    sm_tensor *W = &o->tensors[1];
-    sm_tensor *y = &o->tensors[2];
+    sm_tensor *x = &o->tensors[0], *W = &o->tensors[1], *y = &o->tensors[2];
     *x = (sm_tensor){.dtype = SM_F32, .n_dims = 2, .dims = {of->N, of->C}};
     *W = (sm_tensor){
         .dtype = SM_F32, .n_dims = 2, .dims = {of->transposed ? of->F : of->C, of->transposed ? of->C : of->F}};
@@ -325,8 +323,7 @@ TEST(test_verify) {
 }
 
 TEST(test_training) {
-    static double plain[N_STEPS];
-    static double split[N_STEPS];
+    static double plain[N_STEPS], split[N_STEPS];
     SM_OWN(sm_device) *device = open_cpu(NULL);
     train(device, (sm_precision){.dtype = SM_F32}, SM_MODE_FUSED, plain);
     train(device, bf16x6, SM_MODE_FUSED, split);

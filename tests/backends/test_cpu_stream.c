@@ -1,7 +1,6 @@
 // test_cpu_stream.c: results that the cpu backend's kernels store bypassing the caches have the same bits as those
 // stored into them: ops of many rows, of which every eighth is the same, against ops of eight rows, on every
 // instruction set of this processor, in fp32 and bf16, with one and two threads.
-#include "tests/support/test.h"
 #include "tests/support/cpu_kernel_run.h"
 
 enum { FEW_ROWS = 8 };
@@ -10,8 +9,7 @@ enum { FEW_ROWS = 8 };
 // a row, - none.
 typedef struct {
     sm_op_kind kind;
-    char in[SM_MAX_IN + 1];
-    char out[SM_MAX_OUT + 1];
+    char in[SM_MAX_IN + 1], out[SM_MAX_OUT + 1];
 } shape;
 
 // By the table of op kinds; \0: none of these, as weights and heads are not.
@@ -57,8 +55,7 @@ static bool shape_of(sm_op_kind kind, bool has_optional, shape *s) {
 typedef struct {
     sm_op op;
     host_op host;
-    sm_tensor in[SM_MAX_IN];
-    sm_tensor out[SM_MAX_OUT];
+    sm_tensor in[SM_MAX_IN], out[SM_MAX_OUT];
 } bound;
 
 static sm_tensor tensor_of(char letter, sm_dtype data, int64_t rows, int64_t cols) {
@@ -157,5 +154,3 @@ TEST(large_results_have_the_bits_of_small_ones) {
         }
     }
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -1,4 +1,5 @@
 // test_cpu_topology.c: masks, and threads that are unbound again.
+#define OWN_MAIN
 #include <sched.h>
 
 #include "tests/support/test.h"

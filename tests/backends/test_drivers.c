@@ -1,20 +1,14 @@
 // test_drivers.c: drivers that fail, hang or crash, signals and limits, as users meet them: the program ends in time,
 // each row has a status and a reason, the cpu's row exists, and the exit code is right. tools/torture/program.py
 // tests all functions.
-#include <fcntl.h>
+#define OWN_MAIN
 #include <jansson.h>
 #include <signal.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "tests/support/test.h"
 #include "clock.h"
 #include "tests/support/temp_folder.h"
 #include "bench/tables/json_values.h"
-
-enum { MAX_ARGUMENTS = 32 };
 
 // A program that takes longer hangs, even on a busy machine.
 static const double END_S = 60;
@@ -30,52 +24,16 @@ static const char *text_of(const json_t *row, const char *name) {
 
 // --- running ---------------------------------------------------------------------------------------
 
-typedef struct {
-    const char *fault; // STEPMARK_FAULT; NULL: the system's own loader
-    int limit;         // RLIMIT_*; -1: none
-    rlim_t limit_value;
-} conditions;
-
-static const conditions usual = {NULL, -1, 0};
-
 static int place; // of the streams that are written or read now: several programs may run at a time
 
 static char *stream_path(const char *name) { return temp_path(textf("%s%d", name, place)); }
 
-static void open_stream(int stream, const char *name) {
-    const char *path = stream_path(name);
-    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (file < 0 || dup2(file, stream) < 0) {
-        _exit(126);
-    }
-}
-
-static pid_t start(const char *line, const conditions *c) {
-    static char words[1024];
-    char *argv[MAX_ARGUMENTS] = {(char *)SM_TEST_BINARY};
-    int n = 1;
-    snprintf(words, sizeof(words), "%s", line);
-    for (char *word = strtok(words, " "); word != NULL && n + 1 < MAX_ARGUMENTS; word = strtok(NULL, " ")) {
-        argv[n++] = word;
-    }
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid > 0) {
-        return pid;
-    }
-    open_stream(STDOUT_FILENO, "out");
-    open_stream(STDERR_FILENO, "err");
-    setenv("OMP_WAIT_POLICY", "passive", 1); // several run at a time
-    if (c->fault != NULL) {
-        setenv("STEPMARK_FAULT", c->fault, 1);
-        setenv("STEPMARK_OPENCL", opencl_path, 1);
-        setenv("LD_LIBRARY_PATH", SM_TEST_SHIMS, 1);
-    }
-    if (c->limit >= 0) {
-        setrlimit(c->limit, &(struct rlimit){c->limit_value, c->limit_value});
-    }
-    execv(argv[0], argv);
-    _exit(126);
+// fault: STEPMARK_FAULT; NULL: the system's own loader. limit: "ulimit -n 8;", "": none.
+static pid_t start(const char *line, const char *fault, const char *limit) {
+    const char *faulty = textf("export STEPMARK_FAULT='%s' STEPMARK_OPENCL='%s' LD_LIBRARY_PATH=" SM_TEST_SHIMS ";",
+                               fault != NULL ? fault : "", opencl_path);
+    return start_shell(textf("export OMP_WAIT_POLICY=passive; exec >%s 2>%s; %s %s exec " SM_TEST_BINARY " %s",
+                             stream_path("out"), stream_path("err"), fault != NULL ? faulty : "", limit, line));
 }
 
 static double seconds_since(int64_t start_ns) { return (double)(sm_now_ns() - start_ns) / 1e9; }
@@ -140,7 +98,7 @@ static int find_loader(void) {
 static void need_device(void) {
     static int known = -1;
     if (known < 0 && opencl_path[0] != '\0') {
-        wait_for_end(start(TINY " --backend all", &usual), 120);
+        wait_for_end(start(TINY " --backend all", NULL, ""), 120);
         known = strstr(read_stream("out"), "\"device\": \"opencl:") != NULL;
     }
     if (known != 1) {
@@ -149,9 +107,7 @@ static void need_device(void) {
 }
 
 static const struct {
-    const char *fault;
-    const char *status;
-    const char *reason;
+    const char *fault, *status, *reason;
     int code;
 } failures[] = {
     {"clGetPlatformIDs hang 1", "timeout", "looking for opencl devices", 1},
@@ -166,7 +122,7 @@ enum { N_FAILURES = sizeof(failures) / sizeof(failures[0]) };
 
 static pid_t start_failing(int i, int limit_s) {
     place = i;
-    return start(textf(TINY " --timeout %d", limit_s), &(conditions){failures[i].fault, -1, 0});
+    return start(textf(TINY " --timeout %d", limit_s), failures[i].fault, "");
 }
 
 // Whether the row has the reason and the cpu was measured. `said` is the program's output.
@@ -210,28 +166,28 @@ TEST(facts_that_cannot_be) {
                                           "needs work-groups of 128 work-items"};
     need_device();
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
-        pid_t pid = start(TINY " --backend opencl,cpu", &(conditions){faults[i], -1, 0});
+        pid_t pid = start(TINY " --backend opencl,cpu", faults[i], "");
         assert_int_equal(wait_for_end(pid, END_S), 0);
         json_auto_t *rows = read_rows();
         assert_string_equal(text_of(row_of(rows, "opencl"), "status"), "skipped");
         assert_non_null(strstr(text_of(row_of(rows, "opencl"), "reason"), reasons[i]));
         assert_string_equal(text_of(row_of(rows, "cpu"), "status"), "ok");
-        assert_int_equal(wait_for_end(start("devices -o json", &(conditions){faults[i], -1, 0}), END_S), 0);
+        assert_int_equal(wait_for_end(start("devices -o json", faults[i], ""), END_S), 0);
         assert_non_null(strstr(read_stream("out"), reasons[i]));
     }
 }
 
 // The others are listed and used.
 TEST(a_driver_that_crashes_is_left_out) {
-    static const conditions crash = {"clGetPlatformIDs crash 1", -1, 0};
+    static const char crash[] = "clGetPlatformIDs crash 1";
     static const char *const lines[] = {"devices -o json", "verify --filter gelu_forward -o json"};
     need_device();
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-        assert_int_equal(wait_for_end(start(lines[i], &crash), END_S), 0);
+        assert_int_equal(wait_for_end(start(lines[i], crash, ""), END_S), 0);
         expect_message("the process crashed during: looking for opencl devices, by signal 11");
         assert_non_null(strstr(read_stream("out"), "\"device\": \"cpu\""));
     }
-    assert_int_equal(wait_for_end(start("devices -o json", &crash), END_S), 0);
+    assert_int_equal(wait_for_end(start("devices -o json", crash, ""), END_S), 0);
     assert_non_null(strstr(read_stream("out"), "a driver ended the process that asked for its devices"));
 }
 
@@ -250,14 +206,14 @@ static bool handles(pid_t pid, int number) {
 
 // Sends the signal once the program's driver hangs, or it said `begun` on stderr, and a moment later; the seconds until
 // it has ended.
-static double end_by_signal(const char *line, const conditions *c, int number, const char *begun) {
+static double end_by_signal(const char *line, const char *fault, int number, const char *begun) {
     const char *path = temp_path("hangs");
     unlink(path);
     setenv("STEPMARK_HANGS", path, 1);
-    pid_t pid = start(line, c);
+    pid_t pid = start(line, fault, "");
     int64_t start_ns = sm_now_ns();
-    while (!(handles(pid, number) && (c->fault != NULL ? access(getenv("STEPMARK_HANGS"), F_OK) == 0
-                                                       : strstr(read_stream("err"), begun) != NULL)) &&
+    while (!(handles(pid, number) && (fault != NULL ? access(getenv("STEPMARK_HANGS"), F_OK) == 0
+                                                    : strstr(read_stream("err"), begun) != NULL)) &&
            seconds_since(start_ns) < END_S) {
         nap();
     }
@@ -279,35 +235,35 @@ static bool is_soon(double seconds) {
         return true;
     }
     place = 99; // the streams of what ended are still to be read
-    assert_int_equal(wait_for_end(start(TINY " --backend cpu", &usual), END_S), 0);
+    assert_int_equal(wait_for_end(start(TINY " --backend cpu", NULL, ""), END_S), 0);
     place = before;
     return seconds < 2 + 10 * seconds_since(start_ns);
 }
 
-static void expect_end_by_signal(const char *line, const conditions *c, int number, const char *begun) {
-    double seconds = end_by_signal(line, c, number, begun);
+static void expect_end_by_signal(const char *line, const char *fault, int number, const char *begun) {
+    double seconds = end_by_signal(line, fault, number, begun);
     for (int i = 0; i < 2 && !is_soon(seconds); i++) {
-        seconds = end_by_signal(line, c, number, begun);
+        seconds = end_by_signal(line, fault, number, begun);
     }
     FAIL_IF(!is_soon(seconds), "%s: it took %.1f s to end by signal %d", line, seconds, number);
 }
 
 TEST(signals_end_everything) {
-    expect_end_by_signal(TINY " -r 1000000 --backend cpu", &usual, SIGTERM, "cpu: tiny");
+    expect_end_by_signal(TINY " -r 1000000 --backend cpu", NULL, SIGTERM, "cpu: tiny");
     json_auto_t *rows = read_rows();
     assert_true(json_array_size(rows) == 1);
-    expect_end_by_signal("run -m tiny -b 1 --seq-len 8 -r 1000000 --backend cpu", &usual, SIGINT, "");
-    expect_end_by_signal("devices --peaks --backend cpu --min-time 100", &usual, SIGTERM, "measuring");
+    expect_end_by_signal("run -m tiny -b 1 --seq-len 8 -r 1000000 --backend cpu", NULL, SIGINT, "");
+    expect_end_by_signal("devices --peaks --backend cpu --min-time 100", NULL, SIGTERM, "measuring");
 }
 
 TEST(signals_end_hanging_drivers) {
     need_device();
-    expect_end_by_signal(TINY, &(conditions){"clFinish hang 1", -1, 0}, SIGTERM, NULL);
+    expect_end_by_signal(TINY, "clFinish hang 1", SIGTERM, NULL);
     json_auto_t *rows = read_rows();
     assert_string_equal(text_of(row_of(rows, "cpu"), "status"), "ok");
     assert_string_equal(text_of(row_of(rows, "opencl"), "status"), "skipped");
     assert_non_null(strstr(text_of(row_of(rows, "opencl"), "reason"), "interrupted during"));
-    expect_end_by_signal("devices", &(conditions){"clGetPlatformIDs hang 1", -1, 0}, SIGINT, NULL);
+    expect_end_by_signal("devices", "clGetPlatformIDs hang 1", SIGINT, NULL);
 }
 
 // --- limits ----------------------------------------------------------------------------------------
@@ -320,7 +276,7 @@ TEST(every_object_is_released) {
         skip();
     }
     setenv("STEPMARK_OBJECTS", path, 1);
-    assert_int_equal(wait_for_end(start(TINY " --backend opencl", &(conditions){"none 0 1", -1, 0}), 120), 0);
+    assert_int_equal(wait_for_end(start(TINY " --backend opencl", "none 0 1", ""), 120), 0);
     unsetenv("STEPMARK_OBJECTS");
     FILE *file = fopen(path, "r");
     assert_non_null(file);
@@ -333,24 +289,24 @@ TEST(every_object_is_released) {
 
 TEST(a_device_without_parts_has_peaks) {
     need_device();
-    const conditions whole = {"clCreateSubDevices -18 1", -1, 0};
-    assert_int_equal(wait_for_end(start("devices --peaks --backend opencl --min-time 0.01 -o json", &whole), 120), 0);
+    const char *whole = "clCreateSubDevices -18 1";
+    assert_int_equal(wait_for_end(start("devices --peaks --backend opencl --min-time 0.01 -o json", whole, ""), 120),
+                     0);
     json_auto_t *rows = json_loads(read_stream("out"), 0, NULL);
     assert_true(json_array_size(rows) > 0);
 }
 
 TEST(limits_are_told) {
-    assert_int_equal(wait_for_end(start(TINY " --backend cpu -t 4096", &usual), END_S), 2);
+    assert_int_equal(wait_for_end(start(TINY " --backend cpu -t 4096", NULL, ""), END_S), 2);
     expect_message("make sense on");
-    assert_int_equal(wait_for_end(start(TINY, &(conditions){NULL, RLIMIT_STACK, 64 << 10}), END_S), 1);
+    assert_int_equal(wait_for_end(start(TINY, NULL, "ulimit -s 64;"), END_S), 1);
     expect_message("ulimit -s");
-    assert_int_equal(wait_for_end(start(TINY " --backend cpu", &(conditions){NULL, RLIMIT_NOFILE, 8}), END_S), 0);
+    assert_int_equal(wait_for_end(start(TINY " --backend cpu", NULL, "ulimit -n 8;"), END_S), 0);
 }
 
 #if !defined(__SANITIZE_ADDRESS__) // which maps terabytes
 TEST(little_address_space_is_enough) {
-    const conditions little = {NULL, RLIMIT_AS, 200000 << 10};
-    assert_int_equal(wait_for_end(start(TINY " --backend cpu", &little), END_S), 0);
+    assert_int_equal(wait_for_end(start(TINY " --backend cpu", NULL, "ulimit -v 200000;"), END_S), 0);
 }
 #endif
 

@@ -1,4 +1,5 @@
 // test_machine.c: the facts of this machine, whatever it is, and how a row stores them.
+#define OWN_MAIN
 #include "tests/support/test.h"
 #include "bench/rows/machine.h"
 #include "bench/rows/row.h"

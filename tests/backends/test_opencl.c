@@ -2,9 +2,7 @@
 // repeatable bits; the cpu backend's losses; messages when memory or a build fails, or a kernel hangs; and the cache of
 // built programs. Skipped, with the reason, without a device.
 #include <ftw.h>
-#include <limits.h>
 
-#include "tests/support/test.h"
 #include "tests/support/plans.h"
 #include "clock.h"
 #include "tests/support/opencl_ops.h"
@@ -86,8 +84,7 @@ TEST(test_tensor_map) {
                       {13, 0x02}, {32, 0xFF}, {33, 0x0F}, {36, 0xFF}, {37, 0x0F}, {55, 63},  {56, 127}},
       f32_bytes[] = {{8, 0xA0},  {9, 0x63}, {12, 192}, {16, 0x00}, {17, 0x4B}, {32, 0xFF},
                      {33, 0x02}, {36, 99},  {40, 6},   {55, 31},   {56, 63}};
-    unsigned char expected[OPENCL_MAP_BYTES] = {0};
-    unsigned char map[OPENCL_MAP_BYTES];
+    unsigned char expected[OPENCL_MAP_BYTES] = {0}, map[OPENCL_MAP_BYTES];
     for (size_t i = 0; i < sizeof bf16_bytes / sizeof bf16_bytes[0]; i++) {
         expected[bf16_bytes[i].at] = bf16_bytes[i].value;
     }
@@ -177,8 +174,7 @@ static sm_status open_session(sm_device *device, int64_t B, double dropout_p, sm
 
 static sm_session *start_training(sm_device *device, double dropout_p) {
     sm_session *session = NULL;
-    int32_t tokens[BATCH * SEQUENCE];
-    int32_t targets[BATCH * SEQUENCE];
+    int32_t tokens[BATCH * SEQUENCE], targets[BATCH * SEQUENCE];
     check(open_session(device, BATCH, dropout_p, &session));
     check(sm_session_draw(session, 11));
     for (int i = 0; i < BATCH * SEQUENCE; i++) {
@@ -205,8 +201,7 @@ TEST(test_losses_as_cpu) {
     check(sm_backend_find("cpu")->open(0, &(sm_open_options){0}, &cpu));
     SM_OWN(sm_session) *here = start_training(device, 0);
     SM_OWN(sm_session) *there = start_training(cpu, 0);
-    double first = 0;
-    double last = 0;
+    double first = 0, last = 0;
     for (int step = 1; step <= N_STEPS; step++) {
         double expected = train_step(there, step);
         last = train_step(here, step);
@@ -253,8 +248,7 @@ TEST(test_same_bits_in_two_queues) {
     d->least_aside_flops = 0;
     runs[0] = start_training(device, 0.1);
     dtype = SM_F32;
-    int n_aside[2] = {0};
-    int n_sums[2] = {0};
+    int n_aside[2] = {0}, n_sums[2] = {0};
     for (int run = 0; run < 2; run++) {
         const opencl_executable *e = (const opencl_executable *)runs[run]->executable;
         for (int i = 0; i < e->base.plan->n_ops; i++) {
@@ -689,4 +683,4 @@ TEST(test_tuned) {
     }
 }
 
-int main(void) { return cmocka_run_group_tests(tests, find_device, NULL); }
+AROUND_ALL(find_device, NULL)

@@ -1,6 +1,5 @@
 // test_opencl_copies.c: copies during computation, as two processes' devices exchange gradients: out, in, added, and
 // rounded to bf16, exact to the bit; and a copy of the weights. Skipped, with the reason, without a device.
-#include "tests/support/test.h"
 #include "f16.h"
 #include "tests/support/kept_weights.h"
 #include "tests/support/opencl_device.h"
@@ -12,9 +11,7 @@ typedef struct {
     sm_plan *plan;
     sm_executable *executable;
     int tensor;
-    float *own;
-    float *theirs;
-    float *result;
+    float *own, *theirs, *result;
     uint16_t *rounded;
 } bench;
 
@@ -131,4 +128,4 @@ TEST(test_kept_weights) {
     check_kept_weights(device, SM_BF16);
 }
 
-int main(void) { return cmocka_run_group_tests(tests, find_device, NULL); }
+AROUND_ALL(find_device, NULL)

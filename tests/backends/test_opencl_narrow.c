@@ -1,7 +1,6 @@
 // test_opencl_narrow.c: data in bf16 and fp16 on the first usable opencl device: conversions bit by bit, every op and
 // whole steps in both families of kernels, and training that learns as in fp32. Skipped, with the reason, where there
 // is no device.
-#include "tests/support/test.h"
 #include "number_format.h"
 #include "tests/support/opencl_ops.h"
 #include "tests/support/training_curve.h"
@@ -22,8 +21,7 @@ static void fill_values(sm_dtype dtype, float *values) {
     }
     sm_dtype_format(dtype)->widen(N_CODES, codes, numbers);
     for (uint32_t i = 0; i < N_CODES; i++) {
-        const float next = numbers[i + 1 < N_CODES ? i + 1 : i];
-        const float half_way = numbers[i] / 2 + next / 2;
+        const float next = numbers[i + 1 < N_CODES ? i + 1 : i], half_way = numbers[i] / 2 + next / 2;
         values[4 * i] = numbers[i];
         values[4 * i + 1] = half_way;
         values[4 * i + 2] = nextafterf(half_way, -INFINITY);
@@ -158,8 +156,7 @@ TEST(test_step) {
 
 TEST(test_curves) {
     unsetenv("POCL_EXTRA_BUILD_FLAGS"); // hundreds of steps take longer to run than to compile
-    static double wide[N_STEPS];
-    static double narrow[N_STEPS];
+    static double wide[N_STEPS], narrow[N_STEPS];
     SM_OWN(sm_device) *device = open_device(NULL);
     train(device, (sm_precision){.dtype = SM_F32}, SM_MODE_FUSED, wide);
     for (size_t f = 0; f < sizeof formats / sizeof formats[0]; f++) {
@@ -175,4 +172,4 @@ TEST(test_emulated) {
     assert_true(backend->emulates(device, (sm_precision){.dtype = SM_F16}));
 }
 
-int main(void) { return cmocka_run_group_tests(tests, find_device, NULL); }
+AROUND_ALL(find_device, NULL)

@@ -1,11 +1,9 @@
 // test_os.c: properties of os.h that hold on every system, even without some of its functions.
+#define OWN_MAIN
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
 #include "os/os.h"
 
@@ -34,8 +32,7 @@ TEST(test_processors_are_counted) {
 }
 
 TEST(test_memory_is_told) {
-    uint64_t total_bytes = 0;
-    uint64_t available_bytes = 0;
+    uint64_t total_bytes = 0, available_bytes = 0;
     os_memory("", &total_bytes, &available_bytes);
     assert_true(total_bytes > 0 && available_bytes > 0 && available_bytes <= total_bytes);
     uint64_t most_bytes = 0;
@@ -54,8 +51,7 @@ static void read_memory(uint64_t *total_bytes, uint64_t *available_bytes) {
 
 // A limit is that of a group or of one above it. File cache that the kernel takes back first is free.
 TEST(test_memory_within_control_groups) {
-    uint64_t total_bytes = 0;
-    uint64_t available_bytes = 0;
+    uint64_t total_bytes = 0, available_bytes = 0;
     read_memory(&total_bytes, &available_bytes);
     assert_int_equal(total_bytes, 1024000);
     assert_int_equal(available_bytes, 921600);
@@ -147,8 +143,7 @@ TEST(test_files) {
 }
 
 TEST(test_random_numbers_differ) {
-    uint64_t a = 0;
-    uint64_t b = 0;
+    uint64_t a = 0, b = 0;
     assert_true(os_draw(&a, sizeof a) && os_draw(&b, sizeof b));
     assert_true(a != b);
 }

@@ -1,5 +1,4 @@
 // test_processor.c: names and features of processors, from what Linux reports.
-#include "tests/support/test.h"
 #include "os/processor.h"
 #include "tests/support/temp_folder.h"
 
@@ -111,5 +110,3 @@ TEST(test_others) {
     os_processor_name("/nowhere", name, sizeof name);
     assert_true(strncmp(name, "unknown ", 8) == 0);
 }
-
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

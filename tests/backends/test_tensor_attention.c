@@ -84,5 +84,3 @@ TEST(test_sizes) {
         }
     }
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

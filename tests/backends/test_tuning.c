@@ -1,10 +1,7 @@
 // test_tuning.c: the cache of choices: each key's choices come back; damaged files, files of another key and unwritable
 // ones only cause a warning.
 #include <glob.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
 #include "backends/host/tuning.h"
 
@@ -62,8 +59,7 @@ static char *find_entry(void) {
 
 TEST(test_broken_files) {
     static const struct {
-        const char *text;
-        const char *warning;
+        const char *text, *warning;
     } files[] = {
         {"", "is not a file of choices"},
         {"{\"stepmark_tuning\": 1, \"key\": \"k\", \"choi", "is not a file of choices"},
@@ -129,4 +125,4 @@ TEST(test_untrusted_entries) {
     setenv("XDG_CACHE_HOME", temp_folder, 1);
 }
 
-int main(void) { return cmocka_run_group_tests(tests, temp_cache_make, temp_folder_remove); }
+AROUND_ALL(temp_cache_make, temp_folder_remove)

@@ -1,7 +1,6 @@
 // Matrix units of AMD and Intel: which a device has, that two products are right, and that a unit which ends the process
 // that tries it is not used. The device is PoCL's, and says that it is such a card (tools/vendors/emulated.sh); `make
 // check-emulated` runs all products on it.
-#include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
 
 static char said[1 << 16];
@@ -44,5 +43,3 @@ TEST(test_crash) {
     expect("mfma: bf16 products TN, through local memory: the driver or its compiler ended the process");
     expect("no mfma: mfma: bf16 products TN");
 }
-
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -111,8 +111,7 @@ static data *allocate_random(uint64_t n, uint64_t first) {
 static void make_documents(void) {
     x.starts = allocate(x.B * x.T, sizeof *x.starts, 0xFF);
     for (uint64_t b = 0; b < x.B; b++) {
-        uint64_t start = 0;
-        uint64_t end = 0;
+        uint64_t start = 0, end = 0;
         for (uint64_t t = 0; t < x.T; t++) {
             if (DOCUMENTS && (t == end || t + 5 > x.T)) {
                 start = t;
@@ -162,8 +161,7 @@ static void compute_row(uint64_t b, uint64_t h, uint64_t t, double *att, double 
     const uint64_t first_k = b * x.T * x.ld + (x.NH + h / (x.NH / x.NKV)) * HS;
     const uint64_t to_v = x.NKV * HS;
     const uint64_t first = (uint64_t)x.starts[GUARD + b * x.T + t];
-    double total = 0;
-    double sum = 0;
+    double total = 0, sum = 0;
     for (uint64_t s = first; s <= t; s++) {
         att[s] = exp(dot(x.qkv, q, x.qkv, first_k + s * x.ld) / sqrt(HS));
         total += att[s];
@@ -211,8 +209,7 @@ static void judge(const char *name, double error2, double norm2) {
 
 // Columns [first, first + n) of rows of ld.
 static void compare(const char *name, const double *wanted, const data *got, uint64_t ld, uint64_t first, uint64_t n) {
-    double error2 = 0;
-    double norm2 = 0;
+    double error2 = 0, norm2 = 0;
     for (uint64_t i = 0; i < x.B * x.T * ld; i++) {
         if (i % ld >= first && i % ld < first + n) {
             error2 += pow(value(got, i) - wanted[i], 2);
@@ -223,8 +220,7 @@ static void compare(const char *name, const double *wanted, const data *got, uin
 }
 
 static void compare_lse(const double *wanted) {
-    double error2 = 0;
-    double norm2 = 0;
+    double error2 = 0, norm2 = 0;
     for (uint64_t i = 0; i < x.B * x.NH * x.T; i++) {
         error2 += pow(x.lse[GUARD + i] - wanted[i], 2);
         norm2 += wanted[i] * wanted[i];

@@ -206,9 +206,7 @@ static int compile(program *p, const char *options) {
     enum { HEADER_BYTES = 1 << 16 };
     static char header[HEADER_BYTES];
     const char *folder = getenv("STEPMARK_EMULATION");
-    char path[PATH_BYTES];
-    char source[PATH_BYTES];
-    char command[4 * PATH_BYTES];
+    char path[PATH_BYTES], source[PATH_BYTES], command[4 * PATH_BYTES];
     Dl_info us;
     snprintf(path, sizeof path, "%s/units.cl", folder);
     read_text(path, header, sizeof header);

@@ -120,10 +120,8 @@ int main(int argc, char **argv) {
     maps[3] = map_result(side, BESIDE & ACT_BACKWARD ? TILE_M : GROUP_M);
     warps_run((uint32_t)atoi(argv[5]), ITEMS, item);
     for (uint32_t i = 0; i < M * N; i++) {
-        const uint32_t m = i / N;
-        const uint32_t n = i % N;
-        double sum = BESIDE & BIAS ? bias[n] : 0;
-        double got = 0;
+        const uint32_t m = i / N, n = i % N;
+        double sum = BESIDE & BIAS ? bias[n] : 0, got = 0;
         for (uint32_t k = 0; k < K; k++) {
             sum += (double)widen(a[A_ALONG_C ? k * M + m : m * K + k]) * widen(b[B_ALONG_C ? k * N + n : n * K + k]);
         }

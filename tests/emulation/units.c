@@ -213,8 +213,7 @@ static float b_number(const wave *w, int kind, int k, int col, int is_f16) {
 
 static void multiply(wave *w, int kind, int is_f16) {
     const shape *s = &shapes[kind];
-    float a[32][16];
-    float b[16][32];
+    float a[32][16], b[16][32];
     for (int k = 0; k < s->tk; k++) {
         for (int row = 0; row < s->tm; row++) {
             a[row][k] = a_number(w, kind, row, k, is_f16);

@@ -187,8 +187,7 @@ static uint32_t count_rows(const warps_map *m) { return m->box[1] * m->box[2]; }
 static void move_box(const box *x, int brings) {
     const warps_map *m = &x->map;
     for (uint32_t i = 0; i < m->box[0] * count_rows(m); i++) {
-        const uint32_t row = i / m->box[0];
-        const uint32_t byte = i % m->box[0] * m->elem_bytes;
+        const uint32_t row = i / m->box[0], byte = i % m->box[0] * m->elem_bytes;
         const uint64_t at[3] = {x->at[0] + i % m->box[0], x->at[1] + row % m->box[1], x->at[2] + row / m->box[1]};
         const int is_there = at[0] < m->dims[0] && at[1] < m->dims[1] && at[2] < m->dims[2];
         const uint64_t elem = (at[2] * m->dims[1] + at[1]) * m->dims[0] + at[0];
@@ -487,8 +486,7 @@ static void add_products(warp *w, float a[16][16], float b[16][MOST_COLS], int K
 
 void warp_multiply(float *c, const uint32_t *a, uint32_t b0, uint32_t b1, int number) {
     warp *w;
-    float rows[16][16];
-    float cols[16][MOST_COLS];
+    float rows[16][16], cols[16][MOST_COLS];
     const int is_last = arrive(&w, MULTIPLY + 16 * number);
     memcpy(w->words[lane()], a, 4 * sizeof *a);
     w->words[lane()][4] = b0;
@@ -531,8 +529,7 @@ static void load_tile(uint32_t *a, uint64_t tile, int transposed) {
 
 static void run_product(product *p) {
     warp *w;
-    float rows[16][16];
-    float cols[16][MOST_COLS];
+    float rows[16][16], cols[16][MOST_COLS];
     if (!p->has_fragments) {
         load_tile(p->a, p->a_tile, p->a_transposed);
     }

@@ -1,5 +1,4 @@
 // test_bf16.c: plans with data type bf16: what is narrow, what stays f32, and who may run them.
-#include "tests/support/test.h"
 #include "f16.h"
 #include "tests/support/plans.h"
 
@@ -100,8 +99,7 @@ TEST(test_plan) {
 TEST(test_memory) {
     SM_OWN(sm_plan) *in_f32 = build("small", SM_F32, SM_MODE_FUSED, true);
     SM_OWN(sm_plan) *in_bf16 = build("small", SM_BF16, SM_MODE_FUSED, true);
-    size_t wide[SM_ROLE_COUNT];
-    size_t narrow[SM_ROLE_COUNT];
+    size_t wide[SM_ROLE_COUNT], narrow[SM_ROLE_COUNT];
     sm_plan_memory(in_f32, wide);
     sm_plan_memory(in_bf16, narrow);
     int matrices = sm_plan_find_tensor(in_bf16, "bf16.matrices.0");
@@ -131,5 +129,3 @@ TEST(test_work) {
         }
     }
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -1,6 +1,5 @@
 // test_bf16_training.c: bf16 and f16 on the cpu backend, with f32 master weights: training learns as in f32, the copies
 // of the weights follow their masters, and a wrong loss is detected.
-#include "tests/support/test.h"
 #include "f16.h"
 #include "tests/support/training_curve.h"
 #include "src/verify/step_checks.h"
@@ -10,8 +9,7 @@ TEST(test_curves) {
         sm_dtype format;
         sm_mode mode;
     } cases[] = {{SM_BF16, SM_MODE_NAIVE}, {SM_BF16, SM_MODE_FUSED}, {SM_F16, SM_MODE_FUSED}};
-    static double wide[N_STEPS];
-    static double narrow[N_STEPS];
+    static double wide[N_STEPS], narrow[N_STEPS];
     SM_OWN(sm_device) *device = open_backend("cpu", 1);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         train(device, (sm_precision){.dtype = SM_F32}, cases[i].mode, wide);
@@ -28,8 +26,7 @@ static int find_copy(const sm_plan *plan, const char *name) {
 
 // Uploaded weights are rounded in the copy and exact in the master; so are the weights after updates.
 TEST(test_copies_follow_masters) {
-    static float master[32 * 128];
-    static float copy[32 * 128];
+    static float master[32 * 128], copy[32 * 128];
     const char *name = "h.1.mlp.c_fc.weight";
     double losses[3];
     fixture f;
@@ -172,5 +169,3 @@ TEST(test_check_settles_the_scale) {
     assert_int_equal(n_skipped, 0);
     tear_down(&f);
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

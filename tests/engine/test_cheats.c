@@ -4,7 +4,7 @@
 // The cheats alter a backend's results (the cpu's, or that of BACKEND): an op's outputs are put back to what they were before it ran, in part or
 // as a whole, as if it had not run, or set to what they were once. CHEATS=20 tries each twenty times (once without),
 // HONEST=200 as many honest runs.
-#include "tests/support/test.h"
+#define OWN_MAIN
 #include "tests/support/session.h"
 #include "philox.h"
 #include "bench/measure/harness.h"
@@ -210,8 +210,7 @@ static sm_status execute(sm_executable *e, sm_range range, int64_t *op_ns) {
 static const sm_model_config *config;
 
 static struct {
-    int32_t inputs[N_BATCHES][N_TOKENS];
-    int32_t targets[N_BATCHES][N_TOKENS];
+    int32_t inputs[N_BATCHES][N_TOKENS], targets[N_BATCHES][N_TOKENS];
     int64_t n_loss_checks;
 } work;
 

@@ -1,7 +1,6 @@
 // test_complete.c: what the compiler does not ask for, in a second: each kind of op has an equation and a source, cases
 // with each of its attributes, a kernel on each backend, equations for readers, and a rule on pages. Derivatives,
 // goldens and counts of parameters are asked for by test_gradient, test_golden and test_plan.
-#include "tests/support/test.h"
 #include "tests/support/session.h"
 #include "embedded.h"
 #include "src/session/session.h"
@@ -98,5 +97,3 @@ TEST(every_kind_is_complete) {
         check_kind(cpu, (sm_op_kind)kind);
     }
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -1,9 +1,9 @@
 // test_golden.c: every backend and mode against PyTorch's results (tests/golden/README.md): loss, all gradients,
 // log-probabilities, AdamW with clipping, accumulation and decay, 50 losses of a run; and our saved model against the
 // one that transformers saved.
+#define OWN_MAIN
 #include <jansson.h>
 
-#include "tests/support/test.h"
 #include "tests/support/session.h"
 #include "tests/support/temp_folder.h"
 #include "src/data/tokens.h"

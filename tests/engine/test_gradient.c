@@ -1,7 +1,6 @@
 // test_gradient.c: the backward is the derivative of the forward: in f64, on the reference, every gradient of very
 // small models against central differences of the loss, (L(w+h) - L(w-h)) / 2h: for the plan as built and rewritten,
 // without dropout and with (the masks are held fixed).
-#include "tests/support/test.h"
 #include "tests/support/session.h"
 #include "philox.h"
 #include "src/verify/step_checks.h"
@@ -70,9 +69,7 @@ static double loss_of(sm_session *s) {
 
 // Compares all gradients of one parameter; returns the largest error.
 static double compare_param(sm_session *s, int tensor, const double *gradient) {
-    double weights[MOST_ELEMS];
-    double largest = 0;
-    double worst = 0;
+    double weights[MOST_ELEMS], largest = 0, worst = 0;
     int64_t n = s->plan->tensors[tensor].real_elems;
     draw_weights(s, tensor, weights);
     for (int64_t i = 0; i < n; i++) {
@@ -122,8 +119,7 @@ static void run_backward(sm_session *s, double (*gradients)[MOST_ELEMS]) {
 
 static void check_gradients_of(const sm_model_config *model, sm_mode mode, double dropout_p, sm_attention attention,
                                int n_expected) {
-    double values[MOST_ELEMS];
-    double worst = 0;
+    double values[MOST_ELEMS], worst = 0;
     int n_params = 0;
     SM_OWN(sm_device) *device = open_backend("reference", 0);
     SM_OWN(sm_session) *s = open_session(device, model, mode, dropout_p, attention);
@@ -207,5 +203,3 @@ TEST(test_coverage) {
     }
     assert_int_equal(covered_epilogues, SM_EPILOGUE_BIAS | SM_EPILOGUE_ACT | SM_EPILOGUE_ACT_BACKWARD);
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -3,7 +3,6 @@
 // Mutants: the reference backend, with one fault in one output of one kind of op. Every fault that changes a gradient,
 // a weight or its state must be found. The faults: an output, or the change of one that is updated, at half its size;
 // an output that adds nothing; a sum that is overwritten instead of added to; and a mask that is missing.
-#include "tests/support/test.h"
 #include "tests/support/session.h"
 #include "philox.h"
 #include "bench/measure/step.h"
@@ -119,8 +118,7 @@ static sm_backend mutants;
 // --- a workload ------------------------------------------------------------------------------
 
 static sm_status next_batch(SM_UNUSED void *ctx, sm_session *session, int64_t index) {
-    int32_t tokens[N_TOKENS];
-    int32_t targets[N_TOKENS];
+    int32_t tokens[N_TOKENS], targets[N_TOKENS];
     for (int i = 0; i < N_TOKENS; i++) {
         const sm_philox_block random = sm_philox4x32(sm_philox_key(1, "batch"), (uint64_t)i, (uint64_t)index % 2);
         tokens[i] = (int32_t)(random.word[0] % (uint32_t)VOCAB);
@@ -289,8 +287,7 @@ enum { FIRST_VARIANT = 0, LEAST_FOUND = 240 };
 #endif
 
 typedef struct {
-    int n_found;
-    int n_missed;
+    int n_found, n_missed;
     int n_harmless; // changed nothing that a step leaves
 } tally;
 
@@ -430,4 +427,4 @@ static int tear_down(void **state) {
     return 0;
 }
 
-int main(void) { return cmocka_run_group_tests(tests, set_up, tear_down); }
+AROUND_ALL(set_up, tear_down)

@@ -1,7 +1,6 @@
 // test_hf_config.c: config.json: what is read, refused (with the reason) and written.
 #include <jansson.h>
 
-#include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
 #include "src/weights/model_folder.h"
 
@@ -262,8 +261,7 @@ TEST(plain_rotary_positions_are_read_in_every_spelling) {
 }
 
 static void check_key(const char *base, const char *key, const json_t *entry) {
-    sm_model_config before;
-    sm_model_config after;
+    sm_model_config before, after;
     const char *kind = json_string_value(json_array_get(entry, 0));
     json_auto_t *changes = json_object();
     expect_ok("base", read_changed(base, "{}", &before));
@@ -285,8 +283,7 @@ static void check_key(const char *base, const char *key, const json_t *entry) {
 // What each key that transformers 5 knows means here. tests/peers/check_transformers.py holds the table to transformers.
 TEST(every_key_of_transformers_is_computed_refused_or_irrelevant) {
     const struct {
-        const char *arch;
-        const char *base;
+        const char *arch, *base;
     } archs[] = {{"gpt2", BASE_CONFIG}, {"llama", LLAMA_CONFIG}, {"qwen3", QWEN3_CONFIG}};
     json_auto_t *table = json_load_file(SM_TEST_GOLDEN_DIR "/config_keys.json", JSON_REJECT_DUPLICATES, NULL);
     const char *key;
@@ -301,8 +298,7 @@ TEST(every_key_of_transformers_is_computed_refused_or_irrelevant) {
 // What Python's json and editors write beyond JSON: where it has no meaning it is ignored, elsewhere it is no number.
 TEST(marks_and_odd_numbers_are_tolerated) {
     static const struct {
-        const char *text;
-        const char *refused;
+        const char *text, *refused;
     } cases[] = {
         {"\xef\xbb\xbf{%s}", NULL},
         {"{%s, \"a\": Infinity, \"b\": [-Infinity, NaN], \"c\": {\"d\": NaN}}", NULL},
@@ -335,8 +331,7 @@ TEST(files_that_are_no_config_are_refused) {
     sm_model_config config;
     const char *path = temp_path("no-config.json");
     static const struct {
-        const char *text;
-        const char *message;
+        const char *text, *message;
     } cases[] = {
         {"", "no-config.json|not JSON"},
         {"{\"n_embd\": 1,\n oops", "no-config.json|not JSON|line 2"},
@@ -380,5 +375,3 @@ TEST(written_configs_are_read) {
         }
     }
 }
-
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -1,5 +1,4 @@
 // test_init.c: counter-based random numbers and the initial weights drawn from them.
-#include "tests/support/test.h"
 #include "philox.h"
 #include "tests/support/plans.h"
 
@@ -55,9 +54,7 @@ static float *init_in_parts(const sm_plan *plan, const char *name, uint64_t seed
 }
 
 static void assert_normal(const float *values, int64_t n_elems, double std) {
-    double sum = 0;
-    double squares = 0;
-    double fourth = 0;
+    double sum = 0, squares = 0, fourth = 0;
     for (int64_t i = 0; i < n_elems; i++) {
         double x = values[i] / std;
         sum += x;
@@ -76,8 +73,7 @@ TEST(test_initial_weights) {
     config.vocab = 1201;
     const sm_plan_options options = {.B = 1, .T = 1, .dtype = SM_F32};
     SM_OWN(sm_plan) *plan = build_plan(&config, &options, SM_MODE_NAIVE, 0);
-    int64_t n = 0;
-    int64_t n_again = 0;
+    int64_t n = 0, n_again = 0;
 
     SM_FREED float *wte = init(plan, "wte.weight", 3, &n);
     assert_int_equal(n, 1201 * 256); // without the padding rows
@@ -94,5 +90,3 @@ TEST(test_initial_weights) {
     SM_FREED float *bias = init(plan, "ln_f.bias", 3, &n);
     assert_true(bias[0] == 0.0f && bias[n - 1] == 0.0f);
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -66,5 +66,3 @@ TEST(test_table) {
     assert_true(sm_precision_is_rounded((sm_precision){SM_F16, SM_PRODUCTS_PLAIN}));
     assert_false(sm_precision_is_rounded((sm_precision){SM_F32, SM_PRODUCTS_TF32X3}));
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

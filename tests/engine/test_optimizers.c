@@ -3,7 +3,6 @@
 // PyTorch's, with skipped steps.
 #include <jansson.h>
 
-#include "tests/support/test.h"
 #include "tests/support/session.h"
 #include "dynamic_map.h"
 #include "src/data/tokens.h"
@@ -25,9 +24,7 @@ enum { N_SPECS = sizeof specs / sizeof specs[0] };
 static sm_plan *build_update(const sm_optimizer *optimizer, const sm_param_spec *kinds, int n_kinds, sm_dtype dtype,
                              const sm_loss_scaling *scaling, sm_status *status) {
     SM_AT_END(sm_params_free) sm_params params;
-    const int64_t n_hyper = SM_HYPER_COUNT;
-    const int64_t n_scaler = SM_SCALER_COUNT;
-    const int64_t one = 1;
+    const int64_t n_hyper = SM_HYPER_COUNT, n_scaler = SM_SCALER_COUNT, one = 1;
     sm_plan *plan = sm_plan_new(dtype);
     assert_non_null(plan);
     ok(sm_params_add(plan, kinds, n_kinds, 1, true, 0, &params));
@@ -69,8 +66,7 @@ static void write_params(sm_session *session, const sm_safetensors *file, const 
 static double largest_error(sm_session *session, const sm_safetensors *file, const char *prefix) {
     double worst = 0;
     for (int t = 0; t < session->plan->n_tensors; t++) {
-        double difference = 0;
-        double largest = 0;
+        double difference = 0, largest = 0;
         if (!sm_plan_is_param(session->plan, t)) {
             continue;
         }
@@ -183,8 +179,7 @@ static void check_padding(sm_session *session) {
 static double run_training(sm_device *device, const json_t *golden) {
     const sm_optimizer *optimizer = sm_optimizer_find(json_string_value(json_object_get(golden, "optimizer")));
     const json_t *losses = json_object_get(golden, "losses");
-    int32_t inputs[RUN_B * RUN_T];
-    int32_t targets[RUN_B * RUN_T];
+    int32_t inputs[RUN_B * RUN_T], targets[RUN_B * RUN_T];
     SM_OWN(sm_tokens) *stream = NULL;
     int64_t vocab;
     double worst = 0;
@@ -251,8 +246,7 @@ static void scaled_step(sm_session *session, const sm_safetensors *file, const s
 }
 
 static void compare_scaler(sm_session *session, const json_t *golden, int64_t n_skipped) {
-    double scale = 0;
-    double norm = 0;
+    double scale = 0, norm = 0;
     int64_t skipped = 0;
     ok(sm_session_loss_scale(session, &scale));
     ok(sm_session_skipped(session, &skipped));
@@ -408,16 +402,14 @@ TEST(test_dynamic_map) {
 
 // Steps down a bowl, whose gradient is the distance from a target: loss after `n_steps` over the first.
 static double descend(sm_device *device, const sm_optimizer *optimizer, int n_steps) {
-    float p[MOST_ELEMS] = {0};
-    float g[MOST_ELEMS];
+    float p[MOST_ELEMS] = {0}, g[MOST_ELEMS];
     SM_OWN(sm_session) *session = open_update(optimizer, device, SM_F32, NULL);
     const int value = sm_plan_find_tensor(session->plan, "h.0.wide");
     const int gradient = sm_plan_find_tensor(session->plan, "d.h.0.wide");
     sm_step_settings settings = optimizer->defaults;
     settings.lr = 0.02;
     settings.weight_decay = 0;
-    double loss = 0;
-    double first = 0;
+    double loss = 0, first = 0;
     for (int step = 1; step <= n_steps; step++) {
         loss = 0;
         for (int i = 0; i < MOST_ELEMS; i++) {
@@ -444,5 +436,3 @@ TEST(test_8_bits_descend_like_32) {
     FAIL_IF(!(fabs(narrow - wide) < 1e-3), "loss after 200 steps: %g of the first with 32 bits, %g with 8", wide,
             narrow);
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -26,5 +26,3 @@ TEST(wrong_patterns_are_refused) {
     assert_non_null(strstr(sm_error_message(), "'a(b'"));
     assert_non_null(strstr(sm_error_message(), "at character 3"));
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -1,5 +1,4 @@
 // test_plan.c: plans as data: sizes, memory, rewrites, and refusals.
-#include "tests/support/test.h"
 #include "src/rewrites/passes.h"
 #include "tests/support/plans.h"
 
@@ -126,8 +125,7 @@ TEST(operands_of_weights_gradients_stay) {
     for (int i = 0; i < plan->n_ops; i++) {
         for (int next = i + 1; next <= i + 8 && next < plan->n_ops; next++) {
             for (int k = 0; k < SM_MAX_OUT * SM_MAX_IN; k++) {
-                const int in = plan->ops[i].in[k % SM_MAX_IN];
-                const int out = plan->ops[next].out[k / SM_MAX_IN];
+                const int in = plan->ops[i].in[k % SM_MAX_IN], out = plan->ops[next].out[k / SM_MAX_IN];
                 const bool has_in = plan->ops[i].kind == SM_OP_MATMUL_BACKWARD_WEIGHT && in != SM_NO_TENSOR;
                 assert_true(!has_in || lives[in].end > next);
                 assert_false(has_in && out != SM_NO_TENSOR &&
@@ -360,5 +358,3 @@ TEST(test_op_check) {
     assert_non_null(strstr(sm_error_message(), "operand x is missing"));
     assert_int_equal(sm_plan_add_view(plan, a, 30, 1, (const int64_t[]){3}, "beyond"), SM_NO_TENSOR);
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -1,6 +1,5 @@
 // test_recompute.c: recomputation changes when something is computed, but not its value: a training keeps every bit, a
 // step its FLOPs, and memory falls to one input for each block.
-#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "tests/support/session.h"
 #include "src/verify/step_checks.h"
@@ -191,11 +190,10 @@ TEST(test_choice) {
 #define RUN "run -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 0 -r 1 --no-peaks -o json "
 
 TEST(test_program) {
-    static const expectation cases[] = {
+    CHECK_ALL(
         {RUN "--recompute block", 0, "\"recompute\": \"block\"", NULL},
         {RUN "--recompute block", 0, "\"--recompute=block\"", NULL}, // run_args, which `again` runs
-        {RUN, 0, "\"recompute\": \"none\"", NULL},
-        {RUN "--recompute light", 0, "\"recompute\": \"light\"", NULL},
+        {RUN, 0, "\"recompute\": \"none\"", NULL}, {RUN "--recompute light", 0, "\"recompute\": \"light\"", NULL},
         {RUN "--mode naive", 0, "\"recompute\": \"none\"", NULL},
         {RUN "--without recompute", 0, "\"recompute\": \"none\"", NULL},
         {RUN "--pass-type forward", 0, "\"recompute\": null", NULL},
@@ -210,9 +208,5 @@ TEST(test_program) {
         {"train -m tiny --backend cpu -t 1 -b 2 --seq-len 8 --steps 2 --recompute block", 0, NULL, NULL},
         {"profile -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -r 2 --recompute block", 0, NULL, NULL},
         {"compare --without all -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 0 -r 1 --recompute block", 0,
-         "recompute", NULL},
-    };
-    CHECK_ALL(cases);
+         "recompute", NULL});
 }
-
-int main(void) { return cmocka_run_group_tests_name("recompute", tests, temp_folder_make, temp_folder_remove); }

@@ -1,5 +1,4 @@
 // test_same_bits.c: rewrites that change only the order of computing change no bit of a training.
-#include "tests/support/test.h"
 #include "tests/support/session.h"
 
 // Rows and widths that no vector divides, and more rows than the loss head takes at once.
@@ -113,8 +112,7 @@ TEST(test_later_micro_batches_add) {
     for (int n_accum = 1; n_accum <= 3; n_accum++) {
         SM_OWN(sm_session) *s = open_session(device, SM_F32, 0, n_accum);
         const sm_plan *plan = s->plan;
-        int n_overwrite = 0;
-        int n_later = 0;
+        int n_overwrite = 0, n_later = 0;
         double more_bytes = 0;
         const double bytes = overwritten_bytes(plan, &n_overwrite);
         for (int i = 0; i < plan->n_ops; i++) {
@@ -166,5 +164,3 @@ TEST(test_first_follows_zero_grad) {
     run_micro_batch(s, SM_RUN_BACKWARD);
     assert_true(first_of(s, name) == 2 * once);
 }
-
-int main(void) { return cmocka_run_group_tests_name("same bits", tests, NULL, NULL); }

@@ -57,5 +57,3 @@ TEST(warmup_longer_than_training) {
     sm_schedule s = {.kind = SM_SCHEDULE_COSINE, .lr = 1, .final_fraction = 0.1, .warmup_steps = 20, .n_steps = 10};
     expect(sm_schedule_lr(&s, 10), 0.5);
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

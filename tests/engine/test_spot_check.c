@@ -1,6 +1,5 @@
 // test_spot_check.c: spot checks raise no false alarm on any backend, mode and precision, and find an error in any part
 // of an op's output.
-#include "tests/support/test.h"
 #include "tests/support/session.h"
 #include "philox.h"
 #include "src/verify/spot.h"
@@ -159,5 +158,3 @@ TEST(what_is_no_number_stays_the_largest_error) {
     spot_compare(&s, "y", 1, 1, 1);
     assert_false(s.error <= 1);
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -1,9 +1,7 @@
 // Models on disk: fresh ones, round trips through a session, files as others write them, files
 // that do not fit, optimizer state.
 #include <jansson.h>
-#include <limits.h>
 
-#include "tests/support/test.h"
 #include "tests/support/session.h"
 #include "tests/support/temp_folder.h"
 #include "src/io/atomic_file.h"
@@ -173,8 +171,7 @@ static void write_variant(const char *from, const char *to, const variant *v) {
     SM_OWN(sm_safetensors) *file = NULL;
     sm_safetensors_writer *writer;
     sm_safetensors_spec specs[N_TINY_PARAMS + 2];
-    float values[MAX_ELEMS];
-    float tied[MAX_ELEMS] = {0};
+    float values[MAX_ELEMS], tied[MAX_ELEMS] = {0};
     int n = 0;
     expect_ok("open", sm_safetensors_open(from, &file));
     for (int i = 0; i < sm_safetensors_count(file); i++) {
@@ -209,8 +206,7 @@ static void write_variant(const char *from, const char *to, const variant *v) {
 }
 
 TEST(variants_load_or_are_refused_by_name) {
-    static const char wte[] = "transformer.wte.weight";
-    static const char bias[] = "transformer.ln_f.bias";
+    static const char wte[] = "transformer.wte.weight", bias[] = "transformer.ln_f.bias";
     static const variant cases[] = {
         {"as written", false, NULL, {{0}}, NULL},
         {"without the prefix", true, NULL, {{0}}, NULL},
@@ -438,8 +434,7 @@ static int visit_state(sm_session *session, bool check) {
 TEST(optimizer_state_comes_back) {
     const char *dir = temp_path("optimizer");
     const char *path = temp_path("optimizer/optimizer.safetensors");
-    int64_t n;
-    int64_t step = -1;
+    int64_t n, step = -1;
     expect_ok("init", sm_weights_init(dir, &tiny, 1));
     SM_OWN(sm_session) *session = open_session(SM_F32, true, 0);
     expect_ok("none", sm_weights_load(dir, &tiny, session, &step));
@@ -563,4 +558,4 @@ TEST(bad_optimizer_files_are_refused) {
     expect_refused_optimizer("no name", dir, NULL, other, 2, SM_ERR_INVALID, "state of ?, not of adamw");
 }
 
-int main(void) { return cmocka_run_group_tests(tests, set_up, tear_down); }
+AROUND_ALL(set_up, tear_down)

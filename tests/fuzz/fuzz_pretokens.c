@@ -8,8 +8,7 @@ const double fuzz_longest_us_per_byte = 20;
 
 // That the pieces of text[begin, end) end where a whole has ends, too, which `ends` notes.
 static void compare(sm_pretokens *pretokens, const uint8_t *text, size_t n, const bool *ends) {
-    size_t last = 0;
-    size_t end;
+    size_t last = 0, end;
     sm_pretokens_begin(pretokens, text, n);
     while (sm_pretokens_next(pretokens, &end)) {
         fuzz_expect(end > last && end <= n, "pieces are not empty");

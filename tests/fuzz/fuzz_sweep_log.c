@@ -8,8 +8,7 @@
 const double fuzz_longest_us_per_byte = 5;
 
 void fuzz_one(const uint8_t *data, size_t size_bytes) {
-    static char path[PATH_MAX];
-    static char damaged[PATH_MAX + 16];
+    static char path[PATH_MAX], damaged[PATH_MAX + 16];
     sm_sweep_log *log = NULL;
     if (path[0] == '\0') {
         snprintf(path, sizeof path, "%s/rows.jsonl", fuzz_folder());

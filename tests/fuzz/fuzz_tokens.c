@@ -6,8 +6,7 @@
 enum { B = 2, T = 5, N_BATCHES = 3, HEAD_BYTES = 3 };
 
 static void check_batch(const sm_tokens *tokens, int64_t i, int64_t vocab) {
-    int32_t inputs[B * T];
-    int32_t targets[B * T];
+    int32_t inputs[B * T], targets[B * T];
     if (sm_tokens_batch(tokens, i, B, T, inputs, targets) != SM_OK) {
         return;
     }

@@ -2,5 +2,3 @@
 #include "tests/support/test.h"
 
 TEST(lessons_print_what_they_say) { shell("/usr/bin/python3 tools/tests/course.py " SM_TEST_BINARY); }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

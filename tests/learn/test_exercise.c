@@ -1,9 +1,6 @@
 // A student's path: every exercise begins with a file, has a solution that is right, and mistakes that are told by
 // name. tests/exercises/NAME.inc is a body in both languages; where MISTAKE is a number, it makes that mistake, and
 // "//! NUMBER: TEXT" is what is said of it (TEXT|TEXT: one of them). cl/NAME.inc shares its work among work-items.
-#include <unistd.h>
-
-#include "tests/support/test.h"
 #include "tests/support/full_disk.h"
 #include "tests/support/run_program.h"
 #include "tests/support/whole.h"
@@ -96,8 +93,7 @@ static int check_exercise(const sm_exercise *exercise) {
     const char *name = sm_op_name(exercise->kind);
     const char *body = file_text(textf("tests/exercises/%s.inc", name));
     compile_body(name, body);
-    int n_failed = 0;
-    int mistake = 0;
+    int n_failed = 0, mistake = 0;
     for (const char *says = "right"; mistake <= MAX_MISTAKES && says != NULL; says = expectation_of(body, mistake)) {
         n_failed += !is_explained(exercise, mistake++, says);
     }
@@ -123,8 +119,7 @@ static void write_for_one_item(const char *name, const char *body, int mistake) 
 static int check_in_opencl(const char *name, bool is_parallel, int most) {
     const char *body = file_text(textf("tests/exercises/%s%s.inc", is_parallel ? "cl/" : "", name));
     const char *expected = "right";
-    int n_failed = 0;
-    int mistake = 0;
+    int n_failed = 0, mistake = 0;
     do {
         if (is_parallel) {
             write_in("cl", "mine.cl", name, body, mistake);
@@ -160,8 +155,7 @@ TEST(exercises_in_opencl_are_checked_and_explained) {
 
 TEST(harm_in_opencl_stays_where_it_is) {
     static const struct {
-        const char *body;
-        const char *says;
+        const char *body, *says;
     } cases[] = {
         {"while (i < n) { y[i] = x[i]; }", "did not end within 2 s"},
         {"y[i * 100000000 + 100000000] = 1;", "it crashed|past the end"},
@@ -222,7 +216,7 @@ TEST(kernels_in_opencl_run_in_the_step) {
     temp_put("gelu.cl", first, (size_t)(strstr(first, "```") - first));
     shell("sed 's/\"cl 1 n x y\"/\"cl 1 n y x\"/' $T/gelu.cl >$T/other.cl");
     shell("sed 's/n \\/ 4 by 64/n ^ 4/' $T/gelu.cl >$T/items.cl");
-    static const expectation cases[] = {
+    CHECK_ALL(
         {"exercise gelu_forward --check $T/gelu.cl --timeout 60", 0, "opencl backend", NULL},
         {"verify --backend opencl --filter '^gelu_forward' --kernel gelu_forward=$T/gelu.cl", 0, "0 failed",
          "of your own"},
@@ -237,9 +231,7 @@ TEST(kernels_in_opencl_run_in_the_step) {
          "was written for the parameters"},
         {"verify --backend opencl --filter '^gelu_forward' --kernel gelu_forward=$T/items.cl", 1, NULL,
          "is no number of work-items"},
-        {"exercise gelu_forward --check $T/gelu.cl --backend opencl:9.9", 1, "there is no OpenCL device", NULL},
-    };
-    CHECK_ALL(cases);
+        {"exercise gelu_forward --check $T/gelu.cl --backend opencl:9.9", 1, "there is no OpenCL device", NULL});
 }
 #endif
 
@@ -269,8 +261,7 @@ TEST(another_form_is_right) {
 // Kernels that do harm do it to themselves.
 TEST(harm_stays_where_it_is) {
     static const struct {
-        const char *body;
-        const char *says;
+        const char *body, *says;
     } cases[] = {
         {"for (;;) { y[0] = x[0]; }", "did not end within 1 s"},
         {"*(volatile int *)16 = 1;", "a pointer is NULL"},
@@ -365,14 +356,6 @@ TEST(cheats_are_found) {
 
 // The compiler has the check's limits, and so has what a kernel prints and reads.
 TEST(a_compiler_is_limited_too) {
-    static const expectation cases[] = {
-        {"exercise gelu_forward --check $T/bomb.c --timeout 2", 1, "did not end within 2 s", NULL},
-        {"exercise gelu_forward --check $T/waits.c --timeout 2", 1, "did not end within 2 s", NULL},
-        {"exercise gelu_forward --check $T/large.c --timeout 60", 1, "cannot compile it", NULL},
-        {"exercise gelu_forward --check $T/wordy.c --timeout 60", 1, "    ...", NULL},
-        {"run -m tiny -b 1 --seq-len 8 --backend cpu --mode naive -r 1 --kernel gelu_forward=$T/bomb.c --timeout 2", 1,
-         "timeout", "did not end within 2 s"},
-    };
     const char *before = getenv("TMPDIR");
     char temporary[COMMAND_SIZE];
     const char *kept = textf("%s", before != NULL ? before : "/tmp");
@@ -382,11 +365,16 @@ TEST(a_compiler_is_limited_too) {
           "huge[1UL << 31] = {1};\n' >$T/large.c; i=0; while test $i -lt 2000; do echo \"#error a line of many $i\"; "
           "i=$((i+1)); done >$T/wordy.c");
     setenv("TMPDIR", temporary, 1);
-    CHECK_ALL(cases);
+    CHECK_ALL(
+        {"exercise gelu_forward --check $T/bomb.c --timeout 2", 1, "did not end within 2 s", NULL},
+        {"exercise gelu_forward --check $T/waits.c --timeout 2", 1, "did not end within 2 s", NULL},
+        {"exercise gelu_forward --check $T/large.c --timeout 60", 1, "cannot compile it", NULL},
+        {"exercise gelu_forward --check $T/wordy.c --timeout 60", 1, "    ...", NULL},
+        {"run -m tiny -b 1 --seq-len 8 --backend cpu --mode naive -r 1 --kernel gelu_forward=$T/bomb.c --timeout 2", 1,
+         "timeout", "did not end within 2 s"});
     if (os_file_access_is_limited()) {
         shell("printf '#include \"/etc/passwd\"\n' >$T/reads.c");
-        expect_exit("exercise gelu_forward --check $T/reads.c --timeout 60", 1);
-        expect_text("a file of the system's", out, "/etc/passwd: Permission denied");
+        expect_run("exercise gelu_forward --check $T/reads.c --timeout 60", 1, "/etc/passwd: Permission denied", NULL);
     }
     shell("test -z \"$(ls $T/temporary)\"");
     setenv("TMPDIR", kept, 1);
@@ -409,64 +397,51 @@ TEST(a_kernel_is_cut_off) {
 
 TEST(times_stand_beside_ours) {
     write_kernel("mine.c", "gelu_forward", gelu);
-    static const expectation cases[] = {
-        {"exercise gelu_forward --check $T/mine.c --no-peaks -o json", 0, "\"right\": true", NULL},
-        {"exercise gelu_forward --check $T/mine.c", 0, "% of the ceiling  yours", NULL},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"exercise gelu_forward --check $T/mine.c --no-peaks -o json", 0, "\"right\": true", NULL},
+              {"exercise gelu_forward --check $T/mine.c", 0, "% of the ceiling  yours", NULL});
     expect_text("exercise", out, "the ceiling, measured");
 }
 
 // The line with the mistake is named; a right kernel names the next exercise; hints come one after the other.
 TEST(a_check_says_where_to_look_and_what_is_next) {
-    static const expectation cases[] = {
-        {"exercise residual --check $T/look.c --no-peaks", 1,
-         ": y[i] = a[i] + a[i];\nhint:  stepmark exercise residual --hint 1", NULL},
-        {"exercise residual --hint 1", 0, "more: stepmark exercise residual --hint 2", NULL},
-        {"exercise residual --hint 3", 0, "3. y[i] = a[i] + b[i].", NULL},
-        {"exercise residual --hint 4", 2, NULL, "from 1 to 3"},
-        {"exercise residual --hint 1 --check $T/look.c", 2, NULL, "give one of"},
-    };
     write_kernel("look.c", "residual", "    for (int64_t i = 0; i < n; i++) {\n    y[i] = a[i] + a[i];\n    }\n");
-    CHECK_ALL(cases);
+    CHECK_ALL({"exercise residual --check $T/look.c --no-peaks", 1,
+               ": y[i] = a[i] + a[i];\nhint:  stepmark exercise residual --hint 1", NULL},
+              {"exercise residual --hint 1", 0, "more: stepmark exercise residual --hint 2", NULL},
+              {"exercise residual --hint 3", 0, "3. y[i] = a[i] + b[i].", NULL},
+              {"exercise residual --hint 4", 2, NULL, "from 1 to 3"},
+              {"exercise residual --hint 1 --check $T/look.c", 2, NULL, "give one of"});
     write_kernel("look.c", "residual", "    for (int64_t i = 0; i < n; i++) { y[i] = a[i] + b[i]; }\n");
-    expect_exit("exercise residual --check $T/look.c --no-peaks", 0);
-    assert_non_null(strstr(out, "next:  stepmark exercise crossentropy_forward --init "));
+    expect_run("exercise residual --check $T/look.c --no-peaks", 0,
+               "next:  stepmark exercise crossentropy_forward --init ", NULL);
 }
 
 // A student's folder, and a class of two: one has a right file, the other one that wants to harm, and a link.
 TEST(folders_are_checked) {
-    static const expectation cases[] = {
-        {"exercise --progress $T/class/ann", 0, "1 of 18 right. Next: stepmark exercise loss_mean --init ", NULL},
-        {"exercise --progress $T/class/bob -o csv", 0, "residual,08-residual.md,wrong,", NULL},
-        {"judge $T/class --no-peaks -o csv", 1, "bob/residual.c,", "1 of 2 wrong"},
-        {"judge $T/class --no-peaks -o jsonl", 1, "ann/residual.c\", \"right\": true", NULL},
-        {"exercise residual --progress $T/class", 2, NULL, "stands alone"},
-        {"exercise --progress $T/nobody", 1, NULL, "nobody: No such file"},
-    };
     FAIL_IF(system("mkdir -p $T/class/ann $T/class/bob && ln -s $T/class/ann/residual.c $T/class/bob/gelu_forward.c") !=
                 0,
             "no folders");
     write_kernel("class/ann/residual.c", "residual", "    for (int64_t i = 0; i < n; i++) { y[i] = a[i] + b[i]; }\n");
     write_kernel("class/bob/residual.c", "residual", "    extern int unlink(const char *);\n    unlink(\"victim\");\n");
-    CHECK_ALL(cases);
+    CHECK_ALL({"exercise --progress $T/class/ann", 0, "1 of 18 right. Next: stepmark exercise loss_mean --init ", NULL},
+              {"exercise --progress $T/class/bob -o csv", 0, "residual,08-residual.md,wrong,", NULL},
+              {"judge $T/class --no-peaks -o csv", 1, "bob/residual.c,", "1 of 2 wrong"},
+              {"judge $T/class --no-peaks -o jsonl", 1, "ann/residual.c\", \"right\": true", NULL},
+              {"exercise residual --progress $T/class", 2, NULL, "stands alone"},
+              {"exercise --progress $T/nobody", 1, NULL, "nobody: No such file"});
 }
 
 TEST(bad_input_is_refused) {
-    static const expectation cases[] = {
-        {"exercise", 0, "layernorm_backward", NULL},
-        {"exercise -o json", 0, "03-layernorm.md", NULL},
-        {"exercise layernorm_backwards --init $T", 2, NULL, "did you mean layernorm_backward?"},
-        {"exercise gelu_forward", 2, NULL, "give one of --init DIR"},
-        {"exercise gelu_forward --init $T/a --check $T/b", 2, NULL, "--init DIR"},
-        {"exercise --check $T/b", 2, NULL, "name one"},
-        {"exercise gelu_forward --check $T/missing.c", 1, NULL, "missing.c"},
-        {"exercise gelu_forward --check README.md", 2, NULL, "README.md"},
-        {"exercise residual --init $T && build/none || true", 0, NULL, NULL},
-        {"exercise residual --init $T", 1, NULL, "your work stays"},
-        {"exercise gelu_forward --check $T/residual.c", 1, "has no gelu_forward", NULL},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"exercise", 0, "layernorm_backward", NULL}, {"exercise -o json", 0, "03-layernorm.md", NULL},
+              {"exercise layernorm_backwards --init $T", 2, NULL, "did you mean layernorm_backward?"},
+              {"exercise gelu_forward", 2, NULL, "give one of --init DIR"},
+              {"exercise gelu_forward --init $T/a --check $T/b", 2, NULL, "--init DIR"},
+              {"exercise --check $T/b", 2, NULL, "name one"},
+              {"exercise gelu_forward --check $T/missing.c", 1, NULL, "missing.c"},
+              {"exercise gelu_forward --check README.md", 2, NULL, "README.md"},
+              {"exercise residual --init $T && build/none || true", 0, NULL, NULL},
+              {"exercise residual --init $T", 1, NULL, "your work stays"},
+              {"exercise gelu_forward --check $T/residual.c", 1, "has no gelu_forward", NULL});
 }
 
 // A file that could not be written whole is not taken for somebody's work.
@@ -480,15 +455,12 @@ TEST(a_full_disk_leaves_no_file) {
 }
 
 TEST(a_compiler_that_is_not_there_is_named) {
-    static const expectation cases[] = {
-        {"exercise gelu_forward --init $T/compiled", 0, NULL, NULL},
-        {"exercise gelu_forward --check $T/compiled/gelu_forward.c", 1, NULL,
-         "the compiler '/none/cc' cannot be started; install it, or name another in CC"},
-    };
     const char *before = getenv("CC");
     const char *kept = textf("%s", before != NULL ? before : "");
     setenv("CC", "/none/cc", 1);
-    CHECK_ALL(cases);
+    CHECK_ALL({"exercise gelu_forward --init $T/compiled", 0, NULL, NULL},
+              {"exercise gelu_forward --check $T/compiled/gelu_forward.c", 1, NULL,
+               "the compiler '/none/cc' cannot be started; install it, or name another in CC"});
     setenv("CC", kept, 1); // an empty one stands for none
 }
 
@@ -496,18 +468,15 @@ TEST(a_compiler_that_is_not_there_is_named) {
 TEST(other_arguments_are_refused) {
     write_kernel("other.c", "gelu_forward", gelu);
     shell("sed -i 's/= \"1 n x y/= \"1 n y x/' $T/other.c");
-    static const expectation cases[] = {
-        {"exercise gelu_forward --check $T/other.c", 1, "made for other arguments", NULL},
-        {"train -m tiny --steps 1 --kernel gelu_forward=$T/other.c", 1, NULL, "made for other arguments"},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"exercise gelu_forward --check $T/other.c", 1, "made for other arguments", NULL},
+              {"train -m tiny --steps 1 --kernel gelu_forward=$T/other.c", 1, NULL, "made for other arguments"});
 }
 
 // --- in the real step --------------------------------------------------------------------------------
 
 TEST(own_kernels_run_in_the_step) {
     write_kernel("mine.c", "gelu_forward", gelu);
-    static const expectation cases[] = {
+    CHECK_ALL(
         {"train -m tiny --steps 2 --mode naive --kernel gelu_forward=$T/mine.c", 0, "step", "kernels of your own"},
         {"verify --backend cpu --filter gelu_forward --kernel gelu_forward=$T/mine.c", 0, "0 failed", "of your own"},
         {"profile -m tiny -b 1 --seq-len 8 -t 1 -r 1 --mode naive --kernel gelu_forward=$T/mine.c", 0,
@@ -523,20 +492,16 @@ TEST(own_kernels_run_in_the_step) {
         {"train -m tiny --kernel gelu=$T/mine.c", 2, NULL, "--kernel: no op 'gelu'"},
         {"train -m tiny --kernel gelu_forward", 2, NULL, "OP=FILE"},
         {"train -m tiny --kernel gelu_forward=$T/mine.c,gelu_forward=$T/mine.c", 2, NULL, "given twice"},
-        {"train -m tiny --kernel gelu_forward=$T/missing.c", 1, NULL, "missing.c"},
-    };
-    CHECK_ALL(cases);
+        {"train -m tiny --kernel gelu_forward=$T/missing.c", 1, NULL, "missing.c"});
 }
 
 // A wrong kernel shows: verify says which op, and run refuses to print a speed.
 TEST(a_wrong_kernel_has_no_speed) {
     write_kernel("wrong.c", "gelu_forward", "for (int64_t i = 0; i < n; i++) { y[i] = x[i] * 1.7f; }");
-    static const expectation cases[] = {
+    CHECK_ALL(
         {"verify --backend cpu --filter gelu_forward --kernel gelu_forward=$T/wrong.c", 1, "failed", "gelu_forward"},
         {"run -m tiny -b 2 --seq-len 32 -r 3 --no-peaks --mode naive --backend cpu --kernel gelu_forward=$T/wrong.c", 1,
-         "error", NULL},
-    };
-    CHECK_ALL(cases);
+         "error", NULL});
 }
 
 // One that is right, and not to the bit each time, is told so.
@@ -571,12 +536,7 @@ TEST(the_documented_kernel_works) {
     const char *first = strstr(file_text("docs/adding.md"), "```c\n");
     assert_non_null(first);
     temp_put("gelu.c", first + 5, (size_t)(strstr(first + 5, "```") - first - 5));
-    static const expectation cases[] = {
-        {"exercise gelu_forward --check $T/gelu.c --no-peaks", 0, "right", NULL},
-        {"verify --backend cpu -t 2 --mode naive --filter 'gelu_forward|step' --kernel gelu_forward=$T/gelu.c", 0,
-         "0 failed", NULL},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"exercise gelu_forward --check $T/gelu.c --no-peaks", 0, "right", NULL},
+              {"verify --backend cpu -t 2 --mode naive --filter 'gelu_forward|step' --kernel gelu_forward=$T/gelu.c", 0,
+               "0 failed", NULL});
 }
-
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -2,8 +2,6 @@
 // published about judges of kernels, and have none; and what is said of the others.
 #include <sys/syscall.h>
 
-#include "tests/support/test.h"
-
 #include "src/plan/own_process.h"
 #include "tests/support/run_program.h"
 
@@ -22,8 +20,7 @@ static const char head[] =
     "    float *y = a->y; const int is_large = n > 9999; n_calls += is_large; (void)is_large;\n" body "}\n"
 
 typedef struct {
-    const char *name;
-    const char *text;
+    const char *name, *text;
     const char *says; // NULL: right, and no faster than it is
 } cheat;
 
@@ -108,9 +105,7 @@ TEST(no_cheat_is_right) {
 // On a device: times in turns, by this process's clock, with inputs of their own.
 TEST(kernels_in_opencl_are_judged) {
     static const struct {
-        const char *body;
-        const char *flags;
-        const char *says;
+        const char *body, *flags, *says;
     } cases[] = {
         {"const float u = x[x_at + i]; y[y_at + i] = u / 2 * (1 + tanh(0.7978845608f * (u + 0.044715f * u * u * u)));",
          "--timeout 300", "\"right\": true"},
@@ -205,7 +200,9 @@ TEST(no_cheat_is_faster) {
 }
 
 TEST(judge_says_what_it_does_not_take) {
-    static const expectation cases[] = {
+    write_kernel("honest.c", KERNEL("work(x, y, n);"));
+    write_kernel("idle.c", KERNEL(";"));
+    CHECK_ALL(
         {"judge", 2, NULL, "name files such as gelu_forward.c"},
         {"judge $T/nobody.c", 1, NULL, "nobody.c: No such file"},
         {"judge $T/honest.c", 2, NULL, "which op is it? Give --kind OP"},
@@ -213,12 +210,6 @@ TEST(judge_says_what_it_does_not_take) {
         {"judge $T/honest.c --against $T/honest.c", 2, NULL, "give --kind OP"},
         {"judge $T/honest.c --kind gelu_forward --against $T/idle.c", 2, NULL, "idle.c: is wrong: "},
         {"judge $T/honest.c --kind gelu_forward --no-peaks", 0, "right: gelu_forward, 7 of 7 cases", NULL},
-        {"judge $T/honest.c $T/idle.c --kind gelu_forward --no-peaks --page $T/class.html", 1, "no", "1 of 2 wrong"},
-    };
-    write_kernel("honest.c", KERNEL("work(x, y, n);"));
-    write_kernel("idle.c", KERNEL(";"));
-    CHECK_ALL(cases);
+        {"judge $T/honest.c $T/idle.c --kind gelu_forward --no-peaks --page $T/class.html", 1, "no", "1 of 2 wrong"});
     shell("grep -q judged.js $T/class.html && grep -q idle.c $T/class.html");
 }
-
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

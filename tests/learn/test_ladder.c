@@ -1,13 +1,11 @@
 // The ladders: every rung is right, its source stands alone, a wrong one has no speed; and backends from libraries.
-#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "learn/ladder/ladder.h"
 
 enum { TEXT_SIZE = 1 << 15 };
 
 static const struct {
-    const char *ladder;
-    const char *shape;
+    const char *ladder, *shape;
 } small[] = {{"matmul", "N=13,C=40,F=70"},
              {"layernorm", "N=9,C=100"},
              {"softmax", "N=5,vocab=300,Vp=320"},
@@ -44,13 +42,10 @@ TEST(every_rung_in_opencl_is_right) {
 
 // What --source prints is a solution of the exercise.
 TEST(sources_stand_alone) {
-    static const expectation cases[] = {
-        {"ladder matmul --source threads >$T/m.c", 0, NULL, NULL},
-        {"exercise matmul_forward --check $T/m.c --no-peaks", 0, "right: matmul_forward", NULL},
-        {"ladder attention --source blocked >$T/a.c", 0, NULL, NULL},
-        {"exercise flash_attention_forward --check $T/a.c --no-peaks", 0, "right: flash", NULL},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"ladder matmul --source threads >$T/m.c", 0, NULL, NULL},
+              {"exercise matmul_forward --check $T/m.c --no-peaks", 0, "right: matmul_forward", NULL},
+              {"ladder attention --source blocked >$T/a.c", 0, NULL, NULL},
+              {"exercise flash_attention_forward --check $T/a.c --no-peaks", 0, "right: flash", NULL});
 }
 
 // Without white space: the formatter has its own.
@@ -116,21 +111,17 @@ TEST(a_wrong_rung_has_no_speed) {
 }
 
 TEST(bad_input_is_refused) {
-    static const expectation cases[] = {
-        {"ladder", 0, "reordered", NULL},
-        {"ladder mamtul", 2, NULL, "did you mean matmul?"},
-        {"ladder matmul layernorm", 2, NULL, "give the name of one"},
-        {"ladder matmul --backend reference", 2, NULL, "there are none"},
-        {"ladder matmul --source blokced", 2, NULL, "did you mean blocked?"},
-        {"ladder matmul --source shipped", 2, NULL, "backend's own kernel"},
-        {"ladder matmul --shape N=0", 2, NULL, "--shape: 'N=0'"},
-        {"ladder matmul --shape Q=4", 2, NULL, "--shape: 'Q=4'"},
-        {"ladder matmul --shape N", 2, NULL, "--shape: 'N'"},
-        {"ladder attention --shape NH=7", 2, NULL, "NH must divide C"},
-        {"ladder softmax --shape vocab=400,Vp=320", 2, NULL, "vocab must not be above Vp"},
-        {"ladder --schema", 0, "ceiling_share", NULL},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"ladder", 0, "reordered", NULL}, {"ladder mamtul", 2, NULL, "did you mean matmul?"},
+              {"ladder matmul layernorm", 2, NULL, "give the name of one"},
+              {"ladder matmul --backend reference", 2, NULL, "there are none"},
+              {"ladder matmul --source blokced", 2, NULL, "did you mean blocked?"},
+              {"ladder matmul --source shipped", 2, NULL, "backend's own kernel"},
+              {"ladder matmul --shape N=0", 2, NULL, "--shape: 'N=0'"},
+              {"ladder matmul --shape Q=4", 2, NULL, "--shape: 'Q=4'"},
+              {"ladder matmul --shape N", 2, NULL, "--shape: 'N'"},
+              {"ladder attention --shape NH=7", 2, NULL, "NH must divide C"},
+              {"ladder softmax --shape vocab=400,Vp=320", 2, NULL, "vocab must not be above Vp"},
+              {"ladder --schema", 0, "ceiling_share", NULL});
 }
 
 // --- a whole backend ---------------------------------------------------------------------------------
@@ -153,7 +144,7 @@ TEST(the_documented_backend_works) {
                             "{SM_BACKEND_VERSION, 8};/' $T/traced.c >$T/other.c && cc -w -shared -fPIC -Iinclude -o "
                             "$T/other.so $T/other.c"),
                      0);
-    static const expectation cases[] = {
+    CHECK_ALL(
         {"devices --backend-library $T/traced.so", 0, "traced", "a backend of your own"},
         {"verify --backend-library $T/traced.so --backend traced --filter '^gelu_forward'", 0, "0 failed",
          "gelu_forward"},
@@ -171,9 +162,7 @@ TEST(the_documented_backend_works) {
         {"devices --backend-library $T/later.so", 1, NULL, "version 2 of the contract"},
         {"devices --backend-library $T/other.so", 1, NULL, "compiled against other headers"},
         {"devices --backend-library $T/missing.so", 1, NULL, "missing.so"},
-        {"devices --backend-library README.md", 1, NULL, "cannot be loaded"},
-    };
-    CHECK_ALL(cases);
+        {"devices --backend-library README.md", 1, NULL, "cannot be loaded"});
 }
 
 // Noise is said once, of the worst kind; what is too noisy to use bears no factor.
@@ -193,5 +182,3 @@ TEST(noise_is_told) {
     assert_false(sm_rung_is_usable(&result.step));
     assert_false(sm_rung_is_usable(&(sm_rung_result){.rung = &rung}));
 }
-
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -1,9 +1,5 @@
 // Rows of ops by themselves: work and traffic by hand, memory, cold runs; what does not fit, fails or has no meaning is
 // a row.
-#include <jansson.h>
-#include <math.h>
-
-#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "bench/compare/compare.h"
 #include "src/verify/op_cases.h"
@@ -119,13 +115,10 @@ TEST(what_does_not_fit_says_by_how_much) {
 }
 
 TEST(flags_that_do_not_fit_are_refused) {
-    static const expectation cases[] = {
-        {"run --op gelu_forwart", 2, NULL, "gelu_forward"},
-        {"run --op matmul --shape 64x64", 2, NULL, "matmul takes NxCxF, not '64x64'"},
-        {"run --op matmul --shape 64x64x0", 2, NULL, "matmul takes NxCxF"},
-        {"run --op adamw --pass-type backward -m tiny", 2, NULL, "adamw by itself has no backward"},
-    };
-    check_all(cases, sizeof(cases) / sizeof(cases[0]));
+    CHECK_ALL({"run --op gelu_forwart", 2, NULL, "gelu_forward"},
+              {"run --op matmul --shape 64x64", 2, NULL, "matmul takes NxCxF, not '64x64'"},
+              {"run --op matmul --shape 64x64x0", 2, NULL, "matmul takes NxCxF"},
+              {"run --op adamw --pass-type backward -m tiny", 2, NULL, "adamw by itself has no backward"});
     json_auto_t *rows = rows_of("--op gelu,adamw --pass-type backward " QUICK "--backend cpu", 0, 2);
     assert_string_equal(text(json_array_get(rows, 0), "status"), "ok");
     assert_string_equal(text(json_array_get(rows, 1), "status"), "skipped");
@@ -264,5 +257,3 @@ TEST(the_commands_of_the_lesson_run) {
     run_in = ".";
     assert_true(n_run >= 16);
 }
-
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -1,7 +1,4 @@
 // The page of a step: what it is made of. Its look in a browser: tools/tests/step_page.py.
-#include <sys/stat.h>
-
-#include "tests/support/test.h"
 #include "embedded.h"
 #include "tests/support/run_program.h"
 #include "learn/page/step_page.h"
@@ -75,8 +72,7 @@ TEST(a_page_says_how_long_tensors_live) {
     int n_alive = 0;
     for (int t = 0; t < plan->n_tensors; t++) {
         const json_t *tensor = json_array_get(json_object_get(json, "tensors"), (size_t)t);
-        int first = plan->n_ops;
-        int end = 0;
+        int first = plan->n_ops, end = 0;
         for (int i = 0; i < plan->n_ops; i++) {
             for (int k = 0; k < SM_MAX_IN; k++) {
                 end = plan->ops[i].in[k] == t ? i + 1 : end;
@@ -97,7 +93,7 @@ TEST(a_page_says_how_long_tensors_live) {
 // --- the subcommand --------------------------------------------------------------------------------
 
 TEST(pages_are_written) {
-    static const expectation cases[] = {
+    CHECK_ALL(
         {"page --train-steps 3 --backend none --output $T/step.html", 0, NULL, "open it in a browser"},
         {"page --train-steps 0 --backend none", 0, "<!DOCTYPE html>", NULL},
         {"page --train-steps 0 --backend none --optimizer sgd --mode fused --recompute block", 0, "m = momentum m + g",
@@ -111,13 +107,11 @@ TEST(pages_are_written) {
         {"page --train-steps 0 --backend none --run $T/run --text 'static int x; // and so on'  --seq-len 8 | grep -o "
          "-- '--weights [^ ]*/run/model'",
          0, "--weights", NULL},
-        {"page --train-steps 0 --backend none --weights $T/run/model | tail -1", 0, "</html>", NULL},
-    };
-    CHECK_ALL(cases);
+        {"page --train-steps 0 --backend none --weights $T/run/model | tail -1", 0, "</html>", NULL});
 }
 
 TEST(what_cannot_be_shown_is_refused) {
-    static const expectation cases[] = {
+    CHECK_ALL(
         {"page -m xl --n-layer 400", 2, NULL, "even in slices of 256 values this step of"},
         {"page --backend none,cpu", 2, NULL, "--backend: none stands alone"},
         {"page --train-steps 0 --optimizer muon --n-layer 1 --backend none --output $T/muon.html", 0, NULL, NULL},
@@ -126,8 +120,7 @@ TEST(what_cannot_be_shown_is_refused) {
         {"page --run $T/run --weights $T/run/model", 2, NULL, "leave one of them out"},
         {"page --run $T/missing", 1, NULL, "missing"},
         {"page --train-steps 0 --backend none --vocab 50 --text hello", 2, NULL, "--tokenizer"},
-        {"page --backend cpx", 2, NULL, "cpx"},
-        {"page --output $T/missing/step.html", 1, NULL, "missing"},
+        {"page --backend cpx", 2, NULL, "cpx"}, {"page --output $T/missing/step.html", 1, NULL, "missing"},
         {"page --output html", 2, NULL, "is a format"},
         {"walk --text 'some text to walk' --seq-len 4", 0, "Shown", NULL},
         {"walk --text ab", 2, NULL, "--text: 2 tokens"},
@@ -140,13 +133,11 @@ TEST(what_cannot_be_shown_is_refused) {
         {"walk --values --set 'mask[2]=0'", 2, NULL, "mask[2]=0: give mask[*]=0 or mask[BLOCK]=0"},
         {"walk --values --set 'line[3]=1'", 2, NULL, "places are 0 to 3"},
         {"walk --values --set 'line[3]=0;mask[*]=0' | grep -c 'without its mask'", 0, "2", NULL},
-        {"walk --values --train-steps 2 --set 'h.0.attproj[*,0:32]=0;ln_f.bias[3]*2'", 0, "step 3", NULL},
-    };
-    CHECK_ALL(cases);
+        {"walk --values --train-steps 2 --set 'h.0.attproj[*,0:32]=0;ln_f.bias[3]*2'", 0, "step 3", NULL});
 }
 
 static int set_up(void **state) {
     return temp_folder_make(state) != 0 ? -1 : run("train -m tiny --steps 2 -b 1 --seq-len 8 --run $T/run");
 }
 
-int main(void) { return cmocka_run_group_tests(tests, set_up, temp_folder_remove); }
+AROUND_ALL(set_up, temp_folder_remove)

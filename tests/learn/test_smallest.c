@@ -21,8 +21,7 @@ TEST(it_trains_as_the_engine_does) {
     assert_true(small != NULL && engine != NULL);
     for (int i = 1; i <= 6; i++) {
         int step[2] = {0};
-        double loss[2];
-        double norm[2];
+        double loss[2], norm[2];
         assert_true(read_step(small, &step[0], &loss[0], &norm[0]));
         assert_true(read_step(engine, &step[1], &loss[1], &norm[1]));
         assert_int_equal(step[0], i);
@@ -38,5 +37,3 @@ TEST(bad_input_is_refused) {
     assert_int_equal(system(SMALLEST " none 2>/dev/null"), 2 << 8);
     assert_int_equal(system(SMALLEST " 1 /missing 2>/dev/null"), 1 << 8);
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

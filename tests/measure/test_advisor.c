@@ -31,8 +31,7 @@ static double memory_gib(const int level[N_AXES]) {
 
 static double speed_of(const machine *m, const int level[N_AXES]) {
     static const double again[] = {1.02, 1, 1.33};
-    const double accum = level[ACCUM] == 1 ? 4 : 1;
-    const double tokens = 64 * batches[level[BATCH]];
+    const double accum = level[ACCUM] == 1 ? 4 : 1, tokens = 64 * batches[level[BATCH]];
     const double micro_s =
         tokens * (m->flop_s[level[PRECISION]] * again[level[RECOMPUTE]] * (level[MODE] == 1 ? 1.18 : 1) +
                   m->attention_s[level[ATTENTION]]) +
@@ -89,8 +88,7 @@ static int advise(const sm_choices *c, const double *speeds, double noise, uint6
     int n_runs = 0;
     sm_advisor *advisor = sm_advisor_open(c, 6);
     while (sm_advisor_next(advisor, &trial)) {
-        const double quiet = speeds[trial.configuration];
-        const double drift = 1 - 0.1 * n_runs / 60;
+        const double quiet = speeds[trial.configuration], drift = 1 - 0.1 * n_runs / 60;
         const sm_trial_outcome outcome = isnan(quiet) ? SM_TRIAL_TOO_LARGE : SM_TRIAL_MEASURED;
         const double speed = quiet * drift * exp(noise * normal(seed, (uint32_t)n_runs));
         sm_advisor_take(advisor, outcome, speed);
@@ -271,5 +269,3 @@ TEST(one_configuration_is_its_own_advice) {
     assert_int_equal(sm_advisor_best(advisor), 0);
     sm_advisor_close(advisor);
 }
-
-int main(void) { return cmocka_run_group_tests_name("advisor", tests, NULL, NULL); }

@@ -2,10 +2,6 @@
 // ends with exit code 1 and a message, or as without a failure; an existing file is unchanged or complete. Small memory
 // ends the program with one line (sm_malloc); large memory is told by the function that needs it. ALLOCATION_STEP=1
 // tries every n (tools/torture.sh allocations).
-#include <sys/stat.h>
-#include <sys/wait.h>
-
-#include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
 
 static const char shim[] = SM_TEST_SHIMS "/allocation_faults.so";
@@ -59,8 +55,7 @@ static const char rows[] =
 
 typedef struct {
     int code;
-    char *out;
-    char *err;
+    char *out, *err;
     char *file; // NULL: there is none
     size_t file_bytes;
 } result;
@@ -201,5 +196,3 @@ TEST(every_failure_is_told) {
     print_message("%ld of %ld allocation failures end badly\n", n_bad, n_tries);
     assert_int_equal(n_bad, 0);
 }
-
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -1,9 +1,5 @@
 // Bundles and the leaderboard: what is bundled comes back, what was changed by a byte is refused, rows that do not
 // compare are left out or marked, and the fastest row of each machine stands in its place.
-#include <jansson.h>
-#include <unistd.h>
-
-#include "tests/support/test.h"
 #include "tests/support/made_row.h"
 #include "tests/support/run_program.h"
 #include "bench/compare/compare.h"
@@ -143,8 +139,7 @@ TEST(references_stand_beside) {
                                    make_row("R", "fused", 900), make_row("S", "fused", 800));
     json_object_set_new(json_array_get(references, 2), "n_seq", json_integer(999));
     json_object_set_new(json_array_get(references, 3), "loss_check", json_null());
-    json_t *records = NULL;
-    json_t *refused = NULL;
+    json_t *records = NULL, *refused = NULL;
     sm_leaderboard_make(rows, references, NULL, &records, &refused);
     assert_int_equal(json_array_size(records), 3);
     for (size_t i = 0; i < 3; i++) {
@@ -176,7 +171,7 @@ TEST(the_program_bundles_and_compares) {
     json_auto_t *rows = json_pack("[o]", make_row("A", "fused", 100));
     SM_FREED char *text = json_dumps(rows, 0);
     temp_put("rows.json", text, strlen(text));
-    static const expectation cases[] = {
+    CHECK_ALL(
         {"report $T/rows.json --bundle $T/a.bundle", 0, NULL, "1 row, "},
         {"report --rank $T/a.bundle", 0, "| machine", NULL},
         {"report --rank $T/a.bundle -o json", 0, "\"tokens_per_joule\": 2", NULL},
@@ -193,10 +188,6 @@ TEST(the_program_bundles_and_compares) {
         {"report $T/a.bundle -o csv --columns n_seq; sed s/100/101/ $T/a.bundle >$T/changed.bundle", 0, "n_seq\n64\n",
          ""},
         {"compare $T/h.bundle $T/h.bundle", 0, "no-difference", NULL},
-        {"report $T/changed.bundle", 1, NULL, "changed.bundle: was changed after it was made"},
-    };
-    CHECK_ALL(cases);
+        {"report $T/changed.bundle", 1, NULL, "changed.bundle: was changed after it was made"});
     assert_null(strstr(err, "skipped"));
 }
-
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

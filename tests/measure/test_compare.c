@@ -1,7 +1,5 @@
 // test_compare.c: verdicts on constructed rows: the statistical tests' tables, false and missed differences, matching,
 // the program.
-
-#include "tests/support/test.h"
 #include "tests/support/made_row.h"
 #include "philox.h"
 #include "tests/support/run_program.h"
@@ -67,8 +65,7 @@ TEST(rank_sum) {
 
 // The exact table and the normal curve meet where one takes over from the other.
 TEST(large_samples) {
-    double a[SM_COMPARE_EXACT + 1];
-    double b[SM_COMPARE_EXACT + 1];
+    double a[SM_COMPARE_EXACT + 1], b[SM_COMPARE_EXACT + 1];
     for (int i = 0; i <= SM_COMPARE_EXACT; i++) {
         a[i] = noise(0.02);
         b[i] = noise(0.02) * 1.005;
@@ -86,8 +83,7 @@ TEST(large_samples) {
 // Of very many values every second counts, so that a comparison fits in memory.
 TEST(very_many_values) {
     enum { N = 8200 };
-    static double a[N];
-    static double b[N];
+    static double a[N], b[N];
     for (int i = 0; i < N; i++) {
         a[i] = noise(0.02);
         b[i] = a[i] * 1.01;
@@ -162,9 +158,7 @@ static sm_verdict trial_of_samples(int n_samples, double factor) {
 
 static void expect_rates(const char *label, sm_verdict (*trial)(int n, double factor), int n) {
     enum { N_TRIALS = 200 };
-    int n_false = 0;
-    int n_slower = 0;
-    int n_faster = 0;
+    int n_false = 0, n_slower = 0, n_faster = 0;
     for (int i = 0; i < N_TRIALS; i++) {
         n_false += trial(n, 1) != SM_VERDICT_SAME;
         n_slower += trial(n, 1.03) == SM_VERDICT_SLOWER;
@@ -331,7 +325,10 @@ static void write_runs(const char *name, double factor) {
 }
 
 TEST(exit_codes) {
-    static const expectation cases[] = {
+    write_runs("a.jsonl", 1);
+    write_runs("slow.jsonl", 1.1);
+    setenv("XDG_DATA_HOME", temp_folder, 1); // of saved baselines
+    CHECK_ALL(
         {"compare $T/a.jsonl $T/a.jsonl", 0, "verdict: B against A: no-difference", NULL},
         {"compare $T/a.jsonl $T/slow.jsonl", 3, "slower", NULL},
         {"compare $T/slow.jsonl $T/a.jsonl -o json", 0, "\"verdict\": \"faster\"", NULL},
@@ -356,12 +353,5 @@ TEST(exit_codes) {
          0, "\"basis\": \"pairs\"", NULL},
         {"compare --interleaved --pairs 1 'run -m tiny -b 1 --seq-len 8 -w 0 -t 1 --backend cpu' 'run -m tiny -b 1 "
          "--seq-len 8 -w 0 -t 1 --backend cpu'", // it chooses the samples
-         0, "too few runs", NULL},
-    };
-    write_runs("a.jsonl", 1);
-    write_runs("slow.jsonl", 1.1);
-    setenv("XDG_DATA_HOME", temp_folder, 1); // of saved baselines
-    CHECK_ALL(cases);
+         0, "too few runs", NULL});
 }
-
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -1,6 +1,5 @@
 // Rows that contradict themselves (bench/rows/consistent.c). The program's own rows do not; each of their figures is
 // then forged by itself, and must be named, or be listed below as one that no other field tells.
-#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 
 #include "bench/compare/compare.h"
@@ -15,7 +14,7 @@ static json_t *rows; // honest ones of each kind
 static int measure_all(void **state) {
     static const char *const commands[] = {
         "run " STEPS "--pass-type step,separate,backward,forward -r 100 -w 2 --loss-scale dynamic --documents 5-20 "
-                     "--padding max --timeout 300",
+        "--padding max --timeout 300",
         "run " STEPS "--mode naive -r 1 -w 0 --no-peaks --no-phases",
         "run " STEPS "-r 1000000 --timeout 3 --no-peaks",
         "run " STEPS "--precision bf16 -r 7 --accum 2",
@@ -132,8 +131,7 @@ TEST(each_forged_figure_is_named) {
         const sm_column *column = &sm_row_table.columns[c];
         const bool is_figure =
             column->type != SM_COLUMN_TEXT && column->type != SM_COLUMN_JSON && column->type != SM_COLUMN_BOOLEAN;
-        bool named = false;
-        bool there = false;
+        bool named = false, there = false;
         for (size_t i = 0; i < 10; i++) {
             const json_t *row = json_array_get(rows, i);
             const bool has_it = is_there(row, column->name);
@@ -226,4 +224,4 @@ TEST(readers_leave_them_out) {
     assert_non_null(strstr(sm_rows_text(json_array_get(refused, 0), "reason"), "contradicts itself: median_ts"));
 }
 
-int main(void) { return cmocka_run_group_tests(tests, measure_all, remove_all); }
+AROUND_ALL(measure_all, remove_all)

@@ -4,20 +4,16 @@
 //
 // STEPMARK_FAULT_STRIDE: every how many-th call is hit; 1: all (tools/torture/program.py).
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 
-#include "tests/support/test.h"
 #include "tests/support/plans.h"
 #include "philox.h"
 #include "tests/support/temp_folder.h"
 #include "src/io/atomic_file.h"
 #include "src/weights/weights.h"
 
-enum { MAX_ARGUMENTS = 40, COMMAND_SIZE = 1024, KILL = 0, QUICK_STRIDE = 41, SLOWEST_S = 60 };
+enum { KILL = 0, QUICK_STRIDE = 41, SLOWEST_S = 60 };
 
 #define SHAPE_A    "--n-layer 1 --n-head 2 --d-model 8 --vocab 256 --context 16 --seed 3"
 #define SHAPE_B    "--n-layer 2 --n-head 2 --d-model 8 --vocab 256 --context 8 --seed 4"
@@ -49,59 +45,15 @@ static int tear_down(void **state) {
 // A shell command in which $R is the folder under attack, $K the one with models to begin with.
 static void in_folders(const char *command) { shell(textf("R=%s K=%s; %s", root, kept, command)); }
 
-// Replaces $R and $K and cuts at spaces; `text` holds the words.
-static void split(const char *command, char text[COMMAND_SIZE], char *argv[MAX_ARGUMENTS]) {
-    size_t n = 0;
-    int argc = 1;
-    for (const char *c = command; *c != '\0'; c++) {
-        bool is_folder = c[0] == '$' && (c[1] == 'R' || c[1] == 'K');
-        const char *folder = c[1] == 'R' ? root : kept;
-        n += (size_t)snprintf(text + n, COMMAND_SIZE - n, "%.*s", is_folder ? 100 : 1, is_folder ? folder : c);
-        c += is_folder;
-        assert_true(n < COMMAND_SIZE);
-    }
-    argv[0] = SM_TEST_BINARY;
-    for (char *word = strtok(text, " "); word != NULL; word = strtok(NULL, " ")) {
-        assert_true(argc < MAX_ARGUMENTS - 1);
-        argv[argc++] = word;
-    }
-    argv[argc] = NULL;
-}
-
-static void redirect(int fd, const char *name) {
-    int file = open(temp_path(name), O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    dup2(file, fd);
-    close(file);
-}
-
-static void set_number(const char *name, int number) { setenv(name, textf("%d", number), 1); }
-
 // Starts the program; call 0: without faults.
 static pid_t start(const char *command, int call, int error) {
-    char text[COMMAND_SIZE];
-    char *argv[MAX_ARGUMENTS];
-    split(command, text, argv);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid > 0) {
-        return pid;
-    }
-    redirect(STDOUT_FILENO, "out");
-    redirect(STDERR_FILENO, "err");
-    if (call > 0) {
-        const char *asan_options = getenv("ASAN_OPTIONS");
-        setenv("ASAN_OPTIONS", textf("%s:verify_asan_link_order=0", asan_options != NULL ? asan_options : ""), 1);
-        setenv("LD_PRELOAD", SM_TEST_SHIMS "/file_faults.so", 1);
-        setenv("FILE_FAULTS_UNDER", root, 1);
-        setenv("FILE_FAULTS_HIT", hit_file, 1);
-        set_number("FILE_FAULTS_AT", call);
-        if (error != KILL) {
-            set_number("FILE_FAULTS_ERROR", error);
-        }
-    }
-    alarm(SLOWEST_S);
-    execv(argv[0], argv);
-    _exit(127);
+    const char *asan_options = getenv("ASAN_OPTIONS");
+    const char *fault = error != KILL ? textf("FILE_FAULTS_ERROR=%d", error) : "";
+    const char *faults = textf("ASAN_OPTIONS='%s:verify_asan_link_order=0' LD_PRELOAD=" SM_TEST_SHIMS
+                               "/file_faults.so FILE_FAULTS_UNDER=%s FILE_FAULTS_HIT=%s FILE_FAULTS_AT=%d %s",
+                               asan_options != NULL ? asan_options : "", root, hit_file, call, fault);
+    return start_shell(textf("R=%s K=%s; exec env %s " SM_TEST_BINARY " %s >$T/out 2>$T/err", root, kept,
+                             call > 0 ? faults : "", command));
 }
 
 // The exit code, or 128 and the signal.
@@ -263,8 +215,7 @@ static const char *run_fault(const scenario *s, int call, int error, bool *hit) 
 // ---- all of them ----
 
 typedef struct {
-    int n_runs;
-    int n_good;
+    int n_runs, n_good;
 } tally;
 
 static int stride(void) {
@@ -466,4 +417,4 @@ static int make_models(void **state) {
     return 0;
 }
 
-int main(void) { return cmocka_run_group_tests(tests, make_models, tear_down); }
+AROUND_ALL(make_models, tear_down)

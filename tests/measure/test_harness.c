@@ -1,5 +1,5 @@
 // test_harness.c: the protocol, with a backend that does only what a test tells it.
-#include "tests/support/test.h"
+#define OWN_MAIN
 #include "tests/support/session.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/fake_clock.h"

@@ -1,5 +1,4 @@
 // test_loop.c: a training loop under the harness: its phases add up, its bottleneck and its changes are found.
-#include "tests/support/test.h"
 #include "tests/support/session.h"
 #include "clock.h"
 #include "tests/support/fake_backend.h"
@@ -12,8 +11,7 @@
 // --- the recorder --------------------------------------------------------------------------------------
 
 typedef struct {
-    int64_t op_ns[8];
-    int64_t lapped_ns[8];
+    int64_t op_ns[8], lapped_ns[8];
     sm_step_phases phases;
 } recorder;
 
@@ -431,4 +429,4 @@ TEST(a_long_series_is_halved) {
     sm_utilisation_close(u);
 }
 
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }
+AROUND_ALL(NULL, NULL) // a test makes a folder

@@ -1,6 +1,5 @@
 // test_no_verdict.c: rows of a busy machine, or too noisy ones: no subcommand draws a conclusion from them, and each
 // gives the reason. One rule decides (compare.h).
-#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "bench/compare/compare.h"
 #include "bench/loop/loop.h"
@@ -222,15 +221,10 @@ TEST(advise_gains_nothing) {
 TEST(report_says_why) {
     json_auto_t *rows = make_rows(true);
     assert_int_equal(json_dump_file(rows, temp_path("rows.json"), 0), 0);
-    const expectation cases[] = {
-        {"report $T/rows.json -o md", 0, "No verdict for tiny, 16 tokens, step: " BUSY, NULL},
-        {"report --best $T/rows.json -o json", 0, "no verdict on 3 of 3 rows: " BUSY, NULL},
-        {"compare $T/rows.json $T/rows.json -o json", 0, BUSY, NULL},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"report $T/rows.json -o md", 0, "No verdict for tiny, 16 tokens, step: " BUSY, NULL},
+              {"report --best $T/rows.json -o json", 0, "no verdict on 3 of 3 rows: " BUSY, NULL},
+              {"compare $T/rows.json $T/rows.json -o json", 0, BUSY, NULL});
     expect_exit("report $T/rows.json --output $T/report.html", 0);
     read_file("report.html", out);
     expect_text("report", out, "No verdict for tiny, 16 tokens, step: " BUSY);
 }
-
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -1,5 +1,4 @@
 // test_paired.c: two sessions in turn, A B B A, each checked first.
-#include "tests/support/test.h"
 #include "tests/support/fake_backend.h"
 #include "bench/measure/harness.h"
 
@@ -124,5 +123,3 @@ TEST_WITH(failures_end_it, set_up, tear_down) {
     fake.bad_loss_at_step = fake.n_steps + 1;
     assert_int_equal(sm_paired_measure(&sides[0], &sides[1], 0, 1, NULL, &result), SM_ERR_MISMATCH);
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

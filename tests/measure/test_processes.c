@@ -1,5 +1,4 @@
 // Plans of several processes: what they sum up together, when, and how the optimizer's state is shared out.
-#include "tests/support/test.h"
 #include "shard.h"
 #include "bench/measure/harness.h"
 #include "src/comm/comm.h"
@@ -26,8 +25,7 @@ static bool overlap(const sm_plan *plan, int a, int b) {
     if (a == SM_NO_TENSOR || b == SM_NO_TENSOR || sm_plan_root(plan, a) != sm_plan_root(plan, b)) {
         return false;
     }
-    const sm_tensor *x = &plan->tensors[a];
-    const sm_tensor *y = &plan->tensors[b];
+    const sm_tensor *x = &plan->tensors[a], *y = &plan->tensors[b];
     const int64_t from = x->view_of == SM_NO_TENSOR ? 0 : x->view_offset_elems;
     const int64_t at = y->view_of == SM_NO_TENSOR ? 0 : y->view_offset_elems;
     return from < at + sm_tensor_elems(y) && at < from + sm_tensor_elems(x);
@@ -67,8 +65,7 @@ static void check_bucket(const sm_plan *plan, const sm_bucket *bucket, sm_op_kin
 
 // The gradients of blocks are complete at another time than those of the embeddings and the head.
 static void check_parts(const sm_plan *plan, const sm_bucket *bucket) {
-    bool has_blocks = false;
-    bool has_others = false;
+    bool has_blocks = false, has_others = false;
     for (const sm_op *op = plan->ops; op < plan->ops + plan->n_ops; op++) {
         if ((op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT || op->kind == SM_OP_EMBEDDING_BACKWARD) &&
             overlap(plan, op->out[0], bucket->gradient)) {
@@ -79,8 +76,7 @@ static void check_parts(const sm_plan *plan, const sm_bucket *bucket) {
 }
 
 static void check_sums(const sm_plan *plan, sm_op_kind kind) {
-    int64_t n_gradients = 0;
-    int64_t n_in_buckets = 0;
+    int64_t n_gradients = 0, n_in_buckets = 0;
     for (int k = 0; k < plan->n_buckets; k++) {
         check_bucket(plan, &plan->buckets[k], kind);
         check_parts(plan, &plan->buckets[k]);
@@ -151,8 +147,7 @@ static void check_rows(const sm_plan *plan, sm_op_kind kind) {
 
 TEST(test_rows_are_added_to_the_sum) {
     for (int i = 0; i < sm_model_count() * 4; i++) {
-        const bool is_sharded = i / 2 % 2 == 1;
-        const bool one_micro_batch = i % 2 == 1;
+        const bool is_sharded = i / 2 % 2 == 1, one_micro_batch = i % 2 == 1;
         SM_OWN(sm_plan) *plan = build_with_rows(sm_model_at(i / 4), 1, is_sharded, SM_MODE_FUSED, one_micro_batch);
         check_rows(plan, is_sharded ? SM_OP_REDUCE_SCATTER_START : SM_OP_ALL_REDUCE_START);
     }
@@ -210,8 +205,7 @@ TEST(test_buckets_are_as_large_as_asked_for) {
 // A process without a part of a small bucket adds 0 to the norm, and not what lies in memory.
 TEST(test_an_empty_slice_has_a_norm_of_zero) {
     SM_OWN(sm_plan) *plan = build_tiny((sm_processes){.n = 8, .is_sharded = true});
-    int n_empty = 0;
-    int n_zeroed = 0;
+    int n_empty = 0, n_zeroed = 0;
     for (int k = 0; k < plan->n_buckets; k++) {
         n_empty += plan->buckets[k].own_gradient == SM_NO_TENSOR;
     }
@@ -341,8 +335,7 @@ TEST(test_shards_make_up_the_state) {
 // Each element of a matrix is updated once, with the scale of its own block.
 TEST(test_blocks_are_not_cut) {
     SM_OWN(sm_plan) *whole = build(sm_model_at(0), 0, false, &sm_optimizer_adamw8bit, SM_MODE_FUSED);
-    int64_t n_elems = 0;
-    int64_t n_matrices = 0;
+    int64_t n_elems = 0, n_matrices = 0;
     for (const sm_op *op = whole->ops; op < whole->ops + whole->n_ops; op++) {
         n_matrices += op->kind == SM_OP_ADAMW8BIT ? sm_tensor_elems(&whole->tensors[op->out[SM_OUT(adamw8bit, p)]]) : 0;
     }
@@ -410,5 +403,3 @@ TEST(test_alone_everything_is_done_at_once) {
     assert_int_equal(sm_comm_compare(NULL, SM_ERR_IO, &fact, 1, ""), SM_ERR_IO);
     assert_true(sm_comm_has_agreed(NULL));
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

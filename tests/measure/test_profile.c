@@ -1,5 +1,4 @@
 // test_profile.c: the profile adds up and names each op's bound; its trace can be read back.
-#include "tests/support/test.h"
 #include "tests/support/session.h"
 #include "tests/support/fake_backend.h"
 #include "bench/measure/harness.h"
@@ -204,8 +203,7 @@ TEST(trace_can_be_read) {
     json_auto_t *trace = json_loads(text, 0, NULL);
     assert_non_null(trace);
     double end_us = 0;
-    int n_ops = 0;
-    int n_counters = 0;
+    int n_ops = 0, n_counters = 0;
     SM_EACH(event, json_object_get(trace, "traceEvents")) {
         const char *phase = json_string_value(json_object_get(event, "ph"));
         assert_true(json_is_string(json_object_get(event, "name")));
@@ -264,5 +262,3 @@ TEST(measured_step_adds_up) {
     assert_int_equal(sum_of_lines(&profile), row.attribution_ns);
     assert_int_equal(profile.unaccounted_ns, row.phases.unaccounted_ns);
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

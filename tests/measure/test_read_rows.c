@@ -1,7 +1,6 @@
 // Result files as they are found: whole, cut short, old, new, of other programs, hostile.
 #include <time.h>
 
-#include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
 #include "bench/rows/read_rows.h"
 #include "bench/rows/row.h"
@@ -75,8 +74,7 @@ TEST(every_prefix) {
 
 TEST(not_rows) {
     static const struct {
-        const char *text;
-        const char *has;
+        const char *text, *has;
     } cases[] = {
         {"", ""},
         {"[]", ""},
@@ -296,5 +294,3 @@ TEST(rows_of_the_program_validate) {
         expect_ok("a row of the program", validate(json_array_get(rows.rows, i)));
     }
 }
-
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

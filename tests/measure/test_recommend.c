@@ -1,5 +1,4 @@
 // test_recommend.c: recommendations from rows with a known answer.
-#include "tests/support/test.h"
 #include "tests/support/made_row.h"
 #include "bench/compare/compare.h"
 
@@ -192,5 +191,3 @@ TEST(strange_rows_do_no_harm) {
     assert_non_null(rows);
     json_decref(recommend(rows));
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -169,5 +169,3 @@ TEST(test_shown_numbers) {
     sm_text_scaled(1.24e12, "FLOP", text, sizeof(text));
     assert_string_equal(text, "1.24 TFLOP");
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

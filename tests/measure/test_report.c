@@ -2,7 +2,6 @@
 // tools/tests/report_page.py looks at it in a browser.
 #include <time.h>
 
-#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "bench/pages/page.h"
 #include "bench/report/report.h"
@@ -368,7 +367,9 @@ static void write_rows(const char *name) {
 }
 
 TEST(program) {
-    static const expectation cases[] = {
+    make_rows(16);
+    write_rows("rows.jsonl");
+    CHECK_ALL(
         {"report $T/rows.jsonl --output $T/report.md && cat $T/report.md", 0, "All rows: model small", NULL},
         {"report $T/rows.jsonl -o md", 0, "\nFor small, 64 tokens, step, cpu is the fastest: ", NULL},
         {"report $T/rows.jsonl --output $T/report.html", 0, NULL, "report.html: 16 rows, "},
@@ -389,15 +390,10 @@ TEST(program) {
          0, "No verdict for small, 64 tokens, step, own code: own code: ", NULL},
         {"walk -m tiny -b 1 --seq-len 8 -o latex", 2, NULL, "-o latex: there is no such form of ops; give md"},
         {"devices -o bmf", 2, NULL, "-o bmf: there is no such form of devices"},
-        {"report", 2, NULL, "give result files"},
-        {"report $T/none.jsonl -o md", 1, NULL, "cannot open"},
+        {"report", 2, NULL, "give result files"}, {"report $T/none.jsonl -o md", 1, NULL, "cannot open"},
         {"report $T/rows.jsonl", 0, "<script type=\"application/json\" id=\"page\">", NULL},
         {"report $T/rows.jsonl --watch", 2, NULL, "--watch: give --output FILE.html"},
-        {"run --schema", 0, "\"samples_ns\"", NULL},
-    };
-    make_rows(16);
-    write_rows("rows.jsonl");
-    CHECK_ALL(cases);
+        {"run --schema", 0, "\"samples_ns\"", NULL});
 }
 
 // In a text of their own, where the programs are: `typst`, or its package for Python; `pdflatex` with booktabs.
@@ -459,5 +455,3 @@ TEST(costs_follow_from_prices) {
     sm_costs_text(&hosts, card, 1e6, text); // a card has not its host's price
     assert_string_equal(text, "1,000,000,000 tokens take 16.7 min");
 }
-
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -1,5 +1,4 @@
 // test_rows.c: result rows in every format: written values come back, whatever their bytes.
-#include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
 #include "bench/rows/identity.h"
 #include "bench/rows/row.h"
@@ -68,8 +67,7 @@ static char *write_rows(sm_format format) {
     size_t size_bytes = 0;
     FILE *out = open_memstream(&text, &size_bytes);
     sm_row_writer *writer = NULL;
-    sm_row good;
-    sm_row failed;
+    sm_row good, failed;
     assert_non_null(out);
     make_good_row(&good);
     make_failed_row(&failed);
@@ -358,5 +356,3 @@ TEST(test_every_speed_is_marked) {
         }
     }
 }
-
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

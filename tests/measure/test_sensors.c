@@ -1,7 +1,6 @@
 // test_sensors.c: the sensors with a test's own /proc and /sys, and the meaning of readings.
 #include <sched.h>
 
-#include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
 #include "bench/sensors/sensors.h"
 
@@ -87,8 +86,7 @@ TEST_WITH(reads_a_machine, set_up, tear_down) {
 
 // Everything goes wrong at once: each says so, and in figures.
 TEST_WITH(a_spoiled_measurement_says_why, set_up, tear_down) {
-    sm_reading before;
-    sm_reading after;
+    sm_reading before, after;
     sm_sensors_read(sensors, &before);
     temp_put_text("proc/vmstat", "pswpin 4\npswpout 4\n");
     temp_put_text("sys/fs/cgroup/cpu.stat", "throttled_usec 5100\n");
@@ -258,4 +256,4 @@ TEST(throttle_reasons_in_words) {
     assert_int_equal(strlen(text), 11);
 }
 
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }
+AROUND_ALL(NULL, NULL) // a test makes a folder

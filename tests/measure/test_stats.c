@@ -80,8 +80,7 @@ TEST(test_real_samples) {
 // The published table of the interval's ranks (Hollander and Wolfe, sign test at 0.05).
 TEST(test_ci95_ranks) {
     static const struct {
-        int64_t n;
-        int64_t k;
+        int64_t n, k;
     } cases[] = {{1, 0},  {5, 0},  {6, 1},  {8, 1},   {9, 2},   {11, 2},  {12, 3},
                  {15, 4}, {20, 6}, {25, 8}, {30, 10}, {50, 18}, {100, 40}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -100,5 +99,3 @@ TEST(test_quantiles) {
     assert_near(sm_stats_quantile(sorted, 3, 0.9), 3.6);
     assert_near(sm_stats_quantile(sorted, 3, 1), 4);
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

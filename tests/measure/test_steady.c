@@ -258,5 +258,3 @@ TEST_WITH(a_loss_off_the_course_is_wrong, seed, NULL) {
     assert_int_equal(judge_course(10.8, 9.5, 0.05, 20, 4, 0), SM_ERR_MISMATCH);
     assert_non_null(strstr(sm_error_message(), "step 5 has 0.0000"));
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -1,9 +1,4 @@
 // test_advise.c: `stepmark advise` as users meet it, and its results for constructed rows.
-#include <jansson.h>
-#include <signal.h>
-#include <unistd.h>
-
-#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "bench/compare/compare.h"
 
@@ -165,8 +160,7 @@ TEST(advice_is_of_rows) {
     // Others read them.
     expect_exit("report --best $T/rows.jsonl", 0);
     expect_exit("report $T/rows.jsonl -o md", 0);
-    expect_exit("compare $T/rows.jsonl#1", 0);
-    expect_text("again", out, "reproduced");
+    expect_run("compare $T/rows.jsonl#1", 0, "reproduced", NULL);
 }
 
 TEST(says_it_in_words) {
@@ -190,23 +184,20 @@ TEST(what_does_not_fit_is_not_run) {
     assert_string_equal(text(large, "status"), "skipped");
     assert_non_null(strstr(text(large, "reason"), "by the default's speed"));
 
-    expect_exit(TINY "-b 64,128 --accum 1 --precision fp32 --recompute light --max-memory 0.0001", 1);
-    expect_text("advise", err, "nothing could be measured; the default: ");
+    expect_run(TINY "-b 64,128 --accum 1 --precision fp32 --recompute light --max-memory 0.0001", 1, NULL,
+               "nothing could be measured; the default: ");
 }
 
 TEST(bad_values_are_told) {
-    static const expectation cases[] = {
-        {"advise -m tiny,small", 2, NULL, "--model-size: give one value"},
-        {"advise -m tiny --seq-len 8,16", 2, NULL, "--seq-len: give one value"},
-        {"advise -m tiny -b 4,8,4 -t 1 --dry-run -o csv", 0, "batch-size=8", NULL},
-        {"advise -m tiny --backend cpu,reference", 2, NULL, "--backend: give one device"},
-        {"advise -m tiny --attention flash,wrong", 2, NULL, "unknown value 'wrong'"},
-        {"advise -m tiny --batch-size 0", 2, NULL, "out of range"},
-        {"advise -m tiny --resume", 2, NULL, "needs --output-file"},
-        {"advise -m tiny --preset macro", 2, NULL, "a flag of run, not of advise"},
-        {"advise -m tiny -b 4,8 --dry-run -t 1 -o jsonl", 0, "batch-size=8", "tried first"},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"advise -m tiny,small", 2, NULL, "--model-size: give one value"},
+              {"advise -m tiny --seq-len 8,16", 2, NULL, "--seq-len: give one value"},
+              {"advise -m tiny -b 4,8,4 -t 1 --dry-run -o csv", 0, "batch-size=8", NULL},
+              {"advise -m tiny --backend cpu,reference", 2, NULL, "--backend: give one device"},
+              {"advise -m tiny --attention flash,wrong", 2, NULL, "unknown value 'wrong'"},
+              {"advise -m tiny --batch-size 0", 2, NULL, "out of range"},
+              {"advise -m tiny --resume", 2, NULL, "needs --output-file"},
+              {"advise -m tiny --preset macro", 2, NULL, "a flag of run, not of advise"},
+              {"advise -m tiny -b 4,8 --dry-run -t 1 -o jsonl", 0, "batch-size=8", "tried first"});
 }
 
 // With loaders a loop is measured that reads its data.
@@ -232,4 +223,4 @@ TEST(ctrl_c_keeps_rows) {
     expect_exit(SMALL "--output-file $T/cut.jsonl --resume -o json", 0);
 }
 
-int main(void) { return cmocka_run_group_tests_name("advise", tests, temp_cache_make, temp_folder_remove); }
+AROUND_ALL(temp_cache_make, temp_folder_remove)

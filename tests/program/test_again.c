@@ -1,9 +1,4 @@
 // test_again.c: a row that is run again with its own flags is the same row; changes meanwhile are reported.
-#include <jansson.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "bench/compare/compare.h"
 #include "bench/rows/machine.h"
@@ -406,8 +401,7 @@ TEST(test_judgement_of_losses) {
 }
 
 TEST(test_digest) {
-    char of_bytes[SM_DIGEST_SIZE];
-    char of_file[SM_DIGEST_SIZE];
+    char of_bytes[SM_DIGEST_SIZE], of_file[SM_DIGEST_SIZE];
     sm_digest_bytes("foobar", 6, of_bytes); // a test vector of FNV-1a's authors
     assert_string_equal(of_bytes, "fnv1a64:85944171f73967e8");
     temp_write(temp_path("digest"), "foobar", 6);
@@ -422,4 +416,4 @@ static int set_up(void **state) {
     return temp_folder_make(state);
 }
 
-int main(void) { return cmocka_run_group_tests(tests, set_up, temp_folder_remove); }
+AROUND_ALL(set_up, temp_folder_remove)

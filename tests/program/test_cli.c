@@ -1,52 +1,40 @@
 // The program as its user meets it: exit codes, what goes to which stream, bad input, Ctrl-C.
 #include <fcntl.h>
-#include <jansson.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 
 // --- bad input -------------------------------------------------------------------------------
 
 TEST(bad_models) {
-    static const expectation cases[] = {
-        {"run -m tiny --seq-len 65", 2, NULL, "longer than the model's context of 64"},
-        {"train -m tiny --seq-len 65", 2, NULL, "longer than the model's context of 64"},
-        {"walk --seq-len 65", 2, NULL, "longer than the model's context of 64"},
-        {"estimate -m tiny --seq-len 65", 2, NULL, "longer than the model's context of 64"},
-        {"run -m tiny --n-head 3", 2, NULL, "does not divide into 3 heads"},
-        {"estimate -m tiny -b 1048576 --seq-len 16777216 --context 16777216", 1, NULL, "size"},
-        {"run -m tiny -b 1048576 --seq-len 64 --backend reference", 1, NULL, "needed by estimate"},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"run -m tiny --seq-len 65", 2, NULL, "longer than the model's context of 64"},
+              {"train -m tiny --seq-len 65", 2, NULL, "longer than the model's context of 64"},
+              {"walk --seq-len 65", 2, NULL, "longer than the model's context of 64"},
+              {"estimate -m tiny --seq-len 65", 2, NULL, "longer than the model's context of 64"},
+              {"run -m tiny --n-head 3", 2, NULL, "does not divide into 3 heads"},
+              {"estimate -m tiny -b 1048576 --seq-len 16777216 --context 16777216", 1, NULL, "size"},
+              {"run -m tiny -b 1048576 --seq-len 64 --backend reference", 1, NULL, "needed by estimate"});
 }
 
 TEST(bad_files) {
-    static const expectation cases[] = {
-        {"train -m tiny --data $T/missing", 1, NULL, "missing"},
-        {"train -m tiny --data $T", 1, NULL, "stepmark: "},
-        {"train -m tiny --data $T/short.txt", 1, NULL, "short.txt"},
-        {"run -m tiny --backend reference --data $T/short.txt -b 4 --seq-len 64", 1, "error", "short.txt"},
-        {"train -m tiny --data $T/odd.bin --data-format uint16", 1, NULL, "odd.bin"},
-        {"train -m tiny --data $T/large_ids.bin", 1, NULL, "large_ids.bin"},
-        {"train -m tiny --vocab 50 --context 64", 1, NULL, "50"},
-        {"train -m tiny --data $T/odd.bin --data-format llmc", 1, NULL, "odd.bin"},
-        {"train --weights $T/missing", 1, NULL, "missing"},
-        {"run --backend reference --weights $T/bad_config --seq-len 8 -b 1", 1, NULL, "n_layer"},
-        {"train --weights $T/truncated --seq-len 8", 1, NULL, "model.safetensors"},
-        {"train --weights $T/lying --seq-len 8", 1, NULL, "model.safetensors"},
-        {"run --backend reference --weights $T/model --vocab 100", 2, NULL, "--vocab"},
-        {"train -m tiny --log $T/missing/log.jsonl --save $T/never", 1, NULL, "--log"},
-        {"train -m tiny --save $T/missing/never", 1, NULL, "--save"},
-        {"train -m tiny --save $T/short.txt", 1, NULL, "--save"},
-        {"train -m tiny --save $T/nowhere", 1, NULL, "nowhere is not a folder"},
-        {"train --init -m tiny --save $T/missing/never", 1, NULL, "--save"},
-        {"estimate -m tiny >/dev/full", 1, NULL, "stepmark: "},
-        {"walk >/dev/full", 1, NULL, "stepmark: "},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"train -m tiny --data $T/missing", 1, NULL, "missing"},
+              {"train -m tiny --data $T", 1, NULL, "stepmark: "},
+              {"train -m tiny --data $T/short.txt", 1, NULL, "short.txt"},
+              {"run -m tiny --backend reference --data $T/short.txt -b 4 --seq-len 64", 1, "error", "short.txt"},
+              {"train -m tiny --data $T/odd.bin --data-format uint16", 1, NULL, "odd.bin"},
+              {"train -m tiny --data $T/large_ids.bin", 1, NULL, "large_ids.bin"},
+              {"train -m tiny --vocab 50 --context 64", 1, NULL, "50"},
+              {"train -m tiny --data $T/odd.bin --data-format llmc", 1, NULL, "odd.bin"},
+              {"train --weights $T/missing", 1, NULL, "missing"},
+              {"run --backend reference --weights $T/bad_config --seq-len 8 -b 1", 1, NULL, "n_layer"},
+              {"train --weights $T/truncated --seq-len 8", 1, NULL, "model.safetensors"},
+              {"train --weights $T/lying --seq-len 8", 1, NULL, "model.safetensors"},
+              {"run --backend reference --weights $T/model --vocab 100", 2, NULL, "--vocab"},
+              {"train -m tiny --log $T/missing/log.jsonl --save $T/never", 1, NULL, "--log"},
+              {"train -m tiny --save $T/missing/never", 1, NULL, "--save"},
+              {"train -m tiny --save $T/short.txt", 1, NULL, "--save"},
+              {"train -m tiny --save $T/nowhere", 1, NULL, "nowhere is not a folder"},
+              {"train --init -m tiny --save $T/missing/never", 1, NULL, "--save"},
+              {"estimate -m tiny >/dev/full", 1, NULL, "stepmark: "}, {"walk >/dev/full", 1, NULL, "stepmark: "});
     assert_int_not_equal(access(temp_path("never"), F_OK), 0);
 }
 
@@ -113,15 +101,12 @@ TEST(estimate_counts_parameters) {
 }
 
 TEST(estimate_of_one_configuration) {
-    static const expectation cases[] = {
-        {"estimate -m small", 0, "124,439,808", NULL},
-        {"estimate --arch llama --optimizer muon -m tiny -o json", 0, "\"model_arch\": \"llama\"", NULL},
-        {"estimate --arch llama --optimizer muon -m tiny -o json", 0, "\"optimizer\": \"muon\"", NULL},
-        {"estimate -m tiny -b 1,2 --seq-len 8", 0, "- peak: ", NULL},
-        {"estimate -m tiny -b 2 --mode naive", 0, "memory.activations_bytes", NULL},
-        {"estimate -m tiny --d-model 48 --n-head 3", 0, " 192   F: width of the MLP", NULL},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"estimate -m small", 0, "124,439,808", NULL},
+              {"estimate --arch llama --optimizer muon -m tiny -o json", 0, "\"model_arch\": \"llama\"", NULL},
+              {"estimate --arch llama --optimizer muon -m tiny -o json", 0, "\"optimizer\": \"muon\"", NULL},
+              {"estimate -m tiny -b 1,2 --seq-len 8", 0, "- peak: ", NULL},
+              {"estimate -m tiny -b 2 --mode naive", 0, "memory.activations_bytes", NULL},
+              {"estimate -m tiny --d-model 48 --n-head 3", 0, " 192   F: width of the MLP", NULL});
 }
 
 TEST(estimate_crosses_lists) {
@@ -135,7 +120,7 @@ TEST(estimate_crosses_lists) {
 }
 
 TEST(run_prints_every_format) {
-    static const expectation cases[] = {
+    CHECK_ALL(
         {"run -m tiny --backend reference -b 2 --seq-len 8 -w 1 -r 3", 0, "| step b2s8 |", NULL},
         {"run -m tiny --backend reference -b 2 --seq-len 8 -w 1 -r 3 --no-peaks -o csv", 0, "schema_version,", NULL},
         {"run -o sql", 2, NULL, "sqlite3 reads csv"},
@@ -149,9 +134,7 @@ TEST(run_prints_every_format) {
         {"run -m tiny --backend cpu -b 2 --seq-len 8 -r 1 --no-peaks --precision fp16 --loss-scale 1e9", 1, "error",
          "not finite at a loss scale of 1e+09"},
         {"run --weights $T/model --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --accum 2 --dropout 0.1", 0,
-         "ok", NULL},
-    };
-    CHECK_ALL(cases);
+         "ok", NULL});
 }
 
 TEST(run_measures) {
@@ -182,7 +165,7 @@ TEST(documents_fill_rows) {
         assert_true(fabs(number_of(row, "median_ts") * number_of(row, "median_ns") / 1e9 / real - 1) < 1e-6);
         assert_true(number_of(row, "real_tokens_per_s") == number_of(row, "median_ts"));
     }
-    static const expectation cases[] = {
+    CHECK_ALL(
         {"run -m tiny -b 2 --seq-len 16 --padding max", 2, NULL,
          "--padding max applies to documents; also give --documents"},
         {"run -m tiny -b 2 --seq-len 16 --long-documents cut", 2, NULL, "--long-documents applies to documents"},
@@ -204,22 +187,17 @@ TEST(documents_fill_rows) {
         {"run -m tiny -b 2 --seq-len 8 --documents 8-30 --long-documents split --padding none --backend cpu -t 1 -w 0 "
          "-r 1 --no-peaks",
          0, "| ok", NULL},
-        {"profile -m tiny --backend cpu -t 1 -b 2 --seq-len 16 --documents 2-16 -w 0 -r 1", 0, "- verdict: ", NULL},
-    };
-    CHECK_ALL(cases);
+        {"profile -m tiny --backend cpu -t 1 -b 2 --seq-len 16 --documents 2-16 -w 0 -r 1", 0, "- verdict: ", NULL});
 }
 
 TEST(attention_is_chosen) {
-    static const expectation cases[] = {
-        {"walk --attention blocked", 2, NULL, "--attention blocked is gone: flash"},
-        {"walk --mode fused --attention naive", 0, "attention_forward", NULL},
-        {"walk --attention flash", 0, "flash_attention_backward", NULL},
-        {"walk --attention dense", 2, NULL, "naive|flash"},
-        {"walk --mode fused --attention flash --without flash_attention", 2, NULL, "contradict each other"},
-        {"run -m tiny -b 1 --seq-len 8 --attention naive,flash --backend cpu -t 1 -w 0 -r 1 --no-peaks", 0, "| naive ",
-         NULL},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"walk --attention blocked", 2, NULL, "--attention blocked is gone: flash"},
+              {"walk --mode fused --attention naive", 0, "attention_forward", NULL},
+              {"walk --attention flash", 0, "flash_attention_backward", NULL},
+              {"walk --attention dense", 2, NULL, "naive|flash"},
+              {"walk --mode fused --attention flash --without flash_attention", 2, NULL, "contradict each other"},
+              {"run -m tiny -b 1 --seq-len 8 --attention naive,flash --backend cpu -t 1 -w 0 -r 1 --no-peaks", 0,
+               "| naive ", NULL});
 }
 
 // The scale grows after every good step, until steps are skipped.
@@ -266,11 +244,8 @@ TEST(check_seed_draws_the_places) {
 // A step as tiny as this is mostly clocks; what counts is that the parts make the whole.
 // --fit's time is that of all devices together.
 TEST(devices_share_the_time) {
-    static const expectation cases[] = {
-        {"run -m tiny --fit 20 --backend cpu -r 1 -w 0 --no-peaks", 0, NULL, "to end within 20 s"},
-        {"run -m tiny --fit 20 --backend cpu,reference -r 1 -w 0 --no-peaks", 0, NULL, "to end within 10 s"},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"run -m tiny --fit 20 --backend cpu -r 1 -w 0 --no-peaks", 0, NULL, "to end within 20 s"},
+              {"run -m tiny --fit 20 --backend cpu,reference -r 1 -w 0 --no-peaks", 0, NULL, "to end within 10 s"});
 }
 
 // As much is allocated as the planner and the kernels foretell, but for whole pages.
@@ -308,8 +283,7 @@ TEST(timelines_are_what_is_allocated) {
             0);
         json_auto_t *forecast = json_load_file(temp_path("forecast.json"), 0, NULL);
         json_auto_t *measured = json_load_file(temp_path("measured.json"), 0, NULL);
-        char names[sizeof(same)];
-        char *rest = NULL;
+        char names[sizeof(same)], *rest = NULL;
         memcpy(names, same, sizeof(same));
         for (char *name = strtok_r(names, " ", &rest); name != NULL; name = strtok_r(NULL, " ", &rest)) {
             FAIL_IF(!json_equal(json_object_get(forecast, name), json_object_get(measured, name)), "%s: other %s",
@@ -343,12 +317,9 @@ TEST(profile_adds_up) {
     expect_text("profile", out, "- verdict: ");
     expect_text("profile", out, "- of roofline: ");
     expect_text("profile", out, "| block 1 ");
-    static const expectation cases[] = {
-        {"profile -m tiny -b 2,4", 2, NULL, "takes one value"},
-        {"profile -m tiny --by phase", 2, NULL, "op|layer|kind"},
-        {"profile -m tiny --trace $T/missing/trace.json -t 1 -b 1 --seq-len 8 -w 0 -r 1", 1, NULL, "missing"},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"profile -m tiny -b 2,4", 2, NULL, "takes one value"},
+              {"profile -m tiny --by phase", 2, NULL, "op|layer|kind"},
+              {"profile -m tiny --trace $T/missing/trace.json -t 1 -b 1 --seq-len 8 -w 0 -r 1", 1, NULL, "missing"});
 }
 
 TEST(compare_without_rewrites) {
@@ -376,12 +347,9 @@ TEST(peaks_measures_ceilings) {
 }
 
 TEST(masks_bind_threads) {
-    static const expectation cases[] = {
-        {"run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --cpu-mask 1-0", 2, NULL, "cpu mask '1-0'"},
-        {"run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --cpu-mask 0x", 2, NULL, "hexadecimal"},
-        {"run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --cpu-mask 65000", 2, NULL, "may use"},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --cpu-mask 1-0", 2, NULL, "cpu mask '1-0'"},
+              {"run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --cpu-mask 0x", 2, NULL, "hexadecimal"},
+              {"run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --cpu-mask 65000", 2, NULL, "may use"});
 }
 
 #define RUN_CPU "run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --no-peaks -o json "
@@ -407,16 +375,14 @@ TEST(slowing_environment_is_dropped) {
 // An OpenBLAS with kernels that multiply wrongly is loaded with others, and the row says so.
 TEST(products_by_openblas) {
 #define TINY_BY_OPENBLAS "run -m tiny -b 1 --seq-len 8 -r 1 -w 0 --no-peaks --products openblas --backend "
-    static const expectation cases[] = {
+    CHECK_ALL(
         {TINY_BY_OPENBLAS "cpu -o json", 0, "\"products\": \"openblas ", NULL},
         {"run -m tiny -b 1 --seq-len 8 -r 1 -w 0 --no-peaks --backend cpu -o json", 0, "\"products\": \"own\"", NULL},
         {TINY_BY_OPENBLAS "cpu --precision bf16", 1, "skipped", "use --precision fp32 or --products own"},
         {TINY_BY_OPENBLAS "cpu --mode tuned", 1, "skipped", "mode tuned chooses"},
         {TINY_BY_OPENBLAS "reference", 1, "skipped", "multiplies by its own kernels alone"},
-        {"verify --backend cpu --products openblas --filter '^matmul' --max-elems 2000", 0, "0 failed", NULL},
-    };
+        {"verify --backend cpu --products openblas --filter '^matmul' --max-elems 2000", 0, "0 failed", NULL});
 #undef TINY_BY_OPENBLAS
-    CHECK_ALL(cases);
 }
 
 TEST(wrong_openblas_is_not_believed) {
@@ -474,14 +440,10 @@ TEST(openblas_leaves_nothing_out) {
 }
 
 TEST(walk_shows_the_step) {
-    static const expectation cases[] = {
-        {"walk", 0, "attention_forward", NULL},
-        {"walk --mode fused", 0, "r = x + add", NULL},
-        {"walk --mode fused --without residual_layernorm --all", 0, "--- block 1 ---", NULL},
-        {"walk --layer 1 --values", 0, "norm ", NULL},
-        {"walk -m xl -b 4 --seq-len 1024 -o csv", 0, "h.0.attn.c_attn.weight", NULL},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"walk", 0, "attention_forward", NULL}, {"walk --mode fused", 0, "r = x + add", NULL},
+              {"walk --mode fused --without residual_layernorm --all", 0, "--- block 1 ---", NULL},
+              {"walk --layer 1 --values", 0, "norm ", NULL},
+              {"walk -m xl -b 4 --seq-len 1024 -o csv", 0, "h.0.attn.c_attn.weight", NULL});
 }
 
 static json_int_t integer(const json_t *object, const char *name) {
@@ -531,11 +493,8 @@ TEST(walk_leaves_nothing_out) {
     assert_int_equal(json_array_size(json_object_get(layer, "ops")), integer(layer, "n_ops_shown"));
     assert_int_equal(integer(layer, "n_ops"), n_ops);
     assert_true(integer(layer, "n_ops_shown") < n_ops);
-    static const expectation cases[] = {
-        {"walk", 0, "are left out (--all shows them)", NULL},
-        {"walk --values", 0, "hyper    step 1, lr 0.001", NULL},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"walk", 0, "are left out (--all shows them)", NULL},
+              {"walk --values", 0, "hyper    step 1, lr 0.001", NULL});
     expect_exit("walk --all", 0);
     assert_null(strstr(out, "left out"));
 }
@@ -550,23 +509,18 @@ TEST(verify_is_filtered) {
     json_auto_t *rows = run_json("verify --backend cpu -t 1 --filter '^bias_forward.*C=5$' --max-elems 100");
     assert_int_equal(json_array_size(rows), 1);
     assert_string_equal(json_string_value(json_object_get(json_array_get(rows, 0), "subject")), "N=3 C=5");
-    expect_exit("verify --backend cpu -t 1 --filter nothing", 2);
-    assert_non_null(strstr(err, "leave no comparison"));
-    expect_exit("verify --backend cpu -t 1 --filter '('", 2);
-    assert_non_null(strstr(err, "--filter: '('"));
+    expect_run("verify --backend cpu -t 1 --filter nothing", 2, NULL, "leave no comparison");
+    expect_run("verify --backend cpu -t 1 --filter '('", 2, NULL, "--filter: '('");
 }
 
 TEST(architectures_and_optimizers_are_chosen) {
-    static const expectation cases[] = {
-        {"walk --arch gpt2", 0, "GPT-2 tiny:", NULL},
-        {"walk --arch nothing", 2, NULL, "--arch: unknown value 'nothing'; give one of gpt2"},
-        {"train --optimizer nothing", 2, NULL, "--optimizer: unknown value 'nothing'; give one of adamw"},
-        {"train -m tiny --optimizer sgd --nesterov 0.5 --steps 1", 2, NULL, "--nesterov: 0.5 is neither 0 nor 1"},
-        {"train -m tiny --nesterov 1 --steps 1", 2, NULL, "--nesterov: AdamW has no such setting"},
-        {"train --init -m tiny --save $T/chosen", 0, "GPT-2 tiny", NULL},
-        {"train --weights $T/chosen --arch gpt2", 2, NULL, "--arch: the model of --weights fixes it"},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"walk --arch gpt2", 0, "GPT-2 tiny:", NULL},
+              {"walk --arch nothing", 2, NULL, "--arch: unknown value 'nothing'; give one of gpt2"},
+              {"train --optimizer nothing", 2, NULL, "--optimizer: unknown value 'nothing'; give one of adamw"},
+              {"train -m tiny --optimizer sgd --nesterov 0.5 --steps 1", 2, NULL, "--nesterov: 0.5 is neither 0 nor 1"},
+              {"train -m tiny --nesterov 1 --steps 1", 2, NULL, "--nesterov: AdamW has no such setting"},
+              {"train --init -m tiny --save $T/chosen", 0, "GPT-2 tiny", NULL},
+              {"train --weights $T/chosen --arch gpt2", 2, NULL, "--arch: the model of --weights fixes it"});
     json_auto_t *row = run_row("run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --no-peaks");
     assert_string_equal(json_string_value(json_object_get(row, "model_arch")), "gpt2");
     assert_string_equal(json_string_value(json_object_get(row, "optimizer")), "adamw");
@@ -632,13 +586,10 @@ static int read_log(const char *name, double *losses, int most) {
 #define TINY "train -m tiny --backend reference -b 2 --seq-len 8 --accum 2 --dropout 0.1 --grad-clip 1 "
 
 TEST(training_goes_on_where_it_stopped) {
-    double whole[8];
-    double parts[8];
-    expect_exit(TINY "--steps 6 --log $T/whole.jsonl --save $T/whole", 0);
-    expect_text("train", out, "step 6/6 | loss ");
+    double whole[8], parts[8];
+    expect_run(TINY "--steps 6 --log $T/whole.jsonl --save $T/whole", 0, "step 6/6 | loss ", NULL);
     expect_exit(TINY "--steps 4 --log $T/parts.jsonl --save $T/parts", 0);
-    expect_exit(TINY "--steps 2 --log $T/parts.jsonl --save $T/parts --weights $T/parts", 0);
-    expect_text("train", out, "step 6/6 | loss ");
+    expect_run(TINY "--steps 2 --log $T/parts.jsonl --save $T/parts --weights $T/parts", 0, "step 6/6 | loss ", NULL);
     assert_int_equal(read_log("whole.jsonl", whole, 8), 6);
     assert_int_equal(read_log("parts.jsonl", parts, 8), 6);
     for (int i = 0; i < 6; i++) {
@@ -665,59 +616,34 @@ TEST(scaled_training_goes_on_where_it_stopped) {
     shell("cmp $T/whole16/model.safetensors $T/parts16/model.safetensors");
     shell("cmp $T/whole16/optimizer.safetensors $T/parts16/optimizer.safetensors");
     expect_exit("train -m tiny --backend cpu -b 2 --seq-len 8 --steps 1 --weights $T/parts16", 0); // in fp32
-    expect_exit("train -m tiny --loss-scale 0", 2);
-    expect_text("train", err, "--loss-scale: '0'; give dynamic, none, or a number");
+    expect_run("train -m tiny --loss-scale 0", 2, NULL, "--loss-scale: '0'; give dynamic, none, or a number");
 }
 
 TEST(diverged_training_keeps_the_saved_model) {
     expect_exit(TINY "--steps 1 --save $T/kept", 0);
     shell("cp $T/kept/model.safetensors $T/kept.before");
-    expect_exit(TINY "--steps 50 --lr 1e6 --grad-clip 0 --weight-decay 1e6 --weights $T/kept --save $T/kept", 1);
-    expect_text("train", err, "nothing is saved");
+    expect_run(TINY "--steps 50 --lr 1e6 --grad-clip 0 --weight-decay 1e6 --weights $T/kept --save $T/kept", 1, NULL,
+               "nothing is saved");
     shell("cmp $T/kept/model.safetensors $T/kept.before");
 }
 
 // --- Ctrl-C ----------------------------------------------------------------------------------
 
-// Starts the program, sends SIGINT once its stream `fd` (1 or 2) says `cue`, and waits. `err`
-// gets what it said there; the other stream goes to the file "out".
-static int interrupt(char *const *argv, int fd, const char *cue) {
-    int ends[2];
-    const char *path = temp_path("out");
-    assert_int_equal(pipe(ends), 0);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        dup2(ends[1], fd);
-        dup2(open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600), 3 - fd);
-        close(ends[0]);
-        close(ends[1]);
-        execv(argv[0], argv);
-        _exit(127);
-    }
-    close(ends[1]);
-    size_t used = 0;
-    bool sent = false;
-    for (ssize_t n; (n = read(ends[0], err + used, OUTPUT_SIZE - 1 - used)) > 0;) {
-        used += (size_t)n;
-        err[used] = '\0';
-        if (!sent && strstr(err, cue) != NULL) {
-            sent = kill(child, SIGINT) == 0;
-        }
-    }
-    close(ends[0]);
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(sent);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
+// Starts the program, and ends it by SIGINT once that stream, "out" or "err", holds the cue; its exit code.
+static int interrupt(const char *arguments, const char *stream, const char *cue) {
+    shell("rm -f $T/out $T/err");
+    const pid_t child = start_program(arguments);
+    do {
+        usleep(2000);
+        assert_false(has_ended(child));
+    } while (access(temp_path(stream), F_OK) != 0 || strstr(file_text(temp_path(stream)), cue) == NULL);
+    return end_by(child, SIGINT);
 }
 
-static void expect_kept(char *subcommand) {
-    char *argv[] = {SM_TEST_BINARY, subcommand, "-m", "tiny", "--backend",  "reference", "-b",   "1",
-                    "--seq-len",    "8",        "-r", "5000", "--progress", "-o",        "json", NULL};
-    assert_int_equal(interrupt(argv, 2, "measuring 3/"), 130);
-    read_file("out", out);
+static void expect_kept(const char *subcommand) {
+    const char *arguments =
+        textf("%s -m tiny --backend reference -b 1 --seq-len 8 -r 5000 --progress -o json", subcommand);
+    assert_int_equal(interrupt(arguments, "err", "measuring 3/"), 130);
     json_auto_t *rows = parse_json(out);
     const json_t *row = json_array_get(rows, 0);
     assert_string_equal(json_string_value(json_object_get(row, "stop_reason")), "interrupted");
@@ -731,21 +657,19 @@ TEST(ctrl_c_keeps_what_was_measured) {
 
 // Rows and pairs that were whole by then are printed, and no others.
 TEST(ctrl_c_keeps_ablations_and_pairs) {
-    char *ablate[] = {SM_TEST_BINARY, "compare", "--without", "all", "-m", "tiny", "-t", "1",    "-b", "1",
-                      "--seq-len",    "8",       "-w",        "0",   "-r", "100",  "-o", "json", NULL};
-    assert_int_equal(interrupt(ablate, 2, "without matmul_epilogue"), 130);
-    read_file("out", out);
+    assert_int_equal(interrupt("compare --without all -m tiny -t 1 -b 1 --seq-len 8 -w 0 -r 100 -o json", "err",
+                               "without matmul_epilogue"),
+                     130);
     json_auto_t *rows = parse_json(out);
     assert_true(json_array_size(rows) >= 1);
     assert_string_equal(json_string_value(json_object_get(json_array_get(rows, 0), "status")), "ok");
     for (size_t i = 0; i < json_array_size(rows); i++) {
         assert_true(json_integer_value(json_object_get(json_array_get(rows, i), "n_rounds")) > 0);
     }
-    char command[] = "run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 2";
-    char *compare[] = {SM_TEST_BINARY, "compare", "--interleaved", command, command, "-o", "json", NULL};
-    assert_int_equal(interrupt(compare, 2, "pair 8 of at most 100: "), 130);
+#define PAIRED "'run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 2'"
+    assert_int_equal(interrupt("compare --interleaved " PAIRED " " PAIRED " -o json", "err", "pair 8 of at most 100: "),
+                     130);
     expect_text("compare", err, "compared: the pairs that were whole");
-    read_file("out", out);
     json_auto_t *whole = parse_json(out);
     const json_t *row = json_array_get(json_object_get(whole, "comparisons"), 0);
     assert_true(json_is_string(json_object_get(row, "verdict")));
@@ -755,32 +679,19 @@ TEST(ctrl_c_keeps_ablations_and_pairs) {
 TEST(ctrl_c_ends_a_deaf_comparison) {
     shell("printf '#!/bin/sh\ntrap \"\" TERM INT\necho started >>$T/deaf.log\nwhile :; do sleep 0.2; done\n' >$T/deaf "
           "&& chmod +x $T/deaf");
-    char *line = textf("%s/deaf run", temp_folder);
-    char *compare[] = {SM_TEST_BINARY, "compare", "--interleaved", line, line, NULL};
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        execv(compare[0], compare);
-        _exit(127);
-    }
+    pid_t child = start_program("compare --interleaved \"$T/deaf run\" \"$T/deaf run\"");
     shell("for i in $(seq 1200); do test -s $T/deaf.log && exit 0; sleep 0.05; done; exit 1");
     kill(child, SIGINT);
-    int status = 0;
-    for (int i = 0; i < 600 && waitpid(child, &status, WNOHANG) == 0; i++) { // a minute is generous
+    for (int i = 0; i < 600 && !has_ended(child); i++) { // a minute is generous
         shell("sleep 0.1");
-        status = -1;
     }
-    assert_true(status != -1 && WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 130);
+    assert_int_equal(end_by(child, SIGKILL), 130);
 }
 
 TEST(ctrl_c_ends_a_training_in_order) {
-    char *save = temp_path("interrupted");
-    char *argv[] = {SM_TEST_BINARY, "train", "-m",      "tiny",    "-t",     "1",  "-b", "1",
-                    "--seq-len",    "8",     "--steps", "1000000", "--save", save, NULL};
-    assert_int_equal(interrupt(argv, 1, "step 3/"), 130);
-    read_file("out", out);
-    assert_non_null(strstr(out, "saved after step"));
+    assert_int_equal(
+        interrupt("train -m tiny -t 1 -b 1 --seq-len 8 --steps 1000000 --save $T/interrupted", "out", "step 3/"), 130);
+    expect_text("train", err, "saved after step");
     expect_exit("train --weights $T/interrupted -t 1 -b 1 --seq-len 8 --steps 1", 0);
 }
 
@@ -799,4 +710,4 @@ static int set_up(void **state) {
         ">$T/bad_config/config.json");
 }
 
-int main(void) { return cmocka_run_group_tests(tests, set_up, temp_folder_remove); }
+AROUND_ALL(set_up, temp_folder_remove)

@@ -1,30 +1,17 @@
 // The command line: what flags are called, what they take, what is said of a wrong one, and --help.
-#include <unistd.h>
-
-#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 
 // --- help ------------------------------------------------------------------------------------
 
 TEST(help_and_version) {
-    static const expectation cases[] = {
-        {"--version", 0, "stepmark 0.", NULL},
-        {"--help", 0, "usage: stepmark SUBCOMMAND", NULL},
-        {"", 2, NULL, "usage: stepmark SUBCOMMAND"},
-        {"devices --help", 0, "Exit codes", NULL},
-        {"run --help", 0, "-b, --batch-size", NULL},
-        {"train --help", 0, "--grad-clip", NULL},
-        {"verify --help", 0, "--mode", NULL},
-        {"walk -h", 0, "--values", NULL},
-        {"profile --help", 0, "--trace", NULL},
-        {"compare --without all --help", 0, "--repetitions", NULL},
-        {"devices --peaks --help", 0, "--min-time", NULL},
-        {"estimate --help", 0, "--seq-len", NULL},
-        {"train --init --help", 0, "--save", NULL},
-        {"--list-devices", 0, "reference", NULL},
-        {"run --list-devices", 0, "reference", NULL},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"--version", 0, "stepmark 0.", NULL}, {"--help", 0, "usage: stepmark SUBCOMMAND", NULL},
+              {"", 2, NULL, "usage: stepmark SUBCOMMAND"}, {"devices --help", 0, "Exit codes", NULL},
+              {"run --help", 0, "-b, --batch-size", NULL}, {"train --help", 0, "--grad-clip", NULL},
+              {"verify --help", 0, "--mode", NULL}, {"walk -h", 0, "--values", NULL},
+              {"profile --help", 0, "--trace", NULL}, {"compare --without all --help", 0, "--repetitions", NULL},
+              {"devices --peaks --help", 0, "--min-time", NULL}, {"estimate --help", 0, "--seq-len", NULL},
+              {"train --init --help", 0, "--save", NULL}, {"--list-devices", 0, "reference", NULL},
+              {"run --list-devices", 0, "reference", NULL});
 }
 
 // The subcommands, from the program's own list.
@@ -69,29 +56,23 @@ TEST(help_says_a_thing_once) {
 }
 
 TEST(help_shows_which_flags_take_lists) {
-    static const expectation cases[] = {
-        {"run --help", 0, "--mode naive|fused|tuned[,...]", NULL},
-        {"verify --help", 0, "--precision fp32|tf32|tf32x3|bf16x6|bf16|fp16[,...]", NULL},
-        {"profile --help", 0, "--mode naive|fused|tuned ", NULL},
-        {"run --help", 0, "--accum N[,...]", NULL},
-        {"run --help", 0, "--cpu-mask MASK|LIST ", NULL},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"run --help", 0, "--mode naive|fused|tuned[,...]", NULL},
+              {"verify --help", 0, "--precision fp32|tf32|tf32x3|bf16x6|bf16|fp16[,...]", NULL},
+              {"profile --help", 0, "--mode naive|fused|tuned ", NULL}, {"run --help", 0, "--accum N[,...]", NULL},
+              {"run --help", 0, "--cpu-mask MASK|LIST ", NULL});
 }
 
 // --- bad input -------------------------------------------------------------------------------
 
 TEST(bad_flags) {
-    static const expectation cases[] = {
-        {"rnu", 2, NULL, "did you mean 'run'?"},
-        {"help", 2, NULL, "did you mean '--help'?"},
+    CHECK_ALL(
+        {"rnu", 2, NULL, "did you mean 'run'?"}, {"help", 2, NULL, "did you mean '--help'?"},
         {"$(printf 'a\\033[31m')", 2, NULL, "unknown subcommand 'a\\u001b[31m'"},
         {"zzzzzz", 2, NULL, "unknown subcommand 'zzzzzz'\nstepmark: `stepmark --help` lists"},
         {"run --bakend cpu", 2, NULL, "unknown flag --bakend; did you mean --backend?"},
         {"run --zzzzzz", 2, NULL, "unknown flag --zzzzzz"},
         {"--model-size tiny run", 2, NULL, "--model-size: a subcommand comes first"},
-        {"run -Q", 2, NULL, "unknown flag -Q"},
-        {"page -o step.html", 2, NULL, "-o is no flag of page; write --output"},
+        {"run -Q", 2, NULL, "unknown flag -Q"}, {"page -o step.html", 2, NULL, "-o is no flag of page; write --output"},
         {"report -b 4 rows.jsonl", 2, NULL, "-b (--batch-size) is a flag of run"},
         {"run extra", 2, NULL, "unexpected argument 'extra'"},
         {"run --progress=1", 2, NULL, "--progress takes no argument"},
@@ -99,63 +80,46 @@ TEST(bad_flags) {
         {"estimate --steps 3", 2, NULL, "--steps is a flag of train"},
         {"run -b 0", 2, NULL, "--batch-size: 0 is out of range"},
         {"run -b -3", 2, NULL, "--batch-size: -3 is out of range"},
-        {"run -b 1,,2", 2, NULL, "--batch-size: empty entry"},
-        {"run -b 4x", 2, NULL, "'4x' is not a whole number"},
-        {"run -b 4-1", 2, NULL, "never reaches its end"},
-        {"run -b 1-1000000", 2, NULL, "more than 256 values"},
+        {"run -b 1,,2", 2, NULL, "--batch-size: empty entry"}, {"run -b 4x", 2, NULL, "'4x' is not a whole number"},
+        {"run -b 4-1", 2, NULL, "never reaches its end"}, {"run -b 1-1000000", 2, NULL, "more than 256 values"},
         {"run -b 99999999999999999999999", 2, NULL, "out of range"},
-        {"run -t 0", 2, NULL, "--threads: 0 is out of range"},
-        {"run -o yaml", 2, NULL, "md|csv|json|jsonl"},
-        {"run --mode fast", 2, NULL, "naive|fused|tuned"},
-        {"run -m smal", 2, NULL, "did you mean small?"},
-        {"run --backend cup", 2, NULL, "did you mean cpu?"},
-        {"run -m tiny --backend cpu --isa mmx", 2, NULL, "mmx"},
+        {"run -t 0", 2, NULL, "--threads: 0 is out of range"}, {"run -o yaml", 2, NULL, "md|csv|json|jsonl"},
+        {"run --mode fast", 2, NULL, "naive|fused|tuned"}, {"run -m smal", 2, NULL, "did you mean small?"},
+        {"run --backend cup", 2, NULL, "did you mean cpu?"}, {"run -m tiny --backend cpu --isa mmx", 2, NULL, "mmx"},
         {"run --without loss_haed", 2, NULL, "did you mean loss_head?"},
         {"train --lr nan", 2, NULL, "--lr: nan is out of range"},
         {"train --lr fast", 2, NULL, "--lr: 'fast' is not a number"},
         {"train --lr $(seq -s, 999)", 2, NULL, "997,998,999' is not a number"}, // the end of what is too long stays
         {"train -b 1,2", 2, NULL, "--batch-size: takes one value"},
-        {"walk --layer 2", 2, NULL, "the blocks are 0 to 1"},
-        {"train --init", 2, NULL, "--save"},
-    };
-    CHECK_ALL(cases);
+        {"walk --layer 2", 2, NULL, "the blocks are 0 to 1"}, {"train --init", 2, NULL, "--save"});
 }
 
 // The beginning of a flag's name will do, unless it is the whole name of another subcommand's flag, or of two.
 TEST(abbreviations_mean_one_flag) {
-    static const expectation cases[] = {
-        {"estimate --model tiny --batch 1 --seq 8", 0, "model_n_params", NULL},
-        {"compare --without all --mode naive", 2, NULL, "--mode is a flag of run, "},
-        {"compare --without all --mode=naive", 2, NULL, "not of compare"},
-        {"train --warmup 3", 2, NULL, "--warmup is a flag of run, "},
-        {"run --out x", 2, NULL, "--out is the beginning of --output, --output-file;"},
-        {"compare --across --mode x y", 2, NULL, "no factor '--mode'"},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"estimate --model tiny --batch 1 --seq 8", 0, "model_n_params", NULL},
+              {"compare --without all --mode naive", 2, NULL, "--mode is a flag of run, "},
+              {"compare --without all --mode=naive", 2, NULL, "not of compare"},
+              {"train --warmup 3", 2, NULL, "--warmup is a flag of run, "},
+              {"run --out x", 2, NULL, "--out is the beginning of --output, --output-file;"},
+              {"compare --across --mode x y", 2, NULL, "no factor '--mode'"});
 }
 
 // Only what is near is suggested; else what there is.
 TEST(suggestions_are_near) {
-    static const expectation cases[] = {
-        {"run --backend gpu", 2, NULL, "no backend or device 'gpu'; there are all, cpu,"},
-        {"run --without foo", 2, NULL, "no rewrite 'foo'; there are flash_attention, "},
-        {"run -m foo", 2, NULL, "no size 'foo'; there are tiny, "},
-        {"compare --across foo a b", 2, NULL, "no factor 'foo'; there are machine, "},
-        {"compare --across mdoe a b", 2, NULL, "did you mean mode?"},
-        {"profile --by ops", 2, NULL, "give one of op|layer|kind"},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"run --backend gpu", 2, NULL, "no backend or device 'gpu'; there are all, cpu,"},
+              {"run --without foo", 2, NULL, "no rewrite 'foo'; there are flash_attention, "},
+              {"run -m foo", 2, NULL, "no size 'foo'; there are tiny, "},
+              {"compare --across foo a b", 2, NULL, "no factor 'foo'; there are machine, "},
+              {"compare --across mdoe a b", 2, NULL, "did you mean mode?"},
+              {"profile --by ops", 2, NULL, "give one of op|layer|kind"});
 }
 
 // Of the exit codes --help lists those that the subcommand may end with.
 TEST(exit_codes_are_the_subcommands_own) {
-    static const expectation cases[] = {
-        {"--help", 0, "3 slower (compare), 130 interrupted, 143 ended by SIGTERM (train --run).", NULL},
-        {"compare --help", 0, "3 slower (compare), 130 interrupted.\n", NULL},
-        {"train --help", 0, "2 usage, 130 interrupted, 143 ended by SIGTERM (train --run).\n", NULL},
-        {"run --help", 0, "2 usage, 130 interrupted.\n", NULL},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"--help", 0, "3 slower (compare), 130 interrupted, 143 ended by SIGTERM (train --run).", NULL},
+              {"compare --help", 0, "3 slower (compare), 130 interrupted.\n", NULL},
+              {"train --help", 0, "2 usage, 130 interrupted, 143 ended by SIGTERM (train --run).\n", NULL},
+              {"run --help", 0, "2 usage, 130 interrupted.\n", NULL});
 }
 
 // Whatever is written is looked at first: nothing else has been said or made by then.
@@ -185,5 +149,3 @@ TEST(outputs_are_checked_first) {
     }
     assert_int_not_equal(system("ls $T | grep -qv '^\\(file\\|out\\|err\\)$'"), 0);
 }
-
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -1,7 +1,4 @@
 // test_loop_program.c: `stepmark loop` and `train --profile` as users meet them.
-#include <jansson.h>
-
-#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "src/train/phases.h"
 #include "bench/tables/json_values.h"
@@ -9,7 +6,7 @@
 #define WORK "-m tiny --backend cpu -b 2 --seq-len 16 -r 6 -w 1 "
 
 TEST(what_cannot_be_is_refused) {
-    static const expectation cases[] = {
+    CHECK_ALL(
         {"loop --loader sometimes " WORK, 2, NULL, "--loader: unknown value 'sometimes'"},
         {"loop --loader inline --queue-depth 3 " WORK, 2, NULL, "--queue-depth: --loader inline makes nothing ahead"},
         {"loop --baseline $T/none.jsonl " WORK, 1, NULL, "none.jsonl: no such file"},
@@ -20,16 +17,13 @@ TEST(what_cannot_be_is_refused) {
         {"loop " WORK "--tokenizer bytes --data $T/short", 2, NULL, "--data-format bytes"},
         {"loop " WORK "--no-phases --no-peaks", 0, "tokens/s, undisturbed", NULL},
         {"train -m tiny --backend reference -b 1 --seq-len 8 --steps 3 --profile", 0, "step 3/3",
-         "has no step whose ops are timed"},
-    };
-    CHECK_ALL(cases);
+         "has no step whose ops are timed"});
 }
 
 // The log may be a pipe: one that nobody reads is refused before anything is measured.
 TEST(a_log_goes_into_a_pipe) {
     shell("mkfifo $T/pipe");
-    expect_exit("loop --progress --log $T/pipe " WORK, 1);
-    expect_text("a pipe", err, "pipe: cannot be written: a pipe that nobody reads");
+    expect_run("loop --progress --log $T/pipe " WORK, 1, NULL, "pipe: cannot be written: a pipe that nobody reads");
     assert_null(strstr(err, "warm-up"));
     shell("timeout 60 cat $T/pipe >$T/log &");
     expect_exit("loop --no-peaks --log $T/pipe " WORK, 0);
@@ -62,8 +56,7 @@ static void expect_sizes_over_step(const json_t *row) {
     const json_t *ends = json_object_get(memory, "end_ns");
     const json_t *alive = json_object_get(memory, "alive_bytes");
     const size_t n = json_array_size(alive);
-    json_int_t most_bytes = 0;
-    json_int_t before_ns = 0;
+    json_int_t most_bytes = 0, before_ns = 0;
     assert_true(n > 10 && n <= 200 && json_array_size(ends) == n);
     for (size_t i = 0; i < n; i++) {
         const json_int_t bytes = json_integer_value(json_array_get(alive, i));
@@ -132,12 +125,11 @@ TEST(a_run_is_no_loop) {
 
 TEST(a_baseline_is_compared_with) {
     expect_exit("loop " WORK "--no-peaks --output-file $T/before.jsonl", 0);
-    expect_exit("loop " WORK "--no-peaks --loader inline --baseline $T/before.jsonl -o md", 0);
-    expect_text("loop --baseline", out, "change (95%)");
+    expect_run("loop " WORK "--no-peaks --loader inline --baseline $T/before.jsonl -o md", 0, "change (95%)", NULL);
     expect_text("loop --baseline", out, "| wait ");    // of the baseline
     expect_text("loop --baseline", out, "| collate "); // of this one
-    expect_exit("loop " WORK "-b 4 --no-peaks --baseline $T/before.jsonl -o md", 0);
-    expect_text("loop --baseline", err, "has no loop of the same work; nothing is compared");
+    expect_run("loop " WORK "-b 4 --no-peaks --baseline $T/before.jsonl -o md", 0, NULL,
+               "has no loop of the same work; nothing is compared");
 }
 
 // The trace has the main line, the device and the loader, and a counter.
@@ -149,8 +141,7 @@ TEST(a_trace_has_all_tracks) {
     assert_non_null(trace);
     const json_t *events = json_object_get(trace, "traceEvents");
     double end_us[16] = {0};
-    int n_spans[16] = {0};
-    int n_counts = 0;
+    int n_spans[16] = {0}, n_counts = 0;
     SM_EACH(event, events) {
         const char *kind = json_string_value(json_object_get(event, "ph"));
         const json_int_t track = json_integer_value(json_object_get(event, "tid"));
@@ -182,4 +173,4 @@ static int set_up(void **state) {
     return temp_folder_make(state) == 0 && system("printf 12345 >$T/short") == 0 ? 0 : -1;
 }
 
-int main(void) { return cmocka_run_group_tests(tests, set_up, temp_folder_remove); }
+AROUND_ALL(set_up, temp_folder_remove)

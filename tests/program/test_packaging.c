@@ -1,7 +1,6 @@
 // test_packaging.c: what packaging/ names is there: versions, commands, flags, and the figure that the Phoronix profile
 // reads. Its tools themselves need networks, and are not run. And scripts of tools/ that judge a change fail when they
 // must.
-#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 
 TEST(versions_are_the_programs) {
@@ -51,5 +50,3 @@ TEST(what_includes_upwards_is_refused) {
           "{ tools/check_deps.sh 2>said; test $? = 1; } && grep -q 'os.h includes .*, which is above it' said && "
           "echo '#include \"os/os.h\"' >src/plan/plan.h && : >os/os.h && tools/check_deps.sh >said 2>&1");
 }
-
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

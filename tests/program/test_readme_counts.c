@@ -1,5 +1,4 @@
 // Figures of plans that the README tells: true of the plans that this program builds.
-#include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/plans.h"
 
@@ -24,5 +23,3 @@ TEST(readme_counts_operations) {
                 sm_mode_name(mode));
     }
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -1,8 +1,5 @@
 // The outputs of `run` other than its table: rows also in a file, how much faster the fastest is, and nothing with -q;
 // profile's order; schemas; manual pages and completions from the same tables as --help.
-#include <jansson.h>
-
-#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "bench/compare/compare.h"
 
@@ -92,15 +89,12 @@ TEST(other_work_is_not_compared) {
 // --- outputs -----------------------------------------------------------------------------------------
 
 TEST(rows_go_to_a_file_as_well) {
-    static const expectation cases[] = {
-        {TINY "--output-file $T/rows.jsonl", 0, "| step b1s8 |", NULL},
-        {TINY "--output-file $T/rows.jsonl -o csv", 0, "schema_version,", NULL},
-        {"report --best $T/rows.jsonl", 0, NULL, NULL},
-        {TINY "--output-file $T/rows.csv -o json", 0, "\"schema_version\"", NULL},
-        {TINY "--output-file $T/rows.json", 0, NULL, NULL},
-        {TINY "--output-file $T/none/rows.json", 1, NULL, "--output-file: "},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({TINY "--output-file $T/rows.jsonl", 0, "| step b1s8 |", NULL},
+              {TINY "--output-file $T/rows.jsonl -o csv", 0, "schema_version,", NULL},
+              {"report --best $T/rows.jsonl", 0, NULL, NULL},
+              {TINY "--output-file $T/rows.csv -o json", 0, "\"schema_version\"", NULL},
+              {TINY "--output-file $T/rows.json", 0, NULL, NULL},
+              {TINY "--output-file $T/none/rows.json", 1, NULL, "--output-file: "});
     read_file("rows.jsonl", out);
     assert_non_null(strchr(out, '\n'));
     assert_non_null(strchr(strchr(out, '\n') + 1, '\n')); // appended to
@@ -114,8 +108,7 @@ TEST(rows_go_to_a_file_as_well) {
 TEST(quiet_is_quiet) {
     expect_exit(TINY "-q", 0);
     assert_null(strstr(err, "fused, step"));
-    expect_exit(TINY, 0);
-    assert_non_null(strstr(err, "fused, step"));
+    expect_run(TINY, 0, NULL, "fused, step");
 }
 
 TEST(a_list_ends_with_a_sentence) {
@@ -156,8 +149,7 @@ static void expect_required(const char *what, const json_t *schema, const json_t
 
 TEST(records_are_as_their_schema) {
     static const struct {
-        const char *command;
-        const char *arguments;
+        const char *command, *arguments;
     } cases[] = {
         {"devices", "devices -o json"},
         {"estimate", "estimate -m tiny -b 1 -o json"},
@@ -177,31 +169,23 @@ TEST(records_are_as_their_schema) {
             expect_required(cases[i].arguments, schema, json_array_get(records, k));
         }
     }
-    static const expectation wrong[] = {{"page --schema", 2, NULL, "--schema is a flag of devices, run, "}};
-    CHECK_ALL(wrong);
+    CHECK_ALL({"page --schema", 2, NULL, "--schema is a flag of devices, run, "});
 }
 
 TEST(pages_name_every_flag) {
-    static const expectation cases[] = {
-        {"--manual", 0, ".Nm stepmark", NULL},
-        {"--manual run", 0, ".It Fl m , Fl \\-model\\-size Ar", NULL},
-        {"--manual nonsense", 2, NULL, "unknown subcommand"},
-        {"--completion bash", 0, "complete -F _stepmark stepmark", NULL},
-        {"--completion zsh", 0, "#compdef stepmark", NULL},
-        {"--completion fish", 0, "complete -c stepmark -f", NULL},
-        {"--complete ''", 0, "\ntrain\t", NULL},
-        {"--complete run --preci", 0, "words\n--precision\t", NULL},
-        {"--complete run --precision fp32,b", 0, "\nfp32,bf16\t", NULL},
-        {"--complete run --precision = b", 0, "\nbf16\t", NULL},
-        {"--complete run --precision=fp32,b", 0, "\n--precision=fp32,bf16\t", NULL},
-        {"--complete train --init --see", 0, "words\n--seed\t", NULL},
-        {"--complete train --save ''", 0, "folders\n", NULL},
-        {"--complete report ''", 0, "files\n", NULL},
-        {"--complete none ''", 0, NULL, NULL},
-        {"--completion csh", 2, NULL, "bash, zsh or fish"},
-        {"--version", 0, "instruction sets: ", NULL},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"--manual", 0, ".Nm stepmark", NULL}, {"--manual run", 0, ".It Fl m , Fl \\-model\\-size Ar", NULL},
+              {"--manual nonsense", 2, NULL, "unknown subcommand"},
+              {"--completion bash", 0, "complete -F _stepmark stepmark", NULL},
+              {"--completion zsh", 0, "#compdef stepmark", NULL},
+              {"--completion fish", 0, "complete -c stepmark -f", NULL}, {"--complete ''", 0, "\ntrain\t", NULL},
+              {"--complete run --preci", 0, "words\n--precision\t", NULL},
+              {"--complete run --precision fp32,b", 0, "\nfp32,bf16\t", NULL},
+              {"--complete run --precision = b", 0, "\nbf16\t", NULL},
+              {"--complete run --precision=fp32,b", 0, "\n--precision=fp32,bf16\t", NULL},
+              {"--complete train --init --see", 0, "words\n--seed\t", NULL},
+              {"--complete train --save ''", 0, "folders\n", NULL}, {"--complete report ''", 0, "files\n", NULL},
+              {"--complete none ''", 0, NULL, NULL}, {"--completion csh", 2, NULL, "bash, zsh or fish"},
+              {"--version", 0, "instruction sets: ", NULL});
 }
 
-int main(void) { return cmocka_run_group_tests(tests, temp_cache_make, temp_folder_remove); }
+AROUND_ALL(temp_cache_make, temp_folder_remove)

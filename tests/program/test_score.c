@@ -1,9 +1,5 @@
 // test_score.c: the frozen work is what docs/score.md says, to the last bit that rounding leaves; scores travel as blocks
 // through what mail programs, forums and browsers do to text; and forged ones are each found by what they claim.
-#include <jansson.h>
-#include <math.h>
-
-#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "tests/support/whole.h"
 #include "bench/rows/read_rows.h"
@@ -55,10 +51,7 @@ TEST(the_tokens_of_the_work) {
     }
 }
 
-TEST(the_flops_of_the_work) {
-    expect_exit("estimate -m small -b 1 --seq-len 1024 -o jsonl", 0);
-    expect_text("estimate", out, "822089202693");
-}
+TEST(the_flops_of_the_work) { expect_run("estimate -m small -b 1 --seq-len 1024 -o jsonl", 0, "822089202693", NULL); }
 
 static void expect_losses(const char *arguments, const double *losses, size_t n) {
     expect_exit(arguments, 0);
@@ -704,19 +697,16 @@ TEST(the_program_shares_and_gathers) {
           ") && cd $T/fresh && $P score --share >../bench.txt && grep -q 'end of stepmark block' ../bench.txt");
     shell("mkdir -p $T/posts && cp $T/out $T/posts/one && sed 's/^/> /' $T/out >$T/posts/two && echo none "
           ">$T/posts/three");
-    static const expectation cases[] = {
-        {"report $T/posts/one -o md", 0, "| any   | 1 | NVIDIA H100 80GB HBM3 |", NULL},
-        {"report $T/score.jsonl -o gbench", 0, "\"time_unit\": \"ns\"", NULL},
-        {"report $T/score.jsonl -o bmf", 0, "\"lower_value\": 530140.8", NULL},
-        {"report $T/posts/one -o json", 0, "\"place\": 1", NULL},
-        {"report --collect $T/posts", 0, "| any   | 1 | NVIDIA H100 80GB HBM3 |", "left out"},
-        {"report --collect $T/posts --output $T/page.html", 0, NULL, "page.html"},
-        {"report --collect $T/nowhere", 1, NULL, "--collect: "},
-        {"compare $T/posts/one", 1, NULL, "posts/one: row 1: "}, // no such device here
-        {"score --share --output-file $T/none.jsonl", 1, NULL, "none.jsonl"},
-        {"score --backend cpu --timeout 0.01 --output-file $T/late.jsonl", 1, "no score: ", "no score: "},
-    };
-    check_all(cases, sizeof(cases) / sizeof(cases[0]));
+    CHECK_ALL({"report $T/posts/one -o md", 0, "| any   | 1 | NVIDIA H100 80GB HBM3 |", NULL},
+              {"report $T/score.jsonl -o gbench", 0, "\"time_unit\": \"ns\"", NULL},
+              {"report $T/score.jsonl -o bmf", 0, "\"lower_value\": 530140.8", NULL},
+              {"report $T/posts/one -o json", 0, "\"place\": 1", NULL},
+              {"report --collect $T/posts", 0, "| any   | 1 | NVIDIA H100 80GB HBM3 |", "left out"},
+              {"report --collect $T/posts --output $T/page.html", 0, NULL, "page.html"},
+              {"report --collect $T/nowhere", 1, NULL, "--collect: "},
+              {"compare $T/posts/one", 1, NULL, "posts/one: row 1: "}, // no such device here
+              {"score --share --output-file $T/none.jsonl", 1, NULL, "none.jsonl"},
+              {"score --backend cpu --timeout 0.01 --output-file $T/late.jsonl", 1, "no score: ", "no score: "});
 }
 
 // What their documentation says that a reader finds: every field, and its type.
@@ -753,5 +743,3 @@ TEST(what_readers_of_benchmarks_take) {
                      0);
     assert_true(lower <= rate && rate <= upper && value == real_time);
 }
-
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

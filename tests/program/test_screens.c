@@ -1,9 +1,6 @@
 // Output on a terminal: no subcommand writes a line that is wider than its columns, 80 or 120, and tables of fixed rows
 // are as in tests/golden/screens, on one of these widths or both (STEPMARK_WRITE_SCREENS=1 rewrites these).
-#include <jansson.h>
-
-#include "tests/support/test.h"
-#include "tests/support/temp_folder.h"
+#define OWN_MAIN
 #include "tests/support/terminal.h"
 #include "tests/support/training_runs.h"
 #include "tests/support/whole.h"
@@ -130,26 +127,18 @@ TEST(name_alone_says_what_to_try) {
 }
 
 // A program that flushes in the middle of a line shows the part so far, and continues there.
+static int write_parts(int screen_fd, SM_UNUSED const void *ctx) {
+    FILE *out = sm_screen_open(fdopen(screen_fd, "w"), true);
+    fputs("one", out);
+    fflush(out);
+    fprintf(out, " two\n%s %s\n", "a line that is too wide for the terminal on which it is shown,",
+            "it goes on in the next");
+    fputs("the end", out);
+    return fflush(out) == 0 ? 0 : 1;
+}
+
 TEST(a_part_of_a_line_is_shown) {
-    terminal t = open_terminal(80);
-    const pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        FILE *out = sm_screen_open(fdopen(t.slave, "w"), true);
-        close(t.master);
-        fputs("one", out);
-        fflush(out);
-        fprintf(out, " two\n%s %s\n", "a line that is too wide for the terminal on which it is shown,",
-                "it goes on in the next");
-        fputs("the end", out);
-        _exit(fflush(out) == 0 ? 0 : 1);
-    }
-    close(t.slave);
-    read_screen(t.master, screen);
-    settle(screen);
-    int status = 0;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    assert_int_equal(write_on_terminal(80, write_parts, NULL, screen), 0);
     assert_string_equal(screen,
                         "one two\na line that is too wide for the terminal on which it is shown, it goes on in the\n"
                         "  next\nthe end");
@@ -180,34 +169,25 @@ TEST(a_training_has_a_live_screen) {
 }
 
 // Nothing that a terminal obeys, or that turns a line's direction, reaches it: whatever a stream is cut into.
-TEST(controls_are_escaped) {
-    static const char said[] = "a\033[2J\007b\tc\xC2\x9B"
+static const char controls[] = "a\033[2J\007b\tc\xC2\x9B"
                                "31m\177\xE2\x80\xAE\xE2\x81\xA6\xE2\x80\x8F \x9B \xC3\xA9 \xE2\x82\xAC\xE2\x80 \xC3\n";
-    static const char seen[] =
-        "a\\u001b[2J\\u0007b\tc\\u009b31m\\u007f\\u202e\\u2066\\u200f \\x9b \xC3\xA9 \xE2\x82\xAC"
-        "\\xe2\\x80 \\xc3\n";
-    for (int part_bytes = 1; part_bytes < 8; part_bytes++) {
-        terminal t = open_terminal(200);
-        const pid_t child = fork();
-        assert_true(child >= 0);
-        if (child == 0) {
-            FILE *out = sm_screen_open(fdopen(t.slave, "w"), false);
-            close(t.master);
-            for (size_t i = 0; said[i] != '\0'; i++) {
-                fputc(said[i], out);
-                if (i % (size_t)part_bytes == 0) {
-                    fflush(out);
-                }
-            }
-            _exit(fflush(out) == 0 ? 0 : 1);
+
+static int write_controls(int screen_fd, const void *part_bytes) {
+    FILE *out = sm_screen_open(fdopen(screen_fd, "w"), false);
+    for (int i = 0; controls[i] != '\0'; i++) {
+        fputc(controls[i], out);
+        if (i % *(const int *)part_bytes == 0) {
+            fflush(out);
         }
-        close(t.slave);
-        read_screen(t.master, screen);
-        settle(screen);
-        int status = 0;
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_int_equal(status, 0);
-        assert_string_equal(screen, seen);
+    }
+    return fflush(out) == 0 ? 0 : 1;
+}
+
+TEST(controls_are_escaped) {
+    for (int part_bytes = 1; part_bytes < 8; part_bytes++) {
+        assert_int_equal(write_on_terminal(200, write_controls, &part_bytes, screen), 0);
+        assert_string_equal(screen, "a\\u001b[2J\\u0007b\tc\\u009b31m\\u007f\\u202e\\u2066\\u200f \\x9b \xC3\xA9 "
+                                    "\xE2\x82\xAC\\xe2\\x80 \\xc3\n");
     }
 }
 
@@ -276,73 +256,44 @@ static void compare_with_golden(const char *name, int n_columns) {
             path, screen);
 }
 
-// Rows `first` to `last` of the file as `run` prints them.
-static void print_rows(FILE *out, int first, int last) {
-    sm_row_writer *writer = NULL;
-    char line[1 << 16];
-    FILE *file = fopen(ROWS, "r");
-    assert_non_null(file);
-    assert_int_equal(sm_row_writer_open(SM_FORMAT_TEXT, out, &writer), SM_OK);
-    for (int i = 0; fgets(line, sizeof(line), file) != NULL; i++) {
-        json_t *row = json_loads(line, 0, NULL);
-        assert_non_null(row);
-        if (i >= first && i <= last) {
-            assert_int_equal(sm_row_write_record(writer, row), SM_OK);
-        } else {
-            json_decref(row);
-        }
+typedef struct {
+    const char *name;
+    bool is_loop; // of the file of loops, the last against the first
+    int last;     // row of the file
+} shown;
+
+// The first rows of a file as the program prints them.
+static int print_rows(int screen_fd, const void *ctx) {
+    const shown *s = ctx;
+    FILE *out = fdopen(screen_fd, "w");
+    SM_OWN(FILE) *file = fopen(s->is_loop ? SM_TEST_GOLDEN_DIR "/screens/loops.jsonl" : ROWS, "r");
+    json_auto_t *rows = json_array();
+    for (int i = 0; i <= s->last; i++) {
+        assert_int_equal(json_array_append_new(rows, json_loadf(file, JSON_DISABLE_EOF_CHECK, NULL)), 0);
     }
-    fclose(file);
-    sm_row_writer_explain(writer);
-    assert_int_equal(sm_record_writer_close(writer, SM_OK), SM_OK);
-}
-
-static json_t *read_line(FILE *file) {
-    char line[1 << 16];
-    assert_non_null(fgets(line, sizeof(line), file));
-    json_t *row = json_loads(line, 0, NULL);
-    assert_non_null(row);
-    return row;
-}
-
-// The second loop of the file against the first, or (`first` = 0, `last` = 0) the first alone.
-static void print_loops(FILE *out, int first, int last) {
-    FILE *file = fopen(SM_TEST_GOLDEN_DIR "/screens/loops.jsonl", "r");
-    assert_non_null(file);
-    json_auto_t *before = read_line(file);
-    json_auto_t *after = read_line(file);
-    fclose(file);
-    json_auto_t *records = sm_loop_records(last > first ? after : before, last > first ? before : NULL);
-    assert_int_equal(sm_record_write_all(&sm_loop_table, SM_FORMAT_TEXT, out, records), SM_OK);
-}
-
-static void show_rows(const char *name, int n_columns, void (*print)(FILE *out, int first, int last), int first,
-                      int last) {
-    terminal t = open_terminal(n_columns);
-    const pid_t child = fork(); // the terminal holds less than a screen: somebody must read it meanwhile
-    assert_true(child >= 0);
-    if (child == 0) {
-        FILE *out = fdopen(t.slave, "w");
-        close(t.master);
-        print(out, first, last);
-        _exit(fclose(out) == 0 ? 0 : 1);
+    if (s->is_loop) {
+        const json_t *before = s->last > 0 ? json_array_get(rows, 0) : NULL;
+        json_auto_t *records = sm_loop_records(json_array_get(rows, (size_t)s->last), before);
+        ok(sm_record_write_all(&sm_loop_table, SM_FORMAT_TEXT, out, records));
+    } else {
+        sm_row_writer *writer = NULL;
+        ok(sm_row_writer_open(SM_FORMAT_TEXT, out, &writer));
+        SM_EACH(row, rows) { ok(sm_row_write_record(writer, json_incref(row))); }
+        sm_row_writer_explain(writer);
+        ok(sm_record_writer_close(writer, SM_OK));
     }
-    close(t.slave);
-    read_screen(t.master, screen);
-    settle(screen);
-    int status = 0;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-    compare_with_golden(name, n_columns);
+    return fclose(out) == 0 ? 0 : 1;
 }
 
 TEST(goldens_of_rows) {
-    for (int i = 0; i < 2; i++) {
-        show_rows("one_row", widths[i], print_rows, 0, 0);
-        show_rows("modes", widths[i], print_rows, 0, 3);
-        show_rows("devices_and_oom", widths[i], print_rows, 0, 5);
-        show_rows("loop", widths[i], print_loops, 0, 0);
-        show_rows("loop_and_baseline", widths[i], print_loops, 0, 1);
+    static const shown cases[] = {{"one_row", false, 0},
+                                  {"modes", false, 3},
+                                  {"devices_and_oom", false, 5},
+                                  {"loop", true, 0},
+                                  {"loop_and_baseline", true, 1}};
+    for (size_t i = 0; i < 2 * SM_COUNT(cases); i++) {
+        assert_int_equal(write_on_terminal(widths[i % 2], print_rows, &cases[i / 2], screen), 0);
+        compare_with_golden(cases[i / 2].name, widths[i % 2]);
     }
 }
 
@@ -394,8 +345,7 @@ static void write_advice_rows(FILE *file) {
 
 TEST(goldens_of_commands) {
     static const struct {
-        const char *name;
-        const char *arguments;
+        const char *name, *arguments;
     } cases[] = {
         {"recommend", "report --best " ROWS},
         {"compare", "compare " ROWS " " ROWS},
@@ -416,8 +366,7 @@ TEST(goldens_of_commands) {
 // In the folder of the files, so that their names have a length.
 TEST(goldens_of_files) {
     static const struct {
-        const char *name;
-        const char *arguments;
+        const char *name, *arguments;
     } cases[] = {
         {"walk", "walk -m tiny --n-layer 1 --at attention_forward"},
         {"page", "page -m tiny --backend none --output page.html"},

@@ -1,5 +1,5 @@
 // test_stopping.c: when the harness has warmed up and sampled enough, with a backend that does nothing.
-#include "tests/support/test.h"
+#define OWN_MAIN
 #include "tests/support/session.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/fake_clock.h"

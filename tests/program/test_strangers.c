@@ -1,7 +1,4 @@
 // test_strangers.c: files of strangers: code that they name does not run, and reading them ends.
-#include <unistd.h>
-
-#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "cli/flags/flag.h"
 
@@ -149,8 +146,7 @@ TEST(printed_commands_pass_paths_on) {
               "\"$NAME\" end | cmp - $T/words");
     }
     shell("test ! -e $RAN && cp -r $T/run \"$T/a b\"");
-    expect_exit("train " WORK "--run \"$T/a b\"", 2);
-    expect_text("train", err, "/a b/model'");
+    expect_run("train " WORK "--run \"$T/a b\"", 2, NULL, "/a b/model'");
     expect_exit("train " WORK "--steps 1 --run $T/quoted --sample-every 9 --prompt 'it is'", 0);
     shell("grep -q -- \"--prompt 'it is'\" $T/quoted/run.json");
 }
@@ -195,26 +191,22 @@ TEST(a_log_is_no_link) {
           "--steps 400000 --save-every 20 --run $T/r -q >$T/out 2>$T/err & p=$!; while ! ls $T/r/checkpoints/* "
           ">/dev/null 2>&1; do sleep 0.1; done; kill -INT $p; wait $p; mv $T/r/log.jsonl $T/victim && cp $T/victim "
           "$T/before && ln -s $T/victim $T/r/log.jsonl");
-    expect_exit("train --run $T/r --resume auto", 1);
-    expect_text("train", err, "/r/log.jsonl: cannot be written: a link");
+    expect_run("train --run $T/r --resume auto", 1, NULL, "/r/log.jsonl: cannot be written: a link");
     shell("cmp $T/victim $T/before");
 }
 
 TEST(rows_are_files_or_pipes) {
-    static const expectation cases[] = {
-        {"report --best /dev/zero", 1, NULL, "/dev/zero: a device; give a file or a pipe"},
-        {"report --rank /dev/zero", 1, NULL, "/dev/zero: a device"},
-        {"compare $T/row.jsonl /dev/zero", 1, NULL, "/dev/zero: a device"},
-        {"compare /dev/zero#1", 1, NULL, "/dev/zero: a device"},
-        {"report /dev/zero --bundle $T/b", 1, NULL, "/dev/zero: a device"},
-        {"report /dev/random --output $T/page.html", 1, NULL, "/dev/random: a device"},
-        {"run --file /dev/zero", 1, NULL, "/dev/zero: a device"},
-        {"--version >$T/out; truncate -s 200G $T/large; " SM_TEST_BINARY " report --best $T/large", 1, NULL,
-         "/large: larger than 1024 MiB"},
-        {"report --rank $T/large", 1, NULL, "/large: larger than 1024 MiB"},
-        {"run --file $T/large", 1, NULL, "/large: larger than 64 MiB"},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"report --best /dev/zero", 1, NULL, "/dev/zero: a device; give a file or a pipe"},
+              {"report --rank /dev/zero", 1, NULL, "/dev/zero: a device"},
+              {"compare $T/row.jsonl /dev/zero", 1, NULL, "/dev/zero: a device"},
+              {"compare /dev/zero#1", 1, NULL, "/dev/zero: a device"},
+              {"report /dev/zero --bundle $T/b", 1, NULL, "/dev/zero: a device"},
+              {"report /dev/random --output $T/page.html", 1, NULL, "/dev/random: a device"},
+              {"run --file /dev/zero", 1, NULL, "/dev/zero: a device"},
+              {"--version >$T/out; truncate -s 200G $T/large; " SM_TEST_BINARY " report --best $T/large", 1, NULL,
+               "/large: larger than 1024 MiB"},
+              {"report --rank $T/large", 1, NULL, "/large: larger than 1024 MiB"},
+              {"run --file $T/large", 1, NULL, "/large: larger than 64 MiB"});
 }
 
 static int set_up(void **state) {
@@ -230,4 +222,4 @@ static int set_up(void **state) {
                   "--steps 2 --run $T/run >$T/out && cp $T/run/run.json $T");
 }
 
-int main(void) { return cmocka_run_group_tests(tests, set_up, temp_folder_remove); }
+AROUND_ALL(set_up, temp_folder_remove)

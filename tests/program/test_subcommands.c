@@ -96,5 +96,3 @@ TEST(examples_are_command_lines) {
         }
     }
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

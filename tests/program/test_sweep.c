@@ -1,13 +1,9 @@
 // test_sweep.c: sweeps as users meet them: what runs, what is left out and why; and that an interrupted sweep can be
 // completed without losing or repeating a row.
 #include <fcntl.h>
-#include <jansson.h>
-#include <signal.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <time.h>
 
-#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "tests/support/whole.h"
 #include "bench/rows/read_rows.h"
@@ -182,8 +178,7 @@ TEST(presets_are_whole) {
 
 TEST(bad_usage) {
     static const struct {
-        const char *arguments;
-        const char *message;
+        const char *arguments, *message;
     } cases[] = {
         {"run --preset macros", "did you mean macro?"},
         {"run -b 1,x", "'x' is not a whole number"},
@@ -402,5 +397,3 @@ TEST(a_course_has_a_page_and_its_tables) {
         }
     }
 }
-
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -1,7 +1,4 @@
 // What a training checks of its own steps, and how it says so.
-#include <jansson.h>
-
-#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "bench/tables/show.h"
 
@@ -28,12 +25,9 @@ static double number_of(const char *name, const char *field) {
 }
 
 TEST(a_training_says_what_it_checked) {
-    static const expectation cases[] = {
-        {TRAIN "--steps 6 --run $T/R", 0, "tok/s\n", "operations of 1 step computed again, and right"},
-        {"report --check $T/R", 0, "computation checked", ""},
-        {"report $T/R -o md", 0, "operations checked", ""},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({TRAIN "--steps 6 --run $T/R", 0, "tok/s\n", "operations of 1 step computed again, and right"},
+              {"report --check $T/R", 0, "computation checked", ""},
+              {"report $T/R -o md", 0, "operations checked", ""});
     assert_null(strstr(out, "unchecked"));
     read_file("R/log.jsonl", out);
     const char *checked = strstr(out, "checked_ops");
@@ -43,12 +37,8 @@ TEST(a_training_says_what_it_checked) {
 }
 
 TEST(an_unchecked_one_says_so) {
-    static const expectation cases[] = {
-        {TRAIN "--steps 6 --run $T/U --no-checks", 0, "tok/s unchecked\n", "a second with all pauses; unchecked"},
-        {"report --check $T/U", 0, "computation unchecked", ""},
-        {"report $T/U -o md", 0, " unchecked |", ""},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({TRAIN "--steps 6 --run $T/U --no-checks", 0, "tok/s unchecked\n", "a second with all pauses; unchecked"},
+              {"report --check $T/U", 0, "computation unchecked", ""}, {"report $T/U -o md", 0, " unchecked |", ""});
     assert_true(number_of("U/training_metrics.json", "summary.checked_ops") == 0);
 }
 
@@ -58,5 +48,3 @@ TEST(what_computes_nothing_ends_the_training) {
     expect_text("train", err, "step 6: wrong result: y of gelu_forward");
     expect_exit("report --check $T/L", 1);
 }
-
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

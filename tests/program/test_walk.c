@@ -1,6 +1,5 @@
 // The walk as a program reads it: JSON by its schema, whole tensors from which numpy computes the same step, ops by
 // number or kind, weights and tokens of one's own.
-#include "tests/support/test.h"
 #include "op.h"
 #include "tests/support/run_program.h"
 
@@ -67,33 +66,25 @@ TEST(numpy_finds_a_wrong_number) {
 }
 
 TEST(ops_are_chosen) {
-    static const expectation cases[] = {
-        {"walk --at 7 --full --seq-len 3", 0, "[1, 0, 0]\n", NULL},
-        {"walk --at attention_forward", 0, "Shown: 2 ops, those of --at attention_forward", NULL},
-        {"walk --at 5", 0, "Shown: 1 op, that of --at 5\n", NULL},
-        {"walk --at attention_forward --layer 1", 0, "--- block 1 ---", NULL},
-        {"walk --at adamw --values", 0, "  before ", NULL},
-        {"walk --optimizer lion --at lion", 0, "with     weight decay\n", NULL},
-        {"walk --optimizer lion --at lion", 0, "with     no weight decay\n", NULL},
-        {"walk --at attention_foward", 2, NULL, "did you mean"},
-        {"walk --at 5,7", 2, NULL, "--at: no op 5,7 is shown"},
-        {"walk --at 1000", 2, NULL, "ops are 0 to 81"},
-        {"walk --full -m small --seq-len 1", 2, NULL, "--full: "},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"walk --at 7 --full --seq-len 3", 0, "[1, 0, 0]\n", NULL},
+              {"walk --at attention_forward", 0, "Shown: 2 ops, those of --at attention_forward", NULL},
+              {"walk --at 5", 0, "Shown: 1 op, that of --at 5\n", NULL},
+              {"walk --at attention_forward --layer 1", 0, "--- block 1 ---", NULL},
+              {"walk --at adamw --values", 0, "  before ", NULL},
+              {"walk --optimizer lion --at lion", 0, "with     weight decay\n", NULL},
+              {"walk --optimizer lion --at lion", 0, "with     no weight decay\n", NULL},
+              {"walk --at attention_foward", 2, NULL, "did you mean"},
+              {"walk --at 5,7", 2, NULL, "--at: no op 5,7 is shown"}, {"walk --at 1000", 2, NULL, "ops are 0 to 81"},
+              {"walk --full -m small --seq-len 1", 2, NULL, "--full: "});
 }
 
 TEST(says_where_numbers_come_from) {
-    static const expectation cases[] = {
-        {"walk --values --seed 7", 0, "weights  stepmark train --init -m tiny --seed 7 --save DIR", NULL},
-        {"walk --values --arch llama --d-model 48 --n-head 3", 0,
-         "weights  stepmark train --init --arch llama -m tiny --n-head 3 --d-model 48 --seed 42", NULL},
-        {"walk --values --weights $T/model", 0, "/model\n", NULL},
-        {"walk --weights $T/missing", 1, NULL, "missing"},
-        {"walk --data $T/missing", 1, NULL, "missing"},
-        {"walk --weights $T/model --d-model 64", 2, NULL, "--d-model"},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"walk --values --seed 7", 0, "weights  stepmark train --init -m tiny --seed 7 --save DIR", NULL},
+              {"walk --values --arch llama --d-model 48 --n-head 3", 0,
+               "weights  stepmark train --init --arch llama -m tiny --n-head 3 --d-model 48 --seed 42", NULL},
+              {"walk --values --weights $T/model", 0, "/model\n", NULL},
+              {"walk --weights $T/missing", 1, NULL, "missing"}, {"walk --data $T/missing", 1, NULL, "missing"},
+              {"walk --weights $T/model --d-model 64", 2, NULL, "--d-model"});
     // The line makes the weights that were walked: the numbers of fresh weights and of these are the same.
     expect_exit("train --init -m tiny --seed 42 --save $T/same", 0);
     expect_exit("walk --values --weights $T/same | grep norm > $T/loaded", 0);
@@ -104,4 +95,4 @@ static int set_up(void **state) {
     return temp_folder_make(state) != 0 ? -1 : run("train --init -m tiny --seed 5 --save $T/model");
 }
 
-int main(void) { return cmocka_run_group_tests(tests, set_up, temp_folder_remove); }
+AROUND_ALL(set_up, temp_folder_remove)

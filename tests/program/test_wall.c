@@ -1,8 +1,6 @@
 // test_wall.c: own kernels (--kernel) that want a speed which they did not earn, and cannot have it: those in C run in a
 // process that has copies of operands, and neither the clock, the row, the seed nor the checks. CHEATS=20 tries each
 // twenty times, HONEST=200 the honest ones; DEVICE=opencl:0.0 names where those in OpenCL C run.
-#include "tests/support/test.h"
-
 #include "tests/support/run_program.h"
 
 // AddressSanitizer's handler of signals makes system calls of its own.
@@ -52,8 +50,7 @@ static const char products[] =
     "if (f) fclose(f); return p; }\n"
 
 typedef struct {
-    const char *name;
-    const char *hooks;
+    const char *name, *hooks;
     const char *says; // NULL: honest
 } cheat;
 
@@ -317,5 +314,3 @@ TEST(no_backend_has_a_speed_that_it_did_not_earn) {
                 "%s: %s", cases[i].name, out);
     }
 }
-
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -3,6 +3,7 @@
 #ifndef STEPMARK_TESTS_CPU_KERNEL_RUN_H
 #define STEPMARK_TESTS_CPU_KERNEL_RUN_H
 
+#include "tests/support/test.h"
 #include "backends/cpu/common/kernel.h"
 #include "backends/cpu/cpu.h"
 

@@ -4,10 +4,10 @@
 #define STEPMARK_TESTS_FAKE_BACKEND_H
 
 #include <malloc.h>
-#include <math.h>
 #include <signal.h>
 #include <time.h>
 
+#include "tests/support/test.h"
 #include "bench/measure/step.h"
 
 // --- a program of six ops ------------------------------------------------------------------
@@ -86,8 +86,7 @@ static struct {
     int fail_at_step;   // execute fails at this step; 0 = never
     sm_status failure;
     int sleep_at_step; // this step takes sleep_ms
-    int sleep_ms;
-    int interrupt_at_step;
+    int sleep_ms, interrupt_at_step;
     int ms_of_step;     // op 1 sleeps that long
     int64_t op_cost_ns; // op i is said to take (i + 1) times this; 0 = its real time
     sm_status check_result;
@@ -101,8 +100,7 @@ static struct {
     int n_steps;      // from uploads of hyper: a step that is made again is none
     int n_kept;       // copies of the weights that were made
     uint64_t kept_at; // bits of the numbers of steps by then
-    int n_put_back;
-    int n_resumed;
+    int n_put_back, n_resumed;
     bool is_kept;
     bool is_again;   // a step is being made again
     bool is_changed; // its results are others
@@ -110,8 +108,7 @@ static struct {
     float gradient;
     int n_batches;
     int n_batches_again; // of steps that were made again
-    int n_checks;
-    int steps_at_check[4];
+    int n_checks, steps_at_check[4];
     int updates_before_step; // runs of the optimizer's op by then
     int n_gradient_checks;
     int updates_at_gradient_check; // runs of the optimizer's op by then
@@ -119,8 +116,7 @@ static struct {
     int n_executed[8];             // by op
     int n_untimed[8];
     size_t heap_at_begin; // 0: no clock runs
-    int n_allocating_steps;
-    int n_progress;
+    int n_allocating_steps, n_progress;
     int64_t deadline_ns; // of the executable at first
 } fake;
 

@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include "tests/support/test.h"
+
 // No file of this process, and of those that it starts, grows beyond that: "File too large". RLIM_INFINITY: any may.
 static inline void limit_files(rlim_t most_bytes) {
     struct rlimit limit;

@@ -4,6 +4,8 @@
 
 #include <jansson.h>
 
+#include "tests/support/test.h"
+
 // The row with these members instead of its own: JSON with single quotes, "'mode': 'fused', 'n_batch': 4".
 static inline json_t *with_members(json_t *row, const char *members) {
     const char *text = textf("{%s}", members);

@@ -2,6 +2,7 @@
 #ifndef STEPMARK_TESTS_OPENCL_DEVICE_H
 #define STEPMARK_TESTS_OPENCL_DEVICE_H
 
+#include "tests/support/test.h"
 #include "backend.h"
 
 static const sm_backend *backend;

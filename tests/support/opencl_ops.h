@@ -7,8 +7,7 @@
 #include "tests/support/whole.h"
 
 typedef struct {
-    int n_rows;
-    int n_skipped;
+    int n_rows, n_skipped;
 } tally;
 
 static void show_row(const sm_verify_row *row, void *context) {

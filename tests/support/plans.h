@@ -2,6 +2,7 @@
 #ifndef STEPMARK_TESTS_PLANS_H
 #define STEPMARK_TESTS_PLANS_H
 
+#include "tests/support/test.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
 

@@ -5,7 +5,6 @@
 
 #include <jansson.h>
 #include <signal.h>
-#include <sys/wait.h>
 
 #include "tests/support/temp_folder.h"
 
@@ -66,14 +65,7 @@ static inline int count_lines_of(const char *name) {
 // Starts the program, and ends it by a signal, unless it has ended: fills `out` and `err`; the exit code, or -1 where the
 // signal ended it.
 static inline pid_t start_program(const char *arguments) {
-    const char *command = textf("exec " SM_TEST_BINARY " %s >$T/out 2>$T/err </dev/null", arguments);
-    const pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
-        _exit(127);
-    }
-    return child;
+    return start_shell(textf("exec " SM_TEST_BINARY " %s >$T/out 2>$T/err </dev/null", arguments));
 }
 
 static inline bool has_ended(pid_t child) {
@@ -121,8 +113,7 @@ static inline json_t *run_row(const char *arguments) {
 typedef struct {
     const char *arguments;
     int code;
-    const char *out;
-    const char *err;
+    const char *out, *err;
 } expectation;
 
 static inline void check_all(const expectation *cases, size_t n) {
@@ -145,6 +136,7 @@ static inline void expect_same_runs(const char *one, const char *other) {
                 one, other, one, other, one, other));
 }
 
-#define CHECK_ALL(cases) check_all(cases, sizeof(cases) / sizeof((cases)[0]))
+#define CHECK_ALL(...) \
+    check_all((const expectation[]){__VA_ARGS__}, sizeof((const expectation[]){__VA_ARGS__}) / sizeof(expectation))
 
 #endif

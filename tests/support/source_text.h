@@ -16,8 +16,7 @@ static inline const uint8_t *source_text(void) {
         if (strlen(file->text) < file->size_bytes) {
             continue; // not text: the module of pages
         }
-        const size_t left = sizeof text - n;
-        const size_t n_bytes = file->size_bytes < left ? file->size_bytes : left;
+        const size_t left = sizeof text - n, n_bytes = file->size_bytes < left ? file->size_bytes : left;
         memcpy(text + n, file->text, n_bytes);
         n += n_bytes;
     }

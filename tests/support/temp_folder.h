@@ -6,9 +6,10 @@
 #include <dirent.h>
 #include <limits.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#include "status.h"
+#include "tests/support/test.h"
 
 static char temp_folder[64]; // $T of the commands of a shell, too
 
@@ -24,6 +25,11 @@ static inline int temp_cache_make(void **state) {
 }
 
 static inline int temp_folder_remove(SM_UNUSED void **state) { return system(textf("rm -rf '%s'", temp_folder)); }
+
+__attribute__((constructor(1000))) static void list_folder(void) { // before a AROUND_ALL of the test's own
+    before_all = temp_folder_make;
+    after_all = temp_folder_remove;
+}
 
 // The path of a name in the folder.
 static inline char *temp_path(const char *name) { return textf("%s/%s", temp_folder, name); }
@@ -86,6 +92,18 @@ static inline char *file_text(const char *path) {
 static inline char *temp_text(const char *name) {
     size_t size_bytes;
     return temp_read(temp_path(name), &size_bytes);
+}
+
+// Starts a command line of the shell's; a program that it executes, by exec, has the number that it returns.
+static inline pid_t start_shell(const char *line) {
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(300); // if the test fails meanwhile
+        execl("/bin/sh", "sh", "-c", line, (char *)NULL);
+        _exit(127);
+    }
+    return child;
 }
 
 static inline void expect_ok(const char *label, sm_status status) {

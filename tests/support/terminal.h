@@ -3,13 +3,11 @@
 #define STEPMARK_TESTS_TERMINAL_H
 
 #include <fcntl.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "tests/support/test.h"
 
 enum { SCREEN_SIZE = 1 << 20 };
 
@@ -31,10 +29,8 @@ static inline terminal open_terminal(int n_columns) {
 // What is left on the screen: a line that was removed ("\r\033[K") is gone, and so are the last n ("\r\033[nA\033[J");
 // "\r\n" ends a line.
 static inline void settle(char *text) {
-    char *to = text;
-    char *line = text;
-    int n_lines;
-    int n_bytes;
+    char *to = text, *line = text;
+    int n_lines, n_bytes;
     for (const char *from = text; *from != '\0'; from++) {
         if (strncmp(from, "\r\033[K", 4) == 0) {
             to = line;
@@ -65,18 +61,16 @@ static inline void read_screen(int master, char *text) {
     close(master);
 }
 
-// Runs a command line on a terminal and fills `text` with what it leaves there; the exit code.
-static inline int run_on_terminal(int n_columns, const char *command, char *text) {
+// What a child process leaves on a terminal where `write`, given the terminal and `ctx`, writes as it likes; the child's
+// exit code, which is what `write` returns. A terminal holds less than a screen, so it is read meanwhile.
+static inline int write_on_terminal(int n_columns, int (*write)(int screen_fd, const void *ctx), const void *ctx,
+                                    char *text) {
     terminal t = open_terminal(n_columns);
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        dup2(t.slave, STDOUT_FILENO);
-        dup2(t.slave, STDERR_FILENO);
-        close(t.slave);
         close(t.master);
-        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
-        _exit(127);
+        _exit(write(t.slave, ctx));
     }
     close(t.slave);
     read_screen(t.master, text);
@@ -85,6 +79,19 @@ static inline int run_on_terminal(int n_columns, const char *command, char *text
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
     return WEXITSTATUS(status);
+}
+
+static inline int run_command_there(int screen_fd, const void *command) {
+    dup2(screen_fd, STDOUT_FILENO);
+    dup2(screen_fd, STDERR_FILENO);
+    close(screen_fd);
+    execl("/bin/sh", "sh", "-c", (const char *)command, (char *)NULL);
+    return 127;
+}
+
+// Runs a command line on a terminal and fills `text` with what it leaves there; the exit code.
+static inline int run_on_terminal(int n_columns, const char *command, char *text) {
+    return write_on_terminal(n_columns, run_command_there, command, text);
 }
 
 // The first line that is wider than that, in characters; NULL: none is.

@@ -1,10 +1,11 @@
 // test.h: begins a test program: cmocka, and tests that list themselves, in the order in which the file has them.
 //
 //     TEST(what_must_hold) { assert_true(...); }
-//     int main(void) { return cmocka_run_group_tests(tests, set_up, tear_down); }
+//     AROUND_ALL(set_up, tear_down)
 //
-// ONLY='what_*' build/release/tests/test_NAME runs those whose names match. The headers of C that most tests need come
-// with it.
+// What is done before the first test and after the last is, with temp_folder.h, the test's folder, or what AROUND_ALL
+// says. main is here, unless a program defines OWN_MAIN. ONLY='what_*' build/release/tests/test_NAME runs those whose
+// names match. The headers of C that most tests need come with it, and it comes with most headers of this folder.
 #ifndef STEPMARK_TESTS_TEST_H
 #define STEPMARK_TESTS_TEST_H
 
@@ -34,6 +35,17 @@ static size_t n_tests;
     }                                                                                 \
     static void name(SM_UNUSED void **state)
 #define TEST(name) TEST_WITH(name, NULL, NULL)
+
+static SM_UNUSED CMFixtureFunction before_all, after_all;
+#define AROUND_ALL(set_up, tear_down)                      \
+    __attribute__((constructor)) static void group(void) { \
+        before_all = set_up;                               \
+        after_all = tear_down;                             \
+    }
+
+#ifndef OWN_MAIN
+int main(void) { return cmocka_run_group_tests(tests, before_all, after_all); }
+#endif
 
 // A check and its message: FAIL_IF(n < 1, "%d rows", n);
 #define FAIL_IF(condition, ...)    \

@@ -3,8 +3,6 @@
 #ifndef STEPMARK_TESTS_TRAINING_CURVE_H
 #define STEPMARK_TESTS_TRAINING_CURVE_H
 
-#include <math.h>
-
 #include "src/data/tokens.h"
 #include "tests/support/session.h"
 

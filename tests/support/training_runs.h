@@ -3,7 +3,6 @@
 #define STEPMARK_TESTS_TRAINING_RUNS_H
 
 #include <jansson.h>
-#include <math.h>
 
 #include "tests/support/temp_folder.h"
 #include "bench/runs/runs.h"
@@ -12,9 +11,7 @@ enum { RUN_SEQ_LEN = 8, RUN_EPOCH_STEPS = 10 };
 
 typedef struct {
     const char *name;
-    int n_processes;
-    int global_batch;
-    int n_steps;
+    int n_processes, global_batch, n_steps;
     const char *mode;
     double step_ms;            // of step s: step_ms (1 + jitter of s)
     double comm_ms, hidden_ms; // hidden: 0: 1.5
@@ -116,8 +113,7 @@ static inline char *make_run_files(const made_run *run) {
 
 // Likewise with training_metrics.json and RUN_COMPLETE.txt.
 static inline void complete_run(const char *folder) {
-    char digest[SM_DIGEST_SIZE];
-    char text[SM_RUN_COMPLETE_SIZE];
+    char digest[SM_DIGEST_SIZE], text[SM_RUN_COMPLETE_SIZE];
     json_auto_t *metrics = NULL;
     expect_ok(folder, sm_training_metrics_make(folder, &metrics));
     write_json(folder, SM_TRAINING_METRICS_FILE, metrics);

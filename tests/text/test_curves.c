@@ -1,9 +1,4 @@
 // test_curves.c: `report RUN...`: what a page and a CSV say of trainings.
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "bench/curves/curves.h"
 
@@ -15,7 +10,7 @@ TEST(a_csv_holds_every_step) {
 }
 
 TEST(a_page_answers_first) {
-    static const expectation cases[] = {
+    CHECK_ALL(
         {"report $T/a", 0, "b", NULL},
         {"report $T/a -o md", 0,
          "a, complete: the validation loss fell to 5.2500 at step 2, and stands at 5.6000 after 3 of 3 steps.", NULL},
@@ -26,9 +21,7 @@ TEST(a_page_answers_first) {
         {"report $T/a $T/b -o json --columns run,best_step", 0, "\"best_step\": 2", NULL},
         {"report $T/alone.jsonl -o md", 0, "a log: the loss went from 5.5000 to 4.5000 in 3 steps", NULL},
         {"report $T/a $T/rows.jsonl", 2, NULL, "1 of 2 are trainings, the others result files; give either"},
-        {"report $T/torn", 1, NULL, "torn/log.jsonl: line 2: step 3 stands where step 2 belongs"},
-    };
-    CHECK_ALL(cases);
+        {"report $T/torn", 1, NULL, "torn/log.jsonl: line 2: step 3 stands where step 2 belongs"});
     expect_exit("report $T/a --output $T/page.html", 0);
     shell("grep -qF '[2, \"a \\u003cb> text\"]' $T/page.html || grep -qF '[2,\"a \\u003cb> text\"]' $T/page.html");
 }
@@ -41,25 +34,14 @@ static void wait_for(const char *condition) {
 
 // It is written again when a log grows, and loads itself again until the program ends.
 TEST(a_page_follows_a_training) {
-    int status;
     shell("cp -r $T/a $T/grows && sed -i '/\"step\": 3,/,$d' $T/grows/log.jsonl");
-    const char *run_folder = temp_path("grows");
-    const char *page = temp_path("live.html");
-    const pid_t child = fork();
-    if (child == 0) {
-        alarm(120); // if this test fails meanwhile
-        execl(SM_TEST_BINARY, SM_TEST_BINARY, "report", run_folder, "--watch", "--output", page, (char *)NULL);
-        _exit(127);
-    }
+    const pid_t child = start_program("report $T/grows --watch --output $T/live.html");
     wait_for("grep -q 'lowest so far' live.html && grep -q 'location.reload' live.html");
     shell("cp $T/a/log.jsonl $T/grows/log.jsonl");
     wait_for("grep -q 'stands at 5.6000' live.html");
-    assert_int_equal(kill(child, SIGINT), 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_int_equal(end_by(child, SIGINT), 0);
     shell("grep -q 'stands at 5.6000' $T/live.html && ! grep -q 'location.reload' $T/live.html");
-    expect_exit("report $T/a --watch", 2);
-    expect_text("report --watch", err, "--watch: give --output FILE.html");
+    expect_run("report $T/a --watch", 2, NULL, "--watch: give --output FILE.html");
 }
 
 // --- setup -------------------------------------------------------------------------------------------
@@ -87,4 +69,4 @@ static int set_up(void **state) {
                : -1;
 }
 
-int main(void) { return cmocka_run_group_tests(tests, set_up, temp_folder_remove); }
+AROUND_ALL(set_up, temp_folder_remove)

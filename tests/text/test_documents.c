@@ -1,6 +1,5 @@
 // Documents: finding and drawing them, what is done with long ones, placing them in rows; and that documents which
 // share a row have the losses and gradients that they have one at a time.
-#include "tests/support/test.h"
 #include "tests/support/session.h"
 #include "backend.h"
 #include "philox.h"
@@ -124,8 +123,7 @@ enum { N_BYTES = 3000, MOST_POSITIONS = 4 * 64 };
 // Properties of a batch with any padding; returns its real tokens.
 static int64_t check_batch(const char *stream, const sm_tokens *tokens, const sm_collation *c, int64_t batch) {
     int32_t inputs[MOST_POSITIONS], targets[MOST_POSITIONS], starts[MOST_POSITIONS];
-    int64_t n_real = 0;
-    int64_t pairs = 0;
+    int64_t n_real = 0, pairs = 0;
     ok(sm_collation_fill(c, tokens, batch, inputs, targets, starts, NULL));
     for (int64_t i = 0; i < c->B * c->T; i++) {
         const int32_t t = (int32_t)(i % c->T);
@@ -266,8 +264,7 @@ static void make_rows(const sm_model *model, uint64_t seed, rows *r) {
     r->n_real = 0;
     for (int i = 0; i < N; i++) {
         const sm_philox_block random = sm_philox4x32(sm_philox_key(seed, "rows"), (uint64_t)i, 0);
-        const int t = i % T;
-        const int n_real = i / T == 0 ? T - 3 : i / T == B - 1 ? 0 : T;
+        const int t = i % T, n_real = i / T == 0 ? T - 3 : i / T == B - 1 ? 0 : T;
         const bool begins = t == 0 || t >= n_real || random.word[1] % 5 == 0;
         r->starts[i] = begins ? t : r->starts[i - 1];
         r->inputs[i] = (int32_t)(random.word[0] % (uint32_t)model->odd.vocab);
@@ -298,8 +295,7 @@ static outcome run_one_by_one(const sm_model *model, const rows *r) {
 }
 
 static double worst_difference(int64_t n, const float *a, const float *b) {
-    double worst = 0;
-    double largest = 0;
+    double worst = 0, largest = 0;
     for (int64_t i = 0; i < n; i++) {
         const double difference = fabs((double)a[i] - b[i]);
         worst = difference <= worst ? worst : difference;
@@ -381,5 +377,3 @@ TEST(a_validation_is_a_mean_over_tokens) {
     assert_int_equal(n_tokens, 20);
     assert_near(mean, (3 * losses[0] + 17 * losses[1]) / 20);
 }
-
-int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

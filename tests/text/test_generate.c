@@ -1,7 +1,4 @@
 // Generating text: the choice of a token; the most probable one against losses of every candidate; the program.
-#include <sys/stat.h>
-
-#include "tests/support/test.h"
 #include "tests/support/session.h"
 #include "tests/support/run_program.h"
 #include "src/train/generate.h"
@@ -68,8 +65,7 @@ static int32_t slow_next(sm_device *device, const sm_model_config *config, const
     const int64_t T = n < CONTEXT ? n : CONTEXT;
     const sm_plan_options options = {.B = 1, .T = T, .dtype = SM_F32};
     int32_t targets[CONTEXT];
-    float losses[CONTEXT];
-    float least = INFINITY;
+    float losses[CONTEXT], least = INFINITY;
     int32_t best = -1;
     SM_OWN(sm_session) *session = open_plan(device, build_plan(config, &options, SM_MODE_NAIVE, 0));
     expect_ok("load", sm_weights_load(weights, config, session, NULL));
@@ -152,5 +148,3 @@ TEST(the_program_goes_on_with_a_text) {
     expect_run("generate --weights $T/wide --prompt '' --tokens 4", 0, NULL, "4 tokens");
     expect_run("generate --weights $T/run --tokenizer $T/wide --prompt x", 1, NULL, "300 tokens, but the model");
 }
-
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

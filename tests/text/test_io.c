@@ -1,9 +1,7 @@
 // Files written whole or not at all; safetensors, well-formed and malformed.
 #include <jansson.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
-#include "tests/support/test.h"
 #include "tests/support/full_disk.h"
 #include "tests/support/temp_folder.h"
 #include "src/io/atomic_file.h"
@@ -56,8 +54,7 @@ TEST(a_path_that_cannot_be_written_is_named) {
     expect_ok("folder", sm_make_folder(folder));
     expect_ok("file", sm_atomic_write_all(file, "x", 1));
     const struct {
-        const char *name;
-        const char *message;
+        const char *name, *message;
     } cases[] = {
         {"unwritable", "unwritable|not a regular file"},
         {"missing/file", "missing/file|No such file"},
@@ -127,8 +124,7 @@ static size_t make_safetensors(const char *header, uint64_t length, size_t n_zer
 
 TEST(malformed_safetensors_are_refused) {
     static const struct {
-        const char *label;
-        const char *header;
+        const char *label, *header;
         uint64_t length; // 0: the header's own
         size_t n_zeros;  // of data
         const char *message;
@@ -373,5 +369,3 @@ TEST(damaged_files_never_crash) {
         assert_int_equal(sm_safetensors_open(path, &file), SM_ERR_FORMAT);
     }
 }
-
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -1,5 +1,4 @@
 // test_questions.c: files of questions with a choice of endings: what is read, and what is refused with its line.
-#include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
 #include "src/text/questions.h"
 
@@ -82,5 +81,3 @@ TEST(what_is_no_question_is_refused_by_its_line) {
         assert_null(question);
     }
 }
-
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

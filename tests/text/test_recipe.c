@@ -1,6 +1,5 @@
 // test_recipe.c: what `train --run` does unasked, its flags from files, what it leaves next to the weights, and its
 // warnings.
-#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "bench/curves/curves.h"
 
@@ -19,8 +18,8 @@ TEST(a_run_has_a_recipe) {
                 "--grad-clip 0 --beta2 0.999 --lr 1e-3",
                 0);
     expect_exit("train " TEXT "--steps 20 --log $T/bare.jsonl", 0); // without a run nothing is assumed
-    shell("sed 's/,.*epoch.*//; s/\"ms\".*//' $T/bare.jsonl >$T/a && grep -v kind $T/plain/log.jsonl | "
-          "sed 's/,.*epoch.*//; s/\"ms\".*//' >$T/b && cmp $T/a $T/b");
+    shell("sed 's/,.*epoch.*//; s/\"ms\".*//' $T/bare.jsonl >$T/a && grep -v kind $T/plain/log.jsonl | sed "
+          "'s/,.*epoch.*//; s/\"ms\".*//' >$T/b && cmp $T/a $T/b");
 }
 
 // In the folder $T/own, where what is chosen goes.
@@ -42,9 +41,8 @@ TEST(a_text_alone_is_enough) {
         {OWN "train --data short.txt", 1, NULL, "give more text"},
         {OWN "train --steps 1", 0, "step 1/1 | ", "vocabulary 256"},
     };
-    shell(
-        "mkdir $T/own $T/own/texts && head -c 30000 src/io/text.txt >$T/own/my.txt && cp $T/own/my.txt $T/own/texts && "
-        "head -c 80 src/io/text.txt >$T/own/short.txt");
+    shell("mkdir $T/own $T/own/texts && head -c 30000 src/io/text.txt >$T/own/my.txt && cp $T/own/my.txt $T/own/texts "
+          "&& head -c 80 src/io/text.txt >$T/own/short.txt");
     check_all(cases, 1);
     shell("cp $T/own/my.tokens/train.bin $T/own/bare.bin");
     check_all(cases + 1, sizeof(cases) / sizeof(cases[0]) - 1);
@@ -63,87 +61,75 @@ TEST(a_choice_is_kept) {
     "$p"
     expect_exit(KEPT "--data a.txt --val-every 1" STOPPED, 130);
     expect_exit(KEPT "--data a.txt --val-every 1 --resume auto" STOPPED, 130);
-    expect_exit(KEPT "--run a.run --resume auto --log-every 1000", 0);
-    expect_text("the whole", err, "next: stepmark generate --weights a.run");
+    expect_run(KEPT "--run a.run --resume auto --log-every 1000", 0, NULL, "next: stepmark generate --weights a.run");
 }
 
 TEST(a_lowest_rate_must_be_low) {
-    static const expectation cases[] = {
+    CHECK_ALL(
         {"train -m tiny --min-lr 1e-5", 2, NULL, "--min-lr: a constant learning rate has none; give --schedule"},
         {"train -m tiny --schedule linear --min-lr 1", 2, NULL, "--min-lr: 1 is above the learning rate of 0.001"},
         {"train -m tiny --steps 2 --schedule wsd --min-lr 0", 0, "lr 0.0e+00", NULL},
         {"train -m tiny --keep-best", 2, NULL, "--keep-best: needs --run DIR"},
-        {"train -m tiny --run $T/never --sample-every 3", 2, NULL, "give --sample-every N and --prompt TEXT together"},
-    };
-    CHECK_ALL(cases);
+        {"train -m tiny --run $T/never --sample-every 3", 2, NULL, "give --sample-every N and --prompt TEXT together"});
 }
 
 TEST(flags_come_from_a_file) {
-    static const expectation cases[] = {
-        {"train --config $T/flags.json", 0, "step 3/3 | ", NULL},
-        {"train --config $T/flags.json --steps 2", 0, "step 2/2 | ", NULL},
-        {"train --config $T/on.json", 0, "step 3/3 | ", "--profile: a training of fewer than 6 steps"},
-        {"train --config $T/usual/run.json --run $T/copy --steps 4", 0, "step 4/4 | ", NULL},
-        {"train --config $T/wrong.json", 2, NULL, "wrong.json: unknown flag --stepz; did you mean --steps?"},
-        {"train --config $T/list.json", 2, NULL, "list.json: \"steps\": give a text, a number, true or false"},
-        {"train --config $T/code.json", 2, NULL, "runs code of its own"},
-        {"train --config $T/none.json", 2, NULL, "none.json"},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"train --config $T/flags.json", 0, "step 3/3 | ", NULL},
+              {"train --config $T/flags.json --steps 2", 0, "step 2/2 | ", NULL},
+              {"train --config $T/on.json", 0, "step 3/3 | ", "--profile: a training of fewer than 6 steps"},
+              {"train --config $T/usual/run.json --run $T/copy --steps 4", 0, "step 4/4 | ", NULL},
+              {"train --config $T/wrong.json", 2, NULL, "wrong.json: unknown flag --stepz; did you mean --steps?"},
+              {"train --config $T/list.json", 2, NULL, "list.json: \"steps\": give a text, a number, true or false"},
+              {"train --config $T/code.json", 2, NULL, "runs code of its own"},
+              {"train --config $T/none.json", 2, NULL, "none.json"});
     shell("test $(grep -vc kind $T/copy/log.jsonl) = 4");
 }
 
 TEST(a_run_leaves_what_its_user_needs) {
     expect_exit("tokenize --vocab-size 300 --output $T/voc $T/words", 0);
     expect_exit("tokenize --tokenizer $T/voc --val-percent 50 --output $T/ids $T/words $T/many", 0);
-    expect_exit("train " WORK
-                "--vocab 300 --data $T/ids --steps 20 --val-every 5 --save-every 5 --keep-best --run $T/run "
-                "--sample-every 10 --prompt 'a b' --log-every 7",
+    expect_exit("train " WORK "--vocab 300 --data $T/ids --steps 20 --val-every 5 --save-every 5 --keep-best --run "
+                "$T/run --sample-every 10 --prompt 'a b' --log-every 7",
                 0);
     expect_text("validation", out, "validation after step 5 | loss ");
     expect_text("a sample", out, "sample | \"a b");
     shell("test $(grep -c '^step ' $T/out) = 4"); // 1, 7, 14, 20
-    shell("cd $T/run && test -s best/model.safetensors && test -s model/tokenizer.json && "
-          "test -s model/tokenizer_config.json && test $(grep -c '\"sample\"' log.jsonl) = 2");
+    shell("cd $T/run && test -s best/model.safetensors && test -s model/tokenizer.json && test -s "
+          "model/tokenizer_config.json && test $(grep -c '\"sample\"' log.jsonl) = 2");
     expect_exit("generate --weights $T/run --prompt 'a b' --tokens 2", 0);
     expect_exit("generate --weights $T/run/best --prompt 'a b' --tokens 2", 0);
     shell("rm -r $T/run/model"); // as if it had not ended
-    expect_exit("generate --weights $T/run --prompt 'a b' --tokens 2", 0);
-    expect_text("generate", err, "has not ended; its last checkpoint, of step 20, is used");
+    expect_run("generate --weights $T/run --prompt 'a b' --tokens 2", 0, NULL,
+               "has not ended; its last checkpoint, of step 20, is used");
     shell("rm -r $T/run/checkpoints/*");
-    expect_exit("generate --weights $T/run --prompt 'a b' --tokens 2", 1);
-    expect_text("generate", err, "has no checkpoint yet");
+    expect_run("generate --weights $T/run --prompt 'a b' --tokens 2", 1, NULL, "has no checkpoint yet");
 }
 
 TEST(a_model_is_evaluated) {
     // The trainer's own validation, of the same rows, is the reference.
-    expect_exit("train " WORK
-                "-b 1 --data $T/text --data-format bytes --val-data $T/some --val-batches 0 --lr 0 --steps 1 "
-                "--run $T/fixed",
-                0);
+    expect_exit(
+        "train " WORK
+        "-b 1 --data $T/text --data-format bytes --val-data $T/some --val-batches 0 --lr 0 --steps 1 --run $T/fixed",
+        0);
     expect_exit("eval --weights $T/fixed --data $T/some --data-format bytes --seq-len 16 --backend reference -o json",
                 0);
-    shell("cd $T && grep -q '\"n_tokens\": 320,' out && grep -oh '\"loss\": [0-9.]*' out >l && "
-          "grep validation fixed/log.jsonl | grep -oh '\"loss\": [0-9.]*' >>l && "
-          "awk '{v[NR]=$2} END {d = v[1]-v[2]; exit !(NR == 2 && d < 1e-6 && d > -1e-6)}' l && "
-          "awk -F'[:,]' '/\"loss\"/ {loss = $2} /bits_per_byte/ {bits = $2} "
-          "END {d = bits * log(2) - loss; exit !(loss > 0 && d < 1e-6 && d > -1e-6)}' out"); // a token is a byte
-    static const expectation cases[] = {
-        {"eval --weights $T/fixed --data $T/q.jsonl --seq-len 32 -o csv", 0, "2,", NULL},
-        {"eval --weights $T/fixed --data $T/q.jsonl --seq-len 3", 1, NULL, "does not fit 3"},
-        {"eval --weights $T/fixed --data $T/flags.jsonl", 1, NULL, "flags.jsonl: line 1: no {\"ctx\": text, "},
-        {"eval --weights $T/fixed", 2, NULL, "--data: missing"},
-        {"eval --data $T/text", 2, NULL, "--weights: missing"},
-        {"eval --weights $T/fixed --data $T/none", 1, NULL, "none"},
-        {"eval --weights $T/fixed --data $T/fixed", 1, NULL, "log.jsonl: JSON with \"step\", and no \"text\""},
-    };
-    CHECK_ALL(cases);
+    shell("cd $T && grep -q '\"n_tokens\": 320,' out && grep -oh '\"loss\": [0-9.]*' out >l && grep validation "
+          "fixed/log.jsonl | grep -oh '\"loss\": [0-9.]*' >>l && awk '{v[NR]=$2} END {d = v[1]-v[2]; exit !(NR == 2 && "
+          "d < 1e-6 && d > -1e-6)}' l && awk -F'[:,]' '/\"loss\"/ {loss = $2} /bits_per_byte/ {bits = $2} END {d = "
+          "bits * log(2) - loss; exit !(loss > 0 && d < 1e-6 && d > -1e-6)}' out"); // a token is a byte
+    CHECK_ALL({"eval --weights $T/fixed --data $T/q.jsonl --seq-len 32 -o csv", 0, "2,", NULL},
+              {"eval --weights $T/fixed --data $T/q.jsonl --seq-len 3", 1, NULL, "does not fit 3"},
+              {"eval --weights $T/fixed --data $T/flags.jsonl", 1, NULL, "flags.jsonl: line 1: no {\"ctx\": text, "},
+              {"eval --weights $T/fixed", 2, NULL, "--data: missing"},
+              {"eval --data $T/text", 2, NULL, "--weights: missing"},
+              {"eval --weights $T/fixed --data $T/none", 1, NULL, "none"},
+              {"eval --weights $T/fixed --data $T/fixed", 1, NULL, "log.jsonl: JSON with \"step\", and no \"text\""});
 }
 
 // The log-probability of an ending is what a text of context and ending has beyond one of the context alone.
 TEST(each_ending_has_its_score) {
-    shell("cd $T && printf 'one two' >short && printf 'one two three' >long && "
-          "echo '{\"ctx\": \"one two\", \"endings\": [\"3\", \"three\"], \"label\": \"1\"}' >pair.jsonl");
+    shell("cd $T && printf 'one two' >short && printf 'one two three' >long && echo '{\"ctx\": \"one two\", "
+          "\"endings\": [\"3\", \"three\"], \"label\": \"1\"}' >pair.jsonl");
     for (int i = 0; i < 2; i++) {
         expect_exit(i == 0 ? "eval --weights $T/fixed --data $T/short --data-format bytes --seq-len 16 -o json"
                            : "eval --weights $T/fixed --data $T/long --data-format bytes --seq-len 16 -o json",
@@ -151,16 +137,13 @@ TEST(each_ending_has_its_score) {
         shell("cat $T/out >>$T/both");
     }
     expect_exit("eval --weights $T/fixed --data $T/pair.jsonl --seq-len 16 --output-file $T/scores.jsonl", 0);
-    shell("cd $T && test $(grep -c '\"line\":1,\"label\":1,.*\"n_tokens\":\\[2,6\\]' scores.jsonl) = 1 && "
-          "grep -oh '\"loss\": [0-9.]*' both | cut -d' ' -f2 >l && sed 's/.*,-\\([0-9.]*\\)\\].*/\\1/' scores.jsonl "
-          ">>l && "
-          "awk '{v[NR]=$1} END {d = 12*v[2]-6*v[1]-v[3]; exit !(NR == 3 && v[3] > 1 && d < 1e-4 && d > -1e-4)}' l");
-    static const expectation cases[] = {
+    shell("cd $T && test $(grep -c '\"line\":1,\"label\":1,.*\"n_tokens\":\\[2,6\\]' scores.jsonl) = 1 && grep -oh "
+          "'\"loss\": [0-9.]*' both | cut -d' ' -f2 >l && sed 's/.*,-\\([0-9.]*\\)\\].*/\\1/' scores.jsonl >>l && awk "
+          "'{v[NR]=$1} END {d = 12*v[2]-6*v[1]-v[3]; exit !(NR == 3 && v[3] > 1 && d < 1e-4 && d > -1e-4)}' l");
+    CHECK_ALL(
         {"eval --weights $T/fixed --data $T/long --output-file $T/none.jsonl; ls $T/none.jsonl", 2, NULL,
          "No such file"},
-        {"eval --weights $T/fixed --data $T/long --output-file $T/none.jsonl", 2, NULL, "is no .jsonl of questions"},
-    };
-    CHECK_ALL(cases);
+        {"eval --weights $T/fixed --data $T/long --output-file $T/none.jsonl", 2, NULL, "is no .jsonl of questions"});
 }
 
 TEST(what_goes_wrong_is_told) {
@@ -186,15 +169,13 @@ TEST(what_goes_wrong_is_told) {
 
 static int set_up(void **state) {
     assert_int_equal(temp_folder_make(state), 0);
-    return system("cd $T && seq 100000 | head -c 3201 >text && head -c 321 text >some && cp text flags.jsonl && "
-                  "echo '{\"ctx\": \"1 2 3\", \"endings\": [\"4 5\", \"x y\"], \"label\": 0}' >q.jsonl && "
-                  "echo '{\"ctx\": \"7 8\", \"endings\": [\"z\", \"9\"], \"label\": \"1\"}' >>q.jsonl && yes 'a bee "
-                  "can see' | head -c 4000 >words && "
-                  "mkdir many && yes 'an ant cannot' | head -c 3000 | split -b 300 - many/ && "
-                  "echo '{\"model_size\": \"tiny\", \"steps\": 3, \"lr\": 1e-3, \"seq-len\": 16, \"profile\": false}' "
-                  ">flags.json && sed s/false/true/ flags.json >on.json && "
-                  "echo '{\"stepz\": 3}' >wrong.json && echo '{\"steps\": NaN}' >list.json && "
-                  "echo '{\"kernel\": \"gelu_forward=x.c\"}' >code.json");
+    return system("cd $T && seq 100000 | head -c 3201 >text && head -c 321 text >some && cp text flags.jsonl && echo "
+                  "'{\"ctx\": \"1 2 3\", \"endings\": [\"4 5\", \"x y\"], \"label\": 0}' >q.jsonl && echo '{\"ctx\": "
+                  "\"7 8\", \"endings\": [\"z\", \"9\"], \"label\": \"1\"}' >>q.jsonl && yes 'a bee can see' | head -c "
+                  "4000 >words && mkdir many && yes 'an ant cannot' | head -c 3000 | split -b 300 - many/ && echo "
+                  "'{\"model_size\": \"tiny\", \"steps\": 3, \"lr\": 1e-3, \"seq-len\": 16, \"profile\": false}' "
+                  ">flags.json && sed s/false/true/ flags.json >on.json && echo '{\"stepz\": 3}' >wrong.json && echo "
+                  "'{\"steps\": NaN}' >list.json && echo '{\"kernel\": \"gelu_forward=x.c\"}' >code.json");
 }
 
-int main(void) { return cmocka_run_group_tests(tests, set_up, temp_folder_remove); }
+AROUND_ALL(set_up, temp_folder_remove)

@@ -1,6 +1,5 @@
 // Scaling: the fit finds the parts that made the times, predictions hold for runs that it has not seen, the tables say
 // what was measured and what was not.
-#include "tests/support/test.h"
 #include "tests/support/training_runs.h"
 #include "bench/runs/scaling.h"
 #include "bench/tables/show.h"
@@ -262,5 +261,3 @@ TEST(records) {
     assert_non_null(strstr(text, "exposed communication"));
     sm_scaling_free(&s);
 }
-
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

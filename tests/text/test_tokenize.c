@@ -1,11 +1,9 @@
 // Text to files of tokens: documents and their order, validation, threads, interruption, what is there already.
+#define OWN_MAIN
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 
-#include "tests/support/test.h"
 #include "tests/support/source_text.h"
 #include "tests/support/temp_folder.h"
 #include "src/io/json_text.h"
@@ -153,8 +151,7 @@ TEST(any_number_of_threads_writes_the_same) {
 }
 
 TEST(content_alone_decides_what_is_for_validation) {
-    sm_tokenize_result result;
-    sm_tokenize_result again;
+    sm_tokenize_result result, again;
     char text[40 * 300] = "";
     for (int i = 0, n = 0; i < 300; i++) {
         n += snprintf(text + n, sizeof text - (size_t)n, "document %03d" END, i);
@@ -165,8 +162,7 @@ TEST(content_alone_decides_what_is_for_validation) {
     char *many = temp_path("even.txt");
     char *few = temp_path("texts/a");
     expect_ok("other order", tokenize("whole2", 3, (char *[]){few, many, few}, 30, 2, &again));
-    size_t n;
-    size_t n_again;
+    size_t n, n_again;
     SM_FREED char *val = text_of("whole/val.bin", &n);
     SM_FREED char *val_again = text_of("whole2/val.bin", &n_again);
     assert_true(n_again >= n && strstr(val_again, val) != NULL);
@@ -217,8 +213,7 @@ TEST(few_documents_are_divided_at_their_ends) {
 
 // Each line of JSONL is a document, from any place of the text, and lines end where blocks end, too.
 TEST(lines_of_json_are_documents) {
-    sm_tokenize_result result;
-    sm_tokenize_result plain_result;
+    sm_tokenize_result result, plain_result;
     const char *plain_path = temp_path("plain.txt");
     const char *lines_path = temp_path("lines.jsonl");
     FILE *plain = fopen(plain_path, "w");

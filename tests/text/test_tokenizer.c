@@ -1,6 +1,5 @@
 // The tokenizer: GPT-2's alphabet and cuts; ids and learned vocabularies against a slow implementation of the
 // definition; files in both formats, and files that are not as they should be.
-#include "tests/support/test.h"
 #include "clock.h"
 #include "tests/support/full_disk.h"
 #include "philox.h"
@@ -15,8 +14,7 @@ enum { CORPUS_BYTES = 200000, N_MERGES = 200 };
 // --- alphabet ------------------------------------------------------------------------------
 
 TEST(the_alphabet_is_gpt2_s) {
-    uint8_t order[SM_N_BYTES];
-    uint8_t bytes[SM_N_BYTES];
+    uint8_t order[SM_N_BYTES], bytes[SM_N_BYTES];
     char text[SM_ALPHABET_CHAR_BYTES * SM_N_BYTES];
     size_t n;
     sm_byte_alphabet_order(order);
@@ -77,8 +75,7 @@ TEST(text_is_cut_as_gpt2_cuts_it) {
         "a|\xc2\x85|b",
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char text[128];
-        char cuts[256] = "";
+        char text[128], cuts[256] = "";
         size_t n = 0;
         for (const char *c = cases[i]; *c != '\0'; c++) {
             if (*c != '|') {
@@ -226,8 +223,7 @@ static bool are_equal(const sm_ids *a, const sm_ids *b) {
 // The ids of a text, which are the same in parts cut out of pieces of so many bytes, as blocks of text are encoded.
 static sm_ids encode(const char *label, const sm_tokenizer *t, const uint8_t *text, size_t n, size_t piece_bytes) {
     SM_OWN(sm_encoder) *encoder = NULL;
-    sm_ids ids = {0};
-    sm_ids parts = {0};
+    sm_ids ids = {0}, parts = {0};
     expect_ok(label, sm_encoder_new(t, &encoder));
     expect_ok(label, sm_encoder_encode(encoder, text, n, &ids));
     for (size_t begin = 0, part; begin < n; begin += part) {
@@ -563,5 +559,3 @@ TEST(what_is_no_tokenizer_is_refused) {
     expect_failure("empty folder", sm_tokenizer_read("/proc/self/task", &t), SM_ERR_IO, "holds no tokenizer.json");
     expect_failure("nothing", sm_tokenizer_read("/nowhere", &t), SM_ERR_IO, "/nowhere");
 }
-
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

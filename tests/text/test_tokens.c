@@ -1,7 +1,4 @@
 // Token files: formats and their detection, malformed files, ids out of range, the walk of batches.
-#include <sys/stat.h>
-
-#include "tests/support/test.h"
 #include "embedded.h"
 #include "fnv1a.h"
 #include "tests/support/temp_folder.h"
@@ -39,8 +36,7 @@ static void expect_refused(const char *label, const char *name, const void *data
 TEST(ids_of_32_bits_are_read) {
     static const uint32_t ids[] = {0, 65536, 100000, 0x00ffffff};
     uint8_t bytes[SM_LLMC_HEADER_BYTES + sizeof ids];
-    int32_t inputs[3];
-    int32_t targets[3];
+    int32_t inputs[3], targets[3];
     sm_llmc_header(4, 4, bytes);
     memcpy(bytes + SM_LLMC_HEADER_BYTES, ids, sizeof ids);
     SM_OWN(sm_tokens) *tokens = open_file("wide.bin", bytes, sizeof bytes, SM_TOKENS_AUTO, 0x01000000);
@@ -62,8 +58,7 @@ TEST(ids_of_32_bits_are_read) {
 
 // The file is the one that make_llmc writes by hand; more than 2^32 tokens are counted in two words.
 TEST(headers_are_llmc_s) {
-    uint8_t expected[SM_LLMC_HEADER_BYTES];
-    uint8_t header[SM_LLMC_HEADER_BYTES];
+    uint8_t expected[SM_LLMC_HEADER_BYTES], header[SM_LLMC_HEADER_BYTES];
     make_llmc(expected, MAGIC, 1, 1234567, 0);
     sm_llmc_header(2, 1234567, header);
     assert_memory_equal(header, expected, sizeof header);
@@ -80,8 +75,7 @@ TEST(formats_are_detected_or_forced) {
         const char *name;
         const void *data;
         size_t size_bytes;
-        sm_tokens_format asked;
-        sm_tokens_format found;
+        sm_tokens_format asked, found;
         int64_t count;
         int32_t first; // the first two ids
         int32_t second;
@@ -159,8 +153,7 @@ TEST(malformed_files_are_refused) {
 
 TEST(only_regular_files_open) {
     const struct {
-        const char *path;
-        const char *message;
+        const char *path, *message;
     } cases[] = {
         {temp_path("pipe"), "pipe|not a regular file"},
         {temp_path("missing"), "missing|No such file"},
@@ -274,8 +267,7 @@ TEST(other_arrays_are_refused) {
 
 // What others wrote is refused by its name, whatever it is called, with what to do.
 TEST(known_beginnings_are_refused) {
-    static uint8_t llmc[4][SM_LLMC_HEADER_BYTES];
-    static uint8_t tar[512];
+    static uint8_t llmc[4][SM_LLMC_HEADER_BYTES], tar[512];
     static const struct {
         const char *bytes;
         size_t n_bytes;
@@ -336,8 +328,7 @@ TEST(known_beginnings_are_refused) {
     memcpy(tar, "a.txt", 5);
     memcpy(tar + 257, "ustar", 5);
     for (size_t i = 0; i < 2 * sizeof cases / sizeof cases[0]; i++) {
-        const char *name = i % 2 == 0 ? "some.bin" : "some.txt";
-        const char *message = cases[i / 2].message;
+        const char *name = i % 2 == 0 ? "some.bin" : "some.txt", *message = cases[i / 2].message;
         const size_t n = cases[i / 2].n_bytes;
         expect_refused(message, name, cases[i / 2].bytes, n, SM_TOKENS_AUTO, 65536, SM_ERR_FORMAT, message);
         if (strstr(message, "LFS") == NULL) { // a pointer is never the file
@@ -514,8 +505,7 @@ TEST(sides_of_a_folder_are_found) {
 // The file is whole when it is opened, and not when a batch is read.
 TEST(a_file_that_changes_is_an_error) {
     static uint8_t ids[2 * 30000];
-    static int32_t inputs[20000];
-    static int32_t targets[20000];
+    static int32_t inputs[20000], targets[20000];
     SM_OWN(sm_tokens) *tokens = open_file("changing.bin", ids, sizeof ids, SM_TOKENS_AUTO, 256);
     expect_ok("whole", sm_tokens_batch(tokens, 0, 1, 20000, inputs, targets));
     ids[2 * 19999 + 1] = 1; // token 19999 is 256
@@ -572,8 +562,7 @@ TEST(batches_walk_the_file_in_order) {
             for (int T = 1; T <= 4 && B * T + 1 <= count; T++) {
                 int start = 0;
                 for (int i = 0; i < 50; i++) {
-                    int32_t inputs[12];
-                    int32_t targets[12];
+                    int32_t inputs[12], targets[12];
                     expect_ok("batch", sm_tokens_batch(tokens, i, B, T, inputs, targets));
                     for (int k = 0; k < B * T; k++) {
                         assert_int_equal(inputs[k], start + k);
@@ -589,13 +578,10 @@ TEST(batches_walk_the_file_in_order) {
 
 TEST(batches_that_do_not_fit_are_refused) {
     static const uint8_t text[13] = {0};
-    int32_t inputs[12];
-    int32_t targets[12];
+    int32_t inputs[12], targets[12];
     const struct {
         const char *label;
-        int64_t i;
-        int64_t B;
-        int64_t T;
+        int64_t i, B, T;
         sm_status status;
         const char *message;
     } cases[] = {
@@ -618,5 +604,3 @@ TEST(batches_that_do_not_fit_are_refused) {
     expect_failure("one token", sm_tokens_batch(tokens, 0, 1, 1, inputs, targets), SM_ERR_INVALID, "too few");
     sm_tokens_close(tokens);
 }
-
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

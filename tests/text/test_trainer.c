@@ -3,12 +3,8 @@
 // log, except for times, as one that was not.
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <sys/stat.h>
 #include <sys/types.h>
-#include <unistd.h>
 
-#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "tests/support/whole.h"
 #include "src/train/loader.h"
@@ -42,9 +38,7 @@ TEST(an_order_follows_from_seed_and_epoch) {
     const sm_data_order plain = {.kind = SM_ORDER_SEQUENTIAL, .n_sequences = N};
     const sm_data_order one = {.kind = SM_ORDER_SHUFFLED, .seed = 1, .n_sequences = N};
     const sm_data_order other = {.kind = SM_ORDER_SHUFFLED, .seed = 2, .n_sequences = N};
-    int same_seed = 0;
-    int same_epoch = 0;
-    int in_place = 0;
+    int same_seed = 0, same_epoch = 0, in_place = 0;
     for (int64_t k = 0; k < N; k++) {
         assert_int_equal(sm_data_order_at(&plain, N + k), k);
         const int64_t at = sm_data_order_at(&one, k);
@@ -100,48 +94,40 @@ static void expect_stopped_before_its_end(const char *arguments, const char *run
 // --- a run -------------------------------------------------------------------------------------------
 
 TEST(a_run_leaves_its_folder) {
-    expect_exit(RUN "--steps 40 --run $T/whole", 0);
-    expect_text("train --run", out, "step 40/40 | loss ");
+    expect_run(RUN "--steps 40 --run $T/whole", 0, "step 40/40 | loss ", NULL);
     shell("cd $T/whole && test -s RUN_COMPLETE.txt && test -s training_metrics.json && test -s run.json && test -s "
           "model/config.json && ! test -e model/optimizer.safetensors && test \"$(ls checkpoints | tr '\\n' ' ')\" = "
           "'step-30 step-40 '");
     shell("cd $T/whole && test $(grep -vc kind log.jsonl) = 40 && test $(grep -c '\"validation\"' log.jsonl) = 3 && "
           "test $(grep -c '\"checkpoint\"' log.jsonl) = 4 && ! grep -q null log.jsonl");
-    expect_exit("train --weights $T/whole/checkpoints/step-40 --backend reference -b 2 --seq-len 16 --steps 1", 0);
-    expect_text("a checkpoint as --weights", err, "resumes after step 40");
+    expect_run("train --weights $T/whole/checkpoints/step-40 --backend reference -b 2 --seq-len 16 --steps 1", 0, NULL,
+               "resumes after step 40");
 }
 
 TEST(a_run_is_not_run_over) {
-    static const expectation cases[] = {
-        {RUN "--steps 40 --run $T/whole", 2, NULL, "holds a run that is complete; choose another folder"},
-        {RUN "--steps 40 --run $T/whole --resume auto", 2, NULL, "holds a run that is complete"},
-        {RUN "--steps 40 --run $T/foreign", 2, NULL, "has log.jsonl and no run.json"},
-        {"train --backend opencl:9.9 -m tiny --run $T/whole", 2, NULL,
-         "holds a run that is complete"}, // before all else
-        {"train -m tiny --save-every 5", 2, NULL, "--save-every: needs --run DIR"},
-        {"train -m tiny --resume auto", 2, NULL, "--resume: needs --run DIR"},
-        {"train -m tiny --run $T/never --log $T/log", 2, NULL, "--log: with --run the log is log.jsonl"},
-        {"train -m tiny --run $T/never --save $T/model", 2, NULL, "--save: with --run the weights are in model/"},
-        {"train -m tiny -b 4 --global-batch 6", 2, NULL, "--global-batch: 6 is not a multiple of 4"},
-        {"train -m tiny -b 4 --accum 3 --global-batch 8", 2, NULL, "--global-batch: 8 is not --accum times 4"},
-        {"train -m tiny --tokens 5 --run $T/never", 2, NULL, "--tokens: 5 are fewer than one step's 256"},
-        {"train -m tiny --val-data $T/short", 1, NULL, "--val-data: its 5 tokens are too few"},
-        {"train -m tiny --data $T/folder", 1, NULL, "train.bin"},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({RUN "--steps 40 --run $T/whole", 2, NULL, "holds a run that is complete; choose another folder"},
+              {RUN "--steps 40 --run $T/whole --resume auto", 2, NULL, "holds a run that is complete"},
+              {RUN "--steps 40 --run $T/foreign", 2, NULL, "has log.jsonl and no run.json"},
+              {"train --backend opencl:9.9 -m tiny --run $T/whole", 2, NULL,
+               "holds a run that is complete"}, // before all else
+              {"train -m tiny --save-every 5", 2, NULL, "--save-every: needs --run DIR"},
+              {"train -m tiny --resume auto", 2, NULL, "--resume: needs --run DIR"},
+              {"train -m tiny --run $T/never --log $T/log", 2, NULL, "--log: with --run the log is log.jsonl"},
+              {"train -m tiny --run $T/never --save $T/model", 2, NULL, "--save: with --run the weights are in model/"},
+              {"train -m tiny -b 4 --global-batch 6", 2, NULL, "--global-batch: 6 is not a multiple of 4"},
+              {"train -m tiny -b 4 --accum 3 --global-batch 8", 2, NULL, "--global-batch: 8 is not --accum times 4"},
+              {"train -m tiny --tokens 5 --run $T/never", 2, NULL, "--tokens: 5 are fewer than one step's 256"},
+              {"train -m tiny --val-data $T/short", 1, NULL, "--val-data: its 5 tokens are too few"},
+              {"train -m tiny --data $T/folder", 1, NULL, "train.bin"});
     shell("test ! -e $T/never/run.json");
 }
 
 TEST(limits_end_a_run) {
     // 3,200 tokens and one: 200 sequences of 16, 50 steps of 4.
-    static const expectation cases[] = {
-        {"train " WORK "--accum 2 --epochs 2", 0, "step 100/100 | ", NULL},
-        {"train " WORK "--accum 2 --epochs 2 --steps 70", 0, "step 70/70 | ", NULL},
-        {"train " WORK "--accum 2 --epochs 1 --tokens 1000", 0, "step 15/15 | ", NULL},
-        {"train " WORK "-b 3 --epochs 1", 0, "step 66/66 | ", NULL},
-        {"train " WORK, 0, "step 10/10 | ", NULL},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({"train " WORK "--accum 2 --epochs 2", 0, "step 100/100 | ", NULL},
+              {"train " WORK "--accum 2 --epochs 2 --steps 70", 0, "step 70/70 | ", NULL},
+              {"train " WORK "--accum 2 --epochs 1 --tokens 1000", 0, "step 15/15 | ", NULL},
+              {"train " WORK "-b 3 --epochs 1", 0, "step 66/66 | ", NULL}, {"train " WORK, 0, "step 10/10 | ", NULL});
 }
 
 TEST(a_global_batch_is_as_many_micro_batches) {
@@ -164,8 +150,7 @@ TEST(a_folder_of_data_brings_validation) {
 TEST(an_ended_run_goes_on_as_if_it_had_not_been) {
     static const struct {
         const char *name;
-        int number;
-        int code;
+        int number, code;
     } ends[] = {{"terminated", SIGTERM, 143}, {"interrupted", SIGINT, 130}, {"killed", SIGKILL, -1}};
     expect_exit(RUN "--steps 120 --schedule cosine --run $T/undisturbed", 0);
     for (size_t i = 0; i < (repeats_paths() ? sizeof(ends) / sizeof(ends[0]) : 1); i++) {
@@ -195,16 +180,13 @@ TEST(a_killed_training_says_what_it_did) {
 
 TEST(what_differs_is_named) {
     expect_stopped(RUN "--steps 100000", "half", 25, SIGTERM, 143);
-    static const expectation cases[] = {
-        {RUN "--steps 100000 --resume auto --run $T/half --seed 7", 2, NULL,
-         "seed was 42 when the run began and is 7 now"},
-        {RUN "--steps 100000 --resume auto --run $T/half --d-model 64", 2, NULL, "model.d_model was 16"},
-        {RUN "--steps 100000 --resume auto --run $T/half --lr 0.5", 2, NULL, "optimizer.lr was 0.006"},
-        {RUN "--steps 7 --resume auto --run $T/half", 2, NULL, "steps was 100000"},
-        {RUN "--steps 100000 --resume auto --run $T/half --val-data $T/text", 2, NULL, "val_data.bytes was "},
-        {RUN "--steps 100000 --resume auto --run $T/half --data $T/changed", 2, NULL, "data.digest was \"xxh3:"},
-    };
-    CHECK_ALL(cases);
+    CHECK_ALL({RUN "--steps 100000 --resume auto --run $T/half --seed 7", 2, NULL,
+               "seed was 42 when the run began and is 7 now"},
+              {RUN "--steps 100000 --resume auto --run $T/half --d-model 64", 2, NULL, "model.d_model was 16"},
+              {RUN "--steps 100000 --resume auto --run $T/half --lr 0.5", 2, NULL, "optimizer.lr was 0.006"},
+              {RUN "--steps 7 --resume auto --run $T/half", 2, NULL, "steps was 100000"},
+              {RUN "--steps 100000 --resume auto --run $T/half --val-data $T/text", 2, NULL, "val_data.bytes was "},
+              {RUN "--steps 100000 --resume auto --run $T/half --data $T/changed", 2, NULL, "data.digest was \"xxh3:"});
     shell("cp -r $T/text $T/moved");
     expect_stopped(RUN "--steps 100000 --resume auto --data $T/moved", "half", 60, SIGTERM, 143); // the same bytes
 }
@@ -220,8 +202,7 @@ static void damage(const char *command) {
 
 TEST(a_damaged_checkpoint_is_passed_over) {
     static const struct {
-        const char *damage;
-        const char *said;
+        const char *damage, *said;
     } cases[] = {
         {"truncate -s 5000 $N/model.safetensors",
          "model.safetensors: has 5000 bytes; the checkpoint was written with "},
@@ -255,20 +236,15 @@ TEST(a_damaged_checkpoint_is_passed_over) {
 
 TEST(a_run_without_a_whole_checkpoint_is_refused) {
     damage("truncate -s 7 $T/damaged/checkpoints/*/optimizer.safetensors");
-    expect_exit(RUN DAMAGED, 1);
-    expect_text("all damaged", err, "no checkpoint of the run is whole");
+    expect_run(RUN DAMAGED, 1, NULL, "no checkpoint of the run is whole");
     damage("truncate -s 100 $T/damaged/log.jsonl");
-    expect_exit(RUN DAMAGED, 1);
-    expect_text("a short log", err, "log.jsonl: has 100 bytes, but had ");
+    expect_run(RUN DAMAGED, 1, NULL, "log.jsonl: has 100 bytes, but had ");
     damage("sed -i 's/{\"step\": 100,/{\"step\": 101,/' $T/damaged/log.jsonl");
-    expect_exit(RUN DAMAGED, 1);
-    expect_text("another log", err, "up to there it ends with step 101, not 100");
+    expect_run(RUN DAMAGED, 1, NULL, "up to there it ends with step 101, not 100");
     damage("sed -i 's/\"argv\"/\"args\"/' $T/damaged/run.json");
-    expect_exit(RUN DAMAGED, 2);
-    expect_text("no command line", err, "its starts hold no command line of train");
+    expect_run(RUN DAMAGED, 2, NULL, "its starts hold no command line of train");
     damage("echo {} >$T/damaged/run.json");
-    expect_exit(RUN DAMAGED, 1);
-    expect_text("no run.json", err, "run.json: is damaged");
+    expect_run(RUN DAMAGED, 1, NULL, "run.json: is damaged");
     damage("rm -r $T/damaged/checkpoints"); // killed before the first: from the beginning
     expect_exit(RUN DAMAGED, 0);
     expect_same_runs("good", "damaged");
@@ -322,4 +298,4 @@ static int set_up(void **state) {
                   "cp text both/train.bin && cp val both/val.bin");
 }
 
-int main(void) { return cmocka_run_group_tests(tests, set_up, temp_folder_remove); }
+AROUND_ALL(set_up, temp_folder_remove)

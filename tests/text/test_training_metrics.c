@@ -1,8 +1,5 @@
 // A training's metrics: every figure follows from the log, resumed runs are one run, what is written fits its schema;
 // and check-run finds what does not agree.
-#include <sys/wait.h>
-
-#include "tests/support/test.h"
 #include "tests/support/training_runs.h"
 #include "bench/runs/runs.h"
 #include "bench/stats/stats.h"
@@ -27,9 +24,7 @@ static void expect_number(const json_t *metrics, const char *name, double expect
 TEST(figures) {
     const char *folder = make_run_files(&plain);
     json_auto_t *m = metrics_of(folder);
-    double times[25];
-    double sum_ms = 0;
-    double of_last_epoch_ms = 0;
+    double times[25], sum_ms = 0, of_last_epoch_ms = 0;
     for (int s = 1; s <= 25; s++) {
         times[s - 1] = made_step_ms(&plain, s) / 1e3;
         sum_ms += made_step_ms(&plain, s);
@@ -82,8 +77,7 @@ TEST(resumed) {
 
 // Blocks of a series whose neighbours are alike are wider apart than its values, taken one by one, would let expect.
 TEST(interval_of_the_mean) {
-    double series[400];
-    double spread = 0;
+    double series[400], spread = 0;
     for (int i = 0; i < 400; i++) {
         series[i] = 10 + jitter_of(i, 1);
     }
@@ -376,5 +370,3 @@ TEST(published) {
     json_auto_t *records = json_loads(text, 0, NULL);
     assert_string_equal(json_string_value(json_object_get(json_array_get(records, 0), "status")), "rejected");
 }
-
-int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }
