@@ -413,6 +413,29 @@ TEST(open_signs_go_either_way) {
     assert_int_equal(turn_signs(*state, 0, NAN), SM_ERR_MISMATCH);
 }
 
+// One wrong weight is found by the seeds that draw its run: one of five.
+TEST(weights_of_an_update_are_drawn) {
+    enum { N_SEEDS = 40, WRONG_AT = 40 };
+    const variant v = {&gpt2, SM_MODE_FUSED, 0, 1, &sm_optimizer_adamw};
+    const float wrong = 7;
+    int n_found = 0;
+    mutant.fault = NO_FAULT;
+    SM_OWN(sm_session) *session = open_session(*state, &v);
+    ok(sm_session_set_hyper(session, &v.optimizer->defaults, 1, 1));
+    ok(next_batch(NULL, session, 0));
+    ok(sm_session_run(session, SM_RUN_ZERO_GRAD | SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL));
+    for (uint64_t seed = 1; seed <= N_SEEDS; seed++) {
+        sm_update_check *check = NULL;
+        sm_update_result result;
+        ok(sm_update_check_begin(session, seed, &check));
+        ok(sm_session_run(session, SM_RUN_OPTIMIZER, NULL));
+        const int p = sm_plan_find_tensor(session->plan, "params.matrices.0");
+        ok(sm_session_write_part(session, p, WRONG_AT, 1, &wrong));
+        n_found += sm_update_check_end(check, session, 0, &result) == SM_ERR_MISMATCH;
+    }
+    assert_true(n_found > 0 && n_found < N_SEEDS);
+}
+
 static int set_up(void **state) {
     sm_device *device = *state = open_backend("reference", 0);
     reference = device->backend;

@@ -4,6 +4,7 @@
 #include "tests/support/fake_backend.h"
 #include "tests/support/fake_clock.h"
 #include "bench/measure/harness.h"
+#include "bench/rows/machine.h"
 
 // --- a workload ----------------------------------------------------------------------------
 
@@ -142,6 +143,23 @@ TEST_OF_STEPS(test_step) {
     assert_int_equal(fake.n_progress, 1 + 1 + 1 + 6 + 3); // the checked step counts as the check
     assert_int_equal(fake.n_allocating_steps, 0);
     assert_int_equal(row.losses.n, N_STEPS);
+}
+
+enum { LARGE_BYTES = 64 << 20 };
+
+static void use_memory(SM_UNUSED void *ctx, sm_stage stage, int done, SM_UNUSED int total) {
+    SM_FREED char *large = sm_malloc(LARGE_BYTES);
+    memset(large, 1, stage == SM_STAGE_HEADLINE && done == 0 ? LARGE_BYTES : 1);
+    assert_int_equal(large[0], 1);
+}
+
+// What the first sample used counts, though checks between samples count the memory anew.
+TEST_OF_STEPS(test_memory_is_that_of_the_largest_step) {
+    sm_machine_reset_peak_rss();
+    const int64_t before_bytes = sm_machine_peak_rss_bytes();
+    p.progress = use_memory;
+    measure(SM_OK);
+    assert_true(fake.n_put_back >= 1 && row.peak_rss_bytes >= before_bytes + LARGE_BYTES);
 }
 
 // Without an attribution pass, the last check is a step of its own.

@@ -1,5 +1,7 @@
 // The tokenizer: GPT-2's alphabet and cuts; ids and learned vocabularies against a slow implementation of the
 // definition; files in both formats, and files that are not as they should be.
+#include <sys/inotify.h>
+
 #include "clock.h"
 #include "tests/support/full_disk.h"
 #include "philox.h"
@@ -349,6 +351,24 @@ TEST(a_full_disk_leaves_the_old_tokenizer) {
     expect_same_tokenizer(folder, old);
     assert_int_equal(unlink(temp_path("kept/tokenizer.json")), 0); // vocab.json and merges.txt are left
     expect_same_tokenizer(folder, old);
+}
+
+// Whatever ends the program meanwhile, tokenizer.json is the old one until all is there.
+TEST(the_file_that_is_read_first_comes_last) {
+    _Alignas(struct inotify_event) char events[4096];
+    const struct inotify_event *last = NULL;
+    SM_OWN(sm_tokenizer) *t = learn(1000, 257);
+    const int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    shell("mkdir $T/order");
+    assert_true(inotify_add_watch(watch, temp_path("order"), IN_MOVED_TO) >= 0);
+    expect_ok("write", sm_tokenizer_write(t, temp_path("order")));
+    const ssize_t n = read(watch, events, sizeof events);
+    for (const char *at = events; at < events + n; at += sizeof *last + last->len) {
+        last = (const struct inotify_event *)(const void *)at;
+    }
+    close(watch);
+    assert_non_null(last);
+    assert_string_equal(last->name, "tokenizer.json");
 }
 
 // A tokenizer.json of all bytes and these tokens, merges and added tokens.
