@@ -2,6 +2,7 @@
 // once, and prints them: as they come where they run in the order asked for, else in that order at the end.
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <time.h>
 
 #include "clock.h"
@@ -280,6 +281,9 @@ static bool prints_at_once(const cli_options *o) {
 // The first row opens the output, so that a usage error leaves it empty.
 static sm_status print_row(cli_sweep *s, json_t *row) {
     const sm_format format = s->sweeper.options->out.format;
+    if (s->file.rows != NULL) {
+        signal(SIGPIPE, SIG_IGN); // the file is written at the end, also where nobody reads stdout any more
+    }
     SM_TRY(s->writer == NULL ? sm_row_writer_open(format, stdout, &s->writer) : SM_OK);
     json_array_append(s->rows, row);
     return sm_row_write_record(s->writer, sm_row_numbered(json_incref(row), cli_row_file_number(&s->file, row)));
