@@ -158,15 +158,21 @@ static sm_status take_permissions(const sm_model_folder *folder) {
 }
 
 sm_status sm_model_folder_commit(sm_model_folder *folder) {
-    SM_CLOSED int lock = folder->is_new ? -1 : lock_folder(folder->dir, LOCK_EX);
-    (void)lock; // until the end
-    SM_TRY(folder->is_new ? SM_OK : finish(folder->dir));
-    SM_TRY(take_permissions(folder));
-    SM_FAIL_IF(rename(folder->temporary, folder->saved) != 0, SM_ERR_IO,
-               "%s: cannot rename the temporary folder to %s: %s", folder->dir, folder->saved, strerror(errno));
+    int error = folder->is_new && rename(folder->temporary, folder->saved) != 0 ? errno : 0;
+    const bool is_renamed = folder->is_new && error == 0;
+    SM_CLOSED int lock = is_renamed ? -1 : lock_folder(folder->dir, LOCK_EX);
+    (void)lock;                                                                 // until the end
+    if (!is_renamed && (error == 0 || error == ENOTEMPTY || error == EEXIST)) { // another save made a new folder, too
+        SM_TRY(sm_make_path(folder->saved, "%s/%s", folder->dir, saved_name));
+        SM_TRY(finish(folder->dir));
+        SM_TRY(take_permissions(folder));
+        error = rename(folder->temporary, folder->saved) != 0 ? errno : 0;
+    }
+    SM_FAIL_IF(error != 0, SM_ERR_IO, "%s: cannot rename the temporary folder to %s: %s", folder->dir, folder->saved,
+               strerror(error));
     free(sm_give(&folder->temporary));
     SM_TRY(sync_names(folder->dir, folder->saved)); // the new state is current
-    return folder->is_new ? SM_OK : finish(folder->dir);
+    return is_renamed ? SM_OK : finish(folder->dir);
 }
 
 void sm_model_folder_close(sm_model_folder *folder) {

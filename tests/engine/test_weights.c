@@ -127,6 +127,11 @@ TEST(a_session_saves_what_it_loaded) {
         shell("cmp $T/from/model.safetensors $T/to/model.safetensors");
         assert_non_null(strstr(file_text(temp_path("to/config.json")), cases[i].line));
     }
+    SM_OWN(sm_model_folder) *late = NULL; // another save makes the new folder first
+    expect_ok("begin", sm_model_folder_begin(temp_path("raced"), &late));
+    shell(textf("cp $T/to/* %s && cp -r $T/from $T/raced && rm $T/raced/config.json", sm_model_folder_new(late)));
+    expect_ok("commit", sm_model_folder_commit(late));
+    shell("cmp $T/from/model.safetensors $T/raced/model.safetensors && cmp $T/to/config.json $T/raced/config.json");
 }
 
 TEST(only_the_same_config_loads) {
