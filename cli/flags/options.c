@@ -476,8 +476,7 @@ static sm_status read_file(const char *path, saved_flags *saved) {
     saved->path = path;
     SM_TRY(sm_json_read(path, SM_RUN_MOST_BYTES, &root));
     const json_t *starts = json_object_get(root, "starts");
-    if (starts != NULL) { // a run.json
-        // The arguments of a program's line, after the program and `train`.
+    if (starts != NULL) { // a run.json: the arguments of a program's line, after the program and `train`
         const json_t *argv = json_object_get(json_array_get(starts, 0), "argv");
         const char *command = json_string_value(json_array_get(argv, 1));
         SM_FAIL_IF(command == NULL || strcmp(command, "train") != 0, SM_ERR_FORMAT,

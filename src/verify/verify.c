@@ -34,14 +34,6 @@ double sm_verify_error(sm_dtype dtype, int64_t n, const void *a, const void *b, 
     return difference / (scale > 0 ? scale : largest);
 }
 
-// Rounding to nearest has an error of at most eps/2. A sum of K terms of either sign grows as sqrt(K), and so does its
-// rounding error relative to the terms; 4 eps sqrt(K) allows every order of summation. 32 eps allows for exp and tanh,
-// which turn an error in their argument, here up to 8, into a relative one.
-static double sum_tolerance(sm_dtype dtype, int64_t sum_length) {
-    double eps = dtype == SM_F64 ? DBL_EPSILON : FLT_EPSILON;
-    return 32 * eps + 4 * eps * sqrt((double)sum_length);
-}
-
 // Products of operands rounded to tf32: each is off by up to two unit roundoffs, their sum by less. In attention the
 // error of a score, here up to 8, becomes a relative error of its weight.
 static double product_tolerance(const sm_plan *plan, sm_op_kind kind) {
@@ -57,7 +49,11 @@ double sm_verify_tolerance(const sm_plan *plan, const sm_op *op, int output, int
     if (dtype == SM_U8) {
         return 1; // a number half-way between two codes may get either
     }
-    double tolerance = sum_tolerance(plan->real, sum_length);
+    // Rounding to nearest has an error of at most eps/2. A sum of K terms of either sign grows as sqrt(K), and so does
+    // its rounding error; 4 eps sqrt(K) allows every order of summation. 32 eps allows for exp and tanh, which turn an
+    // error in their argument, here up to 8, into a relative one.
+    const double eps = plan->real == SM_F64 ? DBL_EPSILON : FLT_EPSILON;
+    double tolerance = 32 * eps + 4 * eps * sqrt((double)sum_length);
     // Storing in a narrow format has an error of at most the unit roundoff, as kernels sum in f32.
     const double rounding = sm_dtype_is_narrow(plan->dtype) ? sm_dtype_format(plan->dtype)->unit_roundoff : 0;
     if (dtype == plan->dtype) {

@@ -52,13 +52,6 @@ TEST(draws_follow_the_probabilities) {
 
 // --- the model -----------------------------------------------------------------------------
 
-static sm_model_config small_config(int model) {
-    sm_model_config config = sm_model_at(model)->odd;
-    config.vocab = VOCAB;
-    config.context = CONTEXT;
-    return config;
-}
-
 // The loss of each candidate after the text, computed by a separate plan: the smallest is the most probable token's.
 static int32_t slow_next(sm_device *device, const sm_model_config *config, const char *weights, const int32_t *ids,
                          int64_t n) {
@@ -84,7 +77,9 @@ static int32_t slow_next(sm_device *device, const sm_model_config *config, const
 }
 
 static void check_greedy(int model, const char *backend_name, sm_mode mode) {
-    const sm_model_config config = small_config(model);
+    sm_model_config config = sm_model_at(model)->odd;
+    config.vocab = VOCAB;
+    config.context = CONTEXT;
     const sm_generator_settings settings = {
         .config = &config, .mode = mode, .precision = {.dtype = SM_F32}, .window = CONTEXT};
     const sm_sampling sampling = {.n_ids = VOCAB};
