@@ -5,12 +5,6 @@
 
 #include "src/io/input_file.h"
 
-static bool is_shown(const char *word) {
-    json_t *text = json_string(word); // NULL: not UTF-8
-    json_decref(text);
-    return text != NULL && sm_is_printable(word);
-}
-
 // A quote ends the quotes, stands there by itself, and begins them again.
 void sm_put_shell_word(FILE *out, const char *word) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=.,:/+@%";
@@ -18,7 +12,8 @@ void sm_put_shell_word(FILE *out, const char *word) {
         fputs(word, out);
         return;
     }
-    const bool by_number = !is_shown(word);
+    json_auto_t *text = json_string(word); // NULL: not UTF-8
+    const bool by_number = text == NULL || !sm_is_printable(word);
     fputs(by_number ? "$'" : "'", out);
     for (; *word != '\0'; word++) {
         const unsigned char byte = (unsigned char)*word;
