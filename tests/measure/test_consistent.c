@@ -43,16 +43,15 @@ static int remove_all(void **state) {
 // Figures that no other field determines within a factor of 100.
 static bool is_free(const char *name) {
     static const char names[] =
-        " schema_version seed n_head n_kv_head n_ctx open_ns build_ns tune_ns first_step_ns n_attribution n_skipped "
+        "schema_version seed n_head n_kv_head n_ctx open_ns build_ns tune_ns first_step_ns n_attribution n_skipped "
         "harness_ns own_call_ns attended_pairs bytes peak_bandwidth energy_j loop.n_steps loop.headline_hidden_ns "
         "loop.comm_bytes loop.busy_ns loop.n_ready sensors.minor_faults sensors.major_faults sensors.swap_in_bytes "
         "sensors.swap_out_bytes sensors.voluntary_switches sensors.involuntary_switches sensors.frequency_before_mhz "
         "sensors.frequency_after_mhz sensors.temperature_before_c sensors.temperature_after_c sensors.throttle_count "
         "sensors.quota_throttled_ns own_call_ns sensors.gpu_frequency_mhz sensors.gpu_temperature_c estimated_bytes "
         "estimated_rss_bytes process_ns process_peak_rss_bytes memory_limit_bytes checks_ns gradient_tolerance "
-        "cold_bytes ";
-    const char *at = strstr(names, name);
-    return at != NULL && at[-1] == ' ' && at[strlen(name)] == ' ';
+        "cold_bytes";
+    return has_word(names, name);
 }
 
 // Whether the row is named with this field times `factor`; each element of an array.

@@ -97,27 +97,22 @@ TEST(not_rows) {
 
 // Objects that are no rows, among rows: skipped, each with its reason up to a number, then counted.
 TEST(others_are_skipped) {
-    static const char skipped[][64] = {
-        "{\"step\": 1, \"loss\": 2.5}",
-        "{\"schema_version\": 1, \"status\": \"fine\"}",
-        "{\"schema_version\": 1, \"status\": null}",
-        "{\"status\": \"ok\"}",
-        "{\"avg_ns\": 5, \"n_batch\": \"four\"}",
-        "{\"avg_ns\": 5, \"phases\": {\"forward_ns\": \"x\"}}",
-        "{\"samples_ns\": [1, \"x\"]}",
+    static const struct {
+        const char *text, *reason;
+    } skipped[] = {
+        {"{\"step\": 1, \"loss\": 2.5}", "neither a status nor a time"},
+        {"{\"schema_version\": 1, \"status\": \"fine\"}", "its status is not one of"},
+        {"{\"schema_version\": 1, \"status\": null}", "neither a status"},
+        {"{\"status\": \"ok\"}", "neither a schema_version"},
+        {"{\"avg_ns\": 5, \"n_batch\": \"four\"}", "field n_batch"},
+        {"{\"avg_ns\": 5, \"phases\": {\"forward_ns\": \"x\"}}", "phases.forward_ns"},
+        {"{\"samples_ns\": [1, \"x\"]}", "field samples_ns"},
     };
-    static const char *const reasons[] = {"neither a status nor a time",
-                                          "its status is not one of",
-                                          "neither a status",
-                                          "neither a schema_version",
-                                          "field n_batch",
-                                          "phases.forward_ns",
-                                          "field samples_ns"};
     for (size_t i = 0; i < sizeof(skipped) / sizeof(skipped[0]); i++) {
-        parse(textf("{\"avg_ns\": 5}\n%s\n", skipped[i]));
+        parse(textf("{\"avg_ns\": 5}\n%s\n", skipped[i].text));
         const char *warning = json_string_value(json_array_get(rows.warnings, 0));
-        FAIL_IF(json_array_size(rows.rows) != 1 || warning == NULL || strstr(warning, reasons[i]) == NULL,
-                "%s: %zu rows, warning %s", skipped[i], json_array_size(rows.rows), warning);
+        FAIL_IF(json_array_size(rows.rows) != 1 || warning == NULL || strstr(warning, skipped[i].reason) == NULL,
+                "%s: %zu rows, warning %s", skipped[i].text, json_array_size(rows.rows), warning);
         assert_non_null(strstr(warning, "line 2"));
     }
     SM_FREED char *many = calloc(1, 10000);
@@ -145,26 +140,24 @@ static double seconds_to_read(const char *text, size_t size_bytes) {
 
 // Megabytes of damage of each kind are read in seconds: the time grows with the size, not with its square.
 TEST(damage_takes_no_longer) {
-    static const char *const units[] = {
-        "{\"a\": {\n",
-        "{\"a\": [\n",
-        "{\"a\": \"x\n",
-        "{\"a\": 1,\n",
-        "{",
-        "[",
-        "\"",
-        "}\n",
-        "{\"a\":[{\"a\":",
-        "x\n",
-        "{\"avg_ns\": 5, \"b\": [1, 2, 3,\n",
-        "{\"step\": 1}\n",
-        "{\"avg_ns\": 5}\n{\"a\n",
-        "\xff",
-        "{\"a\": \"\\u0000\"}\n",
-        "{\"schema_version\": 1, \"status\": \"ok\"}\n",
-        " ",
-        "\n",
-    };
+    static const char *const units[] = {"{\"a\": {\n",
+                                        "{\"a\": [\n",
+                                        "{\"a\": \"x\n",
+                                        "{\"a\": 1,\n",
+                                        "{",
+                                        "[",
+                                        "\"",
+                                        "}\n",
+                                        "{\"a\":[{\"a\":",
+                                        "x\n",
+                                        "{\"avg_ns\": 5, \"b\": [1, 2, 3,\n",
+                                        "{\"step\": 1}\n",
+                                        "{\"avg_ns\": 5}\n{\"a\n",
+                                        "\xff",
+                                        "{\"a\": \"\\u0000\"}\n",
+                                        "{\"schema_version\": 1, \"status\": \"ok\"}\n",
+                                        " ",
+                                        "\n"};
     const char *size = getenv("DAMAGE_BYTES");
     const size_t size_bytes = size != NULL ? strtoul(size, NULL, 10) : 500000;
     SM_FREED char *text = malloc(size_bytes);

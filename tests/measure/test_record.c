@@ -26,8 +26,6 @@ static char *write_named_thing(sm_format format, const char *name) {
     return text;
 }
 
-static char *write_thing(sm_format format) { return write_named_thing(format, "x"); }
-
 // What a spreadsheet would run, a terminal obey, or a page show as markup stays a text.
 TEST(test_hostile_texts) {
     static const struct {
@@ -65,7 +63,7 @@ TEST(test_other_tables) {
         {SM_FORMAT_MARKDOWN, "| name |   memory | fits |\n|------|---------:|------|\n| x    | 1.50 KiB | yes |\n"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        SM_FREED char *text = write_thing(cases[i].format);
+        SM_FREED char *text = write_named_thing(cases[i].format, "x");
         assert_string_equal(text, cases[i].text);
     }
 }
@@ -151,21 +149,12 @@ TEST(test_formats_by_name) {
 }
 
 TEST(test_shown_numbers) {
-    char text[64];
-    sm_text_count(124439808, text, sizeof(text));
-    assert_string_equal(text, "124,439,808");
-    sm_text_count(-1234, text, sizeof(text));
-    assert_string_equal(text, "-1,234");
-    sm_text_count(999, text, sizeof(text));
-    assert_string_equal(text, "999");
-    sm_text_count(NAN, text, sizeof(text));
-    assert_string_equal(text, "");
-    sm_text_ms(1873.4e6, text, sizeof(text));
-    assert_string_equal(text, "1873");
-    sm_text_ms(41e3, text, sizeof(text));
-    assert_string_equal(text, "0.041");
-    sm_text_bytes(512, text, sizeof(text));
-    assert_string_equal(text, "512 B");
-    sm_text_scaled(1.24e12, "FLOP", text, sizeof(text));
-    assert_string_equal(text, "1.24 TFLOP");
+    assert_string_equal(SM_TEXT_COUNT(124439808), "124,439,808");
+    assert_string_equal(SM_TEXT_COUNT(-1234), "-1,234");
+    assert_string_equal(SM_TEXT_COUNT(999), "999");
+    assert_string_equal(SM_TEXT_COUNT(NAN), "");
+    assert_string_equal(SM_TEXT_MS(1873.4e6), "1873");
+    assert_string_equal(SM_TEXT_MS(41e3), "0.041");
+    assert_string_equal(SM_TEXT_BYTES(512), "512 B");
+    assert_string_equal(SM_TEXT_SCALED(1.24e12, "FLOP"), "1.24 TFLOP");
 }

@@ -241,30 +241,21 @@ static json_t *first_row(const char *command) {
 
 // Only what stepmark writes there is taken from a row: nothing that writes, asks for something else, or is given twice.
 TEST(test_rows_hold_no_other_flags) {
-    static const char *const of_run[] = {"--output-file=victim.json",
-                                         "--output=json",
-                                         "--help",
-                                         "--list-devices",
-                                         "--quiet",
-                                         "--fi=1",
-                                         "--keep-env=1",
-                                         "--isa",
-                                         "--log=victim.json",
-                                         "--",
-                                         "--trace=victim.json"};
-    static const char *const of_loop[] = {"--log=victim.json", "--trace=victim.json", "--baseline=victim.json"};
+    char of_run[] = "--output-file=victim.json --output=json --help --list-devices --quiet --fi=1 --keep-env=1 --isa "
+                    "--log=victim.json -- --trace=victim.json";
+    char of_loop[] = "--log=victim.json --trace=victim.json --baseline=victim.json";
     json_t *row =
         first_row("run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases -o json");
     json_auto_t *loop = first_row(
         "loop -m tiny --backend reference -b 1 --seq-len 8 --loader inline -w 0 -r 1 --no-peaks --no-phases -o json");
     temp_write(temp_path("victim.json"), "precious", 8);
-    for (size_t i = 0; i < sizeof(of_run) / sizeof(of_run[0]); i++) {
-        write_with(row, of_run[i], "stranger.json");
-        expect("compare stranger.json#1", 1, ", which no row of `stepmark run` has; it is not run");
-    }
-    for (size_t i = 0; i < sizeof(of_loop) / sizeof(of_loop[0]); i++) {
-        write_with(loop, of_loop[i], "stranger.json");
-        expect("compare stranger.json#1", 1, ", which no row of `stepmark loop` has; it is not run");
+    for (int i = 0; i < 2; i++) {
+        char *rest = i == 0 ? of_run : of_loop;
+        for (char *flag; (flag = strsep(&rest, " ")) != NULL;) {
+            write_with(i == 0 ? row : loop, flag, "stranger.json");
+            expect("compare stranger.json#1", 1,
+                   textf(", which no row of `stepmark %s` has; it is not run", i == 0 ? "run" : "loop"));
+        }
     }
     write_with(row, "--batch-size=2", "stranger.json");
     expect("compare stranger.json#1", 1, "its run_args have --batch-size twice");

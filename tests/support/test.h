@@ -84,6 +84,11 @@ __attribute__((format(printf, 1, 2))) static inline char *textf(const char *form
     return kept->text;
 }
 
+// Whether a list of words, with spaces between, has this one.
+static inline bool has_word(const char *words, const char *word) {
+    return strstr(textf(" %s ", words), textf(" %s ", word)) != NULL;
+}
+
 // A command of the shell's that must succeed.
 static inline void shell(const char *command) { FAIL_IF(system(command) != 0, "failed: %s", command); }
 

@@ -1,5 +1,6 @@
 // A training's metrics: every figure follows from the log, resumed runs are one run, what is written fits its schema;
 // and check-run finds what does not agree.
+#include "tests/support/run_program.h"
 #include "tests/support/training_runs.h"
 #include "bench/runs/runs.h"
 #include "bench/stats/stats.h"
@@ -323,9 +324,8 @@ TEST(together) {
 
 // The rows of the published table (scaling.h) in the schema that it was published in: one engine on one device and
 // another on more, and a wall time that holds validation and checkpoints.
-static char *published_run(const char *name, int n_gpus, const char *engine, double tokens_per_s, double wall_s) {
-    char *path = temp_path(name);
-    json_t *m =
+static void published_run(const char *name, int n_gpus, const char *engine, double tokens_per_s, double wall_s) {
+    json_auto_t *m =
         json_pack("{s:s, s:s, s:{s:s, s:s, s:{s:s}, s:{s:s}, s:{s:s}, s:i, s:i, s:i, s:i, s:i, s:i}, s:[], "
                   "s:{s:i, s:i, s:f, s:f}}",
                   "schema_version", "2.0", "run_id", name, "training_config", "engine", engine, "precision", "fp32",
@@ -333,40 +333,18 @@ static char *published_run(const char *name, int n_gpus, const char *engine, dou
                   "seq_len", 512, "global_batch", 16, "micro_batch", 4, "grad_accum", 16 / (4 * n_gpus), "n_processes",
                   n_gpus, "epochs", "summary", "steps", 3561, "tokens_processed_global", 29171712,
                   "total_wall_time_sec", wall_s, "mean_tokens_per_sec_global", tokens_per_s);
-    assert_non_null(m);
-    assert_int_equal(json_dump_file(m, path, 0), 0);
-    json_decref(m);
-    return path;
-}
-
-static int system_with_output(const char *command, char *text, size_t size_bytes) {
-    FILE *pipe = popen(command, "r");
-    assert_non_null(pipe);
-    text[fread(text, 1, size_bytes - 1, pipe)] = '\0';
-    int status = pclose(pipe);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
+    assert_int_equal(json_dump_file(m, temp_path(name), 0), 0);
 }
 
 TEST(published) {
-    char *one = published_run("gpu1.json", 1, "single-device trainer", 29600, 1017.6);
-    char *two = published_run("gpu2.json", 2, "distributed trainer", 57289, 522.0);
-    char *four = published_run("gpu4.json", 4, "distributed trainer", 100791, 296.1);
-    static char text[1 << 16];
-    assert_int_equal(system_with_output(textf("%s report --check %s %s %s 2>&1", SM_TEST_BINARY, one, two, four), text,
-                                        sizeof(text)),
-                     1);
-    assert_non_null(
-        strstr(text, "training_config.engine is \"distributed trainer\", and \"single-device trainer\" in"));
-    assert_non_null(
-        strstr(text, "summary.timed_steps_sec is missing: the wall time includes validation and checkpoints"));
-    assert_int_equal(system_with_output(textf("%s report --scaling %s %s %s 2>&1", SM_TEST_BINARY, one, two, four),
-                                        text, sizeof(text)),
-                     1);
-    assert_non_null(strstr(text, "summary.timed_steps_sec is missing"));
-    assert_int_equal(
-        system_with_output(textf("%s report --check -o json %s 2>/dev/null", SM_TEST_BINARY, one), text, sizeof(text)),
-        1);
-    json_auto_t *records = json_loads(text, 0, NULL);
-    assert_string_equal(json_string_value(json_object_get(json_array_get(records, 0), "status")), "rejected");
+    published_run("gpu1.json", 1, "single-device trainer", 29600, 1017.6);
+    published_run("gpu2.json", 2, "distributed trainer", 57289, 522.0);
+    published_run("gpu4.json", 4, "distributed trainer", 100791, 296.1);
+#define PUBLISHED "$T/gpu1.json $T/gpu2.json $T/gpu4.json"
+    CHECK_ALL({"report --check " PUBLISHED, 1,
+               "training_config.engine is \"distributed trainer\", and \"single-device trainer\" in", NULL},
+              {"report --check " PUBLISHED, 1,
+               "summary.timed_steps_sec is missing: the wall time includes validation and checkpoints", NULL},
+              {"report --scaling " PUBLISHED, 1, NULL, "summary.timed_steps_sec is missing"},
+              {"report --check -o json $T/gpu1.json", 1, "\"status\": \"rejected\"", NULL});
 }
