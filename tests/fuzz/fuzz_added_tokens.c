@@ -1,8 +1,6 @@
 // fuzz_added_tokens.c: the files of added tokens next to a vocabulary of bytes: tokenizer_config.json,
 // special_tokens_map.json and added_tokens.json, separated by a byte 0xff; an empty one is not there. A tokenizer that
 // was read must encode any text, whole and in parts, and decode it back.
-#include <limits.h>
-
 #include "harness_support.h"
 #include "src/tokenizer/encoder.h"
 #include "tests/support/source_text.h"
@@ -10,13 +8,6 @@
 enum { MAX_TEXT_BYTES = 500, PART_BYTES = 7 };
 
 const double fuzz_longest_us_per_byte = 50;
-
-static char path[PATH_MAX];
-
-static const char *in_folder(const char *name) {
-    snprintf(path, sizeof path, "%s/%s", fuzz_folder(), name);
-    return path;
-}
 
 // Bytes in the order of their characters, "ab" and <|endoftext|>.
 static void write_vocabulary(void) {
@@ -32,8 +23,8 @@ static void write_vocabulary(void) {
             (size_t)snprintf(vocab + used, sizeof vocab - used, "\"%s%s\":%d,", is_escaped ? "\\" : "", character, i);
     }
     used += (size_t)snprintf(vocab + used, sizeof vocab - used, "\"ab\":256,\"<|endoftext|>\":257}");
-    fuzz_write(in_folder("vocab.json"), vocab, used);
-    fuzz_write(in_folder("merges.txt"), "a b\n", 4);
+    fuzz_write(fuzz_path("vocab.json"), vocab, used);
+    fuzz_write(fuzz_path("merges.txt"), "a b\n", 4);
 }
 
 static void encode(const sm_tokenizer *t, const uint8_t *text, size_t n) {
@@ -69,9 +60,9 @@ void fuzz_one(const uint8_t *data, size_t size_bytes) {
         const size_t left = size_bytes - (size_t)(from - data);
         const uint8_t *border = left > 0 ? memchr(from, 0xff, left) : NULL;
         const size_t n = border != NULL ? (size_t)(border - from) : left;
-        (void)remove(in_folder(names[i]));
+        (void)remove(fuzz_path(names[i]));
         if (n > 0) {
-            fuzz_write(in_folder(names[i]), from, n);
+            fuzz_write(fuzz_path(names[i]), from, n);
         }
         from += border != NULL ? n + 1 : n;
     }

@@ -5,8 +5,6 @@
 
 enum { MAX_WORDS = 64 };
 
-const double fuzz_longest_us_per_byte = 5;
-
 void fuzz_one(const uint8_t *data, size_t size_bytes) {
     static cli_options options; // large: lists
     char *words[MAX_WORDS + 2] = {"stepmark"};

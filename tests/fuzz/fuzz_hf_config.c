@@ -2,8 +2,6 @@
 #include "harness_support.h"
 #include "src/weights/model_folder.h"
 
-const double fuzz_longest_us_per_byte = 5;
-
 void fuzz_one(const uint8_t *data, size_t size_bytes) {
     sm_model_config config;
     if (sm_hf_config_read(fuzz_file(data, size_bytes), &config) == SM_OK) {

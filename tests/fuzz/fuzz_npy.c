@@ -3,8 +3,6 @@
 #include "src/data/data_format.h"
 #include "src/data/tokens.h"
 
-const double fuzz_longest_us_per_byte = 5;
-
 void fuzz_one(const uint8_t *data, size_t size_bytes) {
     sm_id_layout layout;
     sm_tokens *tokens;

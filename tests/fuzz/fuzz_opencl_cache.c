@@ -10,8 +10,6 @@ static const char key[] = "fuzz";
 
 enum { HASH_AT = 24, ENTRY_AT = 32 };
 
-const double fuzz_longest_us_per_byte = 5;
-
 void fuzz_one(const uint8_t *data, size_t size_bytes) {
     static char path[PATH_MAX];
     size_t binary_bytes = 0;

@@ -2,8 +2,6 @@
 #include "harness_support.h"
 #include "src/text/questions.h"
 
-const double fuzz_longest_us_per_byte = 5;
-
 void fuzz_one(const uint8_t *data, size_t size_bytes) {
     SM_OWN(sm_questions) *questions = NULL;
     const sm_question *question;

@@ -3,8 +3,6 @@
 #include "harness_support.h"
 #include "bench/rows/read_rows.h"
 
-const double fuzz_longest_us_per_byte = 5;
-
 void fuzz_one(const uint8_t *data, size_t size_bytes) {
     size_t i;
     json_t *row;

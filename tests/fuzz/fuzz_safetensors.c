@@ -3,8 +3,6 @@
 #include "harness_support.h"
 #include "src/io/safetensors.h"
 
-const double fuzz_longest_us_per_byte = 5;
-
 void fuzz_one(const uint8_t *data, size_t size_bytes) {
     SM_OWN(sm_safetensors) *file = NULL;
     if (sm_safetensors_open(fuzz_file(data, size_bytes), &file) != SM_OK) {

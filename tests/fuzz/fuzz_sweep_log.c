@@ -1,19 +1,12 @@
 // fuzz_sweep_log.c: a sweep's file of rows, for `run --resume`.
-#include <limits.h>
 #include <unistd.h>
 
 #include "harness_support.h"
 #include "bench/rows/read_rows.h"
 
-const double fuzz_longest_us_per_byte = 5;
-
 void fuzz_one(const uint8_t *data, size_t size_bytes) {
-    static char path[PATH_MAX], damaged[PATH_MAX + 16];
     sm_sweep_log *log = NULL;
-    if (path[0] == '\0') {
-        snprintf(path, sizeof path, "%s/rows.jsonl", fuzz_folder());
-        snprintf(damaged, sizeof damaged, "%s.damaged", path);
-    }
+    const char *path = fuzz_path("rows.jsonl");
     fuzz_write(path, data, size_bytes);
     if (sm_sweep_log_open(path, false, &log) == SM_OK) {
         sm_sweep_log_find(log, "a");
@@ -23,5 +16,5 @@ void fuzz_one(const uint8_t *data, size_t size_bytes) {
         fuzz_expect(sm_sweep_log_find(log, "fuzz") != NULL, "a row that was appended is found");
         sm_sweep_log_close(log);
     }
-    unlink(damaged);
+    unlink(fuzz_path("rows.jsonl.damaged"));
 }

@@ -24,7 +24,6 @@ static void encode(const sm_tokenizer *tokenizer, const uint8_t *text, size_t n)
 }
 
 void fuzz_one(const uint8_t *data, size_t size_bytes) {
-    char path[256];
     sm_tokenizer *tokenizer;
     if (size_bytes < 1) {
         return;
@@ -34,13 +33,10 @@ void fuzz_one(const uint8_t *data, size_t size_bytes) {
     const size_t n = size_bytes - 1;
     const uint8_t *border = is_pair ? memchr(first, 0xff, n) : NULL;
     const size_t n_first = border != NULL ? (size_t)(border - first) : n;
-    snprintf(path, sizeof path, "%s/%s", fuzz_folder(), is_pair ? "vocab.json" : "tokenizer.json");
-    fuzz_write(path, first, n_first);
+    fuzz_write(fuzz_path(is_pair ? "vocab.json" : "tokenizer.json"), first, n_first);
     if (is_pair) {
-        snprintf(path, sizeof path, "%s/merges.txt", fuzz_folder());
-        fuzz_write(path, border != NULL ? border + 1 : first, border != NULL ? n - n_first - 1 : 0);
-        snprintf(path, sizeof path, "%s/tokenizer.json", fuzz_folder());
-        (void)remove(path);
+        fuzz_write(fuzz_path("merges.txt"), border != NULL ? border + 1 : first, border != NULL ? n - n_first - 1 : 0);
+        (void)remove(fuzz_path("tokenizer.json"));
     }
     if (sm_tokenizer_read(fuzz_folder(), &tokenizer) == SM_OK) {
         encode(tokenizer, data, size_bytes < MAX_TEXT_BYTES ? size_bytes : MAX_TEXT_BYTES);

@@ -16,8 +16,6 @@ static void check_batch(const sm_tokens *tokens, int64_t i, int64_t vocab) {
     }
 }
 
-const double fuzz_longest_us_per_byte = 5;
-
 void fuzz_one(const uint8_t *data, size_t size_bytes) {
     SM_OWN(sm_tokens) *tokens = NULL;
     if (size_bytes < HEAD_BYTES) {

@@ -12,13 +12,12 @@ static char key[512];
 
 // Has a file made, to find its name and its key.
 static void learn_name(void) {
-    char folder[PATH_MAX - 256];
     setenv("XDG_CACHE_HOME", fuzz_folder(), 1);
     host_tuning *tuning = host_tuning_open("fuzz");
     host_tuning_put(tuning, "a", "b");
     host_tuning_save(tuning);
     host_tuning_free(tuning);
-    snprintf(folder, sizeof folder, "%s/stepmark/tuning", fuzz_folder());
+    const char *folder = fuzz_path("stepmark/tuning");
     DIR *dir = opendir(folder);
     fuzz_expect(dir != NULL, "a folder of choices");
     for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
@@ -47,8 +46,6 @@ static char *expand(const uint8_t *data, size_t size_bytes, size_t *expanded_byt
     }
     return text;
 }
-
-const double fuzz_longest_us_per_byte = 5;
 
 void fuzz_one(const uint8_t *data, size_t size_bytes) {
     size_t expanded_bytes;

@@ -1,7 +1,5 @@
 // fuzz_weights.c: files of a very small model: the parameters (even first byte), or the optimizer's state with the
 // number of steps in its metadata (odd).
-#include <limits.h>
-
 #include "harness_support.h"
 #include "src/weights/weights.h"
 
@@ -15,8 +13,6 @@ static const sm_model_config config = {.model = &sm_model_gpt2,
                                        .norm_eps = 1e-5};
 
 static sm_session *session;
-static char model[PATH_MAX];
-static char optimizer[PATH_MAX];
 static char genuine[1 << 14]; // the model as saved
 static size_t genuine_bytes;
 
@@ -29,16 +25,12 @@ static void open_session(void) {
     fuzz_expect(sm_model_build(&config, &options, &plan) == SM_OK, "a plan");
     fuzz_expect(sm_session_open(device, plan, &session) == SM_OK, "a session");
     fuzz_expect(sm_weights_save(fuzz_folder(), &config, session, 0) == SM_OK, "a model's folder");
-    snprintf(model, sizeof model, "%s/model.safetensors", fuzz_folder());
-    snprintf(optimizer, sizeof optimizer, "%s/optimizer.safetensors", fuzz_folder());
-    FILE *file = fopen(model, "rb");
+    FILE *file = fopen(fuzz_path("model.safetensors"), "rb");
     fuzz_expect(file != NULL, "a model");
     genuine_bytes = fread(genuine, 1, sizeof genuine, file);
     fuzz_expect(genuine_bytes < sizeof genuine, "a model that small");
     fclose(file);
 }
-
-const double fuzz_longest_us_per_byte = 5;
 
 void fuzz_one(const uint8_t *data, size_t size_bytes) {
     int64_t step = 0;
@@ -49,12 +41,12 @@ void fuzz_one(const uint8_t *data, size_t size_bytes) {
         return;
     }
     if (data[0] % 2 == 0) {
-        fuzz_write(model, data + 1, size_bytes - 1);
+        fuzz_write(fuzz_path("model.safetensors"), data + 1, size_bytes - 1);
         sm_weights_load(fuzz_folder(), &config, session, NULL);
         return;
     }
-    fuzz_write(model, genuine, genuine_bytes);
-    fuzz_write(optimizer, data + 1, size_bytes - 1);
+    fuzz_write(fuzz_path("model.safetensors"), genuine, genuine_bytes);
+    fuzz_write(fuzz_path("optimizer.safetensors"), data + 1, size_bytes - 1);
     if (sm_weights_load(fuzz_folder(), &config, session, &step) == SM_OK) {
         fuzz_expect(step >= 0, "a number of steps");
     }

@@ -1,30 +1,21 @@
 // fuzz_weights_index.c: the index of a model in parts, and its parts: the first byte is how many bytes are a part's,
 // before those of the index; further parts are the same file.
-#include <limits.h>
-
 #include "harness_support.h"
 #include "src/io/safetensors.h"
 
 const double fuzz_longest_us_per_byte = 8;
 
-static void write_in_folder(const char *name, const uint8_t *data, size_t size_bytes) {
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/%s", fuzz_folder(), name);
-    fuzz_write(path, data, size_bytes);
-}
-
 void fuzz_one(const uint8_t *data, size_t size_bytes) {
-    char path[PATH_MAX];
+    const char *path = fuzz_path("index.json");
     SM_OWN(sm_safetensors) *file = NULL;
     int n;
     const size_t n_part = size_bytes > 0 && data[0] < size_bytes ? data[0] : 0;
     if (size_bytes == 0) {
         return;
     }
-    write_in_folder("a", data + 1, n_part);
-    write_in_folder("b.safetensors", data + 1, n_part);
-    write_in_folder("index.json", data + 1 + n_part, size_bytes - 1 - n_part);
-    snprintf(path, sizeof path, "%s/index.json", fuzz_folder());
+    fuzz_write(fuzz_path("a"), data + 1, n_part);
+    fuzz_write(fuzz_path("b.safetensors"), data + 1, n_part);
+    fuzz_write(path, data + 1 + n_part, size_bytes - 1 - n_part);
     if (sm_safetensors_open_index(path, &file) != SM_OK) {
         return;
     }

@@ -15,6 +15,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
 
+__attribute__((weak)) const double fuzz_longest_us_per_byte = 5;
+
 void fuzz_expect(int holds, const char *what) {
     if (!holds) {
         fprintf(stderr, "fuzz: does not hold: %s\n", what);
@@ -60,6 +62,14 @@ const char *fuzz_folder(void) {
         atexit(remove_folder);
     }
     return folder;
+}
+
+const char *fuzz_path(const char *name) {
+    static char paths[4][128];
+    static size_t next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", fuzz_folder(), name);
+    return path;
 }
 
 void fuzz_write(const char *path, const void *data, size_t size_bytes) {

@@ -7,7 +7,7 @@
 #include "status.h"
 
 // Of each fuzzer: gives the reader one input; and the time that a byte of a long input may take, under sanitizers on a
-// busy machine. 0: not bounded by its bytes.
+// busy machine, where it is not 5. 0: not bounded by its bytes.
 void fuzz_one(const uint8_t *data, size_t size_bytes);
 extern const double fuzz_longest_us_per_byte;
 
@@ -17,8 +17,10 @@ void fuzz_expect(int holds, const char *what);
 // The path of a regular file, without a name in any folder, that holds these bytes. Valid until the next call.
 const char *fuzz_file(const void *data, size_t size_bytes);
 
-// A folder for this run, gone at its end; and a file in it, written again.
+// A folder for this run, gone at its end; the path of a file in it, valid for the next few calls; and a file, written
+// again.
 const char *fuzz_folder(void);
+const char *fuzz_path(const char *name);
 void fuzz_write(const char *path, const void *data, size_t size_bytes);
 
 // A copy with a zero after it; the caller's to free.
