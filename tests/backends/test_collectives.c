@@ -306,19 +306,11 @@ TEST(test_failures) {
 
 // The loader looks for libraries where the environment said when the program began.
 static void start_again(char **argv) {
-    char opencl_path[256] = "";
-    FILE *pipe = popen("ldconfig -p 2>/dev/null | sed -n 's/.*libOpenCL.so.1 .*=> //p' | head -n 1", "r");
-    if (pipe != NULL && fgets(opencl_path, sizeof opencl_path, pipe) != NULL) {
-        opencl_path[strcspn(opencl_path, "\n")] = '\0';
-    }
-    if (pipe != NULL) {
-        pclose(pipe);
-    }
-    setenv("STEPMARK_OPENCL", opencl_path, 1);
+    setenv("STEPMARK_OPENCL", opencl_loader(), 1);
     setenv("LD_LIBRARY_PATH", SM_TEST_SHIMS, 1);
     setenv("STEPMARK_CARD", "1", 1);
     setenv("STEPMARK_CARD_BYTES", "1073741824", 1);
-    if (opencl_path[0] != '\0') {
+    if (getenv("STEPMARK_OPENCL")[0] != '\0') {
         execv("/proc/self/exe", argv);
     }
 }

@@ -445,21 +445,13 @@ static void damage_entry(long at, bool cut) {
 }
 
 // A cache folder of one's own, and back. Returns what the variable was, which the second call takes.
-static char *enter_cache(void) {
-    const char *before = getenv("XDG_CACHE_HOME");
-    char *saved = before != NULL ? strdup(before) : NULL;
+static const char *enter_cache(void) {
     assert_int_equal(temp_folder_make(NULL), 0);
-    setenv("XDG_CACHE_HOME", temp_folder, 1);
-    return saved;
+    return set_variable("XDG_CACHE_HOME", temp_folder);
 }
 
-static void leave_cache(char *saved) {
-    if (saved != NULL) {
-        setenv("XDG_CACHE_HOME", saved, 1);
-    } else {
-        unsetenv("XDG_CACHE_HOME");
-    }
-    free(saved);
+static void leave_cache(const char *saved) {
+    set_variable("XDG_CACHE_HOME", saved);
     temp_folder_remove(NULL);
 }
 
@@ -472,7 +464,7 @@ static unsigned char *load_entry(const char *key, size_t *size_bytes) {
 TEST(test_cache) {
     static const unsigned char binary[] = "what a driver built";
     size_t size_bytes = 0;
-    char *saved = enter_cache();
+    const char *saved = enter_cache();
     assert_null(load_entry("key", &size_bytes));
     for (int fault = 0; fault < 4; fault++) {
         opencl_cache_store("key", binary, sizeof binary);
@@ -493,15 +485,6 @@ TEST(test_cache) {
 }
 
 // --- programs built by several processes ----------------------------------------------------------------
-
-static int count_entries(void) {
-    int n = 0;
-    FILE *list = popen(textf("ls %s/stepmark/opencl 2>/dev/null | wc -l", temp_folder), "r");
-    assert_non_null(list);
-    assert_int_equal(fscanf(list, "%d", &n), 1);
-    pclose(list);
-    return n;
-}
 
 // Four ops, of a program each.
 static sm_plan *make_four(const sm_device *device) {
@@ -552,9 +535,9 @@ TEST(test_helpers) {
         skip();
     }
     for (size_t i = 0; i < sizeof helpers / sizeof helpers[0]; i++) {
-        char *saved = enter_cache();
+        const char *saved = enter_cache();
         prepare_with(helpers[i]);
-        assert_int_equal(count_entries(), 4);
+        assert_int_equal(temp_count(temp_path("stepmark/opencl")), 4);
         leave_cache(saved);
     }
 }
@@ -566,12 +549,12 @@ TEST(test_early_helpers) {
         skip();
     }
     for (size_t i = 0; i < sizeof helpers / sizeof helpers[0]; i++) {
-        char *saved = enter_cache();
+        const char *saved = enter_cache();
         backend->foresee(helpers[i]);
         opencl_begin_early(opencl_device_facts(usable));
         backend->foresee(NULL);
         prepare_with(helpers[i]);
-        assert_int_equal(count_entries(), 4);
+        assert_int_equal(temp_count(temp_path("stepmark/opencl")), 4);
         leave_cache(saved);
     }
 }
@@ -669,7 +652,7 @@ TEST(test_tuned) {
     static float expected[TUNED_ELEMS], measured[TUNED_ELEMS], remembered[TUNED_ELEMS];
     static const char *const tiers[] = {"local", "registers"};
     for (int i = 0; i < 2; i++) {
-        char *saved = enter_cache();
+        const char *saved = enter_cache();
         sm_device *device = open_device(tiers[i]);
         run_product(device, false, expected);
         run_product(device, true, measured);

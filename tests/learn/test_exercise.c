@@ -356,15 +356,11 @@ TEST(cheats_are_found) {
 
 // The compiler has the check's limits, and so has what a kernel prints and reads.
 TEST(a_compiler_is_limited_too) {
-    const char *before = getenv("TMPDIR");
-    char temporary[COMMAND_SIZE];
-    const char *kept = textf("%s", before != NULL ? before : "/tmp");
-    snprintf(temporary, sizeof(temporary), "%s/temporary", temp_folder);
     shell("mkdir -p $T/temporary; rm -f $T/pipe; mkfifo $T/pipe; printf '#if __INCLUDE_LEVEL__ < 60\n#include "
           "__FILE__\n#include __FILE__\n#endif\n' >$T/bomb.c; printf '#include \"pipe\"\n' >$T/waits.c; printf 'char "
           "huge[1UL << 31] = {1};\n' >$T/large.c; i=0; while test $i -lt 2000; do echo \"#error a line of many $i\"; "
           "i=$((i+1)); done >$T/wordy.c");
-    setenv("TMPDIR", temporary, 1);
+    const char *before = set_variable("TMPDIR", temp_path("temporary"));
     CHECK_ALL(
         {"exercise gelu_forward --check $T/bomb.c --timeout 2", 1, "did not end within 2 s", NULL},
         {"exercise gelu_forward --check $T/waits.c --timeout 2", 1, "did not end within 2 s", NULL},
@@ -377,7 +373,7 @@ TEST(a_compiler_is_limited_too) {
         expect_run("exercise gelu_forward --check $T/reads.c --timeout 60", 1, "/etc/passwd: Permission denied", NULL);
     }
     shell("test -z \"$(ls $T/temporary)\"");
-    setenv("TMPDIR", kept, 1);
+    set_variable("TMPDIR", before);
 }
 
 // Nor does it see its caller's input and files, or reach its terminal.
@@ -455,13 +451,11 @@ TEST(a_full_disk_leaves_no_file) {
 }
 
 TEST(a_compiler_that_is_not_there_is_named) {
-    const char *before = getenv("CC");
-    const char *kept = textf("%s", before != NULL ? before : "");
-    setenv("CC", "/none/cc", 1);
+    const char *before = set_variable("CC", "/none/cc");
     CHECK_ALL({"exercise gelu_forward --init $T/compiled", 0, NULL, NULL},
               {"exercise gelu_forward --check $T/compiled/gelu_forward.c", 1, NULL,
                "the compiler '/none/cc' cannot be started; install it, or name another in CC"});
-    setenv("CC", kept, 1); // an empty one stands for none
+    set_variable("CC", before);
 }
 
 // The signature names the members: a file for other arguments is refused, in a check and in a step.

@@ -405,16 +405,14 @@ TEST(openblas_leaves_nothing_out) {
     check_openblas("this processor");
 #ifndef __SANITIZE_ADDRESS__ // which has to be loaded before anything else
     static const char *const processors[] = {"unknown", "icelake", "zen3", "baseline"};
-    SM_FREED char *preload =
-        getenv("LD_PRELOAD") != NULL ? strdup(getenv("LD_PRELOAD")) : NULL; // this test may run so itself
-    SM_FREED char *processor = getenv("PROCESSOR") != NULL ? strdup(getenv("PROCESSOR")) : NULL;
+    const char *processor = set_variable("PROCESSOR", NULL); // this test may run so itself
+    const char *preload = set_variable("LD_PRELOAD", SM_TEST_SHIMS "/processor.so");
     for (size_t i = 0; i < sizeof(processors) / sizeof(processors[0]); i++) {
-        assert_int_equal(setenv("LD_PRELOAD", SM_TEST_SHIMS "/processor.so", 1), 0);
-        assert_int_equal(setenv("PROCESSOR", processors[i], 1), 0);
+        set_variable("PROCESSOR", processors[i]);
         check_openblas(processors[i]);
     }
-    assert_int_equal(preload != NULL ? setenv("LD_PRELOAD", preload, 1) : unsetenv("LD_PRELOAD"), 0);
-    assert_int_equal(processor != NULL ? setenv("PROCESSOR", processor, 1) : unsetenv("PROCESSOR"), 0);
+    set_variable("LD_PRELOAD", preload);
+    set_variable("PROCESSOR", processor);
 #endif
 }
 
@@ -507,15 +505,10 @@ TEST(architectures_and_optimizers_are_chosen) {
 
 // Runs mode tuned with that cache folder and further options; its row, to be released.
 static json_t *run_tuned_with(const char *options, const char *cache) {
-    SM_FREED char *before = getenv("XDG_CACHE_HOME") != NULL ? strdup(getenv("XDG_CACHE_HOME")) : NULL;
-    setenv("XDG_CACHE_HOME", temp_path(cache), 1);
+    const char *before = set_variable("XDG_CACHE_HOME", temp_path(cache));
     json_t *row =
         run_row(textf("run --backend cpu -m tiny -t 1 -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --mode tuned %s", options));
-    if (before != NULL) {
-        setenv("XDG_CACHE_HOME", before, 1);
-    } else {
-        unsetenv("XDG_CACHE_HOME");
-    }
+    set_variable("XDG_CACHE_HOME", before);
     assert_true(json_integer_value(json_object_get(row, "tune_ns")) > 0);
     return row;
 }

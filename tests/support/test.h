@@ -89,6 +89,21 @@ static inline bool has_word(const char *words, const char *word) {
     return strstr(textf(" %s ", words), textf(" %s ", word)) != NULL;
 }
 
+// Sets a variable of the environment, or with NULL removes it; what it was, to be put back.
+static inline const char *set_variable(const char *name, const char *value) {
+    const char *before = getenv(name) != NULL ? textf("%s", getenv(name)) : NULL;
+    assert_int_equal(value != NULL ? setenv(name, value, 1) : unsetenv(name), 0);
+    return before;
+}
+
+// The system's loader of OpenCL; "" where there is none.
+static inline const char *opencl_loader(void) {
+    static char path[4096];
+    FILE *pipe = popen("ldconfig -p 2>/dev/null | sed -n 's/.*libOpenCL.so.1 .*=> //p' | head -n 1 | tr -d '\\n'", "r");
+    path[pipe != NULL ? fread(path, 1, sizeof path - 1, pipe) : 0] = '\0';
+    return pipe != NULL && pclose(pipe) == 0 ? path : "";
+}
+
 // A command of the shell's that must succeed.
 static inline void shell(const char *command) { FAIL_IF(system(command) != 0, "failed: %s", command); }
 

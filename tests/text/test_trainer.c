@@ -273,11 +273,10 @@ TEST(a_checkpoint_that_fails_ends_nothing) {
     setenv("FILE_FAULTS_AT", "5", 1);
     setenv("FILE_FAULTS_ERROR", "28", 1); // ENOSPC
     // A sanitizer wants to be the first library that is loaded.
-    const char *before = getenv("ASAN_OPTIONS");
-    const char *kept = textf("%s", before != NULL ? before : "");
-    setenv("ASAN_OPTIONS", textf("%s:verify_asan_link_order=0", kept), 1);
+    const char *kept = set_variable("ASAN_OPTIONS", NULL);
+    set_variable("ASAN_OPTIONS", textf("%s:verify_asan_link_order=0", kept != NULL ? kept : ""));
     const int code = run(RUN "--steps 35 --keep 0 --run $T/full");
-    setenv("ASAN_OPTIONS", kept, 1);
+    set_variable("ASAN_OPTIONS", kept);
     unsetenv("LD_PRELOAD");
     assert_int_equal(code, 0);
     expect_text("a full disk", err, "No space left on device; the checkpoint of step 20 is not written");
