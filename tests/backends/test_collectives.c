@@ -288,9 +288,7 @@ TEST(test_out_of_memory) {
 // NCCL's messages go through: a failed call, and one that failed since.
 TEST(test_failures) {
     bool is_done;
-    if (is_real) {
-        skip();
-    }
+    SKIP_IF(is_real);
     bench *b = set_up(false);
     const sm_collective what = {.kind = SM_COLLECTIVE_ALL_REDUCE, .tensor = b->tensor, .line_elems = SM_SLICE_BLOCK};
     setenv("STEPMARK_NCCL_FAULT", "exchange 1", 1);

@@ -92,9 +92,7 @@ static void need_device(void) {
         wait_for_end(start(TINY " --backend all", NULL, ""), 120);
         known = strstr(read_stream("out"), "\"device\": \"opencl:") != NULL;
     }
-    if (known != 1) {
-        skip();
-    }
+    SKIP_IF(known != 1);
 }
 
 static const struct {
@@ -263,9 +261,7 @@ TEST(every_object_is_released) {
     const char *path = temp_path("objects");
     char type[32];
     int n_processes = 0;
-    if (opencl_path[0] == '\0') {
-        skip();
-    }
+    SKIP_IF(opencl_path[0] == '\0');
     setenv("STEPMARK_OBJECTS", path, 1);
     assert_int_equal(wait_for_end(start(TINY " --backend opencl", "none 0 1", ""), 120), 0);
     unsetenv("STEPMARK_OBJECTS");

@@ -33,9 +33,7 @@ TEST(test_description) {
 
 TEST(test_unknown_tier) {
     sm_device *device = NULL;
-    if (usable < 0) {
-        skip();
-    }
+    SKIP_IF(usable < 0);
     assert_int_equal(backend->open(usable, &(sm_open_options){.isa = "magic"}, &device), SM_ERR_UNSUPPORTED);
     assert_non_null(strstr(sm_error_message(), "magic"));
     assert_null(device);
@@ -44,9 +42,7 @@ TEST(test_unknown_tier) {
 // Without matrix units the family for them is not there, and the message says what is missing.
 TEST(test_tensor_refused) {
     sm_device *device = NULL;
-    if (usable < 0 || opencl_find_matrix_units(opencl_device_facts(usable))->has_mma) {
-        skip();
-    }
+    SKIP_IF(usable < 0 || opencl_find_matrix_units(opencl_device_facts(usable))->has_mma);
     assert_int_equal(backend->open(usable, &(sm_open_options){.isa = "tensor"}, &device), SM_ERR_UNSUPPORTED);
     assert_non_null(strstr(sm_error_message(), "family 'tensor' does not run here"));
     assert_null(device);
@@ -531,9 +527,7 @@ static void prepare_with(const char *helper) {
 // Whether a helper builds its programs or none does, all are there in the end.
 TEST(test_helpers) {
     static const char *const helpers[] = {SM_TEST_BINARY, "/bin/false", "/nothing/there"};
-    if (usable < 0) {
-        skip();
-    }
+    SKIP_IF(usable < 0);
     for (size_t i = 0; i < sizeof helpers / sizeof helpers[0]; i++) {
         const char *saved = enter_cache();
         prepare_with(helpers[i]);
@@ -545,9 +539,7 @@ TEST(test_helpers) {
 // They may wait before there is a plan, and then for one of another device.
 TEST(test_early_helpers) {
     static const char *const helpers[] = {SM_TEST_BINARY, "/bin/false"};
-    if (usable < 0) {
-        skip();
-    }
+    SKIP_IF(usable < 0);
     for (size_t i = 0; i < sizeof helpers / sizeof helpers[0]; i++) {
         const char *saved = enter_cache();
         backend->foresee(helpers[i]);
@@ -577,9 +569,7 @@ TEST(test_help) {
     static const opencl_named_program programs[N] = {{"registers", "nothing", ""}, {"registers", "swiglu", ""}};
     host_pipe work, done;
     char index[16], byte;
-    if (usable < 0) {
-        skip();
-    }
+    SKIP_IF(usable < 0);
     assert_true(host_open_pipe(&work) && host_open_pipe(&done));
     assert_true(host_put(work.put, programs, sizeof programs));
     snprintf(index, sizeof index, "%d", usable);

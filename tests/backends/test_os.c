@@ -44,9 +44,7 @@ TEST(test_memory_is_told) {
 static void read_memory(uint64_t *total_bytes, uint64_t *available_bytes) {
     temp_put_text("proc/meminfo", "MemTotal:        1000 kB\nMemFree:           50 kB\nMemAvailable:     900 kB\n");
     os_memory(temp_folder, total_bytes, available_bytes);
-    if (*total_bytes == 0 || *total_bytes > 1 << 27) {
-        skip();
-    }
+    SKIP_IF(*total_bytes == 0 || *total_bytes > 1 << 27);
 }
 
 // A limit is that of a group or of one above it. File cache that the kernel takes back first is free.

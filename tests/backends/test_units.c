@@ -20,10 +20,8 @@ static void expect(const char *text) { FAIL_IF(strstr(said, text) == NULL, "no '
 static void expect_no(const char *text) { FAIL_IF(strstr(said, text) != NULL, "'%s' in: %.2000s", text, said); }
 
 static void skip_without_opencl(void) {
-    if (system("[ \"$(uname -m)\" = x86_64 ] && [ -e \"$(cc -print-file-name=libOpenCL.so.1)\" ] && ls "
-               "/usr/lib/*/libpocl.so.2 >/dev/null 2>&1") != 0) {
-        skip();
-    }
+    SKIP_IF(system("[ \"$(uname -m)\" = x86_64 ] && [ -e \"$(cc -print-file-name=libOpenCL.so.1)\" ] && ls "
+                   "/usr/lib/*/libpocl.so.2 >/dev/null 2>&1") != 0);
 }
 
 // Nothing is believed before it was tried, and nothing is tried by `devices` alone.

@@ -331,9 +331,7 @@ static void check_skips(const char *backend) {
 
 static void check_all(const char *backend) {
     const sm_backend *found = sm_backend_find(backend);
-    if (strcmp(backend, "opencl") == 0 && (found == NULL || found->device_count() == 0)) {
-        skip();
-    }
+    SKIP_IF(strcmp(backend, "opencl") == 0 && (found == NULL || found->device_count() == 0));
     check_goldens(backend);
     check_trainings(backend);
     check_scaler(backend);

@@ -175,9 +175,7 @@ TEST(harm_in_opencl_stays_where_it_is) {
 TEST(system_calls_in_opencl_are_refused) {
     char name[16 * COMMAND_SIZE] = "";
     static char body[TEXT_SIZE];
-    if (run("devices") != 0 || strstr(out, "pthread") == NULL) {
-        skip(); // a driver of another kind
-    }
+    SKIP_IF(run("devices") != 0 || strstr(out, "pthread") == NULL); // a driver of another kind
     for (const char *at = temp_folder; *at != '\0'; at++) {
         snprintf(name + strlen(name), sizeof(name) - strlen(name), "%d, ", *at);
     }

@@ -114,9 +114,7 @@ TEST(kernels_in_opencl_are_judged) {
          "--timeout 300", CHECKED_ONLY},
         {"for (y[y_at + i] = 1; y[y_at + i] != 2;) { }", "--timeout 3", "did not end within 3 s"},
     };
-    if (run("devices") != 0 || strstr(out, "opencl:") == NULL) {
-        skip();
-    }
+    SKIP_IF(run("devices") != 0 || strstr(out, "opencl:") == NULL);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         temp_put_text(
             "gelu_forward.cl",
@@ -134,9 +132,7 @@ TEST(kernels_in_opencl_are_judged) {
 // What a processor's driver compiles could find the memory that is shared with the judge, and answer before it has
 // computed: here it sleeps after that, in each call that is timed.
 TEST(no_answer_comes_too_early) {
-    if (run("devices") != 0 || strstr(out, "pthread") == NULL) {
-        skip();
-    }
+    SKIP_IF(run("devices") != 0 || strstr(out, "pthread") == NULL);
     temp_put_text(
         "gelu_forward.cl",
         textf(

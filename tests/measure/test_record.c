@@ -98,9 +98,7 @@ TEST(test_full_disk) {
                                         {.name = "samples_ns", .type = SM_COLUMN_INTEGERS}};
     static const sm_table table = {.name = "things", .columns = columns, .n_columns = 2};
     FILE *out = fopen("/dev/full", "w");
-    if (out == NULL) {
-        skip();
-    }
+    SKIP_IF(out == NULL);
     for (int format = 0; format < SM_FORMAT_COUNT; format++) {
         sm_record_writer *writer = NULL;
         sm_status status = sm_record_writer_open(&table, (sm_format)format, out, &writer);

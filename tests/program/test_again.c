@@ -87,9 +87,7 @@ TEST(test_rows_come_back) {
 }
 
 TEST(test_opencl_row_comes_back) {
-    if (run("run -m tiny --backend opencl:0.0 -b 1 --seq-len 8 --no-peaks -r 1") == 2) {
-        skip(); // no such device here
-    }
+    SKIP_IF(run("run -m tiny --backend opencl:0.0 -b 1 --seq-len 8 --no-peaks -r 1") == 2); // no such device here
     expect_reproducible("run -m tiny --backend opencl:0.0 -b 1 --seq-len 8", 1);
     expect_reproducible("run -m tiny --backend opencl:0.0 -b 1 --seq-len 8 --precision bf16", 1);
 }

@@ -275,9 +275,7 @@ static double batch_of(const json_t *row) { return json_number_value(json_object
 
 // Results that are computed again are not kept: the same memory holds a larger batch, which ran.
 TEST(recomputation_lets_a_larger_batch_in) {
-    if (!repeats_paths()) {
-        skip();
-    }
+    SKIP_IF(!repeats_paths());
     expect_run("run -m tiny --n-layer 6 --backend cpu -t 1 -w 0 -r 1 --seq-len 64 --recompute none,light,block "
                "--max-memory 0.012 --find-batch --no-peaks --output-file $T/recomputed",
                0, NULL, "the largest batch is");

@@ -211,9 +211,7 @@ static const cheat device_cheats[] = {
 
 TEST(no_cheat_on_a_device_has_a_speed) {
     const char *device = getenv("DEVICE");
-    if (run("devices") != 0 || strstr(out, "opencl:") == NULL) {
-        skip();
-    }
+    SKIP_IF(run("devices") != 0 || strstr(out, "opencl:") == NULL);
     for (size_t i = 0; i < sizeof(device_cheats) / sizeof(device_cheats[0]); i++) {
         temp_put_text("cheat.cl", textf("%s%s", device_cheats[i].hooks, rows_of_a_product));
         for (int k = 0; k < n_tries(&device_cheats[i]); k++) {

@@ -30,9 +30,7 @@ static int find_device(SM_UNUSED void **state) {
 // `family`: of kernels, or NULL for the device's own.
 static sm_device *open_device(const char *family) {
     sm_device *device = NULL;
-    if (usable < 0) {
-        skip();
-    }
+    SKIP_IF(usable < 0);
     check(backend->open(usable, &(sm_open_options){.isa = family}, &device));
     return device;
 }

@@ -55,6 +55,14 @@ int main(void) { return cmocka_run_group_tests(tests, before_all, after_all); }
         }                          \
     } while (0)
 
+// A test that cannot run here.
+#define SKIP_IF(condition) \
+    do {                   \
+        if (condition) {   \
+            skip();        \
+        }                  \
+    } while (0)
+
 // Equal but for the rounding of a few operations.
 #define assert_near(value, expected)                                       \
     do {                                                                   \

@@ -344,9 +344,7 @@ TEST(training_is_the_same_from_text) {
 
 // Rows that are documents are the same rows in one batch and in several, so a step's mean is that of the whole.
 TEST(micro_batches_count_by_their_tokens) {
-    if (!repeats_paths()) {
-        skip();
-    }
+    SKIP_IF(!repeats_paths());
     static const char *const cuts[] = {"-b 4", "-b 2 --accum 2", "-b 1 --accum 4"};
     for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
         expect_exit(textf("train -m tiny --vocab 600 --seq-len 32 --backend reference --data $T/ids --documents 1-32 "
