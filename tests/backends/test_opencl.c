@@ -608,15 +608,11 @@ static void prepare_whole(sm_device *device, const sm_plan *plan, sm_executable 
 
 // The gradient of a weight (36,40), from 700 rows: K is long, so that it can be cut.
 static void run_product(sm_device *device, bool tuned, float dw[TUNED_ELEMS]) {
-    const sm_op_kind kind = SM_OP_MATMUL_BACKWARD_WEIGHT;
-    char text[SM_CASE_TEXT_SIZE] = "";
+    static const char text[] = "N=700 C=36 F=40";
+    char name[OPENCL_PRODUCT_NAME_SIZE], other[OPENCL_PRODUCT_NAME_SIZE];
     SM_OWN(sm_plan) *plan = NULL;
     sm_executable *e = NULL;
-    int index = 0;
-    for (; strcmp(text, "N=700 C=36 F=40") != 0; sm_op_case_text(kind, index++, text)) {
-        assert_true(index < sm_op_case_count(kind));
-    }
-    check(sm_op_case_plan(kind, --index, (sm_precision){.dtype = SM_F32}, &plan));
+    check(sm_op_text_plan(SM_OP_MATMUL_BACKWARD_WEIGHT, text, (sm_precision){.dtype = SM_F32}, &plan));
     plan->tuned = tuned;
     check(sm_plan_assign_memory(plan, device->info.max_alloc_bytes));
     prepare_whole(device, plan, &e);
@@ -624,17 +620,15 @@ static void run_product(sm_device *device, bool tuned, float dw[TUNED_ELEMS]) {
     const sm_op *op = &plan->ops[plan->n_ops - 1];
     assert_true(((opencl_executable *)e)->scratch_at[OPENCL_ASIDE] >=
                 opencl_op_scratch_elems((opencl_device *)device, plan, op)); // as the way chosen needs
-    for (int t = 0; t < plan->n_tensors; t++) {
-        const int64_t n = sm_tensor_elems(&plan->tensors[t]);
-        SM_FREED float *values = sm_calloc((size_t)n, sizeof *values);
-        if (sm_op_case_is_input(plan, t)) {
-            sm_op_text_fill(text, (uint64_t)index, plan, t, values);
-            check(backend->upload(e, t, 0, n, values));
-        }
-    }
+    check(sm_op_text_upload(text, 1, plan, e));
     check(backend->execute(e, (sm_range){0, plan->n_ops}, NULL));
     check(backend->download(e, op->out[SM_OUT(matmul_backward_weight, dW)], 0, TUNED_ELEMS, dw));
     backend->release(e);
+    const opencl_product product = opencl_describe_product(plan, op);
+    opencl_name_product(&product, name);
+    plan->products = SM_PRODUCTS_TF32; // other ways, and choices of their own
+    opencl_name_product(&product, other);
+    assert_string_not_equal(name, other);
 }
 
 // A tuned plan computes what another does; what was measured is on disk, and is not measured again.

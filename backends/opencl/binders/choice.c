@@ -9,7 +9,9 @@ typedef struct opencl_choice {
 } opencl_choice;
 
 void opencl_name_product(const opencl_product *p, char name[OPENCL_PRODUCT_NAME_SIZE]) {
-    snprintf(name, OPENCL_PRODUCT_NAME_SIZE, "%s %c%c %lldx%lldx%lld %u%s", sm_dtype_name(p->plan->dtype),
+    const sm_products products = p->plan->products;
+    snprintf(name, OPENCL_PRODUCT_NAME_SIZE, "%s %c%c %lldx%lldx%lld %u%s",
+             products != SM_PRODUCTS_PLAIN ? sm_products_name(products) : sm_dtype_name(p->plan->dtype),
              p->a_transposed ? 'T' : 'N', p->b_transposed ? 'T' : 'N', (long long)p->M, (long long)p->N,
              (long long)p->K, p->epilogue, p->add ? "+" : "");
 }
