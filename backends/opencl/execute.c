@@ -167,11 +167,9 @@ sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable *
 }
 
 static void release_events(opencl_executable *e) {
-    for (int i = 0; i < e->n_launches; i++) {
-        if (e->events[i] != NULL) {
-            opencl.clReleaseEvent(e->events[i]);
-            e->events[i] = NULL;
-        }
+    for (int i = 0; i < e->n_launches && e->events != NULL; i++) {
+        opencl_release_event(e->events[i]);
+        e->events[i] = NULL;
     }
 }
 
@@ -196,9 +194,7 @@ void opencl_release(sm_executable *executable) {
     opencl_free_landing(e);
     opencl_free_copies(e);
     opencl_free_memory(e);
-    if (e->events != NULL) {
-        release_events(e);
-    }
+    release_events(e);
     free(e->launches);
     free(e->launches_of);
     free(e->events);

@@ -32,10 +32,9 @@ static sm_status make_alone(const sm_device *device, const sm_plan *plan, const 
     return SM_OK;
 }
 
-enum { BLOCK = 65521 };
-
 // Numbers in [-1, 1), repeated, but shifted from row to row, in each input's format.
 static sm_status fill_inputs(sm_executable *e) {
+    enum { BLOCK = 65521 };
     const sm_op *op = &e->plan->ops[0];
     uint32_t seed = 1;
     SM_FREED float *numbers = sm_malloc(BLOCK * sizeof *numbers);

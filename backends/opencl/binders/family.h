@@ -120,6 +120,7 @@ uint32_t opencl_epilogue(const opencl_product *product);
 // from scratch_at on.
 void opencl_arg_product(opencl_binder *b, const opencl_product *p, uint32_t beside, int64_t part_cols, int n_parts);
 void opencl_arg_parts(opencl_binder *b, const opencl_product *p, uint32_t beside, int n_parts, int64_t scratch_at);
+void opencl_arg_sides(opencl_binder *b, const opencl_product *p); // of matrix units' epilogues: bias, pre, act
 
 // Flash attention has three kernels, with the same arguments in nearly all families.
 enum { OPENCL_ATTENTION_FORWARD, OPENCL_ATTENTION_ROWS, OPENCL_ATTENTION_KEYS, OPENCL_ATTENTION_PARTS };

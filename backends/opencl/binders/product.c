@@ -178,3 +178,9 @@ void opencl_arg_parts(opencl_binder *b, const opencl_product *p, uint32_t beside
     OPENCL_ARGS(b, arg_uint(beside), arg_count(p->M), arg_count(p->N), arg_count(n_parts),
                 arg_scratch((size_t)scratch_at), arg_tensor(p->c));
 }
+
+void opencl_arg_sides(opencl_binder *b, const opencl_product *p) {
+    const bool is_bias = (p->epilogue & SM_EPILOGUE_BIAS) != 0;
+    OPENCL_ARGS(b, arg_tensor(is_bias ? p->side : SM_NO_TENSOR), arg_tensor(is_bias ? SM_NO_TENSOR : p->side),
+                arg_tensor(p->act));
+}

@@ -273,11 +273,7 @@ static void attention_backward(opencl_binder *b, const opencl_attention *a) {
 }
 
 static void attention(opencl_binder *b, const opencl_attention *a) {
-    if (a->forward) {
-        attention_forward(b, a);
-    } else {
-        attention_backward(b, a);
-    }
+    (a->forward ? attention_forward : attention_backward)(b, a);
 }
 
 const opencl_family opencl_family_local = {

@@ -45,15 +45,13 @@ static int64_t block_cols(const opencl_facts *facts, const tiles *t) {
 
 static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
 
-static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
-
 // A product is divided so that a packed piece of A' stays small: its rows and columns.
 typedef struct {
     int64_t rows, cols;
 } piece;
 
 static int64_t split_evenly(int64_t n, int64_t most, int64_t step) {
-    return divide_up(divide_up(n, divide_up(n, most)), step) * step;
+    return opencl_count_up(opencl_count_up(n, opencl_count_up(n, most)), step) * step;
 }
 
 static piece choose_piece(const opencl_product *p, const tiles *t) {
@@ -97,8 +95,9 @@ static size_t matmul_scratch_elems(const opencl_facts *facts, const opencl_produ
 // columns each pack B', which few panels do not repay.
 static int64_t choose_block_panels(const opencl_facts *facts, int64_t n_blocks, int64_t n_panels) {
     enum { LEAST_GROUPS_A_UNIT = 3, GROUPS_A_UNIT = 6, LEAST_PANELS = 8, FEW_PANELS = 24 };
-    const int64_t split = divide_up(n_panels, divide_up((int64_t)GROUPS_A_UNIT * facts->n_units, n_blocks));
-    const int64_t less = divide_up(n_panels, divide_up((int64_t)LEAST_GROUPS_A_UNIT * facts->n_units, n_blocks));
+    const int64_t split = opencl_count_up(n_panels, opencl_count_up((int64_t)GROUPS_A_UNIT * facts->n_units, n_blocks));
+    const int64_t less =
+        opencl_count_up(n_panels, opencl_count_up((int64_t)LEAST_GROUPS_A_UNIT * facts->n_units, n_blocks));
     const int64_t panels = split < FEW_PANELS ? less : split;
     return panels > LEAST_PANELS ? panels : LEAST_PANELS;
 }
@@ -113,8 +112,8 @@ static void pack_piece(opencl_binder *b, const opencl_product *p, const tiles *t
     OPENCL_ARGS(b, arg_uint(p->a_transposed), arg_count(s->M), arg_count(s->K),
                 arg_count(p->a_transposed ? p->M : p->K),
                 arg_tensor_at(p->a, p->a_transposed ? s->k * p->M + s->m : s->m * p->K + s->k), arg_scratch(0));
-    const int64_t n_chunks = divide_up(s->K, PACK_K);
-    const int64_t n_panels = divide_up(s->M, t->tile_m);
+    const int64_t n_chunks = opencl_count_up(s->K, PACK_K);
+    const int64_t n_panels = opencl_count_up(s->M, t->tile_m);
     opencl_launch_groups(b, p->a_transposed ? n_panels : n_chunks, p->a_transposed ? n_chunks : n_panels, 1);
 }
 
@@ -122,8 +121,8 @@ static void pack_piece(opencl_binder *b, const opencl_product *p, const tiles *t
 static void multiply_piece(opencl_binder *b, const opencl_product *p, const tiles *t, const char *options,
                            const span *s, int64_t sums_at) {
     const opencl_facts *facts = &b->e->device->facts;
-    const int64_t n_blocks = divide_up(s->N, block_cols(facts, t));
-    const int64_t n_panels = divide_up(s->M, t->tile_m);
+    const int64_t n_blocks = opencl_count_up(s->N, block_cols(facts, t));
+    const int64_t n_panels = opencl_count_up(s->M, t->tile_m);
     const int64_t block_panels = choose_block_panels(facts, n_blocks, n_panels);
     const int64_t at = s->m * p->N + s->n; // in C
     const bool side_is_matrix = (p->epilogue & SM_EPILOGUE_ACT_BACKWARD) != 0;
@@ -139,7 +138,7 @@ static void multiply_piece(opencl_binder *b, const opencl_product *p, const tile
     }
     OPENCL_ARGS(b, arg_count(p->N), arg_tensor_at(p->c, at), arg_tensor_at(p->side, side_is_matrix ? at : s->n),
                 arg_tensor_at(p->act, at), arg_local((size_t)(block_cols(facts, t) * t->block_k) * sizeof(float)));
-    opencl_launch_groups(b, n_blocks, divide_up(n_panels, block_panels), 1);
+    opencl_launch_groups(b, n_blocks, opencl_count_up(n_panels, block_panels), 1);
 }
 
 // Rows from m and columns from n, over all of K.
@@ -183,7 +182,7 @@ static void attention(opencl_binder *b, const opencl_attention *a) {
     snprintf(options, sizeof options, "-DHS=%lld -DLANE_VECS=%d%s", (long long)a->HS, LANE_VECS,
              opencl_documents_option(a));
     // An item for some tokens of each head in a sequence: one in each lane of LANE_VECS vecs.
-    const int64_t n_items = divide_up(a->T, (int64_t)LANE_VECS * vector(&b->e->device->facts));
+    const int64_t n_items = opencl_count_up(a->T, (int64_t)LANE_VECS * vector(&b->e->device->facts));
     for (int part = opencl_first_part(a); part <= opencl_last_part(a); part++) {
         opencl_begin(b, "attention_registers", options, opencl_attention_kernels[part]);
         OPENCL_ARGS(b, arg_uint(a->stores_weights));

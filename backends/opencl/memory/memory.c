@@ -143,9 +143,7 @@ void opencl_free_memory(opencl_executable *e) {
         opencl.clReleaseMemObject(e->pinned[i]);
     }
     for (int i = 0; i < OPENCL_STAGING_SLOTS; i++) {
-        if (e->staging.written[i] != NULL) {
-            opencl.clReleaseEvent(e->staging.written[i]);
-        }
+        opencl_release_event(e->staging.written[i]);
     }
     for (int i = 0; e->pages != NULL && i <= e->n_arenas; i++) {
         host_unmap(e->pages[i].host, e->pages[i].size_bytes);

@@ -211,7 +211,8 @@ static sm_status multiply_wide(opencl_device *d, const wide_kind *w, cl_mem buff
 
 // Runs the kernel of products, with its tensor maps: "" if its numbers are right, otherwise the error. All bits of C
 // and of the sums are set before, so missing writes are NaN.
-static void try_wgmma(opencl_device *d, const wide_kind *w, char *trouble, size_t size_bytes) {
+static void try_wgmma(opencl_device *d, const void *what, char *trouble, size_t size_bytes) {
+    const wide_kind *w = what;
     const size_t width = sm_dtype_size(w->of.dtype);
     float strips[STRIPS * WIDE_N];
     unsigned char *a = calloc(A_ELEMS + 2 * B_ELEMS + C_ELEMS, width);
@@ -385,10 +386,6 @@ static bool recall_or_try(const opencl_facts *facts, const char *of,
     return trouble[0] == '\0';
 }
 
-static void try_wide(opencl_device *d, const void *what, char *trouble, size_t size_bytes) {
-    try_wgmma(d, what, trouble, size_bytes);
-}
-
 // Floats are tried when a plan first multiplies some, as that builds another program.
 bool opencl_has_wgmma(const opencl_facts *facts, sm_dtype dtype, sm_products products) {
     const int i = find_device(facts);
@@ -397,9 +394,8 @@ bool opencl_has_wgmma(const opencl_facts *facts, sm_dtype dtype, sm_products pro
     }
     if (products != SM_PRODUCTS_PLAIN && known[i].floats[products] == NOT_TRIED) {
         char trouble[SM_TEXT_SIZE];
-        const bool is_right =
-            recall_or_try(facts, sm_products_name(products), try_wide, &wide_kinds[products], trouble);
-        known[i].floats[products] = is_right ? RIGHT : WRONG;
+        known[i].floats[products] =
+            recall_or_try(facts, sm_products_name(products), try_wgmma, &wide_kinds[products], trouble) ? RIGHT : WRONG;
     }
     return products != SM_PRODUCTS_PLAIN && known[i].floats[products] == RIGHT;
 }
@@ -409,7 +405,7 @@ bool opencl_has_wgmma_sums(const opencl_facts *facts) {
     const int i = find_device(facts);
     if (i >= 0 && known[i].units.has_wgmma && known[i].sums == NOT_TRIED) {
         char trouble[SM_TEXT_SIZE];
-        known[i].sums = recall_or_try(facts, "sums of columns", try_wide, &wide_with_sums, trouble) ? RIGHT : WRONG;
+        known[i].sums = recall_or_try(facts, "sums of columns", try_wgmma, &wide_with_sums, trouble) ? RIGHT : WRONG;
     }
     return i >= 0 && known[i].sums == RIGHT;
 }

@@ -42,12 +42,6 @@ static bool has_room_for_parts(const opencl_product *p, int n_parts) {
     return n_parts <= MOST_PARTS && p->M * p->N <= MOST_SCRATCH_ELEMS / n_parts;
 }
 
-// Arguments of the epilogue: bias, pre.
-static void arg_side(opencl_binder *b, const opencl_product *p) {
-    const bool is_bias = (p->epilogue & SM_EPILOGUE_BIAS) != 0;
-    OPENCL_ARGS(b, arg_tensor(is_bias ? p->side : SM_NO_TENSOR), arg_tensor(is_bias ? SM_NO_TENSOR : p->side));
-}
-
 static uint32_t what_is_beside(const opencl_product *p) { return (p->add ? OPENCL_ADD : 0) | opencl_epilogue(p); }
 
 // Adds the sums of the parts, with the epilogue.
@@ -57,8 +51,7 @@ static void add_parts(opencl_binder *b, const opencl_product *p, int n_parts, in
     snprintf(options, sizeof options, "-DSUM_ONLY=1%s", opencl_result_option(p, false));
     opencl_begin(b, "matmul_tensor", options, "matmul_sum");
     opencl_arg_parts(b, p, what_is_beside(p), n_parts, at);
-    arg_side(b, p);
-    OPENCL_ARGS(b, arg_tensor(p->act));
+    opencl_arg_sides(b, p);
     opencl_launch_groups(b, opencl_count_up(p->N, ITEMS * ITEM_COLS), p->M, ITEMS);
 }
 
@@ -165,8 +158,7 @@ static void multiply_by_mma(opencl_binder *b, const opencl_product *p, const til
              opencl_result_option(p, is_parted));
     opencl_begin(b, "matmul_tensor", options, "matmul");
     opencl_arg_product(b, p, what_is_beside(p), t->part_cols, t->n_parts);
-    arg_side(b, p);
-    OPENCL_ARGS(b, arg_tensor(p->act));
+    opencl_arg_sides(b, p);
     opencl_launch_groups(b, opencl_count_up(p->N, t->tile_n), opencl_count_up(p->M, t->tile_m) * t->n_parts,
                          (size_t)items_of(t));
     if (is_parted) {

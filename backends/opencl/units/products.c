@@ -122,12 +122,6 @@ void units_product_options(const opencl_unit *unit, units_format format, const u
              a_transposed ? " -DA_TRANSPOSED" : "", b_transposed ? " -DB_TRANSPOSED" : "", registers);
 }
 
-static void arg_sides(opencl_binder *b, const opencl_product *p) {
-    const bool is_bias = (p->epilogue & SM_EPILOGUE_BIAS) != 0;
-    OPENCL_ARGS(b, arg_tensor(is_bias ? p->side : SM_NO_TENSOR), arg_tensor(is_bias ? SM_NO_TENSOR : p->side),
-                arg_tensor(p->act));
-}
-
 // Adds the sums of the parts in order, with the epilogue.
 static void add_parts(opencl_binder *b, const opencl_product *p, const choice *c, uint32_t beside) {
     enum { ITEMS = 64, ITEM_ROWS = 4 };
@@ -137,7 +131,7 @@ static void add_parts(opencl_binder *b, const opencl_product *p, const choice *c
     strncat(options, opencl_result_option(p, false), sizeof options - strlen(options) - 1);
     opencl_begin(b, "matmul_units", options, "matmul_sum");
     opencl_arg_parts(b, p, beside, c->n_parts, 0);
-    arg_sides(b, p);
+    opencl_arg_sides(b, p);
     opencl_launch_groups(b, opencl_count_up(p->N, ITEMS), opencl_count_up(p->M, ITEM_ROWS), ITEMS);
 }
 
@@ -154,7 +148,7 @@ static void multiply(opencl_binder *b, const opencl_product *p, const choice *c)
     strncat(options, opencl_result_option(p, is_parted), sizeof options - strlen(options) - 1);
     opencl_begin(b, "matmul_units", options, "matmul");
     opencl_arg_product(b, p, beside, c->part_cols, c->n_parts);
-    arg_sides(b, p);
+    opencl_arg_sides(b, p);
     opencl_launch_groups(b, opencl_count_up(p->N, c->tile_n), opencl_count_up(p->M, c->tile_m) * c->n_parts,
                          (size_t)units_items(unit, &c->t));
     if (is_parted) {
