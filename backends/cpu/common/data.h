@@ -31,9 +31,7 @@ static inline cpu_data cpu_round(float x) { return sm_f16_round(x); }
 
 // Elements that the two functions below process at a time with special instructions; the compiler's loops process the
 // rest, which is empty for suitable constant n.
-#if defined(CPU_DATA_BF16) && defined(__AVX512BF16__)
-enum { CPU_WIDENED_AT_ONCE = 16, CPU_ROUNDED_AT_ONCE = 32 };
-#elif defined(__AVX512F__)
+#if defined(__AVX512F__)
 enum { CPU_WIDENED_AT_ONCE = 16, CPU_ROUNDED_AT_ONCE = 16 };
 #else
 enum { CPU_WIDENED_AT_ONCE = 8, CPU_ROUNDED_AT_ONCE = 8 };
@@ -79,7 +77,7 @@ static inline void cpu_round_row(const float *from, int64_t n, cpu_data *to) {
 #if defined(CPU_DATA_BF16) && defined(__AVX512BF16__)
     whole = n / CPU_ROUNDED_AT_ONCE * CPU_ROUNDED_AT_ONCE;
     for (int64_t i = 0; i < whole; i += CPU_ROUNDED_AT_ONCE) {
-        const __m512bh rounded = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(from + i + 16), _mm512_loadu_ps(from + i));
+        const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_loadu_ps(from + i));
         memcpy(to + i, &rounded, sizeof rounded);
     }
 #elif defined(CPU_DATA_F16) && defined(__AVX512F__)

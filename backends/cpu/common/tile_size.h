@@ -20,12 +20,8 @@ enum { CPU_TILE_VECTOR = CPU_VECTOR, CPU_PRODUCT_ROWS = 6, CPU_PRODUCT_VECTORS =
 
 enum { CPU_PRODUCT_COLS = CPU_TILE_VECTOR * CPU_PRODUCT_VECTORS };
 
-// GCC 12 keeps Arm's 24 sums in registers only where no other code is around them.
-#if defined(__aarch64__)
-#define CPU_TILE_OF_SUMS static __attribute__((noinline)) void
-#else
-#define CPU_TILE_OF_SUMS static inline void
-#endif
+// GCC 12 keeps sums, and what a loop counts and reads by, in registers only where no other code is around them.
+#define CPU_ALONE static __attribute__((noinline)) void
 
 #if CPU_BY_LANE
 // *sum += factors[lane] * row, in the register where *sum is: GCC 12 else copies between registers.

@@ -108,11 +108,6 @@ typedef struct {
     int64_t n_lying;       // of them
 } job;
 
-// Slices are equally deep, so that none is too short to be worth its traffic.
-static cpu_range slice_of(int64_t k, int64_t slice, int64_t n_slices) {
-    return (cpu_range){k * slice / n_slices, k * (slice + 1) / n_slices};
-}
-
 // The default's; no blocking that is tried asks for more.
 size_t ISA(cpu_product_scratch)(SM_UNUSED int64_t m, SM_UNUSED int64_t n, SM_UNUSED int64_t k,
                                 SM_UNUSED int n_threads) {
@@ -358,8 +353,9 @@ static void enter_cell(job *j, const cpu_team *team, int thread) {
     j->cols = cpu_split(j->p->n, CPU_TILE_VECTOR, thread % grid_cols, grid_cols);
 }
 
+// Slices are equally deep, so that none is too short to be worth its traffic.
 static void enter_slice(job *j, int64_t slice, int64_t n_slices) {
-    j->slice = slice_of(j->p->k, slice, n_slices);
+    j->slice = (cpu_range){j->p->k * slice / n_slices, j->p->k * (slice + 1) / n_slices};
     j->last_slice = slice + 1 == n_slices;
 }
 
@@ -386,12 +382,6 @@ static void take_panels(job *j, const cpu_team *team, int thread, int64_t n_slic
     }
 }
 
-static void multiply_together(job *j, const cpu_team *team, int64_t n_slices) {
-    for (int turn = 0; turn < team->n_threads; turn++) {
-        take_panels(j, team, cpu_helped(team, j->grid_rows, turn), n_slices);
-    }
-}
-
 // This thread's rectangle alone.
 static void multiply_own(job *j, const cpu_team *team, int64_t n_slices) {
     enter_cell(j, team, team->thread);
@@ -415,7 +405,9 @@ void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team) {
     choose_grid(team, &j);
     enter_cell(&j, team, 0); // none is larger
     if (cpu_helps(team) && n_row_blocks(&j) == 1) {
-        multiply_together(&j, team, n_slices);
+        for (int turn = 0; turn < team->n_threads; turn++) {
+            take_panels(&j, team, cpu_helped(team, j.grid_rows, turn), n_slices);
+        }
     } else {
         multiply_own(&j, team, n_slices);
     }

@@ -96,10 +96,6 @@ typedef struct {
     bool packs_a;  // or its rows are read where they are
 } job;
 
-static cpu_packed *b_panel(const job *j, int64_t panel) {
-    return (cpu_packed *)j->team->scratch[j->team->thread] + panel * COLS * j->of.steps;
-}
-
 static cpu_packed *a_panel(const job *j, int64_t panel) {
     cpu_packed *block = j->team->scratch[panel / j->of.n_panels];
     return block + b_elems(&j->of) + panel % j->of.n_panels * ROWS * j->of.steps;
@@ -111,12 +107,6 @@ static cpu_product_a rows_of_a(const job *j, int64_t row) {
         return cpu_product_packed_a(a_panel(j, (row - j->chunk_first) / ROWS));
     }
     return cpu_product_rows_a(j->p->a + row * j->p->a_row + j->ks.first, j->p->a_row);
-}
-
-// Accumulator of a tile's sums over all slices of k.
-static float *sums_at(const job *j, int64_t row, int64_t col) {
-    float *sums = (float *)j->team->scratch[j->team->thread] + b_elems(&j->of) + a_elems(&j->of);
-    return sums + (row - j->rows.first) * j->of.cell_cols + (col - j->cols.first);
 }
 
 // --- packing ------------------------------------------------------------------------------------
@@ -141,7 +131,7 @@ static void pack_a(const job *j) {
     }
 }
 
-static void pack_b(const job *j, int64_t col, int64_t n_cols, cpu_packed *to) {
+CPU_ALONE pack_b(const job *j, int64_t col, int64_t n_cols, cpu_packed *to) {
     const cpu_product *p = j->p;
     const int64_t depth = j->ks.end - j->ks.first;
     const cpu_data *from = p->b + col * p->b_col + j->ks.first * p->b_row;
@@ -155,7 +145,7 @@ static void pack_b(const job *j, int64_t col, int64_t n_cols, cpu_packed *to) {
 // --- results ------------------------------------------------------------------------------------
 
 // Finishes a tile; its rows of sums lie ld apart.
-static void finish(const cpu_product *p, cpu_range rows, cpu_range cols, float *sums, int64_t ld) {
+CPU_ALONE finish(const cpu_product *p, cpu_range rows, cpu_range cols, float *sums, int64_t ld) {
     for (int64_t row = rows.first; row < rows.end; row++, sums += ld) {
         const int64_t at = row * p->n + cols.first;
         if (cols.end - cols.first == COLS) { // a length that the compiler knows
@@ -189,8 +179,12 @@ static void multiply_tile(const job *j, cpu_range rows, cpu_range cols, const cp
     float room[ROWS * COLS] __attribute__((aligned(64)));
     if (p->rounded != NULL) {
         const bool many = j->of.n_slices > 1;
-        float *sums = many ? sums_at(j, rows.first, cols.first) : room;
+        float *sums = room; // of all slices, where there are several
         const int64_t ld = many ? j->of.cell_cols : COLS;
+        if (many) {
+            sums = (float *)j->team->scratch[j->team->thread] + b_elems(&j->of) + a_elems(&j->of) +
+                   (rows.first - j->rows.first) * ld + (cols.first - j->cols.first);
+        }
         const bool is_last = j->slice + 1 == j->of.n_slices;
         if (is_last) {
             ask_for_result(j, rows, cols, asking);
@@ -224,7 +218,8 @@ static void multiply_columns(const job *j, cpu_range cols) {
         const int64_t end = cpu_min64(first + j->of.block_rows, j->rows.end);
         for (int64_t col = cols.first; col < cols.end; col += COLS) {
             const cpu_range tile_cols = {col, cpu_min64(col + COLS, cols.end)};
-            cpu_packed *b = b_panel(j, one_block ? 0 : (col - cols.first) / COLS);
+            cpu_packed *b = (cpu_packed *)j->team->scratch[j->team->thread];
+            b += one_block ? 0 : (col - cols.first) * j->of.steps;
             cpu_asking asking = {.b.left = 0};
             if (first == j->rows.first) {
                 pack_b(j, col, tile_cols.end - col, b);

@@ -49,11 +49,14 @@ static inline void cpu_pack_a_lines(const cpu_data *from, int64_t ld, int64_t n,
 }
 
 // Panels of a whose rows are contiguous across k; the panels lie panel_elems apart. A step of k touches a page of its
-// own, so all of them are packed at each.
-static inline void cpu_pack_a_rows(const cpu_data *from, int64_t ld, int64_t n, int64_t k, cpu_packed *to,
-                                   int64_t panel_elems) {
+// own, so all of them are packed at each, and lines of later ones are asked for.
+CPU_ALONE cpu_pack_a_rows(const cpu_data *from, int64_t ld, int64_t n, int64_t k, cpu_packed *to, int64_t panel_elems) {
+    enum { AHEAD_ROWS = 16 };
     for (int64_t j = 0; j * CPU_PACK_K < k; j++) {
         const cpu_data *row = from + j * CPU_PACK_K * ld;
+        for (int r = 0; r < CPU_PACK_K; r++) {
+            __builtin_prefetch(row + (AHEAD_ROWS + r) * ld);
+        }
         for (int64_t i = 0; i < n; i += CPU_PRODUCT_ROWS) {
             const int64_t n_rows = n - i < CPU_PRODUCT_ROWS ? n - i : CPU_PRODUCT_ROWS;
             cpu_pack_row(row + i, ld, j * CPU_PACK_K + 1 < k, n_rows,
@@ -63,8 +66,8 @@ static inline void cpu_pack_a_rows(const cpu_data *from, int64_t ld, int64_t n, 
 }
 
 #if CPU_SME
-CPU_TILE_OF_SUMS cpu_product_tile(int64_t steps, cpu_product_a a, const cpu_packed *b, float *c, int64_t ldc, bool add,
-                                  cpu_asking *asking) {
+CPU_ALONE cpu_product_tile(int64_t steps, cpu_product_a a, const cpu_packed *b, float *c, int64_t ldc, bool add,
+                           cpu_asking *asking) {
     _Static_assert(CPU_PRODUCT_ROWS == 32 && CPU_PRODUCT_COLS == 32, "as cpu_sme_tile's");
     for (int64_t j = 0; j < steps; j += CPU_ASK_STEPS) {
         cpu_ask(asking);
@@ -85,9 +88,39 @@ static inline cpu_tile_vector cpu_multiply_add(cpu_tile_vector sum, cpu_packed a
 }
 #endif
 
+// sum += a b over packed steps of k; meanwhile memory is asked for. The compiler knows one stride of a or both.
+static inline __attribute__((always_inline)) void
+cpu_accumulate(int64_t steps, cpu_product_a a, const cpu_packed *restrict b, cpu_asking *asking,
+               cpu_tile_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS]) {
+    while (steps > 0) {
+        const int64_t until = steps > CPU_ASK_STEPS ? steps - CPU_ASK_STEPS : 0;
+        cpu_ask(asking);
+        for (; steps > until; steps--) {
+            cpu_tile_vector row[CPU_PRODUCT_VECTORS];
+#pragma GCC unroll 5
+            for (int v = 0; v < CPU_PRODUCT_VECTORS; v++) {
+                row[v] = *(const cpu_tile_vector *)(b + v * CPU_TILE_VECTOR);
+            }
+#if CPU_BY_LANE
+            cpu_multiply_by_lanes(CPU_PRODUCT_VECTORS, a.data, row, sum); // floats, which are always packed
+#else
+#pragma GCC unroll 8
+            for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
+#pragma GCC unroll 5
+                for (int v = 0; v < CPU_PRODUCT_VECTORS; v++) {
+                    sum[r][v] = cpu_multiply_add(sum[r][v], a.data[r * a.row], row[v]);
+                }
+            }
+#endif
+            a.data += a.step;
+            b += CPU_PRODUCT_COLS;
+        }
+    }
+}
+
 // c = rows of a x b panel over `steps` packed steps of k, or += with `add`. Rows of c lie ldc apart.
-CPU_TILE_OF_SUMS cpu_product_tile(int64_t steps, cpu_product_a a, const cpu_packed *restrict b, float *restrict c,
-                                  int64_t ldc, bool add, cpu_asking *asking) {
+CPU_ALONE cpu_product_tile(int64_t steps, cpu_product_a a, const cpu_packed *restrict b, float *restrict c, int64_t ldc,
+                           bool add, cpu_asking *asking) {
     cpu_tile_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS];
 #pragma GCC unroll 8
     for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
@@ -98,28 +131,12 @@ CPU_TILE_OF_SUMS cpu_product_tile(int64_t steps, cpu_product_a a, const cpu_pack
             sum[r][v] = (cpu_tile_vector){0};
         }
     }
-    for (int64_t j = 0; j < steps; j++) {
-        if (j % CPU_ASK_STEPS == 0) {
-            cpu_ask(asking);
-        }
-        cpu_tile_vector row[CPU_PRODUCT_VECTORS];
-#pragma GCC unroll 5
-        for (int v = 0; v < CPU_PRODUCT_VECTORS; v++) {
-            row[v] = *(const cpu_tile_vector *)(b + v * CPU_TILE_VECTOR);
-        }
-#if CPU_BY_LANE
-        cpu_multiply_by_lanes(CPU_PRODUCT_VECTORS, a.data, row, sum); // floats, which are always packed
-#else
-#pragma GCC unroll 8
-        for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
-#pragma GCC unroll 5
-            for (int v = 0; v < CPU_PRODUCT_VECTORS; v++) {
-                sum[r][v] = cpu_multiply_add(sum[r][v], a.data[r * a.row], row[v]);
-            }
-        }
-#endif
-        a.data += a.step;
-        b += CPU_PRODUCT_COLS;
+    if (CPU_PACK_K > 1 && a.step == 1) {
+        cpu_accumulate(steps, a, b, asking, sum);
+    } else {
+        a.row = 1;
+        a.step = CPU_PRODUCT_ROWS;
+        cpu_accumulate(steps, a, b, asking, sum);
     }
 #pragma GCC unroll 8
     for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {

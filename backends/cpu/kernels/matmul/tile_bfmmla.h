@@ -117,8 +117,8 @@ static inline void cpu_pack_a_rows(const cpu_data *from, int64_t ld, int64_t n, 
 }
 
 // c = rows of a x b panel over `pairs` of k, an even number, or += with `add`. Rows of c lie ldc apart.
-CPU_TILE_OF_SUMS cpu_product_tile(int64_t pairs, cpu_product_a a, const cpu_packed *restrict b, float *restrict c,
-                                  int64_t ldc, bool add, cpu_asking *asking) {
+CPU_ALONE cpu_product_tile(int64_t pairs, cpu_product_a a, const cpu_packed *restrict b, float *restrict c, int64_t ldc,
+                           bool add, cpu_asking *asking) {
     enum { ROW_PAIRS = CPU_PRODUCT_ROWS / 2, COL_PAIRS = CPU_PRODUCT_COLS / 2 };
     const cpu_data *rows = (const cpu_data *)a.data;
     const cpu_data *cols = (const cpu_data *)b;
