@@ -232,17 +232,13 @@ static void break_evens(const json_t *groups, const json_t *group, json_t *recor
 
 static double tokens(const json_t *row) { return sm_json_number(row, "n_batch") * sm_json_number(row, "n_seq"); }
 
-// Whether two rows differ in nothing but batch and length.
-static bool is_like(const json_t *a, const json_t *b) {
-    char text[GROUP_SIZE];
-    const int n = sm_identity_text(a, b, SM_FACTORS | SM_PART(SM_IDENTITY_WORK), true, text, sizeof(text));
-    return n == 0 || (n == 1 && strncmp(text, "n_seq ", strlen("n_seq ")) == 0);
-}
-
 static void advise_smaller(const json_t *rows, const json_t *oom, json_t *records) {
     const json_t *best = NULL;
     SM_EACH(row, rows) {
-        const bool is_smaller = sm_row_is_ok(row) && is_like(row, oom) && tokens(row) < tokens(oom);
+        char text[GROUP_SIZE];
+        const int n = sm_identity_text(row, oom, SM_FACTORS | SM_PART(SM_IDENTITY_WORK), true, text, sizeof(text));
+        const bool is_like = n == 0 || (n == 1 && strncmp(text, "n_seq ", strlen("n_seq ")) == 0); // but for the size
+        const bool is_smaller = sm_row_is_ok(row) && is_like && tokens(row) < tokens(oom);
         best = is_smaller && (best == NULL || tokens(row) > tokens(best)) ? row : best;
     }
     const char *figure = best == NULL ? "no smaller work of this kind was run"

@@ -107,17 +107,12 @@ static float result(const sm_collective_work *w, int64_t first, int64_t n, int64
     return sum;
 }
 
-// A process's own slice is all that it gets of a scattered sum.
-static sm_slice got(const sm_collective_work *w, int64_t n) {
-    return w->op == SM_ALONE_REDUCE_SCATTER
-               ? sm_slice_of(n, SM_SLICE_BLOCK, sm_comm_rank(w->comm), sm_comm_size(w->comm))
-               : (sm_slice){0, n};
-}
-
 // Goes over the piece's elements of this process in parts: writes operands, or compares results.
 static sm_status visit(sm_collective_work *w, sm_session *session, int tensor, int64_t first, int64_t n, bool writes) {
     SM_FREED float *part = sm_malloc(PART_ELEMS * sizeof *part);
-    const sm_slice own = writes ? (sm_slice){0, n} : got(w, n);
+    const bool is_part = !writes && w->op == SM_ALONE_REDUCE_SCATTER; // its slice is all that a process gets of a sum
+    const sm_slice own =
+        is_part ? sm_slice_of(n, SM_SLICE_BLOCK, sm_comm_rank(w->comm), sm_comm_size(w->comm)) : (sm_slice){0, n};
     for (int64_t at = own.first; at < own.end; at += PART_ELEMS) {
         const int64_t length = own.end - at < PART_ELEMS ? own.end - at : PART_ELEMS;
         int64_t wrong = -1;
