@@ -19,26 +19,26 @@ static bool uses_aside(const opencl_device *device, const sm_plan *plan) {
 }
 
 // Floats between the launches of an op, as many as any op of that course needs.
-static size_t most_scratch(const opencl_device *device, const sm_plan *plan, bool is_divided, opencl_course course) {
+static size_t most_scratch(const opencl_device *device, const sm_plan *plan, bool in_any_way, opencl_course course) {
     enum { STEP = 64 }; // 256 bytes: for alignment
+    const bool is_divided = uses_aside(device, plan);
     sm_op op;
     size_t most = 0;
     for (int i = 0; i < 2 * plan->n_ops; i++) {
         const bool counts = opencl_op_at(plan, i, &op) && opencl_course_of(plan, is_divided, &op) == course;
-        const size_t n_elems = counts ? opencl_op_scratch_elems(device, plan, &op) : 0;
+        const size_t n_elems = counts ? opencl_op_scratch_elems(device, plan, &op, in_any_way) : 0;
         most = n_elems > most ? n_elems : most;
     }
     return (most + STEP - 1) / STEP * STEP;
 }
 
 // Bytes of the scratch. Divides it by courses.
-static size_t divide_scratch(const opencl_device *device, const sm_plan *plan, size_t at[OPENCL_COURSES],
-                             size_t *norm_elems) {
-    const bool is_divided = uses_aside(device, plan);
+static size_t divide_scratch(const opencl_device *device, const sm_plan *plan, bool in_any_way,
+                             size_t at[OPENCL_COURSES], size_t *norm_elems) {
     at[OPENCL_IN_QUEUE] = 0;
-    at[OPENCL_ASIDE] = most_scratch(device, plan, is_divided, OPENCL_IN_QUEUE);
-    at[OPENCL_SUMS_ASIDE] = at[OPENCL_ASIDE] + most_scratch(device, plan, is_divided, OPENCL_ASIDE);
-    *norm_elems = most_scratch(device, plan, is_divided, OPENCL_SUMS_ASIDE);
+    at[OPENCL_ASIDE] = most_scratch(device, plan, in_any_way, OPENCL_IN_QUEUE);
+    at[OPENCL_SUMS_ASIDE] = at[OPENCL_ASIDE] + most_scratch(device, plan, in_any_way, OPENCL_ASIDE);
+    *norm_elems = most_scratch(device, plan, in_any_way, OPENCL_SUMS_ASIDE);
     return (at[OPENCL_SUMS_ASIDE] + OPENCL_NORM_PLACES * *norm_elems) * sizeof(float);
 }
 
@@ -47,7 +47,7 @@ size_t opencl_working_bytes(const sm_device *device, const sm_plan *plan) {
     const size_t family_bytes = d->family->own_bytes != NULL ? d->family->own_bytes(&d->facts, plan) : 0;
     size_t at[OPENCL_COURSES];
     size_t norm_elems;
-    return divide_scratch(d, plan, at, &norm_elems) + family_bytes +
+    return divide_scratch(d, plan, plan->tuned, at, &norm_elems) + family_bytes + // ways are not chosen yet
            (opencl_has_peers(d) ? opencl_exchange_bytes(plan) + opencl_landing_bytes(d, plan)
                                 : opencl_copy_bytes(plan));
 }
@@ -155,7 +155,7 @@ sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable *
     e->n_arenas = plan->n_arenas;
     e->uses_aside = uses_aside(e->device, plan);
     SM_TRY(plan->tuned ? opencl_tune(e) : SM_OK); // before the scratch, which each way divides for itself
-    const size_t scratch_bytes = divide_scratch(e->device, plan, e->scratch_at, &e->norm_elems);
+    const size_t scratch_bytes = divide_scratch(e->device, plan, false, e->scratch_at, &e->norm_elems);
     SM_TRY(opencl_build_ahead(e));
     SM_TRY(opencl_allocate(e, scratch_bytes));
     SM_TRY(opencl_reserve_exchange(e));

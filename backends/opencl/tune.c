@@ -12,7 +12,7 @@
 
 static const double TUNE_SECONDS = 20;
 
-enum { NAME_SIZE = OPENCL_PRODUCT_NAME_SIZE, WAY_SIZE = 64, MOST_WAYS = 64 };
+enum { NAME_SIZE = OPENCL_PRODUCT_NAME_SIZE, WAY_SIZE = OPENCL_WAY_SIZE, MOST_WAYS = OPENCL_MOST_WAYS };
 
 // --- a plan of one op -----------------------------------------------------------------------------------
 

@@ -343,7 +343,19 @@ static void bind_by_rule(opencl_binder *b) {
     }
 }
 
-size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan, const sm_op *op) {
+static size_t product_scratch_elems(const opencl_device *device, const opencl_product *p, bool in_any_way) {
+    const opencl_family *family = device->family;
+    char text[OPENCL_WAY_SIZE];
+    size_t most = family->matmul_scratch_elems(&device->facts, p, opencl_way(device, p->plan, p));
+    for (int way = 1; way < OPENCL_MOST_WAYS && in_any_way; way++) {
+        const bool suits = family->matmul_way(&device->facts, p, way, text, sizeof text);
+        const size_t n_elems = suits ? family->matmul_scratch_elems(&device->facts, p, way) : 0;
+        most = n_elems > most ? n_elems : most;
+    }
+    return most;
+}
+
+size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan, const sm_op *op, bool in_any_way) {
     if (device->own[op->kind] != NULL) {
         return 0;
     }
@@ -351,7 +363,7 @@ size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan,
     if (sm_op_is_matmul(op->kind)) {
         const opencl_product p = opencl_describe_product(plan, op);
         const size_t sums = opencl_sums_beside(device, &p) ? (size_t)opencl_sum_rows_elems(device, plan, p.summed) : 0;
-        const size_t own = device->family->matmul_scratch_elems(&device->facts, &p, opencl_way(device, plan, &p));
+        const size_t own = product_scratch_elems(device, &p, in_any_way);
         return own > sums ? own : sums;
     }
     if (sm_op_is_attention(op->kind)) {

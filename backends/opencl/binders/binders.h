@@ -16,8 +16,8 @@
 // Op i of the plan, and at n_ops + i the op that later micro-batches of a step run instead. False: nothing to bind.
 bool opencl_op_at(const sm_plan *plan, int i, sm_op *op);
 
-// Elements of scratch that the op needs.
-size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan, const sm_op *op);
+// Elements of scratch that the op needs, of a product in its way, or in any that may be chosen for it.
+size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan, const sm_op *op, bool in_any_way);
 
 // Appends the op's launches to the executable's.
 sm_status opencl_bind_op(opencl_executable *e, const sm_op *op);
@@ -31,7 +31,7 @@ void opencl_bind_own(opencl_binder *b);
 
 // --- choice.c ------------------------------------------------------------------------------------
 
-enum { OPENCL_PRODUCT_NAME_SIZE = 128 };
+enum { OPENCL_PRODUCT_NAME_SIZE = 128, OPENCL_WAY_SIZE = 64, OPENCL_MOST_WAYS = 64 };
 
 void opencl_name_product(const opencl_product *p,
                          char name[OPENCL_PRODUCT_NAME_SIZE]); // form, shape, epilogue
