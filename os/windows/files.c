@@ -11,7 +11,6 @@
 
 #undef open
 #undef fopen
-#undef dup
 #undef close
 #undef mkdir
 #undef rename
@@ -221,7 +220,7 @@ bool os_user_folder(const char *variable, SM_UNUSED const char *within, char *pa
     return folder[0] != '\0' && (size_t)snprintf(path, size_bytes, "%s", folder) < size_bytes;
 }
 
-int os_dup(int file) {
+static int duplicate(int file) {
     HANDLE handle;
     return DuplicateHandle(GetCurrentProcess(), (HANDLE)_get_osfhandle(file), GetCurrentProcess(), &handle, 0, FALSE,
                            DUPLICATE_SAME_ACCESS)
@@ -229,7 +228,7 @@ int os_dup(int file) {
                : fail_last();
 }
 
-int fcntl(int file, int command, ...) { return command == F_DUPFD_CLOEXEC ? os_dup(file) : 0; }
+int fcntl(int file, int command, ...) { return command == F_DUPFD_CLOEXEC ? duplicate(file) : 0; }
 
 // --- reading, writing, locking ---------------------------------------------------------------------
 

@@ -89,7 +89,6 @@ int os_rename(const char *from, const char *to);
 int os_access(const char *path, int mode);
 int os_mkstemp(char *path);
 int os_ftruncate(int file, int64_t n_bytes);
-int os_dup(int file);
 int os_close(int file);
 #define close   os_close
 #define open    os_open
@@ -103,7 +102,6 @@ int os_close(int file);
 #define mkstemp os_mkstemp
 #undef ftruncate
 #define ftruncate os_ftruncate
-#define dup       os_dup
 #undef lseek
 #define lseek _lseeki64
 int openat(int folder, const char *name, int flags, ...);
