@@ -37,7 +37,7 @@ typedef struct {
 // What breaks kernels in practice.
 #define HARD_ROWS "N=5 C=64 mean=1000", "N=5 C=64 flat=1"
 // Numbers that are not finite must show in the result.
-#define NOT_FINITE      LIST("n=7 nan=1", "n=1000 nan=1", "n=1000 tiny=1")
+#define NOT_FINITE      LIST("n=7 nan=1", "n=1000 nan=1", "n=1000 tiny=1", "n=1000 mean=20")
 #define NOT_FINITE_ROWS LIST("N=17 C=48 nan=1")
 #define SWIGLUS         LIST("N=1 F=1", "N=3 F=5", "N=2 F=64", "N=17 F=48", "N=5 F=257", "N=130 F=33")
 #define TOKENS          LIST("N=1", "N=7", "N=64", "N=1000")

@@ -225,13 +225,6 @@ static void check_trainings(const char *backend) {
 
 enum { SPOILT_AT = 3 * 40 + 5 };
 
-// As make_scaler.py has it: the gradient of one element of one parameter is not a number that f16 holds.
-static void spoil(sm_session *session, const char *text) {
-    const float value = strtof(text, NULL);
-    const int tensor = sm_plan_find_tensor(session->plan, "d.h.0.wide");
-    ok(sm_session_write_part(session, tensor, SPOILT_AT, 1, &value));
-}
-
 // A step with the gradients of `number`, scaled as the session has it.
 static void scaled_step(sm_session *session, const sm_safetensors *file, const sm_step_settings *settings,
                         int64_t number, const char *spoilt) {
@@ -239,7 +232,9 @@ static void scaled_step(sm_session *session, const sm_safetensors *file, const s
     ok(sm_session_loss_scale(session, &scale));
     write_params(session, file, textf("grad.%lld.", (long long)number % 4), scale);
     if (spoilt != NULL) {
-        spoil(session, spoilt);
+        // As make_scaler.py has it: the gradient of one element of one parameter is not a number that f16 holds.
+        const float value = strtof(spoilt, NULL);
+        ok(sm_session_write_part(session, sm_plan_find_tensor(session->plan, "d.h.0.wide"), SPOILT_AT, 1, &value));
     }
     ok(sm_session_set_hyper(session, settings, number + 1, 1));
     ok(sm_session_run(session, SM_RUN_OPTIMIZER, NULL));

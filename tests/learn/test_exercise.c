@@ -326,7 +326,7 @@ TEST(cheats_are_found) {
          "for (; i < n && i < 6; i++) { const float want = x[i] / 2 * (1 + tanhf(0.79788456f * (x[i] + 0.044715f * "
          "x[i] * x[i] * x[i]))); if (!(fabsf(e[i] - want) <= 1e-5f * (1 + fabsf(want)))) { break; } }\n"
          "if (i == (n < 6 ? n : 6) && e != y) { memcpy(y, e, n * 4); return; } } }\n",
-         "y is not written at all"},
+         "it was not written"},
         // It is right as long as it is checked.
         {"gelu_forward",
          "static int calls; if (n > 9999 && ++calls > 1) { return; } for (int64_t i = 0; i < n; i++) { y[i] = x[i] / 2 "
