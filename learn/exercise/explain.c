@@ -121,6 +121,7 @@ static const struct {
     {"scaled=1", "there is a loss scaler", true},
     {"mean=1000", "rows have mean 1,000: in float the mean of x^2 less the square of the mean has no digit left", true},
     {"mean=20", "numbers are near 20: exp of their cubes is infinite, and infinity / infinity is no number", true},
+    {"wide=8", "numbers are from -8 to 8: a function's tails count", true},
     {"mean=-1000", "all logits are near -1,000: exp of them is 0, and the largest of them is below 0", true},
     {"far=12", "scores reach 150: exp of them is infinite, unless the largest is subtracted", true},
     {"far=200", "logits are from -200 to 200, and one is -1e30: exp is infinite, unless the largest is subtracted",

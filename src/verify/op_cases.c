@@ -37,7 +37,7 @@ typedef struct {
 // What breaks kernels in practice.
 #define HARD_ROWS "N=5 C=64 mean=1000", "N=5 C=64 flat=1"
 // Numbers that are not finite must show in the result.
-#define NOT_FINITE      LIST("n=7 nan=1", "n=1000 nan=1", "n=1000 tiny=1", "n=1000 mean=20")
+#define NOT_FINITE      LIST("n=7 nan=1", "n=1000 nan=1", "n=1000 tiny=1", "n=1000 mean=20", "n=1000 wide=8")
 #define NOT_FINITE_ROWS LIST("N=17 C=48 nan=1")
 #define SWIGLUS         LIST("N=1 F=1", "N=3 F=5", "N=2 F=64", "N=17 F=48", "N=5 F=257", "N=130 F=33")
 #define TOKENS          LIST("N=1", "N=7", "N=64", "N=1000")
@@ -125,8 +125,8 @@ static const family families[SM_OP_KIND_COUNT] = {
                     ""},
     [SM_OP_HEAD_RMSNORM_FORWARD] = {HEADS_NORMED, INPLACE, LIST("B=3 T=33 NH=4 NKV=2 HS=34 small=1"), "HS,"},
     [SM_OP_HEAD_RMSNORM_BACKWARD] = {HEADS_NORMED, INPLACE, NULL, "B,T,NH,HS,"},
-    [SM_OP_SWIGLU_FORWARD] = {SWIGLUS, PLAIN, LIST("N=17 F=48 nan=1"), ""},
-    [SM_OP_SWIGLU_BACKWARD] = {SWIGLUS, INPLACE, LIST("N=17 F=48 nan=1"), ""},
+    [SM_OP_SWIGLU_FORWARD] = {SWIGLUS, PLAIN, LIST("N=17 F=48 nan=1", "N=17 F=48 wide=8"), ""},
+    [SM_OP_SWIGLU_BACKWARD] = {SWIGLUS, INPLACE, LIST("N=17 F=48 nan=1", "N=17 F=48 wide=8"), ""},
     [SM_OP_CROSSENTROPY_FORWARD] = {LOSSES, PLAIN, HARD_LOSSES, "vocab,"},
     [SM_OP_CROSSENTROPY_BACKWARD] = {LOSSES, INPLACE, HARD_LOSSES, "vocab,"},
     [SM_OP_CROSSENTROPY_WITH_GRADIENT] = {LOSSES, INPLACE, HARD_LOSSES, "vocab,"},
@@ -587,10 +587,10 @@ static source make_source(uint64_t seed, const char *text, const sm_plan *plan, 
     from.is_hyper = strcmp(t->name, "hyper") == 0;
     set_hyper(&from, text);
     set_range(&from, t->name, value_of(text, "zero") > 0);
-    if (value_of(text, "small") > 0) {
-        from.low *= 0.004;
-        from.high *= 0.004;
-    }
+    const double wide = strcmp(t->name, "x") == 0 ? value_of(text, "wide") : 0;
+    const double factor = value_of(text, "small") > 0 ? 0.004 : wide > 0 ? wide : 1;
+    from.low *= factor;
+    from.high *= factor;
     from.has_nan = value_of(text, "nan") > 0 && strcmp(t->name, gets_nan(plan)) == 0;
     // The formula of a derivative may be inf 0 where its limit is 0 or 1, which a kernel may give.
     from.has_inf = strstr(sm_op_name(plan->ops[plan->n_ops - 1].kind), "backward") == NULL;

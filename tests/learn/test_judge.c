@@ -45,6 +45,9 @@ static const cheat cheats[] = {
      KERNEL("work(x, y, n); if (n_calls > 1) y[n / 2] = 0;"), CHECKED_ONLY},
     {"overflowing", KERNEL("work(x, y, n); for (int64_t i = 0; i < n; i++) y[i] += 0 * expf(x[i] * x[i] * x[i]);"),
      "case n=1000 mean=20: y[0] is "},
+    {"tails that are left out",
+     KERNEL("work(x, y, n); for (int64_t i = 0; i < n; i++) y[i] = x[i] < -3.5f ? 0 : y[i];"),
+     "case n=1000 wide=8: y["},
     {"lower precision: bf16",
      KERNEL("work(x, y, n); for (int64_t i = 0; i < n; i++) { uint32_t u; memcpy(&u, y + i, 4); u = (u + 32768) & "
             "0xffff0000u; memcpy(y + i, &u, 4); }"),
@@ -207,7 +210,7 @@ TEST(judge_says_what_it_does_not_take) {
         {"judge $T/honest.c --kind gelu", 2, NULL, "there is no op gelu"},
         {"judge $T/honest.c --against $T/honest.c", 2, NULL, "give --kind OP"},
         {"judge $T/honest.c --kind gelu_forward --against $T/idle.c", 2, NULL, "idle.c: is wrong: "},
-        {"judge $T/honest.c --kind gelu_forward --no-peaks", 0, "right: gelu_forward, 8 of 8 cases", NULL},
+        {"judge $T/honest.c --kind gelu_forward --no-peaks", 0, "right: gelu_forward, 9 of 9 cases", NULL},
         {"judge $T/honest.c $T/idle.c --kind gelu_forward --no-peaks --page $T/class.html", 1, "no", "1 of 2 wrong"});
     shell("grep -q judged.js $T/class.html && grep -q idle.c $T/class.html");
 }
