@@ -34,7 +34,7 @@ MACHINES = [("atlas", XEON, None, 16, 1.8e12, "abc123"), ("atlas", XEON, "NVIDIA
             ("europa", "Cortex-A76", None, 4, 4e10, "abc123"), ("ferro", RYZEN, "NVIDIA GeForce RTX 4090", 16, 4.5e13, "abc123"),
             ("gaia", XEON, None, 16, 1.7e12, "abc123"), ("helios", "Apple M2 Max", "Apple M2 Max", 12, 9e12, "77aa00"),
             ("io", "AMD EPYC 7763 64-Core Processor", "NVIDIA A100-SXM4-80GB", 64, 1.6e13, "abc123")]
-MODELS = {"tiny": (13_000, 2, 32), "small": (124_439_808, 12, 768), "medium": (354_823_168, 24, 1024), "large": (774_030_080, 36, 1280)}
+MODELS = {"tiny": (1_700_000, 2, 32), "small": (124_439_808, 12, 768), "medium": (354_823_168, 24, 1024), "large": (774_030_080, 36, 1280)}
 
 
 def make_row(draw, machine, model="small", length=64, batch=4, mode="fused", precision="fp32", n=12, noise=0.01, status="ok"):
@@ -52,7 +52,7 @@ def make_row(draw, machine, model="small", length=64, batch=4, mode="fused", pre
            "device": device, "cpu_info": cpu, "gpu_info": card, "isa": None if card else "avx512", "tier": "tensor" if card else None,
            "mode": mode, "recompute": "none", "precision": precision, "emulated": False, "n_threads": cores, "pass_type": "step",
            "test": f"step b{batch}s{length}", "n_batch": batch, "n_seq": length, "n_accum": 1, "vocab": 50257, "n_layer": layers,
-           "d_model": width, "dropout": 0.0, "optimizer": "adamw", "seed": 42, "data": "embedded text",
+           "d_model": width, "d_ff": 4 * width, "dropout": 0.0, "optimizer": "adamw", "seed": 42, "data": "embedded text",
            "run_args": [f"--model-size={model}", f"--batch-size={batch}", f"--seq-len={length}", f"--mode={mode}"],
            "open_ns": int(9e8 if card else 2e6), "build_ns": int(4e8), "tune_ns": int(3e9) if mode == "tuned" else None,
            "first_step_ns": int(median * 1.6), "n_warmup": 3, "warmup_ns": int(median * 3.1),
