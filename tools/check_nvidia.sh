@@ -4,19 +4,23 @@
 # shellcheck disable=SC2086 # lists of flags
 . "$(dirname "$0")/script.sh"
 [ "$(uname -m)" = x86_64 ] || { echo "check-nvidia: left out: not an x86-64 processor"; exit 0; }
+# kernel OBJECT FILE "OPTIONS", program NAME "OBJECTS" "OPTIONS": local memory lies below 4 GiB.
+kernel() {
+    clang -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -target x86_64-pc-linux-gnu -O1 -fno-pic -DVECTOR=1 \
+        -include cl/philox.cl -include cl/prelude.cl -include tests/emulation/tensor.cl $3 -c -o "$work/$1.o" "cl/nvidia/$2"
+}
+program() {
+    clang -O2 -Iinclude -Itests/emulation -fno-pic -static $3 -o "$work/$1" "tests/emulation/$1.c" \
+        tests/emulation/warps.c $2 -lm -Wno-macro-redefined
+}
 # check "OPTIONS" HS WARPS FRAGMENTS TILE STEP IN_REGISTERS "B T NH NKV p"
 check() {
     options="$1 -DHS=$2 -DWARPS=$3 -DFRAGMENTS=$4 -DTILE=$5 -DSTEP=$6 -DIN_REGISTERS=$7"
     options="$options -DSCALE=$(awk "BEGIN { printf \"%.9gf\", 1 / sqrt($2) }")"
     for part in 0 1 2; do
-        clang -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -target x86_64-pc-linux-gnu -O1 -fno-pic \
-            -DVECTOR=1 $options -DPART=$part -include cl/philox.cl -include cl/prelude.cl -include tests/emulation/tensor.cl \
-            -include cl/heads.cl -include cl/nvidia/attention_tiles.cl \
-            -c -o "$work/part$part.o" cl/nvidia/attention_tensor.cl
+        kernel part$part attention_tensor.cl "$options -DPART=$part -include cl/heads.cl -include cl/nvidia/attention_tiles.cl"
     done
-    # Local memory below 4 GiB, at the beginning of a window of 256 KiB.
-    clang -O2 -Iinclude -Itests/emulation -fno-pic -static -DSPLIT=0 $options -o "$work/attention" \
-        tests/emulation/attention.c tests/emulation/warps.c "$work"/part?.o -lm -Wno-macro-redefined
+    program attention "$work/part0.o $work/part1.o $work/part2.o" "-DSPLIT=0 $options"
     "$work/attention" $8
 }
 check "-DDATA_BF16 -DDOCUMENTS=1"                      64 4 2 64 32 1 "2 300 2 1 0"
@@ -27,11 +31,8 @@ check "-DDATA_BF16 -DWGMMA=1"                          64 12 1 64 64 0 "1 340 2 
 check "-DDATA_F16 -DWGMMA=1 -DDOCUMENTS=1 -DSTAGES=2" 128 4 1 64 64 0 "1 300 1 1 0"
 # products "OPTIONS" "M N K PARTS GROUPS"
 products() {
-    clang -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -target x86_64-pc-linux-gnu -O1 -fno-pic -w -DVECTOR=1 $1 \
-        -include cl/philox.cl -include cl/prelude.cl -include tests/emulation/tensor.cl -include cl/nvidia/wgmma.cl \
-        -include tests/emulation/wgmma.cl -c -o "$work/products.o" cl/nvidia/matmul_wgmma.cl
-    clang -O2 -Iinclude -Itests/emulation -fno-pic -static -DCOLUMN_SUMS=0 -DBESIDE=0 $1 -o "$work/products" \
-        tests/emulation/products.c tests/emulation/warps.c "$work/products.o" -lm -Wno-macro-redefined
+    kernel products matmul_wgmma.cl "-w $1 -include cl/nvidia/wgmma.cl -include tests/emulation/wgmma.cl"
+    program products "$work/products.o" "-DCOLUMN_SUMS=0 -DBESIDE=0 $1"
     "$work/products" $2
 }
 products "-DDATA_BF16 -DTILE_N=192 -DBESIDE=2"                                                "200 264 136 1 2"

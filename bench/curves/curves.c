@@ -320,8 +320,9 @@ static json_t *validations_of(const sm_curve *c) {
     json_t *points = json_array();
     for (size_t i = 0; i < c->log.n_validations; i++) {
         const sm_logged_pause *v = &c->log.validations[i];
-        const int64_t i_step = v->step - c->log.steps[0].step, last = (int64_t)c->log.n_steps - 1;
-        const size_t at = (size_t)(i_step < 0 ? 0 : i_step > last ? last : i_step);
+        const int64_t last = (int64_t)c->log.n_steps - 1;
+        const int64_t from_first = v->step - c->log.steps[0].step;
+        const size_t at = (size_t)(from_first < 0 ? 0 : from_first > last ? last : from_first);
         json_array_append_new(points, json_pack("[I, f, f, o]", (json_int_t)c->log.steps[at].step, c->tokens[at],
                                                 c->time_s[at], sm_json_real(v->loss)));
     }

@@ -37,7 +37,8 @@ static sm_status await_results(const sm_stepper *s, unsigned phases) {
     const sm_plan *plan = s->session->plan;
     const int end = is_step(s) && (phases & SM_RUN_BACKWARD) ? sm_plan_range(plan, SM_PHASE_BACKWARD).end : plan->n_ops;
     const int last = (phases & SM_RUN_OPTIMIZER) && is_step(s) ? plan->grad_norm : plan->ops[end - 1].out[0];
-    const bool takes_all = !is_step(s) && strncmp(s->session->device->info.own_kernels, "own backend ", 12) == 0;
+    const char *own = s->session->device->info.own_kernels;
+    const bool takes_all = !is_step(s) && strncmp(own, "own backend ", strlen("own backend ")) == 0;
     const int64_t n = takes_all ? plan->tensors[last].real_elems : 1;
     SM_FREED float *read = sm_malloc((size_t)n * sizeof *read);
     SM_TRY(is_step(s) ? sm_session_read(s->session, plan->loss, 1, read) : SM_OK);
