@@ -392,8 +392,8 @@ static const cli_flag flags[] = {
      .help = "most memory for a configuration's tensors; 0: nine tenths of the memory available at the start"},
 
     {"Many", "preset", 0, CLI_TEXT, "NAME", NULL, RUN, AT(sweep.preset),
-     .help = "macro, sizes, score, fwdbwd, warmup, threads, seq-len, batch, precision, attention, padding, micro or "
-             "modes; another flag on the command line replaces the preset's"},
+     .help = "macro, sizes, score, fwdbwd, warmup, threads, seq-len, batch, precision, attention, padding, micro, "
+             "modes, cs336-2, cs336-2-sizes or cs336-2-exchange; a flag on the command line replaces the preset's"},
     {"Many", "file", 0, CLI_TEXT, "FILE", NULL, RUN, AT(sweep.sweep_file),
      .help = "read flags from FILE: each line measures every combination of its lists"},
     {"Many", "resume", 0, CLI_SWITCH, NULL, NULL, RUN | ADVISE, AT(sweep.resume),
@@ -434,8 +434,8 @@ static const cli_flag flags[] = {
     {"Comparison", "threshold", 0, CLI_REAL, "PERCENT", "1", COMPARE | AGAIN, AT(compare.threshold_percent),
      WITHIN(0, 1000), .help = "smallest change that is called faster or slower"},
     {"Comparison", "across", 0, CLI_TEXTS, "NAME[,NAME]", NULL, COMPARE, AT(compare.across),
-     .help = "the properties that may differ between A and B: machine, device, isa, tier, mode, precision, threads, "
-             "loader"},
+     .help = "the properties that may differ between A and B: machine, device, isa, tier, mode, precision, "
+             "optimizer, threads, loader"},
     {"Comparison", "save-baseline", 0, CLI_TEXT, "NAME", NULL, COMPARE, AT(compare.save_baseline),
      .help = "keep the rows of B (or of the only file) under a name that can stand for A later"},
     {"Comparison", "seed", 0, CLI_INT, "N", NULL, COMPARE, AT(work.seed), WITHIN(1, MAX_SEED),

@@ -424,7 +424,7 @@ static sm_status close_output(cli_sweep *s, const outcome *o) {
     const json_t *last = json_array_get(s->rows, json_array_size(s->rows) - 1);
     if (last != NULL && cli_row_file_number(&s->file, last) > 0 && sm_format_is_read(format)) {
         char word[SM_SHELL_PATH_SIZE];
-        printf("\n- #: the row in its file: `stepmark compare %s##` measures it again.\n",
+        printf("\n- #: the row's number N in its file: `stepmark compare %s#N` measures it again.\n",
                sm_shell_path(options->out.output_file, word));
     }
     SM_TRY(o->n_ok > 1 ? print_advice(s, s->rows) : SM_OK);

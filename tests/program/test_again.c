@@ -121,7 +121,7 @@ TEST(test_tables_number_rows) {
         FAIL_IF(strstr(table, expected) == NULL, "no \"%s\" in\n%s", expected, table);
         line = strchr(line, '\n') + 1;
     }
-    assert_non_null(strstr(table, "stepmark compare n.jsonl##"));
+    assert_non_null(strstr(table, "stepmark compare n.jsonl#N"));
     expect("run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks -o md --output-file n.jsonl", 0, "");
     assert_non_null(strstr(out, "| 5 | reference | step b1s8 "));
     expect("run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks -o md", 0, "");
