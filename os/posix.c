@@ -108,7 +108,10 @@ static char *find_program(const char *argv0) {
     return NULL;
 }
 
-void os_begin(char ***argv) { program = (*argv)[0] != NULL ? find_program((*argv)[0]) : NULL; }
+void os_begin(char ***argv) {
+    os_hold_streams();
+    program = (*argv)[0] != NULL ? find_program((*argv)[0]) : NULL;
+}
 
 const char *os_program(void) { return program != NULL ? program : ""; }
 

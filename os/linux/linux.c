@@ -131,7 +131,10 @@ bool os_draw(void *bytes, size_t n_bytes) { return getrandom(bytes, n_bytes, GRN
 
 // --- processes -------------------------------------------------------------------------------------
 
-void os_begin(char ***argv) { (void)argv; }
+void os_begin(char ***argv) {
+    (void)argv;
+    os_hold_streams();
+}
 
 const char *os_program(void) { return "/proc/self/exe"; }
 

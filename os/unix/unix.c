@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,12 @@ void os_temporary_folder(char *path, size_t size_bytes) {
 }
 
 // --- streams ---------------------------------------------------------------------------------------
+
+void os_hold_streams(void) {
+    for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++) {
+        (void)(fcntl(file, F_GETFD) < 0 && open("/dev/null", file == STDOUT_FILENO ? O_RDONLY : O_RDWR) < 0);
+    }
+}
 
 #ifdef __APPLE__
 typedef struct {

@@ -52,14 +52,6 @@ static sm_status clip_gradients(sm_plan *plan, const sm_params *params, int *cli
     return sm_plan_add_op(plan, &op);
 }
 
-static sm_status update_scaler(sm_plan *plan, int clip) {
-    sm_op op = sm_op_make(SM_OP_SCALER_UPDATE, SM_PHASE_OPTIMIZER, -1);
-    op.phase = SM_PHASE_SCALER;
-    SM_INPUTS(op, scaler_update, clip, plan->hyper);
-    SM_OUTPUTS(op, scaler_update, plan->scaler);
-    return sm_plan_add_op(plan, &op);
-}
-
 sm_status sm_optimizer_build(const sm_optimizer *optimizer, sm_plan *plan, const sm_params *params) {
     int clip;
     SM_FAIL_IF(sm_plan_is_sharded(plan) && optimizer->not_sharded != NULL, SM_ERR_UNSUPPORTED,
@@ -71,7 +63,11 @@ sm_status sm_optimizer_build(const sm_optimizer *optimizer, sm_plan *plan, const
         SM_TRY(sm_build_group_update(plan, params, g, optimizer->update, clip));
     }
     plan->optimizer = optimizer;
-    return plan->scaler == SM_NO_TENSOR ? SM_OK : update_scaler(plan, clip);
+    sm_op op = sm_op_make(SM_OP_SCALER_UPDATE, SM_PHASE_OPTIMIZER, -1);
+    op.phase = SM_PHASE_SCALER;
+    SM_INPUTS(op, scaler_update, clip, plan->hyper);
+    SM_OUTPUTS(op, scaler_update, plan->scaler);
+    return plan->scaler == SM_NO_TENSOR ? SM_OK : sm_plan_add_op(plan, &op);
 }
 
 // What the optimizer has not is 0.

@@ -77,15 +77,6 @@ static chunk_views make_views(sm_plan *plan, const sm_op head_ops[N_HEAD_OPS], b
     };
 }
 
-// Of crossentropy_forward and crossentropy_backward, on a chunk's views.
-static sm_op join_losses(const sm_op *forward, const sm_op *backward, const chunk_views *v) {
-    sm_op op = sm_op_make(SM_OP_CROSSENTROPY_WITH_GRADIENT, forward->phase, forward->layer);
-    op.attr = forward->attr;
-    SM_INPUTS(op, crossentropy_with_gradient, v->logits, v->targets, backward->in[SM_IN(crossentropy_backward, scale)]);
-    SM_OUTPUTS(op, crossentropy_with_gradient, v->logits, v->losses);
-    return op;
-}
-
 // The ops of a chunk, from the head's; returns how many.
 static int bind_chunk(const sm_op head_ops[N_HEAD_OPS], bool backward, const chunk_views *v, sm_op ops[4]) {
     ops[0] = head_ops[LOGITS];
@@ -97,7 +88,11 @@ static int bind_chunk(const sm_op head_ops[N_HEAD_OPS], bool backward, const chu
         SM_OUTPUTS(ops[1], crossentropy_forward, v->losses, v->lse);
         return 2;
     }
-    ops[1] = join_losses(&head_ops[LOSS], &head_ops[DLOGITS], v);
+    ops[1] = sm_op_make(SM_OP_CROSSENTROPY_WITH_GRADIENT, head_ops[LOSS].phase, head_ops[LOSS].layer);
+    ops[1].attr = head_ops[LOSS].attr;
+    SM_INPUTS(ops[1], crossentropy_with_gradient, v->logits, v->targets,
+              head_ops[DLOGITS].in[SM_IN(crossentropy_backward, scale)]);
+    SM_OUTPUTS(ops[1], crossentropy_with_gradient, v->logits, v->losses);
     ops[2] = head_ops[DWTE];
     SM_INPUTS(ops[2], matmul_backward_weight, v->lnf, v->logits);
     ops[3] = head_ops[DLNF];

@@ -139,15 +139,6 @@ static sm_status initialise(trainer *t, int64_t *step) {
     return t->callbacks->initialise(t->callbacks->ctx, t->settings->session, step);
 }
 
-// Steps done before the whole run began.
-static sm_status find_first_step(trainer *t, int64_t *step) {
-    if (t->record.is_new) {
-        return sm_comm_agree(t->settings->comm, initialise(t, step));
-    }
-    *step = t->record.folder != NULL ? sm_run_folder_first_step(t->record.folder) : 0;
-    return sm_comm_broadcast(t->settings->comm, 0, step, sizeof *step);
-}
-
 static sm_status load_state(trainer *t, int64_t *log_bytes) {
     sm_checkpoint checkpoint;
     bool found;
@@ -170,8 +161,8 @@ static sm_status load_state(trainer *t, int64_t *log_bytes) {
 }
 
 static sm_status set_up(trainer *t) {
-    int64_t initial_step = 0;
-    int64_t log_bytes;
+    int64_t log_bytes, initial_step = 0; // done before the whole run began
+    sm_comm *comm = t->settings->comm;
     SM_TRY(sm_train_prepare(t->settings, &t->share, &t->stepper));
     if (t->settings->check_seed != 0) {
         t->stepper.checks.seed = t->settings->check_seed;
@@ -179,14 +170,16 @@ static sm_status set_up(trainer *t) {
     }
     SM_TRY(set_validation(t));
     SM_TRY(sm_train_record_open(&t->record, t->settings, t->callbacks));
-    SM_TRY(find_first_step(t, &initial_step));
+    initial_step = t->record.folder != NULL ? sm_run_folder_first_step(t->record.folder) : 0;
+    SM_TRY(t->record.is_new ? sm_comm_agree(comm, initialise(t, &initial_step))
+                            : sm_comm_broadcast(comm, 0, &initial_step, sizeof initial_step));
     SM_TRY(set_steps(t, initial_step));
     SM_TRY(sm_train_record_configure(&t->record, t->progress.n_steps));
     SM_TRY(load_state(t, &log_bytes));
     SM_TRY(sm_session_skipped(t->settings->session, &t->stepper.n_skipped));
     SM_TRY(sm_loader_open(&t->settings->loader, &t->share, t->progress.step + 1, &t->stepper.loader));
     t->is_whole = true;
-    return sm_comm_agree(t->settings->comm, sm_train_record_begin(&t->record, t->progress.step, log_bytes));
+    return sm_comm_agree(comm, sm_train_record_begin(&t->record, t->progress.step, log_bytes));
 }
 
 // ---- a step, and what is due after it ----

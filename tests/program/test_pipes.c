@@ -35,7 +35,10 @@ TEST(what_is_written_is_read) {
         {"run -m tiny --backend cpu -b 1 --seq-len 8 -r 3 --no-peaks -o jsonl >$T/rows", 0, NULL, NULL},
         {"--version; cat $T/rows | " SM_TEST_BINARY " report --best /dev/stdin", 0, NULL, "1 row: nothing to choose"},
         {"--version; (sleep 0.3; cat $T/rows) | " SM_TEST_BINARY " report --best /dev/stdin", 0, NULL,
-         "1 row: nothing to choose"});
+         "1 row: nothing to choose"},
+        {"run -m tiny --backend cpu -b 1 --seq-len 8 -r 3 --no-peaks --output-file $T/kept.jsonl 2>&- && head -c 2 "
+         "$T/kept.jsonl",
+         0, "{\"", NULL});
 }
 
 AROUND_ALL(make_pipes, temp_folder_remove)
