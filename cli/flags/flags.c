@@ -151,15 +151,14 @@ static const cli_flag flags[] = {
     {"Work", "head-dim", 0, CLI_INT, "HS", NULL, NOT_ADVISE(SWEPT), AT(work.head_dim), WITHIN(1, 65536),
      .help = "with --op: channels of an attention head"},
     {"Work", "bytes", 0, CLI_INT, "SIZE", "1048576", NOT_ADVISE(SWEPT), AT(work.size_bytes), WITHIN(4, 1e12),
-     .help = "with --op all_reduce, reduce_scatter, all_gather or broadcast, of several processes: size of the whole "
-             "buffer; K, M and G are powers of 1024"},
+     .help = "with --op all_reduce, reduce_scatter, all_gather or broadcast, of several processes: size; K, M, G are "
+             "powers of 1024"},
     {"Work", "place", 0, CLI_CHOICE, NULL, "in", NOT_ADVISE(SWEPT), AT(work.place), ONE_OF(places),
-     .help = "likewise; out: the device copies the operands first, which stay"},
+     .help = "with --op likewise; out: the device copies the operands first, which stay"},
     {"Work", "batch-size", 'b', CLI_INTS, "B[,B]", NULL, STEPPED | SCORE, AT(work.batch_sizes), WITHIN(1, MAX_BATCH),
      .help = "sequences a batch; not given: chosen by --fit",
      UNLIKE({ADVISE, .initial = "4,8,16,32",
-             .help = "sequences a batch, to try; the first value in each list is the baseline that gains are measured "
-                     "against"},
+             .help = "sequences a batch, to try; the first value in each list is the baseline"},
             {SCORE, .help = "sequences a batch; not given: 1 for every 4 threads of a processor (16-bit formats: 2), "
                             "of a card the largest of 1, 2, 4, ... 32 for which there are memory and time"},
             {PROFILE | LOOP | ABLATE, .argument = "B", .initial = "4", .help = "sequences a micro-batch"},
@@ -207,8 +206,7 @@ static const cli_flag flags[] = {
      .help = "measure each configuration with `loop` instead of `run`; inline: the training thread makes each step's "
              "batches when it needs them; threads: N other threads make them ahead",
      UNLIKE({TRAIN | LOOP, .initial = "threads:1",
-             .help = "inline: the training thread makes each step's batches when it needs them; threads: N other "
-                     "threads make them ahead"})},
+             .help = "inline: the training thread makes batches when it needs them; threads: N others do, ahead"})},
     {"Work", "queue-depth", 0, CLI_INT, "N", NULL, LOOPED, AT(work.queue_depth), WITHIN(0, SM_LOADER_MAX_DEPTH),
      .help = "with --loader threads: steps whose batches are made ahead",
      UNLIKE({TRAIN | LOOP, .initial = "0",
@@ -218,9 +216,8 @@ static const cli_flag flags[] = {
      UNLIKE(
          {RUN | ADVISE,
           .help = "with --loader: read --data as text, and tokenize it with this folder's tokenizer during the loop"},
-         {TRAIN | LOOP, .help = "read --data as text, a file or a folder of files, and tokenize it with this folder's "
-                                "tokenizer while training"},
-         {TOKENIZER, .help = "with --show and --convert: folder with tokenizer.json, or vocab.json and merges.txt"},
+         {TRAIN | LOOP, .help = "read --data as text, and tokenize it with this folder's tokenizer while training"},
+         {TOKENIZER, .help = "to show or convert: folder with tokenizer.json, or vocab.json and merges.txt"},
          {ASKED | WALKED, .argument = "DIR|bytes",
           .help = "folder with the model's tokenizer; bytes: each byte is a token; not given: the tokenizer in the "
                   "folder of --weights, or bytes if the model has 256 tokens"})},
@@ -305,8 +302,7 @@ static const cli_flag flags[] = {
              "sme; on RISC-V scalar, rvv128, rvv256, rvv512) or family of the opencl kernels (tensor, local, "
              "registers); not given: the best for the device"},
     {"Device", "products", 0, CLI_CHOICE, NULL, "own", OPENED & ~LADDER, AT(device.openblas), ONE_OF(products),
-     .help = "what multiplies matrices on the cpu backend, in fp32: its own kernels, or OpenBLAS's sgemm; --attention "
-             "naive also multiplies by it"},
+     .help = "what multiplies matrices on the cpu backend, in fp32 (and in --attention naive): its own or OpenBLAS"},
     {"Device", "backend-library", 0, CLI_CODE, "FILE.so", NULL, OPENED | DEVICES, AT(device.backend_library),
      .help = "load your own backend, compiled against include/ (docs/adding.md), into a process of its own: --backend "
              "then takes its name; not on Windows"},
@@ -337,8 +333,7 @@ static const cli_flag flags[] = {
           .help = "naive: the plan (the step as a list of operations) as built; fused: neighbouring operations merged"},
          {VERIFY, .initial = "naive,fused"})},
     {"Device", "without", 0, CLI_TEXTS, "NAME[,NAME]", NULL, STEPPED | CLI_WHOLE, AT(device.without),
-     .help = "rewrites (single changes of the plan in mode fused) to leave out; `stepmark compare --without all` "
-             "measures each",
+     .help = "rewrites (changes of the plan in mode fused) to leave out; `compare --without all` measures each",
      UNLIKE({ABLATE, .argument = "NAME[,NAME]|all",
              .help = "measure a step with and without each of these rewrites (single changes of the plan in mode "
                      "fused), and for all also with and without all together"})},
@@ -383,8 +378,7 @@ static const cli_flag flags[] = {
     {"Limits", "timeout", 0, CLI_REAL, "SECONDS", "0", MEASURED | SCORE | PROFILE | LOOP | CHECKED,
      AT(measure.timeout_s), WITHIN(0, 1e9), .help = "longest time for a row; 0: no limit",
      UNLIKE({ADVISE, .initial = "120",
-             .help = "longest time for a run; a configuration that would take longer at the default's speed is not "
-                     "tried; 0: no limit"},
+             .help = "longest time for a run; a configuration that would take longer is not tried; 0: no limit"},
             {CHECKED, .initial = "10",
              .help = "longest time for compiling a file, for its cases together, and for its timed calls together",
              WITHIN(0.1, 3600)})},
@@ -409,8 +403,7 @@ static const cli_flag flags[] = {
              .help =
                  "compare with the reference in those of verify's cases whose largest tensor has at most N elements"})},
     {"Many", "order", 0, CLI_CHOICE, NULL, NULL, RUN, AT(sweep.order), ONE_OF(orders),
-     .help = "order of the configurations within a round; not given: as given, but random with --preset, --file or "
-             "--rounds"},
+     .help = "order of the configurations within a round; not given: random with --preset, --file or --rounds"},
     {"Many", "order-seed", 0, CLI_INT, "N", "1", RUN, AT(sweep.order_seed), WITHIN(0, MAX_SEED),
      .help = "seed of the random order"},
     {"Many", "rounds", 0, CLI_INT, "N", "1", RUN, AT(sweep.rounds), WITHIN(1, 10000),
@@ -419,23 +412,19 @@ static const cli_flag flags[] = {
      .help = "if no batch is given, or the batch does not fit: run the largest batch that fits"},
 
     {"Comparison", "baseline", 0, CLI_TEXT, "ROWS", NULL, LOOP, AT(compare.baseline),
-     .help = "rows of earlier loops (a file or a saved baseline): show each phase's change since the last of the same "
-             "work"},
+     .help = "rows of earlier loops (a file or a saved baseline): show each phase's change since the last"},
     {"Comparison", "allow-own-code", 0, CLI_SWITCH, NULL, NULL, AGAIN, AT(compare.allow_own_code),
-     .help = "also run a row's --kernel and --backend-library; this is code from the person who measured the row: look "
-             "at these files first"},
+     .help = "also run a row's --kernel and --backend-library, code of who measured the row: look at it first"},
     {"Comparison", "interleaved", 0, CLI_SWITCH, NULL, NULL, COMPARE, AT(compare.interleaved),
      .help = "A and B are command lines, run in turn: \"run ...\" or \"PROGRAM run ...\""},
     {"Comparison", "pairs", 0, CLI_INT, "N", NULL, COMPARE | ADVISE, AT(compare.pairs), WITHIN(1, 10000),
-     .help = "with --interleaved: runs of each; not given: 20, then up to 100 until a change of twice the threshold "
-             "can be seen",
+     .help = "with --interleaved: runs of each; not given: 20 to 100, until a change of twice the threshold shows",
      UNLIKE({ADVISE, .group = "Many", .initial = "6",
              .help = "rounds in which the default and the fastest run one after the other", WITHIN(1, 1000)})},
     {"Comparison", "threshold", 0, CLI_REAL, "PERCENT", "1", COMPARE | AGAIN, AT(compare.threshold_percent),
      WITHIN(0, 1000), .help = "smallest change that is called faster or slower"},
     {"Comparison", "across", 0, CLI_TEXTS, "NAME[,NAME]", NULL, COMPARE, AT(compare.across),
-     .help = "the properties that may differ between A and B: machine, device, isa, tier, mode, precision, "
-             "optimizer, threads, loader"},
+     .help = "what may differ of A and B: machine, device, isa, tier, mode, precision, optimizer, threads, loader"},
     {"Comparison", "save-baseline", 0, CLI_TEXT, "NAME", NULL, COMPARE, AT(compare.save_baseline),
      .help = "keep the rows of B (or of the only file) under a name that can stand for A later"},
     {"Comparison", "seed", 0, CLI_INT, "N", NULL, COMPARE, AT(work.seed), WITHIN(1, MAX_SEED),
@@ -450,8 +439,7 @@ static const cli_flag flags[] = {
      .help = "processes that share the work, each with B sequences"},
     {"Processes", "shard", 0, CLI_CHOICE, NULL, "none", TRAIN | WALK | ESTIMATE | LOOP | NOT_ADVISE(SWEPT),
      AT(processes.shard), ONE_OF(shards),
-     .help = "optimizer: each process keeps its part of the optimizer's state and updates its part of the weights "
-             "(ZeRO-1)"},
+     .help = "optimizer: each process keeps its part of the optimizer's state, and updates its weights (ZeRO-1)"},
     {"Processes", "gradient-format", 0, CLI_CHOICE, NULL, "fp32",
      TRAIN | PROFILE | LOOP | WALK | ESTIMATE | NOT_ADVISE(SWEPT), AT(processes.gradient_format),
      ONE_OF(gradient_formats), .help = "format of the gradients that processes exchange"},
@@ -480,8 +468,7 @@ static const cli_flag flags[] = {
     {"Training", "global-batch", 0, CLI_INT, "G", NULL, TRAIN, AT(train.global_batch), WITHIN(1, 1e9),
      .help = "sequences a step, over all processes; --accum follows from it, -b and the number of processes"},
     {"Training", "order", 0, CLI_CHOICE, NULL, NULL, TRAIN | LOOP, AT(train.data_order), ONE_OF(data_orders),
-     .help = "order of the data's sequences: as in the file, or shuffled again in each epoch, by --seed; not given: "
-             "shuffled with --run, else sequential",
+     .help = "order of sequences: as in the file, or shuffled in each epoch by --seed; not given: shuffled with --run",
      UNLIKE({LOOP, .initial = "sequential",
              .help = "order of the data's sequences: as in the file, or shuffled again in each epoch, by --seed"})},
     {"Training", "val-data", 0, CLI_TEXT, "FILE", NULL, TRAIN, AT(train.val_data),
@@ -499,17 +486,15 @@ static const cli_flag flags[] = {
     {"Training", "resume", 0, CLI_CHOICE, NULL, "none", TRAIN, AT(train.resume_run), ONE_OF(resumes),
      .help = "with --run: auto resumes the run in the folder, or begins one"},
     {"Training", "config", 0, CLI_TEXT, "FILE", NULL, TRAIN, AT(train.config),
-     .help = "flags from a JSON file, {\"steps\": 400, \"lr\": 3e-3}, or from the run.json of another run; flags of "
-             "the command line win"},
+     .help = "flags from a JSON file, {\"steps\": 400, \"lr\": 3e-3}, or a run.json; the command line's win"},
     {"Training", "no-checks", 0, CLI_SWITCH, NULL, NULL, TRAIN, AT(train.no_checks),
      .help = "do not compute operations of drawn steps again; each rate is then marked as unchecked"},
     {"Training", "keep-best", 0, CLI_SWITCH, NULL, NULL, TRAIN, AT(train.keep_best),
      .help = "with --run: keep the weights with the lowest validation loss in best/, as transformers reads them"},
     {"Training", "sample-every", 0, CLI_INT, "N", "0", TRAIN, AT(train.sample_every), WITHIN(0, 1e12),
-     .help = "with --run and --prompt: continue the prompt every N steps, and after the last, on the terminal and in "
-             "the log"},
+     .help = "with --run and --prompt: continue the prompt every N steps, and after the last; also in the log"},
     {"Training", "prompt", 0, CLI_TEXT, "TEXT", NULL, TRAIN, AT(generate.prompt),
-     .help = "text that --sample-every continues"},
+     .help = "with --sample-every: text to continue"},
     {"Training", "log-every", 0, CLI_INT, "N", NULL, TRAIN, AT(train.log_every), WITHIN(1, 1e12),
      .help = "print every Nth step, the first and the last; not given: every step, or with --run on a terminal a live "
              "screen; log.jsonl has them all"},
@@ -517,8 +502,7 @@ static const cli_flag flags[] = {
      .help = "learning rate after warm-up; not given: the optimizer's own (lion: 1e-4, adafactor: 1e-2, others: 1e-3; "
              "with --run, of Adam and its variants: 0.5 / the model's width, at most 6e-3)"},
     {"Training", "warmup-steps", 0, CLI_INT, "N", NULL, TRAIN, AT(train.warmup_steps), WITHIN(0, 1e12),
-     .help = "steps over which the learning rate rises linearly from 0; not given: a third of all with --run, at most "
-             "500, else 0"},
+     .help = "steps over which the learning rate rises from 0; not given: with --run a third, at most 500, else 0"},
     {"Training", "schedule", 0, CLI_CHOICE, NULL, NULL, TRAIN, AT(train.schedule), ONE_OF(schedules),
      .help = "learning rate after warm-up: constant, or falling to --min-lr at the last step, wsd only in the last "
              "fifth of all steps; not given: cosine with --run, else constant"},
@@ -603,8 +587,7 @@ static const cli_flag flags[] = {
      .help =
          "measure nothing: print the last score of --output-file as text to paste into a forum, an issue or a mail"},
     {"Output", "output-file", 0, CLI_NEW_FILE, "FILE", NULL, EVAL, AT(out.report_file),
-     .help = "also write a line (JSON) for each question: the summed log-probability of each ending, and its number of "
-             "tokens"},
+     .help = "also write a line (JSON) for each question: each ending's log-probability and number of tokens"},
     {"Output", "page", 0, CLI_NEW_FILE, "FILE", NULL, SCALING | LEADERBOARD | EXERCISE | JUDGE, AT(out.page),
      .help = "also write a page (HTML) of the tables and charts",
      UNLIKE({EXERCISE,
@@ -612,8 +595,7 @@ static const cli_flag flags[] = {
     {"Output", "output", 0, CLI_NEW_FILE, "FILE", NULL, REPORT | PAGE, AT(out.report_file),
      .help = "file to write; not given: stdout"},
     {"Output", "format", 'o', CLI_FORMAT, SM_FORMAT_NAMES, NULL, REPORT, AT(out.format),
-     .help = "a table in place of the page; not given: by the ending of --output, and text on a terminal; csv of "
-             "trainings: every step"},
+     .help = "a table, not the page; not given: by --output's ending, text on a terminal; csv of trainings: each step"},
     {"Output", "columns", 0, CLI_TEXTS, "NAME[,...]", NULL, REPORT, AT(out.columns),
      .help =
          "the table's columns, by the names of -o csv: --columns device,avg_ns,stddev_ns,q1_ns,q3_ns,first_step_ns"},
@@ -644,8 +626,7 @@ static const cli_flag flags[] = {
     {"Device", "peaks", 0, CLI_SWITCH, NULL, NULL, PEAKS, AT(peaks),
      .help = "measure the ceilings of the devices, with the flags below"},
     {"Device", "probe", 0, CLI_SWITCH, NULL, NULL, DEVICES, AT(probe),
-     .help = "first try the matrix units of AMD's and Intel's cards again, in a process of their own, with a line for "
-             "each thing tried"},
+     .help = "first try the matrix units of AMD's and Intel's cards again, in a process apart; says what it tries"},
     {"Output", "help", 'h', CLI_SWITCH, NULL, NULL, ALL, AT(help), .help = "this text"},
 };
 

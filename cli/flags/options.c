@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "bench/tables/screen.h"
+#include "bench/tables/show.h"
 #include "cli/flags/flag.h"
 #include "src/documents/documents.h"
 #include "src/io/json_text.h"
@@ -110,8 +111,6 @@ static sm_status parse_choice(const char *what, const cli_choice *choices, const
             return SM_OK;
         }
     }
-    SM_FAIL_IF(strcmp(what, "--attention") == 0 && strcmp(text, "blocked") == 0, SM_ERR_USAGE,
-               "%s blocked is gone: flash takes less memory and less time", what); // a word of earlier versions
     cli_choice_words(choices, words, sizeof(words));
     return sm_fail(SM_ERR_USAGE, "%s: unknown value '%s'; give one of %s", what, text, words);
 }
@@ -529,9 +528,37 @@ static sm_status read_with_saved(parser *p, int argc, char **argv, cli_options *
     return SM_OK;
 }
 
+// What a flag was given, other than its default; NULL: nothing.
+static const char *own_text(const cli_flag *flag, const cli_options *options) {
+    const char *of_axis = cli_axis_text(&options->sweep.axes, flag->name);
+    const char *text = of_axis != NULL ? of_axis : options->given[flag->row];
+    return text != NULL && (flag->initial == NULL || strcmp(text, flag->initial) != 0) ? text : NULL;
+}
+
+// A flag whose help begins "with --op" says nothing without that one, and is not taken silently.
+static sm_status check_companions(const parser *p, const cli_options *options) {
+    for (int i = 0; i < p->words.n_flags; i++) {
+        const cli_flag *flag = &p->words.flags[i], *other = NULL;
+        char name[CLI_TEXT_SIZE], argument[CLI_ARGUMENT_SIZE];
+        if (own_text(flag, options) != NULL && sscanf(flag->help, "with %63[^: ]", name) == 1) {
+            other = cli_flag_named(p->words.flags, p->words.n_flags, name);
+        }
+        if (other != NULL && (other->initial == NULL || sm_is_word_of(other->initial, "0 none"))) {
+            cli_flag_argument(other, p->command, argument);
+            SM_FAIL_IF(own_text(other, options) == NULL && !cli_has_own_list(other, p->command), SM_ERR_USAGE,
+                       "--%s: needs %s %.*s; leave it out, or give both", flag->name, name, (int)strcspn(argument, "["),
+                       argument);
+        }
+    }
+    return SM_OK;
+}
+
 sm_status cli_options_parse(cli_command command, bool is_row, int argc, char **argv, cli_options *options) {
     parser p = {.command = command, .is_row = is_row};
     SM_TRY(read_with_saved(&p, argc, argv, options));
+    const bool is_part = is_row || options->sweep.preset != NULL || options->sweep.sweep_file != NULL ||
+                         strcmp(options->model.models.texts[0], "auto") == 0; // train chooses more
+    SM_TRY(is_part ? SM_OK : check_companions(&p, options));
     // Output for a person is fitted to the terminal, if there is one.
     const bool is_asked = options->out.format != SM_FORMAT_COUNT;
     if (options->out.wide && (!is_asked || options->out.format == SM_FORMAT_TEXT)) {
@@ -547,10 +574,8 @@ sm_status cli_options_parse(cli_command command, bool is_row, int argc, char **a
     if (options->work.documents == NULL && (is_padded || is_long)) {
         options->work.documents = options->work.tokenizer;
     }
-    SM_FAIL_IF(options->work.documents == NULL && is_padded, SM_ERR_USAGE,
-               "--padding %s applies to documents; also give --documents, for instance 20-512",
-               sm_padding_name((sm_padding)(options->work.padding - 1)));
-    SM_FAIL_IF(options->work.documents == NULL && is_long, SM_ERR_USAGE,
-               "--long-documents applies to documents; also give --documents, for instance 20-512");
+    SM_FAIL_IF(options->work.documents == NULL && (is_padded || is_long), SM_ERR_USAGE,
+               "--%s applies to documents; also give --documents, for instance 20-512",
+               is_padded ? "padding" : "long-documents");
     return find_rewrites(options);
 }

@@ -307,8 +307,6 @@ static sm_status conclude(const cli_options *options) {
 // The files of the command line, and that of --against.
 static sm_status collect(const cli_options *options) {
     all.against = options->learn.against;
-    SM_FAIL_IF(all.against != NULL && options->learn.kind == NULL, SM_ERR_USAGE,
-               "--against: give --kind OP: all files are of one kind of op then");
     for (int i = 0; i < options->n_operands; i++) {
         struct stat info;
         const char *path = options->operands[i];
@@ -465,8 +463,6 @@ static sm_status exercise_one(const cli_options *options) {
     SM_FAIL_IF(n_given != 1, SM_ERR_USAGE,
                "exercise %s: give one of --init DIR to begin, --hint 1 for an idea, --check FILE to check",
                options->operands[0]);
-    SM_FAIL_IF(options->out.page != NULL && options->learn.check == NULL, SM_ERR_USAGE,
-               "--page: shows a kernel; give --check FILE, too");
     if (options->learn.hint > 0) {
         // The first of them, up to a level.
         for (int i = 0; i < options->learn.hint; i++) {

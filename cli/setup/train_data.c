@@ -102,6 +102,8 @@ sm_status cli_train_data_open(cli_options *o, const cli_job *job, cli_train_data
             o->train.val_data = d->val_path;
         }
     }
+    SM_FAIL_IF(o->train.val_every > 0 && o->train.val_data == NULL, SM_ERR_USAGE,
+               "--val-every: nothing to validate on; give --val-data FILE, or as --data a folder with val.bin");
     SM_TRY(open_source(o, job, o->work.data, &d->data, &s->data));
     return o->train.val_data != NULL ? open_source(o, job, o->train.val_data, &d->validation, &s->validation) : SM_OK;
 }

@@ -104,10 +104,9 @@ sm_status cli_sweep_open(const cli_options *options, cli_sweep *s) {
     s->sweeper.handed_on->bench.n_devices = (int)json_object_size(devices);
     const char *path = options->out.output_file;
     const bool resumes = options->sweep.resume;
-    SM_FAIL_IF(resumes && path == NULL, SM_ERR_USAGE, "--resume: needs --output-file, the file to continue");
     SM_TRY(cli_row_file_open(path, options->sweep.dry_run, &s->file));
     SM_FAIL_IF(resumes && s->file.log == NULL, SM_ERR_USAGE,
-               "--resume: continues a file of lines, such as rows.jsonl, not %s", path);
+               "--resume: needs --output-file, and continues a file of lines, such as rows.jsonl");
     const sm_rows *rows = s->file.log != NULL ? sm_sweep_log_rows(s->file.log) : NULL;
     if (rows != NULL) {
         cli_note_warnings(rows);

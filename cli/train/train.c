@@ -102,13 +102,10 @@ static sm_status check_folder_flags(const cli_options *o) {
     SM_FAIL_IF(o->train.run != NULL && (o->train.log != NULL || o->train.save != NULL), SM_ERR_USAGE,
                "--%s: with --run the %s in its folder; leave it out", o->train.log != NULL ? "log" : "save",
                o->train.log != NULL ? "log is log.jsonl" : "weights are in model/");
-    SM_FAIL_IF(o->train.run == NULL && (o->train.save_every > 0 || o->train.resume_run != SM_RESUME_NONE), SM_ERR_USAGE,
-               "--%s: needs --run DIR, which has the checkpoints", o->train.save_every > 0 ? "save-every" : "resume");
-    SM_FAIL_IF(o->train.run == NULL && (o->train.keep_best || o->train.sample_every > 0), SM_ERR_USAGE,
-               "--%s: needs --run DIR, whose folder it goes into", o->train.keep_best ? "keep-best" : "sample-every");
-    SM_FAIL_IF((o->train.sample_every > 0) != (o->generate.prompt != NULL), SM_ERR_USAGE,
-               "--%s: give --sample-every N and --prompt TEXT together",
-               o->generate.prompt != NULL ? "prompt" : "sample-every");
+    SM_FAIL_IF(o->train.run == NULL && (o->train.save_every > 0 || o->train.resume_run != SM_RESUME_NONE ||
+                                        o->train.keep_best || o->train.sample_every > 0),
+               SM_ERR_USAGE, "give --run DIR: what is saved, resumed or sampled lies in its folder");
+    SM_FAIL_IF(o->train.sample_every > 0 && o->generate.prompt == NULL, SM_ERR_USAGE, "--sample-every: give --prompt");
     return o->train.run != NULL ? sm_run_folder_check(o->train.run, (sm_resume)o->train.resume_run) : SM_OK;
 }
 

@@ -208,7 +208,7 @@ TEST(judge_says_what_it_does_not_take) {
         {"judge $T/nobody.c", 1, NULL, "nobody.c: No such file"},
         {"judge $T/honest.c", 2, NULL, "which op is it? Give --kind OP"},
         {"judge $T/honest.c --kind gelu", 2, NULL, "there is no op gelu"},
-        {"judge $T/honest.c --against $T/honest.c", 2, NULL, "give --kind OP"},
+        {"judge $T/honest.c --against $T/honest.c", 2, NULL, "needs --kind OP"},
         {"judge $T/honest.c --kind gelu_forward --against $T/idle.c", 2, NULL, "idle.c: is wrong: "},
         {"judge $T/honest.c --kind gelu_forward --no-peaks", 0, "right: gelu_forward, 9 of 9 cases", NULL},
         {"judge $T/honest.c $T/idle.c --kind gelu_forward --no-peaks --page $T/class.html", 1, "no", "1 of 2 wrong"});

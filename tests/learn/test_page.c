@@ -129,7 +129,7 @@ TEST(what_cannot_be_shown_is_refused) {
         {"walk --values --set 'wte.weight[0:9]=1;wte.weigh[0]=1'", 2, NULL, "wte.weigh: no tensor of this step"},
         {"walk --values --set 'tokens[0]=1'", 2, NULL, "holds ids or counters"},
         {"walk --values --set 'h.0.attproj[*,0:33]=0'", 2, NULL, "NAME[*,0:16]=0"},
-        {"exercise gelu_forward --init $T --page $T/k.html", 2, NULL, "--page: shows a kernel; give --check FILE, too"},
+        {"exercise gelu_forward --init $T --page $T/k.html", 2, NULL, "--page: needs --check FILE"},
         {"walk --values --set 'mask[2]=0'", 2, NULL, "mask[2]=0: give mask[*]=0 or mask[BLOCK]=0"},
         {"walk --values --set 'line[3]=1'", 2, NULL, "places are 0 to 3"},
         {"walk --values --set 'line[3]=0;mask[*]=0' | grep -c 'without its mask'", 0, "2", NULL},

@@ -167,7 +167,7 @@ TEST(documents_fill_rows) {
     }
     CHECK_ALL(
         {"run -m tiny -b 2 --seq-len 16 --padding max", 2, NULL,
-         "--padding max applies to documents; also give --documents"},
+         "--padding applies to documents; also give --documents"},
         {"run -m tiny -b 2 --seq-len 16 --long-documents cut", 2, NULL, "--long-documents applies to documents"},
         {"run -m tiny -b 2 --seq-len 16 --documents 2-16 --padding tight", 2, NULL, "none|batch|max|bucket|packed"},
         {"run -m tiny -b 2 --seq-len 16 --documents 20-30 --backend cpu", 1, NULL,
@@ -191,8 +191,7 @@ TEST(documents_fill_rows) {
 }
 
 TEST(attention_is_chosen) {
-    CHECK_ALL({"walk --attention blocked", 2, NULL, "--attention blocked is gone: flash"},
-              {"walk --mode fused --attention naive", 0, "attention_forward", NULL},
+    CHECK_ALL({"walk --mode fused --attention naive", 0, "attention_forward", NULL},
               {"walk --attention flash", 0, "flash_attention_backward", NULL},
               {"walk --attention dense", 2, NULL, "naive|flash"},
               {"walk --mode fused --attention flash --without flash_attention", 2, NULL, "contradict each other"},

@@ -111,7 +111,7 @@ TEST(a_run_is_not_run_over) {
               {"train --backend opencl:9.9 -m tiny --run $T/whole", 2, NULL,
                "holds a run that is complete"}, // before all else
               {"train -m tiny --save-every 5", 2, NULL, "--save-every: needs --run DIR"},
-              {"train -m tiny --resume auto", 2, NULL, "--resume: needs --run DIR"},
+              {"train -m tiny --val-every 5", 2, NULL, "--val-every: nothing to validate on"},
               {"train -m tiny --run $T/never --log $T/log", 2, NULL, "--log: with --run the log is log.jsonl"},
               {"train -m tiny --run $T/never --save $T/model", 2, NULL, "--save: with --run the weights are in model/"},
               {"train -m tiny -b 4 --global-batch 6", 2, NULL, "--global-batch: 6 is not a multiple of 4"},
