@@ -1,7 +1,7 @@
 #!/bin/sh
-# check_deps.sh: checks that each folder includes only lower layers, that no folder has too many files, that lines of
-# documents are narrow, and that every file named in a comment or document exists. An #include has the path
-# from the root, or no folder for a header of include/.
+# check_deps.sh: checks that each folder includes only lower layers, that no folder has too many files, that documents are
+# narrow and short, and that every file named in a comment or document exists. An #include has the path from the root,
+# or no folder for a header of include/.
 set -eu
 cd "$(dirname "$0")/.."
 failed=0
@@ -39,8 +39,7 @@ includes() {
 #   - the floors: nothing includes a floor above its own;
 #   - backends and what is above include/ know nothing of each other: a backend includes itself, backends/host, os and
 #     include/;
-#   - bench, learn and the program leave files and checkpoints to src (its own text files bench opens with
-# input_file.h);
+#   - bench, learn and the program leave files and checkpoints to src (bench opens text files with input_file.h);
 #   - a vendor's folder of the opencl backend is reached through the table of families;
 #   - a model's headers are its own.
 wrong=$(includes | awk -v floors="$floors" -v layers="program peers memory launch binders families" '
@@ -94,6 +93,8 @@ n=$(files '[sbcli]*/*.[ch]' | xargs grep -hE "^ *#include <($posix)\.h>" | wc -l
 
 wide=$(files README.md 'docs/*.md' | xargs awk 'length > 120 && !/^\|/ { print FILENAME ":" FNR " has " length " characters, not at most 120" }')
 [ -z "$wide" ] || fail "$wide"
+n=$(cat docs/*.md | wc -w)
+[ "$n" -le 35480 ] || fail "docs/*.md have $n words, and 35480 are the most: say it shorter"
 
 # mentions: FILE: NAME for each name of a source file in a comment or a document. STEM, NAME and the like stand for any.
 mentions() {

@@ -1,7 +1,6 @@
 #!/bin/sh
-# readme.sh: runs every command that README.md and docs/tour.md show. `make test`
-# does not run, as it runs this, and `make bench`, which takes minutes, only prints its help. Unless STEPMARK_TEST_ALL=1, measurements and trainings are short: few pairs, few
-# steps, small operations, and peaks only in the first command that measures them.
+# readme.sh: runs every command that README.md and docs/tour.md show, but not `make test`, which runs this; `make bench`
+# only prints its help. Unless STEPMARK_TEST_ALL=1, measurements and trainings are short, and only the first measures peaks.
 set -eu
 cd "$(dirname "$0")/../.."
 unset MAKEFLAGS MFLAGS MAKELEVEL # a user's make is not part of this one
