@@ -40,26 +40,26 @@ typedef struct sm_collectives {
     sm_status (*make_id)(sm_device *device, unsigned char id[SM_COLLECTIVES_ID_BYTES]);
     sm_status (*join)(sm_device *device, const unsigned char id[SM_COLLECTIVES_ID_BYTES], int rank, int n_processes);
 
-    // After join: "NCCL 2.28.9, Ring, Simple; ordered by a flag in shared memory". Plans prepared from then on have
-    // what is exchanged in memory that the library reaches.
+    // After join: "NCCL 2.28.9, Ring, Simple; ordered by a flag in shared memory". Plans that are prepared from then on
+    // have exchanged tensors in memory that the library reaches.
     void (*describe)(const sm_device *device, char text[SM_COLLECTIVES_TEXT_SIZE]);
 
-    // Begins after all ops that were started so far. *ticket is NULL at first, may be used again after its finish, and
-    // lives as long as the executable.
+    // Begins an exchange, after all ops that were started so far. *ticket is NULL at first, may be used again after its
+    // finish, and lives as long as the executable.
     sm_status (*begin)(sm_executable *executable, const sm_collective *what, void **ticket);
     // In the communicating thread: n tickets, in the order of their begins. NULL: nothing is handed over.
     sm_status (*hand_over)(sm_executable *executable, void *const *tickets, int n);
-    // Waits for the device as its backend does, and continues exchanges meanwhile. NULL: they need nobody for that.
+    // Waits for the device as its backend does, and continues exchanges meanwhile. NULL: they continue by themselves.
     sm_status (*synchronize)(sm_executable *executable);
-    // With synchronize: whether no other process waits any more for what this one's threads must do for the exchanges
-    // that it has begun. Until then they may not wait for other processes in another way.
+    // With synchronize: whether the exchanges that this process has begun need no more work of its threads. Until then
+    // they may not wait for other processes in another way.
     sm_status (*is_settled)(sm_executable *executable, bool *is_settled);
-    // SM_ERR_DEVICE: the exchange failed. In the computing thread, or in another one while that waits for it.
+    // SM_ERR_DEVICE: the exchange failed. Called in the computing thread, or in another one while that one waits for it.
     sm_status (*is_done)(sm_executable *executable, void *ticket, bool *is_done);
-    // Of a ticket that is done: ops started afterwards see the result.
+    // For a ticket that is done: ops started afterwards see the result.
     sm_status (*finish)(sm_executable *executable, void *ticket);
-    // Of a ticket that is done: the time that all took on the device that were handed over with it; 0 for all but the
-    // first of these.
+    // For a ticket that is done: the time on the device of all exchanges that were handed over with it, at the first of
+    // them; 0 at the others.
     int64_t (*elapsed_ns)(sm_executable *executable, void *ticket);
 
     // Ends what is in progress, in all threads, with a failure.

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 typedef struct {
-    const char *path; // within the tree: "cl/gelu.cl"
+    const char *path; // within the tree: "cl/bias.cl"
     const char *text; // followed by a zero byte
     size_t size_bytes;
 } sm_embedded;

@@ -90,7 +90,7 @@ typedef enum {
 // output of walk, the cases of verify, and the arguments of users' kernels. Zero where it has no meaning.
 //
 //   FIELD(type, name, letter, text)        letter: its name in equations, in the texts of cases and for users' kernels;
-//                                          text: of a number what it is, of a switch what is so where it is on
+//                                          text: what a number means, or what holds where a switch is on
 //   EPILOGUE(code, name, letter, text)     likewise, a bit of the member `epilogue`
 //
 // The row of a kind in op_table.h lists the attributes that it has.

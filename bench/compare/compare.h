@@ -4,7 +4,7 @@
 // its frequency and its neighbours, and say nothing of the next run. So, by `basis`:
 //   pairs    runs that were interleaved, matched by their `compare_pair` field. The soundest
 //   runs     at least SM_COMPARE_MIN_RUNS runs a side: the median of each run is one value
-//   samples  fewer: the samples themselves, as means of stretches where there are many (they
+//   samples  fewer: the samples themselves, as medians of stretches where there are many (they
 //            are correlated). The verdict then holds for these runs only, and a note says so
 //
 // Verdict, B against A, on medians of time:

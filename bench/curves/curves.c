@@ -1,5 +1,5 @@
-// curves.c: reads trainings, writes them as CSV, says what there is to say, and gives the page's script (curves.js) what it
-// draws: of each curve a few hundred points, means of equally many steps.
+// curves.c: reads trainings, writes them as CSV and in sentences, and gives the page's script (curves.js) the points of
+// each curve: a few hundred, means of equally many steps.
 #include "bench/curves/curves.h"
 
 #include "bench/pages/page.h"

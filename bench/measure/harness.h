@@ -1,8 +1,8 @@
 // harness.h: the protocol of a measurement, the same for every device and program.
 //
-//   first step   run once, timed apart: whatever happens only once falls in here
-//   check        its gradients and update are checked, and a second step in pieces (step.h); what is wrong, here or
-//                later, ends the measurement: the row says error and holds no speed
+//   first step   run once, timed by itself: it includes all work that happens only once
+//   check        its gradients and update are checked, and a second step in pieces (step.h). If a check fails, here or
+//                later, the measurement ends: the row says error and has no speed
 //   warm-up      n_warmup steps; or, automatically, until three in a row are no faster than the
 //                fastest before them (stats.h), at most 50 of them and 30 s
 //   headline     n_repetitions samples; or, with max_noise_percent, as many as it takes (see

@@ -1,5 +1,5 @@
-// rung_attention_global.cl: an item a query of a head: three loops over the keys that it sees, in global memory; scores
-// are computed again in each.
+// rung_attention_global.cl: a work-item for each query of a head runs three loops over the keys that it sees, in global
+// memory. Each loop computes the scores again.
 #define flash_attention_forward_signature "cl 1 B T QKV C NH NKV HS DROPOUT qkv starts y lse"
 #define flash_attention_forward_items "T, B * NH by 16, 1"
 

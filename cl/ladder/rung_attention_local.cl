@@ -1,5 +1,5 @@
 // rung_attention_local.cl: a work-group of 32 queries brings 32 keys and values into local memory, and all of its items
-// read them there. Softmax goes along: where a larger score comes, the sum and y are scaled. Heads of up to 128 channels.
+// read them there. A larger score rescales the sum and y, so one pass is enough. Heads have up to 128 channels.
 #define flash_attention_forward_signature "cl 1 B T QKV C NH NKV HS DROPOUT qkv starts y lse"
 #define flash_attention_forward_items "T, B * NH by 32, 1"
 #define GROUP 32

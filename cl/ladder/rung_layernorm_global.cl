@@ -1,4 +1,4 @@
-// rung_layernorm_global.cl: an item a row, by three loops. Neighbouring items read addresses that are a row apart.
+// rung_layernorm_global.cl: a work-item for each row, with three loops. Neighbouring items read addresses a row apart.
 #define layernorm_forward_signature "cl 1 N C eps x w b add y mean rstd r"
 #define layernorm_forward_items "N by 16"
 

@@ -1,5 +1,5 @@
-// rung_layernorm_registers.cl: an item keeps its numbers of the row in registers: global memory is read once. (Of rows
-// that are longer than the registers of a group, the rest is read again.)
+// rung_layernorm_registers.cl: an item keeps its numbers of the row in registers: global memory is read once. (If a
+// row is longer than the registers of a group, its rest is read again.)
 #define layernorm_forward_signature "cl 1 N C eps x w b add y mean rstd r"
 #define layernorm_forward_items "N * 64 by 64"
 #define GROUP 64

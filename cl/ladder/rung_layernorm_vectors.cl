@@ -1,5 +1,5 @@
-// rung_layernorm_vectors.cl: an item a row, 16 of its numbers at once: 16 sums that do not wait for one another. (What is
-// after the last 16, one after the other.)
+// rung_layernorm_vectors.cl: a work-item for each row, 16 of its numbers at once: 16 sums that do not wait for one
+// another. (Numbers after the last 16 follow one by one.)
 #define layernorm_forward_signature "cl 1 N C eps x w b add y mean rstd r"
 #define layernorm_forward_items "N by 1"
 #define LANES 16

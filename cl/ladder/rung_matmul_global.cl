@@ -1,4 +1,4 @@
-// rung_matmul_global.cl: an item an element of y: it goes along a row of x and down a column of W, in global memory.
+// rung_matmul_global.cl: a work-item for each element of y goes along a row of x and down a column of W, in global memory.
 #define matmul_forward_signature "cl 1 N C F w_transposed x W b y act"
 #define matmul_forward_items "F, N by 16, 4"
 

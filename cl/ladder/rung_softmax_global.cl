@@ -1,4 +1,4 @@
-// rung_softmax_global.cl: an item a row: its largest number, then the sum of exp.
+// rung_softmax_global.cl: a work-item for each row finds its largest number, then the sum of exp.
 #define crossentropy_forward_signature "cl 1 N Vp V logits target losses lse"
 #define crossentropy_forward_items "N by 1"
 

@@ -1,7 +1,7 @@
 // gate.h: GELU, the sigmoid and powers of 2, a vector at a time. NaN stays NaN everywhere: a wrong loss must show.
 //
-// Vectors and not loops that compilers turn into them: those take two instructions and more for a bound that must let
-// NaN pass, and know nothing of the processor's guess of an inverse.
+// They are written with vectors. From loops, compilers make two instructions or more for a bound that lets NaN pass, and
+// do not use the processor's approximate inverse.
 #ifndef STEPMARK_BACKENDS_CPU_COMMON_GATE_H
 #define STEPMARK_BACKENDS_CPU_COMMON_GATE_H
 

@@ -1,5 +1,5 @@
-// families.h: families of kernels that run on any device of their kind. A vendor's stand in a folder of their own, and
-// have these do what their units cannot.
+// families.h: families of kernels that run on any device of their kind. Those of a vendor are in a folder of their own,
+// and leave to these what their units cannot do.
 //
 //   local.c      cards: tiles in local memory
 //   registers.c  processors, and all else: tiles in vector registers

@@ -1,5 +1,5 @@
 // products.c: products on matrix units (cl/units/matmul_units.cl), and the families, one a level. Ops that
-// the units cannot do (formats that they have not, rows that do not begin at multiples of 16 bytes) run as in `local`.
+// the units cannot do (formats that they lack, rows that do not begin at multiples of 16 bytes) run as in `local`.
 
 #include "backends/opencl/units/units.h"
 

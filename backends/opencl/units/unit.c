@@ -1,5 +1,5 @@
-// unit.c: the table of matrix units. A builtin that a device has not ends the process inside of AMD's compiler, so its
-// exact name decides before anything is built; Intel's devices tell of theirs by an extension.
+// unit.c: the table of matrix units. A builtin that a device lacks ends the process inside of AMD's compiler, so its
+// exact name decides before anything is built; Intel's devices report theirs by an extension.
 
 #include "backends/opencl/units/units.h"
 
