@@ -51,12 +51,20 @@ static bool names_its_code(const json_t *row) {
     return names_any && names_all;
 }
 
+// Why a row of the file does not count; NULL: it does.
+static const char *why_not(const json_t *machine, const json_t *row) {
+    const char *cpu = sm_rows_text(row, "cpu_info");
+    return !names_its_code(row) ? "ran code of its own, which its sweep_key does not name"
+           : cpu[0] != '\0' && !sm_rows_is(machine, "cpu.name", cpu) ? "was measured on another processor"
+                                                                     : NULL;
+}
+
 json_t *cli_sweep_known(const cli_sweep *s, const char *key) {
     json_t *row = json_object_get(s->kept, key);
     json_t *before = row == NULL && s->file.log != NULL && s->sweeper.options->sweep.resume
                          ? sm_sweep_log_find(s->file.log, key)
                          : NULL;
-    return row != NULL ? row : before != NULL && names_its_code(before) ? before : NULL;
+    return row != NULL ? row : before != NULL && why_not(s->sweeper.machine, before) == NULL ? before : NULL;
 }
 
 sm_status cli_sweep_measure(cli_sweep *s, const cli_configuration *c, cli_candidate *candidate, json_t **row) {
@@ -112,9 +120,9 @@ sm_status cli_sweep_open(const cli_options *options, cli_sweep *s) {
         cli_note_warnings(rows);
     }
     for (size_t i = 0; resumes && i < json_array_size(rows->rows); i++) {
-        if (!names_its_code(json_array_get(rows->rows, i))) {
-            cli_note("warning: %s: row %zu ran code of its own, which its sweep_key does not name; it is not taken",
-                     path, i + 1);
+        const char *reason = why_not(s->sweeper.machine, json_array_get(rows->rows, i));
+        if (reason != NULL) {
+            cli_note("warning: %s: row %zu %s; it is not taken", path, i + 1, reason);
         }
     }
     return SM_OK;
@@ -573,7 +581,8 @@ static sm_status run_together(const cli_options *options, sm_comm *comm) {
     SM_TRY(sm_comm_rank(comm) == 0 ? sm_row_writer_open(options->out.format, stdout, &writer) : SM_OK);
     sm_status status = SM_OK;
     for (int i = 0; i < plan.n && status == SM_OK; i++) {
-        bool known = log != NULL && sm_sweep_log_find(log, plan.items[i].key) != NULL;
+        const json_t *before = log != NULL ? sm_sweep_log_find(log, plan.items[i].key) : NULL;
+        bool known = before != NULL && why_not(machine, before) == NULL;
         status = sm_comm_broadcast(comm, 0, &known, sizeof known);
         status =
             status == SM_OK && !known ? measure_one(options, comm, &bench, device, &plan.items[i], writer) : status;

@@ -323,6 +323,9 @@ TEST(test_logs_of_strangers) {
     expect(sweep, 0, "");
     json_auto_t *row = json_load_file(temp_path("log.jsonl"), 0, NULL);
     assert_non_null(row);
+    write_row(row, "cpu_info", json_string("another"), "log.jsonl");
+    append("log.jsonl", "\n");
+    expect(sweep, 0, "row 1 was measured on another processor; it is not taken");
     write_row(row, "own_kernels", json_string("gelu_forward=x.so (fnv1a64:1)"), "log.jsonl");
     append("log.jsonl", "\necho a damaged end");
     assert_int_equal(symlink("profile", temp_path("log.jsonl.damaged")), 0);

@@ -181,14 +181,10 @@ TEST(bad_usage) {
         const char *arguments, *message;
     } cases[] = {
         {"run --preset macros", "did you mean macro?"},
-        {"run -b 1,x", "'x' is not a whole number"},
-        {"run --lr 1", "--lr is a flag of train"},
         {"run --resume", "--output-file"},
         {"run -m tiny --filter '['", "--filter"},
         {"run -m tiny --filter nothing", "matches no configuration"},
         {"run -m tiny -b 1-256 --seq-len 1-64 -w 0-200", "more than 100000"},
-        {"run -m tiny --accum 1-3,0", "--accum"},
-        {"run -m tiny,smal", "did you mean small?"},
         {"run -m tiny --loader inline,outline", "--loader: unknown value 'outline'"},
         {"advise -m smal --backend cpu", "did you mean small?"},
         {"report --best", "give files"},
