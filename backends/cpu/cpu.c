@@ -51,6 +51,8 @@ static sm_status check_threads(int n_threads) {
     const int most = n_processors * MOST_A_PROCESSOR > ALWAYS ? n_processors * MOST_A_PROCESSOR : ALWAYS;
     SM_FAIL_IF(n_threads < 0 || n_threads > most, SM_ERR_USAGE,
                "cpu: --threads %d: at most %d make sense on %d processors", n_threads, most, n_processors);
+    SM_FAIL_IF(n_threads > omp_get_thread_limit(), SM_ERR_USAGE, "cpu: --threads %d: OMP_THREAD_LIMIT allows %d",
+               n_threads, omp_get_thread_limit());
     return SM_OK;
 }
 

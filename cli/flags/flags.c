@@ -151,8 +151,7 @@ static const cli_flag flags[] = {
     {"Work", "head-dim", 0, CLI_INT, "HS", NULL, NOT_ADVISE(SWEPT), AT(work.head_dim), WITHIN(1, 65536),
      .help = "with --op: channels of an attention head"},
     {"Work", "bytes", 0, CLI_INT, "SIZE", "1048576", NOT_ADVISE(SWEPT), AT(work.size_bytes), WITHIN(4, 1e12),
-     .help = "with --op all_reduce, reduce_scatter, all_gather or broadcast, of several processes: size; K, M, G are "
-             "powers of 1024"},
+     .help = "with --op all_reduce, reduce_scatter, all_gather or broadcast, of several processes: size (1K: 1024)"},
     {"Work", "place", 0, CLI_CHOICE, NULL, "in", NOT_ADVISE(SWEPT), AT(work.place), ONE_OF(places),
      .help = "with --op likewise; out: the device copies the operands first, which stay"},
     {"Work", "batch-size", 'b', CLI_INTS, "B[,B]", NULL, STEPPED | SCORE, AT(work.batch_sizes), WITHIN(1, MAX_BATCH),
@@ -260,8 +259,8 @@ static const cli_flag flags[] = {
     {"Work", "min-frequency", 0, CLI_INT, "N", "2", TOKENIZER, AT(tokens.min_frequency), WITHIN(1, 1e12),
      .help = "with --vocab-size: how often two tokens must be neighbours to become one"},
     {"Work", "val-percent", 0, CLI_REAL, "P", "0", TOKENIZE, AT(tokens.val_percent), WITHIN(0, 100),
-     .help = "percentage of the text for validation: whole documents, chosen by their content, or where these have "
-             "another share the end of each; 0: train on all"},
+     .help =
+         "percentage of the text for validation: whole documents, chosen by content, else the end of each; 0: none"},
     {"Exercise", "init", 0, CLI_NEW_FOLDER, "DIR", NULL, EXERCISE, AT(learn.init),
      .help = "write DIR/NAME.c with the arguments, the equation, and an empty body"},
     {"Exercise", "language", 0, CLI_CHOICE, NULL, "c", EXERCISE, AT(learn.language), ONE_OF(languages),
@@ -335,8 +334,7 @@ static const cli_flag flags[] = {
     {"Device", "without", 0, CLI_TEXTS, "NAME[,NAME]", NULL, STEPPED | CLI_WHOLE, AT(device.without),
      .help = "rewrites (changes of the plan in mode fused) to leave out; `compare --without all` measures each",
      UNLIKE({ABLATE, .argument = "NAME[,NAME]|all",
-             .help = "measure a step with and without each of these rewrites (single changes of the plan in mode "
-                     "fused), and for all also with and without all together"})},
+             .help = "measure a step with and without each of these rewrites of mode fused; all: also all together"})},
 
     {"Measurement", "warmup", 'w', CLI_COUNT, "N|auto", "auto", SWEPT | PROFILE | LOOP | ABLATE, AT(measure.warmup),
      WITHIN(0, 1e6),
@@ -363,8 +361,7 @@ static const cli_flag flags[] = {
     {"Measurement", "shape", 0, CLI_TEXT, "N=64,F=3072", NULL, LADDER | NOT_ADVISE(SWEPT), AT(learn.shape),
      .help = "sizes of the op, by their letters; sizes not given are the ladder's own",
      UNLIKE({RUN, .group = "Work", .argument = "4096x4096x4096",
-             .help = "with --op: all of its sizes, in the order of rows and columns: NxCxF of a product, BxTxNHxHS of "
-                     "attention"})},
+             .help = "with --op: all of its sizes, as NxCxF of a product, BxTxNHxHS of attention"})},
     {"Measurement", "max-time", 0, CLI_REAL, "SECONDS", "60", NOT_ADVISE(SWEPT) | LOOP, AT(measure.max_time_s),
      WITHIN(0, 1e9), .help = "with --max-noise: sample for at most; 0: no limit"},
     {"Measurement", "no-peaks", 0, CLI_SWITCH, NULL, NULL, SWEPT | LOOP | LADDER | CHECKED, AT(measure.no_peaks),
@@ -459,8 +456,8 @@ static const cli_flag flags[] = {
      .help = "longest wait for another process, after which the training ends with an error"},
 
     {"Training", "steps", 0, CLI_INT, "N", NULL, TRAIN, AT(train.steps), WITHIN(1, 1e12),
-     .help = "optimizer steps; the training ends when the first of --steps, --epochs and --tokens is reached; none "
-             "given: 10 steps, or those of about two minutes with -m auto"},
+     .help =
+         "optimizer steps; the first of --steps, --epochs, --tokens ends it; none given: 10, or two minutes (-m auto)"},
     {"Training", "epochs", 0, CLI_INT, "N", NULL, TRAIN, AT(train.epochs), WITHIN(1, 1e9),
      .help = "passes over the data"},
     {"Training", "tokens", 0, CLI_INT, "N", NULL, TRAIN, AT(train.tokens), WITHIN(1, 1e15),
@@ -496,8 +493,8 @@ static const cli_flag flags[] = {
     {"Training", "prompt", 0, CLI_TEXT, "TEXT", NULL, TRAIN, AT(generate.prompt),
      .help = "with --sample-every: text to continue"},
     {"Training", "log-every", 0, CLI_INT, "N", NULL, TRAIN, AT(train.log_every), WITHIN(1, 1e12),
-     .help = "print every Nth step, the first and the last; not given: every step, or with --run on a terminal a live "
-             "screen; log.jsonl has them all"},
+     .help =
+         "print every Nth step, the first and the last; not given: each, or with --run on a terminal a live screen"},
     {"Training", "lr", 0, CLI_REAL, "LR", NULL, TRAIN, AT(train.settings.lr), WITHIN(0, 1e6),
      .help = "learning rate after warm-up; not given: the optimizer's own (lion: 1e-4, adafactor: 1e-2, others: 1e-3; "
              "with --run, of Adam and its variants: 0.5 / the model's width, at most 6e-3)"},
@@ -565,8 +562,7 @@ static const cli_flag flags[] = {
     {"Output", "trace", 0, CLI_NEW_FILE, "FILE", NULL, PROFILE | LOOP, AT(out.trace),
      .help = "also write a trace, for ui.perfetto.dev or chrome://tracing"},
     {"Output", "timeline", 0, CLI_NEW_FILE, "FILE", NULL, ESTIMATE | PROFILE, AT(out.timeline),
-     .help = "also write what memory each tensor of the step (of several, the last) holds over its ops, and where the "
-             "most is held: a page (.html), or JSON"},
+     .help = "also write what memory each tensor of the (last) step holds over its ops: a page (.html), or JSON"},
     {"Output", "output", 'o', CLI_FORMAT, SM_FORMAT_NAMES, NULL, SHOWN, AT(out.format),
      .help = "format on stdout; not given: text on a terminal, as wide as it is, and md elsewhere"},
     {"Output", "wide", 0, CLI_SWITCH, NULL, NULL, SHOWN, AT(out.wide),

@@ -549,6 +549,11 @@ static sm_status check_companions(const parser *p, const cli_options *options) {
                        "--%s: needs %s %.*s; leave it out, or give both", flag->name, name, (int)strcspn(argument, "["),
                        argument);
         }
+        const bool is_size =
+            cli_commands[p->command].sweeps && strcmp(flag->name, "model-size") == 0 && own_text(flag, options) != NULL;
+        const cli_flag *weights = is_size ? cli_flag_named(p->words.flags, p->words.n_flags, "--weights") : NULL;
+        SM_FAIL_IF(weights != NULL && own_text(weights, options) != NULL, SM_ERR_USAGE,
+                   "-m: the model of --weights has its own sizes; leave one of them out");
     }
     return SM_OK;
 }

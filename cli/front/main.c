@@ -11,14 +11,7 @@
 #include "learn/own_kernels/kernel_library.h"
 #include "os/threads.h"
 
-enum {
-    EXIT_OK = 0,
-    EXIT_ERROR = 1,
-    EXIT_USAGE = 2,
-    EXIT_REGRESSION = 3,
-    EXIT_INTERRUPTED = 130,
-    EXIT_TERMINATED = 143
-};
+enum { EXIT_OK, EXIT_ERROR, EXIT_USAGE, EXIT_REGRESSION, EXIT_INTERRUPTED = 130, EXIT_TERMINATED = 143 };
 
 static volatile sig_atomic_t first_signal; // that was counted; 0: none
 

@@ -133,6 +133,8 @@ sm_status cli_op_job(const cli_options *o, cli_job *job) {
         job->protocol.n_attribution = 0;
         return SM_OK;
     }
+    SM_FAIL_IF(o->model.weights != NULL || o->work.accum > 1 || o->work.recompute > 0 || o->work.documents != NULL,
+               SM_ERR_USAGE, "--op: an op by itself has no --weights, --accum, --recompute or --documents");
     const sm_attention attention = (sm_attention)o->work.attention;
     SM_ROW_TEXT(job->op, is_attention && attention == SM_ATTENTION_FLASH   ? "flash_attention"
                          : is_attention && attention == SM_ATTENTION_NAIVE ? "attention"

@@ -42,13 +42,8 @@ void cli_live_parts(const char *what, int done, int total) {
 }
 
 const char *cli_text_duration(double seconds, char text[32]) {
-    if (seconds < 90) {
-        snprintf(text, 32, "%.0f s", seconds);
-    } else if (seconds < 5400) {
-        snprintf(text, 32, "%.0f min", seconds / 60);
-    } else {
-        snprintf(text, 32, "%.1f h", seconds / 3600);
-    }
+    const double unit_s = seconds < 90 ? 1 : seconds < 5400 ? 60 : 3600;
+    snprintf(text, 32, "%.*f %s", unit_s == 3600, seconds / unit_s, unit_s == 1 ? "s" : unit_s == 60 ? "min" : "h");
     return text;
 }
 

@@ -236,10 +236,10 @@ sm_status cli_recommend(const cli_options *options) {
     SM_FAIL_IF(options->n_operands == 0, SM_ERR_USAGE,
                "give files of rows (JSON or JSONL): stepmark report --best FILE...");
     SM_FREED size_t *first = sm_calloc((size_t)options->n_operands, sizeof(*first));
+    SM_TRY(read_costs(options, &costs));
     SM_TRY(cli_rows_read(options, first, &rows));
     SM_TRY(cli_recommend_print(rows.rows, format, &n));
     if (n > 0 && sm_format_is_read(format)) { // in the end one sentence, and one command
-        SM_TRY(read_costs(options, &costs));
         const int best = cli_answer_print(rows.rows, &costs, format, stdout);
         while (best >= 0 && first[file] > (size_t)best) {
             file--;

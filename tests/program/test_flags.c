@@ -84,6 +84,8 @@ TEST(bad_flags) {
         {"run --mode fast", 2, NULL, "naive|fused|tuned"}, {"run -m smal", 2, NULL, "did you mean small?"},
         {"run --backend cup", 2, NULL, "did you mean cpu?"}, {"run -m tiny --backend cpu --isa mmx", 2, NULL, "mmx"},
         {"run --without loss_haed", 2, NULL, "did you mean loss_head?"}, {"run --place out", 2, NULL, "needs --op OP;"},
+        {"run --op gelu --weights x", 2, NULL, "--op: an op by itself has no --weights"},
+        {"run -m tiny --weights x", 2, NULL, "-m: the model of --weights has its own sizes"},
         {"train --lr nan", 2, NULL, "--lr: nan is out of range"},
         {"train --lr fast", 2, NULL, "--lr: 'fast' is not a number"},
         {"train --lr $(seq -s, 999)", 2, NULL, "997,998,999' is not a number"}, // the end of what is too long stays
