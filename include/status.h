@@ -5,7 +5,7 @@
 #ifndef STEPMARK_STATUS_H
 #define STEPMARK_STATUS_H
 
-// What nearly every file needs of C comes with this one.
+// The headers of C that nearly every file needs come with this one.
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -11,7 +11,7 @@
 // False: this system has no such filter. On Windows they limit none, but the first tells whether the process's rights are
 // those of os_child_plan's is_strange.
 
-// What a row says of code of a user's: where nothing confines it, and where nothing limits the files that it reads.
+// A row's warning about a user's code: if nothing confines it, and if nothing limits the files that it reads.
 extern const char os_says_unconfined[], os_says_unlimited[];
 
 // Allows computing, memory, time, reading files, output to stdout and stderr, and ending. Any other call raises SIGSYS.

@@ -24,7 +24,7 @@ void *os_map_input(size_t *size_bytes);
 
 void os_unmap(void *memory, size_t size_bytes); // NULL is fine
 
-// What may be done with pages from now on.
+// The accesses to pages that are allowed from now on.
 typedef enum { OS_MAY_NOTHING, OS_MAY_ONLY_READ, OS_MAY_CHANGE } os_page_right;
 bool os_protect(void *memory, size_t size_bytes, os_page_right right);
 

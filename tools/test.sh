@@ -18,7 +18,7 @@ step() {
   $what"
 }
 
-# Programs of make print too much where all is well. What ccache, where it is, has of any folder is not compiled again.
+# Programs of make print too much where all is well. ccache, if it is installed, shares objects among folders.
 quiet() { "$@" >/dev/null; }
 build() { PATH="/usr/lib/ccache:$PATH" CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 "$@"; }
 builds() { quiet build $make tests && quiet build $make pages && quiet build $make CONFIG=mpi build; }

@@ -43,8 +43,8 @@ const host_op *host_find_later(const sm_plan *plan, const host_op *op, host_late
 // Whether it is an update of a skipped step.
 bool host_is_skipped(const host_op *op);
 
-// What an executable of a backend that computes on the host begins with: the plan's memory and bound ops. Each arena is
-// one zeroed block, aligned to at least 4 KiB, with huge pages requested.
+// The first member of an executable of a backend that computes on the host: the plan's memory and bound ops. Each arena
+// is one zeroed block, aligned to at least 4 KiB, with huge pages requested.
 typedef struct {
     sm_executable base;
     int n_arenas;

@@ -81,7 +81,7 @@ bool sm_doubt_rows(const json_t *const *rows, size_t n, char *text, size_t size_
 
 // --- costs ---------------------------------------------------------------------------------------
 
-// What a measured speed costs, by prices that the user gives.
+// The cost of a measured speed, by prices that the user gives.
 
 enum { SM_MOST_PRICES = 32, SM_PRICE_NAME_SIZE = 64, SM_COST_TEXT_SIZE = 192 };
 

@@ -30,7 +30,7 @@ void sm_curves_free(sm_curves *curves);
 // A line a step: run, step, tokens, time_s, loss, grad_norm, lr, tokens_per_s, validation_loss.
 sm_status sm_curves_csv(const sm_curves *curves, FILE *out);
 
-// What is said of all: a sentence (a JSON text), warnings (an array of texts), a record each.
+// Statements about all: a sentence (a JSON text), warnings (an array of texts), a record each.
 extern const sm_table sm_curves_table;
 json_t *sm_curves_answer(const sm_curves *curves);
 json_t *sm_curves_warnings(const sm_curves *curves);

@@ -39,7 +39,7 @@ KNOWN_PEERS = {
     "pytorch-graphs": [*PYTORCH, "compile", "--compile-mode", "reduce-overhead"],  # CUDA graphs
 }
 
-# What a peer computes in, where it has no such format: tf32x3 and bf16x6 are fp32 for who looks at results.
+# The format that a peer uses if it lacks one: results in tf32x3 and bf16x6 are as exact as in fp32.
 PLAIN = {"tf32x3": "fp32", "bf16x6": "fp32"}
 
 # Not handed on to what is measured: kernels of another processor, and what was compiled before.

@@ -334,7 +334,7 @@ static int context_index(const json_t *row, json_t *contexts) {
     return index;
 }
 
-// What is not "" is set.
+// Sets the text, unless it is "".
 static void set(json_t *entry, const char *name, const char *text) {
     if (text[0] != '\0') {
         json_object_set_new(entry, name, sm_json_bytes(text));

@@ -15,7 +15,7 @@ static const char header[] = "[stepmark block 1, ";
 static const char footer[] = "[end of stepmark block]";
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+.";
 
-// What a reader may know; of the flags those that name no file (may_share).
+// The fields that a reader may know; flags only if they name no file (may_share).
 #define SHARED                                                                                                      \
     "schema_version score build_commit test_time status busy stop_reason model_arch model_type model_n_params "     \
     "backend backend_used device cpu_info gpu_info isa tier mode recompute attention products precision emulated "  \

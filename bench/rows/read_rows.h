@@ -90,9 +90,9 @@ sm_status sm_row_recognise(const json_t *object);
 enum { SM_CONTRADICTION_SIZE = 256 };
 
 // Whether a row contradicts itself or the world (consistent.c); `text` says where: "median_ts is 1.6e+06, where its other
-// fields give 16612". What follows from other fields is computed again: statistics and rates from samples, shares from
-// work and peaks, sums from parts, marks from flags. Errors are held to their allowances, dates to the calendar, shares
-// to the measured ceiling. Fields that are not there contradict nothing.
+// fields give 16612". Figures that follow from other fields are computed again: statistics and rates from samples, shares
+// from work and peaks, sums from parts, marks from flags. Errors are compared with their allowances, dates with the
+// calendar, shares with the measured ceiling. Missing fields contradict nothing.
 bool sm_row_contradicts(const json_t *row, char text[SM_CONTRADICTION_SIZE]);
 
 // Takes a JSON row's figures of speed away, as sm_row_clear_speed, and gives it a status that is not ok.
@@ -139,8 +139,8 @@ bool sm_block_next(const char *text, size_t size_bytes, size_t *at, size_t *begi
 // --- bundles -------------------------------------------------------------------------------------
 
 // Rows of one machine in one file, to be given to others: a header line with the digest of all that follows,
-// a line with the facts of the machine and the build that wrote it, then a row a line. Whatever was changed since, be
-// it one byte, is refused.
+// a line with the facts of the machine and the build that wrote it, then a row a line. A file in which a single byte was
+// changed since is refused.
 //
 //   {"stepmark_bundle": 1, "bytes": 123456, "digest": "fnv1a64:..."}
 //   {"machine": {...}, "created": "2026-11-22T10:00:00Z", "program": "0.1.0"}

@@ -114,7 +114,7 @@ static bool is_score(const json_t *row) {
     return strcmp(sm_rows_status(row), "ok") == 0 && sm_json_number(row, "median_ts") > 0 && is_named;
 }
 
-// What a figure rests on: without it the others would be free.
+// The fields that a figure is based on: without them the others could have any value.
 static bool lacks_ground(const json_t *row, char text[SM_SCORE_TEXT_SIZE]) {
     const double n_cpus = sm_json_number(row, "context.cpu.threads");
     const char *lack = json_array_size(sm_json_get(row, "samples_ns")) == 0 ? "no samples"

@@ -54,8 +54,8 @@ void sm_score_yours(const json_t *rows, const json_t *references, char text[SM_S
 
 // --- what makers say -----------------------------------------------------------------------------
 
-// What makers of cards and processors say that these compute. It stands beside the peak that stepmark
-// measures and is never mixed with it: "% of datasheet" is what other programs call MFU.
+// The rates that makers state for their cards and processors. They are shown next to the peak that stepmark measures and
+// are never mixed with it: "% of datasheet" is what other programs call MFU.
 
 // A line of the table: dense rates (without sparsity) in TFLOP/s, sums in fp32; 0: the maker gives none.
 typedef struct {

@@ -33,7 +33,7 @@ sm_status cli_run_args_make(const cli_options *options, const cli_job *job, json
     *args = NULL;
     SM_TRY(cli_describe(job->device, &info));
     snprintf(timeout_s, sizeof(timeout_s), "%.15g", options->measure.timeout_s);
-    // What the job has in place of the line's lists, and what holds for all rows.
+    // The job's values in place of the line's lists, and flags that hold for all rows.
     const struct {
         const char *flag, *text;
     } own[] = {

@@ -151,7 +151,7 @@ static sm_status take_answer(void *ctx, const json_t *message, SM_UNUSED int64_t
     return status == SM_OK ? SM_OK : sm_fail(status, "%s", sm_rows_text(message, "message"));
 }
 
-// What a process needs to look at the candidate again.
+// The facts that a process needs to judge the candidate again.
 static json_t *tell(const cli_sweeper *s, const cli_configuration *configuration, const cli_candidate *c, bool asks) {
     json_t *args = json_array();
     for (int i = 0; i < configuration->n_args; i++) {

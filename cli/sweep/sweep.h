@@ -56,7 +56,7 @@ typedef struct {
     int64_t B, T;
 } cli_fitted;
 
-// What processes that measure leave to later ones, in shared memory.
+// Shared memory in which measuring processes leave facts for later ones.
 typedef struct {
     cli_bench bench; // with ceilings
     cli_fitted fitted[CLI_MAX_PEAKS];

@@ -21,8 +21,8 @@ typedef struct {
     int64_t n_last; // of the last
 } cli_train_curve;
 
-// What a user sees: on stdout a line for each step and validation; on stderr progress, warnings, and what the run is and
-// has come to. A run on a terminal has a live screen in place of lines and progress.
+// The display: on stdout a line for each step and validation; on stderr progress, warnings, and a line on the run at its
+// beginning and end. On a terminal a run has a live screen in place of lines and progress.
 typedef struct {
     double step_flops;   // of all micro-batches and the update
     double peak_flops;   // FLOP/s; 0: unknown

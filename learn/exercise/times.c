@@ -118,8 +118,8 @@ static sm_status take_turn(sm_exercise_case *c, sm_device *reference, sm_timed_k
     return k->report == NULL && status == SM_ERR_FORMAT ? SM_OK : status; // a smaller build lacks an instruction set
 }
 
-// What a processor's driver compiles could answer before it is done, or begin while operands are copied. A call with
-// its copies, less the longest that those of ours took, is the least that it can have taken. Ours come last.
+// Code that a processor's driver compiles could answer before it is done, or begin while operands are copied. So a call
+// took at least its time with its copies, less the longest time of our kernel's copies. Ours come last.
 static void count_hidden_work(sm_timed_kernel *kernels, int n) {
     double copies_ns = 0;
     for (int i = n * SM_EXERCISE_TURNS - 1; i >= 0; i--) {

@@ -66,9 +66,9 @@ sm_status sm_live_run(sm_live *live, int op);
 sm_status sm_live_read(sm_live *live, int tensor);
 
 // Holds numbers at other values: NAME[12]=0.5 and NAME[0:32]*2 of all elements in order, NAME[3,5]=0.5 and
-// NAME[*,0:16]=0 of rows and columns, or an index for each side; several with semicolons between them. What the step has
-// before its first op is changed when it begins, everything else each time an op has written it; the ops after that
-// compute with it. mask[*]=0 and mask[1]=0 take the mask from the attention of all blocks or of one, line[2]=0 and
+// NAME[*,0:16]=0 of rows and columns, or an index for each side; several with semicolons between them. Values that
+// exist before the first op are changed when the step begins, others each time an op has written them; the ops after that
+// compute with them. mask[*]=0 and mask[1]=0 take the mask from the attention of all blocks or of one, line[2]=0 and
 // line[3]=0 the residual line around attention and MLP of block 1, forward and backward. SM_ERR_USAGE: no such tensor or
 // element. sm_live_release: all are as computed again.
 sm_status sm_live_hold(sm_live *live, const char *texts);

@@ -151,7 +151,7 @@ static void end_text(char *text, size_t size_bytes) {
     }
 }
 
-// What it says of a device, as far as it is text and numbers; its name for it begins with the backend's.
+// The texts and numbers that it gives for a device, whose name begins with the backend's.
 static sm_device_info take_info(int index) {
     sm_device_info info = the_call()->info;
     char *const texts[] = {info.name,        info.driver,   info.isa,      info.blas_core, info.tier,    info.reason,

@@ -48,7 +48,7 @@ static void pause_between(int n_looks) {
     }
 }
 
-// Who waits for a rank that may itself wait for another is more patient, so that the one that is missing gets named.
+// A wait for a rank that may itself wait for another is longer, so that the missing rank gets named.
 static sm_status wait_for_ns(mpi_comm *m, int rank, MPI_Request *request, int64_t more_ns) {
     enum { LOOKS_A_CHECK = 128 };
     const int64_t until_ns = sm_comm_wait_until_ns(&m->base) + more_ns;

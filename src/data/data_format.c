@@ -363,7 +363,7 @@ static bool is_json_array(const char *text, size_t n) {
 }
 
 // Whether it holds a JSON object a line: its first line has one with a text, or is longer than the head and begins so.
-// What is JSON otherwise, or is named so, is refused.
+// Other JSON, or a file with the name of JSON, is refused.
 static sm_status check_json(const char *path, const uint8_t *head, size_t n, int64_t size_bytes, bool *is_jsonl) {
     static const char advice[] = "give a line {\"text\": ...} for each document, or --data-format text";
     const size_t at = skip_space((const char *)head, n, sm_mark_bytes((const char *)head, n));

@@ -65,7 +65,7 @@ static sm_status refuse_id(const sm_tokens *tokens, int64_t number, int64_t at, 
                    id >= 0 ? advice : "");
 }
 
-// What a look at all ids finds.
+// The result of reading all ids once.
 typedef struct {
     int64_t n_outside, largest;
     int64_t number, at, id; // the first one outside of the vocabulary

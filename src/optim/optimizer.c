@@ -70,7 +70,7 @@ sm_status sm_optimizer_build(const sm_optimizer *optimizer, sm_plan *plan, const
     return plan->scaler == SM_NO_TENSOR ? SM_OK : sm_plan_add_op(plan, &op);
 }
 
-// What the optimizer has not is 0.
+// Settings that the optimizer lacks are 0.
 static void fill_settings(const sm_step_settings *settings, int64_t step, double hyper[SM_HYPER_COUNT]) {
     const double values[] = {
         [SM_HYPER_LR] = settings->lr,

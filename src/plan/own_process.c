@@ -325,7 +325,7 @@ static sm_status share(sm_own_process *p, const sm_own_process_options *how, int
     return SM_OK;
 }
 
-// Its input is the shared memory; what it prints goes to our stderr, or nowhere. What a driver starts is in its session.
+// Its input is the shared memory; its output goes to our stderr, or nowhere. Processes of a driver are in its session.
 static sm_status spawn(sm_own_process *p, const char *const *words, int n, bool is_judged, int file) {
     const bool is_driver =
         n > 0 && (strcmp(words[0], SM_OWN_BACKEND_LIBRARY) == 0 || strcmp(words[1], SM_OWN_DEVICE) == 0);

@@ -29,7 +29,7 @@ typedef struct {
     int64_t brought; // ticket of the previous exchange, which the other may still be reading; 0: none
 } transfer;
 
-// What a transfer's library needs to find it, also after the transfer has begun again and from the communicating thread.
+// By this a library finds a transfer, also after it has begun again and from the communicating thread.
 typedef struct {
     const sm_collectives *library;
     sm_executable *executable;

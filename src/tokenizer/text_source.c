@@ -59,7 +59,7 @@ static sm_status grow_block(sm_text_block *block, size_t capacity) {
     return SM_OK;
 }
 
-// What stdin holds is seen only here.
+// The format of stdin is known only here.
 static sm_status check_stdin(const sm_text_source *s, const sm_text_block *block) {
     sm_tokens_format format;
     const size_t n = block->n_bytes < SM_DATA_HEAD_BYTES ? block->n_bytes : SM_DATA_HEAD_BYTES;

@@ -132,7 +132,7 @@ static sm_status add_listed(collection *c, const json_t *object, bool by_content
     return SM_OK;
 }
 
-// What is there must be what it is read as.
+// A value that is there must have the type that it is read as.
 static sm_status check_list(const char *path, const json_t *value, bool is_list, const char *key) {
     SM_FAIL_IF(value != NULL && !json_is_null(value) && !is_list, SM_ERR_FORMAT, "%s: %s is no list of tokens", path,
                key);

@@ -12,7 +12,7 @@ end() {
 }
 trap end EXIT
 
-# What pip goes by: each file is in RECORD with its hash and size, and there is the program, which may be executed.
+# For pip each file is in RECORD with its hash and size. The program is there, and may be executed.
 python3 - "$wheel" <<'END'
 import base64, csv, hashlib, io, sys, zipfile
 with zipfile.ZipFile(sys.argv[1]) as wheel:

@@ -289,7 +289,7 @@ few_shared() {
     grep -q "shared memory would be faster: /dev/shm has 0.1 MiB left" "$work/err" || fail "a small /dev/shm is not told"
 }
 
-# What kernels of linked cards and NCCL's streams exchange is what the host would: for two processes, to the bit.
+# Kernels of linked cards and NCCL's streams exchange the same as the host: for two processes, to the bit.
 compare_few_cards() {
     have_cards
     train host 2 $cards --steps "$steps" --transport memory --shard optimizer

@@ -40,7 +40,7 @@ check '^\| cpu ' devices
 for backend in reference cpu opencl; do
     check 'ok, few samples|\| ok' run -m tiny -b 1 --seq-len 8 -r 2 -w 0 --no-peaks --backend $backend
 done
-# What measures is a child: one that hangs leaves a row.
+# A child measures: one that hangs leaves a row.
 check '"status": "timeout"' run -m 124M -b 1 --seq-len 64 --no-peaks --backend reference --timeout 3 -o jsonl
 # After Ctrl-C the rows measured so far are there, and the one that was cut short says so.
 wine "$program" run -m tiny -b 1,2 --seq-len 64 -r 100000 -w 0 --no-peaks --backend cpu -o jsonl >cut.jsonl 2>said.txt &

@@ -1,6 +1,6 @@
 #!/bin/sh
 # macos.sh: links the program for macOS by Zig's C compiler, for ARCHS, and checks the file: Mach-O, signed, and nothing
-# undefined but names of libSystem. Nobody has run it. What macOS has in OpenMP's place is tested here, with clang.
+# undefined but names of libSystem. Nobody has run it. The loops that replace OpenMP on macOS are tested here, with clang.
 set -eu
 cd "$(dirname "$0")/../.."
 zig=$(tools/packages/zig.sh)

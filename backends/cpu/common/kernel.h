@@ -219,7 +219,7 @@ static inline cpu_range cpu_my_elems(const cpu_team *team, int64_t n_elems) {
 }
 
 // The next of an op's n_units, or -1: of this part's share, and then, as others may be slower, of theirs. *turn is 0 at
-// first. What a unit computes does not depend on who takes it.
+// first. The result of a unit does not depend on the thread that takes it.
 static inline int64_t cpu_next_unit(const cpu_team *team, int64_t n_units, int *turn) {
     for (; *turn < team->n_threads; ++*turn) {
         const int part = (team->thread + *turn) % team->n_threads;

@@ -28,7 +28,7 @@ size_t cpu_topology_level2_bytes(void);
 // Cores of which the process may use at least one processor; at least 1.
 int cpu_topology_n_cores(void);
 
-// What the system did not tell of cores and caches, in one line; NULL: nothing.
+// The facts of cores and caches that the system did not tell, in one line; NULL: none.
 const char *cpu_topology_lack(void);
 
 typedef struct cpu_binding cpu_binding;

@@ -41,7 +41,7 @@ static inline opencl_course opencl_course_of(const sm_plan *plan, bool uses_asid
                                                                                             : OPENCL_IN_QUEUE;
 }
 
-// The op's first float of the scratch. What sums aside read is not overwritten by the next norms.
+// The op's first float of the scratch. The next norms do not overwrite what sums in the other queue read.
 static inline size_t opencl_scratch_at(const opencl_binder *b) {
     const opencl_course course = opencl_course_of(b->e->base.plan, b->e->uses_aside, b->op);
     const size_t place = course == OPENCL_SUMS_ASIDE ? (size_t)(b->e->n_norms % OPENCL_NORM_PLACES) : 0;
