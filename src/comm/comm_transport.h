@@ -20,8 +20,7 @@ typedef struct {
     // Makes each process a group of its own.
     sm_status (*part)(sm_comm *comm);
 
-    // Allocates memory that all processes of the group see: parts[i] is member i's. SM_ERR_UNSUPPORTED if there is
-    // none.
+    // Allocates memory that all processes of the group see: parts[i] is member i's. SM_ERR_UNSUPPORTED: none.
     sm_status (*share)(sm_comm *comm, size_t size_bytes, void **parts);
 
     // Messages of the summing thread; they never match those above.

@@ -14,8 +14,7 @@ sm_status sm_input_open(const char *path, int *fd, int64_t *size_bytes);
 // Reads exactly size_bytes at an offset. SM_ERR_IO if the file is too short (it may have shrunk).
 sm_status sm_input_read(int fd, const char *path, int64_t offset_bytes, void *data, size_t size_bytes);
 
-// Reads a regular file of at most most_bytes as a whole; *text ends with a byte of 0, and the caller frees it.
-// SM_ERR_FORMAT: larger.
+// Reads a regular file of at most most_bytes (else SM_ERR_FORMAT) whole; *text ends with a 0; the caller frees it.
 sm_status sm_input_whole(const char *path, int64_t most_bytes, char **text, size_t *size_bytes);
 
 // Opens a regular file for reading from beginning to end. The caller closes *file, here and below.

@@ -58,8 +58,7 @@ int sm_build_activation_backward(sm_builder *b, const char *dx_name, int dy, int
 int sm_build_swiglu(sm_builder *b, const char *name, int gate_up);
 int sm_build_swiglu_backward(sm_builder *b, const char *dx_name, int dy, int gate_up);
 
-// Dropout with the mask named `mask_name`, on the activation or on its gradient; returns x itself if there is no
-// dropout.
+// Dropout with the mask named `mask_name`, on the activation or on its gradient; without dropout x itself.
 int sm_build_dropout(sm_builder *b, const char *mask_name, const char *name, int x);
 
 // y = skip + branch. In the backward, the gradients of both uses of a tensor are added in the same way.

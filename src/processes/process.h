@@ -72,8 +72,7 @@ typedef struct {
     size_t out_bytes;
 } sm_process_result;
 
-// Fails if it cannot be started or watched: SM_ERR_UNSUPPORTED if there is no such program. Then `result` has nothing
-// to free.
+// Fails if it cannot be started or watched (SM_ERR_UNSUPPORTED: no such program); `result` has nothing to free then.
 sm_status sm_process_run(const sm_process_job *job, sm_process_result *result);
 void sm_process_free(sm_process_result *result);
 

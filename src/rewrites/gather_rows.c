@@ -8,8 +8,7 @@
 //                                               dwte += rows of all dx by all tokens
 //
 // The table is the largest parameter, and its gradient is complete only when the backward ends, with no computation
-// left to overlap with the sum. A batch has few of its rows. Micro-batches before a step's last add only their own
-// rows.
+// left to overlap with the sum. A batch has few of its rows. Earlier micro-batches add only their own rows.
 #include "shard.h"
 #include "src/rewrites/passes.h"
 
@@ -59,8 +58,7 @@ static int add_gathered(sm_plan *plan, int of, const char *name) {
     return sm_plan_add_tensor(plan, SM_ROLE_GRADIENT, one.dtype, one.n_dims, one.dims, "%s", name);
 }
 
-// The ops that replace op `at`: if more micro-batches follow, adding its own rows; otherwise gathering and adding all
-// rows.
+// The ops that replace op `at`: if more micro-batches follow, adding its own rows; else gathering and adding all.
 static sm_status replace(sm_plan *plan, int at, int rows, int tokens) {
     sm_op own = plan->ops[at];
     sm_op all = own;

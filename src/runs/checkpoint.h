@@ -40,8 +40,7 @@ sm_status sm_checkpoint_check(const char *run_dir, int64_t step, char dir[PATH_M
 sm_status sm_checkpoint_load(const char *run_dir, int64_t step, const char *run_id, const sm_model_config *config,
                              sm_session *session, sm_checkpoint *checkpoint);
 
-// Makes RUN/checkpoints, and removes unfinished files of killed processes. Only the process that owns the run may call
-// it.
+// Makes RUN/checkpoints, and removes unfinished files of killed processes; for the process that owns the run.
 sm_status sm_checkpoint_prepare(const char *run_dir);
 
 #endif

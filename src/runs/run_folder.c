@@ -59,11 +59,12 @@ static sm_status read_run(sm_run_folder *folder) {
     return SM_OK;
 }
 
+static const char *const ours[] = {"log.jsonl", "checkpoints",           "model",
+                                   "best",      "training_metrics.json", "RUN_COMPLETE.txt"};
+
 // Begins a run in a folder without files of one. Its id is the time, and a random number, since several runs may begin
 // in the same second.
 static sm_status make_run(sm_run_folder *folder) {
-    static const char *const ours[] = {"log.jsonl", "checkpoints", "model", "training_metrics.json",
-                                       "RUN_COMPLETE.txt"};
     char path[PATH_MAX];
     for (size_t i = 0; i < SM_COUNT(ours); i++) {
         SM_FAIL_IF(sm_file_is_in(folder->dir, ours[i], path), SM_ERR_USAGE,
@@ -100,6 +101,12 @@ static sm_status look(sm_run_folder *folder, sm_resume resume) {
     SM_FAIL_IF(resume == SM_RESUME_NONE, SM_ERR_USAGE,
                "--run: %s: holds a run that is not complete; resume it with --resume auto, or choose another folder",
                dir);
+    for (size_t i = 0; i < SM_COUNT(ours); i++) { // else who sent the folder chose what this run replaces and removes
+        struct stat info;
+        SM_TRY(sm_make_path(model, "%s/%s", dir, ours[i]));
+        SM_FAIL_IF(lstat(model, &info) == 0 && S_ISLNK(info.st_mode), SM_ERR_IO,
+                   "%s: cannot be written: a link; put what it leads to there", model);
+    }
     return read_run(folder);
 }
 

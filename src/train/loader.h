@@ -102,8 +102,7 @@ static inline int64_t sm_load_main_ns(const sm_load *load) {
 
 typedef struct sm_loader sm_loader;
 
-// Starts with the data of step `step` = 1, 2, ... `share` is copied; the objects that it points to must outlive the
-// loader.
+// Starts with the data of step `step` = 1, 2, ... `share` is copied; what it points to must outlive the loader.
 sm_status sm_loader_open(const sm_loader_settings *settings, const sm_load_share *share, int64_t step,
                          sm_loader **loader);
 void sm_loader_close(sm_loader *loader); // NULL is fine

@@ -1,5 +1,4 @@
-// trainer_record.h: the files of a trainer: log, checkpoints, run.json, the final weights. trainer.c decides when to
-// write them.
+// trainer_record.h: the files of a trainer: log, checkpoints, run.json, the final weights. trainer.c decides when.
 #ifndef STEPMARK_TRAINER_RECORD_H
 #define STEPMARK_TRAINER_RECORD_H
 

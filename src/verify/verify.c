@@ -233,8 +233,7 @@ static sm_status scale_of(const op_case *c, const sm_op *op, int k, double *scal
     return SM_OK;
 }
 
-// Error of output k of the op under test. The head's columns beyond V are padding, which a backend may compute or
-// leave.
+// Error of output k of the op under test. The head's columns beyond V are padding, which may be left.
 static double output_error(const op_case *c, const sm_op *op, int k, double scale) {
     const sm_tensor *t = device_tensor(c, op->out[k]);
     const sm_dtype dtype = wide(t->dtype);

@@ -129,8 +129,7 @@ static bool is_told(int i, pid_t pid, char said[1024]) {
     return told;
 }
 
-// All at once, with a short limit. Rows that a busy machine did not reach are tried again alone, with ten times the
-// limit.
+// All at once, with a short limit. Rows that a busy machine did not reach are tried alone, with ten times that.
 TEST(drivers_that_fail) {
     pid_t pids[N_FAILURES];
     char said[1024];

@@ -178,8 +178,7 @@ static unsigned micro_phases(int index, int n_accum) {
            (index + 1 < n_accum ? 0 : SM_RUN_OPTIMIZER);
 }
 
-// A second step whose update alone is checked: who measures looks at its ops, too, and would find there what has to be
-// found here.
+// A second step whose update alone is checked: a measurement's look at its ops would find the fault before.
 static sm_status run_second(sm_session *session, const variant *v, const sm_step_settings *settings, sm_row *row) {
     SM_TRY(checked_before(NULL, session, 2, SM_RUN_STEP, 1));
     SM_TRY(sm_session_set_hyper(session, settings, 2, v->n_accum));

@@ -299,8 +299,7 @@ static float *read_lasting(sm_session *session, int64_t *n) {
     return values;
 }
 
-// Weights, their copies in f16 and the state are bit by bit as before a step that is skipped, and the next step moves
-// them.
+// Weights, their copies in f16 and the state are bit by bit as before a skipped step; the next step moves them.
 static void check_skips(const char *backend) {
     SM_OWN(sm_safetensors) *file = NULL;
     ok(sm_safetensors_open(SM_TEST_GOLDEN_DIR "/optimizers.safetensors", &file));

@@ -1,5 +1,4 @@
-// Rows of ops by themselves: work and traffic by hand, memory, cold runs; what does not fit, fails or has no meaning is
-// a row.
+// Rows of ops by themselves: work and traffic by hand, memory, cold runs; what does not fit or fails is a row.
 #include "tests/support/run_program.h"
 #include "bench/compare/compare.h"
 #include "src/verify/op_cases.h"

@@ -144,8 +144,7 @@ static void look_at_steps(const sm_loop *loop) {
     }
 }
 
-// Measures a loop over a few tokens with the fake backend, whose steps take step_ms, and a loader of that kind and
-// cost.
+// Measures a loop over a few tokens with the fake backend, whose steps take step_ms, and such a loader.
 static void measure_loop(const sm_loader_settings *loader, int step_ms, sm_row *row) {
     static unsigned char text[N_TOKENS];
     SM_OWN(sm_tokens) *tokens = NULL;

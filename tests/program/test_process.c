@@ -1,5 +1,4 @@
-// test_process.c: programs and functions in separate processes: their output, their end, and that nothing of them is
-// left.
+// test_process.c: programs and functions in separate processes: their output, their end, and that nothing is left.
 #include <dirent.h>
 #include <errno.h>
 #include <sys/wait.h>

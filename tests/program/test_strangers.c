@@ -185,14 +185,15 @@ TEST(reading_a_run_ends) {
     }
 }
 
-// A run that resumes appends to its log; a stranger's must not be a link.
+// A run that resumes appends to its log, and removes checkpoints; a stranger's must not be links.
 TEST(a_log_is_no_link) {
     shell("rm -rf $T/r && " SM_TEST_BINARY " train " WORK
           "--steps 400000 --save-every 20 --run $T/r -q >$T/out 2>$T/err & p=$!; while ! ls $T/r/checkpoints/* "
           ">/dev/null 2>&1; do sleep 0.1; done; kill -INT $p; wait $p; mv $T/r/log.jsonl $T/victim && cp $T/victim "
           "$T/before && ln -s $T/victim $T/r/log.jsonl");
     expect_run("train --run $T/r --resume auto", 1, NULL, "/r/log.jsonl: cannot be written: a link");
-    shell("cmp $T/victim $T/before");
+    shell("cmp $T/victim $T/before; mv $T/victim $T/r/log.jsonl; ln -s $T/r $T/r/best");
+    expect_run("train --run $T/r --resume auto", 1, NULL, "/r/best: cannot be written: a link");
 }
 
 TEST(rows_are_files_or_pipes) {

@@ -1,5 +1,4 @@
-// fake_backend.h: for tests of the harness: a plan of six ops, and a backend that does only what the test tells it, and
-// remembers its calls.
+// fake_backend.h: for tests of the harness: a plan of six ops, and a backend that does what a test tells it.
 #ifndef STEPMARK_TESTS_FAKE_BACKEND_H
 #define STEPMARK_TESTS_FAKE_BACKEND_H
 

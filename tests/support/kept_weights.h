@@ -1,5 +1,4 @@
-// kept_weights.h: for tests of backends: a copy of the weights is exchanged exactly, and a step after that is the same
-// as before.
+// kept_weights.h: for tests of backends: weights are exchanged exactly, and a step after that is the same.
 #ifndef STEPMARK_TESTS_KEPT_WEIGHTS_H
 #define STEPMARK_TESTS_KEPT_WEIGHTS_H
 

@@ -1,5 +1,4 @@
-// training_curve.h: for tests that train `tiny` on real text in a number format, and compare its losses with those of
-// f32.
+// training_curve.h: for tests that train `tiny` on real text in a number format, with losses next to f32's.
 #ifndef STEPMARK_TESTS_TRAINING_CURVE_H
 #define STEPMARK_TESTS_TRAINING_CURVE_H
 

@@ -362,8 +362,7 @@ TEST(micro_batches_count_by_their_tokens) {
     "train " MODEL "--dropout 0.1 --data $T/text --tokenizer $T/tok --val-data $T/val --padding %s " \
     "--long-documents split --accum 2 --steps 60 --save-every 7 --val-every 20 --loader %s --run $T/%s"
 
-// Documents of text, whose tokens are made on the fly: a run that is killed and resumes, with another loader, is that
-// which never was.
+// Documents of text, whose tokens are made on the fly: a run killed and resumed with another loader is one never killed.
 TEST(documents_go_on_where_a_run_ended) {
     static const char *const paddings[] = {"packed", "bucket"};
     for (size_t i = 0; i < 2; i++) {
