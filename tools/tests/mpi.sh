@@ -133,7 +133,7 @@ compare_narrow() {
 compare_pair() {
     for backend in $backends; do
         for way in "" "--shard optimizer" "--gradient-format bf16"; do
-            train shared 2 $(on $backend) --accum 2 $way
+            train shared 2 $(on $backend) --accum 2 $way --backend $backend,$backend
             as shared 0 2 $(on $backend) --accum 2 $way --transport messages
         done
     done
