@@ -88,7 +88,7 @@ static sm_status measure_and_print(const cli_options *options, sm_comm *comm) {
     SM_TRY(print_records(options, &profile, &row));
     double share = (double)profile.unaccounted_ns / (double)profile.wall_ns;
     if (!(share <= unaccounted_limit)) {
-        cli_note("%.1f%% of the step lies outside of its ops: too small a step for its parts to be told", 100 * share);
+        cli_note("%.1f%% of the step is outside of its ops: the step is too small to judge its parts", 100 * share);
     }
     if (options->out.trace != NULL) {
         const char *category = row.gpu_info[0] != '\0' ? "kernel" : "cpu_op";

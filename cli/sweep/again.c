@@ -133,7 +133,7 @@ static sm_status write_result(const repetition *r, const sm_again *result, const
         }
         static const char *const of_speed[] = {
             [SM_VERDICT_SAME] = "",
-            [SM_VERDICT_INCONCLUSIVE] = "; of its speed nothing can be told",
+            [SM_VERDICT_INCONCLUSIVE] = "; its speed supports no verdict",
             [SM_VERDICT_FASTER] = "; the speed differs, which a reproduction may",
             [SM_VERDICT_SLOWER] = "; the speed differs, which a reproduction may",
         };
