@@ -17,8 +17,8 @@ void cli_stage_search(const char *backend) {
 }
 
 sm_status cli_worker_failure(const sm_process_result *end, const char *stage, double timeout_s) {
-    SM_FAIL_IF(end->killed && !end->late, SM_ERR_INTERRUPTED, "interrupted during: %s, which did not end by itself",
-               stage);
+    SM_FAIL_IF((end->killed && !end->late) || end->signal == SIGTERM, SM_ERR_INTERRUPTED,
+               "interrupted during: %s, which did not end by itself", stage); // SIGTERM: its whole group was to end
     SM_FAIL_IF(end->late, SM_ERR_TIMEOUT,
                "the limit of %g s ran out during: %s, which did not return; --timeout is too short, or it hangs",
                timeout_s, stage);

@@ -32,7 +32,7 @@ static char *stream_path(const char *name) { return temp_path(textf("%s%d", name
 static pid_t start(const char *line, const char *fault, const char *limit) {
     const char *faulty = textf("export STEPMARK_FAULT='%s' STEPMARK_OPENCL='%s' LD_LIBRARY_PATH=" SM_TEST_SHIMS ";",
                                fault != NULL ? fault : "", opencl_path);
-    return start_shell(textf("export OMP_WAIT_POLICY=passive; exec >%s 2>%s; %s %s exec " SM_TEST_BINARY " %s",
+    return start_shell(textf("export OMP_WAIT_POLICY=passive; exec >%s 2>%s; %s %s exec setsid " SM_TEST_BINARY " %s",
                              stream_path("out"), stream_path("err"), fault != NULL ? faulty : "", limit, line));
 }
 
@@ -208,7 +208,7 @@ static double end_by_signal(const char *line, const char *fault, int number, con
     unsetenv("STEPMARK_HANGS");
     nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
     start_ns = sm_now_ns();
-    assert_int_equal(kill(pid, number), 0);
+    assert_int_equal(kill(-pid, number), 0); // to its whole group, as a terminal and timeout do
     const int code = wait_for_end(pid, END_S);
     FAIL_IF(code != 130, "%s: exit %d\n%s", line, code, read_stream("err"));
     expect_message("interrupted");

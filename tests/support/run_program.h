@@ -62,8 +62,7 @@ static inline int count_lines_of(const char *name) {
     return text != NULL ? count_lines(text) : 0;
 }
 
-// Starts the program, and ends it by a signal, unless it has ended: fills `out` and `err`; the exit code, or -1 where the
-// signal ended it.
+// Starts the program; end_by ends it by a signal, fills `out` and `err`: the exit code, or -1 where the signal ended it.
 static inline pid_t start_program(const char *arguments) {
     return start_shell(textf("exec " SM_TEST_BINARY " %s >$T/out 2>$T/err </dev/null", arguments));
 }
