@@ -1,5 +1,4 @@
-// flags.c: the table of flags. Differences between subcommands are in the flag's row, too (UNLIKE); a name with two
-// meanings has two rows.
+// flags.c: the table of flags. Subcommands' differences are in the row, too (UNLIKE); a name with two meanings has two.
 #include "cli/flags/flag.h"
 
 #include "own_kernel.h"

@@ -433,8 +433,7 @@ sm_status cli_refuse_code(const cli_flag *flag) {
                    flag->name, flag->name);
 }
 
-// Flags from a file, as argv from its subcommand on: --config FILE, or a run's run.json, which holds the command line
-// with which it began.
+// Flags from a file, as argv from its subcommand on: --config FILE, or a run.json, which has its first line.
 typedef struct {
     const char *path;
     char **args;

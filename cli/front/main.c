@@ -39,7 +39,27 @@ static bool can_add_to(const char *folder) {
     return can;
 }
 
-static sm_status check_output(const cli_flag *flag, const char *path) {
+static bool is_same(const char *path, const struct stat *file) {
+    struct stat other;
+    return path != NULL && stat(path, &other) == 0 && file->st_ino != 0 && other.st_ino == file->st_ino &&
+           other.st_dev == file->st_dev;
+}
+
+// Whether an operand, or a file that another flag names, is this file.
+static bool is_read(const cli_options *options, const struct stat *file) {
+    bool is_it = false;
+    for (int i = 0; i < options->n_operands; i++) {
+        is_it = is_it || is_same(options->operands[i], file);
+    }
+    for (int i = 0; i < cli_flag_count(); i++) {
+        const cli_flag *flag = cli_flag_at(i);
+        const bool is_path = flag->type == CLI_CODE && (flag->commands & (1u << options->command)) != 0;
+        is_it = is_it || (is_path && is_same(*(char *const *)((const char *)options + flag->target), file));
+    }
+    return is_it;
+}
+
+static sm_status check_output(const cli_options *options, const cli_flag *flag, const char *path) {
     const bool is_folder = flag->type == CLI_NEW_FOLDER;
     char parent[PATH_MAX];
     struct stat info;
@@ -57,6 +77,8 @@ static sm_status check_output(const cli_flag *flag, const char *path) {
                flag->name, path);
     SM_FAIL_IF(flag->type == CLI_NEW_FILE && exists && !S_ISREG(info.st_mode), SM_ERR_IO,
                "--%s: %s is not a regular file", flag->name, path);
+    SM_FAIL_IF(flag->type == CLI_NEW_FILE && exists && is_read(options, &info), SM_ERR_USAGE,
+               "--%s: %s would be replaced, and is read, too; give another name", flag->name, path);
     snprintf(parent, sizeof(parent), "%s", path);
     // A new file replaces an old one.
     const char *what = exists && flag->type != CLI_NEW_FILE ? path : dirname(parent);
@@ -83,7 +105,7 @@ static sm_status call(const cli_options *options) {
         const bool is_output = flag->type == CLI_NEW_FILE || flag->type == CLI_LOG_FILE || flag->type == CLI_NEW_FOLDER;
         if (is_output && (flag->commands & (1u << options->command)) != 0) {
             const char *path = *(const char *const *)((const char *)options + flag->target);
-            SM_TRY(path != NULL ? check_output(flag, path) : SM_OK);
+            SM_TRY(path != NULL ? check_output(options, flag, path) : SM_OK);
         }
     }
     SM_TRY(cli_load_backend(options));
@@ -150,8 +172,7 @@ static int run_command(cli_command called, int argc, char **argv) {
 
 static int printed(void) { return conclude(CLI_COMMAND_COUNT, SM_OK); }
 
-// Not for users: this program started itself, to do some of a backend's work, or to run own kernels. It ends with its
-// parent.
+// Not for users: this program started itself, for a backend or own kernels. It ends with its parent.
 static int help(int n_words, char **words) {
     const sm_backend *backend = n_words > 0 ? sm_backend_find(words[0]) : NULL;
     os_end_with_parent();
@@ -201,8 +222,7 @@ int main(int argc, char **argv) {
     os_begin(&argv);
     sm_no_memory_note = cli_note_line;
     json_set_alloc_funcs(sm_malloc, free); // JSON values are small, too
-    // Threads get the stack limit of this process, and drivers need some of it. With less, the program would crash in
-    // unpredictable places.
+    // Threads get the stack limit of this process, and drivers need some of it. With less it would crash anywhere.
     enum { LEAST_BYTES = 512 * 1024, THREAD_BYTES = 2 << 20 };
     const size_t stack_bytes = os_raise_stack(THREAD_BYTES);
     if (stack_bytes < LEAST_BYTES) {

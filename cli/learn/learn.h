@@ -46,8 +46,7 @@ typedef struct {
     cli_walk_data *initial; // plan->n_tensors of them; NULL: none
 } cli_walk_state;
 
-// An operand of an op, and its values: of an input before the op, of an output after it, and also `before` it if the op
-// adds to or updates it.
+// An operand of an op, and its values: an input's before the op, an output's after it; `before`: if the op reads it, too.
 typedef struct {
     const sm_operand_info *info;
     const char *access; // "reads", "writes", "adds to" or "updates"

@@ -122,8 +122,7 @@ static void set(step_page *p, const char *key, json_t *value) { json_object_set_
 
 // --- the walk, as data -----------------------------------------------------------------------------
 
-// After a walk the page's data have "walk" (`walk -o json` without values), "film" (the values, sm_film) and "plan"
-// (sm_step_page_plan).
+// After a walk the page's data have "walk" (`walk -o json` without values), "film" (sm_film) and "plan" (sm_step_page_plan).
 
 static sm_status see(sm_film *film, int moment, int tensor, const cli_walk_data *data) {
     return data->full != NULL ? sm_film_see(film, moment, tensor, data->full) : SM_OK;
@@ -406,8 +405,7 @@ static json_t *equations_of(const char *kind) {
 }
 
 // For each kind of op in the plans (ending with NULL): {"text", "sources": [{"backend", "file"}]}: its section of
-// docs/equations.md, and the files that compute it, whose texts it adds to `files`. `tier` is the family of OpenCL
-// kernels to show.
+// docs/equations.md, and the files that compute it, whose texts it adds to `files`. `tier`: the family of OpenCL kernels.
 static json_t *make_kinds(const sm_plan *const *plans, const char *tier, json_t *files) {
     json_t *kinds = json_object();
     for (int i = 0; i < sm_embedded_count(); i++) {
@@ -451,8 +449,7 @@ static sm_status write_frame(const char *path, const char *name) {
     return fclose(out) == 0 ? SM_OK : sm_fail(SM_ERR_IO, "%s: cannot be written", path);
 }
 
-// Of a struct's members: its name, "integer" or "real" with the value, "in" or "out" with the tensor (-1: none), "keep",
-// "rng".
+// Of a member: its name, "integer" or "real" with the value, "in" or "out" with the tensor (-1: none), "keep", "rng".
 static json_t *arguments_json(const sm_plan *plan, const sm_op *op) {
     static const char *const types[] = {[OWN_INPUT] = "in",  [OWN_OUTPUT] = "out", [OWN_REAL] = "real",
                                         [OWN_KEEP] = "keep", [OWN_RNG] = "rng",    [OWN_THREAD] = NULL};

@@ -1,5 +1,4 @@
-// measure.c: one row of `stepmark run`: opens the device, builds the plan, loads weights and batches, and calls the
-// harness.
+// measure.c: one row of `stepmark run`: opens the device, builds the plan, loads weights and batches, calls the harness.
 #include "cli/measure/measure.h"
 
 #include <errno.h>

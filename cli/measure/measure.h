@@ -64,8 +64,7 @@ sm_status cli_measure(cli_bench *bench, const cli_job *job, sm_row *row);
 // Whether a measurement was interrupted after it had samples. Its row is still shown; the status does not change.
 bool cli_is_cut_short(sm_status status, const sm_row *row);
 
-// Joins a measured row's op times with its plan, which is built again. The caller frees *plan; the input points to it
-// and to the row.
+// Joins a measured row's op times with its plan, built again. The caller frees *plan; the input points to it and the row.
 sm_status cli_row_profile_input(const cli_job *job, const sm_row *row, sm_plan **plan, sm_profile_input *input);
 
 // --- what a configuration will need, by the planner ---------------------------------------------
@@ -105,8 +104,7 @@ int64_t cli_largest_batch(const cli_job *job, cli_target target, int64_t limit_b
 sm_status cli_run_args_make(const cli_options *options, const cli_job *job, json_t **args);
 cli_command cli_run_args_command(const json_t *args); // CLI_RUN or CLI_LOOP
 
-// For a row of unknown origin: SM_ERR_FORMAT names the first flag that cli_run_args_make does not write, or that is
-// repeated.
+// For a row of unknown origin: SM_ERR_FORMAT names the first flag that cli_run_args_make does not write, or repeats.
 sm_status cli_run_args_check(const json_t *args);
 
 // Sets job->B, and job->T if it is 0: the largest work of a fixed list that fits the device's free memory and, at 60% of the
@@ -114,8 +112,7 @@ sm_status cli_run_args_check(const json_t *args);
 // the list if none fits. Prints its choice and the reason on stderr.
 sm_status cli_fit(cli_bench *bench, cli_job *job);
 
-// The parts of a training loop that a measured step does not have: data read by a loader, a log, and the machine's
-// activity.
+// The parts of a training loop that a measured step does not have: a loader, a log, the machine's activity.
 typedef struct {
     cli_options options; // with the files of a data folder filled in
     cli_train_data data;

@@ -260,8 +260,7 @@ static sm_status interleave(const cli_options *options, const sm_compare_options
     SM_AT_END(release) command of_b = {.name = "B", .line = options->operands[1]};
     SM_TRY(split(&of_a));
     SM_TRY(split(&of_b));
-    // Runs both once, unmeasured, so that caches of files and compiled programs are equal. Gives both the same number of
-    // samples.
+    // Runs both once, unmeasured, so that caches of files and programs are equal. Both get the same number of samples.
     double n_a, n_b;
     SM_TRY(rehearse(&of_a, &n_a));
     SM_TRY(rehearse(&of_b, &n_b));

@@ -157,8 +157,7 @@ sm_status cli_encode_text(const char *flag, const sm_tokenizer *tokenizer, const
 // The placement of documents in rows: none without --documents.
 sm_padding cli_padding(const cli_options *options);
 
-// The documents of the stream, at least n_positions in all if it has that many, made to fit rows of T. Free `documents`
-// also after a failure.
+// The documents of the stream, at least n_positions in all if it has that many, for rows of T. Free `documents` in any case.
 sm_status cli_documents(const cli_options *options, const sm_model_config *config, const sm_tokens *tokens, int64_t T,
                         int64_t n_positions, sm_documents *documents);
 
@@ -181,8 +180,7 @@ typedef struct {
 // From --loader; SM_ERR_USAGE if it is invalid.
 sm_status cli_parse_loader(const cli_options *options, sm_loader_settings *loader);
 
-// Sets the settings' sources and loader. If --data is a folder, sets the options to the files in it. A zeroed `data` is
-// an empty one.
+// Sets the settings' sources and loader. If --data is a folder, sets the options to its files. A zeroed `data` is empty.
 sm_status cli_train_data_open(cli_options *options, const cli_job *job, cli_train_data *data,
                               sm_train_settings *settings);
 void cli_train_data_close(cli_train_data *data);
@@ -252,8 +250,7 @@ sm_status cli_leave(sm_comm *comm, sm_status status);
 // Subcommands work in a separate process (src/processes/process.h), so that the program ends in time even if a driver
 // hangs, and names the call that it waited for.
 
-// The time for a subcommand to end by itself after Ctrl-C; `run` has less, as it may be part of a sweep or a
-// comparison.
+// The time for a subcommand to end by itself after Ctrl-C; `run` has less: it may be part of a sweep.
 #define CLI_STOP_S     1.6
 #define CLI_RUN_STOP_S 1.1
 
@@ -275,15 +272,13 @@ typedef struct {
 // Runs work(ctx) in a worker, which after Ctrl-C has a sweep's time to end.
 sm_status cli_work_apart(const cli_work *work, sm_process_result *end);
 
-// In a worker: reports the current work ("building"), for the message if it does not end, and what its row knows so far
-// (NULL: nothing new).
+// In a worker: reports the current work ("building"), and what its row knows, for the message if it does not end.
 void cli_stage(const char *what, const sm_row *row);
 
 // In a worker: a backend lists its devices; "": finished.
 void cli_stage_search(const char *backend);
 
-// The failure, with a message, of a worker that did not end by itself: during `stage`, with a limit of `timeout_s` (0:
-// none).
+// The failure, with a message, of a worker that did not end by itself: during `stage`, within `timeout_s` (0: none).
 sm_status cli_worker_failure(const sm_process_result *end, const char *stage, double timeout_s);
 
 #endif

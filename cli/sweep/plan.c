@@ -1,5 +1,4 @@
-// plan.c: from lines of flags to configurations: reads the lines, forms products, removes duplicates and filtered ones,
-// and orders them.
+// plan.c: from lines of flags to configurations: forms products, removes duplicates and filtered ones, and orders.
 #include <unistd.h>
 
 #include "cli/flags/flag.h"

@@ -18,8 +18,7 @@ static const double fixed_work = 1e11;
 
 enum { N_INSTRUMENTED_STEPS = 4, N_AUTO_WARMUP = 6 };
 
-// Work of a configuration, for the estimate of the remaining time: FLOPs of its steps plus a constant; 0 if it will not
-// run.
+// Work of a configuration, for the estimate of the remaining time: FLOPs of its steps plus a constant; 0: none.
 static double work_of(const cli_candidate *c) {
     if (c->status[0] != '\0') {
         return 0;
@@ -35,8 +34,7 @@ static bool key_has(const char *key, const char *flag, const char *value) {
     return strstr(key, word) != NULL;
 }
 
-// A log may come from anybody, and its rows may claim anything. Rows that ran their own code do not count for a
-// configuration without.
+// A log may come from anybody, and its rows may claim anything. Rows that ran own code count for no other.
 static bool names_its_code(const json_t *row) {
     const char *key = sm_rows_text(row, "sweep_key");
     bool names_any = !sm_rows_has(row, "own_kernels");

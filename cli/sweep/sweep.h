@@ -93,12 +93,10 @@ typedef struct {
 // `oom`, with the reason.
 sm_status cli_candidate_look(const cli_sweeper *sweeper, const cli_configuration *c, cli_candidate *candidate);
 
-// Asks the device whether it supports the plan, with the same check as a run; `skipped` if not. Sizes chosen by --fit
-// do not matter.
+// Asks the device whether it supports the plan, as a run does; `skipped` if not. Sizes chosen by --fit do not matter.
 sm_status cli_candidate_ask(const cli_sweeper *sweeper, const cli_configuration *c, cli_candidate *candidate);
 
-// In a process that was told to (os_told): asks, measures or lists for the process that told it. `options`: of the same
-// words.
+// In a process that was told to (os_told): asks, measures or lists for the process that told it. `options`: the same.
 sm_status cli_do_as_told(const cli_options *options);
 
 void cli_candidate_skip(cli_candidate *candidate, const char *reason); // it is not run

@@ -108,8 +108,7 @@ static sm_status make_tokens(chooser *c, int64_t size_bytes) {
         of_text = *o;
         of_text.operands = inputs;
         of_text.n_operands = 1;
-        // A model that knows every word of a short text has too few examples of each: the vocabulary grows with the
-        // root of the text.
+        // A model that knows each word of a short text has too few examples: the vocabulary grows with the text's root.
         int64_t vocab = LEAST_VOCABULARY;
         while (vocab < MOST_VOCABULARY && (double)(2 * vocab) <= 4 * sqrt((double)size_bytes)) {
             vocab *= 2;

@@ -131,6 +131,7 @@ TEST(outputs_are_checked_first) {
         {"report $T/rows --output /dev/null", 1, NULL, "not a regular file"},
         {"report $T/rows --output md", 2, NULL, "md is a format"},
         {"report $T/rows --output=", 2, NULL, "--output: empty"},
+        {"report $T/file --output $T/file", 2, NULL, "would be replaced, and is read, too"},
         {"train --log $T/none/x", 1, NULL, "--log: "},
         {"train --log $T/file/x", 1, NULL, "Not a directory"},
         {"train --save $T/file", 1, NULL, "is not a folder"},
