@@ -152,7 +152,7 @@ static const cli_flag flags[] = {
     {"Work", "bytes", 0, CLI_INT, "SIZE", "1048576", NOT_ADVISE(SWEPT), AT(work.size_bytes), WITHIN(4, 1e12),
      .help = "with --op all_reduce, reduce_scatter, all_gather or broadcast, of several processes: size (1K: 1024)"},
     {"Work", "place", 0, CLI_CHOICE, NULL, "in", NOT_ADVISE(SWEPT), AT(work.place), ONE_OF(places),
-     .help = "with --op likewise; out: the device copies the operands first, which stay"},
+     .help = "with --op likewise; in: the operands are overwritten; out: the device copies them first"},
     {"Work", "batch-size", 'b', CLI_INTS, "B[,B]", NULL, STEPPED | SCORE, AT(work.batch_sizes), WITHIN(1, MAX_BATCH),
      .help = "sequences a batch; not given: chosen by --fit",
      UNLIKE({ADVISE, .initial = "4,8,16,32",
@@ -272,7 +272,7 @@ static const cli_flag flags[] = {
     {"Exercise", "progress", 0, CLI_CODE, "DIR", NULL, EXERCISE, AT(learn.solutions),
      .help = "check all exercises of a folder: which files are right, and which exercise is next"},
     {"Judge", "kind", 0, CLI_TEXT, "OP", NULL, JUDGE, AT(learn.kind),
-     .help = "op that all files compute; not given: the one that a file is named like, gelu_forward.c"},
+     .help = "op that all files compute; not given: the one in a file's name, gelu_forward.c"},
     {"Judge", "against", 0, CLI_CODE, "FILE", NULL, JUDGE, AT(learn.against),
      .help = "with --kind: also compare times with this kernel's, in turns"},
     {"Device", "backend", 0, CLI_TEXTS, "NAME[,NAME]", "all",
@@ -544,8 +544,8 @@ static const cli_flag flags[] = {
     {"Output", "full", 0, CLI_SWITCH, NULL, NULL, WALK, AT(walk.full),
      .help = "print all entries, not only the first; with -o json the weights, too"},
     {"Work", "train-steps", 0, CLI_INT, "N", NULL, WALKED, AT(walk.train_steps), WITHIN(0, 100000),
-     .help = "steps of training on --data, or the embedded text, before the step that is shown; not given: 0, and 300 "
-             "for a small fresh model of bytes on a page"},
+     .help = "steps of training on --data, or the embedded text, before the step that is shown; not given: 0; on a "
+             "page 300 for a small fresh model of bytes"},
     {"Work", "set", 0, CLI_TEXT, "NAME[PLACES]=X", NULL, WALK, AT(walk.held),
      .help = "hold numbers at other values, each time an op has written them: wte.weight[3,5]=0, "
              "h.0.attproj[*,0:16]=0, h.1.fc[0:32]*2; mask[1]=0 and line[2]=0: without the mask, the residual line "
@@ -561,7 +561,7 @@ static const cli_flag flags[] = {
     {"Output", "trace", 0, CLI_NEW_FILE, "FILE", NULL, PROFILE | LOOP, AT(out.trace),
      .help = "also write a trace, for ui.perfetto.dev or chrome://tracing"},
     {"Output", "timeline", 0, CLI_NEW_FILE, "FILE", NULL, ESTIMATE | PROFILE, AT(out.timeline),
-     .help = "also write what memory each tensor of the (last) step holds over its ops: a page (.html), or JSON"},
+     .help = "also write the memory that each tensor of the (last) step holds over its ops: a page (.html), or JSON"},
     {"Output", "output", 'o', CLI_FORMAT, SM_FORMAT_NAMES, NULL, SHOWN, AT(out.format),
      .help = "format on stdout; not given: text on a terminal, as wide as it is, and md elsewhere"},
     {"Output", "wide", 0, CLI_SWITCH, NULL, NULL, SHOWN, AT(out.wide),
