@@ -42,8 +42,8 @@ size_t opencl_shown_local_bytes(const opencl_facts *facts);
 
 // --- helpers.c -----------------------------------------------------------------------------------
 
-// Has what the plan needs and the cache has not built by several processes, where the device was opened with a helper.
-// Failures are left to who needs the program, unless its family's are built by other processes alone.
+// If the device was opened with a helper, several processes build the programs of the plan that the cache lacks. A
+// failure is left to the process that needs the program, unless other processes alone build those of its family.
 sm_status opencl_build_ahead(opencl_executable *e);
 sm_status opencl_help(int n_words, char *const *words); // in such a process
 

@@ -130,7 +130,7 @@ void sm_block_line(const json_t *row, char line[SM_BLOCK_LINE_SIZE]);
 // those that do. The caller frees the text.
 char *sm_block_make(const json_t *rows, size_t *n_rows);
 
-// The next block from byte *at of a text on, which moves behind it; false: there is none. *begin is where it begins.
+// The next block from byte *at of a text on, which moves past it; false: there is none. *begin is where it begins.
 // *rows: its rows, a new array, or NULL: it is damaged, and `why` says how. `why` is also set for the rows of a block
 // whose lines for people say something else.
 bool sm_block_next(const char *text, size_t size_bytes, size_t *at, size_t *begin, json_t **rows,

@@ -141,7 +141,7 @@ typedef struct {
     const char *changes; // what it changes in the training: "batch"; NULL: nothing
 } cli_choosable;
 
-// That of the flag with a name of `length` bytes, behind those that are tried before; NULL: `advise` does not choose it.
+// That of the flag with a name of `length` bytes; NULL: `advise` does not choose it. They are in the order of trying.
 const cli_choosable *cli_choosable_find(const char *name, size_t length);
 
 #endif

@@ -243,7 +243,7 @@ bool cli_words_next(cli_words *w) {
         w->value = strchr(w->word, '=') + 1;
     } else if (!w->is_long && w->word[2] != '\0') {
         w->value = takes_value ? w->word + 2 : NULL;
-        w->letters = takes_value ? NULL : w->word + 1; // the next letter stands behind this one
+        w->letters = takes_value ? NULL : w->word + 1; // the next letter follows this one
     } else if (takes_value && w->at < w->argc) {
         w->value = w->argv[w->at++];
     }

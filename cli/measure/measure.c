@@ -340,7 +340,7 @@ static sm_status measure_steps(sm_session *session, sm_protocol *protocol, const
     return status;
 }
 
-// The maker's own figure, beside the measured one; a ceiling above it is one of the two that is wrong.
+// The maker's own figure, next to the measured one; if the ceiling is above it, one of the two is wrong.
 static void set_datasheet(const cli_job *job, const sm_device_info *info, sm_row *row) {
     const char *precision = row->emulated ? "fp32" : cli_precision_name(job->precision);
     char chip[2 * SM_TEXT_SIZE], cores[64];

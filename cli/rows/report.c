@@ -60,7 +60,7 @@ static sm_status write_table(const report *r, sm_format format, FILE *out) {
                                                 : json_incref(r->rows->rows);
     sm_table chosen = {.columns = NULL};
     if (asked->n == 0 && sm_score_has_blocks(records)) {
-        // Rows of blocks, and the user's own beside them, are a table of scores.
+        // Rows of blocks, with the user's own, are a table of scores.
         SM_OWN(json_t) *references = sm_bundle_references();
         SM_OWN(json_t) *board = sm_score_board(r->rows->rows, references);
         char text[SM_SCORE_TEXT_SIZE];

@@ -145,7 +145,7 @@ void cli_sweep_close(cli_sweep *s) {
 
 static const sm_table table = CLI_LISTED_TABLE("configurations", COLUMN_LIST);
 
-// The words of a key that other words, "a=1 b=2", have among them, or have not. The caller frees it.
+// The words of a key that are among other words, "a=1 b=2", or those that are not. The caller frees it.
 static char *words_of(const char *key, const char *others, bool is_among) {
     SM_FREED char *padded = sm_text_of(" %s ", others);
     char *text = NULL;

@@ -127,7 +127,7 @@ void cli_sweep_close(cli_sweep *s);
 // Lists the configurations and their planned outcomes; runs nothing.
 sm_status cli_sweep_dry_run(cli_sweep *s);
 
-// After a preset of a course: the page and the LaTeX tables of all rows of --output-file, beside it.
+// After a preset of a course: the page and the LaTeX tables of all rows of --output-file, in files next to it.
 sm_status cli_sweep_tables(const cli_options *options);
 
 // The row of a configuration; NULL if it has none. Borrowed.

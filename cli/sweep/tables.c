@@ -1,4 +1,4 @@
-// tables.c: what a preset of a course leaves beside its rows: the page of `report`, and its tables in one LaTeX file.
+// tables.c: the files of a course's preset, next to its rows: the page of `report`, and its tables in one LaTeX file.
 #include <limits.h>
 
 #include "bench/report/report.h"

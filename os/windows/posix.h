@@ -1,6 +1,6 @@
 // posix.h: POSIX for Windows: the part of it that stepmark uses, included before every file. Paths are UTF-8; files are
-// binary, and may be renamed and removed while they are open; descriptors are not inherited. What Windows has not fails
-// with ENOSYS, and callers say so.
+// binary, and may be renamed and removed while they are open; descriptors are not inherited. Functions that Windows
+// lacks fail with ENOSYS, and callers say so.
 #ifndef STEPMARK_OS_WINDOWS_POSIX_H
 #define STEPMARK_OS_WINDOWS_POSIX_H
 
@@ -163,7 +163,7 @@ struct sigaction {
     int sa_flags;
 };
 int sigaction(int number, const struct sigaction *wanted, struct sigaction *before);
-int os_signal(int number, void (*handler)(int)); // SIG_IGN and others of signals that Windows has not: nothing
+int os_signal(int number, void (*handler)(int)); // SIG_IGN and others of signals that Windows lacks: nothing
 #define signal(number, handler) ((void)os_signal((number), (handler)))
 #undef sigemptyset
 #undef sigaddset

@@ -54,7 +54,7 @@ int sm_decoder_params(const sm_model_config *config, sm_param_spec *specs) {
     const char *const gate_up = LAYER "mlp.gate_up_proj.weight";
     const sm_param_spec kinds[] = {PARAMS(SM_PARAM_SPEC)};
     for (int kind = 0; kind < N_PARAM_KINDS; kind++) {
-        specs[kind_of(config->model, kind)] = kinds[kind]; // a kind that the model has replaces one that it has not
+        specs[kind_of(config->model, kind)] = kinds[kind]; // a kind of the model replaces one that it lacks
     }
     return kind_of(config->model, config->untied ? N_PARAM_KINDS : HEAD_W);
 }

@@ -36,7 +36,7 @@ static int count_lag(const sm_plan *plan, int op) {
     return !may_lag ? 0 : op + LAG < plan->n_ops ? LAG : plan->n_ops - 1 - op;
 }
 
-// Of each root tensor: while it holds data; the end is not behind the first of one that is never used.
+// For each root tensor the ops during which it holds data; a tensor that is never used gets an empty range.
 static void find_lifetimes(const sm_plan *plan, sm_range *lives) {
     for (int i = 0; i < plan->n_tensors; i++) {
         lives[i] = (sm_range){plan->n_ops, 0};

@@ -173,7 +173,7 @@ static sm_status read_other(const char *folder, const char *name, char path[PATH
 }
 
 // vocab.json and merges.txt do not say how text is cut into pieces; the class does. Since transformers 5.0 some classes
-// cut otherwise than the tokenizer.json beside them says.
+// cut in another way than the tokenizer.json next to them says.
 static sm_status check_class(const char *path, const json_t *config, bool is_pair) {
     static const char as_gpt2[] = " GPT2 CodeGen PreTrained  "; // classes up to "Tokenizer"; TokenizersBackend
     static const char otherwise[] = " Bart Blenderbot CLIP Cohere Deberta LED Luke Mvp Qwen2 Qwen3_5 Roberta Whisper ";
