@@ -228,7 +228,7 @@ static void append_share(const json_t *row, const json_t *reference, char *text)
     sm_append(text, SM_SCORE_TEXT_SIZE, "%s (%s)", SM_ROWS_CHIP(reference), sm_rows_text(reference, "precision"));
 }
 
-// Of many machines the slowest, the fastest, and one between. Other programs appear next to stepmark on the same device.
+// Of many machines the slowest, the fastest, and one between. Other programs appear next to ours on the same device.
 void sm_score_standing(const json_t *rows, const json_t *references, char text[SM_SCORE_TEXT_SIZE]) {
     enum { MOST_SHARES = 3 };
     const json_t *best = fastest(rows);

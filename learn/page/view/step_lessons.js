@@ -49,11 +49,11 @@ const lessons = (() => {
             edits: (i) => [all(name(i, 'logits'), '*2')], measure: loss, what: 'the loss', guesses: rises},
         {n: 10, file: '10-backward.md', op: () => last(/^crossentropy_backward/), ask: 'The gradient at the logits is doubled. What does the norm of all gradients do?',
             edits: (i) => [all(name(i, 'dlogits'), '*2')], measure: () => step.valuesAt('grad_norm', 2 * walk.ops.length)[0], what: 'the norm', guesses: doubles},
-        {n: 11, file: '11-adamw.md', op: () => first(/^adamw/), ask: 'All gradients of these weights are doubled. What does the way that the weights go in this step do?',
+        {n: 11, file: '11-adamw.md', op: () => first(/^adamw/), ask: 'All gradients of these weights are doubled. What happens to the distance that the weights move in this step?',
             edits: (i) => { const t = last(/^matmul_backward_weight/), d = name(t, 'dW'); return [all(d, '*2')]; },
             measure: (i) => { const t = name(last(/^matmul_backward_weight/), 'dW').replace(/^d\./, ''); const [was, now] = [step.valuesAt(t, 0).slice(), step.valuesAt(t, 2 * walk.ops.length)]; return norm(now.map((x, k) => x - was[k])); },
-            what: 'the way of the last product’s weights', guesses: {stays: doubles.stays, doubles: doubles.doubles, 'grows by less than twice': (was, now) => now > was, shrinks: () => true}},
-        {n: 12, file: '12-speed.md', op: () => first(/^matmul_forward/), ask: 'Which share of all this step’s operations do products of matrices do?',
+            what: 'the distance of the last product’s weights', guesses: {stays: doubles.stays, doubles: doubles.doubles, 'grows by less than twice': (was, now) => now > was, shrinks: () => true}},
+        {n: 12, file: '12-speed.md', op: () => first(/^matmul_forward/), ask: 'What share of all this step’s operations belongs to products of matrices?',
             edits: () => [], measure: share, what: 'their share', guesses: {'less than half': (was, now) => now < 0.5, 'half to nine tenths': (was, now) => now < 0.9, 'more than nine tenths': () => true}},
     ];
     // In a step of chunks some tensors have other names.
