@@ -224,7 +224,7 @@ static const cli_flag flags[] = {
     {"Work", "temperature", 0, CLI_REAL, "X", "0", GENERATE, AT(generate.temperature), WITHIN(0, 1e3),
      .help = "0: always the most probable token; 1: draw with the model's own probabilities"},
     {"Work", "top-k", 0, CLI_INT, "K", "0", GENERATE, AT(generate.top_k), WITHIN(0, MAX_DIM),
-     .help = "draw from the K most probable tokens only; 0: from all"},
+     .help = "with --temperature: draw from the K most probable tokens only; 0: from all"},
     {"Work", "accum", 0, CLI_INT, "N", "1", SWEPT | TRAIN | LOOP, AT(work.accum), WITHIN(1, 1e6),
      .help = "micro-batches (parts of a batch) whose gradients one optimizer step sums",
      UNLIKE({ADVISE, .initial = "1,4"})},
@@ -247,7 +247,8 @@ static const cli_flag flags[] = {
           .help =
               "what FILE is; auto: text or lines of JSON, as the file itself shows; bytes: text, whatever its bytes"})},
     {"Work", "seed", 0, CLI_INT, "N", "42", FED | INIT | WALKED | VERIFY | GENERATE, AT(work.seed), WITHIN(0, MAX_SEED),
-     .help = "seed of fresh weights and of dropout masks", UNLIKE({GENERATE, .help = "seed of the draws"})},
+     .help = "seed of fresh weights and of dropout masks",
+     UNLIKE({GENERATE, .help = "with --temperature: seed of the draws"})},
 
     {"Work", "vocab-size", 0, CLI_INT, "N", NULL, TOKENIZER, AT(tokens.vocab_size), WITHIN(257, MAX_DIM),
      .help = "learn a vocabulary of so many tokens, including the 256 bytes and <|endoftext|>"},

@@ -185,6 +185,9 @@ sm_status cli_report(const cli_options *options) {
     SM_FAIL_IF(n_trainings > 0 && n_trainings < options->n_operands, SM_ERR_USAGE,
                "%d of %d are trainings, the others result files; give either", n_trainings, options->n_operands);
     sm_format format;
+    SM_FAIL_IF(options->out.columns.n > 0 && options->out.report_file != NULL &&
+                   options->out.format == SM_FORMAT_COUNT && !sm_format_of_file(options->out.report_file, &format),
+               SM_ERR_USAGE, "--columns: a page has none; give -o csv, or another ending of --output, .csv or .md");
     SM_TRY(!options->out.watch || (options->out.report_file != NULL && !is_table(options, &format))
                ? SM_OK
                : sm_fail(SM_ERR_USAGE, "--watch: give --output FILE.html, a page that is written again"));
