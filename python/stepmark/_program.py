@@ -29,10 +29,7 @@ INTERRUPT = getattr(signal, "CTRL_BREAK_EVENT", signal.SIGINT)
 
 
 class ProgramError(RuntimeError):
-    """The program ended with an error; the text is the line that it gave.
-
-    rows: what it measured before. exit_code: as its help lists it.
-    """
+    """The program ended with an error, in this line. rows: what it measured before. exit_code: as its help lists it."""
 
     def __init__(self, message: str, exit_code: int, rows: "Rows") -> None:
         super().__init__(message)
@@ -119,13 +116,15 @@ def parse(lines: Iterable[str], source: str) -> Rows:
 
 def load(path: Path) -> Rows:
     """Rows of a file that `run` or `Rows.save` wrote: a row a line, or one JSON array (`-o json`)."""
-    text = pathlib.Path(path).read_text(encoding="utf-8")
+    text = pathlib.Path(path).read_text(encoding="utf-8-sig")
+    if text.startswith('{"stepmark_bundle"'):
+        raise ValueError(f"{path}: a bundle; `stepmark report FILE -o jsonl` checks it, and writes its rows")
     if text.lstrip().startswith("["):
         try:
             return Rows(json.loads(text))
         except json.JSONDecodeError as error:
             raise ValueError(f"{path}: no JSON: {error}") from None
-    return parse(text.splitlines(), str(path))
+    return parse((line for line in text.split("\n") if line.strip()), str(path))
 
 
 def read_lines(stream: Any, progress: Progress | None, kept: list[str]) -> None:

@@ -373,7 +373,7 @@ TEST(program) {
         {"report $T/rows.jsonl --output $T/report.md && cat $T/report.md", 0, "All rows: model small", NULL},
         {"report $T/rows.jsonl -o md", 0, "\nFor small, 64 tokens, step, cpu is the fastest: ", NULL},
         {"report $T/rows.jsonl --output $T/report.html", 0, NULL, "report.html: 16 rows, "},
-        {"report $T/rows.jsonl --output $T/report.html", 0, NULL, "open it in a browser"},
+        {"report $T/rows.jsonl --output $T/c.html --columns mode", 2, NULL, "--columns: a page has none"},
         {"report $T/rows.jsonl -o csv --columns device,n_batch,median_ns,phases.forward_ns | head -2", 0,
          "device,n_batch,median_ns,phases_forward_ns\ncpu,1,209790000,63000000.0\n", NULL},
         {"report $T/rows.jsonl -o csv --columns phases_forward_ns", 0, "phases_forward_ns\n63000000.0\n", NULL},

@@ -86,6 +86,7 @@ TEST(bad_flags) {
         {"run --without loss_haed", 2, NULL, "did you mean loss_head?"}, {"run --place out", 2, NULL, "needs --op OP;"},
         {"run --op gelu --weights x", 2, NULL, "--op: an op by itself has no --weights"},
         {"run -m tiny --weights x", 2, NULL, "-m: the model of --weights has its own sizes"},
+        {"generate --weights x --prompt y --top-k 3", 2, NULL, "--top-k: needs --temperature X"},
         {"train --lr nan", 2, NULL, "--lr: nan is out of range"},
         {"train --lr fast", 2, NULL, "--lr: 'fast' is not a number"},
         {"train --lr $(seq -s, 999)", 2, NULL, "997,998,999' is not a number"}, // the end of what is too long stays

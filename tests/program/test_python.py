@@ -44,6 +44,10 @@ class Program(unittest.TestCase):
             array.write_text(json.dumps(rows))
             self.assertEqual(stepmark.load(array), rows)
             self.assertEqual(len(stepmark.compare(path, rows)), 1)
+            path.write_text('{"data": "a\u2028b"}\n\n', encoding="utf-8-sig")
+            self.assertEqual(stepmark.load(path), [{"data": "a\u2028b"}])
+            path.write_text('{"stepmark_bundle": 1}\n{}\n')
+            self.assertRaisesRegex(ValueError, "a bundle", stepmark.load, path)
             path.write_text('{"status": "ok"}\n{"sta\n')
             with self.assertRaisesRegex(ValueError, "rows.jsonl: line 2 is no JSON"):
                 stepmark.load(path)
