@@ -1,5 +1,4 @@
-// flag.h: a row of the table of flags. flags/flags.c has the table, flags/options.c reads arguments with it,
-// front/help.c prints it.
+// flag.h: a row of the table of flags. flags.c has the table, options.c reads arguments with it, front/help.c prints it.
 #ifndef STEPMARK_CLI_FLAGS_FLAG_H
 #define STEPMARK_CLI_FLAGS_FLAG_H
 

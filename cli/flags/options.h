@@ -196,8 +196,7 @@ typedef struct cli_options {
 // entry, stored as the value of a flag. SM_ERR_USAGE names the flag, the error and the flag probably meant.
 sm_status cli_options_parse(cli_command command, bool is_row, int argc, char **argv, cli_options *options);
 
-// "1,2,4", "1-4", "0-8+2", "1-64*2" or a mix of them, each value within min..max. `what` names
-// the flag in messages. And a list of texts.
+// "1,2,4", "1-4", "0-8+2", "1-64*2" or a mix of them, within min..max. `what`: the flag, for messages. And texts.
 sm_status cli_parse_ints(const char *what, const char *text, int64_t min, int64_t max, cli_ints *list);
 sm_status cli_parse_texts(const char *what, const char *text, cli_texts *list);
 

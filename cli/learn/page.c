@@ -1,5 +1,4 @@
-// page.c: a training step as a page: the walk of `walk --full`, the plan of the other mode, the kinds of ops, and the
-// step's time on devices.
+// page.c: a training step as a page: `walk --full`, the plan of the other mode, the kinds of ops, and the step's times.
 #include <math.h>
 #include <unistd.h>
 

@@ -149,8 +149,7 @@ static bool wait_for_end(const ablation *a, int ms) {
 }
 
 // Prints what is complete soon after Ctrl-C even if the current work, a long step or a driver's call, cannot be
-// interrupted. Polls rarely, so that a measurement is not disturbed; then waits for a normal end. Both together take less
-// than a second.
+// interrupted. Polls rarely, not to disturb a measurement; then waits for a normal end, within a second.
 static void *watch(void *ctx) {
     enum { LOOK_MS = 200, IN_ORDER_MS = 600, EXIT_INTERRUPTED = 130 };
     ablation *a = ctx;

@@ -88,8 +88,7 @@ typedef struct {
 // Fails if a tensor is larger than any allocation, or if the configuration is invalid.
 sm_status cli_forecast_job(const cli_job *job, cli_target target, cli_forecast *forecast);
 
-// Writes the file of --timeline: the plan's memory over its ops (sm_profile_timeline), of an allocation of
-// allocated_bytes for all.
+// Writes the file of --timeline: the plan's memory over its ops (sm_profile_timeline), of allocated_bytes in all.
 sm_status cli_write_timeline(const char *path, const cli_job *job, const sm_plan *plan, const int64_t *op_ns,
                              int64_t allocated_bytes);
 
@@ -128,8 +127,7 @@ typedef struct {
 enum { CLI_LOADER_NAME_SIZE = 32 };
 void cli_loader_name(const sm_loader_settings *loader, char name[CLI_LOADER_NAME_SIZE]);
 
-// Opens the data of a row's measurement: the batches of the checks, and, for a loop (otherwise NULL), all that it
-// reads, and its log.
+// Opens the data of a row's measurement: the checks' batches, and for a loop (else NULL) all that it reads, and its log.
 sm_status cli_open_data(const cli_options *options, const cli_job *job, cli_loop_steps *loop, cli_workload *w);
 
 void cli_loop_steps_close(cli_loop_steps *steps); // an all-zero one is fine

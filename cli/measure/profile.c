@@ -1,5 +1,4 @@
-// profile.c: where the step's time goes: measures a row as `stepmark run` does, and joins the op times of its
-// attribution pass with the plan.
+// profile.c: where the step's time goes: measures a row as `run` does, and joins its op times with the plan.
 #include "bench/rows/machine.h"
 #include "bench/tables/show.h"
 #include "cli/measure/measure.h"

@@ -11,6 +11,7 @@
 #include "src/io/atomic_file.h"
 
 static const double least_pause_s = 0.5; // between two updates
+static const double most_lost_s = 2;     // of rows of a file that is written as a whole, if the program is killed
 static const double told_after_s = 2;    // an estimate earlier than this would be a guess
 
 bool cli_is_quiet;
@@ -162,7 +163,7 @@ void cli_say(const char *format, ...) {
 // --- files -------------------------------------------------------------------------------------
 
 sm_status cli_row_file_open(const char *path, bool looks, cli_row_file *file) {
-    *file = (cli_row_file){.path = path};
+    *file = (cli_row_file){.path = path, .written_ns = sm_now_ns()};
     if (path == NULL) {
         return SM_OK;
     }
@@ -171,9 +172,22 @@ sm_status cli_row_file_open(const char *path, bool looks, cli_row_file *file) {
     return is_whole ? SM_OK : sm_sweep_log_open(path, looks, &file->log);
 }
 
+static sm_status write_whole(const cli_row_file *file, const json_t *rows) {
+    SM_FREED char *text = NULL;
+    size_t size_bytes = 0;
+    FILE *out = sm_memstream(&text, &size_bytes);
+    const sm_status status = sm_record_write_all(&sm_row_table, file->format, out, rows);
+    sm_memstream_close(out);
+    return status == SM_OK ? sm_atomic_write_all(file->path, text, size_bytes) : status;
+}
+
 sm_status cli_row_file_add(cli_row_file *file, json_t *row) {
     if (file->rows != NULL) {
         json_array_append_new(file->rows, json_deep_copy(row));
+    }
+    if (file->rows != NULL && seconds_since(file->written_ns) > most_lost_s) {
+        file->written_ns = sm_now_ns();
+        return write_whole(file, file->rows);
     }
     return file->log != NULL ? sm_sweep_log_append(file->log, row) : SM_OK;
 }
@@ -186,18 +200,10 @@ size_t cli_row_file_number(const cli_row_file *file, const json_t *row) {
 
 sm_status cli_row_file_close(cli_row_file *file) {
     SM_OWN(json_t) *rows = file->rows;
-    SM_FREED char *text = NULL;
-    size_t size_bytes = 0;
     sm_sweep_log_close(file->log);
     file->log = NULL;
     file->rows = NULL;
-    if (rows == NULL) {
-        return SM_OK;
-    }
-    FILE *out = sm_memstream(&text, &size_bytes);
-    const sm_status status = sm_record_write_all(&sm_row_table, file->format, out, rows);
-    sm_memstream_close(out);
-    return status == SM_OK ? sm_atomic_write_all(file->path, text, size_bytes) : status;
+    return rows != NULL ? write_whole(file, rows) : SM_OK;
 }
 
 sm_status cli_write_row(const char *path, json_t *row) {

@@ -43,12 +43,13 @@ const char *cli_text_duration(double seconds, char text[32]); // "45 s", "12 min
 // --- rows ----------------------------------------------------------------------------------------
 
 // The file of --output-file: rows are appended to a .jsonl file, or one with an unknown ending (bench/rows/read_rows.h); a
-// .json, .csv or .md file is written when all rows are complete.
+// .json, .csv or .md file is written now and then, and when all rows are complete.
 typedef struct {
     const char *path; // NULL: none
     sm_format format;
     struct sm_sweep_log *log; // of rows that are appended; NULL: it is written as a whole
     json_t *rows;             // kept until then
+    int64_t written_ns;
 } cli_row_file;
 
 // `looks`: only reads what is there.

@@ -23,8 +23,7 @@ static void name_place(const cli_candidate *c, char place[2 * SM_TEXT_SIZE]) {
     snprintf(place, 2 * SM_TEXT_SIZE, "%s %s", c->job.model, c->info.id);
 }
 
-// Fills in what --fit chose for the model and the device, or one of B and T if only the other is given; --find-batch
-// and --fit with a length leave B open.
+// Fills in what --fit chose for the device, or one of B and T; --find-batch, and --fit with a length, leave B open.
 static void complete_job(const cli_sweeper *s, bool fits, cli_candidate *c) {
     const int64_t context = c->job.config.context;
     char place[sizeof(s->handed_on->fitted[0].place)];

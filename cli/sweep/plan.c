@@ -385,8 +385,7 @@ static sm_status add_lines(const cli_options *options, cli_sweep_plan *plan) {
 
 // --- filter, rounds, order -------------------------------------------------------------------------
 
-// Keeps the first of configurations that differ in nothing but flags at their defaults, "" and "precision=fp32", and of
-// these the ones that match the filter.
+// Keeps the first of those that differ only in flags at their defaults, "" and "precision=fp32", and match the filter.
 static void leave_out(cli_sweep_plan *plan, const sm_pattern *filter) {
     SM_OWN(json_t) *seen = json_object();
     int n = 0;

@@ -89,8 +89,7 @@ typedef struct {
     char reason[SM_ROW_REASON_SIZE];
 } cli_candidate;
 
-// SM_ERR_USAGE for values that `run` refuses; a meaningless combination is `skipped`, one that does not fit by estimate
-// `oom`, with the reason.
+// SM_ERR_USAGE for values that `run` refuses; a combination without a meaning is `skipped`, a large one `oom`.
 sm_status cli_candidate_look(const cli_sweeper *sweeper, const cli_configuration *c, cli_candidate *candidate);
 
 // Asks the device whether it supports the plan, as a run does; `skipped` if not. Sizes chosen by --fit do not matter.

@@ -316,6 +316,10 @@ TEST(killed_sweeps_are_completed) {
     expect_run(WORK "--output-file $T/killed --resume", 0, NULL, NULL);
     SM_FREED char *killed = keys_of("killed");
     assert_string_equal(killed, whole);
+    const pid_t child = start_program(TINY "-b 1-9 --seq-len 8 -r 1 --delay 1 --output-file $T/kept.csv");
+    wait_for_row("kept.csv", child);
+    assert_int_equal(end_by(child, SIGKILL), -1);
+    assert_in_range(count_lines_of("kept.csv"), 2, 9); // of 10
 }
 
 TEST(ctrl_c_keeps_rows) {
