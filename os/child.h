@@ -49,8 +49,8 @@ typedef struct {
     int in, out, err;  // the descriptors of its stdin, stdout and stderr, or one of the two below
     const void *given; // memory of os_map_given that is its stdin: `in` is its descriptor, if it has one; NULL: none
     bool is_strange;   // it will run a stranger's code, which needs no rights and starts no processes
-    // Where no function runs in a child by itself, the child is this program, started again with its words, which finds
-    // by this text (os_told) what to start, and starts it: then it becomes the function. NULL: it cannot.
+    // On systems that cannot run a function in a child, the child is this program, started again with its words. By
+    // this text (os_told) it finds the function, and runs it. NULL: it cannot.
     const char *told;
     os_shared_place shared[2]; // memory that such a child has, too
     int *kept_at; // the function's process closes the descriptor there, and has `kept` in its place; NULL: none

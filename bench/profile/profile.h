@@ -112,7 +112,7 @@ json_t *sm_profile_trace(const sm_profile_input *input, const char *category, co
 json_t *sm_profile_timeline(const sm_plan *plan, const int64_t *op_ns, size_t working_bytes);
 
 // The least time that a device's measured ceilings allow an op: its FLOPs at the peak of arithmetic, or its bytes at a
-// bandwidth: memory's, or, `by_itself`, that of arrays as large as its operands, which may be in a cache.
+// bandwidth. That is memory's, or, `by_itself`, that of arrays as large as its operands, which may be in a cache.
 typedef struct {
     sm_peaks peaks;
     double ns; // NaN: not measured

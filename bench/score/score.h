@@ -34,7 +34,7 @@ bool sm_score_lacks(const json_t *row, const json_t *references, char text[SM_SC
 // Makes an error of each row of that name, or of a block, that lacks something; its reason says what.
 void sm_score_hold(json_t *rows, const json_t *references);
 
-// Where the fastest of some scores stands: "1/17 of 16 cores of an Intel Xeon (bf16); ten billion tokens take 442 days".
+// Where the fastest of some scores stands: "1/17 of 16 cores of an Intel Xeon; ten billion tokens take 442 days".
 void sm_score_standing(const json_t *rows, const json_t *references, char text[SM_SCORE_TEXT_SIZE]);
 
 // --- a table of scores -----------------------------------------------------------------------------
@@ -54,8 +54,8 @@ void sm_score_yours(const json_t *rows, const json_t *references, char text[SM_S
 
 // --- what makers say -----------------------------------------------------------------------------
 
-// The rates that makers state for their cards and processors. They are shown next to the peak that stepmark measures and
-// are never mixed with it: "% of datasheet" is what other programs call MFU.
+// The rates that makers state for their cards and processors. They are shown next to the peak that stepmark measures
+// and are never mixed with it: "% of datasheet" is what other programs call MFU.
 
 // A line of the table: dense rates (without sparsity) in TFLOP/s, sums in fp32; 0: the maker gives none.
 typedef struct {
@@ -72,13 +72,13 @@ enum { SM_DATASHEET_SOURCE_SIZE = 128 };
 // FLOP/s of a card in a number format (fp16 as bf16); 0: not known. `source` says where the figure is from.
 double sm_datasheet_card(const char *name, const char *precision, char source[SM_DATASHEET_SOURCE_SIZE]);
 
-// Of a processor, from its cores, its highest clock and the width of its units, where all are known: `name` ends in the
-// generation, "(Zen 4)", `isa` is that of the kernels, clock_hz 0 if the system does not say.
+// The rate of a processor, from its cores, its highest clock and the width of its units, if all are known. `name` ends
+// in the generation, "(Zen 4)"; `isa` is that of the kernels; clock_hz is 0 if the system does not say.
 double sm_datasheet_processor(const char *name, const char *isa, const char *precision, int n_cores, double clock_hz,
                               char source[SM_DATASHEET_SOURCE_SIZE]);
 
-// Whether no processor with this name has those instructions (`isa`; "": not known) or so many cores, or computes so fast
-// at a clock that none has; `text` says which: "its kernels are of avx512, which 13th Gen Intel Core i9-13900K ...".
+// Whether no processor with this name has those instructions (`isa`; "": not known) or so many cores, or computes so
+// fast at a clock that none has; `text` says which: "its kernels are of avx512, which 13th Gen Intel Core ...".
 bool sm_datasheet_is_other(const char *name, const char *isa, const char *precision, int n_threads, double n_cores,
                            double flops, char *text, size_t size_bytes);
 

@@ -77,8 +77,8 @@ sm_status cli_list_as_told(const sm_backend *backend);
 // None of one whose devices are not known. The first call loads its drivers, which may hang or crash.
 int cli_count_devices(const sm_backend *backend);
 
-// From now on this process loads no driver, so that it can start processes that do, in which drivers may be loaded: it
-// lists devices by a process for each backend, which has `timeout_s` (0: no limit).
+// From now on this process loads no driver, so that it can start processes that load one. It lists devices by a process
+// for each backend, which has `timeout_s` (0: no limit).
 void cli_load_no_drivers(double timeout_s);
 void cli_may_load_drivers(void);
 
@@ -236,9 +236,9 @@ sm_status cli_compare_files(const cli_options *options, sm_status status, sm_tra
 // all, and must be the cpu if there are several.
 sm_status cli_choose_device(const sm_comm *comm, const cli_device_list *devices, cli_device *device);
 
-// Call it before a process ends after a failure: the launcher then ends all processes at once, and another may have
-// something to report first: rank 0 what all agreed on, or the process that misses a crashed one. Waits a few seconds
-// at most; returns at once without other processes.
+// Call it before a process ends after a failure. The launcher then ends all processes at once, and another one may have
+// something to report first: rank 0, or the process that misses a crashed one. Waits a few seconds at most; returns at
+// once without other processes.
 void cli_wait_for_others(void);
 
 // Leaves. Reports a failure of this process alone, with its rank, and ends all processes. Rank 0 reports a failure that

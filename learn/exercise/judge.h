@@ -172,12 +172,12 @@ sm_status sm_mistakes_write(sm_op_kind kind, const char *path);
 
 // --- its times (times.c) -----------------------------------------------------------------------------
 
-// In turns. Each turn starts a process (src/plan/own_process.h) for each kernel, in an order that is drawn, and calls it
-// a few times. Every call has inputs of its own, drawn after the process has loaded the kernel, and every result is
-// compared: what a kernel remembers, leaves for later, or computes only when it is checked is no right result. The time
-// of a call in C is the processor time that its process used since the call before, as the system counts it: the kernel
-// has no part in it, and gains nothing by work between its calls. On a device it lasts from the request to a part of the
-// result, by this process's clock; the shortest of a turn counts.
+// In turns. Each turn starts a process (src/plan/own_process.h) for each kernel, in an order that is drawn, and calls
+// it a few times. Every call has inputs of its own, drawn after the process has loaded the kernel, and every result is
+// compared, so a kernel gains nothing by results that it remembers, leaves for later, or computes only when checked.
+// The time of a call in C is the processor time that its process used since the call before, as the system counts it:
+// the kernel cannot change it, and gains nothing by work between its calls. On a device it lasts from the request to a
+// part of the result, by this process's clock; the shortest of a turn counts.
 
 typedef struct {
     const char *library; // or a backend's kernel (SM_OWN_BACKEND), or FILE.cl

@@ -1,4 +1,4 @@
-// live.h: a training step op by op on the reference backend, for whoever looks at its numbers or changes them: walk, the
+// live.h: a training step op by op on the reference backend, whose numbers can be read and changed. Users: walk, the
 // page of a step, and the module inside that page (module.c), which is this file compiled for browsers.
 #ifndef STEPMARK_LEARN_LIVE_LIVE_H
 #define STEPMARK_LEARN_LIVE_LIVE_H
@@ -67,10 +67,10 @@ sm_status sm_live_read(sm_live *live, int tensor);
 
 // Holds numbers at other values: NAME[12]=0.5 and NAME[0:32]*2 of all elements in order, NAME[3,5]=0.5 and
 // NAME[*,0:16]=0 of rows and columns, or an index for each side; several with semicolons between them. Values that
-// exist before the first op are changed when the step begins, others each time an op has written them; the ops after that
-// compute with them. mask[*]=0 and mask[1]=0 take the mask from the attention of all blocks or of one, line[2]=0 and
-// line[3]=0 the residual line around attention and MLP of block 1, forward and backward. SM_ERR_USAGE: no such tensor or
-// element. sm_live_release: all are as computed again.
+// exist before the first op are changed when the step begins, others each time an op has written them; the ops after
+// that compute with them. mask[*]=0 and mask[1]=0 take the mask from the attention of all blocks or of one, line[2]=0
+// and line[3]=0 the residual line around attention and MLP of block 1, forward and backward. SM_ERR_USAGE: no such
+// tensor or element. sm_live_release: all are as computed again.
 sm_status sm_live_hold(sm_live *live, const char *texts);
 void sm_live_release(sm_live *live);
 sm_status sm_live_apply(sm_live *live, int tensor); // for sm_live_begin and sm_live_run

@@ -1,8 +1,8 @@
-// fields.h: the one list of what a model's config holds. From a row here follow the member of sm_model_config and its
-// range, the flag (cli/flags/flags.c) and its refusal next to --weights, the columns of result rows, of estimate and of
-// walk, the model in run.json, the command that walk prints, what a report tells models apart by, and the comparison of a
-// built model with the config.json of weights. The column is part of a row's work: rows that differ in it are never
-// compared as one work (bench/rows/identity.h).
+// fields.h: the one list of the fields of a model's config. A row here makes the member of sm_model_config and its
+// range; the flag (cli/flags/flags.c) and its refusal next to --weights; the columns of result rows, of estimate and of
+// walk; the model in run.json, in walk's command and in a report's names; and the comparison of a built model with the
+// config.json of weights. The column is part of a row's work: rows that differ in it are never compared as one work
+// (bench/rows/identity.h).
 #ifndef STEPMARK_MODEL_FIELDS_H
 #define STEPMARK_MODEL_FIELDS_H
 

@@ -41,8 +41,8 @@ sm_status sm_exchange_is_same(sm_exchange *exchange, const void *data, size_t si
 
 // Waits for what is in progress in this tensor's memory; SM_NO_TENSOR: for everything.
 //
-// Processes read at different ops, as each draws its own checks: what a read does not need stays in progress, because all
-// hand over the same exchanges together, at ops that all come to.
+// Processes read at different ops, as each draws its own checks. Exchanges that a read does not need stay in progress,
+// because all processes hand over the same exchanges together, at ops that all of them reach.
 sm_status sm_exchange_finish(sm_exchange *exchange, int tensor);
 
 typedef struct {

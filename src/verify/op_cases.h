@@ -36,8 +36,8 @@ bool sm_op_case_is_naive(sm_op_kind kind, int index);
 // The plan of any other text, "N=64 C=768 F=768".
 sm_status sm_op_text_plan(sm_op_kind kind, const char *text, sm_precision precision, sm_plan **plan);
 
-// The ops that a name of the command line stands for: one kind, by its own name, or a pair, by what the names of a
-// forward op and of its backward have in common: "gelu", "matmul" (which has two backward ops).
+// The ops of a name on the command line: one kind, by its own name; or a forward op with its backward, by the common
+// part of their names: "gelu", "matmul" (which has two backward ops).
 enum { SM_MAX_OPS_OF_NAME = 4 };
 
 typedef struct {

@@ -50,8 +50,8 @@ sm_status sm_check_loss(sm_session *session, const sm_model_config *config, doub
 // the reference; this check compares the backward with the forward.
 //
 // d follows the gradient, but scaled by column: each column of each parameter moves until it changes the loss by the
-// same amount, so that a small gradient (a bias, a layernorm's weight, the queries) counts as much as a large one, and
-// a wrong term in one kind of op is found.
+// same amount. So a small gradient (a bias, a layernorm's weight, the queries) counts as much as a large one, and a
+// wrong term in one kind of op is found.
 
 typedef struct {
     double predicted;       // 2 g.d: the predicted change of the loss

@@ -6,9 +6,9 @@
 #include "backends/cpu/common/ask.h"
 #include "backends/cpu/common/tile_size.h"
 
-// So many steps of k before they are needed, operands are asked for that a tile packs. Packed operands, and rows
-// of a where they lie, are left to the processor's own prefetching: to ask for them costs more than it saves where the
-// clock falls with what is executed (Emerald Rapids: 5% of a tile).
+// Operands that a tile packs are prefetched this many steps of k before they are needed. Packed operands, and rows of a
+// that are not packed, are left to the processor's own prefetching: their prefetches cost more than they save where the
+// clock falls with the number of instructions (Emerald Rapids: 5% of a tile).
 enum { CPU_AHEAD = 32 };
 
 // Steps of k that are unrolled, and those between two times that memory is asked for.
@@ -96,9 +96,9 @@ static inline __attribute__((always_inline)) void cpu_step(int j, int n_vectors,
     }
 }
 
-// Work to do during a tile, a little every CPU_STRETCH steps: memory is asked for, and rows of the next b panel,
-// contiguous and CPU_PRODUCT_COLS wide, are packed, those that were asked for the last time. (Asked for long before, they
-// may be gone: a multiple of a page apart, they share few of a cache's sets.)
+// Work to do during a tile, a little every CPU_STRETCH steps: rows of the next b panel, contiguous and CPU_PRODUCT_COLS
+// wide, are prefetched, and those of the last time are packed. (If they were prefetched long before, they may be
+// evicted: a multiple of a page apart, they share few of a cache's sets.)
 typedef struct {
     cpu_asking asking;
     const float *from; // the next row to pack
