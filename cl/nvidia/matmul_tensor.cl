@@ -136,16 +136,14 @@ typedef struct {
 
 // Step `step` of TILE_K, of the warp's rows of A' from row m on.
 static inline void load_a(fragments *f, uint tile, uint m, uint step) {
-#pragma unroll
-    for (uint i = 0; i < FRAGMENTS_M; i++) {
+    UNROLLED for (uint i = 0; i < FRAGMENTS_M; i++) {
 #if A_ALONG_K
         load_matrices(f->a[i], tile + place_chunk(m + i * 16 + LANE % 16, step * 2 + LANE / 16, TILE_M, 1));
 #elif NUMBER_BYTES == 2
         load_matrices_transposed(f->a[i], tile + place_chunk(step * 16 + LANE % 8 + LANE / 16 * 8,
                                                              m / 8 + i * 2 + LANE / 8 % 2, TILE_M, 0));
 #else
-#pragma unroll
-        for (uint w = 0; w < 4; w++) {
+        UNROLLED for (uint w = 0; w < 4; w++) {
             const uint row = m + i * 16 + w % 2 * 8 + LANE / 4;
             f->a[i][w] = load_word(tile + place_chunk(step * 8 + w / 2 * 4 + LANE % 4, row / 4, TILE_M, 0) + row % 4 * 4);
         }
@@ -155,16 +153,14 @@ static inline void load_a(fragments *f, uint tile, uint m, uint step) {
 
 // Loads fragments of the warp's columns of B' from column n on.
 static inline void load_b(fragments *f, uint tile, uint n, uint step) {
-#pragma unroll
-    for (uint j = 0; j < FRAGMENTS_N / 2; j++) {
+    UNROLLED for (uint j = 0; j < FRAGMENTS_N / 2; j++) {
 #if B_ALONG_K
         load_matrices(f->b[j], tile + place_chunk(n + j * 16 + LANE % 8 + LANE / 16 * 8, step * 2 + LANE / 8 % 2, TILE_N, 1));
 #elif NUMBER_BYTES == 2
         load_matrices_transposed(f->b[j],
                                  tile + place_chunk(step * 16 + LANE % 16, n / 8 + j * 2 + LANE / 16, TILE_N, 0));
 #else
-#pragma unroll
-        for (uint w = 0; w < 4; w++) {
+        UNROLLED for (uint w = 0; w < 4; w++) {
             const uint col = n + j * 16 + w / 2 * 8 + LANE / 4;
             f->b[j][w] = load_word(tile + place_chunk(step * 8 + w % 2 * 4 + LANE % 4, col / 4, TILE_N, 0) + col % 4 * 4);
         }
@@ -174,8 +170,7 @@ static inline void load_b(fragments *f, uint tile, uint n, uint step) {
 
 #if NUMBER_BYTES == 4 && !SPLIT
 static inline void round_fragments(uint *x, uint n) {
-#pragma unroll
-    for (uint i = 0; i < n; i++) {
+    UNROLLED for (uint i = 0; i < n; i++) {
         x[i] = round_tf32(as_float(x[i]));
     }
 }
@@ -185,10 +180,8 @@ static inline void round_fragments(uint *x, uint n) {
 static inline void multiply(fragments *f, float sum[FRAGMENTS_M][FRAGMENTS_N][4]) {
 #if NUMBER_BYTES == 4 && SPLIT
     uint small_b[FRAGMENTS_N / 2][4];
-#pragma unroll
-    for (uint j = 0; j < FRAGMENTS_N / 2; j++) {
-#pragma unroll
-        for (uint w = 0; w < 4; w++) {
+    UNROLLED for (uint j = 0; j < FRAGMENTS_N / 2; j++) {
+        UNROLLED for (uint w = 0; w < 4; w++) {
             const float x = as_float(f->b[j][w]);
             f->b[j][w] = round_tf32(x);
             small_b[j][w] = round_tf32(x - as_float(f->b[j][w]));
@@ -198,27 +191,22 @@ static inline void multiply(fragments *f, float sum[FRAGMENTS_M][FRAGMENTS_N][4]
     round_fragments(&f->a[0][0], FRAGMENTS_M * 4);
     round_fragments(&f->b[0][0], FRAGMENTS_N / 2 * 4);
 #endif
-#pragma unroll
-    for (uint i = 0; i < FRAGMENTS_M; i++) {
+    UNROLLED for (uint i = 0; i < FRAGMENTS_M; i++) {
 #if NUMBER_BYTES == 4 && SPLIT
         uint small_a[4];
-#pragma unroll
-        for (uint w = 0; w < 4; w++) {
+        UNROLLED for (uint w = 0; w < 4; w++) {
             const float x = as_float(f->a[i][w]);
             f->a[i][w] = round_tf32(x);
             small_a[w] = round_tf32(x - as_float(f->a[i][w]));
         }
-#pragma unroll
-        for (uint j = 0; j < FRAGMENTS_N; j++) {
+        UNROLLED for (uint j = 0; j < FRAGMENTS_N; j++) {
             multiply_tf32(sum[i][j], small_a, f->b[j / 2][j % 2 * 2], f->b[j / 2][j % 2 * 2 + 1]);
         }
-#pragma unroll
-        for (uint j = 0; j < FRAGMENTS_N; j++) {
+        UNROLLED for (uint j = 0; j < FRAGMENTS_N; j++) {
             multiply_tf32(sum[i][j], f->a[i], small_b[j / 2][j % 2 * 2], small_b[j / 2][j % 2 * 2 + 1]);
         }
 #endif
-#pragma unroll
-        for (uint j = 0; j < FRAGMENTS_N; j++) {
+        UNROLLED for (uint j = 0; j < FRAGMENTS_N; j++) {
             const uint b0 = f->b[j / 2][j % 2 * 2];
             const uint b1 = f->b[j / 2][j % 2 * 2 + 1];
 #if defined(DATA_BF16)
@@ -324,20 +312,15 @@ matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, IN(data, a), IN(dat
     uint offset_a[COPIES_A];
     uint offset_b[COPIES_B];
     float sum[FRAGMENTS_M][FRAGMENTS_N][4];
-#pragma unroll
-    for (uint i = 0; i < COPIES_A; i++) {
+    UNROLLED for (uint i = 0; i < COPIES_A; i++) {
         offset_a[i] = copy_from(i, a_ld, M - place.m, TILE_M, A_ALONG_K);
     }
-#pragma unroll
-    for (uint i = 0; i < COPIES_B; i++) {
+    UNROLLED for (uint i = 0; i < COPIES_B; i++) {
         offset_b[i] = copy_from(i, b_ld, N - place.n, TILE_N, B_ALONG_K);
     }
-#pragma unroll
-    for (uint i = 0; i < FRAGMENTS_M; i++) {
-#pragma unroll
-        for (uint j = 0; j < FRAGMENTS_N; j++) {
-#pragma unroll
-            for (uint w = 0; w < 4; w++) {
+    UNROLLED for (uint i = 0; i < FRAGMENTS_M; i++) {
+        UNROLLED for (uint j = 0; j < FRAGMENTS_N; j++) {
+            UNROLLED for (uint w = 0; w < 4; w++) {
                 sum[i][j][w] = 0.0f;
             }
         }
@@ -356,8 +339,7 @@ matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, IN(data, a), IN(dat
         from_b += b_step;                                                                                      \
         k_left -= TILE_K;                                                                                      \
     }
-#pragma unroll
-    for (uint s = 0; s < STAGES - 1; s++) {
+    UNROLLED for (uint s = 0; s < STAGES - 1; s++) {
         if (s < n_steps) {
             BRING(s);
         }
@@ -376,29 +358,22 @@ matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, IN(data, a), IN(dat
         const uint tile_b = tile_a + A_BYTES;
 #if SPLIT
         float part[FRAGMENTS_M][FRAGMENTS_N][4];
-#pragma unroll
-        for (uint i = 0; i < FRAGMENTS_M; i++) {
-#pragma unroll
-            for (uint j = 0; j < FRAGMENTS_N; j++) {
-#pragma unroll
-                for (uint w = 0; w < 4; w++) {
+        UNROLLED for (uint i = 0; i < FRAGMENTS_M; i++) {
+            UNROLLED for (uint j = 0; j < FRAGMENTS_N; j++) {
+                UNROLLED for (uint w = 0; w < 4; w++) {
                     part[i][j][w] = 0.0f;
                 }
             }
         }
-#pragma unroll
-        for (uint step = 0; step < STEPS; step++) {
+        UNROLLED for (uint step = 0; step < STEPS; step++) {
             fragments f;
             load_a(&f, tile_a, m, step);
             load_b(&f, tile_b, n, step);
             multiply(&f, part);
         }
-#pragma unroll
-        for (uint i = 0; i < FRAGMENTS_M; i++) {
-#pragma unroll
-            for (uint j = 0; j < FRAGMENTS_N; j++) {
-#pragma unroll
-                for (uint w = 0; w < 4; w++) {
+        UNROLLED for (uint i = 0; i < FRAGMENTS_M; i++) {
+            UNROLLED for (uint j = 0; j < FRAGMENTS_N; j++) {
+                UNROLLED for (uint w = 0; w < 4; w++) {
                     sum[i][j][w] += part[i][j][w];
                 }
             }
@@ -407,8 +382,7 @@ matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, IN(data, a), IN(dat
         fragments f[2];
         load_a(&f[0], tile_a, m, 0);
         load_b(&f[0], tile_b, n, 0);
-#pragma unroll
-        for (uint step = 0; step < STEPS; step++) {
+        UNROLLED for (uint step = 0; step < STEPS; step++) {
             if (step + 1 < STEPS) {
                 load_a(&f[(step + 1) % 2], tile_a, m, step + 1);
                 load_b(&f[(step + 1) % 2], tile_b, n, step + 1);
@@ -420,12 +394,9 @@ matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, IN(data, a), IN(dat
         free_stage = free_stage + 1 == STAGES ? 0 : free_stage + 1;
     }
     c += c_at + row_start(place.part * M, N);
-#pragma unroll
-    for (uint i = 0; i < FRAGMENTS_M; i++) {
-#pragma unroll
-        for (uint j = 0; j < FRAGMENTS_N; j++) {
-#pragma unroll
-            for (uint half_rows = 0; half_rows < 2; half_rows++) {
+    UNROLLED for (uint i = 0; i < FRAGMENTS_M; i++) {
+        UNROLLED for (uint j = 0; j < FRAGMENTS_N; j++) {
+            UNROLLED for (uint half_rows = 0; half_rows < 2; half_rows++) {
                 const ulong row = place.m + m + i * 16 + half_rows * 8 + LANE / 4;
                 const ulong col = place.n + n + j * 8 + LANE % 4 * 2;
                 if (row < M && col < N) {

@@ -109,8 +109,7 @@ static inline void bring_tile(uint to, const global uchar *map, uint k, uint out
         bring_box(to, map, k, outer, barrier);
         return;
     }
-#pragma unroll
-    for (uint i = 0; i < n_outer / TILE_K; i++) {
+    UNROLLED for (uint i = 0; i < n_outer / TILE_K; i++) {
         bring_box(to + i * TILE_K * 128, map, outer + i * TILE_K, k, barrier);
     }
 }
@@ -173,8 +172,7 @@ static inline tile_place find_tile(const tile_grid *g, uint index) {
 #if BESIDE & ACT_BACKWARD
 // ACT_BACKWARD's pre comes as the operands do: boxes of 128 rows, two a stage.
 INLINE void bring_pre(uint to, const global uchar *map, uint m, uint n, uint first_block, uint barrier) {
-#pragma unroll
-    for (uint i = 0; i < 2; i++) {
+    UNROLLED for (uint i = 0; i < 2; i++) {
         if (first_block + i * BOX_BLOCKS < N_BLOCKS) {
             bring_box(to + i * A_BYTES, map, n + (first_block + i * BOX_BLOCKS) * 32, m, barrier);
         }
@@ -192,8 +190,7 @@ INLINE void produce(const tile_grid *g, uint tiles, const global uchar *maps) {
     const uint n_tiles = g->n_rows * g->n_cols * g->n_parts;
     uint stage = 0;
     uint parity = 1; // a stage that nobody used yet counts as empty
-#pragma unroll
-    for (uint i = 0; i < (SPLIT ? 5 : 4); i++) {
+    UNROLLED for (uint i = 0; i < (SPLIT ? 5 : 4); i++) {
         order_map(maps + i * MAP_BYTES);
     }
     for (uint index = (uint)get_group_id(0); index < n_tiles; index += (uint)get_num_groups(0)) {
@@ -212,8 +209,7 @@ INLINE void produce(const tile_grid *g, uint tiles, const global uchar *maps) {
             NEXT_STAGE(stage, parity);
         }
 #if BESIDE & ACT_BACKWARD
-#pragma unroll
-        for (uint h = 0; h < N_BLOCKS; h += PRE_BLOCKS) {
+        UNROLLED for (uint h = 0; h < N_BLOCKS; h += PRE_BLOCKS) {
             wait_bounded(empty + stage * 8, parity);
             arrive_with_bytes(full + stage * 8, pre_bytes(h));
             bring_pre(tiles + stage * STAGE_BYTES, maps + MAP_SIDE * MAP_BYTES, p.m, p.n, h, full + stage * 8);
@@ -232,8 +228,7 @@ static inline uint place_chunk(uint box, uint row, uint chunk) { return box + ro
 #if C_IS_NARROW
 INLINE void put_block(const float x[16], uint box, uint half_box) {
     const uint row = MY_WARP % CONSUMER_WARPS * 16 + LANE % 16;
-#pragma unroll
-    for (uint i = 0; i < 16; i += 8) {
+    UNROLLED for (uint i = 0; i < 16; i += 8) {
         const uint words[4] = {pack_numbers(x[i], x[i + 1]), pack_numbers(x[i + 2], x[i + 3]),
                                pack_numbers(x[i + 4], x[i + 5]), pack_numbers(x[i + 6], x[i + 7])};
         store_matrices(place_chunk(box, row, half_box * 4 + i / 4 + LANE / 16), words);
@@ -243,12 +238,10 @@ INLINE void put_block(const float x[16], uint box, uint half_box) {
 #if BESIDE & ACT_BACKWARD
 INLINE void get_block(float x[16], uint box, uint half_box) {
     const uint row = MY_WARP % CONSUMER_WARPS * 16 + LANE % 16;
-#pragma unroll
-    for (uint i = 0; i < 2; i++) {
+    UNROLLED for (uint i = 0; i < 2; i++) {
         uint words[4];
         load_matrices(words, place_chunk(box, row, half_box * 4 + i * 2 + LANE / 16));
-#pragma unroll
-        for (uint w = 0; w < 4; w++) {
+        UNROLLED for (uint w = 0; w < 4; w++) {
             const float2 two = unpack_numbers(words[w]);
             x[8 * i + 2 * w] = two.x;
             x[8 * i + 2 * w + 1] = two.y;
@@ -264,8 +257,7 @@ INLINE uint place_two(uint box, uint i) {
 
 INLINE void put_block(const float x[16], uint box, uint half_box) {
     (void)half_box;
-#pragma unroll
-    for (uint i = 0; i < 4; i++) {
+    UNROLLED for (uint i = 0; i < 4; i++) {
         store_two(x + 4 * i, place_two(box, i), 0);
         store_two(x + 4 * i + 2, place_two(box, i), 1024);
     }
@@ -274,8 +266,7 @@ INLINE void put_block(const float x[16], uint box, uint half_box) {
 #if BESIDE & ACT_BACKWARD
 INLINE void get_block(float x[16], uint box, uint half_box) {
     (void)half_box;
-#pragma unroll
-    for (uint i = 0; i < 4; i++) {
+    UNROLLED for (uint i = 0; i < 4; i++) {
         load_two(x + 4 * i, place_two(box, i), 0);
         load_two(x + 4 * i + 2, place_two(box, i), 1024);
     }
@@ -299,8 +290,7 @@ INLINE void finish_block(const finisher *f, float x[16], uint h, float bias, con
     (void)bias;
     (void)pre;
 #if BESIDE & BIAS
-#pragma unroll
-    for (uint i = 0; i < 4; i++) {
+    UNROLLED for (uint i = 0; i < 4; i++) {
         const float b0 = from_lane(bias, i * 8 + LANE % 4 * 2);
         const float b1 = from_lane(bias, i * 8 + LANE % 4 * 2 + 1);
         x[4 * i] += b0;
@@ -310,12 +300,10 @@ INLINE void finish_block(const finisher *f, float x[16], uint h, float bias, con
     }
 #endif
 #if BESIDE & ACT_BACKWARD
-#pragma unroll
-    for (uint i = 0; i < 16; i += 4) {
+    UNROLLED for (uint i = 0; i < 16; i += 4) {
         float d[4];
         quick_slopes(d, pre + i);
-#pragma unroll
-        for (uint k = 0; k < 4; k++) {
+        UNROLLED for (uint k = 0; k < 4; k++) {
             x[i + k] *= d[k];
         }
     }
@@ -331,8 +319,7 @@ INLINE void finish_block(const finisher *f, float x[16], uint h, float bias, con
     put_block(x, box, h % BOX_BLOCKS);
 #if BESIDE & ACT
     float y[16];
-#pragma unroll
-    for (uint i = 0; i < 16; i += 4) {
+    UNROLLED for (uint i = 0; i < 16; i += 4) {
         quick_activations(y + i, x + i);
     }
     put_block(y, box + BOX_BYTES, h % BOX_BLOCKS);
@@ -364,13 +351,11 @@ INLINE void finish_block(const finisher *f, float x[16], uint h, float bias, con
 #if A_RAW
 // A warp's 16 rows of A' in a stage, 32 of K: four fragments.
 INLINE void load_fragments(uint a[16], uint tile, uint consumer) {
-#pragma unroll
-    for (uint s = 0; s < 4; s++) {
+    UNROLLED for (uint s = 0; s < 4; s++) {
 #if A_ALONG_C
         const uint first = consumer * GROUP_M + MY_WARP % CONSUMER_WARPS * 16; // of the tile's rows
         const uint box = tile + first / TILE_K * TILE_K * 128;
-#pragma unroll
-        for (uint w = 0; w < 4; w++) {
+        UNROLLED for (uint w = 0; w < 4; w++) {
             const uint col = first % TILE_K + LANE / 4 + w % 2 * 8;
             a[4 * s + w] = load_word(place_chunk(box, s * 8 + LANE % 4 + w / 2 * 4, col / 4) + col % 4 * 4);
         }
@@ -378,8 +363,7 @@ INLINE void load_fragments(uint a[16], uint tile, uint consumer) {
         const uint row = MY_WARP % CONSUMER_WARPS * 16 + LANE % 16;
         uint x[4];
         load_matrices(x, place_chunk(tile + consumer * BOX_BYTES, row, s * 2 + LANE / 16));
-#pragma unroll
-        for (uint w = 0; w < 4; w++) {
+        UNROLLED for (uint w = 0; w < 4; w++) {
             a[4 * s + w] = x[w];
         }
 #endif
@@ -387,8 +371,7 @@ INLINE void load_fragments(uint a[16], uint tile, uint consumer) {
 }
 
 INLINE void round_numbers(uint a[16]) {
-#pragma unroll
-    for (uint i = 0; i < 16; i++) {
+    UNROLLED for (uint i = 0; i < 16; i++) {
         a[i] = round_tf32(as_float(a[i]));
     }
 }
@@ -448,8 +431,7 @@ INLINE void consume(const tile_grid *g, uint tiles, uint N, const global float *
             uint small[16];
             wait_for(full + stage * 8, parity);
             load_fragments(large, at, f->consumer);
-#pragma unroll
-            for (uint i = 0; i < 16; i++) {
+            UNROLLED for (uint i = 0; i < 16; i++) {
                 const float x = as_float(large[i]);
                 large[i] = round_tf32(x);
                 small[i] = round_tf32(x - as_float(large[i]));
@@ -483,8 +465,7 @@ INLINE void consume(const tile_grid *g, uint tiles, uint N, const global float *
         }
 #endif
         float biases[N_BLOCKS]; // brought while the last products go on
-#pragma unroll
-        for (uint i = 0; i < N_BLOCKS; i++) {
+        UNROLLED for (uint i = 0; i < N_BLOCKS; i++) {
             biases[i] = BESIDE & f->beside & BIAS ? bias[min(p.n + i * 32 + LANE, N - 1)] : 0.0f;
         }
 #if !SPLIT
@@ -544,8 +525,7 @@ INLINE void sum_columns(const tile_grid *g, uint tiles, uint N, global float *st
         const tile_place p = find_tile(g, index);
         const uint row_of_tiles = p.m / TILE_M;
         float2 sums[TILE_N / 64];
-#pragma unroll
-        for (uint i = 0; i < TILE_N / 64; i++) {
+        UNROLLED for (uint i = 0; i < TILE_N / 64; i++) {
             sums[i] = (float2)(0.0f, 0.0f);
         }
 #pragma unroll 1
@@ -556,8 +536,7 @@ INLINE void sum_columns(const tile_grid *g, uint tiles, uint N, global float *st
 #pragma unroll 1
                 for (uint row = warp; row < TILE_K; row += SUM_WARPS) {
                     const uint at = place_chunk(b, row, LANE / 4) + LANE % 4 * 4;
-#pragma unroll
-                    for (uint i = 0; i < TILE_N / 64; i++) {
+                    UNROLLED for (uint i = 0; i < TILE_N / 64; i++) {
                         sums[i] += unpack_numbers(load_word(at + i * BOX_BYTES));
                     }
                 }
@@ -569,8 +548,7 @@ INLINE void sum_columns(const tile_grid *g, uint tiles, uint N, global float *st
             NEXT_STAGE(stage, parity);
         }
         global float *strip = strips + ((ulong)(p.part * g->n_rows + row_of_tiles) * SUM_WARPS + warp) * N;
-#pragma unroll
-        for (uint i = 0; i < TILE_N / 64; i++) {
+        UNROLLED for (uint i = 0; i < TILE_N / 64; i++) {
             const uint col = p.n + i * 64 + LANE * 2;
             if (col < N) { // rows of B' are whole chunks
                 vstore2(sums[i], 0, strip + col);

@@ -174,10 +174,8 @@ static inline float4 multiply_add4(float a, float4 b, float4 c) { return multipl
 
 // score = a b^T of this item: a (ROWS,LD) from row y on, b (KEYS,LD) from row x on
 inlined void multiply_rows(const local float *a, const local float *b, float score[ROWS_EACH][KEYS_EACH]) {
-#pragma unroll
-    for (uint i = 0; i < ROWS_EACH; i++) {
-#pragma unroll
-        for (uint j = 0; j < KEYS_EACH; j++) {
+    UNROLLED for (uint i = 0; i < ROWS_EACH; i++) {
+        UNROLLED for (uint j = 0; j < KEYS_EACH; j++) {
             score[i][j] = 0.0f;
         }
     }
@@ -185,18 +183,14 @@ inlined void multiply_rows(const local float *a, const local float *b, float sco
     for (uint c = 0; c < CHUNKS; c++) {
         float4 p[ROWS_EACH];
         float4 q[KEYS_EACH];
-#pragma unroll
-        for (uint i = 0; i < ROWS_EACH; i++) {
+        UNROLLED for (uint i = 0; i < ROWS_EACH; i++) {
             p[i] = *(const local float4 *)(a + i * ITEMS_Y * LD + c * 4);
         }
-#pragma unroll
-        for (uint j = 0; j < KEYS_EACH; j++) {
+        UNROLLED for (uint j = 0; j < KEYS_EACH; j++) {
             q[j] = *(const local float4 *)(b + j * ITEMS_X * LD + c * 4);
         }
-#pragma unroll
-        for (uint i = 0; i < ROWS_EACH; i++) {
-#pragma unroll
-            for (uint j = 0; j < KEYS_EACH; j++) {
+        UNROLLED for (uint i = 0; i < ROWS_EACH; i++) {
+            UNROLLED for (uint j = 0; j < KEYS_EACH; j++) {
                 float sum = multiply_add(p[i].x, q[j].x, score[i][j]);
                 sum = multiply_add(p[i].y, q[j].y, sum);
                 sum = multiply_add(p[i].z, q[j].z, sum);
@@ -212,19 +206,16 @@ inlined void add_weighted(const local float *w, const local float *b, uint x,
 #pragma unroll 2
     for (uint k = 0; k < KEYS; k += 4) {
         float4 p[ROWS_EACH];
-#pragma unroll
-        for (uint i = 0; i < ROWS_EACH; i++) {
+        UNROLLED for (uint i = 0; i < ROWS_EACH; i++) {
             p[i] = *(const local float4 *)(w + i * ITEMS_Y * WEIGHTS_LD + k);
         }
-#pragma unroll
-        for (uint j = 0; j < CHUNKS_EACH; j++) {
+        UNROLLED for (uint j = 0; j < CHUNKS_EACH; j++) {
             const local float *column = b + k * LD + chunk_of(x, j) * 4;
             const float4 q0 = *(const local float4 *)column;
             const float4 q1 = *(const local float4 *)(column + LD);
             const float4 q2 = *(const local float4 *)(column + 2 * LD);
             const float4 q3 = *(const local float4 *)(column + 3 * LD);
-#pragma unroll
-            for (uint i = 0; i < ROWS_EACH; i++) {
+            UNROLLED for (uint i = 0; i < ROWS_EACH; i++) {
                 float4 z = multiply_add4(p[i].x, q0, sum[i][j]);
                 z = multiply_add4(p[i].y, q1, z);
                 z = multiply_add4(p[i].z, q2, z);
@@ -241,11 +232,9 @@ static inline void hide_past(const place *p, ulong first_row, ulong first_key, f
     if (first_key_of(p->starts, min(first_row + ROWS, p->T) - 1) <= first_key) {
         return;
     }
-#pragma unroll
-    for (int i = 0; i < ROWS_EACH; i++) {
+    UNROLLED for (int i = 0; i < ROWS_EACH; i++) {
         const ulong start = first_key_of(p->starts, min(first_row + p->y + i * ITEMS_Y, p->T - 1));
-#pragma unroll
-        for (int j = 0; j < KEYS_EACH; j++) {
+        UNROLLED for (int j = 0; j < KEYS_EACH; j++) {
             score[i][j] = first_key + p->x + j * ITEMS_X < start ? -INFINITY : score[i][j];
         }
     }
@@ -260,10 +249,8 @@ static inline void hide_keys(const place *p, ulong first_row, ulong first_key, f
         return;
     }
     const int ahead = (int)((long)first_key - (long)first_row) + (int)p->x - (int)p->y;
-#pragma unroll
-    for (int i = 0; i < ROWS_EACH; i++) {
-#pragma unroll
-        for (int j = 0; j < KEYS_EACH; j++) {
+    UNROLLED for (int i = 0; i < ROWS_EACH; i++) {
+        UNROLLED for (int j = 0; j < KEYS_EACH; j++) {
             score[i][j] = ahead + j * ITEMS_X > i * ITEMS_Y ? -INFINITY : score[i][j];
         }
     }
@@ -273,21 +260,17 @@ static inline void hide_keys(const place *p, ulong first_row, ulong first_key, f
 // The largest of each row so far, and what this tile makes of it; `shared` (ROWS,ITEMS_X).
 static inline void find_largest(const place *p, float score[ROWS_EACH][KEYS_EACH], local float *shared,
                                 float largest[ROWS_EACH]) {
-#pragma unroll
-    for (uint i = 0; i < ROWS_EACH; i++) {
+    UNROLLED for (uint i = 0; i < ROWS_EACH; i++) {
         float x = score[i][0];
-#pragma unroll
-        for (uint j = 1; j < KEYS_EACH; j++) {
+        UNROLLED for (uint j = 1; j < KEYS_EACH; j++) {
             x = fmax(x, score[i][j]);
         }
         shared[(p->y + i * ITEMS_Y) * ITEMS_X + p->x] = x;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-#pragma unroll
-    for (uint i = 0; i < ROWS_EACH; i++) {
+    UNROLLED for (uint i = 0; i < ROWS_EACH; i++) {
         const local float *row = shared + (p->y + i * ITEMS_Y) * ITEMS_X;
-#pragma unroll
-        for (uint j = 0; j < ITEMS_X; j += 4) {
+        UNROLLED for (uint j = 0; j < ITEMS_X; j += 4) {
             const float4 x = *(const local float4 *)(row + j);
             largest[i] = fmax(largest[i], fmax(fmax(x.x, x.y), fmax(x.z, x.w)));
         }
@@ -309,12 +292,10 @@ attention_forward(ulong T, ulong NH, ulong NKV, IN(int, starts), ulong key, uint
     float largest[ROWS_EACH];
     float total[ROWS_EACH]; // of this item's keys
     float4 result[ROWS_EACH][CHUNKS_EACH];
-#pragma unroll
-    for (uint i = 0; i < ROWS_EACH; i++) {
+    UNROLLED for (uint i = 0; i < ROWS_EACH; i++) {
         largest[i] = LEAST_SCORE;
         total[i] = 0.0f;
-#pragma unroll
-        for (uint j = 0; j < CHUNKS_EACH; j++) {
+        UNROLLED for (uint j = 0; j < CHUNKS_EACH; j++) {
             result[i][j] = (float4)(0.0f);
         }
     }
@@ -329,8 +310,7 @@ attention_forward(ulong T, ulong NH, ulong NKV, IN(int, starts), ulong key, uint
         barrier(CLK_LOCAL_MEM_FENCE);
         multiply_rows(rows + p.y * LD, keys + p.x * LD, score);
         hide_keys(&p, first_row, first_key, score);
-#pragma unroll
-        for (uint i = 0; i < ROWS_EACH; i++) {
+        UNROLLED for (uint i = 0; i < ROWS_EACH; i++) {
             before[i] = largest[i];
         }
         find_largest(&p, score, shared, largest);
@@ -338,17 +318,14 @@ attention_forward(ulong T, ulong NH, ulong NKV, IN(int, starts), ulong key, uint
         draw_tile(&drop, &p, first_row, first_key, weights);
         barrier(CLK_LOCAL_MEM_FENCE);
 #endif
-#pragma unroll
-        for (uint i = 0; i < ROWS_EACH; i++) {
+        UNROLLED for (uint i = 0; i < ROWS_EACH; i++) {
             const float shrink = exp(before[i] - largest[i]);
             const uint row = p.y + i * ITEMS_Y;
             total[i] *= shrink;
-#pragma unroll
-            for (uint j = 0; j < CHUNKS_EACH; j++) {
+            UNROLLED for (uint j = 0; j < CHUNKS_EACH; j++) {
                 result[i][j] *= shrink;
             }
-#pragma unroll
-            for (uint j = 0; j < KEYS_EACH; j++) {
+            UNROLLED for (uint j = 0; j < KEYS_EACH; j++) {
                 const uint at = row * WEIGHTS_LD + p.x + j * ITEMS_X;
                 const float w = exp(score[i][j] - largest[i]);
                 total[i] += w;
@@ -358,21 +335,18 @@ attention_forward(ulong T, ulong NH, ulong NKV, IN(int, starts), ulong key, uint
         barrier(CLK_LOCAL_MEM_FENCE);
         add_weighted(weights + p.y * WEIGHTS_LD, values, p.x, result);
     }
-#pragma unroll
-    for (uint i = 0; i < ROWS_EACH; i++) {
+    UNROLLED for (uint i = 0; i < ROWS_EACH; i++) {
         shared[(p.y + i * ITEMS_Y) * ITEMS_X + p.x] = total[i];
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-#pragma unroll
-    for (uint i = 0; i < ROWS_EACH; i++) {
+    UNROLLED for (uint i = 0; i < ROWS_EACH; i++) {
         const ulong t = first_row + p.y + i * ITEMS_Y;
         float sum = 0.0f;
         for (uint j = 0; j < ITEMS_X; j++) {
             sum += shared[(p.y + i * ITEMS_Y) * ITEMS_X + j];
         }
         if (t < T) {
-#pragma unroll
-            for (uint j = 0; j < CHUNKS_EACH; j++) {
+            UNROLLED for (uint j = 0; j < CHUNKS_EACH; j++) {
                 if (has_chunk(p.x, j)) {
                     write_chunk(result[i][j] * (1.0f / sum), y + y_at + y_start(&p, t), chunk_of(p.x, j));
                 }
@@ -425,15 +399,12 @@ inlined void add_gathered(const local float *w, const local float *b, uint x,
 #pragma unroll 4
     for (uint t = 0; t < ROWS; t++) {
         float4 q[CHUNKS_EACH];
-#pragma unroll
-        for (uint j = 0; j < CHUNKS_EACH; j++) {
+        UNROLLED for (uint j = 0; j < CHUNKS_EACH; j++) {
             q[j] = *(const local float4 *)(b + t * LD + chunk_of(x, j) * 4);
         }
-#pragma unroll
-        for (uint i = 0; i < OWN_KEYS; i += 4) {
+        UNROLLED for (uint i = 0; i < OWN_KEYS; i += 4) {
             const float4 p = *(const local float4 *)(w + t * WEIGHTS_LD + i * ITEMS_Y);
-#pragma unroll
-            for (uint j = 0; j < CHUNKS_EACH; j++) {
+            UNROLLED for (uint j = 0; j < CHUNKS_EACH; j++) {
                 sum[i][j] = multiply_add4(p.x, q[j], sum[i][j]);
                 sum[i + 1][j] = multiply_add4(p.y, q[j], sum[i + 1][j]);
                 sum[i + 2][j] = multiply_add4(p.z, q[j], sum[i + 2][j]);
@@ -490,8 +461,7 @@ attention_backward_sums(ulong T, ulong NH, ulong NKV, IN(int, starts), ulong key
 static inline row_facts read_row_facts(const global kept_value *lse, const global float *D, const place *p,
                                        ulong first_row) {
     row_facts facts;
-#pragma unroll
-    for (uint i = 0; i < ROWS_EACH; i++) {
+    UNROLLED for (uint i = 0; i < ROWS_EACH; i++) {
         const ulong t = first_row + p->y + i * ITEMS_Y;
         facts.sum[i] = t < p->T ? D[p->head_row + t] : 0.0f;
         facts.log_total[i] = !STORED && t < p->T ? widen_kept(lse[p->head_row + t]) : 0.0f;
@@ -507,11 +477,9 @@ static inline void put_weights(const global kept_value *lse, const place *p, con
     if (!STORED) {
         hide_keys(p, first_row, first_key, score);
     }
-#pragma unroll
-    for (uint i = 0; i < ROWS_EACH; i++) {
+    UNROLLED for (uint i = 0; i < ROWS_EACH; i++) {
         const ulong t = first_row + p->y + i * ITEMS_Y;
-#pragma unroll
-        for (uint j = 0; j < KEYS_EACH; j++) {
+        UNROLLED for (uint j = 0; j < KEYS_EACH; j++) {
             const ulong s = first_key + p->x + j * ITEMS_X;
             const uint at = (p->y + i * ITEMS_Y) * WEIGHTS_LD + p->x + j * ITEMS_X;
             const float att = !STORED               ? exp(score[i][j] - facts->log_total[i])
@@ -531,10 +499,8 @@ static inline void put_weights(const global kept_value *lse, const place *p, con
 // dweight = dy v^T becomes ds.
 static inline void finish_dweight(const place *p, const row_facts *facts, float drop_scale, const local float *kept,
                                   const local float *weights, float dweight[ROWS_EACH][KEYS_EACH]) {
-#pragma unroll
-    for (uint i = 0; i < ROWS_EACH; i++) {
-#pragma unroll
-        for (uint j = 0; j < KEYS_EACH; j++) {
+    UNROLLED for (uint i = 0; i < ROWS_EACH; i++) {
+        UNROLLED for (uint j = 0; j < KEYS_EACH; j++) {
             const uint at = (p->y + i * ITEMS_Y) * WEIGHTS_LD + p->x + j * ITEMS_X;
             const float att = DROPOUT ? kept[at] : weights[at];
             const float da = !DROPOUT ? dweight[i][j] : att > 0.0f ? drop_scale * dweight[i][j] : 0.0f;
@@ -544,10 +510,8 @@ static inline void finish_dweight(const place *p, const row_facts *facts, float 
 }
 
 static inline void put_dweight(const place *p, float dweight[ROWS_EACH][KEYS_EACH], local float *weights) {
-#pragma unroll
-    for (uint i = 0; i < ROWS_EACH; i++) {
-#pragma unroll
-        for (uint j = 0; j < KEYS_EACH; j++) {
+    UNROLLED for (uint i = 0; i < ROWS_EACH; i++) {
+        UNROLLED for (uint j = 0; j < KEYS_EACH; j++) {
             weights[(p->y + i * ITEMS_Y) * WEIGHTS_LD + p->x + j * ITEMS_X] = dweight[i][j];
         }
     }
@@ -556,11 +520,9 @@ static inline void put_dweight(const place *p, float dweight[ROWS_EACH][KEYS_EAC
 // This item's share of a part of dq, of the rows of a tile: read (zeros where there is none yet), and written.
 static inline void read_dq(const global float *part, const place *p, ulong first_row, bool is_first,
                            float4 dq[ROWS_EACH][CHUNKS_EACH]) {
-#pragma unroll
-    for (uint i = 0; i < ROWS_EACH; i++) {
+    UNROLLED for (uint i = 0; i < ROWS_EACH; i++) {
         const ulong t = first_row + p->y + i * ITEMS_Y;
-#pragma unroll
-        for (uint j = 0; j < CHUNKS_EACH; j++) {
+        UNROLLED for (uint j = 0; j < CHUNKS_EACH; j++) {
             const ulong at = row_start(p->head_row + t, CHUNKS * 4) + chunk_of(p->x, j) * 4;
             dq[i][j] = is_first || t >= p->T ? (float4)(0.0f) : *(const global float4 *)(part + at);
         }
@@ -568,11 +530,9 @@ static inline void read_dq(const global float *part, const place *p, ulong first
 }
 
 static inline void write_dq(float4 dq[ROWS_EACH][CHUNKS_EACH], const place *p, ulong first_row, global float *part) {
-#pragma unroll
-    for (uint i = 0; i < ROWS_EACH; i++) {
+    UNROLLED for (uint i = 0; i < ROWS_EACH; i++) {
         const ulong t = first_row + p->y + i * ITEMS_Y;
-#pragma unroll
-        for (uint j = 0; j < CHUNKS_EACH; j++) {
+        UNROLLED for (uint j = 0; j < CHUNKS_EACH; j++) {
             if (t < p->T && has_chunk(p->x, j)) {
                 *(global float4 *)(part + row_start(p->head_row + t, CHUNKS * 4) + chunk_of(p->x, j) * 4) = dq[i][j];
             }
@@ -590,10 +550,8 @@ static inline void clear_dq(const place *p, ulong first_row, global float *part)
 }
 
 static inline void clear_sums(float4 sum[OWN_KEYS][CHUNKS_EACH]) {
-#pragma unroll
-    for (uint i = 0; i < OWN_KEYS; i++) {
-#pragma unroll
-        for (uint j = 0; j < CHUNKS_EACH; j++) {
+    UNROLLED for (uint i = 0; i < OWN_KEYS; i++) {
+        UNROLLED for (uint j = 0; j < CHUNKS_EACH; j++) {
             sum[i][j] = (float4)(0.0f);
         }
     }
@@ -668,11 +626,9 @@ attention_backward_keys(ulong T, ulong NH, ulong NKV, IN(int, starts), ulong key
                 write_dq(dq_rows, &p, first_row, dq);
             }
         }
-#pragma unroll
-        for (uint i = 0; i < OWN_KEYS; i++) {
+        UNROLLED for (uint i = 0; i < OWN_KEYS; i++) {
             const ulong s = first_key + i / 4 * (ITEMS_Y * 4) + p.y * 4 + i % 4;
-#pragma unroll
-            for (uint j = 0; j < CHUNKS_EACH; j++) {
+            UNROLLED for (uint j = 0; j < CHUNKS_EACH; j++) {
                 if (s < T && has_chunk(p.x, j)) {
                     global data *to = dqkv + dqkv_at + qkv_start(&p, s);
                     write_chunk(dk[i][j], to + p.k, chunk_of(p.x, j));

@@ -155,26 +155,21 @@ STORE4(store_result4, result, result4, narrow_result, narrow_result4)
 
 // sum += one TILE_K of both operands: a (TILE_K, ROW_A), b (TILE_K, ROW_B), from the item's place on
 static inline void multiply_tiles(const local float *a, const local float *b, float4 sum[WORK_M][WORK_N / 4]) {
-#pragma unroll
-    for (uint k = 0; k < TILE_K; k++) {
+    UNROLLED for (uint k = 0; k < TILE_K; k++) {
         float x[WORK_M];
         float4 y[WORK_N / 4];
-#pragma unroll
-        for (uint r = 0; r < WORK_M; r += 4) {
+        UNROLLED for (uint r = 0; r < WORK_M; r += 4) {
             const float4 four = *(const local float4 *)(a + k * ROW_A + r * ITEMS_M);
             x[r] = four.x;
             x[r + 1] = four.y;
             x[r + 2] = four.z;
             x[r + 3] = four.w;
         }
-#pragma unroll
-        for (uint s = 0; s < WORK_N / 4; s++) {
+        UNROLLED for (uint s = 0; s < WORK_N / 4; s++) {
             y[s] = *(const local float4 *)(b + k * ROW_B + s * 4 * ITEMS_N);
         }
-#pragma unroll
-        for (uint r = 0; r < WORK_M; r++) {
-#pragma unroll
-            for (uint s = 0; s < WORK_N / 4; s++) {
+        UNROLLED for (uint r = 0; r < WORK_M; r++) {
+            UNROLLED for (uint s = 0; s < WORK_N / 4; s++) {
                 sum[r][s] = multiply_add((float4)(x[r]), y[s], sum[r][s]);
             }
         }
@@ -212,8 +207,7 @@ static inline ulong column_of(product_tile place, uint item_n, uint i) {
 static inline void finish_tile(uint beside, product_tile place, uint item_m, uint item_n,
                                float4 sum[WORK_M][WORK_N / 4], ulong M, ulong N, global result *c,
                                const global void *side, ulong side_at, global data *act) {
-#pragma unroll
-    for (uint i = 0; i < FOURS; i++) {
+    UNROLLED for (uint i = 0; i < FOURS; i++) {
         const ulong m = row_of(place, item_m, i);
         const ulong n = column_of(place, item_n, i);
         if (m < M && n < N) {
@@ -239,12 +233,10 @@ static inline float4 load_pre(const global data *pre, ulong m, ulong n, ulong M,
 static inline void finish_tile_by_pre(product_tile place, uint item_m, uint item_n, float4 sum[WORK_M][WORK_N / 4],
                                       ulong M, ulong N, global result *c, const global data *pre) {
     float4 ahead[PRE_AHEAD];
-#pragma unroll
-    for (uint i = 0; i < PRE_AHEAD; i++) {
+    UNROLLED for (uint i = 0; i < PRE_AHEAD; i++) {
         ahead[i] = load_pre(pre, row_of(place, item_m, i), column_of(place, item_n, i), M, N);
     }
-#pragma unroll
-    for (uint i = 0; i < FOURS; i++) {
+    UNROLLED for (uint i = 0; i < FOURS; i++) {
         const uint next = i + PRE_AHEAD;
         const ulong m = row_of(place, item_m, i);
         const ulong n = column_of(place, item_n, i);
@@ -283,42 +275,34 @@ matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, IN(data, a), IN(dat
     float4 sum[WORK_M][WORK_N / 4];
     a += a_at + (A_ALONG_K ? row_start(place.m, a_ld) + k_first : row_start(k_first, a_ld) + place.m);
     b += b_at + (B_ALONG_K ? row_start(place.n, b_ld) + k_first : row_start(k_first, b_ld) + place.n);
-#pragma unroll
-    for (uint r = 0; r < WORK_M; r++) {
-#pragma unroll
-        for (uint s = 0; s < WORK_N / 4; s++) {
+    UNROLLED for (uint r = 0; r < WORK_M; r++) {
+        UNROLLED for (uint s = 0; s < WORK_N / 4; s++) {
             sum[r][s] = (float4)(0.0f);
         }
     }
-#pragma unroll
-    for (uint i = 0; i < LOADS_A; i++) {
+    UNROLLED for (uint i = 0; i < LOADS_A; i++) {
         from_a[i] = find(a, a_ld, M - place.m, item, i, TILE_M, A_ALONG_K);
         part_a[i] = fetch(from_a[i], place_k(item, i, TILE_M, A_ALONG_K), k_end - k_first);
     }
-#pragma unroll
-    for (uint i = 0; i < LOADS_B; i++) {
+    UNROLLED for (uint i = 0; i < LOADS_B; i++) {
         from_b[i] = find(b, b_ld, N - place.n, item, i, TILE_N, B_ALONG_K);
         part_b[i] = fetch(from_b[i], place_k(item, i, TILE_N, B_ALONG_K), k_end - k_first);
     }
     uint now = 0;
     for (ulong k = k_first; k < k_end; k += TILE_K) {
-#pragma unroll
-        for (uint i = 0; i < LOADS_A; i++) {
+        UNROLLED for (uint i = 0; i < LOADS_A; i++) {
             put(part_a[i], item, i, TILE_M, A_ALONG_K, tile_a[now]);
         }
-#pragma unroll
-        for (uint i = 0; i < LOADS_B; i++) {
+        UNROLLED for (uint i = 0; i < LOADS_B; i++) {
             put(part_b[i], item, i, TILE_N, B_ALONG_K, tile_b[now]);
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         if (k + TILE_K < k_end) {
-#pragma unroll
-            for (uint i = 0; i < LOADS_A; i++) {
+            UNROLLED for (uint i = 0; i < LOADS_A; i++) {
                 from_a[i] += a_step;
                 part_a[i] = fetch(from_a[i], place_k(item, i, TILE_M, A_ALONG_K), k_end - k - TILE_K);
             }
-#pragma unroll
-            for (uint i = 0; i < LOADS_B; i++) {
+            UNROLLED for (uint i = 0; i < LOADS_B; i++) {
                 from_b[i] += b_step;
                 part_b[i] = fetch(from_b[i], place_k(item, i, TILE_N, B_ALONG_K), k_end - k - TILE_K);
             }
