@@ -45,20 +45,13 @@ static void list_programs(opencl_executable *e, opencl_wanted *wanted) {
     e->n_beside_units = 0;
 }
 
-static bool is_of_family(const opencl_device *device, const char *name) {
-    const opencl_recipe *r = device->sizes.recipes;
-    while (r != NULL && r->name != NULL && strcmp(r->name, name) != 0) {
-        r++;
-    }
-    return r != NULL && r->name != NULL;
-}
-
 // `own_only`: drops programs that are not the family's own, too.
 static void drop_built(const opencl_device *device, opencl_wanted *wanted, bool own_only) {
     int n = 0;
     for (int i = 0; i < wanted->n; i++) {
         const opencl_named_program *p = &wanted->programs[i];
-        if (!opencl_is_built(device, p->name, p->options) && (!own_only || is_of_family(device, p->name))) {
+        if (!opencl_is_built(device, p->name, p->options) &&
+            (!own_only || opencl_find_own_recipe(device, p->name) != NULL)) {
             wanted->programs[n++] = *p;
         }
     }

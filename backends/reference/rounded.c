@@ -38,9 +38,6 @@ static void *widened(float **room, const sm_tensor *t, const void *values) {
     return wide;
 }
 
-// Whether an update's output is the rounded copy of p for matmuls.
-static bool is_working_copy(const sm_operand_info *operand) { return strcmp(operand->name, "w") == 0; }
-
 // db of a product's op, which is a sum of dy as it is.
 static void sum_unrounded(const host_op *op, double *scratch) {
     enum { DB = SM_OUT(matmul_backward_weight, db), DY = SM_IN(matmul_backward_weight, dy) };
@@ -77,7 +74,8 @@ void ref_run_rounded(const host_op *op, sm_products products, double *scratch, f
     ref_run_f32(&wide, scratch);
     for (int k = 0; k < SM_MAX_OUT; k++) {
         if (is_copied(&info->out[k], op->out_tensor[k])) {
-            const void *result = is_working_copy(&info->out[k]) ? wide.out[0] : wide.out[k];
+            const bool is_of_p = strcmp(info->out[k].name, "w") == 0; // an update's, for matmuls
+            const void *result = wide.out[is_of_p ? 0 : k];
             sm_dtype_format(op->out_tensor[k]->dtype)->round(sm_tensor_elems(op->out_tensor[k]), result, op->out[k]);
         }
     }

@@ -38,13 +38,6 @@ static ref_attention attention(const host_op *op, const sm_tensor *qkv, const ui
                            .unmasked = attr->cut};
 }
 
-// The optional gradient of a bias. dy is that of the rows to which the bias was added.
-static void add_to_bias(const sm_tensor *rows, const real *dy, real *db) {
-    if (db != NULL) {
-        REF(bias_backward)(n_rows(rows), n_cols(rows), dy, db);
-    }
-}
-
 OWN(embedding_forward, const int32_t *token, const real *wte, const real *wpe, const int32_t *starts, real *x) {
     const int64_t *dims = OUT_SHAPE(embedding_forward, x)->dims; // (B,T,C)
     REF(embedding_forward)(dims[0], dims[1], dims[2], token, starts, wte, wpe, x);
@@ -101,7 +94,9 @@ OWN(matmul_backward_weight, const real *x, const real *dy, real *dW, real *db) {
         REF(zero)(F, db);
     }
     REF(matmul_backward_weight)(n_rows(rows), C, F, op->op->attr.w_transposed, x, dy, dW);
-    add_to_bias(rows, dy, db);
+    if (db != NULL) { // of the bias that was added to the rows
+        REF(bias_backward)(n_rows(rows), n_cols(rows), dy, db);
+    }
 }
 
 OWN(attention_forward, const real *qkv, const uint32_t *rng_step, const int32_t *starts, real *y, real *att) {

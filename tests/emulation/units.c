@@ -167,10 +167,6 @@ static place find_a(int kind, int row, int k) {
     }
 }
 
-static place find_b(int kind, int k, int col) {
-    return kind == DPAS8 || kind == DPAS16 || kind == DPAS_TF32 ? (place){col, k} : find_a(kind, col, k);
-}
-
 static int row_of(int kind, int lane, int i) {
     switch (kind) {
     case WMMA: return 2 * i + lane / 16;
@@ -206,7 +202,7 @@ static float a_number(const wave *w, int kind, int row, int k, int is_f16) {
 }
 
 static float b_number(const wave *w, int kind, int k, int col, int is_f16) {
-    place p = find_b(kind, k, col);
+    place p = kind == DPAS8 || kind == DPAS16 || kind == DPAS_TF32 ? (place){col, k} : find_a(kind, col, k);
     p.lane ^= units_spoilt == SPOIL_B_LANES;
     return number_at(units_spoilt == SPOIL_A_B ? w->a[p.lane] : w->b[p.lane], p.elem, shapes[kind].number, is_f16);
 }

@@ -502,18 +502,14 @@ void warp_multiply(float *c, const uint32_t *a, uint32_t b0, uint32_t b1, int nu
 
 // --- tiles as wgmma reads them --------------------------------------------------------------------------
 
-// A descriptor has the low 18 bits of an address, without 4; the emulation's, the others, too, from bit 48 on.
-static uint64_t tile_start(uint64_t tile) { return ((tile >> 48 & 0x3FFF) << 18) + (tile & 0xFFFF) * 16; }
-
-// Chunks of 16 bytes are exchanged by the row's number.
-static uint16_t read_tile(uint64_t address) { return read16(address ^ (address >> 7 & 7) << 4); }
-
-// Element (row, col) of a tile whose columns lie side by side.
+// Element (row, col) of a tile whose columns lie side by side. A descriptor has the low 18 bits of an address, without 4;
+// the emulation's, the others, too, from bit 48 on. Chunks of 16 bytes are exchanged by the row's number.
 static uint16_t tile_element(uint64_t tile, int row, int col) {
     const uint64_t rows8_bytes = (tile >> 32 & 0x3FFF) * 16;
     const uint64_t cols64_bytes = (tile >> 16 & 0x3FFF) * 16;
-    return read_tile(tile_start(tile) + (uint64_t)(row / 8) * rows8_bytes + (uint64_t)(row % 8) * 128 +
-                     (uint64_t)(col / 64) * cols64_bytes + (uint64_t)(col % 64) * 2);
+    const uint64_t at = ((tile >> 48 & 0x3FFF) << 18) + (tile & 0xFFFF) * 16 + (uint64_t)(row / 8) * rows8_bytes +
+                        (uint64_t)(row % 8) * 128 + (uint64_t)(col / 64) * cols64_bytes + (uint64_t)(col % 64) * 2;
+    return read16(at ^ (at >> 7 & 7) << 4);
 }
 
 // The warp's 16 of 64 rows, or columns, as fragments.

@@ -273,11 +273,6 @@ static bool kind_is_in(const sm_plan *plan, sm_op_kind kind, int output) {
     return false;
 }
 
-static bool has_mask(sm_op_kind kind, int output) {
-    return output == 0 &&
-           (kind == SM_OP_DROPOUT || kind == SM_OP_CROSSENTROPY_BACKWARD || kind == SM_OP_CROSSENTROPY_WITH_GRADIENT);
-}
-
 // Under a sanitizer the last two have to do: they have every kind of op, and the reference is ten times as slow.
 #ifdef __SANITIZE_ADDRESS__
 enum { FIRST_VARIANT = 4, LEAST_FOUND = 90 };
@@ -314,7 +309,10 @@ static void try_kind(sm_device *device, const variant *v, const sm_plan *plan, d
     for (mutant.output = 0; mutant.output < SM_MAX_OUT && info->out[mutant.output].name != NULL; mutant.output++) {
         for (int f = HALF; f < N_FAULTS && kind_is_in(plan, mutant.kind, mutant.output); f++) {
             const bool adds = info->out[mutant.output].mode == SM_ADDS;
-            if ((f == OVERWRITES && !adds) || (f == NO_MASK && !has_mask(mutant.kind, mutant.output))) {
+            const bool has_mask =
+                mutant.output == 0 && (mutant.kind == SM_OP_DROPOUT || mutant.kind == SM_OP_CROSSENTROPY_BACKWARD ||
+                                       mutant.kind == SM_OP_CROSSENTROPY_WITH_GRADIENT);
+            if ((f == OVERWRITES && !adds) || (f == NO_MASK && !has_mask)) {
                 continue;
             }
             mutant.fault = (fault)f;

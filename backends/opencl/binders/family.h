@@ -108,6 +108,11 @@ static inline int64_t opencl_count_up(int64_t n, int64_t step) { return (n + ste
 // Whether the rows of a tensor with n_cols columns, or of all operands, are aligned to n_bytes; 0: to 4 elements.
 bool opencl_is_aligned(const sm_plan *plan, int tensor, int64_t n_cols, size_t n_bytes);
 bool opencl_is_product_aligned(const opencl_product *product, size_t n_bytes);
+bool opencl_is_attention_aligned(const sm_plan *plan, const opencl_attention *a, size_t n_bytes); // its heads' rows
+// The number of parts of K with the least cost, as long as K can be cut.
+int opencl_cheapest_parts(const opencl_facts *facts, const opencl_product *p, const void *tiles,
+                          int64_t (*cost)(const opencl_facts *, const opencl_product *, const void *tiles, int n_parts),
+                          bool (*can_cut)(const opencl_product *, int n_parts));
 // Whether C is stored in fewer bits than its sums.
 bool opencl_rounds(const opencl_product *product);
 // The program option for a kernel's result type: -DC_REAL if it is float though data are not.

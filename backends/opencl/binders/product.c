@@ -70,6 +70,16 @@ bool opencl_is_product_aligned(const opencl_product *p, size_t n_bytes) {
            opencl_is_aligned(p->plan, p->act, p->N, n_bytes);
 }
 
+int opencl_cheapest_parts(const opencl_facts *facts, const opencl_product *p, const void *tiles,
+                          int64_t (*cost)(const opencl_facts *, const opencl_product *, const void *, int),
+                          bool (*can_cut)(const opencl_product *, int)) {
+    int best = 1;
+    for (int n = 2; can_cut(p, n); n++) {
+        best = cost(facts, p, tiles, n) < cost(facts, p, tiles, best) ? n : best;
+    }
+    return best;
+}
+
 bool opencl_rounds(const opencl_product *p) { return sm_dtype_is_narrow(p->plan->tensors[p->c].dtype); }
 
 // GELU is the prelude's default.
@@ -127,6 +137,11 @@ opencl_attention opencl_describe_attention(const sm_plan *plan, const sm_op *op)
         a.drop_scale = (float)(1 / (1 - p));
     }
     return a;
+}
+
+bool opencl_is_attention_aligned(const sm_plan *plan, const opencl_attention *a, size_t n_bytes) {
+    return opencl_is_aligned(plan, a->qkv, a->HS, n_bytes) && opencl_is_aligned(plan, a->y, a->HS, n_bytes) &&
+           opencl_is_aligned(plan, a->dy, a->HS, n_bytes) && opencl_is_aligned(plan, a->dqkv, a->HS, n_bytes);
 }
 
 void opencl_bind_attention(opencl_binder *b) {

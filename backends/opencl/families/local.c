@@ -45,7 +45,8 @@ static int64_t part_cols(const opencl_product *p, const tiles *t, int n_parts) {
 // The cost of n_parts, in steps along K of one tile, doubled. Units process their tiles in rounds; the last round may
 // leave many idle, and half a round passes before a unit is busy. A tile costs some steps to begin and end, and writing
 // and adding a part's sums about 40 steps.
-static int64_t cost_of_parts(const opencl_facts *facts, const opencl_product *p, const tiles *t, int n_parts) {
+static int64_t cost_of_parts(const opencl_facts *facts, const opencl_product *p, const void *of, int n_parts) {
+    const tiles *t = of;
     enum { TILE_STEPS = 48, SUM_STEPS = 40 };
     const int64_t n_units = facts->n_units > 0 ? facts->n_units : 1;
     const int64_t n_tiles = opencl_count_up(p->M, t->tile_m) * opencl_count_up(p->N, t->tile_n);
@@ -67,13 +68,7 @@ static void cut(const opencl_product *p, tiles *t, int n_parts) {
 
 // Divides K so that no unit is idle for long; not if C alone has enough tiles.
 static void cut_by_cost(const opencl_facts *facts, const opencl_product *p, tiles *t) {
-    int best = 1;
-    for (int n = 2; can_cut(p, n); n++) {
-        if (cost_of_parts(facts, p, t, n) < cost_of_parts(facts, p, t, best)) {
-            best = n;
-        }
-    }
-    cut(p, t, best);
+    cut(p, t, opencl_cheapest_parts(facts, p, t, cost_of_parts, can_cut));
 }
 
 static int64_t items_of(const tiles *t) { return t->tile_m / t->work_m * (t->tile_n / t->work_n); }
@@ -212,17 +207,14 @@ static size_t attention_scratch_elems(const opencl_facts *facts, SM_UNUSED const
 }
 
 static void begin_attention(opencl_binder *b, const opencl_attention *a, const char *kernel) {
-    const sm_plan *plan = b->e->base.plan;
-    const bool is_aligned = // every head of every token, to 4 elements
-        opencl_is_aligned(plan, a->qkv, a->HS, 0) && opencl_is_aligned(plan, a->y, a->HS, 0) &&
-        opencl_is_aligned(plan, a->dy, a->HS, 0) && opencl_is_aligned(plan, a->dqkv, a->HS, 0);
     const score_tile t = choose_score_tile(&b->e->device->facts, a);
     char options[OPTIONS_SIZE];
     snprintf(options, sizeof options,
              "-DFORWARD=%d -DHS=%lld -DROWS=%d -DKEYS=%d -DITEMS_Y=%d -DITEMS_X=%d -DLOAD=%d -DDROPOUT=%d "
              "-DSTORED=%d%s",
-             a->forward, (long long)a->HS, t.rows, t.keys, t.items_y, t.items_x, is_aligned ? 4 : 1, a->threshold > 0,
-             a->stores_weights, opencl_documents_option(a));
+             a->forward, (long long)a->HS, t.rows, t.keys, t.items_y, t.items_x,
+             opencl_is_attention_aligned(b->e->base.plan, a, 0) ? 4 : 1, a->threshold > 0, a->stores_weights,
+             opencl_documents_option(a));
     opencl_begin(b, "attention_local", options, kernel);
     opencl_arg_heads(b, a);
     OPENCL_ARGS(b, arg_tensor(a->starts));

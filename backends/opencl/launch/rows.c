@@ -69,29 +69,27 @@ void opencl_begin_kept(opencl_binder *b, const char *stem, const char *kernel, i
     begin_kept(b, stem, kernel, row_elems, row_items < most_items ? row_items : most_items, 1);
 }
 
+// Items for a row, doubled from `least` on until none has more vecs than `most_vecs`.
+static int double_items(const opencl_binder *b, int64_t row_elems, int least, int most_vecs) {
+    const int most_items = b->e->device->sizes.row_items;
+    int row_items = least;
+    while (row_items < most_items && count_row_vecs(b, row_elems, row_items) > most_vecs) {
+        row_items *= 2;
+    }
+    return row_items < most_items ? row_items : most_items;
+}
+
 // The same with few items for each row, but all of the row is loaded at once: a unit waits for as many rows as it has
 // room for.
 void opencl_begin_short(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems) {
-    enum { LEAST_ITEMS = 32 };
-    const int most_items = b->e->device->sizes.row_items;
-    int row_items = LEAST_ITEMS;
-    while (row_items < most_items &&
-           count_row_vecs(b, row_elems, row_items) * whole_vector(b->e->base.plan) > MOST_KEPT_ELEMS) {
-        row_items *= 2;
-    }
-    begin_kept(b, stem, kernel, row_elems, row_items < most_items ? row_items : most_items, 1);
+    const int most_vecs = MOST_KEPT_ELEMS / whole_vector(b->e->base.plan);
+    begin_kept(b, stem, kernel, row_elems, double_items(b, row_elems, 32, most_vecs), 1);
 }
 
-// A row has about one item for each of its vecs.
+// A row has about one item for each of its vecs; at least 8 (ROW_SHARES of cl/prelude.cl).
 void opencl_begin_several(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems) {
-    enum { LEAST_ITEMS = 8 }; // ROW_SHARES of cl/prelude.cl
-    const int most_items = b->e->device->sizes.row_items;
-    int row_items = LEAST_ITEMS;
-    while (row_items < most_items && count_row_vecs(b, row_elems, row_items) > 1) {
-        row_items *= 2;
-    }
-    begin_kept(b, stem, kernel, row_elems, row_items < most_items ? row_items : most_items,
-               row_items < most_items ? most_items / row_items : 1);
+    const int row_items = double_items(b, row_elems, 8, 1);
+    begin_kept(b, stem, kernel, row_elems, row_items, b->e->device->sizes.row_items / row_items);
 }
 
 void opencl_begin_twice(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems) {

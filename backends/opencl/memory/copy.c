@@ -71,13 +71,6 @@ static sm_status run(opencl_executable *e, int way, cl_kernel kernel, const sm_c
 
 // --- copies ----------------------------------------------------------------------------------------------
 
-// An event after everything enqueued so far.
-static sm_status mark(opencl_executable *e, cl_event *event) {
-    cl_command_queue queue = e->device->queue;
-    SM_TRY(OPENCL_CALL(e->device, clEnqueueMarkerWithWaitList, queue, 0, NULL, event));
-    return OPENCL_CALL(e->device, clFlush, queue);
-}
-
 static sm_status read_after(opencl_executable *e, const opencl_span *s, void *host, cl_event computed,
                             cl_event *copied) {
     return OPENCL_CALL(e->device, clEnqueueReadBuffer, e->device->copies[OUT], s->buffer, CL_FALSE, s->offset_bytes,
@@ -85,9 +78,10 @@ static sm_status read_after(opencl_executable *e, const opencl_span *s, void *ho
 }
 
 static sm_status begin_out(opencl_executable *e, const sm_copy *copy, const opencl_span *s, cl_event *copied) {
-    cl_event computed = NULL;
+    cl_event computed = NULL; // after everything enqueued so far
     opencl_copy_way *way = &e->ways[OUT];
-    SM_TRY(mark(e, &computed));
+    SM_TRY(OPENCL_CALL(e->device, clEnqueueMarkerWithWaitList, e->device->queue, 0, NULL, &computed));
+    SM_TRY(OPENCL_CALL(e->device, clFlush, e->device->queue));
     sm_status status;
     if (copy->is_bf16) {
         const opencl_span half = {way->landing, 0, s->size_bytes / 2};

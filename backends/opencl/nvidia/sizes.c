@@ -26,42 +26,22 @@ static int64_t local_bytes(int part, int64_t HS, int elem_bytes, const opencl_sc
     return (n_own * opencl_own_rows(s) + 4 * s->tile) * pitch * CHUNK_BYTES + sums;
 }
 
-// The first that fits. Heads of more than 64 channels leave fewer registers for scores; so do floats, whose fragments
-// have half as many channels.
-enum { N_SIZES = 3 };
-static const opencl_score_sizes narrow_sizes[OPENCL_ATTENTION_PARTS][N_SIZES] = {
-    [OPENCL_ATTENTION_FORWARD] = {{.warps = 4, .fragments = 2, .tile = 64, .step = 64, .kept = 1},
-                                  {.warps = 4, .fragments = 1, .tile = 32, .step = 32, .kept = 1},
-                                  {.warps = 2, .fragments = 1, .tile = 16, .step = 16, .kept = 1}},
-    [OPENCL_ATTENTION_ROWS] = {{.warps = 4, .fragments = 2, .tile = 64, .step = 32, .kept = 2},
-                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32, .kept = 2},
-                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16, .kept = 2}},
-    [OPENCL_ATTENTION_KEYS] = {{.warps = 4, .fragments = 2, .tile = 64, .step = 32, .kept = 1},
-                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32, .kept = 2},
-                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16, .kept = 2}},
+// By mma.sync: the largest for heads of up to 64 channels, of more, which leave fewer registers for scores, and for
+// floats, whose fragments have half as many channels; where they do not fit, smaller ones.
+enum { NARROW, WIDE, FLOAT };
+static const opencl_score_sizes largest_sizes[][OPENCL_ATTENTION_PARTS] = {
+    [NARROW] = {{.warps = 4, .fragments = 2, .tile = 64, .step = 64, .kept = 1},
+                {.warps = 4, .fragments = 2, .tile = 64, .step = 32, .kept = 2},
+                {.warps = 4, .fragments = 2, .tile = 64, .step = 32, .kept = 1}},
+    [WIDE] = {{.warps = 8, .fragments = 1, .tile = 64, .step = 32},
+              {.warps = 8, .fragments = 1, .tile = 32, .step = 32},
+              {.warps = 8, .fragments = 1, .tile = 32, .step = 32}},
+    [FLOAT] = {{.warps = 8, .fragments = 1, .tile = 32, .step = 32},
+               {.warps = 8, .fragments = 1, .tile = 64, .step = 32},
+               {.warps = 8, .fragments = 1, .tile = 64, .step = 32}},
 };
-static const opencl_score_sizes wide_sizes[OPENCL_ATTENTION_PARTS][N_SIZES] = {
-    [OPENCL_ATTENTION_FORWARD] = {{.warps = 8, .fragments = 1, .tile = 64, .step = 32},
-                                  {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
-                                  {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
-    [OPENCL_ATTENTION_ROWS] = {{.warps = 8, .fragments = 1, .tile = 32, .step = 32},
-                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
-                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
-    [OPENCL_ATTENTION_KEYS] = {{.warps = 8, .fragments = 1, .tile = 32, .step = 32},
-                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
-                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
-};
-static const opencl_score_sizes float_sizes[OPENCL_ATTENTION_PARTS][N_SIZES] = {
-    [OPENCL_ATTENTION_FORWARD] = {{.warps = 8, .fragments = 1, .tile = 32, .step = 32},
-                                  {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
-                                  {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
-    [OPENCL_ATTENTION_ROWS] = {{.warps = 8, .fragments = 1, .tile = 64, .step = 32},
-                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
-                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
-    [OPENCL_ATTENTION_KEYS] = {{.warps = 8, .fragments = 1, .tile = 64, .step = 32},
-                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
-                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
-};
+static const opencl_score_sizes smaller_sizes[] = {{.warps = 4, .fragments = 1, .tile = 32, .step = 32},
+                                                   {.warps = 2, .fragments = 1, .tile = 16, .step = 16}};
 
 // Sizes for wgmma, for 16-bit numbers. A tile that more warps share is read less often; smaller groups leave no unit
 // idle for long at the end, if there are few. A unit has registers for `groups` of them.
@@ -84,7 +64,9 @@ opencl_heads opencl_kind_of_heads(const opencl_facts *facts, sm_dtype dtype, int
     enum { GROUP_ROWS = 128, GROUPS_A_UNIT = 2, LEAST_ROUNDS = 3, LONG = 2048 };
     const bool is_few = n_rows < (int64_t)GROUP_ROWS * GROUPS_A_UNIT * LEAST_ROUNDS * facts->n_units;
     return !sm_dtype_is_narrow(dtype) ? OPENCL_OTHER_HEADS
-           : HS == 64                 ? (is_few ? OPENCL_FEW_64 : T < LONG ? OPENCL_HEADS_64 : OPENCL_LONG_64)
+           : HS == 64                 ? (is_few     ? OPENCL_FEW_64
+                                         : T < LONG ? OPENCL_HEADS_64
+                                                    : OPENCL_LONG_64)
            : HS == 128                ? OPENCL_HEADS_128
                                       : OPENCL_OTHER_HEADS;
 }
@@ -98,16 +80,16 @@ opencl_score_sizes opencl_wgmma_score_sizes(opencl_heads heads, int part) {
 
 bool opencl_mma_score_sizes(const opencl_facts *facts, int part, int64_t HS, int elem_bytes,
                             opencl_score_sizes *sizes) {
-    const opencl_score_sizes *candidates = elem_bytes > 2 ? float_sizes[part]
-                                           : HS > 64      ? wide_sizes[part]
-                                                          : narrow_sizes[part];
-    for (int i = 0; i < N_SIZES; i++) {
-        if (local_bytes(part, HS, elem_bytes, &candidates[i]) <= opencl_tensor_local_bytes(facts)) {
-            *sizes = candidates[i];
-            return true;
+    const int kind = elem_bytes > 2 ? FLOAT : HS > 64 ? WIDE : NARROW;
+    *sizes = largest_sizes[kind][part];
+    for (size_t i = 0; local_bytes(part, HS, elem_bytes, sizes) > opencl_tensor_local_bytes(facts); i++) {
+        if (i == SM_COUNT(smaller_sizes)) {
+            return false;
         }
+        *sizes = smaller_sizes[i];
+        sizes->kept = kind != NARROW ? 0 : part == OPENCL_ATTENTION_FORWARD ? 1 : 2;
     }
-    return false;
+    return true;
 }
 
 void opencl_attention_options(const opencl_score_sizes *s, int part, int64_t HS, bool drops, char *options,

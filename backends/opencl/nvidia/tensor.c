@@ -98,7 +98,8 @@ static void cut(const opencl_product *p, tiles *t, int n_parts) {
 
 // The cost of n_parts, in bytes of K. Units process their tiles in rounds; the last may leave many idle. Beginning and
 // ending a tile costs as much as some of K, and so does writing and adding a part's sums.
-static int64_t cost_of_parts(const opencl_facts *facts, const opencl_product *p, const tiles *t, int n_parts) {
+static int64_t cost_of_parts(const opencl_facts *facts, const opencl_product *p, const void *of, int n_parts) {
+    const tiles *t = of;
     enum { TILE_BYTES = 512, SUM_BYTES = 512, GROUPS_A_UNIT = 2, GROUP_SUMS = 128 * 128 };
     const int64_t n_groups = opencl_count_up(p->M, t->tile_m) * opencl_count_up(p->N, t->tile_n) * n_parts;
     const int64_t in_a_unit = (int64_t)GROUPS_A_UNIT * GROUP_SUMS / (t->tile_m * t->tile_n);
@@ -116,13 +117,7 @@ static bool can_cut(const opencl_product *p, int n_parts) {
 
 // Divides K so that no unit is idle for long; not if C alone has enough tiles.
 static void cut_by_cost(const opencl_facts *facts, const opencl_product *p, tiles *t) {
-    int best = 1;
-    for (int n = 2; can_cut(p, n); n++) {
-        if (cost_of_parts(facts, p, t, n) < cost_of_parts(facts, p, t, best)) {
-            best = n;
-        }
-    }
-    cut(p, t, best);
+    cut(p, t, opencl_cheapest_parts(facts, p, t, cost_of_parts, can_cut));
 }
 
 static tiles choose_tiles(const opencl_facts *facts, const opencl_product *p, int way) {
@@ -205,14 +200,10 @@ static int64_t prepared_row(const opencl_product *p) {
     return opencl_count_up(p->K, step) * step;
 }
 
-// Floats for the operands of a float product.
-static int64_t operand_elems(const opencl_product *p) {
-    return is_float(p) ? ((is_a_raw(p) ? 0 : p->M) + p->N * (is_split(p) ? 2 : 1)) * prepared_row(p) : 0;
-}
-
 static bool is_wide_product(const opencl_facts *facts, const opencl_product *p) {
-    enum { MOST_SHARE = 8 }; // of the memory, for such operands
-    const bool has_operands = operand_elems(p) <= (int64_t)(facts->memory_bytes / sizeof(float)) / MOST_SHARE;
+    enum { MOST_SHARE = 8 }; // of the memory, for the operands of a float product
+    const int64_t n_rows = is_float(p) ? (is_a_raw(p) ? 0 : p->M) + p->N * (is_split(p) ? 2 : 1) : 0;
+    const bool has_operands = n_rows * prepared_row(p) <= (int64_t)(facts->memory_bytes / sizeof(float)) / MOST_SHARE;
     const bool can_add = !p->add || !sm_dtype_is_narrow(p->plan->tensors[p->c].dtype);
     return has_operands && can_add && p->M <= INT32_MAX && p->N <= INT32_MAX && p->K <= INT32_MAX &&
            opencl_has_wgmma(facts, p->plan->tensors[p->a].dtype, p->plan->products);
@@ -233,7 +224,8 @@ static bool can_cut_wide(const opencl_product *p, int n_parts) {
 
 // The cost in 128 bytes of K of a column of C: the tiles of the busiest unit, each with its beginning and end. A's tile
 // is loaded again for each tile of B's, which counts as 32 columns. All units write and read the parts' sums once more.
-static int64_t cost_of_wide(const opencl_facts *facts, const opencl_product *p, const wide_tiles *t, int n_parts) {
+static int64_t cost_of_wide(const opencl_facts *facts, const opencl_product *p, const void *of, int n_parts) {
+    const wide_tiles *t = of;
     enum { TILE_STEPS = 2, A_COLS = 32, LAUNCH_STEPS = 1000, SUMS_A_STEP = 8 }; // sums that a unit writes and reads
     const int64_t n_units = facts->n_units > 0 ? facts->n_units : 1;
     const int64_t n_tiles = opencl_count_up(p->M, WIDE_TILE_M) * opencl_count_up(p->N, t->tile_n) * n_parts;
@@ -244,12 +236,7 @@ static int64_t cost_of_wide(const opencl_facts *facts, const opencl_product *p, 
 
 static wide_tiles wide_of(const opencl_facts *facts, const opencl_product *p, int index) {
     wide_tiles t = (is_split(p) ? wide_split_list : wide_list)[index];
-    t.n_parts = 1;
-    for (int n = 2; can_cut_wide(p, n); n++) {
-        if (cost_of_wide(facts, p, &t, n) < cost_of_wide(facts, p, &t, t.n_parts)) {
-            t.n_parts = n;
-        }
-    }
+    t.n_parts = opencl_cheapest_parts(facts, p, &t, cost_of_wide, can_cut_wide);
     return t;
 }
 

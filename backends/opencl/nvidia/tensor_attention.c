@@ -10,10 +10,6 @@ static int elem_bytes(const sm_plan *plan, const opencl_attention *a) {
     return (int)sm_dtype_size(plan->tensors[a->qkv].dtype);
 }
 
-static bool begins_aligned(const sm_plan *plan, int tensor) {
-    return tensor == SM_NO_TENSOR || plan->tensors[tensor].offset_bytes % CHUNK_BYTES == 0;
-}
-
 static bool may_round(const sm_plan *plan, const opencl_attention *a) {
     return sm_dtype_is_narrow(plan->tensors[a->qkv].dtype) || plan->products != SM_PRODUCTS_PLAIN;
 }
@@ -21,8 +17,7 @@ static bool may_round(const sm_plan *plan, const opencl_attention *a) {
 // Heads that wgmma has kernels for have kernels for mma.sync, too.
 bool opencl_tensor_attends(const opencl_facts *facts, const sm_plan *plan, const opencl_attention *a) {
     bool attends = !a->stores_weights && may_round(plan, a) && a->HS % 8 == 0 && a->HS <= MOST_HEAD_CHANNELS &&
-                   begins_aligned(plan, a->qkv) && begins_aligned(plan, a->y) && begins_aligned(plan, a->dy) &&
-                   begins_aligned(plan, a->dqkv);
+                   opencl_is_attention_aligned(plan, a, CHUNK_BYTES);
     for (int part = opencl_first_part(a); attends && part <= opencl_last_part(a); part++) {
         opencl_score_sizes sizes;
         attends = opencl_mma_score_sizes(facts, part, a->HS, elem_bytes(plan, a), &sizes);
@@ -86,23 +81,12 @@ static void launch(opencl_binder *b, const opencl_attention *a, int part) {
                          (size_t)(s.warps * WARP_ITEMS));
 }
 
-// The place for a warning in the rows; NULL: it is there already, or there is no room.
-static char *add_warning(const opencl_binder *b, const char *fact) {
-    sm_device_info *info = &b->e->device->base.info;
-    for (int i = 0; i < info->n_warnings; i++) {
-        if (strstr(info->warnings[i], fact) != NULL) {
-            return NULL;
-        }
-    }
-    return info->n_warnings < SM_MAX_WARNINGS ? info->warnings[info->n_warnings++] : NULL;
-}
-
 enum { WARNING_SIZE = sizeof((sm_device_info *)0)->warnings[0] };
 
 // Warns if 16-bit data is multiplied as fp32, though the device has units.
 static void warn_of_local(const opencl_binder *b, const opencl_attention *a) {
     static const char fact[] = "attention runs as in family local: ";
-    char *text = may_round(b->e->base.plan, a) ? add_warning(b, fact) : NULL;
+    char *text = may_round(b->e->base.plan, a) ? opencl_new_warning(&b->e->device->base.info, fact) : NULL;
     if (text != NULL && a->stores_weights) {
         snprintf(text, WARNING_SIZE, "%sits weights are stored", fact);
     } else if (text != NULL) {
@@ -118,7 +102,7 @@ static void warn_of_mma(const opencl_binder *b, const opencl_attention *a) {
     const bool has_wgmma = opencl_find_matrix_units(&b->e->device->facts)->has_wgmma;
     const opencl_heads heads = heads_of(b, a);
     if (has_wgmma && heads != OPENCL_OTHER_HEADS && !uses_wgmma(b, a)) {
-        char *text = add_warning(b, fact);
+        char *text = opencl_new_warning(&b->e->device->base.info, fact);
         if (text != NULL) {
             snprintf(text, WARNING_SIZE, "%sby wgmma: %.200s", fact,
                      opencl_wgmma_attention_trouble(&b->e->device->facts, dtype, heads));

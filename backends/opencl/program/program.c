@@ -36,18 +36,19 @@ static const opencl_recipe *find_common(const char *stem) {
     return NULL;
 }
 
+const opencl_recipe *opencl_find_own_recipe(const opencl_device *device, const char *name) {
+    const opencl_recipe *r = device->sizes.recipes;
+    while (r != NULL && r->name != NULL && strcmp(r->name, name) != 0) {
+        r++;
+    }
+    return r != NULL && r->name != NULL ? r : NULL;
+}
+
 // The program with the kernels of a file: a file without a recipe is a program by itself.
 static opencl_recipe find_recipe(const opencl_device *device, const char *stem) {
     const opencl_recipe *r = find_common(stem);
-    if (r != NULL) {
-        return *r;
-    }
-    for (r = device->sizes.recipes; r != NULL && r->name != NULL; r++) {
-        if (strcmp(r->name, stem) == 0) {
-            return *r;
-        }
-    }
-    return (opencl_recipe){.name = stem, .stems = {stem}};
+    r = r != NULL ? r : opencl_find_own_recipe(device, stem);
+    return r != NULL ? *r : (opencl_recipe){.name = stem, .stems = {stem}};
 }
 
 // --- building -----------------------------------------------------------------------------------------
@@ -179,17 +180,21 @@ static sm_status rewrite(const opencl_device *device, const opencl_recipe *r, co
                            id_of(device), r->name);
 }
 
-// Warns once: an error of one entry probably affects all.
-static void warn_of_cache(sm_device_info *info) {
-    static const char consequence[] = ": kernels are built again";
+char *opencl_new_warning(sm_device_info *info, const char *fact) {
     for (int i = 0; i < info->n_warnings; i++) {
-        if (strstr(info->warnings[i], consequence) != NULL) {
-            return;
+        if (strstr(info->warnings[i], fact) != NULL) {
+            return NULL;
         }
     }
-    if (info->n_warnings < SM_MAX_WARNINGS) {
-        snprintf(info->warnings[info->n_warnings++], sizeof info->warnings[0], "%.200s%s", sm_error_message(),
-                 consequence);
+    return info->n_warnings < SM_MAX_WARNINGS ? info->warnings[info->n_warnings++] : NULL;
+}
+
+// An error of one entry probably affects all.
+static void warn_of_cache(sm_device_info *info) {
+    static const char consequence[] = ": kernels are built again";
+    char *text = opencl_new_warning(info, consequence);
+    if (text != NULL) {
+        snprintf(text, sizeof info->warnings[0], "%.200s%s", sm_error_message(), consequence);
     }
 }
 

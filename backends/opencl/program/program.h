@@ -120,6 +120,11 @@ static inline const char *id_of(const opencl_device *device) { return device->ba
 
 // The embedded file cl/STEM.cl, or with that name in a subfolder; NULL: none.
 const sm_embedded *opencl_find_source(const char *stem);
+// The recipe with that name of the device's family; NULL: none.
+const opencl_recipe *opencl_find_own_recipe(const opencl_device *device, const char *name);
+
+// The place for a warning with that fact in it; NULL: there is one already, or no room.
+char *opencl_new_warning(sm_device_info *info, const char *fact);
 
 // Opens a device only for building: without a queue, and without a family of kernels, which the caller may set.
 sm_status opencl_open_to_build(const opencl_facts *facts, opencl_device *device);

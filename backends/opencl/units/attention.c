@@ -138,10 +138,7 @@ void units_list_attention(const opencl_facts *facts, units_format format) {
         for (int part = 0; part < OPENCL_ATTENTION_PARTS; part++) {
             if (find_sizes(facts, format, part, kinds[i].HS, &s)) {
                 write_options(units_of(facts), format, &s, part, kinds[i].HS, kinds[i].drops, options, sizeof options);
-                printf("attention_units %s%s%s\n", options, kinds[i].more,
-                       opencl_data_option(format == UNITS_BF16  ? SM_BF16
-                                          : format == UNITS_F16 ? SM_F16
-                                                                : SM_F32));
+                printf("attention_units %s%s%s\n", options, kinds[i].more, opencl_data_option(units_dtype_of(format)));
             }
         }
     }
@@ -158,14 +155,9 @@ static bool may_be_of_units(const opencl_facts *facts, const sm_plan *plan, cons
     return unit != NULL && unit->formats[format_of(plan, a)];
 }
 
-static bool begins_aligned(const sm_plan *plan, int tensor) {
-    return tensor == SM_NO_TENSOR || plan->tensors[tensor].offset_bytes % CHUNK_BYTES == 0;
-}
-
 static bool attends(const opencl_facts *facts, const sm_plan *plan, const opencl_attention *a) {
     return may_be_of_units(facts, plan, a) && !a->stores_weights &&
-           units_has_attention(facts, format_of(plan, a), a->HS) && begins_aligned(plan, a->qkv) &&
-           begins_aligned(plan, a->y) && begins_aligned(plan, a->dy) && begins_aligned(plan, a->dqkv) &&
+           units_has_attention(facts, format_of(plan, a), a->HS) && opencl_is_attention_aligned(plan, a, CHUNK_BYTES) &&
            units_are_right(facts, format_of(plan, a), UNITS_ATTENTION);
 }
 

@@ -119,10 +119,6 @@ static void try_product(const product *p, units_tried *t) {
     }
 }
 
-static sm_dtype dtype_of(units_format format) {
-    return format == UNITS_BF16 ? SM_BF16 : format == UNITS_F16 ? SM_F16 : SM_F32;
-}
-
 static void try_format(opencl_device *d, units_format format, bool blocks,
                        void (*tell)(void *ctx, const units_tried *tried), void *ctx) {
     static const struct {
@@ -133,7 +129,7 @@ static void try_format(opencl_device *d, units_format format, bool blocks,
         const product p = {.device = d,
                            .unit = units_of(&d->facts),
                            .format = format,
-                           .dtype = dtype_of(format),
+                           .dtype = units_dtype_of(format),
                            .a_transposed = forms[i].a_transposed,
                            .b_transposed = forms[i].b_transposed,
                            .blocks = blocks};
@@ -162,7 +158,8 @@ static void try_attention(opencl_device *d, units_format format, void (*tell)(vo
                  units_format_names[format], heads[i]);
         tell(ctx, &t);
         char trouble[SM_TEXT_SIZE * 2] = "";
-        opencl_try_attention(d, dtype_of(format), heads[i], units_find_attention, &format, trouble, sizeof trouble);
+        opencl_try_attention(d, units_dtype_of(format), heads[i], units_find_attention, &format, trouble,
+                             sizeof trouble);
         snprintf(t.trouble, sizeof t.trouble, "%.*s", UNITS_TRIED_TEXT - 1, trouble);
         t.is_right = trouble[0] == '\0';
         tell(ctx, &t);
@@ -191,7 +188,7 @@ void units_probe(const opencl_facts *facts, void (*tell)(void *ctx, const units_
             cl_program program; // in the cache: it is not built by the process that measures
             units_options(unit, (units_format)format, which, sizeof which);
             snprintf(options, sizeof options, "-DN_CHAINS=%d %s%s", OPENCL_PEAK_CHAINS, which,
-                     opencl_data_option(dtype_of((units_format)format)));
+                     opencl_data_option(units_dtype_of((units_format)format)));
             (void)opencl_get_program(&d, "peaks_units", options, &program);
             try_attention(&d, (units_format)format, tell, ctx);
         }
@@ -219,7 +216,7 @@ static void list_products(const opencl_unit *unit, units_format format, bool blo
     static const uint32_t finishes[N_FINISHES] = {OPENCL_BIAS, OPENCL_BIAS | OPENCL_ACT,
                                                   OPENCL_BIAS | OPENCL_ACT_BACKWARD, 0};
     char options[OPTIONS_SIZE];
-    const sm_dtype dtype = dtype_of(format);
+    const sm_dtype dtype = units_dtype_of(format);
     const units_tile *tiles = format == UNITS_TF32X3      ? unit->split
                               : sm_dtype_is_narrow(dtype) ? unit->narrow
                                                           : unit->floats;
@@ -249,8 +246,8 @@ void units_list(const opencl_facts *facts) {
             list_products(unit, format, true);
         }
         units_options(unit, format, options, sizeof options);
-        print_program("peaks_units", options, dtype_of(format), "");
-        print_program("matmul_units", options, dtype_of(format), " -DSUM_ONLY=1");
+        print_program("peaks_units", options, units_dtype_of(format), "");
+        print_program("matmul_units", options, units_dtype_of(format), " -DSUM_ONLY=1");
         units_list_attention(facts, format);
     }
 }

@@ -37,10 +37,6 @@ static int tile_k(const opencl_product *p) { return K_BYTES / number_bytes(p); }
 
 int units_items(const opencl_unit *unit, const units_tile *tile) { return tile->waves_m * tile->waves_n * unit->wave; }
 
-static const units_tile *tiles_of(const opencl_unit *unit, const opencl_product *p) {
-    return number_bytes(p) == 2 ? unit->narrow : format_of(p) == UNITS_TF32X3 ? unit->split : unit->floats;
-}
-
 static bool has_room(const opencl_facts *facts, const units_tile *tile) {
     return (size_t)units_items(units_of(facts), tile) <= facts->max_group;
 }
@@ -71,7 +67,9 @@ static int64_t cost_of(const opencl_facts *facts, const opencl_product *p, const
 
 static choice make_choice(const opencl_facts *facts, const opencl_product *p, int tile) {
     const opencl_unit *unit = units_of(facts);
-    choice c = {.t = tiles_of(unit, p)[tile]};
+    choice c = {.t = number_bytes(p) == 2           ? unit->narrow[tile]
+                     : format_of(p) == UNITS_TF32X3 ? unit->split[tile]
+                                                    : unit->floats[tile]};
     c.tile_m = c.t.fm * unit->tm * c.t.waves_m;
     c.tile_n = c.t.fn * unit->tn * c.t.waves_n;
     cut(p, &c, 1);

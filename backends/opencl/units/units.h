@@ -45,6 +45,9 @@ const opencl_unit *units_of(const opencl_facts *facts);
 bool units_reads_blocks(const opencl_facts *facts); // says that it reads blocks of two dimensions
 
 units_format units_format_of(sm_dtype dtype, sm_products products);
+static inline sm_dtype units_dtype_of(units_format format) {
+    return format == UNITS_BF16 ? SM_BF16 : format == UNITS_F16 ? SM_F16 : SM_F32;
+}
 
 // Program options that say which unit, and what it multiplies, but for the data type.
 void units_options(const opencl_unit *unit, units_format format, char *options, size_t size_bytes);

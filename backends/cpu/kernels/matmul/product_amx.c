@@ -269,11 +269,6 @@ static void add_floats(const finishing *f, int64_t n) {
     }
 }
 
-// Whether rows of floats can be stored past the caches: they fill cache lines.
-static bool can_stream(const finishing *f) {
-    return f->streams && f->p->n % CPU_VECTOR == 0 && (uintptr_t)f->p->c % 64 == 0;
-}
-
 // Work between tiles must be short loops: stores that are on their way to the caches hold up what follows, tiles too, so
 // that state which is kept in memory from row to row, or a row that is stored between one step and the next, costs
 // more than the arithmetic.
@@ -282,7 +277,9 @@ static void finish_rows(finishing *f, int64_t most) {
     if (n <= 0) {
         return;
     }
-    if (cpu_length(f->cols) < COLS || (f->p->rounded == NULL && !f->p->add && !can_stream(f))) {
+    // Rows of floats that fill cache lines can be stored past the caches.
+    const bool can_stream = f->streams && f->p->n % CPU_VECTOR == 0 && (uintptr_t)f->p->c % 64 == 0;
+    if (cpu_length(f->cols) < COLS || (f->p->rounded == NULL && !f->p->add && !can_stream)) {
         finish_each(f, n);
     } else if (f->p->add) {
         add_floats(f, n);

@@ -51,19 +51,13 @@ static void multiply_rectangle(const cpu_product *p, rectangle part) {
     }
 }
 
-// The next panel of rows of `part` from row `first` on: so much that BLAS is efficient.
-static rectangle panel_from(rectangle part, int64_t first) {
-    enum { PANEL_ROWS = 512 };
-    int64_t end = part.rows.end - first < 2 * PANEL_ROWS ? part.rows.end : first + PANEL_ROWS;
-    return (rectangle){{first, end}, part.cols};
-}
-
 void ISA(cpu_multiply_blas)(const cpu_product *p, const cpu_team *team) {
     const rectangle mine = rectangle_of(p->m, p->n, team->thread, team->n_threads);
-    for (int64_t first = mine.rows.first; first < mine.rows.end;) {
-        rectangle panel = panel_from(mine, first);
+    enum { PANEL_ROWS = 512 }; // or more: so many that BLAS is efficient
+    rectangle panel = {.cols = mine.cols};
+    for (int64_t first = mine.rows.first; first < mine.rows.end; first = panel.rows.end) {
+        panel.rows = (cpu_range){first, mine.rows.end - first < 2 * PANEL_ROWS ? mine.rows.end : first + PANEL_ROWS};
         multiply_rectangle(p, panel);
         ISA(cpu_finish_product)(p, panel.rows, panel.cols);
-        first = panel.rows.end;
     }
 }
