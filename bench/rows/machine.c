@@ -164,9 +164,10 @@ static json_t *operating_system(void) {
     return os != NULL ? os : json_null();
 }
 
-// Variables that change how fast the libraries underneath run.
+// Variables that change how fast the libraries underneath run, or which code runs.
 static json_t *environment(void) {
-    static const char *const prefixes[] = {"OMP_", "GOMP_", "KMP_", "OPENBLAS_", "GOTO_", "POCL_"};
+    static const char *const prefixes[] = {"OMP_",  "GOMP_",    "KMP_",       "OPENBLAS_",     "GOTO_",
+                                           "POCL_", "OCL_ICD_", "LD_PRELOAD", "GLIBC_TUNABLES"};
     extern char **environ;
     json_t *found = json_object();
     for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {

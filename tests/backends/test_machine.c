@@ -5,14 +5,14 @@
 #include "bench/rows/row.h"
 
 TEST(test_machine_facts) {
-    setenv("OMP_STEPMARK_TEST", "a\xFF", 1);
+    setenv("LD_PRELOAD_STEPMARK_TEST", "a\xFF", 1);
     char *argv[] = {(char[]){"stepmark"}, (char[]){"\xC3\x28"}, NULL};
     json_auto_t *facts = sm_machine_facts(2, argv);
     assert_true(json_is_string(sm_json_get(facts, "kernel")));
     assert_true(json_integer_value(sm_json_get(facts, "memory_bytes")) > 0);
     assert_true(json_integer_value(sm_json_get(facts, "cpu.threads")) > 0);
     assert_true(json_is_array(sm_json_get(facts, "cpu.caches")));
-    assert_string_equal(json_string_value(sm_json_get(facts, "environment.OMP_STEPMARK_TEST")), "a\xEF\xBF\xBD");
+    assert_string_equal(json_string_value(sm_json_get(facts, "environment.LD_PRELOAD_STEPMARK_TEST")), "a\xEF\xBF\xBD");
     assert_string_equal(json_string_value(json_array_get(sm_json_get(facts, "argv"), 1)), "\xEF\xBF\xBD(");
     // A row takes the facts, and the device's among its own copy of them.
     SM_AT_END(sm_row_free) sm_row row;
