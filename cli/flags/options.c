@@ -336,12 +336,13 @@ static sm_status check_word(const parser *p) {
                : SM_OK;
 }
 
-// Code that a file names counts only where the command line names some, too, and then that is taken.
+// Code, or a file to write, that a file names counts only where the command line names some, too, and then that is taken.
 static sm_status take_flag(parser *p, bool of_file, cli_options *options) {
     const cli_flag *flag = p->words.flag;
     bool *is_given = &p->is_given[flag - p->words.flags];
     *is_given = *is_given || !of_file;
-    if (of_file && flag->type == CLI_CODE) {
+    const bool is_output = flag->type == CLI_LOG_FILE || flag->type == CLI_NEW_FILE || flag->type == CLI_NEW_FOLDER;
+    if (of_file && (flag->type == CLI_CODE || (is_output && strcmp(flag->name, "run") != 0))) {
         return *is_given ? SM_OK : cli_refuse_code(flag);
     }
     const bool is_axis = cli_commands[options->command].sweeps && !p->is_row && cli_is_axis(flag);
@@ -429,8 +430,8 @@ static sm_status set_defaults(cli_command command, cli_options *options) {
 // --- flags from files --------------------------------------------------------------------
 
 sm_status cli_refuse_code(const cli_flag *flag) {
-    return sm_fail(SM_ERR_USAGE, "runs code of its own, --%s; look at it, and give --%s on the command line",
-                   flag->name, flag->name);
+    return sm_fail(SM_ERR_USAGE, "%s, --%s; look at it, and give --%s on the command line",
+                   flag->type == CLI_CODE ? "runs code of its own" : "chooses a file to write", flag->name, flag->name);
 }
 
 // Flags from a file, as argv from its subcommand on: --config FILE, or a run.json, which has its first line.
