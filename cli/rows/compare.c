@@ -54,13 +54,14 @@ static sm_status save(const char *name, const json_t *rows) {
 
 sm_status cli_baseline_read(const char *path_or_name, sm_rows *rows) {
     char path[PATH_MAX];
-    if (access(path_or_name, F_OK) == 0) {
-        return sm_rows_read(path_or_name, rows);
+    const bool is_file = access(path_or_name, F_OK) == 0;
+    const bool is_name = strchr(path_or_name, '/') == NULL && path_of(path_or_name, false, path) == SM_OK;
+    SM_FAIL_IF(!is_file && !is_name, SM_ERR_IO, "%s: no such file", path_or_name);
+    if (is_file && is_name && access(path, F_OK) == 0) {
+        cli_note("warning: %s: the file of this folder is compared, not the baseline %s", path_or_name, path);
     }
-    SM_FAIL_IF(strchr(path_or_name, '/') != NULL || check_name(path_or_name) != SM_OK, SM_ERR_IO, "%s: no such file",
-               path_or_name);
-    SM_TRY(path_of(path_or_name, false, path));
-    return access(path, F_OK) != 0
+    return is_file ? sm_rows_read(path_or_name, rows)
+           : access(path, F_OK) != 0
                ? sm_fail(SM_ERR_IO, "%s: neither a file nor a saved baseline (%.200s)", path_or_name, path)
                : sm_rows_read(path, rows);
 }

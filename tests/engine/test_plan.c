@@ -277,8 +277,7 @@ TEST(test_a_product_that_others_read_stays) {
     }
 }
 
-// Of the 16 (N,C) that a block keeps for its backward, recompute leaves 10, and nothing that it computes
-// again is kept.
+// Of the 16 (N,C) that a block keeps for its backward, recompute leaves 10, and nothing computed again.
 TEST(test_recompute_keeps_less) {
     size_t bytes[2][SM_ROLE_COUNT];
     for (int without = 0; without < 2; without++) {

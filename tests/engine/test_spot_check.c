@@ -1,5 +1,4 @@
-// test_spot_check.c: spot checks raise no false alarm on any backend, mode and precision, and find an error in any part
-// of an op's output.
+// test_spot_check.c: spot checks raise no false alarm in any mode and precision, and find an error anywhere in an output.
 #include "tests/support/session.h"
 #include "philox.h"
 #include "src/verify/spot.h"

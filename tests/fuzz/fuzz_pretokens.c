@@ -1,5 +1,4 @@
-// fuzz_pretokens.c: any bytes are cut into pieces that together are the whole; parts that may be encoded separately
-// have the same pieces.
+// fuzz_pretokens.c: any bytes are cut into pieces that are the whole; parts encoded separately have the same.
 
 #include "harness_support.h"
 #include "src/tokenizer/pretokens.h"

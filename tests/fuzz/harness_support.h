@@ -17,8 +17,7 @@ void fuzz_expect(int holds, const char *what);
 // The path of a regular file, without a name in any folder, that holds these bytes. Valid until the next call.
 const char *fuzz_file(const void *data, size_t size_bytes);
 
-// A folder for this run, gone at its end; the path of a file in it, valid for the next few calls; and a file, written
-// again.
+// A folder for this run, gone at its end; the path of a file in it, valid for a few calls; and a file, written again.
 const char *fuzz_folder(void);
 const char *fuzz_path(const char *name);
 void fuzz_write(const char *path, const void *data, size_t size_bytes);

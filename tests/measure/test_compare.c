@@ -336,6 +336,8 @@ TEST(exit_codes) {
         {"compare $T/a.jsonl --save-baseline release-1", 0, NULL, "saved"},
         {"compare release-1 $T/slow.jsonl -o csv", 3, "verdict,", NULL},
         {"compare $T/a.jsonl --save-baseline ../x", 2, NULL, "not a valid name of a baseline"},
+        {"compare $T/a.jsonl --save-baseline Makefile", 0, NULL, "saved"},
+        {"compare Makefile $T/a.jsonl", 1, NULL, "Makefile: the file of this folder is compared, not the baseline"},
         {"compare never-saved $T/a.jsonl", 1, NULL, "neither a file nor a saved baseline"},
         {"compare $T/a.jsonl", 2, NULL, "holds 10 rows: give two files to compare them, or one row to run it again"},
         {"compare $T/a.jsonl $T/a.jsonl --across speed", 2, NULL, "no factor"},

@@ -68,8 +68,7 @@ TEST(test_other_tables) {
     }
 }
 
-// A note is marked in the lines that it is of, unless it is of all; of many that differ in figures alone the first stands
-// for all.
+// A note is marked in the lines that it is of, unless it is of all; of those that differ in figures alone the first.
 TEST(test_notes_name_their_rows) {
     static const sm_column columns[] = {
         {.name = "name", .type = SM_COLUMN_TEXT, .heading = "name"},

@@ -1,5 +1,4 @@
-// The tables of subcommands and of flags: what a row lacks, by the row's name. And that every example is a command
-// line.
+// The tables of subcommands and of flags: what a row lacks, by the row's name. Every example is a command line.
 #include "tests/support/test.h"
 #include "cli/flags/flag.h"
 

@@ -224,8 +224,7 @@ TEST(every_configuration_is_a_row) {
                "skipped: --accum", NULL);
 }
 
-// The limit holds for all of a configuration; where a busy machine has not come to measure by then, it gets a longer
-// one.
+// The limit holds for all of a configuration; a machine too busy to measure by then gets a longer one.
 TEST(late_configurations_are_ended) {
     static const int limits_s[] = {2, 8, 32};
     for (size_t i = 0; i < 3; i++) {

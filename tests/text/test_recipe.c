@@ -1,5 +1,4 @@
-// test_recipe.c: what `train --run` does unasked, its flags from files, what it leaves next to the weights, and its
-// warnings.
+// test_recipe.c: what `train --run` does unasked, its flags from files, what it leaves next to weights, warnings.
 #include "tests/support/run_program.h"
 #include "bench/curves/curves.h"
 
