@@ -535,7 +535,7 @@ static sm_status plan_of(const cli_options *options, sm_comm *comm, cli_device *
 }
 
 static sm_status measure_one(const cli_options *options, sm_comm *comm, cli_bench *bench, cli_device device,
-                             const cli_configuration *c, sm_row_writer *writer) {
+                             const cli_configuration *c, sm_row_writer *writer, cli_row_file *file) {
     static cli_options run;
     cli_job job;
     SM_ROW(row);
@@ -560,7 +560,7 @@ static sm_status measure_one(const cli_options *options, sm_comm *comm, cli_benc
     SM_OWN(json_t) *record = sm_row_to_json(&row);
     sm_json_set_new(record, "sweep_key", sm_json_text(c->key));
     sm_row_hold_to_itself(record, contradiction);
-    sm_status written = options->out.output_file != NULL ? cli_write_row(options->out.output_file, record) : SM_OK;
+    sm_status written = cli_row_file_add(file, record);
     written = written == SM_OK ? sm_row_write_record(writer, json_incref(record)) : written;
     return status != SM_OK ? status : written;
 }
@@ -570,22 +570,21 @@ static sm_status run_together(const cli_options *options, sm_comm *comm) {
     SM_AT_END(cli_sweep_plan_free) cli_sweep_plan plan = {NULL, 0};
     cli_device device;
     sm_row_writer *writer = NULL;
-    SM_OWN(sm_sweep_log) *log = NULL; // process 0 looks, for all
+    cli_row_file file = {.path = NULL}; // process 0 looks and writes, for all
     SM_TRY(plan_of(options, comm, &device, &plan));
-    SM_TRY(options->sweep.resume && options->out.output_file != NULL && sm_comm_rank(comm) == 0
-               ? sm_sweep_log_open(options->out.output_file, true, &log)
-               : SM_OK);
     SM_OWN(json_t) *machine = bench.machine = sm_machine_facts(options->argc, options->argv);
     SM_TRY(sm_comm_rank(comm) == 0 ? sm_row_writer_open(options->out.format, stdout, &writer) : SM_OK);
-    sm_status status = SM_OK;
+    sm_status status = sm_comm_rank(comm) == 0 ? cli_row_file_open(options->out.output_file, false, &file) : SM_OK;
+    const bool resumes = options->sweep.resume && file.log != NULL;
     for (int i = 0; i < plan.n && status == SM_OK; i++) {
-        const json_t *before = log != NULL ? sm_sweep_log_find(log, plan.items[i].key) : NULL;
+        const json_t *before = resumes ? sm_sweep_log_find(file.log, plan.items[i].key) : NULL;
         bool known = before != NULL && why_not(machine, before) == NULL;
         status = sm_comm_broadcast(comm, 0, &known, sizeof known);
-        status =
-            status == SM_OK && !known ? measure_one(options, comm, &bench, device, &plan.items[i], writer) : status;
+        status = status == SM_OK && !known ? measure_one(options, comm, &bench, device, &plan.items[i], writer, &file)
+                                           : status;
     }
-    status = sm_record_writer_close(writer, status);
+    const sm_status closed = cli_row_file_close(&file);
+    status = sm_record_writer_close(writer, status == SM_OK ? closed : status);
     return status == SM_OK && sm_comm_rank(comm) == 0 ? cli_sweep_tables(options) : status;
 }
 

@@ -414,6 +414,8 @@ prepare env SLURM_SUBMIT_DIR=. LAUNCH="mpirun -n 2" SLURM_JOB_NAME=exchange SLUR
     bash tools/slurm/train_2_nodes.sbatch run --op all_reduce --bytes 300004 -r 3 -w 1 --gradient-format bf16 --output-file "$work/rows.jsonl"
 prepare timeout 60 mpirun -n 2 "$stepmark" run -r 3 -w 1 --output-file "$work/rows.jsonl" --op all_reduce --bytes 300004,64K --gradient-format bf16 --resume
 [ "$(wc -l <"$work/rows.jsonl")" = 2 ] || fail "--resume: not one more row"
+prepare timeout 60 mpirun -n 2 "$stepmark" run -r 2 -w 0 --output-file "$work/rows.csv" --op all_reduce --bytes 4K,8K
+[ "$(wc -l <"$work/rows.csv")" = 3 ] || fail "a file that is written as a whole has not each row"
 exchange $sizes -b 2 --seq-len 32 -t 1 --no-peaks --buckets 0,16K,all --shard none,optimizer
 [ "$(grep -c '"headline_hidden_ns": [0-9]' "$work/rows.jsonl")" = 6 ] || fail "a row does not say what is hidden"
 rm "$work/rows.jsonl" # a preset's flags for ops alone are not for its loops
