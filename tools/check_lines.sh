@@ -1,7 +1,6 @@
 #!/bin/sh
 # check_lines.sh [BASE]: prints the lines of each room, the difference from BASE (the commit where this branch left main,
-# or main's upstream), and the budget in tools/lines.budget; fails where a room has more lines than its budget. Bytes of
-# binary files are no lines.
+# or main's upstream), and the budget in tools/lines.budget; fails where a room has more lines than its budget.
 set -eu
 cd "$(dirname "$0")/.."
 base=${1:-$(git merge-base HEAD main 2>/dev/null || git rev-parse HEAD)}
@@ -9,7 +8,7 @@ if [ "$base" = "$(git rev-parse HEAD)" ]; then
     base=$(git merge-base HEAD '@{upstream}' 2>/dev/null || echo "$base")
 fi
 
-# lines WHEN ROOM: of the files that git tracks, or that wait to be added (--untracked), or of a commit.
+# lines WHEN ROOM: of the files of text that git tracks, or that wait to be added (--untracked), or of a commit.
 lines() { git grep -Ih -e '' "$1" -- "$2" | wc -l; }
 
 all_now=0 all_then=0 failed=0

@@ -32,20 +32,25 @@ static size_t most_scratch(const opencl_device *device, const sm_plan *plan, boo
     return (most + STEP - 1) / STEP * STEP;
 }
 
-// Bytes of the scratch. Divides it by courses.
+// Bytes of the scratch. Divides it by courses; the squares follow.
 static size_t divide_scratch(const opencl_device *device, const sm_plan *plan, bool in_any_way,
-                             size_t at[OPENCL_COURSES], size_t *norm_elems) {
+                             size_t at[OPENCL_PARTS_OF_SCRATCH], size_t *norm_elems) {
     at[OPENCL_IN_QUEUE] = 0;
     at[OPENCL_ASIDE] = most_scratch(device, plan, in_any_way, OPENCL_IN_QUEUE);
     at[OPENCL_SUMS_ASIDE] = at[OPENCL_ASIDE] + most_scratch(device, plan, in_any_way, OPENCL_ASIDE);
     *norm_elems = most_scratch(device, plan, in_any_way, OPENCL_SUMS_ASIDE);
-    return (at[OPENCL_SUMS_ASIDE] + OPENCL_NORM_PLACES * *norm_elems) * sizeof(float);
+    at[OPENCL_SQUARES] = at[OPENCL_SUMS_ASIDE] + OPENCL_NORM_PLACES * *norm_elems;
+    size_t squared_bytes = 0;
+    for (int i = 0; i < plan->n_arenas && device->family->matmul_squares != NULL; i++) {
+        squared_bytes += plan->arenas[i].role == SM_ROLE_GRADIENT ? plan->arenas[i].size_bytes : 0;
+    }
+    return at[OPENCL_SQUARES] * sizeof(float) + squared_bytes / OPENCL_SQUARE_ELEMS;
 }
 
 size_t opencl_working_bytes(const sm_device *device, const sm_plan *plan) {
     const opencl_device *d = (const opencl_device *)device;
     const size_t family_bytes = d->family->own_bytes != NULL ? d->family->own_bytes(&d->facts, plan) : 0;
-    size_t at[OPENCL_COURSES];
+    size_t at[OPENCL_PARTS_OF_SCRATCH];
     size_t norm_elems;
     return divide_scratch(d, plan, plan->tuned, at, &norm_elems) + family_bytes + // ways are not chosen yet
            (opencl_has_peers(d) ? opencl_exchange_bytes(plan) + opencl_landing_bytes(d, plan)

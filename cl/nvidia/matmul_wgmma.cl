@@ -41,6 +41,9 @@
 #ifndef COLUMN_SUMS
 #define COLUMN_SUMS 0 // 1: strips of sums of the columns of B' are stored, too
 #endif
+#ifndef SQUARES
+#define SQUARES 0 // 1: sums of squares of C are stored, too: of 64 columns, each warp's of a tile
+#endif
 
 #define INLINE static inline __attribute__((always_inline)) // else sums would pass through memory
 
@@ -280,10 +283,11 @@ typedef struct {
     uint beside;
     uint consumer, boxes; // of its boxes in local memory, the first
     uint m, n, part;
+    float squares;
 } finisher;
 
 // Block h: 32 columns. Two boxes of each output take turns. bias: of column LANE of the block; pre: sums' own places.
-INLINE void finish_block(const finisher *f, float x[16], uint h, float bias, const float pre[16]) {
+INLINE void finish_block(finisher *f, float x[16], uint h, float bias, const float pre[16]) {
     const bool is_first = get_local_id(0) % (CONSUMER_WARPS * WARP) == 0;
     const uint n = f->n + h * 32;
     const uint box = f->boxes + h / BOX_BLOCKS % 2 * OUTPUTS * BOX_BYTES;
@@ -317,6 +321,11 @@ INLINE void finish_block(const finisher *f, float x[16], uint h, float bias, con
         wait_for_four_warps(1 + f->consumer);
     }
     put_block(x, box, h % BOX_BLOCKS);
+#if SQUARES
+    UNROLLED for (uint i = 0; i < 16; i++) {
+        f->squares += x[i] * x[i];
+    }
+#endif
 #if BESIDE & ACT
     float y[16];
     UNROLLED for (uint i = 0; i < 16; i += 4) {
@@ -395,7 +404,9 @@ INLINE void round_numbers(uint a[16]) {
         NEXT_STAGE(stage, parity);                                      \
     }
 
-INLINE void consume(const tile_grid *g, uint tiles, uint N, const global float *bias, finisher *f) {
+// squares (rows of tiles, N / 64, warps): a tile has the places of its first 64 columns.
+INLINE void consume(const tile_grid *g, uint tiles, uint N, const global float *bias, global float *squares,
+                    finisher *f) {
     const uint full = tiles + BARRIERS_AT;
     const uint empty = full + STAGES * 8;
     const uint n_tiles = g->n_rows * g->n_cols * g->n_parts;
@@ -404,6 +415,7 @@ INLINE void consume(const tile_grid *g, uint tiles, uint N, const global float *
     DECLARE_SUMS;
     (void)N;
     (void)bias;
+    (void)squares;
     for (uint index = (uint)get_group_id(0); index < n_tiles; index += (uint)get_num_groups(0)) {
         const tile_place p = find_tile(g, index);
 #if SPLIT
@@ -477,6 +489,7 @@ INLINE void consume(const tile_grid *g, uint tiles, uint N, const global float *
         f->m = p.m + f->consumer * GROUP_M;
         f->n = p.n;
         f->part = p.part;
+        f->squares = 0;
 #if BESIDE & ACT_BACKWARD
 #define GET_PRE(pre, h)                                                                                             \
     if (h % PRE_BLOCKS == 0) {                                                                                      \
@@ -504,6 +517,14 @@ INLINE void consume(const tile_grid *g, uint tiles, uint N, const global float *
         finish_block(f, x, h, biases[h], pre);         \
     }
         BLOCKS(FINISH)
+#if SQUARES
+        UNROLLED for (uint other = 1; other < WARP; other *= 2) {
+            f->squares += exchange(f->squares, other);
+        }
+        if (LANE == 0) {
+            squares[(p.m / TILE_M * (N / 64) + p.n / 64) * (CONSUMERS * CONSUMER_WARPS) + MY_WARP] = f->squares;
+        }
+#endif
     }
     send_wait();
 }
@@ -566,6 +587,10 @@ matmul(uint beside, uint M, uint N, uint K, uint n_parts, uint band, IN(uchar, m
        ,
        OUT(float, strips)
 #endif
+#if SQUARES
+       ,
+       OUT(float, squares)
+#endif
 ) {
     local uchar tiles[LOCAL_BYTES] __attribute__((aligned(1024)));
     const uint at = local_address(tiles);
@@ -600,6 +625,10 @@ matmul(uint beside, uint M, uint N, uint K, uint n_parts, uint band, IN(uchar, m
         f.beside = beside;
         f.consumer = MY_WARP / CONSUMER_WARPS;
         f.boxes = at + STORE_AT + f.consumer * 2 * OUTPUTS * BOX_BYTES;
-        consume(&g, at, N, bias + bias_at, &f);
+#if SQUARES
+        consume(&g, at, N, bias + bias_at, squares + squares_at, &f);
+#else
+        consume(&g, at, N, bias + bias_at, 0, &f);
+#endif
     }
 }

@@ -4,8 +4,8 @@
 //   sqnorm = sum_i g[i]^2                                  g (n): one group of gradients
 //   norm = sqrt(sum_k sqnorm[k]);  clip = min(1, limit / (norm + 1e-6)), or 1 when limit is 0
 //
-// Two kernels: ROW_ITEMS work-items sum a part of g, in runs of RUN vecs each, so that no float sums very many terms;
-// then one work-group adds the parts' sums, in order.
+// Two kernels: ROW_ITEMS work-items sum a part of g, in runs of RUN vecs each, so that no float sums very many terms,
+// and of the squares' sums that products left; then one work-group adds the parts' sums, in order.
 //
 //   g  |part 0: item 0|item 1| .. |item 0|item 1| .. |part 1: item 0|item 1| ..
 //                 <----- ROW_ITEMS ----->
@@ -16,7 +16,8 @@
 #endif
 enum { HYPER_GRAD_CLIP = 7 }; // enum sm_hyper of include/plan.h
 
-kernel void grad_sqnorm_parts(ulong n, ulong n_parts, ulong part_elems, IN(float, g), OUT(float, partial)) {
+kernel void grad_sqnorm_parts(ulong n, ulong n_parts, ulong part_elems, IN(float, g), ulong n_squares,
+                              IN(float, squares), OUT(float, partial)) {
     ROW_SHARED(shared);
     const ulong part = MY_ROW;
     if (part >= n_parts) {
@@ -40,7 +41,11 @@ kernel void grad_sqnorm_parts(ulong n, ulong n_parts, ulong part_elems, IN(float
         const vec x = load_part(g + g_at + first, end - first, 0.0f);
         rest += x * x;
     }
-    const float total = row_sum(sum_of(sum + rest), shared);
+    float left = 0;
+    for (ulong i = part * ROW_ITEMS + MY_ITEM; i < n_squares; i += n_parts * ROW_ITEMS) {
+        left += squares[squares_at + i];
+    }
+    const float total = row_sum(sum_of(sum + rest) + left, shared);
     if (MY_ITEM == 0) {
         partial[partial_at + part] = total;
     }

@@ -38,7 +38,7 @@ static float value_of(result x) { return widen(x); }
 static result result_of(float x) { return narrow(x); }
 #endif
 
-#if COLUMN_SUMS
+#if COLUMN_SUMS || SQUARES
 #define SUMS_TYPES , float *, uint64_t
 #define SUMS       , strips, 0
 #else
@@ -143,6 +143,11 @@ int main(int argc, char **argv) {
         }
         compare("the sum", 0, n, difference, 0);
     }
+    double left = 0; // of the squares: a sum for each warp's 16 rows of 64 columns
+    for (uint32_t i = 0; i < M * N && SQUARES; i++) {
+        left += (i % 1024 == 0 ? strips[i / 1024] : 0) - (double)value_of(c[i]) * value_of(c[i]);
+    }
+    compare("the squares", 0, 0, left, 0);
     for (size_t i = 0; i < GUARD * sizeof *c; i++) {
         compare("what follows C", 0, (uint32_t)i, ((const unsigned char *)(c + (size_t)n_parts * M * N))[i], 0xFF);
     }

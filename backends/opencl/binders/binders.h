@@ -50,6 +50,8 @@ opencl_product opencl_describe_product(const sm_plan *plan, const sm_op *op);
 // Whether launches of their own sum the columns of one of its tensors.
 bool opencl_sums_beside(const opencl_device *device, const opencl_product *product);
 opencl_attention opencl_describe_attention(const sm_plan *plan, const sm_op *op);
+// Whether the op, a product, leaves sums of the squares of a weight's gradient for the gradients' norm.
+bool opencl_leaves_squares(const opencl_device *device, const sm_plan *plan, const sm_op *op);
 void opencl_bind_matmul(opencl_binder *b);
 void opencl_bind_attention(opencl_binder *b);
 

@@ -21,6 +21,7 @@ typedef struct {
     int side;            // bias (N), or ACT_BACKWARD's pre (M,N); SM_NO_TENSOR if not used
     int act;             // (M,N), the activation's result; or SM_NO_TENSOR
     int summed, sums;    // the columns' sums of a or b, added (or written) to `sums`; or SM_NO_TENSOR
+    bool leaves_squares; // of C, summed, for a norm (opencl_arg_squares)
     const sm_plan *plan; // of the tensors
 } opencl_product;
 
@@ -70,6 +71,8 @@ typedef struct opencl_family {
     size_t (*matmul_scratch_elems)(const opencl_facts *facts, const opencl_product *product, int way);
     // Whether `matmul` also sums those columns; NULL: never, other launches do.
     bool (*matmul_sums)(const opencl_facts *facts, const opencl_product *product);
+    // Whether it can leave sums of C's squares, each of OPENCL_SQUARE_ELEMS elements; NULL: never.
+    bool (*matmul_squares)(const opencl_facts *facts, const opencl_product *product, int way);
     void (*attention)(opencl_binder *b, const opencl_attention *attention);
     size_t (*attention_scratch_elems)(const opencl_facts *facts, const sm_plan *plan,
                                       const opencl_attention *attention);

@@ -96,14 +96,28 @@ int64_t opencl_count_norm_parts(const opencl_device *device) {
     return (int64_t)(device->sizes.row_items == 1 ? CPU_PARTS : GROUPS_A_UNIT) * device->facts.n_units;
 }
 
+// Products may have left the squares of all but the first gradients, n of n_all elements.
 void opencl_bind_grad_sqnorm(opencl_binder *b) {
     const opencl_device *device = b->e->device;
-    const int64_t n = sm_tensor_elems(in(b, SM_IN(grad_sqnorm, g)));
+    const sm_plan *plan = b->e->base.plan;
+    const sm_tensor *g = in(b, SM_IN(grad_sqnorm, g));
+    const int64_t n_all = sm_tensor_elems(g);
+    int64_t first = n_all;
+    int64_t n_squared = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        const sm_tensor *c = &plan->tensors[plan->ops[i].out[0]];
+        if (opencl_leaves_squares(device, plan, &plan->ops[i]) && c->view_of == b->op->in[SM_IN(grad_sqnorm, g)]) {
+            first = c->view_offset_elems < first ? c->view_offset_elems : first;
+            n_squared += sm_tensor_elems(c);
+        }
+    }
+    const int64_t n = first + n_squared == n_all ? first : n_all;
     const int64_t n_parts = opencl_count_norm_parts(device);
-    opencl_begin_rows(b, "grad_norm", "grad_sqnorm_parts", n);
+    opencl_begin_rows(b, "grad_norm", "grad_sqnorm_parts", n_all);
     OPENCL_ARGS(b, arg_count(n), arg_count(n_parts),
                 arg_count((n + n_parts * b->vector - 1) / (n_parts * b->vector) * b->vector),
-                arg_in(b, SM_IN(grad_sqnorm, g)), arg_scratch(0));
+                arg_in(b, SM_IN(grad_sqnorm, g)), arg_count((n_all - n) / OPENCL_SQUARE_ELEMS),
+                opencl_arg_squares(b, g, first), arg_scratch(0));
     opencl_launch_parts(b, n_parts);
     opencl_begin_rows(b, "grad_norm", "grad_sqnorm_sum", 0);
     OPENCL_ARGS(b, arg_count(n_parts), arg_scratch(0), arg_out(b, SM_OUT(grad_sqnorm, sqnorm)));

@@ -105,8 +105,27 @@ bool opencl_sums_beside(const opencl_device *device, const opencl_product *produ
            (family->matmul_sums == NULL || !family->matmul_sums(&device->facts, product));
 }
 
+bool opencl_leaves_squares(const opencl_device *device, const sm_plan *plan, const sm_op *op) {
+    const opencl_family *family = device->family;
+    opencl_product p;
+    int n_writers = 0;
+    if (family->matmul_squares == NULL || op->kind != SM_OP_MATMUL_BACKWARD_WEIGHT || !op->attr.overwrites ||
+        !plan->one_micro_batch || plan->processes.n > 1 || device->own[op->kind] != NULL) {
+        return false;
+    }
+    for (int i = 0; i < plan->n_arenas; i++) { // it is in the gradients' arena, of which there is one
+        n_writers += (i == plan->tensors[op->out[0]].arena) != (plan->arenas[i].role == SM_ROLE_GRADIENT);
+    }
+    for (int i = 0; i < plan->n_ops * SM_MAX_OUT; i++) {
+        n_writers += plan->ops[i / SM_MAX_OUT].out[i % SM_MAX_OUT] == op->out[0];
+    }
+    return n_writers == 1 && opencl_is_product(plan, op, &p) &&
+           family->matmul_squares(&device->facts, &p, opencl_way(device, plan, &p));
+}
+
 void opencl_bind_matmul(opencl_binder *b) {
-    const opencl_product p = opencl_describe_product(b->e->base.plan, b->op);
+    opencl_product p = opencl_describe_product(b->e->base.plan, b->op);
+    p.leaves_squares = opencl_leaves_squares(b->e->device, p.plan, b->op);
     b->e->device->family->matmul(b, &p, opencl_way(b->e->device, b->e->base.plan, &p));
     if (opencl_sums_beside(b->e->device, &p)) {
         opencl_sum_rows(b, p.summed, p.sums, p.add);

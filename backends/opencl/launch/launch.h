@@ -108,6 +108,12 @@ void opencl_args(opencl_binder *b, const opencl_value *values, size_t n);
 #define OPENCL_ARGS(b, ...) \
     opencl_args((b), (opencl_value[]){__VA_ARGS__}, sizeof((opencl_value[]){__VA_ARGS__}) / sizeof(opencl_value))
 
+// The sums of squares of a gradient's elements, from `first` on.
+static inline opencl_value opencl_arg_squares(const opencl_binder *b, const sm_tensor *gradient, int64_t first) {
+    const size_t at = (gradient->offset_bytes / sizeof(float) + (size_t)first) / OPENCL_SQUARE_ELEMS;
+    return arg_scratch(b->e->scratch_at[OPENCL_SQUARES] + at - opencl_scratch_at(b));
+}
+
 // The op's operand with that index in the table of op kinds.
 static inline const sm_tensor *in(const opencl_binder *b, int i) { return &b->e->base.plan->tensors[b->op->in[i]]; }
 static inline const sm_tensor *out(const opencl_binder *b, int i) { return &b->e->base.plan->tensors[b->op->out[i]]; }

@@ -37,7 +37,9 @@ typedef struct {
 
 // Where an op's launches go, and which part of the scratch they have: of norms whose sums go aside, places in turn.
 typedef enum { OPENCL_IN_QUEUE, OPENCL_ASIDE, OPENCL_SUMS_ASIDE, OPENCL_COURSES } opencl_course;
-enum { OPENCL_NORM_PLACES = 4 };
+// Behind them: sums of squares, by their place in the gradients' arena.
+enum { OPENCL_SQUARES = OPENCL_COURSES, OPENCL_PARTS_OF_SCRATCH };
+enum { OPENCL_NORM_PLACES = 4, OPENCL_SQUARE_ELEMS = 1024 };
 
 // A plan on a device, shared by all layers. Members are grouped by the layers that own them.
 typedef struct opencl_executable {
@@ -50,9 +52,9 @@ typedef struct opencl_executable {
     opencl_pages *pages;   // n_arenas + 1: memory of the arenas and the scratch
     cl_mem scratch;        // data between launches of one op; NULL if no op needs it
     bool uses_aside;       // the queue aside
-    size_t scratch_at[OPENCL_COURSES]; // floats
-    size_t norm_elems;                 // of a place
-    int n_norms;                       // backward, bound so far
+    size_t scratch_at[OPENCL_PARTS_OF_SCRATCH]; // floats
+    size_t norm_elems;                          // of a place
+    int n_norms;                                // backward, bound so far
     opencl_staging staging;
     cl_mem pinned[OPENCL_MAX_PINNED]; // host memory that other processes see, too (opencl_pin)
     int n_pinned;

@@ -391,11 +391,11 @@ static void multiply_by_wgmma(opencl_binder *b, const opencl_product *p, const w
     if (is_float(p)) {
         prepare_operand(b, p, p->b, p->b_transposed, p->N, at.b, at.small_b);
     }
-    snprintf(options, sizeof options, "-DTILE_N=%d -DSTAGES=%d -DBESIDE=%u%s%s%s%s%s%s%s", t->tile_n,
+    snprintf(options, sizeof options, "-DTILE_N=%d -DSTAGES=%d -DBESIDE=%u%s%s%s%s%s%s%s%s", t->tile_n,
              count_stages(p, t->tile_n, beside), compiled_beside(p, beside), is_split(p) ? " -DSPLIT=1" : "",
              is_a_raw(p) ? " -DA_RAW=1" : "", p->a_transposed && (!is_float(p) || is_a_raw(p)) ? " -DA_TRANSPOSED" : "",
              p->b_transposed && !is_float(p) ? " -DB_TRANSPOSED" : "", opencl_result_option(p, is_parted),
-             has_sums ? " -DCOLUMN_SUMS=1" : "", spares ? " -DSPARING" : "");
+             has_sums ? " -DCOLUMN_SUMS=1" : "", spares ? " -DSPARING" : "", p->leaves_squares ? " -DSQUARES=1" : "");
     opencl_begin(b, "matmul_wgmma", options, "matmul");
     OPENCL_ARGS(b, arg_uint(beside), arg_uint((uint32_t)p->M), arg_uint((uint32_t)p->N), arg_uint((uint32_t)p->K),
                 arg_uint((uint32_t)t->n_parts), arg_uint((uint32_t)t->band));
@@ -403,6 +403,9 @@ static void multiply_by_wgmma(opencl_binder *b, const opencl_product *p, const w
     OPENCL_ARGS(b, arg_tensor(p->epilogue & SM_EPILOGUE_BIAS ? p->side : SM_NO_TENSOR));
     if (has_sums) {
         OPENCL_ARGS(b, arg_scratch((size_t)at.strips));
+    }
+    if (p->leaves_squares) {
+        OPENCL_ARGS(b, opencl_arg_squares(b, &p->plan->tensors[p->c], 0));
     }
     opencl_launch_groups(b, n_tiles < n_units ? n_tiles : n_units, 1, WIDE_ITEMS);
     if (is_parted) {
@@ -437,6 +440,12 @@ static size_t matmul_scratch_elems(const opencl_facts *facts, const opencl_produ
     }
     const int n_parts = choose_tiles(facts, p, way).n_parts;
     return (size_t)(n_parts > 1 ? n_parts * p->M * p->N : 0);
+}
+
+// A sum for each warp's 16 rows of 64 columns.
+static bool matmul_squares(const opencl_facts *facts, const opencl_product *p, int way) {
+    return p->M % WIDE_TILE_M == 0 && p->N % OPENCL_BOX_CHANNELS == 0 && !is_float(p) && is_product_of_units(p) &&
+           is_wide_product(facts, p) && choose_wide(facts, p, way).n_parts == 1;
 }
 
 static void matmul(opencl_binder *b, const opencl_product *p, int way) {
@@ -522,6 +531,7 @@ const opencl_family opencl_family_tensor = {
     .matmul = matmul,
     .matmul_scratch_elems = matmul_scratch_elems,
     .matmul_sums = matmul_sums,
+    .matmul_squares = matmul_squares,
     .attention = opencl_tensor_attention,
     .attention_scratch_elems = opencl_tensor_attention_scratch_elems,
     .peak = peak,
