@@ -25,7 +25,8 @@ static void describe_found(const opencl_facts *f, sm_device_info *info) {
     info->clock_mhz = f->clock_mhz;
     info->local_bytes = f->local_bytes;
     info->memory_bytes = f->memory_bytes;
-    info->free_bytes = f->shares_host_memory ? host_available_bytes() : 0;
+    const uint64_t available_bytes = f->shares_host_memory ? host_available_bytes() : 0; // the device may use a part
+    info->free_bytes = available_bytes < f->memory_bytes ? available_bytes : f->memory_bytes;
     info->max_alloc_bytes = f->max_alloc_bytes;
     info->available = f->is_usable;
     snprintf(info->reason, sizeof info->reason, "%s", f->trouble);

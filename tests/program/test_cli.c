@@ -320,6 +320,15 @@ TEST(compare_without_rewrites) {
     }
 }
 
+TEST(free_memory_is_a_part_of_all) {
+    json_auto_t *rows = run_json("devices");
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        assert_true(json_number_value(json_object_get(row, "free_bytes")) <=
+                    json_number_value(json_object_get(row, "memory_bytes")));
+    }
+}
+
 TEST(peaks_measures_ceilings) {
     json_auto_t *rows = run_json("devices --peaks --backend cpu -t 1 --min-time 0");
     bool memory = false;
