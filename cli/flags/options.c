@@ -537,6 +537,8 @@ static const char *own_text(const cli_flag *flag, const cli_options *options) {
 
 // A flag whose help begins "with --op" says nothing without that one, and is not taken silently.
 static sm_status check_companions(const parser *p, const cli_options *options) {
+    const cli_flag *size = cli_flag_named(p->words.flags, p->words.n_flags, "-m");
+    const bool has_size = size != NULL && own_text(size, options) != NULL;
     for (int i = 0; i < p->words.n_flags; i++) {
         const cli_flag *flag = &p->words.flags[i], *other = NULL;
         char name[CLI_TEXT_SIZE], argument[CLI_ARGUMENT_SIZE];
@@ -549,11 +551,8 @@ static sm_status check_companions(const parser *p, const cli_options *options) {
                        "--%s: needs %s %.*s; leave it out, or give both", flag->name, name, (int)strcspn(argument, "["),
                        argument);
         }
-        const bool is_size =
-            cli_commands[p->command].sweeps && strcmp(flag->name, "model-size") == 0 && own_text(flag, options) != NULL;
-        const cli_flag *weights = is_size ? cli_flag_named(p->words.flags, p->words.n_flags, "--weights") : NULL;
-        SM_FAIL_IF(weights != NULL && own_text(weights, options) != NULL, SM_ERR_USAGE,
-                   "-m: the model of --weights has its own sizes; leave one of them out");
+        SM_FAIL_IF(has_size && own_text(flag, options) != NULL && strstr(flag->help, "instead of -m") != NULL,
+                   SM_ERR_USAGE, "-m: the model of --%s has its own sizes; leave one of them out", flag->name);
     }
     return SM_OK;
 }
