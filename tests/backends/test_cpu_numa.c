@@ -17,8 +17,6 @@
 
 enum { N_NODES = 2, N_PROCESSORS = 4, NOBODY = -1, MOST_ARENAS = 32, PAGE_BYTES = 4096 };
 
-static int node_of(int processor) { return processor % N_NODES; }
-
 // --- the system's calls ---------------------------------------------------------------------------
 
 static _Thread_local int processor = NOBODY; // to which this thread was bound; NOBODY: to several
@@ -68,7 +66,7 @@ static void note_first(SM_UNUSED int signal, siginfo_t *info, SM_UNUSED void *co
         if (arenas[i].memory != NULL && (char *)info->si_addr >= arenas[i].memory && page < arenas[i].n_pages) {
             int nobody = NOBODY;
             atomic_compare_exchange_strong(&arenas[i].nodes[page], &nobody,
-                                           processor < 0 ? NOBODY : node_of(processor));
+                                           processor < 0 ? NOBODY : processor % N_NODES);
             mprotect(arenas[i].memory + page * PAGE_BYTES, PAGE_BYTES, PROT_READ | PROT_WRITE);
             return;
         }

@@ -163,6 +163,24 @@ static sm_status open_session(sm_device *device, int64_t B, double dropout_p, sm
     return sm_session_open(device, plan, session);
 }
 
+static bool any_squares(SM_UNUSED const opencl_facts *f, SM_UNUSED const opencl_product *p, SM_UNUSED int way) {
+    return true;
+}
+
+// Several ops write to the tied embedding's gradient; the first of several micro-batches leaves no sum.
+TEST(test_squares_are_of_whole_gradients) {
+    const opencl_device device = {.family = &(const opencl_family){.matmul_squares = any_squares}};
+    for (int one = 0; one < 2; one++) {
+        const sm_plan_options options = {TRAINING(1, SEQUENCE, SM_F32), .one_micro_batch = one};
+        SM_OWN(sm_plan) *plan = build_plan(&model, &options, SM_MODE_FUSED, 0);
+        int n = 0;
+        for (int i = 0; i < plan->n_ops; i++) {
+            n += opencl_leaves_squares(&device, plan, &plan->ops[i]);
+        }
+        assert_int_equal(n, one ? 4 * 2 : 0); // products of two layers
+    }
+}
+
 static sm_session *start_training(sm_device *device, double dropout_p) {
     sm_session *session = NULL;
     int32_t tokens[BATCH * SEQUENCE], targets[BATCH * SEQUENCE];

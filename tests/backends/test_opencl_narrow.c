@@ -121,12 +121,9 @@ static const struct {
 
 enum { N_PAIRS = sizeof pairs / sizeof pairs[0] };
 
-// Outside of the long tests fp16, whose loads and stores alone differ, has its conversions and its training.
-static int n_pairs(void) { return runs_all() ? N_PAIRS : N_PAIRS - 1; }
-
-// Cases of up to some thousand elements: rows of odd length that begin anywhere are among them.
+// Outside of the long tests fp16, whose loads and stores alone differ, has its conversions and its training. Cases of up to some thousand elements: rows of odd length that begin anywhere are among them.
 TEST(test_ops) {
-    for (int i = 0; i < n_pairs(); i++) {
+    for (int i = 0; i < N_PAIRS - !runs_all(); i++) {
         const int n = check_ops((sm_precision){.dtype = pairs[i].format}, pairs[i].family, 6000);
         print_message("%s in %s: %d comparisons\n", sm_dtype_name(pairs[i].format), pairs[i].family, n);
         assert_true(n > 150);

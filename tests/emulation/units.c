@@ -201,12 +201,6 @@ static float a_number(const wave *w, int kind, int row, int k, int is_f16) {
     return number_at(units_spoilt == SPOIL_A_B ? w->b[p.lane] : w->a[p.lane], p.elem, shapes[kind].number, is_f16);
 }
 
-static float b_number(const wave *w, int kind, int k, int col, int is_f16) {
-    place p = kind == DPAS8 || kind == DPAS16 || kind == DPAS_TF32 ? (place){col, k} : find_a(kind, col, k);
-    p.lane ^= units_spoilt == SPOIL_B_LANES;
-    return number_at(units_spoilt == SPOIL_A_B ? w->a[p.lane] : w->b[p.lane], p.elem, shapes[kind].number, is_f16);
-}
-
 static void multiply(wave *w, int kind, int is_f16) {
     const shape *s = &shapes[kind];
     float a[32][16], b[16][32];
@@ -215,7 +209,9 @@ static void multiply(wave *w, int kind, int is_f16) {
             a[row][k] = a_number(w, kind, row, k, is_f16);
         }
         for (int col = 0; col < s->tn; col++) {
-            b[k][col] = b_number(w, kind, k, col, is_f16);
+            place p = kind == DPAS8 || kind == DPAS16 || kind == DPAS_TF32 ? (place){col, k} : find_a(kind, col, k);
+            p.lane ^= units_spoilt == SPOIL_B_LANES;
+            b[k][col] = number_at(units_spoilt == SPOIL_A_B ? w->a[p.lane] : w->b[p.lane], p.elem, s->number, is_f16);
         }
     }
     for (int lane = 0; lane < s->wave; lane++) {

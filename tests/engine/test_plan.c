@@ -70,13 +70,13 @@ static lifetime life_of(const sm_plan *plan, int root) {
     return life;
 }
 
-static bool is_transient(const sm_tensor *t) { return t->role == SM_ROLE_ACTIVATION || t->role == SM_ROLE_SCRATCH; }
-
 // No two tensors that hold data at the same time may share a byte.
 static void assert_no_overlap(const sm_plan *plan) {
     SM_FREED lifetime *lives = sm_malloc((size_t)plan->n_tensors * sizeof *lives);
     for (int i = 0; i < plan->n_tensors; i++) {
-        lives[i] = is_transient(&plan->tensors[i]) ? life_of(plan, i) : (lifetime){0, plan->n_ops};
+        const sm_role role = plan->tensors[i].role;
+        lives[i] =
+            role == SM_ROLE_ACTIVATION || role == SM_ROLE_SCRATCH ? life_of(plan, i) : (lifetime){0, plan->n_ops};
     }
     for (int i = 0; i < plan->n_tensors; i++) {
         const sm_tensor *a = &plan->tensors[i];

@@ -24,11 +24,6 @@ typedef struct {
 
 static const double batches[] = {4, 8, 16, 2};
 
-static double memory_gib(const int level[N_AXES]) {
-    static const double kept[] = {0.10, 0.14, 0.03}; // a sequence: light, none, block
-    return 1.9 + batches[level[BATCH]] * kept[level[RECOMPUTE]] * (level[ATTENTION] == 0 ? 1 : 1.4);
-}
-
 static double speed_of(const machine *m, const int level[N_AXES]) {
     static const double again[] = {1.02, 1, 1.33};
     const double accum = level[ACCUM] == 1 ? 4 : 1, tokens = 64 * batches[level[BATCH]];
@@ -54,9 +49,10 @@ static double normal(uint64_t seed, uint32_t index) {
 }
 
 static bool fits(const machine *m, int64_t configuration) {
+    static const double kept[] = {0.10, 0.14, 0.03}; // GiB of a sequence: light, none, block
     int level[N_AXES];
     levels_of(configuration, level);
-    return memory_gib(level) <= m->limit_gib;
+    return 1.9 + batches[level[BATCH]] * kept[level[RECOMPUTE]] * (level[ATTENTION] == 0 ? 1 : 1.4) <= m->limit_gib;
 }
 
 static double true_speed(const machine *m, int64_t configuration) {

@@ -21,19 +21,17 @@ TEST(subcommands_are_complete) {
     }
 }
 
-static bool is_number(const cli_flag *flag) {
-    return flag->type == CLI_INT || flag->type == CLI_INTS || flag->type == CLI_COUNT || flag->type == CLI_REAL;
-}
-
 TEST(flags_are_complete) {
     for (int i = 0; i < cli_flag_count(); i++) {
         const cli_flag *flag = cli_flag_at(i);
         const bool is_choice = flag->type == CLI_CHOICE || flag->type == CLI_CHOICES;
+        const bool is_number =
+            flag->type == CLI_INT || flag->type == CLI_INTS || flag->type == CLI_COUNT || flag->type == CLI_REAL;
         const char *lacks = is_empty(flag->group)                                                ? "a group"
                             : is_empty(flag->help)                                               ? "a help text"
                             : flag->commands == 0                                                ? "a subcommand"
                             : flag->target == 0                                                  ? "a target"
-                            : is_number(flag) && flag->max <= flag->min                          ? "a range"
+                            : is_number && flag->max <= flag->min                                ? "a range"
                             : is_choice && flag->choices == NULL                                 ? "its words"
                             : !is_choice && flag->type != CLI_SWITCH && is_empty(flag->argument) ? "an argument"
                                                                                                  : NULL;
