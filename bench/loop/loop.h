@@ -51,8 +51,7 @@ sm_step_phases *sm_loop_time_apart(sm_loop *loop);
 void sm_loop_keep(sm_loop *loop, const sm_train_step *step, const sm_step_phases *phases);
 sm_status sm_loop_conclude(const sm_loop *loop, sm_row *row);
 
-// Fills the row's `loop`, including the verdict, after the harness has filled the rest. Does nothing without
-// instrumented steps.
+// Fills the row's `loop` and its verdict after the harness filled the rest; nothing without instrumented steps.
 sm_status sm_loop_report(const sm_loop *loop, sm_row *row);
 
 // Its attribution steps.

@@ -10,8 +10,7 @@
 // A plan of ops by themselves (sm_plan_is_step) has no loss, gradients of one, or update to repeat from: its drawn ops are
 // looked at. before_step is called before each such step.
 //
-// Nothing of the checks lies within a time: the clock stops before them. All that is drawn depends on a seed of the
-// run.
+// Nothing of the checks lies within a time: the clock stops before them. What is drawn depends on the run's seed.
 #ifndef STEPMARK_STEP_H
 #define STEPMARK_STEP_H
 

@@ -13,8 +13,7 @@
 //   imbalance    work of the slowest part, less the mean, over the mean: what an even division would win
 //   bound        compute or memory, whichever roofline is longer; overhead where the cost of a
 //                call is longer than both
-// An op whose operands lie in a cache can be faster than memory allows: then its share of the roofline
-// is more than 1.
+// An op whose operands lie in a cache can be faster than memory allows: its share of the roofline is then over 1.
 #ifndef STEPMARK_BENCH_PROFILE_PROFILE_H
 #define STEPMARK_BENCH_PROFILE_PROFILE_H
 

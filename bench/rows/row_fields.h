@@ -45,6 +45,8 @@ TEXT(mode, 32, "naive, fused or tuned", IS(SM_FACTOR_MODE), VARIED("mode", NULL)
 TEXT(recompute, 16, "results that the backward computes again instead of keeping them: none, light (cheap ones) or "
      "block (a whole block except its input); null: the pass has no backward", IS(SM_FACTOR_MODE),
      VARIED("recompute", NULL), ABSENT("none"), MAY_LACK)
+TEXT(without, SM_ROW_TEXT_SIZE, "rewrites of mode fused that were left out; null: none", IS(SM_FACTOR_MODE),
+     .heading = "without", .view = SM_SHOWN_WHEN_SOME, MAY_LACK)
 TEXT(attention, 16, "attention weights kept for the backward: naive (the whole square) or flash (none: they are "
      "computed again)", IS(SM_FACTOR_MODE), VARIED("attention", NULL), MAY_LACK)
 TEXT(products, SM_ROW_TEXT_SIZE, "what multiplied matrices: own (the backend's kernels), or openblas, its version and "

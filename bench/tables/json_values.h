@@ -68,8 +68,7 @@ json_t *sm_json_put_members(json_t *object, const sm_json_member *members, size_
     sm_json_put_members(object, (const sm_json_member[]){__VA_ARGS__}, \
                         sizeof((const sm_json_member[]){__VA_ARGS__}) / sizeof(sm_json_member))
 
-// Copies members from another object: "n_seq precision tokens=summary.tokens", the last under another name. Returns the
-// object.
+// Copies members from another object: "n_seq precision tokens=summary.tokens", the last under another name.
 json_t *sm_json_copy(json_t *object, const json_t *from, const char *words);
 
 #endif

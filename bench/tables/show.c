@@ -202,6 +202,7 @@ const char *sm_text_mode(const json_t *record, char *text, size_t size_bytes) {
     const bool naive = strcmp(mode, "naive") == 0;
     snprintf(text, size_bytes, "%s", mode);
     tell_unusual(record, "recompute", "none", text, size_bytes);
+    tell_unusual(record, "without", "", text, size_bytes);
     tell_unusual(record, "attention", naive ? "naive" : "flash", text, size_bytes);
     tell_unusual(record, "products", "own", text, size_bytes);
     tell_unusual(record, "padding", "none", text, size_bytes);

@@ -193,6 +193,9 @@ sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_r
         SM_ROW_TEXT(row->recompute, sm_recompute_name(cli_recompute(job)));
         SM_ROW_TEXT(row->loss_scale, cli_loss_scale(options, job->precision));
     }
+    for (int i = 0; i < sm_rewrite_count() && job->mode != SM_MODE_NAIVE; i++) {
+        sm_append_part(row->without, sizeof(row->without), ",", job->without >> i & 1 ? sm_rewrite_at(i)->name : "");
+    }
     SM_ROW_TEXT(row->attention, sm_attention_name(cli_attention(job)));
     row->model_n_params = sm_model_n_params(c);
     sm_row_set_model(row, c);

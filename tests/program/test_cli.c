@@ -191,12 +191,15 @@ TEST(documents_fill_rows) {
 }
 
 TEST(attention_is_chosen) {
-    CHECK_ALL({"walk --mode fused --attention naive", 0, "attention_forward", NULL},
-              {"walk --attention flash", 0, "flash_attention_backward", NULL},
-              {"walk --attention dense", 2, NULL, "naive|flash"},
-              {"walk --mode fused --attention flash --without flash_attention", 2, NULL, "contradict each other"},
-              {"run -m tiny -b 1 --seq-len 8 --attention naive,flash --backend cpu -t 1 -w 0 -r 1 --no-peaks", 0,
-               "| naive ", NULL});
+    CHECK_ALL(
+        {"walk --mode fused --attention naive", 0, "attention_forward", NULL},
+        {"walk --attention flash", 0, "flash_attention_backward", NULL},
+        {"walk --attention dense", 2, NULL, "naive|flash"},
+        {"run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --without loss_head,bias_gradient -o json", 0,
+         "\"without\": \"bias_gradient,loss_head\"", NULL},
+        {"walk --mode fused --attention flash --without flash_attention", 2, NULL, "contradict each other"},
+        {"run -m tiny -b 1 --seq-len 8 --attention naive,flash --backend cpu -t 1 -w 0 -r 1 --no-peaks", 0, "| naive ",
+         NULL});
 }
 
 // The scale grows after every good step, until steps are skipped.
