@@ -45,8 +45,7 @@ void sm_noise_describe(double noise_percent, double spread_percent, char *text, 
 // Judges a row by its figures, from any program.
 sm_noise sm_judge_row(const json_t *row);
 
-// "noisy: half of the samples differ from the median by 12% or more, and its 95% interval reaches 40% from it"; "" if
-// steady.
+// "noisy: half of the samples differ from the median by 12% or more, and its 95% interval reaches 40%"; "": steady.
 void sm_noise_text(const json_t *row, char *text, size_t size_bytes);
 
 enum { SM_DOUBT_SIZE = 256 };

@@ -73,8 +73,7 @@ typedef struct {
 
     // Above 0: sampling continues until the 95% interval of the median reaches no further than this from it, but for at
     // least min_samples and min_time_s, and at most max_samples and max_time_s (0: no limit). Testing the interval
-    // after every sample would find a lucky moment, so it is tested whenever the number of samples has grown by an
-    // eighth.
+    // after every sample would find a lucky moment, so it is tested whenever the samples have grown by an eighth.
     double max_noise_percent;
     int min_samples, max_samples;
     double min_time_s, max_time_s;

@@ -204,7 +204,9 @@ static bool sizes_contradict(const audit *a) {
 static bool work_contradicts(const audit *a) {
     const double own = a->n_batch * a->n_seq * fmax(a->n_accum, 1);
     const double positions = a->real_tokens + or_zero(a->padded_tokens);
-    const double n_processes = text_of(a, "loop.transport")[0] != '\0' ? fmax(1, round(positions / own)) : 1;
+    const bool is_shared = text_of(a, "loop.transport")[0] != '\0';
+    const double told = number(a, "loop.n_processes");
+    const double n_processes = told > 0 ? told : is_shared ? fmax(1, round(positions / own)) : 1;
     const double rate = a->tokens * 1e9 / a->median_ns;
     const double padded = rate * a->padded_tokens / a->real_tokens;
     REFUSE_IF(fabs(positions - n_processes * own) > rounding * positions, a,

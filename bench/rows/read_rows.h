@@ -32,8 +32,7 @@ typedef struct {
 sm_rows sm_rows_new(void); // all empty; nothing interrupts
 void sm_rows_free(sm_rows *rows);
 
-// Appends the rows of a file or pipe. SM_ERR_IO, SM_ERR_FORMAT, SM_ERR_OOM or SM_ERR_INTERRUPTED with the path; `rows`
-// is then unchanged.
+// Appends the rows of a file or pipe. A failure has the path, and leaves `rows` unchanged.
 sm_status sm_rows_read(const char *path, sm_rows *rows);
 
 // The same for text in memory; messages show `name` as the path.
@@ -47,8 +46,7 @@ bool sm_rows_is(const json_t *row, const char *name, const char *text);
 // The value of a flag in a row's run_args, by its name without dashes: "" of a switch; NULL: not given.
 const char *sm_rows_flag(const json_t *args, const char *name);
 
-// "own code" if kernels or a backend of the user's own ran (own_kernels), since such rows are ranked separately;
-// otherwise "".
+// "own code" if a user's kernels or backend ran (own_kernels): such rows are ranked separately; otherwise "".
 const char *sm_rows_own_code(const json_t *row);
 
 // Whether its number format loses nothing but the last digits: fp32, or what is as exact.

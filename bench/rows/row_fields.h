@@ -46,7 +46,7 @@ TEXT(recompute, 16, "results that the backward computes again instead of keeping
      "block (a whole block except its input); null: the pass has no backward", IS(SM_FACTOR_MODE),
      VARIED("recompute", NULL), ABSENT("none"), MAY_LACK)
 TEXT(without, SM_ROW_TEXT_SIZE, "rewrites of mode fused that were left out; null: none", IS(SM_FACTOR_MODE),
-     .heading = "without", .view = SM_SHOWN_WHEN_SOME, MAY_LACK)
+     .heading = "without", .view = SM_SHOWN_WHEN_SOME)
 TEXT(attention, 16, "attention weights kept for the backward: naive (the whole square) or flash (none: they are "
      "computed again)", IS(SM_FACTOR_MODE), VARIED("attention", NULL), MAY_LACK)
 TEXT(products, SM_ROW_TEXT_SIZE, "what multiplied matrices: own (the backend's kernels), or openblas, its version and "
@@ -247,11 +247,13 @@ INTEGER_IN(loop, headline_hidden_ns, "ns", "in a headline step: communication th
            "a single process", SHOWN("hidden ms", sm_show_ms), SPEED)
 INTEGER_IN(loop, comm_bytes, "bytes", "in a step: bytes sent to and received from other processes; null: a single "
            "process", SPEED)
+INTEGER_IN(loop, n_processes, "", "processes that share the step", IS(SM_IDENTITY_WORK), VARIED("processes", NULL))
+TEXT_IN(loop, gradients, 8, "format of the gradients that they exchange; null: fp32", IS(SM_FACTOR_PRECISION),
+        VARIED("gradients", NULL))
 TEXT_IN(loop, transport, SM_TEXT_SIZE * 2, "how what they exchange travels; null: a single process")
 TEXT_IN(loop, buckets, 32, "gradients that they exchange together: 0 (each by itself, after the backward), all (all at "
-        "once, after it) or a size; null: as usual", IS(SM_FACTOR_MODE), VARIED("buckets", NULL), MAY_LACK)
-TEXT_IN(loop, shard, 32, "optimizer: they share its state; null: not so", IS(SM_FACTOR_MODE), VARIED("shard", NULL),
-        MAY_LACK)
+        "once, after it) or a size; null: as usual", IS(SM_FACTOR_MODE), VARIED("buckets", NULL))
+TEXT_IN(loop, shard, 32, "optimizer: they share its state; null: not so", IS(SM_FACTOR_MODE), VARIED("shard", NULL))
 INTEGER_IN(loop, busy_ns, "ns", "loader threads' time for a step's data, divided by their number; null: inline", SPEED)
 REAL_IN(loop, n_ready, "", "mean number of steps whose batches were ready at a request", SPEED)
 JSON_IN(loop, samples, "wall and each phase that took time: an array, by attribution step, in ns", SPEED)

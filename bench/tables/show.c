@@ -194,19 +194,19 @@ static void tell_unusual(const json_t *record, const char *name, const char *usu
     }
 }
 
-// Shows recomputation if there is any, attention if it is not the mode's default, what multiplies if it is not
-// the backend, padding if there is any, and a training loop's loader.
+// The mode, and of the other settings those that are not the usual ones, with those of a training loop.
 const char *sm_text_mode(const json_t *record, char *text, size_t size_bytes) {
     const char *mode = sm_json_word(record, "mode");
     const char *own = sm_json_word(record, "own_kernels");
     const bool naive = strcmp(mode, "naive") == 0;
     snprintf(text, size_bytes, "%s", mode);
-    tell_unusual(record, "recompute", "none", text, size_bytes);
-    tell_unusual(record, "without", "", text, size_bytes);
-    tell_unusual(record, "attention", naive ? "naive" : "flash", text, size_bytes);
-    tell_unusual(record, "products", "own", text, size_bytes);
-    tell_unusual(record, "padding", "none", text, size_bytes);
-    tell_unusual(record, "loop.loader", "", text, size_bytes);
+    const char *const usual[][2] = {
+        {"recompute", "none"}, {"without", ""},      {"attention", naive ? "naive" : "flash"},
+        {"products", "own"},   {"padding", "none"},  {"loop.loader", ""},
+        {"loop.shard", ""},    {"loop.buckets", ""}, {"loop.gradients", ""}};
+    for (size_t i = 0; i < SM_COUNT(usual); i++) {
+        tell_unusual(record, usual[i][0], usual[i][1], text, size_bytes);
+    }
     sm_append(text, size_bytes, "%s%s", own[0] != '\0' ? " with " : "", own);
     return text;
 }

@@ -1,5 +1,4 @@
-// judge.c: `stepmark judge`: which of many kernels are right, and how fast; one record for each. `stepmark exercise`: the
-// same of a kernel of one's own.
+// judge.c: `stepmark judge`: which of many kernels are right, and how fast; a record each. `exercise`: one's own kernel.
 #include "cli/learn/learn.h"
 
 #include <errno.h>

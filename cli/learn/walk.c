@@ -140,8 +140,7 @@ static sm_status read_data(const cli_walk_state *w, int tensor, double **room, c
     return SM_OK;
 }
 
-// Opens the reference backend with the weights of --weights, or initial ones of --seed, and the batch. Takes ownership of
-// the plan, also after a failure.
+// Opens the reference backend with the weights of --weights, or initial ones of --seed, and the batch. Takes the plan over.
 static sm_status open_values(cli_walk_state *w, sm_plan *plan) {
     const cli_options *o = w->options;
     const int64_t n = plan->B * plan->T;

@@ -1,5 +1,4 @@
-// devices.c: the subcommand `devices`: lists the devices, with a reason for those that cannot run here; --peaks measures
-// their ceilings, for each number of threads.
+// devices.c: the subcommand `devices`: lists the devices, with a reason for those that cannot; --peaks measures ceilings.
 #include <math.h>
 
 #include "bench/tables/show.h"

@@ -206,6 +206,10 @@ sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_r
     SM_ROW_TEXT(row->padding, sm_padding_name(cli_padding(options)));
     SM_ROW_TEXT(row->weights, job->weights != NULL ? job->weights : "");
     SM_ROW_TEXT(row->loop.buckets, options->processes.buckets != NULL ? options->processes.buckets : "");
+    if (options->command == CLI_LOOP) {
+        row->loop.n_processes = job->plan.processes.n > 1 ? job->plan.processes.n : 1;
+    }
+    SM_ROW_TEXT(row->loop.gradients, job->plan.processes.is_bf16 && job->plan.processes.n > 1 ? "bf16" : "");
     SM_ROW_TEXT(row->loop.shard, job->plan.processes.is_sharded ? "optimizer" : "");
     return cli_run_args_make(options, job, &row->run_args);
 }

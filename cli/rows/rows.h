@@ -18,8 +18,7 @@ sm_status cli_baseline_read(const char *path_or_name, sm_rows *rows);
 // Prints the warnings of reading rows, one line each, on stderr.
 void cli_note_warnings(const sm_rows *rows);
 
-// Reads all result files of the command line into initialised rows, and prints the warnings. first[i]: where the rows of
-// file i begin; NULL: not asked for.
+// Reads all result files of the command line, and prints warnings. first[i]: where file i's rows begin; or NULL.
 sm_status cli_rows_read(const cli_options *options, size_t *first, sm_rows *rows);
 
 // Prints the recommendations from rows, for `report --best` and for the end of `run`; *n is their number.

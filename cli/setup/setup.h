@@ -82,8 +82,7 @@ int cli_count_devices(const sm_backend *backend);
 void cli_load_no_drivers(double timeout_s);
 void cli_may_load_drivers(void);
 
-// Facts of a device; without drivers, those of when it was listed. Index -1: none, as its backend could not list any. And
-// its warnings, an array, which the caller owns.
+// Facts of a device; without drivers, those of when it was listed. Index -1: none. And its warnings, which the caller owns.
 sm_status cli_describe(cli_device device, sm_device_info *info);
 json_t *cli_device_warnings(const sm_device_info *info);
 

@@ -1,5 +1,4 @@
-// score.c: the subcommand `score`: measures the preset "score", the frozen work of docs/score.md, on every device, a line
-// each; or prints the last one as text to send.
+// score.c: the subcommand `score`: measures the frozen work of docs/score.md on every device; or prints the last one.
 #include <math.h>
 #include <unistd.h>
 

@@ -1,6 +1,5 @@
 // test_drivers.c: drivers that fail, hang or crash, signals and limits, as users meet them: the program ends in time,
-// each row has a status and a reason, the cpu's row exists, and the exit code is right. tools/torture/program.py
-// tests all functions.
+// each row has a status and a reason, the cpu's row exists, and the exit code is right. program.py tests all.
 #define OWN_MAIN
 #include <jansson.h>
 #include <signal.h>
@@ -192,8 +191,7 @@ static bool handles(pid_t pid, int number) {
     return (caught >> (number - 1) & 1) != 0;
 }
 
-// Sends the signal once the program's driver hangs, or it said `begun` on stderr, and a moment later; the seconds until
-// it has ended.
+// Sends the signal once the program's driver hangs, or it said `begun` on stderr; the seconds until it has ended.
 static double end_by_signal(const char *line, const char *fault, int number, const char *begun) {
     const char *path = temp_path("hangs");
     unlink(path);

@@ -292,8 +292,7 @@ static void expect_same_entry(const sm_safetensors *ours, const sm_safetensors *
     assert_memory_equal(values, truth, (size_t)b->n_elems * sizeof *values);
 }
 
-// Load and save: the same names, dtypes, shapes and bytes as transformers wrote, and a config
-// that says the same.
+// Load and save: the same names, dtypes, shapes and bytes as transformers wrote, and a config that says the same.
 TEST(saved_as_transformers_saves) {
     fixture f = open_fixture(*state, "steps");
     const char *dir = temp_path("saved");

@@ -22,8 +22,7 @@ static const char LLAMA_CONFIG[] =
                                                      .untied = has_head                                      \
     }
 
-// Writes the base config with `changes` (a JSON object; null removes a key, "NULL" sets it to null)
-// and reads it.
+// Writes the base config with `changes` (JSON; null removes a key, "NULL" makes it null), and reads it.
 static sm_status read_changed(const char *base, const char *changes, sm_model_config *config) {
     const char *path = temp_path("config.json");
     json_auto_t *root = json_loads(base, 0, NULL);

@@ -1,5 +1,4 @@
-// test_compare.c: verdicts on constructed rows: the statistical tests' tables, false and missed differences, matching,
-// the program.
+// test_compare.c: verdicts on constructed rows: statistical tables, false and missed differences, matching, the program.
 #include "tests/support/made_row.h"
 #include "philox.h"
 #include "tests/support/run_program.h"
@@ -234,6 +233,17 @@ TEST(a_factor_holds_those_within_it) {
 
 // Every column of the identity counts, for all who ask: for comparisons, for an order, and for sentences about the
 // fastest. A column that another agrees in is no difference.
+// What is null where it is not so is no column that old rows merely lack.
+TEST(a_factor_that_is_null_differs) {
+    static const char *const names[] = {"without", "own_kernels", "loop.shard", "loop.buckets", "loop.gradients"};
+    for (size_t i = 0; i < SM_COUNT(names); i++) {
+        json_auto_t *a = make_row(1e6, "fused", 4);
+        json_auto_t *b = make_row(1e6, "fused", 4);
+        sm_json_set_new(b, names[i], json_string("x"));
+        FAIL_IF(sm_identity_difference(a, b) == 0, "%s: null is the same as x", names[i]);
+    }
+}
+
 TEST(identity_is_one) {
     int n_columns = 0;
     for (int i = 0; i < sm_row_table.n_columns; i++) {

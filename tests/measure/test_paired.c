@@ -70,8 +70,7 @@ TEST_WITH(rounds_are_abba, set_up, tear_down) {
     sm_stepper *sides = *state;
     sm_paired_result result;
     assert_int_equal(sm_paired_measure(&sides[0], &sides[1], 1, 2, NULL, &result), SM_OK);
-    // The first two steps and one of warm-up, the rounds, a checked step of each. A step that is made again is of the
-    // batch that it had.
+    // The first two steps and one of warm-up, the rounds, a checked step of each. A repeated step has its batch.
     assert_string_equal(order, "AAABBBABBAABBAAB");
     assert_int_equal(n_checked, 4);
     assert_int_equal(fake.n_put_back, 2); // one of each

@@ -157,8 +157,7 @@ TEST(test_no_rows) {
 
 // --- csv -------------------------------------------------------------------------------------
 
-// Reads one cell (RFC 4180) into `cell`; returns what follows the separator. *ends: it was a
-// record's last.
+// Reads one cell (RFC 4180) into `cell`; returns what follows. *ends: it was a record's last.
 static const char *read_cell(const char *text, char *cell, bool *ends) {
     bool quoted = *text == '"';
     text += quoted;

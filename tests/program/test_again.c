@@ -16,8 +16,7 @@ static void expect_equal(const char *command, const json_t *a, const json_t *b, 
     }
 }
 
-// Of the steps that both ran: a loop's warm-up lasts until its loader keeps pace, which takes more steps one time
-// than another.
+// Of the steps that both ran: a loop's warm-up lasts until its loader keeps pace.
 static void expect_equal_losses(const char *command, const json_t *a, const json_t *b) {
     const json_t *before = json_object_get(a, "losses");
     const json_t *now = json_object_get(b, "losses");

@@ -1,6 +1,5 @@
 // test_packaging.c: what packaging/ names is there: versions, commands, flags, and the figure that the Phoronix profile
-// reads. Its tools themselves need networks, and are not run. And scripts of tools/ that judge a change fail when they
-// must.
+// reads. Its tools themselves need networks, and are not run. And scripts that judge a change fail when they must.
 #include "tests/support/run_program.h"
 
 TEST(versions_are_the_programs) {

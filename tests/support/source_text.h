@@ -1,5 +1,4 @@
-// source_text.h: a megabyte of real text for tests: the program's embedded files, one after another; and whether ids are
-// a text's.
+// source_text.h: a megabyte of real text for tests: the program's embedded files, in a row; and whether ids are a text's.
 #ifndef STEPMARK_TESTS_SOURCE_TEXT_H
 #define STEPMARK_TESTS_SOURCE_TEXT_H
 
