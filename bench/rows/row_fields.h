@@ -99,7 +99,7 @@ TEXT(data, SM_ROW_REASON_SIZE, "file that the tokens were read from, or \"embedd
 TEXT(data_digest, SM_DIGEST_SIZE, "FNV-1a of the steps' batches: inputs, then targets of each, and the starts of "
      "documents, if any, as 32-bit integers")
 TEXT(documents, SM_ROW_TEXT_SIZE, "documents in the rows: least and most of drawn lengths, the id of the data's "
-     "separator, or the tokenizer that has it; null: rows are cut from the data", IS(SM_IDENTITY_WORK),
+     "separator, or the tokenizer that has it; what is done to long ones; null: rows are cut from the data", IS(SM_IDENTITY_WORK),
      VARIED("documents", NULL))
 TEXT(padding, 16, "placement of documents in rows: none, batch, max, bucket or packed; none without documents",
      IS(SM_IDENTITY_WORK), VARIED("padding", NULL), ABSENT("none"))

@@ -174,8 +174,7 @@ extern const cli_subcommand cli_commands[CLI_COMMAND_COUNT];
 // The subcommand of that name, or CLI_COMMAND_COUNT with the error message set.
 cli_command cli_command_find(const char *name);
 
-// The form of a subcommand that takes these arguments, the first of which is its name; the subcommand itself, or else the
-// form that takes the most of them.
+// The form of a subcommand that takes these arguments, the first its name; the subcommand, or the form that takes the most.
 cli_command cli_command_form(cli_command command, int argc, char **argv);
 
 // Whether the row is that subcommand or a form of it; and whether it is a form of an earlier one.

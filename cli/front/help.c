@@ -430,8 +430,7 @@ void cli_complete(int n, char **words) {
 
 // --- shells --------------------------------------------------------------------------------------
 
-// The first line that the program prints is what stands there: words, a list of words, files or folders; each other
-// line is a candidate, a tab and its meaning.
+// The program's first line is what stands there: words, a list, files or folders; others: a candidate, a tab, its meaning.
 static const char bash[] =
     "# bash completion of stepmark; `stepmark --completion bash` printed it\n"
     "_stepmark() {\n"

@@ -203,6 +203,9 @@ sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_r
     row->n_threads = job->n_threads > 0 ? job->n_threads : row->n_threads;
     SM_ROW_TEXT(row->data, options->work.data != NULL ? options->work.data : "embedded text");
     SM_ROW_TEXT(row->documents, options->work.documents != NULL ? options->work.documents : "");
+    const bool cuts = options->work.documents != NULL && options->work.long_documents != SM_LONG_REFUSE;
+    sm_append_part(row->documents, sizeof(row->documents), ", long ones ",
+                   cuts ? sm_long_document_name((sm_long_document)options->work.long_documents) : "");
     SM_ROW_TEXT(row->padding, sm_padding_name(cli_padding(options)));
     SM_ROW_TEXT(row->weights, job->weights != NULL ? job->weights : "");
     SM_ROW_TEXT(row->loop.buckets, options->processes.buckets != NULL ? options->processes.buckets : "");
