@@ -247,7 +247,8 @@ INTEGER_IN(loop, headline_hidden_ns, "ns", "in a headline step: communication th
            "a single process", SHOWN("hidden ms", sm_show_ms), SPEED)
 INTEGER_IN(loop, comm_bytes, "bytes", "in a step: bytes sent to and received from other processes; null: a single "
            "process", SPEED)
-INTEGER_IN(loop, n_processes, "", "processes that share the step", IS(SM_IDENTITY_WORK), VARIED("processes", NULL))
+INTEGER_IN(loop, n_processes, "", "processes that share the step", IS(SM_IDENTITY_WORK), VARIED("processes", NULL),
+           ABSENT("1"))
 TEXT_IN(loop, gradients, 8, "format of the gradients that they exchange; null: fp32", IS(SM_FACTOR_PRECISION),
         VARIED("gradients", NULL))
 TEXT_IN(loop, transport, SM_TEXT_SIZE * 2, "how what they exchange travels; null: a single process")

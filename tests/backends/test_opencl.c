@@ -114,8 +114,7 @@ static void check_way(const char *shape, sm_precision precision, const char *beg
     assert_memory_equal(text, begins, strlen(begins));
 }
 
-// What goes to the units: 16-bit numbers, and floats that may be rounded, in rows of a multiple of 16 bytes. All else
-// is computed as in family local.
+// What goes to the units: 16-bit numbers, and floats that may be rounded, in rows of a multiple of 16 bytes. All else is as in local.
 TEST(test_tensor_ways) {
     const sm_precision f32 = {SM_F32, SM_PRODUCTS_PLAIN};
     const sm_precision tf32 = {SM_F32, SM_PRODUCTS_TF32};

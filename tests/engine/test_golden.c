@@ -126,8 +126,7 @@ static void expect_array_near(const char *name, const float *values, const float
     }
 }
 
-// Compares the tensor `plan_prefix` + parameter of the session with `golden_prefix` + parameter of
-// the golden, for every parameter.
+// Compares the tensor `plan_prefix` + parameter of the session with `golden_prefix` + parameter of the golden.
 static void expect_params_near(const fixture *f, const char *plan_prefix, const char *golden_prefix, bool with_keys,
                                double tolerance) {
     const sm_plan *plan = f->session->plan;

@@ -1,5 +1,4 @@
-// corpus_replay.c: a fuzzer without libFuzzer: gives it every file of its saved corpus, and the empty input. With
-// arguments: those files.
+// corpus_replay.c: a fuzzer without libFuzzer: gives it its saved corpus and the empty input, or the files named.
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>

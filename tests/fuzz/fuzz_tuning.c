@@ -1,5 +1,4 @@
-// fuzz_tuning.c: a file of choices of mode tuned. KEY in the input stands for the key, which changes from build to
-// build.
+// fuzz_tuning.c: a file of choices of mode tuned. KEY in the input stands for the key, which changes.
 #include <dirent.h>
 #include <jansson.h>
 #include <limits.h>

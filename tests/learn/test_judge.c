@@ -181,8 +181,7 @@ TEST(cases_have_inputs_of_their_own) {
     assert_null(strstr(out, first));
 }
 
-// A kernel that tampers with its own clock, with its loop of calls, or does its work between calls, has the time that it
-// took.
+// A kernel that tampers with its own clock, with its loop of calls, or works between calls, has the time that it took.
 TEST(no_cheat_is_faster) {
     static const cheat shams[] = {
         {"patching the clock",

@@ -241,6 +241,10 @@ TEST(a_factor_that_is_null_differs) {
         json_auto_t *b = make_row(1e6, "fused", 4);
         sm_json_set_new(b, names[i], json_string("x"));
         FAIL_IF(sm_identity_difference(a, b) == 0, "%s: null is the same as x", names[i]);
+        sm_json_set_new(a, "loop.n_processes", json_integer(1)); // as of a row without a loop
+        assert_int_equal(sm_identity_order(a, b, SM_SAME_WORK), 0);
+        sm_json_set_new(b, "loop.n_processes", json_integer(2));
+        assert_int_not_equal(sm_identity_difference(a, b) & SM_SAME_WORK, 0);
     }
 }
 

@@ -225,8 +225,7 @@ TEST_WITH(inline_parts_are_in_their_phases, reset_fake, NULL) {
 static const int times_as_long[] = {1, 1, 1, 2, 4, 8, 16};
 enum { N_TRIES = sizeof(times_as_long) / sizeof(times_as_long[0]) };
 
-// The device takes 30 ms a step, the loader 60, or somewhat more where they wake late. The loop's numbers follow from
-// what both took.
+// The device takes 30 ms a step, the loader 60, or somewhat more. The loop's numbers follow from what both took.
 static bool is_bound_by_loader(const sm_row *row, int times) {
     const double wall_ns = (double)row->loop.wall_ns;
     const double wait_ns = (double)row->loop.wait_ns;
