@@ -168,7 +168,7 @@ sm_status sm_session_find(sm_session *session, int tensor, const float **values)
 }
 
 sm_status sm_session_copy_params(sm_session *from, sm_session *to) {
-    enum { PART_ELEMS = 1 << 20 };
+    enum { PART_ELEMS = 1 << 22 };
     const sm_plan *plan = to->plan;
     SM_FREED float *part = sm_malloc(PART_ELEMS * sizeof *part);
     for (int i = 0; i < plan->n_tensors; i++) {
@@ -193,7 +193,7 @@ sm_status sm_session_set_documents(sm_session *session, const int32_t *starts) {
 
 // Draws all parameters, or with `is_sent` takes process 0's. Adds them to a digest, unless that is NULL.
 static sm_status draw_params(sm_session *session, uint64_t seed, bool is_sent, sm_digester *digester) {
-    enum { PART_ELEMS = 1 << 19 }; // fits in cache between drawing and copying
+    enum { PART_ELEMS = 1 << 22 }; // of less, threads that wait for each other would take longer than they draw
     const sm_plan *plan = session->plan;
     SM_FREED float *values = sm_malloc(PART_ELEMS * sizeof(*values));
     for (int i = 0; i < plan->n_tensors; i++) {
