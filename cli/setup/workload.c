@@ -35,8 +35,7 @@ static const int32_t *fresh_batch(cli_workload *w, int64_t index) {
 static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
     cli_workload *w = ctx;
     const int32_t *inputs = fresh_batch(w, index);
-    const int32_t *starts = starts_of(w, index);
-    SM_TRY(starts == NULL ? SM_OK : sm_session_set_documents(session, starts));
+    SM_TRY(starts_of(w, index) == NULL ? SM_OK : sm_session_set_documents(session, starts_of(w, index)));
     return sm_session_set_batch(session, inputs, inputs + w->job->B * w->job->T);
 }
 
@@ -45,6 +44,7 @@ static sm_status check(void *ctx, sm_session *session, int64_t index, uint64_t s
     const int32_t *inputs = fresh_batch(w, index);
     const sm_loss_draw draw = {seed, w->n_loss_checks++};
     sm_loss_check result;
+    SM_TRY(sm_exchange_complete(session->exchange, session->executable, false));
     sm_status status = sm_check_loss(session, &w->job->config, w->job->plan.dropout_p, w->job->plan.seed, inputs,
                                      inputs + w->job->B * w->job->T, starts_of(w, index), &draw, &result);
     if (status == SM_OK || status == SM_ERR_MISMATCH) {
@@ -63,7 +63,7 @@ static sm_status check_gradients(void *ctx, sm_session *session, int64_t first_b
     cli_workload *w = ctx;
     sm_gradient_check result;
     w->first_checked = first_batch;
-    SM_TRY(sm_exchange_complete_gradients(session->exchange, session->executable));
+    SM_TRY(sm_exchange_complete(session->exchange, session->executable, true));
     sm_status status = sm_check_gradients(session, n_accum, batch_of_step, ctx, &result);
     if (status == SM_OK || status == SM_ERR_MISMATCH) {
         row->gradient_error = result.error;

@@ -175,18 +175,21 @@ static void sum_to_wire(const sm_reducer *r, const sm_comm_job *job, sm_slice sl
     }
 }
 
+static void from_wire(const sm_comm_job *job, const void *wire, int64_t at, int64_t n, float *values) {
+    if (!job->is_bf16) {
+        memcpy(values, (const float *)wire + at, (size_t)n * sizeof *values);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        values[i] = sm_bf16_widen(((const uint16_t *)wire + at)[i]);
+    }
+}
+
 static void wire_to_members(const sm_reducer *r, const sm_comm_job *job, sm_slice slice, const void *wire) {
     float sum[BLOCK_ELEMS];
     for (int64_t first = slice.first; first < slice.end; first += BLOCK_ELEMS) {
         const int64_t n = slice.end - first < BLOCK_ELEMS ? slice.end - first : BLOCK_ELEMS;
-        if (job->is_bf16) {
-            const uint16_t *rounded = (const uint16_t *)wire + (first - slice.first);
-            for (int64_t i = 0; i < n; i++) {
-                sum[i] = sm_bf16_widen(rounded[i]);
-            }
-        } else {
-            memcpy(sum, (const float *)wire + (first - slice.first), (size_t)n * sizeof *sum);
-        }
+        from_wire(job, wire, first - slice.first, n, sum);
         write_to_members(r, job, first, n, sum);
     }
 }
@@ -205,22 +208,10 @@ static sm_status send_partials(sm_reducer *r, const sm_comm_job *job, message *s
         sum_to_wire(r, job, slice, wire);
         message *m = &sent[(*n_sent)++];
         m->rank = owner;
-        SM_TRY(comm->transport->send(comm, owner, wire, size_bytes, &m->request));
+        SM_TRY(comm->transport->begin(comm, true, owner, wire, size_bytes, &m->request));
         used_bytes += (size_bytes + 7) / 8 * 8;
     }
     return SM_OK;
-}
-
-// Adds one group's partial sum, as received, to sum.
-static void add_wire(const sm_comm_job *job, float *sum, const void *wire, int64_t n) {
-    if (!job->is_bf16) {
-        add(sum, wire, n);
-        return;
-    }
-    const uint16_t *rounded = wire;
-    for (int64_t i = 0; i < n; i++) {
-        sum[i] += sm_bf16_widen(rounded[i]);
-    }
 }
 
 // The owner's sum of its slice over all groups, in order; `wire` receives it as it is sent.
@@ -237,15 +228,16 @@ static sm_status sum_groups(sm_reducer *r, const sm_comm_job *job, sm_slice slic
         }
         message *m = &received[n_received++];
         m->rank = stand_in(comm, group, comm->rank);
-        SM_TRY(comm->transport->receive(comm, m->rank, at, wire_bytes(job, n), &m->request));
+        SM_TRY(comm->transport->begin(comm, false, m->rank, at, wire_bytes(job, n), &m->request));
     }
     SM_TRY(wait_for_messages(comm, received, n_received));
-    float sum[BLOCK_ELEMS];
+    float sum[BLOCK_ELEMS], part[BLOCK_ELEMS];
     for (int64_t first = 0; first < n; first += BLOCK_ELEMS) {
         const int64_t length = n - first < BLOCK_ELEMS ? n - first : BLOCK_ELEMS;
         memset(sum, 0, sizeof sum);
         for (int group = 0; group < comm->n_groups; group++) {
-            add_wire(job, sum, (char *)r->incoming + (size_t)group * stride_bytes + wire_bytes(job, first), length);
+            from_wire(job, (char *)r->incoming + (size_t)group * stride_bytes, first, length, part);
+            add(sum, part, length);
         }
         to_wire(job, sum, length, wire, first);
     }
@@ -253,13 +245,13 @@ static sm_status sum_groups(sm_reducer *r, const sm_comm_job *job, sm_slice slic
 }
 
 // The owner sends `wire` to its stand-ins.
-static sm_status send_to_stand_ins(sm_reducer *r, const void *wire, size_t size_bytes, message *sent, int *n_sent) {
+static sm_status send_to_stand_ins(sm_reducer *r, void *wire, size_t size_bytes, message *sent, int *n_sent) {
     sm_comm *comm = r->comm;
     for (int group = 0; group < comm->n_groups; group++) {
         if (group != my_group(comm)) {
             message *m = &sent[(*n_sent)++];
             m->rank = stand_in(comm, group, comm->rank);
-            SM_TRY(comm->transport->send(comm, m->rank, wire, size_bytes, &m->request));
+            SM_TRY(comm->transport->begin(comm, true, m->rank, wire, size_bytes, &m->request));
         }
     }
     return SM_OK;
@@ -276,7 +268,7 @@ static sm_status take_for_group(sm_reducer *r, const sm_comm_job *job) {
         const bool is_copy = job->pattern == SM_COMM_ALL_GATHER;
         void *at = is_copy ? (char *)part_of(r, job, r->me) + (size_t)slice.first * job->elem_bytes : r->incoming;
         message m = {.rank = owner};
-        SM_TRY(comm->transport->receive(comm, owner, at, wire_bytes(job, slice.end - slice.first), &m.request));
+        SM_TRY(comm->transport->begin(comm, false, owner, at, wire_bytes(job, slice.end - slice.first), &m.request));
         SM_TRY(wait_for_messages(comm, &m, 1));
         if (is_copy) {
             copy_slice_to_members(r, job, owner);
@@ -307,7 +299,7 @@ static sm_status reduce_over_groups(sm_reducer *r, const sm_comm_job *job, messa
 static sm_status gather_over_groups(sm_reducer *r, const sm_comm_job *job, message *sent) {
     sm_comm *comm = r->comm;
     const sm_slice slice = slice_of(job, comm->rank, comm->size);
-    const char *own = (const char *)part_of(r, job, r->me) + (size_t)slice.first * job->elem_bytes;
+    char *own = (char *)part_of(r, job, r->me) + (size_t)slice.first * job->elem_bytes;
     int n_sent = 0;
     SM_TRY(send_to_stand_ins(r, own, (size_t)(slice.end - slice.first) * job->elem_bytes, sent, &n_sent));
     copy_slice_to_members(r, job, comm->rank);
@@ -344,8 +336,8 @@ sm_status sm_comm_meet_leaders(sm_comm *comm) {
         if (group != my_group(comm)) {
             message *sent = &messages[n++], *received = &messages[n++];
             sent->rank = received->rank = leader_of(comm, group);
-            SM_TRY(comm->transport->send(comm, sent->rank, &bytes[2 * group], 1, &sent->request));
-            SM_TRY(comm->transport->receive(comm, received->rank, &bytes[2 * group + 1], 1, &received->request));
+            SM_TRY(comm->transport->begin(comm, true, sent->rank, &bytes[2 * group], 1, &sent->request));
+            SM_TRY(comm->transport->begin(comm, false, received->rank, &bytes[2 * group + 1], 1, &received->request));
         }
     }
     return wait_for_messages(comm, messages, n);

@@ -69,21 +69,16 @@ static sm_status wait_for(mpi_comm *m, int rank, MPI_Request *request) { return 
 
 enum { TAG = 1, MOST_BYTES = 1 << 30, PATIENCE_NS = 500000000 };
 
-static sm_status send_on(mpi_comm *m, MPI_Comm on, int rank, const void *data, size_t size_bytes,
-                         MPI_Request *request) {
+// Begins to send or to receive.
+static sm_status begin_on(mpi_comm *m, MPI_Comm on, bool sends, int rank, void *data, size_t size_bytes,
+                          MPI_Request *request) {
     SM_FAIL_IF(size_bytes > MOST_BYTES, SM_ERR_INTERNAL, "MPI: a message of %zu bytes", size_bytes);
     pthread_mutex_lock(&m->lock);
-    const int code = MPI_Isend(data, (int)size_bytes, MPI_BYTE, rank, TAG, on, request);
+    const int n = (int)size_bytes;
+    const int code = sends ? MPI_Isend(data, n, MPI_BYTE, rank, TAG, on, request)
+                           : MPI_Irecv(data, n, MPI_BYTE, rank, TAG, on, request);
     pthread_mutex_unlock(&m->lock);
-    return check("MPI_Isend", code);
-}
-
-static sm_status receive_on(mpi_comm *m, MPI_Comm on, int rank, void *data, size_t size_bytes, MPI_Request *request) {
-    SM_FAIL_IF(size_bytes > MOST_BYTES, SM_ERR_INTERNAL, "MPI: a message of %zu bytes", size_bytes);
-    pthread_mutex_lock(&m->lock);
-    const int code = MPI_Irecv(data, (int)size_bytes, MPI_BYTE, rank, TAG, on, request);
-    pthread_mutex_unlock(&m->lock);
-    return check("MPI_Irecv", code);
+    return check(sends ? "MPI_Isend" : "MPI_Irecv", code);
 }
 
 // --- small messages, by way of rank 0 ------------------------------------------------------------------
@@ -92,13 +87,13 @@ static sm_status receive_on(mpi_comm *m, MPI_Comm on, int rank, void *data, size
 static sm_status broadcast_part(mpi_comm *m, int from, char *data, size_t size_bytes) {
     MPI_Request request;
     if (m->base.rank != from) {
-        SM_TRY(receive_on(m, m->control, from, data, size_bytes, &request));
+        SM_TRY(begin_on(m, m->control, false, from, data, size_bytes, &request));
         return wait_for_ns(m, from, &request, PATIENCE_NS);
     }
     SM_FREED MPI_Request *requests = sm_calloc((size_t)m->base.size, sizeof *requests);
     for (int rank = 0; rank < m->base.size; rank++) {
         requests[rank] = MPI_REQUEST_NULL;
-        SM_TRY(rank != from ? send_on(m, m->control, rank, data, size_bytes, &requests[rank]) : SM_OK);
+        SM_TRY(rank != from ? begin_on(m, m->control, true, rank, data, size_bytes, &requests[rank]) : SM_OK);
     }
     for (int rank = 0; rank < m->base.size; rank++) {
         SM_TRY(wait_for(m, rank, &requests[rank]));
@@ -118,13 +113,15 @@ static sm_status broadcast(sm_comm *comm, int from, void *data, size_t size_byte
 static sm_status gather(sm_comm *comm, const void *mine, size_t size_bytes, void *all) {
     mpi_comm *m = (mpi_comm *)comm;
     MPI_Request request;
-    memmove((char *)all + (size_t)comm->rank * size_bytes, mine, size_bytes);
+    char *own = (char *)all + (size_t)comm->rank * size_bytes;
+    memmove(own, mine, size_bytes);
     if (comm->rank > 0) {
-        SM_TRY(send_on(m, m->control, 0, mine, size_bytes, &request));
+        SM_TRY(begin_on(m, m->control, true, 0, own, size_bytes, &request));
         SM_TRY(wait_for(m, 0, &request));
     }
     for (int rank = 1; rank < comm->size && comm->rank == 0; rank++) {
-        SM_TRY(receive_on(m, m->control, rank, (char *)all + (size_t)rank * size_bytes, size_bytes, &request));
+        char *its = (char *)all + (size_t)rank * size_bytes;
+        SM_TRY(begin_on(m, m->control, false, rank, its, size_bytes, &request));
         SM_TRY(wait_for(m, rank, &request));
     }
     return broadcast(comm, 0, all, (size_t)comm->size * size_bytes);
@@ -132,19 +129,12 @@ static sm_status gather(sm_comm *comm, const void *mine, size_t size_bytes, void
 
 // --- for the thread that sums ----------------------------------------------------------------------------
 
-static sm_status send_sums(sm_comm *comm, int rank, const void *data, size_t size_bytes, sm_comm_request *request) {
+static sm_status begin_sums(sm_comm *comm, bool sends, int rank, void *data, size_t size_bytes,
+                            sm_comm_request *request) {
     mpi_comm *m = (mpi_comm *)comm;
-    MPI_Request sent = MPI_REQUEST_NULL;
-    SM_TRY(send_on(m, m->sums, rank, data, size_bytes, &sent));
-    memcpy(request->bytes, &sent, sizeof sent);
-    return SM_OK;
-}
-
-static sm_status receive_sums(sm_comm *comm, int rank, void *data, size_t size_bytes, sm_comm_request *request) {
-    mpi_comm *m = (mpi_comm *)comm;
-    MPI_Request sent = MPI_REQUEST_NULL;
-    SM_TRY(receive_on(m, m->sums, rank, data, size_bytes, &sent));
-    memcpy(request->bytes, &sent, sizeof sent);
+    MPI_Request begun = MPI_REQUEST_NULL;
+    SM_TRY(begin_on(m, m->sums, sends, rank, data, size_bytes, &begun));
+    memcpy(request->bytes, &begun, sizeof begun);
     return SM_OK;
 }
 
@@ -273,8 +263,7 @@ static const sm_comm_transport transport = {
     .gather = gather,
     .part = part,
     .share = share,
-    .send = send_sums,
-    .receive = receive_sums,
+    .begin = begin_sums,
     .wait = wait_for_sums,
     .abort = abort_all,
     .close = close_comm,

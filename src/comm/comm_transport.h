@@ -24,8 +24,7 @@ typedef struct {
     sm_status (*share)(sm_comm *comm, size_t size_bytes, void **parts);
 
     // Messages of the summing thread; they never match those above.
-    sm_status (*send)(sm_comm *comm, int rank, const void *data, size_t size_bytes, sm_comm_request *request);
-    sm_status (*receive)(sm_comm *comm, int rank, void *data, size_t size_bytes, sm_comm_request *request);
+    sm_status (*begin)(sm_comm *comm, bool sends, int rank, void *data, size_t size_bytes, sm_comm_request *request);
     sm_status (*wait)(sm_comm *comm, int rank, sm_comm_request *request);
 
     void (*abort)(sm_comm *comm, int exit_code);

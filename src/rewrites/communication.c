@@ -35,13 +35,20 @@ static bool overlap(const sm_plan *plan, int a, int b) {
     return x.first < y.end && y.first < x.end;
 }
 
-static bool writes(const sm_plan *plan, const sm_op *op, int tensor) {
-    for (int k = 0; k < SM_MAX_OUT; k++) {
-        if (overlap(plan, op->out[k], tensor)) {
-            return true;
-        }
+static bool is_among(const sm_plan *plan, const int *operands, int n, int tensor) {
+    bool found = false;
+    for (int k = 0; k < n; k++) {
+        found |= overlap(plan, operands[k], tensor);
     }
-    return false;
+    return found;
+}
+
+static bool reads(const sm_plan *plan, const sm_op *op, int tensor) {
+    return is_among(plan, op->in, SM_MAX_IN, tensor);
+}
+
+static bool writes(const sm_plan *plan, const sm_op *op, int tensor) {
+    return is_among(plan, op->out, SM_MAX_OUT, tensor);
 }
 
 // Does the op add to sums, in the last micro-batch, or is it for another?
@@ -88,18 +95,9 @@ typedef struct {
     int needed_by;
 } milestones;
 
-static bool reads_weights(const sm_plan *plan, const sm_op *op, const sm_bucket *bucket) {
-    for (int k = 0; k < SM_MAX_IN; k++) {
-        if (overlap(plan, op->in[k], bucket->value) || overlap(plan, op->in[k], bucket->working_copy)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static int needed_by(const sm_plan *plan, const sm_bucket *bucket) {
+static int needed_by(const sm_plan *plan, const sm_bucket *b) {
     int i = 0;
-    while (i < plan->n_ops && !reads_weights(plan, &plan->ops[i], bucket)) {
+    while (i < plan->n_ops && !reads(plan, &plan->ops[i], b->value) && !reads(plan, &plan->ops[i], b->working_copy)) {
         i++;
     }
     return i;
@@ -146,6 +144,16 @@ static bool is_of_shard(const sm_plan *plan, const sm_op *op) {
     return plan->processes.is_sharded && sm_op_is_update(plan, op);
 }
 
+// Whether only updates read a bucket's weights: all others read their copies, which alone are gathered.
+static bool is_read_by_updates_alone(const sm_plan *plan, const sm_bucket *bucket) {
+    for (const sm_op *op = plan->ops; op < plan->ops + plan->n_ops; op++) {
+        if (reads(plan, op, bucket->value) && !sm_op_is_update(plan, op)) {
+            return false;
+        }
+    }
+    return bucket->working_copy != SM_NO_TENSOR;
+}
+
 // The updates of all buckets, and gathers. A process with an empty slice of a bucket has no update, and still gathers.
 static void update_and_gather(sm_op_list *l, const milestones *m) {
     const sm_plan *plan = l->plan;
@@ -159,6 +167,7 @@ static void update_and_gather(sm_op_list *l, const milestones *m) {
         }
         sm_op op = make(l->plan, SM_OP_ALL_GATHER_START, SM_PHASE_OPTIMIZER, bucket->value);
         op.out[SM_OUT(all_gather_start, w)] = bucket->working_copy;
+        op.attr.copies_only = is_read_by_updates_alone(plan, bucket);
         sm_ops_append(l, op);
     }
 }

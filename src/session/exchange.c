@@ -56,6 +56,7 @@ struct sm_exchange {
     collective *collectives;                   // likewise
     int n_under_way;                           // transfers in progress
     int64_t last_ticket;                       // last one started
+    bool is_apart;                             // of some weights, only the own slices are those of the last step
 };
 
 // --- shared memory -------------------------------------------------------------------------------------
@@ -588,7 +589,8 @@ static sm_status start(sm_exchange *x, sm_executable *executable, transfer *t, c
     const sm_comm_pattern pattern = op->kind == SM_OP_ALL_REDUCE_START       ? SM_COMM_ALL_REDUCE
                                     : op->kind == SM_OP_REDUCE_SCATTER_START ? SM_COMM_REDUCE_SCATTER
                                                                              : SM_COMM_ALL_GATHER;
-    SM_TRY(begin(x, executable, t, op, op->out[0], pattern));
+    x->is_apart |= op->attr.copies_only;
+    SM_TRY(op->attr.copies_only ? SM_OK : begin(x, executable, t, op, op->out[0], pattern));
     SM_TRY(copy == SM_NO_TENSOR ? SM_OK : begin(x, executable, t + 1, op, copy, pattern));
     *waited_ns += x->library == NULL ? sm_now_ns() - start_ns : 0;
     return SM_OK;
@@ -602,7 +604,8 @@ sm_status sm_exchange_run(sm_exchange *x, sm_executable *executable, int at, int
         SM_TRY(is_last_start(x->plan, at) ? hand_over_begun(x) : SM_OK);
         // A process may wait for others next, as when it saves, before it finishes a gather.
         const bool settles = op->kind == SM_OP_ALL_GATHER_START && x->library != NULL && x->library->is_settled != NULL;
-        return settles && is_last_start(x->plan, at) ? wait_for_library(x, is_settled, collective_of(t)) : SM_OK;
+        collective *c = collective_of(t + op->attr.copies_only);
+        return settles && is_last_start(x->plan, at) ? wait_for_library(x, is_settled, c) : SM_OK;
     }
     return op->kind == SM_OP_GATHER_ROWS            ? gather_now(x, executable, t, op, waited_ns)
            : op->kind == SM_OP_COMMUNICATION_FINISH ? finish_of(x, executable, op->out[0], waited_ns)
@@ -611,7 +614,35 @@ sm_status sm_exchange_run(sm_exchange *x, sm_executable *executable, int at, int
                : sm_fail(SM_ERR_INTERNAL, "%s: the session has no way to do it", sm_op_name(op->kind));
 }
 
+sm_status sm_exchange_complete(sm_exchange *x, sm_executable *executable, bool with_gradients) {
+    for (int i = 0; x != NULL && i < x->plan->n_ops; i++) {
+        sm_op op = x->plan->ops[i];
+        const bool is_gradient = op.kind == SM_OP_REDUCE_SCATTER_START;
+        op.attr.is_bf16 = false; // sums were rounded on their way
+        SM_TRY((is_gradient ? with_gradients : op.attr.copies_only && x->is_apart)
+                   ? begin(x, executable, &x->transfers[2 * i + is_gradient], &op, op.out[0], SM_COMM_ALL_GATHER)
+                   : SM_OK);
+    }
+    if (x == NULL || !x->plan->processes.is_sharded) {
+        return SM_OK;
+    }
+    x->is_apart = false;
+    return sm_exchange_finish(x, SM_NO_TENSOR);
+}
+
+// Fails if others have updated a part of a parameter, or of a group, and this process does not have it.
+static sm_status check_whole(const sm_exchange *x, int tensor) {
+    const sm_tensor *t = &x->plan->tensors[tensor];
+    for (int i = 0; x->is_apart && (t->is_saved || t->view_of == SM_NO_TENSOR) && i < x->plan->n_ops; i++) {
+        const sm_op *op = &x->plan->ops[i];
+        SM_FAIL_IF(op->attr.copies_only && sm_tensors_overlap(&x->plan->tensors[op->out[0]], t), SM_ERR_INTERNAL,
+                   "%s: other processes have parts of it, which were not gathered", t->name);
+    }
+    return SM_OK;
+}
+
 sm_status sm_exchange_finish(sm_exchange *x, int tensor) {
+    SM_TRY(x != NULL && tensor != SM_NO_TENSOR ? check_whole(x, tensor) : SM_OK);
     for (int i = 0; x != NULL && i < 2 * x->plan->n_ops; i++) {
         transfer *t = &x->transfers[i];
         const sm_tensor *tensors = x->plan->tensors;
@@ -673,26 +704,6 @@ sm_status sm_exchange_write(sm_session *session, int tensor, int64_t offset_elem
         if (b->group == t->shard_group && s.n > 0) {
             SM_TRY(sm_session_upload(session, b->states[t->shard_state], s.within, s.n, values + s.at));
         }
-    }
-    return SM_OK;
-}
-
-sm_status sm_exchange_complete_gradients(sm_exchange *x, sm_executable *executable) {
-    if (x == NULL || !x->plan->processes.is_sharded) {
-        return SM_OK;
-    }
-    SM_TRY(sm_exchange_finish(x, SM_NO_TENSOR));
-    for (int i = 0; i < x->plan->n_buckets * x->plan->processes.n; i++) {
-        const sm_bucket *b = &x->plan->buckets[i / x->plan->processes.n];
-        const int rank = i % x->plan->processes.n;
-        const sm_slice slice = sm_slice_of(b->n_elems, SM_SLICE_BLOCK, rank, x->plan->processes.n);
-        const int64_t n = slice.end - slice.first;
-        SM_FREED float *values = sm_malloc((size_t)n * sizeof *values + 1);
-        if (rank == x->plan->processes.rank) {
-            SM_TRY(x->backend->download(executable, b->gradient, slice.first, n, values));
-        }
-        SM_TRY(sm_comm_broadcast(x->comm, rank, values, (size_t)n * sizeof *values));
-        SM_TRY(x->backend->upload(executable, b->gradient, slice.first, n, values));
     }
     return SM_OK;
 }

@@ -30,8 +30,10 @@ SM_OWNABLE(sm_exchange, sm_exchange_close)
 // processes and for copies, without the time that the device still computed.
 sm_status sm_exchange_run(sm_exchange *exchange, sm_executable *executable, int op, int64_t *waited_ns);
 
-// With a sharded optimizer each process has the sums of its slices alone: completes those of the others, for checks.
-sm_status sm_exchange_complete_gradients(sm_exchange *exchange, sm_executable *executable);
+// With a sharded optimizer each process has the sums of its slices alone, and of weights whose copies alone are gathered,
+// its slices: completes the weights, before anyone but an update reads or writes them, and for checks the gradients. All
+// must call it.
+sm_status sm_exchange_complete(sm_exchange *exchange, sm_executable *executable, bool with_gradients);
 
 // Sends process 0's bytes to all. NULL: a single process.
 sm_status sm_exchange_broadcast(sm_exchange *exchange, void *data, size_t size_bytes);

@@ -219,6 +219,7 @@ static bool is_due(const trainer *t, int64_t every) {
 
 static sm_status do_due(trainer *t) {
     const sm_train_settings *s = t->settings;
+    SM_TRY(sm_exchange_complete(s->session->exchange, s->session->executable, false));
     SM_TRY(t->validation.tokens != NULL && is_due(t, s->val_every) ? validate(t) : SM_OK);
     if (s->sample_every > 0 && is_due(t, s->sample_every)) {
         SM_TRY(sample(t));

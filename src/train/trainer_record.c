@@ -243,6 +243,7 @@ static sm_status copy_state(sm_train_record *r, int64_t step, bool *is_copied, i
     SM_TRY(is_sharded(r) ? sm_comm_broadcast(r->settings->comm, 0, &is_wanted, sizeof is_wanted) : SM_OK);
     SM_TRY(status);
     if (is_wanted) {
+        SM_TRY(sm_exchange_complete(r->settings->session->exchange, r->settings->session->executable, false));
         SM_TRY(r->is_writer ? sm_weights_copy_take(r->writer->copy, r->settings->session)
                             : sm_weights_copy_help(r->settings->session));
     }
@@ -322,6 +323,7 @@ static sm_status save_to(const sm_train_record *r, const char *dir, int64_t step
 
 sm_status sm_train_record_save(sm_train_record *r, int64_t step) {
     char dir[PATH_MAX];
+    SM_TRY(sm_exchange_complete(r->settings->session->exchange, r->settings->session->executable, false));
     if (r->settings->run_dir == NULL) {
         return r->settings->save != NULL ? save_to(r, r->settings->save, step) : SM_OK;
     }

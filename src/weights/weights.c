@@ -398,18 +398,12 @@ sm_status sm_weights_copy_take(sm_weights_copy *copy, sm_session *session) {
 }
 
 sm_status sm_weights_copy_help(sm_session *session) {
-    const sm_plan *plan = session->plan;
-    int64_t most_elems = 0;
-    for (int i = 0; i < plan->n_tensors; i++) {
-        const int64_t n_elems = is_copied(&plan->tensors[i]) ? plan->tensors[i].real_elems : 0;
-        most_elems = n_elems > most_elems ? n_elems : most_elems;
-    }
-    SM_FREED float *values = malloc((size_t)most_elems * sizeof *values + 1);
-    SM_FAIL_IF(values == NULL, SM_ERR_OOM, "checkpoints: no memory to send %lld elements", (long long)most_elems);
-    for (int i = 0; i < plan->n_tensors; i++) {
-        if (is_copied(&plan->tensors[i]) && plan->tensors[i].is_sharded) {
-            SM_TRY(sm_session_read(session, i, plan->tensors[i].real_elems, values));
-        }
+    for (int i = 0; i < session->plan->n_tensors; i++) {
+        const sm_tensor *t = &session->plan->tensors[i];
+        const int64_t n = is_copied(t) && t->is_sharded ? t->real_elems : 0;
+        SM_FREED float *values = malloc((size_t)n * sizeof *values + 1);
+        SM_FAIL_IF(values == NULL, SM_ERR_OOM, "checkpoints: no memory to send %lld elements", (long long)n);
+        SM_TRY(n > 0 ? sm_session_read(session, i, n, values) : SM_OK);
     }
     return SM_OK;
 }

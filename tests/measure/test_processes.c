@@ -31,6 +31,10 @@ static bool overlap(const sm_plan *plan, int a, int b) {
     return from < at + sm_tensor_elems(y) && at < from + sm_tensor_elems(x);
 }
 
+static bool is_among(const sm_plan *plan, const int *operands, int n, int tensor) {
+    return n > 0 && (overlap(plan, operands[0], tensor) || is_among(plan, operands + 1, n - 1, tensor));
+}
+
 static int find(const sm_plan *plan, sm_op_kind kind, int tensor) {
     for (int i = 0; i < plan->n_ops; i++) {
         if (plan->ops[i].kind == kind && plan->ops[i].out[0] == tensor) {
@@ -47,18 +51,12 @@ static void check_bucket(const sm_plan *plan, const sm_bucket *bucket, sm_op_kin
     assert_true(0 < start && start < end);
     assert_int_equal(plan->ops[end].range, SM_PHASE_OPTIMIZER);
     for (int i = start + 1; i < end; i++) {
-        for (int k = 0; k < SM_MAX_OUT; k++) {
-            assert_false(overlap(plan, plan->ops[i].out[k], bucket->gradient));
-        }
-        for (int k = 0; k < SM_MAX_IN; k++) {
-            assert_false(overlap(plan, plan->ops[i].in[k], bucket->gradient));
-        }
+        assert_false(is_among(plan, plan->ops[i].out, SM_MAX_OUT, bucket->gradient));
+        assert_false(is_among(plan, plan->ops[i].in, SM_MAX_IN, bucket->gradient));
     }
     bool is_behind_writer = false; // it begins as soon as it can
-    for (int k = 0; k < SM_MAX_OUT; k++) {
-        for (int i = start - 1; i >= 0 && sm_op_is_communication(plan->ops[i + 1].kind); i--) {
-            is_behind_writer |= overlap(plan, plan->ops[i].out[k], bucket->gradient);
-        }
+    for (int i = start - 1; i >= 0 && sm_op_is_communication(plan->ops[i + 1].kind); i--) {
+        is_behind_writer |= is_among(plan, plan->ops[i].out, SM_MAX_OUT, bucket->gradient);
     }
     assert_true(is_behind_writer);
 }
@@ -271,22 +269,27 @@ TEST(test_a_wrong_sum_has_no_speed) {
     }
 }
 
-// Weights that were gathered are waited for before their first reader of the step after.
+// Weights that were gathered are waited for before their first reader of the step after. If all read their copies, these
+// alone are gathered.
 TEST(test_weights_are_waited_for) {
     SM_OWN(sm_plan) *plan = build_with_rows(sm_model_at(0), 0, true, SM_MODE_FUSED, true);
+    int n_copies = 0;
     for (int k = 0; k < plan->n_buckets; k++) {
         const sm_bucket *b = &plan->buckets[k];
         const int start = find(plan, SM_OP_ALL_GATHER_START, b->value);
         const int end = find(plan, SM_OP_COMMUNICATION_FINISH, b->value);
         assert_int_equal(plan->ops[start].range, SM_PHASE_OPTIMIZER);
         assert_int_equal(plan->ops[end].range, SM_PHASE_FORWARD);
-        for (int i = 0; i < end; i++) {
-            for (int operand = 0; operand < SM_MAX_IN; operand++) {
-                assert_false(overlap(plan, plan->ops[i].in[operand], b->value));
-                assert_false(overlap(plan, plan->ops[i].in[operand], b->working_copy));
-            }
+        bool is_read = b->working_copy == SM_NO_TENSOR;
+        for (int i = 0; i < plan->n_ops; i++) {
+            const bool reads = is_among(plan, plan->ops[i].in, SM_MAX_IN, b->value);
+            assert_false(i < end && (reads || is_among(plan, plan->ops[i].in, SM_MAX_IN, b->working_copy)));
+            is_read |= reads && !sm_op_is_update(plan, &plan->ops[i]);
         }
+        assert_int_equal(plan->ops[start].attr.copies_only, !is_read);
+        n_copies += !is_read;
     }
+    assert_true(0 < n_copies && n_copies < plan->n_buckets);
 }
 
 static int64_t state_elems(const sm_plan *plan) {
@@ -298,23 +301,15 @@ static int64_t state_elems(const sm_plan *plan) {
     return n;
 }
 
-// Elements between the end of each state's matrix and the next one.
-static int64_t most_padding(const sm_plan *plan) {
-    int64_t n = 0;
-    for (int i = 0; i < plan->n_tensors; i++) {
-        n += plan->tensors[i].role == SM_ROLE_OPTIMIZER ? SM_SLICE_BLOCK - 1 : 0;
-    }
-    return n;
-}
-
 // The slices' states make up the whole; each is saved under the names that the whole has.
 static void check_shards(const sm_optimizer *optimizer) {
     SM_OWN(sm_plan) *whole = build(sm_model_at(0), 0, false, optimizer, SM_MODE_FUSED);
-    int64_t n_elems = 0;
+    int64_t n_elems = 0, most_padding = 0; // between the end of each state's matrix and the next one
     for (int rank = 0; rank < N_PROCESSES; rank++) {
         SM_OWN(sm_plan) *plan = build(sm_model_at(0), rank, true, optimizer, SM_MODE_FUSED);
         n_elems += state_elems(plan);
         for (const sm_tensor *t = whole->tensors; t < whole->tensors + whole->n_tensors; t++) {
+            most_padding += rank == 0 && t->role == SM_ROLE_OPTIMIZER ? SM_SLICE_BLOCK - 1 : 0;
             if (t->role == SM_ROLE_OPTIMIZER && t->is_saved) {
                 const int same = sm_plan_find_tensor(plan, t->name);
                 assert_int_not_equal(same, SM_NO_TENSOR);
@@ -324,7 +319,7 @@ static void check_shards(const sm_optimizer *optimizer) {
         }
     }
     assert_true(n_elems >= state_elems(whole));
-    assert_true(n_elems <= state_elems(whole) + (optimizer == &sm_optimizer_adamw8bit ? most_padding(whole) : 0));
+    assert_true(n_elems <= state_elems(whole) + (optimizer == &sm_optimizer_adamw8bit ? most_padding : 0));
 }
 
 TEST(test_shards_make_up_the_state) {

@@ -18,10 +18,7 @@ processes=${PROCESSES:-3}
 steps=${STEPS:-10}
 ways=${WAYS:---transport,auto --shard,optimizer,--transport,messages}
 backends=${BACKENDS:-cpu}
-if ! command -v mpirun >/dev/null 2>&1; then
-    echo "test-mpi: left out: there is no mpirun (make mpi installs it)"
-    exit 0
-fi
+command -v mpirun >/dev/null 2>&1 || { echo "test-mpi: left out: there is no mpirun (make mpi installs it)"; exit 0; }
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export STEPMARK_TEST_MPI=$$ # by which whatever was started here is found
 
@@ -29,13 +26,11 @@ export STEPMARK_TEST_MPI=$$ # by which whatever was started here is found
 # Jobs run in the background and the shell waits for them, so that it handles a signal at once.
 job=
 leave() {
-    if [ -n "$job" ]; then
-        kill "$job" 2>/dev/null || true
-        for _ in $(seq 50); do
-            kill -0 "$job" 2>/dev/null || break
-            sleep 0.1
-        done
-    fi
+    [ -z "$job" ] || kill "$job" 2>/dev/null || true
+    for _ in $(seq 50); do
+        kill -0 "$job" 2>/dev/null || break
+        sleep 0.1
+    done
     for process in $(grep -lzx "STEPMARK_TEST_MPI=$$" /proc/[0-9]*/environ 2>/dev/null); do
         process=${process#/proc/}
         kill -KILL "${process%/environ}" 2>/dev/null || true
@@ -342,18 +337,22 @@ compare_cards() {
     have_none
 }
 
-# begin_run FOLDER: two processes train there from step 2 to 6; what it leaves is what a run leaves that was killed
-# after step 4.
+# begin_run FOLDER: two processes train there from step 2 to 6, and again from 4, with whole weights, though only their
+# copies are gathered in a step; what it leaves is what a run leaves that was killed after step 4.
 begin_run() {
     cd "$work/$1"
-    prepare timeout 60 mpirun -n 2 "$program" train $going_on
-    rm -r run/model run/RUN_COMPLETE.txt run/training_metrics.json run/checkpoints/step-6
+    for time in first again; do
+        prepare timeout 60 mpirun -n 2 "$program" train $going_on --precision bf16 --val-data val --keep-best --prompt a
+        mv run/model $time
+        rm -r run/RUN_COMPLETE.txt run/training_metrics.json run/checkpoints/step-6
+    done
+    cmp first/model.safetensors again/model.safetensors || fail "a run that resumes has other weights"
     cd "$here"
 }
 
 # A run that resumes, but the second process has another checkpoint of the same run and step.
 compare_checkpoints() {
-    going_on="--run run --resume auto --weights weights --data text --data-format bytes $common -b 1 --threads 1 --steps 4 --save-every 2"
+    going_on="--run run --resume auto --weights weights --data text --data-format bytes $common -b 1 --threads 1 --steps 4 --save-every 2 --sample-every 3 --shard optimizer"
     here=$PWD
     begin_run host0
     cp -r "$work/host0" "$work/other"
