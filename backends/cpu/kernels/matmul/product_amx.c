@@ -15,7 +15,6 @@
 //                                                  panel of b, the next of a is packed
 //
 // A large b of contiguous columns is not packed for all: each thread packs the panel that it needs next, meanwhile.
-//
 // A part goes on from the sums of the parts before it, which tiles load; after the last they are finished: bias, GELU,
 // rounding. A result larger than L2 would be evicted before it is read, so streaming stores write it.
 // The order of sums depends on k alone.
@@ -39,6 +38,7 @@ enum {
     SLICE_STEPS = 32,       // most steps of a slice of what is deeper
     SLICED_COLS = 768,      // most columns whose sums are kept over slices
     PACKED_BYTES = 8 << 20, // most of b that is packed at a time
+    SHARING_THREADS = 9,    // at least: they may share real cores
     COL_COST = 75,          // to fetch a column of b takes as long as so many rows of c,
     ROW_COST = 250,         // and to fetch and pack a row of a as so many columns
 };
@@ -141,15 +141,14 @@ static int64_t sum_elems(const division *of) {
     return tiles_of(of->n_groups > 1 ? of->cell_rows : of->block_rows) *
            (of->n_slices > 1 ? panels_of(of->block_cols) : 1) * TILE_SUMS;
 }
-static size_t scratch_elems(const division *of) {
-    return (size_t)(b_elems(of) + a_elems(of) + sum_elems(of) + 2 * TILE_SUMS);
+static int64_t scratch_elems(const division *of) {
+    return b_elems(of) + a_elems(of) + sum_elems(of) + 2 * TILE_SUMS;
 }
 
 size_t ISA(cpu_product_scratch)(int64_t m, int64_t n, int64_t k, int n_threads) {
     const division shared = choose_cell(m, n, k, true, n_threads);
     const division own = choose_cell(m, n, k, false, n_threads);
-    const size_t elems[2] = {scratch_elems(&shared), scratch_elems(&own)};
-    return elems[elems[1] > elems[0]] * sizeof(float);
+    return (size_t)cpu_max64(scratch_elems(&shared), scratch_elems(&own)) * sizeof(float);
 }
 
 // --- results ------------------------------------------------------------------------------------
@@ -165,26 +164,19 @@ typedef struct {
     cpu_range cols;
 } finishing;
 
-// Some columns of the next row.
-static void finish_row(const finishing *f) {
-    const cpu_product *p = f->p;
-    const int64_t n = cpu_length(f->cols);
-    const int64_t at = f->row * p->n + f->cols.first;
-    if (p->rounded != NULL) {
-        cpu_finish_row(p, at, f->cols.first, n, f->tile);
-        return;
-    }
-    for (int64_t i = 0; i < n; i++) {
-        p->c[at + i] = f->tile[i] + (p->add ? p->c[at + i] : 0.0f);
-    }
-}
-
+// Some columns of n rows.
 static void finish_each(const finishing *f, int64_t n) {
-    finishing next = *f;
-    for (int64_t i = 0; i < n; i++) {
-        finish_row(&next);
-        next.tile += COLS;
-        next.row++;
+    const cpu_product *p = f->p;
+    const int64_t n_cols = cpu_length(f->cols);
+    for (int64_t row = 0; row < n; row++) {
+        float *tile = f->tile + row * COLS;
+        const int64_t at = (f->row + row) * p->n + f->cols.first;
+        if (p->rounded != NULL) {
+            cpu_finish_row(p, at, f->cols.first, n_cols, tile);
+        }
+        for (int64_t i = 0; p->rounded == NULL && i < n_cols; i++) {
+            p->c[at + i] = tile[i] + (p->add ? p->c[at + i] : 0.0f);
+        }
     }
 }
 
@@ -554,8 +546,8 @@ static void multiply_tile(job *j, int64_t panel, int64_t part, int64_t tile) {
         begin_a(j, part, tile + 1, n_steps);
     }
     const cpu_packed *b = b_panel(j, index_of(j, panel));
-    cpu_product_tile(n_steps, a_part(j, part, tile), b + steps.first * B_STEP, is_first ? NULL : sums, to, do_beside,
-                     &j->w);
+    cpu_product_tile(n_steps, a_part(j, part, tile), b + steps.first * B_STEP, is_first ? NULL : sums, to,
+                     j->team->n_threads >= SHARING_THREADS, do_beside, &j->w);
     cpu_pack_rest(&j->w.a);
     if (is_last) {
         j->w.last = (finishing){
@@ -679,20 +671,15 @@ static void multiply_group(job *j, int64_t group) {
     }
 }
 
-// Lays out this thread's scratch, after b.
-static void place_scratch(job *j) {
-    j->a = (cpu_packed *)j->team->scratch[j->team->thread] + b_elems(&j->of);
-    j->tile[0] = (float *)(j->a + a_elems(&j->of)) + sum_elems(&j->of);
-    j->tile[1] = j->tile[0] + TILE_SUMS;
-}
-
 void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team) {
     job j = {.p = p,
              .team = team,
              .packed = (cpu_packed *)team->packed,
-             .of = choose_cell(p->m, p->n, p->k, shares_b(p), team->n_threads)};
-    j.streams = leaves_caches(p, team->n_threads);
-    place_scratch(&j);
+             .of = choose_cell(p->m, p->n, p->k, shares_b(p), team->n_threads),
+             .streams = leaves_caches(p, team->n_threads)};
+    j.a = (cpu_packed *)team->scratch[team->thread] + b_elems(&j.of);
+    j.tile[0] = (float *)(j.a + a_elems(&j.of)) + sum_elems(&j.of);
+    j.tile[1] = j.tile[0] + TILE_SUMS;
     cpu_product_begin();
     for (; j.first_col < j.of.cell_cols; j.first_col += j.of.block_cols) {
         enter_cell(&j, team->thread);
