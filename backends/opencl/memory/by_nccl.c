@@ -27,12 +27,8 @@ static bool end(opencl_executable *e) {
         nanosleep(&look, NULL);
     }
     for (opencl_collective *c = e->collectives; c != NULL; c = c->next) {
-        cuda_event events[] = {c->started, c->ended};
-        for (int i = 0; i < 2; i++) {
-            if (events[i] != NULL) {
-                (void)cuda.event_destroy(events[i]);
-            }
-        }
+        (void)(c->started != NULL ? cuda.event_destroy(c->started) : 0);
+        (void)(c->ended != NULL ? cuda.event_destroy(c->ended) : 0);
         opencl_release_event(c->begun.event);
     }
     return true;

@@ -55,12 +55,9 @@ enum { TRIAL_NS = 1000000000 };
 static sm_status end_by(const opencl_device *device, cuda_event event, bool *ended) {
     static const struct timespec look = {.tv_nsec = 100000};
     const int64_t until_ns = sm_now_ns() + TRIAL_NS;
-    int code = CUDA_NOT_READY;
-    while (code == CUDA_NOT_READY && sm_now_ns() < until_ns) {
-        code = cuda.event_query(event);
-        if (code == CUDA_NOT_READY) {
-            nanosleep(&look, NULL);
-        }
+    int code;
+    while ((code = cuda.event_query(event)) == CUDA_NOT_READY && sm_now_ns() < until_ns) {
+        nanosleep(&look, NULL);
     }
     *ended = code == CUDA_SUCCESS;
     return code == CUDA_NOT_READY ? SM_OK : cuda_check(id_of(device), "cuEventQuery", code);
@@ -80,10 +77,8 @@ static sm_status try_flag(opencl_device *device, cuda_event event, bool *works) 
     SM_TRY(OPENCL_CALL(device, clFinish, device->queue));
     bool ended = false;
     SM_TRY(end_by(device, event, &ended));
-    if (!ended) { // the stream is of no use any more
-        return sm_fail(SM_ERR_UNSUPPORTED, "%s: CUDA does not see what OpenCL writes to memory that both share",
-                       id_of(device));
-    }
+    SM_FAIL_IF(!ended, SM_ERR_UNSUPPORTED, // the stream is of no use any more
+               "%s: CUDA does not see what OpenCL writes to memory that both share", id_of(device));
     *works = waits;
     return SM_OK;
 }
