@@ -9,9 +9,9 @@
 #include <stdint.h>
 
 // How an element of a tensor is stored.
-typedef enum { SM_F32, SM_F64, SM_BF16, SM_F16, SM_I32, SM_U32, SM_U8 } sm_dtype;
+typedef enum { SM_F32, SM_F64, SM_BF16, SM_F16, SM_E4M3, SM_E5M2, SM_I32, SM_U32, SM_U8 } sm_dtype;
 
-// How products of f32 operands are computed. Sums are always f32.
+// How products are computed. Sums are always f32.
 typedef enum {
     SM_PRODUCTS_PLAIN, // in the operands' own format
     SM_PRODUCTS_TF32,  // of operands rounded to 11 significant bits (tf32)
@@ -19,19 +19,22 @@ typedef enum {
     SM_PRODUCTS_TF32X3,
     // Of operands split into three bf16 numbers each, x = large + medium + small: the six largest of the nine products.
     // As exact as f32.
-    SM_PRODUCTS_BF16X6
+    SM_PRODUCTS_BF16X6,
+    // Those of the blocks in a training step: of operands scaled and rounded to 8 bits, e4m3 forward, e5m2 gradients
+    // (src/rewrites/fp8.c). Others are in the operands' own format.
+    SM_PRODUCTS_FP8
 } sm_products;
 
-const char *sm_products_name(sm_products products); // "plain", "tf32", "tf32x3", "bf16x6"
+const char *sm_products_name(sm_products products); // "plain", "tf32", "tf32x3", "bf16x6", "fp8"
 
 // A precision, as --precision names it: how a plan's data are stored, and how its products are computed.
 typedef struct {
     sm_dtype dtype;
-    sm_products products; // not SM_PRODUCTS_PLAIN: dtype is SM_F32
+    sm_products products; // SM_PRODUCTS_FP8: dtype is SM_BF16; others but SM_PRODUCTS_PLAIN: SM_F32
 } sm_precision;
 
 typedef struct {
-    const char *name;      // "f32", "f64", "bf16", "f16", "i32", "u32", "u8"
+    const char *name;      // "f32", "f64", "bf16", "f16", "e4m3", "e5m2", "i32", "u32", "u8"
     size_t size_bytes;     // of one element
     double unit_roundoff;  // largest relative error of rounding to nearest: 2^-(significant bits); integers: 0
     double least_normal;   // below it the error is absolute: unit_roundoff * least_normal; integers: 0
@@ -47,7 +50,7 @@ const sm_number_format *sm_dtype_format(sm_dtype dtype);
 size_t sm_dtype_size(sm_dtype dtype); // bytes of one element
 const char *sm_dtype_name(sm_dtype dtype);
 
-// True for formats narrower than f32, which computes for them: bf16 and f16.
+// True for formats narrower than f32, which computes for them: bf16, f16, e4m3, e5m2.
 bool sm_dtype_is_narrow(sm_dtype dtype);
 
 // Rounds f32 values as storing them in a format and reading them back would.

@@ -32,7 +32,7 @@ typedef enum {
 #define SM_OUT(kind, operand) ((int)(offsetof(struct sm_outputs_of_##kind, operand) / sizeof(int)))
 
 // All inputs of an op, or all outputs, in the table's order, SM_NO_TENSOR for one left out; the compiler counts them:
-//     SM_INPUTS(op, matmul_forward, x, W, SM_NO_TENSOR);
+//     SM_INPUTS(op, adamw, g, plan->hyper, clip);
 #define SM_INPUTS(op, kind, ...) \
     memcpy((op).in, &(struct sm_inputs_of_##kind){__VA_ARGS__, 0}, sizeof(int) * SM_IN(kind, n_operands))
 #define SM_OUTPUTS(op, kind, ...) \
@@ -65,12 +65,12 @@ enum {
 
 // The reports attribute an op's time to its phase. (An op may run in another range than its phase: the chunked loss
 // head runs backward ops in the forward range.)
-#define SM_PHASE_LIST(X)                                                                        \
-    X(SM_PHASE_ZERO_GRAD, "zero_grad")                                                          \
-    X(SM_PHASE_FORWARD, "forward")                                                              \
-    X(SM_PHASE_BACKWARD, "backward")                                                            \
-    X(SM_PHASE_OPTIMIZER, "optimizer")                                                          \
-    X(SM_PHASE_SCALER, "scaler")               /* of the loss; runs in the optimizer's range */ \
+#define SM_PHASE_LIST(X)                                                                             \
+    X(SM_PHASE_ZERO_GRAD, "zero_grad")                                                               \
+    X(SM_PHASE_FORWARD, "forward")                                                                   \
+    X(SM_PHASE_BACKWARD, "backward")                                                                 \
+    X(SM_PHASE_OPTIMIZER, "optimizer")                                                               \
+    X(SM_PHASE_SCALER, "scaler")               /* of loss, factors; runs in the optimizer's range */ \
     X(SM_PHASE_COMMUNICATION, "communication") /* among processes; runs in the others' ranges */
 
 typedef enum { SM_PHASE_LIST(SM_CODE) SM_PHASE_COUNT } sm_phase;
@@ -106,6 +106,7 @@ typedef enum {
     EPILOGUE(SM_EPILOGUE_GELU_BACKWARD, then_gelu_backward, "gelu_backward", "then dx *= gelu'(pre)")             \
     EPILOGUE(SM_EPILOGUE_RELU2, then_relu2, "relu2", "then act = relu2(y)")                                       \
     EPILOGUE(SM_EPILOGUE_RELU2_BACKWARD, then_relu2_backward, "relu2_backward", "then dx *= relu2'(pre)")         \
+    FIELD(bool, fp8, "fp8", "factors are bytes with scales, the dimension that is summed along their rows")       \
     FIELD(bool, overwrites, "overwrites", "gradients are written, not added to") /* the first micro-batch */      \
     FIELD(double, eps, "eps", "added to the variance")                                                            \
     FIELD(double, dropout_p, "p", "the probability that an element is dropped")                                   \
@@ -187,6 +188,8 @@ enum {
     SM_OPTIONAL = 1,     // may be left out: SM_NO_TENSOR
     SM_TRANSPOSABLE = 2, // exchanges its shape's two letters when attr.w_transposed is set
     SM_INPLACE = 4,      // this output, and not the first, may lie where the input inplace_in lies
+    SM_FACTOR = 8,       // of a product: of type SM_OPERAND_FP8 when attr.fp8 is set
+    SM_TURNABLE = 16,    // exchanges its shape's two letters when attr.fp8 is set
 };
 
 // The element type of an operand.
@@ -196,6 +199,7 @@ typedef enum {
     SM_OPERAND_I32,
     SM_OPERAND_U32,
     SM_OPERAND_U8,
+    SM_OPERAND_FP8, // SM_E4M3 or SM_E5M2: what the tensor says
 } sm_operand_type;
 
 typedef struct {

@@ -9,7 +9,9 @@
 //      equation, source)              equation: one line, in the operands' names; source: paper and section
 //   SHARED_OP(...)                    likewise, without call and look, for ops done with other processes: no backend
 //                                     has a kernel. Left out if NO_SHARED_OPS is defined
-//   IN(operand, shape, type, flags)   of each input, in order; flags: SM_OPTIONAL, SM_TRANSPOSABLE, or 0
+//   Kinds of 8 bits are left out if NO_FP8_OPS is defined, by backends that have no such products
+//   IN(operand, shape, type, flags)   of each input, in order; flags: SM_OPTIONAL, SM_TRANSPOSABLE, SM_FACTOR,
+//                                     SM_TURNABLE, or 0
 //   UPDATE_INPUTS(shape)              the inputs g, hyper and clip of an update
 //   OUT(operand, shape, type, mode, flags)      of each output, at least one; mode: SM_WRITES, SM_ADDS or SM_UPDATES;
 //                                     flags also SM_INPLACE
@@ -51,7 +53,11 @@
 //
 // A kind that has an input `clip` but writes no scaler does nothing when clip is negative: the step is skipped.
 //
-// Types: DATA is the plan's data type, REAL its real type (plan.h); or I32, U32, U8.
+// Types: DATA is the plan's data type, REAL its real type (plan.h); or I32, U32, U8, FP8.
+//
+// With the attribute fp8 a product's factors are FP8 and have scales, by which they were multiplied (cast_fp8): the
+// result is divided by both. The dimension that is summed lies along both factors' rows: forward takes W as (F,C), so
+// w_transposed is set; backward_input as (C,F); backward_weight takes x as (C,N) and dy as (F,N).
 //
 // clang-format off
 #ifndef OP
@@ -149,30 +155,37 @@ OP(SM_OP_LAYERNORM_BACKWARD, layernorm_backward, SM_IN(layernorm_backward, dskip
     OUT(dbias, "(C)", REAL, SM_ADDS, SM_OPTIONAL) END
 
 OP(SM_OP_MATMUL_FORWARD, matmul_forward, SM_NO_OPERAND,
-   COUNTED(matmul_forward), KEPT, OWN_CALL, LOOK(product), HAS(vocab) HAS(w_transposed) HAS(then_bias)
+   COUNTED(matmul_forward), KEPT, OWN_CALL, LOOK(product), HAS(vocab) HAS(w_transposed) HAS(fp8) HAS(then_bias)
    HAS(then_gelu) HAS(then_relu2),
    "y = x W", "a linear layer; W is (C,F), or (F,C) and used transposed (the tied head)")
-    IN(x, "(N,C)", DATA, 0)
-    IN(W, "(C,F)", DATA, SM_TRANSPOSABLE)
+    IN(x, "(N,C)", DATA, SM_FACTOR)
+    IN(W, "(C,F)", DATA, SM_TRANSPOSABLE | SM_FACTOR)
     IN(b, "(F)", REAL, SM_OPTIONAL)
+    IN(x_scale, "(1)", REAL, SM_OPTIONAL)
+    IN(W_scale, "(1)", REAL, SM_OPTIONAL)
     OUT(y, "(N,F)", DATA, SM_WRITES, 0)
     OUT(act, "(N,F)", DATA, SM_WRITES, SM_OPTIONAL) END
 
 OP(SM_OP_MATMUL_BACKWARD_INPUT, matmul_backward_input, SM_NO_OPERAND,
-   COUNTED(matmul_backward_input), KEPT, OWN_CALL, LOOK(product), HAS(vocab) HAS(w_transposed)
+   COUNTED(matmul_backward_input), KEPT, OWN_CALL, LOOK(product), HAS(vocab) HAS(w_transposed) HAS(fp8)
    HAS(then_gelu_backward) HAS(then_relu2_backward),
    "dx = dy W^T", "derivative of matmul_forward with respect to x")
-    IN(dy, "(N,F)", DATA, 0)
-    IN(W, "(C,F)", DATA, SM_TRANSPOSABLE)
+    IN(dy, "(N,F)", DATA, SM_FACTOR)
+    IN(W, "(C,F)", DATA, SM_TRANSPOSABLE | SM_FACTOR)
     IN(pre, "(N,C)", DATA, SM_OPTIONAL)
+    IN(dy_scale, "(1)", REAL, SM_OPTIONAL)
+    IN(W_scale, "(1)", REAL, SM_OPTIONAL)
     OUT(dx, "(N,C)", DATA, SM_WRITES, 0) END
 
 OP(SM_OP_MATMUL_BACKWARD_WEIGHT, matmul_backward_weight, SM_NO_OPERAND,
-   COUNTED(matmul_backward_weight), KEPT, OWN_CALL, LOOK(weight), HAS(vocab) HAS(w_transposed) HAS(overwrites),
+   COUNTED(matmul_backward_weight), KEPT, OWN_CALL, LOOK(weight), HAS(vocab) HAS(w_transposed) HAS(fp8)
+   HAS(overwrites),
    "dW += x^T dy;  db += sum_n dy",
    "derivative of matmul_forward with respect to W; the optional db is that of the bias added to y")
-    IN(x, "(N,C)", DATA, 0)
-    IN(dy, "(N,F)", DATA, 0)
+    IN(x, "(N,C)", DATA, SM_FACTOR | SM_TURNABLE)
+    IN(dy, "(N,F)", DATA, SM_FACTOR | SM_TURNABLE)
+    IN(x_scale, "(1)", REAL, SM_OPTIONAL)
+    IN(dy_scale, "(1)", REAL, SM_OPTIONAL)
     OUT(dW, "(C,F)", REAL, SM_ADDS, SM_TRANSPOSABLE)
     OUT(db, "(F)", REAL, SM_ADDS, SM_OPTIONAL) END
 
@@ -479,6 +492,29 @@ OP(SM_OP_MUON_UPDATE, muon_update, SM_NO_OPERAND,
     OUT(p, "(R,C)", REAL, SM_UPDATES, 0)
     WORKING_COPY("(R,C)") END
 
+#ifndef NO_FP8_OPS
+OP(SM_OP_CAST_FP8, cast_fp8, SM_NO_OPERAND,
+   COUNTED(cast_fp8), KEPT, OWN_CALL, LOOK(cast), NO_ATTRS,
+   "rows = the nearest number of 8 bits to scale x, at most the largest;  turned = rows^T;  size = max(size, max |x|);"
+   "  db += sum_n x",
+   "Micikevicius et al. 2022, FP8 formats for deep learning, section 3.3: factors of products, a scale a tensor")
+    IN(x, "(N,C)", DATA, 0)
+    IN(scale, "(1)", REAL, 0)
+    OUT(rows, "(N,C)", FP8, SM_WRITES, 0)
+    OUT(turned, "(C,N)", FP8, SM_WRITES, 0)
+    OUT(size, "(1)", REAL, SM_UPDATES, 0)
+    OUT(db, "(C)", REAL, SM_ADDS, SM_OPTIONAL) END
+
+OP(SM_OP_SCALE_UPDATE, scale_update, SM_NO_OPERAND,
+   EACH_OUT(1, scale_update, history), KEPT, OWN_CALL, LOOK(whole), HAS(a),
+   "history = size and the 15 steps before;  scale = the largest power of two by which none of them becomes larger than"
+   " a;  size = 0",
+   "Micikevicius et al. 2022, FP8 formats for deep learning, section 3.3, with delayed scales: no pass for the size alone")
+    OUT(size, "(n)", REAL, SM_UPDATES, 0)
+    OUT(history, "(16,n)", REAL, SM_UPDATES, 0)
+    OUT(scale, "(n)", REAL, SM_UPDATES, 0) END
+#endif
+
 #ifndef NO_SHARED_OPS
 // Among processes: N of them, each with gradients of its own part of the batch. The session hands these ops to the
 // communicator (src/comm), which works while the ops after a start run; backends do not know them.
@@ -548,6 +584,7 @@ OP(SM_OP_FLASH_ATTENTION_BACKWARD, flash_attention_backward, SM_NO_OPERAND,
 
 #undef OP
 #undef SHARED_OP
+#undef NO_FP8_OPS
 #undef NO_SHARED_OPS
 #undef IN
 #undef UPDATE_INPUTS

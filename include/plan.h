@@ -50,6 +50,9 @@ typedef enum {
 } sm_scaler;
 #define SM_SCALER_NAME "loss_scaler"
 
+// Names of the scales of factors in 8 bits and their history begin with this; a scale is 2^-60 to 2^60.
+#define SM_FP8_PREFIX "fp8."
+
 // The results that the backward computes again instead of keeping them from the forward.
 typedef enum {
     SM_RECOMPUTE_AUTO, // not given: rewrite.h

@@ -94,7 +94,7 @@ n=$(files '[sbcli]*/*.[ch]' | xargs grep -hE "^ *#include <($posix)\.h>" | wc -l
 wide=$(files README.md 'docs/*.md' | xargs awk 'length > 120 && !/^\|/ { print FILENAME ":" FNR " has " length " characters, not at most 120" }')
 [ -z "$wide" ] || fail "$wide"
 n=$(cat docs/*.md | wc -w)
-[ "$n" -le 35700 ] || fail "docs/*.md have $n words, and 35700 are the most: say it shorter"
+[ "$n" -le 36000 ] || fail "docs/*.md have $n words, and 36000 are the most: say it shorter"
 
 # mentions: FILE: NAME for each name of a source file in a comment or a document. STEM, NAME and the like stand for any.
 mentions() {

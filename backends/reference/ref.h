@@ -48,6 +48,7 @@ static inline double ref_mask_factor(const ref_mask *mask, int64_t e) {
 #define I32  int32_t
 #define U32  uint32_t
 #define U8   uint8_t
+#define FP8  uint8_t
 #define NO_ATTRS
 #define HAS(attr) , __typeof__(((sm_attrs *)0)->attr) attr
 
@@ -69,6 +70,7 @@ static inline double ref_mask_factor(const ref_mask *mask, int64_t e) {
 #undef I32
 #undef U32
 #undef U8
+#undef FP8
 #undef HAS
 #undef BY_ELEMENT
 #undef BY_ROW
@@ -120,6 +122,11 @@ void REF(swiglu_forward)(int64_t N, int64_t F, const real *x, real *y);
 
 // kernels/optimizer/scaler.c
 void REF(scaler_update)(const real *clip, const real *hyper, real *scaler);
+
+// kernels/fp8.c
+void REF(cast_fp8)(int64_t N, int64_t C, const sm_number_format *format, const real *x, const real *scale,
+                   uint8_t *rows, uint8_t *turned, real *size);
+void REF(scale_update)(int64_t n, double largest, real *size, real *history, real *scale);
 
 // kernels/optimizer/muon.c
 void REF(muon_update)(int64_t R, int64_t C, bool transposed, bool decay, const real *x, const real *hyper, real *p);

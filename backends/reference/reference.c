@@ -82,7 +82,7 @@ static working working_of(const sm_plan *plan) {
     for (int i = 0; i < plan->n_ops; i++) {
         const host_op op = host_describe_op(plan, &plan->ops[i]);
         const int64_t doubles = scratch_elems(&op);
-        const int64_t floats = ref_is_rounded(plan) ? ref_rounded_elems(&op) : 0;
+        const int64_t floats = ref_is_rounded(plan) || op.op->attr.fp8 ? ref_rounded_elems(&op) : 0;
         n_doubles = doubles > n_doubles ? doubles : n_doubles;
         n_floats = floats > n_floats ? floats : n_floats;
     }
@@ -140,7 +140,7 @@ static sm_status ref_execute(sm_executable *executable, sm_range range, int64_t 
         if (host_is_skipped(op)) {
             continue;
         }
-        if (is_rounded) {
+        if (is_rounded || op->op->attr.fp8) {
             ref_run_rounded(op, plan->products, exe->scratch, exe->room);
         } else {
             run(op, exe->scratch);

@@ -38,6 +38,30 @@ static void *widened(float **room, const sm_tensor *t, const void *values) {
     return wide;
 }
 
+// A product's factor of 8 bits: what its bytes are worth, and as the equation has it if they are turned. `as` describes it.
+static void *widened_factor(float **room, const host_op *op, int k, sm_tensor *as) {
+    const bool is_dw = op->op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT;
+    const int k_scale = is_dw ? SM_IN(matmul_backward_weight, x_scale) : SM_IN(matmul_forward, x_scale);
+    const float scale = *(const float *)op->in[k_scale + k];
+    const int64_t rows = sm_tensor_rows(op->in_tensor[k]);
+    const int64_t cols = sm_tensor_cols(op->in_tensor[k]);
+    const int64_t n = rows * cols;
+    float *wide = *room;
+    *room += n;
+    *as = *op->in_tensor[k];
+    for (int64_t i = 0; i < n; i++) {
+        float *x = &wide[is_dw ? i % cols * rows + i / cols : i];
+        sm_dtype_format(as->dtype)->widen(1, (const uint8_t *)op->in[k] + i, x);
+        *x /= scale;
+    }
+    if (is_dw) {
+        as->n_dims = 2;
+        as->dims[0] = cols;
+        as->dims[1] = rows;
+    }
+    return wide;
+}
+
 // db of a product's op, which is a sum of dy as it is.
 static void sum_unrounded(const host_op *op, double *scratch) {
     enum { DB = SM_OUT(matmul_backward_weight, db), DY = SM_IN(matmul_backward_weight, dy) };
@@ -58,8 +82,12 @@ void ref_run_rounded(const host_op *op, sm_products products, double *scratch, f
     const bool multiplies = sm_op_is_matmul(op->op->kind) || sm_op_is_attention(op->op->kind);
     const bool to_tf32 = multiplies && products == SM_PRODUCTS_TF32;
     host_op wide = *op;
+    sm_tensor factors[2];
     for (int k = 0; k < SM_MAX_OPERANDS; k++) { // also outputs that the op does not change
-        if (is_copied(&info->operands[k], op->tensors[k])) {
+        if (op->op->attr.fp8 && k < 2) {
+            wide.in[k] = widened_factor(&room, op, k, &factors[k]);
+            wide.in_tensor[k] = &factors[k];
+        } else if (is_copied(&info->operands[k], op->tensors[k])) {
             wide.operands[k] = widened(&room, op->tensors[k], op->operands[k]);
             if (to_tf32 && k < SM_MAX_IN && !(info->in[k].flags & SM_OPTIONAL)) { // these belong to epilogues
                 round_to_tf32(sm_tensor_elems(op->tensors[k]), wide.in[k]);

@@ -54,7 +54,8 @@ OWN(dropout, const real *x, const uint32_t *rng_step, real *y) {
     REF(dropout)(n_elems(OUT_SHAPE(dropout, y)), &m, x, y);
 }
 
-OWN(matmul_forward, const real *x, const real *W, const real *b, real *y, real *act) {
+OWN(matmul_forward, const real *x, const real *W, const real *b, SM_UNUSED const real *x_scale,
+    SM_UNUSED const real *W_scale, real *y, real *act) {
     const int64_t N = n_rows(IN_SHAPE(matmul_forward, x));
     const int64_t F = n_cols(OUT_SHAPE(matmul_forward, y));
     const sm_attrs *attr = &op->op->attr;
@@ -70,7 +71,8 @@ OWN(matmul_forward, const real *x, const real *W, const real *b, real *y, real *
 #undef X
 }
 
-OWN(matmul_backward_input, const real *dy, const real *W, const real *pre, real *dx) {
+OWN(matmul_backward_input, const real *dy, const real *W, const real *pre, SM_UNUSED const real *dy_scale,
+    SM_UNUSED const real *W_scale, real *dx) {
     const int64_t N = n_rows(IN_SHAPE(matmul_backward_input, dy));
     const int64_t C = n_cols(OUT_SHAPE(matmul_backward_input, dx));
     const sm_attrs *attr = &op->op->attr;
@@ -83,7 +85,8 @@ OWN(matmul_backward_input, const real *dy, const real *W, const real *pre, real 
 #undef X
 }
 
-OWN(matmul_backward_weight, const real *x, const real *dy, real *dW, real *db) {
+OWN(matmul_backward_weight, const real *x, const real *dy, SM_UNUSED const real *x_scale,
+    SM_UNUSED const real *dy_scale, real *dW, real *db) {
     const sm_tensor *rows = IN_SHAPE(matmul_backward_weight, dy);
     const int64_t C = n_cols(IN_SHAPE(matmul_backward_weight, x));
     const int64_t F = n_cols(rows);
@@ -153,6 +156,19 @@ OWN(scaler_update, const real *clip, const real *hyper, real *scaler) { REF(scal
 OWN(muon_update, const real *x, const real *hyper, SM_UNUSED const real *clip, real *p) {
     const sm_tensor *rows = OUT_SHAPE(muon_update, p);
     REF(muon_update)(n_rows(rows), n_cols(rows), op->op->attr.w_transposed, op->op->attr.decay, x, hyper, p);
+}
+
+OWN(cast_fp8, const real *x, const real *scale, uint8_t *rows, uint8_t *turned, real *size, real *db) {
+    const sm_tensor *from = IN_SHAPE(cast_fp8, x);
+    const sm_number_format *format = sm_dtype_format(OUT_SHAPE(cast_fp8, rows)->dtype);
+    REF(cast_fp8)(n_rows(from), n_cols(from), format, x, scale, rows, turned, size);
+    if (db != NULL) {
+        REF(bias_backward)(n_rows(from), n_cols(from), x, db);
+    }
+}
+
+OWN(scale_update, real *size, real *history, real *scale) {
+    REF(scale_update)(n_elems(OUT_SHAPE(scale_update, size)), op->op->attr.a, size, history, scale);
 }
 
 // --- all kinds --------------------------------------------------------------------------------------

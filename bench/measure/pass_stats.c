@@ -154,7 +154,7 @@ void sm_pass_attribute(sm_row *row, const sm_plan *plan, const int64_t *walls_ns
     row->phases.forward_ns = by_phase_ns[SM_PHASE_FORWARD];
     row->phases.backward_ns = by_phase_ns[SM_PHASE_BACKWARD];
     row->phases.optimizer_ns = by_phase_ns[SM_PHASE_OPTIMIZER];
-    if (plan->scaler != SM_NO_TENSOR) {
+    if (plan->scaler != SM_NO_TENSOR || plan->products == SM_PRODUCTS_FP8) {
         row->phases.scaler_ns = by_phase_ns[SM_PHASE_SCALER];
     }
     if (plan->processes.n > 1) {

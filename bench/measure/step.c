@@ -259,7 +259,7 @@ struct sm_step_record {
     int64_t n_losses, n_values;
     int64_t n_batches; // before the step
     uint64_t n_micro_steps;
-    float scaler[SM_SCALER_COUNT];
+    float *scales; // after the values
 };
 
 void sm_step_forget(sm_stepper *s) {
@@ -276,25 +276,44 @@ void sm_stepper_close(sm_stepper *s) {
     s->spot = NULL;
 }
 
-static sm_step_record *new_record(const sm_plan *plan) {
+// Moves the scales of the loss and of factors, with their histories, which the update changes: what ops of the phase
+// scaler write. Counts their elements if `values` is NULL.
+static sm_status move_scales(sm_session *session, bool writes, float *values, size_t *n_values) {
+    const sm_plan *plan = session->plan;
+    *n_values = 0;
+    for (const sm_op *op = plan->ops; op < plan->ops + plan->n_ops; op++) {
+        for (int k = 0; k < SM_MAX_OUT && op->phase == SM_PHASE_SCALER && op->out[k] != SM_NO_TENSOR; k++) {
+            const int64_t n = sm_tensor_elems(&plan->tensors[op->out[k]]);
+            float *its = values != NULL ? values + *n_values : NULL;
+            SM_TRY(its == NULL ? SM_OK
+                   : writes    ? sm_session_write(session, op->out[k], n, its)
+                               : sm_session_read(session, op->out[k], n, its));
+            *n_values += (size_t)n;
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status read_scales(const sm_stepper *s, float *values) {
+    return move_scales(s->session, false, values, &(size_t){0});
+}
+
+static sm_status write_scales(const sm_stepper *s, float *values) {
+    return move_scales(s->session, true, values, &(size_t){0});
+}
+
+static sm_step_record *new_record(sm_session *session) {
+    const sm_plan *plan = session->plan;
+    size_t n_scales;
+    (void)move_scales(session, false, NULL, &n_scales);
     const size_t n_losses = (size_t)(plan->B * plan->T);
     const size_t n_values = 2 + (size_t)plan->n_tensors * N_RUNS * RUN_ELEMS;
-    sm_step_record *r = sm_calloc(1, sizeof *r + (n_losses + n_values) * sizeof(float));
+    sm_step_record *r = sm_calloc(1, sizeof *r + (n_losses + n_values + n_scales) * sizeof(float));
     r->n_losses = (int64_t)n_losses;
     r->losses = (float *)(r + 1);
     r->values = r->losses + n_losses;
+    r->scales = r->values + n_values;
     return r;
-}
-
-// The loss scaler's state, which the update changes.
-static sm_status read_scaler(const sm_stepper *s, float *scaler) {
-    const int tensor = s->session->plan->scaler;
-    return tensor == SM_NO_TENSOR ? SM_OK : sm_session_read(s->session, tensor, SM_SCALER_COUNT, scaler);
-}
-
-static sm_status write_scaler(const sm_stepper *s, const float *scaler) {
-    const int tensor = s->session->plan->scaler;
-    return tensor == SM_NO_TENSOR ? SM_OK : sm_session_write(s->session, tensor, SM_SCALER_COUNT, scaler);
 }
 
 sm_status sm_step_keep(sm_stepper *s, sm_row *row, bool *is_kept) {
@@ -310,12 +329,12 @@ sm_status sm_step_keep(sm_stepper *s, sm_row *row, bool *is_kept) {
         return SM_OK;
     }
     SM_TRY(open_spot(s));
-    s->record = new_record(s->session->plan);
+    s->record = new_record(s->session);
     s->record->n_batches = s->n_batches;
     s->record->n_micro_steps = s->session->n_micro_steps;
     SM_TRY(sm_session_synchronize(s->session));
     SM_TRY(sm_exchange_finish(s->session->exchange, SM_NO_TENSOR)); // weights that are still gathered
-    SM_TRY(read_scaler(s, s->record->scaler));
+    SM_TRY(read_scales(s, s->record->scales));
     const sm_status status = backend->keep_weights(s->session->executable, SM_WEIGHTS_KEEP);
     sm_step_count_checks(row, sm_now_ns() - begin_ns);
     *is_kept = status == SM_OK;
@@ -419,8 +438,8 @@ static sm_status repeat(sm_stepper *s, sm_step_record *again) {
     const sm_backend *backend = s->session->device->backend;
     SM_TRY(sm_exchange_finish(s->session->exchange, SM_NO_TENSOR));
     SM_TRY(read_record(s, s->record));
-    SM_TRY(read_scaler(s, again->scaler));
-    SM_TRY(write_scaler(s, s->record->scaler));
+    SM_TRY(read_scales(s, again->scales));
+    SM_TRY(write_scales(s, s->record->scales));
     SM_TRY(backend->keep_weights(s->session->executable, SM_WEIGHTS_RESTORE));
     SM_TRY(write_own_tokens(s->session));
     SM_TRY(zero_gaps(s->session));
@@ -436,13 +455,13 @@ static sm_status repeat(sm_stepper *s, sm_step_record *again) {
     SM_TRY(sm_session_synchronize(s->session));
     SM_TRY(read_record(s, again));
     SM_TRY(compare_records(s, s->record, again));
-    SM_TRY(write_scaler(s, again->scaler));
+    SM_TRY(write_scales(s, again->scales));
     return backend->keep_weights(s->session->executable, SM_WEIGHTS_RESUME);
 }
 
 sm_status sm_step_repeat(sm_stepper *s, sm_row *row) {
     const int64_t begin_ns = sm_now_ns();
-    SM_FREED sm_step_record *again = new_record(s->session->plan);
+    SM_FREED sm_step_record *again = new_record(s->session);
     const sm_status status = repeat(s, again);
     sm_step_forget(s);
     describe_spots(s, row);

@@ -51,7 +51,7 @@ TEXT(attention, 16, "attention weights kept for the backward: naive (the whole s
      "computed again)", IS(SM_FACTOR_MODE), VARIED("attention", NULL), MAY_LACK)
 TEXT(products, SM_ROW_TEXT_SIZE, "what multiplied matrices: own (the backend's kernels), or openblas, its version and "
      "core; in mode tuned either may have", IS(SM_FACTOR_MODE), VARIED("products", NULL), ABSENT("own"), MAY_LACK)
-TEXT(precision, 16, "fp32, tf32, tf32x3, bf16x6, bf16 or fp16", IS(SM_FACTOR_PRECISION),
+TEXT(precision, 16, "fp32, tf32, tf32x3, bf16x6, bf16, fp16 or fp8", IS(SM_FACTOR_PRECISION),
      VARIED("precision", sm_show_precision))
 BOOLEAN(emulated, "the device widened the data and computed in fp32, for lack of instructions of its own; its peak is "
         "fp32's")
@@ -122,7 +122,7 @@ INTEGER_IN(phases, zero_grad_ns, "ns", "ops that zero the gradients", SPEED)
 INTEGER_IN(phases, forward_ns, "ns", "ops of the forward phase", SHOWN("forward ms", show_phase), SPEED)
 INTEGER_IN(phases, backward_ns, "ns", "ops of the backward phase", SHOWN("backward ms", show_phase), SPEED)
 INTEGER_IN(phases, optimizer_ns, "ns", "ops of the optimizer phase", SHOWN("optimizer ms", show_phase), SPEED)
-INTEGER_IN(phases, scaler_ns, "ns", "ops that change the loss scale; null: no loss scaling",
+INTEGER_IN(phases, scaler_ns, "ns", "ops that change the loss scale, or those of factors in 8 bits; null: no scales",
            SHOWN("scaler ms", show_phase), SPEED)
 INTEGER_IN(phases, communication_ns, "ns", "of several processes: waiting for others; null: a single process", SPEED)
 INTEGER_IN(phases, unaccounted_ns, "ns", "attribution_ns less all ops", SHOWN("unaccounted", show_unaccounted), SPEED)

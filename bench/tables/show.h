@@ -71,7 +71,7 @@ sm_show sm_show_by_type(sm_column_type type);
 #define SM_COLUMN_OF_MODEL SM_SHARED_COLUMN("model", "size of the model by name", "model")
 #define SM_COLUMN_OF_TEST  SM_SHARED_COLUMN("test", "b = batch, s = sequence length", "test")
 #define SM_COLUMNS_OF_DEVICE                                                                             \
-    SM_TEXT("precision", "fp32, tf32, tf32x3, bf16x6, bf16 or fp16", .heading = "precision",             \
+    SM_TEXT("precision", "fp32, tf32, tf32x3, bf16x6, bf16, fp16 or fp8", .heading = "precision",        \
             .view = SM_SHOWN_WHEN_VARIED, .show = sm_show_precision),                                    \
         SM_BOOLEAN("emulated", "the device widens the data, for lack of instructions"),                  \
         SM_SHARED_COLUMN("device", "device that ran", "device"),                                         \

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <unistd.h>
 
+#include "bench/measure/harness.h"
 #include "bench/tables/screen.h"
 #include "bench/tables/show.h"
 #include "cli/flags/flag.h"
@@ -572,6 +573,15 @@ sm_status cli_options_parse(cli_command command, bool is_row, int argc, char **a
     }
     sm_loss_scaling scaling;
     SM_TRY(cli_loss_scaling(options, CLI_FP32, &scaling)); // checks it
+    bool has_forward = command == CLI_EVAL || command == CLI_GENERATE || command == CLI_PAGE;
+    for (int i = 0; i < options->work.passes.n && options->work.op == NULL; i++) {
+        has_forward |= options->work.passes.values[i] == SM_PASS_FORWARD;
+    }
+    for (int i = 0; i < options->device.precisions.n; i++) {
+        SM_FAIL_IF(
+            has_forward && options->device.precisions.values[i] == CLI_FP8, SM_ERR_USAGE,
+            "--precision fp8: is that of training steps, and products would be in bf16 here; use --precision bf16");
+    }
     // Padding and long documents apply to documents. <|endoftext|> of a text's tokenizer separates some.
     const bool is_padded = options->work.padding > SM_PADDING_NONE + 1;
     const bool is_long = options->work.long_documents != SM_LONG_REFUSE;

@@ -45,7 +45,8 @@ typedef struct {
     X(CLI_TF32X3, "tf32x3", SM_F32, SM_PRODUCTS_TF32X3) \
     X(CLI_BF16X6, "bf16x6", SM_F32, SM_PRODUCTS_BF16X6) \
     X(CLI_BF16, "bf16", SM_BF16, SM_PRODUCTS_PLAIN)     \
-    X(CLI_FP16, "fp16", SM_F16, SM_PRODUCTS_PLAIN)
+    X(CLI_FP16, "fp16", SM_F16, SM_PRODUCTS_PLAIN)      \
+    X(CLI_FP8, "fp8", SM_BF16, SM_PRODUCTS_FP8)
 
 typedef enum { CLI_PRECISION_LIST(SM_CODE) } cli_precision;
 

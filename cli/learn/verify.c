@@ -12,7 +12,7 @@
     X("n_threads", INTEGER, "", "threads", v->device->info.n_threads, SHARED("threads"))                          \
     X("own_kernels", TEXT, "", "the user's own kernels that were run", v->device->info.own_kernels,               \
       SHARED("own kernels"))                                                                                      \
-    X("precision", TEXT, "", "fp32, tf32, tf32x3, bf16x6, bf16 or fp16", cli_precision_name(v->precision),        \
+    X("precision", TEXT, "", "fp32, tf32, tf32x3, bf16x6, bf16, fp16 or fp8", cli_precision_name(v->precision),   \
       SHARED("precision"), .show = sm_show_precision)                                                             \
     X("emulated", BOOLEAN, "", "the device widens the data, for lack of instructions of its own",                 \
       cli_is_emulated(v->device, v->precision), .heading = NULL)                                                  \

@@ -34,7 +34,7 @@ static const sm_column columns[] = {
     SM_SHARED_COLUMN("mode", "naive or fused", "mode"),
     SM_SHARED_COLUMN("recompute", "recomputation in the backward: none, light or block", "recompute"),
     SM_SHARED_COLUMN("attention", "attention weights kept for the backward: naive or flash", "attention"),
-    SM_SHARED_COLUMN("precision", "fp32, tf32, tf32x3, bf16x6, bf16 or fp16", "precision"),
+    SM_SHARED_COLUMN("precision", "fp32, tf32, tf32x3, bf16x6, bf16, fp16 or fp8", "precision"),
     SM_SHARED_COLUMN("optimizer", "rule that updates the weights", "optimizer"),
 #define COLUMN_SIZE(column, meaning)   INTEGER(column, "", meaning, NULL, .view = SM_SHOWN),
 #define COLUMN_OPTIONAL                COLUMN_SIZE

@@ -110,6 +110,7 @@ static void write_text(const cli_options *o, cli_job *job, const int64_t sizes[N
     }
     has_attr(ops, SM_ATTR_rope_theta) ? put(job->shape, "theta", theta > 0 ? theta : 10000) : (void)0;
     has_attr(ops, SM_ATTR_dropout_p) && dropout_p > 0 ? put(job->shape, "p", dropout_p) : (void)0;
+    has_attr(ops, SM_ATTR_fp8) && job->precision == CLI_FP8 ? put(job->shape, "fp8", 1) : (void)0;
     has_attr(ops, SM_ATTR_decay) ? put(job->shape, "decay", 1) : (void)0;
 }
 

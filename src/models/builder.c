@@ -122,7 +122,7 @@ static int matmul(sm_builder *b, const char *name, const char *part, int x, int 
     const int W = matrix_of(b, w_kind);
     sm_op op = make_matmul(b, SM_OP_MATMUL_FORWARD, vocab);
     const int64_t F = op.attr.w_transposed ? sm_tensor_rows(&b->plan->tensors[W]) : columns_of(b, W);
-    SM_INPUTS(op, matmul_forward, x, W, SM_NO_TENSOR);
+    SM_INPUTS(op, matmul_forward, x, W, SM_NO_TENSOR, SM_NO_TENSOR, SM_NO_TENSOR);
     op.out[SM_OUT(matmul_forward, y)] = transient(b, b->plan->dtype, name, part, DIMS(b->B, b->T, F));
     add(b, &op);
     return op.out[SM_OUT(matmul_forward, y)];
@@ -130,11 +130,11 @@ static int matmul(sm_builder *b, const char *name, const char *part, int x, int 
 
 static int matmul_backward(sm_builder *b, const char *dx_name, int x, int dy, int w_kind, int64_t vocab) {
     sm_op dw = make_matmul(b, SM_OP_MATMUL_BACKWARD_WEIGHT, vocab);
-    SM_INPUTS(dw, matmul_backward_weight, x, dy);
+    SM_INPUTS(dw, matmul_backward_weight, x, dy, SM_NO_TENSOR, SM_NO_TENSOR);
     SM_OUTPUTS(dw, matmul_backward_weight, gradient_of(b, w_kind), SM_NO_TENSOR);
     add(b, &dw);
     sm_op dx = make_matmul(b, SM_OP_MATMUL_BACKWARD_INPUT, vocab);
-    SM_INPUTS(dx, matmul_backward_input, dy, matrix_of(b, w_kind), SM_NO_TENSOR);
+    SM_INPUTS(dx, matmul_backward_input, dy, matrix_of(b, w_kind), SM_NO_TENSOR, SM_NO_TENSOR, SM_NO_TENSOR);
     return result(b, &dx, SM_OUT(matmul_backward_input, dx), dx_name, columns_of(b, x));
 }
 

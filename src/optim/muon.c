@@ -31,7 +31,7 @@ static sm_op make_op(sm_op_kind kind) { return sm_op_make(kind, SM_PHASE_OPTIMIZ
 static int product(builder *b, const char *name, int x, int W, bool transposed, int64_t n) {
     sm_op op = make_op(SM_OP_MATMUL_FORWARD);
     op.attr.w_transposed = transposed;
-    SM_INPUTS(op, matmul_forward, x, W, SM_NO_TENSOR);
+    SM_INPUTS(op, matmul_forward, x, W, SM_NO_TENSOR, SM_NO_TENSOR, SM_NO_TENSOR);
     op.out[SM_OUT(matmul_forward, y)] = add_tensor(b, name, b->plan->dtype, b->rows, n);
     sm_plan_add_op(b->plan, &op);
     return op.out[SM_OUT(matmul_forward, y)];

@@ -26,6 +26,7 @@ static const op_work work_of[SM_OP_KIND_COUNT]; // below
 #define I32  SM_OPERAND_I32
 #define U32  SM_OPERAND_U32
 #define U8   SM_OPERAND_U8
+#define FP8  SM_OPERAND_FP8
 
 static const sm_op_info op_kinds[SM_OP_KIND_COUNT] = {
 #define ROW(code, its_name, inplace, again, its_attributes, its_equation, its_source, shared)                    \
@@ -141,7 +142,8 @@ bool sm_op_is_communication(sm_op_kind kind) { return op_kinds[kind].is_shared; 
 bool sm_op_has_attr(sm_op_kind kind, sm_attr attr) { return (op_kinds[kind].attributes >> attr & 1u) != 0; }
 
 bool sm_operand_is_transposed(const sm_operand_info *operand, const sm_attrs *attr) {
-    return attr->w_transposed && (operand->flags & SM_TRANSPOSABLE) != 0;
+    return (attr->w_transposed && (operand->flags & SM_TRANSPOSABLE) != 0) ||
+           (attr->fp8 && (operand->flags & SM_TURNABLE) != 0);
 }
 
 // --- check ---------------------------------------------------------------------------
@@ -221,6 +223,7 @@ sm_dtype sm_plan_operand_dtype(const sm_plan *plan, sm_operand_type type) {
     case SM_OPERAND_I32: return SM_I32;
     case SM_OPERAND_U32: return SM_U32;
     case SM_OPERAND_U8: return SM_U8;
+    case SM_OPERAND_FP8: return SM_E4M3;
     }
     return plan->real;
 }
@@ -236,7 +239,9 @@ static sm_status check_operand(const sm_plan *plan, const sm_op *op, const sm_op
     SM_FAIL_IF(tensor < 0 || tensor >= plan->n_tensors, SM_ERR_INTERNAL, "%s: operand %s: no tensor %d", kind,
                operand->name, tensor);
     const sm_tensor *t = &plan->tensors[tensor];
-    sm_dtype dtype = sm_plan_operand_dtype(plan, operand->type);
+    const bool is_fp8 = operand->flags & SM_FACTOR && op->attr.fp8;
+    sm_dtype dtype = sm_plan_operand_dtype(plan, is_fp8 ? SM_OPERAND_FP8 : operand->type);
+    dtype = dtype == SM_E4M3 && t->dtype == SM_E5M2 ? SM_E5M2 : dtype;
     SM_FAIL_IF(t->dtype != dtype, SM_ERR_INTERNAL, "%s: operand %s: %s is %s, not %s", kind, operand->name, t->name,
                sm_dtype_name(t->dtype), sm_dtype_name(dtype));
     SM_FAIL_IF(!bind_shape(bound, operand->shape, t, sm_operand_is_transposed(operand, &op->attr)), SM_ERR_INTERNAL,
@@ -293,6 +298,11 @@ sm_status sm_op_check(const sm_plan *plan, const sm_op *op) {
             SM_TRY(check_operand(plan, op, &info->operands[k], op->operands[k], &bound));
         }
     }
+    const int scales[] = {sm_op_tensor(op, "x_scale"), sm_op_tensor(op, "W_scale"), sm_op_tensor(op, "dy_scale")};
+    const int n_scales = (scales[0] != SM_NO_TENSOR) + (scales[1] != SM_NO_TENSOR) + (scales[2] != SM_NO_TENSOR);
+    SM_FAIL_IF(n_scales != (op->attr.fp8 ? 2 : 0), SM_ERR_INTERNAL, "%s: %d scales of factors", info->name, n_scales);
+    SM_FAIL_IF(op->attr.fp8 && sm_op_tensor(op, "db") != SM_NO_TENSOR, SM_ERR_INTERNAL,
+               "%s: the gradient of a bias is no sum of bytes", info->name);
     return check_heads(info->name, &bound, &op->attr);
 }
 
@@ -320,7 +330,9 @@ static double elems(const sm_tensor *t) { return (double)sm_tensor_elems(t); }
 
 // x and y of the linear layer, or their gradients: these two contain all dimensions of the product.
 static double matmul_flops(const sm_op *op, const sm_tensor *x, const sm_tensor *y) {
-    double n_columns = op->attr.vocab > 0 ? (double)op->attr.vocab : (double)sm_tensor_cols(y);
+    const bool is_turned = op->attr.fp8 && op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT;
+    double n_columns =
+        op->attr.vocab > 0 ? (double)op->attr.vocab : (double)(is_turned ? sm_tensor_rows(y) : sm_tensor_cols(y));
     double flops = 2.0 * elems(x) * n_columns;
     if (op->attr.epilogue & SM_EPILOGUE_BIAS) {
         flops += work_of[SM_OP_BIAS_FORWARD].n_each * elems(y);
@@ -412,6 +424,10 @@ COUNTED_BY(crossentropy_with_gradient) { return 2 * flops_of_crossentropy(plan, 
 COUNTED_BY(grad_clip) { return elems(input(plan, op, SM_IN(grad_clip, sqnorm))) + 3; }
 
 COUNTED_BY(scaler_update) { return 4; }
+
+COUNTED_BY(cast_fp8) { // a product and a comparison, and a sum
+    return (op->out[SM_OUT(cast_fp8, db)] != SM_NO_TENSOR ? 3 : 2) * elems(input(plan, op, SM_IN(cast_fp8, x)));
+}
 
 #define NO_WORK \
     { 0 }

@@ -1,5 +1,6 @@
 // own_kernel.c: the arguments of a user's kernel, from the table of op kinds. One list of members makes the struct, its
 // signature and its values.
+#include "words.h"
 #include "philox.h"
 #include "src/plan/own_members.h"
 
@@ -64,8 +65,10 @@ static void add_attribute(own_members *m, sm_op_kind kind, sm_attr attr) {
     }
 }
 
-// The kernel reads `rng_step` through `rng`.
-static bool is_hidden(const sm_operand_info *operand) { return strcmp(operand->name, "rng_step") == 0; }
+// The kernel reads `rng_step` through `rng`, and its factors are never bytes with scales.
+static bool is_hidden(const sm_operand_info *operand) {
+    return strcmp(operand->name, "rng_step") == 0 || sm_ends_with(operand->name, "_scale");
+}
 
 own_members own_members_of(sm_op_kind kind) {
     const sm_op_info *info = sm_op_get_info(kind);
@@ -76,7 +79,7 @@ own_members own_members_of(sm_op_kind kind) {
         }
     }
     for (sm_attr attr = 0; attr < SM_ATTR_COUNT; attr++) {
-        if (sm_op_has_attr(kind, attr)) {
+        if (sm_op_has_attr(kind, attr) && attr != SM_ATTR_fp8) {
             add_attribute(&m, kind, attr);
         }
     }
@@ -170,11 +173,9 @@ void own_signature(sm_op_kind kind, sm_own_language language, char text[SM_OWN_S
 
 void sm_own_kernel_signature(sm_op_kind kind, char text[SM_OWN_SIGNATURE_SIZE]) { own_signature(kind, SM_OWN_C, text); }
 
-static const char *const c_types[] = {[SM_OPERAND_DATA] = "float",
-                                      [SM_OPERAND_REAL] = "float",
-                                      [SM_OPERAND_I32] = "int32_t",
-                                      [SM_OPERAND_U32] = "uint32_t",
-                                      [SM_OPERAND_U8] = "uint8_t"};
+static const char *const c_types[] = {
+    [SM_OPERAND_DATA] = "float",   [SM_OPERAND_REAL] = "float", [SM_OPERAND_I32] = "int32_t",
+    [SM_OPERAND_U32] = "uint32_t", [SM_OPERAND_U8] = "uint8_t", [SM_OPERAND_FP8] = "uint8_t"};
 
 static const char *const output_meanings[] = {[SM_WRITES] = "  written: what it held does not count",
                                               [SM_ADDS] = "  added to: it holds a sum already",

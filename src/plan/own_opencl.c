@@ -200,11 +200,9 @@ sm_status sm_own_opencl_work(const sm_plan *plan, const sm_op *op, const sm_own_
 
 // --- text ------------------------------------------------------------------------------------------
 
-static const char *const cl_types[] = {[SM_OPERAND_DATA] = "float",
-                                       [SM_OPERAND_REAL] = "float",
-                                       [SM_OPERAND_I32] = "int",
-                                       [SM_OPERAND_U32] = "uint",
-                                       [SM_OPERAND_U8] = "uchar"};
+static const char *const cl_types[] = {
+    [SM_OPERAND_DATA] = "float", [SM_OPERAND_REAL] = "float", [SM_OPERAND_I32] = "int",
+    [SM_OPERAND_U32] = "uint",   [SM_OPERAND_U8] = "uchar",   [SM_OPERAND_FP8] = "uchar"};
 
 static void print_parameter(const sm_op_info *info, const own_member *m, const char *end, FILE *out) {
     const sm_operand_info *operand = own_operand_of(info, m);

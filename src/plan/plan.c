@@ -30,8 +30,8 @@ sm_precision sm_plan_precision(const sm_plan *plan) { return (sm_precision){plan
 
 sm_status sm_plan_supports_plain_products(const sm_plan *plan, const char *device_id) {
     SM_FAIL_IF(plan->products != SM_PRODUCTS_PLAIN, SM_ERR_UNSUPPORTED,
-               "%s: no %s products: it has no instructions for them; use fp32", device_id,
-               sm_products_name(plan->products));
+               "%s: no %s products: it has no instructions for them; use %s", device_id,
+               sm_products_name(plan->products), plan->products == SM_PRODUCTS_FP8 ? "bf16" : "fp32");
     return SM_OK;
 }
 

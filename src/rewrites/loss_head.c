@@ -94,7 +94,7 @@ static int bind_chunk(const sm_op head_ops[N_HEAD_OPS], bool backward, const chu
               head_ops[DLOGITS].in[SM_IN(crossentropy_backward, scale)]);
     SM_OUTPUTS(ops[1], crossentropy_with_gradient, v->logits, v->losses);
     ops[2] = head_ops[DWTE];
-    SM_INPUTS(ops[2], matmul_backward_weight, v->lnf, v->logits);
+    SM_INPUTS(ops[2], matmul_backward_weight, v->lnf, v->logits, SM_NO_TENSOR, SM_NO_TENSOR);
     ops[3] = head_ops[DLNF];
     ops[3].in[SM_IN(matmul_backward_input, dy)] = v->logits;
     ops[3].out[SM_OUT(matmul_backward_input, dx)] = v->dlnf;

@@ -9,6 +9,7 @@ sm_status sm_rewrite_flash_attention(sm_plan *plan);
 sm_status sm_rewrite_matmul_epilogue(sm_plan *plan);
 sm_status sm_rewrite_residual_layernorm(sm_plan *plan);
 sm_status sm_rewrite_bias_gradient(sm_plan *plan);
+sm_status sm_rewrite_fp8(sm_plan *plan); // for plans with SM_PRODUCTS_FP8, in every mode
 sm_status sm_rewrite_loss_head(sm_plan *plan);
 sm_status sm_rewrite_recompute(sm_plan *plan);
 sm_status sm_rewrite_recompute_block(sm_plan *plan);

@@ -81,7 +81,13 @@ sm_status sm_plan_rewrite(sm_plan *plan, sm_mode mode, unsigned without) {
     if (plan->recompute >= SM_RECOMPUTE_BLOCK) { // before the other rewrites, which may fuse ops of two blocks
         SM_TRY(sm_rewrite_recompute_block(plan));
     }
+    const sm_range backward = sm_plan_range(plan, SM_PHASE_BACKWARD);
     for (int i = 0; i < sm_rewrite_count(); i++) {
+        // No choice, but the precision's; after the products' own rewrites. A forward by itself stays as it is.
+        if (rewrites[i].apply == sm_rewrite_loss_head && plan->products == SM_PRODUCTS_FP8 &&
+            backward.first < backward.end) {
+            SM_TRY(sm_rewrite_fp8(plan));
+        }
         SM_TRY(is_wanted(plan, &rewrites[i], mode) && !(without & (1u << i)) ? rewrites[i].apply(plan) : SM_OK);
     }
     return plan->processes.n > 1 ? sm_rewrite_communication(plan) : SM_OK;

@@ -34,6 +34,13 @@ sm_status sm_session_open_among(sm_comm *comm, sm_device *device, sm_plan *plan,
     if (plan->scaler != SM_NO_TENSOR) {
         SM_TRY(sm_session_write_part(s, plan->scaler, SM_SCALER_SCALE, 1, &(float){(float)plan->scaling.scale}));
     }
+    for (int i = 0; i < plan->n_tensors; i++) { // scales of factors in 8 bits
+        const sm_tensor *t = &plan->tensors[i];
+        const float value = (float)t->init_value;
+        for (int64_t k = 0; k < sm_tensor_elems(t) && t->role == SM_ROLE_OPTIMIZER && value > 0; k++) {
+            SM_TRY(sm_session_write_part(s, i, k, 1, &value));
+        }
+    }
     *session = sm_give(&s);
     return SM_OK;
 }

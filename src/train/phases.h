@@ -31,7 +31,8 @@
     X(SM_STEP_ALL_REDUCE, all_reduce, "all-reduce", "waiting for other processes")                                  \
     X(SM_STEP_UNSCALE, unscale, "unscale", "ops of the optimizer before its update: the gradients' norm, clipping") \
     X(SM_STEP_UPDATE, update, "update", "ops of the optimizer's update")                                            \
-    X(SM_STEP_LOSS_SCALER, loss_scaler, "loss scaler", "ops of the loss scale, and reading its result")             \
+    X(SM_STEP_LOSS_SCALER, loss_scaler, "loss scaler",                                                              \
+      "ops of the loss scale, or of factors' scales, and reading its result")                                       \
     X(SM_STEP_ZERO_GRAD, zero_grad, "zero-grad", "ops that zero gradients")                                         \
     X(SM_STEP_LAUNCH, launch, "launch", "launching ops, less the time of the ops: launches, and gaps between ops")  \
     X(SM_STEP_LOG, log, "log", "reporting the step, on screen and in the log")                                      \

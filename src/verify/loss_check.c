@@ -1,6 +1,7 @@
 // loss_check.c: runs a slice of the batch through the reference backend, with the device's weights.
 #include <math.h>
 
+#include "src/rewrites/passes.h"
 #include "src/verify/step_checks.h"
 #include "philox.h"
 
@@ -163,11 +164,27 @@ static sm_status open_reference(const subject *of, sm_precision precision, sm_de
         }
     }
     SM_TRY(sm_model_build(of->config, &options, &plan));
+    // A forward by itself is in the data's format, and the device's was a step's.
+    const bool is_of_step = sm_plan_find_tensor(whole, SM_FP8_PREFIX "e4m3.scales") != SM_NO_TENSOR;
+    SM_TRY(precision.products == SM_PRODUCTS_FP8 && is_of_step ? sm_rewrite_fp8(plan) : SM_OK);
     SM_TRY(share_params(of->session, plan));
     SM_TRY(sm_session_open(device, sm_give(&plan), reference));
     SM_TRY(sm_session_set_hyper(*reference, &none, 1, 1));
     SM_TRY(sm_session_set_batch(*reference, ids, ids + s.B * s.T));
     return of->starts != NULL ? sm_session_set_documents(*reference, ids + 2 * s.B * s.T) : SM_OK;
+}
+
+// Scales of factors in 8 bits, which are views of one element: those that the device has for its next step.
+static sm_status copy_scales(sm_session *from, sm_session *to) {
+    for (int i = 0; i < to->plan->n_tensors; i++) {
+        const sm_tensor *t = &to->plan->tensors[i];
+        const bool is_scale = t->view_of != SM_NO_TENSOR && to->plan->tensors[t->view_of].init_value > 0;
+        const int of = is_scale && t->role == SM_ROLE_OPTIMIZER ? same_tensor(to->plan, from->plan, i) : SM_NO_TENSOR;
+        float scale;
+        SM_TRY(of != SM_NO_TENSOR ? sm_session_read(from, of, 1, &scale) : SM_OK);
+        SM_TRY(of != SM_NO_TENSOR ? sm_session_write(to, i, 1, &scale) : SM_OK);
+    }
+    return SM_OK;
 }
 
 // Token losses of the slice by a reference, with the device's parameters.
@@ -177,7 +194,8 @@ static sm_status reference_losses(const subject *of, sm_device *device, sm_preci
     SM_TRY(open_reference(of, precision, device, &reference));
     SM_TRY(sm_session_copy_params(of->session, reference));
     reference->n_micro_steps = of->session->n_micro_steps - 1; // the masks that the device drew
-    SM_TRY(sm_session_run(reference, SM_RUN_FORWARD, NULL));
+    SM_TRY(copy_scales(of->session, reference));
+    SM_TRY(sm_session_run(reference, SM_RUN_ZERO_GRAD | SM_RUN_FORWARD, NULL));
     return sm_session_read(reference, reference->plan->losses, n, want);
 }
 

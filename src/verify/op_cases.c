@@ -48,6 +48,10 @@ typedef struct {
     LIST("N=1 C=1 F=1", "N=1 C=64 F=3", "N=3 C=5 F=7", "N=16 C=64 F=48", "N=17 C=33 F=65", "N=100 C=37 F=130", \
          "N=33 C=257 F=96", "N=2 C=300 F=515", "N=131 C=129 F=133", "N=700 C=36 F=40", "N=1003 C=72 F=136",    \
          "N=120 C=264 F=200")
+// Devices multiply bytes where all dimensions are multiples of 16.
+#define FP8_MATMULS                                                                                       \
+    "N=16 C=16 F=16 fp8=1", "N=48 C=64 F=144 fp8=1", "N=144 C=272 F=80 fp8=1", "N=1008 C=80 F=144 fp8=1", \
+        "N=272 C=528 F=400 fp8=1"
 #define HEADS "N=5 C=16 F=64 w_transposed=1 vocab=50", "N=33 C=40 F=320 w_transposed=1 vocab=257"
 #define ATTENTIONS                                                                                                  \
     LIST("B=1 T=1 C=1 NH=1", "B=2 T=1 C=10 NH=2", "B=1 T=2 C=16 NH=1", "B=2 T=17 C=15 NH=3", "B=1 T=17 C=128 NH=2", \
@@ -103,15 +107,24 @@ static const family families[SM_OP_KIND_COUNT] = {
     [SM_OP_MATMUL_FORWARD] = {MATMULS,
                               LIST("", "w_transposed=1", "bias=1", "w_transposed=1 bias=1", "gelu=1",
                                    SM_ACTIVATION_LIST(BENT) "w_transposed=1 bias=1 gelu=1"),
-                              LIST(HEADS, SM_ACTIVATION_LIST(BENT_NAN) "N=17 C=33 F=65 nan=1"), "C,"},
-    [SM_OP_MATMUL_BACKWARD_INPUT] = {MATMULS,
-                                     LIST("", "w_transposed=1",
-                                          SM_ACTIVATION_LIST(SLOPED) "w_transposed=1 gelu_backward=1"),
-                                     LIST(SM_ACTIVATION_LIST(SLOPED_NAN) HEADS), "F,"},
+                              LIST(HEADS, FP8_MATMULS, "N=48 C=64 F=144 fp8=1 bias=1",
+                                   "N=144 C=272 F=80 fp8=1 bias=1 gelu=1",
+                                   SM_ACTIVATION_LIST(BENT_NAN) "N=17 C=33 F=65 nan=1"),
+                              "C,"},
+    [SM_OP_MATMUL_BACKWARD_INPUT] =
+        {MATMULS, LIST("", "w_transposed=1", SM_ACTIVATION_LIST(SLOPED) "w_transposed=1 gelu_backward=1"),
+         LIST(SM_ACTIVATION_LIST(SLOPED_NAN) HEADS, FP8_MATMULS, "N=144 C=272 F=80 fp8=1 gelu_backward=1"), "F,"},
     [SM_OP_MATMUL_BACKWARD_WEIGHT] = {MATMULS,
                                       LIST("", "w_transposed=1", "overwrites=1", "w_transposed=1 overwrites=1", "db=1",
                                            "w_transposed=1 db=1", "overwrites=1 db=1"),
-                                      LIST(HEADS), "N,"},
+                                      LIST(HEADS, FP8_MATMULS, "N=144 C=272 F=80 fp8=1 overwrites=1",
+                                           "N=144 C=80 F=272 fp8=1 w_transposed=1"),
+                                      "N,"},
+    [SM_OP_CAST_FP8] = {LIST("N=16 C=16", "N=48 C=272", "N=144 C=64", "N=1008 C=80"),
+                        LIST("", "db=1", "e5m2=1", "e5m2=1 db=1", "wide=1000", "e5m2=1 wide=1e5"),
+                        LIST("N=48 C=80 nan=1", "N=48 C=80 zero=1"), "N,"},
+    [SM_OP_SCALE_UPDATE] = {LIST("n=1", "n=8", "n=97", "n=384"), LIST("a=448", "a=57344"), LIST("n=8 a=448 zero=1"),
+                            ""},
     [SM_OP_BIAS_FORWARD] = {ROWS, INPLACE, NOT_FINITE_ROWS, ""},
     [SM_OP_BIAS_BACKWARD] = {ROWS, PLAIN, NULL, "N,"},
     [SM_OP_ATTENTION_FORWARD] = {ATTENTIONS, DROPPED, LIST(DOCUMENTS, FAR_SCORES), "T,C,"},
@@ -218,6 +231,10 @@ int64_t sm_op_text_sum_length(sm_op_kind kind, const char *text) {
     return longest;
 }
 
+bool sm_op_case_is_fp8(sm_op_kind kind, const char *text) {
+    return kind == SM_OP_CAST_FP8 || kind == SM_OP_SCALE_UPDATE || value_of(text, "fp8") > 0;
+}
+
 bool sm_op_case_is_naive(sm_op_kind kind, int index) {
     static const char *const made_by_rewrites[] = {
         SM_ACTIVATION_LIST(EPILOGUES) "bias=", "db=", "add=", "overwrites=", "skip=", "docs=", "nan="};
@@ -316,7 +333,10 @@ static bool has_optional(const sm_plan *plan, const char *text, const char *name
                                     {"db", "db"},
                                     {"add", "add"},
                                     {"r", "add"},
-                                    {"dskip", "dskip"}};
+                                    {"dskip", "dskip"},
+                                    {"x_scale", "fp8"},
+                                    {"W_scale", "fp8"},
+                                    {"dy_scale", "fp8"}};
     for (size_t i = 0; i < SM_COUNT(needs); i++) {
         if (strcmp(name, needs[i][0]) == 0 && value_of(text, needs[i][1]) > 0) {
             return true;
@@ -332,11 +352,18 @@ static int bind_operand(sm_plan *plan, const char *text, const sm_operand_info *
     if ((operand->flags & SM_OPTIONAL) && !has_optional(plan, text, operand->name)) {
         return SM_NO_TENSOR;
     }
-    const int found = sm_plan_find_tensor(plan, operand->name);
-    const sm_dtype dtype = sm_plan_operand_dtype(plan, operand->type);
+    char name[SM_NAME_SIZE];
+    const bool is_fp8 = operand->type == SM_OPERAND_FP8 || (attr->fp8 && operand->flags & SM_FACTOR);
+    const bool is_turned =
+        attr->fp8 && (operand->flags & SM_TURNABLE ||
+                      (operand->flags & SM_TRANSPOSABLE && operand->flags & SM_FACTOR && !attr->w_transposed));
+    const bool is_gradient = strcmp(operand->name, "dy") == 0 || value_of(text, "e5m2") > 0;
+    snprintf(name, sizeof name, "%s%s", operand->name, is_turned ? ".turned" : "");
+    const int found = sm_plan_find_tensor(plan, name);
+    const sm_dtype dtype = !is_fp8 ? sm_plan_operand_dtype(plan, operand->type) : is_gradient ? SM_E5M2 : SM_E4M3;
     return found != SM_NO_TENSOR
                ? found
-               : sm_plan_add_tensor(plan, role, dtype, make_dims(text, operand, attr, dims), dims, "%s", operand->name);
+               : sm_plan_add_tensor(plan, role, dtype, make_dims(text, operand, attr, dims), dims, "%s", name);
 }
 
 // Values of attributes that a text does not name.
@@ -357,6 +384,9 @@ static sm_attrs make_attrs(sm_op_kind kind, const char *text) {
     }
     if (sm_op_has_attr(kind, SM_ATTR_rng_key)) {
         attrs.rng_key = sm_philox_key(1, "op_cases"); // the same for a forward op and its backward
+    }
+    if (attrs.fp8 && kind != SM_OP_MATMUL_BACKWARD_WEIGHT) { // W lies as the units want it
+        attrs.w_transposed = kind == SM_OP_MATMUL_FORWARD;
     }
     return attrs;
 }
@@ -539,9 +569,10 @@ static void set_range(source *from, const char *name, bool zero) {
     const struct {
         const char *name;
         double low, high;
-    } ranges[] = {{"logits", -4, 4}, {"qkv", -2, 2},    {"v", 0, 1},      {"sqnorm", 0, 1},
-                  {"losses", 0, 1},  {"scale", 0.5, 1}, {"clip", 0.5, 1}, {"row", 0, 1},
-                  {"col", 0, 1},     {"m_max", 0, 1},   {"v_max", 0, 1},  {"scaler", 1, 9}};
+    } ranges[] = {{"logits", -4, 4}, {"qkv", -2, 2},   {"v", 0, 1},       {"sqnorm", 0, 1},  {"losses", 0, 1},
+                  {"scale", 0.5, 1}, {"clip", 0.5, 1}, {"row", 0, 1},     {"col", 0, 1},     {"m_max", 0, 1},
+                  {"v_max", 0, 1},   {"scaler", 1, 9}, {"x_scale", 4, 4}, {"W_scale", 8, 8}, {"dy_scale", 2, 2},
+                  {"size", 0, 3},    {"history", 0, 1}};
     from->low = zero ? 0 : -1;
     from->high = zero ? 0 : 1;
     for (size_t i = 0; i < SM_COUNT(ranges) && !zero; i++) {
@@ -672,7 +703,9 @@ void sm_op_text_fill(const char *text, uint64_t seed, const sm_plan *plan, int t
         switch (t->dtype) {
         case SM_F32:
         case SM_BF16:
-        case SM_F16: format->round(1, &drawn, (char *)values + (size_t)i * format->size_bytes); break;
+        case SM_F16:
+        case SM_E4M3:
+        case SM_E5M2: format->round(1, &drawn, (char *)values + (size_t)i * format->size_bytes); break;
         case SM_F64: ((double *)values)[i] = value; break;
         case SM_I32: ((int32_t *)values)[i] = draw_id(&from, i); break;
         case SM_U8: ((uint8_t *)values)[i] = (uint8_t)word_at(&from, i); break;

@@ -32,6 +32,8 @@ sm_status sm_op_case_plan(sm_op_kind kind, int index, sm_precision precision, sm
 // Whether the case can occur in a plan of mode naive with one document in each row: excludes epilogues, overwritten
 // sums, additional gradients of a bias, documents, skipped steps.
 bool sm_op_case_is_naive(sm_op_kind kind, int index);
+// Whether it is of factors in 8 bits, which plans of that precision alone have.
+bool sm_op_case_is_fp8(sm_op_kind kind, const char *text);
 
 // The plan of any other text, "N=64 C=768 F=768".
 sm_status sm_op_text_plan(sm_op_kind kind, const char *text, sm_precision precision, sm_plan **plan);

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "philox.h"
+#include "src/verify/verify.h"
 
 void *spot_memory(spot *s, int64_t n, size_t size_bytes) {
     SM_GROW(s->kept, s->n_kept, s->kept_capacity);
@@ -92,6 +93,6 @@ double spot_plain_roundoff(int64_t n) { return 8 * 0x1p-24 * (4 + sqrt((double)n
 double spot_sum_roundoff(const spot *s, int64_t n) {
     const bool is_narrow = sm_dtype_is_narrow(s->plan->dtype);
     const bool is_tf32 = s->plan->products == SM_PRODUCTS_TF32;
-    return (is_narrow || is_tf32 ? 4 : 1) * spot_plain_roundoff(n) +
+    return sm_verify_cut(&s->op, n) + (is_narrow || is_tf32 ? 4 : 1) * spot_plain_roundoff(n) +
            (is_tf32 ? 8 * sm_precision_roundoff(sm_plan_precision(s->plan)) : 0);
 }

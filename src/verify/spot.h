@@ -29,8 +29,8 @@ typedef struct {
     sm_status (*after)(spot *s);
 } spot_look;
 
-extern const spot_look spot_rows, spot_whole;     // spot_rows.c: with the reference backend
-extern const spot_look spot_product, spot_weight; // spot_product.c
+extern const spot_look spot_rows, spot_whole;                // spot_rows.c: with the reference backend
+extern const spot_look spot_product, spot_weight, spot_cast; // spot_product.c
 extern const spot_look spot_zero, spot_sqnorm, spot_dropout, spot_column_sums, spot_head_sums, spot_embedding,
     spot_embedding_backward;                                    // spot_sums.c
 extern const spot_look spot_attention, spot_attention_backward; // spot_attention.c

@@ -20,6 +20,7 @@ typedef struct {
     int64_t N, K, F;
     int64_t n_rows; // drawn
     int64_t *rows;
+    double worth; // of a product of X's and M's numbers, which are bytes with scales in fp8; else 1
     int64_t columns[N_COLUMNS];
     int64_t n_columns;
     float *pre;  // for the drawn elements (rows x columns), with the epilogue gelu'
@@ -91,6 +92,19 @@ static void add_columns(int64_t rows, int64_t cols, const float *values, const f
 }
 
 // --- before ----------------------------------------------------------------------------------
+
+// What a product of two factors is worth: 1, unless they are bytes, which their scales have multiplied.
+static sm_status read_worth(spot *s, double *worth) {
+    const bool is_dw = s->op.kind == SM_OP_MATMUL_BACKWARD_WEIGHT;
+    const int first = is_dw ? SM_IN(matmul_backward_weight, x_scale) : SM_IN(matmul_forward, x_scale);
+    *worth = 1;
+    for (int k = first; k < first + 2 && s->op.attr.fp8; k++) {
+        float scale;
+        SM_TRY(spot_read(s, s->op.in[k], 0, 1, &scale));
+        *worth /= (double)scale;
+    }
+    return SM_OK;
+}
 
 static void name_operands(const spot *s, product *p) {
     if (s->op.kind == SM_OP_MATMUL_FORWARD) {
@@ -285,6 +299,7 @@ static sm_status end(spot *s) {
     spot_mean mean = {.n = 0};
     const int64_t block = block_rows(p->K > p->F ? p->K : p->F);
     find_room(s, p);
+    SM_TRY(read_worth(s, &p->worth));
     SPOT_NEW(s, sums, block);
     if (s->op.kind == SM_OP_MATMUL_FORWARD && s->op.in[SM_IN(matmul_forward, b)] != SM_NO_TENSOR) {
         SM_TRY(spot_read(s, s->op.in[SM_IN(matmul_forward, b)], 0, p->F, SPOT_NEW(s, bias, p->F)));
@@ -294,6 +309,9 @@ static sm_status end(spot *s) {
     for (int64_t first = 0; first < p->N; first += block) {
         const int64_t n = least_of(block, p->N - first);
         SM_TRY(spot_read(s, p->x, first * p->K, n * p->K, p->room));
+        for (int64_t i = 0; i < n * p->K && p->worth != 1; i++) {
+            p->room[i] = (float)(p->room[i] * p->worth);
+        }
         SM_TRY(spot_read(s, p->z, first * p->F, n * p->F, p->room_z));
         if (p->pre == NULL) {
             compare_whole(s, p, n, bias, sums, &mean);
@@ -316,15 +334,15 @@ typedef struct {
 } weight;
 
 static sm_status sum_weight(spot *s, const weight *w, double *sums) {
-    const int64_t C = sm_tensor_cols(spot_in(s, SM_IN(matmul_backward_weight, x)));
-    const int64_t F = sm_tensor_cols(spot_in(s, SM_IN(matmul_backward_weight, dy)));
+    const int64_t C = sm_op_dimension(s->plan, &s->op, "C");
+    const int64_t F = sm_op_dimension(s->plan, &s->op, "F");
     return sum_matrix(s, s->op.out[SM_OUT(matmul_backward_weight, dW)], s->op.attr.w_transposed, C, F, w->signs, sums,
                       w->squares, NULL);
 }
 
 static sm_status begin_weight(spot *s) {
-    const int64_t C = sm_tensor_cols(spot_in(s, SM_IN(matmul_backward_weight, x)));
-    const int64_t F = sm_tensor_cols(spot_in(s, SM_IN(matmul_backward_weight, dy)));
+    const int64_t C = sm_op_dimension(s->plan, &s->op, "C");
+    const int64_t F = sm_op_dimension(s->plan, &s->op, "F");
     weight *w = spot_memory(s, 1, sizeof *w);
     if (spot_out(s, SM_OUT(matmul_backward_weight, db)) != NULL) {
         SM_TRY(spot_column_sums.before(s));
@@ -369,16 +387,39 @@ static sm_status sum_products(spot *s, const weight *w, double *want, double *sq
     return SM_OK;
 }
 
+// The same of factors that are turned, x (C,N) and dy (F,N), in bytes.
+static sm_status sum_turned(spot *s, const weight *w, double *want, double *squares) {
+    const int x = s->op.in[SM_IN(matmul_backward_weight, x)];
+    const int64_t N = sm_op_dimension(s->plan, &s->op, "N");
+    const int64_t C = sm_op_dimension(s->plan, &s->op, "C");
+    double *sums = spot_memory(s, N, sizeof *sums);
+    double *sizes = spot_memory(s, N, sizeof *sizes);
+    float *row = spot_memory(s, N, sizeof *row);
+    double worth;
+    SM_TRY(read_worth(s, &worth));
+    SM_TRY(sum_matrix(s, s->op.in[SM_IN(matmul_backward_weight, dy)], true, N, sm_op_dimension(s->plan, &s->op, "F"),
+                      w->signs, sums, sizes, NULL));
+    for (int64_t c = 0; c < C; c++) {
+        SM_TRY(spot_read(s, x, c * N, N, row));
+        for (int64_t n = 0; n < N; n++) {
+            const double v = row[n] * worth;
+            want[c] += v * sums[n];
+            squares[c] += v * v * sizes[n];
+        }
+    }
+    return SM_OK;
+}
+
 static sm_status end_weight(spot *s) {
     weight *w = s->state;
-    const int64_t C = sm_tensor_cols(spot_in(s, SM_IN(matmul_backward_weight, x)));
-    const int64_t N = sm_tensor_rows(spot_in(s, SM_IN(matmul_backward_weight, x)));
+    const int64_t C = sm_op_dimension(s->plan, &s->op, "C");
+    const int64_t N = sm_op_dimension(s->plan, &s->op, "N");
     double *got = spot_memory(s, C, sizeof *got);
     double *want = spot_memory(s, C, sizeof *want);
     double *squares = spot_memory(s, C, sizeof *squares);
     spot_mean mean = {.n = 0};
     SM_TRY(sum_weight(s, w, got));
-    SM_TRY(sum_products(s, w, want, squares));
+    SM_TRY((s->op.attr.fp8 ? sum_turned : sum_products)(s, w, want, squares));
     for (int64_t c = 0; c < C; c++) {
         spot_add_error(&mean, got[c] - w->before[c] - want[c],
                        rounding_unit(N, sqrt(squares[c]) + sqrt(w->squares[c])));
@@ -391,3 +432,92 @@ static sm_status end_weight(spot *s) {
 }
 
 const spot_look spot_weight = {begin_weight, end_weight};
+
+// --- factors of 8 bits: bytes of drawn rows, the turned bytes as a whole, the largest size, and a bias's gradient ----
+
+typedef struct {
+    float size; // before the op, like
+    float *db;  // (C), zeros if the op has none
+} cast;
+
+static sm_status begin_cast(spot *s) {
+    cast *p = s->state = spot_memory(s, 1, sizeof *p);
+    const int db = s->op.out[SM_OUT(cast_fp8, db)];
+    const int64_t C = sm_op_dimension(s->plan, &s->op, "C");
+    SPOT_NEW(s, p->db, C);
+    SM_TRY(db != SM_NO_TENSOR ? spot_read(s, db, 0, C, p->db) : SM_OK);
+    return spot_read(s, s->op.out[SM_OUT(cast_fp8, size)], 0, 1, &p->size);
+}
+
+// A number times its scale is rounded once, and sums of bytes have few bits: all of this is exact.
+static sm_status compare_bytes(spot *s, int64_t N, int64_t C) {
+    const int rows = s->op.out[SM_OUT(cast_fp8, rows)];
+    int64_t *drawn;
+    float *x, *got, *signs, scale;
+    double *of_rows, *of_turned, *squares;
+    const int64_t n_rows = spot_strata(s, N, spot_n_rows(s, N), SPOT_NEW(s, drawn, spot_n_rows(s, N)));
+    SPOT_NEW(s, x, C);
+    SPOT_NEW(s, got, C);
+    SM_TRY(spot_read(s, s->op.in[SM_IN(cast_fp8, scale)], 0, 1, &scale));
+    for (int64_t i = 0; i < n_rows; i++) {
+        SM_TRY(spot_read(s, s->op.in[SM_IN(cast_fp8, x)], drawn[i] * C, C, x));
+        SM_TRY(spot_read(s, rows, drawn[i] * C, C, got));
+        for (int64_t c = 0; c < C; c++) {
+            x[c] *= scale;
+        }
+        sm_dtype_round_trip(s->plan->tensors[rows].dtype, C, x);
+        for (int64_t c = 0; c < C; c++) {
+            spot_compare(s, "rows", (double)got[c], (double)x[c], 0);
+        }
+    }
+    SPOT_NEW(s, signs, N);
+    SPOT_NEW(s, of_rows, C);
+    SPOT_NEW(s, of_turned, C);
+    SPOT_NEW(s, squares, C);
+    spot_signs(s, N, signs);
+    SM_TRY(sum_matrix(s, rows, true, C, N, signs, of_rows, squares, NULL));
+    SM_TRY(sum_matrix(s, s->op.out[SM_OUT(cast_fp8, turned)], false, C, N, signs, of_turned, squares, NULL));
+    for (int64_t c = 0; c < C; c++) {
+        spot_compare(s, "turned", of_turned[c], of_rows[c], 0);
+    }
+    return SM_OK;
+}
+
+static sm_status end_cast(spot *s) {
+    const cast *p = s->state;
+    const int64_t N = sm_op_dimension(s->plan, &s->op, "N");
+    const int64_t C = sm_op_dimension(s->plan, &s->op, "C");
+    const int64_t block = least_of(N, block_rows(C));
+    const int db = s->op.out[SM_OUT(cast_fp8, db)];
+    float *x, *ones, *got, size, most = p->size;
+    double *sums, *squares;
+    SPOT_NEW(s, x, block * C);
+    SPOT_NEW(s, ones, block);
+    SPOT_NEW(s, got, C);
+    SPOT_NEW(s, sums, C);
+    SPOT_NEW(s, squares, C);
+    for (int64_t i = 0; i < block; i++) {
+        ones[i] = 1;
+    }
+    for (int64_t first = 0; first < N; first += block) {
+        const int64_t n = least_of(block, N - first);
+        SM_TRY(spot_read(s, s->op.in[SM_IN(cast_fp8, x)], first * C, n * C, x));
+        if (db != SM_NO_TENSOR) {
+            add_columns(n, C, x, ones, sums, squares);
+        }
+        for (int64_t i = 0; i < n * C; i++) {
+            most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+        }
+    }
+    SM_TRY(spot_read(s, s->op.out[SM_OUT(cast_fp8, size)], 0, 1, &size));
+    spot_compare(s, "size", (double)size, (double)most, 0);
+    SM_TRY(db != SM_NO_TENSOR ? spot_read(s, db, 0, C, got) : SM_OK);
+    for (int64_t c = 0; c < C && db != SM_NO_TENSOR; c++) {
+        const double want = sums[c] + (double)p->db[c];
+        spot_compare(s, "db", (double)got[c], want,
+                     spot_plain_roundoff(N) * (sqrt(squares[c]) + fabs(want) + fabs((double)p->db[c])));
+    }
+    return compare_bytes(s, N, C);
+}
+
+const spot_look spot_cast = {begin_cast, end_cast};

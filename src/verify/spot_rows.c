@@ -190,6 +190,7 @@ static sm_status compare(spot *s, const sample *p, int k, const float *want) {
     float *got = o->values;
     const int64_t length = o->by_rows ? o->per_row : o->n;
     const int64_t sum_length = p->n_rows > 0 ? p->in[0].per_row : p->in[0].n;
+    const bool is_exact = s->op.kind == SM_OP_SCALE_UPDATE; // powers of two
     const double tolerance = tolerance_in_verify * sm_verify_tolerance(s->plan, &s->op, k, sum_length);
     const bool is_code = spot_out(s, k)->dtype == SM_U8; // of which the next may be as right
     const double least = least_size(s, p, k, want);
@@ -198,8 +199,10 @@ static sm_status compare(spot *s, const sample *p, int k, const float *want) {
         const double most = largest(length, want + first);
         for (int64_t i = first; i < first + length; i++) {
             spot_compare(s, info->out[k].name, (double)got[i], (double)want[i],
-                         is_code ? 1
-                                 : tolerance * (most > least ? most : least) + 2 * spot_store_error(spot_out(s, k), 0));
+                         is_exact ? 0
+                         : is_code
+                             ? 1
+                             : tolerance * (most > least ? most : least) + 2 * spot_store_error(spot_out(s, k), 0));
         }
     }
     return SM_OK;

@@ -44,10 +44,18 @@ static double product_tolerance(const sm_plan *plan, sm_op_kind kind) {
     return sm_op_is_matmul(kind) ? 4 * rounding : sm_op_is_attention(kind) ? 16 * rounding : 0;
 }
 
+double sm_verify_cut(const sm_op *op, int64_t sum_length) {
+    const double n = (double)sum_length;
+    return !op->attr.fp8 ? 0 : n > 2048 ? 0x1p-8 : 0x1p-13 * (sqrt(n) + n / 32);
+}
+
 double sm_verify_tolerance(const sm_plan *plan, const sm_op *op, int output, int64_t sum_length) {
     const sm_dtype dtype = plan->tensors[op->out[output]].dtype;
     if (dtype == SM_U8) {
         return 1; // a number half-way between two codes may get either
+    }
+    if (dtype == SM_E4M3 || dtype == SM_E5M2) {
+        return 0x1p-24; // a number times its scale is rounded once: bytes are equal
     }
     // Rounding to nearest has an error of at most eps/2. A sum of K terms of either sign grows as sqrt(K), and so does
     // its rounding error; 4 eps sqrt(K) allows every order of summation. 32 eps allows for exp and tanh, which turn an
@@ -65,7 +73,7 @@ double sm_verify_tolerance(const sm_plan *plan, const sm_op *op, int output, int
     if (sm_op_tensor(op, "add") != SM_NO_TENSOR || op->attr.epilogue != 0 || sm_op_is_attention(op->kind)) {
         tolerance += 2 * rounding;
     }
-    return tolerance + product_tolerance(plan, op->kind);
+    return tolerance + product_tolerance(plan, op->kind) + sm_verify_cut(op, sum_length);
 }
 
 // --- one case -------------------------------------------------------------------------
@@ -158,17 +166,22 @@ static sm_status transfer(const op_case *c, int side, bool up, int tensor, void 
 // Uploads `raw` to both.
 static sm_status upload_both(const op_case *c, int tensor) {
     const sm_tensor *t = device_tensor(c, tensor);
+    const int its = reference_tensor(c, tensor);
+    const bool is_same = c->plan[REFERENCE]->tensors[its].dtype == t->dtype; // also of bytes
     SM_TRY(transfer(c, DEVICE, true, tensor, c->raw));
     widen(t->dtype, sm_tensor_elems(t), c->raw, c->values[REFERENCE]);
-    return transfer(c, REFERENCE, true, reference_tensor(c, tensor), c->values[REFERENCE]);
+    return transfer(c, REFERENCE, true, its, is_same ? c->raw : c->values[REFERENCE]);
 }
 
 // Downloads from both; the device's values are widened.
 static sm_status download_both(const op_case *c, int tensor) {
     const sm_tensor *t = device_tensor(c, tensor);
     SM_TRY(transfer(c, DEVICE, false, tensor, c->raw));
+    const int its = reference_tensor(c, tensor);
     widen(t->dtype, sm_tensor_elems(t), c->raw, c->values[DEVICE]);
-    return transfer(c, REFERENCE, false, reference_tensor(c, tensor), c->values[REFERENCE]);
+    SM_TRY(transfer(c, REFERENCE, false, its, c->raw));
+    widen(c->plan[REFERENCE]->tensors[its].dtype, sm_tensor_elems(t), c->raw, c->values[REFERENCE]);
+    return SM_OK;
 }
 
 // Outputs first, since in place an input overwrites one of them.
@@ -332,6 +345,7 @@ static sm_status is_wanted(const sm_verify_filter *filter, sm_op_kind kind, int 
     char name[2 * SM_CASE_TEXT_SIZE];
     snprintf(name, sizeof name, "%s %s", sm_op_name(kind), text);
     *wanted = filter == NULL || filter->pattern == NULL || sm_pattern_matches(filter->pattern, name);
+    *wanted = *wanted && (!sm_op_case_is_fp8(kind, text) || precision.products == SM_PRODUCTS_FP8);
     *wanted = *wanted && (filter == NULL || !filter->naive_only || sm_op_case_is_naive(kind, index));
     if (*wanted && filter != NULL && filter->max_elems > 0) {
         SM_OWN(sm_plan) *plan = NULL;

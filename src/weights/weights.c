@@ -38,6 +38,8 @@ typedef struct {
 
 // ---- slots ----
 
+static bool is_of_fp8(const char *name) { return strncmp(name, SM_FP8_PREFIX, strlen(SM_FP8_PREFIX)) == 0; }
+
 static void add_slot(const sm_plan *plan, int tensor, const char *prefix, slot_list *list) {
     const sm_tensor *t = &plan->tensors[tensor];
     slot *s = &list->slots[list->n_slots++];
@@ -48,7 +50,7 @@ static void add_slot(const sm_plan *plan, int tensor, const char *prefix, slot_l
     s->dims[0] = s->n_elems / (sm_tensor_elems(t) / t->dims[0]); // padding is whole rows
     snprintf(s->name, sizeof s->name, "%s%s", prefix, t->name);
     s->is_bytes = t->dtype == SM_U8;
-    s->may_be_missing = tensor == plan->scaler; // older files have no scaler
+    s->may_be_missing = tensor == plan->scaler || is_of_fp8(t->name); // files of other precisions have no scales
     list->max_elems = s->n_elems > list->max_elems ? s->n_elems : list->max_elems;
 }
 
@@ -138,7 +140,7 @@ static sm_status match_entry(const char *path, const sm_safetensors_entry *entry
         s = find_slot(list, model, model->tied_head);
     }
     if (s == NULL) {
-        return is_ignored(model, entry->name) || strcmp(entry->name, SM_SCALER_NAME) == 0
+        return is_ignored(model, entry->name) || strcmp(entry->name, SM_SCALER_NAME) == 0 || is_of_fp8(entry->name)
                    ? SM_OK
                    : sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' is not part of the model", path, entry->name);
     }
@@ -294,6 +296,24 @@ static sm_status check_scaler(const char *path, sm_session *session, int64_t ste
     return SM_OK;
 }
 
+// Scales of factors in 8 bits are powers of two, and sizes in their history are not negative.
+static sm_status check_scales(const char *path, sm_session *session) {
+    const sm_plan *plan = session->plan;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const sm_tensor *t = &plan->tensors[i];
+        const int64_t n = t->is_saved && is_of_fp8(t->name) ? sm_tensor_elems(t) : 0;
+        SM_FREED float *values = sm_malloc((size_t)n * sizeof *values + 1);
+        SM_TRY(n > 0 ? sm_session_read(session, i, n, values) : SM_OK);
+        for (int64_t k = 0; k < n; k++) {
+            int power;
+            const bool is_scale = values[k] > 0 && frexpf(values[k], &power) == 0.5f && power >= -59 && power <= 61;
+            SM_FAIL_IF(!(t->init_value > 0 ? is_scale : values[k] >= 0 && isfinite(values[k])), SM_ERR_FORMAT,
+                       "%s: tensor '%s': %g cannot be", path, t->name, (double)values[k]);
+        }
+    }
+    return SM_OK;
+}
+
 // Files without an optimizer's name are AdamW's.
 static sm_status check_optimizer(const char *path, const sm_safetensors *file, const sm_plan *plan) {
     const char *saved = sm_safetensors_metadata(file, "optimizer");
@@ -330,6 +350,7 @@ static sm_status load_optimizer(const char *dir, const sm_model *model, const ch
     slots_of(session->plan, SM_ROLE_OPTIMIZER, "", &list);
     SM_TRY(load_slots(path, file, model, &list, session));
     SM_TRY(check_scaler(path, session, steps_taken));
+    SM_TRY(check_scales(path, session));
     *step = steps_taken;
     return SM_OK;
 }

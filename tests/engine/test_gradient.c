@@ -174,10 +174,11 @@ TEST(test_naive) { check_mode(SM_MODE_NAIVE); }
 
 TEST(test_fused) { check_mode(SM_MODE_FUSED); }
 
-// Kinds without a derivative: the norm, the scaler, optimizers and their parts.
+// Kinds without a derivative: the norm, scalers, casts, optimizers and their parts.
 static const char *const updates[] = {
-    "grad_sqnorm", "grad_clip", "scaler_update",    "adamw",         "adam",      "sgd",     "lion",
-    "adamw8bit",   "adafactor", "adafactor_vector", "muon_momentum", "normalize", "combine", "muon_update",
+    "grad_sqnorm", "grad_clip",    "scaler_update",    "adamw",         "adam",      "sgd",     "lion",
+    "adamw8bit",   "adafactor",    "adafactor_vector", "muon_momentum", "normalize", "combine", "muon_update",
+    "cast_fp8",    "scale_update",
 };
 
 static bool is_update(sm_op_kind kind) {

@@ -54,7 +54,7 @@ TEST(help_says_a_thing_once) {
 
 TEST(help_shows_which_flags_take_lists) {
     CHECK_ALL({"run --help", 0, "--mode naive|fused|tuned[,...]", NULL},
-              {"verify --help", 0, "--precision fp32|tf32|tf32x3|bf16x6|bf16|fp16[,...]", NULL},
+              {"verify --help", 0, "--precision fp32|tf32|tf32x3|bf16x6|bf16|fp16|fp8[,...]", NULL},
               {"profile --help", 0, "--mode naive|fused|tuned ", NULL}, {"run --help", 0, "--accum N[,...]", NULL},
               {"run --help", 0, "--cpu-mask MASK|LIST ", NULL});
 }

@@ -134,6 +134,7 @@ extern const cpu_kernel_table ISA(cpu_kernels);
 // For every kind; matmuls of linear layers exist again for instruction sets with bf16 arithmetic.
 #define OP(code, name, ...) CPU_KERNEL(name);
 #define NO_SHARED_OPS
+#define NO_FP8_OPS
 #include "op_table.h"
 CPU_MATMUL(forward);
 CPU_MATMUL(backward_input);

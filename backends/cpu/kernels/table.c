@@ -16,6 +16,7 @@ const cpu_kernel_table ISA(cpu_kernels) = {
         {
 #define OP(code, name, ...) [code] = BASE_ISA(cpu_##name),
 #define NO_SHARED_OPS
+#define NO_FP8_OPS
 #include "op_table.h"
             // These replace the rows above.
             [SM_OP_MATMUL_FORWARD] = ISA(cpu_matmul_forward),
