@@ -13,19 +13,16 @@
 
 kernel void peak_flops(uint n_rounds, global float *out, float a, float b) {
     vec x[N_CHAINS];
-#pragma unroll
-    for (uint i = 0; i < N_CHAINS; i++) {
+    UNROLLED for (uint i = 0; i < N_CHAINS; i++) {
         x[i] = to_vec((float)get_global_id(0) + i);
     }
     for (uint round = 0; round < n_rounds; round++) {
-#pragma unroll
-        for (uint i = 0; i < N_CHAINS; i++) {
+        UNROLLED for (uint i = 0; i < N_CHAINS; i++) {
             x[i] = multiply_add(to_vec(a), x[i], to_vec(b));
         }
     }
     float sum = 0;
-#pragma unroll
-    for (uint i = 0; i < N_CHAINS; i++) {
+    UNROLLED for (uint i = 0; i < N_CHAINS; i++) {
         sum += sum_of(x[i]);
     }
     out[get_global_id(0)] = sum;

@@ -337,16 +337,13 @@ static inline vec second_halves(vec a, vec b) {
 // halves together and their second halves together.
 static inline void transpose(vec x[VECTOR]) {
 #if VECTOR > 1
-#pragma unroll
-    for (uint round = 1; round < VECTOR; round *= 2) {
+    UNROLLED for (uint round = 1; round < VECTOR; round *= 2) {
         vec y[VECTOR];
-#pragma unroll
-        for (uint i = 0; i < VECTOR / 2; i++) {
+        UNROLLED for (uint i = 0; i < VECTOR / 2; i++) {
             y[2 * i] = first_halves(x[i], x[i + VECTOR / 2]);
             y[2 * i + 1] = second_halves(x[i], x[i + VECTOR / 2]);
         }
-#pragma unroll
-        for (uint i = 0; i < VECTOR; i++) {
+        UNROLLED for (uint i = 0; i < VECTOR; i++) {
             x[i] = y[i];
         }
     }

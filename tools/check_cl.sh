@@ -18,12 +18,13 @@ check() {
 for file in cl/*.cl cl/optimizer/*.cl cl/products/*.cl cl/nvidia/*.cl; do
     case $file in
     cl/philox.cl | cl/prelude.cl | cl/heads.cl | cl/nvidia/tensor.cl | cl/nvidia/tma.cl | cl/nvidia/wgmma.cl | cl/nvidia/attention_wgmma.cl | cl/nvidia/attention_tiles.cl) continue ;;
-    *_local.cl | *tensor* | *wgmma*) sizes="4" ;;
+    *_local.cl | *tensor* | *wgmma* | *fp8*) sizes="4" ;;
     *) sizes="1 8 16 4" ;;
     esac
     cards=
     case $file in
-    *wgmma*) forms="-DBESIDE=2 -DBESIDE=6 -DBESIDE=8 -DA_RAW=1 -DA_TRANSPOSED -DB_TRANSPOSED -DA_TRANSPOSED,-DC_REAL,-DCOLUMN_SUMS=1" ;;
+    *wgmma*) forms="-DBESIDE=2 -DBESIDE=6 -DBESIDE=8 -DA_RAW=1 -DA_TRANSPOSED -DB_TRANSPOSED -DA_TRANSPOSED,-DC_REAL,-DCOLUMN_SUMS=1 -DFP8_A=e4m3,-DFP8_B=e5m2" ;;
+    *fp8*) forms="-DE5M2=0,-DSUMS=0 -DE5M2=1,-DSUMS=1" ;;
     *operand*) forms="-DTRANSPOSE=1 -DSPLIT=1" ;;
     *matmul*) forms="-DLOAD=4 -DSUM_ONLY=1 -DA_TRANSPOSED -DB_TRANSPOSED -DBESIDE=6 -DBESIDE=8 -DBESIDE=8,-DLOAD=4" ;;
     *attention_tensor*) forms="-DPART=0 -DPART=1 -DPART=2 -DPART=0,-DDOCUMENTS=1 -DPART=1,-DDOCUMENTS=1 -DPART=2,-DDOCUMENTS=1 --include=cl/nvidia/tma.cl,--include=cl/nvidia/attention_wgmma.cl" ;;
@@ -38,7 +39,7 @@ for file in cl/*.cl cl/optimizer/*.cl cl/products/*.cl cl/nvidia/*.cl; do
     *) forms=-DPLAIN cards="-DWHOLE -DWHOLE,-DROW_VECS=2" ;;
     esac
     case $file in
-    *tensor* | *wgmma*) names="-target nvptx64-nvidia-nvcl -Xclang -cl-ext=+all -DPACKS_BF16 -include cl/nvidia/tensor.cl" ;;
+    *tensor* | *wgmma* | *fp8*) names="-target nvptx64-nvidia-nvcl -Xclang -cl-ext=+all -DPACKS_BF16 -include cl/nvidia/tensor.cl" ;;
     *) names= ;;
     esac
     last=

@@ -4,10 +4,20 @@
 # shellcheck disable=SC2086 # lists of flags
 . "$(dirname "$0")/script.sh"
 [ "$(uname -m)" = x86_64 ] || { echo "check-nvidia: left out: not an x86-64 processor"; exit 0; }
-# kernel OBJECT FILE "OPTIONS", program NAME "OBJECTS" "OPTIONS": local memory lies below 4 GiB.
+# kernel OBJECT FILE "OPTIONS" (of a file of cl/nvidia, or of one that `spoil` made), program NAME "OBJECTS" "OPTIONS": local memory lies below 4 GiB.
 kernel() {
     clang -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -target x86_64-pc-linux-gnu -O1 -fno-pic -DVECTOR=1 \
-        -include cl/philox.cl -include cl/prelude.cl -include tests/emulation/tensor.cl $3 -c -o "$work/$1.o" "cl/nvidia/$2"
+        -include cl/philox.cl -include cl/prelude.cl -include tests/emulation/tensor.cl $3 -c -o "$work/$1.o" "${spoilt:-cl/nvidia/$2}"
+}
+spoilt=
+# spoil FILE SCRIPT "COMMAND": with the file as sed's script changes it, the command must find wrong numbers.
+spoil() {
+    spoilt=$work/spoilt.cl
+    sed "$2" "cl/nvidia/$1" > "$spoilt"
+    if cmp -s "$spoilt" "cl/nvidia/$1" || $3 > "$work/log" || ! grep -q FAILED "$work/log"; then
+        fail "$1 spoilt by $2: not found"
+    fi
+    spoilt=
 }
 program() {
     clang -O2 -Iinclude -Itests/emulation -fno-pic -static $3 -o "$work/$1" "tests/emulation/$1.c" \
@@ -41,6 +51,27 @@ products "-DDATA_BF16 -DTILE_N=128 -DBESIDE=8 -DB_TRANSPOSED"                   
 products "-DDATA_BF16 -DTILE_N=128 -DBESIDE=8 -DB_TRANSPOSED -DC_REAL"                        "130 264 136 1 2"
 products "-DDATA_BF16 -DTILE_N=256 -DSTAGES=3 -DA_TRANSPOSED -DC_REAL -DCOLUMN_SUMS=1"        "200 264 200 2 3"
 products "-DDATA_F16 -DTILE_N=64 -DA_TRANSPOSED -DC_REAL -DSQUARES=1"                         "256 192 136 1 2"
+products "-DDATA_BF16 -DFP8_A=e4m3 -DFP8_B=e4m3 -DTILE_N=128 -DBESIDE=6 -DB_TRANSPOSED"        "200 264 136 1 2"
+products "-DDATA_BF16 -DFP8_A=e5m2 -DFP8_B=e4m3 -DTILE_N=192 -DBESIDE=8 -DB_TRANSPOSED"        "130 200 72 1 2"
+products "-DDATA_BF16 -DFP8_A=e4m3 -DFP8_B=e5m2 -DTILE_N=128 -DSTAGES=3 -DC_REAL -DB_TRANSPOSED" "200 136 200 2 3"
+# casts "OPTIONS" "ROWS COLUMNS"
+casts() {
+    kernel cast cast_fp8.cl "-w -DDATA_BF16 -Dfabs=__builtin_fabsf $1"
+    program cast "$work/cast.o" "$1"
+    "$work/cast" $2
+}
+bytes_of_odd_sizes() { casts "-DE5M2=1 -DSUMS=1" "176 304"; }
+bytes_of_a_long_product() {
+    products "-DDATA_BF16 -DFP8_A=e4m3 -DFP8_B=e5m2 -DTILE_N=128 -DSTAGES=6 -DC_REAL -DB_TRANSPOSED -DCAREFUL=1" "16 16 4096 1 1"
+}
+bytes_of_a_product() { products "-DDATA_BF16 -DFP8_A=e4m3 -DFP8_B=e5m2 -DTILE_N=64 -DB_TRANSPOSED" "130 72 72 1 1"; }
+casts "-DE5M2=0 -DSUMS=0" "128 144"
+bytes_of_odd_sizes
+spoil cast_fp8.cl 's|eight ^ c / 8|eight|' bytes_of_odd_sizes
+spoil cast_fp8.cl 's|exchange(sums.j., 16)|0|' bytes_of_odd_sizes
+bytes_of_a_long_product
+spoil matmul_wgmma.cl 's|!CAREFUL && k|k|; s|ADD_TO_TOTALS;|if (k + 1 == p.k_end) { ADD_TO_TOTALS; }|' bytes_of_a_long_product
+spoil matmul_wgmma.cl 's|inverse_scale(scale_b|(scale_b|' bytes_of_a_product
 # The long tests run each with documents and without.
 if [ -n "${STEPMARK_TEST_ALL:-}" ]; then
     check "-DDATA_BF16"                             64 4 2 64 32 1 "1 140 2 1 0"

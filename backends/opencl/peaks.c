@@ -33,7 +33,7 @@ static double best_of(const trials *t) {
 // A kernel with its arguments.
 static sm_status make_kernel(opencl_device *device, const char *stem, const char *more_options, const char *name,
                              const opencl_argument *arguments, int n, cl_kernel *kernel) {
-    char options[64];
+    char options[96];
     snprintf(options, sizeof options, "-DN_CHAINS=%d %s", OPENCL_PEAK_CHAINS, more_options);
     SM_TRY(opencl_get_kernel(device, stem, options, name, kernel));
     return opencl_set_arguments(device, *kernel, arguments, n);
@@ -218,7 +218,8 @@ static sm_status measure_arithmetic(opencl_device *device, trials *t, double sec
     } kinds[] = {{"fma f32", {SM_F32, SM_PRODUCTS_PLAIN}},
                  {"products bf16", {SM_BF16, SM_PRODUCTS_PLAIN}},
                  {"products fp16", {SM_F16, SM_PRODUCTS_PLAIN}},
-                 {"products tf32", {SM_F32, SM_PRODUCTS_TF32}}};
+                 {"products tf32", {SM_F32, SM_PRODUCTS_TF32}},
+                 {"products fp8", {SM_BF16, SM_PRODUCTS_FP8}}};
     const int n = device->family->multiplies_narrow ? (int)(sizeof kinds / sizeof kinds[0]) : 1;
     for (int i = 0; i < n; i++) {
         if (kinds[i].precision.products != SM_PRODUCTS_PLAIN &&

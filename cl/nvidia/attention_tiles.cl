@@ -128,10 +128,8 @@ inlined ring make_ring(const local uint4 *tiles) {
 
 inlined void bring(const ring *r, const source *from, uint channel, uint first, uint T, uint n_rows, uint to) {
     (void)T;
-#pragma unroll
-    for (uint c = 0; c < HS; c += 64) {
-#pragma unroll
-        for (uint row = 0; row < n_rows; row += 64) {
+    UNROLLED for (uint c = 0; c < HS; c += 64) {
+        UNROLLED for (uint row = 0; row < n_rows; row += 64) {
             bring_box_of(to + c * n_rows * 2 + row * 128, from->map, channel + c, first + row, from->sequence,
                          FULL(r, r->next));
         }
@@ -201,8 +199,7 @@ inlined ring make_ring(const local uint4 *tiles) {
 // n_rows rows, from row `first` of T on; zeros in the place of those beyond.
 inlined void bring(const ring *r, const source *from, uint channel, uint first, uint T, uint n_rows, uint to) {
     (void)r;
-#pragma unroll
-    for (uint i = 0; i < (n_rows * CHUNKS + ITEMS - 1) / ITEMS; i++) {
+    UNROLLED for (uint i = 0; i < (n_rows * CHUNKS + ITEMS - 1) / ITEMS; i++) {
         const uint e = (uint)get_local_id(0) + i * ITEMS;
         const uint row = e / CHUNKS;
         const uint c = e % CHUNKS;

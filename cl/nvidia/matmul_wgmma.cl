@@ -8,6 +8,8 @@
 // this one sees to (cl/nvidia/operand_tensor.cl). So does A', or with A_RAW it is floats as they are, which pass
 // through registers on their way to the units and are rounded there. With SPLIT (tf32x3) A' is cut in registers in
 // large and small parts, B' comes as two, and sums of 32 of K at a time are added in fp32, as in matmul_tensor.cl.
+// With FP8_A and FP8_B (e4m3 or e5m2) the operands are bytes along K, two of which count as one number of 16 bits, so K
+// is half as long; the sums are divided by both operands' scales, powers of two (cl/nvidia/cast_fp8.cl).
 //
 //   one work-group a unit, which walks tiles of C (128 x TILE_N):
 //
@@ -24,7 +26,7 @@
 // With SPARING, a work-group takes no more registers than its sums need, so that groups of other launches find room
 // beside it.
 //
-// The sums are registers of PTX by name (cl/nvidia/wgmma.cl). With SPLIT, t00 to t3f are what is added up of them.
+// The sums are registers of PTX by name (cl/nvidia/wgmma.cl). With SPLIT or CAREFUL, t00 to t3f are what is added up of them.
 
 #ifndef STAGES
 #define STAGES 4 // tiles of operands in local memory
@@ -37,6 +39,9 @@
 #endif
 #ifndef A_RAW
 #define A_RAW 0 // 1: floats of A come as they are, and are rounded (or cut in two) in registers
+#endif
+#ifndef CAREFUL
+#define CAREFUL 0 // 1: sums of 128 of K are added up in fp32: the units keep about 14 bits of sums of bytes
 #endif
 #ifndef COLUMN_SUMS
 #define COLUMN_SUMS 0 // 1: strips of sums of the columns of B' are stored, too
@@ -116,28 +121,6 @@ static inline void bring_tile(uint to, const global uchar *map, uint k, uint out
         bring_box(to + i * TILE_K * 128, map, outer + i * TILE_K, k, barrier);
     }
 }
-
-// --- totals ------------------------------------------------------------------------------------------------
-
-#if SPLIT // TILE_N is 128
-#undef READ_SUMS
-#undef DECLARE_SUMS
-#define TOTALS_OF(h)                                                                                               \
-    "t" #h "0, t" #h "1, t" #h "2, t" #h "3, t" #h "4, t" #h "5, t" #h "6, t" #h "7, t" #h "8, t" #h "9, t" #h     \
-    "a, t" #h "b, t" #h "c, t" #h "d, t" #h "e, t" #h "f"
-#define EACH_OF(each, h)                                                                                           \
-    each(h, "0") each(h, "1") each(h, "2") each(h, "3") each(h, "4") each(h, "5") each(h, "6") each(h, "7")        \
-    each(h, "8") each(h, "9") each(h, "a") each(h, "b") each(h, "c") each(h, "d") each(h, "e") each(h, "f")
-#define EACH_TOTAL(each) EACH_OF(each, "0") EACH_OF(each, "1") EACH_OF(each, "2") EACH_OF(each, "3")
-#define CLEAR_ONE(h, i)  "mov.f32 t" h i ", 0f00000000;\n"
-#define ADD_ONE(h, i)    "add.f32 t" h i ", t" h i ", c" h i ";\n"
-#define CLEAR_TOTALS     __asm__ volatile(EACH_TOTAL(CLEAR_ONE) ::: "memory")
-#define ADD_TO_TOTALS    __asm__ volatile(EACH_TOTAL(ADD_ONE) ::: "memory")
-#define READ_SUMS(x, h)  READ_16(x, "t", h)
-#define DECLARE_SUMS                                                                                               \
-    __asm__ volatile(".reg .f32 " SUMS ";\n.reg .f32 " TOTALS_OF(0) ", " TOTALS_OF(1) ", " TOTALS_OF(2)             \
-                     ", " TOTALS_OF(3) ";")
-#endif
 
 // --- walking the tiles ------------------------------------------------------------------------------------
 
@@ -283,6 +266,9 @@ typedef struct {
     uint beside;
     uint consumer, boxes; // of its boxes in local memory, the first
     uint m, n, part;
+#ifdef FP8_A
+    float scale; // of sums
+#endif
     float squares;
 } finisher;
 
@@ -293,6 +279,11 @@ INLINE void finish_block(finisher *f, float x[16], uint h, float bias, const flo
     const uint box = f->boxes + h / BOX_BLOCKS % 2 * OUTPUTS * BOX_BYTES;
     (void)bias;
     (void)pre;
+#ifdef FP8_A
+    UNROLLED for (uint i = 0; i < 16; i++) {
+        x[i] *= f->scale;
+    }
+#endif
 #if BESIDE & BIAS
     UNROLLED for (uint i = 0; i < 4; i++) {
         const float b0 = from_lane(bias, i * 8 + LANE % 4 * 2);
@@ -418,7 +409,7 @@ INLINE void consume(const tile_grid *g, uint tiles, uint N, const global float *
     (void)squares;
     for (uint index = (uint)get_group_id(0); index < n_tiles; index += (uint)get_num_groups(0)) {
         const tile_place p = find_tile(g, index);
-#if SPLIT
+#if SPLIT || CAREFUL
         CLEAR_TOTALS;
 #else
         uint last = 0; // the stage whose products may still go on
@@ -457,10 +448,10 @@ INLINE void consume(const tile_grid *g, uint tiles, uint N, const global float *
             const ulong b = PLACE(at + A_BYTES, B_ALONG_C);
             wait_for(full + stage * 8, parity);
             MULTIPLY_BEGIN;
-            MULTIPLY_TILES(a, b, k != p.k_first ? 1 : 0);
+            MULTIPLY_TILES(a, b, !CAREFUL && k != p.k_first ? 1 : 0);
 #endif
             MULTIPLY_END;
-#if SPLIT
+#if SPLIT || CAREFUL
             MULTIPLY_WAIT(0);
             if (LANE == 0) {
                 arrive(empty + stage * 8);
@@ -480,7 +471,7 @@ INLINE void consume(const tile_grid *g, uint tiles, uint N, const global float *
         UNROLLED for (uint i = 0; i < N_BLOCKS; i++) {
             biases[i] = BESIDE & f->beside & BIAS ? bias[min(p.n + i * 32 + LANE, N - 1)] : 0.0f;
         }
-#if !SPLIT
+#if !SPLIT && !CAREFUL
         MULTIPLY_WAIT(0);
         if (LANE == 0) {
             arrive(empty + last * 8);
@@ -587,6 +578,10 @@ matmul(uint beside, uint M, uint N, uint K, uint n_parts, uint band, IN(uchar, m
        ,
        OUT(float, strips)
 #endif
+#ifdef FP8_A
+       ,
+       IN(float, scale_a), IN(float, scale_b)
+#endif
 #if SQUARES
        ,
        OUT(float, squares)
@@ -623,6 +618,9 @@ matmul(uint beside, uint M, uint N, uint K, uint n_parts, uint band, IN(uchar, m
         finisher f;
         f.maps = maps + maps_at;
         f.beside = beside;
+#ifdef FP8_A
+        f.scale = inverse_scale(scale_a[scale_a_at]) * inverse_scale(scale_b[scale_b_at]);
+#endif
         f.consumer = MY_WARP / CONSUMER_WARPS;
         f.boxes = at + STORE_AT + f.consumer * 2 * OUTPUTS * BOX_BYTES;
 #if SQUARES

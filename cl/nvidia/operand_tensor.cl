@@ -39,8 +39,7 @@ prepare_operand(ulong n_rows, ulong n_cols, IN(float, from), OUT(float, to), ulo
     const ulong first_col = get_group_id(0) * TILE;
 #if TRANSPOSE
     local float tile[TILE * (TILE + 1)];
-#pragma unroll
-    for (uint i = line; i < TILE; i += ITEMS / (TILE / 4)) {
+    UNROLLED for (uint i = line; i < TILE; i += ITEMS / (TILE / 4)) {
         if (first_row + i < n_rows && first_col + four < n_cols) {
             const float4 x = *(const global float4 *)(from + from_at + row_start(first_row + i, n_cols) + first_col + four);
             tile[i * (TILE + 1) + four] = x.x;
@@ -50,8 +49,7 @@ prepare_operand(ulong n_rows, ulong n_cols, IN(float, from), OUT(float, to), ulo
         }
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-#pragma unroll
-    for (uint i = line; i < TILE; i += ITEMS / (TILE / 4)) {
+    UNROLLED for (uint i = line; i < TILE; i += ITEMS / (TILE / 4)) {
         if (first_col + i < n_cols && first_row + four < n_rows) {
             const local float *at = tile + four * (TILE + 1) + i;
             const ulong place = row_start(first_col + i, (n_rows + 3) / 4 * 4) + first_row + four;
@@ -60,8 +58,7 @@ prepare_operand(ulong n_rows, ulong n_cols, IN(float, from), OUT(float, to), ulo
         }
     }
 #else
-#pragma unroll
-    for (uint i = line; i < TILE; i += ITEMS / (TILE / 4)) {
+    UNROLLED for (uint i = line; i < TILE; i += ITEMS / (TILE / 4)) {
         if (first_row + i < n_rows && first_col + four < n_cols) {
             const ulong place = row_start(first_row + i, n_cols) + first_col + four;
             put4(*(const global float4 *)(from + from_at + place), to + to_at + place, to + small_at + place);

@@ -19,24 +19,20 @@ kernel void peak_flops(uint n_rounds, global float *out) {
     uint a[2][4];
     uint b[2][2];
     float c[N_CHAINS][4];
-#pragma unroll
-    for (uint i = 0; i < 8; i++) {
+    UNROLLED for (uint i = 0; i < 8; i++) {
         a[i / 4][i % 4] = random_numbers(LANE * 16 + i);
         b[i / 4][i % 2] = random_numbers(LANE * 16 + 8 + i);
     }
-#pragma unroll
-    for (uint i = 0; i < N_CHAINS * 4; i++) {
+    UNROLLED for (uint i = 0; i < N_CHAINS * 4; i++) {
         c[i / 4][i % 4] = 0.0f;
     }
     for (uint round = 0; round < n_rounds; round++) {
-#pragma unroll
-        for (uint i = 0; i < N_CHAINS; i++) {
+        UNROLLED for (uint i = 0; i < N_CHAINS; i++) {
             multiply(c[i], a[i % 2], b[i / 2 % 2][0], b[i / 2 % 2][1]);
         }
     }
     float sum = 0;
-#pragma unroll
-    for (uint i = 0; i < N_CHAINS * 4; i++) {
+    UNROLLED for (uint i = 0; i < N_CHAINS * 4; i++) {
         sum += c[i / 4][i % 4];
     }
     out[get_global_id(0)] = sum;

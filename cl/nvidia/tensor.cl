@@ -111,6 +111,28 @@ static inline float2 unpack_f16(uint x) {
     return y;
 }
 
+// Two floats as bytes, each rounded to nearest even, at most the format's largest; `low` comes first in memory (sm_89).
+#define PACK_BYTES(format)                                                                                        \
+    __asm__("{ .reg .b16 two; cvt.rn.satfinite." format "x2.f32 two, %1, %2; cvt.u32.u16 %0, two; }"              \
+            : "=r"(x)                                                                                             \
+            : "f"(high), "f"(low))
+static inline uint pack_bytes(float low, float high, bool is_e5m2) {
+    uint x;
+    if (is_e5m2) {
+        PACK_BYTES("e5m2");
+    } else {
+        PACK_BYTES("e4m3");
+    }
+    return x;
+}
+
+// Four of two words' bytes by their numbers, four bits each, the lowest first.
+static inline uint pick_bytes(uint a, uint b, uint numbers) {
+    uint x;
+    __asm__("prmt.b32 %0, %1, %2, %3;" : "=r"(x) : "r"(a), "r"(b), "r"(numbers));
+    return x;
+}
+
 // A float in tf32, rounded to nearest: the units cut off what is below its 10 bits.
 static inline uint round_tf32(float x) {
     uint y;
@@ -127,8 +149,7 @@ static inline float2 unpack_bf16(uint x) { return (float2)(as_float(x << 16), as
 __attribute__((always_inline)) static inline void quick_sigmoids(float s[4], const float minus_x_log2[4]) {
     float d[4];
     float r;
-#pragma unroll
-    for (uint i = 0; i < 4; i++) {
+    UNROLLED for (uint i = 0; i < 4; i++) {
         float e;
         __asm__("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(fmin(minus_x_log2[i], 30.0f)));
         d[i] = 1.0f + e;
@@ -149,13 +170,11 @@ static inline float minus_2u_log2(float x) { return x * (-2.3022082f - 0.1029432
 
 __attribute__((always_inline)) static inline void quick_gelus(float y[4], const float x[4]) {
     float u[4];
-#pragma unroll
-    for (uint i = 0; i < 4; i++) {
+    UNROLLED for (uint i = 0; i < 4; i++) {
         u[i] = minus_2u_log2(x[i]);
     }
     quick_sigmoids(y, u);
-#pragma unroll
-    for (uint i = 0; i < 4; i++) {
+    UNROLLED for (uint i = 0; i < 4; i++) {
         y[i] *= x[i];
     }
 }
@@ -165,14 +184,12 @@ __attribute__((always_inline)) static inline void quick_gelu_slopes(float y[4], 
     float x[4];
     float u[4];
     float s[4];
-#pragma unroll
-    for (uint i = 0; i < 4; i++) {
+    UNROLLED for (uint i = 0; i < 4; i++) {
         x[i] = fmin(fmax(wide_x[i], -20.0f), 20.0f);
         u[i] = minus_2u_log2(x[i]);
     }
     quick_sigmoids(s, u);
-#pragma unroll
-    for (uint i = 0; i < 4; i++) {
+    UNROLLED for (uint i = 0; i < 4; i++) {
         y[i] = s[i] + x[i] * (1.5957691216057308f + 0.2140644488f * x[i] * x[i]) * (s[i] - s[i] * s[i]);
         y[i] = wide_x[i] == wide_x[i] ? y[i] : wide_x[i]; // NaN stays
     }
@@ -252,16 +269,13 @@ static inline float fast_exp2(float x) {
     return y;
 }
 
-// Copies 4 bytes, or stores 4 zeros if n_bytes is 0.
-static inline void copy4_async_part(uint to, const global void *from, uint n_bytes) {
-    __asm__ volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(n_bytes) : "memory");
-}
-
 // A word of two 16-bit numbers, or one of tf32, with random signs and digits, of sizes from 2^-7 to 2^-6.
 static inline uint random_numbers(uint seed) {
     const uint digits = philox(0, seed, 0).x;
 #if defined(DATA_F16)
     return (digits & 0x83FF83FFu) | 0x20002000u;
+#elif defined(FP8_A)
+    return (digits & 0x87878787u) | 0x30303030u;
 #elif defined(DATA_BF16)
     return (digits & 0x807F807Fu) | 0x3C003C00u;
 #else

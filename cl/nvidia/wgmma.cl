@@ -69,6 +69,27 @@
 #define READ_SUMS(x, h) READ_16(x, "c", h)
 #define DECLARE_SUMS    __asm__ volatile(".reg .f32 " SUMS ";")
 
+// Totals: what is added up of sums in fp32, t00 to t3f.
+#if SPLIT || CAREFUL // TILE_N is 128
+#undef READ_SUMS
+#undef DECLARE_SUMS
+#define TOTALS_OF(h)                                                                                               \
+    "t" #h "0, t" #h "1, t" #h "2, t" #h "3, t" #h "4, t" #h "5, t" #h "6, t" #h "7, t" #h "8, t" #h "9, t" #h     \
+    "a, t" #h "b, t" #h "c, t" #h "d, t" #h "e, t" #h "f"
+#define EACH_OF(each, h)                                                                                           \
+    each(h, "0") each(h, "1") each(h, "2") each(h, "3") each(h, "4") each(h, "5") each(h, "6") each(h, "7")        \
+    each(h, "8") each(h, "9") each(h, "a") each(h, "b") each(h, "c") each(h, "d") each(h, "e") each(h, "f")
+#define EACH_TOTAL(each) EACH_OF(each, "0") EACH_OF(each, "1") EACH_OF(each, "2") EACH_OF(each, "3")
+#define CLEAR_ONE(h, i)  "mov.f32 t" h i ", 0f00000000;\n"
+#define ADD_ONE(h, i)    "add.f32 t" h i ", t" h i ", c" h i ";\n"
+#define CLEAR_TOTALS     __asm__ volatile(EACH_TOTAL(CLEAR_ONE) ::: "memory")
+#define ADD_TO_TOTALS    __asm__ volatile(EACH_TOTAL(ADD_ONE) ::: "memory")
+#define READ_SUMS(x, h)  READ_16(x, "t", h)
+#define DECLARE_SUMS                                                                                               \
+    __asm__ volatile(".reg .f32 " SUMS ";\n.reg .f32 " TOTALS_OF(0) ", " TOTALS_OF(1) ", " TOTALS_OF(2)             \
+                     ", " TOTALS_OF(3) ";")
+#endif
+
 // Descriptor of a tile for the units: its address, and strides of 1024 bytes between 8 rows and of a box between 64
 // columns, in units of 16 bytes; its rows have 128 bytes with exchanged chunks.
 #define PLACE(at, along_c) \
@@ -76,7 +97,11 @@
 #define NEXT_K(along_c) ((along_c) ? 2048 >> 4 : 32 >> 4) // from 32 bytes of K to the next
 
 // sums = A' B' + (add ? sums : 0), of 64 rows and 32 bytes of K; it is only begun.
-#if DATA_IS_NARROW
+#ifdef FP8_A // K lies along both operands' rows
+static inline float inverse_scale(float x) { return as_float(0x7F000000u - as_uint(x)); } // of a power of two
+#define MULTIPLY_KIND "k32.f32." TEXT(FP8_A) "." TEXT(FP8_B)
+#define MULTIPLY_FORM ", 1, 1"
+#elif DATA_IS_NARROW
 #define MULTIPLY_KIND "k16.f32." NUMBER "." NUMBER
 #define MULTIPLY_FORM ", 1, 1, " TEXT(A_ALONG_C) ", " TEXT(B_ALONG_C)
 #else

@@ -7,7 +7,13 @@
 //   scaler_update   clip < 0: scale *= backoff, good = 0, skipped += 1;  else good += 1, and at the interval
 //                   scale *= growth unless that is infinite, good = 0
 //
+//
 // scale, norm, clip (1); scaler (scale, good, skipped). One work-item does it.
+//
+// And the scales of factors in 8 bits, which have a history of 16 steps (n to each), from the newest:
+//
+//   scale_update    history = size and those before, without what is not finite;  scale = the largest power of two by
+//                   which none of them becomes larger than `largest`;  size = 0
 enum { SCALE_S, GOOD_S, SKIPPED_S };                                       // enum sm_scaler of include/plan.h
 enum { GRAD_CLIP_S = 7, SCALE_GROWTH = 14, SCALE_BACKOFF, SCALE_INTERVAL }; // enum sm_hyper
 
@@ -41,4 +47,26 @@ kernel void scaler_update(IN(float, clip), IN(float, hyper), OUT(float, scaler))
     s[SCALE_S] = scale < INFINITY ? scale : s[SCALE_S];
     s[GOOD_S] = skipped || grows ? 0.0f : s[GOOD_S] + 1.0f;
     s[SKIPPED_S] += skipped ? 1.0f : 0.0f;
+}
+
+// An item has VECTOR tensors. Numbers above zero are ordered as their bits.
+kernel void scale_update(ulong n, float largest, OUT(int, size), OUT(int, history), OUT(float, scale)) {
+    const ulong first = get_global_id(0) * VECTOR;
+    for (ulong i = first; i < min(n, first + VECTOR); i++) {
+        const bool is_finite = (size[size_at + i] & 0x7FFFFFFF) < as_int(INFINITY);
+        int seen = is_finite ? size[size_at + i] : 0;
+        int most = 0;
+        for (uint step = 0; step < 16; step++) {
+            global int *place = history + history_at + step * n + i;
+            const int before = *place;
+            most = max(most, seen);
+            *place = seen;
+            seen = before;
+        }
+        size[size_at + i] = 0;
+        if (most > 0) {
+            const int power = (as_int(largest) - most) >> 23; // rounded down
+            scale[scale_at + i] = as_float((127 + clamp(power, -60, 60)) << 23);
+        }
+    }
 }

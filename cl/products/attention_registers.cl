@@ -73,14 +73,12 @@ inlined void pack_heads(const global data *from, ulong ld, uint n, float factor,
     for (uint v = 0; v < LANE_VECS; v++) {
         for (uint c = 0; c < CHANNELS; c += VECTOR) {
             vec x[VECTOR];
-#pragma unroll
-            for (uint i = 0; i < VECTOR; i++) {
+            UNROLLED for (uint i = 0; i < VECTOR; i++) {
                 const uint lane = v * VECTOR + i < n ? v * VECTOR + i : n - 1;
                 x[i] = factor * load_data_part(from + row_start(lane, ld) + c, HS - c, 0.0f);
             }
             transpose(x);
-#pragma unroll
-            for (uint i = 0; i < VECTOR; i++) {
+            UNROLLED for (uint i = 0; i < VECTOR; i++) {
                 packed[(c + i) * LANE_VECS + v] = x[i];
             }
         }
@@ -93,13 +91,11 @@ inlined void unpack_heads(const vec packed[CHANNELS * LANE_VECS], const vec fact
     for (uint v = 0; v < LANE_VECS; v++) {
         for (uint c = 0; c < CHANNELS; c += VECTOR) {
             vec x[VECTOR];
-#pragma unroll
-            for (uint i = 0; i < VECTOR; i++) {
+            UNROLLED for (uint i = 0; i < VECTOR; i++) {
                 x[i] = factors[v] * packed[(c + i) * LANE_VECS + v];
             }
             transpose(x);
-#pragma unroll
-            for (uint i = 0; i < VECTOR; i++) {
+            UNROLLED for (uint i = 0; i < VECTOR; i++) {
                 if (v * VECTOR + i < n) {
                     store_data_part(x[i], to + row_start(v * VECTOR + i, ld) + c, HS - c);
                 }
@@ -150,10 +146,8 @@ inlined void multiply_tile(const float *a, uint row_step, uint k_step, const vec
                            vec sum[TILE][LANE_VECS]) {
 #pragma unroll 2
     for (uint k = 0; k < K; k++) {
-#pragma unroll
-        for (uint r = 0; r < TILE; r++) {
-#pragma unroll
-            for (uint v = 0; v < LANE_VECS; v++) {
+        UNROLLED for (uint r = 0; r < TILE; r++) {
+            UNROLLED for (uint v = 0; v < LANE_VECS; v++) {
                 sum[r][v] = multiply_add(to_vec(a[r * row_step]), b[v], sum[r][v]);
             }
         }
@@ -167,13 +161,11 @@ inlined void multiply_block(const float block[BLOCK * CHANNELS], const vec packe
                             vec out[BLOCK * LANE_VECS]) {
     for (uint j = 0; j < n; j += TILE) {
         vec sum[TILE][LANE_VECS];
-#pragma unroll
-        for (uint i = 0; i < TILE * LANE_VECS; i++) {
+        UNROLLED for (uint i = 0; i < TILE * LANE_VECS; i++) {
             sum[i / LANE_VECS][i % LANE_VECS] = to_vec(0.0f);
         }
         multiply_tile(block + j * CHANNELS, CHANNELS, 1, packed, HS, sum);
-#pragma unroll
-        for (uint i = 0; i < TILE * LANE_VECS; i++) {
+        UNROLLED for (uint i = 0; i < TILE * LANE_VECS; i++) {
             out[j * LANE_VECS + i] = sum[i / LANE_VECS][i % LANE_VECS];
         }
     }
@@ -184,13 +176,11 @@ inlined void add_block(const float block[BLOCK * CHANNELS], const vec weights[BL
                        vec sums[CHANNELS * LANE_VECS]) {
     for (uint c = 0; c < CHANNELS; c += TILE) {
         vec sum[TILE][LANE_VECS];
-#pragma unroll
-        for (uint i = 0; i < TILE * LANE_VECS; i++) {
+        UNROLLED for (uint i = 0; i < TILE * LANE_VECS; i++) {
             sum[i / LANE_VECS][i % LANE_VECS] = sums[c * LANE_VECS + i];
         }
         multiply_tile(block + c, 1, CHANNELS, weights, n, sum);
-#pragma unroll
-        for (uint i = 0; i < TILE * LANE_VECS; i++) {
+        UNROLLED for (uint i = 0; i < TILE * LANE_VECS; i++) {
             sums[c * LANE_VECS + i] = sum[i / LANE_VECS][i % LANE_VECS];
         }
     }

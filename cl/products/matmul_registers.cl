@@ -92,13 +92,11 @@ kernel void matmul_pack(uint a_transposed, ulong M, ulong K, ulong ld, IN(data, 
 #ifdef store_column
     for (; n_rows == TILE_M && done + VECTOR <= end; done += VECTOR) {
         vec x[VECTOR];
-#pragma unroll
-        for (uint r = 0; r < VECTOR; r++) { // those from TILE_M on are not stored
+        UNROLLED for (uint r = 0; r < VECTOR; r++) { // those from TILE_M on are not stored
             x[r] = load_data(from + row_start(min(r, (uint)TILE_M - 1), ld) + done);
         }
         transpose(x);
-#pragma unroll
-        for (uint k = 0; k < VECTOR; k++) {
+        UNROLLED for (uint k = 0; k < VECTOR; k++) {
             store_column(x[k], out + (done + k) * TILE_M);
         }
     }
@@ -117,13 +115,11 @@ static inline void pack_rows(const global data *b, ulong ld, uint K, uint n_cols
     uint k = 0;
     for (; n_cols >= VECTOR && k + VECTOR <= K; k += VECTOR) {
         vec x[VECTOR];
-#pragma unroll
-        for (uint i = 0; i < VECTOR; i++) {
+        UNROLLED for (uint i = 0; i < VECTOR; i++) {
             x[i] = load_data(b + row_start(i, ld) + k);
         }
         transpose(x);
-#pragma unroll
-        for (uint i = 0; i < VECTOR; i++) {
+        UNROLLED for (uint i = 0; i < VECTOR; i++) {
             store(x[i], out + (k + i) * TILE_N);
         }
     }
@@ -189,14 +185,11 @@ static inline void multiply_tile(uint K, const global float *a, const local floa
             ask_line(next_b);
         }
         vec row[TILE_V];
-#pragma unroll
-        for (uint v = 0; v < TILE_V; v++) {
+        UNROLLED for (uint v = 0; v < TILE_V; v++) {
             row[v] = load(b + v * VECTOR);
         }
-#pragma unroll
-        for (uint r = 0; r < TILE_M; r++) {
-#pragma unroll
-            for (uint v = 0; v < TILE_V; v++) {
+        UNROLLED for (uint r = 0; r < TILE_M; r++) {
+            UNROLLED for (uint v = 0; v < TILE_V; v++) {
                 sum[r][v] = multiply_add(to_vec(a[r]), row[v], sum[r][v]);
             }
         }
@@ -225,11 +218,9 @@ static inline bool is_plain(uint now) {
 // Such a tile, where all of it is in C.
 static inline void add_tile(uint now, const target *to, ulong m, ulong n, vec sum[TILE_M][TILE_V]) {
     const bool adds = (now & ADD) != 0;
-#pragma unroll
-    for (uint r = 0; r < TILE_M; r++) {
+    UNROLLED for (uint r = 0; r < TILE_M; r++) {
         global float *so_far = to->sums + row_start(m + r, to->sums_ld) + n;
-#pragma unroll
-        for (uint v = 0; v < TILE_V; v++) {
+        UNROLLED for (uint v = 0; v < TILE_V; v++) {
             store(adds ? sum[r][v] + load(so_far + v * VECTOR) : sum[r][v], so_far + v * VECTOR);
         }
     }
@@ -243,8 +234,7 @@ static inline __attribute__((always_inline)) void finish_tile(bool is_whole, uin
     const ulong n_rows = is_whole ? TILE_M : min((ulong)TILE_M, to->M - m);
 #pragma unroll 1
     for (ulong r = 0; r < n_rows; r++) {
-#pragma unroll
-        for (uint v = 0; v < TILE_V; v++) {
+        UNROLLED for (uint v = 0; v < TILE_V; v++) {
             const ulong col = n + v * VECTOR;
             if (!is_whole && col >= to->N) {
                 break;
@@ -304,10 +294,8 @@ kernel void matmul(uint b_transposed, uint beside, uint last_beside, ulong M, ul
             const global float *a = packed + packed_at + row_start(panel, K * TILE_M) + k * TILE_M;
             for (uint tile = 0; tile * TILE_N < n_cols; tile++) {
                 vec sum[TILE_M][TILE_V];
-#pragma unroll
-                for (uint r = 0; r < TILE_M; r++) {
-#pragma unroll
-                    for (uint v = 0; v < TILE_V; v++) {
+                UNROLLED for (uint r = 0; r < TILE_M; r++) {
+                    UNROLLED for (uint v = 0; v < TILE_V; v++) {
                         sum[r][v] = to_vec(0.0f);
                     }
                 }
@@ -323,8 +311,7 @@ kernel void matmul(uint b_transposed, uint beside, uint last_beside, ulong M, ul
                     continue;
                 }
                 vec tile_sums[TILE_M * TILE_V];
-#pragma unroll
-                for (uint s = 0; s < TILE_M * TILE_V; s++) {
+                UNROLLED for (uint s = 0; s < TILE_M * TILE_V; s++) {
                     tile_sums[s] = sum[s / TILE_V][s % TILE_V];
                 }
                 if (is_whole) {

@@ -118,8 +118,7 @@ typedef struct {
 inlined void load_own(own_row *own, const global data *row, local number *tile, bool is_local) {
     own->tile = tile + MY_WAVE * B_ELEMS(TN, CHANNELS);
     own->is_local = is_local;
-#pragma unroll
-    for (uint k = 0; k < CHANNELS; k += STEP) {
+    UNROLLED for (uint k = 0; k < CHANNELS; k += STEP) {
         const raw_b r = load_b_row(row, k, HS);
         if (is_local) {
             store_b(&r, own->tile, k, CHANNELS);
@@ -141,24 +140,19 @@ inlined raw_b own_at(const own_row *own, uint k) {
 // score = the tile's rows, from `first` on, times the own ones
 inlined void multiply_rows(const local number *tile, uint first, const own_row *own, c_part score[FRAGMENTS]) {
     ZERO(score, FRAGMENTS)
-#pragma unroll
-    for (uint k = 0; k < CHANNELS; k += STEP) {
+    UNROLLED for (uint k = 0; k < CHANNELS; k += STEP) {
         raw_a ra[FRAGMENTS];
-#pragma unroll
-        for (uint f = 0; f < FRAGMENTS; f++) {
+        UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
             ra[f] = load_a(tile, first + f * TM, k, CHANNELS);
         }
         const raw_b own_k = own_at(own, k);
-#pragma unroll
-        for (uint way = SPLIT ? 0 : 2; way < 3; way++) { // small large, large small, large large
+        UNROLLED for (uint way = SPLIT ? 0 : 2; way < 3; way++) { // small large, large small, large large
             b_part b[PER_LOAD];
             parts_of_b(&own_k, way == 1, b);
-#pragma unroll
-            for (uint f = 0; f < FRAGMENTS; f++) {
+            UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
                 a_part a[PER_LOAD];
                 parts_of_a(&ra[f], way == 0, a);
-#pragma unroll
-                for (uint p = 0; p < PER_LOAD; p++) {
+                UNROLLED for (uint p = 0; p < PER_LOAD; p++) {
                     MULTIPLY(score[f], a[p], b[p]);
                 }
             }
@@ -172,7 +166,6 @@ inlined void multiply_rows(const local number *tile, uint first, const own_row *
 #if IS_MFMA
 #define BLOCK   32
 #define B_PARTS (32 / TK)
-#define A_CHUNKS (2 * NUMBER_BYTES) // numbers of a of 8 bytes (16 bits) or 16 bytes, 4 at a time
 #elif IS_WMMA
 #define BLOCK   16
 #define B_PARTS 1
@@ -209,13 +202,11 @@ inlined ushort16 join_halves(uint4 mine) {
 
 inlined void scores_as_b(const c_part *score, bool small, b_part b[B_PARTS]) {
     float x[BLOCK_FRAGMENTS * NC];
-#pragma unroll
-    for (uint f = 0; f < BLOCK_FRAGMENTS; f++) {
+    UNROLLED for (uint f = 0; f < BLOCK_FRAGMENTS; f++) {
         JOIN(vstore, NC)(score[f], f, x);
     }
 #if IS_MFMA
-#pragma unroll
-    for (uint i = 0; i < NC; i += 8) {
+    UNROLLED for (uint i = 0; i < NC; i += 8) {
 #if DATA_IS_NARROW
         const uint4 words = pack8(x + i);
         to_parts(&words, b + i / 8 * PER_LOAD);
@@ -243,15 +234,13 @@ inlined void scores_as_b(const c_part *score, bool small, b_part b[B_PARTS]) {
 inlined void load_columns(const local number *tile, uint row, uint k, bool small, a_part a[B_PARTS]) {
     const local number *from = tile + PLACE_B(row + LANE % TM, k + 4 * MY_GROUP, TILE);
 #if DATA_IS_NARROW
-#pragma unroll
-    for (uint i = 0; i < 2; i++) {
+    UNROLLED for (uint i = 0; i < 2; i++) {
         const uint4 words = (uint4)(*(const local uint2 *)(from + 16 * i), *(const local uint2 *)(from + 16 * i + 8));
         to_parts(&words, a + i * PER_LOAD);
     }
     (void)small;
 #else
-#pragma unroll
-    for (uint i = 0; i < 4; i++) {
+    UNROLLED for (uint i = 0; i < 4; i++) {
         const uint4 words = *(const local uint4 *)(from + 8 * i);
         const uint4 parts = small ? small_chunk(words) : round_chunk(words);
         to_parts(&parts, a + i * PER_LOAD);
@@ -274,35 +263,29 @@ inlined void load_columns(const local number *tile, uint row, uint k, bool small
 #endif
 inlined void add_weighted(const local number *columns, uint first, const c_part score[FRAGMENTS], float factor,
                           c_part sum[OUT_TILES]) {
-#pragma unroll
-    for (uint first_out = 0; first_out < OUT_TILES; first_out += OUT_AT_ONCE) {
+    UNROLLED for (uint first_out = 0; first_out < OUT_TILES; first_out += OUT_AT_ONCE) {
 #if SPLIT
         c_part part[OUT_AT_ONCE];
         ZERO(part, OUT_AT_ONCE)
 #else
         c_part *part = sum;
 #endif
-#pragma unroll
-        for (uint k = 0; k < STRIP; k += BLOCK) {
-#pragma unroll
-            for (uint way = SPLIT ? 0 : 2; way < 3; way++) {
+        UNROLLED for (uint k = 0; k < STRIP; k += BLOCK) {
+            UNROLLED for (uint way = SPLIT ? 0 : 2; way < 3; way++) {
                 b_part b[B_PARTS];
                 scores_as_b(score + k / TM, way == 1, b);
-#pragma unroll
-                for (uint o = 0; o < OUT_AT_ONCE; o++) {
+                UNROLLED for (uint o = 0; o < OUT_AT_ONCE; o++) {
                     a_part a[B_PARTS];
                     part[o] *= k == 0 && !SPLIT ? factor : 1.0f; // here, as it takes more registers elsewhere
                     load_columns(columns, (first_out + o) * TM, first + k, way == 0, a);
-#pragma unroll
-                    for (uint p = 0; p < B_PARTS; p++) {
+                    UNROLLED for (uint p = 0; p < B_PARTS; p++) {
                         MULTIPLY(part[o], a[p], b[p]);
                     }
                 }
             }
         }
 #if SPLIT
-#pragma unroll
-        for (uint o = 0; o < OUT_AT_ONCE; o++) {
+        UNROLLED for (uint o = 0; o < OUT_AT_ONCE; o++) {
             sum[first_out + o] = sum[first_out + o] * factor + part[o];
         }
 #endif
@@ -311,20 +294,17 @@ inlined void add_weighted(const local number *columns, uint first, const c_part 
 
 // The own row's results, times a factor, to where its channels begin.
 inlined void write_row(const c_part sum[OUT_TILES], float factor, global data *to) {
-#pragma unroll
-    for (uint o = 0; o < OUT_TILES; o++) {
+    UNROLLED for (uint o = 0; o < OUT_TILES; o++) {
         float x[NC];
         JOIN(vstore, NC)(sum[o], 0, x);
-#pragma unroll
-        for (uint e = 0; e < NC; e += 4) {
+        UNROLLED for (uint e = 0; e < NC; e += 4) {
             const uint c = o * TM + C_ROW(LANE, e);
 #if C_NEIGHBOURS >= 4
             if (c < HS) {
                 *(global data4 *)(to + c) = narrow4((float4)(x[e], x[e + 1], x[e + 2], x[e + 3]) * factor);
             }
 #else
-#pragma unroll
-            for (uint i = 0; i < 4; i++) {
+            UNROLLED for (uint i = 0; i < 4; i++) {
                 if (o * TM + C_ROW(LANE, e + i) < HS) {
                     to[o * TM + C_ROW(LANE, e + i)] = narrow(x[e + i] * factor);
                 }
@@ -370,11 +350,9 @@ typedef struct {
 inlined float make_weights(row_state *r, uint first_key, c_part score[FRAGMENTS]) {
     float x[FRAGMENTS][NC];
     float largest = -INFINITY;
-#pragma unroll
-    for (uint f = 0; f < FRAGMENTS; f++) {
+    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
         JOIN(vstore, NC)(score[f], 0, x[f]);
-#pragma unroll
-        for (uint e = 0; e < NC; e++) {
+        UNROLLED for (uint e = 0; e < NC; e++) {
             const uint key = first_key + f * TM + C_ROW(LANE, e);
             x[f][e] = key > r->t || (DOCUMENTS && key < r->start) ? -INFINITY : x[f][e];
             largest = fmax(largest, x[f][e]);
@@ -385,10 +363,8 @@ inlined float make_weights(row_state *r, uint first_key, c_part score[FRAGMENTS]
     const float offset = largest * (SCALE * LOG2E);
     r->largest = largest;
     r->total *= shrink;
-#pragma unroll
-    for (uint f = 0; f < FRAGMENTS; f++) {
-#pragma unroll
-        for (uint e = 0; e < NC; e++) {
+    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
+        UNROLLED for (uint e = 0; e < NC; e++) {
             x[f][e] = native_exp2(fma(x[f][e], SCALE * LOG2E, -offset));
             r->total += x[f][e];
         }
@@ -398,12 +374,10 @@ inlined float make_weights(row_state *r, uint first_key, c_part score[FRAGMENTS]
 }
 
 inlined void drop_weights(const mask *drop, ulong row, uint T, uint first_key, c_part score[FRAGMENTS]) {
-#pragma unroll
-    for (uint f = 0; f < FRAGMENTS; f++) {
+    UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
         float x[NC];
         JOIN(vstore, NC)(score[f], 0, x);
-#pragma unroll
-        for (uint e = 0; e < NC; e++) {
+        UNROLLED for (uint e = 0; e < NC; e++) {
             x[e] *= keep(drop, row, T, first_key + f * TM + C_ROW(LANE, e));
         }
         score[f] = JOIN(vload, NC)(0, x);
@@ -538,14 +512,12 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, st
                 c_part dweight[FRAGMENTS];
                 multiply_rows(keys, s, &q, score);
                 multiply_rows(values, s, &d, dweight);
-#pragma unroll
-                for (uint f = 0; f < FRAGMENTS; f++) {
+                UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
                     float x[NC];
                     float dx[NC];
                     JOIN(vstore, NC)(score[f], 0, x);
                     JOIN(vstore, NC)(dweight[f], 0, dx);
-#pragma unroll
-                    for (uint e = 0; e < NC; e++) {
+                    UNROLLED for (uint e = 0; e < NC; e++) {
                         const uint of_key = first_key + s + f * TM + C_ROW(LANE, e);
                         const bool is_hidden = of_key > t || (DOCUMENTS && of_key < start);
                         const float weight = is_hidden ? 0.0f : native_exp2(fma(x[e], SCALE * LOG2E, -log_total));
@@ -636,8 +608,7 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, st
         if (has_dk) {
             put_rows(gradients, &next.d);
         }
-#pragma unroll
-        for (uint c = 0; c < SUMS; c++) {
+        UNROLLED for (uint c = 0; c < SUMS; c++) {
             put_columns(columns[c], &next.columns[c]);
         }
         if (get_local_id(0) < TILE) {
@@ -667,14 +638,12 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, st
                 } else {
                     ZERO(dweight, FRAGMENTS)
                 }
-#pragma unroll
-                for (uint f = 0; f < FRAGMENTS; f++) {
+                UNROLLED for (uint f = 0; f < FRAGMENTS; f++) {
                     float x[NC];
                     float dx[NC];
                     JOIN(vstore, NC)(score[f], 0, x);
                     JOIN(vstore, NC)(dweight[f], 0, dx);
-#pragma unroll
-                    for (uint e = 0; e < NC; e++) {
+                    UNROLLED for (uint e = 0; e < NC; e++) {
                         const uint at = r + f * TM + C_ROW(LANE, e);
                         const uint t = first_row + at;
                         const bool is_hidden =

@@ -44,21 +44,18 @@ inlined void finish_sums(uint beside, float4 four, ulong at, ulong step, ulong n
                          const global float *bias, const global data *pre, global data *act) {
     float x[4] = {four.x, four.y, four.z, four.w};
     if (beside & ADD) {
-#pragma unroll
-        for (uint i = 0; i < 4; i++) {
+        UNROLLED for (uint i = 0; i < 4; i++) {
             x[i] += i < n_rows ? widen_result(c[at + i * step]) : 0.0f;
         }
     }
     if (beside & BESIDE & BIAS) {
-#pragma unroll
-        for (uint i = 0; i < 4; i++) {
+        UNROLLED for (uint i = 0; i < 4; i++) {
             x[i] += bias[n];
         }
     }
     if (beside & BESIDE & ACT_BACKWARD) {
         float u[4];
-#pragma unroll
-        for (uint i = 0; i < 4; i++) {
+        UNROLLED for (uint i = 0; i < 4; i++) {
             u[i] = i < n_rows ? widen(pre[at + i * step]) : 0.0f;
         }
         const float4 d = activation_slope((float4)(u[0], u[1], u[2], u[3]));
@@ -67,8 +64,7 @@ inlined void finish_sums(uint beside, float4 four, ulong at, ulong step, ulong n
         x[2] *= d.z;
         x[3] *= d.w;
     }
-#pragma unroll
-    for (uint i = 0; i < 4; i++) {
+    UNROLLED for (uint i = 0; i < 4; i++) {
         if (i < n_rows) {
             c[at + i * step] = narrow_result(x[i]);
         }
@@ -76,8 +72,7 @@ inlined void finish_sums(uint beside, float4 four, ulong at, ulong step, ulong n
     if (beside & BESIDE & ACT) {
         const float4 y = activation((float4)(x[0], x[1], x[2], x[3]));
         const float z[4] = {y.x, y.y, y.z, y.w};
-#pragma unroll
-        for (uint i = 0; i < 4; i++) {
+        UNROLLED for (uint i = 0; i < 4; i++) {
             if (i < n_rows) {
                 act[at + i * step] = narrow(z[i]);
             }
@@ -102,30 +97,22 @@ inlined void multiply_step(const local number *a, const local number *b, uint m,
     raw_b rb[FN];
     a_part fa[FM][PER_LOAD];
     b_part fb[FN][PER_LOAD];
-#pragma unroll
-    for (uint i = 0; i < FM; i++) {
+    UNROLLED for (uint i = 0; i < FM; i++) {
         ra[i] = load_a(a, m + i * TM, k, TILE_K);
     }
-#pragma unroll
-    for (uint j = 0; j < FN; j++) {
+    UNROLLED for (uint j = 0; j < FN; j++) {
         rb[j] = load_b(b, n + j * TN, k, TILE_K);
     }
-#pragma unroll
-    for (uint way = SPLIT ? 0 : 2; way < 3; way++) { // small large, large small, large large
-#pragma unroll
-        for (uint i = 0; i < FM; i++) {
+    UNROLLED for (uint way = SPLIT ? 0 : 2; way < 3; way++) { // small large, large small, large large
+        UNROLLED for (uint i = 0; i < FM; i++) {
             parts_of_a(&ra[i], way == 0, fa[i]);
         }
-#pragma unroll
-        for (uint j = 0; j < FN; j++) {
+        UNROLLED for (uint j = 0; j < FN; j++) {
             parts_of_b(&rb[j], way == 1, fb[j]);
         }
-#pragma unroll
-        for (uint p = 0; p < PER_LOAD; p++) {
-#pragma unroll
-            for (uint i = 0; i < FM; i++) {
-#pragma unroll
-                for (uint j = 0; j < FN; j++) {
+        UNROLLED for (uint p = 0; p < PER_LOAD; p++) {
+            UNROLLED for (uint i = 0; i < FM; i++) {
+                UNROLLED for (uint j = 0; j < FN; j++) {
                     MULTIPLY(sum[i][j], fa[i][p], fb[j][p]);
                 }
             }
@@ -141,20 +128,16 @@ inlined void multiply_tiles(const local number *a, const local number *b, uint m
 #if SPLIT
     c_part part[FM][FN];
     ZERO(part)
-#pragma unroll
-    for (uint s = 0; s < TILE_K; s += STEP) {
+    UNROLLED for (uint s = 0; s < TILE_K; s += STEP) {
         multiply_step(a, b, m, n, s, part);
     }
-#pragma unroll
-    for (uint i = 0; i < FM; i++) {
-#pragma unroll
-        for (uint j = 0; j < FN; j++) {
+    UNROLLED for (uint i = 0; i < FM; i++) {
+        UNROLLED for (uint j = 0; j < FN; j++) {
             sum[i][j] += part[i][j];
         }
     }
 #else
-#pragma unroll
-    for (uint s = 0; s < TILE_K; s += STEP) {
+    UNROLLED for (uint s = 0; s < TILE_K; s += STEP) {
         multiply_step(a, b, m, n, s, sum);
     }
 #endif
@@ -170,27 +153,21 @@ inlined void multiply_blocks(const global data *a, const global data *b, uint M,
     uint xb[2][16]; // 16 columns each, of k 0 to 15 and the others
     intel_sub_group_2d_block_read_16b_32r16x2c((global void *)a, (int)K * 2, (int)M, (int)K * 2, (int2)((int)k, (int)m), xa);
 #if B_ALONG_K
-#pragma unroll
-    for (uint s = 0; s < 2; s++) {
-#pragma unroll
-        for (uint j = 0; j < 2; j++) {
+    UNROLLED for (uint s = 0; s < 2; s++) {
+        UNROLLED for (uint j = 0; j < 2; j++) {
             intel_sub_group_2d_block_read_transpose_32b_16r8x1c((global void *)b, (int)K * 2, (int)N, (int)K * 2,
                                                                 (int2)((int)(k / 2 + 8 * s), (int)(n + 16 * j)), xb[j] + 8 * s);
         }
     }
 #else
-#pragma unroll
-    for (uint j = 0; j < 2; j++) {
+    UNROLLED for (uint j = 0; j < 2; j++) {
         intel_sub_group_2d_block_read_transform_16b_32r16x1c((global void *)b, (int)N * 2, (int)K, (int)N * 2,
                                                              (int2)((int)(n + 16 * j), (int)k), xb[j]);
     }
 #endif
-#pragma unroll
-    for (uint s = 0; s < 2; s++) {
-#pragma unroll
-        for (uint i = 0; i < FM; i++) {
-#pragma unroll
-            for (uint j = 0; j < FN; j++) {
+    UNROLLED for (uint s = 0; s < 2; s++) {
+        UNROLLED for (uint i = 0; i < FM; i++) {
+            UNROLLED for (uint j = 0; j < FN; j++) {
                 const short8 fa = as_short8(vload8(0, xa + 32 * s + 8 * i));
                 const int8 fb = as_int8(vload8(s, xb[j]));
                 MULTIPLY(sum[i][j], fa, fb);
@@ -240,15 +217,12 @@ matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, IN(data, a), IN(dat
     }
 #endif
     c += c_at + row_start(place.part * M, N);
-#pragma unroll
-    for (uint i = 0; i < FM; i++) {
-#pragma unroll
-        for (uint j = 0; j < FN; j++) {
+    UNROLLED for (uint i = 0; i < FM; i++) {
+        UNROLLED for (uint j = 0; j < FN; j++) {
             const ulong col = place.n + n + j * TN + C_COL(LANE);
             float x[NC];
             JOIN(vstore, NC)(sum[i][j], 0, x);
-#pragma unroll
-            for (uint e = 0; e < NC; e += 4) {
+            UNROLLED for (uint e = 0; e < NC; e += 4) {
                 const uint step = C_ROW(LANE, e + 1) - C_ROW(LANE, e);
                 const ulong row = place.m + m + i * TM + C_ROW(LANE, e);
                 if (row < M && col < N) {

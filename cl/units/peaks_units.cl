@@ -18,8 +18,7 @@ inlined uint4 random_chunk(uint seed) {
 
 inlined raw_b random_b(uint seed) {
     raw_b r;
-#pragma unroll
-    for (uint i = 0; i < B_CHUNKS; i++) {
+    UNROLLED for (uint i = 0; i < B_CHUNKS; i++) {
         r.x[i] = random_chunk(seed + i);
     }
     return r;
@@ -43,32 +42,26 @@ WAVES_ATTRIBUTE kernel __attribute__((reqd_work_group_size(4 * WAVE, 1, 1))) voi
     b_part b[2][PER_LOAD];
     c_part c[UNIT_CHAINS];
     float sum = 0.0f;
-#pragma unroll
-    for (uint i = 0; i < 2; i++) {
+    UNROLLED for (uint i = 0; i < 2; i++) {
         const raw_a ra = random_a(LANE * 16 + 4 * i);
         const raw_b rb = random_b(LANE * 16 + 4 * i + 2);
         parts_of_a(&ra, false, a[i]);
         parts_of_b(&rb, false, b[i]);
     }
-#pragma unroll
-    for (uint i = 0; i < UNIT_CHAINS; i++) {
+    UNROLLED for (uint i = 0; i < UNIT_CHAINS; i++) {
         c[i] = (c_part)(0.0f);
     }
     for (uint round = 0; round < n_rounds; round++) {
-#pragma unroll
-        for (uint k = 0; k < 32 / NUMBER_BYTES / TK; k++) {
-#pragma unroll
-            for (uint i = 0; i < UNIT_CHAINS; i++) {
+        UNROLLED for (uint k = 0; k < 32 / NUMBER_BYTES / TK; k++) {
+            UNROLLED for (uint i = 0; i < UNIT_CHAINS; i++) {
                 MULTIPLY(c[i], a[i % 2][k % PER_LOAD], b[i / 2 % 2][k % PER_LOAD]);
             }
         }
     }
-#pragma unroll
-    for (uint i = 0; i < UNIT_CHAINS; i++) {
+    UNROLLED for (uint i = 0; i < UNIT_CHAINS; i++) {
         float x[NC];
         JOIN(vstore, NC)(c[i], 0, x);
-#pragma unroll
-        for (uint e = 0; e < NC; e++) {
+        UNROLLED for (uint e = 0; e < NC; e++) {
             sum += x[e];
         }
     }

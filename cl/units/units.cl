@@ -275,8 +275,7 @@ typedef raw_b raw_a;
 inlined raw_b load_b(const local number *tile, uint row, uint k, uint cols) {
     raw_b r;
     const local uint4 *p = (const local uint4 *)(tile + PLACE_B(row + C_COL(LANE), B_FROM_K(k, LANE), cols));
-#pragma unroll
-    for (uint i = 0; i < B_CHUNKS; i++) {
+    UNROLLED for (uint i = 0; i < B_CHUNKS; i++) {
         r.x[i] = p[i];
     }
     return r;
@@ -285,8 +284,7 @@ inlined raw_b load_b(const local number *tile, uint row, uint k, uint cols) {
 // Stores the elements that the lane will load from there.
 inlined void store_b(const raw_b *r, local number *tile, uint k, uint cols) {
     local uint4 *p = (local uint4 *)(tile + PLACE_B(C_COL(LANE), B_FROM_K(k, LANE), cols));
-#pragma unroll
-    for (uint i = 0; i < B_CHUNKS; i++) {
+    UNROLLED for (uint i = 0; i < B_CHUNKS; i++) {
         p[i] = r->x[i];
     }
 }
@@ -294,8 +292,7 @@ inlined void store_b(const raw_b *r, local number *tile, uint k, uint cols) {
 // The same from global memory, of a row that begins at `from`; zeros from channel n on.
 inlined raw_b load_b_row(const global data *from, uint k, uint n) {
     raw_b r;
-#pragma unroll
-    for (uint i = 0; i < B_CHUNKS; i++) {
+    UNROLLED for (uint i = 0; i < B_CHUNKS; i++) {
         const uint at = B_FROM_K(k, LANE) + i * CHUNK;
         r.x[i] = at < n ? *(const global uint4 *)(from + at) : (uint4)(0);
     }
@@ -317,8 +314,7 @@ inlined raw_a load_a(const local number *tile, uint row, uint k, uint cols) {
 // The numbers that are multiplied; small: what rounding took from them.
 inlined void parts_of_b(const raw_b *r, bool small, b_part *f) {
     uint4 x[B_CHUNKS];
-#pragma unroll
-    for (uint i = 0; i < B_CHUNKS; i++) {
+    UNROLLED for (uint i = 0; i < B_CHUNKS; i++) {
         x[i] = small ? small_chunk(r->x[i]) : round_chunk(r->x[i]);
     }
 #if !IS_DPAS
@@ -382,8 +378,7 @@ inlined uint4 fetch_one(uint i, const global data *from, ulong ld, ulong outer, 
 
 inlined void fetch(const global data *from, ulong ld, ulong outer, ulong outer_end, ulong k, ulong k_end, uint n_outer,
                    uint n_k, uint items, int along_k, uint4 *x) {
-#pragma unroll
-    for (uint i = 0; i < TURNS(n_outer, n_k, items, along_k); i++) {
+    UNROLLED for (uint i = 0; i < TURNS(n_outer, n_k, items, along_k); i++) {
         x[i] = fetch_one(i, from, ld, outer, outer_end, k, k_end, n_outer, n_k, items, along_k);
     }
 }
@@ -409,15 +404,13 @@ inlined void put_one(local number *tile, uint i, const uint4 *x, uint n_outer, u
 #else
     const uint words[4] = {x[0].x, x[0].y, x[0].z, x[0].w};
 #endif
-#pragma unroll
-    for (uint j = 0; j < CHUNK; j++) {
+    UNROLLED for (uint j = 0; j < CHUNK; j++) {
         *(local uint *)(tile + PLACE(p.outer + j, p.k, n_k, is_a)) = words[j];
     }
 }
 
 inlined void put(local number *tile, const uint4 *x, uint n_outer, uint n_k, uint items, int along_k, int is_a) {
-#pragma unroll
-    for (uint i = 0; i < TURNS(n_outer, n_k, items, along_k); i += PAIRED(along_k) ? 2 : 1) {
+    UNROLLED for (uint i = 0; i < TURNS(n_outer, n_k, items, along_k); i += PAIRED(along_k) ? 2 : 1) {
         put_one(tile, i, x + i, n_outer, n_k, items, along_k, is_a);
     }
 }

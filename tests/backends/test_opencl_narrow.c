@@ -168,4 +168,12 @@ TEST(test_emulated) {
     assert_true(backend->emulates(device, (sm_precision){.dtype = SM_F16}));
 }
 
+TEST(test_fp8_is_refused) {
+    const sm_plan_options options = {TRAINING(2, 16, SM_BF16), .products = SM_PRODUCTS_FP8};
+    SM_OWN(sm_device) *device = open_device("local");
+    SM_OWN(sm_plan) *plan = build_plan(gpt2_of("tiny"), &options, SM_MODE_FUSED, 0);
+    assert_int_equal(sm_session_supports(device, plan), SM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(sm_error_message(), "no fp8 products"));
+}
+
 AROUND_ALL(find_device, NULL)

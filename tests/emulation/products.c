@@ -1,5 +1,5 @@
 // products.c: runs the kernel of cl/nvidia/matmul_wgmma.cl on a CPU (warps.h), and compares with products summed in
-// fp64. Usage: products M N K PARTS GROUPS. The format, the tiles and the epilogue are fixed when it is built.
+// fp64. Usage: products M N K PARTS GROUPS. K counts two bytes as one. The format, the tiles and the epilogue are fixed when it is built.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +28,17 @@ enum { B_ALONG_C = 0 };
 enum { B_ALONG_C = 1 };
 #endif
 
+#ifdef FP8_A
+enum { e4m3, e5m2, BYTES_A_NUMBER = 2 };
+#define SCALE_TYPES , const float *, uint64_t, const float *, uint64_t
+#define SCALES      , scales, 0, scales, 1
+#else
+enum { FP8_A, FP8_B, BYTES_A_NUMBER = 0 };
+#define SCALE_TYPES
+#define SCALES
+#endif
+static const float scales[] = {2, 4}; // of bytes
+
 #ifdef C_REAL
 typedef float result;
 static float value_of(result x) { return x; }
@@ -49,13 +60,13 @@ static result result_of(float x) { return narrow(x); }
 enum { BIAS = 2, ACT = 4, ACT_BACKWARD = 8, ITEMS = 384, TILE_M = 128, GROUP_M = 64, SUM_WARPS = 3, GUARD = 64 };
 
 void matmul(uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, const warps_map *, uint64_t, const float *,
-            uint64_t SUMS_TYPES);
+            uint64_t SUMS_TYPES SCALE_TYPES);
 
 static uint32_t M, N, K, n_parts;
 static warps_map maps[5]; // A, B, C, what is beside it, and B's small parts
 static float *bias, *strips;
 
-static void item(void) { matmul(BESIDE, M, N, K, n_parts, 2, maps, 0, bias, 0 SUMS); }
+static void item(void) { matmul(BESIDE, M, N, K, n_parts, 2, maps, 0, bias, 0 SUMS SCALES); }
 
 // Numbers in [-1, 1).
 static float draw(uint64_t i) { return (float)sm_philox4x32(7, i, 0).word[0] * 0x1p-31f - 1; }
@@ -68,9 +79,19 @@ static void *allocate(size_t n, size_t elem_bytes) {
 static uint16_t *draw_matrix(uint64_t first, uint32_t n) {
     uint16_t *p = allocate(n, sizeof *p);
     for (uint32_t i = 0; i < n; i++) {
-        p[i] = narrow(draw(first + i));
+        p[i] = BYTES_A_NUMBER ? (uint16_t)(sm_philox4x32(7, first + i, 0).word[0] & 0x3F3F) : narrow(draw(first + i));
     }
     return p;
+}
+
+// The sum over number k of both operands, or over its two bytes, from 0 to 2: what units drop of such sums adds up.
+static double multiply(const uint16_t *a, const uint16_t *b) {
+    double sum = BYTES_A_NUMBER ? 0 : (double)widen(*a) * widen(*b);
+    for (int i = 0; i < BYTES_A_NUMBER; i++) {
+        sum += (double)warps_widen_byte((uint8_t)(*a >> 8 * i), FP8_A) * warps_widen_byte((uint8_t)(*b >> 8 * i), FP8_B) /
+               (scales[0] * scales[1]);
+    }
+    return sum;
 }
 
 // As backends/opencl/nvidia/tensor.c has them.
@@ -88,7 +109,8 @@ static warps_map map_result(const result *p, uint32_t n_rows) {
 static int n_wrong;
 
 static void compare(const char *what, uint32_t m, uint32_t n, double got, double wanted) {
-    if (!(fabs(got - wanted) <= 0.01 * (1 + fabs(wanted))) && n_wrong++ < 3) {
+    const double most = BYTES_A_NUMBER > 0 && sizeof(result) == sizeof(float) ? 0.001 : 0.01;
+    if (!(fabs(got - wanted) <= most * (1 + fabs(wanted))) && n_wrong++ < 3) {
         printf(" %s of row %u, column %u: %g, not %g: FAILED\n", what, m, n, got, wanted);
     }
 }
@@ -123,7 +145,7 @@ int main(int argc, char **argv) {
         const uint32_t m = i / N, n = i % N;
         double sum = BESIDE & BIAS ? bias[n] : 0, got = 0;
         for (uint32_t k = 0; k < K; k++) {
-            sum += (double)widen(a[A_ALONG_C ? k * M + m : m * K + k]) * widen(b[B_ALONG_C ? k * N + n : n * K + k]);
+            sum += multiply(&a[A_ALONG_C ? k * M + m : m * K + k], &b[B_ALONG_C ? k * N + n : n * K + k]);
         }
         for (uint32_t part = 0; part < n_parts; part++) {
             got += value_of(c[(part * M + m) * N + n]);

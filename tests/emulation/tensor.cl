@@ -6,14 +6,14 @@
 #define LANE ((uint)get_local_id(0) % WARP)
 #define MY_WARP ((uint)get_local_id(0) / WARP)
 
-enum { BF16, F16, TF32 };
+enum { BF16, F16, TF32, BYTES };
 #ifdef DATA_F16
 #define NUMBER F16
 #else
 #define NUMBER BF16
 #endif
 
-void warp_copy(uint to, ulong from, uint n_bytes, uint size_bytes);
+void warp_copy(uint to, ulong from, uint n_bytes);
 void warp_end_copies(void);
 void warp_wait_for_copies(int n_groups);
 void warp_load(uint *x, uint address, int transposed);
@@ -28,12 +28,13 @@ uint warp_any(uint x);
 void warp_wait(void);
 uint warp_pack(float low, float high, int number);
 float warp_unpack(uint x, int number);
+uint warp_pack_bytes(float low, float high, int is_e5m2);
+uint warp_pick_bytes(uint a, uint b, uint numbers);
 uint warp_round_tf32(float x);
 float warp_exp2(float x);
 
 static inline uint local_address(const local void *p) { return (uint)(ulong)p; }
-static inline void copy16_async_part(uint to, const global void *from, uint n) { warp_copy(to, (ulong)from, n, 16); }
-static inline void copy4_async_part(uint to, const global void *from, uint n) { warp_copy(to, (ulong)from, n, 4); }
+static inline void copy16_async_part(uint to, const global void *from, uint n) { warp_copy(to, (ulong)from, n); }
 #define copy_async_commit warp_end_copies
 #define copy_async_wait warp_wait_for_copies
 static inline void load_matrices(uint x[4], uint address) { warp_load(x, address, 0); }
@@ -47,6 +48,8 @@ static inline uint pack_bf16(float low, float high) { return warp_pack(low, high
 static inline uint pack_f16(float low, float high) { return warp_pack(low, high, F16); }
 static inline float2 unpack_bf16(uint x) { return (float2)(warp_unpack(x & 0xffff, BF16), warp_unpack(x >> 16, BF16)); }
 static inline float2 unpack_f16(uint x) { return (float2)(warp_unpack(x & 0xffff, F16), warp_unpack(x >> 16, F16)); }
+#define pack_bytes warp_pack_bytes
+#define pick_bytes warp_pick_bytes
 #define round_tf32 warp_round_tf32
 #define multiply_bf16(c, a, b0, b1) warp_multiply(c, a, b0, b1, BF16)
 #define multiply_f16(c, a, b0, b1) warp_multiply(c, a, b0, b1, F16)

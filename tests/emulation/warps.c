@@ -8,10 +8,10 @@
 #include "f16.h"
 #include "status.h"
 
-enum { WARP = 32, MOST_COPIES = 256, MOST_COLS = 256, MOST_SENT = 8, MOST_BEGUN = 64 };
+enum { WARP = 32, MOST_COPIES = 256, MOST_COLS = 256, MOST_K = 32, MOST_SENT = 8, MOST_BEGUN = 64 };
 
 typedef struct {
-    uint32_t to, n_bytes, size_bytes;
+    uint32_t to, n_bytes; // of 16
     uint64_t from;
     int group;
 } copy;
@@ -54,6 +54,7 @@ typedef struct {
 static item items[MOST_ITEMS];
 static warp warps[MOST_ITEMS / WARP];
 static uint32_t group_id, n_groups_of_run;
+uint32_t warps_columns;
 
 static void stop(const char *what) {
     printf("emulation: item %d of group %u: %s\n", current, group_id, what);
@@ -86,34 +87,41 @@ float cl_fmax(float a, float b) __asm__("_Z4fmaxff");
 float cl_fma(float a, float b, float c) __asm__("_Z3fmafff");
 float cl_log(float x) __asm__("_Z3logf");
 uint32_t cl_mul_hi(uint32_t a, uint32_t b) __asm__("_Z6mul_hijj");
+uint32_t cl_atomic_max(uint32_t *p, uint32_t x) __asm__("_Z10atomic_maxPU8CLglobalVjj");
 
 uint64_t cl_local_id(uint32_t dim) { return dim == 0 ? (uint64_t)current : 0; }
-uint64_t cl_group_id(uint32_t dim) { return dim == 0 ? group_id : 0; }
-uint64_t cl_global_id(uint32_t dim) { return cl_group_id(dim) * (uint64_t)n_items + cl_local_id(dim); }
+uint64_t cl_group_id(uint32_t dim) {
+    const uint32_t n = warps_columns > 0 ? warps_columns : n_groups_of_run;
+    return dim == 0 ? group_id % n : group_id / n;
+}
+uint64_t cl_global_id(uint32_t dim) {
+    return cl_group_id(dim) * (uint64_t)(dim == 0 ? n_items : 1) + cl_local_id(dim);
+}
 uint64_t cl_num_groups(uint32_t dim) { return dim == 0 ? n_groups_of_run : 1; }
 uint32_t cl_min(uint32_t a, uint32_t b) { return a < b ? a : b; }
 float cl_fmax(float a, float b) { return fmaxf(a, b); }
 float cl_fma(float a, float b, float c) { return fmaf(a, b, c); }
 float cl_log(float x) { return logf(x); }
+uint32_t cl_atomic_max(uint32_t *p, uint32_t x) { return *p = *p > x ? *p : x; }
 uint32_t cl_mul_hi(uint32_t a, uint32_t b) { return (uint32_t)((uint64_t)a * b >> 32); }
 
 void cl_barrier(SM_UNUSED uint32_t flags) { await_barrier(); }
 
 // --- copies -----------------------------------------------------------------------------------------
 
-void warp_copy(uint32_t to, uint64_t from, uint32_t n_bytes, uint32_t size_bytes);
+void warp_copy(uint32_t to, uint64_t from, uint32_t n_bytes);
 void warp_end_copies(void);
 void warp_wait_for_copies(int n_groups);
 
-void warp_copy(uint32_t to, uint64_t from, uint32_t n_bytes, uint32_t size_bytes) {
+void warp_copy(uint32_t to, uint64_t from, uint32_t n_bytes) {
     item *x = &items[current];
-    if (to % size_bytes != 0 || from % size_bytes != 0) {
+    if (to % 16 != 0 || from % 16 != 0) {
         stop("a copy's address is not a multiple of its size");
     }
     if (x->n_copies == MOST_COPIES) {
         stop("too many copies on their way");
     }
-    x->copies[x->n_copies++] = (copy){to, n_bytes, size_bytes, from, x->group};
+    x->copies[x->n_copies++] = (copy){to, n_bytes, from, x->group};
 }
 
 void warp_end_copies(void) { items[current].group++; }
@@ -124,7 +132,7 @@ void warp_wait_for_copies(int n_groups) {
     for (int i = 0; i < x->n_copies; i++) {
         const copy *c = &x->copies[i];
         if (c->group < x->group - n_groups) {
-            memset((char *)(uintptr_t)c->to, 0, c->size_bytes);
+            memset((char *)(uintptr_t)c->to, 0, 16);
             memcpy((char *)(uintptr_t)c->to, (const char *)(uintptr_t)c->from, c->n_bytes);
         } else {
             x->copies[n_left++] = *c;
@@ -414,6 +422,8 @@ void warp_wait(void) {
 // --- numbers ----------------------------------------------------------------------------------------
 
 uint32_t warp_pack(float low, float high, int number);
+uint32_t warp_pack_bytes(float low, float high, int is_e5m2);
+uint32_t warp_pick_bytes(uint32_t a, uint32_t b, uint32_t numbers);
 float warp_unpack(uint32_t x, int number);
 uint32_t warp_round_tf32(float x);
 float warp_exp2(float x);
@@ -425,6 +435,22 @@ uint32_t warp_pack(float low, float high, int number) {
 
 float warp_unpack(uint32_t x, int number) {
     return number == F16 ? sm_f16_widen((uint16_t)x) : sm_bf16_widen((uint16_t)x);
+}
+
+float warps_widen_byte(uint8_t x, int is_e5m2) { return is_e5m2 ? sm_e5m2_widen(x) : sm_e4m3_widen(x); }
+
+uint32_t warp_pack_bytes(float low, float high, int is_e5m2) {
+    return is_e5m2 ? sm_e5m2_round(low) | (uint32_t)sm_e5m2_round(high) << 8
+                   : sm_e4m3_round(low) | (uint32_t)sm_e4m3_round(high) << 8;
+}
+
+uint32_t warp_pick_bytes(uint32_t a, uint32_t b, uint32_t numbers) {
+    const uint64_t both = a | (uint64_t)b << 32;
+    uint32_t x = 0;
+    for (uint32_t i = 0; i < 32; i += 8) {
+        x |= (uint32_t)(both >> (numbers >> i / 2 & 7) * 8 & 0xFF) << i;
+    }
+    return x;
 }
 
 uint32_t warp_round_tf32(float x) { return (sm_f16_bits_of(x) + 0x1000u) & 0xFFFFE000u; }
@@ -450,7 +476,7 @@ static float number_of(uint32_t word, int i, int number) {
 }
 
 // The warp's first operand (16, K) from its fragments.
-static void gather_a(const warp *w, int number, float a[16][16]) {
+static void gather_a(const warp *w, int number, float a[16][MOST_K]) {
     const int n_numbers = number == TF32 ? 1 : 2;
     for (int l = 0; l < WARP; l++) {
         for (int i = 0; i < 4 * n_numbers; i++) {
@@ -461,7 +487,7 @@ static void gather_a(const warp *w, int number, float a[16][16]) {
     }
 }
 
-static void gather_b(const warp *w, int number, float b[16][MOST_COLS]) {
+static void gather_b(const warp *w, int number, float b[MOST_K][MOST_COLS]) {
     const int n_numbers = number == TF32 ? 1 : 2;
     for (int l = 0; l < WARP; l++) {
         for (int i = 0; i < 2 * n_numbers; i++) {
@@ -471,8 +497,9 @@ static void gather_b(const warp *w, int number, float b[16][MOST_COLS]) {
     }
 }
 
-// Every item's sums, tiles of 8 columns: rows l / 4 and 8 more, two columns side by side.
-static void add_products(warp *w, float a[16][16], float b[16][MOST_COLS], int K, int n_cols) {
+// Every item's sums, tiles of 8 columns: rows l / 4 and 8 more, two columns side by side. Of sums of bytes, units keep 14
+// bits.
+static void add_products(warp *w, float a[16][MOST_K], float b[MOST_K][MOST_COLS], int K, int n_cols) {
     for (int l = 0; l < WARP; l++) {
         for (int i = 0; i < n_cols / 2; i++) {
             const int row = l / 4 + i % 4 / 2 * 8;
@@ -480,13 +507,14 @@ static void add_products(warp *w, float a[16][16], float b[16][MOST_COLS], int K
             for (int k = 0; k < K; k++) {
                 w->sums[l][i] += a[row][k] * b[k][col];
             }
+            w->sums[l][i] = K == MOST_K ? sm_f16_of_bits(sm_f16_bits_of(w->sums[l][i]) & 0xFFFFFC00u) : w->sums[l][i];
         }
     }
 }
 
 void warp_multiply(float *c, const uint32_t *a, uint32_t b0, uint32_t b1, int number) {
     warp *w;
-    float rows[16][16], cols[16][MOST_COLS];
+    float rows[16][MOST_K], cols[MOST_K][MOST_COLS];
     const int is_last = arrive(&w, MULTIPLY + 16 * number);
     memcpy(w->words[lane()], a, 4 * sizeof *a);
     w->words[lane()][4] = b0;
@@ -523,10 +551,15 @@ static void load_tile(uint32_t *a, uint64_t tile, int transposed) {
     }
 }
 
+static float tile_byte(uint64_t tile, int row, int col, int is_e5m2) {
+    const uint16_t two = tile_element(tile, row, col / 2);
+    return warps_widen_byte((uint8_t)(col % 2 ? two >> 8 : two), is_e5m2);
+}
+
 static void run_product(product *p) {
     warp *w;
-    float rows[16][16], cols[16][MOST_COLS];
-    if (!p->has_fragments) {
+    float rows[16][MOST_K], cols[MOST_K][MOST_COLS];
+    if (!p->has_fragments && p->number < BYTES) {
         load_tile(p->a, p->a_tile, p->a_transposed);
     }
     for (uint32_t i = 0; i < p->n / 2 && !p->adds; i++) {
@@ -535,7 +568,17 @@ static void run_product(product *p) {
     const int is_last = arrive(&w, MULTIPLY_TILE + 16 * (int)p->n);
     memcpy(w->words[lane()], p->a, sizeof p->a);
     w->sums[lane()] = p->c;
-    if (is_last) {
+    if (is_last && p->number >= BYTES) {
+        for (int k = 0; k < MOST_K; k++) {
+            for (int i = 0; i < 16; i++) {
+                rows[i][k] = tile_byte(p->a_tile, current / WARP % 4 * 16 + i, k, (p->number - BYTES) & 1);
+            }
+            for (int j = 0; j < (int)p->n; j++) {
+                cols[k][j] = tile_byte(p->b, j, k, (p->number - BYTES) & 2);
+            }
+        }
+        add_products(w, rows, cols, MOST_K, (int)p->n);
+    } else if (is_last) {
         gather_a(w, p->number, rows);
         for (int k = 0; k < 16; k++) {
             for (int j = 0; j < (int)p->n; j++) {

@@ -1,16 +1,30 @@
 // wgmma.cl of the emulation: what cl/nvidia/wgmma.cl says in PTX, for a processor (tensor.cl): its sums are a variable.
 #undef NUMBER // of the emulation
-#ifdef DATA_F16
+#ifdef FP8_A
+#define e4m3 0
+#define e5m2 1
+#define NUMBER (BYTES + FP8_A + 2 * FP8_B)
+#elif defined(DATA_F16)
 #define NUMBER F16
 #else
 #define NUMBER BF16
 #endif
 #undef DECLARE_SUMS
-#define DECLARE_SUMS float sums[TILE_N / 2]
+#define DECLARE_SUMS float sums[TILE_N / 2], totals[TILE_N / 2]
+#undef CLEAR_TOTALS
+#define CLEAR_TOTALS                         \
+    for (uint i = 0; i < TILE_N / 2; i++) { \
+        totals[i] = 0.0f;                    \
+    }
+#undef ADD_TO_TOTALS
+#define ADD_TO_TOTALS                        \
+    for (uint i = 0; i < TILE_N / 2; i++) { \
+        totals[i] += sums[i];                \
+    }
 #undef READ_SUMS
-#define READ_SUMS(x, h)            \
-    for (uint i = 0; i < 16; i++) { \
-        (x)[i] = sums[(h) * 16 + i]; \
+#define READ_SUMS(x, h)                                       \
+    for (uint i = 0; i < 16; i++) {                            \
+        (x)[i] = (CAREFUL ? totals : sums)[(h) * 16 + i]; \
     }
 #undef PLACE
 #define PLACE(at, along_c) describe_tile(at, (along_c) ? BOX_BYTES : 16)

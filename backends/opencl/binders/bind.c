@@ -267,6 +267,7 @@ static void (*const binders[SM_OP_KIND_COUNT])(opencl_binder *) = {
     [SM_OP_GRAD_SQNORM] = opencl_bind_grad_sqnorm,
     [SM_OP_GRAD_CLIP] = opencl_bind_grad_clip,
     [SM_OP_SCALER_UPDATE] = opencl_bind_scaler_update,
+    [SM_OP_CAST_FP8] = opencl_bind_cast_fp8,
     [SM_OP_ADAMW8BIT] = opencl_bind_adamw8bit,
     [SM_OP_ADAFACTOR] = opencl_bind_adafactor,
     [SM_OP_ADAFACTOR_VECTOR] = opencl_bind_adafactor_vector,
@@ -295,6 +296,7 @@ static const struct {
     [SM_OP_SGD] = {.stem = "optimizer"},
     [SM_OP_LION] = {.stem = "optimizer"},
     [SM_OP_COMBINE] = {.stem = "muon"},
+    [SM_OP_SCALE_UPDATE] = {.stem = "scaler"},
     [SM_OP_NORMALIZE] = {.stem = "muon", .kernel = "normalize_update"}, // OpenCL C has a function with that name
 };
 
@@ -385,6 +387,8 @@ size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan,
     switch (op->kind) {
     case SM_OP_GRAD_SQNORM: return (size_t)opencl_count_norm_parts(device);
     case SM_OP_ADAFACTOR: return (size_t)(opencl_count_strips(device, plan, R, C) * C + 2 * R + 2);
+    case SM_OP_CAST_FP8:
+        return op->out[SM_OUT(cast_fp8, db)] != SM_NO_TENSOR ? (size_t)(opencl_count_up(R, 128) * C) : 0;
     case SM_OP_BIAS_BACKWARD: return (size_t)opencl_sum_rows_elems(device, plan, op->in[0]);
     case SM_OP_LAYERNORM_BACKWARD:
     case SM_OP_RMSNORM_BACKWARD: return (size_t)(norm_sums(op) * opencl_count_row_strips(device, R) * C);
@@ -415,6 +419,16 @@ sm_status opencl_bind_op(opencl_executable *e, const sm_op *op) {
     return b.status;
 }
 
+// Rows of bytes, and of what becomes bytes, begin at multiples of 16.
+static bool has_aligned_bytes(const sm_plan *plan, const sm_op *op) {
+    if (op->kind == SM_OP_CAST_FP8) {
+        const sm_tensor *x = &plan->tensors[op->in[SM_IN(cast_fp8, x)]];
+        return sm_tensor_rows(x) % 16 == 0 && sm_tensor_cols(x) % 16 == 0 && x->offset_bytes % 16 == 0;
+    }
+    const opencl_product p = op->attr.fp8 ? opencl_describe_product(plan, op) : (opencl_product){0};
+    return !op->attr.fp8 || opencl_is_product_aligned(&p, 16);
+}
+
 sm_status opencl_op_supported(const opencl_device *device, const sm_plan *plan, const sm_op *op) {
     const char *id = id_of(device);
     char stem[STEM_SIZE];
@@ -432,6 +446,9 @@ sm_status opencl_op_supported(const opencl_device *device, const sm_plan *plan, 
     find_stem(op->kind, stem);
     SM_FAIL_IF(binders[op->kind] == NULL && opencl_find_source(stem) == NULL, SM_ERR_UNSUPPORTED,
                "%s: %s: there is no kernel", id, sm_op_name(op->kind));
+    SM_FAIL_IF(!has_aligned_bytes(plan, op), SM_ERR_UNSUPPORTED,
+               "%s: %s: a factor in 8 bits whose rows or columns are no multiple of 16; use bf16", id,
+               sm_op_name(op->kind));
     if (sm_op_is_attention(op->kind)) {
         const opencl_attention a = opencl_describe_attention(plan, op);
         SM_FAIL_IF(a.HS > device->family->most_head_channels, SM_ERR_UNSUPPORTED,

@@ -53,6 +53,7 @@ opencl_attention opencl_describe_attention(const sm_plan *plan, const sm_op *op)
 // Whether the op, a product, leaves sums of the squares of a weight's gradient for the gradients' norm.
 bool opencl_leaves_squares(const opencl_device *device, const sm_plan *plan, const sm_op *op);
 void opencl_bind_matmul(opencl_binder *b);
+void opencl_bind_cast_fp8(opencl_binder *b);
 void opencl_bind_attention(opencl_binder *b);
 
 // --- optimizer.c ---------------------------------------------------------------------------------

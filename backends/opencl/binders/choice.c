@@ -9,11 +9,12 @@ typedef struct opencl_choice {
 } opencl_choice;
 
 void opencl_name_product(const opencl_product *p, char name[OPENCL_PRODUCT_NAME_SIZE]) {
-    const sm_products products = p->plan->products;
+    const sm_dtype dtype = p->plan->tensors[p->a].dtype;
+    const bool is_plain = dtype != SM_F32 || p->plan->products == SM_PRODUCTS_PLAIN;
     snprintf(name, OPENCL_PRODUCT_NAME_SIZE, "%s %c%c %lldx%lldx%lld %u%s",
-             products != SM_PRODUCTS_PLAIN ? sm_products_name(products) : sm_dtype_name(p->plan->dtype),
-             p->a_transposed ? 'T' : 'N', p->b_transposed ? 'T' : 'N', (long long)p->M, (long long)p->N,
-             (long long)p->K, p->epilogue, p->add ? "+" : "");
+             is_plain ? sm_dtype_name(dtype) : sm_products_name(p->plan->products), p->a_transposed ? 'T' : 'N',
+             p->b_transposed ? 'T' : 'N', (long long)p->M, (long long)p->N, (long long)p->K, p->epilogue,
+             p->add ? "+" : "");
 }
 
 static const opencl_choice *find_choice(const opencl_device *device, const char *name) {

@@ -16,13 +16,14 @@ typedef struct {
     int a, b, c; // tensors
     bool a_transposed;
     bool b_transposed;
-    bool add;            // C += A' B'
-    unsigned epilogue;   // SM_EPILOGUE_*
-    int side;            // bias (N), or ACT_BACKWARD's pre (M,N); SM_NO_TENSOR if not used
-    int act;             // (M,N), the activation's result; or SM_NO_TENSOR
-    int summed, sums;    // the columns' sums of a or b, added (or written) to `sums`; or SM_NO_TENSOR
-    bool leaves_squares; // of C, summed, for a norm (opencl_arg_squares)
-    const sm_plan *plan; // of the tensors
+    bool add;             // C += A' B'
+    unsigned epilogue;    // SM_EPILOGUE_*
+    int side;             // bias (N), or ACT_BACKWARD's pre (M,N); SM_NO_TENSOR if not used
+    int act;              // (M,N), the activation's result; or SM_NO_TENSOR
+    int a_scale, b_scale; // by which bytes of a and b were multiplied; SM_NO_TENSOR: they are no bytes
+    int summed, sums;     // the columns' sums of a or b, added (or written) to `sums`; or SM_NO_TENSOR
+    bool leaves_squares;  // of C, summed, for a norm (opencl_arg_squares)
+    const sm_plan *plan;  // of the tensors
 } opencl_product;
 
 // A kernel's epilogue, also as flags in cl/products/matmul_*.cl. OPENCL_LAST: nothing more is added to the sums.
@@ -60,7 +61,6 @@ typedef struct opencl_family {
     const char *(*lacks)(const opencl_facts *facts); // the missing feature of a device, "" if there is none; NULL:
                                                      // these kernels run on any device
     bool multiplies_narrow;                          // has units that multiply numbers of 16 bits
-    bool rounds_products;                            // multiplies floats as plans of tf32 or tf32x3 require
     opencl_sizes sizes;
     int (*vector)(const opencl_facts *facts); // replaces sizes.vector if it depends on the device; else NULL
     int most_head_channels;                   // largest HS for attention
@@ -83,8 +83,7 @@ typedef struct opencl_family {
     void (*release)(opencl_executable *e);                               // frees e->family_data
     const char *(*doubts)(const opencl_facts *facts); // why units of the device are not used, "" if they are or it has
                                                       // none
-    bool (*multiplies_floats)(const opencl_facts *facts, sm_products products); // replaces rounds_products if it
-                                                                                // depends on the device
+    bool (*multiplies)(const opencl_facts *facts, sm_products products); // has units for products that are not plain
     bool builds_apart; // its programs are built only in other processes, as a compiler may end them
 } opencl_family;
 
@@ -96,12 +95,10 @@ static inline void opencl_set_family(opencl_device *device, const opencl_family 
     }
 }
 
-// Whether the device's family has units that multiply floats in that way.
+// Whether the device's family has units that multiply in that way.
 static inline bool opencl_family_multiplies(const opencl_device *device, sm_products products) {
     const opencl_family *family = device->family;
-    return family->multiplies_floats != NULL
-               ? family->multiplies_floats(&device->facts, products)
-               : family->rounds_products && (products == SM_PRODUCTS_TF32 || products == SM_PRODUCTS_TF32X3);
+    return family->multiplies != NULL && family->multiplies(&device->facts, products);
 }
 
 // --- product.c: what families ask of a product -----------------------------------------------------

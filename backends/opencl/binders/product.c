@@ -5,7 +5,7 @@
 #include "philox.h"
 
 // The first two inputs and the first output are the product's: x W = y, dy W^T = dx, x^T dy = dW.
-opencl_product opencl_describe_product(const sm_plan *plan, const sm_op *op) {
+static opencl_product describe(const sm_plan *plan, const sm_op *op) {
     const sm_tensor *first = &plan->tensors[op->in[0]];
     const sm_tensor *result = &plan->tensors[op->out[0]];
     opencl_product p = {.M = sm_tensor_rows(result),
@@ -18,6 +18,8 @@ opencl_product opencl_describe_product(const sm_plan *plan, const sm_op *op) {
                         .side = SM_NO_TENSOR,
                         .act = SM_NO_TENSOR,
                         .summed = SM_NO_TENSOR,
+                        .a_scale = SM_NO_TENSOR,
+                        .b_scale = SM_NO_TENSOR,
                         .plan = plan};
     if (op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT) { // dW (C,F) += (or =) x^T dy; transposed, dW (F,C) += dy^T x
         const int x = op->in[SM_IN(matmul_backward_weight, x)];
@@ -41,6 +43,23 @@ opencl_product opencl_describe_product(const sm_plan *plan, const sm_op *op) {
     }
     if (op->attr.epilogue & SM_EPILOGUE_ACT) {
         p.act = op->out[SM_OUT(matmul_forward, act)];
+    }
+    return p;
+}
+
+// Bytes of both operands lie along K.
+opencl_product opencl_describe_product(const sm_plan *plan, const sm_op *op) {
+    opencl_product p = describe(plan, op);
+    if (op->attr.fp8) {
+        const int x = sm_op_tensor(op, "x_scale");
+        const int W = sm_op_tensor(op, "W_scale");
+        const int dy = sm_op_tensor(op, "dy_scale");
+        const bool is_first = p.a == op->in[0];
+        p.K = sm_tensor_cols(&plan->tensors[p.a]);
+        p.a_transposed = false;
+        p.b_transposed = true;
+        p.a_scale = is_first && x != SM_NO_TENSOR ? x : dy;
+        p.b_scale = W != SM_NO_TENSOR ? W : is_first ? dy : x;
     }
     return p;
 }
@@ -129,6 +148,29 @@ void opencl_bind_matmul(opencl_binder *b) {
     b->e->device->family->matmul(b, &p, opencl_way(b->e->device, b->e->base.plan, &p));
     if (opencl_sums_beside(b->e->device, &p)) {
         opencl_sum_rows(b, p.summed, p.sums, p.add);
+    }
+}
+
+void opencl_bind_cast_fp8(opencl_binder *b) {
+    enum { TILE = 128, ITEMS = 256 }; // of cl/nvidia/cast_fp8.cl
+    const sm_tensor *x = in(b, SM_IN(cast_fp8, x));
+    const int64_t N = sm_tensor_rows(x);
+    const int64_t C = sm_tensor_cols(x);
+    const int db = b->op->out[SM_OUT(cast_fp8, db)];
+    char options[32];
+    snprintf(options, sizeof options, "-DE5M2=%d -DSUMS=%d", out(b, SM_OUT(cast_fp8, rows))->dtype == SM_E5M2,
+             db != SM_NO_TENSOR);
+    opencl_begin(b, "cast_fp8", options, "cast_fp8");
+    OPENCL_ARGS(b, arg_uint((uint32_t)N), arg_uint((uint32_t)C));
+    opencl_arg_inputs(b);
+    OPENCL_ARGS(b, arg_out(b, SM_OUT(cast_fp8, rows)), arg_out(b, SM_OUT(cast_fp8, turned)),
+                arg_out(b, SM_OUT(cast_fp8, size)));
+    if (db != SM_NO_TENSOR) {
+        OPENCL_ARGS(b, arg_scratch(0));
+    }
+    opencl_launch_groups(b, opencl_count_up(C, TILE), opencl_count_up(N, TILE), ITEMS);
+    if (db != SM_NO_TENSOR) {
+        opencl_sum_strips(b, 0, opencl_count_up(N, TILE), C, db, true);
     }
 }
 

@@ -10,36 +10,44 @@
 // C (M,N) = A B, with small whole numbers, exact in every format.
 typedef struct {
     int M, N, K;
-    sm_dtype dtype;   // of A and B
-    sm_dtype c_dtype; // of C
-    bool b_along_k;   // B is stored transposed
-    bool has_bias;    // is added to C
+    sm_dtype dtype, b_dtype; // of A and B
+    sm_dtype c_dtype;        // of C
+    bool b_along_k;          // B is stored transposed
+    bool has_bias;           // is added to C
 } product;
+
+static const float byte_scales[] = {2, 4}; // by which bytes of A and B count as multiplied
+
+static bool is_of_bytes(const product *p) { return sm_dtype_size(p->dtype) == 1; }
 
 static float a_at(int m, int k) { return (float)((m * 7 + k * 3) % 11 - 5); }
 static float b_at(int k, int n) { return (float)((k * 5 + n * 2) % 7 - 3); }
 static float bias_at(int n) { return (float)(n % 5 - 2); }
 
 static float expected(const product *p, int m, int n) {
-    float sum = p->has_bias ? bias_at(n) : 0;
+    float sum = 0;
     for (int k = 0; k < p->K; k++) {
         sum += a_at(m, k) * b_at(k, n);
     }
+    sum = (is_of_bytes(p) ? sum / (byte_scales[0] * byte_scales[1]) : sum) + (p->has_bias ? bias_at(n) : 0);
     sm_dtype_round_trip(p->c_dtype, 1, &sum);
     return sum;
 }
 
-static void put(const product *p, float x, unsigned char *to, int i) {
-    sm_dtype_format(p->dtype)->round(1, &x, to + (size_t)i * sm_dtype_size(p->dtype));
+static void put(sm_dtype dtype, float x, unsigned char *to, int i) {
+    sm_dtype_format(dtype)->round(1, &x, to + (size_t)i * sm_dtype_size(dtype));
 }
+
+// Two bytes count as one number of 16 bits.
+static int counted_k(const product *p) { return is_of_bytes(p) ? p->K / 2 : p->K; }
 
 static void put_operands(const product *p, unsigned char *a, unsigned char *b) {
     for (int k = 0; k < p->K; k++) {
         for (int m = 0; m < p->M; m++) {
-            put(p, a_at(m, k), a, m * p->K + k);
+            put(p->dtype, a_at(m, k), a, m * p->K + k);
         }
         for (int n = 0; n < p->N; n++) {
-            put(p, b_at(k, n), b, p->b_along_k ? n * p->K + k : k * p->N + n);
+            put(p->b_dtype, b_at(k, n), b, p->b_along_k ? n * p->K + k : k * p->N + n);
         }
     }
 }
@@ -59,41 +67,30 @@ static bool is_right(const product *p, const unsigned char *c) {
 
 enum { M = 16, N = 8, K = 16 }; // of an instruction
 
-static bool launch(opencl_device *d, cl_kernel kernel, cl_mem buffers[3], float c[M * N]) {
-    const size_t items = 32;
-    const opencl_argument arguments[] = {OPENCL_ARGUMENT(buffers[0]), OPENCL_ARGUMENT(buffers[1]),
-                                         OPENCL_ARGUMENT(buffers[2])};
-    return opencl_set_arguments(d, kernel, arguments, 3) == SM_OK &&
-           opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &items, &items, 0, NULL, NULL) == CL_SUCCESS &&
-           opencl.clEnqueueReadBuffer(d->queue, buffers[2], CL_TRUE, 0, M * N * sizeof *c, c, 0, NULL, NULL) ==
-               CL_SUCCESS;
-}
-
 static bool computes(opencl_device *d, const char *name, sm_dtype dtype) {
-    const product p = {.M = M, .N = N, .K = K, .dtype = dtype, .c_dtype = SM_F32, .b_along_k = true};
+    const product p = {.M = M, .N = N, .K = K, .dtype = dtype, .b_dtype = dtype, .c_dtype = SM_F32, .b_along_k = true};
+    const size_t items = 32;
     unsigned char a[4 * M * K] = {0};
     unsigned char b[4 * N * K] = {0};
     float c[M * N] = {0};
-    cl_kernel kernel = NULL;
-    if (opencl_get_kernel(d, "tensor_probe", "", name, &kernel) != SM_OK) {
-        return false;
-    }
+    SM_AT_END(opencl_end_kernel) cl_kernel kernel = NULL;
     put_operands(&p, a, b);
-    cl_mem buffers[3] = {opencl_make_buffer(d, sizeof a, a), opencl_make_buffer(d, sizeof b, b),
-                         opencl_make_buffer(d, sizeof c, c)};
-    const bool right = buffers[0] != NULL && buffers[1] != NULL && buffers[2] != NULL &&
-                       launch(d, kernel, buffers, c) && is_right(&p, (const unsigned char *)c);
-    for (int i = 0; i < 3; i++) {
-        opencl_release_buffer(buffers[i]);
-    }
-    opencl.clReleaseKernel(kernel);
-    return right;
+    SM_AT_END(opencl_end_buffer) cl_mem of_a = opencl_make_buffer(d, sizeof a, a);
+    SM_AT_END(opencl_end_buffer) cl_mem of_b = opencl_make_buffer(d, sizeof b, b);
+    SM_AT_END(opencl_end_buffer) cl_mem of_c = opencl_make_buffer(d, sizeof c, c);
+    const opencl_argument arguments[] = {OPENCL_ARGUMENT(of_a), OPENCL_ARGUMENT(of_b), OPENCL_ARGUMENT(of_c)};
+    return of_a != NULL && of_b != NULL && of_c != NULL &&
+           opencl_get_kernel(d, "tensor_probe", "", name, &kernel) == SM_OK &&
+           opencl_set_arguments(d, kernel, arguments, 3) == SM_OK &&
+           opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &items, &items, 0, NULL, NULL) == CL_SUCCESS &&
+           opencl.clEnqueueReadBuffer(d->queue, of_c, CL_TRUE, 0, sizeof c, c, 0, NULL, NULL) == CL_SUCCESS &&
+           is_right(&p, (const unsigned char *)c);
 }
 
 // --- running a product by wgmma ------------------------------------------------------------------------------
 
 // Odd sizes, so that tiles go beyond the matrices; three work-groups for the four tiles.
-enum { WIDE_M = 200, WIDE_N = 264, WIDE_K = 136, WIDE_GROUPS = 3, WIDE_ITEMS = 384 };
+enum { WIDE_M = 200, WIDE_N = 264, WIDE_K = 144, WIDE_GROUPS = 3, WIDE_ITEMS = 384 };
 
 // The programs to try; many products use each.
 typedef struct {
@@ -103,16 +100,26 @@ typedef struct {
     bool has_sums; // of the columns of B
 } wide_kind;
 
-#define WIDE(type, along_k) \
-    { .M = WIDE_M, .N = WIDE_N, .K = WIDE_K, .dtype = type, .c_dtype = type, .b_along_k = along_k, .has_bias = true }
+#define WIDE(a, b, c, along_k)                                                                               \
+    {                                                                                                        \
+        .M = WIDE_M, .N = WIDE_N, .K = WIDE_K, .dtype = a, .b_dtype = b, .c_dtype = c, .b_along_k = along_k, \
+        .has_bias = true                                                                                     \
+    }
+#define WIDE_BF16 "-DTILE_N=256 -DSTAGES=4 -DBESIDE=2 -DDATA_BF16"
 static const wide_kind wide_kinds[] = {
-    [SM_PRODUCTS_PLAIN] = {WIDE(SM_BF16, false), 256, 64, "-DTILE_N=256 -DSTAGES=4 -DBESIDE=2 -DDATA_BF16", false},
-    [SM_PRODUCTS_TF32] = {WIDE(SM_F32, true), 256, 32, "-DTILE_N=256 -DSTAGES=4 -DBESIDE=2 -DA_RAW=1", false},
-    [SM_PRODUCTS_TF32X3] = {WIDE(SM_F32, true), 128, 32, "-DTILE_N=128 -DSTAGES=4 -DBESIDE=2 -DSPLIT=1 -DA_RAW=1",
-                            false},
+    [SM_PRODUCTS_PLAIN] = {WIDE(SM_BF16, SM_BF16, SM_BF16, false), 256, 64, WIDE_BF16, false},
+    [SM_PRODUCTS_TF32] = {WIDE(SM_F32, SM_F32, SM_F32, true), 256, 32, "-DTILE_N=256 -DSTAGES=4 -DBESIDE=2 -DA_RAW=1",
+                          false},
+    [SM_PRODUCTS_TF32X3] = {WIDE(SM_F32, SM_F32, SM_F32, true), 128, 32,
+                            "-DTILE_N=128 -DSTAGES=4 -DBESIDE=2 -DSPLIT=1 -DA_RAW=1", false},
 };
-static const wide_kind wide_with_sums = {WIDE(SM_BF16, false), 256, 64,
-                                         "-DTILE_N=256 -DSTAGES=4 -DBESIDE=2 -DDATA_BF16 -DCOLUMN_SUMS=1", true};
+static const wide_kind wide_with_sums = {WIDE(SM_BF16, SM_BF16, SM_BF16, false), 256, 64, WIDE_BF16 " -DCOLUMN_SUMS=1",
+                                         true};
+static const wide_kind wide_bytes[] = {
+    {WIDE(SM_E4M3, SM_E4M3, SM_BF16, true), 256, 64, WIDE_BF16 " -DB_TRANSPOSED -DFP8_A=e4m3 -DFP8_B=e4m3", false},
+    {WIDE(SM_E5M2, SM_E4M3, SM_BF16, true), 256, 64, WIDE_BF16 " -DB_TRANSPOSED -DFP8_A=e5m2 -DFP8_B=e4m3", false},
+    {WIDE(SM_E4M3, SM_E5M2, SM_BF16, true), 256, 64, WIDE_BF16 " -DB_TRANSPOSED -DFP8_A=e4m3 -DFP8_B=e5m2", false},
+};
 
 // A, B, C, and B's small parts, which are zero for whole numbers.
 enum {
@@ -142,17 +149,15 @@ static bool are_sums_right(const float strips[STRIPS * WIDE_N]) {
 
 static sm_status encode_wide(opencl_device *d, const wide_kind *w, cl_mem buffers[WIDE_BUFFERS],
                              unsigned char maps[WIDE_MAPS * OPENCL_MAP_BYTES]) {
+    const sm_dtype dtype = w->of.c_dtype; // two bytes are a number of 16 bits
+    const int k = counted_k(&w->of);
     const opencl_tensor_map of_b =
-        w->of.b_along_k ? (opencl_tensor_map){.dtype = w->of.dtype,
-                                              .n_dims = 2,
-                                              .dims = {WIDE_K, WIDE_N},
-                                              .box = {w->cols, w->tile_n}}
-                        : (opencl_tensor_map){
-                              .dtype = w->of.dtype, .n_dims = 2, .dims = {WIDE_N, WIDE_K}, .box = {w->cols, w->cols}};
-    const opencl_tensor_map of_c = {
-        .dtype = w->of.dtype, .n_dims = 3, .dims = {WIDE_N, WIDE_M, 1}, .box = {w->cols, 64, 1}};
+        w->of.b_along_k
+            ? (opencl_tensor_map){.dtype = dtype, .n_dims = 2, .dims = {k, WIDE_N}, .box = {w->cols, w->tile_n}}
+            : (opencl_tensor_map){.dtype = dtype, .n_dims = 2, .dims = {WIDE_N, k}, .box = {w->cols, w->cols}};
+    const opencl_tensor_map of_c = {.dtype = dtype, .n_dims = 3, .dims = {WIDE_N, WIDE_M, 1}, .box = {w->cols, 64, 1}};
     const opencl_tensor_map shapes[WIDE_MAPS] = {
-        {.dtype = w->of.dtype, .n_dims = 2, .dims = {WIDE_K, WIDE_M}, .box = {w->cols, 128}}, of_b, of_c, of_c, of_b};
+        {.dtype = dtype, .n_dims = 2, .dims = {k, WIDE_M}, .box = {w->cols, 128}}, of_b, of_c, of_c, of_b};
     static const int buffer_of[WIDE_MAPS] = {0, 1, 2, 2, 3}; // the fourth is unused
     for (int i = 0; i < WIDE_MAPS; i++) {
         uint64_t address = 0;
@@ -164,14 +169,16 @@ static sm_status encode_wide(opencl_device *d, const wide_kind *w, cl_mem buffer
 
 static sm_status set_wide_arguments(const opencl_device *d, const wide_kind *w, cl_kernel kernel, cl_mem maps,
                                     cl_mem bias, cl_mem sums) {
-    const cl_uint numbers[] = {OPENCL_BIAS, WIDE_M, WIDE_N, WIDE_K, 1, 8}; // one part, bands of 8
+    const cl_uint numbers[] = {OPENCL_BIAS, WIDE_M, WIDE_N, (cl_uint)counted_k(&w->of), 1, 8}; // one part, bands of 8
     const cl_ulong at = 0;
+    const cl_ulong second = 1;
     const opencl_argument arguments[] = {
         OPENCL_ARGUMENT(numbers[0]), OPENCL_ARGUMENT(numbers[1]), OPENCL_ARGUMENT(numbers[2]),
         OPENCL_ARGUMENT(numbers[3]), OPENCL_ARGUMENT(numbers[4]), OPENCL_ARGUMENT(numbers[5]),
         OPENCL_ARGUMENT(maps),       OPENCL_ARGUMENT(at),         OPENCL_ARGUMENT(bias),
-        OPENCL_ARGUMENT(at),         OPENCL_ARGUMENT(sums),       OPENCL_ARGUMENT(at)};
-    return opencl_set_arguments(d, kernel, arguments, sizeof arguments / sizeof arguments[0] - (w->has_sums ? 0 : 2));
+        OPENCL_ARGUMENT(at),         OPENCL_ARGUMENT(sums),       OPENCL_ARGUMENT(at),
+        OPENCL_ARGUMENT(sums),       OPENCL_ARGUMENT(second)};
+    return opencl_set_arguments(d, kernel, arguments, is_of_bytes(&w->of) ? 14 : w->has_sums ? 12 : 10);
 }
 
 static sm_status multiply_wide(opencl_device *d, const wide_kind *w, cl_mem buffers[WIDE_BUFFERS], unsigned char *c,
@@ -181,41 +188,31 @@ static sm_status multiply_wide(opencl_device *d, const wide_kind *w, cl_mem buff
     const size_t global = (size_t)WIDE_GROUPS * WIDE_ITEMS;
     unsigned char maps[WIDE_MAPS * OPENCL_MAP_BYTES];
     float bias[WIDE_N];
-    cl_kernel kernel = NULL;
+    SM_AT_END(opencl_end_kernel) cl_kernel kernel = NULL;
     for (int i = 0; i < WIDE_N; i++) {
         bias[i] = bias_at(i);
     }
+    memcpy(strips, byte_scales, is_of_bytes(&w->of) ? sizeof byte_scales : 0);
     SM_TRY(encode_wide(d, w, buffers, maps));
     SM_TRY(opencl_get_kernel(d, "matmul_wgmma", w->options, "matmul", &kernel));
-    cl_mem map_buffer = opencl_make_buffer(d, sizeof maps, maps);
-    cl_mem bias_buffer = opencl_make_buffer(d, sizeof bias, bias);
-    cl_mem sums_buffer = opencl_make_buffer(d, strips_bytes, strips);
-    cl_int code = CL_OUT_OF_HOST_MEMORY;
-    if (map_buffer != NULL && bias_buffer != NULL && sums_buffer != NULL &&
-        set_wide_arguments(d, w, kernel, map_buffer, bias_buffer, sums_buffer) == SM_OK) {
-        code = opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL);
-    }
-    if (code == CL_SUCCESS) {
-        code = opencl.clEnqueueReadBuffer(d->queue, buffers[2], CL_TRUE, 0, C_ELEMS * sm_dtype_size(w->of.dtype), c, 0,
-                                          NULL, NULL);
-    }
-    if (code == CL_SUCCESS) {
-        code = opencl.clEnqueueReadBuffer(d->queue, sums_buffer, CL_TRUE, 0, strips_bytes, strips, 0, NULL, NULL);
-    }
-    opencl_release_buffer(map_buffer);
-    opencl_release_buffer(bias_buffer);
-    opencl_release_buffer(sums_buffer);
-    opencl.clReleaseKernel(kernel);
-    return opencl_check(id_of(d), "a product by wgmma", code);
+    SM_AT_END(opencl_end_buffer) cl_mem of_maps = opencl_make_buffer(d, sizeof maps, maps);
+    SM_AT_END(opencl_end_buffer) cl_mem of_bias = opencl_make_buffer(d, sizeof bias, bias);
+    SM_AT_END(opencl_end_buffer) cl_mem of_sums = opencl_make_buffer(d, strips_bytes, strips); // or scales
+    SM_FAIL_IF(of_maps == NULL || of_bias == NULL || of_sums == NULL, SM_ERR_OOM, "%s: no memory", id_of(d));
+    SM_TRY(set_wide_arguments(d, w, kernel, of_maps, of_bias, of_sums));
+    SM_TRY(OPENCL_CALL(d, clEnqueueNDRangeKernel, d->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL));
+    SM_TRY(OPENCL_CALL(d, clEnqueueReadBuffer, d->queue, buffers[2], CL_TRUE, 0, C_ELEMS * sm_dtype_size(w->of.c_dtype),
+                       c, 0, NULL, NULL));
+    return OPENCL_CALL(d, clEnqueueReadBuffer, d->queue, of_sums, CL_TRUE, 0, strips_bytes, strips, 0, NULL, NULL);
 }
 
 // Runs the kernel of products, with its tensor maps: "" if its numbers are right, otherwise the error. All bits of C
 // and of the sums are set before, so missing writes are NaN.
 static void try_wgmma(opencl_device *d, const void *what, char *trouble, size_t size_bytes) {
     const wide_kind *w = what;
-    const size_t width = sm_dtype_size(w->of.dtype);
+    const size_t width = sm_dtype_size(w->of.c_dtype); // or more than A and B have
     float strips[STRIPS * WIDE_N];
-    unsigned char *a = calloc(A_ELEMS + 2 * B_ELEMS + C_ELEMS, width);
+    SM_FREED unsigned char *a = calloc(A_ELEMS + 2 * B_ELEMS + C_ELEMS, width);
     snprintf(trouble, size_bytes, "no memory for its test");
     if (a == NULL) {
         return;
@@ -240,7 +237,6 @@ static void try_wgmma(opencl_device *d, const void *what, char *trouble, size_t 
     for (int i = 0; i < WIDE_BUFFERS; i++) {
         opencl_release_buffer(buffers[i]);
     }
-    free(a);
 }
 
 // --- what a device has ----------------------------------------------------------------------------------------
@@ -333,6 +329,7 @@ static struct {
     opencl_matrix_units units;
     finding floats[SM_PRODUCTS_TF32X3 + 1]; // by wgmma, for each way to multiply floats
     finding sums;                           // of columns of B, next to products by wgmma
+    finding bytes;                          // by wgmma
     struct {
         bool is_tried;
         char trouble[SM_TEXT_SIZE];
@@ -386,28 +383,33 @@ static bool recall_or_try(const opencl_facts *facts, const char *of,
     return trouble[0] == '\0';
 }
 
-// Floats are tried when a plan first multiplies some, as that builds another program.
+// Whether products of n kinds are right. They are tried when a plan first has some, as that builds other programs.
+static bool are_right(const opencl_facts *facts, finding *found, const wide_kind *kinds, int n) {
+    char trouble[SM_TEXT_SIZE];
+    for (int k = 0; k < n && *found == NOT_TRIED; k++) {
+        const bool is_right = recall_or_try(facts, kinds[k].options, try_wgmma, &kinds[k], trouble);
+        *found = !is_right ? WRONG : k == n - 1 ? RIGHT : NOT_TRIED;
+    }
+    return *found == RIGHT;
+}
+
 bool opencl_has_wgmma(const opencl_facts *facts, sm_dtype dtype, sm_products products) {
     const int i = find_device(facts);
     if (i < 0 || !known[i].units.has_wgmma || sm_dtype_is_narrow(dtype)) {
         return i >= 0 && known[i].units.has_wgmma;
     }
-    if (products != SM_PRODUCTS_PLAIN && known[i].floats[products] == NOT_TRIED) {
-        char trouble[SM_TEXT_SIZE];
-        known[i].floats[products] =
-            recall_or_try(facts, sm_products_name(products), try_wgmma, &wide_kinds[products], trouble) ? RIGHT : WRONG;
-    }
-    return products != SM_PRODUCTS_PLAIN && known[i].floats[products] == RIGHT;
+    return products != SM_PRODUCTS_PLAIN && are_right(facts, &known[i].floats[products], &wide_kinds[products], 1);
 }
 
-// Tried when a plan first has them, likewise.
 bool opencl_has_wgmma_sums(const opencl_facts *facts) {
     const int i = find_device(facts);
-    if (i >= 0 && known[i].units.has_wgmma && known[i].sums == NOT_TRIED) {
-        char trouble[SM_TEXT_SIZE];
-        known[i].sums = recall_or_try(facts, "sums of columns", try_wgmma, &wide_with_sums, trouble) ? RIGHT : WRONG;
-    }
-    return i >= 0 && known[i].sums == RIGHT;
+    return i >= 0 && known[i].units.has_wgmma && are_right(facts, &known[i].sums, &wide_with_sums, 1);
+}
+
+bool opencl_has_wgmma_bytes(const opencl_facts *facts) {
+    const int i = find_device(facts);
+    return i >= 0 && known[i].units.has_wgmma &&
+           are_right(facts, &known[i].bytes, wide_bytes, (int)SM_COUNT(wide_bytes));
 }
 
 static sm_status make_attention_maps(opencl_device *d, const opencl_attention_example *x, cl_mem *buffer) {

@@ -24,6 +24,8 @@ static const char *explain(const opencl_facts *facts) {
 
 static int number_bytes(const opencl_product *p) { return (int)sm_dtype_size(p->plan->tensors[p->a].dtype); }
 
+static bool is_bytes(const opencl_product *p) { return p->a_scale != SM_NO_TENSOR; }
+
 enum { CHUNK_BYTES = 16 };
 
 // The units multiply 16-bit numbers, and floats if the plan allows rounding or splitting.
@@ -177,15 +179,23 @@ static const wide_tiles wide_list[] = {
 };
 enum { NARROWEST = 6 }; // the last
 
-// With split numbers, sums are kept twice.
+// With split numbers, and where sums are careful, sums are kept twice.
 static const wide_tiles wide_split_list[] = {
     {.tile_n = 128, .band = 8}, {.tile_n = 128, .band = 16}, {.tile_n = 128, .band = 4}};
 
 static bool is_float(const opencl_product *p) { return !sm_dtype_is_narrow(p->plan->tensors[p->a].dtype); }
 
+// The units keep about 14 bits of sums of bytes: for a long K, those of 128 are added in fp32.
+static bool is_careful(const opencl_product *p) {
+    enum { LONG = 2048 };
+    return is_bytes(p) && p->K > LONG;
+}
+
+static bool keeps_twice(const opencl_product *p) { return is_split(p) || is_careful(p); }
+
 // Way 0 is the rule's; the others are one of these tiles, with the rule's number of parts, one part, or twice as many.
 static int count_wide(const opencl_product *p) {
-    return is_split(p) ? (int)SM_COUNT(wide_split_list) : is_float(p) ? NARROWEST : NARROWEST + 1;
+    return keeps_twice(p) ? (int)SM_COUNT(wide_split_list) : is_float(p) ? NARROWEST : NARROWEST + 1;
 }
 
 // Floats of A can reach the units through registers, where they are rounded or split; those of B cannot. (With
@@ -206,7 +216,8 @@ static bool is_wide_product(const opencl_facts *facts, const opencl_product *p) 
     const bool has_operands = n_rows * prepared_row(p) <= (int64_t)(facts->memory_bytes / sizeof(float)) / MOST_SHARE;
     const bool can_add = !p->add || !sm_dtype_is_narrow(p->plan->tensors[p->c].dtype);
     return has_operands && can_add && p->M <= INT32_MAX && p->N <= INT32_MAX && p->K <= INT32_MAX &&
-           opencl_has_wgmma(facts, p->plan->tensors[p->a].dtype, p->plan->products);
+           (is_bytes(p) ? opencl_has_wgmma_bytes(facts)
+                        : opencl_has_wgmma(facts, p->plan->tensors[p->a].dtype, p->plan->products));
 }
 
 // Columns of B are summed where they lie in local memory as they are: 16-bit numbers along C.
@@ -235,7 +246,7 @@ static int64_t cost_of_wide(const opencl_facts *facts, const opencl_product *p, 
 }
 
 static wide_tiles wide_of(const opencl_facts *facts, const opencl_product *p, int index) {
-    wide_tiles t = (is_split(p) ? wide_split_list : wide_list)[index];
+    wide_tiles t = (keeps_twice(p) ? wide_split_list : wide_list)[index];
     t.n_parts = opencl_cheapest_parts(facts, p, &t, cost_of_wide, can_cut_wide);
     return t;
 }
@@ -244,7 +255,7 @@ static wide_tiles choose_wide_by_rule(const opencl_facts *facts, const opencl_pr
     enum { N_TRIED = 3 };        // the others differ in their bands, or are for few rows of 16-bit numbers
     enum { WORTH_PERCENT = 94 }; // another program takes half a second to build
     wide_tiles best = wide_of(facts, p, 0);
-    for (int i = 1; i < N_TRIED + !is_float(p); i++) {
+    for (int i = 1; i < N_TRIED + (count_wide(p) > NARROWEST); i++) {
         const wide_tiles t = wide_of(facts, p, i < N_TRIED ? i : NARROWEST);
         if (cost_of_wide(facts, p, &t, t.n_parts) * 100 < cost_of_wide(facts, p, &best, best.n_parts) * WORTH_PERCENT) {
             best = t;
@@ -313,13 +324,17 @@ static void prepare_operand(opencl_binder *b, const opencl_product *p, int tenso
     opencl_launch_groups(b, opencl_count_up(n_cols, TILE), opencl_count_up(n_rows, TILE), ITEMS);
 }
 
+// K as the kernel counts it: two bytes are a number of 16 bits.
+static int64_t counted_k(const opencl_product *p) { return is_bytes(p) ? p->K / 2 : p->K; }
+
 // An operand: along K a box has 128 bytes of K and all rows of a tile, otherwise 64 rows or columns of C and 64 of K.
 static opencl_tensor_map map_operand(const opencl_product *p, int tensor, bool along_k, int64_t outer, int tile) {
+    const int tile_k = is_bytes(p) ? wide_tile_k(p) / 2 : wide_tile_k(p);
     return (opencl_tensor_map){.tensor = tensor,
-                               .dtype = p->plan->tensors[tensor].dtype,
+                               .dtype = is_bytes(p) ? SM_BF16 : p->plan->tensors[tensor].dtype,
                                .n_dims = 2,
-                               .dims = {along_k ? p->K : outer, along_k ? outer : p->K},
-                               .box = {wide_tile_k(p), along_k ? tile : wide_tile_k(p)}};
+                               .dims = {along_k ? counted_k(p) : outer, along_k ? outer : p->K},
+                               .box = {tile_k, along_k ? tile : tile_k}};
 }
 
 // A prepared operand.
@@ -383,7 +398,7 @@ static void multiply_by_wgmma(opencl_binder *b, const opencl_product *p, const w
     const int n_units = b->e->device->facts.n_units;
     const bool has_sums = matmul_sums(&b->e->device->facts, p);
     const int64_t n_steps = opencl_count_up(n_tiles, n_units) * opencl_count_up(p->K, wide_tile_k(p)) / t->n_parts;
-    const bool spares = !is_float(p) && n_steps <= FEW_STEPS;
+    const bool spares = !is_float(p) && !is_careful(p) && n_steps <= FEW_STEPS;
     const scratch_places at = place_in_scratch(p, t->n_parts);
     if (is_float(p) && !is_a_raw(p)) {
         prepare_operand(b, p, p->a, !p->a_transposed, p->M, at.a, 0);
@@ -396,13 +411,22 @@ static void multiply_by_wgmma(opencl_binder *b, const opencl_product *p, const w
              is_a_raw(p) ? " -DA_RAW=1" : "", p->a_transposed && (!is_float(p) || is_a_raw(p)) ? " -DA_TRANSPOSED" : "",
              p->b_transposed && !is_float(p) ? " -DB_TRANSPOSED" : "", opencl_result_option(p, is_parted),
              has_sums ? " -DCOLUMN_SUMS=1" : "", spares ? " -DSPARING" : "", p->leaves_squares ? " -DSQUARES=1" : "");
+    if (is_bytes(p)) {
+        const size_t used = strlen(options);
+        snprintf(options + used, sizeof options - used, " -DFP8_A=%s -DFP8_B=%s%s",
+                 sm_dtype_name(p->plan->tensors[p->a].dtype), sm_dtype_name(p->plan->tensors[p->b].dtype),
+                 is_careful(p) ? " -DCAREFUL=1" : "");
+    }
     opencl_begin(b, "matmul_wgmma", options, "matmul");
-    OPENCL_ARGS(b, arg_uint(beside), arg_uint((uint32_t)p->M), arg_uint((uint32_t)p->N), arg_uint((uint32_t)p->K),
-                arg_uint((uint32_t)t->n_parts), arg_uint((uint32_t)t->band));
+    OPENCL_ARGS(b, arg_uint(beside), arg_uint((uint32_t)p->M), arg_uint((uint32_t)p->N),
+                arg_uint((uint32_t)counted_k(p)), arg_uint((uint32_t)t->n_parts), arg_uint((uint32_t)t->band));
     arg_wide_maps(b, p, t);
     OPENCL_ARGS(b, arg_tensor(p->epilogue & SM_EPILOGUE_BIAS ? p->side : SM_NO_TENSOR));
     if (has_sums) {
         OPENCL_ARGS(b, arg_scratch((size_t)at.strips));
+    }
+    if (is_bytes(p)) {
+        OPENCL_ARGS(b, arg_tensor(p->a_scale), arg_tensor(p->b_scale));
     }
     if (p->leaves_squares) {
         OPENCL_ARGS(b, opencl_arg_squares(b, &p->plan->tensors[p->c], 0));
@@ -482,13 +506,17 @@ static opencl_arithmetic peak(const opencl_device *device, sm_precision precisio
     enum { WARPS = 4, GROUPS_A_UNIT = 8, WGMMA_ITEMS = 256 };
     static const char *const options[] = {[SM_F32] = "", [SM_BF16] = "-DDATA_BF16", [SM_F16] = "-DDATA_F16"};
     const bool is_wide = opencl_has_wgmma(&device->facts, precision.dtype, precision.products);
-    const double k = (double)K_BYTES / (double)sm_dtype_size(precision.dtype);
+    const bool is_fp8 = precision.products == SM_PRODUCTS_FP8;
+    const double k = (double)K_BYTES / (double)sm_dtype_size(is_fp8 ? SM_E4M3 : precision.dtype);
     const size_t n_units = (size_t)device->facts.n_units;
     const bool is_split = precision.products == SM_PRODUCTS_TF32X3;
-    const char *wide_text = is_split ? "a third of wgmma's tf32 products" : "products by wgmma";
+    const char *wide_text = is_split ? "a third of wgmma's tf32 products"
+                            : is_fp8 ? "products of e4m3 by wgmma"
+                                     : "products by wgmma";
     const char *warp_text = is_split ? "a third of mma.sync's tf32 products" : "products by mma.sync";
     return is_wide ? (opencl_arithmetic){.stem = "peaks_wgmma",
-                                         .options = options[precision.dtype],
+                                         .options = is_fp8 ? "-DDATA_BF16 -DFP8_A=e4m3 -DFP8_B=e4m3 -DB_TRANSPOSED"
+                                                           : options[precision.dtype],
                                          .what = wide_text,
                                          .group = WGMMA_ITEMS,
                                          .n_groups = n_units,
@@ -503,9 +531,15 @@ static opencl_arithmetic peak(const opencl_device *device, sm_precision precisio
                                          .share = is_split ? 1.0 / 3 : 1};
 }
 
+static bool multiplies(const opencl_facts *facts, sm_products products) {
+    return products == SM_PRODUCTS_TF32 || products == SM_PRODUCTS_TF32X3 ||
+           (products == SM_PRODUCTS_FP8 && opencl_has_wgmma_bytes(facts));
+}
+
 static const opencl_recipe recipes[] = {
     {.name = "tensor_probe", .stems = {"tensor", "tensor_probe"}},
     {.name = "operand_tensor", .stems = {"tensor", "operand_tensor"}},
+    {.name = "cast_fp8", .stems = {"tensor", "cast_fp8"}},
     {.name = "matmul_tensor", .stems = {"tensor", "matmul_tensor"}},
     {.name = "matmul_wgmma", .stems = {"tensor", "tma", "wgmma", "matmul_wgmma"}, .rewrite = opencl_retarget},
     {.name = "attention_tensor", .stems = {"tensor", "heads", "attention_tiles", "attention_tensor"}},
@@ -524,7 +558,7 @@ const opencl_family opencl_family_tensor = {
     .suits = suits,
     .lacks = lacks,
     .multiplies_narrow = true,
-    .rounds_products = true,
+    .multiplies = multiplies,
     .sizes = {.vector = 4, .row_items = 128, .group = 128, .options = " -DPACKS_BF16", .recipes = recipes},
     .most_head_channels = 256,
     .matmul_way = matmul_way,

@@ -277,7 +277,7 @@ static const char *find_doubt(const opencl_facts *facts, const char *level) {
         .lacks = lacks_##of,                                                                      \
         .doubts = doubts_##of,                                                                    \
         .multiplies_narrow = true,                                                                \
-        .multiplies_floats = multiplies,                                                          \
+        .multiplies = multiplies,                                                                 \
         .builds_apart = true,                                                                     \
         .sizes = {.vector = 4, .row_items = 128, .group = 128, .recipes = recipes},               \
         .most_head_channels = 256,                                                                \
