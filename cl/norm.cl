@@ -1,6 +1,6 @@
-// norm.cl: normalises rows, alone or together with the residual sum: RMS normalisation (Zhang and Sennrich 2019, equation
-// 4), or with CENTRED layer normalisation (Ba et al. 2016, equations 3 and 4), which also subtracts the mean and adds a
-// bias.
+// norm.cl: normalises rows, alone or together with the residual sum: RMS normalisation (Zhang and Sennrich 2019,
+// equation 4), or with CENTRED layer normalisation (Ba et al. 2016, equations 3 and 4), which also subtracts the mean
+// and adds a bias.
 //
 //   rmsnorm     rstd = 1/sqrt(sum_c x^2 / C + eps);  y = x rstd w
 //               xh = x rstd;  g = dy w;  dx = rstd (g - xh sum_c g xh / C) + dskip;  dw += sum_n dy xh
@@ -9,9 +9,9 @@
 //               dw += sum_n dy xh;  db += sum_n dy;  dbias += sum_n dx, if there is a dbias
 //
 // x, y, dx, dy, dskip (N,C); w, b, dw, db, dbias (C); mean, rstd (N). ROW_ITEMS work-items share a row: each has every
-// ROW_ITEMS-th vec of it. The backward has two kernels. The first computes dx of a strip of rows, every n_strips-th, one
-// after the other, and sums their contributions to dw, db and dbias (n_sums of them; rmsnorm's is one). The second adds
-// the strips' sums, in order: norm_backward_sum, or for rmsnorm bias_backward_sum.
+// ROW_ITEMS-th vec of it. The backward has two kernels. The first computes dx of a strip of rows, every n_strips-th,
+// one after the other, and sums their contributions to dw, db and dbias (n_sums of them; rmsnorm's is one). The second
+// adds the strips' sums, in order: norm_backward_sum, or for rmsnorm bias_backward_sum.
 //
 //   row n    |item 0|item 1| .. |item 0|item 1| ..      strip 0   partial (n_strips, n_sums, C)
 //   row n+1  |item 0|item 1| .. |item 0|item 1| ..      strip 1   -> dw, db, dbias
@@ -90,8 +90,8 @@ kernel void norm_forward(uint residual, ulong N, ulong C, float eps, IN(data, x)
     }
 }
 
-// With `residual`, dskip is added; without, it is not used. A strip has every n_strips-th row. Sums are in registers or,
-// if a row is not, in partial.
+// With `residual`, dskip is added; without, it is not used. A strip has every n_strips-th row. Sums are in registers
+// or, if a row is not, in partial.
 kernel void norm_backward_rows(uint residual, ulong N, ulong C, ulong n_strips, ALSO(uint n_sums) IN(data, dy),
                                IN(data, x), IN(float, w), ALSO(IN(float, mean)) IN(float, rstd), IN(data, dskip),
                                OUT(data, dx), OUT(float, partial)) {

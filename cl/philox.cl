@@ -1,5 +1,5 @@
-// philox.cl: random numbers, and dropout by them. It stands before every kernel file, and before kernels of a user's own,
-// built with OWN_KERNEL.
+// philox.cl: random numbers, and dropout by them. It stands before every kernel file, and before kernels of a user's
+// own, built with OWN_KERNEL.
 
 // Philox4x32-10 (Salmon et al. 2011, section 3.3), as include/philox.h.
 static inline uint4 philox(ulong key, ulong counter_low, ulong counter_high) {

@@ -3,8 +3,8 @@
 //
 //   angle = (t - starts[t]) / theta^(2i/HS);  y[i] = x[i] cos - x[i+HS/2] sin;  y[i+HS/2] = x[i] sin + x[i+HS/2] cos
 //
-// x, y (B,T,(n_turned + n_kept) HS); y may be x. A work-item has one pair of channels of a token, in all heads: they turn
-// by the same angle. Angles are fractions of a turn, as whole numbers of 2^-64 of it, so that products that pass a
+// x, y (B,T,(n_turned + n_kept) HS); y may be x. A work-item has one pair of channels of a token, in all heads: they
+// turn by the same angle. Angles are fractions of a turn, as whole numbers of 2^-64 of it, so that products that pass a
 // whole turn are right by themselves, at any position and without doubles.
 //
 //   row n  |q, head 0: 0 1 .. HS/2 | 0 1 ..|head 1: 0 1 .. | ...|k ..|v ..|      item 1 turns each (1, HS/2 + 1)

@@ -5,8 +5,8 @@
 // bf16: the upper half of an f32: the sign, the 8 exponent bits and 7 bits of the fraction. It has the range of f32 and
 // a precision of 2^-8 (Kalamkar et al. 2019, "A study of BFLOAT16 for deep learning training").
 // e4m3, e5m2: 4 and 3, or 5 and 2, bits of exponent and fraction (Micikevicius et al. 2022, "FP8 formats for deep
-// learning"). e5m2 is the upper half of an f16; e4m3 has no infinity, and its largest number is 448. Magnitudes from 2^-9
-// and 2^-16. Larger numbers than the largest become that: 448 and 57344.
+// learning"). e5m2 is the upper half of an f16; e4m3 has no infinity, and its largest number is 448. Magnitudes from
+// 2^-9 and 2^-16. Larger numbers than the largest become that: 448 and 57344.
 #ifndef STEPMARK_F16_H
 #define STEPMARK_F16_H
 

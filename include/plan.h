@@ -173,8 +173,8 @@ sm_precision sm_plan_precision(const sm_plan *plan);
 // SM_ERR_UNSUPPORTED if the plan's products are not plain; for backends that compute only those.
 sm_status sm_plan_supports_plain_products(const sm_plan *plan, const char *device_id);
 
-// Adds a root tensor and returns its index, or SM_NO_TENSOR after a failure, with the error message set (a dim < 1, or a
-// size that overflows).
+// Adds a root tensor and returns its index, or SM_NO_TENSOR after a failure, with the error message set (a dim < 1, or
+// a size that overflows).
 int sm_plan_add_tensor(sm_plan *plan, sm_role role, sm_dtype dtype, int n_dims, const int64_t *dims,
                        const char *name_format, ...) __attribute__((format(printf, 6, 7)));
 

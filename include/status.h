@@ -59,8 +59,8 @@ sm_status sm_outcome_tell(const sm_outcome *outcome); // makes it this thread's 
 
 // Small memory: it is there, or the program prints "out of memory: N bytes" and ends with exit code 1. Files that are
 // replaced as a whole keep their old state. For names, tables and records, and for values of jansson after
-// json_set_alloc_funcs(sm_malloc, free). malloc allocates tensors, arenas, contents of files and all else that a user can
-// make large, and a function that cannot have them returns SM_ERR_OOM.
+// json_set_alloc_funcs(sm_malloc, free). malloc allocates tensors, arenas, contents of files and all else that a user
+// can make large, and a function that cannot have them returns SM_ERR_OOM.
 void *sm_malloc(size_t size_bytes);
 void *sm_calloc(size_t n, size_t size_bytes);
 void *sm_realloc(void *memory, size_t size_bytes);

@@ -1,5 +1,5 @@
-// confinement.h: irrevocably limits a process and all that it starts: its system calls (seccomp) and the files that it may
-// use (Landlock).
+// confinement.h: irrevocably limits a process and all that it starts: its system calls (seccomp) and the files that it
+// may use (Landlock).
 #ifndef STEPMARK_OS_CONFINEMENT_H
 #define STEPMARK_OS_CONFINEMENT_H
 
@@ -8,8 +8,8 @@
 
 // --- system calls ----------------------------------------------------------------------------------
 
-// False: this system has no such filter. On Windows they limit none, but the first tells whether the process's rights are
-// those of os_child_plan's is_strange.
+// False: this system has no such filter. On Windows they limit none, but the first tells whether the process's rights
+// are those of os_child_plan's is_strange.
 
 // A row's warning about a user's code: if nothing confines it, and if nothing limits the files that it reads.
 extern const char os_says_unconfined[], os_says_unlimited[];

@@ -30,8 +30,8 @@ void os_sort_names(os_names *names);
 // Writes all of it, however often a signal interrupts; false with errno: it cannot be written.
 bool os_write_all(int fd, const void *data, size_t size_bytes);
 
-// Locks an open file or folder for this process alone (flock). A killed process may need a moment to disappear, with what
-// it had started, so this waits for seconds. 0, or errno: EWOULDBLOCK if another process keeps it.
+// Locks an open file or folder for this process alone (flock). A killed process may need a moment to disappear, with
+// what it had started, so this waits for seconds. 0, or errno: EWOULDBLOCK if another process keeps it.
 int os_lock_soon(int fd);
 
 #endif

@@ -108,8 +108,8 @@ bool os_draw(void *bytes, size_t n_bytes);
 
 // --- processes -------------------------------------------------------------------------------------
 
-// Call it first in main, with its words, which become UTF-8. os_program() is then a path for starting this program again,
-// which stays the same program, or a link to it; "" if unknown.
+// Call it first in main, with its words, which become UTF-8. os_program() is then a path for starting this program
+// again, which stays the same program, or a link to it; "" if unknown.
 void os_begin(char ***argv);
 void os_hold_streams(void); // a part of it: else the next file would take the number and the text of a closed stream
 const char *os_program(void);

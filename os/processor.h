@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// "AMD EPYC 7763 64-Core Processor"; "AMD EPYC (Zen 5)" where the name has no model; "Arm Neoverse-V1 r1p1"; where cores
-// differ and the board has a name, "Radxa ROCK 5B: 4 Arm Cortex-A55 r2p0, 4 Arm Cortex-A76 r4p0"; "SiFive HiFive
+// "AMD EPYC 7763 64-Core Processor"; "AMD EPYC (Zen 5)" where the name has no model; "Arm Neoverse-V1 r1p1"; where
+// cores differ and the board has a name, "Radxa ROCK 5B: 4 Arm Cortex-A55 r2p0, 4 Arm Cortex-A76 r4p0"; "SiFive HiFive
 // Unmatched A00: sifive,u74-mc rv64imafdc".
 void os_processor_name(const char *root, char *name, size_t size_bytes);
 

@@ -58,8 +58,8 @@ static bool find_functions(void *library) {
            FIND("openblas_set_num_threads", set_num_threads);
 }
 
-// Whether products of small whole numbers, which no order of sums rounds, come out exactly. (OpenBLAS 0.3.34 has kernels
-// for Arm's SME that do not.)
+// Whether products of small whole numbers, which no order of sums rounds, come out exactly. (OpenBLAS 0.3.34 has
+// kernels for Arm's SME that do not.)
 static bool is_exact(void) {
     enum { M = 17, N = 5, K = 19 };
     float a[M * K], b[K * N], c[M * N];

@@ -1,6 +1,6 @@
 // blas.h: OpenBLAS, loaded when a plan needs it: where it was asked for, on the baseline, for attention without flash
-// attention, and as a candidate of mode tuned. It is not linked, because it allocates memory for every processor when loaded, which some
-// limits do not allow.
+// attention, and as a candidate of mode tuned. It is not linked, because it allocates memory for every processor when
+// loaded, which some limits do not allow.
 #ifndef STEPMARK_BACKENDS_CPU_BLAS_H
 #define STEPMARK_BACKENDS_CPU_BLAS_H
 

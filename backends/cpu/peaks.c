@@ -1,5 +1,5 @@
-// peaks.c: the ceilings of this machine's threads: all of them (`stepmark devices --peaks`), and the two for rows. A ceiling is
-// the undisturbed speed: the best of many trials.
+// peaks.c: the ceilings of this machine's threads: all of them (`stepmark devices --peaks`), and the two for rows. A
+// ceiling is the undisturbed speed: the best of many trials.
 
 #include "backends/cpu/trial.h"
 

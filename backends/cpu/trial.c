@@ -192,8 +192,8 @@ void cpu_run_trials(const cpu_device *cpu, const cpu_trial *trial, double second
         if (result->n_trials >= MIN_TRIALS && now_ns >= end_ns && reached) {
             break;
         }
-        // From the first thread's start to the last one's end, by each thread's own clock: a thread that is held up must
-        // not make the others look fast.
+        // From the first thread's start to the last one's end, by each thread's own clock: a thread that is held up
+        // must not make the others look fast.
         one_trial once = {.cpu = cpu,
                           .trial = trial,
                           .n_rounds = n_rounds,

@@ -39,9 +39,9 @@ static inline double ref_mask_factor(const ref_mask *mask, int64_t e) {
 }
 
 // --- functions ----------------------------------------------------------------------------------------
-// By the words of op_table.h: void ref_layernorm_forward_f32(int64_t N, int64_t C, double eps, const real *x, ...). Of a
-// kind with OWN_CALL the type of own_NAME in run.c, which gets the op and its operands, follows from the table, and the
-// function is declared below.
+// By the words of op_table.h: void ref_layernorm_forward_f32(int64_t N, int64_t C, double eps, const real *x, ...). Of
+// a kind with OWN_CALL the type of own_NAME in run.c, which gets the op and its operands, follows from the table, and
+// the function is declared below.
 
 #define DATA real
 #define REAL real

@@ -14,8 +14,8 @@ SM_WORDS(sm_verdict_name, sm_verdict, SM_VERDICT_LIST)
 
 // --- which rows may be compared --------------------------------------------------------------
 //
-// Those that did the same work; how and where (the factors of bench/rows/identity.h) is what a comparison is about. Rows of
-// one side with the same work and factors are runs of one configuration.
+// Those that did the same work; how and where (the factors of bench/rows/identity.h) is what a comparison is about.
+// Rows of one side with the same work and factors are runs of one configuration.
 
 // The runs of one configuration on one side.
 typedef struct {
@@ -189,8 +189,8 @@ static void pairs_of_runs(const run_group *a, const run_group *b, values *v) {
     }
 }
 
-// The medians of a side's runs; or, of few runs, all of their samples: of a run with many the medians of its stretches, of
-// one without any its median.
+// The medians of a side's runs; or, of few runs, all of their samples: of a run with many the medians of its stretches,
+// of one without any its median.
 static void values_of_runs(const run_group *group, bool takes_samples, double **out, size_t *n) {
     for (size_t i = 0; i < group->n_usable; i++) {
         size_t n_samples;

@@ -153,8 +153,8 @@ sm_difference sm_compare_samples(const json_t *row_a, const json_t *row_b, const
 json_t *sm_fastest_sentences(const json_t *rows);
 
 // Of rows of attention by itself, naive and flash at the same lengths: from which length on flash is faster at all
-// measured ones, by their medians; a sentence for each device, format, pass and size. Rows without a verdict do not take
-// part, and a last sentence says why. The caller owns the array.
+// measured ones, by their medians; a sentence for each device, format, pass and size. Rows without a verdict do not
+// take part, and a last sentence says why. The caller owns the array.
 json_t *sm_crossover_sentences(const json_t *rows);
 
 // --- recommendations ------------------------------------------------------------------------------
@@ -292,9 +292,9 @@ extern const sm_table sm_advice_table;
 extern const sm_table sm_leaderboard_table;
 extern const sm_table sm_leaderboard_refused_table; // machine, ..., status, reason
 
-// Makes two arrays of records; the caller owns both. `references` (NULL: none) are rows that the program came with: those
-// whose work `rows` have, too, take part; all of them where `rows` is empty. Rows without a checked figure, or without a
-// verdict, are refused. Machines whose intervals overlap share a place. `costs` may be NULL.
+// Makes two arrays of records; the caller owns both. `references` (NULL: none) are rows that the program came with:
+// those whose work `rows` have, too, take part; all of them where `rows` is empty. Rows without a checked figure, or
+// without a verdict, are refused. Machines whose intervals overlap share a place. `costs` may be NULL.
 void sm_leaderboard_make(const json_t *rows, const json_t *references, const sm_costs *costs, json_t **records,
                          json_t **refused);
 

@@ -156,8 +156,8 @@ static double expected_gain(const sm_advisor *a, int axis, int level) {
 }
 
 // The configuration with the highest expected speed: the product of what all its levels gain over those of `from`. One
-// next to `from` may be expected to lose four times as much, as it may gain here what it did not gain elsewhere. One that
-// ran is expected to gain what it did, and runs again, in other rounds, where that is next to nothing. -1: none.
+// next to `from` may be expected to lose four times as much, as it may gain here what it did not gain elsewhere. One
+// that ran is expected to gain what it did, and runs again, in other rounds, where that is next to nothing. -1: none.
 static int64_t most_promising(const sm_advisor *a) {
     static double gains[SM_ADVISOR_MAX_AXES][SM_ADVISOR_MAX_LEVELS];
     int64_t best = -1;
@@ -436,8 +436,8 @@ static bool is_doubted(const json_t *rows, char doubt[SM_DOUBT_SIZE]) {
     return n_doubted > 0 && 2 * n_doubted >= n;
 }
 
-// By round, in rounds in which both have figures; by sample over all rounds, because a default that was disturbed in one
-// round would affect all that ran in that round only.
+// By round, in rounds in which both have figures; by sample over all rounds, because a default that was disturbed in
+// one round would affect all that ran in that round only.
 static void judge(const json_t *default_rows, const json_t *rows, json_t *record) {
     const size_t n_rounds = json_array_size(rows);
     SM_FREED double *medians_a = sm_calloc(n_rounds + 1, sizeof(double));

@@ -207,8 +207,8 @@ static void write_places(const json_t *const *sorted, size_t n, const json_t *re
     }
 }
 
-// Divides rows into those that count, which are appended, and those that are refused. With `only_of_counted`, rows of work
-// that no row before has are left out.
+// Divides rows into those that count, which are appended, and those that are refused. With `only_of_counted`, rows of
+// work that no row before has are left out.
 static void divide(const json_t *rows, bool only_of_counted, const json_t **counted, size_t *n, json_t *refused) {
     const size_t n_before = *n;
     SM_EACH(row, rows) {

@@ -29,8 +29,8 @@ static bool varies(const group *g, const sm_column *column) {
     return varied;
 }
 
-// A row's name within its group, of the columns that vary: "fused bf16". The mode's text has all columns of the mode, and
-// a device's name the place of its threads.
+// A row's name within its group, of the columns that vary: "fused bf16". The mode's text has all columns of the mode,
+// and a device's name the place of its threads.
 static void name_row(const group *g, const json_t *row, char name[NAME_SIZE]) {
     bool has_device = false, has_mode = false;
     name[0] = '\0';

@@ -129,8 +129,8 @@ const sm_loop_step *sm_loop_steps(const sm_loop *loop, int *n) {
     return loop->apart;
 }
 
-// loop.memory: the tensors that hold data while each op runs, from the planner, at the measured times of the ops of n_steps
-// steps. Of many ops neighbours are joined, with the largest of their sizes.
+// loop.memory: the tensors that hold data while each op runs, from the planner, at the measured times of the ops of
+// n_steps steps. Of many ops neighbours are joined, with the largest of their sizes.
 static json_t *memory_of(const sm_plan *plan, const int64_t *op_ns, int n_steps) {
     const size_t n_ops = (size_t)plan->n_ops;
     const int stride = (plan->n_ops + MOST_POINTS - 1) / MOST_POINTS;

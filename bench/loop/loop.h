@@ -67,8 +67,8 @@ extern const sm_table sm_loop_table;
 const json_t *sm_loop_baseline(const json_t *rows, const json_t *row);
 
 // The phases of a training loop's row: a record for each that took time in it or in the baseline (NULL: none), then the
-// whole instrumented step, then the undisturbed step. A change is that of stats.h, with its 95% interval, where both have
-// six steps. The caller owns them.
+// whole instrumented step, then the undisturbed step. A change is that of stats.h, with its 95% interval, where both
+// have six steps. The caller owns them.
 json_t *sm_loop_records(const json_t *row, const json_t *baseline);
 
 // Finds what bounds a training loop: the cause whose removal alone would speed it up most.

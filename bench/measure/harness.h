@@ -196,15 +196,15 @@ sm_workload sm_op_workload(sm_op_operands *operands);
 // Fills operand_bytes and kept_bytes.
 void sm_op_set_memory(const sm_plan *plan, sm_row *row);
 
-// Runs the ops of a measured row again, as often as it has samples but at most 20 times and about 10 s, with caches that
-// hold nothing of their operands. Fills the row's cold_* fields, or warns why it could not.
+// Runs the ops of a measured row again, as often as it has samples but at most 20 times and about 10 s, with caches
+// that hold nothing of their operands. Fills the row's cold_* fields, or warns why it could not.
 sm_status sm_op_measure_cold(sm_session *session, const sm_protocol *protocol, sm_row *row);
 
 // --- exchanges by themselves ---------------------------------------------------------------------
 
 // Exchanges among processes by themselves, as workloads of the harness: `mpirun -n N stepmark run --op
-// all_reduce`. They travel as those of a step do (src/session/session.h). A broadcast, which no step has, is a gather in
-// which the last process has all, and the others nothing.
+// all_reduce`. They travel as those of a step do (src/session/session.h). A broadcast, which no step has, is a gather
+// in which the last process has all, and the others nothing.
 //
 // Sizes and bandwidths are nccl-tests': the size S is that of the whole buffer, the algorithm's bandwidth S / time. The
 // bus's is what each process sends, over the time, at the least that the exchange needs:
@@ -215,8 +215,8 @@ sm_status sm_op_measure_cold(sm_session *session, const sm_protocol *protocol, s
 //
 // In bf16 half as many bytes travel, and count for the bus.
 //
-// Out of place the device copies the operands first, as all ways to exchange are in place. Operands are whole numbers, so
-// small that every order of a sum gives the same bits in bf16, too.
+// Out of place the device copies the operands first, as all ways to exchange are in place. Operands are whole numbers,
+// so small that every order of a sum gives the same bits in bf16, too.
 
 // X(code, name)
 #define SM_COLLECTIVE_OP_LIST(X)                 \

@@ -444,8 +444,8 @@ static sm_status repeat(sm_stepper *s, sm_step_record *again) {
     SM_TRY(write_own_tokens(s->session));
     SM_TRY(zero_gaps(s->session));
     s->session->n_micro_steps = s->record->n_micro_steps;
-    // The step again up to its update, in pieces, with the same batches. A single micro-batch and its settings are still
-    // in place.
+    // The step again up to its update, in pieces, with the same batches. A single micro-batch and its settings are
+    // still in place.
     for (int i = 0; i < s->n_accum; i++) {
         if (s->n_accum > 1) {
             SM_TRY(s->workload->next_batch(s->workload->ctx, s->session, s->record->n_batches + i));

@@ -7,8 +7,8 @@
 //                  norm and drawn runs of gradients must be the same, bit by bit. Its update, and that of the step
 //                  before it, are compared with their rule
 //
-// A plan of ops by themselves (sm_plan_is_step) has no loss, gradients of one, or update to repeat from: its drawn ops are
-// looked at. before_step is called before each such step.
+// A plan of ops by themselves (sm_plan_is_step) has no loss, gradients of one, or update to repeat from: its drawn ops
+// are looked at. before_step is called before each such step.
 //
 // Nothing of the checks lies within a time: the clock stops before them. What is drawn depends on the run's seed.
 #ifndef STEPMARK_STEP_H

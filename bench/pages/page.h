@@ -26,8 +26,8 @@ void sm_page_text(FILE *out, const char *text);
 enum { SM_PAGE_RELOADS = 1 };
 void sm_page_write(FILE *out, const char *title, const char *const scripts[2], unsigned how, json_t *data);
 
-// {columns: [{name, heading, about, part, number, varied, rank}], shared: "All rows: mode fused", rows: [[cell, ...], ...]}. A
-// cell is a text; of a number [text, value]. part: of a row's identity (bench/rows/identity.h).
+// {columns: [{name, heading, about, part, number, varied, rank}], shared: "All rows: mode fused", rows: [[cell, ...],
+// ...]}. A cell is a text; of a number [text, value]. part: of a row's identity (bench/rows/identity.h).
 json_t *sm_page_table(const sm_table *table, const json_t *records);
 
 // A <script type="application/json" id="...">; no text can end the element.

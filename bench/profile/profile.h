@@ -104,8 +104,8 @@ json_t *sm_profile_records(const sm_profile *profile, json_t *context);
 json_t *sm_profile_trace(const sm_profile_input *input, const char *category, const char *device);
 
 // The memory of a step over its ops, by a plan with memory assigned: ops, [kind, phase, layer] and, with op_ns (NULL:
-// not measured), their times; tensors, [name, role, bytes, first op, one past the last], a tensor in the place of another
-// from where it takes it; alive_bytes, held by tensors while each op runs; peak_op, where they are most,
+// not measured), their times; tensors, [name, role, bytes, first op, one past the last], a tensor in the place of
+// another from where it takes it; alive_bytes, held by tensors while each op runs; peak_op, where they are most,
 // peak_alive_bytes, and peak_largest, its ten largest tensors; tensor_bytes, allocated for all of them, and
 // working_bytes, for the kernels: together the peak of `estimate`. The caller owns it.
 json_t *sm_profile_timeline(const sm_plan *plan, const int64_t *op_ns, size_t working_bytes);

@@ -1,5 +1,5 @@
-// block.c: see read_rows.h. The text between the two lines in brackets is JSON, compressed by zlib with the dictionary below,
-// six bits a character. The characters are those that neither HTML, Markdown nor mail programs change.
+// block.c: see read_rows.h. The text between the two lines in brackets is JSON, compressed by zlib with the dictionary
+// below, six bits a character. The characters are those that neither HTML, Markdown nor mail programs change.
 #include "bench/rows/read_rows.h"
 
 #include "bench/tables/digest.h"
@@ -341,8 +341,8 @@ static bool is_line(const char *text, const char *name) {
     return rate != NULL && (strstr(rate, "verified") != NULL || strstr(rate, "busy") != NULL);
 }
 
-// Whether the last lines for people between two places are those of rows: as many as there are rows, since lines further
-// above may be of others.
+// Whether the last lines for people between two places are those of rows: as many as there are rows, since lines
+// further above may be of others.
 static bool lines_agree(const char *at, const char *end, const json_t *rows) {
     char line[SM_BLOCK_LINE_SIZE];
     SM_FREED char *text = plain(at, end);

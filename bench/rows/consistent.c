@@ -15,8 +15,8 @@ static const double most_state_bytes = 1000; // that an update moves, for a para
 static const double most_of_time = 0.9;      // the rest is between the samples
 static const double least_resident = 0.2;    // of the memory that was allocated
 
-// Time of the ops, timed one by one, in steps; and beyond that, time slices of other processes: 100 ms of short steps on
-// two processors that 25 share.
+// Time of the ops, timed one by one, in steps; and beyond that, time slices of other processes: 100 ms of short steps
+// on two processors that 25 share.
 static const double most_op_time = 20;
 static const double op_time_slack_ns = 3e8;
 

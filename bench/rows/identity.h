@@ -1,5 +1,5 @@
-// identity.h: the identity of a row: which work it did, how, and where. Each column of row_fields.h says to which part it
-// belongs, and whoever asks for "the same work" or "what differs" asks here.
+// identity.h: the identity of a row: which work it did, how, and where. Each column of row_fields.h says to which part
+// it belongs, and whoever asks for "the same work" or "what differs" asks here.
 //
 //   work   what is computed: pass type, length, accumulation, dropout, documents, the model's dimensions. Times of
 //          different work mean nothing side by side
@@ -71,8 +71,8 @@ void sm_identity_key_of(const json_t *row, sm_identity_key *key);
 // number of differing columns of the work and the batch; NULL is fine.
 unsigned sm_identity_key_difference(const sm_identity_key *a, const sm_identity_key *b, unsigned ends, int *n_columns);
 
-// These differences among `parts` as text, "n_batch 4 / 8, n_seq 64 / 128" or, of factors, "mode naive / fused"; only with
-// A's values: "d_model 128, d_ff 512"; "" if there are none. Returns the number of differing columns.
+// These differences among `parts` as text, "n_batch 4 / 8, n_seq 64 / 128" or, of factors, "mode naive / fused"; only
+// with A's values: "d_model 128, d_ff 512"; "" if there are none. Returns the number of differing columns.
 int sm_identity_text(const json_t *a, const json_t *b, unsigned parts, bool with_b, char *text, size_t size_bytes);
 
 #endif

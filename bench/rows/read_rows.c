@@ -254,8 +254,8 @@ static void take_object(reader *r, json_t *object, size_t line) {
     }
 }
 
-// Each line after damage may begin a row, even one that the parser took for a part of what is damaged. Going back for it
-// is paid from an allowance, so that a file is read in a time that grows with its size alone.
+// Each line after damage may begin a row, even one that the parser took for a part of what is damaged. Going back for
+// it is paid from an allowance, so that a file is read in a time that grows with its size alone.
 static void read_object(reader *r) {
     json_error_t error;
     const size_t begin = r->at;

@@ -87,10 +87,10 @@ sm_status sm_row_recognise(const json_t *object);
 
 enum { SM_CONTRADICTION_SIZE = 256 };
 
-// Whether a row contradicts itself or the world (consistent.c); `text` says where: "median_ts is 1.6e+06, where its other
-// fields give 16612". Figures that follow from other fields are computed again: statistics and rates from samples, shares
-// from work and peaks, sums from parts, marks from flags. Errors are compared with their allowances, dates with the
-// calendar, shares with the measured ceiling. Missing fields contradict nothing.
+// Whether a row contradicts itself or the world (consistent.c); `text` says where: "median_ts is 1.6e+06, where its
+// other fields give 16612". Figures that follow from other fields are computed again: statistics and rates from
+// samples, shares from work and peaks, sums from parts, marks from flags. Errors are compared with their allowances,
+// dates with the calendar, shares with the measured ceiling. Missing fields contradict nothing.
 bool sm_row_contradicts(const json_t *row, char text[SM_CONTRADICTION_SIZE]);
 
 // Takes a JSON row's figures of speed away, as sm_row_clear_speed, and gives it a status that is not ok.
@@ -112,8 +112,8 @@ void sm_row_hold_to_itself(json_t *row, char text[SM_CONTRADICTION_SIZE]);
 //   [end of stepmark block]
 //
 // The facts are chosen by a list (block.c): no name of a host or user, and no path, leaves the machine. A reader finds
-// blocks in any text: quoted by "> ", in a saved page, between other lines. The digest detects damage and edits by hand;
-// it is no signature.
+// blocks in any text: quoted by "> ", in a saved page, between other lines. The digest detects damage and edits by
+// hand; it is no signature.
 
 enum { SM_BLOCK_MOST_BYTES = 2500, SM_BLOCK_LINE_SIZE = 256, SM_BLOCK_WHY_SIZE = 256 };
 
@@ -137,8 +137,8 @@ bool sm_block_next(const char *text, size_t size_bytes, size_t *at, size_t *begi
 // --- bundles -------------------------------------------------------------------------------------
 
 // Rows of one machine in one file, to be given to others: a header line with the digest of all that follows,
-// a line with the facts of the machine and the build that wrote it, then a row a line. A file in which a single byte was
-// changed since is refused.
+// a line with the facts of the machine and the build that wrote it, then a row a line. A file in which a single byte
+// was changed since is refused.
 //
 //   {"stepmark_bundle": 1, "bytes": 123456, "digest": "fnv1a64:..."}
 //   {"machine": {...}, "created": "2026-11-22T10:00:00Z", "program": "0.1.0"}
@@ -149,16 +149,16 @@ bool sm_block_next(const char *text, size_t size_bytes, size_t *at, size_t *begi
 // The text of a bundle; the caller frees it. `machine` is what sm_machine_facts() gives.
 void sm_bundle_make(const json_t *rows, const json_t *machine, char **text, size_t *size_bytes);
 
-// Whether a text begins as a bundle does; and where the lines of its rows begin. SM_ERR_FORMAT, with the path, where it is
-// none, or was changed.
+// Whether a text begins as a bundle does; and where the lines of its rows begin. SM_ERR_FORMAT, with the path, where it
+// is none, or was changed.
 bool sm_bundle_is_one(const char *text, size_t size_bytes);
 sm_status sm_bundle_rows(const char *path, const char *text, size_t size_bytes, const char **rows);
 
 // The rows of a bundle that is whole, a new array. SM_ERR_FORMAT, with the path, where it is none, or was changed.
 sm_status sm_bundle_read(const char *path, json_t **rows);
 
-// The rows of the bundles of bench/results/, which are built into the program: a new array, read by the same checks (and
-// whole: a test reads them).
+// The rows of the bundles of bench/results/, which are built into the program: a new array, read by the same checks
+// (and whole: a test reads them).
 json_t *sm_bundle_references(void);
 
 // The rows of published.bundle there: figures that others published, each with its `source`; nobody here checked them.

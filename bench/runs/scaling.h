@@ -87,13 +87,13 @@ typedef struct {
 sm_status sm_scaling_make(sm_training_runs *runs, const int64_t *predict, int n_predict, sm_scaling *scaling);
 void sm_scaling_free(sm_scaling *scaling);
 
-// One record for each row, of that `work` if given; and for each published run of strong scaling (bench/results/), where
-// there is a verdict.
+// One record for each row, of that `work` if given; and for each published run of strong scaling (bench/results/),
+// where there is a verdict.
 extern const sm_table sm_scaling_table;
 json_t *sm_scaling_records(const sm_scaling *scaling, const sm_work *work);
 
-// {serial_s, per_sequence_s, volume_s, hidden_per_sequence_s, worst_deviation, n_runs}, each part with its standard error; null
-// without a verdict.
+// {serial_s, per_sequence_s, volume_s, hidden_per_sequence_s, worst_deviation, n_runs}, each part with its standard
+// error; null without a verdict.
 json_t *sm_scaling_model(const sm_scaling *scaling);
 
 // Self-contained HTML, which scaling.js draws.

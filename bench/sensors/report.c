@@ -127,9 +127,9 @@ static void set_energy(const sm_sensors *found, const sm_reading *d, double seco
     const bool is_gpu = d->gpu_energy_mj != SM_ABSENT;
     const bool of_processor = row->gpu_info[0] == '\0';
     const double joules = is_gpu ? (double)d->gpu_energy_mj / 1000 : of_processor ? processor_joules(found, d) : NAN;
-    // NVML's counter moves every tenth of a second, and each reading is up to that late: the difference of two by 0.04 s
-    // of the card's power (standard deviation), of 1 + n differences by sqrt(1 + n) as much. Twice that is to be below a
-    // tenth.
+    // NVML's counter moves every tenth of a second, and each reading is up to that late: the difference of two by 0.04
+    // s of the card's power (standard deviation), of 1 + n differences by sqrt(1 + n) as much. Twice that is to be
+    // below a tenth.
     const double needed_s = is_gpu ? sqrt(1.0 + d->n_left_out) : 0;
     if (!isfinite(joules) || n_samples < 1) {
         return;

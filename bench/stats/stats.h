@@ -60,8 +60,8 @@ bool sm_steady_is_warm(const int64_t *steps_ns, int64_t n);
 // where there is no interval (below 6 samples).
 double sm_steady_noise_percent(const sm_stats *stats);
 
-// Whether another run would give about the same figure: the interval of its median lies within SM_NOISE_LIMIT percent of
-// it, and half of the samples within SM_SPREAD_LIMIT. Beyond SM_USABLE_LIMIT it is of no use. X(code, name)
+// Whether another run would give about the same figure: the interval of its median lies within SM_NOISE_LIMIT percent
+// of it, and half of the samples within SM_SPREAD_LIMIT. Beyond SM_USABLE_LIMIT it is of no use. X(code, name)
 enum { SM_NOISE_LIMIT = 5, SM_SPREAD_LIMIT = 10, SM_USABLE_LIMIT = 50 };
 #define SM_NOISE_LIST(X)         \
     X(SM_NOISE_STEADY, "steady") \

@@ -1,5 +1,5 @@
-// formats.c: a laid-out table as Markdown; for papers: LaTeX with the lines of the package booktabs, or Typst; and rows for
-// services that follow a speed over commits: Google Benchmark's JSON, and Bencher's own, with the interval.
+// formats.c: a laid-out table as Markdown; for papers: LaTeX with the lines of the package booktabs, or Typst; and rows
+// for services that follow a speed over commits: Google Benchmark's JSON, and Bencher's own, with the interval.
 #include "bench/tables/layout.h"
 #include "bench/tables/record.h"
 #include "bench/tables/screen.h"
@@ -58,8 +58,8 @@ void sm_markdown_write(const sm_table *table, const json_t *records, const sm_le
 
 // --- LaTeX and Typst -------------------------------------------------------------------------------
 
-// Writes what the language would read as markup with a backslash, or, in LaTeX, by its name; what the usual fonts of LaTeX
-// show as another character, and "--", which they show as a dash, so, too.
+// Writes what the language would read as markup with a backslash, or, in LaTeX, by its name; what the usual fonts of
+// LaTeX show as another character, and "--", which they show as a dash, so, too.
 static void put_text(const char *text, bool is_latex, FILE *out) {
     static const char characters[] = "\\~^<>|";
     static const char *const names[] = {"backslash", "asciitilde", "asciicircum", "less", "greater", "bar"};

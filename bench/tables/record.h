@@ -10,8 +10,8 @@
 //   latex, typst   a tabular with the lines of booktabs; a table. All columns of text
 //   gbench, bmf    Google Benchmark's JSON; Bencher's. Of rows: the median step and tokens/s (formats.c)
 //
-// Every record of json, jsonl and csv is flushed when written, so that a run that is cut short leaves the ones before it;
-// the close makes an interrupted json array whole.
+// Every record of json, jsonl and csv is flushed when written, so that a run that is cut short leaves the ones before
+// it; the close makes an interrupted json array whole.
 #ifndef STEPMARK_BENCH_TABLES_RECORD_H
 #define STEPMARK_BENCH_TABLES_RECORD_H
 

@@ -1,5 +1,5 @@
-// rung_attention_registers.cl: an item keeps its query and its sums in registers, and takes a tile of scores at a time: y
-// is scaled once for each tile, and written once. Heads have up to 128 channels.
+// rung_attention_registers.cl: an item keeps its query and its sums in registers, and takes a tile of scores at a time:
+// y is scaled once for each tile, and written once. Heads have up to 128 channels.
 #define flash_attention_forward_signature "cl 1 B T QKV C NH NKV HS DROPOUT qkv starts y lse"
 #define flash_attention_forward_items "T, B * NH by 32, 1"
 #define GROUP 32

@@ -1,5 +1,5 @@
-// rung_layernorm_local.cl: a work-group for each row: neighbouring items read neighbouring numbers, and add up their sums
-// in local memory.
+// rung_layernorm_local.cl: a work-group for each row: neighbouring items read neighbouring numbers, and add up their
+// sums in local memory.
 #define layernorm_forward_signature "cl 1 N C eps x w b add y mean rstd r"
 #define layernorm_forward_items "N * 64 by 64"
 #define GROUP 64

@@ -1,5 +1,5 @@
-// rung_matmul_tiles.cl: an item computes 4 rows by 16 columns of y, whose sums stay in registers: each number of W serves
-// 4 rows. (If W is stored transposed, and at edges, numbers are read one by one.)
+// rung_matmul_tiles.cl: an item computes 4 rows by 16 columns of y, whose sums stay in registers: each number of W
+// serves 4 rows. (If W is stored transposed, and at edges, numbers are read one by one.)
 #define matmul_forward_signature "cl 1 N C F w_transposed x W b y act"
 #define matmul_forward_items "N / 4, F / 16 by 1, 1"
 #define ROWS 4

@@ -1,5 +1,5 @@
-// rung_matmul_vectors.cl: an item computes 16 elements of a row of y at once: a number of x serves all of them, and W is
-// read along its rows. (If W is stored transposed, and at the end of a row, numbers are read one by one.)
+// rung_matmul_vectors.cl: an item computes 16 elements of a row of y at once: a number of x serves all of them, and W
+// is read along its rows. (If W is stored transposed, and at the end of a row, numbers are read one by one.)
 #define matmul_forward_signature "cl 1 N C F w_transposed x W b y act"
 #define matmul_forward_items "F / 16, N by 1, 1"
 #define COLS 16

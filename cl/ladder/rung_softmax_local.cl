@@ -1,5 +1,5 @@
-// rung_softmax_local.cl: a work-group for each row: neighbouring items read neighbouring numbers, and join their results
-// in local memory.
+// rung_softmax_local.cl: a work-group for each row: neighbouring items read neighbouring numbers, and join their
+// results in local memory.
 #define crossentropy_forward_signature "cl 1 N Vp V logits target losses lse"
 #define crossentropy_forward_items "N * 128 by 128"
 #define GROUP 128

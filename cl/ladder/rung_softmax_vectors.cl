@@ -1,5 +1,5 @@
-// rung_softmax_vectors.cl: a work-item for each row, 16 of its numbers at once, in two loops: the largest, then the sum of
-// exp. (Numbers after the last 16 follow one by one.)
+// rung_softmax_vectors.cl: a work-item for each row, 16 of its numbers at once, in two loops: the largest, then the sum
+// of exp. (Numbers after the last 16 follow one by one.)
 #define crossentropy_forward_signature "cl 1 N Vp V logits target losses lse"
 #define crossentropy_forward_items "N by 1"
 #define LANES 16

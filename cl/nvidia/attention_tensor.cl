@@ -2,14 +2,14 @@
 // formulas, tensors and the order of work are those of attention_local.cl (Dao 2023, FlashAttention-2); the weights are
 // never in global memory.
 //
-// A warp owns WARP_ROWS rows (forward, dq) or as many keys (dk, dv): fragments of 16, whose scores, weights and results it
-// keeps in registers. The other operands come by tiles through local memory (attention_tiles.cl). Weights become the first
-// operand of the next product where they are, in registers: the layout of a result is that of a first operand (16 bits), or
-// is with the summands in another order (tf32: pair's two columns, 2 pair and 2 pair + 1, stand for pair and pair + 4; the
-// second operand's rows are taken in the same order).
+// A warp owns WARP_ROWS rows (forward, dq) or as many keys (dk, dv): fragments of 16, whose scores, weights and results
+// it keeps in registers. The other operands come by tiles through local memory (attention_tiles.cl). Weights become the
+// first operand of the next product where they are, in registers: the layout of a result is that of a first operand (16
+// bits), or is with the summands in another order (tf32: pair's two columns, 2 pair and 2 pair + 1, stand for pair and
+// pair + 4; the second operand's rows are taken in the same order).
 //
-// With documents (starts (B,T)) row t's keys begin with starts[t]: tiles of keys that no row sees, and of rows that see no
-// key, are left out.
+// With documents (starts (B,T)) row t's keys begin with starts[t]: tiles of keys that no row sees, and of rows that see
+// no key, are left out.
 //
 //   forward   s = q k^T,          y += att v               att (rows, keys)
 //   dq        s = q k^T, dy v^T,  dq += ds k               ds  (rows, keys)
@@ -229,8 +229,8 @@ inlined void add_weighted_twice(float w[FRAGMENTS][STEP_TILES][4], tile_name b_r
 #define SETTLE_STEP   JOIN(settle_, STEP)
 #define SETTLE_HEAD   JOIN(settle_, HS)
 
-// The same, of 64 rows by four warps, both operands in local memory: the assembler takes a first operand's registers for
-// free after its product. The units' results must be settled before the units are given any registers.
+// The same, of 64 rows by four warps, both operands in local memory: the assembler takes a first operand's registers
+// for free after its product. The units' results must be settled before the units are given any registers.
 inlined void begin_rows(tile_name a_rows, tile_name b_rows, float score[FRAGMENTS][STEP_TILES][4]) {
     UNROLLED for (uint k = 0; k < K_STEPS; k++) {
         MULTIPLY_STEP(score[0], a_rows + FURTHER(k / 4 * (OWN * 128) + k % 4 * 32),

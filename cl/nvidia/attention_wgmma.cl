@@ -14,8 +14,8 @@
 #define NUMBER "bf16"
 #endif
 
-// Before the units may use what registers were written; ends a group of products; waits until at most n_groups (a literal
-// number) are not done. Until then nobody may look at their results.
+// Before the units may use what registers were written; ends a group of products; waits until at most n_groups (a
+// literal number) are not done. Until then nobody may look at their results.
 static inline void give_registers(void) { __asm__ volatile("//@wgmma.fence.sync.aligned;" ::: "memory"); }
 static inline void end_products(void) { __asm__ volatile("//@wgmma.commit_group.sync.aligned;" ::: "memory"); }
 #define wait_for_products(n_groups) __asm__ volatile("//@wgmma.wait_group.sync.aligned " TEXT(n_groups) ";" ::: "memory")
@@ -42,8 +42,8 @@ DEFINE_SETTLE(32, SUMS_4(c, 0))
 DEFINE_SETTLE(64, SUMS_8(c, 0))
 DEFINE_SETTLE(128, SUMS_16(c, 0))
 
-// c (64, n) += a (64, 16) b, by all of four warps. By rows: both operands are tiles, b's rows are columns of c. By columns:
-// a is in registers, b's rows are summands. The last names are those of a and b.
+// c (64, n) += a (64, 16) b, by all of four warps. By rows: both operands are tiles, b's rows are columns of c. By
+// columns: a is in registers, b's rows are summands. The last names are those of a and b.
 #define DEFINE_BY_ROWS(n, names, sums, a_name, b_name)                                                       \
     static inline __attribute__((always_inline)) void multiply_by_rows_##n(float c[n / 8][4], ulong a,       \
                                                                            ulong b) {                        \

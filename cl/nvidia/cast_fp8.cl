@@ -1,5 +1,5 @@
-// cast_fp8.cl: numbers of 8 bits (fp8) for products by wgmma (cl/nvidia/matmul_wgmma.cl), which take both operands with K along
-// their rows: a matrix is cast as it lies (`rows`), and turned (`turned`), in one pass.
+// cast_fp8.cl: numbers of 8 bits (fp8) for products by wgmma (cl/nvidia/matmul_wgmma.cl), which take both operands with
+// K along their rows: a matrix is cast as it lies (`rows`), and turned (`turned`), in one pass.
 //
 //   rows (n_rows,n_cols) = turned (n_cols,n_rows) transposed = the nearest fp8 of x * scale, at most the format's largest
 //
@@ -15,8 +15,8 @@ static inline uint gather(const uint x[4], uint i) {
     return pick_bytes(pick_bytes(x[0], x[1], two), pick_bytes(x[2], x[3], two), 0x5410);
 }
 
-// n_rows and n_cols are multiples of 16. Group (i,j) has 128 columns from 128 i on and 128 rows from 128 j on. An item has
-// four rows of 8 columns, twice. size: bits of a float that is not negative, which are ordered as such floats are.
+// n_rows and n_cols are multiples of 16. Group (i,j) has 128 columns from 128 i on and 128 rows from 128 j on. An item
+// has four rows of 8 columns, twice. size: bits of a float that is not negative, which are ordered as such floats are.
 // strips (rows of tiles, n_cols).
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 cast_fp8(uint n_rows, uint n_cols, IN(uchar, x), IN(float, scale), OUT(uchar, rows), OUT(uchar, turned),

@@ -13,8 +13,8 @@
 //
 // The numbers are bf16 (DATA_BF16), fp16 (DATA_F16), or floats that are rounded to tf32; with SPLIT (tf32x3) each float
 // is cut in two numbers of tf32, large and small, and three products of these give what one of fp32 does:
-// a b = large large + large small + small large. Units add up with fewer digits than fp32 has, so with SPLIT the sums of
-// one TILE_K at a time are added in fp32.
+// a b = large large + large small + small large. Units add up with fewer digits than fp32 has, so with SPLIT the sums
+// of one TILE_K at a time are added in fp32.
 //
 // Every row of the operands begins at a multiple of 16 bytes. A tile lies in local memory as it does in global memory,
 // in rows of chunks of 16 bytes, whose places are exchanged so that the 8 rows of a fragment are in different banks.

@@ -1,5 +1,5 @@
-// operand_tensor.cl: operands of products by wgmma whose numbers are tf32 (cl/nvidia/matmul_wgmma.cl): those units cut floats
-// instead of rounding them, and want K along the rows of both operands.
+// operand_tensor.cl: operands of products by wgmma whose numbers are tf32 (cl/nvidia/matmul_wgmma.cl): those units cut
+// floats instead of rounding them, and want K along the rows of both operands.
 //
 //   to = large(from), small = small(from - large)     (rows,cols), or (cols,rows) with TRANSPOSE
 //
@@ -29,8 +29,8 @@ static inline void put4(float4 x, global float *to, global float *small) {
 #endif
 }
 
-// Columns are a multiple of 4. Rows of the result, turned, begin at multiples of 4 floats; what is between them is never
-// read. Group (i,j) has 64 columns from 64 i on, 64 rows from 64 j on.
+// Columns are a multiple of 4. Rows of the result, turned, begin at multiples of 4 floats; what is between them is
+// never read. Group (i,j) has 64 columns from 64 i on, 64 rows from 64 j on.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 prepare_operand(ulong n_rows, ulong n_cols, IN(float, from), OUT(float, to), ulong small_at) {
     const uint four = (uint)get_local_id(0) % (TILE / 4) * 4;

@@ -1,6 +1,6 @@
-// peaks_tensor.cl: what matrix units can multiply, as a basis of comparison: N_CHAINS sums a warp (mma.sync), operands and
-// sums in registers. Numbers are of either sign and below 1, with random digits, as those of products are: units take more
-// power for them than for zeros.
+// peaks_tensor.cl: what matrix units can multiply, as a basis of comparison: N_CHAINS sums a warp (mma.sync), operands
+// and sums in registers. Numbers are of either sign and below 1, with random digits, as those of products are: units
+// take more power for them than for zeros.
 //
 //   warp:  c0 += a0 b0, c1 += a1 b0, c2 += a0 b1, ..     2 * 16 * 8 * (16, of tf32 8) flops each a round
 #ifndef N_CHAINS

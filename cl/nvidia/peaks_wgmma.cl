@@ -1,5 +1,5 @@
-// peaks_wgmma.cl: what matrix units can multiply where four warps drive them (wgmma): as matmul_wgmma.cl does it, two groups
-// of four warps with 64 x 256 sums each in registers, and operands in local memory, which stay the same.
+// peaks_wgmma.cl: what matrix units can multiply where four warps drive them (wgmma): as matmul_wgmma.cl does it, two
+// groups of four warps with 64 x 256 sums each in registers, and operands in local memory, which stay the same.
 //
 //   group:  c += a b     2 * 64 * 256 * (128 bytes of K) flops a round
 #define GROUPS      2

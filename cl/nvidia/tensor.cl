@@ -1,5 +1,5 @@
-// tensor.cl: names for the instructions of NVIDIA's matrix units (PTX ISA, sections "Warp-level matrix instructions" and
-// "Asynchronous copy"), for the kernels of family `tensor`. The host puts it after prelude.cl.
+// tensor.cl: names for the instructions of NVIDIA's matrix units (PTX ISA, sections "Warp-level matrix instructions"
+// and "Asynchronous copy"), for the kernels of family `tensor`. The host puts it after prelude.cl.
 //
 // A warp is 32 work-items side by side of a work-group, of one dimension: LANE is the place in it. All items of a warp
 // execute these functions together. Addresses in local memory are 32 bits wide. Fragments, the parts of a matrix that

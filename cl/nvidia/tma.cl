@@ -79,8 +79,8 @@ static inline void bring_box_of(uint to, const global uchar *map, uint x, uint y
                      : "memory");
 }
 
-// A box of local memory to a tensor: stored, or added to the floats that are there; a group of these copies ends; waits until
-// at most n (a literal number) groups still read local memory, or until all are done.
+// A box of local memory to a tensor: stored, or added to the floats that are there; a group of these copies ends; waits
+// until at most n (a literal number) groups still read local memory, or until all are done.
 #define SEND_BOX(instruction, map, x, y, z, from)                                               \
     __asm__ volatile(instruction " [%0, {%1, %2, %3}], [%4];" ::"l"(map), "r"(x), "r"(y), "r"(z), \
                      "r"(from)                                                                     \

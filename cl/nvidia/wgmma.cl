@@ -1,5 +1,5 @@
-// wgmma.cl: names for products by four warps whose sums are registers of PTX (PTX ISA, "Asynchronous warpgroup level matrix
-// instructions"), for matmul_wgmma.cl and peaks_wgmma.cl, before which the host puts this text.
+// wgmma.cl: names for products by four warps whose sums are registers of PTX (PTX ISA, "Asynchronous warpgroup level
+// matrix instructions"), for matmul_wgmma.cl and peaks_wgmma.cl, before which the host puts this text.
 //
 // A driver's compiler takes these instructions only for a target that it does not choose itself. They stand here as
 // comments, "//@" before them; the host takes that away from the PTX that the compiler makes, and names the target

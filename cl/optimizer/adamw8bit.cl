@@ -58,8 +58,8 @@ static inline vec quant_of_signed(vec code) {
     return rank < to_vec(0.0f) ? -size : size;
 }
 
-// Rank of the number in the map that is nearest to x, 0 <= x <= 1, with a fraction. The decade is found by halving; each
-// has twice the bins of the one below and ten times the width.
+// Rank of the number in the map that is nearest to x, 0 <= x <= 1, with a fraction. The decade is found by halving;
+// each has twice the bins of the one below and ten times the width.
 static inline vec quant_rank(constant quant_map *of, vec x) {
     const ivec is_upper = x >= to_vec(of->begin[4]); // decades 4 to 6
     const vec second = is_upper ? to_vec(of->begin[6]) : to_vec(of->begin[2]);
@@ -87,8 +87,8 @@ static inline vec quant_code_signed(vec x) {
     return x < to_vec(0.0f) ? QUANT_ZERO - below : QUANT_ZERO + rank;
 }
 
-// The first n codes, n > 0, as floats, then `fill`. The missing ones are replaced afterwards: llvmpipe (Mesa 22.3) computes
-// wrongly with an array that a condition fills.
+// The first n codes, n > 0, as floats, then `fill`. The missing ones are replaced afterwards: llvmpipe (Mesa 22.3)
+// computes wrongly with an array that a condition fills.
 static inline vec load_codes(const global uchar *p, ulong n, float fill) {
 #if VECTOR == 1
     return n > 0 ? (float)*p : fill;

@@ -1,11 +1,11 @@
-// attention_units.cl: causal multi-head attention on matrix units (cl/units/units.cl). The formulas, tensors and the order
-// of work are those of attention_local.cl (Dao 2023, FlashAttention-2); the weights are never in global memory.
+// attention_units.cl: causal multi-head attention on matrix units (cl/units/units.cl). The formulas, tensors and the
+// order of work are those of attention_local.cl (Dao 2023, FlashAttention-2); the weights are never in global memory.
 //
 // A wave owns TN rows (forward, dq) or keys (dk, dv), a column of fragments each: so all that belongs to one of them is
-// one lane's, or that of the two lanes that share a column. The others come by tiles through local memory. Scores become
-// the second operand of the next product in the registers where they are: a fragment of c holds along its column what b
-// has along k. With AMD's a lane's numbers of c are at k that lie 4 and 4, and its numbers of a are taken in that order;
-// gfx11's also exchange them with the other half, as b has every k in both.
+// one lane's, or that of the two lanes that share a column. The others come by tiles through local memory. Scores
+// become the second operand of the next product in the registers where they are: a fragment of c holds along its column
+// what b has along k. With AMD's a lane's numbers of c are at k that lie 4 and 4, and its numbers of a are taken in
+// that order; gfx11's also exchange them with the other half, as b has every k in both.
 //
 //   forward   s = k q^T,              y^T += v^T att              att (keys, rows)
 //   dq        s = k q^T, v dy^T,      dq^T += k^T ds              ds  (keys, rows)
@@ -254,8 +254,8 @@ inlined void load_columns(const local number *tile, uint row, uint k, bool small
 }
 #endif
 
-// sum = factor sum + the tile's columns, of rows from `first` on, times a strip's scores. With SPLIT what units add to begins
-// at zero, for a few results at a time: registers could not hold all of them twice.
+// sum = factor sum + the tile's columns, of rows from `first` on, times a strip's scores. With SPLIT what units add to
+// begins at zero, for a few results at a time: registers could not hold all of them twice.
 #if SPLIT
 #define OUT_AT_ONCE (OUT_TILES % 4 == 0 && IS_DPAS ? 4 : OUT_TILES % 2 == 0 ? 2 : 1)
 #else

@@ -122,8 +122,8 @@ inlined void multiply_step(const local number *a, const local number *b, uint m,
 #endif
 
 #if !BLOCK_READS
-// sum += the products of both tiles. With SPLIT what units add to begins at zero: they may add with fewer digits than fp32
-// has.
+// sum += the products of both tiles. With SPLIT what units add to begins at zero: they may add with fewer digits than
+// fp32 has.
 inlined void multiply_tiles(const local number *a, const local number *b, uint m, uint n, c_part sum[FM][FN]) {
 #if SPLIT
     c_part part[FM][FN];

@@ -1,5 +1,5 @@
-// peaks_units.cl: what matrix units can multiply, as a basis of comparison: UNIT_CHAINS sums a wave, operands and sums in
-// registers. Numbers are of either sign and below 1, with random digits, as those of products are.
+// peaks_units.cl: what matrix units can multiply, as a basis of comparison: UNIT_CHAINS sums a wave, operands and sums
+// in registers. Numbers are of either sign and below 1, with random digits, as those of products are.
 //
 //   wave:  c0 += a0 b0, c1 += a1 b0, c2 += a0 b1, ..     each 32 bytes of k a round
 #define UNIT_CHAINS 4 // as in backends/opencl/units/units.h

@@ -36,9 +36,9 @@
 #define IS_DPAS (UNIT == DPAS8 || UNIT == DPAS16)
 #define SPLIT   (PRODUCTS == 2 && !DATA_IS_NARROW)
 
-// A builtin that the target has not ends the process inside of AMD's compiler, instead of the build. The host chooses by
-// the device's name; this is for compilers that tell their target. ROCm's clBuildProgram does not: its language header is
-// compiled before, and the macros are those of that.
+// A builtin that the target has not ends the process inside of AMD's compiler, instead of the build. The host chooses
+// by the device's name; this is for compilers that tell their target. ROCm's clBuildProgram does not: its language
+// header is compiled before, and the macros are those of that.
 #ifdef __amdgcn_processor__
 #if (UNIT == MFMA && !defined(__gfx90a__) && !defined(__gfx942__)) || (UNIT == MFMA_WIDE && !defined(__gfx950__)) || \
     (UNIT == WMMA && !defined(__GFX11__)) || (UNIT == WMMA_HALF && !defined(__GFX12__)) || IS_DPAS || \
@@ -337,8 +337,8 @@ inlined void parts_of_a(const raw_a *r, bool small, a_part *f) {
 }
 
 // --- tiles from global memory to local memory, by way of registers ---------------------------------------------------
-// The numbers of a tile of n_outer rows (or columns) of c by n_k. In memory k runs along the rows, or the other dimension
-// does (`along_k` is 0): then a lane turns two rows of k into pairs.
+// The numbers of a tile of n_outer rows (or columns) of c by n_k. In memory k runs along the rows, or the other
+// dimension does (`along_k` is 0): then a lane turns two rows of k into pairs.
 
 #define FETCHES(n_outer, n_k, items) (((n_outer) * (n_k) / CHUNK + (items) - 1) / (items))
 // Two rows of k at a time, of 16-bit numbers.
@@ -366,8 +366,8 @@ inlined fetch_place find_fetch(uint i, uint n_outer, uint n_k, uint items, int a
     return p;
 }
 
-// Fetch i of the tile whose first number is (outer, k) of a matrix of ld numbers a row: zeros from k_end on; rows beyond
-// outer_end are the last once more.
+// Fetch i of the tile whose first number is (outer, k) of a matrix of ld numbers a row: zeros from k_end on; rows
+// beyond outer_end are the last once more.
 inlined uint4 fetch_one(uint i, const global data *from, ulong ld, ulong outer, ulong outer_end, ulong k, ulong k_end,
                         uint n_outer, uint n_k, uint items, int along_k) {
     const fetch_place p = find_fetch(i, n_outer, n_k, items, along_k);

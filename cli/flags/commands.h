@@ -1,7 +1,7 @@
 // commands.h: the subcommands. A row of this table has all facts of one: parsing, --help, manual pages, completions and
 // --schema read it. They are in the order of --help. A row with the name of an earlier one is another form of that
-// subcommand, chosen by its flags or operands, with a function and defaults of its own. The table names the subcommands'
-// functions, and these look up its rows: the only circle.
+// subcommand, chosen by its flags or operands, with a function and defaults of its own. The table names the
+// subcommands' functions, and these look up its rows: the only circle.
 #ifndef STEPMARK_CLI_FLAGS_COMMANDS_H
 #define STEPMARK_CLI_FLAGS_COMMANDS_H
 

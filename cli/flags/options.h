@@ -193,8 +193,8 @@ typedef struct cli_options {
     char **argv;
 } cli_options;
 
-// Reads argv[1..] (argv[0] is the subcommand) over the command's defaults; is_row: the flags of one row, of each list one
-// entry, stored as the value of a flag. SM_ERR_USAGE names the flag, the error and the flag probably meant.
+// Reads argv[1..] (argv[0] is the subcommand) over the command's defaults; is_row: the flags of one row, of each list
+// one entry, stored as the value of a flag. SM_ERR_USAGE names the flag, the error and the flag probably meant.
 sm_status cli_options_parse(cli_command command, bool is_row, int argc, char **argv, cli_options *options);
 
 // "1,2,4", "1-4", "0-8+2", "1-64*2" or a mix of them, within min..max. `what`: the flag, for messages. And texts.

@@ -38,8 +38,8 @@ static const preset presets[] = {
      "-m small,medium,large,xl,2.7B --vocab 10000 --seq-len 128-512*2 -b 4 -w 5 -r 10 --pass-type forward,step\n"
      "-m small,medium,large,xl,2.7B --vocab 10000 --seq-len 128 -b 4 -w 0 -r 10 --pass-type separate\n"},
     // The tables of an assignment of a systems course (CS336, assignment 2), in order of cost, with its sizes and its
-    // vocabulary: attention by itself, memory by context, optimizer's share, modes and precision, warm-up, recomputation,
-    // forward and backward by size. -m 2.7B is the handout's xl.
+    // vocabulary: attention by itself, memory by context, optimizer's share, modes and precision, warm-up,
+    // recomputation, forward and backward by size. -m 2.7B is the handout's xl.
     {"cs336-2",
      "--op attention --attention naive,flash --n-head 1 --head-dim 16,32,64,128 -b 8 --seq-len 256-4096*2 -w 5 -r 20\n"
      "-m small --vocab 10000 --context 512 --seq-len 128-512*2 -b 4 -w 5 -r 10 --pass-type forward,step\n"

@@ -92,8 +92,8 @@ static sm_status check_output(const cli_options *options, const cli_flag *flag, 
 
 static sm_status call(const cli_options *options) {
     SM_TRY(cli_commands[options->command].is_alone ? cli_require_alone(options) : SM_OK);
-    // There must be the memory that libraries assume: hwloc, which reads the machine's topology before anything large is
-    // allocated, crashes when an allocation fails.
+    // There must be the memory that libraries assume: hwloc, which reads the machine's topology before anything large
+    // is allocated, crashes when an allocation fails.
     enum { LIBRARIES_BYTES = 16 << 20 }; // several times what hwloc needs on a machine with hundreds of processors
     void *volatile memory = malloc(LIBRARIES_BYTES);
     SM_FAIL_IF(memory == NULL, SM_ERR_OOM, "out of memory: not even %d MiB to begin with (ulimit -v?)",

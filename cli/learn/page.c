@@ -304,8 +304,8 @@ static sm_status time_devices(const cli_options *options, const sm_plan *plan, j
 
 enum { NAME_SIZE = 96 };
 
-// Files of a folder compute a kind if they have its name between these texts; `only` begins the kinds that a rule is of,
-// and is left out of the name.
+// Files of a folder compute a kind if they have its name between these texts; `only` begins the kinds that a rule is
+// of, and is left out of the name.
 typedef struct {
     const char *backend, *folder, *only, *before;
     const char *after; // NULL: `before` alone

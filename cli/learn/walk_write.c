@@ -1,5 +1,5 @@
-// walk_write.c: a walk as text, whose facts come from the table of op kinds and the plan; and as JSON (docs/walk.schema.json
-// describes it) or records of ops.
+// walk_write.c: a walk as text, whose facts come from the table of op kinds and the plan; and as JSON
+// (docs/walk.schema.json describes it) or records of ops.
 #include <inttypes.h>
 #include <math.h>
 

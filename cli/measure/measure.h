@@ -31,8 +31,8 @@ typedef struct {
     size_t peak_bytes;   // of their operands, which may fit in a cache; 0: operands in memory
 } cli_bench;
 
-// The configuration of the flags, of each list the first value, for the processes of comm (NULL: one); without a device,
-// or with the only one of --backend. SM_ERR_USAGE.
+// The configuration of the flags, of each list the first value, for the processes of comm (NULL: one); without a
+// device, or with the only one of --backend. SM_ERR_USAGE.
 sm_status cli_job_of(const cli_options *options, sm_comm *comm, cli_job *job);
 sm_status cli_single_job(const cli_options *options, sm_comm *comm, cli_job *job);
 
@@ -106,9 +106,9 @@ cli_command cli_run_args_command(const json_t *args); // CLI_RUN or CLI_LOOP
 // For a row of unknown origin: SM_ERR_FORMAT names the first flag that cli_run_args_make does not write, or repeats.
 sm_status cli_run_args_check(const json_t *args);
 
-// Sets job->B, and job->T if it is 0: the largest work of a fixed list that fits the device's free memory and, at 60% of the
-// measured ceilings, this device's share of the seconds of --fit for warm-up, samples and attribution; the smallest of
-// the list if none fits. Prints its choice and the reason on stderr.
+// Sets job->B, and job->T if it is 0: the largest work of a fixed list that fits the device's free memory and, at 60%
+// of the measured ceilings, this device's share of the seconds of --fit for warm-up, samples and attribution; the
+// smallest of the list if none fits. Prints its choice and the reason on stderr.
 sm_status cli_fit(cli_bench *bench, cli_job *job);
 
 // The parts of a training loop that a measured step does not have: a loader, a log, the machine's activity.

@@ -3,8 +3,8 @@
 
 #include "cli/flags/flag.h"
 
-// Flags that determine a row: all of `run` except its output; of `loop` also without its baseline, and NCCL's file, as a
-// row's own_kernels does not tell which file it was.
+// Flags that determine a row: all of `run` except its output; of `loop` also without its baseline, and NCCL's file, as
+// a row's own_kernels does not tell which file it was.
 static bool decides(const cli_flag *flag, cli_command command) {
     const bool is_output = flag->type == CLI_FORMAT || flag->type == CLI_NEW_FILE || flag->type == CLI_LOG_FILE ||
                            flag->type == CLI_NEW_FOLDER;

@@ -42,8 +42,8 @@ const char *cli_text_duration(double seconds, char text[32]); // "45 s", "12 min
 
 // --- rows ----------------------------------------------------------------------------------------
 
-// The file of --output-file: rows are appended to a .jsonl file, or one with an unknown ending (bench/rows/read_rows.h); a
-// .json, .csv or .md file is written now and then, and when all rows are complete.
+// The file of --output-file: rows are appended to a .jsonl file, or one with an unknown ending
+// (bench/rows/read_rows.h); a .json, .csv or .md file is written now and then, and when all rows are complete.
 typedef struct {
     const char *path; // NULL: none
     sm_format format;

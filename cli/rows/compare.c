@@ -254,8 +254,8 @@ static sm_status run_pairs(const command *a, const command *b, const turns *how,
 
 // Each runs once unmeasured. If neither line sets the number of samples, a run then takes 7 to 100, as many as take
 // about the time of starting it. Then runs both, each in its own process, and appends their rows, each with its pair's
-// number as `compare_pair`. Lines use quotes and backslashes as in a shell, but no substitution. SM_ERR_USAGE for a line
-// that is no such command; SM_ERR_INTERRUPTED with the rows of all complete pairs.
+// number as `compare_pair`. Lines use quotes and backslashes as in a shell, but no substitution. SM_ERR_USAGE for a
+// line that is no such command; SM_ERR_INTERRUPTED with the rows of all complete pairs.
 static sm_status interleave(const cli_options *options, const sm_compare_options *how, sm_rows *a, sm_rows *b) {
     SM_AT_END(release) command of_a = {.name = "A", .line = options->operands[0]};
     SM_AT_END(release) command of_b = {.name = "B", .line = options->operands[1]};

@@ -1,5 +1,5 @@
-// report.c: the subcommand `report`: a page or a table of result files or of trainings; and its forms, which name the best
-// rows, rank machines, bundle rows for others, check trainings and show how they scale.
+// report.c: the subcommand `report`: a page or a table of result files or of trainings; and its forms, which name the
+// best rows, rank machines, bundle rows for others, check trainings and show how they scale.
 #include <errno.h>
 #include <limits.h>
 #include <sys/stat.h>

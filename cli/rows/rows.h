@@ -24,8 +24,8 @@ sm_status cli_rows_read(const cli_options *options, size_t *first, sm_rows *rows
 // Prints the recommendations from rows, for `report --best` and for the end of `run`; *n is their number.
 sm_status cli_recommend_print(const json_t *rows, sm_format format, size_t *n);
 
-// One sentence: the fastest, by how much, why, its cost (`costs` may be NULL). Returns its index; -1: there is no verdict.
-// And the command that runs a row of a file again.
+// One sentence: the fastest, by how much, why, its cost (`costs` may be NULL). Returns its index; -1: there is no
+// verdict. And the command that runs a row of a file again.
 int cli_answer_print(const json_t *rows, const sm_costs *costs, sm_format format, FILE *out);
 void cli_again_print(const char *path, size_t row);
 

@@ -128,8 +128,8 @@ json_t *cli_device_warnings(const sm_device_info *info) {
     return warnings;
 }
 
-// Appends the devices with that name or id, or, with is_part, the benchmarked ones whose name, platform or driver contains
-// it, in any case; *found tells whether there are any.
+// Appends the devices with that name or id, or, with is_part, the benchmarked ones whose name, platform or driver
+// contains it, in any case; *found tells whether there are any.
 static sm_status append_named(const char *name, bool is_part, cli_device_list *list, bool *found) {
     const bool all = strcmp(name, "all") == 0;
     *found = false;

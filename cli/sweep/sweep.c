@@ -1,5 +1,5 @@
-// sweep.c: the rows of a running sweep; and the subcommand `run`: measures every configuration in turn, keeps each row at
-// once, and prints them: as they come where they run in the order asked for, else in that order at the end.
+// sweep.c: the rows of a running sweep; and the subcommand `run`: measures every configuration in turn, keeps each row
+// at once, and prints them: as they come where they run in the order asked for, else in that order at the end.
 #include <errno.h>
 #include <math.h>
 #include <signal.h>

@@ -39,16 +39,16 @@ void cli_configuration_set_key(cli_configuration *c, const char *mark);
 // Replaces a flag's argument by "--batch-size=4", or adds it; its key stays. Takes the text over.
 void cli_configuration_set(cli_configuration *c, char *argument);
 
-// All configurations, filtered and in the order of running. A line of flags with lists is a Cartesian product; a sweep is
-// one line (the command line) or all lines of a preset or a file. A flag on the command line replaces that flag in every
-// line. SM_ERR_USAGE for bad values, unknown presets and lines; SM_ERR_IO for a file that cannot be read.
+// All configurations, filtered and in the order of running. A line of flags with lists is a Cartesian product; a sweep
+// is one line (the command line) or all lines of a preset or a file. A flag on the command line replaces that flag in
+// every line. SM_ERR_USAGE for bad values, unknown presets and lines; SM_ERR_IO for a file that cannot be read.
 sm_status cli_sweep_plan_make(const cli_options *options, cli_sweep_plan *plan);
 cli_order cli_sweep_order(const cli_options *options); // within a round
 
 // --- a configuration becomes a row ---------------------------------------------------------------
 
-// A configuration is examined, then measured in a process of its own; it always becomes a row. The process that examines
-// them loads no driver (cli_load_no_drivers), and outlives all of theirs.
+// A configuration is examined, then measured in a process of its own; it always becomes a row. The process that
+// examines them loads no driver (cli_load_no_drivers), and outlives all of theirs.
 
 // B and T that --fit chose for a model and a device.
 typedef struct {

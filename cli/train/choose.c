@@ -1,6 +1,6 @@
 // choose.c: `train -m auto`: chooses what the command line leaves open. From a text it learns a vocabulary and takes a
-// part for validation; then it chooses a model, a batch and a length that fit the data and the machine. The choices join
-// the command line that run.json keeps, so that a resumed run has the same.
+// part for validation; then it chooses a model, a batch and a length that fit the data and the machine. The choices
+// join the command line that run.json keeps, so that a resumed run has the same.
 #include <math.h>
 #include <stdarg.h>
 #include <unistd.h>

@@ -7,8 +7,8 @@
 #include "cli/measure/measure.h"
 #include "src/train/generate.h"
 
-// Sets what -m auto chooses, and else the batch's defaults: choose.c. Of several processes the first must be the first to
-// call it, as it may write the tokens of a text.
+// Sets what -m auto chooses, and else the batch's defaults: choose.c. Of several processes the first must be the first
+// to call it, as it may write the tokens of a text.
 sm_status cli_train_choose(cli_options *options);
 
 // A curve of any length in few points: when there is no more room, each is the mean of twice as many values.
@@ -21,8 +21,8 @@ typedef struct {
     int64_t n_last; // of the last
 } cli_train_curve;
 
-// The display: on stdout a line for each step and validation; on stderr progress, warnings, and a line on the run at its
-// beginning and end. On a terminal a run has a live screen in place of lines and progress.
+// The display: on stdout a line for each step and validation; on stderr progress, warnings, and a line on the run at
+// its beginning and end. On a terminal a run has a live screen in place of lines and progress.
 typedef struct {
     double step_flops;   // of all micro-batches and the update
     double peak_flops;   // FLOP/s; 0: unknown

@@ -118,8 +118,8 @@ static sm_status read_before(sm_exercise_case *c, const sm_backend *backend, sm_
     return SM_OK;
 }
 
-// Errors of f32 sums of products have a third of this root at most, in any order; those of operands that were rounded to
-// 17 bits are above it for sums of up to a few thousand.
+// Errors of f32 sums of products have a third of this root at most, in any order; those of operands that were rounded
+// to 17 bits are above it for sums of up to a few thousand.
 static double mean_tolerance(int64_t sum_length, int64_t n) {
     const double root = 0x1p-24 * (4 + sqrt((double)sum_length)) * (1 + 4 / sqrt((double)n));
     return root * root;

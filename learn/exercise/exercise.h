@@ -73,9 +73,9 @@ typedef struct {
     const volatile sig_atomic_t *interrupted;
 } sm_exercise_options;
 
-// Fills a report for each file, whatever its kernel does: all are checked, then those that are right are timed in turns.
-// A file that cannot be read or compiled is wrong. Only the check itself can fail: no memory, no compiler, no way to
-// confine a process.
+// Fills a report for each file, whatever its kernel does: all are checked, then those that are right are timed in
+// turns. A file that cannot be read or compiled is wrong. Only the check itself can fail: no memory, no compiler, no
+// way to confine a process.
 sm_status sm_exercise_check(sm_op_kind kind, const char *const *paths, int n, const sm_exercise_options *options,
                             sm_exercise_report *reports);
 void sm_exercise_report_free(sm_exercise_report *report);

@@ -54,8 +54,8 @@ int sm_ladder_rungs(const sm_ladder *ladder, bool on_card, const sm_rung *rungs[
 // The kernel of a rung with a source, for a device with that instruction set.
 sm_status sm_rung_kernel(const sm_ladder *ladder, const sm_rung *rung, const char *isa, sm_own_kernel *kernel);
 
-// The source with that file name, embedded in the program. sm_ladder_print_text expands the ladder's includes: it writes a
-// complete source. sm_ladder_text is for a file without includes, such as a .cl; NULL: no such file.
+// The source with that file name, embedded in the program. sm_ladder_print_text expands the ladder's includes: it
+// writes a complete source. sm_ladder_text is for a file without includes, such as a .cl; NULL: no such file.
 sm_status sm_ladder_print_text(const char *file, FILE *out);
 const char *sm_ladder_text(const char *file);
 

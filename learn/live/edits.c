@@ -33,8 +33,8 @@ static sm_status refuse(const char *text) {
                    text);
 }
 
-// The place of an op in mask[...], the block of an attention; or in line[...], of an op that adds to the stream or to its
-// gradient: 2 k around attention of block k, 2 k + 1 its MLP. -1: none.
+// The place of an op in mask[...], the block of an attention; or in line[...], of an op that adds to the stream or to
+// its gradient: 2 k around attention of block k, 2 k + 1 its MLP. -1: none.
 static int place_of(const sm_plan *plan, const sm_op *op, bool is_mask) {
     int block;
     char end;

@@ -1,5 +1,5 @@
-// tokens.c: numbers of seven bits a byte, the lowest first: how many tokens; for each its length, kind and bytes; how many
-// merges; for each its two tokens and its result.
+// tokens.c: numbers of seven bits a byte, the lowest first: how many tokens; for each its length, kind and bytes; how
+// many merges; for each its two tokens and its result.
 #include "learn/live/live.h"
 
 enum { IS_LEARNED = 1, IS_ADDED = 2, IS_SPECIAL = 4, IS_NORMALIZED = 8 };

@@ -56,15 +56,15 @@ bool sm_confine_kernel(char *const *libraries, int n);
 // writes nowhere else.
 bool sm_confine_driver(const char *folder);
 
-// The process of sm_own_process_start (process.c): its standard input is the shared memory. Confines this process, loads
-// the libraries, and runs kernels until it is ended. SM_ERR_USAGE: it was not started so.
+// The process of sm_own_process_start (process.c): its standard input is the shared memory. Confines this process,
+// loads the libraries, and runs kernels until it is ended. SM_ERR_USAGE: it was not started so.
 sm_status sm_own_process_serve(int n_words, char *const *words);
 
 // --- a backend from a library --------------------------------------------------------------------------
 
-// It lives in a process of its own, as own kernels do. This process never loads the library: it asks, and believes of an
-// answer nothing but what the device is. Times of ops are taken here, ceilings are not measured, and memory is what the
-// plan needs.
+// It lives in a process of its own, as own kernels do. This process never loads the library: it asks, and believes of
+// an answer nothing but what the device is. Times of ops are taken here, ceilings are not measured, and memory is what
+// the plan needs.
 
 // Adds the backend, which lives as long as the process. Each process that uses it starts one for the library; in it the
 // library may have threads and devices, read files, and write only to a folder that is removed when this process ends.

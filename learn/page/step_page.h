@@ -17,9 +17,9 @@ void sm_step_page_write(const json_t *data, FILE *out);
 
 // --- the changes of memory -----------------------------------------------------------------------
 
-// A film sees everything that an op reads or writes, and keeps only new values: for every tensor with its own memory, the
-// values that changed, and when. So any tensor at any moment can be reconstructed exactly from the changes of its root up
-// to that moment. Values are floats, the widest type of such a plan.
+// A film sees everything that an op reads or writes, and keeps only new values: for every tensor with its own memory,
+// the values that changed, and when. So any tensor at any moment can be reconstructed exactly from the changes of its
+// root up to that moment. Values are floats, the widest type of such a plan.
 typedef struct sm_film sm_film;
 
 // The most values that a film of one step keeps: the plan's parameters, and the results of its ops; of memory with more

@@ -1,7 +1,7 @@
 // smallest.c: trains a tiny GPT-2 on a text, in one file to be read from top to bottom.
 //
-// It computes what `stepmark train -m tiny --mode naive --backend reference` computes, with the same functions: those in
-// backends/reference/kernels, a few loops each, whose comments have their equations. This file has the order of the
+// It computes what `stepmark train -m tiny --mode naive --backend reference` computes, with the same functions: those
+// in backends/reference/kernels, a few loops each, whose comments have their equations. This file has the order of the
 // calls: parameters, the forward from top to bottom, the backward from bottom to top, the update. The engine has the
 // same order as data (a plan), so that it can choose other kernels, share memory and check results. Here every tensor
 // has memory of its own, and nothing is chosen.

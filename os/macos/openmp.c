@@ -1,6 +1,6 @@
-// openmp.c: the part of OpenMP that stepmark's loops use, by POSIX's threads, under the names that clang calls: there is no
-// library of OpenMP that a program for macOS may count on. Each parallel region starts its threads and joins them; loops
-// are divided evenly; all critical sections are one.
+// openmp.c: the part of OpenMP that stepmark's loops use, by POSIX's threads, under the names that clang calls: there
+// is no library of OpenMP that a program for macOS may count on. Each parallel region starts its threads and joins
+// them; loops are divided evenly; all critical sections are one.
 #pragma clang diagnostic ignored "-Wmissing-prototypes" // the compiler calls them
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #include <pthread.h>

@@ -325,8 +325,8 @@ int getrusage(int whose, struct rusage *usage) {
 
 // --- libraries -------------------------------------------------------------------------------------
 
-// libNAME.so.1 is libNAME.dll or NAME.dll here: next to the program, Windows' own, or in PATH; not in the current folder,
-// where strangers' files may lie.
+// libNAME.so.1 is libNAME.dll or NAME.dll here: next to the program, Windows' own, or in PATH; not in the current
+// folder, where strangers' files may lie.
 void *os_library_open(const char *name) {
     wchar_t wide[2][MAX_PATH];
     char plain[MAX_PATH];

@@ -11,9 +11,9 @@
 
 typedef struct sm_comm sm_comm;
 
-// How what the processes exchange travels. auto: the fastest way that works; memory: processes of one host share memory,
-// those of several send messages; messages: all send messages, on one host, too; p2p: cards of one host use their own
-// links, with the driver alone (collectives.h); nccl: cards use NCCL. X(code, name)
+// How what the processes exchange travels. auto: the fastest way that works; memory: processes of one host share
+// memory, those of several send messages; messages: all send messages, on one host, too; p2p: cards of one host use
+// their own links, with the driver alone (collectives.h); nccl: cards use NCCL. X(code, name)
 #define SM_TRANSPORT_LIST(X)             \
     X(SM_TRANSPORT_AUTO, "auto")         \
     X(SM_TRANSPORT_MEMORY, "memory")     \
@@ -43,9 +43,9 @@ int sm_comm_local_rank(const sm_comm *comm);     // within this host
 int sm_comm_local_size(const sm_comm *comm);     // number of processes on this host
 bool sm_comm_shares_memory(const sm_comm *comm); // all processes share memory
 
-// Before anything is shared: whether each host has room for size_bytes of shared memory in each of its processes. If one
-// lacks it, processes send messages from now on, or, if memory was asked for, this is SM_ERR_OOM; `lack` then says what
-// is missing, and is "" otherwise.
+// Before anything is shared: whether each host has room for size_bytes of shared memory in each of its processes. If
+// one lacks it, processes send messages from now on, or, if memory was asked for, this is SM_ERR_OOM; `lack` then says
+// what is missing, and is "" otherwise.
 enum { SM_COMM_LACK_SIZE = 160 };
 sm_status sm_comm_make_room(sm_comm *comm, size_t size_bytes, char lack[SM_COMM_LACK_SIZE]);
 

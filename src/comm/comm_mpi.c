@@ -39,8 +39,8 @@ static int test(mpi_comm *m, MPI_Request *request, int *done) {
     return code;
 }
 
-// Polls without a pause at first, then with short ones, since there may be more processes than processors. A large message
-// moves in pieces, and only while both sides look: pauses of 500 us made 16 MiB take 110 ms for 33.
+// Polls without a pause at first, then with short ones, since there may be more processes than processors. A large
+// message moves in pieces, and only while both sides look: pauses of 500 us made 16 MiB take 110 ms for 33.
 static void pause_between(int n_looks) {
     enum { OFTEN = 200, PAUSE_NS = 20000 };
     if (n_looks >= OFTEN) {

@@ -1,7 +1,7 @@
 // data_files.h: the files of --data or of operands, all of one format: named, below a folder, or matching a pattern.
 //
-// All files below a folder are meant, in the order of their names' bytes, except those whose names begin with a dot. "-"
-// is stdin.
+// All files below a folder are meant, in the order of their names' bytes, except those whose names begin with a dot.
+// "-" is stdin.
 #ifndef STEPMARK_SRC_DATA_DATA_FILES_H
 #define STEPMARK_SRC_DATA_DATA_FILES_H
 

@@ -215,8 +215,8 @@ static sm_status check_arrow(const char *path, const uint8_t *head, size_t n, in
     return length > 0 && length % 8 == 0 && length <= size_bytes - 8 ? refuse(path, "an Arrow stream", AS_TEXT) : SM_OK;
 }
 
-// Ids may have its first two bytes, too: so the frame of protocol 4 and later must fit, and earlier ones must begin with
-// a collection that is remembered, with a name, or with a text that fits.
+// Ids may have its first two bytes, too: so the frame of protocol 4 and later must fit, and earlier ones must begin
+// with a collection that is remembered, with a name, or with a text that fits.
 static sm_status check_pickle(const char *path, const uint8_t *head, size_t n, int64_t size_bytes) {
     if (n < 12 || head[0] != 0x80 || head[1] < 2 || head[1] > 5) {
         return SM_OK;

@@ -71,8 +71,8 @@ typedef struct {
     int64_t number, at, id; // the first one outside of the vocabulary
 } survey;
 
-// The ids [first, first + n) of a shard, n at most PIECE_IDS, as the file has them now. One outside of the vocabulary is
-// refused, or with a survey noted.
+// The ids [first, first + n) of a shard, n at most PIECE_IDS, as the file has them now. One outside of the vocabulary
+// is refused, or with a survey noted.
 static sm_status read_shard(const sm_tokens *tokens, int64_t number, int64_t first, int64_t n, int32_t *ids,
                             survey *s) {
     uint8_t bytes[MAX_ID_BYTES * PIECE_IDS];

@@ -12,8 +12,8 @@
 typedef struct sm_tokens sm_tokens;
 
 // Opens a file, all files of a folder, or those of a pattern, and checks that every id is below `vocab`. SM_ERR_IO,
-// SM_ERR_FORMAT (empty, odd length, a header that does not fit, a format that holds no ids) or SM_ERR_INVALID (position,
-// id, vocab, and the vocabulary that would fit).
+// SM_ERR_FORMAT (empty, odd length, a header that does not fit, a format that holds no ids) or SM_ERR_INVALID
+// (position, id, vocab, and the vocabulary that would fit).
 sm_status sm_tokens_open(const char *path, sm_tokens_format format, int64_t vocab, sm_tokens **tokens);
 
 // The same for bytes in memory, one id each. `data` is not copied and must outlive the tokens.

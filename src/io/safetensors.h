@@ -66,8 +66,8 @@ sm_status sm_safetensors_open(const char *path, sm_safetensors **file);
 void sm_safetensors_close(sm_safetensors *file); // NULL is fine
 SM_OWNABLE(sm_safetensors, sm_safetensors_close)
 
-// Opens the files that an index, model.safetensors.index.json, lists as its "weight_map": {"NAME": "FILE", ...}, as one;
-// they are in its folder. SM_ERR_FORMAT also names a file elsewhere, and a tensor that a file lacks.
+// Opens the files that an index, model.safetensors.index.json, lists as its "weight_map": {"NAME": "FILE", ...}, as
+// one; they are in its folder. SM_ERR_FORMAT also names a file elsewhere, and a tensor that a file lacks.
 sm_status sm_safetensors_open_index(const char *path, sm_safetensors **file);
 
 const char *sm_safetensors_name(const sm_safetensors *file); // the path that was opened

@@ -1,5 +1,5 @@
-// decoder.c: see decoder.h. Touvron et al. 2023, section 2.2 (pre-RMSNorm, SwiGLU, rotary positions, no biases); Touvron
-// et al. 2023 (Llama 2), section 2.2 (grouped-query attention).
+// decoder.c: see decoder.h. Touvron et al. 2023, section 2.2 (pre-RMSNorm, SwiGLU, rotary positions, no biases);
+// Touvron et al. 2023 (Llama 2), section 2.2 (grouped-query attention).
 #include "src/models/decoder.h"
 
 #include "src/io/input_file.h"

@@ -35,8 +35,8 @@ static sm_status clip_gradients(sm_plan *plan, const sm_params *params, int *cli
     const int64_t one = 1;
     int sqnorms = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, plan->real, 1, &n_parts, "sqnorms");
     for (int i = 0; i < n_parts; i++) {
-        // Part i of the gradients whose norm this process computes: a group or, with a sharded optimizer, its slice of a
-        // bucket. SM_NO_TENSOR: that slice is empty.
+        // Part i of the gradients whose norm this process computes: a group or, with a sharded optimizer, its slice of
+        // a bucket. SM_NO_TENSOR: that slice is empty.
         const int gradient = sm_plan_is_sharded(plan) ? plan->buckets[i].own_gradient : params->groups[i].gradient;
         const bool is_empty = gradient == SM_NO_TENSOR;
         sm_op op = sm_op_make(is_empty ? SM_OP_ZERO : SM_OP_GRAD_SQNORM, SM_PHASE_OPTIMIZER, -1);

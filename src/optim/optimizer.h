@@ -45,8 +45,8 @@ struct sm_optimizer {
     // The reason why its state and update cannot be cut into slices of elements, one for each process; NULL: they can.
     const char *not_sharded;
 
-    // Sets the elements of the tensor `hyper` that its ops read and that are neither settings nor bias corrections, for step
-    // 1, 2, ...; NULL: there are none.
+    // Sets the elements of the tensor `hyper` that its ops read and that are neither settings nor bias corrections, for
+    // step 1, 2, ...; NULL: there are none.
     void (*fill_hyper)(const sm_step_settings *settings, int64_t step, double hyper[SM_HYPER_COUNT]);
 };
 

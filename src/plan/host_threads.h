@@ -9,8 +9,8 @@ static inline int sm_host_threads(void) {
     return omp_get_num_procs() < omp_get_thread_limit() ? omp_get_num_procs() : omp_get_thread_limit();
 }
 
-// For short loops. More would not be faster, but wait for each other at the end, each time for the one that has lost its
-// processor. Loops over all weights take all threads: 16 of 64 took four times as long.
+// For short loops. More would not be faster, but wait for each other at the end, each time for the one that has lost
+// its processor. Loops over all weights take all threads: 16 of 64 took four times as long.
 static inline int sm_few_host_threads(void) { return sm_host_threads() < 16 ? sm_host_threads() : 16; }
 
 // After a loop they spin for milliseconds, next to the threads of the device that works next: this ends them.

@@ -1,7 +1,7 @@
 // own_process.h: a process that runs kernels of the user's own (own_kernel.h). This one, the judge, starts it and asks
 // for each call; it loads the libraries (learn/own_kernels/process.c), and knows neither clock, seed, results nor
-// checks. The process may change anything in the shared memory at any time, so the judge believes nothing there but that
-// a call is over; outputs are then checked like any others.
+// checks. The process may change anything in the shared memory at any time, so the judge believes nothing there but
+// that a call is over; outputs are then checked like any others.
 #ifndef STEPMARK_OWN_PROCESS_H
 #define STEPMARK_OWN_PROCESS_H
 

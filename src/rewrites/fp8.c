@@ -6,10 +6,10 @@
 //   dx = dy W^T                  =>  dx = dy' W'^T / ...
 //   ...                              the next step's scales, from the sizes of the last 16 steps
 //
-// It is not equal: it is what the precision fp8 asks for. Activations and weights are e4m3, gradients e5m2 (Micikevicius
-// et al. 2022, "FP8 formats for deep learning", section 3). The units multiply factors whose summed dimension lies along
-// their rows, so each is stored twice, as it lies and turned; of x the backward keeps the turned bytes alone. A plan
-// without a backward is left as it is, in the data's format.
+// It is not equal: it is what the precision fp8 asks for. Activations and weights are e4m3, gradients e5m2
+// (Micikevicius et al. 2022, "FP8 formats for deep learning", section 3). The units multiply factors whose summed
+// dimension lies along their rows, so each is stored twice, as it lies and turned; of x the backward keeps the turned
+// bytes alone. A plan without a backward is left as it is, in the data's format.
 #include "src/rewrites/passes.h"
 
 // The tensors whose scales are updated together: all of one format.

@@ -312,8 +312,8 @@ static sm_status wait_for_copy_out(void *ctx) {
     return t->copy_out == NULL ? SM_OK : backend->wait_copy(t->executable, t->copy_out);
 }
 
-// The part that goes out of this process's device, or in: of a gather its own slice goes out and of a scatter in, and the
-// other way, in a pair, the other's slice, else all.
+// The part that goes out of this process's device, or in: of a gather its own slice goes out and of a scatter in, and
+// the other way, in a pair, the other's slice, else all.
 static sm_slice part_of(const transfer *t, bool is_out) {
     const sm_processes *p = &t->exchange->plan->processes;
     const int64_t n_elems = sm_tensor_elems(&t->exchange->plan->tensors[t->tensor]);

@@ -30,9 +30,9 @@ SM_OWNABLE(sm_exchange, sm_exchange_close)
 // processes and for copies, without the time that the device still computed.
 sm_status sm_exchange_run(sm_exchange *exchange, sm_executable *executable, int op, int64_t *waited_ns);
 
-// With a sharded optimizer each process has the sums of its slices alone, and of weights whose copies alone are gathered,
-// its slices: completes the weights, before anyone but an update reads or writes them, and for checks the gradients. All
-// must call it.
+// With a sharded optimizer each process has the sums of its slices alone, and of weights whose copies alone are
+// gathered, its slices: completes the weights, before anyone but an update reads or writes them, and for checks the
+// gradients. All must call it.
 sm_status sm_exchange_complete(sm_exchange *exchange, sm_executable *executable, bool with_gradients);
 
 // Sends process 0's bytes to all. NULL: a single process.
@@ -63,8 +63,8 @@ typedef struct {
 sm_status sm_session_upload(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems,
                             const float *values);
 sm_status sm_session_download(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems, float *values);
-// The same for a sharded state and the slices that hold it. All processes must call a read, and all get the values; in a
-// write each takes its own.
+// The same for a sharded state and the slices that hold it. All processes must call a read, and all get the values; in
+// a write each takes its own.
 sm_status sm_exchange_write(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems,
                             const float *values);
 sm_status sm_exchange_read(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems, float *values);

@@ -17,8 +17,8 @@ typedef struct {
 } link;
 
 // Working memory for merging the tokens of a piece, reused for every piece. Of all neighbours that can be merged, those of
-// the earliest merge come first, and of these the leftmost. A short piece is searched each time; a long one has a heap, by
-// merge and place. An entry of the heap is valid only if the two tokens at its place are still those of the merge.
+// the earliest merge come first, and of these the leftmost. A short piece is searched each time; a long one has a heap,
+// by merge and place. An entry of the heap is valid only if the two tokens at its place are still those of the merge.
 typedef struct {
     const sm_tokenizer *tokenizer;
     link *links;

@@ -1,7 +1,7 @@
 // text_source.h: documents from files, folders and stdin, in blocks that can be encoded separately.
 //
-// A document is a file, the text of a line of JSONL, or the text between two <|endoftext|> in these; empty ones are left
-// out.
+// A document is a file, the text of a line of JSONL, or the text between two <|endoftext|> in these; empty ones are
+// left out.
 //
 // A long document is cut at a place that does not change its ids (sm_encoder_part); a block grows until it contains
 // one.

@@ -260,8 +260,8 @@ static bool reads_results(sm_op_kind backward, sm_op_kind forward) {
     return reads && sm_op_find_in(backward, info->in[0].name) != SM_NO_OPERAND;
 }
 
-// The forward op with the statistics or weights that a backward op reads: the one with the longest name. The kind itself
-// if there is none.
+// The forward op with the statistics or weights that a backward op reads: the one with the longest name. The kind
+// itself if there is none.
 static sm_op_kind forward_of(sm_op_kind kind) {
     char name[SM_NAME_SIZE];
     size_t longest = 0;

@@ -266,8 +266,8 @@ static sm_status compare_drawn(spot *s, const product *p, int64_t first, int64_t
 }
 
 // In units of a sum's rounding, f32 products that are summed in any order have a mean error of 0.02 to 0.2; operands
-// rounded to b bits add about 2^(24-b) / (3 sqrt(K)), which is above the limit from 19 bits down for K of 64, from 17 for
-// 768, and from 15 for 50,000.
+// rounded to b bits add about 2^(24-b) / (3 sqrt(K)), which is above the limit from 19 bits down for K of 64, from 17
+// for 768, and from 15 for 50,000.
 static double rounding_unit(int64_t sum_length, double size) { return 0x1p-24 * (4 + sqrt((double)sum_length)) * size; }
 
 // Compares Z r and X (M r) for the block's rows.

@@ -360,8 +360,8 @@ static sm_status begin_embedding(spot *s) {
     return SM_OK;
 }
 
-// Sums dx and its squares over all tokens with each drawn id. Rows of dx are read some at a time, as devices take longer
-// for a read than for its bytes.
+// Sums dx and its squares over all tokens with each drawn id. Rows of dx are read some at a time, as devices take
+// longer for a read than for its bytes.
 static sm_status sum_table(spot *s, const tables *t, int table, int64_t n_summed[N_TABLE_ROWS]) {
     enum { ROWS = 32 };
     const int64_t C = t->C;

@@ -12,8 +12,8 @@ static inline bool sm_error_is_larger(double error, double largest) {
 
 // --- losses ------------------------------------------------------------------------------------------
 
-// It is cheap: attention is causal, so the losses of a sequence's first tokens do not depend on the rest, and the reference
-// backend computes only those.
+// It is cheap: attention is causal, so the losses of a sequence's first tokens do not depend on the rest, and the
+// reference backend computes only those.
 
 typedef struct {
     uint64_t seed; // of the run's checks
@@ -46,8 +46,8 @@ sm_status sm_check_loss(sm_session *session, const sm_model_config *config, doub
 //
 // A step along d from the weights w changes the loss by g.d, for any small d (the definition of the gradient g). So the
 // plan's own forward computes the loss at w + d and at w - d, and their difference must be 2 g.d: a central difference,
-// whose error falls with the square of d (Nocedal and Wright 2006, section 8.1). The check of losses compares the forward with
-// the reference; this check compares the backward with the forward.
+// whose error falls with the square of d (Nocedal and Wright 2006, section 8.1). The check of losses compares the
+// forward with the reference; this check compares the backward with the forward.
 //
 // d follows the gradient, but scaled by column: each column of each parameter moves until it changes the loss by the
 // same amount. So a small gradient (a bias, a layernorm's weight, the queries) counts as much as a large one, and a

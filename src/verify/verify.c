@@ -67,9 +67,9 @@ double sm_verify_tolerance(const sm_plan *plan, const sm_op *op, int output, int
     if (dtype == plan->dtype) {
         tolerance += rounding;
     }
-    // Whether the op may round a result and continue from the rounded value: the residual's sum, attention's weights and
-    // their gradients, GELU's argument. Its other outputs, even in f32, are then no more exact; and cancellation, in the
-    // mean and in dy v - D, makes results smaller than the rounded values.
+    // Whether the op may round a result and continue from the rounded value: the residual's sum, attention's weights
+    // and their gradients, GELU's argument. Its other outputs, even in f32, are then no more exact; and cancellation,
+    // in the mean and in dy v - D, makes results smaller than the rounded values.
     if (sm_op_tensor(op, "add") != SM_NO_TENSOR || op->attr.epilogue != 0 || sm_op_is_attention(op->kind)) {
         tolerance += 2 * rounding;
     }

@@ -1,7 +1,7 @@
-// test_collectives.c: one card's part in exchanges by NCCL and by links: memory that OpenCL and CUDA share, a stream that
-// waits for a queue in each way, one process's exchanges, sums of several parts, and what is missing. Run where there is
-// a card of NVIDIA's, it uses that card and its libraries. Elsewhere it starts again with a card in the host's memory
-// (tests/shims).
+// test_collectives.c: one card's part in exchanges by NCCL and by links: memory that OpenCL and CUDA share, a stream
+// that waits for a queue in each way, one process's exchanges, sums of several parts, and what is missing. Run where
+// there is a card of NVIDIA's, it uses that card and its libraries. Elsewhere it starts again with a card in the host's
+// memory (tests/shims).
 #define OWN_MAIN
 #include <dlfcn.h>
 #include <time.h>
@@ -188,8 +188,8 @@ TEST(test_links) {
     library = nccl_library;
 }
 
-// Sums of several parts, here of one device: element i of part r is number_at(i + 1000 r), rounded if `rounds`. Elements
-// FIRST .. N - 1 of the own part are summed, in the order of ranks; what lies before them is unchanged.
+// Sums of several parts, here of one device: element i of part r is number_at(i + 1000 r), rounded if `rounds`.
+// Elements FIRST .. N - 1 of the own part are summed, in the order of ranks; what lies before them is unchanged.
 enum { FIRST = 2 * SM_SLICE_LINE, EACH = (N - FIRST + SM_SLICE_LINE - 1) / SM_SLICE_LINE * SM_SLICE_LINE };
 
 static float part_at(int rank, int i, bool rounds) {

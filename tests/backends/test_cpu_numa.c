@@ -1,6 +1,6 @@
 // test_cpu_numa.c: on a machine of two memory nodes the cpu backend binds neighbouring threads to a node, and each
-// thread touches its share of every tensor first, as the system places a page with the thread that does. A cgroup's quota
-// lowers the default number of threads.
+// thread touches its share of every tensor first, as the system places a page with the thread that does. A cgroup's
+// quota lowers the default number of threads.
 //
 // The machine is simulated: hwloc is told of two nodes of two cores, whose processors are numbered in turns, as they
 // often are; this program answers the system's calls on affinity, and which cgroup it is in; and memory without access

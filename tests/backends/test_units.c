@@ -1,6 +1,6 @@
-// Matrix units of AMD and Intel: which a device has, that two products are right, and that a unit which ends the process
-// that tries it is not used. The device is PoCL's, and says that it is such a card (tools/vendors/emulated.sh); `make
-// check-emulated` runs all products on it.
+// Matrix units of AMD and Intel: which a device has, that two products are right, and that a unit which ends the
+// process that tries it is not used. The device is PoCL's, and says that it is such a card (tools/vendors/emulated.sh);
+// `make check-emulated` runs all products on it.
 #include "tests/support/temp_folder.h"
 
 static char said[1 << 16];

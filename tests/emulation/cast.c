@@ -1,5 +1,5 @@
-// cast.c: runs the kernel of cl/nvidia/cast_fp8.cl on a CPU (warps.h), and compares its bytes, size and sums with those of
-// the numbers one by one. Usage: cast ROWS COLUMNS.
+// cast.c: runs the kernel of cl/nvidia/cast_fp8.cl on a CPU (warps.h), and compares its bytes, size and sums with those
+// of the numbers one by one. Usage: cast ROWS COLUMNS.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

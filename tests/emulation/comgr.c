@@ -1,5 +1,5 @@
-// comgr.c: OpenCL C to AMD's assembly by libamd_comgr, by the actions that ROCm's clBuildProgram runs, in their order; no
-// card is needed. Usage: comgr TARGET TO "OPTIONS" SOURCE
+// comgr.c: OpenCL C to AMD's assembly by libamd_comgr, by the actions that ROCm's clBuildProgram runs, in their order;
+// no card is needed. Usage: comgr TARGET TO "OPTIONS" SOURCE
 #include <amd_comgr/amd_comgr.h>
 #include <stdio.h>
 #include <stdlib.h>

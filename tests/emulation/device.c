@@ -323,8 +323,8 @@ CL_API_ENTRY cl_int CL_API_CALL clReleaseProgram(cl_program p) {
     return CL_SUCCESS;
 }
 
-// Which parameters are floats or buffers, by the text of the kernel's head. IN(type, x) and OUT(type, x) are two: a buffer
-// and where x begins in it.
+// Which parameters are floats or buffers, by the text of the kernel's head. IN(type, x) and OUT(type, x) are two: a
+// buffer and where x begins in it.
 static void find_parameters(const char *text, const char *name, own_kernel *k) {
     char head[128];
     snprintf(head, sizeof head, "%s(", name);

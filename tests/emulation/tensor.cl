@@ -1,6 +1,6 @@
-// tensor.cl of the emulation: the names of cl/nvidia/tensor.cl and cl/nvidia/attention_wgmma.cl for a processor. Here is the part
-// of one item of a warp; warps.c has what a warp does together. Addresses in local memory are the processor's own, which the
-// program is linked to have below 4 GiB.
+// tensor.cl of the emulation: the names of cl/nvidia/tensor.cl and cl/nvidia/attention_wgmma.cl for a processor. Here
+// is the part of one item of a warp; warps.c has what a warp does together. Addresses in local memory are the
+// processor's own, which the program is linked to have below 4 GiB.
 
 #define WARP 32
 #define LANE ((uint)get_local_id(0) % WARP)

@@ -497,8 +497,8 @@ static void gather_b(const warp *w, int number, float b[MOST_K][MOST_COLS]) {
     }
 }
 
-// Every item's sums, tiles of 8 columns: rows l / 4 and 8 more, two columns side by side. Of sums of bytes, units keep 14
-// bits.
+// Every item's sums, tiles of 8 columns: rows l / 4 and 8 more, two columns side by side. Of sums of bytes, units keep
+// 14 bits.
 static void add_products(warp *w, float a[16][MOST_K], float b[MOST_K][MOST_COLS], int K, int n_cols) {
     for (int l = 0; l < WARP; l++) {
         for (int i = 0; i < n_cols / 2; i++) {
@@ -530,8 +530,8 @@ void warp_multiply(float *c, const uint32_t *a, uint32_t b0, uint32_t b1, int nu
 
 // --- tiles as wgmma reads them --------------------------------------------------------------------------
 
-// Element (row, col) of a tile whose columns lie side by side. A descriptor has the low 18 bits of an address, without 4;
-// the emulation's, the others, too, from bit 48 on. Chunks of 16 bytes are exchanged by the row's number.
+// Element (row, col) of a tile whose columns lie side by side. A descriptor has the low 18 bits of an address, without
+// 4; the emulation's, the others, too, from bit 48 on. Chunks of 16 bytes are exchanged by the row's number.
 static uint16_t tile_element(uint64_t tile, int row, int col) {
     const uint64_t rows8_bytes = (tile >> 32 & 0x3FFF) * 16;
     const uint64_t cols64_bytes = (tile >> 16 & 0x3FFF) * 16;

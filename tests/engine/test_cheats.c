@@ -1,9 +1,9 @@
 // test_cheats.c: a backend that computes wrongly gets no speed, whatever the time and place of its errors, and an
 // honest one gets one.
 //
-// The cheats alter a backend's results (the cpu's, or that of BACKEND): an op's outputs are put back to what they were before it ran, in part or
-// as a whole, as if it had not run, or set to what they were once. CHEATS=20 tries each twenty times (once without),
-// HONEST=200 as many honest runs.
+// The cheats alter a backend's results (the cpu's, or that of BACKEND): an op's outputs are put back to what they were
+// before it ran, in part or as a whole, as if it had not run, or set to what they were once. CHEATS=20 tries each
+// twenty times (once without), HONEST=200 as many honest runs.
 #define OWN_MAIN
 #include "tests/support/session.h"
 #include "philox.h"

@@ -128,8 +128,8 @@ TEST_OF_STEPS(test_step) {
     assert_int_equal(row.n_warmup, 2);
     assert_true(row.first_step_ns > 0 && row.warmup_ns > 0 && row.peak_rss_bytes > 0);
     assert_near(row.loss, 2.5);
-    // One first step, 2 of warm-up (the first of them checked), 6 of the headline, all untimed; 3 of attribution, the last
-    // of them checked. Of the headline's, drawn ones are made again, but for their update.
+    // One first step, 2 of warm-up (the first of them checked), 6 of the headline, all untimed; 3 of attribution, the
+    // last of them checked. Of the headline's, drawn ones are made again, but for their update.
     assert_int_equal(fake.n_steps, N_STEPS);
     assert_int_equal(fake.n_batches, N_STEPS);
     assert_int_equal(fake.n_untimed[5], 9);
@@ -440,8 +440,8 @@ TEST_OF_STEPS(test_seed_draws_the_places) {
     assert_true(n_others >= N_SEEDS / 2);
 }
 
-// Own code cannot tell a checked step by what comes before it, nor by its number; every second one is made again, about,
-// and gradients are checked twice.
+// Own code cannot tell a checked step by what comes before it, nor by its number; every second one is made again,
+// about, and gradients are checked twice.
 TEST_OF_STEPS(test_most_samples_of_own_code_look_checked) {
     uint64_t always = ~UINT64_C(0);
     p.n_repetitions = 30;

@@ -269,8 +269,8 @@ TEST(test_a_wrong_sum_has_no_speed) {
     }
 }
 
-// Weights that were gathered are waited for before their first reader of the step after. If all read their copies, these
-// alone are gathered.
+// Weights that were gathered are waited for before their first reader of the step after. If all read their copies,
+// these alone are gathered.
 TEST(test_weights_are_waited_for) {
     SM_OWN(sm_plan) *plan = build_with_rows(sm_model_at(0), 0, true, SM_MODE_FUSED, true);
     int n_copies = 0;

@@ -1,5 +1,5 @@
-// test_score.c: the frozen work is what docs/score.md says, to the last bit that rounding leaves; scores travel as blocks
-// through what mail programs, forums and browsers do to text; and forged ones are each found by what they claim.
+// test_score.c: the frozen work is what docs/score.md says, to the last bit that rounding leaves; scores travel as
+// blocks through what mail programs, forums and browsers do to text; and forged ones are each found by what they claim.
 #include "tests/support/run_program.h"
 #include "tests/support/whole.h"
 #include "bench/rows/read_rows.h"

@@ -1,5 +1,5 @@
-// test_wall.c: own kernels (--kernel) that want a speed which they did not earn, and cannot have it: those in C run in a
-// process that has copies of operands, and neither the clock, the row, the seed nor the checks. CHEATS=20 tries each
+// test_wall.c: own kernels (--kernel) that want a speed which they did not earn, and cannot have it: those in C run in
+// a process that has copies of operands, and neither the clock, the row, the seed nor the checks. CHEATS=20 tries each
 // twenty times, HONEST=200 the honest ones; DEVICE=opencl:0.0 names where those in OpenCL C run.
 #include "tests/support/run_program.h"
 

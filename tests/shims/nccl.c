@@ -1,5 +1,5 @@
-// nccl.c: a libnccl.so.2 for tests, over memory that the processes of one host share, on the streams of cuda.c. Sums are
-// in the order of ranks.
+// nccl.c: a libnccl.so.2 for tests, over memory that the processes of one host share, on the streams of cuda.c. Sums
+// are in the order of ranks.
 //
 //     STEPMARK_NCCL_FAULT="join 1"    each call from the first on fails; also "exchange", "async"
 #include <dlfcn.h>

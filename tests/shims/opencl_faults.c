@@ -10,8 +10,8 @@
 //
 // STEPMARK_OBJECTS=FILE: at the end of the process FILE gets a line for each object that was not released, by its type.
 //
-// STEPMARK_CARD=1: the device is the card of cuda.c, too, and its memory is imported by a file descriptor. Another word:
-// the device says so, and refuses the memory.
+// STEPMARK_CARD=1: the device is the card of cuda.c, too, and its memory is imported by a file descriptor. Another
+// word: the device says so, and refuses the memory.
 //
 // $STEPMARK_OPENCL is the real library.
 #define CL_TARGET_OPENCL_VERSION 120

@@ -1,5 +1,5 @@
-// cpu_kernel_run.h: runs one op with a kernel of the cpu backend, on its own threads and with scratch that is NaN; if its
-// weight can be packed ahead, again with that, for the same bits. And what tests of kernels compare with.
+// cpu_kernel_run.h: runs one op with a kernel of the cpu backend, on its own threads and with scratch that is NaN; if
+// its weight can be packed ahead, again with that, for the same bits. And what tests of kernels compare with.
 #ifndef STEPMARK_TESTS_CPU_KERNEL_RUN_H
 #define STEPMARK_TESTS_CPU_KERNEL_RUN_H
 

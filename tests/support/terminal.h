@@ -61,8 +61,8 @@ static inline void read_screen(int master, char *text) {
     close(master);
 }
 
-// What a child process leaves on a terminal where `write`, given the terminal and `ctx`, writes as it likes; the child's
-// exit code, which is what `write` returns. A terminal holds less than a screen, so it is read meanwhile.
+// What a child process leaves on a terminal where `write`, given the terminal and `ctx`, writes as it likes; the
+// child's exit code, which is what `write` returns. A terminal holds less than a screen, so it is read meanwhile.
 static inline int write_on_terminal(int n_columns, int (*write)(int screen_fd, const void *ctx), const void *ctx,
                                     char *text) {
     terminal t = open_terminal(n_columns);

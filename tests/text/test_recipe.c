@@ -52,8 +52,8 @@ TEST(a_text_alone_is_enough) {
 // A run that was chosen and stopped resumes with what was chosen, by either command line.
 TEST(a_choice_is_kept) {
     shell("mkdir $T/kept && head -c 9000 src/io/text.txt >$T/kept/a.txt");
-// A signal before the program can take it is lost, as a shell lets what runs next to it ignore interrupts: the line that is
-// waited for must be of this run.
+// A signal before the program can take it is lost, as a shell lets what runs next to it ignore interrupts: the line
+// that is waited for must be of this run.
 #define KEPT "--version; P=$PWD/" SM_TEST_BINARY "; cd $T/kept; rm -f a.out; $P train "
 #define STOPPED                                                                                                        \
     " >a.out & p=$!; until grep -qs '^validation' a.out; do kill -0 $p || break; sleep 0.1; done; kill -INT $p; wait " \

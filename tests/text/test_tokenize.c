@@ -168,8 +168,8 @@ TEST(content_alone_decides_what_is_for_validation) {
     expect_nothing("whole4");
 }
 
-// Of few documents, the beginning of each is for training and the end for validation, whatever their sizes are. Documents
-// larger than a block are among them.
+// Of few documents, the beginning of each is for training and the end for validation, whatever their sizes are.
+// Documents larger than a block are among them.
 TEST(few_documents_are_divided_at_their_ends) {
     static const int n_lines[] = {60, 60, 61, 4000, 7, 1, 200000};
     SM_FREED char *text = malloc(1 << 23);

@@ -1,7 +1,7 @@
 // gate.h: GELU, the sigmoid and powers of 2, a vector at a time. NaN stays NaN everywhere: a wrong loss must show.
 //
-// They are written with vectors. From loops, compilers make two instructions or more for a bound that lets NaN pass, and
-// do not use the processor's approximate inverse.
+// They are written with vectors. From loops, compilers make two instructions or more for a bound that lets NaN pass,
+// and do not use the processor's approximate inverse.
 #ifndef STEPMARK_BACKENDS_CPU_COMMON_GATE_H
 #define STEPMARK_BACKENDS_CPU_COMMON_GATE_H
 
@@ -75,8 +75,8 @@ static inline cpu_vector cpu_exp2_lanes(cpu_vector x) {
 
 // 1/x for positive normal x whose inverse is normal, with a relative error below 2e-7, in less time than divisions of
 // wide vectors take. From a guess y, with d = 1 - x y, 1/x = y / (1 - d) = y (1 + d + d^2 + ...). AVX-512 guesses to
-// within 2^-14, where one term is enough; Arm to within 2^-8, and one term is taken twice. Elsewhere the difference of exponents, and so of all bits, is a guess within
-// an eighth; three terms are taken, twice: d becomes d^3.
+// within 2^-14, where one term is enough; Arm to within 2^-8, and one term is taken twice. Elsewhere the difference of
+// exponents, and so of all bits, is a guess within an eighth; three terms are taken, twice: d becomes d^3.
 static inline cpu_vector cpu_inverse(cpu_vector x) {
 #if defined(__AVX512F__)
     const cpu_vector y = (cpu_vector)_mm512_rcp14_ps((__m512)x);

@@ -233,8 +233,8 @@ static inline int64_t cpu_next_unit(const cpu_team *team, int64_t n_units, int *
     return -1;
 }
 
-// The units that each of n_heads is cut into, of up to n_blocks of rows. Two threads are equally fast; of more, one that
-// is slower than others would else hold up all.
+// The units that each of n_heads is cut into, of up to n_blocks of rows. Two threads are equally fast; of more, one
+// that is slower than others would else hold up all.
 static inline int64_t cpu_head_parts(const cpu_team *team, int64_t n_heads, int64_t n_blocks) {
     enum { UNITS_OF_A_THREAD = 4 };
     const int64_t n_units = team->n_threads <= 2 ? team->n_threads : UNITS_OF_A_THREAD * team->n_threads;

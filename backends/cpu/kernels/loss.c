@@ -63,8 +63,8 @@ static void move(row_sum *sum, float shift) {
 }
 
 // log sum exp of a row, part by part. The number subtracted from every x need not be the largest of all: it is that of
-// the first part, until a part has one so much larger that its exponential would be too large for a sum; that part is then
-// added again.
+// the first part, until a part has one so much larger that its exponential would be too large for a sum; that part is
+// then added again.
 static float log_sum_exp(const cpu_data *x, int64_t n) {
     enum { PART_ELEMS = 2048 };
     const float most = 60; // e^60 = 1e26

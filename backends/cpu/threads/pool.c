@@ -52,8 +52,8 @@ static cpu_piece kind_of(uint64_t piece) { return (cpu_piece)(piece & 3); }
 
 // --- denormal numbers -----------------------------------------------------------------------------
 //
-// On x86 and 64-bit Arm they count as zero in this thread: they take a hundred cycles each, and do not matter. Returns the
-// earlier state, to restore.
+// On x86 and 64-bit Arm they count as zero in this thread: they take a hundred cycles each, and do not matter. Returns
+// the earlier state, to restore.
 
 #if defined(__x86_64__)
 static unsigned denormals_off(void) {

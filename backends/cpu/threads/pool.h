@@ -41,8 +41,8 @@ void cpu_pool_run_once(cpu_pool *pool, void (*run)(void *ctx, int part), void *c
 // Within a part of a piece that meets: returns when all parts have called it.
 void cpu_pool_meet(cpu_pool *pool);
 
-// Within a part: takes the next of n_units of a list, or returns -1: none is left but the last `kept`. There are as many
-// lists as threads, with units of their own in each round; all threads leave a round before any enters the next.
+// Within a part: takes the next of n_units of a list, or returns -1: none is left but the last `kept`. There are as
+// many lists as threads, with units of their own in each round; all threads leave a round before any enters the next.
 int64_t cpu_pool_take(cpu_pool *pool, int list, int64_t round, int64_t n_units, int64_t kept);
 
 // A unit that was taken is done; and returns when n of the list are, which others may still be doing.

@@ -120,8 +120,8 @@ static void build(sm_builder *b) {
 
 // --- config.json ----------------------------------------------------------------------------------
 
-// As transformers' GPT2Config has it. Accepts only the features that stepmark computes: tied embeddings and the tanh form
-// of GELU.
+// As transformers' GPT2Config has it. Accepts only the features that stepmark computes: tied embeddings and the tanh
+// form of GELU.
 //
 //     key                 field         if absent
 //     vocab_size          vocab         error

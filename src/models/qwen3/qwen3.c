@@ -26,8 +26,8 @@ static const sm_model_size sizes[] = {
 
 // --- config.json, as Qwen3Config has it (decoder.h) ----------------------------------------------
 
-// Accepts only what stepmark computes: attention over all positions in every layer. head_dim and num_key_value_heads are
-// required, since Qwen3Config's defaults for them do not follow from other keys.
+// Accepts only what stepmark computes: attention over all positions in every layer. head_dim and num_key_value_heads
+// are required, since Qwen3Config's defaults for them do not follow from other keys.
 static sm_status read_config(const char *path, const json_t *root, sm_model_config *config) {
     static const sm_config_rule rules[] = {{"use_sliding_window", "[false]"}, {NULL, NULL}};
     SM_TRY(sm_config_check(path, "", root, rules));

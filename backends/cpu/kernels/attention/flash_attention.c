@@ -2,8 +2,8 @@
 // (Dao et al. 2022, "FlashAttention"). Memory grows with T, not with its square.
 //
 // Rows (of q: who asks) and keys (who is asked) are cut into tiles of TILE. Both passes walk the rows from the top, and
-// for a tile of rows its keys from left to right. A tile of keys and values is packed together with the rows next to it,
-// and stays in scratch for all rows below.
+// for a tile of rows its keys from left to right. A tile of keys and values is packed together with the rows next to
+// it, and stays in scratch for all rows below.
 //
 //     keys  0   1   2   3       D: on the diagonal; #: below it
 //   rows 0  D

@@ -27,8 +27,8 @@
 
 // --- blocks of 32 x 32 ----------------------------------------------------------------------------
 //
-// Products in tile registers of panels that lie in the caches. Panels are those of matmul/pack_amx.h, two registers wide:
-// of a 32 rows, of b 32 columns, and in each step 32 of k. A block of floats lies row by row.
+// Products in tile registers of panels that lie in the caches. Panels are those of matmul/pack_amx.h, two registers
+// wide: of a 32 rows, of b 32 columns, and in each step 32 of k. A block of floats lies row by row.
 
 enum {
     CPU_BLOCK = 32,                         // rows and columns

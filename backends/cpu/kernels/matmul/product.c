@@ -19,8 +19,8 @@
 //           for each b panel:
 //             for each row of tiles:          a tile
 //
-// Each thread does this for a rectangle of c of its own, and then helps others (common/help.h). It shares nothing that is
-// written: lines of a packed operand that go from core to core cost more than packing twice. a is read where it lies
+// Each thread does this for a rectangle of c of its own, and then helps others (common/help.h). It shares nothing that
+// is written: lines of a packed operand that go from core to core cost more than packing twice. a is read where it lies
 // when its rows are contiguous along k, one number at a time from CPU_PRODUCT_ROWS rows, unless the second-level cache
 // is large and many columns use them: then its block is packed. So it is when its columns are contiguous, which then is
 // only a copy. Where packing only copies (a b panel whose rows are contiguous, or a whose columns are), it is

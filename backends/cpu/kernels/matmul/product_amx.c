@@ -261,8 +261,8 @@ static void add_floats(const finishing *f, int64_t n) {
     }
 }
 
-// Work between tiles must be short loops: stores that are on their way to the caches hold up what follows, tiles too, so
-// that state which is kept in memory from row to row, or a row that is stored between one step and the next, costs
+// Work between tiles must be short loops: stores that are on their way to the caches hold up what follows, tiles too,
+// so that state which is kept in memory from row to row, or a row that is stored between one step and the next, costs
 // more than the arithmetic.
 static void finish_rows(finishing *f, int64_t most) {
     const int64_t n = cpu_min64(most, f->left);
