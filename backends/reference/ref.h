@@ -104,8 +104,8 @@ void REF(attention_forward)(const ref_attention *a, const real *qkv, real *y, re
 void REF(attention_backward)(const ref_attention *a, const real *dy, const real *qkv, const real *att, real *dqkv,
                              double *scratch);
 void REF(flash_attention_forward)(const ref_attention *a, const real *qkv, real *y, real *lse, double *scratch);
-void REF(flash_attention_backward)(const ref_attention *a, const real *dy, const real *qkv, const real *lse, real *dqkv,
-                                   double *scratch);
+void REF(flash_attention_backward)(const ref_attention *a, const real *dy, const real *qkv, const real *y,
+                                   const real *lse, real *dqkv, double *scratch);
 
 // kernels/rope.c
 void REF(rope)(int64_t B, int64_t T, int64_t NH, int64_t NKV, int64_t HS, double theta, bool inverse,

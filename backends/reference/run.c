@@ -118,10 +118,10 @@ OWN(flash_attention_forward, const real *qkv, const uint32_t *rng_step, const in
     REF(flash_attention_forward)(&a, qkv, y, lse, scratch);
 }
 
-OWN(flash_attention_backward, const real *dy, const real *qkv, SM_UNUSED const real *y, const real *lse,
+OWN(flash_attention_backward, const real *dy, const real *qkv, const real *y, const real *lse,
     const uint32_t *rng_step, const int32_t *starts, real *dqkv) {
     const ref_attention a = attention(op, IN_SHAPE(flash_attention_backward, qkv), rng_step, starts);
-    REF(flash_attention_backward)(&a, dy, qkv, lse, dqkv, scratch);
+    REF(flash_attention_backward)(&a, dy, qkv, y, lse, dqkv, scratch);
 }
 
 OWN(rope, const real *x, const int32_t *starts, real *y) {

@@ -26,6 +26,7 @@ static double number_of(const char *name, const char *field) {
 
 TEST(a_training_says_what_it_checked) {
     CHECK_ALL({TRAIN "--steps 6 --run $T/R", 0, "tok/s\n", "operations of 1 step computed again, and right"},
+              {"train -m tiny -b 4 --seq-len 32 --backend reference --precision bf16 --steps 25", 0, "tok/s\n", ""},
               {"report --check $T/R", 0, "computation checked", ""},
               {"report $T/R -o md", 0, "operations checked", ""});
     assert_null(strstr(out, "unchecked"));

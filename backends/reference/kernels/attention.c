@@ -131,16 +131,17 @@ static void weights_row(const head *d, int64_t t, const real *att, const real *l
     }
 }
 
-// da[s] = dropout(dy_t . v_s);  ds[s] = att[s] (da[s] - sum_r att[r] da[r])
+// da[s] = dropout(dy_t . v_s);  ds[s] = att[s] (da[s] - D);  D = sum_r att[r] da[r], which is dy_t . y_t where y is given
 // att (T), a row of weights, becomes dropout(att), which dv needs.
-static void backward_row(const head *d, int64_t t, const real *dy, double *att, double *ds) {
-    double sum = 0;
+static void backward_row(const head *d, int64_t t, const real *dy, const real *y, double *att, double *ds) {
+    const int64_t at = d->first_y + t * d->y_row;
+    double D = y != NULL ? dot(d->HS, dy + at, y + at) : 0;
     for (int64_t s = first_key(d, t); s <= last_key(d, t); s++) {
-        ds[s] = keep(d, t, s) * dot(d->HS, dy + d->first_y + t * d->y_row, d->v + s * d->qkv_row);
-        sum += att[s] * ds[s];
+        ds[s] = keep(d, t, s) * dot(d->HS, dy + at, d->v + s * d->qkv_row);
+        D += y != NULL ? 0 : att[s] * ds[s];
     }
     for (int64_t s = first_key(d, t); s <= last_key(d, t); s++) {
-        ds[s] = att[s] * (ds[s] - sum);
+        ds[s] = att[s] * (ds[s] - D);
         att[s] *= keep(d, t, s);
     }
 }
@@ -172,8 +173,8 @@ static void backward_qkv(const head *d, const real *dy, const double *att, const
     }
 }
 
-static void backward(const ref_attention *a, const real *dy, const real *qkv, const real *att, const real *lse,
-                     real *dqkv, double *scratch) {
+static void backward(const ref_attention *a, const real *dy, const real *qkv, const real *y, const real *att,
+                     const real *lse, real *dqkv, double *scratch) {
     double *weight = scratch;           // (T,T)
     double *ds = scratch + a->T * a->T; // (T,T)
     for (int64_t b = 0; b < a->B; b++) {
@@ -181,7 +182,7 @@ static void backward(const ref_attention *a, const real *dy, const real *qkv, co
             head d = head_at(a, qkv, b, h);
             for (int64_t t = 0; t < a->T; t++) {
                 weights_row(&d, t, att, lse, weight + t * a->T);
-                backward_row(&d, t, dy, weight + t * a->T, ds + t * a->T);
+                backward_row(&d, t, dy, y, weight + t * a->T, ds + t * a->T);
             }
             backward_qkv(&d, dy, weight, ds, dqkv);
         }
@@ -191,12 +192,11 @@ static void backward(const ref_attention *a, const real *dy, const real *qkv, co
 // dy (B,T,C), qkv (B,T,(NH+2NKV)HS), att as forward stored it, dqkv (B,T,(NH+2NKV)HS)
 void REF(attention_backward)(const ref_attention *a, const real *dy, const real *qkv, const real *att, real *dqkv,
                              double *scratch) {
-    backward(a, dy, qkv, att, NULL, dqkv, scratch);
+    backward(a, dy, qkv, NULL, att, NULL, dqkv, scratch);
 }
 
-// dy (B,T,C), qkv (B,T,(NH+2NKV)HS), lse (B,NH,T), dqkv (B,T,(NH+2NKV)HS). The algorithm's D = sum_c dy y is a
-// cheaper form of sum_r att da, so the definition does not need y.
-void REF(flash_attention_backward)(const ref_attention *a, const real *dy, const real *qkv, const real *lse, real *dqkv,
-                                   double *scratch) {
-    backward(a, dy, qkv, NULL, lse, dqkv, scratch);
+// dy (B,T,C), qkv (B,T,(NH+2NKV)HS), y (B,T,C), lse (B,NH,T), dqkv (B,T,(NH+2NKV)HS)
+void REF(flash_attention_backward)(const ref_attention *a, const real *dy, const real *qkv, const real *y,
+                                   const real *lse, real *dqkv, double *scratch) {
+    backward(a, dy, qkv, y, NULL, lse, dqkv, scratch);
 }
