@@ -53,8 +53,10 @@ static bool is_read(const cli_options *options, const struct stat *file) {
     }
     for (int i = 0; i < cli_flag_count(); i++) {
         const cli_flag *flag = cli_flag_at(i);
-        const bool is_path = flag->type == CLI_CODE && (flag->commands & (1u << options->command)) != 0;
-        is_it = is_it || (is_path && is_same(*(char *const *)((const char *)options + flag->target), file));
+        const bool is_named = flag->argument != NULL && strncmp(flag->argument, "FILE", 4) == 0;
+        const bool is_path = flag->type == CLI_CODE || (flag->type == CLI_TEXT && is_named);
+        const bool is_asked = is_path && (flag->commands & (1u << options->command)) != 0;
+        is_it = is_it || (is_asked && is_same(*(char *const *)((const char *)options + flag->target), file));
     }
     return is_it;
 }
@@ -77,8 +79,8 @@ static sm_status check_output(const cli_options *options, const cli_flag *flag, 
                flag->name, path);
     SM_FAIL_IF(flag->type == CLI_NEW_FILE && exists && !S_ISREG(info.st_mode), SM_ERR_IO,
                "--%s: %s is not a regular file", flag->name, path);
-    SM_FAIL_IF(flag->type == CLI_NEW_FILE && exists && is_read(options, &info), SM_ERR_USAGE,
-               "--%s: %s would be replaced, and is read, too; give another name", flag->name, path);
+    SM_FAIL_IF(!is_folder && exists && is_read(options, &info), SM_ERR_USAGE,
+               "--%s: %s is read, too, and would be changed; give another name", flag->name, path);
     snprintf(parent, sizeof(parent), "%s", path);
     // A new file replaces an old one.
     const char *what = exists && flag->type != CLI_NEW_FILE ? path : dirname(parent);
