@@ -66,6 +66,11 @@ typedef struct {
 
 enum { CLI_MAX_FLAGS = 96 }; // of one subcommand
 
+// Whether it names a file or a folder to write.
+static inline bool cli_is_output(const cli_flag *flag) {
+    return flag->type == CLI_NEW_FILE || flag->type == CLI_LOG_FILE || flag->type == CLI_NEW_FOLDER;
+}
+
 int cli_flag_count(void);
 const cli_flag *cli_flag_at(int index); // as in most subcommands
 
@@ -100,7 +105,8 @@ typedef struct {
 void cli_words_begin(cli_command command, bool sorts, int argc, char **argv, cli_words *words);
 bool cli_words_next(cli_words *words); // false at the end
 
-// SM_ERR_USAGE for a file that names code by this flag, while the command line does not. Put its name and line before.
+// SM_ERR_USAGE for a file that names code, or a file to write, by this flag, and not the command line. Put its name and
+// line before.
 sm_status cli_refuse_code(const cli_flag *flag);
 
 // Whether it is part of a configuration of `run`: `sweep` takes lists of these. Other flags apply to the whole sweep.

@@ -342,8 +342,7 @@ static sm_status take_flag(parser *p, bool of_file, cli_options *options) {
     const cli_flag *flag = p->words.flag;
     bool *is_given = &p->is_given[flag - p->words.flags];
     *is_given = *is_given || !of_file;
-    const bool is_output = flag->type == CLI_LOG_FILE || flag->type == CLI_NEW_FILE || flag->type == CLI_NEW_FOLDER;
-    if (of_file && (flag->type == CLI_CODE || (is_output && strcmp(flag->name, "run") != 0))) {
+    if (of_file && (flag->type == CLI_CODE || (cli_is_output(flag) && strcmp(flag->name, "run") != 0))) {
         return *is_given ? SM_OK : cli_refuse_code(flag);
     }
     const bool is_axis = cli_commands[options->command].sweeps && !p->is_row && cli_is_axis(flag);

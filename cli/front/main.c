@@ -104,8 +104,7 @@ static sm_status call(const cli_options *options) {
     // Every file and folder that the command line asks for can be written, before anything is measured or computed.
     for (int i = 0; i < cli_flag_count(); i++) {
         const cli_flag *flag = cli_flag_at(i);
-        const bool is_output = flag->type == CLI_NEW_FILE || flag->type == CLI_LOG_FILE || flag->type == CLI_NEW_FOLDER;
-        if (is_output && (flag->commands & (1u << options->command)) != 0) {
+        if (cli_is_output(flag) && (flag->commands & (1u << options->command)) != 0) {
             const char *path = *(const char *const *)((const char *)options + flag->target);
             SM_TRY(path != NULL ? check_output(options, flag, path) : SM_OK);
         }

@@ -6,8 +6,7 @@
 // Flags that determine a row: all of `run` except its output; of `loop` also without its baseline, and NCCL's file, as
 // a row's own_kernels does not tell which file it was.
 static bool decides(const cli_flag *flag, cli_command command) {
-    const bool is_output = flag->type == CLI_FORMAT || flag->type == CLI_NEW_FILE || flag->type == CLI_LOG_FILE ||
-                           flag->type == CLI_NEW_FOLDER;
+    const bool is_output = flag->type == CLI_FORMAT || cli_is_output(flag);
     const bool is_limit = strcmp(flag->group, "Limits") == 0;
     const bool is_check = flag->target == offsetof(cli_options, measure.check_seed);
     const bool is_beside = strcmp(flag->group, "Output") == 0 || strcmp(flag->group, "Comparison") == 0;
