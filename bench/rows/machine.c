@@ -104,7 +104,7 @@ static hwloc_topology_t load_topology(void) {
     // The machine as it is; what this process may use of it is told apart.
     hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
     hwloc_topology_set_icache_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_ALL);
-    if (hwloc_topology_load(topology) != 0) {
+    if (hwloc_topology_load(topology) != 0 || !hwloc_topology_is_thissystem(topology)) {
         hwloc_topology_destroy(topology);
         return NULL;
     }
@@ -166,8 +166,9 @@ static json_t *operating_system(void) {
 
 // Variables that change how fast the libraries underneath run, or which code runs.
 static json_t *environment(void) {
-    static const char *const prefixes[] = {"OMP_",  "GOMP_",    "KMP_",       "OPENBLAS_",     "GOTO_",
-                                           "POCL_", "OCL_ICD_", "LD_PRELOAD", "GLIBC_TUNABLES"};
+    static const char *const prefixes[] = {
+        "OMP_",    "GOMP_",      "KMP_",     "OPENBLAS_",       "GOTO_",          "POCL_",   "OCL_ICD_",
+        "OPENCL_", "LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH", "GLIBC_TUNABLES", "MALLOC_", "HWLOC_"};
     extern char **environ;
     json_t *found = json_object();
     for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {

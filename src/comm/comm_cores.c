@@ -61,7 +61,7 @@ sm_status sm_comm_bind(sm_comm *comm, int *n_cores) {
     if (!alike || sm_comm_local_size(comm) == 1 || hwloc_topology_init(&topology) != 0) {
         return SM_OK; // the kernel places the threads
     }
-    if (hwloc_topology_load(topology) == 0) {
+    if (hwloc_topology_load(topology) == 0 && hwloc_topology_is_thissystem(topology)) {
         *n_cores = bind_to_share(topology, sm_comm_local_rank(comm), sm_comm_local_size(comm));
     }
     hwloc_topology_destroy(topology);

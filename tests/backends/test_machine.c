@@ -30,6 +30,16 @@ TEST(test_machine_facts) {
     assert_true(sm_machine_peak_rss_bytes() > 0);
 }
 
+// What hwloc is told of another machine is not taken for this one, and the row has the variable.
+TEST(a_made_up_topology_is_none) {
+    unsetenv("HWLOC_THISSYSTEM");
+    setenv("HWLOC_SYNTHETIC", "package:2 core:512 pu:2", 1);
+    json_auto_t *facts = sm_machine_facts(0, NULL);
+    unsetenv("HWLOC_SYNTHETIC");
+    assert_true(json_is_null(sm_json_get(facts, "cpu.cores")));
+    assert_non_null(sm_json_get(facts, "environment.HWLOC_SYNTHETIC"));
+}
+
 // Memory that was touched counts, and is forgotten by a reset once it is gone.
 TEST(test_peak_rss) {
     const size_t size_bytes = (size_t)64 << 20;

@@ -58,7 +58,8 @@ static void load(void) {
     if (process_set == NULL || hwloc_topology_init(&found) != 0) {
         return;
     }
-    if (hwloc_topology_load(found) != 0 || !find_process_set(found)) {
+    // HWLOC_SYNTHETIC or HWLOC_XMLFILE may tell of another machine.
+    if (hwloc_topology_load(found) != 0 || !hwloc_topology_is_thissystem(found) || !find_process_set(found)) {
         hwloc_topology_destroy(found);
         return;
     }
