@@ -127,8 +127,6 @@ static const sm_logged_pause *best_of(const sm_curve *c) {
     return best;
 }
 
-// --- CSV ---------------------------------------------------------------------------------------
-
 static void put_number(double value, FILE *out) { fprintf(out, isfinite(value) ? ",%.9g" : ",", value); }
 
 sm_status sm_curves_csv(const sm_curves *curves, FILE *out) {

@@ -183,8 +183,6 @@ void sm_loop_withhold_verdict(sm_row *row) {
     }
 }
 
-// --- the phases --------------------------------------------------------------------------------
-
 enum { NAME_SIZE = 64 };
 
 static const double alpha = 0.05;

@@ -12,6 +12,7 @@
 // Attributes follow the meaning:
 //   SHOWN(heading, function)               a column of the table for people; the function shows it, NULL: by its type
 //   VARIED(heading, function)              likewise where rows differ, else once for all
+//   SOME(heading)                          likewise, and a row without it differs from one with it
 //   FLAG(heading)                          the flag in run_args, where rows differ
 //   FORMAT(format)                         of a REAL
 //   BRIEF(heading, function), RANK(n)      on a terminal
@@ -46,7 +47,7 @@ TEXT(recompute, 16, "results that the backward computes again instead of keeping
      "block (a whole block except its input); null: the pass has no backward", IS(SM_FACTOR_MODE),
      VARIED("recompute", NULL), ABSENT("none"), MAY_LACK)
 TEXT(without, SM_ROW_TEXT_SIZE, "rewrites of mode fused that were left out; null: none", IS(SM_FACTOR_MODE),
-     .heading = "without", .view = SM_SHOWN_WHEN_SOME)
+     SOME("without"))
 TEXT(attention, 16, "attention weights kept for the backward: naive (the whole square) or flash (none: they are "
      "computed again)", IS(SM_FACTOR_MODE), VARIED("attention", NULL), MAY_LACK)
 TEXT(products, SM_ROW_TEXT_SIZE, "what multiplied matrices: own (the backend's kernels), or openblas, its version and "
@@ -59,15 +60,15 @@ TEXT(loss_scale, 32, "factor on the loss, so that small gradients do not vanish:
      "number; null: the pass has no backward", IS(SM_FACTOR_PRECISION), VARIED("loss scale", NULL), ABSENT("none"),
      MAY_LACK)
 TEXT(own_kernels, SM_ROW_REASON_SIZE, "the user's own kernels that ran in place of the backend's: op=file (digest), "
-     "..., or own backend file (digest); null: none", IS(SM_FACTOR_MODE), .heading = "own kernels", .view = SM_SHOWN_WHEN_SOME)
+     "..., or own backend file (digest); null: none", IS(SM_FACTOR_MODE), SOME("own kernels"))
 INTEGER(own_call_ns, "ns", "median time of a call that does nothing into the process that runs own code; each call costs "
         "that, and kernels copies of operands, which is part of all times; null: none runs apart",
         VARIED("own call ms", sm_show_ms))
 INTEGER(n_threads, "", "threads used", IS(SM_FACTOR_THREADS), VARIED("threads", NULL))
 TEXT(binding, SM_ROW_TEXT_SIZE, "where they run: bound one a core, or free", IS(SM_FACTOR_THREADS), MAY_LACK)
 TEXT(op, SM_ROW_TEXT_SIZE, "ops that a sample runs by themselves, in place of a step: a kind, or what the names of a "
-     "forward op and its backward have in common; null: a step", IS(SM_IDENTITY_WORK), .heading = "op",
-     .view = SM_SHOWN_WHEN_SOME, MAY_LACK)
+     "forward op and its backward have in common; null: a step", IS(SM_IDENTITY_WORK), SOME("op"),
+     MAY_LACK)
 TEXT(shape, SM_ROW_TEXT_SIZE - 16, "their sizes by the letters of their shapes, \"B=8 T=256 NH=1 HS=16\"",
      IS(SM_IDENTITY_WORK), MAY_LACK)
 TEXT(pass_type, 32, "part of the step that a sample times: forward, backward, forward-backward, step or separate",
@@ -99,8 +100,8 @@ TEXT(data, SM_ROW_REASON_SIZE, "file that the tokens were read from, or \"embedd
 TEXT(data_digest, SM_DIGEST_SIZE, "FNV-1a of the steps' batches: inputs, then targets of each, and the starts of "
      "documents, if any, as 32-bit integers")
 TEXT(documents, SM_ROW_TEXT_SIZE, "documents in the rows: least and most of drawn lengths, the id of the data's "
-     "separator, or the tokenizer that has it; what is done to long ones; null: rows are cut from the data", IS(SM_IDENTITY_WORK),
-     VARIED("documents", NULL))
+     "separator, or the tokenizer that has it; what is done to long ones; null: rows are cut from the data",
+     IS(SM_IDENTITY_WORK), SOME("documents"))
 TEXT(padding, 16, "placement of documents in rows: none, batch, max, bucket or packed; none without documents",
      IS(SM_IDENTITY_WORK), VARIED("padding", NULL), ABSENT("none"))
 TEXT(weights, SM_ROW_REASON_SIZE, "folder of the weights; null: drawn from the seed", FLAG("weights"))
@@ -233,7 +234,7 @@ TEXT_IN(sensors, gpu_throttle, SM_ROW_TEXT_SIZE, "why it throttled")
 END_GROUP(sensors)
 GROUP(loop)
 TEXT_IN(loop, loader, 32, "of a training loop: its loader, inline or threads:N; null: no loop was measured (also for "
-        "the fields below)", IS(SM_FACTOR_LOADER), VARIED("loader", NULL))
+        "the fields below)", IS(SM_FACTOR_LOADER), SOME("loader"))
 INTEGER_IN(loop, n_steps, "", "attribution steps in the means below: those whose time without data is in the middle "
            "half", SPEED)
 INTEGER_IN(loop, wall_ns, "ns", "all of such a step; the phases below add up to it", SPEED)
@@ -247,14 +248,15 @@ INTEGER_IN(loop, headline_hidden_ns, "ns", "in a headline step: communication th
            "a single process", SHOWN("hidden ms", sm_show_ms), SPEED)
 INTEGER_IN(loop, comm_bytes, "bytes", "in a step: bytes sent to and received from other processes; null: a single "
            "process", SPEED)
-INTEGER_IN(loop, n_processes, "", "processes that share the step", IS(SM_IDENTITY_WORK), VARIED("processes", NULL),
-           ABSENT("1"))
+INTEGER_IN(loop, n_processes, "", "processes that share the step", IS(SM_IDENTITY_WORK), SOME("processes"), ABSENT("1"))
 TEXT_IN(loop, gradients, 8, "format of the gradients that they exchange; null: fp32", IS(SM_FACTOR_PRECISION),
-        VARIED("gradients", NULL))
+        SOME("gradients"))
 TEXT_IN(loop, transport, SM_TEXT_SIZE * 2, "how what they exchange travels; null: a single process")
+TEXT_IN(loop, devices, SM_ROW_REASON_SIZE, "device of each process, where they differ in kind or share a card; null: "
+        "each has its own, all alike", IS(SM_FACTOR_DEVICE), SOME("devices"))
 TEXT_IN(loop, buckets, 32, "gradients that they exchange together: 0 (each by itself, after the backward), all (all at "
-        "once, after it) or a size; null: as usual", IS(SM_FACTOR_MODE), VARIED("buckets", NULL))
-TEXT_IN(loop, shard, 32, "optimizer: they share its state; null: not so", IS(SM_FACTOR_MODE), VARIED("shard", NULL))
+        "once, after it) or a size; null: as usual", IS(SM_FACTOR_MODE), SOME("buckets"))
+TEXT_IN(loop, shard, 32, "optimizer: they share its state; null: not so", IS(SM_FACTOR_MODE), SOME("shard"))
 INTEGER_IN(loop, busy_ns, "ns", "loader threads' time for a step's data, divided by their number; null: inline", SPEED)
 REAL_IN(loop, n_ready, "", "mean number of steps whose batches were ready at a request", SPEED)
 JSON_IN(loop, samples, "wall and each phase that took time: an array, by attribution step, in ns", SPEED)

@@ -111,6 +111,7 @@ static void show_flag(const json_t *record, const sm_column *column, char *text,
 
 #define SHOWN(title, function)  .heading = (title), .show = (function)
 #define VARIED(title, function) .heading = (title), .view = SM_SHOWN_WHEN_VARIED, .show = (function)
+#define SOME(title)             .heading = (title), .view = SM_SHOWN_WHEN_SOME
 #define FLAG(title)             .heading = (title), .view = SM_SHOWN_IF_VARIED, .show = show_flag
 #define SHOWN_AS_NOTES(title)   .heading = (title), .view = SM_SHOWN_AS_NOTES
 #define FORMAT(of_real)         .format = (of_real)

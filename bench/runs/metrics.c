@@ -23,8 +23,6 @@ typedef struct {
     double *series; // n_steps: scratch
 } maker;
 
-// --- reading -----------------------------------------------------------------------------------
-
 static sm_status read_run(maker *m) {
     char path[PATH_MAX];
     snprintf(path, sizeof(path), "%s/%s", m->folder, SM_RUN_FILE);

@@ -66,8 +66,6 @@ static void seek_verdict(sm_scaling *s, const sm_training_runs *runs) {
     }
 }
 
-// --- groups ------------------------------------------------------------------------------------
-
 static double global_batch_of(const sm_training_run *run) { return number(run, "training_config.global_batch"); }
 
 static double sequences_of(const sm_training_run *run) { return global_batch_of(run) / processes_of(run); }

@@ -144,7 +144,9 @@ static sm_status open_session(training *t) {
     t->show.step_flops = sm_pass_flops(plan, SM_PASS_STEP, (int)t->options.work.accum);
     SM_TRY(sm_session_open_among(t->comm, t->device, plan, &t->session));
     if (sm_comm_size(t->comm) > 1) {
-        cli_note("gradients travel by %s", sm_exchange_transport(t->session->exchange));
+        const char *devices = sm_exchange_devices(t->session->exchange);
+        cli_note("gradients travel by %s%s%s", sm_exchange_transport(t->session->exchange),
+                 devices[0] != '\0' ? ", between unlike or shared devices: " : "", devices);
     }
     const char *const warnings[] = {sm_exchange_advice(t->session->exchange), t->session->executable->tune_warning,
                                     t->session->executable->note};
@@ -203,6 +205,8 @@ static sm_status set_run(training *t) {
     s->facts = sm_training_facts(o->argc, o->argv, &t->session->device->info);
     if (transport[0] != '\0') {
         json_object_set_new(s->facts, "transport", json_string(transport));
+        json_object_set_new(json_object_get(s->facts, "hardware"), "devices",
+                            sm_json_text(sm_exchange_devices(t->session->exchange)));
     }
     json_object_set_new(s->facts, "hosts", hosts);
     json_object_set_new(s->facts, "processes", json_integer(n));

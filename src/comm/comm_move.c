@@ -322,8 +322,6 @@ sm_status sm_reducer_move(sm_reducer *r, const sm_comm_job *job) {
     return SM_OK;
 }
 
-// --- meeting -------------------------------------------------------------------------------------------
-
 static int leader_of(const sm_comm *comm, int group) { return stand_in(comm, group, 0); }
 
 bool sm_comm_leads_group(const sm_comm *comm) { return leader_of(comm, my_group(comm)) == comm->rank; }

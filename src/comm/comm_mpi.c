@@ -144,8 +144,6 @@ static sm_status wait_for_sums(sm_comm *comm, int rank, sm_comm_request *request
     return wait_for((mpi_comm *)comm, rank, &under_way);
 }
 
-// --- shared memory ----------------------------------------------------------------------------------------
-
 // A shared window in which each part begins at a page, so that it lies near the process that touches it first.
 static sm_status share(sm_comm *comm, size_t size_bytes, void **parts) {
     mpi_comm *m = (mpi_comm *)comm;

@@ -175,8 +175,6 @@ sm_status sm_data_files_read(const sm_data_files *files, int64_t file, int fd, i
                                       : sm_input_read(fd, files->paths[file], at, data, n);
 }
 
-// --- sides of a training -------------------------------------------------------------------
-
 bool sm_data_files_side(const char *folder, const char *side, char path[SM_DATA_PATH_BYTES]) {
     char escaped[SM_DATA_PATH_BYTES];
     struct stat info;

@@ -16,8 +16,6 @@ void sm_documents_free(sm_documents *documents) {
     *documents = (sm_documents){.all = NULL};
 }
 
-// --- splitting --------------------------------------------------------------------------------------
-
 sm_status sm_documents_split(const sm_tokens *tokens, int32_t separator, int64_t n_positions, sm_documents *documents) {
     enum { PIECE = 4096 };
     *documents = (sm_documents){.all = NULL};

@@ -132,8 +132,6 @@ static sm_status check_fields(const sm_model_config *config) {
     return SM_OK;
 }
 
-// --- conditions ----------------------------------------------------------------------------------
-
 sm_status sm_model_check(const sm_model_config *config) {
     SM_TRY(check_fields(config));
     SM_FAIL_IF(config->head_dim == 0 && config->d_model % config->n_head != 0, SM_ERR_INVALID,

@@ -93,8 +93,6 @@ static sm_status build_matrix_group(sm_plan *plan, const sm_params *params, int 
     return plan->status;
 }
 
-// --- both ------------------------------------------------------------------------------------------------------------
-
 static sm_status build(sm_plan *plan, const sm_params *params, int clip) {
     for (int i = 0; i < params->n_params && !sm_plan_is_sharded(plan); i++) {
         SM_TRY(params->params[i].is_matrix ? build_matrix(plan, &params->params[i], clip) : SM_OK);

@@ -6,6 +6,7 @@
 #include "src/session/session.h"
 
 #include <time.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "collectives.h"
@@ -51,12 +52,13 @@ struct sm_exchange {
     sm_executable *executable; // of these
     char transport[SM_COLLECTIVES_TEXT_SIZE];
     char advice[SM_COLLECTIVES_TEXT_SIZE * 2]; // what would be faster; "": nothing
-    int n_threads;                             // threads of this process that sum
-    transfer *transfers;                       // two for each op: for its first and its second output
-    collective *collectives;                   // likewise
-    int n_under_way;                           // transfers in progress
-    int64_t last_ticket;                       // last one started
-    bool is_apart;                             // of some weights, only the own slices are those of the last step
+    char devices[SM_DEVICES_SIZE];
+    int n_threads;           // threads of this process that sum
+    transfer *transfers;     // two for each op: for its first and its second output
+    collective *collectives; // likewise
+    int n_under_way;         // transfers in progress
+    int64_t last_ticket;     // last one started
+    bool is_apart;           // of some weights, only the own slices are those of the last step
 };
 
 // --- shared memory -------------------------------------------------------------------------------------
@@ -208,6 +210,35 @@ static sm_status choose_transport(sm_exchange *x) {
 const char *sm_exchange_transport(const sm_exchange *x) { return x != NULL ? x->transport : ""; }
 const char *sm_exchange_advice(const sm_exchange *x) { return x != NULL && x->library == NULL ? x->advice : ""; }
 
+const char *sm_exchange_devices(const sm_exchange *x) { return x != NULL ? x->devices : ""; }
+
+// Processes on a host's processor have their own cores.
+static sm_status compare_devices(sm_exchange *x) {
+    typedef struct {
+        char host[64], id[32], name[SM_TEXT_SIZE];
+    } place;
+    const sm_device_info *info = &x->device->info;
+    const int n = sm_comm_size(x->comm);
+    SM_FREED place *all = sm_calloc((size_t)n, sizeof *all);
+    place mine = {.host = ""};
+    bool is_usual = true;
+    (void)gethostname(mine.host, sizeof mine.host - 1);
+    snprintf(mine.id, sizeof mine.id, "%s", info->id);
+    snprintf(mine.name, sizeof mine.name, "%s", info->name);
+    SM_TRY(sm_comm_gather(x->comm, &mine, sizeof mine, all));
+    for (int i = 0; i < n * n; i++) {
+        const place *a = &all[i / n], *b = &all[i % n];
+        const bool is_one = a > b && strcmp(a->id, b->id) == 0 && strcmp(a->host, b->host) == 0;
+        const bool are_alike = strncmp(a->id, b->id, strcspn(a->id, ":") + 1) == 0 && strcmp(a->name, b->name) == 0;
+        is_usual = is_usual && are_alike && (!is_one || info->is_host_processor);
+    }
+    for (size_t i = 0, end = 0; i < (size_t)n && !is_usual && end < sizeof x->devices; i++) {
+        end += (size_t)snprintf(x->devices + end, sizeof x->devices - end, "%s%s %s", i > 0 ? ", " : "", all[i].id,
+                                all[i].name);
+    }
+    return SM_OK;
+}
+
 // Whether there are two processes whose devices both copy to memory that both see.
 static sm_status find_pair(sm_exchange *x) {
     const bool copies = x->backend->begin_copy != NULL;
@@ -241,6 +272,7 @@ sm_status sm_exchange_open(sm_comm *comm, sm_device *device, sm_plan *plan, sm_e
         .collectives = sm_calloc(2 * (size_t)plan->n_ops + 1, sizeof *x->collectives),
         .begun = sm_calloc(2 * (size_t)plan->n_ops + 1, sizeof *x->begun),
     };
+    SM_TRY(compare_devices(x));
     SM_TRY(choose_transport(x));
     SM_TRY(x->library == NULL ? make_room(x) : SM_OK);
     SM_TRY(x->library == NULL ? find_pair(x) : SM_OK);

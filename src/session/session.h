@@ -23,6 +23,9 @@ sm_status sm_exchange_pin(sm_exchange *exchange, sm_executable *executable);
 // How what is exchanged travels, in words; "" for a NULL exchange. And what is missing for a faster way; "": nothing.
 const char *sm_exchange_transport(const sm_exchange *exchange);
 const char *sm_exchange_advice(const sm_exchange *exchange);
+// The device of each process, where they differ in kind or share a card; "" where each has one of its own, all alike.
+enum { SM_DEVICES_SIZE = 512 };
+const char *sm_exchange_devices(const sm_exchange *exchange);
 void sm_exchange_close(sm_exchange *exchange); // NULL is fine; call it after the executable is released
 SM_OWNABLE(sm_exchange, sm_exchange_close)
 

@@ -123,8 +123,6 @@ sm_status sm_word_counts_of(sm_text_source *source, int n_threads, bool (*stop)(
     return sm_outcome_tell(&c.outcome);
 }
 
-// --- training ------------------------------------------------------------------------------
-
 typedef struct {
     size_t offset; // of its ids in training.ids
     uint32_t n;

@@ -245,8 +245,6 @@ sm_status sm_tokenizer_finish(sm_tokenizer *t) {
     return SM_OK;
 }
 
-// --- using it ------------------------------------------------------------------------------
-
 // Where added tokens are all normalized or none is, that makes no difference.
 void sm_tokenizer_digest(const sm_tokenizer *t, char digest[SM_TOKENIZER_DIGEST_SIZE]) {
     uint64_t hash = SM_FNV1A_START;

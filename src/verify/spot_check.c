@@ -20,8 +20,6 @@ struct sm_spot_check {
     spot look; // at the op that runs now
 };
 
-// --- kinds -----------------------------------------------------------------------------------
-
 static const spot_look *const looks[SM_OP_KIND_COUNT] = {
 #define LOOK(name)                                            &spot_##name
 #define NO_LOOK                                               NULL

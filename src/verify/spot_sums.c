@@ -9,8 +9,6 @@
 
 enum { BLOCK_ELEMS = 1 << 21, RUN_ELEMS = 64, N_RUNS = 64 };
 
-// --- zero ------------------------------------------------------------------------------------
-
 static sm_status end_zero(spot *s) {
     float run[RUN_ELEMS];
     int64_t runs[N_RUNS];
@@ -27,8 +25,6 @@ static sm_status end_zero(spot *s) {
 }
 
 const spot_look spot_zero = {NULL, end_zero};
-
-// --- the gradient norm -----------------------------------------------------------------------
 
 static sm_status end_sqnorm(spot *s) {
     const int64_t n = spot_elems(spot_in(s, 0));

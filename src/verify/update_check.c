@@ -66,8 +66,6 @@ struct sm_update_check {
 
 static bool is_lasting(const sm_tensor *t) { return t->role == SM_ROLE_PARAMETER || t->role == SM_ROLE_OPTIMIZER; }
 
-// --- operands -------------------------------------------------------------------------------------
-
 typedef struct {
     int tensors[SM_MAX_OPERANDS];
     const sm_operand_info *infos[SM_MAX_OPERANDS];

@@ -236,6 +236,20 @@ TEST(test_markdown) {
     assert_int_equal(screen_width(header), screen_width(rule));
 }
 
+// "All rows: loader threads:1" would be false of a step next to a loop.
+TEST(a_row_without_a_loop_is_told_from_one) {
+    json_auto_t *rows = json_pack("[{s:s}, {s:s, s:{s:s, s:s}}]", "mode", "fused", "mode", "fused", "loop", "loader",
+                                  "threads:1", "shard", "optimizer");
+    char *text = NULL;
+    size_t size_bytes = 0;
+    FILE *out = open_memstream(&text, &size_bytes);
+    assert_int_equal(sm_record_write_all(&sm_row_table, SM_FORMAT_MARKDOWN, out, rows), SM_OK);
+    fclose(out);
+    assert_non_null(strstr(text, "All rows: mode fused\n"));
+    FAIL_IF(strstr(text, "| loader ") == NULL || strstr(text, "| shard ") == NULL, "%s", text);
+    free(text);
+}
+
 TEST(test_legend) {
     SM_FREED char *text = NULL;
     size_t size_bytes = 0;

@@ -99,8 +99,6 @@ static int block_backward(sm_builder *b, const void *kept, int d) {
     return sm_build_residual(b, "d.x", dres, dx);                                                // (B,T,C)
 }
 
-// --- the step -------------------------------------------------------------------------------------
-
 static void build(sm_builder *b) {
     sm_norm lnf;
     sm_head head;
@@ -203,8 +201,6 @@ static json_t *write_config(const sm_model_config *config, double dropout_p) {
     };
     return sm_config_pack(fields, SM_COUNT(fields));
 }
-
-// --- the model ------------------------------------------------------------------------------------
 
 // Causal masks that older versions of transformers stored with each layer.
 static const char *const masks[] = {".attn.bias", ".attn.masked_bias", NULL};
