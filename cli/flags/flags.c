@@ -50,8 +50,6 @@ enum {
 #define MAX_DIM   16777216.0
 #define MAX_SEED  9007199254740992.0 // 2^53: the largest integer that every JSON reader keeps exactly
 
-// --- choices -----------------------------------------------------------------------------------
-
 // Places in the lists of models and of optimizers.
 #define ARCH(name)           ARCH_##name,
 #define ARCH_WORD(name)      {#name, ARCH_##name + 1},
@@ -174,8 +172,7 @@ static const cli_flag flags[] = {
              .help = "tokens a sequence; not given: those of --text, or 32, if the page has room for them"},
             {EVAL, .argument = "T"}, {ESTIMATE | EVAL, .help = "tokens a sequence; not given: the model's context"})},
     {"Work", "fit", 0, CLI_REAL, "SECONDS", "60", NOT_ADVISE(SWEPT), AT(work.fit_s), WITHIN(1, 86400),
-     .help = "without -b: choose the largest batch that fits in memory and lets all devices together finish within "
-             "this time; the length, too, without --seq-len"},
+     .help = "without -b (and --seq-len): the largest batch (and length) that fits and ends on all devices within it"},
     {"Work", "pass-type", 0, CLI_CHOICES, LIST, "step", SWEPT, AT(work.passes), ONE_OF(passes),
      .help = "part of the step that is timed; separate: forward and backward, each timed by itself"},
     {"Work", "dropout", 0, CLI_REAL, "P", "0", STEPPED, AT(work.dropout), WITHIN(0, 0.999),
@@ -188,8 +185,8 @@ static const cli_flag flags[] = {
             {ADVISE, .initial = "none,light,block", .help = RECOMPUTE_HELP})},
     {"Work", "attention", 0, CLI_CHOICE, NULL, NULL, SWEPT | PROFILE | LOOP | TRAIN | WALKED | ESTIMATE,
      AT(work.attention), ONE_OF(attentions),
-     .help = "attention weights kept for the backward: the whole square (naive) or none (flash); not given: flash, but "
-             "naive in mode naive",
+     .help = "attention weights kept for the backward: all (naive) or none (flash); not given: naive in mode naive, "
+             "else flash",
      UNLIKE({ADVISE, .initial = "flash,naive",
              .help = "attention weights kept for the backward: none (flash), or the whole square (naive)"})},
     {"Work", "documents", 0, CLI_TEXT, "MIN-MAX|ID|DIR", NULL, SWEPT | PROFILE | LOOP | TRAIN, AT(work.documents),
@@ -243,10 +240,8 @@ static const cli_flag flags[] = {
      AT(work.data_format), ONE_OF(data_formats),
      .help = "what --data is; auto: text, lines of JSON, llm.c's or NumPy's ids as the file itself shows, and raw "
              "16-bit ids in a .bin; bytes: each byte of any file is a token",
-     UNLIKE(
-         {TOKENIZE | TOKENIZER,
-          .help =
-              "what FILE is; auto: text or lines of JSON, as the file itself shows; bytes: text, whatever its bytes"})},
+     UNLIKE({TOKENIZE | TOKENIZER,
+             .help = "what FILE is; auto: text or lines of JSON, as the file shows; bytes: text, whatever its bytes"})},
     {"Work", "seed", 0, CLI_INT, "N", "42", FED | INIT | WALKED | VERIFY | GENERATE, AT(work.seed), WITHIN(0, MAX_SEED),
      .help = "seed of fresh weights and of dropout masks",
      UNLIKE({GENERATE, .help = "with --temperature: seed of the draws"})},
@@ -260,15 +255,13 @@ static const cli_flag flags[] = {
     {"Work", "min-frequency", 0, CLI_INT, "N", "2", TOKENIZER, AT(tokens.min_frequency), WITHIN(1, 1e12),
      .help = "with --vocab-size: how often two tokens must be neighbours to become one"},
     {"Work", "val-percent", 0, CLI_REAL, "P", "0", TOKENIZE, AT(tokens.val_percent), WITHIN(0, 100),
-     .help =
-         "percentage of the text for validation: whole documents, chosen by content, else the end of each; 0: none"},
+     .help = "percentage of the text for validation: whole documents by content, else the end of each; 0: none"},
     {"Exercise", "init", 0, CLI_NEW_FOLDER, "DIR", NULL, EXERCISE, AT(learn.init),
      .help = "write DIR/NAME.c with the arguments, the equation, and an empty body"},
     {"Exercise", "language", 0, CLI_CHOICE, NULL, "c", EXERCISE, AT(learn.language), ONE_OF(languages),
      .help = "language of that file: C for processors, or OpenCL C (DIR/NAME.cl) for all devices"},
     {"Exercise", "check", 0, CLI_CODE, "FILE", NULL, EXERCISE, AT(learn.check),
-     .help =
-         "compile your kernel, run it on all cases in a separate process, and report its first mistake or its speed"},
+     .help = "compile your kernel, run it on all cases in its own process, and report its first mistake or speed"},
     {"Exercise", "hint", 0, CLI_INT, "LEVEL", NULL, EXERCISE, AT(learn.hint), WITHIN(1, 3),
      .help = "print hints: 1, the idea; 2, the loops; 3, the line that matters"},
     {"Exercise", "progress", 0, CLI_CODE, "DIR", NULL, EXERCISE, AT(learn.solutions),
@@ -298,19 +291,16 @@ static const cli_flag flags[] = {
     {"Device", "keep-env", 0, CLI_SWITCH, NULL, NULL, OPENED, AT(device.keep_env),
      .help = "keep OPENBLAS_CORETYPE as it is, even if it makes OpenBLAS use kernels for an older processor"},
     {"Device", "isa", 0, CLI_TEXT, "NAME", NULL, OPENED, AT(device.isa),
-     .help = "instruction set of the cpu kernels (baseline, avx2, avx512, avx512_bf16, amx; on Arm neon, neon_bf16, "
-             "sme; on RISC-V scalar, rvv128, rvv256, rvv512) or family of the opencl kernels (tensor, local, "
-             "registers); not given: the best for the device"},
+     .help = "instruction set of the cpu kernels (baseline, avx2, avx512, avx512_bf16, amx; Arm: neon, neon_bf16, sme; "
+             "RISC-V: scalar, rvv128, rvv256, rvv512) or family of OpenCL's (tensor, local, registers); else the best"},
     {"Device", "products", 0, CLI_CHOICE, NULL, "own", OPENED & ~LADDER, AT(device.openblas), ONE_OF(products),
      .help = "what multiplies matrices on the cpu backend, in fp32 (and in --attention naive): its own or OpenBLAS"},
     {"Device", "backend-library", 0, CLI_CODE, "FILE.so", NULL, OPENED | DEVICES, AT(device.backend_library),
-     .help = "load your own backend, compiled against include/ (docs/adding.md), into a process of its own: --backend "
-             "then takes its name; not on Windows"},
+     .help = "load your own backend (docs/adding.md) into its own process; --backend takes its name; not on Windows"},
     {"Device", "kernel", 0, CLI_CODE, "OP=FILE[,OP=FILE]", NULL, SWEPT | CLI_WHOLE | VERIFY | PROFILE | LOOP | TRAIN,
      AT(device.kernel),
-     .help = "run your own fp32 kernel (the function that computes a kind of operation): on the cpu backend from a C "
-             "file (compiled by cc, on Windows gcc or clang) or a shared library, on OpenCL devices from FILE.cl; "
-             "`stepmark exercise` writes a first version"},
+     .help = "run your own fp32 kernel (function that computes a kind of op): on the cpu backend a C file (compiled "
+             "by cc, on Windows gcc or clang) or shared library, on OpenCL FILE.cl; `stepmark exercise` writes one"},
     {"Device", "precision", 0, CLI_CHOICES, NULL, "fp32", STEPPED | SCORE | VERIFY | ASKED, AT(device.precisions),
      ONE_OF(precisions), .help = PRECISION_HELP,
      UNLIKE({RUN | SCORE | ESTIMATE | VERIFY, .argument = LIST},
@@ -398,8 +388,7 @@ static const cli_flag flags[] = {
     {"Checks", "max-elems", 0, CLI_INT, "N", NULL, VERIFY | LADDER, AT(learn.max_elems), WITHIN(1, 1e12),
      .help = "only cases of single ops whose largest tensor has at most N elements",
      UNLIKE({LADDER, .initial = "20000",
-             .help =
-                 "compare with the reference in those of verify's cases whose largest tensor has at most N elements"})},
+             .help = "compare with the reference in verify's cases whose largest tensor has at most N elements"})},
     {"Many", "order", 0, CLI_CHOICE, NULL, NULL, RUN, AT(sweep.order), ONE_OF(orders),
      .help = "order of the configurations within a round; not given: random with --preset, --file or --rounds"},
     {"Many", "order-seed", 0, CLI_INT, "N", "1", RUN, AT(sweep.order_seed), WITHIN(0, MAX_SEED),
@@ -442,14 +431,12 @@ static const cli_flag flags[] = {
      TRAIN | PROFILE | LOOP | WALK | ESTIMATE | NOT_ADVISE(SWEPT), AT(processes.gradient_format),
      ONE_OF(gradient_formats), .help = "format of the gradients that processes exchange"},
     {"Processes", "buckets", 0, CLI_TEXT, "SIZE", NULL, LOOP | WALK | NOT_ADVISE(SWEPT), AT(processes.buckets),
-     .help = "what is exchanged together: 0: each gradient by itself, once the backward has ended; all: likewise, all "
-             "at once; 25M: buckets of so many bytes, while the backward continues; not given: 25M, or 50M with "
-             "--shard optimizer"},
+     .help = "what is exchanged together: 0: each gradient alone, after the backward; all: likewise, all at once; 25M: "
+             "so many bytes, while the backward continues; not given: 25M, or 50M with --shard optimizer"},
     {"Processes", "transport", 0, CLI_CHOICE, NULL, "auto", TRAIN | PROFILE | LOOP | RUN, AT(processes.transport),
      ONE_OF(transports),
-     .help = "p2p: NVIDIA's cards of one host by their own links (NVLink), without a library; nccl: by NCCL, also "
-             "between hosts; memory: processes of one host share memory; messages: they send messages, as processes of "
-             "several hosts do; auto: the first of these that all processes can use"},
+     .help = "p2p: NVIDIA's cards of one host by their own links (NVLink); nccl: by NCCL, also between hosts; memory: "
+             "one host's processes share memory; messages: as several hosts send; auto: the first that all can use"},
     {"Processes", "nccl", 0, CLI_CODE, "FILE", NULL, TRAIN | PROFILE | LOOP | RUN, AT(processes.nccl),
      .help = "NCCL's libnccl.so.2; not given: $STEPMARK_NCCL, or where the loader or a Python environment has it"},
     {"Processes", "comm-timeout", 0, CLI_REAL, "SECONDS", "60", TRAIN | PROFILE | LOOP | RUN,
@@ -457,8 +444,7 @@ static const cli_flag flags[] = {
      .help = "longest wait for another process, after which the training ends with an error"},
 
     {"Training", "steps", 0, CLI_INT, "N", NULL, TRAIN, AT(train.steps), WITHIN(1, 1e12),
-     .help =
-         "optimizer steps; the first of --steps, --epochs, --tokens ends it; none given: 10, or two minutes (-m auto)"},
+     .help = "optimizer steps; the first of --steps, --epochs, --tokens ends it; none: 10, or two minutes (-m auto)"},
     {"Training", "epochs", 0, CLI_INT, "N", NULL, TRAIN, AT(train.epochs), WITHIN(1, 1e9),
      .help = "passes over the data"},
     {"Training", "tokens", 0, CLI_INT, "N", NULL, TRAIN, AT(train.tokens), WITHIN(1, 1e15),
@@ -494,8 +480,7 @@ static const cli_flag flags[] = {
     {"Training", "prompt", 0, CLI_TEXT, "TEXT", NULL, TRAIN, AT(generate.prompt),
      .help = "with --sample-every: text to continue"},
     {"Training", "log-every", 0, CLI_INT, "N", NULL, TRAIN, AT(train.log_every), WITHIN(1, 1e12),
-     .help =
-         "print every Nth step, the first and the last; not given: each, or with --run on a terminal a live screen"},
+     .help = "print every Nth step, the first and last; not given: each, or a live screen with --run on a terminal"},
     {"Training", "lr", 0, CLI_REAL, "LR", NULL, TRAIN, AT(train.settings.lr), WITHIN(0, 1e6),
      .help = "learning rate after warm-up; not given: the optimizer's own (lion: 1e-4, adafactor: 1e-2, others: 1e-3; "
              "with --run, of Adam and its variants: 0.5 / the model's width, at most 6e-3)"},
@@ -523,8 +508,7 @@ static const cli_flag flags[] = {
     {"Training", "log", 0, CLI_LOG_FILE, "FILE", NULL, TRAIN | LOOP, AT(train.log),
      .help = "append a JSON line for each step: step, loss, grad_norm, lr, ms, tokens, ..."},
     {"Training", "profile", 0, CLI_SWITCH, NULL, NULL, TRAIN, AT(train.profile),
-     .help =
-         "time every fourth step op by op, and show at the end where its time goes; weights and losses stay the same"},
+     .help = "time every fourth step op by op, and show where its time goes; weights and losses stay the same"},
     {"Training", "init", 0, CLI_SWITCH, NULL, NULL, INIT, AT(train.init),
      .help = "write the fresh model to --save, and train nothing"},
     {"Training", "save", 0, CLI_NEW_FOLDER, "DIR", NULL, TRAIN | INIT, AT(train.save),
@@ -577,12 +561,10 @@ static const cli_flag flags[] = {
      MEASURED | SCORE | PROFILE | LOOP | VERIFY | AGAIN | TOKENIZER | TOKENIZE, AT(out.progress),
      .help = "show progress on stderr"},
     {"Output", "output-file", 0, CLI_LOG_FILE, "FILE", NULL, MEASURED | SCORE | LOOP, AT(out.output_file),
-     .help =
-         "also write the rows to a file: rows are appended to FILE.jsonl; FILE.json, .csv or .md is written as a whole",
+     .help = "also write the rows to a file: appended to FILE.jsonl; FILE.json, .csv or .md is written as a whole",
      UNLIKE({SCORE, .initial = "score.jsonl", .help = "append each row (JSONL) here; --share reads it"})},
     {"Output", "share", 0, CLI_SWITCH, NULL, NULL, SCORE, AT(out.chosen),
-     .help =
-         "measure nothing: print the last score of --output-file as text to paste into a forum, an issue or a mail"},
+     .help = "measure nothing: print the last score of --output-file as text to paste into an issue or a mail"},
     {"Output", "output-file", 0, CLI_NEW_FILE, "FILE", NULL, EVAL, AT(out.report_file),
      .help = "also write a line (JSON) for each question: each ending's log-probability and number of tokens"},
     {"Output", "page", 0, CLI_NEW_FILE, "FILE", NULL, SCALING | LEADERBOARD | EXERCISE | JUDGE, AT(out.page),
@@ -594,11 +576,9 @@ static const cli_flag flags[] = {
     {"Output", "format", 'o', CLI_FORMAT, SM_FORMAT_NAMES, NULL, REPORT, AT(out.format),
      .help = "a table, not the page; not given: by --output's ending, text on a terminal; csv of trainings: each step"},
     {"Output", "columns", 0, CLI_TEXTS, "NAME[,...]", NULL, REPORT, AT(out.columns),
-     .help =
-         "the table's columns, by the names of -o csv: --columns device,avg_ns,stddev_ns,q1_ns,q3_ns,first_step_ns"},
+     .help = "the table's columns, by the names of -o csv: --columns device,avg_ns,stddev_ns,q1_ns,first_step_ns"},
     {"Comparison", "collect", 0, CLI_TEXT, "DIR", NULL, REPORT, AT(out.collect),
-     .help =
-         "also read every file of this folder: texts with blocks of `stepmark score --share`, in a table of scores"},
+     .help = "also read every file of this folder: texts with blocks of `stepmark score --share`, as a table"},
     {"Comparison", "best", 0, CLI_SWITCH, NULL, NULL, RECOMMEND, AT(out.chosen), .help = "name the best of the rows"},
     {"Comparison", "rank", 0, CLI_SWITCH, NULL, NULL, LEADERBOARD, AT(out.chosen),
      .help = "rank the machines of bundles"},
@@ -610,8 +590,8 @@ static const cli_flag flags[] = {
     {"Comparison", "no-reference", 0, CLI_SWITCH, NULL, NULL, LEADERBOARD, AT(measure.no_reference),
      .help = "leave out the results of other machines that stepmark comes with"},
     {"Costs", "price", 0, CLI_TEXTS, "NAME=2.49/h[,...]", NULL, REPORT | RECOMMEND | LEADERBOARD, AT(out.prices),
-     .help = "price of an hour of the machine whose processor, card or host has NAME in its name: also show tokens for "
-             "a unit of currency; \"NAME=0.40EUR/h\" names the currency"},
+     .help = "price of an hour of a machine with NAME in its processor, card or host: also show tokens for a unit of "
+             "currency; \"NAME=0.40EUR/h\" names it"},
     {"Costs", "train-tokens", 0, CLI_REAL, "N", NULL, REPORT | RECOMMEND | LEADERBOARD, AT(out.train_tokens),
      WITHIN(1, 1e18), .help = "also show how long a training on N tokens takes (10e9), and by --price what it costs"},
     {"Output", "watch", 0, CLI_SWITCH, NULL, NULL, REPORT, AT(out.watch),

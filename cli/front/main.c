@@ -9,6 +9,7 @@
 #include "cli/setup/setup.h"
 #include "cli/sweep/sweep.h"
 #include "learn/own_kernels/kernel_library.h"
+#include "os/files.h"
 #include "os/threads.h"
 
 enum { EXIT_OK, EXIT_ERROR, EXIT_USAGE, EXIT_REGRESSION, EXIT_INTERRUPTED = 130, EXIT_TERMINATED = 143 };
@@ -39,24 +40,56 @@ static bool can_add_to(const char *folder) {
     return can;
 }
 
-static bool is_same(const char *path, const struct stat *file) {
-    struct stat other;
-    return path != NULL && stat(path, &other) == 0 && file->st_ino != 0 && other.st_ino == file->st_ino &&
-           other.st_dev == file->st_dev;
+static bool is_one(const char *a, const char *b) {
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && !S_ISCHR(x.st_mode) && x.st_ino != 0 && x.st_ino == y.st_ino &&
+           x.st_dev == y.st_dev;
 }
 
-// Whether an operand, or a file that another flag names, is this file.
-static bool is_read(const cli_options *options, const struct stat *file) {
+// Whether a file to write is `other`, or is read in the folder of that name.
+static bool is_shared(const char *path, const char *other, bool whole_folder) {
+    static const char read[] = "config.json run.json log.jsonl training_metrics.json tokens.json tokenizer.json "
+                               "tokenizer_config.json vocab.json merges.txt model.safetensors.index.json";
+    char folder[PATH_MAX];
+    snprintf(folder, PATH_MAX, "%s", path);
+    const char *name = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
+    const bool is_read =
+        whole_folder ? !sm_ends_with(name, ".html") : sm_ends_with(name, ".safetensors") || sm_is_word_of(name, read);
+    return is_one(path, other) || (is_read && access(path, F_OK) == 0 && is_one(dirname(folder), other));
+}
+
+// Likewise of the entries of a list, OP=FILE among them, and of the files that match a pattern.
+static bool is_shared_with(const char *path, const char *list, bool whole_folder) {
+    os_names found = {.n = 0};
+    SM_FREED char *entries = sm_strdup(list);
+    char *rest = NULL;
+    bool is_it = strcmp(path, list) == 0 || is_shared(path, list, whole_folder);
+    (void)(whole_folder && os_match_paths(list, &found)); // of data: a prompt may have such characters, too
+    for (const char *entry = strtok_r(entries, ",", &rest); entry != NULL; entry = strtok_r(NULL, ",", &rest)) {
+        is_it = is_it || is_shared(path, strchr(entry, '=') != NULL ? strchr(entry, '=') + 1 : entry, whole_folder);
+    }
+    for (int i = 0; i < found.n; i++) {
+        is_it = is_it || is_shared(path, found.list[i], whole_folder);
+    }
+    os_free_names(&found);
+    return is_it;
+}
+
+// Whether an operand or another flag names this file.
+static bool is_named_twice(const cli_options *options, const cli_flag *output, const char *path) {
     bool is_it = false;
     for (int i = 0; i < options->n_operands; i++) {
-        is_it = is_it || is_same(options->operands[i], file);
+        is_it = is_it || is_shared(path, options->operands[i], false);
     }
     for (int i = 0; i < cli_flag_count(); i++) {
         const cli_flag *flag = cli_flag_at(i);
-        const bool is_named = flag->argument != NULL && strncmp(flag->argument, "FILE", 4) == 0;
-        const bool is_path = flag->type == CLI_CODE || (flag->type == CLI_TEXT && is_named);
-        const bool is_asked = is_path && (flag->commands & (1u << options->command)) != 0;
-        is_it = is_it || (is_asked && is_same(*(char *const *)((const char *)options + flag->target), file));
+        const char *axis = cli_axis_text(&options->sweep.axes, flag->name), *text;
+        const bool is_path =
+            flag != output && (flag->type == CLI_TEXT || flag->type == CLI_CODE || cli_is_output(flag));
+        if (is_path && (flag->commands & (1u << options->command)) != 0) {
+            text = axis != NULL ? axis : *(char *const *)((const char *)options + flag->target);
+            is_it |= text != NULL && is_shared_with(path, text, sm_is_word_of(flag->name, "data collect"));
+        }
     }
     return is_it;
 }
@@ -79,8 +112,8 @@ static sm_status check_output(const cli_options *options, const cli_flag *flag, 
                flag->name, path);
     SM_FAIL_IF(flag->type == CLI_NEW_FILE && exists && !S_ISREG(info.st_mode), SM_ERR_IO,
                "--%s: %s is not a regular file", flag->name, path);
-    SM_FAIL_IF(!is_folder && exists && is_read(options, &info), SM_ERR_USAGE,
-               "--%s: %s is read, too, and would be changed; give another name", flag->name, path);
+    SM_FAIL_IF(!is_folder && is_named_twice(options, flag, path), SM_ERR_USAGE,
+               "--%s: %s is read or written by another flag or operand, too; give another name", flag->name, path);
     snprintf(parent, sizeof(parent), "%s", path);
     // A new file replaces an old one.
     const char *what = exists && flag->type != CLI_NEW_FILE ? path : dirname(parent);

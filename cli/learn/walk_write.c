@@ -187,8 +187,6 @@ cli_walk_writer cli_walk_text_writer(void) {
                              .last_range = NO_OP_BEFORE};
 }
 
-// --- JSON and records ----------------------------------------------------------------------------------
-
 static json_t *ids_json(const int32_t *ids, int64_t n) {
     json_t *array = json_array();
     for (int64_t i = 0; i < n; i++) {

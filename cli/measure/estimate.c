@@ -13,8 +13,6 @@ typedef struct {
 
 static cli_target target_of(const estimator *e) { return (cli_target){e->info.max_alloc_bytes, e->device}; }
 
-// --- columns -------------------------------------------------------------------------------
-
 static void show_state(const json_t *record, SM_UNUSED const sm_column *column, char *text, size_t size_bytes) {
     double bytes = sm_json_number(record, "memory.parameters_bytes") +
                    sm_json_number(record, "memory.gradients_bytes") + sm_json_number(record, "memory.optimizer_bytes");
@@ -82,8 +80,6 @@ static const sm_column columns[] = {
 };
 
 const sm_table cli_estimate_table = {"estimates", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
-
-// --- output --------------------------------------------------------------------------------
 
 static void set(json_t *record, const char *group, const char *name, const char *suffix, json_t *value) {
     char field[SM_TEXT_SIZE];

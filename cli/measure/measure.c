@@ -17,8 +17,6 @@ static const double usual_peak_seconds = 1.0;
 
 enum { N_ATTRIBUTION = 3 };
 
-// --- peaks and plan ------------------------------------------------------------------------
-
 sm_status cli_get_peaks(cli_bench *bench, const cli_job *job, sm_device *opened, sm_peaks *peaks) {
     const cli_device device = job->device;
     if (bench->options->measure.no_peaks || job->exchanged_bytes > 0) { // an exchange has none

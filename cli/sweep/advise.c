@@ -18,8 +18,6 @@ typedef struct {
 // Length of the flag's name in "--name=value", without its dashes.
 static size_t name_length(const char *arg) { return strcspn(arg + 2, "="); }
 
-// --- axes ----------------------------------------------------------------------------------------
-
 // Number of different values of argument `arg` in the plan; 0: too many.
 static int count_levels(const cli_sweep_plan *plan, int arg) {
     const char *seen[SM_ADVISOR_MAX_LEVELS];

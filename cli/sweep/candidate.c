@@ -10,8 +10,6 @@
 // Memory of libraries and drivers, not counted in the user's limit (some spin or crash without it).
 static const int64_t library_bytes = INT64_C(1) << 30;
 
-// --- before it runs ----------------------------------------------------------------------------
-
 static void set_verdict(cli_candidate *c, const char *status, const char *reason) {
     snprintf(c->status, sizeof(c->status), "%s", status);
     snprintf(c->reason, sizeof(c->reason), "%s", reason);

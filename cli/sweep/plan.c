@@ -5,8 +5,6 @@
 #include "cli/sweep/sweep.h"
 #include "src/io/input_file.h"
 
-// --- configurations ------------------------------------------------------------------------------
-
 static void configuration_free(cli_configuration *c) {
     for (int i = 0; i < c->n_args; i++) {
         free(c->args[i]);

@@ -11,8 +11,6 @@ enum { SAMPLE_TOKENS = 64 };
 
 static const double sample_temperature = 0.8;
 
-// --- continuing ----------------------------------------------------------------------------------
-
 // A model that continues `ids`, and where the text goes.
 typedef struct {
     sm_generator *generator;

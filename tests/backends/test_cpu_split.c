@@ -284,8 +284,6 @@ TEST(test_small) {
     assert_true(times_one(0x1p-130f) == 0);
 }
 
-// --- the same bits --------------------------------------------------------------------------------
-
 TEST(test_threads) {
     for (int k = 0; k < N_KINDS; k++) {
         SM_AT_END(free_operands) operands one = make_operands((product){kinds[k], 600, 1100, 170, k == 1, true});

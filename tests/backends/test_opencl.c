@@ -128,8 +128,6 @@ TEST(test_tensor_ways) {
     check_way("N=17 C=33 F=65", tf32, "64x128x8 of 8x8");
 }
 
-// --- right results ------------------------------------------------------------------------------
-
 TEST(test_ops) { assert_true(check_ops((sm_precision){.dtype = SM_F32}, NULL, 0) > 300); }
 
 // The family of kernels for cards runs on every device, if slowly.

@@ -115,8 +115,6 @@ static sm_status execute(sm_executable *executable, sm_range range, SM_UNUSED in
 
 static sm_backend mutants;
 
-// --- a workload ------------------------------------------------------------------------------
-
 static sm_status next_batch(SM_UNUSED void *ctx, sm_session *session, int64_t index) {
     int32_t tokens[N_TOKENS], targets[N_TOKENS];
     for (int i = 0; i < N_TOKENS; i++) {

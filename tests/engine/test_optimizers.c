@@ -319,8 +319,6 @@ static void check_skips(const char *backend) {
     }
 }
 
-// --- on every backend -------------------------------------------------------------------------
-
 static void check_all(const char *backend) {
     const sm_backend *found = sm_backend_find(backend);
     SKIP_IF(strcmp(backend, "opencl") == 0 && (found == NULL || found->device_count() == 0));

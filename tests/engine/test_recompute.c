@@ -185,8 +185,6 @@ TEST(test_choice) {
     assert_true(n_recomputed(SM_MODE_NAIVE, 0, SM_RECOMPUTE_BLOCK) >= block);
 }
 
-// --- the program ------------------------------------------------------------------------------
-
 #define RUN "run -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 0 -r 1 --no-peaks -o json "
 
 TEST(test_program) {

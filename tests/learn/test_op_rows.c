@@ -207,8 +207,6 @@ TEST(rows_without_a_verdict_find_no_crossover) {
     assert_int_equal(json_array_size(none), 1);
 }
 
-// --- every kind ------------------------------------------------------------------------
-
 TEST(every_kind_can_be_measured_by_itself) {
     char arguments[2 * COMMAND_SIZE] = SMALL "--backend cpu --no-phases --op ";
     size_t n_kinds = 0;
@@ -227,8 +225,6 @@ TEST(every_kind_can_be_measured_by_itself) {
         FAIL_IF(strcmp(text(row, "status"), "ok") != 0, "%s: %s", text(row, "op"), text(row, "reason"));
     }
 }
-
-// --- the lesson ---------------------------------------------------------------------------------------
 
 // Every command of docs/course/measuring.md, in smaller sizes: without a launcher, exchanges say what they need.
 TEST(the_commands_of_the_lesson_run) {

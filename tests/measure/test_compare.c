@@ -7,8 +7,6 @@
 #include "bench/stats/stats.h"
 #include "bench/tables/show.h"
 
-// --- random numbers ----------------------------------------------------------------------------
-
 static uint64_t counter;
 
 static double uniform(void) { return ((double)sm_philox4x32(7, counter++, 0).word[0] + 0.5) / 4294967296.0; }

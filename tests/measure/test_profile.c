@@ -237,8 +237,6 @@ TEST(memory_alive) {
     assert_int_equal(alive[5], 256);
 }
 
-// --- with a backend -------------------------------------------------------------------------
-
 TEST(measured_step_adds_up) {
     const sm_workload workload = {.next_batch = fake_next_batch, .check = fake_check, FAKE_CHECKS};
     sm_protocol protocol = sm_protocol_default();

@@ -678,8 +678,6 @@ TEST(ctrl_c_ends_a_training_in_order) {
     expect_exit("train --weights $T/interrupted -t 1 -b 1 --seq-len 8 --steps 1", 0);
 }
 
-// --- setup -----------------------------------------------------------------------------------
-
 static int set_up(void **state) {
     assert_int_equal(temp_folder_make(state), 0);
     return system(

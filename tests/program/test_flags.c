@@ -132,8 +132,17 @@ TEST(outputs_are_checked_first) {
         {"report $T/rows --output /dev/null", 1, NULL, "not a regular file"},
         {"report $T/rows --output md", 2, NULL, "md is a format"},
         {"report $T/rows --output=", 2, NULL, "--output: empty"},
-        {"report $T/file --output $T/file", 2, NULL, "is read, too, and would be changed"},
-        {"train --data $T/file --log $T/file", 2, NULL, "/file is read, too"},
+        {"report $T/file --output $T/file", 2, NULL, "is read or written by another flag or operand, too"},
+        {"train --data $T/file --log $T/file", 2, NULL, "/file is read or written"},
+        {"train --data $T/texts --log $T/texts/a.txt", 2, NULL, "/a.txt is read or written"},
+        {"train --data $T/texts/'*'.txt --log $T/texts/a.txt", 2, NULL, "/a.txt is read or written"},
+        {"train --weights $T/texts --log $T/texts/model.safetensors", 2, NULL, "/model.safetensors is read or"},
+        {"train --save $T/texts --log $T/texts/config.json", 2, NULL, "/config.json is read or written"},
+        {"run --data $T/no,$T/texts/a.md --output-file $T/texts/a.md", 2, NULL, "/a.md is read or written"},
+        {"run --kernel gelu_forward=$T/texts/a.md --output-file $T/texts/a.md", 2, NULL, "/a.md is read or written"},
+        {"report --collect $T/texts --output $T/texts/a.txt", 2, NULL, "/a.txt is read or written"},
+        {"loop --log $T/new --output-file $T/new", 2, NULL, "/new is read or written"},
+        {"profile --trace $T/new --timeline $T/new", 2, NULL, "/new is read or written"},
         {"train --log $T/none/x", 1, NULL, "--log: "},
         {"train --log $T/file/x", 1, NULL, "Not a directory"},
         {"train --save $T/file", 1, NULL, "is not a folder"},
@@ -141,7 +150,7 @@ TEST(outputs_are_checked_first) {
         {"train --init --save $T/file/x", 1, NULL, "Not a directory"},
     };
     expect_exit("run --schema", 0);
-    shell("touch $T/file");
+    shell("mkdir $T/texts; cd $T/texts; touch ../file a.txt a.md model.safetensors config.json");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         check_all(&cases[i], 1);
         assert_string_equal(out, "");
@@ -149,5 +158,5 @@ TEST(outputs_are_checked_first) {
         FAIL_IF(end == NULL || (cases[i].code == 1 && end[1] != '\0'), "%s: more than a line\n%s", cases[i].arguments,
                 err);
     }
-    assert_int_not_equal(system("ls $T | grep -qv '^\\(file\\|out\\|err\\)$'"), 0);
+    assert_int_not_equal(system("ls $T | grep -qv '^\\(file\\|texts\\|out\\|err\\)$'"), 0);
 }

@@ -118,8 +118,6 @@ TEST(a_list_ends_with_a_sentence) {
     }
 }
 
-// --- profile -----------------------------------------------------------------------------------------
-
 TEST(profile_is_sorted_and_cut) {
     json_auto_t *records = run_json("profile -m tiny -b 1 --seq-len 8 -r 2 -w 1 --sort work --top 3");
     assert_int_equal(json_array_size(records), 5);

@@ -106,8 +106,6 @@ TEST(greedy_tokens_have_the_least_loss) {
     }
 }
 
-// --- the program ---------------------------------------------------------------------------
-
 TEST(the_program_goes_on_with_a_text) {
     static char first[OUTPUT_SIZE];
     assert_int_equal(mkdir(temp_path("run"), 0777), 0);

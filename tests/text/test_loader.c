@@ -424,8 +424,6 @@ TEST(sweeps_measure_loops) {
                "--loader: unknown value 'fast'"});
 }
 
-// --- setup -----------------------------------------------------------------------------------------
-
 static int set_up(void **state) {
     assert_int_equal(temp_folder_make(state), 0);
     text_path = temp_path("text");

@@ -229,8 +229,6 @@ TEST(not_comparable) {
     expect_failure("batches", scaling_of(paths, 2, &s), SM_ERR_INVALID, "global_batch is 24, and 16 in");
 }
 
-// --- records and the page --------------------------------------------------------------------------
-
 TEST(records) {
     static const int sizes[][2] = {{1, 16}, {2, 16}, {4, 16}};
     char *paths[MOST_RUNS];

@@ -13,8 +13,6 @@
 
 enum { CORPUS_BYTES = 200000, N_MERGES = 200 };
 
-// --- alphabet ------------------------------------------------------------------------------
-
 TEST(the_alphabet_is_gpt2_s) {
     uint8_t order[SM_N_BYTES], bytes[SM_N_BYTES];
     char text[SM_ALPHABET_CHAR_BYTES * SM_N_BYTES];

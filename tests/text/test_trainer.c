@@ -288,8 +288,6 @@ TEST(two_processes_do_not_share_a_run) {
           "--run $T/owned 2>$T/err; test $? = 2) && grep -q 'another process trains there' $T/err");
 }
 
-// --- setup ---------------------------------------------------------------------------------------------
-
 static int set_up(void **state) {
     assert_int_equal(temp_folder_make(state), 0);
     return system("cd $T && mkdir foreign folder both && touch foreign/log.jsonl && seq 100000 | head -c 3201 >text && "
