@@ -22,14 +22,13 @@ static const char harmless[] = "binding context.cpu.threads_allowed context.cpu.
                                "context.transparent_huge_pages context.memory_bytes context.kernel context.host";
 static const char always[] = "build_commit cpu_info device isa n_threads";
 
-static const sm_column columns[] = {
-    SM_TEXT("field", "field of the rows", .heading = "field"),
-    SM_TEXT("recorded", "its value in the row that was run again", .heading = "recorded"),
-    SM_TEXT("again", "its value now", .heading = "again"),
-    SM_TEXT("same", "yes or no; null: not known", .heading = "same"),
-};
+#define COLUMN_LIST(X)                                                                                  \
+    X("field", TEXT, "", "field of the rows", field, .heading = "field")                                \
+    X("recorded", TEXT, "", "its value in the row that was run again", recorded, .heading = "recorded") \
+    X("again", TEXT, "", "its value now", again, .heading = "again")                                    \
+    X("same", TEXT, "", "yes or no; null: not known", same ? "yes" : "no", .heading = "same")
 
-const sm_table sm_again_table = {"again", columns, SM_COUNT(columns)};
+const sm_table sm_again_table = SM_LISTED_TABLE("again", COLUMN_LIST);
 
 // Keeps only the first reason: later ones follow from it.
 static void fail(sm_again *result, const char *reason) {
@@ -43,9 +42,9 @@ static void fail(sm_again *result, const char *reason) {
 // --- the table -------------------------------------------------------------------------------------
 
 static void add_field(sm_again *result, const char *field, const char *recorded, const char *again, bool same) {
-    json_array_append_new(
-        result->fields, sm_json_put(json_object(), {"field", sm_json_text(field)}, {"recorded", sm_json_text(recorded)},
-                                    {"again", sm_json_text(again)}, {"same", json_string(same ? "yes" : "no")}));
+    json_t *record = json_object();
+    COLUMN_LIST(SM_LISTED_VALUE)
+    json_array_append_new(result->fields, record);
 }
 
 // As rows in files hold a number, with 12 digits: one that a process has just sent has all of them. NAN: no number.

@@ -5,17 +5,16 @@
 
 enum { GROUP_SIZE = 512 };
 
-static const sm_column columns[] = {
-    SM_TEXT("topic", "subject of the recommendation", .heading = "topic"),
-    SM_TEXT("group", "rows compared", .heading = "among", .view = SM_SHOWN_WHEN_VARIED),
-    SM_TEXT("configuration", "the one", .heading = "configuration"),
-    SM_TEXT("figure", "why", .heading = "figure"),
-    SM_REAL("value", "", "the figure as a number"),
-    SM_TEXT("unit", "of value"),
-    SM_TEXT("caution", "limits of its reliability", .heading = "caution"),
-};
+#define COLUMN_LIST(X)                                                                            \
+    X("topic", TEXT, "", "subject of the recommendation", topic, .heading = "topic")              \
+    X("group", TEXT, "", "rows compared", name, .heading = "among", .view = SM_SHOWN_WHEN_VARIED) \
+    X("configuration", TEXT, "", "the one", configuration, .heading = "configuration")            \
+    X("figure", TEXT, "", "why", figure, .heading = "figure")                                     \
+    X("value", REAL, "", "the figure as a number", value, .heading = NULL)                        \
+    X("unit", TEXT, "", "of value", unit, .heading = NULL)                                        \
+    X("caution", TEXT, "", "limits of its reliability", caution, .heading = "caution")
 
-const sm_table sm_recommend_table = {"recommendations", columns, (int)SM_COUNT(columns)};
+const sm_table sm_recommend_table = SM_LISTED_TABLE("recommendations", COLUMN_LIST);
 
 // --- rows ------------------------------------------------------------------------------------------
 
@@ -54,11 +53,9 @@ static void add_record(json_t *records, const json_t *groups, const char *topic,
         }
     }
     sm_append_part(name, sizeof(name), ", ", own);
-    json_array_append_new(records,
-                          sm_json_put(json_object(), {"topic", sm_json_text(topic)}, {"group", sm_json_text(name)},
-                                      {"configuration", sm_json_text(configuration)}, {"figure", sm_json_text(figure)},
-                                      {"value", sm_json_real(value)}, {"unit", sm_json_text(unit)},
-                                      {"caution", sm_json_text(caution)}));
+    json_t *record = json_object();
+    COLUMN_LIST(SM_LISTED_VALUE)
+    json_array_append_new(records, record);
 }
 
 // --- the best of a group -----------------------------------------------------------------------------

@@ -243,16 +243,49 @@ static sm_verdict judge(const sm_difference *d, double threshold, const char **r
                              : SM_VERDICT_FASTER;
 }
 
-static json_t *describe(const json_t *row) {
-    char text[TEXT_SIZE] = "";
+static const char *describe(const json_t *row, char text[TEXT_SIZE]) {
     const char *device = sm_rows_text(row, "device");
     const char *parts[] = {device[0] != '\0' ? device : sm_rows_text(row, "backend_used"), sm_rows_text(row, "isa"),
                            SM_TEXT_MODE(row), SM_TEXT_PRECISION(row)};
     for (size_t i = 0; i < SM_COUNT(parts); i++) {
-        sm_append_part(text, sizeof(text), " ", parts[i]);
+        sm_append_part(text, TEXT_SIZE, " ", parts[i]);
     }
-    return sm_json_text(text);
+    return text;
 }
+#define DESCRIBE(row) describe((row), (char[TEXT_SIZE]){""})
+
+#define COMPARE_LIST(X)                                                                                                \
+    X("verdict", TEXT, "", "B against A: faster, slower, no-difference or inconclusive", sm_verdict_name(*verdict),    \
+      .heading = "verdict", .rank = SM_RANK_ALWAYS)                                                                    \
+    X("model_type", TEXT, "", "size of the model by name", sm_rows_text(a, "model_type"), .heading = "model",          \
+      .view = SM_SHOWN_WHEN_VARIED)                                                                                    \
+    X("test", TEXT, "", "part of the step that a sample times", sm_rows_text(a, "test"), .heading = "test", .rank = 8) \
+    X("a", TEXT, "", "configuration of A", DESCRIBE(a), .heading = "A", .rank = 6)                                     \
+    X("b", TEXT, "", "configuration of B", DESCRIBE(b), .heading = "B", .rank = 6)                                     \
+    X("differs", TEXT, "", "factors in which the two differ", differs, .heading = NULL)                                \
+    X("median_a_ns", REAL, "ns", "median of A's values", median_of(v->a, v->n_a), .heading = "A ms",                   \
+      .show = sm_show_ms, .rank = 5)                                                                                   \
+    X("median_b_ns", REAL, "ns", "median of B's values", median_of(v->b, v->n_b), .heading = "B ms",                   \
+      .show = sm_show_ms, .rank = 5)                                                                                   \
+    X("change_percent", REAL, "%", "time of B against A's, Hodges-Lehmann; above zero: slower",                        \
+      is_doubted ? NAN : percent(d->estimate), .heading = "change", .format = "%+.2f%%", .rank = SM_RANK_ALWAYS)       \
+    X("ci_lo_percent", REAL, "%", "lower end of its interval", is_doubted ? NAN : percent(d->lo),                      \
+      .heading = "interval", .format = "", .rank = 7, .beside = "%+.2f to %+.2f%%", .lo = "ci_lo_percent",             \
+      .hi = "ci_hi_percent")                                                                                           \
+    X("ci_hi_percent", REAL, "%", "upper end", is_doubted ? NAN : percent(d->hi), .heading = NULL)                     \
+    X("confidence", REAL, "", "of the interval", 1 - alpha, .heading = NULL)                                           \
+    X("p_value", REAL, "", "probability of a difference at least as large by chance", is_doubted ? NAN : d->p_value,   \
+      .heading = "p", .show = sm_show_real)                                                                            \
+    X("detectable_percent", REAL, "%", "smallest change that 4 of 5 such comparisons would detect",                    \
+      is_doubted ? NAN : percent(d->detectable), .heading = "could see", .format = "%.2f%%", .rank = 4)                \
+    X("threshold_percent", REAL, "%", "smallest change that counts", 100 * threshold, .heading = NULL)                 \
+    X("basis", TEXT, "", "kind of the values: medians of interleaved pairs, of runs, or samples", v->basis,            \
+      .heading = "basis")                                                                                              \
+    X("n_a", INTEGER, "", "values of A", (int64_t)v->n_a, .heading = NULL)                                             \
+    X("n_b", INTEGER, "", "values of B", (int64_t)v->n_b, .heading = NULL)                                             \
+    X("reason", TEXT, "", "why it is neither faster nor slower", reason, .heading = "why not", .rank = 3)
+
+const sm_table sm_compare_table = SM_LISTED_TABLE("comparisons", COMPARE_LIST);
 
 static json_t *make_record(const run_group *of_a, const run_group *of_b, const values *v, const sm_difference *d,
                            double alpha, double threshold, sm_verdict *verdict) {
@@ -268,18 +301,9 @@ static json_t *make_record(const run_group *of_a, const run_group *of_b, const v
         reason = doubt;
     }
     sm_identity_text(a, b, SM_FACTORS, true, differs, sizeof(differs));
-    return sm_json_put(
-        json_object(), {"verdict", json_string(sm_verdict_name(*verdict))}, {"reason", sm_json_text(reason)},
-        {"test", sm_json_text(sm_rows_text(a, "test"))}, {"model_type", sm_json_text(sm_rows_text(a, "model_type"))},
-        {"a", describe(a)}, {"b", describe(b)}, {"differs", sm_json_text(differs)}, {"basis", json_string(v->basis)},
-        {"n_a", json_integer((json_int_t)v->n_a)}, {"n_b", json_integer((json_int_t)v->n_b)},
-        {"median_a_ns", sm_json_real(median_of(v->a, v->n_a))}, {"median_b_ns", sm_json_real(median_of(v->b, v->n_b))},
-        {"change_percent", sm_json_real(is_doubted ? NAN : percent(d->estimate))},
-        {"ci_lo_percent", sm_json_real(is_doubted ? NAN : percent(d->lo))},
-        {"ci_hi_percent", sm_json_real(is_doubted ? NAN : percent(d->hi))}, {"confidence", json_real(1 - alpha)},
-        {"p_value", sm_json_real(is_doubted ? NAN : d->p_value)},
-        {"detectable_percent", sm_json_real(is_doubted ? NAN : percent(d->detectable))},
-        {"threshold_percent", json_real(100 * threshold)});
+    json_t *record = json_object();
+    COMPARE_LIST(SM_LISTED_VALUE)
+    return record;
 }
 
 // For few runs: whether their samples are reliable. For pairs: whether the machine was busy.
@@ -316,11 +340,19 @@ static void weigh(const run_group *a, const run_group *b, double alpha, double t
 
 // --- what is not -----------------------------------------------------------------------------
 
+#define APART_LIST(X)                                                                                           \
+    X("side", TEXT, "", "a, b or both", side, .heading = "side")                                                \
+    X("model_type", TEXT, "", "size of the model by name", sm_rows_text(row, "model_type"), .heading = "model") \
+    X("test", TEXT, "", "part of the step that a sample times", sm_rows_text(row, "test"), .heading = "test")   \
+    X("configuration", TEXT, "", "device, mode, precision", DESCRIBE(row), .heading = "configuration")          \
+    X("reason", TEXT, "", "why it was not compared", reason, .heading = "not compared because")
+
+const sm_table sm_apart_table = SM_LISTED_TABLE("not_compared", APART_LIST);
+
 static void set_apart(sm_comparison *c, const char *side, const json_t *row, const char *reason) {
-    json_array_append_new(c->apart, sm_json_put(json_object(), {"side", json_string(side)},
-                                                {"model_type", sm_json_text(sm_rows_text(row, "model_type"))},
-                                                {"test", sm_json_text(sm_rows_text(row, "test"))},
-                                                {"configuration", describe(row)}, {"reason", sm_json_text(reason)}));
+    json_t *record = json_object();
+    APART_LIST(SM_LISTED_VALUE)
+    json_array_append_new(c->apart, record);
 }
 
 // One side has no figure: reported without a verdict.
@@ -369,45 +401,6 @@ static void list_unmatched(sm_comparison *c, const run_groups *groups, const run
 }
 
 // --- all -------------------------------------------------------------------------------------
-
-static const sm_column compare_columns[] = {
-    SM_TEXT("verdict", "B against A: faster, slower, no-difference or inconclusive", .heading = "verdict",
-            .rank = SM_RANK_ALWAYS),
-    SM_TEXT("model_type", "size of the model by name", .heading = "model", .view = SM_SHOWN_WHEN_VARIED),
-    SM_TEXT("test", "part of the step that a sample times", .heading = "test", .rank = 8),
-    SM_TEXT("a", "configuration of A", .heading = "A", .rank = 6),
-    SM_TEXT("b", "configuration of B", .heading = "B", .rank = 6),
-    SM_TEXT("differs", "factors in which the two differ"),
-    SM_REAL("median_a_ns", "ns", "median of A's values", .heading = "A ms", .show = sm_show_ms, .rank = 5),
-    SM_REAL("median_b_ns", "ns", "median of B's values", .heading = "B ms", .show = sm_show_ms, .rank = 5),
-    SM_REAL("change_percent", "%", "time of B against A's, Hodges-Lehmann; above zero: slower", .heading = "change",
-            .format = "%+.2f%%", .rank = SM_RANK_ALWAYS),
-    SM_REAL("ci_lo_percent", "%", "lower end of its interval", .heading = "interval", .format = "", .rank = 7,
-            .beside = "%+.2f to %+.2f%%", .lo = "ci_lo_percent", .hi = "ci_hi_percent"),
-    SM_REAL("ci_hi_percent", "%", "upper end"),
-    SM_REAL("confidence", "", "of the interval"),
-    SM_REAL("p_value", "", "probability of a difference at least as large by chance", .heading = "p",
-            .show = sm_show_real),
-    SM_REAL("detectable_percent", "%", "smallest change that 4 of 5 such comparisons would detect",
-            .heading = "could see", .format = "%.2f%%", .rank = 4),
-    SM_REAL("threshold_percent", "%", "smallest change that counts"),
-    SM_TEXT("basis", "kind of the values: medians of interleaved pairs, of runs, or samples", .heading = "basis"),
-    SM_INTEGER("n_a", "", "values of A"),
-    SM_INTEGER("n_b", "", "values of B"),
-    SM_TEXT("reason", "why it is neither faster nor slower", .heading = "why not", .rank = 3),
-};
-
-const sm_table sm_compare_table = {"comparisons", compare_columns, SM_COUNT(compare_columns)};
-
-static const sm_column apart_columns[] = {
-    SM_TEXT("side", "a, b or both", .heading = "side"),
-    SM_TEXT("model_type", "size of the model by name", .heading = "model"),
-    SM_TEXT("test", "part of the step that a sample times", .heading = "test"),
-    SM_TEXT("configuration", "device, mode, precision", .heading = "configuration"),
-    SM_TEXT("reason", "why it was not compared", .heading = "not compared because"),
-};
-
-const sm_table sm_apart_table = {"not_compared", apart_columns, SM_COUNT(apart_columns)};
 
 sm_status sm_compare(const json_t *rows_a, const json_t *rows_b, const sm_compare_options *options,
                      sm_comparison *comparison) {

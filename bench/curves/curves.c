@@ -244,35 +244,37 @@ static void show_checked(const json_t *record, const sm_column *column, char *te
     snprintf(text, size_bytes, n > 0 ? "%.0f" : "unchecked", n);
 }
 
-static const sm_column columns[] = {
-    SM_TEXT("run", "folder or log of the training", .heading = "run"),
-    SM_TEXT("state", "complete, interrupted, or running", .heading = "state"),
-    SM_INTEGER("steps", "", "so far", .heading = "steps", .show = sm_show_count),
-    SM_INTEGER("tokens", "", "of this run", .heading = "tokens", .show = sm_show_count),
-    SM_REAL("best_validation_loss", "", "the lowest", .heading = "best validation", .show = sm_show_real),
-    SM_INTEGER("best_step", "", "after which it was measured", .heading = "at step", .show = sm_show_count),
-    SM_REAL("last_validation_loss", "", "the last", .heading = "last validation", .show = sm_show_real),
-    SM_REAL("last_loss", "", "of the training's own batches", .heading = "last loss", .show = sm_show_real),
-    SM_REAL("time_s", "s", "steps, validations and checkpoints", .heading = "seconds", .show = sm_show_real),
-    SM_REAL("tokens_per_s", "1/s", "of this time", .heading = "tokens/s", .show = sm_show_count),
-    SM_INTEGER("checked_ops", "", "operations that were computed again", .heading = "operations checked",
-               .show = show_checked),
-    SM_INTEGER("n_checkpoints", "", "that were written", .heading = "checkpoints", .show = sm_show_count),
-};
-const sm_table sm_curves_table = {"trainings", columns, (int)SM_COUNT(columns)};
+#define COLUMN_LIST(X)                                                                                                \
+    X("run", JSON, "", "folder or log of the training", sm_json_bytes(c->name), .heading = "run")                     \
+    X("state", TEXT, "", "complete, interrupted, or running", state_of(c), .heading = "state")                        \
+    X("steps", INTEGER, "", "so far", log->steps[last].step, .heading = "steps", .show = sm_show_count)               \
+    X("tokens", INTEGER, "", "of this run", (int64_t)c->tokens[last], .heading = "tokens", .show = sm_show_count)     \
+    X("best_validation_loss", REAL, "", "the lowest", best != NULL ? best->loss : NAN, .heading = "best validation",  \
+      .show = sm_show_real)                                                                                           \
+    X("best_step", INTEGER, "", "after which it was measured", best != NULL ? best->step : SM_ABSENT,                 \
+      .heading = "at step", .show = sm_show_count)                                                                    \
+    X("last_validation_loss", REAL, "", "the last", all.val_loss, .heading = "last validation", .show = sm_show_real) \
+    X("last_loss", REAL, "", "of the training's own batches", log->steps[last].loss, .heading = "last loss",          \
+      .show = sm_show_real)                                                                                           \
+    X("time_s", REAL, "s", "steps, validations and checkpoints", c->time_s[last], .heading = "seconds",               \
+      .show = sm_show_real)                                                                                           \
+    X("tokens_per_s", REAL, "1/s", "of this time", round(c->tokens[last] / c->time_s[last]), .heading = "tokens/s",   \
+      .show = sm_show_count)                                                                                          \
+    X("checked_ops", INTEGER, "", "operations that were computed again", all.checked_ops,                             \
+      .heading = "operations checked", .show = show_checked)                                                          \
+    X("n_checkpoints", INTEGER, "", "that were written", (int64_t)log->n_checkpoints, .heading = "checkpoints",       \
+      .show = sm_show_count)
+
+const sm_table sm_curves_table = SM_LISTED_TABLE("trainings", COLUMN_LIST);
 
 static json_t *record_of(const sm_curve *c) {
     const sm_training_log *log = &c->log;
     const sm_logged_pause *best = best_of(c);
     const size_t last = log->n_steps - 1;
     const sm_log_part all = sm_training_log_sum(log, 0, log->n_steps);
-    return json_pack("{s:o, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:f, s:o, s:I, s:I}", "run", sm_json_bytes(c->name),
-                     "state", state_of(c), "steps", (json_int_t)log->steps[last].step, "tokens",
-                     (json_int_t)c->tokens[last], "best_validation_loss", sm_json_real(best != NULL ? best->loss : NAN),
-                     "best_step", sm_json_integer(best != NULL ? best->step : SM_ABSENT), "last_validation_loss",
-                     sm_json_real(all.val_loss), "last_loss", sm_json_real(log->steps[last].loss), "time_s",
-                     c->time_s[last], "tokens_per_s", sm_json_real(round(c->tokens[last] / c->time_s[last])),
-                     "checked_ops", (json_int_t)all.checked_ops, "n_checkpoints", (json_int_t)log->n_checkpoints);
+    json_t *record = json_object();
+    COLUMN_LIST(SM_LISTED_VALUE)
+    return record;
 }
 
 json_t *sm_curves_records(const sm_curves *curves) {

@@ -541,59 +541,55 @@ static void show_bar(const json_t *record, SM_UNUSED const sm_column *column, ch
     }
 }
 
-static const sm_column columns[] = {
-    SM_TEXT("scaling", "strong or weak", .heading = "scaling", .view = SM_SHOWN_WHEN_VARIED),
-    SM_INTEGER("n_processes", "", "processes", .heading = "processes", .rank = SM_RANK_ALWAYS, .show = sm_show_count),
-    SM_TEXT("kind", "measured, predicted by the model, or published", .heading = "kind", .rank = SM_RANK_ALWAYS,
-            .show = show_kind),
-    SM_TEXT("on", "of a published run: its devices"),
-    SM_INTEGER("n_nodes", "", "hosts", .heading = "hosts", .view = SM_SHOWN_WHEN_VARIED, .rank = 6),
-    SM_INTEGER("n_runs", "", "runs that the figures are means of", .heading = "runs", .view = SM_SHOWN_WHEN_VARIED,
-               .rank = 1),
-    SM_INTEGER("global_batch", "sequences", "sequences a step", .heading = "global batch", .view = SM_SHOWN_WHEN_VARIED,
-               .rank = 4, .show = sm_show_count),
-    SM_INTEGER("steps", "", "optimizer steps", .heading = "steps", .view = SM_SHOWN_WHEN_VARIED, .rank = 2,
-               .show = sm_show_count),
-    SM_INTEGER("tokens", "", "tokens of all processes", .heading = "tokens", .view = SM_SHOWN_WHEN_VARIED, .rank = 1,
-               .show = sm_show_count),
-    SM_REAL("step_s", "s", "mean time of a step", .heading = "step ms", .rank = 2, .show = show_s_as_ms),
-    SM_REAL("tokens_per_s", "1/s", "tokens / timed seconds", .heading = "tokens/s", .rank = 8, .show = show_rate),
-    SM_REAL("timed_s", "s", "time of all steps", .heading = "timed s", .rank = 3, .show = sm_show_real),
-    SM_REAL("wall_s", "s", "with start-up, validation, checkpoints and the rest", .heading = "wall s", .rank = 3,
-            .show = sm_show_real),
-    SM_REAL("speedup", "", "tokens/s over those of the fewest processes", .heading = "speed-up", .rank = 8,
-            .show = show_speedup),
-    SM_REAL("efficiency", "", "speed-up / processes", .heading = "efficiency", .rank = 8, .format = "%.2f"),
-    SM_TEXT("bar", "efficiency, drawn", .heading = "of 1.00", .rank = 5, .show = show_bar),
-    SM_REAL("comm_share", "fraction", "of a step: communication that nothing hid", .heading = "exposed comm.",
-            .rank = 6, .show = sm_show_percent),
-    SM_REAL("model_s", "s", "the model's time of a step", .heading = "model ms", .show = show_s_as_ms),
-    SM_REAL("step_half_s", "s", "half of the 95% interval of step_s"),
-    SM_REAL("tokens_half_per_s", "1/s", "half of the 95% interval of tokens_per_s"),
-    SM_REAL("speedup_half", "", "half of the 95% interval of speedup"),
-    SM_REAL("comm_s", "s", "of a step: communication that nothing hid"),
-    SM_REAL("model_serial_s", "s", "the model's part of every process"),
-    SM_REAL("model_compute_s", "s", "the model's part of the sequences"),
-    SM_REAL("model_comm_s", "s", "the model's part of exposed communication"),
-};
+#define COLUMN_LIST(X)                                                                                                 \
+    X("scaling", TEXT, "", "strong or weak", r->work == SM_WORK_FIXED ? "strong" : "weak", .heading = "scaling",       \
+      .view = SM_SHOWN_WHEN_VARIED)                                                                                    \
+    X("n_processes", INTEGER, "", "processes", whole(r->n_processes), .heading = "processes", .rank = SM_RANK_ALWAYS,  \
+      .show = sm_show_count)                                                                                           \
+    X("kind", TEXT, "", "measured, predicted by the model, or published", r->is_predicted ? "predicted" : "measured",  \
+      .heading = "kind", .rank = SM_RANK_ALWAYS, .show = show_kind)                                                    \
+    X("on", TEXT, "", "of a published run: its devices", "", .heading = NULL)                                          \
+    X("n_nodes", INTEGER, "", "hosts", whole(r->n_nodes), .heading = "hosts", .view = SM_SHOWN_WHEN_VARIED, .rank = 6) \
+    X("n_runs", INTEGER, "", "runs that the figures are means of", whole(r->n_runs), .heading = "runs",                \
+      .view = SM_SHOWN_WHEN_VARIED, .rank = 1)                                                                         \
+    X("global_batch", INTEGER, "sequences", "sequences a step", whole(r->global_batch), .heading = "global batch",     \
+      .view = SM_SHOWN_WHEN_VARIED, .rank = 4, .show = sm_show_count)                                                  \
+    X("steps", INTEGER, "", "optimizer steps", whole(r->steps), .heading = "steps", .view = SM_SHOWN_WHEN_VARIED,      \
+      .rank = 2, .show = sm_show_count)                                                                                \
+    X("tokens", INTEGER, "", "tokens of all processes", whole(r->tokens), .heading = "tokens",                         \
+      .view = SM_SHOWN_WHEN_VARIED, .rank = 1, .show = sm_show_count)                                                  \
+    X("step_s", REAL, "s", "mean time of a step", r->step_s, .heading = "step ms", .rank = 2, .show = show_s_as_ms)    \
+    X("tokens_per_s", REAL, "1/s", "tokens / timed seconds", r->tokens_per_s, .heading = "tokens/s", .rank = 8,        \
+      .show = show_rate)                                                                                               \
+    X("timed_s", REAL, "s", "time of all steps", r->timed_s, .heading = "timed s", .rank = 3, .show = sm_show_real)    \
+    X("wall_s", REAL, "s", "with start-up, validation, checkpoints and the rest", r->wall_s, .heading = "wall s",      \
+      .rank = 3, .show = sm_show_real)                                                                                 \
+    X("speedup", REAL, "", "tokens/s over those of the fewest processes", r->speedup, .heading = "speed-up",           \
+      .rank = 8, .show = show_speedup)                                                                                 \
+    X("efficiency", REAL, "", "speed-up / processes", r->efficiency, .heading = "efficiency", .rank = 8,               \
+      .format = "%.2f")                                                                                                \
+    X("bar", TEXT, "", "efficiency, drawn", "", .heading = "of 1.00", .rank = 5, .show = show_bar)                     \
+    X("comm_share", REAL, "fraction", "of a step: communication that nothing hid", r->comm_s / r->step_s,              \
+      .heading = "exposed comm.", .rank = 6, .show = sm_show_percent)                                                  \
+    X("model_s", REAL, "s", "the model's time of a step", r->model.step_s, .heading = "model ms",                      \
+      .show = show_s_as_ms)                                                                                            \
+    X("step_half_s", REAL, "s", "half of the 95% interval of step_s", r->step_half_s, .heading = NULL)                 \
+    X("tokens_half_per_s", REAL, "1/s", "half of the 95% interval of tokens_per_s", r->tokens_half_per_s,              \
+      .heading = NULL)                                                                                                 \
+    X("speedup_half", REAL, "", "half of the 95% interval of speedup", r->speedup_half, .heading = NULL)               \
+    X("comm_s", REAL, "s", "of a step: communication that nothing hid", r->comm_s, .heading = NULL)                    \
+    X("model_serial_s", REAL, "s", "the model's part of every process", r->model.serial_s, .heading = NULL)            \
+    X("model_compute_s", REAL, "s", "the model's part of the sequences", r->model.compute_s, .heading = NULL)          \
+    X("model_comm_s", REAL, "s", "the model's part of exposed communication", r->model.comm_s, .heading = NULL)
 
-const sm_table sm_scaling_table = {"scaling", columns, (int)SM_COUNT(columns)};
+const sm_table sm_scaling_table = SM_LISTED_TABLE("scaling", COLUMN_LIST);
 
-static json_t *whole(double value) { return isfinite(value) ? json_integer((json_int_t)llround(value)) : json_null(); }
+static int64_t whole(double value) { return isfinite(value) ? llround(value) : SM_ABSENT; }
 
 static json_t *record_of(const sm_scaling_row *r) {
-    return sm_json_put(
-        json_object(), {"scaling", json_string(r->work == SM_WORK_FIXED ? "strong" : "weak")},
-        {"kind", json_string(r->is_predicted ? "predicted" : "measured")}, {"n_processes", whole(r->n_processes)},
-        {"n_nodes", whole(r->n_nodes)}, {"n_runs", whole(r->n_runs)}, {"global_batch", whole(r->global_batch)},
-        {"steps", whole(r->steps)}, {"tokens", whole(r->tokens)}, {"step_s", sm_json_real(r->step_s)},
-        {"step_half_s", sm_json_real(r->step_half_s)}, {"tokens_per_s", sm_json_real(r->tokens_per_s)},
-        {"tokens_half_per_s", sm_json_real(r->tokens_half_per_s)}, {"timed_s", sm_json_real(r->timed_s)},
-        {"wall_s", sm_json_real(r->wall_s)}, {"speedup", sm_json_real(r->speedup)},
-        {"speedup_half", sm_json_real(r->speedup_half)}, {"efficiency", sm_json_real(r->efficiency)},
-        {"comm_s", sm_json_real(r->comm_s)}, {"comm_share", sm_json_real(r->comm_s / r->step_s)},
-        {"model_s", sm_json_real(r->model.step_s)}, {"model_serial_s", sm_json_real(r->model.serial_s)},
-        {"model_compute_s", sm_json_real(r->model.compute_s)}, {"model_comm_s", sm_json_real(r->model.comm_s)});
+    json_t *record = json_object();
+    COLUMN_LIST(SM_LISTED_VALUE)
+    return record;
 }
 
 // Speed-ups by tokens/s over the run of one process.

@@ -93,8 +93,10 @@ struct sm_column {
     SM_TEXT(its_name, its_text, .heading = its_heading, .view = SM_SHOWN_WHEN_VARIED)
 
 // A list of columns that also gives their values, #define COLUMN_LIST(X) X(name, type, unit, description, value, further
-// members), makes the columns of a table, {COLUMN_LIST(SM_LISTED_COLUMN)}, and sets the fields of a json_t *record,
+// members), makes a table, SM_LISTED_TABLE(name, COLUMN_LIST), and sets the fields of a json_t *record,
 // COLUMN_LIST(SM_LISTED_VALUE). A type is INTEGER, REAL, BOOLEAN, TEXT, or JSON, a value that the record takes over.
+#define SM_LISTED_TABLE(title, list) \
+    { title, (const sm_column[]){list(SM_LISTED_COLUMN)}, SM_COUNT(((const sm_column[]){list(SM_LISTED_COLUMN)})) }
 #define SM_LISTED_COLUMN(its_name, its_type, its_unit, text, value, ...) \
     {.name = its_name, .type = SM_COLUMN_##its_type, .unit = its_unit, .description = text, __VA_ARGS__},
 #define SM_LISTED_VALUE(its_name, its_type, its_unit, text, value, ...) \

@@ -58,7 +58,7 @@ enum { MAX_PRINTED_LINES = 20, MOST_FILES = 4096 };
     X("times", JSON, "", "the kernel's, and ours: who, ns", times, PLAIN)                                       \
     X("mistake", TEXT, "", "why, or else wrong", r->why[0] != '\0' ? r->why : r->wrong, .heading = "first mistake")
 
-const sm_table cli_judge_table = CLI_LISTED_TABLE("judged", COLUMN_LIST);
+const sm_table cli_judge_table = SM_LISTED_TABLE("judged", COLUMN_LIST);
 
 // How many times as fast as `other`, in logarithms; NULL: NaN.
 static sm_difference faster_than(const sm_exercise_report *r, const sm_exercise_time *other) {
@@ -353,7 +353,7 @@ static const sm_table list_table = {"exercises", list_columns, (int)(sizeof(list
       .heading = NULL)                                                                                                 \
     X("why", TEXT, "", "the known mistake that it looks like", report.why, .heading = "why")
 
-static const sm_table progress_table = CLI_LISTED_TABLE("exercises", PROGRESS_LIST);
+static const sm_table progress_table = SM_LISTED_TABLE("exercises", PROGRESS_LIST);
 
 // The record of one exercise. A file that cannot be checked is wrong, with the reason.
 static sm_status check_one(const cli_options *options, const sm_exercise *exercise, const char *folder,

@@ -99,7 +99,7 @@ static void show_times(const json_t *record, const sm_column *column, char *text
     X("ceiling_ns", REAL, "ns", "the least time that measured ceilings allow", r->ceiling.ns, .heading = NULL)         \
     X("bound", TEXT, "", "which of them that is: compute or memory", bound, .heading = NULL)
 
-const sm_table cli_ladder_table = CLI_LISTED_TABLE("ladder", COLUMN_LIST);
+const sm_table cli_ladder_table = SM_LISTED_TABLE("ladder", COLUMN_LIST);
 
 // `before`: NULL for the first.
 static json_t *make_record(const sm_ladder *ladder, const sm_ladder_result *r, const sm_rung_result *rung,

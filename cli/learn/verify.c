@@ -28,7 +28,7 @@
     X("status", TEXT, "", "passed, failed or skipped", l->status, .heading = "status")                            \
     X("reason", TEXT, "", "why it failed or was skipped", l->reason, .heading = "reason")
 
-const sm_table cli_verify_table = CLI_LISTED_TABLE("verifications", COLUMN_LIST);
+const sm_table cli_verify_table = SM_LISTED_TABLE("verifications", COLUMN_LIST);
 
 enum { SUBJECT_SIZE = 128 };
 

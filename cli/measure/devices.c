@@ -40,7 +40,7 @@ static int64_t known(size_t value) { return value > 0 ? (int64_t)value : SM_ABSE
     X("warnings", JSON, "", "causes of slowness on this machine", cli_device_warnings(info), .heading = "warning",  \
       .view = SM_SHOWN_AS_NOTES)
 
-const sm_table cli_devices_table = CLI_LISTED_TABLE("devices", COLUMN_LIST);
+const sm_table cli_devices_table = SM_LISTED_TABLE("devices", COLUMN_LIST);
 
 sm_status cli_devices(const cli_options *options) {
     SM_OWN(json_t) *records = json_array();
@@ -127,7 +127,7 @@ static double per_cycle(const sm_device_info *info, const sm_ceiling *c) {
     X("warnings", JSON, "", "causes of slowness on this machine", cli_device_warnings(info), .heading = "warning",    \
       .view = SM_SHOWN_AS_NOTES)
 
-const sm_table cli_peaks_table = CLI_LISTED_TABLE("peaks", CEILING_LIST);
+const sm_table cli_peaks_table = SM_LISTED_TABLE("peaks", CEILING_LIST);
 
 typedef struct {
     sm_record_writer *writer;

@@ -8,10 +8,6 @@
 #include "status.h"
 #include "bench/tables/record.h"
 
-// A table, and its columns, from a list of both (bench/tables/table.h).
-#define CLI_LISTED_TABLE(title, list) \
-    { title, (const sm_column[]){list(SM_LISTED_COLUMN)}, SM_COUNT(((const sm_column[]){list(SM_LISTED_COLUMN)})) }
-
 // Counts SIGINT and SIGTERM. Long work checks it between steps, keeps its results and returns SM_ERR_INTERRUPTED. A
 // process that does not return within CLI_STOP_S, or gets a second signal, is ended (setup/setup.h).
 extern volatile sig_atomic_t cli_interrupted;

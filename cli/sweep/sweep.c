@@ -143,7 +143,7 @@ void cli_sweep_close(cli_sweep *s) {
       c->is_forecast ? c->forecast.memory_bytes : SM_ABSENT, .heading = "memory", .show = sm_show_bytes) \
     X("verdict", TEXT, "", "planned outcome: run, done, skipped or oom, with the reason", verdict, .heading = "verdict")
 
-static const sm_table table = CLI_LISTED_TABLE("configurations", COLUMN_LIST);
+static const sm_table table = SM_LISTED_TABLE("configurations", COLUMN_LIST);
 
 // The words of a key that are among other words, "a=1 b=2", or those that are not. The caller frees it.
 static char *words_of(const char *key, const char *others, bool is_among) {

@@ -31,7 +31,7 @@ enum { NOT_COUNTED = -1 };
     X("accuracy_norm", REAL, "", "likewise by the mean of an ending's tokens", (double)e.n_right_norm / n_questions,   \
       .heading = "right, by mean", .show = sm_show_percent)
 
-const sm_table cli_eval_table = CLI_LISTED_TABLE("eval", COLUMN_LIST);
+const sm_table cli_eval_table = SM_LISTED_TABLE("eval", COLUMN_LIST);
 
 typedef struct {
     const cli_options *options;
