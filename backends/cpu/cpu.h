@@ -51,7 +51,9 @@ typedef struct {
     cpu_pool *pool;
     void (*progress)(const char *text); // of sm_open_options
     bool keep_env;
-    bool openblas;                              // multiplies, and not our own kernels
+    bool openblas; // multiplies, and not our own kernels
+    bool is_trial; // all matmuls are computed as in `trial`
+    cpu_choice trial;
     const sm_own_kernel *own[SM_OP_KIND_COUNT]; // the user's, instead of the table's; NULL: none
 } cpu_device;
 
@@ -100,10 +102,8 @@ sm_status cpu_measure_peaks_within(sm_device *device, sm_precision precision, si
                                    sm_peaks *peaks);
 sm_status cpu_measure_ceilings(sm_device *device, double seconds, sm_ceiling_sink sink, void *ctx);
 
-// --- tuning.c: mode tuned chooses the implementation and blocking of each matmul by measurement -------
-
-// Fills e->choices for the executable's plan, whose memory and scratch exist: from the cache (host/tuning.h), otherwise
-// by measuring. Sets e->base.tune_ns and e->base.tune_warning. SM_ERR_OOM only.
+// cpu/tuning.c: mode tuned chooses the implementation and blocking of each matmul by measurement. Fills e->choices as
+// host_tune() does.
 sm_status cpu_tune(cpu_device *device, cpu_executable *e);
 
 #endif

@@ -260,8 +260,10 @@ static bool next_op(execution *x) {
         x->i = x->left.first++;
         x->op = e->base.is_later ? host_find_later(e->base.plan, op, &x->later) : op;
         if (!host_is_skipped(x->op)) {
-            x->choice = ((const cpu_device *)e->base.device)->openblas ? &by_openblas
-                        : e->choices == NULL                           ? NULL
+            const cpu_device *device = (const cpu_device *)e->base.device;
+            x->choice = device->openblas     ? &by_openblas
+                        : device->is_trial   ? &device->trial
+                        : e->choices == NULL ? NULL
                                              : &e->choices[x->i + (x->op != op ? e->base.plan->n_ops : 0)];
             return true;
         }

@@ -112,7 +112,7 @@ static void close_device(sm_device *base) {
     opencl_end_helpers(device);
     opencl_peers_leave(device);
     opencl_free_programs(device);
-    opencl_free_choices(device);
+    json_decref(device->choices);
     for (int i = 0; i < 2; i++) {
         opencl_release_queue(device->copies[i]);
     }

@@ -38,9 +38,7 @@ void opencl_name_product(const opencl_product *p,
 
 // The family's way to compute a product of this plan: 0, unless the plan is tuned and another was chosen.
 int opencl_way(const opencl_device *device, const sm_plan *plan, const opencl_product *product);
-bool opencl_is_chosen(const opencl_device *device, const char *name);
 void opencl_add_choice(opencl_device *device, const char *name, int way);
-void opencl_free_choices(opencl_device *device);
 
 // --- product.c -----------------------------------------------------------------------------------
 

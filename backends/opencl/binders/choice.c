@@ -2,12 +2,6 @@
 
 #include "backends/opencl/binders/binders.h"
 
-typedef struct opencl_choice {
-    struct opencl_choice *next;
-    char *name; // of the product
-    int way;
-} opencl_choice;
-
 void opencl_name_product(const opencl_product *p, char name[OPENCL_PRODUCT_NAME_SIZE]) {
     const sm_dtype dtype = p->plan->tensors[p->a].dtype;
     const bool is_plain = dtype != SM_F32 || p->plan->products == SM_PRODUCTS_PLAIN;
@@ -16,16 +10,6 @@ void opencl_name_product(const opencl_product *p, char name[OPENCL_PRODUCT_NAME_
              p->b_transposed ? 'T' : 'N', (long long)p->M, (long long)p->N, (long long)p->K, p->epilogue,
              p->add ? "+" : "");
 }
-
-static const opencl_choice *find_choice(const opencl_device *device, const char *name) {
-    const opencl_choice *choice = device->choices;
-    while (choice != NULL && strcmp(choice->name, name) != 0) {
-        choice = choice->next;
-    }
-    return choice;
-}
-
-bool opencl_is_chosen(const opencl_device *device, const char *name) { return find_choice(device, name) != NULL; }
 
 int opencl_way(const opencl_device *device, const sm_plan *plan, const opencl_product *product) {
     char name[OPENCL_PRODUCT_NAME_SIZE];
@@ -36,21 +20,10 @@ int opencl_way(const opencl_device *device, const sm_plan *plan, const opencl_pr
         return 0;
     }
     opencl_name_product(product, name);
-    const opencl_choice *choice = find_choice(device, name);
-    return choice != NULL ? choice->way : 0;
+    return (int)json_integer_value(json_object_get(device->choices, name));
 }
 
 void opencl_add_choice(opencl_device *device, const char *name, int way) {
-    opencl_choice *choice = sm_malloc(sizeof *choice);
-    *choice = (opencl_choice){.next = device->choices, .name = sm_strdup(name), .way = way};
-    device->choices = choice;
-}
-
-void opencl_free_choices(opencl_device *device) {
-    while (device->choices != NULL) {
-        opencl_choice *choice = device->choices;
-        device->choices = choice->next;
-        free(choice->name);
-        free(choice);
-    }
+    device->choices = device->choices != NULL ? device->choices : json_object();
+    json_object_set_new(device->choices, name, json_integer(way));
 }

@@ -8,6 +8,8 @@
 #ifndef STEPMARK_BACKENDS_OPENCL_PROGRAM_PROGRAM_H
 #define STEPMARK_BACKENDS_OPENCL_PROGRAM_PROGRAM_H
 
+#include <jansson.h>
+
 #include "backend.h"
 #include "embedded.h"
 
@@ -103,7 +105,7 @@ typedef struct opencl_device {
     struct opencl_device *next_lost; // closed since
     // binders
     const struct opencl_family *family;
-    struct opencl_choice *choices;
+    json_t *choices;                            // of tuned plans: the ways by the products' names; NULL: none
     const int *trial;                           // the way that is being measured, for every product; NULL: none is
     const sm_own_kernel *own[SM_OP_KIND_COUNT]; // the user's, in place of the family's; NULL: none
     // the device layer
