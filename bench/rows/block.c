@@ -2,8 +2,8 @@
 // below, six bits a character. The characters are those that neither HTML, Markdown nor mail programs change.
 #include "bench/rows/read_rows.h"
 
-#include "bench/tables/digest.h"
 #include "bench/tables/json_values.h"
+#include "src/io/file_digest.h"
 
 #include <ctype.h>
 #include <math.h>

@@ -13,8 +13,8 @@
 #define STEPMARK_ROW_H
 
 #include "backend.h"
-#include "bench/tables/digest.h"
 #include "bench/tables/record.h"
+#include "src/io/file_digest.h"
 #include "src/models/model.h"
 #include "src/train/phases.h"
 

@@ -12,7 +12,7 @@
 #include "bench/tables/record.h"
 #include "status.h"
 #include "backend.h"
-#include "bench/tables/digest.h"
+#include "src/io/file_digest.h"
 
 #include <jansson.h>
 

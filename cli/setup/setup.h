@@ -5,7 +5,6 @@
 #include <limits.h>
 
 #include "bench/measure/harness.h"
-#include "bench/tables/digest.h"
 #include "bench/rows/row.h"
 #include "cli/flags/options.h"
 #include "cli/output/output.h"
@@ -13,6 +12,7 @@
 #include "src/data/data_files.h"
 #include "src/data/tokens.h"
 #include "src/documents/documents.h"
+#include "src/io/file_digest.h"
 #include "src/processes/process.h"
 #include "src/rewrites/rewrite.h"
 #include "src/session/session.h"

@@ -25,4 +25,11 @@ sm_status sm_file_digest(const char *path, char text[SM_FILE_DIGEST_SIZE], int64
 // The digest of several files in order, and their total size.
 sm_status sm_files_digest(char *const *paths, int64_t n_paths, char text[SM_FILE_DIGEST_SIZE], int64_t *size_bytes);
 
+// The digest of a measurement's input, "fnv1a64:cbf29ce484222325", as rows and blocks have it.
+enum { SM_DIGEST_SIZE = 32 };
+
+void sm_digest_bytes(const void *data, size_t size_bytes, char digest[SM_DIGEST_SIZE]);
+sm_status sm_digest_file(const char *path, char digest[SM_DIGEST_SIZE]);
+sm_status sm_digest_files(char *const *paths, int n_paths, char digest[SM_DIGEST_SIZE]);
+
 #endif
