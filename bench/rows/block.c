@@ -338,7 +338,8 @@ static bool is_line(const char *text, const char *name) {
         *next = '\0';
     }
     const char *rate = strstr(head, "toks");
-    return rate != NULL && (strstr(rate, "verified") != NULL || strstr(rate, "busy") != NULL);
+    return rate != NULL &&
+           (strstr(rate, "verified") != NULL || strstr(rate, "losses") != NULL || strstr(rate, "busy") != NULL);
 }
 
 // Whether the last lines for people between two places are those of rows: as many as there are rows, since lines

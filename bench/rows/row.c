@@ -120,8 +120,6 @@ void sm_row_clear_speed(sm_row *row) {
 
 json_t *sm_row_to_json(const sm_row *row) { return sm_record_from_struct(&sm_row_table, row); }
 
-// --- writing rows ------------------------------------------------------------------------
-
 #define ROW_NUMBER "row_number"
 
 // The table of rows with their number in front, which no file holds.

@@ -117,13 +117,15 @@ static bool is_score(const json_t *row) {
 // The fields that a figure is based on: without them the others could have any value.
 static bool lacks_ground(const json_t *row, char text[SM_SCORE_TEXT_SIZE]) {
     const double n_cpus = sm_json_number(row, "context.cpu.threads");
+    // Of fp8 none is possible, and its line says "losses", not "verified".
+    const bool has_gradients = sm_json_number(row, "gradient_error") >= 0 || sm_rows_is(row, "precision", "fp8");
     const char *lack = json_array_size(sm_json_get(row, "samples_ns")) == 0 ? "no samples"
                        : !sm_rows_has(row, "test_time")                     ? "no date"
                        : !is_own(row)                                       ? ""
                        : !(sm_json_number(row, "peak_flops") > 0)           ? "no measured peak"
                        : !(sm_json_number(row, "flops") > 0)                ? "no count of FLOPs"
                        : !sm_rows_has(row, "loss_check")                    ? "no check of its loss"
-                       : !(sm_json_number(row, "gradient_error") >= 0)      ? "no check of its gradients"
+                       : !has_gradients                                     ? "no check of its gradients"
                        : !sm_rows_has(row, "context.device.driver")         ? "no driver"
                                                                             : "";
     LACKS_IF(lack[0] != '\0', "it has %s", lack);

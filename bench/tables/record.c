@@ -141,8 +141,6 @@ json_t *sm_record_from_struct(const sm_table *table, const void *base) {
     return record;
 }
 
-// --- json, jsonl -------------------------------------------------------------------------
-
 // check_stream detects a failed write.
 static void dump(const sm_record_writer *w, const json_t *value) { json_dumpf(value, w->out, SM_JSON_DUMP_FLAGS); }
 

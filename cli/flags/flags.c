@@ -104,8 +104,6 @@ static const cli_choice activation_words[] = {SM_ACTIVATION_LIST(ACTIVATION){NUL
 static const cli_choice archs[] = {SM_MODEL_LIST(ARCH_WORD){NULL, 0}};
 static const cli_choice optimizers[] = {SM_OPTIMIZER_LIST(OPTIMIZER_WORD){NULL, 0}};
 
-// --- the table ---------------------------------------------------------------------------------
-
 #define LIST "[,...]" // after the words of a choice: several may be given
 #define PRECISION_HELP                                                                                              \
     "number format; bf16, fp16: data and the factors of products in 16 bits, the rest in fp32; tf32, tf32x3: fp32 " \

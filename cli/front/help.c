@@ -428,8 +428,6 @@ void cli_complete(int n, char **words) {
 #undef X
 }
 
-// --- shells --------------------------------------------------------------------------------------
-
 // The program's first line is what stands there: words, a list, files or folders; others: a candidate, a tab, its meaning.
 static const char bash[] =
     "# bash completion of stepmark; `stepmark --completion bash` printed it\n"

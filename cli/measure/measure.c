@@ -161,8 +161,6 @@ sm_status cli_job_plan(const cli_job *job, size_t max_tensor_bytes, sm_plan **pl
     return SM_OK;
 }
 
-// --- a row ---------------------------------------------------------------------------------
-
 sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_row *row) {
     const sm_model_config *c = &job->config;
     const cli_options *options = bench->options;

@@ -66,7 +66,7 @@ static sm_status check_gradients(void *ctx, sm_session *session, int64_t first_b
     SM_TRY(sm_exchange_complete(session->exchange, session->executable, true));
     sm_status status = sm_check_gradients(session, n_accum, batch_of_step, ctx, &result);
     if (status == SM_OK || status == SM_ERR_MISMATCH) {
-        row->gradient_error = result.error;
+        row->gradient_error = result.tells || status != SM_OK ? result.error : NAN;
         row->gradient_tolerance = result.tolerance;
         SM_ROW_TEXT(row->gradient_check, result.how);
         w->grad_norm = result.grad_norm;

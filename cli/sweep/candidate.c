@@ -181,8 +181,6 @@ static sm_status make_row(const cli_sweeper *s, const cli_candidate *c, const ch
     return set;
 }
 
-// --- measuring ---------------------------------------------------------------------------------
-
 typedef struct {
     cli_sweeper *sweeper;
     cli_candidate *candidate;

@@ -95,8 +95,6 @@ sm_status cli_generate(const cli_options *o) {
     return cli_interrupted ? SM_ERR_INTERRUPTED : SM_OK;
 }
 
-// --- samples -------------------------------------------------------------------------------------
-
 sm_status cli_train_sampler_open(const cli_options *o, const cli_job *job, const char *tokenizer, sm_device *device,
                                  cli_train_sampler *s) {
     const int64_t vocab = job->config.vocab;

@@ -29,8 +29,6 @@ int64_t sm_model_head_dim(const sm_model_config *config) {
     return config->head_dim > 0 ? config->head_dim : config->d_model / config->n_head;
 }
 
-// --- fields --------------------------------------------------------------------------------------
-
 typedef enum { SIZE, OPTIONAL, WORD, SWITCH, REAL } field_type;
 
 static const char *const activation_words[] = {

@@ -65,8 +65,6 @@ static json_t *tokenizer_of(const sm_tokenizer *t) {
                      byte_level(), "decoder", byte_level(), "model", model);
 }
 
-// --- files -----------------------------------------------------------------------------------------
-
 static char *merges_text(const sm_tokenizer *t) {
     char *all = NULL;
     size_t size_bytes;

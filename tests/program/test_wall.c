@@ -174,8 +174,6 @@ TEST(rows_say_how_own_code_ran) {
     expect_text("report", err, "own code with a chosen --check-seed: not ranked");
 }
 
-// --- kernels in OpenCL C -----------------------------------------------------------------------------
-
 // A work-item computes a row, after its BEGIN, with TERM(v) of each operand.
 static const char rows_of_a_product[] =
     "#define matmul_forward_signature \"cl 1 N C F w_transposed x W b y act\"\n"

@@ -104,8 +104,6 @@ TEST(interval_of_the_mean) {
     }
 }
 
-// --- what a log must not be ----------------------------------------------------------------------
-
 static void edit(const char *folder, const char *command) { shell(textf("cd %s && %s", folder, command)); }
 
 TEST(broken_logs) {
@@ -199,8 +197,6 @@ TEST(schema) {
         check_schema(runs[i].name, m, document);
     }
 }
-
-// --- the machine and the scheduler ---------------------------------------------------------------
 
 TEST(facts) {
     static char program[] = "stepmark";
