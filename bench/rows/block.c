@@ -229,6 +229,11 @@ static bool skip_markup(const char **at, const char *end) {
     return last != NULL;
 }
 
+// A byte as mails write it, "=C2".
+static bool is_byte(const char *at, const char *end) {
+    return *at == '=' && end - at > 2 && isxdigit((unsigned char)at[1]) && isxdigit((unsigned char)at[2]);
+}
+
 // A character that a page has as a number: some programs write "+" as "&#43;". 0: another entity, or none.
 static char numbered(const char *at, const char *end) {
     static const char *const numbers[] = {"&#43;", "&#x2b;", "&#x2B;", "&#46;", "&#x2e;", "&#x2E;"};
@@ -250,11 +255,12 @@ static unsigned char *read_characters(const char *at, const char *end, size_t *n
         const char given = *at == '&' ? numbered(at, end) : *at;
         const char *found = given != '\0' ? strchr(alphabet, given) : NULL;
         if (found == NULL && !skip_markup(&at, end)) {
-            if (!isspace((unsigned char)*at) && strchr(">|=\\", *at) == NULL) {
+            const bool is_ascii = (unsigned char)*at < 0x80; // others are spaces that do not break, and the like
+            if (is_ascii && !isspace((unsigned char)*at) && strchr(">|=\\", *at) == NULL) {
                 free(bytes);
                 return NULL;
             }
-            at++;
+            at += is_byte(at, end) ? 3 : 1;
         }
         if (found == NULL) {
             continue;
@@ -316,12 +322,10 @@ static char *plain(const char *at, const char *end) {
         if (skip_markup(&at, end)) {
             continue;
         }
-        const bool is_byte =
-            *at == '=' && end - at > 2 && isxdigit((unsigned char)at[1]) && isxdigit((unsigned char)at[2]);
         if (isalnum((unsigned char)*at)) {
             text[n++] = *at;
         }
-        at += is_byte ? 3 : 1;
+        at += is_byte(at, end) ? 3 : 1;
     }
     text[n] = '\0';
     return text;

@@ -196,8 +196,6 @@ static void compute(expected *e) {
     free(att);
 }
 
-// --- comparison ---------------------------------------------------------------------------------------
-
 static int n_failed;
 
 static void judge(const char *name, double error2, double norm2) {

@@ -132,8 +132,6 @@ uint32_t emulated_lane(uint32_t size, uint64_t address) {
     return (uint32_t)current % size;
 }
 
-// --- products -----------------------------------------------------------------------------------------
-
 enum { MFMA_8, MFMA_16, XF32, FP32, WMMA, WMMA_HALF, DPAS8, DPAS16, DPAS_TF32, IS_F16 = 64 };
 enum { BITS16, TF32_BITS, FLOAT_BITS };
 

@@ -172,8 +172,14 @@ static char *quote(const char *text, const char *mark, const char *end) {
 }
 
 TEST(a_block_is_found_in_any_text) {
-    static const char *const ways[][2] = {
-        {"", "\n"}, {"> ", "\n"}, {"> > \t", "\r\n"}, {"&gt; ", "<br>\n"}, {"<p class=\"a\">", "</p>\n"}, {"", "=\n"}};
+    static const char *const ways[][2] = {{"", "\n"},
+                                          {"> ", "\n"},
+                                          {"> > \t", "\r\n"},
+                                          {"&gt; ", "<br>\n"},
+                                          {"<p class=\"a\">", "</p>\n"},
+                                          {"", "=\n"},
+                                          {"\xc2\xa0 \xc2\xa0", "\xe2\x80\x8b\n"},
+                                          {"=C2=A0 ", "=20\n"}}; // blanks that do not break
     SM_OWN(json_t) *row = make_row("bf16");
     SM_FREED char *text = make_block(row);
     assert_true(strlen(text) <= SM_BLOCK_MOST_BYTES);

@@ -218,8 +218,6 @@ TEST(no_cheat_on_a_device_has_a_speed) {
     }
 }
 
-// --- whole backends ----------------------------------------------------------------------------------
-
 // The cpu backend, with the tricks that the variable SHAM names, and 10 ms of work in each call that computes.
 static const char sham[] =
     "#define _GNU_SOURCE\n#include \"backend_library.h\"\n#include <signal.h>\n#include <stdio.h>\n#include "
